@@ -1,0 +1,84 @@
+// One op of a graph against its definition: completed, checked, inferred; and the contexts its rules and kernels see.
+#pragma once
+
+#include "Registry.h"
+
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace opc {
+
+/// Completes an OpConf in place against its definition: aliases to current names, arguments into definition order,
+/// missing attributes to their defaults, missing outputs to "<op>/<arg>_0". Reports the first violation: unknown
+/// argument or attribute, wrong count, wrong attribute type.
+Status completeOpConf(const user_op::OpDef &def, user_op::OpConf *conf);
+
+/// An op with the descriptors of its tensors. Tensors are numbered flat: all inputs in definition order, all outputs.
+class OpInstance {
+public:
+  /// `conf` must have been completed.
+  OpInstance(const user_op::OpDef &def, user_op::OpConf conf);
+
+  const user_op::OpDef &def() const { return *def_; }
+  const user_op::OpConf &conf() const { return wrapper_.conf(); }
+  const user_op::UserOpConfWrapper &wrapper() const { return wrapper_; }
+  const user_op::ArgList &inputArgs() const { return inputArgs_; }
+  const user_op::ArgList &outputArgs() const { return outputArgs_; }
+  std::vector<user_op::TensorDesc> &inputDescs() { return inputDescs_; }
+  const std::vector<user_op::TensorDesc> &inputDescs() const { return inputDescs_; }
+  std::vector<user_op::TensorDesc> &outputDescs() { return outputDescs_; }
+  const std::vector<user_op::TensorDesc> &outputDescs() const { return outputDescs_; }
+  /// Flat index of an argument; -1 when absent. Inputs and outputs are searched separately, inputs first.
+  int findInput(const std::string &arg, int32_t index) const;
+  int findOutput(const std::string &arg, int32_t index) const;
+
+  /// Runs the attribute check, then the shape and dtype rules, over inputDescs() into outputDescs(); then checks what
+  /// they wrote: rank at most kMaxRank, no negative dimension, an element count that fits, a tensor dtype.
+  Status infer();
+
+  /// The matching kernel of highest priority for a device.
+  Result<const user_op::KernelDef *> selectKernel(const Registry &registry, DeviceType device) const;
+  /// The temporary buffer's size in bytes for a kernel.
+  Result<uint64_t> tmpSize(const user_op::KernelDef &kernel) const;
+  /// The (output, input) pairs, as flat indices, that the kernel proposes to compute in place.
+  std::vector<std::pair<int, int>> inplacePairs(const user_op::KernelDef &kernel) const;
+
+private:
+  const user_op::OpDef *def_;
+  user_op::UserOpConfWrapper wrapper_;
+  user_op::ArgList inputArgs_, outputArgs_;
+  std::vector<user_op::TensorDesc> inputDescs_, outputDescs_;
+};
+
+/// Bytes of a tensor, or an error when the element count or the size overflows int64.
+Result<int64_t> tensorBytes(const user_op::TensorDesc &desc);
+
+/// A kernel tied to the tensors of one task. Owns the kernel object, its state and, when it binds, its bound form.
+class KernelTask {
+public:
+  /// `tensors`: data pointers of inputs, then outputs, flat; `constant[i]` says that input i never changes.
+  static Result<std::unique_ptr<KernelTask>> create(OpInstance op, const user_op::KernelDef &kernel, DeviceCtx *ctx,
+                                                    const std::vector<void *> &data, const std::vector<bool> &constant,
+                                                    void *workspace, uint64_t workspaceBytes);
+  ~KernelTask();
+  /// Does the work. The hot path: no allocation, no look-up when the kernel is bound.
+  Status run(DeviceCtx *ctx) {
+    if (bound_) return run_(*bound_, ctx);
+    return runUnbound(ctx);
+  }
+  const OpInstance &op() const;
+  /// Which output bytes equal which input's address is the caller's affair; this only moves the tensors.
+  /// Binds again with new addresses (the sizes stay).
+  Status rebind(const std::vector<void *> &data, void *workspace, DeviceCtx *ctx);
+
+private:
+  KernelTask() = default;
+  Status runUnbound(DeviceCtx *ctx);
+  struct Impl;
+  std::unique_ptr<Impl> impl_;
+  std::unique_ptr<user_op::BoundKernel> bound_;
+  Status (*run_)(user_op::BoundKernel &, DeviceCtx *) = nullptr;
+};
+
+} // namespace opc

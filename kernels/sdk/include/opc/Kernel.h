@@ -1,0 +1,164 @@
+// OpKernel and the contexts that kernels receive.
+#pragma once
+
+#include "opc/Contexts.h"
+
+#include <memory>
+#include <vector>
+
+struct CUstream_st;
+
+namespace opc {
+
+/// The executor that a kernel runs on: a CPU stream with a number of threads, or a CUDA stream.
+class DeviceCtx {
+public:
+  using Body = void (*)(void *arg, int64_t begin, int64_t end);
+  using ParallelForFn = void (*)(int64_t n, int64_t grain, int threads, Body body, void *arg);
+
+  DeviceCtx() = default;
+  DeviceCtx(DeviceType type, int threads, ParallelForFn parallelFor, CUstream_st *stream = nullptr)
+      : type_(type), threads_(threads), parallelFor_(parallelFor), stream_(stream) {}
+  DeviceType device_type() const { return type_; }
+  /// The CUDA stream (cudaStream_t) to launch on; nullptr on a CPU.
+  CUstream_st *cuda_stream() const { return stream_; }
+  /// How many threads a CPU kernel may use.
+  int threads() const { return threads_; }
+  /// Calls f(begin, end) on disjoint ranges that cover [0, n), each of at least `grain` elements but for the last.
+  /// Where ranges begin depends on n and grain alone when the caller's result does (see docs/writing-an-op.md).
+  template <class F> void parallelFor(int64_t n, int64_t grain, F &&f) const {
+    if (n <= 0) return;
+    if (threads_ <= 1 || n <= grain || !parallelFor_) {
+      f(int64_t{0}, n);
+      return;
+    }
+    using Fn = std::remove_reference_t<F>;
+    parallelFor_(
+        n, grain, threads_, [](void *arg, int64_t b, int64_t e) { (*static_cast<Fn *>(arg))(b, e); },
+        const_cast<void *>(static_cast<const void *>(&f)));
+  }
+
+private:
+  DeviceType type_ = DeviceType::kCPU;
+  int threads_ = 1;
+  ParallelForFn parallelFor_ = nullptr;
+  CUstream_st *stream_ = nullptr;
+};
+
+namespace user_op {
+
+class OpKernelState {
+public:
+  virtual ~OpKernelState() = default;
+};
+class OpKernelCache {
+public:
+  virtual ~OpKernelCache() = default;
+};
+
+/// What all kernel contexts offer.
+class KernelContext : public OpContext {
+public:
+  virtual DeviceType device_type() const = 0;
+  /// nullptr when the op instance has no such argument.
+  const TensorDesc *TensorDesc4ArgNameAndIndex(const std::string &arg, int32_t index) const { return findDesc(arg, index); }
+  const TensorDesc *LogicalTensorDesc4ArgNameAndIndex(const std::string &arg, int32_t index) const { return findDesc(arg, index); }
+  const ParallelContext &parallel_ctx() const { return parallelContext_; }
+  const ParallelDesc &parallel_desc() const { return parallelDesc_; }
+  const JobDesc &job_desc() const { return jobDesc_; }
+  const SbpParallel &SbpParallel4ArgNameAndIndex(const std::string &, int32_t) const { return broadcast_; }
+
+protected:
+  virtual const TensorDesc *findDesc(const std::string &arg, int32_t index) const = 0;
+
+private:
+  ParallelContext parallelContext_{0, 1};
+  ParallelDesc parallelDesc_;
+  JobDesc jobDesc_;
+  SbpParallel broadcast_ = SbpParallel::broadcast();
+};
+
+/// Selection time: which kernel fits this op instance?
+class KernelRegContext : public KernelContext {
+public:
+  std::string device_tag() const { return DeviceTag(device_type()); }
+};
+
+/// Construction with SetCreateWithCtxFn.
+class KernelCreateContext : public KernelContext {};
+
+class KernelInitContext : public KernelContext {
+public:
+  virtual DeviceCtx *device_ctx() = 0;
+};
+using KernelCacheContext = KernelInitContext;
+
+/// Run time.
+class KernelComputeContext : public KernelContext {
+public:
+  virtual DeviceCtx *device_ctx() = 0;
+  DeviceCtx *stream() { return device_ctx(); }
+  /// nullptr when the op instance has no such argument. "tmp_buffer", 0 is the temporary buffer.
+  Tensor *Tensor4ArgNameAndIndex(const std::string &arg, int32_t index) { return findTensor(arg, index); }
+
+protected:
+  virtual Tensor *findTensor(const std::string &arg, int32_t index) = 0;
+};
+
+/// Load time, once per task: every tensor is at the address it keeps for the life of the session.
+class KernelBindContext : public KernelComputeContext {
+public:
+  /// True when the tensor's contents are final now and stay so (constants; variables of an inference session).
+  virtual bool isConstant(const std::string &arg, int32_t index) const = 0;
+};
+
+class KernelInferContext : public KernelContext {
+public:
+  virtual DeviceCtx *device_ctx() = 0;
+  virtual Tensor *Tensor4ArgNameAndIndex(const std::string &arg, int32_t index) = 0;
+  virtual const ShapeView &ShapeView4ArgNameAndIndex(const std::string &arg, int32_t index) = 0;
+  virtual MutShapeView *MutShapeView4ArgNameAndIndex(const std::string &arg, int32_t index) = 0;
+};
+
+/// A kernel with everything decided: addresses, sizes, packed weights, library handles. Run() does only the work.
+class BoundKernel {
+public:
+  virtual ~BoundKernel() = default;
+  virtual void Run(DeviceCtx *ctx) = 0;
+};
+
+/// A kernel. One object serves one task of one session; Compute may be called from one thread at a time.
+class OpKernel {
+public:
+  virtual ~OpKernel() = default;
+  virtual std::shared_ptr<OpKernelState> CreateOpKernelState(KernelInitContext *) const { return nullptr; }
+  virtual std::shared_ptr<OpKernelCache> InitOpKernelCache(KernelCacheContext *) const { return nullptr; }
+  virtual void Compute(KernelComputeContext *ctx, OpKernelState *, const OpKernelCache *) const { Compute(ctx); }
+  virtual void Compute(KernelComputeContext *ctx, OpKernelState *) const { Compute(ctx); }
+  virtual void Compute(KernelComputeContext *) const { throw ContractError("the kernel overrides no Compute"); }
+  virtual void InferShape(KernelInferContext *) const {}
+  virtual bool AlwaysComputeWhenAllOutputsEmpty() const = 0;
+  virtual bool IsKernelLaunchSynchronized() const { return true; }
+  /// opc's addition: return an object whose Run() replaces Compute for this task, or nullptr to keep Compute.
+  virtual std::unique_ptr<BoundKernel> Bind(KernelBindContext *) const { return nullptr; }
+};
+
+namespace detail {
+/// Turns a callable into a BoundKernel.
+template <class F> class BoundFunction final : public BoundKernel {
+public:
+  explicit BoundFunction(F f) : f_(std::move(f)) {}
+  void Run(DeviceCtx *ctx) override { f_(ctx); }
+
+private:
+  F f_;
+};
+} // namespace detail
+
+/// `return bindTask([=](DeviceCtx *ctx) { ... });` in a Bind override.
+template <class F> std::unique_ptr<BoundKernel> bindTask(F f) {
+  return std::make_unique<detail::BoundFunction<F>>(std::move(f));
+}
+
+} // namespace user_op
+} // namespace opc

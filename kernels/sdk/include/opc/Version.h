@@ -1,0 +1,6 @@
+// Versions of the operator SDK.
+#pragma once
+
+/// Raised whenever a plugin compiled against older headers can no longer be loaded.
+#define OPC_SDK_API_VERSION 1
+#define OPC_VERSION_STRING "0.1.0"

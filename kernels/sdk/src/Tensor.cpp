@@ -1,0 +1,77 @@
+// Shape, TensorDesc and Tensor. This file is compiled with -fno-delete-null-pointer-checks: the accessors of Tensor
+// test `this`, because kernels are written against an API that answers nullptr for an absent optional tensor.
+#include "opc/Tensor.h"
+
+namespace opc {
+
+int64_t Shape::At(int64_t axis) const {
+  if (axis < 0 || axis >= NumAxes())
+    throw ContractError("axis " + std::to_string(axis) + " of shape " + ToString() + ", which has " +
+                        std::to_string(NumAxes()) + " axes");
+  return dims_[static_cast<size_t>(axis)];
+}
+
+void Shape::Set(int64_t axis, int64_t value) {
+  At(axis);
+  dims_[static_cast<size_t>(axis)] = value;
+}
+
+int64_t Shape::Count(int64_t begin, int64_t end) const {
+  if (begin < 0 || end > NumAxes() || begin > end)
+    throw ContractError("axes [" + std::to_string(begin) + "," + std::to_string(end) + ") of shape " + ToString());
+  int64_t n = 1;
+  for (int64_t i = begin; i < end; ++i) n *= dims_[static_cast<size_t>(i)];
+  return n;
+}
+
+Shape Shape::CreateReducedShape(const std::vector<int64_t> &axes) const {
+  Shape s = *this;
+  for (int64_t a : axes) s.Set(a, 1);
+  return s;
+}
+
+std::string Shape::ToString() const {
+  std::string s = "(";
+  for (int64_t d : dims_) s += (s.size() > 1 ? "," : "") + std::to_string(d);
+  return s + ")";
+}
+
+namespace user_op {
+
+std::string TensorDesc::toString() const {
+  std::string s = std::string(dataTypeName(dataType_)) + "[";
+  for (size_t i = 0; i < shape_.dim_vec().size(); ++i) s += (i ? "," : "") + std::to_string(shape_.dim_vec()[i]);
+  return s + "]";
+}
+
+namespace {
+// `volatile` keeps the optimiser from concluding that a member function's `this` is never null.
+const Tensor *present(const Tensor *t) {
+  const Tensor *volatile p = t;
+  if (!p) throw ContractError("an absent optional tensor is used (Tensor4ArgNameAndIndex gave nullptr)");
+  return t;
+}
+} // namespace
+
+const ShapeView &Tensor::shape() const { return present(this)->desc_.shape(); }
+MutShapeView *Tensor::mut_shape() { return present(this), desc_.mut_shape(); }
+DataType Tensor::data_type() const { return present(this)->desc_.data_type(); }
+const TensorDesc &Tensor::desc() const { return present(this)->desc_; }
+const MemoryCase &Tensor::mem_case() const { return present(this)->mem_; }
+const std::string &Tensor::name() const { return present(this)->name_; }
+const void *Tensor::raw_dptr() const { return checkedData(kChar, false); }
+void *Tensor::mut_raw_dptr() { return checkedData(kChar, true); }
+
+void *Tensor::checkedData(DataType wanted, bool forWriting) const {
+  present(this);
+  const DataType have = desc_.data_type();
+  if (wanted != have && wanted != kChar && have != kChar)
+    throw ContractError("tensor " + name_ + " holds " + dataTypeName(have) + ", the kernel reads it as " +
+                        dataTypeName(wanted));
+  if (forWriting && !writable_)
+    throw ContractError("tensor " + name_ + " is an input, the kernel asks to write it");
+  return data_;
+}
+
+} // namespace user_op
+} // namespace opc

@@ -1,0 +1,25 @@
+# The libraries that opc stands on. All are Debian 12 packages, installed by tools/dev/setup.sh (docs/dependencies.md).
+set(ZLIB_USE_STATIC_LIBS ON)
+find_package(Protobuf 3.21 REQUIRED)
+find_package(ZLIB REQUIRED)
+find_package(nlohmann_json 3.11 REQUIRED CONFIG)
+find_package(CLI11 2.1 REQUIRED CONFIG)
+find_package(Threads REQUIRED)
+
+# libgomp is the one thread pool of the process: oneDNN uses it, and so do opc's own loops (kernels/cpu/Parallel.cpp).
+find_library(OPC_GOMP NAMES gomp libgomp.so.1 REQUIRED)
+add_library(opc_gomp INTERFACE)
+target_link_libraries(opc_gomp INTERFACE ${OPC_GOMP})
+
+# protobuf statically: its generated code and its version stay private to opc.
+find_library(OPC_PROTOBUF_STATIC NAMES libprotobuf.a REQUIRED)
+add_library(opc_protobuf INTERFACE)
+target_include_directories(opc_protobuf SYSTEM INTERFACE ${Protobuf_INCLUDE_DIRS})
+target_link_libraries(opc_protobuf INTERFACE ${OPC_PROTOBUF_STATIC} ZLIB::ZLIB Threads::Threads)
+
+# oneDNN by name: its own CMake package asks for OpenCL headers that a CPU build does not need.
+find_path(OPC_DNNL_INCLUDE dnnl.hpp REQUIRED)
+find_library(OPC_DNNL dnnl REQUIRED)
+add_library(opc_dnnl INTERFACE)
+target_include_directories(opc_dnnl SYSTEM INTERFACE ${OPC_DNNL_INCLUDE})
+target_link_libraries(opc_dnnl INTERFACE ${OPC_DNNL})
