@@ -1,0 +1,95 @@
+// A kernel tied to the tensors of one task.
+#include "HostContexts.h"
+
+namespace opc {
+
+using user_op::KernelDef;
+using user_op::Tensor;
+using user_op::TensorDesc;
+
+struct KernelTask::Impl {
+  Impl(OpInstance instance, const KernelDef &def, DeviceType device)
+      : op(std::move(instance)), kernelDef(&def), context(op, device) {}
+  OpInstance op;
+  const KernelDef *kernelDef;
+  HostBindContext context;
+  std::unique_ptr<user_op::OpKernel> kernel;
+  std::shared_ptr<user_op::OpKernelState> state;
+  std::shared_ptr<user_op::OpKernelCache> cache;
+  bool skip = false; // all outputs are empty and the kernel does not insist
+};
+
+namespace {
+Status named(Status s, const OpInstance &op) {
+  if (s.isOk()) return s;
+  // A contract broken while running is a failed execution, not a bad graph.
+  return Status(StatusCode::kExecution, s.id().empty() ? "OPC0601" : s.id(), op.def().name + ": " + s.message())
+      .withHelp(s.help())
+      .withContext("running op " + op.conf().name + " (" + op.def().name + ")");
+}
+} // namespace
+
+KernelTask::~KernelTask() = default;
+const OpInstance &KernelTask::op() const { return impl_->op; }
+
+Result<std::unique_ptr<KernelTask>> KernelTask::create(OpInstance op, const KernelDef &kernel, DeviceCtx *ctx,
+                                                       const std::vector<void *> &data, const std::vector<bool> &constant,
+                                                       void *workspace, uint64_t workspaceBytes) {
+  if (!kernel.create)
+    return Status(StatusCode::kUnsupported, "OPC0411", op.def().name + ": the kernel has no create function")
+        .withHelp("call SetCreateFn when registering it");
+  std::unique_ptr<KernelTask> task(new KernelTask);
+  task->impl_ = std::make_unique<Impl>(std::move(op), kernel, ctx->device_type());
+  Impl &impl = *task->impl_;
+  impl.context.setDeviceCtx(ctx);
+  impl.context.constant = constant;
+  const auto &ins = impl.op.inputArgs(), &outs = impl.op.outputArgs();
+  auto argName = [](const std::pair<std::string, int32_t> &a) { return a.first + "_" + std::to_string(a.second); };
+  for (size_t i = 0; i < ins.size(); ++i) {
+    // Inputs that the definition declares mutable (optimizer updates) may be written.
+    impl.context.inputTensors.emplace_back(argName(ins[i]), impl.op.inputDescs()[i], data[i], ctx->device_type(),
+                                           impl.op.def().modifyInputs != nullptr);
+  }
+  bool allEmpty = !outs.empty();
+  for (size_t i = 0; i < outs.size(); ++i) {
+    impl.context.outputTensors.emplace_back(argName(outs[i]), impl.op.outputDescs()[i], data[ins.size() + i],
+                                            ctx->device_type(), true);
+    allEmpty = allEmpty && impl.op.outputDescs()[i].shape().elem_cnt() == 0;
+  }
+  if (workspaceBytes > 0) {
+    impl.context.workspace = Tensor("tmp_buffer", TensorDesc(Shape{static_cast<int64_t>(workspaceBytes)}, kChar), workspace,
+                                    ctx->device_type(), true);
+    impl.context.hasWorkspace = true;
+  }
+  HostCreateContext createContext(impl.op, ctx->device_type());
+  if (Status s = kernel.create(&createContext, &impl.kernel); !s.isOk()) return named(std::move(s), impl.op);
+  impl.skip = allEmpty && !impl.kernel->AlwaysComputeWhenAllOutputsEmpty();
+  if (impl.skip) return std::move(task);
+  HostInitContext initContext(impl.op, ctx);
+  if (Status s = kernel.init(*impl.kernel, &initContext, &impl.state, &impl.cache); !s.isOk())
+    return named(std::move(s), impl.op);
+  if (Status s = kernel.bind(*impl.kernel, &impl.context, &task->bound_); !s.isOk()) return named(std::move(s), impl.op);
+  task->run_ = kernel.run;
+  return std::move(task);
+}
+
+Status KernelTask::runUnbound(DeviceCtx *ctx) {
+  Impl &impl = *impl_;
+  if (impl.skip) return Status::ok();
+  impl.context.setDeviceCtx(ctx);
+  return impl.kernelDef->compute(*impl.kernel, &impl.context, impl.state.get(), impl.cache.get());
+}
+
+Status KernelTask::rebind(const std::vector<void *> &data, void *workspace, DeviceCtx *ctx) {
+  Impl &impl = *impl_;
+  const size_t inputs = impl.context.inputTensors.size();
+  for (size_t i = 0; i < inputs; ++i) impl.context.inputTensors[i].rebind(data[i]);
+  for (size_t i = 0; i < impl.context.outputTensors.size(); ++i) impl.context.outputTensors[i].rebind(data[inputs + i]);
+  impl.context.workspace.rebind(workspace);
+  if (impl.skip) return Status::ok();
+  impl.context.setDeviceCtx(ctx);
+  bound_.reset();
+  return named(impl.kernelDef->bind(*impl.kernel, &impl.context, &bound_), impl.op);
+}
+
+} // namespace opc
