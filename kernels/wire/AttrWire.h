@@ -1,0 +1,23 @@
+// Conversions between protobuf messages and the SDK's values.
+#pragma once
+
+#include "graph.pb.h"
+#include "opc/Attr.h"
+#include "opc/OpConf.h"
+
+namespace opc::wire {
+
+/// An AttrValue message as the SDK's value. Kinds that no operator reads (15 and up) become RawAttr; a message without a
+/// value becomes an empty AttrValue.
+AttrValue fromProto(const graph::AttrValue &proto);
+/// The inverse.
+void toProto(const AttrValue &value, graph::AttrValue *proto);
+
+Shape fromProto(const graph::ShapeProto &proto);
+void toProto(const Shape &shape, graph::ShapeProto *proto);
+
+/// A UserOpConf as an OpConf named `name`: entries in file order (or in input_order/output_order when present).
+/// Duplicate keys are kept, so that completeOpConf can report them.
+user_op::OpConf fromProto(const std::string &name, const graph::UserOpConf &proto);
+
+} // namespace opc::wire
