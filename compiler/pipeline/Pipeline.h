@@ -1,0 +1,114 @@
+// The compiler's one door: graph in, phases, plan (or text of any phase) out. Knows no MLIR in its interface.
+#pragma once
+
+#include "Diagnostic.h"
+#include "Registry.h"
+#include "opc/Tensor.h"
+
+#include <functional>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace opc {
+
+/// The phases in order. Gradients, SBP and boxing join between kSimplify and kSchedule when they exist.
+enum class Phase { kImport, kShape, kSimplify, kSchedule, kMemory, kPlan };
+/// "import", "shape", "simplify", "tasks", "memory", "plan".
+const char *phaseName(Phase phase);
+/// One line on what a phase does.
+const char *phaseDoc(Phase phase);
+std::optional<Phase> parsePhase(const std::string &name);
+const std::vector<Phase> &allPhases();
+
+/// What emit() writes.
+enum class Emit { kMlir, kGraphText, kGraphBinary, kPlan };
+
+struct CompileOptions {
+  /// Shapes that replace those of inputs, by input op name (`--shape x=32,784`). Also binds dimensions given as -1.
+  std::map<std::string, std::vector<int64_t>> shapes;
+  size_t maxErrors = 20;
+  uint64_t maxGraphBytes = uint64_t{4} << 30;
+  /// Called after each phase with its name and the IR's text, when set (`--dump`).
+  std::function<void(Phase, const std::string &mlir)> dump;
+  bool simplify = true;
+  /// Streams to spread independent branches over; 1 runs inline.
+  int streams = 1;
+};
+
+struct PhaseStats {
+  Phase phase;
+  double seconds = 0;
+  size_t ops = 0; // after the phase
+};
+
+struct GraphTensor {
+  std::string name; // of the input, output or variable op
+  DataType dtype = kInvalidDataType;
+  Shape shape;
+  std::string tensor; // the value's name, "x/out"
+  bool trainable = false;
+};
+
+struct GraphOp {
+  std::string name, type;
+  std::vector<std::pair<std::string, std::string>> inputs; // argument_index, tensor name
+  std::vector<GraphTensor> outputs;                        // name is argument_index
+  std::map<std::string, AttrValue> attrs;
+  SourceRange range;
+  std::string loc; // OperatorConf.loc
+};
+
+/// What a graph holds after the phase that was run.
+struct GraphInfo {
+  std::string format; // "Job (text)", "DLNetConf (binary)", ...
+  std::vector<GraphTensor> inputs, outputs, variables;
+  std::vector<GraphOp> ops;
+};
+
+struct MemoryInfo {
+  uint64_t arenaBytes = 0, persistentBytes = 0, activationBytes = 0;
+  uint64_t liveLowerBound = 0; // the largest sum of live activation bytes at any task
+  struct Slot {
+    std::string name;
+    uint64_t offset = 0, bytes = 0;
+    uint32_t firstTask = 0, lastTask = 0;
+    std::string kind; // "activation", "input", "variable", "constant", "workspace"
+  };
+  std::vector<Slot> slots; // in plan order
+};
+
+/// One compilation. Not thread safe; several may run at once on different threads.
+class Pipeline {
+public:
+  Pipeline(const Registry &registry, CompileOptions options);
+  ~Pipeline();
+
+  /// Reads a graph. `name` is what diagnostics call it. False when it is not valid: see diagnostics().
+  bool import(const std::string &name, const std::string &bytes);
+  /// Runs the phases up to and including `to`. False on error; all errors of the failing phase are in diagnostics().
+  bool run(Phase to);
+
+  const std::vector<Diagnostic> &diagnostics() const;
+  /// How many errors there were, including those beyond maxErrors.
+  size_t errorCount() const;
+  /// The exit-code class of the errors: kInvalidGraph, kUnsupported or kInternal.
+  StatusCode errorClass() const;
+  const SourceText &source() const;
+  const std::vector<PhaseStats> &stats() const;
+  GraphInfo graph() const;
+  MemoryInfo memory() const; // after kMemory
+  /// The text or bytes of the graph or plan as it is now. kPlan needs Phase::kPlan.
+  std::string emit(Emit what) const;
+
+private:
+  struct Impl;
+  std::unique_ptr<Impl> impl_;
+};
+
+/// True when the bytes are a plan file and not a graph.
+bool looksLikePlan(const std::string &bytes);
+
+} // namespace opc
