@@ -1,0 +1,115 @@
+// The container of plans.
+#include "PlanFile.h"
+
+#include <google/protobuf/io/coded_stream.h>
+#include <google/protobuf/io/zero_copy_stream_impl_lite.h>
+
+#include <cstring>
+
+namespace opc {
+namespace {
+
+// Offsets: 0 magic (8 bytes), 8 version (u32), 12 reserved (u32, 0), 16 payload length (u64), 24 checksum (u64).
+constexpr char kMagic[8] = {'O', 'P', 'C', 'P', 'L', 'A', 'N', '\0'};
+constexpr size_t kHeaderBytes = 32;
+
+constexpr uint64_t kP1 = 0x9E3779B185EBCA87u, kP2 = 0xC2B2AE3D27D4EB4Fu, kP3 = 0x165667B19E3779F9u,
+                   kP4 = 0x85EBCA77C2B2AE63u, kP5 = 0x27D4EB2F165667C5u;
+
+uint64_t rotl(uint64_t x, int r) { return (x << r) | (x >> (64 - r)); }
+template <class T> T loadLe(const char *p) {
+  static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "opc's formats are little endian, and so are its machines");
+  T v;
+  std::memcpy(&v, p, sizeof v);
+  return v;
+}
+template <class T> void storeLe(char *p, T v) { std::memcpy(p, &v, sizeof v); }
+uint64_t round(uint64_t acc, uint64_t lane) { return rotl(acc + lane * kP2, 31) * kP1; }
+uint64_t merge(uint64_t acc, uint64_t v) { return (acc ^ round(0, v)) * kP1 + kP4; }
+
+Status invalid(const char *id, std::string message, std::string help) {
+  return Status(StatusCode::kInvalidGraph, id, std::move(message)).withHelp(std::move(help));
+}
+
+} // namespace
+
+uint64_t planChecksum(std::string_view bytes) {
+  const char *p = bytes.data(), *end = p + bytes.size();
+  uint64_t h;
+  if (bytes.size() >= 32) {
+    uint64_t v[4] = {kP1 + kP2, kP2, 0, 0 - kP1};
+    for (; end - p >= 32; p += 32)
+      for (int i = 0; i < 4; ++i) v[i] = round(v[i], loadLe<uint64_t>(p + 8 * i));
+    h = rotl(v[0], 1) + rotl(v[1], 7) + rotl(v[2], 12) + rotl(v[3], 18);
+    for (uint64_t lane : v) h = merge(h, lane);
+  } else {
+    h = kP5;
+  }
+  h += bytes.size();
+  for (; end - p >= 8; p += 8) h = rotl(h ^ round(0, loadLe<uint64_t>(p)), 27) * kP1 + kP4;
+  if (end - p >= 4) {
+    h = rotl(h ^ (loadLe<uint32_t>(p) * kP1), 23) * kP2 + kP3;
+    p += 4;
+  }
+  for (; p != end; ++p) h = rotl(h ^ (static_cast<uint8_t>(*p) * kP5), 11) * kP1;
+  h = (h ^ (h >> 33)) * kP2;
+  h = (h ^ (h >> 29)) * kP3;
+  return h ^ (h >> 32);
+}
+
+std::string encodePlan(const plan::Plan &plan) {
+  std::string bytes(kHeaderBytes, '\0');
+  {
+    google::protobuf::io::StringOutputStream stream(&bytes);
+    google::protobuf::io::CodedOutputStream coded(&stream);
+    coded.SetSerializationDeterministic(true);
+    plan.SerializePartialToCodedStream(&coded);
+  }
+  const std::string_view payload = std::string_view(bytes).substr(kHeaderBytes);
+  const uint64_t checksum = planChecksum(payload);
+  std::memcpy(bytes.data(), kMagic, sizeof kMagic);
+  storeLe<uint32_t>(bytes.data() + 8, kPlanVersion);
+  storeLe<uint64_t>(bytes.data() + 16, payload.size());
+  storeLe<uint64_t>(bytes.data() + 24, checksum);
+  return bytes;
+}
+
+bool looksLikePlan(std::string_view bytes) {
+  return bytes.size() >= sizeof kMagic && std::memcmp(bytes.data(), kMagic, sizeof kMagic) == 0;
+}
+
+Result<plan::Plan> decodePlan(std::string_view bytes) {
+  if (!looksLikePlan(bytes))
+    return invalid("OPC0801", bytes.empty() ? "the plan is empty" : "not a plan: it does not begin with OPCPLAN",
+                   "make a plan from a graph with: opc compile GRAPH -o FILE");
+  if (bytes.size() < kHeaderBytes)
+    return invalid("OPC0803", "the plan is truncated: " + std::to_string(bytes.size()) + " bytes, the header alone has " +
+                                  std::to_string(kHeaderBytes),
+                   "compile the graph again");
+  const uint32_t version = loadLe<uint32_t>(bytes.data() + 8);
+  if (version != kPlanVersion)
+    return Status(StatusCode::kUnsupported, "OPC0802",
+                  "the plan has format version " + std::to_string(version) + ", this build reads version " +
+                      std::to_string(kPlanVersion))
+        .withHelp("compile the graph again with the opc that is to run it");
+  if (loadLe<uint32_t>(bytes.data() + 12) != 0)
+    return invalid("OPC0804", "the plan is damaged: its reserved header field is not zero", "compile the graph again");
+  const uint64_t length = loadLe<uint64_t>(bytes.data() + 16);
+  const std::string_view payload = bytes.substr(kHeaderBytes);
+  if (length != payload.size())
+    return invalid("OPC0803", "the plan is " + std::string(payload.size() < length ? "truncated" : "followed by other bytes") +
+                                  ": its header announces " + std::to_string(length) + " bytes, the file has " +
+                                  std::to_string(payload.size()),
+                   "compile the graph again");
+  if (planChecksum(payload) != loadLe<uint64_t>(bytes.data() + 24))
+    return invalid("OPC0804", "the plan is damaged: its checksum does not match", "compile the graph again");
+  if (length > static_cast<uint64_t>(INT32_MAX))
+    return Status(StatusCode::kUnsupported, "OPC0806", "the plan has " + std::to_string(length) + " bytes; protobuf reads at most 2 GiB")
+        .withHelp("keep large constants in a weights file: make them variables");
+  plan::Plan plan;
+  if (!plan.ParsePartialFromArray(payload.data(), static_cast<int>(payload.size())))
+    return invalid("OPC0805", "the plan's contents are not a valid protobuf message", "compile the graph again");
+  return plan;
+}
+
+} // namespace opc

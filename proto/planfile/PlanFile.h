@@ -1,0 +1,29 @@
+// The container of plans: a fixed header with version, length and checksum, then one protobuf message.
+#pragma once
+
+#include "opc/Status.h"
+#include "plan.pb.h"
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+
+namespace opc {
+
+/// The version that this build writes, and the only one that it reads.
+constexpr uint32_t kPlanVersion = 1;
+
+/// XXH64 (seed 0) of some bytes; https://github.com/Cyan4973/xxHash/blob/dev/doc/xxhash_spec.md.
+uint64_t planChecksum(std::string_view bytes);
+
+/// The bytes of a plan file. Equal plans give equal bytes (plan.proto has no map fields).
+std::string encodePlan(const plan::Plan &plan);
+
+/// Whether some bytes begin like a plan file.
+bool looksLikePlan(std::string_view bytes);
+
+/// Reads the container, not the plan's meaning. Errors: OPC0801 not a plan, OPC0802 another version (kUnsupported),
+/// OPC0803 truncated or with trailing bytes, OPC0804 damaged (checksum), OPC0805 the message does not parse.
+Result<plan::Plan> decodePlan(std::string_view bytes);
+
+} // namespace opc

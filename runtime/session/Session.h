@@ -1,0 +1,94 @@
+// Session: the runtime's front door. Load a plan, feed inputs, run, fetch outputs. The one header of the runtime that
+// programs include; it brings the tensor files with it.
+#pragma once
+
+#include "FileBytes.h"
+#include "HostTensor.h"
+#include "Registry.h"
+#include "TensorFill.h"
+#include "TensorIo.h"
+
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace opc {
+
+struct SessionOptions {
+  /// Threads that kernels may use in all; shared evenly between streams. 0: one for each core that this process may use.
+  int threads = 0;
+  /// The most bytes that the plan's arenas may take; 0: nine tenths of the memory of this machine or container.
+  uint64_t maxMemory = 0;
+  /// For variables whose initializer draws numbers and that have no random_seed of their own.
+  uint64_t seed = 0;
+};
+
+/// A named tensor at the border of the plan.
+struct PortInfo {
+  std::string name;
+  user_op::TensorDesc desc;
+};
+struct VariableInfo {
+  std::string name;
+  user_op::TensorDesc desc;
+  bool trainable = false;
+  bool hasInitializer = false;
+};
+/// What a plan takes and gives, in the graph's order.
+struct SessionInterface {
+  std::vector<PortInfo> inputs, outputs;
+  std::vector<VariableInfo> variables;
+};
+
+/// Numbers for --stats.
+struct SessionStats {
+  uint64_t tasks = 0;         // that execute; views do not
+  uint64_t streams = 0;
+  uint64_t arenaBytes = 0;    // all arenas together
+  uint64_t constantBytes = 0; // of constants and variables
+  uint64_t steps = 0;         // run so far
+};
+
+/// A loaded plan with its memory and kernels. Use one session from one thread at a time; different sessions are
+/// independent. No call but load, setVariable and the first run allocates anything, fetch aside, which returns a new tensor.
+class Session {
+public:
+  /// Decodes and checks the plan, takes the memory. `registry` must outlive the session. A plan is untrusted: whatever it
+  /// says is checked first (docs/plan-format.md lists the rules and their codes).
+  static Result<Session> load(std::string_view planBytes, const Registry &registry, const SessionOptions &options = {});
+  Session(Session &&) noexcept;
+  Session &operator=(Session &&) noexcept;
+  ~Session();
+
+  const SessionInterface &interface() const;
+
+  /// Copies the tensor into the input. Errors: OPC0611 (no such input, with the nearest names), OPC0703, OPC0704.
+  Status feed(const std::string &name, const HostTensor &tensor);
+  /// The input's own memory, for filling in place; counts as fed. nullptr when there is no such input.
+  void *inputData(const std::string &name);
+  /// Copies the tensor into the variable. After the first run the kernels that read it are bound again.
+  Status setVariable(const std::string &name, const HostTensor &tensor);
+  /// The variable's present value. Initialises what has not been set.
+  Result<HostTensor> variable(const std::string &name);
+
+  /// Initialises the variables that have not been set (OPC0612 for one without an initializer) and ties the kernels to
+  /// their tensors. run() does it when nobody has.
+  Status prepare();
+  /// Runs `steps` steps with the inputs that were fed; inputs stay fed. Errors: OPC0610 naming every input that was
+  /// never fed; those of kernels. After an error the session can be fed and run again.
+  Status run(int64_t steps = 1);
+  /// A copy of an output as the last step left it. Errors: OPC0611, OPC0613 (nothing has been run).
+  Result<HostTensor> fetch(const std::string &name) const;
+  /// The same without a copy: valid until the next run. nullptr where fetch would fail.
+  const void *outputData(const std::string &name) const;
+
+  SessionStats stats() const;
+
+private:
+  struct Impl;
+  explicit Session(std::unique_ptr<Impl> impl);
+  std::unique_ptr<Impl> impl_;
+};
+
+} // namespace opc

@@ -1,0 +1,52 @@
+// Whole files as bytes: mapped reading, atomic writing.
+#pragma once
+
+#include "opc/Status.h"
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+
+namespace opc {
+
+/// The bytes of a file, mapped when it is a regular file, read otherwise (a pipe; "-" is the standard input).
+class FileBytes {
+public:
+  FileBytes() = default;
+  FileBytes(FileBytes &&o) noexcept;
+  FileBytes &operator=(FileBytes &&o) noexcept;
+  ~FileBytes();
+  /// Errors: OPC0706 (missing, a directory, not readable).
+  static Result<FileBytes> open(const std::string &path);
+  std::string_view view() const { return {data_, size_}; }
+
+private:
+  const char *data_ = nullptr;
+  size_t size_ = 0;
+  bool mapped_ = false;
+  std::string owned_;
+};
+
+/// A file that appears under its name only when commit() has succeeded: it is written as a temporary file in the same
+/// directory and renamed. Without commit() nothing stays. "-" is the standard output, written directly.
+class AtomicFile {
+public:
+  AtomicFile() = default;
+  AtomicFile(const AtomicFile &) = delete;
+  AtomicFile &operator=(const AtomicFile &) = delete;
+  ~AtomicFile();
+  /// Errors of all three: OPC0707.
+  Status open(const std::string &path);
+  Status write(const void *data, size_t bytes);
+  Status commit();
+
+private:
+  Status fail(const char *doing);
+  std::string path_, temporary_;
+  int fd_ = -1;
+};
+
+/// Writes a whole file through AtomicFile.
+Status writeFileAtomically(const std::string &path, std::string_view bytes);
+
+} // namespace opc

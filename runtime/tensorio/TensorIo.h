@@ -1,0 +1,86 @@
+// Tensor files: npy, npz, safetensors, raw bytes. Reading trusts nothing; writing is atomic and byte-reproducible.
+//
+// Error codes: OPC0701 not such a file or a damaged header, OPC0702 truncated or damaged data, OPC0703 dtype mismatch,
+// OPC0704 shape mismatch, OPC0705 no such key, OPC0706 cannot be read, OPC0707 cannot be written, OPC0708 over a limit,
+// OPC0709 an element type that opc does not have, OPC0710 a name that occurs twice.
+#pragma once
+
+#include "HostTensor.h"
+
+#include <map>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+namespace opc {
+
+struct TensorReadOptions {
+  /// numpy writes bf16 (ml_dtypes) as the void type 'V2', which says nothing. True: take V2 as bf16.
+  bool v2IsBf16 = false;
+  /// No tensor may be larger. The default is far above any machine's memory, below any overflow.
+  uint64_t maxBytes = uint64_t{1} << 46;
+  /// Deflated archive members may unpack to at most this many times their packed size (deflate's own bound is 1032).
+  uint64_t maxRatio = 1100;
+};
+
+// npy --------------------------------------------------------------------------------------------------------------
+// Format: https://numpy.org/doc/stable/reference/generated/numpy.lib.format.html (versions 1, 2, 3).
+
+/// `what` names the source in errors. C and Fortran order, both byte orders; |b1 f2 f4 f8 i1..i8 u1..u8 (V2).
+Result<HostTensor> decodeNpy(std::string_view bytes, const std::string &what, const TensorReadOptions &options = {});
+Result<HostTensor> readNpy(const std::string &path, const TensorReadOptions &options = {});
+/// The header of version 1 for a tensor, padded to a multiple of 64. C order, little endian, bf16 as '|V2'.
+std::string npyHeader(DataType type, const Shape &shape);
+std::string encodeNpy(const HostTensor &tensor);
+Status writeNpy(const std::string &path, const HostTensor &tensor);
+
+// Archives ---------------------------------------------------------------------------------------------------------
+
+/// What an archive says about a tensor before it is read.
+struct TensorEntry {
+  std::string key;
+  DataType dtype = kInvalidDataType; // kInvalidDataType: only reading it tells
+  Shape shape;
+};
+
+/// A file that holds tensors under names: npz, safetensors, or a directory of .npy files.
+class TensorArchive {
+public:
+  virtual ~TensorArchive() = default;
+  /// In the order of the file for npz and safetensors, sorted for directories.
+  virtual const std::vector<TensorEntry> &entries() const = 0;
+  /// Errors: OPC0705 with the nearest keys, and those of decoding.
+  virtual Result<HostTensor> read(const std::string &key, const TensorReadOptions &options = {}) const = 0;
+  bool contains(const std::string &key) const;
+  /// "w.npz", for messages.
+  const std::string &path() const { return path_; }
+
+protected:
+  /// OPC0705 for `key`.
+  Status noSuchKey(const std::string &key) const;
+  std::string path_;
+};
+
+/// Opens an npz (zip; stored and deflated members, zip64, data descriptors), a .safetensors file, a
+/// .safetensors.index.json (shards beside it), or a directory of .npy files; told apart by content, not by name.
+Result<std::unique_ptr<TensorArchive>> openTensorArchive(const std::string &path);
+Result<std::unique_ptr<TensorArchive>> openNpz(const std::string &path);
+Result<std::unique_ptr<TensorArchive>> openSafetensors(const std::string &path);
+
+using NamedTensors = std::vector<std::pair<std::string, const HostTensor *>>;
+/// Stored members "KEY.npy", sorted by key, all dated 1980-01-01, zip64 where needed. OPC0710 for equal keys.
+Status writeNpz(const std::string &path, NamedTensors tensors);
+/// Header keys sorted, header padded to 64 bytes, data in key order. OPC0710 for equal keys.
+Status writeSafetensors(const std::string &path, NamedTensors tensors);
+
+/// A file of nothing but little-endian elements. OPC0702 when its size is not that of the tensor.
+Result<HostTensor> readRaw(const std::string &path, DataType type, const Shape &shape);
+Status writeRaw(const std::string &path, const HostTensor &tensor);
+
+/// One tensor from any file: PATH of an .npy, or PATH:KEY of an archive ("w.npz:fc1"). The longest prefix that exists
+/// is the path, so names with ':' work. A V2 tensor is bf16 when `expected` is bf16. `expected` is not enforced.
+Result<HostTensor> readTensor(const std::string &spec, DataType expected = kInvalidDataType);
+
+} // namespace opc
