@@ -1,0 +1,8 @@
+#!/usr/bin/env bash
+# Builds everything and runs every test; exits non-zero when one fails. usage: tools/test.sh [ctest arguments]
+set -euo pipefail
+cd "$(dirname "${BASH_SOURCE[0]}")/.."
+tools/build.sh "${OPC_PRESET:-release}"
+dir=build
+[ "${OPC_PRESET:-release}" = release ] || dir=build-$OPC_PRESET
+ctest --test-dir "$dir" --output-on-failure -j2 "$@"
