@@ -1,0 +1,3 @@
+// The test program's main, in a translation unit of its own because it is slow to compile.
+#define CATCH_CONFIG_MAIN
+#include <catch2/catch.hpp>
