@@ -34,8 +34,6 @@ struct CompileOptions {
   /// Called after each phase with its name and the IR's text, when set (`--dump`).
   std::function<void(Phase, const std::string &mlir)> dump;
   bool simplify = true;
-  /// Streams to spread independent branches over; 1 runs inline.
-  int streams = 1;
 };
 
 struct PhaseStats {

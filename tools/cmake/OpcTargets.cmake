@@ -4,6 +4,8 @@ option(OPC_PORTABLE "Carry the libraries that a bare machine lacks beside the bi
 
 add_library(opc_flags INTERFACE)
 target_compile_options(opc_flags INTERFACE -Wall -Wextra -Wno-unused-parameter -Wno-overloaded-virtual
+                                           -Wno-deprecated-declarations # std::stable_sort of libstdc++ 12 under clang
+                                          
                                            -ffunction-sections -fdata-sections)
 target_link_options(opc_flags INTERFACE -Wl,--as-needed)
 if(CMAKE_CXX_COMPILER_ID MATCHES Clang)

@@ -1,0 +1,179 @@
+// Between the SDK's values and MLIR's.
+#include "AttrBridge.h"
+#include "Locations.h"
+
+using namespace mlir;
+
+namespace opc::ir {
+namespace {
+
+struct ToMlir {
+  MLIRContext *ctx;
+  Attribute operator()(std::monostate) const { return UnitAttr::get(ctx); }
+  Attribute operator()(int32_t v) const { return IntegerAttr::get(IntegerType::get(ctx, 32), v); }
+  Attribute operator()(int64_t v) const { return IntegerAttr::get(IntegerType::get(ctx, 64), v); }
+  Attribute operator()(bool v) const { return BoolAttr::get(ctx, v); }
+  Attribute operator()(float v) const { return FloatAttr::get(Float32Type::get(ctx), APFloat(v)); }
+  Attribute operator()(double v) const { return FloatAttr::get(Float64Type::get(ctx), APFloat(v)); }
+  Attribute operator()(const std::string &v) const { return StringAttr::get(ctx, v); }
+  Attribute operator()(const Shape &v) const { return ShapeAttr::get(ctx, DenseI64ArrayAttr::get(ctx, v.dim_vec())); }
+  Attribute operator()(DataType v) const { return DataTypeAttr::get(ctx, v); }
+  Attribute operator()(const std::vector<int32_t> &v) const { return DenseI32ArrayAttr::get(ctx, v); }
+  Attribute operator()(const std::vector<int64_t> &v) const { return DenseI64ArrayAttr::get(ctx, v); }
+  Attribute operator()(const std::vector<float> &v) const { return DenseF32ArrayAttr::get(ctx, v); }
+  template <class T> Attribute operator()(const std::vector<T> &v) const {
+    SmallVector<Attribute> values;
+    for (const T &x : v) values.push_back((*this)(x));
+    return ListAttr::get(ctx, GetAttrType<std::vector<T>>::value, ArrayAttr::get(ctx, values));
+  }
+  Attribute operator()(const opc::RawAttr &v) const { return ir::RawAttr::get(ctx, v.type, StringAttr::get(ctx, v.bytes)); }
+};
+
+std::string argName(StringRef arg, int32_t index) { return arg.str() + "_" + std::to_string(index); }
+
+} // namespace
+
+Attribute toMlir(MLIRContext *ctx, const AttrValue &value) { return std::visit(ToMlir{ctx}, value.variant()); }
+
+AttrValue fromMlir(Attribute attr) {
+  if (auto b = dyn_cast<BoolAttr>(attr)) return b.getValue();
+  if (auto i = dyn_cast<IntegerAttr>(attr)) {
+    if (i.getType().isInteger(32)) return static_cast<int32_t>(i.getInt());
+    if (i.getType().isInteger(64)) return static_cast<int64_t>(i.getInt());
+    return {};
+  }
+  if (auto f = dyn_cast<FloatAttr>(attr)) {
+    if (f.getType().isF32()) return f.getValue().convertToFloat();
+    if (f.getType().isF64()) return f.getValue().convertToDouble();
+    return {};
+  }
+  if (auto s = dyn_cast<StringAttr>(attr)) return s.str();
+  if (auto s = dyn_cast<ShapeAttr>(attr)) return Shape(DimVector(s.getDims().begin(), s.getDims().end()));
+  if (auto d = dyn_cast<DataTypeAttr>(attr)) return static_cast<DataType>(d.getValue());
+  if (auto l = dyn_cast<DenseI32ArrayAttr>(attr)) return std::vector<int32_t>(l.asArrayRef().begin(), l.asArrayRef().end());
+  if (auto l = dyn_cast<DenseI64ArrayAttr>(attr)) return std::vector<int64_t>(l.asArrayRef().begin(), l.asArrayRef().end());
+  if (auto l = dyn_cast<DenseF32ArrayAttr>(attr)) return std::vector<float>(l.asArrayRef().begin(), l.asArrayRef().end());
+  if (auto r = dyn_cast<ir::RawAttr>(attr)) return opc::RawAttr{static_cast<AttrType>(r.getKind()), r.getBytes().str()};
+  if (auto l = dyn_cast<ListAttr>(attr)) {
+    std::vector<DataType> types;
+    std::vector<Shape> shapes;
+    std::vector<std::string> strings;
+    for (Attribute a : l.getValues()) {
+      AttrValue v = fromMlir(a);
+      if (auto *t = v.get<DataType>()) types.push_back(*t);
+      if (auto *s = v.get<Shape>()) shapes.push_back(*s);
+      if (auto *s = v.get<std::string>()) strings.push_back(*s);
+    }
+    if (l.getKind() == kAtListDataType) return types;
+    if (l.getKind() == kAtListShape) return shapes;
+    if (l.getKind() == kAtListString) return strings;
+  }
+  return {};
+}
+
+Type elementType(MLIRContext *ctx, DataType type) {
+  using S = IntegerType::SignednessSemantics;
+  switch (type) {
+  case kFloat: return Float32Type::get(ctx);
+  case kDouble: return Float64Type::get(ctx);
+  case kFloat16: return Float16Type::get(ctx);
+  case kBFloat16: return BFloat16Type::get(ctx);
+  case kBool: return IntegerType::get(ctx, 1);
+  case kInt8: return IntegerType::get(ctx, 8);
+  case kInt16: return IntegerType::get(ctx, 16);
+  case kInt32: return IntegerType::get(ctx, 32);
+  case kInt64: return IntegerType::get(ctx, 64);
+  case kUInt8: return IntegerType::get(ctx, 8, S::Unsigned);
+  case kUInt16: return IntegerType::get(ctx, 16, S::Unsigned);
+  case kUInt32: return IntegerType::get(ctx, 32, S::Unsigned);
+  case kUInt64: return IntegerType::get(ctx, 64, S::Unsigned);
+  default: return {};
+  }
+}
+
+DataType dataType(Type t) {
+  if (t.isF32()) return kFloat;
+  if (t.isF64()) return kDouble;
+  if (t.isF16()) return kFloat16;
+  if (t.isBF16()) return kBFloat16;
+  auto i = dyn_cast<IntegerType>(t);
+  if (!i) return kInvalidDataType;
+  const bool isUnsigned = i.isUnsigned();
+  switch (i.getWidth()) {
+  case 1: return kBool;
+  case 8: return isUnsigned ? kUInt8 : kInt8;
+  case 16: return isUnsigned ? kUInt16 : kInt16;
+  case 32: return isUnsigned ? kUInt32 : kInt32;
+  case 64: return isUnsigned ? kUInt64 : kInt64;
+  default: return kInvalidDataType;
+  }
+}
+
+Type tensorType(MLIRContext *ctx, const user_op::TensorDesc &desc) {
+  Type element = elementType(ctx, desc.data_type());
+  if (!element) return UnresolvedType::get(ctx);
+  SmallVector<int64_t> dims;
+  for (int64_t d : desc.shape()) dims.push_back(d < 0 ? ShapedType::kDynamic : d);
+  return RankedTensorType::get(dims, element);
+}
+
+bool describe(Type type, user_op::TensorDesc *desc) {
+  auto tensor = dyn_cast<RankedTensorType>(type);
+  if (!tensor) return false;
+  DimVector dims;
+  for (int64_t d : tensor.getShape()) dims.push_back(ShapedType::isDynamic(d) ? -1 : d);
+  *desc = user_op::TensorDesc(Shape(std::move(dims)), dataType(tensor.getElementType()));
+  return true;
+}
+
+user_op::OpConf toOpConf(UserOp op) {
+  user_op::OpConf conf;
+  conf.name = opName(op);
+  conf.type = op.getOpType().str();
+  unsigned operand = 0;
+  for (auto [name, size] : llvm::zip(op.getInputNames(), op.getInputSizes())) {
+    user_op::ArgBinding b{cast<StringAttr>(name).str(), {}};
+    for (int32_t i = 0; i < size && operand < op.getArgs().size(); ++i) b.tensors.push_back(tensorName(op.getArgs()[operand++]));
+    conf.inputs.push_back(std::move(b));
+  }
+  for (auto [name, size] : llvm::zip(op.getOutputNames(), op.getOutputSizes())) {
+    user_op::ArgBinding b{cast<StringAttr>(name).str(), {}};
+    for (int32_t i = 0; i < size; ++i) b.tensors.push_back(conf.name + "/" + argName(b.name, i));
+    conf.outputs.push_back(std::move(b));
+  }
+  for (NamedAttribute a : op.getOpAttrs()) conf.attrs.emplace(a.getName().str(), fromMlir(a.getValue()));
+  return conf;
+}
+
+std::unique_ptr<OpInstance> toInstance(UserOp op, const user_op::OpDef &def) {
+  auto instance = std::make_unique<OpInstance>(def, toOpConf(op));
+  if (instance->inputDescs().size() != op.getArgs().size() || instance->outputDescs().size() != op.getOuts().size()) return nullptr;
+  for (auto [i, operand] : llvm::enumerate(op.getArgs()))
+    if (!describe(operand.getType(), &instance->inputDescs()[i])) return nullptr;
+  for (auto [i, result] : llvm::enumerate(op.getOuts())) describe(result.getType(), &instance->outputDescs()[i]);
+  return instance;
+}
+
+// Booleans are packed by DenseElementsAttr's raw form; everything else is stored as the bytes that it is.
+DenseElementsAttr denseFromBytes(RankedTensorType type, ArrayRef<char> bytes) {
+  if (type.getElementType().isInteger(1)) {
+    SmallVector<bool> values;
+    for (char c : bytes) values.push_back(c != 0);
+    return DenseElementsAttr::get(type, ArrayRef<bool>(values));
+  }
+  return DenseElementsAttr::getFromRawBuffer(type, bytes);
+}
+
+std::string denseToBytes(DenseElementsAttr attr) {
+  std::string out;
+  if (attr.getElementType().isInteger(1)) {
+    for (bool b : attr.getValues<bool>()) out.push_back(b ? 1 : 0);
+    return out;
+  }
+  ArrayRef<char> raw = attr.getRawData();
+  if (!attr.isSplat()) return std::string(raw.begin(), raw.end());
+  for (int64_t i = 0; i < attr.getNumElements(); ++i) out.append(raw.begin(), raw.end());
+  return out;
+}
+
+} // namespace opc::ir

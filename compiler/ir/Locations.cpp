@@ -1,0 +1,86 @@
+// What opc keeps in an op's location.
+#include "Locations.h"
+#include "OpcDialect.h"
+
+using namespace mlir;
+
+namespace opc::ir {
+
+Location makeLocation(MLIRContext *ctx, const OpLocation &p) {
+  Location place = UnknownLoc::get(ctx);
+  if (p.line != 0)
+    place = FileLineColRange::get(StringAttr::get(ctx, p.file), p.line, p.column, p.endLine, p.endColumn);
+  if (!p.pythonLoc.empty() || !p.conf.empty() || !p.tensors.empty()) {
+    SmallVector<NamedAttribute> extra;
+    Builder b(ctx);
+    if (!p.conf.empty()) extra.push_back(b.getNamedAttr("conf", b.getStringAttr(p.conf)));
+    if (!p.pythonLoc.empty()) extra.push_back(b.getNamedAttr("loc", b.getStringAttr(p.pythonLoc)));
+    if (!p.tensors.empty()) {
+      SmallVector<Attribute> names;
+      for (const auto &t : p.tensors) names.push_back(b.getStringAttr(t));
+      extra.push_back(b.getNamedAttr("tensors", b.getArrayAttr(names)));
+    }
+    place = FusedLoc::get({place}, b.getDictionaryAttr(extra), ctx);
+  }
+  return NameLoc::get(StringAttr::get(ctx, p.name), place);
+}
+
+OpLocation readLocation(Location loc) {
+  OpLocation parts;
+  if (auto name = dyn_cast<NameLoc>(loc)) {
+    parts.name = name.getName().str();
+    loc = name.getChildLoc();
+  }
+  if (auto fused = dyn_cast<FusedLoc>(loc)) {
+    if (auto extra = dyn_cast_if_present<DictionaryAttr>(fused.getMetadata())) {
+      if (auto a = extra.getAs<StringAttr>("conf")) parts.conf = a.str();
+      if (auto a = extra.getAs<StringAttr>("loc")) parts.pythonLoc = a.str();
+      if (auto a = extra.getAs<ArrayAttr>("tensors"))
+        for (Attribute t : a) parts.tensors.push_back(cast<StringAttr>(t).str());
+    }
+    for (Location l : fused.getLocations())
+      if (isa<FileLineColRange>(l)) {
+        loc = l;
+        break;
+      }
+  }
+  if (auto range = dyn_cast<FileLineColRange>(loc)) {
+    parts.file = range.getFilename().str();
+    parts.line = range.getStartLine();
+    parts.column = range.getStartColumn();
+    parts.endLine = range.getEndLine();
+    parts.endColumn = range.getEndColumn();
+  }
+  return parts;
+}
+
+std::string opName(Operation *op) {
+  if (auto o = dyn_cast<InputOp>(op)) return o.getName().str();
+  if (auto o = dyn_cast<VariableOp>(op)) return o.getName().str();
+  if (auto o = dyn_cast<OutputOp>(op)) return o.getName().str();
+  if (auto name = dyn_cast<NameLoc>(op->getLoc())) return name.getName().str();
+  return "";
+}
+
+std::string tensorName(Value value) {
+  auto result = dyn_cast<OpResult>(value);
+  if (!result) return "";
+  Operation *op = result.getOwner();
+  const unsigned number = result.getResultNumber();
+  if (auto name = dyn_cast<NameLoc>(op->getLoc()))
+    if (isa<FusedLoc>(name.getChildLoc())) {
+      OpLocation parts = readLocation(op->getLoc());
+      if (number < parts.tensors.size()) return parts.tensors[number];
+    }
+  const std::string base = opName(op) + "/";
+  auto user = dyn_cast<UserOp>(op);
+  if (!user) return base + "out";
+  int32_t index = static_cast<int32_t>(number);
+  for (auto [name, size] : llvm::zip(user.getOutputNames(), user.getOutputSizes())) {
+    if (index < size) return base + cast<StringAttr>(name).str() + "_" + std::to_string(index);
+    index -= size;
+  }
+  return base + "out_" + std::to_string(number);
+}
+
+} // namespace opc::ir

@@ -1,0 +1,31 @@
+// What opc keeps in an op's location: its name, its source range, and what only the graph's writer needs.
+#pragma once
+
+#include "mlir/IR/BuiltinAttributes.h"
+#include "mlir/IR/Location.h"
+#include "mlir/IR/Operation.h"
+#include "mlir/IR/Value.h"
+
+#include <string>
+
+namespace opc::ir {
+
+/// The parts of a location. `tensors` names the results when they are not "<op>/<arg>_<index>"; `conf` is the rest of
+/// the OperatorConf as text; `pythonLoc` is OperatorConf.loc.
+struct OpLocation {
+  std::string name;
+  std::string file;
+  uint32_t line = 0, column = 0, endLine = 0, endColumn = 0;
+  std::string pythonLoc;
+  std::string conf;
+  llvm::SmallVector<std::string, 1> tensors;
+};
+
+mlir::Location makeLocation(mlir::MLIRContext *ctx, const OpLocation &parts);
+OpLocation readLocation(mlir::Location loc);
+/// The op's name in the graph; "" when the location has none.
+std::string opName(mlir::Operation *op);
+/// The tensor's name: as the graph spells it, "<op>/<arg>_<index>" or "<op>/out".
+std::string tensorName(mlir::Value value);
+
+} // namespace opc::ir
