@@ -1,0 +1,154 @@
+// Whole files as bytes.
+#include "FileBytes.h"
+
+#include <atomic>
+#include <cerrno>
+#include <cstdio>
+#include <cstring>
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+namespace opc {
+namespace {
+
+Status cannotRead(const std::string &path, const std::string &why) {
+  return Status(StatusCode::kUsage, "OPC0706", "cannot read " + path + ": " + why);
+}
+
+Status readAll(int fd, const std::string &path, std::string *out) {
+  char buffer[1 << 16];
+  for (;;) {
+    const ssize_t n = ::read(fd, buffer, sizeof buffer);
+    if (n == 0) return Status::ok();
+    if (n < 0) {
+      if (errno == EINTR) continue;
+      return cannotRead(path, std::strerror(errno));
+    }
+    out->append(buffer, static_cast<size_t>(n));
+  }
+}
+
+} // namespace
+
+FileBytes::FileBytes(FileBytes &&o) noexcept { *this = std::move(o); }
+FileBytes &FileBytes::operator=(FileBytes &&o) noexcept {
+  if (this == &o) return *this;
+  if (mapped_) ::munmap(const_cast<char *>(data_), size_);
+  mapped_ = o.mapped_;
+  size_ = o.size_;
+  owned_ = std::move(o.owned_);
+  data_ = mapped_ ? o.data_ : owned_.data(); // a short string moves with its object
+  o.data_ = nullptr;
+  o.size_ = 0;
+  o.mapped_ = false;
+  return *this;
+}
+FileBytes::~FileBytes() {
+  if (mapped_) ::munmap(const_cast<char *>(data_), size_);
+}
+
+Result<FileBytes> FileBytes::open(const std::string &path) {
+  FileBytes f;
+  if (path == "-") {
+    OPC_RETURN_IF_ERROR(readAll(STDIN_FILENO, "the standard input", &f.owned_));
+  } else {
+    const int fd = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
+    if (fd < 0) return cannotRead(path, std::strerror(errno));
+    struct Closer {
+      int fd;
+      ~Closer() { ::close(fd); }
+    } closer{fd};
+    struct stat st;
+    if (::fstat(fd, &st) != 0) return cannotRead(path, std::strerror(errno));
+    if (S_ISDIR(st.st_mode)) return cannotRead(path, "it is a directory");
+    if (S_ISREG(st.st_mode) && st.st_size > 0) {
+      void *p = ::mmap(nullptr, static_cast<size_t>(st.st_size), PROT_READ, MAP_PRIVATE, fd, 0);
+      if (p != MAP_FAILED) {
+        f.data_ = static_cast<const char *>(p);
+        f.size_ = static_cast<size_t>(st.st_size);
+        f.mapped_ = true;
+        return f;
+      }
+    }
+    OPC_RETURN_IF_ERROR(readAll(fd, path, &f.owned_));
+  }
+  f.data_ = f.owned_.data();
+  f.size_ = f.owned_.size();
+  return f;
+}
+
+AtomicFile::~AtomicFile() {
+  if (fd_ >= 0 && fd_ != STDOUT_FILENO) ::close(fd_);
+  if (!temporary_.empty()) ::unlink(temporary_.c_str());
+}
+
+Status AtomicFile::fail(const char *doing) {
+  return Status(StatusCode::kUsage, "OPC0707",
+                std::string("cannot ") + doing + " " + (path_ == "-" ? "the standard output" : path_) + ": " + std::strerror(errno));
+}
+
+Status AtomicFile::open(const std::string &path) {
+  path_ = path;
+  if (path == "-") {
+    fd_ = STDOUT_FILENO;
+    return Status::ok();
+  }
+  struct stat st;
+  if (::stat(path.c_str(), &st) == 0) {
+    if (S_ISDIR(st.st_mode)) {
+      errno = EISDIR;
+      return fail("write");
+    }
+    if (!S_ISREG(st.st_mode)) { // a device or a pipe cannot be replaced
+      fd_ = ::open(path.c_str(), O_WRONLY | O_CLOEXEC);
+      return fd_ < 0 ? fail("open") : Status::ok();
+    }
+  }
+  static std::atomic<unsigned> serial{0};
+  for (int attempt = 0; attempt < 100; ++attempt) {
+    std::string name = path + ".tmp." + std::to_string(::getpid()) + "." + std::to_string(serial++);
+    fd_ = ::open(name.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
+    if (fd_ >= 0) {
+      temporary_ = std::move(name);
+      return Status::ok();
+    }
+    if (errno != EEXIST) break;
+  }
+  return fail("create");
+}
+
+Status AtomicFile::write(const void *data, size_t bytes) {
+  const char *p = static_cast<const char *>(data);
+  while (bytes > 0) {
+    const ssize_t n = ::write(fd_, p, bytes < (size_t{1} << 30) ? bytes : size_t{1} << 30);
+    if (n < 0) {
+      if (errno == EINTR) continue;
+      return fail("write");
+    }
+    p += n;
+    bytes -= static_cast<size_t>(n);
+  }
+  return Status::ok();
+}
+
+Status AtomicFile::commit() {
+  if (fd_ == STDOUT_FILENO) return Status::ok();
+  const int fd = fd_;
+  fd_ = -1;
+  if (::close(fd) != 0) return fail("close"); // a full network disk tells only here
+  if (temporary_.empty()) return Status::ok();
+  if (::rename(temporary_.c_str(), path_.c_str()) != 0) return fail("create");
+  temporary_.clear();
+  return Status::ok();
+}
+
+Status writeFileAtomically(const std::string &path, std::string_view bytes) {
+  AtomicFile f;
+  OPC_RETURN_IF_ERROR(f.open(path));
+  OPC_RETURN_IF_ERROR(f.write(bytes.data(), bytes.size()));
+  return f.commit();
+}
+
+} // namespace opc

@@ -1,0 +1,295 @@
+// safetensors: an 8-byte length, a JSON header, the tensors' bytes. Also the index of a sharded checkpoint.
+// Format: https://github.com/huggingface/safetensors#format
+#include "TensorFormat.h"
+
+#include <algorithm>
+#include <cstring>
+#include <nlohmann/json.hpp>
+#include <unordered_map>
+
+namespace opc {
+namespace {
+
+constexpr uint64_t kMaxHeader = 100'000'000; // the reference implementation's limit
+
+struct Record {
+  std::string key, dtype;
+  std::vector<int64_t> shape;
+  std::vector<uint64_t> offsets;
+  bool hasDtype = false, hasShape = false, hasOffsets = false;
+};
+
+DataType typeOf(const std::string &name) {
+  static const std::pair<const char *, DataType> known[] = {
+      {"F64", kDouble}, {"F32", kFloat}, {"F16", kFloat16}, {"BF16", kBFloat16}, {"I64", kInt64},   {"I32", kInt32},  {"I16", kInt16},
+      {"I8", kInt8},    {"U8", kUInt8},  {"U16", kUInt16},  {"U32", kUInt32},    {"U64", kUInt64}, {"BOOL", kBool}};
+  for (const auto &[text, type] : known)
+    if (name == text) return type;
+  return kInvalidDataType;
+}
+const char *nameOf(DataType type) {
+  switch (type) {
+  case kDouble: return "F64";
+  case kFloat: return "F32";
+  case kFloat16: return "F16";
+  case kBFloat16: return "BF16";
+  case kInt64: return "I64";
+  case kInt32: return "I32";
+  case kInt16: return "I16";
+  case kInt8: return "I8";
+  case kUInt8: return "U8";
+  case kUInt16: return "U16";
+  case kUInt32: return "U32";
+  case kUInt64: return "U64";
+  default: return "BOOL";
+  }
+}
+
+/// Reads the header as a stream of events: a document model would hide duplicate keys and take ten times the memory.
+class HeaderReader : public nlohmann::json_sax<nlohmann::json> {
+public:
+  std::vector<Record> records;
+  std::string problem;
+
+  bool null() override { return fail("a null"); }
+  bool boolean(bool) override { return fail("a bool"); }
+  bool number_float(double, const std::string &) override { return fail("a fraction"); }
+  bool binary(binary_t &) override { return fail("binary data"); }
+  bool number_integer(int64_t v) override { return v < 0 ? fail("a negative number") : number_unsigned(static_cast<uint64_t>(v)); }
+  bool number_unsigned(uint64_t v) override {
+    if (!inArray_) return fail("a number outside a list");
+    Record &r = records.back();
+    if (field_ == "shape") {
+      if (v > INT64_MAX) return fail("a dimension over 2^63");
+      if (r.shape.size() >= static_cast<size_t>(kMaxRank)) return fail("rank over " + std::to_string(kMaxRank));
+      r.shape.push_back(static_cast<int64_t>(v));
+      return true;
+    }
+    if (r.offsets.size() == 2) return fail("more than two data_offsets");
+    r.offsets.push_back(v);
+    return true;
+  }
+  bool string(string_t &v) override {
+    if (metadata_) return depth_ == 2 || fail("metadata that is not text to text");
+    if (depth_ != 2 || field_ != "dtype") return fail("text where none belongs");
+    records.back().dtype = v;
+    return true;
+  }
+  bool start_object(size_t) override {
+    if (inArray_ || ++depth_ > 2) return fail("an object inside an object");
+    return true;
+  }
+  bool end_object() override {
+    if (depth_-- == 2 && !metadata_) {
+      const Record &r = records.back();
+      if (!r.hasDtype || !r.hasShape || !r.hasOffsets || r.offsets.size() != 2)
+        return fail(std::string("no ") + (!r.hasDtype ? "dtype" : !r.hasShape ? "shape" : "pair of data_offsets"));
+    }
+    return true;
+  }
+  bool key(string_t &k) override {
+    if (depth_ == 1) {
+      metadata_ = k == "__metadata__";
+      if (metadata_) return hadMetadata_ ? fail("two __metadata__") : (hadMetadata_ = true);
+      if (!keys_.emplace(k, 0).second) {
+        duplicate = k;
+        return false;
+      }
+      records.push_back({});
+      records.back().key = k;
+      return true;
+    }
+    if (metadata_) return true;
+    Record &r = records.back();
+    field_ = k;
+    bool *seen = k == "dtype" ? &r.hasDtype : k == "shape" ? &r.hasShape : k == "data_offsets" ? &r.hasOffsets : nullptr;
+    if (!seen) return fail("unknown field '" + k + "'");
+    if (*seen) return fail("field '" + k + "' twice");
+    return *seen = true;
+  }
+  bool start_array(size_t) override {
+    if (depth_ != 2 || metadata_ || inArray_ || field_ == "dtype") return fail("a list where none belongs");
+    return inArray_ = true;
+  }
+  bool end_array() override {
+    inArray_ = false;
+    return true;
+  }
+  bool parse_error(size_t position, const std::string &, const nlohmann::json::exception &) override {
+    problem = "no valid JSON at byte " + std::to_string(position);
+    return false;
+  }
+  std::string duplicate;
+
+private:
+  bool fail(const std::string &what) {
+    problem = (records.empty() ? "" : "tensor '" + records.back().key + "': ") + what;
+    return false;
+  }
+  std::unordered_map<std::string, int> keys_;
+  std::string field_;
+  int depth_ = 0;
+  bool metadata_ = false, hadMetadata_ = false, inArray_ = false;
+};
+
+class SafetensorsArchive final : public TensorArchive {
+public:
+  Status open(FileBytes file, const std::string &path) {
+    file_ = std::move(file);
+    path_ = path;
+    const std::string_view b = file_.view();
+    if (b.size() < 8) return bad("OPC0702", "truncated: " + std::to_string(b.size()) + " bytes");
+    uint64_t length;
+    std::memcpy(&length, b.data(), 8);
+    if (length > kMaxHeader) return bad("OPC0701", "not a safetensors file: it announces a header of " + std::to_string(length) + " bytes");
+    if (length > b.size() - 8) return bad("OPC0702", "truncated in the header");
+    const std::string_view header = b.substr(8, length);
+    if (header.empty() || header[0] != '{') return bad("OPC0701", "not a safetensors file: its header does not begin with '{'");
+    HeaderReader reader;
+    if (!nlohmann::json::sax_parse(header.begin(), header.end(), &reader)) {
+      if (!reader.duplicate.empty() || reader.problem.empty()) return bad("OPC0710", "two tensors named '" + reader.duplicate + "'");
+      return bad("OPC0701", "bad header: " + reader.problem);
+    }
+    return addRecords(std::move(reader.records), 8 + length);
+  }
+  const std::vector<TensorEntry> &entries() const override { return entries_; }
+  Result<HostTensor> read(const std::string &key, const TensorReadOptions &options) const override {
+    auto it = index_.find(key);
+    if (it == index_.end()) return noSuchKey(key);
+    const TensorEntry &e = entries_[it->second];
+    const std::string_view data = data_[it->second].second;
+    if (e.dtype == kInvalidDataType)
+      return Status(StatusCode::kUnsupported, "OPC0709",
+                    path_ + ":" + key + ": element type " + data_[it->second].first + " has no counterpart in opc")
+          .withHelp("opc has BOOL, F16, BF16, F32, F64, I8 to I64, U8 to U64");
+    if (data.size() > options.maxBytes)
+      return Status(StatusCode::kInvalidGraph, "OPC0708",
+                    path_ + ":" + key + ": " + std::to_string(data.size()) + " bytes; the limit is " + std::to_string(options.maxBytes));
+    Result<HostTensor> t = HostTensor::createUninitialized(e.dtype, e.shape);
+    if (!t) return t;
+    if (!data.empty()) std::memcpy(t->data(), data.data(), data.size()); // the file aligns nothing
+    normalizeBools(&*t);
+    return t;
+  }
+
+private:
+  Status bad(const char *id, const std::string &why) const { return Status(StatusCode::kInvalidGraph, id, path_ + ": " + why); }
+
+  Status addRecords(std::vector<Record> records, uint64_t begin) {
+    const std::string_view b = file_.view();
+    const uint64_t size = b.size() - begin;
+    std::vector<std::pair<uint64_t, uint64_t>> ranges;
+    for (Record &r : records) {
+      const uint64_t from = r.offsets[0], to = r.offsets[1];
+      if (from > to) return bad("OPC0701", "tensor '" + r.key + "' ends before it begins");
+      if (to > size)
+        return bad("OPC0702", "truncated: tensor '" + r.key + "' ends at byte " + std::to_string(to) + " of the data, which has " +
+                                  std::to_string(size));
+      const DataType type = typeOf(r.dtype);
+      Shape shape(std::move(r.shape));
+      if (type != kInvalidDataType) {
+        Result<int64_t> bytes = checkedTensorBytes(type, shape, path_ + ":" + r.key, {});
+        if (!bytes) return bytes.status();
+        if (static_cast<uint64_t>(*bytes) != to - from)
+          return bad("OPC0701", "tensor '" + r.key + "' is " + user_op::TensorDesc(shape, type).toString() + " (" + std::to_string(*bytes) +
+                                    " bytes) but has " + std::to_string(to - from) + " bytes");
+      }
+      ranges.push_back({from, to});
+      index_.emplace(r.key, entries_.size());
+      data_.push_back({std::move(r.dtype), b.substr(begin + from, to - from)});
+      entries_.push_back({std::move(r.key), type, std::move(shape)});
+    }
+    std::sort(ranges.begin(), ranges.end());
+    uint64_t at = 0;
+    for (const auto &[from, to] : ranges) {
+      if (from != at) return bad("OPC0701", from < at ? "tensors overlap" : "a hole of " + std::to_string(from - at) + " bytes between tensors");
+      at = to;
+    }
+    if (at != size) return bad("OPC0701", std::to_string(size - at) + " bytes that belong to no tensor");
+    return Status::ok();
+  }
+
+  FileBytes file_;
+  std::vector<TensorEntry> entries_;
+  std::vector<std::pair<std::string, std::string_view>> data_; // the file's dtype name, the bytes
+  std::unordered_map<std::string, size_t> index_;
+};
+
+class ShardedArchive final : public TensorArchive {
+public:
+  Status open(const FileBytes &file, const std::string &path) {
+    path_ = path;
+    const nlohmann::json index = nlohmann::json::parse(file.view().begin(), file.view().end(), nullptr, false);
+    auto bad = [&](const std::string &why) { return Status(StatusCode::kInvalidGraph, "OPC0701", path + ": " + why); };
+    if (index.is_discarded() || !index.is_object() || !index.contains("weight_map") || !index["weight_map"].is_object())
+      return bad("not a safetensors index: no weight_map");
+    const size_t slash = path.rfind('/');
+    const std::string directory = slash == std::string::npos ? "" : path.substr(0, slash + 1);
+    std::unordered_map<std::string, size_t> shardOf;
+    for (const auto &[key, value] : index["weight_map"].items()) {
+      if (!value.is_string()) return bad("the shard of '" + key + "' is not text");
+      const std::string name = value.get<std::string>();
+      // The index is data: it must not make opc read files elsewhere.
+      if (name.empty() || name[0] == '.' || name.find('/') != std::string::npos || name.find('\0') != std::string::npos)
+        return bad("the shard '" + name + "' is not a plain file name");
+      auto [it, isNew] = shardOf.emplace(name, shards_.size());
+      if (isNew) {
+        Result<FileBytes> bytes = FileBytes::open(directory + name);
+        if (!bytes) return bytes.status();
+        shards_.push_back(std::make_unique<SafetensorsArchive>());
+        OPC_RETURN_IF_ERROR(shards_.back()->open(std::move(*bytes), directory + name));
+        for (const TensorEntry &e : shards_.back()->entries()) inShard_.emplace(e.key, std::make_pair(it->second, e));
+      }
+      auto found = inShard_.find(key);
+      if (found == inShard_.end() || found->second.first != it->second) return bad("shard '" + name + "' has no tensor '" + key + "'");
+      entries_.push_back(found->second.second);
+    }
+    return Status::ok();
+  }
+  const std::vector<TensorEntry> &entries() const override { return entries_; }
+  Result<HostTensor> read(const std::string &key, const TensorReadOptions &options) const override {
+    auto it = inShard_.find(key);
+    if (it == inShard_.end()) return noSuchKey(key);
+    return shards_[it->second.first]->read(key, options);
+  }
+
+private:
+  std::vector<std::unique_ptr<SafetensorsArchive>> shards_;
+  std::unordered_map<std::string, std::pair<size_t, TensorEntry>> inShard_;
+  std::vector<TensorEntry> entries_;
+};
+
+} // namespace
+
+Result<std::unique_ptr<TensorArchive>> openSafetensorsBytes(FileBytes file, const std::string &path) {
+  auto archive = std::make_unique<SafetensorsArchive>();
+  OPC_RETURN_IF_ERROR(archive->open(std::move(file), path));
+  return std::unique_ptr<TensorArchive>(std::move(archive));
+}
+Result<std::unique_ptr<TensorArchive>> openSafetensorsIndex(FileBytes file, const std::string &path) {
+  auto archive = std::make_unique<ShardedArchive>();
+  OPC_RETURN_IF_ERROR(archive->open(file, path));
+  return std::unique_ptr<TensorArchive>(std::move(archive));
+}
+
+Status writeSafetensors(const std::string &path, NamedTensors tensors) {
+  OPC_RETURN_IF_ERROR(sortUnique(path, &tensors));
+  nlohmann::ordered_json header = nlohmann::ordered_json::object();
+  uint64_t at = 0;
+  for (const auto &[key, t] : tensors) {
+    header[key] = {{"dtype", nameOf(t->dtype())}, {"shape", t->shape().dim_vec()}, {"data_offsets", {at, at + t->bytes()}}};
+    at += t->bytes();
+  }
+  // Names that are not UTF-8 are replaced rather than thrown at.
+  std::string text = header.dump(-1, ' ', false, nlohmann::ordered_json::error_handler_t::replace);
+  text.append((64 - (8 + text.size()) % 64) % 64, ' ');
+  const uint64_t length = text.size();
+  AtomicFile f;
+  OPC_RETURN_IF_ERROR(f.open(path));
+  OPC_RETURN_IF_ERROR(f.write(&length, 8));
+  OPC_RETURN_IF_ERROR(f.write(text.data(), text.size()));
+  for (const auto &[key, t] : tensors) OPC_RETURN_IF_ERROR(f.write(t->data(), t->bytes()));
+  return f.commit();
+}
+
+} // namespace opc

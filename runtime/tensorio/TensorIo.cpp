@@ -1,0 +1,196 @@
+// Archives in general: opening by content, directories, raw files, single tensors by specification.
+#include "TensorIo.h"
+
+#include "Registry.h"
+#include "TensorFormat.h"
+
+#include <algorithm>
+#include <cstring>
+#include <filesystem>
+#include <sys/stat.h>
+
+namespace opc {
+
+namespace fs = std::filesystem;
+
+Result<int64_t> checkedTensorBytes(DataType type, const Shape &shape, const std::string &what, const TensorReadOptions &options) {
+  int64_t bytes = static_cast<int64_t>(GetSizeOfDataType(type));
+  bool empty = false, overflow = false;
+  for (int64_t d : shape) {
+    empty |= d == 0;
+    overflow |= __builtin_mul_overflow(bytes, d, &bytes);
+  }
+  if (empty) return int64_t{0};
+  if (overflow || static_cast<uint64_t>(bytes) > options.maxBytes)
+    return Status(StatusCode::kInvalidGraph, "OPC0708",
+                  what + ": announces a tensor of type " + user_op::TensorDesc(shape, type).toString() +
+                      (overflow ? ", more than 2^63 bytes" : ", " + std::to_string(bytes) + " bytes; the limit is " +
+                                                                 std::to_string(options.maxBytes)));
+  return bytes;
+}
+
+Status sortUnique(const std::string &path, NamedTensors *tensors) {
+  std::sort(tensors->begin(), tensors->end(), [](const auto &a, const auto &b) { return a.first < b.first; });
+  for (size_t i = 1; i < tensors->size(); ++i)
+    if ((*tensors)[i].first == (*tensors)[i - 1].first)
+      return Status(StatusCode::kUsage, "OPC0710", path + ": two tensors named '" + (*tensors)[i].first + "'");
+  return Status::ok();
+}
+
+bool TensorArchive::contains(const std::string &key) const {
+  for (const TensorEntry &e : entries())
+    if (e.key == key) return true;
+  return false;
+}
+
+Status TensorArchive::noSuchKey(const std::string &key) const {
+  std::vector<std::string> keys;
+  for (const TensorEntry &e : entries()) keys.push_back(e.key);
+  std::vector<std::string> near = nearestNames(key, keys, 3);
+  std::string help;
+  if (!near.empty()) {
+    for (const std::string &n : near) help += (help.empty() ? "did you mean '" : "' or '") + n;
+    help += "'?";
+  } else if (keys.empty()) {
+    help = "it holds no tensors";
+  } else {
+    for (size_t i = 0; i < keys.size() && i < 10; ++i) help += (i ? ", " : "it holds ") + keys[i];
+    if (keys.size() > 10) help += " and " + std::to_string(keys.size() - 10) + " more";
+  }
+  return Status(StatusCode::kUsage, "OPC0705", path_ + ": no tensor '" + key + "'").withHelp(help);
+}
+
+namespace {
+
+/// A directory of .npy files. A tensor "relu0/out_0" is the file relu0/out_0.npy.
+class NpyDirectory final : public TensorArchive {
+public:
+  Status open(const std::string &path) {
+    path_ = path;
+    std::error_code error;
+    for (fs::recursive_directory_iterator it(path, error), end; !error && it != end; it.increment(error)) {
+      if (!it->is_regular_file(error) || it->path().extension() != ".npy") continue;
+      std::string key = fs::path(it->path().string().substr(path.size())).relative_path().replace_extension().string();
+      entries_.push_back({std::move(key), kInvalidDataType, {}});
+      if (entries_.size() > 1000000)
+        return Status(StatusCode::kUsage, "OPC0708", path + ": more than 1000000 .npy files");
+    }
+    if (error) return Status(StatusCode::kUsage, "OPC0706", "cannot read the directory " + path + ": " + error.message());
+    std::sort(entries_.begin(), entries_.end(), [](const TensorEntry &a, const TensorEntry &b) { return a.key < b.key; });
+    return Status::ok();
+  }
+  const std::vector<TensorEntry> &entries() const override { return entries_; }
+  Result<HostTensor> read(const std::string &key, const TensorReadOptions &options) const override {
+    auto it = std::lower_bound(entries_.begin(), entries_.end(), key,
+                               [](const TensorEntry &e, const std::string &k) { return e.key < k; });
+    if (it == entries_.end() || it->key != key) return noSuchKey(key);
+    return readNpy(path_ + "/" + key + ".npy", options);
+  }
+
+private:
+  std::vector<TensorEntry> entries_;
+};
+
+bool isDirectory(const std::string &path) {
+  struct stat st;
+  return ::stat(path.c_str(), &st) == 0 && S_ISDIR(st.st_mode);
+}
+bool endsWith(const std::string &s, std::string_view tail) {
+  return s.size() >= tail.size() && std::string_view(s).substr(s.size() - tail.size()) == tail;
+}
+
+Result<std::unique_ptr<TensorArchive>> openByContent(FileBytes file, const std::string &path) {
+  const std::string_view bytes = file.view();
+  if (bytes.substr(0, 4) == "PK\x03\x04" || bytes.substr(0, 4) == "PK\x05\x06") return openNpzBytes(std::move(file), path);
+  if (endsWith(path, ".index.json")) return openSafetensorsIndex(std::move(file), path);
+  if (endsWith(path, ".safetensors") || (bytes.size() > 8 && bytes[8] == '{')) return openSafetensorsBytes(std::move(file), path);
+  if (bytes.substr(0, 6) == "\x93NUMPY")
+    return Status(StatusCode::kUsage, "OPC0701", path + ": one npy tensor where a file of named tensors is wanted")
+        .withHelp("give an npz or safetensors file, or NAME=@" + path);
+  return Status(StatusCode::kInvalidGraph, "OPC0701", path + ": " + (bytes.empty() ? "the file is empty" : "neither npz nor safetensors"))
+      .withHelp("opc reads .npz, .safetensors, .safetensors.index.json and directories of .npy files");
+}
+
+} // namespace
+
+Result<std::unique_ptr<TensorArchive>> openNpyDirectory(const std::string &path) {
+  auto directory = std::make_unique<NpyDirectory>();
+  OPC_RETURN_IF_ERROR(directory->open(path));
+  return std::unique_ptr<TensorArchive>(std::move(directory));
+}
+
+Result<std::unique_ptr<TensorArchive>> openTensorArchive(const std::string &path) {
+  if (isDirectory(path)) return openNpyDirectory(path);
+  Result<FileBytes> file = FileBytes::open(path);
+  if (!file) return file.status();
+  return openByContent(std::move(*file), path);
+}
+Result<std::unique_ptr<TensorArchive>> openNpz(const std::string &path) {
+  Result<FileBytes> file = FileBytes::open(path);
+  if (!file) return file.status();
+  return openNpzBytes(std::move(*file), path);
+}
+Result<std::unique_ptr<TensorArchive>> openSafetensors(const std::string &path) {
+  Result<FileBytes> file = FileBytes::open(path);
+  if (!file) return file.status();
+  return endsWith(path, ".index.json") ? openSafetensorsIndex(std::move(*file), path) : openSafetensorsBytes(std::move(*file), path);
+}
+
+Result<HostTensor> readRaw(const std::string &path, DataType type, const Shape &shape) {
+  Result<FileBytes> file = FileBytes::open(path);
+  if (!file) return file.status();
+  Result<int64_t> bytes = checkedTensorBytes(type, shape, path, {});
+  if (!bytes) return bytes.status();
+  if (file->view().size() != static_cast<size_t>(*bytes))
+    return Status(StatusCode::kUsage, "OPC0702",
+                  path + ": has " + std::to_string(file->view().size()) + " bytes, " + user_op::TensorDesc(shape, type).toString() +
+                      " has " + std::to_string(*bytes));
+  Result<HostTensor> t = HostTensor::createUninitialized(type, shape);
+  if (!t) return t;
+  if (*bytes) std::memcpy(t->data(), file->view().data(), static_cast<size_t>(*bytes));
+  normalizeBools(&*t);
+  return t;
+}
+
+Status writeRaw(const std::string &path, const HostTensor &tensor) {
+  return writeFileAtomically(path, std::string_view(tensor.as<char>(), tensor.bytes()));
+}
+
+Result<HostTensor> readTensor(const std::string &spec, DataType expected) {
+  TensorReadOptions options;
+  options.v2IsBf16 = expected == kBFloat16;
+  // Names may hold ':' and so may paths: the longest prefix that exists is the file.
+  std::string path = spec, key;
+  bool hasKey = false;
+  struct stat st;
+  while (path != "-" && ::stat(path.c_str(), &st) != 0) {
+    const size_t colon = path.rfind(':');
+    if (colon == std::string::npos || colon == 0) {
+      path = spec; // the error is to name what was asked for
+      hasKey = false;
+      break;
+    }
+    path = path.substr(0, colon);
+    key = spec.substr(colon + 1);
+    hasKey = true;
+  }
+  if (hasKey) {
+    Result<std::unique_ptr<TensorArchive>> archive = openTensorArchive(path);
+    if (!archive) return archive.status();
+    return (*archive)->read(key, options);
+  }
+  if (isDirectory(path))
+    return Status(StatusCode::kUsage, "OPC0706", path + " is a directory").withHelp("name a tensor in it: " + path + ":KEY");
+  Result<FileBytes> file = FileBytes::open(path);
+  if (!file) return file.status();
+  if (file->view().substr(0, 6) == "\x93NUMPY") return decodeNpy(file->view(), path, options);
+  Result<std::unique_ptr<TensorArchive>> archive = openByContent(std::move(*file), path);
+  if (!archive) return archive.status();
+  if ((*archive)->entries().size() == 1) return (*archive)->read((*archive)->entries()[0].key, options);
+  std::string keys;
+  for (size_t i = 0; i < (*archive)->entries().size() && i < 10; ++i) keys += (i ? ", " : "") + (*archive)->entries()[i].key;
+  return Status(StatusCode::kUsage, "OPC0705", path + ": holds " + std::to_string((*archive)->entries().size()) + " tensors; say which")
+      .withHelp("write " + path + ":KEY with one of " + keys);
+}
+
+} // namespace opc
