@@ -9,6 +9,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <map>
 
 namespace opc {
 namespace {
@@ -116,7 +117,6 @@ bool takeSavedModel(GraphFile *file, graph::SavedModel &model, const Tree *tree,
   auto *ops = model.mutable_graphs(chosen)->mutable_value()->mutable_op_list();
   const Tree *entry = tree ? tree->GetTreeForNested(field(graph::SavedModel::descriptor(), "graphs"), chosen) : nullptr;
   const Tree *value = entry ? entry->GetTreeForNested(field(graph::SavedModel::GraphEntry::descriptor(), "value"), -1) : nullptr;
-  if (entry && !value) value = entry->GetTreeForNested(field(graph::SavedModel::GraphEntry::descriptor(), "value"), 0);
   collectRanges(file, value, field(graph::GraphDef::descriptor(), "op_list"), ops->size());
   file->job.mutable_net()->mutable_op()->Swap(ops);
   file->job.mutable_job_conf()->set_job_name(model.name());

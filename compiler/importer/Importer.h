@@ -1,0 +1,24 @@
+// Graph file -> opc dialect.
+#pragma once
+
+#include "GraphFile.h"
+#include "Registry.h"
+
+#include "mlir/IR/BuiltinOps.h"
+#include "mlir/IR/OwningOpRef.h"
+
+#include <map>
+
+namespace opc {
+
+struct ImportOptions {
+  /// Shapes by input or variable op name; they replace the graph's.
+  std::map<std::string, std::vector<int64_t>> shapes;
+};
+
+/// Builds a module with one function `@graph`. Ops come in topological order, ties by name, so that the order of the
+/// file does not matter. All errors go to `diagnostics`; null on error.
+mlir::OwningOpRef<mlir::ModuleOp> importGraph(mlir::MLIRContext *ctx, const Registry &registry, const GraphFile &file,
+                                              const ImportOptions &options, std::vector<Diagnostic> *diagnostics);
+
+} // namespace opc
