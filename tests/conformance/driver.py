@@ -1,0 +1,202 @@
+# The conformance driver: runs every op of the registry in every case and element type through `opc run`.
+"""usage: driver.py [-v] [OP...]       needs python3 with numpy; the commands come from OPC_BUILD_DIR or OPC_BINARY
+
+An op, case and element type with a CPU kernel must have a vector (tests/conformance/vectors, made by make_vectors.py),
+and opc's outputs must equal it within the op's tolerance for that type, or the table below.
+"""
+import json
+import os
+import subprocess
+import sys
+import tempfile
+
+import numpy as np
+
+from registry_cases import DTYPES, FLOATING, file_array, from_dtype, instances, load_registry, opc_binary, vector_path
+
+# rtol, atol by element type of the output (docs/testing.md).
+TOLERANCE = {"f64": (1e-7, 1e-9), "f32": (1.3e-6, 1e-5), "f16": (1e-3, 1e-3), "bf16": (1.6e-2, 1e-2)}
+
+# Ops without cases, with the reason.
+WITHOUT_CASES = {}
+
+
+def moments(low, high, mean, std):
+    """A check of a sample: its range, and mean and deviation within five standard errors."""
+
+    def check(x):
+        n = x.size
+        if not (np.all(x >= low) and np.all(x <= high)):
+            return f"values outside [{low}, {high}]"
+        if n >= 100 and abs(x.mean() - mean) > 5 * std / np.sqrt(n):
+            return f"mean {x.mean():.4g}, expected {mean:.4g}"
+        if n >= 100 and abs(x.std() - std) > 5 * std / np.sqrt(n):
+            return f"standard deviation {x.std():.4g}, expected {std:.4g}"
+        return None
+
+    return check
+
+
+# Random ops: what is checked in place of values; a function of the attributes.
+STATISTICS = {
+    "uniform": lambda a: moments(a["from"], a["to"], (a["from"] + a["to"]) / 2, (a["to"] - a["from"]) / np.sqrt(12)),
+    "normal": lambda a: moments(-np.inf, np.inf, a["mean"], a["std"]),
+    "dropout": lambda a: lambda x: None if np.isfinite(x).all() else "not finite",
+}
+
+
+class Graph:
+    """The text of a graph that holds several independent instances, and the tensors to feed it."""
+
+    def __init__(self):
+        self.ops, self.inputs, self.wanted = [], {}, []
+
+    def add(self, number, instance, vectors):
+        prefix = f"i{number}"
+        conf = [f'op_type_name: "{instance.op["name"]}"']
+        bound = {}
+        for arg, index, dtype, shape, _, _ in instance.inputs():
+            name = f"{prefix}_{arg}_{index}"
+            dims = " ".join(f"dim: {d}" for d in shape)
+            self.ops.append(f'op {{ name: "{name}" input_conf {{ out: "out" blob_conf {{ shape {{ {dims} }} data_type: {DTYPES[dtype][0]} }} }} }}')
+            self.inputs[name] = file_array(vectors[f"{instance.name}|in|{arg}|{index}|{dtype}"], dtype)
+            bound.setdefault(arg, []).append(f"{name}/out")
+        for arg, tensors in bound.items():
+            conf.append(f'input {{ key: "{arg}" value {{ ' + " ".join(f's: "{x}"' for x in tensors) + " } }")
+        ends = []
+        for arg, count in instance.outputs().items():
+            conf.append(f'output {{ key: "{arg}" value {{ ' + " ".join(f's: "{prefix}/{arg}_{i}"' for i in range(count)) + " } }")
+            for i in range(count):
+                end = f"{prefix}_out_{arg}_{i}"
+                ends.append(f'op {{ name: "{end}" output_conf {{ in: "{prefix}/{arg}_{i}" out: "out" }} }}')
+                self.wanted.append((instance, arg, i, end))
+        for name, attr in instance.attrs().items():
+            conf.append(f'attr {{ key: "{name}" value {{ {attr.text()} }} }}')
+        self.ops.append(f'op {{ name: "{prefix}" user_conf {{ {" ".join(conf)} }} }}')
+        self.ops += ends
+
+    def run(self, folder):
+        """Exit code and what opc said; outputs are in folder/out."""
+        graph = os.path.join(folder, "graph.pbtxt")
+        with open(graph, "w") as f:
+            f.write("\n".join(self.ops) + "\n")
+        command = [opc_binary(), "run", graph, "--outputs", os.path.join(folder, "out"), "--print", "none"]
+        if self.inputs:
+            np.savez(os.path.join(folder, "in.npz"), **self.inputs)
+            command += ["--inputs", os.path.join(folder, "in.npz")]
+        done = subprocess.run(command, capture_output=True, text=True, timeout=300)
+        return done.returncode, done.stderr
+
+
+def tolerance(op, dtype):
+    own = (op.get("tolerances") or {}).get(dtype)
+    if isinstance(own, dict):
+        return own["rtol"], own["atol"]
+    return tuple(own) if own else TOLERANCE.get(dtype, (0, 0))
+
+
+def compare(op, got, want, dtype):
+    """None, or what is wrong."""
+    kind = np.dtype("V2") if dtype == "bf16" else np.dtype(DTYPES[dtype][1])
+    if got.dtype != kind:
+        return f"element type {got.dtype}, expected {dtype}"
+    if got.shape != want.shape:
+        return f"shape {got.shape}, expected {want.shape}"
+    x = from_dtype(got.view(np.uint16) if dtype == "bf16" else got, dtype)
+    want = want.astype(x.dtype)
+    if dtype not in FLOATING:
+        wrong = x != want
+    else:
+        rtol, atol = tolerance(op, dtype)
+        with np.errstate(invalid="ignore", over="ignore"):
+            limit = {"f16": 65504.0, "bf16": 3.39e38, "f32": 3.4028235e38}.get(dtype, np.inf)
+            want = np.where(np.abs(want) > limit * (1 + 2.0**-12), np.copysign(np.inf, want), want)
+            wrong = ~((np.abs(x - want) <= atol + rtol * np.abs(want)) | (x == want) | (np.isnan(x) & np.isnan(want)))
+    if not wrong.any():
+        return None
+    at = tuple(int(i) for i in np.argwhere(wrong)[0])
+    return f"{int(wrong.sum())} of {wrong.size} values differ, first at {at}: {x[at]!r}, expected {want[at]!r}"
+
+
+def check(op, verbose):
+    """Failures of one op, and how many instances passed."""
+    found = list(instances(op))
+    if not found:
+        if op["name"] in WITHOUT_CASES:
+            return [], 0
+        return [f"{op['name']}: " + ("no CPU kernel takes its cases' element types" if op["cases"] else "has no cases (.Cases in its definition)")], 0
+    failures, ready = [], []
+    vectors = {}
+    if op["name"] not in STATISTICS:
+        if not os.path.exists(vector_path(op["name"])):
+            return [f"{op['name']}: no vectors; add a reference and run make_vectors.py {op['name']}"], 0
+        vectors = dict(np.load(vector_path(op["name"])))
+        meta = json.loads(bytes(vectors["meta"]).decode())
+        for i in found:
+            if i.name not in meta:
+                failures.append(f"{op['name']} {i.name}: no vector; run make_vectors.py {op['name']}")
+            elif meta[i.name] != i.fingerprint():
+                failures.append(f"{op['name']} {i.name}: the case has changed since its vector was made; run make_vectors.py {op['name']}")
+            else:
+                ready.append(i)
+    else:
+        ready = found
+        for i in found:
+            rng = np.random.default_rng(1)
+            for arg, index, dtype, shape, lo, hi in i.inputs():
+                vectors[f"{i.name}|in|{arg}|{index}|{dtype}"] = rng.uniform(lo, hi, shape).astype(DTYPES[dtype][1])
+
+    failed = set()
+
+    def attempt(batch):
+        with tempfile.TemporaryDirectory() as folder:
+            graph = Graph()
+            for n, i in enumerate(batch):
+                graph.add(n, i, vectors)
+            code, said = graph.run(folder)
+            if code != 0:
+                if len(batch) > 1:  # find the culprits
+                    for i in batch:
+                        attempt([i])
+                else:
+                    failures.append(f"{op['name']} {batch[0].name}: opc run gave exit code {code}:\n    " + said.strip().replace("\n", "\n    "))
+                    failed.add(batch[0].name)
+                return
+            for i, arg, index, end in graph.wanted:
+                got = np.load(os.path.join(folder, "out", f"{end}.npy"))
+                if op["name"] in STATISTICS:
+                    wrong = STATISTICS[op["name"]](i.all_attrs())(got.astype(np.float64)) if got.dtype.kind == "f" else None
+                else:
+                    keys = [k for k in vectors if k.startswith(f"{i.name}|out|{arg}|{index}|")]
+                    wrong = compare(op, got, vectors[keys[0]], keys[0].rsplit("|", 1)[1]) if keys else "no expected values"
+                if wrong:
+                    failures.append(f"{op['name']} {i.name} output {arg}_{index}: {wrong}")
+                    failed.add(i.name)
+
+    if ready:
+        attempt(ready)
+    if verbose:
+        print(f"{op['name']}: {len(ready) - len(failed)} of {len(found)}")
+    return failures, len(ready) - len(failed)
+
+
+def main(argv):
+    verbose = "-v" in argv
+    names = [a for a in argv if a != "-v"]
+    ops = [o for o in load_registry() if not names or o["name"] in names]
+    if not ops:
+        print("conformance: the registry has no such op", file=sys.stderr)
+        return 1
+    failures, passed = [], 0
+    for op in ops:
+        f, p = check(op, verbose)
+        failures += f
+        passed += p
+    for f in failures:
+        print("FAIL", f)
+    print(f"conformance: {len(ops)} ops, {passed} instances passed, {len(failures)} failures")
+    return 1 if failures else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,69 @@
+# References of loss functions.
+import numpy as np
+import torch
+import torch.nn.functional as F
+
+from .table import reference
+
+
+def softmax_of(c):
+    return F.softmax(c.torch("prediction"), dim=-1).numpy()
+
+
+@reference("softmax_cross_entropy")
+def softmax_cross_entropy(c):
+    logp = F.log_softmax(c.torch("prediction"), dim=-1).numpy()
+    return {"prob": np.exp(logp), "out": -(c.get("label") * logp).sum(axis=-1)}
+
+
+@reference("softmax_cross_entropy_grad")
+def softmax_cross_entropy_grad(c):
+    return c.get("dy")[..., None] * (c.get("prob") - c.get("label"))
+
+
+@reference("sparse_softmax_cross_entropy")
+def sparse_softmax_cross_entropy(c):
+    logp = F.log_softmax(c.torch("prediction"), dim=-1).numpy()
+    picked = np.take_along_axis(logp, c.get("label").astype(np.int64)[..., None], axis=-1)[..., 0]
+    return {"prob": np.exp(logp), "out": -picked}
+
+
+@reference("sparse_softmax_cross_entropy_grad")
+def sparse_softmax_cross_entropy_grad(c):
+    prob, label = c.get("prob"), c.get("label").astype(np.int64)
+    return c.get("dy")[..., None] * (prob - np.eye(prob.shape[-1])[label])
+
+
+@reference("sparse_cross_entropy")
+def sparse_cross_entropy(c):
+    p = np.take_along_axis(c.get("prediction"), c.get("label").astype(np.int64)[..., None], axis=-1)[..., 0]
+    return -np.log(p)
+
+
+@reference("binary_cross_entropy")
+def binary_cross_entropy(c):
+    return F.binary_cross_entropy(c.torch("input"), c.torch("target"), c.torch("weight"), reduction="none").numpy()
+
+
+@reference("binary_cross_entropy_with_logits")
+def binary_cross_entropy_with_logits(c):
+    return F.binary_cross_entropy_with_logits(c.torch("input"), c.torch("target"), c.torch("weight"), reduction="none", pos_weight=c.torch("pos_weight")).numpy()
+
+
+@reference("smooth_l1_loss")
+def smooth_l1_loss(c):
+    return F.smooth_l1_loss(c.torch("input", "prediction"), c.torch("target", "label"), reduction="none", beta=c.attr("beta")).numpy()
+
+
+@reference("kl_div_loss")
+def kl_div_loss(c):
+    return F.kl_div(c.torch("input"), c.torch("target"), reduction="none", log_target=c.attr("log_target", default=False)).numpy()
+
+
+@reference("nll")
+def nll(c):
+    x, label, ignore = c.torch("input"), c.torch("target").long(), c.attr("ignore_index")
+    out = F.nll_loss(x.reshape(-1, x.shape[-1]), label.reshape(-1), c.torch("weight"), ignore_index=ignore, reduction="none").reshape(label.shape)
+    weight = torch.ones(x.shape[-1], dtype=torch.float64) if not c.has("weight") else c.torch("weight")
+    total = sum(float(weight[i]) for i in label.reshape(-1).tolist() if i != ignore)
+    return {"output": out.numpy(), "out_weight": np.asarray(total)}

@@ -1,0 +1,89 @@
+# The table of references, and what a reference function gets and gives.
+"""A reference is a function of an Instance that returns one of
+  - an array: the op's first output;
+  - a dict: output argument -> array or list of arrays.
+A floating array takes the element type of the case, an integer one too when the case is an integer one; Typed says
+another type. All computing is in f64 and int64: inputs were rounded to their element type before.
+"""
+import numpy as np
+import torch
+
+REFERENCES = {}
+
+# Ops whose values have no outside reference, with the reason. The driver checks their shape and type, and what the
+# function in driver.STATISTICS says.
+NOT_COMPARED = {
+    "uniform": "random",
+    "normal": "random",
+    "bernoulli": "random",
+    "randperm": "random",
+    "random_mask_like": "random",
+    "dropout": "random",
+}
+
+torch.set_num_threads(1)
+
+
+class Typed:
+    """An output with an element type of its own ("i64", "bool", ...)."""
+
+    def __init__(self, array, dtype):
+        self.array, self.dtype = np.asarray(array), dtype
+
+
+class Instance:
+    """One op with its inputs (argument -> list of f64 or int64 arrays), attributes and case dtype."""
+
+    def __init__(self, op, inputs, attrs, dtype, outputs, types):
+        self.op, self.inputs, self.attrs, self.dtype, self.outputs, self.types = op, inputs, attrs, dtype, outputs, types
+
+    @property
+    def floating(self):
+        return self.dtype in ("f16", "bf16", "f32", "f64")
+
+    def has(self, *names):
+        return any(self.inputs.get(n) for n in names)
+
+    def get(self, *names):
+        """The first tensor of the argument, by its name or an older one; None when absent."""
+        for n in names:
+            if self.inputs.get(n):
+                return self.inputs[n][0]
+        return None
+
+    def all(self, *names):
+        for n in names:
+            if self.inputs.get(n):
+                return self.inputs[n]
+        return []
+
+    def torch(self, *names):
+        a = self.get(*names)
+        return None if a is None else torch.from_numpy(np.ascontiguousarray(a))
+
+    def only(self):
+        """The op's single input."""
+        (tensors,) = [v for v in self.inputs.values() if v]
+        return tensors[0]
+
+    def attr(self, *names, default=None):
+        for n in names:
+            if n in self.attrs:
+                return self.attrs[n]
+        return default
+
+    def operand(self, int_name="int_operand", float_name="float_operand"):
+        """The scalar operand of the scalar_* family."""
+        if self.attr("has_float_operand", default=False):
+            v = self.attr(float_name, default=0.0)
+            return v if self.floating else int(v)
+        return self.attr(int_name, default=0)
+
+
+def reference(*names):
+    def add(fn):
+        for n in names:
+            REFERENCES[n] = fn
+        return fn
+
+    return add
