@@ -1,0 +1,110 @@
+// Shape and dtype inference over the registry's rules.
+#include "ShapeInference.h"
+#include "AttrBridge.h"
+#include "Locations.h"
+#include "OpcDialect.h"
+
+#include <sstream>
+
+using namespace mlir;
+
+namespace opc {
+
+void emitStatus(Operation *op, const Status &status) {
+  InFlightDiagnostic diag = emitError(op->getLoc()) << status.id() << ": " << status.message();
+  unsigned operand = 0;
+  auto note = [&](const std::string &arg, Value v) {
+    user_op::TensorDesc desc;
+    const std::string type = ir::describe(v.getType(), &desc) ? desc.toString() : "unknown type";
+    Operation *producer = v.getDefiningOp();
+    diag.attachNote(producer->getLoc()) << "operand: " << arg << ": " << ir::tensorName(v) << "  " << type << "\t"
+                                        << (isa<ir::InputOp>(producer)      ? "input"
+                                            : isa<ir::VariableOp>(producer) ? "variable"
+                                                                            : "made by " + ir::opName(producer));
+  };
+  if (auto user = dyn_cast<ir::UserOp>(op)) {
+    for (auto [name, size] : llvm::zip(user.getInputNames(), user.getInputSizes()))
+      for (int32_t i = 0; i < size && operand < 8; ++i) {
+        const std::string arg = cast<StringAttr>(name).str() + (size > 1 ? "_" + std::to_string(i) : "");
+        note(arg, user.getArgs()[operand++]);
+      }
+  }
+  std::istringstream lines(status.help());
+  for (std::string line; std::getline(lines, line);) diag.attachNote() << "help: " << line;
+}
+
+namespace {
+
+/// Inputs and variables must have a complete shape.
+LogicalResult checkSource(Operation *op, StringRef kind, StringRef name, Type type) {
+  auto tensor = dyn_cast<RankedTensorType>(type);
+  if (tensor && tensor.hasStaticShape()) return success();
+  const std::string shape = tensor ? "a dimension is not known" : "it has no shape";
+  emitStatus(op, Status(StatusCode::kInvalidGraph, "OPC0207", (kind + " '" + name + "': ").str() + shape)
+                     .withHelp("give one: --shape " + name.str() + "=2,3" +
+                               (kind == "input" ? ", or --input " + name.str() + "=@file.npy with opc run" : "")));
+  return failure();
+}
+
+} // namespace
+
+LogicalResult inferShapes(ModuleOp module, const Registry &registry) {
+  bool failed = false;
+  MLIRContext *ctx = module.getContext();
+  // One instance at a time: at 100,000 ops keeping them all would cost more memory than inferring again.
+  module.walk([&](Operation *op) {
+    if (auto in = dyn_cast<ir::InputOp>(op)) {
+      if (checkSource(op, "input", in.getName(), in.getOut().getType()).failed()) failed = true;
+      return;
+    }
+    if (auto var = dyn_cast<ir::VariableOp>(op)) {
+      if (checkSource(op, "variable", var.getName(), var.getOut().getType()).failed()) failed = true;
+      return;
+    }
+    auto user = dyn_cast<ir::UserOp>(op);
+    if (!user) return;
+    const user_op::OpDef *def = registry.findOp(user.getOpType().str());
+    if (!def) {
+      failed = true;
+      emitStatus(op, Status(StatusCode::kInvalidGraph, "OPC0201", "unknown op type '" + user.getOpType().str() + "'"));
+      return;
+    }
+    for (Value v : user.getArgs()) {
+      auto tensor = dyn_cast<RankedTensorType>(v.getType());
+      if (!tensor || !tensor.hasStaticShape()) {
+        failed = true; // reported at the op that failed first
+        return;
+      }
+    }
+    std::unique_ptr<OpInstance> instance = ir::toInstance(user, *def);
+    if (!instance) {
+      failed = true;
+      emitStatus(op, Status(StatusCode::kInternal, "OPC0901", def->name + ": operands and definition disagree"));
+      return;
+    }
+    if (Status s = instance->infer(); !s.isOk()) {
+      failed = true;
+      emitStatus(op, s);
+      return;
+    }
+    for (auto [i, result] : llvm::enumerate(user.getOuts())) result.setType(ir::tensorType(ctx, instance->outputDescs()[i]));
+  });
+  return success(!failed);
+}
+
+namespace {
+struct ShapeInferencePass : PassWrapper<ShapeInferencePass, OperationPass<ModuleOp>> {
+  MLIR_DEFINE_EXPLICIT_INTERNAL_INLINE_TYPE_ID(ShapeInferencePass)
+  explicit ShapeInferencePass(const Registry &registry) : registry(&registry) {}
+  StringRef getArgument() const override { return "opc-infer-shapes"; }
+  StringRef getDescription() const override { return "Shape and dtype inference over the registry's rules"; }
+  void runOnOperation() override {
+    if (inferShapes(getOperation(), *registry).failed()) signalPassFailure();
+  }
+  const Registry *registry;
+};
+} // namespace
+
+std::unique_ptr<Pass> createShapeInferencePass(const Registry &registry) { return std::make_unique<ShapeInferencePass>(registry); }
+
+} // namespace opc

@@ -1,0 +1,21 @@
+// Shape and dtype inference over the registry's rules.
+#pragma once
+
+#include "Registry.h"
+
+#include "mlir/IR/BuiltinOps.h"
+#include "mlir/Pass/Pass.h"
+
+namespace opc {
+
+/// Gives every tensor its type. All errors are emitted (MLIR diagnostics that begin with their code); an op whose
+/// operands failed is skipped silently. Fails when anything did.
+mlir::LogicalResult inferShapes(mlir::ModuleOp module, const Registry &registry);
+
+std::unique_ptr<mlir::Pass> createShapeInferencePass(const Registry &registry);
+
+/// Emits a Status at an op: its message, then notes for the operands with their producers, then the help line.
+/// The notes begin with "operand: " and "help: "; the pipeline makes structured diagnostics of them.
+void emitStatus(mlir::Operation *op, const Status &status);
+
+} // namespace opc
