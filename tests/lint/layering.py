@@ -1,0 +1,92 @@
+# Forbidden includes must not compile: each is tried with the include roots that the build gives to that folder.
+import json
+import os
+import shlex
+import subprocess
+import sys
+import tempfile
+
+SOURCE, BUILD = os.environ["OPC_SOURCE_DIR"], os.environ["OPC_BUILD_DIR"]
+
+# (folder whose sources are the model, header that it may not see)
+FORBIDDEN = [
+    ("kernels/sdk/src", "Registry.h"),
+    ("kernels/sdk/src", "graph.pb.h"),
+    ("kernels/registry", "Session.h"),
+    ("kernels/registry", "plan.pb.h"),
+    ("kernels/ops", "Registry.h"),
+    ("kernels/ops", "graph.pb.h"),
+    ("kernels/ops", "Session.h"),
+    ("runtime/taskgraph", "mlir/IR/Operation.h"),
+    ("runtime/taskgraph", "llvm/ADT/SmallVector.h"),
+    ("runtime/taskgraph", "Pipeline.h"),
+    ("runtime/session", "mlir/IR/Operation.h"),
+    ("compiler/importer", "Session.h"),
+    ("compiler/pipeline", "Session.h"),
+    ("tools/opc-runtime", "Pipeline.h"),
+    ("tools/opc-runtime", "mlir/IR/Operation.h"),
+]
+# And what must compile, so that the test cannot pass because nothing does.
+ALLOWED = [
+    ("kernels/ops", "opc/Op.h"),
+    ("kernels/registry", "Registry.h"),
+    ("runtime/taskgraph", "Registry.h"),
+    ("runtime/session", "Session.h"),
+]
+
+
+def commands():
+    """folder -> the compile command of one of its sources, as a list without the source and the output."""
+    with open(os.path.join(BUILD, "compile_commands.json")) as f:
+        entries = json.load(f)
+    found = {}
+    for e in entries:
+        name = os.path.relpath(os.path.realpath(e["file"]), os.path.realpath(SOURCE))
+        words = shlex.split(e["command"])
+        keep, skip = [], False
+        for w in words:
+            if skip:
+                skip = False
+            elif w in ("-o", "-MF", "-MT", "-Xclang", "-include", "-include-pch"):
+                skip = True
+            elif w not in ("-c", "-MD", e["file"]) and not w.endswith(("ccache", "cmake_pch.hxx")):
+                keep.append(w)
+        for folder in {f for f, _ in FORBIDDEN + ALLOWED}:
+            if name.startswith(folder + "/"):
+                found.setdefault(folder, (keep, e["directory"]))
+    return found
+
+
+def compiles(model, header):
+    command, directory = model
+    with tempfile.NamedTemporaryFile("w", suffix=".cpp") as f:
+        f.write(f'#include "{header}"\n')
+        f.flush()
+        done = subprocess.run(command + ["-fsyntax-only", f.name], cwd=directory, capture_output=True, text=True)
+    return done.returncode == 0, done.stderr
+
+
+def main():
+    models, failures, tried = commands(), [], 0
+    for folder, header in FORBIDDEN:
+        if folder in models:
+            tried += 1
+            ok, said = compiles(models[folder], header)
+            if ok:
+                failures.append(f"{folder} can include {header}")
+            elif header.split("/")[-1] not in said:
+                failures.append(f"{folder} with {header} fails for another reason:\n{said[:500]}")
+    for folder, header in ALLOWED:
+        if folder in models:
+            tried += 1
+            ok, said = compiles(models[folder], header)
+            if not ok:
+                failures.append(f"{folder} cannot include {header}:\n{said[:500]}")
+    for f in failures:
+        print("FAIL", f)
+    print(f"layering: {tried} includes tried, {len(failures)} failures")
+    return 1 if failures or tried < 10 else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

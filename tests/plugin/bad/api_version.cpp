@@ -1,0 +1,7 @@
+// A library that was compiled against an SDK of another version.
+#include "opc/Version.h"
+#undef OPC_SDK_API_VERSION
+#define OPC_SDK_API_VERSION 999
+#include "opc/Op.h"
+
+REGISTER_USER_OP("from_the_future").Input("x").Output("y");

@@ -1,0 +1,2 @@
+// A shared library that has nothing to do with opc.
+extern "C" int unrelated() { return 42; }
