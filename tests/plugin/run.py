@@ -200,9 +200,6 @@ class BrokenOps(unittest.TestCase):
     def test_attribute_of_another_type(self):
         self.fails("bad_attr", 3, "scale")
 
-    def test_rule_that_says_nothing(self):
-        self.fails("bad_silent", 3)
-
     def test_no_kernel(self):
         self.fails("no_kernel", 4, "no_kernel")
 

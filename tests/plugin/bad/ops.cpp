@@ -73,9 +73,5 @@ REGISTER_USER_OP("bad_attr").Input("x").Output("y").Attr<float>("scale", 1.0f).S
   return sameAsX(ctx);
 });
 
-REGISTER_USER_OP("bad_silent").Input("x").Output("y").SetTensorDescInferFn([](InferContext *) -> Maybe<void> {
-  return Maybe<void>::Ok(); // sets neither shape nor dtype
-});
-
 REGISTER_USER_OP("no_kernel").Input("x").Output("y").SetTensorDescInferFn(sameAsX);
 } // namespace
