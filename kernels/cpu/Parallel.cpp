@@ -1,0 +1,70 @@
+// parallelFor on libgomp's pool, entered through its ABI so that any compiler shares the pool that oneDNN uses.
+#include "Parallel.h"
+
+#include <algorithm>
+#include <atomic>
+
+#if defined(__has_feature)
+#if __has_feature(thread_sanitizer)
+#define OPC_UNDER_TSAN 1
+#endif
+#endif
+#if defined(__SANITIZE_THREAD__)
+#define OPC_UNDER_TSAN 1
+#endif
+
+#ifdef OPC_UNDER_TSAN
+#include <thread>
+#include <vector>
+#endif
+
+extern "C" {
+void GOMP_parallel(void (*fn)(void *), void *data, unsigned threads, unsigned flags);
+void omp_set_num_threads(int threads);
+}
+
+namespace opc::cpu {
+namespace {
+
+/// The pieces of one loop. Threads take the next piece until none is left: it does not matter how many threads the
+/// pool really grants, nor that one of them is slowed down by other work on its core.
+struct Loop {
+  int64_t n, grain, chunks, pieces;
+  void (*body)(void *, int64_t, int64_t);
+  void *arg;
+  std::atomic<int64_t> next{0};
+
+  void work() {
+    for (int64_t p = next.fetch_add(1, std::memory_order_relaxed); p < pieces;
+         p = next.fetch_add(1, std::memory_order_relaxed)) {
+      const int64_t begin = chunks * p / pieces * grain;
+      const int64_t end = std::min(n, chunks * (p + 1) / pieces * grain);
+      body(arg, begin, end);
+    }
+  }
+};
+
+} // namespace
+
+void parallelFor(int64_t n, int64_t grain, int threads, void (*body)(void *, int64_t, int64_t), void *arg) {
+  if (n <= 0) return;
+  grain = std::max<int64_t>(grain, 1);
+  const int64_t chunks = (n - 1) / grain + 1;
+  const int team = static_cast<int>(std::min<int64_t>(threads, chunks));
+  if (team <= 1) return body(arg, 0, n);
+  // Four pieces a thread even out what one thread loses to others on its core; more would cost locality.
+  Loop loop{n, grain, chunks, std::min<int64_t>(chunks, int64_t{4} * team), body, arg};
+#ifdef OPC_UNDER_TSAN
+  // ThreadSanitizer does not know libgomp's barriers and would report races that are none.
+  std::vector<std::thread> team_;
+  for (int t = 1; t < team; ++t) team_.emplace_back([&loop] { loop.work(); });
+  loop.work();
+  for (std::thread &t : team_) t.join();
+#else
+  GOMP_parallel([](void *l) { static_cast<Loop *>(l)->work(); }, &loop, static_cast<unsigned>(team), 0);
+#endif
+}
+
+void setLibraryThreads(int threads) { omp_set_num_threads(std::max(threads, 1)); }
+
+} // namespace opc::cpu

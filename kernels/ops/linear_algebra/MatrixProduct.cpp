@@ -1,0 +1,153 @@
+// Shape, dtype and sharding rules of the matrix products.
+#include "MatrixProduct.h"
+
+#include <algorithm>
+
+namespace opc::ops {
+
+using user_op::InferContext;
+using user_op::TensorDesc;
+
+Error dtypeMismatch(const std::string &argA, const TensorDesc &a, const std::string &argB, const TensorDesc &b) {
+  return Error::TypeError().id("OPC0204") << argA << " is " << a.toString() << " and " << argB << " is " << b.toString()
+                                          << ": their element types must be the same";
+}
+
+namespace {
+
+struct Matrix {
+  int64_t rows, columns;
+};
+Matrix matrixOf(const TensorDesc &d, bool transpose) {
+  const int64_t r = d.shape().NumAxes();
+  Matrix m{d.shape().At(r - 2), d.shape().At(r - 1)};
+  if (transpose) std::swap(m.rows, m.columns);
+  return m;
+}
+
+/// Leading dimensions of the result, or an error.
+Maybe<DimVector> batchDims(const TensorDesc &a, const TensorDesc &b, BatchRule rule) {
+  const DimVector da(a.shape().begin(), a.shape().end() - 2), db(b.shape().begin(), b.shape().end() - 2);
+  if (rule != BatchRule::kBroadcast) {
+    if (da == db) return da;
+    return Error::ShapeMismatch()
+               .help("broadcast_matmul repeats a matrix over the batch") << "batch dimensions differ: a is " << a.toString()
+                                                                          << ", b is " << b.toString();
+  }
+  const size_t rank = std::max(da.size(), db.size());
+  DimVector out(rank);
+  for (size_t i = 0; i < rank; ++i) {
+    const int64_t x = i < rank - da.size() ? 1 : da[i - (rank - da.size())];
+    const int64_t y = i < rank - db.size() ? 1 : db[i - (rank - db.size())];
+    if (x != y && x != 1 && y != 1)
+      return Error::ShapeMismatch() << "batch dimensions do not broadcast (" << x << " vs " << y << "): a is " << a.toString()
+                                    << ", b is " << b.toString();
+    out[i] = x == 1 ? y : x;
+  }
+  return out;
+}
+
+/// What to change so that the inner dimensions meet; empty when nothing simple does.
+std::string transposeHelp(const TensorDesc &a, const TensorDesc &b, bool ta, bool tb, const DimVector &batch) {
+  const auto attempt = [&](bool flipA, bool flipB) -> std::string {
+    const Matrix x = matrixOf(a, ta != flipA), y = matrixOf(b, tb != flipB);
+    if (x.columns != y.rows) return "";
+    DimVector dims = batch;
+    dims.push_back(x.rows);
+    dims.push_back(y.columns);
+    const auto set = [](const char *name, bool value) { return std::string(name) + ": " + (value ? "true" : "false"); };
+    std::string change;
+    if (flipA) change = set("transpose_a", !ta);
+    if (flipB) change += (change.empty() ? "" : " and ") + set("transpose_b", !tb);
+    return change + " would give " + TensorDesc(Shape(dims), a.data_type()).toString();
+  };
+  for (auto [fa, fb] : {std::pair{false, true}, {true, false}, {true, true}})
+    if (std::string help = attempt(fa, fb); !help.empty()) return help;
+  return "";
+}
+
+} // namespace
+
+Maybe<void> inferMatrixProduct(InferContext *ctx, BatchRule rule) {
+  const TensorDesc a = ctx->InputTensorDesc("a", 0), b = ctx->InputTensorDesc("b", 0);
+  const bool ta = ctx->Attr<bool>("transpose_a"), tb = ctx->Attr<bool>("transpose_b");
+  const int64_t ra = a.shape().NumAxes(), rb = b.shape().NumAxes();
+  const char *other = "batch_matmul multiplies stacks of matrices, broadcast_matmul also repeats them";
+  if (rule == BatchRule::kNone && (ra != 2 || rb != 2))
+    return Error::ShapeMismatch().help(ra > 2 || rb > 2 ? other : "matrix_vector_product, vector_matrix_product and dot take vectors")
+           << "a and b must have rank 2: a is " << a.toString() << ", b is " << b.toString();
+  if (rule == BatchRule::kEqual && (ra < 3 || ra != rb))
+    return Error::ShapeMismatch().help(ra == 2 && rb == 2 ? "matmul multiplies two matrices" : "broadcast_matmul takes different ranks")
+           << "a and b must have the same rank, 3 or more: a is " << a.toString() << ", b is " << b.toString();
+  if (rule == BatchRule::kBroadcast && (ra < 2 || rb < 2))
+    return Error::ShapeMismatch().help("matrix_vector_product, vector_matrix_product and dot take vectors")
+           << "a and b must have rank 2 or more: a is " << a.toString() << ", b is " << b.toString();
+  if (a.data_type() != b.data_type()) return dtypeMismatch("a", a, "b", b).help("cast one of them");
+  const DimVector batch = JUST(batchDims(a, b, rule));
+  const Matrix ma = matrixOf(a, ta), mb = matrixOf(b, tb);
+  if (ma.columns != mb.rows) {
+    const auto shown = [](const char *name, const TensorDesc &d, bool t) { return name + d.toString() + (t ? " transposed" : ""); };
+    return Error::ShapeMismatch().help(transposeHelp(a, b, ta, tb, batch))
+           << "inner dimensions differ (" << ma.columns << " vs " << mb.rows << "): " << shown("a is ", a, ta) << ", "
+           << shown("b is ", b, tb);
+  }
+  const double alpha = ctx->Attr<double>("alpha");
+  if (IsIntegralDataType(a.data_type()) && alpha != static_cast<double>(static_cast<int64_t>(alpha)))
+    return Error::InvalidValueError().id("OPC0205") << "alpha is " << alpha << ", but a product of " << dataTypeName(a.data_type())
+                                                    << " needs a whole number";
+  DimVector dims = batch;
+  dims.push_back(ma.rows);
+  dims.push_back(mb.columns);
+  TensorDesc *out = ctx->MutOutputTensorDesc("out", 0);
+  out->set_shape(Shape(dims));
+  out->set_data_type(a.data_type());
+  if (ctx->has_input("_add_to_output", 0)) {
+    const TensorDesc &add = ctx->InputTensorDesc("_add_to_output", 0);
+    if (add != *out)
+      return Error::ShapeMismatch() << "_add_to_output is " << add.toString() << ", the product is " << out->toString();
+  }
+  return Maybe<void>::Ok();
+}
+
+Maybe<void> matrixProductSbp(user_op::SbpContext *ctx) {
+  const int64_t ra = ctx->LogicalTensorDesc4InputArgNameAndIndex("a", 0).shape().NumAxes();
+  const int64_t rb = ctx->LogicalTensorDesc4InputArgNameAndIndex("b", 0).shape().NumAxes();
+  const Shape &sa = ctx->LogicalTensorDesc4InputArgNameAndIndex("a", 0).shape();
+  const Shape &sb = ctx->LogicalTensorDesc4InputArgNameAndIndex("b", 0).shape();
+  const bool ta = ctx->Attr<bool>("transpose_a"), tb = ctx->Attr<bool>("transpose_b");
+  const bool adds = ctx->has_input("_add_to_output", 0);
+  const int64_t rank = std::max(ra, rb);
+  const user_op::OpArg a("a", 0), b("b", 0), out("out", 0), add("_add_to_output", 0);
+  const auto emit = [&](SbpParallel x, SbpParallel y, SbpParallel z) {
+    auto builder = ctx->NewBuilder();
+    const auto put = [&](const user_op::OpArg &arg, SbpParallel s) {
+      if (s.has_split_parallel())
+        builder.Split(arg, s.axis());
+      else if (s.has_broadcast_parallel())
+        builder.Broadcast(arg);
+      else
+        builder.PartialSum(arg);
+    };
+    put(a, x);
+    put(b, y);
+    put(out, z);
+    if (adds) put(add, z);
+    builder.Build();
+  };
+  const SbpParallel B = SbpParallel::broadcast(), P = SbpParallel::partialSum();
+  const auto S = [](int64_t axis) { return SbpParallel::split(axis); };
+  emit(S(ta ? ra - 1 : ra - 2), B, S(rank - 2));
+  emit(B, S(tb ? rb - 2 : rb - 1), S(rank - 1));
+  emit(S(ta ? ra - 2 : ra - 1), S(tb ? rb - 1 : rb - 2), P);
+  emit(P, B, P);
+  emit(B, P, P);
+  for (int64_t i = 0; i < rank - 2; ++i) {
+    const int64_t ia = i - (rank - ra), ib = i - (rank - rb);
+    const bool inA = ia >= 0 && (sa.At(ia) != 1 || ib < 0 || sb.At(ib) == 1);
+    const bool inB = ib >= 0 && (sb.At(ib) != 1 || ia < 0 || sa.At(ia) == 1);
+    emit(inA ? S(ia) : B, inB ? S(ib) : B, S(i));
+  }
+  return Maybe<void>::Ok();
+}
+
+} // namespace opc::ops
