@@ -1,0 +1,132 @@
+// opc dialect -> graph protobuf.
+#include "GraphEmitter.h"
+#include "AttrBridge.h"
+#include "AttrWire.h"
+#include "Locations.h"
+#include "Schedule.h"
+
+#include <google/protobuf/text_format.h>
+
+using namespace mlir;
+
+namespace opc {
+namespace {
+
+bool parse(const std::string &text, google::protobuf::Message *m) {
+  google::protobuf::TextFormat::Parser parser;
+  parser.AllowPartialMessage(true);
+  return parser.ParseFromString(text, m);
+}
+
+class GraphWriter {
+public:
+  GraphWriter(graph::Job *job, std::string *error) : job_(job), error_(error) {}
+
+  bool run(ModuleOp module) {
+    if (auto rest = module->getAttrOfType<StringAttr>("opc.job")) parse(rest.str(), job_);
+    auto *net = job_->mutable_net();
+    for (Operation &op : graphBlock(module)) {
+      if (op.hasTrait<OpTrait::IsTerminator>()) continue;
+      auto *conf = net->add_op();
+      const ir::OpLocation l = ir::readLocation(op.getLoc());
+      if (!l.conf.empty()) parse(l.conf, conf);
+      conf->set_name(ir::opName(&op));
+      if (!l.pythonLoc.empty()) conf->set_loc(l.pythonLoc);
+      if (auto in = dyn_cast<ir::InputOp>(&op)) {
+        input(in, conf->mutable_input_conf());
+      } else if (auto var = dyn_cast<ir::VariableOp>(&op)) {
+        variable(var, conf->mutable_variable_conf());
+      } else if (auto out = dyn_cast<ir::OutputOp>(&op)) {
+        parse(out.getConf().str(), conf->mutable_output_conf());
+        conf->mutable_output_conf()->set_in(ir::tensorName(out.getIn()));
+        if (!conf->output_conf().has_out()) conf->mutable_output_conf()->set_out("out");
+      } else if (auto constant = dyn_cast<ir::ConstantOp>(&op)) {
+        if (!constantOp(constant, conf)) return false;
+      } else if (auto user = dyn_cast<ir::UserOp>(&op)) {
+        userOp(user, conf->mutable_user_conf());
+      }
+    }
+    return true;
+  }
+
+private:
+  /// "x/out" -> "out": the blob name is what follows the op's name.
+  static std::string blobName(Value v, StringRef opName) {
+    const std::string tensor = ir::tensorName(v);
+    return tensor.size() > opName.size() + 1 ? tensor.substr(opName.size() + 1) : "out";
+  }
+
+  void input(ir::InputOp op, graph::InputOpConf *conf) {
+    parse(op.getConf().str(), conf);
+    conf->set_out(blobName(op.getOut(), op.getName()));
+    user_op::TensorDesc desc;
+    if (!ir::describe(op.getOut().getType(), &desc)) return;
+    wire::toProto(desc.shape(), conf->mutable_blob_conf()->mutable_shape());
+    conf->mutable_blob_conf()->set_data_type(static_cast<graph::DataTypeProto>(desc.data_type()));
+  }
+
+  void variable(ir::VariableOp op, graph::VariableOpConf *conf) {
+    parse(op.getConf().str(), conf);
+    conf->set_out(blobName(op.getOut(), op.getName()));
+    user_op::TensorDesc desc;
+    if (!ir::describe(op.getOut().getType(), &desc)) return;
+    wire::toProto(desc.shape(), conf->mutable_shape());
+    conf->set_data_type(static_cast<graph::DataTypeProto>(desc.data_type()));
+  }
+
+  bool constantOp(ir::ConstantOp op, graph::OperatorConf *conf) {
+    auto value = cast<DenseElementsAttr>(op.getValue());
+    if (!value.isSplat() && value.getNumElements() != 1) {
+      *error_ = "op " + conf->name() + " was folded to a constant that a graph file cannot hold; emit the graph before simplification (--to shape)";
+      return false;
+    }
+    user_op::TensorDesc desc;
+    ir::describe(op.getOut().getType(), &desc);
+    auto *user = conf->mutable_user_conf();
+    user->set_op_type_name("constant");
+    const std::string tensor = ir::tensorName(op.getOut());
+    auto *out = user->add_output();
+    out->set_key("out");
+    out->mutable_value()->add_s(tensor);
+    auto attr = [&](const char *name, const AttrValue &v) {
+      auto *a = user->add_attr();
+      a->set_key(name);
+      wire::toProto(v, a->mutable_value());
+    };
+    const bool floating = IsFloatingDataType(desc.data_type());
+    attr("dtype", AttrValue(desc.data_type()));
+    attr("floating_value", AttrValue(floating ? value.getSplatValue<APFloat>().convertToDouble() : 0.0));
+    attr("integer_value", AttrValue(floating ? int64_t{0} : value.getSplatValue<APInt>().getSExtValue()));
+    attr("is_floating_value", AttrValue(floating));
+    attr("shape", AttrValue(desc.shape()));
+    return true;
+  }
+
+  void userOp(ir::UserOp op, graph::UserOpConf *conf) {
+    conf->set_op_type_name(op.getOpType().str());
+    auto bind = [](ArrayAttr names, ArrayRef<int32_t> sizes, ValueRange values, auto *entries) {
+      unsigned next = 0;
+      for (auto [name, size] : llvm::zip(names, sizes)) {
+        auto *e = entries->Add();
+        e->set_key(cast<StringAttr>(name).str());
+        for (int32_t i = 0; i < size; ++i) e->mutable_value()->add_s(ir::tensorName(values[next++]));
+      }
+    };
+    bind(op.getInputNames(), op.getInputSizes(), op.getArgs(), conf->mutable_input());
+    bind(op.getOutputNames(), op.getOutputSizes(), op.getOuts(), conf->mutable_output());
+    for (NamedAttribute a : op.getOpAttrs()) {
+      auto *attr = conf->add_attr();
+      attr->set_key(a.getName().str());
+      wire::toProto(ir::fromMlir(a.getValue()), attr->mutable_value());
+    }
+  }
+
+  graph::Job *job_;
+  std::string *error_;
+};
+
+} // namespace
+
+bool toGraph(ModuleOp module, graph::Job *job, std::string *error) { return GraphWriter(job, error).run(module); }
+
+} // namespace opc

@@ -1,0 +1,21 @@
+// opc dialect -> graph protobuf, and the canonical text of a graph.
+#pragma once
+
+#include "graph.pb.h"
+
+#include "mlir/IR/BuiltinOps.h"
+
+#include <string>
+
+namespace opc {
+
+/// The graph as messages. Constants that folding made become `constant` ops when all elements are equal; others cannot be
+/// written as a graph, and `error` then says so (emit before simplification).
+bool toGraph(mlir::ModuleOp module, graph::Job *job, std::string *error);
+
+/// Canonical text: a list of ops, or a Job when the graph came with one. Fields in number order, map entries sorted by
+/// key, the shortest floats that read back the same, small messages on one line. Reading it back and writing it again
+/// gives the same bytes.
+std::string canonicalText(const graph::Job &job);
+
+} // namespace opc

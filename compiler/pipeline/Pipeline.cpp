@@ -1,0 +1,328 @@
+// The phases in order, and MLIR's diagnostics as data.
+#include "Pipeline.h"
+#include "AttrBridge.h"
+#include "GraphEmitter.h"
+#include "GraphFile.h"
+#include "Importer.h"
+#include "Locations.h"
+#include "OpcDialect.h"
+#include "PlanEmitter.h"
+#include "PlanFile.h"
+#include "Schedule.h"
+#include "ShapeInference.h"
+#include "Simplify.h"
+
+#include "mlir/Dialect/Func/IR/FuncOps.h"
+#include "mlir/IR/AsmState.h"
+#include "mlir/IR/Diagnostics.h"
+#include "mlir/IR/MLIRContext.h"
+
+#include <algorithm>
+#include <chrono>
+
+using namespace mlir;
+
+namespace opc {
+namespace {
+
+struct PhaseInfo {
+  Phase phase;
+  const char *name, *doc;
+};
+constexpr PhaseInfo kPhases[] = {
+    {Phase::kImport, "import", "read the graph, resolve names, order the ops"},
+    {Phase::kShape, "shape", "infer every tensor's shape and dtype"},
+    {Phase::kSimplify, "simplify", "fold constants, merge equal ops, drop what nobody reads"},
+    {Phase::kSchedule, "tasks", "choose the order of execution"},
+    {Phase::kMemory, "memory", "select kernels, plan buffers and offsets"},
+    {Phase::kPlan, "plan", "write the plan"},
+};
+
+SourceRange toRange(const ir::OpLocation &l) { return {l.file, l.line, l.column, l.endLine, l.endColumn}; }
+
+/// "OPC0203: text" -> code and text.
+void splitCode(const std::string &text, Diagnostic *d) {
+  if (text.size() > 9 && text.compare(0, 3, "OPC") == 0 && text.compare(7, 2, ": ") == 0) {
+    d->code = text.substr(0, 7);
+    d->message = text.substr(9);
+  } else {
+    d->code = "OPC0901"; // whatever MLIR itself complains of is a bug of ours
+    d->message = text;
+  }
+}
+
+Diagnostic convert(mlir::Diagnostic &diag) {
+  Diagnostic d;
+  splitCode(diag.str(), &d);
+  d.severity = diag.getSeverity() == DiagnosticSeverity::Error     ? Severity::kError
+               : diag.getSeverity() == DiagnosticSeverity::Warning ? Severity::kWarning
+                                                                   : Severity::kNote;
+  const ir::OpLocation l = ir::readLocation(diag.getLocation());
+  d.range = toRange(l);
+  if (!l.name.empty()) d.subject = "op " + l.name;
+  if (!l.pythonLoc.empty()) d.notes.push_back("python: " + l.pythonLoc + " (from OperatorConf.loc)");
+  for (mlir::Diagnostic &n : diag.getNotes()) {
+    const std::string text = n.str();
+    if (text.rfind("help: ", 0) == 0) {
+      d.help += (d.help.empty() ? "" : "\n") + text.substr(6);
+    } else if (text.rfind("operand: ", 0) == 0) {
+      Diagnostic::Operand o;
+      const size_t tab = text.find('\t');
+      o.text = text.substr(9, tab == std::string::npos ? tab : tab - 9);
+      if (tab != std::string::npos) o.madeBy = text.substr(tab + 1);
+      o.range = toRange(ir::readLocation(n.getLocation()));
+      d.operands.push_back(std::move(o));
+    } else {
+      d.notes.push_back(text);
+    }
+  }
+  return d;
+}
+
+size_t countOps(ModuleOp module) {
+  size_t n = 0;
+  for (Operation &op : graphBlock(module)) n += !op.hasTrait<OpTrait::IsTerminator>();
+  return n;
+}
+
+} // namespace
+
+const char *phaseName(Phase phase) { return kPhases[static_cast<size_t>(phase)].name; }
+const char *phaseDoc(Phase phase) { return kPhases[static_cast<size_t>(phase)].doc; }
+std::optional<Phase> parsePhase(const std::string &name) {
+  for (const auto &p : kPhases)
+    if (name == p.name) return p.phase;
+  return std::nullopt;
+}
+const std::vector<Phase> &allPhases() {
+  static const std::vector<Phase> phases = [] {
+    std::vector<Phase> v;
+    for (const auto &p : kPhases) v.push_back(p.phase);
+    return v;
+  }();
+  return phases;
+}
+
+bool looksLikePlan(const std::string &bytes) { return looksLikePlan(std::string_view(bytes)); }
+
+struct Pipeline::Impl {
+  Impl(const Registry &r, CompileOptions o) : registry(r), options(std::move(o)), context(MLIRContext::Threading::DISABLED) {
+    context.loadDialect<func::FuncDialect>();
+    context.getOrLoadDialect<ir::OpcDialect>()->setRegistry(&registry);
+    // Passes here are our own; the printed form is for people, who read it by op and not by location.
+    context.getDiagEngine().registerHandler([this](mlir::Diagnostic &d) {
+      collected.push_back(convert(d));
+      return success();
+    });
+  }
+
+  const Registry &registry;
+  CompileOptions options;
+  MLIRContext context;
+  OwningOpRef<ModuleOp> module;
+  std::unique_ptr<ExecutionSchedule> execution;
+  SourceText source;
+  std::string format, planBytes;
+  std::vector<Diagnostic> collected, diagnostics;
+  size_t errors = 0;
+  StatusCode worst = StatusCode::kOk;
+  std::vector<PhaseStats> stats;
+  int done = -1; // index of the last phase that ran
+
+  /// Takes what a phase reported: sorted by position, errors capped. Returns whether there was an error.
+  bool settle() {
+    auto key = [](const Diagnostic &d) { return std::make_tuple(d.range.line, d.range.column); };
+    std::stable_sort(collected.begin(), collected.end(), [&](const Diagnostic &a, const Diagnostic &b) { return key(a) < key(b); });
+    bool failed = false;
+    for (Diagnostic &d : collected) {
+      if (d.severity == Severity::kError) {
+        failed = true;
+        classify(d.code);
+        if (++errors > options.maxErrors) continue;
+      }
+      diagnostics.push_back(std::move(d));
+    }
+    collected.clear();
+    return failed;
+  }
+  void classify(const std::string &code) {
+    const StatusCode c = code.rfind("OPC04", 0) == 0 || code == "OPC0110" ? StatusCode::kUnsupported
+                         : code == "OPC0901"                              ? StatusCode::kInternal
+                                                                          : StatusCode::kInvalidGraph;
+    worst = std::max(worst, c);
+  }
+
+  template <class F> bool phase(Phase p, F &&body) {
+    const auto start = std::chrono::steady_clock::now();
+    const bool ok = body();
+    const bool reported = settle();
+    PhaseStats s;
+    s.phase = p;
+    s.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+    if (module) s.ops = countOps(*module);
+    stats.push_back(s);
+    if (!ok || reported) {
+      if (!errors) {
+        collected.push_back({Severity::kError, "OPC0901", std::string("phase ") + phaseName(p) + " failed without a reason", "", {}, {}, {}, ""});
+        settle();
+      }
+      return false;
+    }
+    done = static_cast<int>(p);
+    if (options.dump) options.dump(p, text());
+    return true;
+  }
+
+  std::string text() {
+    std::string s;
+    if (!module) return s;
+    llvm::raw_string_ostream os(s);
+    OpPrintingFlags flags;
+    flags.enableDebugInfo(true, /*prettyForm=*/true);
+    flags.elideLargeElementsAttrs(64);
+    (*module)->print(os, flags);
+    return s + "\n";
+  }
+
+  bool hasOutputs() {
+    for (Operation &op : graphBlock(*module))
+      if (isa<ir::OutputOp>(&op)) return true;
+    collected.push_back({Severity::kError, "OPC0111", "the graph has no output", "", {source.name, 0, 0, 0, 0}, {}, {},
+                         "add op { name: \"y\" output_conf { in: \"OP/out_0\" } }"});
+    return false;
+  }
+
+  bool runPhase(Phase p) {
+    switch (p) {
+    case Phase::kImport: return true;
+    case Phase::kShape: return succeeded(inferShapes(*module, registry));
+    case Phase::kSimplify:
+      if (!hasOutputs()) return false;
+      return !options.simplify || succeeded(simplify(*module, registry));
+    case Phase::kSchedule: schedule(*module, registry); return true;
+    case Phase::kMemory:
+      execution = std::make_unique<ExecutionSchedule>();
+      return succeeded(planExecution(*module, registry, DeviceType::kCPU, execution.get()));
+    case Phase::kPlan: planBytes = emitPlan(*module, *execution, source.name); return true;
+    }
+    return false;
+  }
+};
+
+Pipeline::Pipeline(const Registry &registry, CompileOptions options) : impl_(std::make_unique<Impl>(registry, std::move(options))) {}
+Pipeline::~Pipeline() = default;
+
+bool Pipeline::import(const std::string &name, const std::string &bytes) {
+  Impl &impl = *impl_;
+  return impl.phase(Phase::kImport, [&] {
+    impl.source.name = name;
+    auto file = readGraphFile(name, bytes, impl.options.maxGraphBytes, &impl.collected);
+    if (!file) return false;
+    impl.format = file->format;
+    if (file->format.find("(text)") != std::string::npos) impl.source.text = bytes;
+    ImportOptions options;
+    options.shapes = impl.options.shapes;
+    impl.module = importGraph(&impl.context, impl.registry, *file, options, &impl.collected);
+    if (impl.module) {
+      for (const auto &[shaped, dims] : impl.options.shapes) {
+        bool found = false;
+        for (Operation &op : graphBlock(*impl.module)) found |= isa<ir::InputOp, ir::VariableOp>(&op) && ir::opName(&op) == shaped;
+        if (!found)
+          impl.collected.push_back({Severity::kError, "OPC0207", "--shape names '" + shaped + "', which is no input or variable of the graph", "", {name, 0, 0, 0, 0}, {}, {}, ""});
+      }
+    }
+    return static_cast<bool>(impl.module);
+  });
+}
+
+bool Pipeline::run(Phase to) {
+  Impl &impl = *impl_;
+  if (!impl.module || impl.errors) return false;
+  while (impl.done < static_cast<int>(to)) {
+    const Phase next = static_cast<Phase>(impl.done + 1);
+    if (!impl.phase(next, [&] { return impl.runPhase(next); })) return false;
+  }
+  return true;
+}
+
+const std::vector<Diagnostic> &Pipeline::diagnostics() const { return impl_->diagnostics; }
+size_t Pipeline::errorCount() const { return impl_->errors; }
+StatusCode Pipeline::errorClass() const { return impl_->worst; }
+const SourceText &Pipeline::source() const { return impl_->source; }
+const std::vector<PhaseStats> &Pipeline::stats() const { return impl_->stats; }
+
+GraphInfo Pipeline::graph() const {
+  GraphInfo info;
+  info.format = impl_->format;
+  if (!impl_->module) return info;
+  auto tensor = [](const std::string &name, Value v) {
+    GraphTensor t;
+    t.name = name;
+    t.tensor = ir::tensorName(v);
+    user_op::TensorDesc desc;
+    if (ir::describe(v.getType(), &desc)) {
+      t.dtype = desc.data_type();
+      t.shape = desc.shape();
+    }
+    return t;
+  };
+  for (Operation &op : graphBlock(*impl_->module)) {
+    if (auto in = dyn_cast<ir::InputOp>(&op)) {
+      info.inputs.push_back(tensor(in.getName().str(), in.getOut()));
+    } else if (auto var = dyn_cast<ir::VariableOp>(&op)) {
+      info.variables.push_back(tensor(var.getName().str(), var.getOut()));
+      info.variables.back().trainable = var.getConf().find("trainable: false") == StringRef::npos;
+    } else if (auto out = dyn_cast<ir::OutputOp>(&op)) {
+      info.outputs.push_back(tensor(out.getName().str(), out.getIn()));
+    } else if (auto user = dyn_cast<ir::UserOp>(&op)) {
+      GraphOp g;
+      user_op::OpConf conf = ir::toOpConf(user);
+      g.name = conf.name;
+      g.type = conf.type;
+      for (const auto &b : conf.inputs)
+        for (size_t i = 0; i < b.tensors.size(); ++i) g.inputs.push_back({b.name + "_" + std::to_string(i), b.tensors[i]});
+      unsigned next = 0;
+      for (const auto &b : conf.outputs)
+        for (size_t i = 0; i < b.tensors.size(); ++i) g.outputs.push_back(tensor(b.name + "_" + std::to_string(i), user.getOuts()[next++]));
+      g.attrs = std::move(conf.attrs);
+      const ir::OpLocation l = ir::readLocation(op.getLoc());
+      g.range = toRange(l);
+      g.loc = l.pythonLoc;
+      info.ops.push_back(std::move(g));
+    }
+  }
+  return info;
+}
+
+MemoryInfo Pipeline::memory() const {
+  MemoryInfo info;
+  if (!impl_->execution) return info;
+  const ExecutionSchedule &e = *impl_->execution;
+  info.arenaBytes = e.memory.arenaBytes;
+  info.persistentBytes = e.memory.persistentBytes;
+  info.activationBytes = e.memory.arenaBytes - e.memory.persistentBytes;
+  info.liveLowerBound = e.memory.liveLowerBound;
+  static const char *const kKinds[] = {"activation", "input", "variable", "constant", "workspace"};
+  for (const ScheduledBuffer &b : e.buffers)
+    info.slots.push_back({b.name, b.plan.offset, b.plan.bytes, b.plan.first, b.plan.last, kKinds[static_cast<int>(b.kind)]});
+  return info;
+}
+
+std::string Pipeline::emit(Emit what) const {
+  if (what == Emit::kPlan) return impl_->planBytes;
+  if (what == Emit::kMlir) return impl_->text();
+  graph::Job job;
+  std::string error;
+  if (!impl_->module || !toGraph(*impl_->module, &job, &error)) {
+    if (!error.empty()) {
+      impl_->collected.push_back({Severity::kError, "OPC0112", error, "", {impl_->source.name, 0, 0, 0, 0}, {}, {}, ""});
+      impl_->settle();
+    }
+    return "";
+  }
+  if (what == Emit::kGraphText) return canonicalText(job);
+  const bool bare = !job.has_placement() && !job.has_job_conf() && !job.has_job_parallel_view_conf();
+  return bare ? job.net().SerializePartialAsString() : job.SerializePartialAsString();
+}
+
+} // namespace opc

@@ -1,0 +1,163 @@
+// Kernels and buffers of a scheduled graph.
+#include "AttrBridge.h"
+#include "Locations.h"
+#include "Schedule.h"
+#include "ShapeInference.h"
+
+using namespace mlir;
+
+namespace opc {
+namespace {
+
+class Planner {
+public:
+  Planner(const Registry &registry, DeviceType device, ExecutionSchedule *out) : registry_(registry), device_(device), out_(out) {}
+
+  LogicalResult run(ModuleOp module) {
+    Block &block = graphBlock(module);
+    countUses(block);
+    for (Operation &op : block) {
+      if (auto user = dyn_cast<ir::UserOp>(&op)) {
+        addTask(user);
+      } else if (isa<ir::InputOp>(&op)) {
+        addBuffer(op.getResult(0), BufferKind::kInput);
+      } else if (isa<ir::VariableOp>(&op)) {
+        addBuffer(op.getResult(0), BufferKind::kVariable);
+      } else if (isa<ir::ConstantOp>(&op)) {
+        addBuffer(op.getResult(0), BufferKind::kConstant);
+      }
+    }
+    if (failed_) return failure();
+    std::vector<PlannedBuffer> plans;
+    plans.reserve(out_->buffers.size());
+    for (const auto &b : out_->buffers) plans.push_back(b.plan);
+    out_->memory = planMemory(&plans);
+    for (size_t i = 0; i < plans.size(); ++i) out_->buffers[i].plan = plans[i];
+    return success();
+  }
+
+private:
+  /// The last task that reads each tensor; graph outputs are read after the last task.
+  void countUses(Block &block) {
+    uint32_t task = 0;
+    for (Operation &op : block) {
+      if (isa<ir::UserOp>(&op)) {
+        for (Value v : op.getOperands()) lastUse_[v] = task;
+        ++task;
+      }
+    }
+    taskCount_ = task;
+    for (Operation &op : block)
+      if (auto o = dyn_cast<ir::OutputOp>(&op)) lastUse_[o.getIn()] = taskCount_;
+  }
+
+  uint32_t lastUse(Value v, uint32_t fallback) const {
+    auto it = lastUse_.find(v);
+    return it == lastUse_.end() ? fallback : it->second;
+  }
+
+  uint32_t addBuffer(Value v, BufferKind kind) {
+    user_op::TensorDesc desc;
+    ir::describe(v.getType(), &desc);
+    ScheduledBuffer b;
+    b.name = ir::tensorName(v);
+    b.kind = kind;
+    // Nothing has no address: an empty tensor gets the smallest slot.
+    b.plan.bytes = std::max<uint64_t>(1, static_cast<uint64_t>(*tensorBytes(desc)));
+    b.plan.persistent = kind != BufferKind::kActivation;
+    const uint32_t now = static_cast<uint32_t>(out_->tasks.size());
+    b.plan.first = now;
+    b.plan.last = std::max(now, lastUse(v, now));
+    out_->buffers.push_back(std::move(b));
+    const uint32_t index = static_cast<uint32_t>(out_->buffers.size() - 1);
+    out_->bufferOf[v] = index;
+    return index;
+  }
+
+  void share(Value v, uint32_t buffer) {
+    out_->bufferOf[v] = buffer;
+    PlannedBuffer &p = out_->buffers[buffer].plan;
+    const uint32_t now = static_cast<uint32_t>(out_->tasks.size());
+    p.last = std::max(p.last, std::max(now, lastUse(v, now)));
+  }
+
+  /// May output `o` overwrite input `i`? Its buffer must be an activation, read here for the last time, of the same
+  /// size, and no other operand may look into it under another shape.
+  bool mayOverwrite(ir::UserOp op, int o, int i) const {
+    Value in = op.getArgs()[static_cast<unsigned>(i)];
+    const uint32_t buffer = out_->bufferOf.lookup(in);
+    const ScheduledBuffer &b = out_->buffers[buffer];
+    const uint32_t now = static_cast<uint32_t>(out_->tasks.size());
+    if (b.kind != BufferKind::kActivation || b.plan.last > now) return false;
+    for (Value v : op.getArgs())
+      if (v != in && out_->bufferOf.lookup(v) == buffer) return false;
+    user_op::TensorDesc from, to;
+    ir::describe(in.getType(), &from);
+    ir::describe(op.getOuts()[static_cast<unsigned>(o)].getType(), &to);
+    return *tensorBytes(from) == *tensorBytes(to);
+  }
+
+  void addTask(ir::UserOp op) {
+    const user_op::OpDef &def = *registry_.findOp(op.getOpType().str());
+    auto instance = ir::toInstance(op, def);
+    ScheduledTask task{op, nullptr, -1};
+    auto kernel = instance->selectKernel(registry_, device_);
+    if (!kernel) {
+      failed_ = true;
+      emitStatus(op, kernel.status());
+      return;
+    }
+    task.kernel = *kernel;
+    auto tmp = instance->tmpSize(**kernel);
+    if (!tmp) {
+      failed_ = true;
+      emitStatus(op, tmp.status());
+      return;
+    }
+    if (failed_) return; // offsets no longer matter, only further errors
+    const uint32_t now = static_cast<uint32_t>(out_->tasks.size());
+    if (def.isView && !op.getArgs().empty() && op.getOuts().size() == 1) {
+      share(op.getOuts()[0], out_->bufferOf.lookup(op.getArgs()[0]));
+    } else {
+      const auto pairs = instance->inplacePairs(**kernel);
+      llvm::SmallDenseSet<uint32_t, 4> taken;
+      for (auto [o, result] : llvm::enumerate(op.getOuts())) {
+        bool shared = false;
+        for (auto [out, in] : pairs) {
+          if (out != static_cast<int>(o) || !mayOverwrite(op, out, in)) continue;
+          const uint32_t buffer = out_->bufferOf.lookup(op.getArgs()[static_cast<unsigned>(in)]);
+          if (!taken.insert(buffer).second) continue;
+          share(result, buffer);
+          shared = true;
+          break;
+        }
+        if (!shared) addBuffer(result, BufferKind::kActivation);
+      }
+    }
+    if (*tmp > 0) {
+      ScheduledBuffer w;
+      w.name = ir::opName(op) + "/tmp_buffer";
+      w.kind = BufferKind::kWorkspace;
+      w.plan.bytes = *tmp;
+      w.plan.first = w.plan.last = now;
+      out_->buffers.push_back(std::move(w));
+      task.workspace = static_cast<int>(out_->buffers.size() - 1);
+    }
+    out_->tasks.push_back(task);
+  }
+
+  const Registry &registry_;
+  DeviceType device_;
+  ExecutionSchedule *out_;
+  llvm::DenseMap<Value, uint32_t> lastUse_;
+  uint32_t taskCount_ = 0;
+  bool failed_ = false;
+};
+
+} // namespace
+
+LogicalResult planExecution(ModuleOp module, const Registry &registry, DeviceType device, ExecutionSchedule *out) {
+  return Planner(registry, device, out).run(module);
+}
+
+} // namespace opc

@@ -1,0 +1,48 @@
+// Task order, then buffers: which op runs when, and which memory its tensors share.
+#pragma once
+
+#include "MemoryPlanner.h"
+#include "OpcDialect.h"
+#include "Registry.h"
+
+#include "mlir/IR/BuiltinOps.h"
+
+#include <string>
+#include <vector>
+
+namespace opc {
+
+/// Reorders the ops of the graph: sources first, then tasks, then outputs. Of several topological orders (the graph's
+/// own, least memory first, depth first) the one with the smallest peak is kept; ties go to the first.
+void schedule(mlir::ModuleOp module, const Registry &registry);
+
+enum class BufferKind { kActivation, kInput, kVariable, kConstant, kWorkspace };
+
+struct ScheduledBuffer {
+  std::string name; // of the first tensor that it holds
+  BufferKind kind = BufferKind::kActivation;
+  PlannedBuffer plan;
+};
+
+struct ScheduledTask {
+  ir::UserOp op;
+  const user_op::KernelDef *kernel = nullptr;
+  int workspace = -1; // buffer
+};
+
+/// Everything the plan needs: tasks in order, buffers with offsets, and each tensor's buffer.
+struct ExecutionSchedule {
+  std::vector<ScheduledTask> tasks;
+  std::vector<ScheduledBuffer> buffers;
+  llvm::DenseMap<mlir::Value, uint32_t> bufferOf;
+  MemoryPlan memory;
+};
+
+/// Selects kernels for a device and plans memory. Views share their operand's buffer; a kernel that proposes to work in
+/// place does so where its operand is read for the last time. Errors (no kernel) are emitted.
+mlir::LogicalResult planExecution(mlir::ModuleOp module, const Registry &registry, DeviceType device, ExecutionSchedule *out);
+
+/// The graph's ops in order.
+mlir::Block &graphBlock(mlir::ModuleOp module);
+
+} // namespace opc
