@@ -1,0 +1,56 @@
+// Index operands: reading them in their own integer type, and the range check that names the first bad one.
+#pragma once
+
+#include "opc/Kernel.h"
+
+#include <algorithm>
+#include <atomic>
+
+namespace opc::ops {
+
+/// Calls f with a value of the C++ type of an index tensor (i32 or i64).
+template <class F> auto withIndexType(DataType type, F &&f) {
+  if (type == kInt32) return f(int32_t{});
+  if (type == kInt64) return f(int64_t{});
+  throw ContractError(std::string("indices are ") + dataTypeName(type) + "; they must be i32 or i64");
+}
+
+/// For shape rules: the dtype of an index operand.
+inline Maybe<void> checkIndexType(const user_op::InferContext *ctx, const std::string &arg) {
+  const DataType t = ctx->InputDType(arg, 0);
+  if (t != kInt32 && t != kInt64)
+    return (Error::TypeError() << arg << " is " << dataTypeName(t) << ", indices are i32 or i64").help("cast " + arg + " to i32 or i64");
+  return Maybe<void>::Ok();
+}
+
+/// The index tuple of flat element `at` of a tensor: "[1,2]".
+inline std::string positionText(const Shape &shape, int64_t at) {
+  std::string s;
+  for (int64_t k = shape.NumAxes() - 1; k >= 0; --k) {
+    s = std::to_string(at % shape.At(k)) + (s.empty() ? "" : ",") + s;
+    at /= shape.At(k);
+  }
+  return "[" + s + "]";
+}
+
+/// Throws a ContractError that names the first index outside [0, limit): `arg`, its position, its value and the range.
+template <class I>
+void checkIndices(const DeviceCtx *ctx, const I *indices, const Shape &shape, int64_t limit, const char *arg, const char *into) {
+  const int64_t n = shape.elem_cnt();
+  std::atomic<bool> bad{false};
+  ctx->parallelFor(n, 32768, [&](int64_t begin, int64_t end) {
+    I lo = 0, hi = -1; // no branch in the loop, so that it vectorises
+    for (int64_t i = begin; i < end; ++i) {
+      lo = std::min(lo, indices[i]);
+      hi = std::max(hi, indices[i]);
+    }
+    if (lo < 0 || static_cast<int64_t>(hi) >= limit) bad.store(true, std::memory_order_relaxed);
+  });
+  if (!bad.load(std::memory_order_relaxed)) return;
+  for (int64_t i = 0; i < n; ++i)
+    if (indices[i] < 0 || static_cast<int64_t>(indices[i]) >= limit)
+      throw ContractError(std::string(arg) + positionText(shape, i) + " = " + std::to_string(indices[i]) + " is outside [0, " +
+                          std::to_string(limit) + "), the range of " + into);
+}
+
+} // namespace opc::ops
