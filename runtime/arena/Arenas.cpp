@@ -1,0 +1,14 @@
+// The memory of one session.
+#include "Arenas.h"
+
+namespace opc::runtime {
+
+Status Arenas::add(Device *device, uint64_t bytes) {
+  Result<DeviceMemory> memory = device->allocate(bytes);
+  if (!memory) return Status(memory.status()).withContext("taking the arena of device " + device->name());
+  blocks_.push_back({device, std::move(*memory)});
+  total_ += bytes;
+  return Status::ok();
+}
+
+} // namespace opc::runtime

@@ -1,0 +1,79 @@
+// Device and Stream: what the runtime asks of the place where tasks run.
+#pragma once
+
+#include "opc/Kernel.h"
+
+#include <cstddef>
+#include <memory>
+#include <string>
+#include <utility>
+
+namespace opc::runtime {
+
+class Device;
+
+/// Memory of one device, given back when it dies. The pointer is an address in the device's own space: only kernels of
+/// that device and the device's copies may follow it.
+class DeviceMemory {
+public:
+  DeviceMemory() = default;
+  DeviceMemory(Device *device, void *data, size_t bytes) : device_(device), data_(data), bytes_(bytes) {}
+  DeviceMemory(DeviceMemory &&o) noexcept
+      : device_(std::exchange(o.device_, nullptr)), data_(std::exchange(o.data_, nullptr)), bytes_(std::exchange(o.bytes_, 0)) {}
+  DeviceMemory &operator=(DeviceMemory &&o) noexcept {
+    std::swap(device_, o.device_);
+    std::swap(data_, o.data_);
+    std::swap(bytes_, o.bytes_);
+    return *this;
+  }
+  ~DeviceMemory();
+  std::byte *data() const { return static_cast<std::byte *>(data_); }
+  size_t bytes() const { return bytes_; }
+
+private:
+  Device *device_ = nullptr;
+  void *data_ = nullptr;
+  size_t bytes_ = 0;
+};
+
+/// An executor with an order of its own. Work may still be running when a call returns; synchronize() waits for it.
+class Stream {
+public:
+  virtual ~Stream() = default;
+  /// What kernels receive.
+  virtual DeviceCtx *context() = 0;
+  /// Prepares the calling thread (library thread counts, the current device). Called by each thread before it binds or
+  /// runs kernels on this stream.
+  virtual void enter() = 0;
+  /// Waits until all work is done; reports what failed since the last call.
+  virtual Status synchronize() = 0;
+};
+
+/// One device. Outlives its streams and its memory.
+class Device {
+public:
+  virtual ~Device() = default;
+  /// As plans name it: "cpu".
+  virtual const std::string &name() const = 0;
+  virtual DeviceType type() const = 0;
+  /// Aligned to at least 64 bytes, zeroed. OPC0614 when there is not enough.
+  virtual Result<DeviceMemory> allocate(size_t bytes) = 0;
+  /// A stream whose kernels may use `threads` threads (CPU).
+  virtual std::unique_ptr<Stream> createStream(int threads) = 0;
+  /// Ordered with the stream's other work; the host memory may be reused after synchronize().
+  virtual Status copyFromHost(Stream &stream, void *to, const void *from, size_t bytes) = 0;
+  virtual Status copyToHost(Stream &stream, void *to, const void *from, size_t bytes) = 0;
+  /// Whether the host may follow this device's pointers.
+  virtual bool isHostMemory() const = 0;
+
+protected:
+  friend class DeviceMemory;
+  virtual void release(void *data, size_t bytes) = 0;
+};
+
+/// The device that a plan names, or nullptr when this build or machine has none of that name.
+std::unique_ptr<Device> createDevice(const std::string &name);
+/// The names that createDevice accepts here.
+std::string availableDevices();
+
+} // namespace opc::runtime

@@ -1,0 +1,131 @@
+// Running a task graph: the hot loop of one stream, and the counters between several.
+#include "TaskGraph.h"
+
+namespace opc::runtime {
+namespace {
+
+// About a microsecond: most waits between streams end sooner, and a futex call costs more.
+constexpr int kSpins = 1000;
+
+void pauseCpu() {
+#if defined(__x86_64__)
+  __builtin_ia32_pause();
+#endif
+}
+
+} // namespace
+
+Status TaskGraph::failed(Status status, uint32_t task) const {
+  const ModelTask &t = model_.tasks[task];
+  return Status(StatusCode::kExecution, status.id().empty() ? "OPC0601" : status.id(), t.type + ": " + status.message())
+      .withHelp(status.help())
+      .withContext("running op " + t.name + (t.where.empty() ? "" : " at " + t.where));
+}
+
+Status TaskGraph::runPlain(Lane &lane, int64_t steps) {
+  DeviceCtx *context = lane.stream->context();
+  KernelTask *const *begin = lane.plain.data(), *const *end = begin + lane.plain.size();
+  for (int64_t k = 0; k < steps; ++k)
+    for (KernelTask *const *t = begin; t != end; ++t)
+      if (Status s = (*t)->run(context); !s.isOk()) [[unlikely]]
+        return failed(std::move(s), lane.operations[static_cast<size_t>(t - begin)].task);
+  return lane.stream->synchronize();
+}
+
+bool TaskGraph::await(const Wait &wait, int64_t step) {
+  const int64_t wanted = step + wait.offset;
+  int64_t have = wait.counter->load(std::memory_order_acquire);
+  for (int i = 0; have < wanted && i < kSpins; ++i) {
+    pauseCpu();
+    have = wait.counter->load(std::memory_order_acquire);
+  }
+  while (have < wanted) {
+    wait.counter->wait(have, std::memory_order_acquire);
+    have = wait.counter->load(std::memory_order_acquire);
+  }
+  return !aborted_.load(std::memory_order_relaxed);
+}
+
+void TaskGraph::abortRun() {
+  aborted_ = true;
+  // No waiter may stay: every counter passes anything that can be waited for. The next run sets them anew.
+  for (Counter &c : counters_) {
+    c.fetch_add(int64_t{1} << 60);
+    c.notify_all();
+  }
+}
+
+void TaskGraph::runLane(Lane &lane, int64_t first, int64_t steps) {
+  DeviceCtx *context = lane.stream->context();
+  for (int64_t k = first; k < first + steps; ++k) {
+    for (const Operation &op : lane.operations) {
+      for (uint32_t w = op.waitBegin; w < op.waitEnd; ++w)
+        if (!await(lane.waits[w], k)) return;
+      // A task that skips this step still waits and signals: counters count steps, not runs.
+      if (op.stride == 1 || (k + 1) % op.stride == 0) {
+        Status s = op.variants[static_cast<uint64_t>(k) % op.variantCount]->run(context);
+        if (s.isOk() && op.signalBegin != op.signalEnd) s = lane.stream->synchronize();
+        if (!s.isOk()) {
+          lane.status = failed(std::move(s), op.task);
+          abortRun();
+          return;
+        }
+      }
+      for (uint32_t i = op.signalBegin; i < op.signalEnd; ++i) {
+        lane.signals[i]->fetch_add(1, std::memory_order_release);
+        lane.signals[i]->notify_all();
+      }
+    }
+    if (aborted_.load(std::memory_order_relaxed)) return;
+  }
+  lane.status = lane.stream->synchronize();
+}
+
+void TaskGraph::workerLoop(Lane *lane) {
+  lane->stream->enter();
+  uint64_t seen = 0;
+  for (;;) {
+    epoch_.wait(seen, std::memory_order_acquire);
+    const uint64_t now = epoch_.load(std::memory_order_acquire);
+    if (stopping_) return;
+    if (now == seen) continue;
+    seen = now;
+    runLane(*lane, runFirst_, runSteps_);
+    if (working_.fetch_sub(1, std::memory_order_acq_rel) == 1) working_.notify_all();
+  }
+}
+
+Status TaskGraph::run(int64_t steps) {
+  if (steps <= 0) return Status::ok();
+  Lane &own = lanes_[0];
+  own.stream->enter();
+  if (lanes_.size() == 1) {
+    if (!own.plain.empty()) {
+      OPC_RETURN_IF_ERROR(runPlain(own, steps));
+    } else {
+      own.status = Status::ok();
+      aborted_ = false;
+      runLane(own, step_, steps);
+      if (!own.status.isOk()) return own.status;
+    }
+    step_ += steps;
+    return Status::ok();
+  }
+  for (Counter &c : counters_) c.store(step_, std::memory_order_relaxed);
+  for (Lane &lane : lanes_) lane.status = Status::ok();
+  aborted_ = false;
+  runFirst_ = step_;
+  runSteps_ = steps;
+  working_.store(static_cast<int64_t>(lanes_.size()) - 1, std::memory_order_relaxed);
+  epoch_.fetch_add(1, std::memory_order_release);
+  epoch_.notify_all();
+  runLane(own, step_, steps);
+  for (int64_t left = working_.load(std::memory_order_acquire); left != 0; left = working_.load(std::memory_order_acquire))
+    working_.wait(left, std::memory_order_acquire);
+  for (const Lane &lane : lanes_)
+    if (!lane.status.isOk()) return lane.status;
+  step_ += steps;
+  return Status::ok();
+}
+
+} // namespace opc::runtime

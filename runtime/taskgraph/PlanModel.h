@@ -1,0 +1,111 @@
+// A plan that has been checked: indices resolved, ops matched with their definitions, kernels chosen. What the executor
+// is built from. Nothing in it is taken on trust from the file.
+#pragma once
+
+#include "OpInstance.h"
+#include "plan.pb.h"
+
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace opc::runtime {
+
+struct ModelRegister {
+  std::string name;
+  uint32_t arena = 0;
+  uint64_t offset = 0, bytes = 0, stride = 0;
+  uint32_t credits = 1;
+  plan::Register::Kind kind = plan::Register::ACTIVATION;
+  bool isPersistent() const {
+    return kind == plan::Register::INPUT || kind == plan::Register::VARIABLE || kind == plan::Register::CONSTANT;
+  }
+  /// End of the last slot.
+  uint64_t end() const { return offset + (credits - 1) * stride + bytes; }
+};
+
+constexpr uint32_t kNone = UINT32_MAX;
+
+struct ModelTensor {
+  std::string name;
+  uint32_t reg = 0;
+  user_op::TensorDesc desc;
+  uint64_t bytes = 0;
+  uint32_t producer = kNone; // the task that makes it; kNone for inputs, variables and constants
+  bool isSource = false;     // an input, a variable or a constant
+};
+
+struct ModelTask {
+  std::string name, type, where; // where: "mlp.pbtxt:14:3" or empty
+  std::optional<OpInstance> op;  // moved out when the last kernel task has been made
+  const user_op::KernelDef *kernel = nullptr;
+  std::vector<uint32_t> inputs, outputs;    // tensors, flat, in the op instance's order
+  std::vector<bool> mutableInput;           // the kernel writes this input (optimizer updates)
+  std::vector<std::pair<int, int>> inplace; // (output, input) that may share memory
+  uint32_t workspace = kNone;               // tensor
+  uint64_t workspaceBytes = 0;              // what the kernel asked for
+  uint32_t stream = 0, position = 0;        // position: index in the stream
+  uint32_t stride = 1;
+  bool isView = false; // output and first input are the same bytes: nothing to execute
+
+  bool mayShare(size_t output, size_t input) const {
+    for (const auto &[o, i] : inplace)
+      if (o == static_cast<int>(output) && i == static_cast<int>(input)) return true;
+    return false;
+  }
+};
+
+struct ModelPort {
+  std::string name;
+  uint32_t tensor = 0;
+};
+struct ModelVariable {
+  std::string name;
+  uint32_t tensor = 0;
+  bool trainable = false, hasInitializer = false, hasSeed = false;
+  int64_t seed = 0;
+  graph::InitializerConf initializer;
+  std::string where;
+};
+
+struct PlanModel {
+  std::string graph;
+  std::vector<std::pair<std::string, uint64_t>> arenas; // device, bytes
+  std::vector<ModelRegister> registers;
+  std::vector<ModelTensor> tensors;
+  std::vector<ModelTask> tasks;
+  struct Stream {
+    std::string device;
+    std::vector<uint32_t> tasks;
+  };
+  std::vector<Stream> streams;
+  std::vector<ModelPort> inputs, outputs;
+  std::vector<ModelVariable> variables;
+  std::vector<uint32_t> constants; // tensors, in the order of plan.interface.constant
+  bool writesVariables = false;    // some task updates a variable: variables are not constant
+
+  /// "task 17, op fc1 (matmul) at mlp.pbtxt:14:3".
+  std::string describe(uint32_t task) const;
+};
+
+/// Everything but data flow and memory: references, sizes, operators, shapes, kernels. Codes OPC0201, OPC0411,
+/// OPC0811 to OPC0815, OPC0818, OPC0820, and those of the op rules.
+Result<PlanModel> buildPlanModel(const plan::Plan &plan, const Registry &registry);
+
+/// A data dependence between streams, through one register.
+struct CrossEdge {
+  uint32_t reg = 0;
+  uint32_t writerStream = 0, readerStream = 0;
+  uint32_t firstWriter = 0, lastWriter = 0, firstReader = 0, lastReader = 0; // tasks
+};
+
+/// Data flow and memory: every tensor is made once, before it is read, and intact when it is (OPC0816); registers that
+/// share memory are never alive together (OPC0817); no wait cycle without credits (OPC0819). Returns the edges between
+/// streams, by register, then reader stream.
+Result<std::vector<CrossEdge>> checkDataFlow(const PlanModel &model);
+/// The memory half of checkDataFlow: `isShared[r]` says that register r is used by several streams.
+Status checkMemory(const PlanModel &model, const std::vector<bool> &isShared);
+/// The deadlock part.
+Status checkWaits(const PlanModel &model, const std::vector<CrossEdge> &edges);
+
+} // namespace opc::runtime

@@ -1,0 +1,192 @@
+// The executable form of a plan: memory, kernels, lanes.
+#include "TaskGraph.h"
+
+#include <algorithm>
+#include <numeric>
+
+namespace opc::runtime {
+
+Result<std::unique_ptr<TaskGraph>> TaskGraph::create(PlanModel model, std::vector<CrossEdge> edges, int threads) {
+  std::unique_ptr<TaskGraph> g(new TaskGraph);
+  g->model_ = std::move(model);
+  auto deviceOf = [&](const std::string &name) -> Device * {
+    std::unique_ptr<Device> fresh = createDevice(name);
+    for (const auto &d : g->devices_)
+      if (d->name() == fresh->name()) return d.get();
+    g->devices_.push_back(std::move(fresh));
+    return g->devices_.back().get();
+  };
+  for (const auto &[device, bytes] : g->model_.arenas) OPC_RETURN_IF_ERROR(g->arenas_.add(deviceOf(device), bytes));
+  const int streams = std::max<int>(1, static_cast<int>(g->model_.streams.size()));
+  for (const PlanModel::Stream &s : g->model_.streams) {
+    Lane lane;
+    lane.stream = deviceOf(s.device)->createStream(std::max(1, threads / streams));
+    g->lanes_.push_back(std::move(lane));
+  }
+  if (g->lanes_.empty()) { // a plan of inputs and constants only: copies still need a stream
+    Lane lane;
+    lane.stream = deviceOf("cpu")->createStream(1);
+    g->lanes_.push_back(std::move(lane));
+  }
+  g->edges_ = std::move(edges);
+  g->changed_.assign(g->model_.registers.size(), false);
+  for (const ModelTask &t : g->model_.tasks) g->executed_ += !t.isView;
+  return g;
+}
+
+TaskGraph::~TaskGraph() {
+  stopping_ = true;
+  epoch_.fetch_add(1);
+  epoch_.notify_all();
+  for (Lane &lane : lanes_)
+    if (lane.thread.joinable()) lane.thread.join();
+}
+
+void *TaskGraph::data(uint32_t tensor, int64_t step) const {
+  const ModelRegister &r = model_.registers[model_.tensors[tensor].reg];
+  const uint64_t slot = static_cast<uint64_t>(step) % r.credits;
+  return arenas_.at(r.arena, r.offset + slot * r.stride);
+}
+
+Status TaskGraph::copyIn(uint32_t tensor, const void *from) {
+  const ModelTensor &t = model_.tensors[tensor];
+  Stream &stream = *lanes_[0].stream;
+  OPC_RETURN_IF_ERROR(arenas_.device(model_.registers[t.reg].arena).copyFromHost(stream, data(tensor), from, t.bytes));
+  return stream.synchronize();
+}
+
+Status TaskGraph::copyOut(uint32_t tensor, int64_t step, void *to) const {
+  const ModelTensor &t = model_.tensors[tensor];
+  Stream &stream = *lanes_[0].stream;
+  OPC_RETURN_IF_ERROR(arenas_.device(model_.registers[t.reg].arena).copyToHost(stream, to, data(tensor, step), t.bytes));
+  return stream.synchronize();
+}
+
+bool TaskGraph::isConstant(uint32_t tensor) const {
+  const plan::Register::Kind kind = model_.registers[model_.tensors[tensor].reg].kind;
+  return kind == plan::Register::CONSTANT || (kind == plan::Register::VARIABLE && !model_.writesVariables);
+}
+
+std::vector<void *> TaskGraph::addresses(const ModelTask &task, uint32_t variant, void **workspace) const {
+  std::vector<void *> out;
+  out.reserve(task.inputs.size() + task.outputs.size());
+  for (uint32_t t : task.inputs) out.push_back(data(t, variant));
+  for (uint32_t t : task.outputs) out.push_back(data(t, variant));
+  *workspace = task.workspace == kNone ? nullptr : data(task.workspace, variant);
+  return out;
+}
+
+Status TaskGraph::bindTask(uint32_t index, Stream &stream) {
+  ModelTask &task = model_.tasks[index];
+  // Slots of several registers turn at their own rates: one kernel task for each combination that occurs.
+  uint64_t variants = 1;
+  auto turn = [&](uint32_t tensor) { variants = std::lcm(variants, uint64_t{model_.registers[model_.tensors[tensor].reg].credits}); };
+  for (uint32_t t : task.inputs) turn(t);
+  for (uint32_t t : task.outputs) turn(t);
+  if (task.workspace != kNone) turn(task.workspace);
+  if (variants > 4096)
+    return Status(StatusCode::kUnsupported, "OPC0813", "the credits of its registers combine to " + std::to_string(variants) + " slots; the limit is 4096");
+  std::vector<bool> constant;
+  for (uint32_t t : task.inputs) constant.push_back(isConstant(t));
+  for (uint32_t v = 0; v < variants; ++v) {
+    void *workspace = nullptr;
+    const std::vector<void *> data = addresses(task, v, &workspace);
+    OpInstance op = v + 1 == variants ? std::move(*task.op) : OpInstance(*task.op);
+    Result<std::unique_ptr<KernelTask>> kernel =
+        KernelTask::create(std::move(op), *task.kernel, stream.context(), data, constant, workspace, task.workspaceBytes);
+    if (!kernel) return kernel.status();
+    kernels_[index].push_back(std::move(*kernel));
+    variants_[index].push_back(kernels_[index].back().get());
+  }
+  task.op.reset();
+  return Status::ok();
+}
+
+Status TaskGraph::bind() {
+  kernels_.resize(model_.tasks.size());
+  variants_.resize(model_.tasks.size());
+  for (size_t s = 0; s < model_.streams.size(); ++s) {
+    lanes_[s].stream->enter();
+    for (uint32_t index : model_.streams[s].tasks) {
+      // A bind that failed half way is taken up where it stopped.
+      if (model_.tasks[index].isView || !model_.tasks[index].op) continue;
+      kernels_[index].clear();
+      variants_[index].clear();
+      if (Status status = bindTask(index, *lanes_[s].stream); !status.isOk()) return std::move(status).withContext("preparing " + model_.describe(index));
+    }
+  }
+  buildLanes(edges_);
+  bound_ = true;
+  std::fill(changed_.begin(), changed_.end(), false);
+  anyChanged_ = false;
+  for (size_t s = 1; s < lanes_.size(); ++s) lanes_[s].thread = std::thread(&TaskGraph::workerLoop, this, &lanes_[s]);
+  return Status::ok();
+}
+
+void TaskGraph::markChanged(uint32_t reg) {
+  if (bound_) changed_[reg] = anyChanged_ = true;
+}
+
+Status TaskGraph::refresh() {
+  if (!anyChanged_) return Status::ok();
+  for (size_t s = 0; s < model_.streams.size(); ++s) {
+    lanes_[s].stream->enter();
+    for (uint32_t index : model_.streams[s].tasks) {
+      const ModelTask &task = model_.tasks[index];
+      if (task.isView || std::none_of(task.inputs.begin(), task.inputs.end(),
+                                      [&](uint32_t t) { return changed_[model_.tensors[t].reg] && isConstant(t); }))
+        continue;
+      for (uint32_t v = 0; v < kernels_[index].size(); ++v) {
+        void *workspace = nullptr;
+        const std::vector<void *> data = addresses(task, v, &workspace);
+        if (Status status = kernels_[index][v]->rebind(data, workspace, lanes_[s].stream->context()); !status.isOk())
+          return std::move(status).withContext("preparing " + model_.describe(index));
+      }
+    }
+  }
+  std::fill(changed_.begin(), changed_.end(), false);
+  anyChanged_ = false;
+  return Status::ok();
+}
+
+void TaskGraph::buildLanes(const std::vector<CrossEdge> &edges) {
+  std::vector<std::vector<Wait>> waits(model_.tasks.size());
+  std::vector<std::vector<Counter *>> signals(model_.tasks.size());
+  Counter *produced = nullptr;
+  for (size_t i = 0; i < edges.size(); ++i) {
+    const CrossEdge &e = edges[i];
+    if (i == 0 || edges[i - 1].reg != e.reg) { // one produced counter a register, one consumed counter a reader
+      produced = &counters_.emplace_back(0);
+      signals[e.lastWriter].push_back(produced);
+    }
+    Counter *consumed = &counters_.emplace_back(0);
+    waits[e.firstReader].push_back({produced, 1});
+    signals[e.lastReader].push_back(consumed);
+    waits[e.firstWriter].push_back({consumed, 1 - static_cast<int64_t>(model_.registers[e.reg].credits)});
+  }
+  for (size_t s = 0; s < model_.streams.size(); ++s) {
+    Lane &lane = lanes_[s];
+    bool plain = true;
+    for (uint32_t index : model_.streams[s].tasks) {
+      const ModelTask &task = model_.tasks[index];
+      if (task.isView) continue;
+      Operation op;
+      op.variants = variants_[index].data();
+      op.variantCount = static_cast<uint32_t>(variants_[index].size());
+      op.stride = task.stride;
+      op.task = index;
+      op.waitBegin = static_cast<uint32_t>(lane.waits.size());
+      lane.waits.insert(lane.waits.end(), waits[index].begin(), waits[index].end());
+      op.waitEnd = static_cast<uint32_t>(lane.waits.size());
+      op.signalBegin = static_cast<uint32_t>(lane.signals.size());
+      lane.signals.insert(lane.signals.end(), signals[index].begin(), signals[index].end());
+      op.signalEnd = static_cast<uint32_t>(lane.signals.size());
+      plain &= op.variantCount == 1 && op.stride == 1 && op.waitBegin == op.waitEnd && op.signalBegin == op.signalEnd;
+      lane.operations.push_back(op);
+      lane.plain.push_back(op.variants[0]);
+    }
+    if (!plain) lane.plain.clear();
+  }
+}
+
+} // namespace opc::runtime

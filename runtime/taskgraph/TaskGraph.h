@@ -1,0 +1,102 @@
+// The executable form of a plan: memory, kernels, and one lane of tasks for each stream.
+//
+// Five concepts: a task runs a kernel on fixed addresses; a stream is an ordered list of tasks run by one thread; a
+// register is a memory slot times its credits, with monotone counters (produced; consumed, per reading stream); an edge is
+// a wait on a counter (data: produced >= k + 1; credits: consumed >= k + 1 - credits); k is the step. Edges inside a
+// stream vanish: its order is their proof.
+#pragma once
+
+#include "Arenas.h"
+#include "PlanModel.h"
+
+#include <atomic>
+#include <deque>
+#include <memory>
+#include <thread>
+#include <vector>
+
+namespace opc::runtime {
+
+class TaskGraph {
+public:
+  /// Takes the memory. `threads` is shared evenly between the streams.
+  static Result<std::unique_ptr<TaskGraph>> create(PlanModel model, std::vector<CrossEdge> edges, int threads);
+  ~TaskGraph();
+
+  const PlanModel &model() const { return model_; }
+  uint64_t arenaBytes() const { return arenas_.totalBytes(); }
+  /// The address of a tensor in the slot that step `step` uses.
+  void *data(uint32_t tensor, int64_t step = 0) const;
+  /// Copies between the host and a tensor (in the slot of step `step`).
+  Status copyIn(uint32_t tensor, const void *from);
+  Status copyOut(uint32_t tensor, int64_t step, void *to) const;
+
+  /// Makes the kernels of all tasks. What constants and variables hold now is what kernels may pack.
+  Status bind();
+  bool isBound() const { return bound_; }
+  /// The contents of a register changed after bind(): kernels that read it as a constant are bound again by the next
+  /// refresh().
+  void markChanged(uint32_t reg);
+  Status refresh();
+
+  /// Runs `steps` steps. Not before bind(). On failure the step counter stays at the last complete step before the call.
+  Status run(int64_t steps);
+  /// Steps completed since create().
+  int64_t steps() const { return step_; }
+  /// Tasks that execute (views do not).
+  size_t executedTasks() const { return executed_; }
+
+private:
+  using Counter = std::atomic<int64_t>;
+  struct Wait { // until *counter >= step + offset
+    Counter *counter;
+    int64_t offset;
+  };
+  struct Operation { // one task of a lane
+    KernelTask *const *variants; // one for each combination of slots
+    uint32_t variantCount, stride, task;
+    uint32_t waitBegin, waitEnd, signalBegin, signalEnd;
+  };
+  struct Lane {
+    std::unique_ptr<Stream> stream;
+    std::vector<Operation> operations;
+    std::vector<KernelTask *> plain; // the same tasks, when no operation waits, signals, skips or has variants
+    std::vector<Wait> waits;
+    std::vector<Counter *> signals;
+    Status status;
+    std::thread thread; // lanes but the first, which runs in the caller's thread
+  };
+
+  TaskGraph() = default;
+  bool isConstant(uint32_t tensor) const;
+  std::vector<void *> addresses(const ModelTask &task, uint32_t variant, void **workspace) const;
+  Status bindTask(uint32_t index, Stream &stream);
+  void buildLanes(const std::vector<CrossEdge> &edges);
+  Status runPlain(Lane &lane, int64_t steps);
+  void runLane(Lane &lane, int64_t first, int64_t steps);
+  bool await(const Wait &wait, int64_t step);
+  void abortRun();
+  Status failed(Status status, uint32_t task) const;
+  void workerLoop(Lane *lane);
+
+  PlanModel model_;
+  std::vector<std::unique_ptr<Device>> devices_;
+  Arenas arenas_;
+  std::vector<CrossEdge> edges_;
+  std::vector<Lane> lanes_;
+  std::vector<std::vector<std::unique_ptr<KernelTask>>> kernels_; // by task, then variant
+  std::vector<std::vector<KernelTask *>> variants_;
+  std::deque<Counter> counters_;
+  std::vector<bool> changed_; // registers
+  bool anyChanged_ = false, bound_ = false;
+  size_t executed_ = 0;
+  int64_t step_ = 0;
+
+  // The hand-over between the caller and the workers.
+  std::atomic<uint64_t> epoch_{0};
+  std::atomic<int64_t> working_{0};
+  std::atomic<bool> aborted_{false}, stopping_{false};
+  int64_t runFirst_ = 0, runSteps_ = 0;
+};
+
+} // namespace opc::runtime
