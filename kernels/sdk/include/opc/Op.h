@@ -18,6 +18,14 @@ class ScalarProgram;
 
 namespace user_op {
 
+class ElementwiseOptions;
+namespace types {
+struct Floating;
+}
+namespace output {
+struct Same;
+}
+
 /// A declared input or output argument. An argument binds `count` tensors; with `atLeast`, that many or more.
 struct ArgDef {
   std::string name;
@@ -367,8 +375,10 @@ public:
   OpRegistry &Pure(bool pure = true) { return def_.pure = pure, *this; }
   OpRegistry &View() { return def_.isView = true, *this; }
   OpRegistry &NoGrad(std::string reason = "") { return def_.noGrad = true, def_.noGradReason = std::move(reason), *this; }
-  /// The op is the scalar function F, element by element (opc/Elementwise.h).
-  template <class F, class Types, class Output> OpRegistry &Elementwise();
+  /// The op is the scalar function F, element by element. Goes after the arguments and attributes (opc/Elementwise.h).
+  template <class F, class Types = types::Floating, class Output = output::Same> OpRegistry &Elementwise();
+  template <class F, class Types = types::Floating, class Output = output::Same>
+  OpRegistry &Elementwise(const ElementwiseOptions &options);
 
   OpRegistry &Finish() { return *this; }
   OpDef &def() { return def_; }

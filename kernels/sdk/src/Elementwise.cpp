@@ -1,0 +1,430 @@
+// What all elementwise operators share: broadcasting, the loops over rows and threads, conversion of 16-bit floats, rules.
+#include "opc/Elementwise.h"
+
+#include <algorithm>
+#include <cstring>
+
+#if defined(__x86_64__)
+#include <immintrin.h>
+#endif
+
+namespace opc::user_op::elementwise {
+namespace {
+
+// Elements a thread takes at a time. 16 Ki elements of f32 in and out are half of an L2 cache, and take microseconds.
+constexpr int64_t kGrain = 16384;
+constexpr int kMaxInputs = kMaxParameters;
+
+// ---- 16-bit floats: converted in blocks to f32 and back, so that they need no loops of their own.
+
+constexpr int64_t kBlock = 512;
+
+#if defined(__x86_64__)
+__attribute__((target("avx,f16c"))) void halfToFloatF16c(const uint16_t *in, float *out, int64_t n) {
+  int64_t i = 0;
+  for (; i + 8 <= n; i += 8)
+    _mm256_storeu_ps(out + i, _mm256_cvtph_ps(_mm_loadu_si128(reinterpret_cast<const __m128i *>(in + i))));
+  for (; i < n; ++i) out[i] = _cvtsh_ss(in[i]);
+}
+__attribute__((target("avx,f16c"))) void floatToHalfF16c(const float *in, uint16_t *out, int64_t n) {
+  int64_t i = 0;
+  for (; i + 8 <= n; i += 8)
+    _mm_storeu_si128(reinterpret_cast<__m128i *>(out + i), _mm256_cvtps_ph(_mm256_loadu_ps(in + i), _MM_FROUND_TO_NEAREST_INT));
+  for (; i < n; ++i) out[i] = static_cast<uint16_t>(_cvtss_sh(in[i], _MM_FROUND_TO_NEAREST_INT));
+}
+const bool kHasF16c = __builtin_cpu_supports("f16c") && __builtin_cpu_supports("avx");
+#endif
+
+void toFloat(DataType type, const void *in, float *out, int64_t n) {
+  if (type == kBFloat16) {
+    const auto *h = static_cast<const uint16_t *>(in);
+    for (int64_t i = 0; i < n; ++i) out[i] = opc::detail::bitsToFloat(static_cast<uint32_t>(h[i]) << 16);
+    return;
+  }
+#if defined(__x86_64__)
+  if (kHasF16c) return halfToFloatF16c(static_cast<const uint16_t *>(in), out, n);
+#endif
+  const auto *h = static_cast<const float16 *>(in);
+  for (int64_t i = 0; i < n; ++i) out[i] = static_cast<float>(h[i]);
+}
+
+void fromFloat(DataType type, const float *in, void *out, int64_t n) {
+  if (type == kBFloat16) {
+    auto *h = static_cast<bfloat16 *>(out);
+    for (int64_t i = 0; i < n; ++i) h[i] = bfloat16(in[i]);
+    return;
+  }
+#if defined(__x86_64__)
+  if (kHasF16c) return floatToHalfF16c(in, static_cast<uint16_t *>(out), n);
+#endif
+  auto *h = static_cast<float16 *>(out);
+  for (int64_t i = 0; i < n; ++i) h[i] = float16(in[i]);
+}
+
+// ---- Broadcasting: output dimensions, merged where every operand allows it; the innermost is one row.
+
+struct Plan {
+  int64_t total = 0;
+  int64_t inner = 0;
+  int outerRank = 0;
+  int64_t dims[kMaxRank] = {};
+  int64_t strides[kMaxInputs][kMaxRank] = {}; // in elements, of the outer dimensions
+  uint32_t contiguous = 0;                    // inputs whose innermost stride is 1
+};
+
+Plan makePlan(const Shape &out, const std::vector<const Shape *> &inputs) {
+  Plan plan;
+  plan.total = out.elem_cnt();
+  const int64_t rank = out.NumAxes();
+  struct Dim {
+    int64_t size;
+    int64_t stride[kMaxInputs];
+  };
+  std::vector<Dim> dims; // outermost first, without dimensions of one element
+  std::vector<int64_t> step(inputs.size(), 1);
+  for (int64_t axis = rank; axis-- > 0;) {
+    Dim d{out.At(axis), {}};
+    for (size_t k = 0; k < inputs.size(); ++k) {
+      const int64_t own = axis - (rank - inputs[k]->NumAxes());
+      const int64_t size = own >= 0 ? inputs[k]->At(own) : 1;
+      d.stride[k] = size == 1 ? 0 : step[k];
+      step[k] *= size;
+    }
+    if (d.size == 1) continue;
+    bool merge = !dims.empty();
+    for (size_t k = 0; merge && k < inputs.size(); ++k) merge = d.stride[k] == dims.back().stride[k] * dims.back().size;
+    if (merge)
+      dims.back().size *= d.size;
+    else
+      dims.push_back(d);
+  }
+  std::reverse(dims.begin(), dims.end());
+  plan.inner = dims.empty() ? 1 : dims.back().size;
+  for (size_t k = 0; k < inputs.size(); ++k)
+    if (dims.empty() ? true : dims.back().stride[k] != 0) plan.contiguous |= 1u << k;
+  plan.outerRank = dims.empty() ? 0 : static_cast<int>(dims.size()) - 1;
+  for (int i = 0; i < plan.outerRank; ++i) {
+    plan.dims[i] = dims[static_cast<size_t>(i)].size;
+    for (size_t k = 0; k < inputs.size(); ++k) plan.strides[k][i] = dims[static_cast<size_t>(i)].stride[k];
+  }
+  return plan;
+}
+
+/// Everything is decided here; Run only loops.
+class BoundElementwise final : public BoundKernel {
+public:
+  void Run(DeviceCtx *ctx) override {
+    if (plan_.outerRank == 0 && half_ == kInvalidDataType && (plan_.total <= kGrain || ctx->threads() <= 1)) {
+      row_(in_, plan_.contiguous, parameters_, out_, plan_.total);
+      return;
+    }
+    ctx->parallelFor(plan_.total, kGrain, [this](int64_t begin, int64_t end) { range(begin, end); });
+  }
+
+  Row row_ = nullptr;
+  const void *in_[kMaxInputs] = {};
+  void *out_ = nullptr;
+  Plan plan_;
+  int inputs_ = 0;
+  size_t inSize_[kMaxInputs] = {};
+  size_t outSize_ = 0;
+  DataType half_ = kInvalidDataType; // the stored type, when rows compute in f32 on a 16-bit type
+  bool halfOutput_ = false;
+  alignas(8) char parameters_[kMaxParameters * 8] = {};
+
+private:
+  void range(int64_t begin, int64_t end) const {
+    const void *in[kMaxInputs] = {};
+    int64_t at[kMaxRank] = {};
+    const int rank = plan_.outerRank;
+    int64_t row = begin / plan_.inner, offset = begin % plan_.inner;
+    int64_t element[kMaxInputs] = {}; // where the current row begins in each input
+    for (int d = rank; d-- > 0;) {
+      at[d] = row % plan_.dims[d];
+      row /= plan_.dims[d];
+      for (int k = 0; k < inputs_; ++k) element[k] += at[d] * plan_.strides[k][d];
+    }
+    while (begin < end) {
+      const int64_t n = std::min(plan_.inner - offset, end - begin);
+      for (int k = 0; k < inputs_; ++k) {
+        const int64_t first = element[k] + ((plan_.contiguous >> k & 1u) ? offset : 0);
+        in[k] = static_cast<const char *>(in_[k]) + first * static_cast<int64_t>(inSize_[k]);
+      }
+      one(in, static_cast<char *>(out_) + begin * static_cast<int64_t>(outSize_), n);
+      begin += n;
+      offset = 0;
+      for (int d = rank; d-- > 0;) {
+        for (int k = 0; k < inputs_; ++k) element[k] += plan_.strides[k][d];
+        if (++at[d] < plan_.dims[d]) break;
+        for (int k = 0; k < inputs_; ++k) element[k] -= plan_.strides[k][d] * plan_.dims[d];
+        at[d] = 0;
+      }
+    }
+  }
+
+  void one(const void *const *in, char *out, int64_t n) const {
+    if (half_ == kInvalidDataType) return row_(in, plan_.contiguous, parameters_, out, n);
+    float buffers[kMaxInputs][kBlock];
+    float result[kBlock];
+    const void *converted[kMaxInputs] = {};
+    for (int k = 0; k < inputs_; ++k) {
+      converted[k] = buffers[k];
+      if (!(plan_.contiguous >> k & 1u)) toFloat(half_, in[k], buffers[k], 1);
+    }
+    for (int64_t i = 0; i < n; i += kBlock) {
+      const int64_t m = std::min(kBlock, n - i);
+      for (int k = 0; k < inputs_; ++k)
+        if (plan_.contiguous >> k & 1u) toFloat(half_, static_cast<const uint16_t *>(in[k]) + i, buffers[k], m);
+      char *target = out + i * static_cast<int64_t>(outSize_);
+      row_(converted, plan_.contiguous, parameters_, halfOutput_ ? static_cast<void *>(result) : target, m);
+      if (halfOutput_) fromFloat(half_, result, target, m);
+    }
+  }
+};
+
+std::unique_ptr<BoundElementwise> makeBound(KernelComputeContext *ctx, const std::vector<Operand> &inputs, const Operand &output,
+                                            Row row, const void *parameters, size_t parameterBytes) {
+  if (inputs.size() > kMaxInputs || parameterBytes > sizeof(BoundElementwise::parameters_))
+    throw ContractError("an elementwise kernel takes at most " + std::to_string(kMaxParameters) + " parameters");
+  auto bound = std::make_unique<BoundElementwise>();
+  std::vector<const Shape *> shapes;
+  for (const Operand &operand : inputs) {
+    const Tensor *t = ctx->Tensor4ArgNameAndIndex(operand.arg, 0);
+    const auto k = shapes.size();
+    shapes.push_back(&t->shape());
+    bound->in_[k] = t->raw_dptr();
+    bound->inSize_[k] = operand.elementSize;
+  }
+  Tensor *out = ctx->Tensor4ArgNameAndIndex(output.arg, 0);
+  bound->row_ = row;
+  bound->inputs_ = static_cast<int>(inputs.size());
+  bound->out_ = out->mut_raw_dptr();
+  bound->outSize_ = output.elementSize;
+  bound->plan_ = makePlan(out->shape(), shapes);
+  if (parameterBytes > 0) std::memcpy(bound->parameters_, parameters, parameterBytes);
+  return bound;
+}
+
+template <class T> void put(char *block, size_t k, const scalar::ScalarValue &v) {
+  const T value = v.as<T>();
+  std::memcpy(block + k * sizeof(T), &value, sizeof(T));
+}
+
+void putParameter(char *block, size_t k, const scalar::ScalarValue &v, DataType type) {
+  switch (type) {
+  case kFloat: return put<float>(block, k, v);
+  case kDouble: return put<double>(block, k, v);
+  case kInt8: return put<int8_t>(block, k, v);
+  case kUInt8: return put<uint8_t>(block, k, v);
+  case kInt16: return put<int16_t>(block, k, v);
+  case kUInt16: return put<uint16_t>(block, k, v);
+  case kInt32: return put<int32_t>(block, k, v);
+  case kUInt32: return put<uint32_t>(block, k, v);
+  case kInt64: return put<int64_t>(block, k, v);
+  case kUInt64: return put<uint64_t>(block, k, v);
+  default: throw ContractError(std::string("no scalar function computes in ") + dataTypeName(type));
+  }
+}
+
+/// What the kernels of one op share.
+struct Shared {
+  std::vector<std::string> inputs;
+  std::string output;
+  bool boolOutput;
+  std::shared_ptr<const scalar::ScalarProgram> program;
+};
+
+class ElementwiseKernel final : public OpKernel {
+public:
+  ElementwiseKernel(std::shared_ptr<const Shared> op, RowKernel kernel) : op_(std::move(op)), kernel_(kernel) {}
+  bool AlwaysComputeWhenAllOutputsEmpty() const override { return false; }
+  std::unique_ptr<BoundKernel> Bind(KernelBindContext *ctx) const override { return make(ctx); }
+  void Compute(KernelComputeContext *ctx) const override { make(ctx)->Run(ctx->device_ctx()); }
+
+private:
+  std::unique_ptr<BoundKernel> make(KernelComputeContext *ctx) const {
+    const size_t size = GetSizeOfDataType(kernel_.type);
+    std::vector<Operand> operands;
+    for (const std::string &name : op_->inputs) operands.push_back({name, size});
+    char block[kMaxParameters * 8] = {};
+    if (op_->program->attributes) {
+      const auto values = op_->program->attributes(ctx->user_op_conf(), kernel_.type);
+      for (size_t i = 0; i < values.size(); ++i) putParameter(block, operands.size() + i, values[i], kernel_.computeType);
+    }
+    auto bound = makeBound(ctx, operands, {op_->output, op_->boolOutput ? 1 : size}, kernel_.row, block, sizeof block);
+    if (kernel_.type == kFloat16 || kernel_.type == kBFloat16) {
+      bound->half_ = kernel_.type;
+      bound->halfOutput_ = !op_->boolOutput;
+    }
+    return bound;
+  }
+  std::shared_ptr<const Shared> op_;
+  RowKernel kernel_;
+};
+
+Maybe<void> inferElementwise(const Shared &op, bool sameShape, InferContext *ctx) {
+  std::vector<std::pair<std::string, Shape>> shapes;
+  const TensorDesc first = ctx->InputTensorDesc(op.inputs[0], 0);
+  for (const std::string &name : op.inputs) {
+    const TensorDesc &d = ctx->InputTensorDesc(name, 0);
+    if (d.data_type() != first.data_type())
+      return (Error::TypeError() << "element types differ: " << op.inputs[0] << " is " << dataTypeName(first.data_type())
+                                 << ", " << name << " is " << dataTypeName(d.data_type()))
+          .help("insert a cast");
+    if (sameShape && d.shape() != first.shape())
+      return Error::ShapeMismatch() << "the shapes of " << op.inputs[0] << " and " << name << " differ ("
+                                    << first.shape().ToString() << " vs " << d.shape().ToString() << ")";
+    shapes.emplace_back(name, d.shape());
+  }
+  const Shape shape = JUST(broadcastShapes(shapes));
+  TensorDesc *out = ctx->TensorDesc4ArgNameAndIndex(op.output, 0);
+  *out->mut_shape() = shape;
+  *out->mut_data_type() = op.boolOutput ? kBool : first.data_type();
+  return Maybe<void>::Ok();
+}
+
+std::vector<Case> defaultCases(const Shared &op, const ElementwiseOptions &options) {
+  // One row for each case: the shapes of the first input and of the others.
+  struct Shapes {
+    const char *name;
+    Shape first, others;
+  };
+  std::vector<Shapes> list = {{"scalar", {}, {}}, {"vector", {17}, {17}}, {"matrix", {3, 5}, {3, 5}}, {"empty", {0, 3}, {0, 3}}};
+  if (op.inputs.size() > 1 && !options.sameShape) {
+    list.push_back({"broadcast_rows", {4, 1, 5}, {3, 1}});
+    list.push_back({"broadcast_outer", {7, 1}, {1, 9}});
+    list.push_back({"broadcast_scalar", {2, 3}, {}});
+    list.push_back({"broadcast_left", {}, {2, 3}});
+    list.push_back({"broadcast_empty", {0, 3}, {1, 3}});
+  }
+  std::vector<Case> cases;
+  for (const Shapes &s : list) {
+    Case c(s.name);
+    for (size_t i = 0; i < op.inputs.size(); ++i) {
+      auto own = options.domains.find(static_cast<int32_t>(i));
+      const auto &range = own == options.domains.end() ? options.domain : own->second;
+      c.In(op.inputs[i], i == 0 ? s.first : s.others, range.first, range.second);
+    }
+    for (const auto &[name, value] : options.caseAttrs) c.Attr(name, value);
+    cases.push_back(std::move(c));
+  }
+  return cases;
+}
+
+/// The default reader: each numeric attribute is a parameter.
+scalar::AttributeReader readAttributes(std::vector<std::string> names) {
+  return [names = std::move(names)](const UserOpConfWrapper &conf, DataType) {
+    std::vector<scalar::ScalarValue> values;
+    for (const std::string &name : names) {
+      auto it = conf.conf().attrs.find(name);
+      if (it == conf.conf().attrs.end()) throw ContractError("no attribute '" + name + "'");
+      const AttrValue &v = it->second;
+      if (const auto *i32 = v.get<int32_t>()) values.emplace_back(*i32);
+      else if (const auto *i64 = v.get<int64_t>()) values.emplace_back(*i64);
+      else if (const auto *b = v.get<bool>()) values.emplace_back(static_cast<int32_t>(*b));
+      else if (const auto *f = v.get<float>()) values.emplace_back(*f);
+      else if (const auto *d = v.get<double>()) values.emplace_back(*d);
+      else throw ContractError("attribute '" + name + "' is " + attrTypeName(v.type()) + ", not a number");
+    }
+    return values;
+  };
+}
+
+bool isNumeric(AttrType t) {
+  return t == kAtInt32 || t == kAtInt64 || t == kAtBool || t == kAtFloat || t == kAtDouble;
+}
+
+} // namespace
+
+Maybe<Shape> broadcastShapes(const std::vector<std::pair<std::string, Shape>> &inputs) {
+  int64_t rank = 0;
+  for (const auto &in : inputs) rank = std::max(rank, in.second.NumAxes());
+  DimVector dims(static_cast<size_t>(rank), 1);
+  for (int64_t axis = 0; axis < rank; ++axis)
+    for (const auto &in : inputs) {
+      const int64_t own = axis - (rank - in.second.NumAxes());
+      const int64_t size = own >= 0 ? in.second.At(own) : 1;
+      int64_t &d = dims[static_cast<size_t>(axis)];
+      if (size == 1 || size == d) continue;
+      if (d != 1) {
+        std::string shapes;
+        for (size_t i = 0; i < inputs.size(); ++i)
+          shapes += (i ? " and " : "") + inputs[i].first + " " + inputs[i].second.ToString();
+        return (Error::ShapeMismatch() << "shapes do not broadcast: " << shapes << " (dimension " << axis - rank << ": " << d
+                                       << " vs " << size << ")")
+            .help("sizes are compared from the last dimension; they must be equal or 1");
+      }
+      d = size;
+    }
+  return Shape(std::move(dims));
+}
+
+std::unique_ptr<BoundKernel> bind(KernelComputeContext *ctx, const std::vector<Operand> &inputs, const Operand &output, Row row,
+                                  const void *parameters, size_t parameterBytes) {
+  return makeBound(ctx, inputs, output, row, parameters, parameterBytes);
+}
+
+void add(OpDef &def, Spec spec) {
+  auto op = std::make_shared<Shared>();
+  for (const ArgDef &a : def.inputs) op->inputs.push_back(a.name);
+  op->output = def.outputs.empty() ? "" : def.outputs[0].name;
+  op->boolOutput = spec.boolOutput;
+  op->program = spec.program;
+
+  std::vector<std::string> names = op->inputs, attrs;
+  if (spec.options.attributes) {
+    const auto &given = spec.program->parameterNames();
+    for (size_t i = names.size(); i < given.size(); ++i) names.push_back(given[i]);
+    spec.program->attributes = spec.options.attributes;
+  } else {
+    for (const AttrDef &a : def.attrs)
+      if (isNumeric(a.type)) attrs.push_back(a.name);
+    names.insert(names.end(), attrs.begin(), attrs.end());
+    if (!attrs.empty()) spec.program->attributes = readAttributes(attrs);
+  }
+  if (op->inputs.empty() || def.outputs.size() != 1 || names.size() != static_cast<size_t>(spec.arity)) {
+    // A static registrar has nobody to report to: the op says it when it is used.
+    const std::string text = "the scalar function of op '" + def.name + "' has " + std::to_string(spec.arity) +
+                             " parameters, but the op declares " + std::to_string(op->inputs.size()) + " inputs, " +
+                             std::to_string(attrs.size()) + " numeric attributes and " + std::to_string(def.outputs.size()) +
+                             " outputs; call Elementwise after the declarations";
+    def.inferTensorDesc = [text](InferContext *) -> Maybe<void> { return Error::RuntimeError() << text; };
+    return;
+  }
+  spec.program->setParameterNames(names);
+  def.scalar = spec.program;
+
+  const bool sameShape = spec.options.sameShape;
+  def.inferTensorDesc = detail::guardRule(TensorDescInferFn([op, sameShape](InferContext *ctx) { return inferElementwise(*op, sameShape, ctx); }));
+  if (def.sharding.empty()) {
+    std::string rule;
+    for (size_t i = 0; i < op->inputs.size(); ++i) rule += i ? ", ..." : "...";
+    def.sharding.einsum = rule + " -> ...";
+    for (auto &group : spec.program->linearGroups()) def.sharding.linear.push_back(Linear(std::move(group)));
+  }
+  if (def.cases.empty()) def.cases = defaultCases(*op, spec.options);
+
+  for (const RowKernel &row : spec.kernels) {
+    OpKernelRegistry builder(def.name, def.origin.file.c_str(), def.origin.line);
+    builder.SetIsMatchedHob((HobDeviceType() == DeviceType::kCPU) & (HobDataType(op->inputs[0], 0) == row.type));
+    if (!spec.boolOutput || row.type == kBool)
+      builder.SetInplaceProposalFn([op](const InferContext &ctx, AddInplaceArgPair propose) -> Maybe<void> {
+        const TensorDesc &out = ctx.OutputTensorDesc(op->output, 0);
+        for (const std::string &name : op->inputs) {
+          const TensorDesc &in = ctx.InputTensorDesc(name, 0);
+          if (in.shape() == out.shape() && in.data_type() == out.data_type()) JUST(propose(op->output, 0, name, 0, true));
+        }
+        return Maybe<void>::Ok();
+      });
+    KernelDef kernel = builder.GetResult();
+    kernel.create = [op, row](KernelCreateContext *, std::unique_ptr<OpKernel> *out) {
+      return detail::guarded([&] {
+        *out = std::make_unique<ElementwiseKernel>(op, row);
+        return Status();
+      });
+    };
+    def.kernels.push_back(std::move(kernel));
+  }
+}
+
+} // namespace opc::user_op::elementwise
