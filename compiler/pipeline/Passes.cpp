@@ -1,0 +1,72 @@
+// The compiler's phases as MLIR passes.
+#include "Passes.h"
+#include "OpcDialect.h"
+#include "Schedule.h"
+#include "ShapeInference.h"
+#include "Simplify.h"
+
+#include "mlir/Dialect/Func/IR/FuncOps.h"
+#include "mlir/IR/MLIRContext.h"
+#include "mlir/IR/DialectRegistry.h"
+#include "mlir/Pass/PassRegistry.h"
+#include "mlir/Transforms/Passes.h"
+
+using namespace mlir;
+
+namespace opc {
+namespace {
+
+struct SchedulePass : PassWrapper<SchedulePass, OperationPass<ModuleOp>> {
+  MLIR_DEFINE_EXPLICIT_INTERNAL_INLINE_TYPE_ID(SchedulePass)
+  explicit SchedulePass(const Registry &registry) : registry(&registry) {}
+  StringRef getArgument() const override { return "opc-schedule"; }
+  StringRef getDescription() const override { return "Chooses the order of execution with the smallest peak"; }
+  void runOnOperation() override { schedule(getOperation(), *registry); }
+  const Registry *registry;
+};
+
+/// Shows the memory plan in the IR: each result's offset as an attribute of its op.
+struct PlanMemoryPass : PassWrapper<PlanMemoryPass, OperationPass<ModuleOp>> {
+  MLIR_DEFINE_EXPLICIT_INTERNAL_INLINE_TYPE_ID(PlanMemoryPass)
+  explicit PlanMemoryPass(const Registry &registry) : registry(&registry) {}
+  StringRef getArgument() const override { return "opc-plan-memory"; }
+  StringRef getDescription() const override { return "Plans buffers and writes their offsets as opc.offsets"; }
+  void runOnOperation() override {
+    ExecutionSchedule execution;
+    if (planExecution(getOperation(), *registry, DeviceType::kCPU, &execution).failed()) return signalPassFailure();
+    Builder b(&getContext());
+    for (Operation &op : graphBlock(getOperation())) {
+      SmallVector<int64_t> offsets;
+      for (Value v : op.getResults())
+        offsets.push_back(static_cast<int64_t>(execution.buffers[execution.bufferOf.lookup(v)].plan.offset));
+      if (!offsets.empty()) op.setAttr("opc.offsets", b.getDenseI64ArrayAttr(offsets));
+    }
+    getOperation()->setAttr("opc.arena_bytes", b.getI64IntegerAttr(static_cast<int64_t>(execution.memory.arenaBytes)));
+  }
+  const Registry *registry;
+};
+
+/// Hands the registry to the dialect when a context loads it.
+struct RegistryExtension : DialectExtension<RegistryExtension, ir::OpcDialect> {
+  MLIR_DEFINE_EXPLICIT_INTERNAL_INLINE_TYPE_ID(RegistryExtension)
+  explicit RegistryExtension(const Registry *registry) : registry(registry) {}
+  void apply(MLIRContext *, ir::OpcDialect *dialect) const final { dialect->setRegistry(registry); }
+  const Registry *registry;
+};
+
+} // namespace
+
+void registerOpcPasses(DialectRegistry *dialects, const Registry &registry) {
+  dialects->insert<func::FuncDialect, ir::OpcDialect>();
+  const Registry *r = &registry;
+  dialects->addExtension(TypeID::get<RegistryExtension>(), std::make_unique<RegistryExtension>(r));
+  registerPass([r] { return createShapeInferencePass(*r); });
+  registerPass([r] { return createFoldConstantsPass(*r); });
+  registerPass([r] { return createRemoveNoOpsPass(*r); });
+  registerPass([] { return createEliminateDeadOpsPass(); });
+  registerPass([r]() -> std::unique_ptr<Pass> { return std::make_unique<SchedulePass>(*r); });
+  registerPass([r]() -> std::unique_ptr<Pass> { return std::make_unique<PlanMemoryPass>(*r); });
+  registerPass([] { return createCSEPass(); });
+}
+
+} // namespace opc
