@@ -1,0 +1,53 @@
+// Import to plan of large generated graphs: time, peak memory, and growth with size.
+#include "Benchmark.h"
+#include "Graphs.h"
+
+#include "Pipeline.h"
+
+#include <chrono>
+#include <cstdio>
+
+namespace opc::bench {
+namespace {
+
+// What the compiler promises for 100,000 ops (README): seconds, bytes, and the growth from 10,000 ops.
+constexpr double kMaxSeconds = 4, kMaxBytes = 1.5e9, kMaxGrowth = 12;
+
+double compileSeconds(const std::string &text) {
+  Registry registry;
+  if (!registry.addLinked().isOk()) return -1;
+  registry.freeze();
+  const auto start = std::chrono::steady_clock::now();
+  Pipeline pipeline(registry, {});
+  if (!pipeline.import("generated.pbtxt", text) || !pipeline.run(Phase::kPlan)) {
+    for (const auto &d : pipeline.diagnostics()) std::fprintf(stderr, "%s: %s\n", d.code.c_str(), d.message.c_str());
+    return -1;
+  }
+  return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+}
+
+} // namespace
+
+std::vector<Benchmark> compileTime() {
+  struct Shape {
+    const char *name;
+    std::function<std::string(int)> make;
+  };
+  const std::vector<Shape> shapes = {{"chain", [](int n) { return addChain(n, 8); }},
+                                     {"dag", [](int n) { return randomDag(n, 64); }},
+                                     {"mlpchain", [](int n) { return mlpChain(n); }}};
+  std::vector<Benchmark> list;
+  for (const Shape &s : shapes) {
+    const std::string base = std::string("compile/") + s.name;
+    list.push_back({{base + "_100000", base + "_100000_memory", base + "_growth"}, [s, base] {
+                      const ChildResult small = inChild([&] { return compileSeconds(s.make(10000)); });
+                      const ChildResult large = inChild([&] { return compileSeconds(s.make(100000)); });
+                      return std::vector<Row>{{base + "_100000", large.value, "s", kMaxSeconds, "limit"},
+                                              {base + "_100000_memory", large.peakBytes / 1e6, "MB", kMaxBytes / 1e6, "limit"},
+                                              {base + "_growth", large.value / small.value, "x from 10,000 ops", kMaxGrowth, "limit"}};
+                    }});
+  }
+  return list;
+}
+
+} // namespace opc::bench

@@ -1,0 +1,75 @@
+// What a task costs when its work is next to nothing, and what loading a plan costs.
+#include "Benchmark.h"
+#include "Graphs.h"
+
+#include "Pipeline.h"
+#include "Session.h"
+
+#include <algorithm>
+#include <cstdio>
+
+namespace opc::bench {
+namespace {
+
+std::string planOf(const Registry &registry, const std::string &text) {
+  Pipeline pipeline(registry, {});
+  if (!pipeline.import("generated.pbtxt", text) || !pipeline.run(Phase::kPlan)) return "";
+  return pipeline.emit(Emit::kPlan);
+}
+
+/// The same additions without tasks: what the elements alone cost. Not inlined, like a kernel.
+__attribute__((noinline)) void addHalf(const float *x, float *y) {
+  for (int i = 0; i < 8; ++i) y[i] = x[i] + 0.5f;
+}
+
+std::vector<Row> overhead() {
+  constexpr int kTasks = 1000;
+  Registry registry;
+  if (!registry.addLinked().isOk()) return {};
+  registry.freeze();
+  const std::string plan = planOf(registry, addChain(kTasks, 8));
+  SessionOptions options;
+  options.threads = 1;
+  auto session = Session::load(plan, registry, options);
+  if (!session) {
+    std::fprintf(stderr, "%s\n", session.status().toString().c_str());
+    return {};
+  }
+  auto *x = static_cast<float *>(session->inputData("x"));
+  std::fill(x, x + 8, 0.0f);
+  if (!session->run(100).isOk()) return {};
+  double best = 1e9, direct = 1e9;
+  // Interleaved: the machine's speed wanders.
+  for (int round = 0; round < 20; ++round) {
+    best = std::min(best, medianSeconds(5, [&] { (void)session->run(20); }) / (20.0 * kTasks));
+    alignas(64) float a[8] = {}, b[8] = {};
+    direct = std::min(direct, medianSeconds(5, [&] {
+                        for (int i = 0; i < 10 * kTasks; ++i) {
+                          addHalf(a, b);
+                          addHalf(b, a);
+                        }
+                      }) / (20.0 * kTasks));
+  }
+  return {{"task/scalar_add_f32x8", best * 1e9, "ns", 50, "limit"},
+          {"task/scalar_add_f32x8_direct", direct * 1e9, "ns", best * 1e9, "task"}};
+}
+
+std::vector<Row> loading() {
+  Registry registry;
+  if (!registry.addLinked().isOk()) return {};
+  registry.freeze();
+  const std::string plan = planOf(registry, addChain(1000, 8));
+  const double seconds = medianSeconds(11, [&] {
+    auto session = Session::load(plan, registry);
+    if (!session || !session->prepare().isOk()) std::fprintf(stderr, "load failed\n");
+  });
+  return {{"load/plan_1000_tasks", seconds * 1e3, "ms", 10, "limit"}};
+}
+
+} // namespace
+
+std::vector<Benchmark> taskOverhead() {
+  return {{{"task/scalar_add_f32x8", "task/scalar_add_f32x8_direct"}, overhead}, {{"load/plan_1000_tasks"}, loading}};
+}
+
+} // namespace opc::bench
