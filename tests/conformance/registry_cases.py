@@ -2,6 +2,7 @@
 import hashlib
 import json
 import os
+import re
 import subprocess
 
 import numpy as np
@@ -29,12 +30,14 @@ def load_registry(plugins=()):
 
 def bf16_bits(values):
     """f64 -> bf16 by way of f32, to nearest, ties to even, as bits."""
-    x = np.asarray(values, np.float32).view(np.uint32).astype(np.uint64)
-    return ((x + 0x7FFF + ((x >> np.uint64(16)) & np.uint64(1))) >> np.uint64(16)).astype(np.uint16)
+    values = np.asarray(values, np.float32)
+    x = values.reshape(-1).view(np.uint32).astype(np.uint64)
+    return ((x + 0x7FFF + ((x >> 16) & 1)) >> 16).astype(np.uint16).reshape(values.shape)
 
 
 def bf16_values(bits):
-    return (np.asarray(bits).astype(np.uint32) << 16).view(np.float32).astype(np.float64)
+    bits = np.asarray(bits)
+    return (bits.reshape(-1).astype(np.uint32) << 16).view(np.float32).astype(np.float64).reshape(bits.shape)
 
 
 def to_dtype(values, dtype):
@@ -51,14 +54,17 @@ def from_dtype(stored, dtype):
 
 def file_array(stored, dtype):
     """For an npy file: numpy has no bf16; opc takes the two-byte void type for it."""
-    return stored.view("V2") if dtype == "bf16" else stored
+    return np.ascontiguousarray(stored).view("V2").reshape(np.shape(stored)) if dtype == "bf16" else stored
 
 
 class Attr:
     """An attribute of a case: `kind` as in AttrValue's field names without "at_", and a Python value."""
 
     def __init__(self, entry):
-        self.kind = entry["type"].removeprefix("at_")
+        kind = entry["type"].removeprefix("at_")
+        if kind.startswith("kAt"):  # kAtListInt32 -> list_int32
+            kind = re.sub(r"(?<!^)(?=[A-Z])", "_", kind[3:]).lower()
+        self.kind = kind
         v = entry["value"]
         if self.kind == "data_type":
             v = GRAPH_NAMES.get(v, v)
@@ -131,7 +137,7 @@ def instances(op):
     """Every case in every element type for which the op has a CPU kernel."""
     kernels = [k["dtype"] for k in op["kernels"] if k["device"] in ("cpu", "", None)]
     typed = sorted({k for k in kernels if k in DTYPES})
-    any_type = any(k in ("", None, "any") for k in kernels)
+    any_type = op.get("view") or any(k in ("", None, "any") for k in kernels)
     for case in op["cases"]:
         varying = any(not i.get("dtype") for i in case["inputs"])
         types = case.get("types") or []

@@ -1,5 +1,6 @@
 # The installed package: a CMake project of its own finds opc, builds a plugin, and the installed command loads it.
 import os
+import shlex
 import shutil
 import subprocess
 import sys
@@ -41,6 +42,6 @@ with tempfile.TemporaryDirectory() as scratch:
     # The same with the flags that the installed command gives.
     library = os.path.join(scratch, "libflags.so")
     sources = [os.path.join(project, f) for f in ("myrelu_op.cpp", "myrelu_cpu_kernel.cpp")]
-    run("g++", "-fPIC", "-shared", *run(opc, "sdk", "--cflags").split(), *sources, "-o", library, *run(opc, "sdk", "--ldflags").split())
+    run("g++", "-fPIC", "-shared", *shlex.split(run(opc, "sdk", "--cflags")), *sources, "-o", library, *shlex.split(run(opc, "sdk", "--ldflags")))
     run(opc, "plugin", "check", library)
 print("install: the installed package builds and loads a plugin")

@@ -1,5 +1,6 @@
 # Plugins as their authors build them: in a scratch folder, with nothing but `opc sdk` and a compiler.
 import os
+import shlex
 import shutil
 import subprocess
 import sys
@@ -26,7 +27,7 @@ def opc(*args, plugins=()):
 def flags(which):
     done = opc("sdk", which)
     assert done.returncode == 0, done.stderr
-    return done.stdout.split()
+    return shlex.split(done.stdout)
 
 
 def build(output, *sources, extra=()):

@@ -1,0 +1,251 @@
+# Broken files and commands: each gives the exit code of its class and a message; nothing crashes, nothing hangs.
+import concurrent.futures
+import os
+import shutil
+import struct
+import subprocess
+import tempfile
+import unittest
+
+import numpy as np
+
+SOURCE, BIN = os.environ["OPC_SOURCE_DIR"], os.path.join(os.environ["OPC_BUILD_DIR"], "bin")
+DIGITS = os.path.join(SOURCE, "docs", "examples", "digits")
+
+SMALL = '''op { name: "x" input_conf { out: "out" blob_conf { shape { dim: 2 dim: 3 } data_type: kFloat } } }
+op { name: "w" variable_conf { out: "out" shape { dim: 3 } data_type: kFloat initializer { constant_conf { value: 2 } } } }
+op { name: "m" user_conf { op_type_name: "broadcast_mul" input { key: "x" value { s: "x/out" } } input { key: "y" value { s: "w/out" } }
+  output { key: "z" value { s: "m/z_0" } } } }
+op { name: "y" output_conf { in: "m/z_0" out: "out" } }'''
+
+
+def opc(*args, **kw):
+    return subprocess.run([os.path.join(BIN, "opc"), *args], capture_output=True, timeout=60, **kw)
+
+
+class Scratch(unittest.TestCase):
+    def setUp(self):
+        self.folder = tempfile.mkdtemp()
+        self.addCleanup(shutil.rmtree, self.folder)
+        self.graph = self.file("small.pbtxt", SMALL)
+
+    def file(self, name, content):
+        path = os.path.join(self.folder, name)
+        with open(path, "wb") as f:
+            f.write(content if isinstance(content, bytes) else content.encode())
+        return path
+
+    def fails(self, codes, *args, words=()):
+        done = opc(*args)
+        codes = (codes,) if isinstance(codes, int) else codes
+        self.assertIn(done.returncode, codes, f"{args}\n{done.stdout}\n{done.stderr.decode(errors='replace')}")
+        text = done.stderr.decode(errors="replace")
+        self.assertIn("error", text)
+        for w in words:
+            self.assertIn(w, text)
+        return text
+
+    def all_fail(self, names, make):
+        """Runs make(name) -> arguments for each, two at a time; every run must exit with 2, 3 or 4 and say something."""
+        def one(name):
+            done = opc(*make(name))
+            return name, done.returncode, done.stderr
+
+        with concurrent.futures.ThreadPoolExecutor(2) as pool:
+            wrong = [(n, code, said[:200]) for n, code, said in pool.map(one, names) if code not in (2, 3, 4) or not said]
+        self.assertFalse(wrong, wrong[:5])
+
+
+class Graphs(Scratch):
+    def test_small_graph_runs(self):
+        done = opc("run", self.graph, "--input", "x=1", "--outputs", os.path.join(self.folder, "o"))
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertEqual(np.load(os.path.join(self.folder, "o", "y.npy")).tolist(), [[2, 2, 2]] * 2)
+
+    def test_truncated_at_every_byte(self):
+        text = SMALL.encode()
+        for n in range(len(text)):
+            self.file(f"t{n}.pbtxt", text[:n])
+        self.all_fail(range(len(text)), lambda n: ("compile", os.path.join(self.folder, f"t{n}.pbtxt"), "-o", os.devnull))
+
+    def test_examples_truncated(self):
+        """The examples, at a sample of places, the last bytes among them (tests/fuzz goes through all)."""
+        for net in ("mlp", "cnn"):
+            with open(os.path.join(DIGITS, f"{net}.pbtxt"), "rb") as f:
+                text = f.read()
+            places = sorted(set(range(0, len(text), 97)) | set(range(len(text) - 60, len(text))))
+            for n in places:
+                self.file(f"{net}{n}.pbtxt", text[:n])
+            self.all_fail(places, lambda n, net=net: ("compile", os.path.join(self.folder, f"{net}{n}.pbtxt"), "-o", os.devnull))
+
+    def test_binary_truncated_at_every_byte(self):
+        path = os.path.join(self.folder, "small.pb")
+        done = opc("compile", self.graph, "--to", "import", "--emit", "pb", "-o", path)
+        if done.returncode != 0:
+            self.skipTest("opc compile emits no binary graph")
+        with open(path, "rb") as f:
+            whole = f.read()
+        self.assertEqual(opc("compile", path, "-o", os.devnull).returncode, 0)
+        for n in range(len(whole)):
+            self.file(f"b{n}.pb", whole[:n])
+        self.all_fail(range(len(whole)), lambda n: ("compile", os.path.join(self.folder, f"b{n}.pb"), "-o", os.devnull))
+
+    def test_plan_damaged(self):
+        """Truncated at every 7th byte, and with every 13th byte flipped (tests/fuzz goes through all)."""
+        plan = os.path.join(self.folder, "small.plan")
+        self.assertEqual(opc("compile", self.graph, "-o", plan).returncode, 0)
+        with open(plan, "rb") as f:
+            whole = f.read()
+        names = []
+        for n in range(0, len(whole), 7):
+            names.append(self.file(f"t{n}.plan", whole[:n]))
+        for n in range(0, len(whole), 13):
+            names.append(self.file(f"f{n}.plan", whole[:n] + bytes([whole[n] ^ 0xFF]) + whole[n + 1:]))
+        self.all_fail(names, lambda p: ("run", p, "--input", "x=1"))
+
+    def test_not_a_graph(self):
+        for content in (b"", b"\n\n", b"\x00" * 100, b"\xff" * 100, b"hello world", b"{}", b"op {", b"op { name: 1 }", b"op {}",
+                        b"op { name: \"a\" }", bytes(range(256)) * 4):
+            self.fails(3, "compile", self.file("bad.pbtxt", content), "-o", os.devnull)
+
+    def test_deep_nesting(self):
+        self.fails(3, "compile", self.file("deep.pbtxt", b"op { " * 100000), "-o", os.devnull)
+
+    def test_unknown_op(self):
+        text = self.fails(3, "compile", self.file("u.pbtxt", SMALL.replace("broadcast_mul", "broadcast_mull")), "-o", os.devnull)
+        self.assertIn("broadcast_mul", text)
+        self.assertIn("u.pbtxt:3:", text)
+        self.assertIn("OPC0201", text)
+
+    def test_shape_error_shows_place_operands_and_producers(self):
+        text = self.fails(3, "compile", self.file("s.pbtxt", SMALL.replace("shape { dim: 3 }", "shape { dim: 4 }")), "-o", os.devnull)
+        for w in ("s.pbtxt:3:", "^", "f32[2,3]", "f32[4]", "OPC02", "x/out", "w/out"):
+            self.assertIn(w, text)
+
+    def test_all_errors_of_a_phase(self):
+        bad = "\n".join(f'op {{ name: "b{i}" user_conf {{ op_type_name: "no_such_{i}" input {{ key: "x" value {{ s: "x/out" }} }} '
+                        f'output {{ key: "y" value {{ s: "b{i}/y_0" }} }} }} }}' for i in range(30))
+        text = self.fails(3, "compile", self.file("many.pbtxt", SMALL + "\n" + bad), "-o", os.devnull)
+        self.assertEqual(text.count("error[OPC0201]"), 20)
+        self.assertIn("30", text)
+
+    def test_structure(self):
+        other = SMALL.replace
+        for content, words in (
+            (other('s: "x/out"', 's: "nowhere/out"'), ("nowhere/out",)),
+            (other('s: "x/out"', 's: "m/z_0"'), ("cycle",)),
+            (other('name: "w"', 'name: "x"'), ("'x'",)),
+            (other('key: "x" value { s: "x/out" }', 'key: "q" value { s: "x/out" }'), ("q",)),
+            (other('op_type_name: "broadcast_mul"', 'op_type_name: "broadcast_mul" attr { key: "nope" value { at_bool: true } }'), ("nope",)),
+            (other("data_type: kFloat }", "data_type: kInt32 }", 1), ("m",)),
+            (other("dim: 2", "dim: -7"), ("-7",)),
+            (other("dim: 2", "dim: 99999999999999"), ()),
+            (other("dim: 2 dim: 3", " ".join(["dim: 1"] * 40)), ("40",)),
+        ):
+            text = self.fails((3, 4), "compile", self.file("g.pbtxt", content), "-o", os.devnull)
+            for w in words:
+                self.assertIn(w, text)
+
+
+class Commands(Scratch):
+    def test_flags(self):
+        self.fails(2, "run", self.graph, "--fil", "rand", words=("--fill",))
+        self.fails(2, "rum", self.graph, words=("opc run",))
+        self.fails(2, "run", os.path.join(self.folder, "missing.pbtxt"), words=("missing.pbtxt",))
+        self.fails(2, "run", self.folder)
+        self.fails(2, "run")
+        self.fails(2, "compile", self.graph, "--to", "nowhere", words=("nowhere",))
+        self.fails(2, "run", self.graph, "--fill", "sevens", words=("sevens",))
+        self.fails(2, "run", self.graph, "-j", "0")
+        self.fails(2, "run", self.graph, "--input", "x")
+        self.fails(2, "explain", "OPC9999")
+
+    def test_missing_input(self):
+        text = self.fails(2, "run", self.graph, words=("x", "--fill"))
+        self.assertIn("opc run", text)
+
+    def test_input_specs(self):
+        for spec in ("f32[2,3]:1,2", "f32[2]:1,2", "f32[2,3", "f33[2,3]:1", "f32[2,3]:one", "@", "@nowhere.npy", "f32[-1]:0", "rand(1", "i32[2,3]:1", "1e999x"):
+            self.fails((2, 3), "run", self.graph, "--input", f"x={spec}")
+        self.fails(2, "run", self.graph, "--input", "q=1", "--fill", "ones", words=("q",))
+
+    def test_names_with_signs(self):
+        """--input splits at the first '='; names may hold ':' and '/'."""
+        graph = self.file("n.pbtxt", SMALL.replace('name: "x"', 'name: "a/b:c"').replace("x/out", "a/b:c/out"))
+        done = opc("run", graph, "--input", "a/b:c=1")
+        self.assertEqual(done.returncode, 0, done.stderr)
+
+    def test_output_into_a_file(self):
+        self.fails((2, 5), "run", self.graph, "--input", "x=1", "--outputs", self.graph)
+
+    def test_closed_stdout(self):
+        done = subprocess.run(f'"{BIN}/opc" ops | head -1', shell=True, capture_output=True, timeout=60)
+        self.assertEqual(done.stderr, b"")
+
+
+class Tensors(Scratch):
+    def header(self, text):
+        text = text.encode() + b" " * (-(10 + len(text) + 1) % 64) + b"\n"
+        return b"\x93NUMPY\x01\x00" + struct.pack("<H", len(text)) + text
+
+    def feed(self, content, name="x.npy"):
+        return ("run", self.graph, "--input", f"x=@{self.file(name, content)}")
+
+    def npy(self, array):
+        path = os.path.join(self.folder, "a.npy")
+        np.save(path, array)
+        with open(path, "rb") as f:
+            return f.read()
+
+    def test_good_forms(self):
+        x = np.arange(6, dtype=np.float32).reshape(2, 3)
+        for a in (x, np.asfortranarray(x), x.astype(">f4")):
+            out = os.path.join(self.folder, "o")
+            done = opc(*self.feed(self.npy(a)), "--outputs", out)
+            self.assertEqual(done.returncode, 0, done.stderr)
+            np.testing.assert_array_equal(np.load(os.path.join(out, "y.npy")), 2 * x)
+
+    def test_truncated_at_every_byte(self):
+        whole = self.npy(np.ones((2, 3), np.float32))
+        for n in range(len(whole)):
+            self.file(f"t{n}.npy", whole[:n])
+        self.all_fail(range(len(whole)), lambda n: ("run", self.graph, "--input", f"x=@{self.folder}/t{n}.npy"))
+
+    def test_wrong_tensors(self):
+        self.fails((2, 3), *self.feed(self.npy(np.ones((2, 3)))), words=("f64", "f32"))
+        self.fails((2, 3), *self.feed(self.npy(np.ones((3, 2), np.float32))), words=("[3,2]", "[2,3]"))
+        self.fails((2, 3), *self.feed(self.npy(np.array(["a", "b"]))))
+        self.fails((2, 3), *self.feed(self.npy(np.ones((2, 3), np.complex64))))
+
+    def test_lying_headers(self):
+        for h in ("{'descr': '<f4', 'fortran_order': False, 'shape': (999999999999, 999999999999), }",
+                  "{'descr': '<f4', 'fortran_order': False, 'shape': (2, -3), }",
+                  "{'descr': '<f4', 'shape': (2, 3), }",
+                  "{'descr': 'O', 'fortran_order': False, 'shape': (2, 3), }",
+                  "__import__('os').system('true')", "{" * 3000, ""):
+            self.fails((2, 3), *self.feed(self.header(h) + b"\0" * 24))
+
+    def test_npz(self):
+        path = os.path.join(self.folder, "w.npz")
+        np.savez_compressed(path, x=np.ones((2, 3), np.float32))
+        self.assertEqual(opc("run", self.graph, "--input", f"x=@{path}:x").returncode, 0)
+        self.assertEqual(opc("run", self.graph, "--inputs", path).returncode, 0)
+        self.fails((2, 3), "run", self.graph, "--input", f"x=@{path}:y", words=("y",))
+        with open(path, "rb") as f:
+            whole = f.read()
+        for n in range(0, len(whole), 3):
+            self.file(f"z{n}.npz", whole[:n])
+        self.all_fail(range(0, len(whole), 3), lambda n: ("run", self.graph, "--input", f"x=@{self.folder}/z{n}.npz:x"))
+
+    def test_nan_is_a_difference(self):
+        x = np.full((2, 3), np.nan, np.float32)
+        np.save(os.path.join(self.folder, "nan.npy"), x)
+        spec = f"@{self.folder}/nan.npy"
+        done = opc("run", self.graph, "--input", f"x={spec}", "--expect", f"y={spec}")
+        self.assertEqual(done.returncode, 1, done.stderr)
+        done = opc("run", self.graph, "--input", f"x={spec}", "--expect", f"y={spec}", "--nan", "equal")
+        self.assertEqual(done.returncode, 0, done.stderr)
+
+
+if __name__ == "__main__":
+    unittest.main()
