@@ -22,6 +22,7 @@ struct Session::Impl {
   std::unordered_map<std::string, size_t> inputIndex, outputIndex, variableIndex;
   std::vector<bool> fed, isSet; // by input, by variable
   size_t unfed = 0, unset = 0;
+  bool lastRunFailed = false;
   uint64_t constantBytes = 0;
   std::vector<uint32_t> outputStride; // by output: how often the task that makes it runs
 
@@ -114,6 +115,8 @@ struct Session::Impl {
     auto it = outputIndex.find(name);
     if (it == outputIndex.end()) return unknown("output", name, interface.outputs);
     if (graph->steps() == 0) return Status(StatusCode::kUsage, "OPC0613", "output '" + name + "' has not been computed: nothing has been run");
+    if (lastRunFailed)
+      return Status(StatusCode::kUsage, "OPC0613", "output '" + name + "' is not available: the last run failed").withHelp("run again");
     if (graph->steps() % outputStride[it->second] != 0)
       return Status(StatusCode::kUsage, "OPC0613", "output '" + name + "' was not computed in the last step: it is made every " +
                                                        std::to_string(outputStride[it->second]) + " steps");
@@ -207,7 +210,9 @@ Status Session::prepare() {
 Status Session::run(int64_t steps) {
   if (impl_->unfed) return impl_->missingInputs();
   OPC_RETURN_IF_ERROR(prepare());
-  return impl_->graph->run(steps);
+  Status status = impl_->graph->run(steps);
+  impl_->lastRunFailed = !status.isOk();
+  return status;
 }
 
 Result<HostTensor> Session::fetch(const std::string &name) const {

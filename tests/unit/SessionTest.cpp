@@ -1,0 +1,227 @@
+// Session: values, errors, variables, steady state.
+#include "PlanBuilder.h"
+#include "Session.h"
+
+#include <catch2/catch.hpp>
+
+#include <atomic>
+#include <cstdlib>
+#include <new>
+#include <thread>
+
+namespace {
+std::atomic<uint64_t> allocations{0};
+}
+// Counts every allocation of the test program: "allocates nothing" is asserted, not hoped for.
+void *operator new(size_t n) {
+  ++allocations;
+  if (void *p = std::malloc(n ? n : 1)) return p;
+  throw std::bad_alloc();
+}
+void *operator new(size_t n, std::align_val_t a) {
+  ++allocations;
+  const size_t align = static_cast<size_t>(a);
+  if (void *p = std::aligned_alloc(align, (n + align - 1) / align * align)) return p;
+  throw std::bad_alloc();
+}
+void operator delete(void *p) noexcept { std::free(p); }
+void operator delete(void *p, size_t) noexcept { std::free(p); }
+void operator delete(void *p, std::align_val_t) noexcept { std::free(p); }
+void operator delete(void *p, size_t, std::align_val_t) noexcept { std::free(p); }
+
+namespace {
+
+using namespace opc;
+using namespace opc::test;
+
+HostTensor floats(const std::vector<float> &values) {
+  Result<HostTensor> t = HostTensor::create(kFloat, Shape{static_cast<int64_t>(values.size())});
+  std::copy(values.begin(), values.end(), t->as<float>());
+  return std::move(*t);
+}
+std::vector<float> values(const HostTensor &t) { return {t.as<float>(), t.as<float>() + t.elemCount()}; }
+
+Session loaded(const PlanBuilder &b, SessionOptions options = {}) {
+  if (options.threads == 0) options.threads = 1;
+  Result<Session> s = Session::load(b.encode(), testRegistry(), options);
+  INFO(s.status().toString());
+  REQUIRE(s.isOk());
+  return std::move(*s);
+}
+void ok(const Status &s) {
+  INFO(s.toString());
+  REQUIRE(s.isOk());
+}
+
+/// x -> n times +1 -> y, alternating between two registers' memory.
+PlanBuilder chain(int n, int64_t elements = 8) {
+  PlanBuilder b;
+  uint32_t t = b.input("x", Shape{elements});
+  for (int i = 0; i < n; ++i) {
+    const uint32_t next = b.tensor("t" + std::to_string(i), Shape{elements});
+    if (i >= 2) b.plan.mutable_register_(static_cast<int>(b.plan.register__size()) - 1)->set_offset(b.plan.register_(b.plan.register__size() - 3).offset());
+    b.add("add" + std::to_string(i), t, next, 1);
+    t = next;
+  }
+  b.output("y", t);
+  return b;
+}
+
+TEST_CASE("a session feeds, runs and fetches", "[session]") {
+  PlanBuilder b = chain(5, 3);
+  Session s = loaded(b);
+  REQUIRE(s.interface().inputs.size() == 1);
+  CHECK(s.interface().inputs[0].name == "x");
+  CHECK(s.interface().inputs[0].desc.toString() == "f32[3]");
+  CHECK(s.interface().outputs[0].name == "y");
+  ok(s.feed("x", floats({1, 2, 3})));
+  CHECK(s.fetch("y").status().id() == "OPC0613");
+  ok(s.run());
+  CHECK(values(*s.fetch("y")) == std::vector<float>{6, 7, 8});
+  ok(s.feed("x", floats({0, 0, 0})));
+  ok(s.run(10));
+  CHECK(values(*s.fetch("y")) == std::vector<float>{5, 5, 5});
+  CHECK(s.stats().steps == 11);
+  CHECK(s.stats().tasks == 5);
+}
+
+TEST_CASE("a session says what is missing or wrong", "[session]") {
+  PlanBuilder b;
+  const uint32_t x = b.input("left", Shape{2}), z = b.input("right", Shape{2});
+  const uint32_t y = b.tensor("y", Shape{2});
+  b.add("a", x, y, 1);
+  b.output("y", y);
+  (void)z;
+  Session s = loaded(b);
+  const Status missing = s.run();
+  CHECK(missing.id() == "OPC0610");
+  CHECK(missing.code() == StatusCode::kUsage);
+  CHECK(missing.message().find("left (f32[2]), right (f32[2])") != std::string::npos);
+  const Status unknown = s.feed("lefd", floats({1, 2}));
+  CHECK(unknown.id() == "OPC0611");
+  CHECK(unknown.help().find("'left'") != std::string::npos);
+  CHECK(s.feed("left", floats({1, 2, 3})).id() == "OPC0704");
+  Result<HostTensor> ints = HostTensor::create(kInt32, Shape{2});
+  CHECK(s.feed("left", *ints).id() == "OPC0703");
+  CHECK(s.fetch("q").status().id() == "OPC0611");
+  CHECK(s.setVariable("w", floats({1})).id() == "OPC0611");
+  ok(s.feed("left", floats({1, 2})));
+  static_cast<float *>(s.inputData("right"))[0] = 3;
+  ok(s.run());
+  CHECK(values(*s.fetch("y")) == std::vector<float>{2, 3});
+}
+
+TEST_CASE("a chain of 1,000 tasks runs without a single allocation", "[session]") {
+  Session s = loaded(chain(1000));
+  ok(s.feed("x", floats({0, 1, 2, 3, 4, 5, 6, 7})));
+  ok(s.run());
+  const uint64_t before = allocations;
+  Status status = s.run(100);
+  const uint64_t after = allocations;
+  ok(status);
+  CHECK(after == before);
+  CHECK(values(*s.fetch("y"))[3] == 1003);
+}
+
+TEST_CASE("a kernel's failure names the op and leaves the session usable", "[session]") {
+  PlanBuilder b;
+  const uint32_t x = b.input("x", Shape{4}), y = b.tensor("y", Shape{1});
+  const uint32_t w = b.tensor("tmp", Shape{16}, kUInt8, plan::Register::WORKSPACE);
+  plan::Task *t = b.task("squares", "runtime_test_sum_squares", {{"in", {x}}}, {{"out", {y}}});
+  t->set_workspace(w + 1);
+  t->mutable_location()->set_file("g.pbtxt");
+  t->mutable_location()->set_line(7);
+  t->mutable_location()->set_column(3);
+  b.output("y", y);
+  Session s = loaded(b);
+  ok(s.feed("x", floats({-1, 2, 3, 4})));
+  const Status failed = s.run();
+  CHECK(failed.code() == StatusCode::kExecution);
+  CHECK(failed.id() == "OPC0601");
+  CHECK(failed.message().find("the first element is negative") != std::string::npos);
+  CHECK(failed.context() == "running op squares at g.pbtxt:7:3");
+  CHECK(s.fetch("y").status().id() == "OPC0613");
+  ok(s.feed("x", floats({1, 2, 3, 4})));
+  ok(s.run());
+  CHECK(values(*s.fetch("y")) == std::vector<float>{30});
+}
+
+TEST_CASE("variables come from weights or initializers, in any order the same", "[session]") {
+  PlanBuilder b;
+  const uint32_t x = b.input("x", Shape{2}), y = b.tensor("y", Shape{2});
+  const uint32_t w = b.variable("w", Shape{1});
+  b.lastVariable()->mutable_initializer()->mutable_constant_conf()->set_value(3);
+  b.variable("r", Shape{64, 32});
+  b.lastVariable()->mutable_initializer()->mutable_xavier_conf();
+  b.variable("none", Shape{1});
+  b.task("mul", "runtime_test_packed", {{"weight", {w}}, {"in", {x}}}, {{"out", {y}}});
+  b.output("y", y);
+  Session s = loaded(b);
+  ok(s.feed("x", floats({1, 2})));
+  const Status none = s.run();
+  CHECK(none.id() == "OPC0612");
+  CHECK(none.message().find("'none'") != std::string::npos);
+  ok(s.setVariable("none", floats({1})));
+  ok(s.run());
+  CHECK(values(*s.fetch("y")) == std::vector<float>{3, 6});
+  // The kernel packed the weight; a new value reaches it all the same.
+  ok(s.setVariable("w", floats({10})));
+  ok(s.run());
+  CHECK(values(*s.fetch("y")) == std::vector<float>{10, 20});
+  Result<HostTensor> first = s.variable("r");
+  const float limit = std::sqrt(3.f / 32);
+  for (float v : values(*first)) REQUIRE(std::abs(v) <= limit);
+  SessionOptions other;
+  other.seed = 1;
+  Session same = loaded(b), different = loaded(b, other);
+  CHECK(values(*same.variable("r")) == values(*first));
+  CHECK(values(*different.variable("r")) != values(*first));
+}
+
+TEST_CASE("an update task changes a variable from step to step", "[session]") {
+  PlanBuilder b;
+  const uint32_t d = b.input("d", Shape{2}), w = b.variable("w", Shape{2}), y = b.tensor("y", Shape{2});
+  b.lastVariable()->mutable_initializer()->mutable_constant_conf()->set_value(1);
+  b.add("read", w, y, 0);
+  b.task("update", "runtime_test_update", {{"model", {w}}, {"delta", {d}}}, {});
+  b.output("y", y);
+  Session s = loaded(b);
+  ok(s.feed("d", floats({1, 2})));
+  ok(s.run(3));
+  CHECK(values(*s.fetch("y")) == std::vector<float>{3, 5}); // before the third update
+  CHECK(values(*s.variable("w")) == std::vector<float>{4, 7});
+}
+
+TEST_CASE("sessions on several threads are independent", "[session]") {
+  const std::string bytes = chain(50).encode();
+  std::vector<std::thread> threads;
+  std::atomic<int> wrong{0};
+  for (int i = 0; i < 4; ++i)
+    threads.emplace_back([&, i] {
+      SessionOptions options;
+      options.threads = 1;
+      Result<Session> s = Session::load(bytes, testRegistry(), options);
+      if (!s) return void(++wrong);
+      for (int round = 0; round < 50; ++round) {
+        const float v = static_cast<float>(i * 100 + round);
+        if (!s->feed("x", floats(std::vector<float>(8, v))).isOk() || !s->run(3).isOk()) ++wrong;
+        Result<HostTensor> y = s->fetch("y");
+        if (!y || values(*y) != std::vector<float>(8, v + 50)) ++wrong;
+      }
+    });
+  for (std::thread &t : threads) t.join();
+  CHECK(wrong == 0);
+}
+
+TEST_CASE("memory over the limit is refused before it is taken", "[session]") {
+  PlanBuilder b = chain(2);
+  b.plan.mutable_arena(0)->set_bytes(uint64_t{1} << 62);
+  const Status s = Session::load(b.encode(), testRegistry(), {}).status();
+  CHECK(s.id() == "OPC0821");
+  CHECK(s.code() == StatusCode::kUnsupported);
+  SessionOptions small;
+  small.maxMemory = 10;
+  CHECK(Session::load(chain(2).encode(), testRegistry(), small).status().id() == "OPC0821");
+}
+
+} // namespace
