@@ -1,0 +1,21 @@
+// The larger or smaller of two tensors. NaN in either operand gives NaN.
+#include "elementwise/ElementwiseOps.h"
+
+#include "ArithmeticScalars.h"
+
+namespace opc::scalar {
+
+OPC_BINARY_OP("broadcast_maximum")
+    .Doc("The larger of x and y with broadcasting; NaN if either is.")
+    .Elementwise<Maximum, types::Numeric>();
+OPC_BINARY_OP("broadcast_minimum")
+    .Doc("The smaller of x and y with broadcasting; NaN if either is.")
+    .Elementwise<Minimum, types::Numeric>();
+OPC_BINARY_OP("elementwise_maximum")
+    .Doc("The larger of x and y for tensors of equal shape; NaN if either is.")
+    .Elementwise<Maximum, types::Numeric>(ElementwiseOptions().SameShape());
+OPC_BINARY_OP("elementwise_minimum")
+    .Doc("The smaller of x and y for tensors of equal shape; NaN if either is.")
+    .Elementwise<Minimum, types::Numeric>(ElementwiseOptions().SameShape());
+
+} // namespace opc::scalar
