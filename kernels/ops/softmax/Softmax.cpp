@@ -1,0 +1,126 @@
+// softmax and log_softmax over the last axis.
+#include "RegisterFloating.h"
+#include "SimdExp.h"
+#include "StagedTensors.h"
+
+#include <cmath>
+
+namespace opc::ops {
+namespace {
+
+using namespace opc::cpu;
+using user_op::Case;
+using user_op::InferContext;
+using user_op::TensorDesc;
+
+Maybe<void> inferLastAxis(InferContext *ctx, const char *output) {
+  const TensorDesc in = ctx->InputTensorDesc("in", 0);
+  if (in.shape().NumAxes() == 0)
+    return Error::ShapeMismatch().help("reshape it to one dimension") << "in is a scalar (" << in.toString() << "): there is no last axis";
+  if (!IsFloatingDataType(in.data_type()))
+    return Error::TypeError().id("OPC0204").help("cast it to f32") << "in is " << in.toString() << ", expected a floating type";
+  *ctx->MutOutputTensorDesc(output, 0) = in;
+  return Maybe<void>::Ok();
+}
+
+std::vector<Case> rowCases() {
+  return {Case("rows").In("in", {5, 13}, -4, 4), Case("long").In("in", {2, 3, 100}, -4, 4), Case("large").In("in", {3, 9}, -60, 60),
+          Case("one").In("in", {4, 1}), Case("no_rows").In("in", {0, 3}), Case("no_columns").In("in", {3, 0})};
+}
+
+REGISTER_USER_OP("softmax")
+    .Input("in")
+    .Output("out")
+    .SetTensorDescInferFn([](InferContext *ctx) { return inferLastAxis(ctx, "out"); })
+    .Sharding("... . -> ... .")
+    .Doc("Softmax over the last axis: out[..., i] = exp(in[..., i] - m) / sum over j of exp(in[..., j] - m), m the row's\n"
+         "maximum. A row that holds NaN or +inf, or -inf alone, becomes NaN.")
+    .Cases(rowCases());
+
+REGISTER_USER_OP("log_softmax")
+    .Input("in")
+    .Output("prob")
+    .SetTensorDescInferFn([](InferContext *ctx) { return inferLastAxis(ctx, "prob"); })
+    .Sharding("... . -> ... .")
+    .Doc("The logarithm of softmax over the last axis: prob[..., i] = in[..., i] - m - log(sum over j of exp(in[..., j] - m)),\n"
+         "m the row's maximum.")
+    .Cases(rowCases());
+
+void softmaxRow(const float *x, float *y, int64_t n) {
+  using S = Simd<float>;
+  const auto max = S::set1(rowMax(x, n));
+  auto s0 = S::zero(), s1 = s0;
+  int64_t i = 0;
+  for (; i + 16 <= n; i += 16) {
+    const auto e0 = simdExp(S::sub(S::load(x + i), max)), e1 = simdExp(S::sub(S::load(x + i + 8), max));
+    S::store(y + i, e0);
+    S::store(y + i + 8, e1);
+    s0 = S::add(s0, e0);
+    s1 = S::add(s1, e1);
+  }
+  for (; i < n; i += 8) {
+    const auto mask = S::mask(n - i);
+    const auto e = _mm256_and_ps(simdExp(S::sub(S::load(x + i, mask), max)), _mm256_castsi256_ps(mask));
+    S::store(y + i, e, mask);
+    s0 = S::add(s0, e);
+  }
+  const auto scale = S::set1(1.0f / S::sum(S::add(s0, s1)));
+  for (i = 0; i + 8 <= n; i += 8) S::store(y + i, S::mul(S::load(y + i), scale));
+  if (i < n) S::store(y + i, S::mul(S::load(y + i, S::mask(n - i)), scale), S::mask(n - i));
+}
+
+void logSoftmaxRow(const float *x, float *y, int64_t n) {
+  using S = Simd<float>;
+  const float m = rowMax(x, n);
+  const auto max = S::set1(m);
+  const float sum = rowSum(x, n, [&](S::V v) { return simdExp(S::sub(v, max)); });
+  const float log = std::log(sum);
+  for (int64_t i = 0; i < n; ++i) y[i] = (x[i] - m) - log;
+}
+
+void softmaxRow(const double *x, double *y, int64_t n) {
+  const double max = rowMax(x, n);
+  double sum = 0;
+  for (int64_t i = 0; i < n; ++i) sum += y[i] = std::exp(x[i] - max);
+  for (int64_t i = 0; i < n; ++i) y[i] /= sum;
+}
+
+void logSoftmaxRow(const double *x, double *y, int64_t n) {
+  const double max = rowMax(x, n);
+  double sum = 0;
+  for (int64_t i = 0; i < n; ++i) sum += std::exp(x[i] - max);
+  const double log = std::log(sum);
+  for (int64_t i = 0; i < n; ++i) y[i] = (x[i] - max) - log;
+}
+
+template <class T, bool Log> class RowKernel : public user_op::OpKernel {
+public:
+  bool AlwaysComputeWhenAllOutputsEmpty() const override { return false; }
+  std::unique_ptr<user_op::BoundKernel> Bind(user_op::KernelBindContext *ctx) const override {
+    const Shape &shape = ctx->TensorDesc4ArgNameAndIndex("in", 0)->shape();
+    const int64_t n = shape.At(shape.NumAxes() - 1), rows = n == 0 ? 0 : shape.elem_cnt() / n;
+    StagedTensors<T> tensors(ctx);
+    const T *x = tensors.in("in");
+    T *y = tensors.out(Log ? "prob" : "out");
+    return user_op::bindTask([=, tensors = std::move(tensors)](DeviceCtx *d) {
+      tensors.load(d);
+      d->parallelFor(rows, rowGrain(n), [&](int64_t begin, int64_t end) {
+        for (int64_t r = begin; r < end; ++r) {
+          if constexpr (Log)
+            logSoftmaxRow(x + r * n, y + r * n, n);
+          else
+            softmaxRow(x + r * n, y + r * n, n);
+        }
+      });
+      tensors.store(d);
+    });
+  }
+};
+template <class T> class SoftmaxKernel final : public RowKernel<T, false> {};
+template <class T> class LogSoftmaxKernel final : public RowKernel<T, true> {};
+
+OPC_REGISTER_FLOATING_CPU_KERNELS("softmax", SoftmaxKernel, "in");
+OPC_REGISTER_FLOATING_CPU_KERNELS("log_softmax", LogSoftmaxKernel, "in");
+
+} // namespace
+} // namespace opc::ops
