@@ -1,0 +1,101 @@
+// Checks and sizes of convolutions.
+#include "ConvGeometry.h"
+
+namespace opc::ops {
+
+using user_op::TensorDesc;
+using user_op::UserOpConfWrapper;
+
+Maybe<std::vector<int64_t>> spatialAttr(const UserOpConfWrapper &conf, const std::string &name, int dims, int64_t least,
+                                        int64_t byDefault) {
+  const auto &given = conf.attr<std::vector<int32_t>>(name);
+  if (given.empty()) return std::vector<int64_t>(static_cast<size_t>(dims), byDefault);
+  if (given.size() != static_cast<size_t>(dims))
+    return Error::InvalidValueError().id("OPC0205") << name << " has " << given.size() << " element" << (given.size() == 1 ? "" : "s")
+                                                    << ", expected " << dims << ", one a spatial dimension";
+  for (int32_t v : given)
+    if (v < least) return Error::InvalidValueError().id("OPC0205") << name << " holds " << v << ", expected " << least << " or more";
+  return std::vector<int64_t>(given.begin(), given.end());
+}
+
+Maybe<bool> isChannelsLast(const UserOpConfWrapper &conf) {
+  const std::string &format = conf.attr<std::string>("data_format");
+  if (format == "channels_last") return true;
+  if (format == "channels_first") return false;
+  return Error::InvalidValueError().id("OPC0205") << "data_format is \"" << format
+                                                  << "\", expected \"channels_first\" or \"channels_last\"";
+}
+
+std::array<int64_t, 5> ConvGeometry::strides(int64_t c, const std::array<int64_t, 3> &s) const {
+  const int64_t plane = s[0] * s[1] * s[2];
+  if (channelsLast) return {plane * c, 1, s[1] * s[2] * c, s[2] * c, c};
+  return {plane * c, plane, s[1] * s[2], s[2], 1};
+}
+
+Shape convShape(const ConvGeometry &g, int64_t channels, const std::array<int64_t, 3> &spatial) {
+  DimVector d{g.batch};
+  if (!g.channelsLast) d.push_back(channels);
+  for (int i = 3 - g.dims; i < 3; ++i) d.push_back(spatial[static_cast<size_t>(i)]);
+  if (g.channelsLast) d.push_back(channels);
+  return Shape(d);
+}
+
+Maybe<ConvGeometry> convGeometry(const TensorDesc &in, const TensorDesc &weight, const UserOpConfWrapper &conf, int dims) {
+  ConvGeometry g;
+  g.dims = dims;
+  g.channelsLast = JUST(isChannelsLast(conf));
+  const Shape &x = in.shape(), &w = weight.shape();
+  const std::string layout = g.channelsLast ? "[batch, spatial..., channels]" : "[batch, channels, spatial...]";
+  if (x.NumAxes() != dims + 2)
+    return Error::ShapeMismatch() << "in must have rank " << dims + 2 << ", " << layout << "; it is " << in.toString();
+  if (w.NumAxes() != dims + 2)
+    return Error::ShapeMismatch() << "weight must have rank " << dims + 2 << "; it is " << weight.toString();
+  g.groups = conf.attr<int32_t>("groups");
+  if (g.groups < 1) return Error::InvalidValueError().id("OPC0205") << "groups is " << g.groups << ", expected 1 or more";
+  g.batch = x.At(0);
+  g.channels = x.At(g.channelsLast ? dims + 1 : 1);
+  g.filters = w.At(0);
+  const int64_t own = w.At(g.channelsLast ? dims + 1 : 1);
+  if (g.channels % g.groups != 0 || g.filters % g.groups != 0)
+    return Error::InvalidValueError().id("OPC0205") << "groups is " << g.groups << ", which must divide the input's " << g.channels
+                                                    << " channels and the weight's " << g.filters << " filters";
+  if (own * g.groups != g.channels) {
+    Error e = Error::ShapeMismatch() << "weight is for " << own << " channels" << (g.groups > 1 ? " a group" : "") << ", in has "
+                                     << g.channels << (g.groups > 1 ? " in " + std::to_string(g.groups) + " groups" : "") << ": in is "
+                                     << in.toString() << ", weight is " << weight.toString();
+    std::string help = std::string("weight must be ") + (g.channelsLast ? "[filters, kernel..., channels / groups]"
+                                                                        : "[filters, channels / groups, kernel...]");
+    if (own > 0 && g.channels % own == 0 && g.filters % (g.channels / own) == 0)
+      help = "groups: " + std::to_string(g.channels / own) + " would fit";
+    return std::move(e).help(help);
+  }
+  const int64_t filters = conf.attr<int32_t>("filters");
+  if (filters != 0 && filters != g.filters)
+    return Error::ShapeMismatch() << "filters is " << filters << ", but weight, " << weight.toString() << ", has " << g.filters;
+  const auto kernel = JUST(spatialAttr(conf, "kernel_size", dims, 1, 0));
+  const auto stride = JUST(spatialAttr(conf, "strides", dims, 1, 1));
+  const auto dilation = JUST(spatialAttr(conf, "dilation_rate", dims, 1, 1));
+  const auto padding = JUST(spatialAttr(conf, "padding_before", dims, 0, 0));
+  for (int i = 0; i < dims; ++i) {
+    const size_t s = static_cast<size_t>(i), at = static_cast<size_t>(3 - dims + i);
+    g.in[at] = x.At(i + (g.channelsLast ? 1 : 2));
+    g.kernel[at] = w.At(i + (g.channelsLast ? 1 : 2));
+    g.stride[at] = stride[s];
+    g.dilation[at] = dilation[s];
+    g.padding[at] = padding[s];
+    if (kernel[s] != 0 && kernel[s] != g.kernel[at])
+      return Error::ShapeMismatch() << "kernel_size is " << kernel[s] << " in spatial dimension " << i << ", but weight, "
+                                    << weight.toString() << ", has " << g.kernel[at];
+    if (g.kernel[at] < 1) return Error::ShapeMismatch() << "weight, " << weight.toString() << ", has an empty kernel";
+    const int64_t reach = dilation[s] * (g.kernel[at] - 1) + 1, padded = g.in[at] + 2 * padding[s];
+    if (reach > padded)
+      return Error::ShapeMismatch().help("a padding_before of " + std::to_string((reach - g.in[at] + 1) / 2) + " would do")
+             << "the kernel spans " << reach << " in spatial dimension " << i
+             << (dilation[s] > 1 ? " (" + std::to_string(g.kernel[at]) + ", dilated by " + std::to_string(dilation[s]) + ")" : "")
+             << ", more than the padded input's " << padded << " (" << g.in[at] << " + 2 * " << padding[s] << ")";
+    g.out[at] = (padded - reach) / stride[s] + 1;
+  }
+  return g;
+}
+
+} // namespace opc::ops

@@ -1,0 +1,48 @@
+// Convolution by plain loops: exact in its order of summation, for f64 and for what oneDNN does not take.
+#pragma once
+
+#include "ConvGeometry.h"
+
+namespace opc::ops {
+
+/// out = convolution of in with weight, plus bias when it is not null. Parallel over samples and filters.
+template <class T>
+void directConvolution(DeviceCtx *ctx, const ConvGeometry &g, const T *in, const T *weight, const T *bias, T *out) {
+  const auto xs = g.strides(g.channels, g.in), ys = g.strides(g.filters, g.out);
+  const int64_t own = g.channels / g.groups, perGroup = g.groups > 0 ? g.filters / g.groups : 0;
+  // The weight seen as a batch of filters: the same layout as a tensor.
+  const auto ws = g.strides(own, g.kernel);
+  const int64_t work = g.out[0] * g.out[1] * g.out[2] * own * g.kernel[0] * g.kernel[1] * g.kernel[2];
+  ctx->parallelFor(g.batch * g.filters, std::max<int64_t>(1, 65536 / std::max<int64_t>(work, 1)), [&](int64_t begin, int64_t end) {
+    for (int64_t t = begin; t < end; ++t) {
+      const int64_t n = t / g.filters, o = t % g.filters, c0 = o / perGroup * own;
+      T *y = out + n * ys[0] + o * ys[1];
+      for (int64_t d = 0; d < g.out[0]; ++d)
+        for (int64_t h = 0; h < g.out[1]; ++h)
+          for (int64_t w = 0; w < g.out[2]; ++w) y[d * ys[2] + h * ys[3] + w * ys[4]] = bias ? bias[o] : T(0);
+      for (int64_t c = 0; c < own; ++c)
+        for (int64_t kd = 0; kd < g.kernel[0]; ++kd)
+          for (int64_t kh = 0; kh < g.kernel[1]; ++kh)
+            for (int64_t kw = 0; kw < g.kernel[2]; ++kw) {
+              const T factor = weight[o * ws[0] + c * ws[1] + kd * ws[2] + kh * ws[3] + kw * ws[4]];
+              // Output columns whose input lies inside.
+              const int64_t offset = kw * g.dilation[2] - g.padding[2];
+              const int64_t first = offset >= 0 ? 0 : (-offset + g.stride[2] - 1) / g.stride[2];
+              const int64_t last = g.in[2] - 1 - offset < 0 ? 0 : std::min(g.out[2], (g.in[2] - 1 - offset) / g.stride[2] + 1);
+              for (int64_t d = 0; d < g.out[0]; ++d) {
+                const int64_t id = d * g.stride[0] + kd * g.dilation[0] - g.padding[0];
+                if (id < 0 || id >= g.in[0]) continue;
+                for (int64_t h = 0; h < g.out[1]; ++h) {
+                  const int64_t ih = h * g.stride[1] + kh * g.dilation[1] - g.padding[1];
+                  if (ih < 0 || ih >= g.in[1]) continue;
+                  const T *row = in + n * xs[0] + (c0 + c) * xs[1] + id * xs[2] + ih * xs[3] + offset * xs[4];
+                  T *to = y + d * ys[2] + h * ys[3];
+                  for (int64_t w = first; w < last; ++w) to[w * ys[4]] += factor * row[w * g.stride[2] * xs[4]];
+                }
+              }
+            }
+    }
+  });
+}
+
+} // namespace opc::ops

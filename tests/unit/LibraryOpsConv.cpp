@@ -1,0 +1,150 @@
+// Convolutions against plain loops.
+#include "LibraryOpsFixture.h"
+
+#include <array>
+#include <catch2/catch.hpp>
+
+using namespace opc;
+using namespace opc::test;
+using Ints = std::vector<int32_t>;
+
+namespace {
+
+struct ConvCase {
+  std::array<int64_t, 2> io;    // channels, filters
+  int64_t batch, groups;
+  std::vector<int64_t> in, kernel;
+  Ints stride, dilation, padding;
+  bool last, bias;
+};
+
+size_t z(int64_t i) { return static_cast<size_t>(i); }
+
+Shape layout(int64_t n, int64_t c, const std::vector<int64_t> &s, bool last) {
+  DimVector d{n};
+  if (!last) d.push_back(c);
+  d.insert(d.end(), s.begin(), s.end());
+  if (last) d.push_back(c);
+  return Shape(d);
+}
+
+/// Index of (n, c, position) in a tensor of this layout; position is linear over the spatial dimensions.
+size_t at(int64_t n, int64_t c, int64_t position, int64_t channels, int64_t positions, bool last) {
+  return z(last ? (n * positions + position) * channels + c : (n * channels + c) * positions + position);
+}
+
+std::vector<double> convolve(const ConvCase &k, const TestTensor &in, const TestTensor &weight, const TestTensor *bias, Shape *shape) {
+  const size_t dims = k.in.size();
+  std::vector<int64_t> out(dims);
+  int64_t inCount = 1, outCount = 1, kernelCount = 1;
+  for (size_t i = 0; i < dims; ++i) {
+    out[i] = (k.in[i] + 2 * k.padding[i] - k.dilation[i] * (k.kernel[i] - 1) - 1) / k.stride[i] + 1;
+    inCount *= k.in[i];
+    outCount *= out[i];
+    kernelCount *= k.kernel[i];
+  }
+  *shape = layout(k.batch, k.io[1], out, k.last);
+  std::vector<double> y(z(k.batch * k.io[1] * outCount));
+  const int64_t own = k.io[0] / k.groups, perGroup = k.io[1] / k.groups;
+  for (int64_t n = 0; n < k.batch; ++n)
+    for (int64_t o = 0; o < k.io[1]; ++o)
+      for (int64_t p = 0; p < outCount; ++p) {
+        double sum = bias ? bias->values[z(o)] : 0;
+        for (int64_t q = 0; q < kernelCount; ++q) {
+          int64_t position = 0, restP = p, restQ = q, scale = 1;
+          bool inside = true;
+          for (size_t i = dims; i-- > 0;) {
+            const int64_t v = restP % out[i] * k.stride[i] + restQ % k.kernel[i] * k.dilation[i] - k.padding[i];
+            restP /= out[i];
+            restQ /= k.kernel[i];
+            inside = inside && v >= 0 && v < k.in[i];
+            position += v * scale;
+            scale *= k.in[i];
+          }
+          if (!inside) continue;
+          for (int64_t c = 0; c < own; ++c)
+            sum += in.values[at(n, o / perGroup * own + c, position, k.io[0], inCount, k.last)] *
+                   weight.values[at(o, c, q, own, kernelCount, k.last)];
+        }
+        y[at(n, o, p, k.io[1], outCount, k.last)] = sum;
+      }
+  return y;
+}
+
+} // namespace
+
+TEST_CASE("convolutions equal plain loops and do not depend on threads", "[library]") {
+  const std::vector<ConvCase> cases = {
+      {{3, 5}, 2, 1, {11}, {3}, {1}, {1}, {0}, false, true},
+      {{4, 6}, 1, 2, {17}, {3}, {2}, {2}, {1}, false, false},
+      {{4, 8}, 2, 1, {17}, {5}, {2}, {1}, {2}, true, true},
+      {{1, 1}, 1, 1, {1, 1}, {1, 1}, {1, 1}, {1, 1}, {0, 0}, false, false},
+      {{3, 16}, 2, 1, {13, 9}, {3, 3}, {1, 1}, {1, 1}, {1, 1}, false, true},
+      {{16, 32}, 3, 1, {8, 8}, {3, 3}, {1, 1}, {1, 1}, {1, 1}, false, true},
+      {{16, 24}, 1, 1, {9, 10}, {3, 2}, {2, 1}, {1, 2}, {1, 0}, false, true},
+      {{64, 40}, 1, 1, {7, 7}, {1, 1}, {1, 1}, {1, 1}, {0, 0}, false, false},
+      {{16, 16}, 2, 16, {10, 10}, {3, 3}, {1, 1}, {1, 1}, {1, 1}, false, true},
+      {{12, 18}, 2, 3, {6, 7}, {3, 3}, {1, 1}, {1, 1}, {1, 1}, false, true},
+      {{32, 32}, 1, 4, {6, 7}, {3, 3}, {2, 2}, {1, 1}, {1, 1}, false, false},
+      {{3, 8}, 2, 1, {13, 9}, {3, 3}, {1, 1}, {1, 1}, {1, 1}, true, true},
+      {{16, 32}, 2, 1, {8, 8}, {3, 3}, {1, 1}, {1, 1}, {1, 1}, true, true},
+      {{5, 7}, 1, 1, {8, 8}, {5, 3}, {3, 2}, {1, 1}, {2, 0}, true, true},
+      {{6, 6}, 2, 2, {5, 5}, {3, 3}, {1, 1}, {1, 1}, {0, 0}, true, false},
+      {{32, 32}, 2, 32, {9, 9}, {3, 3}, {1, 1}, {1, 1}, {1, 1}, true, true},
+      {{64, 128}, 1, 1, {14, 14}, {1, 1}, {2, 2}, {1, 1}, {0, 0}, true, true},
+      {{3, 4}, 1, 1, {5, 6, 7}, {2, 3, 3}, {1, 1, 1}, {1, 1, 1}, {0, 1, 1}, false, true},
+      {{8, 16}, 2, 1, {4, 4, 4}, {2, 2, 2}, {2, 1, 1}, {1, 1, 1}, {0, 0, 0}, true, false},
+      {{3, 4}, 0, 1, {5, 6}, {2, 3}, {1, 1}, {1, 1}, {0, 0}, false, true},
+      {{256, 256}, 1, 1, {14, 14}, {3, 3}, {1, 1}, {1, 1}, {1, 1}, false, true},
+  };
+  for (const ConvCase &k : cases)
+    for (DataType type : {kFloat, kDouble, kFloat16, kBFloat16}) {
+      if (k.io[0] == 256 && type != kFloat) continue;
+      const double range = type == kBFloat16 || type == kFloat16 ? 0.3 : 1;
+      OpCall call{"conv" + std::to_string(k.in.size()) + "d",
+                  {{"in", randomTensor(type, layout(k.batch, k.io[0], k.in, k.last), 1, -range, range)},
+                   {"weight", randomTensor(type, layout(k.io[1], k.io[0] / k.groups, k.kernel, k.last), 2, -range, range)}},
+                  {{"groups", static_cast<int32_t>(k.groups)},
+                   {"strides", k.stride},
+                   {"dilation_rate", k.dilation},
+                   {"padding_before", k.padding},
+                   {"data_format", k.last ? "channels_last" : "channels_first"}},
+                  {},
+                  {}};
+      if (k.bias) call.inputs.push_back({"bias", randomTensor(type, {k.io[1]}, 3)});
+      Shape shape;
+      const auto expected = convolve(k, call.inputs[0].second, call.inputs[1].second, k.bias ? &call.inputs[2].second : nullptr, &shape);
+      INFO(dataTypeName(type) << " " << call.inputs[0].second.shape.ToString() << " " << call.inputs[1].second.shape.ToString() << k.last);
+      const auto out = runEverywhere(call).at("out");
+      REQUIRE(out.shape == shape);
+      const double tolerance = toleranceOf(type) * (k.io[0] == 256 ? 10 : 2);
+      requireClose(out, expected, tolerance, tolerance);
+    }
+}
+
+TEST_CASE("a convolution adds", "[library]") {
+  OpCall call{"conv2d",
+              {{"in", randomTensor(kFloat, {1, 8, 4, 4}, 1)}, {"weight", randomTensor(kFloat, {8, 8, 1, 1}, 2)}, {"_add_to_output", randomTensor(kFloat, {1, 8, 4, 4}, 3)}},
+              {}, {}, {}};
+  Shape shape;
+  auto expected = convolve({{8, 8}, 1, 1, {4, 4}, {1, 1}, {1, 1}, {1, 1}, {0, 0}, false, false}, call.inputs[0].second, call.inputs[1].second, nullptr, &shape);
+  for (size_t i = 0; i < expected.size(); ++i) expected[i] += call.inputs[2].second.values[i];
+  requireClose(runEverywhere(call).at("out"), expected, 1e-5, 1e-5);
+}
+
+TEST_CASE("convolutions say what does not fit", "[library]") {
+  const auto error = [](Shape in, Shape weight, std::map<std::string, AttrValue> attrs) {
+    return errorOf({"conv2d", {{"in", randomTensor(kFloat, in, 1)}, {"weight", randomTensor(kFloat, weight, 2)}}, attrs, {}, {}});
+  };
+  CHECK_THAT(error({1, 3, 8}, {4, 3, 3, 3}, {}), Catch::Contains("in must have rank 4"));
+  CHECK_THAT(error({1, 3, 8, 8}, {4, 2, 3, 3}, {}), Catch::Contains("weight is for 2 channels, in has 3"));
+  CHECK_THAT(error({1, 8, 8, 8}, {4, 2, 3, 3}, {}), Catch::Contains("groups: 4 would fit"));
+  CHECK_THAT(error({1, 3, 8, 8}, {4, 3, 3, 3}, {{"groups", int32_t{2}}}), Catch::Contains("must divide"));
+  CHECK_THAT(error({1, 3, 2, 8}, {4, 3, 3, 3}, {}), Catch::Contains("the kernel spans 3 in spatial dimension 0, more than the padded input's 2") && Catch::Contains("padding_before of 1"));
+  CHECK_THAT(error({1, 3, 8, 8}, {4, 3, 3, 3}, {{"strides", Ints{0, 1}}}), Catch::Contains("strides holds 0, expected 1 or more"));
+  CHECK_THAT(error({1, 3, 8, 8}, {4, 3, 3, 3}, {{"strides", Ints{1}}}), Catch::Contains("strides has 1 element, expected 2"));
+  CHECK_THAT(error({1, 3, 8, 8}, {4, 3, 3, 3}, {{"padding_before", Ints{-1, 0}}}), Catch::Contains("padding_before holds -1"));
+  CHECK_THAT(error({1, 3, 8, 8}, {4, 3, 3, 3}, {{"filters", int32_t{5}}}), Catch::Contains("filters is 5, but weight, f32[4,3,3,3], has 4"));
+  CHECK_THAT(error({1, 3, 8, 8}, {4, 3, 3, 3}, {{"kernel_size", Ints{3, 5}}}), Catch::Contains("kernel_size is 5"));
+  CHECK_THAT(error({1, 3, 8, 8}, {4, 3, 3, 3}, {{"data_format", "NCHW"}}), Catch::Contains("expected \"channels_first\""));
+}
