@@ -1,0 +1,226 @@
+// Command lines: parsing by CLI11, help text. The one file that sees CLI11.
+#include "CommandLine.h"
+
+#include "Registry.h"
+
+#include <CLI/App.hpp>
+#include <CLI/Config.hpp>
+#include <CLI/Formatter.hpp>
+
+#include <algorithm>
+
+namespace opc::cli {
+
+namespace {
+
+bool hasJoinedValue(const Option &o) { return o.value.rfind("[=", 0) == 0; }
+bool takesValue(const Option &o) { return !o.value.empty() && !hasJoinedValue(o); }
+
+Status usageError(const std::string &message, const std::string &help) {
+  return Status(StatusCode::kUsage, "OPC0001", message).withHelp(help);
+}
+
+std::string label(const Option &o) {
+  std::string text = o.letter ? std::string("-") + o.letter : "";
+  if (!o.name.empty()) text += (text.empty() ? "" : ", ") + o.name;
+  if (hasJoinedValue(o)) return text + o.value;
+  return o.value.empty() ? text : text + " " + o.value;
+}
+
+/// The results of one option while CLI11 collects them.
+struct Slot {
+  const Option *option = nullptr;
+  std::vector<std::string> values;
+  CLI::Option *handle = nullptr;
+};
+
+Status store(const Slot &slot) {
+  const Option &o = *slot.option;
+  const std::string shown = o.name.empty() ? std::string("-") + o.letter : o.name;
+  if (auto *flag = std::get_if<bool *>(&o.target)) {
+    **flag = true;
+    return Status::ok();
+  }
+  if (auto *count = std::get_if<int *>(&o.target)) {
+    **count = static_cast<int>(slot.handle->count());
+    return Status::ok();
+  }
+  if (auto *list = std::get_if<std::vector<std::string> *>(&o.target)) {
+    (*list)->insert((*list)->end(), slot.values.begin(), slot.values.end());
+    return Status::ok();
+  }
+  if (slot.values.size() > 1)
+    return usageError(shown + " is given " + std::to_string(slot.values.size()) + " times", "give " + shown + " once");
+  if (auto *text = std::get_if<std::string *>(&o.target)) **text = slot.values.front();
+  if (auto *text = std::get_if<std::optional<std::string> *>(&o.target)) **text = slot.values.front();
+  return Status::ok();
+}
+
+std::string optionList(const std::vector<Option> &options, bool full, int width) {
+  std::string text;
+  size_t column = 0;
+  for (const Option &o : options)
+    if (full || o.brief) column = std::max(column, label(o).size());
+  column = std::min<size_t>(column, 26) + 4;
+  // A narrow terminal gets the description below the option.
+  const bool below = width < 60;
+  for (const Option &o : options) {
+    if (!full && !o.brief) continue;
+    std::string head = "  " + label(o);
+    const int indent = below ? 6 : static_cast<int>(column);
+    std::string body = wrapText(o.doc, indent, width);
+    if (!below && head.size() + 2 <= column) {
+      head.resize(column, ' ');
+      text += head + body.substr(column);
+    } else {
+      text += head + "\n" + body;
+    }
+  }
+  return text;
+}
+
+} // namespace
+
+size_t firstPositional(const std::vector<Option> &options, const std::vector<std::string> &args) {
+  for (size_t i = 0; i < args.size(); ++i) {
+    const std::string &a = args[i];
+    if (a.size() < 2 || a[0] != '-') return i;
+    for (const Option &o : options)
+      if (takesValue(o) && (a == o.name || (o.letter && a == std::string("-") + o.letter))) {
+        ++i;
+        break;
+      }
+  }
+  return args.size();
+}
+
+Result<ParsedArguments> parseArguments(const CommandSpec &spec, const std::vector<Option> &commonOptions,
+                                       const std::vector<std::string> &args) {
+  CLI::App app;
+  app.set_help_flag("");
+  app.allow_extras();
+  ParsedArguments parsed;
+  std::vector<Option> all = spec.options;
+  for (const Option &o : commonOptions) {
+    const bool own = std::any_of(all.begin(), all.end(), [&](const Option &c) { return c.name == o.name; });
+    if (!own) all.push_back(o);
+  }
+  all.push_back({"", 'h', "", "", &parsed.shortHelp});
+  all.push_back({"--help", 0, "", "", &parsed.fullHelp});
+
+  std::vector<Slot> slots(all.size());
+  std::vector<std::string> names;
+  for (size_t i = 0; i < all.size(); ++i) {
+    const Option &o = all[i];
+    std::string cliName = o.letter ? std::string("-") + o.letter : "";
+    if (!o.name.empty()) cliName += (cliName.empty() ? "" : ",") + o.name;
+    slots[i].option = &o;
+    if (takesValue(o))
+      slots[i].handle = app.add_option(cliName, slots[i].values)
+                            ->expected(1)
+                            ->allow_extra_args(false)
+                            ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
+    else if (hasJoinedValue(o))
+      slots[i].handle = app.add_flag(cliName, slots[i].values)->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
+    else
+      slots[i].handle = app.add_flag(cliName)->disable_flag_override()->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
+    if (!o.name.empty()) names.push_back(o.name);
+  }
+  CLI::Option *positional = app.add_option("arguments", parsed.positional)->allow_extra_args(false);
+  positional->expected(0, 1 << 20)->allow_extra_args(false);
+
+  try {
+    std::vector<std::string> reversed(args.rbegin(), args.rend());
+    app.parse(reversed);
+  } catch (const CLI::ArgumentMismatch &e) {
+    const std::string last = args.empty() ? "" : args.back();
+    for (const Option &o : all)
+      if (last == o.name || (o.letter && last == std::string("-") + o.letter))
+        return usageError(last + " needs a value: " + o.value, "opc " + spec.name + " --help");
+    return usageError(e.what(), "opc " + spec.name + " --help");
+  } catch (const CLI::ParseError &e) {
+    return usageError(e.what(), "opc " + spec.name + " --help");
+  }
+  if (parsed.shortHelp = slots[all.size() - 2].handle->count() > 0; parsed.shortHelp) return parsed;
+  if (parsed.fullHelp = slots[all.size() - 1].handle->count() > 0; parsed.fullHelp) return parsed;
+
+  for (const std::string &extra : app.remaining()) {
+    const std::string name = extra.substr(0, extra.find('='));
+    if (name.size() > 1 && name[0] == '-') {
+      const std::vector<std::string> near = nearestNames(name, names, 1);
+      return usageError("unknown option '" + name + "'",
+                        near.empty() ? "opc " + spec.name + " --help lists the options" : "did you mean " + near[0] + "?");
+    }
+    parsed.positional.push_back(extra);
+  }
+  for (const Slot &slot : slots)
+    if (slot.handle->count() > 0) OPC_RETURN_IF_ERROR(store(slot));
+  if (parsed.positional.size() < spec.minArguments)
+    return usageError("opc " + spec.name + " needs " + spec.arguments, "opc " + spec.name + " -h");
+  if (parsed.positional.size() > spec.maxArguments)
+    return usageError("too many arguments for opc " + spec.name + ": '" + parsed.positional[spec.maxArguments] + "'",
+                      "usage: opc " + spec.name + " " + spec.arguments);
+  return parsed;
+}
+
+std::string wrapText(const std::string &text, int indent, int width) {
+  const size_t room = static_cast<size_t>(std::max(width - indent, 10));
+  const std::string margin(static_cast<size_t>(indent), ' ');
+  std::string result;
+  size_t start = 0;
+  while (start <= text.size()) {
+    size_t end = text.find('\n', start);
+    if (end == std::string::npos) end = text.size();
+    std::string line = text.substr(start, end - start);
+    start = end + 1;
+    if (line.empty() || line[0] == ' ') {
+      result += line.empty() ? "\n" : margin + line + "\n";
+      continue;
+    }
+    size_t used = 0, word = 0;
+    result += margin;
+    while (word < line.size()) {
+      size_t stop = line.find(' ', word);
+      if (stop == std::string::npos) stop = line.size();
+      const size_t length = stop - word;
+      if (used && used + 1 + length > room) {
+        result += "\n" + margin;
+        used = 0;
+      }
+      if (used) result += " ", ++used;
+      result += line.substr(word, length);
+      used += length;
+      word = stop + 1;
+    }
+    result += "\n";
+  }
+  return result;
+}
+
+std::string helpText(const CommandSpec &spec, const std::vector<Option> &commonOptions, bool full, int width) {
+  std::string text = wrapText("opc " + spec.name + ": " + spec.summary, 0, width) + "\n";
+  for (size_t i = 0; i < spec.examples.size(); ++i)
+    if (full || i < 2) text += "  " + spec.examples[i] + "\n";
+  text += "\nusage: opc " + spec.name + (spec.arguments.empty() ? "" : " " + spec.arguments) + " [options]\n";
+  const bool any = std::any_of(spec.options.begin(), spec.options.end(), [&](const Option &o) { return full || o.brief; });
+  if (any) text += "\noptions:\n" + optionList(spec.options, full, width);
+  if (full) {
+    text += "\ncommon options:\n" + optionList(commonOptions, true, width);
+    if (!spec.details.empty()) text += "\n" + wrapText(spec.details, 0, width);
+    text += "\n" + wrapText("exit codes: 0 success, 1 the answer is no, 2 usage, 3 invalid graph, 4 not possible here, "
+                            "5 execution failed, 70 internal error (opc explain exit-codes)", 0, width);
+  } else {
+    text += "\n" + wrapText("opc " + spec.name + " --help says everything", 0, width);
+  }
+  return text;
+}
+
+std::string shellQuoted(const std::string &arg) {
+  const std::string safe = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-+=/.,:@%";
+  if (!arg.empty() && arg.find_first_not_of(safe) == std::string::npos) return arg;
+  std::string text = "'";
+  for (char c : arg) text += c == '\'' ? std::string("'\\''") : std::string(1, c);
+  return text + "'";
+}
+
+} // namespace opc::cli

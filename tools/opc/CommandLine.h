@@ -1,0 +1,60 @@
+// Command lines as data: what a command accepts, how it is parsed, and the help that follows from it.
+#pragma once
+
+#include "opc/Status.h"
+
+#include <optional>
+#include <string>
+#include <utility>
+#include <variant>
+#include <vector>
+
+namespace opc::cli {
+
+/// Where an option's value goes. bool and int (a count of repetitions) are flags.
+using OptionTarget =
+    std::variant<bool *, int *, std::string *, std::optional<std::string> *, std::vector<std::string> *>;
+
+struct Option {
+  std::string name;   // "--input"
+  char letter = 0;    // 'o' for -o
+  std::string value;  // "NAME=SPEC"; empty for a flag; "[=json]" when the value is optional and joined by '='
+  std::string doc;
+  OptionTarget target;
+  bool brief = false; // shown by -h, not only by --help
+};
+
+/// What a command accepts and says about itself.
+struct CommandSpec {
+  std::string name;      // "run", "plugin check"
+  std::string arguments; // "GRAPH|PLAN|-"
+  std::string summary;
+  std::vector<std::string> examples; // the first two open the help
+  std::vector<Option> options;
+  std::string details; // the part that only --help shows
+  size_t minArguments = 0, maxArguments = 0;
+};
+
+struct ParsedArguments {
+  std::vector<std::string> positional;
+  bool shortHelp = false, fullHelp = false;
+};
+
+/// Parses `args` (without program and command name) into the options' targets. No prefix abbreviations; an option that
+/// may be given once and comes twice is an error. Errors: OPC0001 with the nearest option.
+Result<ParsedArguments> parseArguments(const CommandSpec &spec, const std::vector<Option> &commonOptions,
+                                       const std::vector<std::string> &args);
+
+/// The text of -h, or of --help with `full`.
+std::string helpText(const CommandSpec &spec, const std::vector<Option> &commonOptions, bool full, int width);
+
+/// Fills `text` into lines of `width` columns, each after `indent` blanks. Lines that start with a blank stay as they are.
+std::string wrapText(const std::string &text, int indent, int width);
+
+/// The index in `args` of the first argument that is neither an option of `options` nor an option's value.
+size_t firstPositional(const std::vector<Option> &options, const std::vector<std::string> &args);
+
+/// `arg` as a POSIX shell would need it.
+std::string shellQuoted(const std::string &arg);
+
+} // namespace opc::cli

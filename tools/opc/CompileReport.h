@@ -1,0 +1,19 @@
+// What a compilation did, for --stats and `show --what phases|memory`.
+#pragma once
+
+#include "JsonOutput.h"
+#include "Pipeline.h"
+
+#include <string>
+
+namespace opc::cli {
+
+Json phasesJson(const Pipeline &pipeline);
+std::string phasesText(const Pipeline &pipeline);
+
+/// With `slots`, every buffer; the JSON always has the totals.
+Json memoryJson(const MemoryInfo &memory, bool slots);
+/// Totals, the lower bound, the largest buffers, and live activation bytes over the schedule in 60 columns.
+std::string memoryText(const MemoryInfo &memory);
+
+} // namespace opc::cli

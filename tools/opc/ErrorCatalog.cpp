@@ -1,0 +1,37 @@
+// The sections of docs/errors.md.
+#include "ErrorCatalog.h"
+
+namespace opc::cli {
+
+std::vector<ErrorTopic> errorTopics(std::string_view page) {
+  std::vector<ErrorTopic> topics;
+  size_t start = 0;
+  while (start < page.size()) {
+    size_t end = page.find('\n', start);
+    if (end == std::string_view::npos) end = page.size();
+    const std::string_view line = page.substr(start, end - start);
+    start = end + 1;
+    if (line.substr(0, 3) == "## ") {
+      // "## OPC0203 — shapes do not fit": the name ends at the first blank, the title follows the dash.
+      const std::string_view heading = line.substr(3);
+      const size_t blank = heading.find(' ');
+      ErrorTopic topic;
+      topic.name = heading.substr(0, blank);
+      if (blank != std::string_view::npos) {
+        const size_t title = heading.find(' ', blank + 1);
+        if (title != std::string_view::npos) topic.title = heading.substr(title + 1);
+      }
+      topics.push_back(std::move(topic));
+    } else if (!topics.empty()) {
+      std::string &body = topics.back().body;
+      if (body.empty() && line.empty()) continue;
+      body.append(line);
+      body += '\n';
+    }
+  }
+  for (ErrorTopic &t : topics)
+    while (t.body.size() > 1 && t.body[t.body.size() - 1] == '\n' && t.body[t.body.size() - 2] == '\n') t.body.pop_back();
+  return topics;
+}
+
+} // namespace opc::cli

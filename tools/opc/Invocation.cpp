@@ -1,0 +1,94 @@
+// Invocation: the shared flags and the reports of failure.
+#include "Invocation.h"
+
+#include "DiagnosticJson.h"
+#include "DiagnosticText.h"
+#include "Log.h"
+#include "NumberText.h"
+
+#include <cerrno>
+#include <cstring>
+#include <unistd.h>
+
+namespace opc::cli {
+
+Status usageError(const std::string &message, const std::string &help) {
+  return Status(StatusCode::kUsage, "OPC0001", message).withHelp(help);
+}
+
+std::vector<Option> SharedFlags::options() {
+  return {
+      {"", 'C', "DIR", "work in DIR: all other paths are relative to it", &directory},
+      {"--plugin", 0, "LIB", "load the operators of a shared library (repeatable)", &plugins},
+      {"--device", 0, "cpu|gpu", "where to run (default: cpu)", &device},
+      {"", 'j', "N", "threads to use (default: one for each core)", &threads},
+      {"--json", 0, "", "one JSON document on standard output instead of text", &json},
+      {"--quiet", 'q', "", "no summaries and notes", &quiet},
+      {"--verbose", 'v', "", "say what is being done; twice: in detail", &verbose},
+      {"--color", 0, "WHEN", "auto, always or never; NO_COLOR and FORCE_COLOR work too", &color},
+      {"", 'h', "", "short help", static_cast<bool *>(nullptr)},
+      {"--help", 0, "", "all help", static_cast<bool *>(nullptr)},
+  };
+}
+
+Invocation::Invocation(SharedFlags flags, std::vector<std::string> commandLine, Terminal &terminal)
+    : flags_(std::move(flags)), commandLine_(std::move(commandLine)), terminal_(&terminal) {}
+
+Status Invocation::start() {
+  startLog(flags_.quiet ? 0 : flags_.verbose);
+  if (!flags_.threads.empty()) {
+    const auto n = parseInteger<int>(flags_.threads);
+    if (!n || *n < 1 || *n > 4096) return usageError("-j takes a number of threads from 1 to 4096, not '" + flags_.threads + "'");
+    threads_ = *n;
+  }
+  if (flags_.device != "cpu") {
+    if (flags_.device.rfind("gpu", 0) == 0)
+      return Status(StatusCode::kUnsupported, "OPC0006", "device '" + flags_.device + "' is not available: this build of opc has no GPU runtime")
+          .withHelp("leave --device out, or give --device cpu");
+    return usageError("unknown device '" + flags_.device + "'", "the devices are cpu and gpu");
+  }
+  if (!flags_.directory.empty() && chdir(flags_.directory.c_str()) != 0)
+    return Status(StatusCode::kUsage, "OPC0002", "cannot work in '" + flags_.directory + "': " + std::strerror(errno));
+  return Status::ok();
+}
+
+Result<Registry> Invocation::loadRegistry() const {
+  Registry registry;
+  OPC_RETURN_IF_ERROR(registry.addLinked());
+  for (const std::string &path : flags_.plugins) {
+    Result<PluginInfo> info = registry.loadPlugin(path);
+    if (!info) return info.status();
+    logInfo("plugin " + path + ": " + std::to_string(info->ops.size()) + " ops, " + std::to_string(info->kernels.size()) + " kernels");
+  }
+  registry.freeze();
+  logDebug("registry: " + std::to_string(registry.ops().size()) + " ops");
+  return registry;
+}
+
+void Invocation::note(const std::string &text) {
+  if (!flags_.quiet) terminal_->err(text + "\n");
+}
+
+int Invocation::fail(const Status &status) {
+  const int code = exitCodeOf(status.code());
+  terminal_->err(statusText(status, terminal_->colorErr()));
+  if (flags_.json) terminal_->out(failureJson(status, code));
+  return code;
+}
+
+int Invocation::fail(const std::vector<Diagnostic> &diagnostics, size_t errorCount, StatusCode errorClass,
+                     const SourceText &source) {
+  const int code = exitCodeOf(errorClass == StatusCode::kOk ? StatusCode::kInternal : errorClass);
+  TextStyle style{terminal_->colorErr(), terminal_->width()};
+  terminal_->err(diagnosticsText(diagnostics, errorCount, source, style));
+  if (flags_.json) terminal_->out(failureJson(diagnostics, errorCount, code));
+  return code;
+}
+
+void Invocation::showFindings(const std::vector<Diagnostic> &diagnostics, const SourceText &source) {
+  if (flags_.quiet || diagnostics.empty()) return;
+  TextStyle style{terminal_->colorErr(), terminal_->width()};
+  terminal_->err(diagnosticsText(diagnostics, 0, source, style));
+}
+
+} // namespace opc::cli

@@ -1,0 +1,73 @@
+// Invocation: one call of the program: the flags that all commands share, where to write, how to report.
+#pragma once
+
+#include "CommandLine.h"
+#include "Diagnostic.h"
+#include "ExitCodes.h"
+#include "Registry.h"
+#include "Terminal.h"
+
+#include <memory>
+#include <string>
+#include <vector>
+
+namespace opc::cli {
+
+/// The flags of every command, as given.
+struct SharedFlags {
+  std::string directory; // -C
+  std::vector<std::string> plugins;
+  std::string device = "cpu";
+  std::string threads; // -j
+  std::string color = "auto";
+  bool quiet = false, json = false;
+  int verbose = 0;
+
+  /// The options that fill this.
+  std::vector<Option> options();
+};
+
+class Invocation {
+public:
+  Invocation(SharedFlags flags, std::vector<std::string> commandLine, Terminal &terminal);
+
+  const SharedFlags &flags() const { return flags_; }
+  /// The words after `opc`, as the user gave them.
+  const std::vector<std::string> &commandLine() const { return commandLine_; }
+  Terminal &terminal() { return *terminal_; }
+  int threads() const { return threads_; }
+
+  /// Checks the values of the shared flags and moves to -C's directory.
+  Status start();
+  /// The built-in ops and those of --plugin. Frozen.
+  Result<Registry> loadRegistry() const;
+
+  /// A line on standard error, unless -q.
+  void note(const std::string &text);
+  /// Reports an error and gives the exit code.
+  int fail(const Status &status);
+  /// Reports a compilation's findings: text on standard error, with --json a document on standard output as well.
+  /// Gives the exit code; `errorCount` may be more than there are diagnostics.
+  int fail(const std::vector<Diagnostic> &diagnostics, size_t errorCount, StatusCode errorClass, const SourceText &source);
+  /// Warnings and notes of a compilation that succeeded; nothing with -q.
+  void showFindings(const std::vector<Diagnostic> &diagnostics, const SourceText &source);
+
+private:
+  SharedFlags flags_;
+  std::vector<std::string> commandLine_;
+  Terminal *terminal_;
+  int threads_ = 0;
+};
+
+/// A subcommand. run() is called once, after the options' targets are filled.
+class Command {
+public:
+  virtual ~Command() = default;
+  virtual CommandSpec spec() = 0;
+  virtual int run(Invocation &invocation, const std::vector<std::string> &positional) = 0;
+};
+
+/// A usage error: OPC0001.
+Status usageError(const std::string &message, const std::string &help = "");
+
+} // namespace opc::cli

@@ -1,0 +1,37 @@
+// Numbers to and from text without the locale: a decimal comma in LC_NUMERIC must not change what opc reads or writes.
+#pragma once
+
+#include "opc/Status.h"
+
+#include <charconv>
+#include <optional>
+#include <string>
+#include <string_view>
+
+namespace opc::cli {
+
+/// The whole of `text` as an integer of type T; nothing when it is no integer or does not fit.
+template <class T> std::optional<T> parseInteger(std::string_view text) {
+  if (!text.empty() && text[0] == '+') text.remove_prefix(1);
+  T value{};
+  const auto r = std::from_chars(text.data(), text.data() + text.size(), value);
+  if (r.ec != std::errc() || r.ptr != text.data() + text.size() || text.empty()) return std::nullopt;
+  return value;
+}
+
+/// The whole of `text` as a double: decimal or scientific, inf, nan, with a sign. Nothing when it is no number or
+/// larger than any double.
+std::optional<double> parseReal(std::string_view text);
+
+/// The shortest text that reads back as `value`.
+std::string realText(double value);
+/// `value` with `digits` significant digits.
+std::string roundedText(double value, int digits);
+/// "1.5 KiB".
+std::string bytesText(uint64_t bytes);
+/// "1.5 ms".
+std::string secondsText(double seconds);
+/// "1,234,567".
+std::string countText(uint64_t n);
+
+} // namespace opc::cli

@@ -1,0 +1,184 @@
+// What the registry says about an operator.
+#include "OpReport.h"
+
+#include "NumberText.h"
+
+#include "opc/Scalar.h"
+
+#include <algorithm>
+#include <map>
+#include <set>
+
+namespace opc::cli {
+
+using user_op::ArgDef;
+using user_op::AttrDef;
+using user_op::Case;
+using user_op::KernelDef;
+using user_op::OpDef;
+
+namespace {
+
+Json argsJson(const std::vector<ArgDef> &args) {
+  Json list = Json::array();
+  for (const ArgDef &a : args)
+    list.push_back({{"name", a.name}, {"optional", a.optional}, {"count", a.count}, {"at_least", a.atLeast}, {"aliases", a.aliases}});
+  return list;
+}
+
+Json textOrNull(const std::string &text) { return text.empty() ? Json(nullptr) : Json(text); }
+
+Json caseJson(const Case &c) {
+  Json inputs = Json::array(), attrs = Json::object(), outputs = Json::object(), types = Json::array();
+  for (const user_op::CaseInput &i : c.inputs())
+    inputs.push_back({{"arg", i.arg}, {"index", i.index}, {"dtype", dtypeJson(i.type)}, {"shape", shapeJson(i.shape)},
+                      {"lo", realJson(i.lo)}, {"hi", realJson(i.hi)}});
+  for (const auto &a : c.attrs()) attrs[a.first] = attrJson(a.second);
+  for (const auto &o : c.outputs()) outputs[o.first] = o.second;
+  for (DataType t : c.types()) types.push_back(dtypeJson(t));
+  return {{"name", c.name()}, {"inputs", std::move(inputs)}, {"attrs", std::move(attrs)}, {"outputs", std::move(outputs)},
+          {"types", std::move(types)}};
+}
+
+/// Dtypes by device, "any" for a kernel that does not say.
+std::map<std::string, std::vector<std::string>> kernelTypes(const Registry &registry, const OpDef &op) {
+  std::map<std::string, std::vector<std::string>> devices;
+  for (const KernelDef *k : registry.kernels(op.name)) {
+    const KernelTarget target = kernelTarget(*k);
+    auto &types = devices[target.device.empty() ? "any" : target.device];
+    const std::string type = target.dtype.empty() ? "any" : target.dtype;
+    if (std::find(types.begin(), types.end(), type) == types.end()) types.push_back(type);
+  }
+  return devices;
+}
+
+const char *reductionName(user_op::ReductionKind kind) {
+  switch (kind) {
+  case user_op::ReductionKind::kSum: return "sum";
+  case user_op::ReductionKind::kMax: return "max";
+  case user_op::ReductionKind::kMin: return "min";
+  case user_op::ReductionKind::kProd: return "prod";
+  case user_op::ReductionKind::kAnd: return "and";
+  case user_op::ReductionKind::kOr: return "or";
+  }
+  return "?";
+}
+
+std::string row(const std::string &label, const std::string &text) {
+  std::string head = "  " + label;
+  head.resize(14, ' ');
+  return head + text + "\n";
+}
+
+std::string joined(const std::vector<std::string> &parts, const char *separator) {
+  std::string text;
+  for (const std::string &p : parts) text += (text.empty() ? "" : separator) + p;
+  return text;
+}
+
+} // namespace
+
+std::string argumentsText(const std::vector<ArgDef> &args) {
+  std::vector<std::string> parts;
+  for (const ArgDef &a : args) {
+    std::string text = a.name;
+    if (a.atLeast) text += "..." + (a.count > 1 ? std::to_string(a.count) + "+" : std::string());
+    else if (a.count > 1) text += "*" + std::to_string(a.count);
+    parts.push_back(text + (a.optional ? "?" : ""));
+  }
+  return joined(parts, ", ");
+}
+
+std::string kernelsText(const Registry &registry, const OpDef &op) {
+  std::vector<std::string> parts;
+  for (const auto &device : kernelTypes(registry, op)) parts.push_back(device.first + "{" + joined(device.second, ",") + "}");
+  return joined(parts, " ");
+}
+
+std::string sbpText(const OpDef &op) {
+  if (op.sharding.empty()) return op.getSbp || op.inferSbpSignature ? "by its own rule" : "";
+  std::string text = op.sharding.einsum;
+  for (const user_op::FactorReduction &r : op.sharding.reductions) text += "; " + r.factor + " reduced by " + reductionName(r.kind);
+  for (const user_op::LinearGroup &g : op.sharding.linear) {
+    std::vector<std::string> inputs;
+    for (int32_t i : g.inputs) inputs.push_back(std::to_string(i));
+    text += "; linear in input " + joined(inputs, "+");
+  }
+  return text;
+}
+
+std::string scalarText(const OpDef &op) { return op.scalar ? op.scalar->text() : ""; }
+
+const std::vector<std::string> &opParts() {
+  static const std::vector<std::string> parts = {"grad", "kernel", "cases", "doc", "sbp"};
+  return parts;
+}
+
+bool lacks(const Registry &registry, const OpDef &op, const std::string &part) {
+  if (part == "grad") return !op.noGrad && !registry.findGrad(op.name);
+  if (part == "kernel") return !op.isView && registry.kernels(op.name).empty();
+  if (part == "cases") return op.cases.empty();
+  if (part == "doc") return op.doc.empty();
+  if (part == "sbp") return sbpText(op).empty();
+  return false;
+}
+
+Json opJson(const Registry &registry, const OpDef &op) {
+  Json attrs = Json::array(), kernels = Json::array(), cases = Json::array(), tolerances = Json::object();
+  for (const AttrDef &a : op.attrs)
+    attrs.push_back({{"name", a.name}, {"type", attrTypeName(a.type)},
+                     {"default", a.defaultValue.empty() ? Json(nullptr) : attrJson(a.defaultValue)["value"]},
+                     {"required", a.defaultValue.empty()}, {"aliases", a.aliases}});
+  for (const KernelDef *k : registry.kernels(op.name)) {
+    const KernelTarget target = kernelTarget(*k);
+    kernels.push_back({{"device", textOrNull(target.device)}, {"dtype", textOrNull(target.dtype)}, {"origin", k->origin.library},
+                       {"priority", k->priority}, {"condition", k->condition ? k->condition->text() : ""}});
+  }
+  for (const Case &c : op.cases) cases.push_back(caseJson(c));
+  for (const auto &t : op.tolerances) tolerances[dataTypeName(t.first)] = {{"rtol", t.second.first}, {"atol", t.second.second}};
+  return {{"name", op.name},
+          {"aliases", op.aliases},
+          {"doc", op.doc},
+          {"inputs", argsJson(op.inputs)},
+          {"outputs", argsJson(op.outputs)},
+          {"attrs", std::move(attrs)},
+          {"kernels", std::move(kernels)},
+          {"gradient", registry.findGrad(op.name) != nullptr},
+          {"no_grad", op.noGrad ? Json(op.noGradReason) : Json(nullptr)},
+          {"sharding", textOrNull(sbpText(op))},
+          {"scalar", textOrNull(scalarText(op))},
+          {"view", op.isView},
+          {"pure", op.pure},
+          {"library", op.origin.library},
+          {"tolerances", std::move(tolerances)},
+          {"cases", std::move(cases)}};
+}
+
+std::string opPage(const Registry &registry, const OpDef &op) {
+  std::string text = op.name;
+  if (!op.aliases.empty()) text += "  (also: " + joined(op.aliases, ", ") + ")";
+  text += "\n";
+  if (!op.doc.empty()) text += "\n" + op.doc + "\n";
+  text += "\n" + row("inputs", op.inputs.empty() ? "none" : argumentsText(op.inputs)) + row("outputs", argumentsText(op.outputs));
+  std::string label = "attributes";
+  for (const AttrDef &a : op.attrs) {
+    text += row(label, a.name + ": " + attrTypeName(a.type) + (a.defaultValue.empty() ? ", required" : " = " + a.defaultValue.toString()));
+    label.clear();
+  }
+  if (const std::string expression = scalarText(op); !expression.empty()) text += row("expression", expression);
+  label = "kernels";
+  for (const auto &device : kernelTypes(registry, op)) {
+    text += row(label, device.first + ": " + joined(device.second, ", "));
+    label.clear();
+  }
+  if (label == "kernels") text += row(label, op.isView ? "none needed: the output is a view of the input" : "none");
+  text += row("gradient", registry.findGrad(op.name) ? "yes" : op.noGrad ? "none by design" + (op.noGradReason.empty() ? "" : ": " + op.noGradReason) : "none");
+  const std::string sbp = sbpText(op);
+  text += row("sharding", sbp.empty() ? "not declared" : sbp);
+  text += row("cases", std::to_string(op.cases.size()));
+  for (const auto &t : op.tolerances)
+    text += row("tolerance", std::string(dataTypeName(t.first)) + ": rtol " + realText(t.second.first) + ", atol " + realText(t.second.second));
+  return text + row("library", op.origin.library);
+}
+
+} // namespace opc::cli

@@ -1,0 +1,31 @@
+// What the registry says about an operator, as text and as JSON.
+#pragma once
+
+#include "JsonOutput.h"
+#include "Registry.h"
+
+#include <string>
+#include <vector>
+
+namespace opc::cli {
+
+/// Everything about one op; the entries of `opc ops --json`.
+Json opJson(const Registry &registry, const user_op::OpDef &op);
+/// The page of `opc ops show NAME`.
+std::string opPage(const Registry &registry, const user_op::OpDef &op);
+
+/// "a, b, c?, xs..." of a list of arguments.
+std::string argumentsText(const std::vector<user_op::ArgDef> &args);
+/// "cpu{f32,f64} gpu{f32}".
+std::string kernelsText(const Registry &registry, const user_op::OpDef &op);
+/// "m k, k n -> m n", "by its own rule", or "" when the op says nothing about SBP.
+std::string sbpText(const user_op::OpDef &op);
+
+/// The scalar expression of an elementwise op: "x / (1 + exp(-x))"; "" for others.
+std::string scalarText(const user_op::OpDef &op);
+
+/// A part that a complete op has: "grad", "kernel", "cases", "doc", "sbp".
+const std::vector<std::string> &opParts();
+bool lacks(const Registry &registry, const user_op::OpDef &op, const std::string &part);
+
+} // namespace opc::cli

@@ -1,0 +1,209 @@
+// What becomes of a run's outputs.
+#include "RunResults.h"
+
+#include "GraphInput.h"
+#include "NumberText.h"
+#include "RunValues.h"
+#include "TensorSpec.h"
+
+#include <algorithm>
+#include <cmath>
+#include <filesystem>
+#include <set>
+
+namespace opc::cli {
+
+namespace fs = std::filesystem;
+
+namespace {
+
+bool endsWith(const std::string &text, std::string_view ending) {
+  return text.size() >= ending.size() && text.compare(text.size() - ending.size(), ending.size(), ending) == 0;
+}
+bool isArchiveName(const std::string &path) { return endsWith(path, ".npz") || endsWith(path, ".safetensors"); }
+
+struct Statistics {
+  double min = 0, max = 0, mean = 0;
+  int64_t finite = 0, nan = 0, inf = 0;
+};
+
+Statistics statisticsOf(const HostTensor &t) {
+  Statistics s;
+  double sum = 0;
+  for (int64_t i = 0; i < t.elemCount(); ++i) {
+    const double v = elementAt(t, i);
+    if (std::isnan(v)) {
+      ++s.nan;
+    } else if (std::isinf(v)) {
+      ++s.inf;
+    } else {
+      s.min = s.finite ? std::min(s.min, v) : v;
+      s.max = s.finite ? std::max(s.max, v) : v;
+      sum += v;
+      ++s.finite;
+    }
+  }
+  if (s.finite) s.mean = sum / static_cast<double>(s.finite);
+  return s;
+}
+
+/// Nested brackets, a line for each innermost row.
+void appendNested(std::string &text, const HostTensor &t, size_t axis, int64_t &next, int indent) {
+  const DimVector &dims = t.shape().dim_vec();
+  if (axis == dims.size()) {
+    text += elementText(t, next++);
+    return;
+  }
+  text += "[";
+  for (int64_t i = 0; i < dims[axis]; ++i) {
+    const bool innermost = axis + 1 == dims.size();
+    if (i) text += innermost ? ", " : ",\n" + std::string(static_cast<size_t>(indent) + 1, ' ');
+    appendNested(text, t, axis + 1, next, indent + 1);
+  }
+  text += "]";
+}
+
+std::string flatValues(const HostTensor &t, int64_t count) {
+  std::string text = "[";
+  const int64_t shown = std::min(count, t.elemCount());
+  for (int64_t i = 0; i < shown; ++i) text += (i ? ", " : "") + elementText(t, i);
+  if (shown < t.elemCount()) text += shown ? ", ..." : "...";
+  return text + "]";
+}
+
+Json elementJson(const HostTensor &t, int64_t i) {
+  switch (t.dtype()) {
+  case kBool: return t.as<uint8_t>()[i] != 0;
+  case kInt64: return t.as<int64_t>()[i];
+  case kUInt64: return t.as<uint64_t>()[i];
+  default: break;
+  }
+  if (!IsFloatingDataType(t.dtype())) return static_cast<int64_t>(elementAt(t, i));
+  const double v = elementAt(t, i);
+  return std::isfinite(v) ? Json(*parseReal(elementText(t, i))) : Json(realText(v));
+}
+
+Status writeTensor(const std::string &path, const NamedOutput &output) {
+  if (endsWith(path, ".npz")) return writeNpz(path, {{output.name, &output.tensor}});
+  if (endsWith(path, ".safetensors")) return writeSafetensors(path, {{output.name, &output.tensor}});
+  if (endsWith(path, ".bin") || endsWith(path, ".raw")) return writeRaw(path, output.tensor);
+  return writeNpy(path, output.tensor);
+}
+
+} // namespace
+
+Result<PrintMode> parsePrintMode(const std::string &text) {
+  if (text == "none") return PrintMode{PrintMode::Kind::kNone, 0};
+  if (text == "summary") return PrintMode{PrintMode::Kind::kSummary, 0};
+  if (text == "all") return PrintMode{PrintMode::Kind::kAll, 0};
+  const auto n = parseInteger<int64_t>(text);
+  if (n && *n >= 0) return PrintMode{PrintMode::Kind::kFirst, *n};
+  return Status(StatusCode::kUsage, "OPC0001", "--print takes none, summary, all or a number of values, not '" + text + "'");
+}
+
+std::string outputText(const NamedOutput &output, PrintMode mode) {
+  if (mode.kind == PrintMode::Kind::kNone) return "";
+  const HostTensor &t = output.tensor;
+  std::string head = output.name + "  " + typeText(t.dtype(), t.shape());
+  if (mode.kind == PrintMode::Kind::kFirst) return head + "  " + flatValues(t, mode.count) + "\n";
+  if (mode.kind == PrintMode::Kind::kAll) {
+    std::string values;
+    int64_t next = 0;
+    appendNested(values, t, 0, next, 0);
+    return head + "\n" + values + "\n";
+  }
+  if (t.elemCount() <= 8) return head + "  " + flatValues(t, 8) + "\n";
+  const Statistics s = statisticsOf(t);
+  if (s.finite)
+    head += "  min " + roundedText(s.min, 6) + "  max " + roundedText(s.max, 6) + "  mean " + roundedText(s.mean, 6);
+  if (s.nan) head += "  NaN " + countText(static_cast<uint64_t>(s.nan));
+  if (s.inf) head += "  infinite " + countText(static_cast<uint64_t>(s.inf));
+  return head + "\n";
+}
+
+Json outputJson(const NamedOutput &output, PrintMode mode) {
+  const HostTensor &t = output.tensor;
+  const Statistics s = statisticsOf(t);
+  Json j = {{"name", output.name}, {"dtype", dtypeJson(t.dtype())}, {"shape", shapeJson(t.shape())}};
+  j["min"] = s.finite ? Json(s.min) : Json(nullptr);
+  j["max"] = s.finite ? Json(s.max) : Json(nullptr);
+  j["mean"] = s.finite ? realJson(s.mean) : Json(nullptr);
+  j["nan"] = s.nan;
+  j["infinite"] = s.inf;
+  if (mode.kind == PrintMode::Kind::kAll || mode.kind == PrintMode::Kind::kFirst) {
+    const int64_t count = mode.kind == PrintMode::Kind::kAll ? t.elemCount() : std::min(mode.count, t.elemCount());
+    Json values = Json::array();
+    for (int64_t i = 0; i < count; ++i) values.push_back(elementJson(t, i));
+    j["values"] = std::move(values);
+  }
+  return j;
+}
+
+std::string outputPathIn(const std::string &directory, const std::string &name) {
+  std::string path = directory;
+  size_t start = 0;
+  while (start <= name.size()) {
+    size_t end = name.find('/', start);
+    if (end == std::string::npos) end = name.size();
+    const std::string part = name.substr(start, end - start);
+    start = end + 1;
+    if (part.empty()) continue;
+    path += "/";
+    // "." and ".." keep their look but lose their meaning.
+    if (part == "." || part == "..") path += part == "." ? "%2E" : "%2E%2E";
+    else path += part;
+  }
+  return path + ".npy";
+}
+
+Result<OutputFiles> OutputFiles::plan(const std::vector<std::string> &named, const std::string &all,
+                                      const std::vector<PortInfo> &outputs, const std::string &inputPath) {
+  OutputFiles files;
+  std::vector<std::string> names;
+  for (const PortInfo &p : outputs) names.push_back(p.name);
+  std::set<std::string> paths;
+  for (const std::string &flag : named) {
+    Result<std::pair<std::string, std::string>> pair = splitNamed(flag, "--output");
+    if (!pair) return pair.status();
+    if (std::find(names.begin(), names.end(), pair->first) == names.end()) return noSuchName("output", pair->first, names, "--output " + flag);
+    OPC_RETURN_IF_ERROR(checkOutputPath(pair->second, inputPath));
+    if (!paths.insert(pair->second).second)
+      return Status(StatusCode::kUsage, "OPC0002", "two outputs are to be written to " + pair->second);
+    files.files_.push_back(*pair);
+  }
+  if (all.empty()) return files;
+  if (isArchiveName(all) && !fs::is_directory(all)) {
+    OPC_RETURN_IF_ERROR(checkOutputPath(all, inputPath));
+    files.archive_ = all;
+    return files;
+  }
+  std::error_code error;
+  fs::create_directories(all, error);
+  if (error || !fs::is_directory(all, error))
+    return Status(StatusCode::kUsage, "OPC0002", "cannot make the directory " + all + (error ? ": " + error.message() : "")).withHelp("name a directory, or a file that ends in .npz");
+  for (const std::string &name : names) {
+    const std::string path = outputPathIn(all, name);
+    if (!paths.insert(path).second)
+      return Status(StatusCode::kUsage, "OPC0002", "two outputs are to be written to " + path).withHelp("--outputs FILE.npz keeps them apart");
+    fs::create_directories(fs::path(path).parent_path(), error);
+    OPC_RETURN_IF_ERROR(checkOutputPath(path, inputPath));
+    files.files_.push_back({name, path});
+  }
+  return files;
+}
+
+bool OutputFiles::usesStdout() const {
+  return std::any_of(files_.begin(), files_.end(), [](const auto &f) { return f.second == "-"; });
+}
+
+Status OutputFiles::write(const std::vector<NamedOutput> &outputs) const {
+  for (const auto &file : files_)
+    for (const NamedOutput &o : outputs)
+      if (o.name == file.first) OPC_RETURN_IF_ERROR(writeTensor(file.second, o));
+  if (archive_.empty()) return Status::ok();
+  NamedTensors tensors;
+  for (const NamedOutput &o : outputs) tensors.push_back({o.name, &o.tensor});
+  return endsWith(archive_, ".npz") ? writeNpz(archive_, tensors) : writeSafetensors(archive_, tensors);
+}
+
+} // namespace opc::cli

@@ -1,0 +1,55 @@
+// What becomes of a run's outputs: printed, written to files, compared.
+#pragma once
+
+#include "JsonOutput.h"
+#include "Session.h"
+
+#include <map>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace opc::cli {
+
+/// How much of each output is printed.
+struct PrintMode {
+  enum class Kind { kNone, kSummary, kAll, kFirst };
+  Kind kind = Kind::kSummary;
+  int64_t count = 0; // kFirst
+};
+/// "none", "summary", "all" or a number. Errors: OPC0001.
+Result<PrintMode> parsePrintMode(const std::string &text);
+
+struct NamedOutput {
+  std::string name;
+  HostTensor tensor;
+};
+
+/// "logits  f32[360,10]  min -12.3  max 14.2  mean 0.5", or the values.
+std::string outputText(const NamedOutput &output, PrintMode mode);
+/// name, dtype, shape, statistics over the finite values, and the values that the mode asks for.
+Json outputJson(const NamedOutput &output, PrintMode mode);
+
+/// Where outputs are written. Paths are checked before the run, files are written after.
+class OutputFiles {
+public:
+  /// `named`: "NAME=FILE" flags; `all`: a directory, or a file ending in .npz or .safetensors; may be empty.
+  /// Errors: OPC0002, OPC0003, OPC0005.
+  static Result<OutputFiles> plan(const std::vector<std::string> &named, const std::string &all,
+                                  const std::vector<PortInfo> &outputs, const std::string &inputPath);
+  /// True when a tensor goes to standard output.
+  bool usesStdout() const;
+  Status write(const std::vector<NamedOutput> &outputs) const;
+  /// Path by output name, for reports.
+  const std::vector<std::pair<std::string, std::string>> &files() const { return files_; }
+
+private:
+  std::vector<std::pair<std::string, std::string>> files_; // one tensor each
+  std::string archive_;
+};
+
+/// The file for an output in a directory: NAME.npy. '/' in a name makes directories; a name cannot leave `directory`.
+std::string outputPathIn(const std::string &directory, const std::string &name);
+
+} // namespace opc::cli

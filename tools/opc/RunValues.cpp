@@ -1,0 +1,264 @@
+// Values that a run is given.
+#include "RunValues.h"
+
+#include "CommandLine.h"
+#include "NumberText.h"
+
+#include <algorithm>
+#include <set>
+
+namespace opc::cli {
+
+Result<NamedValues> NamedValues::open(const std::vector<std::string> &specs, const std::string &archivePath, const std::string &flag) {
+  NamedValues values;
+  for (const std::string &text : specs) {
+    Result<std::pair<std::string, std::string>> named = splitNamed(text, flag);
+    if (!named) return named.status();
+    if (values.find(named->first))
+      return Status(StatusCode::kUsage, "OPC0003", flag + " is given twice for '" + named->first + "'");
+    Result<TensorSpec> spec = parseTensorSpec(named->second);
+    if (!spec) return Status(spec.status()).withContext("reading " + flag + " " + text);
+    values.entries_.push_back({named->first, named->second, std::move(*spec)});
+  }
+  if (archivePath.empty()) return values;
+  Result<std::unique_ptr<TensorArchive>> archive = openTensorArchive(archivePath);
+  if (!archive) return archive.status();
+  values.archive_ = std::move(*archive);
+  values.archivePath_ = archivePath;
+  return values;
+}
+
+const NamedValues::Entry *NamedValues::find(const std::string &name) const {
+  for (const Entry &e : entries_)
+    if (e.name == name) return &e;
+  return nullptr;
+}
+
+bool NamedValues::has(const std::string &name) const { return find(name) || (archive_ && archive_->contains(name)); }
+
+Result<HostTensor> NamedValues::make(const SpecContext &context) const {
+  if (const Entry *e = find(context.name)) return makeTensor(e->spec, context);
+  TensorReadOptions options;
+  options.v2IsBf16 = context.expected && context.expected->data_type() == kBFloat16;
+  Result<HostTensor> read = archive_->read(context.name, options);
+  if (!read || !context.cast || !context.expected || read->dtype() == context.expected->data_type()) return read;
+  return castTensor(*read, context.expected->data_type());
+}
+
+Result<std::optional<Shape>> NamedValues::shapeOf(const std::string &name, uint64_t seed) const {
+  using Found = std::optional<Shape>;
+  if (const Entry *e = find(name)) {
+    if (e->spec.desc) return Found(e->spec.desc->shape());
+    if (e->spec.kind != TensorSpec::Kind::kFile) return Found();
+  }
+  SpecContext context;
+  context.name = name;
+  context.seed = seed;
+  Result<HostTensor> tensor = make(context);
+  if (!tensor) return tensor.status();
+  return Found(tensor->shape());
+}
+
+std::string NamedValues::origin(const std::string &name) const {
+  const Entry *e = find(name);
+  return e ? e->text : archivePath_;
+}
+
+std::vector<std::string> NamedValues::flagNames() const {
+  std::vector<std::string> names;
+  for (const Entry &e : entries_) names.push_back(e.name);
+  return names;
+}
+
+std::vector<std::string> NamedValues::archiveKeys() const {
+  std::vector<std::string> keys;
+  if (archive_)
+    for (const TensorEntry &e : archive_->entries()) keys.push_back(e.key);
+  return keys;
+}
+
+Status noSuchName(const std::string &kind, const std::string &name, const std::vector<std::string> &known, const std::string &flag) {
+  const std::vector<std::string> near = nearestNames(name, known, 1);
+  std::string help;
+  if (!near.empty()) help = "did you mean " + near[0] + "?";
+  else if (known.empty()) help = "the graph has no " + kind;
+  else {
+    help = "the graph has";
+    for (size_t i = 0; i < known.size() && i < 8; ++i) help += (i ? ", " : " ") + known[i];
+    if (known.size() > 8) help += ", ...";
+  }
+  return Status(StatusCode::kUsage, "OPC0005", "the graph has no " + kind + " '" + name + "' (" + flag + ")").withHelp(help);
+}
+
+Result<std::map<std::string, std::vector<int64_t>>> shapesOfOpenInputs(const GraphInfo &info, const NamedValues &inputs, uint64_t seed) {
+  std::map<std::string, std::vector<int64_t>> shapes;
+  for (const GraphTensor &t : info.inputs) {
+    const bool open = t.dtype == kInvalidDataType || std::any_of(t.shape.begin(), t.shape.end(), [](int64_t d) { return d < 0; });
+    if (!open || !inputs.has(t.name)) continue;
+    Result<std::optional<Shape>> shape = inputs.shapeOf(t.name, seed);
+    if (!shape) return Status(shape.status()).withContext("reading input " + t.name);
+    if (!*shape) continue;
+    const DimVector &given = (*shape)->dim_vec();
+    // The dimensions that the graph does give must agree; the rest is bound.
+    bool fits = t.dtype == kInvalidDataType || given.size() == t.shape.dim_vec().size();
+    for (size_t i = 0; fits && t.dtype != kInvalidDataType && i < given.size(); ++i)
+      fits = t.shape.dim_vec()[i] < 0 || t.shape.dim_vec()[i] == given[i];
+    if (!fits)
+      return Status(StatusCode::kUsage, "OPC0704", "input " + t.name + ": " + inputs.origin(t.name) + " has shape " + (*shape)->ToString() +
+                                                       ", the graph wants " + t.shape.ToString() + ", where -1 is any");
+    shapes[t.name] = given;
+  }
+  return shapes;
+}
+
+namespace {
+
+/// Feeds one port after another and keeps the book.
+class ValueGiver {
+public:
+  ValueGiver(Session &session, const NamedValues &inputs, const ValueFlags &flags) : session_(session), inputs_(inputs), flags_(flags) {
+    if (!flags.fill.empty()) fill_ = parseTensorSpec(flags.fill);
+  }
+
+  Status openWeights() {
+    for (const std::string &path : flags_.weights) {
+      Result<NamedValues> opened = NamedValues::open({}, path, "--weights");
+      if (!opened) return opened.status();
+      weights_.push_back(std::move(*opened));
+    }
+    return Status::ok();
+  }
+
+  Status checkNames() const {
+    std::vector<std::string> known;
+    for (const PortInfo &p : session_.interface().inputs) known.push_back(p.name);
+    const size_t inputCount = known.size();
+    for (const VariableInfo &v : session_.interface().variables) known.push_back(v.name);
+    for (const std::string &name : inputs_.flagNames()) {
+      if (std::find(known.begin(), known.end(), name) != known.end()) continue;
+      known.resize(inputCount);
+      return noSuchName("input", name, known, "--input " + name + "=" + inputs_.origin(name));
+    }
+    return Status::ok();
+  }
+
+  Status variables() {
+    std::set<std::string> used;
+    for (const VariableInfo &v : session_.interface().variables) {
+      const NamedValues *source = inputs_.has(v.name) ? &inputs_ : nullptr;
+      // Of several files the last one wins, as of several flags.
+      for (const NamedValues &w : weights_)
+        if (w.has(v.name)) source = inputs_.has(v.name) ? source : &w;
+      Result<HostTensor> tensor = Status();
+      std::string origin;
+      if (source) {
+        tensor = source->make(contextOf(v.name, v.desc));
+        origin = source->origin(v.name);
+      } else if (v.hasInitializer) {
+        continue;
+      } else if (fill_.isOk()) {
+        tensor = makeTensor(*fill_, contextOf(v.name, v.desc));
+        origin = flags_.fill;
+      } else {
+        missing_.push_back({v.name, "variable", "", v.desc});
+        continue;
+      }
+      OPC_RETURN_IF_ERROR(give(v.name, "variable", origin, v.desc, std::move(tensor)));
+    }
+    return Status::ok();
+  }
+
+  Status inputs() {
+    for (const PortInfo &p : session_.interface().inputs) {
+      Result<HostTensor> tensor = Status();
+      std::string origin;
+      if (inputs_.has(p.name)) {
+        tensor = inputs_.make(contextOf(p.name, p.desc));
+        origin = inputs_.origin(p.name);
+      } else if (fill_.isOk()) {
+        tensor = makeTensor(*fill_, contextOf(p.name, p.desc));
+        origin = flags_.fill;
+      } else {
+        missing_.push_back({p.name, "input", "", p.desc});
+        continue;
+      }
+      OPC_RETURN_IF_ERROR(give(p.name, "input", origin, p.desc, std::move(tensor)));
+    }
+    return Status::ok();
+  }
+
+  Status checkMissing(const std::vector<std::string> &command) const {
+    if (missing_.empty()) return Status::ok();
+    std::vector<ValueReport::Row> rows = missing_;
+    std::stable_sort(rows.begin(), rows.end(), [](const auto &a, const auto &b) { return a.kind < b.kind; }); // inputs first
+    std::string message = "no value for " + std::to_string(rows.size()) + " of the graph's inputs" + (rows.back().kind == "variable" ? " and variables" : "") + ":";
+    size_t width = 0;
+    for (const ValueReport::Row &r : rows) width = std::max(width, r.name.size());
+    for (const ValueReport::Row &r : rows)
+      message += "\n  " + r.name + std::string(width - r.name.size() + 2, ' ') + r.desc.toString() +
+                 (r.kind == "variable" ? "  variable without an initializer" : "");
+    std::string line = "opc";
+    for (const std::string &word : command) line += " " + shellQuoted(word);
+    return Status(StatusCode::kUsage, "OPC0004", message)
+        .withHelp("give each with --input NAME=SPEC (opc run -h), or fill them: " + line + " --fill rand");
+  }
+
+  /// Keys of archives that name nothing in the graph.
+  void noteUnused() {
+    std::set<std::string> inputNames, variableNames;
+    for (const PortInfo &p : session_.interface().inputs) inputNames.insert(p.name);
+    for (const VariableInfo &v : session_.interface().variables) variableNames.insert(v.name);
+    auto note = [&](const NamedValues &values, const std::set<std::string> &a, const std::set<std::string> &b, const char *kind) {
+      std::string keys;
+      size_t count = 0;
+      for (const std::string &key : values.archiveKeys()) {
+        if (a.count(key) || b.count(key)) continue;
+        if (++count <= 5) keys += (keys.empty() ? "" : ", ") + key;
+      }
+      if (count) report_.notes.push_back(values.archivePath() + ": no " + kind + " of the graph is called " + keys + (count > 5 ? ", ..." : "") + "; skipped");
+    };
+    note(inputs_, inputNames, variableNames, "input");
+    for (const NamedValues &w : weights_) note(w, variableNames, {}, "variable");
+  }
+
+  ValueReport take() { return std::move(report_); }
+
+private:
+  SpecContext contextOf(const std::string &name, const user_op::TensorDesc &desc) const { return {name, desc, flags_.seed, flags_.cast}; }
+
+  Status give(const std::string &name, const char *kind, const std::string &origin, const user_op::TensorDesc &desc, Result<HostTensor> tensor) {
+    const std::string doing = std::string("giving ") + kind + " " + name + " the value " + origin;
+    if (!tensor) return Status(tensor.status()).withContext(doing);
+    Status s = std::string_view(kind) == "input" ? session_.feed(name, *tensor) : session_.setVariable(name, *tensor);
+    if (!s) {
+      std::string help = s.help();
+      if (s.id() == "OPC0703" && !flags_.cast) help += (help.empty() ? "" : "; ") + std::string("or let opc convert it: --cast");
+      return Status(s.code(), s.id(), s.message()).withHelp(help).withContext(s.context()).withContext(doing);
+    }
+    report_.rows.push_back({name, kind, origin, desc});
+    return Status::ok();
+  }
+
+  Session &session_;
+  const NamedValues &inputs_;
+  const ValueFlags &flags_;
+  Result<TensorSpec> fill_ = Status(StatusCode::kUsage, "OPC0004", "nothing to fill with");
+  std::vector<NamedValues> weights_;
+  std::vector<ValueReport::Row> missing_;
+  ValueReport report_;
+};
+
+} // namespace
+
+Result<ValueReport> giveValues(Session &session, const NamedValues &inputs, const ValueFlags &flags, const std::vector<std::string> &command) {
+  ValueGiver giver(session, inputs, flags);
+  OPC_RETURN_IF_ERROR(giver.openWeights());
+  OPC_RETURN_IF_ERROR(giver.checkNames());
+  OPC_RETURN_IF_ERROR(giver.variables());
+  OPC_RETURN_IF_ERROR(giver.inputs());
+  OPC_RETURN_IF_ERROR(giver.checkMissing(command));
+  giver.noteUnused();
+  return giver.take();
+}
+
+} // namespace opc::cli

@@ -1,0 +1,72 @@
+// Values that a run is given: inputs, weights and expectations from flags, archives and generators.
+#pragma once
+
+#include "Pipeline.h"
+#include "TensorSpec.h"
+
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace opc::cli {
+
+/// "NAME=SPEC" flags and one archive, by name; a flag wins over the archive.
+class NamedValues {
+public:
+  /// Parses the flags, opens the archive (empty path: none). `flag` is named in errors.
+  static Result<NamedValues> open(const std::vector<std::string> &specs, const std::string &archivePath, const std::string &flag);
+
+  bool has(const std::string &name) const;
+  /// The tensor for `name`, which has() it. Reads the file or makes the value.
+  Result<HostTensor> make(const SpecContext &context) const;
+  /// The shape that a file or a typed spec gives, without an expected one; nothing for a bare number or generator.
+  Result<std::optional<Shape>> shapeOf(const std::string &name, uint64_t seed) const;
+  /// Where the value comes from, for reports: "@x.npy", "in.npz".
+  std::string origin(const std::string &name) const;
+  /// Names given by flags, in order.
+  std::vector<std::string> flagNames() const;
+  /// Keys of the archive.
+  std::vector<std::string> archiveKeys() const;
+  const std::string &archivePath() const { return archivePath_; }
+
+private:
+  struct Entry {
+    std::string name, text;
+    TensorSpec spec;
+  };
+  const Entry *find(const std::string &name) const;
+  std::vector<Entry> entries_;
+  std::unique_ptr<TensorArchive> archive_;
+  std::string archivePath_;
+};
+
+/// OPC0005: `name` is none of `known`; says what `kind` of thing they are and which are near.
+Status noSuchName(const std::string &kind, const std::string &name, const std::vector<std::string> &known, const std::string &flag);
+
+/// The shapes for inputs that the graph leaves open, from the values given for them.
+Result<std::map<std::string, std::vector<int64_t>>> shapesOfOpenInputs(const GraphInfo &info, const NamedValues &inputs, uint64_t seed);
+
+struct ValueFlags {
+  std::vector<std::string> weights; // archives
+  std::string fill;                 // "", rand, zeros, ones or iota
+  uint64_t seed = 0;
+  bool cast = false;
+};
+
+struct ValueReport {
+  struct Row {
+    std::string name, kind, origin;
+    user_op::TensorDesc desc;
+  };
+  std::vector<Row> rows;
+  std::vector<std::string> notes; // keys that nothing wanted
+};
+
+/// Sets variables and feeds inputs of a session. `command` is the command line so far, for the error that lists what is
+/// missing (OPC0004) and says how to fill it.
+Result<ValueReport> giveValues(Session &session, const NamedValues &inputs, const ValueFlags &flags,
+                               const std::vector<std::string> &command);
+
+} // namespace opc::cli

@@ -1,0 +1,23 @@
+// Where the operator SDK is, seen from the running program: nothing is baked in, so an installation can be moved.
+#pragma once
+
+#include "opc/Status.h"
+
+#include <string>
+
+namespace opc::cli {
+
+struct SdkPaths {
+  std::string prefix, include, compat, library; // directories
+  std::string compileFlags() const;             // -std=c++17 -I... -I...
+  std::string linkFlags() const;                // -L... -lopc_sdk -Wl,-rpath,...
+};
+
+/// The layout around PREFIX/bin/opc. A build tree says in PREFIX/share/opc/sdk-paths where its sources are.
+/// Errors: OPC0906 when headers or library are not there.
+Result<SdkPaths> findSdk(const std::string &executable);
+
+/// /proc/self/exe.
+std::string runningExecutable();
+
+} // namespace opc::cli

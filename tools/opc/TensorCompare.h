@@ -1,0 +1,39 @@
+// Comparison of a result with what was expected: |a - e| <= atol + rtol * |e|, element by element.
+#pragma once
+
+#include "Session.h"
+
+#include <optional>
+#include <string>
+
+namespace opc::cli {
+
+struct Tolerance {
+  double rtol = 0, atol = 0;
+};
+
+/// The default tolerances: f64 1e-7/1e-9, f32 1.3e-6/1e-5, f16 1e-3/1e-3, bf16 1.6e-2/1e-2, everything else exact.
+Tolerance defaultTolerance(DataType type);
+
+struct Comparison {
+  int64_t count = 0, mismatches = 0;
+  /// The element that exceeds its tolerance most; -1 when none does.
+  int64_t worst = -1;
+  double maxAbs = 0, maxRel = 0; // over all finite elements; maxRel where the expected value is not 0
+  /// The smallest rtol that would pass with the given atol, and the other way round; nothing when none would.
+  std::optional<double> passingRtol, passingAtol;
+  bool passed() const { return mismatches == 0; }
+};
+
+/// Both tensors have the same dtype and shape. A NaN equals a NaN only with `nanEqual`; an infinity equals itself.
+Comparison compareTensors(const HostTensor &actual, const HostTensor &expected, Tolerance tolerance, bool nanEqual);
+
+/// "[2, 0, 7]": the position of a flat index.
+std::string indexText(const Shape &shape, int64_t flat);
+
+/// What a mismatch prints: count and share, the worst element with both values, the largest differences, and what
+/// tolerance would pass.
+std::string mismatchText(const std::string &name, const HostTensor &actual, const HostTensor &expected,
+                         const Comparison &comparison, Tolerance tolerance);
+
+} // namespace opc::cli

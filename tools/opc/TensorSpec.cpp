@@ -1,0 +1,343 @@
+// Tensors on the command line: the grammar, and the values it gives.
+#include "TensorSpec.h"
+
+#include "NumberText.h"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+namespace opc::cli {
+
+namespace {
+
+Status specError(const std::string &message, const std::string &help = "") {
+  return Status(StatusCode::kUsage, "OPC0003", message)
+      .withHelp(help.empty() ? "the forms are @x.npy, @in.npz:key, 'f32[2,3]:@x.bin', 'f32[2,2]:1,2,3,4', 3.5, "
+                               "'f32[4]:rand(-1,1)', randn, iota, zeros, ones"
+                             : help);
+}
+
+std::vector<std::string> splitAtCommas(const std::string &text) {
+  std::vector<std::string> parts;
+  size_t start = 0;
+  while (true) {
+    const size_t comma = text.find(',', start);
+    std::string part = text.substr(start, comma == std::string::npos ? comma : comma - start);
+    const size_t a = part.find_first_not_of(" \t\n"), b = part.find_last_not_of(" \t\n");
+    parts.push_back(a == std::string::npos ? "" : part.substr(a, b - a + 1));
+    if (comma == std::string::npos) return parts;
+    start = comma + 1;
+  }
+}
+
+bool looksLikeNumber(const std::string &text) { return parseReal(text) || text == "true" || text == "false"; }
+
+/// TYPE "[" DIMS "]" ":" at the front of `text`; removes it. No error when it is not there.
+Result<std::optional<user_op::TensorDesc>> takeType(std::string &text) {
+  using Desc = std::optional<user_op::TensorDesc>;
+  const size_t open = text.find('[');
+  const size_t close = text.find("]:");
+  if (open == std::string::npos || close == std::string::npos || close < open || text[0] == '@') return Desc();
+  const std::string typeName = text.substr(0, open);
+  const DataType type = parseDataType(typeName);
+  if (type == kInvalidDataType || !isTensorDataType(type))
+    return specError("'" + typeName + "' is no element type in '" + text + "'",
+                     "the types are f16, bf16, f32, f64, i8, i16, i32, i64, u8, u16, u32, u64, bool");
+  Result<Shape> shape = parseDims(text.substr(open + 1, close - open - 1));
+  if (!shape) return shape.status();
+  text.erase(0, close + 2);
+  return Desc(user_op::TensorDesc(*shape, type));
+}
+
+/// "rand(-1,1)": the two arguments, when `text` is `name` with or without them.
+Result<bool> takeGenerator(const std::string &text, const std::string &name, TensorSpec &spec) {
+  if (text == name) return true;
+  if (text.rfind(name + "(", 0) != 0) return false;
+  if (text.back() != ')') return specError("missing ')' in '" + text + "'");
+  const std::vector<std::string> parts = splitAtCommas(text.substr(name.size() + 1, text.size() - name.size() - 2));
+  if (parts.size() == 2) spec.first = parseReal(parts[0]), spec.second = parseReal(parts[1]);
+  if (!spec.first || !spec.second || !std::isfinite(*spec.first) || !std::isfinite(*spec.second))
+    return specError("'" + text + "' needs two finite numbers", name + (name == "rand" ? "(-1,1)" : "(0,1)") + ", or just " + name);
+  if (name == "rand" && *spec.first > *spec.second) return specError("the range of '" + text + "' is empty", "put the smaller number first");
+  if (name == "randn" && *spec.second < 0) return specError("the standard deviation of '" + text + "' is negative");
+  return true;
+}
+
+Status numberError(const std::string &text, DataType type, const char *why) {
+  return specError("'" + text + "' " + why + " " + dataTypeName(type), "write a value that " + std::string(dataTypeName(type)) + " can hold");
+}
+
+template <class T> Status putInteger(T *out, const std::string &text, DataType type) {
+  if (text == "true" || text == "false") {
+    *out = text == "true";
+    return Status::ok();
+  }
+  if (const auto v = parseInteger<T>(text)) {
+    *out = *v;
+    return Status::ok();
+  }
+  // 1e3 and 2.0 are integers, too, as long as a double holds them exactly.
+  const auto real = parseReal(text);
+  if (!real) return numberError(text, type, "is no");
+  if (*real != std::trunc(*real)) return numberError(text, type, "is not a whole number, as wanted by");
+  const bool plain = text.find_first_not_of("+-0123456789") == std::string::npos;
+  const double limit = 9007199254740992.0; // 2^53
+  if (plain || std::abs(*real) > limit || *real < static_cast<double>(std::numeric_limits<T>::min()) ||
+      *real > static_cast<double>(std::numeric_limits<T>::max()))
+    return numberError(text, type, "does not fit");
+  *out = static_cast<T>(*real);
+  return Status::ok();
+}
+
+template <class T> Status putReal(T *out, const std::string &text, DataType type, double largest) {
+  std::optional<double> v = text == "true" ? 1.0 : text == "false" ? 0.0 : parseReal(text);
+  if (!v) return numberError(text, type, "is no number for");
+  if (std::isfinite(*v) && std::abs(*v) > largest) return numberError(text, type, "is too large for");
+  if constexpr (std::is_same_v<T, double> || std::is_same_v<T, float>) *out = static_cast<T>(*v);
+  else *out = T(static_cast<float>(*v));
+  return Status::ok();
+}
+
+Status putNumber(HostTensor &t, int64_t i, const std::string &text) {
+  switch (t.dtype()) {
+  case kFloat: return putReal(t.as<float>() + i, text, kFloat, std::numeric_limits<float>::max());
+  case kDouble: return putReal(t.as<double>() + i, text, kDouble, std::numeric_limits<double>::max());
+  case kFloat16: return putReal(t.as<float16>() + i, text, kFloat16, 65504.0);
+  case kBFloat16: return putReal(t.as<bfloat16>() + i, text, kBFloat16, 3.3895313892515355e38);
+  case kInt8: return putInteger(t.as<int8_t>() + i, text, kInt8);
+  case kInt16: return putInteger(t.as<int16_t>() + i, text, kInt16);
+  case kInt32: return putInteger(t.as<int32_t>() + i, text, kInt32);
+  case kInt64: return putInteger(t.as<int64_t>() + i, text, kInt64);
+  case kUInt8: return putInteger(t.as<uint8_t>() + i, text, kUInt8);
+  case kUInt16: return putInteger(t.as<uint16_t>() + i, text, kUInt16);
+  case kUInt32: return putInteger(t.as<uint32_t>() + i, text, kUInt32);
+  case kUInt64: return putInteger(t.as<uint64_t>() + i, text, kUInt64);
+  case kBool: {
+    uint8_t v = 0;
+    OPC_RETURN_IF_ERROR(putInteger(&v, text, kBool));
+    if (v > 1) return numberError(text, kBool, "is no");
+    t.as<uint8_t>()[i] = v;
+    return Status::ok();
+  }
+  default: return specError(std::string("tensors of ") + dataTypeName(t.dtype()) + " cannot be written on the command line");
+  }
+}
+
+void repeatFirst(HostTensor &t) {
+  const size_t size = GetSizeOfDataType(t.dtype());
+  char *data = static_cast<char *>(t.data());
+  for (size_t filled = size; filled < t.bytes(); filled *= 2)
+    std::memcpy(data + filled, data, std::min(filled, t.bytes() - filled));
+}
+
+Result<HostTensor> fromNumbers(const TensorSpec &spec, const user_op::TensorDesc &desc, const std::string &name) {
+  Result<HostTensor> made = HostTensor::create(desc.data_type(), desc.shape());
+  if (!made) return made.status();
+  const int64_t count = made->elemCount();
+  if (spec.numbers.size() == 1 && count != 1) {
+    Result<HostTensor> one = HostTensor::create(desc.data_type(), Shape());
+    if (!one) return one.status();
+    OPC_RETURN_IF_ERROR(putNumber(*one, 0, spec.numbers[0]));
+    if (count == 0) return made;
+    std::memcpy(made->data(), one->data(), one->bytes());
+    repeatFirst(*made);
+    return made;
+  }
+  if (static_cast<int64_t>(spec.numbers.size()) != count)
+    return specError(name + ": " + std::to_string(spec.numbers.size()) + " numbers for the " + std::to_string(count) + " elements of " + desc.toString(),
+                     "give " + std::to_string(count) + " numbers, or one for all");
+  for (int64_t i = 0; i < count; ++i) OPC_RETURN_IF_ERROR(putNumber(*made, i, spec.numbers[static_cast<size_t>(i)]));
+  return made;
+}
+
+template <class F> auto withElements(const HostTensor &t, F &&f) {
+  switch (t.dtype()) {
+  case kDouble: return f(t.as<double>());
+  case kFloat16: return f(t.as<float16>());
+  case kBFloat16: return f(t.as<bfloat16>());
+  case kInt8: return f(t.as<int8_t>());
+  case kInt16: return f(t.as<int16_t>());
+  case kInt32: return f(t.as<int32_t>());
+  case kInt64: return f(t.as<int64_t>());
+  case kUInt8: case kBool: return f(t.as<uint8_t>());
+  case kUInt16: return f(t.as<uint16_t>());
+  case kUInt32: return f(t.as<uint32_t>());
+  case kUInt64: return f(t.as<uint64_t>());
+  default: return f(t.as<float>());
+  }
+}
+
+template <class From, class To> bool convertElement(From from, To *to) {
+  constexpr bool fromFloat = std::is_floating_point_v<From>;
+  if constexpr (std::is_same_v<To, float16> || std::is_same_v<To, bfloat16>) {
+    *to = To(static_cast<float>(from));
+    return !(std::isfinite(static_cast<double>(from)) && !std::isfinite(static_cast<float>(*to)));
+  } else if constexpr (std::is_floating_point_v<To>) {
+    *to = static_cast<To>(from);
+    return !(std::isfinite(static_cast<double>(from)) && !std::isfinite(static_cast<double>(*to)));
+  } else if constexpr (fromFloat) {
+    const double whole = std::trunc(static_cast<double>(from));
+    // 2^63 and 2^64 are doubles, the largest i64 and u64 are not: compare with the first value that is too large.
+    const double above = std::ldexp(1.0, std::numeric_limits<To>::digits);
+    if (!(whole < above && whole >= static_cast<double>(std::numeric_limits<To>::min()))) return false;
+    *to = static_cast<To>(whole);
+    return true;
+  } else {
+    if (!std::in_range<To>(from)) return false;
+    *to = static_cast<To>(from);
+    return true;
+  }
+}
+
+/// Of an element as the arithmetic type it converts through.
+template <class T> auto plain(T v) {
+  if constexpr (std::is_same_v<T, float16> || std::is_same_v<T, bfloat16>) return static_cast<float>(v);
+  else return v;
+}
+
+} // namespace
+
+Result<std::pair<std::string, std::string>> splitNamed(const std::string &text, const std::string &flag) {
+  const size_t eq = text.find('=');
+  if (eq == std::string::npos || eq == 0)
+    return specError(flag + " takes NAME=..., not '" + text + "'", flag + " NAME=SPEC, for example " + flag + " x=@x.npy");
+  return std::make_pair(text.substr(0, eq), text.substr(eq + 1));
+}
+
+Result<Shape> parseDims(const std::string &text, int64_t least) {
+  DimVector dims;
+  if (text.find_first_not_of(" ") == std::string::npos) return Shape();
+  for (const std::string &part : splitAtCommas(text)) {
+    const auto d = parseInteger<int64_t>(part);
+    if (!d) return specError("'" + part + "' is no dimension in '" + text + "'", "dimensions are whole numbers with commas between: 32,784");
+    if (*d < least) return specError("the dimension " + part + " in '" + text + "' is less than " + std::to_string(least), "dimensions are whole numbers with commas between: 32,784");
+    dims.push_back(*d);
+  }
+  if (static_cast<int64_t>(dims.size()) > kMaxRank)
+    return specError("'" + text + "' has rank " + std::to_string(dims.size()) + ", the largest is " + std::to_string(kMaxRank), "use fewer dimensions");
+  return Shape(std::move(dims));
+}
+
+Result<TensorSpec> parseTensorSpec(const std::string &whole) {
+  TensorSpec spec;
+  std::string text = whole;
+  if (text.empty()) return specError("an empty tensor specification");
+  Result<std::optional<user_op::TensorDesc>> desc = takeType(text);
+  if (!desc) return desc.status();
+  spec.desc = *desc;
+  if (text.empty()) return specError("no value after the type in '" + whole + "'");
+  if (text[0] == '@') {
+    spec.kind = spec.desc ? TensorSpec::Kind::kRaw : TensorSpec::Kind::kFile;
+    spec.path = text.substr(1);
+    if (spec.path.empty()) return specError("no file after '@' in '" + whole + "'");
+    return spec;
+  }
+  if (text == "zeros") return spec.kind = TensorSpec::Kind::kZeros, spec;
+  if (text == "ones") return spec.kind = TensorSpec::Kind::kOnes, spec;
+  if (text == "iota") return spec.kind = TensorSpec::Kind::kIota, spec;
+  for (const char *name : {"rand", "randn"}) {
+    Result<bool> taken = takeGenerator(text, name, spec);
+    if (!taken) return taken.status();
+    if (!*taken) continue;
+    spec.kind = std::string_view(name) == "rand" ? TensorSpec::Kind::kUniform : TensorSpec::Kind::kNormal;
+    return spec;
+  }
+  spec.numbers = splitAtCommas(text);
+  for (const std::string &n : spec.numbers) {
+    if (looksLikeNumber(n)) continue;
+    if (spec.numbers.size() == 1)
+      return specError("'" + n + "' is neither a number nor a file", "for a file put '@' in front: @" + n);
+    return specError("'" + n + "' is no number in '" + whole + "'");
+  }
+  return spec;
+}
+
+Result<HostTensor> makeTensor(const TensorSpec &spec, const SpecContext &context) {
+  using Kind = TensorSpec::Kind;
+  if (spec.kind == Kind::kFile || spec.kind == Kind::kRaw) {
+    Result<HostTensor> read = spec.kind == Kind::kRaw
+                                  ? readRaw(spec.path, spec.desc->data_type(), spec.desc->shape())
+                                  : readTensor(spec.path, context.expected ? context.expected->data_type() : kInvalidDataType);
+    if (!read || !context.cast || !context.expected || read->dtype() == context.expected->data_type()) return read;
+    return castTensor(*read, context.expected->data_type());
+  }
+  if (!spec.desc && !context.expected)
+    return specError(context.name + ": the graph does not say its type, and the specification neither", "write it in front: 'f32[2,3]:...'");
+  const user_op::TensorDesc desc = spec.desc ? *spec.desc : *context.expected;
+  for (int64_t d : desc.shape())
+    if (d < 0)
+      return specError(context.name + ": the graph leaves a dimension of " + desc.toString() + " open, and the specification does not give it",
+                       "write the type in front: 'f32[2,3]:...', or give --shape " + context.name + "=...");
+  if (spec.kind == Kind::kNumbers) return fromNumbers(spec, desc, context.name);
+  Result<HostTensor> made = HostTensor::create(desc.data_type(), desc.shape());
+  if (!made) return made.status();
+  const FillKey key{context.seed, stableHash(context.name)};
+  const bool integral = !IsFloatingDataType(desc.data_type());
+  switch (spec.kind) {
+  case Kind::kOnes: fillConstant(&*made, 1); break;
+  case Kind::kIota: fillIota(&*made); break;
+  // Without a range: [-1, 1) for floating types; 0 and 1 for integers, which are often indices.
+  case Kind::kUniform: fillUniform(&*made, spec.first.value_or(integral ? 0 : -1), spec.second.value_or(1), key); break;
+  case Kind::kNormal:
+    if (integral) return specError(context.name + ": randn needs a floating type, not " + dataTypeName(desc.data_type()), "use rand or iota");
+    fillNormal(&*made, spec.first.value_or(0), spec.second.value_or(1), key);
+    break;
+  default: break; // zeros
+  }
+  return made;
+}
+
+Result<HostTensor> castTensor(const HostTensor &tensor, DataType type) {
+  Result<HostTensor> made = HostTensor::create(type, tensor.shape());
+  if (!made) return made.status();
+  int64_t bad = -1;
+  withElements(tensor, [&](const auto *from) {
+    auto convert = [&](auto *to) {
+      for (int64_t i = 0; i < tensor.elemCount(); ++i)
+        if (!convertElement(plain(from[i]), to + i) && bad < 0) bad = i;
+    };
+    if (type == kBool) {
+      for (int64_t i = 0; i < tensor.elemCount(); ++i) made->as<uint8_t>()[i] = plain(from[i]) != 0;
+      return;
+    }
+    switch (type) {
+    case kDouble: return convert(made->as<double>());
+    case kFloat16: return convert(made->as<float16>());
+    case kBFloat16: return convert(made->as<bfloat16>());
+    case kInt8: return convert(made->as<int8_t>());
+    case kInt16: return convert(made->as<int16_t>());
+    case kInt32: return convert(made->as<int32_t>());
+    case kInt64: return convert(made->as<int64_t>());
+    case kUInt8: return convert(made->as<uint8_t>());
+    case kUInt16: return convert(made->as<uint16_t>());
+    case kUInt32: return convert(made->as<uint32_t>());
+    case kUInt64: return convert(made->as<uint64_t>());
+    default: return convert(made->as<float>());
+    }
+  });
+  if (bad >= 0)
+    return Status(StatusCode::kUsage, "OPC0703", "element " + std::to_string(bad) + ", " + elementText(tensor, bad) + ", does not fit " + dataTypeName(type));
+  return made;
+}
+
+double elementAt(const HostTensor &tensor, int64_t index) {
+  return withElements(tensor, [&](const auto *p) { return static_cast<double>(plain(p[index])); });
+}
+
+std::string elementText(const HostTensor &tensor, int64_t index) {
+  if (tensor.dtype() == kBool) return tensor.as<uint8_t>()[index] ? "true" : "false";
+  return withElements(tensor, [&](const auto *p) -> std::string {
+    const auto v = plain(p[index]);
+    if constexpr (std::is_floating_point_v<decltype(v)> || std::is_same_v<std::decay_t<decltype(v)>, float>) {
+      if (!std::isfinite(v)) return realText(static_cast<double>(v));
+      char buffer[64];
+      const auto r = std::to_chars(buffer, buffer + sizeof buffer, v);
+      return std::string(buffer, r.ptr);
+    } else {
+      return std::to_string(v);
+    }
+  });
+}
+
+} // namespace opc::cli

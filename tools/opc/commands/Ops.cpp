@@ -1,0 +1,106 @@
+// opc ops: the registered operators, as a table, as a page each, as JSON.
+#include "Commands.h"
+
+#include "OpReport.h"
+
+#include <algorithm>
+#include <fnmatch.h>
+
+namespace opc::cli {
+
+namespace {
+
+class OpsCommand final : public Command {
+public:
+  CommandSpec spec() override {
+    CommandSpec s;
+    s.name = "ops";
+    s.arguments = "[GLOB] | show NAME";
+    s.summary = "list the registered operators, or describe one";
+    s.examples = {"opc ops 'reduce_*'", "opc ops show gelu", "opc ops --missing grad --plugin build/libmyops.so"};
+    s.options = {{"--missing", 0, "PART", "only ops that lack PART: grad, kernel, cases, doc or sbp", &missing_, true}};
+    s.maxArguments = 2;
+    return s;
+  }
+
+  int run(Invocation &invocation, const std::vector<std::string> &positional) override {
+    if (!missing_.empty() && std::find(opParts().begin(), opParts().end(), missing_) == opParts().end())
+      return invocation.fail(usageError("--missing takes grad, kernel, cases, doc or sbp, not '" + missing_ + "'"));
+    const bool page = positional.size() == 2;
+    if (page && positional[0] != "show")
+      return invocation.fail(usageError("too many arguments for opc ops: '" + positional[1] + "'", "usage: opc ops [GLOB] | show NAME"));
+    Result<Registry> registry = invocation.loadRegistry();
+    if (!registry) return invocation.fail(registry.status());
+    Terminal &terminal = invocation.terminal();
+
+    if (page) {
+      const user_op::OpDef *op = registry->findOp(positional[1]);
+      if (!op) return invocation.fail(unknownOp(*registry, positional[1]));
+      if (invocation.flags().json) terminal.out(jsonText({{"schema", 1}, {"op", opJson(*registry, *op)}}));
+      else terminal.out(opPage(*registry, *op));
+      return kExitOk;
+    }
+
+    const std::string glob = positional.empty() ? "*" : positional[0];
+    std::vector<const user_op::OpDef *> ops;
+    for (const user_op::OpDef *op : registry->ops()) {
+      auto fits = [&](const std::string &name) { return fnmatch(glob.c_str(), name.c_str(), 0) == 0; };
+      if (!fits(op->name) && !std::any_of(op->aliases.begin(), op->aliases.end(), fits)) continue;
+      if (!missing_.empty() && !lacks(*registry, *op, missing_)) continue;
+      ops.push_back(op);
+    }
+    if (ops.empty() && missing_.empty() && glob.find_first_of("*?[") == std::string::npos)
+      return invocation.fail(unknownOp(*registry, glob));
+    if (invocation.flags().json) {
+      Json list = Json::array();
+      for (const user_op::OpDef *op : ops) list.push_back(opJson(*registry, *op));
+      terminal.out(jsonText({{"schema", 1}, {"ops", std::move(list)}}));
+      return kExitOk;
+    }
+    terminal.out(table(*registry, ops));
+    invocation.note(std::to_string(ops.size()) + (ops.size() == 1 ? " op" : " ops"));
+    return kExitOk;
+  }
+
+private:
+  static Status unknownOp(const Registry &registry, const std::string &name) {
+    const std::vector<std::string> near = registry.nearest(name);
+    std::string help = near.empty() ? "opc ops lists all" : "did you mean ";
+    for (size_t i = 0; i < near.size(); ++i) help += (i ? ", " : "") + near[i];
+    if (!near.empty()) help += "?";
+    return Status(StatusCode::kUsage, "OPC0201", "unknown op type '" + name + "'").withHelp(help);
+  }
+
+  static std::string table(const Registry &registry, const std::vector<const user_op::OpDef *> &ops) {
+    std::vector<std::vector<std::string>> rows = {{"OP", "INPUTS -> OUTPUTS", "KERNELS", "GRAD", "ATTRIBUTES", "LIBRARY"}};
+    for (const user_op::OpDef *op : ops) {
+      std::string attrs;
+      for (const user_op::AttrDef &a : op->attrs)
+        attrs += (attrs.empty() ? "" : " ") + a.name + (a.defaultValue.empty() ? "" : "=" + a.defaultValue.toString());
+      rows.push_back({op->name, argumentsText(op->inputs) + (op->inputs.empty() ? "-> " : " -> ") + argumentsText(op->outputs),
+                      op->isView ? "view" : kernelsText(registry, *op),
+                      registry.findGrad(op->name) ? "yes" : op->noGrad ? "-" : "no", attrs.empty() ? "-" : attrs, op->origin.library});
+    }
+    std::vector<size_t> widths(rows[0].size());
+    for (const auto &r : rows)
+      for (size_t i = 0; i + 1 < r.size(); ++i) widths[i] = std::max(widths[i], std::min<size_t>(r[i].size(), 44));
+    std::string text;
+    for (const auto &r : rows) {
+      std::string line;
+      for (size_t i = 0; i < r.size(); ++i) {
+        line += r[i];
+        if (i + 1 < r.size()) line += std::string(r[i].size() < widths[i] ? widths[i] - r[i].size() + 2 : 2, ' ');
+      }
+      text += line + "\n";
+    }
+    return text;
+  }
+
+  std::string missing_;
+};
+
+} // namespace
+
+std::unique_ptr<Command> makeOpsCommand() { return std::make_unique<OpsCommand>(); }
+
+} // namespace opc::cli

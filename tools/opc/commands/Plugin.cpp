@@ -1,0 +1,149 @@
+// opc plugin check: what a plugin library registers, and what a complete op would have beside that.
+#include "Commands.h"
+
+#include "OpReport.h"
+
+#include <algorithm>
+#include <cxxabi.h>
+#include <cstdlib>
+#include <map>
+#include <set>
+
+namespace opc::cli {
+
+namespace {
+
+struct OpFinding {
+  std::string name;
+  std::map<std::string, std::vector<std::string>> kernels; // dtypes by device
+  std::vector<std::string> missing;
+};
+
+/// "undefined symbol: _ZN3foo3barEv" with the name that a person would know.
+Status withReadableSymbol(Status status) {
+  const std::string marker = "undefined symbol: ";
+  const size_t at = status.message().find(marker);
+  if (at == std::string::npos) return status;
+  std::string symbol = status.message().substr(at + marker.size());
+  symbol = symbol.substr(0, symbol.find_first_of(" ,;)"));
+  int error = 0;
+  std::unique_ptr<char, void (*)(void *)> name(abi::__cxa_demangle(symbol.c_str(), nullptr, nullptr, &error), std::free);
+  if (error != 0 || !name) return status;
+  return Status(status.code(), status.id(), status.message() + " (" + name.get() + ")").withHelp(status.help());
+}
+
+OpFinding examine(const Registry &registry, const user_op::OpDef &op) {
+  OpFinding f;
+  f.name = op.name;
+  for (const user_op::KernelDef *k : registry.kernels(op.name)) {
+    const KernelTarget t = kernelTarget(*k);
+    f.kernels[t.device.empty() ? "any device" : t.device].push_back(t.dtype.empty() ? "any dtype" : t.dtype);
+  }
+  if (lacks(registry, op, "grad")) f.missing.push_back("gradient: REGISTER_USER_OP_GRAD(\"" + op.name + "\"), or NoGrad() if it has none");
+  if (!op.isView && !f.kernels.count("any device")) {
+    for (const char *device : {"cpu", "gpu"}) {
+      auto it = f.kernels.find(device);
+      if (it == f.kernels.end()) {
+        if (op.cpuOnly && std::string_view(device) == "gpu") continue;
+        f.missing.push_back(std::string(device) + " kernel: REGISTER_USER_KERNEL(\"" + op.name + "\")");
+        continue;
+      }
+      const std::vector<std::string> &have = it->second;
+      if (std::find(have.begin(), have.end(), "any dtype") != have.end()) continue;
+      std::string absent;
+      for (const char *type : {"f32", "f64", "f16", "bf16"})
+        if (std::find(have.begin(), have.end(), type) == have.end()) absent += (absent.empty() ? "" : ", ") + std::string(type);
+      if (!absent.empty()) f.missing.push_back(std::string(device) + " kernel for " + absent);
+    }
+  }
+  if (lacks(registry, op, "sbp")) f.missing.push_back("SBP rule: Sharding(...) or SetGetSbpFn; until then every input is broadcast");
+  if (lacks(registry, op, "cases")) f.missing.push_back("sample cases: Cases({...}), for conformance and gradient checks");
+  if (lacks(registry, op, "doc")) f.missing.push_back("documentation: Doc(\"...\")");
+  return f;
+}
+
+std::string counted(size_t n, const char *what) { return std::to_string(n) + " " + what + (n == 1 ? "" : "s"); }
+
+class PluginCommand final : public Command {
+public:
+  CommandSpec spec() override {
+    CommandSpec s;
+    s.name = "plugin";
+    s.arguments = "check LIB...";
+    s.summary = "load a plugin library and say what it registers and what is missing";
+    s.examples = {"opc plugin check build/libmyops.so", "opc plugin check --json ./libmyops.so"};
+    s.minArguments = 1;
+    s.maxArguments = 1000;
+    s.details = "Missing parts do not change the exit code: an op without a gradient is a fine op. A library that cannot be "
+                "loaded gives 4, with the reason.";
+    return s;
+  }
+
+  int run(Invocation &invocation, const std::vector<std::string> &positional) override {
+    if (positional[0] != "check") {
+      const std::vector<std::string> near = nearestNames(positional[0], {"check"}, 1);
+      return invocation.fail(usageError("unknown command 'plugin " + positional[0] + "'",
+                                        near.empty() ? "usage: opc plugin check LIB" : "did you mean opc plugin check?"));
+    }
+    if (positional.size() < 2) return invocation.fail(usageError("opc plugin check needs a library", "opc plugin check libmyops.so"));
+    Registry registry;
+    if (Status s = registry.addLinked(); !s) return invocation.fail(s);
+    for (const std::string &path : invocation.flags().plugins)
+      if (Result<PluginInfo> info = registry.loadPlugin(path); !info) return invocation.fail(withReadableSymbol(info.status()));
+    Json plugins = Json::array();
+    for (size_t i = 1; i < positional.size(); ++i) {
+      Result<PluginInfo> info = registry.loadPlugin(positional[i]);
+      if (!info) return invocation.fail(withReadableSymbol(info.status()));
+      report(invocation, registry, *info, plugins);
+    }
+    if (invocation.flags().json) invocation.terminal().out(jsonText({{"schema", 1}, {"plugins", std::move(plugins)}}));
+    return kExitOk;
+  }
+
+private:
+  static void report(Invocation &invocation, const Registry &registry, const PluginInfo &info, Json &plugins) {
+    std::string text = info.path + ": SDK API " + std::to_string(info.apiVersion) + ", " + counted(info.ops.size(), "op") + ", " +
+                       counted(info.kernels.size(), "kernel") + ", " + counted(info.grads.size(), "gradient") + "\n";
+    Json ops = Json::array();
+    for (const std::string &name : info.ops) {
+      const user_op::OpDef *op = registry.findOp(name);
+      if (!op) continue;
+      const OpFinding f = examine(registry, *op);
+      text += "  op " + name + "\n    shape rule  yes\n";
+      text += "    gradient    " + std::string(registry.findGrad(name) ? "yes" : op->noGrad ? "none by design" : "no") + "\n";
+      const std::string kernels = kernelsText(registry, *op);
+      text += "    kernels     " + (kernels.empty() ? (op->isView ? "none needed, a view" : "none") : kernels) + "\n";
+      const std::string sbp = sbpText(*op);
+      text += "    SBP rule    " + (sbp.empty() ? "no" : sbp) + "\n";
+      for (const std::string &m : f.missing) text += "    missing     " + m + "\n";
+      Json entry = opJson(registry, *op);
+      entry["shape_rule"] = true; // a library without one does not load
+      entry["missing"] = f.missing;
+      ops.push_back(std::move(entry));
+    }
+    // Kernels and gradients for ops of other libraries are fine; for ops that nobody defines they are a slip.
+    std::set<std::string> orphans, foreign;
+    for (const auto *list : {&info.kernels, &info.grads})
+      for (const std::string &name : *list) {
+        if (!registry.findOp(name)) orphans.insert(name);
+        else if (std::find(info.ops.begin(), info.ops.end(), registry.findOp(name)->name) == info.ops.end()) foreign.insert(name);
+      }
+    for (const std::string &name : foreign) text += "  adds to op " + name + " of another library\n";
+    for (const std::string &name : orphans) {
+      const std::vector<std::string> near = registry.nearest(name, 1);
+      text += "  kernel or gradient for '" + name + "', which no library defines" + (near.empty() ? "" : "; the nearest op is " + near[0]) + "\n";
+    }
+    if (!invocation.flags().json) {
+      invocation.terminal().out(text);
+      return;
+    }
+    plugins.push_back({{"path", info.path}, {"api_version", info.apiVersion}, {"ops", std::move(ops)}, {"kernels", info.kernels},
+                       {"gradients", info.grads}, {"without_op", orphans}});
+  }
+};
+
+} // namespace
+
+std::unique_ptr<Command> makePluginCommand() { return std::make_unique<PluginCommand>(); }
+
+} // namespace opc::cli

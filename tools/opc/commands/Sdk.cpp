@@ -1,0 +1,56 @@
+// opc sdk: the flags that build a plugin against this opc.
+#include "Commands.h"
+
+#include "JsonOutput.h"
+#include "SdkPaths.h"
+
+namespace opc::cli {
+
+namespace {
+
+class SdkCommand final : public Command {
+public:
+  CommandSpec spec() override {
+    CommandSpec s;
+    s.name = "sdk";
+    s.summary = "flags for compiling and linking a plugin of operators";
+    s.examples = {"g++ -shared -fPIC $(opc sdk --cflags) my_op.cpp $(opc sdk --ldflags) -o libmyops.so",
+                  "nvcc -c -Xcompiler -fPIC $(opc sdk --cflags) my_kernel.cu"};
+    s.options = {{"--cflags", 0, "", "for the compiler: g++, clang++ and nvcc take them", &cflags_, true},
+                 {"--ldflags", 0, "", "for the linker", &ldflags_, true},
+                 {"--prefix", 0, "", "the directory that opc is installed in", &prefix_, true}};
+    s.details = "Several at once are printed on one line. The paths follow the opc that is running, so they are right for a "
+                "build tree and for an installation that was moved.";
+    return s;
+  }
+
+  int run(Invocation &invocation, const std::vector<std::string> &) override {
+    Result<SdkPaths> paths = findSdk(runningExecutable());
+    if (!paths) return invocation.fail(paths.status());
+    if (invocation.flags().json) {
+      invocation.terminal().out(jsonText({{"schema", 1}, {"prefix", paths->prefix}, {"include", paths->include},
+                                          {"compat_include", paths->compat}, {"library", paths->library},
+                                          {"cflags", paths->compileFlags()}, {"ldflags", paths->linkFlags()}}));
+      return kExitOk;
+    }
+    std::string text;
+    auto add = [&](bool wanted, const std::string &part) {
+      if (wanted) text += (text.empty() ? "" : " ") + part;
+    };
+    add(prefix_, paths->prefix);
+    add(cflags_, paths->compileFlags());
+    add(ldflags_, paths->linkFlags());
+    if (text.empty()) return invocation.fail(usageError("opc sdk needs --cflags, --ldflags or --prefix", "opc sdk -h"));
+    invocation.terminal().out(text + "\n");
+    return kExitOk;
+  }
+
+private:
+  bool cflags_ = false, ldflags_ = false, prefix_ = false;
+};
+
+} // namespace
+
+std::unique_ptr<Command> makeSdkCommand() { return std::make_unique<SdkCommand>(); }
+
+} // namespace opc::cli

@@ -1,0 +1,202 @@
+// opc show: what is in a graph.
+#include "Commands.h"
+
+#include "CompileReport.h"
+#include "GraphInput.h"
+#include "NumberText.h"
+
+#include <algorithm>
+#include <map>
+
+namespace opc::cli {
+
+namespace {
+
+Json tensorJson(const GraphTensor &t) { return {{"name", t.name}, {"dtype", dtypeJson(t.dtype)}, {"shape", shapeJson(t.shape)}}; }
+
+Json tensorsJson(const std::vector<GraphTensor> &tensors, bool variables) {
+  Json list = Json::array();
+  for (const GraphTensor &t : tensors) {
+    Json j = tensorJson(t);
+    j["tensor"] = t.tensor;
+    if (variables) j["trainable"] = t.trainable;
+    list.push_back(std::move(j));
+  }
+  return list;
+}
+
+Json opsJson(const std::vector<GraphOp> &ops) {
+  Json list = Json::array();
+  for (const GraphOp &op : ops) {
+    Json inputs = Json::array(), outputs = Json::array(), attrs = Json::object();
+    for (const auto &in : op.inputs) inputs.push_back({{"arg", in.first}, {"tensor", in.second}});
+    for (const GraphTensor &out : op.outputs)
+      outputs.push_back({{"arg", out.name}, {"tensor", out.tensor}, {"dtype", dtypeJson(out.dtype)}, {"shape", shapeJson(out.shape)}});
+    for (const auto &a : op.attrs) attrs[a.first] = attrJson(a.second);
+    Json source = nullptr;
+    if (op.range.known()) source = {{"file", op.range.file}, {"line", op.range.line}, {"column", op.range.column}};
+    list.push_back({{"name", op.name}, {"type", op.type}, {"inputs", std::move(inputs)}, {"outputs", std::move(outputs)},
+                    {"attrs", std::move(attrs)}, {"source", std::move(source)}, {"loc", op.loc}});
+  }
+  return list;
+}
+
+/// Columns aligned, two blanks between.
+std::string aligned(const std::vector<std::vector<std::string>> &rows) {
+  std::vector<size_t> widths;
+  for (const auto &r : rows)
+    for (size_t i = 0; i < r.size(); ++i) {
+      if (widths.size() <= i) widths.push_back(0);
+      widths[i] = std::max(widths[i], std::min<size_t>(r[i].size(), 48));
+    }
+  std::string text;
+  for (const auto &r : rows) {
+    std::string line;
+    for (size_t i = 0; i < r.size(); ++i) {
+      line += r[i];
+      if (i + 1 < r.size()) line += std::string(r[i].size() < widths[i] ? widths[i] - r[i].size() + 2 : 2, ' ');
+    }
+    while (!line.empty() && line.back() == ' ') line.pop_back();
+    text += line + "\n";
+  }
+  return text;
+}
+
+std::string summaryText(const std::string &name, const GraphInfo &info) {
+  std::string text = name + ": " + info.format + ", " + countText(info.ops.size()) + (info.ops.size() == 1 ? " op\n" : " ops\n");
+  std::vector<std::vector<std::string>> rows;
+  auto add = [&](const char *kind, const std::vector<GraphTensor> &tensors, size_t limit) {
+    for (size_t i = 0; i < tensors.size() && i < limit; ++i)
+      rows.push_back({"  " + std::string(kind), tensors[i].name, typeText(tensors[i].dtype, tensors[i].shape)});
+    if (tensors.size() > limit) rows.push_back({"  " + std::string(kind), "... and " + countText(tensors.size() - limit) + " more"});
+  };
+  add("input", info.inputs, 20);
+  add("output", info.outputs, 20);
+  add("variable", info.variables, 20);
+  text += aligned(rows);
+  std::map<std::string, size_t> types;
+  for (const GraphOp &op : info.ops) ++types[op.type];
+  std::vector<std::pair<std::string, size_t>> counts(types.begin(), types.end());
+  std::stable_sort(counts.begin(), counts.end(), [](const auto &a, const auto &b) { return a.second > b.second; });
+  rows.clear();
+  for (size_t i = 0; i < counts.size() && i < 12; ++i) rows.push_back({"  " + countText(counts[i].second), counts[i].first});
+  if (counts.size() > 12) rows.push_back({"", "... and " + std::to_string(counts.size() - 12) + " other types"});
+  return text + aligned(rows);
+}
+
+std::string opsText(const GraphInfo &info) {
+  std::vector<std::vector<std::string>> rows = {{"OP", "TYPE", "INPUTS", "OUTPUTS", "ATTRIBUTES"}};
+  for (const GraphOp &op : info.ops) {
+    std::string inputs, outputs, attrs;
+    for (const auto &in : op.inputs) inputs += (inputs.empty() ? "" : " ") + in.second;
+    for (const GraphTensor &out : op.outputs) outputs += (outputs.empty() ? "" : " ") + typeText(out.dtype, out.shape);
+    for (const auto &a : op.attrs) attrs += (attrs.empty() ? "" : " ") + a.first + "=" + a.second.toString();
+    rows.push_back({op.name, op.type, inputs.empty() ? "-" : inputs, outputs, attrs});
+  }
+  return aligned(rows);
+}
+
+std::vector<std::pair<GraphTensor, std::string>> allTensors(const GraphInfo &info) {
+  std::vector<std::pair<GraphTensor, std::string>> list;
+  for (const GraphTensor &t : info.inputs) list.push_back({t, "input"});
+  for (const GraphTensor &t : info.variables) list.push_back({t, "variable"});
+  for (const GraphOp &op : info.ops)
+    for (const GraphTensor &t : op.outputs) list.push_back({t, op.type});
+  return list;
+}
+
+std::string tensorsText(const GraphInfo &info) {
+  std::vector<std::vector<std::string>> rows = {{"TENSOR", "TYPE", "MADE BY"}};
+  for (const auto &t : allTensors(info)) rows.push_back({t.first.tensor, typeText(t.first.dtype, t.first.shape), t.second});
+  return aligned(rows);
+}
+
+class ShowCommand final : public Command {
+public:
+  CommandSpec spec() override {
+    CommandSpec s;
+    s.name = "show";
+    s.arguments = "GRAPH|-";
+    s.summary = "inspect a graph: inputs, outputs, ops, tensors, memory, phases";
+    s.examples = {"opc show mlp.pbtxt", "opc show mlp.pbtxt --what memory", "cat mlp.pbtxt | opc show - --json | jq '.inputs'"};
+    s.options = {{"--what", 0, "PART", "summary (default), ops, tensors, memory or phases", &what_, true},
+                 {"--shape", 0, "NAME=DIMS", "the shape of an input, in place of the graph's: x=32,784 (repeatable)", &shapes_, true}};
+    s.details = "A graph whose inputs leave dimensions open is shown as written, with ? for what is not known; --shape closes them. "
+                "--json without --what has inputs, outputs, variables and ops.";
+    s.minArguments = s.maxArguments = 1;
+    return s;
+  }
+
+  int run(Invocation &invocation, const std::vector<std::string> &positional) override {
+    const std::vector<std::string> parts = {"summary", "ops", "tensors", "memory", "phases"};
+    if (std::find(parts.begin(), parts.end(), what_) == parts.end()) {
+      const std::vector<std::string> near = nearestNames(what_, parts, 1);
+      return invocation.fail(usageError("--what takes summary, ops, tensors, memory or phases, not '" + what_ + "'",
+                                        near.empty() ? "" : "did you mean " + near[0] + "?"));
+    }
+    Result<std::map<std::string, std::vector<int64_t>>> shapes = parseShapeFlags(shapes_);
+    if (!shapes) return invocation.fail(shapes.status());
+    Result<GraphInput> input = readGraphInput(positional[0]);
+    if (!input) return invocation.fail(input.status());
+    if (input->isPlan)
+      return invocation.fail(usageError(input->name + " is a plan, and opc show reads graphs", "opc run " + positional[0] + " runs it"));
+    Result<Registry> registry = invocation.loadRegistry();
+    if (!registry) return invocation.fail(registry.status());
+
+    CompileOptions options;
+    options.shapes = *shapes;
+    Pipeline pipeline(*registry, options);
+    bool ok = pipeline.import(input->name, input->bytes);
+    const bool open = ok && hasOpenInputs(pipeline.graph());
+    const bool needsPlan = what_ == "memory" || what_ == "phases";
+    if (ok && (!open || needsPlan)) ok = pipeline.run(what_ == "memory" ? Phase::kMemory : what_ == "phases" ? Phase::kPlan : Phase::kShape);
+    if (!ok) return invocation.fail(pipeline.diagnostics(), pipeline.errorCount(), pipeline.errorClass(), pipeline.source());
+    invocation.showFindings(pipeline.diagnostics(), pipeline.source());
+    if (open) invocation.note("note: inputs leave dimensions open; --shape NAME=DIMS closes them");
+    show(invocation, pipeline, input->name);
+    return kExitOk;
+  }
+
+private:
+  void show(Invocation &invocation, const Pipeline &pipeline, const std::string &name) const {
+    const GraphInfo info = pipeline.graph();
+    if (!invocation.flags().json) {
+      invocation.terminal().out(what_ == "summary"   ? summaryText(name, info)
+                                : what_ == "ops"     ? opsText(info)
+                                : what_ == "tensors" ? tensorsText(info)
+                                : what_ == "memory"  ? memoryText(pipeline.memory())
+                                                     : phasesText(pipeline));
+      return;
+    }
+    Json document = {{"schema", 1}, {"graph", name}, {"format", info.format}};
+    if (what_ == "memory") {
+      document["memory"] = memoryJson(pipeline.memory(), true);
+    } else if (what_ == "phases") {
+      document["phases"] = phasesJson(pipeline);
+    } else if (what_ == "tensors") {
+      Json list = Json::array();
+      for (const auto &t : allTensors(info)) {
+        Json j = tensorJson(t.first);
+        j["name"] = t.first.tensor;
+        j["made_by"] = t.second;
+        list.push_back(std::move(j));
+      }
+      document["tensors"] = std::move(list);
+    } else {
+      document["inputs"] = tensorsJson(info.inputs, false);
+      document["outputs"] = tensorsJson(info.outputs, false);
+      document["variables"] = tensorsJson(info.variables, true);
+      document["ops"] = opsJson(info.ops);
+    }
+    invocation.terminal().out(jsonText(document));
+  }
+
+  std::string what_ = "summary";
+  std::vector<std::string> shapes_;
+};
+
+} // namespace
+
+std::unique_ptr<Command> makeShowCommand() { return std::make_unique<ShowCommand>(); }
+
+} // namespace opc::cli

@@ -1,0 +1,177 @@
+// The command `opc`: finds the subcommand, parses its flags, runs it, turns failures into exit codes.
+#include "Commands.h"
+
+#include "opc/Version.h"
+
+#include <csignal>
+#include <cstdlib>
+#include <functional>
+#include <unistd.h>
+
+using namespace opc;
+using namespace opc::cli;
+
+// opc's kernels are compiled for x86-64-v3. This runs before every other constructor: those of the kernels' files may
+// use such instructions already.
+__attribute__((constructor(101))) static void checkProcessor() {
+#ifdef __x86_64__
+  __builtin_cpu_init();
+  if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") && __builtin_cpu_supports("bmi2")) return;
+  static const char text[] = "error[OPC0007]: this processor lacks AVX2, FMA or BMI2, which opc's CPU kernels need\n"
+                             "help: run opc on an x86-64-v3 machine (Haswell or Zen and later)\n";
+  (void)!write(STDERR_FILENO, text, sizeof text - 1);
+  _exit(kExitUnsupported);
+#endif
+}
+
+namespace {
+
+struct Entry {
+  const char *name;
+  const char *summary;
+  std::unique_ptr<Command> (*make)();
+};
+const Entry kCommands[] = {
+    {"compile", "lower a graph to a runnable plan, or stop at any phase", makeCompileCommand},
+    {"run", "execute a graph or plan; compare with expected values", makeRunCommand},
+    {"show", "inspect a graph: inputs, outputs, ops, tensors, memory, phases", makeShowCommand},
+    {"ops", "list or describe registered operators and kernels", makeOpsCommand},
+    {"plugin", "check a plugin library", makePluginCommand},
+    {"sdk", "flags for compiling and linking a plugin", makeSdkCommand},
+    {"explain", "long help for an error code", makeExplainCommand},
+};
+
+std::string rootHelp(const std::vector<Option> &shared, bool full, int width) {
+  std::string text = "opc: compile and run static operator graphs\n\n"
+                     "  opc run model.pbtxt --fill rand\n"
+                     "  opc compile model.pbtxt -o model.plan\n\n"
+                     "usage: opc COMMAND [arguments]\n\ncommands:\n";
+  for (const Entry &c : kCommands) {
+    std::string head = "  " + std::string(c.name);
+    if (width < 60) {
+      text += head + "\n" + wrapText(c.summary, 6, width);
+    } else {
+      head.resize(12, ' ');
+      text += head + wrapText(c.summary, 12, width).substr(12);
+    }
+  }
+  CommandSpec spec; // for the layout of the options alone
+  spec.name = "COMMAND";
+  if (full) {
+    const std::string all = helpText(spec, shared, true, width);
+    text += "\n" + all.substr(all.find("common options:"));
+  } else {
+    text += "\n" + wrapText("opc COMMAND -h: help for a command; opc --help: the options that all share; "
+                            "opc --version: the version", 0, width);
+  }
+  return text;
+}
+
+std::string versionText(bool json) {
+  if (!json) return "opc " OPC_VERSION_STRING "\n";
+  return "{\n \"schema\": 1,\n \"version\": \"" OPC_VERSION_STRING "\",\n \"sdk_api\": " + std::to_string(OPC_SDK_API_VERSION) +
+         ",\n \"devices\": [\n  \"cpu\"\n ]\n}\n";
+}
+
+ColorMode colorMode(const std::string &name) {
+  return name == "always" ? ColorMode::kAlways : name == "never" ? ColorMode::kNever : ColorMode::kAuto;
+}
+
+/// What --color says, before anything is parsed: errors of parsing are coloured, too.
+std::string colorArgument(const std::vector<std::string> &args) {
+  std::string value = "auto";
+  for (size_t i = 0; i < args.size() && args[i] != "--"; ++i) {
+    if (args[i].rfind("--color=", 0) == 0) value = args[i].substr(8);
+    if (args[i] == "--color" && i + 1 < args.size()) value = args[i + 1];
+  }
+  return value;
+}
+
+bool contains(const std::vector<std::string> &args, const std::string &what) {
+  for (const std::string &a : args) {
+    if (a == "--") return false;
+    if (a == what) return true;
+  }
+  return false;
+}
+
+int runCommand(const std::vector<std::string> &args, Terminal &terminal) {
+  SharedFlags flags;
+  const std::vector<Option> shared = flags.options();
+  const size_t at = firstPositional(shared, args);
+  // A failure before the flags are known still answers --json with JSON.
+  auto usageFailure = [&](const Status &status) {
+    SharedFlags early;
+    early.json = contains(args, "--json");
+    return Invocation(early, args, terminal).fail(status);
+  };
+
+  if (at == args.size()) {
+    CommandSpec root;
+    root.name = "COMMAND";
+    bool version = false;
+    root.options = {{"--version", 0, "", "", &version}};
+    Result<ParsedArguments> parsed = parseArguments(root, shared, args);
+    if (!parsed) return usageFailure(parsed.status());
+    if (version) return terminal.out(versionText(flags.json)), kExitOk;
+    if (parsed->shortHelp || parsed->fullHelp) return terminal.out(rootHelp(shared, parsed->fullHelp, terminal.width())), kExitOk;
+    terminal.err(rootHelp(shared, false, terminal.width()));
+    return kExitUsage;
+  }
+
+  const Entry *entry = nullptr;
+  std::vector<std::string> names;
+  for (const Entry &c : kCommands) {
+    names.push_back(c.name);
+    if (args[at] == c.name) entry = &c;
+  }
+  if (!entry) {
+    const std::vector<std::string> near = nearestNames(args[at], names, 1);
+    return usageFailure(usageError("unknown command '" + args[at] + "'",
+                                   near.empty() ? "opc -h lists the commands" : "did you mean opc " + near[0] + "?"));
+  }
+  std::vector<std::string> rest = args;
+  rest.erase(rest.begin() + static_cast<ptrdiff_t>(at));
+
+  std::unique_ptr<Command> command = entry->make();
+  const CommandSpec spec = command->spec();
+  Result<ParsedArguments> parsed = parseArguments(spec, shared, rest);
+  if (!parsed) return usageFailure(parsed.status());
+  if (parsed->shortHelp || parsed->fullHelp)
+    return terminal.out(helpText(spec, shared, parsed->fullHelp, terminal.width())), kExitOk;
+  if (flags.color != "auto" && flags.color != "always" && flags.color != "never")
+    return usageFailure(usageError("--color takes auto, always or never, not '" + flags.color + "'"));
+
+  Invocation invocation(flags, args, terminal);
+  if (Status s = invocation.start(); !s) return invocation.fail(s);
+  return command->run(invocation, parsed->positional);
+}
+
+int failInternally(Terminal &terminal, const std::string &what) {
+  terminal.err("error[OPC0099]: internal error: " + what + "\nhelp: this is a bug in opc; please report it with the command and its files\n");
+  return kExitInternal;
+}
+
+} // namespace
+
+int main(int argc, char **argv) {
+  std::signal(SIGPIPE, SIG_IGN); // a closed pipe is seen where it is written to
+  const std::vector<std::string> args(argv + (argc > 0 ? 1 : 0), argv + argc);
+  Terminal terminal(colorMode(colorArgument(args)));
+  int code = kExitInternal;
+  try {
+    code = runCommand(args, terminal);
+  } catch (const std::bad_alloc &) {
+    terminal.err("error[OPC0098]: out of memory\n");
+    code = kExitExecution;
+  } catch (const std::exception &e) {
+    code = failInternally(terminal, e.what());
+  } catch (...) {
+    code = failInternally(terminal, "an exception of unknown type");
+  }
+  if (Status s = terminal.flush(); !s) {
+    terminal.err("error[" + s.id() + "]: " + s.message() + "\n");
+    if (code == kExitOk) code = exitCodeOf(s.code());
+  }
+  return code;
+}
