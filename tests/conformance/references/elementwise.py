@@ -146,11 +146,12 @@ for base, fn in BINARY.items():
         REFERENCES.setdefault(name, lambda c, fn=fn: fn(*two(c)))
     scalar = lambda c, fn=fn: fn(c.only(), np.asarray(c.operand()).astype(c.only().dtype))  # noqa: E731
     REFERENCES[f"scalar_{base}"] = scalar
-    REFERENCES[f"scalar_{base}_by_tensor"] = lambda c, fn=fn: fn(c.get("x"), c.get("scalar").reshape(()))
+    REFERENCES[f"scalar_{base}_by_tensor"] = lambda c, fn=fn: fn(c.get("x"), c.get("scalar"))
 for base, fn in COMPARE.items():
     for name in (f"broadcast_{base}", f"elementwise_{base}", base):
         REFERENCES.setdefault(name, lambda c, fn=fn: Typed(fn(*two(c)), "bool"))
-    REFERENCES[f"scalar_{base}"] = lambda c, fn=fn: Typed(fn(c.only(), c.operand()), "bool")
+    for name in (f"scalar_{base}", f"scalar_logical_{base}"):
+        REFERENCES[name] = lambda c, fn=fn: Typed(fn(c.only(), c.operand()), "bool")
 for base in ("and", "or", "xor"):
     REFERENCES[f"scalar_logical_{base}"] = lambda c, fn=COMPARE[f"logical_{base}"]: Typed(fn(c.only(), c.operand()), "bool")
 

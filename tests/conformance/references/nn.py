@@ -20,8 +20,13 @@ def grad_of(fn, dy, *leaves, by):
 
 
 # --- convolution -----------------------------------------------------------------------------------------------------
+def spatial(c, name, default):
+    """A list by spatial axis; one that is left out is the default everywhere."""
+    return c.attr(name) or default
+
+
 def conv_settings(c):
-    return dict(stride=c.attr("strides"), padding=c.attr("padding_before"), dilation=c.attr("dilation_rate"), groups=c.attr("groups", default=1))
+    return dict(stride=spatial(c, "strides", 1), padding=spatial(c, "padding_before", 0), dilation=spatial(c, "dilation_rate", 1), groups=c.attr("groups", default=1))
 
 
 def convolve(rank):
@@ -71,8 +76,8 @@ def deconvolve(rank):
         x, back = first(c, c.torch("in"))
         w, _ = first(c, c.torch("weight"))
         fn = getattr(F, f"conv_transpose{rank}d")
-        out = fn(x, w, c.torch("bias"), stride=c.attr("strides"), padding=c.attr("padding_before"),
-                 output_padding=c.attr("output_padding", default=0), groups=c.attr("groups", default=1), dilation=c.attr("dilation_rate"))
+        out = fn(x, w, c.torch("bias"), stride=spatial(c, "strides", 1), padding=spatial(c, "padding_before", 0),
+                 output_padding=spatial(c, "output_padding", 0), groups=c.attr("groups", default=1), dilation=spatial(c, "dilation_rate", 1))
         return back(out).numpy()
 
     return run
@@ -233,12 +238,18 @@ def rms_norm(c):
 
 @reference("group_norm")
 def group_norm(c):
-    x, groups = c.get("x"), c.attr("num_groups")
-    flat = x.reshape(x.shape[0], groups, -1)
+    x, back = first(c, c.torch("x"))
+    x, groups = x.numpy(), c.attr("num_groups")
+    flat = x.reshape(x.shape[0], groups, x[:1].size // groups if x.shape[0] else 1)
     mean = flat.mean(axis=2)
     inv = 1 / np.sqrt(flat.var(axis=2) + c.attr("epsilon"))
-    y = F.group_norm(c.torch("x"), groups, c.torch("gamma"), c.torch("beta"), c.attr("epsilon")).numpy()
-    return {"y": y, "mean": stat(c, mean), "inv_variance": stat(c, inv)}
+    y = ((flat - mean[..., None]) * inv[..., None]).reshape(x.shape)
+    for name, apply in (("gamma", np.multiply), ("beta", np.add)):
+        if c.has(name):
+            y = apply(y, c.get(name).reshape(channel(1, x.ndim)))
+    if c.attr("activation", default="none") == "silu":
+        y = y / (1 + np.exp(-y))
+    return {"y": back(torch.from_numpy(y)).numpy(), "mean": stat(c, mean), "inv_variance": stat(c, inv)}
 
 
 @reference("l2_normalize")

@@ -29,6 +29,13 @@ REFERENCES["reduce_any"] = reducing(lambda x, axis, keepdims: np.any(x != 0, axi
 REFERENCES["reduce_all"] = reducing(lambda x, axis, keepdims: np.all(x != 0, axis=axis, keepdims=keepdims), "bool")
 
 
+@reference("logsumexp")
+def logsumexp(c):
+    x = torch.from_numpy(c.only())
+    over = axes(c, c.only())
+    return torch.logsumexp(x, over, keepdim=c.attr("keepdims", "keepdim", default=False)).numpy() if over else c.only()
+
+
 @reference("reduce_sum_like")
 def reduce_sum_like(c):
     x, like = c.get("x"), c.get("like")

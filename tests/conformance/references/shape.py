@@ -170,7 +170,8 @@ def pad(c):
 
 def torch_pad(mode):
     def run(c):
-        return F.pad(c.torch("x"), list(c.attr("padding")), mode=mode).numpy()
+        x = c.torch("x")
+        return F.pad(x.double(), list(c.attr("padding")), mode=mode).to(x.dtype).numpy()
 
     return run
 
