@@ -15,17 +15,17 @@ OPC_UNARY_IN_OUT_OP("hardtanh")
     .Attr<double>("min_val", -1.0)
     .Attr<double>("max_val", 1.0)
     .Doc("x limited to [min_val, max_val].")
-    .Elementwise<Hardtanh>();
+    .Elementwise<Hardtanh>(ElementwiseOptions().CaseAttr("min_val", -1.5).CaseAttr("max_val", 1.0));
 OPC_UNARY_IN_OUT_OP("hardsigmoid").Doc("(x + 3) / 6 limited to [0, 1].").Elementwise<Hardsigmoid>(ElementwiseOptions().Domain(-5, 5));
 OPC_UNARY_IN_OUT_OP("hardswish").Doc("x * hardsigmoid(x).").Elementwise<Hardswish>(ElementwiseOptions().Domain(-5, 5));
 OPC_UNARY_IN_OUT_OP("hardshrink")
     .Attr<double>("lambd", 0.5)
     .Doc("0 for |x| <= lambd, x elsewhere.")
-    .Elementwise<Hardshrink>();
+    .Elementwise<Hardshrink>(ElementwiseOptions().CaseAttr("lambd", 0.5));
 OPC_UNARY_IN_OUT_OP("softshrink")
     .Attr<double>("alpha", 0.5)
     .Doc("0 for |x| <= alpha, elsewhere x moved by alpha towards 0.")
-    .Elementwise<Softshrink>();
+    .Elementwise<Softshrink>(ElementwiseOptions().CaseAttr("alpha", 0.5));
 OPC_UNARY_IN_OUT_OP("threshold")
     .RequiredAttr<double>("threshold_val")
     .RequiredAttr<double>("value")
