@@ -2,14 +2,12 @@
 // Everything follows from the shape, never from the number of threads, so that results do not either.
 #pragma once
 
-#include "opc/Shape.h"
+#include "shape/Walk.h"
 
 namespace opc::ops {
 
 /// One merged dimension of the outer walk.
-struct ReduceDim {
-  int64_t size, stride;
-};
+using ReduceDim = StridedDim;
 
 /// The input as (outer kept) x (outer reduced) x (innermost run). When the innermost merged dimension is reduced
 /// (`rows`), an output element is the reduction of `segments` runs of `inner` elements each. When it is kept, `inner`

@@ -24,31 +24,6 @@ namespace reduce {
 
 template <class T> constexpr bool isHalf = std::is_same_v<T, float16> || std::is_same_v<T, bfloat16>;
 
-/// Row-major walk of a list of dimensions from any starting index.
-class Walk {
-public:
-  Walk(const std::vector<ReduceDim> &dims, int64_t at) : dims_(dims) {
-    for (size_t k = dims.size(); k-- > 0;) {
-      index_[k] = at % dims[k].size;
-      at /= dims[k].size;
-      offset += index_[k] * dims[k].stride;
-    }
-  }
-  void next() {
-    for (size_t k = dims_.size(); k-- > 0;) {
-      offset += dims_[k].stride;
-      if (++index_[k] < dims_[k].size) return;
-      offset -= dims_[k].stride * dims_[k].size;
-      index_[k] = 0;
-    }
-  }
-  int64_t offset = 0;
-
-private:
-  const std::vector<ReduceDim> &dims_;
-  int64_t index_[kMaxRank + 1];
-};
-
 /// `n` elements as R::Load: in place, or widened into `buffer`.
 template <class T, class Load> const Load *loaded(const T *p, int64_t n, Load *buffer) {
   if constexpr (isHalf<T>) {
@@ -139,7 +114,7 @@ void runReduce(const DeviceCtx *ctx, const ReducePlan &p, const R &r, const T *i
     ctx->parallelFor(p.keptCount * p.chunks, grain, [&](int64_t begin, int64_t end) {
       for (int64_t job = begin; job < end; ++job) {
         const int64_t o = job / p.chunks, chunk = job % p.chunks;
-        const reduce::Walk at(p.kept, o);
+        const Walk at(p.kept, o);
         const int64_t first = chunk * p.chunkUnits, last = std::min(units, first + p.chunkUnits);
         const Acc acc = reduce::reduceUnits(r, p, in + at.offset, first, last, shifts ? shifts[o] : 0.0);
         if (p.chunks == 1)
@@ -163,7 +138,7 @@ void runReduce(const DeviceCtx *ctx, const ReducePlan &p, const R &r, const T *i
                      Acc acc[ReducePlan::kColumns];
                      for (int64_t job = begin; job < end; ++job) {
                        const int64_t chunk = job % p.chunks, tile = job / p.chunks % tiles, o = job / p.chunks / tiles;
-                       const reduce::Walk at(p.kept, o);
+                       const Walk at(p.kept, o);
                        const int64_t c0 = tile * ReducePlan::kColumns, n = std::min(ReducePlan::kColumns, p.inner - c0);
                        const int64_t first = chunk * p.chunkUnits, last = std::min(units, first + p.chunkUnits);
                        const int64_t out = o * p.inner + c0;

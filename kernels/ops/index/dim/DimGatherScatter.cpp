@@ -1,0 +1,234 @@
+// dim_gather, dim_scatter_{update,add,mul} and dim_scatter_add_like: elements addressed along one axis.
+#include "index/Accumulate.h"
+#include "index/IndexCheck.h"
+#include "shape/Axes.h"
+#include "shape/StridedCopy.h"
+#include "shape/Walk.h"
+
+namespace opc::ops {
+namespace {
+
+Maybe<void> fitsInside(const Shape &index, const Shape &other, int64_t freeAxis, const char *name) {
+  bool fits = index.NumAxes() == other.NumAxes();
+  for (int64_t a = 0; fits && a < index.NumAxes(); ++a) fits = a == freeAxis || index.At(a) <= other.At(a);
+  if (!fits)
+    return (Error::ShapeMismatch() << "index is " << index.ToString() << ", " << name << " is " << other.ToString())
+        .help("index has the rank of the other operands and is nowhere longer than they are, but for the indexed axis of the "
+              "indexed one");
+  return Maybe<void>::Ok();
+}
+
+Maybe<void> inferDimGather(InferContext *ctx) {
+  JUST(checkIndexType(ctx, "index"));
+  const TensorDesc input = *ctx->TensorDesc4ArgNameAndIndex("input", 0);
+  const Shape index = ctx->InputShape("index", 0);
+  const int64_t dim = JUST(resolveAxis(ctx->Attr<int32_t>("dim"), input.shape().NumAxes(), "dim"));
+  JUST(fitsInside(index, input.shape(), dim, "input"));
+  *ctx->TensorDesc4ArgNameAndIndex("output", 0) = TensorDesc(index, input.data_type());
+  return Maybe<void>::Ok();
+}
+
+Maybe<void> inferDimScatter(InferContext *ctx) {
+  JUST(checkIndexType(ctx, "index"));
+  const char *base = ctx->has_input("like", 0) ? "like" : "input";
+  const TensorDesc input = *ctx->TensorDesc4ArgNameAndIndex(base, 0);
+  const Shape index = ctx->InputShape("index", 0);
+  const int64_t dim = JUST(resolveAxis(ctx->Attr<int32_t>("dim"), input.shape().NumAxes(), "dim"));
+  JUST(fitsInside(index, input.shape(), dim, base));
+  JUST(fitsInside(index, ctx->InputShape("src", 0), -1, "src"));
+  if (ctx->InputDType("src", 0) != input.data_type())
+    return (Error::TypeError() << "src is " << dataTypeName(ctx->InputDType("src", 0)) << ", " << base << " is " << dataTypeName(input.data_type()))
+        .help("cast src");
+  *ctx->TensorDesc4ArgNameAndIndex("output", 0) = input;
+  return Maybe<void>::Ok();
+}
+
+/// The positions of `index` without axis `dim`, with their offsets in a tensor of shape `shape`.
+std::vector<StridedDim> others(const Shape &index, int64_t dim, const Shape &shape) {
+  const DimVector strides = rowMajorStrides(shape);
+  std::vector<StridedDim> dims;
+  for (int64_t a = 0; a < index.NumAxes(); ++a)
+    if (a != dim) dims.push_back({index.At(a), strides[static_cast<size_t>(a)]});
+  return dims;
+}
+
+/// Lines along `dim`: where they lie in index, in the indexed tensor, and in src (or the output of a gather).
+struct Lines {
+  std::vector<StridedDim> index, indexed, other;
+  int64_t count, length, indexStep, indexedStep, otherStep, limit;
+
+  Lines(const Shape &indexShape, const Shape &indexedShape, const Shape &otherShape, int64_t dim)
+      : index(others(indexShape, dim, indexShape)), indexed(others(indexShape, dim, indexedShape)), other(others(indexShape, dim, otherShape)) {
+    const size_t d = static_cast<size_t>(dim);
+    length = indexShape.At(dim);
+    count = length == 0 ? 0 : indexShape.elem_cnt() / length;
+    indexStep = rowMajorStrides(indexShape)[d];
+    indexedStep = rowMajorStrides(indexedShape)[d];
+    otherStep = rowMajorStrides(otherShape)[d];
+    limit = indexedShape.At(dim);
+  }
+  /// f(index offset, indexed offset, other offset) for each line; lines are independent of each other.
+  template <class F> void forEach(DeviceCtx *dev, F f) const {
+    if (count == 0) return;
+    dev->parallelFor(count, std::max<int64_t>(1, 8192 / std::max<int64_t>(1, length)), [&](int64_t b, int64_t e) {
+      Walk i(index, b), x(indexed, b), o(other, b);
+      for (int64_t line = b; line < e; ++line, i.next(), x.next(), o.next()) f(i.offset, x.offset, o.offset);
+    });
+  }
+};
+
+class DimGatherKernel final : public BindingKernel {
+public:
+  std::unique_ptr<user_op::BoundKernel> Bind(KernelBindContext *ctx) const override {
+    const Tensor *input = ctx->Tensor4ArgNameAndIndex("input", 0), *index = ctx->Tensor4ArgNameAndIndex("index", 0);
+    const int64_t dim = valueOf(resolveAxis(ctx->Attr<int32_t>("dim"), input->shape().NumAxes()));
+    const Shape indexShape = index->shape();
+    const Lines lines(indexShape, input->shape(), indexShape, dim);
+    const void *from = input->raw_dptr();
+    void *to = ctx->Tensor4ArgNameAndIndex("output", 0)->mut_raw_dptr();
+    return withIndexType(index->data_type(), [&](auto tag) -> std::unique_ptr<user_op::BoundKernel> {
+      using I = decltype(tag);
+      const I *indices = index->dptr<I>();
+      return withElementSize(GetSizeOfDataType(input->data_type()), [&](auto elementTag) -> std::unique_ptr<user_op::BoundKernel> {
+        using T = decltype(elementTag);
+        return user_op::bindTask([=](DeviceCtx *dev) {
+          checkIndices(dev, indices, indexShape, lines.limit, "index", "the indexed axis");
+          lines.forEach(dev, [&](int64_t i, int64_t x, int64_t o) {
+            for (int64_t k = 0; k < lines.length; ++k)
+              static_cast<T *>(to)[o + k * lines.otherStep] =
+                  static_cast<const T *>(from)[x + static_cast<int64_t>(indices[i + k * lines.indexStep]) * lines.indexedStep];
+          });
+        });
+      });
+    });
+  }
+};
+
+class DimScatterUpdateKernel final : public BindingKernel {
+public:
+  std::unique_ptr<user_op::BoundKernel> Bind(KernelBindContext *ctx) const override {
+    const Tensor *input = ctx->Tensor4ArgNameAndIndex("input", 0), *index = ctx->Tensor4ArgNameAndIndex("index", 0);
+    const Tensor *src = ctx->Tensor4ArgNameAndIndex("src", 0);
+    const int64_t dim = valueOf(resolveAxis(ctx->Attr<int32_t>("dim"), input->shape().NumAxes()));
+    const Shape indexShape = index->shape();
+    const Lines lines(indexShape, input->shape(), src->shape(), dim);
+    const void *base = input->raw_dptr(), *from = src->raw_dptr();
+    void *to = ctx->Tensor4ArgNameAndIndex("output", 0)->mut_raw_dptr();
+    const int64_t bytes = input->shape().elem_cnt() * static_cast<int64_t>(GetSizeOfDataType(input->data_type()));
+    return withIndexType(index->data_type(), [&](auto tag) -> std::unique_ptr<user_op::BoundKernel> {
+      using I = decltype(tag);
+      const I *indices = index->dptr<I>();
+      return withElementSize(GetSizeOfDataType(input->data_type()), [&](auto elementTag) -> std::unique_ptr<user_op::BoundKernel> {
+        using T = decltype(elementTag);
+        return user_op::bindTask([=](DeviceCtx *dev) {
+          checkIndices(dev, indices, indexShape, lines.limit, "index", "the indexed axis");
+          copyBytes(dev, base, to, bytes);
+          lines.forEach(dev, [&](int64_t i, int64_t x, int64_t o) {
+            for (int64_t k = 0; k < lines.length; ++k)
+              static_cast<T *>(to)[x + static_cast<int64_t>(indices[i + k * lines.indexStep]) * lines.indexedStep] =
+                  static_cast<const T *>(from)[o + k * lines.otherStep];
+          });
+        });
+      });
+    });
+  }
+};
+
+template <class T, bool kMul> class DimScatterCombineKernel : public BindingKernel {
+public:
+  std::unique_ptr<user_op::BoundKernel> Bind(KernelBindContext *ctx) const override {
+    const Tensor *index = ctx->Tensor4ArgNameAndIndex("index", 0), *src = ctx->Tensor4ArgNameAndIndex("src", 0);
+    const bool hasBase = ctx->TensorDesc4ArgNameAndIndex("input", 0) != nullptr;
+    const Shape outShape = ctx->Tensor4ArgNameAndIndex("output", 0)->shape(), indexShape = index->shape();
+    const int64_t dim = valueOf(resolveAxis(ctx->Attr<int32_t>("dim"), outShape.NumAxes()));
+    const Lines lines(indexShape, outShape, src->shape(), dim);
+    Accumulated<T> out(ctx, "output", hasBase ? ctx->Tensor4ArgNameAndIndex("input", 0)->template dptr<T>() : nullptr);
+    const T *from = src->template dptr<T>();
+    return withIndexType(index->data_type(), [&](auto tag) -> std::unique_ptr<user_op::BoundKernel> {
+      using I = decltype(tag);
+      const I *indices = index->dptr<I>();
+      return user_op::bindTask([=](DeviceCtx *dev) {
+        checkIndices(dev, indices, indexShape, lines.limit, "index", "the indexed axis");
+        out.begin(dev);
+        auto *acc = out.data();
+        lines.forEach(dev, [&](int64_t i, int64_t x, int64_t o) {
+          for (int64_t k = 0; k < lines.length; ++k) {
+            auto &a = acc[x + static_cast<int64_t>(indices[i + k * lines.indexStep]) * lines.indexedStep];
+            const auto v = out.value(from[o + k * lines.otherStep]);
+            a = kMul ? out.mul(a, v) : out.add(a, v);
+          }
+        });
+        out.end(dev);
+      });
+    });
+  }
+};
+template <class T> using DimScatterAddKernel = DimScatterCombineKernel<T, false>;
+template <class T> using DimScatterMulKernel = DimScatterCombineKernel<T, true>;
+
+/// Axes other than `dim` split when all operands are equally long there.
+Maybe<void> sbp(user_op::SbpContext *ctx) {
+  const Shape first = ctx->LogicalTensorDesc4InputArgNameAndIndex(ctx->inputs()[0].first, 0).shape();
+  const int64_t dim = JUST(resolveAxis(ctx->Attr<int32_t>("dim"), first.NumAxes(), "dim"));
+  for (int64_t a = 0; a < first.NumAxes(); ++a) {
+    bool equal = a != dim;
+    for (const auto &[arg, i] : ctx->inputs()) equal = equal && ctx->LogicalTensorDesc4InputArgNameAndIndex(arg, i).shape().At(a) == first.At(a);
+    if (equal) ctx->NewBuilder().Split(ctx->inputs(), a).Split(ctx->outputs(), a).Build();
+  }
+  return Maybe<void>::Ok();
+}
+
+const std::vector<DataType> kMoved = {kFloat, kDouble, kFloat16, kUInt8, kInt64};
+
+REGISTER_USER_OP("dim_gather")
+    .Input("input")
+    .Input("index")
+    .Output("output")
+    .RequiredAttr<int32_t>("dim")
+    .SetTensorDescInferFn(inferDimGather)
+    .SetGetSbpFn(sbp)
+    .Doc("output[i, j, k] = input[i, index[i, j, k], k] for dim = 1, and likewise for other axes: PyTorch's gather. index is i32 or i64; a "
+         "value outside the axis is an error at run time.")
+    .Cases({user_op::Case("columns").In("input", {3, 5}).In("index", kInt64, {3, 4}, 0, 5).Attr<int32_t>("dim", 1).Types(kMoved),
+            user_op::Case("rows").In("input", {4, 5}).In("index", kInt32, {6, 3}, 0, 4).Attr<int32_t>("dim", 0).Types(kMoved)});
+
+#define OPC_DIM_SCATTER(name, verb)                                                                                    \
+  REGISTER_USER_OP(name)                                                                                               \
+      .Input("input")                                                                                                  \
+      .Input("index")                                                                                                  \
+      .Input("src")                                                                                                    \
+      .Output("output")                                                                                                \
+      .RequiredAttr<int32_t>("dim")                                                                                    \
+      .SetTensorDescInferFn(inferDimScatter)                                                                           \
+      .SetGetSbpFn(sbp)                                                                                                \
+      .Doc("output is input, where element [i, index[i, j, k], k] (for dim = 1) " verb " src[i, j, k], in the order of j. " \
+           "index is i32 or i64; a value outside the axis is an error at run time.")
+// Distinct indices in the samples would need a permutation; one row of indices per line cannot collide.
+OPC_DIM_SCATTER("dim_scatter_update", "is replaced by")
+    .Cases({user_op::Case("columns").In("input", {3, 5}).In("index", kInt64, {3, 1}, 0, 5).In("src", {3, 1}).Attr<int32_t>("dim", 1).Types(kMoved)});
+OPC_DIM_SCATTER("dim_scatter_add", "is increased by")
+    .Cases({user_op::Case("columns").In("input", {3, 5}).In("index", kInt64, {3, 8}, 0, 5).In("src", {3, 8}).Attr<int32_t>("dim", 1),
+            user_op::Case("rows").In("input", {4, 5}).In("index", kInt32, {6, 3}, 0, 4).In("src", {7, 5}).Attr<int32_t>("dim", 0)});
+OPC_DIM_SCATTER("dim_scatter_mul", "is multiplied by")
+    .Cases({user_op::Case("columns").In("input", {3, 5}).In("index", kInt64, {3, 8}, 0, 5).In("src", {3, 8}).Attr<int32_t>("dim", 1)});
+
+REGISTER_USER_OP("dim_scatter_add_like")
+    .Input("like")
+    .Input("index")
+    .Input("src")
+    .Output("output")
+    .RequiredAttr<int32_t>("dim")
+    .SetTensorDescInferFn(inferDimScatter)
+    .SetGetSbpFn(sbp)
+    .Doc("dim_scatter_add into zeros of the shape of like, whose values are not read: the gradient of dim_gather.")
+    .Cases({user_op::Case("columns").In("like", {3, 5}).In("index", kInt64, {3, 8}, 0, 5).In("src", {3, 8}).Attr<int32_t>("dim", 1)});
+
+OPC_ANY_TYPE_CPU_KERNEL("dim_gather", DimGatherKernel);
+OPC_ANY_TYPE_CPU_KERNEL("dim_scatter_update", DimScatterUpdateKernel);
+const KernelOptions kSums{accumulatorSize("output"), nullptr};
+OPC_CPU_KERNELS_WITH("dim_scatter_add", "src", kSums, DimScatterAddKernel, float, double, float16, bfloat16, int32_t, int64_t);
+OPC_CPU_KERNELS_WITH("dim_scatter_add_like", "src", kSums, DimScatterAddKernel, float, double, float16, bfloat16, int32_t, int64_t);
+OPC_CPU_KERNELS_WITH("dim_scatter_mul", "src", kSums, DimScatterMulKernel, float, double, float16, bfloat16, int32_t, int64_t);
+
+} // namespace
+} // namespace opc::ops
