@@ -5,6 +5,7 @@
 #include <google/protobuf/io/coded_stream.h>
 #include <google/protobuf/io/tokenizer.h>
 #include <google/protobuf/io/zero_copy_stream_impl_lite.h>
+#include <google/protobuf/text_format.h>
 #include <google/protobuf/unknown_field_set.h>
 
 #include <algorithm>
@@ -16,6 +17,7 @@ namespace {
 
 namespace pb = google::protobuf;
 using Tree = pb::TextFormat::ParseInfoTree;
+using Blocks = std::vector<std::pair<size_t, size_t>>;
 
 // Nesting that no real graph has; protobuf's own limit for binary input is the same.
 constexpr int kMaxNesting = 100;
@@ -98,15 +100,74 @@ std::string firstIdentifier(const std::string &text) {
 
 const pb::FieldDescriptor *field(const pb::Descriptor *d, const char *name) { return d->FindFieldByName(name); }
 
-/// Ranges and trees of the elements of a repeated op field.
-void collectRanges(GraphFile *file, const Tree *parent, const pb::FieldDescriptor *ops, int count) {
-  for (int i = 0; i < count; ++i) {
-    file->opRanges.push_back(toRange(file->name, parent ? parent->GetLocationRange(ops, i) : pb::TextFormat::ParseLocationRange()));
-    file->opTrees.push_back(parent ? parent->GetTreeForNested(ops, i) : nullptr);
+/// The blocks `field { ... }` at nesting depth `depth`, found by counting braces. protobuf can record where everything
+/// stands, but takes three times the parse for it; only errors need more than the ops' places, and they parse again.
+Blocks findBlocks(std::string_view text, std::string_view fieldName, int depth) {
+  Blocks blocks;
+  int level = 0;
+  size_t wordBegin = 0, wordEnd = 0, blockBegin = 0;
+  bool inBlock = false;
+  for (size_t i = 0; i < text.size(); ++i) {
+    const char c = text[i];
+    if (c == '#') {
+      while (i < text.size() && text[i] != '\n') ++i;
+    } else if (c == '"' || c == '\'') {
+      for (++i; i < text.size() && text[i] != c && text[i] != '\n'; ++i)
+        if (text[i] == '\\') ++i;
+    } else if (c == '{' || c == '<') {
+      if (level == depth && text.substr(wordBegin, wordEnd - wordBegin) == fieldName) {
+        inBlock = true;
+        blockBegin = wordBegin;
+      }
+      ++level;
+    } else if (c == '}' || c == '>') {
+      --level;
+      if (inBlock && level == depth) {
+        blocks.emplace_back(blockBegin, i + 1);
+        inBlock = false;
+      }
+    } else if (!inBlock && (isalnum(static_cast<unsigned char>(c)) || c == '_')) {
+      if (wordEnd != i) wordBegin = i;
+      wordEnd = i + 1;
+    }
   }
+  return blocks;
 }
 
-bool takeSavedModel(GraphFile *file, graph::SavedModel &model, const Tree *tree, std::vector<Diagnostic> *diagnostics) {
+/// Ranges of the ops of a text file. Unusual spellings (op: [{...}, {...}]) leave them unknown.
+void locateOps(GraphFile *file, std::string_view text, std::string_view fieldName, int depth) {
+  const auto count = static_cast<size_t>(file->job->net().op_size());
+  Blocks blocks = findBlocks(text, fieldName, depth);
+  if (blocks.size() != count) {
+    file->opRanges.assign(count, SourceRange{file->name, 0, 0, 0, 0});
+    return;
+  }
+  uint32_t line = 1;
+  size_t lineBegin = 0, at = 0;
+  auto advance = [&](size_t to) {
+    for (; at < to; ++at)
+      if (text[at] == '\n') {
+        ++line;
+        lineBegin = at + 1;
+      }
+  };
+  file->opRanges.reserve(count);
+  for (const auto &[begin, end] : blocks) {
+    SourceRange r;
+    r.file = file->name;
+    advance(begin);
+    r.line = line;
+    r.column = static_cast<uint32_t>(begin - lineBegin + 1);
+    advance(end);
+    r.endLine = line;
+    r.endColumn = static_cast<uint32_t>(end - lineBegin + 1);
+    file->opRanges.push_back(std::move(r));
+  }
+  file->text = text;
+  file->opText = std::move(blocks);
+}
+
+bool takeSavedModel(GraphFile *file, graph::SavedModel &model, std::vector<Diagnostic> *diagnostics) {
   int chosen = -1;
   for (int i = 0; i < model.graphs_size(); ++i)
     if (model.graphs_size() == 1 || model.graphs(i).key() == model.default_graph_name()) chosen = i;
@@ -115,18 +176,15 @@ bool takeSavedModel(GraphFile *file, graph::SavedModel &model, const Tree *tree,
     return false;
   }
   auto *ops = model.mutable_graphs(chosen)->mutable_value()->mutable_op_list();
-  const Tree *entry = tree ? tree->GetTreeForNested(field(graph::SavedModel::descriptor(), "graphs"), chosen) : nullptr;
-  const Tree *value = entry ? entry->GetTreeForNested(field(graph::SavedModel::GraphEntry::descriptor(), "value"), -1) : nullptr;
-  collectRanges(file, value, field(graph::GraphDef::descriptor(), "op_list"), ops->size());
-  file->job.mutable_net()->mutable_op()->Swap(ops);
-  file->job.mutable_job_conf()->set_job_name(model.name());
+  file->job->mutable_net()->mutable_op()->Swap(ops);
+  file->job->mutable_job_conf()->set_job_name(model.name());
+  file->opRanges.assign(static_cast<size_t>(file->job->net().op_size()), SourceRange{file->name, 0, 0, 0, 0});
   return true;
 }
 
 const Tree *nested(const Tree *tree, const pb::FieldDescriptor *f) {
   if (!tree) return nullptr;
-  const Tree *t = tree->GetTreeForNested(f, f->is_repeated() ? 0 : -1);
-  return t;
+  return tree->GetTreeForNested(f, f->is_repeated() ? 0 : -1);
 }
 
 std::unique_ptr<GraphFile> readText(const std::string &name, const std::string &text, std::vector<Diagnostic> *diagnostics) {
@@ -140,7 +198,6 @@ std::unique_ptr<GraphFile> readText(const std::string &name, const std::string &
   Collector collector(name, diagnostics);
   pb::TextFormat::Parser parser;
   parser.RecordErrorsTo(&collector);
-  parser.WriteLocationsTo(&file->tree);
   parser.AllowPartialMessage(true);
   parser.AllowUnknownField(true);
   parser.SetRecursionLimit(kMaxNesting);
@@ -149,24 +206,24 @@ std::unique_ptr<GraphFile> readText(const std::string &name, const std::string &
   const auto knows = [&](const pb::Descriptor *d) { return d->FindFieldByName(first) != nullptr; };
   if (knows(graph::DLNetConf::descriptor())) {
     file->format = "list of op (text)";
-    if (!parser.Parse(&input, file->job.mutable_net())) return nullptr;
-    collectRanges(file.get(), &file->tree, field(graph::DLNetConf::descriptor(), "op"), file->job.net().op_size());
+    if (!parser.Parse(&input, file->job->mutable_net())) return nullptr;
+    locateOps(file.get(), text, "op", 0);
   } else if (knows(graph::Job::descriptor())) {
     file->format = "Job (text)";
-    if (!parser.Parse(&input, &file->job)) return nullptr;
-    collectRanges(file.get(), nested(&file->tree, field(graph::Job::descriptor(), "net")),
-                  field(graph::DLNetConf::descriptor(), "op"), file->job.net().op_size());
+    if (!parser.Parse(&input, file->job)) return nullptr;
+    locateOps(file.get(), text, "op", 1);
   } else if (knows(graph::GraphDef::descriptor())) {
     file->format = "GraphDef (text)";
-    graph::GraphDef def;
-    if (!parser.Parse(&input, &def)) return nullptr;
-    collectRanges(file.get(), &file->tree, field(graph::GraphDef::descriptor(), "op_list"), def.op_list_size());
-    file->job.mutable_net()->mutable_op()->Swap(def.mutable_op_list());
+    auto *def = pb::Arena::CreateMessage<graph::GraphDef>(&file->arena);
+    if (!parser.Parse(&input, def)) return nullptr;
+    file->job->mutable_net()->mutable_op()->Swap(def->mutable_op_list());
+    locateOps(file.get(), text, "op_list", 0);
   } else if (knows(graph::SavedModel::descriptor())) {
     file->format = "SavedModel (text)";
-    graph::SavedModel model;
-    if (!parser.Parse(&input, &model)) return nullptr;
-    if (!takeSavedModel(file.get(), model, &file->tree, diagnostics)) return nullptr;
+    auto *model = pb::Arena::CreateMessage<graph::SavedModel>(&file->arena);
+    if (!parser.Parse(&input, model)) return nullptr;
+    if (!takeSavedModel(file.get(), *model, diagnostics)) return nullptr;
+    locateOps(file.get(), text, "op_list", 2);
   } else {
     error(diagnostics, name, "OPC0103", "not a graph: it begins with " + (first.empty() ? std::string("no field name") : "'" + first + "'"),
           "a graph begins with op { ... } (a list of ops), net { ... } (a Job), op_list or graphs (a saved model)");
@@ -210,9 +267,9 @@ std::unique_ptr<GraphFile> readBinary(const std::string &name, const std::string
   auto file = std::make_unique<GraphFile>();
   file->name = name;
   // The messages share field numbers, so each is tried and the one whose ops make most sense is taken.
-  graph::Job job;
-  graph::DLNetConf net;
-  graph::SavedModel model;
+  auto &job = *pb::Arena::CreateMessage<graph::Job>(&file->arena);
+  auto &net = *pb::Arena::CreateMessage<graph::DLNetConf>(&file->arena);
+  auto &model = *pb::Arena::CreateMessage<graph::SavedModel>(&file->arena);
   const int asJob = parseBinary(bytes, &job) ? plausibleOps(job.net().op()) : -1;
   const int asNet = parseBinary(bytes, &net) ? plausibleOps(net.op()) : -1;
   int asModel = -1;
@@ -230,18 +287,17 @@ std::unique_ptr<GraphFile> readBinary(const std::string &name, const std::string
   }
   if (asJob == best) {
     file->format = "Job (binary)";
-    file->job.Swap(&job);
-    collectRanges(file.get(), nullptr, nullptr, file->job.net().op_size());
+    file->job = &job;
   } else if (asNet == best) {
     file->format = "DLNetConf (binary)";
-    file->job.mutable_net()->Swap(&net);
-    collectRanges(file.get(), nullptr, nullptr, file->job.net().op_size());
+    file->job->mutable_net()->Swap(&net);
   } else {
     file->format = "SavedModel (binary)";
-    if (!takeSavedModel(file.get(), model, nullptr, diagnostics)) return nullptr;
+    if (!takeSavedModel(file.get(), model, diagnostics)) return nullptr;
   }
+  file->opRanges.assign(static_cast<size_t>(file->job->net().op_size()), SourceRange{name, 0, 0, 0, 0});
   std::map<std::string, int> unknown;
-  noteUnknown(file->job, name, &unknown);
+  noteUnknown(*file->job, name, &unknown);
   int shown = 0;
   for (const auto &[what, count] : unknown) {
     if (++shown > 20) break;
@@ -257,27 +313,53 @@ std::unique_ptr<GraphFile> readBinary(const std::string &name, const std::string
 
 } // namespace
 
+namespace {
+
+/// Parses one op's block again, this time with places, and looks one up. `find` gets the tree of user_conf and answers
+/// the range of what it looks for within the block.
+template <class F> SourceRange rangeWithin(const GraphFile &file, int op, F &&find) {
+  const SourceRange outer = file.opRanges[static_cast<size_t>(op)];
+  if (!outer.known()) return outer;
+  const auto [begin, end] = file.opText[static_cast<size_t>(op)];
+  std::string block(file.text.substr(begin, end - begin));
+  if (block.rfind("op_list", 0) == 0) block.replace(0, 7, "op     ");
+  graph::DLNetConf net;
+  Tree tree;
+  std::vector<Diagnostic> ignored;
+  Collector collector(file.name, &ignored);
+  pb::TextFormat::Parser parser;
+  parser.RecordErrorsTo(&collector);
+  parser.WriteLocationsTo(&tree);
+  parser.AllowPartialMessage(true);
+  parser.AllowUnknownField(true);
+  if (!parser.ParseFromString(block, &net)) return outer;
+  const Tree *conf = tree.GetTreeForNested(field(graph::DLNetConf::descriptor(), "op"), 0);
+  const Tree *user = nested(conf, field(graph::OperatorConf::descriptor(), "user_conf"));
+  if (!user) return outer;
+  SourceRange r = toRange(file.name, find(user));
+  if (!r.known()) return outer;
+  if (r.line == 1) r.column += outer.column - 1;
+  if (r.endLine == 1) r.endColumn += outer.column - 1;
+  r.line += outer.line - 1;
+  r.endLine += outer.line - 1;
+  return r;
+}
+
+} // namespace
+
 SourceRange GraphFile::inputRange(int op, int entry, int index) const {
-  const SourceRange fallback = opRanges[static_cast<size_t>(op)];
-  const auto *t = opTrees[static_cast<size_t>(op)];
-  if (!t) return fallback;
-  t = nested(t, field(graph::OperatorConf::descriptor(), "user_conf"));
-  if (!t) return fallback;
-  t = t->GetTreeForNested(field(graph::UserOpConf::descriptor(), "input"), entry);
-  if (!t) return fallback;
-  t = nested(t, field(graph::UserOpConf::ArgEntry::descriptor(), "value"));
-  if (!t) return fallback;
-  SourceRange r = toRange(name, t->GetLocationRange(field(graph::UserOpConf::ListString::descriptor(), "s"), index));
-  return r.known() ? r : fallback;
+  return rangeWithin(*this, op, [&](const Tree *user) -> pb::TextFormat::ParseLocationRange {
+    const Tree *t = user->GetTreeForNested(field(graph::UserOpConf::descriptor(), "input"), entry);
+    t = nested(t, field(graph::UserOpConf::ArgEntry::descriptor(), "value"));
+    if (!t) return {};
+    return t->GetLocationRange(field(graph::UserOpConf::ListString::descriptor(), "s"), index);
+  });
 }
 
 SourceRange GraphFile::attrRange(int op, int entry) const {
-  const SourceRange fallback = opRanges[static_cast<size_t>(op)];
-  const auto *t = opTrees[static_cast<size_t>(op)];
-  t = nested(t, field(graph::OperatorConf::descriptor(), "user_conf"));
-  if (!t) return fallback;
-  SourceRange r = toRange(name, t->GetLocationRange(field(graph::UserOpConf::descriptor(), "attr"), entry));
-  return r.known() ? r : fallback;
+  return rangeWithin(*this, op, [&](const Tree *user) {
+    return user->GetLocationRange(field(graph::UserOpConf::descriptor(), "attr"), entry);
+  });
 }
 
 std::unique_ptr<GraphFile> readGraphFile(const std::string &name, const std::string &bytes, uint64_t maxBytes,
@@ -289,7 +371,16 @@ std::unique_ptr<GraphFile> readGraphFile(const std::string &name, const std::str
           "keep weights in tensor files (--weights), not in the graph");
     return nullptr;
   }
-  if (bytes.rfind("\xef\xbb\xbf", 0) == 0) return readGraphFile(name, "   " + bytes.substr(3), maxBytes, diagnostics); // BOM; columns stay
+  if (bytes.rfind("\xef\xbb\xbf", 0) == 0) {
+    // A byte order mark: blanks in its place keep the columns.
+    std::string blanked = "   " + bytes.substr(3);
+    auto file = readText(name, blanked, diagnostics);
+    if (file) {
+      file->ownedText = std::move(blanked);
+      if (!file->opText.empty()) file->text = file->ownedText;
+    }
+    return file;
+  }
   return looksLikeText(bytes) ? readText(name, bytes, diagnostics) : readBinary(name, bytes, diagnostics);
 }
 

@@ -4,24 +4,28 @@
 #include "Diagnostic.h"
 
 #include "graph.pb.h"
-#include <google/protobuf/text_format.h>
+#include <google/protobuf/arena.h>
 
 #include <memory>
 #include <string>
+#include <string_view>
 #include <vector>
 
 namespace opc {
 
-/// A parsed graph file.
+/// A parsed graph file. Messages live in the arena: a graph of 100,000 ops is a million small messages.
 struct GraphFile {
   std::string name;
-  std::string format;                                      // "Job (text)", ...
-  graph::Job job;                                          // ops in job.net, whatever the file's message was
-  std::vector<SourceRange> opRanges;                       // parallel to job.net().op()
-  google::protobuf::TextFormat::ParseInfoTree tree;        // text only
-  std::vector<const google::protobuf::TextFormat::ParseInfoTree *> opTrees; // null for binary files
+  std::string format; // "Job (text)", ...
+  google::protobuf::Arena arena;
+  graph::Job *job = google::protobuf::Arena::CreateMessage<graph::Job>(&arena); // ops in job->net, whatever the file's message was
+  std::vector<SourceRange> opRanges; // parallel to job->net().op(); unknown for binary files
+  std::string_view text;             // the caller's bytes, or ownedText; text files only
+  std::string ownedText;
+  std::vector<std::pair<size_t, size_t>> opText; // [begin, end) of each op's block in `text`, when opRanges are known
 
-  /// The range of tensor `index` of input entry `entry` of op `op`'s user_conf; the op's range when not known.
+  /// The range of tensor `index` of input entry `entry` of op `op`'s user_conf; the op's range when not known. Parses
+  /// the op's text again: only errors ask.
   SourceRange inputRange(int op, int entry, int index) const;
   SourceRange attrRange(int op, int entry) const;
 };

@@ -7,6 +7,8 @@
 
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 
+#include <google/protobuf/text_format.h>
+
 #include <algorithm>
 #include <numeric>
 #include <queue>
@@ -61,7 +63,7 @@ private:
     d.range = std::move(range);
     if (d.range.file.empty()) d.range.file = file_.name;
     if (op >= 0) {
-      const OperatorConf &conf = file_.job.net().op(op);
+      const OperatorConf &conf = file_.job->net().op(op);
       if (conf.has_name()) d.subject = "op " + conf.name();
       if (conf.has_loc() && !conf.loc().empty()) d.notes.push_back("python: " + conf.loc() + " (from OperatorConf.loc)");
     }
@@ -73,7 +75,7 @@ private:
 
   // Each op by itself.
   void collect() {
-    const auto &ops = file_.job.net().op();
+    const auto &ops = file_.job->net().op();
     nodes_.resize(static_cast<size_t>(ops.size()));
     if (ops.empty()) {
       ++errors_;
@@ -357,7 +359,7 @@ private:
     return ir::tensorType(ctx_, desc);
   }
 
-  DataType defaultDtype() const { return static_cast<DataType>(file_.job.job_conf().default_data_type()); }
+  DataType defaultDtype() const { return static_cast<DataType>(file_.job->job_conf().default_data_type()); }
 
   OwningOpRef<ModuleOp> build() {
     OwningOpRef<ModuleOp> module = ModuleOp::create(builder_.getUnknownLoc());
@@ -376,9 +378,9 @@ private:
 
   graph::Job jobWithoutNet() const {
     graph::Job job;
-    if (file_.job.has_placement()) *job.mutable_placement() = file_.job.placement();
-    if (file_.job.has_job_conf()) *job.mutable_job_conf() = file_.job.job_conf();
-    if (file_.job.has_job_parallel_view_conf()) *job.mutable_job_parallel_view_conf() = file_.job.job_parallel_view_conf();
+    if (file_.job->has_placement()) *job.mutable_placement() = file_.job->placement();
+    if (file_.job->has_job_conf()) *job.mutable_job_conf() = file_.job->job_conf();
+    if (file_.job->has_job_parallel_view_conf()) *job.mutable_job_parallel_view_conf() = file_.job->job_parallel_view_conf();
     job.DiscardUnknownFields();
     return job;
   }
