@@ -98,9 +98,10 @@ template <> struct Compute<float16> { using type = float; };
 template <> struct Compute<bfloat16> { using type = float; };
 template <> struct Compute<bool> { using type = uint8_t; };
 
-// In-place execution makes input and output the same addresses, which is no dependence between iterations.
+// In-place execution makes input and output the same addresses, which is no dependence between iterations. Without
+// interleaving a task of one vector runs in the vector loop; longer ones are bound by memory or by the polynomial.
 #if defined(__clang__)
-#define OPC_INDEPENDENT_ITERATIONS _Pragma("clang loop vectorize(assume_safety)")
+#define OPC_INDEPENDENT_ITERATIONS _Pragma("clang loop vectorize(assume_safety) interleave_count(1)")
 #pragma clang diagnostic push
 #pragma clang diagnostic ignored "-Wpass-failed" // loops with calls into libm stay scalar
 #elif defined(__GNUC__)
