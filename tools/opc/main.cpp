@@ -148,7 +148,7 @@ int runCommand(const std::vector<std::string> &args, Terminal &terminal) {
 }
 
 int failInternally(Terminal &terminal, const std::string &what) {
-  terminal.err("error[OPC0099]: internal error: " + what + "\nhelp: this is a bug in opc; please report it with the command and its files\n");
+  terminal.err("error[OPC0999]: internal error: " + what + "\nhelp: this is a bug in opc; please report it with the command and its files\n");
   return kExitInternal;
 }
 
@@ -162,7 +162,7 @@ int main(int argc, char **argv) {
   try {
     code = runCommand(args, terminal);
   } catch (const std::bad_alloc &) {
-    terminal.err("error[OPC0098]: out of memory\n");
+    terminal.err("error[OPC0614]: out of memory\n");
     code = kExitExecution;
   } catch (const std::exception &e) {
     code = failInternally(terminal, e.what());

@@ -1,0 +1,30 @@
+# Every error code in the sources has a section in docs/errors.md, and every section has a code in the sources.
+import os
+import re
+import sys
+
+root = os.path.abspath(os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", ".."))
+used = {}
+for folder in ("compiler", "kernels", "proto", "runtime", "tools"):
+    for directory, _, names in os.walk(os.path.join(root, folder)):
+        for name in sorted(names):
+            if not name.endswith((".cpp", ".h", ".td", ".in")):
+                continue
+            path = os.path.join(directory, name)
+            with open(path, encoding="utf-8") as f:
+                for number, line in enumerate(f, 1):
+                    # A code in a comment is talk about the code; in a string it is the code. Messages may begin with it.
+                    for text in re.findall(r'"((?:[^"\\]|\\.)*)"', line.split(" // ")[0]):
+                        for code in re.findall(r"\bOPC\d{4}\b", text):
+                            used.setdefault(code, f"{os.path.relpath(path, root)}:{number}")
+
+with open(os.path.join(root, "docs", "errors.md"), encoding="utf-8") as f:
+    sections = re.findall(r"^## (OPC\d{4}) — \S", f.read(), re.M)
+
+failures = [f"{where}: {code} has no section in docs/errors.md" for code, where in used.items() if code not in sections]
+failures += [f"docs/errors.md: no source uses {code}" for code in sections if code not in used]
+failures += [f"docs/errors.md: {code} has two sections" for code in sorted(set(sections)) if sections.count(code) > 1]
+failures += ["docs/errors.md: sections are not sorted"] if sections != sorted(sections) else []
+for failure in sorted(failures):
+    print(failure, file=sys.stderr)
+sys.exit(1 if failures else 0)
