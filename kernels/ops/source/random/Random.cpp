@@ -26,19 +26,19 @@ Maybe<void> inferSource(InferContext *ctx) {
 /// Uniform numbers in [0, 1): one word each for f32, two for f64.
 template <class F> struct Uniforms {
   static constexpr int64_t kPerBlock = std::is_same_v<F, double> ? 2 : 4;
-  static void make(const Philox &random, uint64_t block, F *out) {
+  static void make(const RandomBlocks &random, uint64_t block, F *out) {
     const Philox::Block b = random(block);
     if constexpr (std::is_same_v<F, double>) {
-      out[0] = Philox::uniform(b.word[0], b.word[1]);
-      out[1] = Philox::uniform(b.word[2], b.word[3]);
+      out[0] = Philox::unitDouble(b[0], b[1]);
+      out[1] = Philox::unitDouble(b[2], b[3]);
     } else {
-      for (int k = 0; k < 4; ++k) out[k] = Philox::uniform(b.word[k]);
+      for (int k = 0; k < 4; ++k) out[k] = Philox::unitFloat(b[static_cast<size_t>(k)]);
     }
   }
 };
 
 /// Calls f(first element, count, uniforms) for every Philox block of a tensor of n elements.
-template <class F, class Body> void forEachBlock(DeviceCtx *dev, int64_t n, const Philox &random, Body body) {
+template <class F, class Body> void forEachBlock(DeviceCtx *dev, int64_t n, const RandomBlocks &random, Body body) {
   constexpr int64_t per = Uniforms<F>::kPerBlock;
   dev->parallelFor((n + per - 1) / per, 1024, [&](int64_t b, int64_t e) {
     for (int64_t block = b; block < e; ++block) {
@@ -324,11 +324,11 @@ public:
     const uint64_t key = randomKey(ctx);
     RandomStream *stream = &stream_;
     return user_op::bindTask([=](DeviceCtx *) {
-      const Philox random = stream->next(key);
+      const RandomBlocks random = stream->next(key);
       std::iota(to, to + n, 0);
       for (int64_t i = n - 1; i > 0; --i) { // Fisher and Yates; 64 random bits make the bias of the product negligible
         const Philox::Block b = random(static_cast<uint64_t>(i));
-        const uint64_t bits = (static_cast<uint64_t>(b.word[0]) << 32) | b.word[1];
+        const uint64_t bits = (static_cast<uint64_t>(b[0]) << 32) | b[1];
         std::swap(to[i], to[static_cast<int64_t>((static_cast<unsigned __int128>(bits) * static_cast<uint64_t>(i + 1)) >> 64)]);
       }
     });

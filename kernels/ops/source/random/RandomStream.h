@@ -6,20 +6,32 @@
 
 namespace opc::ops {
 
+/// One stream of random words, four at an index.
+struct RandomBlocks {
+  uint64_t key, stream;
+  Philox::Block operator()(uint64_t index) const { return Philox::at(key, stream, index); }
+};
+
 /// The random numbers of one op in one session: run k of the op (0, 1, ...) reads stream k of the key, so that runs
-/// differ and sessions repeat. The key mixes the op's name into the seed. Held by the kernel object, so that binding
-/// again goes on where the last run ended.
+/// differ and sessions repeat. Held by the kernel object, so that binding again goes on where the last run ended.
 class RandomStream {
 public:
-  /// The generator of the next run.
-  Philox next(uint64_t key) { return Philox(key, run_++); }
+  /// The words of the next run.
+  RandomBlocks next(uint64_t key) { return {key, run_++}; }
 
 private:
   uint64_t run_ = 0;
 };
 
+/// The key of an op: its seed and its name (FNV-1a of the bytes), mixed by SplitMix64's finaliser, so that operators
+/// that share a seed do not share their numbers.
 inline uint64_t randomKey(const user_op::OpContext *ctx) {
-  return Philox::keyOf(ctx->Attr<int64_t>("seed"), ctx->op_name().c_str());
+  uint64_t h = 0xcbf29ce484222325u;
+  for (char c : ctx->op_name()) h = (h ^ static_cast<unsigned char>(c)) * 0x100000001b3u;
+  uint64_t z = static_cast<uint64_t>(ctx->Attr<int64_t>("seed")) * 0x9e3779b97f4a7c15u + h;
+  z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9u;
+  z = (z ^ (z >> 27)) * 0x94d049bb133111ebu;
+  return z ^ (z >> 31);
 }
 
 } // namespace opc::ops
