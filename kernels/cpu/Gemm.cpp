@@ -21,6 +21,26 @@ int64_t ceilDiv(int64_t a, int64_t b) { return (a + b - 1) / b; }
 /// The grain that keeps `total` units of `costEach` multiply-adds on one thread when they are little work.
 int64_t grainFor(int64_t costEach) { return std::max<int64_t>(1, kWorthThreads / std::max<int64_t>(costEach, 1)); }
 
+/// to[q][j] = from[j][q] for an 8 by 8 block; rows are `fromStride` and `toStride` apart.
+void transpose8x8(const float *from, int64_t fromStride, float *to, int64_t toStride) {
+  __m256 r[8], t[8];
+  for (int i = 0; i < 8; ++i) r[i] = _mm256_loadu_ps(from + i * fromStride);
+  for (int i = 0; i < 8; i += 2) {
+    t[i] = _mm256_unpacklo_ps(r[i], r[i + 1]);
+    t[i + 1] = _mm256_unpackhi_ps(r[i], r[i + 1]);
+  }
+  for (int i = 0; i < 8; i += 4) {
+    r[i] = _mm256_shuffle_ps(t[i], t[i + 2], 0x44);
+    r[i + 1] = _mm256_shuffle_ps(t[i], t[i + 2], 0xee);
+    r[i + 2] = _mm256_shuffle_ps(t[i + 1], t[i + 3], 0x44);
+    r[i + 3] = _mm256_shuffle_ps(t[i + 1], t[i + 3], 0xee);
+  }
+  for (int i = 0; i < 4; ++i) {
+    _mm256_storeu_ps(to + i * toStride, _mm256_permute2f128_ps(r[i], r[i + 4], 0x20));
+    _mm256_storeu_ps(to + (i + 4) * toStride, _mm256_permute2f128_ps(r[i], r[i + 4], 0x31));
+  }
+}
+
 /// One panel of op(b): columns [j0, j0 + panel) of rows [p0, p1), zeros beyond n.
 template <class T>
 void packPanel(const T *b, bool trans, int64_t k, int64_t n, int64_t j0, int64_t p0, int64_t p1, T *to) {
@@ -38,11 +58,17 @@ void packPanel(const T *b, bool trans, int64_t k, int64_t n, int64_t j0, int64_t
     }
     return;
   }
-  // Blocks of 16 rows keep both sides in the first-level cache.
-  for (int64_t p = p0; p < p1; p += 16) {
-    const int64_t depth = std::min<int64_t>(16, p1 - p);
+  for (int64_t p = p0; p < p1; p += 8) {
+    const int64_t depth = std::min<int64_t>(8, p1 - p);
+    T *block = to + (p - p0) * NR;
+    if constexpr (std::is_same_v<T, float>)
+      if (columns == NR && depth == 8) {
+        transpose8x8(b + j0 * k + p, k, block, NR);
+        transpose8x8(b + (j0 + 8) * k + p, k, block + 8, NR);
+        continue;
+      }
     for (int64_t j = 0; j < NR; ++j) {
-      T *column = to + (p - p0) * NR + j;
+      T *column = block + j;
       if (j < columns) {
         const T *row = b + (j0 + j) * k + p;
         for (int64_t q = 0; q < depth; ++q) column[q * NR] = row[q];
@@ -100,7 +126,12 @@ template <class T> Gemm<T>::Gemm(const GemmShape &shape, GemmBatch batch, const 
     packedB_ = Scratch<T>(panelStride_);
     packInRun_ = true;
   } else if (s_.transB || (s_.m >= 16 && s_.n * s_.k > 16384)) {
+    // What a tile packs serves its own rows only: tall tiles, as long as they are many.
     packInTile_ = true;
+    rowsPerTile_ = ceilDiv(s_.m, kTileRows) * kTileRows;
+    columnsPerTile_ = kMaxColumnsPerTile;
+    while (tiles() < 32 && columnsPerTile_ > 2 * NR) columnsPerTile_ /= 2;
+    while (tiles() < 32 && rowsPerTile_ > kMaxRowsPerTile) rowsPerTile_ = ceilDiv(rowsPerTile_ / 2, kTileRows) * kTileRows;
   }
 }
 
@@ -117,7 +148,7 @@ void Gemm<T>::tile(const T *a, const T *b, const T *packed, T *c, int64_t m0, in
   constexpr int64_t NR = kPanel<T>;
   const int64_t rowStride = s_.transA ? 1 : s_.k, columnStride = s_.transA ? s_.m : 1;
   const T alpha = static_cast<T>(s_.alpha);
-  alignas(64) T panel[kDepth * NR];
+  alignas(64) T panel[kDepth * NR]; // one panel at a time: it is used by all rows of the tile
   for (int64_t p0 = 0; p0 < s_.k; p0 += kDepth) {
     const int64_t depth = std::min(kDepth, s_.k - p0);
     const bool accumulate = s_.accumulate || p0 > 0;

@@ -52,7 +52,7 @@ void softmaxRow(const float *x, float *y, int64_t n) {
   auto s0 = S::zero(), s1 = s0;
   int64_t i = 0;
   for (; i + 16 <= n; i += 16) {
-    const auto e0 = simdExp(S::sub(S::load(x + i), max)), e1 = simdExp(S::sub(S::load(x + i + 8), max));
+    const auto e0 = simdExpNonPositive(S::sub(S::load(x + i), max)), e1 = simdExpNonPositive(S::sub(S::load(x + i + 8), max));
     S::store(y + i, e0);
     S::store(y + i + 8, e1);
     s0 = S::add(s0, e0);
@@ -60,7 +60,7 @@ void softmaxRow(const float *x, float *y, int64_t n) {
   }
   for (; i < n; i += 8) {
     const auto mask = S::mask(n - i);
-    const auto e = _mm256_and_ps(simdExp(S::sub(S::load(x + i, mask), max)), _mm256_castsi256_ps(mask));
+    const auto e = _mm256_and_ps(simdExpNonPositive(S::sub(S::load(x + i, mask), max)), _mm256_castsi256_ps(mask));
     S::store(y + i, e, mask);
     s0 = S::add(s0, e);
   }
@@ -73,7 +73,7 @@ void logSoftmaxRow(const float *x, float *y, int64_t n) {
   using S = Simd<float>;
   const float m = rowMax(x, n);
   const auto max = S::set1(m);
-  const float sum = rowSum(x, n, [&](S::V v) { return simdExp(S::sub(v, max)); });
+  const float sum = rowSum(x, n, [&](S::V v) { return simdExpNonPositive(S::sub(v, max)); });
   const float log = std::log(sum);
   for (int64_t i = 0; i < n; ++i) y[i] = (x[i] - m) - log;
 }
