@@ -201,30 +201,33 @@ template <class T> void StridedCopy::runStrided(const DeviceCtx *ctx, const T *s
 }
 
 template <class T> void StridedCopy::runTiles(const DeviceCtx *ctx, const T *src, T *dst) const {
-  constexpr int64_t kTile = 16;
-  const int64_t strips = (tile_.size + kTile - 1) / kTile; // each makes up to 16 rows of the destination
-  const int64_t stripBytes = kTile * inner_.size * static_cast<int64_t>(sizeof(T));
+  // Squares of kTile make whole cache lines; kBlock of them in both directions keep the pages of one unit in the TLB.
+  constexpr int64_t kTile = 16, kBlock = 128;
+  const int64_t across = (tile_.size + kBlock - 1) / kBlock, down = (inner_.size + kBlock - 1) / kBlock, blocks = across * down;
+  const int64_t blockBytes = std::min(kBlock, tile_.size) * std::min(kBlock, inner_.size) * static_cast<int64_t>(sizeof(T));
   const bool aligned = (reinterpret_cast<uintptr_t>(dst) & 31) == 0 && tile_.dst % 8 == 0 &&
                        std::all_of(outer_.begin(), outer_.end(), [](const Dim &d) { return d.dst % 8 == 0; });
-  const bool stream = sizeof(T) == 4 && aligned && rows_ * strips * stripBytes > (8 << 20);
-  ctx->parallelFor(rows_ * strips, std::max<int64_t>(1, kGrainBytes / stripBytes), [&](int64_t begin, int64_t end) {
-    Odometer o(outer_, begin / strips);
-    int64_t strip = begin % strips;
+  const bool stream = sizeof(T) == 4 && aligned && rows_ * blocks * blockBytes > (8 << 20);
+  ctx->parallelFor(rows_ * blocks, std::max<int64_t>(1, kGrainBytes / blockBytes), [&](int64_t begin, int64_t end) {
+    Odometer o(outer_, begin / blocks);
+    int64_t block = begin % blocks;
     for (int64_t u = begin; u < end; ++u) {
-      const int64_t c0 = strip * kTile, cols = std::min(kTile, tile_.size - c0);
-      for (int64_t r0 = 0; r0 < inner_.size; r0 += kTile) {
-        const int64_t rows = std::min(kTile, inner_.size - r0);
-        const T *s = src + o.src + r0 * inner_.src + c0;
-        T *d = dst + o.dst + c0 * tile_.dst + r0;
-        if constexpr (sizeof(T) == 4) {
-          if (rows == kTile && cols == kTile) {
-            transposeTile16(s, inner_.src, d, tile_.dst, stream);
-            continue;
+      const int64_t cBegin = block / down * kBlock, cEnd = std::min(tile_.size, cBegin + kBlock);
+      const int64_t rBegin = block % down * kBlock, rEnd = std::min(inner_.size, rBegin + kBlock);
+      for (int64_t c0 = cBegin; c0 < cEnd; c0 += kTile)
+        for (int64_t r0 = rBegin; r0 < rEnd; r0 += kTile) {
+          const int64_t rows = std::min(kTile, rEnd - r0), cols = std::min(kTile, cEnd - c0);
+          const T *s = src + o.src + r0 * inner_.src + c0;
+          T *d = dst + o.dst + c0 * tile_.dst + r0;
+          if constexpr (sizeof(T) == 4) {
+            if (rows == kTile && cols == kTile) {
+              transposeTile16(s, inner_.src, d, tile_.dst, stream);
+              continue;
+            }
           }
+          transposeTile(s, inner_.src, d, tile_.dst, rows, cols);
         }
-        transposeTile(s, inner_.src, d, tile_.dst, rows, cols);
-      }
-      if (++strip == strips) strip = 0, o.next();
+      if (++block == blocks) block = 0, o.next();
     }
     if (stream) _mm_sfence();
   });

@@ -33,16 +33,17 @@ public:
 private:
   static int64_t position(const T *x, int64_t n) {
     using R = ExtremeReducer<T, kMax>;
+    constexpr int64_t kBlock = 256;
     typename R::Lane best = R{}.lane0();
-    for (int64_t i = 0; i < n; i += ReducePlan::kBlock)
-      best = R::pick(best, reduceRun(R{}, x + i, std::min(ReducePlan::kBlock, n - i), 0.0));
-    auto value = [](T v) { return static_cast<typename R::Load>(v); };
-    if (best != best) {
-      for (int64_t i = 0; i < n; ++i)
-        if (value(x[i]) != value(x[i])) return i;
+    int64_t block = 0; // where the extreme first occurred
+    for (int64_t i = 0; i < n; i += kBlock) {
+      const auto next = reduceRun(R{}, x + i, std::min(kBlock, n - i), 0.0);
+      if (i == 0 || (kMax ? next > best : next < best) || (next != next && best == best)) best = next, block = i;
     }
-    for (int64_t i = 0; i < n; ++i)
-      if (value(x[i]) == best) return i;
+    for (int64_t i = block; i < n; ++i) {
+      const auto v = static_cast<typename R::Load>(x[i]);
+      if (v == best || (best != best && v != v)) return i;
+    }
     return 0;
   }
 };

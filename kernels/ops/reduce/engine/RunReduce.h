@@ -84,7 +84,16 @@ void reduceColumns(const R &r, const ReducePlan &p, const T *data, int64_t n, in
   for (int64_t b = begin; b < end; b += ReducePlan::kRowBlock) {
     const int64_t stop = std::min(end, b + ReducePlan::kRowBlock);
     for (int64_t c = 0; c < n; ++c) lanes[c] = r.lane0();
-    for (int64_t i = b; i < stop; ++i, row.next()) {
+    int64_t i = b;
+    if constexpr (!isHalf<T>)
+      if (!shifts)
+        for (; i + 4 <= stop; i += 4) { // four rows a pass over the lanes: the lanes' traffic is what costs
+          const T *x[4];
+          for (const T *&p4 : x) p4 = data + row.offset, row.next();
+          for (int64_t c = 0; c < n; ++c)
+            lanes[c] = r.step(r.step(r.step(r.step(lanes[c], x[0][c], 0.0), x[1][c], 0.0), x[2][c], 0.0), x[3][c], 0.0);
+        }
+    for (; i < stop; ++i, row.next()) {
       const Load *x = loaded(data + row.offset, n, buffer);
       if (shifts)
         for (int64_t c = 0; c < n; ++c) lanes[c] = r.step(lanes[c], x[c], shifts[c]);
@@ -109,6 +118,14 @@ void runReduce(const DeviceCtx *ctx, const ReducePlan &p, const R &r, const T *i
     return;
   }
   const int64_t units = p.segments * p.unitsPerSegment;
+  if (p.rows && p.segments == 1 && p.unitsPerSegment == 1 && p.kept.size() <= 1) { // one short run an output
+    const int64_t stride = p.kept.empty() ? 0 : p.kept[0].stride;
+    ctx->parallelFor(p.outputs, std::max<int64_t>(1, 16384 / p.inner), [&](int64_t begin, int64_t end) {
+      for (int64_t o = begin; o < end; ++o)
+        store(o, r.merge(r.acc0(), reduce::reduceRun(r, in + o * stride, p.inner, shifts ? shifts[o] : 0.0)));
+    });
+    return;
+  }
   if (p.rows) {
     const int64_t grain = std::max<int64_t>(1, 16384 / std::max<int64_t>(1, p.reduceCount / p.chunks));
     ctx->parallelFor(p.keptCount * p.chunks, grain, [&](int64_t begin, int64_t end) {
