@@ -100,10 +100,11 @@ template <> struct Compute<bool> { using type = uint8_t; };
 
 // In-place execution makes input and output the same addresses, which is no dependence between iterations. Without
 // interleaving a task of one vector runs in the vector loop; longer ones are bound by memory or by the polynomial.
+// Loops that call libm stay scalar, in silence.
 #if defined(__clang__)
-#define OPC_INDEPENDENT_ITERATIONS _Pragma("clang loop vectorize(assume_safety) interleave_count(1)")
-#pragma clang diagnostic push
-#pragma clang diagnostic ignored "-Wpass-failed" // loops with calls into libm stay scalar
+#define OPC_INDEPENDENT_ITERATIONS                                                                                     \
+  _Pragma("clang diagnostic ignored \"-Wpass-failed\"")                                                                \
+  _Pragma("clang loop vectorize(assume_safety) interleave_count(1)")
 #elif defined(__GNUC__)
 #define OPC_INDEPENDENT_ITERATIONS _Pragma("GCC ivdep")
 #else
@@ -168,10 +169,6 @@ template <class F, class C, class O> struct Loops {
     }
   }
 };
-#if defined(__clang__)
-#pragma clang diagnostic pop
-#endif
-
 template <class F, class Output, class... T> std::vector<RowKernel> rowKernels(TypeList<T...>) {
   std::vector<RowKernel> kernels;
   auto one = [&](auto tag) {
