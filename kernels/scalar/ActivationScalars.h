@@ -1,5 +1,5 @@
-// Scalar functions of neural networks. Comparisons are written so that NaN stays NaN, and so that the derivative at a kink
-// is the one PyTorch gives.
+// Scalar functions of neural networks. Comparisons are written so that NaN stays NaN, and so that the derivative at a
+// kink is the one PyTorch gives.
 #pragma once
 
 #include "opc/Scalar.h"
@@ -18,7 +18,8 @@ OPC_SCALAR(Elu, x, alpha) { return select(x > 0, x, alpha * expm1(x)); }
 OPC_SCALAR(Celu, x, alpha) { return select(x > 0, x, alpha * expm1(x / alpha)); }
 // The constants make mean 0 and variance 1 a fixed point (Klambauer et al., 2017).
 OPC_SCALAR(Selu, x) { return 1.0507009873554805 * select(x > 0, x, 1.6732632423543772 * expm1(x)); }
-// x tanh(log(1 + e^x)); with n = e^x (e^x + 2) the tanh is n / (n + 2), which needs one exponential. From 20 on it is x.
+// x tanh(log(1 + e^x)); with n = e^x (e^x + 2) the tanh is n / (n + 2), which needs one exponential. From 20 on it is
+// x.
 OPC_SCALAR(Mish, x) {
   auto e = exp(min(x, 20));
   auto n = e * (e + 2);

@@ -1,7 +1,7 @@
 // Elementwise operators run through their kernels: every op, case and dtype against its expression, and the edges.
+#include "opc/Elementwise.h"
 #include "OpInstance.h"
 #include "Parallel.h"
-#include "opc/Elementwise.h"
 
 #include <catch2/catch.hpp>
 #include <chrono>
@@ -165,7 +165,8 @@ TEST_CASE("every elementwise op computes its expression, for each case and dtype
     if (!def->scalar) continue;
     ++ops;
     std::vector<DataType> types = kernelTypes(*def);
-    if (types.empty()) types = {kFloat, kDouble, kFloat16, kBFloat16, kInt8, kUInt8, kInt32, kInt64, kBool}; // where, masked_fill
+    if (types.empty())
+      types = {kFloat, kDouble, kFloat16, kBFloat16, kInt8, kUInt8, kInt32, kInt64, kBool}; // where, masked_fill
     for (const Case &c : def->cases)
       for (DataType type : types) {
         INFO(def->name << ", case " << c.name() << ", " << dataTypeName(type));
@@ -211,7 +212,8 @@ TEST_CASE("every elementwise op computes its expression, for each case and dtype
           } else {
             // Division by zero and negative powers are the integers' own (see the next tests); wrapping is modulo 2^n.
             if (!std::isfinite(expected)) continue;
-            if (def->name.find("div") != std::string::npos || def->name.find("pow") != std::string::npos) expected = std::trunc(expected);
+            if (def->name.find("div") != std::string::npos || def->name.find("pow") != std::string::npos)
+              expected = std::trunc(expected);
             const double range = std::ldexp(1.0, static_cast<int>(GetSizeOfDataType(r.out.type)) * 8);
             if (range > 1e15) {
               REQUIRE(got == expected);
@@ -227,7 +229,8 @@ TEST_CASE("every elementwise op computes its expression, for each case and dtype
 
 TEST_CASE("integer kernels define division by zero and wrap around", "[elementwise]") {
   auto ints = [](const std::string &op, std::vector<double> x, std::vector<double> y) {
-    const Run r = run(op, {list(kInt32, {static_cast<int64_t>(x.size())}, x), list(kInt32, {static_cast<int64_t>(y.size())}, y)});
+    const Run r =
+        run(op, {list(kInt32, {static_cast<int64_t>(x.size())}, x), list(kInt32, {static_cast<int64_t>(y.size())}, y)});
     REQUIRE(r.status.isOk());
     std::vector<double> v;
     for (int64_t i = 0; i < r.out.shape.elem_cnt(); ++i) v.push_back(r.out.at(i));
@@ -245,13 +248,16 @@ TEST_CASE("integer kernels define division by zero and wrap around", "[elementwi
 
 TEST_CASE("scalar operands keep 64-bit integers exact and check their flags", "[elementwise]") {
   const int64_t big = (int64_t{1} << 53) + 1;
-  const Run r = run("scalar_add", {list(kInt64, {2}, {0, 1})}, {{"has_int_operand", AttrValue(true)}, {"int_operand", AttrValue(big)}});
+  const Run r = run("scalar_add", {list(kInt64, {2}, {0, 1})},
+                    {{"has_int_operand", AttrValue(true)}, {"int_operand", AttrValue(big)}});
   REQUIRE(r.status.isOk());
   int64_t v[2];
   std::memcpy(v, r.out.bytes.data(), sizeof v);
   CHECK(v[0] == big);
   CHECK(v[1] == big + 1);
-  CHECK(run("scalar_add", {list(kFloat, {1}, {0})}).status.toString().find("neither has_int_operand nor has_float_operand") != std::string::npos);
+  CHECK(run("scalar_add", {list(kFloat, {1}, {0})})
+            .status.toString()
+            .find("neither has_int_operand nor has_float_operand") != std::string::npos);
   const Run old = run("scalar_pow", {list(kFloat, {2}, {3, 4})}, {{"exponent", AttrValue(2.0)}});
   REQUIRE(old.status.isOk());
   CHECK(old.out.at(1) == 16);
@@ -261,8 +267,15 @@ TEST_CASE("broadcasting reaches every layout, in any number of threads, and in p
   struct Pair {
     Shape x, y;
   };
-  const Pair pairs[] = {{{40000}, {40000}},   {{300, 200}, {200}},    {{300, 200}, {300, 1}}, {{1, 200}, {300, 1}}, {{3, 1, 5, 1}, {4, 1, 6}},
-                        {{70, 2, 3, 100}, {1}}, {{2, 30000}, {30000}}, {{}, {50000}},          {{5, 1, 4000, 3}, {5, 7, 1, 3}}};
+  const Pair pairs[] = {{{40000}, {40000}},
+                        {{300, 200}, {200}},
+                        {{300, 200}, {300, 1}},
+                        {{1, 200}, {300, 1}},
+                        {{3, 1, 5, 1}, {4, 1, 6}},
+                        {{70, 2, 3, 100}, {1}},
+                        {{2, 30000}, {30000}},
+                        {{}, {50000}},
+                        {{5, 1, 4000, 3}, {5, 7, 1, 3}}};
   for (DataType type : {kFloat, kFloat16, kInt8})
     for (const Pair &p : pairs) {
       INFO(p.x.ToString() << " " << p.y.ToString() << " " << dataTypeName(type));
@@ -285,14 +298,17 @@ TEST_CASE("shape and dtype errors name the operands", "[elementwise]") {
   const Values c = list(kInt32, {2, 3}, {1, 2, 3, 4, 5, 6}), d = list(kFloat, {3}, {1, 2, 3});
   CHECK(run("broadcast_add", {a, b}).status.toString().find("x (2,3) and y (2,2)") != std::string::npos);
   CHECK(run("broadcast_add", {a, c}).status.toString().find("x is f32, y is i32") != std::string::npos);
-  CHECK(run("multiply", {a, d}).status.toString().find("the shapes of x and y differ ((2,3) vs (3))") != std::string::npos);
+  CHECK(run("multiply", {a, d}).status.toString().find("the shapes of x and y differ ((2,3) vs (3))") !=
+        std::string::npos);
   CHECK(run("where", {a, a, a}).status.toString().find("condition is f32, expected bool") != std::string::npos);
 }
 
 TEST_CASE("NaN passes through relu, clip and the extrema", "[elementwise]") {
   const double nan = std::nan("");
   CHECK(std::isnan(run("relu", {list(kFloat, {1}, {nan})}).out.at(0)));
-  CHECK(std::isnan(run("clip_by_scalar", {list(kFloat, {1}, {nan})}, {{"floating_min", AttrValue(0.0)}, {"floating_max", AttrValue(1.0)}}).out.at(0)));
+  CHECK(std::isnan(run("clip_by_scalar", {list(kFloat, {1}, {nan})},
+                       {{"floating_min", AttrValue(0.0)}, {"floating_max", AttrValue(1.0)}})
+                       .out.at(0)));
   CHECK(std::isnan(run("broadcast_maximum", {list(kDouble, {1}, {nan}), list(kDouble, {1}, {1})}).out.at(0)));
   CHECK(std::isnan(run("broadcast_minimum", {list(kBFloat16, {1}, {1}), list(kBFloat16, {1}, {nan})}).out.at(0)));
 }

@@ -38,7 +38,9 @@ void checkAccuracy(const char *name, FloatFn f, DoubleFn exact, double bound) {
   };
   for (uint64_t b = 0; b < (1ull << 32); b += 5003) one(f32::fromBits(static_cast<uint32_t>(b)));
   for (int i = -200000; i <= 200000; ++i) one(static_cast<float>(i) * 5e-4f); // [-100, 100], where it is used
-  for (float x : {0.0f, -0.0f, f32::kInf, -f32::kInf, f32::kNan, 1.0f, -1.0f, 1e-45f, -1e-45f, 1.17549435e-38f, 3.4e38f}) one(x);
+  for (float x :
+       {0.0f, -0.0f, f32::kInf, -f32::kInf, f32::kNan, 1.0f, -1.0f, 1e-45f, -1e-45f, 1.17549435e-38f, 3.4e38f})
+    one(x);
   INFO(name << " at " << at);
   CHECK(worst <= bound);
 }
@@ -48,7 +50,9 @@ float at(const char *, FloatFn f, float x) { return f(x); }
 } // namespace
 
 TEST_CASE("f32 functions are within a few ulp of libm over all floats", "[scalar]") {
-#define OPC_ACCURACY(name, bound) checkAccuracy(#name, [](float x) { return f32::name(x); }, [](double x) { return std::name(x); }, bound)
+#define OPC_ACCURACY(name, bound)                                                                                      \
+  checkAccuracy(                                                                                                       \
+      #name, [](float x) { return f32::name(x); }, [](double x) { return std::name(x); }, bound)
   OPC_ACCURACY(exp, 1.1);
   OPC_ACCURACY(exp2, 1.0);
   OPC_ACCURACY(expm1, 1.8);
@@ -64,7 +68,8 @@ TEST_CASE("f32 functions are within a few ulp of libm over all floats", "[scalar
   OPC_ACCURACY(tanh, 2.8);
   OPC_ACCURACY(erf, 1.5);
 #undef OPC_ACCURACY
-  checkAccuracy("sigmoid", [](float x) { return f32::sigmoid(x); }, [](double x) { return 1 / (1 + std::exp(-x)); }, 3.0);
+  checkAccuracy(
+      "sigmoid", [](float x) { return f32::sigmoid(x); }, [](double x) { return 1 / (1 + std::exp(-x)); }, 3.0);
   CHECK(std::signbit(at("tanh", f32::tanh, -0.0f)));
   CHECK(std::signbit(at("expm1", f32::expm1, -0.0f)));
   CHECK(std::signbit(at("log1p", f32::log1p, -0.0f)));
@@ -83,10 +88,12 @@ TEST_CASE("f32 pow rounds like libm in f64 and has C's special cases", "[scalar]
     worst = std::max(worst, ulps(f32::pow(x, y), std::pow(static_cast<double>(x), static_cast<double>(y))));
   }
   CHECK(worst <= 0.51);
-  const float special[] = {0.0f, -0.0f, 1, -1, 2, -2, 3, -3, 0.5f, -0.5f, f32::kInf, -f32::kInf, f32::kNan, 1e-45f, 3e38f, 16777215.0f};
+  const float special[] = {0.0f, -0.0f, 1,         -1,         2,         -2,     3,     -3,
+                           0.5f, -0.5f, f32::kInf, -f32::kInf, f32::kNan, 1e-45f, 3e38f, 16777215.0f};
   for (float x : special)
     for (float y : special) {
-      const float got = f32::pow(x, y), want = static_cast<float>(std::pow(static_cast<double>(x), static_cast<double>(y)));
+      const float got = f32::pow(x, y),
+                  want = static_cast<float>(std::pow(static_cast<double>(x), static_cast<double>(y)));
       INFO(x << "^" << y << " gives " << got << ", libm " << want);
       CHECK(((got == want && std::signbit(got) == std::signbit(want)) || (std::isnan(got) && std::isnan(want))));
     }
@@ -124,7 +131,7 @@ TEST_CASE("16-bit floats round to nearest even and read back", "[scalar]") {
     if (std::isnan(f)) REQUIRE(std::isnan(static_cast<float>(float16(f))));
     if (std::isnan(e)) REQUIRE(std::isnan(static_cast<float>(bfloat16(e))));
   }
-  CHECK(float16(1.0f + 0x1p-11f).bits == 0x3c00);            // a tie goes to the even neighbour
+  CHECK(float16(1.0f + 0x1p-11f).bits == 0x3c00); // a tie goes to the even neighbour
   CHECK(float16(1.0f + 3 * 0x1p-11f).bits == 0x3c02);
   CHECK(float16(65519.0f).bits == 0x7bff);
   CHECK(float16(65520.0f).bits == 0x7c00);
@@ -224,7 +231,8 @@ std::vector<double> attributeValues(const user_op::OpDef &def, const user_op::Ca
     if (!a.defaultValue.empty()) conf.attrs[a.name] = a.defaultValue;
   for (const auto &[name, value] : c.attrs()) conf.attrs[name] = value;
   std::vector<double> values;
-  for (const ScalarValue &v : def.scalar->attributes(user_op::UserOpConfWrapper(conf), kDouble)) values.push_back(v.real);
+  for (const ScalarValue &v : def.scalar->attributes(user_op::UserOpConfWrapper(conf), kDouble))
+    values.push_back(v.real);
   return values;
 }
 

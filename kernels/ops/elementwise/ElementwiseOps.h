@@ -32,7 +32,10 @@ std::vector<scalar::ScalarValue> scalarOperand(const UserOpConfWrapper &conf, Da
 
 /// Options of ops made with OPC_SCALAR_OPERAND_OP.
 inline ElementwiseOptions withOperand(double caseOperand = 2) {
-  return ElementwiseOptions().Attributes(scalarOperand).CaseAttr("has_float_operand", true).CaseAttr("float_operand", caseOperand);
+  return ElementwiseOptions()
+      .Attributes(scalarOperand)
+      .CaseAttr("has_float_operand", true)
+      .CaseAttr("float_operand", caseOperand);
 }
 
 } // namespace opc::user_op::elementwise

@@ -1,4 +1,5 @@
-// What all elementwise operators share: broadcasting, the loops over rows and threads, conversion of 16-bit floats, rules.
+// What all elementwise operators share: broadcasting, the loops over rows and threads, conversion of 16-bit floats,
+// rules.
 #include "opc/Elementwise.h"
 
 #include <algorithm>
@@ -29,7 +30,8 @@ __attribute__((target("avx,f16c"))) void halfToFloatF16c(const uint16_t *in, flo
 __attribute__((target("avx,f16c"))) void floatToHalfF16c(const float *in, uint16_t *out, int64_t n) {
   int64_t i = 0;
   for (; i + 8 <= n; i += 8)
-    _mm_storeu_si128(reinterpret_cast<__m128i *>(out + i), _mm256_cvtps_ph(_mm256_loadu_ps(in + i), _MM_FROUND_TO_NEAREST_INT));
+    _mm_storeu_si128(reinterpret_cast<__m128i *>(out + i),
+                     _mm256_cvtps_ph(_mm256_loadu_ps(in + i), _MM_FROUND_TO_NEAREST_INT));
   for (; i < n; ++i) out[i] = static_cast<uint16_t>(_cvtss_sh(in[i], _MM_FROUND_TO_NEAREST_INT));
 }
 const bool kHasF16c = __builtin_cpu_supports("f16c") && __builtin_cpu_supports("avx");
@@ -182,8 +184,9 @@ private:
   }
 };
 
-std::unique_ptr<BoundElementwise> makeBound(KernelComputeContext *ctx, const std::vector<Operand> &inputs, const Operand &output,
-                                            Row row, const void *parameters, size_t parameterBytes) {
+std::unique_ptr<BoundElementwise> makeBound(KernelComputeContext *ctx, const std::vector<Operand> &inputs,
+                                            const Operand &output, Row row, const void *parameters,
+                                            size_t parameterBytes) {
   if (inputs.size() > kMaxInputs || parameterBytes > sizeof(BoundElementwise::parameters_))
     throw ContractError("an elementwise kernel takes at most " + std::to_string(kMaxParameters) + " parameters");
   auto bound = std::make_unique<BoundElementwise>();
@@ -249,7 +252,8 @@ private:
     char block[kMaxParameters * 8] = {};
     if (op_->program->attributes) {
       const auto values = op_->program->attributes(ctx->user_op_conf(), kernel_.type);
-      for (size_t i = 0; i < values.size(); ++i) putParameter(block, operands.size() + i, values[i], kernel_.computeType);
+      for (size_t i = 0; i < values.size(); ++i)
+        putParameter(block, operands.size() + i, values[i], kernel_.computeType);
     }
     auto bound = makeBound(ctx, operands, {op_->output, op_->boolOutput ? 1 : size}, kernel_.row, block, sizeof block);
     if (kernel_.type == kFloat16 || kernel_.type == kBFloat16) {
@@ -268,8 +272,9 @@ Maybe<void> inferElementwise(const Shared &op, bool sameShape, InferContext *ctx
   for (const std::string &name : op.inputs) {
     const TensorDesc &d = ctx->InputTensorDesc(name, 0);
     if (d.data_type() != first.data_type())
-      return (Error::TypeError() << "element types differ: " << op.inputs[0] << " is " << dataTypeName(first.data_type())
-                                 << ", " << name << " is " << dataTypeName(d.data_type()))
+      return (Error::TypeError() << "element types differ: " << op.inputs[0] << " is "
+                                 << dataTypeName(first.data_type()) << ", " << name << " is "
+                                 << dataTypeName(d.data_type()))
           .help("insert a cast");
     if (sameShape && d.shape() != first.shape())
       return Error::ShapeMismatch() << "the shapes of " << op.inputs[0] << " and " << name << " differ ("
@@ -289,7 +294,8 @@ std::vector<Case> defaultCases(const Shared &op, const ElementwiseOptions &optio
     const char *name;
     Shape first, others;
   };
-  std::vector<Shapes> list = {{"scalar", {}, {}}, {"vector", {17}, {17}}, {"matrix", {3, 5}, {3, 5}}, {"empty", {0, 3}, {0, 3}}};
+  std::vector<Shapes> list = {
+      {"scalar", {}, {}}, {"vector", {17}, {17}}, {"matrix", {3, 5}, {3, 5}}, {"empty", {0, 3}, {0, 3}}};
   if (op.inputs.size() > 1 && !options.sameShape) {
     list.push_back({"broadcast_rows", {4, 1, 5}, {3, 1}});
     list.push_back({"broadcast_outer", {7, 1}, {1, 9}});
@@ -319,20 +325,24 @@ scalar::AttributeReader readAttributes(std::vector<std::string> names) {
       auto it = conf.conf().attrs.find(name);
       if (it == conf.conf().attrs.end()) throw ContractError("no attribute '" + name + "'");
       const AttrValue &v = it->second;
-      if (const auto *i32 = v.get<int32_t>()) values.emplace_back(*i32);
-      else if (const auto *i64 = v.get<int64_t>()) values.emplace_back(*i64);
-      else if (const auto *b = v.get<bool>()) values.emplace_back(static_cast<int32_t>(*b));
-      else if (const auto *f = v.get<float>()) values.emplace_back(*f);
-      else if (const auto *d = v.get<double>()) values.emplace_back(*d);
-      else throw ContractError("attribute '" + name + "' is " + attrTypeName(v.type()) + ", not a number");
+      if (const auto *i32 = v.get<int32_t>())
+        values.emplace_back(*i32);
+      else if (const auto *i64 = v.get<int64_t>())
+        values.emplace_back(*i64);
+      else if (const auto *b = v.get<bool>())
+        values.emplace_back(static_cast<int32_t>(*b));
+      else if (const auto *f = v.get<float>())
+        values.emplace_back(*f);
+      else if (const auto *d = v.get<double>())
+        values.emplace_back(*d);
+      else
+        throw ContractError("attribute '" + name + "' is " + attrTypeName(v.type()) + ", not a number");
     }
     return values;
   };
 }
 
-bool isNumeric(AttrType t) {
-  return t == kAtInt32 || t == kAtInt64 || t == kAtBool || t == kAtFloat || t == kAtDouble;
-}
+bool isNumeric(AttrType t) { return t == kAtInt32 || t == kAtInt64 || t == kAtBool || t == kAtFloat || t == kAtDouble; }
 
 } // namespace
 
@@ -350,8 +360,8 @@ Maybe<Shape> broadcastShapes(const std::vector<std::pair<std::string, Shape>> &i
         std::string shapes;
         for (size_t i = 0; i < inputs.size(); ++i)
           shapes += (i ? " and " : "") + inputs[i].first + " " + inputs[i].second.ToString();
-        return (Error::ShapeMismatch() << "shapes do not broadcast: " << shapes << " (dimension " << axis - rank << ": " << d
-                                       << " vs " << size << ")")
+        return (Error::ShapeMismatch() << "shapes do not broadcast: " << shapes << " (dimension " << axis - rank << ": "
+                                       << d << " vs " << size << ")")
             .help("sizes are compared from the last dimension; they must be equal or 1");
       }
       d = size;
@@ -359,8 +369,8 @@ Maybe<Shape> broadcastShapes(const std::vector<std::pair<std::string, Shape>> &i
   return Shape(std::move(dims));
 }
 
-std::unique_ptr<BoundKernel> bind(KernelComputeContext *ctx, const std::vector<Operand> &inputs, const Operand &output, Row row,
-                                  const void *parameters, size_t parameterBytes) {
+std::unique_ptr<BoundKernel> bind(KernelComputeContext *ctx, const std::vector<Operand> &inputs, const Operand &output,
+                                  Row row, const void *parameters, size_t parameterBytes) {
   return makeBound(ctx, inputs, output, row, parameters, parameterBytes);
 }
 
@@ -386,8 +396,8 @@ void add(OpDef &def, Spec spec) {
     // A static registrar has nobody to report to: the op says it when it is used.
     const std::string text = "the scalar function of op '" + def.name + "' has " + std::to_string(spec.arity) +
                              " parameters, but the op declares " + std::to_string(op->inputs.size()) + " inputs, " +
-                             std::to_string(attrs.size()) + " numeric attributes and " + std::to_string(def.outputs.size()) +
-                             " outputs; call Elementwise after the declarations";
+                             std::to_string(attrs.size()) + " numeric attributes and " +
+                             std::to_string(def.outputs.size()) + " outputs; call Elementwise after the declarations";
     def.inferTensorDesc = [text](InferContext *) -> Maybe<void> { return Error::RuntimeError() << text; };
     return;
   }
@@ -395,7 +405,8 @@ void add(OpDef &def, Spec spec) {
   def.scalar = spec.program;
 
   const bool sameShape = spec.options.sameShape;
-  def.inferTensorDesc = detail::guardRule(TensorDescInferFn([op, sameShape](InferContext *ctx) { return inferElementwise(*op, sameShape, ctx); }));
+  def.inferTensorDesc = detail::guardRule(
+      TensorDescInferFn([op, sameShape](InferContext *ctx) { return inferElementwise(*op, sameShape, ctx); }));
   if (def.sharding.empty()) {
     std::string rule;
     for (size_t i = 0; i < op->inputs.size(); ++i) rule += i ? ", ..." : "...";
@@ -412,7 +423,8 @@ void add(OpDef &def, Spec spec) {
         const TensorDesc &out = ctx.OutputTensorDesc(op->output, 0);
         for (const std::string &name : op->inputs) {
           const TensorDesc &in = ctx.InputTensorDesc(name, 0);
-          if (in.shape() == out.shape() && in.data_type() == out.data_type()) JUST(propose(op->output, 0, name, 0, true));
+          if (in.shape() == out.shape() && in.data_type() == out.data_type())
+            JUST(propose(op->output, 0, name, 0, true));
         }
         return Maybe<void>::Ok();
       });

@@ -131,7 +131,10 @@ ScalarProgram::ScalarProgram(const Expr &result, std::vector<std::string> names,
       }
     if (!ready) continue;
     stack.pop_back();
-    Node node{n->op, n->op == ScalarOp::kConstant ? n->value : 0.0, n->op == ScalarOp::kParameter ? n->parameter : 0, {-1, -1, -1}};
+    Node node{n->op,
+              n->op == ScalarOp::kConstant ? n->value : 0.0,
+              n->op == ScalarOp::kParameter ? n->parameter : 0,
+              {-1, -1, -1}};
     for (int i = 0; i < arity; ++i) node.args[i] = done.at(n->args[i].get());
     const Key key{node.op, f32::toBits(node.value), node.parameter, node.args[0], node.args[1], node.args[2]};
     auto [it, fresh] = known.emplace(key, static_cast<int32_t>(nodes_.size()));
@@ -182,8 +185,8 @@ int precedence(ScalarOp op) {
   }
 }
 
-std::string nodeText(const ScalarProgram::Node &n, const std::vector<std::string> &names, const std::vector<std::string> &texts,
-                     const std::vector<int> &levels) {
+std::string nodeText(const ScalarProgram::Node &n, const std::vector<std::string> &names,
+                     const std::vector<std::string> &texts, const std::vector<int> &levels) {
   auto arg = [&](int i, int least) {
     const auto a = static_cast<size_t>(n.args[i]);
     return levels[a] < least ? "(" + texts[a] + ")" : texts[a];
@@ -242,7 +245,8 @@ double ScalarProgram::evaluate(const std::vector<double> &p) const {
   using F = Functions;
   for (size_t i = 0; i < nodes_.size(); ++i) {
     const Node &n = nodes_[i];
-    const double a = n.args[0] >= 0 ? v[static_cast<size_t>(n.args[0])] : 0, b = n.args[1] >= 0 ? v[static_cast<size_t>(n.args[1])] : 0;
+    const double a = n.args[0] >= 0 ? v[static_cast<size_t>(n.args[0])] : 0,
+                 b = n.args[1] >= 0 ? v[static_cast<size_t>(n.args[1])] : 0;
     switch (n.op) {
     case ScalarOp::kConstant: v[i] = n.value; break;
     case ScalarOp::kParameter: v[i] = p[static_cast<size_t>(n.parameter)]; break;
@@ -263,9 +267,13 @@ double ScalarProgram::evaluate(const std::vector<double> &p) const {
     case ScalarOp::kNot: v[i] = a == 0; break;
     case ScalarOp::kSelect: v[i] = a != 0 ? b : v[static_cast<size_t>(n.args[2])]; break;
 #define OPC_ONE(name)                                                                                                  \
-  case ScalarOp::name: v[i] = F::name(a); break;
+  case ScalarOp::name:                                                                                                 \
+    v[i] = F::name(a);                                                                                                 \
+    break;
 #define OPC_TWO(name)                                                                                                  \
-  case ScalarOp::name: v[i] = F::name(a, b); break;
+  case ScalarOp::name:                                                                                                 \
+    v[i] = F::name(a, b);                                                                                              \
+    break;
 #define OPC_BITS(name)                                                                                                 \
   case ScalarOp::name: v[i] = static_cast<double>(F::name(static_cast<int64_t>(a), static_cast<int64_t>(b))); break;
       OPC_SCALAR_UNARY_REAL(OPC_ONE)

@@ -139,7 +139,8 @@ Result<ScalarProgram> ScalarProgram::derivative(int32_t parameter) const {
       case ScalarOp::trunc:
       case ScalarOp::floordiv:
       case ScalarOp::truncdiv: break;
-      // u^w: w u^(w-1) du + u^w log(u) dw; the first is 0 for w = 0 and the second for u = 0, where limits would be NaN.
+      // u^w: w u^(w-1) du + u^w log(u) dw; the first is 0 for w = 0 and the second for u = 0, where limits would be
+      // NaN.
       case ScalarOp::pow: {
         Expr base(0.0), exponent(0.0);
         if (!du.isConstant(0)) {

@@ -16,7 +16,9 @@ OPC_UNARY_IN_OUT_OP("hardtanh")
     .Attr<double>("max_val", 1.0)
     .Doc("x limited to [min_val, max_val].")
     .Elementwise<Hardtanh>(ElementwiseOptions().CaseAttr("min_val", -1.5).CaseAttr("max_val", 1.0));
-OPC_UNARY_IN_OUT_OP("hardsigmoid").Doc("(x + 3) / 6 limited to [0, 1].").Elementwise<Hardsigmoid>(ElementwiseOptions().Domain(-5, 5));
+OPC_UNARY_IN_OUT_OP("hardsigmoid")
+    .Doc("(x + 3) / 6 limited to [0, 1].")
+    .Elementwise<Hardsigmoid>(ElementwiseOptions().Domain(-5, 5));
 OPC_UNARY_IN_OUT_OP("hardswish").Doc("x * hardsigmoid(x).").Elementwise<Hardswish>(ElementwiseOptions().Domain(-5, 5));
 OPC_UNARY_IN_OUT_OP("hardshrink")
     .Attr<double>("lambd", 0.5)

@@ -5,9 +5,7 @@
 
 namespace opc::scalar {
 
-OPC_BINARY_OP("broadcast_add")
-    .Doc("x + y with broadcasting. Integers wrap around.")
-    .Elementwise<Add, types::Numeric>();
+OPC_BINARY_OP("broadcast_add").Doc("x + y with broadcasting. Integers wrap around.").Elementwise<Add, types::Numeric>();
 OPC_SCALAR_OPERAND_OP("scalar_add")
     .SetCheckAttrFn(user_op::elementwise::checkScalarOperand)
     .Doc("in + a number.")
@@ -18,9 +16,7 @@ REGISTER_USER_OP("scalar_add_by_tensor")
     .Output("y")
     .Doc("x + a tensor of one element.")
     .Elementwise<Add, types::Numeric>();
-OPC_BINARY_OP("broadcast_sub")
-    .Doc("x - y with broadcasting. Integers wrap around.")
-    .Elementwise<Sub, types::Numeric>();
+OPC_BINARY_OP("broadcast_sub").Doc("x - y with broadcasting. Integers wrap around.").Elementwise<Sub, types::Numeric>();
 REGISTER_USER_OP("scalar_sub_by_tensor")
     .Input("x")
     .Input("scalar")

@@ -6,7 +6,8 @@
 namespace opc::scalar {
 
 OPC_BINARY_OP("atan2")
-    .Doc("The angle of the point (y, x), that is atan(x / y) in the right quadrant, for tensors of equal shape. x is the numerator.")
+    .Doc("The angle of the point (y, x), that is atan(x / y) in the right quadrant, for tensors of equal shape. x is "
+         "the numerator.")
     .Elementwise<Atan2, types::Floating>(ElementwiseOptions().SameShape());
 OPC_BINARY_OP("xlogy")
     .Doc("x * log(y), and 0 where x is 0 (unless y is NaN), for tensors of equal shape.")

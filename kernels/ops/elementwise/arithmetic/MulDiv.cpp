@@ -5,9 +5,7 @@
 
 namespace opc::scalar {
 
-OPC_BINARY_OP("broadcast_mul")
-    .Doc("x * y with broadcasting. Integers wrap around.")
-    .Elementwise<Mul, types::Numeric>();
+OPC_BINARY_OP("broadcast_mul").Doc("x * y with broadcasting. Integers wrap around.").Elementwise<Mul, types::Numeric>();
 REGISTER_USER_OP("multiply")
     .Input("x")
     .Input("y")

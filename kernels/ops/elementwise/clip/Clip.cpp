@@ -9,8 +9,12 @@ namespace {
 std::vector<ScalarValue> limits(const user_op::UserOpConfWrapper &conf, DataType type, bool min, bool max) {
   std::vector<ScalarValue> values;
   const bool floating = IsFloatingDataType(type);
-  if (min) values.push_back(floating ? ScalarValue(conf.attr<double>("floating_min")) : ScalarValue(conf.attr<int64_t>("integral_min")));
-  if (max) values.push_back(floating ? ScalarValue(conf.attr<double>("floating_max")) : ScalarValue(conf.attr<int64_t>("integral_max")));
+  if (min)
+    values.push_back(floating ? ScalarValue(conf.attr<double>("floating_min"))
+                              : ScalarValue(conf.attr<int64_t>("integral_min")));
+  if (max)
+    values.push_back(floating ? ScalarValue(conf.attr<double>("floating_max"))
+                              : ScalarValue(conf.attr<int64_t>("integral_max")));
   return values;
 }
 } // namespace
@@ -22,7 +26,9 @@ OPC_UNARY_OP("clip_by_scalar")
     .Attr<int64_t>("integral_max", 0)
     .Doc("x limited to [min, max]; NaN stays NaN.")
     .Elementwise<Clip, types::Numeric>(ElementwiseOptions()
-                                           .Attributes([](const user_op::UserOpConfWrapper &conf, DataType type) { return limits(conf, type, true, true); })
+                                           .Attributes([](const user_op::UserOpConfWrapper &conf, DataType type) {
+                                             return limits(conf, type, true, true);
+                                           })
                                            .CaseAttr("floating_min", -1.0)
                                            .CaseAttr("floating_max", 1.5)
                                            .CaseAttr("integral_min", int64_t{0})
@@ -32,7 +38,9 @@ OPC_UNARY_OP("clip_by_scalar_min")
     .Attr<int64_t>("integral_min", 0)
     .Doc("x, but at least min; NaN stays NaN.")
     .Elementwise<Maximum, types::Numeric>(ElementwiseOptions()
-                                              .Attributes([](const user_op::UserOpConfWrapper &conf, DataType type) { return limits(conf, type, true, false); })
+                                              .Attributes([](const user_op::UserOpConfWrapper &conf, DataType type) {
+                                                return limits(conf, type, true, false);
+                                              })
                                               .CaseAttr("floating_min", -0.5)
                                               .CaseAttr("integral_min", int64_t{1}));
 OPC_UNARY_OP("clip_by_scalar_max")
@@ -40,7 +48,9 @@ OPC_UNARY_OP("clip_by_scalar_max")
     .Attr<int64_t>("integral_max", 0)
     .Doc("x, but at most max; NaN stays NaN.")
     .Elementwise<Minimum, types::Numeric>(ElementwiseOptions()
-                                              .Attributes([](const user_op::UserOpConfWrapper &conf, DataType type) { return limits(conf, type, false, true); })
+                                              .Attributes([](const user_op::UserOpConfWrapper &conf, DataType type) {
+                                                return limits(conf, type, false, true);
+                                              })
                                               .CaseAttr("floating_max", 0.5)
                                               .CaseAttr("integral_max", int64_t{1}));
 

@@ -88,7 +88,8 @@ uint64_t bitsOf(const scalar::ScalarValue &v, DataType type) {
 
 std::vector<scalar::ScalarValue> fillValue(const UserOpConfWrapper &conf, DataType) {
   if (conf.attr<bool>("has_int_operand")) return {scalar::ScalarValue(conf.attr<int64_t>("int_operand"))};
-  if (conf.attr<bool>("has_bool_operand")) return {scalar::ScalarValue(static_cast<int32_t>(conf.attr<bool>("bool_operand")))};
+  if (conf.attr<bool>("has_bool_operand"))
+    return {scalar::ScalarValue(static_cast<int32_t>(conf.attr<bool>("bool_operand")))};
   return {scalar::ScalarValue(conf.attr<double>("float_operand"))};
 }
 
@@ -102,8 +103,8 @@ private:
   static std::unique_ptr<BoundKernel> make(KernelComputeContext *ctx) {
     const DataType condition = ctx->TensorDesc4ArgNameAndIndex("condition", 0)->data_type();
     const size_t size = GetSizeOfDataType(ctx->TensorDesc4ArgNameAndIndex("out", 0)->data_type());
-    return elementwise::bind(ctx, {{"condition", GetSizeOfDataType(condition)}, {"x", size}, {"y", size}}, {"out", size},
-                             rowFor(condition, size), nullptr, 0);
+    return elementwise::bind(ctx, {{"condition", GetSizeOfDataType(condition)}, {"x", size}, {"y", size}},
+                             {"out", size}, rowFor(condition, size), nullptr, 0);
   }
 };
 
@@ -133,7 +134,9 @@ private:
     const DataType type = ctx->TensorDesc4ArgNameAndIndex("out", 0)->data_type();
     const size_t size = GetSizeOfDataType(type), maskSize = GetSizeOfDataType(mask);
     const uint64_t value = bitsOf(fillValue(ctx->user_op_conf(), type)[0], type);
-    const Row r = maskSize == 1 ? fillRow<uint8_t>(size) : maskSize == 4 ? fillRow<uint32_t>(size) : fillRow<uint64_t>(size);
+    const Row r = maskSize == 1   ? fillRow<uint8_t>(size)
+                  : maskSize == 4 ? fillRow<uint32_t>(size)
+                                  : fillRow<uint64_t>(size);
     return elementwise::bind(ctx, {{"x", size}, {"mask", maskSize}}, {"out", size}, r, &value, sizeof value);
   }
 };
@@ -141,15 +144,16 @@ private:
 Maybe<void> inferSelect(InferContext *ctx, const char *condition, const std::vector<std::string> &values) {
   const TensorDesc &c = ctx->InputTensorDesc(condition, 0);
   if (!isConditionType(c.data_type()))
-    return (Error::TypeError() << condition << " is " << dataTypeName(c.data_type()) << ", expected bool, i8, u8, i32 or i64")
+    return (Error::TypeError() << condition << " is " << dataTypeName(c.data_type())
+                               << ", expected bool, i8, u8, i32 or i64")
         .help("compare it with a number, or cast it to bool");
   const TensorDesc first = ctx->InputTensorDesc(values[0], 0);
   std::vector<std::pair<std::string, Shape>> shapes = {{condition, c.shape()}};
   for (const std::string &name : values) {
     const TensorDesc &d = ctx->InputTensorDesc(name, 0);
     if (d.data_type() != first.data_type())
-      return (Error::TypeError() << "element types differ: " << values[0] << " is " << dataTypeName(first.data_type()) << ", "
-                                 << name << " is " << dataTypeName(d.data_type()))
+      return (Error::TypeError() << "element types differ: " << values[0] << " is " << dataTypeName(first.data_type())
+                                 << ", " << name << " is " << dataTypeName(d.data_type()))
           .help("insert a cast");
     shapes.emplace_back(name, d.shape());
   }
@@ -164,7 +168,8 @@ Maybe<void> inferSelect(InferContext *ctx, const char *condition, const std::vec
 InplaceProposalFn inplaceOf(std::vector<std::string> values) {
   return [values = std::move(values)](const InferContext &ctx, AddInplaceArgPair propose) -> Maybe<void> {
     for (const std::string &name : values)
-      if (ctx.InputTensorDesc(name, 0).shape() == ctx.OutputTensorDesc("out", 0).shape()) JUST(propose("out", 0, name, 0, true));
+      if (ctx.InputTensorDesc(name, 0).shape() == ctx.OutputTensorDesc("out", 0).shape())
+        JUST(propose("out", 0, name, 0, true));
     return Maybe<void>::Ok();
   };
 }
@@ -194,10 +199,13 @@ const UserOpRegisterTrigger whereOp = withProgram(
         .Input("y")
         .Output("out")
         .Doc("x where the condition is not 0, y elsewhere, with broadcasting. The condition is bool or an integer.")
-        .SetTensorDescInferFn([](InferContext *ctx) { return inferSelect(ctx, "condition", {"x", "y"}); })
+        .SetTensorDescInferFn([](InferContext *ctx) {
+          return inferSelect(ctx, "condition", {"x", "y"});
+        })
         .Sharding("..., ..., ... -> ...", Linear({1, 2}))
         .Cases({whereCase("matrix", {3, 5}, {3, 5}, {3, 5}), whereCase("broadcast", {4, 1}, {3, 1, 5}, {}),
-                whereCase("one_condition", {}, {2, 3}, {3}), whereCase("scalar", {}, {}, {}), whereCase("empty", {0, 3}, {0, 3}, {1, 3}),
+                whereCase("one_condition", {}, {2, 3}, {3}), whereCase("scalar", {}, {}, {}),
+                whereCase("empty", {0, 3}, {0, 3}, {1, 3}),
                 Case("i32_condition").In("condition", kInt32, {7}, 0, 2).In("x", {7}).In("y", {7})}),
     scalar::record<scalar::Where>(3));
 REGISTER_USER_KERNEL("where")
@@ -205,30 +213,33 @@ REGISTER_USER_KERNEL("where")
     .SetIsMatchedHob(HobDeviceType() == DeviceType::kCPU)
     .SetInplaceProposalFn(inplaceOf({"x", "y"}));
 
-const UserOpRegisterTrigger maskedFillOp = withProgram(
-    OpRegistry("masked_fill", __FILE__, __LINE__)
-        .Input("x")
-        .Input("mask")
-        .Output("out")
-        .Attr<bool>("has_int_operand", false)
-        .Attr<bool>("has_float_operand", false)
-        .Attr<bool>("has_bool_operand", false)
-        .Attr<int64_t>("int_operand", 0)
-        .Attr<double>("float_operand", 0)
-        .Attr<bool>("bool_operand", false)
-        .Doc("The operand (int_operand, float_operand or bool_operand, as the has_ attributes say) where the mask is not 0, "
-             "x elsewhere, with broadcasting.")
-        .SetCheckAttrFn([](const UserOpDefWrapper &, const UserOpConfWrapper &conf) -> Maybe<void> {
-          const int given = conf.attr<bool>("has_int_operand") + conf.attr<bool>("has_float_operand") + conf.attr<bool>("has_bool_operand");
-          if (given == 1) return Maybe<void>::Ok();
-          return (Error::InvalidValueError() << given << " of has_int_operand, has_float_operand and has_bool_operand are true")
-              .help("set exactly one of them, and the operand it names");
-        })
-        .SetTensorDescInferFn([](InferContext *ctx) { return inferSelect(ctx, "mask", {"x"}); })
-        .Sharding("..., ... -> ...")
-        .Cases({maskedFillCase("matrix", {3, 5}, {3, 5}), maskedFillCase("broadcast", {4, 1, 5}, {3, 1}), maskedFillCase("scalar", {}, {}),
-                maskedFillCase("empty", {0, 3}, {3})}),
-    scalar::record<scalar::MaskedFill>(2), fillValue);
+const UserOpRegisterTrigger maskedFillOp =
+    withProgram(OpRegistry("masked_fill", __FILE__, __LINE__)
+                    .Input("x")
+                    .Input("mask")
+                    .Output("out")
+                    .Attr<bool>("has_int_operand", false)
+                    .Attr<bool>("has_float_operand", false)
+                    .Attr<bool>("has_bool_operand", false)
+                    .Attr<int64_t>("int_operand", 0)
+                    .Attr<double>("float_operand", 0)
+                    .Attr<bool>("bool_operand", false)
+                    .Doc("The operand (int_operand, float_operand or bool_operand, as the has_ attributes say) where "
+                         "the mask is not 0, "
+                         "x elsewhere, with broadcasting.")
+                    .SetCheckAttrFn([](const UserOpDefWrapper &, const UserOpConfWrapper &conf) -> Maybe<void> {
+                      const int given = conf.attr<bool>("has_int_operand") + conf.attr<bool>("has_float_operand") +
+                                        conf.attr<bool>("has_bool_operand");
+                      if (given == 1) return Maybe<void>::Ok();
+                      return (Error::InvalidValueError()
+                              << given << " of has_int_operand, has_float_operand and has_bool_operand are true")
+                          .help("set exactly one of them, and the operand it names");
+                    })
+                    .SetTensorDescInferFn([](InferContext *ctx) { return inferSelect(ctx, "mask", {"x"}); })
+                    .Sharding("..., ... -> ...")
+                    .Cases({maskedFillCase("matrix", {3, 5}, {3, 5}), maskedFillCase("broadcast", {4, 1, 5}, {3, 1}),
+                            maskedFillCase("scalar", {}, {}), maskedFillCase("empty", {0, 3}, {3})}),
+                scalar::record<scalar::MaskedFill>(2), fillValue);
 REGISTER_USER_KERNEL("masked_fill")
     .SetCreateFn<MaskedFillKernel>()
     .SetIsMatchedHob(HobDeviceType() == DeviceType::kCPU)

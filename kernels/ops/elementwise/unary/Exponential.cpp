@@ -14,7 +14,9 @@ OPC_UNARY_OP("log")
 OPC_UNARY_OP("log2").Doc("Logarithm to base 2.").Elementwise<Log2>(ElementwiseOptions().Domain(0.05, 10));
 OPC_UNARY_OP("log10").Doc("Logarithm to base 10.").Elementwise<Log10>(ElementwiseOptions().Domain(0.05, 10));
 OPC_UNARY_OP("log1p").Doc("log(1 + x), exact for small x.").Elementwise<Log1p>(ElementwiseOptions().Domain(-0.9, 5));
-OPC_UNARY_OP("sqrt").Doc("Square root. NaN for negative numbers.").Elementwise<Sqrt>(ElementwiseOptions().Domain(0.05, 10));
+OPC_UNARY_OP("sqrt")
+    .Doc("Square root. NaN for negative numbers.")
+    .Elementwise<Sqrt>(ElementwiseOptions().Domain(0.05, 10));
 OPC_UNARY_OP("rsqrt").Doc("1 / sqrt(x).").Elementwise<Rsqrt>(ElementwiseOptions().Domain(0.05, 10));
 
 } // namespace opc::scalar

@@ -5,9 +5,7 @@
 
 namespace opc::scalar {
 
-OPC_UNARY_OP("abs")
-    .Doc("Absolute value. The most negative integer stays as it is.")
-    .Elementwise<Abs, types::Numeric>();
+OPC_UNARY_OP("abs").Doc("Absolute value. The most negative integer stays as it is.").Elementwise<Abs, types::Numeric>();
 OPC_UNARY_OP("negative").Doc("-x. Unsigned integers wrap around.").Elementwise<Negative, types::Numeric>();
 OPC_UNARY_OP("sign").Doc("-1, 0 or 1; NaN for NaN.").Elementwise<Sign, types::Numeric>();
 OPC_UNARY_OP("square").Doc("x * x. Integers wrap around.").Elementwise<Square, types::Numeric>();

@@ -13,16 +13,30 @@ namespace opc::user_op {
 
 template <class... T> struct TypeList {};
 
-/// The element types for which Elementwise makes kernels. f16 and bf16 compute in f32. bool computes as u8, so a function
-/// used for it must give 0 or 1 for those.
+/// The element types for which Elementwise makes kernels. f16 and bf16 compute in f32. bool computes as u8, so a
+/// function used for it must give 0 or 1 for those.
 namespace types {
-struct Floating { using List = TypeList<float, double, float16, bfloat16>; };
-struct Integral { using List = TypeList<int8_t, uint8_t, int32_t, int64_t>; };
-struct Numeric { using List = TypeList<float, double, float16, bfloat16, int8_t, uint8_t, int32_t, int64_t>; };
-struct Any { using List = TypeList<float, double, float16, bfloat16, int8_t, uint8_t, int32_t, int64_t, bool>; };
-struct IntegralOrBool { using List = TypeList<int8_t, uint8_t, int32_t, int64_t, bool>; };
-struct SignedNumeric { using List = TypeList<float, double, float16, bfloat16, int8_t, int32_t, int64_t>; };
-struct Bool { using List = TypeList<bool>; };
+struct Floating {
+  using List = TypeList<float, double, float16, bfloat16>;
+};
+struct Integral {
+  using List = TypeList<int8_t, uint8_t, int32_t, int64_t>;
+};
+struct Numeric {
+  using List = TypeList<float, double, float16, bfloat16, int8_t, uint8_t, int32_t, int64_t>;
+};
+struct Any {
+  using List = TypeList<float, double, float16, bfloat16, int8_t, uint8_t, int32_t, int64_t, bool>;
+};
+struct IntegralOrBool {
+  using List = TypeList<int8_t, uint8_t, int32_t, int64_t, bool>;
+};
+struct SignedNumeric {
+  using List = TypeList<float, double, float16, bfloat16, int8_t, int32_t, int64_t>;
+};
+struct Bool {
+  using List = TypeList<bool>;
+};
 } // namespace types
 
 /// The output's element type: the inputs', or bool.
@@ -80,15 +94,16 @@ struct Spec {
 /// Completes a definition: rules, kernels, cases.
 void add(OpDef &def, Spec spec);
 
-/// For kernels with inputs of several types (`where`): the tensors, by argument name in the row's order, and their sizes.
+/// For kernels with inputs of several types (`where`): the tensors, by argument name in the row's order, and their
+/// sizes.
 struct Operand {
   std::string arg;
   size_t elementSize;
 };
-/// A BoundKernel that runs `row` over the broadcast of `inputs`, then `parameters` (as many compute-type values as the row
-/// wants, copied).
-std::unique_ptr<BoundKernel> bind(KernelComputeContext *ctx, const std::vector<Operand> &inputs, const Operand &output, Row row,
-                                  const void *parameters, size_t parameterBytes);
+/// A BoundKernel that runs `row` over the broadcast of `inputs`, then `parameters` (as many compute-type values as the
+/// row wants, copied).
+std::unique_ptr<BoundKernel> bind(KernelComputeContext *ctx, const std::vector<Operand> &inputs, const Operand &output,
+                                  Row row, const void *parameters, size_t parameterBytes);
 /// numpy broadcasting of input shapes; the error lists them.
 Maybe<Shape> broadcastShapes(const std::vector<std::pair<std::string, Shape>> &inputs);
 
@@ -104,7 +119,7 @@ template <> struct Compute<bool> { using type = uint8_t; };
 #if defined(__clang__)
 #define OPC_INDEPENDENT_ITERATIONS                                                                                     \
   _Pragma("clang diagnostic ignored \"-Wpass-failed\"")                                                                \
-  _Pragma("clang loop vectorize(assume_safety) interleave_count(1)")
+      _Pragma("clang loop vectorize(assume_safety) interleave_count(1)")
 #elif defined(__GNUC__)
 #define OPC_INDEPENDENT_ITERATIONS _Pragma("GCC ivdep")
 #else
@@ -117,7 +132,8 @@ template <class F, class C, class O> struct Loops {
   using N = scalar::Number<C>;
   using Indices = std::make_index_sequence<kArity>;
 
-  template <uint32_t Mask, size_t K> static OPC_SCALAR_INLINE N element(const C *const *in, const N *scalars, int64_t i) {
+  template <uint32_t Mask, size_t K>
+  static OPC_SCALAR_INLINE N element(const C *const *in, const N *scalars, int64_t i) {
     if constexpr ((Mask >> K & 1u) != 0)
       return N(in[K][i]);
     else
@@ -137,7 +153,8 @@ template <class F, class C, class O> struct Loops {
     for (int64_t i = 0; i < n; ++i) out[i] = stored(F::template apply<N>(element<Mask, K>(p, s, i)...));
   }
   template <size_t... K>
-  static void strided(const void *const *in, uint32_t mask, const N *scalars, O *out, int64_t n, std::index_sequence<K...>) {
+  static void strided(const void *const *in, uint32_t mask, const N *scalars, O *out, int64_t n,
+                      std::index_sequence<K...>) {
     const C *const p[] = {(mask >> K & 1u) ? static_cast<const C *>(in[K]) : &scalars[K].value...};
     const int64_t stride[] = {static_cast<int64_t>(mask >> K & 1u)...};
     for (int64_t i = 0; i < n; ++i) out[i] = stored(F::template apply<N>(N(p[K][i * stride[K]])...));

@@ -1,5 +1,5 @@
-// OPC_SCALAR: functions of single numbers, written once. Run on a number type they are a kernel's loop body; run on Expr
-// they record an expression, which is printed, differentiated and fused.
+// OPC_SCALAR: functions of single numbers, written once. Run on a number type they are a kernel's loop body; run on
+// Expr they record an expression, which is printed, differentiated and fused.
 #pragma once
 
 #include "opc/OpConf.h"
@@ -93,7 +93,9 @@ struct ScalarValue {
   double real = 0;
   ScalarValue() = default;
   template <class C, class = std::enable_if_t<std::is_arithmetic_v<C>>>
-  ScalarValue(C v) : isInteger(std::is_integral_v<C>), integer(std::is_integral_v<C> ? static_cast<int64_t>(v) : 0), real(static_cast<double>(v)) {}
+  ScalarValue(C v)
+      : isInteger(std::is_integral_v<C>), integer(std::is_integral_v<C> ? static_cast<int64_t>(v) : 0),
+        real(static_cast<double>(v)) {}
   /// Converted to T; a real out of an integer T's range saturates, NaN gives 0.
   template <class T> T as() const {
     if constexpr (std::is_floating_point_v<T>) {
@@ -130,7 +132,9 @@ public:
   void setParameterNames(std::vector<std::string> names) { names_ = std::move(names); }
   int32_t inputs() const { return inputs_; }
   bool isTest() const { return scalarOpIsTest(nodes_.back().op); }
-  bool isConstant(double value) const { return nodes_.back().op == ScalarOp::kConstant && nodes_.back().value == value; }
+  bool isConstant(double value) const {
+    return nodes_.back().op == ScalarOp::kConstant && nodes_.back().value == value;
+  }
   /// True when the result's expression contains the parameter.
   bool dependsOn(int32_t parameter) const;
   /// Readable text with the fewest parentheses: "0.5 * x * (1 + erf(x * 0.7071067811865476))". Texts that sharing makes
@@ -164,7 +168,8 @@ std::vector<std::string> splitNames(const char *names);
 
 /// Records F with the parameter names of its definition, the first `inputs` being tensors.
 template <class F> ScalarProgram record(int32_t inputs = F::arity) {
-  return ScalarProgram(detail::record<F>(std::make_index_sequence<F::arity>()), detail::splitNames(F::parameterNames()), inputs);
+  return ScalarProgram(detail::record<F>(std::make_index_sequence<F::arity>()), detail::splitNames(F::parameterNames()),
+                       inputs);
 }
 
 } // namespace opc::scalar
@@ -182,9 +187,9 @@ template <class F> ScalarProgram record(int32_t inputs = F::arity) {
 #define OPC_SCALAR_PARAMS(...) OPC_SCALAR_JOIN(OPC_SCALAR_PARAMS_, OPC_SCALAR_COUNT(__VA_ARGS__))(__VA_ARGS__)
 
 /// OPC_SCALAR(Silu, x) { return x * sigmoid(x); }
-/// Defines a scalar function of up to 6 parameters, tensors first, then attributes. T is the number type. The body is one
-/// or more statements without branches on values (use select); it may call everything in opc::scalar::Functions. The
-/// name must differ from those functions'.
+/// Defines a scalar function of up to 6 parameters, tensors first, then attributes. T is the number type. The body is
+/// one or more statements without branches on values (use select); it may call everything in opc::scalar::Functions.
+/// The name must differ from those functions'.
 #define OPC_SCALAR(name, ...)                                                                                          \
   struct name : ::opc::scalar::Functions {                                                                             \
     static constexpr int32_t arity = OPC_SCALAR_COUNT(__VA_ARGS__);                                                    \

@@ -18,8 +18,8 @@
 #define OPC_SCALAR_INLINE inline
 #endif
 
-/// Host implementations in f32. The bounds below are the largest errors seen in tests/unit/ScalarTest.cpp against libm in
-/// f64. All of them take every float, subnormals, infinities and NaN included. Coefficients and their errors:
+/// Host implementations in f32. The bounds below are the largest errors seen in tests/unit/ScalarTest.cpp against libm
+/// in f64. All of them take every float, subnormals, infinities and NaN included. Coefficients and their errors:
 /// kernels/scalar/fit_polynomials.py. Written without branches: `?:` on values becomes a blend.
 namespace opc::scalar::f32 {
 
@@ -224,13 +224,14 @@ OPC_SCALAR_INLINE float erf(float x) {
   q = madd(q, c, -1.62836659f);
   const float y = c * q; // -26 at least
   const float shifted = y + kRound;
-  const float e = exp2Reduced(y - (shifted - kRound)) * powerOfTwo(static_cast<int32_t>(toBits(shifted) - toBits(kRound)));
+  const float e =
+      exp2Reduced(y - (shifted - kRound)) * powerOfTwo(static_cast<int32_t>(toBits(shifted) - toBits(kRound)));
   const float large = fromBits(toBits(1.0f - e) | (toBits(x) & 0x80000000u));
   return a >= 0.92f ? large : small;
 }
 
 struct Angle {
-  double remainder; // in [-pi/4, pi/4] and a little more
+  double remainder;  // in [-pi/4, pi/4] and a little more
   uint32_t quadrant; // modulo 2^32
 };
 // x = quadrant * pi/2 + remainder, for every finite float. Two-word pi/2 with fma covers |x| < 2^45. A larger number is

@@ -30,8 +30,9 @@ template <class T> struct Number {
   OPC_HOST_DEVICE Number(C v) : value(static_cast<T>(v)) {}
 
   // Unsigned arithmetic of at least 32 bits, so that overflow wraps instead of being undefined.
-  using Wide = std::conditional_t<std::is_floating_point_v<T>, T,
-                                  std::make_unsigned_t<std::conditional_t<(sizeof(T) < 4 || std::is_floating_point_v<T>), int32_t, T>>>;
+  using Wide = std::conditional_t<
+      std::is_floating_point_v<T>, T,
+      std::make_unsigned_t<std::conditional_t<(sizeof(T) < 4 || std::is_floating_point_v<T>), int32_t, T>>>;
   OPC_HOST_DEVICE friend Number operator+(Number a, Number b) { return static_cast<T>(Wide(a.value) + Wide(b.value)); }
   OPC_HOST_DEVICE friend Number operator-(Number a, Number b) { return static_cast<T>(Wide(a.value) - Wide(b.value)); }
   OPC_HOST_DEVICE friend Number operator*(Number a, Number b) { return static_cast<T>(Wide(a.value) * Wide(b.value)); }
@@ -66,8 +67,12 @@ template <class T> struct NumberOf<Number<T>> { using type = Number<T>; };
 /// The Number among two operands, the other being the same or a constant; no type otherwise.
 template <class A, class B, class = void> struct Common {};
 template <class T> struct Common<Number<T>, Number<T>> { using type = Number<T>; };
-template <class T, class B> struct Common<Number<T>, B, std::enable_if_t<std::is_arithmetic_v<B>>> { using type = Number<T>; };
-template <class A, class T> struct Common<A, Number<T>, std::enable_if_t<std::is_arithmetic_v<A>>> { using type = Number<T>; };
+template <class T, class B> struct Common<Number<T>, B, std::enable_if_t<std::is_arithmetic_v<B>>> {
+  using type = Number<T>;
+};
+template <class A, class T> struct Common<A, Number<T>, std::enable_if_t<std::is_arithmetic_v<A>>> {
+  using type = Number<T>;
+};
 template <class A, class B> using CommonT = typename Common<A, B>::type;
 /// The plain type inside.
 template <class N> using ValueT = decltype(N::value);
@@ -76,9 +81,9 @@ template <class N> using ValueT = decltype(N::value);
 // Name lists: every function, the numbers it is for, and how expressions record it (opc/Scalar.h).
 // Functions of one real number.
 #define OPC_SCALAR_UNARY_REAL(X)                                                                                       \
-  X(exp) X(exp2) X(expm1) X(log) X(log2) X(log10) X(log1p) X(sqrt) X(rsqrt) X(sin) X(cos) X(tan) X(asin) X(acos)       \
-  X(atan) X(sinh) X(cosh) X(tanh) X(asinh) X(acosh) X(atanh) X(erf) X(erfc) X(lgamma) X(digamma) X(trigamma)           \
-  X(sigmoid)
+  X(exp)                                                                                                               \
+  X(exp2) X(expm1) X(log) X(log2) X(log10) X(log1p) X(sqrt) X(rsqrt) X(sin) X(cos) X(tan) X(asin) X(acos) X(atan)      \
+      X(sinh) X(cosh) X(tanh) X(asinh) X(acosh) X(atanh) X(erf) X(erfc) X(lgamma) X(digamma) X(trigamma) X(sigmoid)
 // Functions of one number of any kind that give a number.
 #define OPC_SCALAR_UNARY_ANY(X) X(abs) X(sign) X(floor) X(ceil) X(round) X(trunc)
 // Tests.
@@ -190,7 +195,8 @@ struct Functions {
     for (; x < 10; x += 1) sum -= 1 / x;
     const double s = 1 / (x * x);
     const double tail =
-        s * (1.0 / 12 - s * (1.0 / 120 - s * (1.0 / 252 - s * (1.0 / 240 - s * (1.0 / 132 - s * (691.0 / 32760 - s / 12))))));
+        s * (1.0 / 12 -
+             s * (1.0 / 120 - s * (1.0 / 252 - s * (1.0 / 240 - s * (1.0 / 132 - s * (691.0 / 32760 - s / 12))))));
     return reflected + sum + ::log(x) - 0.5 / x - tail;
   }
   OPC_HOST_DEVICE static inline float digamma(float x) { return static_cast<float>(digamma(static_cast<double>(x))); }
@@ -204,7 +210,8 @@ struct Functions {
     double sum = 0;
     for (; x < 10; x += 1) sum += 1 / (x * x);
     const double s = 1 / (x * x);
-    const double tail = s * (1.0 / 6 - s * (1.0 / 30 - s * (1.0 / 42 - s * (1.0 / 30 - s * (5.0 / 66 - s * 691.0 / 2730)))));
+    const double tail =
+        s * (1.0 / 6 - s * (1.0 / 30 - s * (1.0 / 42 - s * (1.0 / 30 - s * (5.0 / 66 - s * 691.0 / 2730)))));
     return sum + (1 + 0.5 / x + tail) / x;
   }
   OPC_HOST_DEVICE static inline float trigamma(float x) { return static_cast<float>(trigamma(static_cast<double>(x))); }
@@ -223,10 +230,18 @@ struct Functions {
   template <class T, class = std::enable_if_t<std::is_integral_v<T>>> OPC_HOST_DEVICE static inline T abs(T x) {
     return x < T(0) ? (-Number<T>(x)).value : x; // the most negative number stays
   }
-  template <class T, class = std::enable_if_t<std::is_integral_v<T>>> OPC_HOST_DEVICE static inline T floor(T x) { return x; }
-  template <class T, class = std::enable_if_t<std::is_integral_v<T>>> OPC_HOST_DEVICE static inline T ceil(T x) { return x; }
-  template <class T, class = std::enable_if_t<std::is_integral_v<T>>> OPC_HOST_DEVICE static inline T round(T x) { return x; }
-  template <class T, class = std::enable_if_t<std::is_integral_v<T>>> OPC_HOST_DEVICE static inline T trunc(T x) { return x; }
+  template <class T, class = std::enable_if_t<std::is_integral_v<T>>> OPC_HOST_DEVICE static inline T floor(T x) {
+    return x;
+  }
+  template <class T, class = std::enable_if_t<std::is_integral_v<T>>> OPC_HOST_DEVICE static inline T ceil(T x) {
+    return x;
+  }
+  template <class T, class = std::enable_if_t<std::is_integral_v<T>>> OPC_HOST_DEVICE static inline T round(T x) {
+    return x;
+  }
+  template <class T, class = std::enable_if_t<std::is_integral_v<T>>> OPC_HOST_DEVICE static inline T trunc(T x) {
+    return x;
+  }
   template <class T, class = std::enable_if_t<std::is_arithmetic_v<T>>> OPC_HOST_DEVICE static inline T sign(T x) {
     const T one = x > T(0) ? T(1) : (x < T(0) ? T(-1) : T(0));
     return x == x ? one : x;
@@ -237,9 +252,15 @@ struct Functions {
   OPC_HOST_DEVICE static inline bool isinf(double x) { return abs(x) == f32::kInf64; }
   OPC_HOST_DEVICE static inline bool isfinite(float x) { return abs(x) < f32::kInf; }
   OPC_HOST_DEVICE static inline bool isfinite(double x) { return abs(x) < f32::kInf64; }
-  template <class T, class = std::enable_if_t<std::is_integral_v<T>>> OPC_HOST_DEVICE static inline bool isnan(T) { return false; }
-  template <class T, class = std::enable_if_t<std::is_integral_v<T>>> OPC_HOST_DEVICE static inline bool isinf(T) { return false; }
-  template <class T, class = std::enable_if_t<std::is_integral_v<T>>> OPC_HOST_DEVICE static inline bool isfinite(T) { return true; }
+  template <class T, class = std::enable_if_t<std::is_integral_v<T>>> OPC_HOST_DEVICE static inline bool isnan(T) {
+    return false;
+  }
+  template <class T, class = std::enable_if_t<std::is_integral_v<T>>> OPC_HOST_DEVICE static inline bool isinf(T) {
+    return false;
+  }
+  template <class T, class = std::enable_if_t<std::is_integral_v<T>>> OPC_HOST_DEVICE static inline bool isfinite(T) {
+    return true;
+  }
 
   // NaN in either operand gives NaN.
   template <class T, class = std::enable_if_t<std::is_arithmetic_v<T>>> OPC_HOST_DEVICE static inline T max(T a, T b) {
@@ -258,7 +279,8 @@ struct Functions {
     return static_cast<T>(a % b);
   }
   /// The remainder with the sign of b (Python's %); 0 for an integer division by zero.
-  template <class T, class = std::enable_if_t<std::is_arithmetic_v<T>>> OPC_HOST_DEVICE static inline T floormod(T a, T b) {
+  template <class T, class = std::enable_if_t<std::is_arithmetic_v<T>>>
+  OPC_HOST_DEVICE static inline T floormod(T a, T b) {
     const T r = fmod(a, b);
     if constexpr (std::is_unsigned_v<T>)
       return r;
@@ -266,7 +288,8 @@ struct Functions {
       return (r != T(0) && (r < T(0)) != (b < T(0))) ? static_cast<T>(r + b) : r;
   }
   /// a / b, rounded down (Python's //) or towards zero; 0 for an integer division by zero.
-  template <class T, class = std::enable_if_t<std::is_arithmetic_v<T>>> OPC_HOST_DEVICE static inline T floordiv(T a, T b) {
+  template <class T, class = std::enable_if_t<std::is_arithmetic_v<T>>>
+  OPC_HOST_DEVICE static inline T floordiv(T a, T b) {
     if constexpr (std::is_floating_point_v<T>) {
       return floor(a / b);
     } else {
@@ -277,7 +300,8 @@ struct Functions {
         return q;
     }
   }
-  template <class T, class = std::enable_if_t<std::is_arithmetic_v<T>>> OPC_HOST_DEVICE static inline T truncdiv(T a, T b) {
+  template <class T, class = std::enable_if_t<std::is_arithmetic_v<T>>>
+  OPC_HOST_DEVICE static inline T truncdiv(T a, T b) {
     if constexpr (std::is_floating_point_v<T>)
       return trunc(a / b);
     else
@@ -294,19 +318,31 @@ struct Functions {
     }
     return result.value;
   }
-  template <class T, class = std::enable_if_t<std::is_integral_v<T>>> OPC_HOST_DEVICE static inline T bitwise_and(T a, T b) { return static_cast<T>(a & b); }
-  template <class T, class = std::enable_if_t<std::is_integral_v<T>>> OPC_HOST_DEVICE static inline T bitwise_or(T a, T b) { return static_cast<T>(a | b); }
-  template <class T, class = std::enable_if_t<std::is_integral_v<T>>> OPC_HOST_DEVICE static inline T bitwise_xor(T a, T b) { return static_cast<T>(a ^ b); }
+  template <class T, class = std::enable_if_t<std::is_integral_v<T>>>
+  OPC_HOST_DEVICE static inline T bitwise_and(T a, T b) {
+    return static_cast<T>(a & b);
+  }
+  template <class T, class = std::enable_if_t<std::is_integral_v<T>>>
+  OPC_HOST_DEVICE static inline T bitwise_or(T a, T b) {
+    return static_cast<T>(a | b);
+  }
+  template <class T, class = std::enable_if_t<std::is_integral_v<T>>>
+  OPC_HOST_DEVICE static inline T bitwise_xor(T a, T b) {
+    return static_cast<T>(a ^ b);
+  }
 
   // The same for Number<T>, for pairs of a Number and a constant, and for expressions.
 #define OPC_UNARY(name)                                                                                                \
   template <class T> OPC_HOST_DEVICE static OPC_SCALAR_INLINE Number<T> name(Number<T> x) { return name(x.value); }    \
   static Expr name(const Expr &x);
 #define OPC_TEST(name)                                                                                                 \
-  template <class T> OPC_HOST_DEVICE static OPC_SCALAR_INLINE Mask<T> name(Number<T> x) { return Mask<T>(name(x.value)); } \
+  template <class T> OPC_HOST_DEVICE static OPC_SCALAR_INLINE Mask<T> name(Number<T> x) {                              \
+    return Mask<T>(name(x.value));                                                                                     \
+  }                                                                                                                    \
   static Expr name(const Expr &x);
 #define OPC_BINARY(name)                                                                                               \
-  template <class A, class B, class N = detail::CommonT<A, B>> OPC_HOST_DEVICE static OPC_SCALAR_INLINE N name(A a, B b) { \
+  template <class A, class B, class N = detail::CommonT<A, B>>                                                         \
+  OPC_HOST_DEVICE static OPC_SCALAR_INLINE N name(A a, B b) {                                                          \
     return name(N(a).value, N(b).value);                                                                               \
   }                                                                                                                    \
   static Expr name(const Expr &a, const Expr &b);
@@ -324,7 +360,8 @@ struct Functions {
   template <class T> OPC_HOST_DEVICE static OPC_SCALAR_INLINE Number<T> select(Mask<T> c, Number<T> a, Number<T> b) {
     return c.value ? a.value : b.value;
   }
-  template <class T, class A, class B, class = decltype(Number<T>(std::declval<A>())), class = decltype(Number<T>(std::declval<B>()))>
+  template <class T, class A, class B, class = decltype(Number<T>(std::declval<A>())),
+            class = decltype(Number<T>(std::declval<B>()))>
   OPC_HOST_DEVICE static OPC_SCALAR_INLINE Number<T> select(Mask<T> c, A a, B b) {
     return c.value ? Number<T>(a).value : Number<T>(b).value;
   }
