@@ -87,7 +87,7 @@ ParseResult UserOp::parse(OpAsmParser &parser, OperationState &result) {
   NamedAttrList attrs;
   FunctionType type;
   SMLoc typeLoc;
-  if (parser.parseOptionalAttrDict(attrs) || parser.parseColon() || parser.getCurrentLocation(&typeLoc) || parser.parseType(type))
+  if (parser.parseOptionalAttrDict(attrs) || parser.parseOptionalAttrDictWithKeyword(result.attributes) || parser.parseColon() || parser.getCurrentLocation(&typeLoc) || parser.parseType(type))
     return failure();
   if (parser.resolveOperands(operands, type.getInputs(), typeLoc, result.operands)) return failure();
   auto &p = result.getOrAddProperties<UserOp::Properties>();
@@ -122,6 +122,8 @@ void UserOp::print(OpAsmPrinter &p) {
     }
   p << ')';
   p.printOptionalAttrDict(getOpAttrs().getValue());
+  // What passes attach is not part of the operator's configuration.
+  p.printOptionalAttrDictWithKeyword((*this)->getDiscardableAttrDictionary().getValue());
   p << " : ";
   p.printFunctionalType(getOperation());
 }
