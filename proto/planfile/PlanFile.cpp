@@ -83,8 +83,9 @@ Result<plan::Plan> decodePlan(std::string_view bytes) {
     return invalid("OPC0801", bytes.empty() ? "the plan is empty" : "not a plan: it does not begin with OPCPLAN",
                    "make a plan from a graph with: opc compile GRAPH -o FILE");
   if (bytes.size() < kHeaderBytes)
-    return invalid("OPC0803", "the plan is truncated: " + std::to_string(bytes.size()) + " bytes, the header alone has " +
-                                  std::to_string(kHeaderBytes),
+    return invalid("OPC0803",
+                   "the plan is truncated: " + std::to_string(bytes.size()) + " bytes, the header alone has " +
+                       std::to_string(kHeaderBytes),
                    "compile the graph again");
   const uint32_t version = loadLe<uint32_t>(bytes.data() + 8);
   if (version != kPlanVersion)
@@ -97,14 +98,16 @@ Result<plan::Plan> decodePlan(std::string_view bytes) {
   const uint64_t length = loadLe<uint64_t>(bytes.data() + 16);
   const std::string_view payload = bytes.substr(kHeaderBytes);
   if (length != payload.size())
-    return invalid("OPC0803", "the plan is " + std::string(payload.size() < length ? "truncated" : "followed by other bytes") +
-                                  ": its header announces " + std::to_string(length) + " bytes, the file has " +
-                                  std::to_string(payload.size()),
+    return invalid("OPC0803",
+                   "the plan is " + std::string(payload.size() < length ? "truncated" : "followed by other bytes") +
+                       ": its header announces " + std::to_string(length) + " bytes, the file has " +
+                       std::to_string(payload.size()),
                    "compile the graph again");
   if (planChecksum(payload) != loadLe<uint64_t>(bytes.data() + 24))
     return invalid("OPC0804", "the plan is damaged: its checksum does not match", "compile the graph again");
   if (length > static_cast<uint64_t>(INT32_MAX))
-    return Status(StatusCode::kUnsupported, "OPC0806", "the plan has " + std::to_string(length) + " bytes; protobuf reads at most 2 GiB")
+    return Status(StatusCode::kUnsupported, "OPC0806",
+                  "the plan has " + std::to_string(length) + " bytes; protobuf reads at most 2 GiB")
         .withHelp("keep large constants in a weights file: make them variables");
   plan::Plan plan;
   if (!plan.ParsePartialFromArray(payload.data(), static_cast<int>(payload.size())))

@@ -19,7 +19,8 @@ public:
   DeviceMemory() = default;
   DeviceMemory(Device *device, void *data, size_t bytes) : device_(device), data_(data), bytes_(bytes) {}
   DeviceMemory(DeviceMemory &&o) noexcept
-      : device_(std::exchange(o.device_, nullptr)), data_(std::exchange(o.data_, nullptr)), bytes_(std::exchange(o.bytes_, 0)) {}
+      : device_(std::exchange(o.device_, nullptr)), data_(std::exchange(o.data_, nullptr)),
+        bytes_(std::exchange(o.bytes_, 0)) {}
   DeviceMemory &operator=(DeviceMemory &&o) noexcept {
     std::swap(device_, o.device_);
     std::swap(data_, o.data_);

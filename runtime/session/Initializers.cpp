@@ -7,13 +7,15 @@ namespace opc {
 namespace {
 
 Status unfit(const HostTensor &t, const std::string &why, const std::string &help = "") {
-  return Status(StatusCode::kInvalidGraph, "OPC0615", "an initializer does not fit a variable of type " + t.desc().toString() + ": " + why)
+  return Status(StatusCode::kInvalidGraph, "OPC0615",
+                "an initializer does not fit a variable of type " + t.desc().toString() + ": " + why)
       .withHelp(help);
 }
 
 Result<double> fan(graph::VarianceNorm norm, const std::string &format, const HostTensor &t) {
   const Shape &s = t.shape();
-  if (s.NumAxes() < 2) return unfit(t, "fan-in and fan-out need at least two dimensions", "use random_normal_conf or constant_conf");
+  if (s.NumAxes() < 2)
+    return unfit(t, "fan-in and fan-out need at least two dimensions", "use random_normal_conf or constant_conf");
   double in = static_cast<double>(s.Count(1)), out = static_cast<double>(s.At(0));
   if (format == "channels_first")
     out *= static_cast<double>(s.Count(2));
@@ -38,7 +40,8 @@ template <class V> Status fillRange(HostTensor *t, V start, V stride, int64_t ax
   char *p = t->as<char>();
   for (int64_t j = 0; j < extent; ++j) {
     if constexpr (std::is_integral_v<V>) {
-      const V v = static_cast<V>(static_cast<uint64_t>(start) + static_cast<uint64_t>(j) * static_cast<uint64_t>(stride));
+      const V v =
+          static_cast<V>(static_cast<uint64_t>(start) + static_cast<uint64_t>(j) * static_cast<uint64_t>(stride));
       if (t->dtype() == kInt64 || t->dtype() == kUInt64)
         *line->as<int64_t>() = v; // a double would round it
       else
@@ -47,7 +50,8 @@ template <class V> Status fillRange(HostTensor *t, V start, V stride, int64_t ax
       fillConstant(&*line, start + static_cast<double>(j) * stride);
     }
     for (int64_t i = 0; i < outer; ++i)
-      for (int64_t k = 0; k < inner; ++k) std::memcpy(p + static_cast<size_t>((i * extent + j) * inner + k) * size, line->data(), size);
+      for (int64_t k = 0; k < inner; ++k)
+        std::memcpy(p + static_cast<size_t>((i * extent + j) * inner + k) * size, line->data(), size);
   }
   return Status::ok();
 }
@@ -58,7 +62,8 @@ Status initializeTensor(const graph::InitializerConf &conf, HostTensor *t, FillK
   using Conf = graph::InitializerConf;
   const bool floating = IsFloatingDataType(t->dtype());
   auto needsFloat = [&](const char *name) {
-    return floating ? Status::ok() : unfit(*t, std::string(name) + " draws real numbers", "use random_uniform_int_conf");
+    return floating ? Status::ok()
+                    : unfit(*t, std::string(name) + " draws real numbers", "use random_uniform_int_conf");
   };
   if (t->elemCount() == 0) return Status::ok();
   switch (conf.type_case()) {
@@ -73,12 +78,14 @@ Status initializeTensor(const graph::InitializerConf &conf, HostTensor *t, FillK
   }
   case Conf::kRandomUniformConf:
     OPC_RETURN_IF_ERROR(needsFloat("random_uniform"));
-    if (conf.random_uniform_conf().min() > conf.random_uniform_conf().max()) return unfit(*t, "min is greater than max");
+    if (conf.random_uniform_conf().min() > conf.random_uniform_conf().max())
+      return unfit(*t, "min is greater than max");
     fillUniform(t, conf.random_uniform_conf().min(), conf.random_uniform_conf().max(), key);
     return Status::ok();
   case Conf::kRandomUniformIntConf:
     if (floating) return unfit(*t, "random_uniform_int draws integers", "use random_uniform_conf");
-    if (conf.random_uniform_int_conf().min() > conf.random_uniform_int_conf().max()) return unfit(*t, "min is greater than max");
+    if (conf.random_uniform_int_conf().min() > conf.random_uniform_int_conf().max())
+      return unfit(*t, "min is greater than max");
     fillUniform(t, conf.random_uniform_int_conf().min(), conf.random_uniform_int_conf().max(), key);
     return Status::ok();
   case Conf::kRandomNormalConf:
@@ -119,9 +126,11 @@ Status initializeTensor(const graph::InitializerConf &conf, HostTensor *t, FillK
       fillUniform(t, -std::sqrt(3 * scale), std::sqrt(3 * scale), key);
     return Status::ok();
   }
-  case Conf::kRangeConf: return fillRange<double>(t, conf.range_conf().start(), conf.range_conf().stride(), conf.range_conf().axis());
+  case Conf::kRangeConf:
+    return fillRange<double>(t, conf.range_conf().start(), conf.range_conf().stride(), conf.range_conf().axis());
   case Conf::kIntRangeConf:
-    return fillRange<int64_t>(t, conf.int_range_conf().start(), conf.int_range_conf().stride(), conf.int_range_conf().axis());
+    return fillRange<int64_t>(t, conf.int_range_conf().start(), conf.int_range_conf().stride(),
+                              conf.int_range_conf().axis());
   case Conf::kEmptyConf: return Status::ok(); // tensors begin as zeros
   case Conf::TYPE_NOT_SET: break;
   }

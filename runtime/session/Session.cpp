@@ -40,7 +40,8 @@ struct Session::Impl {
       if (names.size() > 10) help += " and " + std::to_string(names.size() - 10) + " more";
       if (names.empty()) help = std::string("it has no ") + what + "s";
     }
-    return Status(StatusCode::kUsage, "OPC0611", std::string("the graph has no ") + what + " '" + name + "'").withHelp(help);
+    return Status(StatusCode::kUsage, "OPC0611", std::string("the graph has no ") + what + " '" + name + "'")
+        .withHelp(help);
   }
 
   void describeInterface() {
@@ -54,7 +55,8 @@ struct Session::Impl {
       outputIndex.emplace(p.name, interface.outputs.size());
       interface.outputs.push_back(port(p));
       uint32_t t = p.tensor; // views follow what they show
-      while (m.tensors[t].producer != runtime::kNone && m.tasks[m.tensors[t].producer].isView) t = m.tasks[m.tensors[t].producer].inputs[0];
+      while (m.tensors[t].producer != runtime::kNone && m.tasks[m.tensors[t].producer].isView)
+        t = m.tasks[m.tensors[t].producer].inputs[0];
       outputStride.push_back(m.tensors[t].producer == runtime::kNone ? 1 : m.tasks[m.tensors[t].producer].stride);
     }
     for (const ModelVariable &v : m.variables) {
@@ -91,7 +93,8 @@ struct Session::Impl {
     Result<HostTensor> t = HostTensor::create(desc.data_type(), desc.shape());
     if (!t) return t.status();
     FillKey key{v.hasSeed ? static_cast<uint64_t>(v.seed) : options.seed, stableHash(v.name)};
-    if (Status s = initializeTensor(v.initializer, &*t, key); !s.isOk()) return std::move(s).withContext("initialising " + name);
+    if (Status s = initializeTensor(v.initializer, &*t, key); !s.isOk())
+      return std::move(s).withContext("initialising " + name);
     OPC_RETURN_IF_ERROR(graph->copyIn(v.tensor, t->data()));
     isSet[index] = true;
     --unset;
@@ -106,20 +109,26 @@ struct Session::Impl {
   Status missingInputs() const {
     std::string names;
     for (size_t i = 0; i < fed.size(); ++i)
-      if (!fed[i]) names += (names.empty() ? "" : ", ") + interface.inputs[i].name + " (" + interface.inputs[i].desc.toString() + ")";
-    return Status(StatusCode::kUsage, "OPC0610", (unfed == 1 ? "input " : "inputs ") + names + (unfed == 1 ? " has" : " have") + " not been given")
+      if (!fed[i])
+        names +=
+            (names.empty() ? "" : ", ") + interface.inputs[i].name + " (" + interface.inputs[i].desc.toString() + ")";
+    return Status(StatusCode::kUsage, "OPC0610",
+                  (unfed == 1 ? "input " : "inputs ") + names + (unfed == 1 ? " has" : " have") + " not been given")
         .withHelp("give each with --input NAME=SPEC");
   }
 
   Status fetchable(const std::string &name, uint32_t *tensor) const {
     auto it = outputIndex.find(name);
     if (it == outputIndex.end()) return unknown("output", name, interface.outputs);
-    if (graph->steps() == 0) return Status(StatusCode::kUsage, "OPC0613", "output '" + name + "' has not been computed: nothing has been run");
+    if (graph->steps() == 0)
+      return Status(StatusCode::kUsage, "OPC0613", "output '" + name + "' has not been computed: nothing has been run");
     if (lastRunFailed)
-      return Status(StatusCode::kUsage, "OPC0613", "output '" + name + "' is not available: the last run failed").withHelp("run again");
+      return Status(StatusCode::kUsage, "OPC0613", "output '" + name + "' is not available: the last run failed")
+          .withHelp("run again");
     if (graph->steps() % outputStride[it->second] != 0)
-      return Status(StatusCode::kUsage, "OPC0613", "output '" + name + "' was not computed in the last step: it is made every " +
-                                                       std::to_string(outputStride[it->second]) + " steps");
+      return Status(StatusCode::kUsage, "OPC0613",
+                    "output '" + name + "' was not computed in the last step: it is made every " +
+                        std::to_string(outputStride[it->second]) + " steps");
     *tensor = model().outputs[it->second].tensor;
     return Status::ok();
   }
@@ -140,8 +149,10 @@ Result<Session> Session::load(std::string_view planBytes, const Registry &regist
     if (__builtin_add_overflow(wanted, a.bytes(), &wanted)) wanted = UINT64_MAX;
   if (wanted > limit)
     return Status(StatusCode::kUnsupported, "OPC0821",
-                  "the plan needs " + std::to_string(wanted) + " bytes of memory; the limit is " + std::to_string(limit))
-        .withHelp(options.maxMemory ? "raise --max-memory" : "nine tenths of this machine's memory; --max-memory sets another limit");
+                  "the plan needs " + std::to_string(wanted) + " bytes of memory; the limit is " +
+                      std::to_string(limit))
+        .withHelp(options.maxMemory ? "raise --max-memory"
+                                    : "nine tenths of this machine's memory; --max-memory sets another limit");
   Result<PlanModel> model = runtime::buildPlanModel(*plan, registry);
   if (!model) return model.status();
   Result<std::vector<runtime::CrossEdge>> edges = runtime::checkDataFlow(*model);
@@ -163,7 +174,10 @@ const SessionInterface &Session::interface() const { return impl_->interface; }
 Status Session::feed(const std::string &name, const HostTensor &tensor) {
   auto it = impl_->inputIndex.find(name);
   if (it == impl_->inputIndex.end()) return Impl::unknown("input", name, impl_->interface.inputs);
-  OPC_RETURN_IF_ERROR(checkTensor(tensor, impl_->interface.inputs[it->second].desc, "input '" + name + "'"));
+  // The message is made only when it is needed: feeding allocates nothing.
+  if (const auto &d = impl_->interface.inputs[it->second].desc;
+      tensor.dtype() != d.data_type() || tensor.shape() != d.shape())
+    return checkTensor(tensor, d, "input '" + name + "'");
   OPC_RETURN_IF_ERROR(impl_->graph->copyIn(impl_->model().inputs[it->second].tensor, tensor.data()));
   if (!impl_->fed[it->second]) --impl_->unfed;
   impl_->fed[it->second] = true;

@@ -16,7 +16,8 @@
 namespace opc {
 
 struct SessionOptions {
-  /// Threads that kernels may use in all; shared evenly between streams. 0: one for each core that this process may use.
+  /// Threads that kernels may use in all; shared evenly between streams. 0: one for each core that this process may
+  /// use.
   int threads = 0;
   /// The most bytes that the plan's arenas may take; 0: nine tenths of the memory of this machine or container.
   uint64_t maxMemory = 0;
@@ -43,7 +44,7 @@ struct SessionInterface {
 
 /// Numbers for --stats.
 struct SessionStats {
-  uint64_t tasks = 0;         // that execute; views do not
+  uint64_t tasks = 0; // that execute; views do not
   uint64_t streams = 0;
   uint64_t arenaBytes = 0;    // all arenas together
   uint64_t constantBytes = 0; // of constants and variables
@@ -51,11 +52,12 @@ struct SessionStats {
 };
 
 /// A loaded plan with its memory and kernels. Use one session from one thread at a time; different sessions are
-/// independent. No call but load, setVariable and the first run allocates anything, fetch aside, which returns a new tensor.
+/// independent. No call but load, setVariable and the first run allocates anything, fetch aside, which returns a new
+/// tensor.
 class Session {
 public:
-  /// Decodes and checks the plan, takes the memory. `registry` must outlive the session. A plan is untrusted: whatever it
-  /// says is checked first (docs/plan-format.md lists the rules and their codes).
+  /// Decodes and checks the plan, takes the memory. `registry` must outlive the session. A plan is untrusted: whatever
+  /// it says is checked first (docs/plan-format.md lists the rules and their codes).
   static Result<Session> load(std::string_view planBytes, const Registry &registry, const SessionOptions &options = {});
   Session(Session &&) noexcept;
   Session &operator=(Session &&) noexcept;

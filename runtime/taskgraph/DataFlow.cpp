@@ -20,7 +20,8 @@ Result<std::vector<uint32_t>> resolveViews(const PlanModel &m) {
     uint32_t t = tensor;
     chain.clear();
     while (root[t] == kNone) {
-      if (walkedBy[t] == tensor) return flow(m, m.tensors[t].producer, "tensor '" + m.tensors[t].name + "' is a view of itself");
+      if (walkedBy[t] == tensor)
+        return flow(m, m.tensors[t].producer, "tensor '" + m.tensors[t].name + "' is a view of itself");
       walkedBy[t] = tensor;
       const uint32_t p = m.tensors[t].producer;
       if (p == kNone || !m.tasks[p].isView) {
@@ -42,9 +43,11 @@ Result<std::vector<CrossEdge>> checkDataFlow(const PlanModel &m) {
   if (!views) return views.status();
   const std::vector<uint32_t> &root = *views;
 
-  // Writes, stream by stream. version[r] counts the writes of register r; a tensor is intact while its version is current.
+  // Writes, stream by stream. version[r] counts the writes of register r; a tensor is intact while its version is
+  // current.
   std::vector<uint32_t> regVersion(m.registers.size(), 0), version(m.tensors.size(), kNone);
-  std::vector<uint32_t> writerStream(m.registers.size(), kNone), firstWriter(m.registers.size(), kNone), lastWriter(m.registers.size(), kNone);
+  std::vector<uint32_t> writerStream(m.registers.size(), kNone), firstWriter(m.registers.size(), kNone),
+      lastWriter(m.registers.size(), kNone);
   std::vector<uint32_t> mutator(m.registers.size(), kNone); // the stream that updates a variable
   for (const PlanModel::Stream &stream : m.streams) {
     for (uint32_t index : stream.tasks) {
@@ -58,12 +61,17 @@ Result<std::vector<CrossEdge>> checkDataFlow(const PlanModel &m) {
         } else {
           const ModelTask &maker = m.tasks[producer];
           if (task.stride % maker.stride != 0)
-            return flow(m, index, "it runs every " + std::to_string(task.stride) + " steps and reads tensor '" + tensor.name +
-                                      "', made every " + std::to_string(maker.stride));
+            return flow(m, index,
+                        "it runs every " + std::to_string(task.stride) + " steps and reads tensor '" + tensor.name +
+                            "', made every " + std::to_string(maker.stride));
           if (maker.stream == task.stream) {
-            if (maker.position >= task.position) return flow(m, index, "it reads tensor '" + tensor.name + "' before " + m.describe(producer) + " makes it");
+            if (maker.position >= task.position)
+              return flow(m, index,
+                          "it reads tensor '" + tensor.name + "' before " + m.describe(producer) + " makes it");
             if (version[t] != regVersion[tensor.reg])
-              return flow(m, index, "it reads tensor '" + tensor.name + "' after " + m.describe(lastWriter[tensor.reg]) + " has overwritten it");
+              return flow(m, index,
+                          "it reads tensor '" + tensor.name + "' after " + m.describe(lastWriter[tensor.reg]) +
+                              " has overwritten it");
           }
         }
         if (task.isView || !task.mutableInput[i]) continue;
@@ -81,14 +89,18 @@ Result<std::vector<CrossEdge>> checkDataFlow(const PlanModel &m) {
         const ModelTensor &out = m.tensors[task.outputs[o]];
         const ModelRegister &r = m.registers[out.reg];
         if (r.kind != plan::Register::ACTIVATION)
-          return flow(m, index, "it makes tensor '" + out.name + "' in a register for " + plan::Register::Kind_Name(r.kind));
+          return flow(m, index,
+                      "it makes tensor '" + out.name + "' in a register for " + plan::Register::Kind_Name(r.kind));
         for (size_t other = 0; other < o; ++other)
-          if (m.tensors[task.outputs[other]].reg == out.reg) return flow(m, index, "two of its outputs share a register");
+          if (m.tensors[task.outputs[other]].reg == out.reg)
+            return flow(m, index, "two of its outputs share a register");
         // Writing where an input lies needs the kernel's consent, and what lies there must be of the same extent.
         for (size_t i = 0; i < task.inputs.size(); ++i) {
           const ModelTensor &in = m.tensors[task.inputs[i]];
           if (in.reg == out.reg && in.bytes && out.bytes && (!task.mayShare(o, i) || in.bytes != out.bytes))
-            return flow(m, index, "it writes tensor '" + out.name + "' over its input '" + in.name + "', which its kernel does not offer");
+            return flow(m, index,
+                        "it writes tensor '" + out.name + "' over its input '" + in.name +
+                            "', which its kernel does not offer");
         }
         if (writerStream[out.reg] == kNone) {
           writerStream[out.reg] = task.stream;
@@ -116,8 +128,11 @@ Result<std::vector<CrossEdge>> checkDataFlow(const PlanModel &m) {
         const uint32_t producer = m.tensors[t].producer;
         if (producer == kNone || m.tasks[producer].stream == task.stream) continue;
         if (version[t] != regVersion[reg])
-          return flow(m, index, "it reads tensor '" + m.tensors[t].name + "' of another stream, which " + m.describe(lastWriter[reg]) + " overwrites");
-        if (task.mutableInput[i]) return flow(m, index, "it writes its input '" + m.tensors[t].name + "', which another stream makes");
+          return flow(m, index,
+                      "it reads tensor '" + m.tensors[t].name + "' of another stream, which " +
+                          m.describe(lastWriter[reg]) + " overwrites");
+        if (task.mutableInput[i])
+          return flow(m, index, "it writes its input '" + m.tensors[t].name + "', which another stream makes");
         isShared[reg] = true;
         CrossEdge edge;
         edge.reg = reg;
@@ -134,10 +149,12 @@ Result<std::vector<CrossEdge>> checkDataFlow(const PlanModel &m) {
   for (const ModelPort &out : m.outputs) {
     const ModelTensor &t = m.tensors[root[out.tensor]];
     if (t.producer == kNone && !t.isSource)
-      return Status(StatusCode::kInvalidGraph, "OPC0816", "invalid plan: output '" + out.name + "' is tensor '" + t.name + "', which nothing makes");
+      return Status(StatusCode::kInvalidGraph, "OPC0816",
+                    "invalid plan: output '" + out.name + "' is tensor '" + t.name + "', which nothing makes");
     if (t.producer != kNone && version[root[out.tensor]] != regVersion[t.reg])
       return Status(StatusCode::kInvalidGraph, "OPC0816",
-                    "invalid plan: output '" + out.name + "' is tensor '" + t.name + "', which " + m.describe(lastWriter[t.reg]) + " overwrites");
+                    "invalid plan: output '" + out.name + "' is tensor '" + t.name + "', which " +
+                        m.describe(lastWriter[t.reg]) + " overwrites");
   }
   // A workspace belongs to one stream.
   std::vector<uint32_t> workspaceStream(m.registers.size(), kNone);

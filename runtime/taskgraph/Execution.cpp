@@ -120,7 +120,8 @@ Status TaskGraph::run(int64_t steps) {
   epoch_.fetch_add(1, std::memory_order_release);
   epoch_.notify_all();
   runLane(own, step_, steps);
-  for (int64_t left = working_.load(std::memory_order_acquire); left != 0; left = working_.load(std::memory_order_acquire))
+  for (int64_t left = working_.load(std::memory_order_acquire); left != 0;
+       left = working_.load(std::memory_order_acquire))
     working_.wait(left, std::memory_order_acquire);
   for (const Lane &lane : lanes_)
     if (!lane.status.isOk()) return lane.status;

@@ -9,7 +9,8 @@ namespace {
 
 Status overlap(const PlanModel &m, uint32_t a, uint32_t b, const std::string &why) {
   return Status(StatusCode::kInvalidGraph, "OPC0817",
-                "invalid plan: registers '" + m.registers[a].name + "' and '" + m.registers[b].name + "' share memory" + why)
+                "invalid plan: registers '" + m.registers[a].name + "' and '" + m.registers[b].name + "' share memory" +
+                    why)
       .withHelp("compile the graph again");
 }
 
@@ -59,7 +60,8 @@ Status checkOwners(const PlanModel &m, const std::vector<uint64_t> &owner) {
   for (uint32_t r = 0; r < m.registers.size(); ++r)
     if (m.registers[r].end() > m.registers[r].offset) order.push_back(r);
   std::sort(order.begin(), order.end(), [&](uint32_t a, uint32_t b) {
-    return std::tie(m.registers[a].arena, m.registers[a].offset, a) < std::tie(m.registers[b].arena, m.registers[b].offset, b);
+    return std::tie(m.registers[a].arena, m.registers[a].offset, a) <
+           std::tie(m.registers[b].arena, m.registers[b].offset, b);
   });
   // The furthest end so far, and the furthest among the other owners: enough to know whether anybody else reaches here.
   struct Reach {
@@ -76,7 +78,9 @@ Status checkOwners(const PlanModel &m, const std::vector<uint64_t> &owner) {
     const Reach &rival = best.owner == owner[r] ? other : best;
     if (rival.reg != kNone && rival.end > reg.offset) {
       const bool persistent = reg.isPersistent() || m.registers[rival.reg].isPersistent();
-      return overlap(m, rival.reg, r, persistent ? ", and one of them holds an input, variable or constant" : ", and several streams use them");
+      return overlap(m, rival.reg, r,
+                     persistent ? ", and one of them holds an input, variable or constant"
+                                : ", and several streams use them");
     }
     if (best.owner == owner[r]) {
       if (reg.end() > best.end) best = {reg.end(), owner[r], r};
@@ -151,8 +155,9 @@ Status checkMemory(const PlanModel &m, const std::vector<bool> &isShared) {
         for (size_t i = 0; i < t.inputs.size() && !later; ++i) {
           const ModelTensor &in = m.tensors[t.inputs[i]];
           const ModelRegister &a = m.registers[in.reg], &b = m.registers[out.reg];
-          if (in.reg != out.reg && a.arena == b.arena && a.offset == b.offset && a.credits == 1 && b.credits == 1 && in.bytes == out.bytes &&
-              span[in.reg].last == position && owner[in.reg] == t.stream && readersMayShare(m, t, o, in.reg)) {
+          if (in.reg != out.reg && a.arena == b.arena && a.offset == b.offset && a.credits == 1 && b.credits == 1 &&
+              in.bytes == out.bytes && span[in.reg].last == position && owner[in.reg] == t.stream &&
+              readersMayShare(m, t, o, in.reg)) {
             takesOver.push_back({o, i});
             later = true;
           }

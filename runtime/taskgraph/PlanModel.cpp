@@ -11,6 +11,8 @@ namespace opc::runtime {
 namespace {
 
 constexpr uint32_t kMaxCredits = 1024;
+// Far above any op, low enough that checks of each against each end soon.
+constexpr uint64_t kMaxArguments = 1 << 14;
 
 Status bad(const char *id, std::string message) {
   return Status(StatusCode::kInvalidGraph, id, "invalid plan: " + message).withHelp("compile the graph again");
@@ -43,7 +45,8 @@ private:
   Status arenas() {
     for (const plan::Arena &a : plan_.arena()) {
       if (!createDevice(a.device()))
-        return Status(StatusCode::kUnsupported, "OPC0820", "the plan is for device " + quoted(a.device()) + ", which is not available")
+        return Status(StatusCode::kUnsupported, "OPC0820",
+                      "the plan is for device " + quoted(a.device()) + ", which is not available")
             .withHelp("available here: " + availableDevices());
       m_.arenas.push_back({a.device(), a.bytes()});
     }
@@ -62,16 +65,21 @@ private:
       r.credits = p.has_credits() ? p.credits() : 1;
       r.stride = p.stride();
       r.kind = p.kind();
-      if (r.arena >= m_.arenas.size()) return bad("OPC0811", name + " lies in arena " + std::to_string(r.arena) + " of " + std::to_string(m_.arenas.size()));
+      if (r.arena >= m_.arenas.size())
+        return bad("OPC0811",
+                   name + " lies in arena " + std::to_string(r.arena) + " of " + std::to_string(m_.arenas.size()));
       if (r.credits == 0 || r.credits > kMaxCredits)
-        return bad("OPC0813", name + " has " + std::to_string(r.credits) + " credits; 1 to " + std::to_string(kMaxCredits) + " are possible");
-      if (r.isPersistent() && r.credits != 1) return bad("OPC0813", name + " holds an input, variable or constant and has several slots");
+        return bad("OPC0813", name + " has " + std::to_string(r.credits) + " credits; 1 to " +
+                                  std::to_string(kMaxCredits) + " are possible");
+      if (r.isPersistent() && r.credits != 1)
+        return bad("OPC0813", name + " holds an input, variable or constant and has several slots");
       if (r.offset % 64 != 0 || r.stride % 64 != 0) return bad("OPC0813", name + " is not aligned to 64 bytes");
       uint64_t end = 0;
       const bool overflow = __builtin_mul_overflow(uint64_t{r.credits - 1}, r.stride, &end) ||
                             __builtin_add_overflow(end, r.offset, &end) || __builtin_add_overflow(end, r.bytes, &end);
       if (overflow || end > m_.arenas[r.arena].second)
-        return bad("OPC0813", name + " ends outside its arena of " + std::to_string(m_.arenas[r.arena].second) + " bytes");
+        return bad("OPC0813",
+                   name + " ends outside its arena of " + std::to_string(m_.arenas[r.arena].second) + " bytes");
       if (r.credits > 1 && r.stride < r.bytes) return bad("OPC0813", name + " has slots that overlap");
       m_.registers.push_back(std::move(r));
     }
@@ -83,8 +91,12 @@ private:
     for (int i = 0; i < plan_.tensor_size(); ++i) {
       const plan::Tensor &p = plan_.tensor(i);
       const std::string name = "tensor " + std::to_string(i) + " (" + p.name() + ")";
-      if (p.register_() >= m_.registers.size()) return bad("OPC0811", name + " lies in register " + std::to_string(p.register_()) + " of " + std::to_string(m_.registers.size()));
-      if (p.dim_size() > kMaxRank) return bad("OPC0812", name + " has rank " + std::to_string(p.dim_size()) + "; the limit is " + std::to_string(kMaxRank));
+      if (p.register_() >= m_.registers.size())
+        return bad("OPC0811", name + " lies in register " + std::to_string(p.register_()) + " of " +
+                                  std::to_string(m_.registers.size()));
+      if (p.dim_size() > kMaxRank)
+        return bad("OPC0812",
+                   name + " has rank " + std::to_string(p.dim_size()) + "; the limit is " + std::to_string(kMaxRank));
       for (int64_t d : p.dim())
         if (d < 0) return bad("OPC0812", name + " has the dimension " + std::to_string(d));
       ModelTensor t;
@@ -100,19 +112,23 @@ private:
       if (!bytes) return bad("OPC0812", name + ": " + bytes.status().message());
       t.bytes = static_cast<uint64_t>(*bytes);
       if (t.bytes > r.bytes)
-        return bad("OPC0814", name + " is " + t.desc.toString() + ", " + std::to_string(t.bytes) + " bytes; its register has " + std::to_string(r.bytes));
+        return bad("OPC0814", name + " is " + t.desc.toString() + ", " + std::to_string(t.bytes) +
+                                  " bytes; its register has " + std::to_string(r.bytes));
       m_.tensors.push_back(std::move(t));
     }
     return Status::ok();
   }
 
   Status source(uint32_t tensor, plan::Register::Kind kind, const std::string &what) {
-    if (tensor >= m_.tensors.size()) return bad("OPC0811", what + " is tensor " + std::to_string(tensor) + " of " + std::to_string(m_.tensors.size()));
+    if (tensor >= m_.tensors.size())
+      return bad("OPC0811", what + " is tensor " + std::to_string(tensor) + " of " + std::to_string(m_.tensors.size()));
     ModelTensor &t = m_.tensors[tensor];
     if (m_.registers[t.reg].kind != kind)
-      return bad("OPC0811", what + " lies in a register of another kind (" + plan::Register::Kind_Name(m_.registers[t.reg].kind) + ")");
+      return bad("OPC0811", what + " lies in a register of another kind (" +
+                                plan::Register::Kind_Name(m_.registers[t.reg].kind) + ")");
     if (usedSources_.empty()) usedSources_.resize(m_.registers.size());
-    if (usedSources_[t.reg]) return bad("OPC0817", what + " shares its register with another input, variable or constant");
+    if (usedSources_[t.reg])
+      return bad("OPC0817", what + " shares its register with another input, variable or constant");
     usedSources_[t.reg] = true;
     t.isSource = true;
     return Status::ok();
@@ -132,7 +148,9 @@ private:
     }
     for (const auto &p : in.output()) {
       OPC_RETURN_IF_ERROR(unique(&outputs, p.name(), "output"));
-      if (p.tensor() >= m_.tensors.size()) return bad("OPC0811", "output " + quoted(p.name()) + " is tensor " + std::to_string(p.tensor()) + " of " + std::to_string(m_.tensors.size()));
+      if (p.tensor() >= m_.tensors.size())
+        return bad("OPC0811", "output " + quoted(p.name()) + " is tensor " + std::to_string(p.tensor()) + " of " +
+                                  std::to_string(m_.tensors.size()));
       m_.outputs.push_back({p.name(), p.tensor()});
     }
     for (const auto &p : in.variable()) {
@@ -154,7 +172,8 @@ private:
       const std::string what = "constant " + std::to_string(i);
       OPC_RETURN_IF_ERROR(source(p.tensor(), plan::Register::CONSTANT, what));
       if (p.data().size() != m_.tensors[p.tensor()].bytes)
-        return bad("OPC0812", what + " has " + std::to_string(p.data().size()) + " bytes of data, its tensor is " + m_.tensors[p.tensor()].desc.toString());
+        return bad("OPC0812", what + " has " + std::to_string(p.data().size()) + " bytes of data, its tensor is " +
+                                  m_.tensors[p.tensor()].desc.toString());
       m_.constants.push_back(p.tensor());
     }
     return Status::ok();
@@ -165,12 +184,16 @@ private:
     for (uint32_t s = 0; s < static_cast<uint32_t>(plan_.stream_size()); ++s) {
       const plan::Stream &p = plan_.stream(static_cast<int>(s));
       if (!createDevice(p.device()))
-        return Status(StatusCode::kUnsupported, "OPC0820", "stream " + std::to_string(s) + " is for device " + quoted(p.device()) + ", which is not available")
+        return Status(StatusCode::kUnsupported, "OPC0820",
+                      "stream " + std::to_string(s) + " is for device " + quoted(p.device()) +
+                          ", which is not available")
             .withHelp("available here: " + availableDevices());
       PlanModel::Stream stream;
       stream.device = p.device();
       for (uint32_t t : p.task()) {
-        if (t >= streamOf_.size()) return bad("OPC0811", "stream " + std::to_string(s) + " lists task " + std::to_string(t) + " of " + std::to_string(streamOf_.size()));
+        if (t >= streamOf_.size())
+          return bad("OPC0811", "stream " + std::to_string(s) + " lists task " + std::to_string(t) + " of " +
+                                    std::to_string(streamOf_.size()));
         if (streamOf_[t].first != kNone) return bad("OPC0811", "task " + std::to_string(t) + " is listed twice");
         streamOf_[t] = {s, static_cast<uint32_t>(stream.tasks.size())};
         stream.tasks.push_back(t);
@@ -178,7 +201,8 @@ private:
       m_.streams.push_back(std::move(stream));
     }
     // Threads are a resource that a file must not be able to exhaust.
-    if (m_.streams.size() > 256) return bad("OPC0811", std::to_string(m_.streams.size()) + " streams; the limit is 256");
+    if (m_.streams.size() > 256)
+      return bad("OPC0811", std::to_string(m_.streams.size()) + " streams; the limit is 256");
     for (size_t t = 0; t < streamOf_.size(); ++t)
       if (streamOf_[t].first == kNone) return bad("OPC0811", "task " + std::to_string(t) + " is in no stream");
     return Status::ok();
@@ -194,7 +218,13 @@ private:
     t.position = streamOf_[index].second;
     t.stride = p.stride() == 0 ? 1 : p.stride();
     if (p.has_stream() && p.stream() != t.stream)
-      return bad("OPC0811", "it names stream " + std::to_string(p.stream()) + " and is listed by stream " + std::to_string(t.stream));
+      return bad("OPC0811", "it names stream " + std::to_string(p.stream()) + " and is listed by stream " +
+                                std::to_string(t.stream));
+    uint64_t arguments = 0;
+    for (const auto *list : {&p.input(), &p.output()})
+      for (const plan::Argument &a : *list) arguments += 1 + static_cast<uint64_t>(a.tensor_size());
+    if (arguments > kMaxArguments)
+      return bad("OPC0811", "it has more than " + std::to_string(kMaxArguments) + " arguments");
     const user_op::OpDef *def = registry_.findOp(p.op_type());
     if (!def) return unknownOp(p.op_type());
 
@@ -202,7 +232,8 @@ private:
     conf.name = p.name();
     conf.type = p.op_type();
     for (const plan::Attribute &a : p.attr())
-      if (!conf.attrs.emplace(a.name(), wire::fromProto(a.value())).second) return bad("OPC0811", "attribute " + quoted(a.name()) + " is given twice");
+      if (!conf.attrs.emplace(a.name(), wire::fromProto(a.value())).second)
+        return bad("OPC0811", "attribute " + quoted(a.name()) + " is given twice");
     OPC_RETURN_IF_ERROR(bind(p.input(), &conf.inputs));
     OPC_RETURN_IF_ERROR(bind(p.output(), &conf.outputs));
     OPC_RETURN_IF_ERROR(completeOpConf(*def, &conf));
@@ -217,16 +248,20 @@ private:
       ModelTensor &out = m_.tensors[t.outputs[i]];
       if (t.op->outputDescs()[i] != out.desc)
         return Status(StatusCode::kInvalidGraph, "OPC0815",
-                      "invalid plan: output " + t.op->outputArgs()[i].first + " is " + out.desc.toString() + ", the op gives " +
-                          t.op->outputDescs()[i].toString())
-            .withHelp("the plan was made with another version of this op, perhaps of a plugin: compile the graph again");
-      if (out.isSource) return bad("OPC0816", "it makes tensor " + quoted(out.name) + ", which is an input, variable or constant");
+                      "invalid plan: output " + t.op->outputArgs()[i].first + " is " + out.desc.toString() +
+                          ", the op gives " + t.op->outputDescs()[i].toString())
+            .withHelp(
+                "the plan was made with another version of this op, perhaps of a plugin: compile the graph again");
+      if (out.isSource)
+        return bad("OPC0816", "it makes tensor " + quoted(out.name) + ", which is an input, variable or constant");
       if (out.producer != kNone)
-        return bad("OPC0816", "it makes tensor " + quoted(out.name) + ", which " + m_.describe(out.producer) + " makes too");
+        return bad("OPC0816",
+                   "it makes tensor " + quoted(out.name) + ", which " + m_.describe(out.producer) + " makes too");
       out.producer = index;
     }
     t.isView = def->isView && t.outputs.size() == 1 && !t.inputs.empty() &&
-               m_.tensors[t.outputs[0]].reg == m_.tensors[t.inputs[0]].reg && m_.tensors[t.outputs[0]].bytes == m_.tensors[t.inputs[0]].bytes;
+               m_.tensors[t.outputs[0]].reg == m_.tensors[t.inputs[0]].reg &&
+               m_.tensors[t.outputs[0]].bytes == m_.tensors[t.inputs[0]].bytes;
     mutableInputs(*def, &t);
     if (t.isView) return Status::ok();
     return kernel(p, &t);
@@ -246,7 +281,9 @@ private:
     for (const plan::Argument &a : args) {
       user_op::ArgBinding binding{a.name(), {}};
       for (uint32_t t : a.tensor()) {
-        if (t >= m_.tensors.size()) return bad("OPC0811", "argument " + quoted(a.name()) + " is tensor " + std::to_string(t) + " of " + std::to_string(m_.tensors.size()));
+        if (t >= m_.tensors.size())
+          return bad("OPC0811", "argument " + quoted(a.name()) + " is tensor " + std::to_string(t) + " of " +
+                                    std::to_string(m_.tensors.size()));
         binding.tensors.push_back(m_.tensors[t].name);
       }
       out->push_back(std::move(binding));
@@ -255,14 +292,18 @@ private:
   }
 
   template <class Args>
-  Status flatten(const Args &given, const user_op::ArgList &args, bool isInput, const user_op::OpDef &def, std::vector<uint32_t> *out) {
+  Status flatten(const Args &given, const user_op::ArgList &args, bool isInput, const user_op::OpDef &def,
+                 std::vector<uint32_t> *out) {
     for (const auto &[name, number] : args) {
       const plan::Argument *found = nullptr;
       for (const plan::Argument &a : given) {
-        const user_op::ArgDef *arg = a.name() == name ? nullptr : isInput ? def.findInput(a.name()) : def.findOutput(a.name());
+        const user_op::ArgDef *arg = a.name() == name ? nullptr
+                                     : isInput        ? def.findInput(a.name())
+                                                      : def.findOutput(a.name());
         if (a.name() == name || (arg && arg->name == name)) found = &a;
       }
-      if (!found || number >= found->tensor_size()) return bad("OPC0811", std::string(isInput ? "input" : "output") + " '" + name + "' is missing");
+      if (!found || number >= found->tensor_size())
+        return bad("OPC0811", std::string(isInput ? "input" : "output") + " '" + name + "' is missing");
       out->push_back(found->tensor(number));
     }
     return Status::ok();
@@ -284,7 +325,8 @@ private:
     });
     for (size_t i = 0; i < modifiers.size(); ++i) t->mutableInput[i] = modifiers[i].isMutable;
     for (size_t i = 0; i < modifiers.size(); ++i)
-      if (t->mutableInput[i] && m_.registers[m_.tensors[t->inputs[i]].reg].kind == plan::Register::VARIABLE) m_.writesVariables = true;
+      if (t->mutableInput[i] && m_.registers[m_.tensors[t->inputs[i]].reg].kind == plan::Register::VARIABLE)
+        m_.writesVariables = true;
   }
 
   Status kernel(const plan::Task &p, ModelTask *t) {
@@ -296,16 +338,21 @@ private:
     t->workspaceBytes = *tmp;
     if (p.workspace() != 0) {
       t->workspace = p.workspace() - 1;
-      if (t->workspace >= m_.tensors.size()) return bad("OPC0811", "its workspace is tensor " + std::to_string(t->workspace) + " of " + std::to_string(m_.tensors.size()));
+      if (t->workspace >= m_.tensors.size())
+        return bad("OPC0811", "its workspace is tensor " + std::to_string(t->workspace) + " of " +
+                                  std::to_string(m_.tensors.size()));
       const ModelTensor &w = m_.tensors[t->workspace];
-      if (m_.registers[w.reg].kind != plan::Register::WORKSPACE) return bad("OPC0811", "its workspace lies in a register that is none");
+      if (m_.registers[w.reg].kind != plan::Register::WORKSPACE)
+        return bad("OPC0811", "its workspace lies in a register that is none");
     }
     const uint64_t have = t->workspace == kNone ? 0 : m_.tensors[t->workspace].bytes;
     if (*tmp > have)
       return Status(StatusCode::kInvalidGraph, "OPC0818",
-                    "invalid plan: the kernel needs " + std::to_string(*tmp) + " bytes of workspace, the plan gives " + std::to_string(have))
+                    "invalid plan: the kernel needs " + std::to_string(*tmp) + " bytes of workspace, the plan gives " +
+                        std::to_string(have))
           .withHelp("the plan was made with other kernels: compile the graph again");
     t->inplace = t->op->inplacePairs(*t->kernel);
+    std::sort(t->inplace.begin(), t->inplace.end());
     return Status::ok();
   }
 
@@ -320,9 +367,12 @@ private:
 
 std::string PlanModel::describe(uint32_t task) const {
   const ModelTask &t = tasks[task];
-  return "task " + std::to_string(task) + ", op " + t.name + " (" + t.type + ")" + (t.where.empty() ? "" : " at " + t.where);
+  return "task " + std::to_string(task) + ", op " + t.name + " (" + t.type + ")" +
+         (t.where.empty() ? "" : " at " + t.where);
 }
 
-Result<PlanModel> buildPlanModel(const plan::Plan &plan, const Registry &registry) { return Builder(plan, registry).build(); }
+Result<PlanModel> buildPlanModel(const plan::Plan &plan, const Registry &registry) {
+  return Builder(plan, registry).build();
+}
 
 } // namespace opc::runtime

@@ -5,6 +5,7 @@
 #include "OpInstance.h"
 #include "plan.pb.h"
 
+#include <algorithm>
 #include <optional>
 #include <string>
 #include <vector>
@@ -41,7 +42,7 @@ struct ModelTask {
   const user_op::KernelDef *kernel = nullptr;
   std::vector<uint32_t> inputs, outputs;    // tensors, flat, in the op instance's order
   std::vector<bool> mutableInput;           // the kernel writes this input (optimizer updates)
-  std::vector<std::pair<int, int>> inplace; // (output, input) that may share memory
+  std::vector<std::pair<int, int>> inplace; // (output, input) that may share memory; sorted
   uint32_t workspace = kNone;               // tensor
   uint64_t workspaceBytes = 0;              // what the kernel asked for
   uint32_t stream = 0, position = 0;        // position: index in the stream
@@ -49,9 +50,8 @@ struct ModelTask {
   bool isView = false; // output and first input are the same bytes: nothing to execute
 
   bool mayShare(size_t output, size_t input) const {
-    for (const auto &[o, i] : inplace)
-      if (o == static_cast<int>(output) && i == static_cast<int>(input)) return true;
-    return false;
+    return std::binary_search(inplace.begin(), inplace.end(),
+                              std::pair(static_cast<int>(output), static_cast<int>(input)));
   }
 };
 

@@ -58,7 +58,8 @@ Status TaskGraph::copyIn(uint32_t tensor, const void *from) {
 Status TaskGraph::copyOut(uint32_t tensor, int64_t step, void *to) const {
   const ModelTensor &t = model_.tensors[tensor];
   Stream &stream = *lanes_[0].stream;
-  OPC_RETURN_IF_ERROR(arenas_.device(model_.registers[t.reg].arena).copyToHost(stream, to, data(tensor, step), t.bytes));
+  OPC_RETURN_IF_ERROR(
+      arenas_.device(model_.registers[t.reg].arena).copyToHost(stream, to, data(tensor, step), t.bytes));
   return stream.synchronize();
 }
 
@@ -80,20 +81,25 @@ Status TaskGraph::bindTask(uint32_t index, Stream &stream) {
   ModelTask &task = model_.tasks[index];
   // Slots of several registers turn at their own rates: one kernel task for each combination that occurs.
   uint64_t variants = 1;
-  auto turn = [&](uint32_t tensor) { variants = std::lcm(variants, uint64_t{model_.registers[model_.tensors[tensor].reg].credits}); };
+  auto turn = [&](uint32_t tensor) {
+    variants = std::lcm(variants, uint64_t{model_.registers[model_.tensors[tensor].reg].credits});
+  };
   for (uint32_t t : task.inputs) turn(t);
   for (uint32_t t : task.outputs) turn(t);
   if (task.workspace != kNone) turn(task.workspace);
-  if (variants > 4096)
-    return Status(StatusCode::kUnsupported, "OPC0813", "the credits of its registers combine to " + std::to_string(variants) + " slots; the limit is 4096");
+  // Kernels take memory that no arena accounts for: a plan must not multiply them at will.
+  kernelTasks_ += variants;
+  if (variants > 4096 || kernelTasks_ > model_.tasks.size() + (1 << 18))
+    return Status(StatusCode::kUnsupported, "OPC0813",
+                  "the credits of its registers combine to " + std::to_string(variants) + " slots, too many kernels");
   std::vector<bool> constant;
   for (uint32_t t : task.inputs) constant.push_back(isConstant(t));
   for (uint32_t v = 0; v < variants; ++v) {
     void *workspace = nullptr;
     const std::vector<void *> data = addresses(task, v, &workspace);
     OpInstance op = v + 1 == variants ? std::move(*task.op) : OpInstance(*task.op);
-    Result<std::unique_ptr<KernelTask>> kernel =
-        KernelTask::create(std::move(op), *task.kernel, stream.context(), data, constant, workspace, task.workspaceBytes);
+    Result<std::unique_ptr<KernelTask>> kernel = KernelTask::create(std::move(op), *task.kernel, stream.context(), data,
+                                                                    constant, workspace, task.workspaceBytes);
     if (!kernel) return kernel.status();
     kernels_[index].push_back(std::move(*kernel));
     variants_[index].push_back(kernels_[index].back().get());
@@ -112,7 +118,8 @@ Status TaskGraph::bind() {
       if (model_.tasks[index].isView || !model_.tasks[index].op) continue;
       kernels_[index].clear();
       variants_[index].clear();
-      if (Status status = bindTask(index, *lanes_[s].stream); !status.isOk()) return std::move(status).withContext("preparing " + model_.describe(index));
+      if (Status status = bindTask(index, *lanes_[s].stream); !status.isOk())
+        return std::move(status).withContext("preparing " + model_.describe(index));
     }
   }
   buildLanes(edges_);

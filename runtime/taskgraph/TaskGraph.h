@@ -1,8 +1,8 @@
 // The executable form of a plan: memory, kernels, and one lane of tasks for each stream.
 //
 // Five concepts: a task runs a kernel on fixed addresses; a stream is an ordered list of tasks run by one thread; a
-// register is a memory slot times its credits, with monotone counters (produced; consumed, per reading stream); an edge is
-// a wait on a counter (data: produced >= k + 1; credits: consumed >= k + 1 - credits); k is the step. Edges inside a
+// register is a memory slot times its credits, with monotone counters (produced; consumed, per reading stream); an edge
+// is a wait on a counter (data: produced >= k + 1; credits: consumed >= k + 1 - credits); k is the step. Edges inside a
 // stream vanish: its order is their proof.
 #pragma once
 
@@ -39,7 +39,8 @@ public:
   void markChanged(uint32_t reg);
   Status refresh();
 
-  /// Runs `steps` steps. Not before bind(). On failure the step counter stays at the last complete step before the call.
+  /// Runs `steps` steps. Not before bind(). On failure the step counter stays at the last complete step before the
+  /// call.
   Status run(int64_t steps);
   /// Steps completed since create().
   int64_t steps() const { return step_; }
@@ -52,7 +53,7 @@ private:
     Counter *counter;
     int64_t offset;
   };
-  struct Operation { // one task of a lane
+  struct Operation {             // one task of a lane
     KernelTask *const *variants; // one for each combination of slots
     uint32_t variantCount, stride, task;
     uint32_t waitBegin, waitEnd, signalBegin, signalEnd;
@@ -90,6 +91,7 @@ private:
   std::vector<bool> changed_; // registers
   bool anyChanged_ = false, bound_ = false;
   size_t executed_ = 0;
+  uint64_t kernelTasks_ = 0;
   int64_t step_ = 0;
 
   // The hand-over between the caller and the workers.

@@ -86,7 +86,8 @@ AtomicFile::~AtomicFile() {
 
 Status AtomicFile::fail(const char *doing) {
   return Status(StatusCode::kUsage, "OPC0707",
-                std::string("cannot ") + doing + " " + (path_ == "-" ? "the standard output" : path_) + ": " + std::strerror(errno));
+                std::string("cannot ") + doing + " " + (path_ == "-" ? "the standard output" : path_) + ": " +
+                    std::strerror(errno));
 }
 
 Status AtomicFile::open(const std::string &path) {

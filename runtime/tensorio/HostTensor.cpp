@@ -7,9 +7,11 @@ namespace opc {
 
 Result<HostTensor> HostTensor::createUninitialized(DataType type, Shape shape) {
   if (!isTensorDataType(type))
-    return Status(StatusCode::kUnsupported, "OPC0709", std::string("a tensor cannot have the element type ") + dataTypeName(type));
+    return Status(StatusCode::kUnsupported, "OPC0709",
+                  std::string("a tensor cannot have the element type ") + dataTypeName(type));
   auto tooLarge = [&](const std::string &why) {
-    return Status(StatusCode::kUnsupported, "OPC0708", "a tensor of type " + user_op::TensorDesc(shape, type).toString() + " " + why);
+    return Status(StatusCode::kUnsupported, "OPC0708",
+                  "a tensor of type " + user_op::TensorDesc(shape, type).toString() + " " + why);
   };
   if (shape.NumAxes() > kMaxRank)
     return Status(StatusCode::kUnsupported, "OPC0708",
@@ -22,7 +24,8 @@ Result<HostTensor> HostTensor::createUninitialized(DataType type, Shape shape) {
     overflow |= __builtin_mul_overflow(count, d, &count);
   }
   if (empty) count = 0, overflow = false; // a 0 beside huge dimensions: empty all the same
-  if (overflow || __builtin_mul_overflow(count, static_cast<int64_t>(GetSizeOfDataType(type)), &bytes) || bytes > INT64_MAX - 64)
+  if (overflow || __builtin_mul_overflow(count, static_cast<int64_t>(GetSizeOfDataType(type)), &bytes) ||
+      bytes > INT64_MAX - 64)
     return tooLarge("has more than 2^63 bytes");
   HostTensor t;
   const size_t padded = (static_cast<size_t>(bytes) + 63) / 64 * 64; // aligned_alloc wants a multiple
@@ -65,13 +68,16 @@ bool HostTensor::reshape(Shape shape) {
 Status checkTensor(const HostTensor &tensor, const user_op::TensorDesc &expected, const std::string &what) {
   if (tensor.dtype() != expected.data_type())
     return Status(StatusCode::kUsage, "OPC0703",
-                  what + " is " + tensor.desc().toString() + ", expected " + expected.toString() + ": the element types differ")
+                  what + " is " + tensor.desc().toString() + ", expected " + expected.toString() +
+                      ": the element types differ")
         .withHelp(std::string("nothing is converted silently; convert it first, e.g. numpy: a.astype('") +
                   dataTypeName(expected.data_type()) + "') under numpy's name of that type");
   if (tensor.shape() != expected.shape())
     return Status(StatusCode::kUsage, "OPC0704",
-                  what + " is " + tensor.desc().toString() + ", expected " + expected.toString() + ": the shapes differ")
-        .withHelp(tensor.elemCount() == expected.shape().elem_cnt() ? "the element counts are equal: reshape it first" : "");
+                  what + " is " + tensor.desc().toString() + ", expected " + expected.toString() +
+                      ": the shapes differ")
+        .withHelp(tensor.elemCount() == expected.shape().elem_cnt() ? "the element counts are equal: reshape it first"
+                                                                    : "");
   return Status::ok();
 }
 

@@ -55,7 +55,11 @@ public:
     skip();
     if (at_ != s_.size()) return badHeader(what_, "text after the closing brace");
     if (!descr || !order || !shape)
-      return badHeader(what_, std::string("'") + (!descr ? "descr" : !order ? "fortran_order" : "shape") + "' is missing");
+      return badHeader(what_, std::string("'") +
+                                  (!descr   ? "descr"
+                                   : !order ? "fortran_order"
+                                            : "shape") +
+                                  "' is missing");
     return Status::ok();
   }
 
@@ -63,15 +67,16 @@ private:
   Status parseDescr(const TensorReadOptions &options, NpyHeader *out) {
     std::string d;
     if (!string(&d))
-      return Status(StatusCode::kUnsupported, "OPC0709", what_ + ": a structured element type; opc reads plain numbers only")
+      return Status(StatusCode::kUnsupported, "OPC0709",
+                    what_ + ": a structured element type; opc reads plain numbers only")
           .withHelp("save each field as an array of its own");
     struct Known {
       const char *text;
       DataType type;
     };
-    static constexpr Known known[] = {{"b1", kBool},   {"f2", kFloat16}, {"f4", kFloat},  {"f8", kDouble},
-                                      {"i1", kInt8},   {"i2", kInt16},   {"i4", kInt32},  {"i8", kInt64},
-                                      {"u1", kUInt8},  {"u2", kUInt16},  {"u4", kUInt32}, {"u8", kUInt64}};
+    static constexpr Known known[] = {{"b1", kBool},  {"f2", kFloat16}, {"f4", kFloat},  {"f8", kDouble},
+                                      {"i1", kInt8},  {"i2", kInt16},   {"i4", kInt32},  {"i8", kInt64},
+                                      {"u1", kUInt8}, {"u2", kUInt16},  {"u4", kUInt32}, {"u8", kUInt64}};
     const char order = d.empty() ? '\0' : d[0];
     if (order == '<' || order == '>' || order == '|' || order == '=') {
       const std::string name = d.substr(1);
@@ -103,13 +108,13 @@ private:
       int64_t v = 0;
       const size_t begin = at_;
       for (; at_ < s_.size() && s_[at_] >= '0' && s_[at_] <= '9'; ++at_)
-        if (__builtin_mul_overflow(v, int64_t{10}, &v) || __builtin_add_overflow(v, static_cast<int64_t>(s_[at_] - '0'), &v))
+        if (__builtin_mul_overflow(v, int64_t{10}, &v) ||
+            __builtin_add_overflow(v, static_cast<int64_t>(s_[at_] - '0'), &v))
           return badHeader(what_, "a dimension over 2^63");
       if (at_ == begin) return expected("a dimension");
       if (at_ < s_.size() && s_[at_] == 'L') ++at_; // Python 2 wrote longs so
       dims.push_back(v);
-      if (dims.size() > static_cast<size_t>(kMaxRank))
-        return badHeader(what_, "rank over " + std::to_string(kMaxRank));
+      if (dims.size() > static_cast<size_t>(kMaxRank)) return badHeader(what_, "rank over " + std::to_string(kMaxRank));
       if (!take(',') && peek() != ')') return expected("',' or ')'");
     }
     out->shape = Shape(std::move(dims));
@@ -117,7 +122,8 @@ private:
   }
 
   Status expected(const char *thing) {
-    return badHeader(what_, std::string("expected ") + thing + " at byte " + std::to_string(at_) + " of the dictionary");
+    return badHeader(what_,
+                     std::string("expected ") + thing + " at byte " + std::to_string(at_) + " of the dictionary");
   }
   void skip() {
     while (at_ < s_.size() && (s_[at_] == ' ' || s_[at_] == '\n' || s_[at_] == '\t' || s_[at_] == '\r')) ++at_;
@@ -231,7 +237,8 @@ Result<HostTensor> decodeNpy(std::string_view bytes, const std::string &what, co
   if (bytes.size() < 10) return truncated("in the npy header");
   const uint8_t major = static_cast<uint8_t>(bytes[6]), minor = static_cast<uint8_t>(bytes[7]);
   if (major < 1 || major > 3 || minor != 0)
-    return badHeader(what, "version " + std::to_string(major) + "." + std::to_string(minor) + "; opc reads 1.0, 2.0 and 3.0");
+    return badHeader(what,
+                     "version " + std::to_string(major) + "." + std::to_string(minor) + "; opc reads 1.0, 2.0 and 3.0");
   const size_t lengthBytes = major == 1 ? 2 : 4;
   if (bytes.size() < 8 + lengthBytes) return truncated("in the npy header");
   size_t length = 0;
@@ -245,8 +252,8 @@ Result<HostTensor> decodeNpy(std::string_view bytes, const std::string &what, co
   if (!size) return size.status();
   const std::string_view data = bytes.substr(begin);
   if (data.size() != static_cast<size_t>(*size)) {
-    const std::string found = std::to_string(data.size()) + " bytes of data, " + user_op::TensorDesc(h.shape, h.type).toString() +
-                              " has " + std::to_string(*size);
+    const std::string found = std::to_string(data.size()) + " bytes of data, " +
+                              user_op::TensorDesc(h.shape, h.type).toString() + " has " + std::to_string(*size);
     if (data.size() < static_cast<size_t>(*size)) return truncated(": " + found);
     return Status(StatusCode::kInvalidGraph, "OPC0702", what + ": bytes after the data: " + found);
   }

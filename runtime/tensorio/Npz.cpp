@@ -64,17 +64,21 @@ private:
   static Status damaged(const std::string &what, const std::string &why) {
     return Status(StatusCode::kInvalidGraph, "OPC0702", what + ": damaged: " + why);
   }
-  Status bad(const std::string &why) const { return Status(StatusCode::kInvalidGraph, "OPC0701", path_ + ": bad zip archive: " + why); }
+  Status bad(const std::string &why) const {
+    return Status(StatusCode::kInvalidGraph, "OPC0701", path_ + ": bad zip archive: " + why);
+  }
 
   static Status inflateInto(std::string_view packed, uint64_t size, const std::string &what, std::string *out) {
     z_stream z{};
-    if (inflateInit2(&z, -15) != Z_OK) return Status(StatusCode::kExecution, "OPC0708", what + ": no memory to unpack it");
+    if (inflateInit2(&z, -15) != Z_OK)
+      return Status(StatusCode::kExecution, "OPC0708", what + ": no memory to unpack it");
     out->resize(size);
     uint64_t in = 0, done = 0;
     int code = Z_OK;
     char sink;
     while (code == Z_OK) {
-      const uint64_t step = std::min<uint64_t>(packed.size() - in, 1u << 30), room = std::min<uint64_t>(size - done, 1u << 30);
+      const uint64_t step = std::min<uint64_t>(packed.size() - in, 1u << 30),
+                     room = std::min<uint64_t>(size - done, 1u << 30);
       z.next_in = reinterpret_cast<Bytef *>(const_cast<char *>(packed.data() + in));
       z.avail_in = static_cast<uInt>(step);
       // With no room left one spare byte shows whether the stream goes on.
@@ -102,14 +106,18 @@ private:
       if (load<uint32_t>(b, end) == kEndSignature && end + kEndBytes + load<uint16_t>(b, end + 20) == b.size()) break;
       if (end == lowest)
         return Status(StatusCode::kInvalidGraph, b.substr(0, 2) == "PK" ? "OPC0702" : "OPC0701",
-                      path_ + (b.substr(0, 2) == "PK" ? ": truncated zip archive: its directory is missing" : ": not an npz (zip) file"));
+                      path_ + (b.substr(0, 2) == "PK" ? ": truncated zip archive: its directory is missing"
+                                                      : ": not an npz (zip) file"));
     }
-    uint64_t count = load<uint16_t>(b, end + 10), size = load<uint32_t>(b, end + 12), offset = load<uint32_t>(b, end + 16);
+    uint64_t count = load<uint16_t>(b, end + 10), size = load<uint32_t>(b, end + 12),
+             offset = load<uint32_t>(b, end + 16);
     uint64_t directoryEnd = end;
-    if (load<uint16_t>(b, end + 4) != 0 && load<uint16_t>(b, end + 4) != 0xffff) return bad("it is split over several disks");
+    if (load<uint16_t>(b, end + 4) != 0 && load<uint16_t>(b, end + 4) != 0xffff)
+      return bad("it is split over several disks");
     if (end >= kLocatorBytes && load<uint32_t>(b, end - kLocatorBytes) == kLocator64Signature) {
       const uint64_t at = load<uint64_t>(b, end - kLocatorBytes + 8);
-      if (at > end - kLocatorBytes || end - kLocatorBytes - at < kEnd64Bytes || load<uint32_t>(b, at) != kEnd64Signature)
+      if (at > end - kLocatorBytes || end - kLocatorBytes - at < kEnd64Bytes ||
+          load<uint32_t>(b, at) != kEnd64Signature)
         return bad("its zip64 record is damaged");
       count = load<uint64_t>(b, at + 32);
       size = load<uint64_t>(b, at + 40);
@@ -128,9 +136,11 @@ private:
     return Status::ok();
   }
 
-  Status readMember(uint64_t *at, uint64_t directory, uint64_t directoryEnd, std::vector<std::pair<uint64_t, uint64_t>> *ranges) {
+  Status readMember(uint64_t *at, uint64_t directory, uint64_t directoryEnd,
+                    std::vector<std::pair<uint64_t, uint64_t>> *ranges) {
     const std::string_view b = file_.view();
-    if (directoryEnd - *at < kCentralBytes || load<uint32_t>(b, *at) != kCentralSignature) return bad("its directory is damaged");
+    if (directoryEnd - *at < kCentralBytes || load<uint32_t>(b, *at) != kCentralSignature)
+      return bad("its directory is damaged");
     const uint16_t flags = load<uint16_t>(b, *at + 8), nameBytes = load<uint16_t>(b, *at + 28),
                    extraBytes = load<uint16_t>(b, *at + 30), commentBytes = load<uint16_t>(b, *at + 32);
     Member m;
@@ -146,7 +156,8 @@ private:
     *at += bytes;
     if (flags & 1) return bad("member '" + name + "' is encrypted");
     if (m.method != 0 && m.method != 8)
-      return bad("member '" + name + "' uses compression method " + std::to_string(m.method) + "; opc reads stored and deflated ones");
+      return bad("member '" + name + "' uses compression method " + std::to_string(m.method) +
+                 "; opc reads stored and deflated ones");
     if (m.method == 0 && m.packed != m.size) return bad("member '" + name + "' is stored with two sizes");
     if (m.header > directory || directory - m.header < kLocalBytes || load<uint32_t>(b, m.header) != kLocalSignature)
       return bad("member '" + name + "' has no local header");
@@ -154,7 +165,8 @@ private:
     const uint64_t localName = load<uint16_t>(b, m.header + 26), localExtra = load<uint16_t>(b, m.header + 28);
     m.data = m.header + kLocalBytes + localName + localExtra;
     if (m.data > directory || directory - m.data < m.packed) return bad("member '" + name + "' lies outside the file");
-    if (b.substr(m.header + kLocalBytes, localName) != name) return bad("member '" + name + "' has another name in its local header");
+    if (b.substr(m.header + kLocalBytes, localName) != name)
+      return bad("member '" + name + "' has another name in its local header");
     ranges->push_back({m.header, m.data + m.packed});
     if (name.size() < 4 || name.compare(name.size() - 4, 4, ".npy") != 0) return Status::ok(); // not a tensor
     std::string key = name.substr(0, name.size() - 4);
@@ -207,7 +219,8 @@ Status writeNpz(const std::string &path, NamedTensors tensors) {
   uint64_t at = 0;
   for (const auto &[key, tensor] : tensors) {
     const std::string name = key + ".npy";
-    if (name.size() > 0xffff) return Status(StatusCode::kUsage, "OPC0708", path + ": a name of " + std::to_string(name.size()) + " bytes");
+    if (name.size() > 0xffff)
+      return Status(StatusCode::kUsage, "OPC0708", path + ": a name of " + std::to_string(name.size()) + " bytes");
     const std::string header = npyHeader(tensor->dtype(), tensor->shape());
     const uint64_t size = header.size() + tensor->bytes();
     const uint32_t crc = crcOf(crcOf(0, header.data(), header.size()), tensor->data(), tensor->bytes());

@@ -21,8 +21,9 @@ struct Record {
 
 DataType typeOf(const std::string &name) {
   static const std::pair<const char *, DataType> known[] = {
-      {"F64", kDouble}, {"F32", kFloat}, {"F16", kFloat16}, {"BF16", kBFloat16}, {"I64", kInt64},   {"I32", kInt32},  {"I16", kInt16},
-      {"I8", kInt8},    {"U8", kUInt8},  {"U16", kUInt16},  {"U32", kUInt32},    {"U64", kUInt64}, {"BOOL", kBool}};
+      {"F64", kDouble}, {"F32", kFloat},  {"F16", kFloat16}, {"BF16", kBFloat16}, {"I64", kInt64},
+      {"I32", kInt32},  {"I16", kInt16},  {"I8", kInt8},     {"U8", kUInt8},      {"U16", kUInt16},
+      {"U32", kUInt32}, {"U64", kUInt64}, {"BOOL", kBool}};
   for (const auto &[text, type] : known)
     if (name == text) return type;
   return kInvalidDataType;
@@ -55,7 +56,9 @@ public:
   bool boolean(bool) override { return fail("a bool"); }
   bool number_float(double, const std::string &) override { return fail("a fraction"); }
   bool binary(binary_t &) override { return fail("binary data"); }
-  bool number_integer(int64_t v) override { return v < 0 ? fail("a negative number") : number_unsigned(static_cast<uint64_t>(v)); }
+  bool number_integer(int64_t v) override {
+    return v < 0 ? fail("a negative number") : number_unsigned(static_cast<uint64_t>(v));
+  }
   bool number_unsigned(uint64_t v) override {
     if (!inArray_) return fail("a number outside a list");
     Record &r = records.back();
@@ -102,7 +105,10 @@ public:
     if (metadata_) return true;
     Record &r = records.back();
     field_ = k;
-    bool *seen = k == "dtype" ? &r.hasDtype : k == "shape" ? &r.hasShape : k == "data_offsets" ? &r.hasOffsets : nullptr;
+    bool *seen = k == "dtype"          ? &r.hasDtype
+                 : k == "shape"        ? &r.hasShape
+                 : k == "data_offsets" ? &r.hasOffsets
+                                       : nullptr;
     if (!seen) return fail("unknown field '" + k + "'");
     if (*seen) return fail("field '" + k + "' twice");
     return *seen = true;
@@ -141,13 +147,16 @@ public:
     if (b.size() < 8) return bad("OPC0702", "truncated: " + std::to_string(b.size()) + " bytes");
     uint64_t length;
     std::memcpy(&length, b.data(), 8);
-    if (length > kMaxHeader) return bad("OPC0701", "not a safetensors file: it announces a header of " + std::to_string(length) + " bytes");
+    if (length > kMaxHeader)
+      return bad("OPC0701", "not a safetensors file: it announces a header of " + std::to_string(length) + " bytes");
     if (length > b.size() - 8) return bad("OPC0702", "truncated in the header");
     const std::string_view header = b.substr(8, length);
-    if (header.empty() || header[0] != '{') return bad("OPC0701", "not a safetensors file: its header does not begin with '{'");
+    if (header.empty() || header[0] != '{')
+      return bad("OPC0701", "not a safetensors file: its header does not begin with '{'");
     HeaderReader reader;
     if (!nlohmann::json::sax_parse(header.begin(), header.end(), &reader)) {
-      if (!reader.duplicate.empty() || reader.problem.empty()) return bad("OPC0710", "two tensors named '" + reader.duplicate + "'");
+      if (!reader.duplicate.empty() || reader.problem.empty())
+        return bad("OPC0710", "two tensors named '" + reader.duplicate + "'");
       return bad("OPC0701", "bad header: " + reader.problem);
     }
     return addRecords(std::move(reader.records), 8 + length);
@@ -164,7 +173,8 @@ public:
           .withHelp("opc has BOOL, F16, BF16, F32, F64, I8 to I64, U8 to U64");
     if (data.size() > options.maxBytes)
       return Status(StatusCode::kInvalidGraph, "OPC0708",
-                    path_ + ":" + key + ": " + std::to_string(data.size()) + " bytes; the limit is " + std::to_string(options.maxBytes));
+                    path_ + ":" + key + ": " + std::to_string(data.size()) + " bytes; the limit is " +
+                        std::to_string(options.maxBytes));
     Result<HostTensor> t = HostTensor::createUninitialized(e.dtype, e.shape);
     if (!t) return t;
     if (!data.empty()) std::memcpy(t->data(), data.data(), data.size()); // the file aligns nothing
@@ -173,7 +183,9 @@ public:
   }
 
 private:
-  Status bad(const char *id, const std::string &why) const { return Status(StatusCode::kInvalidGraph, id, path_ + ": " + why); }
+  Status bad(const char *id, const std::string &why) const {
+    return Status(StatusCode::kInvalidGraph, id, path_ + ": " + why);
+  }
 
   Status addRecords(std::vector<Record> records, uint64_t begin) {
     const std::string_view b = file_.view();
@@ -183,16 +195,16 @@ private:
       const uint64_t from = r.offsets[0], to = r.offsets[1];
       if (from > to) return bad("OPC0701", "tensor '" + r.key + "' ends before it begins");
       if (to > size)
-        return bad("OPC0702", "truncated: tensor '" + r.key + "' ends at byte " + std::to_string(to) + " of the data, which has " +
-                                  std::to_string(size));
+        return bad("OPC0702", "truncated: tensor '" + r.key + "' ends at byte " + std::to_string(to) +
+                                  " of the data, which has " + std::to_string(size));
       const DataType type = typeOf(r.dtype);
       Shape shape(std::move(r.shape));
       if (type != kInvalidDataType) {
         Result<int64_t> bytes = checkedTensorBytes(type, shape, path_ + ":" + r.key, {});
         if (!bytes) return bytes.status();
         if (static_cast<uint64_t>(*bytes) != to - from)
-          return bad("OPC0701", "tensor '" + r.key + "' is " + user_op::TensorDesc(shape, type).toString() + " (" + std::to_string(*bytes) +
-                                    " bytes) but has " + std::to_string(to - from) + " bytes");
+          return bad("OPC0701", "tensor '" + r.key + "' is " + user_op::TensorDesc(shape, type).toString() + " (" +
+                                    std::to_string(*bytes) + " bytes) but has " + std::to_string(to - from) + " bytes");
       }
       ranges.push_back({from, to});
       index_.emplace(r.key, entries_.size());
@@ -202,7 +214,9 @@ private:
     std::sort(ranges.begin(), ranges.end());
     uint64_t at = 0;
     for (const auto &[from, to] : ranges) {
-      if (from != at) return bad("OPC0701", from < at ? "tensors overlap" : "a hole of " + std::to_string(from - at) + " bytes between tensors");
+      if (from != at)
+        return bad("OPC0701",
+                   from < at ? "tensors overlap" : "a hole of " + std::to_string(from - at) + " bytes between tensors");
       at = to;
     }
     if (at != size) return bad("OPC0701", std::to_string(size - at) + " bytes that belong to no tensor");
@@ -241,7 +255,8 @@ public:
         for (const TensorEntry &e : shards_.back()->entries()) inShard_.emplace(e.key, std::make_pair(it->second, e));
       }
       auto found = inShard_.find(key);
-      if (found == inShard_.end() || found->second.first != it->second) return bad("shard '" + name + "' has no tensor '" + key + "'");
+      if (found == inShard_.end() || found->second.first != it->second)
+        return bad("shard '" + name + "' has no tensor '" + key + "'");
       entries_.push_back(found->second.second);
     }
     return Status::ok();
@@ -277,7 +292,8 @@ Status writeSafetensors(const std::string &path, NamedTensors tensors) {
   nlohmann::ordered_json header = nlohmann::ordered_json::object();
   uint64_t at = 0;
   for (const auto &[key, t] : tensors) {
-    header[key] = {{"dtype", nameOf(t->dtype())}, {"shape", t->shape().dim_vec()}, {"data_offsets", {at, at + t->bytes()}}};
+    header[key] = {
+        {"dtype", nameOf(t->dtype())}, {"shape", t->shape().dim_vec()}, {"data_offsets", {at, at + t->bytes()}}};
     at += t->bytes();
   }
   // Names that are not UTF-8 are replaced rather than thrown at.

@@ -121,11 +121,13 @@ void fillUniform(HostTensor *t, double lo, double hi, FillKey key) {
       const T first = convert<T>(std::ceil(lo)), last = convert<T>(std::floor(hi));
       // Wide arithmetic: the range may be all 2^64 values. 64 random bits times the width: a bias below 2^-64 of it.
       const unsigned __int128 width =
-          last < first ? 1 : static_cast<unsigned __int128>(static_cast<uint64_t>(last) - static_cast<uint64_t>(first)) + 1;
+          last < first ? 1
+                       : static_cast<unsigned __int128>(static_cast<uint64_t>(last) - static_cast<uint64_t>(first)) + 1;
       for (int64_t i = 0; i < n; ++i) {
         const Philox::Block b = Philox::at(key.seed, key.stream, static_cast<uint64_t>(i));
         const uint64_t r = (uint64_t{b[0]} << 32) | b[1];
-        const uint64_t offset = (width >> 64) ? r : static_cast<uint64_t>((static_cast<unsigned __int128>(r) * width) >> 64);
+        const uint64_t offset =
+            (width >> 64) ? r : static_cast<uint64_t>((static_cast<unsigned __int128>(r) * width) >> 64);
         p[i] = static_cast<T>(static_cast<uint64_t>(first) + offset);
       }
     } else if constexpr (std::is_same_v<T, double>) {

@@ -7,7 +7,8 @@
 namespace opc {
 
 /// Bytes of a tensor that a file announces; OPC0708 when that overflows or is over options.maxBytes.
-Result<int64_t> checkedTensorBytes(DataType type, const Shape &shape, const std::string &what, const TensorReadOptions &options);
+Result<int64_t> checkedTensorBytes(DataType type, const Shape &shape, const std::string &what,
+                                   const TensorReadOptions &options);
 /// Makes every byte of a bool tensor 0 or 1.
 void normalizeBools(HostTensor *t);
 

@@ -13,7 +13,8 @@ namespace opc {
 
 namespace fs = std::filesystem;
 
-Result<int64_t> checkedTensorBytes(DataType type, const Shape &shape, const std::string &what, const TensorReadOptions &options) {
+Result<int64_t> checkedTensorBytes(DataType type, const Shape &shape, const std::string &what,
+                                   const TensorReadOptions &options) {
   int64_t bytes = static_cast<int64_t>(GetSizeOfDataType(type));
   bool empty = false, overflow = false;
   for (int64_t d : shape) {
@@ -22,10 +23,11 @@ Result<int64_t> checkedTensorBytes(DataType type, const Shape &shape, const std:
   }
   if (empty) return int64_t{0};
   if (overflow || static_cast<uint64_t>(bytes) > options.maxBytes)
-    return Status(StatusCode::kInvalidGraph, "OPC0708",
-                  what + ": announces a tensor of type " + user_op::TensorDesc(shape, type).toString() +
-                      (overflow ? ", more than 2^63 bytes" : ", " + std::to_string(bytes) + " bytes; the limit is " +
-                                                                 std::to_string(options.maxBytes)));
+    return Status(
+        StatusCode::kInvalidGraph, "OPC0708",
+        what + ": announces a tensor of type " + user_op::TensorDesc(shape, type).toString() +
+            (overflow ? ", more than 2^63 bytes"
+                      : ", " + std::to_string(bytes) + " bytes; the limit is " + std::to_string(options.maxBytes)));
   return bytes;
 }
 
@@ -75,8 +77,10 @@ public:
       if (entries_.size() > 1000000)
         return Status(StatusCode::kUsage, "OPC0708", path + ": more than 1000000 .npy files");
     }
-    if (error) return Status(StatusCode::kUsage, "OPC0706", "cannot read the directory " + path + ": " + error.message());
-    std::sort(entries_.begin(), entries_.end(), [](const TensorEntry &a, const TensorEntry &b) { return a.key < b.key; });
+    if (error)
+      return Status(StatusCode::kUsage, "OPC0706", "cannot read the directory " + path + ": " + error.message());
+    std::sort(entries_.begin(), entries_.end(),
+              [](const TensorEntry &a, const TensorEntry &b) { return a.key < b.key; });
     return Status::ok();
   }
   const std::vector<TensorEntry> &entries() const override { return entries_; }
@@ -101,13 +105,16 @@ bool endsWith(const std::string &s, std::string_view tail) {
 
 Result<std::unique_ptr<TensorArchive>> openByContent(FileBytes file, const std::string &path) {
   const std::string_view bytes = file.view();
-  if (bytes.substr(0, 4) == "PK\x03\x04" || bytes.substr(0, 4) == "PK\x05\x06") return openNpzBytes(std::move(file), path);
+  if (bytes.substr(0, 4) == "PK\x03\x04" || bytes.substr(0, 4) == "PK\x05\x06")
+    return openNpzBytes(std::move(file), path);
   if (endsWith(path, ".index.json")) return openSafetensorsIndex(std::move(file), path);
-  if (endsWith(path, ".safetensors") || (bytes.size() > 8 && bytes[8] == '{')) return openSafetensorsBytes(std::move(file), path);
+  if (endsWith(path, ".safetensors") || (bytes.size() > 8 && bytes[8] == '{'))
+    return openSafetensorsBytes(std::move(file), path);
   if (bytes.substr(0, 6) == "\x93NUMPY")
     return Status(StatusCode::kUsage, "OPC0701", path + ": one npy tensor where a file of named tensors is wanted")
         .withHelp("give an npz or safetensors file, or NAME=@" + path);
-  return Status(StatusCode::kInvalidGraph, "OPC0701", path + ": " + (bytes.empty() ? "the file is empty" : "neither npz nor safetensors"))
+  return Status(StatusCode::kInvalidGraph, "OPC0701",
+                path + ": " + (bytes.empty() ? "the file is empty" : "neither npz nor safetensors"))
       .withHelp("opc reads .npz, .safetensors, .safetensors.index.json and directories of .npy files");
 }
 
@@ -133,7 +140,8 @@ Result<std::unique_ptr<TensorArchive>> openNpz(const std::string &path) {
 Result<std::unique_ptr<TensorArchive>> openSafetensors(const std::string &path) {
   Result<FileBytes> file = FileBytes::open(path);
   if (!file) return file.status();
-  return endsWith(path, ".index.json") ? openSafetensorsIndex(std::move(*file), path) : openSafetensorsBytes(std::move(*file), path);
+  return endsWith(path, ".index.json") ? openSafetensorsIndex(std::move(*file), path)
+                                       : openSafetensorsBytes(std::move(*file), path);
 }
 
 Result<HostTensor> readRaw(const std::string &path, DataType type, const Shape &shape) {
@@ -143,8 +151,8 @@ Result<HostTensor> readRaw(const std::string &path, DataType type, const Shape &
   if (!bytes) return bytes.status();
   if (file->view().size() != static_cast<size_t>(*bytes))
     return Status(StatusCode::kUsage, "OPC0702",
-                  path + ": has " + std::to_string(file->view().size()) + " bytes, " + user_op::TensorDesc(shape, type).toString() +
-                      " has " + std::to_string(*bytes));
+                  path + ": has " + std::to_string(file->view().size()) + " bytes, " +
+                      user_op::TensorDesc(shape, type).toString() + " has " + std::to_string(*bytes));
   Result<HostTensor> t = HostTensor::createUninitialized(type, shape);
   if (!t) return t;
   if (*bytes) std::memcpy(t->data(), file->view().data(), static_cast<size_t>(*bytes));
@@ -180,7 +188,8 @@ Result<HostTensor> readTensor(const std::string &spec, DataType expected) {
     return (*archive)->read(key, options);
   }
   if (isDirectory(path))
-    return Status(StatusCode::kUsage, "OPC0706", path + " is a directory").withHelp("name a tensor in it: " + path + ":KEY");
+    return Status(StatusCode::kUsage, "OPC0706", path + " is a directory")
+        .withHelp("name a tensor in it: " + path + ":KEY");
   Result<FileBytes> file = FileBytes::open(path);
   if (!file) return file.status();
   if (file->view().substr(0, 6) == "\x93NUMPY") return decodeNpy(file->view(), path, options);
@@ -188,8 +197,10 @@ Result<HostTensor> readTensor(const std::string &spec, DataType expected) {
   if (!archive) return archive.status();
   if ((*archive)->entries().size() == 1) return (*archive)->read((*archive)->entries()[0].key, options);
   std::string keys;
-  for (size_t i = 0; i < (*archive)->entries().size() && i < 10; ++i) keys += (i ? ", " : "") + (*archive)->entries()[i].key;
-  return Status(StatusCode::kUsage, "OPC0705", path + ": holds " + std::to_string((*archive)->entries().size()) + " tensors; say which")
+  for (size_t i = 0; i < (*archive)->entries().size() && i < 10; ++i)
+    keys += (i ? ", " : "") + (*archive)->entries()[i].key;
+  return Status(StatusCode::kUsage, "OPC0705",
+                path + ": holds " + std::to_string((*archive)->entries().size()) + " tensors; say which")
       .withHelp("write " + path + ":KEY with one of " + keys);
 }
 

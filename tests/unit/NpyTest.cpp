@@ -20,7 +20,8 @@ std::string npy(const std::string &dict, const std::string &data, char major = 1
   return s + dict + data;
 }
 std::string header(const std::string &descr, bool fortran, const std::string &shape) {
-  return "{'descr': '" + descr + "', 'fortran_order': " + (fortran ? "True" : "False") + ", 'shape': " + shape + ", }\n";
+  return "{'descr': '" + descr + "', 'fortran_order': " + (fortran ? "True" : "False") + ", 'shape': " + shape +
+         ", }\n";
 }
 template <class T> std::string bytesOf(std::initializer_list<T> values) {
   std::string s;
@@ -40,7 +41,8 @@ TEST_CASE("npy headers of numpy are understood", "[npy]") {
   CHECK(t->desc().toString() == "f32[2,3]");
   CHECK(t->as<float>()[4] == 5);
   CHECK(reinterpret_cast<uintptr_t>(t->data()) % 64 == 0);
-  for (char version : {2, 3}) CHECK(decodeNpy(npy(header("<f4", false, "()"), bytesOf<float>({1}), version), "f").isOk());
+  for (char version : {2, 3})
+    CHECK(decodeNpy(npy(header("<f4", false, "()"), bytesOf<float>({1}), version), "f").isOk());
   CHECK(decodeNpy(npy("{\"shape\":(0,7),\"descr\":\"|u1\",\"fortran_order\":False}", ""), "f")->shape() == Shape{0, 7});
   CHECK(decodeNpy(npy(header("<i8", false, "(2L,)"), bytesOf<int64_t>({1, -1})), "f")->as<int64_t>()[1] == -1);
 }
@@ -109,9 +111,11 @@ TEST_CASE("npy is written as numpy writes it", "[npy]") {
   CHECK(bytes[127] == '\n');
   CHECK(npyHeader(kInt64, Shape{}).find("'shape': (), }") != std::string::npos);
   CHECK(npyHeader(kBool, Shape{5}).find("'|b1', 'fortran_order': False, 'shape': (5,), }") != std::string::npos);
-  for (DataType type : {kBool, kFloat16, kBFloat16, kFloat, kDouble, kInt8, kInt16, kInt32, kInt64, kUInt8, kUInt16, kUInt32, kUInt64}) {
+  for (DataType type : {kBool, kFloat16, kBFloat16, kFloat, kDouble, kInt8, kInt16, kInt32, kInt64, kUInt8, kUInt16,
+                        kUInt32, kUInt64}) {
     Result<HostTensor> in = HostTensor::create(type, Shape{3, 1, 2});
-    for (size_t i = 0; i < in->bytes(); ++i) in->as<uint8_t>()[i] = type == kBool ? i & 1 : static_cast<uint8_t>(37 * i + 1);
+    for (size_t i = 0; i < in->bytes(); ++i)
+      in->as<uint8_t>()[i] = type == kBool ? i & 1 : static_cast<uint8_t>(37 * i + 1);
     TensorReadOptions options;
     options.v2IsBf16 = type == kBFloat16;
     Result<HostTensor> out = decodeNpy(encodeNpy(*in), "f", options);

@@ -25,7 +25,8 @@ public:
     plan.mutable_interface();
   }
 
-  uint32_t reg(const std::string &name, uint64_t bytes, plan::Register::Kind kind = plan::Register::ACTIVATION, uint32_t credits = 1) {
+  uint32_t reg(const std::string &name, uint64_t bytes, plan::Register::Kind kind = plan::Register::ACTIVATION,
+               uint32_t credits = 1) {
     plan::Register *r = plan.add_register_();
     const uint64_t slot = (bytes + 63) / 64 * 64;
     r->set_name(name);
@@ -47,9 +48,10 @@ public:
     t->set_name(name);
     return static_cast<uint32_t>(plan.tensor_size() - 1);
   }
-  uint32_t tensor(const std::string &name, const Shape &shape, DataType type = kFloat, plan::Register::Kind kind = plan::Register::ACTIVATION,
-                  uint32_t credits = 1) {
-    return tensorIn(reg(name, static_cast<uint64_t>(shape.elem_cnt()) * GetSizeOfDataType(type), kind, credits), name, shape, type);
+  uint32_t tensor(const std::string &name, const Shape &shape, DataType type = kFloat,
+                  plan::Register::Kind kind = plan::Register::ACTIVATION, uint32_t credits = 1) {
+    return tensorIn(reg(name, static_cast<uint64_t>(shape.elem_cnt()) * GetSizeOfDataType(type), kind, credits), name,
+                    shape, type);
   }
   uint32_t input(const std::string &name, const Shape &shape, DataType type = kFloat) {
     const uint32_t t = tensor(name + "/out", shape, type, plan::Register::INPUT);
@@ -58,7 +60,9 @@ public:
     p->set_tensor(t);
     return t;
   }
-  plan::Interface::Variable *lastVariable() { return plan.mutable_interface()->mutable_variable(plan.interface().variable_size() - 1); }
+  plan::Interface::Variable *lastVariable() {
+    return plan.mutable_interface()->mutable_variable(plan.interface().variable_size() - 1);
+  }
   uint32_t variable(const std::string &name, const Shape &shape, DataType type = kFloat) {
     const uint32_t t = tensor(name + "/out", shape, type, plan::Register::VARIABLE);
     auto *v = plan.mutable_interface()->add_variable();
@@ -82,7 +86,8 @@ public:
     plan.add_stream()->set_device("cpu");
     return static_cast<uint32_t>(plan.stream_size() - 1);
   }
-  plan::Task *task(const std::string &name, const std::string &type, const Args &inputs, const Args &outputs, uint32_t stream = 0) {
+  plan::Task *task(const std::string &name, const std::string &type, const Args &inputs, const Args &outputs,
+                   uint32_t stream = 0) {
     plan::Task *t = plan.add_task();
     t->set_name(name);
     t->set_op_type(type);

@@ -13,7 +13,8 @@ using namespace opc::test;
 
 PlanBuilder small() {
   PlanBuilder b;
-  const uint32_t x = b.input("x", Shape{4}), w = b.constant("k", {1, 2, 3, 4}), a = b.tensor("a", Shape{4}), c = b.tensor("c", Shape{4});
+  const uint32_t x = b.input("x", Shape{4}), w = b.constant("k", {1, 2, 3, 4}), a = b.tensor("a", Shape{4}),
+                 c = b.tensor("c", Shape{4});
   b.add("first", x, a, 1);
   b.add("second", w, c, 1);
   b.output("y", a);

@@ -83,31 +83,55 @@ public:
   bool AlwaysComputeWhenAllOutputsEmpty() const override { return true; }
 };
 
-REGISTER_USER_OP("runtime_test_add").Input("in").Output("out").Attr<float>("value", 0.f).SetTensorDescInferFn(TensorDescInferFnUtil::Unchanged);
+REGISTER_USER_OP("runtime_test_add")
+    .Input("in")
+    .Output("out")
+    .Attr<float>("value", 0.f)
+    .SetTensorDescInferFn(TensorDescInferFnUtil::Unchanged);
 REGISTER_USER_KERNEL("runtime_test_add")
     .SetCreateFn<AddKernel>()
     .SetIsMatchedHob((HobDeviceTag() == "cpu") & (HobDataType("out", 0) == kFloat))
-    .SetInplaceProposalFn([](const InferContext &, AddInplaceArgPair add) -> Maybe<void> { return add("out", 0, "in", 0, true); });
+    .SetInplaceProposalFn([](const InferContext &, AddInplaceArgPair add) -> Maybe<void> {
+      return add("out", 0, "in", 0, true);
+    });
 
-REGISTER_USER_OP("runtime_test_sum_squares").Input("in").Output("out").SetTensorDescInferFn([](InferContext *ctx) -> Maybe<void> {
-  *ctx->Shape4ArgNameAndIndex("out", 0) = Shape{1};
-  return Maybe<void>::Ok();
-});
+REGISTER_USER_OP("runtime_test_sum_squares")
+    .Input("in")
+    .Output("out")
+    .SetTensorDescInferFn([](InferContext *ctx) -> Maybe<void> {
+      *ctx->Shape4ArgNameAndIndex("out", 0) = Shape{1};
+      return Maybe<void>::Ok();
+    });
 REGISTER_USER_KERNEL("runtime_test_sum_squares")
     .SetCreateFn<ScratchKernel>()
     .SetIsMatchedHob(HobDeviceTag() == "cpu")
-    .SetInferTmpSizeFn([](InferContext *ctx) -> size_t { return static_cast<size_t>(ctx->InputShape("in", 0).elem_cnt()) * sizeof(float); });
+    .SetInferTmpSizeFn([](InferContext *ctx) -> size_t {
+      return static_cast<size_t>(ctx->InputShape("in", 0).elem_cnt()) * sizeof(float);
+    });
 
-REGISTER_USER_OP("runtime_test_flat").Input("in").Output("out").View().SetTensorDescInferFn([](InferContext *ctx) -> Maybe<void> {
-  *ctx->Shape4ArgNameAndIndex("out", 0) = Shape{ctx->InputShape("in", 0).elem_cnt()};
-  return Maybe<void>::Ok();
-});
+REGISTER_USER_OP("runtime_test_flat")
+    .Input("in")
+    .Output("out")
+    .View()
+    .SetTensorDescInferFn([](InferContext *ctx) -> Maybe<void> {
+      *ctx->Shape4ArgNameAndIndex("out", 0) = Shape{ctx->InputShape("in", 0).elem_cnt()};
+      return Maybe<void>::Ok();
+    });
 
-REGISTER_USER_OP("runtime_test_packed").Input("in").Input("weight").Output("out").SetTensorDescInferFn(TensorDescInferFnUtil::Unchanged);
+REGISTER_USER_OP("runtime_test_packed")
+    .Input("in")
+    .Input("weight")
+    .Output("out")
+    .SetTensorDescInferFn(TensorDescInferFnUtil::Unchanged);
 REGISTER_USER_KERNEL("runtime_test_packed").SetCreateFn<PackedKernel>().SetIsMatchedHob(HobDeviceTag() == "cpu");
 
-REGISTER_USER_OP("runtime_test_update").Input("model").Input("delta").SetTensorDescInferFn([](InferContext *) -> Maybe<void> { return Maybe<void>::Ok(); })
-    .SetInputArgModifyFn([](GetInputArgModifier get, const UserOpConfWrapper &) { get("model", 0)->set_is_mutable(true); });
+REGISTER_USER_OP("runtime_test_update")
+    .Input("model")
+    .Input("delta")
+    .SetTensorDescInferFn([](InferContext *) -> Maybe<void> { return Maybe<void>::Ok(); })
+    .SetInputArgModifyFn([](GetInputArgModifier get, const UserOpConfWrapper &) {
+      get("model", 0)->set_is_mutable(true);
+    });
 REGISTER_USER_KERNEL("runtime_test_update").SetCreateFn<UpdateKernel>().SetIsMatchedHob(HobDeviceTag() == "cpu");
 
 } // namespace

@@ -36,7 +36,9 @@ PlanBuilder twoStreams(uint32_t credits) {
   PlanBuilder b;
   const uint32_t other = b.stream();
   const uint32_t x = b.input("x", Shape{16}), a = b.tensor("a", Shape{16}, kFloat, plan::Register::ACTIVATION, credits),
-                 m = b.tensor("b", Shape{16}), c = b.tensor("c", Shape{16}, kFloat, plan::Register::ACTIVATION, credits), y = b.tensor("y", Shape{16});
+                 m = b.tensor("b", Shape{16}),
+                 c = b.tensor("c", Shape{16}, kFloat, plan::Register::ACTIVATION, credits),
+                 y = b.tensor("y", Shape{16});
   b.add("xa", x, a, 1);
   b.add("ab", a, m, 10, other);
   b.add("bc", m, c, 100, other);
@@ -84,7 +86,8 @@ TEST_CASE("a variable updated in one stream turns with every step of the other",
 TEST_CASE("a failure in one stream stops the others and the next run works", "[taskgraph]") {
   PlanBuilder b;
   const uint32_t other = b.stream();
-  const uint32_t x = b.input("x", Shape{4}), a = b.tensor("a", Shape{4}), q = b.tensor("q", Shape{1}), y = b.tensor("y", Shape{1});
+  const uint32_t x = b.input("x", Shape{4}), a = b.tensor("a", Shape{4}), q = b.tensor("q", Shape{1}),
+                 y = b.tensor("y", Shape{1});
   const uint32_t w = b.tensor("tmp", Shape{16}, kUInt8, plan::Register::WORKSPACE);
   b.add("xa", x, a, 1);
   b.task("squares", "runtime_test_sum_squares", {{"in", {a}}}, {{"out", {q}}}, other)->set_workspace(w + 1);
@@ -131,8 +134,9 @@ TEST_CASE("views need no execution, in-place needs the kernel's offer", "[taskgr
   b.task("flat", "runtime_test_flat", {{"in", {x}}}, {{"out", {flatX}}});
   const uint32_t a = b.tensor("a", Shape{6});
   const uint32_t same = b.tensorIn(b.plan.tensor(static_cast<int>(a)).register_(), "a2", Shape{6}); // same register
-  const uint32_t over = b.tensor("a3", Shape{6});                                                 // same memory
-  b.plan.mutable_register_(b.plan.register__size() - 1)->set_offset(b.plan.register_(static_cast<int>(b.plan.tensor(static_cast<int>(a)).register_())).offset());
+  const uint32_t over = b.tensor("a3", Shape{6});                                                   // same memory
+  b.plan.mutable_register_(b.plan.register__size() - 1)
+      ->set_offset(b.plan.register_(static_cast<int>(b.plan.tensor(static_cast<int>(a)).register_())).offset());
   b.add("1", flatX, a, 1);
   b.add("2", a, same, 1);
   b.add("3", same, over, 1);
@@ -220,7 +224,9 @@ TEST_CASE("plans that break a rule are refused, whatever their checksum says", "
     SECTION("never made") { p.mutable_task(1)->mutable_input(0)->set_tensor(0, b.tensor("ghost", Shape{4})); }
     SECTION("made twice") { p.mutable_task(1)->mutable_output(0)->set_tensor(0, a); }
     SECTION("an input made") { p.mutable_task(1)->mutable_output(0)->set_tensor(0, x); }
-    SECTION("an output that nothing makes") { p.mutable_interface()->mutable_output(0)->set_tensor(b.tensor("ghost", Shape{4})); }
+    SECTION("an output that nothing makes") {
+      p.mutable_interface()->mutable_output(0)->set_tensor(b.tensor("ghost", Shape{4}));
+    }
     SECTION("an output overwritten") {
       b.add("third", x, b.tensorIn(p.tensor(static_cast<int>(c)).register_(), "c2", Shape{4}), 1);
     }
@@ -283,13 +289,15 @@ TEST_CASE("streams that share memory or wait for each other are refused", "[task
   SECTION("deadlock") {
     PlanBuilder b;
     const uint32_t other = b.stream();
-    const uint32_t x = b.input("x", Shape{4}), p = b.tensor("p", Shape{4}), q = b.tensor("q", Shape{4}), r = b.tensor("r", Shape{4}), s = b.tensor("s", Shape{4});
+    const uint32_t x = b.input("x", Shape{4}), p = b.tensor("p", Shape{4}), q = b.tensor("q", Shape{4}),
+                   r = b.tensor("r", Shape{4}), s = b.tensor("s", Shape{4});
     b.add("0a", s, p, 1);
     b.add("0b", x, q, 1);
     b.add("1a", q, r, 1, other);
     b.add("1b", r, s, 1, other);
     CHECK(refusal(b) == "OPC0819");
-    std::swap(*b.plan.mutable_stream(0)->mutable_task()->Mutable(0), *b.plan.mutable_stream(0)->mutable_task()->Mutable(1));
+    std::swap(*b.plan.mutable_stream(0)->mutable_task()->Mutable(0),
+              *b.plan.mutable_stream(0)->mutable_task()->Mutable(1));
     CHECK(refusal(b) == "accepted");
   }
   SECTION("a view of itself") {

@@ -1,7 +1,7 @@
 // Archives, raw files, atomic writing, generated contents.
+#include "TensorIo.h"
 #include "FileBytes.h"
 #include "TensorFill.h"
-#include "TensorIo.h"
 #include "opc/Philox.h"
 
 #include <catch2/catch.hpp>
@@ -177,14 +177,20 @@ TEST_CASE("safetensors headers are checked", "[tensorio]") {
   CHECK(id(R"({"x":{"dtype":"F32","shape":[2],"data_offsets":[0,8]}}   )", eight) == "ok");
   CHECK(id("{}", "") == "ok");
   CHECK(id(R"({"x":{"dtype":"F8_E4M3","shape":[8],"data_offsets":[0,8]}})", eight) == "OPC0709");
-  CHECK(id(R"({"x":{"dtype":"F32","shape":[2],"data_offsets":[0,8]},"x":{"dtype":"F32","shape":[0],"data_offsets":[8,8]}})", eight) == "OPC0710");
-  for (const char *bad :
-       {R"({"x":{"dtype":"F32","shape":[3],"data_offsets":[0,8]}})", R"({"x":{"dtype":"F32","shape":[1],"data_offsets":[4,8]}})",
-        R"({"x":{"dtype":"F32","shape":[1],"data_offsets":[0,4]}})", R"({"x":{"dtype":"F32","shape":[2],"data_offsets":[8,0]}})",
-        R"({"x":{"dtype":"F32","shape":[-2],"data_offsets":[0,8]}})", R"({"x":{"dtype":"F32","shape":[2.5],"data_offsets":[0,8]}})",
-        R"({"x":{"dtype":"F32","shape":[2]}})", R"({"x":{"dtype":"F32","shape":[2],"data_offsets":[0,8],"more":1}})", R"([1,2])",
-        R"({"x":1})", R"({"x":{"dtype":{"a":1}}})", R"({"x":)", R"({"x":{"dtype":"F32","shape":[[2]],"data_offsets":[0,8]}})",
-        R"({"a":{"dtype":"F32","shape":[1],"data_offsets":[0,4]},"b":{"dtype":"F32","shape":[2],"data_offsets":[0,8]}})"}) {
+  CHECK(
+      id(R"({"x":{"dtype":"F32","shape":[2],"data_offsets":[0,8]},"x":{"dtype":"F32","shape":[0],"data_offsets":[8,8]}})",
+         eight) == "OPC0710");
+  for (
+      const char *bad :
+      {R"({"x":{"dtype":"F32","shape":[3],"data_offsets":[0,8]}})",
+       R"({"x":{"dtype":"F32","shape":[1],"data_offsets":[4,8]}})",
+       R"({"x":{"dtype":"F32","shape":[1],"data_offsets":[0,4]}})",
+       R"({"x":{"dtype":"F32","shape":[2],"data_offsets":[8,0]}})",
+       R"({"x":{"dtype":"F32","shape":[-2],"data_offsets":[0,8]}})",
+       R"({"x":{"dtype":"F32","shape":[2.5],"data_offsets":[0,8]}})", R"({"x":{"dtype":"F32","shape":[2]}})",
+       R"({"x":{"dtype":"F32","shape":[2],"data_offsets":[0,8],"more":1}})", R"([1,2])", R"({"x":1})",
+       R"({"x":{"dtype":{"a":1}}})", R"({"x":)", R"({"x":{"dtype":"F32","shape":[[2]],"data_offsets":[0,8]}})",
+       R"({"a":{"dtype":"F32","shape":[1],"data_offsets":[0,4]},"b":{"dtype":"F32","shape":[2],"data_offsets":[0,8]}})"}) {
     INFO(bad);
     CHECK(id(bad, eight) == "OPC0701");
   }
@@ -203,8 +209,9 @@ TEST_CASE("a sharded checkpoint reads its shards and no other file", "[tensorio]
   auto archive = openTensorArchive(s / "m.safetensors.index.json");
   REQUIRE(archive.isOk());
   CHECK(equal(*(*archive)->read("b"), b));
-  for (const char *bad : {R"({"weight_map":{"a":"../m-1.safetensors"}})", R"({"weight_map":{"a":"/etc/passwd"}})",
-                          R"({"weight_map":{"a":"m-2.safetensors"}})", R"({"weight_map":{"a":1}})", R"({})", R"(nonsense)"}) {
+  for (const char *bad :
+       {R"({"weight_map":{"a":"../m-1.safetensors"}})", R"({"weight_map":{"a":"/etc/passwd"}})",
+        R"({"weight_map":{"a":"m-2.safetensors"}})", R"({"weight_map":{"a":1}})", R"({})", R"(nonsense)"}) {
     put(s / "m.safetensors.index.json", bad);
     CHECK(openId(s / "m.safetensors.index.json") == "OPC0701");
   }
@@ -252,7 +259,8 @@ TEST_CASE("writing is all or nothing", "[tensorio]") {
 TEST_CASE("Philox4x32-10 gives the published vectors", "[philox]") {
   // kat_vectors of Random123, the library of the paper.
   CHECK(Philox::generate({0, 0, 0, 0}, {0, 0}) == Philox::Block{0x6627e8d5, 0xe169c58d, 0xbc57ac4c, 0x9b00dbd8});
-  CHECK(Philox::generate({~0u, ~0u, ~0u, ~0u}, {~0u, ~0u}) == Philox::Block{0x408f276d, 0x41c83b0e, 0xa20bc7c6, 0x6d5451fd});
+  CHECK(Philox::generate({~0u, ~0u, ~0u, ~0u}, {~0u, ~0u}) ==
+        Philox::Block{0x408f276d, 0x41c83b0e, 0xa20bc7c6, 0x6d5451fd});
   CHECK(Philox::generate({0x243f6a88, 0x85a308d3, 0x13198a2e, 0x03707344}, {0xa4093822, 0x299f31d0}) ==
         Philox::Block{0xd16cfe09, 0x94fdcceb, 0x5001e420, 0x24126ea1});
 }
@@ -292,7 +300,8 @@ TEST_CASE("fills have the distributions they promise", "[tensorio]") {
   fillNormal(&*d, 0, 1, key);
   for (int64_t i = 0; i < 2000; i += 2) {
     const Philox::Block b = Philox::at(key.seed, key.stream, static_cast<uint64_t>(i / 2));
-    const double r = std::sqrt(-2 * std::log(1 - Philox::unitDouble(b[0], b[1]))), a = 2 * M_PI * Philox::unitDouble(b[2], b[3]);
+    const double r = std::sqrt(-2 * std::log(1 - Philox::unitDouble(b[0], b[1]))),
+                 a = 2 * M_PI * Philox::unitDouble(b[2], b[3]);
     REQUIRE(d->as<double>()[i] == Approx(r * std::cos(a)).margin(1e-12));
     REQUIRE(d->as<double>()[i + 1] == Approx(r * std::sin(a)).margin(1e-12));
   }

@@ -41,7 +41,8 @@ int exitCode(StatusCode code) {
 }
 
 void report(const Status &s) {
-  std::fprintf(stderr, "error%s%s%s: %s\n", s.id().empty() ? "" : "[", s.id().c_str(), s.id().empty() ? "" : "]", s.message().c_str());
+  std::fprintf(stderr, "error%s%s%s: %s\n", s.id().empty() ? "" : "[", s.id().c_str(), s.id().empty() ? "" : "]",
+               s.message().c_str());
   if (!s.context().empty()) std::fprintf(stderr, "  while %s\n", s.context().c_str());
   if (!s.help().empty()) std::fprintf(stderr, "help: %s\n", s.help().c_str());
 }
@@ -54,7 +55,8 @@ Status feedInputs(Session &session, const std::vector<std::string> &specs) {
   for (const std::string &spec : specs) {
     const size_t equals = spec.find('=');
     if (equals == std::string::npos || equals + 1 >= spec.size() || spec[equals + 1] != '@')
-      return Status(StatusCode::kUsage, "OPC0001", "--input " + spec + ": expected NAME=@FILE").withHelp("for example --input x=@x.npy or x=@in.npz:x");
+      return Status(StatusCode::kUsage, "OPC0001", "--input " + spec + ": expected NAME=@FILE")
+          .withHelp("for example --input x=@x.npy or x=@in.npz:x");
     const std::string name = spec.substr(0, equals);
     opc::DataType wanted = opc::kInvalidDataType;
     for (const opc::PortInfo &p : session.interface().inputs)
@@ -82,7 +84,9 @@ Status setWeights(Session &session, const std::vector<std::string> &files) {
       ++used;
     }
     const size_t unused = (*archive)->entries().size() - used;
-    if (unused) std::fprintf(stderr, "note: %s holds %zu tensor%s that the plan has no variable for\n", file.c_str(), unused, unused == 1 ? "" : "s");
+    if (unused)
+      std::fprintf(stderr, "note: %s holds %zu tensor%s that the plan has no variable for\n", file.c_str(), unused,
+                   unused == 1 ? "" : "s");
   }
   return Status::ok();
 }
@@ -128,7 +132,8 @@ void printSummary(const std::string &name, const HostTensor &t) {
     sum += v;
   });
   std::printf("%s  %s", name.c_str(), t.desc().toString().c_str());
-  if (t.elemCount() > nans) std::printf("  min %.6g  max %.6g  mean %.6g", lowest, highest, sum / static_cast<double>(t.elemCount() - nans));
+  if (t.elemCount() > nans)
+    std::printf("  min %.6g  max %.6g  mean %.6g", lowest, highest, sum / static_cast<double>(t.elemCount() - nans));
   if (nans) std::printf("  nan %lld", static_cast<long long>(nans));
   std::printf("  [%s%s]\n", first.c_str(), t.elemCount() > 8 ? " ..." : "");
 }
@@ -138,11 +143,14 @@ Status outputPath(const std::string &directory, const std::string &name, std::fi
   std::filesystem::path relative(name + ".npy");
   bool safe = !name.empty() && relative.is_relative() && name.find('\0') == std::string::npos;
   for (const auto &part : relative) safe &= part != ".." && part != ".";
-  if (!safe) return Status(StatusCode::kInvalidGraph, "OPC0707", "output '" + name + "' has a name that cannot be a file name");
+  if (!safe)
+    return Status(StatusCode::kInvalidGraph, "OPC0707", "output '" + name + "' has a name that cannot be a file name");
   *out = std::filesystem::path(directory) / relative;
   std::error_code error;
   std::filesystem::create_directories(out->parent_path(), error);
-  if (error) return Status(StatusCode::kUsage, "OPC0707", "cannot create " + out->parent_path().string() + ": " + error.message());
+  if (error)
+    return Status(StatusCode::kUsage, "OPC0707",
+                  "cannot create " + out->parent_path().string() + ": " + error.message());
   return Status::ok();
 }
 
@@ -193,11 +201,14 @@ Status runPlan(const Arguments &a) {
   if (a.stats) {
     std::sort(times.begin(), times.end());
     const opc::SessionStats s = session->stats();
-    std::fprintf(stderr, "load %.3f ms, prepare %.3f ms, run %lld times: fastest %.4f ms, median %.4f ms, slowest %.4f ms\n", loading * 1e3,
-                 prepared * 1e3, static_cast<long long>(a.repeat), times.front() * 1e3, times[times.size() / 2] * 1e3, times.back() * 1e3);
+    std::fprintf(stderr,
+                 "load %.3f ms, prepare %.3f ms, run %lld times: fastest %.4f ms, median %.4f ms, slowest %.4f ms\n",
+                 loading * 1e3, prepared * 1e3, static_cast<long long>(a.repeat), times.front() * 1e3,
+                 times[times.size() / 2] * 1e3, times.back() * 1e3);
     std::fprintf(stderr, "%llu tasks in %llu stream%s, %llu bytes of memory, %llu of them constants and variables\n",
-                 static_cast<unsigned long long>(s.tasks), static_cast<unsigned long long>(s.streams), s.streams == 1 ? "" : "s",
-                 static_cast<unsigned long long>(s.arenaBytes), static_cast<unsigned long long>(s.constantBytes));
+                 static_cast<unsigned long long>(s.tasks), static_cast<unsigned long long>(s.streams),
+                 s.streams == 1 ? "" : "s", static_cast<unsigned long long>(s.arenaBytes),
+                 static_cast<unsigned long long>(s.constantBytes));
   }
   return Status::ok();
 }
@@ -216,17 +227,25 @@ int main(int argc, char **argv) {
   app.allow_windows_style_options(false);
   app.set_version_flag("--version", std::string("opc-runtime " OPC_VERSION_STRING));
   app.add_option("PLAN", a.plan, "plan file made by opc compile; - reads the standard input")->required();
-  app.add_option("--input", a.inputs, "NAME=@FILE or NAME=@ARCHIVE:KEY; repeatable")->allow_extra_args(false)->type_name("NAME=@FILE");
-  app.add_option("--weights", a.weights, "npz, safetensors or directory with values of variables; repeatable")->allow_extra_args(false)->type_name("FILE");
-  app.add_option("--plugin", a.plugins, "library with operators; repeatable")->allow_extra_args(false)->type_name("LIB");
+  app.add_option("--input", a.inputs, "NAME=@FILE or NAME=@ARCHIVE:KEY; repeatable")
+      ->allow_extra_args(false)
+      ->type_name("NAME=@FILE");
+  app.add_option("--weights", a.weights, "npz, safetensors or directory with values of variables; repeatable")
+      ->allow_extra_args(false)
+      ->type_name("FILE");
+  app.add_option("--plugin", a.plugins, "library with operators; repeatable")
+      ->allow_extra_args(false)
+      ->type_name("LIB");
   app.add_option("--outputs", a.outputs, "write each output to DIR/NAME.npy")->type_name("DIR");
   app.add_option("--print", a.print, "none or summary")->check(CLI::IsMember({"none", "summary"}));
   app.add_option("--repeat", a.repeat, "run this many times")->check(CLI::Range(int64_t{1}, int64_t{1} << 40));
   app.add_option("--seed", a.seed, "for initializers that draw numbers");
-  app.add_option("--max-memory", a.maxMemory, "refuse plans that need more (bytes, or 512M, 4G)")->transform(CLI::AsSizeValue(false));
+  app.add_option("--max-memory", a.maxMemory, "refuse plans that need more (bytes, or 512M, 4G)")
+      ->transform(CLI::AsSizeValue(false));
   app.add_option("-j", a.threads, "threads in all (default: one a core)")->check(CLI::Range(1, 4096));
   app.add_flag("--stats", a.stats, "times and memory on stderr");
-  app.footer("Exit codes: 0 done, 2 usage, 3 invalid plan or file, 4 not possible here, 5 execution failed, 70 a bug in opc.");
+  app.footer(
+      "Exit codes: 0 done, 2 usage, 3 invalid plan or file, 4 not possible here, 5 execution failed, 70 a bug in opc.");
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError &e) {
