@@ -1,6 +1,7 @@
 // Philox against its published vectors, and the random operators: streams, runs, ranges, moments.
 #include "ShapeOpsRunner.h"
 #include "opc/Philox.h"
+#include "source/random/RandomStream.h"
 
 #include <algorithm>
 #include <cmath>
@@ -14,6 +15,14 @@ TEST_CASE("Philox4x32-10 gives the published answers", "[random]") {
   CHECK(Philox::at(0, 0, 0) == Philox::Block{0x6627e8d5, 0xe169c58d, 0xbc57ac4c, 0x9b00dbd8});
   CHECK(Philox::at(~uint64_t{0}, ~uint64_t{0}, ~uint64_t{0}) == Philox::Block{0x408f276d, 0x41c83b0e, 0xa20bc7c6, 0x6d5451fd});
   CHECK(Philox::at(0x299f31d0a4093822u, 0x0370734413198a2eu, 0x85a308d3243f6a88u) == Philox::Block{0xd16cfe09, 0x94fdcceb, 0x5001e420, 0x24126ea1});
+}
+
+TEST_CASE("batches of blocks are the blocks", "[random]") {
+  const ops::RandomBlocks random{0x123456789abcdefu, 77};
+  uint32_t words[4][ops::RandomBlocks::kBatch];
+  random.batch(0xfffffffau, words); // the index carries into its second word
+  for (int i = 0; i < ops::RandomBlocks::kBatch; ++i)
+    CHECK(random(0xfffffffau + static_cast<uint64_t>(i)) == Philox::Block{words[0][i], words[1][i], words[2][i], words[3][i]});
 }
 
 TEST_CASE("random operators: the same for any thread count, new for each run", "[random]") {

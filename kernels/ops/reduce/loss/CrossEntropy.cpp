@@ -1,6 +1,7 @@
 // Cross entropies over a last axis of classes: softmax_cross_entropy, sparse_softmax_cross_entropy, their gradients,
 // sparse_cross_entropy and nll.
 #include "RegisterFloating.h"
+#include "SimdExp.h"
 #include "StagedTensors.h"
 #include "index/IndexCheck.h"
 #include "shape/CpuKernels.h"
@@ -31,15 +32,27 @@ Maybe<void> checkDepth(const InferContext *ctx, const char *classes) {
 
 /// prob = softmax(x); gives the log of the sum of exponentials, so that -log prob[k] = lse - x[k].
 template <class T> T softmaxRow(const T *x, T *prob, int64_t n) {
-  T top = x[0];
-  for (int64_t i = 1; i < n; ++i) top = x[i] > top || x[i] != x[i] ? x[i] : top;
+  T top = cpu::rowMax(x, n); // may miss a NaN, which the sum then has
+  if (std::isinf(top) && top < 0) top = 0;
   T sum = 0;
-  for (int64_t i = 0; i < n; ++i) sum += prob[i] = std::exp(x[i] - top);
+  int64_t i = 0;
+  if constexpr (std::is_same_v<T, float>) {
+    const __m256 shift = _mm256_set1_ps(top);
+    for (; i + 8 <= n; i += 8) _mm256_storeu_ps(prob + i, cpu::simdExpNonPositive(_mm256_sub_ps(_mm256_loadu_ps(x + i), shift)));
+    // The tail goes the same way, so that equal logits have equal probabilities.
+    if (i < n) {
+      const __m256i tail = cpu::Simd<float>::mask(n - i);
+      cpu::Simd<float>::store(prob + i, cpu::simdExpNonPositive(_mm256_sub_ps(cpu::Simd<float>::load(x + i, tail), shift)), tail);
+    }
+    sum = cpu::rowSum(prob, n, [](__m256 v) { return v; });
+  } else {
+    for (; i < n; ++i) sum += prob[i] = std::exp(x[i] - top);
+  }
   const T inverse = 1 / sum;
-  for (int64_t i = 0; i < n; ++i) prob[i] *= inverse;
+  for (i = 0; i < n; ++i) prob[i] *= inverse;
   return std::log(sum) + top;
 }
-int64_t rowGrain(int64_t n) { return std::max<int64_t>(1, 2048 / std::max<int64_t>(1, n)); }
+using cpu::rowGrain;
 
 Maybe<void> inferSparse(InferContext *ctx) {
   JUST(checkIndexType(ctx, "label"));

@@ -104,7 +104,7 @@ REGISTER_USER_OP("constant_like")
     .NoGrad("the output does not depend on the values of like")
     .Doc(std::string("A tensor of the shape of like, and of its dtype unless `dtype` is given. ") + kValueDoc)
     .Cases({user_op::Case("float").In("like", {2, 3}).Attr("floating_value", 2.5).Attr("is_floating_value", true).Types({kFloat, kDouble, kFloat16}),
-            user_op::Case("int").In("like", {2, 3}).Attr<int64_t>("integer_value", 3).Types(kSampleTypes)});
+            user_op::Case("int").In("like", {2, 3}).Attr<int64_t>("integer_value", 3).Types({kInt8, kInt64})});
 
 REGISTER_USER_OP("zero_like")
     .Input("like")

@@ -23,28 +23,25 @@ Maybe<void> inferSource(InferContext *ctx) {
   return Maybe<void>::Ok();
 }
 
-/// Uniform numbers in [0, 1): one word each for f32, two for f64.
-template <class F> struct Uniforms {
-  static constexpr int64_t kPerBlock = std::is_same_v<F, double> ? 2 : 4;
-  static void make(const RandomBlocks &random, uint64_t block, F *out) {
-    const Philox::Block b = random(block);
-    if constexpr (std::is_same_v<F, double>) {
-      out[0] = Philox::unitDouble(b[0], b[1]);
-      out[1] = Philox::unitDouble(b[2], b[3]);
-    } else {
-      for (int k = 0; k < 4; ++k) out[k] = Philox::unitFloat(b[static_cast<size_t>(k)]);
-    }
-  }
-};
+/// Uniform numbers in [0, 1) a block of four words: four of f32, or two of f64.
+template <class F> constexpr int64_t kPerBlock = std::is_same_v<F, double> ? 2 : 4;
 
-/// Calls f(first element, count, uniforms) for every Philox block of a tensor of n elements.
+/// Calls f(first element, count, uniforms) for pieces of a tensor of n elements, each a whole number of blocks.
 template <class F, class Body> void forEachBlock(DeviceCtx *dev, int64_t n, const RandomBlocks &random, Body body) {
-  constexpr int64_t per = Uniforms<F>::kPerBlock;
-  dev->parallelFor((n + per - 1) / per, 1024, [&](int64_t b, int64_t e) {
-    for (int64_t block = b; block < e; ++block) {
-      F u[per];
-      Uniforms<F>::make(random, static_cast<uint64_t>(block), u);
-      body(block * per, std::min(per, n - block * per), u);
+  constexpr int64_t per = kPerBlock<F>, batch = RandomBlocks::kBatch, piece = per * batch;
+  dev->parallelFor((n + piece - 1) / piece, 128, [&](int64_t b, int64_t e) {
+    for (int64_t p = b; p < e; ++p) {
+      uint32_t words[4][batch];
+      random.batch(static_cast<uint64_t>(p * batch), words);
+      F u[piece];
+      for (int64_t i = 0; i < batch; ++i)
+        if constexpr (per == 2) {
+          u[2 * i] = Philox::unitDouble(words[0][i], words[1][i]);
+          u[2 * i + 1] = Philox::unitDouble(words[2][i], words[3][i]);
+        } else {
+          for (int64_t w = 0; w < 4; ++w) u[4 * i + w] = Philox::unitFloat(words[w][i]);
+        }
+      body(p * piece, std::min(piece, n - p * piece), u);
     }
   });
 }
@@ -71,7 +68,7 @@ public:
     RandomStream *stream = &stream_;
     return user_op::bindTask([=](DeviceCtx *dev) {
       forEachBlock<F>(dev, n, stream->next(key), [&](int64_t at, int64_t count, F *u) {
-        if constexpr (kNormal) toNormal(u, Uniforms<F>::kPerBlock);
+        if constexpr (kNormal) toNormal(u, kPerBlock<F> * RandomBlocks::kBatch);
         for (int64_t k = 0; k < count; ++k) {
           F v = shift + u[k] * scale;
           if (!kNormal && v >= top && top > shift) v = shift; // rounding must not reach the open end
