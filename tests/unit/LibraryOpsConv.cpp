@@ -148,3 +148,63 @@ TEST_CASE("convolutions say what does not fit", "[library]") {
   CHECK_THAT(error({1, 3, 8, 8}, {4, 3, 3, 3}, {{"kernel_size", Ints{3, 5}}}), Catch::Contains("kernel_size is 5"));
   CHECK_THAT(error({1, 3, 8, 8}, {4, 3, 3, 3}, {{"data_format", "NCHW"}}), Catch::Contains("expected \"channels_first\""));
 }
+
+TEST_CASE("transposed convolutions are the adjoint of convolutions", "[library]") {
+  struct DeconvCase {
+    int64_t batch, channels, filters, groups;
+    std::vector<int64_t> in, kernel;
+    Ints stride, dilation, padding, extra;
+    bool last;
+    std::vector<int64_t> out; // as torch gives it
+  };
+  const std::vector<DeconvCase> cases = {
+      {2, 3, 4, 1, {7}, {3}, {2}, {1}, {0}, {0}, false, {15}},
+      {1, 8, 16, 1, {5, 4}, {3, 3}, {1, 1}, {1, 1}, {1, 1}, {0, 0}, false, {5, 4}},
+      {2, 16, 8, 1, {4, 6}, {4, 3}, {2, 2}, {1, 1}, {1, 1}, {0, 1}, false, {8, 12}},
+      {1, 4, 6, 2, {5, 5}, {2, 2}, {1, 3}, {2, 1}, {0, 0}, {0, 2}, false, {7, 16}},
+      {2, 6, 5, 1, {4, 3}, {2, 2}, {1, 1}, {1, 1}, {0, 0}, {0, 0}, true, {5, 4}},
+      {1, 16, 16, 1, {6, 6}, {3, 3}, {2, 2}, {1, 1}, {1, 1}, {1, 1}, true, {12, 12}},
+      {1, 2, 3, 1, {3, 4, 3}, {2, 2, 2}, {1, 2, 1}, {1, 1, 1}, {0, 0, 0}, {0, 0, 0}, false, {4, 8, 4}},
+  };
+  for (const DeconvCase &k : cases)
+    for (DataType type : {kFloat, kDouble, kBFloat16}) {
+      const TestTensor in = randomTensor(type, layout(k.batch, k.channels, k.in, k.last), 1);
+      const TestTensor weight = randomTensor(type, layout(k.channels, k.filters / k.groups, k.kernel, k.last), 2);
+      const OpCall call{"deconv" + std::to_string(k.in.size()) + "d",
+                        {{"in", in}, {"weight", weight}},
+                        {{"groups", static_cast<int32_t>(k.groups)}, {"strides", k.stride}, {"dilation_rate", k.dilation},
+                         {"padding_before", k.padding}, {"output_padding", k.extra}, {"data_format", k.last ? "channels_last" : "channels_first"}},
+                        {},
+                        {}};
+      INFO(dataTypeName(type) << " " << in.shape.ToString() << " " << weight.shape.ToString());
+      const auto out = runEverywhere(call).at("out");
+      REQUIRE(out.shape == layout(k.batch, k.filters, k.out, k.last));
+      int64_t inCount = 1, outCount = 1, kernelCount = 1;
+      for (size_t i = 0; i < k.in.size(); ++i) inCount *= k.in[i], outCount *= k.out[i], kernelCount *= k.kernel[i];
+      std::vector<double> expected(out.values.size());
+      const int64_t own = k.channels / k.groups, made = k.filters / k.groups;
+      for (int64_t n = 0; n < k.batch; ++n)
+        for (int64_t c = 0; c < k.channels; ++c)
+          for (int64_t p = 0; p < inCount; ++p)
+            for (int64_t q = 0; q < kernelCount; ++q) {
+              int64_t position = 0, restP = p, restQ = q, scale = 1;
+              bool inside = true;
+              for (size_t i = k.in.size(); i-- > 0;) {
+                const int64_t v = restP % k.in[i] * k.stride[i] + restQ % k.kernel[i] * k.dilation[i] - k.padding[i];
+                restP /= k.in[i];
+                restQ /= k.kernel[i];
+                inside = inside && v >= 0 && v < k.out[i];
+                position += v * scale;
+                scale *= k.out[i];
+              }
+              for (int64_t f = 0; inside && f < made; ++f)
+                expected[at(n, c / own * made + f, position, k.filters, outCount, k.last)] +=
+                    in.values[at(n, c, p, k.channels, inCount, k.last)] * weight.values[at(c, f, q, made, kernelCount, k.last)];
+            }
+      requireClose(out, expected, toleranceOf(type) * 2, toleranceOf(type) * 4);
+    }
+  CHECK_THAT(errorOf({"deconv1d", {{"in", randomTensor(kFloat, {1, 3, 4}, 1)}, {"weight", randomTensor(kFloat, {2, 3, 4}, 1)}}, {}, {}, {}}),
+             Catch::Contains("weight is for 2 channels, in has 3"));
+  CHECK_THAT(errorOf({"deconv1d", {{"in", randomTensor(kFloat, {1, 3, 4}, 1)}, {"weight", randomTensor(kFloat, {3, 3, 4}, 1)}}, {{"output_padding", Ints{1}}}, {}, {}}),
+             Catch::Contains("output_padding is 1"));
+}

@@ -1,6 +1,8 @@
 // Checks and sizes of convolutions.
 #include "ConvGeometry.h"
 
+#include <algorithm>
+
 namespace opc::ops {
 
 using user_op::TensorDesc;
@@ -40,7 +42,10 @@ Shape convShape(const ConvGeometry &g, int64_t channels, const std::array<int64_
   return Shape(d);
 }
 
-Maybe<ConvGeometry> convGeometry(const TensorDesc &in, const TensorDesc &weight, const UserOpConfWrapper &conf, int dims) {
+namespace {
+
+/// Layout, ranks and groups, and the lists of the attributes.
+Maybe<ConvGeometry> commonGeometry(const TensorDesc &in, const TensorDesc &weight, const UserOpConfWrapper &conf, int dims) {
   ConvGeometry g;
   g.dims = dims;
   g.channelsLast = JUST(isChannelsLast(conf));
@@ -53,6 +58,29 @@ Maybe<ConvGeometry> convGeometry(const TensorDesc &in, const TensorDesc &weight,
   g.groups = conf.attr<int32_t>("groups");
   if (g.groups < 1) return Error::InvalidValueError().id("OPC0205") << "groups is " << g.groups << ", expected 1 or more";
   g.batch = x.At(0);
+  const auto kernel = JUST(spatialAttr(conf, "kernel_size", dims, 1, 0));
+  const auto stride = JUST(spatialAttr(conf, "strides", dims, 1, 1));
+  const auto dilation = JUST(spatialAttr(conf, "dilation_rate", dims, 1, 1));
+  const auto padding = JUST(spatialAttr(conf, "padding_before", dims, 0, 0));
+  for (int i = 0; i < dims; ++i) {
+    const size_t s = static_cast<size_t>(i), at = static_cast<size_t>(3 - dims + i);
+    g.kernel[at] = w.At(i + (g.channelsLast ? 1 : 2));
+    g.stride[at] = stride[s];
+    g.dilation[at] = dilation[s];
+    g.padding[at] = padding[s];
+    if (kernel[s] != 0 && kernel[s] != g.kernel[at])
+      return Error::ShapeMismatch() << "kernel_size is " << kernel[s] << " in spatial dimension " << i << ", but weight, "
+                                    << weight.toString() << ", has " << g.kernel[at];
+    if (g.kernel[at] < 1) return Error::ShapeMismatch() << "weight, " << weight.toString() << ", has an empty kernel";
+  }
+  return g;
+}
+
+} // namespace
+
+Maybe<ConvGeometry> convGeometry(const TensorDesc &in, const TensorDesc &weight, const UserOpConfWrapper &conf, int dims) {
+  ConvGeometry g = JUST(commonGeometry(in, weight, conf, dims));
+  const Shape &x = in.shape(), &w = weight.shape();
   g.channels = x.At(g.channelsLast ? dims + 1 : 1);
   g.filters = w.At(0);
   const int64_t own = w.At(g.channelsLast ? dims + 1 : 1);
@@ -72,28 +100,46 @@ Maybe<ConvGeometry> convGeometry(const TensorDesc &in, const TensorDesc &weight,
   const int64_t filters = conf.attr<int32_t>("filters");
   if (filters != 0 && filters != g.filters)
     return Error::ShapeMismatch() << "filters is " << filters << ", but weight, " << weight.toString() << ", has " << g.filters;
-  const auto kernel = JUST(spatialAttr(conf, "kernel_size", dims, 1, 0));
-  const auto stride = JUST(spatialAttr(conf, "strides", dims, 1, 1));
-  const auto dilation = JUST(spatialAttr(conf, "dilation_rate", dims, 1, 1));
-  const auto padding = JUST(spatialAttr(conf, "padding_before", dims, 0, 0));
   for (int i = 0; i < dims; ++i) {
-    const size_t s = static_cast<size_t>(i), at = static_cast<size_t>(3 - dims + i);
+    const size_t at = static_cast<size_t>(3 - dims + i);
     g.in[at] = x.At(i + (g.channelsLast ? 1 : 2));
-    g.kernel[at] = w.At(i + (g.channelsLast ? 1 : 2));
-    g.stride[at] = stride[s];
-    g.dilation[at] = dilation[s];
-    g.padding[at] = padding[s];
-    if (kernel[s] != 0 && kernel[s] != g.kernel[at])
-      return Error::ShapeMismatch() << "kernel_size is " << kernel[s] << " in spatial dimension " << i << ", but weight, "
-                                    << weight.toString() << ", has " << g.kernel[at];
-    if (g.kernel[at] < 1) return Error::ShapeMismatch() << "weight, " << weight.toString() << ", has an empty kernel";
-    const int64_t reach = dilation[s] * (g.kernel[at] - 1) + 1, padded = g.in[at] + 2 * padding[s];
+    const int64_t reach = g.dilation[at] * (g.kernel[at] - 1) + 1, padded = g.in[at] + 2 * g.padding[at];
     if (reach > padded)
       return Error::ShapeMismatch().help("a padding_before of " + std::to_string((reach - g.in[at] + 1) / 2) + " would do")
              << "the kernel spans " << reach << " in spatial dimension " << i
-             << (dilation[s] > 1 ? " (" + std::to_string(g.kernel[at]) + ", dilated by " + std::to_string(dilation[s]) + ")" : "")
-             << ", more than the padded input's " << padded << " (" << g.in[at] << " + 2 * " << padding[s] << ")";
-    g.out[at] = (padded - reach) / stride[s] + 1;
+             << (g.dilation[at] > 1 ? " (" + std::to_string(g.kernel[at]) + ", dilated by " + std::to_string(g.dilation[at]) + ")" : "")
+             << ", more than the padded input's " << padded << " (" << g.in[at] << " + 2 * " << g.padding[at] << ")";
+    g.out[at] = (padded - reach) / g.stride[at] + 1;
+  }
+  return g;
+}
+
+Maybe<ConvGeometry> transposedGeometry(const TensorDesc &in, const TensorDesc &weight, const UserOpConfWrapper &conf, int dims) {
+  ConvGeometry g = JUST(commonGeometry(in, weight, conf, dims));
+  const Shape &x = in.shape(), &w = weight.shape();
+  g.filters = x.At(g.channelsLast ? dims + 1 : 1);
+  if (w.At(0) != g.filters)
+    return Error::ShapeMismatch() << "weight is for " << w.At(0) << " channels, in has " << g.filters << ": in is " << in.toString()
+                                  << ", weight is " << weight.toString();
+  if (g.filters % g.groups != 0)
+    return Error::InvalidValueError().id("OPC0205") << "groups is " << g.groups << ", which must divide the input's " << g.filters << " channels";
+  g.channels = w.At(g.channelsLast ? dims + 1 : 1) * g.groups;
+  const int64_t filters = conf.attr<int32_t>("filters");
+  if (filters != 0 && filters != g.channels)
+    return Error::ShapeMismatch() << "filters is " << filters << ", but weight, " << weight.toString() << ", makes " << g.channels;
+  const auto extra = JUST(spatialAttr(conf, "output_padding", dims, 0, 0));
+  for (int i = 0; i < dims; ++i) {
+    const size_t at = static_cast<size_t>(3 - dims + i);
+    const int64_t more = extra[static_cast<size_t>(i)];
+    if (more >= std::max(g.stride[at], g.dilation[at]))
+      return Error::InvalidValueError().id("OPC0205") << "output_padding is " << more << " in spatial dimension " << i
+                                                      << ", expected less than the stride " << g.stride[at] << " or the dilation "
+                                                      << g.dilation[at];
+    g.out[at] = x.At(i + (g.channelsLast ? 1 : 2));
+    g.in[at] = (g.out[at] - 1) * g.stride[at] - 2 * g.padding[at] + g.dilation[at] * (g.kernel[at] - 1) + 1 + more;
+    if (g.out[at] < 1 || g.in[at] < 1)
+      return Error::ShapeMismatch() << "the result would have the size " << g.in[at] << " in spatial dimension " << i << "; in is "
+                                    << in.toString() << ", weight is " << weight.toString();
   }
   return g;
 }

@@ -22,6 +22,12 @@ struct ConvGeometry {
 Maybe<ConvGeometry> convGeometry(const user_op::TensorDesc &in, const user_op::TensorDesc &weight,
                                  const user_op::UserOpConfWrapper &conf, int dims);
 
+/// The same for a transposed convolution, as the convolution that it transposes: `in` is that one's out, and its `in` and
+/// `channels` are the result's. The weight is [in's channels, filters / groups, kernel...] for channels_first, [in's
+/// channels, kernel..., filters / groups] for channels_last.
+Maybe<ConvGeometry> transposedGeometry(const user_op::TensorDesc &in, const user_op::TensorDesc &weight,
+                                       const user_op::UserOpConfWrapper &conf, int dims);
+
 /// The shape [batch, channels, spatial...] in the geometry's layout.
 Shape convShape(const ConvGeometry &g, int64_t channels, const std::array<int64_t, 3> &spatial);
 

@@ -27,7 +27,8 @@ public:
     std::unique_ptr<DnnlConvolution> library;
     if constexpr (std::is_same_v<T, float>)
       if (g.channels > 0) // oneDNN refuses convolutions over nothing
-        library = std::make_unique<DnnlConvolution>(g, in, weight, bias, out, ctx->isConstant("weight", 0), ctx->device_ctx()->threads());
+        library = std::make_unique<DnnlConvolution>(g, ConvDirection::kForward, in, weight, bias, out, ctx->isConstant("weight", 0),
+                                                    ctx->device_ctx()->threads());
     return user_op::bindTask([=, tensors = std::move(tensors), library = std::move(library)](DeviceCtx *d) {
       tensors.load(d);
       if (library)

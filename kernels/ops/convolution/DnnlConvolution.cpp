@@ -38,20 +38,38 @@ memory::desc plainWeight(const ConvGeometry &g) {
 
 memory::desc anyOf(const memory::desc &d) { return {d.dims(), kF32, memory::format_tag::any}; }
 
-dnnl::convolution_forward::primitive_desc describe(const ConvGeometry &g, const memory::desc &src, const memory::desc &weight, bool bias,
-                                                   const memory::desc &dst) {
+/// What the library settled on, for either direction.
+struct Described {
+  memory::desc source, weight, target, scratchpad;
+  std::string implementation;
+  dnnl::primitive primitive;
+  memory::desc scratchpad_desc() const { return scratchpad; }
+};
+
+Described describe(const ConvGeometry &g, ConvDirection direction, const memory::desc &in, const memory::desc &weight, bool bias,
+                   const memory::desc &out) {
   memory::dims strides, dilates, padding;
   for (size_t i = 3 - static_cast<size_t>(g.dims); i < 3; ++i) {
     strides.push_back(g.stride[i]);
     dilates.push_back(g.dilation[i] - 1);
     padding.push_back(g.padding[i]);
   }
-  const auto kind = dnnl::prop_kind::forward_inference;
   const auto algorithm = dnnl::algorithm::convolution_direct;
-  const dnnl::convolution_forward::desc d =
-      bias ? dnnl::convolution_forward::desc(kind, algorithm, src, weight, {{g.filters}, kF32, memory::format_tag::x}, dst, strides, dilates, padding, padding)
-           : dnnl::convolution_forward::desc(kind, algorithm, src, weight, dst, strides, dilates, padding, padding);
-  return {d, cpu::dnnlAttributes(), cpu::dnnlEngine()};
+  if (direction == ConvDirection::kForward) {
+    const auto kind = dnnl::prop_kind::forward_inference;
+    const memory::desc biasDesc({g.filters}, kF32, memory::format_tag::x);
+    const dnnl::convolution_forward::desc d =
+        bias ? dnnl::convolution_forward::desc(kind, algorithm, in, weight, biasDesc, out, strides, dilates, padding, padding)
+             : dnnl::convolution_forward::desc(kind, algorithm, in, weight, out, strides, dilates, padding, padding);
+    const dnnl::convolution_forward::primitive_desc pd(d, cpu::dnnlAttributes(), cpu::dnnlEngine());
+    return {pd.src_desc(), pd.weights_desc(), pd.dst_desc(), pd.scratchpad_desc(), pd.impl_info_str(), dnnl::convolution_forward(pd)};
+  }
+  // The library asks for the forward convolution as a hint; its layouts do not bind the backward one.
+  const dnnl::convolution_forward::primitive_desc hint({dnnl::prop_kind::forward_training, algorithm, in, weight, out, strides, dilates, padding, padding},
+                                                       cpu::dnnlAttributes(), cpu::dnnlEngine());
+  const dnnl::convolution_backward_data::primitive_desc pd({algorithm, in, weight, out, strides, dilates, padding, padding},
+                                                           cpu::dnnlAttributes(), cpu::dnnlEngine(), hint);
+  return {pd.diff_dst_desc(), pd.weights_desc(), pd.diff_src_desc(), pd.scratchpad_desc(), pd.impl_info_str(), dnnl::convolution_backward_data(pd)};
 }
 
 /// The library's direct, generated kernels: one thread computes an output, in an order that the shape decides.
@@ -61,74 +79,77 @@ bool isDirect(const std::string &implementation) {
 
 } // namespace
 
-DnnlConvolution::DnnlConvolution(const ConvGeometry &g, const float *in, const float *weight, const float *bias, float *out,
-                                 bool constantWeight, int threads) {
-  memory::desc src = plain(g, g.batch, g.channels, g.in), dst = plain(g, g.batch, g.filters, g.out);
+DnnlConvolution::DnnlConvolution(const ConvGeometry &g, ConvDirection direction, const float *source, const float *weight,
+                                 const float *bias, float *target, bool constantWeight, int threads) {
+  const bool forward = direction == ConvDirection::kForward;
+  const memory::desc in = plain(g, g.batch, g.channels, g.in), out = plain(g, g.batch, g.filters, g.out);
   const memory::desc userWeight = plainWeight(g);
+  const memory::desc &userSource = forward ? in : out, &userTarget = forward ? out : in;
   cpu::setLibraryThreads(threads);
   // channels_last is a layout that the direct kernels take as it is; channels_first they would rather have blocked.
-  auto pd = describe(g, g.channelsLast ? src : anyOf(src), anyOf(userWeight), bias, g.channelsLast ? dst : anyOf(dst));
-  if (g.channelsLast && !isDirect(pd.impl_info_str())) pd = describe(g, anyOf(src), anyOf(userWeight), bias, anyOf(dst));
-  const bool direct = isDirect(pd.impl_info_str());
-  if (!direct) {
+  Described pd = describe(g, direction, g.channelsLast ? in : anyOf(in), anyOf(userWeight), bias, g.channelsLast ? out : anyOf(out));
+  if (g.channelsLast && !isDirect(pd.implementation)) pd = describe(g, direction, anyOf(in), anyOf(userWeight), bias, anyOf(out));
+  direct_ = isDirect(pd.implementation);
+  if (!direct_) {
     cpu::setLibraryThreads(1);
-    pd = describe(g, plain(g, 1, g.channels, g.in), anyOf(userWeight), bias, plain(g, 1, g.filters, g.out));
+    pd = describe(g, direction, plain(g, 1, g.channels, g.in), anyOf(userWeight), bias, plain(g, 1, g.filters, g.out));
   }
-  implementation_ = pd.impl_info_str();
+  implementation_ = pd.implementation;
 
-  const auto reorder = [](const memory::desc &from, const void *source, const memory::desc &to, void *target) {
+  const auto reorder = [](const memory::desc &from, const void *data, const memory::desc &to, void *into) {
     dnnl::reorder::primitive_desc rd(cpu::dnnlEngine(), from, cpu::dnnlEngine(), to, cpu::dnnlAttributes());
     DnnlExecution e(rd, dnnl::reorder(rd));
-    e.bind(DNNL_ARG_FROM, from, source);
-    e.bind(DNNL_ARG_TO, to, target);
+    e.bind(DNNL_ARG_FROM, from, data);
+    e.bind(DNNL_ARG_TO, to, into);
     return e;
   };
   const auto buffer = [&](const memory::desc &d) {
     buffers_.emplace_back(static_cast<int64_t>(d.get_size()));
     return buffers_.back().get();
   };
-  const void *usedWeight = weight, *usedIn = in;
-  void *usedOut = out;
-  if (pd.weights_desc() != userWeight) {
+  const void *usedWeight = weight, *usedSource = source;
+  void *usedTarget = target;
+  if (pd.weight != userWeight) {
     if (constantWeight) {
-      buffers_.push_back(cpu::dnnlReordered(userWeight, weight, pd.weights_desc()));
+      buffers_.push_back(cpu::dnnlReordered(userWeight, weight, pd.weight));
       usedWeight = buffers_.back().get();
     } else {
-      char *b = buffer(pd.weights_desc());
-      reorderWeight_ = reorder(userWeight, weight, pd.weights_desc(), b);
+      char *b = buffer(pd.weight);
+      reorderWeight_ = reorder(userWeight, weight, pd.weight, b);
       usedWeight = b;
     }
   }
-  if (direct && pd.src_desc() != src) {
-    char *b = buffer(pd.src_desc());
-    reorderIn_ = reorder(src, in, pd.src_desc(), b);
-    usedIn = b;
+  if (direct_ && pd.source != userSource) {
+    char *b = buffer(pd.source);
+    reorderSource_ = reorder(userSource, source, pd.source, b);
+    usedSource = b;
   }
-  if (direct && pd.dst_desc() != dst) {
-    char *b = buffer(pd.dst_desc());
-    reorderOut_ = reorder(pd.dst_desc(), b, dst, out);
-    usedOut = b;
+  if (direct_ && pd.target != userTarget) {
+    char *b = buffer(pd.target);
+    reorderTarget_ = reorder(pd.target, b, userTarget, target);
+    usedTarget = b;
   }
-  direct_ = direct;
-  in_ = static_cast<const float *>(usedIn);
-  out_ = static_cast<float *>(usedOut);
+  source_ = static_cast<const float *>(usedSource);
+  target_ = static_cast<float *>(usedTarget);
+  sourceArg_ = forward ? DNNL_ARG_SRC : DNNL_ARG_DIFF_DST;
+  targetArg_ = forward ? DNNL_ARG_DST : DNNL_ARG_DIFF_SRC;
   samples_ = g.batch;
-  inSample_ = g.channels * g.in[0] * g.in[1] * g.in[2];
-  outSample_ = g.filters * g.out[0] * g.out[1] * g.out[2];
-  const dnnl::convolution_forward primitive(pd);
-  for (int64_t i = 0; i < (direct ? 1 : std::min(g.batch, kMaxShares)); ++i) {
-    DnnlExecution &e = convolutions_.emplace_back(pd, primitive);
-    e.bind(DNNL_ARG_SRC, pd.src_desc(), usedIn);
-    e.bind(DNNL_ARG_WEIGHTS, pd.weights_desc(), usedWeight);
-    if (bias) e.bind(DNNL_ARG_BIAS, pd.bias_desc(), bias);
-    e.bind(DNNL_ARG_DST, pd.dst_desc(), usedOut);
+  const int64_t inSample = g.channels * g.in[0] * g.in[1] * g.in[2], outSample = g.filters * g.out[0] * g.out[1] * g.out[2];
+  sourceSample_ = forward ? inSample : outSample;
+  targetSample_ = forward ? outSample : inSample;
+  for (int64_t i = 0; i < (direct_ ? 1 : std::min(g.batch, kMaxShares)); ++i) {
+    DnnlExecution &e = convolutions_.emplace_back(pd, pd.primitive);
+    e.bind(sourceArg_, pd.source, usedSource);
+    e.bind(DNNL_ARG_WEIGHTS, pd.weight, usedWeight);
+    if (bias) e.bind(DNNL_ARG_BIAS, {{g.filters}, kF32, memory::format_tag::x}, bias);
+    e.bind(targetArg_, pd.target, usedTarget);
   }
 }
 
 void DnnlConvolution::run(DeviceCtx *ctx) {
   cpu::setLibraryThreads(ctx->threads());
   if (reorderWeight_) reorderWeight_->execute();
-  if (reorderIn_) reorderIn_->execute();
+  if (reorderSource_) reorderSource_->execute();
   if (direct_) {
     convolutions_[0].execute();
   } else {
@@ -140,8 +161,8 @@ void DnnlConvolution::run(DeviceCtx *ctx) {
         failure.guard([&] {
           DnnlExecution &e = convolutions_[static_cast<size_t>(i)];
           for (int64_t n = samples_ * i / shares; n < samples_ * (i + 1) / shares; ++n) {
-            e.rebind(DNNL_ARG_SRC, in_ + n * inSample_);
-            e.rebind(DNNL_ARG_DST, out_ + n * outSample_);
+            e.rebind(sourceArg_, source_ + n * sourceSample_);
+            e.rebind(targetArg_, target_ + n * targetSample_);
             e.execute();
           }
         });
@@ -149,7 +170,7 @@ void DnnlConvolution::run(DeviceCtx *ctx) {
     cpu::setLibraryThreads(ctx->threads());
     failure.rethrow();
   }
-  if (reorderOut_) reorderOut_->execute();
+  if (reorderTarget_) reorderTarget_->execute();
 }
 
 } // namespace opc::ops

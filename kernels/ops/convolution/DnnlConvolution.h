@@ -8,7 +8,13 @@
 
 namespace opc::ops {
 
-/// A convolution between fixed addresses. The library computes in the layout it prefers; in, out and a weight that
+/// Which product of a convolution is computed.
+enum class ConvDirection {
+  kForward, // out from in and weight
+  kData,    // in from out and weight: the transposed convolution, which is also the gradient by in
+};
+
+/// A convolution between fixed addresses. The library computes in the layout it prefers; source, target and a weight that
 /// may change are reordered at the edges, a constant weight once, here.
 ///
 /// The bytes of the result do not depend on the number of threads: the library's direct kernels compute each output
@@ -16,21 +22,23 @@ namespace opc::ops {
 /// sample by sample on one thread each.
 class DnnlConvolution {
 public:
-  /// Throws dnnl::error. bias may be null.
-  DnnlConvolution(const ConvGeometry &g, const float *in, const float *weight, const float *bias, float *out, bool constantWeight,
-                  int threads);
+  /// `source` is g's in and `target` its out, the other way round for kData. bias may be null and is for kForward only.
+  /// Throws dnnl::error.
+  DnnlConvolution(const ConvGeometry &g, ConvDirection direction, const float *source, const float *weight, const float *bias,
+                  float *target, bool constantWeight, int threads);
   void run(DeviceCtx *ctx);
   /// oneDNN's name of the implementation, for benchmarks.
   const std::string &implementation() const { return implementation_; }
 
 private:
   std::string implementation_;
-  std::optional<cpu::DnnlExecution> reorderIn_, reorderWeight_, reorderOut_;
+  std::optional<cpu::DnnlExecution> reorderSource_, reorderWeight_, reorderTarget_;
   bool direct_ = false;
   std::vector<cpu::DnnlExecution> convolutions_; // one; or several, each for its share of the samples
-  const float *in_ = nullptr;
-  float *out_ = nullptr;
-  int64_t samples_ = 0, inSample_ = 0, outSample_ = 0; // elements of a sample
+  const float *source_ = nullptr;
+  float *target_ = nullptr;
+  int sourceArg_ = 0, targetArg_ = 0;
+  int64_t samples_ = 0, sourceSample_ = 0, targetSample_ = 0; // elements of a sample
   std::vector<cpu::Scratch<char>> buffers_;
 };
 
