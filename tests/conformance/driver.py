@@ -12,37 +12,14 @@ import tempfile
 
 import numpy as np
 
-from registry_cases import DTYPES, FLOATING, file_array, from_dtype, instances, load_registry, opc_binary, vector_path
+from registry_cases import DTYPES, FLOATING, file_array, from_dtype, instances, load_registry, opc_binary, to_dtype, vector_path
+from statistics_checks import STATISTICS
 
 # rtol, atol by element type of the output (docs/testing.md).
 TOLERANCE = {"f64": (1e-7, 1e-9), "f32": (1.3e-6, 1e-5), "f16": (1e-3, 1e-3), "bf16": (1.6e-2, 1e-2)}
 
 # Ops without cases, with the reason.
 WITHOUT_CASES = {}
-
-
-def moments(low, high, mean, std):
-    """A check of a sample: its range, and mean and deviation within five standard errors."""
-
-    def check(x):
-        n = x.size
-        if not (np.all(x >= low) and np.all(x <= high)):
-            return f"values outside [{low}, {high}]"
-        if n >= 100 and abs(x.mean() - mean) > 5 * std / np.sqrt(n):
-            return f"mean {x.mean():.4g}, expected {mean:.4g}"
-        if n >= 100 and abs(x.std() - std) > 5 * std / np.sqrt(n):
-            return f"standard deviation {x.std():.4g}, expected {std:.4g}"
-        return None
-
-    return check
-
-
-# Random ops: what is checked in place of values; a function of the attributes.
-STATISTICS = {
-    "uniform": lambda a: moments(a["from"], a["to"], (a["from"] + a["to"]) / 2, (a["to"] - a["from"]) / np.sqrt(12)),
-    "normal": lambda a: moments(-np.inf, np.inf, a["mean"], a["std"]),
-    "dropout": lambda a: lambda x: None if np.isfinite(x).all() else "not finite",
-}
 
 
 class Graph:
@@ -144,7 +121,7 @@ def check(op, verbose):
         for i in found:
             rng = np.random.default_rng(1)
             for arg, index, dtype, shape, lo, hi in i.inputs():
-                vectors[f"{i.name}|in|{arg}|{index}|{dtype}"] = rng.uniform(lo, hi, shape).astype(DTYPES[dtype][1])
+                vectors[f"{i.name}|in|{arg}|{index}|{dtype}"] = to_dtype(rng.uniform(lo, hi, shape), dtype)
 
     failed = set()
 
@@ -162,16 +139,24 @@ def check(op, verbose):
                     failures.append(f"{op['name']} {batch[0].name}: opc run gave exit code {code}:\n    " + said.strip().replace("\n", "\n    "))
                     failed.add(batch[0].name)
                 return
+            random = {}
             for i, arg, index, end in graph.wanted:
                 got = np.load(os.path.join(folder, "out", f"{end}.npy"))
                 if op["name"] in STATISTICS:
-                    wrong = STATISTICS[op["name"]](i.all_attrs())(got.astype(np.float64)) if got.dtype.kind == "f" else None
-                else:
-                    keys = [k for k in vectors if k.startswith(f"{i.name}|out|{arg}|{index}|")]
-                    wrong = compare(op, got, vectors[keys[0]], keys[0].rsplit("|", 1)[1]) if keys else "no expected values"
+                    stored = got.view(np.uint16) if got.dtype == np.dtype("V2") else got
+                    random.setdefault(i.name, (i, {}))[1][arg] = from_dtype(stored, "bf16") if stored is not got else got.astype(np.float64)
+                    continue
+                keys = [k for k in vectors if k.startswith(f"{i.name}|out|{arg}|{index}|")]
+                wrong = compare(op, got, vectors[keys[0]], keys[0].rsplit("|", 1)[1]) if keys else "no expected values"
                 if wrong:
                     failures.append(f"{op['name']} {i.name} output {arg}_{index}: {wrong}")
                     failed.add(i.name)
+            for name, (i, outputs) in random.items():
+                inputs = {arg: from_dtype(vectors[f"{name}|in|{arg}|{index}|{dtype}"], dtype) for arg, index, dtype, *_ in i.inputs()}
+                wrong = STATISTICS[op["name"]](i.all_attrs(), inputs, outputs)
+                if wrong:
+                    failures.append(f"{op['name']} {name}: {wrong}")
+                    failed.add(name)
 
     if ready:
         attempt(ready)

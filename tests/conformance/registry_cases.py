@@ -54,7 +54,7 @@ def from_dtype(stored, dtype):
 
 def file_array(stored, dtype):
     """For an npy file: numpy has no bf16; opc takes the two-byte void type for it."""
-    return np.ascontiguousarray(stored).view("V2").reshape(np.shape(stored)) if dtype == "bf16" else stored
+    return np.array(stored, order="C").reshape(-1).view("V2").reshape(np.shape(stored)) if dtype == "bf16" else stored
 
 
 class Attr:

@@ -8,7 +8,7 @@ from .table import REFERENCES, Typed, reference
 
 
 def t(a):
-    return torch.from_numpy(np.ascontiguousarray(a))
+    return torch.from_numpy(np.array(a, order="C"))  # a copy keeps rank 0, which ascontiguousarray does not
 
 
 def unary(name, fn):
@@ -38,7 +38,7 @@ for name, fn in {
     "fast_gelu": lambda x: 0.5 * x * (1 + torch.tanh(sqrt_2_over_pi * (x + 0.044715 * x**3))),
     "quick_gelu": lambda x: x * torch.sigmoid(1.702 * x), "square_relu": lambda x: torch.relu(x) ** 2,
     "reciprocal_no_nan": lambda x: torch.where(x == 0, torch.zeros_like(x), 1 / x),
-    "relu6": F.relu6, "bitwise_not": torch.bitwise_not, "amp_white_identity": lambda x: x.clone(),
+    "relu6": F.relu6, "amp_white_identity": lambda x: x.clone(),
     "amp_black_identity": lambda x: x.clone(), "frac": torch.frac, "sinc": torch.sinc, "erfinv": torch.erfinv,
     "i0": special.i0, "i0e": special.i0e, "i1": special.i1, "i1e": special.i1e, "exp2_": torch.exp2,
     "tanhshrink": F.tanhshrink,
@@ -46,9 +46,11 @@ for name, fn in {
     unary(name, fn)
 
 for name, fn in {"isnan": np.isnan, "isinf": np.isinf, "isfinite": np.isfinite, "logical_not": lambda x: x == 0,
-                 "not_equal_zero": lambda x: x != 0, "is_nan": np.isnan}.items():
+                 "is_nan": np.isnan}.items():
     REFERENCES[name] = lambda c, fn=fn: Typed(fn(c.only()), "bool")
 
+REFERENCES["bitwise_not"] = lambda c: 1 - c.only() if c.dtype == "bool" else ~c.only()
+REFERENCES["not_equal_zero"] = lambda c: (c.only() != 0).astype(c.only().dtype)  # 0 or 1 in the input's type
 unary_attr("leaky_relu", lambda c, x: F.leaky_relu(x, c.attr("alpha")))
 unary_attr("elu", lambda c, x: F.elu(x, c.attr("alpha", default=1.0)))
 unary_attr("celu", lambda c, x: F.celu(x, c.attr("alpha", default=1.0)))

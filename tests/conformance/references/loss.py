@@ -65,5 +65,10 @@ def nll(c):
     x, label, ignore = c.torch("input"), c.torch("target").long(), c.attr("ignore_index")
     out = F.nll_loss(x.reshape(-1, x.shape[-1]), label.reshape(-1), c.torch("weight"), ignore_index=ignore, reduction="none").reshape(label.shape)
     weight = torch.ones(x.shape[-1], dtype=torch.float64) if not c.has("weight") else c.torch("weight")
-    total = sum(float(weight[i]) for i in label.reshape(-1).tolist() if i != ignore)
-    return {"output": out.numpy(), "out_weight": np.asarray(total)}
+    taken = torch.where(label == ignore, torch.zeros((), dtype=torch.float64), weight[label.clamp(0, x.shape[-1] - 1)])
+    return {"output": out.numpy(), "out_weight": taken.numpy()}
+
+
+@reference("dropout_grad")
+def dropout_grad(c):
+    return np.where(c.get("mask") != 0, c.get("dy") * c.attr("scale"), 0.0)

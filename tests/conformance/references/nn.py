@@ -92,9 +92,9 @@ def max_pool(rank):
     def run(c):
         x, back = first(c, c.torch("x"))
         fn = getattr(F, f"max_pool{rank}d")
-        y, index = fn(x, c.attr("kernel_size"), c.attr("stride"), c.attr("padding"), c.attr("dilation", default=1),
+        y, index = fn(x.double(), c.attr("kernel_size"), spatial(c, "stride", None), spatial(c, "padding", 0), spatial(c, "dilation", 1),
                       ceil_mode=c.attr("ceil_mode", default=False), return_indices=True)
-        return {"y": back(y).numpy(), "indice": Typed(back(index).numpy(), "i64")}
+        return {"y": back(y.to(x.dtype)).numpy(), "indice": Typed(back(index).numpy(), "i64")}
 
     return run
 
@@ -102,7 +102,7 @@ def max_pool(rank):
 def avg_pool(rank):
     def run(c):
         x, back = first(c, c.torch("x"))
-        settings = dict(kernel_size=c.attr("kernel_size"), stride=c.attr("stride"), padding=c.attr("padding"),
+        settings = dict(kernel_size=c.attr("kernel_size"), stride=spatial(c, "stride", None), padding=spatial(c, "padding", 0),
                         ceil_mode=c.attr("ceil_mode", default=False), count_include_pad=c.attr("count_include_pad", default=True))
         if rank > 1:
             settings["divisor_override"] = c.attr("divisor_override", default=0) or None

@@ -216,7 +216,7 @@ def ones_like(c):
 
 @reference("constant_like")
 def constant_like(c):
-    v = c.attr("floating_value", "float_operand", default=0.0) if c.floating else c.attr("integer_value", "int_operand", default=0)
+    v = c.attr("floating_value", default=0.0) if c.attr("is_floating_value", default=False) else c.attr("integer_value", default=0)
     return np.full_like(c.only(), v)
 
 

@@ -10,8 +10,7 @@ import torch
 
 REFERENCES = {}
 
-# Ops whose values have no outside reference, with the reason. The driver checks their shape and type, and what the
-# function in driver.STATISTICS says.
+# Ops whose values have no outside reference, with the reason. The driver checks what statistics_checks.py says.
 NOT_COMPARED = {
     "uniform": "random",
     "normal": "random",
@@ -59,7 +58,7 @@ class Instance:
 
     def torch(self, *names):
         a = self.get(*names)
-        return None if a is None else torch.from_numpy(np.ascontiguousarray(a))
+        return None if a is None else torch.from_numpy(np.array(a, order="C"))
 
     def only(self):
         """The op's single input."""
