@@ -32,7 +32,7 @@ REGISTER_USER_OP("reduce_mean")
     .RequiredAttr<std::vector<int32_t>>("axis")
     .Attr<bool>("keepdims", false)
     .SetTensorDescInferFn(inferMean)
-    .SetGetSbpFn(linearReduceSbp)
+    .SetGetSbpFn(meanReduceSbp)
     .Doc(std::string("The mean over the given axes, of floating tensors. ") + kAxisDoc +
          "Accumulated as reduce_sum does. The mean of nothing is NaN.")
     .Cases(reduceCases());

@@ -25,7 +25,7 @@ Maybe<void> infer(InferContext *ctx, DataType type) {
   *ctx->TensorDesc4ArgNameAndIndex("output_tensor", 0) = TensorDesc(reducedShape(in, axes, ctx->Attr<bool>("keepdims")), type);
   return Maybe<void>::Ok();
 }
-Maybe<void> sbp(user_op::SbpContext *ctx, bool linear) {
+Maybe<void> sbp(user_op::SbpContext *ctx, bool linear, bool addsUp) {
   const Shape &in = ctx->LogicalTensorDesc4InputArgNameAndIndex("input_tensor", 0).shape();
   const auto axes = JUST(resolveAxes(ctx->Attr<std::vector<int32_t>>("axis"), in.NumAxes()));
   const bool keepdims = ctx->Attr<bool>("keepdims");
@@ -35,7 +35,7 @@ Maybe<void> sbp(user_op::SbpContext *ctx, bool linear) {
     const bool isReduced = std::binary_search(axes.begin(), axes.end(), a);
     if (!isReduced)
       ctx->NewBuilder().Split(from, a).Split(to, outAxis).Build();
-    else if (linear)
+    else if (addsUp)
       ctx->NewBuilder().Split(from, a).PartialSum(to).Build();
     if (!isReduced || keepdims) ++outAxis;
   }
@@ -46,8 +46,9 @@ Maybe<void> sbp(user_op::SbpContext *ctx, bool linear) {
 
 Maybe<void> inferReduce(InferContext *ctx) { return infer(ctx, ctx->InputDType("input_tensor", 0)); }
 Maybe<void> inferReduceToBool(InferContext *ctx) { return infer(ctx, kBool); }
-Maybe<void> linearReduceSbp(user_op::SbpContext *ctx) { return sbp(ctx, true); }
-Maybe<void> plainReduceSbp(user_op::SbpContext *ctx) { return sbp(ctx, false); }
+Maybe<void> linearReduceSbp(user_op::SbpContext *ctx) { return sbp(ctx, true, true); }
+Maybe<void> meanReduceSbp(user_op::SbpContext *ctx) { return sbp(ctx, true, false); }
+Maybe<void> plainReduceSbp(user_op::SbpContext *ctx) { return sbp(ctx, false, false); }
 
 ReducePlan planOf(const user_op::OpContext *ctx, const Shape &in) {
   return ReducePlan::make(in, valueOf(resolveAxes(ctx->Attr<std::vector<int32_t>>("axis"), in.NumAxes())));

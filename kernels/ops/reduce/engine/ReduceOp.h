@@ -13,6 +13,8 @@ Maybe<void> inferReduce(InferContext *ctx);
 Maybe<void> inferReduceToBool(InferContext *ctx);
 /// Kept axes split; a linear reduction turns a split reduced axis, and a partial sum, into a partial sum.
 Maybe<void> linearReduceSbp(user_op::SbpContext *ctx);
+/// Kept axes and partial sums only: the mean of a piece divides by the piece's count, so that means do not add up.
+Maybe<void> meanReduceSbp(user_op::SbpContext *ctx);
 Maybe<void> plainReduceSbp(user_op::SbpContext *ctx);
 
 /// The shape left when `axes` (resolved) are reduced.

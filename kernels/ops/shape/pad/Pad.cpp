@@ -28,7 +28,11 @@ Maybe<Pads> fromPairs(const List &pairs, int64_t rank) {
   return p;
 }
 
+/// pad, or one of constant_pad1d, 2d and 3d, which have `padding` alone.
+bool isPad(const user_op::OpContext *ctx) { return ctx->op_type_name() == "pad"; }
+
 Maybe<Pads> constantPads(const user_op::OpContext *ctx, const Shape &in) {
+  if (!isPad(ctx)) return fromPairs(ctx->Attr<List>("padding"), in.NumAxes());
   Pads p{ctx->Attr<List>("padding_before"), ctx->Attr<List>("padding_after")};
   if (p.before.empty() && p.after.empty()) return fromPairs(ctx->Attr<List>("padding"), in.NumAxes());
   if (static_cast<int64_t>(p.before.size()) != in.NumAxes() || static_cast<int64_t>(p.after.size()) != in.NumAxes())
@@ -80,10 +84,10 @@ public:
     const size_t size = GetSizeOfDataType(type);
     uint64_t value = 0;
     if (IsFloatingDataType(type)) {
-      const double v = ctx->Attr<double>("floating_constant_value");
+      const double v = ctx->Attr<double>(isPad(ctx) ? "floating_constant_value" : "floating_value");
       converter(kDouble, type)(&v, &value, 1);
     } else {
-      const int64_t v = ctx->Attr<int64_t>("integral_constant_value");
+      const int64_t v = ctx->Attr<int64_t>(isPad(ctx) ? "integral_constant_value" : "integral_value");
       converter(kInt64, type)(&v, &value, 1);
     }
     StridedCopy copy(size, dims, from, to);
@@ -174,12 +178,14 @@ public:
 /// Axes without padding split.
 Maybe<void> padSbp(user_op::SbpContext *ctx) {
   const Shape in = ctx->LogicalTensorDesc4InputArgNameAndIndex("x", 0).shape();
-  const bool edge = ctx->op_type_name() != "pad";
+  const bool edge = !ctx->user_op_conf().has_attr("floating_constant_value") && !ctx->user_op_conf().has_attr("floating_value");
   const Pads p = JUST(edge ? edgePads(ctx, in) : constantPads(ctx, in));
   for (size_t a = 0; a < p.before.size(); ++a)
     if (p.before[a] == 0 && p.after[a] == 0)
       ctx->NewBuilder().Split(ctx->inputs(), static_cast<int64_t>(a)).Split(ctx->outputs(), static_cast<int64_t>(a)).Build();
-  if (edge || ctx->Attr<double>("floating_constant_value") == 0) ctx->NewBuilder().PartialSum(ctx->inputs()).PartialSum(ctx->outputs()).Build();
+  if (edge || (ctx->Attr<double>(isPad(ctx) ? "floating_constant_value" : "floating_value") == 0 &&
+               ctx->Attr<int64_t>(isPad(ctx) ? "integral_constant_value" : "integral_value") == 0))
+    ctx->NewBuilder().PartialSum(ctx->inputs()).PartialSum(ctx->outputs()).Build();
   return Maybe<void>::Ok();
 }
 
@@ -218,6 +224,23 @@ user_op::Case edgeCase(Shape in, List padding) { return user_op::Case("plain").I
       .Cases({edgeCase(in, __VA_ARGS__)});                                                                             \
   OPC_ANY_TYPE_CPU_KERNEL(name, EdgePadKernel)
 
+const char *const kConstantDoc = "pad with `padding` alone: (before, after) of the last axis, then of the one before it, and so on.";
+#define OPC_CONSTANT_PAD(name, in, ...)                                                                                \
+  REGISTER_USER_OP(name)                                                                                               \
+      .Input("x")                                                                                                      \
+      .Output("y")                                                                                                     \
+      .RequiredAttr<List>("padding")                                                                                   \
+      .Attr<double>("floating_value", 0.0)                                                                             \
+      .Attr<int64_t>("integral_value", 0)                                                                              \
+      .SetTensorDescInferFn(inferPad)                                                                                  \
+      .SetGetSbpFn(padSbp)                                                                                             \
+      .Doc(kConstantDoc)                                                                                               \
+      .Cases({edgeCase(in, __VA_ARGS__).Attr("floating_value", 0.5).Attr<int64_t>("integral_value", 3)});              \
+  OPC_ANY_TYPE_CPU_KERNEL(name, PadKernel)
+
+OPC_CONSTANT_PAD("constant_pad1d", Shape({2, 3, 5}), List{2, 3});
+OPC_CONSTANT_PAD("constant_pad2d", Shape({2, 2, 4, 5}), List{2, 1, 1, 3});
+OPC_CONSTANT_PAD("constant_pad3d", Shape({1, 2, 2, 3, 2}), List{2, 1, 1, 0, 0, 1});
 OPC_EDGE_PAD("reflection_pad1d", kReflectDoc, Shape({2, 3, 5}), List{2, 3});
 OPC_EDGE_PAD("reflection_pad2d", kReflectDoc, Shape({2, 2, 4, 5}), List{2, 1, 1, 3});
 OPC_EDGE_PAD("replication_pad1d", kReplicateDoc, Shape({2, 3, 5}), List{2, 7});

@@ -36,13 +36,14 @@ public:
   }
 };
 
-/// Sums pass through a cast between floating types only: rounding to an integer is not linear.
+/// Sums pass through a cast that loses nothing: rounding, to an integer or to a narrower float, is not linear.
 template <bool kLike> Maybe<void> castSbp(user_op::SbpContext *ctx) {
   const TensorDesc &in = ctx->LogicalTensorDesc4InputArgNameAndIndex("in", 0);
   const DataType to = kLike ? ctx->LogicalTensorDesc4InputArgNameAndIndex("dtype_like", 0).data_type() : ctx->Attr<DataType>("dtype");
   std::vector<SbpParallel> states;
   for (int64_t a = 0; a < in.shape().NumAxes(); ++a) states.push_back(SbpParallel::split(a));
-  if (IsFloatingDataType(in.data_type()) && IsFloatingDataType(to)) states.push_back(SbpParallel::partialSum());
+  const bool widens = to == in.data_type() || GetSizeOfDataType(to) > GetSizeOfDataType(in.data_type());
+  if (IsFloatingDataType(in.data_type()) && IsFloatingDataType(to) && widens) states.push_back(SbpParallel::partialSum());
   for (const SbpParallel &s : states) {
     const user_op::OpArg from("in", 0), out("out", 0);
     auto b = ctx->NewBuilder();
