@@ -102,8 +102,9 @@ Result<ParsedArguments> parseArguments(const CommandSpec &spec, const std::vecto
   ParsedArguments parsed;
   std::vector<Option> all = spec.options;
   for (const Option &o : commonOptions) {
-    const bool own = std::any_of(all.begin(), all.end(), [&](const Option &c) { return c.name == o.name; });
-    if (!own) all.push_back(o);
+    const bool isHelp = o.letter == 'h' || o.name == "--help"; // listed for the help text alone
+    const bool own = std::any_of(all.begin(), all.end(), [&](const Option &c) { return !o.name.empty() && c.name == o.name; });
+    if (!own && !isHelp) all.push_back(o);
   }
   all.push_back({"", 'h', "", "", &parsed.shortHelp});
   all.push_back({"--help", 0, "", "", &parsed.fullHelp});

@@ -54,8 +54,8 @@ Status checkOutputPath(const std::string &path, const std::string &inputPath) {
 std::string graphStem(const std::string &path) { return fs::path(path).stem().string(); }
 
 std::string typeText(DataType type, const Shape &shape) {
-  std::string text = type == kInvalidDataType ? "?" : dataTypeName(type);
-  text += "[";
+  if (type == kInvalidDataType) return "?";
+  std::string text = std::string(dataTypeName(type)) + "[";
   for (size_t i = 0; i < shape.dim_vec().size(); ++i)
     text += (i ? "," : "") + (shape.dim_vec()[i] < 0 ? "?" : std::to_string(shape.dim_vec()[i]));
   return text + "]";

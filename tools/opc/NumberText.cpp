@@ -2,12 +2,22 @@
 #include "NumberText.h"
 
 #include <cmath>
-#include <cstdint>
 #include <cstdlib>
 
 namespace opc::cli {
 
 namespace {
+/// "1e-4" for "1e-04".
+std::string shortExponent(std::string text) {
+  const size_t e = text.find('e');
+  if (e == std::string::npos) return text;
+  size_t digit = e + 1;
+  if (digit < text.size() && text[digit] == '+') text.erase(digit, 1);
+  if (digit < text.size() && text[digit] == '-') ++digit;
+  while (digit + 1 < text.size() && text[digit] == '0') text.erase(digit, 1);
+  return text;
+}
+
 /// About three significant digits, never in scientific notation.
 std::string threeDigits(double value) {
   char buffer[400];
@@ -31,19 +41,31 @@ std::optional<double> parseReal(std::string_view text) {
   return std::nullopt;
 }
 
+std::optional<uint64_t> parseBytes(std::string_view text) {
+  const std::string_view suffixes = "KMGT";
+  int shift = 0;
+  if (!text.empty() && suffixes.find(text.back()) != std::string_view::npos) {
+    shift = 10 * (1 + static_cast<int>(suffixes.find(text.back())));
+    text.remove_suffix(1);
+  }
+  const auto n = parseInteger<uint64_t>(text);
+  if (!n || (shift && *n >> (64 - shift))) return std::nullopt;
+  return *n << shift;
+}
+
 std::string realText(double value) {
   if (std::isnan(value)) return "nan";
   if (std::isinf(value)) return value < 0 ? "-inf" : "inf";
   char buffer[64];
   const auto r = std::to_chars(buffer, buffer + sizeof buffer, value);
-  return std::string(buffer, r.ptr);
+  return shortExponent(std::string(buffer, r.ptr));
 }
 
 std::string roundedText(double value, int digits) {
   if (!std::isfinite(value)) return realText(value);
   char buffer[400];
   const auto r = std::to_chars(buffer, buffer + sizeof buffer, value, std::chars_format::general, digits);
-  return std::string(buffer, r.ptr);
+  return shortExponent(std::string(buffer, r.ptr));
 }
 
 std::string bytesText(uint64_t bytes) {

@@ -4,6 +4,7 @@
 #include "opc/Status.h"
 
 #include <charconv>
+#include <cstdint>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -22,6 +23,9 @@ template <class T> std::optional<T> parseInteger(std::string_view text) {
 /// The whole of `text` as a double: decimal or scientific, inf, nan, with a sign. Nothing when it is no number or
 /// larger than any double.
 std::optional<double> parseReal(std::string_view text);
+
+/// "800M", "16G", "4096": bytes, with K, M, G or T for powers of 1024. Nothing when it is no size or too large.
+std::optional<uint64_t> parseBytes(std::string_view text);
 
 /// The shortest text that reads back as `value`.
 std::string realText(double value);

@@ -2,6 +2,7 @@
 #include "RunValues.h"
 
 #include "CommandLine.h"
+#include "GraphInput.h"
 #include "NumberText.h"
 
 #include <algorithm>
@@ -90,11 +91,61 @@ Status noSuchName(const std::string &kind, const std::string &name, const std::v
   return Status(StatusCode::kUsage, "OPC0005", "the graph has no " + kind + " '" + name + "' (" + flag + ")").withHelp(help);
 }
 
+namespace {
+
+bool isOpen(const GraphTensor &t) {
+  return t.dtype == kInvalidDataType || std::any_of(t.shape.begin(), t.shape.end(), [](int64_t d) { return d < 0; });
+}
+
+struct MissingValue {
+  std::string name, type;
+  bool isVariable = false, isOpen = false;
+};
+
+/// OPC0004 for all that is missing, with the command that would run.
+Status missingValues(const std::vector<MissingValue> &missing, const std::vector<std::string> &command) {
+  const bool variables = std::any_of(missing.begin(), missing.end(), [](const MissingValue &m) { return m.isVariable; });
+  std::string message = "no value for " + std::to_string(missing.size()) + " of the graph's inputs" + (variables ? " and variables" : "") + ":";
+  size_t width = 0;
+  for (const MissingValue &m : missing) width = std::max(width, m.name.size());
+  std::string line = "opc";
+  for (const std::string &word : command) line += " " + shellQuoted(word);
+  for (const MissingValue &m : missing) {
+    message += "\n  " + m.name + std::string(width - m.name.size() + 2, ' ') + m.type + (m.isVariable ? "  variable without an initializer" : "");
+    if (m.isOpen) line += " --shape " + shellQuoted(m.name) + "=DIMS";
+  }
+  return Status(StatusCode::kUsage, "OPC0004", message)
+      .withHelp("give each with --input NAME=SPEC (opc run -h), or fill them: " + line + " --fill rand");
+}
+
+} // namespace
+
+Status checkGraphInputs(const GraphInfo &info, const NamedValues &inputs, const std::map<std::string, std::vector<int64_t>> &shapes,
+                        const ValueFlags &flags, const std::vector<std::string> &command) {
+  std::vector<std::string> names, known;
+  for (const GraphTensor &t : info.inputs) names.push_back(t.name);
+  known = names;
+  for (const GraphTensor &t : info.variables) known.push_back(t.name);
+  for (const std::string &name : inputs.flagNames())
+    if (std::find(known.begin(), known.end(), name) == known.end())
+      return noSuchName("input", name, names, "--input " + name + "=" + inputs.origin(name));
+  if (!flags.fill.empty()) return Status::ok();
+  std::vector<MissingValue> missing;
+  bool anyOpen = false;
+  for (const GraphTensor &t : info.inputs) {
+    if (inputs.has(t.name)) continue;
+    const bool open = isOpen(t) && !shapes.count(t.name);
+    missing.push_back({t.name, typeText(t.dtype, t.shape), false, open});
+    anyOpen |= open;
+  }
+  // Inputs with a known shape are reported later, together with variables.
+  return anyOpen ? missingValues(missing, command) : Status::ok();
+}
+
 Result<std::map<std::string, std::vector<int64_t>>> shapesOfOpenInputs(const GraphInfo &info, const NamedValues &inputs, uint64_t seed) {
   std::map<std::string, std::vector<int64_t>> shapes;
   for (const GraphTensor &t : info.inputs) {
-    const bool open = t.dtype == kInvalidDataType || std::any_of(t.shape.begin(), t.shape.end(), [](int64_t d) { return d < 0; });
-    if (!open || !inputs.has(t.name)) continue;
+    if (!isOpen(t) || !inputs.has(t.name)) continue;
     Result<std::optional<Shape>> shape = inputs.shapeOf(t.name, seed);
     if (!shape) return Status(shape.status()).withContext("reading input " + t.name);
     if (!*shape) continue;
@@ -189,18 +240,11 @@ public:
 
   Status checkMissing(const std::vector<std::string> &command) const {
     if (missing_.empty()) return Status::ok();
-    std::vector<ValueReport::Row> rows = missing_;
-    std::stable_sort(rows.begin(), rows.end(), [](const auto &a, const auto &b) { return a.kind < b.kind; }); // inputs first
-    std::string message = "no value for " + std::to_string(rows.size()) + " of the graph's inputs" + (rows.back().kind == "variable" ? " and variables" : "") + ":";
-    size_t width = 0;
-    for (const ValueReport::Row &r : rows) width = std::max(width, r.name.size());
-    for (const ValueReport::Row &r : rows)
-      message += "\n  " + r.name + std::string(width - r.name.size() + 2, ' ') + r.desc.toString() +
-                 (r.kind == "variable" ? "  variable without an initializer" : "");
-    std::string line = "opc";
-    for (const std::string &word : command) line += " " + shellQuoted(word);
-    return Status(StatusCode::kUsage, "OPC0004", message)
-        .withHelp("give each with --input NAME=SPEC (opc run -h), or fill them: " + line + " --fill rand");
+    std::vector<MissingValue> missing;
+    for (const bool variable : {false, true})
+      for (const ValueReport::Row &r : missing_)
+        if ((r.kind == "variable") == variable) missing.push_back({r.name, r.desc.toString(), variable, false});
+    return missingValues(missing, command);
   }
 
   /// Keys of archives that name nothing in the graph.

@@ -45,15 +45,20 @@ private:
 /// OPC0005: `name` is none of `known`; says what `kind` of thing they are and which are near.
 Status noSuchName(const std::string &kind, const std::string &name, const std::vector<std::string> &known, const std::string &flag);
 
-/// The shapes for inputs that the graph leaves open, from the values given for them.
-Result<std::map<std::string, std::vector<int64_t>>> shapesOfOpenInputs(const GraphInfo &info, const NamedValues &inputs, uint64_t seed);
-
 struct ValueFlags {
   std::vector<std::string> weights; // archives
   std::string fill;                 // "", rand, zeros, ones or iota
   uint64_t seed = 0;
   bool cast = false;
 };
+
+/// What can be said of the values before the graph is compiled: names that it does not have (OPC0005), and inputs whose
+/// shape is open and for which nothing is given (OPC0004).
+Status checkGraphInputs(const GraphInfo &info, const NamedValues &inputs, const std::map<std::string, std::vector<int64_t>> &shapes,
+                        const ValueFlags &flags, const std::vector<std::string> &command);
+
+/// The shapes for inputs that the graph leaves open, from the values given for them.
+Result<std::map<std::string, std::vector<int64_t>>> shapesOfOpenInputs(const GraphInfo &info, const NamedValues &inputs, uint64_t seed);
 
 struct ValueReport {
   struct Row {

@@ -80,6 +80,7 @@ public:
         {"--shape", 0, "NAME=DIMS", "the shape of an input, in place of the graph's: x=32,784 (repeatable)", &shapes_},
         {"--repeat", 0, "N", "run N times and say how long it took", &repeat_},
         {"--warmup", 0, "N", "runs before the first that is measured", &warmup_},
+        {"--max-memory", 0, "SIZE", "refuse plans that need more: 800M, 16G (default: nine tenths of the machine's)", &maxMemory_},
         {"--stats", 0, "", "time by phase, tasks and memory", &stats_}};
     s.details = "An output passes when |got - expected| <= atol + rtol * |expected| for each value. Defaults (rtol, atol): f64 1e-7, 1e-9; "
                 "f32 1.3e-6, 1e-5; f16 1e-3, 1e-3; bf16 1.6e-2, 1e-2; integers and bool 0, 0. A mismatch gives exit code 1.\n"
@@ -107,6 +108,7 @@ public:
     SessionOptions options;
     options.threads = invocation.threads();
     options.seed = values_.seed;
+    options.maxMemory = maxBytes_;
     Result<Session> session = Session::load(plan, *registry, options);
     if (!session) return invocation.fail(session.status());
 
@@ -160,6 +162,11 @@ private:
     };
     OPC_RETURN_IF_ERROR(count(repeat_, "--repeat", 1, &repeats_));
     OPC_RETURN_IF_ERROR(count(warmup_, "--warmup", 0, &warmups_));
+    if (!maxMemory_.empty()) {
+      const auto bytes = parseBytes(maxMemory_);
+      if (!bytes || !*bytes) return usageError("--max-memory takes a size such as 800M or 16G, not '" + maxMemory_ + "'");
+      maxBytes_ = *bytes;
+    }
     Result<std::map<std::string, std::vector<int64_t>>> shapes = parseShapeFlags(shapes_);
     if (!shapes) return shapes.status();
     compileOptions_.shapes = *shapes;
@@ -180,6 +187,9 @@ private:
     };
     if (!pipeline->import(input.name, input.bytes)) return failed();
     const GraphInfo info = pipeline->graph();
+    // A wrong name or a missing value is a slip of the command line, whatever else the compiler would find.
+    if (Status s = checkGraphInputs(info, inputs, compileOptions_.shapes, values_, invocation.commandLine()); !s)
+      return failure = invocation.fail(s), std::string();
     if (hasOpenInputs(info)) {
       Result<std::map<std::string, std::vector<int64_t>>> shapes = shapesOfOpenInputs(info, inputs, values_.seed);
       if (!shapes) return failure = invocation.fail(shapes.status()), std::string();
@@ -304,7 +314,7 @@ private:
     entry["max_abs"] = realJson(c.maxAbs);
     entry["max_rel"] = realJson(c.maxRel);
     if (!c.passed()) {
-      entry["worst"] = {{"index", indexText(output.tensor.shape(), c.worst)}, {"got", elementText(output.tensor, c.worst)},
+      entry["worst"] = {{"index", Json::parse(indexText(output.tensor.shape(), c.worst))}, {"got", elementText(output.tensor, c.worst)},
                         {"expected", elementText(expected.tensor, c.worst)}};
       entry["passing_rtol"] = c.passingRtol ? Json(*c.passingRtol) : Json(nullptr);
       entry["passing_atol"] = c.passingAtol ? Json(*c.passingAtol) : Json(nullptr);
@@ -318,7 +328,8 @@ private:
   }
 
   std::vector<std::string> inputs_, outputs_, expects_, rtol_, atol_, shapes_;
-  std::string inputArchive_, outputArchive_, expectArchive_, print_ = "summary", nan_ = "fail", seed_, repeat_, warmup_;
+  std::string inputArchive_, outputArchive_, expectArchive_, print_ = "summary", nan_ = "fail", seed_, repeat_, warmup_, maxMemory_;
+  uint64_t maxBytes_ = 0;
   ValueFlags values_;
   bool stats_ = false;
   PrintMode printMode_;
