@@ -329,6 +329,7 @@ private:
     return ir::makeLocation(ctx_, l);
   }
 
+  /// After an error the type is unresolved, so that the ops that read the value can still be built and checked.
   Type interfaceType(uint32_t i, const std::string &name, bool hasShape, const graph::ShapeProto &shape, DataType dtype) {
     DimVector dims(shape.dim().begin(), shape.dim().end());
     auto given = options_.shapes.find(name);
@@ -338,23 +339,23 @@ private:
     }
     if (!isTensorDataType(dtype)) {
       error(static_cast<int>(i), "OPC0204", "op " + name + ": the dtype " + dataTypeName(dtype) + " is not one that tensors may have");
-      return {};
+      return ir::UnresolvedType::get(ctx_);
     }
     if (!hasShape) return ir::UnresolvedType::get(ctx_);
     if (static_cast<int64_t>(dims.size()) > kMaxRank) {
       error(static_cast<int>(i), "OPC0206", "op " + name + ": rank " + std::to_string(dims.size()) + "; the limit is " + std::to_string(kMaxRank));
-      return {};
+      return ir::UnresolvedType::get(ctx_);
     }
     for (int64_t d : dims)
       if (d < -1) {
         error(static_cast<int>(i), "OPC0206", "op " + name + ": the shape " + Shape(dims).ToString() + " has a negative dimension", "-1 alone is allowed: a dimension that --shape or the input gives");
-        return {};
+        return ir::UnresolvedType::get(ctx_);
       }
     user_op::TensorDesc desc(Shape(dims), dtype);
     if (std::find(dims.begin(), dims.end(), -1) == dims.end())
       if (auto bytes = tensorBytes(desc); !bytes) {
         error(static_cast<int>(i), "OPC0206", "op " + name + ": " + bytes.status().message());
-        return {};
+        return ir::UnresolvedType::get(ctx_);
       }
     return ir::tensorType(ctx_, desc);
   }
@@ -400,7 +401,6 @@ private:
       const auto &blob = conf.input_conf().blob_conf();
       Type type = interfaceType(i, conf.name(), blob.has_shape(), blob.shape(),
                                 blob.has_data_type() ? static_cast<DataType>(blob.data_type()) : defaultDtype());
-      if (!type) return;
       rest.clear_out();
       rest.mutable_blob_conf()->clear_shape();
       // Without a shape the type cannot carry the dtype; the conf keeps it until a shape comes.
@@ -414,7 +414,6 @@ private:
       graph::VariableOpConf rest = conf.variable_conf();
       Type type = interfaceType(i, conf.name(), conf.variable_conf().has_shape(), conf.variable_conf().shape(),
                                 conf.variable_conf().has_data_type() ? static_cast<DataType>(conf.variable_conf().data_type()) : defaultDtype());
-      if (!type) return;
       rest.clear_out();
       rest.clear_shape();
       if (!isa<ir::UnresolvedType>(type)) rest.clear_data_type();
