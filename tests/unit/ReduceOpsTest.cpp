@@ -142,3 +142,15 @@ TEST_CASE("losses", "[reduce]") {
   requireNear(runAs<float>({"smooth_l1_loss", {{"prediction", value<float>({2}, {0.5f, 3})}, {"label", value<float>({2}, {0, 0})}}, {{"beta", 1.f}}, {}}), {0.125, 2.5}, 1e-6);
   requireNear(runAs<float>({"kl_div_loss", {{"input", value<float>({2}, {-1, -1})}, {"target", value<float>({2}, {0, 0.5f})}}, {}, {}}), {0, 0.5 * (std::log(0.5) + 1)}, 1e-6);
 }
+
+TEST_CASE("square sums and counts over whole tensors", "[reduce]") {
+  CHECK(runAs<float>({"square_sum", {{"x", value<float>({2, 2}, {1, 2, 3, 4})}}, {}, {}}) == std::vector<float>{30});
+  CHECK(runAs<double>({"multi_square_sum", {{"x", iota<double>({3})}, {"x", iota<double>({0})}, {"x", value<double>({}, {2})}}, {}, {}}) == std::vector<double>{9});
+  const auto data = noise(500000);
+  double want = 0;
+  for (float v : data) want += static_cast<double>(v) * v;
+  CHECK(runAs<float>({"multi_square_sum", {{"x", value<float>({500000}, data)}, {"x", value<float>({1000, 500}, data)}}, {}, {}})[0] == Approx(2 * want).epsilon(1e-6));
+  CHECK(runAs<int64_t>({"count_not_finite", {{"x", value<float>({4}, {kNan, 1, -kInf, 3e38f})}}, {}, {}}) == I64{2});
+  CHECK(runAs<int64_t>({"count_not_finite", {{"x", value<float16>({2}, {float16(65504.f), float16(1e6f)})}}, {}, {}}) == I64{1});
+  CHECK(runAs<float>(reduce("reduce_nansum", value<float>({3}, {1, kNan, 2}), {0})) == std::vector<float>{3});
+}

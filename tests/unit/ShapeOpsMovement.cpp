@@ -115,3 +115,47 @@ TEST_CASE("pads in both spellings, negative and at the edges", "[shape]") {
   CHECK(failure({"reflection_pad1d", {{"x", x}}, {{"padding", I64{3, 0}}}, {}}).find("padding 3") != std::string::npos);
   CHECK(failure({"pad", {{"x", x}}, {{"padding", I64{-3, -1}}}, {}}).find("cuts more") != std::string::npos);
 }
+
+TEST_CASE("random slices equal index arithmetic", "[shape]") {
+  uint32_t seed = 12345;
+  auto next = [&](int64_t lo, int64_t hi) { // in [lo, hi]
+    seed = seed * 1664525u + 1013904223u;
+    return lo + static_cast<int64_t>(seed >> 8) % (hi - lo + 1);
+  };
+  for (int round = 0; round < 300; ++round) {
+    const int64_t rank = next(1, 4);
+    DimVector dims;
+    I64 start, stop, step;
+    std::vector<I64> taken;
+    for (int64_t a = 0; a < rank; ++a) {
+      const int64_t n = next(0, 7);
+      dims.push_back(n);
+      start.push_back(next(-9, 9));
+      stop.push_back(next(-9, 9));
+      step.push_back(next(0, 1) ? next(1, 3) : next(-3, -1));
+      // What Python's range(*slice(...).indices(n)) gives.
+      const bool up = step.back() > 0;
+      auto place = [&](int64_t p) {
+        if (p < 0) p += n;
+        return up ? std::min(std::max<int64_t>(p, 0), n) : std::min(std::max<int64_t>(p, -1), n - 1);
+      };
+      I64 indices;
+      for (int64_t i = place(start.back()); up ? i < place(stop.back()) : i > place(stop.back()); i += step.back()) indices.push_back(i);
+      taken.push_back(indices);
+    }
+    const Shape shape(dims);
+    const Value x = iota<int16_t>(shape);
+    const Value y = run({"slice", {{"x", x}}, {{"start", start}, {"stop", stop}, {"step", step}}, {}})[0];
+    const auto got = y.as<int16_t>();
+    for (int64_t a = 0; a < rank; ++a) REQUIRE(y.shape().At(a) == static_cast<int64_t>(taken[static_cast<size_t>(a)].size()));
+    for (int64_t i = 0; i < y.shape().elem_cnt(); ++i) {
+      int64_t rest = i, at = 0;
+      for (int64_t a = rank - 1; a >= 0; --a) {
+        const auto &t = taken[static_cast<size_t>(a)];
+        at += t[static_cast<size_t>(rest % static_cast<int64_t>(t.size()))] * shape.Count(a + 1);
+        rest /= static_cast<int64_t>(t.size());
+      }
+      if (got[static_cast<size_t>(i)] != at) FAIL("round " << round << " element " << i << " of " << shape.ToString());
+    }
+  }
+}
