@@ -143,6 +143,7 @@ TEST_CASE("comparison finds what differs and what would pass", "[cli][compare]")
 TEST_CASE("arguments", "[cli][arguments]") {
   Flags f;
   auto parsed = parseArguments(f.spec(), {}, {"--json", "-vv", "-o", "-", "--input", "a=[1]:x,y=", "--input=-b=--c", "g.pbtxt", "--stats=json", "--", "--odd"});
+  INFO(parsed.status().toString());
   REQUIRE(parsed);
   CHECK(f.json);
   CHECK(f.verbose == 2);

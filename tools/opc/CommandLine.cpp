@@ -71,7 +71,7 @@ std::string optionList(const std::vector<Option> &options, bool full, int width)
     std::string body = wrapText(o.doc, indent, width);
     if (!below && head.size() + 2 <= column) {
       head.resize(column, ' ');
-      text += head + body.substr(column);
+      text += head + (o.doc.empty() ? "\n" : body.substr(column));
     } else {
       text += head + "\n" + body;
     }
@@ -79,17 +79,28 @@ std::string optionList(const std::vector<Option> &options, bool full, int width)
   return text;
 }
 
+/// Whether the next argument belongs to `arg`.
+bool consumesNext(const std::vector<Option> &options, const std::string &arg) {
+  return std::any_of(options.begin(), options.end(), [&](const Option &o) {
+    return takesValue(o) && (arg == o.name || (o.letter && arg == std::string("-") + o.letter));
+  });
+}
+
+/// The index of "--", or the number of arguments.
+size_t endOfOptions(const std::vector<Option> &options, const std::vector<std::string> &args) {
+  for (size_t i = 0; i < args.size(); ++i) {
+    if (args[i] == "--") return i;
+    if (consumesNext(options, args[i])) ++i;
+  }
+  return args.size();
+}
+
 } // namespace
 
 size_t firstPositional(const std::vector<Option> &options, const std::vector<std::string> &args) {
   for (size_t i = 0; i < args.size(); ++i) {
-    const std::string &a = args[i];
-    if (a.size() < 2 || a[0] != '-') return i;
-    for (const Option &o : options)
-      if (takesValue(o) && (a == o.name || (o.letter && a == std::string("-") + o.letter))) {
-        ++i;
-        break;
-      }
+    if (args[i].size() < 2 || args[i][0] != '-') return i;
+    if (consumesNext(options, args[i])) ++i;
   }
   return args.size();
 }
@@ -130,8 +141,10 @@ Result<ParsedArguments> parseArguments(const CommandSpec &spec, const std::vecto
   CLI::Option *positional = app.add_option("arguments", parsed.positional)->allow_extra_args(false);
   positional->expected(0, 1 << 20)->allow_extra_args(false);
 
+  // What follows "--" is positional, whatever it looks like.
+  const size_t end = endOfOptions(all, args);
   try {
-    std::vector<std::string> reversed(args.rbegin(), args.rend());
+    std::vector<std::string> reversed(args.rend() - static_cast<ptrdiff_t>(end), args.rend());
     app.parse(reversed);
   } catch (const CLI::ArgumentMismatch &e) {
     const std::string last = args.empty() ? "" : args.back();
@@ -154,6 +167,7 @@ Result<ParsedArguments> parseArguments(const CommandSpec &spec, const std::vecto
     }
     parsed.positional.push_back(extra);
   }
+  if (end < args.size()) parsed.positional.insert(parsed.positional.end(), args.begin() + static_cast<ptrdiff_t>(end) + 1, args.end());
   for (const Slot &slot : slots)
     if (slot.handle->count() > 0) OPC_RETURN_IF_ERROR(store(slot));
   if (parsed.positional.size() < spec.minArguments)

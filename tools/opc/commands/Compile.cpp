@@ -33,12 +33,13 @@ public:
     s.details = "Without --emit the result is a plan, or MLIR text when --to names an earlier phase. Without -o text goes to "
                 "standard output and a plan to GRAPH's name with the ending .plan, in the working directory. pbtxt and pb "
                 "write the graph in canonical form, as imported unless --to asks for more.";
-    s.minArguments = s.maxArguments = 1;
+    s.maxArguments = 1; // --to help needs none
     return s;
   }
 
   int run(Invocation &invocation, const std::vector<std::string> &positional) override {
     if (to_ == "help") return listPhases(invocation);
+    if (positional.empty()) return invocation.fail(usageError("opc compile needs GRAPH|-", "opc compile -h"));
     if (Status s = readFlags(positional[0]); !s) return invocation.fail(s);
     const bool json = invocation.flags().json || stats_ == "json";
     if (json && output_ == "-")
