@@ -78,7 +78,7 @@ bool looksLikePlan(std::string_view bytes) {
   return bytes.size() >= sizeof kMagic && std::memcmp(bytes.data(), kMagic, sizeof kMagic) == 0;
 }
 
-Result<plan::Plan> decodePlan(std::string_view bytes) {
+Status decodePlan(std::string_view bytes, plan::Plan *plan) {
   if (!looksLikePlan(bytes))
     return invalid("OPC0801", bytes.empty() ? "the plan is empty" : "not a plan: it does not begin with OPCPLAN",
                    "make a plan from a graph with: opc compile GRAPH -o FILE");
@@ -109,9 +109,14 @@ Result<plan::Plan> decodePlan(std::string_view bytes) {
     return Status(StatusCode::kUnsupported, "OPC0806",
                   "the plan has " + std::to_string(length) + " bytes; protobuf reads at most 2 GiB")
         .withHelp("keep large constants in a weights file: make them variables");
-  plan::Plan plan;
-  if (!plan.ParsePartialFromArray(payload.data(), static_cast<int>(payload.size())))
+  if (!plan->ParsePartialFromArray(payload.data(), static_cast<int>(payload.size())))
     return invalid("OPC0805", "the plan's contents are not a valid protobuf message", "compile the graph again");
+  return Status::ok();
+}
+
+Result<plan::Plan> decodePlan(std::string_view bytes) {
+  plan::Plan plan;
+  if (Status status = decodePlan(bytes, &plan); !status.isOk()) return status;
   return plan;
 }
 

@@ -25,5 +25,7 @@ bool looksLikePlan(std::string_view bytes);
 /// Reads the container, not the plan's meaning. Errors: OPC0801 not a plan, OPC0802 another version (kUnsupported),
 /// OPC0803 truncated or with trailing bytes, OPC0804 damaged (checksum), OPC0805 the message does not parse.
 Result<plan::Plan> decodePlan(std::string_view bytes);
+/// The same into a message of the caller's, which may live on a protobuf arena (much faster for large plans).
+Status decodePlan(std::string_view bytes, plan::Plan *plan);
 
 } // namespace opc
