@@ -96,6 +96,8 @@ TEST_CASE("conversion is asked for, and checked", "[cli][spec]") {
   auto f = make("f64[3]:1.5,-2.5,300");
   CHECK(valuesOf(*castTensor(*f, kFloat)) == "1.5 -2.5 300");
   CHECK(valuesOf(*castTensor(*f, kInt32)) == "1 -2 300");
+  CHECK(make("f64[1]:1", desc(kFloat, Shape{1}))->dtype() == kDouble);
+  CHECK(make("f64[1]:1", desc(kFloat, Shape{1}), true)->dtype() == kFloat);
   CHECK(castTensor(*f, kInt8).status().id() == "OPC0703");
   CHECK(castTensor(*f, kUInt16).status().id() == "OPC0703");
   CHECK(valuesOf(*castTensor(*make("f32[2]:0,-0.5"), kBool)) == "false true");

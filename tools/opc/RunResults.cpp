@@ -178,6 +178,9 @@ Result<OutputFiles> OutputFiles::plan(const std::vector<std::string> &named, con
     return files;
   }
   std::error_code error;
+  if (endsWith(all, ".npy") && !fs::is_directory(all, error))
+    return Status(StatusCode::kUsage, "OPC0002", "--outputs takes a directory, or a file for several tensors, not " + all)
+        .withHelp("for one output: --output NAME=" + all);
   fs::create_directories(all, error);
   if (error || !fs::is_directory(all, error))
     return Status(StatusCode::kUsage, "OPC0002", "cannot make the directory " + all + (error ? ": " + error.message() : "")).withHelp("name a directory, or a file that ends in .npz");

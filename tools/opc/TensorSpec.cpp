@@ -253,15 +253,11 @@ Result<TensorSpec> parseTensorSpec(const std::string &whole) {
   return spec;
 }
 
-Result<HostTensor> makeTensor(const TensorSpec &spec, const SpecContext &context) {
+namespace {
+Result<HostTensor> makeUnconverted(const TensorSpec &spec, const SpecContext &context) {
   using Kind = TensorSpec::Kind;
-  if (spec.kind == Kind::kFile || spec.kind == Kind::kRaw) {
-    Result<HostTensor> read = spec.kind == Kind::kRaw
-                                  ? readRaw(spec.path, spec.desc->data_type(), spec.desc->shape())
-                                  : readTensor(spec.path, context.expected ? context.expected->data_type() : kInvalidDataType);
-    if (!read || !context.cast || !context.expected || read->dtype() == context.expected->data_type()) return read;
-    return castTensor(*read, context.expected->data_type());
-  }
+  if (spec.kind == Kind::kRaw) return readRaw(spec.path, spec.desc->data_type(), spec.desc->shape());
+  if (spec.kind == Kind::kFile) return readTensor(spec.path, context.expected ? context.expected->data_type() : kInvalidDataType);
   if (!spec.desc && !context.expected)
     return specError(context.name + ": the graph does not say its type, and the specification neither", "write it in front: 'f32[2,3]:...'");
   const user_op::TensorDesc desc = spec.desc ? *spec.desc : *context.expected;
@@ -286,6 +282,13 @@ Result<HostTensor> makeTensor(const TensorSpec &spec, const SpecContext &context
   default: break; // zeros
   }
   return made;
+}
+} // namespace
+
+Result<HostTensor> makeTensor(const TensorSpec &spec, const SpecContext &context) {
+  Result<HostTensor> made = makeUnconverted(spec, context);
+  if (!made || !context.cast || !context.expected || made->dtype() == context.expected->data_type()) return made;
+  return castTensor(*made, context.expected->data_type());
 }
 
 Result<HostTensor> castTensor(const HostTensor &tensor, DataType type) {

@@ -37,7 +37,7 @@ struct SpecContext {
   std::string name;                          // of the tensor: the stream of generated numbers, and for errors
   std::optional<user_op::TensorDesc> expected; // what the graph wants, when it says so
   uint64_t seed = 0;
-  bool cast = false; // convert the dtype of files where it differs
+  bool cast = false; // convert the dtype where it differs from the expected one
 };
 
 /// The tensor that a spec describes. The result's dtype and shape are the spec's own where it has them, else the
