@@ -33,7 +33,7 @@ def flags(which):
 def build(output, *sources, extra=()):
     """A shared library of the sources; the path. Raises with the compiler's words."""
     path = os.path.join(scratch.name, output)
-    command = [CXX, "-O1", "-fPIC", "-shared", *flags("--cflags"), *extra, *sources, "-o", path, *flags("--ldflags")]
+    command = [CXX, "-O0", "-fPIC", "-shared", *flags("--cflags"), *extra, *sources, "-o", path, *flags("--ldflags")]
     done = subprocess.run(command, capture_output=True, text=True, cwd=scratch.name)
     if done.returncode != 0:
         raise AssertionError(f"{' '.join(command)}\n{done.stderr}")
