@@ -74,7 +74,9 @@ Maybe<void> inferFlatten(InferContext *ctx) {
     return (Error("OPC0205") << "start_dim " << start << " comes after end_dim " << end)
         .help("start_dim and end_dim are both included and in order");
   DimVector dims(in.begin(), in.begin() + start);
-  dims.push_back(in.Count(start, end + 1));
+  int64_t merged = 1; // of a tensor without elements, the merged axes alone may overflow
+  for (int64_t a = start; a <= end; ++a) merged = JUST(checkedMul(merged, in.At(a), "the merged axis"));
+  dims.push_back(merged);
   dims.insert(dims.end(), in.begin() + end + 1, in.end());
   return setShape(ctx, Shape(dims));
 }
