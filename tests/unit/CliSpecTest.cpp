@@ -32,7 +32,8 @@ TEST_CASE("typed numbers", "[cli][spec]") {
   REQUIRE(t);
   CHECK(t->desc() == desc(kFloat, Shape{2, 2}));
   CHECK(valuesOf(*t) == "1 2.5 -300 0.5");
-  CHECK(valuesOf(*make("i64[2]:9223372036854775807,-9223372036854775808")) == "9223372036854775807 -9223372036854775808");
+  CHECK(valuesOf(*make("i64[2]:9223372036854775807,-9223372036854775808")) ==
+        "9223372036854775807 -9223372036854775808");
   CHECK(valuesOf(*make("u64[1]:18446744073709551615")) == "18446744073709551615");
   CHECK(valuesOf(*make("bool[3]:true,0,1")) == "true false true");
   CHECK(valuesOf(*make("f32[]:0.1")) == "0.1");
@@ -64,14 +65,32 @@ TEST_CASE("generators", "[cli][spec]") {
   CHECK(make("f32[4]:randn(1,0.5)"));
   CHECK(valuesOf(*make("f32[3]:ones")) == "1 1 1");
   CHECK(valuesOf(*make("bf16[2]:zeros")) == "0 0");
-  for (const char *bad : {"f32[4]:rand(1)", "f32[4]:rand(3,1)", "f32[4]:rand(1,2", "f32[4]:randn(0,-1)", "f32[4]:rand(nan,1)", "i32[4]:randn"})
+  for (const char *bad : {"f32[4]:rand(1)", "f32[4]:rand(3,1)", "f32[4]:rand(1,2", "f32[4]:randn(0,-1)",
+                          "f32[4]:rand(nan,1)", "i32[4]:randn"})
     CHECK(make(bad).status().id() == "OPC0003");
 }
 
 TEST_CASE("what does not fit is an error with the value in it", "[cli][spec]") {
-  for (const char *bad : {"", "f32[2]:", "f32[-1]:1", "f32[1,]:1", "f32[99999999999999999999]:1", "g32[2]:1", "f32[2]:1,x", "i8[1]:128",
-                          "u8[1]:-1", "i32[1]:2.5", "f16[1]:70000", "f32[1]:1e39", "u64[1]:18446744073709551616", "bool[1]:2", "x.npy",
-                          "@", "f32[1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1]:0", "f32[1]:1,5;2", "++1", "i64[1]:9223372036854775808"}) {
+  for (const char *bad : {"",
+                          "f32[2]:",
+                          "f32[-1]:1",
+                          "f32[1,]:1",
+                          "f32[99999999999999999999]:1",
+                          "g32[2]:1",
+                          "f32[2]:1,x",
+                          "i8[1]:128",
+                          "u8[1]:-1",
+                          "i32[1]:2.5",
+                          "f16[1]:70000",
+                          "f32[1]:1e39",
+                          "u64[1]:18446744073709551616",
+                          "bool[1]:2",
+                          "x.npy",
+                          "@",
+                          "f32[1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1]:0",
+                          "f32[1]:1,5;2",
+                          "++1",
+                          "i64[1]:9223372036854775808"}) {
     INFO(bad);
     CHECK(make(bad, desc(kFloat, Shape{1})).status().id() == "OPC0003");
   }

@@ -24,7 +24,8 @@ Diagnostic shapeError() {
   d.message = "matmul: inner dimensions differ (784 vs 512)";
   d.subject = "op fc1";
   d.range = {"mlp.pbtxt", 2, 3, 2, 19};
-  d.operands = {{"a: relu0/out_0  f32[32,784]", "made by relu0", {"mlp.pbtxt", 1, 1, 1, 5}}, {"b: fc1.w/out  f32[512,10]", "variable", {}}};
+  d.operands = {{"a: relu0/out_0  f32[32,784]", "made by relu0", {"mlp.pbtxt", 1, 1, 1, 5}},
+                {"b: fc1.w/out  f32[512,10]", "variable", {}}};
   d.help = "transpose_b: true would give f32[32,512]";
   d.notes = {"python: train.py:41"};
   return d;
@@ -41,8 +42,12 @@ struct Flags {
     CommandSpec s;
     s.name = "run";
     s.arguments = "GRAPH";
-    s.options = {{"--json", 0, "", "", &json}, {"--verbose", 'v', "", "", &verbose}, {"--output", 'o', "FILE", "", &out},
-                 {"--limit", 0, "N", "", &limit}, {"--input", 0, "NAME=SPEC", "a value", &inputs, true}, {"--stats", 0, "[=json]", "", &stats}};
+    s.options = {{"--json", 0, "", "", &json},
+                 {"--verbose", 'v', "", "", &verbose},
+                 {"--output", 'o', "FILE", "", &out},
+                 {"--limit", 0, "N", "", &limit},
+                 {"--input", 0, "NAME=SPEC", "a value", &inputs, true},
+                 {"--stats", 0, "[=json]", "", &stats}};
     s.maxArguments = 2;
     return s;
   }
@@ -88,7 +93,8 @@ TEST_CASE("errors are counted, and a code is explained once", "[cli][text]") {
   const std::string text = diagnosticsText({shapeError(), shapeError()}, 7, {"mlp.pbtxt", ""}, {false, 80});
   CHECK(text.find("7 errors in mlp.pbtxt; the first 2 are shown\n") != std::string::npos);
   CHECK(text.find("more:") == text.rfind("more:"));
-  CHECK(diagnosticsText({shapeError()}, 1, {"mlp.pbtxt", ""}, {false, 80}).find("1 error in mlp.pbtxt\n") != std::string::npos);
+  CHECK(diagnosticsText({shapeError()}, 1, {"mlp.pbtxt", ""}, {false, 80}).find("1 error in mlp.pbtxt\n") !=
+        std::string::npos);
   CHECK(diagnosticText(shapeError(), {}, {true, 80}).find("\x1b[1;31merror[OPC0203]:") == 0);
   const std::string json = failureJson({shapeError()}, 1, 3);
   CHECK(json.find("\"code\": \"OPC0203\"") != std::string::npos);
@@ -134,7 +140,9 @@ TEST_CASE("comparison finds what differs and what would pass", "[cli][compare]")
   CHECK(compareTensors(n, n, {0, 0}, false).mismatches == 1);
   CHECK(compareTensors(n, n, {0, 0}, true).passed());
   CHECK(compareTensors(tensor("f32[1]:-inf"), tensor("f32[1]:inf"), {1, 1e30}, true).mismatches == 1);
-  CHECK(compareTensors(tensor("i64[1]:9007199254740993"), tensor("i64[1]:9007199254740992"), {0, 0}, false).mismatches == 1);
+  CHECK(
+      compareTensors(tensor("i64[1]:9007199254740993"), tensor("i64[1]:9007199254740992"), {0, 0}, false).mismatches ==
+      1);
   CHECK(compareTensors(tensor("f32[0]:0"), tensor("f32[0]:0"), {0, 0}, false).passed());
   CHECK(defaultTolerance(kFloat).rtol == 1.3e-6);
   CHECK(defaultTolerance(kInt32).atol == 0);
@@ -142,7 +150,9 @@ TEST_CASE("comparison finds what differs and what would pass", "[cli][compare]")
 
 TEST_CASE("arguments", "[cli][arguments]") {
   Flags f;
-  auto parsed = parseArguments(f.spec(), {}, {"--json", "-vv", "-o", "-", "--input", "a=[1]:x,y=", "--input=-b=--c", "g.pbtxt", "--stats=json", "--", "--odd"});
+  auto parsed = parseArguments(f.spec(), {},
+                               {"--json", "-vv", "-o", "-", "--input", "a=[1]:x,y=", "--input=-b=--c", "g.pbtxt",
+                                "--stats=json", "--", "--odd"});
   INFO(parsed.status().toString());
   REQUIRE(parsed);
   CHECK(f.json);
@@ -157,7 +167,9 @@ TEST_CASE("arguments", "[cli][arguments]") {
   CHECK(g.stats == "true");
   CHECK(parseArguments(g.spec(), {}, {"-h", "--nonsense"})->shortHelp);
   CHECK(parseArguments(g.spec(), {}, {"-"})->positional == std::vector<std::string>{"-"});
-  auto message = [&](const std::vector<std::string> &args) { return parseArguments(Flags().spec(), {}, args).status().toString(); };
+  auto message = [&](const std::vector<std::string> &args) {
+    return parseArguments(Flags().spec(), {}, args).status().toString();
+  };
   CHECK(message({"--inptu", "x"}).find("did you mean --input?") != std::string::npos);
   CHECK(message({"--inp", "x"}).find("unknown option '--inp'") != std::string::npos); // no abbreviations
   CHECK(message({"--limit", "1", "--limit", "2"}).find("2 times") != std::string::npos);
@@ -169,7 +181,8 @@ TEST_CASE("arguments", "[cli][arguments]") {
 TEST_CASE("help fits the terminal", "[cli][arguments]") {
   Flags f;
   for (int width : {20, 80})
-    for (const bool full : {false, true}) CHECK(helpText(f.spec(), {}, full, width).find("--input NAME=SPEC") != std::string::npos);
+    for (const bool full : {false, true})
+      CHECK(helpText(f.spec(), {}, full, width).find("--input NAME=SPEC") != std::string::npos);
   CHECK(wrapText("aaa bbb ccc", 2, 12) == "  aaa bbb\n  ccc\n");
   CHECK(shellQuoted("f32[2]:1,2") == "'f32[2]:1,2'");
   CHECK(shellQuoted("it's") == "'it'\\''s'");

@@ -114,7 +114,8 @@ Result<ParsedArguments> parseArguments(const CommandSpec &spec, const std::vecto
   std::vector<Option> all = spec.options;
   for (const Option &o : commonOptions) {
     const bool isHelp = o.letter == 'h' || o.name == "--help"; // listed for the help text alone
-    const bool own = std::any_of(all.begin(), all.end(), [&](const Option &c) { return !o.name.empty() && c.name == o.name; });
+    const bool own =
+        std::any_of(all.begin(), all.end(), [&](const Option &c) { return !o.name.empty() && c.name == o.name; });
     if (!own && !isHelp) all.push_back(o);
   }
   all.push_back({"", 'h', "", "", &parsed.shortHelp});
@@ -135,7 +136,8 @@ Result<ParsedArguments> parseArguments(const CommandSpec &spec, const std::vecto
     else if (hasJoinedValue(o))
       slots[i].handle = app.add_flag(cliName, slots[i].values)->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
     else
-      slots[i].handle = app.add_flag(cliName)->disable_flag_override()->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
+      slots[i].handle =
+          app.add_flag(cliName)->disable_flag_override()->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
     if (!o.name.empty()) names.push_back(o.name);
   }
   CLI::Option *positional = app.add_option("arguments", parsed.positional)->allow_extra_args(false);
@@ -162,12 +164,13 @@ Result<ParsedArguments> parseArguments(const CommandSpec &spec, const std::vecto
     const std::string name = extra.substr(0, extra.find('='));
     if (name.size() > 1 && name[0] == '-') {
       const std::vector<std::string> near = nearestNames(name, names, 1);
-      return usageError("unknown option '" + name + "'",
-                        near.empty() ? "opc " + spec.name + " --help lists the options" : "did you mean " + near[0] + "?");
+      return usageError("unknown option '" + name + "'", near.empty() ? "opc " + spec.name + " --help lists the options"
+                                                                      : "did you mean " + near[0] + "?");
     }
     parsed.positional.push_back(extra);
   }
-  if (end < args.size()) parsed.positional.insert(parsed.positional.end(), args.begin() + static_cast<ptrdiff_t>(end) + 1, args.end());
+  if (end < args.size())
+    parsed.positional.insert(parsed.positional.end(), args.begin() + static_cast<ptrdiff_t>(end) + 1, args.end());
   for (const Slot &slot : slots)
     if (slot.handle->count() > 0) OPC_RETURN_IF_ERROR(store(slot));
   if (parsed.positional.size() < spec.minArguments)
@@ -217,13 +220,15 @@ std::string helpText(const CommandSpec &spec, const std::vector<Option> &commonO
   for (size_t i = 0; i < spec.examples.size(); ++i)
     if (full || i < 2) text += "  " + spec.examples[i] + "\n";
   text += "\nusage: opc " + spec.name + (spec.arguments.empty() ? "" : " " + spec.arguments) + " [options]\n";
-  const bool any = std::any_of(spec.options.begin(), spec.options.end(), [&](const Option &o) { return full || o.brief; });
+  const bool any =
+      std::any_of(spec.options.begin(), spec.options.end(), [&](const Option &o) { return full || o.brief; });
   if (any) text += "\noptions:\n" + optionList(spec.options, full, width);
   if (full) {
     text += "\ncommon options:\n" + optionList(commonOptions, true, width);
     if (!spec.details.empty()) text += "\n" + wrapText(spec.details, 0, width);
     text += "\n" + wrapText("exit codes: 0 success, 1 the answer is no, 2 usage, 3 invalid graph, 4 not possible here, "
-                            "5 execution failed, 70 internal error (opc explain exit-codes)", 0, width);
+                            "5 execution failed, 70 internal error (opc explain exit-codes)",
+                            0, width);
   } else {
     text += "\n" + wrapText("opc " + spec.name + " --help says everything", 0, width);
   }

@@ -16,9 +16,9 @@ using OptionTarget =
     std::variant<bool *, int *, std::string *, std::optional<std::string> *, std::vector<std::string> *>;
 
 struct Option {
-  std::string name;   // "--input"
-  char letter = 0;    // 'o' for -o
-  std::string value;  // "NAME=SPEC"; empty for a flag; "[=json]" when the value is optional and joined by '='
+  std::string name;  // "--input"
+  char letter = 0;   // 'o' for -o
+  std::string value; // "NAME=SPEC"; empty for a flag; "[=json]" when the value is optional and joined by '='
   std::string doc;
   OptionTarget target;
   bool brief = false; // shown by -h, not only by --help
@@ -48,7 +48,8 @@ Result<ParsedArguments> parseArguments(const CommandSpec &spec, const std::vecto
 /// The text of -h, or of --help with `full`.
 std::string helpText(const CommandSpec &spec, const std::vector<Option> &commonOptions, bool full, int width);
 
-/// Fills `text` into lines of `width` columns, each after `indent` blanks. Lines that start with a blank stay as they are.
+/// Fills `text` into lines of `width` columns, each after `indent` blanks. Lines that start with a blank stay as they
+/// are.
 std::string wrapText(const std::string &text, int indent, int width);
 
 /// The index in `args` of the first argument that is neither an option of `options` nor an option's value.

@@ -32,7 +32,8 @@ std::vector<uint64_t> liveStrip(const MemoryInfo &memory, uint32_t tasks, size_t
     // A column covers several tasks, or a task several columns.
     const size_t begin = static_cast<size_t>(uint64_t{t} * columns / tasks);
     const size_t end = std::max(begin + 1, static_cast<size_t>((uint64_t{t} + 1) * columns / tasks));
-    for (size_t c = begin; c < end && c < columns; ++c) strip[c] = std::max(strip[c], static_cast<uint64_t>(std::max<int64_t>(live, 0)));
+    for (size_t c = begin; c < end && c < columns; ++c)
+      strip[c] = std::max(strip[c], static_cast<uint64_t>(std::max<int64_t>(live, 0)));
   }
   return strip;
 }
@@ -41,7 +42,8 @@ std::vector<uint64_t> liveStrip(const MemoryInfo &memory, uint32_t tasks, size_t
 
 Json phasesJson(const Pipeline &pipeline) {
   Json list = Json::array();
-  for (const PhaseStats &s : pipeline.stats()) list.push_back({{"phase", phaseName(s.phase)}, {"seconds", s.seconds}, {"ops", s.ops}});
+  for (const PhaseStats &s : pipeline.stats())
+    list.push_back({{"phase", phaseName(s.phase)}, {"seconds", s.seconds}, {"ops", s.ops}});
   return list;
 }
 
@@ -50,18 +52,26 @@ std::string phasesText(const Pipeline &pipeline) {
   double total = 0;
   for (const PhaseStats &s : pipeline.stats()) {
     total += s.seconds;
-    text += padded(phaseName(s.phase), 12) + right(secondsText(s.seconds), 10) + right(countText(s.ops), 12) + "  " + phaseDoc(s.phase) + "\n";
+    text += padded(phaseName(s.phase), 12) + right(secondsText(s.seconds), 10) + right(countText(s.ops), 12) + "  " +
+            phaseDoc(s.phase) + "\n";
   }
   return text + padded("total", 12) + right(secondsText(total), 10) + "\n";
 }
 
 Json memoryJson(const MemoryInfo &m, bool slots) {
-  Json j = {{"arena_bytes", m.arenaBytes}, {"persistent_bytes", m.persistentBytes}, {"activation_bytes", m.activationBytes},
+  Json j = {{"arena_bytes", m.arenaBytes},
+            {"persistent_bytes", m.persistentBytes},
+            {"activation_bytes", m.activationBytes},
             {"live_lower_bound", m.liveLowerBound}};
   if (!slots) return j;
   Json list = Json::array();
   for (const MemoryInfo::Slot &s : m.slots)
-    list.push_back({{"name", s.name}, {"kind", s.kind}, {"offset", s.offset}, {"bytes", s.bytes}, {"first_task", s.firstTask}, {"last_task", s.lastTask}});
+    list.push_back({{"name", s.name},
+                    {"kind", s.kind},
+                    {"offset", s.offset},
+                    {"bytes", s.bytes},
+                    {"first_task", s.firstTask},
+                    {"last_task", s.lastTask}});
   j["slots"] = std::move(list);
   return j;
 }

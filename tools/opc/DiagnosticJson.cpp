@@ -8,7 +8,8 @@ namespace opc::cli {
 namespace {
 Json rangeJson(const SourceRange &r) {
   if (!r.known()) return nullptr;
-  return {{"file", r.file}, {"line", r.line}, {"column", r.column}, {"end_line", r.endLine}, {"end_column", r.endColumn}};
+  return {
+      {"file", r.file}, {"line", r.line}, {"column", r.column}, {"end_line", r.endLine}, {"end_column", r.endColumn}};
 }
 
 const char *severityName(Severity s) {
@@ -39,8 +40,8 @@ std::string failureJson(const std::vector<Diagnostic> &diagnostics, size_t error
 }
 
 std::string failureJson(const Status &status, int exitCode) {
-  Json diagnostic = {{"severity", "error"},         {"code", status.id()},       {"message", status.message()},
-                     {"context", status.context()}, {"help", status.help()},     {"range", nullptr}};
+  Json diagnostic = {{"severity", "error"},         {"code", status.id()},   {"message", status.message()},
+                     {"context", status.context()}, {"help", status.help()}, {"range", nullptr}};
   return jsonText(documentOf(Json::array({std::move(diagnostic)}), 1, exitCode));
 }
 

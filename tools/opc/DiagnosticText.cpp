@@ -53,8 +53,10 @@ std::vector<Cell> cellsOf(std::string_view line, size_t fromByte, size_t limit) 
       if (i + k >= line.size() || (static_cast<unsigned char>(line[i + k]) & 0xc0) != 0x80) valid = false;
     if (!valid) length = 1;
     std::string text(line.substr(i, length));
-    if (c == '\t') text = " ";
-    else if (!valid || c < 0x20 || c == 0x7f) text = "?"; // an escape sequence in a file must not reach the terminal
+    if (c == '\t')
+      text = " ";
+    else if (!valid || c < 0x20 || c == 0x7f)
+      text = "?"; // an escape sequence in a file must not reach the terminal
     cells.push_back({text, i});
     i += length;
   }
@@ -74,7 +76,8 @@ void appendExcerpt(std::string &out, const Diagnostic &d, const SourceText &sour
 
   const std::string number = std::to_string(d.range.line);
   const size_t taken = number.size() + 3;
-  const size_t room = std::max<size_t>(static_cast<size_t>(style.width) > taken + 16 ? static_cast<size_t>(style.width) - taken : 16, 16);
+  const size_t room = std::max<size_t>(
+      static_cast<size_t>(style.width) > taken + 16 ? static_cast<size_t>(style.width) - taken : 16, 16);
   size_t from = 0;
   if (line.size() > room && begin > room / 3) {
     from = begin - room / 3;
@@ -99,7 +102,8 @@ void appendExcerpt(std::string &out, const Diagnostic &d, const SourceText &sour
   const std::string bar = paint("|", Style::kDim, style.color);
   out += gutter + bar + "\n";
   out += paint(number, Style::kDim, style.color) + " " + bar + " " + text + "\n";
-  out += gutter + bar + " " + marks.substr(0, first) + paint(marks.substr(first), severityStyle(d.severity), style.color);
+  out +=
+      gutter + bar + " " + marks.substr(0, first) + paint(marks.substr(first), severityStyle(d.severity), style.color);
   if (!d.subject.empty()) out += " " + paint(d.subject, severityStyle(d.severity), style.color);
   out += "\n";
 }
@@ -120,16 +124,20 @@ void appendLines(std::string &out, const std::string &label, Style style, const 
 std::string render(const Diagnostic &d, const SourceText &source, const TextStyle &style) {
   std::string head = severityName(d.severity);
   if (!d.code.empty()) head += "[" + d.code + "]";
-  std::string out = paint(head + ":", severityStyle(d.severity), style.color) + " " + paint(d.message, Style::kBold, style.color) + "\n";
+  std::string out = paint(head + ":", severityStyle(d.severity), style.color) + " " +
+                    paint(d.message, Style::kBold, style.color) + "\n";
   const std::string where = position(d.range, source);
   if (!where.empty()) out += paint("  -->", Style::kDim, style.color) + " " + where;
   const size_t before = out.size();
   if (!where.empty()) out += "\n";
   std::string excerpt;
   appendExcerpt(excerpt, d, source, style);
-  if (!excerpt.empty()) out += excerpt;
-  else if (!d.subject.empty() && !where.empty()) out.insert(before, "  (" + d.subject + ")");
-  else if (!d.subject.empty()) out += "  in " + d.subject + "\n";
+  if (!excerpt.empty())
+    out += excerpt;
+  else if (!d.subject.empty() && !where.empty())
+    out.insert(before, "  (" + d.subject + ")");
+  else if (!d.subject.empty())
+    out += "  in " + d.subject + "\n";
 
   size_t textWidth = 0, madeWidth = 0;
   for (const Diagnostic::Operand &o : d.operands) {

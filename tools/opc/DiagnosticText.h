@@ -15,7 +15,8 @@ struct TextStyle {
   int width = 80;
 };
 
-/// All diagnostics in order, then "3 errors in mlp.pbtxt" when there is an error. `errorCount` may exceed what is listed.
+/// All diagnostics in order, then "3 errors in mlp.pbtxt" when there is an error. `errorCount` may exceed what is
+/// listed.
 std::string diagnosticsText(const std::vector<Diagnostic> &diagnostics, size_t errorCount, const SourceText &source,
                             const TextStyle &style);
 

@@ -30,7 +30,8 @@ std::vector<ErrorTopic> errorTopics(std::string_view page) {
     }
   }
   for (ErrorTopic &t : topics)
-    while (t.body.size() > 1 && t.body[t.body.size() - 1] == '\n' && t.body[t.body.size() - 2] == '\n') t.body.pop_back();
+    while (t.body.size() > 1 && t.body[t.body.size() - 1] == '\n' && t.body[t.body.size() - 2] == '\n')
+      t.body.pop_back();
   return topics;
 }
 

@@ -11,7 +11,9 @@ namespace opc::cli {
 namespace fs = std::filesystem;
 
 Result<GraphInput> readGraphInput(const std::string &path) {
-  if (path.empty()) return Status(StatusCode::kUsage, "OPC0706", "the graph's path is empty").withHelp("give a file, or - for standard input");
+  if (path.empty())
+    return Status(StatusCode::kUsage, "OPC0706", "the graph's path is empty")
+        .withHelp("give a file, or - for standard input");
   Result<FileBytes> file = FileBytes::open(path);
   if (!file) return file.status();
   GraphInput input;
@@ -45,7 +47,8 @@ Status checkOutputPath(const std::string &path, const std::string &inputPath) {
   if (fs::is_directory(path, code)) return error("cannot write " + path + ": it is a directory", "name a file in it");
   const fs::path parent = fs::path(path).parent_path();
   if (!parent.empty() && !fs::is_directory(parent, code))
-    return error("cannot write " + path + ": there is no directory " + parent.string(), "make it first: mkdir -p " + parent.string());
+    return error("cannot write " + path + ": there is no directory " + parent.string(),
+                 "make it first: mkdir -p " + parent.string());
   if (inputPath != "-" && fs::equivalent(path, inputPath, code))
     return error("the output " + path + " is the input", "give another name with -o");
   return Status::ok();

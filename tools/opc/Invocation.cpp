@@ -38,12 +38,14 @@ Status Invocation::start() {
   startLog(flags_.quiet ? 0 : flags_.verbose);
   if (!flags_.threads.empty()) {
     const auto n = parseInteger<int>(flags_.threads);
-    if (!n || *n < 1 || *n > 4096) return usageError("-j takes a number of threads from 1 to 4096, not '" + flags_.threads + "'");
+    if (!n || *n < 1 || *n > 4096)
+      return usageError("-j takes a number of threads from 1 to 4096, not '" + flags_.threads + "'");
     threads_ = *n;
   }
   if (flags_.device != "cpu") {
     if (flags_.device.rfind("gpu", 0) == 0)
-      return Status(StatusCode::kUnsupported, "OPC0006", "device '" + flags_.device + "' is not available: this build of opc has no GPU runtime")
+      return Status(StatusCode::kUnsupported, "OPC0006",
+                    "device '" + flags_.device + "' is not available: this build of opc has no GPU runtime")
           .withHelp("leave --device out, or give --device cpu");
     return usageError("unknown device '" + flags_.device + "'", "the devices are cpu and gpu");
   }
@@ -58,7 +60,8 @@ Result<Registry> Invocation::loadRegistry() const {
   for (const std::string &path : flags_.plugins) {
     Result<PluginInfo> info = registry.loadPlugin(path);
     if (!info) return info.status();
-    logInfo("plugin " + path + ": " + std::to_string(info->ops.size()) + " ops, " + std::to_string(info->kernels.size()) + " kernels");
+    logInfo("plugin " + path + ": " + std::to_string(info->ops.size()) + " ops, " +
+            std::to_string(info->kernels.size()) + " kernels");
   }
   registry.freeze();
   logDebug("registry: " + std::to_string(registry.ops().size()) + " ops");

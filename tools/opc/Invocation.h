@@ -48,7 +48,8 @@ public:
   int fail(const Status &status);
   /// Reports a compilation's findings: text on standard error, with --json a document on standard output as well.
   /// Gives the exit code; `errorCount` may be more than there are diagnostics.
-  int fail(const std::vector<Diagnostic> &diagnostics, size_t errorCount, StatusCode errorClass, const SourceText &source);
+  int fail(const std::vector<Diagnostic> &diagnostics, size_t errorCount, StatusCode errorClass,
+           const SourceText &source);
   /// Warnings and notes of a compilation that succeeded; nothing with -q.
   void showFindings(const std::vector<Diagnostic> &diagnostics, const SourceText &source);
 

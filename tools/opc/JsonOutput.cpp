@@ -49,7 +49,8 @@ template <class T> Json valueJson(const std::vector<T> &v) {
 } // namespace
 
 Json attrJson(const AttrValue &value) {
-  return {{"type", attrTypeName(value.type())}, {"value", std::visit([](const auto &v) { return valueJson(v); }, value.variant())}};
+  return {{"type", attrTypeName(value.type())},
+          {"value", std::visit([](const auto &v) { return valueJson(v); }, value.variant())}};
 }
 
 } // namespace opc::cli

@@ -36,7 +36,8 @@ std::optional<double> parseReal(std::string_view text) {
   if (r.ec == std::errc()) return value;
   // Out of range covers both ends; a number too small to represent is zero.
   const size_t e = text.find_first_of("eE");
-  const bool tiny = r.ec == std::errc::result_out_of_range && e != std::string_view::npos && e + 1 < text.size() && text[e + 1] == '-';
+  const bool tiny = r.ec == std::errc::result_out_of_range && e != std::string_view::npos && e + 1 < text.size() &&
+                    text[e + 1] == '-';
   if (tiny) return text[0] == '-' ? -0.0 : 0.0;
   return std::nullopt;
 }

@@ -22,7 +22,11 @@ namespace {
 Json argsJson(const std::vector<ArgDef> &args) {
   Json list = Json::array();
   for (const ArgDef &a : args)
-    list.push_back({{"name", a.name}, {"optional", a.optional}, {"count", a.count}, {"at_least", a.atLeast}, {"aliases", a.aliases}});
+    list.push_back({{"name", a.name},
+                    {"optional", a.optional},
+                    {"count", a.count},
+                    {"at_least", a.atLeast},
+                    {"aliases", a.aliases}});
   return list;
 }
 
@@ -31,12 +35,19 @@ Json textOrNull(const std::string &text) { return text.empty() ? Json(nullptr) :
 Json caseJson(const Case &c) {
   Json inputs = Json::array(), attrs = Json::object(), outputs = Json::object(), types = Json::array();
   for (const user_op::CaseInput &i : c.inputs())
-    inputs.push_back({{"arg", i.arg}, {"index", i.index}, {"dtype", dtypeJson(i.type)}, {"shape", shapeJson(i.shape)},
-                      {"lo", realJson(i.lo)}, {"hi", realJson(i.hi)}});
+    inputs.push_back({{"arg", i.arg},
+                      {"index", i.index},
+                      {"dtype", dtypeJson(i.type)},
+                      {"shape", shapeJson(i.shape)},
+                      {"lo", realJson(i.lo)},
+                      {"hi", realJson(i.hi)}});
   for (const auto &a : c.attrs()) attrs[a.first] = attrJson(a.second);
   for (const auto &o : c.outputs()) outputs[o.first] = o.second;
   for (DataType t : c.types()) types.push_back(dtypeJson(t));
-  return {{"name", c.name()}, {"inputs", std::move(inputs)}, {"attrs", std::move(attrs)}, {"outputs", std::move(outputs)},
+  return {{"name", c.name()},
+          {"inputs", std::move(inputs)},
+          {"attrs", std::move(attrs)},
+          {"outputs", std::move(outputs)},
           {"types", std::move(types)}};
 }
 
@@ -82,8 +93,10 @@ std::string argumentsText(const std::vector<ArgDef> &args) {
   std::vector<std::string> parts;
   for (const ArgDef &a : args) {
     std::string text = a.name;
-    if (a.atLeast) text += "..." + (a.count > 1 ? std::to_string(a.count) + "+" : std::string());
-    else if (a.count > 1) text += "*" + std::to_string(a.count);
+    if (a.atLeast)
+      text += "..." + (a.count > 1 ? std::to_string(a.count) + "+" : std::string());
+    else if (a.count > 1)
+      text += "*" + std::to_string(a.count);
     parts.push_back(text + (a.optional ? "?" : ""));
   }
   return joined(parts, ", ");
@@ -91,14 +104,16 @@ std::string argumentsText(const std::vector<ArgDef> &args) {
 
 std::string kernelsText(const Registry &registry, const OpDef &op) {
   std::vector<std::string> parts;
-  for (const auto &device : kernelTypes(registry, op)) parts.push_back(device.first + "{" + joined(device.second, ",") + "}");
+  for (const auto &device : kernelTypes(registry, op))
+    parts.push_back(device.first + "{" + joined(device.second, ",") + "}");
   return joined(parts, " ");
 }
 
 std::string sbpText(const OpDef &op) {
   if (op.sharding.empty()) return op.getSbp || op.inferSbpSignature ? "by its own rule" : "";
   std::string text = op.sharding.einsum;
-  for (const user_op::FactorReduction &r : op.sharding.reductions) text += "; " + r.factor + " reduced by " + reductionName(r.kind);
+  for (const user_op::FactorReduction &r : op.sharding.reductions)
+    text += "; " + r.factor + " reduced by " + reductionName(r.kind);
   for (const user_op::LinearGroup &g : op.sharding.linear) {
     std::vector<std::string> inputs;
     for (int32_t i : g.inputs) inputs.push_back(std::to_string(i));
@@ -126,16 +141,22 @@ bool lacks(const Registry &registry, const OpDef &op, const std::string &part) {
 Json opJson(const Registry &registry, const OpDef &op) {
   Json attrs = Json::array(), kernels = Json::array(), cases = Json::array(), tolerances = Json::object();
   for (const AttrDef &a : op.attrs)
-    attrs.push_back({{"name", a.name}, {"type", attrTypeName(a.type)},
+    attrs.push_back({{"name", a.name},
+                     {"type", attrTypeName(a.type)},
                      {"default", a.defaultValue.empty() ? Json(nullptr) : attrJson(a.defaultValue)["value"]},
-                     {"required", a.defaultValue.empty()}, {"aliases", a.aliases}});
+                     {"required", a.defaultValue.empty()},
+                     {"aliases", a.aliases}});
   for (const KernelDef *k : registry.kernels(op.name)) {
     const KernelTarget target = kernelTarget(*k);
-    kernels.push_back({{"device", textOrNull(target.device)}, {"dtype", textOrNull(target.dtype)}, {"origin", k->origin.library},
-                       {"priority", k->priority}, {"condition", k->condition ? k->condition->text() : ""}});
+    kernels.push_back({{"device", textOrNull(target.device)},
+                       {"dtype", textOrNull(target.dtype)},
+                       {"origin", k->origin.library},
+                       {"priority", k->priority},
+                       {"condition", k->condition ? k->condition->text() : ""}});
   }
   for (const Case &c : op.cases) cases.push_back(caseJson(c));
-  for (const auto &t : op.tolerances) tolerances[dataTypeName(t.first)] = {{"rtol", t.second.first}, {"atol", t.second.second}};
+  for (const auto &t : op.tolerances)
+    tolerances[dataTypeName(t.first)] = {{"rtol", t.second.first}, {"atol", t.second.second}};
   return {{"name", op.name},
           {"aliases", op.aliases},
           {"doc", op.doc},
@@ -159,10 +180,12 @@ std::string opPage(const Registry &registry, const OpDef &op) {
   if (!op.aliases.empty()) text += "  (also: " + joined(op.aliases, ", ") + ")";
   text += "\n";
   if (!op.doc.empty()) text += "\n" + op.doc + "\n";
-  text += "\n" + row("inputs", op.inputs.empty() ? "none" : argumentsText(op.inputs)) + row("outputs", argumentsText(op.outputs));
+  text += "\n" + row("inputs", op.inputs.empty() ? "none" : argumentsText(op.inputs)) +
+          row("outputs", argumentsText(op.outputs));
   std::string label = "attributes";
   for (const AttrDef &a : op.attrs) {
-    text += row(label, a.name + ": " + attrTypeName(a.type) + (a.defaultValue.empty() ? ", required" : " = " + a.defaultValue.toString()));
+    text += row(label, a.name + ": " + attrTypeName(a.type) +
+                           (a.defaultValue.empty() ? ", required" : " = " + a.defaultValue.toString()));
     label.clear();
   }
   if (const std::string expression = scalarText(op); !expression.empty()) text += row("expression", expression);
@@ -172,12 +195,15 @@ std::string opPage(const Registry &registry, const OpDef &op) {
     label.clear();
   }
   if (label == "kernels") text += row(label, op.isView ? "none needed: the output is a view of the input" : "none");
-  text += row("gradient", registry.findGrad(op.name) ? "yes" : op.noGrad ? "none by design" + (op.noGradReason.empty() ? "" : ": " + op.noGradReason) : "none");
+  text += row("gradient", registry.findGrad(op.name) ? "yes"
+                          : op.noGrad ? "none by design" + (op.noGradReason.empty() ? "" : ": " + op.noGradReason)
+                                      : "none");
   const std::string sbp = sbpText(op);
   text += row("sharding", sbp.empty() ? "not declared" : sbp);
   text += row("cases", std::to_string(op.cases.size()));
   for (const auto &t : op.tolerances)
-    text += row("tolerance", std::string(dataTypeName(t.first)) + ": rtol " + realText(t.second.first) + ", atol " + realText(t.second.second));
+    text += row("tolerance", std::string(dataTypeName(t.first)) + ": rtol " + realText(t.second.first) + ", atol " +
+                                 realText(t.second.second));
   return text + row("library", op.origin.library);
 }
 

@@ -98,7 +98,8 @@ Result<PrintMode> parsePrintMode(const std::string &text) {
   if (text == "all") return PrintMode{PrintMode::Kind::kAll, 0};
   const auto n = parseInteger<int64_t>(text);
   if (n && *n >= 0) return PrintMode{PrintMode::Kind::kFirst, *n};
-  return Status(StatusCode::kUsage, "OPC0001", "--print takes none, summary, all or a number of values, not '" + text + "'");
+  return Status(StatusCode::kUsage, "OPC0001",
+                "--print takes none, summary, all or a number of values, not '" + text + "'");
 }
 
 std::string outputText(const NamedOutput &output, PrintMode mode) {
@@ -150,8 +151,10 @@ std::string outputPathIn(const std::string &directory, const std::string &name) 
     if (part.empty()) continue;
     path += "/";
     // "." and ".." keep their look but lose their meaning.
-    if (part == "." || part == "..") path += part == "." ? "%2E" : "%2E%2E";
-    else path += part;
+    if (part == "." || part == "..")
+      path += part == "." ? "%2E" : "%2E%2E";
+    else
+      path += part;
   }
   return path + ".npy";
 }
@@ -165,7 +168,8 @@ Result<OutputFiles> OutputFiles::plan(const std::vector<std::string> &named, con
   for (const std::string &flag : named) {
     Result<std::pair<std::string, std::string>> pair = splitNamed(flag, "--output");
     if (!pair) return pair.status();
-    if (std::find(names.begin(), names.end(), pair->first) == names.end()) return noSuchName("output", pair->first, names, "--output " + flag);
+    if (std::find(names.begin(), names.end(), pair->first) == names.end())
+      return noSuchName("output", pair->first, names, "--output " + flag);
     OPC_RETURN_IF_ERROR(checkOutputPath(pair->second, inputPath));
     if (!paths.insert(pair->second).second)
       return Status(StatusCode::kUsage, "OPC0002", "two outputs are to be written to " + pair->second);
@@ -179,15 +183,19 @@ Result<OutputFiles> OutputFiles::plan(const std::vector<std::string> &named, con
   }
   std::error_code error;
   if (endsWith(all, ".npy") && !fs::is_directory(all, error))
-    return Status(StatusCode::kUsage, "OPC0002", "--outputs takes a directory, or a file for several tensors, not " + all)
+    return Status(StatusCode::kUsage, "OPC0002",
+                  "--outputs takes a directory, or a file for several tensors, not " + all)
         .withHelp("for one output: --output NAME=" + all);
   fs::create_directories(all, error);
   if (error || !fs::is_directory(all, error))
-    return Status(StatusCode::kUsage, "OPC0002", "cannot make the directory " + all + (error ? ": " + error.message() : "")).withHelp("name a directory, or a file that ends in .npz");
+    return Status(StatusCode::kUsage, "OPC0002",
+                  "cannot make the directory " + all + (error ? ": " + error.message() : ""))
+        .withHelp("name a directory, or a file that ends in .npz");
   for (const std::string &name : names) {
     const std::string path = outputPathIn(all, name);
     if (!paths.insert(path).second)
-      return Status(StatusCode::kUsage, "OPC0002", "two outputs are to be written to " + path).withHelp("--outputs FILE.npz keeps them apart");
+      return Status(StatusCode::kUsage, "OPC0002", "two outputs are to be written to " + path)
+          .withHelp("--outputs FILE.npz keeps them apart");
     fs::create_directories(fs::path(path).parent_path(), error);
     OPC_RETURN_IF_ERROR(checkOutputPath(path, inputPath));
     files.files_.push_back({name, path});

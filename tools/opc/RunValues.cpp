@@ -10,7 +10,8 @@
 
 namespace opc::cli {
 
-Result<NamedValues> NamedValues::open(const std::vector<std::string> &specs, const std::string &archivePath, const std::string &flag) {
+Result<NamedValues> NamedValues::open(const std::vector<std::string> &specs, const std::string &archivePath,
+                                      const std::string &flag) {
   NamedValues values;
   for (const std::string &text : specs) {
     Result<std::pair<std::string, std::string>> named = splitNamed(text, flag);
@@ -78,17 +79,21 @@ std::vector<std::string> NamedValues::archiveKeys() const {
   return keys;
 }
 
-Status noSuchName(const std::string &kind, const std::string &name, const std::vector<std::string> &known, const std::string &flag) {
+Status noSuchName(const std::string &kind, const std::string &name, const std::vector<std::string> &known,
+                  const std::string &flag) {
   const std::vector<std::string> near = nearestNames(name, known, 1);
   std::string help;
-  if (!near.empty()) help = "did you mean " + near[0] + "?";
-  else if (known.empty()) help = "the graph has no " + kind;
+  if (!near.empty())
+    help = "did you mean " + near[0] + "?";
+  else if (known.empty())
+    help = "the graph has no " + kind;
   else {
     help = "the graph has";
     for (size_t i = 0; i < known.size() && i < 8; ++i) help += (i ? ", " : " ") + known[i];
     if (known.size() > 8) help += ", ...";
   }
-  return Status(StatusCode::kUsage, "OPC0005", "the graph has no " + kind + " '" + name + "' (" + flag + ")").withHelp(help);
+  return Status(StatusCode::kUsage, "OPC0005", "the graph has no " + kind + " '" + name + "' (" + flag + ")")
+      .withHelp(help);
 }
 
 namespace {
@@ -104,14 +109,17 @@ struct MissingValue {
 
 /// OPC0004 for all that is missing, with the command that would run.
 Status missingValues(const std::vector<MissingValue> &missing, const std::vector<std::string> &command) {
-  const bool variables = std::any_of(missing.begin(), missing.end(), [](const MissingValue &m) { return m.isVariable; });
-  std::string message = "no value for " + std::to_string(missing.size()) + " of the graph's inputs" + (variables ? " and variables" : "") + ":";
+  const bool variables =
+      std::any_of(missing.begin(), missing.end(), [](const MissingValue &m) { return m.isVariable; });
+  std::string message = "no value for " + std::to_string(missing.size()) + " of the graph's inputs" +
+                        (variables ? " and variables" : "") + ":";
   size_t width = 0;
   for (const MissingValue &m : missing) width = std::max(width, m.name.size());
   std::string line = "opc";
   for (const std::string &word : command) line += " " + shellQuoted(word);
   for (const MissingValue &m : missing) {
-    message += "\n  " + m.name + std::string(width - m.name.size() + 2, ' ') + m.type + (m.isVariable ? "  variable without an initializer" : "");
+    message += "\n  " + m.name + std::string(width - m.name.size() + 2, ' ') + m.type +
+               (m.isVariable ? "  variable without an initializer" : "");
     if (m.isOpen) line += " --shape " + shellQuoted(m.name) + "=DIMS";
   }
   return Status(StatusCode::kUsage, "OPC0004", message)
@@ -120,8 +128,9 @@ Status missingValues(const std::vector<MissingValue> &missing, const std::vector
 
 } // namespace
 
-Status checkGraphInputs(const GraphInfo &info, const NamedValues &inputs, const std::map<std::string, std::vector<int64_t>> &shapes,
-                        const ValueFlags &flags, const std::vector<std::string> &command) {
+Status checkGraphInputs(const GraphInfo &info, const NamedValues &inputs,
+                        const std::map<std::string, std::vector<int64_t>> &shapes, const ValueFlags &flags,
+                        const std::vector<std::string> &command) {
   std::vector<std::string> names, known;
   for (const GraphTensor &t : info.inputs) names.push_back(t.name);
   known = names;
@@ -142,7 +151,8 @@ Status checkGraphInputs(const GraphInfo &info, const NamedValues &inputs, const 
   return anyOpen ? missingValues(missing, command) : Status::ok();
 }
 
-Result<std::map<std::string, std::vector<int64_t>>> shapesOfOpenInputs(const GraphInfo &info, const NamedValues &inputs, uint64_t seed) {
+Result<std::map<std::string, std::vector<int64_t>>> shapesOfOpenInputs(const GraphInfo &info, const NamedValues &inputs,
+                                                                       uint64_t seed) {
   std::map<std::string, std::vector<int64_t>> shapes;
   for (const GraphTensor &t : info.inputs) {
     if (!isOpen(t) || !inputs.has(t.name)) continue;
@@ -155,8 +165,9 @@ Result<std::map<std::string, std::vector<int64_t>>> shapesOfOpenInputs(const Gra
     for (size_t i = 0; fits && t.dtype != kInvalidDataType && i < given.size(); ++i)
       fits = t.shape.dim_vec()[i] < 0 || t.shape.dim_vec()[i] == given[i];
     if (!fits)
-      return Status(StatusCode::kUsage, "OPC0704", "input " + t.name + ": " + inputs.origin(t.name) + " has shape " + (*shape)->ToString() +
-                                                       ", the graph wants " + t.shape.ToString() + ", where -1 is any");
+      return Status(StatusCode::kUsage, "OPC0704",
+                    "input " + t.name + ": " + inputs.origin(t.name) + " has shape " + (*shape)->ToString() +
+                        ", the graph wants " + t.shape.ToString() + ", where -1 is any");
     shapes[t.name] = given;
   }
   return shapes;
@@ -167,7 +178,8 @@ namespace {
 /// Feeds one port after another and keeps the book.
 class ValueGiver {
 public:
-  ValueGiver(Session &session, const NamedValues &inputs, const ValueFlags &flags) : session_(session), inputs_(inputs), flags_(flags) {
+  ValueGiver(Session &session, const NamedValues &inputs, const ValueFlags &flags)
+      : session_(session), inputs_(inputs), flags_(flags) {
     if (!flags.fill.empty()) fill_ = parseTensorSpec(flags.fill);
   }
 
@@ -252,14 +264,17 @@ public:
     std::set<std::string> inputNames, variableNames;
     for (const PortInfo &p : session_.interface().inputs) inputNames.insert(p.name);
     for (const VariableInfo &v : session_.interface().variables) variableNames.insert(v.name);
-    auto note = [&](const NamedValues &values, const std::set<std::string> &a, const std::set<std::string> &b, const char *kind) {
+    auto note = [&](const NamedValues &values, const std::set<std::string> &a, const std::set<std::string> &b,
+                    const char *kind) {
       std::string keys;
       size_t count = 0;
       for (const std::string &key : values.archiveKeys()) {
         if (a.count(key) || b.count(key)) continue;
         if (++count <= 5) keys += (keys.empty() ? "" : ", ") + key;
       }
-      if (count) report_.notes.push_back(values.archivePath() + ": no " + kind + " of the graph is called " + keys + (count > 5 ? ", ..." : "") + "; skipped");
+      if (count)
+        report_.notes.push_back(values.archivePath() + ": no " + kind + " of the graph is called " + keys +
+                                (count > 5 ? ", ..." : "") + "; skipped");
     };
     note(inputs_, inputNames, variableNames, "input");
     for (const NamedValues &w : weights_) note(w, variableNames, {}, "variable");
@@ -268,15 +283,19 @@ public:
   ValueReport take() { return std::move(report_); }
 
 private:
-  SpecContext contextOf(const std::string &name, const user_op::TensorDesc &desc) const { return {name, desc, flags_.seed, flags_.cast}; }
+  SpecContext contextOf(const std::string &name, const user_op::TensorDesc &desc) const {
+    return {name, desc, flags_.seed, flags_.cast};
+  }
 
-  Status give(const std::string &name, const char *kind, const std::string &origin, const user_op::TensorDesc &desc, Result<HostTensor> tensor) {
+  Status give(const std::string &name, const char *kind, const std::string &origin, const user_op::TensorDesc &desc,
+              Result<HostTensor> tensor) {
     const std::string doing = std::string("giving ") + kind + " " + name + " the value " + origin;
     if (!tensor) return Status(tensor.status()).withContext(doing);
     Status s = std::string_view(kind) == "input" ? session_.feed(name, *tensor) : session_.setVariable(name, *tensor);
     if (!s) {
       std::string help = s.help();
-      if (s.id() == "OPC0703" && !flags_.cast) help += (help.empty() ? "" : "; ") + std::string("or let opc convert it: --cast");
+      if (s.id() == "OPC0703" && !flags_.cast)
+        help += (help.empty() ? "" : "; ") + std::string("or let opc convert it: --cast");
       return Status(s.code(), s.id(), s.message()).withHelp(help).withContext(s.context()).withContext(doing);
     }
     report_.rows.push_back({name, kind, origin, desc});
@@ -294,7 +313,8 @@ private:
 
 } // namespace
 
-Result<ValueReport> giveValues(Session &session, const NamedValues &inputs, const ValueFlags &flags, const std::vector<std::string> &command) {
+Result<ValueReport> giveValues(Session &session, const NamedValues &inputs, const ValueFlags &flags,
+                               const std::vector<std::string> &command) {
   ValueGiver giver(session, inputs, flags);
   OPC_RETURN_IF_ERROR(giver.openWeights());
   OPC_RETURN_IF_ERROR(giver.checkNames());

@@ -16,7 +16,8 @@ namespace opc::cli {
 class NamedValues {
 public:
   /// Parses the flags, opens the archive (empty path: none). `flag` is named in errors.
-  static Result<NamedValues> open(const std::vector<std::string> &specs, const std::string &archivePath, const std::string &flag);
+  static Result<NamedValues> open(const std::vector<std::string> &specs, const std::string &archivePath,
+                                  const std::string &flag);
 
   bool has(const std::string &name) const;
   /// The tensor for `name`, which has() it. Reads the file or makes the value.
@@ -43,7 +44,8 @@ private:
 };
 
 /// OPC0005: `name` is none of `known`; says what `kind` of thing they are and which are near.
-Status noSuchName(const std::string &kind, const std::string &name, const std::vector<std::string> &known, const std::string &flag);
+Status noSuchName(const std::string &kind, const std::string &name, const std::vector<std::string> &known,
+                  const std::string &flag);
 
 struct ValueFlags {
   std::vector<std::string> weights; // archives
@@ -54,11 +56,13 @@ struct ValueFlags {
 
 /// What can be said of the values before the graph is compiled: names that it does not have (OPC0005), and inputs whose
 /// shape is open and for which nothing is given (OPC0004).
-Status checkGraphInputs(const GraphInfo &info, const NamedValues &inputs, const std::map<std::string, std::vector<int64_t>> &shapes,
-                        const ValueFlags &flags, const std::vector<std::string> &command);
+Status checkGraphInputs(const GraphInfo &info, const NamedValues &inputs,
+                        const std::map<std::string, std::vector<int64_t>> &shapes, const ValueFlags &flags,
+                        const std::vector<std::string> &command);
 
 /// The shapes for inputs that the graph leaves open, from the values given for them.
-Result<std::map<std::string, std::vector<int64_t>>> shapesOfOpenInputs(const GraphInfo &info, const NamedValues &inputs, uint64_t seed);
+Result<std::map<std::string, std::vector<int64_t>>> shapesOfOpenInputs(const GraphInfo &info, const NamedValues &inputs,
+                                                                       uint64_t seed);
 
 struct ValueReport {
   struct Row {

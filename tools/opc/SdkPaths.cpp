@@ -35,7 +35,8 @@ Result<SdkPaths> findSdk(const std::string &executable) {
   std::error_code error;
   for (const fs::path &needed : {fs::path(paths.include) / "opc" / "Op.h", fs::path(paths.library) / "libopc_sdk.so"})
     if (!fs::exists(needed, error))
-      return Status(StatusCode::kUnsupported, "OPC0906", "the operator SDK is not complete: " + needed.string() + " is missing")
+      return Status(StatusCode::kUnsupported, "OPC0906",
+                    "the operator SDK is not complete: " + needed.string() + " is missing")
           .withHelp("build the target opc_sdk, or install opc again");
   return paths;
 }

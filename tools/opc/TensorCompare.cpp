@@ -14,7 +14,8 @@ namespace {
 double distance(const HostTensor &a, const HostTensor &e, int64_t i, double av, double ev) {
   if (a.dtype() == kInt64) {
     const int64_t x = a.as<int64_t>()[i], y = e.as<int64_t>()[i];
-    return static_cast<double>(x > y ? static_cast<uint64_t>(x) - static_cast<uint64_t>(y) : static_cast<uint64_t>(y) - static_cast<uint64_t>(x));
+    return static_cast<double>(x > y ? static_cast<uint64_t>(x) - static_cast<uint64_t>(y)
+                                     : static_cast<uint64_t>(y) - static_cast<uint64_t>(x));
   }
   if (a.dtype() == kUInt64) {
     const uint64_t x = a.as<uint64_t>()[i], y = e.as<uint64_t>()[i];
@@ -27,7 +28,8 @@ double distance(const HostTensor &a, const HostTensor &e, int64_t i, double av, 
 std::string roundedUp(double value) {
   std::string text = roundedText(value, 3);
   double step = std::abs(value) * 1e-3;
-  for (double v = value; parseReal(text).value_or(value) < value && step > 0; v += step) text = roundedText(v + step, 3);
+  for (double v = value; parseReal(text).value_or(value) < value && step > 0; v += step)
+    text = roundedText(v + step, 3);
   return text;
 }
 } // namespace
@@ -62,8 +64,10 @@ Comparison compareTensors(const HostTensor &actual, const HostTensor &expected, 
       if (size > 0) c.maxRel = std::max(c.maxRel, difference / size);
       excess = difference - (tolerance.atol + tolerance.rtol * size);
       if (difference > tolerance.atol) {
-        if (size > 0) rtol = std::max(rtol, (difference - tolerance.atol) / size);
-        else noRtol = true;
+        if (size > 0)
+          rtol = std::max(rtol, (difference - tolerance.atol) / size);
+        else
+          noRtol = true;
       }
       atol = std::max(atol, difference - tolerance.rtol * size);
     }
@@ -90,11 +94,11 @@ std::string mismatchText(const std::string &name, const HostTensor &actual, cons
                          const Comparison &c, Tolerance tolerance) {
   const double share = 100.0 * static_cast<double>(c.mismatches) / static_cast<double>(std::max<int64_t>(c.count, 1));
   std::string text = name + ": " + countText(static_cast<uint64_t>(c.mismatches)) + " of " +
-                     countText(static_cast<uint64_t>(c.count)) + " values differ (" + roundedText(share, 3) + " %) at rtol " +
-                     realText(tolerance.rtol) + ", atol " + realText(tolerance.atol) + "\n";
+                     countText(static_cast<uint64_t>(c.count)) + " values differ (" + roundedText(share, 3) +
+                     " %) at rtol " + realText(tolerance.rtol) + ", atol " + realText(tolerance.atol) + "\n";
   if (c.worst >= 0)
-    text += "  worst at " + indexText(actual.shape(), c.worst) + ": got " + elementText(actual, c.worst) + ", expected " +
-            elementText(expected, c.worst) + "\n";
+    text += "  worst at " + indexText(actual.shape(), c.worst) + ": got " + elementText(actual, c.worst) +
+            ", expected " + elementText(expected, c.worst) + "\n";
   text += "  largest absolute difference " + roundedText(c.maxAbs, 4) + ", largest relative difference " +
           roundedText(c.maxRel, 4) + "\n";
   if (c.passingRtol || c.passingAtol) {

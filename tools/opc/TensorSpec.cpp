@@ -58,14 +58,17 @@ Result<bool> takeGenerator(const std::string &text, const std::string &name, Ten
   const std::vector<std::string> parts = splitAtCommas(text.substr(name.size() + 1, text.size() - name.size() - 2));
   if (parts.size() == 2) spec.first = parseReal(parts[0]), spec.second = parseReal(parts[1]);
   if (!spec.first || !spec.second || !std::isfinite(*spec.first) || !std::isfinite(*spec.second))
-    return specError("'" + text + "' needs two finite numbers", name + (name == "rand" ? "(-1,1)" : "(0,1)") + ", or just " + name);
-  if (name == "rand" && *spec.first > *spec.second) return specError("the range of '" + text + "' is empty", "put the smaller number first");
+    return specError("'" + text + "' needs two finite numbers",
+                     name + (name == "rand" ? "(-1,1)" : "(0,1)") + ", or just " + name);
+  if (name == "rand" && *spec.first > *spec.second)
+    return specError("the range of '" + text + "' is empty", "put the smaller number first");
   if (name == "randn" && *spec.second < 0) return specError("the standard deviation of '" + text + "' is negative");
   return true;
 }
 
 Status numberError(const std::string &text, DataType type, const char *why) {
-  return specError("'" + text + "' " + why + " " + dataTypeName(type), "write a value that " + std::string(dataTypeName(type)) + " can hold");
+  return specError("'" + text + "' " + why + " " + dataTypeName(type),
+                   "write a value that " + std::string(dataTypeName(type)) + " can hold");
 }
 
 template <class T> Status putInteger(T *out, const std::string &text, DataType type) {
@@ -94,8 +97,10 @@ template <class T> Status putReal(T *out, const std::string &text, DataType type
   std::optional<double> v = text == "true" ? 1.0 : text == "false" ? 0.0 : parseReal(text);
   if (!v) return numberError(text, type, "is no number for");
   if (std::isfinite(*v) && std::abs(*v) > largest) return numberError(text, type, "is too large for");
-  if constexpr (std::is_same_v<T, double> || std::is_same_v<T, float>) *out = static_cast<T>(*v);
-  else *out = T(static_cast<float>(*v));
+  if constexpr (std::is_same_v<T, double> || std::is_same_v<T, float>)
+    *out = static_cast<T>(*v);
+  else
+    *out = T(static_cast<float>(*v));
   return Status::ok();
 }
 
@@ -120,7 +125,8 @@ Status putNumber(HostTensor &t, int64_t i, const std::string &text) {
     t.as<uint8_t>()[i] = v;
     return Status::ok();
   }
-  default: return specError(std::string("tensors of ") + dataTypeName(t.dtype()) + " cannot be written on the command line");
+  default:
+    return specError(std::string("tensors of ") + dataTypeName(t.dtype()) + " cannot be written on the command line");
   }
 }
 
@@ -145,7 +151,8 @@ Result<HostTensor> fromNumbers(const TensorSpec &spec, const user_op::TensorDesc
     return made;
   }
   if (static_cast<int64_t>(spec.numbers.size()) != count)
-    return specError(name + ": " + std::to_string(spec.numbers.size()) + " numbers for the " + std::to_string(count) + " elements of " + desc.toString(),
+    return specError(name + ": " + std::to_string(spec.numbers.size()) + " numbers for the " + std::to_string(count) +
+                         " elements of " + desc.toString(),
                      "give " + std::to_string(count) + " numbers, or one for all");
   for (int64_t i = 0; i < count; ++i) OPC_RETURN_IF_ERROR(putNumber(*made, i, spec.numbers[static_cast<size_t>(i)]));
   return made;
@@ -160,7 +167,8 @@ template <class F> auto withElements(const HostTensor &t, F &&f) {
   case kInt16: return f(t.as<int16_t>());
   case kInt32: return f(t.as<int32_t>());
   case kInt64: return f(t.as<int64_t>());
-  case kUInt8: case kBool: return f(t.as<uint8_t>());
+  case kUInt8:
+  case kBool: return f(t.as<uint8_t>());
   case kUInt16: return f(t.as<uint16_t>());
   case kUInt32: return f(t.as<uint32_t>());
   case kUInt64: return f(t.as<uint64_t>());
@@ -192,8 +200,10 @@ template <class From, class To> bool convertElement(From from, To *to) {
 
 /// Of an element as the arithmetic type it converts through.
 template <class T> auto plain(T v) {
-  if constexpr (std::is_same_v<T, float16> || std::is_same_v<T, bfloat16>) return static_cast<float>(v);
-  else return v;
+  if constexpr (std::is_same_v<T, float16> || std::is_same_v<T, bfloat16>)
+    return static_cast<float>(v);
+  else
+    return v;
 }
 
 } // namespace
@@ -201,7 +211,8 @@ template <class T> auto plain(T v) {
 Result<std::pair<std::string, std::string>> splitNamed(const std::string &text, const std::string &flag) {
   const size_t eq = text.find('=');
   if (eq == std::string::npos || eq == 0)
-    return specError(flag + " takes NAME=..., not '" + text + "'", flag + " NAME=SPEC, for example " + flag + " x=@x.npy");
+    return specError(flag + " takes NAME=..., not '" + text + "'",
+                     flag + " NAME=SPEC, for example " + flag + " x=@x.npy");
   return std::make_pair(text.substr(0, eq), text.substr(eq + 1));
 }
 
@@ -210,12 +221,18 @@ Result<Shape> parseDims(const std::string &text, int64_t least) {
   if (text.find_first_not_of(" ") == std::string::npos) return Shape();
   for (const std::string &part : splitAtCommas(text)) {
     const auto d = parseInteger<int64_t>(part);
-    if (!d) return specError("'" + part + "' is no dimension in '" + text + "'", "dimensions are whole numbers with commas between: 32,784");
-    if (*d < least) return specError("the dimension " + part + " in '" + text + "' is less than " + std::to_string(least), "dimensions are whole numbers with commas between: 32,784");
+    if (!d)
+      return specError("'" + part + "' is no dimension in '" + text + "'",
+                       "dimensions are whole numbers with commas between: 32,784");
+    if (*d < least)
+      return specError("the dimension " + part + " in '" + text + "' is less than " + std::to_string(least),
+                       "dimensions are whole numbers with commas between: 32,784");
     dims.push_back(*d);
   }
   if (static_cast<int64_t>(dims.size()) > kMaxRank)
-    return specError("'" + text + "' has rank " + std::to_string(dims.size()) + ", the largest is " + std::to_string(kMaxRank), "use fewer dimensions");
+    return specError("'" + text + "' has rank " + std::to_string(dims.size()) + ", the largest is " +
+                         std::to_string(kMaxRank),
+                     "use fewer dimensions");
   return Shape(std::move(dims));
 }
 
@@ -257,13 +274,16 @@ namespace {
 Result<HostTensor> makeUnconverted(const TensorSpec &spec, const SpecContext &context) {
   using Kind = TensorSpec::Kind;
   if (spec.kind == Kind::kRaw) return readRaw(spec.path, spec.desc->data_type(), spec.desc->shape());
-  if (spec.kind == Kind::kFile) return readTensor(spec.path, context.expected ? context.expected->data_type() : kInvalidDataType);
+  if (spec.kind == Kind::kFile)
+    return readTensor(spec.path, context.expected ? context.expected->data_type() : kInvalidDataType);
   if (!spec.desc && !context.expected)
-    return specError(context.name + ": the graph does not say its type, and the specification neither", "write it in front: 'f32[2,3]:...'");
+    return specError(context.name + ": the graph does not say its type, and the specification neither",
+                     "write it in front: 'f32[2,3]:...'");
   const user_op::TensorDesc desc = spec.desc ? *spec.desc : *context.expected;
   for (int64_t d : desc.shape())
     if (d < 0)
-      return specError(context.name + ": the graph leaves a dimension of " + desc.toString() + " open, and the specification does not give it",
+      return specError(context.name + ": the graph leaves a dimension of " + desc.toString() +
+                           " open, and the specification does not give it",
                        "write the type in front: 'f32[2,3]:...', or give --shape " + context.name + "=...");
   if (spec.kind == Kind::kNumbers) return fromNumbers(spec, desc, context.name);
   Result<HostTensor> made = HostTensor::create(desc.data_type(), desc.shape());
@@ -276,7 +296,9 @@ Result<HostTensor> makeUnconverted(const TensorSpec &spec, const SpecContext &co
   // Without a range: [-1, 1) for floating types; 0 and 1 for integers, which are often indices.
   case Kind::kUniform: fillUniform(&*made, spec.first.value_or(integral ? 0 : -1), spec.second.value_or(1), key); break;
   case Kind::kNormal:
-    if (integral) return specError(context.name + ": randn needs a floating type, not " + dataTypeName(desc.data_type()), "use rand or iota");
+    if (integral)
+      return specError(context.name + ": randn needs a floating type, not " + dataTypeName(desc.data_type()),
+                       "use rand or iota");
     fillNormal(&*made, spec.first.value_or(0), spec.second.value_or(1), key);
     break;
   default: break; // zeros
@@ -320,7 +342,9 @@ Result<HostTensor> castTensor(const HostTensor &tensor, DataType type) {
     }
   });
   if (bad >= 0)
-    return Status(StatusCode::kUsage, "OPC0703", "element " + std::to_string(bad) + ", " + elementText(tensor, bad) + ", does not fit " + dataTypeName(type));
+    return Status(StatusCode::kUsage, "OPC0703",
+                  "element " + std::to_string(bad) + ", " + elementText(tensor, bad) + ", does not fit " +
+                      dataTypeName(type));
   return made;
 }
 

@@ -18,9 +18,9 @@ namespace opc::cli {
 struct TensorSpec {
   enum class Kind { kFile, kRaw, kNumbers, kZeros, kOnes, kIota, kUniform, kNormal };
   Kind kind = Kind::kNumbers;
-  std::string path;                      // kFile: PATH[:KEY]; kRaw: PATH
-  std::vector<std::string> numbers;      // as written: an i64 does not fit a double
-  std::optional<double> first, second;   // LO and HI, MEAN and STDDEV
+  std::string path;                    // kFile: PATH[:KEY]; kRaw: PATH
+  std::vector<std::string> numbers;    // as written: an i64 does not fit a double
+  std::optional<double> first, second; // LO and HI, MEAN and STDDEV
   std::optional<user_op::TensorDesc> desc;
 };
 
@@ -34,7 +34,7 @@ Result<std::pair<std::string, std::string>> splitNamed(const std::string &text, 
 Result<Shape> parseDims(const std::string &text, int64_t least = 0);
 
 struct SpecContext {
-  std::string name;                          // of the tensor: the stream of generated numbers, and for errors
+  std::string name;                            // of the tensor: the stream of generated numbers, and for errors
   std::optional<user_op::TensorDesc> expected; // what the graph wants, when it says so
   uint64_t seed = 0;
   bool cast = false; // convert the dtype where it differs from the expected one

@@ -88,7 +88,8 @@ Status Terminal::flush() {
   }
   buffer_.clear();
   if (failure_)
-    return Status(StatusCode::kUsage, "OPC0707", std::string("cannot write to the standard output: ") + std::strerror(failure_));
+    return Status(StatusCode::kUsage, "OPC0707",
+                  std::string("cannot write to the standard output: ") + std::strerror(failure_));
   return Status::ok();
 }
 

@@ -62,15 +62,16 @@ std::string rootHelp(const std::vector<Option> &shared, bool full, int width) {
     text += "\n" + all.substr(all.find("common options:"));
   } else {
     text += "\n" + wrapText("opc COMMAND -h: help for a command; opc --help: the options that all share; "
-                            "opc --version: the version", 0, width);
+                            "opc --version: the version",
+                            0, width);
   }
   return text;
 }
 
 std::string versionText(bool json) {
   if (!json) return "opc " OPC_VERSION_STRING "\n";
-  return "{\n \"schema\": 1,\n \"version\": \"" OPC_VERSION_STRING "\",\n \"sdk_api\": " + std::to_string(OPC_SDK_API_VERSION) +
-         ",\n \"devices\": [\n  \"cpu\"\n ]\n}\n";
+  return "{\n \"schema\": 1,\n \"version\": \"" OPC_VERSION_STRING "\",\n \"sdk_api\": " +
+         std::to_string(OPC_SDK_API_VERSION) + ",\n \"devices\": [\n  \"cpu\"\n ]\n}\n";
 }
 
 ColorMode colorMode(const std::string &name) {
@@ -114,7 +115,8 @@ int runCommand(const std::vector<std::string> &args, Terminal &terminal) {
     Result<ParsedArguments> parsed = parseArguments(root, shared, args);
     if (!parsed) return usageFailure(parsed.status());
     if (version) return terminal.out(versionText(flags.json)), kExitOk;
-    if (parsed->shortHelp || parsed->fullHelp) return terminal.out(rootHelp(shared, parsed->fullHelp, terminal.width())), kExitOk;
+    if (parsed->shortHelp || parsed->fullHelp)
+      return terminal.out(rootHelp(shared, parsed->fullHelp, terminal.width())), kExitOk;
     terminal.err(rootHelp(shared, false, terminal.width()));
     return kExitUsage;
   }
@@ -148,7 +150,8 @@ int runCommand(const std::vector<std::string> &args, Terminal &terminal) {
 }
 
 int failInternally(Terminal &terminal, const std::string &what) {
-  terminal.err("error[OPC0999]: internal error: " + what + "\nhelp: this is a bug in opc; please report it with the command and its files\n");
+  terminal.err("error[OPC0999]: internal error: " + what +
+               "\nhelp: this is a bug in opc; please report it with the command and its files\n");
   return kExitInternal;
 }
 

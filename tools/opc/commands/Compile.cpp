@@ -22,17 +22,20 @@ public:
     s.arguments = "GRAPH|-";
     s.summary = "lower a graph to a runnable plan, or stop at any phase";
     s.examples = {"opc compile mlp.pbtxt -o mlp.plan", "opc compile mlp.pbtxt --to shape --emit mlir -o -",
-                  "opc compile mlp.pbtxt -o mlp.plan --dump ir/ --stats", "opc compile job.pb --emit pbtxt -o job.pbtxt"};
+                  "opc compile mlp.pbtxt -o mlp.plan --dump ir/ --stats",
+                  "opc compile job.pb --emit pbtxt -o job.pbtxt"};
     s.options = {{"--output", 'o', "FILE", "where to write; - is standard output", &output_, true},
                  {"--to", 0, "PHASE", "stop after this phase; --to help lists them", &to_, true},
                  {"--emit", 0, "WHAT", "plan, mlir, pbtxt or pb", &emit_, true},
-                 {"--shape", 0, "NAME=DIMS", "the shape of an input, in place of the graph's: x=32,784 (repeatable)", &shapes_, true},
+                 {"--shape", 0, "NAME=DIMS", "the shape of an input, in place of the graph's: x=32,784 (repeatable)",
+                  &shapes_, true},
                  {"--dump", 0, "DIR", "write the IR after each phase: DIR/01-import.mlir, ...", &dump_, true},
                  {"--stats", 0, "[=json]", "time, ops and memory by phase", &stats_, true},
                  {"--max-errors", 0, "N", "report at most N errors (default 20)", &maxErrors_}};
-    s.details = "Without --emit the result is a plan, or MLIR text when --to names an earlier phase. Without -o text goes to "
-                "standard output and a plan to GRAPH's name with the ending .plan, in the working directory. pbtxt and pb "
-                "write the graph in canonical form, as imported unless --to asks for more.";
+    s.details =
+        "Without --emit the result is a plan, or MLIR text when --to names an earlier phase. Without -o text goes to "
+        "standard output and a plan to GRAPH's name with the ending .plan, in the working directory. pbtxt and pb "
+        "write the graph in canonical form, as imported unless --to asks for more.";
     s.maxArguments = 1; // --to help needs none
     return s;
   }
@@ -48,7 +51,9 @@ public:
     if (!dump_.empty()) {
       std::error_code error;
       std::filesystem::create_directories(dump_, error);
-      if (error) return invocation.fail(Status(StatusCode::kUsage, "OPC0002", "cannot make the directory " + dump_ + ": " + error.message()));
+      if (error)
+        return invocation.fail(
+            Status(StatusCode::kUsage, "OPC0002", "cannot make the directory " + dump_ + ": " + error.message()));
     }
 
     Result<GraphInput> input = readGraphInput(positional[0]);
@@ -60,9 +65,10 @@ public:
 
     Status dumped;
     CompileOptions options = options_;
-    if (!dump_.empty()) options.dump = [&](Phase phase, const std::string &text) {
-      if (Status s = dumpPhase(phase, text); !s && dumped) dumped = s;
-    };
+    if (!dump_.empty())
+      options.dump = [&](Phase phase, const std::string &text) {
+        if (Status s = dumpPhase(phase, text); !s && dumped) dumped = s;
+      };
     Pipeline pipeline(*registry, options);
     if (!pipeline.import(input->name, input->bytes) || !pipeline.run(last_))
       return invocation.fail(pipeline.diagnostics(), pipeline.errorCount(), pipeline.errorClass(), pipeline.source());
@@ -73,8 +79,10 @@ public:
     invocation.showFindings(pipeline.diagnostics(), pipeline.source());
     if (!dumped) return invocation.fail(dumped);
 
-    if (output_ == "-") invocation.terminal().out(result);
-    else if (Status s = writeFileAtomically(output_, result); !s) return invocation.fail(s);
+    if (output_ == "-")
+      invocation.terminal().out(result);
+    else if (Status s = writeFileAtomically(output_, result); !s)
+      return invocation.fail(s);
     report(invocation, pipeline, input->name, result.size(), json);
     return kExitOk;
   }
@@ -102,22 +110,35 @@ private:
       std::vector<std::string> names;
       for (Phase p : allPhases()) names.push_back(phaseName(p));
       const std::vector<std::string> near = nearestNames(to_, names, 1);
-      if (!to) return usageError("there is no phase '" + to_ + "'", near.empty() ? "opc compile --to help lists the phases" : "did you mean " + near[0] + "?");
+      if (!to)
+        return usageError("there is no phase '" + to_ + "'",
+                          near.empty() ? "opc compile --to help lists the phases" : "did you mean " + near[0] + "?");
     }
     if (emit_.empty()) emit_ = to && *to != Phase::kPlan ? "mlir" : "plan";
-    if (emit_ == "plan") what_ = Emit::kPlan, last_ = Phase::kPlan;
-    else if (emit_ == "mlir") what_ = Emit::kMlir, last_ = to.value_or(Phase::kPlan);
-    else if (emit_ == "pbtxt") what_ = Emit::kGraphText, last_ = to.value_or(Phase::kImport);
-    else if (emit_ == "pb") what_ = Emit::kGraphBinary, last_ = to.value_or(Phase::kImport);
-    else return usageError("--emit takes plan, mlir, pbtxt or pb, not '" + emit_ + "'");
+    if (emit_ == "plan")
+      what_ = Emit::kPlan, last_ = Phase::kPlan;
+    else if (emit_ == "mlir")
+      what_ = Emit::kMlir, last_ = to.value_or(Phase::kPlan);
+    else if (emit_ == "pbtxt")
+      what_ = Emit::kGraphText, last_ = to.value_or(Phase::kImport);
+    else if (emit_ == "pb")
+      what_ = Emit::kGraphBinary, last_ = to.value_or(Phase::kImport);
+    else
+      return usageError("--emit takes plan, mlir, pbtxt or pb, not '" + emit_ + "'");
     if (what_ == Emit::kPlan && to && *to != Phase::kPlan)
-      return usageError("a plan exists only after the last phase, and --to stops at '" + to_ + "'", "leave --to out, or give --emit mlir");
-    if (stats_ != "" && stats_ != "true" && stats_ != "json") return usageError("--stats takes nothing or =json, not '" + stats_ + "'");
+      return usageError("a plan exists only after the last phase, and --to stops at '" + to_ + "'",
+                        "leave --to out, or give --emit mlir");
+    if (stats_ != "" && stats_ != "true" && stats_ != "json")
+      return usageError("--stats takes nothing or =json, not '" + stats_ + "'");
     const bool text = what_ == Emit::kMlir || what_ == Emit::kGraphText;
     if (output_.empty()) {
-      if (text) output_ = "-";
-      else if (graph == "-") return usageError("a graph from standard input has no name for its " + emit_, "give -o FILE, or -o - for standard output");
-      else output_ = graphStem(graph) + "." + emit_;
+      if (text)
+        output_ = "-";
+      else if (graph == "-")
+        return usageError("a graph from standard input has no name for its " + emit_,
+                          "give -o FILE, or -o - for standard output");
+      else
+        output_ = graphStem(graph) + "." + emit_;
     }
     if (output_ == "-" && !text && Terminal::stdoutIsTerminal())
       return usageError("a " + emit_ + " is binary and standard output is a terminal", "give -o FILE");
@@ -139,10 +160,12 @@ private:
     return writeFileAtomically(dump_ + "/" + name, text);
   }
 
-  void report(Invocation &invocation, const Pipeline &pipeline, const std::string &graph, size_t bytes, bool json) const {
+  void report(Invocation &invocation, const Pipeline &pipeline, const std::string &graph, size_t bytes,
+              bool json) const {
     const MemoryInfo memory = last_ >= Phase::kMemory ? pipeline.memory() : MemoryInfo();
     if (json) {
-      Json document = {{"schema", 1}, {"graph", graph}, {"output", output_}, {"emit", emit_}, {"bytes", bytes}, {"phases", phasesJson(pipeline)}};
+      Json document = {{"schema", 1},   {"graph", graph}, {"output", output_},
+                       {"emit", emit_}, {"bytes", bytes}, {"phases", phasesJson(pipeline)}};
       if (last_ >= Phase::kMemory) document["memory"] = memoryJson(memory, false);
       invocation.terminal().out(jsonText(document));
       return;

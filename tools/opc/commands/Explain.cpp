@@ -33,11 +33,14 @@ public:
     const std::vector<ErrorTopic> topics = errorTopics();
     Terminal &terminal = invocation.terminal();
     if (list_ || positional.empty()) {
-      if (!list_ && positional.empty()) return invocation.fail(usageError("opc explain needs a code", "opc explain --list lists them"));
+      if (!list_ && positional.empty())
+        return invocation.fail(usageError("opc explain needs a code", "opc explain --list lists them"));
       Json all = Json::array();
       for (const ErrorTopic &t : topics) {
-        if (invocation.flags().json) all.push_back({{"code", t.name}, {"title", t.title}});
-        else terminal.out(t.name + "  " + t.title + "\n");
+        if (invocation.flags().json)
+          all.push_back({{"code", t.name}, {"title", t.title}});
+        else
+          terminal.out(t.name + "  " + t.title + "\n");
       }
       if (invocation.flags().json) terminal.out(jsonText({{"schema", 1}, {"codes", std::move(all)}}));
       return kExitOk;

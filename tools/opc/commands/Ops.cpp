@@ -28,7 +28,8 @@ public:
       return invocation.fail(usageError("--missing takes grad, kernel, cases, doc or sbp, not '" + missing_ + "'"));
     const bool page = positional.size() == 2;
     if (page && positional[0] != "show")
-      return invocation.fail(usageError("too many arguments for opc ops: '" + positional[1] + "'", "usage: opc ops [GLOB] | show NAME"));
+      return invocation.fail(
+          usageError("too many arguments for opc ops: '" + positional[1] + "'", "usage: opc ops [GLOB] | show NAME"));
     Result<Registry> registry = invocation.loadRegistry();
     if (!registry) return invocation.fail(registry.status());
     Terminal &terminal = invocation.terminal();
@@ -36,8 +37,10 @@ public:
     if (page) {
       const user_op::OpDef *op = registry->findOp(positional[1]);
       if (!op) return invocation.fail(unknownOp(*registry, positional[1]));
-      if (invocation.flags().json) terminal.out(jsonText({{"schema", 1}, {"op", opJson(*registry, *op)}}));
-      else terminal.out(opPage(*registry, *op));
+      if (invocation.flags().json)
+        terminal.out(jsonText({{"schema", 1}, {"op", opJson(*registry, *op)}}));
+      else
+        terminal.out(opPage(*registry, *op));
       return kExitOk;
     }
 
@@ -72,14 +75,19 @@ private:
   }
 
   static std::string table(const Registry &registry, const std::vector<const user_op::OpDef *> &ops) {
-    std::vector<std::vector<std::string>> rows = {{"OP", "INPUTS -> OUTPUTS", "KERNELS", "GRAD", "ATTRIBUTES", "LIBRARY"}};
+    std::vector<std::vector<std::string>> rows = {
+        {"OP", "INPUTS -> OUTPUTS", "KERNELS", "GRAD", "ATTRIBUTES", "LIBRARY"}};
     for (const user_op::OpDef *op : ops) {
       std::string attrs;
       for (const user_op::AttrDef &a : op->attrs)
         attrs += (attrs.empty() ? "" : " ") + a.name + (a.defaultValue.empty() ? "" : "=" + a.defaultValue.toString());
-      rows.push_back({op->name, argumentsText(op->inputs) + (op->inputs.empty() ? "-> " : " -> ") + argumentsText(op->outputs),
+      rows.push_back({op->name,
+                      argumentsText(op->inputs) + (op->inputs.empty() ? "-> " : " -> ") + argumentsText(op->outputs),
                       op->isView ? "view" : kernelsText(registry, *op),
-                      registry.findGrad(op->name) ? "yes" : op->noGrad ? "-" : "no", attrs.empty() ? "-" : attrs, op->origin.library});
+                      registry.findGrad(op->name) ? "yes"
+                      : op->noGrad                ? "-"
+                                                  : "no",
+                      attrs.empty() ? "-" : attrs, op->origin.library});
     }
     std::vector<size_t> widths(rows[0].size());
     for (const auto &r : rows)

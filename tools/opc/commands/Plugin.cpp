@@ -4,8 +4,8 @@
 #include "OpReport.h"
 
 #include <algorithm>
-#include <cxxabi.h>
 #include <cstdlib>
+#include <cxxabi.h>
 #include <map>
 #include <set>
 
@@ -27,7 +27,8 @@ Status withReadableSymbol(Status status) {
   std::string symbol = status.message().substr(at + marker.size());
   symbol = symbol.substr(0, symbol.find_first_of(" ,;)"));
   int error = 0;
-  std::unique_ptr<char, void (*)(void *)> name(abi::__cxa_demangle(symbol.c_str(), nullptr, nullptr, &error), std::free);
+  std::unique_ptr<char, void (*)(void *)> name(abi::__cxa_demangle(symbol.c_str(), nullptr, nullptr, &error),
+                                               std::free);
   if (error != 0 || !name) return status;
   return Status(status.code(), status.id(), status.message() + " (" + name.get() + ")").withHelp(status.help());
 }
@@ -39,7 +40,8 @@ OpFinding examine(const Registry &registry, const user_op::OpDef &op) {
     const KernelTarget t = kernelTarget(*k);
     f.kernels[t.device.empty() ? "any device" : t.device].push_back(t.dtype.empty() ? "any dtype" : t.dtype);
   }
-  if (lacks(registry, op, "grad")) f.missing.push_back("gradient: REGISTER_USER_OP_GRAD(\"" + op.name + "\"), or NoGrad() if it has none");
+  if (lacks(registry, op, "grad"))
+    f.missing.push_back("gradient: REGISTER_USER_OP_GRAD(\"" + op.name + "\"), or NoGrad() if it has none");
   if (!op.isView && !f.kernels.count("any device")) {
     for (const char *device : {"cpu", "gpu"}) {
       auto it = f.kernels.find(device);
@@ -52,12 +54,15 @@ OpFinding examine(const Registry &registry, const user_op::OpDef &op) {
       if (std::find(have.begin(), have.end(), "any dtype") != have.end()) continue;
       std::string absent;
       for (const char *type : {"f32", "f64", "f16", "bf16"})
-        if (std::find(have.begin(), have.end(), type) == have.end()) absent += (absent.empty() ? "" : ", ") + std::string(type);
+        if (std::find(have.begin(), have.end(), type) == have.end())
+          absent += (absent.empty() ? "" : ", ") + std::string(type);
       if (!absent.empty()) f.missing.push_back(std::string(device) + " kernel for " + absent);
     }
   }
-  if (lacks(registry, op, "sbp")) f.missing.push_back("SBP rule: Sharding(...) or SetGetSbpFn; until then every input is broadcast");
-  if (lacks(registry, op, "cases")) f.missing.push_back("sample cases: Cases({...}), for conformance and gradient checks");
+  if (lacks(registry, op, "sbp"))
+    f.missing.push_back("SBP rule: Sharding(...) or SetGetSbpFn; until then every input is broadcast");
+  if (lacks(registry, op, "cases"))
+    f.missing.push_back("sample cases: Cases({...}), for conformance and gradient checks");
   if (lacks(registry, op, "doc")) f.missing.push_back("documentation: Doc(\"...\")");
   return f;
 }
@@ -74,22 +79,26 @@ public:
     s.examples = {"opc plugin check build/libmyops.so", "opc plugin check --json ./libmyops.so"};
     s.minArguments = 1;
     s.maxArguments = 1000;
-    s.details = "Missing parts do not change the exit code: an op without a gradient is a fine op. A library that cannot be "
-                "loaded gives 4, with the reason.";
+    s.details =
+        "Missing parts do not change the exit code: an op without a gradient is a fine op. A library that cannot be "
+        "loaded gives 4, with the reason.";
     return s;
   }
 
   int run(Invocation &invocation, const std::vector<std::string> &positional) override {
     if (positional[0] != "check") {
       const std::vector<std::string> near = nearestNames(positional[0], {"check"}, 1);
-      return invocation.fail(usageError("unknown command 'plugin " + positional[0] + "'",
-                                        near.empty() ? "usage: opc plugin check LIB" : "did you mean opc plugin check?"));
+      return invocation.fail(
+          usageError("unknown command 'plugin " + positional[0] + "'",
+                     near.empty() ? "usage: opc plugin check LIB" : "did you mean opc plugin check?"));
     }
-    if (positional.size() < 2) return invocation.fail(usageError("opc plugin check needs a library", "opc plugin check libmyops.so"));
+    if (positional.size() < 2)
+      return invocation.fail(usageError("opc plugin check needs a library", "opc plugin check libmyops.so"));
     Registry registry;
     if (Status s = registry.addLinked(); !s) return invocation.fail(s);
     for (const std::string &path : invocation.flags().plugins)
-      if (Result<PluginInfo> info = registry.loadPlugin(path); !info) return invocation.fail(withReadableSymbol(info.status()));
+      if (Result<PluginInfo> info = registry.loadPlugin(path); !info)
+        return invocation.fail(withReadableSymbol(info.status()));
     Json plugins = Json::array();
     for (size_t i = 1; i < positional.size(); ++i) {
       Result<PluginInfo> info = registry.loadPlugin(positional[i]);
@@ -102,15 +111,20 @@ public:
 
 private:
   static void report(Invocation &invocation, const Registry &registry, const PluginInfo &info, Json &plugins) {
-    std::string text = info.path + ": SDK API " + std::to_string(info.apiVersion) + ", " + counted(info.ops.size(), "op") + ", " +
-                       counted(info.kernels.size(), "kernel") + ", " + counted(info.grads.size(), "gradient") + "\n";
+    std::string text = info.path + ": SDK API " + std::to_string(info.apiVersion) + ", " +
+                       counted(info.ops.size(), "op") + ", " + counted(info.kernels.size(), "kernel") + ", " +
+                       counted(info.grads.size(), "gradient") + "\n";
     Json ops = Json::array();
     for (const std::string &name : info.ops) {
       const user_op::OpDef *op = registry.findOp(name);
       if (!op) continue;
       const OpFinding f = examine(registry, *op);
       text += "  op " + name + "\n    shape rule  yes\n";
-      text += "    gradient    " + std::string(registry.findGrad(name) ? "yes" : op->noGrad ? "none by design" : "no") + "\n";
+      text += "    gradient    " +
+              std::string(registry.findGrad(name) ? "yes"
+                          : op->noGrad            ? "none by design"
+                                                  : "no") +
+              "\n";
       const std::string kernels = kernelsText(registry, *op);
       text += "    kernels     " + (kernels.empty() ? (op->isView ? "none needed, a view" : "none") : kernels) + "\n";
       const std::string sbp = sbpText(*op);
@@ -125,20 +139,27 @@ private:
     std::set<std::string> orphans, foreign;
     for (const auto *list : {&info.kernels, &info.grads})
       for (const std::string &name : *list) {
-        if (!registry.findOp(name)) orphans.insert(name);
-        else if (std::find(info.ops.begin(), info.ops.end(), registry.findOp(name)->name) == info.ops.end()) foreign.insert(name);
+        if (!registry.findOp(name))
+          orphans.insert(name);
+        else if (std::find(info.ops.begin(), info.ops.end(), registry.findOp(name)->name) == info.ops.end())
+          foreign.insert(name);
       }
     for (const std::string &name : foreign) text += "  adds to op " + name + " of another library\n";
     for (const std::string &name : orphans) {
       const std::vector<std::string> near = registry.nearest(name, 1);
-      text += "  kernel or gradient for '" + name + "', which no library defines" + (near.empty() ? "" : "; the nearest op is " + near[0]) + "\n";
+      text += "  kernel or gradient for '" + name + "', which no library defines" +
+              (near.empty() ? "" : "; the nearest op is " + near[0]) + "\n";
     }
     if (!invocation.flags().json) {
       invocation.terminal().out(text);
       return;
     }
-    plugins.push_back({{"path", info.path}, {"api_version", info.apiVersion}, {"ops", std::move(ops)}, {"kernels", info.kernels},
-                       {"gradients", info.grads}, {"without_op", orphans}});
+    plugins.push_back({{"path", info.path},
+                       {"api_version", info.apiVersion},
+                       {"ops", std::move(ops)},
+                       {"kernels", info.kernels},
+                       {"gradients", info.grads},
+                       {"without_op", orphans}});
   }
 };
 

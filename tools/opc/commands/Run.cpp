@@ -25,9 +25,12 @@ public:
       const std::string number = colon == std::string::npos ? text : text.substr(colon + 1);
       const auto value = parseReal(number);
       if (!value || !(*value >= 0))
-        return Status(StatusCode::kUsage, "OPC0003", flag + " takes a number that is not negative, not '" + text + "'").withHelp(flag + " 1e-4, or " + flag + " NAME:1e-4");
-      if (colon == std::string::npos) all_ = *value;
-      else byName_[text.substr(0, colon)] = *value;
+        return Status(StatusCode::kUsage, "OPC0003", flag + " takes a number that is not negative, not '" + text + "'")
+            .withHelp(flag + " 1e-4, or " + flag + " NAME:1e-4");
+      if (colon == std::string::npos)
+        all_ = *value;
+      else
+        byName_[text.substr(0, colon)] = *value;
     }
     return Status::ok();
   }
@@ -59,18 +62,25 @@ public:
     s.name = "run";
     s.arguments = "GRAPH|PLAN|-";
     s.summary = "execute a graph or plan; compare with expected values";
-    s.examples = {"opc run mlp.pbtxt --fill rand --seed 7", "opc run mlp.pbtxt --weights w.npz --input x=@x.npy --expect y=@y.npy",
-                  "opc run mlp.plan --inputs in.npz --outputs out/", "opc run relu.pbtxt --input 'x=f32[5]:-2,-1,0,1,2' --print all"};
+    s.examples = {"opc run mlp.pbtxt --fill rand --seed 7",
+                  "opc run mlp.pbtxt --weights w.npz --input x=@x.npy --expect y=@y.npy",
+                  "opc run mlp.plan --inputs in.npz --outputs out/",
+                  "opc run relu.pbtxt --input 'x=f32[5]:-2,-1,0,1,2' --print all"};
     s.options = {
-        {"--input", 0, "NAME=SPEC", "a value for an input or variable (repeatable): x=@x.npy, x=@in.npz:key, 'x=f32[2,3]:@x.bin', x=1,2,3, "
-         "x=3.5, 'x=f32[4]:rand(-1,1)', x=randn, x=iota", &inputs_, true},
-        {"--inputs", 0, "FILE|DIR", "all inputs from one npz, safetensors or directory of npy files", &inputArchive_, true},
+        {"--input", 0, "NAME=SPEC",
+         "a value for an input or variable (repeatable): x=@x.npy, x=@in.npz:key, 'x=f32[2,3]:@x.bin', x=1,2,3, "
+         "x=3.5, 'x=f32[4]:rand(-1,1)', x=randn, x=iota",
+         &inputs_, true},
+        {"--inputs", 0, "FILE|DIR", "all inputs from one npz, safetensors or directory of npy files", &inputArchive_,
+         true},
         {"--weights", 0, "FILE", "variables by name from npz or safetensors (repeatable)", &values_.weights, true},
         {"--fill", 0, "HOW", "rand, zeros, ones or iota for whatever is missing", &values_.fill, true},
         {"--seed", 0, "N", "for random values (default 0)", &seed_},
         {"--cast", 0, "", "convert the element type of given tensors where it differs", &values_.cast},
-        {"--output", 0, "NAME=FILE", "write an output: .npy, .npz, .safetensors, .bin; - is standard output (repeatable)", &outputs_, true},
-        {"--outputs", 0, "DIR|FILE", "write all outputs: DIR/NAME.npy, or one npz or safetensors", &outputArchive_, true},
+        {"--output", 0, "NAME=FILE",
+         "write an output: .npy, .npz, .safetensors, .bin; - is standard output (repeatable)", &outputs_, true},
+        {"--outputs", 0, "DIR|FILE", "write all outputs: DIR/NAME.npy, or one npz or safetensors", &outputArchive_,
+         true},
         {"--print", 0, "MODE", "none, summary (default), all, or a number of values", &print_, true},
         {"--expect", 0, "NAME=SPEC", "compare an output (repeatable)", &expects_, true},
         {"--expects", 0, "FILE|DIR", "compare all outputs that the file has", &expectArchive_, true},
@@ -80,12 +90,15 @@ public:
         {"--shape", 0, "NAME=DIMS", "the shape of an input, in place of the graph's: x=32,784 (repeatable)", &shapes_},
         {"--repeat", 0, "N", "run N times and say how long it took", &repeat_},
         {"--warmup", 0, "N", "runs before the first that is measured", &warmup_},
-        {"--max-memory", 0, "SIZE", "refuse plans that need more: 800M, 16G (default: nine tenths of the machine's)", &maxMemory_},
+        {"--max-memory", 0, "SIZE", "refuse plans that need more: 800M, 16G (default: nine tenths of the machine's)",
+         &maxMemory_},
         {"--stats", 0, "", "time by phase, tasks and memory", &stats_}};
-    s.details = "An output passes when |got - expected| <= atol + rtol * |expected| for each value. Defaults (rtol, atol): f64 1e-7, 1e-9; "
-                "f32 1.3e-6, 1e-5; f16 1e-3, 1e-3; bf16 1.6e-2, 1e-2; integers and bool 0, 0. A mismatch gives exit code 1.\n"
-                "NAME is what stands before the first '='. A dimension that the graph gives as -1 takes its value from the "
-                "tensor that is fed.";
+    s.details =
+        "An output passes when |got - expected| <= atol + rtol * |expected| for each value. Defaults (rtol, atol): f64 "
+        "1e-7, 1e-9; "
+        "f32 1.3e-6, 1e-5; f16 1e-3, 1e-3; bf16 1.6e-2, 1e-2; integers and bool 0, 0. A mismatch gives exit code 1.\n"
+        "NAME is what stands before the first '='. A dimension that the graph gives as -1 takes its value from the "
+        "tensor that is fed.";
     s.minArguments = s.maxArguments = 1;
     return s;
   }
@@ -112,9 +125,11 @@ public:
     Result<Session> session = Session::load(plan, *registry, options);
     if (!session) return invocation.fail(session.status());
 
-    Result<OutputFiles> files = OutputFiles::plan(outputs_, outputArchive_, session->interface().outputs, positional[0]);
+    Result<OutputFiles> files =
+        OutputFiles::plan(outputs_, outputArchive_, session->interface().outputs, positional[0]);
     if (!files) return invocation.fail(files.status());
-    if (files->usesStdout() && invocation.flags().json) return invocation.fail(usageError("an output and the JSON both want standard output"));
+    if (files->usesStdout() && invocation.flags().json)
+      return invocation.fail(usageError("an output and the JSON both want standard output"));
     if (files->usesStdout()) printMode_.kind = PrintMode::Kind::kNone;
     std::vector<std::string> notes;
     Result<std::vector<Expectation>> expectations = readExpectations(*session, *expected, notes);
@@ -156,7 +171,8 @@ private:
       if (text.empty()) return Status::ok();
       const auto n = parseInteger<int64_t>(text);
       if (!n || *n < least || *n > 1000000000)
-        return usageError(std::string(flag) + " takes a number from " + std::to_string(least) + " to 1000000000, not '" + text + "'");
+        return usageError(std::string(flag) + " takes a number from " + std::to_string(least) +
+                          " to 1000000000, not '" + text + "'");
       *out = *n;
       return Status::ok();
     };
@@ -164,7 +180,8 @@ private:
     OPC_RETURN_IF_ERROR(count(warmup_, "--warmup", 0, &warmups_));
     if (!maxMemory_.empty()) {
       const auto bytes = parseBytes(maxMemory_);
-      if (!bytes || !*bytes) return usageError("--max-memory takes a size such as 800M or 16G, not '" + maxMemory_ + "'");
+      if (!bytes || !*bytes)
+        return usageError("--max-memory takes a size such as 800M or 16G, not '" + maxMemory_ + "'");
       maxBytes_ = *bytes;
     }
     Result<std::map<std::string, std::vector<int64_t>>> shapes = parseShapeFlags(shapes_);
@@ -174,15 +191,18 @@ private:
   }
 
   /// The plan's bytes; on error a failure code is left and reported.
-  std::string makePlan(Invocation &invocation, const Registry &registry, GraphInput &input, const NamedValues &inputs, int &failure) {
+  std::string makePlan(Invocation &invocation, const Registry &registry, GraphInput &input, const NamedValues &inputs,
+                       int &failure) {
     if (input.isPlan) {
       if (!compileOptions_.shapes.empty())
-        failure = invocation.fail(usageError("--shape has no effect on a plan: its shapes are fixed", "compile the graph again with --shape"));
+        failure = invocation.fail(usageError("--shape has no effect on a plan: its shapes are fixed",
+                                             "compile the graph again with --shape"));
       return std::move(input.bytes);
     }
     auto pipeline = std::make_unique<Pipeline>(registry, compileOptions_);
     auto failed = [&] {
-      failure = invocation.fail(pipeline->diagnostics(), pipeline->errorCount(), pipeline->errorClass(), pipeline->source());
+      failure =
+          invocation.fail(pipeline->diagnostics(), pipeline->errorCount(), pipeline->errorClass(), pipeline->source());
       return std::string();
     };
     if (!pipeline->import(input.name, input.bytes)) return failed();
@@ -208,31 +228,39 @@ private:
     return pipeline->emit(Emit::kPlan);
   }
 
-  Result<std::vector<Expectation>> readExpectations(const Session &session, const NamedValues &expected, std::vector<std::string> &notes) const {
+  Result<std::vector<Expectation>> readExpectations(const Session &session, const NamedValues &expected,
+                                                    std::vector<std::string> &notes) const {
     std::vector<std::string> names;
     for (const PortInfo &p : session.interface().outputs) names.push_back(p.name);
     for (const std::string &name : expected.flagNames())
-      if (std::find(names.begin(), names.end(), name) == names.end()) return noSuchName("output", name, names, "--expect " + name + "=" + expected.origin(name));
+      if (std::find(names.begin(), names.end(), name) == names.end())
+        return noSuchName("output", name, names, "--expect " + name + "=" + expected.origin(name));
     for (const ToleranceFlags *flags : {&rtolFlags_, &atolFlags_})
       for (const auto &named : flags->named())
-        if (std::find(names.begin(), names.end(), named.first) == names.end()) return noSuchName("output", named.first, names, flags == &rtolFlags_ ? "--rtol" : "--atol");
+        if (std::find(names.begin(), names.end(), named.first) == names.end())
+          return noSuchName("output", named.first, names, flags == &rtolFlags_ ? "--rtol" : "--atol");
     for (const std::string &key : expected.archiveKeys())
-      if (std::find(names.begin(), names.end(), key) == names.end()) notes.push_back(expected.archivePath() + ": no output of the graph is called " + key + "; skipped");
+      if (std::find(names.begin(), names.end(), key) == names.end())
+        notes.push_back(expected.archivePath() + ": no output of the graph is called " + key + "; skipped");
     std::vector<Expectation> list;
     for (const PortInfo &p : session.interface().outputs) {
       if (!expected.has(p.name)) {
-        if (!expected.archivePath().empty()) notes.push_back(expected.archivePath() + " has no " + p.name + "; that output is not compared");
+        if (!expected.archivePath().empty())
+          notes.push_back(expected.archivePath() + " has no " + p.name + "; that output is not compared");
         continue;
       }
       Result<HostTensor> tensor = expected.make({p.name, p.desc, values_.seed, values_.cast});
       if (!tensor) return Status(tensor.status()).withContext("reading what is expected of " + p.name);
       if (tensor->dtype() != p.desc.data_type()) {
-        Status s = checkTensor(*tensor, user_op::TensorDesc(tensor->shape(), p.desc.data_type()), "the expectation " + expected.origin(p.name) + " for " + p.name);
-        return Status(s.code(), s.id(), s.message()).withHelp((s.help().empty() ? "" : s.help() + "; or ") + "let opc convert it: --cast");
+        Status s = checkTensor(*tensor, user_op::TensorDesc(tensor->shape(), p.desc.data_type()),
+                               "the expectation " + expected.origin(p.name) + " for " + p.name);
+        return Status(s.code(), s.id(), s.message())
+            .withHelp((s.help().empty() ? "" : s.help() + "; or ") + "let opc convert it: --cast");
       }
       list.push_back({p.name, expected.origin(p.name), std::move(*tensor)});
     }
-    if (list.empty() && !expected.archivePath().empty()) return Status(StatusCode::kUsage, "OPC0005", expected.archivePath() + " holds none of the graph's outputs");
+    if (list.empty() && !expected.archivePath().empty())
+      return Status(StatusCode::kUsage, "OPC0005", expected.archivePath() + " holds none of the graph's outputs");
     return list;
   }
 
@@ -248,15 +276,17 @@ private:
   }
 
   int report(Invocation &invocation, const Session &session, const std::string &graph, const ValueReport &given,
-             const std::vector<NamedOutput> &results, const std::vector<Expectation> &expectations, const OutputFiles &files,
-             const Timing &timing, const std::vector<std::string> &notes) {
+             const std::vector<NamedOutput> &results, const std::vector<Expectation> &expectations,
+             const OutputFiles &files, const Timing &timing, const std::vector<std::string> &notes) {
     Terminal &terminal = invocation.terminal();
     const bool json = invocation.flags().json;
     for (const std::string &n : notes) invocation.note("note: " + n);
     Json outputs = Json::array(), compared = Json::array();
     for (const NamedOutput &o : results) {
-      if (json) outputs.push_back(outputJson(o, printMode_));
-      else terminal.out(outputText(o, printMode_));
+      if (json)
+        outputs.push_back(outputJson(o, printMode_));
+      else
+        terminal.out(outputText(o, printMode_));
     }
     for (size_t i = 0; json && i < outputs.size(); ++i)
       for (const auto &f : files.files())
@@ -270,25 +300,42 @@ private:
     const SessionStats stats = session.stats();
     if (!json) {
       if (repeats_ > 1)
-        invocation.note(countText(static_cast<uint64_t>(repeats_)) + " runs: median " + secondsText(timing.median()) + ", fastest " +
-                        secondsText(timing.seconds.front()) + ", slowest " + secondsText(timing.seconds.back()));
+        invocation.note(countText(static_cast<uint64_t>(repeats_)) + " runs: median " + secondsText(timing.median()) +
+                        ", fastest " + secondsText(timing.seconds.front()) + ", slowest " +
+                        secondsText(timing.seconds.back()));
       if (stats_)
-        terminal.err(countText(stats.tasks) + " tasks on " + std::to_string(stats.streams) + (stats.streams == 1 ? " stream, " : " streams, ") + bytesText(stats.arenaBytes) +
-                     " of memory, " + bytesText(stats.constantBytes) + " of constants and variables, " + secondsText(timing.median()) + " a run\n");
+        terminal.err(countText(stats.tasks) + " tasks on " + std::to_string(stats.streams) +
+                     (stats.streams == 1 ? " stream, " : " streams, ") + bytesText(stats.arenaBytes) + " of memory, " +
+                     bytesText(stats.constantBytes) + " of constants and variables, " + secondsText(timing.median()) +
+                     " a run\n");
       return passed ? kExitOk : kExitNo;
     }
     Json inputs = Json::array();
     for (const ValueReport::Row &r : given.rows)
-      inputs.push_back({{"name", r.name}, {"kind", r.kind}, {"dtype", dtypeJson(r.desc.data_type())}, {"shape", shapeJson(r.desc.shape())}, {"source", r.origin}});
-    Json document = {{"schema", 1}, {"graph", graph}, {"inputs", std::move(inputs)}, {"outputs", std::move(outputs)}, {"notes", notes}};
+      inputs.push_back({{"name", r.name},
+                        {"kind", r.kind},
+                        {"dtype", dtypeJson(r.desc.data_type())},
+                        {"shape", shapeJson(r.desc.shape())},
+                        {"source", r.origin}});
+    Json document = {{"schema", 1},
+                     {"graph", graph},
+                     {"inputs", std::move(inputs)},
+                     {"outputs", std::move(outputs)},
+                     {"notes", notes}};
     if (!expectations.empty()) {
       document["passed"] = passed;
       document["expectations"] = std::move(compared);
     }
-    document["timing"] = {{"runs", repeats_}, {"median_s", timing.median()}, {"min_s", timing.seconds.front()}, {"max_s", timing.seconds.back()}};
+    document["timing"] = {{"runs", repeats_},
+                          {"median_s", timing.median()},
+                          {"min_s", timing.seconds.front()},
+                          {"max_s", timing.seconds.back()}};
     if (stats_)
-      document["stats"] = {{"tasks", stats.tasks}, {"streams", stats.streams}, {"arena_bytes", stats.arenaBytes},
-                           {"constant_bytes", stats.constantBytes}, {"phases", phases_}};
+      document["stats"] = {{"tasks", stats.tasks},
+                           {"streams", stats.streams},
+                           {"arena_bytes", stats.arenaBytes},
+                           {"constant_bytes", stats.constantBytes},
+                           {"phases", phases_}};
     terminal.out(jsonText(document));
     return passed ? kExitOk : kExitNo;
   }
@@ -297,10 +344,12 @@ private:
   bool compare(Invocation &invocation, const NamedOutput &output, const Expectation &expected, Json &list) const {
     const Tolerance standard = defaultTolerance(output.tensor.dtype());
     const Tolerance tolerance{rtolFlags_.of(output.name, standard.rtol), atolFlags_.of(output.name, standard.atol)};
-    Json entry = {{"name", output.name}, {"expected", expected.origin}, {"rtol", tolerance.rtol}, {"atol", tolerance.atol}};
+    Json entry = {
+        {"name", output.name}, {"expected", expected.origin}, {"rtol", tolerance.rtol}, {"atol", tolerance.atol}};
     if (output.tensor.shape() != expected.tensor.shape()) {
-      const std::string text = output.name + ": the shape differs: got " + typeText(output.tensor.dtype(), output.tensor.shape()) +
-                               ", expected " + typeText(expected.tensor.dtype(), expected.tensor.shape());
+      const std::string text = output.name + ": the shape differs: got " +
+                               typeText(output.tensor.dtype(), output.tensor.shape()) + ", expected " +
+                               typeText(expected.tensor.dtype(), expected.tensor.shape());
       invocation.terminal().err(text + "\n");
       entry["passed"] = false;
       entry["reason"] = "shape";
@@ -314,21 +363,24 @@ private:
     entry["max_abs"] = realJson(c.maxAbs);
     entry["max_rel"] = realJson(c.maxRel);
     if (!c.passed()) {
-      entry["worst"] = {{"index", Json::parse(indexText(output.tensor.shape(), c.worst))}, {"got", elementText(output.tensor, c.worst)},
+      entry["worst"] = {{"index", Json::parse(indexText(output.tensor.shape(), c.worst))},
+                        {"got", elementText(output.tensor, c.worst)},
                         {"expected", elementText(expected.tensor, c.worst)}};
       entry["passing_rtol"] = c.passingRtol ? Json(*c.passingRtol) : Json(nullptr);
       entry["passing_atol"] = c.passingAtol ? Json(*c.passingAtol) : Json(nullptr);
       invocation.terminal().err(mismatchText(output.name, output.tensor, expected.tensor, c, tolerance));
     } else {
-      invocation.note(output.name + ": all " + countText(static_cast<uint64_t>(c.count)) + " values as expected (rtol " + realText(tolerance.rtol) +
-                      ", atol " + realText(tolerance.atol) + "; largest difference " + roundedText(c.maxAbs, 3) + ")");
+      invocation.note(output.name + ": all " + countText(static_cast<uint64_t>(c.count)) +
+                      " values as expected (rtol " + realText(tolerance.rtol) + ", atol " + realText(tolerance.atol) +
+                      "; largest difference " + roundedText(c.maxAbs, 3) + ")");
     }
     list.push_back(std::move(entry));
     return c.passed();
   }
 
   std::vector<std::string> inputs_, outputs_, expects_, rtol_, atol_, shapes_;
-  std::string inputArchive_, outputArchive_, expectArchive_, print_ = "summary", nan_ = "fail", seed_, repeat_, warmup_, maxMemory_;
+  std::string inputArchive_, outputArchive_, expectArchive_, print_ = "summary", nan_ = "fail", seed_, repeat_, warmup_,
+                                                             maxMemory_;
   uint64_t maxBytes_ = 0;
   ValueFlags values_;
   bool stats_ = false;

@@ -19,8 +19,9 @@ public:
     s.options = {{"--cflags", 0, "", "for the compiler: g++, clang++ and nvcc take them", &cflags_, true},
                  {"--ldflags", 0, "", "for the linker", &ldflags_, true},
                  {"--prefix", 0, "", "the directory that opc is installed in", &prefix_, true}};
-    s.details = "Several at once are printed on one line. The paths follow the opc that is running, so they are right for a "
-                "build tree and for an installation that was moved.";
+    s.details =
+        "Several at once are printed on one line. The paths follow the opc that is running, so they are right for a "
+        "build tree and for an installation that was moved.";
     return s;
   }
 
@@ -28,9 +29,13 @@ public:
     Result<SdkPaths> paths = findSdk(runningExecutable());
     if (!paths) return invocation.fail(paths.status());
     if (invocation.flags().json) {
-      invocation.terminal().out(jsonText({{"schema", 1}, {"prefix", paths->prefix}, {"include", paths->include},
-                                          {"compat_include", paths->compat}, {"library", paths->library},
-                                          {"cflags", paths->compileFlags()}, {"ldflags", paths->linkFlags()}}));
+      invocation.terminal().out(jsonText({{"schema", 1},
+                                          {"prefix", paths->prefix},
+                                          {"include", paths->include},
+                                          {"compat_include", paths->compat},
+                                          {"library", paths->library},
+                                          {"cflags", paths->compileFlags()},
+                                          {"ldflags", paths->linkFlags()}}));
       return kExitOk;
     }
     std::string text;

@@ -12,7 +12,9 @@ namespace opc::cli {
 
 namespace {
 
-Json tensorJson(const GraphTensor &t) { return {{"name", t.name}, {"dtype", dtypeJson(t.dtype)}, {"shape", shapeJson(t.shape)}}; }
+Json tensorJson(const GraphTensor &t) {
+  return {{"name", t.name}, {"dtype", dtypeJson(t.dtype)}, {"shape", shapeJson(t.shape)}};
+}
 
 Json tensorsJson(const std::vector<GraphTensor> &tensors, bool variables) {
   Json list = Json::array();
@@ -31,12 +33,20 @@ Json opsJson(const std::vector<GraphOp> &ops) {
     Json inputs = Json::array(), outputs = Json::array(), attrs = Json::object();
     for (const auto &in : op.inputs) inputs.push_back({{"arg", in.first}, {"tensor", in.second}});
     for (const GraphTensor &out : op.outputs)
-      outputs.push_back({{"arg", out.name}, {"tensor", out.tensor}, {"dtype", dtypeJson(out.dtype)}, {"shape", shapeJson(out.shape)}});
+      outputs.push_back({{"arg", out.name},
+                         {"tensor", out.tensor},
+                         {"dtype", dtypeJson(out.dtype)},
+                         {"shape", shapeJson(out.shape)}});
     for (const auto &a : op.attrs) attrs[a.first] = attrJson(a.second);
     Json source = nullptr;
     if (op.range.known()) source = {{"file", op.range.file}, {"line", op.range.line}, {"column", op.range.column}};
-    list.push_back({{"name", op.name}, {"type", op.type}, {"inputs", std::move(inputs)}, {"outputs", std::move(outputs)},
-                    {"attrs", std::move(attrs)}, {"source", std::move(source)}, {"loc", op.loc}});
+    list.push_back({{"name", op.name},
+                    {"type", op.type},
+                    {"inputs", std::move(inputs)},
+                    {"outputs", std::move(outputs)},
+                    {"attrs", std::move(attrs)},
+                    {"source", std::move(source)},
+                    {"loc", op.loc}});
   }
   return list;
 }
@@ -63,12 +73,14 @@ std::string aligned(const std::vector<std::vector<std::string>> &rows) {
 }
 
 std::string summaryText(const std::string &name, const GraphInfo &info) {
-  std::string text = name + ": " + info.format + ", " + countText(info.ops.size()) + (info.ops.size() == 1 ? " op\n" : " ops\n");
+  std::string text =
+      name + ": " + info.format + ", " + countText(info.ops.size()) + (info.ops.size() == 1 ? " op\n" : " ops\n");
   std::vector<std::vector<std::string>> rows;
   auto add = [&](const char *kind, const std::vector<GraphTensor> &tensors, size_t limit) {
     for (size_t i = 0; i < tensors.size() && i < limit; ++i)
       rows.push_back({"  " + std::string(kind), tensors[i].name, typeText(tensors[i].dtype, tensors[i].shape)});
-    if (tensors.size() > limit) rows.push_back({"  " + std::string(kind), "... and " + countText(tensors.size() - limit) + " more"});
+    if (tensors.size() > limit)
+      rows.push_back({"  " + std::string(kind), "... and " + countText(tensors.size() - limit) + " more"});
   };
   add("input", info.inputs, 20);
   add("output", info.outputs, 20);
@@ -79,7 +91,8 @@ std::string summaryText(const std::string &name, const GraphInfo &info) {
   std::vector<std::pair<std::string, size_t>> counts(types.begin(), types.end());
   std::stable_sort(counts.begin(), counts.end(), [](const auto &a, const auto &b) { return a.second > b.second; });
   rows.clear();
-  for (size_t i = 0; i < counts.size() && i < 12; ++i) rows.push_back({"  " + countText(counts[i].second), counts[i].first});
+  for (size_t i = 0; i < counts.size() && i < 12; ++i)
+    rows.push_back({"  " + countText(counts[i].second), counts[i].first});
   if (counts.size() > 12) rows.push_back({"", "... and " + std::to_string(counts.size() - 12) + " other types"});
   return text + aligned(rows);
 }
@@ -107,7 +120,8 @@ std::vector<std::pair<GraphTensor, std::string>> allTensors(const GraphInfo &inf
 
 std::string tensorsText(const GraphInfo &info) {
   std::vector<std::vector<std::string>> rows = {{"TENSOR", "TYPE", "MADE BY"}};
-  for (const auto &t : allTensors(info)) rows.push_back({t.first.tensor, typeText(t.first.dtype, t.first.shape), t.second});
+  for (const auto &t : allTensors(info))
+    rows.push_back({t.first.tensor, typeText(t.first.dtype, t.first.shape), t.second});
   return aligned(rows);
 }
 
@@ -118,10 +132,13 @@ public:
     s.name = "show";
     s.arguments = "GRAPH|-";
     s.summary = "inspect a graph: inputs, outputs, ops, tensors, memory, phases";
-    s.examples = {"opc show mlp.pbtxt", "opc show mlp.pbtxt --what memory", "cat mlp.pbtxt | opc show - --json | jq '.inputs'"};
+    s.examples = {"opc show mlp.pbtxt", "opc show mlp.pbtxt --what memory",
+                  "cat mlp.pbtxt | opc show - --json | jq '.inputs'"};
     s.options = {{"--what", 0, "PART", "summary (default), ops, tensors, memory or phases", &what_, true},
-                 {"--shape", 0, "NAME=DIMS", "the shape of an input, in place of the graph's: x=32,784 (repeatable)", &shapes_, true}};
-    s.details = "A graph whose inputs leave dimensions open is shown as written, with ? for what is not known; --shape closes them. "
+                 {"--shape", 0, "NAME=DIMS", "the shape of an input, in place of the graph's: x=32,784 (repeatable)",
+                  &shapes_, true}};
+    s.details = "A graph whose inputs leave dimensions open is shown as written, with ? for what is not known; --shape "
+                "closes them. "
                 "--json without --what has inputs, outputs, variables and ops.";
     s.minArguments = s.maxArguments = 1;
     return s;
@@ -139,7 +156,8 @@ public:
     Result<GraphInput> input = readGraphInput(positional[0]);
     if (!input) return invocation.fail(input.status());
     if (input->isPlan)
-      return invocation.fail(usageError(input->name + " is a plan, and opc show reads graphs", "opc run " + positional[0] + " runs it"));
+      return invocation.fail(
+          usageError(input->name + " is a plan, and opc show reads graphs", "opc run " + positional[0] + " runs it"));
     Result<Registry> registry = invocation.loadRegistry();
     if (!registry) return invocation.fail(registry.status());
 
@@ -149,8 +167,10 @@ public:
     bool ok = pipeline.import(input->name, input->bytes);
     const bool open = ok && hasOpenInputs(pipeline.graph());
     const bool needsPlan = what_ == "memory" || what_ == "phases";
-    if (ok && (!open || needsPlan)) ok = pipeline.run(what_ == "memory" ? Phase::kMemory : what_ == "phases" ? Phase::kPlan : Phase::kShape);
-    if (!ok) return invocation.fail(pipeline.diagnostics(), pipeline.errorCount(), pipeline.errorClass(), pipeline.source());
+    if (ok && (!open || needsPlan))
+      ok = pipeline.run(what_ == "memory" ? Phase::kMemory : what_ == "phases" ? Phase::kPlan : Phase::kShape);
+    if (!ok)
+      return invocation.fail(pipeline.diagnostics(), pipeline.errorCount(), pipeline.errorClass(), pipeline.source());
     invocation.showFindings(pipeline.diagnostics(), pipeline.source());
     if (open) invocation.note("note: inputs leave dimensions open; --shape NAME=DIMS closes them");
     show(invocation, pipeline, input->name);
