@@ -83,8 +83,11 @@ private:
 
   /// May output `o` overwrite input `i`? Its buffer must be an activation, read here for the last time, of the same
   /// size, and no other operand may look into it under another shape.
-  bool mayOverwrite(ir::UserOp op, int o, int i) const {
+  bool mayOverwrite(ir::UserOp op, int o, int i, ArrayRef<std::pair<int, int>> offered) const {
     Value in = op.getArgs()[static_cast<unsigned>(i)];
+    // The same tensor as another operand (bias_add(r, r)): the kernel must offer that one for overwriting, too.
+    for (auto [k, v] : llvm::enumerate(op.getArgs()))
+      if (v == in && !llvm::is_contained(offered, std::make_pair(o, static_cast<int>(k)))) return false;
     const uint32_t buffer = out_->bufferOf.lookup(in);
     const ScheduledBuffer &b = out_->buffers[buffer];
     const uint32_t now = static_cast<uint32_t>(out_->tasks.size());
@@ -124,7 +127,7 @@ private:
       for (auto [o, result] : llvm::enumerate(op.getOuts())) {
         bool shared = false;
         for (auto [out, in] : pairs) {
-          if (out != static_cast<int>(o) || !mayOverwrite(op, out, in)) continue;
+          if (out != static_cast<int>(o) || !mayOverwrite(op, out, in, pairs)) continue;
           const uint32_t buffer = out_->bufferOf.lookup(op.getArgs()[static_cast<unsigned>(in)]);
           if (!taken.insert(buffer).second) continue;
           share(result, buffer);

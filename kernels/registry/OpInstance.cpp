@@ -123,9 +123,14 @@ void flatten(const std::vector<ArgBinding> &bindings, user_op::ArgList *out) {
   for (const ArgBinding &b : bindings)
     for (size_t i = 0; i < b.tensors.size(); ++i) out->push_back({b.name, static_cast<int32_t>(i)});
 }
-int findArg(const user_op::ArgList &args, const std::string &arg, int32_t index) {
-  for (size_t i = 0; i < args.size(); ++i)
-    if (args[i].second == index && args[i].first == arg) return static_cast<int>(i);
+/// Position in the flat list: arguments are few, their tensors may be thousands (add_n).
+int findArg(const std::vector<ArgBinding> &bindings, const std::string &arg, int32_t index) {
+  int offset = 0;
+  for (const ArgBinding &b : bindings) {
+    const int count = static_cast<int>(b.tensors.size());
+    if (b.name == arg) return index >= 0 && index < count ? offset + index : -1;
+    offset += count;
+  }
   return -1;
 }
 
@@ -170,8 +175,8 @@ OpInstance::OpInstance(const OpDef &def, OpConf conf) : def_(&def), wrapper_(std
   outputDescs_.resize(outputArgs_.size());
 }
 
-int OpInstance::findInput(const std::string &arg, int32_t index) const { return findArg(inputArgs_, arg, index); }
-int OpInstance::findOutput(const std::string &arg, int32_t index) const { return findArg(outputArgs_, arg, index); }
+int OpInstance::findInput(const std::string &arg, int32_t index) const { return findArg(conf().inputs, arg, index); }
+int OpInstance::findOutput(const std::string &arg, int32_t index) const { return findArg(conf().outputs, arg, index); }
 
 Status OpInstance::infer() {
   auto named = [&](Status s, const char *fallbackId) {

@@ -1,0 +1,184 @@
+// The pipeline through its one header: formats, positions, canonical text, determinism, errors.
+#include "Pipeline.h"
+
+#include <catch2/catch.hpp>
+
+#include <fstream>
+#include <sstream>
+
+using namespace opc;
+
+namespace {
+
+const Registry &registry() {
+  static const Registry r = [] {
+    Registry fresh;
+    REQUIRE(fresh.addLinked().isOk());
+    fresh.freeze();
+    return fresh;
+  }();
+  return r;
+}
+
+std::string readFile(const std::string &path) {
+  std::ifstream in(std::string(OPC_SOURCE_DIR) + "/" + path, std::ios::binary);
+  std::stringstream s;
+  s << in.rdbuf();
+  return s.str();
+}
+
+const char *const kInput = "op { name: \"x\" input_conf { out: \"out\" blob_conf { shape { dim: 2 dim: 3 } data_type: kFloat } } }\n";
+std::string relu(const std::string &name, const std::string &in) {
+  return "op { name: \"" + name + "\" user_conf { op_type_name: \"relu\" input { key: \"x\" value { s: \"" + in + "\" } } } }\n";
+}
+std::string output(const std::string &name, const std::string &in) {
+  return "op { name: \"" + name + "\" output_conf { in: \"" + in + "\" } }\n";
+}
+
+/// The first error's code; "" when the phase is reached.
+std::string firstError(const std::string &graph, Phase to = Phase::kPlan) {
+  Pipeline p(registry(), {});
+  if (p.import("g.pbtxt", graph) && p.run(to)) return "";
+  for (const Diagnostic &d : p.diagnostics())
+    if (d.severity == Severity::kError) return d.code;
+  return "no code";
+}
+
+std::string emitted(const std::string &graph, Phase to, Emit what) {
+  Pipeline p(registry(), {});
+  REQUIRE(p.import("g.pbtxt", graph));
+  REQUIRE(p.run(to));
+  return p.emit(what);
+}
+
+} // namespace
+
+TEST_CASE("canonical text is a fixed point", "[pipeline]") {
+  for (const char *file : {"docs/examples/digits/mlp.pbtxt", "docs/examples/digits/cnn.pbtxt"}) {
+    const std::string once = emitted(readFile(file), Phase::kImport, Emit::kGraphText);
+    REQUIRE(!once.empty());
+    REQUIRE(emitted(once, Phase::kImport, Emit::kGraphText) == once);
+    // And through the binary form.
+    const std::string binary = emitted(once, Phase::kImport, Emit::kGraphBinary);
+    REQUIRE(emitted(binary, Phase::kImport, Emit::kGraphText) == once);
+  }
+}
+
+TEST_CASE("the order of ops in the file does not matter", "[pipeline]") {
+  const std::string a = std::string(kInput) + relu("r1", "x/out") + relu("r2", "r1/y_0") + output("y", "r2/y_0");
+  const std::string b = output("y", "r2/y_0") + relu("r2", "r1/y_0") + kInput + relu("r1", "x/out");
+  REQUIRE(emitted(a, Phase::kImport, Emit::kGraphText) == emitted(b, Phase::kImport, Emit::kGraphText));
+}
+
+TEST_CASE("equal graphs give equal plan bytes", "[pipeline]") {
+  const std::string g = readFile("docs/examples/digits/cnn.pbtxt");
+  REQUIRE(emitted(g, Phase::kPlan, Emit::kPlan) == emitted(g, Phase::kPlan, Emit::kPlan));
+  Pipeline elsewhere(registry(), {});
+  REQUIRE(elsewhere.import("some/other/folder/g.pbtxt", g));
+  REQUIRE(elsewhere.run(Phase::kPlan));
+  REQUIRE(elsewhere.emit(Emit::kPlan) == emitted(g, Phase::kPlan, Emit::kPlan));
+}
+
+TEST_CASE("every spelling of a graph file is recognised", "[pipeline]") {
+  const std::string ops = std::string(kInput) + relu("r", "x/out") + output("y", "r/y_0");
+  auto format = [](const std::string &bytes) {
+    Pipeline p(registry(), {});
+    if (!p.import("g", bytes) || !p.run(Phase::kPlan)) return std::string("failed");
+    return p.graph().format;
+  };
+  REQUIRE(format(ops) == "list of op (text)");
+  REQUIRE(format("# a comment with op { in it\n" + ops) == "list of op (text)");
+  REQUIRE(format("\xef\xbb\xbf" + ops) == "list of op (text)");
+  REQUIRE(format("net { " + ops + " } job_conf { job_name: \"j\" predict_conf {} }") == "Job (text)");
+  std::string opList = ops;
+  for (size_t at = 0; (at = opList.find("op {", at)) != std::string::npos; at += 9)
+    if (at == 0 || opList[at - 1] == '\n') opList.replace(at, 4, "op_list {");
+  REQUIRE(format(opList) == "GraphDef (text)");
+  REQUIRE(format("name: \"m\" version: 1 checkpoint_dir: \"v\" graphs { key: \"g\" value { " + opList + " } } default_graph_name: \"g\"") ==
+          "SavedModel (text)");
+  REQUIRE(format(emitted(ops, Phase::kImport, Emit::kGraphBinary)) == "DLNetConf (binary)");
+  REQUIRE(format(emitted("net { " + ops + " } job_conf { job_name: \"j\" predict_conf {} }", Phase::kImport, Emit::kGraphBinary)) == "Job (binary)");
+  std::string crlf;
+  for (char c : ops) crlf += c == '\n' ? "\r\n" : std::string(1, c);
+  REQUIRE(format(crlf) == "list of op (text)");
+}
+
+TEST_CASE("errors carry code and place", "[pipeline]") {
+  Pipeline p(registry(), {});
+  REQUIRE_FALSE(p.import("g.pbtxt", std::string(kInput) + relu("r", "x/oout") + output("y", "r/y_0")));
+  REQUIRE(p.diagnostics().size() == 1);
+  const Diagnostic &d = p.diagnostics()[0];
+  REQUIRE(d.code == "OPC0107");
+  REQUIRE(d.subject == "op r");
+  REQUIRE(d.help == "op x makes 'x/out'");
+  REQUIRE(d.range.line == 2);
+  // The place is that of the name within the op: `s: "x/oout"`.
+  const std::string line = relu("r", "x/oout");
+  REQUIRE(d.range.column == line.find("s: ") + 1);
+  REQUIRE(p.errorClass() == StatusCode::kInvalidGraph);
+}
+
+TEST_CASE("each broken graph has its code", "[pipeline]") {
+  const std::string in = kInput, out = output("y", "x/out");
+  REQUIRE(firstError(in + out) == "");
+  REQUIRE(firstError("") == "OPC0103");
+  REQUIRE(firstError("hello { }") == "OPC0103");
+  REQUIRE(firstError("op { name: \"x\"") == "OPC0101");
+  REQUIRE(firstError(in + in + out) == "OPC0106");
+  REQUIRE(firstError("op { input_conf { out: \"out\" } }") == "OPC0105");
+  REQUIRE(firstError("op { name: \"a\" }") == "OPC0109");
+  REQUIRE(firstError(in + "op { name: \"a\" user_conf { op_type_name: \"nosuch\" } }") == "OPC0201");
+  REQUIRE(firstError(in + relu("a", "b/y_0") + relu("b", "a/y_0") + output("y", "a/y_0")) == "OPC0108");
+  REQUIRE(firstError(in + relu("a", "x/out")) == "OPC0111");
+  REQUIRE(firstError("op { name: \"x\" input_conf { out: \"out\" } }\n" + out) == "OPC0207");
+  REQUIRE(firstError("op { name: \"x\" input_conf { out: \"out\" blob_conf { shape { dim: -3 } } } }\n" + out) == "OPC0206");
+  REQUIRE(firstError("op { name: \"x\" input_conf { out: \"out\" blob_conf { shape { dim: 9223372036854775807 dim: 9 } } } }\n" + out) == "OPC0206");
+  REQUIRE(firstError(in + "op { name: \"a\" user_conf { op_type_name: \"relu\" input { key: \"x\" value { s: \"x/out\" } } input { key: \"x\" value { s: \"x/out\" } } } }") == "OPC0106");
+  REQUIRE(firstError(std::string("\x0a\x02\x08\x00", 4)) == "OPC0102");
+}
+
+TEST_CASE("unknown fields are noted and skipped", "[pipeline]") {
+  Pipeline p(registry(), {});
+  REQUIRE(p.import("g.pbtxt", "op { name: \"x\" stream_name_hint: \"s\" input_conf { out: \"out\" blob_conf { shape { dim: 2 } } } }\n" + output("y", "x/out")));
+  REQUIRE(p.diagnostics().size() == 1);
+  REQUIRE(p.diagnostics()[0].severity == Severity::kNote);
+  REQUIRE(p.diagnostics()[0].code == "OPC0104");
+}
+
+TEST_CASE("all errors of a phase, at most so many", "[pipeline]") {
+  std::string g = kInput;
+  for (int i = 0; i < 30; ++i) g += relu("r" + std::to_string(i), "missing" + std::to_string(i) + "/out");
+  Pipeline p(registry(), {});
+  REQUIRE_FALSE(p.import("g.pbtxt", g));
+  REQUIRE(p.errorCount() == 30);
+  REQUIRE(p.diagnostics().size() == 20);
+  for (size_t i = 1; i < 20; ++i) REQUIRE(p.diagnostics()[i - 1].range.line < p.diagnostics()[i].range.line);
+}
+
+TEST_CASE("a tensor used twice by one op is not overwritten through one of its names", "[pipeline]") {
+  const std::string g = "op { name: \"x\" input_conf { out: \"out\" blob_conf { shape { dim: 4 } data_type: kFloat } } }\n" + relu("r", "x/out") +
+                        "op { name: \"b\" user_conf { op_type_name: \"bias_add\" input { key: \"a\" value { s: \"r/y_0\" } } "
+                        "input { key: \"b\" value { s: \"r/y_0\" } } attr { key: \"axis\" value { at_int32: 0 } } } }\n" +
+                        output("y", "b/out_0");
+  Pipeline p(registry(), {});
+  REQUIRE(p.import("g.pbtxt", g));
+  REQUIRE(p.run(Phase::kPlan));
+  const MemoryInfo m = p.memory();
+  size_t activations = 0;
+  for (const auto &s : m.slots) activations += s.kind == "activation";
+  REQUIRE(activations == 2);
+}
+
+TEST_CASE("OneFlow's hints on input names are understood", "[pipeline]") {
+  for (const char *hint : {":S0", ":B", "|n"})
+    REQUIRE(firstError(std::string(kInput) + relu("r", std::string("x/out") + hint) + output("y", "r/y_0")) == "");
+}
+
+TEST_CASE("a shape from the command line replaces the graph's", "[pipeline]") {
+  CompileOptions options;
+  options.shapes["x"] = {7, 3};
+  Pipeline p(registry(), options);
+  REQUIRE(p.import("g.pbtxt", "op { name: \"x\" input_conf { out: \"out\" blob_conf { shape { dim: -1 dim: 3 } } } }\n" + output("y", "x/out")));
+  REQUIRE(p.run(Phase::kShape));
+  REQUIRE(p.graph().inputs[0].shape == Shape({7, 3}));
+}
