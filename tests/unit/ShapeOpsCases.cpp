@@ -1,5 +1,5 @@
-// Every sample case of every built-in op, in every element type it names: it runs, and the outputs have the same bytes on
-// 1, 2 and 5 threads.
+// Every sample case of every built-in op, in every element type it names: it runs, and the outputs have the same bytes
+// on 1, 2 and 5 threads.
 #include "ShapeOpsRunner.h"
 
 using namespace opc;
@@ -54,7 +54,8 @@ TEST_CASE("sample cases run, alike on any number of threads", "[cases]") {
         bool varies = false;
         for (const user_op::CaseInput &in : c.inputs()) {
           varies |= in.type == kInvalidDataType;
-          call.inputs.push_back({in.arg, draw(in.type == kInvalidDataType ? type : in.type, in.shape, in.lo, in.hi, seed += 7)});
+          call.inputs.push_back(
+              {in.arg, draw(in.type == kInvalidDataType ? type : in.type, in.shape, in.lo, in.hi, seed += 7)});
         }
         for (const auto &[arg, count] : c.outputs()) call.outputs.push_back({arg, count});
         std::vector<Value> outputs;

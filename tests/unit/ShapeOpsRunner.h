@@ -112,7 +112,8 @@ inline Status runOnce(const Call &call, int threads, std::vector<Value> *outputs
   if (!tmp) return tmp.status();
   std::vector<double> workspace(static_cast<size_t>(*tmp) / sizeof(double) + 1);
   DeviceCtx ctx(DeviceType::kCPU, threads, cpu::parallelFor);
-  auto task = KernelTask::create(op, **kernel, &ctx, data, std::vector<bool>(op.inputDescs().size(), false), workspace.data(), *tmp);
+  auto task = KernelTask::create(op, **kernel, &ctx, data, std::vector<bool>(op.inputDescs().size(), false),
+                                 workspace.data(), *tmp);
   if (!task) return task.status();
   for (int i = 0; i < runs; ++i) OPC_RETURN_IF_ERROR((*task)->run(&ctx));
   outputs->clear();

@@ -1,5 +1,5 @@
-// The signatures that the shape, reduce, index and type ops declare by hand, proven or refuted: inputs are cut as declared, the pieces run, the outputs put
-// together as declared and compared with the whole.
+// The signatures that the shape, reduce, index and type ops declare by hand, proven or refuted: inputs are cut as
+// declared, the pieces run, the outputs put together as declared and compared with the whole.
 #include "HostContexts.h"
 #include "ShapeOpsRunner.h"
 
@@ -32,7 +32,8 @@ protected:
 /// Part `part` of axis `axis`; the first parts get the remainder.
 Value cut(const Value &v, int64_t axis, int64_t part) {
   const Shape &s = v.shape();
-  const int64_t n = s.At(axis), first = (n + 1) / 2, from = part == 0 ? 0 : first, count = part == 0 ? first : n - first;
+  const int64_t n = s.At(axis), first = (n + 1) / 2, from = part == 0 ? 0 : first,
+                count = part == 0 ? first : n - first;
   const int64_t size = static_cast<int64_t>(GetSizeOfDataType(v.desc.data_type())), inner = s.Count(axis + 1) * size;
   Shape shape = s;
   shape.Set(axis, count);
@@ -72,7 +73,8 @@ bool close(const Value &a, const Value &b) {
   if (a.desc.data_type() != kFloat && a.desc.data_type() != kDouble) return a.bytes == b.bytes;
   const auto x = floats(a), y = floats(b);
   for (size_t i = 0; i < x.size(); ++i)
-    if (!(std::abs(x[i] - y[i]) <= 1e-4f * (1 + std::abs(y[i]))) && !(std::isnan(x[i]) && std::isnan(y[i]))) return false;
+    if (!(std::abs(x[i] - y[i]) <= 1e-4f * (1 + std::abs(y[i]))) && !(std::isnan(x[i]) && std::isnan(y[i])))
+      return false;
   return true;
 }
 
@@ -155,7 +157,8 @@ TEST_CASE("hand-written signatures hold", "[sbp]") {
       REQUIRE(listed.IsOk());
       for (const SbpSignature &signature : context.found) {
         std::string text;
-        for (const auto &[place, state] : signature.states) text += place.first + "_" + std::to_string(place.second) + ":" + state.toString() + " ";
+        for (const auto &[place, state] : signature.states)
+          text += place.first + "_" + std::to_string(place.second) + ":" + state.toString() + " ";
         INFO(text);
         bool fits = true;
         std::vector<Value> pieces[kParts];
@@ -195,8 +198,9 @@ TEST_CASE("hand-written signatures hold", "[sbp]") {
             auto sum = floats(pieces[0][o]), other = floats(pieces[1][o]);
             REQUIRE(sum.size() == other.size());
             for (size_t i = 0; i < sum.size(); ++i) sum[i] += other[i];
-            together = together.desc.data_type() == kFloat ? value<float>(together.shape(), sum)
-                                                           : value<double>(together.shape(), std::vector<double>(sum.begin(), sum.end()));
+            together = together.desc.data_type() == kFloat
+                           ? value<float>(together.shape(), sum)
+                           : value<double>(together.shape(), std::vector<double>(sum.begin(), sum.end()));
           } else {
             CHECK(close(pieces[0][o], pieces[1][o]));
           }

@@ -10,17 +10,23 @@ using namespace opc::shapetest;
 TEST_CASE("cast truncates, saturates, wraps and rounds as documented", "[type]") {
   const float nan = std::nanf(""), inf = std::numeric_limits<float>::infinity();
   const Value x = value<float>({6}, {-1.7f, 1.7f, nan, inf, -inf, 300.f});
-  CHECK(runAs<int32_t>({"cast", {{"in", x}}, {{"dtype", kInt32}}, {}}) == std::vector<int32_t>{-1, 1, 0, INT32_MAX, INT32_MIN, 300});
-  CHECK(runAs<int64_t>({"cast", {{"in", x}}, {{"dtype", kInt64}}, {}}) == std::vector<int64_t>{-1, 1, 0, INT64_MAX, INT64_MIN, 300});
+  CHECK(runAs<int32_t>({"cast", {{"in", x}}, {{"dtype", kInt32}}, {}}) ==
+        std::vector<int32_t>{-1, 1, 0, INT32_MAX, INT32_MIN, 300});
+  CHECK(runAs<int64_t>({"cast", {{"in", x}}, {{"dtype", kInt64}}, {}}) ==
+        std::vector<int64_t>{-1, 1, 0, INT64_MAX, INT64_MIN, 300});
   CHECK(runAs<uint8_t>({"cast", {{"in", x}}, {{"dtype", kUInt8}}, {}}) == std::vector<uint8_t>{0, 1, 0, 255, 0, 255});
-  CHECK(runAs<bool>({"cast", {{"in", value<float>({3}, {0.f, -0.f, nan})}}, {{"dtype", kBool}}, {}}) == std::vector<bool>{false, false, true});
-  CHECK(runAs<int8_t>({"cast", {{"in", value<int64_t>({2}, {300, -129})}}, {{"dtype", kInt8}}, {}}) == std::vector<int8_t>{44, 127});
+  CHECK(runAs<bool>({"cast", {{"in", value<float>({3}, {0.f, -0.f, nan})}}, {{"dtype", kBool}}, {}}) ==
+        std::vector<bool>{false, false, true});
+  CHECK(runAs<int8_t>({"cast", {{"in", value<int64_t>({2}, {300, -129})}}, {{"dtype", kInt8}}, {}}) ==
+        std::vector<int8_t>{44, 127});
   // One rounding from f64: through f32 this would be a tie and go down to even.
   const double justAbove = 1.0 + std::ldexp(1.0, -11) + std::ldexp(1.0, -40);
   const Value half = run({"cast", {{"in", value<double>({1}, {justAbove})}}, {{"dtype", kFloat16}}, {}})[0];
   CHECK(static_cast<float>(half.as<float16>()[0]) == 1.0f + std::ldexp(1.0f, -10));
-  for (DataType from : {kFloat, kDouble, kFloat16, kBFloat16, kInt8, kInt16, kInt32, kInt64, kUInt8, kUInt16, kUInt32, kUInt64, kBool})
-    for (DataType to : {kFloat, kDouble, kFloat16, kBFloat16, kInt8, kInt16, kInt32, kInt64, kUInt8, kUInt16, kUInt32, kUInt64, kBool}) {
+  for (DataType from :
+       {kFloat, kDouble, kFloat16, kBFloat16, kInt8, kInt16, kInt32, kInt64, kUInt8, kUInt16, kUInt32, kUInt64, kBool})
+    for (DataType to : {kFloat, kDouble, kFloat16, kBFloat16, kInt8, kInt16, kInt32, kInt64, kUInt8, kUInt16, kUInt32,
+                        kUInt64, kBool}) {
       const Value ones = run({"cast", {{"in", value<float>({3}, {0, 1, 1})}}, {{"dtype", from}}, {}})[0];
       const Value cast = run({"cast", {{"in", ones}}, {{"dtype", to}}, {}})[0];
       const Value back = run({"cast", {{"in", cast}}, {{"dtype", kFloat}}, {}})[0];
@@ -30,21 +36,42 @@ TEST_CASE("cast truncates, saturates, wraps and rounds as documented", "[type]")
 }
 
 TEST_CASE("constants and sequences", "[source]") {
-  CHECK(runAs<float>({"constant", {}, {{"shape", Shape({2})}, {"dtype", kFloat}, {"floating_value", 1.5}, {"is_floating_value", true}}, {}}) == std::vector<float>{1.5f, 1.5f});
-  CHECK(runAs<int64_t>({"constant_like", {{"like", iota<float>({2})}}, {{"integer_value", int64_t{-3}}, {"dtype", kInt64}}, {}}) == std::vector<int64_t>{-3, -3});
+  CHECK(runAs<float>({"constant",
+                      {},
+                      {{"shape", Shape({2})}, {"dtype", kFloat}, {"floating_value", 1.5}, {"is_floating_value", true}},
+                      {}}) == std::vector<float>{1.5f, 1.5f});
+  CHECK(runAs<int64_t>(
+            {"constant_like", {{"like", iota<float>({2})}}, {{"integer_value", int64_t{-3}}, {"dtype", kInt64}}, {}}) ==
+        std::vector<int64_t>{-3, -3});
   CHECK(runAs<bool>({"ones_like", {{"like", value<bool>({1}, {false})}}, {}, {}}) == std::vector<bool>{true});
-  CHECK(runAs<int32_t>({"arange", {}, {{"dtype", kInt32}, {"integer_start", int64_t{5}}, {"integer_delta", int64_t{-2}}, {"integer_limit", int64_t{-1}}}, {}}) ==
-        std::vector<int32_t>{5, 3, 1});
-  CHECK(runAs<int32_t>({"range", {}, {{"dtype", kInt32}, {"start", int64_t{0}}, {"delta", int64_t{2}}, {"limit", int64_t{3}}}, {}}) == std::vector<int32_t>{0, 2});
-  CHECK(failure({"arange", {}, {{"dtype", kInt32}, {"integer_delta", int64_t{0}}}, {}}).find("step is 0") != std::string::npos);
-  CHECK(failure({"arange", {}, {{"dtype", kInt8}, {"integer_start", int64_t{INT64_MIN}}, {"integer_limit", int64_t{INT64_MAX}}}, {}}).find("2^63") != std::string::npos);
-  CHECK(runAs<float>({"eye", {}, {{"dtype", kFloat}, {"rows", int64_t{2}}, {"cols", int64_t{3}}}, {}}) == std::vector<float>{1, 0, 0, 0, 1, 0});
+  CHECK(runAs<int32_t>({"arange",
+                        {},
+                        {{"dtype", kInt32},
+                         {"integer_start", int64_t{5}},
+                         {"integer_delta", int64_t{-2}},
+                         {"integer_limit", int64_t{-1}}},
+                        {}}) == std::vector<int32_t>{5, 3, 1});
+  CHECK(runAs<int32_t>({"range",
+                        {},
+                        {{"dtype", kInt32}, {"start", int64_t{0}}, {"delta", int64_t{2}}, {"limit", int64_t{3}}},
+                        {}}) == std::vector<int32_t>{0, 2});
+  CHECK(failure({"arange", {}, {{"dtype", kInt32}, {"integer_delta", int64_t{0}}}, {}}).find("step is 0") !=
+        std::string::npos);
+  CHECK(failure({"arange",
+                 {},
+                 {{"dtype", kInt8}, {"integer_start", int64_t{INT64_MIN}}, {"integer_limit", int64_t{INT64_MAX}}},
+                 {}})
+            .find("2^63") != std::string::npos);
+  CHECK(runAs<float>({"eye", {}, {{"dtype", kFloat}, {"rows", int64_t{2}}, {"cols", int64_t{3}}}, {}}) ==
+        std::vector<float>{1, 0, 0, 0, 1, 0});
 }
 
 TEST_CASE("add_n adds in order, wraps integers, and widens halves", "[type]") {
-  CHECK(runAs<int8_t>({"add_n", {{"in", value<int8_t>({1}, {100})}, {"in", value<int8_t>({1}, {100})}}, {}, {}}) == std::vector<int8_t>{-56});
+  CHECK(runAs<int8_t>({"add_n", {{"in", value<int8_t>({1}, {100})}, {"in", value<int8_t>({1}, {100})}}, {}, {}}) ==
+        std::vector<int8_t>{-56});
   Call call{"add_n", {}, {}, {}};
   for (int i = 0; i < 5; ++i) call.inputs.push_back({"in", value<float16>({1}, {float16(i == 0 ? 2048.f : 1.f)})});
   CHECK(static_cast<float>(runAs<float16>(call)[0]) == 2052.f); // in f16, each 1 would be lost
-  CHECK(failure({"add_n", {{"in", iota<float>({2})}, {"in", iota<float>({3})}}, {}, {}}).find("in_1 is (3)") != std::string::npos);
+  CHECK(failure({"add_n", {{"in", iota<float>({2})}, {"in", iota<float>({3})}}, {}, {}}).find("in_1 is (3)") !=
+        std::string::npos);
 }

@@ -19,7 +19,8 @@ template <class F> auto withIndexType(DataType type, F &&f) {
 inline Maybe<void> checkIndexType(const user_op::InferContext *ctx, const std::string &arg) {
   const DataType t = ctx->InputDType(arg, 0);
   if (t != kInt32 && t != kInt64)
-    return (Error::TypeError() << arg << " is " << dataTypeName(t) << ", indices are i32 or i64").help("cast " + arg + " to i32 or i64");
+    return (Error::TypeError() << arg << " is " << dataTypeName(t) << ", indices are i32 or i64")
+        .help("cast " + arg + " to i32 or i64");
   return Maybe<void>::Ok();
 }
 
@@ -35,7 +36,8 @@ inline std::string positionText(const Shape &shape, int64_t at) {
 
 /// Throws a ContractError that names the first index outside [0, limit): `arg`, its position, its value and the range.
 template <class I>
-void checkIndices(const DeviceCtx *ctx, const I *indices, const Shape &shape, int64_t limit, const char *arg, const char *into) {
+void checkIndices(const DeviceCtx *ctx, const I *indices, const Shape &shape, int64_t limit, const char *arg,
+                  const char *into) {
   const int64_t n = shape.elem_cnt();
   std::atomic<bool> bad{false};
   ctx->parallelFor(n, 32768, [&](int64_t begin, int64_t end) {
@@ -49,8 +51,8 @@ void checkIndices(const DeviceCtx *ctx, const I *indices, const Shape &shape, in
   if (!bad.load(std::memory_order_relaxed)) return;
   for (int64_t i = 0; i < n; ++i)
     if (indices[i] < 0 || static_cast<int64_t>(indices[i]) >= limit)
-      throw ContractError(std::string(arg) + positionText(shape, i) + " = " + std::to_string(indices[i]) + " is outside [0, " +
-                          std::to_string(limit) + "), the range of " + into);
+      throw ContractError(std::string(arg) + positionText(shape, i) + " = " + std::to_string(indices[i]) +
+                          " is outside [0, " + std::to_string(limit) + "), the range of " + into);
 }
 
 } // namespace opc::ops

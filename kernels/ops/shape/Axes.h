@@ -10,8 +10,7 @@ namespace opc::ops {
 /// `axis` in [-rank, rank) as an axis in [0, rank). `what` names the attribute in the error.
 inline Maybe<int64_t> resolveAxis(int64_t axis, int64_t rank, const std::string &what = "axis") {
   if (axis < -rank || axis >= rank) {
-    if (rank == 0)
-      return Error("OPC0205") << what << " is " << axis << ", but the operand has rank 0 and so no axes";
+    if (rank == 0) return Error("OPC0205") << what << " is " << axis << ", but the operand has rank 0 and so no axes";
     return (Error("OPC0205") << what << " is " << axis << ", but the operand has rank " << rank)
         .help("use an axis from " + std::to_string(-rank) + " to " + std::to_string(rank - 1));
   }
@@ -26,7 +25,8 @@ Maybe<std::vector<int64_t>> resolveAxes(const std::vector<Int> &axes, int64_t ra
   std::sort(out.begin(), out.end());
   for (size_t i = 1; i < out.size(); ++i)
     if (out[i] == out[i - 1])
-      return (Error("OPC0205") << what << " lists axis " << out[i] << " twice").help("name each axis once; -1 is the last axis");
+      return (Error("OPC0205") << what << " lists axis " << out[i] << " twice")
+          .help("name each axis once; -1 is the last axis");
   return out;
 }
 
@@ -50,7 +50,8 @@ inline DimVector rowMajorStrides(const Shape &shape) {
 /// a * b, or an error when the product does not fit.
 inline Maybe<int64_t> checkedMul(int64_t a, int64_t b, const char *what) {
   int64_t r;
-  if (__builtin_mul_overflow(a, b, &r)) return Error("OPC0206") << what << " overflows 63 bits (" << a << " * " << b << ")";
+  if (__builtin_mul_overflow(a, b, &r))
+    return Error("OPC0206") << what << " overflows 63 bits (" << a << " * " << b << ")";
   return r;
 }
 

@@ -34,7 +34,8 @@ template <template <class> class Kernel, class... Types> struct CpuKernels {
     (addOne<Kernel<Types>>(op, arg, GetDataType<Types>::value, file, line, options), ...);
   }
   template <class K>
-  static void addOne(const char *op, const char *arg, DataType type, const char *file, int line, const KernelOptions &o) {
+  static void addOne(const char *op, const char *arg, DataType type, const char *file, int line,
+                     const KernelOptions &o) {
     user_op::OpKernelRegistry r(op, file, line);
     r.template SetCreateFn<K>().SetIsMatchedHob((HobDeviceTag() == "cpu") & (HobDataType(arg, 0) == type));
     if (o.tmpSize) r.SetInferTmpSizeFn(o.tmpSize);
@@ -68,8 +69,8 @@ template <class F> auto withElementSize(size_t bytes, F &&f) {
 } // namespace opc::ops
 
 #define OPC_CPU_KERNELS(op, arg, ...)                                                                                  \
-  [[maybe_unused]] static const ::opc::ops::CpuKernels<__VA_ARGS__> OPC_CONCAT(opcCpuKernels, __COUNTER__)(op, arg,    \
-                                                                                                          __FILE__, __LINE__)
+  [[maybe_unused]] static const ::opc::ops::CpuKernels<__VA_ARGS__> OPC_CONCAT(opcCpuKernels, __COUNTER__)(            \
+      op, arg, __FILE__, __LINE__)
 #define OPC_CPU_KERNELS_WITH(op, arg, options, ...)                                                                    \
   [[maybe_unused]] static const ::opc::ops::CpuKernels<__VA_ARGS__> OPC_CONCAT(opcCpuKernels, __COUNTER__)(            \
       op, arg, __FILE__, __LINE__, options)

@@ -8,7 +8,8 @@ namespace opc::ops {
 /// in (split on a) -> out (split on b) for each pair, and P -> P when the op is linear.
 inline void addAxisSignatures(user_op::SbpContext *ctx, const std::string &in, const std::string &out,
                               const std::vector<std::pair<int64_t, int64_t>> &pairs, bool linear) {
-  for (const auto &[a, b] : pairs) ctx->NewBuilder().Split(user_op::OpArg(in, 0), a).Split(user_op::OpArg(out, 0), b).Build();
+  for (const auto &[a, b] : pairs)
+    ctx->NewBuilder().Split(user_op::OpArg(in, 0), a).Split(user_op::OpArg(out, 0), b).Build();
   if (linear) ctx->NewBuilder().PartialSum(user_op::OpArg(in, 0)).PartialSum(user_op::OpArg(out, 0)).Build();
 }
 
@@ -20,7 +21,8 @@ inline std::vector<std::pair<int64_t, int64_t>> reshapeSplits(const Shape &in, c
   for (int64_t i = 0; i < in.NumAxes(); ++i)
     for (int64_t j = 0; j < out.NumAxes(); ++j) {
       if (in.At(i) <= 1 || out.At(j) <= 1 || in.Count(0, i) != out.Count(0, j)) continue;
-      if (in.At(i) == out.At(j) || (parts > 0 && in.At(i) % parts == 0 && out.At(j) % parts == 0)) pairs.push_back({i, j});
+      if (in.At(i) == out.At(j) || (parts > 0 && in.At(i) % parts == 0 && out.At(j) % parts == 0))
+        pairs.push_back({i, j});
     }
   return pairs;
 }

@@ -113,7 +113,8 @@ DimVector StridedCopy::contiguous(const DimVector &dims) {
   return s;
 }
 
-StridedCopy::StridedCopy(size_t elementSize, const DimVector &dims, const DimVector &srcStrides, const DimVector &dstStrides)
+StridedCopy::StridedCopy(size_t elementSize, const DimVector &dims, const DimVector &srcStrides,
+                         const DimVector &dstStrides)
     : elementSize_(elementSize) {
   std::vector<Dim> merged;
   for (size_t i = 0; i < dims.size(); ++i) {
@@ -203,8 +204,10 @@ template <class T> void StridedCopy::runStrided(const DeviceCtx *ctx, const T *s
 template <class T> void StridedCopy::runTiles(const DeviceCtx *ctx, const T *src, T *dst) const {
   // Squares of kTile make whole cache lines; kBlock of them in both directions keep the pages of one unit in the TLB.
   constexpr int64_t kTile = 16, kBlock = 128;
-  const int64_t across = (tile_.size + kBlock - 1) / kBlock, down = (inner_.size + kBlock - 1) / kBlock, blocks = across * down;
-  const int64_t blockBytes = std::min(kBlock, tile_.size) * std::min(kBlock, inner_.size) * static_cast<int64_t>(sizeof(T));
+  const int64_t across = (tile_.size + kBlock - 1) / kBlock, down = (inner_.size + kBlock - 1) / kBlock,
+                blocks = across * down;
+  const int64_t blockBytes =
+      std::min(kBlock, tile_.size) * std::min(kBlock, inner_.size) * static_cast<int64_t>(sizeof(T));
   const bool aligned = (reinterpret_cast<uintptr_t>(dst) & 31) == 0 && tile_.dst % 8 == 0 &&
                        std::all_of(outer_.begin(), outer_.end(), [](const Dim &d) { return d.dst % 8 == 0; });
   const bool stream = sizeof(T) == 4 && aligned && rows_ * blocks * blockBytes > (8 << 20);
@@ -236,7 +239,8 @@ template <class T> void StridedCopy::runTiles(const DeviceCtx *ctx, const T *src
 void copyBytes(const DeviceCtx *ctx, const void *src, void *dst, int64_t bytes) {
   if (src == dst || bytes == 0) return;
   ctx->parallelFor(bytes, kGrainBytes, [&](int64_t begin, int64_t end) {
-    std::memcpy(static_cast<char *>(dst) + begin, static_cast<const char *>(src) + begin, static_cast<size_t>(end - begin));
+    std::memcpy(static_cast<char *>(dst) + begin, static_cast<const char *>(src) + begin,
+                static_cast<size_t>(end - begin));
   });
 }
 

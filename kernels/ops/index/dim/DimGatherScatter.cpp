@@ -13,7 +13,8 @@ Maybe<void> fitsInside(const Shape &index, const Shape &other, int64_t freeAxis,
   for (int64_t a = 0; fits && a < index.NumAxes(); ++a) fits = a == freeAxis || index.At(a) <= other.At(a);
   if (!fits)
     return (Error::ShapeMismatch() << "index is " << index.ToString() << ", " << name << " is " << other.ToString())
-        .help("index has the rank of the other operands and is nowhere longer than they are, but for the indexed axis of the "
+        .help("index has the rank of the other operands and is nowhere longer than they are, but for the indexed axis "
+              "of the "
               "indexed one");
   return Maybe<void>::Ok();
 }
@@ -37,7 +38,8 @@ Maybe<void> inferDimScatter(InferContext *ctx) {
   JUST(fitsInside(index, input.shape(), dim, base));
   JUST(fitsInside(index, ctx->InputShape("src", 0), -1, "src"));
   if (ctx->InputDType("src", 0) != input.data_type())
-    return (Error::TypeError() << "src is " << dataTypeName(ctx->InputDType("src", 0)) << ", " << base << " is " << dataTypeName(input.data_type()))
+    return (Error::TypeError() << "src is " << dataTypeName(ctx->InputDType("src", 0)) << ", " << base << " is "
+                               << dataTypeName(input.data_type()))
         .help("cast src");
   *ctx->TensorDesc4ArgNameAndIndex("output", 0) = input;
   return Maybe<void>::Ok();
@@ -58,7 +60,8 @@ struct Lines {
   int64_t count, length, indexStep, indexedStep, otherStep, limit;
 
   Lines(const Shape &indexShape, const Shape &indexedShape, const Shape &otherShape, int64_t dim)
-      : index(others(indexShape, dim, indexShape)), indexed(others(indexShape, dim, indexedShape)), other(others(indexShape, dim, otherShape)) {
+      : index(others(indexShape, dim, indexShape)), indexed(others(indexShape, dim, indexedShape)),
+        other(others(indexShape, dim, otherShape)) {
     const size_t d = static_cast<size_t>(dim);
     length = indexShape.At(dim);
     count = length == 0 ? 0 : indexShape.elem_cnt() / length;
@@ -89,17 +92,18 @@ public:
     return withIndexType(index->data_type(), [&](auto tag) -> std::unique_ptr<user_op::BoundKernel> {
       using I = decltype(tag);
       const I *indices = index->dptr<I>();
-      return withElementSize(GetSizeOfDataType(input->data_type()), [&](auto elementTag) -> std::unique_ptr<user_op::BoundKernel> {
-        using T = decltype(elementTag);
-        return user_op::bindTask([=](DeviceCtx *dev) {
-          checkIndices(dev, indices, indexShape, lines.limit, "index", "the indexed axis");
-          lines.forEach(dev, [&](int64_t i, int64_t x, int64_t o) {
-            for (int64_t k = 0; k < lines.length; ++k)
-              static_cast<T *>(to)[o + k * lines.otherStep] =
-                  static_cast<const T *>(from)[x + static_cast<int64_t>(indices[i + k * lines.indexStep]) * lines.indexedStep];
+      return withElementSize(
+          GetSizeOfDataType(input->data_type()), [&](auto elementTag) -> std::unique_ptr<user_op::BoundKernel> {
+            using T = decltype(elementTag);
+            return user_op::bindTask([=](DeviceCtx *dev) {
+              checkIndices(dev, indices, indexShape, lines.limit, "index", "the indexed axis");
+              lines.forEach(dev, [&](int64_t i, int64_t x, int64_t o) {
+                for (int64_t k = 0; k < lines.length; ++k)
+                  static_cast<T *>(to)[o + k * lines.otherStep] = static_cast<const T *>(
+                      from)[x + static_cast<int64_t>(indices[i + k * lines.indexStep]) * lines.indexedStep];
+              });
+            });
           });
-        });
-      });
     });
   }
 };
@@ -118,18 +122,19 @@ public:
     return withIndexType(index->data_type(), [&](auto tag) -> std::unique_ptr<user_op::BoundKernel> {
       using I = decltype(tag);
       const I *indices = index->dptr<I>();
-      return withElementSize(GetSizeOfDataType(input->data_type()), [&](auto elementTag) -> std::unique_ptr<user_op::BoundKernel> {
-        using T = decltype(elementTag);
-        return user_op::bindTask([=](DeviceCtx *dev) {
-          checkIndices(dev, indices, indexShape, lines.limit, "index", "the indexed axis");
-          copyBytes(dev, base, to, bytes);
-          lines.forEach(dev, [&](int64_t i, int64_t x, int64_t o) {
-            for (int64_t k = 0; k < lines.length; ++k)
-              static_cast<T *>(to)[x + static_cast<int64_t>(indices[i + k * lines.indexStep]) * lines.indexedStep] =
-                  static_cast<const T *>(from)[o + k * lines.otherStep];
+      return withElementSize(
+          GetSizeOfDataType(input->data_type()), [&](auto elementTag) -> std::unique_ptr<user_op::BoundKernel> {
+            using T = decltype(elementTag);
+            return user_op::bindTask([=](DeviceCtx *dev) {
+              checkIndices(dev, indices, indexShape, lines.limit, "index", "the indexed axis");
+              copyBytes(dev, base, to, bytes);
+              lines.forEach(dev, [&](int64_t i, int64_t x, int64_t o) {
+                for (int64_t k = 0; k < lines.length; ++k)
+                  static_cast<T *>(to)[x + static_cast<int64_t>(indices[i + k * lines.indexStep]) * lines.indexedStep] =
+                      static_cast<const T *>(from)[o + k * lines.otherStep];
+              });
+            });
           });
-        });
-      });
     });
   }
 };
@@ -172,7 +177,8 @@ Maybe<void> sbp(user_op::SbpContext *ctx) {
   const int64_t dim = JUST(resolveAxis(ctx->Attr<int32_t>("dim"), first.NumAxes(), "dim"));
   for (int64_t a = 0; a < first.NumAxes(); ++a) {
     bool equal = a != dim;
-    for (const auto &[arg, i] : ctx->inputs()) equal = equal && ctx->LogicalTensorDesc4InputArgNameAndIndex(arg, i).shape().At(a) == first.At(a);
+    for (const auto &[arg, i] : ctx->inputs())
+      equal = equal && ctx->LogicalTensorDesc4InputArgNameAndIndex(arg, i).shape().At(a) == first.At(a);
     if (equal) ctx->NewBuilder().Split(ctx->inputs(), a).Split(ctx->outputs(), a).Build();
   }
   return Maybe<void>::Ok();
@@ -187,10 +193,19 @@ REGISTER_USER_OP("dim_gather")
     .RequiredAttr<int32_t>("dim")
     .SetTensorDescInferFn(inferDimGather)
     .SetGetSbpFn(sbp)
-    .Doc("output[i, j, k] = input[i, index[i, j, k], k] for dim = 1, and likewise for other axes: PyTorch's gather. index is i32 or i64; a "
+    .Doc("output[i, j, k] = input[i, index[i, j, k], k] for dim = 1, and likewise for other axes: PyTorch's gather. "
+         "index is i32 or i64; a "
          "value outside the axis is an error at run time.")
-    .Cases({user_op::Case("columns").In("input", {3, 5}).In("index", kInt64, {3, 4}, 0, 5).Attr<int32_t>("dim", 1).Types(kMoved),
-            user_op::Case("rows").In("input", {4, 5}).In("index", kInt32, {6, 3}, 0, 4).Attr<int32_t>("dim", 0).Types(kMoved)});
+    .Cases({user_op::Case("columns")
+                .In("input", {3, 5})
+                .In("index", kInt64, {3, 4}, 0, 5)
+                .Attr<int32_t>("dim", 1)
+                .Types(kMoved),
+            user_op::Case("rows")
+                .In("input", {4, 5})
+                .In("index", kInt32, {6, 3}, 0, 4)
+                .Attr<int32_t>("dim", 0)
+                .Types(kMoved)});
 
 #define OPC_DIM_SCATTER(name, verb)                                                                                    \
   REGISTER_USER_OP(name)                                                                                               \
@@ -201,16 +216,34 @@ REGISTER_USER_OP("dim_gather")
       .RequiredAttr<int32_t>("dim")                                                                                    \
       .SetTensorDescInferFn(inferDimScatter)                                                                           \
       .SetGetSbpFn(sbp)                                                                                                \
-      .Doc("output is input, where element [i, index[i, j, k], k] (for dim = 1) " verb " src[i, j, k], in the order of j. " \
+      .Doc("output is input, where element [i, index[i, j, k], k] (for dim = 1) " verb                                 \
+           " src[i, j, k], in the order of j. "                                                                        \
            "index is i32 or i64; a value outside the axis is an error at run time.")
 // Distinct indices in the samples would need a permutation; one row of indices per line cannot collide.
 OPC_DIM_SCATTER("dim_scatter_update", "is replaced by")
-    .Cases({user_op::Case("columns").In("input", {3, 5}).In("index", kInt64, {3, 1}, 0, 5).In("src", {3, 1}).Attr<int32_t>("dim", 1).Types(kMoved)});
+    .Cases({user_op::Case("columns")
+                .In("input", {3, 5})
+                .In("index", kInt64, {3, 1}, 0, 5)
+                .In("src", {3, 1})
+                .Attr<int32_t>("dim", 1)
+                .Types(kMoved)});
 OPC_DIM_SCATTER("dim_scatter_add", "is increased by")
-    .Cases({user_op::Case("columns").In("input", {3, 5}).In("index", kInt64, {3, 8}, 0, 5).In("src", {3, 8}).Attr<int32_t>("dim", 1),
-            user_op::Case("rows").In("input", {4, 5}).In("index", kInt32, {6, 3}, 0, 4).In("src", {7, 5}).Attr<int32_t>("dim", 0)});
+    .Cases({user_op::Case("columns")
+                .In("input", {3, 5})
+                .In("index", kInt64, {3, 8}, 0, 5)
+                .In("src", {3, 8})
+                .Attr<int32_t>("dim", 1),
+            user_op::Case("rows")
+                .In("input", {4, 5})
+                .In("index", kInt32, {6, 3}, 0, 4)
+                .In("src", {7, 5})
+                .Attr<int32_t>("dim", 0)});
 OPC_DIM_SCATTER("dim_scatter_mul", "is multiplied by")
-    .Cases({user_op::Case("columns").In("input", {3, 5}).In("index", kInt64, {3, 8}, 0, 5).In("src", {3, 8}).Attr<int32_t>("dim", 1)});
+    .Cases({user_op::Case("columns")
+                .In("input", {3, 5})
+                .In("index", kInt64, {3, 8}, 0, 5)
+                .In("src", {3, 8})
+                .Attr<int32_t>("dim", 1)});
 
 REGISTER_USER_OP("dim_scatter_add_like")
     .Input("like")
@@ -221,14 +254,21 @@ REGISTER_USER_OP("dim_scatter_add_like")
     .SetTensorDescInferFn(inferDimScatter)
     .SetGetSbpFn(sbp)
     .Doc("dim_scatter_add into zeros of the shape of like, whose values are not read: the gradient of dim_gather.")
-    .Cases({user_op::Case("columns").In("like", {3, 5}).In("index", kInt64, {3, 8}, 0, 5).In("src", {3, 8}).Attr<int32_t>("dim", 1)});
+    .Cases({user_op::Case("columns")
+                .In("like", {3, 5})
+                .In("index", kInt64, {3, 8}, 0, 5)
+                .In("src", {3, 8})
+                .Attr<int32_t>("dim", 1)});
 
 OPC_ANY_TYPE_CPU_KERNEL("dim_gather", DimGatherKernel);
 OPC_ANY_TYPE_CPU_KERNEL("dim_scatter_update", DimScatterUpdateKernel);
 const KernelOptions kSums{accumulatorSize("output"), nullptr};
-OPC_CPU_KERNELS_WITH("dim_scatter_add", "src", kSums, DimScatterAddKernel, float, double, float16, bfloat16, int32_t, int64_t);
-OPC_CPU_KERNELS_WITH("dim_scatter_add_like", "src", kSums, DimScatterAddKernel, float, double, float16, bfloat16, int32_t, int64_t);
-OPC_CPU_KERNELS_WITH("dim_scatter_mul", "src", kSums, DimScatterMulKernel, float, double, float16, bfloat16, int32_t, int64_t);
+OPC_CPU_KERNELS_WITH("dim_scatter_add", "src", kSums, DimScatterAddKernel, float, double, float16, bfloat16, int32_t,
+                     int64_t);
+OPC_CPU_KERNELS_WITH("dim_scatter_add_like", "src", kSums, DimScatterAddKernel, float, double, float16, bfloat16,
+                     int32_t, int64_t);
+OPC_CPU_KERNELS_WITH("dim_scatter_mul", "src", kSums, DimScatterMulKernel, float, double, float16, bfloat16, int32_t,
+                     int64_t);
 
 } // namespace
 } // namespace opc::ops

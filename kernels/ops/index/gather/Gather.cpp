@@ -50,25 +50,26 @@ public:
     return withIndexType(indices->data_type(), [&](auto tag) -> std::unique_ptr<user_op::BoundKernel> {
       using I = decltype(tag);
       const I *index = indices->dptr<I>();
-      return withElementSize(static_cast<size_t>(elementSize), [&](auto elementTag) -> std::unique_ptr<user_op::BoundKernel> {
-        using T = decltype(elementTag);
-        return user_op::bindTask([=](DeviceCtx *dev) {
-          checkIndices(dev, index, indexShape, limit, "indices", into);
-          const T *from = reinterpret_cast<const T *>(src);
-          T *to = reinterpret_cast<T *>(dst);
-          const int64_t grain = std::max<int64_t>(1, 16384 / std::max<int64_t>(1, inner));
-          dev->parallelFor(outer * n, grain, [&](int64_t begin, int64_t end) {
-            for (int64_t o = begin / n, i = begin % n, row = begin; row < end; ++row) {
-              const T *slice = from + (o * limit + index[i]) * inner;
-              if (inner == 1)
-                to[row] = *slice;
-              else
-                std::memcpy(to + row * inner, slice, static_cast<size_t>(inner) * sizeof(T));
-              if (++i == n) i = 0, ++o;
-            }
-          });
-        });
-      });
+      return withElementSize(static_cast<size_t>(elementSize),
+                             [&](auto elementTag) -> std::unique_ptr<user_op::BoundKernel> {
+                               using T = decltype(elementTag);
+                               return user_op::bindTask([=](DeviceCtx *dev) {
+                                 checkIndices(dev, index, indexShape, limit, "indices", into);
+                                 const T *from = reinterpret_cast<const T *>(src);
+                                 T *to = reinterpret_cast<T *>(dst);
+                                 const int64_t grain = std::max<int64_t>(1, 16384 / std::max<int64_t>(1, inner));
+                                 dev->parallelFor(outer * n, grain, [&](int64_t begin, int64_t end) {
+                                   for (int64_t o = begin / n, i = begin % n, row = begin; row < end; ++row) {
+                                     const T *slice = from + (o * limit + index[i]) * inner;
+                                     if (inner == 1)
+                                       to[row] = *slice;
+                                     else
+                                       std::memcpy(to + row * inner, slice, static_cast<size_t>(inner) * sizeof(T));
+                                     if (++i == n) i = 0, ++o;
+                                   }
+                                 });
+                               });
+                             });
     });
   }
 };
@@ -79,8 +80,10 @@ Maybe<void> gatherSbp(user_op::SbpContext *ctx) {
   const int64_t axis = JUST(resolveAxis(ctx->Attr<int64_t>("axis"), rank));
   const user_op::OpArg in("in", 0), indices("indices", 0), out("out", 0);
   for (int64_t a = 0; a < rank; ++a)
-    if (a != axis) ctx->NewBuilder().Split(in, a).Broadcast(indices).Split(out, a < axis ? a : a + indexRank - 1).Build();
-  for (int64_t a = 0; a < indexRank; ++a) ctx->NewBuilder().Broadcast(in).Split(indices, a).Split(out, axis + a).Build();
+    if (a != axis)
+      ctx->NewBuilder().Split(in, a).Broadcast(indices).Split(out, a < axis ? a : a + indexRank - 1).Build();
+  for (int64_t a = 0; a < indexRank; ++a)
+    ctx->NewBuilder().Broadcast(in).Split(indices, a).Split(out, axis + a).Build();
   ctx->NewBuilder().PartialSum(in).Broadcast(indices).PartialSum(out).Build();
   return Maybe<void>::Ok();
 }
@@ -102,11 +105,20 @@ REGISTER_USER_OP("gather")
     .Attr<int64_t>("axis", 0)
     .SetTensorDescInferFn(inferGather)
     .SetGetSbpFn(gatherSbp)
-    .Doc("out[..., i, ...] = in[..., indices[i], ...]: axis `axis` of in is replaced by the axes of indices (i32 or i64). An index "
+    .Doc("out[..., i, ...] = in[..., indices[i], ...]: axis `axis` of in is replaced by the axes of indices (i32 or "
+         "i64). An index "
          "outside [0, dimension) is an error at run time.")
     .Cases({user_op::Case("rows").In("in", {5, 3}).In("indices", kInt64, {4}, 0, 5).Types(kSampleTypes),
-            user_op::Case("columns").In("in", {2, 6, 3}).In("indices", kInt32, {2, 2}, 0, 6).Attr<int64_t>("axis", 1).Types(kSampleTypes),
-            user_op::Case("scalar_index").In("in", {4, 3}).In("indices", kInt64, {}, 0, 3).Attr<int64_t>("axis", -1).Types(kSampleTypes)});
+            user_op::Case("columns")
+                .In("in", {2, 6, 3})
+                .In("indices", kInt32, {2, 2}, 0, 6)
+                .Attr<int64_t>("axis", 1)
+                .Types(kSampleTypes),
+            user_op::Case("scalar_index")
+                .In("in", {4, 3})
+                .In("indices", kInt64, {}, 0, 3)
+                .Attr<int64_t>("axis", -1)
+                .Types(kSampleTypes)});
 
 REGISTER_USER_OP("embedding")
     .Input("weight")
@@ -116,9 +128,13 @@ REGISTER_USER_OP("embedding")
     .Attr<bool>("scale_grad_by_freq", false)
     .SetTensorDescInferFn(inferEmbedding)
     .SetGetSbpFn(embeddingSbp)
-    .Doc("out[i, :] = weight[indices[i], :]. padding_idx (an entry that gets no gradient; -1: none) and scale_grad_by_freq matter to "
+    .Doc("out[i, :] = weight[indices[i], :]. padding_idx (an entry that gets no gradient; -1: none) and "
+         "scale_grad_by_freq matter to "
          "the gradient only. An index outside [0, entries) is an error at run time.")
-    .Cases({user_op::Case("sentence").In("weight", {7, 4}).In("indices", kInt64, {2, 3}, 0, 7).Types({kFloat, kDouble, kFloat16})});
+    .Cases({user_op::Case("sentence")
+                .In("weight", {7, 4})
+                .In("indices", kInt64, {2, 3}, 0, 7)
+                .Types({kFloat, kDouble, kFloat16})});
 
 OPC_ANY_TYPE_CPU_KERNEL("gather", GatherKernel);
 OPC_ANY_TYPE_CPU_KERNEL("embedding", GatherKernel);

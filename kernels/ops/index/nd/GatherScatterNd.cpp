@@ -1,4 +1,5 @@
-// gather_nd, scatter_nd, scatter_nd_like, tensor_scatter_nd_update, tensor_scatter_nd_add: slices addressed by index tuples.
+// gather_nd, scatter_nd, scatter_nd_like, tensor_scatter_nd_update, tensor_scatter_nd_add: slices addressed by index
+// tuples.
 #include "index/Accumulate.h"
 #include "index/IndexCheck.h"
 #include "shape/Axes.h"
@@ -13,8 +14,9 @@ Maybe<Shape> sliceShape(const Shape &indices, const Shape &into) {
     return Error::ShapeMismatch() << "indices has rank 0; its last axis holds the index tuples";
   const int64_t k = indices.At(indices.NumAxes() - 1);
   if (k > into.NumAxes())
-    return (Error::ShapeMismatch() << "the index tuples of indices " << indices.ToString() << " have " << k << " entries, the indexed tensor "
-                                   << into.ToString() << " has rank " << into.NumAxes())
+    return (Error::ShapeMismatch() << "the index tuples of indices " << indices.ToString() << " have " << k
+                                   << " entries, the indexed tensor " << into.ToString() << " has rank "
+                                   << into.NumAxes())
         .help("the last axis of indices is at most as long as the rank of the indexed tensor");
   DimVector dims(indices.begin(), indices.end() - 1);
   dims.insert(dims.end(), into.begin() + k, into.end());
@@ -48,8 +50,9 @@ Maybe<void> inferScatter(InferContext *ctx) {
   }
   const Shape want = JUST(sliceShape(ctx->InputShape("indices", 0), out));
   if (updates.shape() != want)
-    return (Error::ShapeMismatch() << "updates is " << updates.shape().ToString() << "; indices " << ctx->InputShape("indices", 0).ToString()
-                                   << " into " << out.ToString() << " ask for " << want.ToString())
+    return (Error::ShapeMismatch() << "updates is " << updates.shape().ToString() << "; indices "
+                                   << ctx->InputShape("indices", 0).ToString() << " into " << out.ToString()
+                                   << " ask for " << want.ToString())
         .help("updates has the axes of indices but the last, then the axes that are not indexed");
   *ctx->TensorDesc4ArgNameAndIndex("out", 0) = TensorDesc(out, updates.data_type());
   return Maybe<void>::Ok();
@@ -58,7 +61,7 @@ Maybe<void> inferScatter(InferContext *ctx) {
 /// The tuples of an op instance: offsets into the indexed tensor.
 template <class I> struct Tuples {
   const I *data;
-  Shape shape;         // of indices
+  Shape shape; // of indices
   DimVector limits, strides;
   int64_t count, width, inner;
 
@@ -72,7 +75,8 @@ template <class I> struct Tuples {
   }
   int64_t offset(int64_t i) const {
     int64_t at = 0;
-    for (int64_t k = 0; k < width; ++k) at += static_cast<int64_t>(data[i * width + k]) * strides[static_cast<size_t>(k)];
+    for (int64_t k = 0; k < width; ++k)
+      at += static_cast<int64_t>(data[i * width + k]) * strides[static_cast<size_t>(k)];
     return at;
   }
   void check(DeviceCtx *dev) const {
@@ -81,7 +85,8 @@ template <class I> struct Tuples {
       for (int64_t i = b; i < e; ++i)
         for (int64_t k = 0; k < width; ++k) {
           const I v = data[i * width + k];
-          if (v < 0 || static_cast<int64_t>(v) >= limits[static_cast<size_t>(k)]) bad.store(true, std::memory_order_relaxed);
+          if (v < 0 || static_cast<int64_t>(v) >= limits[static_cast<size_t>(k)])
+            bad.store(true, std::memory_order_relaxed);
         }
     });
     if (!bad.load(std::memory_order_relaxed)) return;
@@ -98,27 +103,33 @@ template <class I> struct Tuples {
 class MoveNdKernel final : public BindingKernel {
 public:
   std::unique_ptr<user_op::BoundKernel> Bind(KernelBindContext *ctx) const override {
-    const Tensor *params = ctx->Tensor4ArgNameAndIndex("params", 0), *indices = ctx->Tensor4ArgNameAndIndex("indices", 0);
+    const Tensor *params = ctx->Tensor4ArgNameAndIndex("params", 0),
+                 *indices = ctx->Tensor4ArgNameAndIndex("indices", 0);
     Tensor *out = ctx->Tensor4ArgNameAndIndex("out", 0);
     const bool scatter = ctx->TensorDesc4ArgNameAndIndex("updates", 0) != nullptr;
-    const char *updates = scatter ? static_cast<const char *>(ctx->Tensor4ArgNameAndIndex("updates", 0)->raw_dptr()) : nullptr;
+    const char *updates =
+        scatter ? static_cast<const char *>(ctx->Tensor4ArgNameAndIndex("updates", 0)->raw_dptr()) : nullptr;
     const char *from = static_cast<const char *>(params->raw_dptr());
     char *to = static_cast<char *>(out->mut_raw_dptr());
-    const int64_t size = static_cast<int64_t>(GetSizeOfDataType(params->data_type())), bytes = params->shape().elem_cnt() * size;
+    const int64_t size = static_cast<int64_t>(GetSizeOfDataType(params->data_type())),
+                  bytes = params->shape().elem_cnt() * size;
     return withIndexType(indices->data_type(), [&](auto tag) -> std::unique_ptr<user_op::BoundKernel> {
       Tuples<decltype(tag)> tuples(indices, params->shape());
       return user_op::bindTask([=](DeviceCtx *dev) {
         tuples.check(dev);
         const int64_t row = tuples.inner * size;
         if (!scatter) {
-          dev->parallelFor(tuples.count, std::max<int64_t>(1, 65536 / std::max<int64_t>(1, row)), [&](int64_t b, int64_t e) {
-            for (int64_t i = b; i < e; ++i) std::memcpy(to + i * row, from + tuples.offset(i) * size, static_cast<size_t>(row));
-          });
+          dev->parallelFor(tuples.count, std::max<int64_t>(1, 65536 / std::max<int64_t>(1, row)),
+                           [&](int64_t b, int64_t e) {
+                             for (int64_t i = b; i < e; ++i)
+                               std::memcpy(to + i * row, from + tuples.offset(i) * size, static_cast<size_t>(row));
+                           });
           return;
         }
         copyBytes(dev, from, to, bytes);
         // In order, so that of equal tuples the last one stays.
-        for (int64_t i = 0; i < tuples.count; ++i) std::memcpy(to + tuples.offset(i) * size, updates + i * row, static_cast<size_t>(row));
+        for (int64_t i = 0; i < tuples.count; ++i)
+          std::memcpy(to + tuples.offset(i) * size, updates + i * row, static_cast<size_t>(row));
       });
     });
   }
@@ -149,7 +160,8 @@ Maybe<void> gatherNdSbp(user_op::SbpContext *ctx) {
   const user_op::OpArg p("params", 0), i("indices", 0), out("out", 0);
   const int64_t lead = indices.NumAxes() - 1, k = indices.At(lead);
   for (int64_t a = 0; a < lead; ++a) ctx->NewBuilder().Broadcast(p).Split(i, a).Split(out, a).Build();
-  for (int64_t a = k; a < params.NumAxes(); ++a) ctx->NewBuilder().Split(p, a).Broadcast(i).Split(out, lead + a - k).Build();
+  for (int64_t a = k; a < params.NumAxes(); ++a)
+    ctx->NewBuilder().Split(p, a).Broadcast(i).Split(out, lead + a - k).Build();
   ctx->NewBuilder().PartialSum(p).Broadcast(i).PartialSum(out).Build();
   return Maybe<void>::Ok();
 }
@@ -172,8 +184,9 @@ Maybe<void> scatterNdSbp(user_op::SbpContext *ctx) {
 }
 
 const std::vector<DataType> kMoved = {kFloat, kDouble, kFloat16, kUInt8, kInt64};
-const char *const kTuples = "The last axis of indices (i32 or i64) holds index tuples into the first axes of the tensor. An index outside its "
-                            "axis is an error at run time. ";
+const char *const kTuples =
+    "The last axis of indices (i32 or i64) holds index tuples into the first axes of the tensor. An index outside its "
+    "axis is an error at run time. ";
 
 REGISTER_USER_OP("gather_nd")
     .Input("params")
@@ -192,9 +205,14 @@ REGISTER_USER_OP("scatter_nd")
     .RequiredAttr<Shape>("shape")
     .SetTensorDescInferFn(inferScatter)
     .SetGetSbpFn(scatterNdSbp)
-    .Doc(std::string(kTuples) + "out is zero but for the addressed slices, to which updates are added in order; equal tuples add up.")
-    .Cases({user_op::Case("rows").In("indices", kInt64, {5, 1}, 0, 4).In("updates", {5, 3}).Attr("shape", Shape({4, 3})),
-            user_op::Case("elements").In("indices", kInt32, {6, 2}, 0, 3).In("updates", {6}).Attr("shape", Shape({3, 4}))});
+    .Doc(std::string(kTuples) +
+         "out is zero but for the addressed slices, to which updates are added in order; equal tuples add up.")
+    .Cases(
+        {user_op::Case("rows").In("indices", kInt64, {5, 1}, 0, 4).In("updates", {5, 3}).Attr("shape", Shape({4, 3})),
+         user_op::Case("elements")
+             .In("indices", kInt32, {6, 2}, 0, 3)
+             .In("updates", {6})
+             .Attr("shape", Shape({3, 4}))});
 
 REGISTER_USER_OP("scatter_nd_like")
     .Input("like")
@@ -212,8 +230,13 @@ REGISTER_USER_OP("tensor_scatter_nd_update")
     .Input("indices")
     .Output("out")
     .SetTensorDescInferFn(inferScatter)
-    .Doc(std::string(kTuples) + "out is params with the addressed slices replaced by updates; of equal tuples the last one stays.")
-    .Cases({user_op::Case("rows").In("params", {4, 3}).In("updates", {2, 3}).In("indices", kInt64, {2, 1}, 0, 4).Types(kMoved)});
+    .Doc(std::string(kTuples) +
+         "out is params with the addressed slices replaced by updates; of equal tuples the last one stays.")
+    .Cases({user_op::Case("rows")
+                .In("params", {4, 3})
+                .In("updates", {2, 3})
+                .In("indices", kInt64, {2, 1}, 0, 4)
+                .Types(kMoved)});
 
 REGISTER_USER_OP("tensor_scatter_nd_add")
     .Input("params")
@@ -221,15 +244,18 @@ REGISTER_USER_OP("tensor_scatter_nd_add")
     .Input("indices")
     .Output("out")
     .SetTensorDescInferFn(inferScatter)
-    .Doc(std::string(kTuples) + "out is params with updates added to the addressed slices in order; equal tuples add up.")
+    .Doc(std::string(kTuples) +
+         "out is params with updates added to the addressed slices in order; equal tuples add up.")
     .Cases({user_op::Case("rows").In("params", {4, 3}).In("updates", {5, 3}).In("indices", kInt64, {5, 1}, 0, 4)});
 
 OPC_ANY_TYPE_CPU_KERNEL("gather_nd", MoveNdKernel);
 OPC_ANY_TYPE_CPU_KERNEL("tensor_scatter_nd_update", MoveNdKernel);
 const KernelOptions kSums{accumulatorSize("out"), nullptr};
 OPC_CPU_KERNELS_WITH("scatter_nd", "updates", kSums, AddNdKernel, float, double, float16, bfloat16, int32_t, int64_t);
-OPC_CPU_KERNELS_WITH("scatter_nd_like", "updates", kSums, AddNdKernel, float, double, float16, bfloat16, int32_t, int64_t);
-OPC_CPU_KERNELS_WITH("tensor_scatter_nd_add", "updates", kSums, AddNdKernel, float, double, float16, bfloat16, int32_t, int64_t);
+OPC_CPU_KERNELS_WITH("scatter_nd_like", "updates", kSums, AddNdKernel, float, double, float16, bfloat16, int32_t,
+                     int64_t);
+OPC_CPU_KERNELS_WITH("tensor_scatter_nd_add", "updates", kSums, AddNdKernel, float, double, float16, bfloat16, int32_t,
+                     int64_t);
 
 } // namespace
 } // namespace opc::ops

@@ -13,7 +13,8 @@ Maybe<void> infer(InferContext *ctx) {
   const int64_t depth = ctx->Attr<int64_t>("depth");
   if (depth <= 0) return (Error("OPC0205") << "depth is " << depth).help("depth is the number of classes, 1 or more");
   const DataType type = ctx->Attr<DataType>("dtype");
-  if (!isTensorDataType(type)) return Error::TypeError() << "dtype is " << DataType_Name(type) << ", which tensors cannot have";
+  if (!isTensorDataType(type))
+    return Error::TypeError() << "dtype is " << DataType_Name(type) << ", which tensors cannot have";
   DimVector dims = ctx->InputShape("indices", 0).dim_vec();
   dims.push_back(depth);
   *ctx->TensorDesc4ArgNameAndIndex("out", 0) = TensorDesc(Shape(dims), type);
@@ -58,8 +59,14 @@ public:
 };
 
 user_op::Case sample(const char *name, DataType index, Shape shape, DataType type) {
-  return user_op::Case(name).In("indices", index, shape, 0, 5).Attr<int64_t>("depth", 5).Attr("dtype", type).Attr("floating_on_value", 1.0).Attr(
-      "floating_off_value", 0.0).Attr<int64_t>("integer_on_value", 1).Attr<int64_t>("integer_off_value", 0);
+  return user_op::Case(name)
+      .In("indices", index, shape, 0, 5)
+      .Attr<int64_t>("depth", 5)
+      .Attr("dtype", type)
+      .Attr("floating_on_value", 1.0)
+      .Attr("floating_off_value", 0.0)
+      .Attr<int64_t>("integer_on_value", 1)
+      .Attr<int64_t>("integer_off_value", 0);
 }
 
 REGISTER_USER_OP("one_hot")
@@ -74,9 +81,11 @@ REGISTER_USER_OP("one_hot")
     .SetTensorDescInferFn(infer)
     .Sharding("... -> ... .")
     .NoGrad("indices are not differentiable")
-    .Doc("A last axis of `depth` entries is added: the on value at the index (i32 or i64), the off value elsewhere. An index outside "
+    .Doc("A last axis of `depth` entries is added: the on value at the index (i32 or i64), the off value elsewhere. An "
+         "index outside "
          "[0, depth) is an error at run time.")
-    .Cases({sample("float", kInt64, {2, 3}, kFloat), sample("int", kInt32, {4}, kInt64), sample("scalar", kInt64, {}, kFloat16)});
+    .Cases({sample("float", kInt64, {2, 3}, kFloat), sample("int", kInt32, {4}, kInt64),
+            sample("scalar", kInt64, {}, kFloat16)});
 
 OPC_ANY_TYPE_CPU_KERNEL("one_hot", OneHotKernel);
 

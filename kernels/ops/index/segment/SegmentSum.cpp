@@ -13,23 +13,27 @@ Maybe<void> inferSegmentSum(InferContext *ctx) {
   const Shape ids = ctx->InputShape("segment_ids", 0);
   const bool batch = !ctx->user_op_conf().has_attr("axis");
   const int64_t rank = data.shape().NumAxes();
-  if (batch && ids.NumAxes() == 0) return Error::ShapeMismatch() << "segment_ids has rank 0, it should have the batch axes and one more";
+  if (batch && ids.NumAxes() == 0)
+    return Error::ShapeMismatch() << "segment_ids has rank 0, it should have the batch axes and one more";
   const int64_t axis = batch ? 0 : JUST(resolveAxis(ctx->Attr<int64_t>("axis"), std::max<int64_t>(1, rank)));
   bool fits = axis + ids.NumAxes() <= rank;
   for (int64_t a = 0; fits && a < ids.NumAxes(); ++a) fits = ids.At(a) == data.shape().At(axis + a);
   if (!fits)
-    return (Error::ShapeMismatch() << "segment_ids is " << ids.ToString() << ", data is " << data.shape().ToString() << " from axis " << axis << " on")
+    return (Error::ShapeMismatch() << "segment_ids is " << ids.ToString() << ", data is " << data.shape().ToString()
+                                   << " from axis " << axis << " on")
         .help("data has the axes of segment_ids at the summed place");
   const bool hasLike = ctx->has_input("like", 0);
-  const int64_t segments = hasLike ? (axis < ctx->InputShape("like", 0).NumAxes() ? ctx->InputShape("like", 0).At(axis) : -1)
-                                   : ctx->Attr<int64_t>("num_segments");
+  const int64_t segments =
+      hasLike ? (axis < ctx->InputShape("like", 0).NumAxes() ? ctx->InputShape("like", 0).At(axis) : -1)
+              : ctx->Attr<int64_t>("num_segments");
   if (segments < 0) return Error("OPC0205") << "the number of segments is " << segments;
   DimVector dims(data.shape().begin(), data.shape().begin() + axis);
   if (batch) dims.assign(ids.begin(), ids.end() - 1);
   dims.push_back(segments);
   dims.insert(dims.end(), data.shape().begin() + axis + ids.NumAxes(), data.shape().end());
   if (hasLike && Shape(dims) != ctx->InputShape("like", 0))
-    return Error::ShapeMismatch() << "like is " << ctx->InputShape("like", 0).ToString() << ", the sums have the shape " << Shape(dims).ToString();
+    return Error::ShapeMismatch() << "like is " << ctx->InputShape("like", 0).ToString() << ", the sums have the shape "
+                                  << Shape(dims).ToString();
   *ctx->TensorDesc4ArgNameAndIndex("out", 0) = TensorDesc(Shape(dims), data.data_type());
   return Maybe<void>::Ok();
 }
@@ -41,7 +45,8 @@ public:
     const bool batch = !ctx->user_op_conf().has_attr("axis");
     const Shape idShape = ids->shape(), outShape = ctx->Tensor4ArgNameAndIndex("out", 0)->shape();
     const int64_t axis =
-        batch ? idShape.NumAxes() - 1 : valueOf(resolveAxis(ctx->Attr<int64_t>("axis"), std::max<int64_t>(1, data->shape().NumAxes())));
+        batch ? idShape.NumAxes() - 1
+              : valueOf(resolveAxis(ctx->Attr<int64_t>("axis"), std::max<int64_t>(1, data->shape().NumAxes())));
     const int64_t segments = outShape.At(axis), inner = outShape.Count(axis + 1), outer = outShape.Count(0, axis);
     const int64_t n = batch ? idShape.At(axis) : idShape.elem_cnt();
     Accumulated<T> out(ctx, "out", nullptr);
@@ -52,8 +57,9 @@ public:
       return user_op::bindTask([=](DeviceCtx *dev) {
         checkIndices(dev, id, idShape, segments, "segment_ids", "the segments");
         out.begin(dev);
-        out.addRows(dev, rows, outer, n, inner,
-                    [&](int64_t o, int64_t i) { return (o * segments + static_cast<int64_t>(id[batch ? o * n + i : i])) * inner; });
+        out.addRows(dev, rows, outer, n, inner, [&](int64_t o, int64_t i) {
+          return (o * segments + static_cast<int64_t>(id[batch ? o * n + i : i])) * inner;
+        });
         out.end(dev);
       });
     });
@@ -91,7 +97,8 @@ public:
         checkIndices(dev, index, shape, limit, "indices", "the gathered axis");
         dev->parallelFor(all, std::max<int64_t>(1, 65536 / std::max<int64_t>(1, row)), [&](int64_t b, int64_t e) {
           for (int64_t i = b; i < e; ++i)
-            std::memcpy(to + i * row, from + (i / n * limit + static_cast<int64_t>(index[i])) * row, static_cast<size_t>(row));
+            std::memcpy(to + i * row, from + (i / n * limit + static_cast<int64_t>(index[i])) * row,
+                        static_cast<size_t>(row));
         });
       });
     });
@@ -133,10 +140,16 @@ REGISTER_USER_OP("unsorted_segment_sum")
     .RequiredAttr<int64_t>("num_segments")
     .SetTensorDescInferFn(inferSegmentSum)
     .SetGetSbpFn(segmentSbp)
-    .Doc("out[..., s, ...] is the sum of the slices of data along `axis` whose segment id (i32 or i64) is s, added in order. An id outside "
+    .Doc("out[..., s, ...] is the sum of the slices of data along `axis` whose segment id (i32 or i64) is s, added in "
+         "order. An id outside "
          "[0, num_segments) is an error at run time.")
-    .Cases({user_op::Case("rows").In("data", {7, 3}).In("segment_ids", kInt64, {7}, 0, 4).Attr<int64_t>("num_segments", 4),
-            user_op::Case("axis1").In("data", {2, 5, 3}).In("segment_ids", kInt32, {5}, 0, 3).Attr<int64_t>("num_segments", 3).Attr<int64_t>("axis", 1)});
+    .Cases(
+        {user_op::Case("rows").In("data", {7, 3}).In("segment_ids", kInt64, {7}, 0, 4).Attr<int64_t>("num_segments", 4),
+         user_op::Case("axis1")
+             .In("data", {2, 5, 3})
+             .In("segment_ids", kInt32, {5}, 0, 3)
+             .Attr<int64_t>("num_segments", 3)
+             .Attr<int64_t>("axis", 1)});
 
 REGISTER_USER_OP("unsorted_segment_sum_like")
     .Input("data")
@@ -156,22 +169,32 @@ REGISTER_USER_OP("unsorted_batch_segment_sum")
     .RequiredAttr<int64_t>("num_segments")
     .SetTensorDescInferFn(inferSegmentSum)
     .Doc("unsorted_segment_sum for each batch entry by itself; all axes of segment_ids but the last are batch axes.")
-    .Cases({user_op::Case("batch").In("data", {2, 5, 3}).In("segment_ids", kInt64, {2, 5}, 0, 4).Attr<int64_t>("num_segments", 4)});
+    .Cases({user_op::Case("batch")
+                .In("data", {2, 5, 3})
+                .In("segment_ids", kInt64, {2, 5}, 0, 4)
+                .Attr<int64_t>("num_segments", 4)});
 
 REGISTER_USER_OP("batch_gather")
     .Input("in")
     .Input("indices")
     .Output("out")
     .SetTensorDescInferFn(inferBatchGather)
-    .Doc("out[b, i, ...] = in[b, indices[b, i], ...]: all axes of indices (i32 or i64) but the last are batch axes. An index outside the "
+    .Doc("out[b, i, ...] = in[b, indices[b, i], ...]: all axes of indices (i32 or i64) but the last are batch axes. An "
+         "index outside the "
          "axis is an error at run time.")
-    .Cases({user_op::Case("batch").In("in", {2, 5, 3}).In("indices", kInt64, {2, 4}, 0, 5).Types({kFloat, kDouble, kFloat16, kUInt8, kInt64}),
+    .Cases({user_op::Case("batch")
+                .In("in", {2, 5, 3})
+                .In("indices", kInt64, {2, 4}, 0, 5)
+                .Types({kFloat, kDouble, kFloat16, kUInt8, kInt64}),
             user_op::Case("vector").In("in", {5}).In("indices", kInt32, {4}, 0, 5).Types({kFloat, kInt64})});
 
 const KernelOptions kSums{accumulatorSize("out"), nullptr};
-OPC_CPU_KERNELS_WITH("unsorted_segment_sum", "data", kSums, SegmentSumKernel, float, double, float16, bfloat16, int32_t, int64_t);
-OPC_CPU_KERNELS_WITH("unsorted_segment_sum_like", "data", kSums, SegmentSumKernel, float, double, float16, bfloat16, int32_t, int64_t);
-OPC_CPU_KERNELS_WITH("unsorted_batch_segment_sum", "data", kSums, SegmentSumKernel, float, double, float16, bfloat16, int32_t, int64_t);
+OPC_CPU_KERNELS_WITH("unsorted_segment_sum", "data", kSums, SegmentSumKernel, float, double, float16, bfloat16, int32_t,
+                     int64_t);
+OPC_CPU_KERNELS_WITH("unsorted_segment_sum_like", "data", kSums, SegmentSumKernel, float, double, float16, bfloat16,
+                     int32_t, int64_t);
+OPC_CPU_KERNELS_WITH("unsorted_batch_segment_sum", "data", kSums, SegmentSumKernel, float, double, float16, bfloat16,
+                     int32_t, int64_t);
 OPC_ANY_TYPE_CPU_KERNEL("batch_gather", BatchGatherKernel);
 
 } // namespace

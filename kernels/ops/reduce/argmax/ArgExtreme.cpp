@@ -8,9 +8,11 @@ namespace {
 
 Maybe<void> infer(InferContext *ctx) {
   const Shape &in = ctx->InputShape("in", 0);
-  if (in.NumAxes() == 0) return (Error::ShapeMismatch() << "the input has rank 0").help("the last axis is searched; give at least one axis");
+  if (in.NumAxes() == 0)
+    return (Error::ShapeMismatch() << "the input has rank 0").help("the last axis is searched; give at least one axis");
   if (in.At(in.NumAxes() - 1) == 0)
-    return Error::ShapeMismatch() << "the last axis of " << in.ToString() << " is empty, so that no element has a position";
+    return Error::ShapeMismatch() << "the last axis of " << in.ToString()
+                                  << " is empty, so that no element has a position";
   *ctx->TensorDesc4ArgNameAndIndex("out", 0) = TensorDesc(Shape(DimVector(in.begin(), in.end() - 1)), kInt64);
   return Maybe<void>::Ok();
 }
@@ -50,7 +52,8 @@ private:
 template <class T> using ArgMaxKernel = ArgKernel<T, true>;
 template <class T> using ArgMinKernel = ArgKernel<T, false>;
 
-const std::vector<user_op::Case> kCases = {user_op::Case("matrix").In("in", {5, 33}, -10, 10), user_op::Case("vector").In("in", {7}, -10, 10),
+const std::vector<user_op::Case> kCases = {user_op::Case("matrix").In("in", {5, 33}, -10, 10),
+                                           user_op::Case("vector").In("in", {7}, -10, 10),
                                            user_op::Case("long").In("in", {2, 3, 65}, -100, 100)};
 
 REGISTER_USER_OP("argmax")
@@ -59,7 +62,8 @@ REGISTER_USER_OP("argmax")
     .SetTensorDescInferFn(infer)
     .Sharding("... . -> ...")
     .NoGrad("positions are not differentiable")
-    .Doc("The position (i64) of the largest element along the last axis, which the output lacks. Of equal elements the first; the first "
+    .Doc("The position (i64) of the largest element along the last axis, which the output lacks. Of equal elements the "
+         "first; the first "
          "NaN if there is one.")
     .Cases(kCases);
 
@@ -69,7 +73,8 @@ REGISTER_USER_OP("argmin")
     .SetTensorDescInferFn(infer)
     .Sharding("... . -> ...")
     .NoGrad("positions are not differentiable")
-    .Doc("The position (i64) of the smallest element along the last axis, which the output lacks. Of equal elements the first; the first "
+    .Doc("The position (i64) of the smallest element along the last axis, which the output lacks. Of equal elements "
+         "the first; the first "
          "NaN if there is one.")
     .Cases(kCases);
 

@@ -30,8 +30,10 @@ REGISTER_USER_OP("reduce_min")
     .Cases(reduceCases(-10, 10));
 
 const KernelOptions kOptions{reduceTmpSize, nullptr};
-OPC_CPU_KERNELS_WITH("reduce_max", "input_tensor", kOptions, MaxKernel, float, double, float16, bfloat16, int8_t, uint8_t, int32_t, int64_t);
-OPC_CPU_KERNELS_WITH("reduce_min", "input_tensor", kOptions, MinKernel, float, double, float16, bfloat16, int8_t, uint8_t, int32_t, int64_t);
+OPC_CPU_KERNELS_WITH("reduce_max", "input_tensor", kOptions, MaxKernel, float, double, float16, bfloat16, int8_t,
+                     uint8_t, int32_t, int64_t);
+OPC_CPU_KERNELS_WITH("reduce_min", "input_tensor", kOptions, MinKernel, float, double, float16, bfloat16, int8_t,
+                     uint8_t, int32_t, int64_t);
 
 } // namespace
 } // namespace opc::ops::reduce

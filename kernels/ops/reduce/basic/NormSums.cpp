@@ -23,7 +23,9 @@ template <class T> struct NotFiniteReducer {
   using Acc = int64_t;
   Lane lane0() const { return 0; }
   Acc acc0() const { return 0; }
-  Lane step(Lane a, Load x, double) const { return a + static_cast<Lane>(!(std::abs(x) <= std::numeric_limits<Load>::max())); }
+  Lane step(Lane a, Load x, double) const {
+    return a + static_cast<Lane>(!(std::abs(x) <= std::numeric_limits<Load>::max()));
+  }
   Lane join(Lane a, Lane b) const { return a + b; }
   Acc merge(Acc a, Lane b) const { return a + static_cast<Acc>(b); }
   Acc combine(Acc a, Acc b) const { return a + b; }
@@ -51,13 +53,15 @@ public:
       parts.push_back({wholePlan(x->shape()), x->template dptr<T>()});
       partial |= parts.back().plan.partials() > 0;
     }
-    Acc *partials = partial ? static_cast<Acc *>(ctx->Tensor4ArgNameAndIndex("tmp_buffer", 0)->mut_raw_dptr()) : nullptr;
+    Acc *partials =
+        partial ? static_cast<Acc *>(ctx->Tensor4ArgNameAndIndex("tmp_buffer", 0)->mut_raw_dptr()) : nullptr;
     Out *to = ctx->Tensor4ArgNameAndIndex("y", 0)->template mut_dptr<Out>();
     return user_op::bindTask([=, parts = std::move(parts)](DeviceCtx *dev) {
       R reducer;
       Acc sum = reducer.acc0();
       for (const Part &p : parts)
-        runReduce(dev, p.plan, reducer, p.data, nullptr, partials, [&](int64_t, Acc acc) { sum = reducer.combine(sum, acc); });
+        runReduce(dev, p.plan, reducer, p.data, nullptr, partials,
+                  [&](int64_t, Acc acc) { sum = reducer.combine(sum, acc); });
       to[0] = finish<Out>(sum);
     });
   }
@@ -68,7 +72,8 @@ template <class T> using NanSumKernel = ReduceKernel<T, T, NanSumReducer<T>>;
 
 size_t wholeTmpSize(InferContext *ctx) {
   int64_t most = 0;
-  for (int32_t i = 0; i < ctx->input_size("x"); ++i) most = std::max(most, wholePlan(ctx->InputShape("x", i)).partials());
+  for (int32_t i = 0; i < ctx->input_size("x"); ++i)
+    most = std::max(most, wholePlan(ctx->InputShape("x", i)).partials());
   return static_cast<size_t>(most) * 8;
 }
 
@@ -76,14 +81,17 @@ template <bool kCount> Maybe<void> infer(InferContext *ctx) {
   const DataType type = ctx->InputDType("x", 0);
   for (int32_t i = 1; i < ctx->input_size("x"); ++i)
     if (ctx->InputDType("x", i) != type)
-      return (Error::TypeError() << "x_" << i << " is " << dataTypeName(ctx->InputDType("x", i)) << ", x_0 is " << dataTypeName(type)).help("cast the inputs to one dtype");
+      return (Error::TypeError() << "x_" << i << " is " << dataTypeName(ctx->InputDType("x", i)) << ", x_0 is "
+                                 << dataTypeName(type))
+          .help("cast the inputs to one dtype");
   *ctx->TensorDesc4ArgNameAndIndex("y", 0) = TensorDesc(Shape({1}), kCount ? kInt64 : type);
   return Maybe<void>::Ok();
 }
 /// Squares of pieces add up to squares of the whole.
 Maybe<void> sbp(user_op::SbpContext *ctx) {
   int64_t rank = INT64_MAX;
-  for (const auto &[arg, i] : ctx->inputs()) rank = std::min(rank, ctx->LogicalTensorDesc4InputArgNameAndIndex(arg, i).shape().NumAxes());
+  for (const auto &[arg, i] : ctx->inputs())
+    rank = std::min(rank, ctx->LogicalTensorDesc4InputArgNameAndIndex(arg, i).shape().NumAxes());
   for (int64_t a = 0; a < rank; ++a) ctx->NewBuilder().Split(ctx->inputs(), a).PartialSum(ctx->outputs()).Build();
   return Maybe<void>::Ok();
 }
@@ -101,7 +109,8 @@ REGISTER_USER_OP("multi_square_sum")
     .Output("y")
     .SetTensorDescInferFn(infer<false>)
     .SetGetSbpFn(sbp)
-    .Doc("y, of one element, is the sum of the squares of all elements of all inputs, which have one dtype: the square of a global norm.")
+    .Doc("y, of one element, is the sum of the squares of all elements of all inputs, which have one dtype: the square "
+         "of a global norm.")
     .Cases({user_op::Case("three").In("x", {7, 9}, -1, 1, 0).In("x", {5}, -1, 1, 1).In("x", {2, 2, 2}, -1, 1, 2)});
 
 REGISTER_USER_OP("count_not_finite")
@@ -120,7 +129,8 @@ REGISTER_USER_OP("reduce_nansum")
     .Attr<bool>("keepdims", false)
     .SetTensorDescInferFn(inferReduce)
     .SetGetSbpFn(plainReduceSbp)
-    .Doc(std::string("The sum over the given axes of the elements that are not NaN. ") + kAxisDoc + "Accumulated as reduce_sum does.")
+    .Doc(std::string("The sum over the given axes of the elements that are not NaN. ") + kAxisDoc +
+         "Accumulated as reduce_sum does.")
     .Cases(reduceCases());
 
 const KernelOptions kWhole{wholeTmpSize, nullptr}, kReduce{reduceTmpSize, nullptr};

@@ -24,19 +24,25 @@ OPC_REDUCE_OP("reduce_prod", inferReduce)
     .Cases(reduceCases(0.5, 1.5));
 OPC_REDUCE_OP("reduce_any", inferReduceToBool)
     .NoGrad("truth values are not differentiable")
-    .Doc(std::string("Whether any element over the given axes is non-zero (NaN is), as bool. ") + kAxisDoc + "Of nothing: false.")
+    .Doc(std::string("Whether any element over the given axes is non-zero (NaN is), as bool. ") + kAxisDoc +
+         "Of nothing: false.")
     .Cases(reduceCases(0, 2));
 OPC_REDUCE_OP("reduce_all", inferReduceToBool)
     .NoGrad("truth values are not differentiable")
-    .Doc(std::string("Whether all elements over the given axes are non-zero (NaN is), as bool. ") + kAxisDoc + "Of nothing: true.")
+    .Doc(std::string("Whether all elements over the given axes are non-zero (NaN is), as bool. ") + kAxisDoc +
+         "Of nothing: true.")
     .Cases(reduceCases(0, 2));
 
 const KernelOptions kOptions{reduceTmpSize, nullptr};
-OPC_CPU_KERNELS_WITH("reduce_prod", "input_tensor", kOptions, ProdKernel, float, double, float16, bfloat16, int32_t, int64_t);
-OPC_CPU_KERNELS_WITH("reduce_any", "input_tensor", kOptions, AnyKernel, bool, float, double, int8_t, uint8_t, int32_t, int64_t);
-OPC_CPU_KERNELS_WITH("reduce_all", "input_tensor", kOptions, AllKernel, bool, float, double, int8_t, uint8_t, int32_t, int64_t);
+OPC_CPU_KERNELS_WITH("reduce_prod", "input_tensor", kOptions, ProdKernel, float, double, float16, bfloat16, int32_t,
+                     int64_t);
+OPC_CPU_KERNELS_WITH("reduce_any", "input_tensor", kOptions, AnyKernel, bool, float, double, int8_t, uint8_t, int32_t,
+                     int64_t);
+OPC_CPU_KERNELS_WITH("reduce_all", "input_tensor", kOptions, AllKernel, bool, float, double, int8_t, uint8_t, int32_t,
+                     int64_t);
 
-// --- reduce_sum_like ---------------------------------------------------------------------------------------------------
+// --- reduce_sum_like
+// ---------------------------------------------------------------------------------------------------
 
 Maybe<std::vector<int64_t>> likeAxes(const user_op::OpContext *ctx, const Shape &x) {
   return resolveAxes(ctx->Attr<std::vector<int32_t>>("axis"), x.NumAxes());
@@ -48,8 +54,8 @@ Maybe<void> inferSumLike(InferContext *ctx) {
   const auto axes = JUST(likeAxes(ctx, x.shape()));
   const Shape sums = reducedShape(x.shape(), axes, true);
   if (sums.elem_cnt() != like.elem_cnt())
-    return (Error::ShapeMismatch() << "the sums of x " << x.shape().ToString() << " are " << sums.elem_cnt() << ", like " << like.ToString()
-                                   << " has " << like.elem_cnt() << " elements")
+    return (Error::ShapeMismatch() << "the sums of x " << x.shape().ToString() << " are " << sums.elem_cnt()
+                                   << ", like " << like.ToString() << " has " << like.elem_cnt() << " elements")
         .help("list the axes along which like was broadcast to x");
   *ctx->TensorDesc4ArgNameAndIndex("y", 0) = TensorDesc(like, x.data_type());
   return Maybe<void>::Ok();
@@ -68,15 +74,19 @@ public:
       return user_op::bindTask([=](DeviceCtx *dev) { copyBytes(dev, from, to, bytes); });
     }
     const ReducePlan plan = ReducePlan::make(x->shape(), axes);
-    auto *partials = plan.partials() ? static_cast<typename R::Acc *>(ctx->Tensor4ArgNameAndIndex("tmp_buffer", 0)->mut_raw_dptr()) : nullptr;
+    auto *partials = plan.partials()
+                         ? static_cast<typename R::Acc *>(ctx->Tensor4ArgNameAndIndex("tmp_buffer", 0)->mut_raw_dptr())
+                         : nullptr;
     return user_op::bindTask([=](DeviceCtx *dev) {
-      runReduce(dev, plan, R{}, from, nullptr, partials, [&](int64_t o, typename R::Acc acc) { to[o] = finish<T>(acc); });
+      runReduce(dev, plan, R{}, from, nullptr, partials,
+                [&](int64_t o, typename R::Acc acc) { to[o] = finish<T>(acc); });
     });
   }
 };
 
 Maybe<void> sumLikeSbp(user_op::SbpContext *ctx) {
-  const Shape x = ctx->LogicalTensorDesc4InputArgNameAndIndex("x", 0).shape(), like = ctx->LogicalTensorDesc4InputArgNameAndIndex("like", 0).shape();
+  const Shape x = ctx->LogicalTensorDesc4InputArgNameAndIndex("x", 0).shape(),
+              like = ctx->LogicalTensorDesc4InputArgNameAndIndex("like", 0).shape();
   const auto axes = JUST(likeAxes(ctx, x));
   const user_op::OpArg from("x", 0), likeArg("like", 0), to("y", 0);
   int64_t outAxis = 0;
@@ -106,13 +116,15 @@ REGISTER_USER_OP("reduce_sum_like")
     .RequiredAttr<std::vector<int32_t>>("axis")
     .SetTensorDescInferFn(inferSumLike)
     .SetGetSbpFn(sumLikeSbp)
-    .Doc("The sum of x over the given axes in the shape of like, whose values are not read: the gradient of a broadcast. An empty list of "
+    .Doc("The sum of x over the given axes in the shape of like, whose values are not read: the gradient of a "
+         "broadcast. An empty list of "
          "axes copies x.")
     .Cases({user_op::Case("rows").In("x", {3, 4}).In("like", {4}).Attr("axis", std::vector<int32_t>{0}),
             user_op::Case("kept").In("x", {2, 3, 4}).In("like", {1, 3, 1}).Attr("axis", std::vector<int32_t>{0, 2})});
 
 const KernelOptions kLikeOptions{sumLikeTmpSize, nullptr};
-OPC_CPU_KERNELS_WITH("reduce_sum_like", "x", kLikeOptions, SumLikeKernel, float, double, float16, bfloat16, int32_t, int64_t);
+OPC_CPU_KERNELS_WITH("reduce_sum_like", "x", kLikeOptions, SumLikeKernel, float, double, float16, bfloat16, int32_t,
+                     int64_t);
 
 } // namespace
 } // namespace opc::ops::reduce

@@ -10,7 +10,8 @@ template <class T> using MeanKernel = ReduceKernel<T, T, MeanReducer<T>>;
 Maybe<void> inferMean(InferContext *ctx) {
   const DataType t = ctx->InputDType("input_tensor", 0);
   if (!IsFloatingDataType(t))
-    return (Error::TypeError() << "the mean of " << dataTypeName(t) << " is no " << dataTypeName(t)).help("cast the input to a floating dtype");
+    return (Error::TypeError() << "the mean of " << dataTypeName(t) << " is no " << dataTypeName(t))
+        .help("cast the input to a floating dtype");
   return inferReduce(ctx);
 }
 
@@ -22,7 +23,8 @@ REGISTER_USER_OP("reduce_sum")
     .SetTensorDescInferFn(inferReduce)
     .SetGetSbpFn(linearReduceSbp)
     .Doc(std::string("The sum over the given axes. ") + kAxisDoc +
-         "Floating sums are blocked, with f64 between blocks; f16 and bf16 accumulate in f32. Integers wrap around. The sum of "
+         "Floating sums are blocked, with f64 between blocks; f16 and bf16 accumulate in f32. Integers wrap around. "
+         "The sum of "
          "nothing is 0.")
     .Cases(reduceCases());
 
@@ -38,7 +40,8 @@ REGISTER_USER_OP("reduce_mean")
     .Cases(reduceCases());
 
 const KernelOptions kOptions{reduceTmpSize, nullptr};
-OPC_CPU_KERNELS_WITH("reduce_sum", "input_tensor", kOptions, SumKernel, float, double, float16, bfloat16, int8_t, uint8_t, int32_t, int64_t);
+OPC_CPU_KERNELS_WITH("reduce_sum", "input_tensor", kOptions, SumKernel, float, double, float16, bfloat16, int8_t,
+                     uint8_t, int32_t, int64_t);
 OPC_CPU_KERNELS_WITH("reduce_mean", "input_tensor", kOptions, MeanKernel, float, double, float16, bfloat16);
 
 } // namespace

@@ -3,8 +3,9 @@
 
 namespace opc::ops::reduce {
 
-const char *const kAxisDoc = "`axis` lists the axes to reduce, negative ones counting from the end; an empty list reduces nothing, as in "
-                             "OneFlow. keepdims leaves the reduced axes in place with size 1. ";
+const char *const kAxisDoc =
+    "`axis` lists the axes to reduce, negative ones counting from the end; an empty list reduces nothing, as in "
+    "OneFlow. keepdims leaves the reduced axes in place with size 1. ";
 
 Shape reducedShape(const Shape &in, const std::vector<int64_t> &axes, bool keepdims) {
   DimVector dims;
@@ -22,7 +23,8 @@ namespace {
 Maybe<void> infer(InferContext *ctx, DataType type) {
   const Shape &in = ctx->InputShape("input_tensor", 0);
   const auto axes = JUST(resolveAxes(ctx->Attr<std::vector<int32_t>>("axis"), in.NumAxes()));
-  *ctx->TensorDesc4ArgNameAndIndex("output_tensor", 0) = TensorDesc(reducedShape(in, axes, ctx->Attr<bool>("keepdims")), type);
+  *ctx->TensorDesc4ArgNameAndIndex("output_tensor", 0) =
+      TensorDesc(reducedShape(in, axes, ctx->Attr<bool>("keepdims")), type);
   return Maybe<void>::Ok();
 }
 Maybe<void> sbp(user_op::SbpContext *ctx, bool linear, bool addsUp) {
@@ -63,8 +65,9 @@ std::vector<user_op::Case> reduceCases(double lo, double hi) {
   auto make = [&](const char *name, Shape in, Axes axes, bool keepdims) {
     return user_op::Case(name).In("input_tensor", in, lo, hi).Attr("axis", axes).Attr("keepdims", keepdims);
   };
-  return {make("rows", {5, 37}, {1}, false), make("columns", {19, 6}, {0}, true), make("outer", {3, 4, 5}, {0, -1}, false),
-          make("all", {2, 3, 4}, {0, 1, 2}, false), make("none", {2, 3}, {}, false)};
+  return {make("rows", {5, 37}, {1}, false), make("columns", {19, 6}, {0}, true),
+          make("outer", {3, 4, 5}, {0, -1}, false), make("all", {2, 3, 4}, {0, 1, 2}, false),
+          make("none", {2, 3}, {}, false)};
 }
 
 } // namespace opc::ops::reduce

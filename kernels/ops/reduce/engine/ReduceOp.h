@@ -37,10 +37,13 @@ public:
     const ReducePlan plan = planOf(ctx, in->shape());
     const T *from = in->template dptr<T>();
     Out *to = out->template mut_dptr<Out>();
-    auto *partials = plan.partials() ? static_cast<typename R::Acc *>(ctx->Tensor4ArgNameAndIndex("tmp_buffer", 0)->mut_raw_dptr()) : nullptr;
+    auto *partials = plan.partials()
+                         ? static_cast<typename R::Acc *>(ctx->Tensor4ArgNameAndIndex("tmp_buffer", 0)->mut_raw_dptr())
+                         : nullptr;
     const double count = static_cast<double>(plan.reduceCount);
     return user_op::bindTask([=](DeviceCtx *dev) {
-      runReduce(dev, plan, R{}, from, nullptr, partials, [&](int64_t o, typename R::Acc acc) { to[o] = final(acc, count); });
+      runReduce(dev, plan, R{}, from, nullptr, partials,
+                [&](int64_t o, typename R::Acc acc) { to[o] = final(acc, count); });
     });
   }
 
@@ -53,8 +56,6 @@ protected:
   }
 };
 
-template <class T> struct MeanReducer : SumReducer<T> {
-  static constexpr bool kMean = true;
-};
+template <class T> struct MeanReducer : SumReducer<T> { static constexpr bool kMean = true; };
 
 } // namespace opc::ops::reduce

@@ -30,7 +30,8 @@ ReducePlan ReducePlan::make(const Shape &shape, const std::vector<int64_t> &axes
     p.inner = dims[0].size;
     first = 1;
   }
-  for (size_t k = dims.size(); k-- > first;) (dims[k].isReduced ? p.reduced : p.kept).push_back({dims[k].size, dims[k].stride});
+  for (size_t k = dims.size(); k-- > first;)
+    (dims[k].isReduced ? p.reduced : p.kept).push_back({dims[k].size, dims[k].stride});
   for (const ReduceDim &d : p.kept) p.keptCount *= d.size;
   for (const ReduceDim &d : p.reduced) p.segments *= d.size;
   p.outputs = p.rows ? p.keptCount : p.keptCount * p.inner;

@@ -19,12 +19,12 @@ struct ReducePlan {
   std::vector<ReduceDim> kept, reduced;
   bool rows = true;
   int64_t inner = 1;
-  int64_t keptCount = 1;    // product of kept
-  int64_t segments = 1;     // product of reduced
-  int64_t outputs = 1;      // keptCount, times inner when !rows
-  int64_t reduceCount = 1;  // elements per output
-  int64_t chunks = 1;       // pieces of the reduced range whose results are combined in order
-  int64_t chunkUnits = 1;   // units (rows: blocks of kBlock elements; else rows) a chunk
+  int64_t keptCount = 1;   // product of kept
+  int64_t segments = 1;    // product of reduced
+  int64_t outputs = 1;     // keptCount, times inner when !rows
+  int64_t reduceCount = 1; // elements per output
+  int64_t chunks = 1;      // pieces of the reduced range whose results are combined in order
+  int64_t chunkUnits = 1;  // units (rows: blocks of kBlock elements; else rows) a chunk
   int64_t unitsPerSegment = 1;
 
   static constexpr int64_t kBlock = 4096;   // rows: elements a unit

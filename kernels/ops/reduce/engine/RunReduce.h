@@ -73,8 +73,8 @@ typename R::Acc reduceUnits(const R &r, const ReducePlan &p, const T *data, int6
 
 /// Rows [begin, end) of `n` neighbouring columns that start at `data`.
 template <class R, class T>
-void reduceColumns(const R &r, const ReducePlan &p, const T *data, int64_t n, int64_t begin, int64_t end, const double *shifts,
-                   typename R::Acc *acc) {
+void reduceColumns(const R &r, const ReducePlan &p, const T *data, int64_t n, int64_t begin, int64_t end,
+                   const double *shifts, typename R::Acc *acc) {
   using Load = typename R::Load;
   using Lane = typename R::Lane;
   Load buffer[isHalf<T> ? ReducePlan::kColumns : 1];
@@ -109,8 +109,8 @@ void reduceColumns(const R &r, const ReducePlan &p, const T *data, int64_t n, in
 /// Reduces `in` and calls store(output index, Acc) once for each output element, in no order, from several threads.
 /// `partials` has room for plan.partials() values of R::Acc. `shifts` (one an output, or nullptr) reaches R::step.
 template <class R, class T, class Store>
-void runReduce(const DeviceCtx *ctx, const ReducePlan &p, const R &r, const T *in, const double *shifts, typename R::Acc *partials,
-               Store &&store) {
+void runReduce(const DeviceCtx *ctx, const ReducePlan &p, const R &r, const T *in, const double *shifts,
+               typename R::Acc *partials, Store &&store) {
   using Acc = typename R::Acc;
   if (p.outputs == 0) return;
   if (p.reduceCount == 0) {
@@ -159,7 +159,8 @@ void runReduce(const DeviceCtx *ctx, const ReducePlan &p, const R &r, const T *i
                        const int64_t c0 = tile * ReducePlan::kColumns, n = std::min(ReducePlan::kColumns, p.inner - c0);
                        const int64_t first = chunk * p.chunkUnits, last = std::min(units, first + p.chunkUnits);
                        const int64_t out = o * p.inner + c0;
-                       reduce::reduceColumns(r, p, in + at.offset + c0, n, first, last, shifts ? shifts + out : nullptr, acc);
+                       reduce::reduceColumns(r, p, in + at.offset + c0, n, first, last, shifts ? shifts + out : nullptr,
+                                             acc);
                        if (p.chunks == 1)
                          for (int64_t c = 0; c < n; ++c) store(out + c, acc[c]);
                        else

@@ -24,9 +24,11 @@ Maybe<void> checkRows(const InferContext *ctx, const char *classes, const char *
   return Maybe<void>::Ok();
 }
 Maybe<void> checkDepth(const InferContext *ctx, const char *classes) {
-  const int64_t depth = ctx->Attr<int64_t>("depth"), n = ctx->InputShape(classes, 0).At(ctx->InputShape(classes, 0).NumAxes() - 1);
+  const int64_t depth = ctx->Attr<int64_t>("depth"),
+                n = ctx->InputShape(classes, 0).At(ctx->InputShape(classes, 0).NumAxes() - 1);
   if (depth > 0 && depth != n)
-    return (Error("OPC0205") << "depth is " << depth << ", " << classes << " has " << n << " classes").help("leave depth out, or make it the number of classes");
+    return (Error("OPC0205") << "depth is " << depth << ", " << classes << " has " << n << " classes")
+        .help("leave depth out, or make it the number of classes");
   return Maybe<void>::Ok();
 }
 
@@ -38,11 +40,13 @@ template <class T> T softmaxRow(const T *x, T *prob, int64_t n) {
   int64_t i = 0;
   if constexpr (std::is_same_v<T, float>) {
     const __m256 shift = _mm256_set1_ps(top);
-    for (; i + 8 <= n; i += 8) _mm256_storeu_ps(prob + i, cpu::simdExpNonPositive(_mm256_sub_ps(_mm256_loadu_ps(x + i), shift)));
+    for (; i + 8 <= n; i += 8)
+      _mm256_storeu_ps(prob + i, cpu::simdExpNonPositive(_mm256_sub_ps(_mm256_loadu_ps(x + i), shift)));
     // The tail goes the same way, so that equal logits have equal probabilities.
     if (i < n) {
       const __m256i tail = cpu::Simd<float>::mask(n - i);
-      cpu::Simd<float>::store(prob + i, cpu::simdExpNonPositive(_mm256_sub_ps(cpu::Simd<float>::load(x + i, tail), shift)), tail);
+      cpu::Simd<float>::store(prob + i,
+                              cpu::simdExpNonPositive(_mm256_sub_ps(cpu::Simd<float>::load(x + i, tail), shift)), tail);
     }
     sum = cpu::rowSum(prob, n, [](__m256 v) { return v; });
   } else {
@@ -66,8 +70,10 @@ Maybe<void> inferSparse(InferContext *ctx) {
 Maybe<void> inferDense(InferContext *ctx) {
   const TensorDesc prediction = *ctx->TensorDesc4ArgNameAndIndex("prediction", 0);
   if (ctx->InputTensorDesc("label", 0) != prediction || prediction.shape().NumAxes() == 0)
-    return (Error::ShapeMismatch() << "label is " << ctx->InputTensorDesc("label", 0).toString() << ", prediction is " << prediction.toString())
-        .help("label holds a probability for each class of prediction, in its dtype; for class numbers use sparse_softmax_cross_entropy");
+    return (Error::ShapeMismatch() << "label is " << ctx->InputTensorDesc("label", 0).toString() << ", prediction is "
+                                   << prediction.toString())
+        .help("label holds a probability for each class of prediction, in its dtype; for class numbers use "
+              "sparse_softmax_cross_entropy");
   *ctx->TensorDesc4ArgNameAndIndex("prob", 0) = prediction;
   *ctx->TensorDesc4ArgNameAndIndex("out", 0) = TensorDesc(rowsOf(prediction.shape()), prediction.data_type());
   return Maybe<void>::Ok();
@@ -80,7 +86,8 @@ Maybe<void> inferGrad(InferContext *ctx) {
     JUST(checkRows(ctx, "prob", "label"));
     JUST(checkDepth(ctx, "prob"));
   } else if (ctx->InputShape("label", 0) != prob.shape()) {
-    return Error::ShapeMismatch() << "label is " << ctx->InputShape("label", 0).ToString() << ", prob is " << prob.shape().ToString();
+    return Error::ShapeMismatch() << "label is " << ctx->InputShape("label", 0).ToString() << ", prob is "
+                                  << prob.shape().ToString();
   }
   *ctx->TensorDesc4ArgNameAndIndex("prediction_diff", 0) = prob;
   return Maybe<void>::Ok();
@@ -183,7 +190,8 @@ public:
   }
 };
 
-// --- nll -----------------------------------------------------------------------------------------------------------------
+// --- nll
+// -----------------------------------------------------------------------------------------------------------------
 
 Maybe<void> inferNll(InferContext *ctx) {
   JUST(checkIndexType(ctx, "target"));
@@ -191,7 +199,8 @@ Maybe<void> inferNll(InferContext *ctx) {
   const TensorDesc input = *ctx->TensorDesc4ArgNameAndIndex("input", 0);
   const int64_t n = input.shape().At(input.shape().NumAxes() - 1);
   if (ctx->has_input("weight", 0) && ctx->InputTensorDesc("weight", 0) != TensorDesc(Shape({n}), input.data_type()))
-    return (Error::ShapeMismatch() << "weight is " << ctx->InputTensorDesc("weight", 0).toString() << ", input has " << n << " classes")
+    return (Error::ShapeMismatch() << "weight is " << ctx->InputTensorDesc("weight", 0).toString() << ", input has "
+                                   << n << " classes")
         .help("weight has one entry a class, in the dtype of input");
   const TensorDesc out(rowsOf(input.shape()), input.data_type());
   *ctx->TensorDesc4ArgNameAndIndex("output", 0) = out;
@@ -207,7 +216,8 @@ public:
     T *out = staged.out("output"), *outWeight = staged.out("out_weight");
     const Tensor *target = ctx->Tensor4ArgNameAndIndex("target", 0);
     const Shape rowShape = target->shape(), full = ctx->Tensor4ArgNameAndIndex("input", 0)->shape();
-    const int64_t n = full.At(full.NumAxes() - 1), rows = rowShape.elem_cnt(), ignore = ctx->Attr<int64_t>("ignore_index");
+    const int64_t n = full.At(full.NumAxes() - 1), rows = rowShape.elem_cnt(),
+                  ignore = ctx->Attr<int64_t>("ignore_index");
     return withIndexType(target->data_type(), [&](auto tag) -> std::unique_ptr<user_op::BoundKernel> {
       using I = decltype(tag);
       const I *targets = target->dptr<I>();
@@ -216,8 +226,9 @@ public:
         for (int64_t r = 0; r < rows; ++r) {
           const int64_t k = static_cast<int64_t>(targets[r]);
           if (k != ignore && (k < 0 || k >= n)) {
-            throw ContractError("target" + positionText(rowShape, r) + " = " + std::to_string(k) + " is outside [0, " + std::to_string(n) +
-                                "), the range of the classes, and is not ignore_index (" + std::to_string(ignore) + ")");
+            throw ContractError("target" + positionText(rowShape, r) + " = " + std::to_string(k) + " is outside [0, " +
+                                std::to_string(n) + "), the range of the classes, and is not ignore_index (" +
+                                std::to_string(ignore) + ")");
           }
         }
         staged.load(dev);
@@ -243,10 +254,13 @@ REGISTER_USER_OP("sparse_softmax_cross_entropy")
     .Attr<int64_t>("depth", 0)
     .SetTensorDescInferFn(inferSparse)
     .Sharding("... ., ... -> ... ., ...")
-    .Doc("prob = softmax of prediction over its last axis, out = -log prob[label]. label (i32 or i64) has the axes of prediction before the "
-         "last; a label outside the classes is an error at run time. depth, when above 0, must be the number of classes.")
-    .Cases({user_op::Case("rows").In("prediction", {5, 7}, -3, 3).In("label", kInt64, {5}, 0, 7).Attr<int64_t>("depth", 7),
-            user_op::Case("image").In("prediction", {2, 3, 4}, -30, 30).In("label", kInt32, {2, 3}, 0, 4)});
+    .Doc("prob = softmax of prediction over its last axis, out = -log prob[label]. label (i32 or i64) has the axes of "
+         "prediction before the "
+         "last; a label outside the classes is an error at run time. depth, when above 0, must be the number of "
+         "classes.")
+    .Cases(
+        {user_op::Case("rows").In("prediction", {5, 7}, -3, 3).In("label", kInt64, {5}, 0, 7).Attr<int64_t>("depth", 7),
+         user_op::Case("image").In("prediction", {2, 3, 4}, -30, 30).In("label", kInt32, {2, 3}, 0, 4)});
 
 REGISTER_USER_OP("softmax_cross_entropy")
     .Input("prediction")
@@ -267,7 +281,11 @@ REGISTER_USER_OP("sparse_softmax_cross_entropy_grad")
     .SetTensorDescInferFn(inferGrad)
     .Sharding("..., ..., ... . -> ... .", user_op::Linear({1}))
     .Doc("prediction_diff = dy * (prob - one_hot(label)): the gradient of sparse_softmax_cross_entropy.")
-    .Cases({user_op::Case("rows").In("label", kInt64, {5}, 0, 7).In("dy", {5}).In("prob", {5, 7}, 0, 1).Attr<int64_t>("depth", 7)});
+    .Cases({user_op::Case("rows")
+                .In("label", kInt64, {5}, 0, 7)
+                .In("dy", {5})
+                .In("prob", {5, 7}, 0, 1)
+                .Attr<int64_t>("depth", 7)});
 
 REGISTER_USER_OP("softmax_cross_entropy_grad")
     .Input("label")
@@ -286,8 +304,12 @@ REGISTER_USER_OP("sparse_cross_entropy")
     .Attr<int64_t>("depth", 0)
     .SetTensorDescInferFn(inferSparse)
     .Sharding("... ., ... -> ...")
-    .Doc("out = -log prediction[label], where prediction holds probabilities. A label outside the classes is an error at run time.")
-    .Cases({user_op::Case("rows").In("prediction", {5, 7}, 0.1, 1).In("label", kInt64, {5}, 0, 7).Attr<int64_t>("depth", 7)});
+    .Doc("out = -log prediction[label], where prediction holds probabilities. A label outside the classes is an error "
+         "at run time.")
+    .Cases({user_op::Case("rows")
+                .In("prediction", {5, 7}, 0.1, 1)
+                .In("label", kInt64, {5}, 0, 7)
+                .Attr<int64_t>("depth", 7)});
 
 REGISTER_USER_OP("nll")
     .Input("input")
@@ -297,11 +319,17 @@ REGISTER_USER_OP("nll")
     .Output("out_weight")
     .Attr<int64_t>("ignore_index", -100)
     .SetTensorDescInferFn(inferNll)
-    .Doc("The last axis of input holds log probabilities of classes; output = -weight[target] * input[target], out_weight = weight[target] "
-         "(1 without weight), both 0 where target (i32 or i64) equals ignore_index. Another target outside the classes is an error at "
+    .Doc("The last axis of input holds log probabilities of classes; output = -weight[target] * input[target], "
+         "out_weight = weight[target] "
+         "(1 without weight), both 0 where target (i32 or i64) equals ignore_index. Another target outside the classes "
+         "is an error at "
          "run time.")
     .Cases({user_op::Case("plain").In("input", {5, 4}, -3, 0).In("target", kInt64, {5}, 0, 4),
-            user_op::Case("weighted").In("input", {2, 3, 4}, -3, 0).In("target", kInt32, {2, 3}, 0, 4).In("weight", {4}, 0.5, 2).Attr<int64_t>("ignore_index", 2)});
+            user_op::Case("weighted")
+                .In("input", {2, 3, 4}, -3, 0)
+                .In("target", kInt32, {2, 3}, 0, 4)
+                .In("weight", {4}, 0.5, 2)
+                .Attr<int64_t>("ignore_index", 2)});
 
 OPC_REGISTER_FLOATING_CPU_KERNELS("sparse_softmax_cross_entropy", SparseKernel, "prediction");
 OPC_REGISTER_FLOATING_CPU_KERNELS("sparse_cross_entropy", SparseKernel, "prediction");

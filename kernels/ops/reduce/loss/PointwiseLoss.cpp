@@ -14,7 +14,8 @@ Maybe<void> infer(InferContext *ctx) {
   const TensorDesc input = *ctx->TensorDesc4ArgNameAndIndex("input", 0);
   for (const char *arg : {"target", "weight"})
     if (ctx->has_input(arg, 0) && ctx->InputTensorDesc(arg, 0) != input)
-      return (Error::ShapeMismatch() << arg << " is " << ctx->InputTensorDesc(arg, 0).toString() << ", input is " << input.toString())
+      return (Error::ShapeMismatch() << arg << " is " << ctx->InputTensorDesc(arg, 0).toString() << ", input is "
+                                     << input.toString())
           .help(std::string("the loss is taken element by element; expand or cast ") + arg);
   if (ctx->has_input("pos_weight", 0)) {
     const TensorDesc p = ctx->InputTensorDesc("pos_weight", 0);
@@ -41,7 +42,9 @@ struct BinaryCrossEntropy {
 struct BinaryCrossEntropyWithLogits {
   explicit BinaryCrossEntropyWithLogits(const user_op::OpContext *) {}
   /// -(p t log s(x) + (1-t) log(1-s(x))) with s the sigmoid.
-  template <class T> T operator()(T x, T t, const T *p) const { return (p ? *p : T(1)) * t * softplus(-x) + (1 - t) * softplus(x); }
+  template <class T> T operator()(T x, T t, const T *p) const {
+    return (p ? *p : T(1)) * t * softplus(-x) + (1 - t) * softplus(x);
+  }
 };
 struct SmoothL1 {
   explicit SmoothL1(const user_op::OpContext *ctx) : beta(static_cast<double>(ctx->Attr<float>("beta"))) {}
@@ -64,7 +67,8 @@ template <class Loss, class T> class LossKernel : public BindingKernel {
 public:
   std::unique_ptr<user_op::BoundKernel> Bind(KernelBindContext *ctx) const override {
     StagedTensors<T> staged(ctx);
-    const T *x = staged.in("input"), *t = staged.in("target"), *weight = staged.in("weight"), *pos = staged.in("pos_weight");
+    const T *x = staged.in("input"), *t = staged.in("target"), *weight = staged.in("weight"),
+            *pos = staged.in("pos_weight");
     T *out = staged.out("out");
     const int64_t n = ctx->Tensor4ArgNameAndIndex("input", 0)->shape().elem_cnt();
     const int64_t posCount = pos ? ctx->Tensor4ArgNameAndIndex("pos_weight", 0)->shape().elem_cnt() : 1;
@@ -93,7 +97,8 @@ REGISTER_USER_OP("binary_cross_entropy")
     .Output("out")
     .SetTensorDescInferFn(infer)
     .SetGetSbpFn(user_op::GetSbpFnUtil::SplitForEachAxis)
-    .Doc("out = -weight * (target * log(input) + (1 - target) * log(1 - input)), element by element; logs are bounded at -100.")
+    .Doc("out = -weight * (target * log(input) + (1 - target) * log(1 - input)), element by element; logs are bounded "
+         "at -100.")
     .Cases({user_op::Case("plain").In("input", {4, 5}, 0.05, 0.95).In("target", {4, 5}, 0, 1),
             user_op::Case("weighted").In("input", {7}, 0.05, 0.95).In("target", {7}, 0, 1).In("weight", {7}, 0.5, 2)});
 
@@ -105,10 +110,17 @@ REGISTER_USER_OP("binary_cross_entropy_with_logits")
     .Output("out")
     .Attr<bool>("has_pos_weight", false)
     .SetTensorDescInferFn(infer)
-    .Doc("binary_cross_entropy of the sigmoid of input, computed without overflow; the term of target is multiplied by pos_weight, which has "
-         "the last axes of input or one element. has_pos_weight is accepted from older graphs: pos_weight counts when it is bound.")
+    .Doc("binary_cross_entropy of the sigmoid of input, computed without overflow; the term of target is multiplied by "
+         "pos_weight, which has "
+         "the last axes of input or one element. has_pos_weight is accepted from older graphs: pos_weight counts when "
+         "it is bound.")
     .Cases({user_op::Case("plain").In("input", {4, 5}, -20, 20).In("target", {4, 5}, 0, 1),
-            user_op::Case("weighted").In("input", {3, 4}, -5, 5).In("target", {3, 4}, 0, 1).In("weight", {3, 4}, 0.5, 2).In("pos_weight", {4}, 0.5, 2).Attr("has_pos_weight", true)});
+            user_op::Case("weighted")
+                .In("input", {3, 4}, -5, 5)
+                .In("target", {3, 4}, 0, 1)
+                .In("weight", {3, 4}, 0.5, 2)
+                .In("pos_weight", {4}, 0.5, 2)
+                .Attr("has_pos_weight", true)});
 
 REGISTER_USER_OP("smooth_l1_loss")
     .Input("input")
@@ -131,7 +143,8 @@ REGISTER_USER_OP("kl_div_loss")
     .Attr<bool>("log_target", false)
     .SetTensorDescInferFn(infer)
     .SetGetSbpFn(user_op::GetSbpFnUtil::SplitForEachAxis)
-    .Doc("input holds log probabilities: out = target * (log(target) - input), 0 where target is 0; with log_target, target holds logs too: "
+    .Doc("input holds log probabilities: out = target * (log(target) - input), 0 where target is 0; with log_target, "
+         "target holds logs too: "
          "out = exp(target) * (target - input).")
     .Cases({user_op::Case("plain").In("input", {4, 5}, -3, 0).In("target", {4, 5}, 0.05, 1),
             user_op::Case("logs").In("input", {7}, -3, 0).In("target", {7}, -3, 0).Attr("log_target", true)});

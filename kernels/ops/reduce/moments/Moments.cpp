@@ -29,7 +29,9 @@ template <class T> struct ExpSumReducer {
   using Acc = double;
   Lane lane0() const { return 0; }
   Acc acc0() const { return 0; }
-  Lane step(Lane a, Load x, double shift) const { return a + static_cast<double>(std::exp(static_cast<Load>(x - static_cast<Load>(shift)))); }
+  Lane step(Lane a, Load x, double shift) const {
+    return a + static_cast<double>(std::exp(static_cast<Load>(x - static_cast<Load>(shift))));
+  }
   Lane join(Lane a, Lane b) const { return a + b; }
   Acc merge(Acc a, Lane b) const { return a + b; }
   Acc combine(Acc a, Acc b) const { return a + b; }
@@ -46,7 +48,8 @@ ReducePlan varPlan(const user_op::OpContext *ctx, const Shape &in) {
 Maybe<void> inferVar(InferContext *ctx) {
   const TensorDesc in = *ctx->TensorDesc4ArgNameAndIndex("input", 0);
   if (!IsFloatingDataType(in.data_type()))
-    return (Error::TypeError() << "the variance of " << dataTypeName(in.data_type()) << " is not defined").help("cast the input to a floating dtype");
+    return (Error::TypeError() << "the variance of " << dataTypeName(in.data_type()) << " is not defined")
+        .help("cast the input to a floating dtype");
   auto axes = JUST(resolveAxes(ctx->Attr<std::vector<int32_t>>("dim"), in.shape().NumAxes(), "dim"));
   if (axes.empty())
     for (int64_t a = 0; a < in.shape().NumAxes(); ++a) axes.push_back(a);
@@ -62,13 +65,15 @@ public:
     const ReducePlan plan = varPlan(ctx, in->shape());
     const T *from = in->template dptr<T>();
     T *to = ctx->Tensor4ArgNameAndIndex("output", 0)->template mut_dptr<T>();
-    double *means = plan.outputs ? static_cast<double *>(ctx->Tensor4ArgNameAndIndex("tmp_buffer", 0)->mut_raw_dptr()) : nullptr;
+    double *means =
+        plan.outputs ? static_cast<double *>(ctx->Tensor4ArgNameAndIndex("tmp_buffer", 0)->mut_raw_dptr()) : nullptr;
     const double count = static_cast<double>(plan.reduceCount);
     // One element less for the unbiased estimate; of a single element it is NaN, as 0/0.
     const double divisor = ctx->Attr<bool>("unbiased") ? std::max(0.0, count - 1) : count;
     return user_op::bindTask([=](DeviceCtx *dev) {
       double *partials = means + plan.outputs;
-      runReduce(dev, plan, SumReducer<T>{}, from, nullptr, partials, [&](int64_t o, double sum) { means[o] = sum / count; });
+      runReduce(dev, plan, SumReducer<T>{}, from, nullptr, partials,
+                [&](int64_t o, double sum) { means[o] = sum / count; });
       runReduce(dev, plan, SquaredDistanceReducer<T>{}, from, means, partials,
                 [&](int64_t o, double sum) { to[o] = finish<T>(sum / divisor); });
     });
@@ -87,13 +92,15 @@ public:
     const ReducePlan plan = planOf(ctx, in->shape());
     const T *from = in->template dptr<T>();
     T *to = ctx->Tensor4ArgNameAndIndex("output_tensor", 0)->template mut_dptr<T>();
-    double *shifts = plan.outputs ? static_cast<double *>(ctx->Tensor4ArgNameAndIndex("tmp_buffer", 0)->mut_raw_dptr()) : nullptr;
+    double *shifts =
+        plan.outputs ? static_cast<double *>(ctx->Tensor4ArgNameAndIndex("tmp_buffer", 0)->mut_raw_dptr()) : nullptr;
     return user_op::bindTask([=](DeviceCtx *dev) {
       double *partials = shifts + plan.outputs;
-      runReduce(dev, plan, Max{}, from, nullptr, reinterpret_cast<typename Max::Acc *>(partials), [&](int64_t o, typename Max::Acc m) {
-        // x - shift would be NaN at an infinite shift: exp(+-inf - 0) is right there.
-        shifts[o] = std::isinf(static_cast<double>(m)) ? 0.0 : static_cast<double>(m);
-      });
+      runReduce(dev, plan, Max{}, from, nullptr, reinterpret_cast<typename Max::Acc *>(partials),
+                [&](int64_t o, typename Max::Acc m) {
+                  // x - shift would be NaN at an infinite shift: exp(+-inf - 0) is right there.
+                  shifts[o] = std::isinf(static_cast<double>(m)) ? 0.0 : static_cast<double>(m);
+                });
       runReduce(dev, plan, ExpSumReducer<T>{}, from, shifts, partials,
                 [&](int64_t o, double sum) { to[o] = finish<T>(std::log(sum) + shifts[o]); });
     });
@@ -118,7 +125,11 @@ Maybe<void> varSbp(user_op::SbpContext *ctx) {
 }
 
 user_op::Case varCase(const char *name, Shape in, std::vector<int32_t> dim, bool unbiased, bool keepdim) {
-  return user_op::Case(name).In("input", in, -2, 2).Attr("dim", dim).Attr("unbiased", unbiased).Attr("keepdim", keepdim);
+  return user_op::Case(name)
+      .In("input", in, -2, 2)
+      .Attr("dim", dim)
+      .Attr("unbiased", unbiased)
+      .Attr("keepdim", keepdim);
 }
 
 REGISTER_USER_OP("var")
@@ -129,9 +140,12 @@ REGISTER_USER_OP("var")
     .Attr<bool>("keepdim", false)
     .SetTensorDescInferFn(inferVar)
     .SetGetSbpFn(varSbp)
-    .Doc("The variance over the axes in dim (all axes when it is empty): the mean of the squared distances from the mean; with unbiased "
-         "their sum is divided by one less than the count, which makes the variance of a single element NaN. Accumulated in f64.")
-    .Cases({varCase("rows", {5, 37}, {1}, true, false), varCase("columns", {19, 6}, {0}, false, true), varCase("all", {2, 3, 4}, {0, 1, 2}, true, false)});
+    .Doc("The variance over the axes in dim (all axes when it is empty): the mean of the squared distances from the "
+         "mean; with unbiased "
+         "their sum is divided by one less than the count, which makes the variance of a single element NaN. "
+         "Accumulated in f64.")
+    .Cases({varCase("rows", {5, 37}, {1}, true, false), varCase("columns", {19, 6}, {0}, false, true),
+            varCase("all", {2, 3, 4}, {0, 1, 2}, true, false)});
 
 REGISTER_USER_OP("logsumexp")
     .Input("input_tensor")
@@ -140,8 +154,9 @@ REGISTER_USER_OP("logsumexp")
     .Attr<bool>("keepdims", false)
     .SetTensorDescInferFn(inferReduce)
     .SetGetSbpFn(plainReduceSbp)
-    .Doc(std::string("log(sum(exp(x))) over the given axes, computed about the maximum so that it does not overflow. ") + kAxisDoc +
-         "Of nothing: minus infinity.")
+    .Doc(
+        std::string("log(sum(exp(x))) over the given axes, computed about the maximum so that it does not overflow. ") +
+        kAxisDoc + "Of nothing: minus infinity.")
     .Cases(reduceCases(-20, 20));
 
 const KernelOptions kVar{varTmpSize, nullptr}, kLogSumExp{logSumExpTmpSize, nullptr};

@@ -32,12 +32,14 @@ public:
     T *to = ctx->Tensor4ArgNameAndIndex("y", 0)->template mut_dptr<T>();
     return user_op::bindTask([=](DeviceCtx *dev) {
       const int64_t tiles = (inner + kWidth - 1) / kWidth;
-      dev->parallelFor(outer * tiles, std::max<int64_t>(1, 8192 / std::max<int64_t>(1, n * std::min(inner, kWidth))), [&](int64_t b, int64_t e) {
-        for (int64_t job = b; job < e; ++job) {
-          const int64_t c0 = job % tiles * kWidth, m = std::min(kWidth, inner - c0), at = job / tiles * n * inner + c0;
-          scan(from + at, to + at, n, inner, m);
-        }
-      });
+      dev->parallelFor(outer * tiles, std::max<int64_t>(1, 8192 / std::max<int64_t>(1, n * std::min(inner, kWidth))),
+                       [&](int64_t b, int64_t e) {
+                         for (int64_t job = b; job < e; ++job) {
+                           const int64_t c0 = job % tiles * kWidth, m = std::min(kWidth, inner - c0),
+                                         at = job / tiles * n * inner + c0;
+                           scan(from + at, to + at, n, inner, m);
+                         }
+                       });
     });
   }
 
@@ -73,7 +75,8 @@ Maybe<void> sbp(user_op::SbpContext *ctx) {
 }
 
 std::vector<user_op::Case> cases() {
-  return {user_op::Case("rows").In("x", {3, 7}, 0.5, 1.5).Attr<int64_t>("dim", 1), user_op::Case("columns").In("x", {6, 5}, 0.5, 1.5).Attr<int64_t>("dim", 0),
+  return {user_op::Case("rows").In("x", {3, 7}, 0.5, 1.5).Attr<int64_t>("dim", 1),
+          user_op::Case("columns").In("x", {6, 5}, 0.5, 1.5).Attr<int64_t>("dim", 0),
           user_op::Case("middle").In("x", {2, 5, 3}, 0.5, 1.5).Attr<int64_t>("dim", -2)};
 }
 
@@ -96,8 +99,10 @@ REGISTER_USER_OP("cumprod")
     .Cases(cases());
 
 const KernelOptions kInplace{nullptr, inplaceOf("y", "x")};
-OPC_CPU_KERNELS_WITH("cumsum", "x", kInplace, CumSumKernel, float, double, float16, bfloat16, int8_t, uint8_t, int32_t, int64_t);
-OPC_CPU_KERNELS_WITH("cumprod", "x", kInplace, CumProdKernel, float, double, float16, bfloat16, int8_t, uint8_t, int32_t, int64_t);
+OPC_CPU_KERNELS_WITH("cumsum", "x", kInplace, CumSumKernel, float, double, float16, bfloat16, int8_t, uint8_t, int32_t,
+                     int64_t);
+OPC_CPU_KERNELS_WITH("cumprod", "x", kInplace, CumProdKernel, float, double, float16, bfloat16, int8_t, uint8_t,
+                     int32_t, int64_t);
 
 } // namespace
 } // namespace opc::ops

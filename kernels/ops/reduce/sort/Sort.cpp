@@ -26,7 +26,8 @@ Maybe<bool> isDescending(const user_op::OpContext *ctx) {
   return d == "DESCENDING";
 }
 Maybe<void> needsAxis(const Shape &in) {
-  if (in.NumAxes() == 0) return (Error::ShapeMismatch() << "the input has rank 0").help("the last axis is sorted; give at least one axis");
+  if (in.NumAxes() == 0)
+    return (Error::ShapeMismatch() << "the input has rank 0").help("the last axis is sorted; give at least one axis");
   return Maybe<void>::Ok();
 }
 
@@ -35,7 +36,8 @@ Maybe<void> inferSort(InferContext *ctx) {
   JUST(needsAxis(in.shape()));
   JUST(isDescending(ctx));
   const bool positions = ctx->op_type_name() == "arg_sort";
-  if (positions && in.shape().At(in.shape().NumAxes() - 1) > INT32_MAX) return Error::ShapeMismatch() << "the sorted axis has more than 2^31 entries";
+  if (positions && in.shape().At(in.shape().NumAxes() - 1) > INT32_MAX)
+    return Error::ShapeMismatch() << "the sorted axis has more than 2^31 entries";
   *ctx->TensorDesc4ArgNameAndIndex("out", 0) = TensorDesc(in.shape(), positions ? kInt32 : in.data_type());
   return Maybe<void>::Ok();
 }
@@ -112,7 +114,8 @@ public:
     int64_t *to = out->template mut_dptr<int64_t>();
     const int64_t n = in->shape().At(in->shape().NumAxes() - 1), rows = n == 0 ? 0 : in->shape().elem_cnt() / n;
     const int64_t k = out->shape().At(out->shape().NumAxes() - 1);
-    int64_t *positions = rows ? static_cast<int64_t *>(ctx->Tensor4ArgNameAndIndex("tmp_buffer", 0)->mut_raw_dptr()) : nullptr;
+    int64_t *positions =
+        rows ? static_cast<int64_t *>(ctx->Tensor4ArgNameAndIndex("tmp_buffer", 0)->mut_raw_dptr()) : nullptr;
     return user_op::bindTask([=](DeviceCtx *dev) {
       dev->parallelFor(rows, std::max<int64_t>(1, 1024 / std::max<int64_t>(1, n)), [&](int64_t b, int64_t e) {
         for (int64_t r = b; r < e; ++r) {
@@ -123,7 +126,9 @@ public:
     });
   }
 };
-size_t topKTmpSize(InferContext *ctx) { return static_cast<size_t>(ctx->InputShape("in", 0).elem_cnt()) * sizeof(int64_t); }
+size_t topKTmpSize(InferContext *ctx) {
+  return static_cast<size_t>(ctx->InputShape("in", 0).elem_cnt()) * sizeof(int64_t);
+}
 
 user_op::Case sample(const char *name, Shape in) { return user_op::Case(name).In("in", in, -100, 100); }
 const char *const kOrder = "NaN counts as larger than every number. Equal elements keep their order. ";
@@ -135,7 +140,8 @@ REGISTER_USER_OP("sort")
     .SetTensorDescInferFn(inferSort)
     .Sharding("... . -> ... .")
     .Doc(std::string("Sorts along the last axis; direction is \"ASCENDING\" or \"DESCENDING\". ") + kOrder)
-    .Cases({sample("up", {3, 17}).Attr<std::string>("direction", "ASCENDING"), sample("down", {2, 2, 9}).Attr<std::string>("direction", "DESCENDING")});
+    .Cases({sample("up", {3, 17}).Attr<std::string>("direction", "ASCENDING"),
+            sample("down", {2, 2, 9}).Attr<std::string>("direction", "DESCENDING")});
 
 REGISTER_USER_OP("arg_sort")
     .Input("in")
@@ -144,8 +150,10 @@ REGISTER_USER_OP("arg_sort")
     .SetTensorDescInferFn(inferSort)
     .Sharding("... . -> ... .")
     .NoGrad("positions are not differentiable")
-    .Doc(std::string("The positions (i32) that sort the last axis; direction is \"ASCENDING\" or \"DESCENDING\". ") + kOrder)
-    .Cases({sample("up", {3, 17}).Attr<std::string>("direction", "ASCENDING"), sample("down", {2, 2, 9}).Attr<std::string>("direction", "DESCENDING")});
+    .Doc(std::string("The positions (i32) that sort the last axis; direction is \"ASCENDING\" or \"DESCENDING\". ") +
+         kOrder)
+    .Cases({sample("up", {3, 17}).Attr<std::string>("direction", "ASCENDING"),
+            sample("down", {2, 2, 9}).Attr<std::string>("direction", "DESCENDING")});
 
 REGISTER_USER_OP("top_k")
     .Input("in")
@@ -155,15 +163,18 @@ REGISTER_USER_OP("top_k")
     .SetTensorDescInferFn(inferTopK)
     .Sharding("... . -> ... .")
     .NoGrad("positions are not differentiable")
-    .Doc(std::string("The positions (i64) of the k largest elements along the last axis, largest first (whether `sorted` or not); of all of "
+    .Doc(std::string("The positions (i64) of the k largest elements along the last axis, largest first (whether "
+                     "`sorted` or not); of all of "
                      "them when k is more than the axis has. ") +
          kOrder)
     .Cases({sample("three", {3, 17}).Attr<int32_t>("k", 3), sample("all", {4}).Attr<int32_t>("k", 9)});
 
 const KernelOptions kInplace{nullptr, inplaceOf("out", "in")}, kTopK{topKTmpSize, nullptr};
-OPC_CPU_KERNELS_WITH("sort", "in", kInplace, SortKernel, float, double, float16, bfloat16, int8_t, uint8_t, int32_t, int64_t);
+OPC_CPU_KERNELS_WITH("sort", "in", kInplace, SortKernel, float, double, float16, bfloat16, int8_t, uint8_t, int32_t,
+                     int64_t);
 OPC_CPU_KERNELS("arg_sort", "in", ArgSortKernel, float, double, float16, bfloat16, int8_t, uint8_t, int32_t, int64_t);
-OPC_CPU_KERNELS_WITH("top_k", "in", kTopK, TopKKernel, float, double, float16, bfloat16, int8_t, uint8_t, int32_t, int64_t);
+OPC_CPU_KERNELS_WITH("top_k", "in", kTopK, TopKKernel, float, double, float16, bfloat16, int8_t, uint8_t, int32_t,
+                     int64_t);
 
 } // namespace
 } // namespace opc::ops

@@ -28,10 +28,11 @@ Maybe<void> inferCat(InferContext *ctx) {
     bool fits = s.NumAxes() == first.NumAxes();
     for (int64_t k = 0; fits && k < s.NumAxes(); ++k) fits = k == axis || s.At(k) == first.At(k);
     if (!fits)
-      return (Error::ShapeMismatch() << "in_" << i << " is " << s.ToString() << ", in_0 is " << first.ToString() << ", joined along axis "
-                                     << axis)
+      return (Error::ShapeMismatch() << "in_" << i << " is " << s.ToString() << ", in_0 is " << first.ToString()
+                                     << ", joined along axis " << axis)
           .help("all dimensions but the joined one must be equal");
-    if (__builtin_add_overflow(total, s.At(axis), &total)) return Error("OPC0206") << "the joined dimension overflows 63 bits";
+    if (__builtin_add_overflow(total, s.At(axis), &total))
+      return Error("OPC0206") << "the joined dimension overflows 63 bits";
   }
   const int64_t limit = ctx->Attr<int64_t>("max_dim_size");
   if (limit > 0 && total > limit)
@@ -49,7 +50,8 @@ Maybe<void> inferStack(InferContext *ctx) {
   for (int32_t i = 0; i < inputCount(ctx); ++i) {
     JUST(sameType(ctx, i));
     if (ctx->InputShape("in", i) != first)
-      return (Error::ShapeMismatch() << "in_" << i << " is " << ctx->InputShape("in", i).ToString() << ", in_0 is " << first.ToString())
+      return (Error::ShapeMismatch() << "in_" << i << " is " << ctx->InputShape("in", i).ToString() << ", in_0 is "
+                                     << first.ToString())
           .help("stack joins tensors of one shape; cat joins tensors that differ along the axis");
   }
   DimVector dims = first.dim_vec();
@@ -63,7 +65,8 @@ Maybe<void> inferSplitLike(InferContext *ctx) {
   const int64_t axis = JUST(resolveAxis(ctx->Attr<int64_t>("axis"), in.shape().NumAxes()));
   const int32_t n = ctx->input_size("like");
   if (ctx->output_size("out") != n)
-    return (Error("OPC0202") << "out has " << ctx->output_size("out") << " tensors, like has " << n).help("give one output for each like");
+    return (Error("OPC0202") << "out has " << ctx->output_size("out") << " tensors, like has " << n)
+        .help("give one output for each like");
   int64_t total = 0;
   for (int32_t i = 0; i < n; ++i) {
     const Shape &like = ctx->InputShape("like", i);
@@ -75,8 +78,8 @@ Maybe<void> inferSplitLike(InferContext *ctx) {
     *ctx->TensorDesc4ArgNameAndIndex("out", i) = TensorDesc(out, in.data_type());
   }
   if (total != in.shape().At(axis))
-    return Error::ShapeMismatch() << "axis " << axis << " of in " << in.shape().ToString() << " is cut into parts of " << total
-                                  << " entries in all";
+    return Error::ShapeMismatch() << "axis " << axis << " of in " << in.shape().ToString() << " is cut into parts of "
+                                  << total << " entries in all";
   return Maybe<void>::Ok();
 }
 
@@ -86,7 +89,8 @@ public:
   std::unique_ptr<user_op::BoundKernel> Bind(KernelBindContext *ctx) const override {
     const bool split = ctx->has_output("out", 1) || ctx->user_op_conf().input_size("like") > 0;
     const std::string partArg = split ? "out" : "in";
-    const Shape whole = split ? ctx->Tensor4ArgNameAndIndex("in", 0)->shape() : ctx->Tensor4ArgNameAndIndex("out", 0)->shape();
+    const Shape whole =
+        split ? ctx->Tensor4ArgNameAndIndex("in", 0)->shape() : ctx->Tensor4ArgNameAndIndex("out", 0)->shape();
     const DataType type = ctx->Tensor4ArgNameAndIndex("in", 0)->data_type();
     const int64_t size = static_cast<int64_t>(GetSizeOfDataType(type));
     const int64_t axis = valueOf(resolveAxis(ctx->Attr<int64_t>("axis"), whole.NumAxes()));
@@ -142,13 +146,21 @@ Maybe<void> splitSbp(user_op::SbpContext *ctx) {
 const std::vector<DataType> kSampleTypes = {kFloat, kDouble, kFloat16, kUInt8, kInt64, kBool};
 std::vector<user_op::Case> catCases() {
   return {user_op::Case("axis0").In("in", {2, 3}, 0, 2, 0).In("in", {4, 3}, 0, 2, 1).Types(kSampleTypes),
-          user_op::Case("axis1").In("in", {2, 3}, 0, 2, 0).In("in", {2, 1}, 0, 2, 1).In("in", {2, 4}, 0, 2, 2).Attr<int64_t>("axis", -1).Types(
-              kSampleTypes),
-          user_op::Case("empty_part").In("in", {2, 0}, 0, 2, 0).In("in", {2, 3}, 0, 2, 1).Attr<int64_t>("axis", 1).Types(kSampleTypes)};
+          user_op::Case("axis1")
+              .In("in", {2, 3}, 0, 2, 0)
+              .In("in", {2, 1}, 0, 2, 1)
+              .In("in", {2, 4}, 0, 2, 2)
+              .Attr<int64_t>("axis", -1)
+              .Types(kSampleTypes),
+          user_op::Case("empty_part")
+              .In("in", {2, 0}, 0, 2, 0)
+              .In("in", {2, 3}, 0, 2, 1)
+              .Attr<int64_t>("axis", 1)
+              .Types(kSampleTypes)};
 }
-const char *const kCatDoc =
-    "Joins the inputs, in order, along `axis`; their other dimensions must be equal. max_dim_size, when above 0, bounds the "
-    "joined dimension.";
+const char *const kCatDoc = "Joins the inputs, in order, along `axis`; their other dimensions must be equal. "
+                            "max_dim_size, when above 0, bounds the "
+                            "joined dimension.";
 
 REGISTER_USER_OP("cat")
     .InputWithMinimum("in", 1)
@@ -179,8 +191,16 @@ REGISTER_USER_OP("stack")
     .SetGetSbpFn(joinSbp<1>)
     .Doc("Joins inputs of one shape along a new axis `axis` of the output. max_dim_size is accepted and has no effect.")
     .Cases({user_op::Case("front").In("in", {2, 3}, 0, 2, 0).In("in", {2, 3}, 0, 2, 1).Types(kSampleTypes),
-            user_op::Case("back").In("in", {2, 3}, 0, 2, 0).In("in", {2, 3}, 0, 2, 1).Attr<int64_t>("axis", -1).Types(kSampleTypes),
-            user_op::Case("scalars").In("in", {}, 0, 2, 0).In("in", {}, 0, 2, 1).In("in", {}, 0, 2, 2).Types(kSampleTypes)});
+            user_op::Case("back")
+                .In("in", {2, 3}, 0, 2, 0)
+                .In("in", {2, 3}, 0, 2, 1)
+                .Attr<int64_t>("axis", -1)
+                .Types(kSampleTypes),
+            user_op::Case("scalars")
+                .In("in", {}, 0, 2, 0)
+                .In("in", {}, 0, 2, 1)
+                .In("in", {}, 0, 2, 2)
+                .Types(kSampleTypes)});
 
 REGISTER_USER_OP("split_like")
     .Input("in")
@@ -189,10 +209,16 @@ REGISTER_USER_OP("split_like")
     .Attr<int64_t>("axis", 0)
     .SetTensorDescInferFn(inferSplitLike)
     .SetGetSbpFn(splitSbp)
-    .Doc("Cuts `in` along `axis` into consecutive parts; part i is as long as like_i is along that axis. The values of like are "
+    .Doc("Cuts `in` along `axis` into consecutive parts; part i is as long as like_i is along that axis. The values of "
+         "like are "
          "not read. The inverse of cat.")
-    .Cases({user_op::Case("axis1").In("in", {2, 7}, 0, 2).In("like", {2, 3}, 0, 2, 0).In("like", {2, 4}, 0, 2, 1).Attr<int64_t>("axis", 1).Out("out", 2).Types(
-        kSampleTypes)});
+    .Cases({user_op::Case("axis1")
+                .In("in", {2, 7}, 0, 2)
+                .In("like", {2, 3}, 0, 2, 0)
+                .In("like", {2, 4}, 0, 2, 1)
+                .Attr<int64_t>("axis", 1)
+                .Out("out", 2)
+                .Types(kSampleTypes)});
 
 OPC_ANY_TYPE_CPU_KERNEL("cat", JoinKernel);
 OPC_ANY_TYPE_CPU_KERNEL("concat", JoinKernel);

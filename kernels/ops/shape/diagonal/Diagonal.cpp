@@ -40,7 +40,8 @@ Maybe<void> inferDiagonal(InferContext *ctx) {
 }
 Maybe<void> inferTriangle(InferContext *ctx) {
   const TensorDesc in = *ctx->TensorDesc4ArgNameAndIndex("in", 0);
-  if (in.shape().NumAxes() < 2) return Error::ShapeMismatch() << "the input " << in.shape().ToString() << " has fewer than two axes";
+  if (in.shape().NumAxes() < 2)
+    return Error::ShapeMismatch() << "the input " << in.shape().ToString() << " has fewer than two axes";
   *ctx->TensorDesc4ArgNameAndIndex("out", 0) = in;
   return Maybe<void>::Ok();
 }
@@ -81,7 +82,8 @@ public:
     const Tensor *in = ctx->Tensor4ArgNameAndIndex("in", 0);
     const bool lower = ctx->op_type_name() == "tril";
     const int64_t k = ctx->Attr<int64_t>("diagonal"), rank = in->shape().NumAxes();
-    const int64_t rows = in->shape().At(rank - 2), cols = in->shape().At(rank - 1), all = in->shape().Count(0, rank - 1);
+    const int64_t rows = in->shape().At(rank - 2), cols = in->shape().At(rank - 1),
+                  all = in->shape().Count(0, rank - 1);
     const DataType type = in->data_type();
     uint64_t fill = 0;
     if (lower && ctx->Attr<bool>("is_floating_fill_value")) {
@@ -98,21 +100,22 @@ public:
       T value;
       std::memcpy(&value, &fill, sizeof(T));
       return user_op::bindTask([=](DeviceCtx *dev) {
-        dev->parallelFor(all, std::max<int64_t>(1, 16384 / std::max<int64_t>(1, cols)), [&](int64_t begin, int64_t end) {
-          for (int64_t r = begin; r < end; ++r) {
-            const T *src = static_cast<const T *>(from) + r * cols;
-            T *dst = static_cast<T *>(to) + r * cols;
-            // Column c of row i is on diagonal c - i. tril keeps c - i <= k, triu c - i >= k.
-            const int64_t i = r % rows, edge = std::clamp<int64_t>(lower ? i + k + 1 : i + k, 0, cols);
-            if (lower) {
-              if (src != dst) std::copy(src, src + edge, dst);
-              std::fill(dst + edge, dst + cols, value);
-            } else {
-              std::fill(dst, dst + edge, value);
-              if (src != dst) std::copy(src + edge, src + cols, dst + edge);
-            }
-          }
-        });
+        dev->parallelFor(all, std::max<int64_t>(1, 16384 / std::max<int64_t>(1, cols)),
+                         [&](int64_t begin, int64_t end) {
+                           for (int64_t r = begin; r < end; ++r) {
+                             const T *src = static_cast<const T *>(from) + r * cols;
+                             T *dst = static_cast<T *>(to) + r * cols;
+                             // Column c of row i is on diagonal c - i. tril keeps c - i <= k, triu c - i >= k.
+                             const int64_t i = r % rows, edge = std::clamp<int64_t>(lower ? i + k + 1 : i + k, 0, cols);
+                             if (lower) {
+                               if (src != dst) std::copy(src, src + edge, dst);
+                               std::fill(dst + edge, dst + cols, value);
+                             } else {
+                               std::fill(dst, dst + edge, value);
+                               if (src != dst) std::copy(src + edge, src + cols, dst + edge);
+                             }
+                           }
+                         });
       });
     });
   }
@@ -121,7 +124,8 @@ public:
 Maybe<void> checkDiagonal(const user_op::UserOpDefWrapper &, const user_op::UserOpConfWrapper &conf) {
   const int64_t k = conf.attr<int64_t>("diagonal");
   // i + k must not overflow; no tensor has a diagonal this far out.
-  if (k < -(int64_t{1} << 62) || k > (int64_t{1} << 62)) return Error("OPC0205") << "diagonal is " << k << ", beyond any matrix";
+  if (k < -(int64_t{1} << 62) || k > (int64_t{1} << 62))
+    return Error("OPC0205") << "diagonal is " << k << ", beyond any matrix";
   return Maybe<void>::Ok();
 }
 
@@ -132,7 +136,8 @@ REGISTER_USER_OP("diag")
     .Output("out")
     .Attr<int32_t>("diagonal", 0)
     .SetTensorDescInferFn(inferDiag)
-    .Doc("Of a vector: the square matrix with it on the given diagonal (0 the main one, positive above) and zeros elsewhere. Of a "
+    .Doc("Of a vector: the square matrix with it on the given diagonal (0 the main one, positive above) and zeros "
+         "elsewhere. Of a "
          "matrix: its given diagonal.")
     .Cases({user_op::Case("make").In("in", {4}, 0, 2).Attr<int32_t>("diagonal", -1).Types(kSampleTypes),
             user_op::Case("take").In("in", {3, 5}, 0, 2).Attr<int32_t>("diagonal", 1).Types(kSampleTypes)});
@@ -143,7 +148,8 @@ REGISTER_USER_OP("diagonal")
     .Attr<int32_t>("offset", 0)
     .SetTensorDescInferFn(inferDiagonal)
     .Sharding(". . ... -> ... .", user_op::Linear({0}))
-    .Doc("The given diagonal (0 the main one, positive above) of the matrices formed by the first two axes; it becomes the last axis.")
+    .Doc("The given diagonal (0 the main one, positive above) of the matrices formed by the first two axes; it becomes "
+         "the last axis.")
     .Cases({user_op::Case("matrix").In("in", {3, 5}, 0, 2).Attr<int32_t>("offset", 1).Types(kSampleTypes),
             user_op::Case("stack").In("in", {4, 3, 2}, 0, 2).Attr<int32_t>("offset", -1).Types(kSampleTypes)});
 
@@ -157,11 +163,16 @@ REGISTER_USER_OP("tril")
     .SetTensorDescInferFn(inferTriangle)
     .SetCheckAttrFn(checkDiagonal)
     .Sharding("... . . -> ... . .")
-    .Doc("The last two axes are matrices: entries on and below the given diagonal are kept, the others become the fill value (0 unless "
+    .Doc("The last two axes are matrices: entries on and below the given diagonal are kept, the others become the fill "
+         "value (0 unless "
          "given).")
     .Cases({user_op::Case("main").In("in", {4, 5}, 0, 2).Types(kSampleTypes),
             user_op::Case("stack").In("in", {2, 4, 3}, 0, 2).Attr<int64_t>("diagonal", 1).Types(kSampleTypes),
-            user_op::Case("mask").In("in", {5, 5}, 0, 2).Attr("floating_fill_value", -10.0).Attr("is_floating_fill_value", true).Types({kFloat, kDouble, kFloat16})});
+            user_op::Case("mask")
+                .In("in", {5, 5}, 0, 2)
+                .Attr("floating_fill_value", -10.0)
+                .Attr("is_floating_fill_value", true)
+                .Types({kFloat, kDouble, kFloat16})});
 
 REGISTER_USER_OP("triu")
     .Input("in")

@@ -36,8 +36,8 @@ Maybe<Pads> constantPads(const user_op::OpContext *ctx, const Shape &in) {
   Pads p{ctx->Attr<List>("padding_before"), ctx->Attr<List>("padding_after")};
   if (p.before.empty() && p.after.empty()) return fromPairs(ctx->Attr<List>("padding"), in.NumAxes());
   if (static_cast<int64_t>(p.before.size()) != in.NumAxes() || static_cast<int64_t>(p.after.size()) != in.NumAxes())
-    return (Error("OPC0205") << "padding_before has " << p.before.size() << " entries and padding_after " << p.after.size() << ", the input has rank "
-                             << in.NumAxes())
+    return (Error("OPC0205") << "padding_before has " << p.before.size() << " entries and padding_after "
+                             << p.after.size() << ", the input has rank " << in.NumAxes())
         .help("give one entry an axis in each");
   return p;
 }
@@ -51,8 +51,8 @@ Maybe<Shape> paddedShape(const Shape &in, const Pads &p) {
       return Error("OPC0206") << "the padded axis " << a << " overflows 63 bits";
     // With negative pads what is left of the input may be nothing; the output is empty then, never negative.
     if (n < 0 || in.At(a) + std::min<int64_t>(0, p.before[i]) + std::min<int64_t>(0, p.after[i]) < 0)
-      return (Error::ShapeMismatch() << "axis " << a << " has " << in.At(a) << " entries, the padding " << p.before[i] << ", " << p.after[i]
-                                     << " cuts more")
+      return (Error::ShapeMismatch() << "axis " << a << " has " << in.At(a) << " entries, the padding " << p.before[i]
+                                     << ", " << p.after[i] << " cuts more")
           .help("negative paddings cut entries; cut at most what is there");
     dims.push_back(n);
   }
@@ -61,7 +61,8 @@ Maybe<Shape> paddedShape(const Shape &in, const Pads &p) {
 
 Maybe<void> inferPad(InferContext *ctx) {
   const TensorDesc x = *ctx->TensorDesc4ArgNameAndIndex("x", 0);
-  *ctx->TensorDesc4ArgNameAndIndex("y", 0) = TensorDesc(JUST(paddedShape(x.shape(), JUST(constantPads(ctx, x.shape())))), x.data_type());
+  *ctx->TensorDesc4ArgNameAndIndex("y", 0) =
+      TensorDesc(JUST(paddedShape(x.shape(), JUST(constantPads(ctx, x.shape())))), x.data_type());
   return Maybe<void>::Ok();
 }
 
@@ -104,7 +105,9 @@ public:
 };
 
 /// How many of the last axes an edge pad works on, from its name.
-int64_t edgeAxes(const user_op::OpContext *ctx) { return ctx->op_type_name().back() == 'd' && ctx->op_type_name().end()[-2] == '1' ? 1 : 2; }
+int64_t edgeAxes(const user_op::OpContext *ctx) {
+  return ctx->op_type_name().back() == 'd' && ctx->op_type_name().end()[-2] == '1' ? 1 : 2;
+}
 bool isReflection(const user_op::OpContext *ctx) { return ctx->op_type_name().rfind("reflection", 0) == 0; }
 
 Maybe<Pads> edgePads(const user_op::OpContext *ctx, const Shape &in) {
@@ -113,20 +116,23 @@ Maybe<Pads> edgePads(const user_op::OpContext *ctx, const Shape &in) {
   if (static_cast<int64_t>(padding.size()) != 2 * axes)
     return (Error("OPC0205") << "padding has " << padding.size() << " entries, not " << 2 * axes)
         .help(axes == 1 ? "padding is (left, right)" : "padding is (left, right, top, bottom)");
-  if (in.NumAxes() < axes) return Error::ShapeMismatch() << "the input " << in.ToString() << " has fewer than " << axes << " axes";
+  if (in.NumAxes() < axes)
+    return Error::ShapeMismatch() << "the input " << in.ToString() << " has fewer than " << axes << " axes";
   const Pads p = JUST(fromPairs(padding, in.NumAxes()));
   for (int64_t a = in.NumAxes() - axes; a < in.NumAxes(); ++a)
     for (int64_t pad : {p.before[static_cast<size_t>(a)], p.after[static_cast<size_t>(a)]}) {
       const int64_t limit = isReflection(ctx) ? in.At(a) - 1 : INT64_MAX / 4;
       if (pad < 0 || pad > limit || (pad > 0 && in.At(a) == 0))
         return (Error("OPC0205") << "padding " << pad << " of axis " << a << ", which has " << in.At(a) << " entries")
-            .help(isReflection(ctx) ? "a reflection reaches at most one entry less than the axis has" : "give paddings of 0 or more");
+            .help(isReflection(ctx) ? "a reflection reaches at most one entry less than the axis has"
+                                    : "give paddings of 0 or more");
     }
   return p;
 }
 Maybe<void> inferEdge(InferContext *ctx) {
   const TensorDesc x = *ctx->TensorDesc4ArgNameAndIndex("x", 0);
-  *ctx->TensorDesc4ArgNameAndIndex("y", 0) = TensorDesc(JUST(paddedShape(x.shape(), JUST(edgePads(ctx, x.shape())))), x.data_type());
+  *ctx->TensorDesc4ArgNameAndIndex("y", 0) =
+      TensorDesc(JUST(paddedShape(x.shape(), JUST(edgePads(ctx, x.shape())))), x.data_type());
   return Maybe<void>::Ok();
 }
 
@@ -161,15 +167,17 @@ public:
       using T = decltype(tag);
       return user_op::bindTask([=](DeviceCtx *dev) {
         const int64_t nRows = static_cast<int64_t>(rows.size()), nCols = static_cast<int64_t>(cols.size());
-        dev->parallelFor(planes * nRows, std::max<int64_t>(1, 16384 / std::max<int64_t>(1, nCols)), [&](int64_t begin, int64_t end) {
-          for (int64_t r = begin; r < end; ++r) {
-            const T *src = static_cast<const T *>(from) + r / nRows * inPlane + rows[static_cast<size_t>(r % nRows)] * inCols;
-            T *dst = static_cast<T *>(to) + r * nCols;
-            for (int64_t c = 0; c < left; ++c) dst[c] = src[cols[static_cast<size_t>(c)]];
-            std::copy(src, src + inCols, dst + left);
-            for (int64_t c = left + inCols; c < nCols; ++c) dst[c] = src[cols[static_cast<size_t>(c)]];
-          }
-        });
+        dev->parallelFor(planes * nRows, std::max<int64_t>(1, 16384 / std::max<int64_t>(1, nCols)),
+                         [&](int64_t begin, int64_t end) {
+                           for (int64_t r = begin; r < end; ++r) {
+                             const T *src = static_cast<const T *>(from) + r / nRows * inPlane +
+                                            rows[static_cast<size_t>(r % nRows)] * inCols;
+                             T *dst = static_cast<T *>(to) + r * nCols;
+                             for (int64_t c = 0; c < left; ++c) dst[c] = src[cols[static_cast<size_t>(c)]];
+                             std::copy(src, src + inCols, dst + left);
+                             for (int64_t c = left + inCols; c < nCols; ++c) dst[c] = src[cols[static_cast<size_t>(c)]];
+                           }
+                         });
       });
     });
   }
@@ -178,11 +186,15 @@ public:
 /// Axes without padding split.
 Maybe<void> padSbp(user_op::SbpContext *ctx) {
   const Shape in = ctx->LogicalTensorDesc4InputArgNameAndIndex("x", 0).shape();
-  const bool edge = !ctx->user_op_conf().has_attr("floating_constant_value") && !ctx->user_op_conf().has_attr("floating_value");
+  const bool edge =
+      !ctx->user_op_conf().has_attr("floating_constant_value") && !ctx->user_op_conf().has_attr("floating_value");
   const Pads p = JUST(edge ? edgePads(ctx, in) : constantPads(ctx, in));
   for (size_t a = 0; a < p.before.size(); ++a)
     if (p.before[a] == 0 && p.after[a] == 0)
-      ctx->NewBuilder().Split(ctx->inputs(), static_cast<int64_t>(a)).Split(ctx->outputs(), static_cast<int64_t>(a)).Build();
+      ctx->NewBuilder()
+          .Split(ctx->inputs(), static_cast<int64_t>(a))
+          .Split(ctx->outputs(), static_cast<int64_t>(a))
+          .Build();
   if (edge || (ctx->Attr<double>(isPad(ctx) ? "floating_constant_value" : "floating_value") == 0 &&
                ctx->Attr<int64_t>(isPad(ctx) ? "integral_constant_value" : "integral_value") == 0))
     ctx->NewBuilder().PartialSum(ctx->inputs()).PartialSum(ctx->outputs()).Build();
@@ -201,17 +213,32 @@ REGISTER_USER_OP("pad")
     .Attr<int64_t>("integral_constant_value", 0)
     .SetTensorDescInferFn(inferPad)
     .SetGetSbpFn(padSbp)
-    .Doc("Surrounds x with a constant: padding_before and padding_after have one entry an axis; when both are absent, `padding` is "
-         "(before, after) of the last axis, then of the one before it, and so on. Negative entries cut. Floating tensors take "
+    .Doc("Surrounds x with a constant: padding_before and padding_after have one entry an axis; when both are absent, "
+         "`padding` is "
+         "(before, after) of the last axis, then of the one before it, and so on. Negative entries cut. Floating "
+         "tensors take "
          "floating_constant_value, others integral_constant_value.")
-    .Cases({user_op::Case("axes").In("x", {2, 3}, 0, 2).Attr("padding_before", List{1, 0}).Attr("padding_after", List{0, 2}).Attr("floating_constant_value", 0.5).Attr<int64_t>(
-                "integral_constant_value", 7).Types(kSampleTypes),
+    .Cases({user_op::Case("axes")
+                .In("x", {2, 3}, 0, 2)
+                .Attr("padding_before", List{1, 0})
+                .Attr("padding_after", List{0, 2})
+                .Attr("floating_constant_value", 0.5)
+                .Attr<int64_t>("integral_constant_value", 7)
+                .Types(kSampleTypes),
             user_op::Case("pairs").In("x", {2, 3, 4}, 0, 2).Attr("padding", List{1, 2, 0, 1}).Types(kSampleTypes),
-            user_op::Case("cut").In("x", {4, 5}, 0, 2).Attr("padding_before", List{-1, 2}).Attr("padding_after", List{1, -2}).Types(kSampleTypes)});
+            user_op::Case("cut")
+                .In("x", {4, 5}, 0, 2)
+                .Attr("padding_before", List{-1, 2})
+                .Attr("padding_after", List{1, -2})
+                .Types(kSampleTypes)});
 
-const char *const kReflectDoc = "Extends the last axes by mirroring at the edge, which is not repeated. `padding` is (left, right) or (left, right, top, bottom).";
-const char *const kReplicateDoc = "Extends the last axes by repeating the edge. `padding` is (left, right) or (left, right, top, bottom).";
-user_op::Case edgeCase(Shape in, List padding) { return user_op::Case("plain").In("x", in, 0, 2).Attr("padding", padding).Types(kSampleTypes); }
+const char *const kReflectDoc = "Extends the last axes by mirroring at the edge, which is not repeated. `padding` is "
+                                "(left, right) or (left, right, top, bottom).";
+const char *const kReplicateDoc =
+    "Extends the last axes by repeating the edge. `padding` is (left, right) or (left, right, top, bottom).";
+user_op::Case edgeCase(Shape in, List padding) {
+  return user_op::Case("plain").In("x", in, 0, 2).Attr("padding", padding).Types(kSampleTypes);
+}
 
 #define OPC_EDGE_PAD(name, doc, in, ...)                                                                               \
   REGISTER_USER_OP(name)                                                                                               \
@@ -224,7 +251,8 @@ user_op::Case edgeCase(Shape in, List padding) { return user_op::Case("plain").I
       .Cases({edgeCase(in, __VA_ARGS__)});                                                                             \
   OPC_ANY_TYPE_CPU_KERNEL(name, EdgePadKernel)
 
-const char *const kConstantDoc = "pad with `padding` alone: (before, after) of the last axis, then of the one before it, and so on.";
+const char *const kConstantDoc =
+    "pad with `padding` alone: (before, after) of the last axis, then of the one before it, and so on.";
 #define OPC_CONSTANT_PAD(name, in, ...)                                                                                \
   REGISTER_USER_OP(name)                                                                                               \
       .Input("x")                                                                                                      \

@@ -18,22 +18,26 @@ Maybe<Shape> expandedView(const Shape &in, const Shape &out, const std::vector<i
     while (static_cast<int64_t>(dims.size()) < out.NumAxes()) dims.insert(dims.begin(), 1);
   }
   bool fits = static_cast<int64_t>(dims.size()) == out.NumAxes();
-  for (int64_t a = 0; fits && a < out.NumAxes(); ++a) fits = dims[static_cast<size_t>(a)] == out.At(a) || dims[static_cast<size_t>(a)] == 1;
+  for (int64_t a = 0; fits && a < out.NumAxes(); ++a)
+    fits = dims[static_cast<size_t>(a)] == out.At(a) || dims[static_cast<size_t>(a)] == 1;
   if (!fits)
     return (Error::ShapeMismatch() << "the input " << in.ToString() << " cannot be repeated to " << out.ToString())
-        .help("an axis of the input is as long as the output's, or 1; missing axes come first unless broadcast_axes names them");
+        .help("an axis of the input is as long as the output's, or 1; missing axes come first unless broadcast_axes "
+              "names them");
   return Shape(dims);
 }
 
 Maybe<Shape> expandShape(const Shape &in, Shape want) {
   const int64_t lead = want.NumAxes() - in.NumAxes();
   if (lead < 0)
-    return (Error::ShapeMismatch() << "expand_shape " << want.ToString() << " has a lower rank than the input " << in.ToString())
+    return (Error::ShapeMismatch() << "expand_shape " << want.ToString() << " has a lower rank than the input "
+                                   << in.ToString())
         .help("expand adds axes in front and repeats axes of size 1; squeeze or reshape lower the rank");
   for (int64_t a = 0; a < want.NumAxes(); ++a) {
     if (want.At(a) >= 0) continue;
     if (want.At(a) != -1 || a < lead)
-      return (Error("OPC0205") << "expand_shape " << want.ToString() << " has the dimension " << want.At(a) << " at axis " << a)
+      return (Error("OPC0205") << "expand_shape " << want.ToString() << " has the dimension " << want.At(a)
+                               << " at axis " << a)
           .help("-1 keeps the input's dimension, and stands only for an axis that the input has");
     want.Set(a, in.At(a - lead));
   }
@@ -64,8 +68,8 @@ public:
     const Tensor *in = ctx->Tensor4ArgNameAndIndex(like ? "x" : "in", 0);
     Tensor *out = ctx->Tensor4ArgNameAndIndex(like ? "y" : "out", 0);
     const Shape outShape = out->shape();
-    const Shape view = valueOf(
-        expandedView(in->shape(), outShape, like ? valueOf(addedAxes(ctx, outShape.NumAxes())) : std::vector<int64_t>{}));
+    const Shape view = valueOf(expandedView(
+        in->shape(), outShape, like ? valueOf(addedAxes(ctx, outShape.NumAxes())) : std::vector<int64_t>{}));
     DimVector strides = rowMajorStrides(view);
     for (size_t a = 0; a < strides.size(); ++a)
       if (view.dim_vec()[a] == 1) strides[a] = 0;
@@ -86,7 +90,8 @@ Maybe<void> broadcastSbp(user_op::SbpContext *ctx) {
   const user_op::OpArg from(like ? "x" : "in", 0), to(like ? "y" : "out", 0), likeArg("like", 0);
   int64_t inAxis = 0;
   for (int64_t a = 0; a < out.NumAxes(); ++a) {
-    const bool own = inAxis < in.NumAxes() && view.At(a) == in.At(inAxis) && (view.At(a) != 1 || in.NumAxes() == out.NumAxes());
+    const bool own =
+        inAxis < in.NumAxes() && view.At(a) == in.At(inAxis) && (view.At(a) != 1 || in.NumAxes() == out.NumAxes());
     if (view.At(a) == out.At(a) && own && out.At(a) != 1) {
       auto b = ctx->NewBuilder();
       b.Split(from, inAxis).Split(to, a);
@@ -113,7 +118,8 @@ REGISTER_USER_OP("expand")
     .ArgAlias("logical_expand_shape", "expand_shape")
     .SetTensorDescInferFn(inferExpand)
     .SetGetSbpFn(broadcastSbp)
-    .Doc("Repeats axes of size 1 to the dimensions of expand_shape, which may have more axes in front; -1 keeps a dimension.")
+    .Doc("Repeats axes of size 1 to the dimensions of expand_shape, which may have more axes in front; -1 keeps a "
+         "dimension.")
     .Cases({user_op::Case("rows").In("in", {1, 4}, 0, 2).Attr("expand_shape", Shape({3, 4})).Types(kSampleTypes),
             user_op::Case("lead").In("in", {3, 1}, 0, 2).Attr("expand_shape", Shape({2, -1, 5})).Types(kSampleTypes),
             user_op::Case("scalar").In("in", {}, 0, 2).Attr("expand_shape", Shape({7})).Types(kSampleTypes)});
@@ -125,10 +131,19 @@ REGISTER_USER_OP("broadcast_like")
     .Attr<std::vector<int32_t>>("broadcast_axes", {})
     .SetTensorDescInferFn(inferBroadcastLike)
     .SetGetSbpFn(broadcastSbp)
-    .Doc("Repeats x to the shape of like, whose values are not read. broadcast_axes lists the axes of like along which x is repeated: "
+    .Doc("Repeats x to the shape of like, whose values are not read. broadcast_axes lists the axes of like along which "
+         "x is repeated: "
          "x has them with size 1 or lacks them. Without the list, missing axes come first.")
-    .Cases({user_op::Case("kept").In("x", {3, 1}, 0, 2).In("like", {3, 4}, 0, 2).Attr("broadcast_axes", std::vector<int32_t>{1}).Types(kSampleTypes),
-            user_op::Case("dropped").In("x", {3}, 0, 2).In("like", {2, 3, 4}, 0, 2).Attr("broadcast_axes", std::vector<int32_t>{0, 2}).Types(kSampleTypes),
+    .Cases({user_op::Case("kept")
+                .In("x", {3, 1}, 0, 2)
+                .In("like", {3, 4}, 0, 2)
+                .Attr("broadcast_axes", std::vector<int32_t>{1})
+                .Types(kSampleTypes),
+            user_op::Case("dropped")
+                .In("x", {3}, 0, 2)
+                .In("like", {2, 3, 4}, 0, 2)
+                .Attr("broadcast_axes", std::vector<int32_t>{0, 2})
+                .Types(kSampleTypes),
             user_op::Case("trailing").In("x", {4}, 0, 2).In("like", {2, 4}, 0, 2).Types(kSampleTypes)});
 
 OPC_ANY_TYPE_CPU_KERNEL("expand", BroadcastKernel);

@@ -38,12 +38,14 @@ Maybe<Rolled> rolled(const user_op::OpContext *ctx, const Shape &shape) {
   const Axes shifts = ctx->Attr<Axes>("shifts"), dims = ctx->Attr<Axes>("dims");
   if (dims.empty()) {
     if (shifts.size() != 1)
-      return (Error("OPC0205") << "shifts has " << shifts.size() << " entries and dims is empty").help("give one shift for each axis in dims");
+      return (Error("OPC0205") << "shifts has " << shifts.size() << " entries and dims is empty")
+          .help("give one shift for each axis in dims");
     const int64_t n = shape.elem_cnt();
     return Rolled{{n}, {n == 0 ? 0 : (shifts[0] % n + n) % n}};
   }
   if (dims.size() != shifts.size())
-    return (Error("OPC0205") << "shifts has " << shifts.size() << " entries, dims " << dims.size()).help("give one shift for each axis in dims");
+    return (Error("OPC0205") << "shifts has " << shifts.size() << " entries, dims " << dims.size())
+        .help("give one shift for each axis in dims");
   Rolled r{shape.dim_vec(), std::vector<int64_t>(shape.dim_vec().size(), 0)};
   for (size_t i = 0; i < dims.size(); ++i) {
     const int64_t a = JUST(resolveAxis(dims[i], shape.NumAxes(), "dims")), n = shape.At(a);
@@ -85,7 +87,8 @@ public:
     const char *from = static_cast<const char *>(in->raw_dptr());
     char *to = static_cast<char *>(ctx->Tensor4ArgNameAndIndex("out", 0)->mut_raw_dptr());
     for (const Piece &p : pieces)
-      moves.push_back({StridedCopy(size, p.dims, strides, strides), from + p.src * static_cast<int64_t>(size), to + p.dst * static_cast<int64_t>(size)});
+      moves.push_back({StridedCopy(size, p.dims, strides, strides), from + p.src * static_cast<int64_t>(size),
+                       to + p.dst * static_cast<int64_t>(size)});
     return user_op::bindTask([moves = std::move(moves)](DeviceCtx *dev) {
       for (const Move &m : moves) m.copy.run(dev, m.src, m.dst);
     });
@@ -116,7 +119,8 @@ Maybe<void> sbp(user_op::SbpContext *ctx) {
   const auto axes = JUST(resolveAxes(ctx->Attr<Axes>("dims"), rank, "dims"));
   const bool flat = axes.empty() && ctx->user_op_conf().has_attr("shifts");
   for (int64_t a = 0; a < rank; ++a)
-    if (!flat && !std::binary_search(axes.begin(), axes.end(), a)) ctx->NewBuilder().Split(ctx->inputs(), a).Split(ctx->outputs(), a).Build();
+    if (!flat && !std::binary_search(axes.begin(), axes.end(), a))
+      ctx->NewBuilder().Split(ctx->inputs(), a).Split(ctx->outputs(), a).Build();
   ctx->NewBuilder().PartialSum(ctx->inputs()).PartialSum(ctx->outputs()).Build();
   return Maybe<void>::Ok();
 }
@@ -140,9 +144,14 @@ REGISTER_USER_OP("roll")
     .Attr<Axes>("dims", {})
     .SetTensorDescInferFn(inferRoll)
     .SetGetSbpFn(sbp)
-    .Doc("Moves the entries along axis dims[i] by shifts[i] places towards the end; what passes the end comes back at the front. Without "
+    .Doc("Moves the entries along axis dims[i] by shifts[i] places towards the end; what passes the end comes back at "
+         "the front. Without "
          "dims, the tensor is rolled as if it were flat.")
-    .Cases({user_op::Case("two").In("in", {4, 5}, 0, 2).Attr("shifts", Axes{1, -2}).Attr("dims", Axes{0, 1}).Types(kSampleTypes),
+    .Cases({user_op::Case("two")
+                .In("in", {4, 5}, 0, 2)
+                .Attr("shifts", Axes{1, -2})
+                .Attr("dims", Axes{0, 1})
+                .Types(kSampleTypes),
             user_op::Case("flat").In("in", {3, 4}, 0, 2).Attr("shifts", Axes{5}).Types(kSampleTypes)});
 
 OPC_ANY_TYPE_CPU_KERNEL("flip", FlipKernel);

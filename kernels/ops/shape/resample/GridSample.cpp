@@ -10,19 +10,21 @@ namespace {
 
 using cpu::StagedTensors;
 
-// --- affine_grid ---------------------------------------------------------------------------------------------------------
+// --- affine_grid
+// ---------------------------------------------------------------------------------------------------------
 
 Maybe<void> inferAffine(InferContext *ctx) {
   const TensorDesc theta = *ctx->TensorDesc4ArgNameAndIndex("theta", 0);
   const Shape size = ctx->Attr<Shape>("size");
   const int64_t d = size.NumAxes() - 2;
   if (d != 2 && d != 3)
-    return (Error("OPC0205") << "size is " << size.ToString()).help("size is (batch, channels, height, width), or with a depth before the height");
+    return (Error("OPC0205") << "size is " << size.ToString())
+        .help("size is (batch, channels, height, width), or with a depth before the height");
   for (int64_t n : size)
     if (n <= 0) return Error("OPC0205") << "size is " << size.ToString() << ", its entries should be 1 or more";
   if (theta.shape() != Shape({size.At(0), d, d + 1}))
-    return Error::ShapeMismatch() << "theta is " << theta.shape().ToString() << ", for size " << size.ToString() << " it should be "
-                                  << Shape({size.At(0), d, d + 1}).ToString();
+    return Error::ShapeMismatch() << "theta is " << theta.shape().ToString() << ", for size " << size.ToString()
+                                  << " it should be " << Shape({size.At(0), d, d + 1}).ToString();
   DimVector dims{size.At(0)};
   dims.insert(dims.end(), size.begin() + 2, size.end());
   dims.push_back(d);
@@ -50,7 +52,8 @@ public:
     const Shape size = ctx->Attr<Shape>("size");
     const int64_t d = size.NumAxes() - 2, batch = size.At(0), pixels = size.Count(2);
     std::vector<std::vector<T>> base; // x first: the innermost axis
-    for (int64_t a = size.NumAxes() - 1; a >= 2; --a) base.push_back(baseCoordinates<T>(size.At(a), ctx->Attr<bool>("align_corners")));
+    for (int64_t a = size.NumAxes() - 1; a >= 2; --a)
+      base.push_back(baseCoordinates<T>(size.At(a), ctx->Attr<bool>("align_corners")));
     return user_op::bindTask([=, staged = std::move(staged), base = std::move(base)](DeviceCtx *dev) {
       staged.load(dev);
       dev->parallelFor(batch * pixels, 4096, [&](int64_t b, int64_t e) {
@@ -82,14 +85,21 @@ REGISTER_USER_OP("affine_grid")
     .RequiredAttr<Shape>("size")
     .Attr<bool>("align_corners", false)
     .SetTensorDescInferFn(inferAffine)
-    .Doc("For each pixel of an output of `size` (batch, channels, height, width) the point theta * (x, y, 1), with x and y from -1 to 1; theta is "
-         "(batch, 2, 3). In three dimensions theta is (batch, 3, 4). With align_corners -1 and 1 are the centres of the corner pixels, "
+    .Doc("For each pixel of an output of `size` (batch, channels, height, width) the point theta * (x, y, 1), with x "
+         "and y from -1 to 1; theta is "
+         "(batch, 2, 3). In three dimensions theta is (batch, 3, 4). With align_corners -1 and 1 are the centres of "
+         "the corner pixels, "
          "else the image's edges.")
-    .Cases({user_op::Case("image").In("theta", {2, 2, 3}).Attr("size", Shape({2, 3, 4, 5})).Attr("align_corners", false),
-            user_op::Case("volume").In("theta", {1, 3, 4}).Attr("size", Shape({1, 2, 3, 4, 2})).Attr("align_corners", true)});
+    .Cases(
+        {user_op::Case("image").In("theta", {2, 2, 3}).Attr("size", Shape({2, 3, 4, 5})).Attr("align_corners", false),
+         user_op::Case("volume")
+             .In("theta", {1, 3, 4})
+             .Attr("size", Shape({1, 2, 3, 4, 2}))
+             .Attr("align_corners", true)});
 OPC_REGISTER_FLOATING_CPU_KERNELS("affine_grid", AffineGridKernel, "theta");
 
-// --- grid_sample -----------------------------------------------------------------------------------------------------------
+// --- grid_sample
+// -----------------------------------------------------------------------------------------------------------
 
 enum class Interpolation { kBilinear, kNearest, kBicubic };
 enum class Padding { kZeros, kBorder, kReflection };
@@ -99,7 +109,8 @@ Maybe<Interpolation> interpolationOf(const user_op::OpContext *ctx) {
   if (m == "bilinear") return Interpolation::kBilinear;
   if (m == "nearest") return Interpolation::kNearest;
   if (m == "bicubic") return Interpolation::kBicubic;
-  return (Error("OPC0205") << "interpolation_mode is \"" << m << "\"").help("use \"bilinear\", \"nearest\" or \"bicubic\"");
+  return (Error("OPC0205") << "interpolation_mode is \"" << m << "\"")
+      .help("use \"bilinear\", \"nearest\" or \"bicubic\"");
 }
 Maybe<Padding> paddingOf(const user_op::OpContext *ctx) {
   const std::string &m = ctx->Attr<std::string>("padding_mode");
@@ -110,17 +121,22 @@ Maybe<Padding> paddingOf(const user_op::OpContext *ctx) {
 }
 
 Maybe<void> inferSample(InferContext *ctx) {
-  const TensorDesc input = *ctx->TensorDesc4ArgNameAndIndex("input", 0), grid = *ctx->TensorDesc4ArgNameAndIndex("grid", 0);
+  const TensorDesc input = *ctx->TensorDesc4ArgNameAndIndex("input", 0),
+                   grid = *ctx->TensorDesc4ArgNameAndIndex("grid", 0);
   const Shape &i = input.shape(), &g = grid.shape();
   if (i.NumAxes() != 4 || g.NumAxes() != 4 || g.At(3) != 2 || g.At(0) != i.At(0))
     return (Error::ShapeMismatch() << "input is " << i.ToString() << ", grid is " << g.ToString())
         .help("input is (batch, channels, height, width), grid (batch, output height, output width, 2)");
-  if (i.At(2) == 0 || i.At(3) == 0) return Error::ShapeMismatch() << "input " << i.ToString() << " has no pixels to sample";
+  if (i.At(2) == 0 || i.At(3) == 0)
+    return Error::ShapeMismatch() << "input " << i.ToString() << " has no pixels to sample";
   if (grid.data_type() != input.data_type())
-    return (Error::TypeError() << "grid is " << dataTypeName(grid.data_type()) << ", input is " << dataTypeName(input.data_type())).help("cast grid");
+    return (Error::TypeError() << "grid is " << dataTypeName(grid.data_type()) << ", input is "
+                               << dataTypeName(input.data_type()))
+        .help("cast grid");
   JUST(interpolationOf(ctx));
   JUST(paddingOf(ctx));
-  *ctx->TensorDesc4ArgNameAndIndex("output", 0) = TensorDesc(Shape({i.At(0), i.At(1), g.At(1), g.At(2)}), input.data_type());
+  *ctx->TensorDesc4ArgNameAndIndex("output", 0) =
+      TensorDesc(Shape({i.At(0), i.At(1), g.At(1), g.At(2)}), input.data_type());
   return Maybe<void>::Ok();
 }
 
@@ -152,7 +168,9 @@ private:
 };
 
 /// A pixel position that casts to an integer, whatever the coordinate was.
-template <class T> int64_t toPixel(T p) { return p > T(-1e15) && p < T(1e15) ? static_cast<int64_t>(p) : int64_t{-1} << 40; }
+template <class T> int64_t toPixel(T p) {
+  return p > T(-1e15) && p < T(1e15) ? static_cast<int64_t>(p) : int64_t{-1} << 40;
+}
 
 template <class T> void cubicWeights(T t, T w[4]) {
   constexpr T a = T(-0.75);
@@ -170,7 +188,8 @@ public:
     StagedTensors<T> staged(ctx);
     const T *input = staged.in("input"), *grid = staged.in("grid");
     T *output = staged.out("output");
-    const Shape in = ctx->Tensor4ArgNameAndIndex("input", 0)->shape(), out = ctx->Tensor4ArgNameAndIndex("output", 0)->shape();
+    const Shape in = ctx->Tensor4ArgNameAndIndex("input", 0)->shape(),
+                out = ctx->Tensor4ArgNameAndIndex("output", 0)->shape();
     const bool align = ctx->Attr<bool>("align_corners");
     const Padding padding = paddingOf(ctx).value();
     const Interpolation mode = interpolationOf(ctx).value();
@@ -178,29 +197,33 @@ public:
     const Placement<T> px{w, align, padding}, py{h, align, padding};
     return user_op::bindTask([=, staged = std::move(staged)](DeviceCtx *dev) {
       staged.load(dev);
-      dev->parallelFor(batch * pixels, std::max<int64_t>(1, 1024 / std::max<int64_t>(1, channels)), [&](int64_t b, int64_t e) {
-        for (int64_t i = b; i < e; ++i) {
-          const T *image = input + i / pixels * channels * h * w;
-          T *to = output + i / pixels * channels * pixels + i % pixels;
-          int64_t at[16];
-          T weight[16];
-          const int taps = tapsOf(mode, px, py, grid[2 * i], grid[2 * i + 1], at, weight);
-          for (int64_t c = 0; c < channels; ++c) {
-            T sum = 0;
-            for (int k = 0; k < taps; ++k)
-              if (at[k] >= 0) sum += weight[k] * image[c * h * w + at[k]];
-            to[c * pixels] = sum;
-          }
-        }
-      });
+      dev->parallelFor(batch * pixels, std::max<int64_t>(1, 1024 / std::max<int64_t>(1, channels)),
+                       [&](int64_t b, int64_t e) {
+                         for (int64_t i = b; i < e; ++i) {
+                           const T *image = input + i / pixels * channels * h * w;
+                           T *to = output + i / pixels * channels * pixels + i % pixels;
+                           int64_t at[16];
+                           T weight[16];
+                           const int taps = tapsOf(mode, px, py, grid[2 * i], grid[2 * i + 1], at, weight);
+                           for (int64_t c = 0; c < channels; ++c) {
+                             T sum = 0;
+                             for (int k = 0; k < taps; ++k)
+                               if (at[k] >= 0) sum += weight[k] * image[c * h * w + at[k]];
+                             to[c * pixels] = sum;
+                           }
+                         }
+                       });
       staged.store(dev);
     });
   }
 
 private:
   /// The pixels that one output reads (-1: outside) and their weights.
-  static int tapsOf(Interpolation mode, const Placement<T> &px, const Placement<T> &py, T gx, T gy, int64_t *at, T *weight) {
-    auto pixel = [&](int64_t x, int64_t y) { return x >= 0 && x < px.size && y >= 0 && y < py.size ? y * px.size + x : int64_t{-1}; };
+  static int tapsOf(Interpolation mode, const Placement<T> &px, const Placement<T> &py, T gx, T gy, int64_t *at,
+                    T *weight) {
+    auto pixel = [&](int64_t x, int64_t y) {
+      return x >= 0 && x < px.size && y >= 0 && y < py.size ? y * px.size + x : int64_t{-1};
+    };
     if (mode == Interpolation::kNearest) {
       at[0] = pixel(toPixel(std::nearbyint(px.place(gx))), toPixel(std::nearbyint(py.place(gy))));
       weight[0] = 1;
@@ -221,7 +244,8 @@ private:
     cubicWeights(x - x0, wx);
     cubicWeights(y - y0, wy);
     for (int k = 0; k < 16; ++k) {
-      at[k] = pixel(toPixel(px.padded(x0 + static_cast<T>(k % 4 - 1))), toPixel(py.padded(y0 + static_cast<T>(k / 4 - 1))));
+      at[k] =
+          pixel(toPixel(px.padded(x0 + static_cast<T>(k % 4 - 1))), toPixel(py.padded(y0 + static_cast<T>(k / 4 - 1))));
       weight[k] = wx[k % 4] * wy[k / 4];
     }
     return 16;
@@ -229,8 +253,13 @@ private:
 };
 
 user_op::Case sample(const char *name, const char *mode, const char *padding, bool align) {
-  return user_op::Case(name).In("input", {2, 3, 4, 5}).In("grid", {2, 3, 2, 2}, -1.4, 1.4).Attr<std::string>("interpolation_mode", mode).Attr<std::string>(
-      "padding_mode", padding).Attr("align_corners", align).Types({kFloat, kDouble});
+  return user_op::Case(name)
+      .In("input", {2, 3, 4, 5})
+      .In("grid", {2, 3, 2, 2}, -1.4, 1.4)
+      .Attr<std::string>("interpolation_mode", mode)
+      .Attr<std::string>("padding_mode", padding)
+      .Attr("align_corners", align)
+      .Types({kFloat, kDouble});
 }
 
 REGISTER_USER_OP("grid_sample")
@@ -242,11 +271,13 @@ REGISTER_USER_OP("grid_sample")
     .Attr<bool>("align_corners", false)
     .SetTensorDescInferFn(inferSample)
     .Sharding("n c . ., n h w . -> n c h w", user_op::Linear({0}))
-    .Doc("output[n, :, i, j] is input (batch, channels, height, width) at the point (x, y) = grid[n, i, j], from -1 to 1 as in affine_grid. "
-         "interpolation_mode is \"bilinear\", \"nearest\" or \"bicubic\"; padding_mode says what lies outside: \"zeros\", \"border\" or "
+    .Doc("output[n, :, i, j] is input (batch, channels, height, width) at the point (x, y) = grid[n, i, j], from -1 to "
+         "1 as in affine_grid. "
+         "interpolation_mode is \"bilinear\", \"nearest\" or \"bicubic\"; padding_mode says what lies outside: "
+         "\"zeros\", \"border\" or "
          "\"reflection\".")
-    .Cases({sample("bilinear", "bilinear", "zeros", false), sample("border", "bilinear", "border", true), sample("nearest", "nearest", "reflection", false),
-            sample("bicubic", "bicubic", "reflection", true)});
+    .Cases({sample("bilinear", "bilinear", "zeros", false), sample("border", "bilinear", "border", true),
+            sample("nearest", "nearest", "reflection", false), sample("bicubic", "bicubic", "reflection", true)});
 OPC_REGISTER_FLOATING_CPU_KERNELS("grid_sample", GridSampleKernel, "input");
 
 } // namespace

@@ -15,7 +15,8 @@ using List = std::vector<int64_t>;
 /// The output size of one axis: given, or scaled and rounded down.
 Maybe<int64_t> sizeOf(const List &given, size_t axis, int64_t in, double scale, const char *name) {
   if (!given.empty()) {
-    if (given[axis] <= 0) return Error("OPC0205") << "output_size has the entry " << given[axis] << ", it should be 1 or more";
+    if (given[axis] <= 0)
+      return Error("OPC0205") << "output_size has the entry " << given[axis] << ", it should be 1 or more";
     return given[axis];
   }
   const double n = std::floor(static_cast<double>(in) * scale);
@@ -28,14 +29,18 @@ Maybe<int64_t> sizeOf(const List &given, size_t axis, int64_t in, double scale, 
 Maybe<void> infer(InferContext *ctx) {
   const TensorDesc x = *ctx->TensorDesc4ArgNameAndIndex("x", 0);
   if (x.shape().NumAxes() != 4)
-    return (Error::ShapeMismatch() << "x is " << x.shape().ToString() << ", it should be (batch, channels, height, width)")
+    return (Error::ShapeMismatch() << "x is " << x.shape().ToString()
+                                   << ", it should be (batch, channels, height, width)")
         .help("reshape x to four axes");
   if (ctx->Attr<std::string>("data_format") != "channels_first")
-    return (Error("OPC0205") << "data_format is \"" << ctx->Attr<std::string>("data_format") << "\"").help("use \"channels_first\", and transpose before and after");
+    return (Error("OPC0205") << "data_format is \"" << ctx->Attr<std::string>("data_format") << "\"")
+        .help("use \"channels_first\", and transpose before and after");
   const List given = ctx->Attr<List>("output_size");
   if (!given.empty() && given.size() != 2)
-    return (Error("OPC0205") << "output_size has " << given.size() << " entries").help("output_size is (height, width)");
-  if (x.shape().At(2) == 0 || x.shape().At(3) == 0) return Error::ShapeMismatch() << "x " << x.shape().ToString() << " has no pixels to sample";
+    return (Error("OPC0205") << "output_size has " << given.size() << " entries")
+        .help("output_size is (height, width)");
+  if (x.shape().At(2) == 0 || x.shape().At(3) == 0)
+    return Error::ShapeMismatch() << "x " << x.shape().ToString() << " has no pixels to sample";
   const int64_t h = JUST(sizeOf(given, 0, x.shape().At(2), ctx->Attr<double>("height_scale"), "height_scale"));
   const int64_t w = JUST(sizeOf(given, 1, x.shape().At(3), ctx->Attr<double>("width_scale"), "width_scale"));
   *ctx->TensorDesc4ArgNameAndIndex("y", 0) = TensorDesc(Shape({x.shape().At(0), x.shape().At(1), h, w}), x.data_type());
@@ -62,8 +67,9 @@ double cubic(double d) {
 template <class T, Mode kMode, int kTaps> Axis<T, kTaps> makeAxis(int64_t in, int64_t out, bool align, double scale) {
   Axis<T, kTaps> axis;
   // The distance of neighbouring outputs in input pixels. A given scale counts as it is: the size was rounded.
-  const double step = align ? (out > 1 ? static_cast<double>(in - 1) / static_cast<double>(out - 1) : 0.0)
-                            : scale > 0 ? 1 / scale : static_cast<double>(in) / static_cast<double>(out);
+  const double step = align       ? (out > 1 ? static_cast<double>(in - 1) / static_cast<double>(out - 1) : 0.0)
+                      : scale > 0 ? 1 / scale
+                                  : static_cast<double>(in) / static_cast<double>(out);
   for (int64_t o = 0; o < out; ++o) {
     std::array<int64_t, kTaps> at;
     std::array<T, kTaps> weight;
@@ -77,7 +83,9 @@ template <class T, Mode kMode, int kTaps> Axis<T, kTaps> makeAxis(int64_t in, in
       const int64_t first = static_cast<int64_t>(base) - (kMode == Mode::kCubic ? 1 : 0);
       for (int k = 0; k < kTaps; ++k) {
         at[static_cast<size_t>(k)] = std::clamp<int64_t>(first + k, 0, in - 1);
-        weight[static_cast<size_t>(k)] = static_cast<T>(kMode == Mode::kCubic ? cubic(t - (k - 1)) : k == 0 ? 1 - t : t);
+        weight[static_cast<size_t>(k)] = static_cast<T>(kMode == Mode::kCubic ? cubic(t - (k - 1))
+                                                        : k == 0              ? 1 - t
+                                                                              : t);
       }
     }
     axis.at.push_back(at);
@@ -98,42 +106,45 @@ public:
     const int64_t inH = in.At(2), inW = in.At(3), outH = out.At(2), outW = out.At(3), planes = in.Count(0, 2);
     auto rows = makeAxis<T, kMode, kTaps>(inH, outH, align, sized ? 0 : ctx->Attr<double>("height_scale"));
     auto cols = makeAxis<T, kMode, kTaps>(inW, outW, align, sized ? 0 : ctx->Attr<double>("width_scale"));
-    return user_op::bindTask([=, staged = std::move(staged), rows = std::move(rows), cols = std::move(cols)](DeviceCtx *dev) {
-      staged.load(dev);
-      dev->parallelFor(planes * outH, std::max<int64_t>(1, 8192 / outW), [&](int64_t b, int64_t e) {
-        for (int64_t r = b; r < e; ++r) {
-          const T *plane = x + r / outH * inH * inW;
-          const size_t oy = static_cast<size_t>(r % outH);
-          T *to = y + r * outW;
-          for (int64_t c = 0; c < outW; ++c) {
-            const auto &at = cols.at[static_cast<size_t>(c)];
-            const auto &weight = cols.weight[static_cast<size_t>(c)];
-            if constexpr (kTaps == 1) {
-              to[c] = plane[rows.at[oy][0] * inW + at[0]];
-            } else {
-              T sum = 0;
-              for (size_t i = 0; i < kTaps; ++i) {
-                const T *row = plane + rows.at[oy][i] * inW;
-                T line = 0;
-                for (size_t k = 0; k < kTaps; ++k) line += weight[k] * row[at[k]];
-                sum += rows.weight[oy][i] * line;
+    return user_op::bindTask(
+        [=, staged = std::move(staged), rows = std::move(rows), cols = std::move(cols)](DeviceCtx *dev) {
+          staged.load(dev);
+          dev->parallelFor(planes * outH, std::max<int64_t>(1, 8192 / outW), [&](int64_t b, int64_t e) {
+            for (int64_t r = b; r < e; ++r) {
+              const T *plane = x + r / outH * inH * inW;
+              const size_t oy = static_cast<size_t>(r % outH);
+              T *to = y + r * outW;
+              for (int64_t c = 0; c < outW; ++c) {
+                const auto &at = cols.at[static_cast<size_t>(c)];
+                const auto &weight = cols.weight[static_cast<size_t>(c)];
+                if constexpr (kTaps == 1) {
+                  to[c] = plane[rows.at[oy][0] * inW + at[0]];
+                } else {
+                  T sum = 0;
+                  for (size_t i = 0; i < kTaps; ++i) {
+                    const T *row = plane + rows.at[oy][i] * inW;
+                    T line = 0;
+                    for (size_t k = 0; k < kTaps; ++k) line += weight[k] * row[at[k]];
+                    sum += rows.weight[oy][i] * line;
+                  }
+                  to[c] = sum;
+                }
               }
-              to[c] = sum;
             }
-          }
-        }
-      });
-      staged.store(dev);
-    });
+          });
+          staged.store(dev);
+        });
   }
 };
 template <class T> using NearestKernel = UpsampleKernel<T, Mode::kNearest, 1>;
 template <class T> using BilinearKernel = UpsampleKernel<T, Mode::kLinear, 2>;
 template <class T> using BicubicKernel = UpsampleKernel<T, Mode::kCubic, 4>;
 
-const char *const kSizes = "x is (batch, channels, height, width); the output size is output_size (height, width) when given, else the input's "
+const char *const kSizes = "x is (batch, channels, height, width); the output size is output_size (height, width) when "
+                           "given, else the input's "
                            "times the scales, rounded down. ";
-const char *const kAlign = "With align_corners the centres of the corner pixels are mapped to each other, else the image's edges. ";
+const char *const kAlign =
+    "With align_corners the centres of the corner pixels are mapped to each other, else the image's edges. ";
 user_op::Case sample(const char *name) { return user_op::Case(name).In("x", {2, 3, 4, 5}); }
 
 #define OPC_UPSAMPLE(name)                                                                                             \
@@ -149,15 +160,18 @@ user_op::Case sample(const char *name) { return user_op::Case(name).In("x", {2, 
 
 OPC_UPSAMPLE("upsample_nearest_2d")
     .Doc(std::string(kSizes) + "Each output pixel is the input pixel at floor(position * input / output).")
-    .Cases({sample("scale").Attr("height_scale", 2.0).Attr("width_scale", 2.0), sample("size").Attr("output_size", List{7, 3})});
+    .Cases({sample("scale").Attr("height_scale", 2.0).Attr("width_scale", 2.0),
+            sample("size").Attr("output_size", List{7, 3})});
 OPC_UPSAMPLE("upsample_bilinear_2d")
     .Attr<bool>("align_corners", false)
     .Doc(std::string(kSizes) + kAlign + "Linear interpolation in both directions.")
-    .Cases({sample("scale").Attr("height_scale", 2.0).Attr("width_scale", 1.5), sample("aligned").Attr("output_size", List{7, 3}).Attr("align_corners", true)});
+    .Cases({sample("scale").Attr("height_scale", 2.0).Attr("width_scale", 1.5),
+            sample("aligned").Attr("output_size", List{7, 3}).Attr("align_corners", true)});
 OPC_UPSAMPLE("upsample_bicubic_2d")
     .Attr<bool>("align_corners", false)
     .Doc(std::string(kSizes) + kAlign + "Keys' cubic convolution with a = -0.75; pixels beyond the edge repeat it.")
-    .Cases({sample("scale").Attr("height_scale", 2.0).Attr("width_scale", 1.5), sample("aligned").Attr("output_size", List{7, 3}).Attr("align_corners", true)});
+    .Cases({sample("scale").Attr("height_scale", 2.0).Attr("width_scale", 1.5),
+            sample("aligned").Attr("output_size", List{7, 3}).Attr("align_corners", true)});
 
 OPC_REGISTER_FLOATING_CPU_KERNELS("upsample_nearest_2d", NearestKernel, "x");
 OPC_REGISTER_FLOATING_CPU_KERNELS("upsample_bilinear_2d", BilinearKernel, "x");

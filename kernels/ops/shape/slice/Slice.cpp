@@ -12,18 +12,20 @@ struct Box {
   DimVector first, step, count;
 };
 
-Maybe<Box> resolveBox(const std::vector<int64_t> &start, const std::vector<int64_t> &stop, const std::vector<int64_t> &step,
-                      const Shape &shape) {
+Maybe<Box> resolveBox(const std::vector<int64_t> &start, const std::vector<int64_t> &stop,
+                      const std::vector<int64_t> &step, const Shape &shape) {
   const size_t rank = static_cast<size_t>(shape.NumAxes());
   for (const auto &[name, list] : {std::pair{"start", &start}, std::pair{"stop", &stop}, std::pair{"step", &step}})
     if (list->size() != rank)
-      return (Error("OPC0205") << name << " has " << list->size() << " entries, the sliced tensor " << shape.ToString() << " has rank "
-                               << rank)
+      return (Error("OPC0205") << name << " has " << list->size() << " entries, the sliced tensor " << shape.ToString()
+                               << " has rank " << rank)
           .help("give one entry an axis; start 0, stop = the dimension, step 1 takes all of it");
   Box box;
   for (size_t i = 0; i < rank; ++i) {
     const int64_t n = shape.At(static_cast<int64_t>(i)), by = step[i];
-    if (by == 0) return (Error("OPC0205") << "step of axis " << i << " is 0").help("a step is positive, or negative to go backwards");
+    if (by == 0)
+      return (Error("OPC0205") << "step of axis " << i << " is 0")
+          .help("a step is positive, or negative to go backwards");
     // Python's rules: negative positions count from the end once, then everything is clamped. With a negative step the
     // stop -n-1 (or less) lies before the first entry.
     const int64_t lowest = by > 0 ? 0 : -1, highest = by > 0 ? n : n - 1;
@@ -54,7 +56,8 @@ Maybe<Box> narrowBox(const user_op::OpContext *ctx, const Shape &shape) {
   int64_t start = ctx->Attr<int64_t>("start");
   if (start < 0 && start >= -n) start += n;
   if (start < 0 || start > n || length < 0 || length > n - start)
-    return (Error("OPC0205") << "narrow takes " << length << " entries from " << start << " on, axis " << dim << " has " << n)
+    return (Error("OPC0205") << "narrow takes " << length << " entries from " << start << " on, axis " << dim << " has "
+                             << n)
         .help("start + length may be at most " + std::to_string(n));
   Box box{DimVector(shape.dim_vec().size(), 0), DimVector(shape.dim_vec().size(), 1), shape.dim_vec()};
   box.first[static_cast<size_t>(dim)] = length == 0 ? 0 : start;
@@ -84,14 +87,16 @@ Maybe<void> inferNarrow(InferContext *ctx) {
   return Maybe<void>::Ok();
 }
 Maybe<void> inferSliceUpdate(InferContext *ctx) {
-  const TensorDesc ref = *ctx->TensorDesc4ArgNameAndIndex("ref", 0), value = *ctx->TensorDesc4ArgNameAndIndex("value", 0);
+  const TensorDesc ref = *ctx->TensorDesc4ArgNameAndIndex("ref", 0),
+                   value = *ctx->TensorDesc4ArgNameAndIndex("value", 0);
   const Box box = JUST(boxOf(ctx, ref.shape()));
   if (value.shape() != Shape(box.count))
-    return (Error::ShapeMismatch() << "value is " << value.shape().ToString() << ", the slice of ref " << ref.shape().ToString() << " is "
-                                   << Shape(box.count).ToString())
+    return (Error::ShapeMismatch() << "value is " << value.shape().ToString() << ", the slice of ref "
+                                   << ref.shape().ToString() << " is " << Shape(box.count).ToString())
         .help("value must have the shape of the slice; broadcast it with expand first");
   if (value.data_type() != ref.data_type())
-    return (Error::TypeError() << "value is " << dataTypeName(value.data_type()) << ", ref is " << dataTypeName(ref.data_type()))
+    return (Error::TypeError() << "value is " << dataTypeName(value.data_type()) << ", ref is "
+                               << dataTypeName(ref.data_type()))
         .help("cast value to the dtype of ref");
   *ctx->TensorDesc4ArgNameAndIndex("y", 0) = ref;
   return Maybe<void>::Ok();
@@ -101,8 +106,8 @@ Maybe<void> inferSliceGrad(InferContext *ctx) {
   const Shape like = ctx->Attr<Shape>("like_shape");
   const Box box = JUST(boxOf(ctx, like));
   if (dy.shape() != Shape(box.count))
-    return Error::ShapeMismatch() << "dy is " << dy.shape().ToString() << ", the slice of like_shape " << like.ToString() << " is "
-                                  << Shape(box.count).ToString();
+    return Error::ShapeMismatch() << "dy is " << dy.shape().ToString() << ", the slice of like_shape "
+                                  << like.ToString() << " is " << Shape(box.count).ToString();
   *ctx->TensorDesc4ArgNameAndIndex("dx", 0) = TensorDesc(like, dy.data_type());
   return Maybe<void>::Ok();
 }
@@ -159,7 +164,8 @@ public:
 template <int kWhich> Maybe<void> boxSbp(user_op::SbpContext *ctx) {
   const std::string in = kWhich == 0 ? "x" : kWhich == 1 ? "in" : kWhich == 2 ? "ref" : "dy";
   const std::string out = kWhich == 0 ? "y" : kWhich == 1 ? "out" : kWhich == 2 ? "y" : "dx";
-  const Shape shape = kWhich == 3 ? ctx->Attr<Shape>("like_shape") : ctx->LogicalTensorDesc4InputArgNameAndIndex(in, 0).shape();
+  const Shape shape =
+      kWhich == 3 ? ctx->Attr<Shape>("like_shape") : ctx->LogicalTensorDesc4InputArgNameAndIndex(in, 0).shape();
   const Box box = JUST(kWhich == 1 ? narrowBox(ctx, shape) : boxOf(ctx, shape));
   for (int64_t a = 0; a < shape.NumAxes(); ++a) {
     const size_t i = static_cast<size_t>(a);
@@ -185,9 +191,10 @@ user_op::Case update(const char *name, Shape ref, Shape value, List start, List 
   c.In("ref", ref, 0, 2).In("value", value, 0, 2);
   return withBox(c, start, stop, step);
 }
-const char *const kBoxDoc = "Each axis takes the entries start, start+step, ... before stop. Negative positions count from the end; "
-                            "positions beyond an end are clamped to it. With a negative step, stop = -n-1 (n the dimension) or less "
-                            "includes entry 0. ";
+const char *const kBoxDoc =
+    "Each axis takes the entries start, start+step, ... before stop. Negative positions count from the end; "
+    "positions beyond an end are clamped to it. With a negative step, stop = -n-1 (n the dimension) or less "
+    "includes entry 0. ";
 
 REGISTER_USER_OP("slice")
     .Input("x")
@@ -210,10 +217,18 @@ REGISTER_USER_OP("narrow")
     .SetTensorDescInferFn(inferNarrow)
     .SetGetSbpFn(boxSbp<1>)
     .Doc("The `length` entries of axis `dim` from `start` on.")
-    .Cases({user_op::Case("columns").In("in", {3, 5}, 0, 2).Attr<int64_t>("dim", 1).Attr<int64_t>("start", 1).Attr<int64_t>("length", 3).Types(
-                kSampleTypes),
-            user_op::Case("last_row").In("in", {3, 5}, 0, 2).Attr<int64_t>("dim", -2).Attr<int64_t>("start", -1).Attr<int64_t>("length", 1).Types(
-                kSampleTypes)});
+    .Cases({user_op::Case("columns")
+                .In("in", {3, 5}, 0, 2)
+                .Attr<int64_t>("dim", 1)
+                .Attr<int64_t>("start", 1)
+                .Attr<int64_t>("length", 3)
+                .Types(kSampleTypes),
+            user_op::Case("last_row")
+                .In("in", {3, 5}, 0, 2)
+                .Attr<int64_t>("dim", -2)
+                .Attr<int64_t>("start", -1)
+                .Attr<int64_t>("length", 1)
+                .Types(kSampleTypes)});
 
 REGISTER_USER_OP("slice_update")
     .Input("ref")
@@ -227,7 +242,8 @@ REGISTER_USER_OP("slice_update")
     .SetTensorDescInferFn(inferSliceUpdate)
     .SetGetSbpFn(boxSbp<2>)
     .Doc(std::string(kBoxDoc) + "y is ref with those entries replaced by value, which has the shape of the slice.")
-    .Cases({update("rows", {5, 4}, {2, 4}, {1, 0}, {3, 4}, {1, 1}), update("backwards", {5, 4}, {2, 2}, {3, -1}, {0, -5}, {-2, -2})});
+    .Cases({update("rows", {5, 4}, {2, 4}, {1, 0}, {3, 4}, {1, 1}),
+            update("backwards", {5, 4}, {2, 2}, {3, -1}, {0, -5}, {-2, -2})});
 
 REGISTER_USER_OP("slice_grad")
     .Input("dy")
@@ -238,7 +254,8 @@ REGISTER_USER_OP("slice_grad")
     .RequiredAttr<List>("step")
     .SetTensorDescInferFn(inferSliceGrad)
     .SetGetSbpFn(boxSbp<3>)
-    .Doc(std::string(kBoxDoc) + "dx has the shape like_shape, dy at those entries, and zeros elsewhere: the gradient of slice.")
+    .Doc(std::string(kBoxDoc) +
+         "dx has the shape like_shape, dy at those entries, and zeros elsewhere: the gradient of slice.")
     .Cases({[] {
       user_op::Case c("steps");
       c.In("dy", {3, 2}, 0, 2).Attr("like_shape", Shape({7, 5}));

@@ -52,7 +52,10 @@ public:
 };
 
 user_op::Case sample(const char *name, Shape in, std::vector<int32_t> perm) {
-  return user_op::Case(name).In("input", in, 0, 2).Attr("perm", perm).Types({kFloat, kDouble, kFloat16, kUInt8, kInt64, kBool});
+  return user_op::Case(name)
+      .In("input", in, 0, 2)
+      .Attr("perm", perm)
+      .Types({kFloat, kDouble, kFloat16, kUInt8, kInt64, kBool});
 }
 
 REGISTER_USER_OP("transpose")
@@ -62,10 +65,12 @@ REGISTER_USER_OP("transpose")
     .Attr<bool>("batch_axis_non_change", false)
     .SetTensorDescInferFn(infer)
     .SetGetSbpFn(sbp)
-    .Doc("output[i_perm[0], i_perm[1], ...] = input[i_0, i_1, ...]: output axis k is input axis perm[k]. Negative entries count "
+    .Doc("output[i_perm[0], i_perm[1], ...] = input[i_0, i_1, ...]: output axis k is input axis perm[k]. Negative "
+         "entries count "
          "from the end. batch_axis_non_change is accepted from older graphs and has no effect.")
-    .Cases({sample("matrix", {5, 7}, {1, 0}), sample("heads", {2, 3, 4, 5}, {0, 2, 1, 3}), sample("large", {67, 130}, {1, 0}),
-            sample("channels_last", {2, 3, 5, 4}, {0, 2, 3, -3}), sample("scalar", {}, {})});
+    .Cases({sample("matrix", {5, 7}, {1, 0}), sample("heads", {2, 3, 4, 5}, {0, 2, 1, 3}),
+            sample("large", {67, 130}, {1, 0}), sample("channels_last", {2, 3, 5, 4}, {0, 2, 3, -3}),
+            sample("scalar", {}, {})});
 
 OPC_ANY_TYPE_CPU_KERNEL("transpose", TransposeKernel);
 

@@ -1,8 +1,8 @@
 // unfold and fold: the patches of an image as columns (im2col), and their sum back into an image (col2im).
 #include "RegisterFloating.h"
 #include "StagedTensors.h"
-#include "shape/CpuKernels.h"
 #include "shape/Axes.h"
+#include "shape/CpuKernels.h"
 
 #include <algorithm>
 
@@ -19,18 +19,23 @@ struct Patches {
 
 Maybe<Patches> patches(const user_op::OpContext *ctx, int64_t h, int64_t w) {
   if (ctx->Attr<std::string>("data_format") != "channels_first")
-    return (Error("OPC0205") << "data_format is \"" << ctx->Attr<std::string>("data_format") << "\"").help("use \"channels_first\", and transpose before and after");
+    return (Error("OPC0205") << "data_format is \"" << ctx->Attr<std::string>("data_format") << "\"")
+        .help("use \"channels_first\", and transpose before and after");
   for (const char *name : {"kernel_size", "padding", "strides", "dilation_rate"}) {
     const Pair p = ctx->Attr<Pair>(name);
     const int32_t least = std::string(name) == "padding" ? 0 : 1;
     if (p.size() != 2 || p[0] < least || p[1] < least)
-      return (Error("OPC0205") << name << " has to be two numbers of " << least << " or more").help("give (vertical, horizontal)");
+      return (Error("OPC0205") << name << " has to be two numbers of " << least << " or more")
+          .help("give (vertical, horizontal)");
   }
-  const Pair k = ctx->Attr<Pair>("kernel_size"), pad = ctx->Attr<Pair>("padding"), s = ctx->Attr<Pair>("strides"), d = ctx->Attr<Pair>("dilation_rate");
+  const Pair k = ctx->Attr<Pair>("kernel_size"), pad = ctx->Attr<Pair>("padding"), s = ctx->Attr<Pair>("strides"),
+             d = ctx->Attr<Pair>("dilation_rate");
   Patches p{h, w, k[0], k[1], pad[0], pad[1], s[0], s[1], d[0], d[1], 0, 0};
-  const int64_t spanH = h + 2 * p.padH - p.dilationH * (p.kh - 1) - 1, spanW = w + 2 * p.padW - p.dilationW * (p.kw - 1) - 1;
+  const int64_t spanH = h + 2 * p.padH - p.dilationH * (p.kh - 1) - 1,
+                spanW = w + 2 * p.padW - p.dilationW * (p.kw - 1) - 1;
   if (spanH < 0 || spanW < 0)
-    return (Error::ShapeMismatch() << "an image of " << h << " x " << w << " holds no patch of " << p.kh << " x " << p.kw << " with this padding and dilation")
+    return (Error::ShapeMismatch() << "an image of " << h << " x " << w << " holds no patch of " << p.kh << " x "
+                                   << p.kw << " with this padding and dilation")
         .help("pad more, or make the kernel smaller");
   p.oh = spanH / p.strideH + 1;
   p.ow = spanW / p.strideW + 1;
@@ -39,7 +44,9 @@ Maybe<Patches> patches(const user_op::OpContext *ctx, int64_t h, int64_t w) {
 
 Maybe<void> inferUnfold(InferContext *ctx) {
   const TensorDesc x = *ctx->TensorDesc4ArgNameAndIndex("x", 0);
-  if (x.shape().NumAxes() != 4) return Error::ShapeMismatch() << "x is " << x.shape().ToString() << ", it should be (batch, channels, height, width)";
+  if (x.shape().NumAxes() != 4)
+    return Error::ShapeMismatch() << "x is " << x.shape().ToString()
+                                  << ", it should be (batch, channels, height, width)";
   const Patches p = JUST(patches(ctx, x.shape().At(2), x.shape().At(3)));
   const int64_t rows = JUST(checkedMul(x.shape().At(1), p.kh * p.kw, "the number of rows"));
   *ctx->TensorDesc4ArgNameAndIndex("y", 0) = TensorDesc(Shape({x.shape().At(0), rows, p.oh * p.ow}), x.data_type());
@@ -49,12 +56,15 @@ Maybe<void> inferUnfold(InferContext *ctx) {
 Maybe<void> inferFold(InferContext *ctx) {
   const TensorDesc x = *ctx->TensorDesc4ArgNameAndIndex("x", 0);
   const Pair size = ctx->Attr<Pair>("output_size");
-  if (size.size() != 2 || size[0] < 1 || size[1] < 1) return (Error("OPC0205") << "output_size has to be two numbers of 1 or more").help("give (height, width)");
+  if (size.size() != 2 || size[0] < 1 || size[1] < 1)
+    return (Error("OPC0205") << "output_size has to be two numbers of 1 or more").help("give (height, width)");
   const Patches p = JUST(patches(ctx, size[0], size[1]));
   if (x.shape().NumAxes() != 3 || x.shape().At(1) % (p.kh * p.kw) || x.shape().At(2) != p.oh * p.ow)
-    return (Error::ShapeMismatch() << "x is " << x.shape().ToString() << ", it should be (batch, channels * " << p.kh * p.kw << ", " << p.oh * p.ow << ")")
+    return (Error::ShapeMismatch() << "x is " << x.shape().ToString() << ", it should be (batch, channels * "
+                                   << p.kh * p.kw << ", " << p.oh * p.ow << ")")
         .help("an image of output_size has as many patches as x has columns");
-  *ctx->TensorDesc4ArgNameAndIndex("y", 0) = TensorDesc(Shape({x.shape().At(0), x.shape().At(1) / (p.kh * p.kw), p.h, p.w}), x.data_type());
+  *ctx->TensorDesc4ArgNameAndIndex("y", 0) =
+      TensorDesc(Shape({x.shape().At(0), x.shape().At(1) / (p.kh * p.kw), p.h, p.w}), x.data_type());
   return Maybe<void>::Ok();
 }
 
@@ -81,7 +91,8 @@ public:
           for (int64_t job = b; job < e; ++job) {
             const T *plane = static_cast<const T *>(from) + job / taps * p.h * p.w;
             T *row = static_cast<T *>(to) + job * p.oh * p.ow;
-            const int64_t tap = job % taps, dy = tap / p.kw * p.dilationH - p.padH, dx = tap % p.kw * p.dilationW - p.padW;
+            const int64_t tap = job % taps, dy = tap / p.kw * p.dilationH - p.padH,
+                          dx = tap % p.kw * p.dilationW - p.padW;
             const auto [lo, hi] = inside(dx, p.strideW, p.w, p.ow);
             for (int64_t oy = 0; oy < p.oh; ++oy, row += p.ow) {
               const int64_t iy = oy * p.strideH + dy;
@@ -155,21 +166,22 @@ user_op::Case sample(const char *name, Shape x, Pair k, Pair pad, Pair s, Pair d
 REGISTER_USER_OP("unfold")
     .Input("x")
     .Output("y")
-    .OPC_PATCH_ATTRS
-    .SetTensorDescInferFn(inferUnfold)
+    .OPC_PATCH_ATTRS.SetTensorDescInferFn(inferUnfold)
     .Sharding("n . . . -> n . .", user_op::Linear({0}))
-    .Doc("y[n, (c, i, j), (oy, ox)] = x[n, c, oy * stride + i * dilation - padding, ...], 0 outside: the patches of x (batch, channels, height, "
+    .Doc("y[n, (c, i, j), (oy, ox)] = x[n, c, oy * stride + i * dilation - padding, ...], 0 outside: the patches of x "
+         "(batch, channels, height, "
          "width) as columns.")
-    .Cases({sample("plain", {2, 3, 5, 6}, {3, 2}, {0, 0}, {1, 1}, {1, 1}), sample("strided", {1, 2, 7, 6}, {3, 3}, {1, 2}, {2, 1}, {1, 2})});
+    .Cases({sample("plain", {2, 3, 5, 6}, {3, 2}, {0, 0}, {1, 1}, {1, 1}),
+            sample("strided", {1, 2, 7, 6}, {3, 3}, {1, 2}, {2, 1}, {1, 2})});
 
 REGISTER_USER_OP("fold")
     .Input("x")
     .Output("y")
     .RequiredAttr<Pair>("output_size")
-    .OPC_PATCH_ATTRS
-    .SetTensorDescInferFn(inferFold)
+    .OPC_PATCH_ATTRS.SetTensorDescInferFn(inferFold)
     .Sharding("n . . -> n . . .", user_op::Linear({0}))
-    .Doc("Adds the columns of x, as unfold makes them of an image of output_size (height, width), back into an image; pixels that several "
+    .Doc("Adds the columns of x, as unfold makes them of an image of output_size (height, width), back into an image; "
+         "pixels that several "
          "patches cover add up. The gradient of unfold.")
     .Cases({sample("plain", {2, 18, 20}, {3, 2}, {0, 0}, {1, 1}, {1, 1}, {6, 6})});
 

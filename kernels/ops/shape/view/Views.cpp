@@ -45,8 +45,9 @@ Maybe<void> inferReshape(InferContext *ctx) {
   const int64_t have = in.elem_cnt();
   if (unknown >= 0) {
     if (known == 0 || have % known != 0)
-      return (Error::ShapeMismatch() << "cannot infer the -1 of shape " << shape.ToString() << ": the input " << in.ToString()
-                                     << " has " << have << " elements, which " << known << " does not divide")
+      return (Error::ShapeMismatch() << "cannot infer the -1 of shape " << shape.ToString() << ": the input "
+                                     << in.ToString() << " has " << have << " elements, which " << known
+                                     << " does not divide")
           .help("give all dimensions, or make the known ones divide " + std::to_string(have));
     shape.Set(unknown, have / known);
   } else if (known != have) {
@@ -60,8 +61,8 @@ Maybe<void> inferReshape(InferContext *ctx) {
 Maybe<void> inferReshapeLike(InferContext *ctx) {
   const Shape &in = ctx->InputShape("in", 0), &like = ctx->InputShape("like", 0);
   if (in.elem_cnt() != like.elem_cnt())
-    return Error::ShapeMismatch() << "in " << in.ToString() << " has " << in.elem_cnt() << " elements, like " << like.ToString()
-                                  << " has " << like.elem_cnt();
+    return Error::ShapeMismatch() << "in " << in.ToString() << " has " << in.elem_cnt() << " elements, like "
+                                  << like.ToString() << " has " << like.elem_cnt();
   return setShape(ctx, like);
 }
 
@@ -96,7 +97,8 @@ Maybe<void> inferSqueeze(InferContext *ctx) {
     if (!std::binary_search(axes.begin(), axes.end(), i))
       dims.push_back(in.At(i));
     else if (in.At(i) != 1)
-      return (Error::ShapeMismatch() << "axis " << i << " of " << in.ToString() << " has the size " << in.At(i) << ", not 1")
+      return (Error::ShapeMismatch() << "axis " << i << " of " << in.ToString() << " has the size " << in.At(i)
+                                     << ", not 1")
           .help("squeeze removes axes of size 1; use reshape or flatten to merge axes");
   }
   return setShape(ctx, Shape(dims));
@@ -135,7 +137,8 @@ Maybe<void> reshapeSbp(user_op::SbpContext *ctx) {
     dims.insert(dims.begin() + JUST(resolveAxis(ctx->Attr<int32_t>("axis"), in.NumAxes() + 1)), 1);
     out = Shape(dims);
   } else {
-    const int64_t start = JUST(resolveAxis(ctx->Attr<int32_t>("start_dim"), std::max<int64_t>(1, in.NumAxes()), "start_dim"));
+    const int64_t start =
+        JUST(resolveAxis(ctx->Attr<int32_t>("start_dim"), std::max<int64_t>(1, in.NumAxes()), "start_dim"));
     const int64_t end = JUST(resolveAxis(ctx->Attr<int32_t>("end_dim"), std::max<int64_t>(1, in.NumAxes()), "end_dim"));
     if (in.NumAxes() == 0 || start > end) return Maybe<void>::Ok();
     DimVector dims(in.begin(), in.begin() + start);
@@ -157,9 +160,11 @@ REGISTER_USER_OP("reshape")
     .SetTensorDescInferFn(inferReshape)
     .SetGetSbpFn(reshapeSbp)
     .View()
-    .Doc("out has the elements of in, in row-major order, under another shape. One dimension of `shape` may be -1: it is "
+    .Doc("out has the elements of in, in row-major order, under another shape. One dimension of `shape` may be -1: it "
+         "is "
          "inferred. The number of elements must not change.")
-    .Cases({sample("plain", {2, 6}).Attr("shape", Shape({3, 4})), sample("inferred", {2, 3, 4}).Attr("shape", Shape({-1, 4})),
+    .Cases({sample("plain", {2, 6}).Attr("shape", Shape({3, 4})),
+            sample("inferred", {2, 3, 4}).Attr("shape", Shape({-1, 4})),
             sample("to_scalar", {1}).Attr("shape", Shape()), sample("empty", {0, 3}).Attr("shape", Shape({3, 0}))});
 
 REGISTER_USER_OP("reshape_like")
@@ -182,7 +187,8 @@ REGISTER_USER_OP("flatten")
     .View()
     .Doc("Merges the axes start_dim to end_dim, both included, into one. A scalar becomes a vector of one element.")
     .Cases({sample("all", {2, 3, 4}), sample("tail", {2, 3, 4}).Attr<int32_t>("start_dim", 1),
-            sample("middle", {2, 3, 4, 5}).Attr<int32_t>("start_dim", 1).Attr<int32_t>("end_dim", -2), sample("scalar", {})});
+            sample("middle", {2, 3, 4, 5}).Attr<int32_t>("start_dim", 1).Attr<int32_t>("end_dim", -2),
+            sample("scalar", {})});
 
 REGISTER_USER_OP("expand_dims")
     .Input("in")

@@ -10,7 +10,8 @@ namespace {
 Maybe<void> checkShape(const Shape &shape) {
   for (int64_t d : shape)
     if (d < 0)
-      return (Error("OPC0205") << "shape " << shape.ToString() << " has the dimension " << d).help("dimensions are 0 or more");
+      return (Error("OPC0205") << "shape " << shape.ToString() << " has the dimension " << d)
+          .help("dimensions are 0 or more");
   return Maybe<void>::Ok();
 }
 
@@ -19,7 +20,8 @@ Maybe<void> inferConstant(InferContext *ctx) {
   JUST(checkShape(shape));
   const DataType type = ctx->Attr<DataType>("dtype");
   if (!isTensorDataType(type))
-    return (Error::TypeError() << "dtype is " << DataType_Name(type) << ", which tensors cannot have").help("for example dtype: kFloat");
+    return (Error::TypeError() << "dtype is " << DataType_Name(type) << ", which tensors cannot have")
+        .help("for example dtype: kFloat");
   *ctx->TensorDesc4ArgNameAndIndex("out", 0) = TensorDesc(shape, type);
   return Maybe<void>::Ok();
 }
@@ -27,7 +29,8 @@ Maybe<void> inferConstant(InferContext *ctx) {
 Maybe<void> inferConstantLike(InferContext *ctx) {
   DataType type = ctx->Attr<DataType>("dtype");
   if (type == kInvalidDataType) type = ctx->InputDType("like", 0);
-  if (!isTensorDataType(type)) return Error::TypeError() << "dtype is " << DataType_Name(type) << ", which tensors cannot have";
+  if (!isTensorDataType(type))
+    return Error::TypeError() << "dtype is " << DataType_Name(type) << ", which tensors cannot have";
   *ctx->TensorDesc4ArgNameAndIndex("out", 0) = TensorDesc(ctx->InputShape("like", 0), type);
   return Maybe<void>::Ok();
 }
@@ -71,8 +74,9 @@ Maybe<void> likeSbp(user_op::SbpContext *ctx) {
   return Maybe<void>::Ok();
 }
 
-const char *const kValueDoc = "The value is floating_value when is_floating_value, else integer_value, converted to the dtype by the "
-                              "rules of cast. ";
+const char *const kValueDoc =
+    "The value is floating_value when is_floating_value, else integer_value, converted to the dtype by the "
+    "rules of cast. ";
 const std::vector<DataType> kSampleTypes = {kFloat, kDouble, kFloat16, kBFloat16, kInt8, kInt64, kBool};
 
 REGISTER_USER_OP("constant")
@@ -88,9 +92,17 @@ REGISTER_USER_OP("constant")
     .SetGetSbpFn(constantSbp)
     .NoGrad("it has no input")
     .Doc(std::string("A tensor of `shape` and `dtype` with one value everywhere. ") + kValueDoc)
-    .Cases({user_op::Case("float").Attr("shape", Shape({2, 3})).Attr("dtype", kFloat).Attr("floating_value", 1.5).Attr("is_floating_value", true),
+    .Cases({user_op::Case("float")
+                .Attr("shape", Shape({2, 3}))
+                .Attr("dtype", kFloat)
+                .Attr("floating_value", 1.5)
+                .Attr("is_floating_value", true),
             user_op::Case("int").Attr("shape", Shape({4})).Attr("dtype", kInt64).Attr<int64_t>("integer_value", -7),
-            user_op::Case("half").Attr("shape", Shape()).Attr("dtype", kFloat16).Attr("floating_value", 0.1).Attr("is_floating_value", true)});
+            user_op::Case("half")
+                .Attr("shape", Shape())
+                .Attr("dtype", kFloat16)
+                .Attr("floating_value", 0.1)
+                .Attr("is_floating_value", true)});
 
 REGISTER_USER_OP("constant_like")
     .Input("like")
@@ -103,7 +115,11 @@ REGISTER_USER_OP("constant_like")
     .SetGetSbpFn(likeSbp)
     .NoGrad("the output does not depend on the values of like")
     .Doc(std::string("A tensor of the shape of like, and of its dtype unless `dtype` is given. ") + kValueDoc)
-    .Cases({user_op::Case("float").In("like", {2, 3}).Attr("floating_value", 2.5).Attr("is_floating_value", true).Types({kFloat, kDouble, kFloat16}),
+    .Cases({user_op::Case("float")
+                .In("like", {2, 3})
+                .Attr("floating_value", 2.5)
+                .Attr("is_floating_value", true)
+                .Types({kFloat, kDouble, kFloat16}),
             user_op::Case("int").In("like", {2, 3}).Attr<int64_t>("integer_value", 3).Types({kInt8, kInt64})});
 
 REGISTER_USER_OP("zero_like")

@@ -18,7 +18,8 @@ Maybe<void> inferSource(InferContext *ctx) {
   for (int64_t d : shape)
     if (d < 0) return Error("OPC0205") << "shape " << shape.ToString() << " has the dimension " << d;
   const DataType type = ctx->Attr<DataType>("dtype");
-  if (!IsFloatingDataType(type)) return Error::TypeError() << "dtype is " << DataType_Name(type) << ", it should be a floating type";
+  if (!IsFloatingDataType(type))
+    return Error::TypeError() << "dtype is " << DataType_Name(type) << ", it should be a floating type";
   *ctx->TensorDesc4ArgNameAndIndex("out", 0) = TensorDesc(shape, type);
   return Maybe<void>::Ok();
 }
@@ -49,7 +50,8 @@ template <class F, class Body> void forEachBlock(DeviceCtx *dev, int64_t n, cons
 /// Box-Muller: pairs of uniforms to pairs of standard normals.
 template <class F> void toNormal(F *u, int64_t n) {
   for (int64_t k = 0; k < n; k += 2) {
-    const F r = std::sqrt(F(-2) * std::log(F(1) - u[k])), angle = F(6.283185307179586476925) * u[k + 1]; // 1-u is never 0
+    const F r = std::sqrt(F(-2) * std::log(F(1) - u[k])),
+            angle = F(6.283185307179586476925) * u[k + 1]; // 1-u is never 0
     u[k] = r * std::cos(angle);
     u[k + 1] = r * std::sin(angle);
   }
@@ -95,9 +97,12 @@ REGISTER_USER_OP("uniform")
     .SetTensorDescInferFn(inferSource)
     .Pure(false)
     .NoGrad("it has no input")
-    .Doc("Independent numbers, uniform in [from, to). They depend on seed, the op's name, the run of the session and the position: not on "
+    .Doc("Independent numbers, uniform in [from, to). They depend on seed, the op's name, the run of the session and "
+         "the position: not on "
          "threads or devices (Philox4x32-10).")
-    .Cases({user_op::Case("plain").Attr("dtype", kFloat).Attr("shape", Shape({4, 5})), user_op::Case("range").Attr("dtype", kDouble).Attr("shape", Shape({7})).Attr("from", -2.0).Attr("to", 3.0)});
+    .Cases(
+        {user_op::Case("plain").Attr("dtype", kFloat).Attr("shape", Shape({4, 5})),
+         user_op::Case("range").Attr("dtype", kDouble).Attr("shape", Shape({7})).Attr("from", -2.0).Attr("to", 3.0)});
 
 REGISTER_USER_OP("normal")
     .Output("out")
@@ -110,18 +115,21 @@ REGISTER_USER_OP("normal")
     .SetTensorDescInferFn(inferSource)
     .Pure(false)
     .NoGrad("it has no input")
-    .Doc("Independent normal numbers of the given mean and standard deviation, by Box and Muller's method from the numbers of uniform.")
+    .Doc("Independent normal numbers of the given mean and standard deviation, by Box and Muller's method from the "
+         "numbers of uniform.")
     .Cases({user_op::Case("plain").Attr("dtype", kFloat).Attr("shape", Shape({4, 5}))});
 
 OPC_CPU_KERNELS("uniform", "out", UniformKernel, float, double, float16, bfloat16);
 OPC_CPU_KERNELS("normal", "out", NormalKernel, float, double, float16, bfloat16);
 
-// --- bernoulli, random_mask_like ---------------------------------------------------------------------------------------
+// --- bernoulli, random_mask_like
+// ---------------------------------------------------------------------------------------
 
 Maybe<void> inferBernoulli(InferContext *ctx) {
   const TensorDesc in = *ctx->TensorDesc4ArgNameAndIndex("in", 0);
   const double p = ctx->Attr<double>("p");
-  if (p != -1 && !(p >= 0 && p <= 1)) return (Error("OPC0205") << "p is " << p).help("p is a probability, or -1 to read them from in");
+  if (p != -1 && !(p >= 0 && p <= 1))
+    return (Error("OPC0205") << "p is " << p).help("p is a probability, or -1 to read them from in");
   DataType type = ctx->Attr<DataType>("dtype");
   if (type == kInvalidDataType) type = in.data_type();
   if (type != in.data_type() && type != kBool)
@@ -146,7 +154,8 @@ public:
     return user_op::bindTask([=](DeviceCtx *dev) {
       forEachBlock<float>(dev, n, stream->next(key), [&](int64_t at, int64_t count, const float *u) {
         for (int64_t k = 0; k < count; ++k) {
-          const double probability = p >= 0 ? p : static_cast<double>(static_cast<std::conditional_t<isHalf<T>, float, T>>(from[at + k]));
+          const double probability =
+              p >= 0 ? p : static_cast<double>(static_cast<std::conditional_t<isHalf<T>, float, T>>(from[at + k]));
           const bool hit = static_cast<double>(u[k]) < probability;
           if (asBool)
             static_cast<bool *>(to)[at + k] = hit;
@@ -163,7 +172,8 @@ private:
 
 Maybe<void> checkRate(const user_op::UserOpDefWrapper &, const user_op::UserOpConfWrapper &conf) {
   const float rate = conf.attr<float>("rate");
-  if (!(rate >= 0 && rate <= 1)) return (Error("OPC0205") << "rate is " << rate).help("rate is the probability of dropping, from 0 to 1");
+  if (!(rate >= 0 && rate <= 1))
+    return (Error("OPC0205") << "rate is " << rate).help("rate is the probability of dropping, from 0 to 1");
   return Maybe<void>::Ok();
 }
 
@@ -196,7 +206,8 @@ REGISTER_USER_OP("bernoulli")
     .SetTensorDescInferFn(inferBernoulli)
     .Pure(false)
     .NoGrad("the output is random")
-    .Doc("1 with probability p, else 0; with p = -1 each element of in is the probability. dtype is that of in (the default) or bool.")
+    .Doc("1 with probability p, else 0; with p = -1 each element of in is the probability. dtype is that of in (the "
+         "default) or bool.")
     .Cases({user_op::Case("given").In("in", {4, 5}, 0, 1), user_op::Case("fixed").In("in", {9}, 0, 1).Attr("p", 0.25)});
 OPC_CPU_KERNELS("bernoulli", "in", BernoulliKernel, float, double, float16, bfloat16);
 
@@ -216,12 +227,14 @@ REGISTER_USER_OP("random_mask_like")
     .Cases({user_op::Case("half").In("like", {4, 5}).Attr("rate", 0.5f).Types({kFloat})});
 OPC_ANY_TYPE_CPU_KERNEL("random_mask_like", MaskKernel);
 
-// --- dropout -------------------------------------------------------------------------------------------------------------
+// --- dropout
+// -------------------------------------------------------------------------------------------------------------
 
 Maybe<void> inferDropout(InferContext *ctx) {
   const TensorDesc in = *ctx->TensorDesc4ArgNameAndIndex("in", 0);
   if (ctx->has_input("_add_to_output", 0) && ctx->InputTensorDesc("_add_to_output", 0) != in)
-    return Error::ShapeMismatch() << "_add_to_output is " << ctx->InputTensorDesc("_add_to_output", 0).toString() << ", in is " << in.toString();
+    return Error::ShapeMismatch() << "_add_to_output is " << ctx->InputTensorDesc("_add_to_output", 0).toString()
+                                  << ", in is " << in.toString();
   *ctx->TensorDesc4ArgNameAndIndex("out", 0) = in;
   *ctx->TensorDesc4ArgNameAndIndex("mask", 0) = TensorDesc(in.shape(), kBool);
   return Maybe<void>::Ok();
@@ -287,9 +300,11 @@ REGISTER_USER_OP("dropout")
     .SetCheckAttrFn(checkRate)
     .SetTensorDescInferFn(inferDropout)
     .Pure(false)
-    .Doc("Each element of in is dropped (made 0) with probability rate, the others are scaled by 1 / (1 - rate); mask (bool) says which "
+    .Doc("Each element of in is dropped (made 0) with probability rate, the others are scaled by 1 / (1 - rate); mask "
+         "(bool) says which "
          "were kept. _add_to_output is added to the result. rate 1 drops everything.")
-    .Cases({user_op::Case("half").In("in", {4, 5}).Attr("rate", 0.5f), user_op::Case("none").In("in", {7}).Attr("rate", 0.0f)});
+    .Cases({user_op::Case("half").In("in", {4, 5}).Attr("rate", 0.5f),
+            user_op::Case("none").In("in", {7}).Attr("rate", 0.0f)});
 
 REGISTER_USER_OP("dropout_grad")
     .Input("dy")
@@ -298,7 +313,8 @@ REGISTER_USER_OP("dropout_grad")
     .RequiredAttr<float>("scale")
     .SetTensorDescInferFn([](InferContext *ctx) -> Maybe<void> {
       if (ctx->InputTensorDesc("mask", 0) != TensorDesc(ctx->InputShape("dy", 0), kBool))
-        return Error::ShapeMismatch() << "mask is " << ctx->InputTensorDesc("mask", 0).toString() << ", it should be bool in the shape of dy "
+        return Error::ShapeMismatch() << "mask is " << ctx->InputTensorDesc("mask", 0).toString()
+                                      << ", it should be bool in the shape of dy "
                                       << ctx->InputShape("dy", 0).ToString();
       const TensorDesc dy = *ctx->TensorDesc4ArgNameAndIndex("dy", 0);
       *ctx->TensorDesc4ArgNameAndIndex("dx", 0) = dy;
@@ -308,10 +324,13 @@ REGISTER_USER_OP("dropout_grad")
     .Doc("dx = dy * scale where mask holds, else 0: the gradient of dropout, with scale = 1 / (1 - rate).")
     .Cases({user_op::Case("plain").In("dy", {4, 5}).In("mask", kBool, {4, 5}, 0, 2).Attr("scale", 2.0f)});
 
-OPC_CPU_KERNELS_WITH("dropout", "in", (KernelOptions{nullptr, inplaceOf("out", "in")}), DropoutKernel, float, double, float16, bfloat16);
-OPC_CPU_KERNELS_WITH("dropout_grad", "dy", (KernelOptions{nullptr, inplaceOf("dx", "dy")}), DropoutGradKernel, float, double, float16, bfloat16);
+OPC_CPU_KERNELS_WITH("dropout", "in", (KernelOptions{nullptr, inplaceOf("out", "in")}), DropoutKernel, float, double,
+                     float16, bfloat16);
+OPC_CPU_KERNELS_WITH("dropout_grad", "dy", (KernelOptions{nullptr, inplaceOf("dx", "dy")}), DropoutGradKernel, float,
+                     double, float16, bfloat16);
 
-// --- randperm ------------------------------------------------------------------------------------------------------------
+// --- randperm
+// ------------------------------------------------------------------------------------------------------------
 
 class RandpermKernel final : public BindingKernel {
 public:
@@ -326,7 +345,9 @@ public:
       for (int64_t i = n - 1; i > 0; --i) { // Fisher and Yates; 64 random bits make the bias of the product negligible
         const Philox::Block b = random(static_cast<uint64_t>(i));
         const uint64_t bits = (static_cast<uint64_t>(b[0]) << 32) | b[1];
-        std::swap(to[i], to[static_cast<int64_t>((static_cast<unsigned __int128>(bits) * static_cast<uint64_t>(i + 1)) >> 64)]);
+        std::swap(
+            to[i],
+            to[static_cast<int64_t>((static_cast<unsigned __int128>(bits) * static_cast<uint64_t>(i + 1)) >> 64)]);
       }
     });
   }

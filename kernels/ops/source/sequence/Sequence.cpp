@@ -27,7 +27,8 @@ Maybe<Progression> progression(const user_op::OpContext *ctx) {
     p.delta = ctx->Attr<double>("float_delta");
     const double limit = ctx->Attr<double>("float_limit"), n = std::ceil((limit - p.start) / p.delta);
     if (p.delta == 0 || !std::isfinite(n) || n > 9e15)
-      return (Error("OPC0205") << "from " << p.start << " to " << limit << " in steps of " << p.delta << " is no finite sequence")
+      return (Error("OPC0205") << "from " << p.start << " to " << limit << " in steps of " << p.delta
+                               << " is no finite sequence")
           .help("give a step other than 0, and finite ends");
     p.count = n > 0 ? static_cast<int64_t>(n) : 0;
     return p;
@@ -36,7 +37,8 @@ Maybe<Progression> progression(const user_op::OpContext *ctx) {
   p.intDelta = ctx->Attr<int64_t>(old ? "delta" : "integer_delta");
   const __int128 limit = ctx->Attr<int64_t>(old ? "limit" : "integer_limit");
   if (p.intDelta == 0) return (Error("OPC0205") << "the step is 0").help("give a step other than 0");
-  const __int128 span = p.intDelta > 0 ? limit - p.intStart : p.intStart - limit, step = p.intDelta > 0 ? p.intDelta : -__int128{p.intDelta};
+  const __int128 span = p.intDelta > 0 ? limit - p.intStart : p.intStart - limit,
+                 step = p.intDelta > 0 ? p.intDelta : -__int128{p.intDelta};
   const __int128 n = span <= 0 ? 0 : (span - 1) / step + 1;
   if (n > INT64_MAX) return Error("OPC0206") << "the sequence has more than 2^63 entries";
   p.count = static_cast<int64_t>(n);
@@ -81,9 +83,11 @@ public:
 
 Maybe<void> inferEye(InferContext *ctx) {
   const int64_t rows = ctx->Attr<int64_t>("rows"), cols = ctx->Attr<int64_t>("cols");
-  if (rows < 0 || cols < 0) return Error("OPC0205") << "rows is " << rows << ", cols is " << cols << "; both are 0 or more";
+  if (rows < 0 || cols < 0)
+    return Error("OPC0205") << "rows is " << rows << ", cols is " << cols << "; both are 0 or more";
   const DataType type = ctx->Attr<DataType>("dtype");
-  if (!isTensorDataType(type)) return Error::TypeError() << "dtype is " << DataType_Name(type) << ", which tensors cannot have";
+  if (!isTensorDataType(type))
+    return Error::TypeError() << "dtype is " << DataType_Name(type) << ", which tensors cannot have";
   *ctx->TensorDesc4ArgNameAndIndex("out", 0) = TensorDesc(Shape({rows, cols}), type);
   return Maybe<void>::Ok();
 }
@@ -118,11 +122,24 @@ REGISTER_USER_OP("arange")
     .Attr<std::vector<std::string>>("nd_sbp", {})
     .SetTensorDescInferFn(inferSequence)
     .NoGrad("it has no input")
-    .Doc("start, start + delta, ... before limit. Floating dtypes take the float_ attributes and compute start + i * delta in f64; integer "
+    .Doc("start, start + delta, ... before limit. Floating dtypes take the float_ attributes and compute start + i * "
+         "delta in f64; integer "
          "dtypes take the integer_ ones.")
-    .Cases({user_op::Case("int").Attr("dtype", kInt64).Attr<int64_t>("integer_start", 2).Attr<int64_t>("integer_delta", 3).Attr<int64_t>("integer_limit", 15),
-            user_op::Case("down").Attr("dtype", kInt32).Attr<int64_t>("integer_start", 5).Attr<int64_t>("integer_delta", -2).Attr<int64_t>("integer_limit", -2),
-            user_op::Case("float").Attr("dtype", kFloat).Attr("float_start", 0.5).Attr("float_delta", 0.25).Attr("float_limit", 2.1)});
+    .Cases({user_op::Case("int")
+                .Attr("dtype", kInt64)
+                .Attr<int64_t>("integer_start", 2)
+                .Attr<int64_t>("integer_delta", 3)
+                .Attr<int64_t>("integer_limit", 15),
+            user_op::Case("down")
+                .Attr("dtype", kInt32)
+                .Attr<int64_t>("integer_start", 5)
+                .Attr<int64_t>("integer_delta", -2)
+                .Attr<int64_t>("integer_limit", -2),
+            user_op::Case("float")
+                .Attr("dtype", kFloat)
+                .Attr("float_start", 0.5)
+                .Attr("float_delta", 0.25)
+                .Attr("float_limit", 2.1)});
 
 REGISTER_USER_OP("range")
     .Output("out")
@@ -133,7 +150,11 @@ REGISTER_USER_OP("range")
     .SetTensorDescInferFn(inferSequence)
     .NoGrad("it has no input")
     .Doc("start, start + delta, ... before limit, as integers converted to dtype. The older form of arange.")
-    .Cases({user_op::Case("int").Attr("dtype", kInt64).Attr<int64_t>("start", 1).Attr<int64_t>("delta", 2).Attr<int64_t>("limit", 8)});
+    .Cases({user_op::Case("int")
+                .Attr("dtype", kInt64)
+                .Attr<int64_t>("start", 1)
+                .Attr<int64_t>("delta", 2)
+                .Attr<int64_t>("limit", 8)});
 
 REGISTER_USER_OP("eye")
     .Output("out")

@@ -13,10 +13,12 @@ Maybe<void> infer(InferContext *ctx) {
   for (int32_t i = 1; i < ctx->input_size("in"); ++i) {
     const TensorDesc &d = ctx->InputTensorDesc("in", i);
     if (d.shape() != first.shape())
-      return (Error::ShapeMismatch() << "in_" << i << " is " << d.shape().ToString() << ", in_0 is " << first.shape().ToString())
+      return (Error::ShapeMismatch() << "in_" << i << " is " << d.shape().ToString() << ", in_0 is "
+                                     << first.shape().ToString())
           .help("add_n does not broadcast; use broadcast_add");
     if (d.data_type() != first.data_type())
-      return (Error::TypeError() << "in_" << i << " is " << dataTypeName(d.data_type()) << ", in_0 is " << dataTypeName(first.data_type()))
+      return (Error::TypeError() << "in_" << i << " is " << dataTypeName(d.data_type()) << ", in_0 is "
+                                 << dataTypeName(first.data_type()))
           .help("cast the inputs to one dtype");
   }
   *ctx->TensorDesc4ArgNameAndIndex("out", 0) = first;
@@ -30,7 +32,8 @@ template <class T> class AddNKernel final : public BindingKernel {
 public:
   std::unique_ptr<user_op::BoundKernel> Bind(KernelBindContext *ctx) const override {
     std::vector<const T *> in;
-    for (int32_t i = 0; i < ctx->input_size("in"); ++i) in.push_back(ctx->Tensor4ArgNameAndIndex("in", i)->template dptr<T>());
+    for (int32_t i = 0; i < ctx->input_size("in"); ++i)
+      in.push_back(ctx->Tensor4ArgNameAndIndex("in", i)->template dptr<T>());
     T *out = ctx->Tensor4ArgNameAndIndex("out", 0)->template mut_dptr<T>();
     const int64_t n = ctx->Tensor4ArgNameAndIndex("out", 0)->shape().elem_cnt();
     return user_op::bindTask([=, in = std::move(in)](DeviceCtx *dev) {
@@ -77,12 +80,16 @@ REGISTER_USER_OP("add_n")
     .Output("out")
     .SetTensorDescInferFn(infer)
     .SetGetSbpFn(sbp)
-    .Doc("The sum of the inputs, added in their order, all of one shape and dtype. f16 and bf16 are added in f32; integers wrap around.")
-    .Cases({user_op::Case("two").In("in", {3, 5}, -1, 1, 0).In("in", {3, 5}, -1, 1, 1),
-            user_op::Case("four").In("in", {33}, -1, 1, 0).In("in", {33}, -1, 1, 1).In("in", {33}, -1, 1, 2).In("in", {33}, -1, 1, 3)});
+    .Doc("The sum of the inputs, added in their order, all of one shape and dtype. f16 and bf16 are added in f32; "
+         "integers wrap around.")
+    .Cases({user_op::Case("two").In("in", {3, 5}, -1, 1, 0).In("in", {3, 5}, -1, 1, 1), user_op::Case("four")
+                                                                                            .In("in", {33}, -1, 1, 0)
+                                                                                            .In("in", {33}, -1, 1, 1)
+                                                                                            .In("in", {33}, -1, 1, 2)
+                                                                                            .In("in", {33}, -1, 1, 3)});
 
-OPC_CPU_KERNELS_WITH("add_n", "in", (KernelOptions{nullptr, inplaceOf("out", "in")}), AddNKernel, float, double, float16, bfloat16, int8_t,
-                     uint8_t, int32_t, int64_t);
+OPC_CPU_KERNELS_WITH("add_n", "in", (KernelOptions{nullptr, inplaceOf("out", "in")}), AddNKernel, float, double,
+                     float16, bfloat16, int8_t, uint8_t, int32_t, int64_t);
 
 } // namespace
 } // namespace opc::ops
