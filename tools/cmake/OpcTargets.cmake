@@ -26,8 +26,12 @@ if(OPC_SANITIZE)
 endif()
 find_program(OPC_CCACHE ccache)
 if(OPC_CCACHE AND NOT CMAKE_CXX_COMPILER_LAUNCHER)
-  set(CMAKE_CXX_COMPILER_LAUNCHER ${OPC_CCACHE} CACHE STRING "" FORCE)
-  set(CMAKE_C_COMPILER_LAUNCHER ${OPC_CCACHE} CACHE STRING "" FORCE)
+  # Paths relative to the sources: another clone of the same sources finds what this one compiled, and __FILE__ in
+  # registrations names no folder of this machine.
+  set(launcher ${CMAKE_COMMAND} -E env CCACHE_BASEDIR=${CMAKE_SOURCE_DIR} CCACHE_NOHASHDIR=1
+               CCACHE_SLOPPINESS=pch_defines,time_macros ${OPC_CCACHE})
+  set(CMAKE_CXX_COMPILER_LAUNCHER ${launcher} CACHE STRING "" FORCE)
+  set(CMAKE_C_COMPILER_LAUNCHER ${launcher} CACHE STRING "" FORCE)
 endif()
 
 # opc_library(NAME DIR... [RECURSE] [WHOLE] [DEPS target...] [PRIVATE target...])
