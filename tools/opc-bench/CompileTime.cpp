@@ -6,6 +6,7 @@
 
 #include <chrono>
 #include <cstdio>
+#include <malloc.h>
 
 namespace opc::bench {
 namespace {
@@ -14,6 +15,8 @@ namespace {
 constexpr double kMaxSeconds = 4, kMaxBytes = 1.5e9, kMaxGrowth = 12;
 
 double compileSeconds(const std::string &text) {
+  mallopt(M_TOP_PAD, 64 << 20); // as the command opc does
+  mallopt(M_TRIM_THRESHOLD, 1 << 30);
   Registry registry;
   if (!registry.addLinked().isOk()) return -1;
   registry.freeze();

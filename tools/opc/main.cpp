@@ -4,6 +4,7 @@
 #include "opc/Version.h"
 
 #include <csignal>
+#include <malloc.h>
 #include <cstdlib>
 #include <functional>
 #include <unistd.h>
@@ -159,6 +160,9 @@ int failInternally(Terminal &terminal, const std::string &what) {
 
 int main(int argc, char **argv) {
   std::signal(SIGPIPE, SIG_IGN); // a closed pipe is seen where it is written to
+  // A graph is millions of small objects that die together at the end: grow the heap in large steps, never shrink it.
+  mallopt(M_TOP_PAD, 64 << 20);
+  mallopt(M_TRIM_THRESHOLD, 1 << 30);
   const std::vector<std::string> args(argv + (argc > 0 ? 1 : 0), argv + argc);
   Terminal terminal(colorMode(colorArgument(args)));
   int code = kExitInternal;

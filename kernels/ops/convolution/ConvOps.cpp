@@ -59,8 +59,16 @@ Maybe<void> convSbp(user_op::SbpContext *ctx) {
     channels.Split(in, channel).Split(weight, channel).PartialSum(out);
     if (adds) channels.PartialSum(add);
     channels.Build();
-    ctx->NewBuilder().PartialSum(in).Broadcast(weight).PartialSum(out).Build();
-    ctx->NewBuilder().Broadcast(in).PartialSum(weight).PartialSum(out).Build();
+    // Linear in one operand at a time; what is added joins the output's state, or each device would add it whole.
+    auto fromInput = ctx->NewBuilder(), fromWeight = ctx->NewBuilder();
+    fromInput.PartialSum(in).Broadcast(weight).PartialSum(out);
+    fromWeight.Broadcast(in).PartialSum(weight).PartialSum(out);
+    if (adds) {
+      fromInput.PartialSum(add);
+      fromWeight.PartialSum(add);
+    }
+    fromInput.Build();
+    fromWeight.Build();
   }
   return Maybe<void>::Ok();
 }

@@ -20,8 +20,13 @@ int64_t Shape::Count(int64_t begin, int64_t end) const {
   if (begin < 0 || end > NumAxes() || begin > end)
     throw ContractError("axes [" + std::to_string(begin) + "," + std::to_string(end) + ") of shape " + ToString());
   int64_t n = 1;
-  for (int64_t i = begin; i < end; ++i) n *= dims_[static_cast<size_t>(i)];
-  return n;
+  bool zero = false, overflow = false;
+  for (int64_t i = begin; i < end; ++i) {
+    zero |= dims_[static_cast<size_t>(i)] == 0;
+    overflow |= __builtin_mul_overflow(n, dims_[static_cast<size_t>(i)], &n);
+  }
+  // Tensors whose size does not fit are refused after the shape rule; until then a count must not wrap around.
+  return zero ? 0 : overflow ? INT64_MAX : n;
 }
 
 Shape Shape::CreateReducedShape(const std::vector<int64_t> &axes) const {
