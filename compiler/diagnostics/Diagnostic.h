@@ -7,7 +7,8 @@
 
 namespace opc {
 
-/// A range of a source file; line 0 means unknown. Lines and columns count from 1, columns in bytes; the end is exclusive.
+/// A range of a source file; line 0 means unknown. Lines and columns count from 1, columns in bytes; the end is
+/// exclusive.
 struct SourceRange {
   std::string file;
   uint32_t line = 0, column = 0, endLine = 0, endColumn = 0;

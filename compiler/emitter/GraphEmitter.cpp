@@ -77,7 +77,9 @@ private:
   bool constantOp(ir::ConstantOp op, graph::OperatorConf *conf) {
     auto value = cast<DenseElementsAttr>(op.getValue());
     if (!value.isSplat() && value.getNumElements() != 1) {
-      *error_ = "op " + conf->name() + " was folded to a constant that a graph file cannot hold; emit the graph before simplification (--to shape)";
+      *error_ =
+          "op " + conf->name() +
+          " was folded to a constant that a graph file cannot hold; emit the graph before simplification (--to shape)";
       return false;
     }
     user_op::TensorDesc desc;

@@ -9,8 +9,8 @@
 
 namespace opc {
 
-/// The graph as messages. Constants that folding made become `constant` ops when all elements are equal; others cannot be
-/// written as a graph, and `error` then says so (emit before simplification).
+/// The graph as messages. Constants that folding made become `constant` ops when all elements are equal; others cannot
+/// be written as a graph, and `error` then says so (emit before simplification).
 bool toGraph(mlir::ModuleOp module, graph::Job *job, std::string *error);
 
 /// Canonical text: a list of ops, or a Job when the graph came with one. Fields in number order, map entries sorted by

@@ -109,7 +109,8 @@ private:
     location(op, v->mutable_location());
   }
 
-  void arguments(ArrayAttr names, ArrayRef<int32_t> sizes, ValueRange values, google::protobuf::RepeatedPtrField<plan::Argument> *out) {
+  void arguments(ArrayAttr names, ArrayRef<int32_t> sizes, ValueRange values,
+                 google::protobuf::RepeatedPtrField<plan::Argument> *out) {
     unsigned next = 0;
     for (auto [name, size] : llvm::zip(names, sizes)) {
       auto *a = out->Add();
@@ -132,7 +133,8 @@ private:
     }
     t->set_stream(0);
     const KernelTarget target = kernelTarget(*scheduled.kernel);
-    t->set_kernel((target.device.empty() ? "cpu" : target.device) + "/" + op.getOpType().str() + (target.dtype.empty() ? "" : "/" + target.dtype));
+    t->set_kernel((target.device.empty() ? "cpu" : target.device) + "/" + op.getOpType().str() +
+                  (target.dtype.empty() ? "" : "/" + target.dtype));
     if (scheduled.workspace >= 0) {
       auto *w = plan_->add_tensor();
       w->set_register_(static_cast<uint32_t>(scheduled.workspace));

@@ -37,7 +37,9 @@ SourceRange toRange(const std::string &file, const pb::TextFormat::ParseLocation
 class Collector : public pb::io::ErrorCollector {
 public:
   Collector(std::string file, std::vector<Diagnostic> *out) : file_(std::move(file)), out_(out) {}
-  void AddError(int line, int column, const std::string &message) override { add(Severity::kError, "OPC0101", line, column, message); }
+  void AddError(int line, int column, const std::string &message) override {
+    add(Severity::kError, "OPC0101", line, column, message);
+  }
   void AddWarning(int line, int column, const std::string &message) override {
     if (++warnings_ > 20) return; // a dump from another version can have thousands
     add(Severity::kNote, "OPC0104", line, column, message + "; skipped");
@@ -64,7 +66,8 @@ private:
   int warnings_ = 0;
 };
 
-void error(std::vector<Diagnostic> *out, const std::string &file, const char *code, std::string message, std::string help = "") {
+void error(std::vector<Diagnostic> *out, const std::string &file, const char *code, std::string message,
+           std::string help = "") {
   Diagnostic d;
   d.code = code;
   d.message = std::move(message);
@@ -172,7 +175,8 @@ bool takeSavedModel(GraphFile *file, graph::SavedModel &model, std::vector<Diagn
   for (int i = 0; i < model.graphs_size(); ++i)
     if (model.graphs_size() == 1 || model.graphs(i).key() == model.default_graph_name()) chosen = i;
   if (chosen < 0) {
-    error(diagnostics, file->name, "OPC0103", "the saved model has " + std::to_string(model.graphs_size()) + " graphs and no default among them");
+    error(diagnostics, file->name, "OPC0103",
+          "the saved model has " + std::to_string(model.graphs_size()) + " graphs and no default among them");
     return false;
   }
   auto *ops = model.mutable_graphs(chosen)->mutable_value()->mutable_op_list();
@@ -187,7 +191,8 @@ const Tree *nested(const Tree *tree, const pb::FieldDescriptor *f) {
   return tree->GetTreeForNested(f, f->is_repeated() ? 0 : -1);
 }
 
-std::unique_ptr<GraphFile> readText(const std::string &name, const std::string &text, std::vector<Diagnostic> *diagnostics) {
+std::unique_ptr<GraphFile> readText(const std::string &name, const std::string &text,
+                                    std::vector<Diagnostic> *diagnostics) {
   auto file = std::make_unique<GraphFile>();
   file->name = name;
   const std::string first = firstIdentifier(text);
@@ -225,7 +230,8 @@ std::unique_ptr<GraphFile> readText(const std::string &name, const std::string &
     if (!takeSavedModel(file.get(), *model, diagnostics)) return nullptr;
     locateOps(file.get(), text, "op_list", 2);
   } else {
-    error(diagnostics, name, "OPC0103", "not a graph: it begins with " + (first.empty() ? std::string("no field name") : "'" + first + "'"),
+    error(diagnostics, name, "OPC0103",
+          "not a graph: it begins with " + (first.empty() ? std::string("no field name") : "'" + first + "'"),
           "a graph begins with op { ... } (a list of ops), net { ... } (a Job), op_list or graphs (a saved model)");
     return nullptr;
   }
@@ -263,7 +269,8 @@ template <class M> bool parseBinary(const std::string &bytes, M *m) {
   return m->ParsePartialFromCodedStream(&in) && in.ConsumedEntireMessage();
 }
 
-std::unique_ptr<GraphFile> readBinary(const std::string &name, const std::string &bytes, std::vector<Diagnostic> *diagnostics) {
+std::unique_ptr<GraphFile> readBinary(const std::string &name, const std::string &bytes,
+                                      std::vector<Diagnostic> *diagnostics) {
   auto file = std::make_unique<GraphFile>();
   file->name = name;
   // The messages share field numbers, so each is tried and the one whose ops make most sense is taken.
@@ -367,7 +374,8 @@ std::unique_ptr<GraphFile> readGraphFile(const std::string &name, const std::str
   // protobuf counts in int.
   const uint64_t limit = std::min<uint64_t>(maxBytes, INT32_MAX);
   if (bytes.size() > limit) {
-    error(diagnostics, name, "OPC0110", "the graph has " + std::to_string(bytes.size()) + " bytes; the limit is " + std::to_string(limit),
+    error(diagnostics, name, "OPC0110",
+          "the graph has " + std::to_string(bytes.size()) + " bytes; the limit is " + std::to_string(limit),
           "keep weights in tensor files (--weights), not in the graph");
     return nullptr;
   }

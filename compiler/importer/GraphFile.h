@@ -18,7 +18,8 @@ struct GraphFile {
   std::string name;
   std::string format; // "Job (text)", ...
   google::protobuf::Arena arena;
-  graph::Job *job = google::protobuf::Arena::CreateMessage<graph::Job>(&arena); // ops in job->net, whatever the file's message was
+  graph::Job *job =
+      google::protobuf::Arena::CreateMessage<graph::Job>(&arena); // ops in job->net, whatever the file's message was
   std::vector<SourceRange> opRanges; // parallel to job->net().op(); unknown for binary files
   std::string_view text;             // the caller's bytes, or ownedText; text files only
   std::string ownedText;

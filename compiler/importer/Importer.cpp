@@ -65,7 +65,8 @@ private:
     if (op >= 0) {
       const OperatorConf &conf = file_.job->net().op(op);
       if (conf.has_name()) d.subject = "op " + conf.name();
-      if (conf.has_loc() && !conf.loc().empty()) d.notes.push_back("python: " + conf.loc() + " (from OperatorConf.loc)");
+      if (conf.has_loc() && !conf.loc().empty())
+        d.notes.push_back("python: " + conf.loc() + " (from OperatorConf.loc)");
     }
     diagnostics_->push_back(std::move(d));
   }
@@ -97,7 +98,9 @@ private:
       auto [first, fresh] = names.emplace(conf.name(), i);
       if (!fresh) {
         const SourceRange &r = file_.opRanges[static_cast<size_t>(first->second)];
-        error(i, "OPC0106", "op name '" + conf.name() + "' is used twice" + (r.known() ? "; first at line " + std::to_string(r.line) : ""),
+        error(i, "OPC0106",
+              "op name '" + conf.name() + "' is used twice" +
+                  (r.known() ? "; first at line " + std::to_string(r.line) : ""),
               "op names are unique in a graph");
         continue;
       }
@@ -126,22 +129,29 @@ private:
       return require(i, conf.return_conf().in(), "in");
     case OperatorConf::kIdentityConf:
       if (!require(i, conf.identity_conf().in(), "in")) return false;
-      node->user = {conf.name(), "identity", {{"in", {conf.identity_conf().in()}}},
-                    {{"out", {conf.name() + "/" + out(conf.identity_conf().out())}}}, {}};
+      node->user = {conf.name(),
+                    "identity",
+                    {{"in", {conf.identity_conf().in()}}},
+                    {{"out", {conf.name() + "/" + out(conf.identity_conf().out())}}},
+                    {}};
       return complete(i, node);
     case OperatorConf::kConstantLikeConf: {
       const auto &c = conf.constant_like_conf();
       if (!require(i, c.like(), "like")) return false;
-      node->user = {conf.name(), "constant_like", {{"like", {c.like()}}}, {{"out", {conf.name() + "/" + out(c.out())}}}, {}};
-      node->user.attrs["floating_value"] = AttrValue(c.has_float_operand() ? c.float_operand() : static_cast<double>(c.int_operand()));
-      node->user.attrs["integer_value"] = AttrValue(c.has_int_operand() ? static_cast<int64_t>(c.int_operand()) : int64_t{0});
+      node->user = {
+          conf.name(), "constant_like", {{"like", {c.like()}}}, {{"out", {conf.name() + "/" + out(c.out())}}}, {}};
+      node->user.attrs["floating_value"] =
+          AttrValue(c.has_float_operand() ? c.float_operand() : static_cast<double>(c.int_operand()));
+      node->user.attrs["integer_value"] =
+          AttrValue(c.has_int_operand() ? static_cast<int64_t>(c.int_operand()) : int64_t{0});
       node->user.attrs["is_floating_value"] = AttrValue(c.has_float_operand());
       return complete(i, node);
     }
     case OperatorConf::kUserConf: {
       const graph::UserOpConf &user = conf.user_conf();
       if (user.op_type_name().empty()) {
-        error(i, "OPC0105", "user_conf without op_type_name", "add op_type_name: \"relu\", or another op (opc ops lists them)");
+        error(i, "OPC0105", "user_conf without op_type_name",
+              "add op_type_name: \"relu\", or another op (opc ops lists them)");
         return false;
       }
       bool good = true;
@@ -149,7 +159,8 @@ private:
         for (int a = 0; a < entries.size(); ++a)
           for (int b = a + 1; b < entries.size(); ++b)
             if (entries[a].key() == entries[b].key()) {
-              error(i, "OPC0106", std::string(what) + " '" + entries[a].key() + "' is given twice", "merge the entries: the argument's tensors go into one value");
+              error(i, "OPC0106", std::string(what) + " '" + entries[a].key() + "' is given twice",
+                    "merge the entries: the argument's tensors go into one value");
               good = false;
             }
       };
@@ -158,7 +169,8 @@ private:
       duplicate(user.attr(), "attribute");
       for (int a = 0; a < user.attr_size(); ++a)
         if (user.attr(a).value().value_case() == graph::AttrValue::VALUE_NOT_SET) {
-          error(i, file_.attrRange(i, a), "OPC0205", "attribute '" + user.attr(a).key() + "' has no value", "write value { at_int32: 1 }, at_bool, at_string, ...");
+          error(i, file_.attrRange(i, a), "OPC0205", "attribute '" + user.attr(a).key() + "' has no value",
+                "write value { at_int32: 1 }, at_bool, at_string, ...");
           good = false;
         }
       if (!good) return false;
@@ -167,7 +179,9 @@ private:
     }
     case OperatorConf::OP_TYPE_NOT_SET: break;
     }
-    error(i, "OPC0109", "the op has no conf that opc knows", "opc reads input_conf, output_conf, return_conf, variable_conf, identity_conf, constant_like_conf and user_conf");
+    error(i, "OPC0109", "the op has no conf that opc knows",
+          "opc reads input_conf, output_conf, return_conf, variable_conf, identity_conf, constant_like_conf and "
+          "user_conf");
     return false;
   }
 
@@ -218,9 +232,12 @@ private:
   void link() {
     for (size_t i = 0; i < nodes_.size(); ++i)
       for (size_t k = 0; k < nodes_[i].makes.size(); ++k) {
-        auto [it, fresh] = producers_.emplace(nodes_[i].makes[k], std::make_pair(static_cast<int>(i), static_cast<int>(k)));
+        auto [it, fresh] =
+            producers_.emplace(nodes_[i].makes[k], std::make_pair(static_cast<int>(i), static_cast<int>(k)));
         if (!fresh)
-          error(static_cast<int>(i), "OPC0106", "tensor '" + nodes_[i].makes[k] + "' is made twice; also by op " + nodes_[static_cast<size_t>(it->second.first)].conf->name());
+          error(static_cast<int>(i), "OPC0106",
+                "tensor '" + nodes_[i].makes[k] + "' is made twice; also by op " +
+                    nodes_[static_cast<size_t>(it->second.first)].conf->name());
       }
     inputs_.resize(nodes_.size());
     // An op that failed by itself makes nothing: readers of its tensors are not to blame.
@@ -263,7 +280,8 @@ private:
     const size_t n = nodes_.size();
     std::vector<uint32_t> byName(n), rank(n);
     std::iota(byName.begin(), byName.end(), 0u);
-    std::sort(byName.begin(), byName.end(), [&](uint32_t a, uint32_t b) { return nodes_[a].conf->name() < nodes_[b].conf->name(); });
+    std::sort(byName.begin(), byName.end(),
+              [&](uint32_t a, uint32_t b) { return nodes_[a].conf->name() < nodes_[b].conf->name(); });
     for (uint32_t r = 0; r < n; ++r) rank[byName[r]] = r;
     std::vector<uint32_t> pending(n, 0);
     std::vector<std::vector<uint32_t>> readers(n);
@@ -299,7 +317,8 @@ private:
     }
     std::string text = nodes_[at].conf->name();
     for (size_t k = path.size(); k-- > 0 && path[k] != at;) text += " -> " + nodes_[path[k]].conf->name();
-    error(static_cast<int>(at), "OPC0108", "the ops form a cycle: " + text + " -> " + nodes_[at].conf->name(), "a graph is static and acyclic: break the cycle with a variable");
+    error(static_cast<int>(at), "OPC0108", "the ops form a cycle: " + text + " -> " + nodes_[at].conf->name(),
+          "a graph is static and acyclic: break the cycle with a variable");
   }
 
   Location location(uint32_t i) {
@@ -311,8 +330,9 @@ private:
     l.file = file_.name;
     l.line = r.line, l.column = r.column, l.endLine = r.endLine, l.endColumn = r.endColumn;
     l.pythonLoc = conf.loc();
-    if (conf.has_trainable() || conf.has_device_tag() || conf.ctrl_in_op_name_size() || conf.has_scope_symbol_id() || conf.has_pass_tag() ||
-        conf.has_logical_chain_id() || conf.has_order_in_logical_chain() || conf.has_calculation_pass_name()) {
+    if (conf.has_trainable() || conf.has_device_tag() || conf.ctrl_in_op_name_size() || conf.has_scope_symbol_id() ||
+        conf.has_pass_tag() || conf.has_logical_chain_id() || conf.has_order_in_logical_chain() ||
+        conf.has_calculation_pass_name()) {
       OperatorConf rest = conf;
       rest.clear_op_type();
       rest.clear_name();
@@ -323,14 +343,16 @@ private:
     size_t flat = 0;
     bool custom = false;
     for (const auto &b : node.user.outputs)
-      for (size_t k = 0; k < b.tensors.size(); ++k) custom |= node.makes[flat++] != conf.name() + "/" + b.name + "_" + std::to_string(k);
+      for (size_t k = 0; k < b.tensors.size(); ++k)
+        custom |= node.makes[flat++] != conf.name() + "/" + b.name + "_" + std::to_string(k);
     if (!node.def && !node.makes.empty()) custom = node.makes[0] != conf.name() + "/out";
     if (custom) l.tensors.assign(node.makes.begin(), node.makes.end());
     return ir::makeLocation(ctx_, l);
   }
 
   /// After an error the type is unresolved, so that the ops that read the value can still be built and checked.
-  Type interfaceType(uint32_t i, const std::string &name, bool hasShape, const graph::ShapeProto &shape, DataType dtype) {
+  Type interfaceType(uint32_t i, const std::string &name, bool hasShape, const graph::ShapeProto &shape,
+                     DataType dtype) {
     DimVector dims(shape.dim().begin(), shape.dim().end());
     auto given = options_.shapes.find(name);
     if (given != options_.shapes.end()) {
@@ -338,17 +360,21 @@ private:
       hasShape = true;
     }
     if (!isTensorDataType(dtype)) {
-      error(static_cast<int>(i), "OPC0204", "op " + name + ": the dtype " + dataTypeName(dtype) + " is not one that tensors may have");
+      error(static_cast<int>(i), "OPC0204",
+            "op " + name + ": the dtype " + dataTypeName(dtype) + " is not one that tensors may have");
       return ir::UnresolvedType::get(ctx_);
     }
     if (!hasShape) return ir::UnresolvedType::get(ctx_);
     if (static_cast<int64_t>(dims.size()) > kMaxRank) {
-      error(static_cast<int>(i), "OPC0206", "op " + name + ": rank " + std::to_string(dims.size()) + "; the limit is " + std::to_string(kMaxRank));
+      error(static_cast<int>(i), "OPC0206",
+            "op " + name + ": rank " + std::to_string(dims.size()) + "; the limit is " + std::to_string(kMaxRank));
       return ir::UnresolvedType::get(ctx_);
     }
     for (int64_t d : dims)
       if (d < -1) {
-        error(static_cast<int>(i), "OPC0206", "op " + name + ": the shape " + Shape(dims).ToString() + " has a negative dimension", "-1 alone is allowed: a dimension that --shape or the input gives");
+        error(static_cast<int>(i), "OPC0206",
+              "op " + name + ": the shape " + Shape(dims).ToString() + " has a negative dimension",
+              "-1 alone is allowed: a dimension that --shape or the input gives");
         return ir::UnresolvedType::get(ctx_);
       }
     user_op::TensorDesc desc(Shape(dims), dtype);
@@ -381,7 +407,8 @@ private:
     graph::Job job;
     if (file_.job->has_placement()) *job.mutable_placement() = file_.job->placement();
     if (file_.job->has_job_conf()) *job.mutable_job_conf() = file_.job->job_conf();
-    if (file_.job->has_job_parallel_view_conf()) *job.mutable_job_parallel_view_conf() = file_.job->job_parallel_view_conf();
+    if (file_.job->has_job_parallel_view_conf())
+      *job.mutable_job_parallel_view_conf() = file_.job->job_parallel_view_conf();
     job.DiscardUnknownFields();
     return job;
   }
@@ -412,8 +439,10 @@ private:
     }
     case OperatorConf::kVariableConf: {
       graph::VariableOpConf rest = conf.variable_conf();
-      Type type = interfaceType(i, conf.name(), conf.variable_conf().has_shape(), conf.variable_conf().shape(),
-                                conf.variable_conf().has_data_type() ? static_cast<DataType>(conf.variable_conf().data_type()) : defaultDtype());
+      Type type =
+          interfaceType(i, conf.name(), conf.variable_conf().has_shape(), conf.variable_conf().shape(),
+                        conf.variable_conf().has_data_type() ? static_cast<DataType>(conf.variable_conf().data_type())
+                                                             : defaultDtype());
       rest.clear_out();
       rest.clear_shape();
       if (!isa<ir::UnresolvedType>(type)) rest.clear_data_type();
@@ -447,7 +476,8 @@ private:
       outNames.push_back(builder_.getStringAttr(b.name));
       outSizes.push_back(static_cast<int32_t>(b.tensors.size()));
     }
-    for (const auto &[name, value] : node.user.attrs) attrs.push_back(builder_.getNamedAttr(name, ir::toMlir(ctx_, value)));
+    for (const auto &[name, value] : node.user.attrs)
+      attrs.push_back(builder_.getNamedAttr(name, ir::toMlir(ctx_, value)));
     SmallVector<Type> types(node.makes.size(), ir::UnresolvedType::get(ctx_));
     results_[i] = ir::UserOp::create(builder_, loc, types, operands, node.user.type, builder_.getArrayAttr(inNames),
                                      builder_.getDenseI32ArrayAttr(inSizes), builder_.getArrayAttr(outNames),
@@ -470,8 +500,8 @@ private:
 
 } // namespace
 
-OwningOpRef<ModuleOp> importGraph(MLIRContext *ctx, const Registry &registry, const GraphFile &file, const ImportOptions &options,
-                                  std::vector<Diagnostic> *diagnostics) {
+OwningOpRef<ModuleOp> importGraph(MLIRContext *ctx, const Registry &registry, const GraphFile &file,
+                                  const ImportOptions &options, std::vector<Diagnostic> *diagnostics) {
   return Importer(ctx, registry, file, options, diagnostics).run();
 }
 

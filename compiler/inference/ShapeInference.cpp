@@ -87,7 +87,8 @@ LogicalResult inferShapes(ModuleOp module, const Registry &registry) {
       emitStatus(op, s);
       return;
     }
-    for (auto [i, result] : llvm::enumerate(user.getOuts())) result.setType(ir::tensorType(ctx, instance->outputDescs()[i]));
+    for (auto [i, result] : llvm::enumerate(user.getOuts()))
+      result.setType(ir::tensorType(ctx, instance->outputDescs()[i]));
   });
   return success(!failed);
 }
@@ -105,6 +106,8 @@ struct ShapeInferencePass : PassWrapper<ShapeInferencePass, OperationPass<Module
 };
 } // namespace
 
-std::unique_ptr<Pass> createShapeInferencePass(const Registry &registry) { return std::make_unique<ShapeInferencePass>(registry); }
+std::unique_ptr<Pass> createShapeInferencePass(const Registry &registry) {
+  return std::make_unique<ShapeInferencePass>(registry);
+}
 
 } // namespace opc

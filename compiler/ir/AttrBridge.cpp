@@ -26,7 +26,9 @@ struct ToMlir {
     for (const T &x : v) values.push_back((*this)(x));
     return ListAttr::get(ctx, GetAttrType<std::vector<T>>::value, ArrayAttr::get(ctx, values));
   }
-  Attribute operator()(const opc::RawAttr &v) const { return ir::RawAttr::get(ctx, v.type, StringAttr::get(ctx, v.bytes)); }
+  Attribute operator()(const opc::RawAttr &v) const {
+    return ir::RawAttr::get(ctx, v.type, StringAttr::get(ctx, v.bytes));
+  }
 };
 
 std::string argName(StringRef arg, int32_t index) { return arg.str() + "_" + std::to_string(index); }
@@ -50,9 +52,12 @@ AttrValue fromMlir(Attribute attr) {
   if (auto s = dyn_cast<StringAttr>(attr)) return s.str();
   if (auto s = dyn_cast<ShapeAttr>(attr)) return Shape(DimVector(s.getDims().begin(), s.getDims().end()));
   if (auto d = dyn_cast<DataTypeAttr>(attr)) return static_cast<DataType>(d.getValue());
-  if (auto l = dyn_cast<DenseI32ArrayAttr>(attr)) return std::vector<int32_t>(l.asArrayRef().begin(), l.asArrayRef().end());
-  if (auto l = dyn_cast<DenseI64ArrayAttr>(attr)) return std::vector<int64_t>(l.asArrayRef().begin(), l.asArrayRef().end());
-  if (auto l = dyn_cast<DenseF32ArrayAttr>(attr)) return std::vector<float>(l.asArrayRef().begin(), l.asArrayRef().end());
+  if (auto l = dyn_cast<DenseI32ArrayAttr>(attr))
+    return std::vector<int32_t>(l.asArrayRef().begin(), l.asArrayRef().end());
+  if (auto l = dyn_cast<DenseI64ArrayAttr>(attr))
+    return std::vector<int64_t>(l.asArrayRef().begin(), l.asArrayRef().end());
+  if (auto l = dyn_cast<DenseF32ArrayAttr>(attr))
+    return std::vector<float>(l.asArrayRef().begin(), l.asArrayRef().end());
   if (auto r = dyn_cast<ir::RawAttr>(attr)) return opc::RawAttr{static_cast<AttrType>(r.getKind()), r.getBytes().str()};
   if (auto l = dyn_cast<ListAttr>(attr)) {
     std::vector<DataType> types;
@@ -133,7 +138,8 @@ user_op::OpConf toOpConf(UserOp op) {
   unsigned operand = 0;
   for (auto [name, size] : llvm::zip(op.getInputNames(), op.getInputSizes())) {
     user_op::ArgBinding b{cast<StringAttr>(name).str(), {}};
-    for (int32_t i = 0; i < size && operand < op.getArgs().size(); ++i) b.tensors.push_back(tensorName(op.getArgs()[operand++]));
+    for (int32_t i = 0; i < size && operand < op.getArgs().size(); ++i)
+      b.tensors.push_back(tensorName(op.getArgs()[operand++]));
     conf.inputs.push_back(std::move(b));
   }
   for (auto [name, size] : llvm::zip(op.getOutputNames(), op.getOutputSizes())) {
@@ -147,7 +153,8 @@ user_op::OpConf toOpConf(UserOp op) {
 
 std::unique_ptr<OpInstance> toInstance(UserOp op, const user_op::OpDef &def) {
   auto instance = std::make_unique<OpInstance>(def, toOpConf(op));
-  if (instance->inputDescs().size() != op.getArgs().size() || instance->outputDescs().size() != op.getOuts().size()) return nullptr;
+  if (instance->inputDescs().size() != op.getArgs().size() || instance->outputDescs().size() != op.getOuts().size())
+    return nullptr;
   for (auto [i, operand] : llvm::enumerate(op.getArgs()))
     if (!describe(operand.getType(), &instance->inputDescs()[i])) return nullptr;
   for (auto [i, result] : llvm::enumerate(op.getOuts())) describe(result.getType(), &instance->outputDescs()[i]);

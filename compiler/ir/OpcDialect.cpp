@@ -87,7 +87,8 @@ ParseResult UserOp::parse(OpAsmParser &parser, OperationState &result) {
   NamedAttrList attrs;
   FunctionType type;
   SMLoc typeLoc;
-  if (parser.parseOptionalAttrDict(attrs) || parser.parseOptionalAttrDictWithKeyword(result.attributes) || parser.parseColon() || parser.getCurrentLocation(&typeLoc) || parser.parseType(type))
+  if (parser.parseOptionalAttrDict(attrs) || parser.parseOptionalAttrDictWithKeyword(result.attributes) ||
+      parser.parseColon() || parser.getCurrentLocation(&typeLoc) || parser.parseType(type))
     return failure();
   if (parser.resolveOperands(operands, type.getInputs(), typeLoc, result.operands)) return failure();
   auto &p = result.getOrAddProperties<UserOp::Properties>();

@@ -13,7 +13,8 @@ using Index = uint32_t;
 
 /// Places buffers in the given order, each at the lowest gap that fits among those already placed and live together
 /// (the tightest gap when several fit). Quadratic in the number of buffers that overlap in time.
-uint64_t placeInOrder(const std::vector<PlannedBuffer> &buffers, const std::vector<Index> &order, std::vector<uint64_t> *offsets) {
+uint64_t placeInOrder(const std::vector<PlannedBuffer> &buffers, const std::vector<Index> &order,
+                      std::vector<uint64_t> *offsets) {
   uint64_t end = 0;
   std::vector<Index> placed; // sorted by offset
   placed.reserve(order.size());
@@ -33,13 +34,16 @@ uint64_t placeInOrder(const std::vector<PlannedBuffer> &buffers, const std::vect
     }
     (*offsets)[i] = best == UINT64_MAX ? at : best;
     end = std::max(end, (*offsets)[i] + size);
-    placed.insert(std::upper_bound(placed.begin(), placed.end(), i, [&](Index a, Index b2) { return (*offsets)[a] < (*offsets)[b2]; }), i);
+    placed.insert(std::upper_bound(placed.begin(), placed.end(), i,
+                                   [&](Index a, Index b2) { return (*offsets)[a] < (*offsets)[b2]; }),
+                  i);
   }
   return end;
 }
 
 /// One sweep over time with a free list, best fit: n log n, for graphs too large for the quadratic orders.
-uint64_t placeByTime(const std::vector<PlannedBuffer> &buffers, const std::vector<Index> &byStart, std::vector<uint64_t> *offsets) {
+uint64_t placeByTime(const std::vector<PlannedBuffer> &buffers, const std::vector<Index> &byStart,
+                     std::vector<uint64_t> *offsets) {
   std::map<uint64_t, uint64_t> freeBlocks; // offset -> size
   std::set<std::pair<uint64_t, uint64_t>> bySize;
   std::multimap<uint32_t, Index> live; // last -> buffer
@@ -136,14 +140,16 @@ MemoryPlan planMemory(std::vector<PlannedBuffer> *buffers) {
   auto bySize = temporary, byStart = temporary, byArea = temporary;
   auto size = [&](Index i) { return alignBuffer((*buffers)[i].bytes); };
   auto life = [&](Index i) { return uint64_t{(*buffers)[i].last - (*buffers)[i].first} + 1; };
-  std::stable_sort(byStart.begin(), byStart.end(), [&](Index a, Index b) { return (*buffers)[a].first < (*buffers)[b].first; });
+  std::stable_sort(byStart.begin(), byStart.end(),
+                   [&](Index a, Index b) { return (*buffers)[a].first < (*buffers)[b].first; });
   std::vector<uint64_t> best(buffers->size()), trial(buffers->size());
   uint64_t bestEnd = placeByTime(*buffers, byStart, &best);
   // The quadratic orders pay only where they can still gain and stay fast.
   constexpr size_t kMaxQuadratic = 4000;
   if (bestEnd > plan.liveLowerBound && temporary.size() <= kMaxQuadratic) {
     std::stable_sort(bySize.begin(), bySize.end(), [&](Index a, Index b) { return size(a) > size(b); });
-    std::stable_sort(byArea.begin(), byArea.end(), [&](Index a, Index b) { return life(a) * (size(a) / 64) > life(b) * (size(b) / 64); });
+    std::stable_sort(byArea.begin(), byArea.end(),
+                     [&](Index a, Index b) { return life(a) * (size(a) / 64) > life(b) * (size(b) / 64); });
     for (const auto *order : {&bySize, &byArea, &byStart}) {
       const uint64_t end = placeInOrder(*buffers, *order, &trial);
       if (end < bestEnd) {

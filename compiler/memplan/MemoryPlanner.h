@@ -15,7 +15,9 @@ struct PlannedBuffer {
 };
 
 constexpr uint64_t kBufferAlignment = 64;
-inline uint64_t alignBuffer(uint64_t bytes) { return (bytes + kBufferAlignment - 1) / kBufferAlignment * kBufferAlignment; }
+inline uint64_t alignBuffer(uint64_t bytes) {
+  return (bytes + kBufferAlignment - 1) / kBufferAlignment * kBufferAlignment;
+}
 
 struct MemoryPlan {
   uint64_t arenaBytes = 0;

@@ -7,7 +7,8 @@
 
 namespace opc {
 
-/// Registers opc's dialects into `dialects`, with `registry` behind `opc.user_op`, and every pass with MLIR's command line.
+/// Registers opc's dialects into `dialects`, with `registry` behind `opc.user_op`, and every pass with MLIR's command
+/// line.
 void registerOpcPasses(mlir::DialectRegistry *dialects, const Registry &registry);
 
 } // namespace opc

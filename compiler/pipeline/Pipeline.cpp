@@ -106,7 +106,8 @@ const std::vector<Phase> &allPhases() {
 bool looksLikePlan(const std::string &bytes) { return looksLikePlan(std::string_view(bytes)); }
 
 struct Pipeline::Impl {
-  Impl(const Registry &r, CompileOptions o) : registry(r), options(std::move(o)), context(MLIRContext::Threading::DISABLED) {
+  Impl(const Registry &r, CompileOptions o)
+      : registry(r), options(std::move(o)), context(MLIRContext::Threading::DISABLED) {
     context.loadDialect<func::FuncDialect>();
     context.getOrLoadDialect<ir::OpcDialect>()->setRegistry(&registry);
     // Passes here are our own; the printed form is for people, who read it by op and not by location.
@@ -132,7 +133,8 @@ struct Pipeline::Impl {
   /// Takes what a phase reported: sorted by position, errors capped. Returns whether there was an error.
   bool settle() {
     auto key = [](const Diagnostic &d) { return std::make_tuple(d.range.line, d.range.column); };
-    std::stable_sort(collected.begin(), collected.end(), [&](const Diagnostic &a, const Diagnostic &b) { return key(a) < key(b); });
+    std::stable_sort(collected.begin(), collected.end(),
+                     [&](const Diagnostic &a, const Diagnostic &b) { return key(a) < key(b); });
     bool failed = false;
     for (Diagnostic &d : collected) {
       if (d.severity == Severity::kError) {
@@ -163,7 +165,14 @@ struct Pipeline::Impl {
     stats.push_back(s);
     if (!ok || reported) {
       if (!errors) {
-        collected.push_back({Severity::kError, "OPC0901", std::string("phase ") + phaseName(p) + " failed without a reason", "", {}, {}, {}, ""});
+        collected.push_back({Severity::kError,
+                             "OPC0901",
+                             std::string("phase ") + phaseName(p) + " failed without a reason",
+                             "",
+                             {},
+                             {},
+                             {},
+                             ""});
         settle();
       }
       return false;
@@ -187,7 +196,13 @@ struct Pipeline::Impl {
   bool hasOutputs() {
     for (Operation &op : graphBlock(*module))
       if (isa<ir::OutputOp>(&op)) return true;
-    collected.push_back({Severity::kError, "OPC0111", "the graph has no output", "", {source.name, 0, 0, 0, 0}, {}, {},
+    collected.push_back({Severity::kError,
+                         "OPC0111",
+                         "the graph has no output",
+                         "",
+                         {source.name, 0, 0, 0, 0},
+                         {},
+                         {},
                          "add op { name: \"y\" output_conf { in: \"OP/out_0\" } }"});
     return false;
   }
@@ -209,7 +224,8 @@ struct Pipeline::Impl {
   }
 };
 
-Pipeline::Pipeline(const Registry &registry, CompileOptions options) : impl_(std::make_unique<Impl>(registry, std::move(options))) {}
+Pipeline::Pipeline(const Registry &registry, CompileOptions options)
+    : impl_(std::make_unique<Impl>(registry, std::move(options))) {}
 Pipeline::~Pipeline() = default;
 
 bool Pipeline::import(const std::string &name, const std::string &bytes) {
@@ -226,9 +242,17 @@ bool Pipeline::import(const std::string &name, const std::string &bytes) {
     if (impl.module) {
       for (const auto &[shaped, dims] : impl.options.shapes) {
         bool found = false;
-        for (Operation &op : graphBlock(*impl.module)) found |= isa<ir::InputOp, ir::VariableOp>(&op) && ir::opName(&op) == shaped;
+        for (Operation &op : graphBlock(*impl.module))
+          found |= isa<ir::InputOp, ir::VariableOp>(&op) && ir::opName(&op) == shaped;
         if (!found)
-          impl.collected.push_back({Severity::kError, "OPC0207", "--shape names '" + shaped + "', which is no input or variable of the graph", "", {name, 0, 0, 0, 0}, {}, {}, ""});
+          impl.collected.push_back({Severity::kError,
+                                    "OPC0207",
+                                    "--shape names '" + shaped + "', which is no input or variable of the graph",
+                                    "",
+                                    {name, 0, 0, 0, 0},
+                                    {},
+                                    {},
+                                    ""});
       }
     }
     return static_cast<bool>(impl.module);
@@ -280,10 +304,12 @@ GraphInfo Pipeline::graph() const {
       g.name = conf.name;
       g.type = conf.type;
       for (const auto &b : conf.inputs)
-        for (size_t i = 0; i < b.tensors.size(); ++i) g.inputs.push_back({b.name + "_" + std::to_string(i), b.tensors[i]});
+        for (size_t i = 0; i < b.tensors.size(); ++i)
+          g.inputs.push_back({b.name + "_" + std::to_string(i), b.tensors[i]});
       unsigned next = 0;
       for (const auto &b : conf.outputs)
-        for (size_t i = 0; i < b.tensors.size(); ++i) g.outputs.push_back(tensor(b.name + "_" + std::to_string(i), user.getOuts()[next++]));
+        for (size_t i = 0; i < b.tensors.size(); ++i)
+          g.outputs.push_back(tensor(b.name + "_" + std::to_string(i), user.getOuts()[next++]));
       g.attrs = std::move(conf.attrs);
       const ir::OpLocation l = ir::readLocation(op.getLoc());
       g.range = toRange(l);
@@ -304,7 +330,8 @@ MemoryInfo Pipeline::memory() const {
   info.liveLowerBound = e.memory.liveLowerBound;
   static const char *const kKinds[] = {"activation", "input", "variable", "constant", "workspace"};
   for (const ScheduledBuffer &b : e.buffers)
-    info.slots.push_back({b.name, b.plan.offset, b.plan.bytes, b.plan.first, b.plan.last, kKinds[static_cast<int>(b.kind)]});
+    info.slots.push_back(
+        {b.name, b.plan.offset, b.plan.bytes, b.plan.first, b.plan.last, kKinds[static_cast<int>(b.kind)]});
   return info;
 }
 
@@ -315,7 +342,8 @@ std::string Pipeline::emit(Emit what) const {
   std::string error;
   if (!impl_->module || !toGraph(*impl_->module, &job, &error)) {
     if (!error.empty()) {
-      impl_->collected.push_back({Severity::kError, "OPC0112", error, "", {impl_->source.name, 0, 0, 0, 0}, {}, {}, ""});
+      impl_->collected.push_back(
+          {Severity::kError, "OPC0112", error, "", {impl_->source.name, 0, 0, 0, 0}, {}, {}, ""});
       impl_->settle();
     }
     return "";

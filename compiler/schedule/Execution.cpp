@@ -11,7 +11,8 @@ namespace {
 
 class Planner {
 public:
-  Planner(const Registry &registry, DeviceType device, ExecutionSchedule *out) : registry_(registry), device_(device), out_(out) {}
+  Planner(const Registry &registry, DeviceType device, ExecutionSchedule *out)
+      : registry_(registry), device_(device), out_(out) {}
 
   LogicalResult run(ModuleOp module) {
     Block &block = graphBlock(module);

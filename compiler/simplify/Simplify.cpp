@@ -18,7 +18,8 @@ namespace opc {
 namespace {
 
 /// Runs the op's CPU kernel on constant operands; false when that is not possible.
-bool evaluate(ir::UserOp op, const user_op::OpDef &def, const Registry &registry, SmallVectorImpl<DenseElementsAttr> *results) {
+bool evaluate(ir::UserOp op, const user_op::OpDef &def, const Registry &registry,
+              SmallVectorImpl<DenseElementsAttr> *results) {
   auto instance = ir::toInstance(op, def);
   if (!instance) return false;
   int64_t bytes = 0;
@@ -54,7 +55,8 @@ bool evaluate(ir::UserOp op, const user_op::OpDef &def, const Registry &registry
   }
   DeviceCtx ctx(DeviceType::kCPU, 1, nullptr);
   const size_t inputs = op.getArgs().size();
-  auto task = KernelTask::create(std::move(*instance), **kernel, &ctx, data, std::vector<bool>(inputs, true), buffer(*tmp), *tmp);
+  auto task = KernelTask::create(std::move(*instance), **kernel, &ctx, data, std::vector<bool>(inputs, true),
+                                 buffer(*tmp), *tmp);
   // A kernel that fails here fails again at run time, where the error can name the step.
   if (!task || !(*task)->run(&ctx).isOk()) return false;
   for (auto [i, result] : llvm::enumerate(op.getOuts()))
@@ -90,7 +92,8 @@ void foldConstants(ModuleOp module, const Registry &registry) {
 void removeNoOps(ModuleOp module, const Registry &registry) {
   std::vector<Operation *> dead;
   module.walk([&](ir::UserOp op) {
-    if (op.getOuts().size() != 1 || op.getArgs().empty() || op.getArgs()[0].getType() != op.getOuts()[0].getType()) return;
+    if (op.getOuts().size() != 1 || op.getArgs().empty() || op.getArgs()[0].getType() != op.getOuts()[0].getType())
+      return;
     const user_op::OpDef *def = registry.findOp(op.getOpType().str());
     if (!def) return;
     const bool sameTypeCast = def->name == "cast"; // the one op whose no-op form depends on the type alone
@@ -106,11 +109,14 @@ void eliminateDeadOps(ModuleOp module) {
   for (auto func : module.getOps<func::FuncOp>())
     for (Block &block : func.getBody())
       for (Operation &op : llvm::make_early_inc_range(llvm::reverse(block)))
-        if (op.use_empty() && (isMemoryEffectFree(&op) || isa<ir::VariableOp>(op)) && !op.hasTrait<OpTrait::IsTerminator>()) op.erase();
+        if (op.use_empty() && (isMemoryEffectFree(&op) || isa<ir::VariableOp>(op)) &&
+            !op.hasTrait<OpTrait::IsTerminator>())
+          op.erase();
 }
 
 template <class F> struct FunctionPass : PassWrapper<FunctionPass<F>, OperationPass<ModuleOp>> {
-  FunctionPass(StringRef argument, StringRef description, F f) : argument(argument), description(description), f(std::move(f)) {}
+  FunctionPass(StringRef argument, StringRef description, F f)
+      : argument(argument), description(description), f(std::move(f)) {}
   StringRef getArgument() const override { return argument; }
   StringRef getDescription() const override { return description; }
   void runOnOperation() override { f(this->getOperation()); }
@@ -135,13 +141,16 @@ LogicalResult simplify(ModuleOp module, const Registry &registry) {
 }
 
 std::unique_ptr<Pass> createFoldConstantsPass(const Registry &registry) {
-  return makePass("opc-fold-constants", "Evaluates ops whose operands are constants", [&registry](ModuleOp m) { foldConstants(m, registry); });
+  return makePass("opc-fold-constants", "Evaluates ops whose operands are constants",
+                  [&registry](ModuleOp m) { foldConstants(m, registry); });
 }
 std::unique_ptr<Pass> createRemoveNoOpsPass(const Registry &registry) {
-  return makePass("opc-remove-no-ops", "Removes views and casts that keep the type", [&registry](ModuleOp m) { removeNoOps(m, registry); });
+  return makePass("opc-remove-no-ops", "Removes views and casts that keep the type",
+                  [&registry](ModuleOp m) { removeNoOps(m, registry); });
 }
 std::unique_ptr<Pass> createEliminateDeadOpsPass() {
-  return makePass("opc-eliminate-dead-ops", "Removes ops whose results nobody reads", [](ModuleOp m) { eliminateDeadOps(m); });
+  return makePass("opc-eliminate-dead-ops", "Removes ops whose results nobody reads",
+                  [](ModuleOp m) { eliminateDeadOps(m); });
 }
 
 } // namespace opc

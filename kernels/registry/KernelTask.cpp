@@ -33,8 +33,9 @@ KernelTask::~KernelTask() = default;
 const OpInstance &KernelTask::op() const { return impl_->op; }
 
 Result<std::unique_ptr<KernelTask>> KernelTask::create(OpInstance op, const KernelDef &kernel, DeviceCtx *ctx,
-                                                       const std::vector<void *> &data, const std::vector<bool> &constant,
-                                                       void *workspace, uint64_t workspaceBytes) {
+                                                       const std::vector<void *> &data,
+                                                       const std::vector<bool> &constant, void *workspace,
+                                                       uint64_t workspaceBytes) {
   if (!kernel.create)
     return Status(StatusCode::kUnsupported, "OPC0411", op.def().name + ": the kernel has no create function")
         .withHelp("call SetCreateFn when registering it");
@@ -57,8 +58,8 @@ Result<std::unique_ptr<KernelTask>> KernelTask::create(OpInstance op, const Kern
     allEmpty = allEmpty && impl.op.outputDescs()[i].shape().elem_cnt() == 0;
   }
   if (workspaceBytes > 0) {
-    impl.context.workspace = Tensor("tmp_buffer", TensorDesc(Shape{static_cast<int64_t>(workspaceBytes)}, kChar), workspace,
-                                    ctx->device_type(), true);
+    impl.context.workspace = Tensor("tmp_buffer", TensorDesc(Shape{static_cast<int64_t>(workspaceBytes)}, kChar),
+                                    workspace, ctx->device_type(), true);
     impl.context.hasWorkspace = true;
   }
   HostCreateContext createContext(impl.op, ctx->device_type());
@@ -68,7 +69,8 @@ Result<std::unique_ptr<KernelTask>> KernelTask::create(OpInstance op, const Kern
   HostInitContext initContext(impl.op, ctx);
   if (Status s = kernel.init(*impl.kernel, &initContext, &impl.state, &impl.cache); !s.isOk())
     return named(std::move(s), impl.op);
-  if (Status s = kernel.bind(*impl.kernel, &impl.context, &task->bound_); !s.isOk()) return named(std::move(s), impl.op);
+  if (Status s = kernel.bind(*impl.kernel, &impl.context, &task->bound_); !s.isOk())
+    return named(std::move(s), impl.op);
   task->run_ = kernel.run;
   return std::move(task);
 }

@@ -62,9 +62,9 @@ Status completeArgs(const OpDef &def, const std::vector<ArgDef> &defs, bool isIn
       continue;
     }
     if (count != arg.count && !(arg.atLeast && count >= arg.count))
-      return invalid("OPC0202", def.name + ": " + direction + " '" + arg.name + "' takes " + (arg.atLeast ? "at least " : "") +
-                                    std::to_string(arg.count) + " tensor" + (arg.count == 1 ? "" : "s") + ", the graph gives " +
-                                    std::to_string(count));
+      return invalid("OPC0202", def.name + ": " + direction + " '" + arg.name + "' takes " +
+                                    (arg.atLeast ? "at least " : "") + std::to_string(arg.count) + " tensor" +
+                                    (arg.count == 1 ? "" : "s") + ", the graph gives " + std::to_string(count));
     found->name = arg.name;
     ordered.push_back(std::move(*found));
   }
@@ -72,7 +72,8 @@ Status completeArgs(const OpDef &def, const std::vector<ArgDef> &defs, bool isIn
     if (!used[i]) {
       // OneFlow gives source ops a hidden tick input; it orders execution, which the plan does by itself.
       if (isInput && given[i].name == "UserSourceOpTickInput") continue;
-      return invalid("OPC0202", def.name + ": no " + direction + " '" + given[i].name + "'", suggestion(given[i].name, defs));
+      return invalid("OPC0202", def.name + ": no " + direction + " '" + given[i].name + "'",
+                     suggestion(given[i].name, defs));
     }
   given = std::move(ordered);
   return Status::ok();
@@ -103,8 +104,8 @@ Status completeAttrs(const OpDef &def, OpConf *conf) {
         for (int64_t x : *ll) narrow.push_back(static_cast<int32_t>(x));
         v = AttrValue(std::move(narrow));
       } else
-        return invalid("OPC0205", def.name + ": attribute '" + name + "' is " + attrTypeName(v.type()) + ", it should be " +
-                                      attrTypeName(attr->type));
+        return invalid("OPC0205", def.name + ": attribute '" + name + "' is " + attrTypeName(v.type()) +
+                                      ", it should be " + attrTypeName(attr->type));
     }
     if (!complete.emplace(attr->name, std::move(v)).second)
       return invalid("OPC0106", def.name + ": attribute '" + attr->name + "' is given twice");
@@ -112,7 +113,8 @@ Status completeAttrs(const OpDef &def, OpConf *conf) {
   for (const AttrDef &attr : def.attrs) {
     if (complete.count(attr.name)) continue;
     if (attr.defaultValue.empty())
-      return invalid("OPC0205", def.name + ": attribute '" + attr.name + "' (" + attrTypeName(attr.type) + ") must be given");
+      return invalid("OPC0205",
+                     def.name + ": attribute '" + attr.name + "' (" + attrTypeName(attr.type) + ") must be given");
     complete.emplace(attr.name, attr.defaultValue);
   }
   conf->attrs = std::move(complete);
@@ -137,10 +139,12 @@ int findArg(const std::vector<ArgBinding> &bindings, const std::string &arg, int
 Status checkOutput(const OpDef &def, const std::pair<std::string, int32_t> &arg, const TensorDesc &desc) {
   const std::string name = def.name + ": output '" + arg.first + "'";
   if (desc.shape().NumAxes() > kMaxRank)
-    return invalid("OPC0206", name + " has rank " + std::to_string(desc.shape().NumAxes()) + " after the shape rule; the limit is " +
-                                  std::to_string(kMaxRank));
+    return invalid("OPC0206", name + " has rank " + std::to_string(desc.shape().NumAxes()) +
+                                  " after the shape rule; the limit is " + std::to_string(kMaxRank));
   for (int64_t d : desc.shape())
-    if (d < 0) return invalid("OPC0206", name + " has the shape " + desc.shape().ToString() + " after the shape rule; dimensions cannot be negative");
+    if (d < 0)
+      return invalid("OPC0206", name + " has the shape " + desc.shape().ToString() +
+                                    " after the shape rule; dimensions cannot be negative");
   if (!isTensorDataType(desc.data_type()))
     return invalid("OPC0204", name + " has the dtype " + dataTypeName(desc.data_type()) + " after the shape rule",
                    "set it in SetTensorDescInferFn or SetDataTypeInferFn");
@@ -183,7 +187,8 @@ Status OpInstance::infer() {
     if (s.id().empty()) s = std::move(s).withId(fallbackId);
     // Rules say what is wrong; which op it is, is ours to say.
     if (s.message().rfind(def_->name + ": ", 0) != 0)
-      s = Status(s.code() == StatusCode::kExecution ? StatusCode::kInvalidGraph : s.code(), s.id(), def_->name + ": " + s.message())
+      s = Status(s.code() == StatusCode::kExecution ? StatusCode::kInvalidGraph : s.code(), s.id(),
+                 def_->name + ": " + s.message())
               .withHelp(s.help());
     return s;
   };
@@ -202,7 +207,8 @@ Status OpInstance::infer() {
     ok = def_->inferDataType(&ctx);
     if (!ok.IsOk()) return named(ok.status(), "OPC0204");
   }
-  for (size_t i = 0; i < outputDescs_.size(); ++i) OPC_RETURN_IF_ERROR(checkOutput(*def_, outputArgs_[i], outputDescs_[i]));
+  for (size_t i = 0; i < outputDescs_.size(); ++i)
+    OPC_RETURN_IF_ERROR(checkOutput(*def_, outputArgs_[i], outputDescs_[i]));
   return Status::ok();
 }
 
@@ -216,14 +222,16 @@ Result<const KernelDef *> OpInstance::selectKernel(const Registry &registry, Dev
     if (matches) return k;
   }
   std::string types;
-  for (const TensorDesc &d : inputDescs_) types += (types.empty() ? "" : ", ") + std::string(dataTypeName(d.data_type()));
+  for (const TensorDesc &d : inputDescs_)
+    types += (types.empty() ? "" : ", ") + std::string(dataTypeName(d.data_type()));
   std::string message = std::string("no ") + DeviceTag(device) + " kernel for \"" + def_->name + "\"" +
                         (types.empty() ? "" : " with inputs " + types);
   std::string help;
   for (const KernelDef *k : candidates) {
     const KernelTarget t = kernelTarget(*k);
     help += (help.empty() ? "" : "\n") + def_->name + "/" + (t.device.empty() ? "any" : t.device) + "/" +
-            (t.dtype.empty() ? "any" : t.dtype) + ": " + k->condition->firstFailure(ctx) + " (" + k->origin.library + ")";
+            (t.dtype.empty() ? "any" : t.dtype) + ": " + k->condition->firstFailure(ctx) + " (" + k->origin.library +
+            ")";
   }
   if (help.empty()) help = "no kernel of this op is registered; load the plugin that has one with --plugin";
   return Status(StatusCode::kUnsupported, "OPC0411", message).withHelp(help);
@@ -236,7 +244,8 @@ Result<uint64_t> OpInstance::tmpSize(const KernelDef &kernel) const {
   uint64_t size = 0;
   OPC_RETURN_IF_ERROR(user_op::detail::guarded([&] { return size = kernel.inferTmpSize(&ctx), Status(); }));
   if (size > (uint64_t{1} << 46))
-    return Status(StatusCode::kUnsupported, "OPC0412", def_->name + ": the kernel asks for " + std::to_string(size) + " bytes of temporary memory");
+    return Status(StatusCode::kUnsupported, "OPC0412",
+                  def_->name + ": the kernel asks for " + std::to_string(size) + " bytes of temporary memory");
   return size;
 }
 

@@ -38,7 +38,8 @@ Registry &Registry::operator=(Registry &&) noexcept = default;
 Status Registry::addLinked() { return add(user_op::pendingRegistrations(), "built-in", nullptr); }
 
 Status Registry::add(user_op::PendingRegistrations pending, const std::string &library, PluginInfo *info) {
-  if (frozen_) return Status(StatusCode::kInternal, "OPC0901", "the registry is frozen; " + library + " comes too late");
+  if (frozen_)
+    return Status(StatusCode::kInternal, "OPC0901", "the registry is frozen; " + library + " comes too late");
   // Check everything first: a library that fails adds nothing.
   std::map<std::string, const user_op::Origin *> fresh;
   for (OpDef &op : pending.ops) {
@@ -53,7 +54,8 @@ Status Registry::add(user_op::PendingRegistrations pending, const std::string &l
       const user_op::Origin *other = known ? &known->origin : nullptr;
       if (!other && fresh.count(name)) other = fresh[name];
       if (other)
-        return pluginError("OPC0903", "op '" + name + "' is registered twice: at " + where(*other) + " and at " + where(op.origin),
+        return pluginError("OPC0903",
+                           "op '" + name + "' is registered twice: at " + where(*other) + " and at " + where(op.origin),
                            "rename one of them, or load only one of the libraries");
       fresh[name] = &op.origin;
     }
@@ -62,8 +64,8 @@ Status Registry::add(user_op::PendingRegistrations pending, const std::string &l
     g.origin.library = library;
     auto known = impl_->grads.find(g.opType);
     if (known != impl_->grads.end())
-      return pluginError("OPC0903", "the gradient of '" + g.opType + "' is registered twice: at " + where(known->second->origin) +
-                                        " and at " + where(g.origin));
+      return pluginError("OPC0903", "the gradient of '" + g.opType + "' is registered twice: at " +
+                                        where(known->second->origin) + " and at " + where(g.origin));
   }
   for (OpDef &op : pending.ops) {
     auto stored = std::make_unique<OpDef>(std::move(op));
@@ -84,7 +86,8 @@ Status Registry::add(user_op::PendingRegistrations pending, const std::string &l
     impl_->kernelStore.push_back(std::make_unique<KernelDef>(std::move(k)));
     auto &list = impl_->kernels[impl_->kernelStore.back()->opType];
     list.push_back(impl_->kernelStore.back().get());
-    std::stable_sort(list.begin(), list.end(), [](const KernelDef *a, const KernelDef *b) { return a->priority > b->priority; });
+    std::stable_sort(list.begin(), list.end(),
+                     [](const KernelDef *a, const KernelDef *b) { return a->priority > b->priority; });
   }
   for (GradDef &g : pending.grads) {
     if (info) info->grads.push_back(g.opType);
@@ -125,8 +128,9 @@ Result<PluginInfo> Registry::loadPlugin(const std::string &path) {
   info.path = path;
   info.apiVersion = version();
   if (info.apiVersion != OPC_SDK_API_VERSION)
-    return pluginError("OPC0905", "cannot load plugin " + path + ": it uses SDK API version " + std::to_string(info.apiVersion) +
-                                      ", this opc offers " + std::to_string(OPC_SDK_API_VERSION),
+    return pluginError("OPC0905",
+                       "cannot load plugin " + path + ": it uses SDK API version " + std::to_string(info.apiVersion) +
+                           ", this opc offers " + std::to_string(OPC_SDK_API_VERSION),
                        "rebuild the plugin with this opc's SDK");
   auto *list = static_cast<user_op::PendingRegistrations *>(take());
   user_op::PendingRegistrations pending = std::move(*list);
@@ -134,15 +138,17 @@ Result<PluginInfo> Registry::loadPlugin(const std::string &path) {
   auto wrongVersion = [&](const user_op::Origin &o) { return o.apiVersion != OPC_SDK_API_VERSION; };
   for (const auto &op : pending.ops)
     if (wrongVersion(op.origin))
-      return pluginError("OPC0905", "cannot load plugin " + path + ": op '" + op.name + "' was compiled against SDK API version " +
-                                        std::to_string(op.origin.apiVersion) + ", this opc offers " +
-                                        std::to_string(OPC_SDK_API_VERSION),
+      return pluginError("OPC0905",
+                         "cannot load plugin " + path + ": op '" + op.name + "' was compiled against SDK API version " +
+                             std::to_string(op.origin.apiVersion) + ", this opc offers " +
+                             std::to_string(OPC_SDK_API_VERSION),
                          "rebuild the plugin with this opc's SDK");
   for (const auto &k : pending.kernels)
     if (wrongVersion(k.origin))
-      return pluginError("OPC0905", "cannot load plugin " + path + ": a kernel of '" + k.opType + "' was compiled against SDK API version " +
-                                        std::to_string(k.origin.apiVersion) + ", this opc offers " +
-                                        std::to_string(OPC_SDK_API_VERSION),
+      return pluginError("OPC0905",
+                         "cannot load plugin " + path + ": a kernel of '" + k.opType +
+                             "' was compiled against SDK API version " + std::to_string(k.origin.apiVersion) +
+                             ", this opc offers " + std::to_string(OPC_SDK_API_VERSION),
                          "rebuild the plugin with this opc's SDK");
   OPC_RETURN_IF_ERROR(add(std::move(pending), path, &info));
   impl_->plugins.push_back(info);
@@ -195,7 +201,8 @@ size_t editDistance(const std::string &a, const std::string &b) {
   return row[b.size()];
 }
 
-std::vector<std::string> nearestNames(const std::string &name, const std::vector<std::string> &candidates, size_t count) {
+std::vector<std::string> nearestNames(const std::string &name, const std::vector<std::string> &candidates,
+                                      size_t count) {
   const size_t limit = std::max<size_t>(2, name.size() / 3);
   std::vector<std::pair<size_t, std::string>> scored;
   for (const std::string &c : candidates) {

@@ -51,14 +51,16 @@ struct Writer {
   void operator()(const RawAttr &v) const { out->ParseFromString(v.bytes); }
 };
 
-std::vector<user_op::ArgBinding> bindings(const google::protobuf::RepeatedPtrField<graph::UserOpConf::ArgEntry> &entries,
-                                          const google::protobuf::RepeatedPtrField<std::string> &order) {
+std::vector<user_op::ArgBinding>
+bindings(const google::protobuf::RepeatedPtrField<graph::UserOpConf::ArgEntry> &entries,
+         const google::protobuf::RepeatedPtrField<std::string> &order) {
   std::vector<user_op::ArgBinding> list;
   list.reserve(static_cast<size_t>(entries.size()));
   for (const auto &e : entries) list.push_back({e.key(), {e.value().s().begin(), e.value().s().end()}});
   if (order.empty()) return list;
   auto position = [&](const std::string &key) { return std::find(order.begin(), order.end(), key) - order.begin(); };
-  std::stable_sort(list.begin(), list.end(), [&](const auto &a, const auto &b) { return position(a.name) < position(b.name); });
+  std::stable_sort(list.begin(), list.end(),
+                   [&](const auto &a, const auto &b) { return position(a.name) < position(b.name); });
   return list;
 }
 

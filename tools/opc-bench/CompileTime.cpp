@@ -45,9 +45,10 @@ std::vector<Benchmark> compileTime() {
     list.push_back({{base + "_100000", base + "_100000_memory", base + "_growth"}, [s, base] {
                       const ChildResult small = inChild([&] { return compileSeconds(s.make(10000)); });
                       const ChildResult large = inChild([&] { return compileSeconds(s.make(100000)); });
-                      return std::vector<Row>{{base + "_100000", large.value, "s", kMaxSeconds, "limit"},
-                                              {base + "_100000_memory", large.peakBytes / 1e6, "MB", kMaxBytes / 1e6, "limit"},
-                                              {base + "_growth", large.value / small.value, "x from 10,000 ops", kMaxGrowth, "limit"}};
+                      return std::vector<Row>{
+                          {base + "_100000", large.value, "s", kMaxSeconds, "limit"},
+                          {base + "_100000_memory", large.peakBytes / 1e6, "MB", kMaxBytes / 1e6, "limit"},
+                          {base + "_growth", large.value / small.value, "x from 10,000 ops", kMaxGrowth, "limit"}};
                     }});
   }
   return list;

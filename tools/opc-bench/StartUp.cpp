@@ -1,8 +1,8 @@
 // How long the commands take to answer.
 #include "Benchmark.h"
 
-#include <filesystem>
 #include <fcntl.h>
+#include <filesystem>
 #include <spawn.h>
 #include <sys/wait.h>
 #include <unistd.h>

@@ -44,11 +44,11 @@ std::vector<Row> overhead() {
     best = std::min(best, medianSeconds(5, [&] { (void)session->run(20); }) / (20.0 * kTasks));
     alignas(64) float a[8] = {}, b[8] = {};
     direct = std::min(direct, medianSeconds(5, [&] {
-                        for (int i = 0; i < 10 * kTasks; ++i) {
-                          addHalf(a, b);
-                          addHalf(b, a);
-                        }
-                      }) / (20.0 * kTasks));
+                                for (int i = 0; i < 10 * kTasks; ++i) {
+                                  addHalf(a, b);
+                                  addHalf(b, a);
+                                }
+                              }) / (20.0 * kTasks));
   }
   return {{"task/scalar_add_f32x8", best * 1e9, "ns", 50, "limit"},
           {"task/scalar_add_f32x8_direct", direct * 1e9, "ns", best * 1e9, "task"}};

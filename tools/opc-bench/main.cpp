@@ -27,7 +27,8 @@ int main(int argc, char **argv) {
   auto matches = [&](const std::string &name) { return fnmatch(filter.c_str(), name.c_str(), 0) == 0; };
   nlohmann::ordered_json document = {{"schema", 1}, {"rows", nlohmann::ordered_json::array()}};
   bool failed = false, any = false;
-  if (!json && !list) std::printf("%-34s %12s  %-18s %12s  %-8s %8s\n", "name", "value", "unit", "reference", "", "ratio");
+  if (!json && !list)
+    std::printf("%-34s %12s  %-18s %12s  %-8s %8s\n", "name", "value", "unit", "reference", "", "ratio");
   for (const Benchmark &b : all) {
     if (std::none_of(b.names.begin(), b.names.end(), matches)) continue;
     any = true;
@@ -42,8 +43,12 @@ int main(int argc, char **argv) {
       failed |= r.value < 0;
       if (!matches(r.name)) continue;
       if (json)
-        document["rows"].push_back({{"name", r.name}, {"value", r.value}, {"unit", r.unit}, {"reference", r.reference},
-                                    {"reference_name", r.referenceName}, {"ratio", r.ratio()}});
+        document["rows"].push_back({{"name", r.name},
+                                    {"value", r.value},
+                                    {"unit", r.unit},
+                                    {"reference", r.reference},
+                                    {"reference_name", r.referenceName},
+                                    {"ratio", r.ratio()}});
       else
         std::printf("%-34s %12.3f  %-18s %12.3f  %-8s %8.3f\n", r.name.c_str(), r.value, r.unit.c_str(), r.reference,
                     r.referenceName.c_str(), r.ratio());

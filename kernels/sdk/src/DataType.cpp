@@ -1,6 +1,6 @@
 // Names and sizes of element types and attribute kinds.
-#include "opc/Attr.h"
 #include "opc/DataType.h"
+#include "opc/Attr.h"
 
 #include <cmath>
 #include <sstream>
@@ -36,9 +36,7 @@ constexpr TypeInfo kTypes[] = {
     {kComplex64, 8, "c64", "kComplex64", "complex64"},
     {kComplex128, 16, "c128", "kComplex128", "complex128"},
 };
-const TypeInfo &info(DataType t) {
-  return t >= 0 && t < static_cast<int>(std::size(kTypes)) ? kTypes[t] : kTypes[0];
-}
+const TypeInfo &info(DataType t) { return t >= 0 && t < static_cast<int>(std::size(kTypes)) ? kTypes[t] : kTypes[0]; }
 
 // Shortest decimal text that reads back as the same number; always shows that it is a floating number.
 template <class T> std::string floatText(T v) {
@@ -88,9 +86,9 @@ std::string AttrValue::toString() const { return std::visit(AttrPrinter(), value
 
 const char *attrTypeName(AttrType type) {
   static const char *const kNames[] = {
-      "kAtInvalid",       "kAtInt32",     "kAtInt64",      "kAtBool",         "kAtFloat",        "kAtDouble",
-      "kAtString",        "kAtShape",     "kAtDataType",   "kAtListInt32",    "kAtListInt64",    "kAtListFloat",
-      "kAtListDataType",  "kAtListShape", "kAtListString", "kAtStride",       "kAtListStride",   "kAtDevice",
+      "kAtInvalid",       "kAtInt32",        "kAtInt64",      "kAtBool",      "kAtFloat",      "kAtDouble",
+      "kAtString",        "kAtShape",        "kAtDataType",   "kAtListInt32", "kAtListInt64",  "kAtListFloat",
+      "kAtListDataType",  "kAtListShape",    "kAtListString", "kAtStride",    "kAtListStride", "kAtDevice",
       "kAtComplexDouble", "kAtMemoryFormat", "kAtBytes"};
   return type >= 0 && type < static_cast<int>(std::size(kNames)) ? kNames[type] : kNames[0];
 }

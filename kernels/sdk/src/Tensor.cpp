@@ -73,8 +73,7 @@ void *Tensor::checkedData(DataType wanted, bool forWriting) const {
   if (wanted != have && wanted != kChar && have != kChar)
     throw ContractError("tensor " + name_ + " holds " + dataTypeName(have) + ", the kernel reads it as " +
                         dataTypeName(wanted));
-  if (forWriting && !writable_)
-    throw ContractError("tensor " + name_ + " is an input, the kernel asks to write it");
+  if (forWriting && !writable_) throw ContractError("tensor " + name_ + " is an input, the kernel asks to write it");
   return data_;
 }
 

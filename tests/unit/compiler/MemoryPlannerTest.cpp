@@ -55,7 +55,8 @@ TEST_CASE("the sweep for large graphs keeps the same promise", "[memplan]") {
     if (!b.persistent) byStart.push_back(&b);
   std::sort(byStart.begin(), byStart.end(), [](auto *a, auto *b) { return a->first < b->first; });
   for (size_t i = 0; i < byStart.size(); ++i)
-    for (size_t j = i + 1; j < byStart.size() && byStart[j]->first <= byStart[i]->last; ++j) REQUIRE_FALSE(overlaps(*byStart[i], *byStart[j]));
+    for (size_t j = i + 1; j < byStart.size() && byStart[j]->first <= byStart[i]->last; ++j)
+      REQUIRE_FALSE(overlaps(*byStart[i], *byStart[j]));
   REQUIRE(plan.arenaBytes - plan.persistentBytes >= plan.liveLowerBound);
 }
 

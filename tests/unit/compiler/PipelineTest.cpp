@@ -27,9 +27,11 @@ std::string readFile(const std::string &path) {
   return s.str();
 }
 
-const char *const kInput = "op { name: \"x\" input_conf { out: \"out\" blob_conf { shape { dim: 2 dim: 3 } data_type: kFloat } } }\n";
+const char *const kInput =
+    "op { name: \"x\" input_conf { out: \"out\" blob_conf { shape { dim: 2 dim: 3 } data_type: kFloat } } }\n";
 std::string relu(const std::string &name, const std::string &in) {
-  return "op { name: \"" + name + "\" user_conf { op_type_name: \"relu\" input { key: \"x\" value { s: \"" + in + "\" } } } }\n";
+  return "op { name: \"" + name + "\" user_conf { op_type_name: \"relu\" input { key: \"x\" value { s: \"" + in +
+         "\" } } } }\n";
 }
 std::string output(const std::string &name, const std::string &in) {
   return "op { name: \"" + name + "\" output_conf { in: \"" + in + "\" } }\n";
@@ -94,10 +96,11 @@ TEST_CASE("every spelling of a graph file is recognised", "[pipeline]") {
   for (size_t at = 0; (at = opList.find("op {", at)) != std::string::npos; at += 9)
     if (at == 0 || opList[at - 1] == '\n') opList.replace(at, 4, "op_list {");
   REQUIRE(format(opList) == "GraphDef (text)");
-  REQUIRE(format("name: \"m\" version: 1 checkpoint_dir: \"v\" graphs { key: \"g\" value { " + opList + " } } default_graph_name: \"g\"") ==
-          "SavedModel (text)");
+  REQUIRE(format("name: \"m\" version: 1 checkpoint_dir: \"v\" graphs { key: \"g\" value { " + opList +
+                 " } } default_graph_name: \"g\"") == "SavedModel (text)");
   REQUIRE(format(emitted(ops, Phase::kImport, Emit::kGraphBinary)) == "DLNetConf (binary)");
-  REQUIRE(format(emitted("net { " + ops + " } job_conf { job_name: \"j\" predict_conf {} }", Phase::kImport, Emit::kGraphBinary)) == "Job (binary)");
+  REQUIRE(format(emitted("net { " + ops + " } job_conf { job_name: \"j\" predict_conf {} }", Phase::kImport,
+                         Emit::kGraphBinary)) == "Job (binary)");
   std::string crlf;
   for (char c : ops) crlf += c == '\n' ? "\r\n" : std::string(1, c);
   REQUIRE(format(crlf) == "list of op (text)");
@@ -131,15 +134,23 @@ TEST_CASE("each broken graph has its code", "[pipeline]") {
   REQUIRE(firstError(in + relu("a", "b/y_0") + relu("b", "a/y_0") + output("y", "a/y_0")) == "OPC0108");
   REQUIRE(firstError(in + relu("a", "x/out")) == "OPC0111");
   REQUIRE(firstError("op { name: \"x\" input_conf { out: \"out\" } }\n" + out) == "OPC0207");
-  REQUIRE(firstError("op { name: \"x\" input_conf { out: \"out\" blob_conf { shape { dim: -3 } } } }\n" + out) == "OPC0206");
-  REQUIRE(firstError("op { name: \"x\" input_conf { out: \"out\" blob_conf { shape { dim: 9223372036854775807 dim: 9 } } } }\n" + out) == "OPC0206");
-  REQUIRE(firstError(in + "op { name: \"a\" user_conf { op_type_name: \"relu\" input { key: \"x\" value { s: \"x/out\" } } input { key: \"x\" value { s: \"x/out\" } } } }") == "OPC0106");
+  REQUIRE(firstError("op { name: \"x\" input_conf { out: \"out\" blob_conf { shape { dim: -3 } } } }\n" + out) ==
+          "OPC0206");
+  REQUIRE(
+      firstError(
+          "op { name: \"x\" input_conf { out: \"out\" blob_conf { shape { dim: 9223372036854775807 dim: 9 } } } }\n" +
+          out) == "OPC0206");
+  REQUIRE(firstError(in + "op { name: \"a\" user_conf { op_type_name: \"relu\" input { key: \"x\" value { s: \"x/out\" "
+                          "} } input { key: \"x\" value { s: \"x/out\" } } } }") == "OPC0106");
   REQUIRE(firstError(std::string("\x0a\x02\x08\x00", 4)) == "OPC0102");
 }
 
 TEST_CASE("unknown fields are noted and skipped", "[pipeline]") {
   Pipeline p(registry(), {});
-  REQUIRE(p.import("g.pbtxt", "op { name: \"x\" stream_name_hint: \"s\" input_conf { out: \"out\" blob_conf { shape { dim: 2 } } } }\n" + output("y", "x/out")));
+  REQUIRE(p.import(
+      "g.pbtxt",
+      "op { name: \"x\" stream_name_hint: \"s\" input_conf { out: \"out\" blob_conf { shape { dim: 2 } } } }\n" +
+          output("y", "x/out")));
   REQUIRE(p.diagnostics().size() == 1);
   REQUIRE(p.diagnostics()[0].severity == Severity::kNote);
   REQUIRE(p.diagnostics()[0].code == "OPC0104");
@@ -156,10 +167,12 @@ TEST_CASE("all errors of a phase, at most so many", "[pipeline]") {
 }
 
 TEST_CASE("a tensor used twice by one op is not overwritten through one of its names", "[pipeline]") {
-  const std::string g = "op { name: \"x\" input_conf { out: \"out\" blob_conf { shape { dim: 4 } data_type: kFloat } } }\n" + relu("r", "x/out") +
-                        "op { name: \"b\" user_conf { op_type_name: \"bias_add\" input { key: \"a\" value { s: \"r/y_0\" } } "
-                        "input { key: \"b\" value { s: \"r/y_0\" } } attr { key: \"axis\" value { at_int32: 0 } } } }\n" +
-                        output("y", "b/out_0");
+  const std::string g =
+      "op { name: \"x\" input_conf { out: \"out\" blob_conf { shape { dim: 4 } data_type: kFloat } } }\n" +
+      relu("r", "x/out") +
+      "op { name: \"b\" user_conf { op_type_name: \"bias_add\" input { key: \"a\" value { s: \"r/y_0\" } } "
+      "input { key: \"b\" value { s: \"r/y_0\" } } attr { key: \"axis\" value { at_int32: 0 } } } }\n" +
+      output("y", "b/out_0");
   Pipeline p(registry(), {});
   REQUIRE(p.import("g.pbtxt", g));
   REQUIRE(p.run(Phase::kPlan));
@@ -178,7 +191,9 @@ TEST_CASE("a shape from the command line replaces the graph's", "[pipeline]") {
   CompileOptions options;
   options.shapes["x"] = {7, 3};
   Pipeline p(registry(), options);
-  REQUIRE(p.import("g.pbtxt", "op { name: \"x\" input_conf { out: \"out\" blob_conf { shape { dim: -1 dim: 3 } } } }\n" + output("y", "x/out")));
+  REQUIRE(
+      p.import("g.pbtxt", "op { name: \"x\" input_conf { out: \"out\" blob_conf { shape { dim: -1 dim: 3 } } } }\n" +
+                              output("y", "x/out")));
   REQUIRE(p.run(Phase::kShape));
   REQUIRE(p.graph().inputs[0].shape == Shape({7, 3}));
 }
