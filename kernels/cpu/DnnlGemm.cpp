@@ -44,22 +44,24 @@ DnnlGemm::DnnlGemm(const GemmShape &s, const GemmBatch &batch, const float *cons
         const int64_t m = std::min(rows, s.m - m0), n = std::min(columns, s.n - n0);
         auto found = prepared.find({m, n});
         if (found == prepared.end()) {
-          const memory::desc weights = pack ? memory::desc({s.k, n}, f32, memory::format_tag::any)
-                                            : memory::desc({s.k, n}, f32, bStrides);
+          const memory::desc weights =
+              pack ? memory::desc({s.k, n}, f32, memory::format_tag::any) : memory::desc({s.k, n}, f32, bStrides);
           dnnl::matmul::primitive_desc pd(
-              dnnl::matmul::desc({{m, s.k}, f32, aStrides}, weights, {{m, n}, f32, memory::dims{s.n, 1}}), attr, dnnlEngine());
+              dnnl::matmul::desc({{m, s.k}, f32, aStrides}, weights, {{m, n}, f32, memory::dims{s.n, 1}}), attr,
+              dnnlEngine());
           found = prepared.emplace(std::make_pair(m, n), Prepared{pd, dnnl::matmul(pd)}).first;
         }
         const auto &pd = found->second.pd;
-        Block block{DnnlExecution(pd, found->second.primitive), batch.a[i] + m0 * aStrides[0], batch.b[i] + n0 * bStrides[1],
-                    batch.c[i] + m0 * s.n + n0};
+        Block block{DnnlExecution(pd, found->second.primitive), batch.a[i] + m0 * aStrides[0],
+                    batch.b[i] + n0 * bStrides[1], batch.c[i] + m0 * s.n + n0};
         block.execution.bind(DNNL_ARG_SRC, pd.src_desc(), nullptr);
         block.execution.bind(DNNL_ARG_DST, pd.dst_desc(), nullptr);
         if (pack) {
           // The last row block is lower and may want another layout: it has a copy of its own.
           const void *&at = packedAt[n0 * 2 + (m == rows ? 0 : 1)];
           if (!at) {
-            packed_.push_back(dnnlReordered({{s.k, n}, f32, bStrides}, constantB + batch.b[0] + n0 * bStrides[1], pd.weights_desc()));
+            packed_.push_back(
+                dnnlReordered({{s.k, n}, f32, bStrides}, constantB + batch.b[0] + n0 * bStrides[1], pd.weights_desc()));
             at = packed_.back().get();
           }
           block.execution.bind(DNNL_ARG_WEIGHTS, pd.weights_desc(), at);

@@ -22,8 +22,7 @@ public:
   DnnlExecution() = default;
   /// The scratchpad is allocated here, when `pd` asks for one.
   template <class PrimitiveDesc, class Primitive>
-  DnnlExecution(const PrimitiveDesc &pd, const Primitive &primitive)
-      : primitive_(primitive), stream_(dnnlEngine()) {
+  DnnlExecution(const PrimitiveDesc &pd, const Primitive &primitive) : primitive_(primitive), stream_(dnnlEngine()) {
     const dnnl::memory::desc scratch = pd.scratchpad_desc();
     if (scratch.get_size() == 0) return;
     scratchpad_ = Scratch<char>(static_cast<int64_t>(scratch.get_size()));

@@ -9,7 +9,8 @@
 namespace opc::cpu {
 namespace {
 
-// One tile's part of a (kMaxRowsPerTile x kDepth) and of b (kDepth x kMaxColumnsPerTile) fit the second-level cache together.
+// One tile's part of a (kMaxRowsPerTile x kDepth) and of b (kDepth x kMaxColumnsPerTile) fit the second-level cache
+// together.
 constexpr int64_t kMaxRowsPerTile = 96;
 constexpr int64_t kMaxColumnsPerTile = 256;
 constexpr int64_t kDepth = 256;
@@ -81,7 +82,8 @@ void packPanel(const T *b, bool trans, int64_t k, int64_t n, int64_t j0, int64_t
 
 } // namespace
 
-template <class T> Gemm<T>::Gemm(const GemmShape &shape, GemmBatch batch, const T *constantB) : s_(shape), batch_(std::move(batch)) {
+template <class T>
+Gemm<T>::Gemm(const GemmShape &shape, GemmBatch batch, const T *constantB) : s_(shape), batch_(std::move(batch)) {
   constexpr int64_t NR = kPanel<T>;
   const int64_t panels = ceilDiv(s_.n, NR);
   const bool oneB = std::all_of(batch_.b.begin(), batch_.b.end(), [&](int64_t o) { return o == batch_.b[0]; });
@@ -93,7 +95,9 @@ template <class T> Gemm<T>::Gemm(const GemmShape &shape, GemmBatch batch, const 
   // Enough tiles for many threads, but none smaller than what a micro-kernel needs to run at speed.
   rowsPerTile_ = kMaxRowsPerTile;
   columnsPerTile_ = kMaxColumnsPerTile;
-  const auto tiles = [&] { return static_cast<int64_t>(batch_.size()) * ceilDiv(s_.m, rowsPerTile_) * ceilDiv(s_.n, columnsPerTile_); };
+  const auto tiles = [&] {
+    return static_cast<int64_t>(batch_.size()) * ceilDiv(s_.m, rowsPerTile_) * ceilDiv(s_.n, columnsPerTile_);
+  };
   while (tiles() < 64 && columnsPerTile_ > 4 * NR && s_.n > columnsPerTile_ / 2) columnsPerTile_ /= 2;
   while (tiles() < 64 && rowsPerTile_ > 4 * kTileRows && s_.m > rowsPerTile_ / 2) rowsPerTile_ /= 2;
   if (s_.n == 1 && (!s_.transA || s_.m == 1)) {
@@ -131,7 +135,8 @@ template <class T> Gemm<T>::Gemm(const GemmShape &shape, GemmBatch batch, const 
     rowsPerTile_ = ceilDiv(s_.m, kTileRows) * kTileRows;
     columnsPerTile_ = kMaxColumnsPerTile;
     while (tiles() < 32 && columnsPerTile_ > 2 * NR) columnsPerTile_ /= 2;
-    while (tiles() < 32 && rowsPerTile_ > kMaxRowsPerTile) rowsPerTile_ = ceilDiv(rowsPerTile_ / 2, kTileRows) * kTileRows;
+    while (tiles() < 32 && rowsPerTile_ > kMaxRowsPerTile)
+      rowsPerTile_ = ceilDiv(rowsPerTile_ / 2, kTileRows) * kTileRows;
   }
 }
 
@@ -144,7 +149,8 @@ template <class T> void Gemm<T>::packPanels(const T *b, T *packed, int64_t begin
 }
 
 template <class T>
-void Gemm<T>::tile(const T *a, const T *b, const T *packed, T *c, int64_t m0, int64_t m1, int64_t n0, int64_t n1) const {
+void Gemm<T>::tile(const T *a, const T *b, const T *packed, T *c, int64_t m0, int64_t m1, int64_t n0,
+                   int64_t n1) const {
   constexpr int64_t NR = kPanel<T>;
   const int64_t rowStride = s_.transA ? 1 : s_.k, columnStride = s_.transA ? s_.m : 1;
   const T alpha = static_cast<T>(s_.alpha);
@@ -184,8 +190,8 @@ template <class T> void Gemm<T>::clear(DeviceCtx *ctx, T *c) const {
 
 /// One row times packed panels: four panels at a time, so that eight multiply-adds are under way.
 template <class T>
-static void rowTimesPanels(int64_t k, const T *x, const T *packed, int64_t panel0, int64_t panel1, int64_t n, T *c, T alpha,
-                           bool accumulate) {
+static void rowTimesPanels(int64_t k, const T *x, const T *packed, int64_t panel0, int64_t panel1, int64_t n, T *c,
+                           T alpha, bool accumulate) {
   using S = Simd<T>;
   using V = typename S::V;
   constexpr int W = S::kWidth;
@@ -216,12 +222,14 @@ static void rowTimesPanels(int64_t k, const T *x, const T *packed, int64_t panel
     }
   }
   for (; j < panel1; ++j)
-    gemmTile<T, 1, false>(k, x, 0, 1, packed + j * NR * k, NR, c + j * NR, n, std::min(NR, n - j * NR), alpha, accumulate);
+    gemmTile<T, 1, false>(k, x, 0, 1, packed + j * NR * k, NR, c + j * NR, n, std::min(NR, n - j * NR), alpha,
+                          accumulate);
 }
 
 /// One row times b as it lies: four rows of b are added to the result at a time.
 template <class T>
-static void rowTimesStream(int64_t k, const T *x, const T *b, int64_t n, int64_t j0, int64_t j1, T *c, T alpha, bool accumulate) {
+static void rowTimesStream(int64_t k, const T *x, const T *b, int64_t n, int64_t j0, int64_t j1, T *c, T alpha,
+                           bool accumulate) {
   T sum[512];
   for (int64_t j = j0; j < j1; j += 512) {
     const int64_t width = std::min<int64_t>(512, j1 - j);
@@ -251,8 +259,8 @@ template <class T> void Gemm<T>::run(DeviceCtx *ctx, const T *a, const T *b, T *
   case Path::kColumn: // c = a * column: dot products of a's rows with b, which is one run of k elements
     for (int64_t i = 0; i < batches; ++i)
       ctx->parallelFor(s_.m, grainFor(s_.k), [&](int64_t m0, int64_t m1) {
-        gemmDots(s_.k, b + at(batch_.b, i), a + at(batch_.a, i) + m0 * s_.k, m1 - m0, c + at(batch_.c, i) + m0, 1, alpha,
-                 s_.accumulate);
+        gemmDots(s_.k, b + at(batch_.b, i), a + at(batch_.a, i) + m0 * s_.k, m1 - m0, c + at(batch_.c, i) + m0, 1,
+                 alpha, s_.accumulate);
       });
     return;
   case Path::kRow:
@@ -282,8 +290,8 @@ template <class T> void Gemm<T>::run(DeviceCtx *ctx, const T *a, const T *b, T *
     ctx->parallelFor(batches * groups, grainFor(s_.k * 4 * NR), [&](int64_t begin, int64_t end) {
       for (int64_t t = begin; t < end; ++t) {
         const int64_t i = t / groups, p0 = t % groups * 4;
-        rowTimesPanels(s_.k, a + at(batch_.a, i), packedB_.get(), p0, std::min(panels, p0 + 4), s_.n, c + at(batch_.c, i),
-                       alpha, s_.accumulate);
+        rowTimesPanels(s_.k, a + at(batch_.a, i), packedB_.get(), p0, std::min(panels, p0 + 4), s_.n,
+                       c + at(batch_.c, i), alpha, s_.accumulate);
       }
     });
     return;
@@ -295,14 +303,14 @@ template <class T> void Gemm<T>::run(DeviceCtx *ctx, const T *a, const T *b, T *
   }
   const T *packed = packed_ || packInRun_ ? packedB_.get() : nullptr;
   if (packInRun_)
-    ctx->parallelFor(ceilDiv(s_.n, NR), grainFor(s_.k * NR), [&](int64_t begin, int64_t end) {
-      packPanels(b + batch_.b[0], packedB_.get(), begin, end);
-    });
+    ctx->parallelFor(ceilDiv(s_.n, NR), grainFor(s_.k * NR),
+                     [&](int64_t begin, int64_t end) { packPanels(b + batch_.b[0], packedB_.get(), begin, end); });
   const int64_t mTiles = ceilDiv(s_.m, rowsPerTile_), nTiles = ceilDiv(s_.n, columnsPerTile_);
   const int64_t cost = std::min(s_.m, rowsPerTile_) * std::min(s_.n, columnsPerTile_) * s_.k;
   ctx->parallelFor(batches * mTiles * nTiles, grainFor(cost), [&](int64_t begin, int64_t end) {
     for (int64_t t = begin; t < end; ++t) {
-      const int64_t i = t / (mTiles * nTiles), m0 = t % mTiles * rowsPerTile_, n0 = t / mTiles % nTiles * columnsPerTile_;
+      const int64_t i = t / (mTiles * nTiles), m0 = t % mTiles * rowsPerTile_,
+                    n0 = t / mTiles % nTiles * columnsPerTile_;
       tile(a + at(batch_.a, i), b ? b + at(batch_.b, i) : nullptr, packed, c + at(batch_.c, i), m0,
            std::min(s_.m, m0 + rowsPerTile_), n0, std::min(s_.n, n0 + columnsPerTile_));
     }

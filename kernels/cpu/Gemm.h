@@ -43,13 +43,13 @@ public:
 private:
   /// How the products are computed, decided by the shape alone.
   enum class Path {
-    kEmpty,       // k == 0 or nothing to do
-    kColumn,      // n == 1: dot products of rows of a
-    kRow,         // m small, b as it lies and transposed: dot products of rows of b
-    kRowStream,   // m == 1, b as it lies: rows of b are added up
-    kRowPacked,   // m == 1, packed b
-    kTiles,       // everything else
-    kLibrary,     // oneDNN (f32 on AVX-512)
+    kEmpty,     // k == 0 or nothing to do
+    kColumn,    // n == 1: dot products of rows of a
+    kRow,       // m small, b as it lies and transposed: dot products of rows of b
+    kRowStream, // m == 1, b as it lies: rows of b are added up
+    kRowPacked, // m == 1, packed b
+    kTiles,     // everything else
+    kLibrary,   // oneDNN (f32 on AVX-512)
   };
   void packPanels(const T *b, T *packed, int64_t begin, int64_t end) const;
   void tile(const T *a, const T *b, const T *packed, T *c, int64_t m0, int64_t m1, int64_t n0, int64_t n1) const;
@@ -58,10 +58,10 @@ private:
   GemmShape s_;
   GemmBatch batch_;
   Path path_ = Path::kTiles;
-  bool packed_ = false;       // the constructor packed b
-  bool packInRun_ = false;    // run() packs b (shared by all products) into packedB_ first
-  bool packInTile_ = false;   // each tile packs the part of b that it needs
-  int64_t panelStride_ = 0;   // elements of one packed product's b
+  bool packed_ = false;     // the constructor packed b
+  bool packInRun_ = false;  // run() packs b (shared by all products) into packedB_ first
+  bool packInTile_ = false; // each tile packs the part of b that it needs
+  int64_t panelStride_ = 0; // elements of one packed product's b
   int64_t rowsPerTile_ = 0, columnsPerTile_ = 0;
   Scratch<T> packedB_;
   std::unique_ptr<DnnlGemm> library_;

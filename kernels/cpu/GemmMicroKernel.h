@@ -16,8 +16,8 @@ constexpr int64_t kTileRows = 6;
 /// (at most one panel) columns. With Masked, b and c are touched in the first `columns` columns only; otherwise b has a
 /// whole panel and `columns` concerns c alone.
 template <class T, int Rows, bool Masked>
-void gemmTile(int64_t k, const T *a, int64_t rowStride, int64_t columnStride, const T *b, int64_t ldb, T *c, int64_t ldc,
-              int64_t columns, T alpha, bool accumulate) {
+void gemmTile(int64_t k, const T *a, int64_t rowStride, int64_t columnStride, const T *b, int64_t ldb, T *c,
+              int64_t ldc, int64_t columns, T alpha, bool accumulate) {
   using S = Simd<T>;
   using V = typename S::V;
   constexpr int W = S::kWidth;
@@ -66,8 +66,8 @@ void gemmTile(int64_t k, const T *a, int64_t rowStride, int64_t columnStride, co
 }
 
 template <class T>
-using GemmTileFn = void (*)(int64_t k, const T *a, int64_t rowStride, int64_t columnStride, const T *b, int64_t ldb, T *c,
-                            int64_t ldc, int64_t columns, T alpha, bool accumulate);
+using GemmTileFn = void (*)(int64_t k, const T *a, int64_t rowStride, int64_t columnStride, const T *b, int64_t ldb,
+                            T *c, int64_t ldc, int64_t columns, T alpha, bool accumulate);
 
 /// kernels[masked][rows - 1].
 template <class T, size_t... R> constexpr auto gemmTileTable(std::index_sequence<R...>) {

@@ -33,8 +33,8 @@ inline __m256 simdExp(__m256 x) {
   return _mm256_mul_ps(_mm256_mul_ps(p, s0), s1);
 }
 
-/// exp(x) for x <= 0, as softmax needs it: within 2 units in the last place where the result is a normal number, 0 where
-/// it would be smaller; NaN for NaN. Cheaper than simdExp by the handling of the ends.
+/// exp(x) for x <= 0, as softmax needs it: within 2 units in the last place where the result is a normal number, 0
+/// where it would be smaller; NaN for NaN. Cheaper than simdExp by the handling of the ends.
 inline __m256 simdExpNonPositive(__m256 x) {
   const __m256 least = _mm256_set1_ps(-87.33f);
   const __m256 clamped = _mm256_max_ps(least, x); // x second: NaN stays
@@ -44,8 +44,9 @@ inline __m256 simdExpNonPositive(__m256 x) {
   r = _mm256_fnmadd_ps(n, _mm256_set1_ps(-2.12194440e-4f), r);
   // Two short chains instead of one long one.
   const __m256 r2 = _mm256_mul_ps(r, r);
-  const __m256 high = _mm256_fmadd_ps(_mm256_fmadd_ps(_mm256_set1_ps(1.9875691500e-4f), r, _mm256_set1_ps(1.3981999507e-3f)), r2,
-                                      _mm256_fmadd_ps(_mm256_set1_ps(8.3334519073e-3f), r, _mm256_set1_ps(4.1665795894e-2f)));
+  const __m256 high =
+      _mm256_fmadd_ps(_mm256_fmadd_ps(_mm256_set1_ps(1.9875691500e-4f), r, _mm256_set1_ps(1.3981999507e-3f)), r2,
+                      _mm256_fmadd_ps(_mm256_set1_ps(8.3334519073e-3f), r, _mm256_set1_ps(4.1665795894e-2f)));
   const __m256 low = _mm256_fmadd_ps(_mm256_set1_ps(1.6666665459e-1f), r, _mm256_set1_ps(5.0000001201e-1f));
   const __m256 p = _mm256_fmadd_ps(_mm256_fmadd_ps(high, r2, low), r2, _mm256_add_ps(r, _mm256_set1_ps(1.0f)));
   const __m256 scale =

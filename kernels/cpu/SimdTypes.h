@@ -50,9 +50,7 @@ template <> struct Simd<double> {
   static V mul(V a, V b) { return _mm256_mul_pd(a, b); }
   static V max(V a, V b) { return _mm256_max_pd(a, b); }
   static V min(V a, V b) { return _mm256_min_pd(a, b); }
-  static M mask(int64_t n) {
-    return _mm256_cmpgt_epi64(_mm256_set1_epi64x(n), _mm256_setr_epi64x(0, 1, 2, 3));
-  }
+  static M mask(int64_t n) { return _mm256_cmpgt_epi64(_mm256_set1_epi64x(n), _mm256_setr_epi64x(0, 1, 2, 3)); }
   static V load(const double *p, M m) { return _mm256_maskload_pd(p, m); }
   static void store(double *p, V v, M m) { _mm256_maskstore_pd(p, m, v); }
   static double sum(V v) {

@@ -14,21 +14,22 @@ template <class T> class Scratch {
 public:
   Scratch() = default;
   explicit Scratch(int64_t count)
-      : data_(count > 0 ? static_cast<T *>(::operator new(static_cast<size_t>(count) * sizeof(T), std::align_val_t{64}))
-                        : nullptr) {}
+      : data_(count > 0
+                  ? static_cast<T *>(::operator new (static_cast<size_t>(count) * sizeof(T), std::align_val_t{64}))
+                  : nullptr) {}
   T *get() const { return data_.get(); }
   explicit operator bool() const { return data_ != nullptr; }
 
 private:
   struct Free {
-    void operator()(T *p) const { ::operator delete(p, std::align_val_t{64}); }
+    void operator()(T *p) const { ::operator delete (p, std::align_val_t{64}); }
   };
   std::unique_ptr<T, Free> data_;
 };
 
-/// Gives a kernel that computes in T (float, double, or int32_t without conversions) pointers to its arguments. An argument of type T is used where
-/// it lies. An argument of type f16 or bf16 (or, for T = double, f32) gets a copy, made here and filled by load(), or
-/// written back by store(). A constant input is converted once, at bind time.
+/// Gives a kernel that computes in T (float, double, or int32_t without conversions) pointers to its arguments. An
+/// argument of type T is used where it lies. An argument of type f16 or bf16 (or, for T = double, f32) gets a copy,
+/// made here and filled by load(), or written back by store(). A constant input is converted once, at bind time.
 template <class T> class StagedTensors {
 public:
   explicit StagedTensors(user_op::KernelBindContext *ctx) : ctx_(ctx) {}

@@ -11,7 +11,7 @@ using Ints = std::vector<int32_t>;
 namespace {
 
 struct ConvCase {
-  std::array<int64_t, 2> io;    // channels, filters
+  std::array<int64_t, 2> io; // channels, filters
   int64_t batch, groups;
   std::vector<int64_t> in, kernel;
   Ints stride, dilation, padding;
@@ -33,7 +33,8 @@ size_t at(int64_t n, int64_t c, int64_t position, int64_t channels, int64_t posi
   return z(last ? (n * positions + position) * channels + c : (n * channels + c) * positions + position);
 }
 
-std::vector<double> convolve(const ConvCase &k, const TestTensor &in, const TestTensor &weight, const TestTensor *bias, Shape *shape) {
+std::vector<double> convolve(const ConvCase &k, const TestTensor &in, const TestTensor &weight, const TestTensor *bias,
+                             Shape *shape) {
   const size_t dims = k.in.size();
   std::vector<int64_t> out(dims);
   int64_t inCount = 1, outCount = 1, kernelCount = 1;
@@ -101,20 +102,23 @@ TEST_CASE("convolutions equal plain loops and do not depend on threads", "[libra
     for (DataType type : {kFloat, kDouble, kFloat16, kBFloat16}) {
       if (k.io[0] == 256 && type != kFloat) continue;
       const double range = type == kBFloat16 || type == kFloat16 ? 0.3 : 1;
-      OpCall call{"conv" + std::to_string(k.in.size()) + "d",
-                  {{"in", randomTensor(type, layout(k.batch, k.io[0], k.in, k.last), 1, -range, range)},
-                   {"weight", randomTensor(type, layout(k.io[1], k.io[0] / k.groups, k.kernel, k.last), 2, -range, range)}},
-                  {{"groups", static_cast<int32_t>(k.groups)},
-                   {"strides", k.stride},
-                   {"dilation_rate", k.dilation},
-                   {"padding_before", k.padding},
-                   {"data_format", k.last ? "channels_last" : "channels_first"}},
-                  {},
-                  {}};
+      OpCall call{
+          "conv" + std::to_string(k.in.size()) + "d",
+          {{"in", randomTensor(type, layout(k.batch, k.io[0], k.in, k.last), 1, -range, range)},
+           {"weight", randomTensor(type, layout(k.io[1], k.io[0] / k.groups, k.kernel, k.last), 2, -range, range)}},
+          {{"groups", static_cast<int32_t>(k.groups)},
+           {"strides", k.stride},
+           {"dilation_rate", k.dilation},
+           {"padding_before", k.padding},
+           {"data_format", k.last ? "channels_last" : "channels_first"}},
+          {},
+          {}};
       if (k.bias) call.inputs.push_back({"bias", randomTensor(type, {k.io[1]}, 3)});
       Shape shape;
-      const auto expected = convolve(k, call.inputs[0].second, call.inputs[1].second, k.bias ? &call.inputs[2].second : nullptr, &shape);
-      INFO(dataTypeName(type) << " " << call.inputs[0].second.shape.ToString() << " " << call.inputs[1].second.shape.ToString() << k.last);
+      const auto expected =
+          convolve(k, call.inputs[0].second, call.inputs[1].second, k.bias ? &call.inputs[2].second : nullptr, &shape);
+      INFO(dataTypeName(type) << " " << call.inputs[0].second.shape.ToString() << " "
+                              << call.inputs[1].second.shape.ToString() << k.last);
       const auto out = runEverywhere(call).at("out");
       REQUIRE(out.shape == shape);
       const double tolerance = toleranceOf(type) * (k.io[0] == 256 ? 10 : 2);
@@ -124,29 +128,42 @@ TEST_CASE("convolutions equal plain loops and do not depend on threads", "[libra
 
 TEST_CASE("a convolution adds", "[library]") {
   OpCall call{"conv2d",
-              {{"in", randomTensor(kFloat, {1, 8, 4, 4}, 1)}, {"weight", randomTensor(kFloat, {8, 8, 1, 1}, 2)}, {"_add_to_output", randomTensor(kFloat, {1, 8, 4, 4}, 3)}},
-              {}, {}, {}};
+              {{"in", randomTensor(kFloat, {1, 8, 4, 4}, 1)},
+               {"weight", randomTensor(kFloat, {8, 8, 1, 1}, 2)},
+               {"_add_to_output", randomTensor(kFloat, {1, 8, 4, 4}, 3)}},
+              {},
+              {},
+              {}};
   Shape shape;
-  auto expected = convolve({{8, 8}, 1, 1, {4, 4}, {1, 1}, {1, 1}, {1, 1}, {0, 0}, false, false}, call.inputs[0].second, call.inputs[1].second, nullptr, &shape);
+  auto expected = convolve({{8, 8}, 1, 1, {4, 4}, {1, 1}, {1, 1}, {1, 1}, {0, 0}, false, false}, call.inputs[0].second,
+                           call.inputs[1].second, nullptr, &shape);
   for (size_t i = 0; i < expected.size(); ++i) expected[i] += call.inputs[2].second.values[i];
   requireClose(runEverywhere(call).at("out"), expected, 1e-5, 1e-5);
 }
 
 TEST_CASE("convolutions say what does not fit", "[library]") {
   const auto error = [](Shape in, Shape weight, std::map<std::string, AttrValue> attrs) {
-    return errorOf({"conv2d", {{"in", randomTensor(kFloat, in, 1)}, {"weight", randomTensor(kFloat, weight, 2)}}, attrs, {}, {}});
+    return errorOf(
+        {"conv2d", {{"in", randomTensor(kFloat, in, 1)}, {"weight", randomTensor(kFloat, weight, 2)}}, attrs, {}, {}});
   };
   CHECK_THAT(error({1, 3, 8}, {4, 3, 3, 3}, {}), Catch::Contains("in must have rank 4"));
   CHECK_THAT(error({1, 3, 8, 8}, {4, 2, 3, 3}, {}), Catch::Contains("weight is for 2 channels, in has 3"));
   CHECK_THAT(error({1, 8, 8, 8}, {4, 2, 3, 3}, {}), Catch::Contains("groups: 4 would fit"));
   CHECK_THAT(error({1, 3, 8, 8}, {4, 3, 3, 3}, {{"groups", int32_t{2}}}), Catch::Contains("must divide"));
-  CHECK_THAT(error({1, 3, 2, 8}, {4, 3, 3, 3}, {}), Catch::Contains("the kernel spans 3 in spatial dimension 0, more than the padded input's 2") && Catch::Contains("padding_before of 1"));
-  CHECK_THAT(error({1, 3, 8, 8}, {4, 3, 3, 3}, {{"strides", Ints{0, 1}}}), Catch::Contains("strides holds 0, expected 1 or more"));
-  CHECK_THAT(error({1, 3, 8, 8}, {4, 3, 3, 3}, {{"strides", Ints{1}}}), Catch::Contains("strides has 1 element, expected 2"));
-  CHECK_THAT(error({1, 3, 8, 8}, {4, 3, 3, 3}, {{"padding_before", Ints{-1, 0}}}), Catch::Contains("padding_before holds -1"));
-  CHECK_THAT(error({1, 3, 8, 8}, {4, 3, 3, 3}, {{"filters", int32_t{5}}}), Catch::Contains("filters is 5, but weight, f32[4,3,3,3], has 4"));
+  CHECK_THAT(error({1, 3, 2, 8}, {4, 3, 3, 3}, {}),
+             Catch::Contains("the kernel spans 3 in spatial dimension 0, more than the padded input's 2") &&
+                 Catch::Contains("padding_before of 1"));
+  CHECK_THAT(error({1, 3, 8, 8}, {4, 3, 3, 3}, {{"strides", Ints{0, 1}}}),
+             Catch::Contains("strides holds 0, expected 1 or more"));
+  CHECK_THAT(error({1, 3, 8, 8}, {4, 3, 3, 3}, {{"strides", Ints{1}}}),
+             Catch::Contains("strides has 1 element, expected 2"));
+  CHECK_THAT(error({1, 3, 8, 8}, {4, 3, 3, 3}, {{"padding_before", Ints{-1, 0}}}),
+             Catch::Contains("padding_before holds -1"));
+  CHECK_THAT(error({1, 3, 8, 8}, {4, 3, 3, 3}, {{"filters", int32_t{5}}}),
+             Catch::Contains("filters is 5, but weight, f32[4,3,3,3], has 4"));
   CHECK_THAT(error({1, 3, 8, 8}, {4, 3, 3, 3}, {{"kernel_size", Ints{3, 5}}}), Catch::Contains("kernel_size is 5"));
-  CHECK_THAT(error({1, 3, 8, 8}, {4, 3, 3, 3}, {{"data_format", "NCHW"}}), Catch::Contains("expected \"channels_first\""));
+  CHECK_THAT(error({1, 3, 8, 8}, {4, 3, 3, 3}, {{"data_format", "NCHW"}}),
+             Catch::Contains("expected \"channels_first\""));
 }
 
 TEST_CASE("transposed convolutions are the adjoint of convolutions", "[library]") {
@@ -172,8 +189,12 @@ TEST_CASE("transposed convolutions are the adjoint of convolutions", "[library]"
       const TestTensor weight = randomTensor(type, layout(k.channels, k.filters / k.groups, k.kernel, k.last), 2);
       const OpCall call{"deconv" + std::to_string(k.in.size()) + "d",
                         {{"in", in}, {"weight", weight}},
-                        {{"groups", static_cast<int32_t>(k.groups)}, {"strides", k.stride}, {"dilation_rate", k.dilation},
-                         {"padding_before", k.padding}, {"output_padding", k.extra}, {"data_format", k.last ? "channels_last" : "channels_first"}},
+                        {{"groups", static_cast<int32_t>(k.groups)},
+                         {"strides", k.stride},
+                         {"dilation_rate", k.dilation},
+                         {"padding_before", k.padding},
+                         {"output_padding", k.extra},
+                         {"data_format", k.last ? "channels_last" : "channels_first"}},
                         {},
                         {}};
       INFO(dataTypeName(type) << " " << in.shape.ToString() << " " << weight.shape.ToString());
@@ -199,12 +220,21 @@ TEST_CASE("transposed convolutions are the adjoint of convolutions", "[library]"
               }
               for (int64_t f = 0; inside && f < made; ++f)
                 expected[at(n, c / own * made + f, position, k.filters, outCount, k.last)] +=
-                    in.values[at(n, c, p, k.channels, inCount, k.last)] * weight.values[at(c, f, q, made, kernelCount, k.last)];
+                    in.values[at(n, c, p, k.channels, inCount, k.last)] *
+                    weight.values[at(c, f, q, made, kernelCount, k.last)];
             }
       requireClose(out, expected, toleranceOf(type) * 2, toleranceOf(type) * 4);
     }
-  CHECK_THAT(errorOf({"deconv1d", {{"in", randomTensor(kFloat, {1, 3, 4}, 1)}, {"weight", randomTensor(kFloat, {2, 3, 4}, 1)}}, {}, {}, {}}),
+  CHECK_THAT(errorOf({"deconv1d",
+                      {{"in", randomTensor(kFloat, {1, 3, 4}, 1)}, {"weight", randomTensor(kFloat, {2, 3, 4}, 1)}},
+                      {},
+                      {},
+                      {}}),
              Catch::Contains("weight is for 2 channels, in has 3"));
-  CHECK_THAT(errorOf({"deconv1d", {{"in", randomTensor(kFloat, {1, 3, 4}, 1)}, {"weight", randomTensor(kFloat, {3, 3, 4}, 1)}}, {{"output_padding", Ints{1}}}, {}, {}}),
+  CHECK_THAT(errorOf({"deconv1d",
+                      {{"in", randomTensor(kFloat, {1, 3, 4}, 1)}, {"weight", randomTensor(kFloat, {3, 3, 4}, 1)}},
+                      {{"output_padding", Ints{1}}},
+                      {},
+                      {}}),
              Catch::Contains("output_padding is 1"));
 }

@@ -73,7 +73,8 @@ Status runInto(const OpCall &call, int threads, std::map<std::string, TestTensor
   std::vector<std::vector<char>> storage;
   for (size_t i = 0; i < op.inputArgs().size(); ++i)
     for (const auto &[arg, tensor] : call.inputs)
-      if (op.inputArgs()[i].first == arg || (def->findInput(arg) && def->findInput(arg)->name == op.inputArgs()[i].first)) {
+      if (op.inputArgs()[i].first == arg ||
+          (def->findInput(arg) && def->findInput(arg)->name == op.inputArgs()[i].first)) {
         op.inputDescs()[i] = user_op::TensorDesc(tensor.shape, tensor.type);
         storage.push_back(tensor.bytes);
         constant.push_back(std::find(call.constants.begin(), call.constants.end(), arg) != call.constants.end());
@@ -151,9 +152,11 @@ std::map<std::string, TestTensor> runEverywhere(OpCall call) {
         REQUIRE(tensor.bytes == one[arg].bytes);
       }
     }
-    if (!constant) first = std::move(one);
+    if (!constant)
+      first = std::move(one);
     else // another algorithm may serve constants: equal up to rounding
-      for (const auto &[arg, tensor] : one) requireClose(tensor, first[arg].values, toleranceOf(tensor.type), toleranceOf(tensor.type));
+      for (const auto &[arg, tensor] : one)
+        requireClose(tensor, first[arg].values, toleranceOf(tensor.type), toleranceOf(tensor.type));
   }
   return first;
 }

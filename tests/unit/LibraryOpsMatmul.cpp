@@ -30,8 +30,15 @@ std::vector<double> product(const TestTensor &a, const TestTensor &b, int64_t m,
 
 TEST_CASE("matmul equals plain loops for odd shapes, transposes and all types", "[library]") {
   for (DataType type : {kFloat, kDouble, kFloat16, kBFloat16, kInt32})
-    for (auto [m, n, k] : {std::array<int64_t, 3>{1, 1, 1}, {3, 5, 7}, {1, 33, 65}, {2, 17, 300}, {37, 1, 19}, {100, 70, 130},
-                           {17, 600, 520}, {4, 4, 0}, {1, 2100, 9}})
+    for (auto [m, n, k] : {std::array<int64_t, 3>{1, 1, 1},
+                           {3, 5, 7},
+                           {1, 33, 65},
+                           {2, 17, 300},
+                           {37, 1, 19},
+                           {100, 70, 130},
+                           {17, 600, 520},
+                           {4, 4, 0},
+                           {1, 2100, 9}})
       for (int f = 0; f < 4; ++f) {
         const bool ta = f & 1, tb = f & 2;
         const double range = type == kInt32 ? 9 : 1;
@@ -45,7 +52,8 @@ TEST_CASE("matmul equals plain loops for odd shapes, transposes and all types", 
         const auto out = runEverywhere(call).at("out");
         REQUIRE(out.shape == Shape{m, n});
         const double tolerance = toleranceOf(type) * (type == kFloat ? 3 : 1);
-        requireClose(out, product(call.inputs[0].second, call.inputs[1].second, m, n, k, ta, tb), tolerance, tolerance * 4);
+        requireClose(out, product(call.inputs[0].second, call.inputs[1].second, m, n, k, ta, tb), tolerance,
+                     tolerance * 4);
       }
 }
 
@@ -74,12 +82,17 @@ TEST_CASE("batches are independent products, and broadcast", "[library]") {
   REQUIRE(out.shape == Shape{2, 3, 20, 50});
   std::vector<double> expected;
   for (int i = 0; i < 6; ++i) {
-    const auto c = product(call.inputs[0].second, call.inputs[1].second, 20, 50, 64, false, true, i * 20 * 64, i * 50 * 64);
+    const auto c =
+        product(call.inputs[0].second, call.inputs[1].second, 20, 50, 64, false, true, i * 20 * 64, i * 50 * 64);
     expected.insert(expected.end(), c.begin(), c.end());
   }
   requireClose(out, expected, 1e-5, 1e-5);
 
-  call = {"broadcast_matmul", {{"a", randomTensor(kDouble, {2, 1, 3, 4}, 1)}, {"b", randomTensor(kDouble, {5, 4, 6}, 2)}}, {}, {}, {}};
+  call = {"broadcast_matmul",
+          {{"a", randomTensor(kDouble, {2, 1, 3, 4}, 1)}, {"b", randomTensor(kDouble, {5, 4, 6}, 2)}},
+          {},
+          {},
+          {}};
   out = runEverywhere(call).at("out");
   REQUIRE(out.shape == Shape{2, 5, 3, 6});
   expected.clear();
@@ -90,11 +103,19 @@ TEST_CASE("batches are independent products, and broadcast", "[library]") {
     }
   requireClose(out, expected, 1e-12, 1e-12);
 
-  call = {"broadcast_matmul", {{"a", randomTensor(kFloat, {2, 3, 5, 7}, 1)}, {"b", randomTensor(kFloat, {7, 40}, 2)}}, {}, {}, {}};
+  call = {"broadcast_matmul",
+          {{"a", randomTensor(kFloat, {2, 3, 5, 7}, 1)}, {"b", randomTensor(kFloat, {7, 40}, 2)}},
+          {},
+          {},
+          {}};
   out = runEverywhere(call).at("out");
   REQUIRE(out.shape == Shape{2, 3, 5, 40});
   requireClose(out, product(call.inputs[0].second, call.inputs[1].second, 30, 40, 7, false, false), 1e-5, 1e-5);
-  call = {"broadcast_matmul", {{"a", randomTensor(kFloat, {0, 3, 5}, 1)}, {"b", randomTensor(kFloat, {1, 5, 4}, 2)}}, {}, {}, {}};
+  call = {"broadcast_matmul",
+          {{"a", randomTensor(kFloat, {0, 3, 5}, 1)}, {"b", randomTensor(kFloat, {1, 5, 4}, 2)}},
+          {},
+          {},
+          {}};
   REQUIRE(runEverywhere(call).at("out").shape == Shape{0, 3, 4});
 }
 
@@ -109,7 +130,8 @@ TEST_CASE("oneDNN's blocks give the same product", "[library]") {
       for (bool constant : {false, true})
         for (int threads : {1, 2}) {
           TestTensor c = tensorOf(kFloat, {m, n}, std::vector<double>(static_cast<size_t>(m * n), 1.0));
-          const float *pa = reinterpret_cast<const float *>(a.bytes.data()), *pb = reinterpret_cast<const float *>(b.bytes.data());
+          const float *pa = reinterpret_cast<const float *>(a.bytes.data()),
+                      *pb = reinterpret_cast<const float *>(b.bytes.data());
           cpu::DnnlGemm gemm(shape, cpu::GemmBatch(), constant ? pb : nullptr);
           DeviceCtx ctx(DeviceType::kCPU, threads, cpu::parallelFor);
           std::vector<float> out(static_cast<size_t>(m * n), 1.0f);
@@ -126,16 +148,25 @@ TEST_CASE("oneDNN's blocks give the same product", "[library]") {
 TEST_CASE("vector products and dot", "[library]") {
   for (DataType type : {kFloat, kDouble, kBFloat16, kInt32}) {
     const double range = type == kInt32 ? 9 : 1;
-    OpCall call{"matrix_vector_product",
-                {{"a", randomTensor(type, {37, 45}, 1, -range, range)}, {"b", randomTensor(type, {45}, 2, -range, range)}}, {}, {}, {}};
+    OpCall call{
+        "matrix_vector_product",
+        {{"a", randomTensor(type, {37, 45}, 1, -range, range)}, {"b", randomTensor(type, {45}, 2, -range, range)}},
+        {},
+        {},
+        {}};
     auto out = runEverywhere(call).at("out");
     REQUIRE(out.shape == Shape{37});
-    requireClose(out, product(call.inputs[0].second, call.inputs[1].second, 37, 1, 45, false, false), toleranceOf(type), toleranceOf(type));
+    requireClose(out, product(call.inputs[0].second, call.inputs[1].second, 37, 1, 45, false, false), toleranceOf(type),
+                 toleranceOf(type));
     call = {"vector_matrix_product",
-            {{"a", randomTensor(type, {45}, 1, -range, range)}, {"b", randomTensor(type, {45, 37}, 2, -range, range)}}, {}, {}, {}};
+            {{"a", randomTensor(type, {45}, 1, -range, range)}, {"b", randomTensor(type, {45, 37}, 2, -range, range)}},
+            {},
+            {},
+            {}};
     out = runEverywhere(call).at("out");
     REQUIRE(out.shape == Shape{37});
-    requireClose(out, product(call.inputs[0].second, call.inputs[1].second, 1, 37, 45, false, false), toleranceOf(type), toleranceOf(type));
+    requireClose(out, product(call.inputs[0].second, call.inputs[1].second, 1, 37, 45, false, false), toleranceOf(type),
+                 toleranceOf(type));
   }
   for (int64_t n : {int64_t{0}, int64_t{5}, int64_t{100001}}) {
     OpCall call{"dot", {{"x", randomTensor(kFloat, {n}, 1)}, {"y", randomTensor(kFloat, {n}, 2)}}, {}, {}, {}};
@@ -148,7 +179,8 @@ TEST_CASE("vector products and dot", "[library]") {
 TEST_CASE("bias_add", "[library]") {
   for (DataType type : {kFloat, kDouble, kFloat16, kBFloat16, kInt32, kInt64})
     for (int32_t axis : {0, 1, 2, -1}) {
-      OpCall call{"bias_add", {{"a", randomTensor(type, {3, 5, 7}, 1, -9, 9)}, {"b", TestTensor()}}, {{"axis", axis}}, {}, {}};
+      OpCall call{
+          "bias_add", {{"a", randomTensor(type, {3, 5, 7}, 1, -9, 9)}, {"b", TestTensor()}}, {{"axis", axis}}, {}, {}};
       const int64_t at = axis < 0 ? axis + 3 : axis;
       const Shape shape{3, 5, 7};
       call.inputs[1].second = randomTensor(type, {shape.At(at)}, 2, -9, 9);
@@ -167,13 +199,20 @@ TEST_CASE("matrix products say what does not fit and how it would", "[library]")
   CHECK(call("matmul", kFloat, {32, 784}, kFloat, {512, 784}) ==
         "OPC0203: matmul: inner dimensions differ (784 vs 512): a is f32[32,784], b is f32[512,784]; "
         "help: transpose_b: true would give f32[32,512]");
-  CHECK_THAT(call("matmul", kFloat, {784, 32}, kFloat, {784, 512}), Catch::Contains("transpose_a: true would give f32[32,512]"));
+  CHECK_THAT(call("matmul", kFloat, {784, 32}, kFloat, {784, 512}),
+             Catch::Contains("transpose_a: true would give f32[32,512]"));
   CHECK_THAT(call("matmul", kFloat, {2, 3}, kFloat, {4, 5}), !Catch::Contains("would give"));
   CHECK_THAT(call("matmul", kFloat, {2, 3}, kDouble, {3, 5}), Catch::Contains("element types must be the same"));
   CHECK_THAT(call("matmul", kFloat, {2, 2, 3}, kFloat, {3, 5}), Catch::Contains("batch_matmul"));
   CHECK_THAT(call("batch_matmul", kFloat, {2, 2, 3}, kFloat, {4, 3, 5}), Catch::Contains("batch dimensions differ"));
-  CHECK_THAT(call("broadcast_matmul", kFloat, {2, 2, 3}, kFloat, {4, 3, 5}), Catch::Contains("do not broadcast (2 vs 4)"));
-  CHECK_THAT(call("matrix_vector_product", kFloat, {2, 3}, kFloat, {4}), Catch::Contains("inner dimensions differ (3 vs 4)"));
-  CHECK_THAT(errorOf({"bias_add", {{"a", randomTensor(kFloat, {2, 3}, 1)}, {"b", randomTensor(kFloat, {2}, 2)}}, {{"axis", int32_t{1}}}, {}, {}}),
+  CHECK_THAT(call("broadcast_matmul", kFloat, {2, 2, 3}, kFloat, {4, 3, 5}),
+             Catch::Contains("do not broadcast (2 vs 4)"));
+  CHECK_THAT(call("matrix_vector_product", kFloat, {2, 3}, kFloat, {4}),
+             Catch::Contains("inner dimensions differ (3 vs 4)"));
+  CHECK_THAT(errorOf({"bias_add",
+                      {{"a", randomTensor(kFloat, {2, 3}, 1)}, {"b", randomTensor(kFloat, {2}, 2)}},
+                      {{"axis", int32_t{1}}},
+                      {},
+                      {}}),
              Catch::Contains("b must be a vector of 3 elements"));
 }

@@ -40,14 +40,16 @@ template <class F> Statistics statistics(const std::vector<double> &x, int64_t n
 
 TEST_CASE("softmax and log_softmax equal plain loops", "[library]") {
   for (DataType type : kFloatingTypes)
-    for (Shape shape : {Shape{1}, Shape{3, 1}, Shape{5, 13}, Shape{2, 3, 100}, Shape{70, 257}, Shape{0, 4}, Shape{4, 0}, Shape{300, 10}})
+    for (Shape shape : {Shape{1}, Shape{3, 1}, Shape{5, 13}, Shape{2, 3, 100}, Shape{70, 257}, Shape{0, 4}, Shape{4, 0},
+                        Shape{300, 10}})
       for (double range : {1.0, 80.0}) {
         INFO(dataTypeName(type) << " " << shape.ToString() << " " << range);
         const TestTensor x = randomTensor(type, shape, 7, -range, range);
         const int64_t n = shape.At(shape.NumAxes() - 1);
-        requireClose(runEverywhere({"softmax", {{"in", x}}, {}, {}, {}}).at("out"), softmaxOf(x.values, n, false), toleranceOf(type), 1e-6);
-        requireClose(runEverywhere({"log_softmax", {{"in", x}}, {}, {}, {}}).at("prob"), softmaxOf(x.values, n, true), toleranceOf(type),
-                     toleranceOf(type));
+        requireClose(runEverywhere({"softmax", {{"in", x}}, {}, {}, {}}).at("out"), softmaxOf(x.values, n, false),
+                     toleranceOf(type), 1e-6);
+        requireClose(runEverywhere({"log_softmax", {{"in", x}}, {}, {}, {}}).at("prob"), softmaxOf(x.values, n, true),
+                     toleranceOf(type), toleranceOf(type));
       }
 }
 
@@ -66,7 +68,8 @@ TEST_CASE("softmax of extreme rows", "[library]") {
     requireClose(run({inf, 0}), {nan, nan}, 0, 0);
   }
   CHECK_THAT(errorOf({"softmax", {{"in", tensorOf(kFloat, {}, {1})}}, {}, {}, {}}), Catch::Contains("no last axis"));
-  CHECK_THAT(errorOf({"softmax", {{"in", tensorOf(kInt32, {1}, {1})}}, {}, {}, {}}), Catch::Contains("expected a floating type"));
+  CHECK_THAT(errorOf({"softmax", {{"in", tensorOf(kInt32, {1}, {1})}}, {}, {}, {}}),
+             Catch::Contains("expected a floating type"));
 }
 
 TEST_CASE("layer_norm equals plain loops", "[library]") {
@@ -82,7 +85,8 @@ TEST_CASE("layer_norm equals plain loops", "[library]") {
       const int64_t period = shape.Count(paramAxis), n = shape.Count(normAxis);
       const DataType paramType = variant == 1 && type == kFloat16 ? kFloat : type;
       const Shape paramShape(DimVector(shape.begin() + paramAxis, shape.end()));
-      const TestTensor gamma = randomTensor(paramType, paramShape, 2, 0.5, 2), beta = randomTensor(paramType, paramShape, 3);
+      const TestTensor gamma = randomTensor(paramType, paramShape, 2, 0.5, 2),
+                       beta = randomTensor(paramType, paramShape, 3);
       const bool affine = variant > 0;
       if (affine) {
         call.inputs.push_back({"beta", beta});
@@ -108,10 +112,13 @@ TEST_CASE("layer_norm equals plain loops", "[library]") {
       REQUIRE(out.at("mean").type == (type == kDouble ? kDouble : kFloat));
     }
   const TestTensor x = randomTensor(kFloat, {2, 3}, 1);
-  CHECK_THAT(errorOf({"layer_norm", {{"x", x}}, {{"center", true}}, {}, {}}), Catch::Contains("center is true, but beta is not given"));
-  CHECK_THAT(errorOf({"layer_norm", {{"x", x}}, {{"begin_norm_axis", int64_t{2}}}, {}, {}}), Catch::Contains("begin_norm_axis is 2"));
-  CHECK_THAT(errorOf({"layer_norm", {{"x", x}, {"gamma", x}}, {{"scale", true}, {"begin_params_axis", int64_t{1}}}, {}, {}}),
-             Catch::Contains("gamma is f32[2,3], expected the shape (3)"));
+  CHECK_THAT(errorOf({"layer_norm", {{"x", x}}, {{"center", true}}, {}, {}}),
+             Catch::Contains("center is true, but beta is not given"));
+  CHECK_THAT(errorOf({"layer_norm", {{"x", x}}, {{"begin_norm_axis", int64_t{2}}}, {}, {}}),
+             Catch::Contains("begin_norm_axis is 2"));
+  CHECK_THAT(
+      errorOf({"layer_norm", {{"x", x}, {"gamma", x}}, {{"scale", true}, {"begin_params_axis", int64_t{1}}}, {}, {}}),
+      Catch::Contains("gamma is f32[2,3], expected the shape (3)"));
 }
 
 TEST_CASE("rms_norm and l2_normalize equal plain loops", "[library]") {
@@ -171,12 +178,13 @@ TEST_CASE("normalization equals plain loops, given or computed statistics", "[li
             if (!training) s = {in[1].second.values[z(c)], 1 / std::sqrt(in[2].second.values[z(c)] + 1e-3)};
             for (int64_t i = 0; i < count; ++i) {
               const size_t at = z(index(i));
-              y[at] = (in[0].second.values[at] - s.mean) * s.inverse * in[3].second.values[z(c)] + in[4].second.values[z(c)] +
-                      (adds ? in[5].second.values[at] : 0);
+              y[at] = (in[0].second.values[at] - s.mean) * s.inverse * in[3].second.values[z(c)] +
+                      in[4].second.values[z(c)] + (adds ? in[5].second.values[at] : 0);
             }
           }
           INFO(dataTypeName(type) << " " << axis << training << adds);
-          requireClose(runEverywhere(call).at("y"), y, type == kDouble ? 1e-6 : toleranceOf(type), type == kDouble ? 1e-6 : toleranceOf(type) * 2);
+          requireClose(runEverywhere(call).at("y"), y, type == kDouble ? 1e-6 : toleranceOf(type),
+                       type == kDouble ? 1e-6 : toleranceOf(type) * 2);
         }
   const TestTensor x = randomTensor(kFloat, {2, 3}, 1), c = randomTensor(kFloat, {3}, 1);
   CHECK_THAT(errorOf({"normalization", {{"x", x}, {"gamma", c}, {"beta", c}}, {{"axis", int32_t{1}}}, {}, {}}),
@@ -192,8 +200,13 @@ TEST_CASE("group_norm equals plain loops", "[library]") {
         const int64_t samples = 3, channels = 6, spatial = 35;
         const Shape shape = last ? Shape{samples, 5, 7, channels} : Shape{samples, channels, 5, 7};
         OpCall call{"group_norm",
-                    {{"x", randomTensor(type, shape, 1, -3, 5)}, {"beta", randomTensor(type, {channels}, 2)}, {"gamma", randomTensor(type, {channels}, 3, 0.5, 2)}},
-                    {{"affine", true}, {"num_groups", groups}, {"epsilon", 1e-3}, {"data_format", last ? "channels_last" : "channels_first"},
+                    {{"x", randomTensor(type, shape, 1, -3, 5)},
+                     {"beta", randomTensor(type, {channels}, 2)},
+                     {"gamma", randomTensor(type, {channels}, 3, 0.5, 2)}},
+                    {{"affine", true},
+                     {"num_groups", groups},
+                     {"epsilon", 1e-3},
+                     {"data_format", last ? "channels_last" : "channels_first"},
                      {"activation", groups == 2 ? "silu" : "none"}},
                     {},
                     {}};
@@ -209,7 +222,8 @@ TEST_CASE("group_norm equals plain loops", "[library]") {
             const Statistics s = statistics(x, own * spatial, 1e-3, index);
             for (int64_t i = 0; i < own * spatial; ++i) {
               const int64_t c = g * own + i / spatial;
-              double v = (x[z(index(i))] - s.mean) * s.inverse * call.inputs[2].second.values[z(c)] + call.inputs[1].second.values[z(c)];
+              double v = (x[z(index(i))] - s.mean) * s.inverse * call.inputs[2].second.values[z(c)] +
+                         call.inputs[1].second.values[z(c)];
               if (groups == 2) v = v / (1 + std::exp(-v));
               y[z(index(i))] = v;
             }

@@ -101,9 +101,16 @@ TEST_CASE("max and average pooling equal plain loops", "[library]") {
         const std::string suffix = "_pool_" + std::to_string(k.in.size()) + "d";
         const TestTensor x = randomTensor(type, layout(2, 9, k.in, last), 3, -50, 50);
         const Expected e = pool(k, x, 2, 9, last);
-        OpCall call{"max" + suffix, {{"x", x}},
-                    {{"kernel_size", k.kernel}, {"stride", k.stride}, {"padding", k.before}, {"padding_after", k.after},
-                     {"ceil_mode", k.ceil}, {"data_format", last ? "channels_last" : "channels_first"}}, {}, {}};
+        OpCall call{"max" + suffix,
+                    {{"x", x}},
+                    {{"kernel_size", k.kernel},
+                     {"stride", k.stride},
+                     {"padding", k.before},
+                     {"padding_after", k.after},
+                     {"ceil_mode", k.ceil},
+                     {"data_format", last ? "channels_last" : "channels_first"}},
+                    {},
+                    {}};
         INFO(dataTypeName(type) << " " << x.shape.ToString() << last);
         auto out = runEverywhere(call);
         REQUIRE(out.at("y").shape == layout(2, 9, k.out, last));
@@ -124,14 +131,21 @@ TEST_CASE("max and average pooling equal plain loops", "[library]") {
 TEST_CASE("max pooling dilates, keeps NaN and infinities, and takes old spellings", "[library]") {
   const PoolCase k{{8, 9}, {2, 3}, {1, 2}, {1, 1}, {1, 1}, {3, 2}, false, {7, 4}};
   const TestTensor x = randomTensor(kFloat, {2, 3, 8, 9}, 3);
-  OpCall call{"max_pool_2d", {{"x", x}},
-              {{"pool_size", k.kernel}, {"strides", k.stride}, {"padding_before", k.before}, {"dilation", k.dilation}}, {"indice"}, {}};
+  OpCall call{"max_pool_2d",
+              {{"x", x}},
+              {{"pool_size", k.kernel}, {"strides", k.stride}, {"padding_before", k.before}, {"dilation", k.dilation}},
+              {"indice"},
+              {}};
   const Expected e = pool(k, x, 2, 3, false);
   requireClose(runEverywhere(call).at("y"), e.max, 0, 0);
   requireClose(runEverywhere(call).at("indice"), e.indices, 0, 0);
   const double nan = std::nan(""), inf = std::numeric_limits<double>::infinity();
   for (bool indices : {false, true}) {
-    call = {"max_pool_1d", {{"x", tensorOf(kFloat, {1, 1, 8}, {1, nan, nan, 2, -inf, -inf, inf, 3})}}, {{"kernel_size", Ints{2}}}, {}, {}};
+    call = {"max_pool_1d",
+            {{"x", tensorOf(kFloat, {1, 1, 8}, {1, nan, nan, 2, -inf, -inf, inf, 3})}},
+            {{"kernel_size", Ints{2}}},
+            {},
+            {}};
     if (indices) call.optionalOutputs = {"indice"};
     const auto out = runEverywhere(call);
     requireClose(out.at("y"), {nan, nan, -inf, inf}, 0, 0);
@@ -141,8 +155,10 @@ TEST_CASE("max pooling dilates, keeps NaN and infinities, and takes old spelling
 
 TEST_CASE("average pooling divides by what it is told", "[library]") {
   const TestTensor x = tensorOf(kFloat, {1, 1, 4}, {1, 2, 3, 4});
-  requireClose(runEverywhere({"avg_pool_1d", {{"x", x}}, {{"kernel_size", Ints{2}}, {"divisor_override", int32_t{4}}}, {}, {}}).at("y"),
-               {0.75, 1.75}, 0, 0);
+  requireClose(
+      runEverywhere({"avg_pool_1d", {{"x", x}}, {{"kernel_size", Ints{2}}, {"divisor_override", int32_t{4}}}, {}, {}})
+          .at("y"),
+      {0.75, 1.75}, 0, 0);
 }
 
 TEST_CASE("adaptive average pooling equals plain loops", "[library]") {
@@ -162,7 +178,11 @@ TEST_CASE("adaptive average pooling equals plain loops", "[library]") {
                     sum += x.values[at(n, c, a * in[1] + b, 5, product(in), last)];
                 expected[at(n, c, i * out[1] + j, 5, product(out), last)] = sum / count;
               }
-        const OpCall call{"adaptive_avg_pool2d", {{"x", x}}, {{"output_size", out}, {"data_format", last ? "channels_last" : "channels_first"}}, {}, {}};
+        const OpCall call{"adaptive_avg_pool2d",
+                          {{"x", x}},
+                          {{"output_size", out}, {"data_format", last ? "channels_last" : "channels_first"}},
+                          {},
+                          {}};
         requireClose(runEverywhere(call).at("y"), expected, toleranceOf(type), toleranceOf(type));
       }
 }
@@ -175,8 +195,14 @@ TEST_CASE("poolings say what does not fit", "[library]") {
   CHECK_THAT(error({1, 2, 4, 4}, {{"kernel_size", Ints{}}}), Catch::Contains("kernel_size is empty"));
   CHECK_THAT(error({1, 4, 4}, {{"kernel_size", Ints{2, 2}}}), Catch::Contains("x must have rank 4"));
   CHECK_THAT(error({1, 2, 4, 4}, {{"kernel_size", Ints{5, 2}}}), Catch::Contains("the kernel spans 5"));
-  CHECK_THAT(error({1, 2, 4, 4}, {{"kernel_size", Ints{2, 2}}, {"stride", Ints{0, 1}}}), Catch::Contains("stride holds 0"));
-  CHECK_THAT(error({1, 2, 4, 4}, {{"kernel_size", Ints{2, 2}}, {"padding", Ints{2, 0}}}), Catch::Contains("more than half of the kernel_size 2"));
-  CHECK_THAT(errorOf({"adaptive_avg_pool1d", {{"x", randomTensor(kFloat, {1, 2, 4}, 1)}}, {{"output_size", std::vector<int64_t>{0}}}, {}, {}}),
+  CHECK_THAT(error({1, 2, 4, 4}, {{"kernel_size", Ints{2, 2}}, {"stride", Ints{0, 1}}}),
+             Catch::Contains("stride holds 0"));
+  CHECK_THAT(error({1, 2, 4, 4}, {{"kernel_size", Ints{2, 2}}, {"padding", Ints{2, 0}}}),
+             Catch::Contains("more than half of the kernel_size 2"));
+  CHECK_THAT(errorOf({"adaptive_avg_pool1d",
+                      {{"x", randomTensor(kFloat, {1, 2, 4}, 1)}},
+                      {{"output_size", std::vector<int64_t>{0}}},
+                      {},
+                      {}}),
              Catch::Contains("output_size holds 0"));
 }

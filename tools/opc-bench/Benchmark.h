@@ -7,7 +7,8 @@
 
 namespace opc::bench {
 
-/// One line of the table. `reference` is a peer or a limit, measured or stated in the same run; ratio = value / reference.
+/// One line of the table. `reference` is a peer or a limit, measured or stated in the same run; ratio = value /
+/// reference.
 struct Row {
   std::string name;
   double value = 0;

@@ -4,9 +4,9 @@
 #include "opc/Version.h"
 
 #include <csignal>
-#include <malloc.h>
 #include <cstdlib>
 #include <functional>
+#include <malloc.h>
 #include <unistd.h>
 
 using namespace opc;

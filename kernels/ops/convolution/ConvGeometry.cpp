@@ -13,10 +13,12 @@ Maybe<std::vector<int64_t>> spatialAttr(const UserOpConfWrapper &conf, const std
   const auto &given = conf.attr<std::vector<int32_t>>(name);
   if (given.empty()) return std::vector<int64_t>(static_cast<size_t>(dims), byDefault);
   if (given.size() != static_cast<size_t>(dims))
-    return Error::InvalidValueError().id("OPC0205") << name << " has " << given.size() << " element" << (given.size() == 1 ? "" : "s")
-                                                    << ", expected " << dims << ", one a spatial dimension";
+    return Error::InvalidValueError().id("OPC0205")
+           << name << " has " << given.size() << " element" << (given.size() == 1 ? "" : "s") << ", expected " << dims
+           << ", one a spatial dimension";
   for (int32_t v : given)
-    if (v < least) return Error::InvalidValueError().id("OPC0205") << name << " holds " << v << ", expected " << least << " or more";
+    if (v < least)
+      return Error::InvalidValueError().id("OPC0205") << name << " holds " << v << ", expected " << least << " or more";
   return std::vector<int64_t>(given.begin(), given.end());
 }
 
@@ -24,8 +26,8 @@ Maybe<bool> isChannelsLast(const UserOpConfWrapper &conf) {
   const std::string &format = conf.attr<std::string>("data_format");
   if (format == "channels_last") return true;
   if (format == "channels_first") return false;
-  return Error::InvalidValueError().id("OPC0205") << "data_format is \"" << format
-                                                  << "\", expected \"channels_first\" or \"channels_last\"";
+  return Error::InvalidValueError().id("OPC0205")
+         << "data_format is \"" << format << "\", expected \"channels_first\" or \"channels_last\"";
 }
 
 std::array<int64_t, 5> ConvGeometry::strides(int64_t c, const std::array<int64_t, 3> &s) const {
@@ -45,7 +47,8 @@ Shape convShape(const ConvGeometry &g, int64_t channels, const std::array<int64_
 namespace {
 
 /// Layout, ranks and groups, and the lists of the attributes.
-Maybe<ConvGeometry> commonGeometry(const TensorDesc &in, const TensorDesc &weight, const UserOpConfWrapper &conf, int dims) {
+Maybe<ConvGeometry> commonGeometry(const TensorDesc &in, const TensorDesc &weight, const UserOpConfWrapper &conf,
+                                   int dims) {
   ConvGeometry g;
   g.dims = dims;
   g.channelsLast = JUST(isChannelsLast(conf));
@@ -56,7 +59,8 @@ Maybe<ConvGeometry> commonGeometry(const TensorDesc &in, const TensorDesc &weigh
   if (w.NumAxes() != dims + 2)
     return Error::ShapeMismatch() << "weight must have rank " << dims + 2 << "; it is " << weight.toString();
   g.groups = conf.attr<int32_t>("groups");
-  if (g.groups < 1) return Error::InvalidValueError().id("OPC0205") << "groups is " << g.groups << ", expected 1 or more";
+  if (g.groups < 1)
+    return Error::InvalidValueError().id("OPC0205") << "groups is " << g.groups << ", expected 1 or more";
   g.batch = x.At(0);
   const auto kernel = JUST(spatialAttr(conf, "kernel_size", dims, 1, 0));
   const auto stride = JUST(spatialAttr(conf, "strides", dims, 1, 1));
@@ -69,8 +73,8 @@ Maybe<ConvGeometry> commonGeometry(const TensorDesc &in, const TensorDesc &weigh
     g.dilation[at] = dilation[s];
     g.padding[at] = padding[s];
     if (kernel[s] != 0 && kernel[s] != g.kernel[at])
-      return Error::ShapeMismatch() << "kernel_size is " << kernel[s] << " in spatial dimension " << i << ", but weight, "
-                                    << weight.toString() << ", has " << g.kernel[at];
+      return Error::ShapeMismatch() << "kernel_size is " << kernel[s] << " in spatial dimension " << i
+                                    << ", but weight, " << weight.toString() << ", has " << g.kernel[at];
     if (g.kernel[at] < 1) return Error::ShapeMismatch() << "weight, " << weight.toString() << ", has an empty kernel";
   }
   return g;
@@ -78,19 +82,22 @@ Maybe<ConvGeometry> commonGeometry(const TensorDesc &in, const TensorDesc &weigh
 
 } // namespace
 
-Maybe<ConvGeometry> convGeometry(const TensorDesc &in, const TensorDesc &weight, const UserOpConfWrapper &conf, int dims) {
+Maybe<ConvGeometry> convGeometry(const TensorDesc &in, const TensorDesc &weight, const UserOpConfWrapper &conf,
+                                 int dims) {
   ConvGeometry g = JUST(commonGeometry(in, weight, conf, dims));
   const Shape &x = in.shape(), &w = weight.shape();
   g.channels = x.At(g.channelsLast ? dims + 1 : 1);
   g.filters = w.At(0);
   const int64_t own = w.At(g.channelsLast ? dims + 1 : 1);
   if (g.channels % g.groups != 0 || g.filters % g.groups != 0)
-    return Error::InvalidValueError().id("OPC0205") << "groups is " << g.groups << ", which must divide the input's " << g.channels
-                                                    << " channels and the weight's " << g.filters << " filters";
+    return Error::InvalidValueError().id("OPC0205")
+           << "groups is " << g.groups << ", which must divide the input's " << g.channels
+           << " channels and the weight's " << g.filters << " filters";
   if (own * g.groups != g.channels) {
-    Error e = Error::ShapeMismatch() << "weight is for " << own << " channels" << (g.groups > 1 ? " a group" : "") << ", in has "
-                                     << g.channels << (g.groups > 1 ? " in " + std::to_string(g.groups) + " groups" : "") << ": in is "
-                                     << in.toString() << ", weight is " << weight.toString();
+    Error e = Error::ShapeMismatch() << "weight is for " << own << " channels" << (g.groups > 1 ? " a group" : "")
+                                     << ", in has " << g.channels
+                                     << (g.groups > 1 ? " in " + std::to_string(g.groups) + " groups" : "")
+                                     << ": in is " << in.toString() << ", weight is " << weight.toString();
     std::string help = std::string("weight must be ") + (g.channelsLast ? "[filters, kernel..., channels / groups]"
                                                                         : "[filters, channels / groups, kernel...]");
     if (own > 0 && g.channels % own == 0 && g.filters % (g.channels / own) == 0)
@@ -99,47 +106,54 @@ Maybe<ConvGeometry> convGeometry(const TensorDesc &in, const TensorDesc &weight,
   }
   const int64_t filters = conf.attr<int32_t>("filters");
   if (filters != 0 && filters != g.filters)
-    return Error::ShapeMismatch() << "filters is " << filters << ", but weight, " << weight.toString() << ", has " << g.filters;
+    return Error::ShapeMismatch() << "filters is " << filters << ", but weight, " << weight.toString() << ", has "
+                                  << g.filters;
   for (int i = 0; i < dims; ++i) {
     const size_t at = static_cast<size_t>(3 - dims + i);
     g.in[at] = x.At(i + (g.channelsLast ? 1 : 2));
     const int64_t reach = g.dilation[at] * (g.kernel[at] - 1) + 1, padded = g.in[at] + 2 * g.padding[at];
     if (reach > padded)
-      return Error::ShapeMismatch().help("a padding_before of " + std::to_string((reach - g.in[at] + 1) / 2) + " would do")
+      return Error::ShapeMismatch().help("a padding_before of " + std::to_string((reach - g.in[at] + 1) / 2) +
+                                         " would do")
              << "the kernel spans " << reach << " in spatial dimension " << i
-             << (g.dilation[at] > 1 ? " (" + std::to_string(g.kernel[at]) + ", dilated by " + std::to_string(g.dilation[at]) + ")" : "")
+             << (g.dilation[at] > 1
+                     ? " (" + std::to_string(g.kernel[at]) + ", dilated by " + std::to_string(g.dilation[at]) + ")"
+                     : "")
              << ", more than the padded input's " << padded << " (" << g.in[at] << " + 2 * " << g.padding[at] << ")";
     g.out[at] = (padded - reach) / g.stride[at] + 1;
   }
   return g;
 }
 
-Maybe<ConvGeometry> transposedGeometry(const TensorDesc &in, const TensorDesc &weight, const UserOpConfWrapper &conf, int dims) {
+Maybe<ConvGeometry> transposedGeometry(const TensorDesc &in, const TensorDesc &weight, const UserOpConfWrapper &conf,
+                                       int dims) {
   ConvGeometry g = JUST(commonGeometry(in, weight, conf, dims));
   const Shape &x = in.shape(), &w = weight.shape();
   g.filters = x.At(g.channelsLast ? dims + 1 : 1);
   if (w.At(0) != g.filters)
-    return Error::ShapeMismatch() << "weight is for " << w.At(0) << " channels, in has " << g.filters << ": in is " << in.toString()
-                                  << ", weight is " << weight.toString();
+    return Error::ShapeMismatch() << "weight is for " << w.At(0) << " channels, in has " << g.filters << ": in is "
+                                  << in.toString() << ", weight is " << weight.toString();
   if (g.filters % g.groups != 0)
-    return Error::InvalidValueError().id("OPC0205") << "groups is " << g.groups << ", which must divide the input's " << g.filters << " channels";
+    return Error::InvalidValueError().id("OPC0205")
+           << "groups is " << g.groups << ", which must divide the input's " << g.filters << " channels";
   g.channels = w.At(g.channelsLast ? dims + 1 : 1) * g.groups;
   const int64_t filters = conf.attr<int32_t>("filters");
   if (filters != 0 && filters != g.channels)
-    return Error::ShapeMismatch() << "filters is " << filters << ", but weight, " << weight.toString() << ", makes " << g.channels;
+    return Error::ShapeMismatch() << "filters is " << filters << ", but weight, " << weight.toString() << ", makes "
+                                  << g.channels;
   const auto extra = JUST(spatialAttr(conf, "output_padding", dims, 0, 0));
   for (int i = 0; i < dims; ++i) {
     const size_t at = static_cast<size_t>(3 - dims + i);
     const int64_t more = extra[static_cast<size_t>(i)];
     if (more >= std::max(g.stride[at], g.dilation[at]))
-      return Error::InvalidValueError().id("OPC0205") << "output_padding is " << more << " in spatial dimension " << i
-                                                      << ", expected less than the stride " << g.stride[at] << " or the dilation "
-                                                      << g.dilation[at];
+      return Error::InvalidValueError().id("OPC0205")
+             << "output_padding is " << more << " in spatial dimension " << i << ", expected less than the stride "
+             << g.stride[at] << " or the dilation " << g.dilation[at];
     g.out[at] = x.At(i + (g.channelsLast ? 1 : 2));
     g.in[at] = (g.out[at] - 1) * g.stride[at] - 2 * g.padding[at] + g.dilation[at] * (g.kernel[at] - 1) + 1 + more;
     if (g.out[at] < 1 || g.in[at] < 1)
-      return Error::ShapeMismatch() << "the result would have the size " << g.in[at] << " in spatial dimension " << i << "; in is "
-                                    << in.toString() << ", weight is " << weight.toString();
+      return Error::ShapeMismatch() << "the result would have the size " << g.in[at] << " in spatial dimension " << i
+                                    << "; in is " << in.toString() << ", weight is " << weight.toString();
   }
   return g;
 }

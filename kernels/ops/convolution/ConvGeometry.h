@@ -12,7 +12,8 @@ struct ConvGeometry {
   int dims = 2; // spatial dimensions of the op
   bool channelsLast = false;
   int64_t batch = 0, channels = 0, filters = 0, groups = 1;
-  std::array<int64_t, 3> in{1, 1, 1}, out{1, 1, 1}, kernel{1, 1, 1}, stride{1, 1, 1}, dilation{1, 1, 1}, padding{0, 0, 0};
+  std::array<int64_t, 3> in{1, 1, 1}, out{1, 1, 1}, kernel{1, 1, 1}, stride{1, 1, 1}, dilation{1, 1, 1},
+      padding{0, 0, 0};
   /// Elements between neighbours of batch, channel and the three spatial dimensions in a tensor of this layout.
   std::array<int64_t, 5> strides(int64_t tensorChannels, const std::array<int64_t, 3> &spatial) const;
 };
@@ -22,9 +23,9 @@ struct ConvGeometry {
 Maybe<ConvGeometry> convGeometry(const user_op::TensorDesc &in, const user_op::TensorDesc &weight,
                                  const user_op::UserOpConfWrapper &conf, int dims);
 
-/// The same for a transposed convolution, as the convolution that it transposes: `in` is that one's out, and its `in` and
-/// `channels` are the result's. The weight is [in's channels, filters / groups, kernel...] for channels_first, [in's
-/// channels, kernel..., filters / groups] for channels_last.
+/// The same for a transposed convolution, as the convolution that it transposes: `in` is that one's out, and its `in`
+/// and `channels` are the result's. The weight is [in's channels, filters / groups, kernel...] for channels_first,
+/// [in's channels, kernel..., filters / groups] for channels_last.
 Maybe<ConvGeometry> transposedGeometry(const user_op::TensorDesc &in, const user_op::TensorDesc &weight,
                                        const user_op::UserOpConfWrapper &conf, int dims);
 

@@ -16,19 +16,20 @@ template <class T, int Dims> class ConvKernel : public user_op::OpKernel {
 public:
   bool AlwaysComputeWhenAllOutputsEmpty() const override { return false; }
   std::unique_ptr<user_op::BoundKernel> Bind(user_op::KernelBindContext *ctx) const override {
-    const auto geometry = convGeometry(*ctx->TensorDesc4ArgNameAndIndex("in", 0), *ctx->TensorDesc4ArgNameAndIndex("weight", 0),
-                                       ctx->user_op_conf(), Dims);
+    const auto geometry = convGeometry(*ctx->TensorDesc4ArgNameAndIndex("in", 0),
+                                       *ctx->TensorDesc4ArgNameAndIndex("weight", 0), ctx->user_op_conf(), Dims);
     if (!geometry.IsOk()) throw ContractError(geometry.status().message());
     const ConvGeometry g = geometry.value();
     StagedTensors<T> tensors(ctx);
-    const T *in = tensors.in("in"), *weight = tensors.in("weight"), *bias = tensors.in("bias"), *add = tensors.in("_add_to_output");
+    const T *in = tensors.in("in"), *weight = tensors.in("weight"), *bias = tensors.in("bias"),
+            *add = tensors.in("_add_to_output");
     T *out = tensors.out("out");
     const int64_t count = ctx->TensorDesc4ArgNameAndIndex("out", 0)->shape().elem_cnt();
     std::unique_ptr<DnnlConvolution> library;
     if constexpr (std::is_same_v<T, float>)
       if (g.channels > 0) // oneDNN refuses convolutions over nothing
-        library = std::make_unique<DnnlConvolution>(g, ConvDirection::kForward, in, weight, bias, out, ctx->isConstant("weight", 0),
-                                                    ctx->device_ctx()->threads());
+        library = std::make_unique<DnnlConvolution>(g, ConvDirection::kForward, in, weight, bias, out,
+                                                    ctx->isConstant("weight", 0), ctx->device_ctx()->threads());
     return user_op::bindTask([=, tensors = std::move(tensors), library = std::move(library)](DeviceCtx *d) {
       tensors.load(d);
       if (library)

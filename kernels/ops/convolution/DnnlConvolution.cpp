@@ -29,7 +29,8 @@ memory::desc plain(const ConvGeometry &g, int64_t batch, int64_t channels, const
 memory::desc plainWeight(const ConvGeometry &g) {
   const memory::desc flat = plain(g, g.filters, g.channels / g.groups, g.kernel);
   if (g.groups == 1) return flat;
-  memory::dims dims = flat.dims(), strides(flat.data.format_desc.blocking.strides, flat.data.format_desc.blocking.strides + flat.data.ndims);
+  memory::dims dims = flat.dims(), strides(flat.data.format_desc.blocking.strides,
+                                           flat.data.format_desc.blocking.strides + flat.data.ndims);
   dims[0] = g.filters / g.groups;
   dims.insert(dims.begin(), g.groups);
   strides.insert(strides.begin(), strides[0] * (g.filters / g.groups));
@@ -46,8 +47,8 @@ struct Described {
   memory::desc scratchpad_desc() const { return scratchpad; }
 };
 
-Described describe(const ConvGeometry &g, ConvDirection direction, const memory::desc &in, const memory::desc &weight, bool bias,
-                   const memory::desc &out) {
+Described describe(const ConvGeometry &g, ConvDirection direction, const memory::desc &in, const memory::desc &weight,
+                   bool bias, const memory::desc &out) {
   memory::dims strides, dilates, padding;
   for (size_t i = 3 - static_cast<size_t>(g.dims); i < 3; ++i) {
     strides.push_back(g.stride[i]);
@@ -59,17 +60,21 @@ Described describe(const ConvGeometry &g, ConvDirection direction, const memory:
     const auto kind = dnnl::prop_kind::forward_inference;
     const memory::desc biasDesc({g.filters}, kF32, memory::format_tag::x);
     const dnnl::convolution_forward::desc d =
-        bias ? dnnl::convolution_forward::desc(kind, algorithm, in, weight, biasDesc, out, strides, dilates, padding, padding)
+        bias ? dnnl::convolution_forward::desc(kind, algorithm, in, weight, biasDesc, out, strides, dilates, padding,
+                                               padding)
              : dnnl::convolution_forward::desc(kind, algorithm, in, weight, out, strides, dilates, padding, padding);
     const dnnl::convolution_forward::primitive_desc pd(d, cpu::dnnlAttributes(), cpu::dnnlEngine());
-    return {pd.src_desc(), pd.weights_desc(), pd.dst_desc(), pd.scratchpad_desc(), pd.impl_info_str(), dnnl::convolution_forward(pd)};
+    return {pd.src_desc(),        pd.weights_desc(),  pd.dst_desc(),
+            pd.scratchpad_desc(), pd.impl_info_str(), dnnl::convolution_forward(pd)};
   }
   // The library asks for the forward convolution as a hint; its layouts do not bind the backward one.
-  const dnnl::convolution_forward::primitive_desc hint({dnnl::prop_kind::forward_training, algorithm, in, weight, out, strides, dilates, padding, padding},
-                                                       cpu::dnnlAttributes(), cpu::dnnlEngine());
-  const dnnl::convolution_backward_data::primitive_desc pd({algorithm, in, weight, out, strides, dilates, padding, padding},
-                                                           cpu::dnnlAttributes(), cpu::dnnlEngine(), hint);
-  return {pd.diff_dst_desc(), pd.weights_desc(), pd.diff_src_desc(), pd.scratchpad_desc(), pd.impl_info_str(), dnnl::convolution_backward_data(pd)};
+  const dnnl::convolution_forward::primitive_desc hint(
+      {dnnl::prop_kind::forward_training, algorithm, in, weight, out, strides, dilates, padding, padding},
+      cpu::dnnlAttributes(), cpu::dnnlEngine());
+  const dnnl::convolution_backward_data::primitive_desc pd(
+      {algorithm, in, weight, out, strides, dilates, padding, padding}, cpu::dnnlAttributes(), cpu::dnnlEngine(), hint);
+  return {pd.diff_dst_desc(),   pd.weights_desc(),  pd.diff_src_desc(),
+          pd.scratchpad_desc(), pd.impl_info_str(), dnnl::convolution_backward_data(pd)};
 }
 
 /// The library's direct, generated kernels: one thread computes an output, in an order that the shape decides.
@@ -79,16 +84,19 @@ bool isDirect(const std::string &implementation) {
 
 } // namespace
 
-DnnlConvolution::DnnlConvolution(const ConvGeometry &g, ConvDirection direction, const float *source, const float *weight,
-                                 const float *bias, float *target, bool constantWeight, int threads) {
+DnnlConvolution::DnnlConvolution(const ConvGeometry &g, ConvDirection direction, const float *source,
+                                 const float *weight, const float *bias, float *target, bool constantWeight,
+                                 int threads) {
   const bool forward = direction == ConvDirection::kForward;
   const memory::desc in = plain(g, g.batch, g.channels, g.in), out = plain(g, g.batch, g.filters, g.out);
   const memory::desc userWeight = plainWeight(g);
   const memory::desc &userSource = forward ? in : out, &userTarget = forward ? out : in;
   cpu::setLibraryThreads(threads);
   // channels_last is a layout that the direct kernels take as it is; channels_first they would rather have blocked.
-  Described pd = describe(g, direction, g.channelsLast ? in : anyOf(in), anyOf(userWeight), bias, g.channelsLast ? out : anyOf(out));
-  if (g.channelsLast && !isDirect(pd.implementation)) pd = describe(g, direction, anyOf(in), anyOf(userWeight), bias, anyOf(out));
+  Described pd = describe(g, direction, g.channelsLast ? in : anyOf(in), anyOf(userWeight), bias,
+                          g.channelsLast ? out : anyOf(out));
+  if (g.channelsLast && !isDirect(pd.implementation))
+    pd = describe(g, direction, anyOf(in), anyOf(userWeight), bias, anyOf(out));
   direct_ = isDirect(pd.implementation);
   if (!direct_) {
     cpu::setLibraryThreads(1);
@@ -134,7 +142,8 @@ DnnlConvolution::DnnlConvolution(const ConvGeometry &g, ConvDirection direction,
   sourceArg_ = forward ? DNNL_ARG_SRC : DNNL_ARG_DIFF_DST;
   targetArg_ = forward ? DNNL_ARG_DST : DNNL_ARG_DIFF_SRC;
   samples_ = g.batch;
-  const int64_t inSample = g.channels * g.in[0] * g.in[1] * g.in[2], outSample = g.filters * g.out[0] * g.out[1] * g.out[2];
+  const int64_t inSample = g.channels * g.in[0] * g.in[1] * g.in[2],
+                outSample = g.filters * g.out[0] * g.out[1] * g.out[2];
   sourceSample_ = forward ? inSample : outSample;
   targetSample_ = forward ? outSample : inSample;
   for (int64_t i = 0; i < (direct_ ? 1 : std::min(g.batch, kMaxShares)); ++i) {

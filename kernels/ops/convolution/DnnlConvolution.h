@@ -14,8 +14,8 @@ enum class ConvDirection {
   kData,    // in from out and weight: the transposed convolution, which is also the gradient by in
 };
 
-/// A convolution between fixed addresses. The library computes in the layout it prefers; source, target and a weight that
-/// may change are reordered at the edges, a constant weight once, here.
+/// A convolution between fixed addresses. The library computes in the layout it prefers; source, target and a weight
+/// that may change are reordered at the edges, a constant weight once, here.
 ///
 /// The bytes of the result do not depend on the number of threads: the library's direct kernels compute each output
 /// in one fixed order on one thread (tests/unit/LibraryOpsConv.cpp holds them to it); its others may not, so they run
@@ -24,8 +24,8 @@ class DnnlConvolution {
 public:
   /// `source` is g's in and `target` its out, the other way round for kData. bias may be null and is for kForward only.
   /// Throws dnnl::error.
-  DnnlConvolution(const ConvGeometry &g, ConvDirection direction, const float *source, const float *weight, const float *bias,
-                  float *target, bool constantWeight, int threads);
+  DnnlConvolution(const ConvGeometry &g, ConvDirection direction, const float *source, const float *weight,
+                  const float *bias, float *target, bool constantWeight, int threads);
   void run(DeviceCtx *ctx);
   /// oneDNN's name of the implementation, for benchmarks.
   const std::string &implementation() const { return implementation_; }

@@ -15,7 +15,8 @@ Maybe<int64_t> biasAxis(int32_t axis, const TensorDesc &a) {
   const int64_t rank = a.shape().NumAxes();
   const int64_t at = axis < 0 ? axis + rank : axis;
   if (at < 0 || at >= rank)
-    return Error::InvalidValueError().id("OPC0205").help("axis must be in [" + std::to_string(-rank) + ", " + std::to_string(rank - 1) + "]")
+    return Error::InvalidValueError().id("OPC0205").help("axis must be in [" + std::to_string(-rank) + ", " +
+                                                         std::to_string(rank - 1) + "]")
            << "axis " << axis << " is outside a, which is " << a.toString();
   return at;
 }
@@ -30,8 +31,9 @@ REGISTER_USER_OP("bias_add")
       const int64_t axis = JUST(biasAxis(ctx->Attr<int32_t>("axis"), a));
       if (a.data_type() != b.data_type()) return dtypeMismatch("a", a, "b", b).help("cast one of them");
       if (b.shape().NumAxes() != 1 || b.shape().At(0) != a.shape().At(axis))
-        return Error::ShapeMismatch() << "b must be a vector of " << a.shape().At(axis) << " elements, as many as a's dimension "
-                                      << axis << ": a is " << a.toString() << ", b is " << b.toString();
+        return Error::ShapeMismatch() << "b must be a vector of " << a.shape().At(axis)
+                                      << " elements, as many as a's dimension " << axis << ": a is " << a.toString()
+                                      << ", b is " << b.toString();
       *ctx->MutOutputTensorDesc("out", 0) = a;
       return Maybe<void>::Ok();
     })
@@ -51,7 +53,8 @@ REGISTER_USER_OP("bias_add")
       ctx->NewBuilder().PartialSum(x).PartialSum(b).PartialSum(out).Build();
       return Maybe<void>::Ok();
     })
-    .Doc("Adds the vector b along one axis of a: out[..., c, ...] = a[..., c, ...] + b[c], c the index in dimension `axis`\n"
+    .Doc("Adds the vector b along one axis of a: out[..., c, ...] = a[..., c, ...] + b[c], c the index in dimension "
+         "`axis`\n"
          "(negative: from the end).")
     .Cases({Case("rows").In("a", {3, 17}, -5, 5).In("b", {17}, -5, 5).Attr("axis", int32_t{1}),
             Case("channels").In("a", {2, 3, 5, 4}, -5, 5).In("b", {3}, -5, 5).Attr("axis", int32_t{1}),
@@ -79,8 +82,8 @@ public:
     T *out = ctx->Tensor4ArgNameAndIndex("out", 0)->mut_dptr<T>();
     if (inner == 1) // the axis is the last one that counts: whole vectors are added
       return user_op::bindTask([=](DeviceCtx *d) {
-        d->parallelFor(rows / std::max<int64_t>(channels, 1), std::max<int64_t>(1, 16384 / std::max<int64_t>(channels, 1)),
-                       [&](int64_t begin, int64_t end) {
+        d->parallelFor(rows / std::max<int64_t>(channels, 1),
+                       std::max<int64_t>(1, 16384 / std::max<int64_t>(channels, 1)), [&](int64_t begin, int64_t end) {
                          for (int64_t r = begin; r < end; ++r)
                            for (int64_t c = 0; c < channels; ++c)
                              out[r * channels + c] = sumOf(a[r * channels + c], b[c]);

@@ -57,13 +57,12 @@ public:
     T *c = tensors.out("out");
     Gemm<T> gemm(shape, std::move(batch), ctx->isConstant("b", 0) ? pb : nullptr);
     const int64_t count = out.elem_cnt();
-    return user_op::bindTask(
-        [=, tensors = std::move(tensors), gemm = std::move(gemm)](DeviceCtx *d) {
-          tensors.load(d);
-          if (add && add != c) std::memcpy(c, add, static_cast<size_t>(count) * sizeof(T));
-          gemm.run(d, pa, pb, c);
-          tensors.store(d);
-        });
+    return user_op::bindTask([=, tensors = std::move(tensors), gemm = std::move(gemm)](DeviceCtx *d) {
+      tensors.load(d);
+      if (add && add != c) std::memcpy(c, add, static_cast<size_t>(count) * sizeof(T));
+      gemm.run(d, pa, pb, c);
+      tensors.store(d);
+    });
   }
 };
 

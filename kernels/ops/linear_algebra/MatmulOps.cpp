@@ -28,13 +28,22 @@ user_op::OpRegistry matrixProduct(const char *name, int line, BatchRule rule, co
 }
 
 [[maybe_unused]] const user_op::UserOpRegisterTrigger matmul =
-    matrixProduct("matmul", __LINE__, BatchRule::kNone,
-                  "The product of two matrices: out[m,n] = alpha * sum over k of a[m,k] * b[k,n], plus _add_to_output[m,n]\n"
-                  "when it is given. transpose_a: a is [k,m]; transpose_b: b is [n,k]. f16 and bf16 are summed in f32.")
+    matrixProduct(
+        "matmul", __LINE__, BatchRule::kNone,
+        "The product of two matrices: out[m,n] = alpha * sum over k of a[m,k] * b[k,n], plus _add_to_output[m,n]\n"
+        "when it is given. transpose_a: a is [k,m]; transpose_b: b is [n,k]. f16 and bf16 are summed in f32.")
         .Cases({Case("plain").In("a", {3, 5}).In("b", {5, 4}),
-                Case("transposed").In("a", {7, 33}, -3, 3).In("b", {18, 7}, -3, 3).Attr("transpose_a", true).Attr("transpose_b", true),
+                Case("transposed")
+                    .In("a", {7, 33}, -3, 3)
+                    .In("b", {18, 7}, -3, 3)
+                    .Attr("transpose_a", true)
+                    .Attr("transpose_b", true),
                 Case("row").In("a", {1, 40}).In("b", {40, 70}),
-                Case("added").In("a", {2, 3}, -3, 3).In("b", {3, 2}, -3, 3).In("_add_to_output", {2, 2}, -3, 3).Attr("alpha", 2.0),
+                Case("added")
+                    .In("a", {2, 3}, -3, 3)
+                    .In("b", {3, 2}, -3, 3)
+                    .In("_add_to_output", {2, 2}, -3, 3)
+                    .Attr("alpha", 2.0),
                 Case("no_terms").In("a", {2, 0}).In("b", {0, 3})});
 
 [[maybe_unused]] const user_op::UserOpRegisterTrigger batchMatmul =
@@ -47,7 +56,8 @@ user_op::OpRegistry matrixProduct(const char *name, int line, BatchRule rule, co
 
 [[maybe_unused]] const user_op::UserOpRegisterTrigger broadcastMatmul =
     matrixProduct("broadcast_matmul", __LINE__, BatchRule::kBroadcast,
-                  "Products of two stacks of matrices, numpy's matmul: the leading dimensions broadcast, missing ones count as 1.\n"
+                  "Products of two stacks of matrices, numpy's matmul: the leading dimensions broadcast, missing ones "
+                  "count as 1.\n"
                   "out[...,m,n] = alpha * sum over k of a[...,m,k] * b[...,k,n], plus _add_to_output when it is given.")
         .Cases({Case("shared_b").In("a", {2, 3, 4, 5}, -3, 3).In("b", {5, 6}, -3, 3),
                 Case("shared_a").In("a", {4, 5}, -3, 3).In("b", {3, 5, 2}, -3, 3),

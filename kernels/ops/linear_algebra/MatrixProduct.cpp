@@ -30,9 +30,8 @@ Maybe<DimVector> batchDims(const TensorDesc &a, const TensorDesc &b, BatchRule r
   const DimVector da(a.shape().begin(), a.shape().end() - 2), db(b.shape().begin(), b.shape().end() - 2);
   if (rule != BatchRule::kBroadcast) {
     if (da == db) return da;
-    return Error::ShapeMismatch()
-               .help("broadcast_matmul repeats a matrix over the batch") << "batch dimensions differ: a is " << a.toString()
-                                                                          << ", b is " << b.toString();
+    return Error::ShapeMismatch().help("broadcast_matmul repeats a matrix over the batch")
+           << "batch dimensions differ: a is " << a.toString() << ", b is " << b.toString();
   }
   const size_t rank = std::max(da.size(), db.size());
   DimVector out(rank);
@@ -40,8 +39,8 @@ Maybe<DimVector> batchDims(const TensorDesc &a, const TensorDesc &b, BatchRule r
     const int64_t x = i < rank - da.size() ? 1 : da[i - (rank - da.size())];
     const int64_t y = i < rank - db.size() ? 1 : db[i - (rank - db.size())];
     if (x != y && x != 1 && y != 1)
-      return Error::ShapeMismatch() << "batch dimensions do not broadcast (" << x << " vs " << y << "): a is " << a.toString()
-                                    << ", b is " << b.toString();
+      return Error::ShapeMismatch() << "batch dimensions do not broadcast (" << x << " vs " << y << "): a is "
+                                    << a.toString() << ", b is " << b.toString();
     out[i] = x == 1 ? y : x;
   }
   return out;
@@ -74,10 +73,12 @@ Maybe<void> inferMatrixProduct(InferContext *ctx, BatchRule rule) {
   const int64_t ra = a.shape().NumAxes(), rb = b.shape().NumAxes();
   const char *other = "batch_matmul multiplies stacks of matrices, broadcast_matmul also repeats them";
   if (rule == BatchRule::kNone && (ra != 2 || rb != 2))
-    return Error::ShapeMismatch().help(ra > 2 || rb > 2 ? other : "matrix_vector_product, vector_matrix_product and dot take vectors")
+    return Error::ShapeMismatch().help(
+               ra > 2 || rb > 2 ? other : "matrix_vector_product, vector_matrix_product and dot take vectors")
            << "a and b must have rank 2: a is " << a.toString() << ", b is " << b.toString();
   if (rule == BatchRule::kEqual && (ra < 3 || ra != rb))
-    return Error::ShapeMismatch().help(ra == 2 && rb == 2 ? "matmul multiplies two matrices" : "broadcast_matmul takes different ranks")
+    return Error::ShapeMismatch().help(ra == 2 && rb == 2 ? "matmul multiplies two matrices"
+                                                          : "broadcast_matmul takes different ranks")
            << "a and b must have the same rank, 3 or more: a is " << a.toString() << ", b is " << b.toString();
   if (rule == BatchRule::kBroadcast && (ra < 2 || rb < 2))
     return Error::ShapeMismatch().help("matrix_vector_product, vector_matrix_product and dot take vectors")
@@ -86,15 +87,17 @@ Maybe<void> inferMatrixProduct(InferContext *ctx, BatchRule rule) {
   const DimVector batch = JUST(batchDims(a, b, rule));
   const Matrix ma = matrixOf(a, ta), mb = matrixOf(b, tb);
   if (ma.columns != mb.rows) {
-    const auto shown = [](const char *name, const TensorDesc &d, bool t) { return name + d.toString() + (t ? " transposed" : ""); };
+    const auto shown = [](const char *name, const TensorDesc &d, bool t) {
+      return name + d.toString() + (t ? " transposed" : "");
+    };
     return Error::ShapeMismatch().help(transposeHelp(a, b, ta, tb, batch))
            << "inner dimensions differ (" << ma.columns << " vs " << mb.rows << "): " << shown("a is ", a, ta) << ", "
            << shown("b is ", b, tb);
   }
   const double alpha = ctx->Attr<double>("alpha");
   if (IsIntegralDataType(a.data_type()) && alpha != static_cast<double>(static_cast<int64_t>(alpha)))
-    return Error::InvalidValueError().id("OPC0205") << "alpha is " << alpha << ", but a product of " << dataTypeName(a.data_type())
-                                                    << " needs a whole number";
+    return Error::InvalidValueError().id("OPC0205")
+           << "alpha is " << alpha << ", but a product of " << dataTypeName(a.data_type()) << " needs a whole number";
   DimVector dims = batch;
   dims.push_back(ma.rows);
   dims.push_back(mb.columns);

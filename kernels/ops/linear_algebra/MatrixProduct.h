@@ -23,6 +23,7 @@ Maybe<void> inferMatrixProduct(user_op::InferContext *ctx, BatchRule rule);
 Maybe<void> matrixProductSbp(user_op::SbpContext *ctx);
 
 /// "a is f32[2,3], b is f64[3,4]: one element type is needed".
-Error dtypeMismatch(const std::string &argA, const user_op::TensorDesc &a, const std::string &argB, const user_op::TensorDesc &b);
+Error dtypeMismatch(const std::string &argA, const user_op::TensorDesc &a, const std::string &argB,
+                    const user_op::TensorDesc &b);
 
 } // namespace opc::ops

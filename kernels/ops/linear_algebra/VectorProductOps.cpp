@@ -14,13 +14,14 @@ using user_op::TensorDesc;
 Maybe<void> checkProduct(const char *nameA, const TensorDesc &a, int64_t rankA, const char *nameB, const TensorDesc &b,
                          int64_t rankB, const char *help) {
   if (a.shape().NumAxes() != rankA || b.shape().NumAxes() != rankB)
-    return Error::ShapeMismatch().help(help) << nameA << " must have rank " << rankA << " and " << nameB << " rank " << rankB
-                                             << ": " << nameA << " is " << a.toString() << ", " << nameB << " is " << b.toString();
+    return Error::ShapeMismatch().help(help)
+           << nameA << " must have rank " << rankA << " and " << nameB << " rank " << rankB << ": " << nameA << " is "
+           << a.toString() << ", " << nameB << " is " << b.toString();
   if (a.data_type() != b.data_type()) return dtypeMismatch(nameA, a, nameB, b).help("cast one of them");
   const int64_t x = a.shape().At(rankA - 1), y = b.shape().At(0);
   if (x != y)
-    return Error::ShapeMismatch() << "inner dimensions differ (" << x << " vs " << y << "): " << nameA << " is " << a.toString()
-                                  << ", " << nameB << " is " << b.toString();
+    return Error::ShapeMismatch() << "inner dimensions differ (" << x << " vs " << y << "): " << nameA << " is "
+                                  << a.toString() << ", " << nameB << " is " << b.toString();
   return Maybe<void>::Ok();
 }
 

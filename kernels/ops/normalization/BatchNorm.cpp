@@ -16,8 +16,14 @@ using user_op::InferContext;
 using user_op::TensorDesc;
 
 Case batchCase(const char *name, Shape x, int64_t channels, int32_t axis) {
-  return Case(name).In("x", std::move(x), -3, 3).In("moving_mean", {channels}).In("moving_variance", {channels}, 0.5, 2)
-      .In("gamma", {channels}, 0.5, 2).In("beta", {channels}).Attr("axis", axis).Attr("epsilon", 1e-5f);
+  return Case(name)
+      .In("x", std::move(x), -3, 3)
+      .In("moving_mean", {channels})
+      .In("moving_variance", {channels}, 0.5, 2)
+      .In("gamma", {channels}, 0.5, 2)
+      .In("beta", {channels})
+      .Attr("axis", axis)
+      .Attr("epsilon", 1e-5f);
 }
 
 REGISTER_USER_OP("normalization")
@@ -52,7 +58,8 @@ REGISTER_USER_OP("normalization")
                                       << ", expected x's type, " << x.toString();
       *ctx->MutOutputTensorDesc("y", 0) = x;
       for (const char *s : {"mean", "inv_variance"})
-        if (ctx->has_output(s, 0)) *ctx->MutOutputTensorDesc(s, 0) = TensorDesc(channels, statisticsType(x.data_type()));
+        if (ctx->has_output(s, 0))
+          *ctx->MutOutputTensorDesc(s, 0) = TensorDesc(channels, statisticsType(x.data_type()));
       return Maybe<void>::Ok();
     })
     .SetGetSbpFn([](user_op::SbpContext *ctx) -> Maybe<void> {
@@ -78,10 +85,14 @@ REGISTER_USER_OP("normalization")
       }
       return Maybe<void>::Ok();
     })
-    .Doc("Batch normalisation (Ioffe, Szegedy, 2015) along `axis`: y = (x - mean) / sqrt(variance + epsilon) * gamma + beta,\n"
-         "plus _add_to_output when it is given. With training: false, mean and variance are moving_mean and moving_variance;\n"
-         "with training: true, they are taken over all other dimensions of x (population variance). The moving statistics are\n"
-         "read, never updated. The outputs mean and inv_variance = 1 / sqrt(variance + epsilon) are f32 for f16 and bf16.")
+    .Doc("Batch normalisation (Ioffe, Szegedy, 2015) along `axis`: y = (x - mean) / sqrt(variance + epsilon) * gamma + "
+         "beta,\n"
+         "plus _add_to_output when it is given. With training: false, mean and variance are moving_mean and "
+         "moving_variance;\n"
+         "with training: true, they are taken over all other dimensions of x (population variance). The moving "
+         "statistics are\n"
+         "read, never updated. The outputs mean and inv_variance = 1 / sqrt(variance + epsilon) are f32 for f16 and "
+         "bf16.")
     .Tolerance(kFloat16, 5e-3, 5e-3)
     .Tolerance(kBFloat16, 4e-2, 4e-2)
     .Cases({batchCase("channels_first", {2, 3, 5, 4}, 3, 1), batchCase("channels_last", {2, 5, 9}, 9, -1),
@@ -129,13 +140,15 @@ template <class T> void channelStatistics(DeviceCtx *d, const T *x, Layout l, T 
           const double y = static_cast<double>(x[o * l.channels + c0 + c]) - static_cast<double>(means[c0 + c]);
           squares[c] += y * y;
         }
-      for (int64_t c = 0; c < width; ++c) inverses[c0 + c] = T(1) / std::sqrt(static_cast<T>(squares[c] / count) + epsilon);
+      for (int64_t c = 0; c < width; ++c)
+        inverses[c0 + c] = T(1) / std::sqrt(static_cast<T>(squares[c] / count) + epsilon);
     }
   });
 }
 
 template <class T>
-void applyChannels(DeviceCtx *d, const T *x, const T *add, T *y, Layout l, const T *mean, const T *inverse, const T *gamma, const T *beta) {
+void applyChannels(DeviceCtx *d, const T *x, const T *add, T *y, Layout l, const T *mean, const T *inverse,
+                   const T *gamma, const T *beta) {
   if (l.inner == 1) {
     d->parallelFor(l.outer, rowGrain(l.channels), [&](int64_t begin, int64_t end) {
       for (int64_t o = begin; o < end; ++o) {
@@ -174,7 +187,8 @@ public:
     const T epsilon = static_cast<T>(ctx->Attr<float>("epsilon"));
     const bool training = ctx->Attr<bool>("training");
     StagedTensors<T> tensors(ctx);
-    const T *x = tensors.in("x"), *gamma = tensors.in("gamma"), *beta = tensors.in("beta"), *add = tensors.in("_add_to_output");
+    const T *x = tensors.in("x"), *gamma = tensors.in("gamma"), *beta = tensors.in("beta"),
+            *add = tensors.in("_add_to_output");
     const T *movingMean = training ? nullptr : tensors.in("moving_mean");
     const T *movingVariance = training ? nullptr : tensors.in("moving_variance");
     T *y = tensors.out("y"), *meanOut = tensors.out("mean"), *inverseOut = tensors.out("inv_variance");

@@ -27,18 +27,22 @@ REGISTER_USER_OP("group_norm")
     .Attr<std::string>("data_format", "channels_first")
     .Attr<std::string>("activation", "none")
     .SetCheckAttrFn([](const user_op::UserOpDefWrapper &, const user_op::UserOpConfWrapper &conf) -> Maybe<void> {
-      const std::string &format = conf.attr<std::string>("data_format"), &activation = conf.attr<std::string>("activation");
+      const std::string &format = conf.attr<std::string>("data_format"),
+                        &activation = conf.attr<std::string>("activation");
       if (format != "channels_first" && format != "channels_last")
-        return Error::InvalidValueError().id("OPC0205") << "data_format is \"" << format << "\", expected \"channels_first\" or \"channels_last\"";
+        return Error::InvalidValueError().id("OPC0205")
+               << "data_format is \"" << format << "\", expected \"channels_first\" or \"channels_last\"";
       if (activation != "none" && activation != "silu")
-        return Error::InvalidValueError().id("OPC0205") << "activation is \"" << activation << "\", expected \"none\" or \"silu\"";
+        return Error::InvalidValueError().id("OPC0205")
+               << "activation is \"" << activation << "\", expected \"none\" or \"silu\"";
       return checkEpsilon(conf.attr<double>("epsilon"));
     })
     .SetTensorDescInferFn([](InferContext *ctx) -> Maybe<void> {
       const TensorDesc x = ctx->InputTensorDesc("x", 0);
       JUST(checkFloating("x", x));
       const int64_t rank = x.shape().NumAxes();
-      if (rank < 2) return Error::ShapeMismatch() << "x must have a batch and a channel dimension, it is " << x.toString();
+      if (rank < 2)
+        return Error::ShapeMismatch() << "x must have a batch and a channel dimension, it is " << x.toString();
       const int64_t channels = x.shape().At(ctx->Attr<std::string>("data_format") == "channels_first" ? 1 : rank - 1);
       const int64_t groups = ctx->Attr<int32_t>("num_groups");
       if (groups < 1 || channels % groups != 0)
@@ -65,19 +69,37 @@ REGISTER_USER_OP("group_norm")
       builder.Build();
       return Maybe<void>::Ok();
     })
-    .Doc("Group normalisation (Wu, He, 2018): the channels of each sample are cut into num_groups groups, and each group is\n"
+    .Doc("Group normalisation (Wu, He, 2018): the channels of each sample are cut into num_groups groups, and each "
+         "group is\n"
          "normalised over its channels and all spatial dimensions: y = (x - mean) * inv_variance * gamma + beta, with\n"
-         "inv_variance = 1 / sqrt(variance + epsilon). x is [N, C, ...] (channels_first) or [N, ..., C]; mean and inv_variance\n"
-         "are [N, num_groups], f32 for f16 and bf16. gamma and beta ([C]) are given when affine is true. One group a channel is\n"
+         "inv_variance = 1 / sqrt(variance + epsilon). x is [N, C, ...] (channels_first) or [N, ..., C]; mean and "
+         "inv_variance\n"
+         "are [N, num_groups], f32 for f16 and bf16. gamma and beta ([C]) are given when affine is true. One group a "
+         "channel is\n"
          "instance normalisation. activation \"silu\" replaces y by y / (1 + exp(-y)).")
     .Tolerance(kFloat16, 5e-3, 5e-3)
     .Tolerance(kBFloat16, 4e-2, 4e-2)
-    .Cases({Case("affine").In("x", {2, 6, 5}, -3, 3).In("beta", {6}).In("gamma", {6}, 0.5, 2).Attr("affine", true)
-                .Attr("num_groups", int32_t{3}).Attr("epsilon", 1e-5),
+    .Cases({Case("affine")
+                .In("x", {2, 6, 5}, -3, 3)
+                .In("beta", {6})
+                .In("gamma", {6}, 0.5, 2)
+                .Attr("affine", true)
+                .Attr("num_groups", int32_t{3})
+                .Attr("epsilon", 1e-5),
             Case("instance").In("x", {2, 3, 4, 5}, -3, 3).Attr("num_groups", int32_t{3}).Attr("epsilon", 1e-5),
-            Case("channels_last").In("x", {2, 5, 6}, -3, 3).In("beta", {6}).In("gamma", {6}, 0.5, 2).Attr("affine", true)
-                .Attr("num_groups", int32_t{2}).Attr("epsilon", 1e-5).Attr("data_format", std::string("channels_last")),
-            Case("silu").In("x", {2, 4, 9}, -3, 3).Attr("num_groups", int32_t{1}).Attr("epsilon", 1e-5).Attr("activation", std::string("silu")),
+            Case("channels_last")
+                .In("x", {2, 5, 6}, -3, 3)
+                .In("beta", {6})
+                .In("gamma", {6}, 0.5, 2)
+                .Attr("affine", true)
+                .Attr("num_groups", int32_t{2})
+                .Attr("epsilon", 1e-5)
+                .Attr("data_format", std::string("channels_last")),
+            Case("silu")
+                .In("x", {2, 4, 9}, -3, 3)
+                .Attr("num_groups", int32_t{1})
+                .Attr("epsilon", 1e-5)
+                .Attr("activation", std::string("silu")),
             Case("no_samples").In("x", {0, 4, 3}).Attr("num_groups", int32_t{2}).Attr("epsilon", 1e-5)});
 
 void silu(float *y, int64_t n) {
@@ -142,7 +164,8 @@ public:
             for (int64_t r = 0; r < runs; ++r) {
               const T *from = x + base + r * step;
               T *to = y + base + r * step;
-              for (int64_t c = 0; c < own; ++c) to[c] = (from[c] - mean) * (g ? inverse * g[c] : inverse) + (b ? b[c] : T(0));
+              for (int64_t c = 0; c < own; ++c)
+                to[c] = (from[c] - mean) * (g ? inverse * g[c] : inverse) + (b ? b[c] : T(0));
               if (useSilu) silu(to, own);
             }
           }

@@ -70,16 +70,38 @@ REGISTER_USER_OP("layer_norm")
       return splitLeading(ctx, std::min(norm, params));
     })
     .Doc("Layer normalisation (Ba, Kiros, Hinton, 2016) of x's dimensions from begin_norm_axis on:\n"
-         "y = (x - mean) * inv_variance * gamma + beta, with mean and inv_variance = 1 / sqrt(variance + epsilon) taken over\n"
-         "those dimensions (population variance). mean and inv_variance have x's leading dimensions and are f32 when x is f16\n"
+         "y = (x - mean) * inv_variance * gamma + beta, with mean and inv_variance = 1 / sqrt(variance + epsilon) "
+         "taken over\n"
+         "those dimensions (population variance). mean and inv_variance have x's leading dimensions and are f32 when x "
+         "is f16\n"
          "or bf16. gamma (scale: true) and beta (center: true) have x's dimensions from begin_params_axis on.")
     .Tolerance(kFloat16, 5e-3, 5e-3)
     .Tolerance(kBFloat16, 4e-2, 4e-2)
-    .Cases({Case("affine").In("x", {3, 19}, -3, 3).In("beta", {19}).In("gamma", {19}, 0.5, 2).Attr("center", true).Attr("scale", true)
-                .Attr("begin_norm_axis", int64_t{1}).Attr("begin_params_axis", int64_t{1}).Attr("epsilon", 1e-5),
-            Case("plain").In("x", {2, 3, 5}, -3, 3).Attr("begin_norm_axis", int64_t{-2}).Attr("begin_params_axis", int64_t{-1}).Attr("epsilon", 1e-5),
-            Case("whole").In("x", {4, 6}, -3, 3).In("gamma", {6}, 0.5, 2).Attr("scale", true).Attr("begin_params_axis", int64_t{1}).Attr("epsilon", 1e-3),
-            Case("no_rows").In("x", {0, 8}).Attr("begin_norm_axis", int64_t{1}).Attr("begin_params_axis", int64_t{1}).Attr("epsilon", 1e-5)});
+    .Cases({Case("affine")
+                .In("x", {3, 19}, -3, 3)
+                .In("beta", {19})
+                .In("gamma", {19}, 0.5, 2)
+                .Attr("center", true)
+                .Attr("scale", true)
+                .Attr("begin_norm_axis", int64_t{1})
+                .Attr("begin_params_axis", int64_t{1})
+                .Attr("epsilon", 1e-5),
+            Case("plain")
+                .In("x", {2, 3, 5}, -3, 3)
+                .Attr("begin_norm_axis", int64_t{-2})
+                .Attr("begin_params_axis", int64_t{-1})
+                .Attr("epsilon", 1e-5),
+            Case("whole")
+                .In("x", {4, 6}, -3, 3)
+                .In("gamma", {6}, 0.5, 2)
+                .Attr("scale", true)
+                .Attr("begin_params_axis", int64_t{1})
+                .Attr("epsilon", 1e-3),
+            Case("no_rows")
+                .In("x", {0, 8})
+                .Attr("begin_norm_axis", int64_t{1})
+                .Attr("begin_params_axis", int64_t{1})
+                .Attr("epsilon", 1e-5)});
 
 REGISTER_USER_OP("rms_norm")
     .Input("x")
@@ -95,8 +117,8 @@ REGISTER_USER_OP("rms_norm")
       JUST(checkEpsilon(ctx->Attr<float>("epsilon")));
       const int64_t begin = x.shape().NumAxes() - normalized.NumAxes();
       if (normalized.NumAxes() == 0 || begin < 0 || trailing(x.shape(), begin) != normalized)
-        return Error::ShapeMismatch() << "normalized_shape is " << normalized.ToString() << ", which are not the last dimensions of x, "
-                                      << x.toString();
+        return Error::ShapeMismatch() << "normalized_shape is " << normalized.ToString()
+                                      << ", which are not the last dimensions of x, " << x.toString();
       JUST(checkParameter(ctx, "weight", normalized, "the normalized_shape"));
       *ctx->MutOutputTensorDesc("y", 0) = x;
       *ctx->MutOutputTensorDesc("inv_rms", 0) = TensorDesc(leading(x.shape(), begin), statisticsType(x.data_type()));
@@ -106,9 +128,11 @@ REGISTER_USER_OP("rms_norm")
       return splitLeading(ctx, ctx->LogicalTensorDesc4InputArgNameAndIndex("x", 0).shape().NumAxes() -
                                    ctx->Attr<Shape>("normalized_shape").NumAxes());
     })
-    .Doc("Root-mean-square normalisation (Zhang, Sennrich, 2019) of x's last dimensions, which normalized_shape names:\n"
-         "y = x * inv_rms * weight, inv_rms = 1 / sqrt(mean of x^2 + epsilon). inv_rms has x's leading dimensions and is f32\n"
-         "when x is f16 or bf16.")
+    .Doc(
+        "Root-mean-square normalisation (Zhang, Sennrich, 2019) of x's last dimensions, which normalized_shape names:\n"
+        "y = x * inv_rms * weight, inv_rms = 1 / sqrt(mean of x^2 + epsilon). inv_rms has x's leading dimensions and "
+        "is f32\n"
+        "when x is f16 or bf16.")
     .Tolerance(kFloat16, 5e-3, 5e-3)
     .Tolerance(kBFloat16, 4e-2, 4e-2)
     .Cases({Case("weighted").In("x", {3, 19}, -3, 3).In("weight", {19}, 0.5, 2).Attr("normalized_shape", Shape{19}),
@@ -129,7 +153,8 @@ template <class T> void affineRow(const T *x, T *y, int64_t n, T mean, T scale, 
 
 /// The same with parameters that repeat every `period` elements, the row beginning at element `first` of x.
 template <class T>
-void affineCyclic(const T *x, T *y, int64_t n, T mean, T scale, const T *gamma, const T *beta, int64_t first, int64_t period) {
+void affineCyclic(const T *x, T *y, int64_t n, T mean, T scale, const T *gamma, const T *beta, int64_t first,
+                  int64_t period) {
   int64_t done = 0;
   while (done < n) {
     const int64_t at = (first + done) % period, run = std::min(n - done, period - at);
@@ -159,10 +184,12 @@ public:
           const T *row = x + r * n;
           const T mean = rowSum(row, n, [](typename S::V v) { return v; }) / static_cast<T>(n);
           const auto center = S::set1(mean);
-          const T variance = rowSum(row, n, [&](typename S::V v) {
-                               const auto c = S::sub(v, center);
-                               return S::mul(c, c);
-                             }) / static_cast<T>(n);
+          const T variance = rowSum(row, n,
+                                    [&](typename S::V v) {
+                                      const auto c = S::sub(v, center);
+                                      return S::mul(c, c);
+                                    }) /
+                             static_cast<T>(n);
           const T inverse = T(1) / std::sqrt(variance + epsilon);
           means[r] = mean;
           inverses[r] = inverse;

@@ -11,11 +11,11 @@ Maybe<void> checkParameter(InferContext *ctx, const std::string &arg, const Shap
   if (!ctx->has_input(arg, 0)) return Maybe<void>::Ok();
   const TensorDesc &d = ctx->InputTensorDesc(arg, 0), &x = ctx->InputTensorDesc(input, 0);
   if (d.shape() != shape)
-    return Error::ShapeMismatch() << arg << " is " << d.toString() << ", expected the shape " << shape.ToString() << ", " << why
-                                  << "; " << input << " is " << x.toString();
+    return Error::ShapeMismatch() << arg << " is " << d.toString() << ", expected the shape " << shape.ToString()
+                                  << ", " << why << "; " << input << " is " << x.toString();
   if (d.data_type() != x.data_type() && d.data_type() != statisticsType(x.data_type())) {
-    Error e = Error::TypeError().id("OPC0204") << arg << " is " << d.toString() << " and " << input << " is " << x.toString()
-                                              << ": expected " << dataTypeName(x.data_type());
+    Error e = Error::TypeError().id("OPC0204") << arg << " is " << d.toString() << " and " << input << " is "
+                                               << x.toString() << ": expected " << dataTypeName(x.data_type());
     if (statisticsType(x.data_type()) != x.data_type()) e << " or " << dataTypeName(statisticsType(x.data_type()));
     return e;
   }
@@ -24,13 +24,15 @@ Maybe<void> checkParameter(InferContext *ctx, const std::string &arg, const Shap
 
 Maybe<void> checkFloating(const std::string &arg, const TensorDesc &desc) {
   if (IsFloatingDataType(desc.data_type())) return Maybe<void>::Ok();
-  return Error::TypeError().id("OPC0204").help("cast it to f32") << arg << " is " << desc.toString() << ", expected a floating type";
+  return Error::TypeError().id("OPC0204").help("cast it to f32")
+         << arg << " is " << desc.toString() << ", expected a floating type";
 }
 
 Maybe<void> checkSwitch(InferContext *ctx, const std::string &attr, const std::string &arg) {
   const bool on = ctx->Attr<bool>(attr), given = ctx->has_input(arg, 0);
   if (on == given) return Maybe<void>::Ok();
-  return Error::InvalidValueError().id("OPC0205").help(on ? "give " + arg + ", or set " + attr + ": false" : "set " + attr + ": true")
+  return Error::InvalidValueError().id("OPC0205").help(on ? "give " + arg + ", or set " + attr + ": false"
+                                                          : "set " + attr + ": true")
          << attr << " is " << (on ? "true" : "false") << ", but " << arg << " is " << (given ? "given" : "not given");
 }
 

@@ -9,8 +9,8 @@ namespace opc::ops {
 inline DataType statisticsType(DataType input) { return input == kDouble ? kDouble : kFloat; }
 
 /// `arg`, if given, must have `shape` and the input's element type or that of its statistics.
-Maybe<void> checkParameter(user_op::InferContext *ctx, const std::string &arg, const Shape &shape, const std::string &why,
-                           const std::string &input = "x");
+Maybe<void> checkParameter(user_op::InferContext *ctx, const std::string &arg, const Shape &shape,
+                           const std::string &why, const std::string &input = "x");
 /// The input must be floating.
 Maybe<void> checkFloating(const std::string &arg, const user_op::TensorDesc &desc);
 /// An optional parameter and the switch that announces it must agree.

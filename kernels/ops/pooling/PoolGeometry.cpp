@@ -15,8 +15,9 @@ Maybe<PoolGeometry> outerGeometry(const TensorDesc &x, const UserOpConfWrapper &
   g.channelsLast = JUST(isChannelsLast(conf));
   if (x.shape().NumAxes() != dims + 2)
     return Error::ShapeMismatch() << "x must have rank " << dims + 2 << ", "
-                                  << (g.channelsLast ? "[batch, spatial..., channels]" : "[batch, channels, spatial...]") << "; it is "
-                                  << x.toString();
+                                  << (g.channelsLast ? "[batch, spatial..., channels]"
+                                                     : "[batch, channels, spatial...]")
+                                  << "; it is " << x.toString();
   g.batch = x.shape().At(0);
   g.channels = x.shape().At(g.channelsLast ? dims + 1 : 1);
   for (int i = 0; i < dims; ++i) g.in[static_cast<size_t>(3 - dims + i)] = x.shape().At(i + (g.channelsLast ? 1 : 2));
@@ -28,7 +29,8 @@ Maybe<PoolGeometry> outerGeometry(const TensorDesc &x, const UserOpConfWrapper &
 Maybe<PoolGeometry> poolGeometry(const TensorDesc &x, const UserOpConfWrapper &conf, int dims, bool dilated) {
   PoolGeometry g = JUST(outerGeometry(x, conf, dims));
   if (conf.attr<std::vector<int32_t>>("kernel_size").empty())
-    return Error::InvalidValueError().id("OPC0205") << "kernel_size is empty, expected " << dims << " element" << (dims > 1 ? "s" : "");
+    return Error::InvalidValueError().id("OPC0205")
+           << "kernel_size is empty, expected " << dims << " element" << (dims > 1 ? "s" : "");
   const auto kernel = JUST(spatialAttr(conf, "kernel_size", dims, 1, 1));
   const bool ownStride = !conf.attr<std::vector<int32_t>>("stride").empty();
   const auto stride = ownStride ? JUST(spatialAttr(conf, "stride", dims, 1, 1)) : kernel;
@@ -51,8 +53,8 @@ Maybe<PoolGeometry> poolGeometry(const TensorDesc &x, const UserOpConfWrapper &c
                                                         << " is more than half of the kernel_size " << kernel[s];
     const int64_t reach = dilation[s] * (kernel[s] - 1) + 1, padded = g.in[at] + before[s] + after[s];
     if (reach > padded)
-      return Error::ShapeMismatch() << "the kernel spans " << reach << " in spatial dimension " << i << ", more than the padded input's "
-                                    << padded << "; x is " << x.toString();
+      return Error::ShapeMismatch() << "the kernel spans " << reach << " in spatial dimension " << i
+                                    << ", more than the padded input's " << padded << "; x is " << x.toString();
     g.out[at] = (padded - reach + (ceil ? stride[s] - 1 : 0)) / stride[s] + 1;
     // A window that begins beyond the input and its left padding holds nothing.
     if (ceil && (g.out[at] - 1) * stride[s] >= g.in[at] + before[s]) --g.out[at];
@@ -64,12 +66,16 @@ Maybe<PoolGeometry> adaptiveGeometry(const TensorDesc &x, const UserOpConfWrappe
   PoolGeometry g = JUST(outerGeometry(x, conf, dims));
   const auto &size = conf.attr<std::vector<int64_t>>("output_size");
   if (size.size() != static_cast<size_t>(dims))
-    return Error::InvalidValueError().id("OPC0205") << "output_size has " << size.size() << " elements, expected " << dims;
+    return Error::InvalidValueError().id("OPC0205")
+           << "output_size has " << size.size() << " elements, expected " << dims;
   for (int i = 0; i < dims; ++i) {
     const size_t at = static_cast<size_t>(3 - dims + i);
     g.out[at] = size[static_cast<size_t>(i)];
-    if (g.out[at] < 1) return Error::InvalidValueError().id("OPC0205") << "output_size holds " << g.out[at] << ", expected 1 or more";
-    if (g.in[at] < 1) return Error::ShapeMismatch() << "x is " << x.toString() << ": there is nothing to average in spatial dimension " << i;
+    if (g.out[at] < 1)
+      return Error::InvalidValueError().id("OPC0205") << "output_size holds " << g.out[at] << ", expected 1 or more";
+    if (g.in[at] < 1)
+      return Error::ShapeMismatch() << "x is " << x.toString() << ": there is nothing to average in spatial dimension "
+                                    << i;
   }
   return g;
 }

@@ -19,7 +19,8 @@ struct PoolGeometry {
 };
 
 /// Reads and checks x's type and the attributes of max_pool_Nd (`dilated`) or avg_pool_Nd.
-Maybe<PoolGeometry> poolGeometry(const user_op::TensorDesc &x, const user_op::UserOpConfWrapper &conf, int dims, bool dilated);
+Maybe<PoolGeometry> poolGeometry(const user_op::TensorDesc &x, const user_op::UserOpConfWrapper &conf, int dims,
+                                 bool dilated);
 /// The same for adaptive_avg_poolNd: batch, channels, in and out.
 Maybe<PoolGeometry> adaptiveGeometry(const user_op::TensorDesc &x, const user_op::UserOpConfWrapper &conf, int dims);
 Shape poolShape(const PoolGeometry &g);

@@ -95,13 +95,15 @@ template <class T, class Way> T poolOne(const PoolGeometry &g, const T *plane, W
   T so = Way::start();
   for (int64_t id = d.begin; id < d.end; id += g.dilation[0])
     for (int64_t ih = h.begin; ih < h.end; ih += g.dilation[1])
-      for (int64_t iw = w.begin; iw < w.end; iw += g.dilation[2]) so = Way::take(so, plane[(id * g.in[1] + ih) * g.in[2] + iw]);
+      for (int64_t iw = w.begin; iw < w.end; iw += g.dilation[2])
+        so = Way::take(so, plane[(id * g.in[1] + ih) * g.in[2] + iw]);
   return so;
 }
 
 /// Rows of outputs of channels_first tensors: the input rows of a window are gathered into one padded line, the columns
 /// of that line afterwards, both in registers. done(row, d, h) finishes a row.
-template <class T, class Way, class Done> void poolRows(DeviceCtx *d, const PoolTables &t, const T *x, T *y, Done done) {
+template <class T, class Way, class Done>
+void poolRows(DeviceCtx *d, const PoolTables &t, const T *x, T *y, Done done) {
   using S = Simd<T>;
   constexpr int64_t kCells = 2048, kMaxRows = 64, W = S::kWidth;
   const PoolGeometry &g = t.g;
@@ -109,58 +111,63 @@ template <class T, class Way, class Done> void poolRows(DeviceCtx *d, const Pool
   const int64_t used = std::min(g.in[2], cells - g.before[2]); // columns of x that any window sees
   const bool fits = cells <= kCells && g.kernel[0] * g.kernel[1] <= kMaxRows;
   const auto start = S::set1(Way::start());
-  forRows(d, g, g.batch * g.channels, g.in[2] * g.kernel[0] * g.kernel[1] + g.out[2] * g.kernel[2], [&](int64_t plane, int64_t od, int64_t oh) {
-    const T *from = x + plane * g.inPlane();
-    T *row = y + plane * g.outPlane() + (od * g.out[1] + oh) * g.out[2];
-    const Window wd = t.at(0, od), wh = t.at(1, oh);
-    if (!fits) {
-      for (int64_t w = 0; w < g.out[2]; ++w) row[w] = poolOne<T, Way>(g, from, wd, wh, t.at(2, w));
-      return done(row, od, oh);
-    }
-    const T *sources[kMaxRows];
-    int64_t rows = 0;
-    for (int64_t id = wd.begin; id < wd.end; id += g.dilation[0])
-      for (int64_t ih = wh.begin; ih < wh.end; ih += g.dilation[1]) sources[rows++] = from + (id * g.in[1] + ih) * g.in[2];
-    T line[kCells + 2 * W];
-    std::fill_n(line, g.before[2], Way::start());
-    std::fill(line + g.before[2] + used, line + cells + 2 * W, Way::start());
-    T *inner = line + g.before[2];
-    int64_t i = 0;
-    for (; i + W <= used; i += W) {
-      auto so = start;
-      for (int64_t r = 0; r < rows; ++r) so = Way::take(so, S::load(sources[r] + i));
-      S::store(inner + i, so);
-    }
-    for (; i < used; ++i) {
-      T so = Way::start();
-      for (int64_t r = 0; r < rows; ++r) so = Way::take(so, sources[r][i]);
-      inner[i] = so;
-    }
-    int64_t w = 0;
-    if (step == 1)
-      for (; w + W <= g.out[2]; w += W) {
-        auto so = start;
-        for (int64_t k = 0; k < g.kernel[2]; ++k) so = Way::take(so, S::load(line + w + k * g.dilation[2]));
-        S::store(row + w, so);
-      }
-    if constexpr (sizeof(T) == 4)
-      if (step == 2)
-        for (; w + W <= g.out[2]; w += W) {
-          auto so = start;
-          for (int64_t k = 0; k < g.kernel[2]; ++k) so = Way::take(so, loadEverySecond(line + 2 * w + k * g.dilation[2]));
-          S::store(row + w, so);
-        }
-    for (; w < g.out[2]; ++w) {
-      T so = Way::start();
-      for (int64_t k = 0; k < g.kernel[2]; ++k) so = Way::take(so, line[w * step + k * g.dilation[2]]);
-      row[w] = so;
-    }
-    done(row, od, oh);
-  });
+  forRows(d, g, g.batch * g.channels, g.in[2] * g.kernel[0] * g.kernel[1] + g.out[2] * g.kernel[2],
+          [&](int64_t plane, int64_t od, int64_t oh) {
+            const T *from = x + plane * g.inPlane();
+            T *row = y + plane * g.outPlane() + (od * g.out[1] + oh) * g.out[2];
+            const Window wd = t.at(0, od), wh = t.at(1, oh);
+            if (!fits) {
+              for (int64_t w = 0; w < g.out[2]; ++w) row[w] = poolOne<T, Way>(g, from, wd, wh, t.at(2, w));
+              return done(row, od, oh);
+            }
+            const T *sources[kMaxRows];
+            int64_t rows = 0;
+            for (int64_t id = wd.begin; id < wd.end; id += g.dilation[0])
+              for (int64_t ih = wh.begin; ih < wh.end; ih += g.dilation[1])
+                sources[rows++] = from + (id * g.in[1] + ih) * g.in[2];
+            T line[kCells + 2 * W];
+            std::fill_n(line, g.before[2], Way::start());
+            std::fill(line + g.before[2] + used, line + cells + 2 * W, Way::start());
+            T *inner = line + g.before[2];
+            int64_t i = 0;
+            for (; i + W <= used; i += W) {
+              auto so = start;
+              for (int64_t r = 0; r < rows; ++r) so = Way::take(so, S::load(sources[r] + i));
+              S::store(inner + i, so);
+            }
+            for (; i < used; ++i) {
+              T so = Way::start();
+              for (int64_t r = 0; r < rows; ++r) so = Way::take(so, sources[r][i]);
+              inner[i] = so;
+            }
+            int64_t w = 0;
+            if (step == 1)
+              for (; w + W <= g.out[2]; w += W) {
+                auto so = start;
+                for (int64_t k = 0; k < g.kernel[2]; ++k) so = Way::take(so, S::load(line + w + k * g.dilation[2]));
+                S::store(row + w, so);
+              }
+            if constexpr (sizeof(T) == 4)
+              if (step == 2)
+                for (; w + W <= g.out[2]; w += W) {
+                  auto so = start;
+                  for (int64_t k = 0; k < g.kernel[2]; ++k)
+                    so = Way::take(so, loadEverySecond(line + 2 * w + k * g.dilation[2]));
+                  S::store(row + w, so);
+                }
+            for (; w < g.out[2]; ++w) {
+              T so = Way::start();
+              for (int64_t k = 0; k < g.kernel[2]; ++k) so = Way::take(so, line[w * step + k * g.dilation[2]]);
+              row[w] = so;
+            }
+            done(row, od, oh);
+          });
 }
 
-/// Pixels of channels_last tensors, four vectors of channels in registers at a time. done(pixel, channels, d, h, w) finishes them.
-template <class T, class Way, class Done> void poolPixels(DeviceCtx *d, const PoolTables &t, const T *x, T *y, Done done) {
+/// Pixels of channels_last tensors, four vectors of channels in registers at a time. done(pixel, channels, d, h, w)
+/// finishes them.
+template <class T, class Way, class Done>
+void poolPixels(DeviceCtx *d, const PoolTables &t, const T *x, T *y, Done done) {
   using S = Simd<T>;
   constexpr int64_t kBlock = 4 * S::kWidth;
   const PoolGeometry &g = t.g;
@@ -221,7 +228,8 @@ template <class T> void maxPoolWithIndices(DeviceCtx *d, const PoolTables &t, co
     for (int64_t ow = 0; ow < g.out[2]; ++ow) {
       const Window ww = t.at(2, ow);
       T best = lowest<T>();
-      int64_t where = (std::min(wd.begin, g.in[0] - 1) * g.in[1] + std::min(wh.begin, g.in[1] - 1)) * g.in[2] + std::min(ww.begin, g.in[2] - 1);
+      int64_t where = (std::min(wd.begin, g.in[0] - 1) * g.in[1] + std::min(wh.begin, g.in[1] - 1)) * g.in[2] +
+                      std::min(ww.begin, g.in[2] - 1);
       for (int64_t id = wd.begin; id < wd.end; id += g.dilation[0])
         for (int64_t ih = wh.begin; ih < wh.end; ih += g.dilation[1])
           for (int64_t iw = ww.begin; iw < ww.end; iw += g.dilation[2]) {
@@ -249,9 +257,12 @@ int64_t extent(const PoolGeometry &g, size_t dim, int64_t position, bool withPad
 
 /// `extents`: of each output column.
 template <class T>
-void avgPool(DeviceCtx *d, const PoolTables &t, const T *x, T *y, bool withPadding, int64_t divisor, const std::vector<T> &extents) {
+void avgPool(DeviceCtx *d, const PoolTables &t, const T *x, T *y, bool withPadding, int64_t divisor,
+             const std::vector<T> &extents) {
   const PoolGeometry &g = t.g;
-  const auto rows = [&](int64_t od, int64_t oh) { return extent(g, 0, od, withPadding) * extent(g, 1, oh, withPadding); };
+  const auto rows = [&](int64_t od, int64_t oh) {
+    return extent(g, 0, od, withPadding) * extent(g, 1, oh, withPadding);
+  };
   if (g.channelsLast)
     poolPixels<T, Total<T>>(d, t, x, y, [&](T *pixel, int64_t od, int64_t oh, int64_t ow) {
       const T by = static_cast<T>(divisor != 0 ? divisor : rows(od, oh) * extent(g, 2, ow, withPadding));
@@ -335,20 +346,21 @@ public:
     if constexpr (K == Kind::kAvg)
       for (int64_t w = 0; w < g.out[2]; ++w) extents.push_back(static_cast<T>(extent(g, 2, w, withPadding)));
     const int64_t divisor = K == Kind::kAvg ? ctx->Attr<int32_t>("divisor_override") : 0;
-    return user_op::bindTask([=, tensors = std::move(tensors), tables = std::move(tables), extents = std::move(extents)](DeviceCtx *d) {
-      tensors.load(d);
-      if constexpr (K == Kind::kMax) {
-        if (indices)
-          maxPoolWithIndices(d, tables, x, y, indices);
-        else
-          maxPool(d, tables, x, y);
-      } else if constexpr (K == Kind::kAvg) {
-        avgPool(d, tables, x, y, withPadding, divisor, extents);
-      } else {
-        adaptiveAvgPool(d, g, x, y);
-      }
-      tensors.store(d);
-    });
+    return user_op::bindTask(
+        [=, tensors = std::move(tensors), tables = std::move(tables), extents = std::move(extents)](DeviceCtx *d) {
+          tensors.load(d);
+          if constexpr (K == Kind::kMax) {
+            if (indices)
+              maxPoolWithIndices(d, tables, x, y, indices);
+            else
+              maxPool(d, tables, x, y);
+          } else if constexpr (K == Kind::kAvg) {
+            avgPool(d, tables, x, y, withPadding, divisor, extents);
+          } else {
+            adaptiveAvgPool(d, g, x, y);
+          }
+          tensors.store(d);
+        });
   }
 };
 template <class T> using MaxPoolKernel = PoolKernel<T, Kind::kMax>;

@@ -16,16 +16,19 @@ using user_op::TensorDesc;
 Maybe<void> inferLastAxis(InferContext *ctx, const char *output) {
   const TensorDesc in = ctx->InputTensorDesc("in", 0);
   if (in.shape().NumAxes() == 0)
-    return Error::ShapeMismatch().help("reshape it to one dimension") << "in is a scalar (" << in.toString() << "): there is no last axis";
+    return Error::ShapeMismatch().help("reshape it to one dimension")
+           << "in is a scalar (" << in.toString() << "): there is no last axis";
   if (!IsFloatingDataType(in.data_type()))
-    return Error::TypeError().id("OPC0204").help("cast it to f32") << "in is " << in.toString() << ", expected a floating type";
+    return Error::TypeError().id("OPC0204").help("cast it to f32")
+           << "in is " << in.toString() << ", expected a floating type";
   *ctx->MutOutputTensorDesc(output, 0) = in;
   return Maybe<void>::Ok();
 }
 
 std::vector<Case> rowCases() {
-  return {Case("rows").In("in", {5, 13}, -4, 4), Case("long").In("in", {2, 3, 100}, -4, 4), Case("large").In("in", {3, 9}, -60, 60),
-          Case("one").In("in", {4, 1}), Case("no_rows").In("in", {0, 3}), Case("no_columns").In("in", {3, 0})};
+  return {Case("rows").In("in", {5, 13}, -4, 4),   Case("long").In("in", {2, 3, 100}, -4, 4),
+          Case("large").In("in", {3, 9}, -60, 60), Case("one").In("in", {4, 1}),
+          Case("no_rows").In("in", {0, 3}),        Case("no_columns").In("in", {3, 0})};
 }
 
 REGISTER_USER_OP("softmax")
@@ -33,7 +36,8 @@ REGISTER_USER_OP("softmax")
     .Output("out")
     .SetTensorDescInferFn([](InferContext *ctx) { return inferLastAxis(ctx, "out"); })
     .Sharding("... . -> ... .")
-    .Doc("Softmax over the last axis: out[..., i] = exp(in[..., i] - m) / sum over j of exp(in[..., j] - m), m the row's\n"
+    .Doc("Softmax over the last axis: out[..., i] = exp(in[..., i] - m) / sum over j of exp(in[..., j] - m), m the "
+         "row's\n"
          "maximum. A row that holds NaN or +inf, or -inf alone, becomes NaN.")
     .Cases(rowCases());
 
@@ -42,7 +46,8 @@ REGISTER_USER_OP("log_softmax")
     .Output("prob")
     .SetTensorDescInferFn([](InferContext *ctx) { return inferLastAxis(ctx, "prob"); })
     .Sharding("... . -> ... .")
-    .Doc("The logarithm of softmax over the last axis: prob[..., i] = in[..., i] - m - log(sum over j of exp(in[..., j] - m)),\n"
+    .Doc("The logarithm of softmax over the last axis: prob[..., i] = in[..., i] - m - log(sum over j of exp(in[..., "
+         "j] - m)),\n"
          "m the row's maximum.")
     .Cases(rowCases());
 
@@ -52,7 +57,8 @@ void softmaxRow(const float *x, float *y, int64_t n) {
   auto s0 = S::zero(), s1 = s0;
   int64_t i = 0;
   for (; i + 16 <= n; i += 16) {
-    const auto e0 = simdExpNonPositive(S::sub(S::load(x + i), max)), e1 = simdExpNonPositive(S::sub(S::load(x + i + 8), max));
+    const auto e0 = simdExpNonPositive(S::sub(S::load(x + i), max)),
+               e1 = simdExpNonPositive(S::sub(S::load(x + i + 8), max));
     S::store(y + i, e0);
     S::store(y + i + 8, e1);
     s0 = S::add(s0, e0);
