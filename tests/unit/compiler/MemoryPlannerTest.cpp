@@ -33,8 +33,8 @@ std::vector<PlannedBuffer> randomBuffers(uint32_t seed, size_t count, uint32_t t
   std::vector<PlannedBuffer> buffers(count);
   for (PlannedBuffer &b : buffers) {
     b.bytes = 1 + g() % 5000;
-    b.first = g() % tasks;
-    b.last = std::min(tasks - 1, b.first + g() % 12);
+    b.first = static_cast<uint32_t>(g() % tasks);
+    b.last = std::min(tasks - 1, b.first + static_cast<uint32_t>(g() % 12));
     b.persistent = g() % 10 == 0;
   }
   return buffers;
