@@ -11,6 +11,7 @@
 #include <algorithm>
 #include <cstring>
 #include <map>
+#include <thread>
 
 namespace opc {
 namespace {
@@ -191,6 +192,52 @@ const Tree *nested(const Tree *tree, const pb::FieldDescriptor *f) {
   return tree->GetTreeForNested(f, f->is_repeated() ? 0 : -1);
 }
 
+bool parseText(std::string_view text, pb::Message *message, Collector *collector) {
+  pb::TextFormat::Parser parser;
+  parser.RecordErrorsTo(collector);
+  parser.AllowPartialMessage(true);
+  parser.AllowUnknownField(true);
+  parser.SetRecursionLimit(kMaxNesting);
+  pb::io::ArrayInputStream input(text.data(), static_cast<int>(text.size()));
+  return parser.Parse(&input, message);
+}
+
+/// A bare list of ops. Parsing text is half of a large import, and a list can be cut between two ops: two threads parse
+/// the halves into one arena. What they find is put together in the order of the file.
+bool parseOpList(GraphFile *file, const std::string &text, std::vector<Diagnostic> *diagnostics) {
+  constexpr size_t kMinBytes = 4 << 20;
+  size_t cut = 0;
+  if (text.size() >= kMinBytes) {
+    const Blocks blocks = findBlocks(text, "op", 0);
+    const auto half = std::lower_bound(blocks.begin(), blocks.end(), std::make_pair(text.size() / 2, size_t{0}));
+    // At the beginning of a line, so that columns stay; a file in one line is parsed as a whole.
+    if (half != blocks.end() && half->first > 0 && text[half->first - 1] == '\n') cut = half->first;
+  }
+  Collector first(file->name, diagnostics);
+  if (cut == 0) return parseText(text, file->job->mutable_net(), &first);
+  std::vector<Diagnostic> later;
+  auto *rest = pb::Arena::CreateMessage<graph::DLNetConf>(&file->arena);
+  const auto lines =
+      static_cast<uint32_t>(std::count(text.begin(), text.begin() + static_cast<std::ptrdiff_t>(cut), '\n'));
+  bool restParsed = false;
+  std::thread second([&] {
+    Collector collector(file->name, &later);
+    restParsed = parseText(std::string_view(text).substr(cut), rest, &collector);
+  });
+  const bool parsed = parseText(std::string_view(text).substr(0, cut), file->job->mutable_net(), &first);
+  second.join();
+  for (Diagnostic &d : later) {
+    if (d.range.known()) {
+      d.range.line += lines;
+      d.range.endLine += lines;
+    }
+    diagnostics->push_back(std::move(d));
+  }
+  // Both halves live in the arena: the pointers move, the ops stay.
+  for (auto &op : *rest->mutable_op()) file->job->mutable_net()->mutable_op()->UnsafeArenaAddAllocated(&op);
+  return parsed && restParsed;
+}
+
 std::unique_ptr<GraphFile> readText(const std::string &name, const std::string &text,
                                     std::vector<Diagnostic> *diagnostics) {
   auto file = std::make_unique<GraphFile>();
@@ -201,32 +248,25 @@ std::unique_ptr<GraphFile> readText(const std::string &name, const std::string &
     return nullptr;
   }
   Collector collector(name, diagnostics);
-  pb::TextFormat::Parser parser;
-  parser.RecordErrorsTo(&collector);
-  parser.AllowPartialMessage(true);
-  parser.AllowUnknownField(true);
-  parser.SetRecursionLimit(kMaxNesting);
-  pb::io::ArrayInputStream input(text.data(), static_cast<int>(text.size()));
-
   const auto knows = [&](const pb::Descriptor *d) { return d->FindFieldByName(first) != nullptr; };
   if (knows(graph::DLNetConf::descriptor())) {
     file->format = "list of op (text)";
-    if (!parser.Parse(&input, file->job->mutable_net())) return nullptr;
+    if (!parseOpList(file.get(), text, diagnostics)) return nullptr;
     locateOps(file.get(), text, "op", 0);
   } else if (knows(graph::Job::descriptor())) {
     file->format = "Job (text)";
-    if (!parser.Parse(&input, file->job)) return nullptr;
+    if (!parseText(text, file->job, &collector)) return nullptr;
     locateOps(file.get(), text, "op", 1);
   } else if (knows(graph::GraphDef::descriptor())) {
     file->format = "GraphDef (text)";
     auto *def = pb::Arena::CreateMessage<graph::GraphDef>(&file->arena);
-    if (!parser.Parse(&input, def)) return nullptr;
+    if (!parseText(text, def, &collector)) return nullptr;
     file->job->mutable_net()->mutable_op()->Swap(def->mutable_op_list());
     locateOps(file.get(), text, "op_list", 0);
   } else if (knows(graph::SavedModel::descriptor())) {
     file->format = "SavedModel (text)";
     auto *model = pb::Arena::CreateMessage<graph::SavedModel>(&file->arena);
-    if (!parser.Parse(&input, model)) return nullptr;
+    if (!parseText(text, model, &collector)) return nullptr;
     if (!takeSavedModel(file.get(), *model, diagnostics)) return nullptr;
     locateOps(file.get(), text, "op_list", 2);
   } else {

@@ -3,6 +3,7 @@
 
 #include <catch2/catch.hpp>
 
+#include <algorithm>
 #include <fstream>
 #include <sstream>
 
@@ -196,4 +197,24 @@ TEST_CASE("a shape from the command line replaces the graph's", "[pipeline]") {
                               output("y", "x/out")));
   REQUIRE(p.run(Phase::kShape));
   REQUIRE(p.graph().inputs[0].shape == Shape({7, 3}));
+}
+
+TEST_CASE("a large list of ops is read by two threads as it is by one", "[pipeline]") {
+  std::string g = kInput, previous = "x/out";
+  while (g.size() < (5u << 20)) {
+    const std::string name = "r" + std::to_string(g.size());
+    g += relu(name, previous);
+    previous = name + "/y_0";
+  }
+  Pipeline good(registry(), {});
+  REQUIRE(good.import("g.pbtxt", g + output("y", previous)));
+  const GraphInfo info = good.graph();
+  // The last op's line is that of its place in the whole file.
+  const auto lines = static_cast<uint32_t>(std::count(g.begin(), g.end(), '\n'));
+  REQUIRE(info.ops.size() == lines - 1);
+  REQUIRE(info.ops.back().range.line == lines);
+  Pipeline bad(registry(), {});
+  REQUIRE_FALSE(bad.import("g.pbtxt", g + "op { name: 7 }\n"));
+  REQUIRE(bad.diagnostics()[0].code == "OPC0101");
+  REQUIRE(bad.diagnostics()[0].range.line == lines + 1);
 }
