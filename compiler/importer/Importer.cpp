@@ -204,6 +204,10 @@ private:
       error(i, s.id().c_str(), s.message(), s.help());
       return false;
     }
+    if (options_.floatsAs != kInvalidDataType)
+      for (auto &a : node->user.attrs)
+        if (const auto *dtype = a.second.get<DataType>(); dtype && IsFloatingDataType(*dtype))
+          a.second = AttrValue(options_.floatsAs);
     for (const auto &b : node->user.inputs) node->reads.insert(node->reads.end(), b.tensors.begin(), b.tensors.end());
     for (const auto &b : node->user.outputs) node->makes.insert(node->makes.end(), b.tensors.begin(), b.tensors.end());
     return true;
@@ -369,6 +373,7 @@ private:
   /// After an error the type is unresolved, so that the ops that read the value can still be built and checked.
   Type interfaceType(uint32_t i, const std::string &name, bool hasShape, const graph::ShapeProto &shape,
                      DataType dtype) {
+    if (options_.floatsAs != kInvalidDataType && IsFloatingDataType(dtype)) dtype = options_.floatsAs;
     DimVector dims(shape.dim().begin(), shape.dim().end());
     auto given = options_.shapes.find(name);
     if (given != options_.shapes.end()) {

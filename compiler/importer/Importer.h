@@ -14,6 +14,8 @@ namespace opc {
 struct ImportOptions {
   /// Shapes by input or variable op name; they replace the graph's.
   std::map<std::string, std::vector<int64_t>> shapes;
+  /// Set to a floating-point type: inputs, variables and dtype attributes of any floating-point type get that one.
+  DataType floatsAs = kInvalidDataType;
 };
 
 /// Builds a module with one function `@graph`. Ops come in topological order, ties by name, so that the order of the

@@ -1,6 +1,8 @@
 // The phases in order, and MLIR's diagnostics as data.
 #include "Pipeline.h"
 #include "AttrBridge.h"
+#include "BackwardBuilder.h"
+#include "GradientGeneration.h"
 #include "GraphEmitter.h"
 #include "GraphFile.h"
 #include "Importer.h"
@@ -32,6 +34,7 @@ struct PhaseInfo {
 constexpr PhaseInfo kPhases[] = {
     {Phase::kImport, "import", "read the graph, resolve names, order the ops"},
     {Phase::kShape, "shape", "infer every tensor's shape and dtype"},
+    {Phase::kGrad, "grad", "add the gradient subgraph, when one is asked for"},
     {Phase::kSimplify, "simplify", "fold constants, merge equal ops, drop what nobody reads"},
     {Phase::kSchedule, "tasks", "choose the order of execution"},
     {Phase::kMemory, "memory", "select kernels, plan buffers and offsets"},
@@ -128,6 +131,7 @@ struct Pipeline::Impl {
   size_t errors = 0;
   StatusCode worst = StatusCode::kOk;
   std::vector<PhaseStats> stats;
+  std::vector<GradientInfo> gradients;
   int done = -1; // index of the last phase that ran
 
   /// Takes what a phase reported: sorted by position, errors capped. Returns whether there was an error.
@@ -207,10 +211,70 @@ struct Pipeline::Impl {
     return false;
   }
 
+  void report(Severity severity, const char *code, std::string message, std::string help) {
+    collected.push_back({severity, code, std::move(message), "", {source.name, 0, 0, 0, 0}, {}, {}, std::move(help)});
+  }
+
+  bool differentiate(const GradientRequest &request) {
+    SmallVector<Value> losses;
+    for (const std::string &name : request.losses)
+      if (Value loss = findLoss(*module, name)) losses.push_back(loss);
+    auto wanted = findWanted(*module, request.wrt);
+    if (losses.size() != request.losses.size() || failed(wanted)) return false;
+    auto made = generateGradients(*module, registry, losses, *wanted);
+    if (failed(made)) return false;
+    size_t reached = 0;
+    BackwardBuilder builder(*module, registry);
+    std::vector<GeneratedGradient> level = *made;
+    for (int order = 1; order <= request.order; ++order) {
+      std::string suffix;
+      for (int k = 0; k < order; ++k) suffix += ".grad";
+      for (const GeneratedGradient &g : level) {
+        GradientInfo info;
+        info.name = g.name;
+        info.tensor = ir::tensorName(g.tensor);
+        user_op::TensorDesc desc;
+        ir::describe(g.tensor.getType(), &desc);
+        info.dtype = desc.data_type();
+        info.shape = desc.shape();
+        if (g.gradient) {
+          ++reached;
+          info.gradient = ir::tensorName(g.gradient);
+          info.output = builder.addOutput(g.name + suffix, g.gradient);
+        } else if (order == 1) {
+          const bool exact = llvm::is_contained(request.wrt, g.name);
+          report(exact ? Severity::kError : Severity::kWarning, "OPC0505",
+                 "the loss " + request.losses[0] + " does not depend differentiably on " + g.name +
+                     "; it gets no gradient",
+                 "opc grad --explain " + g.name + " shows where the path ends");
+        }
+        gradients.push_back(std::move(info));
+      }
+      if (order == request.order) break;
+      // The next order: each gradient's sum is a loss of its own, for its own tensor.
+      std::vector<GeneratedGradient> next;
+      for (const GeneratedGradient &g : level) {
+        if (!g.gradient) continue;
+        auto second = generateGradients(*module, registry, {g.gradient}, {{g.name, g.tensor}});
+        if (failed(second)) return false;
+        next.insert(next.end(), second->begin(), second->end());
+      }
+      builder.refresh();
+      level = std::move(next);
+    }
+    if (!reached && !level.empty())
+      report(Severity::kError, "OPC0505",
+             "no gradient of " + request.losses[0] + " reaches anything that was asked for",
+             "opc grad --explain NAME shows where the path ends");
+    if (request.backwardOnly) keepBackwardOnly(*module);
+    return true;
+  }
+
   bool runPhase(Phase p) {
     switch (p) {
     case Phase::kImport: return true;
     case Phase::kShape: return succeeded(inferShapes(*module, registry));
+    case Phase::kGrad: return !options.gradient || differentiate(*options.gradient);
     case Phase::kSimplify:
       if (!hasOutputs()) return false;
       return !options.simplify || succeeded(simplify(*module, registry));
@@ -238,6 +302,7 @@ bool Pipeline::import(const std::string &name, const std::string &bytes) {
     if (file->format.find("(text)") != std::string::npos) impl.source.text = bytes;
     ImportOptions options;
     options.shapes = impl.options.shapes;
+    options.floatsAs = impl.options.floatsAs;
     impl.module = importGraph(&impl.context, impl.registry, *file, options, &impl.collected);
     if (impl.module) {
       for (const auto &[shaped, dims] : impl.options.shapes) {
@@ -333,6 +398,30 @@ MemoryInfo Pipeline::memory() const {
     info.slots.push_back(
         {b.name, b.plan.offset, b.plan.bytes, b.plan.first, b.plan.last, kKinds[static_cast<int>(b.kind)]});
   return info;
+}
+
+std::vector<GradientInfo> Pipeline::gradients() const { return impl_->gradients; }
+
+std::vector<std::string> Pipeline::explainGradient(const std::string &loss, const std::string &tensor, bool *reaches) {
+  Value from = findLoss(*impl_->module, loss);
+  auto wanted = findWanted(*impl_->module, {tensor});
+  std::vector<std::string> lines;
+  *reaches = true;
+  if (from && succeeded(wanted))
+    for (const WantedGradient &w : *wanted) {
+      bool one = false;
+      for (std::string &line : opc::explainGradient(*impl_->module, impl_->registry, from, w.tensor, &one))
+        lines.push_back(std::move(line));
+      *reaches &= one;
+    }
+  impl_->settle();
+  return lines;
+}
+
+bool Pipeline::tidy() {
+  SimplifyOptions options;
+  options.splatConstantsOnly = true;
+  return succeeded(simplify(*impl_->module, impl_->registry, options)) && !impl_->settle();
 }
 
 std::string Pipeline::emit(Emit what) const {

@@ -14,9 +14,9 @@
 
 namespace opc {
 
-/// The phases in order. Gradients, SBP and boxing join between kSimplify and kSchedule when they exist.
-enum class Phase { kImport, kShape, kSimplify, kSchedule, kMemory, kPlan };
-/// "import", "shape", "simplify", "tasks", "memory", "plan".
+/// The phases in order. SBP and boxing join between kSimplify and kSchedule when they exist.
+enum class Phase { kImport, kShape, kGrad, kSimplify, kSchedule, kMemory, kPlan };
+/// "import", "shape", "grad", "simplify", "tasks", "memory", "plan".
 const char *phaseName(Phase phase);
 /// One line on what a phase does.
 const char *phaseDoc(Phase phase);
@@ -26,6 +26,28 @@ const std::vector<Phase> &allPhases();
 /// What emit() writes.
 enum class Emit { kMlir, kGraphText, kGraphBinary, kPlan };
 
+/// What the grad phase adds to a graph.
+struct GradientRequest {
+  /// Tensors, output ops, or ops with one output; their sum is differentiated.
+  std::vector<std::string> losses;
+  /// Globs over variables and inputs, or names of tensors; none: the trainable variables.
+  std::vector<std::string> wrt;
+  /// 2 adds the gradient of the sum of each gradient with respect to the same tensor ("NAME.grad.grad"), and so on.
+  int order = 1;
+  /// Keep only the backward ops; what they read of the forward ops becomes inputs.
+  bool backwardOnly = false;
+};
+
+/// One gradient that the grad phase has made.
+struct GradientInfo {
+  std::string name;     // of the variable, input or tensor
+  std::string tensor;   // "fc1.w/out"
+  std::string gradient; // the tensor that holds the gradient; empty when the loss does not depend on it
+  std::string output;   // the output op, "fc1.w.grad"; empty without gradient
+  DataType dtype = kInvalidDataType;
+  Shape shape;
+};
+
 struct CompileOptions {
   /// Shapes that replace those of inputs, by input op name (`--shape x=32,784`). Also binds dimensions given as -1.
   std::map<std::string, std::vector<int64_t>> shapes;
@@ -34,6 +56,11 @@ struct CompileOptions {
   /// Called after each phase with its name and the IR's text, when set (`--dump`).
   std::function<void(Phase, const std::string &mlir)> dump;
   bool simplify = true;
+  /// Set: the grad phase generates gradients.
+  std::optional<GradientRequest> gradient;
+  /// Set to a floating-point type: every floating-point tensor of the graph is given that type (gradient checks run in
+  /// f64).
+  DataType floatsAs = kInvalidDataType;
 };
 
 struct PhaseStats {
@@ -97,7 +124,13 @@ public:
   const SourceText &source() const;
   const std::vector<PhaseStats> &stats() const;
   GraphInfo graph() const;
-  MemoryInfo memory() const; // after kMemory
+  MemoryInfo memory() const;                   // after kMemory
+  std::vector<GradientInfo> gradients() const; // after kGrad
+  /// For each loss and each tensor (names as in GradientRequest): the path of the gradient, or the ops at which it
+  /// stops. After kShape and before kGrad. `reaches` is false when one of them gets none. Empty on error.
+  std::vector<std::string> explainGradient(const std::string &loss, const std::string &tensor, bool *reaches);
+  /// Merges equal ops, removes no-ops and dead ops, folds what a graph file can hold. For emitted gradient graphs.
+  bool tidy();
   /// The text or bytes of the graph or plan as it is now. kPlan needs Phase::kPlan.
   std::string emit(Emit what) const;
 

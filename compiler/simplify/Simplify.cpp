@@ -65,7 +65,7 @@ bool evaluate(ir::UserOp op, const user_op::OpDef &def, const Registry &registry
   return true;
 }
 
-void foldConstants(ModuleOp module, const Registry &registry) {
+void foldConstants(ModuleOp module, const Registry &registry, const SimplifyOptions &options = {}) {
   std::vector<Operation *> dead;
   module.walk([&](ir::UserOp op) {
     for (Value v : op.getArgs())
@@ -78,6 +78,7 @@ void foldConstants(ModuleOp module, const Registry &registry) {
     }
     SmallVector<DenseElementsAttr> values;
     if (!evaluate(op, *def, registry, &values)) return;
+    if (options.splatConstantsOnly && !llvm::all_of(values, [](DenseElementsAttr v) { return v.isSplat(); })) return;
     OpBuilder b(op);
     for (auto [value, result] : llvm::zip(values, op.getOuts())) {
       auto constant = ir::ConstantOp::create(b, op.getLoc(), result.getType(), value);
@@ -129,8 +130,8 @@ template <class F> std::unique_ptr<Pass> makePass(StringRef argument, StringRef 
 
 } // namespace
 
-LogicalResult simplify(ModuleOp module, const Registry &registry) {
-  foldConstants(module, registry);
+LogicalResult simplify(ModuleOp module, const Registry &registry, const SimplifyOptions &options) {
+  foldConstants(module, registry, options);
   removeNoOps(module, registry);
   // Removing a no-op can make two ops equal; merging two ops makes no new no-op.
   IRRewriter rewriter(module.getContext());

@@ -1,8 +1,11 @@
 // Registry: storage, look-up, freezing, and loading of plugins.
 #include "Registry.h"
+#include "DerivedGradient.h"
 
 #include <algorithm>
 #include <dlfcn.h>
+#include <mutex>
+#include <set>
 #include <unordered_map>
 
 namespace opc {
@@ -19,6 +22,63 @@ struct Registry::Impl {
   std::map<std::string, std::unique_ptr<GradDef>> grads;
   std::vector<const OpDef *> sorted;
   std::vector<PluginInfo> plugins;
+
+  /// Gradients of elementwise ops, by op and input, made when first asked for.
+  struct Derived {
+    std::unique_ptr<DerivedGradient> gradient; // null: zero
+    Status status;
+    std::vector<const KernelDef *> kernels;
+  };
+  std::mutex derivedMutex;
+  std::map<std::pair<const OpDef *, int32_t>, Derived> derived;
+  std::unordered_map<std::string, const Derived *> derivedByName;
+  std::set<std::string> notDerived; // names that were searched in vain: a hostile name is not searched twice
+
+  /// The caller holds the mutex.
+  const Derived &derive(const OpDef &op, int32_t input) {
+    auto [it, fresh] = derived.try_emplace({&op, input});
+    Derived &entry = it->second;
+    if (!fresh) return entry;
+    auto made = deriveGradientOp(op, input);
+    if (!made) {
+      entry.status = made.status();
+    } else if (*made) {
+      entry.gradient = std::move(*made);
+      for (const KernelDef &k : entry.gradient->def.kernels) {
+        entry.kernels.push_back(&k);
+      }
+      derivedByName[entry.gradient->def.name] = &entry;
+    }
+    return entry;
+  }
+
+  /// "tanh_grad", "broadcast_pow_x_grad", "tanh_grad_x_grad": the longest op name that fits wins.
+  const Derived *findDerived(const std::string &type) {
+    static const std::string suffix = "_grad";
+    if (type.size() <= suffix.size() || type.compare(type.size() - suffix.size(), suffix.size(), suffix) != 0)
+      return nullptr;
+    if (auto it = derivedByName.find(type); it != derivedByName.end()) return it->second;
+    if (type.size() > 128 || notDerived.count(type)) return nullptr;
+    const std::string stem = type.substr(0, type.size() - suffix.size());
+    auto scalarOp = [&](const std::string &name) -> const OpDef * {
+      auto it = byName.find(name);
+      if (it != byName.end()) return it->second->scalar && it->second->name == name ? it->second : nullptr;
+      const Derived *d = findDerived(name);
+      return d ? &d->gradient->def : nullptr;
+    };
+    for (size_t cut = stem.size(); cut != std::string::npos && cut > 0; cut = stem.rfind('_', cut - 1)) {
+      const OpDef *op = scalarOp(stem.substr(0, cut));
+      if (!op) continue;
+      for (size_t i = 0; i < op->inputs.size(); ++i) {
+        if (derivedGradientName(*op, static_cast<int32_t>(i)) != type) continue;
+        const Derived &d = derive(*op, static_cast<int32_t>(i));
+        return d.gradient ? &d : nullptr;
+      }
+    }
+    if (notDerived.size() > 4096) notDerived.clear();
+    notDerived.insert(type);
+    return nullptr;
+  }
 };
 
 namespace {
@@ -157,7 +217,16 @@ Result<PluginInfo> Registry::loadPlugin(const std::string &path) {
 
 const OpDef *Registry::findOp(const std::string &type) const {
   auto it = impl_->byName.find(type);
-  return it == impl_->byName.end() ? nullptr : it->second;
+  if (it != impl_->byName.end()) return it->second;
+  const std::lock_guard<std::mutex> lock(impl_->derivedMutex);
+  const Impl::Derived *derived = impl_->findDerived(type);
+  return derived ? &derived->gradient->def : nullptr;
+}
+Result<const DerivedGradient *> Registry::derivedGradient(const OpDef &op, int32_t input) const {
+  const std::lock_guard<std::mutex> lock(impl_->derivedMutex);
+  const Impl::Derived &d = impl_->derive(op, input);
+  if (!d.status.isOk()) return d.status;
+  return d.gradient.get();
 }
 const GradDef *Registry::findGrad(const std::string &type) const {
   auto it = impl_->grads.find(type);
@@ -166,7 +235,10 @@ const GradDef *Registry::findGrad(const std::string &type) const {
 const std::vector<const KernelDef *> &Registry::kernels(const std::string &type) const {
   static const std::vector<const KernelDef *> none;
   auto it = impl_->kernels.find(type);
-  return it == impl_->kernels.end() ? none : it->second;
+  if (it != impl_->kernels.end()) return it->second;
+  const std::lock_guard<std::mutex> lock(impl_->derivedMutex);
+  const Impl::Derived *derived = impl_->findDerived(type);
+  return derived ? derived->kernels : none;
 }
 const std::vector<const OpDef *> &Registry::ops() const { return impl_->sorted; }
 const std::vector<PluginInfo> &Registry::plugins() const { return impl_->plugins; }

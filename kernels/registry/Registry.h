@@ -10,6 +10,8 @@
 
 namespace opc {
 
+struct DerivedGradient;
+
 /// What loading one library brought.
 struct PluginInfo {
   std::string path;
@@ -35,6 +37,10 @@ public:
   /// By name or alias; nullptr when unknown.
   const user_op::OpDef *findOp(const std::string &type) const;
   const user_op::GradDef *findGrad(const std::string &type) const;
+  /// The op that computes the gradient of an elementwise op (one with a scalar function) with respect to one input.
+  /// Made when first asked for; findOp() knows it by name from the start. Null when the derivative is zero everywhere.
+  /// Safe to call from several threads.
+  Result<const DerivedGradient *> derivedGradient(const user_op::OpDef &op, int32_t input) const;
   /// Kernels of an op type, best priority first, then registration order.
   const std::vector<const user_op::KernelDef *> &kernels(const std::string &type) const;
   /// All op types, sorted by name, without aliases.

@@ -9,6 +9,7 @@ namespace opc::cli {
 
 std::unique_ptr<Command> makeCompileCommand();
 std::unique_ptr<Command> makeRunCommand();
+std::unique_ptr<Command> makeGradCommand();
 std::unique_ptr<Command> makeShowCommand();
 std::unique_ptr<Command> makeOpsCommand();
 std::unique_ptr<Command> makePluginCommand();

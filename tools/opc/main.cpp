@@ -35,6 +35,7 @@ struct Entry {
 const Entry kCommands[] = {
     {"compile", "lower a graph to a runnable plan, or stop at any phase", makeCompileCommand},
     {"run", "execute a graph or plan; compare with expected values", makeRunCommand},
+    {"grad", "add gradients to a graph; check and explain them", makeGradCommand},
     {"show", "inspect a graph: inputs, outputs, ops, tensors, memory, phases", makeShowCommand},
     {"ops", "list or describe registered operators and kernels", makeOpsCommand},
     {"plugin", "check a plugin library", makePluginCommand},

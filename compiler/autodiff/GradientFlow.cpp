@@ -1,0 +1,288 @@
+// Which tensors a gradient passes through on its way from the losses to the wanted tensors, and where it stops.
+#include "GradientFlow.h"
+#include "AttrBridge.h"
+#include "GradientGeneration.h"
+#include "Locations.h"
+#include "ShapeInference.h"
+
+#include "mlir/Dialect/Func/IR/FuncOps.h"
+
+#include <deque>
+#include <fnmatch.h>
+
+using namespace mlir;
+
+namespace opc {
+namespace {
+
+Block &blockOf(ModuleOp module) { return (*module.getOps<func::FuncOp>().begin()).getBody().front(); }
+
+bool isFloating(Value v) {
+  auto tensor = dyn_cast<RankedTensorType>(v.getType());
+  return tensor && isa<FloatType>(tensor.getElementType());
+}
+
+/// Per operand: may a gradient pass? By the definition's SetInputArgModifyFn.
+std::vector<bool> restrictions(ir::UserOp op, const user_op::OpDef &def) {
+  std::vector<bool> pass(op.getArgs().size(), true);
+  if (!def.modifyInputs) return pass;
+  std::map<std::pair<std::string, int32_t>, user_op::InputBlobModifier> modifiers;
+  unsigned flat = 0;
+  std::map<std::pair<std::string, int32_t>, unsigned> position;
+  for (auto [name, size] : llvm::zip(op.getInputNames(), op.getInputSizes()))
+    for (int32_t i = 0; i < size; ++i) {
+      position[{cast<StringAttr>(name).str(), i}] = flat++;
+      modifiers[{cast<StringAttr>(name).str(), i}];
+    }
+  const user_op::UserOpConfWrapper conf(ir::toOpConf(op));
+  def.modifyInputs(
+      [&](const std::string &arg, int32_t index) -> user_op::InputBlobModifier * {
+        auto it = modifiers.find({arg, index});
+        return it == modifiers.end() ? nullptr : &it->second;
+      },
+      conf);
+  for (const auto &[key, m] : modifiers)
+    if (!m.requiresGrad) pass[position[key]] = false;
+  return pass;
+}
+
+std::string place(Operation *op) {
+  const ir::OpLocation l = ir::readLocation(op->getLoc());
+  return l.line ? "  " + l.file + ":" + std::to_string(l.line) + ":" + std::to_string(l.column) : "";
+}
+
+std::string describeOp(ir::UserOp op) { return ir::opName(op) + " (" + op.getOpType().str() + ")"; }
+
+} // namespace
+
+GradientFlow::GradientFlow(ModuleOp module, const Registry &registry, ArrayRef<Value> losses, ArrayRef<Value> wanted)
+    : registry_(registry) {
+  active_.insert(wanted.begin(), wanted.end());
+  useful_.insert(losses.begin(), losses.end());
+  std::vector<ir::UserOp> ops;
+  for (Operation &o : blockOf(module))
+    if (auto op = dyn_cast<ir::UserOp>(&o)) ops.push_back(op);
+  std::vector<ir::UserOp> activeOps;
+  for (ir::UserOp op : ops) {
+    bool any = false;
+    for (Value v : op.getArgs()) any |= active_.contains(v);
+    if (!any) continue;
+    const user_op::OpDef *def = registry.findOp(op.getOpType().str());
+    if (!def || def->noGrad) continue;
+    if (def->modifyInputs) {
+      auto pass = restrictions(op, *def);
+      bool open = false;
+      for (unsigned i = 0; i < op.getArgs().size(); ++i) open |= pass[i] && active_.contains(op.getArgs()[i]);
+      restricted_[op] = std::move(pass);
+      if (!open) continue;
+    }
+    bool floats = false;
+    for (Value v : op.getOuts())
+      if (isFloating(v)) {
+        active_.insert(v);
+        floats = true;
+      }
+    if (floats) activeOps.push_back(op);
+  }
+  for (ir::UserOp op : llvm::reverse(activeOps)) {
+    bool any = false;
+    for (Value v : op.getOuts()) any |= useful_.contains(v);
+    if (!any) continue;
+    for (unsigned i = 0; i < op.getArgs().size(); ++i)
+      if (active_.contains(op.getArgs()[i]) && passes(op, i)) useful_.insert(op.getArgs()[i]);
+    path_.push_back(op);
+  }
+  std::reverse(path_.begin(), path_.end());
+}
+
+bool GradientFlow::passes(ir::UserOp op, unsigned operand) const {
+  auto it = restricted_.find(op);
+  return (it == restricted_.end() || it->second[operand]) && isFloating(op.getArgs()[operand]);
+}
+
+std::string GradientFlow::blocked(ir::UserOp op, unsigned operand) const {
+  const user_op::OpDef *def = registry_.findOp(op.getOpType().str());
+  if (!def) return "unknown op type";
+  if (def->noGrad) return "the op is not differentiable" + (def->noGradReason.empty() ? "" : ": " + def->noGradReason);
+  if (!isFloating(op.getArgs()[operand])) return "the operand is not of a floating-point type";
+  if (!passes(op, operand)) return "the op declares that this input takes no gradient";
+  if (llvm::none_of(op.getOuts(), isFloating)) return "its results are not of a floating-point type";
+  return "";
+}
+
+Value findLoss(ModuleOp module, const std::string &name) {
+  Block &block = blockOf(module);
+  Value found;
+  Operation *several = nullptr;
+  for (Operation &op : block) {
+    if (auto out = dyn_cast<ir::OutputOp>(&op); out && out.getName() == name) found = out.getIn();
+    for (Value v : op.getResults())
+      if (ir::tensorName(v) == name) found = v;
+    if (op.getNumResults() > 0 && ir::opName(&op) == name) {
+      if (op.getNumResults() == 1)
+        found = op.getResult(0);
+      else
+        several = &op;
+    }
+    if (found) break;
+  }
+  auto fail = [&](Location loc, const std::string &message, const std::string &help) {
+    InFlightDiagnostic d = emitError(loc) << "OPC0502: " << message;
+    if (!help.empty()) d.attachNote() << "help: " << help;
+    return Value();
+  };
+  if (!found) {
+    if (several)
+      return fail(several->getLoc(), "the loss '" + name + "' is an op with several outputs",
+                  "name one of them: " + ir::tensorName(several->getResult(0)));
+    std::vector<std::string> names;
+    for (Operation &op : block) {
+      if (auto out = dyn_cast<ir::OutputOp>(&op)) names.push_back(out.getName().str());
+      for (Value v : op.getResults()) names.push_back(ir::tensorName(v));
+      if (names.size() > 20000) break;
+    }
+    const auto near = nearestNames(name, names, 2);
+    std::string help = "name a tensor (fc1/out_0), an output, or an op with one output";
+    if (!near.empty()) help = "did you mean " + near[0] + (near.size() > 1 ? " or " + near[1] : "") + "?";
+    return fail(module.getLoc(), "the graph has no tensor, output or op called '" + name + "' for the loss", help);
+  }
+  if (!isFloating(found)) {
+    user_op::TensorDesc desc;
+    const bool known = ir::describe(found.getType(), &desc);
+    return fail(found.getLoc(),
+                "the loss '" + name + "' is " + (known ? desc.toString() : "of unknown type") +
+                    "; only floating-point tensors have gradients",
+                "insert a cast, or name another tensor");
+  }
+  return found;
+}
+
+FailureOr<std::vector<WantedGradient>> findWanted(ModuleOp module, const std::vector<std::string> &globs) {
+  std::vector<WantedGradient> wanted;
+  std::vector<bool> hit(globs.size(), false);
+  std::vector<std::string> names;
+  llvm::DenseSet<Value> taken;
+  bool failedOnce = false;
+  for (Operation &op : blockOf(module)) {
+    auto variable = dyn_cast<ir::VariableOp>(&op);
+    const bool source = variable || isa<ir::InputOp>(&op);
+    if (globs.empty()) {
+      if (variable && variable.getConf().find("trainable: false") == StringRef::npos && isFloating(variable.getOut()))
+        wanted.push_back({variable.getName().str(), variable.getOut()});
+      continue;
+    }
+    for (Value v : op.getResults()) {
+      const std::string tensor = ir::tensorName(v), name = source ? ir::opName(&op) : tensor;
+      if (names.size() < 20000) names.push_back(name);
+      for (size_t g = 0; g < globs.size(); ++g) {
+        const bool exact = globs[g] == name || globs[g] == tensor;
+        // A glob means sources: "*" is every variable and input, not every tensor in between.
+        if (!exact && !(source && fnmatch(globs[g].c_str(), name.c_str(), 0) == 0)) continue;
+        if (!isFloating(v)) {
+          if (!exact) continue;
+          hit[g] = true;
+          failedOnce = true;
+          InFlightDiagnostic d = emitError(op.getLoc())
+                                 << "OPC0503: '" << globs[g] << "' is not a floating-point tensor and has no gradient";
+          continue;
+        }
+        hit[g] = true;
+        if (taken.insert(v).second) wanted.push_back({name, v});
+      }
+    }
+  }
+  for (size_t g = 0; g < globs.size(); ++g) {
+    if (hit[g]) continue;
+    failedOnce = true;
+    const auto near = nearestNames(globs[g], names, 2);
+    InFlightDiagnostic d = emitError(module.getLoc())
+                           << "OPC0503: --wrt " << globs[g] << " matches no floating-point variable, input or tensor";
+    if (!near.empty())
+      d.attachNote() << "help: did you mean " << near[0] << (near.size() > 1 ? " or " + near[1] : "") << "?";
+  }
+  if (!failedOnce && wanted.empty()) {
+    failedOnce = true;
+    InFlightDiagnostic d = emitError(module.getLoc()) << "OPC0503: the graph has no trainable floating-point variable";
+    d.attachNote() << "help: name inputs or other tensors with --wrt, for example --wrt x";
+  }
+  if (failedOnce) return failure();
+  return wanted;
+}
+
+std::vector<std::string> explainGradient(ModuleOp module, const Registry &registry, Value loss, Value tensor,
+                                         bool *reaches) {
+  std::vector<std::string> lines;
+  GradientFlow flow(module, registry, {loss}, {tensor});
+  *reaches = flow.carries(tensor);
+  // Shortest way from the tensor to the loss, over all ops; when the gradient flows, over those that carry it.
+  llvm::DenseMap<Value, std::pair<Operation *, unsigned>> through; // value -> op that made it on the way, operand used
+  std::deque<Value> queue{tensor};
+  through[tensor] = {nullptr, 0};
+  while (!queue.empty() && !through.count(loss)) {
+    Value v = queue.front();
+    queue.pop_front();
+    for (OpOperand &use : v.getUses()) {
+      auto op = dyn_cast<ir::UserOp>(use.getOwner());
+      if (!op) continue;
+      if (*reaches && !flow.passes(op, use.getOperandNumber())) continue;
+      for (Value y : op.getOuts())
+        if ((!*reaches || flow.carries(y)) &&
+            through.try_emplace(y, std::make_pair(op.getOperation(), use.getOperandNumber())).second)
+          queue.push_back(y);
+    }
+  }
+  if (loss != tensor && !through.count(loss)) {
+    lines.push_back(ir::tensorName(loss) + " does not depend on " + ir::tensorName(tensor));
+    return lines;
+  }
+  lines.push_back(ir::tensorName(loss));
+  for (Value v = loss; v != tensor;) {
+    auto [made, operand] = through[v];
+    auto op = cast<ir::UserOp>(made);
+    const std::string reason = flow.blocked(op, operand);
+    Value from = op.getArgs()[operand];
+    lines.push_back((reason.empty() ? "<- " : "X  ") + describeOp(op) + " <- " + ir::tensorName(from) + place(op) +
+                    (reason.empty() ? "" : "   stops here: " + reason));
+    v = from;
+  }
+  return lines;
+}
+
+void keepBackwardOnly(ModuleOp module) {
+  Block &block = blockOf(module);
+  auto backward = [](Operation *op) {
+    return ir::readLocation(op->getLoc()).conf.find("backward_pass") != std::string::npos;
+  };
+  std::vector<Operation *> forward;
+  std::vector<Operation *> outputs;
+  for (Operation &op : block) {
+    if (isa<ir::UserOp, ir::ConstantOp>(&op) && !backward(&op)) forward.push_back(&op);
+    if (isa<ir::OutputOp>(&op)) outputs.push_back(&op);
+  }
+  llvm::DenseSet<Operation *> isForward(forward.begin(), forward.end());
+  for (Operation *o : outputs) {
+    Operation *maker = cast<ir::OutputOp>(o).getIn().getDefiningOp();
+    if (isForward.contains(maker) || !isa<ir::UserOp>(maker)) o->erase();
+  }
+  OpBuilder builder(module.getContext());
+  builder.setInsertionPointToStart(&block);
+  for (Operation *op : forward)
+    for (Value v : op->getResults()) {
+      SmallVector<OpOperand *> uses;
+      for (OpOperand &use : v.getUses())
+        if (!isForward.contains(use.getOwner())) uses.push_back(&use);
+      if (uses.empty()) continue;
+      ir::OpLocation l = ir::readLocation(op->getLoc());
+      l.name = ir::tensorName(v);
+      std::replace(l.name.begin(), l.name.end(), '/', '.');
+      l.conf.clear();
+      l.tensors.clear();
+      auto input = ir::InputOp::create(builder, ir::makeLocation(module.getContext(), l), v.getType(), l.name, "");
+      for (OpOperand *use : uses) use->set(input.getOut());
+    }
+  for (Operation *op : llvm::reverse(forward)) op->erase();
+  for (Operation &op : llvm::make_early_inc_range(block))
+    if (isa<ir::InputOp, ir::VariableOp>(&op) && op.use_empty()) op.erase();
+}
+
+} // namespace opc

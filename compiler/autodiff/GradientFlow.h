@@ -1,0 +1,34 @@
+// Which tensors a gradient passes through on its way from the losses to the wanted tensors, and where it stops.
+#pragma once
+
+#include "OpcDialect.h"
+#include "Registry.h"
+
+#include "mlir/IR/BuiltinOps.h"
+
+#include <string>
+#include <vector>
+
+namespace opc {
+
+/// The ops that lie between wanted tensors and losses, in the graph's order, and the tensors between them.
+class GradientFlow {
+public:
+  GradientFlow(mlir::ModuleOp module, const Registry &registry, mlir::ArrayRef<mlir::Value> losses,
+               mlir::ArrayRef<mlir::Value> wanted);
+  /// True when the tensor depends on a wanted one and a loss depends on it, differentiably.
+  bool carries(mlir::Value v) const { return active_.contains(v) && useful_.contains(v); }
+  /// True when the op lets a gradient through to this operand (its definition may say that it does not).
+  bool passes(ir::UserOp op, unsigned operand) const;
+  const std::vector<ir::UserOp> &path() const { return path_; }
+  /// Why no gradient passes the op to the operand; "" when it does.
+  std::string blocked(ir::UserOp op, unsigned operand) const;
+
+private:
+  const Registry &registry_;
+  llvm::DenseSet<mlir::Value> active_, useful_;
+  llvm::DenseMap<mlir::Operation *, std::vector<bool>> restricted_; // ops whose definition excludes some operands
+  std::vector<ir::UserOp> path_;
+};
+
+} // namespace opc

@@ -1,0 +1,370 @@
+// Reverse accumulation: the gradient subgraph of a loss, as ordinary ops.
+#include "GradientGeneration.h"
+#include "AttrBridge.h"
+#include "BackwardBuilder.h"
+#include "DerivedGradient.h"
+#include "GradientFlow.h"
+#include "Locations.h"
+#include "ShapeInference.h"
+
+#include "opc/Gradient.h"
+
+#include "mlir/Dialect/Func/IR/FuncOps.h"
+
+#include <map>
+
+using namespace mlir;
+
+namespace opc {
+namespace {
+
+using user_op::OpConf;
+using user_op::OpDef;
+
+/// The flat operand or result that an argument and index name; -1 when the op has none.
+int flatIndex(ArrayAttr names, ArrayRef<int32_t> sizes, const std::string &arg, int32_t index) {
+  int flat = 0;
+  for (auto [name, size] : llvm::zip(names, sizes)) {
+    if (cast<StringAttr>(name).getValue() == arg) return index >= 0 && index < size ? flat + index : -1;
+    flat += size;
+  }
+  return -1;
+}
+
+/// The configuration that rules see: with the tensors' own names.
+OpConf forwardConf(ir::UserOp op) {
+  OpConf conf = ir::toOpConf(op);
+  unsigned next = 0;
+  for (auto &b : conf.outputs)
+    for (auto &t : b.tensors) t = ir::tensorName(op.getOuts()[next++]);
+  return conf;
+}
+
+class Generator {
+public:
+  Generator(ModuleOp module, const Registry &registry, GradientFlow &flow)
+      : registry_(registry), flow_(flow), build_(module, registry) {}
+
+  /// The sum of what has arrived for a value; null when nothing has.
+  FailureOr<Value> gradientOf(Value v) {
+    auto it = pending_.find(v);
+    if (it == pending_.end()) return Value();
+    auto &parts = it->second;
+    if (parts.size() > 1) {
+      Operation *producer = v.getDefiningOp();
+      OpConf sum{ir::opName(producer) + "_grad_sum", "add_n", {{"in", {}}}, {}, {}};
+      for (Value p : parts) sum.inputs[0].tensors.push_back(build_.nameOf(p));
+      auto total = build_.add(std::move(sum), producer);
+      if (!total) {
+        emitStatus(producer, total.status());
+        return failure();
+      }
+      parts.assign(1, *total);
+    }
+    return parts[0];
+  }
+
+  LogicalResult seed(Value loss, Value given) {
+    Operation *producer = loss.getDefiningOp();
+    if (!given) {
+      OpConf ones{
+          ir::opName(producer) + "_grad_one", "constant_like", {bindTensor("like", build_.nameOf(loss))}, {}, {}};
+      ones.attrs["floating_value"] = AttrValue(1.0);
+      ones.attrs["is_floating_value"] = AttrValue(true);
+      auto made = build_.add(std::move(ones), producer);
+      if (!made) return emitStatus(producer, made.status()), failure();
+      given = *made;
+    }
+    pending_[loss].push_back(given);
+    return success();
+  }
+
+  LogicalResult differentiate(ir::UserOp op);
+
+  FailureOr<Value> zeroLike(Value v) {
+    Operation *producer = v.getDefiningOp();
+    auto made = build_.add(
+        {ir::opName(producer) + "_grad_zero", "zero_like", {bindTensor("like", build_.nameOf(v))}, {}, {}}, producer);
+    if (!made) return emitStatus(producer, made.status()), failure();
+    return *made;
+  }
+
+private:
+  friend class RuleHost;
+  LogicalResult applyRule(ir::UserOp op, const OpDef &def, const user_op::GradDef &grad);
+  LogicalResult applyDerived(ir::UserOp op, const OpDef &def);
+  bool wants(Value v) const { return flow_.carries(v); }
+  /// Takes the gradient for an operand; checks its type.
+  LogicalResult contribute(ir::UserOp op, unsigned operand, const std::string &arg, Value gradient) {
+    Value x = op.getArgs()[operand];
+    if (gradient.getType() != x.getType()) {
+      user_op::TensorDesc have, want;
+      ir::describe(gradient.getType(), &have);
+      ir::describe(x.getType(), &want);
+      emitStatus(op, Status(StatusCode::kInvalidGraph, "OPC0504",
+                            "the gradient rule of " + op.getOpType().str() + " gives " + have.toString() + " (" +
+                                build_.nameOf(gradient) + ") for input '" + arg + "', which is " + want.toString())
+                         .withHelp("a gradient has its input's shape and dtype; sum over broadcast dimensions with "
+                                   "reduce_sum_like, convert with cast_like"));
+      return failure();
+    }
+    pending_[x].push_back(gradient);
+    return success();
+  }
+
+  const Registry &registry_;
+  GradientFlow &flow_;
+  BackwardBuilder build_;
+  llvm::DenseMap<Value, SmallVector<Value, 1>> pending_;
+};
+
+/// What a rule talks to. Bindings are resolved when the rule has returned: rules of the older style bind the outputs of
+/// ops before they add them.
+class RuleHost final : public user_op::GradientHost {
+public:
+  RuleHost(Generator &generator, ir::UserOp op) : g_(generator), op_(op) {
+    for (Value v : op.getArgs()) inputs_.emplace_back(), ir::describe(v.getType(), &inputs_.back());
+    for (Value v : op.getOuts()) outputs_.emplace_back(), ir::describe(v.getType(), &outputs_.back());
+  }
+
+  bool needsGradient(const std::string &arg, int32_t index) const override {
+    const int k = flatIndex(op_.getInputNames(), op_.getInputSizes(), arg, index);
+    return k >= 0 && g_.flow_.passes(op_, static_cast<unsigned>(k)) &&
+           g_.wants(op_.getArgs()[static_cast<unsigned>(k)]);
+  }
+  bool hasGradient(const std::string &arg, int32_t index) const override {
+    const int k = flatIndex(op_.getOutputNames(), op_.getOutputSizes(), arg, index);
+    return k >= 0 && g_.pending_.count(op_.getOuts()[static_cast<unsigned>(k)]);
+  }
+  std::string gradientOfOutput(const std::string &arg, int32_t index) override {
+    const int k = flatIndex(op_.getOutputNames(), op_.getOutputSizes(), arg, index);
+    // No exception crosses from the host into a plugin: an error is kept, and an empty name fails whatever uses it.
+    if (k < 0) {
+      fail(Status(StatusCode::kInvalidGraph, "OPC0504",
+                  "the op has no output '" + arg + "' with index " + std::to_string(index)));
+      return "";
+    }
+    Value y = op_.getOuts()[static_cast<unsigned>(k)];
+    if (auto it = g_.pending_.find(y); it != g_.pending_.end()) return g_.build_.nameOf(it->second[0]);
+    auto zero = zeros_.find(k);
+    if (zero != zeros_.end()) return zero->second;
+    auto made = g_.build_.add(
+        {ir::opName(op_) + "_grad_zero_" + arg, "zero_like", {bindTensor("like", g_.build_.nameOf(y))}, {}, {}}, op_);
+    if (!made) {
+      fail(made.status());
+      return "";
+    }
+    return zeros_[k] = g_.build_.nameOf(*made);
+  }
+  void bindGradientOfInput(const std::string &arg, int32_t index, const std::string &tensor) override {
+    bindings_.push_back({arg, index, tensor});
+  }
+  const user_op::TensorDesc *findDesc(const std::string &arg, int32_t index) const override {
+    if (int k = flatIndex(op_.getInputNames(), op_.getInputSizes(), arg, index); k >= 0)
+      return &inputs_[static_cast<size_t>(k)];
+    if (int k = flatIndex(op_.getOutputNames(), op_.getOutputSizes(), arg, index); k >= 0)
+      return &outputs_[static_cast<size_t>(k)];
+    return nullptr;
+  }
+  Status emit(OpConf *conf) override {
+    for (auto &b : conf->inputs)
+      for (auto &t : b.tensors)
+        if (auto it = renamed_.find(t); it != renamed_.end()) t = it->second;
+    const OpConf asked = *conf;
+    Status s = g_.build_.addOp(conf, op_);
+    if (!s.isOk()) {
+      fail(s);
+      return s;
+    }
+    // The name may have been taken (a second derivative, a second rule): later uses follow.
+    if (asked.name != conf->name)
+      for (const auto &b : conf->outputs)
+        for (size_t i = 0; i < b.tensors.size(); ++i)
+          renamed_[asked.name + "/" + b.name + "_" + std::to_string(i)] = b.tensors[i];
+    return Status::ok();
+  }
+
+  const Status &error() const { return failure_; }
+
+  /// Hands the bindings over, after the rule. `strict`: every input that needs a gradient must have got one.
+  LogicalResult settle(bool strict, const std::string &rule) {
+    llvm::SmallDenseSet<int, 4> bound;
+    auto complain = [&](const std::string &message, const std::string &help) {
+      emitStatus(op_, Status(StatusCode::kInvalidGraph, "OPC0504", message).withHelp(help));
+      return failure();
+    };
+    for (const Binding &b : bindings_) {
+      const int k = flatIndex(op_.getInputNames(), op_.getInputSizes(), b.arg, b.index);
+      const std::string which = "input '" + b.arg + "' (index " + std::to_string(b.index) + ")";
+      if (k < 0)
+        return complain(rule + " binds a gradient to " + which + ", which the op does not have",
+                        "the names are those of the op's definition");
+      if (!needsGradient(b.arg, b.index)) continue;
+      if (!bound.insert(k).second)
+        return complain(rule + " binds the gradient of " + which + " twice",
+                        "add the parts with add_n and bind the sum");
+      auto renamed = renamed_.find(b.tensor);
+      Value v = g_.build_.findTensor(renamed == renamed_.end() ? b.tensor : renamed->second);
+      if (!v)
+        return complain(rule + " binds the tensor '" + b.tensor + "' to " + which + ", but no op makes it",
+                        "define the op and use its output's name");
+      if (g_.contribute(op_, static_cast<unsigned>(k), b.arg, v).failed()) return failure();
+    }
+    if (!strict) return success();
+    int flat = 0;
+    for (auto [name, size] : llvm::zip(op_.getInputNames(), op_.getInputSizes()))
+      for (int32_t i = 0; i < size; ++i, ++flat)
+        if (needsGradient(cast<StringAttr>(name).str(), i) && !bound.count(flat))
+          return complain(
+              rule + " binds no gradient to input '" + cast<StringAttr>(name).str() + "', which needs one",
+              "bind one, or declare the input without gradient: SetInputArgModifyFn with set_requires_grad(false)");
+    return success();
+  }
+
+private:
+  /// The first error is the cause of those that follow.
+  void fail(const Status &s) {
+    if (failure_.isOk()) failure_ = s;
+  }
+  struct Binding {
+    std::string arg;
+    int32_t index;
+    std::string tensor;
+  };
+  Generator &g_;
+  mutable ir::UserOp op_;
+  std::vector<user_op::TensorDesc> inputs_, outputs_;
+  std::vector<Binding> bindings_;
+  std::map<int, std::string> zeros_;
+  std::map<std::string, std::string> renamed_;
+  Status failure_;
+};
+
+LogicalResult Generator::differentiate(ir::UserOp op) {
+  bool any = false;
+  for (Value v : op.getOuts()) {
+    auto sum = gradientOf(v);
+    if (failed(sum)) return failure();
+    any |= static_cast<bool>(*sum);
+  }
+  bool wanted = false;
+  for (auto [i, v] : llvm::enumerate(op.getArgs())) wanted |= wants(v) && flow_.passes(op, static_cast<unsigned>(i));
+  if (!any || !wanted) return success();
+  const OpDef *def = registry_.findOp(op.getOpType().str());
+  if (const user_op::GradDef *grad = registry_.findGrad(def->name)) return applyRule(op, *def, *grad);
+  if (def->scalar) return applyDerived(op, *def);
+  emitStatus(op,
+             Status(StatusCode::kInvalidGraph, "OPC0501",
+                    "op type '" + def->name + "' has no gradient rule, and the gradient of the loss must pass it")
+                 .withHelp("register one with REGISTER_USER_OP_GRAD(\"" + def->name +
+                           "\"), or declare the op NoGrad() when its gradient is zero; opc ops --missing grad lists "
+                           "such ops"));
+  return failure();
+}
+
+LogicalResult Generator::applyRule(ir::UserOp op, const OpDef &def, const user_op::GradDef &grad) {
+  RuleHost host(*this, op);
+  const std::string rule =
+      "the gradient rule of " + def.name + " (" + grad.origin.file + ":" + std::to_string(grad.origin.line) + ")";
+  Status s;
+  if (grad.generate) {
+    user_op::BackwardOpConfContext ctx(forwardConf(op), &host);
+    s = grad.generate(&ctx);
+  } else if (grad.generateOld) {
+    const user_op::UserOpWrapper wrapper(forwardConf(op), &host);
+    Status inner;
+    s = grad.generateOld(wrapper, [&](const user_op::UserOpConfWrapper &made) {
+      OpConf conf = made.conf();
+      if (inner.isOk()) inner = host.emit(&conf);
+    });
+    if (s.isOk()) s = inner;
+  } else {
+    s = Status(StatusCode::kInvalidGraph, "OPC0504", "it was registered without a function");
+  }
+  if (s.isOk()) s = host.error();
+  if (!s.isOk()) {
+    const Status &cause = host.error().isOk() ? s : host.error();
+    emitStatus(
+        op, Status(StatusCode::kInvalidGraph, "OPC0504", rule + " failed: " + cause.message()).withHelp(cause.help()));
+    return failure();
+  }
+  // The rules of the built-in ops are tested against differences; there an unbound input is one whose gradient is zero.
+  return host.settle(def.origin.library != "built-in", rule);
+}
+
+LogicalResult Generator::applyDerived(ir::UserOp op, const OpDef &def) {
+  const OpConf forward = forwardConf(op);
+  Value y = op.getOuts()[0];
+  auto dy = gradientOf(y);
+  if (failed(dy)) return failure();
+  auto outType = cast<RankedTensorType>(y.getType());
+  for (unsigned k = 0; k < op.getArgs().size(); ++k) {
+    Value x = op.getArgs()[k];
+    if (!wants(x) || !flow_.passes(op, k)) continue;
+    auto derived = registry_.derivedGradient(def, static_cast<int32_t>(k));
+    if (!derived) return emitStatus(op, derived.status()), failure();
+    if (!*derived) continue; // zero everywhere
+    const DerivedGradient &d = **derived;
+    const std::string &arg = def.inputs[k].name;
+    OpConf conf{forward.name + "_grad_" + arg, d.def.name, {}, {}, forward.attrs};
+    for (size_t i = 0; i < d.reads.size(); ++i)
+      conf.inputs.push_back(
+          bindTensor(d.def.inputs[i].name, build_.nameOf(op.getArgs()[static_cast<unsigned>(d.reads[i])])));
+    conf.inputs.push_back(bindTensor("dy", build_.nameOf(*dy)));
+    auto dx = build_.add(std::move(conf), op);
+    if (!dx) return emitStatus(op, dx.status()), failure();
+    Value gradient = *dx;
+    auto inType = cast<RankedTensorType>(x.getType());
+    if (inType.getShape() != outType.getShape()) {
+      std::vector<int32_t> axes;
+      const int64_t lead = outType.getRank() - inType.getRank();
+      for (int64_t a = 0; a < outType.getRank(); ++a)
+        if (a < lead || (inType.getDimSize(static_cast<unsigned>(a - lead)) == 1 &&
+                         outType.getDimSize(static_cast<unsigned>(a)) != 1))
+          axes.push_back(static_cast<int32_t>(a));
+      OpConf sum{forward.name + "_grad_" + arg + "_sum",
+                 "reduce_sum_like",
+                 {bindTensor("x", build_.nameOf(gradient)), bindTensor("like", build_.nameOf(x))},
+                 {},
+                 {}};
+      sum.attrs["axis"] = AttrValue(axes);
+      auto reduced = build_.add(std::move(sum), op);
+      if (!reduced) return emitStatus(op, reduced.status()), failure();
+      gradient = *reduced;
+    }
+    if (contribute(op, k, arg, gradient).failed()) return failure();
+  }
+  return success();
+}
+
+} // namespace
+
+FailureOr<std::vector<GeneratedGradient>> generateGradients(ModuleOp module, const Registry &registry,
+                                                            ArrayRef<Value> losses,
+                                                            const std::vector<WantedGradient> &wanted, Value seed) {
+  SmallVector<Value> roots;
+  for (const WantedGradient &w : wanted) roots.push_back(w.tensor);
+  GradientFlow flow(module, registry, losses, roots);
+  Generator generator(module, registry, flow);
+  for (Value loss : losses)
+    if (flow.carries(loss) && failed(generator.seed(loss, seed))) return failure();
+  // Ops in reverse; the list is taken first because generation appends to the block. An op that fails leaves its
+  // operands without a gradient, and the walk goes on: one run reports every op without a rule.
+  bool failedOnce = false;
+  for (ir::UserOp op : llvm::reverse(flow.path()))
+    if (failed(generator.differentiate(op))) failedOnce = true;
+  if (failedOnce) return failure();
+
+  std::vector<GeneratedGradient> result;
+  for (const WantedGradient &w : wanted) {
+    auto gradient = generator.gradientOf(w.tensor);
+    if (failed(gradient)) return failure();
+    // On a path, but every rule on it said zero.
+    if (!*gradient && flow.carries(w.tensor)) gradient = generator.zeroLike(w.tensor);
+    if (failed(gradient)) return failure();
+    result.push_back({w.name, w.tensor, *gradient});
+  }
+  return result;
+}
+
+} // namespace opc

@@ -1,0 +1,173 @@
+// opc grad: the backward graph of a loss, its check against differences, and why a gradient is missing.
+#include "Commands.h"
+
+#include "GraphInput.h"
+#include "JsonOutput.h"
+#include "NumberText.h"
+#include "Pipeline.h"
+#include "RunValues.h"
+#include "Session.h"
+
+#include <algorithm>
+
+namespace opc::cli {
+
+namespace {
+
+class GradCommand final : public Command {
+public:
+  CommandSpec spec() override {
+    CommandSpec s;
+    s.name = "grad";
+    s.arguments = "GRAPH|-";
+    s.summary = "add the ops that compute gradients; explain or check them";
+    s.examples = {"opc grad mlp.pbtxt --loss loss -o mlp.grad.pbtxt",
+                  "opc grad mlp.pbtxt --loss loss --wrt 'fc*.w' --wrt x -o -", "opc grad mlp.pbtxt --loss loss --check",
+                  "opc grad mlp.pbtxt --loss loss --explain fc1.w"};
+    s.options = {
+        {"--loss", 0, "T", "what to differentiate: a tensor, an output or an op (repeatable: their sum)", &losses_,
+         true},
+        {"--wrt", 0, "GLOB", "variables, inputs or a tensor; all trainable variables if not given (repeatable)", &wrt_,
+         true},
+        {"--output", 'o', "FILE", "where to write the graph; - is standard output (the default)", &output_, true},
+        {"--emit", 0, "WHAT", "joint (forward and backward, the default) or backward", &emit_, true},
+        {"--order", 0, "N", "2 adds second derivatives, NAME.grad.grad, and so on", &order_, true},
+        {"--explain", 0, "NAME", "show the gradient's path to NAME, or where it stops", &explain_, true},
+        {"--simplify", 0, "on|off", "merge equal ops and fold constants in the result (default off)", &simplify_, true},
+        {"--shape", 0, "NAME=DIMS", "the shape of an input, in place of the graph's (repeatable)", &shapes_},
+        {"--max-errors", 0, "N", "report at most N errors (default 20)", &maxErrors_}};
+    s.details =
+        "The result is an ordinary graph in canonical text: the forward ops and outputs as they were, the backward ops "
+        "named after their forward op (fc1_grad_w), and an output NAME.grad for each gradient, NAME being the "
+        "variable's or input's op. A loss of several elements is summed. With --order 2 each gradient's own sum is "
+        "differentiated with respect to the same tensor. With --emit backward, tensors of the forward graph that "
+        "the backward ops read become inputs, named with . for / (fc1.out_0).";
+    s.minArguments = s.maxArguments = 1;
+    return s;
+  }
+
+  int run(Invocation &invocation, const std::vector<std::string> &positional) override {
+    if (Status s = readFlags(positional[0]); !s) return invocation.fail(s);
+    if (Status s = checkOutputPath(output_, positional[0]); !s) return invocation.fail(s);
+    Result<GraphInput> input = readGraphInput(positional[0]);
+    if (!input) return invocation.fail(input.status());
+    if (input->isPlan)
+      return invocation.fail(usageError(input->name + " is a plan; gradients are made from graphs",
+                                        "give the graph that the plan was compiled from"));
+    Result<Registry> registry = invocation.loadRegistry();
+    if (!registry) return invocation.fail(registry.status());
+
+    Pipeline pipeline(*registry, options_);
+    auto failed = [&] {
+      return invocation.fail(pipeline.diagnostics(), pipeline.errorCount(), pipeline.errorClass(), pipeline.source());
+    };
+    if (!pipeline.import(input->name, input->bytes)) return failed();
+    if (!explain_.empty()) return explain(invocation, pipeline);
+    if (!pipeline.run(Phase::kGrad)) return failed();
+    if (simplify_ == "on" && !pipeline.tidy()) return failed();
+    const std::string text = pipeline.emit(Emit::kGraphText);
+    if (pipeline.errorCount()) return failed();
+    invocation.showFindings(pipeline.diagnostics(), pipeline.source());
+    if (output_ == "-") {
+      if (!invocation.flags().json) invocation.terminal().out(text);
+    } else if (Status s = writeFileAtomically(output_, text); !s) {
+      return invocation.fail(s);
+    }
+    report(invocation, pipeline, input->name, text.size());
+    return kExitOk;
+  }
+
+private:
+  Status readFlags(const std::string &graph) {
+    if (losses_.empty())
+      return usageError("opc grad needs --loss", "opc grad " + graph + " --loss TENSOR; opc show " + graph +
+                                                     " --what tensors lists the tensors");
+    GradientRequest request;
+    request.losses = losses_;
+    request.wrt = wrt_;
+    if (!order_.empty()) {
+      const auto n = parseInteger<uint32_t>(order_);
+      if (!n || *n == 0 || *n > 4) return usageError("--order takes a number from 1 to 4, not '" + order_ + "'");
+      request.order = static_cast<int>(*n);
+    }
+    if (emit_ == "backward")
+      request.backwardOnly = true;
+    else if (!emit_.empty() && emit_ != "joint")
+      return usageError("--emit takes joint or backward, not '" + emit_ + "'");
+    if (simplify_ != "on" && simplify_ != "off")
+      return usageError("--simplify takes on or off, not '" + simplify_ + "'");
+    if (output_.empty()) output_ = "-";
+    if (!maxErrors_.empty()) {
+      const auto n = parseInteger<uint32_t>(maxErrors_);
+      if (!n || *n == 0) return usageError("--max-errors takes a number from 1, not '" + maxErrors_ + "'");
+      options_.maxErrors = *n;
+    }
+    Result<std::map<std::string, std::vector<int64_t>>> shapes = parseShapeFlags(shapes_);
+    if (!shapes) return shapes.status();
+    options_.shapes = *shapes;
+    options_.gradient = request;
+    return Status::ok();
+  }
+
+  int explain(Invocation &invocation, Pipeline &pipeline) {
+    auto failed = [&] {
+      return invocation.fail(pipeline.diagnostics(), pipeline.errorCount(), pipeline.errorClass(), pipeline.source());
+    };
+    if (!pipeline.run(Phase::kShape)) return failed();
+    bool all = true;
+    Json paths = Json::array();
+    for (const std::string &loss : losses_) {
+      bool reaches = false;
+      const auto lines = pipeline.explainGradient(loss, explain_, &reaches);
+      if (pipeline.errorCount()) return failed();
+      all &= reaches;
+      if (invocation.flags().json) {
+        paths.push_back({{"loss", loss}, {"tensor", explain_}, {"reaches", reaches}, {"path", lines}});
+        continue;
+      }
+      std::string text = reaches ? "the gradient of " + loss + " reaches " + explain_ + ":\n"
+                                 : "no gradient of " + loss + " reaches " + explain_ + ":\n";
+      for (const std::string &line : lines) text += "  " + line + "\n";
+      invocation.terminal().out(text);
+    }
+    if (invocation.flags().json) invocation.terminal().out(jsonText({{"schema", 1}, {"paths", std::move(paths)}}));
+    return all ? kExitOk : kExitNo;
+  }
+
+  void report(Invocation &invocation, const Pipeline &pipeline, const std::string &graph, size_t bytes) const {
+    const auto gradients = pipeline.gradients();
+    size_t made = 0;
+    Json list = Json::array();
+    for (const GradientInfo &g : gradients) {
+      made += !g.output.empty();
+      list.push_back({{"name", g.name},
+                      {"tensor", g.tensor},
+                      {"gradient", g.gradient.empty() ? Json(nullptr) : Json(g.gradient)},
+                      {"output", g.output.empty() ? Json(nullptr) : Json(g.output)},
+                      {"dtype", dtypeJson(g.dtype)},
+                      {"shape", shapeJson(g.shape)}});
+    }
+    if (invocation.flags().json) {
+      invocation.terminal().out(jsonText({{"schema", 1}, {"graph", graph}, {"output", output_}, {"gradients", list}}));
+      return;
+    }
+    if (output_ == "-") return;
+    const auto &stats = pipeline.stats();
+    size_t before = 0;
+    for (const PhaseStats &s : stats)
+      if (s.phase == Phase::kShape) before = s.ops;
+    invocation.note(graph + ": " + countText(made) + (made == 1 ? " gradient, " : " gradients, ") +
+                    countText(stats.back().ops) + " ops (" + countText(before) + " before); wrote " + output_ + " (" +
+                    bytesText(bytes) + ")");
+  }
+
+  std::vector<std::string> losses_, wrt_, shapes_;
+  std::string output_, emit_, order_, explain_, simplify_ = "off", maxErrors_;
+  CompileOptions options_;
+};
+
+} // namespace
+
+std::unique_ptr<Command> makeGradCommand() { return std::make_unique<GradCommand>(); }
+
+} // namespace opc::cli
