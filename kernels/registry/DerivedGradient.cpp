@@ -66,13 +66,12 @@ template <class C> void runNode(const ScalarProgram::Node &n, C *out, const C *c
     for (int64_t i = 0; i < kBlock; ++i) out[i] = a[i] != C(0) ? b[i] : c[i];
     return;
   }
-#define OPC_ONE(name)                                                                                                  \
-  case ScalarOp::name: return unary(out, a, [](C x) { return C(F::name(x)); });                                        \
-      #define OPC_TWO(name)                                                                                            \
-  case ScalarOp::name: return binary(out, a, b, [](C x, C y) { return C(F::name(x, y)); });                            \
-      #define OPC_BITS(name)                                                                                           \
-  case ScalarOp::name:                                                                                                 \
-    return binary(out, a, b, [](C x, C y) { return C(F::name(static_cast<int64_t>(x), static_cast<int64_t>(y))); });
+// clang-format 14 joins these lines.
+// clang-format off
+#define OPC_ONE(name) case ScalarOp::name: return unary(out, a, [](C x) { return C(F::name(x)); });
+#define OPC_TWO(name) case ScalarOp::name: return binary(out, a, b, [](C x, C y) { return C(F::name(x, y)); });
+#define OPC_BITS(name) case ScalarOp::name: return binary(out, a, b, [](C x, C y) { return C(F::name(static_cast<int64_t>(x), static_cast<int64_t>(y))); });
+// clang-format on
     OPC_SCALAR_UNARY_REAL(OPC_ONE)
     OPC_SCALAR_UNARY_ANY(OPC_ONE)
     OPC_SCALAR_TESTS(OPC_ONE)
