@@ -38,6 +38,7 @@ struct Node {
   const user_op::OpDef *def = nullptr;
   std::vector<std::string> reads, makes;
   bool valid = false;
+  bool isOrdered = false; // another op's ctrl_in_op_name names it
 };
 
 class Importer {
@@ -247,6 +248,7 @@ private:
                     nodes_[static_cast<size_t>(it->second.first)].conf->name());
       }
     inputs_.resize(nodes_.size());
+    linkControl();
     // An op that failed by itself makes nothing: readers of its tensors are not to blame.
     std::unordered_map<std::string, bool> failed;
     for (const Node &n : nodes_)
@@ -263,6 +265,31 @@ private:
         if (failed.count(name.substr(0, name.find('/')))) continue;
         unknownTensor(static_cast<int>(i), k, name);
       }
+  }
+
+  /// What ctrl_in_op_name names must exist. Only between ops that run does it order anything.
+  void linkControl() {
+    controls_.resize(nodes_.size());
+    std::unordered_map<std::string_view, int> byName;
+    for (size_t i = 0; i < nodes_.size(); ++i) {
+      const OperatorConf &conf = *nodes_[i].conf;
+      if (conf.ctrl_in_op_name_size() == 0) continue;
+      if (byName.empty())
+        for (size_t k = 0; k < nodes_.size(); ++k) byName.emplace(nodes_[k].conf->name(), static_cast<int>(k));
+      for (const std::string &name : conf.ctrl_in_op_name()) {
+        auto it = byName.find(name);
+        if (it == byName.end()) {
+          std::vector<std::string> all;
+          for (const Node &n : nodes_) all.push_back(n.conf->name());
+          const auto near = nodes_.size() <= 20000 ? nearestNames(name, all, 1) : std::vector<std::string>();
+          error(static_cast<int>(i), "OPC0113", "ctrl_in_op_name names '" + name + "', and no op is called that",
+                near.empty() ? "" : "did you mean '" + near[0] + "'?");
+        } else if (nodes_[i].def && nodes_[static_cast<size_t>(it->second)].def) {
+          controls_[i].push_back(it->second);
+          nodes_[static_cast<size_t>(it->second)].isOrdered = true;
+        }
+      }
+    }
   }
 
   void unknownTensor(int op, size_t flat, const std::string &name) {
@@ -310,6 +337,11 @@ private:
         readers[static_cast<size_t>(in.first)].push_back(i);
         ++pending[i];
       }
+    for (uint32_t i = 0; i < n; ++i)
+      for (int before : controls_[i]) {
+        readers[static_cast<size_t>(before)].push_back(i);
+        ++pending[i];
+      }
     std::priority_queue<uint32_t, std::vector<uint32_t>, std::greater<>> ready; // by rank
     for (uint32_t i = 0; i < n; ++i)
       if (!pending[i]) ready.push(rank[i]);
@@ -329,9 +361,11 @@ private:
     while (!seen[at]) {
       seen[at] = true;
       path.push_back(at);
-      for (const auto &in : inputs_[at])
-        if (pending[static_cast<size_t>(in.first)]) {
-          at = static_cast<uint32_t>(in.first);
+      std::vector<int> waitsFor = controls_[at];
+      for (const auto &in : inputs_[at]) waitsFor.push_back(in.first);
+      for (int before : waitsFor)
+        if (pending[static_cast<size_t>(before)]) {
+          at = static_cast<uint32_t>(before);
           break;
         }
     }
@@ -503,6 +537,12 @@ private:
     results_[i] = ir::UserOp::create(builder_, loc, types, operands, node.user.type, builder_.getArrayAttr(inNames),
                                      builder_.getDenseI32ArrayAttr(inSizes), builder_.getArrayAttr(outNames),
                                      builder_.getDenseI32ArrayAttr(outSizes), builder_.getDictionaryAttr(attrs));
+    if (node.isOrdered) results_[i]->setAttr(ir::kOrderedAttr, builder_.getUnitAttr());
+    if (!controls_[i].empty()) {
+      SmallVector<StringRef> names;
+      for (int before : controls_[i]) names.push_back(nodes_[static_cast<size_t>(before)].conf->name());
+      results_[i]->setAttr(ir::kCtrlInAttr, builder_.getStrArrayAttr(names));
+    }
   }
 
   MLIRContext *ctx_;
@@ -515,6 +555,7 @@ private:
   std::vector<Node> nodes_;
   std::unordered_map<std::string, std::pair<int, int>> producers_; // tensor -> op, flat output
   std::vector<std::vector<std::pair<int, int>>> inputs_;
+  std::vector<std::vector<int>> controls_; // ops that must run before each
   std::vector<uint32_t> order_;
   std::vector<Operation *> results_;
 };

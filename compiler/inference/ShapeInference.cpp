@@ -2,6 +2,7 @@
 #include "ShapeInference.h"
 #include "AttrBridge.h"
 #include "Locations.h"
+#include "MutableInputs.h"
 #include "OpcDialect.h"
 
 #include <sstream>
@@ -46,6 +47,30 @@ LogicalResult checkSource(Operation *op, StringRef kind, StringRef name, Type ty
   return failure();
 }
 
+/// What an op writes must be a variable: anything else would be gone, or changed under its other readers.
+LogicalResult checkWrites(ir::UserOp op, const OpInstance &instance) {
+  if (!instance.def().modifyInputs) return success();
+  const std::vector<bool> written = mutableInputs(instance);
+  for (size_t i = 0; i < written.size(); ++i) {
+    if (!written[i]) continue;
+    Value v = op.getArgs()[static_cast<unsigned>(i)];
+    const std::string &arg = instance.inputArgs()[i].first;
+    auto report = [&](const std::string &message, const std::string &help) {
+      emitStatus(op, Status(StatusCode::kInvalidGraph, "OPC0208", instance.def().name + ": " + message).withHelp(help));
+      return failure();
+    };
+    if (!v.getDefiningOp<ir::VariableOp>())
+      return report("it writes its input " + arg + ", and " + ir::tensorName(v) + " is no variable",
+                    "give it the variable_conf op itself, before any view or cast");
+    for (size_t k = 0; k < i; ++k)
+      if (written[k] && op.getArgs()[static_cast<unsigned>(k)] == v)
+        return report("it writes both " + instance.inputArgs()[k].first + " and " + arg +
+                          ", which are the same variable " + ir::tensorName(v),
+                      "give each a variable of its own");
+  }
+  return success();
+}
+
 } // namespace
 
 LogicalResult inferShapes(ModuleOp module, const Registry &registry) {
@@ -87,6 +112,7 @@ LogicalResult inferShapes(ModuleOp module, const Registry &registry) {
       emitStatus(op, s);
       return;
     }
+    if (checkWrites(user, *instance).failed()) failed = true;
     for (auto [i, result] : llvm::enumerate(user.getOuts()))
       result.setType(ir::tensorType(ctx, instance->outputDescs()[i]));
   });

@@ -170,8 +170,10 @@ LogicalResult UserOp::verify() {
 
 void UserOp::getEffects(SmallVectorImpl<SideEffects::EffectInstance<MemoryEffects::Effect>> &effects) {
   const opc::user_op::OpDef *def = definition(*this);
-  // What the registry does not know, and what it calls impure, may do anything.
-  if (def && def->pure && !def->modifyInputs) return;
+  // What the registry does not know, and what it calls impure, may do anything. What is ordered by control has its
+  // place for a reason that its operands do not show.
+  const bool ordered = (*this)->hasAttr(kCtrlInAttr) || (*this)->hasAttr(kOrderedAttr);
+  if (def && def->pure && !def->modifyInputs && !ordered) return;
   effects.emplace_back(MemoryEffects::Write::get());
   effects.emplace_back(MemoryEffects::Read::get());
 }

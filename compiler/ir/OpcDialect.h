@@ -14,6 +14,13 @@
 
 #include "OpcDialect.h.inc"
 
+namespace opc::ir {
+/// On an opc.user_op: the names of the ops that must run before it (OperatorConf.ctrl_in_op_name).
+constexpr llvm::StringLiteral kCtrlInAttr = "opc.ctrl_in";
+/// On an opc.user_op: another op's `opc.ctrl_in` names it, so it stays and keeps its name.
+constexpr llvm::StringLiteral kOrderedAttr = "opc.ordered";
+} // namespace opc::ir
+
 #define GET_TYPEDEF_CLASSES
 #include "OpcTypes.h.inc"
 

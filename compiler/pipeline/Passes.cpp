@@ -21,7 +21,9 @@ struct SchedulePass : PassWrapper<SchedulePass, OperationPass<ModuleOp>> {
   explicit SchedulePass(const Registry &registry) : registry(&registry) {}
   StringRef getArgument() const override { return "opc-schedule"; }
   StringRef getDescription() const override { return "Chooses the order of execution with the smallest peak"; }
-  void runOnOperation() override { schedule(getOperation(), *registry); }
+  void runOnOperation() override {
+    if (schedule(getOperation(), *registry).failed()) signalPassFailure();
+  }
   const Registry *registry;
 };
 

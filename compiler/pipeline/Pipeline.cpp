@@ -278,7 +278,7 @@ struct Pipeline::Impl {
     case Phase::kSimplify:
       if (!hasOutputs()) return false;
       return !options.simplify || succeeded(simplify(*module, registry));
-    case Phase::kSchedule: schedule(*module, registry); return true;
+    case Phase::kSchedule: return succeeded(schedule(*module, registry));
     case Phase::kMemory:
       execution = std::make_unique<ExecutionSchedule>();
       return succeeded(planExecution(*module, registry, DeviceType::kCPU, execution.get()));

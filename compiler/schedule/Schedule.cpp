@@ -2,6 +2,7 @@
 #include "Schedule.h"
 #include "AttrBridge.h"
 #include "Locations.h"
+#include "VariableOrder.h"
 
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 
@@ -38,7 +39,8 @@ uint64_t byteSize(Value v) {
   return bytes ? alignBuffer(static_cast<uint64_t>(*bytes)) : 0;
 }
 
-TaskGraph makeGraph(const std::vector<ir::UserOp> &ops, Block &block, const Registry &registry) {
+TaskGraph makeGraph(const std::vector<ir::UserOp> &ops, const std::vector<OpOrder> &orders, Block &block,
+                    const Registry &registry) {
   TaskGraph g;
   g.tasks.resize(ops.size());
   llvm::DenseMap<Value, uint32_t> bufferOf;
@@ -75,6 +77,10 @@ TaskGraph makeGraph(const std::vector<ir::UserOp> &ops, Block &block, const Regi
       newBuffer(v, false);
       task.makes.push_back(bufferOf[v]);
     }
+  }
+  for (const auto &[before, after] : orders) {
+    g.tasks[before].after.push_back(after);
+    ++g.tasks[after].pending;
   }
   for (Operation &op : block)
     if (auto out = dyn_cast<ir::OutputOp>(&op))
@@ -159,7 +165,7 @@ std::vector<uint32_t> depthFirst(const TaskGraph &g) {
 
 } // namespace
 
-void schedule(ModuleOp module, const Registry &registry) {
+LogicalResult schedule(ModuleOp module, const Registry &registry) {
   Block &block = graphBlock(module);
   std::vector<ir::UserOp> ops;
   std::vector<Operation *> sources, outputs;
@@ -171,10 +177,14 @@ void schedule(ModuleOp module, const Registry &registry) {
     else if (!op.hasTrait<OpTrait::IsTerminator>())
       sources.push_back(&op);
   }
-  const TaskGraph g = makeGraph(ops, block, registry);
+  const auto orders = variableOrder(ops, registry);
+  if (!orders) return failure();
+  const TaskGraph g = makeGraph(ops, *orders, block, registry);
   std::vector<uint32_t> best(ops.size());
   for (uint32_t i = 0; i < best.size(); ++i) best[i] = i;
-  uint64_t bestPeak = peak(g, best);
+  // The graph's own order is one of its data; a write may stand before a read that it must follow.
+  const bool ownOrderFits = llvm::all_of(*orders, [](const OpOrder &o) { return o.first < o.second; });
+  uint64_t bestPeak = ownOrderFits ? peak(g, best) : UINT64_MAX;
   for (auto candidate : {leastMemoryFirst(g), depthFirst(g)}) {
     const uint64_t p = peak(g, candidate);
     if (candidate.size() == best.size() && p < bestPeak) {
@@ -186,6 +196,7 @@ void schedule(ModuleOp module, const Registry &registry) {
   for (Operation *op : sources) op->moveBefore(end);
   for (uint32_t t : best) ops[t]->moveBefore(end);
   for (Operation *op : outputs) op->moveBefore(end);
+  return success();
 }
 
 } // namespace opc

@@ -13,8 +13,9 @@
 namespace opc {
 
 /// Reorders the ops of the graph: sources first, then tasks, then outputs. Of several topological orders (the graph's
-/// own, least memory first, depth first) the one with the smallest peak is kept; ties go to the first.
-void schedule(mlir::ModuleOp module, const Registry &registry);
+/// own, least memory first, depth first) the one with the smallest peak is kept; ties go to the first. Ops that write
+/// variables run when variableOrder() allows; its errors are this function's.
+mlir::LogicalResult schedule(mlir::ModuleOp module, const Registry &registry);
 
 enum class BufferKind { kActivation, kInput, kVariable, kConstant, kWorkspace };
 

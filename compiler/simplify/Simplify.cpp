@@ -71,7 +71,7 @@ void foldConstants(ModuleOp module, const Registry &registry, const SimplifyOpti
     for (Value v : op.getArgs())
       if (!v.getDefiningOp<ir::ConstantOp>()) return;
     const user_op::OpDef *def = registry.findOp(op.getOpType().str());
-    if (!def || !def->pure || def->modifyInputs) return;
+    if (!def || !isMemoryEffectFree(op)) return;
     for (Value v : op.getOuts()) {
       auto type = dyn_cast<RankedTensorType>(v.getType());
       if (!type || !type.hasStaticShape() || type.getNumElements() == 0) return;
@@ -97,6 +97,7 @@ void removeNoOps(ModuleOp module, const Registry &registry) {
       return;
     const user_op::OpDef *def = registry.findOp(op.getOpType().str());
     if (!def) return;
+    if (op->hasAttr(ir::kCtrlInAttr) || op->hasAttr(ir::kOrderedAttr)) return; // it may stand between two writes
     const bool sameTypeCast = def->name == "cast"; // the one op whose no-op form depends on the type alone
     if (!def->isView && !sameTypeCast) return;
     op.getOuts()[0].replaceAllUsesWith(op.getArgs()[0]);

@@ -1,5 +1,6 @@
 // A kernel tied to the tensors of one task.
 #include "HostContexts.h"
+#include "MutableInputs.h"
 
 namespace opc {
 
@@ -46,11 +47,11 @@ Result<std::unique_ptr<KernelTask>> KernelTask::create(OpInstance op, const Kern
   impl.context.constant = constant;
   const auto &ins = impl.op.inputArgs(), &outs = impl.op.outputArgs();
   auto argName = [](const std::pair<std::string, int32_t> &a) { return a.first + "_" + std::to_string(a.second); };
-  for (size_t i = 0; i < ins.size(); ++i) {
-    // Inputs that the definition declares mutable (optimizer updates) may be written.
+  // Inputs that the definition declares mutable (optimizer updates) may be written.
+  const std::vector<bool> writable = mutableInputs(impl.op);
+  for (size_t i = 0; i < ins.size(); ++i)
     impl.context.inputTensors.emplace_back(argName(ins[i]), impl.op.inputDescs()[i], data[i], ctx->device_type(),
-                                           impl.op.def().modifyInputs != nullptr);
-  }
+                                           writable[i]);
   bool allEmpty = !outs.empty();
   for (size_t i = 0; i < outs.size(); ++i) {
     impl.context.outputTensors.emplace_back(argName(outs[i]), impl.op.outputDescs()[i], data[ins.size() + i],

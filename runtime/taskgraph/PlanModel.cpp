@@ -3,6 +3,7 @@
 
 #include "AttrWire.h"
 #include "Device.h"
+#include "MutableInputs.h"
 
 #include <algorithm>
 #include <unordered_set>
@@ -262,7 +263,9 @@ private:
     t.isView = def->isView && t.outputs.size() == 1 && !t.inputs.empty() &&
                m_.tensors[t.outputs[0]].reg == m_.tensors[t.inputs[0]].reg &&
                m_.tensors[t.outputs[0]].bytes == m_.tensors[t.inputs[0]].bytes;
-    mutableInputs(*def, &t);
+    t.mutableInput = mutableInputs(*t.op);
+    for (size_t i = 0; i < t.inputs.size(); ++i)
+      if (t.mutableInput[i]) m_.registers[m_.tensors[t.inputs[i]].reg].isWritten = true;
     if (t.isView) return Status::ok();
     return kernel(p, &t);
   }
@@ -307,26 +310,6 @@ private:
       out->push_back(found->tensor(number));
     }
     return Status::ok();
-  }
-
-  void mutableInputs(const user_op::OpDef &def, ModelTask *t) {
-    t->mutableInput.assign(t->inputs.size(), false);
-    if (!def.modifyInputs) return;
-    std::vector<user_op::InputBlobModifier> modifiers(t->inputs.size());
-    user_op::InputBlobModifier absent;
-    (void)user_op::detail::guarded([&] {
-      def.modifyInputs(
-          [&](const std::string &arg, int32_t i) {
-            const int flat = t->op->findInput(arg, i);
-            return flat < 0 ? &absent : &modifiers[static_cast<size_t>(flat)];
-          },
-          t->op->wrapper());
-      return Status();
-    });
-    for (size_t i = 0; i < modifiers.size(); ++i) t->mutableInput[i] = modifiers[i].isMutable;
-    for (size_t i = 0; i < modifiers.size(); ++i)
-      if (t->mutableInput[i] && m_.registers[m_.tensors[t->inputs[i]].reg].kind == plan::Register::VARIABLE)
-        m_.writesVariables = true;
   }
 
   Status kernel(const plan::Task &p, ModelTask *t) {

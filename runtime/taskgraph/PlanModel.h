@@ -18,6 +18,7 @@ struct ModelRegister {
   uint64_t offset = 0, bytes = 0, stride = 0;
   uint32_t credits = 1;
   plan::Register::Kind kind = plan::Register::ACTIVATION;
+  bool isWritten = false; // a task writes it through a mutable input: a variable that is updated
   bool isPersistent() const {
     return kind == plan::Register::INPUT || kind == plan::Register::VARIABLE || kind == plan::Register::CONSTANT;
   }
@@ -82,7 +83,6 @@ struct PlanModel {
   std::vector<ModelPort> inputs, outputs;
   std::vector<ModelVariable> variables;
   std::vector<uint32_t> constants; // tensors, in the order of plan.interface.constant
-  bool writesVariables = false;    // some task updates a variable: variables are not constant
 
   /// "task 17, op fc1 (matmul) at mlp.pbtxt:14:3".
   std::string describe(uint32_t task) const;

@@ -64,8 +64,8 @@ Status TaskGraph::copyOut(uint32_t tensor, int64_t step, void *to) const {
 }
 
 bool TaskGraph::isConstant(uint32_t tensor) const {
-  const plan::Register::Kind kind = model_.registers[model_.tensors[tensor].reg].kind;
-  return kind == plan::Register::CONSTANT || (kind == plan::Register::VARIABLE && !model_.writesVariables);
+  const ModelRegister &r = model_.registers[model_.tensors[tensor].reg];
+  return r.kind == plan::Register::CONSTANT || (r.kind == plan::Register::VARIABLE && !r.isWritten);
 }
 
 std::vector<void *> TaskGraph::addresses(const ModelTask &task, uint32_t variant, void **workspace) const {
