@@ -26,22 +26,32 @@ class Graph:
     """The text of a graph that holds several independent instances, and the tensors to feed it."""
 
     def __init__(self):
-        self.ops, self.inputs, self.wanted = [], {}, []
+        self.ops, self.inputs, self.variables, self.wanted = [], {}, {}, []
 
     def add(self, number, instance, vectors):
         prefix = f"i{number}"
         conf = [f'op_type_name: "{instance.op["name"]}"']
-        bound = {}
+        bound, mutable = {}, instance.mutable()
         for arg, index, dtype, shape, _, _ in instance.inputs():
             name = f"{prefix}_{arg}_{index}"
             dims = " ".join(f"dim: {d}" for d in shape)
-            self.ops.append(f'op {{ name: "{name}" input_conf {{ out: "out" blob_conf {{ shape {{ {dims} }} data_type: {DTYPES[dtype][0]} }} }} }}')
-            self.inputs[name] = file_array(vectors[f"{instance.name}|in|{arg}|{index}|{dtype}"], dtype)
+            described = f"shape {{ {dims} }} data_type: {DTYPES[dtype][0]}"
+            if arg in mutable:
+                self.ops.append(f'op {{ name: "{name}" variable_conf {{ out: "out" {described} }} }}')
+            else:
+                self.ops.append(f'op {{ name: "{name}" input_conf {{ out: "out" blob_conf {{ {described} }} }} }}')
+            (self.variables if arg in mutable else self.inputs)[name] = file_array(vectors[f"{instance.name}|in|{arg}|{index}|{dtype}"], dtype)
             bound.setdefault(arg, []).append(f"{name}/out")
         for arg, tensors in bound.items():
             conf.append(f'input {{ key: "{arg}" value {{ ' + " ".join(f's: "{x}"' for x in tensors) + " } }")
         ends = []
+        for arg in mutable:
+            end = f"{prefix}_out_{arg}_0"
+            ends.append(f'op {{ name: "{end}" output_conf {{ in: "{prefix}_{arg}_0/out" out: "out" }} }}')
+            self.wanted.append((instance, arg, 0, end))
         for arg, count in instance.outputs().items():
+            if arg in mutable:
+                continue
             conf.append(f'output {{ key: "{arg}" value {{ ' + " ".join(f's: "{prefix}/{arg}_{i}"' for i in range(count)) + " } }")
             for i in range(count):
                 end = f"{prefix}_out_{arg}_{i}"
@@ -61,6 +71,9 @@ class Graph:
         if self.inputs:
             np.savez(os.path.join(folder, "in.npz"), **self.inputs)
             command += ["--inputs", os.path.join(folder, "in.npz")]
+        if self.variables:
+            np.savez(os.path.join(folder, "variables.npz"), **self.variables)
+            command += ["--weights", os.path.join(folder, "variables.npz")]
         done = subprocess.run(command, capture_output=True, text=True, timeout=300)
         return done.returncode, done.stderr
 

@@ -111,13 +111,13 @@ class CaseInstance:
         return {k: Attr(v) for k, v in self.case.get("attrs", {}).items()}
 
     def all_attrs(self):
-        """Values with the definition's defaults filled in."""
+        """Values with the definition's defaults filled in; f32 attributes as the op gets them."""
         values = {}
         for a in self.op["attrs"]:
             if a.get("default") is not None:
-                values[a["name"]] = Attr({"type": a["type"], "value": a["default"]}).value
-        values.update({k: a.value for k, a in self.attrs().items()})
-        return values
+                values[a["name"]] = Attr({"type": a["type"], "value": a["default"]})
+        values.update(self.attrs())
+        return {k: float(np.float32(a.value)) if a.kind == "float" else a.value for k, a in values.items()}
 
     def outputs(self):
         """argument -> how many tensors this instance asks for."""
@@ -125,7 +125,15 @@ class CaseInstance:
         for o in self.op["outputs"]:
             if not o.get("optional") and o["name"] not in asked:
                 asked[o["name"]] = o.get("count", 1)
-        return {o["name"]: asked[o["name"]] for o in self.op["outputs"] if o["name"] in asked}
+        outputs = {o["name"]: asked[o["name"]] for o in self.op["outputs"] if o["name"] in asked}
+        # Inputs that the op writes: what they hold afterwards is an output, too.
+        outputs.update({arg: 1 for arg in self.mutable()})
+        return outputs
+
+    def mutable(self):
+        """The arguments of this instance that the op writes: they are bound to variables."""
+        given = {i["arg"] for i in self.case["inputs"]}
+        return [i["name"] for i in self.op["inputs"] if i.get("mutable") and i["name"] in given]
 
     def fingerprint(self):
         """Changes when the case changes, so that old vectors are noticed."""

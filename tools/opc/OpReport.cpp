@@ -30,6 +30,26 @@ Json argsJson(const std::vector<ArgDef> &args) {
   return list;
 }
 
+/// Inputs with "mutable": whether the op writes them, as it says of an instance that has all of its arguments.
+Json inputsJson(const OpDef &op) {
+  Json list = argsJson(op.inputs);
+  std::map<std::string, user_op::InputBlobModifier> modifiers;
+  if (op.modifyInputs) {
+    user_op::OpConf conf;
+    conf.name = conf.type = op.name;
+    for (const ArgDef &a : op.inputs) conf.inputs.push_back({a.name, std::vector<std::string>(1, a.name)});
+    for (const AttrDef &a : op.attrs)
+      if (!a.defaultValue.empty()) conf.attrs[a.name] = a.defaultValue;
+    const user_op::UserOpConfWrapper wrapper(conf);
+    (void)user_op::detail::guarded([&] {
+      op.modifyInputs([&](const std::string &arg, int32_t) { return &modifiers[arg]; }, wrapper);
+      return Status();
+    });
+  }
+  for (Json &input : list) input["mutable"] = modifiers[input["name"]].isMutable;
+  return list;
+}
+
 Json textOrNull(const std::string &text) { return text.empty() ? Json(nullptr) : Json(text); }
 
 Json caseJson(const Case &c) {
@@ -160,7 +180,7 @@ Json opJson(const Registry &registry, const OpDef &op) {
   return {{"name", op.name},
           {"aliases", op.aliases},
           {"doc", op.doc},
-          {"inputs", argsJson(op.inputs)},
+          {"inputs", inputsJson(op)},
           {"outputs", argsJson(op.outputs)},
           {"attrs", std::move(attrs)},
           {"kernels", std::move(kernels)},
