@@ -125,6 +125,15 @@ Value BackwardBuilder::addVariable(const std::string &name, const user_op::Tenso
   return op.getOut();
 }
 
+Value BackwardBuilder::addInput(const std::string &name, Type type) {
+  const std::string unique = uniqueName(name);
+  ir::OpLocation l;
+  l.name = unique;
+  auto op = ir::InputOp::create(builder_, ir::makeLocation(module_.getContext(), l), type, unique, "");
+  know(op);
+  return op.getOut();
+}
+
 std::string BackwardBuilder::addOutput(const std::string &name, Value v) {
   const std::string unique = uniqueName(name);
   ir::OpLocation l;

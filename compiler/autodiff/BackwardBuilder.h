@@ -31,6 +31,8 @@ public:
   Result<mlir::Value> add(user_op::OpConf conf, mlir::Operation *origin);
 
   mlir::Value addVariable(const std::string &name, const user_op::TensorDesc &desc, const std::string &conf);
+  /// An input op called `name` (made unique).
+  mlir::Value addInput(const std::string &name, mlir::Type type);
   /// Returns the output op's name.
   std::string addOutput(const std::string &name, mlir::Value v);
   /// Learns the ops that others have added since.

@@ -341,13 +341,13 @@ LogicalResult Generator::applyDerived(ir::UserOp op, const OpDef &def) {
 
 FailureOr<std::vector<GeneratedGradient>> generateGradients(ModuleOp module, const Registry &registry,
                                                             ArrayRef<Value> losses,
-                                                            const std::vector<WantedGradient> &wanted, Value seed) {
+                                                            const std::vector<WantedGradient> &wanted, ArrayRef<Value> seeds) {
   SmallVector<Value> roots;
   for (const WantedGradient &w : wanted) roots.push_back(w.tensor);
   GradientFlow flow(module, registry, losses, roots);
   Generator generator(module, registry, flow);
-  for (Value loss : losses)
-    if (flow.carries(loss) && failed(generator.seed(loss, seed))) return failure();
+  for (auto [i, loss] : llvm::enumerate(losses))
+    if (flow.carries(loss) && failed(generator.seed(loss, seeds.empty() ? Value() : seeds[i]))) return failure();
   // Ops in reverse; the list is taken first because generation appends to the block. An op that fails leaves its
   // operands without a gradient, and the walk goes on: one run reports every op without a rule.
   bool failedOnce = false;

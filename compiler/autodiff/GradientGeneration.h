@@ -40,7 +40,7 @@ mlir::FailureOr<std::vector<WantedGradient>> findWanted(mlir::ModuleOp module, c
 mlir::FailureOr<std::vector<GeneratedGradient>> generateGradients(mlir::ModuleOp module, const Registry &registry,
                                                                   mlir::ArrayRef<mlir::Value> losses,
                                                                   const std::vector<WantedGradient> &wanted,
-                                                                  mlir::Value seed = {});
+                                                                  mlir::ArrayRef<mlir::Value> seeds = {});
 
 /// One line for each step: the path on which the gradient of `loss` reaches the tensor, or the ops at which it stops
 /// and why. `reaches` says which.

@@ -221,10 +221,22 @@ struct Pipeline::Impl {
       if (Value loss = findLoss(*module, name)) losses.push_back(loss);
     auto wanted = findWanted(*module, request.wrt);
     if (losses.size() != request.losses.size() || failed(wanted)) return false;
-    auto made = generateGradients(*module, registry, losses, *wanted);
-    if (failed(made)) return false;
-    size_t reached = 0;
+    if (request.lossesOnly) {
+      for (Operation &op : llvm::make_early_inc_range(graphBlock(*module)))
+        if (isa<ir::OutputOp>(&op)) op.erase();
+    }
     BackwardBuilder builder(*module, registry);
+    if (request.lossOutputs)
+      for (auto [i, loss] : llvm::enumerate(losses)) builder.addOutput("loss:" + std::to_string(i), loss);
+    if (request.lossesOnly) return true;
+    SmallVector<Value> seeds;
+    if (request.dyInputs)
+      for (auto [i, loss] : llvm::enumerate(losses))
+        seeds.push_back(builder.addInput(request.losses[i] + ".dy", loss.getType()));
+    auto made = generateGradients(*module, registry, losses, *wanted, seeds);
+    if (failed(made)) return false;
+    builder.refresh();
+    size_t reached = 0;
     std::vector<GeneratedGradient> level = *made;
     for (int order = 1; order <= request.order; ++order) {
       std::string suffix;

@@ -36,6 +36,11 @@ struct GradientRequest {
   int order = 1;
   /// Keep only the backward ops; what they read of the forward ops becomes inputs.
   bool backwardOnly = false;
+  /// The gradient of each loss is an input "NAME.dy" of the loss's shape, in place of ones.
+  bool dyInputs = false;
+  /// Each loss becomes an output, called "loss:0", "loss:1", ... With `lossesOnly` nothing else is kept, and no
+  /// gradient is made.
+  bool lossOutputs = false, lossesOnly = false;
 };
 
 /// One gradient that the grad phase has made.

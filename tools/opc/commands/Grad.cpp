@@ -1,11 +1,11 @@
 // opc grad: the backward graph of a loss, its check against differences, and why a gradient is missing.
 #include "Commands.h"
 
+#include "GradientCheck.h"
 #include "GraphInput.h"
 #include "JsonOutput.h"
 #include "NumberText.h"
 #include "Pipeline.h"
-#include "RunValues.h"
 #include "Session.h"
 
 #include <algorithm>
@@ -34,6 +34,17 @@ public:
         {"--order", 0, "N", "2 adds second derivatives, NAME.grad.grad, and so on", &order_, true},
         {"--explain", 0, "NAME", "show the gradient's path to NAME, or where it stops", &explain_, true},
         {"--simplify", 0, "on|off", "merge equal ops and fold constants in the result (default off)", &simplify_, true},
+        {"--dy", 0, "", "take each loss's own gradient from an input LOSS.dy instead of ones", &dy_},
+        {"--check", 0, "", "compare every gradient with central differences in f64; exit 1 on a mismatch", &check_, true},
+        {"--eps", 0, "X", "--check: the step is X * max(1, |x|) (default 1e-5)", &eps_},
+        {"--samples", 0, "N|all", "--check: elements checked in each tensor (default 24)", &samples_},
+        {"--rtol", 0, "X", "--check: the relative difference allowed (default 1e-5)", &rtol_},
+        {"--input", 0, "NAME=SPEC", "--check: a value, as with opc run (repeatable)", &inputs_},
+        {"--inputs", 0, "FILE|DIR", "--check: values for all inputs, as with opc run", &inputArchive_},
+        {"--weights", 0, "FILE", "--check: values for variables (repeatable)", &values_.weights},
+        {"--fill", 0, "KIND", "--check: what is missing: rand, zeros, ones or iota (default: random floats, integer zeros)",
+         &values_.fill},
+        {"--seed", 0, "N", "--check: for random values", &seed_},
         {"--shape", 0, "NAME=DIMS", "the shape of an input, in place of the graph's (repeatable)", &shapes_},
         {"--max-errors", 0, "N", "report at most N errors (default 20)", &maxErrors_}};
     s.details =
@@ -63,6 +74,7 @@ public:
     };
     if (!pipeline.import(input->name, input->bytes)) return failed();
     if (!explain_.empty()) return explain(invocation, pipeline);
+    if (check_) return check(invocation, *registry, *input);
     if (!pipeline.run(Phase::kGrad)) return failed();
     if (simplify_ == "on" && !pipeline.tidy()) return failed();
     const std::string text = pipeline.emit(Emit::kGraphText);
@@ -90,6 +102,8 @@ private:
       if (!n || *n == 0 || *n > 4) return usageError("--order takes a number from 1 to 4, not '" + order_ + "'");
       request.order = static_cast<int>(*n);
     }
+    request.dyInputs = dy_;
+    if (Status s = readCheckFlags(); !s) return s;
     if (emit_ == "backward")
       request.backwardOnly = true;
     else if (!emit_.empty() && emit_ != "joint")
@@ -107,6 +121,47 @@ private:
     options_.shapes = *shapes;
     options_.gradient = request;
     return Status::ok();
+  }
+
+  Status readCheckFlags() {
+    auto real = [&](const std::string &text, const char *flag, double *out) -> Status {
+      if (text.empty()) return Status::ok();
+      const auto v = parseReal(text);
+      if (!v || !(*v > 0)) return usageError(std::string(flag) + " takes a positive number, not '" + text + "'");
+      *out = *v;
+      return Status::ok();
+    };
+    OPC_RETURN_IF_ERROR(real(eps_, "--eps", &checkOptions_.eps));
+    OPC_RETURN_IF_ERROR(real(rtol_, "--rtol", &checkOptions_.rtol));
+    if (samples_ == "all") {
+      checkOptions_.samples = 0;
+    } else if (!samples_.empty()) {
+      const auto n = parseInteger<uint32_t>(samples_);
+      if (!n || *n == 0) return usageError("--samples takes a number from 1, or all, not '" + samples_ + "'");
+      checkOptions_.samples = *n;
+    }
+    if (!seed_.empty()) {
+      const auto n = parseInteger<uint64_t>(seed_);
+      if (!n) return usageError("--seed takes a whole number, not '" + seed_ + "'");
+      values_.seed = *n;
+    }
+    return Status::ok();
+  }
+
+  int check(Invocation &invocation, const Registry &registry, const GraphInput &input) {
+    checkOptions_.request = *options_.gradient;
+    checkOptions_.shapes = options_.shapes;
+    checkOptions_.threads = invocation.threads();
+    const CheckInputs given{input.name, input.bytes, inputs_, inputArchive_, values_, invocation.commandLine()};
+    std::unique_ptr<Pipeline> bad;
+    Result<GradientCheck> result = checkGradients(registry, given, checkOptions_, &bad);
+    if (bad) return invocation.fail(bad->diagnostics(), bad->errorCount(), bad->errorClass(), bad->source());
+    if (!result) return invocation.fail(result.status());
+    if (invocation.flags().json)
+      invocation.terminal().out(jsonText(gradientCheckJson(*result, input.name)));
+    else
+      invocation.terminal().out(gradientCheckText(*result));
+    return result->passed() ? kExitOk : kExitNo;
   }
 
   int explain(Invocation &invocation, Pipeline &pipeline) {
@@ -162,6 +217,11 @@ private:
   }
 
   std::vector<std::string> losses_, wrt_, shapes_;
+  std::vector<std::string> inputs_;
+  std::string inputArchive_, eps_, samples_, rtol_, seed_;
+  ValueFlags values_;
+  bool dy_ = false, check_ = false;
+  GradientCheckOptions checkOptions_;
   std::string output_, emit_, order_, explain_, simplify_ = "off", maxErrors_;
   CompileOptions options_;
 };

@@ -1,0 +1,341 @@
+// opc grad --check: gradients against central differences in f64.
+#include "GradientCheck.h"
+
+#include "NumberText.h"
+#include "Session.h"
+#include "TensorCompare.h"
+
+#include <algorithm>
+#include <cmath>
+
+namespace opc::cli {
+
+bool GradientCheck::passed() const {
+  for (const TensorCheck &t : tensors)
+    if (!t.passed()) return false;
+  return true;
+}
+
+namespace {
+
+/// The losses as a function of the inputs and variables.
+class LossFunction {
+public:
+  LossFunction(Session session, std::vector<HostTensor> weights)
+      : session_(std::move(session)), weights_(std::move(weights)) {}
+  Session &session() { return session_; }
+
+  /// Sum over the losses of weight times loss. `*magnitude` receives the sum of absolute values.
+  Result<double> value(double *magnitude) {
+    OPC_RETURN_IF_ERROR(session_.run());
+    double sum = 0, size = 0, carry = 0;
+    for (size_t k = 0; k < weights_.size(); ++k) {
+      const void *data = session_.outputData("loss:" + std::to_string(k));
+      if (!data) return Status(StatusCode::kInternal, "OPC0901", "the loss was not computed");
+      const double *loss = static_cast<const double *>(data), *w = weights_[k].as<double>();
+      for (int64_t i = 0; i < weights_[k].elemCount(); ++i) {
+        // Kahan: a difference of two sums loses what the sums lost.
+        const double term = loss[i] * w[i] - carry, next = sum + term;
+        carry = (next - sum) - term;
+        sum = next;
+        size += std::fabs(loss[i] * w[i]);
+      }
+    }
+    *magnitude = size;
+    return sum;
+  }
+
+private:
+  Session session_;
+  std::vector<HostTensor> weights_; // f64, one for each loss
+};
+
+/// One element of an input or variable of a LossFunction.
+class Perturbation {
+public:
+  static Result<Perturbation> make(LossFunction &f, const std::string &name, HostTensor value) {
+    Perturbation p(f, name, std::move(value));
+    p.input_ = static_cast<double *>(f.session().inputData(name));
+    return p;
+  }
+  Result<double> at(int64_t element, double x, double *magnitude) {
+    const double old = value_.as<double>()[element];
+    OPC_RETURN_IF_ERROR(set(element, x));
+    Result<double> loss = f_->value(magnitude);
+    OPC_RETURN_IF_ERROR(set(element, old));
+    return loss;
+  }
+
+private:
+  Perturbation(LossFunction &f, std::string name, HostTensor value)
+      : f_(&f), name_(std::move(name)), value_(std::move(value)) {}
+  Status set(int64_t element, double x) {
+    value_.as<double>()[element] = x;
+    if (input_) {
+      input_[element] = x;
+      return Status::ok();
+    }
+    return f_->session().setVariable(name_, value_);
+  }
+  LossFunction *f_;
+  std::string name_;
+  HostTensor value_;
+  double *input_ = nullptr;
+};
+
+/// Elements spread over the tensor: every (count / samples)-th, at a place in its stretch that the index decides.
+std::vector<int64_t> sampleElements(int64_t count, int64_t samples) {
+  std::vector<int64_t> list;
+  if (samples == 0 || samples >= count) {
+    for (int64_t i = 0; i < count; ++i) list.push_back(i);
+    return list;
+  }
+  for (int64_t s = 0; s < samples; ++s) {
+    const int64_t begin = count * s / samples, end = count * (s + 1) / samples;
+    const uint64_t mixed = (static_cast<uint64_t>(s) + 1) * 0x9e3779b97f4a7c15u >> 20;
+    list.push_back(begin + static_cast<int64_t>(mixed % static_cast<uint64_t>(end - begin)));
+  }
+  return list;
+}
+
+Status checkElement(Perturbation &x, int64_t element, double at, double analytic, double loss,
+                    const GradientCheckOptions &options, TensorCheck *result) {
+  double previous = 0;
+  for (int attempt = 0; attempt < 3; ++attempt) {
+    const double h = options.eps * std::max(1.0, std::fabs(at)) * std::pow(0.1, attempt);
+    double high = 0, low = 0;
+    Result<double> plus = x.at(element, at + h, &high), minus = x.at(element, at - h, &low);
+    if (!plus) return plus.status();
+    if (!minus) return minus.status();
+    const double step = (at + h) - (at - h); // what was really added
+    const double numeric = (*plus - *minus) / step;
+    const double right = (*plus - loss) / ((at + h) - at), left = (loss - *minus) / (at - (at - h));
+    // Rounding of the two sums, in units of the quotient.
+    const double noise = 16 * 2.2e-16 * (std::max(high, low) + 1e-300) / h;
+    const double difference = std::fabs(analytic - numeric);
+    const double size = std::max(std::fabs(analytic), std::fabs(numeric));
+    // The truncation error is of the order of h times the second difference; it goes down with h.
+    const double curvature = std::fabs(right - left);
+    if (!(difference > options.rtol * size + noise + 1e-12)) {
+      ++result->checked;
+      const double error = size > 0 ? std::max(0.0, difference - noise) / size : 0;
+      if (result->worst < 0 || (error > result->maxError && result->mismatches == 0)) {
+        result->maxError = error;
+        result->worst = element;
+        result->analytic = analytic;
+        result->numeric = numeric;
+      }
+      return Status::ok();
+    }
+    // A kink: the one-sided slopes differ by as much at a tenth of the step.
+    if (attempt > 0 && curvature > 0.5 * previous && curvature > 1e-3 * (size + 1e-12)) {
+      const double slack = options.rtol * size + noise + 1e-3 * curvature;
+      if (analytic >= std::min(left, right) - slack && analytic <= std::max(left, right) + slack) {
+        ++result->kinks;
+        return Status::ok();
+      }
+    }
+    previous = curvature;
+    if (attempt < 2) continue;
+    ++result->checked;
+    const double error = size > 0 ? difference / size : std::numeric_limits<double>::infinity();
+    if (result->mismatches++ == 0 || error > result->maxError) {
+      result->maxError = error;
+      result->worst = element;
+      result->analytic = analytic;
+      result->numeric = numeric;
+    }
+  }
+  return Status::ok();
+}
+
+Result<Session> compileAndLoad(const Registry &registry, const CheckInputs &inputs, const CompileOptions &compile,
+                               const GradientCheckOptions &options, std::unique_ptr<Pipeline> *pipeline) {
+  *pipeline = std::make_unique<Pipeline>(registry, compile);
+  if (!(*pipeline)->import(inputs.name, inputs.bytes) || !(*pipeline)->run(Phase::kPlan))
+    return Status(StatusCode::kInvalidGraph, "OPC0901", "the compilation failed");
+  SessionOptions session;
+  session.threads = options.threads;
+  session.seed = inputs.values.seed;
+  const std::string plan = (*pipeline)->emit(Emit::kPlan);
+  return Session::load(plan, registry, session);
+}
+
+Result<HostTensor> onesOf(const user_op::TensorDesc &desc) {
+  Result<HostTensor> t = HostTensor::create(desc.data_type(), desc.shape());
+  if (t) fillConstant(&*t, 1);
+  return t;
+}
+
+Result<HostTensor> copyInput(Session &session, const PortInfo &port) {
+  Result<HostTensor> t = HostTensor::create(port.desc.data_type(), port.desc.shape());
+  if (t && t->bytes() > 0) std::copy_n(static_cast<const char *>(session.inputData(port.name)), t->bytes(), static_cast<char *>(t->data()));
+  return t;
+}
+
+} // namespace
+
+Result<GradientCheck> checkGradients(const Registry &registry, const CheckInputs &inputs,
+                                     const GradientCheckOptions &options, std::unique_ptr<Pipeline> *failed) {
+  CompileOptions compile;
+  compile.shapes = options.shapes;
+  compile.floatsAs = kDouble;
+  compile.gradient = options.request;
+  compile.gradient->lossOutputs = true;
+  std::unique_ptr<Pipeline> pipeline;
+  Result<Session> gradients = compileAndLoad(registry, inputs, compile, options, &pipeline);
+  const std::vector<GradientInfo> wanted = pipeline->gradients();
+  if (!gradients) {
+    if (pipeline->errorCount()) *failed = std::move(pipeline);
+    return gradients.status();
+  }
+  compile.gradient->lossesOnly = true;
+  Result<Session> forward = compileAndLoad(registry, inputs, compile, options, &pipeline);
+  if (!forward) {
+    if (pipeline->errorCount()) *failed = std::move(pipeline);
+    return forward.status();
+  }
+
+  // Values: given ones, else random floats and integer zeros (indices and labels that are always in range).
+  std::vector<std::string> specs = inputs.specs;
+  ValueFlags values = inputs.values;
+  values.cast = true; // everything is f64 here
+  Result<NamedValues> named = NamedValues::open(specs, inputs.archive, "--input");
+  if (!named) return named.status();
+  if (values.fill.empty()) {
+    values.fill = "rand";
+    for (const PortInfo &p : gradients->interface().inputs)
+      if (!IsFloatingDataType(p.desc.data_type()) && !named->has(p.name)) specs.push_back(p.name + "=zeros");
+    named = NamedValues::open(specs, inputs.archive, "--input");
+    if (!named) return named.status();
+  }
+  Result<ValueReport> given = giveValues(*gradients, *named, values, inputs.command);
+  if (!given) return given.status();
+  OPC_RETURN_IF_ERROR(gradients->prepare());
+  OPC_RETURN_IF_ERROR(gradients->run());
+
+  std::vector<HostTensor> weights;
+  for (size_t k = 0; k < options.request.losses.size(); ++k) {
+    Result<HostTensor> loss = gradients->fetch("loss:" + std::to_string(k));
+    if (!loss) return loss.status();
+    Result<HostTensor> w = onesOf(loss->desc());
+    if (options.request.dyInputs)
+      for (const PortInfo &p : gradients->interface().inputs)
+        if (p.name == options.request.losses[k] + ".dy") w = copyInput(*gradients, p);
+    if (!w) return w.status();
+    weights.push_back(std::move(*w));
+  }
+  for (const PortInfo &p : forward->interface().inputs) {
+    Result<HostTensor> t = copyInput(*gradients, p);
+    if (!t) return t.status();
+    OPC_RETURN_IF_ERROR(forward->feed(p.name, *t));
+  }
+  for (const VariableInfo &v : forward->interface().variables) {
+    Result<HostTensor> t = gradients->variable(v.name);
+    if (!t) return t.status();
+    OPC_RETURN_IF_ERROR(forward->setVariable(v.name, *t));
+  }
+  OPC_RETURN_IF_ERROR(forward->prepare());
+  LossFunction loss(std::move(*forward), std::move(weights));
+  double magnitude = 0;
+  Result<double> base = loss.value(&magnitude);
+  if (!base) return base.status();
+  if (!std::isfinite(*base))
+    return Status(StatusCode::kExecution, "OPC0506", "the loss is " + realText(*base) + " at these values; differences say nothing")
+        .withHelp("give other inputs with --input, or another --seed");
+
+  GradientCheck check;
+  for (const GradientInfo &g : wanted) {
+    TensorCheck t;
+    t.name = g.name;
+    t.desc = user_op::TensorDesc(g.shape, g.dtype);
+    t.elements = g.shape.elem_cnt();
+    const bool isInput = loss.session().inputData(g.name) != nullptr;
+    bool isVariable = false;
+    for (const VariableInfo &v : loss.session().interface().variables) isVariable |= v.name == g.name;
+    if (g.output.empty())
+      t.skipped = "the loss does not depend on it";
+    else if (g.name != g.output.substr(0, g.output.size() - 5))
+      t.skipped = "a derivative of higher order"; // checked by differentiating the emitted graph
+    else if (!isInput && !isVariable)
+      t.skipped = g.tensor == g.name ? "an op makes it; only inputs and variables can be moved" : "the loss does not read it";
+    if (!t.skipped.empty()) {
+      check.tensors.push_back(std::move(t));
+      continue;
+    }
+    Result<HostTensor> gradient = gradients->fetch(g.output);
+    if (!gradient) return gradient.status();
+    Result<HostTensor> value = [&]() -> Result<HostTensor> {
+      if (!isInput) return loss.session().variable(g.name);
+      return copyInput(loss.session(), PortInfo{g.name, t.desc});
+    }();
+    if (!value) return value.status();
+    const std::vector<double> x(value->as<double>(), value->as<double>() + t.elements);
+    Result<Perturbation> moved = Perturbation::make(loss, g.name, std::move(*value));
+    if (!moved) return moved.status();
+    for (int64_t element : sampleElements(t.elements, options.samples))
+      OPC_RETURN_IF_ERROR(checkElement(*moved, element, x[static_cast<size_t>(element)],
+                                       gradient->as<double>()[element], *base, options, &t));
+    check.tensors.push_back(std::move(t));
+  }
+  return check;
+}
+
+std::string gradientCheckText(const GradientCheck &check) {
+  size_t nameWidth = 4, typeWidth = 4;
+  for (const TensorCheck &t : check.tensors) {
+    nameWidth = std::max(nameWidth, t.name.size());
+    typeWidth = std::max(typeWidth, t.desc.toString().size());
+  }
+  auto pad = [](std::string s, size_t width) { return s.resize(std::max(width, s.size()), ' '), s; };
+  std::string text;
+  size_t bad = 0;
+  for (const TensorCheck &t : check.tensors) {
+    text += pad(t.name, nameWidth) + "  " + pad(t.desc.toString(), typeWidth) + "  ";
+    if (!t.skipped.empty()) {
+      text += "not checked: " + t.skipped + "\n";
+      continue;
+    }
+    bad += !t.passed();
+    text += t.passed() ? "ok     " : "WRONG  ";
+    text += countText(static_cast<uint64_t>(t.checked)) + " of " + countText(static_cast<uint64_t>(t.elements)) + " elements";
+    if (t.kinks) text += ", " + countText(static_cast<uint64_t>(t.kinks)) + " more at kinks";
+    if (!t.passed()) text += ", " + countText(static_cast<uint64_t>(t.mismatches)) + " wrong";
+    if (t.worst >= 0)
+      text += "; largest relative error " + roundedText(t.maxError, 3) + " at " + indexText(t.desc.shape(), t.worst);
+    if (!t.passed())
+      text += ": gradient " + roundedText(t.analytic, 9) + ", difference quotient " + roundedText(t.numeric, 9);
+    text += "\n";
+  }
+  if (bad == 0) return text + "every gradient agrees with central differences in f64\n";
+  text += std::to_string(bad) + (bad == 1 ? " gradient is wrong\n" : " gradients are wrong\n");
+  for (const OpVerdict &o : check.ops) {
+    if (o.passed && o.checked) continue;
+    text += (o.passed ? "  not checked alone: op " : "  to blame: op ") + o.op + " (" + o.type + ")";
+    if (o.range.known()) text += "  " + o.range.file + ":" + std::to_string(o.range.line) + ":" + std::to_string(o.range.column);
+    text += "\n    " + o.detail + "\n";
+  }
+  return text;
+}
+
+Json gradientCheckJson(const GradientCheck &check, const std::string &graph) {
+  Json tensors = Json::array(), ops = Json::array();
+  for (const TensorCheck &t : check.tensors) {
+    Json j = {{"name", t.name},         {"dtype", dtypeJson(t.desc.data_type())}, {"shape", shapeJson(t.desc.shape())},
+              {"passed", t.passed()},   {"elements", t.elements},                 {"checked", t.checked},
+              {"kinks", t.kinks},       {"mismatches", t.mismatches},             {"max_rel_error", realJson(t.maxError)}};
+    if (!t.skipped.empty()) j["skipped"] = t.skipped;
+    if (t.worst >= 0)
+      j["worst"] = {{"index", Json::parse(indexText(t.desc.shape(), t.worst))},
+                    {"gradient", realJson(t.analytic)},
+                    {"difference_quotient", realJson(t.numeric)}};
+    tensors.push_back(std::move(j));
+  }
+  for (const OpVerdict &o : check.ops)
+    ops.push_back({{"op", o.op}, {"type", o.type}, {"checked", o.checked}, {"passed", o.passed}, {"detail", o.detail}});
+  Json document = {{"schema", 1}, {"graph", graph}, {"passed", check.passed()}, {"tensors", std::move(tensors)}};
+  if (!check.ops.empty()) document["ops"] = std::move(ops);
+  return document;
+}
+
+} // namespace opc::cli

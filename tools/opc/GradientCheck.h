@@ -1,0 +1,68 @@
+// opc grad --check: gradients against central differences in f64.
+#pragma once
+
+#include "JsonOutput.h"
+#include "Pipeline.h"
+#include "RunValues.h"
+
+#include <string>
+#include <vector>
+
+namespace opc::cli {
+
+struct GradientCheckOptions {
+  GradientRequest request;
+  std::map<std::string, std::vector<int64_t>> shapes;
+  /// The step is eps * max(1, |x|).
+  double eps = 1e-5;
+  double rtol = 1e-5;
+  /// Elements checked in each tensor, spread over it; 0: all.
+  int64_t samples = 24;
+  int threads = 0;
+};
+
+struct TensorCheck {
+  std::string name;
+  user_op::TensorDesc desc;
+  int64_t elements = 0, checked = 0, kinks = 0, mismatches = 0;
+  double maxError = 0; // relative, over the checked elements
+  int64_t worst = -1;  // the element with it
+  double analytic = 0, numeric = 0;
+  std::string skipped; // why nothing was checked
+  bool passed() const { return mismatches == 0; }
+};
+
+/// The verdict on one op's rule, by itself, on the values that it had in the graph.
+struct OpVerdict {
+  std::string op, type;
+  SourceRange range;
+  bool checked = false, passed = true;
+  std::string detail; // the first wrong input with both values, or why the op was not checked
+};
+
+struct GradientCheck {
+  std::vector<TensorCheck> tensors;
+  std::vector<OpVerdict> ops; // filled when a tensor failed: ops on the path, in the graph's order
+  bool passed() const;
+};
+
+/// A compilation that failed has left its diagnostics in `pipeline`, and the status is ok with `*compiled` false.
+struct CheckInputs {
+  std::string name, bytes; // the graph
+  std::vector<std::string> specs;
+  std::string archive;
+  ValueFlags values;
+  std::vector<std::string> command;
+};
+
+/// Compiles the graph with every floating-point tensor as f64, computes the gradients, and compares them with
+/// (L(x + h) - L(x - h)) / 2h. Where the one-sided differences disagree at every step size there is a kink: any value
+/// between them is right. `failed` receives the pipeline whose diagnostics explain a failed compilation.
+Result<GradientCheck> checkGradients(const Registry &registry, const CheckInputs &inputs,
+                                     const GradientCheckOptions &options, std::unique_ptr<Pipeline> *failed);
+
+/// The result as a table for people, and as the document of --json.
+std::string gradientCheckText(const GradientCheck &check);
+Json gradientCheckJson(const GradientCheck &check, const std::string &graph);
+
+} // namespace opc::cli
