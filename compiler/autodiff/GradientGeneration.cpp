@@ -341,7 +341,8 @@ LogicalResult Generator::applyDerived(ir::UserOp op, const OpDef &def) {
 
 FailureOr<std::vector<GeneratedGradient>> generateGradients(ModuleOp module, const Registry &registry,
                                                             ArrayRef<Value> losses,
-                                                            const std::vector<WantedGradient> &wanted, ArrayRef<Value> seeds) {
+                                                            const std::vector<WantedGradient> &wanted,
+                                                            ArrayRef<Value> seeds) {
   SmallVector<Value> roots;
   for (const WantedGradient &w : wanted) roots.push_back(w.tensor);
   GradientFlow flow(module, registry, losses, roots);

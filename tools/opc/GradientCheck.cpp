@@ -118,7 +118,7 @@ Status checkElement(Perturbation &x, int64_t element, double at, double analytic
     const double curvature = std::fabs(right - left);
     if (!(difference > options.rtol * size + noise + 1e-12)) {
       ++result->checked;
-      const double error = size > 0 ? std::max(0.0, difference - noise) / size : 0;
+      const double error = size > 0 ? difference / size : 0;
       if (result->worst < 0 || (error > result->maxError && result->mismatches == 0)) {
         result->maxError = error;
         result->worst = element;
@@ -169,7 +169,8 @@ Result<HostTensor> onesOf(const user_op::TensorDesc &desc) {
 
 Result<HostTensor> copyInput(Session &session, const PortInfo &port) {
   Result<HostTensor> t = HostTensor::create(port.desc.data_type(), port.desc.shape());
-  if (t && t->bytes() > 0) std::copy_n(static_cast<const char *>(session.inputData(port.name)), t->bytes(), static_cast<char *>(t->data()));
+  if (t && t->bytes() > 0)
+    std::copy_n(static_cast<const char *>(session.inputData(port.name)), t->bytes(), static_cast<char *>(t->data()));
   return t;
 }
 
@@ -241,7 +242,8 @@ Result<GradientCheck> checkGradients(const Registry &registry, const CheckInputs
   Result<double> base = loss.value(&magnitude);
   if (!base) return base.status();
   if (!std::isfinite(*base))
-    return Status(StatusCode::kExecution, "OPC0506", "the loss is " + realText(*base) + " at these values; differences say nothing")
+    return Status(StatusCode::kExecution, "OPC0506",
+                  "the loss is " + realText(*base) + " at these values; differences say nothing")
         .withHelp("give other inputs with --input, or another --seed");
 
   GradientCheck check;
@@ -258,7 +260,8 @@ Result<GradientCheck> checkGradients(const Registry &registry, const CheckInputs
     else if (g.name != g.output.substr(0, g.output.size() - 5))
       t.skipped = "a derivative of higher order"; // checked by differentiating the emitted graph
     else if (!isInput && !isVariable)
-      t.skipped = g.tensor == g.name ? "an op makes it; only inputs and variables can be moved" : "the loss does not read it";
+      t.skipped =
+          g.tensor == g.name ? "an op makes it; only inputs and variables can be moved" : "the loss does not read it";
     if (!t.skipped.empty()) {
       check.tensors.push_back(std::move(t));
       continue;
@@ -298,7 +301,8 @@ std::string gradientCheckText(const GradientCheck &check) {
     }
     bad += !t.passed();
     text += t.passed() ? "ok     " : "WRONG  ";
-    text += countText(static_cast<uint64_t>(t.checked)) + " of " + countText(static_cast<uint64_t>(t.elements)) + " elements";
+    text += countText(static_cast<uint64_t>(t.checked)) + " of " + countText(static_cast<uint64_t>(t.elements)) +
+            " elements";
     if (t.kinks) text += ", " + countText(static_cast<uint64_t>(t.kinks)) + " more at kinks";
     if (!t.passed()) text += ", " + countText(static_cast<uint64_t>(t.mismatches)) + " wrong";
     if (t.worst >= 0)
@@ -312,7 +316,8 @@ std::string gradientCheckText(const GradientCheck &check) {
   for (const OpVerdict &o : check.ops) {
     if (o.passed && o.checked) continue;
     text += (o.passed ? "  not checked alone: op " : "  to blame: op ") + o.op + " (" + o.type + ")";
-    if (o.range.known()) text += "  " + o.range.file + ":" + std::to_string(o.range.line) + ":" + std::to_string(o.range.column);
+    if (o.range.known())
+      text += "  " + o.range.file + ":" + std::to_string(o.range.line) + ":" + std::to_string(o.range.column);
     text += "\n    " + o.detail + "\n";
   }
   return text;
@@ -321,9 +326,15 @@ std::string gradientCheckText(const GradientCheck &check) {
 Json gradientCheckJson(const GradientCheck &check, const std::string &graph) {
   Json tensors = Json::array(), ops = Json::array();
   for (const TensorCheck &t : check.tensors) {
-    Json j = {{"name", t.name},         {"dtype", dtypeJson(t.desc.data_type())}, {"shape", shapeJson(t.desc.shape())},
-              {"passed", t.passed()},   {"elements", t.elements},                 {"checked", t.checked},
-              {"kinks", t.kinks},       {"mismatches", t.mismatches},             {"max_rel_error", realJson(t.maxError)}};
+    Json j = {{"name", t.name},
+              {"dtype", dtypeJson(t.desc.data_type())},
+              {"shape", shapeJson(t.desc.shape())},
+              {"passed", t.passed()},
+              {"elements", t.elements},
+              {"checked", t.checked},
+              {"kinks", t.kinks},
+              {"mismatches", t.mismatches},
+              {"max_rel_error", realJson(t.maxError)}};
     if (!t.skipped.empty()) j["skipped"] = t.skipped;
     if (t.worst >= 0)
       j["worst"] = {{"index", Json::parse(indexText(t.desc.shape(), t.worst))},
