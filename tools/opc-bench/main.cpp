@@ -1,5 +1,6 @@
 // opc-bench: a table of measurements, each beside its reference.
 #include "Benchmark.h"
+#include "ModelWorker.h"
 
 #include <CLI/CLI.hpp>
 #include <nlohmann/json.hpp>
@@ -15,12 +16,20 @@ int main(int argc, char **argv) {
   app.add_flag("--json", json, "one JSON document on stdout");
   app.add_flag("--list", list, "names of the rows, without measuring");
   app.add_option("--filter", filter, "only rows whose name matches this pattern (* and ?)");
+  opc::bench::ModelWorkerOptions worker;
+  CLI::App *model = app.add_subcommand("model", "serves one model to tools/bench_models.py: commands on standard input");
+  model->add_option("--graph", worker.graph)->required();
+  model->add_option("--weights", worker.weights);
+  model->add_option("--input", worker.inputs, "NAME=FILE.npy");
+  model->add_option("--threads", worker.threads);
+  model->add_flag("!--no-fuse", worker.fuse);
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError &e) {
     const int code = app.exit(e);
     return code == 0 ? 0 : 2;
   }
+  if (model->parsed()) return opc::bench::serveModel(worker);
   using namespace opc::bench;
   std::vector<Benchmark> all;
   for (auto &group : {taskOverhead(), startUp(), compileTime()}) all.insert(all.end(), group.begin(), group.end());

@@ -1,0 +1,66 @@
+// Serves one ONNX model to tools/bench_models.py: the same commands and answers as `opc-bench model`.
+// usage: node ort_worker.js MODEL.onnx X.npy THREADS     (NODE_PATH names the folder of onnxruntime-node)
+const fs = require('fs');
+const readline = require('readline');
+
+function memory() {
+  const answer = {};
+  for (const line of fs.readFileSync('/proc/self/status', 'utf8').split('\n')) {
+    const found = line.match(/^(VmRSS|VmHWM):\s+(\d+)/);
+    if (found) answer[found[1]] = Number(found[2]) * 1024;
+  }
+  return answer;
+}
+
+function readNpy(path) {
+  const bytes = fs.readFileSync(path);
+  const begin = 10 + bytes.readUInt16LE(8);
+  const shape = bytes.toString('latin1', 10, begin).match(/'shape':\s*\(([^)]*)\)/)[1];
+  const dims = shape.split(',').filter((s) => s.trim()).map(Number);
+  return { data: new Float32Array(bytes.buffer.slice(bytes.byteOffset + begin, bytes.byteOffset + bytes.length)), dims };
+}
+
+function writeNpy(path, tensor) {
+  let header = `{'descr': '<f4', 'fortran_order': False, 'shape': (${tensor.dims.join(', ')},), }`;
+  header = header.padEnd(Math.ceil((header.length + 11) / 64) * 64 - 11) + '\n';
+  const head = Buffer.alloc(10);
+  head.write('\x93NUMPY\x01\x00', 'latin1');
+  head.writeUInt16LE(header.length, 8);
+  const data = Buffer.from(tensor.data.buffer, tensor.data.byteOffset, tensor.data.byteLength);
+  fs.writeFileSync(path, Buffer.concat([head, Buffer.from(header, 'latin1'), data]));
+}
+
+async function main() {
+  const [model, input, threads] = process.argv.slice(2);
+  const ort = require('onnxruntime-node');
+  const x = readNpy(input);
+  const before = memory();
+  const start = process.hrtime.bigint();
+  const session = await ort.InferenceSession.create(model, {
+    intraOpNumThreads: Number(threads), interOpNumThreads: 1, executionMode: 'sequential', graphOptimizationLevel: 'all',
+  });
+  const feeds = { [session.inputNames[0]]: new ort.Tensor('float32', x.data, x.dims) };
+  const say = (answer) => process.stdout.write(JSON.stringify(answer) + '\n');
+  say({ ready: true, load: Number(process.hrtime.bigint() - start) / 1e9, before });
+  let result = null;
+  for await (const line of readline.createInterface({ input: process.stdin })) {
+    const [command, ...args] = line.split(' ');
+    if (command === 'quit') process.exit(0);
+    if (command === 'run') {
+      const times = [];
+      for (let i = 0; i < Number(args[0]); ++i) {
+        const begin = process.hrtime.bigint();
+        result = await session.run(feeds);
+        times.push(Number(process.hrtime.bigint() - begin) / 1e9);
+      }
+      say({ times });
+    } else if (command === 'output') {
+      writeNpy(args[1], result[session.outputNames[0]]);
+      say({ written: args[1] });
+    } else if (command === 'memory') {
+      say(memory());
+    }
+  }
+}
+
+main().catch((e) => { console.error(String(e)); process.exit(1); });

@@ -1,0 +1,28 @@
+#!/usr/bin/env bash
+# Installs what tools/bench_models.py compares with: PyTorch (Debian's python3-torch) and ONNX Runtime (npm's
+# onnxruntime-node) into DIR (default: build/peers). What cannot be had is named, and the benchmark runs without it.
+# usage: tools/dev/install_peers.sh [DIR]
+set -euo pipefail
+cd "$(dirname "${BASH_SOURCE[0]}")/../.."
+dir=${1:-build/peers}
+version=1.30.0
+missing=0
+
+if ! /usr/bin/python3 -c 'import torch' 2>/dev/null; then
+  sudo=$([ "$(id -u)" = 0 ] || echo sudo)
+  $sudo apt-get install -y --no-install-recommends python3-torch || missing=1
+fi
+/usr/bin/python3 -c 'import torch; print("torch", torch.__version__)' || { echo "install_peers: no PyTorch" >&2; missing=1; }
+
+mkdir -p "$dir"
+if ! command -v npm >/dev/null; then
+  echo "install_peers: npm is missing (Debian: nodejs npm): no ONNX Runtime" >&2
+  missing=1
+else
+  # The package's install script fetches CUDA libraries, which no CPU benchmark needs.
+  [ -d "$dir/node_modules/onnxruntime-node" ] ||
+    (cd "$dir" && npm install --no-fund --no-audit --ignore-scripts "onnxruntime-node@$version") || missing=1
+  (cd "$dir" && node -e 'console.log("onnxruntime", require("onnxruntime-node/package.json").version)') ||
+    { echo "install_peers: no ONNX Runtime" >&2; missing=1; }
+fi
+exit $missing
