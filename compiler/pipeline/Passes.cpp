@@ -1,5 +1,6 @@
 // The compiler's phases as MLIR passes.
 #include "Passes.h"
+#include "LibraryFusion.h"
 #include "OpcDialect.h"
 #include "Schedule.h"
 #include "ShapeInference.h"
@@ -66,6 +67,8 @@ void registerOpcPasses(DialectRegistry *dialects, const Registry &registry) {
   registerPass([r] { return createFoldConstantsPass(*r); });
   registerPass([r] { return createRemoveNoOpsPass(*r); });
   registerPass([] { return createEliminateDeadOpsPass(); });
+  registerPass([] { return createFuseConvolutionsPass(); });
+  registerPass([r] { return createKeepChannelsLastPass(*r); });
   registerPass([r]() -> std::unique_ptr<Pass> { return std::make_unique<SchedulePass>(*r); });
   registerPass([r]() -> std::unique_ptr<Pass> { return std::make_unique<PlanMemoryPass>(*r); });
   registerPass([] { return createCSEPass(); });

@@ -6,6 +6,7 @@
 #include "GraphEmitter.h"
 #include "GraphFile.h"
 #include "Importer.h"
+#include "LibraryFusion.h"
 #include "Locations.h"
 #include "OpcDialect.h"
 #include "PlanEmitter.h"
@@ -36,6 +37,7 @@ constexpr PhaseInfo kPhases[] = {
     {Phase::kShape, "shape", "infer every tensor's shape and dtype"},
     {Phase::kGrad, "grad", "add the gradient subgraph, when one is asked for"},
     {Phase::kSimplify, "simplify", "fold constants, merge equal ops, drop what nobody reads"},
+    {Phase::kFuse, "fuse", "join what a library computes in one call, choose layouts"},
     {Phase::kSchedule, "tasks", "choose the order of execution"},
     {Phase::kMemory, "memory", "select kernels, plan buffers and offsets"},
     {Phase::kPlan, "plan", "write the plan"},
@@ -290,6 +292,9 @@ struct Pipeline::Impl {
     case Phase::kSimplify:
       if (!hasOutputs()) return false;
       return !options.simplify || succeeded(simplify(*module, registry));
+    case Phase::kFuse:
+      if (options.fuse) fuseForLibraries(*module, registry);
+      return true;
     case Phase::kSchedule: return succeeded(schedule(*module, registry));
     case Phase::kMemory:
       execution = std::make_unique<ExecutionSchedule>();

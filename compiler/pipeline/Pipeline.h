@@ -14,9 +14,9 @@
 
 namespace opc {
 
-/// The phases in order. SBP and boxing join between kSimplify and kSchedule when they exist.
-enum class Phase { kImport, kShape, kGrad, kSimplify, kSchedule, kMemory, kPlan };
-/// "import", "shape", "grad", "simplify", "tasks", "memory", "plan".
+/// The phases in order. SBP and boxing join between kSimplify and kFuse when they exist.
+enum class Phase { kImport, kShape, kGrad, kSimplify, kFuse, kSchedule, kMemory, kPlan };
+/// "import", "shape", "grad", "simplify", "fuse", "tasks", "memory", "plan".
 const char *phaseName(Phase phase);
 /// One line on what a phase does.
 const char *phaseDoc(Phase phase);
@@ -66,6 +66,8 @@ struct CompileOptions {
   /// Set to a floating-point type: every floating-point tensor of the graph is given that type (gradient checks run in
   /// f64).
   DataType floatsAs = kInvalidDataType;
+  /// Join ops for the libraries (docs/adr/0006-library-fusion.md); off for a run that others are compared with.
+  bool fuse = true;
 };
 
 struct PhaseStats {

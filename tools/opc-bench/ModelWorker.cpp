@@ -54,6 +54,7 @@ int serveModel(const ModelWorkerOptions &options) {
   std::string plan;
   {
     CompileOptions compile;
+    compile.fuse = options.fuse;
     Pipeline pipeline(registry, compile);
     if (!pipeline.import(options.graph, readFile(options.graph)) || !pipeline.run(Phase::kPlan)) {
       for (const Diagnostic &d : pipeline.diagnostics()) std::fprintf(stderr, "%s\n", d.message.c_str());

@@ -26,7 +26,8 @@ memory::desc plain(const ConvGeometry &g, int64_t batch, int64_t channels, const
   return {dims, kF32, strides};
 }
 
-memory::desc plainWeight(const ConvGeometry &g) {
+memory::desc plainWeight(ConvGeometry g, bool channelsFirst) {
+  if (channelsFirst) g.channelsLast = false;
   const memory::desc flat = plain(g, g.filters, g.channels / g.groups, g.kernel);
   if (g.groups == 1) return flat;
   memory::dims dims = flat.dims(), strides(flat.data.format_desc.blocking.strides,
@@ -47,8 +48,19 @@ struct Described {
   memory::desc scratchpad_desc() const { return scratchpad; }
 };
 
+dnnl::primitive_attr attributesOf(const ConvExtras &extras) {
+  dnnl::primitive_attr attributes = cpu::dnnlAttributes();
+  dnnl::post_ops ops;
+  if (extras.accumulate) ops.append_sum(1.0f);
+  if (extras.activation == ConvExtras::kRelu) ops.append_eltwise(1.0f, dnnl::algorithm::eltwise_relu, 0.0f, 0.0f);
+  if (extras.activation == ConvExtras::kClip)
+    ops.append_eltwise(1.0f, dnnl::algorithm::eltwise_clip, extras.low, extras.high);
+  attributes.set_post_ops(ops);
+  return attributes;
+}
+
 Described describe(const ConvGeometry &g, ConvDirection direction, const memory::desc &in, const memory::desc &weight,
-                   bool bias, const memory::desc &out) {
+                   bool bias, const memory::desc &out, const ConvExtras &extras) {
   memory::dims strides, dilates, padding;
   for (size_t i = 3 - static_cast<size_t>(g.dims); i < 3; ++i) {
     strides.push_back(g.stride[i]);
@@ -63,7 +75,7 @@ Described describe(const ConvGeometry &g, ConvDirection direction, const memory:
         bias ? dnnl::convolution_forward::desc(kind, algorithm, in, weight, biasDesc, out, strides, dilates, padding,
                                                padding)
              : dnnl::convolution_forward::desc(kind, algorithm, in, weight, out, strides, dilates, padding, padding);
-    const dnnl::convolution_forward::primitive_desc pd(d, cpu::dnnlAttributes(), cpu::dnnlEngine());
+    const dnnl::convolution_forward::primitive_desc pd(d, attributesOf(extras), cpu::dnnlEngine());
     return {pd.src_desc(),        pd.weights_desc(),  pd.dst_desc(),
             pd.scratchpad_desc(), pd.impl_info_str(), dnnl::convolution_forward(pd)};
   }
@@ -86,21 +98,22 @@ bool isDirect(const std::string &implementation) {
 
 DnnlConvolution::DnnlConvolution(const ConvGeometry &g, ConvDirection direction, const float *source,
                                  const float *weight, const float *bias, float *target, bool constantWeight,
-                                 int threads) {
+                                 int threads, const ConvExtras &extras) {
   const bool forward = direction == ConvDirection::kForward;
   const memory::desc in = plain(g, g.batch, g.channels, g.in), out = plain(g, g.batch, g.filters, g.out);
-  const memory::desc userWeight = plainWeight(g);
+  const memory::desc userWeight = plainWeight(g, extras.weightChannelsFirst);
   const memory::desc &userSource = forward ? in : out, &userTarget = forward ? out : in;
   cpu::setLibraryThreads(threads);
   // channels_last is a layout that the direct kernels take as it is; channels_first they would rather have blocked.
   Described pd = describe(g, direction, g.channelsLast ? in : anyOf(in), anyOf(userWeight), bias,
-                          g.channelsLast ? out : anyOf(out));
+                          g.channelsLast ? out : anyOf(out), extras);
   if (g.channelsLast && !isDirect(pd.implementation))
-    pd = describe(g, direction, anyOf(in), anyOf(userWeight), bias, anyOf(out));
+    pd = describe(g, direction, anyOf(in), anyOf(userWeight), bias, anyOf(out), extras);
   direct_ = isDirect(pd.implementation);
   if (!direct_) {
     cpu::setLibraryThreads(1);
-    pd = describe(g, direction, plain(g, 1, g.channels, g.in), anyOf(userWeight), bias, plain(g, 1, g.filters, g.out));
+    pd = describe(g, direction, plain(g, 1, g.channels, g.in), anyOf(userWeight), bias, plain(g, 1, g.filters, g.out),
+                  extras);
   }
   implementation_ = pd.implementation;
 
@@ -121,6 +134,7 @@ DnnlConvolution::DnnlConvolution(const ConvGeometry &g, ConvDirection direction,
     if (constantWeight) {
       buffers_.push_back(cpu::dnnlReordered(userWeight, weight, pd.weight));
       usedWeight = buffers_.back().get();
+      packedWeight_ = true;
     } else {
       char *b = buffer(pd.weight);
       reorderWeight_ = reorder(userWeight, weight, pd.weight, b);
@@ -134,6 +148,7 @@ DnnlConvolution::DnnlConvolution(const ConvGeometry &g, ConvDirection direction,
   }
   if (direct_ && pd.target != userTarget) {
     char *b = buffer(pd.target);
+    if (extras.accumulate) reorderAddend_ = reorder(userTarget, target, pd.target, b);
     reorderTarget_ = reorder(pd.target, b, userTarget, target);
     usedTarget = b;
   }
@@ -159,6 +174,7 @@ void DnnlConvolution::run(DeviceCtx *ctx) {
   cpu::setLibraryThreads(ctx->threads());
   if (reorderWeight_) reorderWeight_->execute();
   if (reorderSource_) reorderSource_->execute();
+  if (reorderAddend_) reorderAddend_->execute();
   if (direct_) {
     convolutions_[0].execute();
   } else {

@@ -14,6 +14,14 @@ enum class ConvDirection {
   kData,    // in from out and weight: the transposed convolution, which is also the gradient by in
 };
 
+/// What a convolution does beyond the plain one.
+struct ConvExtras {
+  bool weightChannelsFirst = false; // the weight is [filters, channels / groups, kernel...] whatever the data's layout
+  bool accumulate = false;          // the result is added to what target holds
+  enum Activation { kNone, kRelu, kClip } activation = kNone; // of the sum; kClip limits to [low, high]
+  float low = 0, high = 0;
+};
+
 /// A convolution between fixed addresses. The library computes in the layout it prefers; source, target and a weight
 /// that may change are reordered at the edges, a constant weight once, here.
 ///
@@ -25,15 +33,17 @@ public:
   /// `source` is g's in and `target` its out, the other way round for kData. bias may be null and is for kForward only.
   /// Throws dnnl::error.
   DnnlConvolution(const ConvGeometry &g, ConvDirection direction, const float *source, const float *weight,
-                  const float *bias, float *target, bool constantWeight, int threads);
+                  const float *bias, float *target, bool constantWeight, int threads, const ConvExtras &extras = {});
   void run(DeviceCtx *ctx);
+  /// The weight was packed at construction and is not read again.
+  bool hasPackedWeight() const { return packedWeight_; }
   /// oneDNN's name of the implementation, for benchmarks.
   const std::string &implementation() const { return implementation_; }
 
 private:
   std::string implementation_;
-  std::optional<cpu::DnnlExecution> reorderSource_, reorderWeight_, reorderTarget_;
-  bool direct_ = false;
+  std::optional<cpu::DnnlExecution> reorderSource_, reorderWeight_, reorderAddend_, reorderTarget_;
+  bool direct_ = false, packedWeight_ = false;
   std::vector<cpu::DnnlExecution> convolutions_; // one; or several, each for its share of the samples
   const float *source_ = nullptr;
   float *target_ = nullptr;

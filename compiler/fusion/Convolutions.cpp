@@ -1,0 +1,131 @@
+// conv2d and what follows it -> fused_conv2d.
+#include "LibraryFusion.h"
+#include "UserOps.h"
+
+#include "mlir/Dialect/Func/IR/FuncOps.h"
+
+using namespace mlir;
+
+namespace opc {
+namespace {
+
+/// What has been taken into a convolution, in the order in which fused_conv2d computes.
+struct Chain {
+  enum Stage { kConvolved, kBiased, kNormalized, kAdded, kActivated };
+  explicit Chain(ir::UserOp op) : conv(op), last(op.getOuts()[0]), bias(operandOf(op, "bias")) {
+    added = operandOf(op, "_add_to_output");
+    stage = added ? kAdded : bias ? kBiased : kConvolved;
+    const auto format = attributeOf<std::string>(op, "data_format", "channels_first");
+    channel = format == "channels_last" ? 3 : 1;
+  }
+
+  ir::UserOp conv, norm;
+  Value last, bias, added;
+  Stage stage = kConvolved;
+  int64_t channel = 1;
+  std::string activation;
+  double low = 0, high = 0;
+  SmallVector<Operation *> taken; // after the convolution, in order
+
+  bool isChannel(int64_t axis) const { return axis == channel || axis == channel - 4; }
+
+  bool take(ir::UserOp op) {
+    const StringRef type = op.getOpType();
+    const bool ok = type == "bias_add"        ? takeBias(op)
+                    : type == "normalization" ? takeNorm(op)
+                    : type == "broadcast_add" ? takeSum(op)
+                                              : takeActivation(op, type);
+    if (!ok) return false;
+    last = op.getOuts()[0];
+    taken.push_back(op);
+    return true;
+  }
+
+private:
+  bool takeBias(ir::UserOp op) {
+    if (stage != kConvolved || operandOf(op, "a") != last || !isChannel(attributeOf<int32_t>(op, "axis", 0)))
+      return false;
+    bias = operandOf(op, "b");
+    stage = kBiased;
+    return true;
+  }
+  bool takeNorm(ir::UserOp op) {
+    if (stage > kBiased || operandOf(op, "x") != last || attributeOf<bool>(op, "training", false) ||
+        !isChannel(attributeOf<int32_t>(op, "axis", 0)))
+      return false;
+    for (Value statistic : op.getOuts().drop_front())
+      if (!statistic.use_empty()) return false;
+    norm = op;
+    added = operandOf(op, "_add_to_output");
+    stage = added ? kAdded : kNormalized;
+    return true;
+  }
+  bool takeSum(ir::UserOp op) {
+    if (stage > kNormalized) return false;
+    Value x = operandOf(op, "x"), y = operandOf(op, "y");
+    if (x.getType() != y.getType() || x.getType() != op.getOuts()[0].getType()) return false;
+    added = x == last ? y : x;
+    stage = kAdded;
+    return true;
+  }
+  bool takeActivation(ir::UserOp op, StringRef type) {
+    if (type == "relu") {
+      activation = "relu";
+    } else if (type == "clip_by_scalar") {
+      activation = "clip";
+      low = attributeOf<double>(op, "floating_min", 0);
+      high = attributeOf<double>(op, "floating_max", 0);
+    } else if (type == "hardtanh") {
+      activation = "clip";
+      low = attributeOf<double>(op, "min_val", -1);
+      high = attributeOf<double>(op, "max_val", 1);
+    } else {
+      return false;
+    }
+    stage = kActivated;
+    return true;
+  }
+};
+
+bool fits(ir::UserOp op) {
+  if (op.getOpType() != "conv2d") return false;
+  auto type = dyn_cast<RankedTensorType>(op.getOuts()[0].getType());
+  auto in = dyn_cast<RankedTensorType>(operandOf(op, "in").getType());
+  return type && type.getElementType().isF32() && in && in.hasStaticShape() && in.getNumElements() != 0;
+}
+
+void fuse(ir::UserOp conv) {
+  Chain chain(conv);
+  while (chain.stage != Chain::kActivated) {
+    ir::UserOp next = onlyReader(chain.last);
+    if (!next || !chain.take(next)) break;
+  }
+  Operation *place = chain.last.getDefiningOp();
+  OpBuilder b(place);
+  UserOpMaker maker(b, "fused_conv2d");
+  maker.in("in", operandOf(conv, "in")).in("weight", operandOf(conv, "weight")).in("bias", chain.bias);
+  if (chain.norm)
+    for (const char *arg : {"gamma", "beta", "moving_mean", "moving_variance"}) maker.in(arg, operandOf(chain.norm, arg));
+  maker.in("_add_to_output", chain.added);
+  maker.attrsOf(conv, {"filters", "padding_before", "data_format", "kernel_size", "strides", "dilation_rate", "groups"});
+  maker.attr("epsilon", AttrValue(chain.norm ? attributeOf<float>(chain.norm, "epsilon", 0.0f) : 0.0f))
+      .attr("activation", AttrValue(chain.activation))
+      .attr("activation_min", AttrValue(chain.low))
+      .attr("activation_max", AttrValue(chain.high));
+  ir::UserOp fused = maker.make(locationFor(chain.last), "out", chain.last.getType());
+  chain.last.replaceAllUsesWith(fused.getOuts()[0]);
+  for (Operation *op : llvm::reverse(chain.taken)) op->erase();
+  conv.erase();
+}
+
+} // namespace
+
+void fuseConvolutions(ModuleOp module) {
+  SmallVector<ir::UserOp> convolutions;
+  module.walk([&](ir::UserOp op) {
+    if (fits(op)) convolutions.push_back(op);
+  });
+  for (ir::UserOp op : convolutions) fuse(op);
+}
+
+} // namespace opc

@@ -1,0 +1,48 @@
+// The library fusions in order.
+#include "LibraryFusion.h"
+#include "OpcDialect.h"
+
+using namespace mlir;
+
+namespace opc {
+namespace {
+
+/// A graph that updates variables: kernels find their weights changed at every step.
+bool updatesVariables(ModuleOp module, const Registry &registry) {
+  bool found = false;
+  module.walk([&](ir::UserOp op) {
+    const user_op::OpDef *def = registry.findOp(op.getOpType().str());
+    found |= def && def->modifyInputs;
+  });
+  return found;
+}
+
+struct FuseConvolutionsPass : PassWrapper<FuseConvolutionsPass, OperationPass<ModuleOp>> {
+  MLIR_DEFINE_EXPLICIT_INTERNAL_INLINE_TYPE_ID(FuseConvolutionsPass)
+  StringRef getArgument() const override { return "opc-fuse-convolutions"; }
+  StringRef getDescription() const override { return "conv2d and what follows it become fused_conv2d"; }
+  void runOnOperation() override { fuseConvolutions(getOperation()); }
+};
+struct KeepChannelsLastPass : PassWrapper<KeepChannelsLastPass, OperationPass<ModuleOp>> {
+  MLIR_DEFINE_EXPLICIT_INTERNAL_INLINE_TYPE_ID(KeepChannelsLastPass)
+  explicit KeepChannelsLastPass(const Registry &registry) : registry(&registry) {}
+  StringRef getArgument() const override { return "opc-channels-last"; }
+  StringRef getDescription() const override { return "Images between fused convolutions stay in channels_last"; }
+  void runOnOperation() override { keepChannelsLast(getOperation(), *registry); }
+  const Registry *registry;
+};
+
+} // namespace
+
+void fuseForLibraries(ModuleOp module, const Registry &registry) {
+  if (updatesVariables(module, registry)) return;
+  fuseConvolutions(module);
+  keepChannelsLast(module, registry);
+}
+
+std::unique_ptr<Pass> createFuseConvolutionsPass() { return std::make_unique<FuseConvolutionsPass>(); }
+std::unique_ptr<Pass> createKeepChannelsLastPass(const Registry &registry) {
+  return std::make_unique<KeepChannelsLastPass>(registry);
+}
+
+} // namespace opc

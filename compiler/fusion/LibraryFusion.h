@@ -1,0 +1,25 @@
+// Ops that a library computes in one call become one op, and images keep the layout that the library likes.
+#pragma once
+
+#include "Registry.h"
+
+#include "mlir/IR/BuiltinOps.h"
+#include "mlir/Pass/Pass.h"
+
+namespace opc {
+
+/// All library fusions (docs/adr/0006-library-fusion.md). A result that anybody else reads, or that is an output, stays
+/// a tensor of its own. Does nothing to a graph that updates variables: there, weights are not packed ahead.
+/// Ops need inferred types.
+void fuseForLibraries(mlir::ModuleOp module, const Registry &registry);
+
+/// conv2d, bias_add, normalization with stored statistics, addition of a tensor, relu or clip -> fused_conv2d (f32).
+void fuseConvolutions(mlir::ModuleOp module);
+/// fused_conv2d, pooling and elementwise ops between them work on channels_last images; transposes stand where other
+/// ops begin.
+void keepChannelsLast(mlir::ModuleOp module, const Registry &registry);
+
+std::unique_ptr<mlir::Pass> createFuseConvolutionsPass();
+std::unique_ptr<mlir::Pass> createKeepChannelsLastPass(const Registry &registry);
+
+} // namespace opc

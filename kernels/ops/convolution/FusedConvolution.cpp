@@ -1,0 +1,240 @@
+// fused_conv2d: a convolution with what usually follows it, in one pass over the result. The compiler makes it.
+#include "ConvGeometry.h"
+#include "DnnlConvolution.h"
+#include "RegisterFloating.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+
+namespace opc::ops {
+namespace {
+
+using user_op::Case;
+using user_op::InferContext;
+using user_op::TensorDesc;
+using user_op::UserOpConfWrapper;
+using Ints = std::vector<int32_t>;
+
+/// The geometry; the weight is [filters, channels / groups, height, width] in both layouts.
+Maybe<ConvGeometry> fusedGeometry(const TensorDesc &in, const TensorDesc &weight, const UserOpConfWrapper &conf) {
+  TensorDesc moved = weight;
+  if (JUST(isChannelsLast(conf)) && weight.shape().NumAxes() == 4) {
+    const Shape &w = weight.shape();
+    moved.set_shape(Shape{w.At(0), w.At(2), w.At(3), w.At(1)});
+  }
+  return convGeometry(in, moved, conf, 2);
+}
+
+const char *const kStatistics[] = {"gamma", "beta", "moving_mean", "moving_variance"};
+
+Maybe<ConvExtras::Activation> activationOf(const UserOpConfWrapper &conf) {
+  const std::string &name = conf.attr<std::string>("activation");
+  if (name.empty()) return ConvExtras::kNone;
+  if (name == "relu") return ConvExtras::kRelu;
+  if (name == "clip") return ConvExtras::kClip;
+  return Error::InvalidValueError().id("OPC0205") << "activation is \"" << name << "\", expected \"\", \"relu\" or "
+                                                  << "\"clip\"";
+}
+
+Maybe<void> infer(InferContext *ctx) {
+  const TensorDesc in = ctx->InputTensorDesc("in", 0), weight = ctx->InputTensorDesc("weight", 0);
+  if (in.data_type() != kFloat)
+    return Error::TypeError().id("OPC0204").help("conv2d takes the other floating types")
+           << "in is " << in.toString() << ", expected f32";
+  for (const auto &arg : ctx->inputs())
+    if (ctx->InputDType(arg.first, arg.second) != in.data_type())
+      return Error::TypeError().id("OPC0204").help("cast one of them")
+             << "in is " << in.toString() << " and " << arg.first << " is "
+             << ctx->InputTensorDesc(arg.first, arg.second).toString() << ": their element types must be the same";
+  const ConvGeometry g = JUST(fusedGeometry(in, weight, ctx->user_op_conf()));
+  if (g.channels == 0)
+    return Error::ShapeMismatch().help("conv2d takes images without channels") << "in has no channels: " << in.toString();
+  JUST(activationOf(ctx->user_op_conf()));
+  const auto vector = [&](const char *arg) -> Maybe<void> {
+    if (ctx->has_input(arg, 0) && ctx->InputShape(arg, 0) != Shape{g.filters})
+      return Error::ShapeMismatch() << arg << " is " << ctx->InputTensorDesc(arg, 0).toString()
+                                    << ", expected one element for each of the " << g.filters << " filters";
+    return Maybe<void>::Ok();
+  };
+  JUST(vector("bias"));
+  for (const char *arg : kStatistics) {
+    if (ctx->has_input(arg, 0) != ctx->has_input("gamma", 0))
+      return Error::CheckFailed().id("OPC0202")
+             << "gamma, beta, moving_mean and moving_variance must be given together";
+    JUST(vector(arg));
+  }
+  TensorDesc *out = ctx->MutOutputTensorDesc("out", 0);
+  *out = TensorDesc(convShape(g, g.filters, g.out), in.data_type());
+  if (ctx->has_input("_add_to_output", 0) && ctx->InputTensorDesc("_add_to_output", 0) != *out)
+    return Error::ShapeMismatch() << "_add_to_output is " << ctx->InputTensorDesc("_add_to_output", 0).toString()
+                                  << ", the convolution gives " << out->toString();
+  return Maybe<void>::Ok();
+}
+
+/// Only the batch: the compiler fuses after it has decided how to split.
+Maybe<void> sbp(user_op::SbpContext *ctx) {
+  auto batch = ctx->NewBuilder();
+  for (const auto &arg : ctx->inputs())
+    if (arg.first == "in" || arg.first == "_add_to_output")
+      batch.Split(user_op::OpArg(arg.first, arg.second), 0);
+    else
+      batch.Broadcast(user_op::OpArg(arg.first, arg.second));
+  batch.Split(user_op::OpArg("out", 0), 0).Build();
+  return Maybe<void>::Ok();
+}
+
+Case normalized(const char *name, Shape in, Shape weight) {
+  const int64_t filters = weight.At(0);
+  return Case(name)
+      .In("in", std::move(in))
+      .In("weight", std::move(weight))
+      .In("gamma", {filters}, 0.5, 2)
+      .In("beta", {filters})
+      .In("moving_mean", {filters})
+      .In("moving_variance", {filters}, 0.5, 2)
+      .Attr("epsilon", 1e-5f)
+      .Types({kFloat});
+}
+
+REGISTER_USER_OP("fused_conv2d")
+    .Input("in")
+    .Input("weight")
+    .OptionalInput("bias")
+    .OptionalInput("gamma")
+    .OptionalInput("beta")
+    .OptionalInput("moving_mean")
+    .OptionalInput("moving_variance")
+    .OptionalInput("_add_to_output")
+    .Output("out")
+    .Attr<int32_t>("filters", 0)
+    .Attr<Ints>("padding_before", {})
+    .Attr<std::string>("data_format", "channels_first")
+    .Attr<Ints>("kernel_size", {})
+    .Attr<Ints>("strides", {})
+    .Attr<Ints>("dilation_rate", {})
+    .Attr<int32_t>("groups", 1)
+    .Attr<float>("epsilon", 0.0f)
+    .Attr<std::string>("activation", "")
+    .Attr<double>("activation_min", 0.0)
+    .Attr<double>("activation_max", 0.0)
+    .SetTensorDescInferFn(infer)
+    .SetGetSbpFn(sbp)
+    .SetComputeComplexityFn([](InferContext *ctx) -> Maybe<double> {
+      const ConvGeometry g = JUST(
+          fusedGeometry(ctx->InputTensorDesc("in", 0), ctx->InputTensorDesc("weight", 0), ctx->user_op_conf()));
+      return 2.0 * static_cast<double>(ctx->OutputShape("out", 0).elem_cnt()) *
+             static_cast<double>(g.channels / g.groups * g.kernel[1] * g.kernel[2]);
+    })
+    .Tolerance(kFloat, 1e-4, 1e-5)
+    .NoGrad("the compiler makes it after gradients have been generated")
+    .Doc("conv2d and what usually follows it, for f32: out = act(norm(conv2d(in, weight) + bias) + _add_to_output).\n"
+         "norm is the normalization of the filters with stored statistics, (v - moving_mean) / sqrt(moving_variance + "
+         "epsilon)\n"
+         "* gamma + beta, when they are given; it is folded into the weight. act is nothing, relu, or clip to "
+         "[activation_min,\n"
+         "activation_max] (both give 0 or activation_min for NaN). The weight is [filters, C / groups, height, width] "
+         "in both\n"
+         "layouts of in and out. The compiler makes this op from a graph's conv2d (docs/adr/0006-library-fusion.md).")
+    .Cases({Case("plain")
+                .In("in", {2, 3, 8, 7})
+                .In("weight", {8, 3, 3, 3})
+                .In("bias", {8})
+                .Attr("padding_before", Ints{1, 1})
+                .Types({kFloat}),
+            normalized("normalized", {1, 4, 6, 6}, {16, 4, 3, 3})
+                .Attr("activation", std::string("relu"))
+                .Attr("strides", Ints{2, 2}),
+            normalized("last_added", {2, 5, 6, 4}, {8, 4, 1, 1})
+                .In("bias", {8})
+                .In("_add_to_output", {2, 5, 6, 8})
+                .Attr("data_format", std::string("channels_last"))
+                .Attr("activation", std::string("relu")),
+            normalized("depthwise", {1, 7, 7, 8}, {8, 1, 3, 3})
+                .Attr("groups", int32_t{8})
+                .Attr("padding_before", Ints{1, 1})
+                .Attr("data_format", std::string("channels_last"))
+                .Attr("activation", std::string("clip"))
+                .Attr("activation_min", -0.25)
+                .Attr("activation_max", 0.5),
+            Case("no_samples").In("in", {0, 2, 4, 4}).In("weight", {3, 2, 3, 3}).Types({kFloat})});
+
+/// Folds stored statistics into a convolution's weight and bias (doubles in between: the sums are short).
+struct Folding {
+  const float *weight, *bias, *gamma, *beta, *mean, *variance;
+  int64_t filters, perFilter;
+  float epsilon;
+
+  void run(float *toWeight, float *toBias) const {
+    for (int64_t o = 0; o < filters; ++o) {
+      const double scale = gamma[o] / std::sqrt(static_cast<double>(variance[o]) + epsilon);
+      toBias[o] = static_cast<float>(((bias ? bias[o] : 0.0) - mean[o]) * scale + beta[o]);
+      for (int64_t i = o * perFilter; i < (o + 1) * perFilter; ++i)
+        toWeight[i] = static_cast<float>(weight[i] * scale);
+    }
+  }
+};
+
+class FusedConvKernel final : public user_op::OpKernel {
+public:
+  bool AlwaysComputeWhenAllOutputsEmpty() const override { return false; }
+  std::unique_ptr<user_op::BoundKernel> Bind(user_op::KernelBindContext *ctx) const override {
+    const auto geometry = fusedGeometry(*ctx->TensorDesc4ArgNameAndIndex("in", 0),
+                                        *ctx->TensorDesc4ArgNameAndIndex("weight", 0), ctx->user_op_conf());
+    if (!geometry.IsOk()) throw ContractError(geometry.status().message());
+    const ConvGeometry g = geometry.value();
+    const auto floats = [&](const char *arg) -> const float * {
+      const user_op::Tensor *t = ctx->Tensor4ArgNameAndIndex(arg, 0);
+      return t ? t->dptr<float>() : nullptr;
+    };
+    Folding fold{floats("weight"),      floats("bias"),
+                 floats("gamma"),       floats("beta"),
+                 floats("moving_mean"), floats("moving_variance"),
+                 g.filters,             g.channels / g.groups * g.kernel[1] * g.kernel[2],
+                 ctx->Attr<float>("epsilon")};
+    const float *in = floats("in"), *add = floats("_add_to_output");
+    float *out = ctx->Tensor4ArgNameAndIndex("out", 0)->mut_dptr<float>();
+    ConvExtras extras;
+    extras.weightChannelsFirst = true;
+    extras.accumulate = add != nullptr;
+    extras.activation = activationOf(ctx->user_op_conf()).value();
+    extras.low = static_cast<float>(ctx->Attr<double>("activation_min"));
+    extras.high = static_cast<float>(ctx->Attr<double>("activation_max"));
+
+    const float *weight = fold.weight, *bias = fold.bias;
+    const bool folds = fold.gamma != nullptr;
+    bool constant = ctx->isConstant("weight", 0);
+    cpu::Scratch<float> ownWeight, ownBias;
+    if (folds) {
+      for (const char *arg : kStatistics) constant = constant && ctx->isConstant(arg, 0);
+      constant = constant && (!bias || ctx->isConstant("bias", 0));
+      ownWeight = cpu::Scratch<float>(g.filters * fold.perFilter);
+      ownBias = cpu::Scratch<float>(g.filters);
+      fold.run(ownWeight.get(), ownBias.get());
+      weight = ownWeight.get();
+      bias = ownBias.get();
+    }
+    auto library = std::make_unique<DnnlConvolution>(g, ConvDirection::kForward, in, weight, bias, out, constant,
+                                                     ctx->device_ctx()->threads(), extras);
+    if (constant && library->hasPackedWeight()) ownWeight = {};
+    const bool refold = folds && !constant;
+    const int64_t count = ctx->TensorDesc4ArgNameAndIndex("out", 0)->shape().elem_cnt();
+    return user_op::bindTask([=, library = std::move(library), ownWeight = std::move(ownWeight),
+                              ownBias = std::move(ownBias)](DeviceCtx *d) {
+      if (refold) fold.run(ownWeight.get(), ownBias.get());
+      if (add && add != out)
+        d->parallelFor(count, 16384, [&](int64_t begin, int64_t end) {
+          std::memcpy(out + begin, add + begin, static_cast<size_t>(end - begin) * sizeof(float));
+        });
+      library->run(d);
+    });
+  }
+};
+
+OPC_REGISTER_CPU_KERNEL("fused_conv2d", FusedConvKernel, "in", kFloat)
+    .SetInplaceProposalFn([](const InferContext &ctx, user_op::AddInplaceArgPair add) -> Maybe<void> {
+      return ctx.has_input("_add_to_output", 0) ? add("out", 0, "_add_to_output", 0, true) : Maybe<void>::Ok();
+    });
+
+} // namespace
+} // namespace opc::ops
