@@ -44,6 +44,24 @@ for r in (1, 2, 3):
     REFERENCES[f"conv{r}d"] = convolve(r)
 
 
+@reference("fused_conv2d")
+def fused_conv2d(c):
+    """The weight is [filters, channels / groups, ...] in both layouts."""
+    x, back = first(c, c.torch("in"))
+    y = F.conv2d(x, c.torch("weight"), c.torch("bias"), **conv_settings(c))
+    if c.has("gamma"):
+        y = F.batch_norm(y, c.torch("moving_mean"), c.torch("moving_variance"), c.torch("gamma"), c.torch("beta"), eps=c.attr("epsilon"))
+    y = back(y)
+    if c.has("_add_to_output"):
+        y = y + c.torch("_add_to_output")
+    activation = c.attr("activation", default="")
+    if activation == "relu":
+        y = F.relu(y)
+    elif activation == "clip":
+        y = y.clamp(c.attr("activation_min"), c.attr("activation_max"))
+    return y.numpy()
+
+
 @reference("conv_data_grad")
 def conv_data_grad(c):
     rank = c.attr("num_spatial_dims")

@@ -1,0 +1,44 @@
+// Images stay in channels_last between convolutions; transposes stand where something else reads them.
+// RUN: opc-opt %s --opc-channels-last | FileCheck %s
+
+// CHECK-LABEL: func.func @network
+// CHECK: %[[X:.*]] = opc.input "x"
+// CHECK: %[[T:.*]] = opc.user_op "transpose"(input: %[[X]]) -> (output) {{.*}}perm = array<i32: 0, 2, 3, 1>{{.*}} : (tensor<1x3x8x8xf32>) -> tensor<1x8x8x3xf32>
+// CHECK: %[[A:.*]] = opc.user_op "fused_conv2d"(in: %[[T]], {{.*}}data_format = "channels_last"{{.*}} -> tensor<1x8x8x4xf32>
+// CHECK-NOT: transpose
+// CHECK: %[[P:.*]] = opc.user_op "max_pool_2d"(x: %[[A]]) {{.*}}data_format = "channels_last"{{.*}} -> tensor<1x4x4x4xf32>
+// CHECK-NOT: transpose
+// CHECK: %[[S:.*]] = opc.user_op "silu"(in: %[[P]])
+// CHECK: %[[B:.*]] = opc.user_op "fused_conv2d"(in: %[[S]], {{.*}}_add_to_output: %[[P]]
+// The softmax is over the last axis: it needs the image as it was.
+// CHECK: %[[Y:.*]] = opc.user_op "transpose"(input: %[[B]]) -> (output) {{.*}}perm = array<i32: 0, 3, 1, 2>
+// CHECK: "softmax"(in: %[[Y]])
+// One pixel: nothing moves.
+// CHECK: %[[M:.*]] = opc.user_op "adaptive_avg_pool2d"(x: %[[B]]) {{.*}} -> tensor<1x1x1x4xf32>
+// CHECK: %[[R:.*]] = opc.user_op "reshape"(in: %[[M]]) {{.*}} -> tensor<1x4x1x1xf32>
+// CHECK: opc.output "mean"(%[[R]])
+func.func @network() {
+  %x = opc.input "x" {conf = ""} : tensor<1x3x8x8xf32>
+  %w = opc.variable "w" {conf = ""} : tensor<4x3x1x1xf32>
+  %v = opc.variable "v" {conf = ""} : tensor<4x4x1x1xf32>
+  %a = opc.user_op "fused_conv2d"(in: %x, weight: %w) -> (out) {activation = "", activation_max = 0.0 : f64, activation_min = 0.0 : f64, data_format = "channels_first", dilation_rate = array<i32>, filters = 0 : i32, groups = 1 : i32, kernel_size = array<i32>, padding_before = array<i32>, strides = array<i32>, epsilon = 0.0 : f32} : (tensor<1x3x8x8xf32>, tensor<4x3x1x1xf32>) -> tensor<1x4x8x8xf32>
+  %p = opc.user_op "max_pool_2d"(x: %a) -> (y) {ceil_mode = false, data_format = "channels_first", dilation = array<i32>, kernel_size = array<i32: 2, 2>, padding = array<i32>, padding_after = array<i32>, return_indices = false, stride = array<i32>} : (tensor<1x4x8x8xf32>) -> tensor<1x4x4x4xf32>
+  %s = opc.user_op "silu"(in: %p) -> (out) : (tensor<1x4x4x4xf32>) -> tensor<1x4x4x4xf32>
+  %b = opc.user_op "fused_conv2d"(in: %s, weight: %v, _add_to_output: %p) -> (out) {activation = "", activation_max = 0.0 : f64, activation_min = 0.0 : f64, data_format = "channels_first", dilation_rate = array<i32>, filters = 0 : i32, groups = 1 : i32, kernel_size = array<i32>, padding_before = array<i32>, strides = array<i32>, epsilon = 0.0 : f32} : (tensor<1x4x4x4xf32>, tensor<4x4x1x1xf32>, tensor<1x4x4x4xf32>) -> tensor<1x4x4x4xf32>
+  %m = opc.user_op "softmax"(in: %b) -> (out) : (tensor<1x4x4x4xf32>) -> tensor<1x4x4x4xf32>
+  opc.output "y"(%m) {conf = ""} : tensor<1x4x4x4xf32>
+  %g = opc.user_op "adaptive_avg_pool2d"(x: %b) -> (y) {data_format = "channels_first", output_size = array<i64: 1, 1>} : (tensor<1x4x4x4xf32>) -> tensor<1x4x1x1xf32>
+  opc.output "mean"(%g) {conf = ""} : tensor<1x4x1x1xf32>
+  return
+}
+
+// A tensor that is no image of a convolution stays as it is; so does one that meets another layout.
+// CHECK-LABEL: func.func @alone
+// CHECK-NOT: transpose
+// CHECK: "max_pool_2d"(x: %{{.*}}) -> (y) {{.*}}data_format = "channels_first"
+func.func @alone() {
+  %x = opc.input "x" {conf = ""} : tensor<1x3x8x8xf32>
+  %p = opc.user_op "max_pool_2d"(x: %x) -> (y) {ceil_mode = false, data_format = "channels_first", dilation = array<i32>, kernel_size = array<i32: 2, 2>, padding = array<i32>, padding_after = array<i32>, return_indices = false, stride = array<i32>} : (tensor<1x3x8x8xf32>) -> tensor<1x3x4x4xf32>
+  opc.output "y"(%p) {conf = ""} : tensor<1x3x4x4xf32>
+  return
+}
