@@ -67,7 +67,7 @@ class Graph:
         graph = os.path.join(folder, "graph.pbtxt")
         with open(graph, "w") as f:
             f.write("\n".join(self.ops) + "\n")
-        command = [opc_binary(), "run", graph, "--outputs", os.path.join(folder, "out"), "--print", "none"]
+        command = [opc_binary(), "run", graph, "--no-fuse", "--outputs", os.path.join(folder, "out"), "--print", "none"]
         if self.inputs:
             np.savez(os.path.join(folder, "in.npz"), **self.inputs)
             command += ["--inputs", os.path.join(folder, "in.npz")]

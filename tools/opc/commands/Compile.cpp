@@ -30,6 +30,7 @@ public:
                  {"--shape", 0, "NAME=DIMS", "the shape of an input, in place of the graph's: x=32,784 (repeatable)",
                   &shapes_, true},
                  {"--dump", 0, "DIR", "write the IR after each phase: DIR/01-import.mlir, ...", &dump_, true},
+                 {"--no-fuse", 0, "", "leave every op as it is written: no fused ops, no other layouts", &noFuse_},
                  {"--stats", 0, "[=json]", "time, ops and memory by phase", &stats_, true},
                  {"--max-errors", 0, "N", "report at most N errors (default 20)", &maxErrors_}};
     s.details =
@@ -65,6 +66,7 @@ public:
 
     Status dumped;
     CompileOptions options = options_;
+    options.fuse = !noFuse_;
     if (!dump_.empty())
       options.dump = [&](Phase phase, const std::string &text) {
         if (Status s = dumpPhase(phase, text); !s && dumped) dumped = s;
@@ -185,6 +187,7 @@ private:
   std::string output_, to_, emit_, dump_, stats_, maxErrors_;
   std::vector<std::string> shapes_;
   CompileOptions options_;
+  bool noFuse_ = false;
   Emit what_ = Emit::kPlan;
   Phase last_ = Phase::kPlan;
 };

@@ -88,6 +88,7 @@ public:
         {"--atol", 0, "[NAME:]X", "absolute tolerance", &atol_, true},
         {"--nan", 0, "equal|fail", "whether NaN equals NaN (default fail)", &nan_},
         {"--shape", 0, "NAME=DIMS", "the shape of an input, in place of the graph's: x=32,784 (repeatable)", &shapes_},
+        {"--no-fuse", 0, "", "leave every op as it is written: no fused ops, no other layouts", &noFuse_},
         {"--repeat", 0, "N", "run N times and say how long it took", &repeat_},
         {"--warmup", 0, "N", "runs before the first that is measured", &warmup_},
         {"--max-memory", 0, "SIZE", "refuse plans that need more: 800M, 16G (default: nine tenths of the machine's)",
@@ -187,6 +188,7 @@ private:
     Result<std::map<std::string, std::vector<int64_t>>> shapes = parseShapeFlags(shapes_);
     if (!shapes) return shapes.status();
     compileOptions_.shapes = *shapes;
+    compileOptions_.fuse = !noFuse_;
     return Status::ok();
   }
 
@@ -383,7 +385,7 @@ private:
                                                              maxMemory_;
   uint64_t maxBytes_ = 0;
   ValueFlags values_;
-  bool stats_ = false;
+  bool stats_ = false, noFuse_ = false;
   PrintMode printMode_;
   ToleranceFlags rtolFlags_, atolFlags_;
   CompileOptions compileOptions_;

@@ -1,0 +1,119 @@
+// Fused ops against the steps that they stand for, in double.
+#include "LibraryOpsFixture.h"
+
+#include <catch2/catch.hpp>
+#include <cmath>
+
+using namespace opc;
+using namespace opc::test;
+using Ints = std::vector<int32_t>;
+
+namespace {
+
+size_t z(int64_t i) { return static_cast<size_t>(i); }
+
+struct FusedCase {
+  int64_t batch, channels, filters, size, kernel, groups, stride;
+  bool last, statistics, bias, add;
+  std::string activation;
+};
+
+/// The outcome in the case's layout.
+std::vector<double> expectedOf(const FusedCase &k, const OpCall &call) {
+  const auto input = [&](const std::string &name) -> const TestTensor * {
+    for (const auto &[n, t] : call.inputs)
+      if (n == name) return &t;
+    return nullptr;
+  };
+  const int64_t pad = k.kernel / 2, out = (k.size + 2 * pad - k.kernel) / k.stride + 1, own = k.channels / k.groups;
+  const auto at = [&](int64_t n, int64_t c, int64_t h, int64_t w, int64_t channels, int64_t size) {
+    return z(k.last ? ((n * size + h) * size + w) * channels + c : ((n * channels + c) * size + h) * size + w);
+  };
+  const TestTensor &in = *input("in"), &weight = *input("weight");
+  std::vector<double> y(z(k.batch * k.filters * out * out));
+  for (int64_t n = 0; n < k.batch; ++n)
+    for (int64_t o = 0; o < k.filters; ++o)
+      for (int64_t h = 0; h < out; ++h)
+        for (int64_t w = 0; w < out; ++w) {
+          double sum = k.bias ? input("bias")->values[z(o)] : 0;
+          for (int64_t c = 0; c < own; ++c)
+            for (int64_t i = 0; i < k.kernel; ++i)
+              for (int64_t j = 0; j < k.kernel; ++j) {
+                const int64_t ih = h * k.stride + i - pad, iw = w * k.stride + j - pad;
+                if (ih < 0 || iw < 0 || ih >= k.size || iw >= k.size) continue;
+                const int64_t channel = o / (k.filters / k.groups) * own + c;
+                sum += in.values[at(n, channel, ih, iw, k.channels, k.size)] *
+                       weight.values[z(((o * own + c) * k.kernel + i) * k.kernel + j)];
+              }
+          if (k.statistics)
+            sum = (sum - input("moving_mean")->values[z(o)]) /
+                      std::sqrt(input("moving_variance")->values[z(o)] + 1e-3f) * input("gamma")->values[z(o)] +
+                  input("beta")->values[z(o)];
+          const size_t to = at(n, o, h, w, k.filters, out);
+          if (k.add) sum += input("_add_to_output")->values[to];
+          if (k.activation == "relu") sum = std::max(sum, 0.0);
+          if (k.activation == "clip") sum = std::min(std::max(sum, -0.5), 0.75);
+          y[to] = sum;
+        }
+  return y;
+}
+
+void check(const FusedCase &k) {
+  const auto image = [&](int64_t channels, int64_t size) {
+    return k.last ? Shape{k.batch, size, size, channels} : Shape{k.batch, channels, size, size};
+  };
+  const int64_t pad = k.kernel / 2, out = (k.size + 2 * pad - k.kernel) / k.stride + 1;
+  OpCall call;
+  call.op = "fused_conv2d";
+  call.inputs = {{"in", randomTensor(kFloat, image(k.channels, k.size), 1)},
+                 {"weight", randomTensor(kFloat, {k.filters, k.channels / k.groups, k.kernel, k.kernel}, 2)}};
+  call.constants = {"weight"};
+  if (k.bias) call.inputs.push_back({"bias", randomTensor(kFloat, {k.filters}, 3)});
+  if (k.statistics)
+    for (const char *name : {"gamma", "beta", "moving_mean", "moving_variance"}) {
+      call.inputs.push_back({name, randomTensor(kFloat, {k.filters}, 4, 0.5, 1.5)});
+      call.constants.push_back(name);
+    }
+  if (k.add) call.inputs.push_back({"_add_to_output", randomTensor(kFloat, image(k.filters, out), 5)});
+  const int32_t p = static_cast<int32_t>(pad), s = static_cast<int32_t>(k.stride);
+  call.attrs = {{"padding_before", Ints{p, p}},
+                {"strides", Ints{s, s}},
+                {"groups", static_cast<int32_t>(k.groups)},
+                {"data_format", std::string(k.last ? "channels_last" : "channels_first")},
+                {"activation", k.activation},
+                {"activation_min", -0.5},
+                {"activation_max", 0.75},
+                {"epsilon", 1e-3f}};
+  const auto outputs = runEverywhere(call);
+  requireClose(outputs.at("out"), expectedOf(k, call), 1e-4, 1e-5);
+}
+
+} // namespace
+
+TEST_CASE("fused convolutions", "[library][fused]") {
+  for (bool last : {false, true}) {
+    check({2, 3, 16, 9, 3, 1, 2, last, true, false, false, "relu"});
+    check({1, 16, 32, 6, 1, 1, 1, last, true, true, true, "relu"});
+    check({3, 8, 8, 7, 3, 8, 1, last, true, false, false, "clip"});
+    check({1, 6, 4, 5, 3, 2, 1, last, false, true, true, ""});
+    check({2, 5, 7, 4, 1, 1, 1, last, false, false, true, "clip"});
+  }
+}
+
+TEST_CASE("fused convolutions: what they refuse", "[library][fused]") {
+  OpCall call;
+  call.op = "fused_conv2d";
+  call.inputs = {{"in", randomTensor(kFloat, {1, 2, 4, 4}, 1)}, {"weight", randomTensor(kFloat, {3, 2, 1, 1}, 2)}};
+  OpCall bad = call;
+  bad.attrs["activation"] = std::string("swish");
+  CHECK(errorOf(bad).find("activation is \"swish\"") != std::string::npos);
+  bad = call;
+  bad.inputs.push_back({"gamma", randomTensor(kFloat, {3}, 3)});
+  CHECK(errorOf(bad).find("must be given together") != std::string::npos);
+  bad = call;
+  bad.inputs.push_back({"bias", randomTensor(kFloat, {2}, 3)});
+  CHECK(errorOf(bad).find("one element for each of the 3 filters") != std::string::npos);
+  bad = call;
+  bad.inputs[0].second = randomTensor(kDouble, {1, 2, 4, 4}, 1);
+  CHECK(errorOf(bad).find("expected f32") != std::string::npos);
+}
