@@ -105,9 +105,11 @@ void fuse(ir::UserOp conv) {
   UserOpMaker maker(b, "fused_conv2d");
   maker.in("in", operandOf(conv, "in")).in("weight", operandOf(conv, "weight")).in("bias", chain.bias);
   if (chain.norm)
-    for (const char *arg : {"gamma", "beta", "moving_mean", "moving_variance"}) maker.in(arg, operandOf(chain.norm, arg));
+    for (const char *arg : {"gamma", "beta", "moving_mean", "moving_variance"})
+      maker.in(arg, operandOf(chain.norm, arg));
   maker.in("_add_to_output", chain.added);
-  maker.attrsOf(conv, {"filters", "padding_before", "data_format", "kernel_size", "strides", "dilation_rate", "groups"});
+  maker.attrsOf(conv,
+                {"filters", "padding_before", "data_format", "kernel_size", "strides", "dilation_rate", "groups"});
   maker.attr("epsilon", AttrValue(chain.norm ? attributeOf<float>(chain.norm, "epsilon", 0.0f) : 0.0f))
       .attr("activation", AttrValue(chain.activation))
       .attr("activation_min", AttrValue(chain.low))

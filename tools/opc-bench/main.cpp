@@ -17,7 +17,8 @@ int main(int argc, char **argv) {
   app.add_flag("--list", list, "names of the rows, without measuring");
   app.add_option("--filter", filter, "only rows whose name matches this pattern (* and ?)");
   opc::bench::ModelWorkerOptions worker;
-  CLI::App *model = app.add_subcommand("model", "serves one model to tools/bench_models.py: commands on standard input");
+  CLI::App *model =
+      app.add_subcommand("model", "serves one model to tools/bench_models.py: commands on standard input");
   model->add_option("--graph", worker.graph)->required();
   model->add_option("--weights", worker.weights);
   model->add_option("--input", worker.inputs, "NAME=FILE.npy");

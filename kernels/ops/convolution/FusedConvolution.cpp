@@ -49,7 +49,8 @@ Maybe<void> infer(InferContext *ctx) {
              << ctx->InputTensorDesc(arg.first, arg.second).toString() << ": their element types must be the same";
   const ConvGeometry g = JUST(fusedGeometry(in, weight, ctx->user_op_conf()));
   if (g.channels == 0)
-    return Error::ShapeMismatch().help("conv2d takes images without channels") << "in has no channels: " << in.toString();
+    return Error::ShapeMismatch().help("conv2d takes images without channels")
+           << "in has no channels: " << in.toString();
   JUST(activationOf(ctx->user_op_conf()));
   const auto vector = [&](const char *arg) -> Maybe<void> {
     if (ctx->has_input(arg, 0) && ctx->InputShape(arg, 0) != Shape{g.filters})
@@ -121,8 +122,8 @@ REGISTER_USER_OP("fused_conv2d")
     .SetTensorDescInferFn(infer)
     .SetGetSbpFn(sbp)
     .SetComputeComplexityFn([](InferContext *ctx) -> Maybe<double> {
-      const ConvGeometry g = JUST(
-          fusedGeometry(ctx->InputTensorDesc("in", 0), ctx->InputTensorDesc("weight", 0), ctx->user_op_conf()));
+      const ConvGeometry g =
+          JUST(fusedGeometry(ctx->InputTensorDesc("in", 0), ctx->InputTensorDesc("weight", 0), ctx->user_op_conf()));
       return 2.0 * static_cast<double>(ctx->OutputShape("out", 0).elem_cnt()) *
              static_cast<double>(g.channels / g.groups * g.kernel[1] * g.kernel[2]);
     })
@@ -169,8 +170,7 @@ struct Folding {
     for (int64_t o = 0; o < filters; ++o) {
       const double scale = gamma[o] / std::sqrt(static_cast<double>(variance[o]) + epsilon);
       toBias[o] = static_cast<float>(((bias ? bias[o] : 0.0) - mean[o]) * scale + beta[o]);
-      for (int64_t i = o * perFilter; i < (o + 1) * perFilter; ++i)
-        toWeight[i] = static_cast<float>(weight[i] * scale);
+      for (int64_t i = o * perFilter; i < (o + 1) * perFilter; ++i) toWeight[i] = static_cast<float>(weight[i] * scale);
     }
   }
 };
@@ -187,10 +187,14 @@ public:
       const user_op::Tensor *t = ctx->Tensor4ArgNameAndIndex(arg, 0);
       return t ? t->dptr<float>() : nullptr;
     };
-    Folding fold{floats("weight"),      floats("bias"),
-                 floats("gamma"),       floats("beta"),
-                 floats("moving_mean"), floats("moving_variance"),
-                 g.filters,             g.channels / g.groups * g.kernel[1] * g.kernel[2],
+    Folding fold{floats("weight"),
+                 floats("bias"),
+                 floats("gamma"),
+                 floats("beta"),
+                 floats("moving_mean"),
+                 floats("moving_variance"),
+                 g.filters,
+                 g.channels / g.groups * g.kernel[1] * g.kernel[2],
                  ctx->Attr<float>("epsilon")};
     const float *in = floats("in"), *add = floats("_add_to_output");
     float *out = ctx->Tensor4ArgNameAndIndex("out", 0)->mut_dptr<float>();
