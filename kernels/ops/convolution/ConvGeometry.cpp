@@ -36,6 +36,26 @@ std::array<int64_t, 5> ConvGeometry::strides(int64_t c, const std::array<int64_t
   return {plane * c, plane, s[1] * s[2], s[2], 1};
 }
 
+Maybe<Shape> filterShape(const TensorDesc &in, const TensorDesc &out, const UserOpConfWrapper &conf, int dims) {
+  const bool last = JUST(isChannelsLast(conf));
+  for (const auto &[name, desc] : {std::pair{"x", &in}, std::pair{"dy", &out}})
+    if (desc->shape().NumAxes() != dims + 2)
+      return Error::ShapeMismatch() << name << " must have rank " << dims + 2 << "; it is " << desc->toString();
+  if (conf.attr<std::vector<int32_t>>("kernel_size").empty())
+    return Error::InvalidValueError().id("OPC0205") << "kernel_size is empty, expected " << dims << " elements";
+  const auto kernel = JUST(spatialAttr(conf, "kernel_size", dims, 1, 1));
+  const int64_t groups = conf.attr<int32_t>("groups"), channel = last ? dims + 1 : 1;
+  const int64_t channels = in.shape().At(channel);
+  if (groups < 1 || channels % groups != 0)
+    return Error::InvalidValueError().id("OPC0205")
+           << "groups is " << groups << ", which must divide x's " << channels << " channels";
+  DimVector d{out.shape().At(channel)};
+  if (!last) d.push_back(channels / groups);
+  d.insert(d.end(), kernel.begin(), kernel.end());
+  if (last) d.push_back(channels / groups);
+  return Shape(d);
+}
+
 Shape convShape(const ConvGeometry &g, int64_t channels, const std::array<int64_t, 3> &spatial) {
   DimVector d{g.batch};
   if (!g.channelsLast) d.push_back(channels);
@@ -104,7 +124,8 @@ Maybe<ConvGeometry> convGeometry(const TensorDesc &in, const TensorDesc &weight,
       help = "groups: " + std::to_string(g.channels / own) + " would fit";
     return std::move(e).help(help);
   }
-  const int64_t filters = conf.attr<int32_t>("filters");
+  // The gradients of a convolution have no such attribute.
+  const int64_t filters = conf.has_attr("filters") ? conf.attr<int32_t>("filters") : 0;
   if (filters != 0 && filters != g.filters)
     return Error::ShapeMismatch() << "filters is " << filters << ", but weight, " << weight.toString() << ", has "
                                   << g.filters;

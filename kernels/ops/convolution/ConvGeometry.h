@@ -29,6 +29,10 @@ Maybe<ConvGeometry> convGeometry(const user_op::TensorDesc &in, const user_op::T
 Maybe<ConvGeometry> transposedGeometry(const user_op::TensorDesc &in, const user_op::TensorDesc &weight,
                                        const user_op::UserOpConfWrapper &conf, int dims);
 
+/// The weight of a convolution with this input and output, from conv_filter_grad's kernel_size and groups.
+Maybe<Shape> filterShape(const user_op::TensorDesc &in, const user_op::TensorDesc &out,
+                         const user_op::UserOpConfWrapper &conf, int dims);
+
 /// The shape [batch, channels, spatial...] in the geometry's layout.
 Shape convShape(const ConvGeometry &g, int64_t channels, const std::array<int64_t, 3> &spatial);
 

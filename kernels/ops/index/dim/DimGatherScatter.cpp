@@ -139,6 +139,41 @@ public:
   }
 };
 
+/// dy where each src element was written, and 0 for those that a later one replaced. Lines are walked backwards: the
+/// first visit of a place is the last write to it.
+class DimScatterUpdateGradKernel final : public BindingKernel {
+public:
+  std::unique_ptr<user_op::BoundKernel> Bind(KernelBindContext *ctx) const override {
+    const Tensor *dy = ctx->Tensor4ArgNameAndIndex("dy", 0), *index = ctx->Tensor4ArgNameAndIndex("index", 0);
+    const int64_t dim = valueOf(resolveAxis(ctx->Attr<int32_t>("dim"), dy->shape().NumAxes()));
+    const Shape indexShape = index->shape();
+    const Lines lines(indexShape, dy->shape(), indexShape, dim);
+    const void *from = dy->raw_dptr();
+    void *to = ctx->Tensor4ArgNameAndIndex("dx", 0)->mut_raw_dptr();
+    const int64_t places = dy->shape().elem_cnt();
+    char *seen = places ? static_cast<char *>(ctx->Tensor4ArgNameAndIndex("tmp_buffer", 0)->mut_raw_dptr()) : nullptr;
+    return withIndexType(index->data_type(), [&](auto tag) -> std::unique_ptr<user_op::BoundKernel> {
+      using I = decltype(tag);
+      const I *indices = index->dptr<I>();
+      return withElementSize(
+          GetSizeOfDataType(dy->data_type()), [&](auto elementTag) -> std::unique_ptr<user_op::BoundKernel> {
+            using T = decltype(elementTag);
+            return user_op::bindTask([=](DeviceCtx *dev) {
+              checkIndices(dev, indices, indexShape, lines.limit, "index", "the indexed axis");
+              if (places) std::memset(seen, 0, static_cast<size_t>(places));
+              lines.forEach(dev, [&](int64_t i, int64_t x, int64_t o) {
+                for (int64_t k = lines.length; k-- > 0;) {
+                  const int64_t at = x + static_cast<int64_t>(indices[i + k * lines.indexStep]) * lines.indexedStep;
+                  static_cast<T *>(to)[o + k * lines.otherStep] = seen[at] ? T(0) : static_cast<const T *>(from)[at];
+                  seen[at] = 1;
+                }
+              });
+            });
+          });
+    });
+  }
+};
+
 template <class T, bool kMul> class DimScatterCombineKernel : public BindingKernel {
 public:
   std::unique_ptr<user_op::BoundKernel> Bind(KernelBindContext *ctx) const override {
@@ -259,6 +294,40 @@ REGISTER_USER_OP("dim_scatter_add_like")
                 .In("index", kInt64, {3, 8}, 0, 5)
                 .In("src", {3, 8})
                 .Attr<int32_t>("dim", 1)});
+
+REGISTER_USER_OP("dim_scatter_update_grad")
+    .Input("dy")
+    .Input("index")
+    .Output("dx")
+    .RequiredAttr<int32_t>("dim")
+    .SetTensorDescInferFn([](InferContext *ctx) -> Maybe<void> {
+      JUST(checkIndexType(ctx, "index"));
+      const TensorDesc dy = ctx->InputTensorDesc("dy", 0);
+      const Shape index = ctx->InputShape("index", 0);
+      const int64_t dim = JUST(resolveAxis(ctx->Attr<int32_t>("dim"), dy.shape().NumAxes(), "dim"));
+      JUST(fitsInside(index, dy.shape(), dim, "dy"));
+      *ctx->MutOutputTensorDesc("dx", 0) = TensorDesc(index, dy.data_type());
+      return Maybe<void>::Ok();
+    })
+    .SetGetSbpFn(sbp)
+    .Doc("The gradient of dim_scatter_update by src: dx, in the shape of index, holds the entries of dy where the "
+         "elements of src\n"
+         "were written. Of several written to one place only the last one counted; the others get 0.")
+    .Cases({user_op::Case("columns")
+                .In("dy", {3, 5})
+                .In("index", kInt64, {3, 4}, 0, 5)
+                .Attr<int32_t>("dim", 1)
+                .Types({kFloat, kDouble, kFloat16}),
+            user_op::Case("rows")
+                .In("dy", {4, 3})
+                .In("index", kInt32, {6, 2}, 0, 4)
+                .Attr<int32_t>("dim", 0)
+                .Types({kFloat, kDouble})});
+OPC_ANY_TYPE_CPU_KERNEL("dim_scatter_update_grad", DimScatterUpdateGradKernel,
+                        KernelOptions{[](InferContext *ctx) -> size_t {
+                                        return static_cast<size_t>(ctx->InputShape("dy", 0).elem_cnt());
+                                      },
+                                      nullptr});
 
 OPC_ANY_TYPE_CPU_KERNEL("dim_gather", DimGatherKernel);
 OPC_ANY_TYPE_CPU_KERNEL("dim_scatter_update", DimScatterUpdateKernel);

@@ -135,6 +135,35 @@ public:
   }
 };
 
+/// dy where each slice of updates was written, and 0 for those that a later one replaced.
+class UpdateGradNdKernel final : public BindingKernel {
+public:
+  std::unique_ptr<user_op::BoundKernel> Bind(KernelBindContext *ctx) const override {
+    const Tensor *dy = ctx->Tensor4ArgNameAndIndex("dy", 0), *indices = ctx->Tensor4ArgNameAndIndex("indices", 0);
+    const char *from = static_cast<const char *>(dy->raw_dptr());
+    char *to = static_cast<char *>(ctx->Tensor4ArgNameAndIndex("dx", 0)->mut_raw_dptr());
+    const int64_t size = static_cast<int64_t>(GetSizeOfDataType(dy->data_type())), places = dy->shape().elem_cnt();
+    char *seen = places ? static_cast<char *>(ctx->Tensor4ArgNameAndIndex("tmp_buffer", 0)->mut_raw_dptr()) : nullptr;
+    return withIndexType(indices->data_type(), [&](auto tag) -> std::unique_ptr<user_op::BoundKernel> {
+      Tuples<decltype(tag)> tuples(indices, dy->shape());
+      return user_op::bindTask([=](DeviceCtx *dev) {
+        tuples.check(dev);
+        const int64_t row = tuples.inner * size;
+        if (row == 0) return;
+        std::memset(seen, 0, static_cast<size_t>(places));
+        for (int64_t i = tuples.count; i-- > 0;) { // backwards: the first visit of a place is the last write to it
+          const int64_t at = tuples.offset(i);
+          if (seen[at])
+            std::memset(to + i * row, 0, static_cast<size_t>(row));
+          else
+            std::memcpy(to + i * row, from + at * size, static_cast<size_t>(row));
+          seen[at] = 1;
+        }
+      });
+    });
+  }
+};
+
 template <class T> class AddNdKernel final : public BindingKernel {
 public:
   std::unique_ptr<user_op::BoundKernel> Bind(KernelBindContext *ctx) const override {
@@ -247,6 +276,31 @@ REGISTER_USER_OP("tensor_scatter_nd_add")
     .Doc(std::string(kTuples) +
          "out is params with updates added to the addressed slices in order; equal tuples add up.")
     .Cases({user_op::Case("rows").In("params", {4, 3}).In("updates", {5, 3}).In("indices", kInt64, {5, 1}, 0, 4)});
+
+REGISTER_USER_OP("tensor_scatter_nd_update_grad")
+    .Input("dy")
+    .Input("indices")
+    .Output("dx")
+    .SetTensorDescInferFn([](InferContext *ctx) -> Maybe<void> {
+      JUST(checkIndexType(ctx, "indices"));
+      const TensorDesc dy = ctx->InputTensorDesc("dy", 0);
+      *ctx->MutOutputTensorDesc("dx", 0) =
+          TensorDesc(JUST(sliceShape(ctx->InputShape("indices", 0), dy.shape())), dy.data_type());
+      return Maybe<void>::Ok();
+    })
+    .Doc(std::string(kTuples) +
+         "The gradient of tensor_scatter_nd_update by updates: dx holds the slices of dy that the tuples address. Of "
+         "equal tuples\n"
+         "only the last one counted; the others get 0.")
+    .Cases({user_op::Case("rows")
+                .In("dy", {4, 3})
+                .In("indices", kInt64, {5, 1}, 0, 4)
+                .Types({kFloat, kDouble, kFloat16})});
+OPC_ANY_TYPE_CPU_KERNEL("tensor_scatter_nd_update_grad", UpdateGradNdKernel,
+                        KernelOptions{[](InferContext *ctx) -> size_t {
+                                        return static_cast<size_t>(ctx->InputShape("dy", 0).elem_cnt());
+                                      },
+                                      nullptr});
 
 OPC_ANY_TYPE_CPU_KERNEL("gather_nd", MoveNdKernel);
 OPC_ANY_TYPE_CPU_KERNEL("tensor_scatter_nd_update", MoveNdKernel);

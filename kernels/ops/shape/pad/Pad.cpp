@@ -1,4 +1,5 @@
 // pad, and the reflecting and replicating pads of the last axes.
+#include "shape/pad/EdgePads.h"
 #include "shape/Axes.h"
 #include "shape/CpuKernels.h"
 #include "shape/StridedCopy.h"
@@ -106,7 +107,7 @@ public:
 
 /// How many of the last axes an edge pad works on, from its name.
 int64_t edgeAxes(const user_op::OpContext *ctx) {
-  return ctx->op_type_name().back() == 'd' && ctx->op_type_name().end()[-2] == '1' ? 1 : 2;
+  return ctx->op_type_name().find("pad1d") != std::string::npos ? 1 : 2;
 }
 bool isReflection(const user_op::OpContext *ctx) { return ctx->op_type_name().rfind("reflection", 0) == 0; }
 
@@ -136,46 +137,73 @@ Maybe<void> inferEdge(InferContext *ctx) {
   return Maybe<void>::Ok();
 }
 
+} // namespace
+
+EdgePads edgePadsOf(const user_op::OpContext *ctx, const Shape &in) {
+  const Pads p = valueOf(edgePads(ctx, in));
+  const int64_t rank = in.NumAxes(), axes = edgeAxes(ctx);
+  const auto sources = [&](int64_t a) {
+    std::vector<int64_t> s;
+    const int64_t n = in.At(a), before = p.before[static_cast<size_t>(a)], after = p.after[static_cast<size_t>(a)];
+    for (int64_t o = 0; o < n + before + after; ++o) {
+      int64_t i = o - before;
+      if (isReflection(ctx))
+        i = i < 0 ? -i : i >= n ? 2 * (n - 1) - i : i;
+      else
+        i = std::clamp<int64_t>(i, 0, n - 1);
+      s.push_back(i);
+    }
+    return s;
+  };
+  EdgePads e;
+  e.columns = sources(rank - 1);
+  e.rows = axes == 2 ? sources(rank - 2) : std::vector<int64_t>{0};
+  e.planes = in.Count(0, rank - axes);
+  e.inColumns = in.At(rank - 1);
+  e.inPlane = in.Count(rank - axes);
+  e.left = p.before[static_cast<size_t>(rank - 1)];
+  return e;
+}
+Maybe<Shape> edgePaddedShape(const user_op::OpContext *ctx, const Shape &in) {
+  return paddedShape(in, JUST(edgePads(ctx, in)));
+}
+Maybe<void> edgePadSbp(user_op::SbpContext *ctx, const Shape &in) {
+  const Pads p = JUST(edgePads(ctx, in));
+  for (size_t a = 0; a < p.before.size(); ++a)
+    if (p.before[a] == 0 && p.after[a] == 0)
+      ctx->NewBuilder()
+          .Split(ctx->inputs(), static_cast<int64_t>(a))
+          .Split(ctx->outputs(), static_cast<int64_t>(a))
+          .Build();
+  ctx->NewBuilder().PartialSum(ctx->inputs()).PartialSum(ctx->outputs()).Build();
+  return Maybe<void>::Ok();
+}
+
+namespace {
+
 /// Source positions of each output row and column are worked out at bind time.
 class EdgePadKernel final : public BindingKernel {
 public:
   std::unique_ptr<user_op::BoundKernel> Bind(KernelBindContext *ctx) const override {
     const Tensor *x = ctx->Tensor4ArgNameAndIndex("x", 0);
     Tensor *y = ctx->Tensor4ArgNameAndIndex("y", 0);
-    const Shape in = x->shape(), out = y->shape();
-    const Pads p = valueOf(edgePads(ctx, in));
-    const int64_t rank = in.NumAxes(), axes = edgeAxes(ctx);
-    auto sources = [&](int64_t a) {
-      std::vector<int64_t> s;
-      const int64_t n = in.At(a), before = p.before[static_cast<size_t>(a)];
-      for (int64_t o = 0; o < out.At(a); ++o) {
-        int64_t i = o - before;
-        if (isReflection(ctx))
-          i = i < 0 ? -i : i >= n ? 2 * (n - 1) - i : i;
-        else
-          i = std::clamp<int64_t>(i, 0, n - 1);
-        s.push_back(i);
-      }
-      return s;
-    };
-    const std::vector<int64_t> cols = sources(rank - 1), rows = axes == 2 ? sources(rank - 2) : std::vector<int64_t>{0};
-    const int64_t planes = in.Count(0, rank - axes), inCols = in.At(rank - 1), inPlane = in.Count(rank - axes);
-    const int64_t left = p.before[static_cast<size_t>(rank - 1)];
+    const EdgePads e = edgePadsOf(ctx, x->shape());
     const void *from = x->raw_dptr();
     void *to = y->mut_raw_dptr();
     return withElementSize(GetSizeOfDataType(x->data_type()), [&](auto tag) -> std::unique_ptr<user_op::BoundKernel> {
       using T = decltype(tag);
       return user_op::bindTask([=](DeviceCtx *dev) {
-        const int64_t nRows = static_cast<int64_t>(rows.size()), nCols = static_cast<int64_t>(cols.size());
-        dev->parallelFor(planes * nRows, std::max<int64_t>(1, 16384 / std::max<int64_t>(1, nCols)),
+        const int64_t nRows = static_cast<int64_t>(e.rows.size()), nCols = static_cast<int64_t>(e.columns.size());
+        dev->parallelFor(e.planes * nRows, std::max<int64_t>(1, 16384 / std::max<int64_t>(1, nCols)),
                          [&](int64_t begin, int64_t end) {
                            for (int64_t r = begin; r < end; ++r) {
-                             const T *src = static_cast<const T *>(from) + r / nRows * inPlane +
-                                            rows[static_cast<size_t>(r % nRows)] * inCols;
+                             const T *src = static_cast<const T *>(from) + r / nRows * e.inPlane +
+                                            e.rows[static_cast<size_t>(r % nRows)] * e.inColumns;
                              T *dst = static_cast<T *>(to) + r * nCols;
-                             for (int64_t c = 0; c < left; ++c) dst[c] = src[cols[static_cast<size_t>(c)]];
-                             std::copy(src, src + inCols, dst + left);
-                             for (int64_t c = left + inCols; c < nCols; ++c) dst[c] = src[cols[static_cast<size_t>(c)]];
+                             for (int64_t c = 0; c < e.left; ++c) dst[c] = src[e.columns[static_cast<size_t>(c)]];
+                             std::copy(src, src + e.inColumns, dst + e.left);
+                             for (int64_t c = e.left + e.inColumns; c < nCols; ++c)
+                               dst[c] = src[e.columns[static_cast<size_t>(c)]];
                            }
                          });
       });
@@ -188,15 +216,16 @@ Maybe<void> padSbp(user_op::SbpContext *ctx) {
   const Shape in = ctx->LogicalTensorDesc4InputArgNameAndIndex("x", 0).shape();
   const bool edge =
       !ctx->user_op_conf().has_attr("floating_constant_value") && !ctx->user_op_conf().has_attr("floating_value");
-  const Pads p = JUST(edge ? edgePads(ctx, in) : constantPads(ctx, in));
+  if (edge) return edgePadSbp(ctx, in);
+  const Pads p = JUST(constantPads(ctx, in));
   for (size_t a = 0; a < p.before.size(); ++a)
     if (p.before[a] == 0 && p.after[a] == 0)
       ctx->NewBuilder()
           .Split(ctx->inputs(), static_cast<int64_t>(a))
           .Split(ctx->outputs(), static_cast<int64_t>(a))
           .Build();
-  if (edge || (ctx->Attr<double>(isPad(ctx) ? "floating_constant_value" : "floating_value") == 0 &&
-               ctx->Attr<int64_t>(isPad(ctx) ? "integral_constant_value" : "integral_value") == 0))
+  if (ctx->Attr<double>(isPad(ctx) ? "floating_constant_value" : "floating_value") == 0 &&
+      ctx->Attr<int64_t>(isPad(ctx) ? "integral_constant_value" : "integral_value") == 0)
     ctx->NewBuilder().PartialSum(ctx->inputs()).PartialSum(ctx->outputs()).Build();
   return Maybe<void>::Ok();
 }
