@@ -1,5 +1,6 @@
 // One f32 convolution by oneDNN.
 #include "DnnlConvolution.h"
+#include "DnnlLayouts.h"
 #include "Parallel.h"
 
 #include <algorithm>
@@ -15,30 +16,10 @@ namespace {
 constexpr int64_t kMaxShares = 64;
 const auto kF32 = memory::data_type::f32;
 
-/// [first, second, spatial...] with the strides of the geometry's layout; the unused spatial dimensions are dropped.
-memory::desc plain(const ConvGeometry &g, int64_t batch, int64_t channels, const std::array<int64_t, 3> &spatial) {
-  const auto s = g.strides(channels, spatial);
-  memory::dims dims{batch, channels}, strides{s[0], s[1]};
-  for (size_t i = 3 - static_cast<size_t>(g.dims); i < 3; ++i) {
-    dims.push_back(spatial[i]);
-    strides.push_back(s[2 + i]);
-  }
-  return {dims, kF32, strides};
-}
-
-memory::desc plainWeight(ConvGeometry g, bool channelsFirst) {
+memory::desc weightOf(ConvGeometry g, bool channelsFirst) {
   if (channelsFirst) g.channelsLast = false;
-  const memory::desc flat = plain(g, g.filters, g.channels / g.groups, g.kernel);
-  if (g.groups == 1) return flat;
-  memory::dims dims = flat.dims(), strides(flat.data.format_desc.blocking.strides,
-                                           flat.data.format_desc.blocking.strides + flat.data.ndims);
-  dims[0] = g.filters / g.groups;
-  dims.insert(dims.begin(), g.groups);
-  strides.insert(strides.begin(), strides[0] * (g.filters / g.groups));
-  return {dims, kF32, strides};
+  return dnnlWeight(g);
 }
-
-memory::desc anyOf(const memory::desc &d) { return {d.dims(), kF32, memory::format_tag::any}; }
 
 /// What the library settled on, for either direction.
 struct Described {
@@ -61,12 +42,8 @@ dnnl::primitive_attr attributesOf(const ConvExtras &extras) {
 
 Described describe(const ConvGeometry &g, ConvDirection direction, const memory::desc &in, const memory::desc &weight,
                    bool bias, const memory::desc &out, const ConvExtras &extras) {
-  memory::dims strides, dilates, padding;
-  for (size_t i = 3 - static_cast<size_t>(g.dims); i < 3; ++i) {
-    strides.push_back(g.stride[i]);
-    dilates.push_back(g.dilation[i] - 1);
-    padding.push_back(g.padding[i]);
-  }
+  const DnnlWindow window(g);
+  const memory::dims &strides = window.strides, &dilates = window.dilates, &padding = window.padding;
   const auto algorithm = dnnl::algorithm::convolution_direct;
   if (direction == ConvDirection::kForward) {
     const auto kind = dnnl::prop_kind::forward_inference;
@@ -100,19 +77,19 @@ DnnlConvolution::DnnlConvolution(const ConvGeometry &g, ConvDirection direction,
                                  const float *weight, const float *bias, float *target, bool constantWeight,
                                  int threads, const ConvExtras &extras) {
   const bool forward = direction == ConvDirection::kForward;
-  const memory::desc in = plain(g, g.batch, g.channels, g.in), out = plain(g, g.batch, g.filters, g.out);
-  const memory::desc userWeight = plainWeight(g, extras.weightChannelsFirst);
+  const memory::desc in = dnnlPlain(g, g.batch, g.channels, g.in), out = dnnlPlain(g, g.batch, g.filters, g.out);
+  const memory::desc userWeight = weightOf(g, extras.weightChannelsFirst);
   const memory::desc &userSource = forward ? in : out, &userTarget = forward ? out : in;
   cpu::setLibraryThreads(threads);
   // channels_last is a layout that the direct kernels take as it is; channels_first they would rather have blocked.
-  Described pd = describe(g, direction, g.channelsLast ? in : anyOf(in), anyOf(userWeight), bias,
-                          g.channelsLast ? out : anyOf(out), extras);
+  Described pd = describe(g, direction, g.channelsLast ? in : dnnlAny(in), dnnlAny(userWeight), bias,
+                          g.channelsLast ? out : dnnlAny(out), extras);
   if (g.channelsLast && !isDirect(pd.implementation))
-    pd = describe(g, direction, anyOf(in), anyOf(userWeight), bias, anyOf(out), extras);
+    pd = describe(g, direction, dnnlAny(in), dnnlAny(userWeight), bias, dnnlAny(out), extras);
   direct_ = isDirect(pd.implementation);
   if (!direct_) {
     cpu::setLibraryThreads(1);
-    pd = describe(g, direction, plain(g, 1, g.channels, g.in), anyOf(userWeight), bias, plain(g, 1, g.filters, g.out),
+    pd = describe(g, direction, dnnlPlain(g, 1, g.channels, g.in), dnnlAny(userWeight), bias, dnnlPlain(g, 1, g.filters, g.out),
                   extras);
   }
   implementation_ = pd.implementation;

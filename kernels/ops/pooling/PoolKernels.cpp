@@ -1,43 +1,13 @@
 // CPU kernels of the poolings: vectorised loops over rows (channels_first) or channels (channels_last).
-#include "PoolGeometry.h"
+#include "PoolWindows.h"
 #include "RegisterFloating.h"
 #include "SimdExp.h"
 #include "StagedTensors.h"
-
-#include <limits>
 
 namespace opc::ops {
 namespace {
 
 using namespace opc::cpu;
-
-/// The input positions of one output position in one dimension: begin, begin + dilation, ... < end.
-struct Window {
-  int64_t begin, end;
-};
-Window clip(const PoolGeometry &g, size_t dim, int64_t position) {
-  int64_t begin = position * g.stride[dim] - g.before[dim];
-  const int64_t end = std::min(begin + g.dilation[dim] * (g.kernel[dim] - 1) + 1, g.in[dim]);
-  if (begin < 0) begin += (-begin + g.dilation[dim] - 1) / g.dilation[dim] * g.dilation[dim];
-  return {begin, end};
-}
-
-/// A geometry with the divisions done, once, at bind time.
-struct PoolTables {
-  explicit PoolTables(const PoolGeometry &geometry) : g(geometry) {
-    for (size_t dim = 0; dim < 3; ++dim)
-      for (int64_t i = 0; i < g.out[dim]; ++i) windows[dim].push_back(clip(g, dim, i));
-  }
-  PoolGeometry g;
-  std::array<std::vector<Window>, 3> windows;
-  Window at(size_t dim, int64_t i) const { return windows[dim][static_cast<size_t>(i)]; }
-};
-
-template <class T> constexpr T lowest() {
-  return std::numeric_limits<T>::has_infinity ? -std::numeric_limits<T>::infinity() : std::numeric_limits<T>::lowest();
-}
-/// NaN wins over everything.
-template <class T> bool beats(T v, T best) { return v > best || v != v; }
 
 /// The two ways to gather a window, for elements and for vectors.
 template <class T> struct Largest {
@@ -247,14 +217,6 @@ template <class T> void maxPoolWithIndices(DeviceCtx *d, const PoolTables &t, co
   });
 }
 
-/// What the sums are divided by, in one dimension: the window's elements inside x, or inside x and its padding.
-int64_t extent(const PoolGeometry &g, size_t dim, int64_t position, bool withPadding) {
-  const int64_t begin = position * g.stride[dim] - g.before[dim];
-  const int64_t end = begin + g.kernel[dim];
-  if (withPadding) return std::min(end, g.in[dim] + g.after[dim]) - begin;
-  return std::max<int64_t>(0, std::min(end, g.in[dim]) - std::max<int64_t>(begin, 0));
-}
-
 /// `extents`: of each output column.
 template <class T>
 void avgPool(DeviceCtx *d, const PoolTables &t, const T *x, T *y, bool withPadding, int64_t divisor,
@@ -280,9 +242,7 @@ void avgPool(DeviceCtx *d, const PoolTables &t, const T *x, T *y, bool withPaddi
 }
 
 template <class T> void adaptiveAvgPool(DeviceCtx *d, const PoolGeometry &g, const T *x, T *y) {
-  const auto window = [&](size_t dim, int64_t i) {
-    return Window{i * g.in[dim] / g.out[dim], ((i + 1) * g.in[dim] + g.out[dim] - 1) / g.out[dim]};
-  };
+  const auto window = [&](size_t dim, int64_t i) { return adaptiveWindow(g, dim, i); };
   const int64_t cost = std::max<int64_t>(1, g.inPlane() / std::max<int64_t>(1, g.out[0] * g.out[1]));
   if (g.channelsLast) {
     forRows(d, g, g.batch, cost * g.channels, [&](int64_t n, int64_t od, int64_t oh) {
