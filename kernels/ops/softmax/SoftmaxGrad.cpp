@@ -1,0 +1,155 @@
+// softmax_grad and log_softmax_grad over the last axis, and the gradient rules of both softmaxes.
+#include "GradientSteps.h"
+#include "RegisterFloating.h"
+#include "SimdExp.h"
+#include "StagedTensors.h"
+
+#include <cmath>
+
+namespace opc::ops {
+namespace {
+
+using namespace opc::cpu;
+using user_op::Case;
+using user_op::InferContext;
+using user_op::TensorDesc;
+
+Maybe<void> infer(InferContext *ctx, const char *output) {
+  const TensorDesc y = ctx->InputTensorDesc(output, 0), dy = ctx->InputTensorDesc("dy", 0);
+  if (y.shape().NumAxes() == 0)
+    return Error::ShapeMismatch().help("reshape it to one dimension")
+           << output << " is a scalar (" << y.toString() << "): there is no last axis";
+  if (!IsFloatingDataType(y.data_type()))
+    return Error::TypeError().id("OPC0204") << output << " is " << y.toString() << ", expected a floating type";
+  if (dy != y)
+    return Error::ShapeMismatch() << "dy is " << dy.toString() << ", expected " << y.toString() << ", the type of "
+                                  << output;
+  *ctx->MutOutputTensorDesc("dx", 0) = y;
+  return Maybe<void>::Ok();
+}
+
+std::vector<Case> gradCases(const char *output, double lo, double hi) {
+  const auto make = [&](const char *name, Shape s) { return Case(name).In(output, s, lo, hi).In("dy", s); };
+  return {make("rows", {5, 13}), make("long", {2, 3, 100}), make("one", {4, 1}), make("no_rows", {0, 3})};
+}
+
+REGISTER_USER_OP("softmax_grad")
+    .Input("y")
+    .Input("dy")
+    .Output("dx")
+    .SetTensorDescInferFn([](InferContext *ctx) { return infer(ctx, "y"); })
+    .Sharding("... ., ... . -> ... .", user_op::Linear({1}))
+    .Doc("The gradient of y = softmax over the last axis: dx = y * (dy - sum over j of y[..., j] * dy[..., j]).")
+    .Cases(gradCases("y", 0, 1));
+
+REGISTER_USER_OP("log_softmax_grad")
+    .Input("prob")
+    .Input("dy")
+    .Output("dx")
+    .SetTensorDescInferFn([](InferContext *ctx) { return infer(ctx, "prob"); })
+    .Sharding("... ., ... . -> ... .", user_op::Linear({1}))
+    .Doc("The gradient of prob = log_softmax over the last axis: dx = dy - exp(prob) * sum over j of dy[..., j].")
+    .Cases(gradCases("prob", -4, 0));
+
+/// The sum of the products of two rows.
+template <class T> T rowDot(const T *a, const T *b, int64_t n) {
+  using S = Simd<T>;
+  constexpr int W = S::kWidth;
+  auto s0 = S::zero(), s1 = s0;
+  int64_t i = 0;
+  for (; i + 2 * W <= n; i += 2 * W) {
+    s0 = S::fma(S::load(a + i), S::load(b + i), s0);
+    s1 = S::fma(S::load(a + i + W), S::load(b + i + W), s1);
+  }
+  T tail = 0;
+  for (; i < n; ++i) tail += a[i] * b[i];
+  return S::sum(S::add(s0, s1)) + tail;
+}
+
+void logRow(const float *y, const float *dy, float *dx, int64_t n, float sum) {
+  using S = Simd<float>;
+  const auto by = S::set1(sum);
+  for (int64_t i = 0; i < n; i += 8) {
+    const auto mask = S::mask(n - i);
+    const auto p = simdExp(S::load(y + i, mask));
+    S::store(dx + i, S::sub(S::load(dy + i, mask), S::mul(p, by)), mask);
+  }
+}
+void logRow(const double *y, const double *dy, double *dx, int64_t n, double sum) {
+  for (int64_t i = 0; i < n; ++i) dx[i] = dy[i] - std::exp(y[i]) * sum;
+}
+
+template <class T, bool Log> class RowGradKernel : public user_op::OpKernel {
+public:
+  bool AlwaysComputeWhenAllOutputsEmpty() const override { return false; }
+  std::unique_ptr<user_op::BoundKernel> Bind(user_op::KernelBindContext *ctx) const override {
+    const Shape &shape = ctx->TensorDesc4ArgNameAndIndex("dy", 0)->shape();
+    const int64_t n = shape.At(shape.NumAxes() - 1), rows = n == 0 ? 0 : shape.elem_cnt() / n;
+    StagedTensors<T> tensors(ctx);
+    const T *y = tensors.in(Log ? "prob" : "y"), *dy = tensors.in("dy");
+    T *dx = tensors.out("dx");
+    return user_op::bindTask([=, tensors = std::move(tensors)](DeviceCtx *d) {
+      tensors.load(d);
+      d->parallelFor(rows, rowGrain(n), [&](int64_t begin, int64_t end) {
+        for (int64_t r = begin; r < end; ++r) {
+          const T *p = y + r * n, *g = dy + r * n;
+          T *to = dx + r * n;
+          if constexpr (Log) {
+            logRow(p, g, to, n, rowSum(g, n, [](typename Simd<T>::V v) { return v; }));
+          } else {
+            const T sum = rowDot(p, g, n);
+            for (int64_t i = 0; i < n; ++i) to[i] = p[i] * (g[i] - sum);
+          }
+        }
+      });
+      tensors.store(d);
+    });
+  }
+};
+template <class T> class SoftmaxGradKernel final : public RowGradKernel<T, false> {};
+template <class T> class LogSoftmaxGradKernel final : public RowGradKernel<T, true> {};
+
+OPC_REGISTER_FLOATING_CPU_KERNELS("softmax_grad", SoftmaxGradKernel, "dy");
+OPC_REGISTER_FLOATING_CPU_KERNELS("log_softmax_grad", LogSoftmaxGradKernel, "dy");
+
+void softmaxGradient(GradientRule &g) {
+  if (g.needs("in")) g.bind("in", g.add("softmax_grad", "in").in("y", g.y("out")).in("dy", g.dy("out")).out("dx"));
+}
+REGISTER_USER_OP_GRAD("softmax").SetBackwardOpConfGenFn(gradientRule(softmaxGradient));
+
+void logSoftmaxGradient(GradientRule &g) {
+  if (g.needs("in"))
+    g.bind("in", g.add("log_softmax_grad", "in").in("prob", g.y("prob")).in("dy", g.dy("prob")).out("dx"));
+}
+REGISTER_USER_OP_GRAD("log_softmax").SetBackwardOpConfGenFn(gradientRule(logSoftmaxGradient));
+
+int32_t lastAxis(GradientRule &g) { return static_cast<int32_t>(g.shape("dy").NumAxes() - 1); }
+
+/// dx = y (dy - s), s = sum(y dy). With v = ddx and t = sum(v y): the gradient by dy is y (v - t), softmax_grad again;
+/// by y it is v (dy - s) - dy t.
+void softmaxGradGradient(GradientRule &g) {
+  const std::string &v = g.dy("dx");
+  if (g.needs("dy")) g.bind("dy", g.add("softmax_grad", "dy").in("y", g.x("y")).in("dy", v).out("dx"));
+  if (!g.needs("y")) return;
+  const std::string s = summed(g, g.multiply(g.x("y"), g.x("dy"), "s_product"), {lastAxis(g)}, true, "s");
+  const std::string t = summed(g, g.multiply(g.x("y"), v, "t_product"), {lastAxis(g)}, true, "t");
+  const std::string first = g.multiply(v, binary(g, "broadcast_sub", g.x("dy"), s, "y_centered"), "y_first");
+  const std::string second = binary(g, "broadcast_mul", g.x("dy"), t, "y_second");
+  g.bind("y", binary(g, "broadcast_sub", first, second, "y"));
+}
+REGISTER_USER_OP_GRAD("softmax_grad").SetBackwardOpConfGenFn(gradientRule(softmaxGradGradient));
+
+/// dx = dy - exp(p) sum(dy). With v = ddx and u = v exp(p): the gradient by dy is v - sum(u), by p it is -u sum(dy).
+void logSoftmaxGradGradient(GradientRule &g) {
+  const std::string &v = g.dy("dx");
+  const std::string u = g.multiply(v, unary(g, "exp", g.x("prob"), "softmax"), "u");
+  if (g.needs("dy"))
+    g.bind("dy", binary(g, "broadcast_sub", v, summed(g, u, {lastAxis(g)}, true, "u_sum"), "dy"));
+  if (!g.needs("prob")) return;
+  const std::string sum = summed(g, g.x("dy"), {lastAxis(g)}, true, "dy_sum");
+  g.bind("prob", unary(g, "negative", binary(g, "broadcast_mul", u, sum, "prob_product"), "prob"));
+}
+REGISTER_USER_OP_GRAD("log_softmax_grad").SetBackwardOpConfGenFn(gradientRule(logSoftmaxGradGradient));
+
+} // namespace
+} // namespace opc::ops
