@@ -18,7 +18,8 @@ def softmax_cross_entropy(c):
 
 @reference("softmax_cross_entropy_grad")
 def softmax_cross_entropy_grad(c):
-    return c.get("dy")[..., None] * (c.get("prob") - c.get("label"))
+    label = c.get("label")
+    return c.get("dy")[..., None] * (c.get("prob") * label.sum(axis=-1, keepdims=True) - label)
 
 
 @reference("sparse_softmax_cross_entropy")
@@ -72,3 +73,33 @@ def nll(c):
 @reference("dropout_grad")
 def dropout_grad(c):
     return np.where(c.get("mask") != 0, c.get("dy") * c.attr("scale"), 0.0)
+
+
+@reference("sparse_cross_entropy_grad")
+def sparse_cross_entropy_grad(c):
+    p, label = c.get("prediction"), c.get("label").astype(np.int64)
+    return np.where(np.eye(p.shape[-1])[label] == 1, -c.get("dy")[..., None] / p, 0.0)
+
+
+@reference("nll_grad")
+def nll_grad(c):
+    x, label, ignore = c.torch("input").requires_grad_(), c.torch("target").long(), c.attr("ignore_index")
+    out = F.nll_loss(x.reshape(-1, x.shape[-1]), label.reshape(-1), c.torch("weight"), ignore_index=ignore, reduction="none").reshape(label.shape)
+    out.backward(c.torch("out_grad"))
+    return x.grad.numpy()
+
+
+def pointwise(loss):
+    """The gradient of a loss of input and target by input."""
+
+    def run(c):
+        x = c.torch("input").requires_grad_()
+        loss(c, x, c.torch("target")).backward(c.torch("dy"))
+        return x.grad.numpy()
+
+    return run
+
+
+reference("binary_cross_entropy_grad")(pointwise(lambda c, x, t: F.binary_cross_entropy(x, t, reduction="none")))
+reference("binary_cross_entropy_with_logits_grad")(pointwise(lambda c, x, t: F.binary_cross_entropy_with_logits(x, t, reduction="none")))
+reference("smooth_l1_loss_grad")(pointwise(lambda c, x, t: F.smooth_l1_loss(x, t, reduction="none", beta=c.attr("beta"))))

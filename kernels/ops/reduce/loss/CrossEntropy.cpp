@@ -163,8 +163,10 @@ public:
       return user_op::bindTask([=, staged = std::move(staged)](DeviceCtx *dev) {
         staged.load(dev);
         dev->parallelFor(rows, rowGrain(n), [&](int64_t b, int64_t e) {
-          for (int64_t r = b; r < e; ++r)
-            for (int64_t i = r * n; i < (r + 1) * n; ++i) dx[i] = dy[r] * (prob[i] - label[i]);
+          for (int64_t r = b; r < e; ++r) {
+            const T total = cpu::rowSum(label + r * n, n, [](typename cpu::Simd<T>::V v) { return v; });
+            for (int64_t i = r * n; i < (r + 1) * n; ++i) dx[i] = dy[r] * (prob[i] * total - label[i]);
+          }
         });
         staged.store(dev);
       });
@@ -294,7 +296,9 @@ REGISTER_USER_OP("softmax_cross_entropy_grad")
     .Output("prediction_diff")
     .SetTensorDescInferFn(inferGrad)
     .Sharding("... ., ..., ... . -> ... .", user_op::Linear({1}))
-    .Doc("prediction_diff = dy * (prob - label): the gradient of softmax_cross_entropy for labels that sum to 1.")
+    .Doc("prediction_diff = dy * (prob * sum(label) - label): the gradient of softmax_cross_entropy; sum(label) is 1 for "
+         "labels that are\n"
+         "probabilities.")
     .Cases({user_op::Case("rows").In("label", {5, 7}, 0, 1).In("dy", {5}).In("prob", {5, 7}, 0, 1)});
 
 REGISTER_USER_OP("sparse_cross_entropy")
@@ -319,6 +323,10 @@ REGISTER_USER_OP("nll")
     .Output("out_weight")
     .Attr<int64_t>("ignore_index", -100)
     .SetTensorDescInferFn(inferNll)
+    // The classes' weights are constants of the loss, as in PyTorch.
+    .SetInputArgModifyFn([](user_op::GetInputArgModifier modifier, const user_op::UserOpConfWrapper &) {
+      if (auto *weight = modifier("weight", 0)) weight->set_requires_grad(false);
+    })
     .Doc("The last axis of input holds log probabilities of classes; output = -weight[target] * input[target], "
          "out_weight = weight[target] "
          "(1 without weight), both 0 where target (i32 or i64) equals ignore_index. Another target outside the classes "
