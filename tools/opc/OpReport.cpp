@@ -149,8 +149,17 @@ const std::vector<std::string> &opParts() {
   return parts;
 }
 
+std::string gradientText(const Registry &registry, const OpDef &op) {
+  if (registry.findGrad(op.name)) return "yes";
+  if (op.noGrad) return "-";
+  if (!op.scalar) return "no";
+  for (size_t i = 0; i < op.inputs.size(); ++i)
+    if (!registry.derivedGradient(op, static_cast<int32_t>(i))) return "no";
+  return "derived";
+}
+
 bool lacks(const Registry &registry, const OpDef &op, const std::string &part) {
-  if (part == "grad") return !op.noGrad && !registry.findGrad(op.name);
+  if (part == "grad") return gradientText(registry, op) == "no";
   if (part == "kernel") return !op.isView && registry.kernels(op.name).empty();
   if (part == "cases") return op.cases.empty();
   if (part == "doc") return op.doc.empty();
@@ -184,7 +193,7 @@ Json opJson(const Registry &registry, const OpDef &op) {
           {"outputs", argsJson(op.outputs)},
           {"attrs", std::move(attrs)},
           {"kernels", std::move(kernels)},
-          {"gradient", registry.findGrad(op.name) != nullptr},
+          {"gradient", gradientText(registry, op) == "yes" || gradientText(registry, op) == "derived"},
           {"no_grad", op.noGrad ? Json(op.noGradReason) : Json(nullptr)},
           {"sharding", textOrNull(sbpText(op))},
           {"scalar", textOrNull(scalarText(op))},
@@ -215,7 +224,9 @@ std::string opPage(const Registry &registry, const OpDef &op) {
     label.clear();
   }
   if (label == "kernels") text += row(label, op.isView ? "none needed: the output is a view of the input" : "none");
-  text += row("gradient", registry.findGrad(op.name) ? "yes"
+  const std::string gradient = gradientText(registry, op);
+  text += row("gradient", gradient == "yes"       ? "yes"
+                          : gradient == "derived" ? "derived from the scalar function"
                           : op.noGrad ? "none by design" + (op.noGradReason.empty() ? "" : ": " + op.noGradReason)
                                       : "none");
   const std::string sbp = sbpText(op);

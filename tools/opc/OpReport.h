@@ -26,6 +26,8 @@ std::string scalarText(const user_op::OpDef &op);
 
 /// A part that a complete op has: "grad", "kernel", "cases", "doc", "sbp".
 const std::vector<std::string> &opParts();
+/// "yes" (a rule), "derived" (from the scalar function), "-" (none by design) or "no".
+std::string gradientText(const Registry &registry, const user_op::OpDef &op);
 bool lacks(const Registry &registry, const user_op::OpDef &op, const std::string &part);
 
 } // namespace opc::cli

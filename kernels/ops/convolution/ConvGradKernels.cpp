@@ -1,5 +1,5 @@
-// CPU kernels of conv_data_grad, conv_filter_grad and conv_bias_grad: oneDNN for f32 and the half types, plain loops for
-// f64.
+// CPU kernels of conv_data_grad, conv_filter_grad and conv_bias_grad: oneDNN for f32 and the half types, plain loops
+// for f64.
 #include "DirectConvolution.h"
 #include "DnnlConvolution.h"
 #include "DnnlFilterGradient.h"
@@ -53,9 +53,9 @@ template <class T> class ConvFilterGradKernel final : public user_op::OpKernel {
 public:
   bool AlwaysComputeWhenAllOutputsEmpty() const override { return false; }
   std::unique_ptr<user_op::BoundKernel> Bind(user_op::KernelBindContext *ctx) const override {
-    const ConvGeometry g =
-        checked(convGeometry(*ctx->TensorDesc4ArgNameAndIndex("x", 0), *ctx->TensorDesc4ArgNameAndIndex("filter_diff", 0),
-                             ctx->user_op_conf(), ctx->Attr<int32_t>("num_spatial_dims")));
+    const ConvGeometry g = checked(convGeometry(*ctx->TensorDesc4ArgNameAndIndex("x", 0),
+                                                *ctx->TensorDesc4ArgNameAndIndex("filter_diff", 0), ctx->user_op_conf(),
+                                                ctx->Attr<int32_t>("num_spatial_dims")));
     StagedTensors<T> tensors(ctx);
     const T *dy = tensors.in("dy"), *x = tensors.in("x");
     T *diff = tensors.out("filter_diff");

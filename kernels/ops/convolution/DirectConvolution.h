@@ -96,33 +96,33 @@ void directFilterGradient(DeviceCtx *ctx, const ConvGeometry &g, const T *in, co
   const int64_t own = g.channels / g.groups, perGroup = g.filters / g.groups;
   const auto ws = g.strides(own, g.kernel);
   const int64_t work = g.batch * g.out[0] * g.out[1] * g.out[2] * g.kernel[0] * g.kernel[1] * g.kernel[2];
-  ctx->parallelFor(
-      g.filters * own, std::max<int64_t>(1, 65536 / std::max<int64_t>(work, 1)), [&](int64_t begin, int64_t end) {
-        for (int64_t t = begin; t < end; ++t) {
-          const int64_t o = t / own, c = t % own, channel = o / perGroup * own + c;
-          for (int64_t kd = 0; kd < g.kernel[0]; ++kd)
-            for (int64_t kh = 0; kh < g.kernel[1]; ++kh)
-              for (int64_t kw = 0; kw < g.kernel[2]; ++kw) {
-                T sum = 0;
-                for (int64_t n = 0; n < g.batch; ++n)
-                  for (int64_t d = 0; d < g.out[0]; ++d) {
-                    const int64_t id = d * g.stride[0] + kd * g.dilation[0] - g.padding[0];
-                    if (id < 0 || id >= g.in[0]) continue;
-                    for (int64_t h = 0; h < g.out[1]; ++h) {
-                      const int64_t ih = h * g.stride[1] + kh * g.dilation[1] - g.padding[1];
-                      if (ih < 0 || ih >= g.in[1]) continue;
-                      const T *x = in + n * xs[0] + channel * xs[1] + id * xs[2] + ih * xs[3];
-                      const T *y = dy + n * ys[0] + o * ys[1] + d * ys[2] + h * ys[3];
-                      for (int64_t w = 0; w < g.out[2]; ++w) {
-                        const int64_t iw = w * g.stride[2] + kw * g.dilation[2] - g.padding[2];
-                        if (iw >= 0 && iw < g.in[2]) sum += x[iw * xs[4]] * y[w * ys[4]];
-                      }
-                    }
-                  }
-                filterDiff[o * ws[0] + c * ws[1] + kd * ws[2] + kh * ws[3] + kw * ws[4]] = sum;
-              }
-        }
-      });
+  ctx->parallelFor(g.filters * own, std::max<int64_t>(1, 65536 / std::max<int64_t>(work, 1)),
+                   [&](int64_t begin, int64_t end) {
+                     for (int64_t t = begin; t < end; ++t) {
+                       const int64_t o = t / own, c = t % own, channel = o / perGroup * own + c;
+                       for (int64_t kd = 0; kd < g.kernel[0]; ++kd)
+                         for (int64_t kh = 0; kh < g.kernel[1]; ++kh)
+                           for (int64_t kw = 0; kw < g.kernel[2]; ++kw) {
+                             T sum = 0;
+                             for (int64_t n = 0; n < g.batch; ++n)
+                               for (int64_t d = 0; d < g.out[0]; ++d) {
+                                 const int64_t id = d * g.stride[0] + kd * g.dilation[0] - g.padding[0];
+                                 if (id < 0 || id >= g.in[0]) continue;
+                                 for (int64_t h = 0; h < g.out[1]; ++h) {
+                                   const int64_t ih = h * g.stride[1] + kh * g.dilation[1] - g.padding[1];
+                                   if (ih < 0 || ih >= g.in[1]) continue;
+                                   const T *x = in + n * xs[0] + channel * xs[1] + id * xs[2] + ih * xs[3];
+                                   const T *y = dy + n * ys[0] + o * ys[1] + d * ys[2] + h * ys[3];
+                                   for (int64_t w = 0; w < g.out[2]; ++w) {
+                                     const int64_t iw = w * g.stride[2] + kw * g.dilation[2] - g.padding[2];
+                                     if (iw >= 0 && iw < g.in[2]) sum += x[iw * xs[4]] * y[w * ys[4]];
+                                   }
+                                 }
+                               }
+                             filterDiff[o * ws[0] + c * ws[1] + kd * ws[2] + kh * ws[3] + kw * ws[4]] = sum;
+                           }
+                     }
+                   });
 }
 
 } // namespace opc::ops

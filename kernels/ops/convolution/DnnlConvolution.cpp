@@ -89,8 +89,8 @@ DnnlConvolution::DnnlConvolution(const ConvGeometry &g, ConvDirection direction,
   direct_ = isDirect(pd.implementation);
   if (!direct_) {
     cpu::setLibraryThreads(1);
-    pd = describe(g, direction, dnnlPlain(g, 1, g.channels, g.in), dnnlAny(userWeight), bias, dnnlPlain(g, 1, g.filters, g.out),
-                  extras);
+    pd = describe(g, direction, dnnlPlain(g, 1, g.channels, g.in), dnnlAny(userWeight), bias,
+                  dnnlPlain(g, 1, g.filters, g.out), extras);
   }
   implementation_ = pd.implementation;
 

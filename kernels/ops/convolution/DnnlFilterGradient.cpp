@@ -19,9 +19,9 @@ dnnl::convolution_backward_weights::primitive_desc describe(const ConvGeometry &
                                                             const memory::desc &weight, const memory::desc &dy) {
   const DnnlWindow w(g);
   const auto algorithm = dnnl::algorithm::convolution_direct;
-  const dnnl::convolution_forward::primitive_desc hint({dnnl::prop_kind::forward_training, algorithm, x, weight, dy,
-                                                        w.strides, w.dilates, w.padding, w.padding},
-                                                       cpu::dnnlAttributes(), cpu::dnnlEngine());
+  const dnnl::convolution_forward::primitive_desc hint(
+      {dnnl::prop_kind::forward_training, algorithm, x, weight, dy, w.strides, w.dilates, w.padding, w.padding},
+      cpu::dnnlAttributes(), cpu::dnnlEngine());
   return dnnl::convolution_backward_weights::primitive_desc(
       {algorithm, x, weight, dy, w.strides, w.dilates, w.padding, w.padding}, cpu::dnnlAttributes(), cpu::dnnlEngine(),
       hint);

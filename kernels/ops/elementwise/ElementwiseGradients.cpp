@@ -73,10 +73,8 @@ void multiplyGradient(GradientRule &g) {
 REGISTER_USER_OP_GRAD("multiply").SetBackwardOpConfGenFn(gradientRule(multiplyGradient));
 
 void mulByTensorGradient(GradientRule &g) {
-  if (g.needs("x"))
-    bindSum(g, "x", byTensor(g, "scalar_mul_by_tensor", g.dy("y"), g.x("scalar"), "x"), g.shape("y"));
-  if (g.needs("scalar"))
-    bindSum(g, "scalar", binary(g, "broadcast_mul", g.dy("y"), g.x("x"), "scalar"), g.shape("y"));
+  if (g.needs("x")) bindSum(g, "x", byTensor(g, "scalar_mul_by_tensor", g.dy("y"), g.x("scalar"), "x"), g.shape("y"));
+  if (g.needs("scalar")) bindSum(g, "scalar", binary(g, "broadcast_mul", g.dy("y"), g.x("x"), "scalar"), g.shape("y"));
 }
 REGISTER_USER_OP_GRAD("scalar_mul_by_tensor").SetBackwardOpConfGenFn(gradientRule(mulByTensorGradient));
 

@@ -37,8 +37,8 @@ void matrixProductGradient(GradientRule &g) {
     return Shape(d);
   };
   if (g.needs("a")) {
-    const std::string full = ta ? product(g, type, "a", b, tb, g.dy("out"), true)
-                                : product(g, type, "a", g.dy("out"), false, b, !tb);
+    const std::string full =
+        ta ? product(g, type, "a", b, tb, g.dy("out"), true) : product(g, type, "a", g.dy("out"), false, b, !tb);
     g.bind("a", g.reduceLike(full, dims(sa, false), a, sa, "a_sum"));
   }
   if (g.needs("b")) {
@@ -47,8 +47,8 @@ void matrixProductGradient(GradientRule &g) {
       const std::string &first = tb ? g.dy("out") : a, &second = tb ? a : g.dy("out");
       g.bind("b", g.add("broadcast_matmul_grad_b", "b").in("a", first).in("b", second).same({"alpha"}).out());
     } else {
-      const std::string full = tb ? product(g, type, "b", g.dy("out"), true, a, ta)
-                                  : product(g, type, "b", a, !ta, g.dy("out"), false);
+      const std::string full =
+          tb ? product(g, type, "b", g.dy("out"), true, a, ta) : product(g, type, "b", a, !ta, g.dy("out"), false);
       g.bind("b", g.reduceLike(full, dims(sb, false), b, sb, "b_sum"));
     }
   }
@@ -112,9 +112,10 @@ REGISTER_USER_OP("broadcast_matmul_grad_b")
       const Shape &a = ctx->InputShape("a", 0), &b = ctx->InputShape("b", 0);
       return 2.0 * static_cast<double>(a.elem_cnt()) * static_cast<double>(b.At(b.NumAxes() - 1));
     })
-    .Doc("out[k,n] = alpha * the sum over all leading dimensions of a[...,k] * b[...,n], plus _add_to_output when it is "
-         "given: the\n"
-         "gradient of a matrix that broadcast_matmul uses for the whole batch.")
+    .Doc(
+        "out[k,n] = alpha * the sum over all leading dimensions of a[...,k] * b[...,n], plus _add_to_output when it is "
+        "given: the\n"
+        "gradient of a matrix that broadcast_matmul uses for the whole batch.")
     .Cases({Case("batch").In("a", {2, 3, 4}, -3, 3).In("b", {2, 3, 5}, -3, 3),
             Case("added").In("a", {7, 3}, -3, 3).In("b", {7, 2}, -3, 3).In("_add_to_output", {3, 2}).Attr("alpha", 0.5),
             Case("no_rows").In("a", {0, 2, 3}).In("b", {0, 2, 2})});
@@ -168,15 +169,13 @@ std::string outer(GradientRule &g, const std::string &a, int64_t m, const std::s
 void matrixVectorGradient(GradientRule &g) {
   const Shape &a = g.shape("a");
   if (g.needs("a")) g.bind("a", outer(g, g.dy("out"), a.At(0), g.x("b"), a.At(1), "a"));
-  if (g.needs("b"))
-    g.bind("b", g.add("vector_matrix_product", "b").in("a", g.dy("out")).in("b", g.x("a")).out());
+  if (g.needs("b")) g.bind("b", g.add("vector_matrix_product", "b").in("a", g.dy("out")).in("b", g.x("a")).out());
 }
 REGISTER_USER_OP_GRAD("matrix_vector_product").SetBackwardOpConfGenFn(gradientRule(matrixVectorGradient));
 
 void vectorMatrixGradient(GradientRule &g) {
   const Shape &b = g.shape("b");
-  if (g.needs("a"))
-    g.bind("a", g.add("matrix_vector_product", "a").in("a", g.x("b")).in("b", g.dy("out")).out());
+  if (g.needs("a")) g.bind("a", g.add("matrix_vector_product", "a").in("a", g.x("b")).in("b", g.dy("out")).out());
   if (g.needs("b")) g.bind("b", outer(g, g.x("a"), b.At(0), g.dy("out"), b.At(1), "b"));
 }
 REGISTER_USER_OP_GRAD("vector_matrix_product").SetBackwardOpConfGenFn(gradientRule(vectorMatrixGradient));

@@ -199,7 +199,8 @@ REGISTER_USER_OP("layer_norm_grad")
     .SetTensorDescInferFn([](InferContext *ctx) -> Maybe<void> {
       const int64_t lead = JUST(checkInputs(ctx, {"mean", "inv_variance"}));
       const TensorDesc x = ctx->InputTensorDesc("x", 0);
-      const int64_t norm = JUST(resolveAxis(ctx->Attr<int64_t>("begin_norm_axis"), x.shape().NumAxes(), "begin_norm_axis"));
+      const int64_t norm =
+          JUST(resolveAxis(ctx->Attr<int64_t>("begin_norm_axis"), x.shape().NumAxes(), "begin_norm_axis"));
       if (norm != lead)
         return Error::ShapeMismatch() << "begin_norm_axis is " << norm << ", but mean has " << lead << " dimensions";
       if (ctx->has_input("gamma", 0)) {
@@ -266,7 +267,8 @@ REGISTER_USER_OP("layer_norm_param_grad")
                 .Attr("begin_params_axis", int64_t{1})
                 .Out("beta_diff")
                 .Out("gamma_diff"),
-            statistics(Case("gamma").In("dy", {2, 3, 5}).In("x", {2, 3, 5}, -3, 3), {2}, {"mean", "inv_variance"}, kPlain)
+            statistics(Case("gamma").In("dy", {2, 3, 5}).In("x", {2, 3, 5}, -3, 3), {2}, {"mean", "inv_variance"},
+                       kPlain)
                 .Attr("begin_params_axis", int64_t{-1})
                 .Out("gamma_diff"),
             statistics(Case("long").In("dy", {2, 3, 5}).In("x", {2, 3, 5}, -3, 3), {2, 3}, {"mean", "inv_variance"},
@@ -295,7 +297,8 @@ REGISTER_USER_OP("rms_norm_grad")
     .SetGetSbpFn([](user_op::SbpContext *ctx) {
       return leadingSbp(ctx, ctx->LogicalTensorDesc4InputArgNameAndIndex("inv_rms", 0).shape().NumAxes(), false);
     })
-    .Doc("The gradient of rms_norm by x: with d = dy * weight and xhat = x * inv_rms, dx = inv_rms * (d - xhat * mean(d * "
+    .Doc("The gradient of rms_norm by x: with d = dy * weight and xhat = x * inv_rms, dx = inv_rms * (d - xhat * "
+         "mean(d * "
          "xhat)), the\n"
          "mean over the normalised dimensions.")
     .Tolerance(kFloat16, 5e-3, 5e-3)
@@ -321,7 +324,8 @@ REGISTER_USER_OP("rms_norm_param_grad")
     .SetGetSbpFn([](user_op::SbpContext *ctx) {
       return leadingSbp(ctx, ctx->LogicalTensorDesc4InputArgNameAndIndex("inv_rms", 0).shape().NumAxes(), true);
     })
-    .Doc("The gradient of rms_norm by weight: the sum of dy * x * inv_rms over the leading dimensions; f32 when x is f16 "
+    .Doc("The gradient of rms_norm by weight: the sum of dy * x * inv_rms over the leading dimensions; f32 when x is "
+         "f16 "
          "or bf16.")
     .Cases({statistics(Case("rows").In("dy", {5, 70}).In("x", {5, 70}, -3, 3), {5}, {"inv_rms"}, kPlain),
             halfStatistics(Case("half").In("dy", {5, 7}).In("x", {5, 7}, -3, 3), {5}, {"inv_rms"})});

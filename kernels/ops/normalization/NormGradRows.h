@@ -28,8 +28,7 @@ template <class T> T rowTotal(const T *a, int64_t n) {
 }
 
 /// dx = scale * (d - shift - (x - mean) * slope); d and dx may be the same.
-template <class T>
-void normGradApply(const T *d, const T *x, T *dx, int64_t n, T mean, T scale, T shift, T slope) {
+template <class T> void normGradApply(const T *d, const T *x, T *dx, int64_t n, T mean, T scale, T shift, T slope) {
   for (int64_t i = 0; i < n; ++i) dx[i] = scale * (d[i] - shift - (x[i] - mean) * slope);
 }
 

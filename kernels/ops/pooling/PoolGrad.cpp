@@ -241,9 +241,7 @@ const std::string kLast = "channels_last";
 Case maxCase(const char *name, Shape x, Shape dy) {
   return Case(name).In("x", std::move(x), -5, 5).In("dy", std::move(dy));
 }
-Case avgCase(const char *name, Shape x, Shape dy) {
-  return Case(name).In("dy", std::move(dy)).In("x", std::move(x));
-}
+Case avgCase(const char *name, Shape x, Shape dy) { return Case(name).In("dy", std::move(dy)).In("x", std::move(x)); }
 
 [[maybe_unused]] const user_op::UserOpRegisterTrigger registrations[] = {
     maxPoolGrad(__LINE__, 1)
@@ -292,8 +290,7 @@ Case avgCase(const char *name, Shape x, Shape dy) {
                     .Attr("data_format", kLast)}),
     avgPoolGrad(__LINE__, 3)
         .Cases({avgCase("plain", {1, 2, 4, 5, 6}, {1, 2, 2, 2, 3}).Attr("kernel_size", Ints{2, 2, 2})}),
-    adaptiveAvgPoolGrad(__LINE__, 1)
-        .Cases({avgCase("uneven", {2, 3, 10}, {2, 3, 4}).Attr("output_size", Longs{4})}),
+    adaptiveAvgPoolGrad(__LINE__, 1).Cases({avgCase("uneven", {2, 3, 10}, {2, 3, 4}).Attr("output_size", Longs{4})}),
     adaptiveAvgPoolGrad(__LINE__, 2)
         .Cases({avgCase("uneven", {1, 2, 7, 5}, {1, 2, 3, 4}).Attr("output_size", Longs{3, 4}),
                 avgCase("channels_last", {2, 5, 4, 3}, {2, 2, 2, 3})
@@ -372,10 +369,9 @@ void adaptiveGradient(GradientRule &g) {
 void adaptiveGradGradient(GradientRule &g) {
   const std::string &type = g.op().op_type_name();
   if (g.needs("dy"))
-    g.bind("dy", g.add(type.substr(0, type.size() - 5), "dy")
-                     .in("x", g.dy("dx"))
-                     .same({"data_format", "output_size"})
-                     .out("y"));
+    g.bind(
+        "dy",
+        g.add(type.substr(0, type.size() - 5), "dy").in("x", g.dy("dx")).same({"data_format", "output_size"}).out("y"));
 }
 
 #define OPC_POOL_GRADIENTS(op, Kernel, rule, gradRule)                                                                 \

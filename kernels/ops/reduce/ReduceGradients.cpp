@@ -178,13 +178,17 @@ REGISTER_USER_OP_GRAD("cumsum").SetBackwardOpConfGenFn(gradientRule(cumsumGradie
 
 void cumprodGradient(GradientRule &g) {
   if (g.needs("x"))
-    g.bind("x",
-           g.add("cumprod_grad", "x").in("dy", g.dy("y")).in("output", g.y("y")).in("input", g.x("x")).same({"dim"}).out("dx"));
+    g.bind("x", g.add("cumprod_grad", "x")
+                    .in("dy", g.dy("y"))
+                    .in("output", g.y("y"))
+                    .in("input", g.x("x"))
+                    .same({"dim"})
+                    .out("dx"));
 }
 REGISTER_USER_OP_GRAD("cumprod").SetBackwardOpConfGenFn(gradientRule(cumprodGradient));
 
-/// dx = reverseCumsum(dy y) / x, for x without zeros. With s = cumsum(ddx / x): the gradient by dy is s y, by y s dy, by
-/// x -ddx dx / x.
+/// dx = reverseCumsum(dy y) / x, for x without zeros. With s = cumsum(ddx / x): the gradient by dy is s y, by y s dy,
+/// by x -ddx dx / x.
 void cumprodGradGradient(GradientRule &g) {
   const int64_t axis = g.attr<int64_t>("dim");
   const std::string ratio = binary(g, "broadcast_div", g.dy("dx"), g.x("input"), "ratio");

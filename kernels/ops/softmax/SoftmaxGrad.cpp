@@ -143,8 +143,7 @@ REGISTER_USER_OP_GRAD("softmax_grad").SetBackwardOpConfGenFn(gradientRule(softma
 void logSoftmaxGradGradient(GradientRule &g) {
   const std::string &v = g.dy("dx");
   const std::string u = g.multiply(v, unary(g, "exp", g.x("prob"), "softmax"), "u");
-  if (g.needs("dy"))
-    g.bind("dy", binary(g, "broadcast_sub", v, summed(g, u, {lastAxis(g)}, true, "u_sum"), "dy"));
+  if (g.needs("dy")) g.bind("dy", binary(g, "broadcast_sub", v, summed(g, u, {lastAxis(g)}, true, "u_sum"), "dy"));
   if (!g.needs("prob")) return;
   const std::string sum = summed(g, g.x("dy"), {lastAxis(g)}, true, "dy_sum");
   g.bind("prob", unary(g, "negative", binary(g, "broadcast_mul", u, sum, "prob_product"), "prob"));

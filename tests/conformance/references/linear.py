@@ -21,7 +21,8 @@ reference("matmul", "batch_matmul", "broadcast_matmul")(product)
 def broadcast_matmul_grad_b(c):
     """A gradient with respect to the unbatched operand: the batch is summed."""
     a, b = c.get("a"), c.get("b")
-    return np.einsum("bk,bn->kn", a.reshape(-1, a.shape[-1]), b.reshape(-1, b.shape[-1])) * c.attr("alpha", default=1.0)
+    out = np.einsum("bk,bn->kn", a.reshape(-1, a.shape[-1]), b.reshape(-1, b.shape[-1])) * c.attr("alpha", default=1.0)
+    return out if c.get("_add_to_output") is None else out + c.get("_add_to_output")
 
 
 @reference("matrix_vector_product")

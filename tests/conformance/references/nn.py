@@ -69,7 +69,8 @@ def conv_data_grad(c):
     dy, _ = first(c, c.torch("dy"))
     w, _ = first(c, c.torch("filter"))
     conv = getattr(F, f"conv{rank}d")
-    return back(grad_of(lambda x: conv(x, w, **conv_settings(c)), dy, like.double(), by=0)).numpy()
+    dx = back(grad_of(lambda x: conv(x, w, **conv_settings(c)), dy, like.double(), by=0)).numpy()
+    return dx + c.get("_add_to_output") if c.has("_add_to_output") else dx
 
 
 @reference("conv_filter_grad")
@@ -237,10 +238,11 @@ def layer_norm_grad(c):
 @reference("layer_norm_param_grad")
 def layer_norm_param_grad(c):
     x, dy, begin = c.get("x"), c.get("dy"), c.attr("begin_params_axis") % c.get("x").ndim
-    shape = x.shape[:begin] + (1,) * (x.ndim - begin)
+    lead = c.get("mean").ndim
+    shape = x.shape[:lead] + (1,) * (x.ndim - lead)
     xhat = (x - c.get("mean").reshape(shape)) * c.get("inv_variance").reshape(shape)
     over = tuple(range(begin))
-    return {"gamma_diff": (dy * xhat).sum(axis=over), "beta_diff": dy.sum(axis=over)}
+    return {"gamma_diff": stat(c, (dy * xhat).sum(axis=over)), "beta_diff": stat(c, dy.sum(axis=over))}
 
 
 @reference("rms_norm")

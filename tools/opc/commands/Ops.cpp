@@ -83,10 +83,7 @@ private:
         attrs += (attrs.empty() ? "" : " ") + a.name + (a.defaultValue.empty() ? "" : "=" + a.defaultValue.toString());
       rows.push_back({op->name,
                       argumentsText(op->inputs) + (op->inputs.empty() ? "-> " : " -> ") + argumentsText(op->outputs),
-                      op->isView ? "view" : kernelsText(registry, *op),
-                      registry.findGrad(op->name) ? "yes"
-                      : op->noGrad                ? "-"
-                                                  : "no",
+                      op->isView ? "view" : kernelsText(registry, *op), gradientText(registry, *op),
                       attrs.empty() ? "-" : attrs, op->origin.library});
     }
     std::vector<size_t> widths(rows[0].size());

@@ -296,7 +296,8 @@ REGISTER_USER_OP("softmax_cross_entropy_grad")
     .Output("prediction_diff")
     .SetTensorDescInferFn(inferGrad)
     .Sharding("... ., ..., ... . -> ... .", user_op::Linear({1}))
-    .Doc("prediction_diff = dy * (prob * sum(label) - label): the gradient of softmax_cross_entropy; sum(label) is 1 for "
+    .Doc("prediction_diff = dy * (prob * sum(label) - label): the gradient of softmax_cross_entropy; sum(label) is 1 "
+         "for "
          "labels that are\n"
          "probabilities.")
     .Cases({user_op::Case("rows").In("label", {5, 7}, 0, 1).In("dy", {5}).In("prob", {5, 7}, 0, 1)});

@@ -135,7 +135,8 @@ void sparseCrossEntropyGradGradient(GradientRule &g) {
 }
 REGISTER_USER_OP_GRAD("sparse_cross_entropy_grad").SetBackwardOpConfGenFn(gradientRule(sparseCrossEntropyGradGradient));
 
-/// The weight of the classes is a constant of the loss (the definition says so), and out_weight depends on nothing else.
+/// The weight of the classes is a constant of the loss (the definition says so), and out_weight depends on nothing
+/// else.
 void nllGradient(GradientRule &g) {
   if (!g.needs("input") || !g.hasDy("output")) return;
   auto grad = g.add("nll_grad", "input");
@@ -220,8 +221,11 @@ void bceLogitsGradient(GradientRule &g) {
   } else if (g.needs("input")) {
     const std::string pt = binary(g, "broadcast_mul", g.x("target"), p, "input_pt");
     const std::string excess = binary(g, "broadcast_sub", pt, g.x("target"), "input_excess");
-    const std::string factor =
-        g.add("scalar_add", "input_factor").in("in", excess).attr("has_float_operand", true).attr("float_operand", 1.0).out();
+    const std::string factor = g.add("scalar_add", "input_factor")
+                                   .in("in", excess)
+                                   .attr("has_float_operand", true)
+                                   .attr("float_operand", 1.0)
+                                   .out();
     const std::string scaled = g.multiply(unary(g, "sigmoid", g.x("input"), "input_sigmoid"), factor, "input_scaled");
     g.bind("input", g.multiply(dy, binary(g, "broadcast_sub", scaled, pt, "input_slope"), "input"));
   }
@@ -276,8 +280,11 @@ void klDivGradient(GradientRule &g) {
   }
   const std::string log = unary(g, "log", g.x("target"), "target_log");
   const std::string excess = binary(g, "broadcast_sub", log, g.x("input"), "target_excess");
-  const std::string slope =
-      g.add("scalar_add", "target_slope").in("in", excess).attr("has_float_operand", true).attr("float_operand", 1.0).out();
+  const std::string slope = g.add("scalar_add", "target_slope")
+                                .in("in", excess)
+                                .attr("has_float_operand", true)
+                                .attr("float_operand", 1.0)
+                                .out();
   const std::string positive = g.add("scalar_logical_greater", "target_positive")
                                    .in("in", g.x("target"))
                                    .attr("has_float_operand", true)

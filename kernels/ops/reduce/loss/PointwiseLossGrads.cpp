@@ -18,8 +18,7 @@ OPC_LOSS_GRAD("binary_cross_entropy_grad")
     .Doc("dx = dy * (input - target) / max(input * (1 - input), 1e-12): the gradient of binary_cross_entropy by input; "
          "dy is\n"
          "multiplied by the loss's weight before.")
-    .Elementwise<BinaryCrossEntropyGrad>(
-        ElementwiseOptions().SameShape().Domain(0, 0.05, 0.95).Domain(1, 0, 1));
+    .Elementwise<BinaryCrossEntropyGrad>(ElementwiseOptions().SameShape().Domain(0, 0.05, 0.95).Domain(1, 0, 1));
 OPC_LOSS_GRAD("binary_cross_entropy_with_logits_grad")
     .Doc("dx = dy * (sigmoid(input) - target): the gradient of binary_cross_entropy_with_logits without pos_weight by "
          "input; dy is\n"

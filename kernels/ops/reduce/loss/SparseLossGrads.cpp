@@ -14,8 +14,7 @@ using cpu::StagedTensors;
 Maybe<void> infer(InferContext *ctx, const char *classes, const char *label, const char *dy, const char *out) {
   JUST(checkIndexType(ctx, label));
   const TensorDesc x = ctx->InputTensorDesc(classes, 0);
-  if (x.shape().NumAxes() == 0)
-    return Error::ShapeMismatch() << classes << " is a scalar: it has no axis of classes";
+  if (x.shape().NumAxes() == 0) return Error::ShapeMismatch() << classes << " is a scalar: it has no axis of classes";
   const Shape rows(DimVector(x.shape().begin(), x.shape().end() - 1));
   if (ctx->InputShape(label, 0) != rows || ctx->InputTensorDesc(dy, 0) != TensorDesc(rows, x.data_type()))
     return Error::ShapeMismatch() << label << " is " << ctx->InputShape(label, 0).ToString() << ", " << dy << " is "

@@ -83,11 +83,13 @@ REGISTER_USER_OP("cumprod_grad")
         if (a != axis) ctx->NewBuilder().Split(ctx->inputs(), a).Split(ctx->outputs(), a).Build();
       return Maybe<void>::Ok();
     })
-    .Doc("The gradient of output = cumprod of input along `dim`: dx[k] = sum over i >= k of dy[i] * product over j <= i, "
-         "j != k of\n"
-         "input[j], in linear time: dy[i] * output[i] summed from the end, divided by input[k], up to the first zero of "
-         "input; at\n"
-         "that zero the products that leave it out; behind it 0. Sums run in f64.")
+    .Doc(
+        "The gradient of output = cumprod of input along `dim`: dx[k] = sum over i >= k of dy[i] * product over j <= "
+        "i, "
+        "j != k of\n"
+        "input[j], in linear time: dy[i] * output[i] summed from the end, divided by input[k], up to the first zero of "
+        "input; at\n"
+        "that zero the products that leave it out; behind it 0. Sums run in f64.")
     .Cases({cumprodCase("rows", {3, 7}, 1, 0.5, 1.5), cumprodCase("middle", {2, 5, 3}, -2, 0.5, 1.5)});
 OPC_REGISTER_FLOATING_CPU_KERNELS("cumprod_grad", CumprodGradKernel, "dy");
 

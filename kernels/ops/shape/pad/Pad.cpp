@@ -1,8 +1,8 @@
 // pad, and the reflecting and replicating pads of the last axes.
-#include "shape/pad/EdgePads.h"
 #include "shape/Axes.h"
 #include "shape/CpuKernels.h"
 #include "shape/StridedCopy.h"
+#include "shape/pad/EdgePads.h"
 #include "type/cast/ConvertElements.h"
 
 #include <cstring>

@@ -25,8 +25,7 @@ void sliceGradient(GradientRule &g) {
 REGISTER_USER_OP_GRAD("slice").SetBackwardOpConfGenFn(gradientRule(sliceGradient));
 
 void sliceGradGradient(GradientRule &g) {
-  if (g.needs("dy"))
-    g.bind("dy", g.add("slice", "dy").in("x", g.dy("dx")).same({"start", "stop", "step"}).out("y"));
+  if (g.needs("dy")) g.bind("dy", g.add("slice", "dy").in("x", g.dy("dx")).same({"start", "stop", "step"}).out("y"));
 }
 REGISTER_USER_OP_GRAD("slice_grad").SetBackwardOpConfGenFn(gradientRule(sliceGradGradient));
 
@@ -52,11 +51,9 @@ REGISTER_USER_OP_GRAD("narrow").SetBackwardOpConfGenFn(gradientRule(narrowGradie
 void sliceUpdateGradient(GradientRule &g) {
   if (g.needs("ref")) {
     const std::string zeros = g.add("zero_like", "ref_zeros").in("like", g.x("value")).out();
-    g.bind("ref", g.add("slice_update", "ref")
-                      .in("ref", g.dy("y"))
-                      .in("value", zeros)
-                      .same({"start", "stop", "step"})
-                      .out("y"));
+    g.bind(
+        "ref",
+        g.add("slice_update", "ref").in("ref", g.dy("y")).in("value", zeros).same({"start", "stop", "step"}).out("y"));
   }
   if (g.needs("value"))
     g.bind("value", g.add("slice", "value").in("x", g.dy("y")).same({"start", "stop", "step"}).out("y"));
@@ -76,8 +73,7 @@ void catGradient(GradientRule &g) {
     int64_t start = 0;
     for (int32_t i = 0; i < n; ++i) {
       const int64_t length = g.shape("in", i).At(axis);
-      if (g.needs("in", i))
-        g.bind("in", i, narrowed(g, g.dy("out"), axis, start, length, "in" + std::to_string(i)));
+      if (g.needs("in", i)) g.bind("in", i, narrowed(g, g.dy("out"), axis, start, length, "in" + std::to_string(i)));
       start += length;
     }
     return;
@@ -138,11 +134,9 @@ REGISTER_USER_OP_GRAD("constant_pad3d").SetBackwardOpConfGenFn(gradientRule(padG
 
 void edgePadGradient(GradientRule &g) {
   if (g.needs("x"))
-    g.bind("x", g.add(g.op().op_type_name() + "_grad", "x")
-                    .in("dy", g.dy("y"))
-                    .in("x", g.x("x"))
-                    .same({"padding"})
-                    .out("dx"));
+    g.bind(
+        "x",
+        g.add(g.op().op_type_name() + "_grad", "x").in("dy", g.dy("y")).in("x", g.x("x")).same({"padding"}).out("dx"));
 }
 /// The gradient is linear: its own gradient is the pad.
 void edgePadGradGradient(GradientRule &g) {

@@ -1,0 +1,164 @@
+# References of the ops that are gradients of others: PyTorch's autograd of the forward op, or the sum written out.
+import numpy as np
+import torch
+import torch.nn.functional as F
+
+from .nn import first, spatial, stat
+from .table import reference
+
+
+def autograd(forward, x, dy):
+    """d (forward(x) . dy) / d x, in f64."""
+    x = x.clone().double().requires_grad_()
+    forward(x).backward(dy.double())
+    return x.grad
+
+
+def keeps_layout(pool):
+    """The gradient of a pooling, in either layout."""
+
+    def run(c):
+        x, back = first(c, c.torch("x"))
+        dy, _ = first(c, c.torch("dy"))
+        return back(autograd(lambda v: pool(c, v), x, dy)).numpy()
+
+    return run
+
+
+def max_pool(rank):
+    def pool(c, x):
+        return getattr(F, f"max_pool{rank}d")(x, c.attr("kernel_size"), spatial(c, "stride", None), spatial(c, "padding", 0), spatial(c, "dilation", 1),
+                                              ceil_mode=c.attr("ceil_mode", default=False))
+
+    return keeps_layout(pool)
+
+
+def avg_pool(rank):
+    def pool(c, x):
+        settings = dict(kernel_size=c.attr("kernel_size"), stride=spatial(c, "stride", None), padding=spatial(c, "padding", 0),
+                        ceil_mode=c.attr("ceil_mode", default=False), count_include_pad=c.attr("count_include_pad", default=True))
+        if rank > 1:
+            settings["divisor_override"] = c.attr("divisor_override", default=0) or None
+        return getattr(F, f"avg_pool{rank}d")(x, **settings)
+
+    return keeps_layout(pool)
+
+
+def adaptive(rank):
+    def pool(c, x):
+        size = c.attr("output_size")
+        return getattr(F, f"adaptive_avg_pool{rank}d")(x, size[0] if rank == 1 else tuple(size))
+
+    return keeps_layout(pool)
+
+
+for r in (1, 2, 3):
+    reference(f"max_pool_{r}d_grad")(max_pool(r))
+    reference(f"avg_pool_{r}d_grad")(avg_pool(r))
+    reference(f"adaptive_avg_pool{r}d_grad")(adaptive(r))
+
+for name, mode in {"reflection": "reflect", "replication": "replicate"}.items():
+    for r in (1, 2):
+        reference(f"{name}_pad{r}d_grad")(lambda c, mode=mode: autograd(lambda x: F.pad(x, c.attr("padding"), mode=mode), c.torch("x"), c.torch("dy")).numpy())
+
+
+def upsample(mode, corners):
+    def run(c):
+        size = c.attr("output_size", default=[]) or None
+        scale = None if size else [c.attr("height_scale"), c.attr("width_scale")]
+        extra = {"align_corners": c.attr("align_corners", default=False)} if corners else {}
+        return autograd(lambda x: F.interpolate(x, size=size, scale_factor=scale, mode=mode, **extra), c.torch("x"), c.torch("dy")).numpy()
+
+    return run
+
+
+reference("upsample_nearest_2d_grad")(upsample("nearest", False))
+reference("upsample_bilinear_2d_grad")(upsample("bilinear", True))
+reference("upsample_bicubic_2d_grad")(upsample("bicubic", True))
+
+
+@reference("affine_grid_grad")
+def affine_grid_grad(c):
+    size = list(c.attr("size"))
+    theta = torch.zeros(size[0], len(size) - 2, len(size) - 1)
+    return autograd(lambda t: F.affine_grid(t, size, c.attr("align_corners")), theta, c.torch("dgrid")).numpy()
+
+
+@reference("grid_sample_grad")
+def grid_sample_grad(c):
+    x, grid = c.torch("input").requires_grad_(), c.torch("grid").requires_grad_()
+    F.grid_sample(x, grid, c.attr("interpolation_mode"), c.attr("padding_mode"), c.attr("align_corners")).backward(c.torch("doutput"))
+    return {"dinput": x.grad.numpy(), "dgrid": grid.grad.numpy()}
+
+
+@reference("diagonal_grad")
+def diagonal_grad(c):
+    return autograd(lambda x: torch.diagonal(x, c.attr("offset")), c.torch("in"), c.torch("dy")).numpy()
+
+
+@reference("embedding_grad")
+def embedding_grad(c):
+    padding = c.attr("padding_idx")
+    return autograd(lambda w: F.embedding(c.torch("indices").long(), w, None if padding < 0 else padding, scale_grad_by_freq=c.attr("scale_grad_by_freq")),
+                    c.torch("weight"), c.torch("dy")).numpy()
+
+
+@reference("dim_scatter_update_grad")
+def dim_scatter_update_grad(c):
+    """Of several writes to one place, in order, the last one counts."""
+    dy, index, dim = c.get("dy"), c.get("index").astype(np.int64), c.attr("dim")
+    out, last = np.zeros(index.shape, dy.dtype), {}
+    for at in np.ndindex(index.shape):
+        to = list(at)
+        to[dim] = index[at]
+        last[tuple(to)] = at
+    for to, at in last.items():
+        out[at] = dy[to]
+    return out
+
+
+@reference("tensor_scatter_nd_update_grad")
+def tensor_scatter_nd_update_grad(c):
+    dy, indices = c.get("dy"), c.get("indices").astype(np.int64)
+    out, last = np.zeros(indices.shape[:-1] + dy.shape[indices.shape[-1]:], dy.dtype), {}
+    for at in np.ndindex(indices.shape[:-1]):
+        last[tuple(indices[at])] = at
+    for to, at in last.items():
+        out[at] = dy[to]
+    return out
+
+
+@reference("cumprod_grad")
+def cumprod_grad(c):
+    """The case's output is any tensor, not the product of its input: the formula for inputs without zeros."""
+    terms = np.flip(c.get("dy") * c.get("output"), c.attr("dim"))
+    return np.flip(np.cumsum(terms, axis=c.attr("dim")), c.attr("dim")) / c.get("input")
+
+
+@reference("reduce_prod_grad")
+def reduce_prod_grad(c):
+    def forward(x):
+        for a in c.attr("axis"):
+            x = x.prod(dim=a, keepdim=True)
+        return x
+
+    return autograd(forward, c.torch("x"), c.torch("dy")).numpy()
+
+
+@reference("rms_norm_grad")
+def rms_norm_grad(c):
+    """inv_rms is an input of its own: the formula with it."""
+    x, d = c.get("x"), c.get("dy")
+    shape = c.get("inv_rms").shape + (1,) * (x.ndim - c.get("inv_rms").ndim)
+    over = tuple(range(c.get("inv_rms").ndim, x.ndim))
+    if c.has("weight"):
+        d = d * c.get("weight")
+    inv = c.get("inv_rms").reshape(shape)
+    xhat = x * inv
+    return inv * (d - xhat * (d * xhat).mean(axis=over, keepdims=True))
+
+
+@reference("rms_norm_param_grad")
+def rms_norm_param_grad(c):
+    x, inv = c.get("x"), c.get("inv_rms")
+    return stat(c, (c.get("dy") * x * inv.reshape(inv.shape + (1,) * (x.ndim - inv.ndim))).sum(axis=tuple(range(inv.ndim))))
