@@ -14,6 +14,8 @@
 #include "Schedule.h"
 #include "ShapeInference.h"
 #include "Simplify.h"
+#include "TrainConf.h"
+#include "TrainingGraph.h"
 
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/IR/AsmState.h"
@@ -217,6 +219,17 @@ struct Pipeline::Impl {
     collected.push_back({severity, code, std::move(message), "", {source.name, 0, 0, 0, 0}, {}, {}, std::move(help)});
   }
 
+  /// What is trained is shown: a loss that is no output becomes one.
+  void addLossOutputs(ArrayRef<Value> losses, const GradientRequest &request) {
+    BackwardBuilder builder(*module, registry);
+    for (auto [i, loss] : llvm::enumerate(losses)) {
+      if (llvm::any_of(loss.getUsers(), [](Operation *user) { return isa<ir::OutputOp>(user); })) continue;
+      std::string name = request.losses[i];
+      if (const size_t slash = name.rfind('/'); slash != std::string::npos) name.resize(slash);
+      builder.addOutput(name == ir::opName(loss.getDefiningOp()) ? name + "_value" : name, loss);
+    }
+  }
+
   bool differentiate(const GradientRequest &request) {
     SmallVector<Value> losses;
     for (const std::string &name : request.losses)
@@ -235,8 +248,18 @@ struct Pipeline::Impl {
     if (request.dyInputs)
       for (auto [i, loss] : llvm::enumerate(losses))
         seeds.push_back(builder.addInput(request.losses[i] + ".dy", loss.getType()));
+    if (request.training && !request.dyInputs) {
+      auto scaled = scaledSeeds(*module, registry, losses, request.training->lossScale);
+      if (failed(scaled)) return false;
+      seeds = *scaled;
+    }
     auto made = generateGradients(*module, registry, losses, *wanted, seeds);
     if (failed(made)) return false;
+    if (!request.recompute.empty() && failed(recompute(*module, registry, request.recompute))) return false;
+    if (request.training) {
+      if (failed(addTraining(*module, registry, *request.training, *made))) return false;
+      addLossOutputs(losses, request);
+    }
     builder.refresh();
     size_t reached = 0;
     std::vector<GeneratedGradient> level = *made;
@@ -254,7 +277,8 @@ struct Pipeline::Impl {
         if (g.gradient) {
           ++reached;
           info.gradient = ir::tensorName(g.gradient);
-          info.output = builder.addOutput(g.name + suffix, g.gradient);
+          if (!request.training || !isa<ir::VariableOp>(g.tensor.getDefiningOp()))
+            info.output = builder.addOutput(g.name + suffix, g.gradient);
         } else if (order == 1) {
           const bool exact = llvm::is_contained(request.wrt, g.name);
           report(exact ? Severity::kError : Severity::kWarning, "OPC0505",
@@ -288,7 +312,16 @@ struct Pipeline::Impl {
     switch (p) {
     case Phase::kImport: return true;
     case Phase::kShape: return succeeded(inferShapes(*module, registry));
-    case Phase::kGrad: return !options.gradient || differentiate(*options.gradient);
+    case Phase::kGrad:
+      if (!options.gradient) return true;
+      if (auto job = (*module)->getAttrOfType<StringAttr>("opc.job")) {
+        const std::string rest = withoutTraining(job.str());
+        if (rest.empty())
+          (*module)->removeAttr("opc.job");
+        else
+          (*module)->setAttr("opc.job", StringAttr::get(&context, rest));
+      }
+      return differentiate(*options.gradient);
     case Phase::kSimplify:
       if (!hasOutputs()) return false;
       return !options.simplify || succeeded(simplify(*module, registry));
@@ -320,6 +353,13 @@ bool Pipeline::import(const std::string &name, const std::string &bytes) {
     ImportOptions options;
     options.shapes = impl.options.shapes;
     options.floatsAs = impl.options.floatsAs;
+    if (impl.options.train && !impl.options.gradient)
+      if (auto training = readTraining(*file, &impl.collected)) {
+        GradientRequest request;
+        request.losses = training->losses;
+        request.training = training->config;
+        impl.options.gradient = request;
+      }
     impl.module = importGraph(&impl.context, impl.registry, *file, options, &impl.collected);
     if (impl.module) {
       for (const auto &[shaped, dims] : impl.options.shapes) {

@@ -3,6 +3,7 @@
 
 #include "Diagnostic.h"
 #include "Registry.h"
+#include "TrainingConfig.h"
 #include "opc/Tensor.h"
 
 #include <functional>
@@ -41,6 +42,9 @@ struct GradientRequest {
   /// Each loss becomes an output, called "loss:0", "loss:1", ... With `lossesOnly` nothing else is kept, and no
   /// gradient is made.
   bool lossOutputs = false, lossesOnly = false;
+  /// Set: the graph becomes a training step. Gradients of variables are then not outputs; those of inputs are.
+  std::optional<TrainingConfig> training;
+  RecomputeConfig recompute;
 };
 
 /// One gradient that the grad phase has made.
@@ -63,6 +67,8 @@ struct CompileOptions {
   bool simplify = true;
   /// Set: the grad phase generates gradients.
   std::optional<GradientRequest> gradient;
+  /// A Job whose train_conf has optimizers is given their training step, unless `gradient` is set or this is false.
+  bool train = true;
   /// Set to a floating-point type: every floating-point tensor of the graph is given that type (gradient checks run in
   /// f64).
   DataType floatsAs = kInvalidDataType;

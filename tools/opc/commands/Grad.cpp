@@ -7,6 +7,7 @@
 #include "NumberText.h"
 #include "Pipeline.h"
 #include "Session.h"
+#include "TrainingFlags.h"
 
 #include <algorithm>
 
@@ -48,12 +49,15 @@ public:
         {"--seed", 0, "N", "--check: for random values", &seed_},
         {"--shape", 0, "NAME=DIMS", "the shape of an input, in place of the graph's (repeatable)", &shapes_},
         {"--max-errors", 0, "N", "report at most N errors (default 20)", &maxErrors_}};
+    for (Option &o : training_.options()) s.options.push_back(std::move(o));
     s.details =
         "The result is an ordinary graph in canonical text: the forward ops and outputs as they were, the backward ops "
         "named after their forward op (fc1_grad_w), and an output NAME.grad for each gradient, NAME being the "
         "variable's or input's op. A loss of several elements is summed. With --order 2 each gradient's own sum is "
         "differentiated with respect to the same tensor. With --emit backward, tensors of the forward graph that "
-        "the backward ops read become inputs, named with . for / (fc1.out_0).";
+        "the backward ops read become inputs, named with . for / (fc1.out_0). With --optimizer the graph is a training "
+        "step: opc run GRAPH --feed-dataset ... runs it; its variables hold the optimizer's state (fc1.w-m) and the "
+        "number of steps (train_step).";
     s.minArguments = s.maxArguments = 1;
     return s;
   }
@@ -69,6 +73,10 @@ public:
     Result<Registry> registry = invocation.loadRegistry();
     if (!registry) return invocation.fail(registry.status());
 
+    Result<std::optional<TrainingConfig>> training = training_.config(*registry);
+    if (!training) return invocation.fail(training.status());
+    options_.gradient->training = *training;
+    if (Status s = chooseRecompute(*registry, *input); !s) return invocation.fail(s);
     Pipeline pipeline(*registry, options_);
     auto failed = [&] {
       return invocation.fail(pipeline.diagnostics(), pipeline.errorCount(), pipeline.errorClass(), pipeline.source());
@@ -122,6 +130,34 @@ private:
     options_.shapes = *shapes;
     options_.gradient = request;
     return Status::ok();
+  }
+
+  /// --recompute as given, or for --memory the fewest segments whose planned step fits.
+  Status chooseRecompute(const Registry &registry, const GraphInput &input) {
+    Result<RecomputeConfig> given = training_.recompute();
+    if (!given) return given.status();
+    options_.gradient->recompute = *given;
+    Result<uint64_t> limit = training_.memory();
+    if (!limit) return limit.status();
+    if (*limit == 0) return Status::ok();
+    uint64_t least = UINT64_MAX;
+    for (int64_t segments = 1; segments <= 256; segments = segments < 8 ? segments + 1 : segments * 5 / 4) {
+      CompileOptions options = options_;
+      options.gradient->recompute.segments = segments < 2 ? 0 : segments;
+      Pipeline trial(registry, options);
+      // An error is reported by the compilation that follows.
+      if (!trial.import(input.name, input.bytes) || !trial.run(Phase::kMemory)) return Status::ok();
+      const uint64_t bytes = trial.memory().arenaBytes;
+      least = std::min(least, bytes);
+      if (bytes > *limit) continue;
+      options_.gradient->recompute = options.gradient->recompute;
+      chosenSegments_ = segments;
+      chosenBytes_ = bytes;
+      return Status::ok();
+    }
+    return Status(StatusCode::kUnsupported, "OPC0509",
+                  "no recomputation brings a step into " + bytesText(*limit) + "; the least is " + bytesText(least))
+        .withHelp("a smaller batch (--shape), --accumulate, or a larger --memory");
   }
 
   Status readCheckFlags() {
@@ -195,7 +231,7 @@ private:
     size_t made = 0;
     Json list = Json::array();
     for (const GradientInfo &g : gradients) {
-      made += !g.output.empty();
+      made += !g.gradient.empty();
       list.push_back({{"name", g.name},
                       {"tensor", g.tensor},
                       {"gradient", g.gradient.empty() ? Json(nullptr) : Json(g.gradient)},
@@ -207,6 +243,10 @@ private:
       invocation.terminal().out(jsonText({{"schema", 1}, {"graph", graph}, {"output", output_}, {"gradients", list}}));
       return;
     }
+    if (chosenSegments_ > 0)
+      invocation.note(chosenSegments_ == 1 ? "a step takes " + bytesText(chosenBytes_) + "; nothing is recomputed"
+                                           : "recomputing in " + std::to_string(chosenSegments_) +
+                                                 " segments: a step takes " + bytesText(chosenBytes_));
     if (output_ == "-") return;
     const auto &stats = pipeline.stats();
     size_t before = 0;
@@ -218,6 +258,9 @@ private:
   }
 
   std::vector<std::string> losses_, wrt_, shapes_;
+  TrainingFlags training_;
+  int64_t chosenSegments_ = 0;
+  uint64_t chosenBytes_ = 0;
   std::vector<std::string> inputs_;
   std::string inputArchive_, eps_, samples_, rtol_, seed_;
   ValueFlags values_;

@@ -1,0 +1,339 @@
+// From gradients to a training step: loss scale, accumulation, clipping, learning rate, optimizer.
+#include "TrainingGraph.h"
+#include "AttrBridge.h"
+#include "BackwardBuilder.h"
+#include "Locations.h"
+#include "ShapeInference.h"
+
+#include "mlir/Dialect/Func/IR/FuncOps.h"
+
+#include <fnmatch.h>
+
+using namespace mlir;
+
+namespace opc {
+namespace {
+
+using user_op::OpConf;
+
+constexpr const char *kLossScale = "loss_scale", *kGoodSteps = "good_step_counter", *kTrainStep = "train_step";
+
+std::string zeroInitializer(double value) {
+  return "initializer { constant_conf { value: " + std::to_string(value) + " } } trainable: false";
+}
+const char *const kZeroCounter = "initializer { constant_int_conf { value: 0 } } trainable: false";
+
+/// Ops one after the other; the first error ends it.
+class TrainingBuilder {
+public:
+  TrainingBuilder(ModuleOp module, const Registry &registry) : module_(module), build_(module, registry) {
+    build_.operatorConf = "calculation_pass_name: \"optimizer_pass\"";
+  }
+
+  bool failed() const { return !status_.isOk(); }
+  const Status &status() const { return status_; }
+  BackwardBuilder &builder() { return build_; }
+
+  struct Arg {
+    std::string name;
+    std::vector<Value> values;
+  };
+  /// The op's first result; null after an error, and for ops without results.
+  Value op(const std::string &name, const std::string &type, const std::vector<Arg> &args,
+           std::map<std::string, AttrValue> attrs = {}) {
+    if (failed()) return {};
+    OpConf conf{name, type, {}, {}, std::move(attrs)};
+    for (const Arg &a : args) {
+      if (a.values.empty() || !a.values[0]) continue; // optional
+      conf.inputs.push_back({a.name, {}});
+      for (Value v : a.values) conf.inputs.back().tensors.push_back(build_.nameOf(v));
+    }
+    ir::UserOp made;
+    status_ = build_.addOp(&conf, nullptr, &made);
+    if (failed() || made.getOuts().empty()) return {};
+    return made.getOuts()[0];
+  }
+
+  Value variable(const std::string &name, const user_op::TensorDesc &desc, const std::string &conf) {
+    if (failed()) return {};
+    return build_.addVariable(name, desc, conf);
+  }
+  Value scalar(Value v, const char *type, double operand, const std::string &name) {
+    return op(name, type, {{"in", {v}}},
+              {{"has_float_operand", AttrValue(true)}, {"float_operand", AttrValue(operand)}});
+  }
+  Value integer(Value v, const char *type, int64_t operand, const std::string &name) {
+    return op(name, type, {{"in", {v}}}, {{"has_int_operand", AttrValue(true)}, {"int_operand", AttrValue(operand)}});
+  }
+  LogicalResult finish() {
+    if (!failed()) return success();
+    emitStatus(module_, status_);
+    return failure();
+  }
+
+private:
+  ModuleOp module_;
+  BackwardBuilder build_;
+  Status status_;
+};
+
+user_op::TensorDesc descOf(Value v) {
+  user_op::TensorDesc desc;
+  ir::describe(v.getType(), &desc);
+  return desc;
+}
+
+bool matches(const std::vector<std::string> &globs, const std::string &name) {
+  for (const std::string &g : globs)
+    if (g == name || fnmatch(g.c_str(), name.c_str(), 0) == 0) return true;
+  return false;
+}
+
+/// Argument and variable-name suffix of the state that an update op keeps for each variable.
+std::vector<std::string> stateOf(const OptimizerGroup &group) {
+  auto flag = [&](const char *attr) {
+    auto it = group.attrs.find(attr);
+    const bool *b = it == group.attrs.end() ? nullptr : it->second.get<bool>();
+    return b && *b;
+  };
+  const std::string &op = group.updateOp;
+  if (op == "momentum_update" || op == "lars_update") return {"momentum"};
+  if (op == "adam_update" || op == "lamb_update")
+    return flag("amsgrad") ? std::vector<std::string>{"m", "v", "max_v"} : std::vector<std::string>{"m", "v"};
+  if (op == "rmsprop_update")
+    return flag("centered") ? std::vector<std::string>{"mean_square", "mean_gradient"}
+                            : std::vector<std::string>{"mean_square"};
+  if (op == "adagrad_update") return {"sum"};
+  return {};
+}
+
+float floatAttr(const OptimizerGroup &group, const char *name, float otherwise) {
+  auto it = group.attrs.find(name);
+  const float *f = it == group.attrs.end() ? nullptr : it->second.get<float>();
+  return f ? *f : otherwise;
+}
+bool boolAttr(const OptimizerGroup &group, const char *name, bool otherwise) {
+  auto it = group.attrs.find(name);
+  const bool *b = it == group.attrs.end() ? nullptr : it->second.get<bool>();
+  return b ? *b : otherwise;
+}
+
+/// What the steps of all groups share.
+struct Step {
+  Value trainStep;    // i64[1], counts optimizer steps
+  Value skip;         // i64[1], null: never skip
+  Value applied;      // accumulate > 1: 1 in steps that update, in f32; else null
+  Value lossScale;    // dynamic: f32[1]; else null
+  double unscale = 1; // what turns the summed, scaled gradients into the mean, unscaled ones (without lossScale)
+};
+
+struct Parameter {
+  GeneratedGradient g;
+  Value gradient; // after accumulation
+};
+
+class GroupUpdate {
+public:
+  GroupUpdate(TrainingBuilder &t, const OptimizerGroup &group, const Step &step, size_t number)
+      : t_(t), group_(group), step_(step), suffix_(number ? "_" + std::to_string(number + 1) : "") {}
+
+  void run(const std::vector<Parameter> &parameters) {
+    const bool inDouble = !parameters.empty() && descOf(parameters[0].g.tensor).data_type() == kDouble;
+    Value scale = coefficient(parameters);
+    const bool scaled = static_cast<bool>(scale);
+    Value rate = learningRate(inDouble);
+    Value correction1, correction2;
+    const bool adam = group_.updateOp == "adam_update" || group_.updateOp == "lamb_update";
+    if (adam && boolAttr(group_, "do_bias_correction", true)) {
+      auto factor = [&](const char *name, float beta) {
+        return t_.op(name + suffix_, "adam_bias_correction_factor", {{"train_step", {step_.trainStep}}},
+                     {{"beta", AttrValue(beta)}, {"dtype", AttrValue(inDouble ? kDouble : kFloat)}});
+      };
+      correction1 = factor("bias_correction1", floatAttr(group_, "beta1", 0.9f));
+      correction2 = factor("bias_correction2", floatAttr(group_, "beta2", 0.999f));
+    }
+    for (const Parameter &p : parameters) update(p, scale, scaled, rate, correction1, correction2);
+  }
+
+private:
+  /// The factor for all gradients of the group, as a tensor; null when an attribute is enough.
+  Value coefficient(const std::vector<Parameter> &parameters) {
+    Value inverse; // 1 / loss scale
+    if (step_.lossScale) inverse = t_.op("loss_unscale" + suffix_, "reciprocal", {{"x", {step_.lossScale}}});
+    if (group_.clipNorm <= 0 || parameters.empty()) {
+      if (inverse && step_.unscale != 1)
+        inverse = t_.scalar(inverse, "scalar_mul", step_.unscale, "gradient_scale" + suffix_);
+      return inverse;
+    }
+    // min(clip / norm, 1), on gradients that are still scaled: min(clip * rsqrt(sum of squares), unscale).
+    std::vector<Value> gradients;
+    for (const Parameter &p : parameters) gradients.push_back(p.gradient);
+    Value squares = t_.op("clip_square_sum" + suffix_, "multi_square_sum", {{"x", gradients}});
+    Value root = t_.op("clip_rsqrt" + suffix_, "rsqrt", {{"x", {squares}}});
+    Value ratio = t_.scalar(root, "scalar_mul", group_.clipNorm, "clip_ratio" + suffix_);
+    if (!inverse)
+      return t_.op("clip_factor" + suffix_, "clip_by_scalar_max", {{"x", {ratio}}},
+                   {{"floating_max", AttrValue(step_.unscale)}});
+    if (step_.unscale != 1) inverse = t_.scalar(inverse, "scalar_mul", step_.unscale, "gradient_scale" + suffix_);
+    return t_.op("clip_factor" + suffix_, "broadcast_minimum", {{"x", {ratio}}, {"y", {inverse}}});
+  }
+
+  Value learningRate(bool inDouble) {
+    if (!group_.learningRateTensor.empty()) {
+      Value v = t_.builder().findTensor(group_.learningRateTensor);
+      return v;
+    }
+    if (group_.schedule.empty()) return {};
+    auto attrs = group_.schedule;
+    attrs["learning_rate"] = AttrValue(group_.learningRate);
+    attrs["dtype"] = AttrValue(inDouble ? kDouble : kFloat);
+    Value rate = t_.op("learning_rate" + suffix_, "learning_rate_schedule", {{"train_step", {step_.trainStep}}},
+                       std::move(attrs));
+    if (rate) t_.builder().addOutput("lr" + suffix_, rate);
+    return rate;
+  }
+
+  void update(const Parameter &p, Value scale, bool scaled, Value rate, Value correction1, Value correction2) {
+    const user_op::TensorDesc desc = descOf(p.g.tensor);
+    auto attrs = group_.attrs;
+    if (!rate) attrs["learning_rate_val"] = AttrValue(static_cast<float>(group_.learningRate));
+    if (!scaled && step_.unscale != 1) attrs["scale"] = AttrValue(step_.unscale);
+    const bool decays = group_.weightDecay != 0 && !matches(group_.decayNever, p.g.name) &&
+                        (group_.decayOnly.empty() || matches(group_.decayOnly, p.g.name));
+    if (decays) attrs[group_.decayAttr] = AttrValue(static_cast<float>(group_.weightDecay));
+    std::vector<TrainingBuilder::Arg> args = {{"model", {p.g.tensor}},
+                                              {"model_diff", {p.gradient}},
+                                              {"learning_rate", {rate}},
+                                              {"scale_by_tensor", {scale}},
+                                              {"skip_if", {step_.skip}},
+                                              {"bias_correction1", {correction1}},
+                                              {"bias_correction2", {correction2}}};
+    if (group_.updateOp == "adagrad_update") args.push_back({"train_step", {step_.trainStep}});
+    for (const std::string &state : stateOf(group_))
+      args.push_back({state,
+                      {t_.variable(p.g.name + "-" + state, desc,
+                                   zeroInitializer(state == "sum" ? group_.initialAccumulator : 0))}});
+    t_.op(p.g.name + "_optimizer", group_.updateOp, args, std::move(attrs));
+  }
+
+  TrainingBuilder &t_;
+  const OptimizerGroup &group_;
+  const Step &step_;
+  std::string suffix_;
+};
+
+} // namespace
+
+FailureOr<SmallVector<Value>> scaledSeeds(ModuleOp module, const Registry &registry, ArrayRef<Value> losses,
+                                          const LossScale &scale) {
+  SmallVector<Value> seeds;
+  if (!scale.dynamic && scale.value == 1) return seeds;
+  TrainingBuilder t(module, registry);
+  t.builder().operatorConf = "calculation_pass_name: \"backward_pass\"";
+  Value variable;
+  if (scale.dynamic)
+    variable = t.variable(kLossScale, user_op::TensorDesc(Shape({1}), kFloat), zeroInitializer(scale.value));
+  for (Value loss : losses) {
+    const std::string name = ir::opName(loss.getDefiningOp());
+    Value ones = t.op(
+        name + "_grad_one", "constant_like", {{"like", {loss}}},
+        {{"is_floating_value", AttrValue(true)}, {"floating_value", AttrValue(scale.dynamic ? 1.0 : scale.value)}});
+    if (!scale.dynamic) {
+      seeds.push_back(ones);
+      continue;
+    }
+    Value factor = variable;
+    if (!t.failed() && descOf(loss).data_type() != kFloat)
+      factor = t.op(name + "_loss_scale", "cast_like", {{"in", {variable}}, {"dtype_like", {loss}}});
+    seeds.push_back(t.op(name + "_grad_scaled", "scalar_mul_by_tensor", {{"x", {ones}}, {"scalar", {factor}}}));
+  }
+  if (t.finish().failed()) return failure();
+  return seeds;
+}
+
+LogicalResult addTraining(ModuleOp module, const Registry &registry, const TrainingConfig &config,
+                          const std::vector<GeneratedGradient> &gradients) {
+  TrainingBuilder t(module, registry);
+  auto complain = [&](const std::string &message, const std::string &help) {
+    emitStatus(module, Status(StatusCode::kInvalidGraph, "OPC0507", message).withHelp(help));
+    return failure();
+  };
+  // Who updates what.
+  std::vector<std::vector<Parameter>> parameters(config.groups.size());
+  std::vector<bool> used(config.groups.size(), false);
+  for (const GeneratedGradient &g : gradients) {
+    if (!g.gradient) continue;
+    if (!isa<ir::VariableOp>(g.tensor.getDefiningOp())) continue; // an input whose gradient is an output
+    int owner = -1;
+    for (size_t k = 0; k < config.groups.size(); ++k) {
+      if (config.groups[k].variables.empty() || !matches(config.groups[k].variables, g.name)) continue;
+      if (owner >= 0)
+        return complain("two optimizers are given for the variable " + g.name, "name each variable in one of them");
+      owner = static_cast<int>(k);
+    }
+    for (size_t k = 0; owner < 0 && k < config.groups.size(); ++k)
+      if (config.groups[k].variables.empty()) owner = static_cast<int>(k);
+    if (owner < 0) continue;
+    used[static_cast<size_t>(owner)] = true;
+    parameters[static_cast<size_t>(owner)].push_back({g, g.gradient});
+  }
+  for (size_t k = 0; k < used.size(); ++k)
+    if (!used[k])
+      return complain("the optimizer " + config.groups[k].updateOp +
+                          " updates nothing: no trainable variable with a gradient is left for it",
+                      "check the names of its variables; opc grad --explain NAME shows why one has no gradient");
+
+  const user_op::TensorDesc counter(Shape({1}), kInt64);
+  Value count = t.variable(kTrainStep, counter, kZeroCounter);
+  Step step;
+  step.trainStep = count;
+  if (!config.lossScale.dynamic) step.unscale = 1 / config.lossScale.value;
+  Value keep; // accumulate: 0 in the first step of each round, else 1, in f32
+  if (config.accumulate > 1) {
+    const int64_t k = config.accumulate;
+    step.unscale /= static_cast<double>(k);
+    // train_step counts micro-batches here; the optimizer sees whole rounds.
+    step.trainStep = t.integer(count, "scalar_floordiv", k, "optimizer_step");
+    Value phase = t.integer(count, "scalar_fmod", k, "micro_batch");
+    Value first = t.integer(phase, "scalar_logical_not_equal", 0, "not_first_micro_batch");
+    keep = t.op("accumulator_keep", "cast", {{"in", {first}}}, {{"dtype", AttrValue(kFloat)}});
+    Value last = t.integer(phase, "scalar_logical_not_equal", k - 1, "not_last_micro_batch");
+    step.skip = t.op("skip_update", "cast", {{"in", {last}}}, {{"dtype", AttrValue(kInt64)}});
+  }
+  for (auto &group : parameters)
+    for (Parameter &p : group) {
+      if (config.accumulate <= 1 || t.failed()) continue;
+      const user_op::TensorDesc desc = descOf(p.g.tensor);
+      Value sum = t.variable(p.g.name + "-accumulated", desc, zeroInitializer(0));
+      Value factor = keep;
+      if (desc.data_type() != kFloat)
+        factor = t.op(p.g.name + "_accumulator_keep", "cast_like", {{"in", {keep}}, {"dtype_like", {p.g.tensor}}});
+      Value kept = t.op(p.g.name + "_accumulated", "scalar_mul_by_tensor", {{"x", {sum}}, {"scalar", {factor}}});
+      p.gradient = t.op(p.g.name + "_accumulate", "add_n", {{"in", {kept, p.gradient}}});
+      t.op(p.g.name + "_accumulator", "assign", {{"ref", {sum}}, {"value", {p.gradient}}});
+    }
+  if (config.lossScale.dynamic) {
+    step.lossScale = t.builder().findTensor(std::string(kLossScale) + "/out");
+    std::vector<Value> counts;
+    for (auto &group : parameters)
+      for (Parameter &p : group)
+        counts.push_back(t.op(p.g.name + "_not_finite", "count_not_finite", {{"x", {p.gradient}}}));
+    Value all = counts.size() == 1 ? counts[0] : t.op("count_not_finite", "add_n", {{"in", counts}});
+    Value good = t.variable(kGoodSteps, counter, kZeroCounter);
+    t.op("loss_scale_schedule", "dynamic_loss_scale_schedule",
+         {{"count_not_finite", {all}}, {"loss_scale", {step.lossScale}}, {"good_step_counter", {good}}},
+         {{"increment_period", AttrValue(config.lossScale.incrementPeriod)},
+          {"multiplier", AttrValue(static_cast<float>(config.lossScale.multiplier))}});
+    step.skip = step.skip ? t.op("skip_any", "add_n", {{"in", {step.skip, all}}}) : all;
+  }
+  for (size_t k = 0; k < config.groups.size() && !t.failed(); ++k) {
+    if (!config.groups[k].learningRateTensor.empty() && !t.builder().findTensor(config.groups[k].learningRateTensor))
+      return complain("no op makes the learning rate's tensor '" + config.groups[k].learningRateTensor + "'", "");
+    GroupUpdate(t, config.groups[k], step, k).run(parameters[k]);
+  }
+  Value next = t.integer(count, "scalar_add", 1, "train_step_next");
+  t.op("train_step_update", "assign", {{"ref", {count}}, {"value", {next}}});
+  return t.finish();
+}
+
+} // namespace opc

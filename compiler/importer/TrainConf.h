@@ -1,0 +1,26 @@
+// OneFlow's TrainConf in a Job -> what the grad phase is asked for.
+#pragma once
+
+#include "GraphFile.h"
+#include "TrainingConfig.h"
+
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace opc {
+
+struct JobTraining {
+  std::vector<std::string> losses;
+  TrainingConfig config;
+};
+
+/// The training that the job asks for; nothing without a train_conf that has optimizers. Errors go to `diagnostics`
+/// (OPC0507).
+std::optional<JobTraining> readTraining(const GraphFile &file, std::vector<Diagnostic> *diagnostics);
+
+/// The text of the job's rest (the module's "opc.job") without its train_conf: a graph that has been given its training
+/// ops must not be given them again.
+std::string withoutTraining(const std::string &job);
+
+} // namespace opc

@@ -1,0 +1,263 @@
+// The flags of opc grad that make a training graph, and what they mean.
+#include "TrainingFlags.h"
+
+#include "Invocation.h"
+#include "NumberText.h"
+
+#include <algorithm>
+
+namespace opc::cli {
+
+namespace {
+
+struct Optimizer {
+  const char *name, *op;
+  const char *decay; // the attribute that --weight-decay sets
+};
+// Weight decay as PyTorch's optimizers of these names have it: added to the gradient, or decoupled from it.
+constexpr Optimizer kOptimizers[] = {{"sgd", "sgd_update", "l2"},
+                                     {"momentum", "momentum_update", "l2"},
+                                     {"adam", "adam_update", "l2"},
+                                     {"adamw", "adam_update", "weight_decay"},
+                                     {"lamb", "lamb_update", "weight_decay"},
+                                     {"rmsprop", "rmsprop_update", "l2"},
+                                     {"adagrad", "adagrad_update", "l2"},
+                                     {"lars", "lars_update", "weight_decay"}};
+
+std::vector<std::string> splitAt(const std::string &text, char separator) {
+  std::vector<std::string> parts(1);
+  for (char c : text) {
+    if (c == separator)
+      parts.emplace_back();
+    else
+      parts.back() += c;
+  }
+  return parts;
+}
+
+/// A value of an attribute's type from text; lists are joined by '/'.
+std::optional<AttrValue> attrFromText(AttrType type, const std::string &text) {
+  switch (type) {
+  case kAtBool:
+    if (text == "true" || text == "1") return AttrValue(true);
+    if (text == "false" || text == "0") return AttrValue(false);
+    return std::nullopt;
+  case kAtInt32:
+    if (auto v = parseInteger<int32_t>(text)) return AttrValue(*v);
+    return std::nullopt;
+  case kAtInt64:
+    if (auto v = parseInteger<int64_t>(text)) return AttrValue(*v);
+    return std::nullopt;
+  case kAtFloat:
+    if (auto v = parseReal(text)) return AttrValue(static_cast<float>(*v));
+    return std::nullopt;
+  case kAtDouble:
+    if (auto v = parseReal(text)) return AttrValue(*v);
+    return std::nullopt;
+  case kAtListInt64: {
+    std::vector<int64_t> list;
+    for (const std::string &part : splitAt(text, '/')) {
+      auto v = parseInteger<int64_t>(part);
+      if (!v) return std::nullopt;
+      list.push_back(*v);
+    }
+    return AttrValue(list);
+  }
+  case kAtListFloat: {
+    std::vector<float> list;
+    for (const std::string &part : splitAt(text, '/')) {
+      auto v = parseReal(part);
+      if (!v) return std::nullopt;
+      list.push_back(static_cast<float>(*v));
+    }
+    return AttrValue(list);
+  }
+  default: return std::nullopt;
+  }
+}
+
+/// "KEY=VALUE,..." as attributes of an op.
+Status readAttrs(const user_op::OpDef &op, const std::string &text, const std::string &flag,
+                 std::map<std::string, AttrValue> *attrs) {
+  if (text.empty()) return Status::ok();
+  for (const std::string &part : splitAt(text, ',')) {
+    const size_t equal = part.find('=');
+    if (equal == std::string::npos)
+      return usageError(flag + ": '" + part + "' is not KEY=VALUE",
+                        "for example " + flag + " adam:beta1=0.9,epsilon=1e-8");
+    const std::string key = part.substr(0, equal);
+    const user_op::AttrDef *attr = op.findAttr(key);
+    if (!attr) {
+      std::vector<std::string> names;
+      for (const auto &a : op.attrs) names.push_back(a.name);
+      const auto near = nearestNames(key, names, 1);
+      std::string all;
+      for (const std::string &n : names) all += (all.empty() ? "" : ", ") + n;
+      return usageError(flag + ": " + op.name + " has no attribute '" + key + "'",
+                        near.empty() ? "it has " + all : "did you mean " + near[0] + "?");
+    }
+    const auto value = attrFromText(attr->type, part.substr(equal + 1));
+    if (!value)
+      return usageError(
+          flag + ": " + key + " is " + attrTypeName(attr->type) + ", not '" + part.substr(equal + 1) + "'",
+          attr->type == kAtListInt64 || attr->type == kAtListFloat ? "join the elements of a list by /" : "");
+    (*attrs)[attr->name] = *value;
+  }
+  return Status::ok();
+}
+
+/// "NAME" or "NAME:REST".
+std::pair<std::string, std::string> splitSpec(const std::string &text) {
+  const size_t colon = text.find(':');
+  if (colon == std::string::npos) return {text, ""};
+  return {text.substr(0, colon), text.substr(colon + 1)};
+}
+
+Result<double> positive(const std::string &text, const char *flag, bool zeroToo = false) {
+  const auto v = parseReal(text);
+  if (!v || !(zeroToo ? *v >= 0 : *v > 0) || *v > 1e300)
+    return usageError(std::string(flag) + " takes a " + (zeroToo ? "number from 0" : "positive number") + ", not '" +
+                      text + "'");
+  return *v;
+}
+
+} // namespace
+
+std::vector<Option> TrainingFlags::options() {
+  return {
+      {"--optimizer", 0, "NAME[:KEY=VALUE,...]",
+       "make a training step: sgd, momentum, adam, adamw, lamb, rmsprop, adagrad or lars, with attributes of its "
+       "update op",
+       &optimizer_, true},
+      {"--lr", 0, "X", "the learning rate", &rate_, true},
+      {"--schedule", 0, "TYPE[:KEY=VALUE,...]",
+       "how the rate changes: cosine, step, multi_step, polynomial, ... with attributes of learning_rate_schedule",
+       &schedule_},
+      {"--warmup", 0, "N[:FACTOR]", "rise linearly from FACTOR (default 0) times the rate over N steps", &warmup_},
+      {"--weight-decay", 0, "X", "decay the weights (adamw, lamb, lars: decoupled; else an L2 term)", &weightDecay_},
+      {"--no-decay", 0, "GLOB", "variables that do not decay (repeatable)", &noDecay_},
+      {"--clip-norm", 0, "X", "scale the gradients down when their 2-norm exceeds X", &clip_},
+      {"--loss-scale", 0, "X|dynamic", "scale the loss during the backward pass; dynamic adapts it", &lossScale_},
+      {"--accumulate", 0, "K", "update once in K steps, with the mean of their gradients", &accumulate_},
+      {"--recompute", 0, "GLOB|sqrt|N",
+       "forward ops to compute again in the backward pass (repeatable; !GLOB takes out): less memory. sqrt, or a "
+       "number: keep what crosses the cheapest cuts into so many segments",
+       &recompute_},
+      {"--memory", 0, "SIZE", "recompute just enough that a step's memory stays within SIZE (512M)", &memory_}};
+}
+
+Result<std::optional<TrainingConfig>> TrainingFlags::config(const Registry &registry) const {
+  if (optimizer_.empty()) {
+    for (const auto &[name, text] : {std::pair("--lr", &rate_),
+                                     {"--schedule", &schedule_},
+                                     {"--warmup", &warmup_},
+                                     {"--weight-decay", &weightDecay_},
+                                     {"--clip-norm", &clip_},
+                                     {"--loss-scale", &lossScale_},
+                                     {"--accumulate", &accumulate_}})
+      if (!text->empty()) return usageError(std::string(name) + " is for training graphs", "add --optimizer NAME");
+    if (!noDecay_.empty()) return usageError("--no-decay is for training graphs", "add --optimizer NAME");
+    return std::optional<TrainingConfig>();
+  }
+  const auto [name, keys] = splitSpec(optimizer_);
+  const Optimizer *optimizer = nullptr;
+  std::vector<std::string> names;
+  for (const Optimizer &o : kOptimizers) {
+    names.push_back(o.name);
+    if (name == o.name) optimizer = &o;
+  }
+  if (!optimizer) {
+    const auto near = nearestNames(name, names, 1);
+    std::string all;
+    for (const std::string &n : names) all += (all.empty() ? "" : ", ") + n;
+    return usageError("there is no optimizer '" + name + "'",
+                      near.empty() ? "there are " + all : "did you mean " + near[0] + "?");
+  }
+  const user_op::OpDef *op = registry.findOp(optimizer->op);
+  const user_op::OpDef *schedule = registry.findOp("learning_rate_schedule");
+  if (!op || !schedule) return Status(StatusCode::kInternal, "OPC0901", "the update ops are not registered");
+  TrainingConfig config;
+  OptimizerGroup group;
+  group.updateOp = optimizer->op;
+  group.decayAttr = optimizer->decay;
+  OPC_RETURN_IF_ERROR(readAttrs(*op, keys, "--optimizer", &group.attrs));
+  if (rate_.empty()) return usageError("--optimizer needs a learning rate", "add --lr 0.001");
+  Result<double> rate = positive(rate_, "--lr", true);
+  if (!rate) return rate.status();
+  group.learningRate = *rate;
+  if (!schedule_.empty()) {
+    const auto [type, rest] = splitSpec(schedule_);
+    if (type != "constant") group.schedule["decay_type"] = AttrValue(type);
+    OPC_RETURN_IF_ERROR(readAttrs(*schedule, rest, "--schedule", &group.schedule));
+  }
+  if (!warmup_.empty()) {
+    const auto [steps, factor] = splitSpec(warmup_);
+    const auto n = parseInteger<int64_t>(steps);
+    if (!n || *n < 1) return usageError("--warmup takes a number of steps, not '" + steps + "'");
+    double from = 0;
+    if (!factor.empty()) {
+      Result<double> f = positive(factor, "--warmup's factor", true);
+      if (!f) return f.status();
+      from = *f;
+    }
+    group.schedule["warmup_type"] = AttrValue(std::string("linear"));
+    group.schedule["warmup_batches"] = AttrValue(*n);
+    group.schedule["warmup_multiplier"] = AttrValue(from);
+  }
+  if (!weightDecay_.empty()) {
+    Result<double> decay = positive(weightDecay_, "--weight-decay", true);
+    if (!decay) return decay.status();
+    group.weightDecay = *decay;
+  }
+  group.decayNever = noDecay_;
+  if (!clip_.empty()) {
+    Result<double> clip = positive(clip_, "--clip-norm");
+    if (!clip) return clip.status();
+    group.clipNorm = *clip;
+  }
+  if (lossScale_ == "dynamic") {
+    config.lossScale.dynamic = true;
+    config.lossScale.value = 65536;
+  } else if (!lossScale_.empty()) {
+    Result<double> scale = positive(lossScale_, "--loss-scale");
+    if (!scale) return scale.status();
+    config.lossScale.value = *scale;
+  }
+  if (!accumulate_.empty()) {
+    const auto n = parseInteger<uint32_t>(accumulate_);
+    if (!n || *n == 0) return usageError("--accumulate takes a number from 1, not '" + accumulate_ + "'");
+    config.accumulate = *n;
+  }
+  config.groups.push_back(std::move(group));
+  return std::optional<TrainingConfig>(std::move(config));
+}
+
+Result<RecomputeConfig> TrainingFlags::recompute() const {
+  RecomputeConfig config;
+  for (const std::string &text : recompute_) {
+    if (text == "sqrt") {
+      config.segments = -1;
+    } else if (const auto n = parseInteger<uint32_t>(text)) {
+      if (*n < 2) return usageError("--recompute takes at least 2 segments, not " + text);
+      config.segments = *n;
+    } else if (text.empty() || text == "!") {
+      return usageError("--recompute takes a glob over op names, sqrt, or a number of segments");
+    } else {
+      config.ops.push_back(text);
+    }
+  }
+  if (config.segments != 0 && !config.ops.empty())
+    return usageError("--recompute takes globs, or one sqrt or number; not both");
+  if (!config.empty() && !memory_.empty())
+    return usageError("--recompute and --memory exclude each other", "--memory chooses what to recompute");
+  return config;
+}
+
+Result<uint64_t> TrainingFlags::memory() const {
+  if (memory_.empty()) return uint64_t{0};
+  const auto bytes = parseBytes(memory_);
+  if (!bytes || *bytes == 0) return usageError("--memory takes a size such as 512M, not '" + memory_ + "'");
+  return *bytes;
+}
+
+} // namespace opc::cli
