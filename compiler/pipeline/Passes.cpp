@@ -1,10 +1,13 @@
 // The compiler's phases as MLIR passes.
 #include "Passes.h"
+#include "BackwardBuilder.h"
+#include "GradientGeneration.h"
 #include "LibraryFusion.h"
 #include "OpcDialect.h"
 #include "Schedule.h"
 #include "ShapeInference.h"
 #include "Simplify.h"
+#include "TrainingGraph.h"
 
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/IR/DialectRegistry.h"
@@ -49,6 +52,41 @@ struct PlanMemoryPass : PassWrapper<PlanMemoryPass, OperationPass<ModuleOp>> {
   const Registry *registry;
 };
 
+/// Gradients as outputs NAME.grad; with segments, recomputation; with a learning rate, sgd updates instead.
+struct GradientPass : PassWrapper<GradientPass, OperationPass<ModuleOp>> {
+  MLIR_DEFINE_EXPLICIT_INTERNAL_INLINE_TYPE_ID(GradientPass)
+  explicit GradientPass(const Registry &registry) : registry(&registry) {}
+  GradientPass(const GradientPass &other) : PassWrapper(other), registry(other.registry) {}
+  StringRef getArgument() const override { return "opc-grad"; }
+  StringRef getDescription() const override { return "Generates the gradient subgraph of a loss"; }
+  void runOnOperation() override {
+    ModuleOp module = getOperation();
+    Value loss = findLoss(module, lossName);
+    auto wanted = findWanted(module, std::vector<std::string>(wrt.begin(), wrt.end()));
+    if (!loss || failed(wanted)) return signalPassFailure();
+    auto made = generateGradients(module, *registry, {loss}, *wanted);
+    if (failed(made)) return signalPassFailure();
+    RecomputeConfig again;
+    again.segments = segments;
+    if (!again.empty() && failed(recompute(module, *registry, again))) return signalPassFailure();
+    if (rate > 0) {
+      TrainingConfig training;
+      training.groups.emplace_back();
+      training.groups[0].learningRate = rate;
+      if (failed(addTraining(module, *registry, training, *made))) return signalPassFailure();
+      return;
+    }
+    BackwardBuilder builder(module, *registry);
+    for (const GeneratedGradient &g : *made)
+      if (g.gradient) builder.addOutput(g.name + ".grad", g.gradient);
+  }
+  Option<std::string> lossName{*this, "loss", llvm::cl::desc("The loss: a tensor, output or op")};
+  ListOption<std::string> wrt{*this, "wrt", llvm::cl::desc("Globs; none: the trainable variables")};
+  Option<int64_t> segments{*this, "segments", llvm::cl::desc("Recompute in so many segments"), llvm::cl::init(0)};
+  Option<double> rate{*this, "sgd", llvm::cl::desc("Add sgd updates at this rate"), llvm::cl::init(0.0)};
+  const Registry *registry;
+};
+
 /// Hands the registry to the dialect when a context loads it.
 struct RegistryExtension : DialectExtension<RegistryExtension, ir::OpcDialect> {
   MLIR_DEFINE_EXPLICIT_INTERNAL_INLINE_TYPE_ID(RegistryExtension)
@@ -69,6 +107,7 @@ void registerOpcPasses(DialectRegistry *dialects, const Registry &registry) {
   registerPass([] { return createEliminateDeadOpsPass(); });
   registerPass([] { return createFuseConvolutionsPass(); });
   registerPass([r] { return createKeepChannelsLastPass(*r); });
+  registerPass([r]() -> std::unique_ptr<Pass> { return std::make_unique<GradientPass>(*r); });
   registerPass([r]() -> std::unique_ptr<Pass> { return std::make_unique<SchedulePass>(*r); });
   registerPass([r]() -> std::unique_ptr<Pass> { return std::make_unique<PlanMemoryPass>(*r); });
   registerPass([] { return createCSEPass(); });

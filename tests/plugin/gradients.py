@@ -1,0 +1,126 @@
+# Gradient rules in plugins: what right ones give, and what is said of wrong ones.
+import os
+import shlex
+import subprocess
+import sys
+import tempfile
+import unittest
+
+import numpy as np
+
+SOURCE = os.environ["OPC_SOURCE_DIR"]
+OPC = os.environ.get("OPC_BINARY") or os.path.join(os.environ["OPC_BUILD_DIR"], "bin", "opc")
+scratch = tempfile.TemporaryDirectory()
+LIBRARY = os.path.join(scratch.name, "libgradients.so")
+
+
+def opc(*args):
+    return subprocess.run([OPC, *args, "--plugin", LIBRARY], capture_output=True, text=True, cwd=scratch.name, timeout=120)
+
+
+def graph(op_type, name="y"):
+    path = os.path.join(scratch.name, op_type + ".pbtxt")
+    with open(path, "w") as f:
+        f.write(f'''op {{ name: "x" input_conf {{ out: "out" blob_conf {{ shape {{ dim: 5 }} data_type: kFloat }} }} }}
+op {{ name: "{name}" user_conf {{ op_type_name: "{op_type}" input {{ key: "in" value {{ s: "x/out" }} }} output {{ key: "out" value {{ s: "{name}/out_0" }} }} }} }}
+op {{ name: "result" output_conf {{ in: "{name}/out_0" out: "out" }} }}
+''')
+    return path
+
+
+def setUpModule():
+    flags = [shlex.split(subprocess.run([OPC, "sdk", f], capture_output=True, text=True, check=True).stdout) for f in ("--cflags", "--ldflags")]
+    source = os.path.join(SOURCE, "tests", "plugin", "gradients", "ops.cpp")
+    subprocess.run([os.environ.get("OPC_PLUGIN_CXX", "g++"), "-fPIC", "-shared", *flags[0], source, "-o", LIBRARY, *flags[1]], check=True)
+
+
+class RightRules(unittest.TestCase):
+    def check_values(self, op_type):
+        made = os.path.join(scratch.name, op_type + ".grad.pbtxt")
+        done = opc("grad", graph(op_type), "--loss", "result", "--wrt", "x", "-o", made)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        with open(made) as f:
+            text = f.read()
+        self.assertIn('"multiply"', text)
+        self.assertIn('"scalar_mul"', text)
+        self.assertNotIn("never_asked_for", text)
+        out = os.path.join(scratch.name, op_type + ".npz")
+        done = opc("run", made, "--input", "x=f32[5]:-2,-1,0,1,2", "--outputs", out, "--print", "none")
+        self.assertEqual(done.returncode, 0, done.stderr)
+        values = np.load(out)
+        np.testing.assert_array_equal(values["result"], [12, 3, 0, 3, 12])
+        np.testing.assert_array_equal(values["x.grad"], [-12, -6, 0, 6, 12])
+        done = opc("grad", graph(op_type), "--loss", "result", "--wrt", "x", "--check")
+        self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
+
+    def test_new_style(self):
+        self.check_values("g_right")
+
+    def test_old_style(self):
+        self.check_values("g_old_style")
+
+    def test_second_derivative(self):
+        # Rules name their ops after the forward op, so the second use of a name must not clash with the first.
+        made = os.path.join(scratch.name, "second.pbtxt")
+        done = opc("grad", graph("g_right"), "--loss", "result", "--wrt", "x", "--order", "2", "-o", made)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        out = os.path.join(scratch.name, "second.npz")
+        done = opc("run", made, "--input", "x=f32[5]:-2,-1,0,1,2", "--outputs", out, "--print", "none")
+        self.assertEqual(done.returncode, 0, done.stderr)
+        np.testing.assert_array_equal(np.load(out)["x.grad.grad"], [6] * 5)
+
+    def test_names_that_are_taken(self):
+        path = os.path.join(scratch.name, "taken.pbtxt")
+        with open(graph("g_right")) as f, open(path, "w") as g:
+            g.write(f.read() + 'op { name: "y_product" user_conf { op_type_name: "relu" input { key: "x" value { s: "x/out" } } } }\n')
+        done = opc("grad", path, "--loss", "result", "--wrt", "x", "--check")
+        self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
+
+
+class WrongRules(unittest.TestCase):
+    def test_wrong_sign_is_caught_and_named(self):
+        done = opc("grad", graph("g_wrong_sign"), "--loss", "result", "--wrt", "x", "--check")
+        self.assertEqual(done.returncode, 1, done.stdout + done.stderr)
+        self.assertIn("WRONG", done.stdout)
+        self.assertIn("g_wrong_sign", done.stdout)
+
+    def refused(self, op_type, *words):
+        done = opc("grad", graph(op_type), "--loss", "result", "--wrt", "x", "-o", "never.pbtxt")
+        self.assertEqual(done.returncode, 3, done.stdout + done.stderr)
+        self.assertFalse(os.path.exists(os.path.join(scratch.name, "never.pbtxt")))
+        for w in (op_type + ".pbtxt:2:1", op_type) + words:
+            self.assertIn(w, done.stderr)
+
+    def test_no_rule(self):
+        self.refused("g_none", "OPC0501", "REGISTER_USER_OP_GRAD")
+
+    def test_no_binding(self):
+        self.refused("g_unbound", "OPC0504", "'in'", "ops.cpp")
+
+    def test_exception(self):
+        self.refused("g_throws", "OPC0504", "the rule gave up")
+
+    def test_tensor_of_nobody(self):
+        self.refused("g_no_such_tensor", "OPC0504", "nobody/out_0")
+
+    def test_no_such_input(self):
+        self.refused("g_no_such_input", "OPC0504", "'inn'")
+
+    def test_no_such_output(self):
+        self.refused("g_no_such_output", "OPC0504", "'outt'")
+
+    def test_bound_twice(self):
+        self.refused("g_twice", "OPC0504", "twice")
+
+    def test_op_that_was_not_defined(self):
+        self.refused("g_not_defined", "OPC0504", "has not been defined")
+
+    def test_unknown_op(self):
+        self.refused("g_unknown_op", "multipli")
+
+    def test_wrong_shape(self):
+        self.refused("g_wrong_shape", "OPC0504", "f32[]", "f32[5]")
+
+
+if __name__ == "__main__":
+    unittest.main(argv=sys.argv[:1], verbosity=0)

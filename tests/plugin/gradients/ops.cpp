@@ -1,0 +1,125 @@
+// Operators with gradient rules as their authors write them: right ones in both styles, and wrong ones.
+#include "oneflow/core/framework/framework.h"
+
+namespace oneflow {
+namespace {
+
+Maybe<void> sameAsInput(user_op::InferContext *ctx) {
+  *ctx->Shape4ArgNameAndIndex("out", 0) = *ctx->Shape4ArgNameAndIndex("in", 0);
+  *ctx->Dtype4ArgNameAndIndex("out", 0) = *ctx->Dtype4ArgNameAndIndex("in", 0);
+  return Maybe<void>::Ok();
+}
+
+/// out = 3 in^2.
+template <typename T> class ThriceSquare final : public user_op::OpKernel {
+private:
+  void Compute(user_op::KernelComputeContext *ctx) const override {
+    const user_op::Tensor *in = ctx->Tensor4ArgNameAndIndex("in", 0);
+    user_op::Tensor *out = ctx->Tensor4ArgNameAndIndex("out", 0);
+    for (int64_t i = 0; i < in->shape().elem_cnt(); ++i)
+      out->mut_dptr<T>()[i] = T(3) * in->dptr<T>()[i] * in->dptr<T>()[i];
+  }
+  bool AlwaysComputeWhenAllOutputsEmpty() const override { return false; }
+};
+
+#define THRICE_SQUARE(name)                                                                                            \
+  REGISTER_USER_OP(name).Input("in").Output("out").SetTensorDescInferFn(sameAsInput);                                  \
+  REGISTER_USER_KERNEL(name).SetCreateFn<ThriceSquare<float>>().SetIsMatchedHob(                                       \
+      (user_op::HobDeviceType() == DeviceType::kCPU) & (user_op::HobDataType("in", 0) == GetDataType<float>::value));  \
+  REGISTER_USER_KERNEL(name).SetCreateFn<ThriceSquare<double>>().SetIsMatchedHob(                                      \
+      (user_op::HobDeviceType() == DeviceType::kCPU) & (user_op::HobDataType("in", 0) == GetDataType<double>::value))
+
+// The callbacks capture the rule's own variables: they must have run when it returns.
+#define GRADIENT_BY_TWO_OPS(name, factor)                                                                              \
+  REGISTER_USER_OP_GRAD(name).SetBackwardOpConfGenFn([](user_op::BackwardOpConfContext *ctx) {                         \
+    const auto product = ctx->FwOp().op_name() + "_product";                                                           \
+    const auto scaled = ctx->FwOp().op_name() + "_scaled";                                                             \
+    ctx->DefineOp(product, [&ctx](user_op::BackwardOpBuilder &builder) {                                               \
+      return builder.OpTypeName("multiply")                                                                            \
+          .InputBind("x", ctx->FwOp().input("in", 0))                                                                  \
+          .InputBind("y", ctx->FwOp().output_grad("out", 0))                                                           \
+          .Output("out")                                                                                               \
+          .Build();                                                                                                    \
+    });                                                                                                                \
+    ctx->DefineOp(scaled, [&ctx, &product](user_op::BackwardOpBuilder &builder) {                                      \
+      return builder.OpTypeName("scalar_mul")                                                                          \
+          .InputBind("in", ctx->GetOp(product).output("out", 0))                                                       \
+          .Attr("has_float_operand", true)                                                                             \
+          .Attr("has_int_operand", false)                                                                              \
+          .Attr("float_operand", static_cast<double>(factor))                                                          \
+          .Attr("int_operand", static_cast<int64_t>(factor))                                                           \
+          .Output("out")                                                                                               \
+          .Build();                                                                                                    \
+    });                                                                                                                \
+    ctx->DefineOp(ctx->FwOp().op_name() + "_never_asked_for",                                                          \
+                  [](user_op::BackwardOpBuilder &builder) { return builder.OpTypeName("no_such_op").Build(); });       \
+    ctx->FwOp().InputGradBind(user_op::OpArg("in", 0),                                                                 \
+                              [&ctx, &scaled]() -> const std::string & { return ctx->GetOp(scaled).output("out", 0); }); \
+  })
+
+THRICE_SQUARE("g_right");
+GRADIENT_BY_TWO_OPS("g_right", 6);
+THRICE_SQUARE("g_wrong_sign");
+GRADIENT_BY_TWO_OPS("g_wrong_sign", -6);
+
+// The older style binds the result of an op before it adds the op.
+THRICE_SQUARE("g_old_style");
+REGISTER_USER_OP_GRAD("g_old_style")
+    .SetGenBackwardOpConfFn([](const user_op::UserOpWrapper &op, user_op::AddOpFn add) {
+      if (!op.NeedGenGradTensor4OpInput("in", 0)) return;
+      user_op::UserOpConfWrapperBuilder product(op.op_name() + "_product");
+      const auto multiply = product.Op("multiply")
+                                .Input("x", op.input("in", 0))
+                                .Input("y", op.GetGradTensorWithOpOutput("out", 0))
+                                .Output("out")
+                                .Build();
+      user_op::UserOpConfWrapperBuilder scaled(op.op_name() + "_scaled");
+      const auto scale = scaled.Op("scalar_mul")
+                             .Input("in", multiply.output("out", 0))
+                             .Attr("has_float_operand", true)
+                             .Attr("has_int_operand", false)
+                             .Attr("float_operand", 6.0)
+                             .Attr("int_operand", int64_t(6))
+                             .Output("out")
+                             .Build();
+      op.BindGradTensorWithOpInput(scale.output("out", 0), "in", 0);
+      add(multiply);
+      add(scale);
+    });
+
+THRICE_SQUARE("g_none");
+
+THRICE_SQUARE("g_unbound");
+REGISTER_USER_OP_GRAD("g_unbound").SetBackwardOpConfGenFn([](user_op::BackwardOpConfContext *) {});
+
+#define BAD_RULE(name, body)                                                                                           \
+  THRICE_SQUARE(name);                                                                                                 \
+  REGISTER_USER_OP_GRAD(name).SetBackwardOpConfGenFn([](user_op::BackwardOpConfContext *ctx) { body; })
+
+BAD_RULE("g_throws", (void)ctx; throw std::runtime_error("the rule gave up"));
+BAD_RULE("g_no_such_tensor", ctx->FwOp().BindGradTensorWithOpInput("nobody/out_0", "in", 0));
+BAD_RULE("g_no_such_input", ctx->FwOp().BindGradTensorWithOpInput(ctx->FwOp().output_grad("out", 0), "inn", 0));
+BAD_RULE("g_no_such_output", ctx->FwOp().BindGradTensorWithOpInput(ctx->FwOp().output_grad("outt", 0), "in", 0));
+BAD_RULE("g_twice", ctx->FwOp().BindGradTensorWithOpInput(ctx->FwOp().output_grad("out", 0), "in", 0);
+         ctx->FwOp().BindGradTensorWithOpInput(ctx->FwOp().output_grad("out", 0), "in", 0));
+BAD_RULE("g_not_defined", ctx->GetOp("nobody"));
+BAD_RULE(
+    "g_unknown_op", const auto name = ctx->FwOp().op_name() + "_x";
+    ctx->DefineOp(name, [&](user_op::BackwardOpBuilder &b) {
+      return b.OpTypeName("multipli").InputBind("x", ctx->FwOp().input("in", 0)).Output("out").Build();
+    });
+    ctx->FwOp().InputGradBind(user_op::OpArg("in", 0), [&]() -> const std::string & { return ctx->GetOp(name).output("out", 0); }));
+BAD_RULE(
+    "g_wrong_shape", const auto name = ctx->FwOp().op_name() + "_x";
+    ctx->DefineOp(name, [&](user_op::BackwardOpBuilder &b) {
+      return b.OpTypeName("reduce_sum")
+          .InputBind("input_tensor", ctx->FwOp().output_grad("out", 0))
+          .Attr("axis", std::vector<int32_t>{0})
+          .Attr("keepdims", false)
+          .Output("output_tensor")
+          .Build();
+    });
+    ctx->FwOp().InputGradBind(user_op::OpArg("in", 0), [&]() -> const std::string & { return ctx->GetOp(name).output("output_tensor", 0); }));
+
+} // namespace
+} // namespace oneflow
