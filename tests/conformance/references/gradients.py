@@ -162,3 +162,48 @@ def rms_norm_grad(c):
 def rms_norm_param_grad(c):
     x, inv = c.get("x"), c.get("inv_rms")
     return stat(c, (c.get("dy") * x * inv.reshape(inv.shape + (1,) * (x.ndim - inv.ndim))).sum(axis=tuple(range(inv.ndim))))
+
+
+@reference("group_norm_grad")
+def group_norm_grad(c):
+    """The statistics are inputs of their own: the formula with them."""
+    x, back = first(c, c.torch("x"))
+    dy, _ = first(c, c.torch("dy"))
+    x, d = x.numpy(), dy.numpy()
+    if c.has("gamma"):
+        d = d * c.get("gamma").reshape([1, -1] + [1] * (x.ndim - 2))
+    rows = c.get("mean").shape + (-1,)
+    mean, inv = c.get("mean")[..., None], c.get("inv_variance")[..., None]
+    xhat, d = (x.reshape(rows) - mean) * inv, d.reshape(rows)
+    dx = inv * (d - d.mean(axis=2, keepdims=True) - xhat * (d * xhat).mean(axis=2, keepdims=True))
+    return back(torch.from_numpy(dx.reshape(x.shape))).numpy()
+
+
+@reference("group_norm_param_grad")
+def group_norm_param_grad(c):
+    x, _ = first(c, c.torch("x"))
+    dy, _ = first(c, c.torch("dy"))
+    x, dy = x.numpy(), dy.numpy()
+    rows = c.get("mean").shape + (-1,)
+    xhat = ((x.reshape(rows) - c.get("mean")[..., None]) * c.get("inv_variance")[..., None]).reshape(x.shape)
+    over = (0,) + tuple(range(2, x.ndim))
+    return {"dgamma": stat(c, (dy * xhat).sum(axis=over)), "dbeta": stat(c, dy.sum(axis=over))}
+
+
+@reference("l2_normalize_grad")
+def l2_normalize_grad(c):
+    dy, y, s, axis, eps = c.get("dy"), c.get("y"), c.get("square_x_sum"), c.attr("axis"), c.attr("epsilon")
+    along = np.where(s >= np.float32(eps), (y * dy).sum(axis=axis, keepdims=True), 0.0)
+    return (dy - y * along) / np.sqrt(np.maximum(s, np.float32(eps)))
+
+
+def activation(forward):
+    return lambda c: autograd(lambda x: forward(c, x), c.torch("x"), c.torch("dy")).numpy()
+
+
+reference("leaky_relu_grad")(activation(lambda c, x: F.leaky_relu(x, c.attr("alpha"))))
+reference("tanh_grad")(activation(lambda c, x: torch.tanh(x)))
+reference("gelu_grad")(activation(lambda c, x: F.gelu(x)))
+reference("fast_gelu_grad")(activation(lambda c, x: F.gelu(x, approximate="tanh")))
+reference("quick_gelu_grad")(activation(lambda c, x: x * torch.sigmoid(1.702 * x)))
+reference("silu_grad")(activation(lambda c, x: F.silu(x)))

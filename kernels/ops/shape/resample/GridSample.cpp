@@ -2,6 +2,7 @@
 #include "RegisterFloating.h"
 #include "StagedTensors.h"
 #include "shape/CpuKernels.h"
+#include "shape/resample/GridSampling.h"
 
 #include <cmath>
 
@@ -98,27 +99,86 @@ REGISTER_USER_OP("affine_grid")
              .Attr("align_corners", true)});
 OPC_REGISTER_FLOATING_CPU_KERNELS("affine_grid", AffineGridKernel, "theta");
 
+// --- affine_grid_grad
+// ----------------------------------------------------------------------------------------------------
+
+Maybe<void> inferAffineGrad(InferContext *ctx) {
+  const TensorDesc dgrid = *ctx->TensorDesc4ArgNameAndIndex("dgrid", 0);
+  const Shape size = ctx->Attr<Shape>("size");
+  const int64_t d = size.NumAxes() - 2;
+  if (d != 2 && d != 3)
+    return (Error("OPC0205") << "size is " << size.ToString())
+        .help("size is (batch, channels, height, width), or with a depth before the height");
+  DimVector dims{size.At(0)};
+  dims.insert(dims.end(), size.begin() + 2, size.end());
+  dims.push_back(d);
+  for (int64_t n : size)
+    if (n <= 0) return Error("OPC0205") << "size is " << size.ToString() << ", its entries should be 1 or more";
+  if (dgrid.shape() != Shape(dims))
+    return Error::ShapeMismatch() << "dgrid is " << dgrid.shape().ToString() << ", for size " << size.ToString()
+                                  << " it should be " << Shape(dims).ToString();
+  *ctx->TensorDesc4ArgNameAndIndex("dtheta", 0) = TensorDesc(Shape({size.At(0), d, d + 1}), dgrid.data_type());
+  return Maybe<void>::Ok();
+}
+
+/// dtheta[n, r, k] = sum over pixels of dgrid[n, pixel, r] times the pixel's coordinate k (1 for the last). A thread
+/// does a sample; sums run in f64.
+template <class T> class AffineGridGradKernel final : public BindingKernel {
+public:
+  std::unique_ptr<user_op::BoundKernel> Bind(KernelBindContext *ctx) const override {
+    StagedTensors<T> staged(ctx);
+    const T *dgrid = staged.in("dgrid");
+    T *dtheta = staged.out("dtheta");
+    const Shape size = ctx->Attr<Shape>("size");
+    const int64_t d = size.NumAxes() - 2, batch = size.At(0), pixels = size.Count(2);
+    std::vector<std::vector<T>> base; // x first: the innermost axis
+    for (int64_t a = size.NumAxes() - 1; a >= 2; --a)
+      base.push_back(baseCoordinates<T>(size.At(a), ctx->Attr<bool>("align_corners")));
+    return user_op::bindTask([=, staged = std::move(staged), base = std::move(base)](DeviceCtx *dev) {
+      staged.load(dev);
+      dev->parallelFor(batch, 1, [&](int64_t b, int64_t e) {
+        for (int64_t n = b; n < e; ++n) {
+          double sums[3][4] = {};
+          for (int64_t i = 0; i < pixels; ++i) {
+            double at[4];
+            int64_t rest = i;
+            for (int64_t k = 0; k < d; ++k) {
+              const auto &axis = base[static_cast<size_t>(k)];
+              const int64_t length = static_cast<int64_t>(axis.size());
+              at[k] = static_cast<double>(axis[static_cast<size_t>(rest % length)]);
+              rest /= length;
+            }
+            at[d] = 1;
+            for (int64_t r = 0; r < d; ++r)
+              for (int64_t k = 0; k <= d; ++k)
+                sums[r][k] += static_cast<double>(dgrid[(n * pixels + i) * d + r]) * at[k];
+          }
+          for (int64_t r = 0; r < d; ++r)
+            for (int64_t k = 0; k <= d; ++k) dtheta[(n * d + r) * (d + 1) + k] = static_cast<T>(sums[r][k]);
+        }
+      });
+      staged.store(dev);
+    });
+  }
+};
+
+REGISTER_USER_OP("affine_grid_grad")
+    .Input("dgrid")
+    .Output("dtheta")
+    .RequiredAttr<Shape>("size")
+    .Attr<bool>("align_corners", false)
+    .SetTensorDescInferFn(inferAffineGrad)
+    .Doc("The gradient of affine_grid: dtheta[n, r, k] is the sum over pixels of dgrid[n, pixel, r] times coordinate k "
+         "of the pixel (x, y, 1).")
+    .Cases({user_op::Case("image").In("dgrid", {2, 4, 5, 2}).Attr("size", Shape({2, 3, 4, 5})),
+            user_op::Case("volume")
+                .In("dgrid", {1, 3, 4, 2, 3})
+                .Attr("size", Shape({1, 2, 3, 4, 2}))
+                .Attr("align_corners", true)});
+OPC_REGISTER_FLOATING_CPU_KERNELS("affine_grid_grad", AffineGridGradKernel, "dgrid");
+
 // --- grid_sample
 // -----------------------------------------------------------------------------------------------------------
-
-enum class Interpolation { kBilinear, kNearest, kBicubic };
-enum class Padding { kZeros, kBorder, kReflection };
-
-Maybe<Interpolation> interpolationOf(const user_op::OpContext *ctx) {
-  const std::string &m = ctx->Attr<std::string>("interpolation_mode");
-  if (m == "bilinear") return Interpolation::kBilinear;
-  if (m == "nearest") return Interpolation::kNearest;
-  if (m == "bicubic") return Interpolation::kBicubic;
-  return (Error("OPC0205") << "interpolation_mode is \"" << m << "\"")
-      .help("use \"bilinear\", \"nearest\" or \"bicubic\"");
-}
-Maybe<Padding> paddingOf(const user_op::OpContext *ctx) {
-  const std::string &m = ctx->Attr<std::string>("padding_mode");
-  if (m == "zeros") return Padding::kZeros;
-  if (m == "border") return Padding::kBorder;
-  if (m == "reflection") return Padding::kReflection;
-  return (Error("OPC0205") << "padding_mode is \"" << m << "\"").help("use \"zeros\", \"border\" or \"reflection\"");
-}
 
 Maybe<void> inferSample(InferContext *ctx) {
   const TensorDesc input = *ctx->TensorDesc4ArgNameAndIndex("input", 0),
@@ -138,48 +198,6 @@ Maybe<void> inferSample(InferContext *ctx) {
   *ctx->TensorDesc4ArgNameAndIndex("output", 0) =
       TensorDesc(Shape({i.At(0), i.At(1), g.At(1), g.At(2)}), input.data_type());
   return Maybe<void>::Ok();
-}
-
-/// Grid coordinates of one axis to pixels.
-template <class T> struct Placement {
-  int64_t size;
-  bool align;
-  Padding padding;
-
-  T unnormalized(T c) const {
-    const T n = static_cast<T>(size);
-    return align ? (c + 1) / 2 * (n - 1) : ((c + 1) * n - 1) / 2;
-  }
-  T padded(T p) const {
-    if (padding == Padding::kZeros) return p;
-    if (padding == Padding::kReflection) p = reflected(p);
-    return std::min(static_cast<T>(size - 1), std::max(p, T(0))); // NaN becomes 0
-  }
-  T place(T c) const { return padded(unnormalized(c)); }
-
-private:
-  T reflected(T p) const {
-    const T low = align ? T(0) : T(-0.5), span = align ? static_cast<T>(size - 1) : static_cast<T>(size);
-    if (span <= 0) return 0;
-    p = std::abs(p - low);
-    const T extra = std::fmod(p, span), flips = std::floor(p / span);
-    return std::fmod(flips, T(2)) == 0 ? extra + low : span - extra + low;
-  }
-};
-
-/// A pixel position that casts to an integer, whatever the coordinate was.
-template <class T> int64_t toPixel(T p) {
-  return p > T(-1e15) && p < T(1e15) ? static_cast<int64_t>(p) : int64_t{-1} << 40;
-}
-
-template <class T> void cubicWeights(T t, T w[4]) {
-  constexpr T a = T(-0.75);
-  auto near = [](T d) { return ((a + 2) * d - (a + 3)) * d * d + 1; };
-  auto far = [](T d) { return ((a * d - 5 * a) * d + 8 * a) * d - 4 * a; };
-  w[0] = far(t + 1);
-  w[1] = near(t);
-  w[2] = near(1 - t);
-  w[3] = far(2 - t);
 }
 
 template <class T> class GridSampleKernel final : public BindingKernel {

@@ -26,7 +26,7 @@ Maybe<int64_t> sizeOf(const List &given, size_t axis, int64_t in, double scale, 
   return static_cast<int64_t>(n);
 }
 
-Maybe<void> infer(InferContext *ctx) {
+Maybe<TensorDesc> outputDesc(InferContext *ctx) {
   const TensorDesc x = *ctx->TensorDesc4ArgNameAndIndex("x", 0);
   if (x.shape().NumAxes() != 4)
     return (Error::ShapeMismatch() << "x is " << x.shape().ToString()
@@ -43,7 +43,18 @@ Maybe<void> infer(InferContext *ctx) {
     return Error::ShapeMismatch() << "x " << x.shape().ToString() << " has no pixels to sample";
   const int64_t h = JUST(sizeOf(given, 0, x.shape().At(2), ctx->Attr<double>("height_scale"), "height_scale"));
   const int64_t w = JUST(sizeOf(given, 1, x.shape().At(3), ctx->Attr<double>("width_scale"), "width_scale"));
-  *ctx->TensorDesc4ArgNameAndIndex("y", 0) = TensorDesc(Shape({x.shape().At(0), x.shape().At(1), h, w}), x.data_type());
+  return TensorDesc(Shape({x.shape().At(0), x.shape().At(1), h, w}), x.data_type());
+}
+Maybe<void> infer(InferContext *ctx) {
+  *ctx->TensorDesc4ArgNameAndIndex("y", 0) = JUST(outputDesc(ctx));
+  return Maybe<void>::Ok();
+}
+Maybe<void> inferGrad(InferContext *ctx) {
+  const TensorDesc want = JUST(outputDesc(ctx)), dy = ctx->InputTensorDesc("dy", 0), x = ctx->InputTensorDesc("x", 0);
+  if (dy != want)
+    return Error::ShapeMismatch() << "dy is " << dy.toString() << ", expected " << want.toString()
+                                  << ", what the upsampling makes of x, " << x.toString();
+  *ctx->MutOutputTensorDesc("dx", 0) = x;
   return Maybe<void>::Ok();
 }
 
@@ -136,6 +147,47 @@ public:
         });
   }
 };
+/// The transposed sampling: each output's gradient is spread over the pixels it was read from. A thread does a plane.
+template <class T, Mode kMode, int kTaps> class UpsampleGradKernel : public BindingKernel {
+public:
+  std::unique_ptr<user_op::BoundKernel> Bind(KernelBindContext *ctx) const override {
+    StagedTensors<T> staged(ctx);
+    const T *dy = staged.in("dy");
+    T *dx = staged.out("dx");
+    const Shape in = ctx->TensorDesc4ArgNameAndIndex("x", 0)->shape(),
+                out = ctx->TensorDesc4ArgNameAndIndex("dy", 0)->shape();
+    const bool sized = !ctx->Attr<List>("output_size").empty();
+    const bool align = kMode != Mode::kNearest && ctx->Attr<bool>("align_corners");
+    const int64_t inH = in.At(2), inW = in.At(3), outH = out.At(2), outW = out.At(3), planes = in.Count(0, 2);
+    auto rows = makeAxis<T, kMode, kTaps>(inH, outH, align, sized ? 0 : ctx->Attr<double>("height_scale"));
+    auto cols = makeAxis<T, kMode, kTaps>(inW, outW, align, sized ? 0 : ctx->Attr<double>("width_scale"));
+    return user_op::bindTask([=, staged = std::move(staged), rows = std::move(rows),
+                              cols = std::move(cols)](DeviceCtx *dev) {
+      staged.load(dev);
+      dev->parallelFor(planes, std::max<int64_t>(1, 8192 / (outH * outW)), [&](int64_t b, int64_t e) {
+        for (int64_t p = b; p < e; ++p) {
+          T *plane = dx + p * inH * inW;
+          std::fill_n(plane, inH * inW, T(0));
+          for (int64_t oy = 0; oy < outH; ++oy) {
+            const T *from = dy + (p * outH + oy) * outW;
+            for (size_t i = 0; i < kTaps; ++i) {
+              T *row = plane + rows.at[static_cast<size_t>(oy)][i] * inW;
+              const T weight = rows.weight[static_cast<size_t>(oy)][i];
+              for (int64_t c = 0; c < outW; ++c)
+                for (size_t k = 0; k < kTaps; ++k)
+                  row[cols.at[static_cast<size_t>(c)][k]] += weight * cols.weight[static_cast<size_t>(c)][k] * from[c];
+            }
+          }
+        }
+      });
+      staged.store(dev);
+    });
+  }
+};
+template <class T> using NearestGradKernel = UpsampleGradKernel<T, Mode::kNearest, 1>;
+template <class T> using BilinearGradKernel = UpsampleGradKernel<T, Mode::kLinear, 2>;
+template <class T> using BicubicGradKernel = UpsampleGradKernel<T, Mode::kCubic, 4>;
+
 template <class T> using NearestKernel = UpsampleKernel<T, Mode::kNearest, 1>;
 template <class T> using BilinearKernel = UpsampleKernel<T, Mode::kLinear, 2>;
 template <class T> using BicubicKernel = UpsampleKernel<T, Mode::kCubic, 4>;
@@ -172,6 +224,38 @@ OPC_UPSAMPLE("upsample_bicubic_2d")
     .Doc(std::string(kSizes) + kAlign + "Keys' cubic convolution with a = -0.75; pixels beyond the edge repeat it.")
     .Cases({sample("scale").Attr("height_scale", 2.0).Attr("width_scale", 1.5),
             sample("aligned").Attr("output_size", List{7, 3}).Attr("align_corners", true)});
+
+#define OPC_UPSAMPLE_GRAD(name)                                                                                        \
+  REGISTER_USER_OP(name "_grad")                                                                                       \
+      .Input("dy")                                                                                                     \
+      .Input("x")                                                                                                      \
+      .Output("dx")                                                                                                    \
+      .Attr<double>("height_scale", 0.0)                                                                               \
+      .Attr<double>("width_scale", 0.0)                                                                                \
+      .Attr<List>("output_size", {})                                                                                   \
+      .Attr<std::string>("data_format", "channels_first")                                                              \
+      .SetTensorDescInferFn(inferGrad)                                                                                 \
+      .Sharding("n c . ., n c . . -> n c . .", user_op::Linear({0}))                                                   \
+      .Doc("The gradient of " name ", whose attributes it has: each element of dy is spread over the pixels of dx, "   \
+           "which has the\nshape of x, that the output pixel was read from. The values of x are not read.")
+
+user_op::Case gradSample(const char *name, int64_t h, int64_t w) {
+  return user_op::Case(name).In("dy", {2, 3, h, w}).In("x", {2, 3, 4, 5});
+}
+OPC_UPSAMPLE_GRAD("upsample_nearest_2d")
+    .Cases({gradSample("scale", 8, 10).Attr("height_scale", 2.0).Attr("width_scale", 2.0),
+            gradSample("size", 7, 3).Attr("output_size", List{7, 3})});
+OPC_UPSAMPLE_GRAD("upsample_bilinear_2d")
+    .Attr<bool>("align_corners", false)
+    .Cases({gradSample("scale", 8, 7).Attr("height_scale", 2.0).Attr("width_scale", 1.5),
+            gradSample("aligned", 7, 3).Attr("output_size", List{7, 3}).Attr("align_corners", true)});
+OPC_UPSAMPLE_GRAD("upsample_bicubic_2d")
+    .Attr<bool>("align_corners", false)
+    .Cases({gradSample("scale", 8, 7).Attr("height_scale", 2.0).Attr("width_scale", 1.5),
+            gradSample("aligned", 7, 3).Attr("output_size", List{7, 3}).Attr("align_corners", true)});
+OPC_REGISTER_FLOATING_CPU_KERNELS("upsample_nearest_2d_grad", NearestGradKernel, "dy");
+OPC_REGISTER_FLOATING_CPU_KERNELS("upsample_bilinear_2d_grad", BilinearGradKernel, "dy");
+OPC_REGISTER_FLOATING_CPU_KERNELS("upsample_bicubic_2d_grad", BicubicGradKernel, "dy");
 
 OPC_REGISTER_FLOATING_CPU_KERNELS("upsample_nearest_2d", NearestKernel, "x");
 OPC_REGISTER_FLOATING_CPU_KERNELS("upsample_bilinear_2d", BilinearKernel, "x");

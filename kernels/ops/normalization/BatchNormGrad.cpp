@@ -1,0 +1,164 @@
+// normalization_grad: the gradients of batch normalisation with computed statistics.
+#include "../shape/Axes.h"
+#include "NormGradRows.h"
+#include "NormRules.h"
+#include "RegisterFloating.h"
+#include "StagedTensors.h"
+
+namespace opc::ops {
+namespace {
+
+using namespace opc::cpu;
+using user_op::Case;
+using user_op::InferContext;
+using user_op::OpArg;
+using user_op::TensorDesc;
+
+Maybe<void> infer(InferContext *ctx) {
+  const TensorDesc x = ctx->InputTensorDesc("x", 0);
+  JUST(checkFloating("x", x));
+  if (ctx->InputTensorDesc("dy", 0) != x)
+    return Error::ShapeMismatch() << "dy is " << ctx->InputTensorDesc("dy", 0).toString() << ", expected x's type, "
+                                  << x.toString();
+  const int64_t axis = JUST(resolveAxis(ctx->Attr<int32_t>("axis"), x.shape().NumAxes()));
+  const Shape channels{x.shape().At(axis)};
+  const TensorDesc statistics(channels, statisticsType(x.data_type()));
+  JUST(checkParameter(ctx, "gamma", channels, "the size of x's dimension " + std::to_string(axis)));
+  for (const char *s : {"mean", "inv_variance"})
+    if (ctx->InputTensorDesc(s, 0) != statistics)
+      return Error::ShapeMismatch() << s << " is " << ctx->InputTensorDesc(s, 0).toString() << ", expected "
+                                    << statistics.toString() << ", one element for each entry of x's dimension "
+                                    << axis;
+  *ctx->MutOutputTensorDesc("gamma_diff", 0) = statistics;
+  *ctx->MutOutputTensorDesc("beta_diff", 0) = statistics;
+  *ctx->MutOutputTensorDesc("dx", 0) = x;
+  return Maybe<void>::Ok();
+}
+
+/// x seen as [outer, channels, inner].
+struct Layout {
+  int64_t outer, channels, inner;
+};
+
+/// For each channel beta = sum(dy) and gamma = sum(dy * xhat), in f64; one thread does a channel, rows in order.
+template <class T>
+void channelSums(DeviceCtx *d, const T *x, const T *dy, Layout l, const T *mean, const T *inverse, T *gamma, T *beta) {
+  if (l.inner > 1) {
+    d->parallelFor(l.channels, rowGrain(l.outer * l.inner), [&](int64_t begin, int64_t end) {
+      for (int64_t c = begin; c < end; ++c) {
+        double total = 0, product = 0;
+        for (int64_t o = 0; o < l.outer; ++o) {
+          const int64_t at = (o * l.channels + c) * l.inner;
+          total += static_cast<double>(rowTotal(dy + at, l.inner));
+          product += static_cast<double>(centeredDot(dy + at, x + at, mean[c], l.inner));
+        }
+        beta[c] = static_cast<T>(total);
+        gamma[c] = static_cast<T>(product * static_cast<double>(inverse[c]));
+      }
+    });
+    return;
+  }
+  constexpr int64_t kBlock = 64; // channels side by side
+  d->parallelFor(l.channels, kBlock, [&](int64_t begin, int64_t end) {
+    for (int64_t c0 = begin; c0 < end; c0 += kBlock) {
+      const int64_t width = std::min(kBlock, end - c0);
+      double total[kBlock] = {}, product[kBlock] = {};
+      for (int64_t o = 0; o < l.outer && l.inner; ++o)
+        for (int64_t c = 0; c < width; ++c) {
+          const int64_t at = o * l.channels + c0 + c;
+          total[c] += static_cast<double>(dy[at]);
+          product[c] += static_cast<double>(dy[at]) * static_cast<double>(x[at] - mean[c0 + c]);
+        }
+      for (int64_t c = 0; c < width; ++c) {
+        beta[c0 + c] = static_cast<T>(total[c]);
+        gamma[c0 + c] = static_cast<T>(product[c] * static_cast<double>(inverse[c0 + c]));
+      }
+    }
+  });
+}
+
+template <class T> class NormalizationGradKernel final : public user_op::OpKernel {
+public:
+  bool AlwaysComputeWhenAllOutputsEmpty() const override { return false; }
+  std::unique_ptr<user_op::BoundKernel> Bind(user_op::KernelBindContext *ctx) const override {
+    const Shape &shape = ctx->TensorDesc4ArgNameAndIndex("x", 0)->shape();
+    const int64_t axis = valueOf(resolveAxis(ctx->Attr<int32_t>("axis"), shape.NumAxes()));
+    const Layout l{shape.Count(0, axis), shape.At(axis), shape.Count(axis + 1)};
+    StagedTensors<T> tensors(ctx);
+    const T *x = tensors.in("x"), *dy = tensors.in("dy"), *mean = tensors.in("mean"),
+            *inverse = tensors.in("inv_variance"), *gamma = tensors.in("gamma");
+    T *gammaDiff = tensors.out("gamma_diff"), *betaDiff = tensors.out("beta_diff"), *dx = tensors.out("dx");
+    return user_op::bindTask([=, tensors = std::move(tensors)](DeviceCtx *d) {
+      tensors.load(d);
+      channelSums(d, x, dy, l, mean, inverse, gammaDiff, betaDiff);
+      const T count = static_cast<T>(l.outer * l.inner);
+      if (l.inner == 1)
+        d->parallelFor(l.outer, rowGrain(l.channels), [&](int64_t begin, int64_t end) {
+          for (int64_t o = begin; o < end; ++o)
+            for (int64_t c = 0; c < l.channels; ++c) {
+              const int64_t at = o * l.channels + c;
+              dx[at] = gamma[c] * inverse[c] *
+                       (dy[at] - (betaDiff[c] + (x[at] - mean[c]) * inverse[c] * gammaDiff[c]) / count);
+            }
+        });
+      else
+        d->parallelFor(l.outer * l.channels, rowGrain(l.inner), [&](int64_t begin, int64_t end) {
+          for (int64_t r = begin; r < end; ++r) {
+            const int64_t c = r % l.channels, at = r * l.inner;
+            normGradApply(dy + at, x + at, dx + at, l.inner, mean[c], gamma[c] * inverse[c], betaDiff[c] / count,
+                          inverse[c] * gammaDiff[c] / count);
+          }
+        });
+      tensors.store(d);
+    });
+  }
+};
+
+Case gradCase(const char *name, Shape x, int64_t channels, int32_t axis, bool half) {
+  Case c(name);
+  c.In("x", x, -3, 3).In("dy", x);
+  if (half)
+    c.In("mean", kFloat, {channels}, -1, 1).In("inv_variance", kFloat, {channels}, 0.5, 1.5);
+  else
+    c.In("mean", {channels}).In("inv_variance", {channels}, 0.5, 1.5);
+  c.In("gamma", {channels}, 0.5, 2).Attr("axis", axis).Attr("epsilon", 1e-5f);
+  return half ? c.Types({kFloat16, kBFloat16}) : c.Types({kFloat, kDouble});
+}
+
+REGISTER_USER_OP("normalization_grad")
+    .Input("x")
+    .Input("dy")
+    .Input("mean")
+    .Input("inv_variance")
+    .Input("gamma")
+    .Output("gamma_diff")
+    .Output("beta_diff")
+    .Output("dx")
+    .Attr<int32_t>("axis", 0)
+    .Attr<float>("epsilon", 0.0f)
+    .SetTensorDescInferFn(infer)
+    .SetGetSbpFn([](user_op::SbpContext *ctx) -> Maybe<void> {
+      const int64_t rank = ctx->LogicalTensorDesc4InputArgNameAndIndex("x", 0).shape().NumAxes();
+      const int64_t axis = JUST(resolveAxis(ctx->Attr<int32_t>("axis"), rank));
+      ctx->NewBuilder()
+          .Split({OpArg("x", 0), OpArg("dy", 0), OpArg("dx", 0)}, axis)
+          .Split({OpArg("mean", 0), OpArg("inv_variance", 0), OpArg("gamma", 0), OpArg("gamma_diff", 0),
+                  OpArg("beta_diff", 0)},
+                 0)
+          .Build();
+      return Maybe<void>::Ok();
+    })
+    .Doc("The gradients of normalization with training: true. With xhat = (x - mean) * inv_variance and sums over all "
+         "dimensions\n"
+         "but `axis`: beta_diff = sum(dy), gamma_diff = sum(dy * xhat), dx = gamma * inv_variance * (dy - (beta_diff + "
+         "xhat *\n"
+         "gamma_diff) / n), n the number of summed elements. gamma_diff and beta_diff are f32 when x is f16 or bf16.")
+    .Tolerance(kFloat16, 5e-3, 5e-3)
+    .Tolerance(kBFloat16, 4e-2, 4e-2)
+    .Cases({gradCase("channels_first", {2, 3, 5, 4}, 3, 1, false), gradCase("channels_last", {6, 19}, 19, -1, false),
+            gradCase("half", {4, 3, 5}, 3, 1, true), gradCase("half_last", {4, 9}, 9, 1, true)});
+
+OPC_REGISTER_FLOATING_CPU_KERNELS("normalization_grad", NormalizationGradKernel, "x");
+
+} // namespace
+} // namespace opc::ops
