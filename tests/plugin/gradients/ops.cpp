@@ -53,8 +53,9 @@ private:
     });                                                                                                                \
     ctx->DefineOp(ctx->FwOp().op_name() + "_never_asked_for",                                                          \
                   [](user_op::BackwardOpBuilder &builder) { return builder.OpTypeName("no_such_op").Build(); });       \
-    ctx->FwOp().InputGradBind(user_op::OpArg("in", 0),                                                                 \
-                              [&ctx, &scaled]() -> const std::string & { return ctx->GetOp(scaled).output("out", 0); }); \
+    ctx->FwOp().InputGradBind(user_op::OpArg("in", 0), [&ctx, &scaled]() -> const std::string & {                      \
+      return ctx->GetOp(scaled).output("out", 0);                                                                      \
+    });                                                                                                                \
   })
 
 THRICE_SQUARE("g_right");
@@ -64,28 +65,27 @@ GRADIENT_BY_TWO_OPS("g_wrong_sign", -6);
 
 // The older style binds the result of an op before it adds the op.
 THRICE_SQUARE("g_old_style");
-REGISTER_USER_OP_GRAD("g_old_style")
-    .SetGenBackwardOpConfFn([](const user_op::UserOpWrapper &op, user_op::AddOpFn add) {
-      if (!op.NeedGenGradTensor4OpInput("in", 0)) return;
-      user_op::UserOpConfWrapperBuilder product(op.op_name() + "_product");
-      const auto multiply = product.Op("multiply")
-                                .Input("x", op.input("in", 0))
-                                .Input("y", op.GetGradTensorWithOpOutput("out", 0))
-                                .Output("out")
-                                .Build();
-      user_op::UserOpConfWrapperBuilder scaled(op.op_name() + "_scaled");
-      const auto scale = scaled.Op("scalar_mul")
-                             .Input("in", multiply.output("out", 0))
-                             .Attr("has_float_operand", true)
-                             .Attr("has_int_operand", false)
-                             .Attr("float_operand", 6.0)
-                             .Attr("int_operand", int64_t(6))
-                             .Output("out")
-                             .Build();
-      op.BindGradTensorWithOpInput(scale.output("out", 0), "in", 0);
-      add(multiply);
-      add(scale);
-    });
+REGISTER_USER_OP_GRAD("g_old_style").SetGenBackwardOpConfFn([](const user_op::UserOpWrapper &op, user_op::AddOpFn add) {
+  if (!op.NeedGenGradTensor4OpInput("in", 0)) return;
+  user_op::UserOpConfWrapperBuilder product(op.op_name() + "_product");
+  const auto multiply = product.Op("multiply")
+                            .Input("x", op.input("in", 0))
+                            .Input("y", op.GetGradTensorWithOpOutput("out", 0))
+                            .Output("out")
+                            .Build();
+  user_op::UserOpConfWrapperBuilder scaled(op.op_name() + "_scaled");
+  const auto scale = scaled.Op("scalar_mul")
+                         .Input("in", multiply.output("out", 0))
+                         .Attr("has_float_operand", true)
+                         .Attr("has_int_operand", false)
+                         .Attr("float_operand", 6.0)
+                         .Attr("int_operand", int64_t(6))
+                         .Output("out")
+                         .Build();
+  op.BindGradTensorWithOpInput(scale.output("out", 0), "in", 0);
+  add(multiply);
+  add(scale);
+});
 
 THRICE_SQUARE("g_none");
 
@@ -103,23 +103,26 @@ BAD_RULE("g_no_such_output", ctx->FwOp().BindGradTensorWithOpInput(ctx->FwOp().o
 BAD_RULE("g_twice", ctx->FwOp().BindGradTensorWithOpInput(ctx->FwOp().output_grad("out", 0), "in", 0);
          ctx->FwOp().BindGradTensorWithOpInput(ctx->FwOp().output_grad("out", 0), "in", 0));
 BAD_RULE("g_not_defined", ctx->GetOp("nobody"));
-BAD_RULE(
-    "g_unknown_op", const auto name = ctx->FwOp().op_name() + "_x";
-    ctx->DefineOp(name, [&](user_op::BackwardOpBuilder &b) {
+BAD_RULE("g_unknown_op", const auto name = ctx->FwOp().op_name() + "_x"; ctx->DefineOp(
+    name,
+    [&](user_op::BackwardOpBuilder &b) {
       return b.OpTypeName("multipli").InputBind("x", ctx->FwOp().input("in", 0)).Output("out").Build();
     });
-    ctx->FwOp().InputGradBind(user_op::OpArg("in", 0), [&]() -> const std::string & { return ctx->GetOp(name).output("out", 0); }));
-BAD_RULE(
-    "g_wrong_shape", const auto name = ctx->FwOp().op_name() + "_x";
-    ctx->DefineOp(name, [&](user_op::BackwardOpBuilder &b) {
-      return b.OpTypeName("reduce_sum")
-          .InputBind("input_tensor", ctx->FwOp().output_grad("out", 0))
-          .Attr("axis", std::vector<int32_t>{0})
-          .Attr("keepdims", false)
-          .Output("output_tensor")
-          .Build();
-    });
-    ctx->FwOp().InputGradBind(user_op::OpArg("in", 0), [&]() -> const std::string & { return ctx->GetOp(name).output("output_tensor", 0); }));
+         ctx->FwOp().InputGradBind(user_op::OpArg("in", 0),
+                                   [&]() -> const std::string & { return ctx->GetOp(name).output("out", 0); }));
+BAD_RULE("g_wrong_shape", const auto name = ctx->FwOp().op_name() + "_x";
+         ctx->DefineOp(name,
+                       [&](user_op::BackwardOpBuilder &b) {
+                         return b.OpTypeName("reduce_sum")
+                             .InputBind("input_tensor", ctx->FwOp().output_grad("out", 0))
+                             .Attr("axis", std::vector<int32_t>{0})
+                             .Attr("keepdims", false)
+                             .Output("output_tensor")
+                             .Build();
+                       });
+         ctx->FwOp().InputGradBind(user_op::OpArg("in", 0), [&]() -> const std::string & {
+           return ctx->GetOp(name).output("output_tensor", 0);
+         }));
 
 } // namespace
 } // namespace oneflow
