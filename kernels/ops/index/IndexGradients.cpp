@@ -8,13 +8,21 @@ namespace {
 // --- gathers ---------------------------------------------------------------------------------------------------------
 
 void gatherGradient(GradientRule &g) {
-  if (g.needs("in"))
-    g.bind("in", g.add("unsorted_segment_sum_like", "in")
-                     .in("data", g.dy("out"))
-                     .in("segment_ids", g.x("indices"))
-                     .in("like", g.x("in"))
-                     .attr("axis", valueOf(resolveAxis(g.attr<int64_t>("axis"), g.shape("in").NumAxes())))
-                     .out());
+  if (!g.needs("in")) return;
+  const int64_t axis = valueOf(resolveAxis(g.attr<int64_t>("axis"), g.shape("in").NumAxes()));
+  std::string dy = g.dy("out"), indices = g.x("indices");
+  if (g.shape("indices").NumAxes() == 0) { // the axis that the index took away comes back with size 1
+    DimVector dims = g.shape("in").dim_vec();
+    dims[static_cast<size_t>(axis)] = 1;
+    dy = reshaped(g, dy, g.shape("out"), Shape(dims), "dy_kept");
+    indices = reshaped(g, indices, Shape{}, Shape{1}, "index");
+  }
+  g.bind("in", g.add("unsorted_segment_sum_like", "in")
+                   .in("data", dy)
+                   .in("segment_ids", indices)
+                   .in("like", g.x("in"))
+                   .attr("axis", axis)
+                   .out());
 }
 REGISTER_USER_OP_GRAD("gather").SetBackwardOpConfGenFn(gradientRule(gatherGradient));
 

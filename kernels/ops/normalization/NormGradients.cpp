@@ -115,7 +115,10 @@ public:
     const int64_t lead = v.view.NumAxes() - v.parameter.NumAxes();
     for (int64_t i = 0; i < v.view.NumAxes(); ++i)
       if (i < lead || (v.parameter.At(i - lead) == 1 && v.view.At(i) != 1)) axes.push_back(static_cast<int32_t>(i));
-    return summed(g, a, axes, true, name());
+    const std::string sums = summed(g, a, axes, true, name());
+    DimVector kept = v.view.dim_vec();
+    for (int32_t i : axes) kept[static_cast<size_t>(i)] = 1;
+    return shaped(sums, Shape(kept), v.parameter);
   }
   std::string centered() {
     if (centered_.empty()) centered_ = v.mean ? sub(input("x"), in(g.x(v.mean), g.desc(v.mean), v.stat)) : input("x");
@@ -464,7 +467,9 @@ void secondGradient(GradientRule &g, const NormView &view, GradOutputs outputs) 
         xParts.push_back(s.times(s.mul(both, s.mul(s.inverse(), s.inverse())), -1));
       }
       if (needsInverse) {
-        const std::string product = s.sum(s.mul(v, s.in(g.y(outputs.dx), g.desc(outputs.dx), view.view)));
+        std::string made = s.in(g.y(outputs.dx), g.desc(outputs.dx), view.view);
+        if (g.hasInput("_add_to_output")) made = s.sub(made, s.input("_add_to_output"));
+        const std::string product = s.sum(s.mul(v, made));
         inverseParts.push_back(s.div(product, s.inverse()));
         inverseParts.push_back(s.times(s.mul(m2, m3), -2 * view.count()));
       }

@@ -55,7 +55,7 @@ void nanSumGradient(GradientRule &g) {
   if (!g.needs("input_tensor")) return;
   const Reduction r = reduction(g);
   const std::string full = r.repeated(g.dy("output_tensor"), "repeated");
-  const std::string nan = unary(g, "isnan", r.in, "is_nan");
+  const std::string nan = g.add("isnan", "is_nan").in("in", r.in).out();
   g.bind("input_tensor", g.add("masked_fill", "input")
                              .in("x", full)
                              .in("mask", nan)
@@ -152,7 +152,10 @@ void squareSumGradient(GradientRule &g) {
     if (!g.needs("x", i)) continue;
     if (twice.empty()) twice = g.scale(g.dy("y"), 2, "twice");
     const std::string suffix = "x" + std::to_string(i);
-    g.bind("x", i, g.add("scalar_mul_by_tensor", suffix).in("x", g.x("x", i)).in("scalar", twice).out("y"));
+    // A scalar times a tensor of one element would be a tensor of one element.
+    const std::string factor =
+        g.shape("x", i).NumAxes() > 0 ? twice : reshaped(g, twice, Shape{1}, Shape{}, suffix + "_scalar");
+    g.bind("x", i, g.add("scalar_mul_by_tensor", suffix).in("x", g.x("x", i)).in("scalar", factor).out("y"));
   }
 }
 REGISTER_USER_OP_GRAD("square_sum").SetBackwardOpConfGenFn(gradientRule(squareSumGradient));

@@ -92,28 +92,46 @@ REGISTER_USER_OP("embedding_grad")
 const KernelOptions kSums{accumulatorSize("dx"), nullptr};
 OPC_CPU_KERNELS_WITH("embedding_grad", "dy", kSums, EmbeddingGradKernel, float, double, float16, bfloat16);
 
-/// Linear in dy: each index reads its entry, which the padding entry's zeros cut off.
+/// Linear in dy: each index reads its entry, which the padding entry's zeros cut off; with scale_grad_by_freq divided
+/// by how often the entry was looked up.
 void embeddingGradGradient(GradientRule &g) {
   if (!g.needs("dy")) return;
-  if (g.attr<bool>("scale_grad_by_freq"))
-    throw ContractError("embedding_grad with scale_grad_by_freq has no gradient rule");
-  std::string entries = g.dy("dx");
-  const int64_t padding = g.attr<int64_t>("padding_idx"), width = g.shape("weight").At(1);
-  if (padding >= 0 && padding < g.shape("weight").At(0)) {
-    const std::string zeros = g.add("constant", "dy_zeros")
-                                  .attr("shape", Shape{1, width})
-                                  .attr("dtype", g.desc("weight").data_type())
-                                  .attr("is_floating_value", true)
-                                  .out();
-    entries = g.add("slice_update", "dy_padding")
-                  .in("ref", entries)
-                  .in("value", zeros)
-                  .attr("start", std::vector<int64_t>{padding, 0})
-                  .attr("stop", std::vector<int64_t>{padding + 1, width})
-                  .attr("step", std::vector<int64_t>{1, 1})
-                  .out("y");
+  std::string read = g.dy("dx");
+  const DataType type = g.desc("weight").data_type();
+  const int64_t padding = g.attr<int64_t>("padding_idx"), width = g.shape("weight").At(1),
+                entries = g.shape("weight").At(0);
+  const auto filled = [&](const Shape &shape, double value, const char *suffix) {
+    return g.add("constant", suffix)
+        .attr("shape", shape)
+        .attr("dtype", type)
+        .attr("is_floating_value", true)
+        .attr("floating_value", value)
+        .out();
+  };
+  const auto looked = [&](const std::string &a, const char *suffix) {
+    return g.add("gather", suffix).in("in", a).in("indices", g.x("indices")).attr("axis", int64_t{0}).out();
+  };
+  if (padding >= 0 && padding < entries)
+    read = g.add("slice_update", "dy_padding")
+               .in("ref", read)
+               .in("value", filled(Shape{1, width}, 0, "dy_zeros"))
+               .attr("start", std::vector<int64_t>{padding, 0})
+               .attr("stop", std::vector<int64_t>{padding + 1, width})
+               .attr("step", std::vector<int64_t>{1, 1})
+               .out("y");
+  std::string dy = looked(read, "dy_read");
+  if (g.attr<bool>("scale_grad_by_freq")) {
+    const Shape &indices = g.shape("indices");
+    const std::string counts = g.add("unsorted_segment_sum", "dy_counts")
+                                   .in("data", filled(indices, 1, "dy_ones"))
+                                   .in("segment_ids", g.x("indices"))
+                                   .attr("num_segments", entries)
+                                   .out();
+    DimVector kept = indices.dim_vec();
+    kept.push_back(1);
+    dy = binary(g, "broadcast_div", dy, reshaped(g, looked(counts, "dy_times"), indices, Shape(kept), "dy_kept"), "dy");
   }
-  g.bind("dy", g.add("gather", "dy").in("in", entries).in("indices", g.x("indices")).attr("axis", int64_t{0}).out());
+  g.bind("dy", dy);
 }
 REGISTER_USER_OP_GRAD("embedding_grad").SetBackwardOpConfGenFn(gradientRule(embeddingGradGradient));
 
