@@ -175,6 +175,8 @@ private:
       return t_.op("clip_factor" + suffix_, "clip_by_scalar_max", {{"x", {ratio}}},
                    {{"floating_max", AttrValue(step_.unscale)}});
     if (step_.unscale != 1) inverse = t_.scalar(inverse, "scalar_mul", step_.unscale, "gradient_scale" + suffix_);
+    if (!t_.failed() && descOf(ratio).data_type() != kFloat)
+      inverse = t_.op("loss_unscale_cast" + suffix_, "cast_like", {{"in", {inverse}}, {"dtype_like", {ratio}}});
     return t_.op("clip_factor" + suffix_, "broadcast_minimum", {{"x", {ratio}}, {"y", {inverse}}});
   }
 
@@ -245,6 +247,9 @@ FailureOr<SmallVector<Value>> scaledSeeds(ModuleOp module, const Registry &regis
     Value factor = variable;
     if (!t.failed() && descOf(loss).data_type() != kFloat)
       factor = t.op(name + "_loss_scale", "cast_like", {{"in", {variable}}, {"dtype_like", {loss}}});
+    // One element broadcast to rank 0 would give rank 1.
+    if (!t.failed() && descOf(loss).shape().NumAxes() == 0)
+      factor = t.op(name + "_loss_scale_scalar", "reshape", {{"in", {factor}}}, {{"shape", AttrValue(Shape())}});
     seeds.push_back(t.op(name + "_grad_scaled", "scalar_mul_by_tensor", {{"x", {ones}}, {"scalar", {factor}}}));
   }
   if (t.finish().failed()) return failure();

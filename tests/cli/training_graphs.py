@@ -1,0 +1,261 @@
+# Training graphs against the formulas, in numpy: optimizers, schedules, clipping, loss scale, accumulation, train_conf of a
+# Job, recomputation, and the size of gradient graphs.
+import os
+import subprocess
+import sys
+import tempfile
+import unittest
+
+import numpy as np
+
+OPC = os.environ.get("OPC_BINARY") or os.path.join(os.environ["OPC_BUILD_DIR"], "bin", "opc")
+scratch = tempfile.TemporaryDirectory()
+
+X = np.array([[0.5, -1.0, 2.0], [1.5, 0.25, -0.75]])
+W = np.array([0.5, 1.0, -1.5])
+V = np.array([0.2, -0.4])
+
+# loss = sum((x w)^2) + sum(v^2)
+GRAPH = '''
+op { name: "x" input_conf { out: "out" blob_conf { shape { dim: 2 dim: 3 } data_type: kDouble } } }
+op { name: "w" variable_conf { out: "out" shape { dim: 3 } data_type: kDouble initializer { constant_conf { value: 0 } } } }
+op { name: "v" variable_conf { out: "out" shape { dim: 2 } data_type: kDouble initializer { constant_conf { value: 0 } } } }
+op { name: "xw" user_conf { op_type_name: "broadcast_mul" input { key: "x" value { s: "x/out" } } input { key: "y" value { s: "w/out" } } } }
+op { name: "sq" user_conf { op_type_name: "square" input { key: "x" value { s: "xw/z_0" } } } }
+op { name: "s" user_conf { op_type_name: "reduce_sum" input { key: "input_tensor" value { s: "sq/y_0" } } attr { key: "axis" value { at_list_int32 { val: 0 val: 1 } } } attr { key: "keepdims" value { at_bool: false } } } }
+op { name: "vq" user_conf { op_type_name: "square" input { key: "x" value { s: "v/out" } } } }
+op { name: "t" user_conf { op_type_name: "reduce_sum" input { key: "input_tensor" value { s: "vq/y_0" } } attr { key: "axis" value { at_list_int32 { val: 0 } } } attr { key: "keepdims" value { at_bool: false } } } }
+op { name: "loss" user_conf { op_type_name: "broadcast_add" input { key: "x" value { s: "s/output_tensor_0" } } input { key: "y" value { s: "t/output_tensor_0" } } } }
+op { name: "w_now" output_conf { in: "w/out" out: "out" } }
+op { name: "v_now" output_conf { in: "v/out" out: "out" } }
+'''
+
+
+def run(*args, code=0):
+    done = subprocess.run([OPC, *args], capture_output=True, text=True, cwd=scratch.name, timeout=120)
+    assert done.returncode == code, f"{' '.join(args)}: exit code {done.returncode}\n{done.stdout}\n{done.stderr}"
+    return done
+
+
+def write(name, text):
+    path = os.path.join(scratch.name, name)
+    with open(path, "w") as f:
+        f.write(text)
+    return path
+
+
+def values(graph, steps, *flags):
+    out = os.path.join(scratch.name, "values.npz")
+    np.savez(os.path.join(scratch.name, "in.npz"), x=X)
+    np.savez(os.path.join(scratch.name, "weights.npz"), w=W, v=V)
+    run("run", graph, "--inputs", "in.npz", "--weights", "weights.npz", "--repeat", str(steps), "--outputs", out, "--print", "none", *flags)
+    return dict(np.load(out))
+
+
+def trained(steps, *flags):
+    step = os.path.join(scratch.name, "step.pbtxt")
+    run("grad", write("graph.pbtxt", GRAPH), "--loss", "loss", "-o", step, *flags)
+    return values(step, steps)
+
+
+def gradients(w, v):
+    return 2 * (X * X).sum(0) * w, 2 * v
+
+
+def simulate(steps, update, prepare=lambda g: g):
+    """update(parameter, gradient, state, t) -> parameter; t counts from 0."""
+    p = [W.copy(), V.copy()]
+    states = [{}, {}]
+    for t in range(steps):
+        g = prepare(list(gradients(*p)))
+        p = [update(p[i], g[i], states[i], t) for i in range(2)]
+    return p
+
+
+class Optimizers(unittest.TestCase):
+    def same(self, found, expected, rtol=1e-6):
+        # Rates and betas are f32 attributes: that is the tolerance, in a computation in f64.
+        np.testing.assert_allclose(found["w_now"], expected[0], rtol=rtol)
+        np.testing.assert_allclose(found["v_now"], expected[1], rtol=rtol)
+
+    def test_sgd_with_l2(self):
+        found = trained(7, "--optimizer", "sgd", "--lr", "0.03125", "--weight-decay", "0.125")
+        self.same(found, simulate(7, lambda p, g, s, t: p - 0.03125 * (g + 0.125 * p)))
+
+    def test_momentum(self):
+        def update(p, g, s, t):
+            s["m"] = 0.75 * s.get("m", 0) + g
+            return p - 0.015625 * s["m"]
+
+        self.same(trained(7, "--optimizer", "momentum:beta=0.75", "--lr", "0.015625"), simulate(7, update))
+
+    def adam(self, decoupled):
+        def update(p, g, s, t):
+            s["m"] = 0.5 * s.get("m", 0) + 0.5 * g
+            s["v"] = 0.75 * s.get("v", 0) + 0.25 * g * g
+            m, v = s["m"] / (1 - 0.5 ** (t + 1)), s["v"] / (1 - 0.75 ** (t + 1))
+            return p - 0.03125 * (m / (np.sqrt(v) + 2.0**-20) + decoupled * p)
+
+        return update
+
+    def test_adam(self):
+        found = trained(7, "--optimizer", f"adam:beta1=0.5,beta2=0.75,epsilon={2.0 ** -20}", "--lr", "0.03125")
+        self.same(found, simulate(7, self.adam(0)))
+
+    def test_adamw_without_decay_of_one(self):
+        found = trained(7, "--optimizer", f"adamw:beta1=0.5,beta2=0.75,epsilon={2.0 ** -20}", "--lr", "0.03125", "--weight-decay", "0.25", "--no-decay", "v")
+        self.same({"w_now": found["w_now"], "v_now": found["v_now"]}, [simulate(7, self.adam(0.25))[0], simulate(7, self.adam(0))[1]])
+
+    def test_clipping(self):
+        def prepare(g):
+            norm = np.sqrt(sum((x * x).sum() for x in g))
+            return [x * min(1, 0.5 / norm) for x in g]
+
+        found = trained(40, "--optimizer", "sgd", "--lr", "0.0625", "--clip-norm", "0.5")
+        self.same(found, simulate(40, lambda p, g, s, t: p - 0.0625 * g, prepare))
+
+    def test_loss_scale_changes_nothing(self):
+        plain = simulate(7, lambda p, g, s, t: p - 0.03125 * g)
+        for scale in ("1024", "dynamic"):
+            self.same(trained(7, "--optimizer", "sgd", "--lr", "0.03125", "--loss-scale", scale), plain)
+
+    def test_loss_scale_with_clipping(self):
+        def prepare(g):
+            norm = np.sqrt(sum((x * x).sum() for x in g))
+            return [x * min(1, 0.5 / norm) for x in g]
+
+        expected = simulate(7, lambda p, g, s, t: p - 0.0625 * g, prepare)
+        for scale in ("64", "dynamic"):
+            self.same(trained(7, "--optimizer", "sgd", "--lr", "0.0625", "--clip-norm", "0.5", "--loss-scale", scale), expected)
+
+    def test_accumulation(self):
+        # The data do not change, so the mean of three equal gradients is one of them: an update every third step.
+        found = trained(8, "--optimizer", "momentum:beta=0.5", "--lr", "0.03125", "--accumulate", "3")
+
+        def update(p, g, s, t):
+            s["m"] = 0.5 * s.get("m", 0) + g
+            return p - 0.03125 * s["m"]
+
+        self.same(found, simulate(2, update))
+
+    def test_schedule_with_warmup(self):
+        rates = []
+        for t in range(9):
+            found = trained(t + 1, "--optimizer", "sgd", "--lr", "0.03125", "--schedule", "cosine:decay_batches=8,alpha=0.25", "--warmup", "4:0.5")
+            rates.append(float(found["lr"][0]))
+        expected = []
+        for t in range(9):
+            decayed = 0.25 + 0.75 * 0.5 * (1 + np.cos(np.pi * min(t, 8) / 8))
+            expected.append(0.03125 * (0.5 + 0.5 * t / 4 if t < 4 else decayed))
+        np.testing.assert_allclose(rates, expected, rtol=1e-6)
+
+    def test_train_conf_of_a_job(self):
+        job = "net {" + GRAPH + '''}
+job_conf { job_name: "j" train_conf { loss_lbn: "loss/z_0"
+  optimizer_conf { variable_op_names: "w" base_learning_rate: 0.03125 adam_conf { beta1: 0.5 beta2: 0.75 epsilon: 9.5367431640625e-07 } }
+  optimizer_conf { variable_op_names: "v" base_learning_rate: 0.0625 momentum_conf { beta: 0.5 } weight_decay_conf { weight_decay_rate: 0.125 } } } }
+'''
+        path = write("job.pbtxt", job)
+        found = values(path, 5)
+
+        def momentum(p, g, s, t):
+            s["m"] = 0.5 * s.get("m", 0) + g
+            return p - 0.0625 * (s["m"] + 0.125 * p)
+
+        self.same(found, [simulate(5, self.adam(0))[0], simulate(5, momentum)[1]])
+        # Written out, the training step is in the graph and no longer asked for.
+        run("compile", path, "--to", "grad", "--emit", "pbtxt", "-o", "lowered.pbtxt")
+        with open(os.path.join(scratch.name, "lowered.pbtxt")) as f:
+            text = f.read()
+        self.assertIn("adam_update", text)
+        self.assertNotIn("train_conf", text)
+        self.same(values(os.path.join(scratch.name, "lowered.pbtxt"), 5), [found["w_now"], found["v_now"]], rtol=0)
+
+    def test_train_conf_errors(self):
+        for conf, word in (('optimizer_conf { base_learning_rate: 1 }', "loss_lbn"),
+                           ('loss_lbn: "loss/z_0" optimizer_conf { variable_op_names: "nobody" base_learning_rate: 1 }', "updates nothing"),
+                           ('loss_lbn: "loss/z_0" optimizer_conf { base_learning_rate: 1 ftrl_conf { } }', "optimizer"),
+                           ('loss_lbn: "loss/z_0" optimizer_conf { variable_op_names: "w" } optimizer_conf { variable_op_names: "w" }', "two optimizers")):
+            done = run("compile", write("bad.pbtxt", "net {" + GRAPH + "} job_conf { train_conf { " + conf + " } }"), "-o", "never.plan", code=3)
+            self.assertIn("OPC0507", done.stderr)
+            self.assertIn(word, done.stderr)
+            self.assertFalse(os.path.exists(os.path.join(scratch.name, "never.plan")))
+
+
+def layers(count, batch, width):
+    lines = [f'op {{ name: "x" input_conf {{ out: "out" blob_conf {{ shape {{ dim: {batch} dim: {width} }} data_type: kFloat }} }} }}']
+    now = "x/out"
+    for i in range(count):
+        lines.append(f'op {{ name: "w{i:03}" variable_conf {{ out: "out" shape {{ dim: {width} dim: {width} }} data_type: kFloat initializer {{ random_normal_conf {{ std: 0.25 }} }} random_seed: {i} }} }}')
+        lines.append(f'op {{ name: "m{i:03}" user_conf {{ op_type_name: "matmul" input {{ key: "a" value {{ s: "{now}" }} }} input {{ key: "b" value {{ s: "w{i:03}/out" }} }} }} }}')
+        lines.append(f'op {{ name: "t{i:03}" user_conf {{ op_type_name: "tanh" input {{ key: "x" value {{ s: "m{i:03}/out_0" }} }} }} }}')
+        now = f"t{i:03}/y_0"
+    lines.append(f'op {{ name: "loss" user_conf {{ op_type_name: "reduce_mean" input {{ key: "input_tensor" value {{ s: "{now}" }} }} attr {{ key: "axis" value {{ at_list_int32 {{ val: 0 val: 1 }} }} }} attr {{ key: "keepdims" value {{ at_bool: false }} }} }} }}')
+    lines += [f'op {{ name: "w{i:03}_now" output_conf {{ in: "w{i:03}/out" out: "out" }} }}' for i in range(count)]
+    return "\n".join(lines)
+
+
+def activations(graph):
+    import json
+
+    return json.loads(run("show", graph, "--what", "memory", "--json").stdout)["memory"]["activation_bytes"]
+
+
+class Recomputation(unittest.TestCase):
+    def test_sqrt_segments_cost_a_third_and_give_the_same_bits(self):
+        graph = write("deep.pbtxt", layers(64, 256, 16))
+        results, peaks = {}, {}
+        for kind, flags in {"keep": [], "sqrt": ["--recompute", "sqrt"], "globs": ["--recompute", "*", "--recompute", "!t0[0-9]7", "--recompute", "!loss"]}.items():
+            step = os.path.join(scratch.name, kind + ".pbtxt")
+            run("grad", graph, "--loss", "loss", "--optimizer", "sgd", "--lr", "0.5", "-o", step, *flags)
+            peaks[kind] = activations(step)
+            out = os.path.join(scratch.name, kind + ".npz")
+            run("run", step, "--input", "x=rand", "--repeat", "3", "--outputs", out, "--print", "none")
+            results[kind] = dict(np.load(out))
+        for kind in ("sqrt", "globs"):
+            self.assertLessEqual(3 * peaks[kind], peaks["keep"], peaks)
+            for name, value in results["keep"].items():
+                np.testing.assert_array_equal(results[kind][name], value, err_msg=f"{kind} {name}")
+
+    def test_memory_limit(self):
+        graph = write("deep.pbtxt", layers(64, 256, 16))
+        run("grad", graph, "--loss", "loss", "--optimizer", "sgd", "--lr", "0.5", "-o", "all.pbtxt")
+        whole = activations("all.pbtxt")
+        run("grad", graph, "--loss", "loss", "--optimizer", "sgd", "--lr", "0.5", "--memory", str(whole // 2), "-o", "half.pbtxt")
+        self.assertLessEqual(activations("half.pbtxt"), whole // 2)
+        done = run("grad", graph, "--loss", "loss", "--optimizer", "sgd", "--lr", "0.5", "--memory", "1K", "-o", "never.pbtxt", code=4)
+        self.assertIn("OPC0509", done.stderr)
+
+    def test_random_ops_are_not_repeated(self):
+        graph = write("noise.pbtxt", '''
+op { name: "w" variable_conf { out: "out" shape { dim: 64 } data_type: kFloat initializer { constant_conf { value: 1 } } } }
+op { name: "a" user_conf { op_type_name: "sin" input { key: "x" value { s: "w/out" } } } }
+op { name: "c" user_conf { op_type_name: "square" input { key: "x" value { s: "a/y_0" } } } }
+op { name: "d" user_conf { op_type_name: "dropout" input { key: "in" value { s: "c/y_0" } } output { key: "out" value { s: "d/out_0" } } output { key: "mask" value { s: "d/mask_0" } } attr { key: "rate" value { at_float: 0.5 } } } }
+op { name: "b" user_conf { op_type_name: "square" input { key: "x" value { s: "d/out_0" } } } }
+op { name: "loss" output_conf { in: "b/y_0" out: "out" } }
+''')
+        run("grad", graph, "--loss", "loss", "--recompute", "*", "-o", "noise.grad.pbtxt")
+        with open(os.path.join(scratch.name, "noise.grad.pbtxt")) as f:
+            text = f.read()
+        self.assertIn("a_recompute", text)
+        self.assertNotIn("d_recompute", text)
+
+
+class Size(unittest.TestCase):
+    def test_ops_grow_with_the_graph(self):
+        def ops(path):
+            with open(os.path.join(scratch.name, path)) as f:
+                return sum(line.startswith("op {") for line in f)
+
+        counts = []
+        for n in (100, 200, 400):
+            run("grad", write("deep.pbtxt", layers(n, 2, 2)), "--loss", "loss", "-o", "out.pbtxt")
+            counts.append(ops("out.pbtxt"))
+        self.assertEqual(counts[2] - counts[1], 2 * (counts[1] - counts[0]))
+        # matmul and tanh: two forward ops a layer, at most three backward ops each, and an output.
+        self.assertLessEqual(counts[1] - counts[0], 100 * (4 + 6 + 1))
+
+
+if __name__ == "__main__":
+    unittest.main(argv=sys.argv[:1], verbosity=0)
