@@ -46,6 +46,10 @@ public:
   /// Prepares the calling thread (library thread counts, the current device). Called by each thread before it binds or
   /// runs kernels on this stream.
   virtual void enter() = 0;
+  /// Before each step: the seed and number of the step that the following kernels belong to (random kernels draw from
+  /// them). endSteps() after the last one.
+  virtual void beginStep(uint64_t seed, int64_t step) = 0;
+  virtual void endSteps() = 0;
   /// Waits until all work is done; reports what failed since the last call.
   virtual Status synchronize() = 0;
 };

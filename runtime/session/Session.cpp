@@ -167,6 +167,7 @@ Result<Session> Session::load(std::string_view planBytes, const Registry &regist
   Result<std::unique_ptr<TaskGraph>> graph = TaskGraph::create(std::move(*model), std::move(*edges), threads);
   if (!graph) return graph.status();
   impl->graph = std::move(*graph);
+  impl->graph->setSeed(options.seed);
   impl->describeInterface();
   OPC_RETURN_IF_ERROR(impl->loadConstants(*plan));
   return Session(std::move(impl));
@@ -246,6 +247,14 @@ const void *Session::outputData(const std::string &name) const {
   uint32_t tensor = 0;
   if (!impl_->fetchable(name, &tensor).isOk()) return nullptr;
   return impl_->graph->data(tensor, impl_->graph->steps() - 1);
+}
+
+int64_t Session::step() const { return impl_->graph->position(); }
+
+Status Session::setStep(int64_t step) {
+  if (step < 0) return Status(StatusCode::kUsage, "OPC0616", "a session cannot go on from step " + std::to_string(step));
+  impl_->graph->setPosition(step);
+  return Status::ok();
 }
 
 SessionStats Session::stats() const {

@@ -21,7 +21,8 @@ struct SessionOptions {
   int threads = 0;
   /// The most bytes that the plan's arenas may take; 0: nine tenths of the memory of this machine or container.
   uint64_t maxMemory = 0;
-  /// For variables whose initializer draws numbers and that have no random_seed of their own.
+  /// For variables whose initializer draws numbers and that have no random_seed of their own, and for random operators
+  /// beside their own seeds.
   uint64_t seed = 0;
 };
 
@@ -84,6 +85,11 @@ public:
   Result<HostTensor> fetch(const std::string &name) const;
   /// The same without a copy: valid until the next run. nullptr where fetch would fail.
   const void *outputData(const std::string &name) const;
+
+  /// The number of the next step: 0 in a new session. What random operators draw depends on it and on the seed.
+  int64_t step() const;
+  /// Goes on from another step: a checkpoint's. Errors: OPC0616 (a negative number).
+  Status setStep(int64_t step);
 
   SessionStats stats() const;
 

@@ -25,10 +25,15 @@ Status TaskGraph::failed(Status status, uint32_t task) const {
 Status TaskGraph::runPlain(Lane &lane, int64_t steps) {
   DeviceCtx *context = lane.stream->context();
   KernelTask *const *begin = lane.plain.data(), *const *end = begin + lane.plain.size();
-  for (int64_t k = 0; k < steps; ++k)
+  for (int64_t k = 0; k < steps; ++k) {
+    lane.stream->beginStep(seed_, position() + k);
     for (KernelTask *const *t = begin; t != end; ++t)
-      if (Status s = (*t)->run(context); !s.isOk()) [[unlikely]]
+      if (Status s = (*t)->run(context); !s.isOk()) [[unlikely]] {
+        lane.stream->endSteps();
         return failed(std::move(s), lane.operations[static_cast<size_t>(t - begin)].task);
+      }
+  }
+  lane.stream->endSteps();
   return lane.stream->synchronize();
 }
 
@@ -57,7 +62,12 @@ void TaskGraph::abortRun() {
 
 void TaskGraph::runLane(Lane &lane, int64_t first, int64_t steps) {
   DeviceCtx *context = lane.stream->context();
+  struct Steps { // whatever way the lane is left
+    Stream &stream;
+    ~Steps() { stream.endSteps(); }
+  } inSteps{*lane.stream};
   for (int64_t k = first; k < first + steps; ++k) {
+    lane.stream->beginStep(seed_, origin_ + k);
     for (const Operation &op : lane.operations) {
       for (uint32_t w = op.waitBegin; w < op.waitEnd; ++w)
         if (!await(lane.waits[w], k)) return;

@@ -44,6 +44,11 @@ public:
   Status run(int64_t steps);
   /// Steps completed since create().
   int64_t steps() const { return step_; }
+  /// The number of the next step as kernels see it, and the seed: a session that goes on from a checkpoint does not
+  /// begin at 0.
+  int64_t position() const { return origin_ + step_; }
+  void setPosition(int64_t step) { origin_ = step - step_; }
+  void setSeed(uint64_t seed) { seed_ = seed; }
   /// Tasks that execute (views do not).
   size_t executedTasks() const { return executed_; }
 
@@ -92,7 +97,8 @@ private:
   bool anyChanged_ = false, bound_ = false;
   size_t executed_ = 0;
   uint64_t kernelTasks_ = 0;
-  int64_t step_ = 0;
+  int64_t step_ = 0, origin_ = 0;
+  uint64_t seed_ = 0;
 
   // The hand-over between the caller and the workers.
   std::atomic<uint64_t> epoch_{0};

@@ -145,6 +145,21 @@ Status AtomicFile::commit() {
   return Status::ok();
 }
 
+Status AtomicFile::commitDurably() {
+  // Before the rename: the new name must never stand for data that is not there yet.
+  if (fd_ >= 0 && !temporary_.empty() && ::fsync(fd_) != 0) return fail("write");
+  const bool renamed = !temporary_.empty();
+  OPC_RETURN_IF_ERROR(commit());
+  if (!renamed) return Status::ok();
+  const size_t slash = path_.rfind('/');
+  const std::string directory = slash == std::string::npos ? "." : path_.substr(0, slash + 1);
+  const int fd = ::open(directory.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+  if (fd < 0) return Status::ok(); // a directory that may be written and not read: the name is not in our hands
+  (void)::fsync(fd);               // some file systems refuse to sync directories; the rename has succeeded
+  ::close(fd);
+  return Status::ok();
+}
+
 Status writeFileAtomically(const std::string &path, std::string_view bytes) {
   AtomicFile f;
   OPC_RETURN_IF_ERROR(f.open(path));

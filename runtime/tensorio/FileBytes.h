@@ -39,6 +39,8 @@ public:
   Status open(const std::string &path);
   Status write(const void *data, size_t bytes);
   Status commit();
+  /// The same, and the file survives a loss of power: its data and its name are on the disk when this returns.
+  Status commitDurably();
 
 private:
   Status fail(const char *doing);

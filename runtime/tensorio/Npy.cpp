@@ -227,7 +227,11 @@ void normalizeBools(HostTensor *t) {
   for (size_t i = 0; i < t->bytes(); ++i) p[i] = p[i] != 0;
 }
 
-Result<HostTensor> decodeNpy(std::string_view bytes, const std::string &what, const TensorReadOptions &options) {
+namespace {
+
+/// Splits a file into its checked header and as many bytes of data as the header announces.
+Status parseNpy(std::string_view bytes, const std::string &what, const TensorReadOptions &options, NpyHeader *h,
+                std::string_view *data) {
   if (bytes.size() < 6 || bytes.substr(0, 6) != std::string_view(kNpyMagic, 6))
     return Status(StatusCode::kInvalidGraph, "OPC0701",
                   what + ": not an npy file: " + (bytes.empty() ? "it is empty" : "it does not begin with \\x93NUMPY"));
@@ -246,22 +250,39 @@ Result<HostTensor> decodeNpy(std::string_view bytes, const std::string &what, co
   if (length > kMaxHeader) return badHeader(what, "it announces " + std::to_string(length) + " bytes");
   const size_t begin = 8 + lengthBytes + length;
   if (bytes.size() < begin) return truncated("in the npy header");
-  NpyHeader h;
-  OPC_RETURN_IF_ERROR(HeaderParser(bytes.substr(8 + lengthBytes, length), what).parse(options, &h));
-  Result<int64_t> size = checkedTensorBytes(h.type, h.shape, what, options);
+  OPC_RETURN_IF_ERROR(HeaderParser(bytes.substr(8 + lengthBytes, length), what).parse(options, h));
+  Result<int64_t> size = checkedTensorBytes(h->type, h->shape, what, options);
   if (!size) return size.status();
-  const std::string_view data = bytes.substr(begin);
-  if (data.size() != static_cast<size_t>(*size)) {
-    const std::string found = std::to_string(data.size()) + " bytes of data, " +
-                              user_op::TensorDesc(h.shape, h.type).toString() + " has " + std::to_string(*size);
-    if (data.size() < static_cast<size_t>(*size)) return truncated(": " + found);
-    return Status(StatusCode::kInvalidGraph, "OPC0702", what + ": bytes after the data: " + found);
-  }
+  *data = bytes.substr(begin);
+  if (data->size() == static_cast<size_t>(*size)) return Status::ok();
+  const std::string found = std::to_string(data->size()) + " bytes of data, " +
+                            user_op::TensorDesc(h->shape, h->type).toString() + " has " + std::to_string(*size);
+  if (data->size() < static_cast<size_t>(*size)) return truncated(": " + found);
+  return Status(StatusCode::kInvalidGraph, "OPC0702", what + ": bytes after the data: " + found);
+}
+
+/// Whether the elements lie in the file as they lie in memory.
+bool isPlain(const NpyHeader &h) { return !h.swapBytes && (!h.fortranOrder || h.shape.NumAxes() < 2); }
+
+} // namespace
+
+Result<std::optional<NpyView>> viewNpy(std::string_view bytes, const std::string &what,
+                                       const TensorReadOptions &options) {
+  NpyHeader h;
+  std::string_view data;
+  OPC_RETURN_IF_ERROR(parseNpy(bytes, what, options, &h, &data));
+  if (!isPlain(h) || h.type == kBool) return std::optional<NpyView>(); // bools are checked while they are copied
+  return std::optional<NpyView>({user_op::TensorDesc(h.shape, h.type), data.data()});
+}
+
+Result<HostTensor> decodeNpy(std::string_view bytes, const std::string &what, const TensorReadOptions &options) {
+  NpyHeader h;
+  std::string_view data;
+  OPC_RETURN_IF_ERROR(parseNpy(bytes, what, options, &h, &data));
   Result<HostTensor> t = HostTensor::createUninitialized(h.type, h.shape);
   if (!t) return t;
-  const bool plain = !h.swapBytes && (!h.fortranOrder || h.shape.NumAxes() < 2);
   if (t->bytes() == 0) {
-  } else if (plain)
+  } else if (isPlain(h))
     std::memcpy(t->data(), data.data(), data.size());
   else
     switch (GetSizeOfDataType(h.type)) {

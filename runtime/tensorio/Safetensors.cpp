@@ -50,6 +50,7 @@ const char *nameOf(DataType type) {
 class HeaderReader : public nlohmann::json_sax<nlohmann::json> {
 public:
   std::vector<Record> records;
+  std::map<std::string, std::string> metadata;
   std::string problem;
 
   bool null() override { return fail("a null"); }
@@ -73,7 +74,11 @@ public:
     return true;
   }
   bool string(string_t &v) override {
-    if (metadata_) return depth_ == 2 || fail("metadata that is not text to text");
+    if (metadata_) {
+      if (depth_ != 2) return fail("metadata that is not text to text");
+      metadata[field_] = v;
+      return true;
+    }
     if (depth_ != 2 || field_ != "dtype") return fail("text where none belongs");
     records.back().dtype = v;
     return true;
@@ -102,9 +107,9 @@ public:
       records.back().key = k;
       return true;
     }
+    field_ = k;
     if (metadata_) return true;
     Record &r = records.back();
-    field_ = k;
     bool *seen = k == "dtype"          ? &r.hasDtype
                  : k == "shape"        ? &r.hasShape
                  : k == "data_offsets" ? &r.hasOffsets
@@ -159,6 +164,7 @@ public:
         return bad("OPC0710", "two tensors named '" + reader.duplicate + "'");
       return bad("OPC0701", "bad header: " + reader.problem);
     }
+    metadata_ = std::move(reader.metadata);
     return addRecords(std::move(reader.records), 8 + length);
   }
   const std::vector<TensorEntry> &entries() const override { return entries_; }
@@ -287,9 +293,13 @@ Result<std::unique_ptr<TensorArchive>> openSafetensorsIndex(FileBytes file, cons
   return std::unique_ptr<TensorArchive>(std::move(archive));
 }
 
-Status writeSafetensors(const std::string &path, NamedTensors tensors) {
+namespace {
+
+Status write(const std::string &path, NamedTensors tensors, const std::map<std::string, std::string> &metadata,
+             bool durable) {
   OPC_RETURN_IF_ERROR(sortUnique(path, &tensors));
   nlohmann::ordered_json header = nlohmann::ordered_json::object();
+  if (!metadata.empty()) header["__metadata__"] = metadata;
   uint64_t at = 0;
   for (const auto &[key, t] : tensors) {
     header[key] = {
@@ -305,7 +315,17 @@ Status writeSafetensors(const std::string &path, NamedTensors tensors) {
   OPC_RETURN_IF_ERROR(f.write(&length, 8));
   OPC_RETURN_IF_ERROR(f.write(text.data(), text.size()));
   for (const auto &[key, t] : tensors) OPC_RETURN_IF_ERROR(f.write(t->data(), t->bytes()));
-  return f.commit();
+  return durable ? f.commitDurably() : f.commit();
+}
+
+} // namespace
+
+Status writeSafetensors(const std::string &path, NamedTensors tensors) {
+  return write(path, std::move(tensors), {}, false);
+}
+Status writeSafetensors(const std::string &path, NamedTensors tensors,
+                        const std::map<std::string, std::string> &metadata) {
+  return write(path, std::move(tensors), metadata, true);
 }
 
 } // namespace opc

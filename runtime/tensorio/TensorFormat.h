@@ -4,6 +4,8 @@
 #include "FileBytes.h"
 #include "TensorIo.h"
 
+#include <optional>
+
 namespace opc {
 
 /// Bytes of a tensor that a file announces; OPC0708 when that overflows or is over options.maxBytes.
@@ -11,6 +13,15 @@ Result<int64_t> checkedTensorBytes(DataType type, const Shape &shape, const std:
                                    const TensorReadOptions &options);
 /// Makes every byte of a bool tensor 0 or 1.
 void normalizeBools(HostTensor *t);
+
+/// The elements of an npy file as they lie in its bytes.
+struct NpyView {
+  user_op::TensorDesc desc;
+  const char *data = nullptr;
+};
+/// Nothing when the elements must be converted: another order of bytes or dimensions, bools. Errors as decodeNpy.
+Result<std::optional<NpyView>> viewNpy(std::string_view bytes, const std::string &what,
+                                       const TensorReadOptions &options);
 
 Result<std::unique_ptr<TensorArchive>> openNpzBytes(FileBytes file, const std::string &path);
 Result<std::unique_ptr<TensorArchive>> openSafetensorsBytes(FileBytes file, const std::string &path);

@@ -56,11 +56,14 @@ public:
   bool contains(const std::string &key) const;
   /// "w.npz", for messages.
   const std::string &path() const { return path_; }
+  /// Text beside the tensors: the __metadata__ of a safetensors file; else nothing.
+  const std::map<std::string, std::string> &metadata() const { return metadata_; }
 
 protected:
   /// OPC0705 for `key`.
   Status noSuchKey(const std::string &key) const;
   std::string path_;
+  std::map<std::string, std::string> metadata_;
 };
 
 /// Opens an npz (zip; stored and deflated members, zip64, data descriptors), a .safetensors file, a
@@ -74,6 +77,9 @@ using NamedTensors = std::vector<std::pair<std::string, const HostTensor *>>;
 Status writeNpz(const std::string &path, NamedTensors tensors);
 /// Header keys sorted, header padded to 64 bytes, data in key order. OPC0710 for equal keys.
 Status writeSafetensors(const std::string &path, NamedTensors tensors);
+/// The same with text as __metadata__, on the disk when this returns: for checkpoints.
+Status writeSafetensors(const std::string &path, NamedTensors tensors,
+                        const std::map<std::string, std::string> &metadata);
 
 /// A file of nothing but little-endian elements. OPC0702 when its size is not that of the tensor.
 Result<HostTensor> readRaw(const std::string &path, DataType type, const Shape &shape);

@@ -2,6 +2,7 @@
 #include "cpu/CpuDevice.h"
 
 #include "Parallel.h"
+#include "RunPosition.h"
 
 #include <cstdio>
 #include <cstring>
@@ -20,6 +21,8 @@ public:
   explicit CpuStream(int threads) : context_(DeviceType::kCPU, threads, opc::cpu::parallelFor), threads_(threads) {}
   DeviceCtx *context() override { return &context_; }
   void enter() override { opc::cpu::setLibraryThreads(threads_); }
+  void beginStep(uint64_t seed, int64_t step) override { opc::cpu::runPosition() = {seed, step}; }
+  void endSteps() override { opc::cpu::runPosition() = {}; }
   Status synchronize() override { return Status::ok(); }
 
 private:

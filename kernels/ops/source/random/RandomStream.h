@@ -1,6 +1,7 @@
-// What the random kernels share: the key of an op, and a stream for each run.
+// What the random kernels share: the key of an op, and a stream for each step.
 #pragma once
 
+#include "RunPosition.h"
 #include "opc/Kernel.h"
 #include "opc/Philox.h"
 
@@ -33,12 +34,20 @@ struct RandomBlocks {
   }
 };
 
-/// The random numbers of one op in one session: run k of the op (0, 1, ...) reads stream k of the key, so that runs
-/// differ and sessions repeat. Held by the kernel object, so that binding again goes on where the last run ended.
+/// The random numbers of one op: step k of a session (0, 1, ...) reads stream k of the key, so that steps differ,
+/// sessions repeat, and one that goes on from step k draws what it would have drawn. The session's seed is part of the
+/// key; seed 0 changes nothing. Outside of a session the op's runs are counted.
 class RandomStream {
 public:
-  /// The words of the next run.
-  RandomBlocks next(uint64_t key) { return {key, run_++}; }
+  /// The words of this run.
+  RandomBlocks next(uint64_t key) {
+    const cpu::RunPosition &at = cpu::runPosition();
+    if (at.step < 0) return {key, run_++};
+    uint64_t z = at.seed * 0x9e3779b97f4a7c15u; // SplitMix64's finaliser: 0 for 0
+    z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9u;
+    z = (z ^ (z >> 27)) * 0x94d049bb133111ebu;
+    return {key ^ z ^ (z >> 31), static_cast<uint64_t>(at.step)};
+  }
 
 private:
   uint64_t run_ = 0;

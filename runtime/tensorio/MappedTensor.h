@@ -1,0 +1,32 @@
+// A tensor of a file, in place where the file allows it: data sets are larger than what one step needs of them.
+#pragma once
+
+#include "FileBytes.h"
+#include "TensorIo.h"
+
+namespace opc {
+
+/// Read-only elements. Those of an npy file in this machine's order are mapped, all others read into memory.
+class MappedTensor {
+public:
+  /// PATH of an npy file, or PATH:KEY of an archive, as readTensor() takes them. `expected` tells V2 from bf16 and is
+  /// not enforced. Errors: those of readTensor().
+  static Result<MappedTensor> open(const std::string &spec, DataType expected = kInvalidDataType);
+  /// Takes over a tensor in memory.
+  explicit MappedTensor(HostTensor tensor) : desc_(tensor.desc()), owned_(std::move(tensor)) {}
+
+  const user_op::TensorDesc &desc() const { return desc_; }
+  const char *data() const { return mapped_ ? mapped_ : owned_.as<char>(); }
+  bool isMapped() const { return mapped_ != nullptr; }
+  /// The elements in memory; a copy when they are mapped.
+  Result<HostTensor> toHost() const;
+
+private:
+  MappedTensor() = default;
+  user_op::TensorDesc desc_;
+  FileBytes file_;
+  const char *mapped_ = nullptr;
+  HostTensor owned_;
+};
+
+} // namespace opc
