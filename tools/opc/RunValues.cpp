@@ -231,8 +231,9 @@ public:
     return Status::ok();
   }
 
-  Status inputs() {
+  Status inputs(const std::set<std::string> &fedElsewhere) {
     for (const PortInfo &p : session_.interface().inputs) {
+      if (fedElsewhere.count(p.name)) continue;
       Result<HostTensor> tensor = Status();
       std::string origin;
       if (inputs_.has(p.name)) {
@@ -314,12 +315,12 @@ private:
 } // namespace
 
 Result<ValueReport> giveValues(Session &session, const NamedValues &inputs, const ValueFlags &flags,
-                               const std::vector<std::string> &command) {
+                               const std::vector<std::string> &command, const std::set<std::string> &fedElsewhere) {
   ValueGiver giver(session, inputs, flags);
   OPC_RETURN_IF_ERROR(giver.openWeights());
   OPC_RETURN_IF_ERROR(giver.checkNames());
   OPC_RETURN_IF_ERROR(giver.variables());
-  OPC_RETURN_IF_ERROR(giver.inputs());
+  OPC_RETURN_IF_ERROR(giver.inputs(fedElsewhere));
   OPC_RETURN_IF_ERROR(giver.checkMissing(command));
   giver.noteUnused();
   return giver.take();

@@ -7,6 +7,7 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -74,8 +75,8 @@ struct ValueReport {
 };
 
 /// Sets variables and feeds inputs of a session. `command` is the command line so far, for the error that lists what is
-/// missing (OPC0004) and says how to fill it.
+/// missing (OPC0004) and says how to fill it. Inputs named in `fedElsewhere` are left alone.
 Result<ValueReport> giveValues(Session &session, const NamedValues &inputs, const ValueFlags &flags,
-                               const std::vector<std::string> &command);
+                               const std::vector<std::string> &command, const std::set<std::string> &fedElsewhere = {});
 
 } // namespace opc::cli

@@ -8,6 +8,7 @@
 #include "RunResults.h"
 #include "RunValues.h"
 #include "TensorCompare.h"
+#include "TrainingRun.h"
 
 #include <algorithm>
 #include <chrono>
@@ -94,6 +95,7 @@ public:
         {"--max-memory", 0, "SIZE", "refuse plans that need more: 800M, 16G (default: nine tenths of the machine's)",
          &maxMemory_},
         {"--stats", 0, "", "time by phase, tasks and memory", &stats_}};
+    for (Option &o : training_.options()) s.options.push_back(std::move(o));
     s.details =
         "An output passes when |got - expected| <= atol + rtol * |expected| for each value. Defaults (rtol, atol): f64 "
         "1e-7, 1e-9; "
@@ -109,6 +111,9 @@ public:
     // Files that do not exist are found before a long compilation, not after it.
     Result<NamedValues> inputs = NamedValues::open(inputs_, inputArchive_, "--input");
     if (!inputs) return invocation.fail(inputs.status());
+    if (training_.isRequested())
+      return training_.run(invocation,
+                           {positional[0], &*inputs, values_, !seed_.empty(), compileOptions_, maxBytes_});
     Result<NamedValues> expected = NamedValues::open(expects_, expectArchive_, "--expect");
     if (!expected) return invocation.fail(expected.status());
     Result<GraphInput> input = readGraphInput(positional[0]);
@@ -154,6 +159,11 @@ public:
 
 private:
   Status readFlags() {
+    OPC_RETURN_IF_ERROR(training_.readFlags());
+    if (training_.isRequested() && (!outputs_.empty() || !outputArchive_.empty() || !expects_.empty() ||
+                                    !expectArchive_.empty() || !repeat_.empty() || !warmup_.empty()))
+      return usageError("--output, --expect, --repeat and --warmup do not go with --feed-dataset",
+                        "train with --save ckpt.safetensors, then opc run GRAPH --weights ckpt.safetensors");
     Result<PrintMode> mode = parsePrintMode(print_);
     if (!mode) return mode.status();
     printMode_ = *mode;
@@ -385,6 +395,7 @@ private:
                                                              maxMemory_;
   uint64_t maxBytes_ = 0;
   ValueFlags values_;
+  TrainingRun training_;
   bool stats_ = false, noFuse_ = false;
   PrintMode printMode_;
   ToleranceFlags rtolFlags_, atolFlags_;

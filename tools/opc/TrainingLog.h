@@ -1,0 +1,49 @@
+// What a training run writes down step by step: a file of JSON lines, and curves as SVG.
+#pragma once
+
+#include "opc/Status.h"
+
+#include <cstdint>
+#include <cstdio>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace opc::cli {
+
+/// The numbers of one step: its number (1 for the first), its epoch (1 for the first), and the outputs of one element.
+struct StepMetrics {
+  int64_t step = 0, epoch = 0;
+  std::vector<std::pair<std::string, double>> values;
+};
+
+/// {"step":1,"epoch":1,"loss":2.3}: one line, without the line end. Numbers as they read back; "nan", "inf" as text.
+std::string metricsLine(const StepMetrics &metrics);
+
+/// A file of such lines. A run that goes on from a checkpoint keeps the lines up to the checkpoint's step and drops the
+/// rest, so that the file becomes that of a run which was never stopped.
+class MetricsFile {
+public:
+  /// Begins the file, or goes on after step `from` (> 0) of it. `earlier` receives the lines that stay. Errors:
+  /// OPC0707, and OPC0706 for a file that cannot be read.
+  Status open(const std::string &path, int64_t from, std::vector<StepMetrics> *earlier);
+  bool isOpen() const { return file_ != nullptr; }
+  Status write(const StepMetrics &metrics);
+  /// Hands everything to the operating system: before a checkpoint that counts on it.
+  Status flush();
+
+private:
+  struct Close {
+    void operator()(std::FILE *f) const { std::fclose(f); }
+  };
+  Status fail() const;
+  std::string path_;
+  std::unique_ptr<std::FILE, Close> file_;
+};
+
+/// A drawing of each value over the steps, one panel below the other; at most a few thousand points each, with the
+/// smallest and largest value of every stretch kept.
+std::string metricsSvg(const std::string &title, const std::vector<StepMetrics> &metrics);
+
+} // namespace opc::cli

@@ -1,0 +1,481 @@
+// Training from the command line.
+#include "TrainingRun.h"
+
+#include "BatchLoader.h"
+#include "Checkpoint.h"
+#include "JsonOutput.h"
+#include "NumberText.h"
+#include "TrainingLog.h"
+
+#include <algorithm>
+#include <chrono>
+#include <cmath>
+#include <csignal>
+#include <set>
+#include <unistd.h>
+
+namespace opc::cli {
+namespace {
+
+volatile std::sig_atomic_t caughtSignal = 0;
+
+/// The first SIGINT or SIGTERM asks the run to stop after the step; a second one ends the program at once.
+class SignalWatch {
+public:
+  SignalWatch() {
+    caughtSignal = 0;
+    struct sigaction action {};
+    action.sa_handler = [](int number) { caughtSignal = number; };
+    action.sa_flags = static_cast<int>(SA_RESETHAND);
+    sigemptyset(&action.sa_mask);
+    sigaction(SIGINT, &action, &interrupt_);
+    sigaction(SIGTERM, &action, &terminate_);
+  }
+  ~SignalWatch() {
+    sigaction(SIGINT, &interrupt_, nullptr);
+    sigaction(SIGTERM, &terminate_, nullptr);
+  }
+  int caught() const { return caughtSignal; }
+
+private:
+  struct sigaction interrupt_ {}, terminate_ {};
+};
+
+/// "x=@a.npy,y=@b.npy": commas part inputs only where another NAME=@ follows, since file names may hold them.
+Result<std::vector<std::pair<std::string, std::string>>> parseDataSets(const std::vector<std::string> &flags) {
+  std::vector<std::pair<std::string, std::string>> list;
+  for (const std::string &flag : flags) {
+    size_t begin = 0;
+    while (begin <= flag.size()) {
+      size_t end = begin;
+      for (;;) {
+        end = flag.find(',', end);
+        if (end == std::string::npos) break;
+        const size_t equals = flag.find("=@", end), comma = flag.find(',', end + 1);
+        if (equals != std::string::npos && (comma == std::string::npos || equals < comma)) break;
+        ++end;
+      }
+      const std::string part = flag.substr(begin, end == std::string::npos ? end : end - begin);
+      const size_t equals = part.find("=@");
+      if (equals == 0 || equals == std::string::npos || equals + 2 == part.size())
+        return Status(StatusCode::kUsage, "OPC0003", "--feed-dataset takes NAME=@FILE, not '" + part + "'")
+            .withHelp("--feed-dataset x=@images.npy,y=@labels.npy");
+      const std::string name = part.substr(0, equals);
+      for (const auto &known : list)
+        if (known.first == name)
+          return Status(StatusCode::kUsage, "OPC0003", "--feed-dataset is given twice for '" + name + "'");
+      list.push_back({name, part.substr(equals + 2)});
+      if (end == std::string::npos) break;
+      begin = end + 1;
+    }
+  }
+  return list;
+}
+
+double scalarAt(const void *data, DataType type) {
+  switch (type) {
+  case kFloat: return static_cast<double>(*static_cast<const float *>(data));
+  case kDouble: return *static_cast<const double *>(data);
+  case kInt32: return *static_cast<const int32_t *>(data);
+  case kInt64: return static_cast<double>(*static_cast<const int64_t *>(data));
+  default: return std::nan("");
+  }
+}
+
+/// The outputs of one element, and which of them is the loss.
+class ScalarOutputs {
+public:
+  explicit ScalarOutputs(const Session &session) {
+    for (const PortInfo &p : session.interface().outputs) {
+      const DataType t = p.desc.data_type();
+      if (p.desc.shape().elem_cnt() == 1 && (t == kFloat || t == kDouble || t == kInt32 || t == kInt64))
+        outputs_.push_back(p);
+    }
+    for (size_t i = outputs_.size(); i-- > 0;)
+      if (outputs_[i].name.find("loss") != std::string::npos || outputs_[i].name.find("Loss") != std::string::npos)
+        loss_ = i;
+  }
+  StepMetrics read(const Session &session, int64_t step, int64_t epoch) const {
+    StepMetrics m{step, epoch, {}};
+    for (const PortInfo &p : outputs_)
+      if (const void *data = session.outputData(p.name)) m.values.push_back({p.name, scalarAt(data, p.desc.data_type())});
+    return m;
+  }
+  /// "loss 0.123", or nothing when no output has one element.
+  std::string lossText(const StepMetrics &m) const {
+    return m.values.size() <= loss_ ? "" : m.values[loss_].first + " " + roundedText(m.values[loss_].second, 4);
+  }
+  bool lossIsFinite(const StepMetrics &m) const {
+    return m.values.size() <= loss_ || std::isfinite(m.values[loss_].second);
+  }
+
+private:
+  std::vector<PortInfo> outputs_;
+  size_t loss_ = 0;
+};
+
+double now() { return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count(); }
+
+/// A line on standard error: rewritten ten times a second on a terminal, else a new one every ten seconds.
+class ProgressLine {
+public:
+  ProgressLine(Invocation &invocation, int64_t first, int64_t total)
+      : invocation_(invocation), quiet_(invocation.flags().quiet), terminal_(isatty(STDERR_FILENO) != 0), first_(first),
+        total_(total), start_(now()), shown_(start_) {}
+  bool isDue() const { return !quiet_ && now() - shown_ >= (terminal_ ? 0.1 : 10.0); }
+  void show(int64_t step, int64_t epoch, int64_t epochs, const std::string &loss) {
+    shown_ = now();
+    const double rate = static_cast<double>(step - first_) / std::max(shown_ - start_, 1e-9);
+    std::string text = "epoch " + std::to_string(epoch) + "/" + std::to_string(epochs) + "  step " +
+                       std::to_string(step) + "/" + std::to_string(total_) + (loss.empty() ? "" : "  " + loss) + "  " +
+                       roundedText(rate, 3) + " steps/s  " +
+                       secondsText(static_cast<double>(total_ - step) / std::max(rate, 1e-9)) + " left";
+    if (!terminal_) return invocation_.terminal().err(text + "\n");
+    const size_t width = static_cast<size_t>(invocation_.terminal().width()) - 1;
+    if (text.size() > width) text.resize(width);
+    invocation_.terminal().err("\r\x1b[K" + text);
+    visible_ = true;
+  }
+  /// Takes the line away, so that other text can follow.
+  void clear() {
+    if (visible_) invocation_.terminal().err("\r\x1b[K");
+    visible_ = false;
+  }
+  double seconds() const { return now() - start_; }
+
+private:
+  Invocation &invocation_;
+  bool quiet_, terminal_, visible_ = false;
+  int64_t first_, total_;
+  double start_, shown_;
+};
+
+/// The settings that make one run what it is: two runs that differ in one of them are not the same.
+std::map<std::string, std::string> runNotes(const BatchOrder &order, bool shuffle) {
+  return {{"batch", std::to_string(order.batch())},
+          {"examples", std::to_string(order.examples())},
+          {"shuffle", shuffle ? "true" : "false"}};
+}
+
+Status checkSameRun(const std::string &path, const TrainingState &state, const std::map<std::string, std::string> &mine) {
+  for (const auto &[key, value] : mine) {
+    auto it = state.notes.find(key);
+    if (it == state.notes.end() || it->second == value) continue;
+    return Status(StatusCode::kUsage, "OPC0712",
+                  path + " is of a run with " + key + " " + it->second + ", this one has " + key + " " + value)
+        .withHelp("use the same data and flags, or start a new run from its values with --weights " + path);
+  }
+  return Status::ok();
+}
+
+/// The seed of the run that a checkpoint is of.
+Result<uint64_t> seedOf(const std::string &path) {
+  Result<std::unique_ptr<TensorArchive>> archive = openTensorArchive(path);
+  if (!archive) return archive.status();
+  const auto &metadata = (*archive)->metadata();
+  auto it = metadata.find("seed");
+  return it == metadata.end() ? 0 : parseInteger<uint64_t>(it->second).value_or(0);
+}
+
+} // namespace
+
+std::vector<Option> TrainingRun::options() {
+  return {{"--feed-dataset", 0, "NAME=@FILE,...",
+           "train: feed inputs batch by batch along the first axis of a file (repeatable): x=@images.npy,y=@labels.npy",
+           &dataSets_},
+          {"--batch", 0, "N", "examples a step; the graph's first dimensions if not given", &batchText_},
+          {"--shuffle", 0, "", "another order of the examples in each epoch, by the seed", &shuffle_},
+          {"--epochs", 0, "N", "how often to go through the data set (default 1)", &epochsText_},
+          {"--steps", 0, "N", "how many steps to make, in place of --epochs", &stepsText_},
+          {"--metrics", 0, "FILE", "write the outputs of one element of every step as a line of JSON", &metrics_},
+          {"--metrics-every", 0, "N", "a line every N steps only", &metricsEveryText_},
+          {"--save", 0, "FILE", "write all variables as a checkpoint (safetensors) at the end", &save_},
+          {"--save-every", 0, "N", "and every N steps", &saveEveryText_},
+          {"--resume", 0, "FILE", "go on from a checkpoint, exactly as if the run had not been stopped", &resume_},
+          {"--plot", 0, "FILE", "draw the outputs of one element over the steps, as SVG", &plot_}};
+}
+
+Status TrainingRun::readFlags() {
+  auto count = [](const std::string &text, const char *flag, int64_t *out) -> Status {
+    if (text.empty()) return Status::ok();
+    const auto n = parseInteger<int64_t>(text);
+    if (!n || *n < 1 || *n > int64_t{1} << 40)
+      return usageError(std::string(flag) + " takes a number from 1, not '" + text + "'");
+    *out = *n;
+    return Status::ok();
+  };
+  OPC_RETURN_IF_ERROR(count(batchText_, "--batch", &batch_));
+  OPC_RETURN_IF_ERROR(count(epochsText_, "--epochs", &epochs_));
+  OPC_RETURN_IF_ERROR(count(stepsText_, "--steps", &steps_));
+  OPC_RETURN_IF_ERROR(count(metricsEveryText_, "--metrics-every", &metricsEvery_));
+  OPC_RETURN_IF_ERROR(count(saveEveryText_, "--save-every", &saveEvery_));
+  if (!isRequested()) {
+    const std::pair<bool, const char *> given[] = {
+        {batch_ > 0, "--batch"},      {shuffle_, "--shuffle"},         {epochs_ > 0, "--epochs"},
+        {steps_ > 0, "--steps"},      {!metrics_.empty(), "--metrics"}, {!metricsEveryText_.empty(), "--metrics-every"},
+        {!save_.empty(), "--save"},   {saveEvery_ > 0, "--save-every"}, {!resume_.empty(), "--resume"},
+        {!plot_.empty(), "--plot"}};
+    for (const auto &[is, flag] : given)
+      if (is)
+        return usageError(std::string(flag) + " goes with --feed-dataset", "--feed-dataset x=@images.npy,y=@labels.npy");
+    return Status::ok();
+  }
+  if (epochs_ && steps_) return usageError("--epochs and --steps both say when to stop: give one");
+  if (!epochs_ && !steps_) epochs_ = 1;
+  if (saveEvery_ && save_.empty()) return usageError("--save-every goes with --save FILE");
+  if (!metricsEveryText_.empty() && metrics_.empty()) return usageError("--metrics-every goes with --metrics FILE");
+  Result<std::vector<std::pair<std::string, std::string>>> files = parseDataSets(dataSets_);
+  if (!files) return files.status();
+  files_ = std::move(*files);
+  return Status::ok();
+}
+
+namespace {
+
+/// Everything of one run between the flags and the steps.
+class Trainer {
+public:
+  Trainer(Invocation &invocation, TrainingRun::Setup &setup) : invocation_(invocation), setup_(setup) {}
+
+  /// Opens the data sets in the element types of the graph's inputs, and compiles. False: reported, code_ says how.
+  bool prepare(const std::vector<std::pair<std::string, std::string>> &files, int64_t batch) {
+    Result<GraphInput> input = readGraphInput(setup_.graph);
+    if (!input) return fail(input.status());
+    graphName_ = input->name;
+    registry_ = invocation_.loadRegistry();
+    if (!registry_) return fail(registry_.status());
+    std::string plan;
+    if (input->isPlan) {
+      if (batch) return fail(usageError("--batch has no effect on a plan: its shapes are fixed"));
+      plan = std::move(input->bytes);
+    } else if (!compile(*input, files, batch, &plan)) {
+      return false;
+    }
+    SessionOptions options;
+    options.threads = invocation_.threads();
+    options.seed = setup_.values.seed;
+    options.maxMemory = setup_.maxMemory;
+    session_ = Session::load(plan, *registry_, options);
+    if (!session_) return fail(session_.status());
+    return true;
+  }
+
+  /// Opens the sources, each cast to its input's dtype when that was asked for.
+  bool openData(const std::vector<std::pair<std::string, std::string>> &files, bool shuffle) {
+    std::vector<BatchLoader::Source> sources;
+    std::vector<std::string> names;
+    for (const PortInfo &p : session_->interface().inputs) names.push_back(p.name);
+    for (const auto &[name, file] : files) {
+      const auto it = std::find(names.begin(), names.end(), name);
+      if (it == names.end()) return fail(noSuchName("input", name, names, "--feed-dataset " + name + "=@" + file));
+      const DataType wanted = session_->interface().inputs[static_cast<size_t>(it - names.begin())].desc.data_type();
+      Result<MappedTensor> data = MappedTensor::open(file, wanted);
+      if (!data) return fail(Status(data.status()).withContext("reading the data set of input " + name));
+      if (data->desc().data_type() != wanted) {
+        if (!setup_.values.cast)
+          return fail(Status(StatusCode::kUsage, "OPC0703",
+                             "the data set " + file + " is " + dataTypeName(data->desc().data_type()) + ", input '" +
+                                 name + "' is " + dataTypeName(wanted))
+                          .withHelp("let opc convert it: --cast"));
+        Result<HostTensor> host = data->toHost();
+        if (!host) return fail(host.status());
+        Result<HostTensor> cast = castTensor(*host, wanted);
+        if (!cast) return fail(Status(cast.status()).withContext("converting the data set of input " + name));
+        data = MappedTensor(std::move(*cast));
+      }
+      sources.push_back({name, std::move(*data)});
+    }
+    loader_ = BatchLoader::create(*session_, std::move(sources), shuffle, setup_.values.seed);
+    if (!loader_) return fail(loader_.status());
+    if (int64_t rest = loader_->order().leftOver())
+      invocation_.note("note: " + std::to_string(rest) + " of " + std::to_string(loader_->order().examples()) +
+                       " examples do not fill a batch and are left out of each epoch");
+    return true;
+  }
+
+  /// Variables and the inputs that no data set feeds.
+  bool giveRest(const std::vector<std::pair<std::string, std::string>> &files) {
+    std::set<std::string> fed;
+    for (const auto &f : files) fed.insert(f.first);
+    Result<ValueReport> given =
+        giveValues(*session_, *setup_.inputs, setup_.values, invocation_.commandLine(), fed);
+    if (!given) return fail(given.status());
+    for (const std::string &n : given->notes) invocation_.note("note: " + n);
+    return true;
+  }
+
+  bool fail(const Status &status) {
+    code_ = invocation_.fail(status);
+    return false;
+  }
+  int code() const { return code_; }
+  Session &session() { return *session_; }
+  BatchLoader &loader() { return *loader_; }
+  const std::string &graphName() const { return graphName_; }
+
+private:
+  bool compile(GraphInput &input, const std::vector<std::pair<std::string, std::string>> &files, int64_t batch,
+               std::string *plan) {
+    auto pipeline = std::make_unique<Pipeline>(*registry_, setup_.compile);
+    auto failed = [&] {
+      code_ = invocation_.fail(pipeline->diagnostics(), pipeline->errorCount(), pipeline->errorClass(),
+                               pipeline->source());
+      return false;
+    };
+    if (!pipeline->import(input.name, input.bytes)) return failed();
+    const GraphInfo info = pipeline->graph();
+    CompileOptions options = setup_.compile;
+    for (const auto &[name, file] : files) {
+      if (options.shapes.count(name)) continue;
+      const GraphTensor *found = nullptr;
+      for (const GraphTensor &t : info.inputs)
+        if (t.name == name) found = &t;
+      if (!found) {
+        std::vector<std::string> names;
+        for (const GraphTensor &t : info.inputs) names.push_back(t.name);
+        return fail(noSuchName("input", name, names, "--feed-dataset " + name + "=@" + file));
+      }
+      Result<MappedTensor> data = MappedTensor::open(file, found->dtype);
+      if (!data) return fail(Status(data.status()).withContext("reading the data set of input " + name));
+      std::vector<int64_t> dims(data->desc().shape().begin(), data->desc().shape().end());
+      if (dims.empty())
+        return fail(Status(StatusCode::kUsage, "OPC0704", "the data set " + file + " has no axis of examples"));
+      const bool isOpen = found->dtype == kInvalidDataType || found->shape.NumAxes() == 0 || found->shape.At(0) < 0;
+      if (!batch && isOpen)
+        return fail(usageError("the graph leaves the batch of input '" + name + "' open", "give one: --batch 64"));
+      dims[0] = batch ? batch : found->shape.At(0);
+      options.shapes[name] = dims;
+    }
+    pipeline = std::make_unique<Pipeline>(*registry_, options);
+    if (!pipeline->import(input.name, input.bytes) || !pipeline->run(Phase::kPlan)) return failed();
+    invocation_.showFindings(pipeline->diagnostics(), pipeline->source());
+    *plan = pipeline->emit(Emit::kPlan);
+    return true;
+  }
+
+  Invocation &invocation_;
+  TrainingRun::Setup &setup_;
+  std::string graphName_;
+  Result<Registry> registry_ = Status();
+  Result<Session> session_ = Status();
+  Result<BatchLoader> loader_ = Status();
+  int code_ = kExitOk;
+};
+
+} // namespace
+
+int TrainingRun::run(Invocation &invocation, Setup setup) {
+  // Paths first: nothing is worse than a run whose result cannot be written.
+  for (const std::string &path : {save_, metrics_, plot_})
+    if (!path.empty())
+      if (Status s = checkOutputPath(path, setup.graph); !s) return invocation.fail(s);
+  if (!resume_.empty()) {
+    Result<uint64_t> seed = seedOf(resume_);
+    if (!seed) return invocation.fail(seed.status());
+    if (setup.seedGiven && *seed != setup.values.seed)
+      return invocation.fail(Status(StatusCode::kUsage, "OPC0712",
+                                    resume_ + " is of a run with seed " + std::to_string(*seed) + ", this one has seed " +
+                                        std::to_string(setup.values.seed))
+                                 .withHelp("leave --seed away"));
+    setup.values.seed = *seed;
+  }
+  Trainer trainer(invocation, setup);
+  if (!trainer.prepare(files_, batch_) || !trainer.openData(files_, shuffle_)) return trainer.code();
+  Session &session = trainer.session();
+  BatchLoader &loader = trainer.loader();
+  const BatchOrder &order = loader.order();
+  const std::map<std::string, std::string> notes = runNotes(order, shuffle_);
+
+  int64_t first = 0;
+  if (!resume_.empty()) {
+    Result<TrainingState> state = loadCheckpoint(resume_, session);
+    if (!state) return invocation.fail(state.status());
+    if (Status s = checkSameRun(resume_, *state, notes); !s) return invocation.fail(s);
+    first = state->step;
+    // The checkpoint has every variable: nothing else may set them.
+    setup.values.weights.clear();
+  }
+  if (!trainer.giveRest(files_)) return trainer.code();
+  if (Status s = session.prepare(); !s) return invocation.fail(s);
+
+  std::vector<StepMetrics> history;
+  MetricsFile metrics;
+  if (!metrics_.empty())
+    if (Status s = metrics.open(metrics_, first, &history); !s) return invocation.fail(s);
+  const int64_t perEpoch = order.stepsPerEpoch(), total = steps_ ? steps_ : epochs_ * perEpoch;
+  const int64_t epochs = (total + perEpoch - 1) / perEpoch;
+  if (first >= total)
+    invocation.note("note: " + resume_ + " has " + std::to_string(first) + " steps already, of " +
+                    std::to_string(total));
+  auto save = [&](int64_t step) -> Status {
+    if (metrics.isOpen()) OPC_RETURN_IF_ERROR(metrics.flush());
+    TrainingState state{step, step / perEpoch, setup.values.seed, notes};
+    return saveCheckpoint(save_, session, state);
+  };
+
+  const ScalarOutputs scalars(session);
+  SignalWatch signals;
+  ProgressLine progress(invocation, first, total);
+  StepMetrics last;
+  bool warned = false;
+  int64_t step = first, savedAt = -1;
+  auto stopWith = [&](const Status &s) {
+    progress.clear();
+    return invocation.fail(s);
+  };
+  while (step < total && !signals.caught()) {
+    if (Status s = loader.feed(session, step); !s) return stopWith(s);
+    if (Status s = session.run(); !s) return stopWith(std::move(s).withContext("step " + std::to_string(step + 1)));
+    const int64_t epoch = step / perEpoch + 1;
+    ++step;
+    last = scalars.read(session, step, epoch);
+    if (metrics.isOpen() && step % metricsEvery_ == 0)
+      if (Status s = metrics.write(last); !s) return stopWith(s);
+    if (!plot_.empty()) history.push_back(last);
+    if (!warned && !scalars.lossIsFinite(last)) {
+      warned = true;
+      progress.clear();
+      invocation.note("note: " + scalars.lossText(last) + " at step " + std::to_string(step));
+    }
+    if (saveEvery_ && step % saveEvery_ == 0) {
+      if (Status s = save(step); !s) return stopWith(s);
+      savedAt = step;
+    }
+    if (progress.isDue()) progress.show(step, epoch, epochs, scalars.lossText(last));
+  }
+  progress.clear();
+  const double seconds = progress.seconds();
+  if (!save_.empty() && savedAt != step)
+    if (Status s = save(step); !s) return invocation.fail(s);
+  if (metrics.isOpen())
+    if (Status s = metrics.flush(); !s) return invocation.fail(s);
+  if (!plot_.empty())
+    if (Status s = writeFileAtomically(plot_, metricsSvg(trainer.graphName(), history)); !s) return invocation.fail(s);
+
+  const int caught = signals.caught();
+  const double rate = seconds > 0 ? static_cast<double>(step - first) / seconds : 0;
+  if (invocation.flags().json) {
+    Json outputs = Json::object();
+    for (const auto &[name, value] : last.values) outputs[name] = realJson(value);
+    invocation.terminal().out(jsonText({{"schema", 1},
+                                        {"graph", trainer.graphName()},
+                                        {"steps", step},
+                                        {"first_step", first},
+                                        {"epochs", step / perEpoch},
+                                        {"examples", order.examples()},
+                                        {"batch", order.batch()},
+                                        {"seconds", seconds},
+                                        {"outputs", std::move(outputs)},
+                                        {"interrupted", caught != 0},
+                                        {"saved", save_.empty() ? Json(nullptr) : Json(save_)}}));
+  } else {
+    std::string text = (caught ? "stopped at step " : "step ") + std::to_string(step) + " of " + std::to_string(total);
+    for (const auto &[name, value] : last.values) text += "  " + name + " " + roundedText(value, 5);
+    text += "  (" + secondsText(seconds) + ", " + roundedText(rate, 3) + " steps/s)";
+    invocation.terminal().out(text + "\n");
+    if (!save_.empty()) invocation.note("saved " + save_);
+  }
+  return caught ? 128 + caught : kExitOk;
+}
+
+} // namespace opc::cli
