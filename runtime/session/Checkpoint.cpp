@@ -34,7 +34,7 @@ Status saveCheckpoint(const std::string &path, Session &session, const TrainingS
   metadata["step"] = std::to_string(state.step);
   metadata["epoch"] = std::to_string(state.epoch);
   metadata["seed"] = std::to_string(state.seed);
-  return writeSafetensors(path, std::move(tensors), metadata);
+  return writeCheckpointFile(path, std::move(tensors), metadata);
 }
 
 Result<TrainingState> loadCheckpoint(const std::string &path, Session &session) {
@@ -48,7 +48,8 @@ Result<TrainingState> loadCheckpoint(const std::string &path, Session &session) 
         .withHelp("start from its values with --weights " + path);
   if (!number(state.notes, "step", &state.step) || !number(state.notes, "epoch", &state.epoch) ||
       !number(state.notes, "seed", &state.seed) || state.step < 0)
-    return Status(StatusCode::kInvalidGraph, "OPC0711", path + ": the checkpoint does not say how far training had come");
+    return Status(StatusCode::kInvalidGraph, "OPC0711",
+                  path + ": the checkpoint does not say how far training had come");
   for (const char *key : {kFormatKey, "step", "epoch", "seed"}) state.notes.erase(key);
 
   // All of them are read and checked before the first one is set.
@@ -58,8 +59,9 @@ Result<TrainingState> loadCheckpoint(const std::string &path, Session &session) 
     if (!(*archive)->contains(v.name))
       return Status(StatusCode::kUsage, "OPC0712",
                     path + " has no variable '" + v.name + "' (" + v.desc.toString() + "): it is of another graph")
-          .withHelp("resume with the graph that the checkpoint was made with, or start from its values with --weights " +
-                    path);
+          .withHelp(
+              "resume with the graph that the checkpoint was made with, or start from its values with --weights " +
+              path);
     TensorReadOptions options;
     options.v2IsBf16 = v.desc.data_type() == kBFloat16;
     Result<HostTensor> value = (*archive)->read(v.name, options);

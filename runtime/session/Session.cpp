@@ -252,7 +252,8 @@ const void *Session::outputData(const std::string &name) const {
 int64_t Session::step() const { return impl_->graph->position(); }
 
 Status Session::setStep(int64_t step) {
-  if (step < 0) return Status(StatusCode::kUsage, "OPC0616", "a session cannot go on from step " + std::to_string(step));
+  if (step < 0)
+    return Status(StatusCode::kUsage, "OPC0616", "a session cannot go on from step " + std::to_string(step));
   impl_->graph->setPosition(step);
   return Status::ok();
 }

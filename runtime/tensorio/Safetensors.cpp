@@ -323,8 +323,8 @@ Status write(const std::string &path, NamedTensors tensors, const std::map<std::
 Status writeSafetensors(const std::string &path, NamedTensors tensors) {
   return write(path, std::move(tensors), {}, false);
 }
-Status writeSafetensors(const std::string &path, NamedTensors tensors,
-                        const std::map<std::string, std::string> &metadata) {
+Status writeCheckpointFile(const std::string &path, NamedTensors tensors,
+                           const std::map<std::string, std::string> &metadata) {
   return write(path, std::move(tensors), metadata, true);
 }
 

@@ -78,8 +78,8 @@ Status writeNpz(const std::string &path, NamedTensors tensors);
 /// Header keys sorted, header padded to 64 bytes, data in key order. OPC0710 for equal keys.
 Status writeSafetensors(const std::string &path, NamedTensors tensors);
 /// The same with text as __metadata__, on the disk when this returns: for checkpoints.
-Status writeSafetensors(const std::string &path, NamedTensors tensors,
-                        const std::map<std::string, std::string> &metadata);
+Status writeCheckpointFile(const std::string &path, NamedTensors tensors,
+                           const std::map<std::string, std::string> &metadata);
 
 /// A file of nothing but little-endian elements. OPC0702 when its size is not that of the tensor.
 Result<HostTensor> readRaw(const std::string &path, DataType type, const Shape &shape);

@@ -30,7 +30,8 @@ Json argsJson(const std::vector<ArgDef> &args) {
   return list;
 }
 
-/// Inputs with "mutable": whether the op writes them, as it says of an instance that has all of its arguments.
+/// Inputs with "mutable": whether the op writes them, as it says of an instance that has all of its arguments and all
+/// of its switches on (training: true).
 Json inputsJson(const OpDef &op) {
   Json list = argsJson(op.inputs);
   std::map<std::string, user_op::InputBlobModifier> modifiers;
@@ -39,7 +40,7 @@ Json inputsJson(const OpDef &op) {
     conf.name = conf.type = op.name;
     for (const ArgDef &a : op.inputs) conf.inputs.push_back({a.name, std::vector<std::string>(1, a.name)});
     for (const AttrDef &a : op.attrs)
-      if (!a.defaultValue.empty()) conf.attrs[a.name] = a.defaultValue;
+      if (!a.defaultValue.empty()) conf.attrs[a.name] = a.type == kAtBool ? AttrValue(true) : a.defaultValue;
     const user_op::UserOpConfWrapper wrapper(conf);
     (void)user_op::detail::guarded([&] {
       op.modifyInputs([&](const std::string &arg, int32_t) { return &modifiers[arg]; }, wrapper);

@@ -130,7 +130,7 @@ Status missingValues(const std::vector<MissingValue> &missing, const std::vector
 
 Status checkGraphInputs(const GraphInfo &info, const NamedValues &inputs,
                         const std::map<std::string, std::vector<int64_t>> &shapes, const ValueFlags &flags,
-                        const std::vector<std::string> &command) {
+                        const std::vector<std::string> &command, const std::set<std::string> *fedElsewhere) {
   std::vector<std::string> names, known;
   for (const GraphTensor &t : info.inputs) names.push_back(t.name);
   known = names;
@@ -142,10 +142,10 @@ Status checkGraphInputs(const GraphInfo &info, const NamedValues &inputs,
   std::vector<MissingValue> missing;
   bool anyOpen = false;
   for (const GraphTensor &t : info.inputs) {
-    if (inputs.has(t.name)) continue;
+    if (inputs.has(t.name) || (fedElsewhere && fedElsewhere->count(t.name))) continue;
     const bool open = isOpen(t) && !shapes.count(t.name);
     missing.push_back({t.name, typeText(t.dtype, t.shape), false, open});
-    anyOpen |= open;
+    anyOpen |= open || fedElsewhere;
   }
   // Inputs with a known shape are reported later, together with variables.
   return anyOpen ? missingValues(missing, command) : Status::ok();

@@ -38,7 +38,8 @@ public:
   int caught() const { return caughtSignal; }
 
 private:
-  struct sigaction interrupt_ {}, terminate_ {};
+  struct sigaction interrupt_ {
+  }, terminate_{};
 };
 
 /// "x=@a.npy,y=@b.npy": commas part inputs only where another NAME=@ follows, since file names may hold them.
@@ -98,7 +99,8 @@ public:
   StepMetrics read(const Session &session, int64_t step, int64_t epoch) const {
     StepMetrics m{step, epoch, {}};
     for (const PortInfo &p : outputs_)
-      if (const void *data = session.outputData(p.name)) m.values.push_back({p.name, scalarAt(data, p.desc.data_type())});
+      if (const void *data = session.outputData(p.name))
+        m.values.push_back({p.name, scalarAt(data, p.desc.data_type())});
     return m;
   }
   /// "loss 0.123", or nothing when no output has one element.
@@ -157,7 +159,8 @@ std::map<std::string, std::string> runNotes(const BatchOrder &order, bool shuffl
           {"shuffle", shuffle ? "true" : "false"}};
 }
 
-Status checkSameRun(const std::string &path, const TrainingState &state, const std::map<std::string, std::string> &mine) {
+Status checkSameRun(const std::string &path, const TrainingState &state,
+                    const std::map<std::string, std::string> &mine) {
   for (const auto &[key, value] : mine) {
     auto it = state.notes.find(key);
     if (it == state.notes.end() || it->second == value) continue;
@@ -168,13 +171,13 @@ Status checkSameRun(const std::string &path, const TrainingState &state, const s
   return Status::ok();
 }
 
-/// The seed of the run that a checkpoint is of.
-Result<uint64_t> seedOf(const std::string &path) {
+/// The seed of the run that a checkpoint is of; nothing for a file that is no checkpoint, which loading reports.
+Result<std::optional<uint64_t>> seedOf(const std::string &path) {
   Result<std::unique_ptr<TensorArchive>> archive = openTensorArchive(path);
   if (!archive) return archive.status();
   const auto &metadata = (*archive)->metadata();
   auto it = metadata.find("seed");
-  return it == metadata.end() ? 0 : parseInteger<uint64_t>(it->second).value_or(0);
+  return it == metadata.end() ? std::nullopt : parseInteger<uint64_t>(it->second);
 }
 
 } // namespace
@@ -211,13 +214,14 @@ Status TrainingRun::readFlags() {
   OPC_RETURN_IF_ERROR(count(saveEveryText_, "--save-every", &saveEvery_));
   if (!isRequested()) {
     const std::pair<bool, const char *> given[] = {
-        {batch_ > 0, "--batch"},      {shuffle_, "--shuffle"},         {epochs_ > 0, "--epochs"},
-        {steps_ > 0, "--steps"},      {!metrics_.empty(), "--metrics"}, {!metricsEveryText_.empty(), "--metrics-every"},
-        {!save_.empty(), "--save"},   {saveEvery_ > 0, "--save-every"}, {!resume_.empty(), "--resume"},
+        {batch_ > 0, "--batch"},    {shuffle_, "--shuffle"},          {epochs_ > 0, "--epochs"},
+        {steps_ > 0, "--steps"},    {!metrics_.empty(), "--metrics"}, {!metricsEveryText_.empty(), "--metrics-every"},
+        {!save_.empty(), "--save"}, {saveEvery_ > 0, "--save-every"}, {!resume_.empty(), "--resume"},
         {!plot_.empty(), "--plot"}};
     for (const auto &[is, flag] : given)
       if (is)
-        return usageError(std::string(flag) + " goes with --feed-dataset", "--feed-dataset x=@images.npy,y=@labels.npy");
+        return usageError(std::string(flag) + " goes with --feed-dataset",
+                          "--feed-dataset x=@images.npy,y=@labels.npy");
     return Status::ok();
   }
   if (epochs_ && steps_) return usageError("--epochs and --steps both say when to stop: give one");
@@ -297,8 +301,7 @@ public:
   bool giveRest(const std::vector<std::pair<std::string, std::string>> &files) {
     std::set<std::string> fed;
     for (const auto &f : files) fed.insert(f.first);
-    Result<ValueReport> given =
-        giveValues(*session_, *setup_.inputs, setup_.values, invocation_.commandLine(), fed);
+    Result<ValueReport> given = giveValues(*session_, *setup_.inputs, setup_.values, invocation_.commandLine(), fed);
     if (!given) return fail(given.status());
     for (const std::string &n : given->notes) invocation_.note("note: " + n);
     return true;
@@ -318,23 +321,29 @@ private:
                std::string *plan) {
     auto pipeline = std::make_unique<Pipeline>(*registry_, setup_.compile);
     auto failed = [&] {
-      code_ = invocation_.fail(pipeline->diagnostics(), pipeline->errorCount(), pipeline->errorClass(),
-                               pipeline->source());
+      code_ =
+          invocation_.fail(pipeline->diagnostics(), pipeline->errorCount(), pipeline->errorClass(), pipeline->source());
       return false;
     };
     if (!pipeline->import(input.name, input.bytes)) return failed();
     const GraphInfo info = pipeline->graph();
+    std::set<std::string> fed;
+    std::vector<std::string> names;
+    for (const GraphTensor &t : info.inputs) names.push_back(t.name);
+    for (const auto &[name, file] : files) {
+      if (std::find(names.begin(), names.end(), name) == names.end())
+        return fail(noSuchName("input", name, names, "--feed-dataset " + name + "=@" + file));
+      fed.insert(name);
+    }
+    if (Status s = checkGraphInputs(info, *setup_.inputs, setup_.compile.shapes, setup_.values,
+                                    invocation_.commandLine(), &fed);
+        !s)
+      return fail(s);
     CompileOptions options = setup_.compile;
     for (const auto &[name, file] : files) {
       if (options.shapes.count(name)) continue;
-      const GraphTensor *found = nullptr;
-      for (const GraphTensor &t : info.inputs)
-        if (t.name == name) found = &t;
-      if (!found) {
-        std::vector<std::string> names;
-        for (const GraphTensor &t : info.inputs) names.push_back(t.name);
-        return fail(noSuchName("input", name, names, "--feed-dataset " + name + "=@" + file));
-      }
+      const GraphTensor *found =
+          &info.inputs[static_cast<size_t>(std::find(names.begin(), names.end(), name) - names.begin())];
       Result<MappedTensor> data = MappedTensor::open(file, found->dtype);
       if (!data) return fail(Status(data.status()).withContext("reading the data set of input " + name));
       std::vector<int64_t> dims(data->desc().shape().begin(), data->desc().shape().end());
@@ -370,14 +379,14 @@ int TrainingRun::run(Invocation &invocation, Setup setup) {
     if (!path.empty())
       if (Status s = checkOutputPath(path, setup.graph); !s) return invocation.fail(s);
   if (!resume_.empty()) {
-    Result<uint64_t> seed = seedOf(resume_);
+    Result<std::optional<uint64_t>> seed = seedOf(resume_);
     if (!seed) return invocation.fail(seed.status());
-    if (setup.seedGiven && *seed != setup.values.seed)
+    if (setup.seedGiven && *seed && **seed != setup.values.seed)
       return invocation.fail(Status(StatusCode::kUsage, "OPC0712",
-                                    resume_ + " is of a run with seed " + std::to_string(*seed) + ", this one has seed " +
-                                        std::to_string(setup.values.seed))
+                                    resume_ + " is of a run with seed " + std::to_string(**seed) +
+                                        ", this one has seed " + std::to_string(setup.values.seed))
                                  .withHelp("leave --seed away"));
-    setup.values.seed = *seed;
+    setup.values.seed = seed->value_or(setup.values.seed);
   }
   Trainer trainer(invocation, setup);
   if (!trainer.prepare(files_, batch_) || !trainer.openData(files_, shuffle_)) return trainer.code();

@@ -40,6 +40,10 @@ REGISTER_USER_OP("normalization")
     .Attr<float>("epsilon", 0.0f)
     .Attr<bool>("training", false)
     .Attr<float>("momentum", 0.0f)
+    .SetInputArgModifyFn([](user_op::GetInputArgModifier get, const user_op::UserOpConfWrapper &conf) {
+      for (const char *moving : {"moving_mean", "moving_variance"})
+        get(moving, 0)->set_is_mutable(conf.attr<bool>("training"));
+    })
     .SetTensorDescInferFn([](InferContext *ctx) -> Maybe<void> {
       const TensorDesc x = ctx->InputTensorDesc("x", 0);
       JUST(checkFloating("x", x));
@@ -85,18 +89,25 @@ REGISTER_USER_OP("normalization")
       }
       return Maybe<void>::Ok();
     })
-    .Doc("Batch normalisation (Ioffe, Szegedy, 2015) along `axis`: y = (x - mean) / sqrt(variance + epsilon) * gamma + "
-         "beta,\n"
-         "plus _add_to_output when it is given. With training: false, mean and variance are moving_mean and "
-         "moving_variance;\n"
-         "with training: true, they are taken over all other dimensions of x (population variance). The moving "
-         "statistics are\n"
-         "read, never updated. The outputs mean and inv_variance = 1 / sqrt(variance + epsilon) are f32 for f16 and "
-         "bf16.")
+    .Doc(
+        "Batch normalisation (Ioffe, Szegedy, 2015) along `axis`: y = (x - mean) / sqrt(variance + epsilon) * gamma + "
+        "beta,\n"
+        "plus _add_to_output when it is given. With training: false, mean and variance are moving_mean and "
+        "moving_variance;\n"
+        "with training: true, they are taken over all other dimensions of x (population variance), and moving_mean and "
+        "moving_variance, then variables, become momentum * moving + (1 - momentum) * statistic of x, where the "
+        "variance "
+        "is the unbiased one (times n / (n - 1)).\n"
+        "The outputs mean and inv_variance = 1 / sqrt(variance + epsilon) are f32 for f16 and "
+        "bf16.")
     .Tolerance(kFloat16, 5e-3, 5e-3)
     .Tolerance(kBFloat16, 4e-2, 4e-2)
     .Cases({batchCase("channels_first", {2, 3, 5, 4}, 3, 1), batchCase("channels_last", {2, 5, 9}, 9, -1),
-            batchCase("training", {4, 3, 5}, 3, 1).Attr("training", true).Out("mean").Out("inv_variance"),
+            batchCase("training", {4, 3, 5}, 3, 1)
+                .Attr("training", true)
+                .Attr("momentum", 0.75f)
+                .Out("mean")
+                .Out("inv_variance"),
             batchCase("training_last", {6, 19}, 19, 1).Attr("training", true).Out("mean").Out("inv_variance"),
             batchCase("added", {2, 3, 4}, 3, 1).In("_add_to_output", {2, 3, 4}), batchCase("empty", {0, 3, 4}, 3, 1)});
 
@@ -177,6 +188,44 @@ void applyChannels(DeviceCtx *d, const T *x, const T *add, T *y, Layout l, const
   });
 }
 
+/// The variables of a training step that follow the statistics of its batches.
+template <class T> class MovingStatistics {
+public:
+  MovingStatistics(user_op::KernelBindContext *ctx, bool training, Layout l, T epsilon)
+      : channels_(l.channels), epsilon_(epsilon), keep_(static_cast<T>(ctx->Attr<float>("momentum"))) {
+    if (training) mean_ = ctx->Tensor4ArgNameAndIndex("moving_mean", 0);
+    if (training) variance_ = ctx->Tensor4ArgNameAndIndex("moving_variance", 0);
+    const T n = static_cast<T>(l.outer * l.inner);
+    unbiased_ = n > T(1) ? n / (n - T(1)) : T(1);
+  }
+  /// `inverse` is 1 / sqrt(population variance + epsilon).
+  void update(const T *mean, const T *inverse) const {
+    if (!mean_) return;
+    follow(mean_, [&](int64_t c) { return mean[c]; });
+    follow(variance_,
+           [&](int64_t c) { return std::max(T(0), T(1) / (inverse[c] * inverse[c]) - epsilon_) * unbiased_; });
+  }
+
+private:
+  /// The variables have the kernel's type, or x's own half type.
+  template <class F> void follow(user_op::Tensor *moving, F statistic) const {
+    auto as = [&](auto *p) {
+      using S = std::remove_reference_t<decltype(*p)>;
+      for (int64_t c = 0; c < channels_; ++c)
+        p[c] = static_cast<S>(keep_ * static_cast<T>(p[c]) + (T(1) - keep_) * statistic(c));
+    };
+    if constexpr (std::is_same_v<T, float>) {
+      if (moving->data_type() == kFloat16) return as(moving->mut_dptr<float16>());
+      if (moving->data_type() == kBFloat16) return as(moving->mut_dptr<bfloat16>());
+    }
+    as(moving->template mut_dptr<T>());
+  }
+
+  int64_t channels_;
+  T epsilon_, keep_, unbiased_ = T(1);
+  user_op::Tensor *mean_ = nullptr, *variance_ = nullptr;
+};
+
 template <class T> class BatchNormKernel final : public user_op::OpKernel {
 public:
   bool AlwaysComputeWhenAllOutputsEmpty() const override { return false; }
@@ -191,6 +240,7 @@ public:
             *add = tensors.in("_add_to_output");
     const T *movingMean = training ? nullptr : tensors.in("moving_mean");
     const T *movingVariance = training ? nullptr : tensors.in("moving_variance");
+    MovingStatistics<T> moving(ctx, training, l, epsilon);
     T *y = tensors.out("y"), *meanOut = tensors.out("mean"), *inverseOut = tensors.out("inv_variance");
     Scratch<T> meanScratch(meanOut ? 0 : l.channels), inverseScratch(inverseOut ? 0 : l.channels);
     T *mean = meanOut ? meanOut : meanScratch.get(), *inverse = inverseOut ? inverseOut : inverseScratch.get();
@@ -199,6 +249,7 @@ public:
       tensors.load(d);
       if (training) {
         channelStatistics(d, x, l, epsilon, mean, inverse);
+        moving.update(mean, inverse);
       } else {
         for (int64_t c = 0; c < l.channels; ++c) mean[c] = movingMean[c];
         for (int64_t c = 0; c < l.channels; ++c) inverse[c] = T(1) / std::sqrt(movingVariance[c] + epsilon);

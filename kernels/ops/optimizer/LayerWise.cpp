@@ -192,6 +192,7 @@ REGISTER_USER_OP("lamb_update")
                 .In("v", {37}, 0, 1)
                 .In("beta1_t", {1}, 0.5, 1)
                 .In("beta2_t", {1}, 0.5, 1)
+                .Types({kFloat, kDouble})
                 .Attr("learning_rate_val", 0.01f)
                 .Attr("epsilon", 0.01f)});
 

@@ -187,7 +187,14 @@ def normalization(c):
     y = (x - mean.reshape(shape)) * inv.reshape(shape) * c.get("gamma").reshape(shape) + c.get("beta").reshape(shape)
     if c.has("_add_to_output"):
         y = y + c.get("_add_to_output")
-    return {"y": y, "mean": stat(c, mean), "inv_variance": stat(c, inv)}
+    result = {"y": y, "mean": stat(c, mean), "inv_variance": stat(c, inv)}
+    if c.has("moving_mean"):
+        result["moving_mean"], result["moving_variance"] = c.get("moving_mean"), c.get("moving_variance")
+        if c.attr("training", default=False):
+            k, n = c.attr("momentum"), x.size // x.shape[axis]
+            result["moving_mean"] = k * result["moving_mean"] + (1 - k) * mean
+            result["moving_variance"] = k * result["moving_variance"] + (1 - k) * v * n / (n - 1)
+    return result
 
 
 @reference("normalization_grad")

@@ -112,8 +112,7 @@ public:
     Result<NamedValues> inputs = NamedValues::open(inputs_, inputArchive_, "--input");
     if (!inputs) return invocation.fail(inputs.status());
     if (training_.isRequested())
-      return training_.run(invocation,
-                           {positional[0], &*inputs, values_, !seed_.empty(), compileOptions_, maxBytes_});
+      return training_.run(invocation, {positional[0], &*inputs, values_, !seed_.empty(), compileOptions_, maxBytes_});
     Result<NamedValues> expected = NamedValues::open(expects_, expectArchive_, "--expect");
     if (!expected) return invocation.fail(expected.status());
     Result<GraphInput> input = readGraphInput(positional[0]);

@@ -1,0 +1,306 @@
+# Training through the command line: accuracy, resuming bit for bit, interrupts and kills, metrics, errors.
+import hashlib
+import json
+import os
+import random
+import shutil
+import signal
+import struct
+import subprocess
+import tempfile
+import time
+import unittest
+
+import numpy as np
+
+SOURCE, BIN = os.environ["OPC_SOURCE_DIR"], os.path.join(os.environ["OPC_BUILD_DIR"], "bin")
+DIGITS = os.path.join(SOURCE, "docs", "examples", "digits")
+OPC = os.path.join(BIN, "opc")
+
+
+def opc(*args, **kw):
+    return subprocess.run([OPC, *args], capture_output=True, text=True, timeout=300, **kw)
+
+
+def data(name):
+    return os.path.join(DIGITS, name)
+
+
+def safetensors(path):
+    """(metadata, {name: array}); reads the format as its documentation says."""
+    with open(path, "rb") as f:
+        raw = f.read()
+    (length,) = struct.unpack("<Q", raw[:8])
+    header = json.loads(raw[8 : 8 + length])
+    types = {"F32": np.float32, "F64": np.float64, "I64": np.int64}
+    metadata = header.pop("__metadata__", {})
+    body = raw[8 + length :]
+    tensors = {}
+    for name, t in header.items():
+        begin, end = t["data_offsets"]
+        tensors[name] = np.frombuffer(body[begin:end], types[t["dtype"]]).reshape(t["shape"])
+    assert max((t["data_offsets"][1] for t in header.values()), default=0) == len(body)
+    return metadata, tensors
+
+
+def digest(path):
+    with open(path, "rb") as f:
+        return hashlib.sha256(f.read()).hexdigest()
+
+
+def philox(seed, stream, index):
+    """Philox4x32-10 as its authors define it (doi:10.1145/2063384.2063405)."""
+    mask = 0xFFFFFFFF
+    c = [index & mask, index >> 32, stream & mask, stream >> 32]
+    k = [seed & mask, seed >> 32]
+    for _ in range(10):
+        p0, p1 = 0xD2511F53 * c[0], 0xCD9E8D57 * c[2]
+        c = [(p1 >> 32) ^ c[1] ^ k[0], p1 & mask, (p0 >> 32) ^ c[3] ^ k[1], p0 & mask]
+        k = [(k[0] + 0x9E3779B9) & mask, (k[1] + 0xBB67AE85) & mask]
+    return c
+
+
+# A variable that sums up what it is fed; the outputs are what was fed, and the sum before.
+SUM = """
+op { name: "x" input_conf { out: "out" blob_conf { shape { dim: -1 } data_type: kFloat } } }
+op { name: "w" variable_conf { out: "out" shape { dim: 1 } data_type: kFloat initializer { constant_conf { value: 0 } } } }
+op { name: "fed" user_conf { op_type_name: "reduce_sum" input { key: "input_tensor" value { s: "x/out" } } output { key: "output_tensor" value { s: "fed/output_tensor_0" } } attr { key: "axis" value { at_list_int32 { val: 0 } } } attr { key: "keepdims" value { at_bool: true } } } }
+op { name: "sum" user_conf { op_type_name: "broadcast_add" input { key: "x" value { s: "w/out" } } input { key: "y" value { s: "fed/output_tensor_0" } } output { key: "z" value { s: "sum/z_0" } } } }
+op { name: "keep" user_conf { op_type_name: "assign" input { key: "ref" value { s: "w/out" } } input { key: "value" value { s: "sum/z_0" } } } }
+op { name: "last" output_conf { in: "fed/output_tensor_0" } }
+op { name: "total" output_conf { in: "w/out" } }
+"""
+
+
+class Training(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        cls.folder = tempfile.mkdtemp()
+        cls.addClassCleanup(shutil.rmtree, cls.folder)
+        cls.mlp = cls.training_graph("mlp")
+
+    @classmethod
+    def training_graph(cls, net, dropout=False):
+        text = ""
+        for name in (f"{net}.pbtxt", f"{net}_loss.pbtxt"):
+            with open(data(name)) as f:
+                text += f.read() + "\n"
+        if dropout:
+            text = text.replace('input { key: "a" value { s: "relu1/y_0" } }', 'input { key: "a" value { s: "drop/out_0" } }')
+            text += 'op { name: "drop" user_conf { op_type_name: "dropout" input { key: "in" value { s: "relu1/y_0" } } ' \
+                    'output { key: "out" value { s: "drop/out_0" } } output { key: "mask" value { s: "drop/mask_0" } } ' \
+                    'attr { key: "rate" value { at_float: 0.25 } } } }\n'
+        path = os.path.join(cls.folder, f"{net}{'_dropout' if dropout else ''}_train.pbtxt")
+        done = opc("grad", "-", "--loss", "loss", "--optimizer", "adam", "--lr", "0.002", "-o", path, input=text)
+        if done.returncode:
+            raise AssertionError(done.stderr)
+        return path
+
+    def path(self, name):
+        return os.path.join(self.folder, f"{self._testMethodName}-{name}")
+
+    def flags(self, *more):
+        return ["--feed-dataset", f"image=@{data('train_images.npy')},label=@{data('train_labels.npy')}", "--batch", "64",
+                "--shuffle", "--seed", "7", *more]
+
+    def train(self, *more, graph=None, code=0):
+        done = opc("run", graph or self.mlp, *self.flags(*more))
+        self.assertEqual(done.returncode, code, done.stderr)
+        return done
+
+    def lines(self, path):
+        with open(path) as f:
+            return [json.loads(line) for line in f]
+
+    def accuracy(self, net, checkpoint):
+        out = self.path("logits.npy")
+        done = opc("run", data(f"{net}.pbtxt"), "--weights", checkpoint, "--input", f"image=@{data('test_images.npy')}",
+                   "--output", f"logits={out}", "--print", "none")
+        self.assertEqual(done.returncode, 0, done.stderr)
+        return (np.load(out).argmax(1) == np.load(data("test_labels.npy"))).mean()
+
+    def test_digits_from_random_weights(self):
+        save, metrics, plot = self.path("ckpt.safetensors"), self.path("m.jsonl"), self.path("loss.svg")
+        done = self.train("--epochs", "20", "--save", save, "--metrics", metrics, "--plot", plot)
+        self.assertGreaterEqual(self.accuracy("mlp", save), 0.96)
+        self.assertIn("29 of 1437 examples do not fill a batch", done.stderr)
+        self.assertRegex(done.stdout, r"^step 440 of 440  loss ")
+        steps = self.lines(metrics)
+        self.assertEqual([s["step"] for s in steps], list(range(1, 441)))
+        self.assertEqual([s["epoch"] for s in steps], [i // 22 + 1 for i in range(440)])
+        self.assertAlmostEqual(steps[0]["loss"], np.log(10), delta=0.7)  # random weights know nothing
+        self.assertLess(np.mean([s["loss"] for s in steps[-22:]]), 0.1)
+        metadata, tensors = safetensors(save)
+        self.assertEqual((metadata["step"], metadata["epoch"], metadata["seed"]), ("440", "20", "7"))
+        self.assertEqual(tensors["train_step"].tolist(), [440])
+        with open(plot) as f:
+            svg = f.read()
+        self.assertTrue(svg.startswith("<svg") and "polyline" in svg and svg.endswith("</svg>\n"))
+
+    def test_threads_do_not_matter(self):
+        saves = []
+        for j in ("1", "2", "3"):
+            saves.append(self.path(f"{j}.safetensors"))
+            self.train("--steps", "30", "--save", saves[-1], "-j", j)
+        self.assertEqual(len({digest(s) for s in saves}), 1)
+
+    def test_resume_is_the_run_that_was_not_stopped(self):
+        graph = self.training_graph("mlp", dropout=True)
+        whole, parts = self.path("whole"), self.path("parts")
+        self.train("--steps", "60", "--save", whole, "--metrics", whole + ".jsonl", graph=graph)
+        self.train("--steps", "17", "--save", parts, "--metrics", parts + ".jsonl", graph=graph)
+        with open(parts + ".jsonl", "a") as f:  # steps after the checkpoint, and a line that was cut off
+            f.write('{"step":18,"epoch":1,"loss":1}\n{"step":19,"ep')
+        for upto in ("23", "60"):  # over the end of an epoch, twice
+            self.train("--steps", upto, "--resume", parts, "--save", parts, "--metrics", parts + ".jsonl", graph=graph)
+        self.assertEqual(digest(whole), digest(parts))
+        self.assertEqual(digest(whole + ".jsonl"), digest(parts + ".jsonl"))
+        # The masks count: another seed is another run.
+        other = self.path("other")
+        done = opc("run", graph, *self.flags()[:-1], "8", "--steps", "60", "--save", other)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertNotEqual(digest(other), digest(whole))
+
+    def test_interrupt_finishes_the_step_and_saves(self):
+        for number, code in ((signal.SIGINT, 130), (signal.SIGTERM, 143)):
+            save, metrics = self.path(f"{code}"), self.path(f"{code}.jsonl")
+            process = subprocess.Popen([OPC, "run", self.mlp, *self.flags("--steps", "100000000", "--save", save, "--save-every", "5", "--metrics", metrics)],
+                                       stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+            deadline = time.monotonic() + 120
+            while not os.path.exists(save) and process.poll() is None and time.monotonic() < deadline:
+                time.sleep(0.01)
+            process.send_signal(number)
+            out, err = process.communicate(timeout=120)
+            self.assertEqual(process.returncode, code, err)
+            self.assertRegex(out, r"^stopped at step \d+ of 100000000")
+            step = int(safetensors(save)[0]["step"])
+            self.assertEqual(self.lines(metrics)[-1]["step"], step)
+            whole = self.path(f"{code}.whole")
+            self.train("--steps", str(step), "--save", whole)
+            self.assertEqual(digest(whole), digest(save))
+
+    def test_kills_leave_a_checkpoint_that_resumes(self):
+        steps, kills = 120, int(os.environ.get("OPC_KILLS", "4"))
+        whole, save = self.path("whole"), self.path("ckpt")
+        start = time.monotonic()
+        self.train("--steps", str(steps), "--save", whole, "--save-every", "1")
+        seconds = time.monotonic() - start
+        rng = random.Random(1)
+        for kill in range(kills):
+            if os.path.exists(save):
+                os.remove(save)
+            more = ["--steps", str(steps), "--save", save, "--save-every", "1"]
+            process = subprocess.Popen([OPC, "run", self.mlp, *self.flags(*more)], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+            time.sleep(rng.uniform(0, seconds))
+            process.kill()
+            process.wait(timeout=60)
+            if os.path.exists(save):
+                metadata, tensors = safetensors(save)  # readable and complete
+                self.assertEqual(tensors["train_step"].tolist(), [int(metadata["step"])])
+                more += ["--resume", save]
+            self.train(*more)
+            self.assertEqual(digest(save), digest(whole), f"kill {kill}")
+        for name in os.listdir(self.folder):  # what a kill leaves of a file that was being written is not the checkpoint
+            if name.startswith(os.path.basename(save) + ".tmp."):
+                os.remove(os.path.join(self.folder, name))
+
+    def test_shuffling_is_fisher_yates_over_philox(self):
+        graph, file, metrics = self.path("sum.pbtxt"), self.path("x.npy"), self.path("m.jsonl")
+        with open(graph, "w") as f:
+            f.write(SUM)
+        np.save(file, np.arange(5, dtype=np.float32))
+        done = opc("run", graph, "--feed-dataset", f"x=@{file}", "--batch", "1", "--shuffle", "--seed", "3", "--epochs", "2", "--metrics", metrics)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        expected = []
+        for epoch in range(2):
+            order = list(range(5))
+            for i in range(4, 0, -1):
+                high, low = philox(3, epoch, i)[:2]
+                j = ((high << 32 | low) * (i + 1)) >> 64
+                order[i], order[j] = order[j], order[i]
+            expected += order
+        lines = self.lines(metrics)
+        self.assertEqual([m["last"] for m in lines], expected)
+        self.assertEqual([m["total"] for m in lines], np.cumsum(expected).tolist())  # after the step
+        # Without --shuffle in order, in batches, with the rest left out; every other step in the metrics.
+        done = opc("run", graph, "--feed-dataset", f"x=@{file}", "--batch", "2", "--epochs", "2", "--metrics", metrics, "--metrics-every", "2")
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertEqual(self.lines(metrics), [{"step": 2, "epoch": 1, "last": 5, "total": 6}, {"step": 4, "epoch": 2, "last": 5, "total": 12}])
+
+    def test_json(self):
+        done = self.train("--steps", "5", "--json", "--save", self.path("c"))
+        document = json.loads(done.stdout)
+        self.assertEqual({k: document[k] for k in ("schema", "steps", "first_step", "epochs", "examples", "batch", "interrupted")},
+                         {"schema": 1, "steps": 5, "first_step": 0, "epochs": 0, "examples": 1437, "batch": 64, "interrupted": False})
+        self.assertIn("loss", document["outputs"])
+
+    def test_data_of_another_type_needs_cast(self):
+        images = self.path("images.npy")
+        np.save(images, np.load(data("train_images.npy")).astype(np.float64))
+        flags = ["--feed-dataset", f"image=@{images},label=@{data('train_labels.npy')}", "--batch", "64", "--steps", "3"]
+        done = opc("run", self.mlp, *flags)
+        self.assertEqual(done.returncode, 2, done.stderr)
+        self.assertIn("OPC0703", done.stderr)
+        self.assertIn("--cast", done.stderr)
+        cast, plain = self.path("cast"), self.path("plain")
+        self.assertEqual(opc("run", self.mlp, *flags, "--cast", "--save", cast).returncode, 0)
+        flags[1] = f"image=@{data('train_images.npy')},label=@{data('train_labels.npy')}"
+        self.assertEqual(opc("run", self.mlp, *flags, "--save", plain).returncode, 0)
+        self.assertEqual(digest(cast), digest(plain))
+
+    def test_plan(self):
+        plan, save, whole = self.path("plan"), self.path("ckpt"), self.path("whole")
+        done = opc("compile", self.mlp, "--shape", "image=64,64", "--shape", "label=64", "-o", plan)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        flags = self.flags("--steps", "10")
+        del flags[2:4]  # --batch
+        self.assertEqual(opc("run", plan, *flags, "--save", save).returncode, 0)
+        self.train("--steps", "10", "--save", whole)
+        self.assertEqual(digest(save), digest(whole))
+
+    def refused(self, code, exit_code, *args):
+        done = opc("run", self.mlp, *args)
+        self.assertEqual(done.returncode, exit_code, done.stderr)
+        self.assertIn(code, done.stderr)
+        return done.stderr
+
+    def test_bad_command_lines(self):
+        images, labels = data("train_images.npy"), data("train_labels.npy")
+        both = f"image=@{images},label=@{labels}"
+        self.refused("OPC0001", 2, "--batch", "64")
+        self.refused("OPC0001", 2, "--feed-dataset", both, "--epochs", "1", "--steps", "1")
+        self.refused("OPC0001", 2, "--feed-dataset", both, "--steps", "0")
+        self.refused("OPC0001", 2, "--feed-dataset", both, "--save-every", "2")
+        self.refused("OPC0001", 2, "--feed-dataset", both, "--repeat", "2")
+        self.refused("OPC0003", 2, "--feed-dataset", f"image={images}")
+        self.refused("OPC0003", 2, "--feed-dataset", both + f",image=@{images}")
+        self.assertIn("did you mean image?", self.refused("OPC0005", 2, "--feed-dataset", f"imag=@{images},label=@{labels}"))
+        self.refused("OPC0706", 2, "--feed-dataset", f"image=@/nowhere.npy,label=@{labels}")
+        self.assertIn("label", self.refused("OPC0004", 2, "--feed-dataset", f"image=@{images}", "--batch", "64"))
+        self.refused("OPC0704", 2, "--feed-dataset", f"image=@{images},label=@{data('test_labels.npy')}", "--batch", "64")
+        self.refused("OPC0704", 2, "--feed-dataset", both, "--batch", "2000")
+        self.refused("OPC0002", 2, "--feed-dataset", both, "--save", "/nowhere/ckpt")
+        self.refused("OPC0706", 2, "--feed-dataset", both, "--resume", "/nowhere/ckpt")
+
+    def test_resuming_another_run(self):
+        save = self.path("ckpt")
+        self.train("--steps", "3", "--save", save)
+        resumed = lambda *flags: opc("run", self.mlp, "--feed-dataset", f"image=@{data('train_images.npy')},label=@{data('train_labels.npy')}", "--resume", save, *flags)  # noqa: E731
+        for flags in (("--batch", "32", "--shuffle"), ("--batch", "64"), ("--batch", "64", "--shuffle", "--seed", "8")):
+            done = resumed(*flags)
+            self.assertEqual(done.returncode, 2, done.stderr)
+            self.assertIn("OPC0712", done.stderr)
+        weights = resumed("--batch", "64", "--shuffle", "--resume", save)
+        self.assertEqual(weights.returncode, 2)  # --resume twice
+        with open(save, "r+b") as f:
+            f.truncate(os.path.getsize(save) - 1)
+        done = resumed("--batch", "64", "--shuffle")
+        self.assertEqual(done.returncode, 3, done.stderr)
+        self.assertIn("OPC0702", done.stderr)
+        done = opc("run", self.mlp, *self.flags("--steps", "1", "--resume", data("mlp_weights.npz")))
+        self.assertEqual(done.returncode, 2, done.stderr)
+        self.assertIn("OPC0711", done.stderr)
+
+
+if __name__ == "__main__":
+    unittest.main()

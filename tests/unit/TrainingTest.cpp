@@ -1,0 +1,240 @@
+// What training needs of the runtime: batches, steps, random numbers by step, checkpoints.
+#include "BatchLoader.h"
+#include "Checkpoint.h"
+#include "PlanBuilder.h"
+#include "Session.h"
+
+#include <catch2/catch.hpp>
+
+#include <algorithm>
+#include <cstdlib>
+#include <fstream>
+#include <numeric>
+#include <unistd.h>
+
+using namespace opc;
+using opc::test::PlanBuilder;
+using opc::test::testRegistry;
+
+namespace {
+
+class Folder {
+public:
+  Folder() {
+    std::string name = "/tmp/opc-training-XXXXXX";
+    path_ = ::mkdtemp(name.data());
+  }
+  ~Folder() {
+    for (const std::string &f : files_) ::unlink(f.c_str());
+    ::rmdir(path_.c_str());
+  }
+  std::string operator/(const std::string &name) {
+    files_.push_back(path_ + "/" + name);
+    return files_.back();
+  }
+
+private:
+  std::string path_;
+  std::vector<std::string> files_;
+};
+
+void ok(const Status &s) {
+  INFO(s.toString());
+  REQUIRE(s.isOk());
+}
+
+template <class T> HostTensor tensor(DataType type, Shape shape, std::vector<T> values) {
+  HostTensor t = std::move(*HostTensor::create(type, shape));
+  std::copy(values.begin(), values.end(), t.as<T>());
+  return t;
+}
+std::vector<float> floats(const HostTensor &t) { return {t.as<float>(), t.as<float>() + t.elemCount()}; }
+
+/// w += d in each step; the output is what w was before.
+PlanBuilder counter() {
+  PlanBuilder b;
+  const uint32_t w = b.variable("w", Shape{2}), d = b.input("d", Shape{2});
+  const uint32_t y = b.tensor("y/out_0", Shape{2});
+  b.add("copy", w, y, 0);
+  b.task("update", "runtime_test_update", {{"model", {w}}, {"delta", {d}}}, {});
+  b.output("y", y);
+  return b;
+}
+
+Session counting(const std::vector<float> &start) {
+  Result<Session> s = Session::load(counter().encode(), testRegistry());
+  REQUIRE(s.isOk());
+  ok(s->setVariable("w", tensor<float>(kFloat, {2}, start)));
+  ok(s->feed("d", tensor<float>(kFloat, {2}, {1, 10})));
+  return std::move(*s);
+}
+
+/// One op `uniform` of 6 numbers.
+std::string uniformPlan() {
+  PlanBuilder b;
+  const uint32_t y = b.tensor("u/out_0", Shape{6});
+  plan::Task *t = b.task("u", "uniform", {}, {{"out", {y}}});
+  auto attr = [&](const char *name) {
+    t->add_attr()->set_name(name);
+    return t->mutable_attr(t->attr_size() - 1)->mutable_value();
+  };
+  attr("dtype")->set_at_data_type(graph::kFloat);
+  attr("shape")->mutable_at_shape()->add_dim(6);
+  b.output("y", y);
+  return b.encode();
+}
+
+std::vector<float> drawn(uint64_t seed, int64_t from, int64_t steps) {
+  SessionOptions options;
+  options.seed = seed;
+  Result<Session> s = Session::load(uniformPlan(), testRegistry(), options);
+  REQUIRE(s.isOk());
+  ok(s->setStep(from));
+  ok(s->run(steps));
+  CHECK(s->step() == from + steps);
+  return floats(*s->fetch("y"));
+}
+
+} // namespace
+
+TEST_CASE("batches without shuffling run through the examples in order", "[training]") {
+  BatchOrder order(10, 3, false, 0);
+  CHECK(order.stepsPerEpoch() == 3);
+  CHECK(order.leftOver() == 1);
+  std::vector<int64_t> seen;
+  for (int64_t step = 0; step < 4; ++step) {
+    const int64_t *b = order.batchOf(step);
+    seen.insert(seen.end(), b, b + 3);
+  }
+  CHECK(seen == std::vector<int64_t>{0, 1, 2, 3, 4, 5, 6, 7, 8, 0, 1, 2});
+}
+
+TEST_CASE("shuffled batches depend on the seed and the step alone", "[training]") {
+  BatchOrder order(100, 10, true, 7);
+  std::vector<std::vector<int64_t>> steps;
+  for (int64_t step = 0; step < 20; ++step) {
+    const int64_t *b = order.batchOf(step);
+    steps.push_back({b, b + 10});
+  }
+  for (int64_t epoch = 0; epoch < 2; ++epoch) { // each example once
+    std::vector<int64_t> all;
+    for (int64_t step = 10 * epoch; step < 10 * epoch + 10; ++step)
+      all.insert(all.end(), steps[static_cast<size_t>(step)].begin(), steps[static_cast<size_t>(step)].end());
+    std::vector<int64_t> sorted = all, wanted(100);
+    std::iota(wanted.begin(), wanted.end(), 0);
+    CHECK(all != wanted);
+    std::sort(sorted.begin(), sorted.end());
+    CHECK(sorted == wanted);
+  }
+  CHECK(std::vector<int64_t>(steps[0]) != steps[10]);
+  for (int64_t step : {15, 3, 15, 0, 19}) { // any order of asking, and a fresh object
+    const int64_t *b = order.batchOf(step);
+    CHECK(std::vector<int64_t>(b, b + 10) == steps[static_cast<size_t>(step)]);
+    BatchOrder fresh(100, 10, true, 7);
+    b = fresh.batchOf(step);
+    CHECK(std::vector<int64_t>(b, b + 10) == steps[static_cast<size_t>(step)]);
+  }
+  BatchOrder other(100, 10, true, 8);
+  const int64_t *b = other.batchOf(0);
+  CHECK(std::vector<int64_t>(b, b + 10) != steps[0]);
+}
+
+TEST_CASE("a loader feeds rows, from files in place", "[training]") {
+  Folder folder;
+  const std::string path = folder / "d.npy";
+  ok(writeNpy(path, tensor<float>(kFloat, {5, 2}, {0, 1, 2, 3, 4, 5, 6, 7, 8, 9})));
+  PlanBuilder b;
+  const uint32_t d = b.input("d", Shape{2, 2});
+  const uint32_t y = b.tensor("y/out_0", Shape{2, 2});
+  b.add("copy", d, y, 0);
+  b.output("y", y);
+  Result<Session> s = Session::load(b.encode(), testRegistry());
+  REQUIRE(s.isOk());
+  auto sources = [&](const std::string &input, const std::string &file) {
+    std::vector<BatchLoader::Source> list;
+    Result<MappedTensor> data = MappedTensor::open(file);
+    REQUIRE(data.isOk());
+    CHECK(data->isMapped());
+    list.push_back({input, std::move(*data)});
+    return list;
+  };
+  Result<BatchLoader> loader = BatchLoader::create(*s, sources("d", path), false, 0);
+  REQUIRE(loader.isOk());
+  CHECK(loader->order().leftOver() == 1);
+  ok(loader->feed(*s, 1));
+  ok(s->run());
+  CHECK(floats(*s->fetch("y")) == std::vector<float>{4, 5, 6, 7});
+  ok(loader->feed(*s, 2)); // the next epoch
+  ok(s->run());
+  CHECK(floats(*s->fetch("y")) == std::vector<float>{0, 1, 2, 3});
+
+  CHECK(BatchLoader::create(*s, sources("x", path), false, 0).status().id() == "OPC0611");
+  auto refused = [&](const HostTensor &t, const char *code) {
+    const std::string other = folder / "other.npy";
+    ok(writeNpy(other, t));
+    CHECK(BatchLoader::create(*s, sources("d", other), false, 0).status().id() == code);
+  };
+  refused(tensor<double>(kDouble, {2, 2}, {0, 1, 2, 3}), "OPC0703");
+  refused(tensor<float>(kFloat, {2, 1}, {0, 1}), "OPC0704");
+  refused(tensor<float>(kFloat, {4}, {0, 1, 2, 3}), "OPC0704");
+  refused(tensor<float>(kFloat, {1, 2}, {0, 1}), "OPC0704"); // fewer examples than a batch
+}
+
+TEST_CASE("random operators draw by step and seed", "[training][random]") {
+  const std::vector<float> third = drawn(0, 0, 3);
+  CHECK(drawn(0, 2, 1) == third); // a session that goes on from step 2
+  CHECK(drawn(0, 0, 1) != third);
+  CHECK(drawn(1, 2, 1) != third);
+  CHECK(drawn(1, 2, 1) == drawn(1, 1, 2));
+  Result<Session> s = Session::load(uniformPlan(), testRegistry());
+  REQUIRE(s.isOk());
+  CHECK(s->setStep(-1).id() == "OPC0616");
+}
+
+TEST_CASE("a session that is loaded from a checkpoint goes on as the saved one", "[training]") {
+  Folder folder;
+  const std::string path = folder / "ckpt.safetensors";
+  Session a = counting({0, 0});
+  ok(a.run(3));
+  ok(saveCheckpoint(path, a, {a.step(), 1, 42, {{"batch", "64"}}}));
+  ok(a.run(2));
+
+  Session b = counting({7, 7});
+  Result<TrainingState> state = loadCheckpoint(path, b);
+  REQUIRE(state.isOk());
+  CHECK(state->step == 3);
+  CHECK(state->epoch == 1);
+  CHECK(state->seed == 42);
+  CHECK(state->notes == std::map<std::string, std::string>{{"batch", "64"}});
+  CHECK(b.step() == 3);
+  CHECK(floats(*b.variable("w")) == std::vector<float>{3, 30});
+  ok(b.run(2));
+  CHECK(floats(*b.variable("w")) == floats(*a.variable("w")));
+  CHECK(b.step() == 5);
+}
+
+TEST_CASE("what is no checkpoint changes nothing", "[training]") {
+  Folder folder;
+  Session s = counting({1, 2});
+  const HostTensor two = tensor<float>(kFloat, {2}, {5, 6}), three = tensor<float>(kFloat, {3}, {5, 6, 7});
+  const std::map<std::string, std::string> complete = {
+      {"format", "opc-checkpoint-1"}, {"step", "4"}, {"epoch", "0"}, {"seed", "0"}};
+  auto refused = [&](const NamedTensors &tensors, const std::map<std::string, std::string> &metadata,
+                     const char *code) {
+    const std::string path = folder / "file";
+    ok(writeCheckpointFile(path, tensors, metadata));
+    Result<TrainingState> state = loadCheckpoint(path, s);
+    REQUIRE_FALSE(state.isOk());
+    INFO(state.status().toString());
+    CHECK(state.status().id() == code);
+    CHECK(floats(*s.variable("w")) == std::vector<float>{1, 2});
+    CHECK(s.step() == 0);
+  };
+  refused({{"w", &two}}, {}, "OPC0711");
+  refused({{"w", &two}}, {{"format", "opc-checkpoint-1"}, {"step", "x"}, {"epoch", "0"}, {"seed", "0"}}, "OPC0711");
+  refused({{"v", &two}}, complete, "OPC0712");
+  refused({{"w", &three}}, complete, "OPC0704");
+  CHECK(loadCheckpoint(folder / "missing", s).status().id() == "OPC0706");
+  // A checkpoint that cannot be written leaves no file behind.
+  CHECK(saveCheckpoint("/nowhere/ckpt", s, {}).id() == "OPC0707");
+}
