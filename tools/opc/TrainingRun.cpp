@@ -171,6 +171,17 @@ Status checkSameRun(const std::string &path, const TrainingState &state,
   return Status::ok();
 }
 
+/// Whether the graph holds backward ops. They carry shapes of the forward graph in their attributes (the share of a
+/// mean is 1 / n), so that another batch would train, and wrongly. Text and binary graphs spell the name alike.
+bool isDifferentiated(const std::string &graph) { return graph.find("backward_pass") != std::string::npos; }
+
+/// "64,28,28": the shape with another first dimension.
+std::string shapeText(int64_t batch, const Shape &shape) {
+  std::string text = std::to_string(batch);
+  for (int64_t d = 1; d < shape.NumAxes(); ++d) text += "," + std::to_string(shape.At(d));
+  return text;
+}
+
 /// The seed of the run that a checkpoint is of; nothing for a file that is no checkpoint, which loading reports.
 Result<std::optional<uint64_t>> seedOf(const std::string &path) {
   Result<std::unique_ptr<TensorArchive>> archive = openTensorArchive(path);
@@ -352,6 +363,13 @@ private:
       const bool isOpen = found->dtype == kInvalidDataType || found->shape.NumAxes() == 0 || found->shape.At(0) < 0;
       if (!batch && isOpen)
         return fail(usageError("the graph leaves the batch of input '" + name + "' open", "give one: --batch 64"));
+      if (batch && !isOpen && found->shape.At(0) != batch && isDifferentiated(input.bytes))
+        return fail(Status(StatusCode::kUsage, "OPC0713",
+                           "the gradients of " + input.name + " are made for batches of " +
+                               std::to_string(found->shape.At(0)) + " (input '" + name + "'), --batch is " +
+                               std::to_string(batch))
+                        .withHelp("make them for this batch: opc grad --shape " + name + "=" +
+                                  shapeText(batch, data->desc().shape()) + " ..., or leave --batch away"));
       dims[0] = batch ? batch : found->shape.At(0);
       options.shapes[name] = dims;
     }
