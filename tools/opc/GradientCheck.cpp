@@ -7,6 +7,9 @@
 
 #include <algorithm>
 #include <cmath>
+#include <functional>
+#include <map>
+#include <set>
 
 namespace opc::cli {
 
@@ -149,14 +152,24 @@ Status checkElement(Perturbation &x, int64_t element, double at, double analytic
   return Status::ok();
 }
 
-Result<Session> compileAndLoad(const Registry &registry, const CheckInputs &inputs, const CompileOptions &compile,
-                               const GradientCheckOptions &options, std::unique_ptr<Pipeline> *pipeline) {
-  *pipeline = std::make_unique<Pipeline>(registry, compile);
-  if (!(*pipeline)->import(inputs.name, inputs.bytes) || !(*pipeline)->run(Phase::kPlan))
+/// One graph to check: what to compile, and how to fill the session that computes the gradients.
+struct Job {
+  std::string name, bytes;
+  CompileOptions compile;
+  GraphCut cut;
+  std::function<Status(Session &)> give;
+};
+
+Result<Session> compileAndLoad(const Registry &registry, const Job &job, const GradientCheckOptions &options,
+                               uint64_t seed, std::unique_ptr<Pipeline> *pipeline) {
+  *pipeline = std::make_unique<Pipeline>(registry, job.compile);
+  const bool imported = (*pipeline)->import(job.name, job.bytes);
+  if (imported && !job.cut.empty()) (*pipeline)->cut(job.cut);
+  if (!imported || !(*pipeline)->run(Phase::kPlan))
     return Status(StatusCode::kInvalidGraph, "OPC0901", "the compilation failed");
   SessionOptions session;
   session.threads = options.threads;
-  session.seed = inputs.values.seed;
+  session.seed = seed;
   const std::string plan = (*pipeline)->emit(Emit::kPlan);
   return Session::load(plan, registry, session);
 }
@@ -176,65 +189,53 @@ Result<HostTensor> copyInput(Session &session, const PortInfo &port) {
 
 } // namespace
 
-Result<GradientCheck> checkGradients(const Registry &registry, const CheckInputs &inputs,
-                                     const GradientCheckOptions &options, std::unique_ptr<Pipeline> *failed) {
-  CompileOptions compile;
-  compile.shapes = options.shapes;
-  compile.floatsAs = kDouble;
-  compile.gradient = options.request;
-  compile.gradient->lossOutputs = true;
-  std::unique_ptr<Pipeline> pipeline;
-  Result<Session> gradients = compileAndLoad(registry, inputs, compile, options, &pipeline);
-  const std::vector<GradientInfo> wanted = pipeline->gradients();
-  if (!gradients) {
-    if (pipeline->errorCount()) *failed = std::move(pipeline);
-    return gradients.status();
+namespace {
+
+/// A graph's inputs and variables: those of `from` under the same names.
+Status copyValues(Session &from, Session &to) {
+  for (const PortInfo &p : to.interface().inputs) {
+    Result<HostTensor> t = copyInput(from, p);
+    if (!t) return t.status();
+    OPC_RETURN_IF_ERROR(to.feed(p.name, *t));
   }
-  compile.gradient->lossesOnly = true;
-  Result<Session> forward = compileAndLoad(registry, inputs, compile, options, &pipeline);
+  for (const VariableInfo &v : to.interface().variables) {
+    Result<HostTensor> t = from.variable(v.name);
+    if (!t) return t.status();
+    OPC_RETURN_IF_ERROR(to.setVariable(v.name, *t));
+  }
+  return Status::ok();
+}
+
+/// Checks one graph. `job.compile.gradient` is the request.
+Result<std::vector<TensorCheck>> checkJob(const Registry &registry, Job job, const GradientCheckOptions &options,
+                                          uint64_t seed, std::unique_ptr<Pipeline> *failed) {
+  const GradientRequest request = *job.compile.gradient;
+  job.compile.gradient->lossOutputs = true;
+  std::unique_ptr<Pipeline> pipeline;
+  Result<Session> gradients = compileAndLoad(registry, job, options, seed, &pipeline);
+  const std::vector<GradientInfo> wanted = pipeline->gradients();
+  if (gradients) job.compile.gradient->lossesOnly = true;
+  Result<Session> forward =
+      gradients ? compileAndLoad(registry, job, options, seed, &pipeline) : Result<Session>(gradients.status());
   if (!forward) {
     if (pipeline->errorCount()) *failed = std::move(pipeline);
     return forward.status();
   }
-
-  // Values: given ones, else random floats and integer zeros (indices and labels that are always in range).
-  std::vector<std::string> specs = inputs.specs;
-  ValueFlags values = inputs.values;
-  values.cast = true; // everything is f64 here
-  Result<NamedValues> named = NamedValues::open(specs, inputs.archive, "--input");
-  if (!named) return named.status();
-  if (values.fill.empty()) {
-    values.fill = "rand";
-    for (const PortInfo &p : gradients->interface().inputs)
-      if (!IsFloatingDataType(p.desc.data_type()) && !named->has(p.name)) specs.push_back(p.name + "=zeros");
-    named = NamedValues::open(specs, inputs.archive, "--input");
-    if (!named) return named.status();
-  }
-  Result<ValueReport> given = giveValues(*gradients, *named, values, inputs.command);
-  if (!given) return given.status();
+  OPC_RETURN_IF_ERROR(job.give(*gradients));
   OPC_RETURN_IF_ERROR(gradients->prepare());
+  OPC_RETURN_IF_ERROR(copyValues(*gradients, *forward)); // before the step, which may update variables
   OPC_RETURN_IF_ERROR(gradients->run());
 
   std::vector<HostTensor> weights;
-  for (size_t k = 0; k < options.request.losses.size(); ++k) {
+  for (size_t k = 0; k < request.losses.size(); ++k) {
     Result<HostTensor> loss = gradients->fetch("loss:" + std::to_string(k));
     if (!loss) return loss.status();
     Result<HostTensor> w = onesOf(loss->desc());
-    if (options.request.dyInputs)
+    if (request.dyInputs)
       for (const PortInfo &p : gradients->interface().inputs)
-        if (p.name == options.request.losses[k] + ".dy") w = copyInput(*gradients, p);
+        if (p.name == request.losses[k] + ".dy") w = copyInput(*gradients, p);
     if (!w) return w.status();
     weights.push_back(std::move(*w));
-  }
-  for (const PortInfo &p : forward->interface().inputs) {
-    Result<HostTensor> t = copyInput(*gradients, p);
-    if (!t) return t.status();
-    OPC_RETURN_IF_ERROR(forward->feed(p.name, *t));
-  }
-  for (const VariableInfo &v : forward->interface().variables) {
-    Result<HostTensor> t = gradients->variable(v.name);
-    if (!t) return t.status();
-    OPC_RETURN_IF_ERROR(forward->setVariable(v.name, *t));
   }
   OPC_RETURN_IF_ERROR(forward->prepare());
   LossFunction loss(std::move(*forward), std::move(weights));
@@ -246,7 +247,7 @@ Result<GradientCheck> checkGradients(const Registry &registry, const CheckInputs
                   "the loss is " + realText(*base) + " at these values; differences say nothing")
         .withHelp("give other inputs with --input, or another --seed");
 
-  GradientCheck check;
+  std::vector<TensorCheck> checks;
   for (const GradientInfo &g : wanted) {
     TensorCheck t;
     t.name = g.name;
@@ -257,21 +258,19 @@ Result<GradientCheck> checkGradients(const Registry &registry, const CheckInputs
     for (const VariableInfo &v : loss.session().interface().variables) isVariable |= v.name == g.name;
     if (g.output.empty())
       t.skipped = "the loss does not depend on it";
-    else if (g.name != g.output.substr(0, g.output.size() - 5))
+    else if (g.output != g.name + ".grad")
       t.skipped = "a derivative of higher order"; // checked by differentiating the emitted graph
     else if (!isInput && !isVariable)
       t.skipped =
           g.tensor == g.name ? "an op makes it; only inputs and variables can be moved" : "the loss does not read it";
     if (!t.skipped.empty()) {
-      check.tensors.push_back(std::move(t));
+      checks.push_back(std::move(t));
       continue;
     }
     Result<HostTensor> gradient = gradients->fetch(g.output);
     if (!gradient) return gradient.status();
-    Result<HostTensor> value = [&]() -> Result<HostTensor> {
-      if (!isInput) return loss.session().variable(g.name);
-      return copyInput(loss.session(), PortInfo{g.name, t.desc});
-    }();
+    Result<HostTensor> value =
+        isInput ? copyInput(loss.session(), PortInfo{g.name, t.desc}) : loss.session().variable(g.name);
     if (!value) return value.status();
     const std::vector<double> x(value->as<double>(), value->as<double>() + t.elements);
     Result<Perturbation> moved = Perturbation::make(loss, g.name, std::move(*value));
@@ -279,7 +278,180 @@ Result<GradientCheck> checkGradients(const Registry &registry, const CheckInputs
     for (int64_t element : sampleElements(t.elements, options.samples))
       OPC_RETURN_IF_ERROR(checkElement(*moved, element, x[static_cast<size_t>(element)],
                                        gradient->as<double>()[element], *base, options, &t));
-    check.tensors.push_back(std::move(t));
+    checks.push_back(std::move(t));
+  }
+  return checks;
+}
+
+/// Finds the ops whose own rule is wrong: each by itself, on the inputs that it has in the graph, with random gradients
+/// of its outputs.
+class BlameSearch {
+public:
+  BlameSearch(const Registry &registry, const Job &job, const GradientCheckOptions &options, uint64_t seed)
+      : registry_(registry), job_(job), options_(options), seed_(seed) {
+    job_.compile.gradient.reset();
+    job_.compile.maxErrors = 1;
+    options_.samples = 8;
+  }
+
+  Status run(std::vector<OpVerdict> *verdicts) {
+    Pipeline pipeline(registry_, job_.compile);
+    if (!pipeline.import(job_.name, job_.bytes) || !pipeline.run(Phase::kShape))
+      return Status(StatusCode::kInternal, "OPC0901", "the graph compiled before, and now it does not");
+    const GraphInfo graph = pipeline.graph();
+    if (graph.ops.size() > kMostOps) return Status::ok(); // one compilation for each op would take minutes
+    OPC_RETURN_IF_ERROR(collectValues(graph));
+    for (const GraphOp &op : graph.ops)
+      if (candidate(op)) verdicts->push_back(check(op));
+    return Status::ok();
+  }
+
+private:
+  static constexpr size_t kMostOps = 2000;
+
+  bool candidate(const GraphOp &op) const {
+    bool in = false, out = false;
+    for (const auto &input : op.inputs) {
+      auto value = values_.find(input.second);
+      in |= value != values_.end() && value->second.dtype() == kDouble;
+    }
+    for (const GraphTensor &t : op.outputs) out |= t.dtype == kDouble;
+    const user_op::OpDef *def = registry_.findOp(op.type);
+    return in && out && def && !def->noGrad;
+  }
+
+  /// What every op reads, by tensor.
+  Status collectValues(const GraphInfo &graph) {
+    Job job = job_;
+    std::set<std::string> read;
+    for (const GraphOp &op : graph.ops)
+      for (const auto &input : op.inputs) read.insert(input.second);
+    std::vector<std::string> tensors(read.begin(), read.end());
+    for (size_t k = 0; k < tensors.size(); ++k) job.cut.until.push_back({tensors[k], "value:" + std::to_string(k)});
+    std::unique_ptr<Pipeline> pipeline;
+    Result<Session> session = compileAndLoad(registry_, job, options_, seed_, &pipeline);
+    if (!session) return session.status();
+    OPC_RETURN_IF_ERROR(job.give(*session));
+    OPC_RETURN_IF_ERROR(session->prepare());
+    OPC_RETURN_IF_ERROR(session->run());
+    for (size_t k = 0; k < tensors.size(); ++k) {
+      Result<HostTensor> t = session->fetch("value:" + std::to_string(k));
+      if (!t) return t.status();
+      values_.emplace(tensors[k], std::move(*t));
+    }
+    for (const auto &sources : {graph.inputs, graph.variables})
+      for (const GraphTensor &t : sources) tensorOf_[t.name] = t.tensor;
+    return Status::ok();
+  }
+
+  OpVerdict check(const GraphOp &op) {
+    OpVerdict verdict;
+    verdict.op = op.name;
+    verdict.type = op.type;
+    verdict.range = op.range;
+    Job job = job_;
+    job.cut.only = {op.name};
+    GradientRequest request;
+    for (const GraphTensor &t : op.outputs)
+      if (t.dtype == kDouble) request.losses.push_back(t.tensor);
+    request.wrt = {"*"};
+    request.dyInputs = true;
+    job.compile.gradient = request;
+    job.give = [this](Session &session) { return giveOp(session); };
+    std::unique_ptr<Pipeline> failed;
+    Result<std::vector<TensorCheck>> result = checkJob(registry_, job, options_, seed_, &failed);
+    if (!result) {
+      verdict.detail = result.status().message();
+      if (failed)
+        for (const Diagnostic &d : failed->diagnostics())
+          if (d.severity == Severity::kError) verdict.detail = d.code + ": " + d.message;
+      return verdict;
+    }
+    verdict.checked = true;
+    for (const TensorCheck &t : *result) {
+      if (t.passed() || !verdict.passed) continue;
+      verdict.passed = false;
+      verdict.detail = "its rule gives " + roundedText(t.analytic, 9) + " for " + t.name + " at " +
+                       indexText(t.desc.shape(), t.worst) + "; the difference quotient is " +
+                       roundedText(t.numeric, 9);
+    }
+    return verdict;
+  }
+
+  Status giveOp(Session &session) const {
+    auto find = [&](const std::string &name) {
+      auto source = tensorOf_.find(name);
+      return values_.find(source == tensorOf_.end() ? name : source->second);
+    };
+    for (const PortInfo &p : session.interface().inputs) {
+      auto value = find(p.name);
+      if (value != values_.end() && value->second.desc() == p.desc) {
+        OPC_RETURN_IF_ERROR(session.feed(p.name, value->second));
+        continue;
+      }
+      Result<HostTensor> dy = HostTensor::create(p.desc.data_type(), p.desc.shape());
+      if (!dy) return dy.status();
+      fillUniform(&*dy, -1, 1, {seed_, stableHash(p.name)});
+      OPC_RETURN_IF_ERROR(session.feed(p.name, *dy));
+    }
+    for (const VariableInfo &v : session.interface().variables)
+      if (auto value = find(v.name); value != values_.end())
+        OPC_RETURN_IF_ERROR(session.setVariable(v.name, value->second));
+    return Status::ok();
+  }
+
+  const Registry &registry_;
+  Job job_;
+  GradientCheckOptions options_;
+  uint64_t seed_;
+  std::map<std::string, HostTensor> values_;
+  std::map<std::string, std::string> tensorOf_; // input and variable ops
+};
+
+} // namespace
+
+Result<GradientCheck> checkGradients(const Registry &registry, const CheckInputs &inputs,
+                                     const GradientCheckOptions &options, std::unique_ptr<Pipeline> *failed) {
+  Job job;
+  job.name = inputs.name;
+  job.bytes = inputs.bytes;
+  job.compile.shapes = options.shapes;
+  job.compile.floatsAs = kDouble;
+  job.compile.train = false;
+  job.compile.gradient = options.request;
+  // Values: given ones, else random floats and integer zeros (indices and labels that are always in range).
+  auto give = [&inputs](Session &session, bool lenient) -> Status {
+    std::vector<std::string> specs = inputs.specs;
+    if (lenient) { // a part of the graph: values for the rest have no place
+      std::set<std::string> known;
+      for (const PortInfo &p : session.interface().inputs) known.insert(p.name);
+      for (const VariableInfo &v : session.interface().variables) known.insert(v.name);
+      specs.erase(std::remove_if(specs.begin(), specs.end(),
+                                 [&](const std::string &spec) { return !known.count(spec.substr(0, spec.find('='))); }),
+                  specs.end());
+    }
+    ValueFlags values = inputs.values;
+    values.cast = true; // everything is f64 here
+    Result<NamedValues> named = NamedValues::open(specs, inputs.archive, "--input");
+    if (!named) return named.status();
+    if (values.fill.empty()) {
+      values.fill = "rand";
+      for (const PortInfo &p : session.interface().inputs)
+        if (!IsFloatingDataType(p.desc.data_type()) && !named->has(p.name)) specs.push_back(p.name + "=zeros");
+      named = NamedValues::open(specs, inputs.archive, "--input");
+      if (!named) return named.status();
+    }
+    return giveValues(session, *named, values, inputs.command).status();
+  };
+  job.give = [&](Session &session) { return give(session, false); };
+  Result<std::vector<TensorCheck>> tensors = checkJob(registry, job, options, inputs.values.seed, failed);
+  if (!tensors) return tensors.status();
+  GradientCheck check;
+  check.tensors = std::move(*tensors);
+  if (!check.passed()) {
+    job.give = [&](Session &session) { return give(session, true); };
+    BlameSearch search(registry, job, options, inputs.values.seed);
+    OPC_RETURN_IF_ERROR(search.run(&check.ops));
   }
   return check;
 }
