@@ -1,6 +1,7 @@
 // opc-bench: a table of measurements, each beside its reference.
 #include "Benchmark.h"
 #include "ModelWorker.h"
+#include "ThreadWaiting.h"
 
 #include <CLI/CLI.hpp>
 #include <nlohmann/json.hpp>
@@ -10,6 +11,7 @@
 #include <iostream>
 
 int main(int argc, char **argv) {
+  opc::boundThreadSpinning(argv);
   CLI::App app{"opc-bench: measurements beside a peer or a limit of the same run", "opc-bench"};
   bool json = false, list = false;
   std::string filter = "*";

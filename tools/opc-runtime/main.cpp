@@ -1,5 +1,6 @@
 // opc-runtime: runs a compiled plan, without the compiler.
 #include "Session.h"
+#include "ThreadWaiting.h"
 #include "opc/Version.h"
 
 #include <CLI/CLI.hpp>
@@ -216,6 +217,7 @@ Status runPlan(const Arguments &a) {
 } // namespace
 
 int main(int argc, char **argv) {
+  opc::boundThreadSpinning(argv);
   if (!__builtin_cpu_supports("avx2") || !__builtin_cpu_supports("fma")) {
     std::fprintf(stderr, "error: this machine's CPU is older than x86-64-v3; opc's kernels need AVX2 and FMA\n");
     return 4;

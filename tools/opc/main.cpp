@@ -1,10 +1,12 @@
 // The command `opc`: finds the subcommand, parses its flags, runs it, turns failures into exit codes.
 #include "Commands.h"
 
+#include "ThreadWaiting.h"
 #include "opc/Version.h"
 
 #include <csignal>
 #include <cstdlib>
+#include <cstring>
 #include <functional>
 #include <malloc.h>
 #include <unistd.h>
@@ -160,6 +162,11 @@ int failInternally(Terminal &terminal, const std::string &what) {
 } // namespace
 
 int main(int argc, char **argv) {
+  for (int i = 1; i < argc; ++i)
+    if (!std::strcmp(argv[i], "run") || !std::strcmp(argv[i], "grad")) { // the commands that execute kernels
+      boundThreadSpinning(argv);
+      break;
+    }
   std::signal(SIGPIPE, SIG_IGN); // a closed pipe is seen where it is written to
   // A graph is millions of small objects that die together at the end: grow the heap in large steps, never shrink it.
   mallopt(M_TOP_PAD, 64 << 20);
