@@ -23,7 +23,8 @@ Result<NamedValues> NamedValues::open(const std::vector<std::string> &specs, con
     values.entries_.push_back({named->first, named->second, std::move(*spec)});
   }
   if (archivePath.empty()) return values;
-  Result<std::unique_ptr<TensorArchive>> archive = openTensorArchive(archivePath);
+  const char *role = flag == "--input" ? "input" : flag == "--expect" ? "output" : "";
+  Result<std::unique_ptr<TensorArchive>> archive = openTensorArchive(archivePath, role);
   if (!archive) return archive.status();
   values.archive_ = std::move(*archive);
   values.archivePath_ = archivePath;

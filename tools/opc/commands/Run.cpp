@@ -95,6 +95,8 @@ public:
          "write an output: .npy, .npz, .safetensors, .pb, .bin; - is standard output (repeatable)", &outputs_, true},
         {"--outputs", 0, "DIR|FILE", "write all outputs: DIR/NAME.npy, or one npz or safetensors", &outputArchive_,
          true},
+        {"--outputs-as", 0, "npy|pb",
+         "what a directory gets: NAME.npy (default), or an ONNX data set's output_0.pb, ...", &outputsAs_},
         {"--print", 0, "MODE", "none, summary (default), all, or a number of values", &print_, true}};
     auto append = [&](std::vector<Option> more) { s.options.insert(s.options.end(), more.begin(), more.end()); };
     append(expect_.options());
@@ -164,7 +166,7 @@ public:
     trace.span("load the plan", start);
 
     Result<OutputFiles> files =
-        OutputFiles::plan(outputs_, outputArchive_, session->interface().outputs, positional[0]);
+        OutputFiles::plan(outputs_, outputArchive_, session->interface().outputs, positional[0], outputsAs_ == "pb");
     if (!files) return invocation.fail(files.status());
     if (files->usesStdout() && invocation.flags().json)
       return invocation.fail(usageError("an output and the JSON both want standard output"));
@@ -212,6 +214,8 @@ private:
     if (!mode) return mode.status();
     printMode_ = *mode;
     OPC_RETURN_IF_ERROR(expect_.parse());
+    if (outputsAs_ != "npy" && outputsAs_ != "pb")
+      return usageError("--outputs-as takes npy or pb, not '" + outputsAs_ + "'");
     const std::string &fill = values_.fill;
     if (!fill.empty() && fill != "rand" && fill != "zeros" && fill != "ones" && fill != "iota")
       return usageError("--fill takes rand, zeros, ones or iota, not '" + fill + "'");
@@ -413,8 +417,8 @@ private:
   }
 
   std::vector<std::string> inputs_, outputs_, shapes_, captures_;
-  std::string inputArchive_, outputArchive_, print_ = "summary", seed_, repeat_, warmup_, maxMemory_, reference_,
-                                             captureStats_, trap_, trace_;
+  std::string inputArchive_, outputArchive_, print_ = "summary", outputsAs_ = "npy", seed_, repeat_, warmup_,
+                                             maxMemory_, reference_, captureStats_, trap_, trace_;
   uint64_t maxBytes_ = 0;
   ValueFlags values_;
   bool stats_ = false, timing_ = false, noSimplify_ = false, noFuse_ = false;
