@@ -4,6 +4,7 @@
 
 #include "FileBytes.h"
 #include "HostTensor.h"
+#include "PlanDescription.h"
 #include "Registry.h"
 #include "RunObserver.h"
 #include "TensorFill.h"

@@ -43,26 +43,27 @@ void TaskGraph::observe(RunObserver *observer) {
   if (observer) observedTasks();
 }
 
-const std::vector<ObservedTask> &TaskGraph::observedTasks() {
-  if (!observed_.empty()) return observed_;
-  for (uint32_t i = 0; i < model_.tasks.size(); ++i) {
-    const ModelTask &t = model_.tasks[i];
+std::vector<ObservedTask> describeTasks(const PlanModel &model,
+                                        const std::function<const OpInstance &(uint32_t)> &instance) {
+  std::vector<ObservedTask> tasks;
+  for (uint32_t i = 0; i < model.tasks.size(); ++i) {
+    const ModelTask &t = model.tasks[i];
     ObservedTask o;
     o.index = i;
     o.stream = t.stream;
     o.name = t.name;
     o.type = t.type;
     o.where = t.where;
-    o.device = model_.streams[t.stream].device;
+    o.device = model.streams[t.stream].device;
     o.isView = t.isView;
     auto describe = [&](uint32_t tensor, const std::pair<std::string, int32_t> &arg) {
-      const ModelTensor &m = model_.tensors[tensor];
+      const ModelTensor &m = model.tensors[tensor];
       ObservedTensor d;
       d.name = m.name;
       d.argument = arg.first;
       d.index = arg.second;
       d.desc = m.desc;
-      d.source = sourceOf(model_.registers[m.reg].kind);
+      d.source = sourceOf(model.registers[m.reg].kind);
       return d;
     };
     const OpInstance &op = instance(i);
@@ -70,13 +71,19 @@ const std::vector<ObservedTask> &TaskGraph::observedTasks() {
       ObservedTensor d = describe(t.inputs[k], op.inputArgs()[k]);
       d.isMutable = t.mutableInput[k];
       d.isOverwritten = d.isMutable;
-      const uint32_t reg = model_.tensors[t.inputs[k]].reg;
-      for (uint32_t out : t.outputs) d.isOverwritten |= !t.isView && model_.tensors[out].reg == reg;
+      const uint32_t reg = model.tensors[t.inputs[k]].reg;
+      for (uint32_t out : t.outputs) d.isOverwritten |= !t.isView && model.tensors[out].reg == reg;
       o.inputs.push_back(std::move(d));
     }
     for (size_t k = 0; k < t.outputs.size(); ++k) o.outputs.push_back(describe(t.outputs[k], op.outputArgs()[k]));
-    observed_.push_back(std::move(o));
+    tasks.push_back(std::move(o));
   }
+  return tasks;
+}
+
+const std::vector<ObservedTask> &TaskGraph::observedTasks() {
+  if (!observed_.empty()) return observed_;
+  observed_ = describeTasks(model_, [this](uint32_t task) -> const OpInstance & { return instance(task); });
   // Views stand in a stream's order, but not among its operations: each belongs before the next task that executes.
   for (size_t s = 0; s < model_.streams.size(); ++s) {
     uint32_t operation = 0;

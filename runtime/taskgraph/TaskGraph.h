@@ -12,11 +12,16 @@
 
 #include <atomic>
 #include <deque>
+#include <functional>
 #include <memory>
 #include <thread>
 #include <vector>
 
 namespace opc::runtime {
+
+/// The tasks of a plan as observers see them. `instance` gives a task's op.
+std::vector<ObservedTask> describeTasks(const PlanModel &model,
+                                        const std::function<const OpInstance &(uint32_t)> &instance);
 
 class TaskGraph {
 public:
