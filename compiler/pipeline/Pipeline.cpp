@@ -3,6 +3,7 @@
 #include "AttrBridge.h"
 #include "BackwardBuilder.h"
 #include "GradientGeneration.h"
+#include "GraphCut.h"
 #include "GraphEmitter.h"
 #include "GraphFile.h"
 #include "Importer.h"
@@ -124,8 +125,10 @@ struct Pipeline::Impl {
     });
   }
 
+  const std::chrono::steady_clock::time_point made = std::chrono::steady_clock::now();
   const Registry &registry;
   CompileOptions options;
+  GraphCut cut;
   MLIRContext context;
   OwningOpRef<ModuleOp> module;
   std::unique_ptr<ExecutionSchedule> execution;
@@ -156,18 +159,21 @@ struct Pipeline::Impl {
     return failed;
   }
   void classify(const std::string &code) {
-    const StatusCode c = code.rfind("OPC04", 0) == 0 || code == "OPC0110" ? StatusCode::kUnsupported
-                         : code == "OPC0901"                              ? StatusCode::kInternal
-                                                                          : StatusCode::kInvalidGraph;
+    const StatusCode c = code.rfind("OPC00", 0) == 0                        ? StatusCode::kUsage
+                         : code.rfind("OPC04", 0) == 0 || code == "OPC0110" ? StatusCode::kUnsupported
+                         : code == "OPC0901"                                ? StatusCode::kInternal
+                                                                            : StatusCode::kInvalidGraph;
     worst = std::max(worst, c);
   }
 
   template <class F> bool phase(Phase p, F &&body) {
+    if (options.progress) options.progress(p);
     const auto start = std::chrono::steady_clock::now();
     const bool ok = body();
     const bool reported = settle();
     PhaseStats s;
     s.phase = p;
+    s.start = std::chrono::duration<double>(start - made).count();
     s.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
     if (module) s.ops = countOps(*module);
     stats.push_back(s);
@@ -311,7 +317,9 @@ struct Pipeline::Impl {
   bool runPhase(Phase p) {
     switch (p) {
     case Phase::kImport: return true;
-    case Phase::kShape: return succeeded(inferShapes(*module, registry));
+    case Phase::kShape:
+      return succeeded(inferShapes(*module, registry)) &&
+             (cut.empty() || succeeded(cutGraph(*module, cut.feeds, cut.until, cut.only)));
     case Phase::kGrad:
       if (!options.gradient) return true;
       if (auto job = (*module)->getAttrOfType<StringAttr>("opc.job")) {
@@ -331,7 +339,7 @@ struct Pipeline::Impl {
     case Phase::kSchedule: return succeeded(schedule(*module, registry));
     case Phase::kMemory:
       execution = std::make_unique<ExecutionSchedule>();
-      return succeeded(planExecution(*module, registry, DeviceType::kCPU, execution.get()));
+      return succeeded(planExecution(*module, registry, DeviceType::kCPU, execution.get(), options.inPlace));
     case Phase::kPlan: planBytes = emitPlan(*module, *execution, source.name); return true;
     }
     return false;
@@ -362,24 +370,27 @@ bool Pipeline::import(const std::string &name, const std::string &bytes) {
       }
     impl.module = importGraph(&impl.context, impl.registry, *file, options, &impl.collected);
     if (impl.module) {
+      std::vector<std::string> names;
+      for (Operation &op : graphBlock(*impl.module))
+        if (isa<ir::InputOp, ir::VariableOp>(&op)) names.push_back(ir::opName(&op));
       for (const auto &[shaped, dims] : impl.options.shapes) {
-        bool found = false;
-        for (Operation &op : graphBlock(*impl.module))
-          found |= isa<ir::InputOp, ir::VariableOp>(&op) && ir::opName(&op) == shaped;
-        if (!found)
-          impl.collected.push_back({Severity::kError,
-                                    "OPC0207",
-                                    "--shape names '" + shaped + "', which is no input or variable of the graph",
-                                    "",
-                                    {name, 0, 0, 0, 0},
-                                    {},
-                                    {},
-                                    ""});
+        if (llvm::is_contained(names, shaped)) continue;
+        const std::vector<std::string> near = nearestNames(shaped, names, 1);
+        impl.collected.push_back({Severity::kError,
+                                  "OPC0005",
+                                  "--shape names '" + shaped + "', which is no input or variable of the graph",
+                                  "",
+                                  {name, 0, 0, 0, 0},
+                                  {},
+                                  {},
+                                  near.empty() ? "opc show " + name + " lists them" : "did you mean " + near[0] + "?"});
       }
     }
     return static_cast<bool>(impl.module);
   });
 }
+
+void Pipeline::cut(GraphCut cut) { impl_->cut = std::move(cut); }
 
 bool Pipeline::run(Phase to) {
   Impl &impl = *impl_;

@@ -74,10 +74,23 @@ struct CompileOptions {
   DataType floatsAs = kInvalidDataType;
   /// Join ops for the libraries (docs/adr/0006-library-fusion.md); off for a run that others are compared with.
   bool fuse = true;
+  /// Whether kernels may write their result over an operand that is read for the last time.
+  bool inPlace = true;
+  /// Called as each phase begins (`--progress`), when set.
+  std::function<void(Phase)> progress;
+};
+
+/// What remains of a graph (`--until`, `--feed`, `--only`). Names of tensors and ops as graph() gives them.
+struct GraphCut {
+  std::vector<std::string> feeds;                         // tensors that become inputs of the same name
+  std::vector<std::pair<std::string, std::string>> until; // (tensor, output's name): the only outputs
+  std::vector<std::string> only;                          // ops that are kept, without the others
+  bool empty() const { return feeds.empty() && until.empty() && only.empty(); }
 };
 
 struct PhaseStats {
   Phase phase;
+  double start = 0; // seconds after the pipeline was made
   double seconds = 0;
   size_t ops = 0; // after the phase
 };
@@ -126,6 +139,8 @@ public:
 
   /// Reads a graph. `name` is what diagnostics call it. False when it is not valid: see diagnostics().
   bool import(const std::string &name, const std::string &bytes);
+  /// Cuts the graph at the end of Phase::kShape, which must not have run.
+  void cut(GraphCut cut);
   /// Runs the phases up to and including `to`. False on error; all errors of the failing phase are in diagnostics().
   bool run(Phase to);
 

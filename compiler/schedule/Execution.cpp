@@ -11,8 +11,8 @@ namespace {
 
 class Planner {
 public:
-  Planner(const Registry &registry, DeviceType device, ExecutionSchedule *out)
-      : registry_(registry), device_(device), out_(out) {}
+  Planner(const Registry &registry, DeviceType device, ExecutionSchedule *out, bool inPlace)
+      : registry_(registry), device_(device), out_(out), inPlace_(inPlace) {}
 
   LogicalResult run(ModuleOp module) {
     Block &block = graphBlock(module);
@@ -128,7 +128,7 @@ private:
       for (auto [o, result] : llvm::enumerate(op.getOuts())) {
         bool shared = false;
         for (auto [out, in] : pairs) {
-          if (out != static_cast<int>(o) || !mayOverwrite(op, out, in, pairs)) continue;
+          if (!inPlace_ || out != static_cast<int>(o) || !mayOverwrite(op, out, in, pairs)) continue;
           const uint32_t buffer = out_->bufferOf.lookup(op.getArgs()[static_cast<unsigned>(in)]);
           if (!taken.insert(buffer).second) continue;
           share(result, buffer);
@@ -153,6 +153,7 @@ private:
   const Registry &registry_;
   DeviceType device_;
   ExecutionSchedule *out_;
+  bool inPlace_;
   llvm::DenseMap<Value, uint32_t> lastUse_;
   uint32_t taskCount_ = 0;
   bool failed_ = false;
@@ -160,8 +161,9 @@ private:
 
 } // namespace
 
-LogicalResult planExecution(ModuleOp module, const Registry &registry, DeviceType device, ExecutionSchedule *out) {
-  return Planner(registry, device, out).run(module);
+LogicalResult planExecution(ModuleOp module, const Registry &registry, DeviceType device, ExecutionSchedule *out,
+                            bool inPlace) {
+  return Planner(registry, device, out, inPlace).run(module);
 }
 
 } // namespace opc

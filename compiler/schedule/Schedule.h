@@ -40,9 +40,10 @@ struct ExecutionSchedule {
 };
 
 /// Selects kernels for a device and plans memory. Views share their operand's buffer; a kernel that proposes to work in
-/// place does so where its operand is read for the last time. Errors (no kernel) are emitted.
+/// place does so where its operand is read for the last time, unless `inPlace` is false. Errors (no kernel) are
+/// emitted.
 mlir::LogicalResult planExecution(mlir::ModuleOp module, const Registry &registry, DeviceType device,
-                                  ExecutionSchedule *out);
+                                  ExecutionSchedule *out, bool inPlace = true);
 
 /// The graph's ops in order.
 mlir::Block &graphBlock(mlir::ModuleOp module);

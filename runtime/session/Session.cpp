@@ -2,6 +2,7 @@
 #include "Session.h"
 
 #include "Initializers.h"
+#include "OpCase.h"
 #include "PlanFile.h"
 #include "TaskGraph.h"
 #include "cpu/CpuDevice.h"
@@ -256,6 +257,14 @@ Status Session::setStep(int64_t step) {
     return Status(StatusCode::kUsage, "OPC0616", "a session cannot go on from step " + std::to_string(step));
   impl_->graph->setPosition(step);
   return Status::ok();
+}
+
+void Session::observe(RunObserver *observer) { impl_->graph->observe(observer); }
+
+const std::vector<ObservedTask> &Session::tasks() { return impl_->graph->observedTasks(); }
+
+Result<std::string> Session::taskGraphText(uint32_t index, std::vector<std::string> *inputNames) {
+  return runtime::taskGraphText(impl_->graph->observedTasks().at(index), impl_->graph->instance(index), inputNames);
 }
 
 SessionStats Session::stats() const {

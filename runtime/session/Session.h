@@ -4,7 +4,9 @@
 
 #include "FileBytes.h"
 #include "HostTensor.h"
+#include "PlanDescription.h"
 #include "Registry.h"
+#include "RunObserver.h"
 #include "TensorFill.h"
 #include "TensorIo.h"
 
@@ -90,6 +92,13 @@ public:
   int64_t step() const;
   /// Goes on from another step: a checkpoint's. Errors: OPC0616 (a negative number).
   Status setStep(int64_t step);
+  /// Shows every task of the following runs to `observer`, which must live until it is replaced; nullptr: none.
+  void observe(RunObserver *observer);
+  /// The tasks of the plan, as observers see them.
+  const std::vector<ObservedTask> &tasks();
+  /// Task `index` alone, as the text of a graph: an input or variable for each tensor that it reads, named by
+  /// `inputNames` in order (one for each distinct tensor), and an output for each that it makes.
+  Result<std::string> taskGraphText(uint32_t index, std::vector<std::string> *inputNames);
 
   SessionStats stats() const;
 

@@ -60,35 +60,48 @@ void TaskGraph::abortRun() {
   }
 }
 
-void TaskGraph::runLane(Lane &lane, int64_t first, int64_t steps) {
+template <bool kObserved> void TaskGraph::runLaneAs(Lane &lane, int64_t first, int64_t steps) {
   DeviceCtx *context = lane.stream->context();
   struct Steps { // whatever way the lane is left
     Stream &stream;
     ~Steps() { stream.endSteps(); }
   } inSteps{*lane.stream};
+  auto stop = [&](Status status) {
+    lane.status = std::move(status);
+    abortRun();
+  };
   for (int64_t k = first; k < first + steps; ++k) {
     lane.stream->beginStep(seed_, origin_ + k);
+    [[maybe_unused]] size_t nextView = 0;
+    [[maybe_unused]] uint32_t position = 0;
     for (const Operation &op : lane.operations) {
       for (uint32_t w = op.waitBegin; w < op.waitEnd; ++w)
         if (!await(lane.waits[w], k)) return;
       // A task that skips this step still waits and signals: counters count steps, not runs.
-      if (op.stride == 1 || (k + 1) % op.stride == 0) {
+      const bool runs = op.stride == 1 || (k + 1) % op.stride == 0;
+      if constexpr (kObserved) {
+        Status s = observeViews(lane, &nextView, position++, k);
+        if (s.isOk() && runs) s = runObserved(lane, op, k);
+        if (!s.isOk()) return stop(std::move(s));
+      } else if (runs) {
         Status s = op.variants[static_cast<uint64_t>(k) % op.variantCount]->run(context);
         if (s.isOk() && op.signalBegin != op.signalEnd) s = lane.stream->synchronize();
-        if (!s.isOk()) {
-          lane.status = failed(std::move(s), op.task);
-          abortRun();
-          return;
-        }
+        if (!s.isOk()) return stop(failed(std::move(s), op.task));
       }
       for (uint32_t i = op.signalBegin; i < op.signalEnd; ++i) {
         lane.signals[i]->fetch_add(1, std::memory_order_release);
         lane.signals[i]->notify_all();
       }
     }
+    if constexpr (kObserved)
+      if (Status s = observeViews(lane, &nextView, UINT32_MAX, k); !s.isOk()) return stop(std::move(s));
     if (aborted_.load(std::memory_order_relaxed)) return;
   }
   lane.status = lane.stream->synchronize();
+}
+
+void TaskGraph::runLane(Lane &lane, int64_t first, int64_t steps) {
+  observer_ ? runLaneAs<true>(lane, first, steps) : runLaneAs<false>(lane, first, steps);
 }
 
 void TaskGraph::workerLoop(Lane *lane) {
@@ -110,7 +123,7 @@ Status TaskGraph::run(int64_t steps) {
   Lane &own = lanes_[0];
   own.stream->enter();
   if (lanes_.size() == 1) {
-    if (!own.plain.empty()) {
+    if (!own.plain.empty() && !observer_) {
       OPC_RETURN_IF_ERROR(runPlain(own, steps));
     } else {
       own.status = Status::ok();

@@ -8,14 +8,20 @@
 
 #include "Arenas.h"
 #include "PlanModel.h"
+#include "RunObserver.h"
 
 #include <atomic>
 #include <deque>
+#include <functional>
 #include <memory>
 #include <thread>
 #include <vector>
 
 namespace opc::runtime {
+
+/// The tasks of a plan as observers see them. `instance` gives a task's op.
+std::vector<ObservedTask> describeTasks(const PlanModel &model,
+                                        const std::function<const OpInstance &(uint32_t)> &instance);
 
 class TaskGraph {
 public:
@@ -38,6 +44,13 @@ public:
   /// refresh().
   void markChanged(uint32_t reg);
   Status refresh();
+
+  /// Shows every task of the next runs to `observer`; nullptr: none, at no cost.
+  void observe(RunObserver *observer);
+  /// What an observer is shown of each task, by index.
+  const std::vector<ObservedTask> &observedTasks();
+  /// A task's op with its attributes.
+  const OpInstance &instance(uint32_t task) const;
 
   /// Runs `steps` steps. Not before bind(). On failure the step counter stays at the last complete step before the
   /// call.
@@ -69,6 +82,7 @@ private:
     std::vector<KernelTask *> plain; // the same tasks, when no operation waits, signals, skips or has variants
     std::vector<Wait> waits;
     std::vector<Counter *> signals;
+    std::vector<std::pair<uint32_t, uint32_t>> views; // (operation that it stands before, task), for observers
     Status status;
     std::thread thread; // lanes but the first, which runs in the caller's thread
   };
@@ -79,7 +93,11 @@ private:
   Status bindTask(uint32_t index, Stream &stream);
   void buildLanes(const std::vector<CrossEdge> &edges);
   Status runPlain(Lane &lane, int64_t steps);
+  class DataView;
+  template <bool kObserved> void runLaneAs(Lane &lane, int64_t first, int64_t steps);
   void runLane(Lane &lane, int64_t first, int64_t steps);
+  Status runObserved(const Lane &lane, const Operation &op, int64_t step);
+  Status observeViews(const Lane &lane, size_t *next, uint32_t operation, int64_t step);
   bool await(const Wait &wait, int64_t step);
   void abortRun();
   Status failed(Status status, uint32_t task) const;
@@ -96,6 +114,8 @@ private:
   std::vector<bool> changed_; // registers
   bool anyChanged_ = false, bound_ = false;
   size_t executed_ = 0;
+  RunObserver *observer_ = nullptr;
+  std::vector<ObservedTask> observed_;
   uint64_t kernelTasks_ = 0;
   int64_t step_ = 0, origin_ = 0;
   uint64_t seed_ = 0;

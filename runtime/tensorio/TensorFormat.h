@@ -27,7 +27,11 @@ Result<std::unique_ptr<TensorArchive>> openNpzBytes(FileBytes file, const std::s
 Result<std::unique_ptr<TensorArchive>> openSafetensorsBytes(FileBytes file, const std::string &path);
 /// A .safetensors.index.json: the shards lie beside it.
 Result<std::unique_ptr<TensorArchive>> openSafetensorsIndex(FileBytes file, const std::string &path);
-Result<std::unique_ptr<TensorArchive>> openNpyDirectory(const std::string &path);
+/// `role`: "input" or "output" of an ONNX data set, or empty.
+Result<std::unique_ptr<TensorArchive>> openTensorDirectory(const std::string &path, const std::string &role);
+
+/// The name in an ONNX tensor file, without reading its data; empty when it has none or is none.
+std::string onnxTensorName(std::string_view bytes);
 
 /// Sorts by key; OPC0710 when two are equal.
 Status sortUnique(const std::string &path, NamedTensors *tensors);

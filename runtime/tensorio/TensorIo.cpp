@@ -64,43 +64,72 @@ Status TensorArchive::noSuchKey(const std::string &key) const {
 
 namespace {
 
-/// A directory of .npy files. A tensor "relu0/out_0" is the file relu0/out_0.npy.
-class NpyDirectory final : public TensorArchive {
+bool endsWith(const std::string &s, std::string_view tail) {
+  return s.size() >= tail.size() && std::string_view(s).substr(s.size() - tail.size()) == tail;
+}
+
+/// "input_12.pb" with the role "input".
+bool isOfDataSet(const std::string &file, const std::string &role) {
+  const std::string head = role + "_";
+  if (file.rfind(head, 0) != 0 || !endsWith(file, ".pb")) return false;
+  const std::string number = file.substr(head.size(), file.size() - head.size() - 3);
+  return !number.empty() && number.find_first_not_of("0123456789") == std::string::npos;
+}
+
+/// A directory of .npy and .pb files. A tensor "relu0/out_0" is the file relu0/out_0.npy.
+class TensorDirectory final : public TensorArchive {
 public:
-  Status open(const std::string &path) {
+  Status open(const std::string &path, const std::string &role) {
     path_ = path;
+    const std::string other = role == "input" ? "output" : role == "output" ? "input" : "";
     std::error_code error;
     for (fs::recursive_directory_iterator it(path, error), end; !error && it != end; it.increment(error)) {
-      if (!it->is_regular_file(error) || it->path().extension() != ".npy") continue;
-      std::string key = fs::path(it->path().string().substr(path.size())).relative_path().replace_extension().string();
-      entries_.push_back({std::move(key), kInvalidDataType, {}});
-      if (entries_.size() > 1000000)
-        return Status(StatusCode::kUsage, "OPC0708", path + ": more than 1000000 .npy files");
+      const std::string extension = it->path().extension().string();
+      if ((extension != ".npy" && extension != ".pb") || !it->is_regular_file(error)) continue;
+      if (!other.empty() && isOfDataSet(it->path().filename().string(), other)) continue;
+      const std::string file = fs::path(it->path().string().substr(path.size())).relative_path().string();
+      std::string key = fs::path(file).replace_extension().string();
+      if (extension == ".pb") {
+        Result<FileBytes> bytes = FileBytes::open(it->path().string());
+        if (!bytes) return bytes.status();
+        if (std::string name = onnxTensorName(bytes->view()); !name.empty()) key = std::move(name);
+      }
+      files_.push_back({std::move(key), file});
+      if (files_.size() > 1000000)
+        return Status(StatusCode::kUsage, "OPC0708", path + ": more than 1000000 tensor files");
     }
     if (error)
       return Status(StatusCode::kUsage, "OPC0706", "cannot read the directory " + path + ": " + error.message());
-    std::sort(entries_.begin(), entries_.end(),
-              [](const TensorEntry &a, const TensorEntry &b) { return a.key < b.key; });
+    std::sort(files_.begin(), files_.end());
+    for (size_t i = 0; i < files_.size(); ++i) {
+      if (i && files_[i].first == files_[i - 1].first)
+        return Status(StatusCode::kUsage, "OPC0710",
+                      path + ": " + files_[i - 1].second + " and " + files_[i].second + " are both the tensor '" +
+                          files_[i].first + "'");
+      entries_.push_back({files_[i].first, kInvalidDataType, {}});
+    }
     return Status::ok();
   }
   const std::vector<TensorEntry> &entries() const override { return entries_; }
   Result<HostTensor> read(const std::string &key, const TensorReadOptions &options) const override {
-    auto it = std::lower_bound(entries_.begin(), entries_.end(), key,
-                               [](const TensorEntry &e, const std::string &k) { return e.key < k; });
-    if (it == entries_.end() || it->key != key) return noSuchKey(key);
-    return readNpy(path_ + "/" + key + ".npy", options);
+    auto it = std::lower_bound(files_.begin(), files_.end(), key,
+                               [](const auto &e, const std::string &k) { return e.first < k; });
+    if (it == files_.end() || it->first != key) return noSuchKey(key);
+    const std::string file = path_ + "/" + it->second;
+    if (!endsWith(file, ".pb")) return readNpy(file, options);
+    Result<FileBytes> bytes = FileBytes::open(file);
+    if (!bytes) return bytes.status();
+    return decodeOnnxTensor(bytes->view(), file, options);
   }
 
 private:
+  std::vector<std::pair<std::string, std::string>> files_; // key, path below the directory; sorted
   std::vector<TensorEntry> entries_;
 };
 
 bool isDirectory(const std::string &path) {
   struct stat st;
   return ::stat(path.c_str(), &st) == 0 && S_ISDIR(st.st_mode);
-}
-bool endsWith(const std::string &s, std::string_view tail) {
-  return s.size() >= tail.size() && std::string_view(s).substr(s.size() - tail.size()) == tail;
 }
 
 Result<std::unique_ptr<TensorArchive>> openByContent(FileBytes file, const std::string &path) {
@@ -115,19 +144,19 @@ Result<std::unique_ptr<TensorArchive>> openByContent(FileBytes file, const std::
         .withHelp("give an npz or safetensors file, or NAME=@" + path);
   return Status(StatusCode::kInvalidGraph, "OPC0701",
                 path + ": " + (bytes.empty() ? "the file is empty" : "neither npz nor safetensors"))
-      .withHelp("opc reads .npz, .safetensors, .safetensors.index.json and directories of .npy files");
+      .withHelp("opc reads .npz, .safetensors, .safetensors.index.json and directories of .npy or .pb files");
 }
 
 } // namespace
 
-Result<std::unique_ptr<TensorArchive>> openNpyDirectory(const std::string &path) {
-  auto directory = std::make_unique<NpyDirectory>();
-  OPC_RETURN_IF_ERROR(directory->open(path));
+Result<std::unique_ptr<TensorArchive>> openTensorDirectory(const std::string &path, const std::string &role) {
+  auto directory = std::make_unique<TensorDirectory>();
+  OPC_RETURN_IF_ERROR(directory->open(path, role));
   return std::unique_ptr<TensorArchive>(std::move(directory));
 }
 
-Result<std::unique_ptr<TensorArchive>> openTensorArchive(const std::string &path) {
-  if (isDirectory(path)) return openNpyDirectory(path);
+Result<std::unique_ptr<TensorArchive>> openTensorArchive(const std::string &path, const std::string &role) {
+  if (isDirectory(path)) return openTensorDirectory(path, role);
   Result<FileBytes> file = FileBytes::open(path);
   if (!file) return file.status();
   return openByContent(std::move(*file), path);
@@ -193,6 +222,7 @@ Result<HostTensor> readTensor(const std::string &spec, DataType expected) {
   Result<FileBytes> file = FileBytes::open(path);
   if (!file) return file.status();
   if (file->view().substr(0, 6) == "\x93NUMPY") return decodeNpy(file->view(), path, options);
+  if (endsWith(path, ".pb")) return decodeOnnxTensor(file->view(), path, options);
   Result<std::unique_ptr<TensorArchive>> archive = openByContent(std::move(*file), path);
   if (!archive) return archive.status();
   if ((*archive)->entries().size() == 1) return (*archive)->read((*archive)->entries()[0].key, options);

@@ -1,4 +1,5 @@
-// Tensor files: npy, npz, safetensors, raw bytes. Reading trusts nothing; writing is atomic and byte-reproducible.
+// Tensor files: npy, npz, safetensors, ONNX tensors, raw bytes. Reading trusts nothing; writing is atomic and
+// byte-reproducible.
 //
 // Error codes: OPC0701 not such a file or a damaged header, OPC0702 truncated or damaged data, OPC0703 dtype mismatch,
 // OPC0704 shape mismatch, OPC0705 no such key, OPC0706 cannot be read, OPC0707 cannot be written, OPC0708 over a limit,
@@ -36,6 +37,16 @@ std::string npyHeader(DataType type, const Shape &shape);
 std::string encodeNpy(const HostTensor &tensor);
 Status writeNpy(const std::string &path, const HostTensor &tensor);
 
+// ONNX TensorProto --------------------------------------------------------------------------------------------------
+// Format: TensorProto in https://github.com/onnx/onnx/blob/main/docs/IR.md; a file is one serialised message.
+
+/// Errors: OPC0701 (no tensor, or one whose data is in another file: no such file is opened), OPC0702, OPC0708,
+/// OPC0709.
+Result<HostTensor> decodeOnnxTensor(std::string_view bytes, const std::string &what,
+                                    const TensorReadOptions &options = {});
+/// `name` may be empty. OPC0708 above 2 GiB.
+Status writeOnnxTensor(const std::string &path, const std::string &name, const HostTensor &tensor);
+
 // Archives ---------------------------------------------------------------------------------------------------------
 
 /// What an archive says about a tensor before it is read.
@@ -45,7 +56,7 @@ struct TensorEntry {
   Shape shape;
 };
 
-/// A file that holds tensors under names: npz, safetensors, or a directory of .npy files.
+/// A file that holds tensors under names: npz, safetensors, or a directory of .npy and .pb files.
 class TensorArchive {
 public:
   virtual ~TensorArchive() = default;
@@ -67,8 +78,10 @@ protected:
 };
 
 /// Opens an npz (zip; stored and deflated members, zip64, data descriptors), a .safetensors file, a
-/// .safetensors.index.json (shards beside it), or a directory of .npy files; told apart by content, not by name.
-Result<std::unique_ptr<TensorArchive>> openTensorArchive(const std::string &path);
+/// .safetensors.index.json (shards beside it), or a directory of .npy and ONNX .pb files; told apart by content, not by
+/// name. A .npy in a directory is keyed by its path without the ending, a .pb by the name it holds (else as .npy). In a
+/// directory with files input_N.pb or output_N.pb (an ONNX data set), `role` "input" or "output" leaves the other out.
+Result<std::unique_ptr<TensorArchive>> openTensorArchive(const std::string &path, const std::string &role = "");
 Result<std::unique_ptr<TensorArchive>> openNpz(const std::string &path);
 Result<std::unique_ptr<TensorArchive>> openSafetensors(const std::string &path);
 
@@ -85,8 +98,8 @@ Status writeCheckpointFile(const std::string &path, NamedTensors tensors,
 Result<HostTensor> readRaw(const std::string &path, DataType type, const Shape &shape);
 Status writeRaw(const std::string &path, const HostTensor &tensor);
 
-/// One tensor from any file: PATH of an .npy, or PATH:KEY of an archive ("w.npz:fc1"). The longest prefix that exists
-/// is the path, so names with ':' work. A V2 tensor is bf16 when `expected` is bf16. `expected` is not enforced.
+/// One tensor from any file: PATH of an .npy or .pb, or PATH:KEY of an archive ("w.npz:fc1"). The longest prefix that
+/// exists is the path, so names with ':' work. A V2 tensor is bf16 when `expected` is bf16. `expected` is not enforced.
 Result<HostTensor> readTensor(const std::string &spec, DataType expected = kInvalidDataType);
 
 } // namespace opc

@@ -26,16 +26,23 @@ std::vector<Option> SharedFlags::options() {
       {"--quiet", 'q', "", "no summaries and notes", &quiet},
       {"--verbose", 'v', "", "say what is being done; twice: in detail", &verbose},
       {"--color", 0, "WHEN", "auto, always or never; NO_COLOR and FORCE_COLOR work too", &color},
+      {"--progress", 0, "WHEN", "auto (on a terminal), plain, none or json", &progress},
       {"", 'h', "", "short help", static_cast<bool *>(nullptr)},
       {"--help", 0, "", "all help", static_cast<bool *>(nullptr)},
   };
 }
 
 Invocation::Invocation(SharedFlags flags, std::vector<std::string> commandLine, Terminal &terminal)
-    : flags_(std::move(flags)), commandLine_(std::move(commandLine)), terminal_(&terminal) {}
+    : flags_(std::move(flags)), commandLine_(std::move(commandLine)), terminal_(&terminal),
+      progress_(std::make_unique<Progress>(ProgressMode::kNone, terminal)) {}
 
 Status Invocation::start() {
   startLog(flags_.quiet ? 0 : flags_.verbose);
+  const auto mode = parseProgress(flags_.progress, isatty(STDERR_FILENO) != 0);
+  if (!mode) return usageError("--progress takes auto, plain, none or json, not '" + flags_.progress + "'");
+  // Lines of the log and a line that is rewritten would spoil each other.
+  const bool quiet = flags_.quiet || (*mode == ProgressMode::kLine && flags_.verbose);
+  progress_ = std::make_unique<Progress>(quiet ? ProgressMode::kNone : *mode, *terminal_);
   if (!flags_.threads.empty()) {
     const auto n = parseInteger<int>(flags_.threads);
     if (!n || *n < 1 || *n > 4096)

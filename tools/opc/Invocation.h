@@ -4,6 +4,7 @@
 #include "CommandLine.h"
 #include "Diagnostic.h"
 #include "ExitCodes.h"
+#include "Progress.h"
 #include "Registry.h"
 #include "Terminal.h"
 
@@ -20,6 +21,7 @@ struct SharedFlags {
   std::string device = "cpu";
   std::string threads; // -j
   std::string color = "auto";
+  std::string progress = "auto";
   bool quiet = false, json = false;
   int verbose = 0;
 
@@ -36,6 +38,8 @@ public:
   const std::vector<std::string> &commandLine() const { return commandLine_; }
   Terminal &terminal() { return *terminal_; }
   int threads() const { return threads_; }
+  /// Which part of the work is under way, for people who wait.
+  Progress &progress() { return *progress_; }
 
   /// Checks the values of the shared flags and moves to -C's directory.
   Status start();
@@ -58,6 +62,7 @@ private:
   std::vector<std::string> commandLine_;
   Terminal *terminal_;
   int threads_ = 0;
+  std::unique_ptr<Progress> progress_;
 };
 
 /// A subcommand. run() is called once, after the options' targets are filled.

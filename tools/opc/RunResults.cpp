@@ -86,6 +86,7 @@ Json elementJson(const HostTensor &t, int64_t i) {
 Status writeTensor(const std::string &path, const NamedOutput &output) {
   if (endsWith(path, ".npz")) return writeNpz(path, {{output.name, &output.tensor}});
   if (endsWith(path, ".safetensors")) return writeSafetensors(path, {{output.name, &output.tensor}});
+  if (endsWith(path, ".pb")) return writeOnnxTensor(path, output.name, output.tensor);
   if (endsWith(path, ".bin") || endsWith(path, ".raw")) return writeRaw(path, output.tensor);
   return writeNpy(path, output.tensor);
 }
@@ -160,7 +161,7 @@ std::string outputPathIn(const std::string &directory, const std::string &name) 
 }
 
 Result<OutputFiles> OutputFiles::plan(const std::vector<std::string> &named, const std::string &all,
-                                      const std::vector<PortInfo> &outputs, const std::string &inputPath) {
+                                      const std::vector<PortInfo> &outputs, const std::string &inputPath, bool onnx) {
   OutputFiles files;
   std::vector<std::string> names;
   for (const PortInfo &p : outputs) names.push_back(p.name);
@@ -191,8 +192,9 @@ Result<OutputFiles> OutputFiles::plan(const std::vector<std::string> &named, con
     return Status(StatusCode::kUsage, "OPC0002",
                   "cannot make the directory " + all + (error ? ": " + error.message() : ""))
         .withHelp("name a directory, or a file that ends in .npz");
-  for (const std::string &name : names) {
-    const std::string path = outputPathIn(all, name);
+  for (size_t i = 0; i < names.size(); ++i) {
+    const std::string &name = names[i];
+    const std::string path = onnx ? all + "/output_" + std::to_string(i) + ".pb" : outputPathIn(all, name);
     if (!paths.insert(path).second)
       return Status(StatusCode::kUsage, "OPC0002", "two outputs are to be written to " + path)
           .withHelp("--outputs FILE.npz keeps them apart");

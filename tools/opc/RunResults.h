@@ -35,9 +35,11 @@ Json outputJson(const NamedOutput &output, PrintMode mode);
 class OutputFiles {
 public:
   /// `named`: "NAME=FILE" flags; `all`: a directory, or a file ending in .npz or .safetensors; may be empty.
+  /// `onnx`: the directory gets output_0.pb, output_1.pb, ... in the order of `outputs`.
   /// Errors: OPC0002, OPC0003, OPC0005.
   static Result<OutputFiles> plan(const std::vector<std::string> &named, const std::string &all,
-                                  const std::vector<PortInfo> &outputs, const std::string &inputPath);
+                                  const std::vector<PortInfo> &outputs, const std::string &inputPath,
+                                  bool onnx = false);
   /// True when a tensor goes to standard output.
   bool usesStdout() const;
   Status write(const std::vector<NamedOutput> &outputs) const;

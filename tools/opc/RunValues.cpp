@@ -23,7 +23,8 @@ Result<NamedValues> NamedValues::open(const std::vector<std::string> &specs, con
     values.entries_.push_back({named->first, named->second, std::move(*spec)});
   }
   if (archivePath.empty()) return values;
-  Result<std::unique_ptr<TensorArchive>> archive = openTensorArchive(archivePath);
+  const char *role = flag == "--input" ? "input" : flag == "--expect" ? "output" : "";
+  Result<std::unique_ptr<TensorArchive>> archive = openTensorArchive(archivePath, role);
   if (!archive) return archive.status();
   values.archive_ = std::move(*archive);
   values.archivePath_ = archivePath;
@@ -70,6 +71,26 @@ std::vector<std::string> NamedValues::flagNames() const {
   std::vector<std::string> names;
   for (const Entry &e : entries_) names.push_back(e.name);
   return names;
+}
+
+void NamedValues::rename(const std::string &from, const std::string &to) {
+  for (Entry &e : entries_)
+    if (e.name == from) e.name = to;
+}
+
+Status NamedValues::absorb(NamedValues &&other, const std::string &flag) {
+  for (Entry &e : other.entries_) {
+    if (find(e.name))
+      return Status(StatusCode::kUsage, "OPC0003", flag + " gives '" + e.name + "' a value, and it has one already");
+    entries_.push_back(std::move(e));
+  }
+  other.entries_.clear();
+  return Status::ok();
+}
+
+void NamedValues::drop(const std::string &name) {
+  entries_.erase(std::remove_if(entries_.begin(), entries_.end(), [&](const Entry &e) { return e.name == name; }),
+                 entries_.end());
 }
 
 std::vector<std::string> NamedValues::archiveKeys() const {

@@ -33,6 +33,13 @@ public:
   std::vector<std::string> archiveKeys() const;
   const std::string &archivePath() const { return archivePath_; }
 
+  /// Changes the name of a flag's value.
+  void rename(const std::string &from, const std::string &to);
+  /// Takes over the flags of `other`. OPC0003 when a name is in both; `flag` is named in it.
+  Status absorb(NamedValues &&other, const std::string &flag);
+  /// Forgets a flag's value.
+  void drop(const std::string &name);
+
 private:
   struct Entry {
     std::string name, text;

@@ -2,6 +2,7 @@
 #include "TensorCompare.h"
 
 #include "NumberText.h"
+#include "TensorMetrics.h"
 #include "TensorSpec.h"
 
 #include <cmath>
@@ -91,7 +92,7 @@ std::string indexText(const Shape &shape, int64_t flat) {
 }
 
 std::string mismatchText(const std::string &name, const HostTensor &actual, const HostTensor &expected,
-                         const Comparison &c, Tolerance tolerance) {
+                         const Comparison &c, Tolerance tolerance, bool nanEqual) {
   const double share = 100.0 * static_cast<double>(c.mismatches) / static_cast<double>(std::max<int64_t>(c.count, 1));
   std::string text = name + ": " + countText(static_cast<uint64_t>(c.mismatches)) + " of " +
                      countText(static_cast<uint64_t>(c.count)) + " values differ (" + roundedText(share, 3) +
@@ -101,6 +102,11 @@ std::string mismatchText(const std::string &name, const HostTensor &actual, cons
             ", expected " + elementText(expected, c.worst) + "\n";
   text += "  largest absolute difference " + roundedText(c.maxAbs, 4) + ", largest relative difference " +
           roundedText(c.maxRel, 4) + "\n";
+  auto metric = [&](Metric::Kind kind, int digits) {
+    return roundedText(metricValue(kind, actual, expected, nanEqual), digits);
+  };
+  text += "  99th percentile " + metric(Metric::Kind::kP99, 4) + ", mean " + metric(Metric::Kind::kMean, 4) +
+          ", cosine " + metric(Metric::Kind::kCosine, 8) + "\n";
   if (c.passingRtol || c.passingAtol) {
     text += "  would pass with";
     if (c.passingRtol) text += " --rtol " + name + ":" + roundedUp(*c.passingRtol);

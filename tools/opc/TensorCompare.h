@@ -31,9 +31,10 @@ Comparison compareTensors(const HostTensor &actual, const HostTensor &expected, 
 /// "[2, 0, 7]": the position of a flat index.
 std::string indexText(const Shape &shape, int64_t flat);
 
-/// What a mismatch prints: count and share, the worst element with both values, the largest differences, and what
+/// What a mismatch prints: count and share, the worst element with both values, the largest differences, the 99th
+/// percentile, the mean and the cosine, and what
 /// tolerance would pass.
 std::string mismatchText(const std::string &name, const HostTensor &actual, const HostTensor &expected,
-                         const Comparison &comparison, Tolerance tolerance);
+                         const Comparison &comparison, Tolerance tolerance, bool nanEqual = false);
 
 } // namespace opc::cli

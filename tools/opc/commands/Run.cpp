@@ -1,13 +1,12 @@
 // opc run: a graph or plan with values in, values out, compared with what was expected.
 #include "Commands.h"
 
-#include "CompileReport.h"
-#include "GraphInput.h"
+#include "Expectations.h"
 #include "Log.h"
 #include "NumberText.h"
-#include "RunResults.h"
-#include "RunValues.h"
-#include "TensorCompare.h"
+#include "RunCapture.h"
+#include "RunPlan.h"
+#include "RunTrap.h"
 #include "TrainingRun.h"
 
 #include <algorithm>
@@ -17,43 +16,55 @@ namespace opc::cli {
 
 namespace {
 
-/// "[NAME:]X" flags: a value for all outputs and values for single ones.
-class ToleranceFlags {
-public:
-  Status parse(const std::vector<std::string> &texts, const std::string &flag) {
-    for (const std::string &text : texts) {
-      const size_t colon = text.rfind(':'); // names may hold colons, numbers do not
-      const std::string number = colon == std::string::npos ? text : text.substr(colon + 1);
-      const auto value = parseReal(number);
-      if (!value || !(*value >= 0))
-        return Status(StatusCode::kUsage, "OPC0003", flag + " takes a number that is not negative, not '" + text + "'")
-            .withHelp(flag + " 1e-4, or " + flag + " NAME:1e-4");
-      if (colon == std::string::npos)
-        all_ = *value;
-      else
-        byName_[text.substr(0, colon)] = *value;
-    }
-    return Status::ok();
-  }
-  double of(const std::string &name, double standard) const {
-    auto it = byName_.find(name);
-    return it != byName_.end() ? it->second : all_.value_or(standard);
-  }
-  const std::map<std::string, double> &named() const { return byName_; }
-
-private:
-  std::optional<double> all_;
-  std::map<std::string, double> byName_;
-};
-
-struct Expectation {
-  std::string name, origin;
-  HostTensor tensor;
-};
-
 struct Timing {
   std::vector<double> seconds; // one a measured run, sorted
   double median() const { return seconds.empty() ? 0 : seconds[seconds.size() / 2]; }
+};
+
+/// How long each part of the command took, for --timing.
+class Stopwatch {
+public:
+  void lap(const std::string &part) {
+    const auto now = std::chrono::steady_clock::now();
+    laps_.push_back({part, std::chrono::duration<double>(now - last_).count()});
+    last_ = now;
+  }
+  std::string text() const {
+    std::string text;
+    double total = 0;
+    for (const auto &l : laps_) {
+      total += l.second;
+      text += (text.empty() ? "" : ", ") + l.first + " " + secondsText(l.second);
+    }
+    return "time: " + text + "; in all " + secondsText(total) + "\n";
+  }
+  Json json() const {
+    Json j = Json::object();
+    for (const auto &l : laps_) j[l.first] = l.second;
+    return j;
+  }
+
+private:
+  std::chrono::steady_clock::time_point last_ = std::chrono::steady_clock::now();
+  std::vector<std::pair<std::string, double>> laps_;
+};
+
+/// Several observers as one. The last is the closest to the task: what it measures is the task alone.
+class Observers final : public RunObserver {
+public:
+  void add(RunObserver *observer) { list_.push_back(observer); }
+  bool empty() const { return list_.empty(); }
+  Status before(const ObservedTask &task, int64_t step, TaskData &data) override {
+    for (RunObserver *o : list_) OPC_RETURN_IF_ERROR(o->before(task, step, data));
+    return Status::ok();
+  }
+  Status after(const ObservedTask &task, int64_t step, TaskData &data) override {
+    for (auto o = list_.rbegin(); o != list_.rend(); ++o) OPC_RETURN_IF_ERROR((*o)->after(task, step, data));
+    return Status::ok();
+  }
+
+private:
+  std::vector<RunObserver *> list_;
 };
 
 class RunCommand final : public Command {
@@ -66,109 +77,145 @@ public:
     s.examples = {"opc run mlp.pbtxt --fill rand --seed 7",
                   "opc run mlp.pbtxt --weights w.npz --input x=@x.npy --expect y=@y.npy",
                   "opc run mlp.plan --inputs in.npz --outputs out/",
-                  "opc run relu.pbtxt --input 'x=f32[5]:-2,-1,0,1,2' --print all"};
+                  "opc run relu.pbtxt --input 'x=f32[5]:-2,-1,0,1,2' --print all",
+                  "opc run mlp.pbtxt --fill rand --until relu0 --print 8",
+                  "opc run mlp.pbtxt --inputs in.npz --trap nan,inf"};
     s.options = {
         {"--input", 0, "NAME=SPEC",
          "a value for an input or variable (repeatable): x=@x.npy, x=@in.npz:key, 'x=f32[2,3]:@x.bin', x=1,2,3, "
          "x=3.5, 'x=f32[4]:rand(-1,1)', x=randn, x=iota",
          &inputs_, true},
-        {"--inputs", 0, "FILE|DIR", "all inputs from one npz, safetensors or directory of npy files", &inputArchive_,
-         true},
+        {"--inputs", 0, "FILE|DIR", "all inputs from one npz, safetensors, or directory of npy or ONNX .pb files",
+         &inputArchive_, true},
         {"--weights", 0, "FILE", "variables by name from npz or safetensors (repeatable)", &values_.weights, true},
         {"--fill", 0, "HOW", "rand, zeros, ones or iota for whatever is missing", &values_.fill, true},
         {"--seed", 0, "N", "for random values (default 0)", &seed_},
         {"--cast", 0, "", "convert the element type of given tensors where it differs", &values_.cast},
         {"--output", 0, "NAME=FILE",
-         "write an output: .npy, .npz, .safetensors, .bin; - is standard output (repeatable)", &outputs_, true},
+         "write an output: .npy, .npz, .safetensors, .pb, .bin; - is standard output (repeatable)", &outputs_, true},
         {"--outputs", 0, "DIR|FILE", "write all outputs: DIR/NAME.npy, or one npz or safetensors", &outputArchive_,
          true},
-        {"--print", 0, "MODE", "none, summary (default), all, or a number of values", &print_, true},
-        {"--expect", 0, "NAME=SPEC", "compare an output (repeatable)", &expects_, true},
-        {"--expects", 0, "FILE|DIR", "compare all outputs that the file has", &expectArchive_, true},
-        {"--rtol", 0, "[NAME:]X", "relative tolerance (defaults by dtype: opc run --help)", &rtol_, true},
-        {"--atol", 0, "[NAME:]X", "absolute tolerance", &atol_, true},
-        {"--nan", 0, "equal|fail", "whether NaN equals NaN (default fail)", &nan_},
-        {"--shape", 0, "NAME=DIMS", "the shape of an input, in place of the graph's: x=32,784 (repeatable)", &shapes_},
-        {"--no-fuse", 0, "", "leave every op as it is written: no fused ops, no other layouts", &noFuse_},
-        {"--repeat", 0, "N", "run N times and say how long it took", &repeat_},
-        {"--warmup", 0, "N", "runs before the first that is measured", &warmup_},
-        {"--max-memory", 0, "SIZE", "refuse plans that need more: 800M, 16G (default: nine tenths of the machine's)",
-         &maxMemory_},
-        {"--stats", 0, "", "time by phase, tasks and memory", &stats_}};
-    for (Option &o : training_.options()) s.options.push_back(std::move(o));
+        {"--outputs-as", 0, "npy|pb",
+         "what a directory gets: NAME.npy (default), or an ONNX data set's output_0.pb, ...", &outputsAs_},
+        {"--print", 0, "MODE", "none, summary (default), all, or a number of values", &print_, true}};
+    auto append = [&](std::vector<Option> more) { s.options.insert(s.options.end(), more.begin(), more.end()); };
+    append(expect_.options());
+    append({{"--reference", 0, "cpu",
+             "run the graph a second time on the CPU, not simplified, nothing fused or in place, and compare",
+             &reference_}});
+    append(cut_.options());
+    append(
+        {{"--capture", 0, "GLOB=DIR", "write the tensors inside the graph whose names fit: DIR/NAME.npy (repeatable)",
+          &captures_},
+         {"--capture-stats", 0, "FILE", "statistics of every tensor as JSON lines; no tensor is kept", &captureStats_},
+         {"--trap", 0, "KINDS",
+          "nan, inf, denormal: stop at the first op that makes one, and leave it as a case that runs alone", &trap_},
+         {"--trace", 0, "FILE", "compilation and tasks as Chrome trace events (Perfetto)", &trace_},
+         {"--no-simplify", 0, "", "keep every op of the graph, so that every tensor can be captured", &noSimplify_},
+         {"--shape", 0, "NAME=DIMS", "the shape of an input, in place of the graph's: x=32,784 (repeatable)", &shapes_},
+         {"--repeat", 0, "N", "run N times and say how long it took", &repeat_},
+         {"--warmup", 0, "N", "runs before the first that is measured", &warmup_},
+         {"--max-memory", 0, "SIZE", "refuse plans that need more: 800M, 16G (default: nine tenths of the machine's)",
+          &maxMemory_},
+         {"--stats", 0, "", "time by phase, tasks and memory", &stats_},
+         {"--timing", 0, "", "how long reading, compiling, loading and running took", &timing_}});
+    append(training_.options());
     s.details =
         "An output passes when |got - expected| <= atol + rtol * |expected| for each value. Defaults (rtol, atol): f64 "
         "1e-7, 1e-9; "
         "f32 1.3e-6, 1e-5; f16 1e-3, 1e-3; bf16 1.6e-2, 1e-2; integers and bool 0, 0. A mismatch gives exit code 1.\n"
         "NAME is what stands before the first '='. A dimension that the graph gives as -1 takes its value from the "
-        "tensor that is fed.";
+        "tensor that is fed.\n"
+        "--capture, --capture-stats and --trap see each tensor right after its op has run, in the plan that would run "
+        "without them. What simplification removed or fusion joined is not there; --no-fuse and --no-simplify (which "
+        "implies it) "
+        "keep it.";
     s.minArguments = s.maxArguments = 1;
     return s;
   }
 
   int run(Invocation &invocation, const std::vector<std::string> &positional) override {
-    if (Status s = readFlags(); !s) return invocation.fail(s);
+    if (Status s = readFlags(invocation, positional[0]); !s) return invocation.fail(s);
+    RunTrace trace;
+    RunTrace *tracing = trace_.empty() ? nullptr : &trace;
     // Files that do not exist are found before a long compilation, not after it.
     Result<NamedValues> inputs = NamedValues::open(inputs_, inputArchive_, "--input");
     if (!inputs) return invocation.fail(inputs.status());
     if (training_.isRequested())
       return training_.run(invocation, {positional[0], &*inputs, values_, !seed_.empty(), compileOptions_, maxBytes_});
-    Result<NamedValues> expected = NamedValues::open(expects_, expectArchive_, "--expect");
-    if (!expected) return invocation.fail(expected.status());
+    if (Status s = expect_.open(); !s) return invocation.fail(s);
+    if (Status s = cut_.open(); !s) return invocation.fail(s);
     Result<GraphInput> input = readGraphInput(positional[0]);
     if (!input) return invocation.fail(input.status());
+    if (input->isPlan && !reference_.empty())
+      return invocation.fail(usageError("--reference needs the graph, and " + input->name + " is a plan"));
     Result<Registry> registry = invocation.loadRegistry();
     if (!registry) return invocation.fail(registry.status());
+    watch_.lap("read");
 
     int failure = kExitOk;
-    const std::string plan = makePlan(invocation, *registry, *input, *inputs, failure);
+    RunPlanner planner(invocation, *registry, tracing);
+    const std::string plan =
+        planner.plan(*input, compileOptions_, cut_, *inputs, values_, !reference_.empty(), &failure);
     if (failure) return failure;
-    SessionOptions options;
-    options.threads = invocation.threads();
-    options.seed = values_.seed;
-    options.maxMemory = maxBytes_;
-    Result<Session> session = Session::load(plan, *registry, options);
+    if (stats_ && !invocation.flags().json) invocation.terminal().err(planner.phasesText());
+    watch_.lap("compile");
+    double start = trace.now();
+    Result<Session> session = Session::load(plan, *registry, sessionOptions(invocation));
     if (!session) return invocation.fail(session.status());
+    trace.span("load the plan", start);
 
     Result<OutputFiles> files =
-        OutputFiles::plan(outputs_, outputArchive_, session->interface().outputs, positional[0]);
+        OutputFiles::plan(outputs_, outputArchive_, session->interface().outputs, positional[0], outputsAs_ == "pb");
     if (!files) return invocation.fail(files.status());
     if (files->usesStdout() && invocation.flags().json)
       return invocation.fail(usageError("an output and the JSON both want standard output"));
     if (files->usesStdout()) printMode_.kind = PrintMode::Kind::kNone;
-    std::vector<std::string> notes;
-    Result<std::vector<Expectation>> expectations = readExpectations(*session, *expected, notes);
+    std::vector<std::string> notes = planner.notes();
+    Result<std::vector<Expectation>> expectations = expect_.read(*session, values_, &notes);
     if (!expectations) return invocation.fail(expectations.status());
+    start = trace.now();
     Result<ValueReport> given = giveValues(*session, *inputs, values_, invocation.commandLine());
     if (!given) return invocation.fail(given.status());
     notes.insert(notes.end(), given->notes.begin(), given->notes.end());
+    trace.span("give values", start);
+    start = trace.now();
     if (Status s = session->prepare(); !s) return invocation.fail(s);
+    trace.span("prepare kernels", start);
+    watch_.lap("load");
 
     Timing timing;
-    if (Status s = execute(*session, timing); !s) return invocation.fail(s);
-    std::vector<NamedOutput> results;
-    for (const PortInfo &p : session->interface().outputs) {
-      Result<HostTensor> t = session->fetch(p.name);
-      if (!t) return invocation.fail(t.status());
-      results.push_back({p.name, std::move(*t)});
+    if (int code = execute(invocation, *session, tracing, &timing, &notes)) return code;
+    watch_.lap("run");
+    Result<std::vector<NamedOutput>> results = fetchAll(*session);
+    if (!results) return invocation.fail(results.status());
+    if (!reference_.empty()) {
+      const std::string plain = planner.referencePlan(*input, compileOptions_, &failure);
+      if (failure) return failure;
+      if (Status s = runReference(invocation, plain, *registry, *inputs, &*expectations); !s) return invocation.fail(s);
+      watch_.lap("reference");
     }
-    if (Status s = files->write(results); !s) return invocation.fail(s);
-    return report(invocation, *session, input->name, *given, results, *expectations, *files, timing, notes);
+    start = trace.now();
+    if (Status s = files->write(*results); !s) return invocation.fail(s);
+    trace.span("write outputs", start);
+    if (tracing) {
+      if (Status s = trace.write(trace_); !s) return invocation.fail(s);
+      notes.push_back("trace in " + trace_ + (trace.truncated() ? "; it has the first million tasks" : ""));
+    }
+    return report(invocation, *session, input->name, planner.phases(), *given, *results, *expectations, *files, timing,
+                  notes);
   }
 
 private:
-  Status readFlags() {
+  Status readFlags(const Invocation &invocation, const std::string &graph) {
     OPC_RETURN_IF_ERROR(training_.readFlags());
-    if (training_.isRequested() && (!outputs_.empty() || !outputArchive_.empty() || !expects_.empty() ||
-                                    !expectArchive_.empty() || !repeat_.empty() || !warmup_.empty()))
-      return usageError("--output, --expect, --repeat and --warmup do not go with --feed-dataset",
-                        "train with --save ckpt.safetensors, then opc run GRAPH --weights ckpt.safetensors");
+    if (training_.isRequested()) OPC_RETURN_IF_ERROR(checkTraining());
     Result<PrintMode> mode = parsePrintMode(print_);
     if (!mode) return mode.status();
     printMode_ = *mode;
-    OPC_RETURN_IF_ERROR(rtolFlags_.parse(rtol_, "--rtol"));
-    OPC_RETURN_IF_ERROR(atolFlags_.parse(atol_, "--atol"));
-    if (nan_ != "equal" && nan_ != "fail") return usageError("--nan takes equal or fail, not '" + nan_ + "'");
+    OPC_RETURN_IF_ERROR(expect_.parse());
+    if (outputsAs_ != "npy" && outputsAs_ != "pb")
+      return usageError("--outputs-as takes npy or pb, not '" + outputsAs_ + "'");
     const std::string &fill = values_.fill;
     if (!fill.empty() && fill != "rand" && fill != "zeros" && fill != "ones" && fill != "iota")
       return usageError("--fill takes rand, zeros, ones or iota, not '" + fill + "'");
@@ -194,101 +241,117 @@ private:
         return usageError("--max-memory takes a size such as 800M or 16G, not '" + maxMemory_ + "'");
       maxBytes_ = *bytes;
     }
+    if (!reference_.empty() && reference_ != "cpu")
+      return usageError("--reference takes cpu, not '" + reference_ + "'");
+    if (!trap_.empty()) {
+      Result<TrapKinds> kinds = parseTrap(trap_);
+      if (!kinds) return kinds.status();
+      trapKinds_ = *kinds;
+    }
+    if (trace_ == "-" && invocation.flags().json) return usageError("the trace and the JSON both want standard output");
+    if (!trace_.empty()) OPC_RETURN_IF_ERROR(checkOutputPath(trace_, graph));
+    compileOptions_.simplify = !noSimplify_;
+    compileOptions_.fuse = !noFuse_ && !noSimplify_;
     Result<std::map<std::string, std::vector<int64_t>>> shapes = parseShapeFlags(shapes_);
     if (!shapes) return shapes.status();
     compileOptions_.shapes = *shapes;
-    compileOptions_.fuse = !noFuse_;
     return Status::ok();
   }
 
-  /// The plan's bytes; on error a failure code is left and reported.
-  std::string makePlan(Invocation &invocation, const Registry &registry, GraphInput &input, const NamedValues &inputs,
-                       int &failure) {
-    if (input.isPlan) {
-      if (!compileOptions_.shapes.empty())
-        failure = invocation.fail(usageError("--shape has no effect on a plan: its shapes are fixed",
-                                             "compile the graph again with --shape"));
-      return std::move(input.bytes);
-    }
-    auto pipeline = std::make_unique<Pipeline>(registry, compileOptions_);
-    auto failed = [&] {
-      failure =
-          invocation.fail(pipeline->diagnostics(), pipeline->errorCount(), pipeline->errorClass(), pipeline->source());
-      return std::string();
-    };
-    if (!pipeline->import(input.name, input.bytes)) return failed();
-    const GraphInfo info = pipeline->graph();
-    // A wrong name or a missing value is a slip of the command line, whatever else the compiler would find.
-    if (Status s = checkGraphInputs(info, inputs, compileOptions_.shapes, values_, invocation.commandLine()); !s)
-      return failure = invocation.fail(s), std::string();
-    if (hasOpenInputs(info)) {
-      Result<std::map<std::string, std::vector<int64_t>>> shapes = shapesOfOpenInputs(info, inputs, values_.seed);
-      if (!shapes) return failure = invocation.fail(shapes.status()), std::string();
-      CompileOptions options = compileOptions_;
-      for (const auto &s : *shapes) options.shapes.insert(s);
-      if (options.shapes.size() != compileOptions_.shapes.size()) {
-        pipeline = std::make_unique<Pipeline>(registry, options);
-        if (!pipeline->import(input.name, input.bytes)) return failed();
-      }
-    }
-    input.bytes.clear();
-    if (!pipeline->run(Phase::kPlan)) return failed();
-    invocation.showFindings(pipeline->diagnostics(), pipeline->source());
-    phases_ = phasesJson(*pipeline);
-    if (stats_ && !invocation.flags().json) invocation.terminal().err(phasesText(*pipeline));
-    return pipeline->emit(Emit::kPlan);
+  /// What looks at one run has no place among thousands of steps.
+  Status checkTraining() const {
+    const bool looks = !outputs_.empty() || !outputArchive_.empty() || expect_.any() || !repeat_.empty() ||
+                       !warmup_.empty() || cut_.any() || !captures_.empty() || !captureStats_.empty() ||
+                       !trap_.empty() || !trace_.empty() || !reference_.empty();
+    if (!looks) return Status::ok();
+    return usageError("--output, --expect, --repeat, --warmup, --until, --feed, --only, --capture, --trap, --trace and "
+                      "--reference do not go with --feed-dataset",
+                      "train with --save ckpt.safetensors, then opc run GRAPH --weights ckpt.safetensors");
   }
 
-  Result<std::vector<Expectation>> readExpectations(const Session &session, const NamedValues &expected,
-                                                    std::vector<std::string> &notes) const {
-    std::vector<std::string> names;
-    for (const PortInfo &p : session.interface().outputs) names.push_back(p.name);
-    for (const std::string &name : expected.flagNames())
-      if (std::find(names.begin(), names.end(), name) == names.end())
-        return noSuchName("output", name, names, "--expect " + name + "=" + expected.origin(name));
-    for (const ToleranceFlags *flags : {&rtolFlags_, &atolFlags_})
-      for (const auto &named : flags->named())
-        if (std::find(names.begin(), names.end(), named.first) == names.end())
-          return noSuchName("output", named.first, names, flags == &rtolFlags_ ? "--rtol" : "--atol");
-    for (const std::string &key : expected.archiveKeys())
-      if (std::find(names.begin(), names.end(), key) == names.end())
-        notes.push_back(expected.archivePath() + ": no output of the graph is called " + key + "; skipped");
-    std::vector<Expectation> list;
-    for (const PortInfo &p : session.interface().outputs) {
-      if (!expected.has(p.name)) {
-        if (!expected.archivePath().empty())
-          notes.push_back(expected.archivePath() + " has no " + p.name + "; that output is not compared");
-        continue;
-      }
-      Result<HostTensor> tensor = expected.make({p.name, p.desc, values_.seed, values_.cast});
-      if (!tensor) return Status(tensor.status()).withContext("reading what is expected of " + p.name);
-      if (tensor->dtype() != p.desc.data_type()) {
-        Status s = checkTensor(*tensor, user_op::TensorDesc(tensor->shape(), p.desc.data_type()),
-                               "the expectation " + expected.origin(p.name) + " for " + p.name);
-        return Status(s.code(), s.id(), s.message())
-            .withHelp((s.help().empty() ? "" : s.help() + "; or ") + "let opc convert it: --cast");
-      }
-      list.push_back({p.name, expected.origin(p.name), std::move(*tensor)});
-    }
-    if (list.empty() && !expected.archivePath().empty())
-      return Status(StatusCode::kUsage, "OPC0005", expected.archivePath() + " holds none of the graph's outputs");
-    return list;
+  SessionOptions sessionOptions(const Invocation &invocation) const {
+    SessionOptions options;
+    options.threads = invocation.threads();
+    options.seed = values_.seed;
+    options.maxMemory = maxBytes_;
+    return options;
   }
 
-  Status execute(Session &session, Timing &timing) const {
-    if (warmups_ > 0) OPC_RETURN_IF_ERROR(session.run(warmups_));
-    for (int64_t i = 0; i < repeats_; ++i) {
+  /// Runs; 0, or the exit code of a failure that has been reported.
+  int execute(Invocation &invocation, Session &session, RunTrace *trace, Timing *timing,
+              std::vector<std::string> *notes) {
+    Observers always, last; // captures are of the last run alone
+    RunTrap trap(trapKinds_, trap_, invocation.flags().plugins);
+    RunCapture capture;
+    const bool captures = !captures_.empty() || !captureStats_.empty();
+    if (!trap_.empty()) always.add(&trap), last.add(&trap);
+    if (captures) {
+      session.observe(&capture); // the tasks are known from here on
+      if (Status s = capture.open(captures_, captureStats_, session.tasks()); !s) return invocation.fail(s);
+      last.add(&capture);
+    }
+    if (trace) always.add(trace), last.add(trace);
+    session.observe(always.empty() ? nullptr : &always);
+    Progress &progress = invocation.progress();
+    progress.begin("running", static_cast<uint64_t>(warmups_ + repeats_));
+    Status status;
+    for (int64_t i = 0; status && i < warmups_ + repeats_; ++i) {
+      if (i + 1 == warmups_ + repeats_ && captures) session.observe(&last);
       const auto start = std::chrono::steady_clock::now();
-      OPC_RETURN_IF_ERROR(session.run());
-      timing.seconds.push_back(std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count());
+      status = session.run();
+      if (i >= warmups_)
+        timing->seconds.push_back(std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count());
+      progress.advance(static_cast<uint64_t>(i + 1));
     }
-    std::sort(timing.seconds.begin(), timing.seconds.end());
+    progress.clear();
+    session.observe(nullptr);
+    std::sort(timing->seconds.begin(), timing->seconds.end());
+    if (status && captures) status = capture.finish(notes);
+    if (status) return kExitOk;
+    // A trace of a run that failed shows how far it came.
+    if (trace && !status)
+      if (Status s = trace->write(trace_); !s) invocation.fail(s);
+    const int code = invocation.fail(status);
+    // A graph of one op is a case already.
+    if (!trap.fired() || session.tasks().size() == 1) return code;
+    Result<std::string> folder = trap.dump(session);
+    if (!folder) return invocation.fail(folder.status());
+    invocation.note("the op and its inputs are in " + *folder + ": sh " + *folder + "/run.sh runs it alone");
+    return code;
+  }
+
+  static Result<std::vector<NamedOutput>> fetchAll(const Session &session) {
+    std::vector<NamedOutput> results;
+    for (const PortInfo &p : session.interface().outputs) {
+      Result<HostTensor> t = session.fetch(p.name);
+      if (!t) return t.status();
+      results.push_back({p.name, std::move(*t)});
+    }
+    return results;
+  }
+
+  /// Runs the reference as often as the plan was run, and expects its outputs.
+  Status runReference(Invocation &invocation, const std::string &plan, const Registry &registry,
+                      const NamedValues &inputs, std::vector<Expectation> *expectations) const {
+    auto failed = [](Status s) { return std::move(s).withContext("running the reference"); };
+    Result<Session> session = Session::load(plan, registry, sessionOptions(invocation));
+    if (!session) return failed(session.status());
+    if (Result<ValueReport> given = giveValues(*session, inputs, values_, invocation.commandLine()); !given)
+      return failed(given.status());
+    invocation.progress().begin("running the reference");
+    Status run = session->run(warmups_ + repeats_);
+    invocation.progress().clear();
+    if (!run) return failed(run);
+    Result<std::vector<NamedOutput>> outputs = fetchAll(*session);
+    if (!outputs) return failed(outputs.status());
+    for (NamedOutput &o : *outputs) expectations->push_back({o.name, "the reference on the CPU", std::move(o.tensor)});
     return Status::ok();
   }
 
-  int report(Invocation &invocation, const Session &session, const std::string &graph, const ValueReport &given,
-             const std::vector<NamedOutput> &results, const std::vector<Expectation> &expectations,
-             const OutputFiles &files, const Timing &timing, const std::vector<std::string> &notes) {
+  int report(Invocation &invocation, const Session &session, const std::string &graph, const Json &phases,
+             const ValueReport &given, const std::vector<NamedOutput> &results,
+             const std::vector<Expectation> &expectations, const OutputFiles &files, const Timing &timing,
+             const std::vector<std::string> &notes) const {
     Terminal &terminal = invocation.terminal();
     const bool json = invocation.flags().json;
     for (const std::string &n : notes) invocation.note("note: " + n);
@@ -306,7 +369,7 @@ private:
     bool passed = true;
     for (const Expectation &e : expectations)
       for (const NamedOutput &o : results)
-        if (o.name == e.name) passed &= compare(invocation, o, e, compared);
+        if (o.name == e.name) passed &= expect_.compare(invocation, o, e, &compared);
 
     const SessionStats stats = session.stats();
     if (!json) {
@@ -319,6 +382,7 @@ private:
                      (stats.streams == 1 ? " stream, " : " streams, ") + bytesText(stats.arenaBytes) + " of memory, " +
                      bytesText(stats.constantBytes) + " of constants and variables, " + secondsText(timing.median()) +
                      " a run\n");
+      if (timing_) terminal.err(watch_.text());
       return passed ? kExitOk : kExitNo;
     }
     Json inputs = Json::array();
@@ -341,66 +405,31 @@ private:
                           {"median_s", timing.median()},
                           {"min_s", timing.seconds.front()},
                           {"max_s", timing.seconds.back()}};
+    if (timing_) document["timing"]["parts_s"] = watch_.json();
     if (stats_)
       document["stats"] = {{"tasks", stats.tasks},
                            {"streams", stats.streams},
                            {"arena_bytes", stats.arenaBytes},
                            {"constant_bytes", stats.constantBytes},
-                           {"phases", phases_}};
+                           {"phases", phases}};
     terminal.out(jsonText(document));
     return passed ? kExitOk : kExitNo;
   }
 
-  /// Compares one output and says what came of it.
-  bool compare(Invocation &invocation, const NamedOutput &output, const Expectation &expected, Json &list) const {
-    const Tolerance standard = defaultTolerance(output.tensor.dtype());
-    const Tolerance tolerance{rtolFlags_.of(output.name, standard.rtol), atolFlags_.of(output.name, standard.atol)};
-    Json entry = {
-        {"name", output.name}, {"expected", expected.origin}, {"rtol", tolerance.rtol}, {"atol", tolerance.atol}};
-    if (output.tensor.shape() != expected.tensor.shape()) {
-      const std::string text = output.name + ": the shape differs: got " +
-                               typeText(output.tensor.dtype(), output.tensor.shape()) + ", expected " +
-                               typeText(expected.tensor.dtype(), expected.tensor.shape());
-      invocation.terminal().err(text + "\n");
-      entry["passed"] = false;
-      entry["reason"] = "shape";
-      list.push_back(std::move(entry));
-      return false;
-    }
-    const Comparison c = compareTensors(output.tensor, expected.tensor, tolerance, nan_ == "equal");
-    entry["passed"] = c.passed();
-    entry["values"] = c.count;
-    entry["mismatches"] = c.mismatches;
-    entry["max_abs"] = realJson(c.maxAbs);
-    entry["max_rel"] = realJson(c.maxRel);
-    if (!c.passed()) {
-      entry["worst"] = {{"index", Json::parse(indexText(output.tensor.shape(), c.worst))},
-                        {"got", elementText(output.tensor, c.worst)},
-                        {"expected", elementText(expected.tensor, c.worst)}};
-      entry["passing_rtol"] = c.passingRtol ? Json(*c.passingRtol) : Json(nullptr);
-      entry["passing_atol"] = c.passingAtol ? Json(*c.passingAtol) : Json(nullptr);
-      invocation.terminal().err(mismatchText(output.name, output.tensor, expected.tensor, c, tolerance));
-    } else {
-      invocation.note(output.name + ": all " + countText(static_cast<uint64_t>(c.count)) +
-                      " values as expected (rtol " + realText(tolerance.rtol) + ", atol " + realText(tolerance.atol) +
-                      "; largest difference " + roundedText(c.maxAbs, 3) + ")");
-    }
-    list.push_back(std::move(entry));
-    return c.passed();
-  }
-
-  std::vector<std::string> inputs_, outputs_, expects_, rtol_, atol_, shapes_;
-  std::string inputArchive_, outputArchive_, expectArchive_, print_ = "summary", nan_ = "fail", seed_, repeat_, warmup_,
-                                                             maxMemory_;
+  std::vector<std::string> inputs_, outputs_, shapes_, captures_;
+  std::string inputArchive_, outputArchive_, print_ = "summary", outputsAs_ = "npy", seed_, repeat_, warmup_,
+                                             maxMemory_, reference_, captureStats_, trap_, trace_;
   uint64_t maxBytes_ = 0;
   ValueFlags values_;
-  TrainingRun training_;
-  bool stats_ = false, noFuse_ = false;
+  bool stats_ = false, timing_ = false, noSimplify_ = false, noFuse_ = false;
   PrintMode printMode_;
-  ToleranceFlags rtolFlags_, atolFlags_;
+  ExpectFlags expect_;
+  CutFlags cut_;
+  TrainingRun training_;
+  TrapKinds trapKinds_;
   CompileOptions compileOptions_;
-  Json phases_ = Json::array();
   int64_t repeats_ = 1, warmups_ = 0;
+  Stopwatch watch_;
 };
 
 } // namespace

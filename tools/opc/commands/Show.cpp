@@ -4,6 +4,7 @@
 #include "CompileReport.h"
 #include "GraphInput.h"
 #include "NumberText.h"
+#include "PlanInput.h"
 
 #include <algorithm>
 #include <map>
@@ -130,8 +131,8 @@ public:
   CommandSpec spec() override {
     CommandSpec s;
     s.name = "show";
-    s.arguments = "GRAPH|-";
-    s.summary = "inspect a graph: inputs, outputs, ops, tensors, memory, phases";
+    s.arguments = "GRAPH|PLAN|-";
+    s.summary = "inspect a graph or plan: inputs, outputs, ops, tensors, memory, phases";
     s.examples = {"opc show mlp.pbtxt", "opc show mlp.pbtxt --what memory",
                   "cat mlp.pbtxt | opc show - --json | jq '.inputs'"};
     s.options = {{"--what", 0, "PART", "summary (default), ops, tensors, memory or phases", &what_, true},
@@ -155,11 +156,9 @@ public:
     if (!shapes) return invocation.fail(shapes.status());
     Result<GraphInput> input = readGraphInput(positional[0]);
     if (!input) return invocation.fail(input.status());
-    if (input->isPlan)
-      return invocation.fail(
-          usageError(input->name + " is a plan, and opc show reads graphs", "opc run " + positional[0] + " runs it"));
     Result<Registry> registry = invocation.loadRegistry();
     if (!registry) return invocation.fail(registry.status());
+    if (input->isPlan) return showPlan(invocation, *input, *registry, !shapes->empty());
 
     CompileOptions options;
     options.shapes = *shapes;
@@ -173,26 +172,39 @@ public:
       return invocation.fail(pipeline.diagnostics(), pipeline.errorCount(), pipeline.errorClass(), pipeline.source());
     invocation.showFindings(pipeline.diagnostics(), pipeline.source());
     if (open) invocation.note("note: inputs leave dimensions open; --shape NAME=DIMS closes them");
-    show(invocation, pipeline, input->name);
+    Json phases = what_ == "phases" ? phasesJson(pipeline) : Json();
+    const std::string text = what_ == "phases" ? phasesText(pipeline) : "";
+    show(invocation, pipeline.graph(), what_ == "memory" ? pipeline.memory() : MemoryInfo(), phases, text, input->name);
     return kExitOk;
   }
 
 private:
-  void show(Invocation &invocation, const Pipeline &pipeline, const std::string &name) const {
-    const GraphInfo info = pipeline.graph();
+  int showPlan(Invocation &invocation, const GraphInput &input, const Registry &registry, bool shaped) const {
+    if (shaped) return invocation.fail(usageError("--shape has no effect on a plan: its shapes are fixed"));
+    if (what_ == "phases")
+      return invocation.fail(
+          usageError("a plan does not know the phases that made it", "opc show GRAPH --what phases"));
+    Result<PlanDescription> plan = describePlan(input.bytes, registry);
+    if (!plan) return invocation.fail(plan.status());
+    show(invocation, graphOfPlan(*plan), memoryOfPlan(*plan), Json(), "", input.name);
+    return kExitOk;
+  }
+
+  void show(Invocation &invocation, const GraphInfo &info, const MemoryInfo &memory, const Json &phases,
+            const std::string &phasesText, const std::string &name) const {
     if (!invocation.flags().json) {
       invocation.terminal().out(what_ == "summary"   ? summaryText(name, info)
                                 : what_ == "ops"     ? opsText(info)
                                 : what_ == "tensors" ? tensorsText(info)
-                                : what_ == "memory"  ? memoryText(pipeline.memory())
-                                                     : phasesText(pipeline));
+                                : what_ == "memory"  ? memoryText(memory)
+                                                     : phasesText);
       return;
     }
     Json document = {{"schema", 1}, {"graph", name}, {"format", info.format}};
     if (what_ == "memory") {
-      document["memory"] = memoryJson(pipeline.memory(), true);
+      document["memory"] = memoryJson(memory, true);
     } else if (what_ == "phases") {
-      document["phases"] = phasesJson(pipeline);
+      document["phases"] = phases;
     } else if (what_ == "tensors") {
       Json list = Json::array();
       for (const auto &t : allTensors(info)) {

@@ -1,0 +1,125 @@
+// Cutting a graph at tensors.
+#include "GraphCut.h"
+
+#include "Locations.h"
+#include "OpcDialect.h"
+
+#include "mlir/Dialect/Func/IR/FuncOps.h"
+#include "mlir/IR/Builders.h"
+
+#include "llvm/ADT/StringMap.h"
+#include "llvm/ADT/StringSet.h"
+
+using namespace mlir;
+
+namespace opc {
+namespace {
+
+class Cutter {
+public:
+  explicit Cutter(ModuleOp module)
+      : module_(module), block_((*module.getOps<func::FuncOp>().begin()).getBody().front()), builder_(module) {
+    for (Operation &op : block_)
+      for (Value v : op.getResults()) tensors_[ir::tensorName(v)] = v;
+  }
+
+  LogicalResult feed(const std::vector<std::string> &names) {
+    for (const std::string &name : names) {
+      Value v = find(name);
+      if (!v) return failure();
+      if (!isa<ir::InputOp>(v.getDefiningOp())) replaceByInput(v, name);
+    }
+    return success();
+  }
+
+  LogicalResult keepOnly(const std::vector<std::string> &names) {
+    llvm::StringSet<> wanted;
+    for (const std::string &n : names) wanted.insert(n);
+    SmallVector<ir::UserOp> kept;
+    for (auto op : block_.getOps<ir::UserOp>())
+      if (wanted.contains(ir::opName(op))) kept.push_back(op);
+    auto isKept = [&](Operation *op) { return isa<ir::UserOp>(op) && wanted.contains(ir::opName(op)); };
+    // What leaves the kept ops: found before uses are rewired.
+    SmallVector<Value> leaving;
+    for (ir::UserOp op : kept)
+      for (Value v : op.getOuts())
+        if (v.use_empty() || llvm::any_of(v.getUsers(), [&](Operation *u) { return isa<ir::UserOp>(u) && !isKept(u); }))
+          leaving.push_back(v);
+    for (ir::UserOp op : kept)
+      for (Value v : op.getArgs()) {
+        Operation *maker = v.getDefiningOp();
+        if (isa<ir::UserOp>(maker) && !isKept(maker)) replaceByInput(v, ir::tensorName(v));
+      }
+    for (auto out : llvm::make_early_inc_range(block_.getOps<ir::OutputOp>()))
+      if (!isKept(out.getIn().getDefiningOp())) out.erase();
+    for (Value v : leaving) addOutput(v, ir::tensorName(v));
+    kept_.insert(kept.begin(), kept.end());
+    return success();
+  }
+
+  LogicalResult stopAt(const std::vector<std::pair<std::string, std::string>> &until) {
+    SmallVector<std::pair<Value, std::string>> outputs;
+    for (const auto &[tensor, name] : until) {
+      Value v = find(tensor);
+      if (!v) return failure();
+      outputs.push_back({v, name});
+    }
+    for (auto out : llvm::make_early_inc_range(block_.getOps<ir::OutputOp>())) out.erase();
+    for (const auto &[v, name] : outputs) addOutput(v, name);
+    kept_.clear();
+    return success();
+  }
+
+  /// Erases what no output needs.
+  void prune() {
+    for (Operation &op : llvm::make_early_inc_range(llvm::reverse(block_)))
+      if (isa<ir::UserOp, ir::InputOp, ir::VariableOp, ir::ConstantOp>(&op) && op.use_empty() && !kept_.contains(&op))
+        op.erase();
+  }
+
+private:
+  Value find(const std::string &name) {
+    if (Value v = tensors_.lookup(name)) return v;
+    module_.emitError() << "OPC0005: the graph has no tensor '" << name << "'";
+    return {};
+  }
+
+  void replaceByInput(Value v, const std::string &name) {
+    if (v.use_empty()) return;
+    Operation *maker = v.getDefiningOp();
+    ir::OpLocation where = ir::readLocation(maker->getLoc());
+    where.name = name;
+    where.tensors = {name};
+    where.conf.clear();
+    builder_.setInsertionPoint(maker);
+    auto input = ir::InputOp::create(builder_, ir::makeLocation(module_.getContext(), where), v.getType(), name, "");
+    v.replaceAllUsesWith(input.getOut());
+    tensors_[name] = input.getOut();
+  }
+
+  void addOutput(Value v, const std::string &name) {
+    builder_.setInsertionPoint(block_.getTerminator());
+    ir::OutputOp::create(builder_, ir::makeLocation(module_.getContext(), {name}), v, name, "");
+  }
+
+  ModuleOp module_;
+  Block &block_;
+  OpBuilder builder_;
+  llvm::StringMap<Value> tensors_;
+  llvm::SmallPtrSet<Operation *, 8> kept_; // ops that stay without an output
+};
+
+} // namespace
+
+LogicalResult cutGraph(ModuleOp module, const std::vector<std::string> &feeds,
+                       const std::vector<std::pair<std::string, std::string>> &until,
+                       const std::vector<std::string> &only) {
+  Cutter cutter(module);
+  if (failed(cutter.feed(feeds))) return failure();
+  if (!only.empty() && failed(cutter.keepOnly(only))) return failure();
+  if (!until.empty() && failed(cutter.stopAt(until))) return failure();
+  cutter.prune();
+  return success();
+}
+
+} // namespace opc

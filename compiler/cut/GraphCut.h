@@ -1,0 +1,23 @@
+// Cutting a graph: stop at a tensor, begin at a tensor, keep some ops alone (`opc run --until, --feed, --only`).
+#pragma once
+
+#include "mlir/IR/BuiltinOps.h"
+
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace opc {
+
+/// Cuts a graph whose tensors have types. Names are those of the graph, and the caller has checked that they exist; one
+/// that does not is an error (OPC0005).
+///
+/// `feeds`: each of these tensors becomes an input of the same name, so that nothing that only it needs is run.
+/// `until`: (tensor, name): these tensors are the outputs, and the graph's own are dropped.
+/// `only`: these ops are kept. What they read of others becomes an input, called as the tensor is; what others, or
+/// nobody, read of them becomes an output. All three work together. Everything that no output needs is then erased.
+mlir::LogicalResult cutGraph(mlir::ModuleOp module, const std::vector<std::string> &feeds,
+                             const std::vector<std::pair<std::string, std::string>> &until,
+                             const std::vector<std::string> &only);
+
+} // namespace opc

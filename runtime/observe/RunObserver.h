@@ -1,0 +1,61 @@
+// RunObserver: sees each task of a run with its tensors. For captures, traps and traces; a run without one pays
+// nothing.
+#pragma once
+
+#include "opc/Status.h"
+#include "opc/Tensor.h"
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+namespace opc {
+
+/// A tensor of a task.
+struct ObservedTensor {
+  enum class Source { kTask, kInput, kVariable, kConstant };
+  std::string name;     // "fc1/out_0"
+  std::string argument; // "a"
+  int32_t index = 0;    // of the argument
+  user_op::TensorDesc desc;
+  Source source = Source::kTask; // what makes it
+  /// An input whose memory the task writes: in place, or because it updates the variable. After the task its bytes are
+  /// gone.
+  bool isOverwritten = false;
+  /// An input that the kernel declares to write (optimizer updates).
+  bool isMutable = false;
+};
+
+/// A task of the plan. Views are listed as well: nothing runs for them, but they name a tensor.
+struct ObservedTask {
+  uint32_t index = 0, stream = 0;
+  std::string name, type, where; // where: "mlp.pbtxt:14:3" or empty
+  std::string device;            // "cpu"
+  bool isView = false;
+  std::vector<ObservedTensor> inputs, outputs;
+};
+
+/// The bytes of a task's tensors, in host memory. Valid during the call alone.
+class TaskData {
+public:
+  virtual ~TaskData() = default;
+  /// Row-major bytes; never nullptr for a tensor with elements. Errors: those of a copy from the device.
+  virtual Result<const void *> input(size_t i) = 0;
+  virtual Result<const void *> output(size_t i) = 0;
+};
+
+/// Called around each task while a session runs. Tasks of one stream come in order; tasks of several streams come at
+/// once, from several threads. An error ends the run, and the run reports it.
+class RunObserver {
+public:
+  virtual ~RunObserver() = default;
+  /// Before the task runs: its inputs are intact. Not called for views.
+  virtual Status before(const ObservedTask &task, int64_t step, TaskData &data) {
+    (void)task, (void)step, (void)data;
+    return Status::ok();
+  }
+  /// After the task, before anything may use the memory of its outputs again.
+  virtual Status after(const ObservedTask &task, int64_t step, TaskData &data) = 0;
+};
+
+} // namespace opc

@@ -1,0 +1,91 @@
+// One task of a plan as a graph of its own.
+#include "OpCase.h"
+
+#include "AttrWire.h"
+#include "graph.pb.h"
+
+#include <google/protobuf/text_format.h>
+
+#include <map>
+#include <set>
+
+namespace opc::runtime {
+namespace {
+
+/// Letters, digits, '_', '-' and '.' of `name`; anything else becomes '_'. Not in `taken`, to which it is added.
+std::string plainName(const std::string &name, std::set<std::string> *taken) {
+  std::string plain;
+  for (char c : name) {
+    const bool keep =
+        (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_' || c == '-' || c == '.';
+    plain += keep ? c : '_';
+  }
+  std::string unique = plain;
+  for (int i = 2; !taken->insert(unique).second; ++i) unique = plain + "_" + std::to_string(i);
+  return unique;
+}
+
+} // namespace
+
+Result<std::string> taskGraphText(const ObservedTask &task, const OpInstance &op,
+                                  std::vector<std::string> *inputNames) {
+  graph::DLNetConf net;
+  std::set<std::string> taken;
+  const std::string opName = plainName(task.name, &taken);
+  std::map<std::string, std::string> nameOf; // tensor -> input op
+  inputNames->clear();
+  for (const ObservedTensor &in : task.inputs) {
+    auto [it, fresh] = nameOf.emplace(in.name, "");
+    if (fresh) {
+      it->second = plainName(in.name, &taken);
+      graph::OperatorConf *conf = net.add_op();
+      conf->set_name(it->second);
+      const auto type = static_cast<graph::DataTypeProto>(in.desc.data_type());
+      if (in.isMutable) {
+        conf->mutable_variable_conf()->set_out("out");
+        wire::toProto(in.desc.shape(), conf->mutable_variable_conf()->mutable_shape());
+        conf->mutable_variable_conf()->set_data_type(type);
+      } else {
+        conf->mutable_input_conf()->set_out("out");
+        wire::toProto(in.desc.shape(), conf->mutable_input_conf()->mutable_blob_conf()->mutable_shape());
+        conf->mutable_input_conf()->mutable_blob_conf()->set_data_type(type);
+      }
+    }
+    inputNames->push_back(it->second);
+  }
+  graph::OperatorConf *conf = net.add_op();
+  conf->set_name(opName);
+  graph::UserOpConf *user = conf->mutable_user_conf();
+  user->set_op_type_name(task.type);
+  auto bind = [](auto *entries, const std::string &argument, const std::string &tensor) {
+    if (entries->empty() || entries->rbegin()->key() != argument) entries->Add()->set_key(argument);
+    entries->rbegin()->mutable_value()->add_s(tensor);
+  };
+  for (size_t i = 0; i < task.inputs.size(); ++i)
+    bind(user->mutable_input(), task.inputs[i].argument, (*inputNames)[i] + "/out");
+  std::vector<std::pair<std::string, std::string>> outputs; // name, tensor
+  for (const ObservedTensor &out : task.outputs) {
+    const std::string blob = out.argument + "_" + std::to_string(out.index);
+    bind(user->mutable_output(), out.argument, opName + "/" + blob);
+    outputs.push_back({plainName(blob, &taken), opName + "/" + blob});
+  }
+  for (const auto &attr : op.conf().attrs) {
+    auto *entry = user->add_attr();
+    entry->set_key(attr.first);
+    wire::toProto(attr.second, entry->mutable_value());
+  }
+  for (const auto &[name, tensor] : outputs) {
+    graph::OperatorConf *output = net.add_op();
+    output->set_name(name);
+    output->mutable_output_conf()->set_in(tensor);
+    output->mutable_output_conf()->set_out("out");
+  }
+  std::string text;
+  google::protobuf::TextFormat::Printer printer;
+  printer.SetUseShortRepeatedPrimitives(true);
+  if (!printer.PrintToString(net, &text))
+    return Status(StatusCode::kInternal, "OPC0901", "op " + task.name + " cannot be written as a graph");
+  return text;
+}
+
+} // namespace opc::runtime

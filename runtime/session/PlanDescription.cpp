@@ -1,0 +1,89 @@
+// What a plan file says.
+#include "PlanDescription.h"
+
+#include "PlanFile.h"
+#include "TaskGraph.h"
+
+#include <algorithm>
+
+namespace opc {
+
+using runtime::ModelTask;
+using runtime::PlanModel;
+
+namespace {
+
+const char *kindName(plan::Register::Kind kind) {
+  switch (kind) {
+  case plan::Register::INPUT: return "input";
+  case plan::Register::VARIABLE: return "variable";
+  case plan::Register::CONSTANT: return "constant";
+  case plan::Register::WORKSPACE: return "workspace";
+  default: return "activation";
+  }
+}
+
+/// Buffers with the first and the last task that touches each; what the caller fetches lives to the end.
+std::vector<PlanDescription::Buffer> buffersOf(const PlanModel &model) {
+  const uint32_t tasks = static_cast<uint32_t>(model.tasks.size());
+  std::vector<PlanDescription::Buffer> buffers;
+  for (const runtime::ModelRegister &r : model.registers)
+    buffers.push_back({r.name, kindName(r.kind), r.offset, r.end() - r.offset, r.isPersistent() ? 0 : UINT32_MAX,
+                       r.isPersistent() ? tasks : 0});
+  auto touch = [&](uint32_t tensor, uint32_t task) {
+    PlanDescription::Buffer &b = buffers[model.tensors[tensor].reg];
+    b.firstTask = std::min(b.firstTask, task);
+    b.lastTask = std::max(b.lastTask, task);
+  };
+  for (uint32_t i = 0; i < tasks; ++i) {
+    const ModelTask &t = model.tasks[i];
+    for (uint32_t in : t.inputs) touch(in, i);
+    for (uint32_t out : t.outputs) touch(out, i);
+    if (t.workspace != runtime::kNone) touch(t.workspace, i);
+  }
+  for (const runtime::ModelPort &p : model.outputs) touch(p.tensor, tasks);
+  for (PlanDescription::Buffer &b : buffers) b.firstTask = std::min(b.firstTask, b.lastTask);
+  return buffers;
+}
+
+} // namespace
+
+Result<PlanDescription> describePlan(std::string_view planBytes, const Registry &registry) {
+  plan::Plan plan;
+  OPC_RETURN_IF_ERROR(decodePlan(planBytes, &plan));
+  Result<PlanModel> built = runtime::buildPlanModel(plan, registry);
+  if (!built) return built.status();
+  const PlanModel &model = *built;
+  if (Result<std::vector<runtime::CrossEdge>> edges = runtime::checkDataFlow(model); !edges) return edges.status();
+  PlanDescription d;
+  d.producer = plan.producer();
+  d.graph = model.graph;
+  auto port = [&](const std::string &name, uint32_t tensor, bool trainable) {
+    return PlanDescription::Port{name, model.tensors[tensor].name, model.tensors[tensor].desc, trainable};
+  };
+  for (const runtime::ModelPort &p : model.inputs) d.inputs.push_back(port(p.name, p.tensor, false));
+  for (const runtime::ModelPort &p : model.outputs) d.outputs.push_back(port(p.name, p.tensor, false));
+  for (const runtime::ModelVariable &v : model.variables) d.variables.push_back(port(v.name, v.tensor, v.trainable));
+  d.tasks = runtime::describeTasks(model, [&](uint32_t i) -> const OpInstance & { return *model.tasks[i].op; });
+  for (const ModelTask &t : model.tasks) d.attrs.emplace_back(t.op->conf().attrs.begin(), t.op->conf().attrs.end());
+  for (const auto &arena : model.arenas) d.arenaBytes += arena.second;
+  d.buffers = buffersOf(model);
+  std::vector<int64_t> change(model.tasks.size() + 2);
+  for (size_t r = 0; r < d.buffers.size(); ++r) {
+    const PlanDescription::Buffer &b = d.buffers[r];
+    if (model.registers[r].isPersistent()) {
+      d.persistentBytes += b.bytes;
+      continue;
+    }
+    change[b.firstTask] += static_cast<int64_t>(b.bytes);
+    change[b.lastTask + 1] -= static_cast<int64_t>(b.bytes);
+  }
+  int64_t live = 0;
+  for (int64_t c : change) {
+    live += c;
+    d.liveLowerBound = std::max(d.liveLowerBound, static_cast<uint64_t>(live));
+  }
+  return d;
+}
+
+} // namespace opc

@@ -1,0 +1,37 @@
+// What a plan file says, for people: its interface, its tasks, its memory.
+#pragma once
+
+#include "Registry.h"
+#include "RunObserver.h"
+
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+namespace opc {
+
+struct PlanDescription {
+  struct Port {
+    std::string name, tensor;
+    user_op::TensorDesc desc;
+    bool trainable = false; // variables
+  };
+  struct Buffer {
+    std::string name, kind; // "activation", "input", "variable", "constant", "workspace"
+    uint64_t offset = 0, bytes = 0;
+    uint32_t firstTask = 0, lastTask = 0; // in the order of the plan's tasks
+  };
+  std::string producer, graph;
+  std::vector<Port> inputs, outputs, variables;
+  std::vector<ObservedTask> tasks;
+  std::vector<std::vector<std::pair<std::string, AttrValue>>> attrs; // by task
+  std::vector<Buffer> buffers;
+  uint64_t arenaBytes = 0, persistentBytes = 0;
+  uint64_t liveLowerBound = 0; // the largest sum of buffers that are alive at one task, without the persistent ones
+};
+
+/// Decodes and checks a plan, as Session::load does, without taking its memory.
+Result<PlanDescription> describePlan(std::string_view planBytes, const Registry &registry);
+
+} // namespace opc

@@ -1,0 +1,124 @@
+// What an observer of a run is shown: the tasks as data, and their tensors' bytes in host memory.
+#include "TaskGraph.h"
+
+namespace opc::runtime {
+namespace {
+
+ObservedTensor::Source sourceOf(plan::Register::Kind kind) {
+  switch (kind) {
+  case plan::Register::INPUT: return ObservedTensor::Source::kInput;
+  case plan::Register::VARIABLE: return ObservedTensor::Source::kVariable;
+  case plan::Register::CONSTANT: return ObservedTensor::Source::kConstant;
+  default: return ObservedTensor::Source::kTask;
+  }
+}
+
+} // namespace
+
+/// The tensors of one task at one step. Memory that the host cannot follow is copied on demand.
+class TaskGraph::DataView final : public TaskData {
+public:
+  DataView(const TaskGraph &graph, const ModelTask &task, int64_t step) : graph_(graph), task_(task), step_(step) {}
+  Result<const void *> input(size_t i) override { return bytes(task_.inputs.at(i)); }
+  Result<const void *> output(size_t i) override { return bytes(task_.outputs.at(i)); }
+
+private:
+  Result<const void *> bytes(uint32_t tensor) {
+    const ModelTensor &t = graph_.model_.tensors[tensor];
+    if (graph_.arenas_.device(graph_.model_.registers[t.reg].arena).isHostMemory())
+      return static_cast<const void *>(graph_.data(tensor, step_));
+    copies_.emplace_back(t.bytes);
+    OPC_RETURN_IF_ERROR(graph_.copyOut(tensor, step_, copies_.back().data()));
+    return static_cast<const void *>(copies_.back().data());
+  }
+
+  const TaskGraph &graph_;
+  const ModelTask &task_;
+  int64_t step_;
+  std::deque<std::vector<char>> copies_;
+};
+
+void TaskGraph::observe(RunObserver *observer) {
+  observer_ = observer;
+  if (observer) observedTasks();
+}
+
+std::vector<ObservedTask> describeTasks(const PlanModel &model,
+                                        const std::function<const OpInstance &(uint32_t)> &instance) {
+  std::vector<ObservedTask> tasks;
+  for (uint32_t i = 0; i < model.tasks.size(); ++i) {
+    const ModelTask &t = model.tasks[i];
+    ObservedTask o;
+    o.index = i;
+    o.stream = t.stream;
+    o.name = t.name;
+    o.type = t.type;
+    o.where = t.where;
+    o.device = model.streams[t.stream].device;
+    o.isView = t.isView;
+    auto describe = [&](uint32_t tensor, const std::pair<std::string, int32_t> &arg) {
+      const ModelTensor &m = model.tensors[tensor];
+      ObservedTensor d;
+      d.name = m.name;
+      d.argument = arg.first;
+      d.index = arg.second;
+      d.desc = m.desc;
+      d.source = sourceOf(model.registers[m.reg].kind);
+      return d;
+    };
+    const OpInstance &op = instance(i);
+    for (size_t k = 0; k < t.inputs.size(); ++k) {
+      ObservedTensor d = describe(t.inputs[k], op.inputArgs()[k]);
+      d.isMutable = t.mutableInput[k];
+      d.isOverwritten = d.isMutable;
+      const uint32_t reg = model.tensors[t.inputs[k]].reg;
+      for (uint32_t out : t.outputs) d.isOverwritten |= !t.isView && model.tensors[out].reg == reg;
+      o.inputs.push_back(std::move(d));
+    }
+    for (size_t k = 0; k < t.outputs.size(); ++k) o.outputs.push_back(describe(t.outputs[k], op.outputArgs()[k]));
+    tasks.push_back(std::move(o));
+  }
+  return tasks;
+}
+
+const std::vector<ObservedTask> &TaskGraph::observedTasks() {
+  if (!observed_.empty()) return observed_;
+  observed_ = describeTasks(model_, [this](uint32_t task) -> const OpInstance & { return instance(task); });
+  // Views stand in a stream's order, but not among its operations: each belongs before the next task that executes.
+  for (size_t s = 0; s < model_.streams.size(); ++s) {
+    uint32_t operation = 0;
+    for (uint32_t index : model_.streams[s].tasks) {
+      if (model_.tasks[index].isView)
+        lanes_[s].views.push_back({operation, index});
+      else
+        ++operation;
+    }
+  }
+  return observed_;
+}
+
+const OpInstance &TaskGraph::instance(uint32_t task) const {
+  return model_.tasks[task].op ? *model_.tasks[task].op : variants_[task].front()->op();
+}
+
+Status TaskGraph::observeViews(const Lane &lane, size_t *next, uint32_t operation, int64_t step) {
+  for (; *next < lane.views.size() && lane.views[*next].first <= operation; ++*next) {
+    const uint32_t task = lane.views[*next].second;
+    OPC_RETURN_IF_ERROR(lane.stream->synchronize());
+    DataView data(*this, model_.tasks[task], step);
+    if (Status s = observer_->after(observed_[task], step, data); !s.isOk()) return s;
+  }
+  return Status::ok();
+}
+
+Status TaskGraph::runObserved(const Lane &lane, const Operation &op, int64_t step) {
+  DataView data(*this, model_.tasks[op.task], step);
+  OPC_RETURN_IF_ERROR(lane.stream->synchronize());
+  OPC_RETURN_IF_ERROR(observer_->before(observed_[op.task], step, data));
+  Status s = op.variants[static_cast<uint64_t>(step) % op.variantCount]->run(lane.stream->context());
+  if (s.isOk()) s = lane.stream->synchronize();
+  if (!s.isOk()) return failed(std::move(s), op.task);
+  return observer_->after(observed_[op.task], step, data);
+}
+
+} // namespace opc::runtime

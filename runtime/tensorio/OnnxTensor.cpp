@@ -1,0 +1,157 @@
+// ONNX TensorProto files (.pb): one tensor each, as in the test data of ONNX's models.
+#include "TensorFormat.h"
+
+#include "onnx_tensor.pb.h"
+
+#include <google/protobuf/io/coded_stream.h>
+#include <google/protobuf/io/zero_copy_stream_impl_lite.h>
+
+#include <cstring>
+
+namespace opc {
+namespace {
+
+using File = onnx::TensorFile;
+
+struct TypePair {
+  DataType type;
+  int onnx;
+};
+constexpr TypePair kTypes[] = {{kFloat, File::FLOAT},      {kUInt8, File::UINT8},   {kInt8, File::INT8},
+                               {kUInt16, File::UINT16},    {kInt16, File::INT16},   {kInt32, File::INT32},
+                               {kInt64, File::INT64},      {kBool, File::BOOL},     {kFloat16, File::FLOAT16},
+                               {kDouble, File::DOUBLE},    {kUInt32, File::UINT32}, {kUInt64, File::UINT64},
+                               {kBFloat16, File::BFLOAT16}};
+
+Status bad(const std::string &what, const std::string &why, const std::string &help = "") {
+  return Status(StatusCode::kInvalidGraph, "OPC0701", what + ": not an ONNX tensor that opc can read: " + why)
+      .withHelp(help);
+}
+
+/// Elements from a list of wider numbers; what does not fit the element type is damage.
+template <class T, class List> Status fillFrom(const List &list, HostTensor *t, const std::string &what) {
+  if (list.size() != t->elemCount())
+    return Status(StatusCode::kInvalidGraph, "OPC0702",
+                  what + ": holds " + std::to_string(list.size()) + " values, " + t->desc().toString() + " has " +
+                      std::to_string(t->elemCount()));
+  T *out = t->as<T>();
+  for (int i = 0; i < list.size(); ++i) {
+    out[i] = static_cast<T>(list.Get(i));
+    if (static_cast<decltype(list.Get(i))>(out[i]) != list.Get(i) && list.Get(i) == list.Get(i))
+      return Status(StatusCode::kInvalidGraph, "OPC0702",
+                    what + ": value " + std::to_string(i) + " does not fit " + dataTypeName(t->dtype()));
+  }
+  return Status::ok();
+}
+
+Status fillTyped(const File &file, HostTensor *t, const std::string &what) {
+  switch (t->dtype()) {
+  case kFloat: return fillFrom<float>(file.float_data(), t, what);
+  case kDouble: return fillFrom<double>(file.double_data(), t, what);
+  case kInt64: return fillFrom<int64_t>(file.int64_data(), t, what);
+  case kUInt64: return fillFrom<uint64_t>(file.uint64_data(), t, what);
+  case kUInt32: return fillFrom<uint32_t>(file.uint64_data(), t, what);
+  case kInt32: return fillFrom<int32_t>(file.int32_data(), t, what);
+  case kInt16: return fillFrom<int16_t>(file.int32_data(), t, what);
+  case kInt8: return fillFrom<int8_t>(file.int32_data(), t, what);
+  case kUInt8:
+  case kBool: return fillFrom<uint8_t>(file.int32_data(), t, what);
+  default: return fillFrom<uint16_t>(file.int32_data(), t, what); // u16, and the bits of f16 and bf16
+  }
+}
+
+} // namespace
+
+Result<HostTensor> decodeOnnxTensor(std::string_view bytes, const std::string &what, const TensorReadOptions &options) {
+  if (bytes.size() > INT32_MAX)
+    return Status(StatusCode::kInvalidGraph, "OPC0708", what + ": over 2 GiB, which no protobuf file may be");
+  File file;
+  google::protobuf::io::ArrayInputStream stream(bytes.data(), static_cast<int>(bytes.size()));
+  google::protobuf::io::CodedInputStream input(&stream);
+  input.SetRecursionLimit(16);
+  if (!file.ParseFromCodedStream(&input) || !input.ConsumedEntireMessage())
+    return bad(what, "its bytes are no protobuf");
+  if (!file.has_data_type()) return bad(what, "it names no element type", "is it a model? opc reads its tensors alone");
+  if (file.data_location() != 0 || file.external_data_size() > 0)
+    return bad(what, "its data is in another file", "opc opens no file that the command line does not name");
+  if (file.has_segment()) return bad(what, "it is a segment of a larger tensor");
+  DataType type = kInvalidDataType;
+  for (const TypePair &p : kTypes)
+    if (p.onnx == file.data_type()) type = p.type;
+  if (type == kInvalidDataType)
+    return Status(StatusCode::kInvalidGraph, "OPC0709",
+                  what + ": ONNX's element type " + std::to_string(file.data_type()) + " is none of opc's");
+  if (file.dims_size() > 64) return bad(what, std::to_string(file.dims_size()) + " dimensions");
+  DimVector dims;
+  for (int64_t d : file.dims()) {
+    if (d < 0) return bad(what, "a dimension of " + std::to_string(d));
+    dims.push_back(d);
+  }
+  const Shape shape(dims);
+  Result<int64_t> size = checkedTensorBytes(type, shape, what, options);
+  if (!size) return size.status();
+  // What is announced must be there before memory is taken for it: every list has at least a byte for each element.
+  const bool raw = file.has_raw_data();
+  if (raw ? file.raw_data().size() != static_cast<size_t>(*size)
+          : static_cast<uint64_t>(*size) / GetSizeOfDataType(type) > bytes.size())
+    return Status(StatusCode::kInvalidGraph, "OPC0702",
+                  what + ": holds " + std::to_string(raw ? file.raw_data().size() : bytes.size()) + " bytes, " +
+                      user_op::TensorDesc(shape, type).toString() + " has " + std::to_string(*size));
+  Result<HostTensor> t = HostTensor::createUninitialized(type, shape);
+  if (!t) return t;
+  if (raw) {
+    if (*size) std::memcpy(t->data(), file.raw_data().data(), static_cast<size_t>(*size));
+  } else if (Status s = fillTyped(file, &*t, what); !s.isOk()) {
+    return s;
+  }
+  normalizeBools(&*t);
+  return t;
+}
+
+std::string onnxTensorName(std::string_view bytes) {
+  using google::protobuf::io::CodedInputStream;
+  if (bytes.size() > INT32_MAX) return "";
+  CodedInputStream input(reinterpret_cast<const uint8_t *>(bytes.data()), static_cast<int>(bytes.size()));
+  for (uint32_t tag = input.ReadTag(); tag != 0; tag = input.ReadTag()) {
+    uint64_t number = 0;
+    uint32_t length = 0;
+    switch (tag & 7) {
+    case 0:
+      if (!input.ReadVarint64(&number)) return "";
+      break;
+    case 1:
+      if (!input.Skip(8)) return "";
+      break;
+    case 2: {
+      if (!input.ReadVarint32(&length) || length > INT32_MAX) return "";
+      std::string name;
+      if (tag >> 3 == 8) return input.ReadString(&name, static_cast<int>(length)) ? name : "";
+      if (!input.Skip(static_cast<int>(length))) return "";
+      break;
+    }
+    case 5:
+      if (!input.Skip(4)) return "";
+      break;
+    default: return "";
+    }
+  }
+  return "";
+}
+
+Status writeOnnxTensor(const std::string &path, const std::string &name, const HostTensor &tensor) {
+  // Room for the fields around the data.
+  if (tensor.bytes() > static_cast<size_t>(INT32_MAX) - (1 << 20) - name.size())
+    return Status(StatusCode::kUsage, "OPC0708",
+                  path + ": an ONNX tensor file holds at most 2 GiB; " + tensor.desc().toString() + " has " +
+                      std::to_string(tensor.bytes()) + " bytes")
+        .withHelp("write .npy or .safetensors");
+  File file;
+  for (int64_t d : tensor.shape().dim_vec()) file.add_dims(d);
+  for (const TypePair &p : kTypes)
+    if (p.type == tensor.dtype()) file.set_data_type(p.onnx);
+  if (!name.empty()) file.set_name(name);
+  file.set_raw_data(tensor.as<char>(), tensor.bytes());
+  return writeFileAtomically(path, file.SerializeAsString());
+}
+
+} // namespace opc

@@ -1,0 +1,17 @@
+"""Checks a file of --trace: JSON, phases in order, one event for each task named, times that make sense."""
+import json
+import sys
+
+with open(sys.argv[1], encoding="utf-8") as f:
+    events = json.load(f)["traceEvents"]
+spans = [e for e in events if e["ph"] == "X"]
+assert all(e["dur"] >= 0 and e["ts"] >= 0 for e in spans)
+phases = [e["name"] for e in spans if e["name"].startswith("phase ")]
+assert phases == ["phase " + p for p in ("import", "shape", "grad", "simplify", "fuse", "tasks", "memory", "plan")], phases
+tasks = [e for e in spans if e["cat"] == "task"]
+assert [t["name"] for t in tasks] == sys.argv[2:], tasks
+for before, after in zip(tasks, tasks[1:]):
+    assert before["ts"] + before["dur"] <= after["ts"] + 0.002, "tasks of one stream overlap"
+for t in tasks:
+    assert t["args"]["op"] and t["args"]["src"].startswith("log.pbtxt:") and t["args"]["shape"] == "f32[2,3]", t
+assert tasks[0]["args"]["bytes"] == 2 * 6 * 4 + 4, tasks[0]

@@ -1,0 +1,74 @@
+// A plan file in the terms in which graphs are shown.
+#include "PlanInput.h"
+
+#include "NumberText.h"
+
+#include <algorithm>
+
+namespace opc::cli {
+
+namespace {
+
+/// "mlp.pbtxt:14:3" as a range; nothing where the plan has no place.
+SourceRange rangeOf(const std::string &where) {
+  const size_t second = where.rfind(':');
+  const size_t first = second == std::string::npos || second == 0 ? std::string::npos : where.rfind(':', second - 1);
+  if (first == std::string::npos) return {};
+  SourceRange r;
+  r.file = where.substr(0, first);
+  r.line = parseInteger<uint32_t>(where.substr(first + 1, second - first - 1)).value_or(0);
+  r.column = parseInteger<uint32_t>(where.substr(second + 1)).value_or(0);
+  return r;
+}
+
+GraphTensor tensorOf(const std::string &name, const std::string &tensor, const user_op::TensorDesc &desc) {
+  GraphTensor t;
+  t.name = name;
+  t.tensor = tensor;
+  t.dtype = desc.data_type();
+  t.shape = desc.shape();
+  return t;
+}
+
+} // namespace
+
+GraphInfo graphOfPlan(const PlanDescription &plan) {
+  GraphInfo info;
+  info.format = "plan of " + plan.graph + " by " + plan.producer;
+  auto ports = [](const std::vector<PlanDescription::Port> &from, std::vector<GraphTensor> *to) {
+    for (const PlanDescription::Port &p : from) {
+      to->push_back(tensorOf(p.name, p.tensor, p.desc));
+      to->back().trainable = p.trainable;
+    }
+  };
+  ports(plan.inputs, &info.inputs);
+  ports(plan.outputs, &info.outputs);
+  ports(plan.variables, &info.variables);
+  for (size_t i = 0; i < plan.tasks.size(); ++i) {
+    const ObservedTask &t = plan.tasks[i];
+    GraphOp op;
+    op.name = t.name;
+    op.type = t.type;
+    for (const ObservedTensor &in : t.inputs)
+      op.inputs.push_back({in.argument + "_" + std::to_string(in.index), in.name});
+    for (const ObservedTensor &out : t.outputs)
+      op.outputs.push_back(tensorOf(out.argument + "_" + std::to_string(out.index), out.name, out.desc));
+    op.attrs.insert(plan.attrs[i].begin(), plan.attrs[i].end());
+    op.range = rangeOf(t.where);
+    info.ops.push_back(std::move(op));
+  }
+  return info;
+}
+
+MemoryInfo memoryOfPlan(const PlanDescription &plan) {
+  MemoryInfo info;
+  info.arenaBytes = plan.arenaBytes;
+  info.persistentBytes = plan.persistentBytes;
+  info.activationBytes = plan.arenaBytes - std::min(plan.persistentBytes, plan.arenaBytes);
+  info.liveLowerBound = plan.liveLowerBound;
+  for (const PlanDescription::Buffer &b : plan.buffers)
+    info.slots.push_back({b.name, b.offset, b.bytes, b.firstTask, b.lastTask, b.kind});
+  return info;
+}
+
+} // namespace opc::cli

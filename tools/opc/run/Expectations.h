@@ -1,0 +1,72 @@
+// What a run's outputs are compared with: flags, tolerances, metrics, and what is said of a difference.
+#pragma once
+
+#include "Invocation.h"
+#include "JsonOutput.h"
+#include "RunResults.h"
+#include "RunValues.h"
+#include "TensorCompare.h"
+#include "TensorMetrics.h"
+
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace opc::cli {
+
+/// A line of [tolerance] in opc.toml: `key` is an element type ("f16") or a glob of output names.
+struct ToleranceRule {
+  std::string key;
+  std::optional<double> rtol, atol;
+  std::string metric; // empty: none
+};
+
+/// "[NAME:]X" flags: a value for all outputs and values for single ones. The name ends at the last ':'.
+class ToleranceFlags {
+public:
+  Status parse(const std::vector<std::string> &texts, const std::string &flag);
+  std::optional<double> of(const std::string &name) const;
+  std::vector<std::string> names() const;
+
+private:
+  std::optional<double> all_;
+  std::map<std::string, double> byName_;
+};
+
+struct Expectation {
+  std::string name, origin;
+  HostTensor tensor;
+};
+
+class ExpectFlags {
+public:
+  std::vector<Option> options();
+  /// Checks the flags' values. `rules` come from opc.toml; flags win over them.
+  Status parse(std::vector<ToleranceRule> rules = {});
+  /// Opens files and checks specifications, before anything is compiled.
+  Status open();
+  bool any() const { return !specs_.empty() || !archive_.empty(); }
+
+  /// Reads what is expected of the session's outputs.
+  Result<std::vector<Expectation>> read(const Session &session, const ValueFlags &values,
+                                        std::vector<std::string> *notes) const;
+  /// Checks that every output that --rtol, --atol and --metric name exists.
+  Status checkNames(const std::vector<std::string> &outputs) const;
+  /// Compares one output, says what came of it, and appends a record to `list`.
+  bool compare(Invocation &invocation, const NamedOutput &output, const Expectation &expected, Json *list) const;
+
+private:
+  Tolerance toleranceOf(const std::string &name, DataType type) const;
+  std::vector<Metric> metricsOf(const std::string &name) const;
+
+  std::vector<std::string> specs_, rtol_, atol_, metric_;
+  std::string archive_, nan_ = "fail";
+  std::optional<NamedValues> values_;
+  ToleranceFlags rtolFlags_, atolFlags_;
+  std::vector<Metric> metrics_;
+  std::map<std::string, std::vector<Metric>> namedMetrics_;
+  std::vector<ToleranceRule> rules_;
+};
+
+} // namespace opc::cli

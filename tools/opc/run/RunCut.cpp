@@ -1,0 +1,105 @@
+// --until, --feed, --only: names on the command line to tensors and ops of the graph.
+#include "RunCut.h"
+
+#include <algorithm>
+#include <fnmatch.h>
+
+namespace opc::cli {
+
+namespace {
+
+/// The tensor that the user means: its own name, an op with one output, or an output of the graph.
+Result<std::string> findTensor(const GraphInfo &info, const std::string &text, const std::string &flag) {
+  std::vector<std::string> names;
+  for (const auto *list : {&info.inputs, &info.variables})
+    for (const GraphTensor &t : *list) {
+      if (text == t.tensor || text == t.name) return t.tensor;
+      names.push_back(t.tensor);
+    }
+  for (const GraphOp &op : info.ops) {
+    for (const GraphTensor &t : op.outputs) {
+      if (text == t.tensor) return t.tensor;
+      names.push_back(t.tensor);
+    }
+    names.push_back(op.name);
+    if (text != op.name) continue;
+    if (op.outputs.size() == 1) return op.outputs[0].tensor;
+    std::string help;
+    for (const GraphTensor &t : op.outputs) help += (help.empty() ? "say which: " : ", ") + t.tensor;
+    return usageError(
+        "op " + text + " makes " + std::to_string(op.outputs.size()) + " tensors (" + flag + " " + text + ")", help);
+  }
+  for (const GraphTensor &t : info.outputs)
+    if (text == t.name) return t.tensor;
+  Status s = noSuchName("tensor", text, names, flag + " " + text);
+  const bool guessed = s.help().rfind("did you mean", 0) == 0;
+  return guessed ? s : std::move(s).withHelp("opc show GRAPH --what tensors lists them");
+}
+
+} // namespace
+
+std::vector<Option> CutFlags::options() {
+  return {
+      {"--until", 0, "TENSOR", "stop at this tensor and make it the output: relu0/out_0, or an op's name (repeatable)",
+       &until_},
+      {"--feed", 0, "TENSOR=SPEC", "give a tensor inside the graph a value; what only it needs is not run (repeatable)",
+       &feeds_},
+      {"--only", 0, "GLOB", "run the ops whose names fit, on their own (repeatable); what they read becomes an input",
+       &only_},
+  };
+}
+
+Status CutFlags::open() {
+  Result<NamedValues> values = NamedValues::open(feeds_, "", "--feed");
+  if (!values) return values.status();
+  feedValues_ = std::move(*values);
+  return Status::ok();
+}
+
+Result<GraphCut> CutFlags::resolve(const GraphInfo &info, NamedValues *inputs) {
+  GraphCut cut;
+  for (const std::string &glob : only_) {
+    std::vector<std::string> names;
+    bool any = false;
+    for (const GraphOp &op : info.ops) {
+      names.push_back(op.name);
+      if (fnmatch(glob.c_str(), op.name.c_str(), 0) != 0) continue;
+      any = true;
+      cut.only.push_back(op.name);
+    }
+    if (!any) return noSuchName("op", glob, names, "--only " + glob);
+  }
+  for (const std::string &text : feedValues_.flagNames()) {
+    Result<std::string> tensor = findTensor(info, text, "--feed");
+    if (!tensor) return tensor.status();
+    std::string name = *tensor;
+    for (const GraphTensor &t : info.inputs)
+      if (t.tensor == name) name = t.name; // an input is fed under its own name
+    if (name == *tensor) cut.feeds.push_back(name);
+    feedValues_.rename(text, name);
+  }
+  for (const std::string &text : until_) {
+    Result<std::string> tensor = findTensor(info, text, "--until");
+    if (!tensor) return tensor.status();
+    const bool twice = std::any_of(cut.until.begin(), cut.until.end(), [&](const auto &u) { return u.second == text; });
+    if (!twice) cut.until.push_back({*tensor, text});
+  }
+  OPC_RETURN_IF_ERROR(inputs->absorb(std::move(feedValues_), "--feed"));
+  return cut;
+}
+
+void dropUnneeded(const GraphInfo &whole, const GraphInfo &cut, NamedValues *inputs, std::vector<std::string> *notes) {
+  auto has = [](const GraphInfo &info, const std::string &name) {
+    for (const auto *list : {&info.inputs, &info.variables})
+      for (const GraphTensor &t : *list)
+        if (t.name == name) return true;
+    return false;
+  };
+  for (const std::string &name : inputs->flagNames())
+    if (has(whole, name) && !has(cut, name)) {
+      inputs->drop(name);
+      notes->push_back("the part of the graph that runs does not need " + name);
+    }
+}
+
+} // namespace opc::cli

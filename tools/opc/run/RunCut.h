@@ -1,0 +1,31 @@
+// --until, --feed, --only: which part of a graph runs.
+#pragma once
+
+#include "Invocation.h"
+#include "Pipeline.h"
+#include "RunValues.h"
+
+#include <string>
+#include <vector>
+
+namespace opc::cli {
+
+class CutFlags {
+public:
+  std::vector<Option> options();
+  bool any() const { return !until_.empty() || !feeds_.empty() || !only_.empty(); }
+  /// Parses the specifications of --feed, before anything is compiled.
+  Status open();
+  /// The cut of this graph, which has been imported; names that it does not have are OPC0005. The values of --feed join
+  /// `inputs` under the names that their tensors have as inputs.
+  Result<GraphCut> resolve(const GraphInfo &info, NamedValues *inputs);
+
+private:
+  std::vector<std::string> until_, feeds_, only_;
+  NamedValues feedValues_;
+};
+
+/// Takes the --input values out that a cut graph does not want; names that neither graph has stay, for the error.
+void dropUnneeded(const GraphInfo &whole, const GraphInfo &cut, NamedValues *inputs, std::vector<std::string> *notes);
+
+} // namespace opc::cli

@@ -1,0 +1,105 @@
+// --trace: Chrome trace events of the compiler's phases and of the tasks.
+#include "RunTrace.h"
+
+#include <cmath>
+#include <map>
+
+namespace opc::cli {
+
+namespace {
+/// Microseconds with whole nanoseconds: more digits would be noise.
+double micro(double us) { return std::round(us * 1000) / 1000; }
+} // namespace
+
+double RunTrace::now() const {
+  return std::chrono::duration<double, std::micro>(std::chrono::steady_clock::now() - origin_).count();
+}
+
+void RunTrace::span(const std::string &name, double start, Json args) {
+  spans_.push_back({name, start, now() - start, std::move(args)});
+}
+
+void RunTrace::phases(const Pipeline &pipeline, double start) {
+  for (const PhaseStats &s : pipeline.stats())
+    spans_.push_back({std::string("phase ") + phaseName(s.phase), start + s.start * 1e6, s.seconds * 1e6,
+                      Json{{"ops", s.ops}, {"does", phaseDoc(s.phase)}}});
+}
+
+double &RunTrace::startOf(uint32_t stream) {
+  std::lock_guard<std::mutex> guard(lock_);
+  while (starts_.size() <= stream) starts_.push_back(0); // a deque: what is there stays where it is
+  return starts_[stream];
+}
+
+Status RunTrace::before(const ObservedTask &task, int64_t, TaskData &) {
+  double &start = startOf(task.stream);
+  start = now();
+  return Status::ok();
+}
+
+Status RunTrace::after(const ObservedTask &task, int64_t step, TaskData &) {
+  if (task.isView) return Status::ok(); // takes no time
+  const double end = now(), start = startOf(task.stream);
+  std::lock_guard<std::mutex> guard(lock_);
+  if (tasks_.size() < kMaxTasks)
+    tasks_.push_back({&task, step, start, end - start});
+  else
+    dropped_ = true;
+  return Status::ok();
+}
+
+Status RunTrace::write(const std::string &path) const {
+  Json events = Json::array();
+  auto named = [&](const char *what, int pid, uint32_t tid, const std::string &name) {
+    events.push_back({{"name", what}, {"ph", "M"}, {"pid", pid}, {"tid", tid}, {"args", {{"name", name}}}});
+  };
+  named("process_name", 0, 0, "opc");
+  named("thread_name", 0, 0, "command");
+  std::map<uint32_t, std::string> streams;
+  for (const Task &t : tasks_) streams.emplace(t.task->stream, t.task->device);
+  if (!streams.empty()) named("process_name", 1, 0, streams.begin()->second);
+  for (const auto &s : streams) named("thread_name", 1, s.first, "stream " + std::to_string(s.first));
+  for (const Span &s : spans_)
+    events.push_back({{"name", s.name},
+                      {"cat", "opc"},
+                      {"ph", "X"},
+                      {"ts", micro(s.start)},
+                      {"dur", micro(s.duration)},
+                      {"pid", 0},
+                      {"tid", 0},
+                      {"args", s.args}});
+  for (const Task &t : tasks_) {
+    Json inputs = Json::array(), outputs = Json::array();
+    int64_t bytes = 0;
+    auto add = [&](const ObservedTensor &tensor, Json *list) {
+      list->push_back(tensor.name + " " + tensor.desc.toString());
+      bytes += tensor.desc.shape().elem_cnt() * static_cast<int64_t>(GetSizeOfDataType(tensor.desc.data_type()));
+    };
+    for (const ObservedTensor &in : t.task->inputs) add(in, &inputs);
+    for (const ObservedTensor &out : t.task->outputs) add(out, &outputs);
+    events.push_back({{"name", t.task->name},
+                      {"cat", "task"},
+                      {"ph", "X"},
+                      {"ts", micro(t.start)},
+                      {"dur", micro(t.duration)},
+                      {"pid", 1},
+                      {"tid", t.task->stream},
+                      {"args",
+                       {{"op", t.task->type},
+                        {"shape", t.task->outputs.empty() ? "" : t.task->outputs[0].desc.toString()},
+                        {"inputs", std::move(inputs)},
+                        {"outputs", std::move(outputs)},
+                        {"bytes", bytes},
+                        {"step", t.step},
+                        {"src", t.task->where}}}});
+  }
+  const Json document = {{"displayTimeUnit", "ms"}, {"traceEvents", std::move(events)}};
+  // One event a line: a trace of a million tasks is read by machines, and by people with a pager.
+  std::string text = "{\"displayTimeUnit\":\"ms\",\"traceEvents\":[\n";
+  const Json &list = document["traceEvents"];
+  for (size_t i = 0; i < list.size(); ++i)
+    text += list[i].dump(-1, ' ', false, Json::error_handler_t::replace) + (i + 1 < list.size() ? ",\n" : "\n");
+  return writeFileAtomically(path, text + "]}\n");
+}
+
+} // namespace opc::cli

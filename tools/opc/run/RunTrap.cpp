@@ -1,0 +1,201 @@
+// --trap: the first op that makes a value that is not wanted.
+#include "RunTrap.h"
+
+#include "CommandLine.h"
+#include "ExitCodes.h"
+#include "NumberText.h"
+#include "TensorCompare.h"
+#include "TensorSpec.h"
+
+#include <cerrno>
+#include <cstring>
+#include <filesystem>
+#include <set>
+#include <sys/stat.h>
+#include <unistd.h>
+
+namespace opc::cli {
+
+namespace fs = std::filesystem;
+
+namespace {
+
+/// The classes of a floating value, from its bits alone.
+enum class FloatClass { kFine, kNan, kInf, kDenormal };
+
+template <class U> FloatClass classify(U bits, int mantissa) {
+  const U fraction = static_cast<U>(bits & ((U{1} << mantissa) - 1));
+  const U most = static_cast<U>((U{1} << (sizeof(U) * 8 - 1 - static_cast<unsigned>(mantissa))) - 1);
+  const U exponent = static_cast<U>((bits >> mantissa) & most);
+  if (exponent == most) return fraction ? FloatClass::kNan : FloatClass::kInf;
+  return exponent == 0 && fraction ? FloatClass::kDenormal : FloatClass::kFine;
+}
+
+struct Finding {
+  int64_t first = -1, count = 0;
+};
+
+template <class U> Finding scanAs(const void *data, int64_t count, int mantissa, TrapKinds kinds) {
+  Finding f;
+  const U *p = static_cast<const U *>(data);
+  for (int64_t i = 0; i < count; ++i) {
+    const FloatClass c = classify(p[i], mantissa);
+    if (c == FloatClass::kFine) continue;
+    if (!(c == FloatClass::kNan ? kinds.nan : c == FloatClass::kInf ? kinds.inf : kinds.denormal)) continue;
+    if (f.first < 0) f.first = i;
+    ++f.count;
+  }
+  return f;
+}
+
+Finding scan(const void *data, DataType type, int64_t count, TrapKinds kinds) {
+  switch (type) {
+  case kDouble: return scanAs<uint64_t>(data, count, 52, kinds);
+  case kFloat: return scanAs<uint32_t>(data, count, 23, kinds);
+  case kFloat16: return scanAs<uint16_t>(data, count, 10, kinds);
+  case kBFloat16: return scanAs<uint16_t>(data, count, 7, kinds);
+  default: return {};
+  }
+}
+
+std::string folderName(const std::string &op) {
+  std::string name = "opc-trap-";
+  for (char c : op) name += std::isalnum(static_cast<unsigned char>(c)) || c == '_' || c == '-' ? c : '_';
+  return name.substr(0, 100);
+}
+
+} // namespace
+
+Result<TrapKinds> parseTrap(const std::string &text) {
+  TrapKinds kinds;
+  size_t start = 0;
+  while (start <= text.size()) {
+    const size_t comma = std::min(text.find(',', start), text.size());
+    const std::string word = text.substr(start, comma - start);
+    start = comma + 1;
+    if (word == "nan")
+      kinds.nan = true;
+    else if (word == "inf")
+      kinds.inf = true;
+    else if (word == "denormal")
+      kinds.denormal = true;
+    else
+      return Status(StatusCode::kUsage, "OPC0001", "--trap takes nan, inf and denormal, not '" + word + "'")
+          .withHelp("--trap nan,inf");
+  }
+  return kinds;
+}
+
+Status RunTrap::before(const ObservedTask &task, int64_t, TaskData &data) {
+  for (size_t i = 0; i < task.inputs.size(); ++i) {
+    if (!task.inputs[i].isOverwritten) continue;
+    Result<HostTensor> copy =
+        HostTensor::createUninitialized(task.inputs[i].desc.data_type(), task.inputs[i].desc.shape());
+    if (!copy) return copy.status();
+    Result<const void *> bytes = data.input(i);
+    if (!bytes) return bytes.status();
+    if (copy->bytes()) std::memcpy(copy->data(), *bytes, copy->bytes());
+    std::lock_guard<std::mutex> guard(lock_);
+    kept_[{task.stream, i}] = std::move(*copy);
+  }
+  return Status::ok();
+}
+
+Result<HostTensor> RunTrap::inputOf(const ObservedTask &task, size_t i, TaskData &data) {
+  if (task.inputs[i].isOverwritten) return kept_[{task.stream, i}].clone();
+  Result<HostTensor> copy =
+      HostTensor::createUninitialized(task.inputs[i].desc.data_type(), task.inputs[i].desc.shape());
+  if (!copy) return copy;
+  Result<const void *> bytes = data.input(i);
+  if (!bytes) return bytes.status();
+  if (copy->bytes()) std::memcpy(copy->data(), *bytes, copy->bytes());
+  return copy;
+}
+
+Status RunTrap::after(const ObservedTask &task, int64_t step, TaskData &data) {
+  if (task.isView) return Status::ok(); // the bytes were looked at where they were made
+  for (size_t o = 0; o < task.outputs.size(); ++o) {
+    const ObservedTensor &out = task.outputs[o];
+    if (!IsFloatingDataType(out.desc.data_type())) continue;
+    const int64_t count = out.desc.shape().elem_cnt();
+    Result<const void *> bytes = data.output(o);
+    if (!bytes) return bytes.status();
+    const Finding found = scan(*bytes, out.desc.data_type(), count, kinds_);
+    if (found.first < 0) continue;
+    std::lock_guard<std::mutex> guard(lock_);
+    Result<HostTensor> value = HostTensor::createUninitialized(out.desc.data_type(), out.desc.shape());
+    if (!value) return value.status();
+    std::memcpy(value->data(), *bytes, value->bytes());
+    std::string message = task.type + ": " + out.name + indexText(out.desc.shape(), found.first) + " is " +
+                          elementText(*value, found.first);
+    if (kinds_.denormal && std::abs(elementAt(*value, found.first)) > 0 &&
+        scan(*bytes, out.desc.data_type(), count, {false, false, true}).first == found.first)
+      message += ", a denormal number";
+    message += "; " + countText(static_cast<uint64_t>(found.count)) + " of " + countText(static_cast<uint64_t>(count)) +
+               " values of " + out.desc.toString() + " are trapped" + (step ? " at step " + std::to_string(step) : "");
+    std::string help;
+    Fired fired{task.index, {}};
+    std::set<std::string> looked;
+    for (size_t i = 0; i < task.inputs.size(); ++i) {
+      Result<HostTensor> in = inputOf(task, i, data);
+      if (!in) return in.status();
+      const ObservedTensor &t = task.inputs[i];
+      const Finding bad = scan(in->data(), in->dtype(), in->elemCount(), kinds_);
+      if (bad.count && looked.insert(t.name).second)
+        help += (help.empty() ? "" : "; ") + std::string("its input ") + t.name + " already holds " +
+                countText(static_cast<uint64_t>(bad.count)) + " such values, first at " +
+                indexText(t.desc.shape(), bad.first) +
+                (t.source == ObservedTensor::Source::kInput      ? " (it was fed)"
+                 : t.source == ObservedTensor::Source::kVariable ? " (a variable)"
+                 : t.source == ObservedTensor::Source::kConstant ? " (a constant)"
+                                                                 : "");
+      fired.inputs.push_back(std::move(*in));
+    }
+    // Of several streams the first one counts; the others stop for it.
+    if (!fired_) fired_ = std::move(fired);
+    return Status(StatusCode::kExecution, "OPC0620", message)
+        .withHelp(help)
+        .withContext("running op " + task.name + (task.where.empty() ? "" : " at " + task.where));
+  }
+  return Status::ok();
+}
+
+Result<std::string> RunTrap::dump(Session &session) const {
+  std::vector<std::string> names;
+  Result<std::string> graph = session.taskGraphText(fired_->task, &names);
+  if (!graph) return graph;
+  // Made under a passing name: a folder that is there is complete.
+  const std::string base = folderName(session.tasks()[fired_->task].name);
+  const std::string temporary = base + ".tmp" + std::to_string(getpid());
+  std::error_code error;
+  auto failed = [&](Status s) {
+    fs::remove_all(temporary, error);
+    return s;
+  };
+  if (!fs::create_directories(temporary + "/inputs", error))
+    return Status(StatusCode::kUsage, "OPC0707", "cannot make the directory " + temporary + ": " + error.message());
+  if (Status s = writeFileAtomically(temporary + "/graph.pbtxt", *graph); !s) return failed(s);
+  std::set<std::string> written;
+  for (size_t i = 0; i < names.size(); ++i)
+    if (written.insert(names[i]).second)
+      if (Status s = writeNpy(temporary + "/inputs/" + names[i] + ".npy", fired_->inputs[i]); !s) return failed(s);
+  std::string command = "opc run graph.pbtxt";
+  if (!names.empty()) command += " --inputs inputs";
+  command += " --trap " + flag_;
+  for (const std::string &p : plugins_) command += " --plugin " + shellQuoted(fs::absolute(p, error).string());
+  const std::string script = "#!/bin/sh\n# Runs the op that a trap stopped, with the inputs that it had. Exit code " +
+                             std::to_string(kExitExecution) + " while it fails.\ncd \"$(dirname \"$0\")\" && exec " +
+                             command + " \"$@\"\n";
+  if (Status s = writeFileAtomically(temporary + "/run.sh", script); !s) return failed(s);
+  ::chmod((temporary + "/run.sh").c_str(), 0755);
+  std::string folder = base;
+  for (int i = 2; ::rename(temporary.c_str(), folder.c_str()) != 0; ++i) {
+    if ((errno != EEXIST && errno != ENOTEMPTY && errno != ENOTDIR) || i > 1000)
+      return failed(
+          Status(StatusCode::kUsage, "OPC0707", "cannot make the directory " + folder + ": " + std::strerror(errno)));
+    folder = base + "-" + std::to_string(i);
+  }
+  return folder;
+}
+
+} // namespace opc::cli

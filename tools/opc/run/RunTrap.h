@@ -1,0 +1,52 @@
+// --trap nan,inf,denormal: stops at the first op that makes such a value, and leaves it behind as a case that runs
+// alone.
+#pragma once
+
+#include "Session.h"
+
+#include <map>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace opc::cli {
+
+/// What is looked for.
+struct TrapKinds {
+  bool nan = false, inf = false, denormal = false;
+};
+/// "nan,inf,denormal". Errors: OPC0001.
+Result<TrapKinds> parseTrap(const std::string &text);
+
+class RunTrap final : public RunObserver {
+public:
+  RunTrap(TrapKinds kinds, std::string flag, std::vector<std::string> plugins)
+      : kinds_(kinds), flag_(std::move(flag)), plugins_(std::move(plugins)) {}
+
+  /// Keeps the inputs that the task overwrites: when the value is found they are gone.
+  Status before(const ObservedTask &task, int64_t step, TaskData &data) override;
+  /// OPC0620 with the op, its place and the first bad element.
+  Status after(const ObservedTask &task, int64_t step, TaskData &data) override;
+
+  bool fired() const { return fired_.has_value(); }
+  /// Writes the op that fired with its inputs: a new folder opc-trap-NAME in the working directory with graph.pbtxt,
+  /// inputs/*.npy and run.sh. Gives the folder's name.
+  Result<std::string> dump(Session &session) const;
+
+private:
+  struct Fired {
+    uint32_t task;
+    std::vector<HostTensor> inputs;
+  };
+  Result<HostTensor> inputOf(const ObservedTask &task, size_t i, TaskData &data);
+
+  const TrapKinds kinds_;
+  const std::string flag_;
+  const std::vector<std::string> plugins_;
+  std::mutex lock_;
+  std::map<std::pair<uint32_t, size_t>, HostTensor> kept_; // (stream, input)
+  std::optional<Fired> fired_;
+};
+
+} // namespace opc::cli
