@@ -372,8 +372,7 @@ private:
       if (t.passed() || !verdict.passed) continue;
       verdict.passed = false;
       verdict.detail = "its rule gives " + roundedText(t.analytic, 9) + " for " + t.name + " at " +
-                       indexText(t.desc.shape(), t.worst) + "; the difference quotient is " +
-                       roundedText(t.numeric, 9);
+                       indexText(t.desc.shape(), t.worst) + "; the difference quotient is " + roundedText(t.numeric, 9);
     }
     return verdict;
   }
