@@ -8,7 +8,7 @@
 
 #include <algorithm>
 #include <cstdlib>
-#include <fstream>
+#include <filesystem>
 #include <numeric>
 #include <unistd.h>
 
@@ -21,7 +21,7 @@ namespace {
 class Folder {
 public:
   Folder() {
-    std::string name = "/tmp/opc-training-XXXXXX";
+    std::string name = (std::filesystem::temp_directory_path() / "opc-training-XXXXXX").string();
     path_ = ::mkdtemp(name.data());
   }
   ~Folder() {
