@@ -2,6 +2,7 @@
 #include "AttrBridge.h"
 #include "BackwardBuilder.h"
 #include "Locations.h"
+#include "MutableInputs.h"
 #include "ShapeInference.h"
 #include "TrainingGraph.h"
 
@@ -79,7 +80,7 @@ public:
 private:
   bool mayRepeat(ir::UserOp op) const {
     const user_op::OpDef *def = registry_.findOp(op.getOpType().str());
-    return def && def->pure && !def->modifyInputs;
+    return def && def->pure && !(def->modifyInputs && writesInputs(*def, ir::toOpConf(op)));
   }
 
   /// Positions between forward ops, spread evenly, each moved to where the fewest bytes cross within its stretch.

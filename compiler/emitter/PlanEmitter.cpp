@@ -109,10 +109,14 @@ private:
     location(op, v->mutable_location());
   }
 
-  void arguments(ArrayAttr names, ArrayRef<int32_t> sizes, ValueRange values,
+  void arguments(ArrayAttr names, ArrayRef<int32_t> sizes, ValueRange values, const std::vector<bool> &hidden,
                  google::protobuf::RepeatedPtrField<plan::Argument> *out) {
     unsigned next = 0;
     for (auto [name, size] : llvm::zip(names, sizes)) {
+      if (next < hidden.size() && size == 1 && hidden[next]) {
+        ++next;
+        continue;
+      }
       auto *a = out->Add();
       a->set_name(cast<StringAttr>(name).str());
       for (int32_t i = 0; i < size; ++i) a->add_tensor(tensor(values[next++]));
@@ -124,8 +128,8 @@ private:
     auto *t = plan_->add_task();
     t->set_name(ir::opName(op));
     t->set_op_type(op.getOpType().str());
-    arguments(op.getInputNames(), op.getInputSizes(), op.getArgs(), t->mutable_input());
-    arguments(op.getOutputNames(), op.getOutputSizes(), op.getOuts(), t->mutable_output());
+    arguments(op.getInputNames(), op.getInputSizes(), op.getArgs(), scheduled.hidden, t->mutable_input());
+    arguments(op.getOutputNames(), op.getOutputSizes(), op.getOuts(), {}, t->mutable_output());
     for (NamedAttribute a : op.getOpAttrs()) {
       auto *attr = t->add_attr();
       attr->set_name(a.getName().str());

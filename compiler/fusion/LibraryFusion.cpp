@@ -1,5 +1,7 @@
 // The library fusions in order.
 #include "LibraryFusion.h"
+#include "AttrBridge.h"
+#include "MutableInputs.h"
 #include "OpcDialect.h"
 
 using namespace mlir;
@@ -12,7 +14,7 @@ bool updatesVariables(ModuleOp module, const Registry &registry) {
   bool found = false;
   module.walk([&](ir::UserOp op) {
     const user_op::OpDef *def = registry.findOp(op.getOpType().str());
-    found |= def && def->modifyInputs;
+    found |= def && def->modifyInputs && writesInputs(*def, ir::toOpConf(op));
   });
   return found;
 }

@@ -2,6 +2,7 @@
 #include "OpcDialect.h"
 #include "AttrBridge.h"
 #include "Locations.h"
+#include "MutableInputs.h"
 #include "OpInstance.h"
 
 #include "mlir/IR/DialectImplementation.h"
@@ -173,7 +174,7 @@ void UserOp::getEffects(SmallVectorImpl<SideEffects::EffectInstance<MemoryEffect
   // What the registry does not know, and what it calls impure, may do anything. What is ordered by control has its
   // place for a reason that its operands do not show.
   const bool ordered = (*this)->hasAttr(kCtrlInAttr) || (*this)->hasAttr(kOrderedAttr);
-  if (def && def->pure && !def->modifyInputs && !ordered) return;
+  if (def && def->pure && !ordered && !(def->modifyInputs && opc::writesInputs(*def, toOpConf(*this)))) return;
   effects.emplace_back(MemoryEffects::Write::get());
   effects.emplace_back(MemoryEffects::Read::get());
 }

@@ -1,6 +1,7 @@
 // Kernels and buffers of a scheduled graph.
 #include "AttrBridge.h"
 #include "Locations.h"
+#include "MutableInputs.h"
 #include "Schedule.h"
 #include "ShapeInference.h"
 
@@ -104,7 +105,13 @@ private:
   void addTask(ir::UserOp op) {
     const user_op::OpDef &def = *registry_.findOp(op.getOpType().str());
     auto instance = ir::toInstance(op, def);
-    ScheduledTask task{op, nullptr, -1};
+    ScheduledTask task{op, nullptr, -1, {}};
+    if (def.modifyInputs) {
+      task.hidden = mutableInputs(*instance);
+      for (size_t i = 0; i < task.hidden.size(); ++i)
+        task.hidden[i] = task.hidden[i] && mayStayUnwritten(*instance, i) &&
+                         !op.getArgs()[static_cast<unsigned>(i)].getDefiningOp<ir::VariableOp>();
+    }
     auto kernel = instance->selectKernel(registry_, device_);
     if (!kernel) {
       failed_ = true;

@@ -29,6 +29,8 @@ struct ScheduledTask {
   ir::UserOp op;
   const user_op::KernelDef *kernel = nullptr;
   int workspace = -1; // buffer
+  /// Inputs that the kernel must not see: statistics that it would update, were they variables (mayStayUnwritten).
+  std::vector<bool> hidden;
 };
 
 /// Everything the plan needs: tasks in order, buffers with offsets, and each tensor's buffer.

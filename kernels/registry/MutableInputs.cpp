@@ -1,6 +1,8 @@
 // Asking a definition which inputs it writes.
 #include "MutableInputs.h"
 
+#include <deque>
+
 namespace opc {
 
 std::vector<bool> mutableInputs(const OpInstance &op) {
@@ -19,6 +21,27 @@ std::vector<bool> mutableInputs(const OpInstance &op) {
   });
   for (size_t i = 0; i < modifiers.size(); ++i) result[i] = modifiers[i].isMutable;
   return result;
+}
+
+bool writesInputs(const user_op::OpDef &def, const user_op::OpConf &conf) {
+  if (!def.modifyInputs) return false;
+  std::deque<user_op::InputBlobModifier> modifiers; // addresses stay
+  user_op::InputBlobModifier absent;
+  const user_op::UserOpConfWrapper wrapper(conf);
+  (void)user_op::detail::guarded([&] {
+    def.modifyInputs([&](const std::string &arg,
+                         int32_t i) { return i < wrapper.input_size(arg) ? &modifiers.emplace_back() : &absent; },
+                     wrapper);
+    return Status();
+  });
+  for (const user_op::InputBlobModifier &m : modifiers)
+    if (m.isMutable) return true;
+  return false;
+}
+
+bool mayStayUnwritten(const OpInstance &op, size_t input) {
+  const user_op::ArgDef *arg = op.def().findInput(op.inputArgs()[input].first);
+  return arg && arg->optional && !op.def().outputs.empty();
 }
 
 } // namespace opc

@@ -10,4 +10,11 @@ namespace opc {
 /// For each input, flat, whether the op's definition declares it mutable (SetInputArgModifyFn). All false for most ops.
 std::vector<bool> mutableInputs(const OpInstance &op);
 
+/// Whether an op of this configuration declares any input mutable.
+bool writesInputs(const user_op::OpDef &def, const user_op::OpConf &conf);
+
+/// Mutable inputs must be variables, with one exception: an optional one of an op that has outputs (the moving
+/// statistics of normalization). Bound to another tensor it is only read.
+bool mayStayUnwritten(const OpInstance &op, size_t input);
+
 } // namespace opc

@@ -23,6 +23,14 @@ NOT_CHECKED = {
 }
 # Inputs that the op declares to be without gradient.
 NO_GRADIENT = {("nll", "weight"), ("nll_grad", "weight")}
+
+
+def has_gradient(instance, arg):
+    if instance.op["name"] == "normalization" and arg.startswith("moving_"):
+        return not instance.all_attrs().get("training")
+    return (instance.op["name"], arg) not in NO_GRADIENT
+
+
 # No second order, with the reason.
 FIRST_ORDER_ONLY = {"digamma": "its second derivative is a polygamma function that the library does not have"}
 
@@ -49,7 +57,7 @@ def check(op, order, verbose):
             continue
         inputs_of(instance, vectors, rng)
         floating = [f"i{n}_{arg}_{index}" for arg, index, dtype, shape, _, _ in instance.inputs()
-                    if dtype == "f64" and (op["name"], arg) not in NO_GRADIENT and np.prod(shape) > 0]
+                    if dtype == "f64" and has_gradient(instance, arg) and np.prod(shape) > 0]
         stored = {tuple(k.split("|")[-3:]) for k in vectors if k.startswith(f"{instance.name}|out|")}
         made = [f"i{n}/{arg}_{i}" for arg, many in instance.outputs().items() for i in range(many)
                 if (arg, str(i), "f64") in stored or not stored and arg != "mask"]

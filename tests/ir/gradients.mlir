@@ -44,7 +44,7 @@ func.func @broadcast() {
 // Gradients end at ops without one; the constant path adds nothing.
 // CHECK-LABEL: @stops
 // CHECK-NOT: argmax_grad
-// CHECK: opc.user_op "exp_grad"
+// CHECK: opc.user_op "multiply"(x: %{{.*}}, y: %{{.*}})
 // CHECK: opc.output "x.grad"
 func.func @stops() {
   %x = opc.input "x" {conf = ""} : tensor<2x3xf32> loc("x")

@@ -6,6 +6,7 @@
 #include "StagedTensors.h"
 
 #include <cmath>
+#include <functional>
 
 namespace opc::ops {
 namespace {
@@ -40,10 +41,6 @@ REGISTER_USER_OP("normalization")
     .Attr<float>("epsilon", 0.0f)
     .Attr<bool>("training", false)
     .Attr<float>("momentum", 0.0f)
-    .SetInputArgModifyFn([](user_op::GetInputArgModifier get, const user_op::UserOpConfWrapper &conf) {
-      for (const char *moving : {"moving_mean", "moving_variance"})
-        get(moving, 0)->set_is_mutable(conf.attr<bool>("training"));
-    })
     .SetTensorDescInferFn([](InferContext *ctx) -> Maybe<void> {
       const TensorDesc x = ctx->InputTensorDesc("x", 0);
       JUST(checkFloating("x", x));
@@ -65,6 +62,15 @@ REGISTER_USER_OP("normalization")
         if (ctx->has_output(s, 0))
           *ctx->MutOutputTensorDesc(s, 0) = TensorDesc(channels, statisticsType(x.data_type()));
       return Maybe<void>::Ok();
+    })
+    // Training updates the moving statistics when they are variables; other tensors in their place are not read.
+    .SetInputArgModifyFn([](user_op::GetInputArgModifier modifier, const user_op::UserOpConfWrapper &conf) {
+      if (!conf.attr<bool>("training")) return;
+      for (const char *arg : {"moving_mean", "moving_variance"})
+        if (auto *m = modifier(arg, 0)) {
+          m->set_is_mutable(true);
+          m->set_requires_grad(false);
+        }
     })
     .SetGetSbpFn([](user_op::SbpContext *ctx) -> Maybe<void> {
       const Shape &x = ctx->LogicalTensorDesc4InputArgNameAndIndex("x", 0).shape();
@@ -89,17 +95,16 @@ REGISTER_USER_OP("normalization")
       }
       return Maybe<void>::Ok();
     })
-    .Doc(
-        "Batch normalisation (Ioffe, Szegedy, 2015) along `axis`: y = (x - mean) / sqrt(variance + epsilon) * gamma + "
-        "beta,\n"
-        "plus _add_to_output when it is given. With training: false, mean and variance are moving_mean and "
-        "moving_variance;\n"
-        "with training: true, they are taken over all other dimensions of x (population variance), and moving_mean and "
-        "moving_variance, then variables, become momentum * moving + (1 - momentum) * statistic of x, where the "
-        "variance "
-        "is the unbiased one (times n / (n - 1)).\n"
-        "The outputs mean and inv_variance = 1 / sqrt(variance + epsilon) are f32 for f16 and "
-        "bf16.")
+    .Doc("Batch normalisation (Ioffe, Szegedy, 2015) along `axis`: y = (x - mean) / sqrt(variance + epsilon) * gamma + "
+         "beta,\n"
+         "plus _add_to_output when it is given. With training: false, mean and variance are moving_mean and "
+         "moving_variance;\n"
+         "with training: true, they are taken over all other dimensions of x (population variance), and moving "
+         "statistics that are\n"
+         "variables become momentum * moving + (1 - momentum) * batch, the batch's variance by its n - 1 (as in "
+         "PyTorch, "
+         "whose momentum\n"
+         "is 1 - momentum). The outputs mean and inv_variance = 1 / sqrt(variance + epsilon) are f32 for f16 and bf16.")
     .Tolerance(kFloat16, 5e-3, 5e-3)
     .Tolerance(kBFloat16, 4e-2, 4e-2)
     .Cases({batchCase("channels_first", {2, 3, 5, 4}, 3, 1), batchCase("channels_last", {2, 5, 9}, 9, -1),
@@ -116,8 +121,10 @@ struct Layout {
   int64_t outer, channels, inner;
 };
 
-/// Mean and 1 / sqrt(variance + epsilon) of each channel, in two passes; sums of rows are added up in f64.
-template <class T> void channelStatistics(DeviceCtx *d, const T *x, Layout l, T epsilon, T *means, T *inverses) {
+/// Mean, 1 / sqrt(variance + epsilon) and, unless null, variance of each channel, in two passes; sums of rows are added
+/// up in f64.
+template <class T>
+void channelStatistics(DeviceCtx *d, const T *x, Layout l, T epsilon, T *means, T *inverses, T *variances) {
   using S = Simd<T>;
   const double count = static_cast<double>(l.outer * l.inner);
   if (l.inner > 1) {
@@ -134,6 +141,7 @@ template <class T> void channelStatistics(DeviceCtx *d, const T *x, Layout l, T 
             return S::mul(y, y);
           });
         inverses[c] = T(1) / std::sqrt(static_cast<T>(squares / count) + epsilon);
+        if (variances) variances[c] = static_cast<T>(squares / count);
       }
     });
     return;
@@ -151,8 +159,10 @@ template <class T> void channelStatistics(DeviceCtx *d, const T *x, Layout l, T 
           const double y = static_cast<double>(x[o * l.channels + c0 + c]) - static_cast<double>(means[c0 + c]);
           squares[c] += y * y;
         }
-      for (int64_t c = 0; c < width; ++c)
+      for (int64_t c = 0; c < width; ++c) {
         inverses[c0 + c] = T(1) / std::sqrt(static_cast<T>(squares[c] / count) + epsilon);
+        if (variances) variances[c0 + c] = static_cast<T>(squares[c] / count);
+      }
     }
   });
 }
@@ -188,43 +198,28 @@ void applyChannels(DeviceCtx *d, const T *x, const T *add, T *y, Layout l, const
   });
 }
 
-/// The variables of a training step that follow the statistics of its batches.
-template <class T> class MovingStatistics {
-public:
-  MovingStatistics(user_op::KernelBindContext *ctx, bool training, Layout l, T epsilon)
-      : channels_(l.channels), epsilon_(epsilon), keep_(static_cast<T>(ctx->Attr<float>("momentum"))) {
-    if (training) mean_ = ctx->Tensor4ArgNameAndIndex("moving_mean", 0);
-    if (training) variance_ = ctx->Tensor4ArgNameAndIndex("moving_variance", 0);
-    const T n = static_cast<T>(l.outer * l.inner);
-    unbiased_ = n > T(1) ? n / (n - T(1)) : T(1);
+/// moving = momentum * moving + (1 - momentum) * scale * batch.
+template <class T, class M> void moveTowards(M *moving, const T *batch, int64_t n, T momentum, T scale) {
+  using Wide = std::conditional_t<std::is_floating_point_v<M>, M, float>; // half types convert to f32
+  for (int64_t c = 0; c < n; ++c) {
+    const T old = static_cast<T>(static_cast<Wide>(moving[c]));
+    moving[c] = M(static_cast<Wide>(momentum * old + (T(1) - momentum) * (scale * batch[c])));
   }
-  /// `inverse` is 1 / sqrt(population variance + epsilon).
-  void update(const T *mean, const T *inverse) const {
-    if (!mean_) return;
-    follow(mean_, [&](int64_t c) { return mean[c]; });
-    follow(variance_,
-           [&](int64_t c) { return std::max(T(0), T(1) / (inverse[c] * inverse[c]) - epsilon_) * unbiased_; });
+}
+/// The same by the element type of the moving statistic, which may be x's or that of its statistics.
+template <class T> std::function<void(const T *batch, int64_t n, T scale)> mover(user_op::Tensor *moving, T momentum) {
+  const auto by = [&](auto tag) -> std::function<void(const T *, int64_t, T)> {
+    using M = decltype(tag);
+    M *to = moving->mut_dptr<M>();
+    return [=](const T *batch, int64_t n, T scale) { moveTowards(to, batch, n, momentum, scale); };
+  };
+  switch (moving->data_type()) {
+  case kDouble: return by(double());
+  case kFloat16: return by(float16());
+  case kBFloat16: return by(bfloat16());
+  default: return by(float());
   }
-
-private:
-  /// The variables have the kernel's type, or x's own half type.
-  template <class F> void follow(user_op::Tensor *moving, F statistic) const {
-    auto as = [&](auto *p) {
-      using S = std::remove_reference_t<decltype(*p)>;
-      for (int64_t c = 0; c < channels_; ++c)
-        p[c] = static_cast<S>(keep_ * static_cast<T>(p[c]) + (T(1) - keep_) * statistic(c));
-    };
-    if constexpr (std::is_same_v<T, float>) {
-      if (moving->data_type() == kFloat16) return as(moving->mut_dptr<float16>());
-      if (moving->data_type() == kBFloat16) return as(moving->mut_dptr<bfloat16>());
-    }
-    as(moving->template mut_dptr<T>());
-  }
-
-  int64_t channels_;
-  T epsilon_, keep_, unbiased_ = T(1);
-  user_op::Tensor *mean_ = nullptr, *variance_ = nullptr;
-};
+}
 
 template <class T> class BatchNormKernel final : public user_op::OpKernel {
 public:
@@ -240,16 +235,28 @@ public:
             *add = tensors.in("_add_to_output");
     const T *movingMean = training ? nullptr : tensors.in("moving_mean");
     const T *movingVariance = training ? nullptr : tensors.in("moving_variance");
-    MovingStatistics<T> moving(ctx, training, l, epsilon);
     T *y = tensors.out("y"), *meanOut = tensors.out("mean"), *inverseOut = tensors.out("inv_variance");
     Scratch<T> meanScratch(meanOut ? 0 : l.channels), inverseScratch(inverseOut ? 0 : l.channels);
+    std::function<void(const T *, int64_t, T)> moveMean, moveVariance;
+    if (user_op::Tensor *moving = training ? ctx->Tensor4ArgNameAndIndex("moving_mean", 0) : nullptr) {
+      const T momentum = static_cast<T>(ctx->Attr<float>("momentum"));
+      moveMean = mover<T>(moving, momentum);
+      moveVariance = mover<T>(ctx->Tensor4ArgNameAndIndex("moving_variance", 0), momentum);
+    }
+    Scratch<T> varianceScratch(moveMean ? l.channels : 0);
+    const int64_t count = l.outer * l.inner;
+    const T unbiased = count > 1 ? static_cast<T>(count) / static_cast<T>(count - 1) : T(1);
     T *mean = meanOut ? meanOut : meanScratch.get(), *inverse = inverseOut ? inverseOut : inverseScratch.get();
     return user_op::bindTask([=, tensors = std::move(tensors), meanScratch = std::move(meanScratch),
-                              inverseScratch = std::move(inverseScratch)](DeviceCtx *d) {
+                              inverseScratch = std::move(inverseScratch),
+                              varianceScratch = std::move(varianceScratch)](DeviceCtx *d) {
       tensors.load(d);
       if (training) {
-        channelStatistics(d, x, l, epsilon, mean, inverse);
-        moving.update(mean, inverse);
+        channelStatistics(d, x, l, epsilon, mean, inverse, varianceScratch.get());
+        if (moveMean && count > 0) {
+          moveMean(mean, l.channels, T(1));
+          moveVariance(varianceScratch.get(), l.channels, unbiased);
+        }
       } else {
         for (int64_t c = 0; c < l.channels; ++c) mean[c] = movingMean[c];
         for (int64_t c = 0; c < l.channels; ++c) inverse[c] = T(1) / std::sqrt(movingVariance[c] + epsilon);
