@@ -59,7 +59,7 @@ def check(op, order, verbose):
         floating = [f"i{n}_{arg}_{index}" for arg, index, dtype, shape, _, _ in instance.inputs()
                     if dtype == "f64" and has_gradient(instance, arg) and np.prod(shape) > 0]
         stored = {tuple(k.split("|")[-3:]) for k in vectors if k.startswith(f"{instance.name}|out|")}
-        made = [f"i{n}/{arg}_{i}" for arg, many in instance.outputs().items() for i in range(many)
+        made = [f"i{n}/{arg}_{i}" for arg, many in instance.outputs().items() if arg not in instance.mutable() for i in range(many)
                 if (arg, str(i), "f64") in stored or not stored and arg != "mask"]
         if not floating or not made:
             continue
@@ -74,6 +74,10 @@ def check(op, order, verbose):
         with open(path, "w") as f:
             f.write("\n".join(graph.ops) + "\n")
         np.savez(os.path.join(folder, "in.npz"), **graph.inputs)
+        weights = []
+        if graph.variables:
+            np.savez(os.path.join(folder, "variables.npz"), **graph.variables)
+            weights = ["--weights", os.path.join(folder, "variables.npz")]
         if not losses:
             return None, 0
         if order > 1:
@@ -90,7 +94,7 @@ def check(op, order, verbose):
             # A gradient depends on the upstream gradients too, and of a linear op on nothing else.
             wrt = wrt + sorted(set(re.findall(r'name: "(i\d+[^"]*\.dy)"', text)))
         while True:
-            done = opc("grad", path, "--check", "--dy", "--inputs", os.path.join(folder, "in.npz"), "-j", "1", "--max-errors", "1000", *flags("--wrt", wrt), *flags("--loss", losses))
+            done = opc("grad", path, "--check", "--dy", "--inputs", os.path.join(folder, "in.npz"), *weights, "-j", "1", "--max-errors", "1000", *flags("--wrt", wrt), *flags("--loss", losses))
             idle = set(re.findall(r"does not depend differentiably on (\S+);", done.stderr))
             if order == 1 or not idle:
                 break
