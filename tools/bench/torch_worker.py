@@ -1,5 +1,6 @@
 # Serves one model (the JSON steps of make_models.py) in PyTorch to tools/bench_models.py: the same commands and answers
-# as `opc-bench model`. usage: torch_worker.py STEPS.json WEIGHTS.safetensors X.npy THREADS eager|jit
+# as `opc-bench model`. usage: torch_worker.py STEPS.json WEIGHTS.safetensors X.npy THREADS eager|jit|train
+# (train: a run is a step of SGD on the mean square of the output, for tools/bench_training.py)
 
 import json
 import struct
@@ -67,7 +68,7 @@ def apply(step, a):
 
 
 class Graph(torch.nn.Module):
-    def __init__(self, graph, weights):
+    def __init__(self, graph, weights, train=False):
         super().__init__()
         self.graph = graph
         self.last = {}
@@ -75,7 +76,10 @@ class Graph(torch.nn.Module):
             for name in step["inputs"]:
                 self.last[name] = i
         for name, value in weights.items():
-            self.register_buffer(name, value)
+            if train:
+                self.register_parameter(name, torch.nn.Parameter(value))
+            else:
+                self.register_buffer(name, value)
 
     def forward(self, x):
         values = {"x": x}
@@ -93,9 +97,19 @@ def main():
     torch.set_num_threads(int(threads))
     x = torch.from_numpy(np.load(x))
     before, start = memory(), time.perf_counter()
-    model = Graph(json.load(open(steps)), read_safetensors(weights)).eval()
+    train = mode == "train"
+    model = Graph(json.load(open(steps)), read_safetensors(weights), train).eval()
     result = None
-    with torch.inference_mode():
+    optimizer = torch.optim.SGD(model.parameters(), lr=1e-3) if train else None
+
+    def step():
+        optimizer.zero_grad(set_to_none=True)
+        y = model(x)
+        y.square().mean().backward()
+        optimizer.step()
+        return y.detach()
+
+    with torch.inference_mode(not train):
         if mode == "jit":
             model = torch.jit.optimize_for_inference(torch.jit.freeze(torch.jit.trace(model, x).eval()))
         say = lambda answer: print(json.dumps(answer), flush=True)
@@ -108,7 +122,7 @@ def main():
                 times = []
                 for _ in range(int(args[0])):
                     begin = time.perf_counter()
-                    result = model(x)
+                    result = step() if train else model(x)
                     times.append(time.perf_counter() - begin)
                 say({"times": times})
             elif command == "output":

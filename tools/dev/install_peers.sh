@@ -12,6 +12,11 @@ if ! /usr/bin/python3 -c 'import torch' 2>/dev/null; then
   sudo=$([ "$(id -u)" = 0 ] || echo sudo)
   $sudo apt-get install -y --no-install-recommends python3-torch || missing=1
 fi
+# Without OpenBLAS, Debian's PyTorch multiplies matrices with the reference BLAS, some ten times slower: no fair peer.
+if ! dpkg-query -W -f '${db:Status-Abbrev}' libopenblas0-openmp 2>/dev/null | grep -q ^ii; then
+  sudo=$([ "$(id -u)" = 0 ] || echo sudo)
+  $sudo apt-get install -y --no-install-recommends libopenblas0-openmp || missing=1
+fi
 /usr/bin/python3 -c 'import torch; print("torch", torch.__version__)' || { echo "install_peers: no PyTorch" >&2; missing=1; }
 
 mkdir -p "$dir"

@@ -71,6 +71,8 @@ int serveModel(const ModelWorkerOptions &options) {
     auto archive = openTensorArchive(options.weights);
     if (!archive) return fail(archive.status().toString());
     for (const VariableInfo &v : session->interface().variables) {
+      // A training step's counters and optimizer state begin as their initializers say.
+      if (v.hasInitializer && !v.trainable && !(*archive)->contains(v.name)) continue;
       auto tensor = (*archive)->read(v.name);
       if (!tensor) return fail(tensor.status().toString());
       if (Status s = session->setVariable(v.name, *tensor); !s.isOk()) return fail(s.toString());
