@@ -170,6 +170,11 @@ job_conf { job_name: "j" train_conf { loss_lbn: "loss/z_0"
         self.assertIn("adam_update", text)
         self.assertNotIn("train_conf", text)
         self.same(values(os.path.join(scratch.name, "lowered.pbtxt"), 5), [found["w_now"], found["v_now"]], rtol=0)
+        # For inference the job is its forward graph.
+        run("compile", path, "--mode", "infer", "-o", "infer.plan")
+        still = values(os.path.join(scratch.name, "infer.plan"), 5)
+        np.testing.assert_array_equal(still["w_now"], W)
+        run("compile", path, "--mode", "sideways", code=2)
 
     def test_train_conf_errors(self):
         for conf, word in (('optimizer_conf { base_learning_rate: 1 }', "loss_lbn"),

@@ -27,6 +27,7 @@ public:
     s.options = {{"--output", 'o', "FILE", "where to write; - is standard output", &output_, true},
                  {"--to", 0, "PHASE", "stop after this phase; --to help lists them", &to_, true},
                  {"--emit", 0, "WHAT", "plan, mlir, pbtxt or pb", &emit_, true},
+                 {"--mode", 0, "infer|train", "whether a Job's train_conf adds its training step (default train)", &mode_},
                  {"--shape", 0, "NAME=DIMS", "the shape of an input, in place of the graph's: x=32,784 (repeatable)",
                   &shapes_, true},
                  {"--dump", 0, "DIR", "write the IR after each phase: DIR/01-import.mlir, ...", &dump_, true},
@@ -130,6 +131,8 @@ private:
     if (what_ == Emit::kPlan && to && *to != Phase::kPlan)
       return usageError("a plan exists only after the last phase, and --to stops at '" + to_ + "'",
                         "leave --to out, or give --emit mlir");
+    if (mode_ != "train" && mode_ != "infer") return usageError("--mode takes infer or train, not '" + mode_ + "'");
+    options_.train = mode_ == "train";
     if (stats_ != "" && stats_ != "true" && stats_ != "json")
       return usageError("--stats takes nothing or =json, not '" + stats_ + "'");
     const bool text = what_ == Emit::kMlir || what_ == Emit::kGraphText;
@@ -184,7 +187,7 @@ private:
     invocation.note(line + "; wrote " + output_ + " (" + bytesText(bytes) + ")");
   }
 
-  std::string output_, to_, emit_, dump_, stats_, maxErrors_;
+  std::string mode_ = "train", output_, to_, emit_, dump_, stats_, maxErrors_;
   std::vector<std::string> shapes_;
   CompileOptions options_;
   bool noFuse_ = false;
