@@ -7,7 +7,6 @@
 #include <catch2/catch.hpp>
 
 #include <algorithm>
-#include <cstdlib>
 #include <filesystem>
 #include <numeric>
 #include <unistd.h>
@@ -21,8 +20,10 @@ namespace {
 class Folder {
 public:
   Folder() {
-    std::string name = (std::filesystem::temp_directory_path() / "opc-training-XXXXXX").string();
-    path_ = ::mkdtemp(name.data());
+    static int serial = 0;
+    const std::string name = "opc-training-" + std::to_string(::getpid()) + "-" + std::to_string(serial++);
+    path_ = (std::filesystem::temp_directory_path() / name).string();
+    std::filesystem::create_directory(path_);
   }
   ~Folder() {
     for (const std::string &f : files_) ::unlink(f.c_str());
