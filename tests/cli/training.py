@@ -3,6 +3,7 @@ import hashlib
 import json
 import os
 import random
+import re
 import shutil
 import signal
 import struct
@@ -237,6 +238,37 @@ class Training(unittest.TestCase):
         self.assertEqual(done.returncode, 0, done.stderr)
         self.assertEqual(self.lines(metrics), [{"step": 2, "epoch": 1, "last": 5, "total": 6}, {"step": 4, "epoch": 2, "last": 5, "total": 12}])
 
+    def test_resume_needs_no_initializers(self):
+        graph = self.path("g.pbtxt")
+        with open(self.mlp) as f:
+            text = f.read()
+        with open(graph, "w") as f:
+            f.write(re.sub(r"initializer \{ msra_conf \{[^}]*\} \}", "", text))
+        weights, parts, whole = (self.path(n) for n in ("w.npz", "parts", "whole"))
+        rng = np.random.default_rng(1)
+        np.savez(weights, **{f"fc{i}_w": rng.normal(0, 0.1, s).astype(np.float32) for i, s in ((1, (128, 64)), (2, (64, 128)), (3, (10, 64)))})
+        self.assertIn("OPC0004", opc("run", graph, *self.flags("--steps", "1")).stderr)
+        self.train("--steps", "6", "--weights", weights, "--save", whole, graph=graph)
+        self.train("--steps", "2", "--weights", weights, "--save", parts, graph=graph)
+        self.train("--steps", "6", "--resume", parts, "--save", parts, graph=graph)
+        self.assertEqual(digest(parts), digest(whole))
+
+    def test_train_conf_takes_any_batch(self):
+        graph, whole, other = (self.path(n) for n in ("job.pbtxt", "whole", "other"))
+        text = ""
+        for name in ("mlp.pbtxt", "mlp_loss.pbtxt"):
+            with open(data(name)) as f:
+                text += f.read() + "\n"
+        with open(graph, "w") as f:
+            f.write("net {\n" + text + "}\njob_conf { job_name: \"train\" train_conf { loss_lbn: \"mean_loss/output_tensor_0\" "
+                    "optimizer_conf { variable_op_names: \"fc1_w\" variable_op_names: \"fc1_b\" variable_op_names: \"fc2_w\" variable_op_names: \"fc2_b\" "
+                    "variable_op_names: \"fc3_w\" variable_op_names: \"fc3_b\" base_learning_rate: 0.002 adam_conf {} } } }\n")
+        self.train("--steps", "8", "--save", other, graph=graph)  # the graph says 360, --batch 64
+        self.train("--steps", "8", "--save", whole)
+        a, b = safetensors(whole)[1], safetensors(other)[1]
+        for name in ("fc1_w", "fc2_b", "fc3_w"):
+            np.testing.assert_allclose(a[name], b[name], rtol=1e-4, atol=1e-6)
+
     def test_json(self):
         done = self.train("--steps", "5", "--json", "--save", self.path("c"))
         document = json.loads(done.stdout)
@@ -267,6 +299,17 @@ class Training(unittest.TestCase):
         self.assertEqual(opc("run", plan, *flags, "--save", save).returncode, 0)
         self.train("--steps", "10", "--save", whole)
         self.assertEqual(digest(save), digest(whole))
+        # Steps of the plan by the runtime alone: three on one batch.
+        for name in ("image", "label"):
+            np.save(self.path(name + ".npy"), np.load(data(f"train_{name}s.npy"))[:64])
+        given = ["--weights", save, "--repeat", "3"] + [x for n in ("image", "label") for x in ("--input", f"{n}=@{self.path(n + '.npy')}")]
+        losses = []
+        for command in (["opc-runtime"], ["opc", "run"]):
+            out = self.path(command[0])
+            done = subprocess.run([os.path.join(BIN, command[0]), *command[1:], plan, *given, "--outputs", out], capture_output=True, text=True, timeout=60)
+            self.assertEqual(done.returncode, 0, done.stderr)
+            losses.append(np.load(os.path.join(out, "loss.npy")).item())
+        self.assertEqual(losses[0], losses[1])
 
     def refused(self, code, exit_code, *args):
         done = opc("run", self.mlp, *args)

@@ -226,9 +226,9 @@ public:
     return Status::ok();
   }
 
-  Status variables() {
-    std::set<std::string> used;
+  Status variables(const std::set<std::string> &givenElsewhere) {
     for (const VariableInfo &v : session_.interface().variables) {
+      if (givenElsewhere.count(v.name)) continue;
       const NamedValues *source = inputs_.has(v.name) ? &inputs_ : nullptr;
       // Of several files the last one wins, as of several flags.
       for (const NamedValues &w : weights_)
@@ -340,7 +340,7 @@ Result<ValueReport> giveValues(Session &session, const NamedValues &inputs, cons
   ValueGiver giver(session, inputs, flags);
   OPC_RETURN_IF_ERROR(giver.openWeights());
   OPC_RETURN_IF_ERROR(giver.checkNames());
-  OPC_RETURN_IF_ERROR(giver.variables());
+  OPC_RETURN_IF_ERROR(giver.variables(fedElsewhere));
   OPC_RETURN_IF_ERROR(giver.inputs(fedElsewhere));
   OPC_RETURN_IF_ERROR(giver.checkMissing(command));
   giver.noteUnused();

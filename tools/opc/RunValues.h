@@ -83,7 +83,7 @@ struct ValueReport {
 };
 
 /// Sets variables and feeds inputs of a session. `command` is the command line so far, for the error that lists what is
-/// missing (OPC0004) and says how to fill it. Inputs named in `fedElsewhere` are left alone.
+/// missing (OPC0004) and says how to fill it. Inputs and variables named in `fedElsewhere` are left alone.
 Result<ValueReport> giveValues(Session &session, const NamedValues &inputs, const ValueFlags &flags,
                                const std::vector<std::string> &command, const std::set<std::string> &fedElsewhere = {});
 

@@ -308,10 +308,12 @@ public:
     return true;
   }
 
-  /// Variables and the inputs that no data set feeds.
-  bool giveRest(const std::vector<std::pair<std::string, std::string>> &files) {
+  /// The inputs that no data set feeds, and the variables unless a checkpoint has given them.
+  bool giveRest(const std::vector<std::pair<std::string, std::string>> &files, bool isResumed) {
     std::set<std::string> fed;
     for (const auto &f : files) fed.insert(f.first);
+    if (isResumed)
+      for (const VariableInfo &v : session_->interface().variables) fed.insert(v.name);
     Result<ValueReport> given = giveValues(*session_, *setup_.inputs, setup_.values, invocation_.commandLine(), fed);
     if (!given) return fail(given.status());
     for (const std::string &n : given->notes) invocation_.note("note: " + n);
@@ -419,10 +421,9 @@ int TrainingRun::run(Invocation &invocation, Setup setup) {
     if (!state) return invocation.fail(state.status());
     if (Status s = checkSameRun(resume_, *state, notes); !s) return invocation.fail(s);
     first = state->step;
-    // The checkpoint has every variable: nothing else may set them.
-    setup.values.weights.clear();
+    setup.values.weights.clear(); // the checkpoint has every variable
   }
-  if (!trainer.giveRest(files_)) return trainer.code();
+  if (!trainer.giveRest(files_, !resume_.empty())) return trainer.code();
   if (Status s = session.prepare(); !s) return invocation.fail(s);
 
   std::vector<StepMetrics> history;
