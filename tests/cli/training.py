@@ -2,6 +2,7 @@
 import hashlib
 import json
 import os
+import pty
 import random
 import re
 import shutil
@@ -268,6 +269,23 @@ class Training(unittest.TestCase):
         a, b = safetensors(whole)[1], safetensors(other)[1]
         for name in ("fc1_w", "fc2_b", "fc3_w"):
             np.testing.assert_allclose(a[name], b[name], rtol=1e-4, atol=1e-6)
+
+    def test_progress_on_a_terminal(self):
+        leader, follower = pty.openpty()
+        process = subprocess.Popen([OPC, "run", self.mlp, *self.flags("--steps", "100000000")], stdout=subprocess.DEVNULL, stderr=follower, env={**os.environ, "COLUMNS": "200"})
+        os.close(follower)
+        shown = b""
+        while b"steps/s" not in shown or b"left" not in shown:
+            shown += os.read(leader, 4096)
+        process.send_signal(signal.SIGINT)
+        try:
+            while os.read(leader, 4096):
+                pass
+        except OSError:  # the terminal's other end is closed
+            pass
+        self.assertEqual(process.wait(timeout=60), 130)
+        os.close(leader)
+        self.assertRegex(shown, rb"\r.*epoch \d+/\d+  step \d+/100000000  loss [0-9.e-]+  [0-9.e+]+ steps/s  .* left")
 
     def test_json(self):
         done = self.train("--steps", "5", "--json", "--save", self.path("c"))

@@ -239,3 +239,40 @@ TEST_CASE("what is no checkpoint changes nothing", "[training]") {
   // A checkpoint that cannot be written leaves no file behind.
   CHECK(saveCheckpoint("/nowhere/ckpt", s, {}).id() == "OPC0707");
 }
+
+TEST_CASE("only variables may be written, and those that are count as changing", "[training]") {
+  auto loadStatus = [](PlanBuilder &b) {
+    Result<Session> s = Session::load(b.encode(), testRegistry());
+    return s ? s->prepare() : s.status();
+  };
+  auto update = [](PlanBuilder &b, uint32_t model, uint32_t delta) {
+    b.task("update", "runtime_test_update", {{"model", {model}}, {"delta", {delta}}}, {});
+  };
+  {
+    PlanBuilder b;
+    const uint32_t c = b.constant("c", {1, 2}), d = b.input("d", Shape{2});
+    update(b, c, d);
+    CHECK(loadStatus(b).id() == "OPC0816");
+  }
+  {
+    PlanBuilder b;
+    const uint32_t x = b.input("x", Shape{2}), d = b.input("d", Shape{2});
+    update(b, x, d);
+    CHECK(loadStatus(b).id() == "OPC0816");
+  }
+  // runtime_test_packed takes only a weight that stays as it is. Another variable may change beside it.
+  auto packed = [&](bool weightChanges) {
+    PlanBuilder b;
+    const uint32_t w = b.variable("w", Shape{2}), other = b.variable("other", Shape{2});
+    const uint32_t x = b.input("x", Shape{2}), y = b.tensor("y/out_0", Shape{2});
+    b.task("product", "runtime_test_packed", {{"in", {x}}, {"weight", {w}}}, {{"out", {y}}});
+    update(b, weightChanges ? w : other, x);
+    b.output("y", y);
+    Result<Session> s = Session::load(b.encode(), testRegistry());
+    REQUIRE(s.isOk());
+    for (const char *name : {"w", "other"}) ok(s->setVariable(name, tensor<float>(kFloat, {2}, {3, 4})));
+    return s->prepare();
+  };
+  CHECK(packed(false).isOk());
+  CHECK_FALSE(packed(true).isOk());
+}

@@ -118,6 +118,14 @@ private:
 
 double now() { return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count(); }
 
+/// "40 s", "3 min 20 s", "4 h 21 min".
+std::string durationText(double seconds) {
+  if (seconds < 60) return secondsText(seconds);
+  const auto whole = static_cast<int64_t>(seconds);
+  if (whole < 3600) return std::to_string(whole / 60) + " min " + std::to_string(whole % 60) + " s";
+  return std::to_string(whole / 3600) + " h " + std::to_string(whole / 60 % 60) + " min";
+}
+
 /// A line on standard error: rewritten ten times a second on a terminal, else a new one every ten seconds.
 class ProgressLine {
 public:
@@ -131,7 +139,7 @@ public:
     std::string text = "epoch " + std::to_string(epoch) + "/" + std::to_string(epochs) + "  step " +
                        std::to_string(step) + "/" + std::to_string(total_) + (loss.empty() ? "" : "  " + loss) + "  " +
                        roundedText(rate, 3) + " steps/s  " +
-                       secondsText(static_cast<double>(total_ - step) / std::max(rate, 1e-9)) + " left";
+                       durationText(static_cast<double>(total_ - step) / std::max(rate, 1e-9)) + " left";
     if (!terminal_) return invocation_.terminal().err(text + "\n");
     const size_t width = static_cast<size_t>(invocation_.terminal().width()) - 1;
     if (text.size() > width) text.resize(width);

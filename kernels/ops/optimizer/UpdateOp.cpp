@@ -50,7 +50,7 @@ Maybe<void> inferUpdate(InferContext *ctx, std::initializer_list<const char *> s
   }
   for (const char *arg :
        {"learning_rate", "scale_by_tensor", "bias_correction1", "bias_correction2", "beta1_t", "beta2_t"})
-    if (auto ok = needsOneElement(ctx, arg, kFloat, type == kDouble ? kDouble : kFloat); !ok.IsOk()) return ok;
+    if (auto ok = needsOneElement(ctx, arg, kFloat, type); !ok.IsOk()) return ok;
   for (const char *arg : {"skip_if", "train_step"})
     if (auto ok = needsOneElement(ctx, arg, kInt64, kInt64); !ok.IsOk()) return ok;
   return Maybe<void>::Ok();
