@@ -110,6 +110,7 @@ void fuse(ir::UserOp conv) {
   maker.in("_add_to_output", chain.added);
   maker.attrsOf(conv,
                 {"filters", "padding_before", "data_format", "kernel_size", "strides", "dilation_rate", "groups"});
+  maker.attr("weight_format", b.getStringAttr(chain.channel == 3 ? "channels_last" : "channels_first"));
   maker.attr("epsilon", AttrValue(chain.norm ? attributeOf<float>(chain.norm, "epsilon", 0.0f) : 0.0f))
       .attr("activation", AttrValue(chain.activation))
       .attr("activation_min", AttrValue(chain.low))

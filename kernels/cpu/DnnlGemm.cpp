@@ -3,6 +3,7 @@
 #include "Parallel.h"
 
 #include <algorithm>
+#include <cstring>
 #include <map>
 
 namespace opc::cpu {
@@ -37,38 +38,65 @@ DnnlGemm::DnnlGemm(const GemmShape &s, const GemmBatch &batch, const float *cons
   std::map<std::pair<int64_t, int64_t>, Prepared> prepared; // by block size: at most four
   const bool oneB = std::all_of(batch.b.begin(), batch.b.end(), [&](int64_t o) { return o == batch.b[0]; });
   const bool pack = constantB && oneB;
-  std::map<int64_t, const void *> packedAt; // by first column
+  // The kernels for packed weights write dense blocks only: a part of c's columns goes through a buffer.
+  dense_ = pack && columns < s.n;
+  stride_ = s.n;
+  accumulate_ = s.accumulate;
+  const auto prepare = [&](int64_t m, int64_t n) -> const Prepared & {
+    auto found = prepared.find({m, n});
+    if (found != prepared.end()) return found->second;
+    const memory::desc weights =
+        pack ? memory::desc({s.k, n}, f32, memory::format_tag::any) : memory::desc({s.k, n}, f32, bStrides);
+    dnnl::matmul::primitive_desc pd(
+        dnnl::matmul::desc({{m, s.k}, f32, aStrides}, weights, {{m, n}, f32, memory::dims{dense_ ? n : s.n, 1}}), attr,
+        dnnlEngine());
+    return prepared.emplace(std::make_pair(m, n), Prepared{pd, dnnl::matmul(pd)}).first->second;
+  };
+  // Packed blocks of b, one after another: a block a column range, another one where the last, lower row block wants
+  // another layout.
+  std::map<std::pair<int64_t, bool>, const char *> packedAt; // by first column and "last rows"
+  if (pack) {
+    int64_t size = 0;
+    std::vector<std::pair<int64_t, bool>> order;
+    std::vector<int64_t> offsets;
+    for (int64_t n0 = 0; n0 < s.n; n0 += columns)
+      for (const bool last : {false, true}) {
+        const int64_t m = last ? s.m % rows : rows, n = std::min(columns, s.n - n0);
+        if (m == 0 || (last && prepare(m, n).pd.weights_desc() == prepare(rows, n).pd.weights_desc())) continue;
+        order.push_back({n0, last});
+        offsets.push_back(size);
+        size += (static_cast<int64_t>(prepare(m, n).pd.weights_desc().get_size()) + 63) / 64 * 64;
+      }
+    packed_ = Scratch<char>(size);
+    for (size_t i = 0; i < order.size(); ++i) {
+      const auto [n0, last] = order[i];
+      const int64_t n = std::min(columns, s.n - n0);
+      char *to = packed_.get() + offsets[i];
+      dnnlReorder({{s.k, n}, f32, bStrides}, constantB + batch.b[0] + n0 * bStrides[1],
+                  prepare(last ? s.m % rows : rows, n).pd.weights_desc(), to);
+      packedAt[{n0, last}] = to;
+    }
+  }
   for (size_t i = 0; i < batch.size(); ++i)
     for (int64_t n0 = 0; n0 < s.n; n0 += columns)
       for (int64_t m0 = 0; m0 < s.m; m0 += rows) {
         const int64_t m = std::min(rows, s.m - m0), n = std::min(columns, s.n - n0);
-        auto found = prepared.find({m, n});
-        if (found == prepared.end()) {
-          const memory::desc weights =
-              pack ? memory::desc({s.k, n}, f32, memory::format_tag::any) : memory::desc({s.k, n}, f32, bStrides);
-          dnnl::matmul::primitive_desc pd(
-              dnnl::matmul::desc({{m, s.k}, f32, aStrides}, weights, {{m, n}, f32, memory::dims{s.n, 1}}), attr,
-              dnnlEngine());
-          found = prepared.emplace(std::make_pair(m, n), Prepared{pd, dnnl::matmul(pd)}).first;
-        }
-        const auto &pd = found->second.pd;
-        Block block{DnnlExecution(pd, found->second.primitive), batch.a[i] + m0 * aStrides[0],
-                    batch.b[i] + n0 * bStrides[1], batch.c[i] + m0 * s.n + n0};
-        block.execution.bind(DNNL_ARG_SRC, pd.src_desc(), nullptr);
-        block.execution.bind(DNNL_ARG_DST, pd.dst_desc(), nullptr);
+        const Prepared &p = prepare(m, n);
+        Block block{DnnlExecution(p.pd, p.primitive),
+                    batch.a[i] + m0 * aStrides[0],
+                    batch.b[i] + n0 * bStrides[1],
+                    batch.c[i] + m0 * s.n + n0,
+                    m,
+                    n};
+        block.execution.bind(DNNL_ARG_SRC, p.pd.src_desc(), nullptr);
+        block.execution.bind(DNNL_ARG_DST, p.pd.dst_desc(), nullptr);
+        const void *at = nullptr;
         if (pack) {
-          // The last row block is lower and may want another layout: it has a copy of its own.
-          const void *&at = packedAt[n0 * 2 + (m == rows ? 0 : 1)];
-          if (!at) {
-            packed_.push_back(
-                dnnlReordered({{s.k, n}, f32, bStrides}, constantB + batch.b[0] + n0 * bStrides[1], pd.weights_desc()));
-            at = packed_.back().get();
-          }
-          block.execution.bind(DNNL_ARG_WEIGHTS, pd.weights_desc(), at);
+          const auto own = packedAt.find({n0, m != rows});
+          at = own != packedAt.end() ? own->second : packedAt.at({n0, false});
           block.b = -1;
-        } else {
-          block.execution.bind(DNNL_ARG_WEIGHTS, pd.weights_desc(), nullptr);
         }
+        block.execution.bind(DNNL_ARG_WEIGHTS, p.pd.weights_desc(), at);
         blocks_.push_back(std::move(block));
       }
 }
@@ -82,8 +110,24 @@ void DnnlGemm::run(DeviceCtx *ctx, const float *a, const float *b, float *c) {
       failure.guard([&] {
         block.execution.rebind(DNNL_ARG_SRC, a + block.a);
         if (block.b >= 0) block.execution.rebind(DNNL_ARG_WEIGHTS, b + block.b);
-        block.execution.rebind(DNNL_ARG_DST, c + block.c);
+        float *to = c + block.c;
+        if (!dense_) {
+          block.execution.rebind(DNNL_ARG_DST, to);
+          block.execution.execute();
+          return;
+        }
+        thread_local Scratch<float> buffer;
+        thread_local int64_t room = 0;
+        if (room < block.m * block.n) {
+          room = block.m * block.n;
+          buffer = Scratch<float>(room);
+        }
+        const size_t row = static_cast<size_t>(block.n) * sizeof(float);
+        if (accumulate_)
+          for (int64_t r = 0; r < block.m; ++r) std::memcpy(buffer.get() + r * block.n, to + r * stride_, row);
+        block.execution.rebind(DNNL_ARG_DST, buffer.get());
         block.execution.execute();
+        for (int64_t r = 0; r < block.m; ++r) std::memcpy(to + r * stride_, buffer.get() + r * block.n, row);
       });
     }
   });

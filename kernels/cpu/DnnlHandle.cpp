@@ -14,13 +14,17 @@ dnnl::primitive_attr dnnlAttributes() {
   return attr;
 }
 
-Scratch<char> dnnlReordered(const dnnl::memory::desc &from, const void *data, const dnnl::memory::desc &to) {
-  Scratch<char> result(static_cast<int64_t>(to.get_size()));
+void dnnlReorder(const dnnl::memory::desc &from, const void *data, const dnnl::memory::desc &to, void *into) {
   dnnl::reorder::primitive_desc pd(dnnlEngine(), from, dnnlEngine(), to, dnnlAttributes());
   DnnlExecution reorder(pd, dnnl::reorder(pd));
   reorder.bind(DNNL_ARG_FROM, from, data);
-  reorder.bind(DNNL_ARG_TO, to, result.get());
+  reorder.bind(DNNL_ARG_TO, to, into);
   reorder.execute();
+}
+
+Scratch<char> dnnlReordered(const dnnl::memory::desc &from, const void *data, const dnnl::memory::desc &to) {
+  Scratch<char> result(static_cast<int64_t>(to.get_size()));
+  dnnlReorder(from, data, to, result.get());
   return result;
 }
 

@@ -45,7 +45,9 @@ private:
   Scratch<char> scratchpad_;
 };
 
-/// A copy of `data` from one layout to another, at once.
+/// Copies `data` from one layout to another, at once.
+void dnnlReorder(const dnnl::memory::desc &from, const void *data, const dnnl::memory::desc &to, void *into);
+/// The same into memory of its own.
 Scratch<char> dnnlReordered(const dnnl::memory::desc &from, const void *data, const dnnl::memory::desc &to);
 
 /// The first exception of a parallel loop: bodies may not throw, so they run through guard().

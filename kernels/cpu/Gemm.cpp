@@ -141,6 +141,7 @@ Gemm<T>::Gemm(const GemmShape &shape, GemmBatch batch, const T *constantB) : s_(
 }
 
 template <class T> Gemm<T>::~Gemm() = default;
+template <class T> bool Gemm<T>::hasPackedB() const { return packed_ || (library_ && library_->hasPackedB()); }
 template <class T> Gemm<T>::Gemm(Gemm &&) noexcept = default;
 
 template <class T> void Gemm<T>::packPanels(const T *b, T *packed, int64_t begin, int64_t end) const {

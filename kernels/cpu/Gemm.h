@@ -39,6 +39,8 @@ public:
   Gemm(Gemm &&) noexcept;
   /// Allocates nothing. The matrices may not overlap.
   void run(DeviceCtx *ctx, const T *a, const T *b, T *c) const;
+  /// run() does not read b: the constructor has packed all of it.
+  bool hasPackedB() const;
 
 private:
   /// How the products are computed, decided by the shape alone.

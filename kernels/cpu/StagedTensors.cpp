@@ -3,6 +3,9 @@
 #include "HalfConversion.h"
 
 #include <algorithm>
+#include <cstdlib>
+#include <new>
+#include <sys/mman.h>
 #include <type_traits>
 
 namespace opc::cpu {
@@ -53,6 +56,19 @@ void checkConvertible(const user_op::Tensor &t) {
 }
 
 } // namespace
+
+void *allocateScratch(size_t bytes) {
+  // Packed weights are read from end to end: on small pages a product with one of 64 MB takes a quarter longer.
+  constexpr size_t kHugePage = size_t{2} << 20;
+  const bool huge = bytes >= 2 * kHugePage;
+  const size_t alignment = huge ? kHugePage : 64;
+  void *p = bytes <= SIZE_MAX - alignment ? std::aligned_alloc(alignment, (bytes + alignment - 1) & ~(alignment - 1))
+                                          : nullptr;
+  if (!p) throw std::bad_alloc();
+  if (huge) ::madvise(p, bytes, MADV_HUGEPAGE);
+  return p;
+}
+void freeScratch(void *data) { std::free(data); }
 
 template <class T> T *StagedTensors<T>::stage(int64_t count) {
   buffers_.emplace_back(std::max<int64_t>(count, 1));

@@ -4,25 +4,26 @@
 #include "opc/Kernel.h"
 
 #include <memory>
-#include <new>
 #include <vector>
 
 namespace opc::cpu {
+
+/// At least 64-byte aligned; large blocks lie on huge pages where the system has them. Throws std::bad_alloc.
+void *allocateScratch(size_t bytes);
+void freeScratch(void *data);
 
 /// Uninitialised, 64-byte aligned memory that a bound kernel owns.
 template <class T> class Scratch {
 public:
   Scratch() = default;
   explicit Scratch(int64_t count)
-      : data_(count > 0
-                  ? static_cast<T *>(::operator new (static_cast<size_t>(count) * sizeof(T), std::align_val_t{64}))
-                  : nullptr) {}
+      : data_(count > 0 ? static_cast<T *>(allocateScratch(static_cast<size_t>(count) * sizeof(T))) : nullptr) {}
   T *get() const { return data_.get(); }
   explicit operator bool() const { return data_ != nullptr; }
 
 private:
   struct Free {
-    void operator()(T *p) const { ::operator delete (p, std::align_val_t{64}); }
+    void operator()(T *p) const { freeScratch(p); }
   };
   std::unique_ptr<T, Free> data_;
 };

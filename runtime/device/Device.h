@@ -63,6 +63,8 @@ public:
   virtual DeviceType type() const = 0;
   /// Aligned to at least 64 bytes, zeroed. OPC0614 when there is not enough.
   virtual Result<DeviceMemory> allocate(size_t bytes) = 0;
+  /// The bytes will not be read until they are written again: the system may have the memory meanwhile.
+  virtual void discard(void *, size_t) {}
   /// A stream whose kernels may use `threads` threads (CPU).
   virtual std::unique_ptr<Stream> createStream(int threads) = 0;
   /// Ordered with the stream's other work; the host memory may be reused after synchronize().

@@ -109,6 +109,14 @@ struct Session::Impl {
     return Status::ok();
   }
 
+  static Status released(const std::string &name) {
+    return Status(StatusCode::kUsage, "OPC0617",
+                  "variable '" + name +
+                      "' is no longer accessible: kernels have packed the weights, and the session "
+                      "does not keep the originals")
+        .withHelp("load the session with keepPackedVariables");
+  }
+
   Status missingInputs() const {
     std::string names;
     for (size_t i = 0; i < fed.size(); ++i)
@@ -169,6 +177,7 @@ Result<Session> Session::load(std::string_view planBytes, const Registry &regist
   if (!graph) return graph.status();
   impl->graph = std::move(*graph);
   impl->graph->setSeed(options.seed);
+  if (!options.keepPackedVariables) impl->graph->releasePacked();
   impl->describeInterface();
   OPC_RETURN_IF_ERROR(impl->loadConstants(*plan));
   return Session(std::move(impl));
@@ -197,9 +206,18 @@ void *Session::inputData(const std::string &name) {
   return impl_->graph->data(impl_->model().inputs[it->second].tensor);
 }
 
+void *Session::variableData(const std::string &name) {
+  auto it = impl_->variableIndex.find(name);
+  if (it == impl_->variableIndex.end() || impl_->graph->isBound()) return nullptr;
+  if (!impl_->isSet[it->second]) --impl_->unset;
+  impl_->isSet[it->second] = true;
+  return impl_->graph->data(impl_->model().variables[it->second].tensor);
+}
+
 Status Session::setVariable(const std::string &name, const HostTensor &tensor) {
   auto it = impl_->variableIndex.find(name);
   if (it == impl_->variableIndex.end()) return Impl::unknown("variable", name, impl_->interface.variables);
+  if (impl_->graph->hasReleased()) return Impl::released(name); // a kernel may read it together with a released one
   OPC_RETURN_IF_ERROR(checkTensor(tensor, impl_->interface.variables[it->second].desc, "variable '" + name + "'"));
   const uint32_t index = impl_->model().variables[it->second].tensor;
   OPC_RETURN_IF_ERROR(impl_->graph->copyIn(index, tensor.data()));
@@ -213,6 +231,8 @@ Result<HostTensor> Session::variable(const std::string &name) {
   auto it = impl_->variableIndex.find(name);
   if (it == impl_->variableIndex.end()) return Impl::unknown("variable", name, impl_->interface.variables);
   if (!impl_->isSet[it->second]) OPC_RETURN_IF_ERROR(impl_->initialize(it->second));
+  if (impl_->graph->isReleased(impl_->model().tensors[impl_->model().variables[it->second].tensor].reg))
+    return Impl::released(name);
   const user_op::TensorDesc &desc = impl_->interface.variables[it->second].desc;
   Result<HostTensor> t = HostTensor::createUninitialized(desc.data_type(), desc.shape());
   if (!t) return t;

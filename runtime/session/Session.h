@@ -26,6 +26,9 @@ struct SessionOptions {
   /// For variables whose initializer draws numbers and that have no random_seed of their own, and for random operators
   /// beside their own seeds.
   uint64_t seed = 0;
+  /// Whether variables stay in memory when all kernels that read them have packed them. False saves their size again:
+  /// such variables can be neither read nor set after the kernels have been tied to them (OPC0617).
+  bool keepPackedVariables = true;
 };
 
 /// A named tensor at the border of the plan.
@@ -74,6 +77,9 @@ public:
   void *inputData(const std::string &name);
   /// Copies the tensor into the variable. After the first run the kernels that read it are bound again.
   Status setVariable(const std::string &name, const HostTensor &tensor);
+  /// The variable's own memory, for filling in place before the first run; counts as set. nullptr when there is no such
+  /// variable or the kernels have been tied.
+  void *variableData(const std::string &name);
   /// The variable's present value. Initialises what has not been set.
   Result<HostTensor> variable(const std::string &name);
 

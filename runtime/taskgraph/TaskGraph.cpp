@@ -1,6 +1,8 @@
 // The executable form of a plan: memory, kernels, lanes.
 #include "TaskGraph.h"
 
+#include "opc/PackedInputs.h"
+
 #include <algorithm>
 #include <numeric>
 
@@ -108,7 +110,33 @@ Status TaskGraph::bindTask(uint32_t index, Stream &stream) {
   return Status::ok();
 }
 
+void TaskGraph::countReads() {
+  unpackedReads_.assign(model_.registers.size(), 0);
+  released_.assign(model_.registers.size(), false);
+  for (const ModelTask &t : model_.tasks)
+    if (!t.isView)
+      for (uint32_t in : t.inputs) ++unpackedReads_[model_.tensors[in].reg];
+  for (const ModelPort &p : model_.outputs) ++unpackedReads_[model_.tensors[p.tensor].reg];
+}
+
+void TaskGraph::notePacked(const ModelTask &task) {
+  constexpr uint64_t kWorthIt = 64 * 1024;
+  std::vector<const void *> packed = user_op::takePackedInputs();
+  for (uint32_t t : task.inputs) {
+    const uint32_t index = model_.tensors[t].reg;
+    const ModelRegister &r = model_.registers[index];
+    // One note is one argument: the same tensor may be another argument, too, which is read.
+    const auto note = std::find(packed.begin(), packed.end(), data(t));
+    if (!releasesPacked_ || note == packed.end() || !isConstant(t)) continue;
+    packed.erase(note);
+    if (--unpackedReads_[index] != 0 || r.bytes < kWorthIt) continue;
+    arenas_.device(r.arena).discard(arenas_.at(r.arena, r.offset), r.bytes);
+    released_[index] = anyReleased_ = true;
+  }
+}
+
 Status TaskGraph::bind() {
+  if (releasesPacked_ && unpackedReads_.empty()) countReads();
   kernels_.resize(model_.tasks.size());
   variants_.resize(model_.tasks.size());
   for (size_t s = 0; s < model_.streams.size(); ++s) {
@@ -120,6 +148,7 @@ Status TaskGraph::bind() {
       variants_[index].clear();
       if (Status status = bindTask(index, *lanes_[s].stream); !status.isOk())
         return std::move(status).withContext("preparing " + model_.describe(index));
+      notePacked(model_.tasks[index]);
     }
   }
   buildLanes(edges_);

@@ -40,6 +40,11 @@ public:
   /// Makes the kernels of all tasks. What constants and variables hold now is what kernels may pack.
   Status bind();
   bool isBound() const { return bound_; }
+  /// Asks bind() to give back the memory of constants and variables that all their readers have packed. Before bind().
+  void releasePacked() { releasesPacked_ = true; }
+  /// Whether that has happened: to a register, to any.
+  bool isReleased(uint32_t reg) const { return !released_.empty() && released_[reg]; }
+  bool hasReleased() const { return anyReleased_; }
   /// The contents of a register changed after bind(): kernels that read it as a constant are bound again by the next
   /// refresh().
   void markChanged(uint32_t reg);
@@ -91,6 +96,8 @@ private:
   bool isConstant(uint32_t tensor) const;
   std::vector<void *> addresses(const ModelTask &task, uint32_t variant, void **workspace) const;
   Status bindTask(uint32_t index, Stream &stream);
+  void countReads();
+  void notePacked(const ModelTask &task);
   void buildLanes(const std::vector<CrossEdge> &edges);
   Status runPlain(Lane &lane, int64_t steps);
   class DataView;
@@ -113,6 +120,9 @@ private:
   std::deque<Counter> counters_;
   std::vector<bool> changed_; // registers
   bool anyChanged_ = false, bound_ = false;
+  bool releasesPacked_ = false, anyReleased_ = false;
+  std::vector<uint32_t> unpackedReads_; // by register: readers that have not packed it
+  std::vector<bool> released_;          // registers
   size_t executed_ = 0;
   RunObserver *observer_ = nullptr;
   std::vector<ObservedTask> observed_;

@@ -79,6 +79,13 @@ Result<FileBytes> FileBytes::open(const std::string &path) {
   return f;
 }
 
+void FileBytes::letGo(std::string_view part) const {
+  if (!mapped_ || part.empty()) return;
+  const uintptr_t page = 4096, begin = reinterpret_cast<uintptr_t>(part.data()) & ~(page - 1),
+                  end = reinterpret_cast<uintptr_t>(part.data()) + part.size();
+  ::madvise(reinterpret_cast<void *>(begin), end - begin, MADV_DONTNEED);
+}
+
 AtomicFile::~AtomicFile() {
   if (fd_ >= 0 && fd_ != STDOUT_FILENO) ::close(fd_);
   if (!temporary_.empty()) ::unlink(temporary_.c_str());

@@ -19,6 +19,8 @@ public:
   /// Errors: OPC0706 (missing, a directory, not readable).
   static Result<FileBytes> open(const std::string &path);
   std::string_view view() const { return {data_, size_}; }
+  /// The pages of `part`, a part of view(), need not stay in memory; reading them again reads the file again.
+  void letGo(std::string_view part) const;
 
 private:
   const char *data_ = nullptr;

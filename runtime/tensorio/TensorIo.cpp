@@ -39,6 +39,14 @@ Status sortUnique(const std::string &path, NamedTensors *tensors) {
   return Status::ok();
 }
 
+Status TensorArchive::readInto(const std::string &key, const user_op::TensorDesc &desc, void *to) const {
+  Result<HostTensor> t = read(key);
+  if (!t) return t.status();
+  OPC_RETURN_IF_ERROR(checkTensor(*t, desc, path_ + ":" + key));
+  if (t->bytes()) std::memcpy(to, t->data(), t->bytes());
+  return Status::ok();
+}
+
 bool TensorArchive::contains(const std::string &key) const {
   for (const TensorEntry &e : entries())
     if (e.key == key) return true;

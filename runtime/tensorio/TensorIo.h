@@ -64,6 +64,9 @@ public:
   virtual const std::vector<TensorEntry> &entries() const = 0;
   /// Errors: OPC0705 with the nearest keys, and those of decoding.
   virtual Result<HostTensor> read(const std::string &key, const TensorReadOptions &options = {}) const = 0;
+  /// The tensor's elements into `to`, which has room for a tensor of type `desc`: large files go through memory once.
+  /// Errors: as read(), and OPC0703, OPC0704 when it is not of that type.
+  virtual Status readInto(const std::string &key, const user_op::TensorDesc &desc, void *to) const;
   bool contains(const std::string &key) const;
   /// "w.npz", for messages.
   const std::string &path() const { return path_; }

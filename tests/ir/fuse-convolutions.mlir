@@ -70,3 +70,19 @@ func.func @kept() {
   opc.output "z"(%4) {conf = ""} : tensor<1x4x4x4xf64>
   return
 }
+
+// -----
+
+// Images and weights in channels_last: so is what is made of them.
+// CHECK-LABEL: func.func @last
+// CHECK: "fused_conv2d"{{.*}}data_format = "channels_last"{{.*}}weight_format = "channels_last"
+// CHECK-NOT: "bias_add"
+func.func @last() {
+  %x = opc.input "x" {conf = ""} : tensor<1x4x4x3xf32>
+  %w = opc.variable "w" {conf = ""} : tensor<5x1x1x3xf32>
+  %c = opc.variable "c" {conf = ""} : tensor<5xf32>
+  %1 = opc.user_op "conv2d"(in: %x, weight: %w) -> (out) {data_format = "channels_last", dilation_rate = array<i32>, filters = 0 : i32, groups = 1 : i32, kernel_size = array<i32>, padding_before = array<i32>, strides = array<i32>, tuning_cache = ""} : (tensor<1x4x4x3xf32>, tensor<5x1x1x3xf32>) -> tensor<1x4x4x5xf32>
+  %b = opc.user_op "bias_add"(a: %1, b: %c) -> (out) {axis = -1 : i32} : (tensor<1x4x4x5xf32>, tensor<5xf32>) -> tensor<1x4x4x5xf32>
+  opc.output "y"(%b) {conf = ""} : tensor<1x4x4x5xf32>
+  return
+}

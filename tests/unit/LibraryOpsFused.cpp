@@ -86,6 +86,17 @@ void check(const FusedCase &k) {
                 {"epsilon", 1e-3f}};
   const auto outputs = runEverywhere(call);
   requireClose(outputs.at("out"), expectedOf(k, call), 1e-4, 1e-5);
+  // The same weight in the other layout.
+  TestTensor &weight = call.inputs[1].second;
+  const int64_t own = k.channels / k.groups, pixels = k.kernel * k.kernel;
+  std::vector<double> moved(weight.values.size());
+  for (int64_t o = 0; o < k.filters; ++o)
+    for (int64_t c = 0; c < own; ++c)
+      for (int64_t p2 = 0; p2 < pixels; ++p2)
+        moved[z((o * pixels + p2) * own + c)] = weight.values[z((o * own + c) * pixels + p2)];
+  weight = tensorOf(kFloat, {k.filters, k.kernel, k.kernel, own}, moved);
+  call.attrs["weight_format"] = std::string("channels_last");
+  REQUIRE(runEverywhere(call).at("out").values == outputs.at("out").values);
 }
 
 } // namespace

@@ -27,6 +27,7 @@ struct Benchmark {
 std::vector<Benchmark> taskOverhead();
 std::vector<Benchmark> compileTime();
 std::vector<Benchmark> startUp();
+std::vector<Benchmark> libraryKernels();
 
 /// Median of `repeats` timings of f, in seconds.
 double medianSeconds(int repeats, const std::function<void()> &f);

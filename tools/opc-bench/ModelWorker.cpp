@@ -64,6 +64,7 @@ int serveModel(const ModelWorkerOptions &options) {
   }
   SessionOptions sessionOptions;
   sessionOptions.threads = options.threads;
+  sessionOptions.keepPackedVariables = false;
   auto session = Session::load(plan, registry, sessionOptions);
   if (!session) return fail(session.status().toString());
   std::string().swap(plan);
@@ -73,9 +74,8 @@ int serveModel(const ModelWorkerOptions &options) {
     for (const VariableInfo &v : session->interface().variables) {
       // A training step's counters and optimizer state begin as their initializers say.
       if (v.hasInitializer && !v.trainable && !(*archive)->contains(v.name)) continue;
-      auto tensor = (*archive)->read(v.name);
-      if (!tensor) return fail(tensor.status().toString());
-      if (Status s = session->setVariable(v.name, *tensor); !s.isOk()) return fail(s.toString());
+      if (Status s = (*archive)->readInto(v.name, v.desc, session->variableData(v.name)); !s.isOk())
+        return fail(s.toString());
     }
   }
   for (const std::string &spec : options.inputs) {

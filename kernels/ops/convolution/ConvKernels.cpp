@@ -4,6 +4,7 @@
 #include "DnnlConvolution.h"
 #include "RegisterFloating.h"
 #include "StagedTensors.h"
+#include "opc/PackedInputs.h"
 
 #include <optional>
 
@@ -30,6 +31,7 @@ public:
       if (g.channels > 0) // oneDNN refuses convolutions over nothing
         library = std::make_unique<DnnlConvolution>(g, ConvDirection::kForward, in, weight, bias, out,
                                                     ctx->isConstant("weight", 0), ctx->device_ctx()->threads());
+    if (library && library->hasPackedWeight()) user_op::notePackedInput(ctx, "weight");
     return user_op::bindTask([=, tensors = std::move(tensors), library = std::move(library)](DeviceCtx *d) {
       tensors.load(d);
       if (library)

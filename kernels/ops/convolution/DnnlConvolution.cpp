@@ -16,8 +16,8 @@ namespace {
 constexpr int64_t kMaxShares = 64;
 const auto kF32 = memory::data_type::f32;
 
-memory::desc weightOf(ConvGeometry g, bool channelsFirst) {
-  if (channelsFirst) g.channelsLast = false;
+memory::desc weightOf(ConvGeometry g, bool last) {
+  g.channelsLast = last;
   return dnnlWeight(g);
 }
 
@@ -78,7 +78,7 @@ DnnlConvolution::DnnlConvolution(const ConvGeometry &g, ConvDirection direction,
                                  int threads, const ConvExtras &extras) {
   const bool forward = direction == ConvDirection::kForward;
   const memory::desc in = dnnlPlain(g, g.batch, g.channels, g.in), out = dnnlPlain(g, g.batch, g.filters, g.out);
-  const memory::desc userWeight = weightOf(g, extras.weightChannelsFirst);
+  const memory::desc userWeight = weightOf(g, extras.weightLast.value_or(g.channelsLast));
   const memory::desc &userSource = forward ? in : out, &userTarget = forward ? out : in;
   cpu::setLibraryThreads(threads);
   // channels_last is a layout that the direct kernels take as it is; channels_first they would rather have blocked.

@@ -16,8 +16,9 @@ enum class ConvDirection {
 
 /// What a convolution does beyond the plain one.
 struct ConvExtras {
-  bool weightChannelsFirst = false; // the weight is [filters, channels / groups, kernel...] whatever the data's layout
-  bool accumulate = false;          // the result is added to what target holds
+  std::optional<bool>
+      weightLast;          // the weight is [filters, kernel..., channels / groups] or not, whatever the data's is
+  bool accumulate = false; // the result is added to what target holds
   enum Activation { kNone, kRelu, kClip } activation = kNone; // of the sum; kClip limits to [low, high]
   float low = 0, high = 0;
 };

@@ -2,6 +2,7 @@
 #include "ConvGeometry.h"
 #include "DnnlConvolution.h"
 #include "RegisterFloating.h"
+#include "opc/PackedInputs.h"
 
 #include <algorithm>
 #include <cmath>
@@ -16,12 +17,21 @@ using user_op::TensorDesc;
 using user_op::UserOpConfWrapper;
 using Ints = std::vector<int32_t>;
 
-/// The geometry; the weight is [filters, channels / groups, height, width] in both layouts.
+Maybe<bool> isWeightLast(const UserOpConfWrapper &conf) {
+  const std::string &format = conf.attr<std::string>("weight_format");
+  if (format == "channels_last") return true;
+  if (format == "channels_first") return false;
+  return Error::InvalidValueError().id("OPC0205")
+         << "weight_format is \"" << format << "\", expected \"channels_first\" or \"channels_last\"";
+}
+
+/// The geometry; the weight's layout is that of weight_format, whatever the images' is.
 Maybe<ConvGeometry> fusedGeometry(const TensorDesc &in, const TensorDesc &weight, const UserOpConfWrapper &conf) {
   TensorDesc moved = weight;
-  if (JUST(isChannelsLast(conf)) && weight.shape().NumAxes() == 4) {
+  const bool last = JUST(isChannelsLast(conf)), weightLast = JUST(isWeightLast(conf));
+  if (last != weightLast && weight.shape().NumAxes() == 4) {
     const Shape &w = weight.shape();
-    moved.set_shape(Shape{w.At(0), w.At(2), w.At(3), w.At(1)});
+    moved.set_shape(last ? Shape{w.At(0), w.At(2), w.At(3), w.At(1)} : Shape{w.At(0), w.At(3), w.At(1), w.At(2)});
   }
   return convGeometry(in, moved, conf, 2);
 }
@@ -111,6 +121,7 @@ REGISTER_USER_OP("fused_conv2d")
     .Attr<int32_t>("filters", 0)
     .Attr<Ints>("padding_before", {})
     .Attr<std::string>("data_format", "channels_first")
+    .Attr<std::string>("weight_format", "channels_first")
     .Attr<Ints>("kernel_size", {})
     .Attr<Ints>("strides", {})
     .Attr<Ints>("dilation_rate", {})
@@ -134,9 +145,9 @@ REGISTER_USER_OP("fused_conv2d")
          "epsilon)\n"
          "* gamma + beta, when they are given; it is folded into the weight. act is nothing, relu, or clip to "
          "[activation_min,\n"
-         "activation_max] (both give 0 or activation_min for NaN). The weight is [filters, C / groups, height, width] "
-         "in both\n"
-         "layouts of in and out. The compiler makes this op from a graph's conv2d (docs/adr/0006-library-fusion.md).")
+         "activation_max] (both give 0 or activation_min for NaN). data_format is the layout of in and out, "
+         "weight_format\n"
+         "that of the weight. The compiler makes this op from a graph's conv2d (docs/adr/0006-library-fusion.md).")
     .Cases({Case("plain")
                 .In("in", {2, 3, 8, 7})
                 .In("weight", {8, 3, 3, 3})
@@ -199,7 +210,7 @@ public:
     const float *in = floats("in"), *add = floats("_add_to_output");
     float *out = ctx->Tensor4ArgNameAndIndex("out", 0)->mut_dptr<float>();
     ConvExtras extras;
-    extras.weightChannelsFirst = true;
+    extras.weightLast = isWeightLast(ctx->user_op_conf()).value();
     extras.accumulate = add != nullptr;
     extras.activation = activationOf(ctx->user_op_conf()).value();
     extras.low = static_cast<float>(ctx->Attr<double>("activation_min"));
@@ -220,7 +231,10 @@ public:
     }
     auto library = std::make_unique<DnnlConvolution>(g, ConvDirection::kForward, in, weight, bias, out, constant,
                                                      ctx->device_ctx()->threads(), extras);
-    if (constant && library->hasPackedWeight()) ownWeight = {};
+    if (constant && library->hasPackedWeight()) {
+      ownWeight = {};
+      user_op::notePackedInput(ctx, "weight");
+    }
     const bool refold = folds && !constant;
     const int64_t count = ctx->TensorDesc4ArgNameAndIndex("out", 0)->shape().elem_cnt();
     return user_op::bindTask([=, library = std::move(library), ownWeight = std::move(ownWeight),

@@ -1,6 +1,7 @@
 // CPU kernels of matmul, batch_matmul and broadcast_matmul: one prepared Gemm.
 #include "Gemm.h"
 #include "RegisterFloating.h"
+#include "opc/PackedInputs.h"
 
 #include <algorithm>
 #include <cstring>
@@ -56,6 +57,7 @@ public:
     const T *pa = tensors.in("a"), *pb = tensors.in("b"), *add = tensors.in("_add_to_output");
     T *c = tensors.out("out");
     Gemm<T> gemm(shape, std::move(batch), ctx->isConstant("b", 0) ? pb : nullptr);
+    if (gemm.hasPackedB()) user_op::notePackedInput(ctx, "b");
     const int64_t count = out.elem_cnt();
     return user_op::bindTask([=, tensors = std::move(tensors), gemm = std::move(gemm)](DeviceCtx *d) {
       tensors.load(d);

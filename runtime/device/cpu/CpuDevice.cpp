@@ -61,6 +61,13 @@ Result<DeviceMemory> CpuDevice::allocate(size_t bytes) {
 
 void CpuDevice::release(void *data, size_t bytes) { ::munmap(data, bytes); }
 
+void CpuDevice::discard(void *data, size_t bytes) {
+  // Whole pages only: neighbours share the first and the last.
+  const uintptr_t page = 4096, begin = (reinterpret_cast<uintptr_t>(data) + page - 1) & ~(page - 1),
+                  end = (reinterpret_cast<uintptr_t>(data) + bytes) & ~(page - 1);
+  if (begin < end) ::madvise(reinterpret_cast<void *>(begin), end - begin, MADV_DONTNEED);
+}
+
 std::unique_ptr<Stream> CpuDevice::createStream(int threads) { return std::make_unique<CpuStream>(threads); }
 
 Status CpuDevice::copyFromHost(Stream &, void *to, const void *from, size_t bytes) {

@@ -10,6 +10,7 @@ public:
   const std::string &name() const override;
   DeviceType type() const override { return DeviceType::kCPU; }
   Result<DeviceMemory> allocate(size_t bytes) override;
+  void discard(void *data, size_t bytes) override;
   std::unique_ptr<Stream> createStream(int threads) override;
   Status copyFromHost(Stream &stream, void *to, const void *from, size_t bytes) override;
   Status copyToHost(Stream &stream, void *to, const void *from, size_t bytes) override;

@@ -1,0 +1,104 @@
+// Sessions that give back the memory of weights once the kernels have packed them.
+#include "Pipeline.h"
+#include "Session.h"
+#include "TensorIo.h"
+
+#include <catch2/catch.hpp>
+#include <cstring>
+#include <filesystem>
+
+using namespace opc;
+
+namespace {
+
+/// y = (a w) w^T's first rows: w is read packed by one product and as it lies by another; v by one only.
+const char *const kGraph = R"(
+op { name: "a" input_conf { out: "out" blob_conf { shape { dim: 16 dim: 256 } data_type: kFloat } } }
+op { name: "v" variable_conf { out: "out" shape { dim: 256 dim: 256 } data_type: kFloat initializer { random_uniform_conf { min: -1 max: 1 } } } }
+op { name: "w" variable_conf { out: "out" shape { dim: 256 dim: 256 } data_type: kFloat initializer { random_uniform_conf { min: -1 max: 1 } } } }
+op { name: "p" user_conf { op_type_name: "matmul" input { key: "a" value { s: "a/out" } } input { key: "b" value { s: "v/out" } } output { key: "out" value { s: "p/out_0" } } } }
+op { name: "q" user_conf { op_type_name: "matmul" input { key: "a" value { s: "p/out_0" } } input { key: "b" value { s: "w/out" } } output { key: "out" value { s: "q/out_0" } } } }
+op { name: "e" user_conf { op_type_name: "square" input { key: "x" value { s: "w/out" } } output { key: "y" value { s: "e/y_0" } } } }
+op { name: "y" output_conf { in: "q/out_0" out: "out" } }
+op { name: "squares" output_conf { in: "e/y_0" out: "out" } }
+)";
+
+const Registry &registry() {
+  static const Registry r = [] {
+    Registry all;
+    REQUIRE(all.addLinked().isOk());
+    all.freeze();
+    return all;
+  }();
+  return r;
+}
+
+Session loaded(bool keep) {
+  Pipeline p(registry(), {});
+  REQUIRE(p.import("g", kGraph));
+  REQUIRE(p.run(Phase::kPlan));
+  SessionOptions options;
+  options.threads = 1;
+  options.keepPackedVariables = keep;
+  auto s = Session::load(p.emit(Emit::kPlan), registry(), options);
+  REQUIRE(s.isOk());
+  auto *a = static_cast<float *>(s->inputData("a"));
+  for (int i = 0; i < 16 * 256; ++i) a[i] = static_cast<float>(i % 7) - 3;
+  return std::move(*s);
+}
+
+bool sameBytes(const HostTensor &a, const HostTensor &b) {
+  return a.bytes() == b.bytes() && std::memcmp(a.data(), b.data(), a.bytes()) == 0;
+}
+
+} // namespace
+
+TEST_CASE("packed variables may be given back", "[session][packed]") {
+  Session kept = loaded(true), lean = loaded(false);
+  const HostTensor v = std::move(*lean.variable("v"));
+  for (int i = 0; i < 2; ++i) {
+    REQUIRE(kept.run().isOk());
+    REQUIRE(lean.run().isOk());
+    for (const char *output : {"y", "squares"}) REQUIRE(sameBytes(*kept.fetch(output), *lean.fetch(output)));
+  }
+  REQUIRE(sameBytes(*kept.variable("v"), v));
+  REQUIRE(lean.variable("v").status().id() == "OPC0617");
+  REQUIRE(lean.setVariable("v", v).id() == "OPC0617");
+  // A variable that somebody reads as it lies stays.
+  REQUIRE(sameBytes(*lean.variable("w"), *kept.variable("w")));
+  REQUIRE(kept.setVariable("v", v).isOk());
+  REQUIRE(lean.variableData("w") == nullptr);
+}
+
+TEST_CASE("variables are filled in place", "[session][packed]") {
+  Session s = loaded(false), other = loaded(true);
+  REQUIRE(s.variableData("no") == nullptr);
+  auto *w = static_cast<float *>(s.variableData("w"));
+  auto tensor = HostTensor::create(kFloat, Shape{256, 256});
+  for (int i = 0; i < 256 * 256; ++i) w[i] = tensor->as<float>()[i] = static_cast<float>(i % 5);
+  REQUIRE(other.setVariable("w", *tensor).isOk());
+  REQUIRE(s.run().isOk());
+  REQUIRE(other.run().isOk());
+  REQUIRE(sameBytes(*s.fetch("y"), *other.fetch("y")));
+}
+
+TEST_CASE("an archive reads into memory of the right type", "[tensorio]") {
+  const std::filesystem::path folder = std::filesystem::temp_directory_path() / "opc_read_into";
+  std::filesystem::create_directories(folder);
+  auto t = HostTensor::create(kFloat, Shape{3, 700000}); // several steps of the safetensors reader
+  for (int64_t i = 0; i < t->elemCount(); ++i) t->as<float>()[i] = static_cast<float>(i);
+  for (const char *file : {"w.safetensors", "w.npz"}) {
+    const std::string path = folder / file;
+    const NamedTensors tensors{{"t", &*t}};
+    REQUIRE((std::strcmp(file, "w.npz") == 0 ? writeNpz(path, tensors) : writeSafetensors(path, tensors)).isOk());
+    auto archive = openTensorArchive(path);
+    REQUIRE(archive.isOk());
+    std::vector<float> to(static_cast<size_t>(t->elemCount()));
+    REQUIRE((*archive)->readInto("t", t->desc(), to.data()).isOk());
+    REQUIRE(std::memcmp(to.data(), t->data(), t->bytes()) == 0);
+    REQUIRE((*archive)->readInto("u", t->desc(), to.data()).id() == "OPC0705");
+    REQUIRE((*archive)->readInto("t", {Shape{700000, 3}, kFloat}, to.data()).id() == "OPC0704");
+    REQUIRE((*archive)->readInto("t", {t->shape(), kInt32}, to.data()).id() == "OPC0703");
+  }
+  std::filesystem::remove_all(folder);
+}

@@ -1,0 +1,353 @@
+// Kernels through the whole of opc beside the same library called directly, by turns in one process.
+//
+// The direct call is oneDNN's primitive in the layout it asks for, with constant weights packed beforehand and its
+// arguments bound: the least that the library can take. `+reorders` counts the reorders of a channels_first image, too.
+#include "Benchmark.h"
+
+#include "Pipeline.h"
+#include "Session.h"
+
+#include <dnnl.hpp>
+
+#include <algorithm>
+#include <chrono>
+#include <cstdio>
+#include <memory>
+#include <unordered_map>
+
+extern "C" void omp_set_num_threads(int threads);
+extern "C" void GOMP_parallel(void (*fn)(void *), void *data, unsigned threads, unsigned flags);
+extern "C" int omp_get_thread_num(void);
+
+namespace opc::bench {
+namespace {
+
+using dnnl::memory;
+using Dims = std::vector<int64_t>;
+using Tag = memory::format_tag;
+constexpr auto kF32 = memory::data_type::f32;
+
+const dnnl::engine &engine() {
+  static const dnnl::engine e(dnnl::engine::kind::cpu, 0);
+  return e;
+}
+
+dnnl::primitive_attr userScratchpad() {
+  dnnl::primitive_attr a;
+  a.set_scratchpad_mode(dnnl::scratchpad_mode::user);
+  return a;
+}
+
+/// One or several primitives, run in order on memory of their own.
+class Direct {
+public:
+  memory make(const memory::desc &d) {
+    memory m(d, engine());
+    auto *p = static_cast<float *>(m.get_data_handle());
+    for (size_t i = 0; i < d.get_size() / sizeof(float); ++i) p[i] = static_cast<float>(i % 13) * 0.01f - 0.05f;
+    return m;
+  }
+  template <class PrimitiveDesc, class Primitive>
+  void add(const PrimitiveDesc &pd, const Primitive &p, std::unordered_map<int, memory> args) {
+    args.insert({DNNL_ARG_SCRATCHPAD, memory(pd.scratchpad_desc(), engine())});
+    steps_.push_back({p, std::move(args)});
+  }
+  void reorder(const memory &from, const memory &to) {
+    const dnnl::reorder::primitive_desc pd(engine(), from.get_desc(), engine(), to.get_desc(), userScratchpad());
+    add(pd, dnnl::reorder(pd), {{DNNL_ARG_FROM, from}, {DNNL_ARG_TO, to}});
+  }
+  void run() {
+    for (auto &[primitive, args] : steps_) primitive.execute(stream_, args);
+    stream_.wait();
+  }
+
+private:
+  std::vector<std::pair<dnnl::primitive, std::unordered_map<int, memory>>> steps_;
+  dnnl::stream stream_{engine()};
+};
+using DirectPtr = std::shared_ptr<Direct>;
+
+std::string dimsText(const Dims &dims) {
+  std::string s;
+  for (int64_t d : dims) s += " dim: " + std::to_string(d);
+  return s;
+}
+std::string inputText(const std::string &name, const Dims &dims) {
+  return "op { name: \"" + name + "\" input_conf { out: \"out\" blob_conf { shape {" + dimsText(dims) +
+         " } data_type: kFloat } } }\n";
+}
+std::string variableText(const std::string &name, const Dims &dims) {
+  return "op { name: \"" + name + "\" variable_conf { out: \"out\" shape {" + dimsText(dims) +
+         " } data_type: kFloat initializer { random_uniform_conf { min: -0.1 max: 0.1 } } } }\n";
+}
+std::string opText(const std::string &name, const std::string &type,
+                   const std::vector<std::pair<std::string, std::string>> &inputs, const std::string &outputs,
+                   const std::string &attrs = "") {
+  std::string s = "op { name: \"" + name + "\" user_conf { op_type_name: \"" + type + "\"";
+  for (const auto &[arg, tensor] : inputs) s += " input { key: \"" + arg + "\" value { s: \"" + tensor + "\" } }";
+  size_t at = 0;
+  while (at <= outputs.size()) {
+    const size_t end = std::min(outputs.find(' ', at), outputs.size());
+    const std::string arg = outputs.substr(at, end - at);
+    s += " output { key: \"" + arg + "\" value { s: \"" + name + "/" + arg + "_0\" } }";
+    at = end + 1;
+  }
+  return s + attrs + " } }\n";
+}
+std::string attr(const std::string &name, const std::string &value) {
+  return " attr { key: \"" + name + "\" value { " + value + " } }";
+}
+std::string outputText(const std::string &tensor) {
+  return "op { name: \"y\" output_conf { in: \"" + tensor + "\" out: \"out\" } }\n";
+}
+
+double secondsOf(const std::function<void()> &f, int runs) {
+  double best = 1e30;
+  for (int i = 0; i < runs; ++i) {
+    const auto start = std::chrono::steady_clock::now();
+    f();
+    best = std::min(best, std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count());
+  }
+  return best;
+}
+
+double median(std::vector<double> v) {
+  std::nth_element(v.begin(), v.begin() + static_cast<int64_t>(v.size() / 2), v.end());
+  return v[v.size() / 2];
+}
+
+/// Rounds of opc and the reference by turns. The row's times are the best of all rounds (both have quiet moments).
+std::vector<Row> compare(const std::string &name, const std::string &graph, int threads, const std::string &peer,
+                         const std::function<std::function<void()>()> &makePeer) {
+  Registry registry;
+  if (!registry.addLinked().isOk()) return {};
+  registry.freeze();
+  Pipeline pipeline(registry, {});
+  if (!pipeline.import(name, graph) || !pipeline.run(Phase::kPlan)) {
+    for (const Diagnostic &d : pipeline.diagnostics()) std::fprintf(stderr, "%s: %s\n", name.c_str(), d.message.c_str());
+    return {};
+  }
+  SessionOptions options;
+  options.threads = threads;
+  auto session = Session::load(pipeline.emit(Emit::kPlan), registry, options);
+  if (!session) return {};
+  for (const PortInfo &p : session->interface().inputs) {
+    auto *x = static_cast<float *>(session->inputData(p.name));
+    for (int64_t i = 0; i < p.desc.shape().elem_cnt(); ++i) x[i] = static_cast<float>(i % 13) * 0.01f - 0.05f;
+  }
+  if (!session->run().isOk()) return {};
+  omp_set_num_threads(threads);
+  const std::function<void()> direct = makePeer();
+  const std::function<void()> ours = [&] { (void)session->run(); };
+  const auto theirs = [&] {
+    omp_set_num_threads(threads);
+    direct();
+  };
+  theirs();
+  const double once = std::max(secondsOf(ours, 2), secondsOf(theirs, 2));
+  const int runs = std::clamp(static_cast<int>(0.02 / once), 2, 200);
+  std::vector<double> value, reference;
+  for (int round = 0; round < 9; ++round) {
+    value.push_back(secondsOf(ours, runs));
+    reference.push_back(secondsOf(theirs, runs));
+  }
+  return {{name, median(value) * 1e6, "us", median(reference) * 1e6, peer}};
+}
+
+// --- matrix products -------------------------------------------------------------------------------------------------
+struct Product {
+  const char *name;
+  int64_t m, n, k;
+  bool constant;
+};
+
+std::vector<Row> product(const Product &p, int threads, const std::string &name) {
+  const std::string graph = inputText("a", {p.m, p.k}) +
+                            (p.constant ? variableText("b", {p.k, p.n}) : inputText("b", {p.k, p.n})) +
+                            opText("mm", "matmul", {{"a", "a/out"}, {"b", "b/out"}}, "out") + outputText("mm/out_0");
+  return compare(name, graph, threads, "oneDNN", [&]() -> std::function<void()> {
+    auto d = std::make_shared<Direct>();
+    const memory::desc a({p.m, p.k}, kF32, Tag::ab), b({p.k, p.n}, kF32, p.constant ? Tag::any : Tag::ab),
+        c({p.m, p.n}, kF32, Tag::ab);
+    const dnnl::matmul::primitive_desc pd(dnnl::matmul::desc(a, b, c), userScratchpad(), engine());
+    d->add(pd, dnnl::matmul(pd),
+           {{DNNL_ARG_SRC, d->make(a)}, {DNNL_ARG_WEIGHTS, d->make(pd.weights_desc())}, {DNNL_ARG_DST, d->make(c)}});
+    return [d] { d->run(); };
+  });
+}
+
+// --- convolutions ----------------------------------------------------------------------------------------------------
+struct Convolution {
+  const char *name;
+  int64_t channels, filters, size, kernel, stride, groups;
+};
+
+std::vector<Row> convolution(const Convolution &c, int threads, const std::string &name, bool withReorders) {
+  const int64_t pad = c.kernel / 2, out = (c.size + 2 * pad - c.kernel) / c.stride + 1, own = c.channels / c.groups;
+  const auto pair = [](int64_t v) { return "at_list_int32 { val: " + std::to_string(v) + " val: " + std::to_string(v) + " }"; };
+  const std::string graph =
+      (withReorders ? inputText("x", {1, c.channels, c.size, c.size}) : inputText("x", {1, c.size, c.size, c.channels})) +
+      variableText("w", withReorders ? Dims{c.filters, own, c.kernel, c.kernel} : Dims{c.filters, c.kernel, c.kernel, own}) +
+      opText("conv", "conv2d", {{"in", "x/out"}, {"weight", "w/out"}}, "out",
+             attr("strides", pair(c.stride)) + attr("padding_before", pair(pad)) +
+                 attr("groups", "at_int32: " + std::to_string(c.groups)) +
+                 attr("data_format", withReorders ? "at_string: \"channels_first\"" : "at_string: \"channels_last\"")) +
+      outputText("conv/out_0");
+  return compare(name, graph, threads, withReorders ? "+reorders" : "oneDNN", [&]() -> std::function<void()> {
+    auto d = std::make_shared<Direct>();
+    const memory::dims in{1, c.channels, c.size, c.size}, to{1, c.filters, out, out};
+    const memory::dims weight = c.groups > 1 ? memory::dims{c.groups, c.filters / c.groups, own, c.kernel, c.kernel}
+                                             : memory::dims{c.filters, own, c.kernel, c.kernel};
+    const dnnl::convolution_forward::primitive_desc pd(
+        {dnnl::prop_kind::forward_inference, dnnl::algorithm::convolution_direct, memory::desc(in, kF32, Tag::any),
+         memory::desc(weight, kF32, Tag::any), memory::desc(to, kF32, Tag::any), memory::dims{c.stride, c.stride},
+         memory::dims{0, 0}, memory::dims{pad, pad}, memory::dims{pad, pad}},
+        userScratchpad(), engine());
+    const memory x = d->make(pd.src_desc()), y = d->make(pd.dst_desc());
+    if (withReorders && pd.src_desc() != memory::desc(in, kF32, Tag::nchw))
+      d->reorder(d->make(memory::desc(in, kF32, Tag::nchw)), x);
+    d->add(pd, dnnl::convolution_forward(pd),
+           {{DNNL_ARG_SRC, x}, {DNNL_ARG_WEIGHTS, d->make(pd.weights_desc())}, {DNNL_ARG_DST, y}});
+    if (withReorders && pd.dst_desc() != memory::desc(to, kF32, Tag::nchw))
+      d->reorder(y, d->make(memory::desc(to, kF32, Tag::nchw)));
+    return [d] { d->run(); };
+  });
+}
+
+// --- rows ------------------------------------------------------------------------------------------------------------
+std::vector<Row> softmax(int64_t rows, int64_t columns, int threads, const std::string &name) {
+  const std::string graph = inputText("x", {rows, columns}) + opText("s", "softmax", {{"in", "x/out"}}, "out") +
+                            outputText("s/out_0");
+  return compare(name, graph, threads, "oneDNN", [&]() -> std::function<void()> {
+    auto d = std::make_shared<Direct>();
+    const memory::desc x({rows, columns}, kF32, Tag::ab);
+    const dnnl::softmax_forward::primitive_desc pd({dnnl::prop_kind::forward_inference, x, 1}, userScratchpad(),
+                                                   engine());
+    d->add(pd, dnnl::softmax_forward(pd), {{DNNL_ARG_SRC, d->make(x)}, {DNNL_ARG_DST, d->make(x)}});
+    return [d] { d->run(); };
+  });
+}
+
+std::vector<Row> layerNorm(int64_t rows, int64_t columns, int threads, const std::string &name) {
+  const std::string graph =
+      inputText("x", {rows, columns}) + variableText("g", {columns}) + variableText("b", {columns}) +
+      opText("n", "layer_norm", {{"x", "x/out"}, {"gamma", "g/out"}, {"beta", "b/out"}}, "y mean inv_variance",
+             attr("center", "at_bool: true") + attr("scale", "at_bool: true") + attr("begin_norm_axis", "at_int64: 1") +
+                 attr("begin_params_axis", "at_int64: 1") + attr("epsilon", "at_double: 1e-5")) +
+      outputText("n/y_0");
+  return compare(name, graph, threads, "oneDNN", [&]() -> std::function<void()> {
+    auto d = std::make_shared<Direct>();
+    const memory::desc x({rows, columns}, kF32, Tag::ab), p({columns}, kF32, Tag::a), s({rows}, kF32, Tag::a);
+    const auto flags = dnnl::normalization_flags::use_scale | dnnl::normalization_flags::use_shift;
+    const dnnl::layer_normalization_forward::primitive_desc pd(
+        {dnnl::prop_kind::forward_training, x, s, 1e-5f, flags}, userScratchpad(), engine());
+    d->add(pd, dnnl::layer_normalization_forward(pd),
+           {{DNNL_ARG_SRC, d->make(x)},
+            {DNNL_ARG_DST, d->make(x)},
+            {DNNL_ARG_SCALE, d->make(p)},
+            {DNNL_ARG_SHIFT, d->make(p)},
+            {DNNL_ARG_MEAN, d->make(s)},
+            {DNNL_ARG_VARIANCE, d->make(s)}});
+    return [d] { d->run(); };
+  });
+}
+
+/// softmax(q k^T * scale) v for `heads` heads.
+std::vector<Row> attention(int64_t heads, int64_t length, int64_t width, int threads, const std::string &name) {
+  const Dims one{heads, length, width};
+  const std::string graph =
+      inputText("q", one) + inputText("k", one) + inputText("v", one) +
+      opText("s", "batch_matmul", {{"a", "q/out"}, {"b", "k/out"}}, "out",
+             attr("transpose_b", "at_bool: true") + attr("alpha", "at_double: 0.125")) +
+      opText("p", "softmax", {{"in", "s/out_0"}}, "out") +
+      opText("o", "batch_matmul", {{"a", "p/out_0"}, {"b", "v/out"}}, "out") + outputText("o/out_0");
+  return compare(name, graph, threads, "oneDNN", [&]() -> std::function<void()> {
+    auto d = std::make_shared<Direct>();
+    const memory::desc q({heads, length, width}, kF32, Tag::abc), kt({heads, width, length}, kF32, Tag::acb),
+        s({heads, length, length}, kF32, Tag::abc);
+    dnnl::primitive_attr scaled = userScratchpad();
+    scaled.set_output_scales(0, {0.125f});
+    const dnnl::matmul::primitive_desc first(dnnl::matmul::desc(q, kt, s), scaled, engine()),
+        second(dnnl::matmul::desc(s, q, q), userScratchpad(), engine());
+    const dnnl::softmax_forward::primitive_desc middle({dnnl::prop_kind::forward_inference, s, 2}, userScratchpad(),
+                                                       engine());
+    const memory scores = d->make(s);
+    d->add(first, dnnl::matmul(first),
+           {{DNNL_ARG_SRC, d->make(q)}, {DNNL_ARG_WEIGHTS, d->make(kt)}, {DNNL_ARG_DST, scores}});
+    d->add(middle, dnnl::softmax_forward(middle), {{DNNL_ARG_SRC, scores}, {DNNL_ARG_DST, scores}});
+    d->add(second, dnnl::matmul(second),
+           {{DNNL_ARG_SRC, scores}, {DNNL_ARG_WEIGHTS, d->make(q)}, {DNNL_ARG_DST, d->make(q)}});
+    return [d] { d->run(); };
+  });
+}
+
+/// x + y beside the STREAM triad's loop over as many bytes.
+std::vector<Row> triad(int64_t count, int threads, const std::string &name) {
+  const std::string graph = inputText("x", {count}) + inputText("z", {count}) +
+                            opText("s", "broadcast_add", {{"x", "x/out"}, {"y", "z/out"}}, "z") + outputText("s/z_0");
+  return compare(name, graph, threads, "triad", [&]() -> std::function<void()> {
+    struct Arrays {
+      std::vector<float> a, b, c;
+      int threads;
+    };
+    const auto n = static_cast<size_t>(count);
+    auto arrays = std::make_shared<Arrays>(
+        Arrays{std::vector<float>(n, 1.0f), std::vector<float>(n, 2.0f), std::vector<float>(n), threads});
+    return [arrays] {
+      GOMP_parallel(
+          [](void *p) {
+            auto &s = *static_cast<Arrays *>(p);
+            const size_t size = s.c.size(), t = static_cast<size_t>(omp_get_thread_num()),
+                         of = static_cast<size_t>(s.threads);
+            const float *a = s.a.data(), *b = s.b.data();
+            float *c = s.c.data();
+            for (size_t i = size * t / of; i < size * (t + 1) / of; ++i) c[i] = a[i] + 0.5f * b[i];
+          },
+          arrays.get(), static_cast<unsigned>(arrays->threads), 0);
+    };
+  });
+}
+
+} // namespace
+
+std::vector<Benchmark> libraryKernels() {
+  static const Product products[] = {
+      {"64", 64, 64, 64, false},         {"256", 256, 256, 256, true},     {"1024", 1024, 1024, 1024, true},
+      {"2048", 2048, 2048, 2048, true},  {"1024_b_varies", 1024, 1024, 1024, false},
+      {"1x4096x4096", 1, 4096, 4096, true}, {"8x4096x4096", 8, 4096, 4096, true},
+      {"32x4096x4096", 32, 4096, 4096, true}, {"128x512x512", 128, 512, 512, true},
+      {"128x2048x512", 128, 2048, 512, true}, {"128x512x2048", 128, 512, 2048, true}};
+  static const Convolution convolutions[] = {
+      {"7x7s2_3-64@224", 3, 64, 224, 7, 2, 1},   {"3x3_64-64@56", 64, 64, 56, 3, 1, 1},
+      {"1x1_256-64@56", 256, 64, 56, 1, 1, 1},   {"1x1s2_256-512@56", 256, 512, 56, 1, 2, 1},
+      {"3x3_256-256@14", 256, 256, 14, 3, 1, 1}, {"1x1_1024-256@14", 1024, 256, 14, 1, 1, 1},
+      {"3x3_512-512@7", 512, 512, 7, 3, 1, 1},   {"dw3x3_128@56", 128, 128, 56, 3, 1, 128},
+      {"dw3x3s2_96@112", 96, 96, 112, 3, 2, 96}, {"1x1_16-96@112", 16, 96, 112, 1, 1, 1}};
+  std::vector<Benchmark> list;
+  const auto add = [&](const std::string &name, std::function<std::vector<Row>(int, const std::string &)> run) {
+    for (int threads : {1, 2}) {
+      const std::string row = "kernel/" + name + "_t" + std::to_string(threads);
+      list.push_back({{row}, [=] { return run(threads, row); }});
+    }
+  };
+  for (const Product &p : products)
+    add("matmul_" + std::string(p.name), [&p](int t, const std::string &row) { return product(p, t, row); });
+  for (const Convolution &c : convolutions) {
+    add("conv_" + std::string(c.name), [&c](int t, const std::string &row) { return convolution(c, t, row, false); });
+    add("conv_" + std::string(c.name) + "_nchw",
+        [&c](int t, const std::string &row) { return convolution(c, t, row, true); });
+  }
+  for (const auto &[rows, columns] : {std::pair<int64_t, int64_t>{64, 512}, {1024, 128}, {4096, 4096}})
+    add("softmax_" + std::to_string(rows) + "x" + std::to_string(columns),
+        [rows = rows, columns = columns](int t, const std::string &row) { return softmax(rows, columns, t, row); });
+  for (const auto &[rows, columns] : {std::pair<int64_t, int64_t>{128, 512}, {4096, 1024}})
+    add("layer_norm_" + std::to_string(rows) + "x" + std::to_string(columns),
+        [rows = rows, columns = columns](int t, const std::string &row) { return layerNorm(rows, columns, t, row); });
+  for (int64_t heads : {8, 96})
+    add("attention_" + std::to_string(heads) + "x128x64",
+        [heads](int t, const std::string &row) { return attention(heads, 128, 64, t, row); });
+  add("add_16M", [](int t, const std::string &row) { return triad(int64_t{1} << 24, t, row); });
+  return list;
+}
+
+} // namespace opc::bench
