@@ -2,6 +2,7 @@
 #include "Benchmark.h"
 #include "ModelWorker.h"
 #include "ThreadWaiting.h"
+#include "ThreadWaiting.h"
 
 #include <CLI/CLI.hpp>
 #include <nlohmann/json.hpp>
@@ -11,6 +12,7 @@
 #include <iostream>
 
 int main(int argc, char **argv) {
+  opc::boundThreadSpinning(argv);
   opc::boundThreadSpinning(argv);
   CLI::App app{"opc-bench: measurements beside a peer or a limit of the same run", "opc-bench"};
   bool json = false, list = false;
