@@ -41,6 +41,7 @@ const Entry kCommands[] = {
     {"show", "inspect a graph: inputs, outputs, ops, tensors, memory, phases", makeShowCommand},
     {"ops", "list or describe registered operators and kernels", makeOpsCommand},
     {"plugin", "check a plugin library", makePluginCommand},
+    {"verify", "prove or refute the SBP signatures of operators", makeVerifyCommand},
     {"sdk", "flags for compiling and linking a plugin", makeSdkCommand},
     {"explain", "long help for an error code", makeExplainCommand},
 };

@@ -1,0 +1,36 @@
+// Proves or refutes SBP signatures by execution: cut the inputs as declared, run the parts, put the outputs together as
+// declared, compare with the whole.
+#pragma once
+
+#include "Registry.h"
+
+#include <string>
+#include <vector>
+
+namespace opc {
+
+enum class SignatureVerdict {
+  kSound,         // every case on which it could be tried agrees
+  kUnsound,       // a case contradicts it
+  kNotApplicable, // no case could be tried
+};
+
+struct SignatureCheck {
+  std::string op, signature;
+  SignatureVerdict verdict = SignatureVerdict::kNotApplicable;
+  int64_t trials = 0; // cases times numbers of parts
+  /// Unsound: the case, its attributes and shapes, the number of parts, the first differing element with both values, or
+  /// the error of a part. Not applicable: why.
+  std::string detail;
+};
+
+struct SignatureCheckOptions {
+  std::vector<int64_t> parts = {2, 3, 4};
+};
+
+/// Every signature of the op over its cases, in f64 where the op has such a kernel. Ops whose results are not a function of
+/// their inputs (random ones) are not applicable. Inputs that the op writes are compared like outputs.
+std::vector<SignatureCheck> checkSignatures(const Registry &registry, const user_op::OpDef &op,
+                                            const SignatureCheckOptions &options = {});
+
+} // namespace opc

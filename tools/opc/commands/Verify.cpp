@@ -1,0 +1,144 @@
+// opc verify: SBP signatures proven or refuted by execution.
+#include "Commands.h"
+
+#include "DerivedGradient.h"
+#include "JsonOutput.h"
+#include "NumberText.h"
+#include "SignatureCheck.h"
+
+#include <algorithm>
+#include <fnmatch.h>
+
+namespace opc::cli {
+
+namespace {
+
+class VerifyCommand final : public Command {
+public:
+  CommandSpec spec() override {
+    CommandSpec s;
+    s.name = "verify";
+    s.arguments = "[OP...] | --all";
+    s.summary = "prove or refute the SBP signatures that operators declare, by execution";
+    s.examples = {"opc verify softmax matmul", "opc verify --all", "opc verify my_op --plugin ./libmyops.so"};
+    s.options = {{"--all", 0, "", "every operator, and the derived gradients of the elementwise ones", &all_, true},
+                 {"--parts", 0, "N,...", "how many parts to cut into (default 2,3,4)", &parts_, true},
+                 {"--sound", 0, "", "list the sound signatures, too", &listSound_, true}};
+    s.details =
+        "OP is a name or a glob. For each signature (from the sharding rule or SetGetSbpFn) and each of the op's cases the "
+        "inputs are cut as declared, unevenly where the sizes do not divide; every part runs; the outputs are put "
+        "together as declared and compared with the op on the whole. A signature is unsound when one case contradicts "
+        "it: the counterexample says the case, attributes, shapes, the number of parts and the first differing element. "
+        "Not applicable: random ops, ops without cases, and signatures whose axes are shorter than the parts in every "
+        "case. Exit code 1 when a signature is unsound.";
+    s.maxArguments = 1000;
+    return s;
+  }
+
+  int run(Invocation &invocation, const std::vector<std::string> &positional) override {
+    if (all_ == !positional.empty())
+      return invocation.fail(usageError(all_ ? "--all names every op; the names are too much" : "opc verify needs OP or --all",
+                                        "opc verify matmul"));
+    SignatureCheckOptions options;
+    if (!parts_.empty()) {
+      options.parts.clear();
+      size_t at = 0;
+      while (at <= parts_.size()) {
+        const size_t end = std::min(parts_.find(',', at), parts_.size());
+        const auto n = parseInteger<uint32_t>(parts_.substr(at, end - at));
+        if (!n || *n < 2 || *n > 64) return invocation.fail(usageError("--parts takes numbers from 2 to 64, not '" + parts_ + "'"));
+        options.parts.push_back(*n);
+        at = end + 1;
+      }
+    }
+    Result<Registry> registry = invocation.loadRegistry();
+    if (!registry) return invocation.fail(registry.status());
+    std::vector<const user_op::OpDef *> ops;
+    if (Status s = choose(*registry, positional, &ops); !s) return invocation.fail(s);
+
+    std::vector<SignatureCheck> checks;
+    for (const user_op::OpDef *op : ops)
+      for (SignatureCheck &c : checkSignatures(*registry, *op, options)) checks.push_back(std::move(c));
+    return report(invocation, checks, ops.size());
+  }
+
+private:
+  Status choose(const Registry &registry, const std::vector<std::string> &names,
+                std::vector<const user_op::OpDef *> *ops) const {
+    if (all_) {
+      *ops = registry.ops();
+      for (const user_op::OpDef *op : registry.ops()) {
+        if (!op->scalar) continue;
+        for (size_t i = 0; i < op->inputs.size(); ++i) {
+          // Where there is none, opc ops --missing grad says so.
+          auto derived = registry.derivedGradient(*op, static_cast<int32_t>(i));
+          if (derived && *derived && !registry.findGrad(op->name)) ops->push_back(&(*derived)->def);
+        }
+      }
+      return Status::ok();
+    }
+    for (const std::string &name : names) {
+      const size_t before = ops->size();
+      if (const user_op::OpDef *op = registry.findOp(name)) {
+        ops->push_back(op);
+      } else {
+        for (const user_op::OpDef *op : registry.ops())
+          if (fnmatch(name.c_str(), op->name.c_str(), 0) == 0) ops->push_back(op);
+      }
+      if (ops->size() != before) continue;
+      const auto near = registry.nearest(name, 2);
+      return Status(StatusCode::kUsage, "OPC0005", "there is no op '" + name + "'")
+          .withHelp(near.empty() ? "opc ops lists them" : "did you mean " + near[0] + "?");
+    }
+    return Status::ok();
+  }
+
+  int report(Invocation &invocation, const std::vector<SignatureCheck> &checks, size_t ops) const {
+    size_t sound = 0, unsound = 0, trials = 0, without = 0;
+    Json list = Json::array();
+    std::string text;
+    static const char *const kVerdicts[] = {"sound", "unsound", "not applicable"};
+    for (const SignatureCheck &c : checks) {
+      const char *verdict = kVerdicts[static_cast<int>(c.verdict)];
+      trials += static_cast<size_t>(c.trials);
+      sound += c.verdict == SignatureVerdict::kSound;
+      unsound += c.verdict == SignatureVerdict::kUnsound;
+      without += c.verdict == SignatureVerdict::kNotApplicable;
+      list.push_back({{"op", c.op}, {"signature", c.signature}, {"verdict", verdict}, {"trials", c.trials}, {"detail", c.detail}});
+      if (c.verdict == SignatureVerdict::kSound && !listSound_) continue;
+      if (c.verdict == SignatureVerdict::kNotApplicable && all_ && !listSound_) continue;
+      text += c.op + "  " + (c.signature.empty() ? "" : c.signature + "  ") + (unsoundMark(c)) + verdict;
+      if (c.verdict == SignatureVerdict::kSound) text += "  (" + countText(static_cast<uint64_t>(c.trials)) + " trials)";
+      text += "\n";
+      if (!c.detail.empty()) text += "    " + c.detail + "\n";
+    }
+    if (invocation.flags().json) {
+      invocation.terminal().out(jsonText({{"schema", 1},
+                                          {"passed", unsound == 0},
+                                          {"ops", ops},
+                                          {"sound", sound},
+                                          {"unsound", unsound},
+                                          {"not_applicable", without},
+                                          {"signatures", std::move(list)}}));
+    } else {
+      invocation.terminal().out(text);
+      invocation.note(countText(ops) + (ops == 1 ? " op: " : " ops: ") + countText(sound) + " signatures sound in " +
+                      countText(trials) + " trials, " + countText(unsound) + " unsound; " + countText(without) +
+                      " not applicable");
+    }
+    return unsound ? kExitNo : kExitOk;
+  }
+
+  static const char *unsoundMark(const SignatureCheck &c) {
+    return c.verdict == SignatureVerdict::kUnsound ? "REFUTED: " : "";
+  }
+
+  bool all_ = false, listSound_ = false;
+  std::string parts_;
+};
+
+} // namespace
+
+std::unique_ptr<Command> makeVerifyCommand() { return std::make_unique<VerifyCommand>(); }
+
+} // namespace opc::cli
