@@ -22,9 +22,7 @@ struct Block {
   TensorDesc desc;
   std::vector<char> bytes;
   void resize() { bytes.assign(size() + 64, 0); }
-  size_t size() const {
-    return static_cast<size_t>(desc.shape().elem_cnt()) * GetSizeOfDataType(desc.data_type());
-  }
+  size_t size() const { return static_cast<size_t>(desc.shape().elem_cnt()) * GetSizeOfDataType(desc.data_type()); }
 };
 
 template <class F> void withType(DataType type, F &&f) {
@@ -149,10 +147,12 @@ Status runInstance(const Registry &registry, const OpInstance &op, std::vector<B
   if (!kernel) return kernel.status();
   auto tmp = op.tmpSize(**kernel);
   if (!tmp) return tmp.status();
-  if (*tmp > (uint64_t{1} << 28)) return Status(StatusCode::kUnsupported, "OPC0302", "its workspace is too large to try");
+  if (*tmp > (uint64_t{1} << 28))
+    return Status(StatusCode::kUnsupported, "OPC0302", "its workspace is too large to try");
   std::vector<double> workspace(static_cast<size_t>(*tmp) / sizeof(double) + 16);
   DeviceCtx ctx(DeviceType::kCPU, 1, nullptr);
-  auto task = KernelTask::create(op, **kernel, &ctx, data, std::vector<bool>(inputs->size(), false), workspace.data(), *tmp);
+  auto task =
+      KernelTask::create(op, **kernel, &ctx, data, std::vector<bool>(inputs->size(), false), workspace.data(), *tmp);
   if (!task) return task.status();
   return (*task)->run(&ctx);
 }
@@ -260,7 +260,8 @@ public:
         } else if (s.has_partial_sum_parallel()) {
           for (int64_t i = 0; i < outputs[o].desc.shape().elem_cnt(); ++i)
             setElement(&together[o], i, element(outputs[o], i) + (part ? element(together[o], i) : 0));
-        } else if (!same(outputs[o], whole_[o], "output " + arg + " of part " + std::to_string(part), signature, parts, detail)) {
+        } else if (!same(outputs[o], whole_[o], "output " + arg + " of part " + std::to_string(part), signature, parts,
+                         detail)) {
           return false;
         }
       }
@@ -270,14 +271,16 @@ public:
         const SbpParallel &s = *signature.find(arg, index);
         if (s.has_split_parallel())
           place(inputs[i], s.axis(), axisPart(inputs_[i].desc.shape().At(s.axis()), parts, part), &written[i]);
-        else if (!same(inputs[i], wholeWritten_[i], "what part " + std::to_string(part) + " writes to " + arg, signature, parts, detail))
+        else if (!same(inputs[i], wholeWritten_[i], "what part " + std::to_string(part) + " writes to " + arg,
+                       signature, parts, detail))
           return false;
       }
     }
     for (size_t o = 0; o < together.size(); ++o)
       if (!same(together[o], whole_[o], "output " + op_->outputArgs()[o].first, signature, parts, detail)) return false;
     for (size_t i = 0; i < written.size(); ++i)
-      if (written_[i] && !same(written[i], wholeWritten_[i], "what is written to " + op_->inputArgs()[i].first, signature, parts, detail))
+      if (written_[i] && !same(written[i], wholeWritten_[i], "what is written to " + op_->inputArgs()[i].first,
+                               signature, parts, detail))
         return false;
     return true;
   }
@@ -290,7 +293,8 @@ private:
     for (size_t i = 0; i < inputs_.size(); ++i)
       text += (i ? ", " : " ") + op_->inputArgs()[i].first + " " + inputs_[i].desc.toString();
     std::string attrs;
-    for (const auto &[name, value] : case_->attrs()) attrs += (attrs.empty() ? "" : ", ") + name + ": " + value.toString();
+    for (const auto &[name, value] : case_->attrs())
+      attrs += (attrs.empty() ? "" : ", ") + name + ": " + value.toString();
     return attrs.empty() ? text : text + ", attributes {" + attrs + "}";
   }
 
@@ -385,8 +389,8 @@ std::vector<SignatureCheck> checkSignatures(const Registry &registry, const OpDe
     }
   }
   if (checks.empty())
-    find("").detail = ran ? "it declares no signature but all-broadcast that fits its cases"
-                          : "none of its cases runs here";
+    find("").detail =
+        ran ? "it declares no signature but all-broadcast that fits its cases" : "none of its cases runs here";
   return checks;
 }
 

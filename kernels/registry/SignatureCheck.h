@@ -19,8 +19,8 @@ struct SignatureCheck {
   std::string op, signature;
   SignatureVerdict verdict = SignatureVerdict::kNotApplicable;
   int64_t trials = 0; // cases times numbers of parts
-  /// Unsound: the case, its attributes and shapes, the number of parts, the first differing element with both values, or
-  /// the error of a part. Not applicable: why.
+  /// Unsound: the case, its attributes and shapes, the number of parts, the first differing element with both values,
+  /// or the error of a part. Not applicable: why.
   std::string detail;
 };
 
@@ -28,8 +28,8 @@ struct SignatureCheckOptions {
   std::vector<int64_t> parts = {2, 3, 4};
 };
 
-/// Every signature of the op over its cases, in f64 where the op has such a kernel. Ops whose results are not a function of
-/// their inputs (random ones) are not applicable. Inputs that the op writes are compared like outputs.
+/// Every signature of the op over its cases, in f64 where the op has such a kernel. Ops whose results are not a
+/// function of their inputs (random ones) are not applicable. Inputs that the op writes are compared like outputs.
 std::vector<SignatureCheck> checkSignatures(const Registry &registry, const user_op::OpDef &op,
                                             const SignatureCheckOptions &options = {});
 

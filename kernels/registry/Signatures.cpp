@@ -61,7 +61,8 @@ Result<Factors> expandTerm(const OpInstance &op, const std::string &term, int64_
   const auto dots = std::count(names.begin(), names.end(), "...");
   const int64_t named = static_cast<int64_t>(names.size()) - dots;
   if (dots > 1 || (dots == 0 ? rank != named : rank < named))
-    return ruleError(op, "the sharding rule's term '" + term + "' does not fit a tensor of rank " + std::to_string(rank));
+    return ruleError(op,
+                     "the sharding rule's term '" + term + "' does not fit a tensor of rank " + std::to_string(rank));
   Factors factors;
   for (const std::string &n : names) {
     if (n == "...")
@@ -79,6 +80,10 @@ std::vector<std::string> splitTerms(const std::string &text) {
       terms.emplace_back();
     else
       terms.back() += c;
+  }
+  for (std::string &t : terms) {
+    while (!t.empty() && t.back() == ' ') t.pop_back();
+    while (!t.empty() && t.front() == ' ') t.erase(0, 1);
   }
   return terms;
 }
@@ -198,7 +203,8 @@ bool complete(const OpInstance &op, int64_t parts, SbpSignature *s) {
       const SbpParallel *given = s->find(list[t].first, list[t].second);
       const SbpParallel state = given && given->kind() != SbpParallel::kUnset ? *given : SbpParallel::broadcast();
       const Shape &shape = descs[t].shape();
-      if (state.has_split_parallel() && (state.axis() < 0 || state.axis() >= shape.NumAxes() || shape.At(state.axis()) < parts))
+      if (state.has_split_parallel() &&
+          (state.axis() < 0 || state.axis() >= shape.NumAxes() || shape.At(state.axis()) < parts))
         return false;
       if (state.has_partial_sum_parallel() && !hasAddition(descs[t].data_type())) return false;
       whole.set(list[t].first, list[t].second, state);

@@ -14,15 +14,15 @@ struct AxisPart {
 };
 AxisPart axisPart(int64_t size, int64_t parts, int64_t part);
 
-/// The 1-D signatures of an op on `parts` devices, each with a state for every tensor, without repetitions: those that its
-/// definition lists (SetGetSbpFn), or those that follow from its sharding rule, and at the end all-B. Without those that
-/// split an axis of fewer elements than devices, or make a partial sum of a type without addition. `op` must have been
-/// inferred. Errors: OPC0301 for a rule that does not fit the op or a function that fails.
+/// The 1-D signatures of an op on `parts` devices, each with a state for every tensor, without repetitions: those that
+/// its definition lists (SetGetSbpFn), or those that follow from its sharding rule, and at the end all-B. Without those
+/// that split an axis of fewer elements than devices, or make a partial sum of a type without addition. `op` must have
+/// been inferred. Errors: OPC0301 for a rule that does not fit the op or a function that fails.
 ///
-/// A sharding rule gives, for each factor, the signature that splits it: a tensor with the factor on axis d is S(d), one
-/// without it is B, an output without it is P when the factor is summed (other reductions have no signature here). For each
-/// linear group: its inputs are P, the others B, the outputs P. A tensor's axis of size 1 where the factor is larger is
-/// broadcast and does not have the factor.
+/// A sharding rule gives, for each factor, the signature that splits it: a tensor with the factor on axis d is S(d),
+/// one without it is B, an output without it is P when the factor is summed (other reductions have no signature here).
+/// For each linear group: its inputs are P, the others B, the outputs P. A tensor's axis of size 1 where the factor is
+/// larger is broadcast and does not have the factor.
 Result<std::vector<SbpSignature>> signaturesOf(const OpInstance &op, int64_t parts);
 
 /// "(S(0), B) -> (S(0))", in the order of the op's arguments.

@@ -1,4 +1,5 @@
-# Gradient rules in plugins: what right ones give, and what is said of wrong ones.
+# Gradient rules and SBP signatures in plugins: what right ones give, and what is said of wrong ones.
+import json
 import os
 import shlex
 import subprocess
@@ -120,6 +121,32 @@ class WrongRules(unittest.TestCase):
 
     def test_wrong_shape(self):
         self.refused("g_wrong_shape", "OPC0504", "f32[]", "f32[5]")
+
+
+class Signatures(unittest.TestCase):
+    def test_softmax_on_its_own_axis_is_refuted(self):
+        done = opc("verify", "s_softmax")
+        self.assertEqual(done.returncode, 1, done.stdout + done.stderr)
+        self.assertIn("(S(1)) -> (S(1))", done.stdout)
+        for word in ("s_softmax", "REFUTED", "case rows on 2 parts", "f64[4,5]", "differs first at [0, 0]"):
+            self.assertIn(word, done.stdout)
+        self.assertNotIn("(S(0)) -> (S(0))", done.stdout) # that one holds
+
+    def test_a_square_is_not_linear(self):
+        done = opc("verify", "s_square", "--json")
+        self.assertEqual(done.returncode, 1, done.stdout + done.stderr)
+        verdicts = {c["signature"]: c["verdict"] for c in json.loads(done.stdout)["signatures"]}
+        self.assertEqual(verdicts, {"(S(0)) -> (S(0))": "sound", "(P) -> (P)": "unsound"})
+
+    def test_a_rule_that_does_not_fit(self):
+        done = opc("verify", "s_rule")
+        self.assertEqual(done.returncode, 1, done.stdout + done.stderr)
+        self.assertIn("'a b c'", done.stdout)
+
+    def test_ops_without_cases(self):
+        done = opc("verify", "g_right")
+        self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
+        self.assertIn("no cases", done.stdout)
 
 
 if __name__ == "__main__":

@@ -1,6 +1,8 @@
 // Operators with gradient rules as their authors write them: right ones in both styles, and wrong ones.
 #include "oneflow/core/framework/framework.h"
 
+#include <cmath>
+
 namespace oneflow {
 namespace {
 
@@ -123,6 +125,58 @@ BAD_RULE("g_wrong_shape", const auto name = ctx->FwOp().op_name() + "_x";
          ctx->FwOp().InputGradBind(user_op::OpArg("in", 0), [&]() -> const std::string & {
            return ctx->GetOp(name).output("output_tensor", 0);
          }));
+
+// Signatures that do not hold: softmax along the last axis cannot be cut along it; scaling by 2 and adding 1 is not
+// linear.
+class RowSoftmax final : public user_op::OpKernel {
+private:
+  void Compute(user_op::KernelComputeContext *ctx) const override {
+    const user_op::Tensor *in = ctx->Tensor4ArgNameAndIndex("in", 0);
+    user_op::Tensor *out = ctx->Tensor4ArgNameAndIndex("out", 0);
+    const int64_t n = in->shape().At(in->shape().NumAxes() - 1), rows = in->shape().elem_cnt() / n;
+    for (int64_t r = 0; r < rows; ++r) {
+      const double *x = in->dptr<double>() + r * n;
+      double *y = out->mut_dptr<double>() + r * n, sum = 0;
+      for (int64_t i = 0; i < n; ++i) sum += y[i] = std::exp(x[i]);
+      for (int64_t i = 0; i < n; ++i) y[i] /= sum;
+    }
+  }
+  bool AlwaysComputeWhenAllOutputsEmpty() const override { return false; }
+};
+Maybe<void> everyAxis(user_op::SbpContext *ctx) {
+  const auto &in = ctx->LogicalTensorDesc4InputArgNameAndIndex("in", 0);
+  for (int64_t axis = 0; axis < in.shape().NumAxes(); ++axis)
+    ctx->NewBuilder().Split(ctx->inputs(), axis).Split(ctx->outputs(), axis).Build();
+  return Maybe<void>::Ok();
+}
+REGISTER_USER_OP("s_softmax")
+    .Input("in")
+    .Output("out")
+    .SetTensorDescInferFn(sameAsInput)
+    .SetGetSbpFn(everyAxis)
+    .Cases({opc::user_op::Case("rows").In("in", opc::Shape({4, 5}))});
+REGISTER_USER_KERNEL("s_softmax")
+    .SetCreateFn<RowSoftmax>()
+    .SetIsMatchedHob((user_op::HobDeviceType() == DeviceType::kCPU) &
+                     (user_op::HobDataType("in", 0) == GetDataType<double>::value));
+REGISTER_USER_OP("s_rule")
+    .Input("in")
+    .Output("out")
+    .SetTensorDescInferFn(sameAsInput)
+    .Sharding("a b c -> a b c")
+    .Cases({opc::user_op::Case("rows").In("in", opc::Shape({4, 5}))});
+REGISTER_USER_KERNEL("s_rule").SetCreateFn<RowSoftmax>().SetIsMatchedHob(
+    (user_op::HobDeviceType() == DeviceType::kCPU) & (user_op::HobDataType("in", 0) == GetDataType<double>::value));
+REGISTER_USER_OP("s_square")
+    .Input("in")
+    .Output("out")
+    .SetTensorDescInferFn(sameAsInput)
+    .Sharding("... -> ...", opc::user_op::Linear({0}))
+    .Cases({opc::user_op::Case("row").In("in", opc::Shape({7}))});
+REGISTER_USER_KERNEL("s_square")
+    .SetCreateFn<ThriceSquare<double>>()
+    .SetIsMatchedHob((user_op::HobDeviceType() == DeviceType::kCPU) &
+                     (user_op::HobDataType("in", 0) == GetDataType<double>::value));
 
 } // namespace
 } // namespace oneflow

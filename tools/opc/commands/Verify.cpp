@@ -25,10 +25,12 @@ public:
                  {"--parts", 0, "N,...", "how many parts to cut into (default 2,3,4)", &parts_, true},
                  {"--sound", 0, "", "list the sound signatures, too", &listSound_, true}};
     s.details =
-        "OP is a name or a glob. For each signature (from the sharding rule or SetGetSbpFn) and each of the op's cases the "
+        "OP is a name or a glob. For each signature (from the sharding rule or SetGetSbpFn) and each of the op's cases "
+        "the "
         "inputs are cut as declared, unevenly where the sizes do not divide; every part runs; the outputs are put "
         "together as declared and compared with the op on the whole. A signature is unsound when one case contradicts "
-        "it: the counterexample says the case, attributes, shapes, the number of parts and the first differing element. "
+        "it: the counterexample says the case, attributes, shapes, the number of parts and the first differing "
+        "element. "
         "Not applicable: random ops, ops without cases, and signatures whose axes are shorter than the parts in every "
         "case. Exit code 1 when a signature is unsound.";
     s.maxArguments = 1000;
@@ -37,8 +39,8 @@ public:
 
   int run(Invocation &invocation, const std::vector<std::string> &positional) override {
     if (all_ == !positional.empty())
-      return invocation.fail(usageError(all_ ? "--all names every op; the names are too much" : "opc verify needs OP or --all",
-                                        "opc verify matmul"));
+      return invocation.fail(usageError(
+          all_ ? "--all names every op; the names are too much" : "opc verify needs OP or --all", "opc verify matmul"));
     SignatureCheckOptions options;
     if (!parts_.empty()) {
       options.parts.clear();
@@ -46,7 +48,8 @@ public:
       while (at <= parts_.size()) {
         const size_t end = std::min(parts_.find(',', at), parts_.size());
         const auto n = parseInteger<uint32_t>(parts_.substr(at, end - at));
-        if (!n || *n < 2 || *n > 64) return invocation.fail(usageError("--parts takes numbers from 2 to 64, not '" + parts_ + "'"));
+        if (!n || *n < 2 || *n > 64)
+          return invocation.fail(usageError("--parts takes numbers from 2 to 64, not '" + parts_ + "'"));
         options.parts.push_back(*n);
         at = end + 1;
       }
@@ -104,11 +107,13 @@ private:
       sound += c.verdict == SignatureVerdict::kSound;
       unsound += c.verdict == SignatureVerdict::kUnsound;
       without += c.verdict == SignatureVerdict::kNotApplicable;
-      list.push_back({{"op", c.op}, {"signature", c.signature}, {"verdict", verdict}, {"trials", c.trials}, {"detail", c.detail}});
+      list.push_back(
+          {{"op", c.op}, {"signature", c.signature}, {"verdict", verdict}, {"trials", c.trials}, {"detail", c.detail}});
       if (c.verdict == SignatureVerdict::kSound && !listSound_) continue;
       if (c.verdict == SignatureVerdict::kNotApplicable && all_ && !listSound_) continue;
       text += c.op + "  " + (c.signature.empty() ? "" : c.signature + "  ") + (unsoundMark(c)) + verdict;
-      if (c.verdict == SignatureVerdict::kSound) text += "  (" + countText(static_cast<uint64_t>(c.trials)) + " trials)";
+      if (c.verdict == SignatureVerdict::kSound)
+        text += "  (" + countText(static_cast<uint64_t>(c.trials)) + " trials)";
       text += "\n";
       if (!c.detail.empty()) text += "    " + c.detail + "\n";
     }
