@@ -1,0 +1,49 @@
+// The sizes of an attention, checked, and how its kernels cut it into blocks.
+#pragma once
+
+#include "opc/Op.h"
+
+#include <algorithm>
+#include <vector>
+
+namespace opc::ops {
+
+/// query [heads..., n, d], key [heads..., m, d], value [heads..., m, dv]; out [heads..., n, dv]. All leading dimensions
+/// together are `heads` here.
+struct AttentionShape {
+  int64_t heads = 0, n = 0, m = 0, d = 0, dv = 0;
+  double scale = 1;
+  bool causal = false;
+  // The mask, when there is one: where each head's begins, and the strides of its rows and columns (0: broadcast).
+  std::vector<int64_t> maskOffset;
+  int64_t maskRow = 0, maskColumn = 0;
+
+  /// Heads that one product serves (a divisor of `heads`), and queries in a block: so that a block's scores, group x
+  /// rows x m numbers, stay in the last cache. By the sizes alone.
+  int64_t group() const {
+    int64_t g = std::min<int64_t>(8, heads);
+    while (g > 1 && heads % g != 0) --g;
+    return std::max<int64_t>(1, g);
+  }
+  int64_t rows() const {
+    const int64_t fit = (int64_t{1} << 20) / std::max<int64_t>(1, group() * m);
+    return std::min(std::max<int64_t>(1, n), std::clamp<int64_t>(fit, 24, 192));
+  }
+  /// The keys that queries before `end` can see.
+  int64_t keysBefore(int64_t end) const { return causal ? std::min(m, end) : m; }
+};
+
+/// Checks query, key, value and mask of an op; gives the sizes.
+Maybe<AttentionShape> attentionShape(const user_op::OpContext *ctx, const user_op::TensorDesc &query,
+                                     const user_op::TensorDesc &key, const user_op::TensorDesc &value,
+                                     const user_op::TensorDesc *mask);
+/// The same from a kernel's or a rule's context.
+Maybe<AttentionShape> attentionShape(user_op::InferContext *ctx);
+
+/// Signatures: the leading dimensions split, everything that has them alike.
+Maybe<void> attentionSbp(user_op::SbpContext *ctx);
+
+/// f32 for the half types.
+inline DataType scoreType(DataType t) { return t == kDouble ? kDouble : kFloat; }
+
+} // namespace opc::ops
