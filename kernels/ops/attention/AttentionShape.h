@@ -18,16 +18,16 @@ struct AttentionShape {
   std::vector<int64_t> maskOffset;
   int64_t maskRow = 0, maskColumn = 0;
 
-  /// Heads that one product serves (a divisor of `heads`), and queries in a block: so that a block's scores, group x
-  /// rows x m numbers, stay in the last cache. By the sizes alone.
-  int64_t group() const {
-    int64_t g = std::min<int64_t>(8, heads);
-    while (g > 1 && heads % g != 0) --g;
-    return std::max<int64_t>(1, g);
-  }
+  /// Queries in a block, and heads that one product serves (a divisor of `heads`): so that a block's scores, group x
+  /// rows x m numbers, stay in a core's cache. By the sizes alone.
   int64_t rows() const {
-    const int64_t fit = (int64_t{1} << 20) / std::max<int64_t>(1, group() * m);
+    const int64_t fit = (int64_t{1} << 17) / std::max<int64_t>(1, m);
     return std::min(std::max<int64_t>(1, n), std::clamp<int64_t>(fit, 24, 192));
+  }
+  int64_t group() const {
+    int64_t g = std::clamp<int64_t>((int64_t{1} << 18) / std::max<int64_t>(1, rows() * m), 1, 8);
+    while (g > 1 && heads % g != 0) --g;
+    return g;
   }
   /// The keys that queries before `end` can see.
   int64_t keysBefore(int64_t end) const { return causal ? std::min(m, end) : m; }
