@@ -78,6 +78,10 @@ Status setWeights(Session &session, const std::vector<std::string> &files) {
       if (!(*archive)->contains(v.name)) continue;
       opc::TensorReadOptions options;
       options.v2IsBf16 = v.desc.data_type() == opc::kBFloat16;
+      if (void *to = session.variableData(v.name); to && (*archive)->readInto(v.name, v.desc, to).isOk()) {
+        ++used;
+        continue;
+      }
       Result<HostTensor> t = (*archive)->read(v.name, options);
       if (!t) return t.status();
       if (Status s = opc::checkTensor(*t, v.desc, file + ":" + v.name); !s.isOk()) return s;
@@ -183,6 +187,7 @@ Status runPlan(const Arguments &a) {
   options.threads = a.threads;
   options.maxMemory = a.maxMemory;
   options.seed = a.seed;
+  options.keepPackedVariables = false;
   Result<Session> session = Session::load(file->view(), registry, options);
   if (!session) return Status(session.status()).withContext("loading " + a.plan);
   const double loading = secondsSince(start);

@@ -48,6 +48,10 @@ Result<HostTensor> NamedValues::make(const SpecContext &context) const {
   return castTensor(*read, context.expected->data_type());
 }
 
+bool NamedValues::readInto(const std::string &name, const user_op::TensorDesc &desc, void *to) const {
+  return !find(name) && archive_ && archive_->readInto(name, desc, to).isOk();
+}
+
 Result<std::optional<Shape>> NamedValues::shapeOf(const std::string &name, uint64_t seed) const {
   using Found = std::optional<Shape>;
   if (const Entry *e = find(name)) {
@@ -236,8 +240,13 @@ public:
       Result<HostTensor> tensor = Status();
       std::string origin;
       if (source) {
-        tensor = source->make(contextOf(v.name, v.desc));
         origin = source->origin(v.name);
+        // Weights go straight to their place: a copy in between would be the largest part of the memory.
+        if (void *to = session_.variableData(v.name); to && source->readInto(v.name, v.desc, to)) {
+          report_.rows.push_back({v.name, "variable", origin, v.desc});
+          continue;
+        }
+        tensor = source->make(contextOf(v.name, v.desc));
       } else if (v.hasInitializer) {
         continue;
       } else if (fill_.isOk()) {

@@ -23,6 +23,9 @@ public:
   bool has(const std::string &name) const;
   /// The tensor for `name`, which has() it. Reads the file or makes the value.
   Result<HostTensor> make(const SpecContext &context) const;
+  /// The same straight into `to`, for a value that an archive holds as a tensor of type `desc`; false for any other,
+  /// and then `to` is untouched.
+  bool readInto(const std::string &name, const user_op::TensorDesc &desc, void *to) const;
   /// The shape that a file or a typed spec gives, without an expected one; nothing for a bare number or generator.
   Result<std::optional<Shape>> shapeOf(const std::string &name, uint64_t seed) const;
   /// Where the value comes from, for reports: "@x.npy", "in.npz".

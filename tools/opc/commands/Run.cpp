@@ -112,7 +112,7 @@ public:
           "nan, inf, denormal: stop at the first op that makes one, and leave it as a case that runs alone", &trap_},
          {"--trace", 0, "FILE", "compilation and tasks as Chrome trace events (Perfetto)", &trace_},
          {"--no-fuse", 0, "", "leave every op as it is written: no fused ops, no other layouts", &noFuse_},
-        {"--no-simplify", 0, "", "keep every op of the graph, so that every tensor can be captured", &noSimplify_},
+         {"--no-simplify", 0, "", "keep every op of the graph, so that every tensor can be captured", &noSimplify_},
          {"--shape", 0, "NAME=DIMS", "the shape of an input, in place of the graph's: x=32,784 (repeatable)", &shapes_},
          {"--repeat", 0, "N", "run N times and say how long it took", &repeat_},
          {"--warmup", 0, "N", "runs before the first that is measured", &warmup_},
@@ -252,7 +252,8 @@ private:
     if (trace_ == "-" && invocation.flags().json) return usageError("the trace and the JSON both want standard output");
     if (!trace_.empty()) OPC_RETURN_IF_ERROR(checkOutputPath(trace_, graph));
     compileOptions_.simplify = !noSimplify_;
-    compileOptions_.fuse = !noFuse_ && !noSimplify_;
+    // A fused relu hides the NaN that a trap looks for.
+    compileOptions_.fuse = !noFuse_ && !noSimplify_ && trap_.empty();
     Result<std::map<std::string, std::vector<int64_t>>> shapes = parseShapeFlags(shapes_);
     if (!shapes) return shapes.status();
     compileOptions_.shapes = *shapes;
@@ -275,6 +276,8 @@ private:
     options.threads = invocation.threads();
     options.seed = values_.seed;
     options.maxMemory = maxBytes_;
+    // Whoever looks at single tasks looks at their weights, too.
+    options.keepPackedVariables = !trap_.empty() || !captures_.empty() || !captureStats_.empty();
     return options;
   }
 
