@@ -3,9 +3,13 @@
 
 #include <atomic>
 #include <cerrno>
+#include <charconv>
+#include <csignal>
 #include <cstdio>
 #include <cstring>
+#include <ctime>
 #include <fcntl.h>
+#include <filesystem>
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -165,6 +169,25 @@ Status AtomicFile::commitDurably() {
   (void)::fsync(fd);               // some file systems refuse to sync directories; the rename has succeeded
   ::close(fd);
   return Status::ok();
+}
+
+void removeAbandonedTemporaries(const std::string &path) {
+  namespace fs = std::filesystem;
+  const fs::path file(path);
+  const std::string prefix = file.filename().string() + ".tmp.";
+  std::error_code error;
+  for (fs::directory_iterator it(file.has_parent_path() ? file.parent_path() : fs::path("."), error), end;
+       !error && it != end; it.increment(error)) {
+    const std::string name = it->path().filename().string();
+    if (name.compare(0, prefix.size(), prefix) != 0) continue;
+    int process = 0;
+    const char *last = name.data() + name.size();
+    const auto number = std::from_chars(name.data() + prefix.size(), last, process);
+    if (number.ec != std::errc() || number.ptr == last || *number.ptr != '.' || process <= 0) continue;
+    struct stat st;
+    if (::kill(process, 0) == 0 || errno != ESRCH || ::lstat(it->path().c_str(), &st) != 0) continue;
+    if (S_ISREG(st.st_mode) && ::time(nullptr) - st.st_mtime > 60) ::unlink(it->path().c_str());
+  }
 }
 
 Status writeFileAtomically(const std::string &path, std::string_view bytes) {

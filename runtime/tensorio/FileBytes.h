@@ -50,6 +50,10 @@ private:
   int fd_ = -1;
 };
 
+/// Removes what killed processes of this machine have left of `path`: temporary files of AtomicFile, over a minute old,
+/// whose process is gone. Failures are silent: nothing depends on it.
+void removeAbandonedTemporaries(const std::string &path);
+
 /// Writes a whole file through AtomicFile.
 Status writeFileAtomically(const std::string &path, std::string_view bytes);
 

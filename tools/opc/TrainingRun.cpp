@@ -449,6 +449,7 @@ int TrainingRun::run(Invocation &invocation, Setup setup) {
     return saveCheckpoint(save_, session, state);
   };
 
+  if (!save_.empty()) removeAbandonedTemporaries(save_);
   const ScalarOutputs scalars(session);
   SignalWatch signals;
   ProgressLine progress(invocation, first, total);
