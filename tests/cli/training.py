@@ -260,6 +260,28 @@ class Training(unittest.TestCase):
         self.train("--steps", "6", "--resume", parts, "--save", parts, graph=graph)
         self.assertEqual(digest(parts), digest(whole))
 
+    def test_every_optimizer_learns_and_resumes(self):
+        """With everything that has state: schedule, accumulation, dynamic loss scale, clipping."""
+        text = ""
+        for name in ("mlp.pbtxt", "mlp_loss.pbtxt"):
+            with open(data(name)) as f:
+                text += f.read() + "\n"
+        for name, lr in (("sgd", 0.5), ("momentum", 0.1), ("adam", 0.005), ("adamw", 0.005), ("lamb", 0.02), ("rmsprop", 0.003), ("adagrad", 0.03), ("lars", 40)):
+            with self.subTest(optimizer=name):
+                graph, whole, parts = (self.path(f"{name}.{n}") for n in ("pbtxt", "whole", "parts"))
+                done = opc("grad", "-", "--shape", "image=64,64", "--shape", "label=64", "--loss", "loss", "--optimizer", name, "--lr", str(lr),
+                           "--schedule", "cosine:decay_batches=60", "--warmup", "4", "--weight-decay", "1e-4", "--clip-norm", "5", "--accumulate", "2",
+                           "--loss-scale", "dynamic", "-o", graph, input=text)
+                self.assertEqual(done.returncode, 0, done.stderr)
+                flags = ["-j", "1"]
+                self.train("--steps", "100", "--save", whole, "--metrics", whole + ".jsonl", *flags, graph=graph)
+                losses = [m["loss"] for m in self.lines(whole + ".jsonl")]
+                self.assertLess(np.mean(losses[-10:]), 0.7 * np.mean(losses[:2]), name)
+                self.assertNotEqual(self.lines(whole + ".jsonl")[0]["lr"], self.lines(whole + ".jsonl")[9]["lr"])
+                self.train("--steps", "37", "--save", parts, *flags, graph=graph)  # between two updates
+                self.train("--steps", "100", "--resume", parts, "--save", parts, *flags, graph=graph)
+                self.assertEqual(digest(parts), digest(whole), name)
+
     def test_train_conf_takes_any_batch(self):
         graph, whole, other = (self.path(n) for n in ("job.pbtxt", "whole", "other"))
         text = ""
