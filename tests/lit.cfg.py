@@ -13,7 +13,7 @@ config.test_exec_root = os.path.join(config.opc_build_dir, "tests", config.opc_s
 # FileCheck, not and split-file sit in one folder.
 llvm_bin = os.path.dirname(config.opc_filecheck)
 config.environment["PATH"] = os.pathsep.join([config.opc_bin_dir, llvm_bin, os.environ.get("PATH", "")])
-for name in ("OPC_PLUGINS", "OPC_CONFIG", "FORCE_COLOR"):
+for name in [n for n in config.environment if n.startswith("OPC_")] + ["FORCE_COLOR"]:
     config.environment.pop(name, None)
 config.environment["NO_COLOR"] = "1"
 for name in ("ASAN_OPTIONS", "UBSAN_OPTIONS", "TSAN_OPTIONS", "OMP_NUM_THREADS"):

@@ -145,6 +145,8 @@ struct Session::Impl {
   }
 };
 
+uint64_t defaultMemoryLimit() { return runtime::machineMemory() / 10 * 9; }
+
 Session::Session(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
 Session::Session(Session &&) noexcept = default;
 Session &Session::operator=(Session &&) noexcept = default;
@@ -155,7 +157,7 @@ Result<Session> Session::load(std::string_view planBytes, const Registry &regist
   auto *plan = google::protobuf::Arena::CreateMessage<plan::Plan>(&messages);
   OPC_RETURN_IF_ERROR(decodePlan(planBytes, plan));
   // Memory first: it is the cheapest check, and what follows may be long for a plan that cannot run anyway.
-  const uint64_t limit = options.maxMemory ? options.maxMemory : runtime::machineMemory() / 10 * 9;
+  const uint64_t limit = options.maxMemory ? options.maxMemory : defaultMemoryLimit();
   uint64_t wanted = 0;
   for (const plan::Arena &a : plan->arena())
     if (__builtin_add_overflow(wanted, a.bytes(), &wanted)) wanted = UINT64_MAX;

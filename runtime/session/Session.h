@@ -31,6 +31,9 @@ struct SessionOptions {
   bool keepPackedVariables = true;
 };
 
+/// What maxMemory is when it is 0.
+uint64_t defaultMemoryLimit();
+
 /// A named tensor at the border of the plan.
 struct PortInfo {
   std::string name;

@@ -16,5 +16,9 @@ std::unique_ptr<Command> makeOpsCommand();
 std::unique_ptr<Command> makePluginCommand();
 std::unique_ptr<Command> makeSdkCommand();
 std::unique_ptr<Command> makeExplainCommand();
+std::unique_ptr<Command> makeDoctorCommand();
+std::unique_ptr<Command> makeConfigCommand();
+std::unique_ptr<Command> makeCompletionCommand();
+std::unique_ptr<Command> makeManCommand();
 
 } // namespace opc::cli

@@ -19,14 +19,16 @@ Status usageError(const std::string &message, const std::string &help) {
 std::vector<Option> SharedFlags::options() {
   return {
       {"", 'C', "DIR", "work in DIR: all other paths are relative to it", &directory},
+      {"--config", 0, "FILE", "settings from this file alone; none: from no file", &config},
       {"--plugin", 0, "LIB", "load the operators of a shared library (repeatable)", &plugins},
       {"--device", 0, "cpu|gpu", "where to run (default: cpu)", &device},
       {"", 'j', "N", "threads to use (default: one for each core)", &threads},
       {"--json", 0, "", "one JSON document on standard output instead of text", &json},
       {"--quiet", 'q', "", "no summaries and notes", &quiet},
       {"--verbose", 'v', "", "say what is being done; twice: in detail", &verbose},
-      {"--color", 0, "WHEN", "auto, always or never; NO_COLOR and FORCE_COLOR work too", &color},
-      {"--progress", 0, "WHEN", "auto (on a terminal), plain, none or json", &progress},
+      {"--color", 0, "auto|always|never", "NO_COLOR and FORCE_COLOR work too", &color},
+      {"--progress", 0, "auto|plain|none|json", "what is under way, on standard error (auto: on a terminal)",
+       &progress},
       {"", 'h', "", "short help", static_cast<bool *>(nullptr)},
       {"--help", 0, "", "all help", static_cast<bool *>(nullptr)},
   };

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "CommandLine.h"
+#include "Config.h"
 #include "Diagnostic.h"
 #include "ExitCodes.h"
 #include "Progress.h"
@@ -17,6 +18,7 @@ namespace opc::cli {
 /// The flags of every command, as given.
 struct SharedFlags {
   std::string directory; // -C
+  std::string config;    // --config
   std::vector<std::string> plugins;
   std::string device = "cpu";
   std::string threads; // -j
@@ -38,6 +40,8 @@ public:
   const std::vector<std::string> &commandLine() const { return commandLine_; }
   Terminal &terminal() { return *terminal_; }
   int threads() const { return threads_; }
+  const Config &config() const { return config_; }
+  void setConfig(Config config) { config_ = std::move(config); }
   /// Which part of the work is under way, for people who wait.
   Progress &progress() { return *progress_; }
 
@@ -62,6 +66,7 @@ private:
   std::vector<std::string> commandLine_;
   Terminal *terminal_;
   int threads_ = 0;
+  Config config_;
   std::unique_ptr<Progress> progress_;
 };
 

@@ -1,5 +1,6 @@
 // The command `opc`: finds the subcommand, parses its flags, runs it, turns failures into exit codes.
-#include "Commands.h"
+#include "CommandList.h"
+#include "Config.h"
 
 #include "ThreadWaiting.h"
 #include "opc/Version.h"
@@ -29,35 +30,19 @@ __attribute__((constructor(101))) static void checkProcessor() {
 
 namespace {
 
-struct Entry {
-  const char *name;
-  const char *summary;
-  std::unique_ptr<Command> (*make)();
-};
-const Entry kCommands[] = {
-    {"compile", "lower a graph to a runnable plan, or stop at any phase", makeCompileCommand},
-    {"run", "execute a graph or plan; compare with expected values", makeRunCommand},
-    {"grad", "add gradients to a graph; check and explain them", makeGradCommand},
-    {"show", "inspect a graph: inputs, outputs, ops, tensors, memory, phases", makeShowCommand},
-    {"ops", "list or describe registered operators and kernels", makeOpsCommand},
-    {"plugin", "check a plugin library", makePluginCommand},
-    {"verify", "prove or refute the SBP signatures of operators", makeVerifyCommand},
-    {"sdk", "flags for compiling and linking a plugin", makeSdkCommand},
-    {"explain", "long help for an error code", makeExplainCommand},
-};
-
 std::string rootHelp(const std::vector<Option> &shared, bool full, int width) {
   std::string text = "opc: compile and run static operator graphs\n\n"
                      "  opc run model.pbtxt --fill rand\n"
                      "  opc compile model.pbtxt -o model.plan\n\n"
                      "usage: opc COMMAND [arguments]\n\ncommands:\n";
-  for (const Entry &c : kCommands) {
+  for (const CommandEntry &c : commandList()) {
+    if (c.hidden) continue;
     std::string head = "  " + std::string(c.name);
     if (width < 60) {
       text += head + "\n" + wrapText(c.summary, 6, width);
     } else {
-      head.resize(12, ' ');
-      text += head + wrapText(c.summary, 12, width).substr(12);
+      head.resize(14, ' ');
+      text += head + wrapText(c.summary, 14, width).substr(14);
     }
   }
   CommandSpec spec; // for the layout of the options alone
@@ -101,7 +86,27 @@ bool contains(const std::vector<std::string> &args, const std::string &what) {
   return false;
 }
 
+/// The value of a shared option before anything is parsed; "" when it is not given.
+std::string earlyValue(const std::vector<std::string> &args, const std::string &option) {
+  std::string value;
+  for (size_t i = 0; i < args.size() && args[i] != "--"; ++i) {
+    if (args[i] == option && i + 1 < args.size()) value = args[i + 1];
+    if (option[1] == '-' && args[i].rfind(option + "=", 0) == 0) value = args[i].substr(option.size() + 1);
+    if (option[1] != '-' && args[i].size() > 2 && args[i].rfind(option, 0) == 0) value = args[i].substr(2);
+  }
+  return value;
+}
+
+/// `opc __complete --line LINE` or `opc __complete -- WORD...`: for the scripts of opc completion.
+int complete(const std::vector<std::string> &args, Terminal &terminal) {
+  if (args.size() >= 3 && args[1] == "--line") return terminal.out(completionsOfLine(args[2])), kExitOk;
+  if (args.size() >= 2 && args[1] == "--")
+    terminal.out(completionsText(std::vector<std::string>(args.begin() + 2, args.end())));
+  return kExitOk;
+}
+
 int runCommand(const std::vector<std::string> &args, Terminal &terminal) {
+  if (!args.empty() && args[0] == "__complete") return complete(args, terminal);
   SharedFlags flags;
   const std::vector<Option> shared = flags.options();
   const size_t at = firstPositional(shared, args);
@@ -126,12 +131,10 @@ int runCommand(const std::vector<std::string> &args, Terminal &terminal) {
     return kExitUsage;
   }
 
-  const Entry *entry = nullptr;
+  const CommandEntry *entry = findCommand(args[at]);
   std::vector<std::string> names;
-  for (const Entry &c : kCommands) {
-    names.push_back(c.name);
-    if (args[at] == c.name) entry = &c;
-  }
+  for (const CommandEntry &c : commandList())
+    if (!c.hidden) names.push_back(c.name);
   if (!entry) {
     const std::vector<std::string> near = nearestNames(args[at], names, 1);
     return usageFailure(usageError("unknown command '" + args[at] + "'",
@@ -142,6 +145,11 @@ int runCommand(const std::vector<std::string> &args, Terminal &terminal) {
 
   std::unique_ptr<Command> command = entry->make();
   const CommandSpec spec = command->spec();
+  // Settings first, flags over them.
+  Result<Config> config = Config::load(earlyValue(args, "-C"), earlyValue(args, "--config"));
+  if (!config) return usageFailure(config.status());
+  config->apply(spec.options);
+  config->apply(shared);
   Result<ParsedArguments> parsed = parseArguments(spec, shared, rest);
   if (!parsed) return usageFailure(parsed.status());
   if (parsed->shortHelp || parsed->fullHelp)
@@ -150,6 +158,7 @@ int runCommand(const std::vector<std::string> &args, Terminal &terminal) {
     return usageFailure(usageError("--color takes auto, always or never, not '" + flags.color + "'"));
 
   Invocation invocation(flags, args, terminal);
+  invocation.setConfig(std::move(*config));
   if (Status s = invocation.start(); !s) return invocation.fail(s);
   return command->run(invocation, parsed->positional);
 }

@@ -88,7 +88,7 @@ public:
         {"--inputs", 0, "FILE|DIR", "all inputs from one npz, safetensors, or directory of npy or ONNX .pb files",
          &inputArchive_, true},
         {"--weights", 0, "FILE", "variables by name from npz or safetensors (repeatable)", &values_.weights, true},
-        {"--fill", 0, "HOW", "rand, zeros, ones or iota for whatever is missing", &values_.fill, true},
+        {"--fill", 0, "rand|zeros|ones|iota", "for whatever is missing", &values_.fill, true},
         {"--seed", 0, "N", "for random values (default 0)", &seed_},
         {"--cast", 0, "", "convert the element type of given tensors where it differs", &values_.cast},
         {"--output", 0, "NAME=FILE",
@@ -97,7 +97,8 @@ public:
          true},
         {"--outputs-as", 0, "npy|pb",
          "what a directory gets: NAME.npy (default), or an ONNX data set's output_0.pb, ...", &outputsAs_},
-        {"--print", 0, "MODE", "none, summary (default), all, or a number of values", &print_, true}};
+        {"--print", 0, "none|summary|all|N", "what is shown of each output (default summary); N: that many values",
+         &print_, true}};
     auto append = [&](std::vector<Option> more) { s.options.insert(s.options.end(), more.begin(), more.end()); };
     append(expect_.options());
     append({{"--reference", 0, "cpu",
@@ -214,7 +215,7 @@ private:
     Result<PrintMode> mode = parsePrintMode(print_);
     if (!mode) return mode.status();
     printMode_ = *mode;
-    OPC_RETURN_IF_ERROR(expect_.parse());
+    OPC_RETURN_IF_ERROR(expect_.parse(invocation.config().tolerances()));
     if (outputsAs_ != "npy" && outputsAs_ != "pb")
       return usageError("--outputs-as takes npy or pb, not '" + outputsAs_ + "'");
     const std::string &fill = values_.fill;

@@ -135,7 +135,7 @@ public:
     s.summary = "inspect a graph or plan: inputs, outputs, ops, tensors, memory, phases";
     s.examples = {"opc show mlp.pbtxt", "opc show mlp.pbtxt --what memory",
                   "cat mlp.pbtxt | opc show - --json | jq '.inputs'"};
-    s.options = {{"--what", 0, "PART", "summary (default), ops, tensors, memory or phases", &what_, true},
+    s.options = {{"--what", 0, "summary|ops|tensors|memory|phases", "which part (default summary)", &what_, true},
                  {"--shape", 0, "NAME=DIMS", "the shape of an input, in place of the graph's: x=32,784 (repeatable)",
                   &shapes_, true}};
     s.details = "A graph whose inputs leave dimensions open is shown as written, with ? for what is not known; --shape "

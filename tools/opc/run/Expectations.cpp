@@ -61,10 +61,6 @@ Status ExpectFlags::parse(std::vector<ToleranceRule> rules) {
     (colon == std::string::npos ? metrics_ : namedMetrics_[text.substr(0, colon)]).push_back(*metric);
   }
   if (nan_ != "equal" && nan_ != "fail") return usageError("--nan takes equal or fail, not '" + nan_ + "'");
-  for (const ToleranceRule &r : rules)
-    if (!r.metric.empty())
-      if (Result<Metric> metric = parseMetric(r.metric); !metric)
-        return Status(metric.status()).withContext("reading [tolerance] " + r.key);
   rules_ = std::move(rules);
   return Status::ok();
 }

@@ -1,6 +1,7 @@
 // What a run's outputs are compared with: flags, tolerances, metrics, and what is said of a difference.
 #pragma once
 
+#include "Config.h"
 #include "Invocation.h"
 #include "JsonOutput.h"
 #include "RunResults.h"
@@ -14,13 +15,6 @@
 #include <vector>
 
 namespace opc::cli {
-
-/// A line of [tolerance] in opc.toml: `key` is an element type ("f16") or a glob of output names.
-struct ToleranceRule {
-  std::string key;
-  std::optional<double> rtol, atol;
-  std::string metric; // empty: none
-};
 
 /// "[NAME:]X" flags: a value for all outputs and values for single ones. The name ends at the last ':'.
 class ToleranceFlags {

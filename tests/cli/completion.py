@@ -1,0 +1,149 @@
+# Completion in the real shells: a terminal, keys, and what the shell makes of them. A shell that is not installed is
+# skipped, by name.
+import os
+import pty
+import re
+import select
+import shutil
+import subprocess
+import tempfile
+import time
+import unittest
+
+SOURCE, BIN = os.environ["OPC_SOURCE_DIR"], os.path.join(os.environ["OPC_BUILD_DIR"], "bin")
+OPC = os.path.join(BIN, "opc")
+GRAPH = """op { name: "in:put" input_conf { out: "out" blob_conf { shape { dim: 2 } data_type: kFloat } } }
+op { name: "first_relu" user_conf { op_type_name: "relu" input { key: "x" value { s: "in:put/out" } } } }
+op { name: "second_exp" user_conf { op_type_name: "exp" input { key: "x" value { s: "first_relu/y_0" } } } }
+op { name: "result" output_conf { in: "second_exp/y_0" } }
+"""
+
+
+def complete(*words):
+    """Candidates that `opc __complete` gives for these words, the last being typed."""
+    done = subprocess.run([OPC, "__complete", "--", *words], capture_output=True, text=True, timeout=60)
+    assert done.returncode == 0, done.stderr
+    return [line.split("\t")[0] for line in done.stdout.splitlines()]
+
+
+class Folder(unittest.TestCase):
+    def setUp(self):
+        self.folder = tempfile.mkdtemp()
+        self.addCleanup(shutil.rmtree, self.folder)
+        self.addCleanup(os.chdir, os.getcwd())
+        os.chdir(self.folder)
+        with open("net.pbtxt", "w", encoding="utf-8") as f:
+            f.write(GRAPH)
+        with open("values.npy", "wb") as f:
+            f.write(b"")
+
+
+class Candidates(Folder):
+    def test_commands_and_options(self):
+        self.assertEqual(complete("comp"), ["compile", "completion"])
+        self.assertIn("--fill", complete("run", "net.pbtxt", "--f"))
+        self.assertNotIn("__man", complete(""))
+        self.assertEqual(complete("explain", "OPC06"), [c for c in complete("explain", "") if c.startswith("OPC06")])
+        self.assertIn("matmul", complete("ops", "show", "matm"))
+        self.assertEqual(complete("completion", ""), ["bash", "zsh", "fish"])
+        self.assertEqual(complete("run", ""), [":file"])
+
+    def test_values(self):
+        self.assertEqual(complete("run", "net.pbtxt", "--fill", ""), ["rand", "zeros", "ones", "iota"])
+        self.assertEqual(complete("run", "--fill=z"), ["--fill=zeros"])
+        self.assertEqual(complete("run", "net.pbtxt", "--trap", "nan,d"), ["nan,denormal"])
+        self.assertIn("simplify", complete("compile", "net.pbtxt", "--to", ""))
+        self.assertEqual(complete("--color", "a"), ["auto", "always"])
+        self.assertEqual(complete("run", "--device", ""), ["cpu", "gpu"])
+
+    def test_names_of_the_graph(self):
+        self.assertEqual(complete("run", "net.pbtxt", "--until", "f"), ["first_relu/y_0"])
+        self.assertEqual(complete("run", "net.pbtxt", "--only", ""), ["first_relu", "second_exp"])
+        self.assertEqual(complete("run", "net.pbtxt", "--input", ""), ["in:put="])
+        self.assertEqual(complete("run", "net.pbtxt", "--expect", ""), ["result="])
+        self.assertEqual(complete("run", "net.pbtxt", "--input", "in:put=@v"), ["in:put=@values.npy"])
+        self.assertEqual(complete("run", "net.pbtxt", "--output", "result=v"), ["result=values.npy"])
+        subprocess.run([OPC, "-q", "compile", "net.pbtxt", "-o", "net.plan"], check=True)
+        self.assertEqual(complete("run", "net.plan", "--input", ""), ["in:put="])
+
+    def test_nothing_known_is_no_error(self):
+        for words in (["nowhere", ""], ["run", "missing.pbtxt", "--until", ""], ["run", "values.npy", "--until", ""], [""] * 3):
+            complete(*words)
+        self.assertEqual(complete("run", "missing.pbtxt", "--until", ""), [])
+
+
+class Shells(Folder):
+    def session(self, argv, setup, keys):
+        """Types `keys` into an interactive shell and gives what the screen shows after them."""
+        if not shutil.which(argv[0]):
+            self.skipTest(f"{argv[0]} is not installed")
+        pid, fd = pty.fork()
+        if pid == 0:
+            env = {"PATH": BIN + ":/usr/bin:/bin", "HOME": self.folder, "TERM": "xterm", "PS1": "$ ", "LC_ALL": "C.UTF-8"}
+            os.execvpe(argv[0], argv, env)
+        try:
+            os.write(fd, (setup + "; echo rea''dy\n").encode())
+            self.until(fd, "ready")
+            os.write(fd, keys.encode())
+            return self.until(fd, None, quiet=1.5)
+        finally:
+            os.close(fd)
+            os.kill(pid, 9)
+            os.waitpid(pid, 0)
+
+    def until(self, fd, word, quiet=30.0):
+        """Reads until `word` shows, or until nothing comes for `quiet` seconds."""
+        text, end = "", time.monotonic() + 30
+        while time.monotonic() < end:
+            if not select.select([fd], [], [], quiet)[0]:
+                break
+            try:
+                text += os.read(fd, 65536).decode(errors="replace")
+            except OSError:
+                break
+            if word and word in text:
+                return text
+        self.assertIsNone(word, text)
+        text = re.sub(r"\x1b\[[0-9;?]*[A-Za-z]|\x1b[=>]|[\r\a]", "", text)
+        while "\b" in text:  # what was typed over
+            text = re.sub("[^\b]\b|^\b", "", text)
+        return text
+
+    def check(self, argv, setup):
+        self.assertIn("opc compile", self.session(argv, setup, "opc compi\t"))
+        self.assertIn("--timing", self.session(argv, setup, "opc run net.pbtxt --timi\t"))
+        self.assertIn("first_relu/y_0", self.session(argv, setup, "opc run net.pbtxt --until fir\t"))
+        shown = self.session(argv, setup, "opc run net.pbtxt --fill \t\t")
+        for word in ("rand", "zeros", "ones", "iota"):
+            self.assertIn(word, shown)
+        # '=' and ':' are within a word: the whole is completed once.
+        shown = self.session(argv, setup, "opc run net.pbtxt --input in\t@val\t")
+        self.assertRegex(shown, r"in\\?:put=@val")
+        self.assertIn("ues.npy", shown)
+        self.assertIn("net.pbtxt", self.session(argv, setup, "opc run net\t"))
+
+    def test_bash(self):
+        self.check(["bash", "--norc", "--noprofile", "-i"], "source <(opc completion bash)")
+
+    def test_zsh(self):
+        self.check(["zsh", "-f", "-i"], "autoload -Uz compinit; compinit -u; source <(opc completion zsh)")
+
+    def test_fish(self):
+        if not shutil.which("fish"):
+            self.skipTest("fish is not installed")
+        env = dict(os.environ, PATH=BIN + ":/usr/bin:/bin", HOME=self.folder, LC_ALL="C.UTF-8")
+
+        def fish(line):
+            done = subprocess.run(["fish", "--no-config", "-c", f"opc completion fish | source; complete -C '{line}'"], capture_output=True, text=True, timeout=60, env=env)
+            return [x.split("\t")[0] for x in done.stdout.splitlines()]
+
+        self.assertEqual(fish("opc compi"), ["compile"])
+        self.assertEqual(fish("opc run net.pbtxt --timi"), ["--timing"])
+        self.assertEqual(fish("opc run net.pbtxt --until fir"), ["first_relu/y_0"])
+        self.assertEqual(sorted(fish("opc run net.pbtxt --fill ")), ["iota", "ones", "rand", "zeros"])
+        self.assertEqual(fish("opc run net.pbtxt --input in"), ["in:put="])
+        self.assertIn("net.pbtxt", fish("opc run ne"))
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,33 @@
+// The subcommands by name.
+#include "CommandList.h"
+
+#include "Commands.h"
+
+namespace opc::cli {
+
+const std::vector<CommandEntry> &commandList() {
+  static const std::vector<CommandEntry> commands = {
+      {"compile", "lower a graph to a runnable plan, or stop at any phase", makeCompileCommand},
+      {"run", "execute a graph or plan; compare with expected values", makeRunCommand},
+      {"grad", "add gradients to a graph; check and explain them", makeGradCommand},
+      {"show", "inspect a graph or plan: inputs, outputs, ops, tensors, memory, phases", makeShowCommand},
+      {"ops", "list or describe registered operators and kernels", makeOpsCommand},
+      {"plugin", "check a plugin library", makePluginCommand},
+      {"verify", "prove or refute the SBP signatures of operators", makeVerifyCommand},
+      {"sdk", "flags for compiling and linking a plugin", makeSdkCommand},
+      {"explain", "long help for an error code", makeExplainCommand},
+      {"doctor", "devices, versions, libraries and limits of this machine", makeDoctorCommand},
+      {"config", "settings, and where each comes from", makeConfigCommand},
+      {"completion", "a script that completes opc's command lines in a shell", makeCompletionCommand},
+      {"__man", "write the manual pages", makeManCommand, true},
+  };
+  return commands;
+}
+
+const CommandEntry *findCommand(const std::string &name) {
+  for (const CommandEntry &c : commandList())
+    if (name == c.name) return &c;
+  return nullptr;
+}
+
+} // namespace opc::cli

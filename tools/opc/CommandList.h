@@ -1,0 +1,29 @@
+// The subcommands by name: what main dispatches to, completion offers and the manual describes.
+#pragma once
+
+#include "Invocation.h"
+
+#include <memory>
+#include <string>
+#include <vector>
+
+namespace opc::cli {
+
+struct CommandEntry {
+  const char *name;
+  const char *summary;
+  std::unique_ptr<Command> (*make)();
+  bool hidden = false; // not in the help
+};
+/// In the order of the help.
+const std::vector<CommandEntry> &commandList();
+/// The entry of that name, or nullptr.
+const CommandEntry *findCommand(const std::string &name);
+
+/// `opc __complete`: what may stand for the last of `words` (the words after `opc`), for the shells' scripts. Lines of
+/// "candidate TAB description"; ":file" when a path may stand there. Never fails: no idea is no line.
+std::string completionsText(const std::vector<std::string> &words);
+/// The same for a command line as typed, up to the cursor.
+std::string completionsOfLine(const std::string &line);
+
+} // namespace opc::cli

@@ -1,0 +1,271 @@
+// What may stand at the cursor: from the commands' own options, and from the graph on the command line.
+#include "CommandList.h"
+
+#include "Config.h"
+#include "ErrorCatalog.h"
+#include "GraphInput.h"
+#include "PlanInput.h"
+
+#include <algorithm>
+#include <filesystem>
+
+namespace opc::cli {
+
+namespace fs = std::filesystem;
+
+namespace {
+
+constexpr uintmax_t kMaxGraphBytes = 64 << 20; // a key press waits for it
+
+bool takesValue(const Option &o) { return !o.value.empty() && o.value.rfind("[=", 0) != 0; }
+
+class Completer {
+public:
+  explicit Completer(const std::vector<std::string> &words) : words_(words) {}
+
+  std::string run() {
+    if (words_.empty()) return "";
+    const std::string current = words_.back();
+    const std::vector<std::string> before(words_.begin(), words_.end() - 1);
+    const std::vector<Option> shared = shared_.options();
+    const size_t at = firstPositional(shared, before);
+    const Option *open = nullptr; // the option that waits for its value
+    if (at == before.size()) {
+      if ((open = waiting(shared, before))) return value(*open, current, ""), text_;
+      if (!current.empty() && current[0] == '-') {
+        optionNames(shared, current);
+        add("--version", current, "the version");
+        return text_;
+      }
+      for (const CommandEntry &c : commandList())
+        if (!c.hidden) add(c.name, current, c.summary);
+      return text_;
+    }
+    const CommandEntry *entry = findCommand(before[at]);
+    if (!entry) return "";
+    command_ = entry->name;
+    const std::unique_ptr<Command> command = entry->make();
+    std::vector<Option> options = command->spec().options;
+    options.insert(options.end(), shared.begin(), shared.end());
+    std::vector<std::string> rest(before.begin() + static_cast<ptrdiff_t>(at) + 1, before.end());
+    positional_ = positionals(options, rest);
+    if ((open = waiting(options, rest))) return value(*open, current, ""), text_;
+    const size_t equals = current.find('=');
+    if (current.rfind("--", 0) == 0 && equals != std::string::npos) {
+      for (const Option &o : options)
+        if (takesValue(o) && current.substr(0, equals) == o.name)
+          value(o, current.substr(equals + 1), current.substr(0, equals + 1));
+      return text_;
+    }
+    if (!current.empty() && current[0] == '-' && current != "-")
+      optionNames(options, current);
+    else
+      argument(current);
+    return text_;
+  }
+
+private:
+  void add(const std::string &candidate, const std::string &current, const std::string &doc = "",
+           const std::string &head = "") {
+    if (candidate.compare(0, current.size(), current) != 0) return;
+    if (candidate.find_first_of("\n\t") != std::string::npos) return; // names of a graph may hold anything
+    std::string line = doc.substr(0, doc.find('\n'));
+    if (line.size() > 60) line = line.substr(0, line.rfind(' ', 57)) + " ...";
+    text_ += head + candidate + (line.empty() ? "" : "\t" + line) + "\n";
+  }
+
+  void optionNames(const std::vector<Option> &options, const std::string &current) {
+    for (const Option &o : options)
+      if (!o.name.empty())
+        add(o.name, current, o.doc);
+      else if (o.letter && current.size() <= 2)
+        add(std::string("-") + o.letter, current, o.doc);
+  }
+
+  static const Option *waiting(const std::vector<Option> &options, const std::vector<std::string> &before) {
+    if (before.empty()) return nullptr;
+    for (const Option &o : options)
+      if (takesValue(o) && (before.back() == o.name || (o.letter && before.back() == std::string("-") + o.letter)))
+        return &o;
+    return nullptr;
+  }
+
+  static std::vector<std::string> positionals(const std::vector<Option> &options, std::vector<std::string> rest) {
+    std::vector<std::string> found;
+    for (;;) {
+      const size_t at = firstPositional(options, rest);
+      if (at >= rest.size()) return found;
+      found.push_back(rest[at]);
+      rest.erase(rest.begin(), rest.begin() + static_cast<ptrdiff_t>(at) + 1);
+    }
+  }
+
+  /// "auto|plain|N" gives auto and plain; nothing when the label is no list of words.
+  static std::vector<std::string> choices(const std::string &label) {
+    if (label.find('|') == std::string::npos) return {};
+    std::vector<std::string> list;
+    for (size_t start = 0; start <= label.size();) {
+      const size_t bar = std::min(label.find('|', start), label.size());
+      const std::string word = label.substr(start, bar - start);
+      if (!word.empty() && word.find_first_not_of("abcdefghijklmnopqrstuvwxyz0123456789-") == std::string::npos)
+        list.push_back(word);
+      start = bar + 1;
+    }
+    return list;
+  }
+
+  void value(const Option &o, const std::string &current, const std::string &head) {
+    const std::string &label = o.value;
+    const bool outputs = o.name == "--output" || o.name == "--expect" || o.name == "--rtol" || o.name == "--atol" ||
+                         o.name == "--metric";
+    if (const std::vector<std::string> words = choices(label); !words.empty()) {
+      for (const std::string &w : words) add(w, current, "", head);
+    } else if (o.name == "--trap") {
+      // A list: what follows the last comma is completed.
+      const size_t comma = current.rfind(',');
+      const std::string done = comma == std::string::npos ? "" : current.substr(0, comma + 1);
+      for (const char *kind : {"nan", "inf", "denormal"}) add(kind, current.substr(done.size()), "", head + done);
+    } else if (label == "PHASE") {
+      for (Phase p : allPhases()) add(phaseName(p), current, phaseDoc(p), head);
+    } else if (o.name == "--only") {
+      for (const GraphOp &op : graph().ops) add(op.name, current, op.type, head);
+    } else if (label.rfind("TENSOR", 0) == 0 || label.rfind("GLOB=", 0) == 0) {
+      if (current.find('=') != std::string::npos) return path(current, head, label == "TENSOR=SPEC");
+      const std::string tail = label == "TENSOR" ? "" : "=";
+      for (const GraphOp &op : graph().ops)
+        for (const GraphTensor &t : op.outputs) add(t.tensor + tail, current, op.type + " " + type(t), head);
+    } else if (label.rfind("NAME=", 0) == 0 || label.rfind("[NAME:]", 0) == 0) {
+      if (current.find('=') != std::string::npos && label[0] == 'N') return path(current, head, label == "NAME=SPEC");
+      const std::string tail = label[0] == 'N' ? "=" : ":";
+      const GraphInfo &info = graph();
+      for (const auto *list : {outputs ? &info.outputs : &info.inputs, outputs ? nullptr : &info.variables})
+        if (list)
+          for (const GraphTensor &t : *list) add(t.name + tail, current, type(t), head);
+    } else if (label.find("FILE") != std::string::npos || label.find("DIR") != std::string::npos || label == "LIB") {
+      if (head.empty())
+        text_ += ":file\n";
+      else
+        path(current, head, false);
+    }
+  }
+
+  static std::string type(const GraphTensor &t) { return typeText(t.dtype, t.shape); }
+
+  /// "x=@dir/fi" or "fc*=di": the paths that the part after the last '=' or '@' may become.
+  void path(const std::string &current, const std::string &head, bool spec) {
+    const size_t sign = current.find_last_of("=@");
+    const std::string before = sign == std::string::npos ? "" : current.substr(0, sign + 1);
+    const std::string partial = current.substr(before.size());
+    const size_t slash = partial.rfind('/');
+    const std::string folder = slash == std::string::npos ? "" : partial.substr(0, slash + 1);
+    std::error_code error;
+    std::vector<std::string> found;
+    for (fs::directory_iterator it(folder.empty() ? "." : folder, error), end; !error && it != end;
+         it.increment(error)) {
+      const std::string name = it->path().filename().string();
+      if (name[0] == '.' && partial.size() == folder.size()) continue;
+      found.push_back(folder + name + (it->is_directory(error) ? "/" : ""));
+      if (found.size() > 10000) break;
+    }
+    std::sort(found.begin(), found.end());
+    // "x=": in a SPEC a file is what follows an '@'; numbers are not known.
+    const std::string mark = spec && partial.empty() && !before.empty() && before.back() == '=' ? "@" : "";
+    for (const std::string &f : found) add(before + mark + f, before + mark + partial, "", head);
+  }
+
+  void argument(const std::string &current) {
+    if (command_ == "explain") {
+      for (const ErrorTopic &t : errorTopics()) add(t.name, current, t.title);
+    } else if (command_ == "ops") {
+      if (positional_.empty()) add("show", current, "the page of one operator");
+      if (const Registry *r = registry())
+        for (const auto *op : r->ops()) add(op->name, current, op->doc);
+    } else if (command_ == "completion") {
+      for (const char *shell : {"bash", "zsh", "fish"}) add(shell, current);
+    } else if (command_ == "config") {
+      for (const ConfigKey &k : configKeys()) add(k.name, current, k.doc);
+    } else if (command_ == "plugin" && positional_.empty()) {
+      add("check", current, "load a library and say what it registers");
+    } else if (command_ != "doctor" && command_ != "sdk") {
+      text_ += ":file\n";
+    }
+  }
+
+  const Registry *registry() {
+    if (!registry_) {
+      registry_ = std::make_unique<Registry>();
+      if (!registry_->addLinked()) return nullptr;
+      registry_->freeze();
+    }
+    return registry_.get();
+  }
+
+  /// The graph or plan that the command line names; empty when there is none that can be read.
+  const GraphInfo &graph() {
+    if (read_ || positional_.empty() || !registry()) return info_;
+    read_ = true;
+    std::error_code error;
+    const std::string &path = positional_[0];
+    if (!fs::is_regular_file(path, error) || fs::file_size(path, error) > kMaxGraphBytes) return info_;
+    Result<GraphInput> input = readGraphInput(path);
+    if (!input) return info_;
+    if (input->isPlan) {
+      if (Result<PlanDescription> plan = describePlan(input->bytes, *registry_)) info_ = graphOfPlan(*plan);
+      return info_;
+    }
+    Pipeline pipeline(*registry_, {});
+    if (!pipeline.import(input->name, input->bytes)) return info_;
+    info_ = pipeline.graph();
+    if (!hasOpenInputs(info_) && pipeline.run(Phase::kShape)) info_ = pipeline.graph();
+    return info_;
+  }
+
+  const std::vector<std::string> &words_;
+  SharedFlags shared_;
+  std::string command_, text_;
+  std::vector<std::string> positional_;
+  std::unique_ptr<Registry> registry_;
+  GraphInfo info_;
+  bool read_ = false;
+};
+
+} // namespace
+
+std::string completionsText(const std::vector<std::string> &words) { return Completer(words).run(); }
+
+std::string completionsOfLine(const std::string &line) {
+  // The shell's rules as far as a line that is being typed needs them: blanks part words, quotes and backslashes keep
+  // them together, and a quote may still be open.
+  std::vector<std::string> words;
+  std::string word;
+  char quote = 0;
+  bool inWord = false;
+  for (size_t i = 0; i < line.size(); ++i) {
+    const char c = line[i];
+    if (quote) {
+      if (c == quote)
+        quote = 0;
+      else if (c == '\\' && quote == '"' && i + 1 < line.size())
+        word += line[++i];
+      else
+        word += c;
+    } else if (c == ' ' || c == '\t' || c == '\n') {
+      if (inWord) words.push_back(word);
+      word.clear();
+      inWord = false;
+      continue;
+    } else if (c == '\'' || c == '"') {
+      quote = c;
+    } else if (c == '\\' && i + 1 < line.size()) {
+      word += line[++i];
+    } else {
+      word += c;
+    }
+    inWord = true;
+  }
+  words.push_back(word);
+  words.erase(words.begin()); // the program
+  return completionsText(words);
+}
+
+} // namespace opc::cli

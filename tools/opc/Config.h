@@ -1,0 +1,65 @@
+// The configuration: flags > OPC_* of the environment > nearest opc.toml > $XDG_CONFIG_HOME/opc/config.toml > defaults.
+#pragma once
+
+#include "CommandLine.h"
+#include "opc/Status.h"
+
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace opc::cli {
+
+/// A setting: where it may come from and which option it stands for.
+struct ConfigKey {
+  enum class Kind { kText, kInteger, kSize, kList };
+  const char *name;        // "run.seed"
+  const char *option;      // "--seed", or "-j"
+  const char *environment; // "OPC_SEED"
+  Kind kind;
+  const char *standard; // the default, for people
+  const char *doc;
+  bool isPath = false; // relative to the file that says it
+};
+const std::vector<ConfigKey> &configKeys();
+
+struct ConfigValue {
+  const ConfigKey *key = nullptr;
+  std::vector<std::string> values; // one, but for kList
+  std::string origin;              // "default", "OPC_SEED", "opc.toml:4"
+  bool isDefault() const { return origin == "default"; }
+};
+
+/// A line of [tolerance]: an element type or a glob of output names, and what it changes.
+struct ToleranceRule {
+  std::string key;
+  std::optional<double> rtol, atol;
+  std::string metric; // empty: none
+  std::string origin;
+};
+
+class Config {
+public:
+  /// Finds and reads the files. `directory` is -C's (empty: the working directory), `file` is --config's: a path,
+  /// "none", or empty for the search. Errors: OPC0008 with file, line and column; OPC0706.
+  static Result<Config> load(const std::string &directory, const std::string &file);
+
+  /// Every key in the order of configKeys().
+  const std::vector<ConfigValue> &values() const { return values_; }
+  /// The user's first, then the project's: later ones win.
+  const std::vector<ToleranceRule> &tolerances() const { return tolerances_; }
+  /// The files that were read.
+  const std::vector<std::string> &files() const { return files_; }
+  /// Sets the targets of the options that are configured; what the command line gives comes later and wins. Options of
+  /// a list are added to.
+  void apply(const std::vector<Option> &options) const;
+
+private:
+  Status readFile(const std::string &path);
+  Status readEnvironment();
+  std::vector<ConfigValue> values_;
+  std::vector<ToleranceRule> tolerances_;
+  std::vector<std::string> files_;
+};
+
+} // namespace opc::cli

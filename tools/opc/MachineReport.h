@@ -1,0 +1,21 @@
+// What `opc doctor` says of a machine: processor, memory, limits, libraries, programs beside opc.
+#pragma once
+
+#include <string>
+#include <vector>
+
+namespace opc::cli {
+
+struct MachineReport {
+  struct Finding {
+    std::string section, name, value;
+    bool isProblem = false; // opc cannot work, or not well
+  };
+  std::vector<Finding> findings; // grouped by section
+  bool hasNvidia = false;
+};
+
+/// Looks at files and at the process; runs no program and changes nothing.
+MachineReport inspectMachine();
+
+} // namespace opc::cli

@@ -1,0 +1,95 @@
+// opc completion: scripts for bash, zsh and fish. They ask `opc __complete`, which knows the commands and reads the
+// graph.
+#include "Commands.h"
+
+namespace opc::cli {
+
+namespace {
+
+const char kBash[] = R"script(# bash completion of opc: source <(opc completion bash)
+_opc() {
+  local line=${COMP_LINE:0:COMP_POINT} cur=${COMP_WORDS[COMP_CWORD]} word strip candidate files= IFS=$'\n'
+  word=${line##*[[:space:]]}
+  # bash splits words at '=' and ':' and replaces the last part only; opc completes the whole word.
+  if [[ $cur == [=:]* ]]; then strip=$word; else strip=${word%"$cur"}; fi
+  strip=${strip%@} # an '@' begins a part, and stays with it
+  COMPREPLY=()
+  for candidate in $(opc __complete --line "$line" 2>/dev/null); do
+    if [[ $candidate == :file ]]; then files=1; continue; fi
+    candidate=${candidate%%$'\t'*}
+    COMPREPLY+=("${candidate#"$strip"}")
+  done
+  if [[ $files ]]; then
+    compopt -o filenames 2>/dev/null
+    COMPREPLY+=($(compgen -f -- "${cur#[=:]}"))
+  fi
+  [[ ${#COMPREPLY[@]} -eq 1 && ${COMPREPLY[0]} == *[=:/,] ]] && compopt -o nospace 2>/dev/null
+  return 0
+}
+complete -F _opc opc
+)script";
+
+const char kZsh[] = R"script(#compdef opc
+# zsh completion of opc: source <(opc completion zsh), or a file _opc in a directory of $fpath
+_opc() {
+  local line files=
+  local -a plain plaintext open opentext
+  for line in "${(@f)$(opc __complete -- "${(@Q)words[2,CURRENT]}" 2>/dev/null)}"; do
+    [[ -z $line ]] && continue
+    if [[ $line == :file ]]; then files=1; continue; fi
+    local candidate=${line%%$'\t'*} text=${line#*$'\t'}
+    [[ $text == $line ]] && text=
+    if [[ $candidate == *[=:/,] ]]; then
+      open+=("$candidate"); opentext+=("$candidate${text:+  -- $text}")
+    else
+      plain+=("$candidate"); plaintext+=("$candidate${text:+  -- $text}")
+    fi
+  done
+  (( ${#plain} )) && compadd -l -d plaintext -- "${plain[@]}"
+  (( ${#open} )) && compadd -S '' -l -d opentext -- "${open[@]}"
+  [[ -n $files ]] && _files
+}
+compdef _opc opc
+)script";
+
+const char kFish[] = R"script(# fish completion of opc: opc completion fish | source
+function __opc_complete
+    set -l words (commandline -opc)
+    for line in (opc __complete -- $words[2..-1] (commandline -ct) 2>/dev/null)
+        if test "$line" = ":file"
+            __fish_complete_path (commandline -ct)
+        else
+            printf '%s\n' $line
+        end
+    end
+end
+complete -c opc -f -a '(__opc_complete)'
+)script";
+
+class CompletionCommand final : public Command {
+public:
+  CommandSpec spec() override {
+    CommandSpec s;
+    s.name = "completion";
+    s.arguments = "bash|zsh|fish";
+    s.summary = "a script that completes opc's command lines: commands, options, and the names in the graph";
+    s.examples = {"source <(opc completion bash)", "opc completion zsh > ~/.zfunc/_opc",
+                  "opc completion fish > ~/.config/fish/completions/opc.fish"};
+    s.minArguments = s.maxArguments = 1;
+    return s;
+  }
+
+  int run(Invocation &invocation, const std::vector<std::string> &positional) override {
+    const std::string &shell = positional[0];
+    const char *script = shell == "bash" ? kBash : shell == "zsh" ? kZsh : shell == "fish" ? kFish : nullptr;
+    if (!script) return invocation.fail(usageError("opc completes in bash, zsh and fish, not in '" + shell + "'"));
+    invocation.terminal().out(script);
+    return kExitOk;
+  }
+};
+
+} // namespace
+
+std::unique_ptr<Command> makeCompletionCommand() { return std::make_unique<CompletionCommand>(); }
+
+} // namespace opc::cli

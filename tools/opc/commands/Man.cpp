@@ -1,0 +1,50 @@
+// opc __man: the manual pages, written when opc is built.
+#include "Commands.h"
+
+#include "CommandList.h"
+#include "ManPage.h"
+#include "Session.h"
+
+#include <filesystem>
+
+namespace opc::cli {
+
+namespace {
+
+class ManCommand final : public Command {
+public:
+  CommandSpec spec() override {
+    CommandSpec s;
+    s.name = "__man";
+    s.arguments = "DIR";
+    s.summary = "write the manual pages opc.1, opc-run.1, ... into a directory";
+    s.minArguments = s.maxArguments = 1;
+    return s;
+  }
+
+  int run(Invocation &invocation, const std::vector<std::string> &positional) override {
+    const std::string &directory = positional[0];
+    std::error_code error;
+    std::filesystem::create_directories(directory, error);
+    SharedFlags flags;
+    const std::vector<Option> shared = flags.options();
+    std::vector<std::pair<std::string, std::string>> commands;
+    for (const CommandEntry &c : commandList()) {
+      if (c.hidden) continue;
+      commands.push_back({c.name, c.summary});
+      CommandSpec spec = c.make()->spec();
+      spec.name = c.name; // "plugin check" is on the page opc-plugin
+      if (Status s = writeFileAtomically(directory + "/opc-" + c.name + ".1", manPage(spec, shared)); !s)
+        return invocation.fail(s);
+    }
+    if (Status s = writeFileAtomically(directory + "/opc.1", rootManPage(commands, shared)); !s)
+      return invocation.fail(s);
+    return kExitOk;
+  }
+};
+
+} // namespace
+
+std::unique_ptr<Command> makeManCommand() { return std::make_unique<ManCommand>(); }
+
+} // namespace opc::cli
