@@ -380,6 +380,9 @@ class Training(unittest.TestCase):
         self.assertIn("opc grad --shape image=2000,64", self.refused("OPC0713", 2, "--feed-dataset", both, "--batch", "2000"))
         self.refused("OPC0002", 2, "--feed-dataset", both, "--save", "/nowhere/ckpt")
         self.refused("OPC0706", 2, "--feed-dataset", both, "--resume", "/nowhere/ckpt")
+        self.refused("OPC0002", 2, "--feed-dataset", both, "--save", images)
+        self.refused("OPC0002", 2, "--feed-dataset", both, "--save", self.path("x"), "--plot", os.path.join(self.folder, ".", os.path.basename(self.path("x"))))
+        self.refused("OPC0001", 2, "--feed-dataset", both, "--metrics", "-")
 
     def test_resuming_another_run(self):
         save = self.path("ckpt")

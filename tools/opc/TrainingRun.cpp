@@ -11,6 +11,7 @@
 #include <chrono>
 #include <cmath>
 #include <csignal>
+#include <filesystem>
 #include <set>
 #include <unistd.h>
 
@@ -117,6 +118,13 @@ private:
 };
 
 double now() { return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count(); }
+
+/// Whether two paths name one file, which need not exist.
+bool isSameFile(const std::string &a, const std::string &b) {
+  std::error_code error;
+  const auto left = std::filesystem::weakly_canonical(a, error), right = std::filesystem::weakly_canonical(b, error);
+  return a == b || (!error && left == right);
+}
 
 /// "40 s", "3 min 20 s", "4 h 21 min".
 std::string durationText(double seconds) {
@@ -403,9 +411,18 @@ private:
 
 int TrainingRun::run(Invocation &invocation, Setup setup) {
   // Paths first: nothing is worse than a run whose result cannot be written.
-  for (const std::string &path : {save_, metrics_, plot_})
-    if (!path.empty())
-      if (Status s = checkOutputPath(path, setup.graph); !s) return invocation.fail(s);
+  std::vector<std::string> taken; // files of this run: none may be written over by another
+  for (const auto &f : files_) taken.push_back(f.second);
+  for (const std::string &path : {save_, metrics_, plot_}) {
+    if (path.empty()) continue;
+    Status s = path == "-" ? usageError("a training run writes to files, not to the standard output")
+                           : checkOutputPath(path, setup.graph);
+    for (const std::string &other : taken)
+      if (s.isOk() && isSameFile(path, other))
+        s = Status(StatusCode::kUsage, "OPC0002", "the output " + path + " is another file of this run");
+    if (!s) return invocation.fail(s);
+    taken.push_back(path);
+  }
   if (!resume_.empty()) {
     Result<std::optional<uint64_t>> seed = seedOf(resume_);
     if (!seed) return invocation.fail(seed.status());
