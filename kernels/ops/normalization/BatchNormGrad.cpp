@@ -31,7 +31,7 @@ Maybe<void> infer(InferContext *ctx) {
                                     << axis;
   *ctx->MutOutputTensorDesc("gamma_diff", 0) = statistics;
   *ctx->MutOutputTensorDesc("beta_diff", 0) = statistics;
-  *ctx->MutOutputTensorDesc("dx", 0) = x;
+  if (ctx->has_output("dx", 0)) *ctx->MutOutputTensorDesc("dx", 0) = x;
   return Maybe<void>::Ok();
 }
 
@@ -92,6 +92,7 @@ public:
       tensors.load(d);
       channelSums(d, x, dy, l, mean, inverse, gammaDiff, betaDiff);
       const T count = static_cast<T>(l.outer * l.inner);
+      if (!dx) return tensors.store(d);
       if (l.inner == 1)
         d->parallelFor(l.outer, rowGrain(l.channels), [&](int64_t begin, int64_t end) {
           for (int64_t o = begin; o < end; ++o)
@@ -122,7 +123,7 @@ Case gradCase(const char *name, Shape x, int64_t channels, int32_t axis, bool ha
   else
     c.In("mean", {channels}).In("inv_variance", {channels}, 0.5, 1.5);
   c.In("gamma", {channels}, 0.5, 2).Attr("axis", axis).Attr("epsilon", 1e-5f);
-  return half ? c.Types({kFloat16, kBFloat16}) : c.Types({kFloat, kDouble});
+  return c.Out("dx").Types(half ? std::vector<DataType>{kFloat16, kBFloat16} : std::vector<DataType>{kFloat, kDouble});
 }
 
 REGISTER_USER_OP("normalization_grad")
@@ -133,29 +134,35 @@ REGISTER_USER_OP("normalization_grad")
     .Input("gamma")
     .Output("gamma_diff")
     .Output("beta_diff")
-    .Output("dx")
+    .OptionalOutput("dx")
     .Attr<int32_t>("axis", 0)
     .Attr<float>("epsilon", 0.0f)
     .SetTensorDescInferFn(infer)
     .SetGetSbpFn([](user_op::SbpContext *ctx) -> Maybe<void> {
       const int64_t rank = ctx->LogicalTensorDesc4InputArgNameAndIndex("x", 0).shape().NumAxes();
       const int64_t axis = JUST(resolveAxis(ctx->Attr<int32_t>("axis"), rank));
-      ctx->NewBuilder()
-          .Split({OpArg("x", 0), OpArg("dy", 0), OpArg("dx", 0)}, axis)
-          .Split({OpArg("mean", 0), OpArg("inv_variance", 0), OpArg("gamma", 0), OpArg("gamma_diff", 0),
-                  OpArg("beta_diff", 0)},
-                 0)
-          .Build();
+      auto channels = ctx->NewBuilder();
+      for (const char *arg : {"x", "dy"}) channels.Split(OpArg(arg, 0), axis);
+      for (const char *arg : {"mean", "inv_variance", "gamma", "gamma_diff", "beta_diff"})
+        channels.Split(OpArg(arg, 0), 0);
+      if (ctx->has_output("dx", 0)) channels.Split(OpArg("dx", 0), axis);
+      channels.Build();
       return Maybe<void>::Ok();
     })
     .Doc("The gradients of normalization with training: true. With xhat = (x - mean) * inv_variance and sums over all "
          "dimensions\n"
          "but `axis`: beta_diff = sum(dy), gamma_diff = sum(dy * xhat), dx = gamma * inv_variance * (dy - (beta_diff + "
          "xhat *\n"
-         "gamma_diff) / n), n the number of summed elements. gamma_diff and beta_diff are f32 when x is f16 or bf16.")
+         "gamma_diff) / n), n the number of summed elements; dx may be left out. gamma_diff and beta_diff are f32 when "
+         "x is f16 or bf16.")
     .Tolerance(kFloat16, 5e-3, 5e-3)
     .Tolerance(kBFloat16, 4e-2, 4e-2)
     .Cases({gradCase("channels_first", {2, 3, 5, 4}, 3, 1, false), gradCase("channels_last", {6, 19}, 19, -1, false),
+            [] {
+              Case c("parameters");
+              c.In("x", {5, 3}, -3, 3).In("dy", {5, 3}).In("mean", {3}).In("inv_variance", {3}, 0.5, 1.5);
+              return c.In("gamma", {3}, 0.5, 2).Attr("axis", int32_t{1}).Types({kFloat, kDouble});
+            }(),
             gradCase("half", {4, 3, 5}, 3, 1, true), gradCase("half_last", {4, 9}, 9, 1, true)});
 
 OPC_REGISTER_FLOATING_CPU_KERNELS("normalization_grad", NormalizationGradKernel, "x");

@@ -288,11 +288,12 @@ std::string inverseOf(GradientRule &g, const std::string &variance) {
 struct BatchGradient {
   std::string gamma, beta, x;
 };
-BatchGradient batchGradient(GradientRule &g, const std::string &mean, const std::string &inverse) {
+BatchGradient batchGradient(GradientRule &g, const std::string &mean, const std::string &inverse, bool dx) {
   auto grad = g.add("normalization_grad", "x");
   grad.in("x", g.x("x")).in("dy", g.dy("y")).in("mean", mean).in("inv_variance", inverse).in("gamma", g.x("gamma"));
   grad.same({"axis", "epsilon"});
-  return {grad.out("gamma_diff"), grad.out("beta_diff"), grad.out("dx")};
+  if (dx) grad.output("dx");
+  return {grad.out("gamma_diff"), grad.out("beta_diff"), dx ? grad.out("dx") : ""};
 }
 
 /// Statistics of the batch: those of the forward op when it gives them, else computed again.
@@ -313,7 +314,7 @@ void trainedGradient(GradientRule &g) {
     inverse = inverseOf(
         g, g.add("var", "variance").in("input", x).attr("dim", view.axes).attr("unbiased", false).out("output"));
   }
-  const BatchGradient d = batchGradient(g, mean, inverse);
+  const BatchGradient d = batchGradient(g, mean, inverse, g.needs("x"));
   bindSum(g, "x", g.needs("x") ? d.x : "", extra);
   if (g.needs("gamma")) bindParameter(g, "gamma", d.gamma);
   if (g.needs("beta")) bindParameter(g, "beta", d.beta);
@@ -343,7 +344,7 @@ void evaluatedGradient(GradientRule &g) {
     g.bind("x", binary(g, "broadcast_mul", g.dy("y"), factor, "x_eval"));
   }
   if (!g.needs("gamma") && !g.needs("beta") && !moving) return;
-  const BatchGradient d = batchGradient(g, mean, inverse);
+  const BatchGradient d = batchGradient(g, mean, inverse, false);
   if (g.needs("gamma")) bindParameter(g, "gamma", d.gamma);
   if (g.needs("beta")) bindParameter(g, "beta", d.beta);
   if (g.needs("moving_mean"))
@@ -439,7 +440,7 @@ struct GradOutputs {
 ///   d dy = u xhat + b, d x = u dy inverse, d mean = -sum(d x), d inverse = sum(u dy (x - mean)).
 void secondGradient(GradientRule &g, const NormView &view, GradOutputs outputs) {
   NormSteps s(g, view);
-  const bool dx = outputs.dx && g.hasDy(outputs.dx),
+  const bool dx = outputs.dx && g.hasOutput(outputs.dx) && g.hasDy(outputs.dx),
              gammas = outputs.gamma && g.hasOutput(outputs.gamma) && g.hasDy(outputs.gamma),
              betas = outputs.beta && g.hasOutput(outputs.beta) && g.hasDy(outputs.beta);
   const bool gammaGiven = outputs.dx && g.hasInput(view.gamma);

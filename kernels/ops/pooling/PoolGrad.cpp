@@ -55,23 +55,73 @@ struct Planes {
   int64_t count, step;
 };
 
-/// The position of the first largest element of a window (NaN wins), as max_pool's indice.
+/// The position of the first largest element of a window (NaN wins), as max_pool's indice. Written without branches on
+/// values: which element wins is anybody's guess.
 template <class T>
 int64_t largestOf(const PoolGeometry &g, const T *plane, int64_t step, Window d, Window h, Window w) {
-  T best = lowest<T>();
   int64_t where = (std::min(d.begin, g.in[0] - 1) * g.in[1] + std::min(h.begin, g.in[1] - 1)) * g.in[2] +
                   std::min(w.begin, g.in[2] - 1);
+  T best = lowest<T>();
   for (int64_t id = d.begin; id < d.end; id += g.dilation[0])
-    for (int64_t ih = h.begin; ih < h.end; ih += g.dilation[1])
+    for (int64_t ih = h.begin; ih < h.end; ih += g.dilation[1]) {
+      const int64_t row = (id * g.in[1] + ih) * g.in[2];
       for (int64_t iw = w.begin; iw < w.end; iw += g.dilation[2]) {
-        const int64_t at = (id * g.in[1] + ih) * g.in[2] + iw;
-        const T v = plane[at * step];
-        if (beats(v, best) && !(best != best)) {
-          best = v;
-          where = at;
-        }
+        const T v = plane[(row + iw) * step];
+        const bool wins = (v > best) | ((v != v) & (best == best));
+        best = wins ? v : best;
+        where = wins ? row + iw : where;
       }
+    }
   return where;
+}
+
+/// Four such windows at once; nothing when one holds a NaN.
+inline bool fourPairs(const float *top, const float *bottom, const float *dy, float *dxTop, float *dxBottom) {
+  const __m256 t = _mm256_loadu_ps(top), b = _mm256_loadu_ps(bottom);
+  if (_mm256_movemask_ps(_mm256_cmp_ps(t, b, _CMP_UNORD_Q)) != 0) return false;
+  const auto swapped = [](__m256 v) { return _mm256_permute_ps(v, 0xb1); }; // neighbours change places
+  const __m256 column = _mm256_max_ps(t, b), best = _mm256_max_ps(column, swapped(column));
+  const __m256 odd = _mm256_castsi256_ps(_mm256_set1_epi64x(static_cast<int64_t>(0xffffffff00000000ull)));
+  // The first of equals: an odd lane yields to its even neighbour, the bottom row to the top one.
+  const auto first = [&](__m256 equal) { return _mm256_andnot_ps(_mm256_and_ps(odd, swapped(equal)), equal); };
+  const __m256 inTop = _mm256_cmp_ps(t, best, _CMP_EQ_OQ), inBottom = _mm256_cmp_ps(b, best, _CMP_EQ_OQ);
+  const __m256 anyTop = _mm256_or_ps(inTop, swapped(inTop));
+  const __m128 d = _mm_loadu_ps(dy);
+  const __m256 twice = _mm256_set_m128(_mm_unpackhi_ps(d, d), _mm_unpacklo_ps(d, d));
+  _mm256_storeu_ps(dxTop, _mm256_and_ps(twice, first(inTop)));
+  _mm256_storeu_ps(dxBottom, _mm256_and_ps(twice, _mm256_andnot_ps(anyTop, first(inBottom))));
+  return true;
+}
+
+/// The gradient of a row of 2 x 2 windows that lie inside, two apart.
+template <class T> void rowOfPairs(const T *top, int64_t width, int64_t count, const T *dy, T *dx) {
+  const T *bottom = top + width;
+  for (int64_t i = 0; i < count; ++i) {
+    if constexpr (std::is_same_v<T, float>)
+      if (i + 4 <= count && fourPairs(top + 2 * i, bottom + 2 * i, dy + i, dx + 2 * i, dx + width + 2 * i)) {
+        i += 3;
+        continue;
+      }
+    const T v[4] = {top[2 * i], top[2 * i + 1], bottom[2 * i], bottom[2 * i + 1]};
+    T best = v[0];
+    int which = 0;
+    for (int k = 1; k < 4; ++k) {
+      const bool wins = (v[k] > best) | ((v[k] != v[k]) & (best == best));
+      best = wins ? v[k] : best;
+      which = wins ? k : which;
+    }
+    const T d = dy[i];
+    dx[2 * i] = which == 0 ? d : T(0);
+    dx[2 * i + 1] = which == 1 ? d : T(0);
+    dx[width + 2 * i] = which == 2 ? d : T(0);
+    dx[width + 2 * i + 1] = which == 3 ? d : T(0);
+  }
+}
+/// Whether the windows are those: the most usual pooling, whose windows do not overlap.
+bool isPairs(const PoolGeometry &g) {
+  return !g.channelsLast && g.in[0] == 1 && g.kernel[0] == 1 && g.out[0] == 1 && g.kernel[1] == 2 && g.kernel[2] == 2 &&
+         g.stride[1] == 2 && g.stride[2] == 2 && g.dilation[1] == 1 && g.dilation[2] == 1 && g.before[1] == 0 &&
+         g.before[2] == 0 && 2 * g.out[1] <= g.in[1] && 2 * g.out[2] <= g.in[2];
 }
 
 template <class T>
@@ -82,8 +132,14 @@ void maxPoolGrad(DeviceCtx *ctx, const PoolTables &t, const T *x, const int64_t 
     for (int64_t p = begin; p < end; ++p) {
       const T *from = x + planes.in(p);
       T *to = dx + planes.in(p);
-      for (int64_t i = 0; i < g.inPlane(); ++i) to[i * planes.step] = T(0);
       int64_t o = planes.out(p);
+      if (!indices && isPairs(g)) {
+        if (2 * g.out[1] < g.in[1] || 2 * g.out[2] < g.in[2]) std::fill_n(to, g.inPlane(), T(0));
+        for (int64_t h = 0; h < g.out[1]; ++h)
+          rowOfPairs(from + 2 * h * g.in[2], g.in[2], g.out[2], dy + o + h * g.out[2], to + 2 * h * g.in[2]);
+        continue;
+      }
+      for (int64_t i = 0; i < g.inPlane(); ++i) to[i * planes.step] = T(0);
       for (int64_t d = 0; d < g.out[0]; ++d)
         for (int64_t h = 0; h < g.out[1]; ++h)
           for (int64_t w = 0; w < g.out[2]; ++w, o += planes.step) {
@@ -251,6 +307,7 @@ Case avgCase(const char *name, Shape x, Shape dy) { return Case(name).In("dy", s
                     .Attr("padding", Ints{1})}),
     maxPoolGrad(__LINE__, 2)
         .Cases({maxCase("plain", {2, 3, 6, 8}, {2, 3, 3, 4}).Attr("kernel_size", Ints{2, 2}),
+                Case("ties").In("x", {1, 2, 5, 23}, 0, 2).In("dy", {1, 2, 2, 11}).Attr("kernel_size", Ints{2, 2}),
                 maxCase("ceil", {1, 2, 7, 6}, {1, 2, 4, 4})
                     .Attr("kernel_size", Ints{3, 2})
                     .Attr("stride", Ints{2, 2})
