@@ -270,9 +270,18 @@ def fused_attention(rng):
     save("fused_attention", i, records, [causal, biased], ["causal", "biased"], t)
 
 
+def pooled_ties(rng):
+    """Windows with several largest elements: the first one has the gradient."""
+    i = {"x": rng.integers(0, 3, (2, 2, 6, 26)).astype(np.float32)}
+    i["x"][1, 1, 3, 7], i["x"][0, 1, :2, :4] = 1e30, -1e30
+    t = wide(i)
+    record = op("max_pool_2d", {"x": "x"}, {"y": "y"}, data_format=attr("string", "channels_first"), kernel_size=attr("list_int32", [2, 2]))
+    save("pooled_ties", i, [record], [F.max_pool2d(t["x"], 2)], ["y"], t)
+
+
 def main():
     made = [convolution_block, dilated_convolution, attention, classifier, broadcasting_and_masks, embedding_and_slices, scalars]
-    for seed, make in enumerate(made + [products_with_zeros, trained_convolutions, losses, fused_attention]):
+    for seed, make in enumerate(made + [products_with_zeros, trained_convolutions, losses, fused_attention, pooled_ties]):
         make(np.random.default_rng(seed))
 
 
