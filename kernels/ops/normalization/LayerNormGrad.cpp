@@ -90,6 +90,29 @@ void rowGradients(DeviceCtx *d, const T *dy, const T *x, const T *means, const T
   });
 }
 
+/// Sums of `width` neighbouring parameters over rows of n elements, parameter j of row r at dy[r * n + j]: in T over a
+/// few rows, which the vectors do, and in f64 over these.
+template <class T>
+void sumRows(const T *dy, const T *x, const T *means, const T *inverses, int64_t rows, int64_t n, int64_t width,
+             double *gammas, double *betas) {
+  constexpr int64_t kRows = 16, kBlock = 64;
+  for (int64_t r0 = 0; r0 < rows; r0 += kRows) {
+    T gamma[kBlock] = {}, beta[kBlock] = {};
+    for (int64_t r = r0; r < std::min(rows, r0 + kRows); ++r) {
+      const T *d = dy + r * n, *v = x + r * n;
+      const T mean = means ? means[r] : T(0), inverse = inverses[r];
+      for (int64_t j = 0; j < width; ++j) {
+        gamma[j] += d[j] * ((v[j] - mean) * inverse);
+        beta[j] += d[j];
+      }
+    }
+    for (int64_t j = 0; j < width; ++j) {
+      gammas[j] += static_cast<double>(gamma[j]);
+      betas[j] += static_cast<double>(beta[j]);
+    }
+  }
+}
+
 /// gammaDiff[j] and betaDiff[j]: sums over all elements of x that parameter j (of `period`) is for, in f64, in order.
 template <class T>
 void parameterGradients(DeviceCtx *d, const T *dy, const T *x, const T *means, const T *inverses, T *gammaDiff,
@@ -99,7 +122,8 @@ void parameterGradients(DeviceCtx *d, const T *dy, const T *x, const T *means, c
     for (int64_t j0 = begin; j0 < end; j0 += kBlock) {
       const int64_t width = std::min(kBlock, end - j0);
       double gammas[kBlock] = {}, betas[kBlock] = {};
-      for (int64_t base = j0; base < elements; base += period) {
+      if (period == n) sumRows(dy + j0, x + j0, means, inverses, elements / n, n, width, gammas, betas);
+      for (int64_t base = j0; period != n && base < elements; base += period) {
         // All of the block lies in one row, or the rows are shorter than the parameters.
         const int64_t row = base / n;
         if ((base + width - 1) / n == row) {
