@@ -22,28 +22,22 @@ bool isFloating(Value v) {
   return tensor && isa<FloatType>(tensor.getElementType());
 }
 
-/// Per operand: may a gradient pass? By the definition's SetInputArgModifyFn.
-std::vector<bool> restrictions(ir::UserOp op, const user_op::OpDef &def) {
-  std::vector<bool> pass(op.getArgs().size(), true);
-  if (!def.modifyInputs) return pass;
-  std::map<std::pair<std::string, int32_t>, user_op::InputBlobModifier> modifiers;
+/// What the definition's SetInputArgModifyFn says of each operand.
+std::vector<user_op::InputBlobModifier> modifiersOf(ir::UserOp op, const user_op::OpDef &def) {
+  std::vector<user_op::InputBlobModifier> modifiers(op.getArgs().size());
+  if (!def.modifyInputs) return modifiers;
+  std::map<std::pair<std::string, int32_t>, user_op::InputBlobModifier *> byArg;
   unsigned flat = 0;
-  std::map<std::pair<std::string, int32_t>, unsigned> position;
   for (auto [name, size] : llvm::zip(op.getInputNames(), op.getInputSizes()))
-    for (int32_t i = 0; i < size; ++i) {
-      position[{cast<StringAttr>(name).str(), i}] = flat++;
-      modifiers[{cast<StringAttr>(name).str(), i}];
-    }
-  const user_op::UserOpConfWrapper conf(ir::toOpConf(op));
+    for (int32_t i = 0; i < size; ++i) byArg[{cast<StringAttr>(name).str(), i}] = &modifiers[flat++];
+  user_op::InputBlobModifier absent; // rules may name optional inputs that the op does not have
   def.modifyInputs(
       [&](const std::string &arg, int32_t index) -> user_op::InputBlobModifier * {
-        auto it = modifiers.find({arg, index});
-        return it == modifiers.end() ? nullptr : &it->second;
+        auto it = byArg.find({arg, index});
+        return it == byArg.end() ? &absent : it->second;
       },
-      conf);
-  for (const auto &[key, m] : modifiers)
-    if (!m.requiresGrad) pass[position[key]] = false;
-  return pass;
+      user_op::UserOpConfWrapper(ir::toOpConf(op)));
+  return modifiers;
 }
 
 std::string place(Operation *op) {
@@ -70,7 +64,8 @@ GradientFlow::GradientFlow(ModuleOp module, const Registry &registry, ArrayRef<V
     const user_op::OpDef *def = registry.findOp(op.getOpType().str());
     if (!def || def->noGrad) continue;
     if (def->modifyInputs) {
-      auto pass = restrictions(op, *def);
+      std::vector<bool> pass;
+      for (const auto &m : modifiersOf(op, *def)) pass.push_back(m.requiresGrad);
       bool open = false;
       for (unsigned i = 0; i < op.getArgs().size(); ++i) open |= pass[i] && active_.contains(op.getArgs()[i]);
       restricted_[op] = std::move(pass);
@@ -108,6 +103,15 @@ std::string GradientFlow::blocked(ir::UserOp op, unsigned operand) const {
   if (!passes(op, operand)) return "the op declares that this input takes no gradient";
   if (llvm::none_of(op.getOuts(), isFloating)) return "its results are not of a floating-point type";
   return "";
+}
+
+bool isWritten(Value variable, const Registry &registry) {
+  for (OpOperand &use : variable.getUses()) {
+    auto op = dyn_cast<ir::UserOp>(use.getOwner());
+    const user_op::OpDef *def = op ? registry.findOp(op.getOpType().str()) : nullptr;
+    if (def && def->modifyInputs && modifiersOf(op, *def)[use.getOperandNumber()].isMutable) return true;
+  }
+  return false;
 }
 
 Value findLoss(ModuleOp module, const std::string &name) {

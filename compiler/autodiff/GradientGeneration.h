@@ -31,6 +31,9 @@ mlir::Value findLoss(mlir::ModuleOp module, const std::string &name);
 /// variables. Each glob must match something (OPC0503).
 mlir::FailureOr<std::vector<WantedGradient>> findWanted(mlir::ModuleOp module, const std::vector<std::string> &globs);
 
+/// Whether an op of the graph writes the variable (moving statistics): such a one is not trained.
+bool isWritten(mlir::Value variable, const Registry &registry);
+
 /// Appends the ops that compute d sum(losses) / d tensor for each wanted tensor. A loss of several elements is summed.
 /// Rules come from the registry (REGISTER_USER_OP_GRAD), from scalar functions by symbolic differentiation, and ops
 /// that are NoGrad() stop gradients. Several contributions meet in an add_n. Backward ops carry their forward op's

@@ -242,6 +242,10 @@ struct Pipeline::Impl {
       if (Value loss = findLoss(*module, name)) losses.push_back(loss);
     auto wanted = findWanted(*module, request.wrt);
     if (losses.size() != request.losses.size() || failed(wanted)) return false;
+    if (request.wrt.empty())
+      wanted->erase(std::remove_if(wanted->begin(), wanted->end(),
+                                   [&](const WantedGradient &w) { return isWritten(w.tensor, registry); }),
+                    wanted->end());
     if (request.lossesOnly) {
       for (Operation &op : llvm::make_early_inc_range(graphBlock(*module)))
         if (isa<ir::OutputOp>(&op)) op.erase();

@@ -121,7 +121,8 @@ Status checkElement(Perturbation &x, int64_t element, double at, double analytic
     const double curvature = std::fabs(right - left);
     if (!(difference > options.rtol * size + noise + 1e-12)) {
       ++result->checked;
-      const double error = size > 0 ? difference / size : 0;
+      // A gradient of zero has a quotient of noise: the error is relative to what the comparison can see.
+      const double error = difference / std::max({size, noise / options.rtol, 1e-300});
       if (result->worst < 0 || (error > result->maxError && result->mismatches == 0)) {
         result->maxError = error;
         result->worst = element;
