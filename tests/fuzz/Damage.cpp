@@ -1,5 +1,5 @@
-// Truncates a graph (text and binary) and its plan at every byte, and flips every byte of both binary forms: each must be
-// refused with a message or, for a flipped graph, at least do no harm.
+// Truncates a graph (text and binary) and its plan at every byte, and flips every byte of both binary forms: each must
+// be refused with a message or, for a flipped graph, at least do no harm.
 #include "Pipeline.h"
 #include "Session.h"
 
@@ -24,7 +24,8 @@ bool compiles(const Registry &registry, const std::string &bytes, std::string *p
   Pipeline pipeline(registry, options);
   const bool ok = pipeline.import("damaged", bytes) && pipeline.run(Phase::kPlan);
   bool said = false;
-  for (const Diagnostic &d : pipeline.diagnostics()) said |= d.severity == Severity::kError && !d.code.empty() && !d.message.empty();
+  for (const Diagnostic &d : pipeline.diagnostics())
+    said |= d.severity == Severity::kError && !d.code.empty() && !d.message.empty();
   *silent = !ok && !said;
   if (ok && plan) *plan = pipeline.emit(Emit::kPlan);
   return ok;
@@ -96,6 +97,7 @@ int main(int argc, char **argv) {
   // A binary list of ops is a valid list after each op; only whole ops may be accepted, and without an output none is.
   truncateGraph(registry, "binary graph", binary);
   damagePlan(registry, plan);
-  std::printf("damage: text %zu, binary %zu, plan %zu bytes; %d failures\n", graph.size(), binary.size(), plan.size(), failures);
+  std::printf("damage: text %zu, binary %zu, plan %zu bytes; %d failures\n", graph.size(), binary.size(), plan.size(),
+              failures);
   return failures ? 1 : 0;
 }

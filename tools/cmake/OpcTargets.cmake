@@ -24,6 +24,9 @@ if(OPC_SANITIZE)
   endif()
   target_link_options(opc_flags INTERFACE -fsanitize=${OPC_SANITIZE})
 endif()
+if(OPC_FUZZ) # libFuzzer's coverage in our own libraries; MLIR, protobuf and oneDNN stay as they are
+  target_compile_options(opc_flags INTERFACE -fsanitize=fuzzer-no-link)
+endif()
 find_program(OPC_CCACHE ccache)
 if(OPC_CCACHE AND NOT CMAKE_CXX_COMPILER_LAUNCHER)
   # Paths relative to the sources: another clone of the same sources finds what this one compiled, and __FILE__ in

@@ -1,0 +1,52 @@
+// The list of targets, and what they share.
+#include "FuzzTargets.h"
+
+#include <cstdio>
+#include <cstdlib>
+
+namespace opc::fuzz {
+
+const std::vector<FuzzTarget> &fuzzTargets() {
+  static const std::vector<FuzzTarget> targets = {
+      {"graph_text", fuzzGraphText, nullptr},
+      {"graph_binary", fuzzGraphBinary, mutateGraph},
+      {"plan", fuzzPlan, mutatePlan},
+      {"npy", fuzzNpy, nullptr},
+      {"npz", fuzzNpz, nullptr},
+      {"safetensors", fuzzSafetensors, nullptr},
+      {"safetensors_index", fuzzSafetensorsIndex, nullptr},
+      {"tensor_spec", fuzzTensorSpec, nullptr},
+  };
+  return targets;
+}
+
+const FuzzTarget *findFuzzTarget(const std::string &name) {
+  for (const FuzzTarget &t : fuzzTargets())
+    if (name == t.name) return &t;
+  return nullptr;
+}
+
+const Registry &fuzzRegistry() {
+  static const Registry *registry = [] {
+    auto *r = new Registry;
+    if (Status s = r->addLinked(); !s) violated("registry", s.toString());
+    r->freeze();
+    return r;
+  }();
+  return *registry;
+}
+
+void violated(const char *target, const std::string &why) {
+  std::fprintf(stderr, "fuzz: %s: %s\n", target, why.c_str());
+  std::fflush(stderr);
+  std::abort();
+}
+
+void expectProperError(const char *target, const Status &status) {
+  if (status.isOk()) return;
+  if (status.message().empty()) violated(target, "an error without a message");
+  if (status.id().empty()) violated(target, "an error without a code: " + status.message());
+  if (status.code() == StatusCode::kInternal) violated(target, "an internal error: " + status.toString());
+}
+
+} // namespace opc::fuzz

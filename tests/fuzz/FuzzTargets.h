@@ -1,0 +1,54 @@
+// The fuzz targets by name: functions that take any bytes and must neither crash, nor hang, nor fail without a message.
+#pragma once
+
+#include "Registry.h"
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace google::protobuf {
+class Message;
+}
+
+namespace opc::fuzz {
+
+/// Changes a valid message at random places, so that mutations get past the parser. `size` bytes are in `data`, `max`
+/// is its capacity; answers the new size, 0 when the input is not such a message.
+using Mutator = size_t (*)(uint8_t *data, size_t size, size_t max, uint64_t seed);
+
+struct FuzzTarget {
+  const char *name;
+  void (*run)(std::string_view bytes);
+  Mutator mutate; // nullptr: libFuzzer's own
+};
+
+/// All targets, in a fixed order.
+const std::vector<FuzzTarget> &fuzzTargets();
+const FuzzTarget *findFuzzTarget(const std::string &name);
+
+/// The linked operators, frozen.
+const Registry &fuzzRegistry();
+
+/// Prints `why` and aborts: the property under test does not hold.
+[[noreturn]] void violated(const char *target, const std::string &why);
+/// An error must have a code and a message, and be none of opc's own bugs.
+void expectProperError(const char *target, const Status &status);
+
+void fuzzGraphText(std::string_view bytes);
+void fuzzGraphBinary(std::string_view bytes);
+void fuzzPlan(std::string_view bytes);
+void fuzzNpy(std::string_view bytes);
+void fuzzNpz(std::string_view bytes);
+void fuzzSafetensors(std::string_view bytes);
+void fuzzSafetensorsIndex(std::string_view bytes);
+void fuzzTensorSpec(std::string_view bytes);
+
+size_t mutateGraph(uint8_t *data, size_t size, size_t max, uint64_t seed);
+size_t mutatePlan(uint8_t *data, size_t size, size_t max, uint64_t seed);
+/// One to four random changes somewhere in the message: a field set, cleared, repeated, removed, swapped, moved.
+void mutateMessage(google::protobuf::Message *message, uint64_t seed);
+
+} // namespace opc::fuzz

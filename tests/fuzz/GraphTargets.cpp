@@ -1,0 +1,77 @@
+// Graphs, text and binary: all phases, and the plan of a graph that is valid loads.
+#include "FuzzTargets.h"
+
+#include "Pipeline.h"
+#include "Session.h"
+#include "graph.pb.h"
+
+namespace opc::fuzz {
+
+namespace {
+
+void expectProperDiagnostics(const char *target, const Pipeline &pipeline) {
+  bool error = false;
+  for (const Diagnostic &d : pipeline.diagnostics()) {
+    if (d.severity != Severity::kError) continue;
+    error = true;
+    if (d.code.empty()) violated(target, "a diagnostic without a code: " + d.message);
+    if (d.message.empty()) violated(target, "a diagnostic without a message: " + d.code);
+  }
+  if (!error) violated(target, "refused without an error");
+  if (pipeline.errorClass() == StatusCode::kInternal)
+    violated(target, "an internal error: " + pipeline.diagnostics().front().message);
+}
+
+void compileAndLoad(const char *target, std::string_view bytes) {
+  CompileOptions options;
+  options.maxGraphBytes = 1 << 20;
+  Pipeline pipeline(fuzzRegistry(), options);
+  const std::string owned(bytes);
+  if (!pipeline.import("fuzz", owned) || !pipeline.run(Phase::kPlan)) return expectProperDiagnostics(target, pipeline);
+  (void)pipeline.graph();
+  (void)pipeline.memory();
+  (void)pipeline.emit(Emit::kMlir);
+  const std::string plan = pipeline.emit(Emit::kPlan);
+
+  // What the compiler writes, the runtime takes, memory aside.
+  SessionOptions sessionOptions;
+  sessionOptions.threads = 1;
+  sessionOptions.maxMemory = 4 << 20;
+  Result<Session> session = Session::load(plan, fuzzRegistry(), sessionOptions);
+  if (!session) {
+    expectProperError(target, session.status());
+    if (session.status().code() != StatusCode::kUnsupported)
+      violated(target, "the runtime refuses the compiler's plan: " + session.status().toString());
+  }
+}
+
+/// What opc writes of a valid graph is the same graph again.
+void emitAndReadAgain(const char *target, std::string_view bytes) {
+  Pipeline first(fuzzRegistry(), {});
+  if (!first.import("fuzz", std::string(bytes)) || !first.run(Phase::kShape)) return;
+  const std::string text = first.emit(Emit::kGraphText);
+  Pipeline second(fuzzRegistry(), {});
+  if (!second.import("fuzz", text) || !second.run(Phase::kShape))
+    violated(target, "the text that opc emits is refused: " + second.diagnostics().front().message + "\n" + text);
+  if (second.emit(Emit::kGraphText) != text) violated(target, "emitting twice gives two texts:\n" + text);
+}
+
+} // namespace
+
+void fuzzGraphText(std::string_view bytes) {
+  compileAndLoad("graph_text", bytes);
+  emitAndReadAgain("graph_text", bytes);
+}
+
+void fuzzGraphBinary(std::string_view bytes) { compileAndLoad("graph_binary", bytes); }
+
+size_t mutateGraph(uint8_t *data, size_t size, size_t max, uint64_t seed) {
+  graph::DLNetConf net;
+  if (!net.ParsePartialFromArray(data, static_cast<int>(size))) return 0;
+  mutateMessage(&net, seed);
+  if (net.ByteSizeLong() > max) return 0;
+  net.SerializePartialToArray(data, static_cast<int>(max));
+  return net.ByteSizeLong();
+}
+
+} // namespace opc::fuzz

@@ -1,0 +1,58 @@
+// Plans: the input is the message inside the container, because no mutation keeps a checksum.
+#include "FuzzTargets.h"
+
+#include "PlanFile.h"
+#include "Session.h"
+
+#include <cstring>
+
+namespace opc::fuzz {
+
+void fuzzPlan(std::string_view bytes) {
+  plan::Plan plan;
+  std::string file;
+  if (plan.ParsePartialFromArray(bytes.data(), static_cast<int>(bytes.size())))
+    file = encodePlan(plan);
+  else
+    file = bytes; // the container's own checks
+  SessionOptions options;
+  options.threads = 1;
+  options.maxMemory = 2 << 20;
+  Result<Session> session = Session::load(file, fuzzRegistry(), options);
+  if (!session) {
+    expectProperError("plan", session.status());
+    if (session.status().code() == StatusCode::kExecution)
+      violated("plan", "a bad plan counts as a failed run: " + session.status().toString());
+    return;
+  }
+  // A plan that loads runs or says why not. Inputs are small numbers and, every eighth element, garbage.
+  for (const PortInfo &port : session->interface().inputs) {
+    auto *data = static_cast<unsigned char *>(session->inputData(port.name));
+    if (!data) violated("plan", "an input of the interface has no memory");
+    const size_t bytesEach = GetSizeOfDataType(port.desc.data_type());
+    const auto count = static_cast<size_t>(port.desc.shape().elem_cnt());
+    for (size_t i = 0; i < count; ++i) {
+      std::memset(data + i * bytesEach, i % 8 == 7 ? 0xf5 : 0, bytesEach);
+      if (i % 8 != 7) data[i * bytesEach] = static_cast<unsigned char>(i % 3);
+      if (port.desc.data_type() == kBool) data[i] = i % 2;
+    }
+  }
+  expectProperError("plan", session->prepare());
+  for (int step = 0; step < 2; ++step) {
+    Status s = session->run(1);
+    if (!s) return expectProperError("plan", s);
+  }
+  for (const PortInfo &port : session->interface().outputs)
+    expectProperError("plan", session->fetch(port.name).status());
+}
+
+size_t mutatePlan(uint8_t *data, size_t size, size_t max, uint64_t seed) {
+  plan::Plan plan;
+  if (!plan.ParsePartialFromArray(data, static_cast<int>(size))) return 0;
+  mutateMessage(&plan, seed);
+  if (plan.ByteSizeLong() > max) return 0;
+  plan.SerializePartialToArray(data, static_cast<int>(max));
+  return plan.ByteSizeLong();
+}
+
+} // namespace opc::fuzz

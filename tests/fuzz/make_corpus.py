@@ -1,0 +1,209 @@
+# Writes seed corpora of the fuzz targets. The small one is committed; `--full` adds a graph and a plan of every op's case.
+"""usage: make_corpus.py [--full] FOLDER      needs python3 with numpy; the command comes from OPC_BUILD_DIR or OPC_BINARY
+
+FOLDER/TARGET/NAME for each target of tests/fuzz. The same registry gives the same bytes.
+"""
+import io
+import json
+import os
+import struct
+import subprocess
+import sys
+import tempfile
+import zipfile
+
+import numpy as np
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+ROOT = os.path.dirname(os.path.dirname(HERE))
+sys.path.insert(0, os.path.join(ROOT, "tests", "conformance"))
+from registry_cases import DTYPES, instances, load_registry, opc_binary  # noqa: E402
+
+# One op of each family for the small corpus.
+FEW = ["matmul", "conv2d", "deconv2d", "max_pool_2d", "layer_norm", "normalization", "softmax", "reduce_sum", "concat",
+       "slice", "transpose", "gather", "scatter_nd", "pad", "arange", "one_hot", "top_k", "expand", "upsample_bilinear_2d",
+       "broadcast_add", "cast", "dropout", "sgd_update", "sparse_softmax_cross_entropy", "unfold", "cumsum", "split_like"]
+PLAN_HEADER = 32
+GRAPHS = ["docs/examples/digits/mlp.pbtxt", "docs/examples/digits/cnn.pbtxt"] + [
+    f"tests/cli/Inputs/{n}.pbtxt" for n in ("accumulate", "names", "shapes", "swap", "waves")]
+
+
+def graph_text(instance):
+    """The graph of one op: an input op for each input (a variable for one that is written), and its outputs."""
+    ops, bound, mutable = [], {}, instance.mutable()
+    for arg, index, dtype, shape, _, _ in instance.inputs():
+        dims = " ".join(f"dim: {d}" for d in shape)
+        described = f"shape {{ {dims} }} data_type: {DTYPES[dtype][0]}"
+        name = f"{arg}{index}"
+        if arg in mutable:
+            ops.append(f'op {{ name: "{name}" variable_conf {{ out: "out" {described} initializer {{ constant_conf {{ value: 1 }} }} }} }}')
+        else:
+            ops.append(f'op {{ name: "{name}" input_conf {{ out: "out" blob_conf {{ {described} }} }} }}')
+        bound.setdefault(arg, []).append(f"{name}/out")
+    conf = [f'op_type_name: "{instance.op["name"]}"']
+    conf += [f'input {{ key: "{a}" value {{ ' + " ".join(f's: "{x}"' for x in t) + " } }" for a, t in bound.items()]
+    ends = []
+    for arg, count in instance.outputs().items():
+        if arg in mutable:
+            ends.append(f'op {{ name: "o_{arg}" output_conf {{ in: "{arg}0/out" out: "out" }} }}')
+            continue
+        conf.append(f'output {{ key: "{arg}" value {{ ' + " ".join(f's: "f/{arg}_{i}"' for i in range(count)) + " } }")
+        ends += [f'op {{ name: "o_{arg}{i}" output_conf {{ in: "f/{arg}_{i}" out: "out" }} }}' for i in range(count)]
+    conf += [f'attr {{ key: "{k}" value {{ {a.text()} }} }}' for k, a in instance.attrs().items()]
+    return "\n".join(ops + [f'op {{ name: "f" user_conf {{ {" ".join(conf)} }} }}'] + ends) + "\n"
+
+
+def compiled(path, *arguments):
+    done = subprocess.run([opc_binary(), "compile", path, "-q", "-o", "-", *arguments], capture_output=True)
+    return done.stdout if done.returncode == 0 else None
+
+
+def npy(array, version=None):
+    out = io.BytesIO()
+    np.lib.format.write_array(out, np.asanyarray(array), version=version, allow_pickle=False)
+    return out.getvalue()
+
+
+def npys():
+    base = np.arange(6)
+    for name in ("bool", "i1", "i2", "i4", "i8", "u1", "u2", "u4", "u8", "f2", "f4", "f8", ">i2", ">f4", ">f8"):
+        yield name.replace(">", "big_"), npy(base.astype(name).reshape(2, 3))
+    yield "scalar", npy(np.float32(1.5))
+    yield "empty", npy(np.zeros((0, 3), np.float32))
+    yield "fortran", npy(np.asfortranarray(base.astype("f4").reshape(2, 3)))
+    yield "version2", npy(base.astype("f4"), (2, 0))
+    yield "version3", npy(base.astype("f4"), (3, 0))
+    yield "void2", npy(base.astype("u2").view("V2"))
+    yield "rank8", npy(np.ones((1, 2, 1, 1, 2, 1, 1, 1), "u1"))
+
+
+def zipped(members, method, stream=False, forced64=False):
+    out = io.BytesIO()
+    with zipfile.ZipFile(Unseekable(out) if stream else out, "w") as z:
+        for name, content in members:
+            info = zipfile.ZipInfo(name, (1980, 1, 1, 0, 0, 0))
+            info.compress_type = method
+            with z.open(info, "w", force_zip64=forced64) as f:
+                f.write(content)
+    return out.getvalue()
+
+
+class Unseekable(io.RawIOBase):
+    """zipfile writes data descriptors to what it cannot seek."""
+
+    def __init__(self, out):
+        self.out = out
+
+    def write(self, data):
+        return self.out.write(data)
+
+    def flush(self):
+        pass
+
+
+def npzs():
+    two = [("a.npy", npy(np.arange(4, dtype="f4"))), ("b.npy", npy(np.ones((2, 2), "i8")))]
+    yield "stored", zipped(two, zipfile.ZIP_STORED)
+    yield "deflated", zipped(two, zipfile.ZIP_DEFLATED)
+    yield "zip64", zipped(two, zipfile.ZIP_STORED, forced64=True)
+    yield "descriptors", zipped(two, zipfile.ZIP_DEFLATED, stream=True)
+    yield "none", zipped([], zipfile.ZIP_STORED)
+    yield "folder", zipped([("d/a.npy", two[0][1]), ("note.txt", b"no tensor")], zipfile.ZIP_STORED)
+    yield "bomb", zipped([("z.npy", npy(np.zeros(1 << 18, "u1")))], zipfile.ZIP_DEFLATED)
+
+
+def safetensors(header, data):
+    text = header if isinstance(header, bytes) else json.dumps(header).encode()
+    return struct.pack("<Q", len(text)) + text + data
+
+
+def safetensors_files():
+    kinds = {"F64": 8, "F32": 4, "F16": 2, "BF16": 2, "I64": 8, "I32": 4, "I16": 2, "I8": 1, "U8": 1, "BOOL": 1, "U16": 2}
+    header, at = {"__metadata__": {"format": "pt"}}, 0
+    for kind, size in kinds.items():
+        header[f"t.{kind}"] = {"dtype": kind, "shape": [2, 1], "data_offsets": [at, at + 2 * size]}
+        at += 2 * size
+    yield "every_type", safetensors(header, bytes(at))
+    yield "scalar", safetensors({"x": {"dtype": "F32", "shape": [], "data_offsets": [0, 4]}}, bytes(4))
+    yield "empty", safetensors({"x": {"dtype": "F32", "shape": [0, 4], "data_offsets": [0, 0]}}, b"")
+    yield "nothing", safetensors({}, b"")
+    yield "overlap", safetensors({k: {"dtype": "U8", "shape": [4], "data_offsets": [0, 4]} for k in "ab"}, bytes(4))
+    yield "huge_shape", safetensors({"x": {"dtype": "F32", "shape": [1 << 62, 8], "data_offsets": [0, 4]}}, bytes(4))
+    yield "deep", safetensors(b"[" * 5000, b"")
+
+
+def specs():
+    texts = ["1", "1,2,3", "zeros", "ones", "iota", "rand", "rand(-2,2)", "randn(0,1)", "f32[2,3]:1", "i8[6]:1,2,3,4,5,6", "bool[2]:true,false",
+             "bf16[2]:0.1,-1e30", "u64[1]:18446744073709551615", "@w.npz:a", "f32[2]:@raw.bin", "f16[2,3]:randn", "f32[]:1", "i64[0]:zeros",
+             "f32[4294967296,4294967296]:0", "f32[-1]:0", "nan,inf,-inf", "x=f32[2]:1,2"]
+    for i, text in enumerate(texts):
+        yield f"{i:02}", text.encode()
+
+
+def indexes():
+    shard = {"metadata": {"total_size": 8}, "weight_map": {"a": "model-1.safetensors", "b": "model-2.safetensors"}}
+    yield "two", json.dumps(shard).encode()
+    yield "outside", json.dumps({"weight_map": {"a": "../x.safetensors", "b": "/etc/hostname"}}).encode()
+    yield "wrong", json.dumps({"weight_map": {"a": 1}}).encode()
+    yield "list", b"[]"
+
+
+def graphs(full):
+    for path in GRAPHS:
+        with open(os.path.join(ROOT, path)) as f:
+            yield os.path.basename(path).split(".")[0], f.read()
+    for op in load_registry():
+        if not full and op["name"] not in FEW:
+            continue
+        seen = set()
+        for instance in instances(op):
+            if instance.case["name"] in seen:
+                continue
+            seen.add(instance.case["name"])
+            if instance.dtype in ("fixed",) or instance.dtype in DTYPES:
+                yield f"{op['name']}-{instance.case['name']}", graph_text(instance)
+            if not full:
+                break
+
+
+def main(argv):
+    full = "--full" in argv
+    folders = [a for a in argv if a != "--full"]
+    if len(folders) != 1:
+        print(__doc__, file=sys.stderr)
+        return 2
+    counts = {}
+
+    def write(target, name, content):
+        folder = os.path.join(folders[0], target)
+        os.makedirs(folder, exist_ok=True)
+        name = "".join(c if c.isalnum() or c in "_-" else "_" for c in name)
+        with open(os.path.join(folder, "seed-" + name), "wb") as f:
+            f.write(content)
+        counts[target] = counts.get(target, 0) + 1
+
+    for target, files in (("npy", npys), ("npz", npzs), ("safetensors", safetensors_files),
+                          ("safetensors_index", indexes), ("tensor_spec", specs)):
+        for name, content in files():
+            write(target, name, content)
+    with tempfile.TemporaryDirectory() as scratch:
+        for name, text in graphs(full):
+            path = os.path.join(scratch, "g.pbtxt")
+            with open(path, "w") as f:
+                f.write(text)
+            write("graph_text", name, text.encode())
+            binary = compiled(path, "--to", "import", "--emit", "pb")
+            if binary is None:
+                print(f"{name}: the graph is refused", file=sys.stderr)
+                continue
+            write("graph_binary", name, binary)
+            plan = compiled(path)
+            if plan is not None:
+                write("plan", name, plan[PLAN_HEADER:])
+    for target, count in sorted(counts.items()):
+        print(f"{target}: {count} seeds")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
