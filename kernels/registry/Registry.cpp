@@ -278,7 +278,9 @@ std::vector<std::string> nearestNames(const std::string &name, const std::vector
   const size_t limit = std::max<size_t>(2, name.size() / 3);
   std::vector<std::pair<size_t, std::string>> scored;
   for (const std::string &c : candidates) {
-    size_t d = editDistance(name, c);
+    // The difference in length is the least there can be: a hostile name of a megabyte costs nothing.
+    const size_t least = std::max(name.size(), c.size()) - std::min(name.size(), c.size());
+    size_t d = least > limit ? least : editDistance(name, c);
     // "sum" for "reduce_sum": a part of a name is near, too.
     if (name.size() >= 3 && c.find(name) != std::string::npos) d = std::min<size_t>(d, 1);
     if (d <= limit) scored.push_back({d, c});

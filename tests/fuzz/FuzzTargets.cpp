@@ -15,6 +15,7 @@ const std::vector<FuzzTarget> &fuzzTargets() {
       {"npz", fuzzNpz, nullptr},
       {"safetensors", fuzzSafetensors, nullptr},
       {"safetensors_index", fuzzSafetensorsIndex, nullptr},
+      {"onnx_tensor", fuzzOnnxTensor, nullptr},
       {"tensor_spec", fuzzTensorSpec, nullptr},
   };
   return targets;

@@ -83,6 +83,12 @@ void fuzzSafetensorsIndex(std::string_view bytes) {
   readAll("safetensors_index", openSafetensorsIndex(std::move(*opened), file.path()));
 }
 
+void fuzzOnnxTensor(std::string_view bytes) {
+  Result<HostTensor> tensor = decodeOnnxTensor(bytes, "fuzz.pb", smallOptions());
+  if (!tensor) return expectProperError("onnx_tensor", tensor.status());
+  if (tensor->bytes() > smallOptions().maxBytes) violated("onnx_tensor", "a tensor over the limit was read");
+}
+
 void fuzzTensorSpec(std::string_view bytes) {
   const std::string text(bytes);
   if (Result<std::pair<std::string, std::string>> named = cli::splitNamed(text, "--input"); !named)

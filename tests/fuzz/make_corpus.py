@@ -148,6 +148,31 @@ def indexes():
     yield "list", b"[]"
 
 
+def field(number, wire, payload):
+    """A protobuf field: a varint (wire 0), or length-delimited bytes (wire 2)."""
+    def varint(n):
+        n, out = n & (1 << 64) - 1, b""
+        while n > 127:
+            out, n = out + bytes([n & 127 | 128]), n >> 7
+        return out + bytes([n])
+    return varint(number << 3 | wire) + (varint(payload) if wire == 0 else varint(len(payload)) + payload)
+
+
+def onnx_tensors():
+    """TensorProto (https://github.com/onnx/onnx/blob/main/onnx/onnx.proto): dims 1, data_type 2, float_data 4,
+    int32_data 5, int64_data 7, name 8, raw_data 9, double_data 10, external_data 13."""
+    dims = field(1, 0, 2) + field(1, 0, 3)
+    for kind, width in ((1, 4), (2, 1), (3, 1), (5, 2), (6, 4), (7, 8), (9, 1), (10, 2), (11, 8), (12, 4), (13, 8), (16, 2)):
+        yield f"raw{kind}", dims + field(2, 0, kind) + field(8, 2, b"x") + field(9, 2, bytes(6 * width))
+    yield "floats", dims + field(2, 0, 1) + field(4, 2, struct.pack("<6f", *range(6)))
+    yield "int32s", field(1, 2, bytes([2, 3])) + field(2, 0, 6) + field(5, 2, bytes(range(6)))
+    yield "int64s", dims + field(2, 0, 7) + b"".join(field(7, 0, n) for n in range(6))
+    yield "doubles", dims + field(2, 0, 11) + field(10, 2, struct.pack("<6d", *range(6)))
+    yield "negative", field(1, 0, -1) + field(2, 0, 1) + field(9, 2, b"")
+    yield "huge", field(1, 0, 1 << 62) + field(1, 0, 8) + field(2, 0, 1) + field(9, 2, bytes(4))
+    yield "external", dims + field(2, 0, 1) + field(13, 2, field(1, 2, b"location") + field(2, 2, b"/etc/hostname")) + field(14, 0, 1)
+
+
 def graphs(full):
     for path in GRAPHS:
         with open(os.path.join(ROOT, path)) as f:
@@ -183,7 +208,8 @@ def main(argv):
         counts[target] = counts.get(target, 0) + 1
 
     for target, files in (("npy", npys), ("npz", npzs), ("safetensors", safetensors_files),
-                          ("safetensors_index", indexes), ("tensor_spec", specs)):
+                          ("safetensors_index", indexes), ("onnx_tensor", onnx_tensors),
+                          ("tensor_spec", specs)):
         for name, content in files():
             write(target, name, content)
     with tempfile.TemporaryDirectory() as scratch:

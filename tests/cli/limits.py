@@ -1,0 +1,201 @@
+# Hostile sizes: nesting, rank, overflowing shapes, attributes at the ends of their types, tensors beyond memory. Each is
+# refused at once with a message and exit code 3 or 4; nothing is allocated first, nothing loops over what is not there.
+import os
+import struct
+import subprocess
+import tempfile
+import time
+import unittest
+
+BIN = os.path.join(os.environ["OPC_BUILD_DIR"], "bin")
+I32, I64 = 2**31 - 1, 2**63 - 1
+SECONDS = 20  # far above what any of these takes, also on a busy machine and under sanitizers
+
+
+def tensor(name, shape, dtype="kFloat"):
+    dims = " ".join(f"dim: {d}" for d in shape)
+    return f'op {{ name: "{name}" input_conf {{ out: "out" blob_conf {{ shape {{ {dims} }} data_type: {dtype} }} }} }}\n'
+
+
+def attr(name, kind, value):
+    if kind == "shape":
+        text = "at_shape { " + " ".join(f"dim: {v}" for v in value) + " }"
+    elif kind.startswith("list"):
+        text = f"at_{kind} {{ " + " ".join(f"val: {v}" for v in value) + " }"
+    else:
+        text = f"at_{kind}: {value}"
+    return f'attr {{ key: "{name}" value {{ {text} }} }} '
+
+
+def op(kind, inputs, output, *attrs):
+    bound = "".join(f'input {{ key: "{a}" value {{ s: "{n}/out" }} }} ' for a, n in inputs.items())
+    return (f'op {{ name: "f" user_conf {{ op_type_name: "{kind}" {bound}output {{ key: "{output}" value {{ s: "f/{output}_0" }} }} '
+            f'{"".join(attrs)}}} }}\nop {{ name: "o" output_conf {{ in: "f/{output}_0" out: "out" }} }}\n')
+
+
+class Limits(unittest.TestCase):
+    def opc(self, graph, *args, inputs=()):
+        with tempfile.TemporaryDirectory() as folder:
+            path = os.path.join(folder, "g.pbtxt")
+            with open(path, "wb") as f:
+                f.write(graph if isinstance(graph, bytes) else graph.encode())
+            command = [os.path.join(BIN, "opc"), "run", path, "--print", "none", *args]
+            for name in inputs:
+                command += ["--input", f"{name}=1"]
+            started = time.monotonic()
+            done = subprocess.run(command, capture_output=True, timeout=120)
+            return done.returncode, done.stderr.decode(errors="replace"), time.monotonic() - started
+
+    def refused(self, what, graph, codes, words=(), inputs=("x",)):
+        with self.subTest(what):
+            code, said, seconds = self.opc(graph, inputs=inputs)
+            self.assertIn(code, codes, said[:500])
+            self.assertRegex(said, r"error\[OPC\d{4}\]")
+            for w in words:
+                self.assertIn(w, said)
+            self.assertLess(seconds, SECONDS)
+
+    def accepted(self, what, graph, inputs=("x",)):
+        with self.subTest(what):
+            code, said, seconds = self.opc(graph, inputs=inputs)
+            self.assertEqual(code, 0, said[:500])
+            self.assertLess(seconds, SECONDS)
+
+    image = tensor("x", [1, 2, 8, 8])
+
+    def test_shapes_that_overflow(self):
+        one = tensor("x", [1])
+        for n in (2**61, I64):
+            self.refused(f"input {n}", tensor("x", [n, n]) + op("relu", {"x": "x"}, "y"), [3], ["OPC0206"])
+            self.refused(f"expand {n}", one + op("expand", {"in": "x"}, "out", attr("logical_expand_shape", "shape", [n, n])), [3], ["OPC0206"])
+            self.refused(f"reshape {n}", self.image + op("reshape", {"in": "x"}, "out", attr("shape", "shape", [n, n, 4])), [3])
+            self.refused(f"pad {n}", tensor("x", [1, 2, 8]) + op("constant_pad1d", {"x": "x"}, "y", attr("padding", "list_int64", [n, n])), [3, 4])
+            self.refused(f"upsample {n}", self.image + op("upsample_nearest_2d", {"x": "x"}, "y", attr("output_size", "list_int64", [n, n])), [3], ["OPC0206"])
+            self.refused(f"one_hot {n}", tensor("x", [4], "kInt64") + op("one_hot", {"indices": "x"}, "out", attr("depth", "int64", n), attr("dtype", "data_type", "kFloat")), [3])
+            self.refused(f"eye {n}", op("eye", {}, "out", attr("rows", "int64", n), attr("cols", "int64", n), attr("dtype", "data_type", "kFloat")), [3], inputs=())
+            self.refused(f"constant {n}", op("constant", {}, "out", attr("shape", "shape", [n, n]), attr("dtype", "data_type", "kFloat"), attr("floating_value", "double", 1)), [3], inputs=())
+            self.refused(f"segments {n}", tensor("x", [4, 2]) + tensor("s", [4], "kInt64") + op("unsorted_segment_sum", {"data": "x", "segment_ids": "s"}, "out", attr("num_segments", "int64", n), attr("axis", "int64", 0)), [3, 4], inputs=("x", "s"))
+        self.refused("arange", op("arange", {}, "out", attr("integer_start", "int64", -I64 - 1), attr("integer_limit", "int64", I64), attr("integer_delta", "int64", 1), attr("dtype", "data_type", "kInt64")), [3], inputs=())
+        self.refused("arange of floats", op("arange", {}, "out", attr("float_limit", "double", "1e300"), attr("float_delta", "double", "1e-300"), attr("dtype", "data_type", "kFloat")), [3], inputs=())
+        self.refused("scale", self.image + op("upsample_nearest_2d", {"x": "x"}, "y", attr("height_scale", "double", "1e300"), attr("width_scale", "double", "inf")), [3])
+
+    def test_tensors_beyond_memory(self):
+        n = 2**42
+        self.refused("expand", tensor("x", [1]) + op("expand", {"in": "x"}, "out", attr("logical_expand_shape", "shape", [n])), [4], ["OPC0821"])
+        self.refused("arange", op("arange", {}, "out", attr("integer_limit", "int64", n), attr("dtype", "data_type", "kInt64")), [4], ["OPC0821"], inputs=())
+        self.refused("input", tensor("x", [n]) + op("relu", {"x": "x"}, "y"), [4], ["OPC0821"])
+        variable = f'op {{ name: "v" variable_conf {{ out: "out" shape {{ dim: {n} }} data_type: kFloat initializer {{ constant_conf {{ value: 1 }} }} }} }}\n'
+        self.refused("variable", variable + op("relu", {"x": "v"}, "y"), [4], ["OPC0821"], inputs=())
+
+    def test_windows_at_the_ends_of_their_type(self):
+        weight = tensor("w", [3, 2, 3, 3])
+        for v in (I32, -I32 - 1, -1, 0, 2**30):
+            for name in ("strides", "dilation_rate", "padding_before", "kernel_size"):
+                graph = self.image + weight + op("conv2d", {"in": "x", "weight": "w"}, "out", attr(name, "list_int32", [v, v]))
+                if (name == "strides" and v > 0) or (name == "padding_before" and v == 0):
+                    self.accepted(f"conv2d {name} {v}", graph, ("x", "w"))
+                else:
+                    self.refused(f"conv2d {name} {v}", graph, [3, 4], inputs=("x", "w"))
+            if v != 1:
+                self.refused(f"conv2d groups {v}", self.image + weight + op("conv2d", {"in": "x", "weight": "w"}, "out", attr("groups", "int32", v)), [3], inputs=("x", "w"))
+            for name in ("padding", "stride", "dilation"):
+                graph = self.image + op("max_pool_2d", {"x": "x"}, "y", attr("kernel_size", "list_int32", [2, 2]), attr(name, "list_int32", [v, v]))
+                if (name == "stride" and v > 0) or (name == "padding" and v == 0):
+                    self.accepted(f"max_pool_2d {name} {v}", graph)
+                else:
+                    self.refused(f"max_pool_2d {name} {v}", graph, [3])
+        # One window, nearly all of it padding: the loops must be over what is there.
+        for pool in ("max_pool_2d", "avg_pool_2d"):
+            self.accepted(f"{pool} all padding", self.image + op(pool, {"x": "x"}, "y", attr("kernel_size", "list_int32", [I32, I32]), attr("padding", "list_int32", [I32 // 2, I32 // 2])))
+
+    def test_axes_out_of_range(self):
+        for v in (I32, -I32 - 1, 4, -5):
+            self.refused(f"reduce_sum {v}", self.image + op("reduce_sum", {"input_tensor": "x"}, "output_tensor", attr("axis", "list_int32", [v]), attr("keepdims", "bool", "false")), [3], ["OPC0205"])
+            self.refused(f"transpose {v}", self.image + op("transpose", {"input": "x"}, "output", attr("perm", "list_int32", [0, 1, 2, v])), [3], ["OPC0205"])
+        for v in (I64, -I64 - 1, 4):
+            self.refused(f"cumsum {v}", self.image + op("cumsum", {"x": "x"}, "y", attr("dim", "int64", v)), [3], ["OPC0205"])
+            self.refused(f"narrow {v}", self.image + op("narrow", {"in": "x"}, "out", attr("dim", "int64", 0), attr("start", "int64", v), attr("length", "int64", v)), [3], ["OPC0205"])
+
+    def test_rank(self):
+        self.accepted("rank 20", tensor("x", [1] * 20) + op("relu", {"x": "x"}, "y"))
+        for rank in (21, 100000):
+            self.refused(f"rank {rank}", tensor("x", [1] * rank) + op("relu", {"x": "x"}, "y"), [3], ["OPC0206", str(rank)])
+
+    def test_long_lists(self):
+        self.refused("axes", self.image + op("reduce_sum", {"input_tensor": "x"}, "output_tensor", attr("axis", "list_int32", [0] * 100000), attr("keepdims", "bool", "false")), [3])
+        self.refused("kernel", self.image + op("max_pool_2d", {"x": "x"}, "y", attr("kernel_size", "list_int32", [1] * 200000)), [3])
+
+    def test_nesting(self):
+        for what, text in (("known fields", "op { user_conf { " + "attr { value { " * 50000),
+                           ("unknown fields", "op { " + "y { " * 100000), ("angle brackets", "op { " + "y < " * 100000),
+                           ("lists", "op { y: " + "[" * 100000)):
+            self.refused(what, text, [3], inputs=())
+        self.refused("groups", b"\x0a\xff\xff\x03" + b"\x0b" * 65535, [3], inputs=())
+        nested = b""
+        for _ in range(20000):  # field 1, length-delimited, in itself
+            nested = b"\x0a" + varint(len(nested)) + nested
+            if len(nested) > 60000:
+                break
+        self.refused("messages", nested, [3], inputs=())
+
+    def test_names_of_derived_gradients(self):
+        pair = tensor("x", [4]) + tensor("d", [4])
+        for n in (2, 100, 100000):
+            self.refused(f"{n} times _grad", pair + op("tanh" + "_grad" * n, {"x": "x", "dy": "d"}, "dx"), [3], ["OPC0201"], inputs=("x", "d"))
+
+    def test_a_chain_of_many_ops(self):
+        ops = [tensor("x", [4])]
+        for i in range(20000):
+            before = "x/out" if i == 0 else f"c{i - 1}/y_0"
+            ops.append(f'op {{ name: "c{i}" user_conf {{ op_type_name: "tanh" input {{ key: "x" value {{ s: "{before}" }} }} output {{ key: "y" value {{ s: "c{i}/y_0" }} }} }} }}\n')
+        ops.append('op { name: "o" output_conf { in: "c19999/y_0" out: "out" } }\n')
+        self.accepted("20000 ops", "".join(ops))
+
+
+class TensorFiles(unittest.TestCase):
+    """Files that announce more than they hold."""
+
+    graph = tensor("x", [4]) + op("relu", {"x": "x"}, "y")
+
+    def refused_file(self, name, content):
+        with self.subTest(name), tempfile.TemporaryDirectory() as folder:
+            path, graph = os.path.join(folder, name), os.path.join(folder, "g.pbtxt")
+            with open(path, "wb") as f:
+                f.write(content)
+            with open(graph, "w") as f:
+                f.write(self.graph)
+            done = subprocess.run([os.path.join(BIN, "opc"), "run", graph, "--inputs", path, "--print", "none"], capture_output=True, timeout=SECONDS)
+            self.assertIn(done.returncode, (2, 3, 4), done.stderr)
+            self.assertRegex(done.stderr.decode(), r"error\[OPC07\d\d\]")
+
+    def test_announced_sizes(self):
+        huge = "{'descr': '<f4', 'fortran_order': False, 'shape': (4611686018427387904, 4), }"
+        self.refused_file("npy_in.npz", zip_of("x.npy", b"\x93NUMPY\x01\x00" + struct.pack("<H", len(huge)) + huge.encode()))
+        member = b"\x93NUMPY\x02\x00" + struct.pack("<I", 0xFFFFFFFF) + b"{"
+        self.refused_file("header.npz", zip_of("x.npy", member))
+        for shape, end in (("[4611686018427387904,4]", 16), ("[4]", 2**63), ("[4]", 2**62)):
+            text = f'{{"x":{{"dtype":"F32","shape":{shape},"data_offsets":[0,{end}]}}}}'.encode()
+            self.refused_file("x.safetensors", struct.pack("<Q", len(text)) + text + bytes(16))
+        self.refused_file("length.safetensors", struct.pack("<Q", 2**63) + b"{}")
+        nested = b"[" * 100000
+        self.refused_file("nested.safetensors", struct.pack("<Q", len(nested)) + nested)
+
+
+def varint(n):
+    out = b""
+    while n > 127:
+        out, n = out + bytes([n & 127 | 128]), n >> 7
+    return out + bytes([n])
+
+
+def zip_of(name, content):
+    import io
+    import zipfile
+    out = io.BytesIO()
+    with zipfile.ZipFile(out, "w") as z:
+        z.writestr(name, content)
+    return out.getvalue()
+
+
+if __name__ == "__main__":
+    unittest.main()
