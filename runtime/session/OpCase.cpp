@@ -69,6 +69,9 @@ Result<std::string> taskGraphText(const ObservedTask &task, const OpInstance &op
     bind(user->mutable_output(), out.argument, opName + "/" + blob);
     outputs.push_back({plainName(blob, &taken), opName + "/" + blob});
   }
+  if (task.outputs.empty()) // an update: a graph needs an output, and the variable is there to look at
+    for (size_t i = 0; i < task.inputs.size() && outputs.empty(); ++i)
+      if (task.inputs[i].isMutable) outputs.push_back({plainName("before", &taken), (*inputNames)[i] + "/out"});
   for (const auto &attr : op.conf().attrs) {
     auto *entry = user->add_attr();
     entry->set_key(attr.first);

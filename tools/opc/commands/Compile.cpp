@@ -24,16 +24,17 @@ public:
     s.examples = {"opc compile mlp.pbtxt -o mlp.plan", "opc compile mlp.pbtxt --to shape --emit mlir -o -",
                   "opc compile mlp.pbtxt -o mlp.plan --dump ir/ --stats",
                   "opc compile job.pb --emit pbtxt -o job.pbtxt"};
-    s.options = {{"--output", 'o', "FILE", "where to write; - is standard output", &output_, true},
-                 {"--to", 0, "PHASE", "stop after this phase; --to help lists them", &to_, true},
-                 {"--emit", 0, "WHAT", "plan, mlir, pbtxt or pb", &emit_, true},
-                 {"--mode", 0, "infer|train", "whether a Job's train_conf adds its training step (default train)", &mode_},
-                 {"--shape", 0, "NAME=DIMS", "the shape of an input, in place of the graph's: x=32,784 (repeatable)",
-                  &shapes_, true},
-                 {"--dump", 0, "DIR", "write the IR after each phase: DIR/01-import.mlir, ...", &dump_, true},
-                 {"--no-fuse", 0, "", "leave every op as it is written: no fused ops, no other layouts", &noFuse_},
-                 {"--stats", 0, "[=json]", "time, ops and memory by phase", &stats_, true},
-                 {"--max-errors", 0, "N", "report at most N errors (default 20)", &maxErrors_}};
+    s.options = {
+        {"--output", 'o', "FILE", "where to write; - is standard output", &output_, true},
+        {"--to", 0, "PHASE", "stop after this phase; --to help lists them", &to_, true},
+        {"--emit", 0, "WHAT", "plan, mlir, pbtxt or pb", &emit_, true},
+        {"--mode", 0, "infer|train", "whether a Job's train_conf adds its training step (default train)", &mode_},
+        {"--shape", 0, "NAME=DIMS", "the shape of an input, in place of the graph's: x=32,784 (repeatable)", &shapes_,
+         true},
+        {"--dump", 0, "DIR", "write the IR after each phase: DIR/01-import.mlir, ...", &dump_, true},
+        {"--no-fuse", 0, "", "leave every op as it is written: no fused ops, no other layouts", &noFuse_},
+        {"--stats", 0, "[=json]", "time, ops and memory by phase", &stats_, true},
+        {"--max-errors", 0, "N", "report at most N errors (default 20)", &maxErrors_}};
     s.details =
         "Without --emit the result is a plan, or MLIR text when --to names an earlier phase. Without -o text goes to "
         "standard output and a plan to GRAPH's name with the ending .plan, in the working directory. pbtxt and pb "
@@ -72,8 +73,13 @@ public:
       options.dump = [&](Phase phase, const std::string &text) {
         if (Status s = dumpPhase(phase, text); !s && dumped) dumped = s;
       };
+    Progress &progress = invocation.progress();
+    if (progress.shown())
+      options.progress = [&](Phase phase) { progress.begin(std::string("compiling: ") + phaseName(phase)); };
     Pipeline pipeline(*registry, options);
-    if (!pipeline.import(input->name, input->bytes) || !pipeline.run(last_))
+    const bool compiled = pipeline.import(input->name, input->bytes) && pipeline.run(last_);
+    progress.clear();
+    if (!compiled)
       return invocation.fail(pipeline.diagnostics(), pipeline.errorCount(), pipeline.errorClass(), pipeline.source());
     input->bytes.clear();
     const std::string result = pipeline.emit(what_);

@@ -114,11 +114,14 @@ Result<HostTensor> RunTrap::inputOf(const ObservedTask &task, size_t i, TaskData
 
 Status RunTrap::after(const ObservedTask &task, int64_t step, TaskData &data) {
   if (task.isView) return Status::ok(); // the bytes were looked at where they were made
-  for (size_t o = 0; o < task.outputs.size(); ++o) {
-    const ObservedTensor &out = task.outputs[o];
-    if (!IsFloatingDataType(out.desc.data_type())) continue;
+  // What the task made: its outputs, and the variables that it updated.
+  const size_t outputs = task.outputs.size();
+  for (size_t o = 0; o < outputs + task.inputs.size(); ++o) {
+    const bool isOutput = o < outputs;
+    const ObservedTensor &out = isOutput ? task.outputs[o] : task.inputs[o - outputs];
+    if (!IsFloatingDataType(out.desc.data_type()) || !(isOutput || out.isMutable)) continue;
     const int64_t count = out.desc.shape().elem_cnt();
-    Result<const void *> bytes = data.output(o);
+    Result<const void *> bytes = isOutput ? data.output(o) : data.input(o - outputs);
     if (!bytes) return bytes.status();
     const Finding found = scan(*bytes, out.desc.data_type(), count, kinds_);
     if (found.first < 0) continue;
