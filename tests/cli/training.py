@@ -315,6 +315,18 @@ class Training(unittest.TestCase):
         os.close(leader)
         self.assertRegex(shown, rb"\r.*epoch \d+/\d+  step \d+/100000000  loss [0-9.e-]+  [0-9.e+]+ steps/s  .* left")
 
+    def test_progress_elsewhere(self):
+        done = self.train("--steps", "3", "--progress", "none")
+        self.assertNotIn("steps/s  ", done.stderr)
+        process = subprocess.Popen([OPC, "run", self.mlp, *self.flags("--steps", "100000000", "--progress", "json")], stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
+        while not (line := process.stderr.readline()).startswith("{"):
+            self.assertNotEqual(line, "")
+        process.send_signal(signal.SIGINT)
+        process.communicate(timeout=60)
+        shown = json.loads(line)
+        self.assertEqual(shown["steps"], 100000000)
+        self.assertLessEqual({"step", "epoch", "epochs", "loss", "steps_per_s", "seconds_left"}, set(shown))
+
     def test_json(self):
         done = self.train("--steps", "5", "--json", "--save", self.path("c"))
         document = json.loads(done.stdout)

@@ -134,21 +134,37 @@ std::string durationText(double seconds) {
   return std::to_string(whole / 3600) + " h " + std::to_string(whole / 60 % 60) + " min";
 }
 
-/// A line on standard error: rewritten ten times a second on a terminal, else a new one every ten seconds.
+/// How far the run is, on standard error: a line that is rewritten ten times a second on a terminal, a new one every
+/// ten seconds elsewhere and with --progress plain, a JSON object a second with --progress json.
 class ProgressLine {
 public:
   ProgressLine(Invocation &invocation, int64_t first, int64_t total)
-      : invocation_(invocation), quiet_(invocation.flags().quiet), terminal_(isatty(STDERR_FILENO) != 0), first_(first),
-        total_(total), start_(now()), shown_(start_) {}
-  bool isDue() const { return !quiet_ && now() - shown_ >= (terminal_ ? 0.1 : 10.0); }
-  void show(int64_t step, int64_t epoch, int64_t epochs, const std::string &loss) {
+      : invocation_(invocation),
+        mode_(*parseProgress(invocation.flags().progress, isatty(STDERR_FILENO) != 0)), // checked by Invocation
+        first_(first), total_(total), start_(now()), shown_(start_) {
+    if (mode_ == ProgressMode::kNone && invocation.flags().progress == "auto") mode_ = ProgressMode::kPlain;
+    if (invocation.flags().quiet) mode_ = ProgressMode::kNone;
+    invocation.progress().clear();
+  }
+  bool isDue() const {
+    if (mode_ == ProgressMode::kNone) return false;
+    return now() - shown_ >= (mode_ == ProgressMode::kLine ? 0.1 : mode_ == ProgressMode::kJson ? 1.0 : 10.0);
+  }
+  void show(const StepMetrics &last, int64_t epochs, const std::string &loss) {
     shown_ = now();
-    const double rate = static_cast<double>(step - first_) / std::max(shown_ - start_, 1e-9);
-    std::string text = "epoch " + std::to_string(epoch) + "/" + std::to_string(epochs) + "  step " +
-                       std::to_string(step) + "/" + std::to_string(total_) + (loss.empty() ? "" : "  " + loss) + "  " +
-                       roundedText(rate, 3) + " steps/s  " +
-                       durationText(static_cast<double>(total_ - step) / std::max(rate, 1e-9)) + " left";
-    if (!terminal_) return invocation_.terminal().err(text + "\n");
+    const double rate = static_cast<double>(last.step - first_) / std::max(shown_ - start_, 1e-9);
+    const double left = static_cast<double>(total_ - last.step) / std::max(rate, 1e-9);
+    if (mode_ == ProgressMode::kJson) {
+      Json line = {{"step", last.step}, {"steps", total_}, {"epoch", last.epoch}, {"epochs", epochs}};
+      for (const auto &[name, value] : last.values) line[name] = realJson(value);
+      line["steps_per_s"] = rate;
+      line["seconds_left"] = left;
+      return invocation_.terminal().err(line.dump(-1, ' ', false, Json::error_handler_t::replace) + "\n");
+    }
+    std::string text = "epoch " + std::to_string(last.epoch) + "/" + std::to_string(epochs) + "  step " +
+                       std::to_string(last.step) + "/" + std::to_string(total_) + (loss.empty() ? "" : "  " + loss) +
+                       "  " + roundedText(rate, 3) + " steps/s  " + durationText(left) + " left";
+    if (mode_ == ProgressMode::kPlain) return invocation_.terminal().err(text + "\n");
     const size_t width = static_cast<size_t>(invocation_.terminal().width()) - 1;
     if (text.size() > width) text.resize(width);
     invocation_.terminal().err("\r\x1b[K" + text);
@@ -163,7 +179,8 @@ public:
 
 private:
   Invocation &invocation_;
-  bool quiet_, terminal_, visible_ = false;
+  ProgressMode mode_;
+  bool visible_ = false;
   int64_t first_, total_;
   double start_, shown_;
 };
@@ -495,7 +512,7 @@ int TrainingRun::run(Invocation &invocation, Setup setup) {
       if (Status s = save(step); !s) return stopWith(s);
       savedAt = step;
     }
-    if (progress.isDue()) progress.show(step, epoch, epochs, scalars.lossText(last));
+    if (progress.isDue()) progress.show(last, epochs, scalars.lossText(last));
   }
   progress.clear();
   const double seconds = progress.seconds();
