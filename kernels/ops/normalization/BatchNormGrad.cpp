@@ -29,8 +29,8 @@ Maybe<void> infer(InferContext *ctx) {
       return Error::ShapeMismatch() << s << " is " << ctx->InputTensorDesc(s, 0).toString() << ", expected "
                                     << statistics.toString() << ", one element for each entry of x's dimension "
                                     << axis;
-  *ctx->MutOutputTensorDesc("gamma_diff", 0) = statistics;
-  *ctx->MutOutputTensorDesc("beta_diff", 0) = statistics;
+  for (const char *s : {"gamma_diff", "beta_diff"})
+    if (ctx->has_output(s, 0)) *ctx->MutOutputTensorDesc(s, 0) = statistics;
   if (ctx->has_output("dx", 0)) *ctx->MutOutputTensorDesc("dx", 0) = x;
   return Maybe<void>::Ok();
 }
@@ -84,30 +84,43 @@ public:
     const Shape &shape = ctx->TensorDesc4ArgNameAndIndex("x", 0)->shape();
     const int64_t axis = valueOf(resolveAxis(ctx->Attr<int32_t>("axis"), shape.NumAxes()));
     const Layout l{shape.Count(0, axis), shape.At(axis), shape.Count(axis + 1)};
+    const bool training = ctx->Attr<bool>("training");
     StagedTensors<T> tensors(ctx);
     const T *x = tensors.in("x"), *dy = tensors.in("dy"), *mean = tensors.in("mean"),
             *inverse = tensors.in("inv_variance"), *gamma = tensors.in("gamma");
-    T *gammaDiff = tensors.out("gamma_diff"), *betaDiff = tensors.out("beta_diff"), *dx = tensors.out("dx");
-    return user_op::bindTask([=, tensors = std::move(tensors)](DeviceCtx *d) {
+    T *gammaOut = tensors.out("gamma_diff"), *betaOut = tensors.out("beta_diff"), *dx = tensors.out("dx");
+    const bool sums = training || gammaOut || betaOut; // dx needs them only while training
+    Scratch<T> gammaScratch(gammaOut ? 0 : l.channels), betaScratch(betaOut ? 0 : l.channels);
+    T *gammaDiff = gammaOut ? gammaOut : gammaScratch.get(), *betaDiff = betaOut ? betaOut : betaScratch.get();
+    return user_op::bindTask([=, tensors = std::move(tensors), gammaScratch = std::move(gammaScratch),
+                              betaScratch = std::move(betaScratch)](DeviceCtx *d) {
       tensors.load(d);
-      channelSums(d, x, dy, l, mean, inverse, gammaDiff, betaDiff);
+      if (sums) channelSums(d, x, dy, l, mean, inverse, gammaDiff, betaDiff);
       const T count = static_cast<T>(l.outer * l.inner);
       if (!dx) return tensors.store(d);
       if (l.inner == 1)
         d->parallelFor(l.outer, rowGrain(l.channels), [&](int64_t begin, int64_t end) {
-          for (int64_t o = begin; o < end; ++o)
-            for (int64_t c = 0; c < l.channels; ++c) {
-              const int64_t at = o * l.channels + c;
-              dx[at] = gamma[c] * inverse[c] *
-                       (dy[at] - (betaDiff[c] + (x[at] - mean[c]) * inverse[c] * gammaDiff[c]) / count);
-            }
+          for (int64_t o = begin; o < end; ++o) {
+            const T *from = dy + o * l.channels, *in = x + o * l.channels;
+            T *to = dx + o * l.channels;
+            if (training)
+              for (int64_t c = 0; c < l.channels; ++c)
+                to[c] = gamma[c] * inverse[c] *
+                        (from[c] - (betaDiff[c] + (in[c] - mean[c]) * inverse[c] * gammaDiff[c]) / count);
+            else
+              for (int64_t c = 0; c < l.channels; ++c) to[c] = gamma[c] * inverse[c] * from[c];
+          }
         });
       else
         d->parallelFor(l.outer * l.channels, rowGrain(l.inner), [&](int64_t begin, int64_t end) {
           for (int64_t r = begin; r < end; ++r) {
             const int64_t c = r % l.channels, at = r * l.inner;
-            normGradApply(dy + at, x + at, dx + at, l.inner, mean[c], gamma[c] * inverse[c], betaDiff[c] / count,
-                          inverse[c] * gammaDiff[c] / count);
+            const T scale = gamma[c] * inverse[c];
+            if (training)
+              normGradApply(dy + at, x + at, dx + at, l.inner, mean[c], scale, betaDiff[c] / count,
+                            inverse[c] * gammaDiff[c] / count);
+            else
+              for (int64_t i = at; i < at + l.inner; ++i) dx[i] = scale * dy[i];
           }
         });
       tensors.store(d);
@@ -123,7 +136,10 @@ Case gradCase(const char *name, Shape x, int64_t channels, int32_t axis, bool ha
   else
     c.In("mean", {channels}).In("inv_variance", {channels}, 0.5, 1.5);
   c.In("gamma", {channels}, 0.5, 2).Attr("axis", axis).Attr("epsilon", 1e-5f);
-  return c.Out("dx").Types(half ? std::vector<DataType>{kFloat16, kBFloat16} : std::vector<DataType>{kFloat, kDouble});
+  return c.Out("gamma_diff")
+      .Out("beta_diff")
+      .Out("dx")
+      .Types(half ? std::vector<DataType>{kFloat16, kBFloat16} : std::vector<DataType>{kFloat, kDouble});
 }
 
 REGISTER_USER_OP("normalization_grad")
@@ -132,36 +148,48 @@ REGISTER_USER_OP("normalization_grad")
     .Input("mean")
     .Input("inv_variance")
     .Input("gamma")
-    .Output("gamma_diff")
-    .Output("beta_diff")
+    .OptionalOutput("gamma_diff")
+    .OptionalOutput("beta_diff")
     .OptionalOutput("dx")
     .Attr<int32_t>("axis", 0)
     .Attr<float>("epsilon", 0.0f)
+    .Attr<bool>("training", true)
     .SetTensorDescInferFn(infer)
     .SetGetSbpFn([](user_op::SbpContext *ctx) -> Maybe<void> {
       const int64_t rank = ctx->LogicalTensorDesc4InputArgNameAndIndex("x", 0).shape().NumAxes();
       const int64_t axis = JUST(resolveAxis(ctx->Attr<int32_t>("axis"), rank));
       auto channels = ctx->NewBuilder();
       for (const char *arg : {"x", "dy"}) channels.Split(OpArg(arg, 0), axis);
-      for (const char *arg : {"mean", "inv_variance", "gamma", "gamma_diff", "beta_diff"})
-        channels.Split(OpArg(arg, 0), 0);
+      for (const char *arg : {"mean", "inv_variance", "gamma"}) channels.Split(OpArg(arg, 0), 0);
+      for (const char *arg : {"gamma_diff", "beta_diff"})
+        if (ctx->has_output(arg, 0)) channels.Split(OpArg(arg, 0), 0);
       if (ctx->has_output("dx", 0)) channels.Split(OpArg("dx", 0), axis);
       channels.Build();
       return Maybe<void>::Ok();
     })
-    .Doc("The gradients of normalization with training: true. With xhat = (x - mean) * inv_variance and sums over all "
+    .Doc("The gradients of normalization. With xhat = (x - mean) * inv_variance and sums over all "
          "dimensions\n"
          "but `axis`: beta_diff = sum(dy), gamma_diff = sum(dy * xhat), dx = gamma * inv_variance * (dy - (beta_diff + "
          "xhat *\n"
-         "gamma_diff) / n), n the number of summed elements; dx may be left out. gamma_diff and beta_diff are f32 when "
+         "gamma_diff) / n), n the number of summed elements; without training, where mean and inv_variance are "
+         "constants, dx = "
+         "gamma *\n"
+         "inv_variance * dy. Each output may be left out. gamma_diff and beta_diff are f32 when "
          "x is f16 or bf16.")
     .Tolerance(kFloat16, 5e-3, 5e-3)
     .Tolerance(kBFloat16, 4e-2, 4e-2)
     .Cases({gradCase("channels_first", {2, 3, 5, 4}, 3, 1, false), gradCase("channels_last", {6, 19}, 19, -1, false),
+            gradCase("constant", {2, 3, 5}, 3, 1, false).Attr("training", false),
+            gradCase("constant_last", {4, 9}, 9, -1, false).Attr("training", false),
+            [] {
+              Case c("only_dx");
+              c.In("x", {5, 3}, -3, 3).In("dy", {5, 3}).In("mean", {3}).In("inv_variance", {3}, 0.5, 1.5);
+              return c.In("gamma", {3}, 0.5, 2).Attr("axis", int32_t{1}).Out("dx").Types({kFloat, kDouble});
+            }(),
             [] {
               Case c("parameters");
               c.In("x", {5, 3}, -3, 3).In("dy", {5, 3}).In("mean", {3}).In("inv_variance", {3}, 0.5, 1.5);
-              return c.In("gamma", {3}, 0.5, 2).Attr("axis", int32_t{1}).Types({kFloat, kDouble});
+              return c.In("gamma", {3}, 0.5, 2).Attr("axis", int32_t{1}).Out("gamma_diff").Types({kFloat, kDouble});
             }(),
             gradCase("half", {4, 3, 5}, 3, 1, true), gradCase("half_last", {4, 9}, 9, 1, true)});
 

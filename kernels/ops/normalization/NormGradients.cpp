@@ -288,12 +288,15 @@ std::string inverseOf(GradientRule &g, const std::string &variance) {
 struct BatchGradient {
   std::string gamma, beta, x;
 };
-BatchGradient batchGradient(GradientRule &g, const std::string &mean, const std::string &inverse, bool dx) {
+BatchGradient batchGradient(GradientRule &g, const std::string &mean, const std::string &inverse, bool gamma, bool beta,
+                            bool dx) {
   auto grad = g.add("normalization_grad", "x");
   grad.in("x", g.x("x")).in("dy", g.dy("y")).in("mean", mean).in("inv_variance", inverse).in("gamma", g.x("gamma"));
-  grad.same({"axis", "epsilon"});
+  grad.same({"axis", "epsilon", "training"});
+  if (gamma) grad.output("gamma_diff");
+  if (beta) grad.output("beta_diff");
   if (dx) grad.output("dx");
-  return {grad.out("gamma_diff"), grad.out("beta_diff"), dx ? grad.out("dx") : ""};
+  return {gamma ? grad.out("gamma_diff") : "", beta ? grad.out("beta_diff") : "", dx ? grad.out("dx") : ""};
 }
 
 /// Statistics of the batch: those of the forward op when it gives them, else computed again.
@@ -314,53 +317,61 @@ void trainedGradient(GradientRule &g) {
     inverse = inverseOf(
         g, g.add("var", "variance").in("input", x).attr("dim", view.axes).attr("unbiased", false).out("output"));
   }
-  const BatchGradient d = batchGradient(g, mean, inverse, g.needs("x"));
+  const BatchGradient d = batchGradient(g, mean, inverse, g.needs("gamma"), g.needs("beta"), g.needs("x"));
   bindSum(g, "x", g.needs("x") ? d.x : "", extra);
   if (g.needs("gamma")) bindParameter(g, "gamma", d.gamma);
   if (g.needs("beta")) bindParameter(g, "beta", d.beta);
 }
 
-/// Given statistics are constants: dx = dy gamma inverse. The moving statistics may be differentiated as well, by way
-/// of sums that the parameters' gradients have made: d mean = -beta_diff gamma inverse, d variance = -gamma_diff gamma
-/// inverse^2 / 2.
+/// Given statistics are constants. The moving statistics may be differentiated as well, by way of the sums that are the
+/// parameters' gradients: d mean = -beta_diff gamma inverse, d variance = -gamma_diff gamma inverse^2 / 2.
 void evaluatedGradient(GradientRule &g) {
-  const NormView view = batchView(g);
-  const DataType type = g.desc("x").data_type(), wide = statisticsType(type);
-  const auto converted = [&](const std::string &a, DataType from, DataType to, const char *suffix) {
-    return from == to ? a : g.add("cast", suffix).in("in", a).attr("dtype", to).out();
+  const bool used = g.hasDy("y"), mean = g.needs("moving_mean"), variance = g.needs("moving_variance");
+  if (!g.needs("x") && !g.needs("gamma") && !g.needs("beta") && !mean && !variance) return;
+  const DataType wide = statisticsType(g.desc("x").data_type());
+  const auto widened = [&](const char *arg) {
+    const DataType type = g.desc(arg).data_type();
+    return type == wide ? g.x(arg)
+                        : g.add("cast", std::string(arg) + "_wide").in("in", g.x(arg)).attr("dtype", wide).out();
   };
-  const std::string mean = converted(g.x("moving_mean"), g.desc("moving_mean").data_type(), wide, "mean_wide");
-  const std::string variance =
-      converted(g.x("moving_variance"), g.desc("moving_variance").data_type(), wide, "variance_wide");
-  const std::string inverse = inverseOf(g, variance);
-  const std::string gamma = converted(g.x("gamma"), g.desc("gamma").data_type(), wide, "gamma_wide");
-  const bool moving = g.needs("moving_mean") || g.needs("moving_variance");
-  std::string slope;
-  if (g.needs("x") || moving) slope = g.multiply(gamma, inverse, "slope");
-  if (g.needs("x")) {
-    const Shape channels = g.shape("gamma");
-    const std::string factor =
-        reshaped(g, converted(slope, wide, type, "slope_narrow"), channels, view.stat, "slope_kept");
-    g.bind("x", binary(g, "broadcast_mul", g.dy("y"), factor, "x_eval"));
+  const std::string inverse =
+      g.hasOutput("inv_variance") ? g.y("inv_variance") : inverseOf(g, widened("moving_variance"));
+  std::string meanPart, variancePart; // by way of y
+  if (used) {
+    const BatchGradient d = batchGradient(g, widened("moving_mean"), inverse, g.needs("gamma") || variance,
+                                          g.needs("beta") || mean, g.needs("x"));
+    if (g.needs("x")) g.bind("x", d.x);
+    if (g.needs("gamma")) bindParameter(g, "gamma", d.gamma);
+    if (g.needs("beta")) bindParameter(g, "beta", d.beta);
+    if (mean || variance) {
+      const std::string slope = g.multiply(widened("gamma"), inverse, "slope");
+      if (mean) meanPart = g.scale(g.multiply(d.beta, slope, "mean_product"), -1, "mean_minus");
+      if (variance) {
+        const std::string square = g.multiply(slope, inverse, "variance_slope");
+        variancePart = g.scale(g.multiply(d.gamma, square, "variance_product"), -0.5, "variance_half");
+      }
+    }
   }
-  if (!g.needs("gamma") && !g.needs("beta") && !moving) return;
-  const BatchGradient d = batchGradient(g, mean, inverse, false);
-  if (g.needs("gamma")) bindParameter(g, "gamma", d.gamma);
-  if (g.needs("beta")) bindParameter(g, "beta", d.beta);
-  if (g.needs("moving_mean"))
-    bindParameter(g, "moving_mean", g.scale(g.multiply(d.beta, slope, "mean_product"), -1, "mean_minus"));
-  if (g.needs("moving_variance")) {
-    const std::string square = g.multiply(slope, inverse, "variance_slope");
-    bindParameter(g, "moving_variance",
-                  g.scale(g.multiply(d.gamma, square, "variance_product"), -0.5, "variance_half"));
+  const auto total = [&](const std::string &a, const std::string &b, const char *suffix) {
+    return a.empty() || b.empty() ? a + b : g.add("add_n", suffix).in("in", a).in("in", b).out();
+  };
+  // The outputs mean and inv_variance are moving_mean and 1 / sqrt(moving_variance + epsilon).
+  const std::string fromMean = mean && g.hasOutput("mean") && g.hasDy("mean") ? g.dy("mean") : "";
+  std::string fromInverse;
+  if (variance && g.hasOutput("inv_variance") && g.hasDy("inv_variance")) {
+    const std::string cube = g.multiply(g.multiply(inverse, inverse, "inverse_square"), inverse, "inverse_cube");
+    fromInverse = g.scale(g.multiply(g.dy("inv_variance"), cube, "inverse_product"), -0.5, "inverse_half");
   }
+  if (mean && !(meanPart + fromMean).empty()) bindParameter(g, "moving_mean", total(meanPart, fromMean, "mean_total"));
+  if (variance && !(variancePart + fromInverse).empty())
+    bindParameter(g, "moving_variance", total(variancePart, fromInverse, "variance_total"));
 }
 
 void normalizationGradient(GradientRule &g) {
   if (g.needs("_add_to_output") && g.hasDy("y")) g.bind("_add_to_output", g.dy("y"));
   if (g.attr<bool>("training"))
     trainedGradient(g);
-  else if (g.hasDy("y"))
+  else
     evaluatedGradient(g);
 }
 REGISTER_USER_OP_GRAD("normalization").SetBackwardOpConfGenFn(gradientRule(normalizationGradient));
@@ -444,6 +455,8 @@ void secondGradient(GradientRule &g, const NormView &view, GradOutputs outputs) 
              gammas = outputs.gamma && g.hasOutput(outputs.gamma) && g.hasDy(outputs.gamma),
              betas = outputs.beta && g.hasOutput(outputs.beta) && g.hasDy(outputs.beta);
   const bool gammaGiven = outputs.dx && g.hasInput(view.gamma);
+  // normalization_grad without training: dx = gamma inverse dy.
+  const bool constant = g.op().op_conf().attrs.count("training") && !g.attr<bool>("training");
   const bool needsDy = g.needs("dy"), needsX = g.needs("x"), needsGamma = gammaGiven && g.needs(view.gamma);
   const bool needsMean = view.mean && g.needs(view.mean), needsInverse = g.needs(view.inverse);
   Strings dyParts, xParts, inverseParts;
@@ -453,15 +466,21 @@ void secondGradient(GradientRule &g, const NormView &view, GradOutputs outputs) 
     const std::string v = s.in(g.dy(outputs.dx), g.desc(outputs.dx), view.view);
     const std::string gamma = gammaGiven ? s.in(g.x(view.gamma), g.desc(view.gamma), view.parameter) : "";
     const std::string d = gammaGiven ? s.mul(dy, gamma) : dy;
-    const std::string m3 = s.mean(s.mul(v, s.hat()));
-    if (needsDy || needsGamma) {
+    if (constant) {
+      const std::string scaled = s.mul(v, s.inverse());
+      if (needsDy) dyParts.push_back(s.mul(scaled, gamma));
+      if (needsGamma) gammaPart = s.toParameter(s.mul(scaled, dy));
+      if (needsInverse) inverseParts.push_back(s.sum(s.mul(v, d)));
+    }
+    const std::string m3 = constant ? "" : s.mean(s.mul(v, s.hat()));
+    if (!constant && (needsDy || needsGamma)) {
       std::string p = s.sub(v, s.mul(s.hat(), m3));
       if (view.centered) p = s.sub(p, s.mean(v));
       p = s.mul(p, s.inverse());
       if (needsDy) dyParts.push_back(gammaGiven ? s.mul(p, gamma) : p);
       if (needsGamma) gammaPart = s.toParameter(s.mul(p, dy));
     }
-    if (needsX || needsMean || needsInverse) {
+    if (!constant && (needsX || needsMean || needsInverse)) {
       const std::string m2 = s.mean(s.mul(d, s.hat()));
       if (needsX || needsMean) {
         const std::string both = s.total({s.mul(v, m2), s.mul(d, m3)});

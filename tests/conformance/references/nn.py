@@ -206,6 +206,8 @@ def normalization_grad(c):
     xhat = (x - c.get("mean").reshape(shape)) * inv
     beta, gamma = dy.sum(axis=over), (dy * xhat).sum(axis=over)
     n = x.size // x.shape[axis]
+    if not c.attr("training", default=True):
+        return {"dx": c.get("gamma").reshape(shape) * inv * dy, "gamma_diff": stat(c, gamma), "beta_diff": stat(c, beta)}
     dx = c.get("gamma").reshape(shape) * inv * (dy - (beta.reshape(shape) + xhat * gamma.reshape(shape)) / n)
     return {"dx": dx, "gamma_diff": stat(c, gamma), "beta_diff": stat(c, beta)}
 
