@@ -6,6 +6,7 @@
 #include "NumberText.h"
 #include "RunCapture.h"
 #include "RunPlan.h"
+#include "RunReference.h"
 #include "RunTrap.h"
 #include "TrainingRun.h"
 
@@ -194,7 +195,10 @@ public:
     if (!reference_.empty()) {
       const std::string plain = planner.referencePlan(*input, compileOptions_, &failure);
       if (failure) return failure;
-      if (Status s = runReference(invocation, plain, *registry, *inputs, &*expectations); !s) return invocation.fail(s);
+      if (Status s = referenceRun_.run(invocation, plain, *registry, sessionOptions(invocation), *inputs, values_,
+                                       warmups_ + repeats_, &*expectations);
+          !s)
+        return invocation.fail(s);
       watch_.lap("reference");
     }
     start = trace.now();
@@ -335,28 +339,10 @@ private:
     return results;
   }
 
-  /// Runs the reference as often as the plan was run, and expects its outputs.
-  Status runReference(Invocation &invocation, const std::string &plan, const Registry &registry,
-                      const NamedValues &inputs, std::vector<Expectation> *expectations) const {
-    auto failed = [](Status s) { return std::move(s).withContext("running the reference"); };
-    Result<Session> session = Session::load(plan, registry, sessionOptions(invocation));
-    if (!session) return failed(session.status());
-    if (Result<ValueReport> given = giveValues(*session, inputs, values_, invocation.commandLine()); !given)
-      return failed(given.status());
-    invocation.progress().begin("running the reference");
-    Status run = session->run(warmups_ + repeats_);
-    invocation.progress().clear();
-    if (!run) return failed(run);
-    Result<std::vector<NamedOutput>> outputs = fetchAll(*session);
-    if (!outputs) return failed(outputs.status());
-    for (NamedOutput &o : *outputs) expectations->push_back({o.name, "the reference on the CPU", std::move(o.tensor)});
-    return Status::ok();
-  }
-
-  int report(Invocation &invocation, const Session &session, const std::string &graph, const Json &phases,
+  int report(Invocation &invocation, Session &session, const std::string &graph, const Json &phases,
              const ValueReport &given, const std::vector<NamedOutput> &results,
              const std::vector<Expectation> &expectations, const OutputFiles &files, const Timing &timing,
-             const std::vector<std::string> &notes) const {
+             const std::vector<std::string> &notes) {
     Terminal &terminal = invocation.terminal();
     const bool json = invocation.flags().json;
     for (const std::string &n : notes) invocation.note("note: " + n);
@@ -375,6 +361,13 @@ private:
     for (const Expectation &e : expectations)
       for (const NamedOutput &o : results)
         if (o.name == e.name) passed &= expect_.compare(invocation, o, e, &compared);
+    std::string where; // the two part
+    if (!passed && !reference_.empty()) {
+      Result<std::string> found = referenceRun_.firstDifference(session, expect_);
+      if (!found) return invocation.fail(found.status());
+      where = *found;
+      if (!where.empty()) terminal.err(where + "\n");
+    }
 
     const SessionStats stats = session.stats();
     if (!json) {
@@ -405,6 +398,7 @@ private:
     if (!expectations.empty()) {
       document["passed"] = passed;
       document["expectations"] = std::move(compared);
+      if (!where.empty()) document["first_difference"] = where;
     }
     document["timing"] = {{"runs", repeats_},
                           {"median_s", timing.median()},
@@ -430,6 +424,7 @@ private:
   PrintMode printMode_;
   ExpectFlags expect_;
   CutFlags cut_;
+  ReferenceRun referenceRun_;
   TrainingRun training_;
   TrapKinds trapKinds_;
   CompileOptions compileOptions_;

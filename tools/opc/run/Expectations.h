@@ -49,9 +49,10 @@ public:
   Status checkNames(const std::vector<std::string> &outputs) const;
   /// Compares one output, says what came of it, and appends a record to `list`.
   bool compare(Invocation &invocation, const NamedOutput &output, const Expectation &expected, Json *list) const;
+  /// The tolerance for a tensor of that name: the flags', else opc.toml's, else the element type's.
+  Tolerance toleranceOf(const std::string &name, DataType type) const;
 
 private:
-  Tolerance toleranceOf(const std::string &name, DataType type) const;
   std::vector<Metric> metricsOf(const std::string &name) const;
 
   std::vector<std::string> specs_, rtol_, atol_, metric_;
