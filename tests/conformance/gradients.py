@@ -1,9 +1,10 @@
 # Every gradient against central differences: each op of the registry, in each of its cases, through opc grad --check.
-"""usage: gradients.py [-v] [--order 2] [OP...]       needs python3 with numpy; the commands come from OPC_BUILD_DIR
+"""usage: gradients.py [-v] [--order 2 | --type T] [OP...]       needs python3 with numpy; the commands come from OPC_BUILD_DIR
 
 For an op with a gradient (a rule or a derived one) a graph is made of all its cases with f64 kernels. The losses are its
 floating outputs, which opc weights at random; all floating inputs are differentiated. With --order 2 the gradients
-themselves are differentiated once more. Every op must have a gradient or say why not (NoGrad).
+themselves are differentiated once more. With --type (f32, f16 or bf16) the backward graphs of the cases in that type are made
+and run: what they compute, the kernels' vectors judge; here no rule may mix types or want a kernel that is not there. Every op must have a gradient or say why not (NoGrad).
 """
 import os
 import re
@@ -47,20 +48,21 @@ def inputs_of(instance, vectors, rng):
     return found
 
 
-def check(op, order, verbose):
+def check(op, order, verbose, dtype="f64"):
     """None, or what opc said."""
+    floats = ("f64",) if dtype == "f64" else (dtype, "f32")
     vectors = dict(np.load(vector_path(op["name"]))) if os.path.exists(vector_path(op["name"])) else {}
     rng = np.random.default_rng(1)
     graph, wrt, losses, count = Graph(), [], [], 0
     for n, instance in enumerate(instances(op)):
-        if instance.dtype not in ("f64", "fixed") or f"{op['name']} {instance.case['name']}" in NOT_CHECKED or op["name"] in NOT_CHECKED:
+        if instance.dtype not in (dtype, "fixed") or f"{op['name']} {instance.case['name']}" in NOT_CHECKED or op["name"] in NOT_CHECKED:
             continue
         inputs_of(instance, vectors, rng)
-        floating = [f"i{n}_{arg}_{index}" for arg, index, dtype, shape, _, _ in instance.inputs()
-                    if dtype == "f64" and has_gradient(instance, arg) and np.prod(shape) > 0]
+        floating = [f"i{n}_{arg}_{index}" for arg, index, kind, shape, _, _ in instance.inputs()
+                    if kind in floats and has_gradient(instance, arg) and np.prod(shape) > 0]
         stored = {tuple(k.split("|")[-3:]) for k in vectors if k.startswith(f"{instance.name}|out|")}
         made = [f"i{n}/{arg}_{i}" for arg, many in instance.outputs().items() if arg not in instance.mutable() for i in range(many)
-                if (arg, str(i), "f64") in stored or not stored and arg != "mask"]
+                if any((arg, str(i), kind) in stored for kind in floats) or not stored and arg != "mask"]
         if not floating or not made:
             continue
         graph.add(n, instance, vectors)
@@ -80,6 +82,12 @@ def check(op, order, verbose):
             weights = ["--weights", os.path.join(folder, "variables.npz")]
         if not losses:
             return None, 0
+        if dtype != "f64":
+            backward = os.path.join(folder, "backward.pbtxt")
+            done = opc("grad", path, "--dy", "-o", backward, *flags("--wrt", wrt), *flags("--loss", losses))
+            if done.returncode == 0:
+                done = opc("run", backward, "--inputs", os.path.join(folder, "in.npz"), *weights, "--fill", "rand", "--print", "none", "-j", "1")
+            return (None if done.returncode == 0 else said(done)), count
         if order > 1:
             first = os.path.join(folder, "first.pbtxt")
             done = opc("grad", path, "--dy", "-o", first, *flags("--wrt", wrt), *flags("--loss", losses))
@@ -121,7 +129,8 @@ def said(done):
 def main(argv):
     verbose = "-v" in argv
     order = 2 if "--order" in argv else 1
-    names = [a for a in argv if not a.startswith("-") and a != "2"]
+    dtype = argv[argv.index("--type") + 1] if "--type" in argv else "f64"
+    names = [a for a in argv if not a.startswith("-") and a not in ("2", dtype)]
     failed = ops = cases = 0
     for op in load_registry():
         if names and op["name"] not in names:
@@ -134,7 +143,7 @@ def main(argv):
             continue
         if order > 1 and op["name"] in FIRST_ORDER_ONLY:
             continue
-        wrong, count = check(op, order, verbose)
+        wrong, count = check(op, order, verbose, dtype)
         if wrong:
             print(f"FAIL {op['name']}: {wrong}")
             failed += 1
