@@ -9,12 +9,14 @@ using namespace mlir;
 namespace opc {
 namespace {
 
-/// A graph that updates variables: kernels find their weights changed at every step.
-bool updatesVariables(ModuleOp module, const Registry &registry) {
+/// A graph that trains. Where it updates variables, kernels find their weights changed at every step; where it has
+/// backward ops, those read the tensors in between, in the layout that they were written in.
+bool trains(ModuleOp module, const Registry &registry) {
   bool found = false;
   module.walk([&](ir::UserOp op) {
     const user_op::OpDef *def = registry.findOp(op.getOpType().str());
-    found |= def && def->modifyInputs && writesInputs(*def, ir::toOpConf(op));
+    found |= op.getOpType().ends_with("_grad") ||
+             (def && def->modifyInputs && writesInputs(*def, ir::toOpConf(op)));
   });
   return found;
 }
@@ -37,7 +39,7 @@ struct KeepChannelsLastPass : PassWrapper<KeepChannelsLastPass, OperationPass<Mo
 } // namespace
 
 void fuseForLibraries(ModuleOp module, const Registry &registry) {
-  if (updatesVariables(module, registry)) return;
+  if (trains(module, registry)) return;
   fuseConvolutions(module);
   keepChannelsLast(module, registry);
 }

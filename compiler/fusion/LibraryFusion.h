@@ -9,7 +9,7 @@
 namespace opc {
 
 /// All library fusions (docs/adr/0006-library-fusion.md). A result that anybody else reads, or that is an output, stays
-/// a tensor of its own. Does nothing to a graph that updates variables: there, weights are not packed ahead.
+/// a tensor of its own. Does nothing to a graph that trains.
 /// Ops need inferred types.
 void fuseForLibraries(mlir::ModuleOp module, const Registry &registry);
 

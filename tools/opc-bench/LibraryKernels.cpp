@@ -252,11 +252,18 @@ std::vector<Row> layerNorm(int64_t rows, int64_t columns, int threads, const std
   });
 }
 
-/// softmax(q k^T * scale) v for `heads` heads.
-std::vector<Row> attention(int64_t heads, int64_t length, int64_t width, int threads, const std::string &name) {
+/// softmax(q k^T * scale) v for `heads` heads: three ops, or the one that computes all of it.
+std::vector<Row> attention(int64_t heads, int64_t length, int64_t width, bool fused, int threads,
+                           const std::string &name) {
   const Dims one{heads, length, width};
+  const std::string inputs = inputText("q", one) + inputText("k", one) + inputText("v", one);
   const std::string graph =
-      inputText("q", one) + inputText("k", one) + inputText("v", one) +
+      fused ? inputs +
+                  opText("o", "scaled_dot_product_attention",
+                         {{"query", "q/out"}, {"key", "k/out"}, {"value", "v/out"}}, "out log_sum",
+                         attr("scale", "at_double: 0.125")) +
+                  outputText("o/out_0")
+            : inputs +
       opText("s", "batch_matmul", {{"a", "q/out"}, {"b", "k/out"}}, "out",
              attr("transpose_b", "at_bool: true") + attr("alpha", "at_double: 0.125")) +
       opText("p", "softmax", {{"in", "s/out_0"}}, "out") +
@@ -344,8 +351,9 @@ std::vector<Benchmark> libraryKernels() {
     add("layer_norm_" + std::to_string(rows) + "x" + std::to_string(columns),
         [rows = rows, columns = columns](int t, const std::string &row) { return layerNorm(rows, columns, t, row); });
   for (int64_t heads : {8, 96})
-    add("attention_" + std::to_string(heads) + "x128x64",
-        [heads](int t, const std::string &row) { return attention(heads, 128, 64, t, row); });
+    for (bool fused : {false, true})
+      add((fused ? "sdpa_" : "attention_") + std::to_string(heads) + "x128x64",
+          [=](int t, const std::string &row) { return attention(heads, 128, 64, fused, t, row); });
   add("add_16M", [](int t, const std::string &row) { return triad(int64_t{1} << 24, t, row); });
   return list;
 }

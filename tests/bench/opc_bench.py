@@ -1,0 +1,71 @@
+# opc-bench answers: its rows, its JSON, and the commands by which tools/bench_models.py drives it. No time is judged.
+import json
+import os
+import pathlib
+import subprocess
+import sys
+import tempfile
+
+import numpy as np
+
+BENCH = pathlib.Path(os.environ["OPC_BUILD_DIR"]) / "bin/opc-bench"
+GRAPH = """
+op { name: "x" input_conf { out: "out" blob_conf { shape { dim: 3 } data_type: kFloat } } }
+op { name: "s" user_conf { op_type_name: "scalar_add" input { key: "in" value { s: "x/out" } }
+  output { key: "out" value { s: "s/out_0" } } attr { key: "has_float_operand" value { at_bool: true } }
+  attr { key: "float_operand" value { at_double: 0.5 } } } }
+op { name: "y" output_conf { in: "s/out_0" out: "out" } }
+"""
+errors = []
+
+
+def require(what, ok):
+    if not ok:
+        errors.append(what)
+
+
+def run(args, text=""):
+    return subprocess.run([str(BENCH), *args], input=text, capture_output=True, text=True)
+
+
+def rows():
+    names = run(["--list"]).stdout.split()
+    for wanted in ("kernel/matmul_64_t1", "kernel/conv_3x3_64-64@56_nchw_t2", "kernel/attention_8x128x64_t1"):
+        require(f"--list names {wanted}", wanted in names)
+    done = run(["--filter", "kernel/matmul_64_t1", "--json"])
+    row = json.loads(done.stdout)["rows"][0]
+    require("a measured row", done.returncode == 0 and row["name"] == "kernel/matmul_64_t1" and row["value"] > 0)
+    require("its reference and ratio", row["reference_name"] == "oneDNN" and abs(row["ratio"] - row["value"] / row["reference"]) < 1e-9)
+    require("a filter that matches nothing is a slip", run(["--filter", "nothing"]).returncode == 2)
+
+
+def worker(folder):
+    graph, x, y = folder / "g.pbtxt", folder / "x.npy", folder / "y.npy"
+    graph.write_text(GRAPH)
+    np.save(x, np.array([1, 2, 3], "f4"))
+    base = ["model", "--graph", str(graph), "--input", f"x={x}"]
+    done = run(base, f"run 3\noutput y {y}\nmemory\nquit\n")
+    ready, times, written, memory = map(json.loads, done.stdout.splitlines())
+    require("ready first", ready["ready"] and done.returncode == 0)
+    require("a time for each run", len(times["times"]) == 3 and min(times["times"]) > 0)
+    require("the output", written["written"] == str(y) and np.load(y).tolist() == [1.5, 2.5, 3.5])
+    require("memory", memory["VmHWM"] >= memory["VmRSS"] > 0)
+    for text in ("jump\n", "output z /dev/null\n", f"output y {folder}/no/y.npy\n"):
+        done = run(base, "run 1\n" + text)
+        require(f"an error for {text!r}", done.returncode == 1 and done.stderr.startswith("opc-bench: "))
+    for args in (["--graph", "missing.pbtxt"], ["--graph", str(graph), "--input", "x"], ["--graph", str(graph), "--weights", str(x)]):
+        done = run(["model", *args])
+        require(f"an error for {args}", done.returncode == 1 and "opc-bench: " in done.stderr)
+    require("usage", run(["model"]).returncode == 2)
+
+
+def main():
+    rows()
+    with tempfile.TemporaryDirectory() as folder:
+        worker(pathlib.Path(folder))
+    print("\n".join("FAIL " + e for e in errors) or "opc-bench answers")
+    return 1 if errors else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
