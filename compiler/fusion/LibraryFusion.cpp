@@ -15,8 +15,7 @@ bool trains(ModuleOp module, const Registry &registry) {
   bool found = false;
   module.walk([&](ir::UserOp op) {
     const user_op::OpDef *def = registry.findOp(op.getOpType().str());
-    found |= op.getOpType().ends_with("_grad") ||
-             (def && def->modifyInputs && writesInputs(*def, ir::toOpConf(op)));
+    found |= op.getOpType().ends_with("_grad") || (def && def->modifyInputs && writesInputs(*def, ir::toOpConf(op)));
   });
   return found;
 }

@@ -68,7 +68,8 @@ Described describe(const ConvGeometry &g, ConvDirection direction, const memory:
 
 /// The library's direct, generated kernels: one thread computes an output, in an order that the shape decides.
 bool isDirect(const std::string &implementation) {
-  return implementation.rfind("jit", 0) == 0 || implementation.rfind("brg", 0) == 0;
+  return implementation.rfind("jit", 0) == 0 || implementation.rfind("brg", 0) == 0 ||
+         implementation.rfind("brdgmm", 0) == 0;
 }
 
 } // namespace
