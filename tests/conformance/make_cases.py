@@ -203,13 +203,17 @@ def products_with_zeros(rng):
     """Where the derivative of a product may not divide by the factor."""
     i = draw(rng, x=(4, 6))
     i["x"][0, 2] = i["x"][1, 0] = i["x"][1, 4] = i["x"][3, 5] = 0
+    i["z"], i["at"] = rng.standard_normal((4, 3)).astype(np.float32), rng.integers(0, 3, (4, 6)).astype(np.int64)
     t = wide(i)
+    hits = t["at"][:, None, :] == torch.arange(3)[:, None]
+    scattered = t["z"] * torch.where(hits, t["x"][:, None, :], torch.ones(()).double()).prod(2)
     records = [
         op("cumprod", {"x": "x"}, {"y": "running"}, dim=attr("int64", 1)),
         op("reduce_prod", {"input_tensor": "x"}, {"output_tensor": "rows"}, axis=attr("list_int32", [1]), keepdims=attr("bool", False)),
         op("reduce_prod", {"input_tensor": "x"}, {"output_tensor": "columns"}, axis=attr("list_int32", [0]), keepdims=attr("bool", True)),
+        op("dim_scatter_mul", {"input": "z", "index": "at", "src": "x"}, {"output": "scattered"}, dim=attr("int32", 1)),
     ]
-    save("products_with_zeros", i, records, [t["x"].cumprod(1), t["x"].prod(1), t["x"].prod(0, keepdim=True)], ["running", "rows", "columns"], t)
+    save("products_with_zeros", i, records, [t["x"].cumprod(1), t["x"].prod(1), t["x"].prod(0, keepdim=True), scattered], ["running", "rows", "columns", "scattered"], t)
 
 
 def trained_convolutions(rng):

@@ -178,22 +178,56 @@ void dimScatterUpdateGradGradient(GradientRule &g) {
 }
 REGISTER_USER_OP_GRAD("dim_scatter_update_grad").SetBackwardOpConfGenFn(gradientRule(dimScatterUpdateGradGradient));
 
-/// output = input times the factors of src. d input is dy times the same factors; d src is dy * output / src, for
-/// factors that are not 0.
+std::string scaledByDim(GradientRule &g, const std::string &input, const std::string &src, const char *suffix) {
+  return g.add("dim_scatter_mul", suffix)
+      .in("input", input)
+      .in("index", g.x("index"))
+      .in("src", src)
+      .same({"dim"})
+      .out("output");
+}
+
+/// output = input times the factors of src: d input is dy times the same factors.
 void dimScatterMulGradient(GradientRule &g) {
-  if (g.needs("input"))
-    g.bind("input", g.add("dim_scatter_mul", "input")
-                        .in("input", g.dy("output"))
-                        .in("index", g.x("index"))
-                        .in("src", g.x("src"))
-                        .same({"dim"})
-                        .out("output"));
+  if (g.needs("input")) g.bind("input", scaledByDim(g, g.dy("output"), g.x("src"), "input"));
   if (!g.needs("src")) return;
-  const std::string weighted = g.multiply(g.dy("output"), g.y("output"), "src_weighted");
-  const std::string full = likeSource(g, dimGathered(g, weighted, "src_gathered"));
-  g.bind("src", binary(g, "broadcast_div", full, g.x("src"), "src"));
+  const Shape &index = g.shape("index"), &src = g.shape("src");
+  std::string used = g.x("src");
+  if (src != index)
+    used = g.add("slice", "src_used")
+               .in("x", used)
+               .attr("start", std::vector<int64_t>(src.dim_vec().size(), 0))
+               .attr("stop", index.dim_vec())
+               .attr("step", std::vector<int64_t>(src.dim_vec().size(), 1))
+               .out("y");
+  g.bind("src", likeSource(g, g.add("dim_scatter_mul_grad", "src")
+                                  .in("dy", g.dy("output"))
+                                  .in("input", g.x("input"))
+                                  .in("index", g.x("index"))
+                                  .in("src", used)
+                                  .same({"dim"})
+                                  .out("dsrc")));
 }
 REGISTER_USER_OP_GRAD("dim_scatter_mul").SetBackwardOpConfGenFn(gradientRule(dimScatterMulGradient));
+
+/// dsrc = (dy input P)[index] / src with P the product of a place's factors, for factors that are not 0. With r = ddsrc
+/// / src and S the sum of r over a place: d dy = S input P, d input = S dy P, d src = (S[index] - r) dsrc.
+void dimScatterMulGradGradient(GradientRule &g) {
+  const std::string r = binary(g, "broadcast_div", g.dy("dsrc"), g.x("src"), "ratio");
+  const std::string sums = g.add("dim_scatter_add_like", "sums")
+                               .in("like", g.x("input"))
+                               .in("index", g.x("index"))
+                               .in("src", r)
+                               .same({"dim"})
+                               .out("output");
+  if (g.needs("dy")) g.bind("dy", g.multiply(sums, scaledByDim(g, g.x("input"), g.x("src"), "dy_scaled"), "dy"));
+  if (g.needs("input"))
+    g.bind("input", g.multiply(sums, scaledByDim(g, g.x("dy"), g.x("src"), "input_scaled"), "input"));
+  if (g.needs("src"))
+    g.bind("src", g.multiply(binary(g, "broadcast_sub", dimGathered(g, sums, "src_sums"), r, "src_others"), g.y("dsrc"),
+                             "src"));
+}
+REGISTER_USER_OP_GRAD("dim_scatter_mul_grad").SetBackwardOpConfGenFn(gradientRule(dimScatterMulGradGradient));
 
 // --- embedding -------------------------------------------------------------------------------------------------------
 

@@ -207,3 +207,19 @@ reference("gelu_grad")(activation(lambda c, x: F.gelu(x)))
 reference("fast_gelu_grad")(activation(lambda c, x: F.gelu(x, approximate="tanh")))
 reference("quick_gelu_grad")(activation(lambda c, x: x * torch.sigmoid(1.702 * x)))
 reference("silu_grad")(activation(lambda c, x: F.silu(x)))
+
+
+@reference("dim_scatter_mul_grad")
+def dim_scatter_mul_grad(c):
+    """Each element of src by itself: the product of what else multiplies its place."""
+    dy, x, index, src, dim = c.get("dy"), c.get("input"), c.get("index").astype(np.int64), c.get("src"), c.attr("dim")
+    places = {}
+    for at in np.ndindex(index.shape):
+        to = list(at)
+        to[dim] = index[at]
+        places.setdefault(tuple(to), []).append(at)
+    out = np.zeros(src.shape)
+    for to, elements in places.items():
+        for at in elements:
+            out[at] = dy[to] * x[to] * np.prod([src[b] for b in elements if b != at])
+    return out

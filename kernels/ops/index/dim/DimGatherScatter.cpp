@@ -206,6 +206,59 @@ public:
 template <class T> using DimScatterAddKernel = DimScatterCombineKernel<T, false>;
 template <class T> using DimScatterMulKernel = DimScatterCombineKernel<T, true>;
 
+/// The gradient of dim_scatter_mul by src: dy * input * the other factors of the place. For each place the product of
+/// the factors that are not 0, in f64, and how many are.
+template <class T> class DimScatterMulGradKernel final : public BindingKernel {
+public:
+  std::unique_ptr<user_op::BoundKernel> Bind(KernelBindContext *ctx) const override {
+    const Tensor *index = ctx->Tensor4ArgNameAndIndex("index", 0), *input = ctx->Tensor4ArgNameAndIndex("input", 0);
+    const int64_t dim = valueOf(resolveAxis(ctx->Attr<int32_t>("dim"), input->shape().NumAxes()));
+    const Shape indexShape = index->shape();
+    const Lines lines(indexShape, input->shape(), indexShape, dim);
+    const T *dy = ctx->Tensor4ArgNameAndIndex("dy", 0)->template dptr<T>(), *base = input->template dptr<T>(),
+            *src = ctx->Tensor4ArgNameAndIndex("src", 0)->template dptr<T>();
+    T *dsrc = ctx->Tensor4ArgNameAndIndex("dsrc", 0)->template mut_dptr<T>();
+    const int64_t places = input->shape().elem_cnt();
+    double *products =
+        places ? static_cast<double *>(ctx->Tensor4ArgNameAndIndex("tmp_buffer", 0)->mut_raw_dptr()) : nullptr;
+    int64_t *zeros = reinterpret_cast<int64_t *>(products + places);
+    return withIndexType(index->data_type(), [&](auto tag) -> std::unique_ptr<user_op::BoundKernel> {
+      using I = decltype(tag);
+      const I *indices = index->dptr<I>();
+      return user_op::bindTask([=](DeviceCtx *dev) {
+        checkIndices(dev, indices, indexShape, lines.limit, "index", "the indexed axis");
+        lines.forEach(dev, [&](int64_t i, int64_t x, int64_t o) {
+          const auto place = [&](int64_t k) {
+            return x + static_cast<int64_t>(indices[i + k * lines.indexStep]) * lines.indexedStep;
+          };
+          for (int64_t k = 0; k < lines.limit; ++k) {
+            products[x + k * lines.indexedStep] = 1;
+            zeros[x + k * lines.indexedStep] = 0;
+          }
+          for (int64_t k = 0; k < lines.length; ++k) {
+            const double factor = wide(src[o + k * lines.otherStep]);
+            if (factor == 0)
+              ++zeros[place(k)];
+            else
+              products[place(k)] *= factor;
+          }
+          for (int64_t k = 0; k < lines.length; ++k) {
+            const int64_t at = place(k);
+            const double factor = wide(src[o + k * lines.otherStep]),
+                         all = wide(dy[at]) * wide(base[at]) * products[at];
+            const double d = zeros[at] == 0 ? all / factor : zeros[at] == 1 && factor == 0 ? all : 0.0;
+            dsrc[o + k * lines.otherStep] = T(static_cast<Narrow>(d));
+          }
+        });
+      });
+    });
+  }
+
+private:
+  using Narrow = std::conditional_t<std::is_same_v<T, double>, double, float>;
+  static double wide(T v) { return static_cast<double>(static_cast<Narrow>(v)); }
+};
+
 /// Axes other than `dim` split when all operands are equally long there.
 Maybe<void> sbp(user_op::SbpContext *ctx) {
   const Shape first = ctx->LogicalTensorDesc4InputArgNameAndIndex(ctx->inputs()[0].first, 0).shape();
@@ -328,6 +381,44 @@ OPC_ANY_TYPE_CPU_KERNEL("dim_scatter_update_grad", DimScatterUpdateGradKernel,
                                         return static_cast<size_t>(ctx->InputShape("dy", 0).elem_cnt());
                                       },
                                       nullptr});
+
+REGISTER_USER_OP("dim_scatter_mul_grad")
+    .Input("dy")
+    .Input("input")
+    .Input("index")
+    .Input("src")
+    .Output("dsrc")
+    .RequiredAttr<int32_t>("dim")
+    .SetTensorDescInferFn([](InferContext *ctx) -> Maybe<void> {
+      JUST(checkIndexType(ctx, "index"));
+      const TensorDesc input = ctx->InputTensorDesc("input", 0), src = ctx->InputTensorDesc("src", 0);
+      const Shape index = ctx->InputShape("index", 0);
+      const int64_t dim = JUST(resolveAxis(ctx->Attr<int32_t>("dim"), input.shape().NumAxes(), "dim"));
+      JUST(fitsInside(index, input.shape(), dim, "input"));
+      if (ctx->InputTensorDesc("dy", 0) != input || src != TensorDesc(index, input.data_type()))
+        return Error::ShapeMismatch() << "dy is " << ctx->InputTensorDesc("dy", 0).toString() << " and src "
+                                      << src.toString() << ", expected " << input.toString() << " and "
+                                      << TensorDesc(index, input.data_type()).toString();
+      *ctx->MutOutputTensorDesc("dsrc", 0) = src;
+      return Maybe<void>::Ok();
+    })
+    .SetGetSbpFn(sbp)
+    .Doc(
+        "The gradient of dim_scatter_mul by src, which has the shape of index: dsrc is dy * input at the place that an "
+        "element of src\n"
+        "multiplies, times the other elements that do, right also where some are 0.")
+    .Cases({user_op::Case("columns")
+                .In("dy", {3, 3})
+                .In("input", {3, 3}, 0.5, 1.5)
+                .In("index", kInt64, {3, 5}, 0, 3)
+                .In("src", {3, 5}, 0.5, 1.5)
+                .Attr<int32_t>("dim", 1)});
+OPC_CPU_KERNELS_WITH("dim_scatter_mul_grad", "dy",
+                     (KernelOptions{[](InferContext *ctx) -> size_t {
+                                      return static_cast<size_t>(ctx->InputShape("input", 0).elem_cnt()) * 16;
+                                    },
+                                    nullptr}),
+                     DimScatterMulGradKernel, float, double, float16, bfloat16);
 
 OPC_ANY_TYPE_CPU_KERNEL("dim_gather", DimGatherKernel);
 OPC_ANY_TYPE_CPU_KERNEL("dim_scatter_update", DimScatterUpdateKernel);
