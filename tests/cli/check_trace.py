@@ -15,3 +15,6 @@ for before, after in zip(tasks, tasks[1:]):
 for t in tasks:
     assert t["args"]["op"] and t["args"]["src"].startswith("log.pbtxt:") and t["args"]["shape"] == "f32[2,3]", t
 assert tasks[0]["args"]["bytes"] == 2 * 6 * 4 + 4, tasks[0]
+# In place from the first op on: one buffer of 24 bytes, in a slot of 64.
+counters = [e["args"]["activations"] for e in events if e["ph"] == "C"]
+assert counters == [64] * len(tasks), counters

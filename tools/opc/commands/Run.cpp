@@ -167,6 +167,8 @@ public:
     Result<Session> session = Session::load(plan, *registry, sessionOptions(invocation));
     if (!session) return invocation.fail(session.status());
     trace.span("load the plan", start);
+    if (tracing)
+      if (Result<PlanDescription> description = describePlan(plan, *registry)) trace.memory(*description);
 
     Result<OutputFiles> files =
         OutputFiles::plan(outputs_, outputArchive_, session->interface().outputs, positional[0], outputsAs_ == "pb");

@@ -25,6 +25,17 @@ void RunTrace::phases(const Pipeline &pipeline, double start) {
                       Json{{"ops", s.ops}, {"does", phaseDoc(s.phase)}}});
 }
 
+void RunTrace::memory(const PlanDescription &plan) {
+  std::vector<int64_t> change(plan.tasks.size() + 2);
+  for (const PlanDescription::Buffer &b : plan.buffers) {
+    if (b.kind != "activation" && b.kind != "workspace") continue;
+    change[b.firstTask] += static_cast<int64_t>(b.bytes);
+    change[b.lastTask + 1] -= static_cast<int64_t>(b.bytes);
+  }
+  int64_t live = 0;
+  for (size_t i = 0; i < plan.tasks.size(); ++i) live_.push_back(static_cast<uint64_t>(live += change[i]));
+}
+
 double &RunTrace::startOf(uint32_t stream) {
   std::lock_guard<std::mutex> guard(lock_);
   while (starts_.size() <= stream) starts_.push_back(0); // a deque: what is there stays where it is
@@ -93,6 +104,14 @@ Status RunTrace::write(const std::string &path) const {
                         {"step", t.step},
                         {"src", t.task->where}}}});
   }
+  // A million points of a counter are no use to anybody: the first steps show the shape.
+  for (size_t i = 0; i < tasks_.size() && i < 100000; ++i)
+    if (tasks_[i].task->index < live_.size())
+      events.push_back({{"name", "live bytes"},
+                        {"ph", "C"},
+                        {"ts", micro(tasks_[i].start)},
+                        {"pid", 1},
+                        {"args", {{"activations", live_[tasks_[i].task->index]}}}});
   const Json document = {{"displayTimeUnit", "ms"}, {"traceEvents", std::move(events)}};
   // One event a line: a trace of a million tasks is read by machines, and by people with a pager.
   std::string text = "{\"displayTimeUnit\":\"ms\",\"traceEvents\":[\n";

@@ -26,6 +26,9 @@ public:
   /// The phases of a pipeline that was made at `start`.
   void phases(const Pipeline &pipeline, double start);
 
+  /// What is alive at each task, for the counter "live bytes".
+  void memory(const PlanDescription &plan);
+
   Status before(const ObservedTask &task, int64_t step, TaskData &data) override;
   Status after(const ObservedTask &task, int64_t step, TaskData &data) override;
 
@@ -51,6 +54,7 @@ private:
   std::deque<double> starts_;
   std::deque<Task> tasks_;
   std::vector<Span> spans_;
+  std::vector<uint64_t> live_; // by task: bytes of activations and workspaces
   bool dropped_ = false;
 };
 
