@@ -183,6 +183,12 @@ class Files(Scratch):
         self.opc("run", g, "--cast", "--input", "x=@" + self.path("d.pb"), "--expect", "y=1")
 
 
+    def test_a_slip_of_the_shape_is_not_made_first(self):
+        g = self.file("g.pbtxt", graph())
+        for spec in ("f32[900000,900000]:rand", "f32[900000,900000]:1", "f32[3,2]:iota"):
+            self.assertIn("OPC0704", self.opc("run", g, "--input", f"x={spec}", code=2))
+
+
 EXP = graph().replace('"identity" input { key: "in"', '"exp" input { key: "x"').replace("i/out_0", "i/y_0")
 
 

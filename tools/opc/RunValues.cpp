@@ -66,6 +66,11 @@ Result<std::optional<Shape>> NamedValues::shapeOf(const std::string &name, uint6
   return Found(tensor->shape());
 }
 
+std::optional<user_op::TensorDesc> NamedValues::typeOf(const std::string &name) const {
+  const Entry *e = find(name);
+  return e ? e->spec.desc : std::nullopt;
+}
+
 std::string NamedValues::origin(const std::string &name) const {
   const Entry *e = find(name);
   return e ? e->text : archivePath_;
@@ -246,7 +251,7 @@ public:
           report_.rows.push_back({v.name, "variable", origin, v.desc});
           continue;
         }
-        tensor = source->make(contextOf(v.name, v.desc));
+        tensor = make(*source, "variable", v.name, v.desc);
       } else if (v.hasInitializer) {
         continue;
       } else if (fill_.isOk()) {
@@ -267,7 +272,7 @@ public:
       Result<HostTensor> tensor = Status();
       std::string origin;
       if (inputs_.has(p.name)) {
-        tensor = inputs_.make(contextOf(p.name, p.desc));
+        tensor = make(inputs_, "input", p.name, p.desc);
         origin = inputs_.origin(p.name);
       } else if (fill_.isOk()) {
         tensor = makeTensor(*fill_, contextOf(p.name, p.desc));
@@ -316,6 +321,17 @@ public:
 private:
   SpecContext contextOf(const std::string &name, const user_op::TensorDesc &desc) const {
     return {name, desc, flags_.seed, flags_.cast};
+  }
+
+  /// A specification of another shape is refused before it is made: a slip may be larger than the machine.
+  Result<HostTensor> make(const NamedValues &source, const std::string &kind, const std::string &name,
+                          const user_op::TensorDesc &desc) const {
+    const std::optional<user_op::TensorDesc> type = source.typeOf(name);
+    if (type && type->shape() != desc.shape())
+      return Status(StatusCode::kUsage, "OPC0704",
+                    kind + " '" + name + "' is " + type->toString() + ", expected " + desc.toString() +
+                        ": the shapes differ");
+    return source.make(contextOf(name, desc));
   }
 
   Status give(const std::string &name, const char *kind, const std::string &origin, const user_op::TensorDesc &desc,

@@ -28,6 +28,8 @@ public:
   bool readInto(const std::string &name, const user_op::TensorDesc &desc, void *to) const;
   /// The shape that a file or a typed spec gives, without an expected one; nothing for a bare number or generator.
   Result<std::optional<Shape>> shapeOf(const std::string &name, uint64_t seed) const;
+  /// The type that a flag's specification writes, "f32[2,3]"; nothing when it writes none.
+  std::optional<user_op::TensorDesc> typeOf(const std::string &name) const;
   /// Where the value comes from, for reports: "@x.npy", "in.npz".
   std::string origin(const std::string &name) const;
   /// Names given by flags, in order.
