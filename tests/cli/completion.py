@@ -73,8 +73,8 @@ class Candidates(Folder):
 
 
 class Shells(Folder):
-    def session(self, argv, setup, keys):
-        """Types `keys` into an interactive shell and gives what the screen shows after them."""
+    def shown(self, argv, setup, keys, *words):
+        """Types `keys` into an interactive shell and waits until the screen shows all `words`; gives what it shows."""
         if not shutil.which(argv[0]):
             self.skipTest(f"{argv[0]} is not installed")
         pid, fd = pty.fork()
@@ -83,44 +83,38 @@ class Shells(Folder):
             os.execvpe(argv[0], argv, env)
         try:
             os.write(fd, (setup + "; echo rea''dy\n").encode())
-            self.until(fd, "ready")
+            self.until(fd, ["ready"])
             os.write(fd, keys.encode())
-            return self.until(fd, None, quiet=1.5)
+            return self.until(fd, words)
         finally:
             os.close(fd)
             os.kill(pid, 9)
             os.waitpid(pid, 0)
 
-    def until(self, fd, word, quiet=30.0):
-        """Reads until `word` shows, or until nothing comes for `quiet` seconds."""
-        text, end = "", time.monotonic() + 30
+    def until(self, fd, words):
+        """What the shell writes until all words are there; a minute is enough on any machine."""
+        raw, end = "", time.monotonic() + 60
         while time.monotonic() < end:
-            if not select.select([fd], [], [], quiet)[0]:
-                break
-            try:
-                text += os.read(fd, 65536).decode(errors="replace")
-            except OSError:
-                break
-            if word and word in text:
+            if select.select([fd], [], [], 1)[0]:
+                try:
+                    raw += os.read(fd, 65536).decode(errors="replace")
+                except OSError:
+                    break
+            text = re.sub(r"\x1b\[[0-9;?]*[A-Za-z]|\x1b[=>]|[\r\a]", "", raw)
+            while "\b" in text:  # what was typed over
+                text = re.sub("[^\b]\b|^\b", "", text)
+            if all(word in text for word in words):
                 return text
-        self.assertIsNone(word, text)
-        text = re.sub(r"\x1b\[[0-9;?]*[A-Za-z]|\x1b[=>]|[\r\a]", "", text)
-        while "\b" in text:  # what was typed over
-            text = re.sub("[^\b]\b|^\b", "", text)
-        return text
+        self.fail(f"{words} do not all show in {text!r}")
 
     def check(self, argv, setup):
-        self.assertIn("opc compile", self.session(argv, setup, "opc compi\t"))
-        self.assertIn("--timing", self.session(argv, setup, "opc run net.pbtxt --timi\t"))
-        self.assertIn("first_relu/y_0", self.session(argv, setup, "opc run net.pbtxt --until fir\t"))
-        shown = self.session(argv, setup, "opc run net.pbtxt --fill \t\t")
-        for word in ("rand", "zeros", "ones", "iota"):
-            self.assertIn(word, shown)
+        self.shown(argv, setup, "opc compi\t", "opc compile")
+        self.shown(argv, setup, "opc run net.pbtxt --timi\t", "--timing")
+        self.shown(argv, setup, "opc run net.pbtxt --until fir\t", "first_relu/y_0")
+        self.shown(argv, setup, "opc run net.pbtxt --fill \t\t", "rand", "zeros", "ones", "iota")
         # '=' and ':' are within a word: the whole is completed once.
-        shown = self.session(argv, setup, "opc run net.pbtxt --input in\t@val\t")
-        self.assertRegex(shown, r"in\\?:put=@val")
-        self.assertIn("ues.npy", shown)
-        self.assertIn("net.pbtxt", self.session(argv, setup, "opc run net\t"))
+        self.assertRegex(self.shown(argv, setup, "opc run net.pbtxt --input in\t@val\t", "ues.npy"), r"in\\?:put=@values\.npy")
+        self.shown(argv, setup, "opc run net\t", "net.pbtxt")
 
     def test_bash(self):
         self.check(["bash", "--norc", "--noprofile", "-i"], "source <(opc completion bash)")
