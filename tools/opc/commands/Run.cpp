@@ -322,13 +322,19 @@ private:
     // A trace of a run that failed shows how far it came.
     if (trace && !status)
       if (Status s = trace->write(trace_); !s) invocation.fail(s);
-    const int code = invocation.fail(status);
     // A graph of one op is a case already.
-    if (!trap.fired() || session.tasks().size() == 1) return code;
-    Result<std::string> folder = trap.dump(session);
-    if (!folder) return invocation.fail(folder.status());
-    invocation.note("the op and its inputs are in " + *folder + ": sh " + *folder + "/run.sh runs it alone");
-    return code;
+    if (trap.fired() && session.tasks().size() > 1) {
+      Result<std::string> folder = trap.dump(session);
+      if (!folder) {
+        invocation.fail(status);
+        return invocation.fail(folder.status());
+      }
+      const std::string where = "the op and its inputs are in " + *folder + ": sh " + *folder + "/run.sh runs it alone";
+      status = Status(status.code(), status.id(), status.message())
+                   .withHelp(status.help().empty() ? where : status.help() + "; " + where)
+                   .withContext(status.context());
+    }
+    return invocation.fail(status);
   }
 
   static Result<std::vector<NamedOutput>> fetchAll(const Session &session) {
