@@ -108,6 +108,16 @@ class Limits(unittest.TestCase):
         for pool in ("max_pool_2d", "avg_pool_2d"):
             self.accepted(f"{pool} all padding", self.image + op(pool, {"x": "x"}, "y", attr("kernel_size", "list_int32", [I32, I32]), attr("padding", "list_int32", [I32 // 2, I32 // 2])))
 
+    def test_convolution_without_channels(self):
+        """Found by fuzzing: the proposal of a number of groups divided by zero."""
+        graph = tensor("x", [1, 0, 8, 8]) + tensor("w", [3, 2, 3, 3]) + op("conv2d", {"in": "x", "weight": "w"}, "out")
+        self.refused("no channels", graph, [3], ["OPC0203", "weight is for 2 channels"], inputs=("x", "w"))
+        for shape in ([0, 2**62, 8, 8], [0, 2, 2**62, 8]):
+            graph = tensor("x", shape) + tensor("w", [3, 2, 3, 3]) + op("conv2d", {"in": "x", "weight": "w"}, "out", attr("padding_before", "list_int32", [I32, I32]))
+            self.refused(f"{shape}", graph, [3], ["OPC0206"], inputs=("x", "w"))
+        graph = self.image + tensor("w", [0, 2, 2**62, 1]) + op("conv2d", {"in": "x", "weight": "w"}, "out", attr("dilation_rate", "list_int32", [I32, I32]))
+        self.refused("kernel", graph, [3], ["OPC0206"], inputs=("x", "w"))
+
     def test_axes_out_of_range(self):
         for v in (I32, -I32 - 1, 4, -5):
             self.refused(f"reduce_sum {v}", self.image + op("reduce_sum", {"input_tensor": "x"}, "output_tensor", attr("axis", "list_int32", [v]), attr("keepdims", "bool", "false")), [3], ["OPC0205"])

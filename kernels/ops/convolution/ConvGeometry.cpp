@@ -2,6 +2,7 @@
 #include "ConvGeometry.h"
 
 #include <algorithm>
+#include <cstdint>
 
 namespace opc::ops {
 
@@ -78,6 +79,12 @@ Maybe<ConvGeometry> commonGeometry(const TensorDesc &in, const TensorDesc &weigh
     return Error::ShapeMismatch() << "in must have rank " << dims + 2 << ", " << layout << "; it is " << in.toString();
   if (w.NumAxes() != dims + 2)
     return Error::ShapeMismatch() << "weight must have rank " << dims + 2 << "; it is " << weight.toString();
+  // Empty tensors may have dimensions of any size; below this no product of two of them and an attribute overflows.
+  for (const TensorDesc *desc : {&in, &weight})
+    for (size_t axis = 1; axis < desc->shape().dim_vec().size(); ++axis)
+      if (desc->shape().At(static_cast<int64_t>(axis)) > INT32_MAX)
+        return Error::ShapeMismatch().id("OPC0206") << (desc == &in ? "in is " : "weight is ") << desc->toString()
+                                                    << "; axis " << axis << " is over " << INT32_MAX;
   g.groups = conf.attr<int32_t>("groups");
   if (g.groups < 1)
     return Error::InvalidValueError().id("OPC0205") << "groups is " << g.groups << ", expected 1 or more";
@@ -120,7 +127,7 @@ Maybe<ConvGeometry> convGeometry(const TensorDesc &in, const TensorDesc &weight,
                                      << ": in is " << in.toString() << ", weight is " << weight.toString();
     std::string help = std::string("weight must be ") + (g.channelsLast ? "[filters, kernel..., channels / groups]"
                                                                         : "[filters, channels / groups, kernel...]");
-    if (own > 0 && g.channels % own == 0 && g.filters % (g.channels / own) == 0)
+    if (own > 0 && g.channels > 0 && g.channels % own == 0 && g.filters % (g.channels / own) == 0)
       help = "groups: " + std::to_string(g.channels / own) + " would fit";
     return std::move(e).help(help);
   }
