@@ -112,6 +112,16 @@ Maybe<void> inferSliceGrad(InferContext *ctx) {
   return Maybe<void>::Ok();
 }
 
+Maybe<void> inferNarrowGrad(InferContext *ctx) {
+  const TensorDesc dy = ctx->InputTensorDesc("dy", 0), like = ctx->InputTensorDesc("like", 0);
+  const Box box = JUST(narrowBox(ctx, like.shape()));
+  if (dy != TensorDesc(Shape(box.count), like.data_type()))
+    return Error::ShapeMismatch() << "dy is " << dy.toString() << ", what narrow takes of like is "
+                                  << TensorDesc(Shape(box.count), like.data_type()).toString();
+  *ctx->MutOutputTensorDesc("dx", 0) = like;
+  return Maybe<void>::Ok();
+}
+
 /// slice and narrow.
 class CutKernel final : public BindingKernel {
 public:
@@ -129,15 +139,16 @@ public:
   }
 };
 
-/// slice_update and slice_grad: the whole is copied (or zeroed), then the box is written.
+/// slice_update, slice_grad and narrow_grad: the whole is copied (or zeroed), then the box is written.
 class PasteKernel final : public BindingKernel {
 public:
   std::unique_ptr<user_op::BoundKernel> Bind(KernelBindContext *ctx) const override {
-    const bool isGrad = ctx->user_op_conf().has_attr("like_shape");
+    const bool isNarrow = ctx->user_op_conf().has_attr("length");
+    const bool isGrad = isNarrow || ctx->user_op_conf().has_attr("like_shape");
     const Tensor *base = isGrad ? nullptr : ctx->Tensor4ArgNameAndIndex("ref", 0);
     const Tensor *value = ctx->Tensor4ArgNameAndIndex(isGrad ? "dy" : "value", 0);
     Tensor *out = ctx->Tensor4ArgNameAndIndex(isGrad ? "dx" : "y", 0);
-    const Box box = valueOf(boxOf(ctx, out->shape()));
+    const Box box = valueOf(isNarrow ? narrowBox(ctx, out->shape()) : boxOf(ctx, out->shape()));
     const auto [offset, strides] = place(box, out->shape());
     const size_t size = GetSizeOfDataType(out->data_type());
     const int64_t elements = out->shape().elem_cnt();
@@ -262,6 +273,34 @@ REGISTER_USER_OP("slice_grad")
       return withBox(c, {0, 1}, {7, 5}, {3, 2});
     }()});
 
+REGISTER_USER_OP("narrow_grad")
+    .Input("dy")
+    .Input("like")
+    .Output("dx")
+    .RequiredAttr<int64_t>("dim")
+    .RequiredAttr<int64_t>("start")
+    .RequiredAttr<int64_t>("length")
+    .SetTensorDescInferFn(inferNarrowGrad)
+    .SetGetSbpFn([](user_op::SbpContext *ctx) -> Maybe<void> {
+      const Shape like = ctx->LogicalTensorDesc4InputArgNameAndIndex("like", 0).shape();
+      const int64_t dim = JUST(resolveAxis(ctx->Attr<int64_t>("dim"), like.NumAxes(), "dim"));
+      for (int64_t a = 0; a < like.NumAxes(); ++a)
+        if (a != dim) ctx->NewBuilder().Split(ctx->inputs(), a).Split(ctx->outputs(), a).Build();
+      ctx->NewBuilder().PartialSum(ctx->inputs()).PartialSum(ctx->outputs()).Build();
+      return Maybe<void>::Ok();
+    })
+    .Doc("The gradient of narrow, for graphs that have it: dx has the shape of like, whose values are not read, dy at "
+         "the `length`\n"
+         "entries of axis `dim` from `start` on, and zeros elsewhere. (opc grad uses slice_grad, which keeps no like.)")
+    .Cases({user_op::Case("columns")
+                .In("dy", {3, 3}, 0, 2)
+                .In("like", {3, 5}, 0, 2)
+                .Attr<int64_t>("dim", 1)
+                .Attr<int64_t>("start", 1)
+                .Attr<int64_t>("length", 3)
+                .Types(kSampleTypes)});
+
+OPC_ANY_TYPE_CPU_KERNEL("narrow_grad", PasteKernel);
 OPC_ANY_TYPE_CPU_KERNEL("slice", CutKernel);
 OPC_ANY_TYPE_CPU_KERNEL("narrow", CutKernel);
 OPC_ANY_TYPE_CPU_KERNEL("slice_update", PasteKernel, KernelOptions{nullptr, inplaceOf("y", "ref")});

@@ -47,6 +47,11 @@ void narrowGradient(GradientRule &g) {
 }
 REGISTER_USER_OP_GRAD("narrow").SetBackwardOpConfGenFn(gradientRule(narrowGradient));
 
+void narrowGradGradient(GradientRule &g) {
+  if (g.needs("dy")) g.bind("dy", g.add("narrow", "dy").in("in", g.dy("dx")).same({"dim", "start", "length"}).out());
+}
+REGISTER_USER_OP_GRAD("narrow_grad").SetBackwardOpConfGenFn(gradientRule(narrowGradGradient));
+
 /// What value replaced gets no gradient.
 void sliceUpdateGradient(GradientRule &g) {
   if (g.needs("ref")) {
