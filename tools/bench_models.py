@@ -84,7 +84,8 @@ def engines(args):
     return found
 
 
-def measure(args, found, model, batch, threads):
+def measure(args, found, model, batch, threads, steps=None):
+    """`steps`: the same number of runs a round for every engine (a training step changes what follows)."""
     workers, rows = [], []
     try:
         for name, make in found.items():
@@ -93,7 +94,8 @@ def measure(args, found, model, batch, threads):
             except RuntimeError as e:
                 print(f"bench_models: {e}", file=sys.stderr)
         first = {w.name: w.ask("run 1")["times"][0] for w in workers}
-        runs = {w.name: max(1, min(50, int(0.25 / max(w.ask("run 1")["times"][0], 1e-6)))) for w in workers}
+        once = {w.name: w.ask("run 1")["times"][0] for w in workers}
+        runs = {name: steps or max(1, min(50, int(0.25 / max(t, 1e-6)))) for name, t in once.items()}
         for _ in range(args.rounds):
             for w in workers:
                 w.times.append(min(w.ask(f"run {runs[w.name]}")["times"]))
