@@ -21,6 +21,8 @@ from registry_cases import DTYPES, file_array, instances, load_registry, opc_bin
 NOT_CHECKED = {
     "dropout half": "the mask is drawn anew in every run",
     "bernoulli": "random",
+    "scaled_dot_product_attention_grad": "opc grad says that it has no second derivatives",
+    "grid_sample_grad": "the same",
 }
 # Inputs that the op declares to be without gradient.
 NO_GRADIENT = {("nll", "weight"), ("nll_grad", "weight")}
@@ -33,7 +35,11 @@ def has_gradient(instance, arg):
 
 
 # No second order, with the reason.
-FIRST_ORDER_ONLY = {"digamma": "its second derivative is a polygamma function that the library does not have"}
+FIRST_ORDER_ONLY = {
+    "digamma": "its second derivative is a polygamma function that the library does not have",
+    "scaled_dot_product_attention": "opc grad says so; the composite has one",
+    "grid_sample": "opc grad says so",
+}
 
 
 def inputs_of(instance, vectors, rng):

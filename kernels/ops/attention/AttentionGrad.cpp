@@ -1,6 +1,7 @@
 // scaled_dot_product_attention_grad: probabilities computed again, block by block.
 #include "AttentionScores.h"
 #include "Gemm.h"
+#include "GradientSteps.h"
 #include "RegisterFloating.h"
 
 namespace opc::ops {
@@ -66,7 +67,6 @@ REGISTER_USER_OP("scaled_dot_product_attention_grad")
     .Attr<double>("scale", 0.0)
     .SetTensorDescInferFn(infer)
     .SetGetSbpFn(attentionSbp)
-    .NoGrad("second derivatives need the scores whole: write the attention as matmul, softmax and matmul")
     .Doc("The gradients of scaled_dot_product_attention. With P = exp(scale * query key^T + mask - log_sum), which is "
          "computed again\n"
          "for a block of queries at a time, and S = P * (dout value^T - sum over the last axis of dout * out + "
@@ -188,6 +188,13 @@ private:
   }
   static void probabilities(double *row, int64_t n, double sum) { expRow(row, n, sum); }
 };
+/// An error, and not NoGrad: a gradient that silently left this path out would be wrong.
+void attentionGradGradient(GradientRule &) {
+  throw ContractError("second derivatives of the fused attention are not provided; write it as matmul, softmax and "
+                      "matmul, which have them");
+}
+REGISTER_USER_OP_GRAD("scaled_dot_product_attention_grad").SetBackwardOpConfGenFn(gradientRule(attentionGradGradient));
+
 OPC_REGISTER_FLOATING_CPU_KERNELS("scaled_dot_product_attention_grad", AttentionGradKernel, "query");
 
 } // namespace

@@ -143,7 +143,6 @@ REGISTER_USER_OP("grid_sample_grad")
     .Attr<bool>("align_corners", false)
     .SetTensorDescInferFn(infer)
     .Sharding("n . . ., n . . ., n . . . -> n . . ., n . . .")
-    .NoGrad("an interpolated image has a kink at every pixel, and a nearest one jumps")
     .Doc("The gradients of grid_sample: dinput by the image, dgrid by the grid (zeros for \"nearest\"). Where the edge "
          "holds a point\n"
          "fast (padding_mode \"border\" or \"reflection\"), dgrid is 0 there.")

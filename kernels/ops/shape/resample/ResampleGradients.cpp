@@ -29,6 +29,12 @@ void gridSampleGradient(GradientRule &g) {
 }
 REGISTER_USER_OP_GRAD("grid_sample").SetBackwardOpConfGenFn(gradientRule(gridSampleGradient));
 
+/// An error, and not NoGrad: a gradient that silently left this path out would be wrong.
+void gridSampleGradGradient(GradientRule &) {
+  throw ContractError("second derivatives of grid_sample are not provided");
+}
+REGISTER_USER_OP_GRAD("grid_sample_grad").SetBackwardOpConfGenFn(gradientRule(gridSampleGradGradient));
+
 template <bool kAlign> void upsampleGradient(GradientRule &g) {
   if (!g.needs("x")) return;
   auto grad = g.add(g.op().op_type_name() + "_grad", "x");
