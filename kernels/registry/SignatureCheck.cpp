@@ -224,7 +224,6 @@ public:
   bool holds(const SbpSignature &signature, int64_t parts, std::string *detail) const {
     // Reassembled outputs, then inputs that the op writes.
     std::vector<Block> together = whole_, written = wholeWritten_;
-    std::vector<bool> begun(together.size(), false);
     for (int64_t part = 0; part < parts; ++part) {
       OpInstance shard = *op_;
       std::vector<Block> inputs;

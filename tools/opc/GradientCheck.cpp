@@ -14,9 +14,12 @@
 namespace opc::cli {
 
 bool GradientCheck::passed() const {
-  for (const TensorCheck &t : tensors)
+  bool looked = false;
+  for (const TensorCheck &t : tensors) {
     if (!t.passed()) return false;
-  return true;
+    looked |= t.checked + t.kinks > 0;
+  }
+  return looked; // a check that compared nothing proves nothing
 }
 
 namespace {
@@ -119,7 +122,12 @@ Status checkElement(Perturbation &x, int64_t element, double at, double analytic
     const double size = std::max(std::fabs(analytic), std::fabs(numeric));
     // The truncation error is of the order of h times the second difference; it goes down with h.
     const double curvature = std::fabs(right - left);
-    if (!(difference > options.rtol * size + noise + 1e-12)) {
+    if (!std::isfinite(numeric)) { // the edge of the domain: a quotient has nothing to say
+      ++result->kinks;
+      return Status::ok();
+    }
+    // A gradient that is no number compares as false, and is wrong.
+    if (difference <= options.rtol * size + noise + 1e-12) {
       ++result->checked;
       // A gradient of zero has a quotient of noise: the error is relative to what the comparison can see.
       const double error = difference / std::max({size, noise / options.rtol, 1e-300});
@@ -475,7 +483,7 @@ std::string gradientCheckText(const GradientCheck &check) {
     text += t.passed() ? "ok     " : "WRONG  ";
     text += countText(static_cast<uint64_t>(t.checked)) + " of " + countText(static_cast<uint64_t>(t.elements)) +
             " elements";
-    if (t.kinks) text += ", " + countText(static_cast<uint64_t>(t.kinks)) + " more at kinks";
+    if (t.kinks) text += ", " + countText(static_cast<uint64_t>(t.kinks)) + " more at kinks or edges";
     if (!t.passed()) text += ", " + countText(static_cast<uint64_t>(t.mismatches)) + " wrong";
     if (t.worst >= 0)
       text += "; largest relative error " + roundedText(t.maxError, 3) + " at " + indexText(t.desc.shape(), t.worst);
@@ -483,6 +491,8 @@ std::string gradientCheckText(const GradientCheck &check) {
       text += ": gradient " + roundedText(t.analytic, 9) + ", difference quotient " + roundedText(t.numeric, 9);
     text += "\n";
   }
+  if (bad == 0 && !check.passed())
+    return text + "nothing was compared: no variable or input with elements gets a gradient\n";
   if (bad == 0) return text + "every gradient agrees with central differences in f64\n";
   text += std::to_string(bad) + (bad == 1 ? " gradient is wrong\n" : " gradients are wrong\n");
   for (const OpVerdict &o : check.ops) {

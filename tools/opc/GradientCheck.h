@@ -43,10 +43,11 @@ struct OpVerdict {
 struct GradientCheck {
   std::vector<TensorCheck> tensors;
   std::vector<OpVerdict> ops; // filled when a tensor failed: ops on the path, in the graph's order
+  /// Something was compared, and nothing is wrong.
   bool passed() const;
 };
 
-/// A compilation that failed has left its diagnostics in `pipeline`, and the status is ok with `*compiled` false.
+/// The graph to check, and the values as the command line gives them.
 struct CheckInputs {
   std::string name, bytes; // the graph
   std::vector<std::string> specs;
