@@ -26,7 +26,8 @@ protected:
 
 class HostInferContext final : public HostContext<user_op::InferContext> {
 public:
-  HostInferContext(const OpInstance &op, std::vector<user_op::TensorDesc> *inputs, std::vector<user_op::TensorDesc> *outputs)
+  HostInferContext(const OpInstance &op, std::vector<user_op::TensorDesc> *inputs,
+                   std::vector<user_op::TensorDesc> *outputs)
       : HostContext(op), inputs_(inputs), outputs_(outputs) {}
 
 protected:
@@ -45,8 +46,17 @@ template <class Base> class HostKernelContext : public HostContext<Base> {
 public:
   HostKernelContext(const OpInstance &op, DeviceType device) : HostContext<Base>(op), device_(device) {}
   DeviceType device_type() const override { return device_; }
+  const ParallelContext &parallel_ctx() const override { return this->op_->parallel(); }
 
 protected:
+  const user_op::TensorShard *findShard(const std::string &arg, int32_t index) const override {
+    const auto &shards = this->op_->shards();
+    if (shards.empty()) return nullptr;
+    if (int i = this->op_->findInput(arg, index); i >= 0) return &shards[static_cast<size_t>(i)];
+    if (int i = this->op_->findOutput(arg, index); i >= 0)
+      return &shards[this->op_->inputDescs().size() + static_cast<size_t>(i)];
+    return nullptr;
+  }
   const user_op::TensorDesc *findDesc(const std::string &arg, int32_t index) const override {
     if (int i = this->op_->findInput(arg, index); i >= 0) return &this->op_->inputDescs()[static_cast<size_t>(i)];
     if (int i = this->op_->findOutput(arg, index); i >= 0) return &this->op_->outputDescs()[static_cast<size_t>(i)];

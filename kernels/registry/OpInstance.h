@@ -29,6 +29,14 @@ public:
   const std::vector<user_op::TensorDesc> &inputDescs() const { return inputDescs_; }
   std::vector<user_op::TensorDesc> &outputDescs() { return outputDescs_; }
   const std::vector<user_op::TensorDesc> &outputDescs() const { return outputDescs_; }
+  /// On several devices inputDescs and outputDescs are those of the device's pieces, and these say where the pieces
+  /// lie: one for each input, then each output. Empty on one device.
+  void setShards(std::vector<user_op::TensorShard> shards, ParallelContext device) {
+    shards_ = std::move(shards);
+    parallel_ = device;
+  }
+  const std::vector<user_op::TensorShard> &shards() const { return shards_; }
+  const ParallelContext &parallel() const { return parallel_; }
   /// Flat index of an argument; -1 when absent. Inputs and outputs are searched separately, inputs first.
   int findInput(const std::string &arg, int32_t index) const;
   int findOutput(const std::string &arg, int32_t index) const;
@@ -49,6 +57,8 @@ private:
   user_op::UserOpConfWrapper wrapper_;
   user_op::ArgList inputArgs_, outputArgs_;
   std::vector<user_op::TensorDesc> inputDescs_, outputDescs_;
+  std::vector<user_op::TensorShard> shards_;
+  ParallelContext parallel_{0, 1};
 };
 
 /// Bytes of a tensor, or an error when the element count or the size overflows int64.

@@ -56,20 +56,46 @@ public:
   virtual ~OpKernelCache() = default;
 };
 
+/// Where a device's piece of a tensor lies in the whole, when the graph runs on several devices.
+struct TensorShard {
+  TensorDesc logical;              // of the whole tensor
+  std::vector<int64_t> begin;      // the piece's first index on each axis
+  std::vector<SbpParallel> states; // one for each dimension of the mesh
+};
+
 /// What all kernel contexts offer.
 class KernelContext : public OpContext {
 public:
   virtual DeviceType device_type() const = 0;
-  /// nullptr when the op instance has no such argument.
-  const TensorDesc *TensorDesc4ArgNameAndIndex(const std::string &arg, int32_t index) const { return findDesc(arg, index); }
-  const TensorDesc *LogicalTensorDesc4ArgNameAndIndex(const std::string &arg, int32_t index) const { return findDesc(arg, index); }
-  const ParallelContext &parallel_ctx() const { return parallelContext_; }
+  /// This device's piece: the whole tensor unless the graph runs on several devices. nullptr when the op instance has
+  /// no such argument.
+  const TensorDesc *TensorDesc4ArgNameAndIndex(const std::string &arg, int32_t index) const {
+    return findDesc(arg, index);
+  }
+  /// The whole tensor.
+  const TensorDesc *LogicalTensorDesc4ArgNameAndIndex(const std::string &arg, int32_t index) const {
+    const TensorShard *s = findShard(arg, index);
+    return s ? &s->logical : findDesc(arg, index);
+  }
+  /// The device among those of the op: 0 of 1 unless the graph runs on several.
+  virtual const ParallelContext &parallel_ctx() const { return parallelContext_; }
   const ParallelDesc &parallel_desc() const { return parallelDesc_; }
   const JobDesc &job_desc() const { return jobDesc_; }
-  const SbpParallel &SbpParallel4ArgNameAndIndex(const std::string &, int32_t) const { return broadcast_; }
+  /// The tensor's state on the mesh's first dimension; B when the graph runs on one device.
+  const SbpParallel &SbpParallel4ArgNameAndIndex(const std::string &arg, int32_t index) const {
+    const TensorShard *s = findShard(arg, index);
+    return s && !s->states.empty() ? s->states[0] : broadcast_;
+  }
+  /// The first index of this device's piece on an axis: 0 where the device holds the whole axis.
+  int64_t ShardBegin(const std::string &arg, int32_t index, int64_t axis) const {
+    const TensorShard *s = findShard(arg, index);
+    return s ? s->begin[static_cast<size_t>(axis)] : 0;
+  }
 
 protected:
   virtual const TensorDesc *findDesc(const std::string &arg, int32_t index) const = 0;
+  /// nullptr: the device holds the whole tensor.
+  virtual const TensorShard *findShard(const std::string &, int32_t) const { return nullptr; }
 
 private:
   ParallelContext parallelContext_{0, 1};
