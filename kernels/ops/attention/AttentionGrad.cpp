@@ -67,6 +67,12 @@ REGISTER_USER_OP("scaled_dot_product_attention_grad")
     .Attr<double>("scale", 0.0)
     .SetTensorDescInferFn(infer)
     .SetGetSbpFn(attentionSbp)
+    // The scores again, and the products for the gradients of query, key, value and of the probabilities.
+    .SetComputeComplexityFn([](InferContext *ctx) -> Maybe<double> {
+      const AttentionShape a = JUST(attentionShape(ctx));
+      return 2.0 * static_cast<double>(a.heads * a.n) * static_cast<double>(a.m) *
+             static_cast<double>(3 * a.d + 2 * a.dv) * (a.causal ? 0.5 : 1.0);
+    })
     .Doc("The gradients of scaled_dot_product_attention. With P = exp(scale * query key^T + mask - log_sum), which is "
          "computed again\n"
          "for a block of queries at a time, and S = P * (dout value^T - sum over the last axis of dout * out + "

@@ -52,6 +52,10 @@ user_op::OpRegistry deconvolution(const char *name, int line, int dims) {
           ctx->NewBuilder().Broadcast(in).Split(weight, channel).Split(out, channel).Build();
         return Maybe<void>::Ok();
       })
+      .SetComputeComplexityFn([](InferContext *ctx) -> Maybe<double> {
+        return 2.0 * static_cast<double>(ctx->InputShape("in", 0).elem_cnt()) *
+               static_cast<double>(ctx->InputShape("weight", 0).Count(1));
+      })
       .Tolerance(kFloat, 1e-4, 1e-5)
       .Doc("Transposed convolution over " + std::to_string(dims) + " spatial dimension" + (dims > 1 ? "s" : "") +
            ": the adjoint of the convolution with the same weight, which maps out's shape to in's.\n"
