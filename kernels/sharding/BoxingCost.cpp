@@ -11,10 +11,10 @@ namespace {
 /// Copies within a device are taken to be this many times as fast as its fastest link.
 constexpr double kCopySpeed = 8;
 
-double copySeconds(double bytes, const MeshLinks &links) {
+double copyBandwidth(const MeshLinks &links) {
   double bandwidth = links.dims.empty() ? links.between.bandwidth : 0;
   for (const Link &l : links.dims) bandwidth = std::max(bandwidth, l.bandwidth);
-  return bytes / (kCopySpeed * bandwidth);
+  return kCopySpeed * bandwidth;
 }
 
 const Link &linkOf(const MeshLinks &links, size_t dim) {
@@ -44,27 +44,59 @@ std::vector<int64_t> samplePositions(const std::vector<int64_t> &dims) {
   return positions;
 }
 
-int64_t replicas(const NdSbp &states, const std::vector<int64_t> &dims) {
+int64_t replicasOf(const NdSbp &states, const std::vector<int64_t> &dims) {
   int64_t n = 1;
   for (size_t m = 0; m < dims.size(); ++m)
     if (!states[m].has_split_parallel()) n *= dims[m];
   return n;
 }
 
-} // namespace
+/// Where the pieces of each axis end that are not empty.
+std::vector<std::vector<int64_t>> pieceEndsOf(const Shape &shape, const NdSbp &states,
+                                              const std::vector<int64_t> &dims) {
+  std::vector<std::vector<int64_t>> all;
+  for (int64_t axis = 0; axis < shape.NumAxes(); ++axis) {
+    std::vector<int64_t> sizes{shape.At(axis)};
+    for (size_t m = 0; m < states.size(); ++m) {
+      if (!states[m].has_split_parallel() || states[m].axis() != axis) continue;
+      std::vector<int64_t> next;
+      for (int64_t s : sizes)
+        for (int64_t part = 0; part < dims[m]; ++part) next.push_back(partSize(s, dims[m], part));
+      sizes = std::move(next);
+    }
+    std::vector<int64_t> &ends = all.emplace_back();
+    int64_t end = 0;
+    for (int64_t s : sizes)
+      if (s > 0) ends.push_back(end += s);
+  }
+  return all;
+}
 
-std::optional<BoxingStep> collectiveStep(const NdSbp &from, const NdSbp &to, const std::vector<int64_t> &dims) {
-  size_t dim = dims.size();
-  for (size_t m = 0; m < dims.size(); ++m) {
+/// The only mesh dimension in which two states differ; the number of dimensions when there is no such one.
+size_t changedDim(const NdSbp &from, const NdSbp &to) {
+  size_t dim = from.size();
+  for (size_t m = 0; m < from.size(); ++m) {
     if (from[m] == to[m]) continue;
-    if (dim != dims.size()) return std::nullopt;
+    if (dim != from.size()) return from.size();
     dim = m;
   }
-  if (dim == dims.size()) return std::nullopt;
+  return dim;
+}
+
+} // namespace
+
+bool isCollective(const NdSbp &from, const NdSbp &to, const std::vector<int64_t> &dims) {
+  const size_t dim = changedDim(from, to);
+  if (dim == dims.size()) return false;
+  for (size_t m = dim + 1; m < dims.size() && dims[dim] > 1; ++m)
+    if (dims[m] > 1 && from[m].has_split_parallel() && (from[m] == from[dim] || from[m] == to[dim])) return false;
+  return true;
+}
+
+std::optional<BoxingStep> collectiveStep(const NdSbp &from, const NdSbp &to, const std::vector<int64_t> &dims) {
+  if (!isCollective(from, to, dims)) return std::nullopt;
+  const size_t dim = changedDim(from, to);
   const SbpParallel &a = from[dim], &b = to[dim];
-  if (dims[dim] > 1)
-    for (size_t m = dim + 1; m < dims.size(); ++m)
-      if (dims[m] > 1 && from[m].has_split_parallel() && (from[m] == a || from[m] == b)) return std::nullopt;
   BoxingKind kind = BoxingKind::kSlice;
   if (a.has_broadcast_parallel())
     kind = b.has_split_parallel() ? BoxingKind::kSlice : BoxingKind::kPartialOf;
@@ -97,9 +129,9 @@ double collectiveSeconds(const BoxingStep &step, const Shape &shape, size_t elem
   const auto size = static_cast<double>(elementSize), others = static_cast<double>(p - 1);
   double messages = 0, sent = 0;
   switch (step.kind) {
-  case BoxingKind::kSlice: return copySeconds(piece(b, 0) * size, links);
+  case BoxingKind::kSlice: return piece(b, 0) * size / copyBandwidth(links);
   case BoxingKind::kPartialOf:
-  case BoxingKind::kPad: return copySeconds(total * size, links);
+  case BoxingKind::kPad: return total * size / copyBandwidth(links);
   case BoxingKind::kAllGather:
     messages = static_cast<double>(logarithm(p));
     sent = others * piece(a, 0);
@@ -130,91 +162,131 @@ double collectiveSeconds(const BoxingStep &step, const Shape &shape, size_t elem
   return link.latency * messages + sent * size / link.bandwidth;
 }
 
-ExchangeCost::ExchangeCost(const Shape &shape, size_t elementSize, const NdSbp &from, const Placement &source,
-                           const MeshLinks &links)
-    : shape_(shape), elementSize_(elementSize), from_(from), source_(source), links_(links) {
-  for (int64_t axis = 0; axis < shape.NumAxes(); ++axis) {
-    std::vector<int64_t> sizes{shape.At(axis)};
-    for (size_t m = 0; m < from.size(); ++m) {
-      if (!from[m].has_split_parallel() || from[m].axis() != axis) continue;
-      std::vector<int64_t> next;
-      for (int64_t s : sizes)
-        for (int64_t part = 0; part < source.dims[m]; ++part) next.push_back(partSize(s, source.dims[m], part));
-      sizes = std::move(next);
+ExchangeCosts::Span ExchangeCosts::spanOf(const NdSbp &states, const Placement &placement, int64_t position) const {
+  const Box box = localBox(shape_, states, placement.dims, position);
+  Span span;
+  for (size_t a = 0; a < rank_; ++a) {
+    span.push_back(box.begin[a]);
+    span.push_back(box.begin[a] + box.size[a]);
+  }
+  return span;
+}
+
+ExchangeCosts::ExchangeCosts(const Shape &shape, size_t elementSize, const std::vector<NdSbp> &from,
+                             const Placement &source, const std::vector<NdSbp> &to, const Placement &target,
+                             const MeshLinks &links)
+    : shape_(shape), elementSize_(static_cast<double>(elementSize)), copyBandwidth_(copyBandwidth(links)),
+      rank_(static_cast<size_t>(shape.NumAxes())), onePlacement_(source == target), fromStates_(from), toStates_(to),
+      source_(source), target_(target), links_(links), senders_(samplePositions(source.dims)),
+      receivers_(samplePositions(target.dims)), from_(from.size()), to_(to.size()) {}
+
+void ExchangeCosts::prepareFrom(size_t state) {
+  From &f = from_[state];
+  if (!f.held.empty()) return;
+  const NdSbp &states = fromStates_[state];
+  f.pieceEnds = pieceEndsOf(shape_, states, source_.dims);
+  f.replicas = static_cast<double>(replicasOf(states, source_.dims));
+  for (int64_t s : senders_) f.held.push_back(spanOf(states, source_, s));
+  for (int64_t t : receivers_) {
+    std::vector<Span> &reach = f.reach.emplace_back();
+    if (!onePlacement_) {
+      if (const auto own = source_.positionOf(target_.ranks[static_cast<size_t>(t)]))
+        reach.push_back(spanOf(states, source_, *own));
+      continue;
     }
-    std::vector<int64_t> ends;
-    int64_t end = 0;
-    for (int64_t s : sizes)
-      if (s > 0) ends.push_back(end += s);
-    pieceEnds_.push_back(std::move(ends));
+    NdSbp outer = broadcastStates(states.size());
+    for (size_t m = 0; m < outer.size(); ++m) {
+      if (!states[m].has_split_parallel()) continue;
+      outer[m] = states[m];
+      reach.push_back(spanOf(outer, source_, t));
+    }
+  }
+  for (size_t m = 0; m < states.size() && onePlacement_; ++m)
+    if (states[m].has_split_parallel()) f.links.push_back(linkOf(links_, m));
+}
+
+void ExchangeCosts::prepareTo(size_t state) {
+  To &t = to_[state];
+  if (!t.wanted.empty()) return;
+  const NdSbp &states = toStates_[state];
+  t.replicas = static_cast<double>(replicasOf(states, target_.dims));
+  t.localBytes = static_cast<double>(localShape(shape_, states, target_.dims, 0).elem_cnt()) * elementSize_;
+  for (int64_t r : receivers_) t.wanted.push_back(spanOf(states, target_, r));
+  for (int64_t s : senders_) {
+    const auto position = target_.positionOf(source_.ranks[static_cast<size_t>(s)]);
+    t.wantedBySource.push_back(position ? std::optional<Span>(spanOf(states, target_, *position)) : std::nullopt);
   }
 }
 
-int64_t ExchangeCost::piecesIn(const Box &box) const {
+double ExchangeCosts::atLeast(size_t from, size_t to) {
+  prepareFrom(from);
+  prepareTo(to);
+  return received(from_[from], to_[to], receivers_.size() / 2).seconds;
+}
+
+namespace {
+/// The elements that two boxes have in common, whose intervals are left in `common`.
+double meet(const std::vector<int64_t> &a, const std::vector<int64_t> &b, int64_t *common) {
+  double elements = 1;
+  for (size_t i = 0; i < a.size(); i += 2) {
+    common[i] = std::max(a[i], b[i]);
+    common[i + 1] = std::max(common[i], std::min(a[i + 1], b[i + 1]));
+    elements *= static_cast<double>(common[i + 1] - common[i]);
+  }
+  return elements;
+}
+} // namespace
+
+int64_t ExchangeCosts::piecesIn(const From &from, const int64_t *span) const {
   int64_t n = 1;
-  for (size_t a = 0; a < pieceEnds_.size(); ++a) {
-    if (box.size[a] == 0) return 0;
-    const auto &ends = pieceEnds_[a];
-    const auto first = std::upper_bound(ends.begin(), ends.end(), box.begin[a]);
-    const auto last = std::upper_bound(first, ends.end(), box.begin[a] + box.size[a] - 1);
-    n *= last - first + 1;
+  for (size_t a = 0; a < rank_; ++a) {
+    const auto &ends = from.pieceEnds[a];
+    const auto first = std::upper_bound(ends.begin(), ends.end(), span[2 * a]);
+    n *= std::upper_bound(first, ends.end(), span[2 * a + 1] - 1) - first + 1;
   }
   return n;
 }
 
-ExchangeCost::Load ExchangeCost::received(const NdSbp &to, const Placement &target, int64_t position,
-                                          bool onePlacement) const {
-  const Box wanted = localBox(shape_, to, target.dims, position);
+ExchangeCosts::Load ExchangeCosts::received(const From &from, const To &to, size_t sample) const {
+  int64_t common[2 * kMaxRank];
+  const Span &wanted = to.wanted[sample];
+  double reachable = meet(wanted, wanted, common);
   Load load;
-  if (wanted.elements() == 0) return load;
-  // What is within reach of the dimensions from some inner one on: the own piece last.
-  double reachable = static_cast<double>(wanted.elements());
-  auto pieces = static_cast<double>(piecesIn(wanted));
-  auto take = [&](const Box &closer, const Link &link) {
-    const auto elements = static_cast<double>(closer.elements());
-    const auto count = elements == 0 ? 0.0 : static_cast<double>(piecesIn(closer));
+  if (reachable == 0) return load;
+  auto pieces = static_cast<double>(piecesIn(from, common));
+  auto take = [&](double elements, const Link &link) {
+    if (elements == reachable) return;
+    const double count = elements == 0 ? 0 : static_cast<double>(piecesIn(from, common));
     load.elements += reachable - elements;
-    load.seconds += link.latency * std::max(0.0, pieces - count) +
-                    (reachable - elements) * static_cast<double>(elementSize_) / link.bandwidth;
+    load.seconds +=
+        link.latency * std::max(0.0, pieces - count) + (reachable - elements) * elementSize_ / link.bandwidth;
     reachable = elements;
     pieces = count;
   };
-  if (!onePlacement) {
-    const auto own = source_.positionOf(target.ranks[static_cast<size_t>(position)]);
-    if (own)
-      take(intersect(wanted, localBox(shape_, from_, source_.dims, *own)), links_.between);
-    else
-      take(Box{std::vector<int64_t>(wanted.begin.size() + 1, 0), std::vector<int64_t>(wanted.begin.size() + 1, 0)},
-           links_.between);
-    return load;
-  }
-  NdSbp outer = broadcastStates(from_.size());
-  for (size_t m = 0; m < from_.size(); ++m) {
-    if (!from_[m].has_split_parallel()) continue;
-    outer[m] = from_[m];
-    take(intersect(wanted, localBox(shape_, outer, source_.dims, position)), linkOf(links_, m));
-  }
+  const std::vector<Span> &reach = from.reach[sample];
+  for (size_t i = 0; i < reach.size(); ++i)
+    take(meet(wanted, reach[i], common), !onePlacement_ ? links_.between : from.links[i]);
+  // A device of another placement holds nothing yet.
+  if (reach.empty() && !onePlacement_) take(0, links_.between);
   return load;
 }
 
-double ExchangeCost::seconds(const NdSbp &to, const Placement &target) const {
-  const bool onePlacement = source_ == target;
+double ExchangeCosts::seconds(size_t fromState, size_t toState) {
+  prepareFrom(fromState);
+  prepareTo(toState);
+  const From &from = from_[fromState];
+  const To &to = to_[toState];
+  int64_t common[2 * kMaxRank];
   double seconds = 0, received = 0, sent = 0;
-  for (int64_t t : samplePositions(target.dims)) {
-    const Load load = this->received(to, target, t, onePlacement);
+  for (size_t t = 0; t < to.wanted.size(); ++t) {
+    const Load load = this->received(from, to, t);
     seconds = std::max(seconds, load.seconds);
     received = std::max(received, load.elements);
   }
-  if (received == 0)
-    return copySeconds(static_cast<double>(localShape(shape_, to, target.dims, 0).elem_cnt() * elementSize_), links_);
-  const double copies =
-      static_cast<double>(replicas(to, target.dims)) / static_cast<double>(replicas(from_, source_.dims));
-  for (int64_t s : samplePositions(source_.dims)) {
-    const Box piece = localBox(shape_, from_, source_.dims, s);
-    double own = 0;
-    if (const auto t = target.positionOf(source_.ranks[static_cast<size_t>(s)]))
-      own = static_cast<double>(intersect(piece, localBox(shape_, to, target.dims, *t)).elements());
-    sent = std::max(sent, static_cast<double>(piece.elements()) * copies - own);
+  if (received == 0) return to.localBytes / copyBandwidth_;
+  for (size_t s = 0; s < from.held.size(); ++s) {
+    const double own = to.wantedBySource[s] ? meet(from.held[s], *to.wantedBySource[s], common) : 0;
+    sent = std::max(sent, meet(from.held[s], from.held[s], common) * to.replicas / from.replicas - own);
   }
   return seconds * std::max(1.0, sent / received);
 }
@@ -222,7 +294,8 @@ double ExchangeCost::seconds(const NdSbp &to, const Placement &target) const {
 double boxingSeconds(const BoxingOp &op, const MeshLinks &links) {
   const size_t size = GetSizeOfDataType(op.type);
   if (op.step.kind != BoxingKind::kExchange) return collectiveSeconds(op.step, op.shape, size, op.source.dims, links);
-  return ExchangeCost(op.shape, size, op.step.from, op.source, links).seconds(op.step.to, op.target);
+  const std::vector<NdSbp> from{op.step.from}, to{op.step.to};
+  return ExchangeCosts(op.shape, size, from, op.source, to, op.target, links).seconds(0, 0);
 }
 
 } // namespace opc

@@ -3,8 +3,6 @@
 #include "BoxingCost.h"
 
 #include <algorithm>
-#include <map>
-#include <memory>
 #include <tuple>
 #include <unordered_map>
 
@@ -26,8 +24,7 @@ public:
       if (index_.emplace(code(s), static_cast<int>(states_.size())).second) states_.push_back(s);
     for (const NdSbp &s : states_) partial_.push_back(hasPartial(s));
     connect();
-    exchangeCosts_.resize(states_.size());
-    exchange_.resize(states_.size());
+    exchanges_.resize(states_.size());
   }
 
   int indexOf(const NdSbp &s) const { return index_.at(code(s)); }
@@ -39,11 +36,7 @@ public:
     std::vector<int> steps, before;
   };
   /// Shortest paths from a state to all. Ties: fewer steps, then the earlier state before.
-  Paths from(int source) {
-    Paths paths = search(source, nullptr);
-    const Paths plain = paths;
-    return search(source, &plain);
-  }
+  Paths from(int source) { return search(static_cast<size_t>(source), true); }
 
   /// The steps of a path to a state, in order.
   std::vector<BoxingStep> steps(const Paths &paths, int target) const {
@@ -95,51 +88,62 @@ private:
     }
   }
 
-  double exchangeSeconds(size_t a, size_t b) {
-    if (exchange_[a].empty()) {
-      exchange_[a].assign(states_.size(), -1);
-      exchangeCosts_[a] = std::make_unique<ExchangeCost>(shape_, elementSize_, states_[a], placement_, links_);
-    }
-    double &known = exchange_[a][b];
-    if (known < 0) known = exchangeCosts_[a]->seconds(states_[b], placement_);
-    return known;
-  }
-
-  /// Dijkstra's algorithm. Exchanges only when `plain`, the paths without them, is given: where they beat those.
-  Paths search(int source, const Paths *plain) {
-    const size_t n = states_.size();
-    Paths paths{std::vector<double>(n, kInfinity), std::vector<int>(n, 0), std::vector<int>(n, -1)};
-    paths.seconds[static_cast<size_t>(source)] = 0;
-    std::vector<bool> done(n, false);
-    for (;;) {
-      size_t at = n;
-      for (size_t i = 0; i < n; ++i)
-        if (!done[i] && paths.seconds[i] < kInfinity &&
-            (at == n || std::tie(paths.seconds[i], paths.steps[i]) < std::tie(paths.seconds[at], paths.steps[at])))
-          at = i;
-      if (at == n) return paths;
-      done[at] = true;
-      auto relax = [&](size_t to, double seconds) {
-        const double total = paths.seconds[at] + seconds;
-        const int steps = paths.steps[at] + 1, before = static_cast<int>(at);
-        if (done[to] ||
-            std::tie(total, steps, before) >= std::tie(paths.seconds[to], paths.steps[to], paths.before[to]))
-          return;
-        paths.seconds[to] = total;
-        paths.steps[to] = steps;
-        paths.before[to] = before;
-      };
-      for (const Edge &e : edges_[at]) relax(static_cast<size_t>(e.to), e.seconds);
-      if (!plain || partial_[at]) continue;
-      for (size_t to = 0; to < n; ++to) {
-        // A collective that does the same in one step is never worse.
-        if (done[to] || partial_[to] || paths.seconds[at] >= paths.seconds[to] ||
-            paths.seconds[at] >= plain->seconds[to] || collectiveStep(states_[at], states_[to], placement_.dims))
-          continue;
-        const double seconds = exchangeSeconds(at, to);
-        if (paths.seconds[at] + seconds < plain->seconds[to] * (1 - 1e-9)) relax(to, seconds);
+  /// The exchanges from a state that beat all paths of collectives.
+  const std::vector<Edge> &exchangesFrom(size_t a) {
+    if (exchanges_[a]) return *exchanges_[a];
+    std::vector<Edge> edges;
+    if (!partial_[a]) {
+      if (!exchangeCosts_)
+        exchangeCosts_.emplace(shape_, elementSize_, states_, placement_, states_, placement_, links_);
+      const Paths plain = search(a, false);
+      for (size_t b = 0; b < states_.size(); ++b) {
+        if (b == a || partial_[b] || isCollective(states_[a], states_[b], placement_.dims)) continue;
+        const double limit = plain.seconds[b] * (1 - 1e-9);
+        if (exchangeCosts_->atLeast(a, b) >= limit) continue;
+        const double seconds = exchangeCosts_->seconds(a, b);
+        if (seconds < limit) edges.push_back({static_cast<int>(b), seconds});
       }
     }
+    return exchanges_[a].emplace(std::move(edges));
+  }
+
+  /// Dijkstra's algorithm, along collectives alone or exchanges too.
+  Paths search(size_t source, bool exchanges) {
+    const size_t n = states_.size();
+    Paths paths{std::vector<double>(n, kInfinity), std::vector<int>(n, 0), std::vector<int>(n, -1)};
+    paths.seconds[source] = 0;
+    std::vector<int> open{static_cast<int>(source)}; // reached and not done
+    std::vector<bool> done(n, false);
+    while (!open.empty()) {
+      size_t best = 0;
+      for (size_t i = 1; i < open.size(); ++i) {
+        const auto a = static_cast<size_t>(open[i]), b = static_cast<size_t>(open[best]);
+        if (std::tie(paths.seconds[a], paths.steps[a], open[i]) <
+            std::tie(paths.seconds[b], paths.steps[b], open[best]))
+          best = i;
+      }
+      const auto at = static_cast<size_t>(open[best]);
+      open[best] = open.back();
+      open.pop_back();
+      done[at] = true;
+      auto relax = [&](const std::vector<Edge> &edges) {
+        for (const Edge &e : edges) {
+          const auto to = static_cast<size_t>(e.to);
+          const double total = paths.seconds[at] + e.seconds;
+          const int steps = paths.steps[at] + 1, before = static_cast<int>(at);
+          if (done[to] ||
+              std::tie(total, steps, before) >= std::tie(paths.seconds[to], paths.steps[to], paths.before[to]))
+            continue;
+          if (paths.before[to] < 0) open.push_back(e.to);
+          paths.seconds[to] = total;
+          paths.steps[to] = steps;
+          paths.before[to] = before;
+        }
+      };
+      relax(edges_[at]);
+      if (exchanges) relax(exchangesFrom(at));
+    }
+    return paths;
   }
 
   const Shape &shape_;
@@ -150,8 +154,8 @@ private:
   std::unordered_map<uint64_t, int> index_;
   std::vector<bool> partial_;
   std::vector<std::vector<Edge>> edges_;
-  std::vector<std::unique_ptr<ExchangeCost>> exchangeCosts_;
-  std::vector<std::vector<double>> exchange_; // seconds by state and state; -1: not asked yet
+  std::optional<ExchangeCosts> exchangeCosts_;
+  std::vector<std::optional<std::vector<Edge>>> exchanges_; // when asked for
 };
 
 } // namespace
@@ -185,17 +189,16 @@ std::vector<BoxingOp> boxingPath(const Shape &shape, DataType type, const NdSbp 
   std::vector<StateGraph::Paths> after(there.states().size());
   for (size_t b = 0; b < after.size(); ++b)
     if (!there.partial(static_cast<int>(b))) after[b] = there.from(static_cast<int>(b));
+  ExchangeCosts cost(shape, GetSizeOfDataType(type), here.states(), source, there.states(), target, links);
   std::tuple<double, int, int, int> best{kInfinity, 0, 0, 0};
   for (size_t a = 0; a < here.states().size(); ++a) {
     if (here.partial(static_cast<int>(a)) || before.seconds[a] == kInfinity) continue;
-    const ExchangeCost cost(shape, GetSizeOfDataType(type), here.states()[a], source, links);
     for (size_t b = 0; b < after.size(); ++b) {
       if (there.partial(static_cast<int>(b))) continue;
       const double around = before.seconds[a] + after[b].seconds[static_cast<size_t>(end)];
       if (around >= std::get<0>(best)) continue;
-      best = std::min(best, {around + cost.seconds(there.states()[b], target),
-                             before.steps[a] + after[b].steps[static_cast<size_t>(end)], static_cast<int>(a),
-                             static_cast<int>(b)});
+      best = std::min(best, {around + cost.seconds(a, b), before.steps[a] + after[b].steps[static_cast<size_t>(end)],
+                             static_cast<int>(a), static_cast<int>(b)});
     }
   }
   const auto a = static_cast<size_t>(std::get<2>(best)), b = static_cast<size_t>(std::get<3>(best));
