@@ -30,7 +30,8 @@ struct OpKind {
 
 struct Op {
   uint32_t kind = 0;
-  std::vector<uint32_t> inputs, outputs; // tensors; a tensor is the output of exactly one op, which comes before its readers
+  std::vector<uint32_t> inputs,
+      outputs; // tensors; a tensor is the output of exactly one op, which comes before its readers
 };
 
 struct Tensor {
@@ -65,21 +66,21 @@ struct Solution {
   /// Infeasible: the op (index) that has no signature, or whose signatures no state of its tensors fits; or -1 when
   /// memory is what fails, with the least bytes that were found in `bytes`.
   int64_t blamed = -1;
-  std::vector<uint32_t> signature;              // by op
-  std::vector<std::vector<uint32_t>> copies;    // by tensor: states beside the produced one that are made once for readers
+  std::vector<uint32_t> signature;           // by op
+  std::vector<std::vector<uint32_t>> copies; // by tensor: states beside the produced one that are made once for readers
   /// Seconds: of the solution, a bound that no solution is below, and their difference (0: proven optimal up to 1e-9 of
   /// the cost). With a memory limit the bound is the Lagrangian one.
   double cost = 0, lowerBound = 0, gap = 0;
-  uint64_t bytes = 0;    // of held tensors on a device
-  std::string method;    // "elimination", "elimination after dual bounds", "dual bounds": how it was proven
+  uint64_t bytes = 0; // of held tensors on a device
+  std::string method; // "elimination", "elimination after dual bounds", "dual bounds": how it was proven
   uint64_t variables = 0, eliminated = 0, distinct = 0, sweeps = 0; // how much work it was
 };
 
 /// The cost is the sum over ops of their signature's seconds, over tensors of the boxing of each copy from the produced
 /// state, and over inputs of the boxing from the cheapest of the produced state and the copies to the state that the
 /// reader's signature wants; boxing seconds times the tensor's discount. Ties: the solution whose list of signature
-/// indices, ops in order, is smaller in the first op where they differ, as far as elimination sees both; always the same
-/// solution for the same problem.
+/// indices, ops in order, is smaller in the first op where they differ, as far as elimination sees both; always the
+/// same solution for the same problem.
 Solution solve(const Problem &problem, const Options &options = {});
 
 /// The cost of a given assignment, by the definition above; infinity when it is not possible. For tests and for other
