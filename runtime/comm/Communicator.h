@@ -30,8 +30,8 @@ struct CommCounters {
 
 /// One rank's end. All calls are collective over the ranks that they name: these must make the same calls in the same
 /// order on the same channel. A channel is an order of its own (a stream of the plan); calls on different channels may
-/// come from different threads at once. Errors: OPC0701 (a rank is gone or has failed), OPC0702 (timeout), OPC0703 (the
-/// ranks disagree), OPC0704 (the engine itself).
+/// come from different threads at once. Errors: OPC0721 (a rank is gone or has failed), OPC0722 (timeout), OPC0723 (the
+/// ranks disagree), OPC0724 (the engine itself).
 class Communicator {
 public:
   virtual ~Communicator() = default;
@@ -39,18 +39,29 @@ public:
   virtual int64_t size() const = 0;
   virtual const char *engine() const = 0; // "in-process", "mpi", "nccl"
 
-  /// Sends and receives blocks; a message between two ranks has the same number of bytes at both ends. Blocks are packed
-  /// where the engine needs it. Messages to this rank itself are copied.
-  virtual Status exchange(int channel, const std::vector<CommMessage> &sends, const std::vector<CommMessage> &receives) = 0;
+  /// Sends and receives blocks; a message between two ranks has the same number of bytes at both ends. Blocks are
+  /// packed where the engine needs it. Messages to this rank itself are copied.
+  virtual Status exchange(int channel, const std::vector<CommMessage> &sends,
+                          const std::vector<CommMessage> &receives) = 0;
+  /// The two halves of an exchange. Between them the caller may work on memory that the messages do not touch; the two
+  /// lists and their memory stay as they are until finishExchange. One exchange at a time on a channel. An engine
+  /// without halves of its own does everything in the first.
+  virtual Status startExchange(int channel, const std::vector<CommMessage> &sends,
+                               const std::vector<CommMessage> &receives) {
+    return exchange(channel, sends, receives);
+  }
+  virtual Status finishExchange(int channel) { return Status::ok(); }
   /// The engine's own all-reduce over `group` (ranks of the job, ascending, this one among them), in place.
   virtual Status allReduce(int channel, const std::vector<int64_t> &group, void *data, int64_t count, DataType type,
                            BoxingReduction reduction) = 0;
+  /// Whether allReduce knows the element type.
+  virtual bool canAllReduce(DataType type) const { return true; }
   /// Everybody's bytes (as many from each), in rank order. All ranks of the job.
   virtual Status allGatherBytes(const void *mine, size_t bytes, void *all) = 0;
   virtual Status barrier() = 0;
 
   /// Ends all ranks of the job, this process included where the engine has processes; threads of other ranks get
-  /// OPC0701 with `reason`.
+  /// OPC0721 with `reason`.
   virtual void abort(const std::string &reason) = 0;
   virtual CommCounters counters() const = 0;
 

@@ -1,0 +1,523 @@
+// Carries out a boxing step on one tensor or on several at once, over a communicator.
+#include "BoxingExecutor.h"
+
+#include "BlockCopy.h"
+#include "OrderedSum.h"
+
+#include <algorithm>
+#include <cstring>
+
+namespace opc::runtime {
+namespace {
+
+constexpr size_t kAlignment = 64;
+size_t aligned(size_t n) { return (n + kAlignment - 1) / kAlignment * kAlignment; }
+
+/// "0-3", "0,2,5-6"; ascending.
+std::string rankText(const std::vector<int64_t> &ranks) {
+  std::string s;
+  for (size_t i = 0; i < ranks.size();) {
+    size_t j = i;
+    while (j + 1 < ranks.size() && ranks[j + 1] == ranks[j] + 1) ++j;
+    s += (s.empty() ? "" : ",") + std::to_string(ranks[i]);
+    if (j > i) s += "-" + std::to_string(ranks[j]);
+    i = j + 1;
+  }
+  return s;
+}
+
+Box relative(Box box, const std::vector<int64_t> &origin) {
+  for (size_t a = 0; a < origin.size(); ++a) box.begin[a] -= origin[a];
+  return box;
+}
+
+/// Cuts a box into pieces of at most `most` elements, in row-major order, each consecutive in a tensor of the box's
+/// shape.
+void cutBox(const Box &box, int64_t most, std::vector<Box> &out) {
+  if (box.elements() == 0) return;
+  size_t axis = 0; // the outermost axis of whose slices one fits
+  int64_t inner = box.elements();
+  for (; axis < box.size.size() && inner > most; ++axis) inner /= box.size[axis];
+  if (axis == 0) {
+    out.push_back(box);
+    return;
+  }
+  --axis;
+  const int64_t step = std::max<int64_t>(1, most / inner);
+  Box piece = box;
+  for (size_t a = 0; a < axis; ++a) piece.size[a] = 1;
+  for (bool more = true; more;) {
+    for (int64_t i = 0; i < box.size[axis]; i += step) {
+      piece.begin[axis] = box.begin[axis] + i;
+      piece.size[axis] = std::min(step, box.size[axis] - i);
+      out.push_back(piece);
+    }
+    more = false;
+    for (size_t a = axis; a-- > 0;) {
+      if (++piece.begin[a] < box.begin[a] + box.size[a]) {
+        more = true;
+        break;
+      }
+      piece.begin[a] = box.begin[a];
+    }
+  }
+}
+
+/// Where a block lies: its base is known when the step runs.
+enum class Buffer : uint8_t { kInput, kOutput, kScratch };
+struct Place {
+  Buffer buffer = Buffer::kInput;
+  size_t index = 0; // tensor, or offset in the scratch
+};
+
+/// One exchange with the places of its blocks.
+struct Exchange {
+  std::vector<CommMessage> sends, receives;
+  std::vector<Place> sendPlaces, receivePlaces;
+  bool empty() const { return sends.empty() && receives.empty(); }
+};
+
+/// One sum of a piece of a tensor: addends in the scratch and one in the input, into the output.
+struct Sum {
+  size_t tensor = 0;
+  int64_t elements = 0;
+  size_t outputOffset = 0;      // bytes
+  CommBlock own;                // in the input
+  bool ownIsContiguous = false; // otherwise it is packed first
+  size_t ownOffset = 0;         // bytes in the input when it is contiguous
+  size_t slot = 0;              // where in its rank's part of the scratch
+};
+
+/// A tensor's pieces on this rank.
+struct LocalTensor {
+  DataType type = kInvalidDataType;
+  size_t elementSize = 0;
+  std::vector<int64_t> inputExtent, outputExtent;
+  int64_t inputBytes = 0, outputBytes = 0, inputElements = 0, outputElements = 0;
+};
+
+/// A piece of one of the tensors, in the coordinates of the box that it is cut from.
+struct Item {
+  size_t tensor = 0;
+  Box box;
+  int64_t bytes = 0;
+  size_t slot = 0; // offset within a rank's part of the scratch
+};
+
+struct ActivityScope {
+  ActivityScope(Communicator &comm, int channel, const std::string &what) : comm(comm), channel(channel) {
+    comm.setActivity(channel, &what);
+  }
+  ~ActivityScope() { comm.setActivity(channel, nullptr); }
+  Communicator &comm;
+  int channel;
+};
+
+} // namespace
+
+struct BoxingExecutor::Impl {
+  BoxingOptions options;
+  BoxingStep step; // of the first tensor
+  int64_t rank = 0;
+  bool idle = false; // this rank has no part in it
+  std::string activity;
+  int64_t bytesSent = 0;
+  size_t scratchBytes = 0;
+  std::vector<LocalTensor> tensors;
+  std::vector<int64_t> group; // ranks of this rank's group, ascending
+  size_t me = 0;              // in it
+
+  // What moves within this rank: blocks of inputs to blocks of outputs.
+  struct LocalCopy {
+    size_t tensor = 0;
+    CommBlock from, to;
+  };
+  std::vector<LocalCopy> copies;
+  bool fillFirst = false; // the outputs get the neutral value before the copies
+  std::vector<Exchange> exchanges;
+
+  // Ordered sums: reduce step k is exchange k, its sums are sums[k]; the results travel in exchange k + 2.
+  bool reduces = false, libraryAllowed = false;
+  std::vector<std::vector<Sum>> sums;
+  size_t slotsOfRank = 0; // bytes of scratch for one rank's addends of one step
+  size_t packOffset = 0;  // where the own addend is packed
+  std::vector<const void *> sources;
+
+  Status prepare(const std::vector<BoxingOp> &ops, const std::string &what);
+  Status prepareMoves(const std::vector<BoxingOp> &ops);
+  Status prepareSums(const std::vector<BoxingOp> &ops, int64_t position);
+  Status run(Communicator &comm, int channel, const void *const *inputs, void *const *outputs, char *scratch);
+  Status runSums(Communicator &comm, int channel, const void *const *inputs, void *const *outputs, char *scratch);
+  Status runLibrary(Communicator &comm, int channel, const void *const *inputs, void *const *outputs, char *scratch);
+  void sumStep(size_t k, const void *const *inputs, void *const *outputs, char *scratch);
+  static void bind(Exchange &e, const void *const *inputs, void *const *outputs, char *scratch);
+  static Status refuse(const BoxingOp &op, const std::string &why) {
+    return Status(StatusCode::kInternal, "OPC0726",
+                  std::string("boxing ") + boxingKindName(op.step.kind) + " from " + toString(op.step.from) + " to " +
+                      toString(op.step.to) + " of " + dataTypeName(op.type) + op.shape.ToString() + ": " + why);
+  }
+};
+
+Status BoxingExecutor::Impl::prepare(const std::vector<BoxingOp> &ops, const std::string &what) {
+  const BoxingOp &first = ops[0];
+  step = first.step;
+  int64_t total = 0;
+  for (const BoxingOp &op : ops) {
+    if (op.step.kind != step.kind || op.step.meshDim != step.meshDim || op.step.reduction != step.reduction ||
+        op.source != first.source || op.target != first.target)
+      return refuse(op, "it is in one bucket with another step");
+    if (op.step.kind != BoxingKind::kExchange && op.source != op.target)
+      return refuse(op, "source and target are different devices");
+    if (op.step.from.size() != op.source.dims.size() || op.step.to.size() != op.target.dims.size())
+      return refuse(op, "the states have not one entry for each dimension of the mesh");
+    if (op.step.kind != BoxingKind::kExchange &&
+        (op.step.meshDim < 0 || op.step.meshDim >= static_cast<int32_t>(op.source.dims.size())))
+      return refuse(op, "no dimension " + std::to_string(op.step.meshDim) + " of the mesh");
+    LocalTensor t;
+    t.type = op.type;
+    t.elementSize = GetSizeOfDataType(op.type);
+    if (t.elementSize == 0) return refuse(op, "the element type has no size");
+    const auto source = op.source.positionOf(rank), target = op.target.positionOf(rank);
+    if (source) {
+      const Box box = localBox(op.shape, op.step.from, op.source.dims, *source);
+      t.inputExtent = box.size, t.inputElements = box.elements();
+    }
+    if (target) {
+      const Box box = localBox(op.shape, op.step.to, op.target.dims, *target);
+      t.outputExtent = box.size, t.outputElements = box.elements();
+    }
+    t.inputBytes = t.inputElements * static_cast<int64_t>(t.elementSize);
+    t.outputBytes = t.outputElements * static_cast<int64_t>(t.elementSize);
+    total += t.inputBytes;
+    bytesSent += opc::bytesSent(op, rank);
+    tensors.push_back(std::move(t));
+  }
+  const auto source = first.source.positionOf(rank), target = first.target.positionOf(rank);
+  idle = !source && !target;
+  if (step.kind != BoxingKind::kExchange && source) {
+    for (int64_t p : first.source.group(*source, step.meshDim))
+      group.push_back(first.source.ranks[static_cast<size_t>(p)]);
+    std::sort(group.begin(), group.end());
+    me = static_cast<size_t>(std::find(group.begin(), group.end(), rank) - group.begin());
+  }
+  activity = boxingKindName(step.kind) + (what.empty() ? std::string() : " of " + what) + ", " + std::to_string(total) +
+             " bytes, ";
+  if (step.kind == BoxingKind::kExchange) {
+    auto sorted = [](std::vector<int64_t> v) {
+      std::sort(v.begin(), v.end());
+      return v;
+    };
+    activity +=
+        "from ranks " + rankText(sorted(first.source.ranks)) + " to ranks " + rankText(sorted(first.target.ranks));
+  } else {
+    activity += (group.size() == 1 ? "on rank " : "with ranks ") + rankText(group);
+  }
+  if (idle) return Status::ok();
+  reduces = (step.kind == BoxingKind::kAllReduce || step.kind == BoxingKind::kReduceScatter) && group.size() > 1;
+  return reduces ? prepareSums(ops, *source) : prepareMoves(ops);
+}
+
+Status BoxingExecutor::Impl::prepareMoves(const std::vector<BoxingOp> &ops) {
+  Exchange e;
+  for (size_t i = 0; i < ops.size(); ++i) {
+    const BoxingOp &op = ops[i];
+    const LocalTensor &t = tensors[i];
+    const auto source = op.source.positionOf(rank), target = op.target.positionOf(rank);
+    const Box from = source ? localBox(op.shape, op.step.from, op.source.dims, *source) : Box();
+    const Box to = target ? localBox(op.shape, op.step.to, op.target.dims, *target) : Box();
+    const auto input = [&](const Box &logical) {
+      return CommBlock{nullptr, t.inputExtent, relative(logical, from.begin), t.elementSize};
+    };
+    const auto output = [&](const Box &logical) {
+      return CommBlock{nullptr, t.outputExtent, relative(logical, to.begin), t.elementSize};
+    };
+    // What this rank has and wants.
+    bool keeps = true;
+    if (step.kind == BoxingKind::kPartialOf || step.kind == BoxingKind::kPad) {
+      fillFirst = true;
+      // Maxima of equal values need no neutral one.
+      keeps = step.kind == BoxingKind::kPad || step.reduction == BoxingReduction::kMax ||
+              op.source.coordinates(*source)[static_cast<size_t>(step.meshDim)] == 0;
+    }
+    int64_t covered = 0;
+    if (source && target && keeps) {
+      const Box both = intersect(from, to);
+      covered = both.elements();
+      if (covered > 0) copies.push_back({i, input(both), output(both)});
+    }
+    const BoxingTraffic traffic = boxingTraffic(op, rank);
+    for (const BoxingTransfer &s : traffic.sends) {
+      e.sends.push_back({s.rank, input(s.box)});
+      e.sendPlaces.push_back({Buffer::kInput, i});
+    }
+    for (const BoxingTransfer &r : traffic.receives) {
+      e.receives.push_back({r.rank, output(r.box)});
+      e.receivePlaces.push_back({Buffer::kOutput, i});
+      covered += intersect(r.box, to).elements();
+    }
+    if (target && !fillFirst && covered != t.outputElements)
+      return refuse(op, "rank " + std::to_string(rank) + " gets " + std::to_string(covered) + " of " +
+                            std::to_string(t.outputElements) + " elements");
+  }
+  if (!e.empty()) exchanges.push_back(std::move(e));
+  return Status::ok();
+}
+
+Status BoxingExecutor::Impl::prepareSums(const std::vector<BoxingOp> &ops, int64_t position) {
+  const Placement &mesh = ops[0].source;
+  const bool all = step.kind == BoxingKind::kAllReduce;
+  const size_t p = group.size();
+  const int64_t room =
+      std::max(options.leastPiece, options.scratchTarget / static_cast<int64_t>(2 * (p - 1)) /
+                                       static_cast<int64_t>(kAlignment) * static_cast<int64_t>(kAlignment));
+  int64_t total = 0;
+  DataType common = ops[0].type;
+  for (const BoxingOp &op : ops) {
+    float probe[4] = {};
+    const void *one = probe;
+    if (!combineInOrder(probe, &one, 1, 0, op.type, step.reduction)) return refuse(op, "the type has no sums");
+    if (op.type != common) common = kInvalidDataType;
+  }
+  for (const LocalTensor &t : tensors) total += t.inputBytes;
+  libraryAllowed = all && common != kInvalidDataType && total < options.libraryBelow &&
+                   (!options.deterministic || isOrderFree(common, step.reduction, p));
+
+  // The pieces of every member of the group, in steps of at most `room` bytes; the same on all members.
+  std::vector<std::vector<std::vector<Item>>> itemsOf(p); // member, step
+  std::vector<Box> cut;
+  size_t steps = 0;
+  for (size_t m = 0; m < p; ++m) {
+    auto &mine = itemsOf[m];
+    size_t used = 0;
+    for (size_t i = 0; i < ops.size(); ++i) {
+      const LocalTensor &t = tensors[i];
+      const Box from = localBox(ops[i].shape, ops[i].step.from, mesh.dims, position);
+      const int64_t there = *mesh.positionOf(group[m]);
+      Box piece;
+      if (all) {
+        const auto pieces = static_cast<int64_t>(p);
+        const int64_t coordinate = mesh.coordinates(there)[static_cast<size_t>(step.meshDim)];
+        piece = localBox(Shape({from.elements()}), {SbpParallel::split(0)}, {pieces}, coordinate);
+      } else {
+        const Box to = localBox(ops[i].shape, ops[i].step.to, mesh.dims, there);
+        if (!(intersect(to, from) == to) && to.elements() > 0)
+          return refuse(ops[i], "a piece of the result lies outside what the ranks hold");
+        piece = relative(to, from.begin);
+      }
+      cut.clear();
+      cutBox(piece, std::max<int64_t>(1, room / static_cast<int64_t>(t.elementSize)), cut);
+      for (Box &box : cut) {
+        Item item{i, std::move(box), 0, 0};
+        item.bytes = item.box.elements() * static_cast<int64_t>(t.elementSize);
+        if (mine.empty() || used + static_cast<size_t>(item.bytes) > static_cast<size_t>(room)) {
+          mine.emplace_back();
+          used = 0;
+        }
+        item.slot = used;
+        used = aligned(used + static_cast<size_t>(item.bytes));
+        if (m == me) slotsOfRank = std::max(slotsOfRank, used);
+        mine.back().push_back(std::move(item));
+      }
+    }
+    steps = std::max(steps, mine.size());
+  }
+
+  const auto inputExtent = [&](size_t i) {
+    return all ? std::vector<int64_t>{tensors[i].inputElements} : tensors[i].inputExtent;
+  };
+  const auto inputBlock = [&](const Item &item) {
+    return CommBlock{nullptr, inputExtent(item.tensor), item.box, tensors[item.tensor].elementSize};
+  };
+  const size_t half = slotsOfRank * (p - 1);
+  packOffset = 2 * half;
+  bool packs = false;
+  exchanges.resize(steps + (all ? 2 : 0));
+  sums.resize(steps);
+  for (size_t k = 0; k < steps; ++k) {
+    Exchange &reduce = exchanges[k];
+    for (size_t m = 0; m < p; ++m) {
+      if (m == me) continue;
+      if (k < itemsOf[m].size())
+        for (const Item &item : itemsOf[m][k]) {
+          reduce.sends.push_back({group[m], inputBlock(item)});
+          reduce.sendPlaces.push_back({Buffer::kInput, item.tensor});
+        }
+      if (k < itemsOf[me].size())
+        for (const Item &item : itemsOf[me][k]) {
+          const int64_t n = item.box.elements();
+          reduce.receives.push_back(
+              {group[m], CommBlock{nullptr, {n}, Box{{0}, {n}}, tensors[item.tensor].elementSize}});
+          reduce.receivePlaces.push_back({Buffer::kScratch, k % 2 * half + (m - (m > me)) * slotsOfRank + item.slot});
+        }
+    }
+    if (k < itemsOf[me].size()) {
+      for (const Item &item : itemsOf[me][k]) {
+        const LocalTensor &t = tensors[item.tensor];
+        Sum s;
+        s.tensor = item.tensor, s.elements = item.box.elements(), s.slot = item.slot, s.own = inputBlock(item);
+        const BlockRuns runs(s.own);
+        s.ownIsContiguous = runs.contiguous();
+        s.ownOffset = static_cast<size_t>(runs.offset());
+        packs |= !s.ownIsContiguous;
+        if (all) {
+          s.outputOffset = s.ownOffset;
+        } else {
+          // The output is this rank's piece of the input, and the item is consecutive in it.
+          const Box to = localBox(ops[item.tensor].shape, ops[item.tensor].step.to, mesh.dims, position);
+          const Box from = localBox(ops[item.tensor].shape, ops[item.tensor].step.from, mesh.dims, position);
+          Box inPiece = relative(item.box, relative(to, from.begin).begin);
+          const CommBlock out{nullptr, t.outputExtent, std::move(inPiece), t.elementSize};
+          s.outputOffset = static_cast<size_t>(BlockRuns(out).offset());
+        }
+        sums[k].push_back(std::move(s));
+      }
+    }
+    if (!all) continue;
+    Exchange &gather = exchanges[k + 2];
+    for (size_t m = 0; m < p; ++m) {
+      if (m == me) continue;
+      if (k < itemsOf[me].size())
+        for (const Item &item : itemsOf[me][k]) {
+          gather.sends.push_back({group[m], inputBlock(item)});
+          gather.sendPlaces.push_back({Buffer::kOutput, item.tensor});
+        }
+      if (k < itemsOf[m].size())
+        for (const Item &item : itemsOf[m][k]) {
+          gather.receives.push_back({group[m], inputBlock(item)});
+          gather.receivePlaces.push_back({Buffer::kOutput, item.tensor});
+        }
+    }
+  }
+  sources.resize(p);
+  scratchBytes = packOffset + (packs ? slotsOfRank : 0);
+  if (libraryAllowed) scratchBytes = std::max(scratchBytes, aligned(static_cast<size_t>(total)));
+  return Status::ok();
+}
+
+void BoxingExecutor::Impl::bind(Exchange &e, const void *const *inputs, void *const *outputs, char *scratch) {
+  const auto base = [&](const Place &p) -> void * {
+    switch (p.buffer) {
+    case Buffer::kInput: return const_cast<void *>(inputs[p.index]); // only read
+    case Buffer::kOutput: return outputs[p.index];
+    case Buffer::kScratch: break;
+    }
+    return scratch + p.index;
+  };
+  for (size_t i = 0; i < e.sends.size(); ++i) e.sends[i].block.base = base(e.sendPlaces[i]);
+  for (size_t i = 0; i < e.receives.size(); ++i) e.receives[i].block.base = base(e.receivePlaces[i]);
+}
+
+Status BoxingExecutor::Impl::run(Communicator &comm, int channel, const void *const *inputs, void *const *outputs,
+                                 char *scratch) {
+  if (idle) return Status::ok();
+  const ActivityScope scope(comm, channel, activity);
+  if (reduces)
+    return libraryAllowed && comm.canAllReduce(tensors[0].type) ? runLibrary(comm, channel, inputs, outputs, scratch)
+                                                                : runSums(comm, channel, inputs, outputs, scratch);
+  if (!exchanges.empty()) {
+    bind(exchanges[0], inputs, outputs, scratch);
+    OPC_RETURN_IF_ERROR(comm.startExchange(channel, exchanges[0].sends, exchanges[0].receives));
+  }
+  if (fillFirst)
+    for (size_t i = 0; i < tensors.size(); ++i)
+      fillNeutral(outputs[i], tensors[i].outputElements, tensors[i].type, step.reduction);
+  for (LocalCopy &c : copies) {
+    c.from.base = const_cast<void *>(inputs[c.tensor]); // only read
+    c.to.base = outputs[c.tensor];
+    if (c.from.base != c.to.base) copyBlock(c.from, c.to);
+  }
+  return exchanges.empty() ? Status::ok() : comm.finishExchange(channel);
+}
+
+void BoxingExecutor::Impl::sumStep(size_t k, const void *const *inputs, void *const *outputs, char *scratch) {
+  const size_t half = slotsOfRank * (group.size() - 1);
+  for (Sum &s : sums[k]) {
+    const char *input = static_cast<const char *>(inputs[s.tensor]) + s.ownOffset;
+    if (!s.ownIsContiguous) {
+      s.own.base = const_cast<void *>(inputs[s.tensor]); // only read
+      char *packed = scratch + packOffset + s.slot;
+      copyBlock(s.own, CommBlock{packed, {s.elements}, Box{{0}, {s.elements}}, s.own.elementSize});
+      input = packed;
+    }
+    for (size_t m = 0; m < group.size(); ++m)
+      sources[m] = m == me ? input : scratch + k % 2 * half + (m - (m > me)) * slotsOfRank + s.slot;
+    combineInOrder(static_cast<char *>(outputs[s.tensor]) + s.outputOffset, sources.data(), sources.size(), s.elements,
+                   tensors[s.tensor].type, step.reduction);
+  }
+}
+
+Status BoxingExecutor::Impl::runSums(Communicator &comm, int channel, const void *const *inputs, void *const *outputs,
+                                     char *scratch) {
+  const size_t steps = sums.size(), count = exchanges.size();
+  const auto start = [&](size_t e) -> Status {
+    if (e >= count || exchanges[e].empty()) return Status::ok();
+    bind(exchanges[e], inputs, outputs, scratch);
+    return comm.startExchange(channel, exchanges[e].sends, exchanges[e].receives);
+  };
+  const auto finish = [&](size_t e) -> Status {
+    return e >= count || exchanges[e].empty() ? Status::ok() : comm.finishExchange(channel);
+  };
+  OPC_RETURN_IF_ERROR(start(0));
+  for (size_t k = 0; k < std::max(steps, count); ++k) {
+    OPC_RETURN_IF_ERROR(finish(k));
+    // The results of step k travel in exchange k + 2, so the next exchange can start before the sums are made.
+    OPC_RETURN_IF_ERROR(start(k + 1));
+    if (k < steps) sumStep(k, inputs, outputs, scratch);
+  }
+  return Status::ok();
+}
+
+Status BoxingExecutor::Impl::runLibrary(Communicator &comm, int channel, const void *const *inputs,
+                                        void *const *outputs, char *scratch) {
+  int64_t count = 0;
+  char *at = scratch;
+  for (size_t i = 0; i < tensors.size(); ++i) {
+    std::memcpy(at, inputs[i], static_cast<size_t>(tensors[i].inputBytes));
+    at += tensors[i].inputBytes;
+    count += tensors[i].inputElements;
+  }
+  OPC_RETURN_IF_ERROR(comm.allReduce(channel, group, scratch, count, tensors[0].type, step.reduction));
+  at = scratch;
+  for (size_t i = 0; i < tensors.size(); ++i) {
+    std::memcpy(outputs[i], at, static_cast<size_t>(tensors[i].outputBytes));
+    at += tensors[i].outputBytes;
+  }
+  return Status::ok();
+}
+
+BoxingExecutor::BoxingExecutor(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
+BoxingExecutor::BoxingExecutor(BoxingExecutor &&) = default;
+BoxingExecutor &BoxingExecutor::operator=(BoxingExecutor &&) = default;
+BoxingExecutor::~BoxingExecutor() = default;
+
+Result<BoxingExecutor> BoxingExecutor::create(std::vector<BoxingOp> ops, int64_t rank, const std::string &what,
+                                              const BoxingOptions &options) {
+  if (ops.empty()) return Status(StatusCode::kInternal, "OPC0726", "a boxing step without a tensor");
+  auto impl = std::make_unique<Impl>();
+  impl->options = options;
+  impl->rank = rank;
+  OPC_RETURN_IF_ERROR(impl->prepare(ops, what));
+  return BoxingExecutor(std::move(impl));
+}
+
+size_t BoxingExecutor::scratchBytes() const { return impl_->scratchBytes; }
+int64_t BoxingExecutor::inputBytes(size_t tensor) const { return impl_->tensors[tensor].inputBytes; }
+int64_t BoxingExecutor::outputBytes(size_t tensor) const { return impl_->tensors[tensor].outputBytes; }
+const std::string &BoxingExecutor::activity() const { return impl_->activity; }
+int64_t BoxingExecutor::bytesSent() const { return impl_->bytesSent; }
+
+Status BoxingExecutor::run(Communicator &comm, int channel, const void *const *inputs, void *const *outputs,
+                           void *scratch) {
+  return impl_->run(comm, channel, inputs, outputs, static_cast<char *>(scratch));
+}
+
+Status runBoxing(Communicator &comm, int channel, const BoxingOp &op, const void *input, void *output,
+                 const BoxingOptions &options) {
+  Result<BoxingExecutor> executor = BoxingExecutor::create({op}, comm.rank(), "", options);
+  if (!executor) return executor.status();
+  std::vector<char> memory(executor->scratchBytes() + kAlignment);
+  const size_t address = reinterpret_cast<size_t>(memory.data());
+  return executor->run(comm, channel, &input, &output, memory.data() + (aligned(address) - address));
+}
+
+} // namespace opc::runtime
