@@ -472,6 +472,7 @@ Status BoxingExecutor::Impl::runLibrary(Communicator &comm, int channel, const v
   int64_t count = 0;
   char *at = scratch;
   for (size_t i = 0; i < tensors.size(); ++i) {
+    if (tensors[i].inputBytes == 0) continue; // perhaps no memory at all
     std::memcpy(at, inputs[i], static_cast<size_t>(tensors[i].inputBytes));
     at += tensors[i].inputBytes;
     count += tensors[i].inputElements;
@@ -479,6 +480,7 @@ Status BoxingExecutor::Impl::runLibrary(Communicator &comm, int channel, const v
   OPC_RETURN_IF_ERROR(comm.allReduce(channel, group, scratch, count, tensors[0].type, step.reduction));
   at = scratch;
   for (size_t i = 0; i < tensors.size(); ++i) {
+    if (tensors[i].outputBytes == 0) continue;
     std::memcpy(outputs[i], at, static_cast<size_t>(tensors[i].outputBytes));
     at += tensors[i].outputBytes;
   }

@@ -44,20 +44,16 @@ void combine(T *target, const void *const *sources, size_t count, int64_t elemen
     const int64_t n = std::min(kBlock, elements - begin);
     const T *first = static_cast<const T *>(sources[0]) + begin;
     T *out = target + begin;
-    if constexpr (std::is_same_v<A, T>) {
-      if (count == 2) { // the usual case: one pass, no accumulator
-        const T *second = static_cast<const T *>(sources[1]) + begin;
-#ifdef __clang__ // the target may be one of the sources, at the same index, and nothing else
-#pragma clang loop vectorize(assume_safety)
-#endif
-        for (int64_t i = 0; i < n; ++i) out[i] = op(first[i], second[i]);
-        continue;
-      }
+    size_t next = 1;
+    if (count > 1) {
+      const T *second = static_cast<const T *>(sources[next++]) + begin;
+      for (int64_t i = 0; i < n; ++i) accumulator[i] = op(static_cast<A>(first[i]), static_cast<A>(second[i]));
+    } else {
+      for (int64_t i = 0; i < n; ++i) accumulator[i] = static_cast<A>(first[i]);
     }
-    for (int64_t i = 0; i < n; ++i) accumulator[i] = static_cast<A>(first[i]);
-    for (size_t s = 1; s < count; ++s) {
-      const T *next = static_cast<const T *>(sources[s]) + begin;
-      for (int64_t i = 0; i < n; ++i) accumulator[i] = op(accumulator[i], static_cast<A>(next[i]));
+    for (; next < count; ++next) {
+      const T *addend = static_cast<const T *>(sources[next]) + begin;
+      for (int64_t i = 0; i < n; ++i) accumulator[i] = op(accumulator[i], static_cast<A>(addend[i]));
     }
     for (int64_t i = 0; i < n; ++i) out[i] = static_cast<T>(accumulator[i]);
   }
