@@ -23,6 +23,9 @@ FORBIDDEN = [
     ("runtime/session", "mlir/IR/Operation.h"),
     ("compiler/importer", "Session.h"),
     ("compiler/pipeline", "Session.h"),
+    ("compiler/simulate", "mlir/IR/Operation.h"),
+    ("compiler/simulate", "Pipeline.h"),
+    ("compiler/simulate", "Session.h"),
     ("tools/opc-runtime", "Pipeline.h"),
     ("tools/opc-runtime", "mlir/IR/Operation.h"),
 ]

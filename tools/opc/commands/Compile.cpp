@@ -6,6 +6,7 @@
 #include "Log.h"
 #include "NumberText.h"
 #include "Session.h"
+#include "SimulationReport.h"
 
 #include <algorithm>
 #include <filesystem>
@@ -34,6 +35,9 @@ public:
         {"--dump", 0, "DIR", "write the IR after each phase: DIR/01-import.mlir, ...", &dump_, true},
         {"--no-fuse", 0, "", "leave every op as it is written: no fused ops, no other layouts", &noFuse_},
         {"--stats", 0, "[=json]", "time, ops and memory by phase", &stats_, true},
+        {"--simulate", 0, "CLUSTER", "estimate a step of the plan on the cluster that this JSON file describes",
+         &simulate_, true},
+        {"--simulate-trace", 0, "FILE", "the simulated step for chrome://tracing", &simulateTrace_, true},
         {"--max-errors", 0, "N", "report at most N errors (default 20)", &maxErrors_}};
     s.details =
         "Without --emit the result is a plan, or MLIR text when --to names an earlier phase. Without -o text goes to "
@@ -59,6 +63,12 @@ public:
             Status(StatusCode::kUsage, "OPC0002", "cannot make the directory " + dump_ + ": " + error.message()));
     }
 
+    std::optional<simulate::ClusterDescription> cluster;
+    if (!simulate_.empty()) {
+      Result<simulate::ClusterDescription> read = readClusterFile(simulate_);
+      if (!read) return invocation.fail(read.status());
+      cluster = std::move(*read);
+    }
     Result<GraphInput> input = readGraphInput(positional[0]);
     if (!input) return invocation.fail(input.status());
     if (input->isPlan)
@@ -88,11 +98,18 @@ public:
     invocation.showFindings(pipeline.diagnostics(), pipeline.source());
     if (!dumped) return invocation.fail(dumped);
 
+    Json simulation;
+    if (cluster) {
+      Result<simulate::SimulationReport> estimate = simulatePlan(result, *registry, *cluster, simulateTrace_);
+      if (!estimate) return invocation.fail(estimate.status());
+      simulation = simulationJson(*estimate);
+      if (!json) invocation.terminal().out(simulationText(*estimate));
+    }
     if (output_ == "-")
       invocation.terminal().out(result);
     else if (Status s = writeFileAtomically(output_, result); !s)
       return invocation.fail(s);
-    report(invocation, pipeline, input->name, result.size(), json);
+    report(invocation, pipeline, input->name, result.size(), json, std::move(simulation));
     return kExitOk;
   }
 
@@ -134,6 +151,9 @@ private:
       what_ = Emit::kGraphBinary, last_ = to.value_or(Phase::kImport);
     else
       return usageError("--emit takes plan, mlir, pbtxt or pb, not '" + emit_ + "'");
+    if (simulate_.empty() && !simulateTrace_.empty()) return usageError("--simulate-trace needs --simulate CLUSTER");
+    if (!simulate_.empty() && (what_ != Emit::kPlan || output_ == "-"))
+      return usageError("--simulate is for a plan in a file", "leave --emit and --to out, and give -o FILE or nothing");
     if (what_ == Emit::kPlan && to && *to != Phase::kPlan)
       return usageError("a plan exists only after the last phase, and --to stops at '" + to_ + "'",
                         "leave --to out, or give --emit mlir");
@@ -171,13 +191,14 @@ private:
     return writeFileAtomically(dump_ + "/" + name, text);
   }
 
-  void report(Invocation &invocation, const Pipeline &pipeline, const std::string &graph, size_t bytes,
-              bool json) const {
+  void report(Invocation &invocation, const Pipeline &pipeline, const std::string &graph, size_t bytes, bool json,
+              Json simulation) const {
     const MemoryInfo memory = last_ >= Phase::kMemory ? pipeline.memory() : MemoryInfo();
     if (json) {
       Json document = {{"schema", 1},   {"graph", graph}, {"output", output_},
                        {"emit", emit_}, {"bytes", bytes}, {"phases", phasesJson(pipeline)}};
       if (last_ >= Phase::kMemory) document["memory"] = memoryJson(memory, false);
+      if (!simulation.is_null()) document["simulation"] = std::move(simulation);
       invocation.terminal().out(jsonText(document));
       return;
     }
@@ -193,7 +214,7 @@ private:
     invocation.note(line + "; wrote " + output_ + " (" + bytesText(bytes) + ")");
   }
 
-  std::string mode_ = "train", output_, to_, emit_, dump_, stats_, maxErrors_;
+  std::string mode_ = "train", output_, to_, emit_, dump_, stats_, maxErrors_, simulate_, simulateTrace_;
   std::vector<std::string> shapes_;
   CompileOptions options_;
   bool noFuse_ = false;

@@ -1,0 +1,78 @@
+// What a plan would run on: how fast devices compute, how fast they exchange, how much they hold. Read from a file,
+// written by a calibration (docs/simulation.md).
+#pragma once
+
+#include "Boxing.h"
+#include "OpCost.h"
+#include "opc/Status.h"
+
+#include <map>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace opc::simulate {
+
+/// How near to its peak a device comes: peak * w / (w + halfWidth), where w is an op's width, the operations for each
+/// element that it moves. The product of square matrices of size h has w = 2h/3, a tall one times an h x h matrix has w
+/// = h.
+struct Efficiency {
+  double peak = 1;
+  double halfWidth = 0;
+};
+
+/// An op that was measured: its seconds are overhead + factor * those of the model without overhead.
+struct MeasuredOp {
+  double overhead = 0; // seconds
+  double factor = 1;
+};
+
+/// One level of the network: units of `devices` consecutive ranks whose members reach each other over it.
+struct NetworkLevel {
+  std::string name;
+  int64_t devices = 0;
+  Link link;                              // of a device that has it to itself
+  int64_t sharedBy = 1;                   // devices that share one link's bandwidth
+  std::map<BoxingKind, Link> collectives; // measured ones, in place of `link`
+};
+
+struct ClusterDescription {
+  std::string name;
+  std::map<DataType, double> flops; // operations a second of a device; f32 is always there
+  Efficiency efficiency;
+  double memoryBandwidth = 0; // bytes a second of a device
+  uint64_t memoryBytes = 0;   // of a device
+  double taskOverhead = 0;    // seconds that every task costs before it does anything
+  std::map<std::string, MeasuredOp> ops;
+  /// The rates above hold when `devicesPerHost` devices of a host are at work. With others, devices share the cores.
+  int64_t devicesPerHost = 1;
+  double coresPerHost = 0;          // 0: every device has its own
+  std::vector<NetworkLevel> levels; // ascending; a job has at most as many devices as the last
+  std::vector<std::string> axes;    // names of levels by mesh dimension; empty: by the ranks' distance
+};
+
+/// Reads the JSON of a cluster file. `name` stands in errors. OPC0740 not JSON, OPC0741 a field that is missing,
+/// unknown, given twice or of another type, OPC0742 a value out of range, OPC0743 levels or axes that contradict each
+/// other.
+Result<ClusterDescription> parseCluster(std::string_view text, const std::string &name);
+/// The same as JSON text, which parseCluster reads back to the same description.
+std::string clusterText(const ClusterDescription &cluster);
+
+/// Seconds of an op with these costs on one device, when `devices` devices share its host (0: as many as the file
+/// says).
+double opSeconds(const ClusterDescription &cluster, const std::string &op, const OpCost &cost, DataType type,
+                 int64_t devices = 0);
+/// The share of its rates that a device keeps when `devices` of them work on a host: 1 for devices with cores of their
+/// own.
+double coreShare(const ClusterDescription &cluster, int64_t devices);
+
+/// The level that joins the ranks of each group of each mesh dimension, and all ranks of the placement at the end.
+/// OPC0744 when the cluster has too few devices, or `axes` for another mesh.
+Result<std::vector<const NetworkLevel *>> placementLevels(const ClusterDescription &cluster,
+                                                          const Placement &placement);
+/// The link of a level for one kind of step, with what sharing leaves of the bandwidth.
+Link linkOf(const NetworkLevel &level, BoxingKind kind);
+/// The links of a placement for the planner: without regard to the kind of step. Errors as placementLevels.
+Result<MeshLinks> meshLinks(const ClusterDescription &cluster, const Placement &placement);
+
+} // namespace opc::simulate

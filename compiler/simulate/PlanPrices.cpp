@@ -1,0 +1,274 @@
+// Prices of tasks: ops by their cost on the local pieces, boxing by its bytes and the links it uses.
+#include "PlanPrices.h"
+
+#include "AttrWire.h"
+
+#include <algorithm>
+
+namespace opc::simulate {
+namespace {
+
+user_op::TensorDesc descOf(const plan::Tensor &t) {
+  return {Shape(DimVector(t.dim().begin(), t.dim().end())), static_cast<DataType>(t.data_type())};
+}
+double tensorSize(const plan::Tensor &t) {
+  double n = static_cast<double>(GetSizeOfDataType(static_cast<DataType>(t.data_type())));
+  for (int64_t d : t.dim()) n *= static_cast<double>(d);
+  return n;
+}
+
+/// The type that an op computes in: that of its first floating tensor.
+DataType computeType(const OpInstance &op) {
+  for (const auto *list : {&op.inputDescs(), &op.outputDescs()})
+    for (const user_op::TensorDesc &t : *list)
+      if (IsFloatingDataType(t.data_type())) return t.data_type();
+  return kFloat;
+}
+
+/// Everything that a task's price depends on.
+std::string keyOf(const plan::Plan &part, const plan::Task &task) {
+  std::string key = task.op_type();
+  const auto number = [&](uint64_t v) { key.append(reinterpret_cast<const char *>(&v), sizeof v); };
+  for (const auto *list : {&task.input(), &task.output()})
+    for (const plan::Argument &a : *list) {
+      key += '\0' + a.name();
+      for (uint32_t t : a.tensor()) {
+        const plan::Tensor &tensor = part.tensor(static_cast<int>(t));
+        number(tensor.data_type());
+        number(static_cast<uint64_t>(tensor.dim_size()));
+        for (int64_t d : tensor.dim()) number(static_cast<uint64_t>(d));
+      }
+    }
+  for (const plan::Attribute &a : task.attr()) key += '\1' + a.name() + a.value().SerializeAsString();
+  return key;
+}
+
+NdSbp statesOf(const plan::Sharding &s) {
+  NdSbp states;
+  for (int32_t x : s.state())
+    states.push_back(x >= 0 ? SbpParallel::split(x) : x == -1 ? SbpParallel::broadcast() : SbpParallel::partialSum());
+  return states;
+}
+
+} // namespace
+
+PlanPrices::PlanPrices(const plan::Plan &plan, const Registry &registry, const ClusterDescription &cluster)
+    : plan_(plan), registry_(registry), cluster_(cluster) {
+  devicesOnHost_ = std::min<int64_t>(std::max(1, plan.part_of_rank_size()), cluster.levels.front().devices);
+}
+
+Status PlanPrices::bad(const std::string &message) const {
+  return Status(StatusCode::kInvalidGraph, "OPC0745", "the plan cannot be simulated: " + message)
+      .withHelp("compile the graph again");
+}
+
+Status PlanPrices::readPlacements() {
+  const int64_t ranks = std::max(1, plan_.part_of_rank_size());
+  for (const plan::Placement &p : plan_.placement()) {
+    Placement placement;
+    int64_t size = 1;
+    for (int64_t d : p.dim()) {
+      if (d < 1 || d > ranks) return bad("a placement has a dimension of " + std::to_string(d));
+      size *= d;
+      if (size > ranks) break;
+      placement.dims.push_back(d);
+    }
+    for (uint32_t r : p.rank()) {
+      if (static_cast<int64_t>(r) >= ranks)
+        return bad("a placement names rank " + std::to_string(r) + " of " + std::to_string(ranks));
+      placement.ranks.push_back(r);
+    }
+    if (size != placement.size() || placement.dims.empty())
+      return bad("a placement has " + std::to_string(placement.size()) + " ranks for a mesh of another size");
+    Result<std::vector<const NetworkLevel *>> levels = placementLevels(cluster_, placement);
+    if (!levels) return levels.status();
+    placements_.push_back(std::move(placement));
+    levels_.push_back(std::move(*levels));
+  }
+  if (ranks > cluster_.levels.back().devices)
+    return Status(StatusCode::kUsage, "OPC0744",
+                  "the plan is for " + std::to_string(ranks) + " ranks, the cluster '" + cluster_.name + "' has " +
+                      std::to_string(cluster_.levels.back().devices) + " devices")
+        .withHelp("make the last level larger, or the mesh smaller");
+  return Status::ok();
+}
+
+Status PlanPrices::check(const plan::Plan &part, uint32_t index) const {
+  const std::string where = "part " + std::to_string(index);
+  for (const plan::Tensor &t : part.tensor())
+    if (t.register_() >= static_cast<uint32_t>(part.register__size()))
+      return bad(where + ", tensor " + t.name() + " lies in no register");
+  for (const plan::Task &t : part.task())
+    for (const auto *list : {&t.input(), &t.output()})
+      for (const plan::Argument &a : *list)
+        for (uint32_t tensor : a.tensor())
+          if (tensor >= static_cast<uint32_t>(part.tensor_size()))
+            return bad(where + ", task " + t.name() + " has an argument without a tensor");
+  std::vector<bool> listed(static_cast<size_t>(part.task_size()), false);
+  for (const plan::Stream &s : part.stream())
+    for (uint32_t t : s.task()) {
+      if (t >= listed.size() || listed[t])
+        return bad(where + " has a stream with a task that is not there or not its own");
+      listed[t] = true;
+    }
+  return Status::ok();
+}
+
+Result<double> PlanPrices::computeSeconds(const plan::Plan &part, const plan::Task &task) {
+  // A view whose output is its input's memory is not executed.
+  const user_op::OpDef *def = registry_.findOp(task.op_type());
+  if (def && def->isView && task.input_size() > 0 && task.output_size() > 0 && task.input(0).tensor_size() > 0 &&
+      task.output(0).tensor_size() > 0) {
+    const plan::Tensor &in = part.tensor(static_cast<int>(task.input(0).tensor(0)));
+    const plan::Tensor &out = part.tensor(static_cast<int>(task.output(0).tensor(0)));
+    if (in.register_() == out.register_()) return 0.0;
+    OpCost copy;
+    copy.bytes = 2 * tensorSize(out);
+    return opSeconds(cluster_, task.op_type(), copy, static_cast<DataType>(out.data_type()), devicesOnHost_);
+  }
+  const auto [it, isNew] = prices_.emplace(keyOf(part, task), 0);
+  if (!isNew) return it->second;
+  Result<double> price = priceOf(part, task);
+  if (price)
+    it->second = *price;
+  else
+    prices_.erase(it);
+  return price;
+}
+
+Result<double> PlanPrices::priceOf(const plan::Plan &part, const plan::Task &task) const {
+  const user_op::OpDef *def = registry_.findOp(task.op_type());
+  if (!def)
+    return Status(StatusCode::kInvalidGraph, "OPC0201", "unknown op type '" + task.op_type() + "'")
+        .withContext("task " + task.name());
+  user_op::OpConf conf;
+  conf.name = task.name();
+  conf.type = task.op_type();
+  for (const plan::Attribute &a : task.attr()) conf.attrs.emplace(a.name(), wire::fromProto(a.value()));
+  // Tensors are named by their index: completion puts the arguments into another order.
+  const auto bind = [](const auto &list, std::vector<user_op::ArgBinding> *out) {
+    for (const plan::Argument &a : list) {
+      out->push_back({a.name(), {}});
+      for (uint32_t t : a.tensor()) out->back().tensors.push_back(std::to_string(t));
+    }
+  };
+  bind(task.input(), &conf.inputs);
+  bind(task.output(), &conf.outputs);
+  if (Status s = completeOpConf(*def, &conf); !s.isOk()) return std::move(s).withContext("task " + task.name());
+  OpInstance op(*def, std::move(conf));
+  const auto describe = [&](const std::vector<user_op::ArgBinding> &list, std::vector<user_op::TensorDesc> *descs) {
+    size_t i = 0;
+    for (const user_op::ArgBinding &b : list)
+      for (const std::string &t : b.tensors) {
+        // An output that the plan does not have is one that nobody reads: completion has named it.
+        const bool known = !t.empty() && t.find_first_not_of("0123456789") == std::string::npos;
+        (*descs)[i++] = known ? descOf(part.tensor(std::stoi(t))) : user_op::TensorDesc(Shape({0}), kFloat);
+      }
+  };
+  describe(op.conf().inputs, &op.inputDescs());
+  describe(op.conf().outputs, &op.outputDescs());
+  return opSeconds(cluster_, def->name, costOf(op), computeType(op), devicesOnHost_);
+}
+
+Result<BoxingTask> PlanPrices::boxingTask(const plan::Plan &part, const plan::Task &task) const {
+  const plan::Boxing &b = task.boxing();
+  const std::optional<BoxingKind> kind = parseBoxingKind(b.kind());
+  if (!kind) return bad("task " + task.name() + " is a boxing of the unknown kind '" + b.kind() + "'");
+  std::vector<uint32_t> tensors;
+  for (const auto *list : {&task.input(), &task.output()})
+    if (tensors.empty()) // a rank that only receives has outputs alone
+      for (const plan::Argument &a : *list) tensors.insert(tensors.end(), a.tensor().begin(), a.tensor().end());
+  const auto n = static_cast<int>(tensors.size());
+  if (b.from_size() < n || b.from_size() != b.to_size() || b.from_size() == 0)
+    return bad("task " + task.name() + " does not say how its tensors are cut");
+  BoxingTask result;
+  for (int i = 0; i < b.from_size(); ++i) {
+    const plan::Sharding &from = b.from(i), &to = b.to(i);
+    if (from.placement() >= placements_.size() || to.placement() >= placements_.size())
+      return bad("task " + task.name() + " is for a placement that is not there");
+    BoxingOp op;
+    op.source = placements_[from.placement()];
+    op.target = placements_[to.placement()];
+    op.step = {*kind, b.mesh_dim(), statesOf(from), statesOf(to),
+               b.reduction() == "max" ? BoxingReduction::kMax : BoxingReduction::kSum};
+    op.shape = Shape(DimVector(from.dim().begin(), from.dim().end()));
+    const auto type = i < n ? part.tensor(static_cast<int>(tensors[static_cast<size_t>(i)])).data_type()
+                            : part.tensor(static_cast<int>(tensors.empty() ? 0 : tensors[0])).data_type();
+    op.type = static_cast<DataType>(type);
+    const bool collective = *kind != BoxingKind::kExchange;
+    const auto legal = [&](const NdSbp &states, const Placement &p) {
+      return states.size() == p.dims.size() && std::all_of(states.begin(), states.end(), [&](const SbpParallel &s) {
+               return !s.has_split_parallel() || s.axis() < op.shape.NumAxes();
+             });
+    };
+    if (!legal(op.step.from, op.source) || !legal(op.step.to, op.target) || (collective && op.source != op.target) ||
+        (collective && (b.mesh_dim() < 0 || static_cast<size_t>(b.mesh_dim()) >= op.source.dims.size())))
+      return bad("task " + task.name() + " is a boxing whose states do not fit its mesh");
+    if (i == 0) result.source = from.placement(), result.target = to.placement();
+    if (from.placement() != result.source || to.placement() != result.target)
+      return bad("task " + task.name() + " joins tensors of different placements");
+    result.ops.push_back(std::move(op));
+  }
+  result.travels = *kind != BoxingKind::kSlice && *kind != BoxingKind::kPartialOf && *kind != BoxingKind::kPad;
+  return result;
+}
+
+const NetworkLevel &PlanPrices::between(uint32_t source, uint32_t target) const {
+  const NetworkLevel *level = std::max(levels_[source].back(), levels_[target].back()); // levels are ascending
+  const int64_t a = placements_[source].ranks[0], b = placements_[target].ranks[0];
+  while (level != &cluster_.levels.back() && a / level->devices != b / level->devices) ++level;
+  return *level;
+}
+
+double PlanPrices::seconds(const BoxingTask &task) const {
+  const BoxingKind kind = task.ops[0].step.kind;
+  if (!task.travels) { // a copy of the piece
+    double bytes = 0;
+    for (const BoxingOp &op : task.ops)
+      for (const NdSbp *states : {&op.step.from, &op.step.to})
+        bytes += static_cast<double>(localShape(op.shape, *states, op.source.dims, 0).elem_cnt()) *
+                 static_cast<double>(GetSizeOfDataType(op.type));
+    OpCost copy;
+    copy.bytes = bytes;
+    return opSeconds(cluster_, "opc.boxing", copy, kFloat, devicesOnHost_);
+  }
+  MeshLinks links;
+  const std::vector<const NetworkLevel *> &levels = levels_[task.source];
+  for (size_t i = 0; i + 1 < levels.size(); ++i) links.dims.push_back(linkOf(*levels[i], kind));
+  links.between = linkOf(between(task.source, task.target), kind);
+  double sum = 0;
+  bool first = true;
+  for (const BoxingOp &op : task.ops) { // one message carries all tensors of a bucket
+    sum += boxingSeconds(op, links);
+    if (first)
+      for (Link &l : links.dims) l.latency = 0;
+    links.between.latency = 0;
+    first = false;
+  }
+  return sum;
+}
+
+uint64_t PlanPrices::bytesOf(const BoxingTask &task, int64_t rank) const {
+  if (!task.travels) return 0;
+  uint64_t sum = 0;
+  for (const BoxingOp &op : task.ops)
+    if (op.source.positionOf(rank)) sum += static_cast<uint64_t>(bytesSent(op, rank));
+  return sum;
+}
+
+std::pair<std::string, std::string> PlanPrices::linkName(const BoxingTask &task) const {
+  const auto mesh = [](const Placement &p) {
+    std::string text;
+    for (int64_t d : p.dims) text += (text.empty() ? "" : "x") + std::to_string(d);
+    return text;
+  };
+  const BoxingStep &step = task.ops[0].step;
+  const std::vector<const NetworkLevel *> &levels = levels_[task.source];
+  if (step.kind != BoxingKind::kExchange)
+    return {"axis " + std::to_string(step.meshDim) + " of " + mesh(task.ops[0].source),
+            levels[static_cast<size_t>(step.meshDim)]->name};
+  const std::string &level = between(task.source, task.target).name;
+  return {task.source == task.target ? "exchange on " + mesh(task.ops[0].source) : "between placements", level};
+}
+
+} // namespace opc::simulate

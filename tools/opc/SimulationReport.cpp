@@ -1,0 +1,105 @@
+// What a simulated step takes, for people and for programs.
+#include "SimulationReport.h"
+
+#include "GraphInput.h"
+#include "NumberText.h"
+#include "PlanFile.h"
+#include "Session.h"
+
+#include <algorithm>
+
+namespace opc::cli {
+
+using simulate::LinkTraffic;
+using simulate::RankClass;
+using simulate::SimulationReport;
+
+Result<simulate::ClusterDescription> readClusterFile(const std::string &path) {
+  Result<GraphInput> file = readGraphInput(path);
+  if (!file) return file.status();
+  return simulate::parseCluster(file->bytes, file->name);
+}
+
+Result<SimulationReport> simulatePlan(std::string_view planFile, const Registry &registry,
+                                      const simulate::ClusterDescription &cluster, const std::string &trace) {
+  Result<plan::Plan> plan = decodePlan(planFile);
+  if (!plan) return plan.status();
+  simulate::SimulationOptions options;
+  options.trace = !trace.empty();
+  Result<SimulationReport> report = simulate::simulate(*plan, registry, cluster, options);
+  if (report && !trace.empty())
+    if (Status s = writeFileAtomically(trace, simulate::traceJson(*report)); !s) return s;
+  return report;
+}
+
+std::string simulationText(const SimulationReport &r) {
+  const auto line = [](std::string name, const std::string &text) {
+    name.resize(15, ' ');
+    return name + text + "\n";
+  };
+  const auto percent = [](double share) { return roundedText(100 * share, 3) + " %"; };
+  std::string text =
+      line("simulated", "one step on " + countText(static_cast<uint64_t>(r.ranks)) +
+                            (r.ranks == 1 ? " rank" : " ranks") + " of '" + r.cluster + "'" +
+                            (r.microBatches > 1 ? ", " + std::to_string(r.microBatches) + " micro-batches" : ""));
+  text += line("step", secondsText(r.stepSeconds));
+  text += line("compute", secondsText(r.computeSeconds) + " on the busiest rank");
+  text += line("communication", secondsText(r.communicationSeconds) + ", " + secondsText(r.exposedSeconds) +
+                                    " of it not hidden by computation");
+  text += line("bubble", percent(r.bubbleFraction) + " of the step, mean over ranks");
+  text += line("memory", bytesText(r.peakMemoryBytes) + " on the fullest device of " + bytesText(r.memoryBytes) +
+                             (r.fits() ? "" : ": DOES NOT FIT"));
+  for (const LinkTraffic &l : r.links)
+    text += line("link", l.axis + " (" + l.level + "): " + countText(static_cast<uint64_t>(l.collectives)) +
+                             (l.collectives == 1 ? " step, " : " steps, ") + bytesText(l.bytesOfRank) +
+                             " sent by a rank, " + bytesText(l.bytes) + " by all");
+  constexpr size_t kShown = 16;
+  if (r.classes.size() > 1)
+    for (size_t i = 0; i < std::min(kShown, r.classes.size()); ++i) {
+      const RankClass &c = r.classes[i];
+      text +=
+          line("rank " + std::to_string(c.firstRank),
+               (c.ranks > 1 ? "and " + countText(static_cast<uint64_t>(c.ranks - 1)) + " like it: " : "") + "compute " +
+                   secondsText(c.computeSeconds) + ", exposed communication " + secondsText(c.exposedSeconds) +
+                   ", idle " + secondsText(c.idleSeconds) + ", " + bytesText(c.arenaBytes));
+    }
+  if (r.classes.size() > kShown)
+    text += line("", "and " + std::to_string(r.classes.size() - kShown) + " more kinds of ranks (--json has all)");
+  return text;
+}
+
+Json simulationJson(const SimulationReport &r) {
+  Json links = Json::array(), classes = Json::array();
+  for (const LinkTraffic &l : r.links)
+    links.push_back({{"axis", l.axis},
+                     {"level", l.level},
+                     {"steps", l.collectives},
+                     {"bytes_of_rank", l.bytesOfRank},
+                     {"bytes", l.bytes}});
+  for (const RankClass &c : r.classes)
+    classes.push_back({{"part", c.part},
+                       {"first_rank", c.firstRank},
+                       {"ranks", c.ranks},
+                       {"compute_seconds", c.computeSeconds},
+                       {"communication_seconds", c.communicationSeconds},
+                       {"exposed_seconds", c.exposedSeconds},
+                       {"idle_seconds", c.idleSeconds},
+                       {"arena_bytes", c.arenaBytes}});
+  Json j = {{"cluster", r.cluster},
+            {"ranks", r.ranks},
+            {"micro_batches", r.microBatches},
+            {"step_seconds", r.stepSeconds},
+            {"compute_seconds", r.computeSeconds},
+            {"communication_seconds", r.communicationSeconds},
+            {"exposed_seconds", r.exposedSeconds},
+            {"bubble_fraction", r.bubbleFraction},
+            {"peak_memory_bytes", r.peakMemoryBytes},
+            {"memory_bytes", r.memoryBytes},
+            {"fits", r.fits()},
+            {"links", std::move(links)},
+            {"rank_classes", std::move(classes)}};
+  if (r.exactBytes()) j["bytes_sent"] = r.bytesSent;
+  return j;
+}
+
+} // namespace opc::cli
