@@ -1,14 +1,16 @@
 // Proves or refutes SBP signatures by execution.
 #include "SignatureCheck.h"
 #include "MutableInputs.h"
+#include "NdSignatures.h"
 #include "OpInstance.h"
-#include "Signatures.h"
+#include "Placement.h"
 
 #include <algorithm>
 #include <cmath>
 #include <cstdio>
 #include <cstring>
 #include <map>
+#include <tuple>
 
 namespace opc {
 namespace {
@@ -83,30 +85,44 @@ double uniform(uint64_t key) {
   return static_cast<double>((key ^ (key >> 31)) >> 11) * 0x1p-53;
 }
 
-/// One part of a block along an axis; the axis's elements [begin, begin + size).
-Block cut(const Block &whole, int64_t axis, const AxisPart &part) {
+/// Calls f(offset in the whole, offset in the piece, elements) for each run of a box along the last axis.
+template <class F> void forEachRun(const Shape &whole, const Box &box, F &&f) {
+  if (box.elements() == 0) return;
+  const auto rank = static_cast<size_t>(whole.NumAxes());
+  if (rank == 0) return f(int64_t{0}, int64_t{0}, int64_t{1});
+  std::vector<int64_t> at = box.begin;
+  const int64_t run = box.size[rank - 1];
+  for (int64_t piece = 0;; piece += run) {
+    int64_t offset = 0;
+    for (size_t a = 0; a < rank; ++a) offset = offset * whole.At(static_cast<int64_t>(a)) + at[a];
+    f(offset, piece, run);
+    size_t a = rank - 1;
+    while (a > 0 && ++at[a - 1] == box.begin[a - 1] + box.size[a - 1]) at[a - 1] = box.begin[a - 1], --a;
+    if (a == 0) return;
+  }
+}
+
+/// A piece of a block.
+Block cut(const Block &whole, const Box &box) {
   Block b;
-  Shape shape = whole.desc.shape();
-  const int64_t full = shape.At(axis);
-  shape.Set(axis, part.size);
-  b.desc = TensorDesc(shape, whole.desc.data_type());
+  b.desc = TensorDesc(Shape(box.size), whole.desc.data_type());
   b.resize();
-  const auto inner = static_cast<size_t>(shape.Count(axis + 1)) * GetSizeOfDataType(b.desc.data_type());
-  const int64_t outer = shape.Count(0, axis);
-  for (int64_t o = 0; o < outer; ++o)
-    std::memcpy(b.bytes.data() + static_cast<size_t>(o * part.size) * inner,
-                whole.bytes.data() + static_cast<size_t>(o * full + part.begin) * inner,
-                static_cast<size_t>(part.size) * inner);
+  const auto size = static_cast<int64_t>(GetSizeOfDataType(b.desc.data_type()));
+  forEachRun(whole.desc.shape(), box, [&](int64_t offset, int64_t piece, int64_t run) {
+    std::memcpy(b.bytes.data() + piece * size, whole.bytes.data() + offset * size, static_cast<size_t>(run * size));
+  });
   return b;
 }
-/// The inverse: writes a part into its place.
-void place(const Block &part, int64_t axis, const AxisPart &where, Block *whole) {
-  const Shape &shape = whole->desc.shape();
-  const auto inner = static_cast<size_t>(shape.Count(axis + 1)) * GetSizeOfDataType(whole->desc.data_type());
-  for (int64_t o = 0; o < shape.Count(0, axis); ++o)
-    std::memcpy(whole->bytes.data() + static_cast<size_t>(o * shape.At(axis) + where.begin) * inner,
-                part.bytes.data() + static_cast<size_t>(o * where.size) * inner,
-                static_cast<size_t>(where.size) * inner);
+/// The inverse: writes a piece into its place, or adds it there.
+void place(const Block &part, const Box &box, bool add, Block *whole) {
+  const auto size = static_cast<int64_t>(GetSizeOfDataType(part.desc.data_type()));
+  forEachRun(whole->desc.shape(), box, [&](int64_t offset, int64_t piece, int64_t run) {
+    if (!add)
+      std::memcpy(whole->bytes.data() + offset * size, part.bytes.data() + piece * size,
+                  static_cast<size_t>(run * size));
+    for (int64_t i = 0; i < run && add; ++i)
+      setElement(whole, offset + i, element(*whole, offset + i) + element(part, piece + i));
+  });
 }
 
 /// An addend: the parts sum to the whole.
@@ -128,6 +144,25 @@ Block addend(const Block &whole, int64_t parts, int64_t part, uint64_t seed) {
     setElement(&b, i, value);
   }
   return b;
+}
+
+/// A device's place in the dimensions of a mesh where a state is P: which addend of how many; and in those where it is
+/// B: 0 for the first of the replicas.
+struct Role {
+  int64_t addend = 0, addends = 1, replica = 0;
+};
+Role roleOf(const NdSbp &states, const Placement &mesh, int64_t position) {
+  Role role;
+  const std::vector<int64_t> at = mesh.coordinates(position);
+  for (size_t m = 0; m < at.size(); ++m) {
+    if (states[m].has_partial_sum_parallel()) {
+      role.addend = role.addend * mesh.dims[m] + at[m];
+      role.addends *= mesh.dims[m];
+    } else if (states[m].has_broadcast_parallel()) {
+      role.replica = role.replica * mesh.dims[m] + at[m];
+    }
+  }
+  return role;
 }
 
 Status runInstance(const Registry &registry, const OpInstance &op, std::vector<Block> *inputs,
@@ -221,74 +256,80 @@ public:
   const OpInstance &op() const { return *op_; }
 
   /// True when the parts give the whole; else `detail` says what differs.
-  bool holds(const SbpSignature &signature, int64_t parts, std::string *detail) const {
+  bool holds(const NdSignature &signature, const Placement &mesh, std::string *detail) const {
     // Reassembled outputs, then inputs that the op writes.
     std::vector<Block> together = whole_, written = wholeWritten_;
-    for (int64_t part = 0; part < parts; ++part) {
+    // Replicas of a piece: the same addend of the same box.
+    std::map<std::tuple<size_t, int64_t, std::vector<int64_t>>, Block> first;
+    for (int64_t part = 0; part < mesh.size(); ++part) {
       OpInstance shard = *op_;
+      std::vector<user_op::TensorShard> shards;
+      std::vector<Box> boxes;
+      for (size_t t = 0; t < signature.states.size(); ++t) {
+        const NdSbp &states = signature.states[t];
+        const TensorDesc &logical = descOf(t);
+        boxes.push_back(localBox(logical.shape(), states, mesh.dims, part));
+        shards.push_back({logical, boxes.back().begin, states});
+      }
       std::vector<Block> inputs;
       for (size_t i = 0; i < inputs_.size(); ++i) {
-        const auto &[arg, index] = op_->inputArgs()[i];
-        const SbpParallel &s = *signature.find(arg, index);
-        if (s.has_split_parallel())
-          inputs.push_back(cut(inputs_[i], s.axis(), axisPart(inputs_[i].desc.shape().At(s.axis()), parts, part)));
-        else if (s.has_partial_sum_parallel())
-          inputs.push_back(addend(inputs_[i], parts, part, 77 * (i + 1)));
-        else
-          inputs.push_back(inputs_[i]);
+        const Role role = roleOf(signature.states[i], mesh, part);
+        inputs.push_back(role.addends > 1 ? cut(addend(inputs_[i], role.addends, role.addend, 77 * (i + 1)), boxes[i])
+                                          : cut(inputs_[i], boxes[i]));
         shard.inputDescs()[i] = inputs.back().desc;
       }
       // Outputs have the shapes that the signature says: attributes may hold sizes of the whole.
-      for (size_t o = 0; o < shard.outputDescs().size(); ++o) {
-        const auto &[arg, index] = op_->outputArgs()[o];
-        const SbpParallel &s = *signature.find(arg, index);
-        Shape shape = op_->outputDescs()[o].shape();
-        if (s.has_split_parallel()) shape.Set(s.axis(), axisPart(shape.At(s.axis()), parts, part).size);
-        shard.outputDescs()[o] = TensorDesc(shape, op_->outputDescs()[o].data_type());
-      }
+      for (size_t o = 0; o < shard.outputDescs().size(); ++o)
+        shard.outputDescs()[o] = TensorDesc(Shape(boxes[inputs_.size() + o].size), op_->outputDescs()[o].data_type());
+      shard.setShards(std::move(shards), ParallelContext(part, mesh.size()));
       std::vector<Block> outputs;
       if (Status s = runInstance(*registry_, shard, &inputs, &outputs); !s.isOk()) {
-        *detail = where(signature, parts) + ": part " + std::to_string(part) + " fails: " + s.message();
+        *detail = where(signature, mesh) + ": part " + std::to_string(part) + " fails: " + s.message();
         return false;
       }
-      for (size_t o = 0; o < outputs.size(); ++o) {
-        const auto &[arg, index] = op_->outputArgs()[o];
-        const SbpParallel &s = *signature.find(arg, index);
-        if (s.has_split_parallel()) {
-          place(outputs[o], s.axis(), axisPart(whole_[o].desc.shape().At(s.axis()), parts, part), &together[o]);
-        } else if (s.has_partial_sum_parallel()) {
-          for (int64_t i = 0; i < outputs[o].desc.shape().elem_cnt(); ++i)
-            setElement(&together[o], i, element(outputs[o], i) + (part ? element(together[o], i) : 0));
-        } else if (!same(outputs[o], whole_[o], "output " + arg + " of part " + std::to_string(part), signature, parts,
-                         detail)) {
-          return false;
+      /// Takes a result of this part; false when it differs from its replica's.
+      auto take = [&](const Block &piece, size_t t, const std::string &what, Block *into) {
+        const Role role = roleOf(signature.states[t], mesh, part);
+        if (role.replica == 0) {
+          place(piece, boxes[t], role.addend > 0, into);
+          if (role.addends > 1) first[{t, role.addend, boxes[t].begin}] = piece;
+          return true;
         }
-      }
-      for (size_t i = 0; i < inputs.size(); ++i) {
-        if (!written_[i]) continue;
-        const auto &[arg, index] = op_->inputArgs()[i];
-        const SbpParallel &s = *signature.find(arg, index);
-        if (s.has_split_parallel())
-          place(inputs[i], s.axis(), axisPart(inputs_[i].desc.shape().At(s.axis()), parts, part), &written[i]);
-        else if (!same(inputs[i], wholeWritten_[i], "what part " + std::to_string(part) + " writes to " + arg,
-                       signature, parts, detail))
+        const Block &whole = t < inputs_.size() ? wholeWritten_[t] : whole_[t - inputs_.size()];
+        return same(piece, role.addends > 1 ? first[{t, role.addend, boxes[t].begin}] : cut(whole, boxes[t]),
+                    boxes[t].begin, what, signature, mesh, detail);
+      };
+      for (size_t o = 0; o < outputs.size(); ++o)
+        if (!take(outputs[o], inputs_.size() + o,
+                  "output " + op_->outputArgs()[o].first + " of part " + std::to_string(part), &together[o]))
           return false;
-      }
+      for (size_t i = 0; i < inputs.size(); ++i)
+        if (written_[i] &&
+            !take(inputs[i], i, "what part " + std::to_string(part) + " writes to " + op_->inputArgs()[i].first,
+                  &written[i]))
+          return false;
     }
     for (size_t o = 0; o < together.size(); ++o)
-      if (!same(together[o], whole_[o], "output " + op_->outputArgs()[o].first, signature, parts, detail)) return false;
+      if (!same(together[o], whole_[o], {}, "output " + op_->outputArgs()[o].first, signature, mesh, detail))
+        return false;
     for (size_t i = 0; i < written.size(); ++i)
-      if (written_[i] && !same(written[i], wholeWritten_[i], "what is written to " + op_->inputArgs()[i].first,
-                               signature, parts, detail))
+      if (written_[i] && !same(written[i], wholeWritten_[i], {}, "what is written to " + op_->inputArgs()[i].first,
+                               signature, mesh, detail))
         return false;
     return true;
   }
 
 private:
-  /// "case big, {alpha: 2}, on 3 parts, x f64[4,5]".
-  std::string where(const SbpSignature &signature, int64_t parts) const {
-    std::string text = "case " + case_->name() + " on " + std::to_string(parts) + " parts, " +
-                       signatureText(*op_, signature) + ", inputs";
+  const TensorDesc &descOf(size_t tensor) const {
+    return tensor < inputs_.size() ? inputs_[tensor].desc : op_->outputDescs()[tensor - inputs_.size()];
+  }
+
+  /// "case big on 3 parts, x f64[4,5], attributes {alpha: 2}".
+  std::string where(const NdSignature &signature, const Placement &mesh) const {
+    std::string dims;
+    for (int64_t d : mesh.dims) dims += (dims.empty() ? "" : "x") + std::to_string(d);
+    std::string text =
+        "case " + case_->name() + " on " + dims + " parts, " + signatureText(*op_, signature) + ", inputs";
     for (size_t i = 0; i < inputs_.size(); ++i)
       text += (i ? ", " : " ") + op_->inputArgs()[i].first + " " + inputs_[i].desc.toString();
     std::string attrs;
@@ -297,8 +338,9 @@ private:
     return attrs.empty() ? text : text + ", attributes {" + attrs + "}";
   }
 
-  bool same(const Block &found, const Block &expected, const std::string &what, const SbpSignature &signature,
-            int64_t parts, std::string *detail) const {
+  /// Compares two blocks; `begin` is where they lie in the whole tensor.
+  bool same(const Block &found, const Block &expected, const std::vector<int64_t> &begin, const std::string &what,
+            const NdSignature &signature, const Placement &mesh, std::string *detail) const {
     const DataType type = expected.desc.data_type();
     double rtol = 0, atol = 0;
     if (type == kDouble)
@@ -315,10 +357,11 @@ private:
       int64_t rest = i;
       for (int64_t axis = expected.desc.shape().NumAxes(); axis-- > 0;) {
         const int64_t size = expected.desc.shape().At(axis);
-        index = std::to_string(rest % size) + (index.empty() ? "" : ", " + index);
+        const int64_t at = rest % size + (begin.empty() ? 0 : begin[static_cast<size_t>(axis)]);
+        index = std::to_string(at) + (index.empty() ? "" : ", " + index);
         rest /= size;
       }
-      *detail = where(signature, parts) + ": " + what + " differs first at [" + index + "]: " + numberText(a) +
+      *detail = where(signature, mesh) + ": " + what + " differs first at [" + index + "]: " + numberText(a) +
                 ", the whole gives " + numberText(b);
       return false;
     }
@@ -365,23 +408,22 @@ std::vector<SignatureCheck> checkSignatures(const Registry &registry, const OpDe
     Trial trial;
     if (!prepareTrial(registry, op, c, &trial)) continue;
     ++ran;
-    for (int64_t parts : options.parts) {
-      auto signatures = signaturesOf(trial.op(), parts);
+    for (const std::vector<int64_t> &dims : options.meshes) {
+      const Placement mesh = Placement::dense(dims);
+      auto signatures = ndSignaturesOf(trial.op(), dims);
       if (!signatures) {
         SignatureCheck &check = find("");
         check.verdict = SignatureVerdict::kUnsound;
         check.detail = signatures.status().message();
         return checks;
       }
-      for (const SbpSignature &s : *signatures) {
-        bool allBroadcast = true;
-        for (const auto &state : s.states) allBroadcast &= state.second.has_broadcast_parallel();
-        if (allBroadcast && !s.states.empty()) continue; // says nothing
+      for (const NdSignature &s : *signatures) {
+        if (!s.states.empty() && std::all_of(s.states.begin(), s.states.end(), isBroadcast)) continue; // says nothing
         SignatureCheck &check = find(signatureText(trial.op(), s));
         if (check.verdict == SignatureVerdict::kUnsound) continue; // one counterexample is enough
         ++check.trials;
         std::string detail;
-        const bool holds = trial.holds(s, parts, &detail);
+        const bool holds = trial.holds(s, mesh, &detail);
         check.verdict = holds ? SignatureVerdict::kSound : SignatureVerdict::kUnsound;
         if (!holds) check.detail = detail;
       }

@@ -18,14 +18,14 @@ enum class SignatureVerdict {
 struct SignatureCheck {
   std::string op, signature;
   SignatureVerdict verdict = SignatureVerdict::kNotApplicable;
-  int64_t trials = 0; // cases times numbers of parts
-  /// Unsound: the case, its attributes and shapes, the number of parts, the first differing element with both values,
+  int64_t trials = 0; // cases times meshes
+  /// Unsound: the case, its attributes and shapes, the mesh, the first differing element with both values,
   /// or the error of a part. Not applicable: why.
   std::string detail;
 };
 
 struct SignatureCheckOptions {
-  std::vector<int64_t> parts = {2, 3, 4};
+  std::vector<std::vector<int64_t>> meshes = {{2}, {3}, {4}, {2, 2}, {2, 3}};
 };
 
 /// Every signature of the op over its cases, in f64 where the op has such a kernel. Ops whose results are not a

@@ -4,6 +4,7 @@
 #include "DerivedGradient.h"
 #include "JsonOutput.h"
 #include "NumberText.h"
+#include "Placement.h"
 #include "SignatureCheck.h"
 
 #include <algorithm>
@@ -22,14 +23,14 @@ public:
     s.summary = "prove or refute the SBP signatures that operators declare, by execution";
     s.examples = {"opc verify softmax matmul", "opc verify --all", "opc verify my_op --plugin ./libmyops.so"};
     s.options = {{"--all", 0, "", "every operator, and the derived gradients of the elementwise ones", &all_, true},
-                 {"--parts", 0, "N,...", "how many parts to cut into (default 2,3,4)", &parts_, true},
+                 {"--parts", 0, "N,...", "parts to cut into, also meshes: 2,3,4,2x2,2x3 (the default)", &parts_, true},
                  {"--sound", 0, "", "list the sound signatures, too", &listSound_, true}};
     s.details =
         "OP is a name or a glob. For each signature (from the sharding rule or SetGetSbpFn) and each of the op's cases "
         "the "
         "inputs are cut as declared, unevenly where the sizes do not divide; every part runs; the outputs are put "
         "together as declared and compared with the op on the whole. A signature is unsound when one case contradicts "
-        "it: the counterexample says the case, attributes, shapes, the number of parts and the first differing "
+        "it: the counterexample says the case, attributes, shapes, the mesh and the first differing "
         "element. "
         "Not applicable: random ops, ops without cases, and signatures whose axes are shorter than the parts in every "
         "case. Exit code 1 when a signature is unsound.";
@@ -43,14 +44,15 @@ public:
           all_ ? "--all names every op; the names are too much" : "opc verify needs OP or --all", "opc verify matmul"));
     SignatureCheckOptions options;
     if (!parts_.empty()) {
-      options.parts.clear();
-      size_t at = 0;
-      while (at <= parts_.size()) {
+      options.meshes.clear();
+      for (size_t at = 0; at <= parts_.size();) {
         const size_t end = std::min(parts_.find(',', at), parts_.size());
-        const auto n = parseInteger<uint32_t>(parts_.substr(at, end - at));
-        if (!n || *n < 2 || *n > 64)
-          return invocation.fail(usageError("--parts takes numbers from 2 to 64, not '" + parts_ + "'"));
-        options.parts.push_back(*n);
+        const auto dims = parseMesh(parts_.substr(at, end - at));
+        const int64_t n = dims ? Placement::dense(*dims).size() : 0;
+        if (n < 2 || n > 64)
+          return invocation.fail(
+              usageError("--parts takes numbers from 2 to 64 and meshes as 2x3 of as many, not '" + parts_ + "'"));
+        options.meshes.push_back(*dims);
         at = end + 1;
       }
     }
