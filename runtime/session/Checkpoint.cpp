@@ -29,6 +29,7 @@ Status saveCheckpoint(const std::string &path, Session &session, const TrainingS
     values.push_back(std::move(*value));
     tensors.push_back({v.name, &values.back()});
   }
+  if (session.rank() != 0) return Status::ok();
   std::map<std::string, std::string> metadata = state.notes;
   metadata[kFormatKey] = kFormat;
   metadata["step"] = std::to_string(state.step);

@@ -19,7 +19,8 @@ struct TrainingState {
 
 /// Writes every variable of `session` and `state`. Atomic and durable: the file appears under its name when it is
 /// complete and on the disk; before that, and after any failure, the name stands for what it stood for. Any reader of
-/// safetensors can read it, and `opc run --weights`. Errors: OPC0612 (a variable without a value), OPC0707.
+/// safetensors can read it, and `opc run --weights`. On several ranks a call of the whole job: the tensors are whole,
+/// and the first rank writes. Errors: OPC0612 (a variable without a value), OPC0707.
 Status saveCheckpoint(const std::string &path, Session &session, const TrainingState &state);
 
 /// Sets every variable of `session` from the file, and the session's step. Nothing is set unless all of them are there

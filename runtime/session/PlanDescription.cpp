@@ -48,16 +48,29 @@ std::vector<PlanDescription::Buffer> buffersOf(const PlanModel &model) {
 
 } // namespace
 
-Result<PlanDescription> describePlan(std::string_view planBytes, const Registry &registry) {
+Result<int64_t> ranksOfPlan(std::string_view planBytes) {
   plan::Plan plan;
   OPC_RETURN_IF_ERROR(decodePlan(planBytes, &plan));
-  Result<PlanModel> built = runtime::buildPlanModel(plan, registry);
+  return plan.part_size() ? plan.part_of_rank_size() : 1;
+}
+
+Result<PlanDescription> describePlan(std::string_view planBytes, const Registry &registry, int64_t rank) {
+  plan::Plan plan;
+  OPC_RETURN_IF_ERROR(decodePlan(planBytes, &plan));
+  const int64_t ranks = plan.part_size() ? plan.part_of_rank_size() : 1;
+  Result<runtime::JobPlan> job = runtime::readJob(plan, ranks);
+  if (!job) return job.status();
+  if (rank < 0 || rank >= ranks)
+    return Status(StatusCode::kUsage, "OPC0714",
+                  "the plan is for ranks 0 to " + std::to_string(ranks - 1) + ", not for rank " + std::to_string(rank));
+  Result<PlanModel> built = runtime::buildPlanModel(runtime::partOf(plan, *job, rank), registry, *job, rank);
   if (!built) return built.status();
   const PlanModel &model = *built;
   if (Result<std::vector<runtime::CrossEdge>> edges = runtime::checkDataFlow(model); !edges) return edges.status();
   PlanDescription d;
   d.producer = plan.producer();
-  d.graph = model.graph;
+  d.graph = plan.graph();
+  d.ranks = ranks;
   auto port = [&](const std::string &name, uint32_t tensor, bool trainable) {
     return PlanDescription::Port{name, model.tensors[tensor].name, model.tensors[tensor].desc, trainable};
   };
@@ -65,7 +78,8 @@ Result<PlanDescription> describePlan(std::string_view planBytes, const Registry 
   for (const runtime::ModelPort &p : model.outputs) d.outputs.push_back(port(p.name, p.tensor, false));
   for (const runtime::ModelVariable &v : model.variables) d.variables.push_back(port(v.name, v.tensor, v.trainable));
   d.tasks = runtime::describeTasks(model, [&](uint32_t i) -> const OpInstance & { return *model.tasks[i].op; });
-  for (const ModelTask &t : model.tasks) d.attrs.emplace_back(t.op->conf().attrs.begin(), t.op->conf().attrs.end());
+  for (const ModelTask &t : model.tasks)
+    t.op ? d.attrs.emplace_back(t.op->conf().attrs.begin(), t.op->conf().attrs.end()) : d.attrs.emplace_back();
   for (const auto &arena : model.arenas) d.arenaBytes += arena.second;
   d.buffers = buffersOf(model);
   std::vector<int64_t> change(model.tasks.size() + 2);

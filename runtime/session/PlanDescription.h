@@ -23,6 +23,7 @@ struct PlanDescription {
     uint32_t firstTask = 0, lastTask = 0; // in the order of the plan's tasks
   };
   std::string producer, graph;
+  int64_t ranks = 1; // that the plan is for
   std::vector<Port> inputs, outputs, variables;
   std::vector<ObservedTask> tasks;
   std::vector<std::vector<std::pair<std::string, AttrValue>>> attrs; // by task
@@ -31,7 +32,9 @@ struct PlanDescription {
   uint64_t liveLowerBound = 0; // the largest sum of buffers that are alive at one task, without the persistent ones
 };
 
-/// Decodes and checks a plan, as Session::load does, without taking its memory.
-Result<PlanDescription> describePlan(std::string_view planBytes, const Registry &registry);
+/// Decodes and checks what a plan has for one rank, as Session::load does, without taking its memory.
+Result<PlanDescription> describePlan(std::string_view planBytes, const Registry &registry, int64_t rank = 0);
+/// The number of ranks that a plan is for. Only the container and the message are checked.
+Result<int64_t> ranksOfPlan(std::string_view planBytes);
 
 } // namespace opc

@@ -1,35 +1,74 @@
 // Session: load, feed, run, fetch.
 #include "Session.h"
 
+#include "InProcessCommunicator.h"
 #include "Initializers.h"
 #include "OpCase.h"
 #include "PlanFile.h"
-#include "TaskGraph.h"
+#include "RankGraph.h"
+#include "RankThreads.h"
 #include "cpu/CpuDevice.h"
 
 #include <google/protobuf/arena.h>
 
+#include <algorithm>
+#include <cstring>
 #include <unordered_map>
 
 namespace opc {
 
-using runtime::ModelPort;
-using runtime::ModelVariable;
-using runtime::PlanModel;
+using runtime::Communicator;
+using runtime::JobPlan;
+using runtime::JobPort;
+using runtime::RankGraph;
+using runtime::RankLink;
 using runtime::TaskGraph;
 
 struct Session::Impl {
   SessionOptions options;
-  std::unique_ptr<TaskGraph> graph;
+  JobPlan job;
+  std::vector<std::unique_ptr<Communicator>> communicators; // of ranks in this process
+  std::vector<std::unique_ptr<RankGraph>> here;             // the ranks of this process
+  std::unique_ptr<runtime::RankThreads> threads;
+  std::vector<RankStats> sent; // by rank of this process
   SessionInterface interface;
   std::unordered_map<std::string, size_t> inputIndex, outputIndex, variableIndex;
   std::vector<bool> fed, isSet; // by input, by variable
   size_t unfed = 0, unset = 0;
-  bool lastRunFailed = false;
-  uint64_t constantBytes = 0;
-  std::vector<uint32_t> outputStride; // by output: how often the task that makes it runs
+  bool lastRunFailed = false, isAgreed = false;
+  uint64_t constantBytes = 0, checksum = 0;
+  /// On several ranks or with micro-batches: what was filled in place, until a run takes it.
+  std::vector<HostTensor> stagedInputs, stagedVariables;
+  std::vector<HostTensor> gathered; // by output: what outputData shows
+  std::vector<int64_t> gatheredAt;
 
-  const PlanModel &model() const { return graph->model(); }
+  TaskGraph &graph() const { return here[0]->graph(); }
+  Communicator *link(size_t i) const {
+    return options.communicator ? options.communicator : communicators.empty() ? nullptr : communicators[i].get();
+  }
+  /// The tensors of the interface are those of the one rank.
+  bool isPlain() const { return job.ranks == 1 && job.microBatches == 1; }
+
+  /// What has gone wrong on one of the ranks of this process: the first that is not the echo of another one's failure.
+  Status worst(const std::vector<Status> &statuses) const {
+    size_t at = statuses.size();
+    for (size_t i = 0; i < statuses.size(); ++i)
+      if (!statuses[i].isOk() && (at == statuses.size() ||
+                                  (statuses[at].id() == runtime::kRankGone && statuses[i].id() != runtime::kRankGone)))
+        at = i;
+    if (at == statuses.size()) return Status::ok();
+    if (job.ranks == 1) return statuses[at];
+    return Status(statuses[at]).withContext("on rank " + std::to_string(here[at]->rank()));
+  }
+  /// The same work on every rank of this process.
+  template <class Work> Status forAll(Work &&work) {
+    if (here.size() == 1) {
+      if (job.ranks == 1) return work(size_t{0});
+      Status status = work(size_t{0});
+      return status ? status : std::move(status).withContext("on rank " + std::to_string(here[0]->rank()));
+    }
+    return worst(threads->forAll(std::forward<Work>(work)));
+  }
 
   template <class Ports> static Status unknown(const char *what, const std::string &name, const Ports &ports) {
     std::vector<std::string> names;
@@ -48,65 +87,106 @@ struct Session::Impl {
   }
 
   void describeInterface() {
-    const PlanModel &m = model();
-    auto port = [&](const ModelPort &p) { return PortInfo{p.name, m.tensors[p.tensor].desc}; };
-    for (const ModelPort &p : m.inputs) {
+    auto whole = [&](const JobPort &p) {
+      Shape shape = p.desc.shape();
+      if (p.isBatched) shape.Set(0, shape.At(0) * job.microBatches);
+      return user_op::TensorDesc(shape, p.desc.data_type());
+    };
+    for (const JobPort &p : job.inputs) {
       inputIndex.emplace(p.name, interface.inputs.size());
-      interface.inputs.push_back(port(p));
+      interface.inputs.push_back({p.name, whole(p)});
     }
-    for (const ModelPort &p : m.outputs) {
+    for (const JobPort &p : job.outputs) {
       outputIndex.emplace(p.name, interface.outputs.size());
-      interface.outputs.push_back(port(p));
-      uint32_t t = p.tensor; // views follow what they show
-      while (m.tensors[t].producer != runtime::kNone && m.tasks[m.tensors[t].producer].isView)
-        t = m.tasks[m.tensors[t].producer].inputs[0];
-      outputStride.push_back(m.tensors[t].producer == runtime::kNone ? 1 : m.tasks[m.tensors[t].producer].stride);
+      interface.outputs.push_back({p.name, whole(p)});
     }
-    for (const ModelVariable &v : m.variables) {
+    for (const JobPort &v : job.variables) {
       variableIndex.emplace(v.name, interface.variables.size());
-      interface.variables.push_back({v.name, m.tensors[v.tensor].desc, v.trainable, v.hasInitializer});
-      constantBytes += m.tensors[v.tensor].bytes;
+      interface.variables.push_back({v.name, v.desc, v.trainable, v.hasInitializer});
     }
-    fed.assign(m.inputs.size(), false);
-    isSet.assign(m.variables.size(), false);
+    for (const auto &r : here)
+      for (const runtime::ModelVariable &v : r->graph().model().variables)
+        constantBytes += r->graph().model().tensors[v.tensor].bytes;
+    fed.assign(job.inputs.size(), false);
+    isSet.assign(job.variables.size(), false);
     unfed = fed.size();
     unset = isSet.size();
+    stagedInputs.resize(fed.size());
+    stagedVariables.resize(isSet.size());
+    gathered.resize(job.outputs.size());
+    gatheredAt.assign(job.outputs.size(), -1);
   }
 
+  /// Each part's constants, for all ranks that have the part.
   Status loadConstants(plan::Plan &plan) {
-    for (size_t i = 0; i < model().constants.size(); ++i) {
-      const uint32_t tensor = model().constants[i];
-      std::string *bytes = plan.mutable_interface()->mutable_constant(static_cast<int>(i))->mutable_data();
-      if (model().tensors[tensor].desc.data_type() == kBool)
-        for (char &c : *bytes) c = c != 0; // another value would be undefined behaviour in a kernel
-      OPC_RETURN_IF_ERROR(graph->copyIn(tensor, bytes->data()));
-      constantBytes += bytes->size();
-      std::string().swap(*bytes);
+    const int parts = std::max(1, plan.part_size());
+    for (int p = 0; p < parts; ++p) {
+      plan::Plan *part = plan.part_size() ? plan.mutable_part(p) : &plan;
+      for (int i = 0; i < part->interface().constant_size(); ++i) {
+        std::string *bytes = part->mutable_interface()->mutable_constant(i)->mutable_data();
+        bool isFirst = true;
+        for (const auto &r : here) {
+          if (&runtime::partOf(plan, job, r->rank()) != part) continue;
+          const runtime::PlanModel &m = r->graph().model();
+          const runtime::ModelTensor &tensor = m.tensors[m.constants[static_cast<size_t>(i)].tensor];
+          if (isFirst && tensor.desc.data_type() == kBool)
+            for (char &c : *bytes) c = c != 0; // another value would be undefined behaviour in a kernel
+          isFirst = false;
+          OPC_RETURN_IF_ERROR(r->giveConstant(static_cast<size_t>(i), bytes->data()));
+          constantBytes += tensor.bytes;
+        }
+        std::string().swap(*bytes);
+      }
     }
     return Status::ok();
   }
 
+  Status giveVariable(size_t index, const void *whole) {
+    for (const auto &r : here) OPC_RETURN_IF_ERROR(r->giveVariable(index, whole));
+    if (!isSet[index]) --unset;
+    isSet[index] = true;
+    return Status::ok();
+  }
+  Status giveInput(size_t index, const void *whole) {
+    for (const auto &r : here) OPC_RETURN_IF_ERROR(r->giveInput(index, whole));
+    return Status::ok();
+  }
+
+  /// The whole tensor, whatever piece of it a rank has: the numbers are those of one rank.
   Status initialize(size_t index) {
-    const ModelVariable &v = model().variables[index];
-    const auto &desc = model().tensors[v.tensor].desc;
+    const JobPort &v = job.variables[index];
     const std::string name = "variable '" + v.name + "'" + (v.where.empty() ? "" : " at " + v.where);
     if (!v.hasInitializer)
       return Status(StatusCode::kUsage, "OPC0612", name + " has neither a value nor an initializer")
           .withHelp("give it with --weights FILE, or write an initializer into its variable_conf");
-    Result<HostTensor> t = HostTensor::create(desc.data_type(), desc.shape());
+    Result<HostTensor> t = HostTensor::create(v.desc.data_type(), v.desc.shape());
     if (!t) return t.status();
     FillKey key{v.hasSeed ? static_cast<uint64_t>(v.seed) : options.seed, stableHash(v.name)};
     if (Status s = initializeTensor(v.initializer, &*t, key); !s.isOk())
       return std::move(s).withContext("initialising " + name);
-    OPC_RETURN_IF_ERROR(graph->copyIn(v.tensor, t->data()));
-    isSet[index] = true;
-    --unset;
+    return giveVariable(index, t->data());
+  }
+  Status giveStagedVariables() {
+    for (size_t i = 0; i < stagedVariables.size(); ++i) {
+      if (!stagedVariables[i].isValid()) continue;
+      OPC_RETURN_IF_ERROR(giveVariable(i, stagedVariables[i].data()));
+      stagedVariables[i] = HostTensor();
+    }
     return Status::ok();
   }
   Status initializeAll() {
     for (size_t i = 0; i < isSet.size(); ++i)
       if (!isSet[i]) OPC_RETURN_IF_ERROR(initialize(i));
     return Status::ok();
+  }
+  /// Memory for a tensor that is filled in place.
+  static void *stage(HostTensor *staged, const user_op::TensorDesc &desc) {
+    if (!staged->isValid()) {
+      Result<HostTensor> t = HostTensor::create(desc.data_type(), desc.shape());
+      if (!t) return nullptr;
+      *staged = std::move(*t);
+    }
+    return staged->data();
   }
 
   static Status released(const std::string &name) {
@@ -128,20 +208,146 @@ struct Session::Impl {
         .withHelp("give each with --input NAME=SPEC");
   }
 
-  Status fetchable(const std::string &name, uint32_t *tensor) const {
+  Status fetchable(const std::string &name, size_t *index) const {
     auto it = outputIndex.find(name);
     if (it == outputIndex.end()) return unknown("output", name, interface.outputs);
-    if (graph->steps() == 0)
+    if (graph().steps() == 0)
       return Status(StatusCode::kUsage, "OPC0613", "output '" + name + "' has not been computed: nothing has been run");
     if (lastRunFailed)
       return Status(StatusCode::kUsage, "OPC0613", "output '" + name + "' is not available: the last run failed")
           .withHelp("run again");
-    if (graph->steps() % outputStride[it->second] != 0)
+    const uint32_t stride = job.outputs[it->second].stride;
+    if (graph().steps() % stride != 0)
       return Status(StatusCode::kUsage, "OPC0613",
                     "output '" + name + "' was not computed in the last step: it is made every " +
-                        std::to_string(outputStride[it->second]) + " steps");
-    *tensor = model().outputs[it->second].tensor;
+                        std::to_string(stride) + " steps");
+    *index = it->second;
     return Status::ok();
+  }
+
+  /// A rank of this process that has the whole tensor, where that makes a call of the whole job unnecessary.
+  template <class Has> const RankGraph *holder(const JobPort &port, Has has) const {
+    if (job.ranks > 1 && (!isBroadcast(port.states) || (options.communicator && !isEverywhere(port, job))))
+      return nullptr;
+    for (const auto &r : here)
+      if (has(*r)) return r.get();
+    return nullptr;
+  }
+  /// The memory of an output that one rank here has as it is fetched.
+  const void *outputHere(size_t index) const {
+    if (job.outputs[index].isBatched) return nullptr; // its slots are not one tensor
+    const RankGraph *r = holder(job.outputs[index], [&](const RankGraph &g) { return g.output(index) != nullptr; });
+    return r && r->graph().isHostMemory(r->output(index)->tensor)
+               ? r->graph().data(r->output(index)->tensor, r->graph().steps() - 1)
+               : nullptr;
+  }
+  Result<HostTensor> fetch(size_t index) {
+    const user_op::TensorDesc &desc = interface.outputs[index].desc;
+    Result<HostTensor> t = HostTensor::createUninitialized(desc.data_type(), desc.shape());
+    if (!t) return t;
+    const RankGraph *r = holder(job.outputs[index], [&](const RankGraph &g) { return g.output(index) != nullptr; });
+    if (r) {
+      const int64_t count = job.outputs[index].isBatched ? job.microBatches : 1;
+      const auto bytes = t->bytes() / static_cast<size_t>(count);
+      for (int64_t i = 0; i < count; ++i)
+        OPC_RETURN_IF_ERROR(r->graph().copyOut(r->output(index)->tensor, r->graph().steps() - count + i,
+                                               t->as<char>() + static_cast<size_t>(i) * bytes));
+      return t;
+    }
+    OPC_RETURN_IF_ERROR(
+        gather(&*t, [&](RankGraph &g, Communicator &comm, void *to) { return g.gatherOutput(index, comm, to); }));
+    return t;
+  }
+  /// A call of the whole job that leaves a whole tensor on every rank; this process wants it once.
+  template <class Call> Status gather(HostTensor *t, Call call) {
+    std::vector<HostTensor> others(here.size());
+    for (size_t i = 1; i < here.size(); ++i) {
+      Result<HostTensor> room = HostTensor::createUninitialized(t->dtype(), t->shape());
+      if (!room) return room.status();
+      others[i] = std::move(*room);
+    }
+    Status status = forAll([&](size_t i) {
+      Status s = call(*here[i], *link(i), i == 0 ? t->data() : others[i].data());
+      if (!s && s.id() != runtime::kRankGone) link(i)->abort(s.message());
+      return s;
+    });
+    return status ? status : connectAgain(std::move(status));
+  }
+
+  /// After a failure the ends of ranks in this process are new ones: the session can be run again.
+  Status connectAgain(Status failure) {
+    if (!communicators.empty()) connect();
+    return failure;
+  }
+  void connect() {
+    runtime::InProcessOptions engine;
+    engine.timeout = std::chrono::milliseconds(static_cast<int64_t>(options.timeout * 1000));
+    for (const auto &r : here)
+      engine.channels = std::max(engine.channels, static_cast<int>(r->graph().model().streams.size()));
+    communicators = runtime::inProcessCommunicators(job.ranks, engine);
+    for (size_t i = 0; i < here.size(); ++i) here[i]->graph().setCommunicator(communicators[i].get());
+  }
+
+  /// Before the first step: every process runs the same plan with the same seed from the same step.
+  Status agreeOnPlan() {
+    if (isAgreed || !options.communicator) return Status::ok();
+    struct Facts {
+      uint64_t checksum, seed;
+      int64_t position;
+    } mine{checksum, options.seed, graph().position()};
+    std::vector<Facts> all(static_cast<size_t>(job.ranks));
+    OPC_RETURN_IF_ERROR(options.communicator->allGatherBytes(&mine, sizeof mine, all.data()));
+    for (size_t r = 1; r < all.size(); ++r) {
+      auto differ = [&](const std::string &what, const std::string &first, const std::string &other) {
+        return Status(StatusCode::kUsage, "OPC0717",
+                      "the ranks do not run the same: rank 0 has " + what + " " + first + ", rank " +
+                          std::to_string(r) + " has " + other)
+            .withHelp("start all ranks with the same plan and flags");
+      };
+      auto hex = [](uint64_t v) {
+        char text[20];
+        std::snprintf(text, sizeof text, "%016lx", static_cast<unsigned long>(v));
+        return std::string(text);
+      };
+      if (all[r].checksum != all[0].checksum) return differ("plan", hex(all[0].checksum), hex(all[r].checksum));
+      if (all[r].seed != all[0].seed) return differ("seed", std::to_string(all[0].seed), std::to_string(all[r].seed));
+      if (all[r].position != all[0].position)
+        return differ("step", std::to_string(all[0].position), std::to_string(all[r].position));
+    }
+    isAgreed = true;
+    return Status::ok();
+  }
+
+  Status prepare() {
+    OPC_RETURN_IF_ERROR(giveStagedVariables());
+    if (unset) OPC_RETURN_IF_ERROR(initializeAll());
+    OPC_RETURN_IF_ERROR(agreeOnPlan());
+    return forAll([this](size_t i) {
+      TaskGraph &g = here[i]->graph();
+      return g.isBound() ? g.refresh() : g.bind();
+    });
+  }
+  Status run(int64_t steps) {
+    for (size_t i = 0; i < stagedInputs.size(); ++i)
+      if (stagedInputs[i].isValid()) OPC_RETURN_IF_ERROR(giveInput(i, stagedInputs[i].data()));
+    // Micro-batches end with the step: what the next one reads has been updated by then.
+    const int64_t rounds = job.microBatches > 1 ? steps : 1, each = job.microBatches > 1 ? job.microBatches : steps;
+    Status status = forAll([&](size_t i) {
+      Communicator *comm = link(i);
+      const runtime::CommCounters before = comm ? comm->counters() : runtime::CommCounters();
+      Status s;
+      for (int64_t r = 0; s && r < rounds; ++r) s = here[i]->graph().run(each);
+      if (!s && comm && s.id() != runtime::kRankGone) comm->abort(s.message());
+      if (comm) {
+        const runtime::CommCounters after = comm->counters();
+        sent[i].bytesSent += after.bytesSent - before.bytesSent;
+        sent[i].bytesReceived += after.bytesReceived - before.bytesReceived;
+        sent[i].messages += after.messages - before.messages;
+      }
+      return s;
+    });
+    lastRunFailed = !status.isOk();
+    return status ? status : connectAgain(std::move(status));
   }
 };
 
@@ -156,30 +362,50 @@ Result<Session> Session::load(std::string_view planBytes, const Registry &regist
   google::protobuf::Arena messages; // one block for all of the plan's messages: a third of the loading time
   auto *plan = google::protobuf::Arena::CreateMessage<plan::Plan>(&messages);
   OPC_RETURN_IF_ERROR(decodePlan(planBytes, plan));
+  constexpr int64_t kMostThreads = 1024; // a file must not be able to start any number of them
+  int64_t ranks = options.communicator ? options.communicator->size() : options.ranks;
+  if (ranks == 0) ranks = std::clamp<int64_t>(plan->part_of_rank_size(), 1, kMostThreads);
+  Result<JobPlan> job = runtime::readJob(*plan, ranks);
+  if (!job) return job.status();
+  std::vector<int64_t> mine; // ranks of this process
+  if (options.communicator)
+    mine.push_back(options.communicator->rank());
+  else
+    for (int64_t r = 0; r < ranks; ++r) mine.push_back(r);
   // Memory first: it is the cheapest check, and what follows may be long for a plan that cannot run anyway.
   const uint64_t limit = options.maxMemory ? options.maxMemory : defaultMemoryLimit();
   uint64_t wanted = 0;
-  for (const plan::Arena &a : plan->arena())
-    if (__builtin_add_overflow(wanted, a.bytes(), &wanted)) wanted = UINT64_MAX;
+  for (int64_t r : mine)
+    for (const plan::Arena &a : runtime::partOf(*plan, *job, r).arena())
+      if (__builtin_add_overflow(wanted, a.bytes(), &wanted)) wanted = UINT64_MAX;
   if (wanted > limit)
     return Status(StatusCode::kUnsupported, "OPC0821",
                   "the plan needs " + std::to_string(wanted) + " bytes of memory; the limit is " +
                       std::to_string(limit))
         .withHelp(options.maxMemory ? "raise --max-memory"
                                     : "nine tenths of this machine's memory; --max-memory sets another limit");
-  Result<PlanModel> model = runtime::buildPlanModel(*plan, registry);
-  if (!model) return model.status();
-  Result<std::vector<runtime::CrossEdge>> edges = runtime::checkDataFlow(*model);
-  if (!edges) return edges.status();
 
   auto impl = std::make_unique<Impl>();
   impl->options = options;
-  const int threads = options.threads > 0 ? options.threads : runtime::availableCores();
-  Result<std::unique_ptr<TaskGraph>> graph = TaskGraph::create(std::move(*model), std::move(*edges), threads);
-  if (!graph) return graph.status();
-  impl->graph = std::move(*graph);
-  impl->graph->setSeed(options.seed);
-  if (!options.keepPackedVariables) impl->graph->releasePacked();
+  impl->job = std::move(*job);
+  std::memcpy(&impl->checksum, planBytes.data() + 24, sizeof impl->checksum); // of the container
+  const int cores = options.threads > 0 ? options.threads : runtime::availableCores();
+  const int threads = std::max(1, cores / static_cast<int>(mine.size()));
+  RankLink link;
+  link.communicator = options.communicator;
+  link.boxing.deterministic = options.deterministic;
+  impl->threads = std::make_unique<runtime::RankThreads>(mine.size());
+  impl->sent.resize(mine.size());
+  for (int64_t r : mine) {
+    Result<std::unique_ptr<RankGraph>> rank =
+        RankGraph::load(runtime::partOf(*plan, impl->job, r), impl->job, r, registry, threads, link);
+    if (!rank) return ranks == 1 ? rank.status() : Status(rank.status()).withContext("for rank " + std::to_string(r));
+    impl->here.push_back(std::move(*rank));
+    TaskGraph &graph = impl->here.back()->graph();
+    graph.setSeed(options.seed);
+    if (!options.keepPackedVariables) graph.releasePacked();
+  }
+  if (!options.communicator && (ranks > 1 || impl->graph().model().hasBoxing())) impl->connect();
   impl->describeInterface();
   OPC_RETURN_IF_ERROR(impl->loadConstants(*plan));
   return Session(std::move(impl));
@@ -194,7 +420,8 @@ Status Session::feed(const std::string &name, const HostTensor &tensor) {
   if (const auto &d = impl_->interface.inputs[it->second].desc;
       tensor.dtype() != d.data_type() || tensor.shape() != d.shape())
     return checkTensor(tensor, d, "input '" + name + "'");
-  OPC_RETURN_IF_ERROR(impl_->graph->copyIn(impl_->model().inputs[it->second].tensor, tensor.data()));
+  OPC_RETURN_IF_ERROR(impl_->giveInput(it->second, tensor.data()));
+  impl_->stagedInputs[it->second] = HostTensor();
   if (!impl_->fed[it->second]) --impl_->unfed;
   impl_->fed[it->second] = true;
   return Status::ok();
@@ -203,100 +430,142 @@ Status Session::feed(const std::string &name, const HostTensor &tensor) {
 void *Session::inputData(const std::string &name) {
   auto it = impl_->inputIndex.find(name);
   if (it == impl_->inputIndex.end()) return nullptr;
+  void *data = impl_->isPlain()
+                   ? impl_->graph().data(impl_->here[0]->input(it->second)->tensor)
+                   : Impl::stage(&impl_->stagedInputs[it->second], impl_->interface.inputs[it->second].desc);
   if (!impl_->fed[it->second]) --impl_->unfed;
   impl_->fed[it->second] = true;
-  return impl_->graph->data(impl_->model().inputs[it->second].tensor);
+  return data;
 }
 
 void *Session::variableData(const std::string &name) {
   auto it = impl_->variableIndex.find(name);
-  if (it == impl_->variableIndex.end() || impl_->graph->isBound()) return nullptr;
+  if (it == impl_->variableIndex.end() || impl_->graph().isBound()) return nullptr;
+  void *data = impl_->isPlain()
+                   ? impl_->graph().data(impl_->here[0]->variable(it->second)->tensor)
+                   : Impl::stage(&impl_->stagedVariables[it->second], impl_->interface.variables[it->second].desc);
   if (!impl_->isSet[it->second]) --impl_->unset;
   impl_->isSet[it->second] = true;
-  return impl_->graph->data(impl_->model().variables[it->second].tensor);
+  return data;
 }
 
 Status Session::setVariable(const std::string &name, const HostTensor &tensor) {
   auto it = impl_->variableIndex.find(name);
   if (it == impl_->variableIndex.end()) return Impl::unknown("variable", name, impl_->interface.variables);
-  if (impl_->graph->hasReleased()) return Impl::released(name); // a kernel may read it together with a released one
+  for (const auto &r : impl_->here) // a kernel may read it together with a released one
+    if (r->graph().hasReleased()) return Impl::released(name);
   OPC_RETURN_IF_ERROR(checkTensor(tensor, impl_->interface.variables[it->second].desc, "variable '" + name + "'"));
-  const uint32_t index = impl_->model().variables[it->second].tensor;
-  OPC_RETURN_IF_ERROR(impl_->graph->copyIn(index, tensor.data()));
-  impl_->graph->markChanged(impl_->model().tensors[index].reg);
-  if (!impl_->isSet[it->second]) --impl_->unset;
-  impl_->isSet[it->second] = true;
+  OPC_RETURN_IF_ERROR(impl_->giveVariable(it->second, tensor.data()));
+  impl_->stagedVariables[it->second] = HostTensor();
+  for (const auto &r : impl_->here)
+    if (const runtime::ModelVariable *v = r->variable(it->second))
+      r->graph().markChanged(r->graph().model().tensors[v->tensor].reg);
   return Status::ok();
 }
 
 Result<HostTensor> Session::variable(const std::string &name) {
   auto it = impl_->variableIndex.find(name);
   if (it == impl_->variableIndex.end()) return Impl::unknown("variable", name, impl_->interface.variables);
-  if (!impl_->isSet[it->second]) OPC_RETURN_IF_ERROR(impl_->initialize(it->second));
-  if (impl_->graph->isReleased(impl_->model().tensors[impl_->model().variables[it->second].tensor].reg))
-    return Impl::released(name);
-  const user_op::TensorDesc &desc = impl_->interface.variables[it->second].desc;
+  const size_t index = it->second;
+  OPC_RETURN_IF_ERROR(impl_->giveStagedVariables());
+  if (!impl_->isSet[index]) OPC_RETURN_IF_ERROR(impl_->initialize(index));
+  for (const auto &r : impl_->here)
+    if (const runtime::ModelVariable *v = r->variable(index))
+      if (r->graph().isReleased(r->graph().model().tensors[v->tensor].reg)) return Impl::released(name);
+  const user_op::TensorDesc &desc = impl_->interface.variables[index].desc;
   Result<HostTensor> t = HostTensor::createUninitialized(desc.data_type(), desc.shape());
   if (!t) return t;
-  OPC_RETURN_IF_ERROR(impl_->graph->copyOut(impl_->model().variables[it->second].tensor, 0, t->data()));
+  const RankGraph *holder =
+      impl_->holder(impl_->job.variables[index], [&](const RankGraph &g) { return g.variable(index) != nullptr; });
+  if (holder) {
+    OPC_RETURN_IF_ERROR(holder->graph().copyOut(holder->variable(index)->tensor, 0, t->data()));
+    return t;
+  }
+  OPC_RETURN_IF_ERROR(impl_->gather(
+      &*t, [&](RankGraph &g, Communicator &comm, void *to) { return g.gatherVariable(index, comm, to); }));
   return t;
 }
 
-Status Session::prepare() {
-  if (impl_->unset) OPC_RETURN_IF_ERROR(impl_->initializeAll());
-  if (!impl_->graph->isBound()) return impl_->graph->bind();
-  return impl_->graph->refresh();
-}
+Status Session::prepare() { return impl_->prepare(); }
 
 Status Session::run(int64_t steps) {
   if (impl_->unfed) return impl_->missingInputs();
   OPC_RETURN_IF_ERROR(prepare());
-  Status status = impl_->graph->run(steps);
-  impl_->lastRunFailed = !status.isOk();
-  return status;
+  return impl_->run(steps);
 }
 
 Result<HostTensor> Session::fetch(const std::string &name) const {
-  uint32_t tensor = 0;
-  OPC_RETURN_IF_ERROR(impl_->fetchable(name, &tensor));
-  const user_op::TensorDesc &desc = impl_->model().tensors[tensor].desc;
-  Result<HostTensor> t = HostTensor::createUninitialized(desc.data_type(), desc.shape());
-  if (!t) return t;
-  OPC_RETURN_IF_ERROR(impl_->graph->copyOut(tensor, impl_->graph->steps() - 1, t->data()));
-  return t;
+  size_t index = 0;
+  OPC_RETURN_IF_ERROR(impl_->fetchable(name, &index));
+  return impl_->fetch(index);
 }
 
 const void *Session::outputData(const std::string &name) const {
-  uint32_t tensor = 0;
-  if (!impl_->fetchable(name, &tensor).isOk()) return nullptr;
-  return impl_->graph->data(tensor, impl_->graph->steps() - 1);
+  size_t index = 0;
+  if (!impl_->fetchable(name, &index).isOk()) return nullptr;
+  if (const void *data = impl_->outputHere(index)) return data;
+  const int64_t step = impl_->graph().steps();
+  if (impl_->gatheredAt[index] != step) {
+    Result<HostTensor> t = impl_->fetch(index);
+    if (!t) return nullptr;
+    impl_->gathered[index] = std::move(*t);
+    impl_->gatheredAt[index] = step;
+  }
+  return impl_->gathered[index].data();
 }
 
-int64_t Session::step() const { return impl_->graph->position(); }
+int64_t Session::step() const { return impl_->graph().position() / impl_->job.microBatches; }
 
 Status Session::setStep(int64_t step) {
-  if (step < 0)
+  int64_t position = 0;
+  if (step < 0 || __builtin_mul_overflow(step, impl_->job.microBatches, &position))
     return Status(StatusCode::kUsage, "OPC0616", "a session cannot go on from step " + std::to_string(step));
-  impl_->graph->setPosition(step);
+  for (const auto &r : impl_->here) r->graph().setPosition(position);
   return Status::ok();
 }
 
-void Session::observe(RunObserver *observer) { impl_->graph->observe(observer); }
+void Session::observe(RunObserver *observer) { impl_->graph().observe(observer); }
 
-const std::vector<ObservedTask> &Session::tasks() { return impl_->graph->observedTasks(); }
+const std::vector<ObservedTask> &Session::tasks() { return impl_->graph().observedTasks(); }
 
 Result<std::string> Session::taskGraphText(uint32_t index, std::vector<std::string> *inputNames) {
-  return runtime::taskGraphText(impl_->graph->observedTasks().at(index), impl_->graph->instance(index), inputNames);
+  if (impl_->graph().model().tasks.at(index).isBoxing())
+    return Status(StatusCode::kUsage, "OPC0611",
+                  "task " + std::to_string(index) + " moves tensors between ranks: no graph has it");
+  return runtime::taskGraphText(impl_->graph().observedTasks().at(index), impl_->graph().instance(index), inputNames);
 }
 
 SessionStats Session::stats() const {
   SessionStats s;
-  s.tasks = impl_->graph->executedTasks();
-  s.streams = impl_->model().streams.size();
-  s.arenaBytes = impl_->graph->arenaBytes();
+  s.tasks = impl_->graph().executedTasks();
+  s.streams = impl_->graph().model().streams.size();
+  for (const auto &r : impl_->here) s.arenaBytes += r->graph().arenaBytes();
   s.constantBytes = impl_->constantBytes;
-  s.steps = static_cast<uint64_t>(impl_->graph->steps());
+  s.steps = static_cast<uint64_t>(impl_->graph().steps() / impl_->job.microBatches);
   return s;
+}
+
+int64_t Session::rank() const { return impl_->here[0]->rank(); }
+int64_t Session::ranks() const { return impl_->job.ranks; }
+bool Session::hasPeers() const { return impl_->options.communicator && impl_->job.ranks > 1; }
+
+Result<std::vector<RankStats>> Session::rankStats() const {
+  std::vector<RankStats> mine = impl_->sent;
+  for (size_t i = 0; i < mine.size(); ++i) {
+    mine[i].rank = impl_->here[i]->rank();
+    mine[i].arenaBytes = impl_->here[i]->graph().arenaBytes();
+  }
+  if (!hasPeers()) return mine;
+  std::vector<RankStats> all(static_cast<size_t>(impl_->job.ranks));
+  OPC_RETURN_IF_ERROR(impl_->options.communicator->allGatherBytes(mine.data(), sizeof mine[0], all.data()));
+  return all;
+}
+
+Result<int64_t> Session::agree(int64_t value) const {
+  if (!hasPeers()) return value;
+  std::vector<int64_t> all(static_cast<size_t>(impl_->job.ranks));
+  OPC_RETURN_IF_ERROR(impl_->options.communicator->allGatherBytes(&value, sizeof value, all.data()));
+  return *std::max_element(all.begin(), all.end());
 }
 
 } // namespace opc

@@ -17,6 +17,10 @@
 
 namespace opc {
 
+namespace runtime {
+class Communicator;
+} // namespace runtime
+
 struct SessionOptions {
   /// Threads that kernels may use in all; shared evenly between streams. 0: one for each core that this process may
   /// use.
@@ -29,6 +33,18 @@ struct SessionOptions {
   /// Whether variables stay in memory when all kernels that read them have packed them. False saves their size again:
   /// such variables can be neither read nor set after the kernels have been tied to them (OPC0617).
   bool keepPackedVariables = true;
+
+  /// This process's end of a job of several processes, for a plan of as many ranks; must outlive the session. Then
+  /// every process of the job makes the same calls in the same order, feed aside (docs/distributed.md).
+  runtime::Communicator *communicator = nullptr;
+  /// Without a communicator: the ranks of the plan, which then are threads of this process and share `threads`. 0: as
+  /// many as the plan is for, up to 1024.
+  int64_t ranks = 1;
+  /// Whether sums over ranks are always made in the order of the ranks, so that their bits do not depend on the engine.
+  /// False: sums of small tensors are the engine's.
+  bool deterministic = false;
+  /// Seconds that a rank of this process waits for another one.
+  double timeout = 300;
 };
 
 /// What maxMemory is when it is 0.
@@ -60,7 +76,16 @@ struct SessionStats {
   uint64_t steps = 0;         // run so far
 };
 
-/// A loaded plan with its memory and kernels. Use one session from one thread at a time; different sessions are
+/// What one rank of a job takes and sends.
+struct RankStats {
+  int64_t rank = 0;
+  uint64_t arenaBytes = 0;
+  uint64_t bytesSent = 0, bytesReceived = 0,
+           messages = 0; // in all steps run so far; what fetching sends does not count
+};
+
+/// A loaded plan with its memory and kernels. A session of several ranks has the same interface: what goes in and comes
+/// out are whole tensors. Use one session from one thread at a time; different sessions are
 /// independent. No call but load, setVariable and the first run allocates anything, fetch aside, which returns a new
 /// tensor.
 class Session {
@@ -76,12 +101,13 @@ public:
 
   /// Copies the tensor into the input. Errors: OPC0611 (no such input, with the nearest names), OPC0703, OPC0704.
   Status feed(const std::string &name, const HostTensor &tensor);
-  /// The input's own memory, for filling in place; counts as fed. nullptr when there is no such input.
+  /// Memory for filling in place, which the following runs take the input from; counts as fed. nullptr when there is no
+  /// such input.
   void *inputData(const std::string &name);
   /// Copies the tensor into the variable. After the first run the kernels that read it are bound again.
   Status setVariable(const std::string &name, const HostTensor &tensor);
-  /// The variable's own memory, for filling in place before the first run; counts as set. nullptr when there is no such
-  /// variable or the kernels have been tied.
+  /// Memory for filling in place, which the first run takes the variable from; counts as set. nullptr when there is no
+  /// such variable or the kernels have been tied.
   void *variableData(const std::string &name);
   /// The variable's present value. Initialises what has not been set.
   Result<HostTensor> variable(const std::string &name);
@@ -110,6 +136,17 @@ public:
   Result<std::string> taskGraphText(uint32_t index, std::vector<std::string> *inputNames);
 
   SessionStats stats() const;
+  /// The rank of this process, and the ranks of the job: 0 of 1 in most sessions, 0 of n when all ranks are threads of
+  /// this process.
+  int64_t rank() const;
+  int64_t ranks() const;
+  /// Whether the ranks are processes, which all make the same calls.
+  bool hasPeers() const;
+  /// Of every rank. A call of the whole job.
+  Result<std::vector<RankStats>> rankStats() const;
+  /// The largest of the values that the processes of the job give: for decisions that all of them must make alike. A
+  /// call of the whole job.
+  Result<int64_t> agree(int64_t value) const;
 
 private:
   struct Impl;

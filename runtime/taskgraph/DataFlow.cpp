@@ -36,6 +36,84 @@ Result<std::vector<uint32_t>> resolveViews(const PlanModel &m) {
   return root;
 }
 
+/// Whether `a` comes before `b` in every step of their stream: a task with a larger lag does a step in a later turn.
+bool comesBefore(const ModelTask &a, const ModelTask &b) {
+  return a.lag != b.lag ? a.lag < b.lag : a.position < b.position;
+}
+
+std::string lagText(uint32_t lag) { return "lags by " + std::to_string(lag) + (lag == 1 ? " step" : " steps"); }
+
+/// What lags allow within one stream: a register lives from the turn of its writers to that of its last reader, and so
+/// needs a slot for each turn between them; a variable is read between the updates that the order of steps puts it
+/// between.
+Status checkLags(const PlanModel &m, const std::vector<uint32_t> &root, const std::vector<uint32_t> &firstWriter,
+                 const std::vector<uint32_t> &version, const std::vector<uint32_t> &regVersion) {
+  std::vector<std::vector<uint32_t>> mutators(m.registers.size()); // tasks that write an input
+  for (const PlanModel::Stream &stream : m.streams)
+    for (uint32_t index : stream.tasks)
+      for (size_t i = 0; i < m.tasks[index].inputs.size(); ++i)
+        if (!m.tasks[index].isView && m.tasks[index].mutableInput[i]) {
+          std::vector<uint32_t> &list = mutators[m.tensors[root[m.tasks[index].inputs[i]]].reg];
+          if (list.empty() || m.tasks[list.back()].lag != m.tasks[index].lag ||
+              m.tasks[list.back()].stride != m.tasks[index].stride)
+            list.push_back(index); // one of each kind says it all
+        }
+  for (const PlanModel::Stream &stream : m.streams) {
+    for (uint32_t index : stream.tasks) {
+      const ModelTask &task = m.tasks[index];
+      for (uint32_t input : task.inputs) {
+        const uint32_t t = root[input];
+        const ModelTensor &tensor = m.tensors[t];
+        const ModelRegister &r = m.registers[tensor.reg];
+        if (mutators[tensor.reg].size() > 64) return flow(m, index, "too many tasks update '" + tensor.name + "'");
+        for (uint32_t other : mutators[tensor.reg]) {
+          const ModelTask &update = m.tasks[other];
+          if (update.stream != task.stream || update.lag == task.lag) continue;
+          // An update at the last micro-batch of a run comes after all that lags less, and before what runs at the last
+          // micro-batch, too.
+          const bool once = r.kind == plan::Register::VARIABLE && m.microBatches > 1 && update.stride == m.microBatches;
+          if (!once || (task.lag > update.lag && task.stride != m.microBatches))
+            return flow(m, index,
+                        "it " + lagText(task.lag) + " and reads '" + tensor.name + "', which " + m.describe(other) +
+                            " updates, which " + lagText(update.lag));
+        }
+        if (tensor.producer == kNone) continue;
+        const ModelTask &maker = m.tasks[tensor.producer];
+        if (maker.stream != task.stream || maker.lag == task.lag) continue;
+        if (version[t] != regVersion[tensor.reg])
+          return flow(m, index, "it reads tensor '" + tensor.name + "' in a later turn, when it has been overwritten");
+        if (r.credits < task.lag - m.tasks[firstWriter[tensor.reg]].lag + 1)
+          return flow(m, index,
+                      "it " + lagText(task.lag) + " and reads tensor '" + tensor.name + "', which " +
+                          lagText(maker.lag) + ", through a register of " + std::to_string(r.credits) +
+                          (r.credits == 1 ? " slot" : " slots"));
+      }
+    }
+  }
+  return Status::ok();
+}
+
+/// Registers that live from one turn to another, and those of outputs in streams with lags, have their memory for
+/// themselves.
+void keepAcrossTurns(const PlanModel &m, std::vector<bool> *isShared) {
+  std::vector<uint32_t> lag(m.registers.size(), kNone);
+  std::vector<bool> streamLags(m.streams.size(), false);
+  for (const ModelTask &t : m.tasks) {
+    if (t.isView) continue;
+    if (t.lag) streamLags[t.stream] = true;
+    for (const auto *list : {&t.inputs, &t.outputs})
+      for (uint32_t tensor : *list) {
+        const uint32_t r = m.tensors[tensor].reg;
+        if (lag[r] == kNone) lag[r] = t.lag;
+        if (lag[r] != t.lag) (*isShared)[r] = true;
+      }
+  }
+  for (const ModelPort &out : m.outputs) {
+    const ModelTensor &t = m.tensors[out.tensor];
+    if (t.producer != kNone && streamLags[m.tasks[t.producer].stream]) (*isShared)[t.reg] = true;
+  }
+}
+
 } // namespace
 
 Result<std::vector<CrossEdge>> checkDataFlow(const PlanModel &m) {
@@ -65,10 +143,10 @@ Result<std::vector<CrossEdge>> checkDataFlow(const PlanModel &m) {
                         "it runs every " + std::to_string(task.stride) + " steps and reads tensor '" + tensor.name +
                             "', made every " + std::to_string(maker.stride));
           if (maker.stream == task.stream) {
-            if (maker.position >= task.position)
+            if (!comesBefore(maker, task))
               return flow(m, index,
                           "it reads tensor '" + tensor.name + "' before " + m.describe(producer) + " makes it");
-            if (version[t] != regVersion[tensor.reg])
+            if (maker.lag == task.lag && version[t] != regVersion[tensor.reg])
               return flow(m, index,
                           "it reads tensor '" + tensor.name + "' after " + m.describe(lastWriter[tensor.reg]) +
                               " has overwritten it");
@@ -107,6 +185,11 @@ Result<std::vector<CrossEdge>> checkDataFlow(const PlanModel &m) {
           firstWriter[out.reg] = index;
         } else if (writerStream[out.reg] != task.stream) {
           return flow(m, index, "it writes register '" + r.name + "', which another stream writes too");
+        } else if (m.tasks[firstWriter[out.reg]].lag != task.lag) {
+          return flow(m, index,
+                      "it " + lagText(task.lag) + " and writes register '" + r.name + "', which " +
+                          m.describe(firstWriter[out.reg]) + " writes, which " +
+                          lagText(m.tasks[firstWriter[out.reg]].lag));
         }
         lastWriter[out.reg] = index;
         version[task.outputs[o]] = ++regVersion[out.reg];
@@ -142,7 +225,9 @@ Result<std::vector<CrossEdge>> checkDataFlow(const PlanModel &m) {
         edge.lastWriter = lastWriter[reg];
         edge.firstReader = edge.lastReader = index;
         auto [it, isNew] = edges.emplace(std::make_pair(reg, task.stream), edge);
-        if (!isNew) it->second.lastReader = index;
+        if (isNew) continue;
+        if (comesBefore(task, m.tasks[it->second.firstReader])) it->second.firstReader = index;
+        if (comesBefore(m.tasks[it->second.lastReader], task)) it->second.lastReader = index;
       }
     }
   }
@@ -165,6 +250,11 @@ Result<std::vector<CrossEdge>> checkDataFlow(const PlanModel &m) {
     s = m.tasks[i].stream;
   }
 
+  const bool hasLags = std::any_of(m.tasks.begin(), m.tasks.end(), [](const ModelTask &t) { return t.lag != 0; });
+  if (hasLags) {
+    OPC_RETURN_IF_ERROR(checkLags(m, root, firstWriter, version, regVersion));
+    keepAcrossTurns(m, &isShared);
+  }
   std::vector<CrossEdge> list;
   for (const auto &[key, edge] : edges) list.push_back(edge);
   OPC_RETURN_IF_ERROR(checkMemory(m, isShared));
@@ -172,10 +262,66 @@ Result<std::vector<CrossEdge>> checkDataFlow(const PlanModel &m) {
   return list;
 }
 
+namespace {
+
+/// With lags the events are (task, step), and an edge says how many steps later the second one is at the earliest.
+/// Waiting never ends where a cycle of edges leads to the same step or an earlier one: a cycle of weight 0 or less,
+/// found as a negative cycle of the weights n * w - 1 (Bellman and Ford; n is more than a cycle can have edges).
+Status checkLaggedWaits(const PlanModel &m, const std::vector<CrossEdge> &edges) {
+  struct Edge {
+    uint32_t from, to;
+    int64_t weight;
+  };
+  // Only tasks that wait or signal matter; between them a stream's order is a chain.
+  std::vector<bool> meets(m.tasks.size(), false);
+  for (const CrossEdge &e : edges)
+    for (uint32_t t : {e.firstWriter, e.lastWriter, e.firstReader, e.lastReader}) meets[t] = true;
+  std::vector<uint32_t> nodes;
+  std::vector<Edge> list;
+  auto lag = [&](uint32_t t) { return static_cast<int64_t>(m.tasks[t].lag); };
+  for (const PlanModel::Stream &s : m.streams) {
+    uint32_t first = kNone, last = kNone;
+    for (uint32_t t : s.tasks) {
+      if (!meets[t]) continue;
+      nodes.push_back(t);
+      if (first == kNone) first = t;
+      if (last != kNone) list.push_back({last, t, lag(last) - lag(t)});
+      last = t;
+    }
+    if (first != kNone) list.push_back({last, first, lag(last) - lag(first) + 1});
+  }
+  for (const CrossEdge &e : edges) {
+    list.push_back({e.lastWriter, e.firstReader, 0});
+    list.push_back({e.lastReader, e.firstWriter, static_cast<int64_t>(m.registers[e.reg].credits)});
+  }
+  const auto n = static_cast<int64_t>(nodes.size()) + 1;
+  std::vector<int64_t> least(m.tasks.size(), 0);
+  for (int64_t round = 0; round < n; ++round) {
+    const Edge *changed = nullptr;
+    for (const Edge &e : list)
+      if (const int64_t v = least[e.from] + n * e.weight - 1; v < least[e.to]) {
+        least[e.to] = v;
+        changed = &e;
+      }
+    if (!changed) return Status::ok();
+    if (round + 1 == n || (round + 1) * static_cast<int64_t>(list.size()) > int64_t{1} << 28)
+      return Status(StatusCode::kInvalidGraph, "OPC0819",
+                    "invalid plan: deadlock: " + m.describe(changed->from) + " and " + m.describe(changed->to) +
+                        " wait for each other, over " + std::to_string(edges.size()) +
+                        " registers between streams and their lags")
+          .withHelp("compile the graph again");
+  }
+  return Status::ok();
+}
+
+} // namespace
+
 Status checkWaits(const PlanModel &m, const std::vector<CrossEdge> &edges) {
   // Within one step a task waits for its predecessor in the stream and for the makers of what it reads elsewhere. Waits
   // for credits reach back at least one step, so only these edges can close a cycle without credits.
   if (m.streams.size() < 2) return Status::ok();
+  if (std::any_of(m.tasks.begin(), m.tasks.end(), [](const ModelTask &t) { return t.lag != 0; }))
+    return checkLaggedWaits(m, edges);
   std::vector<std::vector<uint32_t>> next(m.tasks.size());
   std::vector<uint32_t> waits(m.tasks.size(), 0);
   auto add = [&](uint32_t from, uint32_t to) {

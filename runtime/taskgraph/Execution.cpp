@@ -60,21 +60,36 @@ void TaskGraph::abortRun() {
   }
 }
 
+void TaskGraph::stopLane(Lane &lane, Status status) {
+  lane.status = std::move(status);
+  abortRun();
+  // Other ranks wait for what this one will not send, and its own lanes for what those will not.
+  if (link_.communicator)
+    link_.communicator->abort(lane.status.message() +
+                              (lane.status.context().empty() ? "" : ", " + lane.status.context()));
+}
+
 template <bool kObserved> void TaskGraph::runLaneAs(Lane &lane, int64_t first, int64_t steps) {
   DeviceCtx *context = lane.stream->context();
   struct Steps { // whatever way the lane is left
     Stream &stream;
     ~Steps() { stream.endSteps(); }
   } inSteps{*lane.stream};
-  auto stop = [&](Status status) {
-    lane.status = std::move(status);
-    abortRun();
-  };
-  for (int64_t k = first; k < first + steps; ++k) {
-    lane.stream->beginStep(seed_, origin_ + k);
+  int64_t announced = first - 1;
+  for (int64_t turn = 0; turn < steps + lane.maxLag; ++turn) {
     [[maybe_unused]] size_t nextView = 0;
     [[maybe_unused]] uint32_t position = 0;
     for (const Operation &op : lane.operations) {
+      const int64_t inRun = turn - op.lag;
+      if (inRun < 0 || inRun >= steps) { // begins later than this turn, or has ended
+        if constexpr (kObserved) ++position;
+        continue;
+      }
+      const int64_t k = first + inRun;
+      if (k != announced) {
+        lane.stream->beginStep(seed_, origin_ + k);
+        announced = k;
+      }
       for (uint32_t w = op.waitBegin; w < op.waitEnd; ++w)
         if (!await(lane.waits[w], k)) return;
       // A task that skips this step still waits and signals: counters count steps, not runs.
@@ -82,11 +97,11 @@ template <bool kObserved> void TaskGraph::runLaneAs(Lane &lane, int64_t first, i
       if constexpr (kObserved) {
         Status s = observeViews(lane, &nextView, position++, k);
         if (s.isOk() && runs) s = runObserved(lane, op, k);
-        if (!s.isOk()) return stop(std::move(s));
+        if (!s.isOk()) return stopLane(lane, std::move(s));
       } else if (runs) {
-        Status s = op.variants[static_cast<uint64_t>(k) % op.variantCount]->run(context);
+        Status s = execute(op, k, context);
         if (s.isOk() && op.signalBegin != op.signalEnd) s = lane.stream->synchronize();
-        if (!s.isOk()) return stop(failed(std::move(s), op.task));
+        if (!s.isOk()) return stopLane(lane, failed(std::move(s), op.task));
       }
       for (uint32_t i = op.signalBegin; i < op.signalEnd; ++i) {
         lane.signals[i]->fetch_add(1, std::memory_order_release);
@@ -94,7 +109,8 @@ template <bool kObserved> void TaskGraph::runLaneAs(Lane &lane, int64_t first, i
       }
     }
     if constexpr (kObserved)
-      if (Status s = observeViews(lane, &nextView, UINT32_MAX, k); !s.isOk()) return stop(std::move(s));
+      if (Status s = observeViews(lane, &nextView, UINT32_MAX, std::min(first + turn, first + steps - 1)); !s.isOk())
+        return stopLane(lane, std::move(s));
     if (aborted_.load(std::memory_order_relaxed)) return;
   }
   lane.status = lane.stream->synchronize();
@@ -146,8 +162,11 @@ Status TaskGraph::run(int64_t steps) {
   for (int64_t left = working_.load(std::memory_order_acquire); left != 0;
        left = working_.load(std::memory_order_acquire))
     working_.wait(left, std::memory_order_acquire);
+  // A lane that was ended from outside is not the reason.
+  const Status *failure = nullptr;
   for (const Lane &lane : lanes_)
-    if (!lane.status.isOk()) return lane.status;
+    if (!lane.status.isOk() && (!failure || failure->id() == kRankGone)) failure = &lane.status;
+  if (failure) return *failure;
   step_ += steps;
   return Status::ok();
 }

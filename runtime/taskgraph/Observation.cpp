@@ -66,6 +66,14 @@ std::vector<ObservedTask> describeTasks(const PlanModel &model,
       d.source = sourceOf(model.registers[m.reg].kind);
       return d;
     };
+    if (t.isBoxing()) {
+      for (size_t k = 0; k < t.inputs.size(); ++k)
+        o.inputs.push_back(describe(t.inputs[k], {"in", static_cast<int32_t>(k)}));
+      for (size_t k = 0; k < t.outputs.size(); ++k)
+        o.outputs.push_back(describe(t.outputs[k], {"out", static_cast<int32_t>(k)}));
+      tasks.push_back(std::move(o));
+      continue;
+    }
     const OpInstance &op = instance(i);
     for (size_t k = 0; k < t.inputs.size(); ++k) {
       ObservedTensor d = describe(t.inputs[k], op.inputArgs()[k]);
@@ -115,7 +123,7 @@ Status TaskGraph::runObserved(const Lane &lane, const Operation &op, int64_t ste
   DataView data(*this, model_.tasks[op.task], step);
   OPC_RETURN_IF_ERROR(lane.stream->synchronize());
   OPC_RETURN_IF_ERROR(observer_->before(observed_[op.task], step, data));
-  Status s = op.variants[static_cast<uint64_t>(step) % op.variantCount]->run(lane.stream->context());
+  Status s = execute(op, step, lane.stream->context());
   if (s.isOk()) s = lane.stream->synchronize();
   if (!s.isOk()) return failed(std::move(s), op.task);
   return observer_->after(observed_[op.task], step, data);

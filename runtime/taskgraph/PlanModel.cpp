@@ -12,6 +12,8 @@ namespace opc::runtime {
 namespace {
 
 constexpr uint32_t kMaxCredits = 1024;
+constexpr uint32_t kMaxLag = 1024;
+constexpr char kBoxingType[] = "opc.boxing";
 // Far above any op, low enough that checks of each against each end soon.
 constexpr uint64_t kMaxArguments = 1 << 14;
 
@@ -27,7 +29,11 @@ std::string whereOf(const plan::Location &l) {
 
 class Builder {
 public:
-  Builder(const plan::Plan &plan, const Registry &registry) : plan_(plan), registry_(registry) {}
+  Builder(const plan::Plan &plan, const Registry &registry, const JobPlan &job, int64_t rank)
+      : plan_(plan), registry_(registry), job_(job) {
+    m_.rank = rank;
+    m_.microBatches = job.microBatches;
+  }
 
   Result<PlanModel> build() {
     m_.graph = plan_.graph();
@@ -72,7 +78,8 @@ private:
       if (r.credits == 0 || r.credits > kMaxCredits)
         return bad("OPC0813", name + " has " + std::to_string(r.credits) + " credits; 1 to " +
                                   std::to_string(kMaxCredits) + " are possible");
-      if (r.isPersistent() && r.credits != 1)
+      const bool isBatched = r.kind == plan::Register::INPUT && r.credits == job_.microBatches;
+      if (r.isPersistent() && r.credits != 1 && !isBatched)
         return bad("OPC0813", name + " holds an input, variable or constant and has several slots");
       if (r.offset % 64 != 0 || r.stride % 64 != 0) return bad("OPC0813", name + " is not aligned to 64 bytes");
       uint64_t end = 0;
@@ -145,14 +152,16 @@ private:
     for (const auto &p : in.input()) {
       OPC_RETURN_IF_ERROR(unique(&inputs, p.name(), "input"));
       OPC_RETURN_IF_ERROR(source(p.tensor(), plan::Register::INPUT, "input " + quoted(p.name())));
-      m_.inputs.push_back({p.name(), p.tensor()});
+      m_.inputs.push_back({p.name(), p.tensor(), {}});
+      OPC_RETURN_IF_ERROR(cut(p, "input " + quoted(p.name()), &m_.inputs.back().sharding));
     }
     for (const auto &p : in.output()) {
       OPC_RETURN_IF_ERROR(unique(&outputs, p.name(), "output"));
       if (p.tensor() >= m_.tensors.size())
         return bad("OPC0811", "output " + quoted(p.name()) + " is tensor " + std::to_string(p.tensor()) + " of " +
                                   std::to_string(m_.tensors.size()));
-      m_.outputs.push_back({p.name(), p.tensor()});
+      m_.outputs.push_back({p.name(), p.tensor(), {}});
+      OPC_RETURN_IF_ERROR(cut(p, "output " + quoted(p.name()), &m_.outputs.back().sharding));
     }
     for (const auto &p : in.variable()) {
       OPC_RETURN_IF_ERROR(unique(&variables, p.name(), "variable"));
@@ -161,30 +170,57 @@ private:
       v.name = p.name();
       v.tensor = p.tensor();
       v.trainable = p.trainable();
-      v.hasInitializer = p.has_initializer() && p.initializer().type_case() != graph::InitializerConf::TYPE_NOT_SET;
-      v.hasSeed = p.has_seed();
-      v.seed = p.random_seed();
-      v.initializer = p.initializer();
-      v.where = whereOf(p.location());
+      OPC_RETURN_IF_ERROR(cut(p, "variable " + quoted(p.name()), &v.sharding));
       m_.variables.push_back(std::move(v));
     }
     for (int i = 0; i < in.constant_size(); ++i) {
       const auto &p = in.constant(i);
       const std::string what = "constant " + std::to_string(i);
       OPC_RETURN_IF_ERROR(source(p.tensor(), plan::Register::CONSTANT, what));
-      if (p.data().size() != m_.tensors[p.tensor()].bytes)
+      ModelConstant constant;
+      constant.tensor = p.tensor();
+      OPC_RETURN_IF_ERROR(cut(p, what, &constant.sharding));
+      user_op::TensorDesc whole = m_.tensors[p.tensor()].desc;
+      if (constant.sharding) whole = user_op::TensorDesc(constant.sharding->logical, whole.data_type());
+      Result<int64_t> bytes = tensorBytes(whole);
+      if (!bytes || p.data().size() != static_cast<uint64_t>(*bytes))
         return bad("OPC0812", what + " has " + std::to_string(p.data().size()) + " bytes of data, its tensor is " +
-                                  m_.tensors[p.tensor()].desc.toString());
-      m_.constants.push_back(p.tensor());
+                                  whole.toString());
+      m_.constants.push_back(std::move(constant));
     }
     return Status::ok();
+  }
+
+  /// Reads a sharding, if there is one, and checks that the tensor is this rank's piece.
+  template <class P> Status cut(const P &p, const std::string &what, std::optional<TensorSharding> *out) {
+    if (!p.has_sharding()) {
+      if (job_.ranks > 1) return bad("OPC0715", what + " does not say how it is cut");
+      return Status::ok();
+    }
+    Result<TensorSharding> s = sharding(p.sharding(), p.tensor(), what);
+    if (!s) return s.status();
+    *out = std::move(*s);
+    return Status::ok();
+  }
+  Result<TensorSharding> sharding(const plan::Sharding &p, uint32_t tensor, const std::string &what) {
+    const user_op::TensorDesc &desc = m_.tensors[tensor].desc;
+    Result<TensorSharding> s = readSharding(p, desc.data_type(), job_.placements, m_.rank, what);
+    if (!s) return s;
+    if (!s->isHere)
+      return bad("OPC0715", what + " is on " + job_.placements[s->placement].toString() +
+                                ", and this part is for rank " + std::to_string(m_.rank));
+    if (!std::equal(s->box.size.begin(), s->box.size.end(), desc.shape().begin(), desc.shape().end()))
+      return bad("OPC0715", what + " is " + desc.toString() + "; of " + s->logical.ToString() + " in " +
+                                toString(s->states) + ", rank " + std::to_string(m_.rank) + " has " +
+                                Shape(DimVector(s->box.size.begin(), s->box.size.end())).ToString());
+    return s;
   }
 
   Status streams() {
     streamOf_.assign(static_cast<size_t>(plan_.task_size()), {kNone, 0});
     for (uint32_t s = 0; s < static_cast<uint32_t>(plan_.stream_size()); ++s) {
       const plan::Stream &p = plan_.stream(static_cast<int>(s));
-      if (!createDevice(p.device()))
+      if (p.device() != kCommDevice && !createDevice(p.device()))
         return Status(StatusCode::kUnsupported, "OPC0820",
                       "stream " + std::to_string(s) + " is for device " + quoted(p.device()) +
                           ", which is not available")
@@ -218,6 +254,9 @@ private:
     t.stream = streamOf_[index].first;
     t.position = streamOf_[index].second;
     t.stride = p.stride() == 0 ? 1 : p.stride();
+    t.lag = p.lag();
+    if (t.lag > kMaxLag)
+      return bad("OPC0811", "it lags by " + std::to_string(t.lag) + " steps; the limit is " + std::to_string(kMaxLag));
     if (p.has_stream() && p.stream() != t.stream)
       return bad("OPC0811", "it names stream " + std::to_string(p.stream()) + " and is listed by stream " +
                                 std::to_string(t.stream));
@@ -226,6 +265,9 @@ private:
       for (const plan::Argument &a : *list) arguments += 1 + static_cast<uint64_t>(a.tensor_size());
     if (arguments > kMaxArguments)
       return bad("OPC0811", "it has more than " + std::to_string(kMaxArguments) + " arguments");
+    if (p.op_type() == kBoxingType) return boxing(p, index);
+    if (p.has_boxing()) return bad("OPC0716", "a boxing task has the type opc.boxing");
+    if (m_.streams[t.stream].isComm()) return bad("OPC0716", "a stream for communication holds boxing tasks alone");
     const user_op::OpDef *def = registry_.findOp(p.op_type());
     if (!def) return unknownOp(p.op_type());
 
@@ -243,23 +285,15 @@ private:
     OPC_RETURN_IF_ERROR(flatten(p.input(), t.op->inputArgs(), true, *def, &t.inputs));
     OPC_RETURN_IF_ERROR(flatten(p.output(), t.op->outputArgs(), false, *def, &t.outputs));
 
-    for (size_t i = 0; i < t.inputs.size(); ++i) t.op->inputDescs()[i] = m_.tensors[t.inputs[i]].desc;
-    OPC_RETURN_IF_ERROR(t.op->infer());
-    for (size_t i = 0; i < t.outputs.size(); ++i) {
-      ModelTensor &out = m_.tensors[t.outputs[i]];
-      if (t.op->outputDescs()[i] != out.desc)
-        return Status(StatusCode::kInvalidGraph, "OPC0815",
-                      "invalid plan: output " + t.op->outputArgs()[i].first + " is " + out.desc.toString() +
-                          ", the op gives " + t.op->outputDescs()[i].toString())
-            .withHelp(
-                "the plan was made with another version of this op, perhaps of a plugin: compile the graph again");
-      if (out.isSource)
-        return bad("OPC0816", "it makes tensor " + quoted(out.name) + ", which is an input, variable or constant");
-      if (out.producer != kNone)
-        return bad("OPC0816",
-                   "it makes tensor " + quoted(out.name) + ", which " + m_.describe(out.producer) + " makes too");
-      out.producer = index;
+    if (p.sharding_size() > 0) {
+      OPC_RETURN_IF_ERROR(inferWhole(p, &t));
+    } else {
+      for (size_t i = 0; i < t.inputs.size(); ++i) t.op->inputDescs()[i] = m_.tensors[t.inputs[i]].desc;
+      OPC_RETURN_IF_ERROR(t.op->infer());
+      for (size_t i = 0; i < t.outputs.size(); ++i)
+        OPC_RETURN_IF_ERROR(sameAsInferred(t, i, m_.tensors[t.outputs[i]].desc));
     }
+    OPC_RETURN_IF_ERROR(makes(t.outputs, index));
     t.isView = def->isView && t.outputs.size() == 1 && !t.inputs.empty() &&
                m_.tensors[t.outputs[0]].reg == m_.tensors[t.inputs[0]].reg &&
                m_.tensors[t.outputs[0]].bytes == m_.tensors[t.inputs[0]].bytes;
@@ -268,6 +302,124 @@ private:
       if (t.mutableInput[i]) m_.registers[m_.tensors[t.inputs[i]].reg].isWritten = true;
     if (t.isView) return Status::ok();
     return kernel(p, &t);
+  }
+
+  static Status sameAsInferred(const ModelTask &t, size_t output, const user_op::TensorDesc &said) {
+    if (t.op->outputDescs()[output] == said) return Status::ok();
+    return Status(StatusCode::kInvalidGraph, "OPC0815",
+                  "invalid plan: output " + t.op->outputArgs()[output].first + " is " + said.toString() +
+                      ", the op gives " + t.op->outputDescs()[output].toString())
+        .withHelp("the plan was made with another version of this op, perhaps of a plugin: compile the graph again");
+  }
+
+  Status makes(const std::vector<uint32_t> &outputs, uint32_t index) {
+    for (uint32_t o : outputs) {
+      ModelTensor &out = m_.tensors[o];
+      if (out.isSource)
+        return bad("OPC0816", "it makes tensor " + quoted(out.name) + ", which is an input, variable or constant");
+      if (out.producer != kNone)
+        return bad("OPC0816",
+                   "it makes tensor " + quoted(out.name) + ", which " + m_.describe(out.producer) + " makes too");
+      out.producer = index;
+    }
+    return Status::ok();
+  }
+
+  /// Where tensor `number` of an argument stands among the tensors of a list of arguments.
+  template <class Args>
+  static size_t listed(const Args &given, const user_op::ArgDef *arg, const std::string &name, int32_t number,
+                       const user_op::OpDef &def, bool isInput) {
+    size_t at = 0, found = 0;
+    for (const plan::Argument &a : given) { // the last of that name, as in flatten
+      const user_op::ArgDef *known = isInput ? def.findInput(a.name()) : def.findOutput(a.name());
+      if (a.name() == name || (arg && known == arg)) found = at + static_cast<size_t>(number);
+      at += static_cast<size_t>(a.tensor_size());
+    }
+    return found;
+  }
+
+  /// A task on several ranks: its op's rules hold for the whole tensors; its kernel sees this rank's pieces.
+  Status inferWhole(const plan::Task &p, ModelTask *t) {
+    const size_t inputs = t->inputs.size(), count = inputs + t->outputs.size();
+    if (static_cast<size_t>(p.sharding_size()) != count)
+      return bad("OPC0715", "it says how " + std::to_string(p.sharding_size()) + " tensors are cut and has " +
+                                std::to_string(count));
+    const user_op::OpDef &def = t->op->def();
+    std::vector<TensorSharding> cuts;
+    for (size_t i = 0; i < count; ++i) {
+      const bool isInput = i < inputs;
+      const auto &arg = isInput ? t->op->inputArgs()[i] : t->op->outputArgs()[i - inputs];
+      const user_op::ArgDef *argDef = isInput ? def.findInput(arg.first) : def.findOutput(arg.first);
+      const size_t at = isInput ? listed(p.input(), argDef, arg.first, arg.second, def, true)
+                                : inputs + listed(p.output(), argDef, arg.first, arg.second, def, false);
+      if (at >= count) return bad("OPC0715", "it lists an argument twice");
+      const uint32_t tensor = isInput ? t->inputs[i] : t->outputs[i - inputs];
+      Result<TensorSharding> s =
+          sharding(p.sharding(static_cast<int>(at)), tensor, (isInput ? "input " : "output ") + quoted(arg.first));
+      if (!s) return s.status();
+      if (s->placement != p.sharding(0).placement()) return bad("OPC0715", "its tensors are on several placements");
+      cuts.push_back(std::move(*s));
+    }
+    auto whole = [&](size_t i, uint32_t tensor) {
+      return user_op::TensorDesc(cuts[i].logical, m_.tensors[tensor].desc.data_type());
+    };
+    for (size_t i = 0; i < inputs; ++i) t->op->inputDescs()[i] = whole(i, t->inputs[i]);
+    OPC_RETURN_IF_ERROR(t->op->infer());
+    for (size_t i = 0; i < t->outputs.size(); ++i)
+      OPC_RETURN_IF_ERROR(sameAsInferred(*t, i, whole(inputs + i, t->outputs[i])));
+    const Placement &placement = job_.placements[p.sharding(0).placement()];
+    OPC_RETURN_IF_ERROR(checkSignature(*t->op, cuts, placement));
+    std::vector<user_op::TensorShard> shards;
+    for (size_t i = 0; i < count; ++i) {
+      const uint32_t tensor = i < inputs ? t->inputs[i] : t->outputs[i - inputs];
+      shards.push_back({whole(i, tensor), cuts[i].box.begin, cuts[i].states});
+      (i < inputs ? t->op->inputDescs()[i] : t->op->outputDescs()[i - inputs]) = m_.tensors[tensor].desc;
+    }
+    t->op->setShards(std::move(shards), ParallelContext(cuts.empty() ? 0 : cuts[0].position, placement.size()));
+    return Status::ok();
+  }
+
+  Status boxing(const plan::Task &p, uint32_t index) {
+    ModelTask &t = m_.tasks[index];
+    if (!p.has_boxing()) return bad("OPC0716", "it does not say what it does");
+    if (p.workspace() || p.attr_size() || p.sharding_size())
+      return bad("OPC0716", "a boxing task has neither workspace nor attributes");
+    for (const auto *list : {&p.input(), &p.output()})
+      for (const plan::Argument &a : *list)
+        for (uint32_t tensor : a.tensor()) {
+          if (tensor >= m_.tensors.size())
+            return bad("OPC0811", "argument " + quoted(a.name()) + " is tensor " + std::to_string(tensor) + " of " +
+                                      std::to_string(m_.tensors.size()));
+          (list == &p.input() ? t.inputs : t.outputs).push_back(tensor);
+        }
+    std::vector<DataType> types;
+    for (uint32_t tensor : t.inputs.empty() ? t.outputs : t.inputs)
+      types.push_back(m_.tensors[tensor].desc.data_type());
+    Result<std::vector<BoxingOp>> ops = readBoxing(p.boxing(), types, job_.placements, m_.rank);
+    if (!ops) return ops.status();
+    t.boxing = std::move(*ops);
+    const size_t count = t.boxing.size();
+    for (bool isInput : {true, false}) {
+      const std::vector<uint32_t> &tensors = isInput ? t.inputs : t.outputs;
+      const std::optional<int64_t> at = (isInput ? t.boxing[0].source : t.boxing[0].target).positionOf(m_.rank);
+      if (tensors.size() != (at ? count : 0))
+        return bad("OPC0716", "it boxes " + std::to_string(count) + " tensors, of which rank " +
+                                  std::to_string(m_.rank) + " has " + (at ? "all" : "none") +
+                                  (isInput ? " before" : " after") + " it, and the task has " +
+                                  std::to_string(tensors.size()));
+      for (size_t i = 0; i < tensors.size(); ++i) {
+        const std::string what = std::string(isInput ? "input " : "output ") + std::to_string(i);
+        const auto &cut = isInput ? p.boxing().from(static_cast<int>(i)) : p.boxing().to(static_cast<int>(i));
+        if (m_.tensors[tensors[i]].desc.data_type() != types[i])
+          return bad("OPC0716", what + " changes its element type");
+        if (Result<TensorSharding> s = sharding(cut, tensors[i], what); !s) return s.status();
+      }
+    }
+    OPC_RETURN_IF_ERROR(makes(t.outputs, index));
+    t.mutableInput.assign(t.inputs.size(), false);
+    if (t.boxing[0].step.kind == BoxingKind::kAllReduce)
+      for (size_t i = 0; i < t.inputs.size(); ++i) t.inplace.push_back({static_cast<int>(i), static_cast<int>(i)});
+    return Status::ok();
   }
 
   Status unknownOp(const std::string &type) {
@@ -341,6 +493,7 @@ private:
 
   const plan::Plan &plan_;
   const Registry &registry_;
+  const JobPlan &job_;
   PlanModel m_;
   std::vector<std::pair<uint32_t, uint32_t>> streamOf_; // stream, position
   std::vector<bool> usedSources_;
@@ -354,8 +507,8 @@ std::string PlanModel::describe(uint32_t task) const {
          (t.where.empty() ? "" : " at " + t.where);
 }
 
-Result<PlanModel> buildPlanModel(const plan::Plan &plan, const Registry &registry) {
-  return Builder(plan, registry).build();
+Result<PlanModel> buildPlanModel(const plan::Plan &plan, const Registry &registry, const JobPlan &job, int64_t rank) {
+  return Builder(plan, registry, job, rank).build();
 }
 
 } // namespace opc::runtime

@@ -3,6 +3,7 @@
 #pragma once
 
 #include "OpInstance.h"
+#include "PlanSharding.h"
 #include "plan.pb.h"
 
 #include <algorithm>
@@ -48,7 +49,12 @@ struct ModelTask {
   uint64_t workspaceBytes = 0;              // what the kernel asked for
   uint32_t stream = 0, position = 0;        // position: index in the stream
   uint32_t stride = 1;
+  uint32_t lag = 0;    // at turn t of its stream it does step t - lag
   bool isView = false; // output and first input are the same bytes: nothing to execute
+  /// A boxing task has no op: one step for each pair of tensors. Not all ranks have both: who is outside the source has
+  /// no inputs, who is outside the target no outputs.
+  std::vector<BoxingOp> boxing;
+  bool isBoxing() const { return !boxing.empty(); }
 
   bool mayShare(size_t output, size_t input) const {
     return std::binary_search(inplace.begin(), inplace.end(),
@@ -59,18 +65,26 @@ struct ModelTask {
 struct ModelPort {
   std::string name;
   uint32_t tensor = 0;
+  std::optional<TensorSharding> sharding; // on several ranks
 };
 struct ModelVariable {
   std::string name;
   uint32_t tensor = 0;
-  bool trainable = false, hasInitializer = false, hasSeed = false;
-  int64_t seed = 0;
-  graph::InitializerConf initializer;
-  std::string where;
+  bool trainable = false;
+  std::optional<TensorSharding> sharding;
+};
+struct ModelConstant {
+  uint32_t tensor = 0;
+  std::optional<TensorSharding> sharding; // the plan has the whole tensor
 };
 
+/// The device of streams that hold boxing tasks alone.
+constexpr char kCommDevice[] = "comm";
+
+/// What one rank runs.
 struct PlanModel {
   std::string graph;
+  int64_t rank = 0, microBatches = 1;
   std::vector<std::pair<std::string, uint64_t>> arenas; // device, bytes
   std::vector<ModelRegister> registers;
   std::vector<ModelTensor> tensors;
@@ -78,19 +92,24 @@ struct PlanModel {
   struct Stream {
     std::string device;
     std::vector<uint32_t> tasks;
+    bool isComm() const { return device == kCommDevice; }
   };
   std::vector<Stream> streams;
   std::vector<ModelPort> inputs, outputs;
   std::vector<ModelVariable> variables;
-  std::vector<uint32_t> constants; // tensors, in the order of plan.interface.constant
+  std::vector<ModelConstant> constants; // in the order of plan.interface.constant
+  bool hasBoxing() const {
+    return std::any_of(tasks.begin(), tasks.end(), [](const ModelTask &t) { return t.isBoxing(); });
+  }
 
   /// "task 17, op fc1 (matmul) at mlp.pbtxt:14:3".
   std::string describe(uint32_t task) const;
 };
 
-/// Everything but data flow and memory: references, sizes, operators, shapes, kernels. Codes OPC0201, OPC0411,
-/// OPC0811 to OPC0815, OPC0818, OPC0820, and those of the op rules.
-Result<PlanModel> buildPlanModel(const plan::Plan &plan, const Registry &registry);
+/// Everything but data flow and memory: references, sizes, operators, shapes, kernels. `plan` is the part of `rank`.
+/// Codes OPC0201, OPC0411, OPC0715, OPC0716, OPC0811 to OPC0815, OPC0818, OPC0820, and those of the op rules.
+Result<PlanModel> buildPlanModel(const plan::Plan &plan, const Registry &registry, const JobPlan &job = {},
+                                 int64_t rank = 0);
 
 /// A data dependence between streams, through one register.
 struct CrossEdge {

@@ -8,9 +8,11 @@
 
 namespace opc::runtime {
 
-Result<std::unique_ptr<TaskGraph>> TaskGraph::create(PlanModel model, std::vector<CrossEdge> edges, int threads) {
+Result<std::unique_ptr<TaskGraph>> TaskGraph::create(PlanModel model, std::vector<CrossEdge> edges, int threads,
+                                                     const RankLink &link) {
   std::unique_ptr<TaskGraph> g(new TaskGraph);
   g->model_ = std::move(model);
+  g->link_ = link;
   auto deviceOf = [&](const std::string &name) -> Device * {
     std::unique_ptr<Device> fresh = createDevice(name);
     for (const auto &d : g->devices_)
@@ -19,10 +21,12 @@ Result<std::unique_ptr<TaskGraph>> TaskGraph::create(PlanModel model, std::vecto
     return g->devices_.back().get();
   };
   for (const auto &[device, bytes] : g->model_.arenas) OPC_RETURN_IF_ERROR(g->arenas_.add(deviceOf(device), bytes));
-  const int streams = std::max<int>(1, static_cast<int>(g->model_.streams.size()));
+  int streams = 0;
+  for (const PlanModel::Stream &s : g->model_.streams) streams += !s.isComm();
   for (const PlanModel::Stream &s : g->model_.streams) {
     Lane lane;
-    lane.stream = deviceOf(s.device)->createStream(std::max(1, threads / streams));
+    lane.stream = s.isComm() ? deviceOf("cpu")->createStream(1)
+                             : deviceOf(s.device)->createStream(std::max(1, threads / streams));
     g->lanes_.push_back(std::move(lane));
   }
   if (g->lanes_.empty()) { // a plan of inputs and constants only: copies still need a stream
@@ -50,10 +54,11 @@ void *TaskGraph::data(uint32_t tensor, int64_t step) const {
   return arenas_.at(r.arena, r.offset + slot * r.stride);
 }
 
-Status TaskGraph::copyIn(uint32_t tensor, const void *from) {
+Status TaskGraph::copyIn(uint32_t tensor, const void *from, int64_t step) {
   const ModelTensor &t = model_.tensors[tensor];
   Stream &stream = *lanes_[0].stream;
-  OPC_RETURN_IF_ERROR(arenas_.device(model_.registers[t.reg].arena).copyFromHost(stream, data(tensor), from, t.bytes));
+  OPC_RETURN_IF_ERROR(
+      arenas_.device(model_.registers[t.reg].arena).copyFromHost(stream, data(tensor, step), from, t.bytes));
   return stream.synchronize();
 }
 
@@ -79,21 +84,63 @@ std::vector<void *> TaskGraph::addresses(const ModelTask &task, uint32_t variant
   return out;
 }
 
-Status TaskGraph::bindTask(uint32_t index, Stream &stream) {
-  ModelTask &task = model_.tasks[index];
+Status TaskGraph::countVariants(const ModelTask &task, uint64_t *variants) {
   // Slots of several registers turn at their own rates: one kernel task for each combination that occurs.
-  uint64_t variants = 1;
+  *variants = 1;
   auto turn = [&](uint32_t tensor) {
-    variants = std::lcm(variants, uint64_t{model_.registers[model_.tensors[tensor].reg].credits});
+    *variants = std::lcm(*variants, uint64_t{model_.registers[model_.tensors[tensor].reg].credits});
   };
   for (uint32_t t : task.inputs) turn(t);
   for (uint32_t t : task.outputs) turn(t);
   if (task.workspace != kNone) turn(task.workspace);
   // Kernels take memory that no arena accounts for: a plan must not multiply them at will.
-  kernelTasks_ += variants;
-  if (variants > 4096 || kernelTasks_ > model_.tasks.size() + (1 << 18))
+  kernelTasks_ += *variants;
+  if (*variants > 4096 || kernelTasks_ > model_.tasks.size() + (1 << 18))
     return Status(StatusCode::kUnsupported, "OPC0813",
-                  "the credits of its registers combine to " + std::to_string(variants) + " slots, too many kernels");
+                  "the credits of its registers combine to " + std::to_string(*variants) + " slots, too many kernels");
+  return Status::ok();
+}
+
+Status TaskGraph::bindBoxing(uint32_t index, int channel) {
+  const ModelTask &task = model_.tasks[index];
+  if (!link_.communicator)
+    return Status(StatusCode::kInternal, "OPC0901", "a boxing task, and no other rank to talk to");
+  uint64_t variants = 1;
+  OPC_RETURN_IF_ERROR(countVariants(task, &variants));
+  Result<BoxingExecutor> executor = BoxingExecutor::create(task.boxing, model_.rank, task.name, link_.boxing);
+  if (!executor) return executor.status();
+  const size_t count = task.boxing.size();
+  auto boxing = std::make_unique<BoxingTask>(std::move(*executor), channel);
+  for (int64_t v = 0; v < static_cast<int64_t>(variants); ++v) {
+    std::vector<const void *> inputs(count, nullptr); // nothing where this rank is outside
+    std::vector<void *> outputs(count, nullptr);
+    for (size_t i = 0; i < task.inputs.size(); ++i) inputs[i] = data(task.inputs[i], v);
+    for (size_t i = 0; i < task.outputs.size(); ++i) outputs[i] = data(task.outputs[i], v);
+    boxing->addVariant(std::move(inputs), std::move(outputs));
+  }
+  boxings_[index] = std::move(boxing);
+  return Status::ok();
+}
+
+Status TaskGraph::takeScratch() {
+  for (size_t s = 0; s < model_.streams.size(); ++s) {
+    size_t bytes = 0;
+    for (uint32_t t : model_.streams[s].tasks)
+      if (boxings_[t]) bytes = std::max(bytes, boxings_[t]->scratchBytes());
+    if (bytes == 0) continue;
+    Result<DeviceMemory> memory = devices_[0]->allocate(bytes);
+    if (!memory) return Status(memory.status()).withContext("taking the scratch of boxing tasks");
+    lanes_[s].scratch = std::move(*memory);
+    for (uint32_t t : model_.streams[s].tasks)
+      if (boxings_[t]) boxings_[t]->setScratch(lanes_[s].scratch.data());
+  }
+  return Status::ok();
+}
+
+Status TaskGraph::bindTask(uint32_t index, Stream &stream) {
+  ModelTask &task = model_.tasks[index];
+  uint64_t variants = 1;
+  OPC_RETURN_IF_ERROR(countVariants(task, &variants));
   std::vector<bool> constant;
   for (uint32_t t : task.inputs) constant.push_back(isConstant(t));
   for (uint32_t v = 0; v < variants; ++v) {
@@ -139,9 +186,13 @@ Status TaskGraph::bind() {
   if (releasesPacked_ && unpackedReads_.empty()) countReads();
   kernels_.resize(model_.tasks.size());
   variants_.resize(model_.tasks.size());
+  boxings_.resize(model_.tasks.size());
   for (size_t s = 0; s < model_.streams.size(); ++s) {
     lanes_[s].stream->enter();
     for (uint32_t index : model_.streams[s].tasks) {
+      if (model_.tasks[index].isBoxing() && !boxings_[index])
+        if (Status status = bindBoxing(index, static_cast<int>(s)); !status.isOk())
+          return std::move(status).withContext("preparing " + model_.describe(index));
       // A bind that failed half way is taken up where it stopped.
       if (model_.tasks[index].isView || !model_.tasks[index].op) continue;
       kernels_[index].clear();
@@ -151,6 +202,7 @@ Status TaskGraph::bind() {
       notePacked(model_.tasks[index]);
     }
   }
+  OPC_RETURN_IF_ERROR(takeScratch());
   buildLanes(edges_);
   bound_ = true;
   std::fill(changed_.begin(), changed_.end(), false);
@@ -208,8 +260,11 @@ void TaskGraph::buildLanes(const std::vector<CrossEdge> &edges) {
       if (task.isView) continue;
       Operation op;
       op.variants = variants_[index].data();
-      op.variantCount = static_cast<uint32_t>(variants_[index].size());
+      op.boxing = boxings_[index].get();
+      op.variantCount = static_cast<uint32_t>(op.boxing ? op.boxing->variants() : variants_[index].size());
       op.stride = task.stride;
+      op.lag = task.lag;
+      lane.maxLag = std::max(lane.maxLag, task.lag);
       op.task = index;
       op.waitBegin = static_cast<uint32_t>(lane.waits.size());
       lane.waits.insert(lane.waits.end(), waits[index].begin(), waits[index].end());
@@ -217,9 +272,10 @@ void TaskGraph::buildLanes(const std::vector<CrossEdge> &edges) {
       op.signalBegin = static_cast<uint32_t>(lane.signals.size());
       lane.signals.insert(lane.signals.end(), signals[index].begin(), signals[index].end());
       op.signalEnd = static_cast<uint32_t>(lane.signals.size());
-      plain &= op.variantCount == 1 && op.stride == 1 && op.waitBegin == op.waitEnd && op.signalBegin == op.signalEnd;
+      plain &= op.variantCount == 1 && op.stride == 1 && op.lag == 0 && !op.boxing && op.waitBegin == op.waitEnd &&
+               op.signalBegin == op.signalEnd;
       lane.operations.push_back(op);
-      lane.plain.push_back(op.variants[0]);
+      if (plain) lane.plain.push_back(op.variants[0]);
     }
     if (!plain) lane.plain.clear();
   }

@@ -7,6 +7,7 @@
 #pragma once
 
 #include "Arenas.h"
+#include "BoxingTask.h"
 #include "PlanModel.h"
 #include "RunObserver.h"
 
@@ -23,18 +24,35 @@ namespace opc::runtime {
 std::vector<ObservedTask> describeTasks(const PlanModel &model,
                                         const std::function<const OpInstance &(uint32_t)> &instance);
 
+/// What calls on a communicator end with when another rank has failed.
+constexpr char kRankGone[] = "OPC0721";
+
+/// What a rank of several needs beside its plan.
+struct RankLink {
+  Communicator *communicator = nullptr; // outlives the task graph
+  BoxingOptions boxing;
+};
+
 class TaskGraph {
 public:
-  /// Takes the memory. `threads` is shared evenly between the streams.
-  static Result<std::unique_ptr<TaskGraph>> create(PlanModel model, std::vector<CrossEdge> edges, int threads);
+  /// Takes the memory. `threads` is shared evenly between the streams that compute; streams for communication have a
+  /// thread each beside them. Boxing tasks need a link.
+  static Result<std::unique_ptr<TaskGraph>> create(PlanModel model, std::vector<CrossEdge> edges, int threads,
+                                                   const RankLink &link = {});
   ~TaskGraph();
 
   const PlanModel &model() const { return model_; }
   uint64_t arenaBytes() const { return arenas_.totalBytes(); }
+  /// Another communicator in place of one that has been aborted. Between runs.
+  void setCommunicator(Communicator *communicator) { link_.communicator = communicator; }
+  /// Whether the host may follow data(tensor).
+  bool isHostMemory(uint32_t tensor) const {
+    return arenas_.device(model_.registers[model_.tensors[tensor].reg].arena).isHostMemory();
+  }
   /// The address of a tensor in the slot that step `step` uses.
   void *data(uint32_t tensor, int64_t step = 0) const;
   /// Copies between the host and a tensor (in the slot of step `step`).
-  Status copyIn(uint32_t tensor, const void *from);
+  Status copyIn(uint32_t tensor, const void *from, int64_t step = 0);
   Status copyOut(uint32_t tensor, int64_t step, void *to) const;
 
   /// Makes the kernels of all tasks. What constants and variables hold now is what kernels may pack.
@@ -58,7 +76,7 @@ public:
   const OpInstance &instance(uint32_t task) const;
 
   /// Runs `steps` steps. Not before bind(). On failure the step counter stays at the last complete step before the
-  /// call.
+  /// call; on several ranks a failure ends the job (Communicator::abort).
   Status run(int64_t steps);
   /// Steps completed since create().
   int64_t steps() const { return step_; }
@@ -78,7 +96,8 @@ private:
   };
   struct Operation {             // one task of a lane
     KernelTask *const *variants; // one for each combination of slots
-    uint32_t variantCount, stride, task;
+    BoxingTask *boxing;          // in place of kernels
+    uint32_t variantCount, stride, lag, task;
     uint32_t waitBegin, waitEnd, signalBegin, signalEnd;
   };
   struct Lane {
@@ -88,6 +107,8 @@ private:
     std::vector<Wait> waits;
     std::vector<Counter *> signals;
     std::vector<std::pair<uint32_t, uint32_t>> views; // (operation that it stands before, task), for observers
+    uint32_t maxLag = 0;
+    DeviceMemory scratch; // of its boxing tasks, one at a time
     Status status;
     std::thread thread; // lanes but the first, which runs in the caller's thread
   };
@@ -95,13 +116,21 @@ private:
   TaskGraph() = default;
   bool isConstant(uint32_t tensor) const;
   std::vector<void *> addresses(const ModelTask &task, uint32_t variant, void **workspace) const;
+  Status countVariants(const ModelTask &task, uint64_t *variants);
   Status bindTask(uint32_t index, Stream &stream);
+  Status bindBoxing(uint32_t index, int channel);
+  Status takeScratch();
   void countReads();
   void notePacked(const ModelTask &task);
   void buildLanes(const std::vector<CrossEdge> &edges);
   Status runPlain(Lane &lane, int64_t steps);
   class DataView;
   template <bool kObserved> void runLaneAs(Lane &lane, int64_t first, int64_t steps);
+  Status execute(const Operation &op, int64_t step, DeviceCtx *context) {
+    const auto variant = static_cast<uint32_t>(static_cast<uint64_t>(step) % op.variantCount);
+    return op.boxing ? op.boxing->run(*link_.communicator, variant) : op.variants[variant]->run(context);
+  }
+  void stopLane(Lane &lane, Status status);
   void runLane(Lane &lane, int64_t first, int64_t steps);
   Status runObserved(const Lane &lane, const Operation &op, int64_t step);
   Status observeViews(const Lane &lane, size_t *next, uint32_t operation, int64_t step);
@@ -117,6 +146,8 @@ private:
   std::vector<Lane> lanes_;
   std::vector<std::vector<std::unique_ptr<KernelTask>>> kernels_; // by task, then variant
   std::vector<std::vector<KernelTask *>> variants_;
+  std::vector<std::unique_ptr<BoxingTask>> boxings_; // by task
+  RankLink link_;
   std::deque<Counter> counters_;
   std::vector<bool> changed_; // registers
   bool anyChanged_ = false, bound_ = false;
