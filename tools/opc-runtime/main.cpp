@@ -26,7 +26,7 @@ struct Arguments {
   int threads = 0;
   int64_t repeat = 1;
   uint64_t maxMemory = 0, seed = 0;
-  bool stats = false;
+  bool stats = false, deterministic = false;
 };
 
 int exitCode(StatusCode code) {
@@ -188,6 +188,8 @@ Status runPlan(const Arguments &a) {
   options.maxMemory = a.maxMemory;
   options.seed = a.seed;
   options.keepPackedVariables = false;
+  options.ranks = 0; // whatever the plan is for, as threads; opc run has the way to processes
+  options.deterministic = a.deterministic;
   Result<Session> session = Session::load(file->view(), registry, options);
   if (!session) return Status(session.status()).withContext("loading " + a.plan);
   const double loading = secondsSince(start);
@@ -250,6 +252,7 @@ int main(int argc, char **argv) {
   app.add_option("--max-memory", a.maxMemory, "refuse plans that need more (bytes, or 512M, 4G)")
       ->transform(CLI::AsSizeValue(false));
   app.add_option("-j", a.threads, "threads in all (default: one a core)")->check(CLI::Range(1, 4096));
+  app.add_flag("--deterministic", a.deterministic, "sum over ranks in the order of the ranks, whatever the size");
   app.add_flag("--stats", a.stats, "times and memory on stderr");
   app.footer(
       "Exit codes: 0 done, 2 usage, 3 invalid plan or file, 4 not possible here, 5 execution failed, 70 a bug in opc.");

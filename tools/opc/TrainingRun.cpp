@@ -299,10 +299,8 @@ public:
     } else if (!compile(*input, files, batch, &plan)) {
       return false;
     }
-    SessionOptions options;
-    options.threads = invocation_.threads();
+    SessionOptions options = setup_.session;
     options.seed = setup_.values.seed;
-    options.maxMemory = setup_.maxMemory;
     session_ = Session::load(plan, *registry_, options);
     if (!session_) return fail(session_.status());
     return true;
@@ -470,7 +468,7 @@ int TrainingRun::run(Invocation &invocation, Setup setup) {
 
   std::vector<StepMetrics> history;
   MetricsFile metrics;
-  if (!metrics_.empty())
+  if (!metrics_.empty() && setup.writes)
     if (Status s = metrics.open(metrics_, first, &history); !s) return invocation.fail(s);
   const int64_t perEpoch = order.stepsPerEpoch(), total = steps_ ? steps_ : epochs_ * perEpoch;
   const int64_t epochs = (total + perEpoch - 1) / perEpoch;
@@ -483,18 +481,23 @@ int TrainingRun::run(Invocation &invocation, Setup setup) {
     return saveCheckpoint(save_, session, state);
   };
 
-  if (!save_.empty()) removeAbandonedTemporaries(save_);
+  if (!save_.empty() && setup.writes) removeAbandonedTemporaries(save_);
   const ScalarOutputs scalars(session);
   SignalWatch signals;
   ProgressLine progress(invocation, first, total);
   StepMetrics last;
   bool warned = false;
   int64_t step = first, savedAt = -1;
+  int caught = 0;
   auto stopWith = [&](const Status &s) {
     progress.clear();
     return invocation.fail(s);
   };
-  while (step < total && !signals.caught()) {
+  for (;;) {
+    Result<int64_t> signal = session.agree(signals.caught()); // on any rank: all of them end after the same step
+    if (!signal) return stopWith(signal.status());
+    caught = static_cast<int>(*signal);
+    if (caught || step >= total) break;
     if (Status s = loader.feed(session, step); !s) return stopWith(s);
     if (Status s = session.run(); !s) return stopWith(std::move(s).withContext("step " + std::to_string(step + 1)));
     const int64_t epoch = step / perEpoch + 1;
@@ -520,10 +523,9 @@ int TrainingRun::run(Invocation &invocation, Setup setup) {
     if (Status s = save(step); !s) return invocation.fail(s);
   if (metrics.isOpen())
     if (Status s = metrics.flush(); !s) return invocation.fail(s);
-  if (!plot_.empty())
+  if (!plot_.empty() && setup.writes)
     if (Status s = writeFileAtomically(plot_, metricsSvg(trainer.graphName(), history)); !s) return invocation.fail(s);
 
-  const int caught = signals.caught();
   const double rate = seconds > 0 ? static_cast<double>(step - first) / seconds : 0;
   if (invocation.flags().json) {
     Json outputs = Json::object();

@@ -5,6 +5,7 @@
 #include "GraphInput.h"
 #include "Invocation.h"
 #include "RunValues.h"
+#include "Session.h"
 
 #include <optional>
 #include <string>
@@ -29,7 +30,8 @@ public:
     ValueFlags values;
     bool seedGiven = false;
     CompileOptions compile;
-    uint64_t maxMemory = 0;
+    SessionOptions session;
+    bool writes = true; // whether this process writes the files of the run: the first of several
   };
   /// The whole run; gives the exit code. SIGINT and SIGTERM end it after the step, with a checkpoint if --save is
   /// given; the exit codes are then 130 and 143.

@@ -6,6 +6,7 @@
 #include "NumberText.h"
 #include "RunCapture.h"
 #include "RunPlan.h"
+#include "RunRanks.h"
 #include "RunReference.h"
 #include "RunTrap.h"
 #include "TrainingRun.h"
@@ -80,7 +81,8 @@ public:
                   "opc run mlp.plan --inputs in.npz --outputs out/",
                   "opc run relu.pbtxt --input 'x=f32[5]:-2,-1,0,1,2' --print all",
                   "opc run mlp.pbtxt --fill rand --until relu0 --print 8",
-                  "opc run mlp.pbtxt --inputs in.npz --trap nan,inf"};
+                  "opc run mlp.pbtxt --inputs in.npz --trap nan,inf",
+                  "opc run mlp.pbtxt --fill rand --ranks 4"};
     s.options = {
         {"--input", 0, "NAME=SPEC",
          "a value for an input or variable (repeatable): x=@x.npy, x=@in.npz:key, 'x=f32[2,3]:@x.bin', x=1,2,3, "
@@ -122,6 +124,7 @@ public:
           &maxMemory_},
          {"--stats", 0, "", "time by phase, tasks and memory", &stats_},
          {"--timing", 0, "", "how long reading, compiling, loading and running took", &timing_}});
+    append(ranks_.options());
     append(training_.options());
     s.details =
         "An output passes when |got - expected| <= atol + rtol * |expected| for each value. Defaults (rtol, atol): f64 "
@@ -138,6 +141,13 @@ public:
   }
 
   int run(Invocation &invocation, const std::vector<std::string> &positional) override {
+    if (Status s = ranks_.readFlags(); !s) return invocation.fail(s);
+    if (Status s = ranks_.start(invocation, positional[0]); !s) return invocation.fail(s);
+    return ranks_.finish(invocation, runHere(invocation, positional));
+  }
+
+private:
+  int runHere(Invocation &invocation, const std::vector<std::string> &positional) {
     if (Status s = readFlags(invocation, positional[0]); !s) return invocation.fail(s);
     RunTrace trace;
     RunTrace *tracing = trace_.empty() ? nullptr : &trace;
@@ -145,7 +155,8 @@ public:
     Result<NamedValues> inputs = NamedValues::open(inputs_, inputArchive_, "--input");
     if (!inputs) return invocation.fail(inputs.status());
     if (training_.isRequested())
-      return training_.run(invocation, {positional[0], &*inputs, values_, !seed_.empty(), compileOptions_, maxBytes_});
+      return training_.run(invocation, {positional[0], &*inputs, values_, !seed_.empty(), compileOptions_,
+                                        sessionOptions(invocation, true), ranks_.isFirst()});
     if (Status s = expect_.open(); !s) return invocation.fail(s);
     if (Status s = cut_.open(); !s) return invocation.fail(s);
     Result<GraphInput> input = readGraphInput(positional[0]);
@@ -164,11 +175,12 @@ public:
     if (stats_ && !invocation.flags().json) invocation.terminal().err(planner.phasesText());
     watch_.lap("compile");
     double start = trace.now();
-    Result<Session> session = Session::load(plan, *registry, sessionOptions(invocation));
+    Result<Session> session = Session::load(plan, *registry, sessionOptions(invocation, true));
     if (!session) return invocation.fail(session.status());
     trace.span("load the plan", start);
     if (tracing)
-      if (Result<PlanDescription> description = describePlan(plan, *registry)) trace.memory(*description);
+      if (Result<PlanDescription> description = describePlan(plan, *registry, ranks_.rank()))
+        trace.memory(*description);
 
     Result<OutputFiles> files =
         OutputFiles::plan(outputs_, outputArchive_, session->interface().outputs, positional[0], outputsAs_ == "pb");
@@ -197,24 +209,25 @@ public:
     if (!reference_.empty()) {
       const std::string plain = planner.referencePlan(*input, compileOptions_, &failure);
       if (failure) return failure;
-      if (Status s = referenceRun_.run(invocation, plain, *registry, sessionOptions(invocation), *inputs, values_,
-                                       warmups_ + repeats_, &*expectations);
+      if (Status s = referenceRun_.run(invocation, plain, *registry, sessionOptions(invocation, false), *inputs,
+                                       values_, warmups_ + repeats_, &*expectations);
           !s)
         return invocation.fail(s);
       watch_.lap("reference");
     }
     start = trace.now();
-    if (Status s = files->write(*results); !s) return invocation.fail(s);
+    if (ranks_.isFirst())
+      if (Status s = files->write(*results); !s) return invocation.fail(s);
     trace.span("write outputs", start);
     if (tracing) {
-      if (Status s = trace.write(trace_); !s) return invocation.fail(s);
+      if (ranks_.isFirst())
+        if (Status s = trace.write(trace_); !s) return invocation.fail(s);
       notes.push_back("trace in " + trace_ + (trace.truncated() ? "; it has the first million tasks" : ""));
     }
     return report(invocation, *session, input->name, planner.phases(), *given, *results, *expectations, *files, timing,
                   notes);
   }
 
-private:
   Status readFlags(const Invocation &invocation, const std::string &graph) {
     OPC_RETURN_IF_ERROR(training_.readFlags());
     if (training_.isRequested()) OPC_RETURN_IF_ERROR(checkTraining());
@@ -258,6 +271,10 @@ private:
     }
     if (trace_ == "-" && invocation.flags().json) return usageError("the trace and the JSON both want standard output");
     if (!trace_.empty()) OPC_RETURN_IF_ERROR(checkOutputPath(trace_, graph));
+    if (ranks_.ranks() > 1 && (!captures_.empty() || !captureStats_.empty() || !trap_.empty()))
+      return usageError("--capture, --capture-stats and --trap look at one rank: a tensor is in pieces on several",
+                        "leave --ranks away");
+    ranks_.setMesh(&compileOptions_);
     compileOptions_.simplify = !noSimplify_;
     // A fused relu hides the NaN that a trap looks for.
     compileOptions_.fuse = !noFuse_ && !noSimplify_ && trap_.empty();
@@ -278,13 +295,15 @@ private:
                       "train with --save ckpt.safetensors, then opc run GRAPH --weights ckpt.safetensors");
   }
 
-  SessionOptions sessionOptions(const Invocation &invocation) const {
+  SessionOptions sessionOptions(const Invocation &invocation, bool onRanks) const {
     SessionOptions options;
+    if (onRanks) ranks_.setSession(&options);
     options.threads = invocation.threads();
     options.seed = values_.seed;
     options.maxMemory = maxBytes_;
     // Whoever looks at single tasks looks at their weights, too.
-    options.keepPackedVariables = !trap_.empty() || !captures_.empty() || !captureStats_.empty();
+    options.keepPackedVariables =
+        training_.isRequested() || !trap_.empty() || !captures_.empty() || !captureStats_.empty();
     return options;
   }
 
@@ -320,7 +339,7 @@ private:
     if (status && captures) status = capture.finish(notes);
     if (status) return kExitOk;
     // A trace of a run that failed shows how far it came.
-    if (trace && !status)
+    if (trace && !status && ranks_.isFirst())
       if (Status s = trace->write(trace_); !s) invocation.fail(s);
     // A graph of one op is a case already.
     if (trap.fired() && session.tasks().size() > 1) {
@@ -370,7 +389,7 @@ private:
       for (const NamedOutput &o : results)
         if (o.name == e.name) passed &= expect_.compare(invocation, o, e, &compared);
     std::string where; // the two part
-    if (!passed && !reference_.empty()) {
+    if (!passed && !reference_.empty() && session.ranks() == 1) {
       Result<std::string> found = referenceRun_.firstDifference(session, expect_);
       if (!found) return invocation.fail(found.status());
       where = *found;
@@ -378,6 +397,12 @@ private:
     }
 
     const SessionStats stats = session.stats();
+    std::vector<RankStats> ranks;
+    if (session.ranks() > 1 && (stats_ || invocation.flags().verbose)) {
+      Result<std::vector<RankStats>> all = session.rankStats();
+      if (!all) return invocation.fail(all.status());
+      ranks = std::move(*all);
+    }
     if (!json) {
       if (repeats_ > 1)
         invocation.note(countText(static_cast<uint64_t>(repeats_)) + " runs: median " + secondsText(timing.median()) +
@@ -388,6 +413,7 @@ private:
                      (stats.streams == 1 ? " stream, " : " streams, ") + bytesText(stats.arenaBytes) + " of memory, " +
                      bytesText(stats.constantBytes) + " of constants and variables, " + secondsText(timing.median()) +
                      " a run\n");
+      terminal.err(rankStatsText(ranks));
       if (timing_) terminal.err(watch_.text());
       return passed ? kExitOk : kExitNo;
     }
@@ -419,6 +445,12 @@ private:
                            {"arena_bytes", stats.arenaBytes},
                            {"constant_bytes", stats.constantBytes},
                            {"phases", phases}};
+    for (const RankStats &r : ranks)
+      document["ranks"].push_back({{"rank", r.rank},
+                                   {"arena_bytes", r.arenaBytes},
+                                   {"bytes_sent", r.bytesSent},
+                                   {"bytes_received", r.bytesReceived},
+                                   {"messages", r.messages}});
     terminal.out(jsonText(document));
     return passed ? kExitOk : kExitNo;
   }
@@ -433,6 +465,7 @@ private:
   ExpectFlags expect_;
   CutFlags cut_;
   ReferenceRun referenceRun_;
+  RankJob ranks_;
   TrainingRun training_;
   TrapKinds trapKinds_;
   CompileOptions compileOptions_;

@@ -1,0 +1,57 @@
+// --ranks, --in-process, --mesh: one graph on several ranks, as threads or as processes of an MPI job.
+#pragma once
+
+#include "CommandLine.h"
+#include "Communicator.h"
+#include "Invocation.h"
+#include "Pipeline.h"
+#include "Session.h"
+
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace opc::cli {
+
+/// Prints of several ranks: the first one's, and of the others what goes wrong there alone.
+class RankJob {
+public:
+  std::vector<Option> options();
+  /// Checks the flags' values. OPC0001.
+  Status readFlags();
+
+  /// Becomes part of the job that a launcher has started this process for, or starts a launcher in place of this
+  /// process (then it does not return). `input`: the path of the graph or plan. Errors: OPC0718.
+  Status start(Invocation &invocation, const std::string &input);
+
+  /// Sets what a graph is compiled for. Nothing to do for one rank.
+  void setMesh(CompileOptions *options) const;
+  /// Sets what a session needs to know.
+  void setSession(SessionOptions *options) const;
+
+  int64_t ranks() const { return ranks_; }
+  /// Of this process: 0 unless it is one of several.
+  int64_t rank() const { return communicator_ ? communicator_->rank() : 0; }
+  /// Whether this process prints and writes files.
+  bool isFirst() const { return rank() == 0; }
+
+  /// The end of the command: what has gone wrong on other ranks alone is reported by the first, and all of them get the
+  /// exit code.
+  int finish(Invocation &invocation, int code);
+
+private:
+  Status launch(Invocation &invocation);
+
+  std::string ranksText_, meshText_, timeoutText_, launcher_;
+  bool inProcess_ = false, deterministic_ = false;
+  int64_t ranks_ = 1;
+  double timeout_ = 300;
+  std::vector<int64_t> mesh_;
+  std::unique_ptr<runtime::Communicator> communicator_;
+};
+
+/// "rank 1: 1.2 KB sent in 3 messages, 4 KB of memory", a line for each rank.
+std::string rankStatsText(const std::vector<RankStats> &stats);
+
+} // namespace opc::cli
