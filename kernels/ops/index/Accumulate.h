@@ -61,7 +61,7 @@ public:
       return a * b;
   }
   /// acc[at(i) + c] += rows[i * inner + c], in the order of i for each c; threads share out the columns and the `outer`
-  /// repetitions, so that no sum depends on their number. `at(o, i)` gives the offset.
+  /// repetitions, so that no sum depends on their number. `at(o, i)` gives the offset, -1 to leave a row out.
   template <class At>
   void addRows(DeviceCtx *dev, const T *rows, int64_t outer, int64_t n, int64_t inner, At at) const {
     constexpr int64_t kTile = 128;
@@ -71,7 +71,9 @@ public:
                        for (int64_t job = b; job < e; ++job) {
                          const int64_t o = job / tiles, c0 = job % tiles * kTile, m = std::min(kTile, inner - c0);
                          for (int64_t i = 0; i < n; ++i) {
-                           Acc *to = acc_ + at(o, i) + c0;
+                           const int64_t offset = at(o, i);
+                           if (offset < 0) continue;
+                           Acc *to = acc_ + offset + c0;
                            const T *from = rows + (o * n + i) * inner + c0;
                            for (int64_t c = 0; c < m; ++c) to[c] = add(to[c], value(from[c]));
                          }

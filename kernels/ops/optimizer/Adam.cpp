@@ -83,6 +83,7 @@ REGISTER_USER_OP("adam_update")
     .Attr<bool>("amsgrad", false)
     .Attr<bool>("do_bias_correction", true)
     .SetTensorDescInferFn(inferAdam)
+    .SetGetSbpFn(splitUpdate)
     .SetInputArgModifyFn(writesModelAnd({"m", "v", "max_v"}))
     .NoGrad("it updates a variable")
     .Doc(

@@ -36,6 +36,7 @@ REGISTER_USER_OP("assign")
     .Input("ref")
     .Input("value")
     .SetTensorDescInferFn(inferAssign)
+    .Sharding("..., ... ->")
     .SetInputArgModifyFn([](user_op::GetInputArgModifier get, const user_op::UserOpConfWrapper &) {
       get("ref", 0)->set_is_mutable(true);
     })
@@ -84,6 +85,7 @@ REGISTER_USER_OP("l1_l2_regularize_gradient")
     .Attr<float>("l1", 0.0f)
     .Attr<float>("l2", 0.0f)
     .SetTensorDescInferFn(inferRegularize)
+    .Sharding("..., ... -> ...")
     .NoGrad("it stands behind the gradient")
     .Doc("out = model_diff + l1 * sign(model) + l2 * model: the gradient with that of l1 * |model| + l2 / 2 * model^2.")
     .Cases({user_op::Case("both").In("model", {5, 7}).In("model_diff", {5, 7}).Attr("l1", 0.25f).Attr("l2", 0.5f)});

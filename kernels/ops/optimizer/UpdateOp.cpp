@@ -56,6 +56,19 @@ Maybe<void> inferUpdate(InferContext *ctx, std::initializer_list<const char *> s
   return Maybe<void>::Ok();
 }
 
+Maybe<void> splitUpdate(user_op::SbpContext *ctx) {
+  static const char *const kScalars[] = {"learning_rate",    "scale_by_tensor", "skip_if", "bias_correction1",
+                                         "bias_correction2", "beta1_t",         "beta2_t", "train_step"};
+  const int64_t rank = ctx->LogicalTensorDesc4InputArgNameAndIndex("model", 0).shape().NumAxes();
+  for (int64_t axis = 0; axis < rank; ++axis) {
+    auto builder = ctx->NewBuilder();
+    builder.Split(ctx->inputs(), axis);
+    for (const char *scalar : kScalars) builder.Broadcast(user_op::OpArg(scalar, 0));
+    builder.Build();
+  }
+  return Maybe<void>::Ok();
+}
+
 user_op::InputArgModifyFn writesModelAnd(std::vector<std::string> state) {
   return [state = std::move(state)](user_op::GetInputArgModifier get, const user_op::UserOpConfWrapper &) {
     for (const char *arg : {"model", "model_copy"}) get(arg, 0)->set_is_mutable(true);

@@ -19,6 +19,10 @@ Maybe<void> inferUpdate(InferContext *ctx, std::initializer_list<const char *> s
 /// For SetInputArgModifyFn: model, model_copy and `state` are written.
 user_op::InputArgModifyFn writesModelAnd(std::vector<std::string> state);
 
+/// For SetGetSbpFn of updates that are elementwise: everything in the model's shape is split alike, the scalars are
+/// whole. Never from partial sums: the update is not linear.
+Maybe<void> splitUpdate(user_op::SbpContext *ctx);
+
 /// What every Doc says of them.
 extern const char *const kCommonDoc;
 

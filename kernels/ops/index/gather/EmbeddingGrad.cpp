@@ -30,7 +30,8 @@ public:
     const Tensor *dy = ctx->Tensor4ArgNameAndIndex("dy", 0), *indices = ctx->Tensor4ArgNameAndIndex("indices", 0);
     const Shape indexShape = indices->shape(), weight = ctx->TensorDesc4ArgNameAndIndex("weight", 0)->shape();
     const int64_t n = indexShape.elem_cnt(), width = weight.At(1), entries = weight.At(0);
-    const int64_t padding = ctx->Attr<int64_t>("padding_idx");
+    const IndexRange range = indexRange(ctx, "weight", 0);
+    const int64_t padded = ctx->Attr<int64_t>("padding_idx"), padding = padded < 0 ? -1 : range.place(padded);
     const bool byFrequency = ctx->Attr<bool>("scale_grad_by_freq");
     Accumulated<T> out(ctx, "dx", nullptr);
     const T *rows = dy->template dptr<T>();
@@ -40,14 +41,18 @@ public:
       const I *index = indices->dptr<I>();
       return user_op::bindTask([=, counts = std::move(counts)](DeviceCtx *dev) mutable {
         using Acc = typename Accumulated<T>::Acc;
-        checkIndices(dev, index, indexShape, entries, "indices", "the entries of weight");
+        checkIndices(dev, index, indexShape, range.whole, "indices", "the entries of weight");
         out.begin(dev);
-        out.addRows(dev, rows, 1, n, width, [&](int64_t, int64_t i) { return static_cast<int64_t>(index[i]) * width; });
+        out.addRows(dev, rows, 1, n, width, [&](int64_t, int64_t i) {
+          const int64_t place = range.place(index[i]);
+          return range.holds(place) ? place * width : int64_t{-1};
+        });
         if (padding >= 0 && padding < entries)
           for (int64_t c = 0; c < width; ++c) out.data()[padding * width + c] = Acc(0);
         if (byFrequency) {
           std::fill(counts.begin(), counts.end(), 0);
-          for (int64_t i = 0; i < n; ++i) ++counts[static_cast<size_t>(index[i])];
+          for (int64_t i = 0; i < n; ++i)
+            if (const int64_t place = range.place(index[i]); range.holds(place)) ++counts[static_cast<size_t>(place)];
           for (int64_t e = 0; e < entries; ++e) {
             const int64_t times = counts[static_cast<size_t>(e)];
             for (int64_t c = 0; times > 1 && c < width; ++c) out.data()[e * width + c] /= static_cast<Acc>(times);
@@ -71,6 +76,7 @@ REGISTER_USER_OP("embedding_grad")
       const int64_t rank = ctx->LogicalTensorDesc4InputArgNameAndIndex("indices", 0).shape().NumAxes();
       const user_op::OpArg dy("dy", 0), weight("weight", 0), indices("indices", 0), dx("dx", 0);
       ctx->NewBuilder().Split(dy, rank).Split(weight, 1).Broadcast(indices).Split(dx, 1).Build();
+      ctx->NewBuilder().Broadcast(dy).Split(weight, 0).Broadcast(indices).Split(dx, 0).Build();
       ctx->NewBuilder().PartialSum(dy).Broadcast(weight).Broadcast(indices).PartialSum(dx).Build();
       if (ctx->Attr<bool>("scale_grad_by_freq")) return Maybe<void>::Ok(); // a part does not know the whole's counts
       for (int64_t a = 0; a < rank; ++a)

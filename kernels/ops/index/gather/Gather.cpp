@@ -41,7 +41,8 @@ public:
     const Shape &shape = in->shape();
     const int64_t axis = isEmbedding ? 0 : valueOf(resolveAxis(ctx->Attr<int64_t>("axis"), shape.NumAxes()));
     const int64_t elementSize = static_cast<int64_t>(GetSizeOfDataType(in->data_type()));
-    const int64_t limit = shape.At(axis), outer = shape.Count(0, axis), inner = shape.Count(axis + 1);
+    const IndexRange range = indexRange(ctx, isEmbedding ? "weight" : "in", axis);
+    const int64_t limit = range.size, outer = shape.Count(0, axis), inner = shape.Count(axis + 1);
     const Shape indexShape = indices->shape();
     const int64_t n = indexShape.elem_cnt();
     const char *src = static_cast<const char *>(in->raw_dptr());
@@ -54,14 +55,17 @@ public:
                              [&](auto elementTag) -> std::unique_ptr<user_op::BoundKernel> {
                                using T = decltype(elementTag);
                                return user_op::bindTask([=](DeviceCtx *dev) {
-                                 checkIndices(dev, index, indexShape, limit, "indices", into);
+                                 checkIndices(dev, index, indexShape, range.whole, "indices", into);
                                  const T *from = reinterpret_cast<const T *>(src);
                                  T *to = reinterpret_cast<T *>(dst);
                                  const int64_t grain = std::max<int64_t>(1, 16384 / std::max<int64_t>(1, inner));
                                  dev->parallelFor(outer * n, grain, [&](int64_t begin, int64_t end) {
                                    for (int64_t o = begin / n, i = begin % n, row = begin; row < end; ++row) {
-                                     const T *slice = from + (o * limit + index[i]) * inner;
-                                     if (inner == 1)
+                                     const int64_t place = range.place(index[i]);
+                                     const T *slice = from + (o * limit + place) * inner;
+                                     if (!range.holds(place))
+                                       std::memset(to + row * inner, 0, static_cast<size_t>(inner) * sizeof(T));
+                                     else if (inner == 1)
                                        to[row] = *slice;
                                      else
                                        std::memcpy(to + row * inner, slice, static_cast<size_t>(inner) * sizeof(T));
@@ -84,6 +88,7 @@ Maybe<void> gatherSbp(user_op::SbpContext *ctx) {
       ctx->NewBuilder().Split(in, a).Broadcast(indices).Split(out, a < axis ? a : a + indexRank - 1).Build();
   for (int64_t a = 0; a < indexRank; ++a)
     ctx->NewBuilder().Broadcast(in).Split(indices, a).Split(out, axis + a).Build();
+  ctx->NewBuilder().Split(in, axis).Broadcast(indices).PartialSum(out).Build();
   ctx->NewBuilder().PartialSum(in).Broadcast(indices).PartialSum(out).Build();
   return Maybe<void>::Ok();
 }
@@ -92,6 +97,7 @@ Maybe<void> embeddingSbp(user_op::SbpContext *ctx) {
   const user_op::OpArg weight("weight", 0), indices("indices", 0), out("out", 0);
   for (int64_t a = 0; a < indexRank; ++a) ctx->NewBuilder().Broadcast(weight).Split(indices, a).Split(out, a).Build();
   ctx->NewBuilder().Split(weight, 1).Broadcast(indices).Split(out, indexRank).Build();
+  ctx->NewBuilder().Split(weight, 0).Broadcast(indices).PartialSum(out).Build();
   ctx->NewBuilder().PartialSum(weight).Broadcast(indices).PartialSum(out).Build();
   return Maybe<void>::Ok();
 }

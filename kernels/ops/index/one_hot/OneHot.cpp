@@ -26,7 +26,8 @@ public:
   std::unique_ptr<user_op::BoundKernel> Bind(KernelBindContext *ctx) const override {
     const Tensor *indices = ctx->Tensor4ArgNameAndIndex("indices", 0);
     const Shape shape = indices->shape();
-    const int64_t depth = ctx->Attr<int64_t>("depth"), n = shape.elem_cnt();
+    const IndexRange range = indexRange(ctx, "out", shape.NumAxes());
+    const int64_t depth = range.size, n = shape.elem_cnt();
     const DataType type = ctx->Attr<DataType>("dtype");
     uint64_t on = 0, off = 0;
     if (IsFloatingDataType(type)) {
@@ -46,11 +47,12 @@ public:
         std::memcpy(&onValue, &on, sizeof(T));
         std::memcpy(&offValue, &off, sizeof(T));
         return user_op::bindTask([=](DeviceCtx *dev) {
-          checkIndices(dev, index, shape, depth, "indices", "the classes");
-          dev->parallelFor(n, std::max<int64_t>(1, 16384 / depth), [&](int64_t b, int64_t e) {
+          checkIndices(dev, index, shape, range.whole, "indices", "the classes");
+          dev->parallelFor(n, std::max<int64_t>(1, 16384 / std::max<int64_t>(1, depth)), [&](int64_t b, int64_t e) {
             T *out = static_cast<T *>(to);
             std::fill(out + b * depth, out + e * depth, offValue);
-            for (int64_t i = b; i < e; ++i) out[i * depth + static_cast<int64_t>(index[i])] = onValue;
+            for (int64_t i = b; i < e; ++i)
+              if (const int64_t place = range.place(index[i]); range.holds(place)) out[i * depth + place] = onValue;
           });
         });
       });
@@ -79,7 +81,7 @@ REGISTER_USER_OP("one_hot")
     .Attr<int64_t>("integer_off_value", 0)
     .RequiredAttr<DataType>("dtype")
     .SetTensorDescInferFn(infer)
-    .Sharding("... -> ... .")
+    .Sharding("... -> ... classes")
     .NoGrad("indices are not differentiable")
     .Doc("A last axis of `depth` entries is added: the on value at the index (i32 or i64), the off value elsewhere. An "
          "index outside "

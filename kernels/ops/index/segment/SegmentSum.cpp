@@ -47,6 +47,7 @@ public:
     const int64_t axis =
         batch ? idShape.NumAxes() - 1
               : valueOf(resolveAxis(ctx->Attr<int64_t>("axis"), std::max<int64_t>(1, data->shape().NumAxes())));
+    const IndexRange range = indexRange(ctx, "out", axis);
     const int64_t segments = outShape.At(axis), inner = outShape.Count(axis + 1), outer = outShape.Count(0, axis);
     const int64_t n = batch ? idShape.At(axis) : idShape.elem_cnt();
     Accumulated<T> out(ctx, "out", nullptr);
@@ -55,10 +56,11 @@ public:
       using I = decltype(tag);
       const I *id = ids->dptr<I>();
       return user_op::bindTask([=](DeviceCtx *dev) {
-        checkIndices(dev, id, idShape, segments, "segment_ids", "the segments");
+        checkIndices(dev, id, idShape, range.whole, "segment_ids", "the segments");
         out.begin(dev);
         out.addRows(dev, rows, outer, n, inner, [&](int64_t o, int64_t i) {
-          return (o * segments + static_cast<int64_t>(id[batch ? o * n + i : i])) * inner;
+          const int64_t place = range.place(id[batch ? o * n + i : i]);
+          return range.holds(place) ? (o * segments + place) * inner : int64_t{-1};
         });
         out.end(dev);
       });
@@ -87,6 +89,7 @@ public:
     const Tensor *in = ctx->Tensor4ArgNameAndIndex("in", 0), *indices = ctx->Tensor4ArgNameAndIndex("indices", 0);
     const Shape shape = indices->shape();
     const int64_t axis = shape.NumAxes() - 1, limit = in->shape().At(axis), n = shape.At(axis), all = shape.elem_cnt();
+    const IndexRange range = indexRange(ctx, "in", axis);
     const int64_t row = in->shape().Count(axis + 1) * static_cast<int64_t>(GetSizeOfDataType(in->data_type()));
     const char *from = static_cast<const char *>(in->raw_dptr());
     char *to = static_cast<char *>(ctx->Tensor4ArgNameAndIndex("out", 0)->mut_raw_dptr());
@@ -94,11 +97,15 @@ public:
       using I = decltype(tag);
       const I *index = indices->dptr<I>();
       return user_op::bindTask([=](DeviceCtx *dev) {
-        checkIndices(dev, index, shape, limit, "indices", "the gathered axis");
+        checkIndices(dev, index, shape, range.whole, "indices", "the gathered axis");
         dev->parallelFor(all, std::max<int64_t>(1, 65536 / std::max<int64_t>(1, row)), [&](int64_t b, int64_t e) {
-          for (int64_t i = b; i < e; ++i)
-            std::memcpy(to + i * row, from + (i / n * limit + static_cast<int64_t>(index[i])) * row,
-                        static_cast<size_t>(row));
+          for (int64_t i = b; i < e; ++i) {
+            const int64_t place = range.place(index[i]);
+            if (range.holds(place))
+              std::memcpy(to + i * row, from + (i / n * limit + place) * row, static_cast<size_t>(row));
+            else
+              std::memset(to + i * row, 0, static_cast<size_t>(row));
+          }
         });
       });
     });
@@ -125,10 +132,42 @@ Maybe<void> segmentSbp(user_op::SbpContext *ctx) {
     }
     b.Build();
   }
+  // Each device has some of the segments.
+  auto segments = ctx->NewBuilder();
+  segments.Broadcast(data).Broadcast(id).Split(out, axis);
+  if (hasLike) segments.Split(like, axis);
+  segments.Build();
   auto b = ctx->NewBuilder();
   b.PartialSum(data).Broadcast(id).PartialSum(out);
   if (hasLike) b.Broadcast(like);
   b.Build();
+  return Maybe<void>::Ok();
+}
+
+/// One tensor has the axes (batch..., long, after...), the other (batch..., ids, after...), the indices (batch...,
+/// ids): batch_gather reads the first, unsorted_batch_segment_sum adds up into it.
+Maybe<void> batchSbp(user_op::SbpContext *ctx, const char *input, bool gathers) {
+  const int64_t rank = ctx->LogicalTensorDesc4InputArgNameAndIndex(input, 0).shape().NumAxes();
+  const user_op::OpArg in(input, 0), id(gathers ? "indices" : "segment_ids", 0), out("out", 0);
+  const int64_t axis = ctx->LogicalTensorDesc4InputArgNameAndIndex(id.name(), 0).shape().NumAxes() - 1;
+  for (int64_t a = 0; a < rank; ++a) {
+    if (a == axis) continue;
+    auto b = ctx->NewBuilder();
+    b.Split(in, a).Split(out, a);
+    if (a < axis)
+      b.Split(id, a);
+    else
+      b.Broadcast(id);
+    b.Build();
+  }
+  if (gathers) {
+    ctx->NewBuilder().Split(in, axis).Broadcast(id).PartialSum(out).Build();
+    ctx->NewBuilder().Broadcast(in).Split(id, axis).Split(out, axis).Build();
+  } else {
+    ctx->NewBuilder().Split(in, axis).Split(id, axis).PartialSum(out).Build();
+    ctx->NewBuilder().Broadcast(in).Broadcast(id).Split(out, axis).Build();
+  }
+  ctx->NewBuilder().PartialSum(in).Broadcast(id).PartialSum(out).Build();
   return Maybe<void>::Ok();
 }
 
@@ -168,6 +207,7 @@ REGISTER_USER_OP("unsorted_batch_segment_sum")
     .Output("out")
     .RequiredAttr<int64_t>("num_segments")
     .SetTensorDescInferFn(inferSegmentSum)
+    .SetGetSbpFn([](user_op::SbpContext *ctx) { return batchSbp(ctx, "data", false); })
     .Doc("unsorted_segment_sum for each batch entry by itself; all axes of segment_ids but the last are batch axes.")
     .Cases({user_op::Case("batch")
                 .In("data", {2, 5, 3})
@@ -179,6 +219,7 @@ REGISTER_USER_OP("batch_gather")
     .Input("indices")
     .Output("out")
     .SetTensorDescInferFn(inferBatchGather)
+    .SetGetSbpFn([](user_op::SbpContext *ctx) { return batchSbp(ctx, "in", true); })
     .Doc("out[b, i, ...] = in[b, indices[b, i], ...]: all axes of indices (i32 or i64) but the last are batch axes. An "
          "index outside the "
          "axis is an error at run time.")

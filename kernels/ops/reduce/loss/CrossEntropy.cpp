@@ -103,17 +103,22 @@ public:
     const Tensor *label = ctx->Tensor4ArgNameAndIndex("label", 0);
     const Shape rowShape = label->shape(), full = ctx->Tensor4ArgNameAndIndex("prediction", 0)->shape();
     const int64_t n = full.At(full.NumAxes() - 1), rows = rowShape.elem_cnt();
+    const IndexRange range = indexRange(ctx, "prediction", full.NumAxes() - 1);
     return withIndexType(label->data_type(), [&](auto tag) -> std::unique_ptr<user_op::BoundKernel> {
       using I = decltype(tag);
       const I *labels = label->dptr<I>();
       return user_op::bindTask([=, staged = std::move(staged)](DeviceCtx *dev) {
-        checkIndices(dev, labels, rowShape, n, "label", "the classes");
+        checkIndices(dev, labels, rowShape, range.whole, "label", "the classes");
         staged.load(dev);
         dev->parallelFor(rows, rowGrain(n), [&](int64_t b, int64_t e) {
           for (int64_t r = b; r < e; ++r) {
             const T *row = x + r * n;
-            const int64_t k = static_cast<int64_t>(labels[r]);
-            out[r] = prob ? softmaxRow(row, prob + r * n, n) - row[k] : -std::log(row[k]);
+            const int64_t k = range.place(labels[r]);
+            // Of probabilities each device may have some of the classes: 0 where another one has the label.
+            if (prob)
+              out[r] = softmaxRow(row, prob + r * n, n) - row[k];
+            else
+              out[r] = range.holds(k) ? -std::log(row[k]) : T(0);
           }
         });
         staged.store(dev);
@@ -173,17 +178,18 @@ public:
     }
     const Tensor *label = ctx->Tensor4ArgNameAndIndex("label", 0);
     const Shape rowShape = label->shape();
+    const IndexRange range = indexRange(ctx, "prob", full.NumAxes() - 1);
     return withIndexType(label->data_type(), [&](auto tag) -> std::unique_ptr<user_op::BoundKernel> {
       using I = decltype(tag);
       const I *labels = label->dptr<I>();
       return user_op::bindTask([=, staged = std::move(staged)](DeviceCtx *dev) {
-        checkIndices(dev, labels, rowShape, n, "label", "the classes");
+        checkIndices(dev, labels, rowShape, range.whole, "label", "the classes");
         staged.load(dev);
         dev->parallelFor(rows, rowGrain(n), [&](int64_t b, int64_t e) {
           for (int64_t r = b; r < e; ++r) {
             for (int64_t i = r * n; i < (r + 1) * n; ++i) dx[i] = dy[r] * prob[i];
-            const int64_t k = r * n + static_cast<int64_t>(labels[r]);
-            dx[k] = dy[r] * (prob[k] - 1);
+            if (const int64_t place = range.place(labels[r]); range.holds(place))
+              dx[r * n + place] = dy[r] * (prob[r * n + place] - 1);
           }
         });
         staged.store(dev);
@@ -220,6 +226,7 @@ public:
     const Shape rowShape = target->shape(), full = ctx->Tensor4ArgNameAndIndex("input", 0)->shape();
     const int64_t n = full.At(full.NumAxes() - 1), rows = rowShape.elem_cnt(),
                   ignore = ctx->Attr<int64_t>("ignore_index");
+    const IndexRange range = indexRange(ctx, "input", full.NumAxes() - 1);
     return withIndexType(target->data_type(), [&](auto tag) -> std::unique_ptr<user_op::BoundKernel> {
       using I = decltype(tag);
       const I *targets = target->dptr<I>();
@@ -227,17 +234,18 @@ public:
         // ignore_index need not be a class, so that the range check has to look at each target.
         for (int64_t r = 0; r < rows; ++r) {
           const int64_t k = static_cast<int64_t>(targets[r]);
-          if (k != ignore && (k < 0 || k >= n)) {
+          if (k != ignore && (k < 0 || k >= range.whole)) {
             throw ContractError("target" + positionText(rowShape, r) + " = " + std::to_string(k) + " is outside [0, " +
-                                std::to_string(n) + "), the range of the classes, and is not ignore_index (" +
+                                std::to_string(range.whole) + "), the range of the classes, and is not ignore_index (" +
                                 std::to_string(ignore) + ")");
           }
         }
         staged.load(dev);
         dev->parallelFor(rows, 4096, [&](int64_t b, int64_t e) {
           for (int64_t r = b; r < e; ++r) {
-            const int64_t k = static_cast<int64_t>(targets[r]);
-            const bool ignored = k == ignore;
+            const int64_t k = range.place(targets[r]);
+            // 0 also where another device has the class.
+            const bool ignored = static_cast<int64_t>(targets[r]) == ignore || !range.holds(k);
             outWeight[r] = ignored ? T(0) : weight ? weight[k] : T(1);
             out[r] = ignored ? T(0) : -x[r * n + k] * outWeight[r];
           }
@@ -281,7 +289,7 @@ REGISTER_USER_OP("sparse_softmax_cross_entropy_grad")
     .Output("prediction_diff")
     .Attr<int64_t>("depth", 0)
     .SetTensorDescInferFn(inferGrad)
-    .Sharding("..., ..., ... . -> ... .", user_op::Linear({1}))
+    .Sharding("..., ..., ... classes -> ... classes", user_op::Linear({1}))
     .Doc("prediction_diff = dy * (prob - one_hot(label)): the gradient of sparse_softmax_cross_entropy.")
     .Cases({user_op::Case("rows")
                 .In("label", kInt64, {5}, 0, 7)
@@ -308,7 +316,7 @@ REGISTER_USER_OP("sparse_cross_entropy")
     .Output("out")
     .Attr<int64_t>("depth", 0)
     .SetTensorDescInferFn(inferSparse)
-    .Sharding("... ., ... -> ...")
+    .Sharding("... classes, ... -> ...", user_op::Sum("classes"))
     .Doc("out = -log prediction[label], where prediction holds probabilities. A label outside the classes is an error "
          "at run time.")
     .Cases({user_op::Case("rows")
@@ -324,6 +332,7 @@ REGISTER_USER_OP("nll")
     .Output("out_weight")
     .Attr<int64_t>("ignore_index", -100)
     .SetTensorDescInferFn(inferNll)
+    .Sharding("... classes, ..., classes -> ..., ...", user_op::Sum("classes"))
     // The classes' weights are constants of the loss, as in PyTorch.
     .SetInputArgModifyFn([](user_op::GetInputArgModifier modifier, const user_op::UserOpConfWrapper &) {
       if (auto *weight = modifier("weight", 0)) weight->set_requires_grad(false);

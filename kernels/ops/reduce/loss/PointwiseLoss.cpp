@@ -110,6 +110,7 @@ REGISTER_USER_OP("binary_cross_entropy_with_logits")
     .Output("out")
     .Attr<bool>("has_pos_weight", false)
     .SetTensorDescInferFn(infer)
+    .Sharding("..., ..., ..., ... -> ...")
     .Doc("binary_cross_entropy of the sigmoid of input, computed without overflow; the term of target is multiplied by "
          "pos_weight, which has "
          "the last axes of input or one element. has_pos_weight is accepted from older graphs: pos_weight counts when "

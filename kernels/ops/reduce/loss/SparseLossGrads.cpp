@@ -29,15 +29,16 @@ Maybe<void> infer(InferContext *ctx, const char *classes, const char *label, con
   return Maybe<void>::Ok();
 }
 
-/// Zeros, and `value(row, class)` at the label of each row.
+/// Zeros, and `value(row, class)` at the label of each row; of the classes that this device has.
 template <class T, class I, class Value>
-void fillRows(DeviceCtx *dev, T *dx, const I *labels, int64_t rows, int64_t n, int64_t ignore, bool ignores,
-              Value value) {
+void fillRows(DeviceCtx *dev, T *dx, const I *labels, int64_t rows, const IndexRange &range, int64_t ignore,
+              bool ignores, Value value) {
+  const int64_t n = range.size;
   dev->parallelFor(rows, std::max<int64_t>(1, 16384 / std::max<int64_t>(1, n)), [&](int64_t b, int64_t e) {
     std::fill(dx + b * n, dx + e * n, T(0));
     for (int64_t r = b; r < e; ++r) {
-      const int64_t k = static_cast<int64_t>(labels[r]);
-      if (!ignores || k != ignore) dx[r * n + k] = value(r, k);
+      const int64_t k = range.place(labels[r]);
+      if (range.holds(k) && (!ignores || static_cast<int64_t>(labels[r]) != ignore)) dx[r * n + k] = value(r, k);
     }
   });
 }
@@ -51,13 +52,14 @@ public:
     const Tensor *label = ctx->Tensor4ArgNameAndIndex("label", 0);
     const Shape rowShape = label->shape(), full = ctx->TensorDesc4ArgNameAndIndex("prediction", 0)->shape();
     const int64_t n = full.At(full.NumAxes() - 1), rows = rowShape.elem_cnt();
+    const IndexRange range = indexRange(ctx, "prediction", full.NumAxes() - 1);
     return withIndexType(label->data_type(), [&](auto tag) -> std::unique_ptr<user_op::BoundKernel> {
       using I = decltype(tag);
       const I *labels = label->dptr<I>();
       return user_op::bindTask([=, staged = std::move(staged)](DeviceCtx *dev) {
-        checkIndices(dev, labels, rowShape, n, "label", "the classes");
+        checkIndices(dev, labels, rowShape, range.whole, "label", "the classes");
         staged.load(dev);
-        fillRows(dev, dx, labels, rows, n, 0, false, [&](int64_t r, int64_t k) { return -dy[r] / x[r * n + k]; });
+        fillRows(dev, dx, labels, rows, range, 0, false, [&](int64_t r, int64_t k) { return -dy[r] / x[r * n + k]; });
         staged.store(dev);
       });
     });
@@ -72,21 +74,21 @@ public:
     T *dx = staged.out("in_grad");
     const Tensor *target = ctx->Tensor4ArgNameAndIndex("target", 0);
     const Shape rowShape = target->shape(), full = ctx->TensorDesc4ArgNameAndIndex("input", 0)->shape();
-    const int64_t n = full.At(full.NumAxes() - 1), rows = rowShape.elem_cnt(),
-                  ignore = ctx->Attr<int64_t>("ignore_index");
+    const IndexRange range = indexRange(ctx, "input", full.NumAxes() - 1);
+    const int64_t rows = rowShape.elem_cnt(), ignore = ctx->Attr<int64_t>("ignore_index");
     return withIndexType(target->data_type(), [&](auto tag) -> std::unique_ptr<user_op::BoundKernel> {
       using I = decltype(tag);
       const I *targets = target->dptr<I>();
       return user_op::bindTask([=, staged = std::move(staged)](DeviceCtx *dev) {
         for (int64_t r = 0; r < rows; ++r) {
           const int64_t k = static_cast<int64_t>(targets[r]);
-          if (k != ignore && (k < 0 || k >= n))
+          if (k != ignore && (k < 0 || k >= range.whole))
             throw ContractError("target" + positionText(rowShape, r) + " = " + std::to_string(k) + " is outside [0, " +
-                                std::to_string(n) + "), the range of the classes, and is not ignore_index (" +
+                                std::to_string(range.whole) + "), the range of the classes, and is not ignore_index (" +
                                 std::to_string(ignore) + ")");
         }
         staged.load(dev);
-        fillRows(dev, dx, targets, rows, n, ignore, true,
+        fillRows(dev, dx, targets, rows, range, ignore, true,
                  [&](int64_t r, int64_t k) { return weight ? -dy[r] * weight[k] : -dy[r]; });
         staged.store(dev);
       });
@@ -101,7 +103,7 @@ REGISTER_USER_OP("sparse_cross_entropy_grad")
     .Output("prediction_diff")
     .Attr<int64_t>("depth", 0)
     .SetTensorDescInferFn([](InferContext *ctx) { return infer(ctx, "prediction", "label", "dy", "prediction_diff"); })
-    .Sharding("... ., ..., ... -> ... .", user_op::Linear({2}))
+    .Sharding("... classes, ..., ... -> ... classes", user_op::Linear({2}))
     .Doc("The gradient of sparse_cross_entropy: prediction_diff = -dy / prediction at the label, 0 elsewhere.")
     .Cases({user_op::Case("rows")
                 .In("prediction", {5, 7}, 0.1, 1)
@@ -117,6 +119,7 @@ REGISTER_USER_OP("nll_grad")
     .Output("in_grad")
     .Attr<int64_t>("ignore_index", -100)
     .SetTensorDescInferFn([](InferContext *ctx) { return infer(ctx, "input", "target", "out_grad", "in_grad"); })
+    .Sharding("..., ... classes, ..., classes -> ... classes", user_op::Linear({0}))
     .Doc("The gradient of nll: in_grad = -out_grad * weight[target] at the target, 0 elsewhere and where the target is "
          "ignore_index. The\n"
          "values of input are not read.")
