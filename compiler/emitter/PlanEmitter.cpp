@@ -44,27 +44,32 @@ public:
       r->set_name(b.name);
       r->set_arena(0);
       r->set_offset(b.plan.offset);
-      r->set_bytes(alignBuffer(b.plan.bytes));
-      r->set_credits(1);
+      r->set_bytes(b.stride ? b.stride : alignBuffer(b.plan.bytes));
+      if (b.stride) r->set_stride(b.stride);
+      r->set_credits(b.credits);
       r->set_kind(registerKind(b.kind));
     }
-    auto *stream = plan_->add_stream();
-    stream->set_device("cpu");
+    for (uint32_t s = 0; s < schedule_.streams; ++s) plan_->add_stream()->set_device(s == 0 ? "cpu" : "comm");
     size_t next = 0;
     for (Operation &op : graphBlock(module)) {
       if (auto in = dyn_cast<ir::InputOp>(&op)) {
-        port(plan_->mutable_interface()->add_input(), in.getName(), in.getOut());
+        port(plan_->mutable_interface()->add_input(), in.getName(), in.getOut(), &op);
       } else if (auto out = dyn_cast<ir::OutputOp>(&op)) {
-        port(plan_->mutable_interface()->add_output(), out.getName(), out.getIn());
+        port(plan_->mutable_interface()->add_output(), out.getName(), out.getIn(), &op);
       } else if (auto var = dyn_cast<ir::VariableOp>(&op)) {
         variable(var);
       } else if (auto c = dyn_cast<ir::ConstantOp>(&op)) {
         auto *constant = plan_->mutable_interface()->add_constant();
         constant->set_tensor(tensor(c.getOut()));
         constant->set_data(ir::denseToBytes(cast<DenseElementsAttr>(c.getValue())));
-      } else if (isa<ir::UserOp>(&op)) {
-        stream->add_task(static_cast<uint32_t>(plan_->task_size()));
-        task(schedule_.tasks[next++]);
+        if (const auto list = shardings(&op); !list.empty()) sharding(list[0], constant->mutable_sharding());
+      } else if (ir::isTask(&op)) {
+        const ScheduledTask &scheduled = schedule_.tasks[next++];
+        plan_->mutable_stream(static_cast<int>(scheduled.stream))->add_task(static_cast<uint32_t>(plan_->task_size()));
+        if (auto user = dyn_cast<ir::UserOp>(&op))
+          task(scheduled, user);
+        else
+          boxing(scheduled, cast<ir::BoxingOp>(&op));
       }
     }
   }
@@ -83,9 +88,24 @@ private:
     return it->second;
   }
 
-  void port(plan::Interface::Port *p, StringRef name, Value v) {
+  void port(plan::Interface::Port *p, StringRef name, Value v, Operation *op) {
     p->set_name(name.str());
     p->set_tensor(tensor(v));
+    if (const auto list = shardings(op); !list.empty()) sharding(list[0], p->mutable_sharding());
+  }
+
+  static SmallVector<ArrayRef<int64_t>> shardings(Operation *op) {
+    SmallVector<ArrayRef<int64_t>> list;
+    if (auto attr = op->getAttrOfType<ArrayAttr>(ir::kShardingAttr))
+      for (Attribute a : attr) list.push_back(cast<DenseI64ArrayAttr>(a).asArrayRef());
+    return list;
+  }
+  /// placement, number of mesh dimensions, states, dimensions of the whole.
+  static void sharding(ArrayRef<int64_t> from, plan::Sharding *to) {
+    to->set_placement(static_cast<uint32_t>(from[0]));
+    const auto meshRank = static_cast<size_t>(from[1]);
+    for (int64_t s : from.slice(2, meshRank)) to->add_state(s);
+    for (int64_t d : from.drop_front(2 + meshRank)) to->add_dim(d);
   }
 
   void location(Operation *op, plan::Location *out) {
@@ -107,6 +127,7 @@ private:
     v->set_has_seed(conf.has_random_seed());
     v->set_random_seed(conf.random_seed());
     location(op, v->mutable_location());
+    if (const auto list = shardings(op); !list.empty()) sharding(list[0], v->mutable_sharding());
   }
 
   void arguments(ArrayAttr names, ArrayRef<int32_t> sizes, ValueRange values, const std::vector<bool> &hidden,
@@ -123,8 +144,38 @@ private:
     }
   }
 
-  void task(const ScheduledTask &scheduled) {
-    ir::UserOp op = scheduled.op;
+  static void setLag(Operation *op, plan::Task *task) {
+    if (auto lag = op->getAttrOfType<IntegerAttr>(ir::kLagAttr)) task->set_lag(static_cast<uint32_t>(lag.getInt()));
+  }
+
+  void boxing(const ScheduledTask &scheduled, ir::BoxingOp op) {
+    auto *t = plan_->add_task();
+    t->set_name(ir::opName(op));
+    t->set_op_type("opc.boxing");
+    if (!op.getArgs().empty()) {
+      auto *in = t->add_input();
+      in->set_name("in");
+      for (Value v : op.getArgs()) in->add_tensor(tensor(v));
+    }
+    if (!op.getOuts().empty()) {
+      auto *out = t->add_output();
+      out->set_name("out");
+      for (Value v : op.getOuts()) out->add_tensor(tensor(v));
+    }
+    t->set_stream(scheduled.stream);
+    setLag(op, t);
+    t->set_kernel("comm/" + op.getKind().str());
+    location(op, t->mutable_location());
+    auto *b = t->mutable_boxing();
+    b->set_kind(op.getKind().str());
+    b->set_mesh_dim(static_cast<int32_t>(op.getMeshDim()));
+    b->set_reduction(op.getReduction().str());
+    const auto list = shardings(op);
+    for (size_t i = 0; i < list.size() / 2; ++i) sharding(list[i], b->add_from());
+    for (size_t i = list.size() / 2; i < list.size(); ++i) sharding(list[i], b->add_to());
+  }
+
+  void task(const ScheduledTask &scheduled, ir::UserOp op) {
     auto *t = plan_->add_task();
     t->set_name(ir::opName(op));
     t->set_op_type(op.getOpType().str());
@@ -135,7 +186,9 @@ private:
       attr->set_name(a.getName().str());
       wire::toProto(ir::fromMlir(a.getValue()), attr->mutable_value());
     }
-    t->set_stream(0);
+    t->set_stream(scheduled.stream);
+    setLag(op, t);
+    for (ArrayRef<int64_t> s : shardings(op)) sharding(s, t->add_sharding());
     const KernelTarget target = kernelTarget(*scheduled.kernel);
     t->set_kernel((target.device.empty() ? "cpu" : target.device) + "/" + op.getOpType().str() +
                   (target.dtype.empty() ? "" : "/" + target.dtype));
@@ -162,6 +215,26 @@ std::string emitPlan(ModuleOp module, const ExecutionSchedule &schedule, const s
   plan.set_producer("opc " OPC_VERSION_STRING);
   plan.set_graph(baseName(graphName));
   Emitter(schedule, &plan).run(module);
+  return encodePlan(plan);
+}
+
+std::string emitPlan(ArrayRef<RankPart> parts, ArrayRef<uint32_t> partOfRank, ArrayRef<Placement> placements,
+                     uint32_t microBatches, const std::string &graphName) {
+  plan::Plan plan;
+  plan.set_producer("opc " OPC_VERSION_STRING);
+  plan.set_graph(baseName(graphName));
+  for (const Placement &p : placements) {
+    auto *message = plan.add_placement();
+    for (int64_t d : p.dims) message->add_dim(d);
+    for (int64_t r : p.ranks) message->add_rank(static_cast<uint32_t>(r));
+  }
+  for (const RankPart &p : parts) {
+    plan::Plan *part = plan.add_part();
+    part->set_graph(plan.graph());
+    Emitter(*p.schedule, part).run(p.module);
+  }
+  for (uint32_t p : partOfRank) plan.add_part_of_rank(p);
+  if (microBatches > 1) plan.set_micro_batches(microBatches);
   return encodePlan(plan);
 }
 

@@ -1,6 +1,7 @@
 // Execution schedule -> plan file.
 #pragma once
 
+#include "Placement.h"
 #include "Schedule.h"
 
 #include <string>
@@ -10,5 +11,14 @@ namespace opc {
 /// The bytes of a plan file. `graphName` is what the plan calls its graph: a file name without folders, so that equal
 /// graphs give equal plans wherever they lie.
 std::string emitPlan(mlir::ModuleOp module, const ExecutionSchedule &schedule, const std::string &graphName);
+
+/// What ranks whose pieces have equal shapes run.
+struct RankPart {
+  mlir::ModuleOp module;
+  const ExecutionSchedule *schedule;
+};
+/// The bytes of a plan for several ranks.
+std::string emitPlan(llvm::ArrayRef<RankPart> parts, llvm::ArrayRef<uint32_t> partOfRank,
+                     llvm::ArrayRef<Placement> placements, uint32_t microBatches, const std::string &graphName);
 
 } // namespace opc

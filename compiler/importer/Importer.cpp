@@ -473,6 +473,58 @@ private:
     return results_[static_cast<size_t>(op)]->getResult(static_cast<unsigned>(out));
   }
 
+  /// States that the file asks for: hints on input names and the job's job_parallel_view_conf; of operands, then of
+  /// results, "" for none.
+  void addHints(uint32_t i) {
+    const Node &node = nodes_[i];
+    SmallVector<std::string> hints(node.reads.size() + node.makes.size());
+    bool any = false;
+    for (size_t k = 0; k < node.reads.size(); ++k) {
+      const std::string &name = node.reads[k];
+      if (producers_.count(name)) continue;
+      const std::string rest = withoutHints(name);
+      if (rest.size() + 1 < name.size() && name[rest.size()] == ':') {
+        hints[k] = name.substr(rest.size() + 1);
+        if (const size_t bar = hints[k].find('|'); bar != std::string::npos) hints[k].resize(bar);
+        any = true;
+      }
+    }
+    auto fromView = [&](const std::string &bn, std::string states) {
+      size_t flat = 0;
+      for (const auto *list : {&node.user.inputs, &node.user.outputs})
+        for (const auto &b : *list)
+          for (size_t t = 0; t < b.tensors.size(); ++t, ++flat)
+            if (bn == b.name + "_" + std::to_string(t)) {
+              hints[flat] = std::move(states);
+              any = true;
+              return;
+            }
+    };
+    if (viewHints_.empty() && file_.job->has_job_parallel_view_conf()) readViewHints();
+    if (auto it = viewHints_.find(node.conf->name()); it != viewHints_.end())
+      for (const auto &[bn, states] : it->second) fromView(bn, states);
+    if (!any) return;
+    results_[i]->setAttr(ir::kHintsAttr, builder_.getStrArrayAttr(SmallVector<StringRef>(hints.begin(), hints.end())));
+  }
+
+  static std::string stateText(const graph::SbpParallel &s) {
+    if (s.has_split_parallel()) return "S(" + std::to_string(s.split_parallel().axis()) + ")";
+    return s.has_partial_sum_parallel() ? "P" : s.has_broadcast_parallel() ? "B" : "";
+  }
+  void readViewHints() {
+    const auto &view = file_.job->job_parallel_view_conf();
+    for (const auto &op : view.op_name2sbp_signature_conf())
+      for (const auto &e : op.value().bn_in_op2sbp_parallel())
+        if (std::string s = stateText(e.value()); !s.empty()) viewHints_[op.key()].push_back({e.key(), s});
+    for (const auto &op : view.op_name2nd_sbp_signature_conf())
+      for (const auto &e : op.value().bn_in_op2nd_sbp()) {
+        std::string text;
+        for (const auto &s : e.value().sbp_parallel()) text += (text.empty() ? "" : ", ") + stateText(s);
+        if (!text.empty())
+          viewHints_[op.key()].push_back({e.key(), e.value().sbp_parallel_size() == 1 ? text : "[" + text + "]"});
+      }
+  }
+
   void buildOp(uint32_t i) {
     const Node &node = nodes_[i];
     const OperatorConf &conf = *node.conf;
@@ -503,6 +555,12 @@ private:
       if (!isa<ir::UnresolvedType>(type)) rest.clear_data_type();
       rest.DiscardUnknownFields();
       results_[i] = ir::VariableOp::create(builder_, loc, type, conf.name(), shortText(rest));
+      std::string states;
+      for (const std::string &s : conf.variable_conf().nd_sbp()) states += (states.empty() ? "" : ", ") + s;
+      if (conf.variable_conf().nd_sbp_size() > 1) states = "[" + states + "]";
+      if (conf.variable_conf().split_axis().has_value() && conf.variable_conf().split_axis().value() >= 0)
+        states = "S(" + std::to_string(conf.variable_conf().split_axis().value()) + ")";
+      if (!states.empty()) results_[i]->setAttr(ir::kHintsAttr, builder_.getStrArrayAttr({StringRef(states)}));
       return;
     }
     case OperatorConf::kOutputConf: {
@@ -537,6 +595,7 @@ private:
     results_[i] = ir::UserOp::create(builder_, loc, types, operands, node.user.type, builder_.getArrayAttr(inNames),
                                      builder_.getDenseI32ArrayAttr(inSizes), builder_.getArrayAttr(outNames),
                                      builder_.getDenseI32ArrayAttr(outSizes), builder_.getDictionaryAttr(attrs));
+    addHints(i);
     if (node.isOrdered) results_[i]->setAttr(ir::kOrderedAttr, builder_.getUnitAttr());
     if (!controls_[i].empty()) {
       SmallVector<StringRef> names;
@@ -558,6 +617,7 @@ private:
   std::vector<std::vector<int>> controls_; // ops that must run before each
   std::vector<uint32_t> order_;
   std::vector<Operation *> results_;
+  std::unordered_map<std::string, std::vector<std::pair<std::string, std::string>>> viewHints_; // op -> (bn, states)
 };
 
 } // namespace

@@ -155,7 +155,8 @@ LogicalResult UserOp::verify() {
     if (!s.help().empty()) diag.attachNote() << "help: " << s.help();
     return diag;
   }
-  // With all types known the shape rule must agree with them.
+  // With all types known the shape rule must agree with them. A rank's piece follows from the whole instead.
+  if ((*this)->hasAttr(kShardingAttr)) return success();
   auto instance = toInstance(*this, *def);
   if (!instance) return success();
   for (Value v : getOuts())

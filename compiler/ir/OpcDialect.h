@@ -29,3 +29,25 @@ constexpr llvm::StringLiteral kOrderedAttr = "opc.ordered";
 
 #define GET_OP_CLASSES
 #include "OpcOps.h.inc"
+
+namespace opc::ir {
+/// On a module: the placements of a graph for several ranks, each a pair of lists (mesh dimensions, ranks).
+constexpr llvm::StringLiteral kPlacementsAttr = "opc.placements";
+/// On an op: the index of its placement; absent: 0.
+constexpr llvm::StringLiteral kPlacementAttr = "opc.placement";
+/// On an op of a logical graph: the state of each operand, then of each result ("S(0)", "[S(0), B]").
+constexpr llvm::StringLiteral kStatesAttr = "opc.sbp";
+/// On an op of a rank's graph: for each operand, then each result, the placement, the states (an axis, -1 for B, -2 for
+/// P) and the dimensions of the whole tensor.
+constexpr llvm::StringLiteral kShardingAttr = "opc.sharding";
+/// On an op: the states that the graph file asks for its operands, then its results; "" for none.
+constexpr llvm::StringLiteral kHintsAttr = "opc.hints";
+/// On an opc.boxing: its place in the one order that all ranks keep.
+constexpr llvm::StringLiteral kOrderAttr = "opc.order";
+/// On tasks of a pipeline: micro-batches behind the first op of the rank; of a boxing between stages also the source's.
+constexpr llvm::StringLiteral kLagAttr = "opc.lag";
+constexpr llvm::StringLiteral kSourceLagAttr = "opc.source_lag";
+
+/// What becomes a task of the plan.
+inline bool isTask(mlir::Operation *op) { return llvm::isa<UserOp, BoxingOp>(op); }
+} // namespace opc::ir

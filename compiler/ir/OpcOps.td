@@ -77,6 +77,34 @@ def Opc_UserOp : Opc_Op<"user_op", [DeclareOpInterfaceMethods<MemoryEffectsOpInt
   let hasVerifier = 1;
 }
 
+def Opc_BoxingOp : Opc_Op<"boxing", [Pure]> {
+  let summary = "A step from one state of tensors to another: one collective.";
+  let description = [{
+    Result i is operand i in another state. `from` and `to` have the states of each tensor on a mesh; `source` and
+    `target` are placements (indices into the module's `opc.placements`), equal but for an exchange. `channel` 0 is the
+    stream of the computation. Types are those of the whole tensors in a logical graph and those of a rank's pieces in a
+    physical one, where an exchange has no operands on ranks that only receive and no results on ranks that only send.
+    ```
+    %1 = opc.boxing "all_reduce" (%0) dim 0 "sum" ["P"] -> ["B"] on 0 -> 0 channel 0 : (tensor<4xf32>) -> tensor<4xf32>
+    ```
+  }];
+  let arguments = (ins
+    Variadic<AnyType>:$args,
+    StrAttr:$kind,
+    I32Attr:$meshDim,
+    StrAttr:$reduction,
+    StrArrayAttr:$from,
+    StrArrayAttr:$to,
+    I32Attr:$source,
+    I32Attr:$target,
+    I32Attr:$channel);
+  let results = (outs Variadic<AnyType>:$outs);
+  let assemblyFormat = [{
+    $kind `(` $args `)` `dim` $meshDim $reduction $from `->` $to `on` $source `->` $target `channel` $channel attr-dict
+    `:` functional-type($args, $outs)
+  }];
+}
+
 def Opc_InputOp : Opc_Op<"input", [MemoryEffects<[MemAlloc]>]> {
   let summary = "A tensor that the caller feeds.";
   let arguments = (ins StrAttr:$name, StrAttr:$conf);

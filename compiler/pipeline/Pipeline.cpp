@@ -2,18 +2,23 @@
 #include "Pipeline.h"
 #include "AttrBridge.h"
 #include "BackwardBuilder.h"
+#include "BoxingInsertion.h"
 #include "GradientGeneration.h"
 #include "GraphCut.h"
 #include "GraphEmitter.h"
 #include "GraphFile.h"
+#include "GraphStates.h"
 #include "Importer.h"
 #include "LibraryFusion.h"
 #include "Locations.h"
 #include "OpcDialect.h"
+#include "PhysicalGraph.h"
+#include "PipelineStages.h"
 #include "PlanEmitter.h"
 #include "PlanFile.h"
 #include "Schedule.h"
 #include "ShapeInference.h"
+#include "SignatureAssignment.h"
 #include "Simplify.h"
 #include "TrainConf.h"
 #include "TrainingGraph.h"
@@ -40,6 +45,8 @@ constexpr PhaseInfo kPhases[] = {
     {Phase::kShape, "shape", "infer every tensor's shape and dtype"},
     {Phase::kGrad, "grad", "add the gradient subgraph, when one is asked for"},
     {Phase::kSimplify, "simplify", "fold constants, merge equal ops, drop what nobody reads"},
+    {Phase::kSbp, "sbp", "choose how every tensor is cut over the devices"},
+    {Phase::kBoxing, "boxing", "make every transition between cuts an op, and each rank's graph"},
     {Phase::kFuse, "fuse", "join what a library computes in one call, choose layouts"},
     {Phase::kSchedule, "tasks", "choose the order of execution"},
     {Phase::kMemory, "memory", "select kernels, plan buffers and offsets"},
@@ -131,7 +138,11 @@ struct Pipeline::Impl {
   GraphCut cut;
   MLIRContext context;
   OwningOpRef<ModuleOp> module;
-  std::unique_ptr<ExecutionSchedule> execution;
+  /// What runs: the module itself, or on several devices the graphs of the ranks.
+  std::vector<OwningOpRef<ModuleOp>> parts;
+  std::vector<uint32_t> partOfRank;
+  std::vector<std::unique_ptr<ExecutionSchedule>> executions; // by part
+  SbpReport sbpReport;
   SourceText source;
   std::string format, planBytes;
   std::vector<Diagnostic> collected, diagnostics;
@@ -203,8 +214,45 @@ struct Pipeline::Impl {
     OpPrintingFlags flags;
     flags.enableDebugInfo(true, /*prettyForm=*/true);
     flags.elideLargeElementsAttrs(64);
-    (*module)->print(os, flags);
-    return s + "\n";
+    // From the ranks' graphs on it is these that change.
+    if (parts.empty() || done <= static_cast<int>(Phase::kBoxing)) {
+      (*module)->print(os, flags);
+      os << "\n";
+    } else {
+      for (auto &part : parts) {
+        (*part)->print(os, flags);
+        os << "\n";
+      }
+    }
+    return s;
+  }
+
+  /// Calls f(module) for everything that runs.
+  template <class F> bool forParts(F &&f) {
+    if (parts.empty()) return succeeded(f(*module));
+    for (auto &part : parts)
+      if (failed(f(*part))) return false;
+    return true;
+  }
+
+  LogicalResult plan(ModuleOp graph) {
+    executions.push_back(std::make_unique<ExecutionSchedule>());
+    return planExecution(graph, registry, DeviceType::kCPU, executions.back().get(), options.inPlace,
+                         options.mesh ? options.mesh->microBatches : 1);
+  }
+
+  bool fitsDevice() {
+    const uint64_t limit = options.mesh ? options.mesh->deviceMemory : 0;
+    if (!limit) return true;
+    for (const auto &e : executions)
+      if (e->memory.arenaBytes > limit) {
+        report(Severity::kError, "OPC0312",
+               "a device needs " + std::to_string(e->memory.arenaBytes) + " bytes, and --device-memory gives it " +
+                   std::to_string(limit),
+               "more devices, smaller batches (--micro-batches), or --recompute");
+        return false;
+      }
+    return true;
   }
 
   bool hasOutputs() {
@@ -337,14 +385,40 @@ struct Pipeline::Impl {
     case Phase::kSimplify:
       if (!hasOutputs()) return false;
       return !options.simplify || succeeded(simplify(*module, registry));
-    case Phase::kFuse:
-      if (options.fuse) fuseForLibraries(*module, registry);
+    case Phase::kSbp:
+      if (!options.mesh) return true;
+      return succeeded(placeOps(*module, *options.mesh)) &&
+             succeeded(assignSignatures(*module, registry, *options.mesh, &sbpReport));
+    case Phase::kBoxing: {
+      if (!options.mesh) return true;
+      if (failed(insertBoxing(*module, registry, *options.mesh))) return false;
+      assignLags(*module, *options.mesh);
+      PhysicalGraphs graphs = makePhysicalGraphs(*module, options.mesh->devices());
+      parts = std::move(graphs.parts);
+      partOfRank = std::move(graphs.partOfRank);
       return true;
-    case Phase::kSchedule: return succeeded(schedule(*module, registry));
+    }
+    case Phase::kFuse:
+      if (options.fuse)
+        forParts([&](ModuleOp graph) {
+          fuseForLibraries(graph, registry);
+          return success();
+        });
+      return true;
+    case Phase::kSchedule: return forParts([&](ModuleOp graph) { return schedule(graph, registry); });
     case Phase::kMemory:
-      execution = std::make_unique<ExecutionSchedule>();
-      return succeeded(planExecution(*module, registry, DeviceType::kCPU, execution.get(), options.inPlace));
-    case Phase::kPlan: planBytes = emitPlan(*module, *execution, source.name); return true;
+      executions.clear();
+      return forParts([&](ModuleOp graph) { return plan(graph); }) && fitsDevice();
+    case Phase::kPlan:
+      if (parts.empty()) {
+        planBytes = emitPlan(*module, *executions[0], source.name);
+      } else {
+        std::vector<RankPart> ranks;
+        for (size_t i = 0; i < parts.size(); ++i) ranks.push_back({*parts[i], executions[i].get()});
+        planBytes = emitPlan(ranks, partOfRank, readPlacements(*module),
+                             static_cast<uint32_t>(options.mesh->microBatches), source.name);
+      }
+      return true;
     }
     return false;
   }
@@ -459,8 +533,10 @@ GraphInfo Pipeline::graph() const {
 
 MemoryInfo Pipeline::memory() const {
   MemoryInfo info;
-  if (!impl_->execution) return info;
-  const ExecutionSchedule &e = *impl_->execution;
+  if (impl_->executions.empty()) return info;
+  const ExecutionSchedule &e =
+      **std::max_element(impl_->executions.begin(), impl_->executions.end(),
+                         [](const auto &a, const auto &b) { return a->memory.arenaBytes < b->memory.arenaBytes; });
   info.arenaBytes = e.memory.arenaBytes;
   info.persistentBytes = e.memory.persistentBytes;
   info.activationBytes = e.memory.arenaBytes - e.memory.persistentBytes;
@@ -470,6 +546,13 @@ MemoryInfo Pipeline::memory() const {
     info.slots.push_back(
         {b.name, b.plan.offset, b.plan.bytes, b.plan.first, b.plan.last, kKinds[static_cast<int>(b.kind)]});
   return info;
+}
+
+SbpReport Pipeline::sbp() const {
+  SbpReport report = impl_->sbpReport;
+  if (impl_->options.mesh && impl_->done >= static_cast<int>(Phase::kBoxing))
+    describeSbp(*impl_->module, impl_->registry, *impl_->options.mesh, &report);
+  return report;
 }
 
 std::vector<GradientInfo> Pipeline::gradients() const { return impl_->gradients; }

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "Diagnostic.h"
+#include "MeshRequest.h"
 #include "Registry.h"
 #include "TrainingConfig.h"
 #include "opc/Tensor.h"
@@ -15,9 +16,9 @@
 
 namespace opc {
 
-/// The phases in order. SBP and boxing join between kSimplify and kFuse when they exist.
-enum class Phase { kImport, kShape, kGrad, kSimplify, kFuse, kSchedule, kMemory, kPlan };
-/// "import", "shape", "grad", "simplify", "fuse", "tasks", "memory", "plan".
+/// The phases in order. SBP and boxing have something to do when the graph is for several devices.
+enum class Phase { kImport, kShape, kGrad, kSimplify, kSbp, kBoxing, kFuse, kSchedule, kMemory, kPlan };
+/// "import", "shape", "grad", "simplify", "sbp", "boxing", "fuse", "tasks", "memory", "plan".
 const char *phaseName(Phase phase);
 /// One line on what a phase does.
 const char *phaseDoc(Phase phase);
@@ -76,6 +77,8 @@ struct CompileOptions {
   bool fuse = true;
   /// Whether kernels may write their result over an operand that is read for the last time.
   bool inPlace = true;
+  /// Set: the graph is planned for a mesh of devices.
+  std::optional<MeshRequest> mesh;
   /// Called as each phase begins (`--progress`), when set.
   std::function<void(Phase)> progress;
 };
@@ -152,7 +155,8 @@ public:
   const SourceText &source() const;
   const std::vector<PhaseStats> &stats() const;
   GraphInfo graph() const;
-  MemoryInfo memory() const;                   // after kMemory
+  MemoryInfo memory() const;                   // after kMemory; of the ranks that need most, on several
+  SbpReport sbp() const;                       // after kBoxing; empty without a mesh
   std::vector<GradientInfo> gradients() const; // after kGrad
   /// For each loss and each tensor (names as in GradientRequest): the path of the gradient, or the ops at which it
   /// stops. After kShape and before kGrad. `reaches` is false when one of them gets none. Empty on error.

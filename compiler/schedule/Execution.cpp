@@ -12,8 +12,8 @@ namespace {
 
 class Planner {
 public:
-  Planner(const Registry &registry, DeviceType device, ExecutionSchedule *out, bool inPlace)
-      : registry_(registry), device_(device), out_(out), inPlace_(inPlace) {}
+  Planner(const Registry &registry, DeviceType device, ExecutionSchedule *out, bool inPlace, int64_t microBatches)
+      : registry_(registry), device_(device), out_(out), inPlace_(inPlace), microBatches_(microBatches) {}
 
   LogicalResult run(ModuleOp module) {
     Block &block = graphBlock(module);
@@ -21,6 +21,8 @@ public:
     for (Operation &op : block) {
       if (auto user = dyn_cast<ir::UserOp>(&op)) {
         addTask(user);
+      } else if (auto boxing = dyn_cast<ir::BoxingOp>(&op)) {
+        addBoxing(boxing);
       } else if (isa<ir::InputOp>(&op)) {
         addBuffer(op.getResult(0), BufferKind::kInput);
       } else if (isa<ir::VariableOp>(&op)) {
@@ -30,6 +32,10 @@ public:
       }
     }
     if (failed_) return failure();
+    // Streams run at their own pace: what another one than the computation's uses keeps its memory for itself.
+    for (size_t i = 0; i < out_->buffers.size(); ++i)
+      if (isShared(static_cast<uint32_t>(i))) out_->buffers[i].plan.persistent = true;
+    addCredits(block);
     std::vector<PlannedBuffer> plans;
     plans.reserve(out_->buffers.size());
     for (const auto &b : out_->buffers) plans.push_back(b.plan);
@@ -43,7 +49,7 @@ private:
   void countUses(Block &block) {
     uint32_t task = 0;
     for (Operation &op : block) {
-      if (isa<ir::UserOp>(&op)) {
+      if (ir::isTask(&op)) {
         for (Value v : op.getOperands()) lastUse_[v] = task;
         ++task;
       }
@@ -93,7 +99,14 @@ private:
     const uint32_t buffer = out_->bufferOf.lookup(in);
     const ScheduledBuffer &b = out_->buffers[buffer];
     const uint32_t now = static_cast<uint32_t>(out_->tasks.size());
-    if (b.kind != BufferKind::kActivation || b.plan.last > now) return false;
+    if (b.kind != BufferKind::kActivation || b.plan.last > now || isShared(buffer)) return false;
+    for (Operation *reader : op.getOuts()[static_cast<unsigned>(o)].getUsers())
+      if (streamOf(reader) != 0 || lagOf(reader) != lagOf(op)) return false; // somebody is at it in another step
+    for (Value v : op.getArgs())
+      if (out_->bufferOf.lookup(v) == buffer)
+        for (Operation *reader : v.getUsers())
+          if (streamOf(reader) != 0 || lagOf(reader) != lagOf(op)) return false;
+    if (Operation *maker = in.getDefiningOp(); maker && lagOf(maker) != lagOf(op)) return false;
     for (Value v : op.getArgs())
       if (v != in && out_->bufferOf.lookup(v) == buffer) return false;
     user_op::TensorDesc from, to;
@@ -102,10 +115,66 @@ private:
     return *tensorBytes(from) == *tensorBytes(to);
   }
 
+  static uint32_t streamOf(Operation *op) {
+    auto boxing = dyn_cast<ir::BoxingOp>(op);
+    return boxing ? static_cast<uint32_t>(boxing.getChannel()) : 0;
+  }
+
+  void touch(Operation *op, uint32_t stream) {
+    out_->streams = std::max(out_->streams, stream + 1);
+    if (stream == 0) return;
+    usedAside_.resize(out_->buffers.size(), false);
+    for (Value v : op->getOperands()) usedAside_[out_->bufferOf.lookup(v)] = true;
+    for (Value v : op->getResults()) usedAside_[out_->bufferOf.lookup(v)] = true;
+  }
+  bool isShared(uint32_t buffer) const { return buffer < usedAside_.size() && usedAside_[buffer]; }
+
+  static int64_t lagOf(Operation *op) {
+    auto lag = op->getAttrOfType<IntegerAttr>(ir::kLagAttr);
+    return lag ? lag.getInt() : 0;
+  }
+
+  /// A slot for every micro-batch that is under way between a tensor's maker and its last reader; for each of a step's
+  /// micro-batches in inputs, which are fed at once.
+  void addCredits(Block &block) {
+    std::vector<int64_t> made(out_->buffers.size(), 0), read(out_->buffers.size(), 0);
+    for (Operation &op : block) {
+      if (!ir::isTask(&op)) continue;
+      const int64_t lag = lagOf(&op);
+      for (Value v : op.getOperands()) read[out_->bufferOf.lookup(v)] = std::max(read[out_->bufferOf.lookup(v)], lag);
+      auto user = dyn_cast<ir::UserOp>(op);
+      const user_op::OpDef *def = user ? registry_.findOp(user.getOpType().str()) : nullptr;
+      if (def && def->isView) continue;
+      for (Value v : op.getResults()) made[out_->bufferOf.lookup(v)] = std::max(made[out_->bufferOf.lookup(v)], lag);
+    }
+    for (size_t i = 0; i < out_->buffers.size(); ++i) {
+      ScheduledBuffer &b = out_->buffers[i];
+      if (b.kind == BufferKind::kInput)
+        b.credits = static_cast<uint32_t>(microBatches_);
+      else if (b.kind == BufferKind::kActivation && read[i] > made[i])
+        b.credits = static_cast<uint32_t>(read[i] - made[i] + 1);
+      if (b.credits == 1) continue;
+      b.stride = alignBuffer(b.plan.bytes);
+      b.plan.bytes = b.stride * b.credits;
+      b.plan.persistent = true;
+    }
+  }
+
+  void addBoxing(ir::BoxingOp op) {
+    if (failed_) return;
+    for (Value v : op.getOuts()) addBuffer(v, BufferKind::kActivation);
+    ScheduledTask task;
+    task.op = op;
+    task.stream = streamOf(op);
+    out_->tasks.push_back(task);
+    touch(op, task.stream);
+  }
+
   void addTask(ir::UserOp op) {
     const user_op::OpDef &def = *registry_.findOp(op.getOpType().str());
     auto instance = ir::toInstance(op, def);
-    ScheduledTask task{op, nullptr, -1, {}};
+    ScheduledTask task;
+    task.op = op;
     if (def.modifyInputs) {
       task.hidden = mutableInputs(*instance);
       for (size_t i = 0; i < task.hidden.size(); ++i)
@@ -161,16 +230,18 @@ private:
   DeviceType device_;
   ExecutionSchedule *out_;
   bool inPlace_;
+  int64_t microBatches_;
   llvm::DenseMap<Value, uint32_t> lastUse_;
   uint32_t taskCount_ = 0;
+  std::vector<bool> usedAside_; // buffers that a stream beside the computation's uses
   bool failed_ = false;
 };
 
 } // namespace
 
 LogicalResult planExecution(ModuleOp module, const Registry &registry, DeviceType device, ExecutionSchedule *out,
-                            bool inPlace) {
-  return Planner(registry, device, out, inPlace).run(module);
+                            bool inPlace, int64_t microBatches) {
+  return Planner(registry, device, out, inPlace, microBatches).run(module);
 }
 
 } // namespace opc

@@ -39,7 +39,7 @@ uint64_t byteSize(Value v) {
   return bytes ? alignBuffer(static_cast<uint64_t>(*bytes)) : 0;
 }
 
-TaskGraph makeGraph(const std::vector<ir::UserOp> &ops, const std::vector<OpOrder> &orders, Block &block,
+TaskGraph makeGraph(const std::vector<Operation *> &ops, const std::vector<OpOrder> &orders, Block &block,
                     const Registry &registry) {
   TaskGraph g;
   g.tasks.resize(ops.size());
@@ -50,11 +50,11 @@ TaskGraph makeGraph(const std::vector<ir::UserOp> &ops, const std::vector<OpOrde
     g.buffers.push_back({byteSize(v), 0, keep});
   };
   for (uint32_t t = 0; t < ops.size(); ++t) {
-    auto op = ops[t];
+    Operation *op = ops[t];
     taskOf[op] = t;
     TaskGraph::Task &task = g.tasks[t];
     llvm::SmallDenseSet<Operation *, 4> producers;
-    for (Value v : op.getArgs()) {
+    for (Value v : op->getOperands()) {
       if (!bufferOf.count(v)) newBuffer(v, true); // a source
       const uint32_t b = bufferOf[v];
       if (!llvm::is_contained(task.reads, b)) {
@@ -68,12 +68,13 @@ TaskGraph makeGraph(const std::vector<ir::UserOp> &ops, const std::vector<OpOrde
         ++task.pending;
       }
     }
-    const user_op::OpDef *def = registry.findOp(op.getOpType().str());
-    if (def && def->isView && !op.getArgs().empty() && op.getOuts().size() == 1) {
-      bufferOf[op.getOuts()[0]] = bufferOf[op.getArgs()[0]];
+    auto user = dyn_cast<ir::UserOp>(op);
+    const user_op::OpDef *def = user ? registry.findOp(user.getOpType().str()) : nullptr;
+    if (def && def->isView && op->getNumOperands() != 0 && op->getNumResults() == 1) {
+      bufferOf[op->getResult(0)] = bufferOf[op->getOperand(0)];
       continue;
     }
-    for (Value v : op.getOuts()) {
+    for (Value v : op->getResults()) {
       newBuffer(v, false);
       task.makes.push_back(bufferOf[v]);
     }
@@ -163,22 +164,61 @@ std::vector<uint32_t> depthFirst(const TaskGraph &g) {
   return order;
 }
 
+/// Boxings in the order that all ranks keep.
+void addBoxingOrder(const std::vector<Operation *> &ops, std::vector<OpOrder> *orders) {
+  std::vector<std::pair<int64_t, uint32_t>> boxings;
+  for (uint32_t t = 0; t < ops.size(); ++t)
+    if (auto order = ops[t]->getAttrOfType<IntegerAttr>(ir::kOrderAttr)) boxings.push_back({order.getInt(), t});
+  std::sort(boxings.begin(), boxings.end());
+  for (size_t i = 1; i < boxings.size(); ++i) orders->push_back({boxings[i - 1].second, boxings[i].second});
+}
+
+/// Moves what depends on a boxing of another stream behind everything that does not. The order of boxings stays: they
+/// are never moved behind one that follows them, since what a boxing waits for is no reader of such a one, or the one
+/// before it would not be either.
+void waitLate(const std::vector<Operation *> &ops, const std::vector<OpOrder> &orders, std::vector<uint32_t> *order) {
+  std::vector<std::vector<uint32_t>> before(ops.size());
+  for (const auto &[first, second] : orders) before[second].push_back(first);
+  llvm::DenseMap<Operation *, uint32_t> index;
+  for (uint32_t t = 0; t < ops.size(); ++t) index[ops[t]] = t;
+  std::vector<bool> late(ops.size(), false);
+  bool any = false;
+  auto isAside = [&](Operation *op) {
+    auto boxing = dyn_cast<ir::BoxingOp>(op);
+    return boxing && boxing.getChannel() > 0;
+  };
+  for (uint32_t t : *order) {
+    bool wait = false;
+    for (Value v : ops[t]->getOperands()) {
+      auto it = index.find(v.getDefiningOp());
+      if (it == index.end()) continue;
+      // A boxing aside does not make its own channel wait: only what the computation does with its result.
+      wait |= late[it->second] || (isAside(ops[it->second]) && !isAside(ops[t]));
+    }
+    for (uint32_t b : before[t]) wait |= late[b];
+    late[t] = wait;
+    any |= wait;
+  }
+  if (!any) return;
+  std::stable_partition(order->begin(), order->end(), [&](uint32_t t) { return !late[t]; });
+}
+
 } // namespace
 
 LogicalResult schedule(ModuleOp module, const Registry &registry) {
   Block &block = graphBlock(module);
-  std::vector<ir::UserOp> ops;
-  std::vector<Operation *> sources, outputs;
+  std::vector<Operation *> ops, sources, outputs;
   for (Operation &op : block) {
-    if (auto user = dyn_cast<ir::UserOp>(&op))
-      ops.push_back(user);
+    if (ir::isTask(&op))
+      ops.push_back(&op);
     else if (isa<ir::OutputOp>(&op))
       outputs.push_back(&op);
     else if (!op.hasTrait<OpTrait::IsTerminator>())
       sources.push_back(&op);
   }
-  const auto orders = variableOrder(ops, registry);
+  auto orders = variableOrder(ops, registry);
   if (!orders) return failure();
+  addBoxingOrder(ops, &*orders);
   const TaskGraph g = makeGraph(ops, *orders, block, registry);
   std::vector<uint32_t> best(ops.size());
   for (uint32_t i = 0; i < best.size(); ++i) best[i] = i;
@@ -192,6 +232,7 @@ LogicalResult schedule(ModuleOp module, const Registry &registry) {
       best = std::move(candidate);
     }
   }
+  waitLate(ops, *orders, &best);
   Operation *end = block.getTerminator();
   for (Operation *op : sources) op->moveBefore(end);
   for (uint32_t t : best) ops[t]->moveBefore(end);

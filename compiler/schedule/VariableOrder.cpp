@@ -16,7 +16,7 @@ namespace {
 
 class Orders {
 public:
-  Orders(ArrayRef<ir::UserOp> ops, const Registry &registry) : ops_(ops), registry_(registry), next_(ops.size()) {}
+  Orders(ArrayRef<Operation *> ops, const Registry &registry) : ops_(ops), registry_(registry), next_(ops.size()) {}
 
   std::optional<std::vector<OpOrder>> run() {
     addDataAndControl();
@@ -51,10 +51,10 @@ private:
     llvm::StringMap<uint32_t> byName;
     bool control = false;
     for (uint32_t i = 0; i < ops_.size(); ++i) {
-      ir::UserOp op = ops_[i];
+      Operation *op = ops_[i];
       index[op] = i;
       control |= op->hasAttr(ir::kCtrlInAttr);
-      for (Value v : op.getArgs())
+      for (Value v : op->getOperands())
         if (auto it = index.find(v.getDefiningOp()); it != index.end()) next_[it->second].push_back(i);
       addAccess(op, i);
     }
@@ -66,16 +66,17 @@ private:
           if (auto it = byName.find(cast<StringAttr>(name).getValue()); it != byName.end()) add(it->second, i);
   }
 
-  void addAccess(ir::UserOp op, uint32_t i) {
-    const user_op::OpDef *def = registry_.findOp(op.getOpType().str());
-    if (!def) return;
+  void addAccess(Operation *op, uint32_t i) {
+    auto user = dyn_cast<ir::UserOp>(op);
+    const user_op::OpDef *def = user ? registry_.findOp(user.getOpType().str()) : nullptr;
+    if (user && !def) return;
     std::vector<bool> written;
-    if (def->modifyInputs)
-      if (auto instance = ir::toInstance(op, *def)) written = mutableInputs(*instance);
-    for (auto [k, v] : llvm::enumerate(op.getArgs())) {
+    if (def && def->modifyInputs)
+      if (auto instance = ir::toInstance(user, *def)) written = mutableInputs(*instance);
+    for (auto [k, v] : llvm::enumerate(op->getOperands())) {
       Value variable = variableOf(v);
       if (!variable) continue;
-      if (def->isView && k == 0 && op.getOuts().size() == 1) shows_[op.getOuts()[0]] = variable;
+      if (def && def->isView && k == 0 && op->getNumResults() == 1) shows_[op->getResult(0)] = variable;
       Access &access = access_[variable];
       if (access.readers.empty() || access.readers.back() != i) access.readers.push_back(i);
       if (k < written.size() && written[k] && (access.writers.empty() || access.writers.back() != i))
@@ -159,7 +160,7 @@ private:
     return false;
   }
 
-  ArrayRef<ir::UserOp> ops_;
+  ArrayRef<Operation *> ops_;
   const Registry &registry_;
   std::vector<SmallVector<uint32_t, 2>> next_; // ops that run after each
   std::vector<OpOrder> orders_;
@@ -169,7 +170,7 @@ private:
 
 } // namespace
 
-std::optional<std::vector<OpOrder>> variableOrder(ArrayRef<ir::UserOp> ops, const Registry &registry) {
+std::optional<std::vector<OpOrder>> variableOrder(ArrayRef<Operation *> ops, const Registry &registry) {
   return Orders(ops, registry).run();
 }
 

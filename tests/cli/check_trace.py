@@ -7,7 +7,7 @@ with open(sys.argv[1], encoding="utf-8") as f:
 spans = [e for e in events if e["ph"] == "X"]
 assert all(e["dur"] >= 0 and e["ts"] >= 0 for e in spans)
 phases = [e["name"] for e in spans if e["name"].startswith("phase ")]
-assert phases == ["phase " + p for p in ("import", "shape", "grad", "simplify", "fuse", "tasks", "memory", "plan")], phases
+assert phases == ["phase " + p for p in ("import", "shape", "grad", "simplify", "sbp", "boxing", "fuse", "tasks", "memory", "plan")], phases
 tasks = [e for e in spans if e["cat"] == "task"]
 assert [t["name"] for t in tasks] == sys.argv[2:], tasks
 for before, after in zip(tasks, tasks[1:]):

@@ -4,6 +4,7 @@
 #include "CompileReport.h"
 #include "GraphInput.h"
 #include "Log.h"
+#include "MeshFlags.h"
 #include "NumberText.h"
 #include "Session.h"
 #include "SimulationReport.h"
@@ -24,7 +25,7 @@ public:
     s.summary = "lower a graph to a runnable plan, or stop at any phase";
     s.examples = {"opc compile mlp.pbtxt -o mlp.plan", "opc compile mlp.pbtxt --to shape --emit mlir -o -",
                   "opc compile mlp.pbtxt -o mlp.plan --dump ir/ --stats",
-                  "opc compile job.pb --emit pbtxt -o job.pbtxt"};
+                  "opc compile train.pbtxt --mesh 2x4 -o train.plan", "opc compile job.pb --emit pbtxt -o job.pbtxt"};
     s.options = {
         {"--output", 'o', "FILE", "where to write; - is standard output", &output_, true},
         {"--to", 0, "PHASE", "stop after this phase; --to help lists them", &to_, true},
@@ -39,6 +40,7 @@ public:
          &simulate_, true},
         {"--simulate-trace", 0, "FILE", "the simulated step for chrome://tracing", &simulateTrace_, true},
         {"--max-errors", 0, "N", "report at most N errors (default 20)", &maxErrors_}};
+    for (Option &o : mesh_.options()) s.options.push_back(std::move(o));
     s.details =
         "Without --emit the result is a plan, or MLIR text when --to names an earlier phase. Without -o text goes to "
         "standard output and a plan to GRAPH's name with the ending .plan, in the working directory. pbtxt and pb "
@@ -181,6 +183,9 @@ private:
     Result<std::map<std::string, std::vector<int64_t>>> shapes = parseShapeFlags(shapes_);
     if (!shapes) return shapes.status();
     options_.shapes = *shapes;
+    Result<std::optional<MeshRequest>> mesh = mesh_.request();
+    if (!mesh) return mesh.status();
+    options_.mesh = *mesh;
     return Status::ok();
   }
 
@@ -204,6 +209,7 @@ private:
     }
     if (stats_ == "true") {
       invocation.terminal().err(phasesText(pipeline));
+      if (options_.mesh && last_ >= Phase::kBoxing) invocation.terminal().err(boxingText(pipeline.sbp()));
       if (last_ >= Phase::kMemory) invocation.terminal().err(memoryText(memory));
     }
     if (output_ == "-") return; // the summary would only disturb whoever reads along
@@ -216,6 +222,7 @@ private:
 
   std::string mode_ = "train", output_, to_, emit_, dump_, stats_, maxErrors_, simulate_, simulateTrace_;
   std::vector<std::string> shapes_;
+  MeshFlags mesh_;
   CompileOptions options_;
   bool noFuse_ = false;
   Emit what_ = Emit::kPlan;

@@ -3,8 +3,10 @@
 
 #include "CompileReport.h"
 #include "GraphInput.h"
+#include "MeshFlags.h"
 #include "NumberText.h"
 #include "PlanInput.h"
+#include "TextTable.h"
 
 #include <algorithm>
 #include <map>
@@ -52,27 +54,6 @@ Json opsJson(const std::vector<GraphOp> &ops) {
   return list;
 }
 
-/// Columns aligned, two blanks between.
-std::string aligned(const std::vector<std::vector<std::string>> &rows) {
-  std::vector<size_t> widths;
-  for (const auto &r : rows)
-    for (size_t i = 0; i < r.size(); ++i) {
-      if (widths.size() <= i) widths.push_back(0);
-      widths[i] = std::max(widths[i], std::min<size_t>(r[i].size(), 48));
-    }
-  std::string text;
-  for (const auto &r : rows) {
-    std::string line;
-    for (size_t i = 0; i < r.size(); ++i) {
-      line += r[i];
-      if (i + 1 < r.size()) line += std::string(r[i].size() < widths[i] ? widths[i] - r[i].size() + 2 : 2, ' ');
-    }
-    while (!line.empty() && line.back() == ' ') line.pop_back();
-    text += line + "\n";
-  }
-  return text;
-}
-
 std::string summaryText(const std::string &name, const GraphInfo &info) {
   std::string text =
       name + ": " + info.format + ", " + countText(info.ops.size()) + (info.ops.size() == 1 ? " op\n" : " ops\n");
@@ -86,7 +67,7 @@ std::string summaryText(const std::string &name, const GraphInfo &info) {
   add("input", info.inputs, 20);
   add("output", info.outputs, 20);
   add("variable", info.variables, 20);
-  text += aligned(rows);
+  text += textTable(rows);
   std::map<std::string, size_t> types;
   for (const GraphOp &op : info.ops) ++types[op.type];
   std::vector<std::pair<std::string, size_t>> counts(types.begin(), types.end());
@@ -95,7 +76,7 @@ std::string summaryText(const std::string &name, const GraphInfo &info) {
   for (size_t i = 0; i < counts.size() && i < 12; ++i)
     rows.push_back({"  " + countText(counts[i].second), counts[i].first});
   if (counts.size() > 12) rows.push_back({"", "... and " + std::to_string(counts.size() - 12) + " other types"});
-  return text + aligned(rows);
+  return text + textTable(rows);
 }
 
 std::string opsText(const GraphInfo &info) {
@@ -107,7 +88,7 @@ std::string opsText(const GraphInfo &info) {
     for (const auto &a : op.attrs) attrs += (attrs.empty() ? "" : " ") + a.first + "=" + a.second.toString();
     rows.push_back({op.name, op.type, inputs.empty() ? "-" : inputs, outputs, attrs});
   }
-  return aligned(rows);
+  return textTable(rows);
 }
 
 std::vector<std::pair<GraphTensor, std::string>> allTensors(const GraphInfo &info) {
@@ -123,7 +104,7 @@ std::string tensorsText(const GraphInfo &info) {
   std::vector<std::vector<std::string>> rows = {{"TENSOR", "TYPE", "MADE BY"}};
   for (const auto &t : allTensors(info))
     rows.push_back({t.first.tensor, typeText(t.first.dtype, t.first.shape), t.second});
-  return aligned(rows);
+  return textTable(rows);
 }
 
 class ShowCommand final : public Command {
@@ -132,12 +113,14 @@ public:
     CommandSpec s;
     s.name = "show";
     s.arguments = "GRAPH|PLAN|-";
-    s.summary = "inspect a graph or plan: inputs, outputs, ops, tensors, memory, phases";
+    s.summary = "inspect a graph or plan: inputs, outputs, ops, tensors, states, transitions, memory, phases";
     s.examples = {"opc show mlp.pbtxt", "opc show mlp.pbtxt --what memory",
-                  "cat mlp.pbtxt | opc show - --json | jq '.inputs'"};
-    s.options = {{"--what", 0, "summary|ops|tensors|memory|phases", "which part (default summary)", &what_, true},
-                 {"--shape", 0, "NAME=DIMS", "the shape of an input, in place of the graph's: x=32,784 (repeatable)",
-                  &shapes_, true}};
+                  "opc show train.pbtxt --what sbp --mesh 2x4", "cat mlp.pbtxt | opc show - --json | jq '.inputs'"};
+    s.options = {
+        {"--what", 0, "summary|ops|tensors|sbp|boxing|memory|phases", "which part (default summary)", &what_, true},
+        {"--shape", 0, "NAME=DIMS", "the shape of an input, in place of the graph's: x=32,784 (repeatable)", &shapes_,
+         true}};
+    for (Option &o : mesh_.options()) s.options.push_back(std::move(o));
     s.details = "A graph whose inputs leave dimensions open is shown as written, with ? for what is not known; --shape "
                 "closes them. "
                 "--json without --what has inputs, outputs, variables and ops.";
@@ -146,14 +129,20 @@ public:
   }
 
   int run(Invocation &invocation, const std::vector<std::string> &positional) override {
-    const std::vector<std::string> parts = {"summary", "ops", "tensors", "memory", "phases"};
+    const std::vector<std::string> parts = {"summary", "ops", "tensors", "sbp", "boxing", "memory", "phases"};
     if (std::find(parts.begin(), parts.end(), what_) == parts.end()) {
       const std::vector<std::string> near = nearestNames(what_, parts, 1);
-      return invocation.fail(usageError("--what takes summary, ops, tensors, memory or phases, not '" + what_ + "'",
-                                        near.empty() ? "" : "did you mean " + near[0] + "?"));
+      return invocation.fail(
+          usageError("--what takes summary, ops, tensors, sbp, boxing, memory or phases, not '" + what_ + "'",
+                     near.empty() ? "" : "did you mean " + near[0] + "?"));
     }
     Result<std::map<std::string, std::vector<int64_t>>> shapes = parseShapeFlags(shapes_);
     if (!shapes) return invocation.fail(shapes.status());
+    Result<std::optional<MeshRequest>> mesh = mesh_.request();
+    if (!mesh) return invocation.fail(mesh.status());
+    const bool states = what_ == "sbp" || what_ == "boxing";
+    if (states && !*mesh)
+      return invocation.fail(usageError("states are chosen for a mesh", "give --mesh, e.g. --mesh 2x4"));
     Result<GraphInput> input = readGraphInput(positional[0]);
     if (!input) return invocation.fail(input.status());
     Result<Registry> registry = invocation.loadRegistry();
@@ -162,16 +151,28 @@ public:
 
     CompileOptions options;
     options.shapes = *shapes;
+    options.mesh = *mesh;
     Pipeline pipeline(*registry, options);
     bool ok = pipeline.import(input->name, input->bytes);
     const bool open = ok && hasOpenInputs(pipeline.graph());
-    const bool needsPlan = what_ == "memory" || what_ == "phases";
+    const bool needsPlan = what_ == "memory" || what_ == "phases" || states;
     if (ok && (!open || needsPlan))
-      ok = pipeline.run(what_ == "memory" ? Phase::kMemory : what_ == "phases" ? Phase::kPlan : Phase::kShape);
+      ok = pipeline.run(what_ == "memory"   ? Phase::kMemory
+                        : what_ == "phases" ? Phase::kPlan
+                        : states            ? Phase::kBoxing
+                                            : Phase::kShape);
     if (!ok)
       return invocation.fail(pipeline.diagnostics(), pipeline.errorCount(), pipeline.errorClass(), pipeline.source());
     invocation.showFindings(pipeline.diagnostics(), pipeline.source());
     if (open) invocation.note("note: inputs leave dimensions open; --shape NAME=DIMS closes them");
+    if (states) {
+      const SbpReport report = pipeline.sbp();
+      if (invocation.flags().json)
+        invocation.terminal().out(jsonText({{"schema", 1}, {"graph", input->name}, {"sbp", sbpJson(report)}}));
+      else
+        invocation.terminal().out(what_ == "sbp" ? sbpText(report) : boxingText(report));
+      return kExitOk;
+    }
     Json phases = what_ == "phases" ? phasesJson(pipeline) : Json();
     const std::string text = what_ == "phases" ? phasesText(pipeline) : "";
     show(invocation, pipeline.graph(), what_ == "memory" ? pipeline.memory() : MemoryInfo(), phases, text, input->name);
@@ -181,6 +182,8 @@ public:
 private:
   int showPlan(Invocation &invocation, const GraphInput &input, const Registry &registry, bool shaped) const {
     if (shaped) return invocation.fail(usageError("--shape has no effect on a plan: its shapes are fixed"));
+    if (what_ == "sbp" || what_ == "boxing")
+      return invocation.fail(usageError("a plan has its states already", "opc show GRAPH --mesh M --what " + what_));
     if (what_ == "phases")
       return invocation.fail(
           usageError("a plan does not know the phases that made it", "opc show GRAPH --what phases"));
@@ -225,6 +228,7 @@ private:
 
   std::string what_ = "summary";
   std::vector<std::string> shapes_;
+  MeshFlags mesh_;
 };
 
 } // namespace

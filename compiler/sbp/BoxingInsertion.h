@@ -1,0 +1,25 @@
+// Every transition between states as ops: the collectives of the graph.
+#pragma once
+
+#include "MeshRequest.h"
+#include "OpcDialect.h"
+#include "Registry.h"
+
+#include "mlir/IR/BuiltinOps.h"
+
+namespace opc {
+
+/// Puts opc.boxing ops where a reader wants another state than the one that its tensor is made in (`opc.sbp`): first
+/// the copies and transfers that the planner chose, then what single readers need from the cheapest state that there
+/// is; a state is made once. Reductions that the computation need not wait for get a channel of their own and are
+/// joined, those of one dtype, kind and mesh dimension, up to `request.bucketBytes`. The graph is then scheduled, and
+/// boxings get their order (`opc.order`).
+mlir::LogicalResult insertBoxing(mlir::ModuleOp module, const Registry &registry, const MeshRequest &request);
+
+/// The op's i-th tensor as a step that can be carried out or costed. For logical graphs.
+BoxingOp boxingOf(ir::BoxingOp op, unsigned i, const std::vector<Placement> &placements);
+
+/// What has been decided, for people. After insertBoxing.
+void describeSbp(mlir::ModuleOp module, const Registry &registry, const MeshRequest &request, SbpReport *report);
+
+} // namespace opc

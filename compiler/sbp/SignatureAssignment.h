@@ -1,0 +1,25 @@
+// A state for every tensor: the graph as a problem of the planner, and its answer as attributes.
+#pragma once
+
+#include "MeshRequest.h"
+#include "OpcDialect.h"
+#include "Registry.h"
+
+#include "mlir/IR/BuiltinOps.h"
+
+namespace opc {
+
+/// Gives every op its states (`opc.sbp`), its producers the copies that are worth keeping (`opc.copies`, for each
+/// result a list of states) and what other placements take over (`opc.transfers`, for each result pairs of placement
+/// and state). Ops have their placements (`opc.placement`) already. What the user has decided (pins, hints of input
+/// names, nd_sbp of variables, job_parallel_view_conf) restricts the signatures. `report` gets cost, bound and gap.
+/// Errors: OPC0310 (no signature fits), OPC0311 (a decision that fits nothing), OPC0312 (memory).
+mlir::LogicalResult assignSignatures(mlir::ModuleOp module, const Registry &registry, const MeshRequest &request,
+                                     SbpReport *report);
+
+/// On producers: states that a result is kept in beside the one that it is made in.
+constexpr llvm::StringLiteral kCopiesAttr = "opc.copies";
+/// On producers: placements to which a result goes, and its state there.
+constexpr llvm::StringLiteral kTransfersAttr = "opc.transfers";
+
+} // namespace opc

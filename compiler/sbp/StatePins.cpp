@@ -1,0 +1,102 @@
+// States that the user has decided.
+#include "StatePins.h"
+#include "GraphStates.h"
+#include "Locations.h"
+#include "Schedule.h"
+
+#include <fnmatch.h>
+
+using namespace mlir;
+
+namespace opc {
+
+StatePins::StatePins(ModuleOp module, const MeshRequest &request)
+    : module_(module), request_(request), used_(request.pins.size(), false) {}
+
+LogicalResult StatePins::check() {
+  bool ok = true;
+  for (const SbpPin &pin : request_.pins)
+    if (pin.states.size() != request_.dims.size()) {
+      emitError(module_.getLoc(), "OPC0311: --sbp ")
+          << pin.text << " has " << pin.states.size() << " states, the mesh has " << request_.dims.size()
+          << " dimensions";
+      ok = false;
+    }
+  for (Operation &op : graphBlock(module_)) {
+    auto hints = op.getAttrOfType<ArrayAttr>(ir::kHintsAttr);
+    if (!hints) continue;
+    const size_t meshRank = readPlacements(module_)[placementOf(&op)].dims.size();
+    for (Attribute a : hints) {
+      const StringRef text = cast<StringAttr>(a).getValue();
+      if (text.empty()) continue;
+      const auto states = parseNdSbp(text.str());
+      if (states && states->size() == meshRank) continue;
+      ok = false;
+      auto error = emitError(op.getLoc(), "OPC0311: the graph asks for the state '") << text << "'";
+      if (states)
+        error << " of one mesh dimension for each entry; the mesh has " << meshRank;
+      else
+        error << ", which is none";
+      error.attachNote()
+          << "help: write one state for each dimension of the mesh, e.g. [S(0), B], or take the hint out";
+    }
+  }
+  return success(ok);
+}
+
+StatePins::OpPins StatePins::of(Operation *op) {
+  OpPins pins;
+  auto add = [&](unsigned slot, const NdSbp &states, const std::string &text) {
+    for (auto &[s, known] : pins.states)
+      if (s == slot) {
+        known = states; // the command line comes after the file
+        pins.text += "; " + text;
+        return;
+      }
+    pins.states.push_back({slot, states});
+    pins.text += (pins.text.empty() ? "" : "; ") + text;
+  };
+  if (auto hints = op->getAttrOfType<ArrayAttr>(ir::kHintsAttr))
+    for (auto [slot, a] : llvm::enumerate(hints))
+      if (StringRef text = cast<StringAttr>(a).getValue(); !text.empty())
+        if (auto states = parseNdSbp(text.str()))
+          add(static_cast<unsigned>(slot), *states, "the graph's hint " + text.str());
+  for (size_t p = 0; p < request_.pins.size(); ++p) {
+    const SbpPin &pin = request_.pins[p];
+    auto matches = [&](const std::string &name) {
+      return pin.glob == name || fnmatch(pin.glob.c_str(), name.c_str(), 0) == 0;
+    };
+    const std::string text = "--sbp " + pin.text;
+    if (isa<ir::OutputOp>(op) && matches(ir::opName(op))) {
+      add(0, pin.states, text);
+      used_[p] = true;
+    }
+    for (OpResult r : op->getResults())
+      if (matches(ir::tensorName(r)) || (op->getNumResults() == 1 && matches(ir::opName(op)))) {
+        add(op->getNumOperands() + r.getResultNumber(), pin.states, text);
+        used_[p] = true;
+      }
+  }
+  return pins;
+}
+
+LogicalResult StatePins::checkUsed() {
+  bool ok = true;
+  for (size_t p = 0; p < used_.size(); ++p) {
+    if (used_[p]) continue;
+    std::vector<std::string> names;
+    for (Operation &op : graphBlock(module_)) {
+      if (names.size() > 20000) break;
+      if (isa<ir::OutputOp>(op)) names.push_back(ir::opName(&op));
+      for (Value v : op.getResults()) names.push_back(ir::tensorName(v));
+    }
+    auto error = emitError(module_.getLoc(), "OPC0311: --sbp ")
+                 << request_.pins[p].text << " names no tensor or op of the graph";
+    const auto near = nearestNames(request_.pins[p].glob, names, 1);
+    if (!near.empty()) error.attachNote() << "help: did you mean " << near[0] << "?";
+    ok = false;
+  }
+  return success(ok);
+}
+
+} // namespace opc

@@ -1,0 +1,112 @@
+// The flags that plan a graph for several devices.
+#include "MeshFlags.h"
+
+#include "Invocation.h"
+#include "NumberText.h"
+
+namespace opc::cli {
+
+std::vector<Option> MeshFlags::options() {
+  return {
+      {"--mesh", 0, "2x4", "plan for a mesh of devices, outermost dimension first", &mesh_, true},
+      {"--sbp", 0, "GLOB=STATE",
+       "fix the state of tensors, variables or outputs: fc*.w=S(0), 'x=[S(0), B]' (repeatable)", &pins_, true},
+      {"--stage", 0, "GLOBS=RANKS", "the ranks of a pipeline stage's ops: 'emb*,layer0*=0-1' (repeatable)", &stages_,
+       true},
+      {"--micro-batches", 0, "N", "cut the batch of a training step into N (pipelines)", &microBatches_, true},
+      {"--device-memory", 0, "SIZE", "bytes that a device has: 16G", &deviceMemory_, true},
+      {"--no-overlap", 0, "", "reduce gradients in turn with the computation, each by itself", &noOverlap_},
+      {"--sbp-random", 0, "SEED", "random legal signatures in place of the cheapest (for tests)", &random_, true},
+  };
+}
+
+namespace {
+
+/// "0-3,6" -> {0, 1, 2, 3, 6}.
+std::optional<std::vector<int64_t>> parseRanks(const std::string &text) {
+  std::vector<int64_t> ranks;
+  for (size_t at = 0; at <= text.size();) {
+    const size_t end = std::min(text.find(',', at), text.size());
+    const std::string part = text.substr(at, end - at);
+    const size_t dash = part.find('-');
+    const auto first = parseInteger<uint32_t>(part.substr(0, dash));
+    const auto last = dash == std::string::npos ? first : parseInteger<uint32_t>(part.substr(dash + 1));
+    if (!first || !last || *last < *first || *last - *first > (1u << 20)) return std::nullopt;
+    for (int64_t r = *first; r <= *last; ++r) ranks.push_back(r);
+    at = end + 1;
+  }
+  return ranks;
+}
+
+} // namespace
+
+Result<std::optional<MeshRequest>> MeshFlags::request(const std::vector<int64_t> &defaultDims) const {
+  if (mesh_.empty() && defaultDims.empty()) {
+    const char *given = !pins_.empty()           ? "--sbp"
+                        : !stages_.empty()       ? "--stage"
+                        : !microBatches_.empty() ? "--micro-batches"
+                        : !deviceMemory_.empty() ? "--device-memory"
+                        : !random_.empty()       ? "--sbp-random"
+                        : noOverlap_             ? "--no-overlap"
+                                                 : nullptr;
+    if (given) return usageError(std::string(given) + " is for several devices", "give --mesh, e.g. --mesh 2x4");
+    return std::optional<MeshRequest>();
+  }
+  MeshRequest r;
+  r.dims = defaultDims;
+  if (!mesh_.empty()) {
+    const auto dims = parseMesh(mesh_);
+    if (!dims)
+      return usageError("--mesh takes dimensions like 4 or 2x4, at most 8 of them and 1,048,576 devices, not '" +
+                        mesh_ + "'");
+    r.dims = *dims;
+  }
+  for (const std::string &text : pins_) {
+    const size_t equals = text.rfind('=');
+    const auto states = equals == std::string::npos ? std::nullopt : parseNdSbp(text.substr(equals + 1));
+    if (!states || equals == 0)
+      return usageError("--sbp takes GLOB=STATE, not '" + text + "'",
+                        "states are S(0), B, P, or one for each dimension of "
+                        "the mesh: [S(0), B]");
+    r.pins.push_back({text.substr(0, equals), *states, text});
+  }
+  for (const std::string &text : stages_) {
+    const size_t equals = text.rfind('=');
+    const auto ranks = equals == std::string::npos ? std::nullopt : parseRanks(text.substr(equals + 1));
+    if (!ranks || equals == 0)
+      return usageError("--stage takes GLOBS=RANKS, not '" + text + "'", "e.g. --stage 'layer0*,emb*=0-1'");
+    StagePlacement stage;
+    for (size_t at = 0; at <= equals;) {
+      const size_t end = std::min(text.find(',', at), equals);
+      stage.ops.push_back(text.substr(at, end - at));
+      at = end + 1;
+    }
+    stage.placement.ranks = *ranks;
+    stage.placement.dims = {static_cast<int64_t>(ranks->size())};
+    for (int64_t rank : *ranks)
+      if (rank >= r.devices())
+        return usageError("--stage '" + text + "' names rank " + std::to_string(rank) + ", the mesh has " +
+                          std::to_string(r.devices()));
+    r.stages.push_back(std::move(stage));
+  }
+  if (!microBatches_.empty()) {
+    const auto n = parseInteger<uint32_t>(microBatches_);
+    if (!n || *n == 0 || *n > 4096)
+      return usageError("--micro-batches takes a number from 1 to 4096, not '" + microBatches_ + "'");
+    r.microBatches = *n;
+  }
+  if (!deviceMemory_.empty()) {
+    const auto bytes = parseBytes(deviceMemory_);
+    if (!bytes || *bytes == 0) return usageError("--device-memory takes a size like 16G, not '" + deviceMemory_ + "'");
+    r.deviceMemory = *bytes;
+  }
+  if (!random_.empty()) {
+    const auto seed = parseInteger<uint64_t>(random_);
+    if (!seed) return usageError("--sbp-random takes a number, not '" + random_ + "'");
+    r.randomSeed = *seed;
+  }
+  r.overlap = !noOverlap_;
+  return std::optional<MeshRequest>(std::move(r));
+}
+
+} // namespace opc::cli
