@@ -24,6 +24,12 @@ add_library(opc_dnnl INTERFACE)
 target_include_directories(opc_dnnl SYSTEM INTERFACE ${OPC_DNNL_INCLUDE})
 target_link_libraries(opc_dnnl INTERFACE ${OPC_DNNL})
 
+# MPI is optional: it makes libopc_mpi.so, the engine of jobs of several processes.
+find_package(MPI COMPONENTS C QUIET)
+if(NOT MPI_C_FOUND)
+  message(STATUS "no MPI (Debian: libopenmpi-dev): ranks of a job can only be threads of one process")
+endif()
+
 # A machine without Debian's packages gets the shared libraries beside the programs (preset "portable").
 if(OPC_PORTABLE)
   set(CMAKE_INSTALL_RPATH "$ORIGIN/../${CMAKE_INSTALL_LIBDIR}")

@@ -18,6 +18,10 @@ public:
   char *current() const { return at_; }
   /// Bytes from the base to the first run. The base may be null when only this is wanted.
   int64_t offset() const { return offset_; }
+  /// The axes outside a run, innermost first: how many, their sizes, and the bytes from one index to the next.
+  int axes() const { return rank_; }
+  int64_t axisSize(int axis) const { return size_[static_cast<size_t>(axis)]; }
+  int64_t axisStep(int axis) const { return step_[static_cast<size_t>(axis)]; }
   /// To the next run.
   void next();
 

@@ -3,6 +3,7 @@
 
 #include "BlockCopy.h"
 #include "OrderedSum.h"
+#include "PlanAgreement.h"
 
 #include <algorithm>
 #include <cstring>
@@ -12,19 +13,6 @@ namespace {
 
 constexpr size_t kAlignment = 64;
 size_t aligned(size_t n) { return (n + kAlignment - 1) / kAlignment * kAlignment; }
-
-/// "0-3", "0,2,5-6"; ascending.
-std::string rankText(const std::vector<int64_t> &ranks) {
-  std::string s;
-  for (size_t i = 0; i < ranks.size();) {
-    size_t j = i;
-    while (j + 1 < ranks.size() && ranks[j + 1] == ranks[j] + 1) ++j;
-    s += (s.empty() ? "" : ",") + std::to_string(ranks[i]);
-    if (j > i) s += "-" + std::to_string(ranks[j]);
-    i = j + 1;
-  }
-  return s;
-}
 
 Box relative(Box box, const std::vector<int64_t> &origin) {
   for (size_t a = 0; a < origin.size(); ++a) box.begin[a] -= origin[a];
@@ -207,10 +195,10 @@ Status BoxingExecutor::Impl::prepare(const std::vector<BoxingOp> &ops, const std
       std::sort(v.begin(), v.end());
       return v;
     };
-    activity +=
-        "from ranks " + rankText(sorted(first.source.ranks)) + " to ranks " + rankText(sorted(first.target.ranks));
+    activity += "from ranks " + rankListText(sorted(first.source.ranks)) + " to ranks " +
+                rankListText(sorted(first.target.ranks));
   } else {
-    activity += (group.size() == 1 ? "on rank " : "with ranks ") + rankText(group);
+    activity += (group.size() == 1 ? "on rank " : "with ranks ") + rankListText(group);
   }
   if (idle) return Status::ok();
   reduces = (step.kind == BoxingKind::kAllReduce || step.kind == BoxingKind::kReduceScatter) && group.size() > 1;

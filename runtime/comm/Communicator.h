@@ -68,6 +68,14 @@ public:
   /// What this rank is doing on a channel, for the watchdog and for errors of others: "all_reduce of fc1.w.grad, 4096
   /// bytes, with ranks 0-3". Cheap: stores a pointer. `what` must stay valid; nullptr: nothing.
   virtual void setActivity(int channel, const std::string *what) = 0;
+  /// How many activities this rank has begun so far: a sign of life.
+  virtual uint64_t progress() const { return 0; }
+  /// What this rank is in, on all channels: "all_reduce of fc1.w.grad, 4096 bytes, with ranks 0-3"; empty: nothing.
+  /// From any thread.
+  virtual std::string activityText() const { return {}; }
+  /// What the engine knows of ranks that do not answer: "rank 2 has not answered for 12 s"; empty: nothing. From any
+  /// thread.
+  virtual std::string silentRanks() const { return {}; }
 };
 
 } // namespace opc::runtime

@@ -5,6 +5,7 @@
 #include "OrderedSum.h"
 
 #include <algorithm>
+#include <atomic>
 #include <condition_variable>
 #include <cstdio>
 #include <cstring>
@@ -180,6 +181,17 @@ public:
     Endpoint &e = job_->at(rank_, channel);
     std::lock_guard<std::mutex> guard(e.lock);
     e.activity = what;
+    if (what) progress_.fetch_add(1, std::memory_order_relaxed);
+  }
+  uint64_t progress() const override { return progress_.load(std::memory_order_relaxed); }
+  std::string activityText() const override {
+    std::string s;
+    for (int c = 0; c < job_->options.channels; ++c) {
+      Endpoint &e = job_->at(rank_, c);
+      std::lock_guard<std::mutex> guard(e.lock);
+      if (e.activity) s += (s.empty() ? "" : "; ") + *e.activity;
+    }
+    return s;
   }
 
 private:
@@ -342,6 +354,7 @@ private:
 
   std::shared_ptr<Job> job_; // see Job
   const int64_t rank_;
+  std::atomic<uint64_t> progress_{0};
   mutable std::mutex countersLock_;
   CommCounters counters_;
 };
