@@ -110,12 +110,13 @@ Maybe<ConvGeometry> commonGeometry(const TensorDesc &in, const TensorDesc &weigh
 } // namespace
 
 Maybe<ConvGeometry> convGeometry(const TensorDesc &in, const TensorDesc &weight, const UserOpConfWrapper &conf,
-                                 int dims) {
+                                 int dims, bool piece) {
   ConvGeometry g = JUST(commonGeometry(in, weight, conf, dims));
   const Shape &x = in.shape(), &w = weight.shape();
   g.channels = x.At(g.channelsLast ? dims + 1 : 1);
   g.filters = w.At(0);
   const int64_t own = w.At(g.channelsLast ? dims + 1 : 1);
+  if (piece && own > 0 && g.channels > 0) g.groups = g.channels / own;
   if (g.channels % g.groups != 0 || g.filters % g.groups != 0)
     return Error::InvalidValueError().id("OPC0205")
            << "groups is " << g.groups << ", which must divide the input's " << g.channels
@@ -132,7 +133,7 @@ Maybe<ConvGeometry> convGeometry(const TensorDesc &in, const TensorDesc &weight,
     return std::move(e).help(help);
   }
   // The gradients of a convolution have no such attribute.
-  const int64_t filters = conf.has_attr("filters") ? conf.attr<int32_t>("filters") : 0;
+  const int64_t filters = !piece && conf.has_attr("filters") ? conf.attr<int32_t>("filters") : 0;
   if (filters != 0 && filters != g.filters)
     return Error::ShapeMismatch() << "filters is " << filters << ", but weight, " << weight.toString() << ", has "
                                   << g.filters;
@@ -154,7 +155,7 @@ Maybe<ConvGeometry> convGeometry(const TensorDesc &in, const TensorDesc &weight,
 }
 
 Maybe<ConvGeometry> transposedGeometry(const TensorDesc &in, const TensorDesc &weight, const UserOpConfWrapper &conf,
-                                       int dims) {
+                                       int dims, bool piece) {
   ConvGeometry g = JUST(commonGeometry(in, weight, conf, dims));
   const Shape &x = in.shape(), &w = weight.shape();
   g.filters = x.At(g.channelsLast ? dims + 1 : 1);
@@ -165,7 +166,7 @@ Maybe<ConvGeometry> transposedGeometry(const TensorDesc &in, const TensorDesc &w
     return Error::InvalidValueError().id("OPC0205")
            << "groups is " << g.groups << ", which must divide the input's " << g.filters << " channels";
   g.channels = w.At(g.channelsLast ? dims + 1 : 1) * g.groups;
-  const int64_t filters = conf.attr<int32_t>("filters");
+  const int64_t filters = piece ? 0 : conf.attr<int32_t>("filters");
   if (filters != 0 && filters != g.channels)
     return Error::ShapeMismatch() << "filters is " << filters << ", but weight, " << weight.toString() << ", makes "
                                   << g.channels;

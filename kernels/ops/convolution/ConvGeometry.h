@@ -19,15 +19,16 @@ struct ConvGeometry {
 };
 
 /// Reads and checks the attributes and the shapes. The weight is [filters, channels / groups, kernel...] for
-/// channels_first, [filters, kernel..., channels / groups] for channels_last.
+/// channels_first, [filters, kernel..., channels / groups] for channels_last. For kernels, `piece`: the shapes may be a
+/// device's piece of what the attributes say; groups then follows from them, and filters is not compared.
 Maybe<ConvGeometry> convGeometry(const user_op::TensorDesc &in, const user_op::TensorDesc &weight,
-                                 const user_op::UserOpConfWrapper &conf, int dims);
+                                 const user_op::UserOpConfWrapper &conf, int dims, bool piece = false);
 
 /// The same for a transposed convolution, as the convolution that it transposes: `in` is that one's out, and its `in`
 /// and `channels` are the result's. The weight is [in's channels, filters / groups, kernel...] for channels_first,
 /// [in's channels, kernel..., filters / groups] for channels_last.
 Maybe<ConvGeometry> transposedGeometry(const user_op::TensorDesc &in, const user_op::TensorDesc &weight,
-                                       const user_op::UserOpConfWrapper &conf, int dims);
+                                       const user_op::UserOpConfWrapper &conf, int dims, bool piece = false);
 
 /// The weight of a convolution with this input and output, from conv_filter_grad's kernel_size and groups.
 Maybe<Shape> filterShape(const user_op::TensorDesc &in, const user_op::TensorDesc &out,

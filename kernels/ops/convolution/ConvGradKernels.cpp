@@ -24,7 +24,7 @@ public:
   std::unique_ptr<user_op::BoundKernel> Bind(user_op::KernelBindContext *ctx) const override {
     const TensorDesc &like = *ctx->TensorDesc4ArgNameAndIndex("x_like", 0);
     const ConvGeometry g = checked(convGeometry(like, *ctx->TensorDesc4ArgNameAndIndex("filter", 0),
-                                                ctx->user_op_conf(), ctx->Attr<int32_t>("num_spatial_dims")));
+                                                ctx->user_op_conf(), ctx->Attr<int32_t>("num_spatial_dims"), true));
     StagedTensors<T> tensors(ctx);
     const T *dy = tensors.in("dy"), *filter = tensors.in("filter"), *add = tensors.in("_add_to_output");
     T *dx = tensors.out("dx");
@@ -55,7 +55,7 @@ public:
   std::unique_ptr<user_op::BoundKernel> Bind(user_op::KernelBindContext *ctx) const override {
     const ConvGeometry g = checked(convGeometry(*ctx->TensorDesc4ArgNameAndIndex("x", 0),
                                                 *ctx->TensorDesc4ArgNameAndIndex("filter_diff", 0), ctx->user_op_conf(),
-                                                ctx->Attr<int32_t>("num_spatial_dims")));
+                                                ctx->Attr<int32_t>("num_spatial_dims"), true));
     StagedTensors<T> tensors(ctx);
     const T *dy = tensors.in("dy"), *x = tensors.in("x");
     T *diff = tensors.out("filter_diff");

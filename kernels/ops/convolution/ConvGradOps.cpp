@@ -93,7 +93,13 @@ Maybe<void> dataGradSbp(user_op::SbpContext *ctx) {
     if (adds) b.PartialSum(add);
     b.Build();
   }
-  if (ctx->Attr<int32_t>("groups") != 1) return Maybe<void>::Ok();
+  if (const int64_t groups = ctx->Attr<int32_t>("groups"); groups != 1) {
+    auto whole = ctx->NewBuilder();
+    whole.Split(dy, channel).Split(filter, 0).Split(like, channel).Split(dx, channel);
+    if (adds) whole.Split(add, channel);
+    if (groups % ctx->parallel_num() == 0) whole.Build();
+    return Maybe<void>::Ok();
+  }
   auto filters = ctx->NewBuilder(), channels = ctx->NewBuilder();
   filters.Split(dy, channel).Split(filter, 0).Broadcast(like).PartialSum(dx);
   channels.Broadcast(dy).Split(filter, channel).Split(like, channel).Split(dx, channel);
@@ -112,7 +118,11 @@ Maybe<void> filterGradSbp(user_op::SbpContext *ctx) {
   ctx->NewBuilder().Split(dy, 0).Split(x, 0).PartialSum(diff).Build();
   ctx->NewBuilder().PartialSum(dy).Broadcast(x).PartialSum(diff).Build();
   ctx->NewBuilder().Broadcast(dy).PartialSum(x).PartialSum(diff).Build();
-  if (ctx->Attr<int32_t>("groups") != 1) return Maybe<void>::Ok();
+  if (const int64_t groups = ctx->Attr<int32_t>("groups"); groups != 1) {
+    if (groups % ctx->parallel_num() == 0)
+      ctx->NewBuilder().Split(dy, channel).Split(x, channel).Split(diff, 0).Build();
+    return Maybe<void>::Ok();
+  }
   ctx->NewBuilder().Split(dy, channel).Broadcast(x).Split(diff, 0).Build();
   ctx->NewBuilder().Broadcast(dy).Split(x, channel).Split(diff, channel).Build();
   return Maybe<void>::Ok();

@@ -18,7 +18,7 @@ public:
   bool AlwaysComputeWhenAllOutputsEmpty() const override { return false; }
   std::unique_ptr<user_op::BoundKernel> Bind(user_op::KernelBindContext *ctx) const override {
     const auto geometry = convGeometry(*ctx->TensorDesc4ArgNameAndIndex("in", 0),
-                                       *ctx->TensorDesc4ArgNameAndIndex("weight", 0), ctx->user_op_conf(), Dims);
+                                       *ctx->TensorDesc4ArgNameAndIndex("weight", 0), ctx->user_op_conf(), Dims, true);
     if (!geometry.IsOk()) throw ContractError(geometry.status().message());
     const ConvGeometry g = geometry.value();
     StagedTensors<T> tensors(ctx);

@@ -47,31 +47,34 @@ Maybe<void> convSbp(user_op::SbpContext *ctx) {
   if (ones) batch.Broadcast(multiplier);
   if (adds) batch.Split(add, 0);
   batch.Build();
-  if (ctx->Attr<int32_t>("groups") != 1) return Maybe<void>::Ok();
-  // `filters` names the whole number: a shard of the filters would contradict it.
-  if (ctx->Attr<int32_t>("filters") == 0) {
+  const int64_t groups = ctx->Attr<int32_t>("groups");
+  // With groups, whole groups of channels and filters together; without, the filters for themselves.
+  if (groups == 1 || groups % ctx->parallel_num() == 0) {
     auto filters = ctx->NewBuilder();
-    filters.Broadcast(in).Split(weight, 0).Split(out, channel);
+    if (groups == 1)
+      filters.Broadcast(in);
+    else
+      filters.Split(in, channel);
+    filters.Split(weight, 0).Split(out, channel);
     if (bias) filters.Split(b, 0);
     if (ones) filters.Broadcast(multiplier);
     if (adds) filters.Split(add, channel);
     filters.Build();
   }
-  if (!bias) {
-    auto channels = ctx->NewBuilder();
-    channels.Split(in, channel).Split(weight, channel).PartialSum(out);
-    if (adds) channels.PartialSum(add);
-    channels.Build();
-    // Linear in one operand at a time; what is added joins the output's state, or each device would add it whole.
-    auto fromInput = ctx->NewBuilder(), fromWeight = ctx->NewBuilder();
-    fromInput.PartialSum(in).Broadcast(weight).PartialSum(out);
-    fromWeight.Broadcast(in).PartialSum(weight).PartialSum(out);
-    if (adds) {
-      fromInput.PartialSum(add);
-      fromWeight.PartialSum(add);
-    }
-    fromInput.Build();
-    fromWeight.Build();
+  // What is added joins the output's state, or each device would add it whole. The input's channels are summed; and the
+  // convolution is linear in one operand at a time.
+  for (int which = groups == 1 ? 0 : 1; which < 3; ++which) {
+    auto sum = ctx->NewBuilder();
+    if (which == 0)
+      sum.Split(in, channel).Split(weight, channel);
+    else if (which == 1)
+      sum.PartialSum(in).Broadcast(weight);
+    else
+      sum.Broadcast(in).PartialSum(weight);
+    if (bias) sum.PartialSum(b);
+    if (ones) sum.Broadcast(multiplier);
+    if (adds) sum.PartialSum(add);
+    sum.PartialSum(out).Build();
   }
   return Maybe<void>::Ok();
 }
@@ -140,6 +143,7 @@ std::string last() { return "channels_last"; }
                 Case("strided")
                     .In("in", {1, 8, 9, 9})
                     .In("weight", {16, 8, 3, 2})
+                    .Attr("filters", int32_t{16})
                     .Attr("strides", Ints{2, 1})
                     .Attr("dilation_rate", Ints{1, 2}),
                 Case("depthwise")

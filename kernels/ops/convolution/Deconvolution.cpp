@@ -48,8 +48,7 @@ user_op::OpRegistry deconvolution(const char *name, int line, int dims) {
         ctx->NewBuilder().Broadcast(in).PartialSum(weight).PartialSum(out).Build();
         if (ctx->Attr<int32_t>("groups") != 1) return Maybe<void>::Ok();
         ctx->NewBuilder().Split(in, channel).Split(weight, 0).PartialSum(out).Build();
-        if (ctx->Attr<int32_t>("filters") == 0)
-          ctx->NewBuilder().Broadcast(in).Split(weight, channel).Split(out, channel).Build();
+        ctx->NewBuilder().Broadcast(in).Split(weight, channel).Split(out, channel).Build();
         return Maybe<void>::Ok();
       })
       .SetComputeComplexityFn([](InferContext *ctx) -> Maybe<double> {
@@ -99,7 +98,7 @@ public:
   std::unique_ptr<user_op::BoundKernel> Bind(user_op::KernelBindContext *ctx) const override {
     const TensorDesc &desc = *ctx->TensorDesc4ArgNameAndIndex("in", 0);
     const auto geometry = transposedGeometry(desc, *ctx->TensorDesc4ArgNameAndIndex("weight", 0), ctx->user_op_conf(),
-                                             static_cast<int>(desc.shape().NumAxes()) - 2);
+                                             static_cast<int>(desc.shape().NumAxes()) - 2, true);
     if (!geometry.IsOk()) throw ContractError(geometry.status().message());
     const ConvGeometry g = geometry.value();
     StagedTensors<T> tensors(ctx);

@@ -26,14 +26,15 @@ Maybe<bool> isWeightLast(const UserOpConfWrapper &conf) {
 }
 
 /// The geometry; the weight's layout is that of weight_format, whatever the images' is.
-Maybe<ConvGeometry> fusedGeometry(const TensorDesc &in, const TensorDesc &weight, const UserOpConfWrapper &conf) {
+Maybe<ConvGeometry> fusedGeometry(const TensorDesc &in, const TensorDesc &weight, const UserOpConfWrapper &conf,
+                                  bool piece = false) {
   TensorDesc moved = weight;
   const bool last = JUST(isChannelsLast(conf)), weightLast = JUST(isWeightLast(conf));
   if (last != weightLast && weight.shape().NumAxes() == 4) {
     const Shape &w = weight.shape();
     moved.set_shape(last ? Shape{w.At(0), w.At(2), w.At(3), w.At(1)} : Shape{w.At(0), w.At(3), w.At(1), w.At(2)});
   }
-  return convGeometry(in, moved, conf, 2);
+  return convGeometry(in, moved, conf, 2, piece);
 }
 
 const char *const kStatistics[] = {"gamma", "beta", "moving_mean", "moving_variance"};
@@ -83,7 +84,8 @@ Maybe<void> infer(InferContext *ctx) {
   return Maybe<void>::Ok();
 }
 
-/// Only the batch: the compiler fuses after it has decided how to split.
+/// The batch, and the filters with everything that there is one of for each. What else a convolution allows would need
+/// the activation after the sum.
 Maybe<void> sbp(user_op::SbpContext *ctx) {
   auto batch = ctx->NewBuilder();
   for (const auto &arg : ctx->inputs())
@@ -92,6 +94,14 @@ Maybe<void> sbp(user_op::SbpContext *ctx) {
     else
       batch.Broadcast(user_op::OpArg(arg.first, arg.second));
   batch.Split(user_op::OpArg("out", 0), 0).Build();
+  if (ctx->Attr<int32_t>("groups") != 1) return Maybe<void>::Ok();
+  const int64_t channel = JUST(isChannelsLast(ctx->user_op_conf())) ? 3 : 1;
+  ctx->NewBuilder()
+      .Split(ctx->inputs(), 0)
+      .Broadcast(user_op::OpArg("in", 0))
+      .Split(user_op::OpArg("_add_to_output", 0), channel)
+      .Split(user_op::OpArg("out", 0), channel)
+      .Build();
   return Maybe<void>::Ok();
 }
 
@@ -189,7 +199,7 @@ public:
   bool AlwaysComputeWhenAllOutputsEmpty() const override { return false; }
   std::unique_ptr<user_op::BoundKernel> Bind(user_op::KernelBindContext *ctx) const override {
     const auto geometry = fusedGeometry(*ctx->TensorDesc4ArgNameAndIndex("in", 0),
-                                        *ctx->TensorDesc4ArgNameAndIndex("weight", 0), ctx->user_op_conf());
+                                        *ctx->TensorDesc4ArgNameAndIndex("weight", 0), ctx->user_op_conf(), true);
     if (!geometry.IsOk()) throw ContractError(geometry.status().message());
     const ConvGeometry g = geometry.value();
     const auto floats = [&](const char *arg) -> const float * {

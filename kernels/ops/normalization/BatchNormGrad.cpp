@@ -4,6 +4,7 @@
 #include "NormRules.h"
 #include "RegisterFloating.h"
 #include "StagedTensors.h"
+#include "shape/SbpRules.h"
 
 namespace opc::ops {
 namespace {
@@ -165,6 +166,17 @@ REGISTER_USER_OP("normalization_grad")
         if (ctx->has_output(arg, 0)) channels.Split(OpArg(arg, 0), 0);
       if (ctx->has_output("dx", 0)) channels.Split(OpArg("dx", 0), axis);
       channels.Build();
+      addLinearSignature(ctx, {"dy"});
+      // The sums over the batch: each part has some of the addends. dx needs the whole sums where the statistics are of
+      // this batch.
+      if (ctx->has_output("dx", 0) && ctx->Attr<bool>("training")) return Maybe<void>::Ok();
+      for (int64_t i = 0; i < rank; ++i) {
+        if (i == axis) continue;
+        auto batch = ctx->NewBuilder();
+        batch.Broadcast(ctx->inputs()).Split(OpArg("x", 0), i).Split(OpArg("dy", 0), i);
+        batch.PartialSum(OpArg("gamma_diff", 0)).PartialSum(OpArg("beta_diff", 0)).Split(OpArg("dx", 0), i);
+        batch.Build();
+      }
       return Maybe<void>::Ok();
     })
     .Doc("The gradients of normalization. With xhat = (x - mean) * inv_variance and sums over all "

@@ -3,6 +3,7 @@
 #include "NormRules.h"
 #include "RegisterFloating.h"
 #include "StagedTensors.h"
+#include "shape/SbpRules.h"
 
 namespace opc::ops {
 namespace {
@@ -177,6 +178,7 @@ Maybe<void> batchSbp(user_op::SbpContext *ctx, bool sums) {
       builder.Split(OpArg(out.first, 0), 0);
   }
   builder.Build();
+  addLinearSignature(ctx, {"dy"});
   return Maybe<void>::Ok();
 }
 

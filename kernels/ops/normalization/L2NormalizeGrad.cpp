@@ -4,6 +4,7 @@
 #include "RegisterFloating.h"
 #include "SimdExp.h"
 #include "StagedTensors.h"
+#include "shape/SbpRules.h"
 
 #include <cmath>
 
@@ -71,6 +72,7 @@ REGISTER_USER_OP("l2_normalize_grad")
       const int64_t axis = JUST(resolveAxis(ctx->Attr<int32_t>("axis"), rank));
       for (int64_t i = 0; i < rank; ++i)
         if (i != axis) ctx->NewBuilder().Split(ctx->inputs(), i).Split(ctx->outputs(), i).Build();
+      addLinearSignature(ctx, {"dy"});
       return Maybe<void>::Ok();
     })
     .Doc("The gradient of l2_normalize: dx = (dy - y * sum(y * dy)) / sqrt(square_x_sum), the sum along `axis`; where "

@@ -4,6 +4,7 @@
 #include "NormRules.h"
 #include "RegisterFloating.h"
 #include "StagedTensors.h"
+#include "shape/SbpRules.h"
 
 namespace opc::ops {
 namespace {
@@ -44,6 +45,7 @@ Maybe<void> checkAddend(InferContext *ctx) {
 }
 
 /// Splits along x's leading dimensions [0, end): the parameters are whole, the outputs follow or (sums) are partial.
+/// And partial sums of dy.
 Maybe<void> leadingSbp(user_op::SbpContext *ctx, int64_t end, bool sums) {
   for (int64_t i = 0; i < end; ++i) {
     auto builder = ctx->NewBuilder();
@@ -61,7 +63,20 @@ Maybe<void> leadingSbp(user_op::SbpContext *ctx, int64_t end, bool sums) {
     }
     builder.Build();
   }
+  addLinearSignature(ctx, {"dy", "_add_to_output"});
   return Maybe<void>::Ok();
+}
+
+/// The gradients of parameters, which have x's dimensions from `begin` on: each element comes from its own column.
+void columnSbp(user_op::SbpContext *ctx, int64_t begin) {
+  const int64_t rank = ctx->LogicalTensorDesc4InputArgNameAndIndex("x", 0).shape().NumAxes();
+  for (int64_t i = begin; i < rank; ++i)
+    ctx->NewBuilder()
+        .Broadcast(ctx->inputs())
+        .Split(OpArg("dy", 0), i)
+        .Split(OpArg("x", 0), i)
+        .Split(ctx->outputs(), i - begin)
+        .Build();
 }
 
 // --- kernels ---------------------------------------------------------------------------------------------------------
@@ -282,7 +297,9 @@ REGISTER_USER_OP("layer_norm_param_grad")
     .SetGetSbpFn([](user_op::SbpContext *ctx) -> Maybe<void> {
       const int64_t rank = ctx->LogicalTensorDesc4InputArgNameAndIndex("x", 0).shape().NumAxes();
       const int64_t lead = ctx->LogicalTensorDesc4InputArgNameAndIndex("mean", 0).shape().NumAxes();
-      return leadingSbp(ctx, std::min(lead, JUST(resolveAxis(ctx->Attr<int64_t>("begin_params_axis"), rank))), true);
+      const int64_t params = JUST(resolveAxis(ctx->Attr<int64_t>("begin_params_axis"), rank));
+      if (params >= lead) columnSbp(ctx, params);
+      return leadingSbp(ctx, std::min(lead, params), true);
     })
     .Doc("The gradients of layer_norm by its parameters: gamma_diff is the sum of dy * (x - mean) * inv_variance over "
          "the dimensions\n"
@@ -346,7 +363,9 @@ REGISTER_USER_OP("rms_norm_param_grad")
       return Maybe<void>::Ok();
     })
     .SetGetSbpFn([](user_op::SbpContext *ctx) {
-      return leadingSbp(ctx, ctx->LogicalTensorDesc4InputArgNameAndIndex("inv_rms", 0).shape().NumAxes(), true);
+      const int64_t lead = ctx->LogicalTensorDesc4InputArgNameAndIndex("inv_rms", 0).shape().NumAxes();
+      columnSbp(ctx, lead);
+      return leadingSbp(ctx, lead, true);
     })
     .Doc("The gradient of rms_norm by weight: the sum of dy * x * inv_rms over the leading dimensions; f32 when x is "
          "f16 "

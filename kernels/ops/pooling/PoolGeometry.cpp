@@ -1,6 +1,7 @@
 // Checks and sizes of poolings.
 #include "PoolGeometry.h"
 #include "../convolution/ConvGeometry.h"
+#include "shape/SbpRules.h"
 
 namespace opc::ops {
 
@@ -93,6 +94,11 @@ Maybe<void> poolSbp(user_op::SbpContext *ctx) {
   const bool last = JUST(isChannelsLast(ctx->user_op_conf()));
   for (int64_t axis : {int64_t{0}, last ? rank - 1 : int64_t{1}})
     ctx->NewBuilder().Split(ctx->inputs(), axis).Split(ctx->outputs(), axis).Build();
+  // Gradients are linear in dy, means in x; where the largest element is depends on all of x.
+  if (ctx->has_input("dy", 0))
+    addLinearSignature(ctx, {"dy"});
+  else if (!ctx->user_op_conf().has_attr("return_indices"))
+    addLinearSignature(ctx, {"x"});
   return Maybe<void>::Ok();
 }
 

@@ -13,6 +13,15 @@ inline void addAxisSignatures(user_op::SbpContext *ctx, const std::string &in, c
   if (linear) ctx->NewBuilder().PartialSum(user_op::OpArg(in, 0)).PartialSum(user_op::OpArg(out, 0)).Build();
 }
 
+/// The signature in which the named inputs and all outputs are partial sums and the other inputs are whole: the op is
+/// linear in those inputs together.
+inline void addLinearSignature(user_op::SbpContext *ctx, const std::vector<std::string> &linear) {
+  auto builder = ctx->NewBuilder();
+  builder.Broadcast(ctx->inputs());
+  for (const std::string &arg : linear) builder.PartialSum(user_op::OpArg(arg, 0));
+  builder.PartialSum(ctx->outputs()).Build();
+}
+
 /// The pairs of axes on which a reshape keeps a split: the elements before the axes are as many on both sides, and the
 /// pieces have the same sizes (equal dimensions, or both divisible by the number of devices).
 inline std::vector<std::pair<int64_t, int64_t>> reshapeSplits(const Shape &in, const Shape &out, int64_t parts) {

@@ -87,6 +87,7 @@ public:
     const int64_t dim = valueOf(resolveAxis(ctx->Attr<int32_t>("dim"), input->shape().NumAxes()));
     const Shape indexShape = index->shape();
     const Lines lines(indexShape, input->shape(), indexShape, dim);
+    const IndexRange range = indexRange(ctx, "input", dim);
     const void *from = input->raw_dptr();
     void *to = ctx->Tensor4ArgNameAndIndex("output", 0)->mut_raw_dptr();
     return withIndexType(index->data_type(), [&](auto tag) -> std::unique_ptr<user_op::BoundKernel> {
@@ -96,11 +97,13 @@ public:
           GetSizeOfDataType(input->data_type()), [&](auto elementTag) -> std::unique_ptr<user_op::BoundKernel> {
             using T = decltype(elementTag);
             return user_op::bindTask([=](DeviceCtx *dev) {
-              checkIndices(dev, indices, indexShape, lines.limit, "index", "the indexed axis");
+              checkIndices(dev, indices, indexShape, range.whole, "index", "the indexed axis");
               lines.forEach(dev, [&](int64_t i, int64_t x, int64_t o) {
-                for (int64_t k = 0; k < lines.length; ++k)
-                  static_cast<T *>(to)[o + k * lines.otherStep] = static_cast<const T *>(
-                      from)[x + static_cast<int64_t>(indices[i + k * lines.indexStep]) * lines.indexedStep];
+                for (int64_t k = 0; k < lines.length; ++k) {
+                  const int64_t place = range.place(indices[i + k * lines.indexStep]);
+                  static_cast<T *>(to)[o + k * lines.otherStep] =
+                      range.holds(place) ? static_cast<const T *>(from)[x + place * lines.indexedStep] : T(0);
+                }
               });
             });
           });
@@ -182,18 +185,21 @@ public:
     const Shape outShape = ctx->Tensor4ArgNameAndIndex("output", 0)->shape(), indexShape = index->shape();
     const int64_t dim = valueOf(resolveAxis(ctx->Attr<int32_t>("dim"), outShape.NumAxes()));
     const Lines lines(indexShape, outShape, src->shape(), dim);
+    const IndexRange range = indexRange(ctx, "output", dim);
     Accumulated<T> out(ctx, "output", hasBase ? ctx->Tensor4ArgNameAndIndex("input", 0)->template dptr<T>() : nullptr);
     const T *from = src->template dptr<T>();
     return withIndexType(index->data_type(), [&](auto tag) -> std::unique_ptr<user_op::BoundKernel> {
       using I = decltype(tag);
       const I *indices = index->dptr<I>();
       return user_op::bindTask([=](DeviceCtx *dev) {
-        checkIndices(dev, indices, indexShape, lines.limit, "index", "the indexed axis");
+        checkIndices(dev, indices, indexShape, range.whole, "index", "the indexed axis");
         out.begin(dev);
         auto *acc = out.data();
         lines.forEach(dev, [&](int64_t i, int64_t x, int64_t o) {
           for (int64_t k = 0; k < lines.length; ++k) {
-            auto &a = acc[x + static_cast<int64_t>(indices[i + k * lines.indexStep]) * lines.indexedStep];
+            const int64_t place = range.place(indices[i + k * lines.indexStep]);
+            if (!range.holds(place)) continue;
+            auto &a = acc[x + place * lines.indexedStep];
             const auto v = out.value(from[o + k * lines.otherStep]);
             a = kMul ? out.mul(a, v) : out.add(a, v);
           }
@@ -272,6 +278,30 @@ Maybe<void> sbp(user_op::SbpContext *ctx) {
   return Maybe<void>::Ok();
 }
 
+/// dim_gather: the indexed axis may be split, which gives partial sums, or that of the indices.
+Maybe<void> gatherSbp(user_op::SbpContext *ctx) {
+  JUST(sbp(ctx));
+  const user_op::OpArg input("input", 0), index("index", 0), output("output", 0);
+  const int64_t rank = ctx->LogicalTensorDesc4InputArgNameAndIndex("input", 0).shape().NumAxes();
+  const int64_t dim = JUST(resolveAxis(ctx->Attr<int32_t>("dim"), rank, "dim"));
+  ctx->NewBuilder().Broadcast(input).Split(index, dim).Split(output, dim).Build();
+  ctx->NewBuilder().Split(input, dim).Broadcast(index).PartialSum(output).Build();
+  ctx->NewBuilder().PartialSum(input).Broadcast(index).PartialSum(output).Build();
+  return Maybe<void>::Ok();
+}
+/// dim_scatter_add_like: the same turned round.
+Maybe<void> scatterAddLikeSbp(user_op::SbpContext *ctx) {
+  JUST(sbp(ctx));
+  const user_op::OpArg like("like", 0), index("index", 0), src("src", 0), output("output", 0);
+  const Shape indices = ctx->LogicalTensorDesc4InputArgNameAndIndex("index", 0).shape();
+  const int64_t dim = JUST(resolveAxis(ctx->Attr<int32_t>("dim"), indices.NumAxes(), "dim"));
+  if (ctx->LogicalTensorDesc4InputArgNameAndIndex("src", 0).shape().At(dim) == indices.At(dim))
+    ctx->NewBuilder().Broadcast(like).Split(index, dim).Split(src, dim).PartialSum(output).Build();
+  ctx->NewBuilder().Split(like, dim).Broadcast(index).Broadcast(src).Split(output, dim).Build();
+  ctx->NewBuilder().Broadcast(like).Broadcast(index).PartialSum(src).PartialSum(output).Build();
+  return Maybe<void>::Ok();
+}
+
 const std::vector<DataType> kMoved = {kFloat, kDouble, kFloat16, kUInt8, kInt64};
 
 REGISTER_USER_OP("dim_gather")
@@ -280,7 +310,7 @@ REGISTER_USER_OP("dim_gather")
     .Output("output")
     .RequiredAttr<int32_t>("dim")
     .SetTensorDescInferFn(inferDimGather)
-    .SetGetSbpFn(sbp)
+    .SetGetSbpFn(gatherSbp)
     .Doc("output[i, j, k] = input[i, index[i, j, k], k] for dim = 1, and likewise for other axes: PyTorch's gather. "
          "index is i32 or i64; a "
          "value outside the axis is an error at run time.")
@@ -340,7 +370,7 @@ REGISTER_USER_OP("dim_scatter_add_like")
     .Output("output")
     .RequiredAttr<int32_t>("dim")
     .SetTensorDescInferFn(inferDimScatter)
-    .SetGetSbpFn(sbp)
+    .SetGetSbpFn(scatterAddLikeSbp)
     .Doc("dim_scatter_add into zeros of the shape of like, whose values are not read: the gradient of dim_gather.")
     .Cases({user_op::Case("columns")
                 .In("like", {3, 5})

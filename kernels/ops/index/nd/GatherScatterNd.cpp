@@ -209,6 +209,33 @@ Maybe<void> scatterNdSbp(user_op::SbpContext *ctx) {
     if (hasLike) b.Broadcast(like);
     b.Build();
   }
+  const int64_t rank = hasLike ? ctx->LogicalTensorDesc4InputArgNameAndIndex("like", 0).shape().NumAxes()
+                               : ctx->Attr<Shape>("shape").NumAxes();
+  const int64_t lead = indices.NumAxes() - 1, k = indices.At(lead);
+  for (int64_t a = k; a < rank; ++a) {
+    auto b = ctx->NewBuilder();
+    b.Split(u, lead + a - k).Broadcast(i).Split(out, a);
+    if (hasLike) b.Split(like, a);
+    b.Build();
+  }
+  return Maybe<void>::Ok();
+}
+
+/// The axes that the tuples do not address, in the tensor and in the slices.
+template <class Add> Maybe<void> sliceAxes(user_op::SbpContext *ctx, int64_t intoRank, Add add) {
+  const Shape indices = ctx->LogicalTensorDesc4InputArgNameAndIndex("indices", 0).shape();
+  const int64_t lead = indices.NumAxes() - 1, k = indices.At(lead);
+  for (int64_t a = k; a < intoRank; ++a) add(a, lead + a - k);
+  return Maybe<void>::Ok();
+}
+/// params and updates together: each part has some of every slice, or addends of both.
+Maybe<void> tensorScatterSbp(user_op::SbpContext *ctx) {
+  const user_op::OpArg p("params", 0), u("updates", 0), i("indices", 0), out("out", 0);
+  const int64_t rank = ctx->LogicalTensorDesc4InputArgNameAndIndex("params", 0).shape().NumAxes();
+  JUST(sliceAxes(ctx, rank, [&](int64_t a, int64_t b) {
+    ctx->NewBuilder().Split(p, a).Split(u, b).Broadcast(i).Split(out, a).Build();
+  }));
+  ctx->NewBuilder().PartialSum(p).PartialSum(u).Broadcast(i).PartialSum(out).Build();
   return Maybe<void>::Ok();
 }
 
@@ -259,6 +286,7 @@ REGISTER_USER_OP("tensor_scatter_nd_update")
     .Input("indices")
     .Output("out")
     .SetTensorDescInferFn(inferScatter)
+    .SetGetSbpFn(tensorScatterSbp)
     .Doc(std::string(kTuples) +
          "out is params with the addressed slices replaced by updates; of equal tuples the last one stays.")
     .Cases({user_op::Case("rows")
@@ -273,6 +301,7 @@ REGISTER_USER_OP("tensor_scatter_nd_add")
     .Input("indices")
     .Output("out")
     .SetTensorDescInferFn(inferScatter)
+    .SetGetSbpFn(tensorScatterSbp)
     .Doc(std::string(kTuples) +
          "out is params with updates added to the addressed slices in order; equal tuples add up.")
     .Cases({user_op::Case("rows").In("params", {4, 3}).In("updates", {5, 3}).In("indices", kInt64, {5, 1}, 0, 4)});
@@ -286,6 +315,14 @@ REGISTER_USER_OP("tensor_scatter_nd_update_grad")
       const TensorDesc dy = ctx->InputTensorDesc("dy", 0);
       *ctx->MutOutputTensorDesc("dx", 0) =
           TensorDesc(JUST(sliceShape(ctx->InputShape("indices", 0), dy.shape())), dy.data_type());
+      return Maybe<void>::Ok();
+    })
+    .SetGetSbpFn([](user_op::SbpContext *ctx) -> Maybe<void> {
+      const user_op::OpArg dy("dy", 0), i("indices", 0), dx("dx", 0);
+      const int64_t rank = ctx->LogicalTensorDesc4InputArgNameAndIndex("dy", 0).shape().NumAxes();
+      JUST(sliceAxes(ctx, rank,
+                     [&](int64_t a, int64_t b) { ctx->NewBuilder().Split(dy, a).Broadcast(i).Split(dx, b).Build(); }));
+      ctx->NewBuilder().PartialSum(dy).Broadcast(i).PartialSum(dx).Build();
       return Maybe<void>::Ok();
     })
     .Doc(std::string(kTuples) +

@@ -101,6 +101,9 @@ Maybe<void> sumLikeSbp(user_op::SbpContext *ctx) {
     }
   }
   ctx->NewBuilder().PartialSum(from).Broadcast(likeArg).PartialSum(to).Build();
+  // The values of like are not read: it may be in any state.
+  ctx->NewBuilder().PartialSum(from).PartialSum(likeArg).PartialSum(to).Build();
+  ctx->NewBuilder().Broadcast(from).PartialSum(likeArg).Broadcast(to).Build();
   return Maybe<void>::Ok();
 }
 

@@ -140,6 +140,10 @@ Maybe<void> splitSbp(user_op::SbpContext *ctx) {
   const int64_t axis = JUST(resolveAxis(ctx->Attr<int64_t>("axis"), rank));
   for (int64_t a = 0; a < rank; ++a)
     if (a != axis) ctx->NewBuilder().Split(ctx->inputs(), a).Split(ctx->outputs(), a).Build();
+  // The values of like are not read: it may be in any state.
+  ctx->NewBuilder().PartialSum(ctx->inputs()).PartialSum(ctx->outputs()).Build();
+  ctx->NewBuilder().Broadcast(ctx->inputs()).PartialSum(user_op::OpArg("in", 0)).PartialSum(ctx->outputs()).Build();
+  ctx->NewBuilder().PartialSum(ctx->inputs()).Broadcast(user_op::OpArg("in", 0)).Broadcast(ctx->outputs()).Build();
   return Maybe<void>::Ok();
 }
 

@@ -162,7 +162,14 @@ REGISTER_USER_OP("tril")
     .Attr<bool>("is_floating_fill_value", false)
     .SetTensorDescInferFn(inferTriangle)
     .SetCheckAttrFn(checkDiagonal)
-    .Sharding("... . . -> ... . .")
+    .SetGetSbpFn([](user_op::SbpContext *ctx) -> Maybe<void> {
+      const int64_t rank = ctx->LogicalTensorDesc4InputArgNameAndIndex("in", 0).shape().NumAxes();
+      for (int64_t a = 0; a + 2 < rank; ++a) ctx->NewBuilder().Split(ctx->inputs(), a).Split(ctx->outputs(), a).Build();
+      const bool zero = ctx->Attr<bool>("is_floating_fill_value") ? ctx->Attr<double>("floating_fill_value") == 0
+                                                                  : ctx->Attr<int64_t>("integer_fill_value") == 0;
+      if (zero) ctx->NewBuilder().PartialSum(ctx->inputs()).PartialSum(ctx->outputs()).Build();
+      return Maybe<void>::Ok();
+    })
     .Doc("The last two axes are matrices: entries on and below the given diagonal are kept, the others become the fill "
          "value (0 unless "
          "given).")

@@ -97,8 +97,11 @@ Maybe<void> broadcastSbp(user_op::SbpContext *ctx) {
       b.Split(from, inAxis).Split(to, a);
       if (like) b.Split(likeArg, a);
       b.Build();
-    } else if (view.At(a) == 1 && like && out.At(a) != 1) {
-      ctx->NewBuilder().Broadcast(from).Split(likeArg, a).Split(to, a).Build();
+    } else if (view.At(a) == 1 && out.At(a) != 1) {
+      auto b = ctx->NewBuilder();
+      b.Broadcast(from).Split(to, a);
+      if (like) b.Split(likeArg, a);
+      b.Build();
     }
     if (own) ++inAxis;
   }
@@ -106,6 +109,10 @@ Maybe<void> broadcastSbp(user_op::SbpContext *ctx) {
   b.PartialSum(from).PartialSum(to);
   if (like) b.Broadcast(likeArg);
   b.Build();
+  if (!like) return Maybe<void>::Ok();
+  // The values of like are not read: it may be in any state.
+  ctx->NewBuilder().PartialSum(from).PartialSum(likeArg).PartialSum(to).Build();
+  ctx->NewBuilder().Broadcast(from).PartialSum(likeArg).Broadcast(to).Build();
   return Maybe<void>::Ok();
 }
 
