@@ -2,6 +2,7 @@
 #include "NdSignatures.h"
 #include "Placement.h"
 #include "PlanBuilder.h"
+#include "SignatureCheck.h"
 #include "Signatures.h"
 
 #include <catch2/catch.hpp>
@@ -26,7 +27,8 @@ OpInstance instance(const std::string &type, const std::vector<std::pair<std::st
   REQUIRE(completeOpConf(*def, &conf).isOk());
   OpInstance op(*def, conf);
   for (const auto &[arg, shape] : inputs)
-    op.inputDescs()[static_cast<size_t>(op.findInput(arg, 0))] = user_op::TensorDesc(shape, kFloat);
+    op.inputDescs()[static_cast<size_t>(op.findInput(arg, 0))] =
+        user_op::TensorDesc(shape, arg == "indices" ? kInt64 : kFloat);
   REQUIRE(op.infer().isOk());
   return op;
 }
@@ -162,4 +164,54 @@ TEST_CASE("reshape_like follows the state of its input; the values of like do no
   const auto list = texts(instance("reshape_like", {{"in", {4, 6}}, {"like", {24}}}), {2});
   CHECK(list == std::vector<std::string>{"(S(0), S(0)) -> (S(0))", "(S(0), B) -> (S(0))", "(P, P) -> (P)",
                                          "(P, B) -> (P)", "(B, P) -> (B)", "(B, B) -> (B)"});
+}
+
+TEST_CASE("attributes that name whole sizes do not hinder a split: filters of a convolution, and its groups", "[sbp]") {
+  user_op::OpDef conv = *test::testRegistry().findOp("conv2d");
+  conv.cases = {user_op::Case("named")
+                    .In("in", {2, 4, 5, 5})
+                    .In("weight", {8, 4, 3, 3})
+                    .Attr("filters", int32_t{8})
+                    .Attr("padding_before", std::vector<int32_t>{1, 1}),
+                user_op::Case("groups").In("in", {2, 8, 5, 5}).In("weight", {16, 1, 3, 3}).Attr("groups", int32_t{8})};
+  std::vector<std::string> sound;
+  for (const SignatureCheck &c : checkSignatures(test::testRegistry(), conv)) {
+    INFO(c.detail);
+    CHECK(c.verdict == SignatureVerdict::kSound);
+    sound.push_back(c.signature);
+  }
+  CHECK(has(sound, "(B, S(0)) -> (S(1))"));
+  CHECK(has(sound, "(S(1), S(0)) -> (S(1))"));
+  CHECK(has(sound, "([S(1), S(1)], [S(0), S(0)]) -> ([S(1), S(1)])")); // 8 groups on 2x2
+}
+
+TEST_CASE("a split vocabulary: indices of other devices give 0, indices of nobody are an error", "[sbp]") {
+  // Rows 4 to 6 of 7, on the second of two devices.
+  OpInstance op = instance("gather", {{"in", {7, 2}}, {"indices", {3}}});
+  const auto run = [&](std::vector<int64_t> indices, std::vector<float> *out) {
+    OpInstance shard = op;
+    shard.inputDescs()[0] = user_op::TensorDesc(Shape({3, 2}), kFloat);
+    shard.inputDescs()[1] = user_op::TensorDesc(Shape({3}), kInt64);
+    shard.outputDescs()[0] = user_op::TensorDesc(Shape({3, 2}), kFloat);
+    const user_op::TensorDesc rows(Shape({7, 2}), kFloat);
+    shard.setShards({{rows, {4, 0}, {SbpParallel::split(0)}},
+                     {shard.inputDescs()[1], {0}, {SbpParallel::broadcast()}},
+                     {shard.outputDescs()[0], {0, 0}, {SbpParallel::partialSum()}}},
+                    ParallelContext(1, 2));
+    std::vector<float> weight{40, 41, 50, 51, 60, 61};
+    out->assign(6, -1);
+    DeviceCtx ctx(DeviceType::kCPU, 1, nullptr);
+    auto kernel = shard.selectKernel(test::testRegistry(), DeviceType::kCPU);
+    REQUIRE(kernel);
+    auto task = KernelTask::create(shard, **kernel, &ctx, {weight.data(), indices.data(), out->data()}, {false, false},
+                                   nullptr, 0);
+    REQUIRE(task);
+    return (*task)->run(&ctx);
+  };
+  std::vector<float> out;
+  CHECK(run({5, 0, 6}, &out).isOk());
+  CHECK(out == std::vector<float>{50, 51, 0, 0, 60, 61});
+  const Status outside = run({5, 7, 6}, &out);
+  REQUIRE_FALSE(outside.isOk());
+  CHECK(outside.message().find("indices[1] = 7 is outside [0, 7)") != std::string::npos);
 }

@@ -143,7 +143,6 @@ std::string last() { return "channels_last"; }
                 Case("strided")
                     .In("in", {1, 8, 9, 9})
                     .In("weight", {16, 8, 3, 2})
-                    .Attr("filters", int32_t{16})
                     .Attr("strides", Ints{2, 1})
                     .Attr("dilation_rate", Ints{1, 2}),
                 Case("depthwise")
