@@ -98,7 +98,8 @@ CostModel::CostModel(const Problem &problem, const Options &options, CostTables 
     for (size_t via = 0; via < n && shortest; ++via)
       for (size_t a = 0; a < n && shortest; ++a)
         for (size_t b = 0; b < n; ++b)
-          if (k.boxing[a * n + via] + k.boxing[via * n + b] < k.boxing[a * n + b]) shortest = false;
+          // Sums of path lengths differ in the last digits; a detour that saves no more than that saves nothing.
+          if (k.boxing[a * n + via] + k.boxing[via * n + b] < k.boxing[a * n + b] * (1 - 1e-12)) shortest = false;
     shortest_.push_back(shortest);
   }
   for (const Op &op : problem.ops)

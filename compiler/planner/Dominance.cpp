@@ -13,6 +13,7 @@ struct View {
   size_t columns = 0;
   size_t never = 0; // entries that are impossible, to try the most telling edge first
   std::vector<Cost> rows;
+  std::vector<uint64_t> possible; // by own value: which of the first 64 columns are possible
 };
 
 View viewOf(const CostTables::Table &table, bool second) {
@@ -40,6 +41,10 @@ View viewOf(const CostTables::Table &table, bool second) {
       view.rows[r * view.columns + i] = e;
       view.never += e >= kNever;
     }
+  view.possible.assign(own, 0);
+  for (size_t r = 0; r < own; ++r)
+    for (size_t i = 0; i < std::min<size_t>(view.columns, 64); ++i)
+      view.possible[r] |= uint64_t{view.rows[r * view.columns + i] < kNever} << i;
   return view;
 }
 
@@ -87,6 +92,8 @@ uint32_t Dominance::survivors(const std::vector<uint32_t> &key) {
   }
   /// Whether b is never worse than a.
   auto replaces = [&](size_t b, size_t a) {
+    for (const View &v : views)
+      if (v.possible[a] & ~v.possible[b]) return false;
     Cost worst = unary[b] - unary[a];
     for (const View &v : views) {
       const Cost *rowA = v.rows.data() + a * v.columns, *rowB = v.rows.data() + b * v.columns;

@@ -20,6 +20,12 @@ void subtractLeast(std::vector<Cost> *message) {
   for (Cost &c : *message) c = std::min(c - least, kMostMessage);
 }
 
+/// The same for minima over edges: impossible entries lead to sums near kNever; what is finite lies far below.
+void cutBack(std::vector<Cost> *least) {
+  const Cost low = *std::min_element(least->begin(), least->end());
+  for (Cost &c : *least) c = c >= kNever / 2 ? kMostMessage : std::min(c - low, kMostMessage);
+}
+
 } // namespace
 
 DualBounds::DualBounds(const PairGraph &graph, const CostTables &tables)
@@ -42,29 +48,24 @@ DualBounds::DualBounds(const PairGraph &graph, const CostTables &tables)
   }
 }
 
+const Factored &DualBounds::factored(uint32_t table) {
+  if (factored_.size() <= table) factored_.resize(table + 1);
+  if (!factored_[table]) factored_[table] = std::make_unique<Factored>(tables_[table]);
+  return *factored_[table];
+}
+
 /// For each value the least of edge - message across.
 uint32_t DualBounds::collected(const Side &s) {
   const uint32_t key[] = {s.table, s.second, across(s)};
   const uint32_t memo = takes_.id(key, 3);
   if (memo < takeResult_.size()) return takeResult_[memo];
-  const CostTables::Table &t = tables_[s.table];
-  const std::vector<Cost> &other = vectors_[across(s)].entries;
-  const size_t rows = t.dims[0], columns = t.dims[1];
-  std::vector<Cost> least(s.second ? columns : rows, kNever);
-  const Cost *row = t.entries.data();
-  for (size_t x = 0; x < rows; ++x, row += columns) {
-    if (s.second) {
-      for (size_t y = 0; y < columns; ++y) least[y] = std::min(least[y], row[y] - other[x]);
-    } else {
-      Cost best = kNever;
-      for (size_t y = 0; y < columns; ++y) best = std::min(best, row[y] - other[y]);
-      least[x] = best;
-    }
-  }
-  // Impossible entries lead to sums near kNever; what is finite lies far below.
-  Cost low = kNever;
-  for (Cost c : least) low = std::min(low, c);
-  for (Cost &c : least) c = c >= kNever / 2 ? kMostMessage : std::min(c - low, kMostMessage);
+  work_ += factored(s.table).size();
+  std::vector<Cost> least;
+  if (s.second)
+    factored(s.table).leastByColumn(vectors_[across(s)].entries, &least);
+  else
+    factored(s.table).leastByRow(vectors_[across(s)].entries, &least);
+  cutBack(&least);
   const uint32_t size = static_cast<uint32_t>(least.size());
   takeResult_.push_back(vectors_.intern({size}, std::move(least)));
   return takeResult_.back();
@@ -97,6 +98,7 @@ void DualBounds::visit(uint32_t variable, bool forward) {
     gathered(variable, &values, &taken);
     const Cost low = *std::min_element(values.begin(), values.end());
     const Cost weight = weight_[variable];
+    work_ += 8 * values.size() * sides.size(); // adding, sharing and remembering the messages
     visitBegin_.push_back(static_cast<uint32_t>(visitResult_.size()));
     for (size_t i = 0; i < sides.size(); ++i) {
       uint32_t message = taken[i];
@@ -127,10 +129,62 @@ void DualBounds::compact() {
   boundResult_.clear();
 }
 
-void DualBounds::sweep(bool forward) {
+void DualBounds::pass(bool forward) {
   if (vectors_.entries() > kMostEntries) compact();
   const size_t n = sides_.size();
   for (size_t i = 0; i < n; ++i) visit(static_cast<uint32_t>(forward ? i : n - 1 - i), forward);
+}
+
+void DualBounds::sweep(int pairs) {
+  for (int i = 0; i < pairs; ++i) {
+    if (plain_) return sweepPlainly(pairs - i);
+    const size_t before = visits_.size();
+    pass(true);
+    pass(false);
+    plain_ = visits_.size() >= before + sides_.size(); // half of the visits were new
+  }
+}
+
+/// The same passes on plain arrays, without remembering visits.
+void DualBounds::sweepPlainly(int pairs) {
+  std::vector<std::vector<Cost>> messages;
+  messages.reserve(messages_.size());
+  for (uint32_t m : messages_) messages.push_back(vectors_[m].entries);
+  const size_t n = sides_.size();
+  std::vector<Cost> values, share;
+  for (int pass = 0; pass < 2 * pairs; ++pass)
+    for (size_t i = 0; i < n; ++i) {
+      const bool forward = pass % 2 == 0;
+      const uint32_t v = static_cast<uint32_t>(forward ? i : n - 1 - i);
+      values = tables_[graph_.unary[v]].entries;
+      for (const Side &s : sides_[v]) {
+        std::vector<Cost> &in = messages[2 * s.edge + (s.second ? 1 : 0)];
+        const std::vector<Cost> &other = messages[2 * s.edge + (s.second ? 0 : 1)];
+        const Factored &f = factored(s.table);
+        work_ += f.size() + 4 * values.size();
+        if (s.second)
+          f.leastByColumn(other, &in);
+        else
+          f.leastByRow(other, &in);
+        cutBack(&in);
+        for (size_t x = 0; x < values.size(); ++x)
+          values[x] = values[x] < kNever ? std::min(values[x] + in[x], kMostSum) : kNever;
+      }
+      const Cost low = *std::min_element(values.begin(), values.end());
+      share.resize(values.size());
+      for (size_t x = 0; x < values.size(); ++x) share[x] = (std::min(values[x], kMostSum) - low) / weight_[v];
+      for (const Side &s : sides_[v]) {
+        if (s.later != forward) continue;
+        std::vector<Cost> &in = messages[2 * s.edge + (s.second ? 1 : 0)];
+        for (size_t x = 0; x < values.size(); ++x) in[x] -= share[x];
+        subtractLeast(&in);
+      }
+    }
+  compact();
+  for (size_t i = 0; i < messages_.size(); ++i) {
+    const uint32_t size = static_cast<uint32_t>(messages[i].size());
+    messages_[i] = vectors_.intern({size}, std::move(messages[i]));
+  }
 }
 
 Cost DualBounds::bound() {
@@ -156,15 +210,7 @@ Cost DualBounds::bound() {
     key_.assign({1, graph_.edges[e].table, first, second});
     const uint32_t memo = bounds_.id(key_);
     if (memo == boundResult_.size()) {
-      const CostTables::Table &t = tables_[graph_.edges[e].table];
-      const std::vector<Cost> &a = vectors_[first].entries, &b = vectors_[second].entries;
-      Cost least = kNever;
-      for (size_t x = 0; x < a.size(); ++x)
-        for (size_t y = 0; y < b.size(); ++y) {
-          const Cost c = t.entries[x * b.size() + y];
-          if (c < kNever) least = std::min(least, c - a[x] - b[y]);
-        }
-      boundResult_.push_back(least);
+      boundResult_.push_back(factored(graph_.edges[e].table).least(vectors_[first].entries, vectors_[second].entries));
     }
     total += boundResult_[memo];
   }

@@ -1,9 +1,11 @@
 // A lower bound on a pairwise cost, by moving costs between variables and edges (sequential tree-reweighted messages).
 #pragma once
 
+#include "Factored.h"
 #include "PairGraph.h"
 
 #include <cstdint>
+#include <memory>
 #include <vector>
 
 namespace opc::planner {
@@ -16,8 +18,8 @@ class DualBounds {
 public:
   DualBounds(const PairGraph &graph, const CostTables &tables);
 
-  /// One pass over all variables, up or down.
-  void sweep(bool forward);
+  /// `pairs` times one pass up and one down over all variables.
+  void sweep(int pairs);
   /// What no assignment is below, by the messages of now.
   Cost bound();
   /// An assignment that follows the messages; its cost may be kNever.
@@ -25,7 +27,8 @@ public:
   /// One more pass, and for each variable the list (of `lists`) of values that an assignment of at most `base` + slack
   /// can have, where `base` is bound() before the call.
   std::vector<uint32_t> within(Cost slack, SequenceIndex *lists);
-  uint64_t distinct() const { return visits_.size(); }
+  /// Table entries and values looked at so far, as a measure of time that is the same everywhere.
+  uint64_t work() const { return work_; }
 
 private:
   struct Side { // an edge as one of its ends sees it
@@ -42,6 +45,9 @@ private:
   void visit(uint32_t variable, bool forward);
   /// The costs at a variable when it has taken what its edges cost at least; `taken` are the messages that say so.
   void gathered(uint32_t variable, std::vector<Cost> *values, std::vector<uint32_t> *taken);
+  void pass(bool forward);
+  void sweepPlainly(int pairs);
+  const Factored &factored(uint32_t table);
   void compact();
 
   const PairGraph &graph_;
@@ -50,10 +56,13 @@ private:
   std::vector<int> weight_;        // by variable: the larger of its numbers of earlier and later neighbours
   CostTables vectors_;             // messages; their least entry is 0
   std::vector<uint32_t> messages_; // by edge: what was taken from it into its first end, into its second end
+  std::vector<std::unique_ptr<Factored>> factored_; // by table
   SequenceIndex visits_, takes_, bounds_;
   std::vector<uint32_t> visitBegin_, visitResult_, takeResult_;
   std::vector<Cost> boundResult_;
   std::vector<uint32_t> key_;
+  uint64_t work_ = 0;
+  bool plain_ = false; // the graph does not repeat itself: remembering costs more than it saves
 };
 
 } // namespace opc::planner

@@ -9,8 +9,10 @@
 namespace opc::planner {
 namespace {
 
-// New work (table entries) that the first try without bounds may take, and each try after that.
-constexpr uint64_t kFirstWork = uint64_t{1} << 28, kLaterWork = uint64_t{1} << 31;
+// New work (table entries looked at) that the first elimination without bounds may take, one after some sweeps, the
+// last one when sweeping is over, and all sweeps together. Counts, not times: the same answer everywhere.
+constexpr uint64_t kFirstWork = uint64_t{1} << 24, kTryWork = uint64_t{1} << 23, kLastWork = uint64_t{1} << 26;
+constexpr uint64_t kDualWork = uint64_t{3} << 28, kDualWorkByVariable = uint64_t{1} << 15;
 // Tables of the cheap eliminations that come before the bounds.
 constexpr uint64_t kSmallTable = uint64_t{1} << 14;
 constexpr int kLevels = 4;
@@ -30,13 +32,15 @@ public:
 private:
   GraphAnswer remainder(const PairGraph &graph, bool bounds);
   GraphAnswer bounded(const PairGraph &graph);
+  enum class Tried { kSolved, kInfeasible, kTooLarge };
+  Tried eliminateWithin(const PairGraph &graph, DualBounds *dual, Cost slack, uint64_t work, GraphAnswer *best);
   Cost costOf(const PairGraph &graph, const std::vector<uint32_t> &values) const;
 
   CostTables *tables_;
   const Options &options_;
   Dominance dominance_;
   EliminationMemo memo_;
-  uint64_t eliminated_ = 0, sweeps_ = 0;
+  uint64_t eliminated_ = 0, sweeps_ = 0, tryWork_ = 0;
 };
 
 GraphAnswer infeasible(uint32_t blamed) {
@@ -95,7 +99,7 @@ GraphAnswer Solver::level(PairGraph graph, bool bounds, int depth) {
 /// Elimination within the limits, and dual bounds when those are in the way.
 GraphAnswer Solver::remainder(const PairGraph &graph, bool bounds) {
   Elimination all(graph, tables_, &memo_);
-  all.run({options_.tableLimit, memo_.work + (bounds ? kFirstWork : kLaterWork), SIZE_MAX});
+  all.run({options_.tableLimit, memo_.work + (bounds ? kFirstWork : tryWork_), SIZE_MAX});
   if (all.infeasible()) return infeasible(all.blamed());
   if (all.finished()) {
     eliminated_ += all.eliminated();
@@ -111,56 +115,65 @@ GraphAnswer Solver::remainder(const PairGraph &graph, bool bounds) {
 GraphAnswer Solver::bounded(const PairGraph &graph) {
   GraphAnswer best;
   best.method = "dual bounds";
+  best.bound = std::max<Cost>(graph.constant, 0);
   DualBounds dual(graph, *tables_);
-  auto offer = [&](const std::vector<uint32_t> &values) {
-    const Cost cost = costOf(graph, values);
+  const uint64_t most = kDualWork + kDualWorkByVariable * graph.unary.size();
+  Cost slack = 1;
+  for (int done = 0; done < options_.sweeps;) {
+    const int batch = std::min(std::max(10, done / 2), options_.sweeps - done);
+    const uint64_t start = dual.work();
+    dual.sweep(batch);
+    done += batch;
+    sweeps_ += static_cast<uint64_t>(batch);
+    Cost bound = dual.bound();
+    best.bound = std::max(best.bound, bound);
+    const std::vector<uint32_t> rounded = dual.round();
+    const Cost cost = costOf(graph, rounded);
     if (cost < best.cost) {
       best.cost = cost;
-      best.values = values;
+      best.values = rounded;
     }
-  };
-  best.bound = std::max<Cost>(graph.constant, 0);
-  int done = 0;
-  for (int batch = 10; done < options_.sweeps; batch *= 2) {
-    for (int i = 0; i < batch && done < options_.sweeps; ++i, ++done, ++sweeps_) {
-      dual.sweep(true);
-      dual.sweep(false);
-    }
-    const Cost bound = dual.bound();
-    best.bound = std::max(best.bound, bound);
-    offer(dual.round());
+    const bool last = done >= options_.sweeps || dual.work() + (dual.work() - start) > most;
     // Small slacks first: they give good solutions for little, and the largest that is needed follows from those.
-    for (Cost slack = std::max<Cost>(bound >> 20, 1);; slack *= 8) {
+    for (slack = std::max({slack / 64, bound >> 18, Cost{1}});; slack *= 8) {
       if (best.cost < kNever) slack = std::min(slack, std::max<Cost>(best.cost - bound, 0));
-      PairGraph some = graph;
-      const std::vector<uint32_t> kept = dual.within(slack, &tables_->lists);
-      const Incidence incidence(some);
-      bool empty = false;
-      for (uint32_t v = 0; v < kept.size(); ++v) {
-        empty |= tables_->lists.length(kept[v]) == 0;
-        if (tables_->lists.length(kept[v]) < some.valuesOf(v, *tables_))
-          restrictVariable(&some, incidence, tables_, v, kept[v]);
+      const Tried tried = eliminateWithin(graph, &dual, slack, last ? kLastWork : kTryWork, &best);
+      if (tried == Tried::kTooLarge) break; // better bounds first
+      if (tried == Tried::kInfeasible && slack >= kNever / 16) return infeasible(0);
+      if (best.cost < kNever && best.cost - bound <= slack) {
+        best.bound = best.cost;
+        best.method = "elimination after dual bounds";
+        return best;
       }
-      GraphAnswer answer;
-      if (empty)
-        answer.feasible = false;
-      else
-        answer = level(std::move(some), false, kLevels);
-      if (answer.feasible && answer.values.empty()) break; // too large: better bounds first
-      if (answer.feasible) {
-        for (uint32_t v = 0; v < kept.size(); ++v) answer.values[v] = tables_->lists.data(kept[v])[answer.values[v]];
-        offer(answer.values);
-        if (best.cost - bound <= slack) {
-          best.bound = best.cost;
-          best.method = "elimination after dual bounds";
-          return best;
-        }
-      } else if (slack >= kNever / 16) {
-        return infeasible(answer.blamed);
-      }
+      bound = dual.bound(); // looking for the values has moved costs, too
     }
+    if (last) break;
   }
   return best;
+}
+
+/// The best assignment to values within a slack of the bound, offered to `best`.
+Solver::Tried Solver::eliminateWithin(const PairGraph &graph, DualBounds *dual, Cost slack, uint64_t work,
+                                      GraphAnswer *best) {
+  PairGraph some = graph;
+  const std::vector<uint32_t> kept = dual->within(slack, &tables_->lists);
+  const Incidence incidence(some);
+  for (uint32_t v = 0; v < kept.size(); ++v) {
+    if (tables_->lists.length(kept[v]) == 0) return Tried::kInfeasible;
+    if (tables_->lists.length(kept[v]) < some.valuesOf(v, *tables_))
+      restrictVariable(&some, incidence, tables_, v, kept[v]);
+  }
+  tryWork_ = work;
+  GraphAnswer answer = level(std::move(some), false, kLevels);
+  if (!answer.feasible) return Tried::kInfeasible;
+  if (answer.values.empty()) return Tried::kTooLarge;
+  for (uint32_t v = 0; v < kept.size(); ++v) answer.values[v] = tables_->lists.data(kept[v])[answer.values[v]];
+  const Cost cost = costOf(graph, answer.values);
+  if (cost < best->cost) {
+    best->cost = cost;
+    best->values = std::move(answer.values);
+  }
+  return Tried::kSolved;
 }
 
 } // namespace
