@@ -188,6 +188,7 @@ void DualBounds::sweepPlainly(int pairs) {
 }
 
 Cost DualBounds::bound() {
+  passes_ = 0;
   Cost total = graph_.constant;
   std::vector<Cost> own;
   for (uint32_t v = 0; v < sides_.size(); ++v) {
@@ -234,9 +235,9 @@ std::vector<uint32_t> DualBounds::round() const {
 }
 
 std::vector<uint32_t> DualBounds::within(Cost slack, SequenceIndex *lists) {
-  // The visits of this pass do not lower the bound, but for what their rounding costs: less than one unit an edge and
-  // visit.
-  const Cost allowed = slack + 2 * static_cast<Cost>(graph_.edges.size());
+  // Passes do not lower the bound, but for what their rounding costs: less than one unit for each end of an edge.
+  ++passes_;
+  const Cost allowed = slack + passes_ * 2 * static_cast<Cost>(graph_.edges.size());
   std::vector<uint32_t> kept(sides_.size()), results, list, taken;
   std::vector<Cost> values;
   for (uint32_t v = 0; v < sides_.size(); ++v) {

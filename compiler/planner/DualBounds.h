@@ -24,8 +24,8 @@ public:
   Cost bound();
   /// An assignment that follows the messages; its cost may be kNever.
   std::vector<uint32_t> round() const;
-  /// One more pass, and for each variable the list (of `lists`) of values that an assignment of at most `base` + slack
-  /// can have, where `base` is bound() before the call.
+  /// One more pass, and for each variable the list (of `lists`) of values that an assignment of at most `slack` more
+  /// than what bound() last said can have. No sweep may lie between the two.
   std::vector<uint32_t> within(Cost slack, SequenceIndex *lists);
   /// Table entries and values looked at so far, as a measure of time that is the same everywhere.
   uint64_t work() const { return work_; }
@@ -62,6 +62,7 @@ private:
   std::vector<Cost> boundResult_;
   std::vector<uint32_t> key_;
   uint64_t work_ = 0;
+  Cost passes_ = 0;    // of within() since bound()
   bool plain_ = false; // the graph does not repeat itself: remembering costs more than it saves
 };
 

@@ -32,7 +32,8 @@ public:
 
   Elimination(const PairGraph &graph, CostTables *tables, EliminationMemo *memo);
 
-  /// Eliminates in the order of least work (ties: the lower variable) until nothing is left or a limit is in the way.
+  /// Eliminates in the order of least work (ties: the later variable, so that earlier ops decide last) until nothing is
+  /// left or a limit is in the way.
   void run(const Limits &limits);
   bool finished() const { return left_ == 0 && !infeasible_; }
   bool infeasible() const { return infeasible_; }
@@ -59,7 +60,7 @@ private:
   struct Entry {
     uint64_t weight;
     uint32_t variable, stamp;
-    bool operator<(const Entry &o) const { return weight != o.weight ? weight > o.weight : variable > o.variable; }
+    bool operator<(const Entry &o) const { return weight != o.weight ? weight > o.weight : variable < o.variable; }
   };
 
   void addFactor(uint32_t table, const std::vector<uint32_t> &scope);

@@ -5,6 +5,7 @@
 #include "Elimination.h"
 
 #include <algorithm>
+#include <cmath>
 
 namespace opc::planner {
 namespace {
@@ -12,7 +13,7 @@ namespace {
 // New work (table entries looked at) that the first elimination without bounds may take, one after some sweeps, the
 // last one when sweeping is over, and all sweeps together. Counts, not times: the same answer everywhere.
 constexpr uint64_t kFirstWork = uint64_t{1} << 24, kTryWork = uint64_t{1} << 23, kLastWork = uint64_t{1} << 26;
-constexpr uint64_t kDualWork = uint64_t{3} << 28, kDualWorkByVariable = uint64_t{1} << 15;
+constexpr uint64_t kDualWork = uint64_t{45} << 24, kDualWorkByVariable = uint64_t{1} << 15;
 // Tables of the cheap eliminations that come before the bounds.
 constexpr uint64_t kSmallTable = uint64_t{1} << 14;
 constexpr int kLevels = 4;
@@ -118,14 +119,14 @@ GraphAnswer Solver::bounded(const PairGraph &graph) {
   best.bound = std::max<Cost>(graph.constant, 0);
   DualBounds dual(graph, *tables_);
   const uint64_t most = kDualWork + kDualWorkByVariable * graph.unary.size();
-  Cost slack = 1;
+  Cost solved = 0;
   for (int done = 0; done < options_.sweeps;) {
     const int batch = std::min(std::max(10, done / 2), options_.sweeps - done);
     const uint64_t start = dual.work();
     dual.sweep(batch);
     done += batch;
     sweeps_ += static_cast<uint64_t>(batch);
-    Cost bound = dual.bound();
+    const Cost bound = dual.bound();
     best.bound = std::max(best.bound, bound);
     const std::vector<uint32_t> rounded = dual.round();
     const Cost cost = costOf(graph, rounded);
@@ -134,18 +135,26 @@ GraphAnswer Solver::bounded(const PairGraph &graph) {
       best.values = rounded;
     }
     const bool last = done >= options_.sweeps || dual.work() + (dual.work() - start) > most;
-    // Small slacks first: they give good solutions for little, and the largest that is needed follows from those.
-    for (slack = std::max({slack / 64, bound >> 18, Cost{1}});; slack *= 8) {
+    // Small slacks first: they give good solutions for little, and the largest that is needed follows from those. What
+    // was not too large once is where the next batch begins.
+    double step = 8;
+    for (Cost slack = std::max({solved, bound >> 18, Cost{1}});;) {
       if (best.cost < kNever) slack = std::min(slack, std::max<Cost>(best.cost - bound, 0));
       const Tried tried = eliminateWithin(graph, &dual, slack, last ? kLastWork : kTryWork, &best);
-      if (tried == Tried::kTooLarge) break; // better bounds first
       if (tried == Tried::kInfeasible && slack >= kNever / 16) return infeasible(0);
-      if (best.cost < kNever && best.cost - bound <= slack) {
+      if (tried != Tried::kTooLarge) solved = slack;
+      if (best.cost < kNever && best.cost - bound <= slack && tried == Tried::kSolved) {
         best.bound = best.cost;
         best.method = "elimination after dual bounds";
         return best;
       }
-      bound = dual.bound(); // looking for the values has moved costs, too
+      // Too large: better bounds first; at the end, the largest that is not.
+      if (tried == Tried::kTooLarge && (!last || step < 2)) break;
+      if (tried == Tried::kTooLarge) {
+        step = std::sqrt(step);
+        slack = solved;
+      }
+      slack = static_cast<Cost>(static_cast<double>(std::max<Cost>(slack, 1)) * step) + 1;
     }
     if (last) break;
   }

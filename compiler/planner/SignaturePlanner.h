@@ -36,8 +36,8 @@ struct Op {
 
 struct Tensor {
   uint32_t kind = 0;
-  /// How many of its copies count against the memory limit: 1 for variables and for what the backward pass keeps, 0 for
-  /// what is gone soon.
+  /// How often its bytes, in the produced state and in every copy, count against the memory limit: 1 for variables and
+  /// for what the backward pass keeps, 0 for what is gone soon.
   double held = 0;
   /// Multiplies its boxing seconds: below 1 where communication hides behind computation (gradients of variables).
   double discount = 1;
@@ -72,7 +72,9 @@ struct Solution {
   /// the cost). With a memory limit the bound is the Lagrangian one.
   double cost = 0, lowerBound = 0, gap = 0;
   uint64_t bytes = 0; // of held tensors on a device
-  std::string method; // "elimination", "elimination after dual bounds", "dual bounds": how it was proven
+  /// How it was proven: "elimination", "elimination after dual bounds"; "dual bounds": not proven, the gap is above 0.
+  /// "bad problem: ..." when the problem contradicts itself (infeasible; blamed: the op where it shows, or -1).
+  std::string method;
   uint64_t variables = 0, eliminated = 0, distinct = 0, sweeps = 0; // how much work it was
 };
 

@@ -7,7 +7,7 @@ packages=(
   libmlir-22-dev mlir-22-tools llvm-22-dev llvm-22-tools clang-22 lld-22 libclang-rt-22-dev
   libprotobuf-dev protobuf-compiler libcli11-dev libspdlog-dev libfmt-dev catch2 nlohmann-json3-dev
   zlib1g-dev libzstd-dev libdnnl-dev ccache ninja-build cmake g++ binutils make python3 python3-numpy pkg-config git
-  libopenmpi-dev openmpi-bin
+  libopenmpi-dev openmpi-bin toulbar2
 )
 
 usage() {

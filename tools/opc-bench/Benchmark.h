@@ -28,6 +28,7 @@ std::vector<Benchmark> taskOverhead();
 std::vector<Benchmark> compileTime();
 std::vector<Benchmark> startUp();
 std::vector<Benchmark> libraryKernels();
+std::vector<Benchmark> plannerTime();
 
 /// Median of `repeats` timings of f, in seconds.
 double medianSeconds(int repeats, const std::function<void()> &f);

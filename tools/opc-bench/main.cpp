@@ -2,7 +2,6 @@
 #include "Benchmark.h"
 #include "ModelWorker.h"
 #include "ThreadWaiting.h"
-#include "ThreadWaiting.h"
 
 #include <CLI/CLI.hpp>
 #include <nlohmann/json.hpp>
@@ -37,7 +36,7 @@ int main(int argc, char **argv) {
   if (model->parsed()) return opc::bench::serveModel(worker);
   using namespace opc::bench;
   std::vector<Benchmark> all;
-  for (auto &group : {taskOverhead(), startUp(), libraryKernels(), compileTime()})
+  for (auto &group : {taskOverhead(), startUp(), libraryKernels(), compileTime(), plannerTime()})
     all.insert(all.end(), group.begin(), group.end());
   auto matches = [&](const std::string &name) { return fnmatch(filter.c_str(), name.c_str(), 0) == 0; };
   nlohmann::ordered_json document = {{"schema", 1}, {"rows", nlohmann::ordered_json::array()}};

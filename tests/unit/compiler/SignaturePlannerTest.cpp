@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <functional>
 #include <limits>
 
 using namespace opc::planner;
@@ -181,4 +182,135 @@ TEST_CASE("planner: as good as exhaustive search on random graphs", "[planner]")
   }
   CHECK(impossible > 5); // the graphs are of both sorts
   CHECK(impossible < 150);
+}
+
+TEST_CASE("planner: memory limits against exhaustive search", "[planner]") {
+  int binding = 0, failing = 0, exact = 0;
+  for (uint64_t seed = 1; seed <= 200; ++seed) {
+    const Problem p = randomProblem(seed);
+    Options options;
+    options.copies = static_cast<int>(seed % 3);
+    const Solution free = solve(p, options);
+    if (!free.feasible || free.bytes == 0) continue;
+    const Exhaustive any(p, options.copies);
+    for (const double part : {0.9, 0.6, 0.3}) {
+      options.memoryLimit = std::max<uint64_t>(1, static_cast<uint64_t>(part * static_cast<double>(free.bytes)));
+      INFO("seed " << seed << " copies " << options.copies << " limit " << options.memoryLimit);
+      const Exhaustive truth(p, options.copies, static_cast<double>(options.memoryLimit));
+      const Solution s = solve(p, options);
+      REQUIRE(s.feasible == (truth.best < kInfinity));
+      if (!s.feasible) {
+        ++failing;
+        CHECK(s.blamed == -1);
+        CHECK(s.bytes == any.leastBytes);
+        continue;
+      }
+      ++binding;
+      CHECK(s.bytes <= options.memoryLimit);
+      CHECK(s.cost >= truth.best - 1e-9);
+      CHECK(s.lowerBound <= truth.best + 1e-9);
+      CHECK(s.lowerBound >= free.cost - 1e-9);
+      CHECK(s.gap == Approx(s.cost - s.lowerBound).margin(1e-9));
+      exact += s.cost <= truth.best + 1e-9;
+    }
+  }
+  CHECK(binding > 40);
+  CHECK(failing > 40);
+  CHECK(exact * 2 > binding); // the price finds the best in most cases; the bound is honest in all
+}
+
+TEST_CASE("planner: the same answer every time", "[planner]") {
+  for (uint64_t seed : {3, 17, 40, 77}) {
+    const Problem p = randomProblem(seed);
+    const Solution a = solve(p), b = solve(p);
+    CHECK(a.signature == b.signature);
+    CHECK(a.copies == b.copies);
+    CHECK(a.cost == b.cost);
+  }
+  // Equal signatures: the first.
+  Problem p;
+  p.tensorKinds.push_back({2, {0, 1, 1, 0}, {8, 8}});
+  p.opKinds.push_back({{{{}, {1}, 1}, {{}, {0}, 1}, {{}, {1}, 1}}, {}});
+  p.tensors.push_back({});
+  p.ops.push_back({0, {}, {0}});
+  CHECK(solve(p).signature == std::vector<uint32_t>{0});
+}
+
+TEST_CASE("planner: boxing is shared between readers", "[planner]") {
+  // One producer in state 0, three readers that want state 1: one copy, or three transitions.
+  Problem p;
+  p.tensorKinds.push_back({2, {0, 5, 5, 0}, {8, 8}});
+  p.opKinds.push_back({{{{}, {0}, 0}}, {}});
+  p.opKinds.push_back({{{{1}, {}, 0}}, {}});
+  p.tensors.push_back({});
+  p.ops.push_back({0, {}, {0}});
+  for (int i = 0; i < 3; ++i) p.ops.push_back({1, {0}, {}});
+  Options options;
+  CHECK(solve(p, options).cost == 5);
+  CHECK(solve(p, options).copies[0] == std::vector<uint32_t>{1});
+  options.copies = 0;
+  CHECK(solve(p, options).cost == 15);
+  CHECK(costOf(p, {0, 0, 0, 0}, 0) == 15);
+  CHECK(costOf(p, {0, 0, 0, 0}, 1) == 5);
+  p.tensors[0].discount = 0.5;
+  CHECK(solve(p).cost == 2.5);
+  // A pinned reader takes what was produced, or nothing.
+  p.opKinds[1].pinned = {true};
+  const Solution s = solve(p);
+  CHECK_FALSE(s.feasible);
+  CHECK(s.blamed >= 0);
+  CHECK(costOf(p, {0, 0, 0, 0}) == kInfinity);
+}
+
+TEST_CASE("planner: problems that are none", "[planner]") {
+  Problem good;
+  good.tensorKinds.push_back({2, {0, 1, 1, 0}, {8, 8}});
+  good.opKinds.push_back({{{{}, {0}, 1}}, {}});
+  good.opKinds.push_back({{{{0}, {}, 1}}, {}});
+  good.tensors.push_back({});
+  good.ops.push_back({0, {}, {0}});
+  good.ops.push_back({1, {0}, {}});
+  REQUIRE(solve(good).feasible);
+  CHECK(solve({}).feasible); // nothing to decide
+  CHECK(solve({}).cost == 0);
+
+  const auto refused = [&](const std::function<void(Problem &)> &damage, const std::string &what, int64_t op = -1) {
+    Problem p = good;
+    damage(p);
+    const Solution s = solve(p);
+    INFO(what << " / " << s.method);
+    CHECK_FALSE(s.feasible);
+    CHECK(s.method.find(what) != std::string::npos);
+    CHECK(s.blamed == op);
+    CHECK(costOf(p, {0, 0}) == kInfinity);
+  };
+  refused([](Problem &p) { p.tensorKinds[0].states = 0; }, "no state");
+  refused([](Problem &p) { p.tensorKinds[0].boxing.pop_back(); }, "states * states");
+  refused([](Problem &p) { p.tensorKinds[0].bytes.pop_back(); }, "bytes");
+  refused([](Problem &p) { p.tensorKinds[0].boxing[0] = 1; }, "to itself");
+  refused([](Problem &p) { p.tensorKinds[0].boxing[1] = -1; }, "negative");
+  refused([](Problem &p) { p.tensorKinds[0].boxing[1] = std::nan(""); }, "negative");
+  refused([](Problem &p) { p.tensors[0].kind = 7; }, "unknown kind");
+  refused([](Problem &p) { p.tensors[0].held = -1; }, "held");
+  refused([](Problem &p) { p.tensors[0].discount = kInfinity; }, "discount");
+  refused([](Problem &p) { p.tensors.push_back({}); }, "output of no op");
+  refused([](Problem &p) { p.ops[1].kind = 9; }, "unknown kind", 1);
+  refused([](Problem &p) { p.ops[1].inputs[0] = 9; }, "no op before it makes", 1);
+  refused([](Problem &p) { std::swap(p.ops[0], p.ops[1]); }, "no op before it makes", 0);
+  refused([](Problem &p) { p.ops.push_back(p.ops[0]); }, "two ops", 2);
+  refused([](Problem &p) { p.opKinds[1].signatures[0].inputs.clear(); }, "for each input", 1);
+  refused([](Problem &p) { p.opKinds[1].signatures[0].inputs[0] = 2; }, "does not have", 1);
+  refused([](Problem &p) { p.opKinds[0].signatures[0].outputs[0] = 2; }, "does not have", 0);
+  refused([](Problem &p) { p.opKinds[0].signatures[0].seconds = -1; }, "negative", 0);
+  refused([](Problem &p) { p.opKinds[1].pinned = {true, false}; }, "pinned", 1);
+
+  Options options;
+  options.copies = 3;
+  CHECK_FALSE(solve(good, options).feasible);
+  Problem none = good; // an op without a signature
+  none.opKinds[1].signatures.clear();
+  CHECK_FALSE(solve(none).feasible);
+  CHECK(solve(none).blamed == 1);
+  CHECK(costOf(good, {0}) == kInfinity);
+  CHECK(costOf(good, {0, 5}) == kInfinity);
 }
