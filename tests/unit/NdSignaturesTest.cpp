@@ -215,3 +215,20 @@ TEST_CASE("a split vocabulary: indices of other devices give 0, indices of nobod
   REQUIRE_FALSE(outside.isOk());
   CHECK(outside.message().find("indices[1] = 7 is outside [0, 7)") != std::string::npos);
 }
+
+TEST_CASE("dropout drops the same elements, however it is split", "[sbp]") {
+  user_op::OpDef dropout = *test::testRegistry().findOp("dropout");
+  dropout.pure = true; // each check runs a kernel of its own: its first run, whose numbers are the same
+  dropout.cases = {user_op::Case("cube").In("in", {6, 5, 7}).Attr("rate", 0.5f),
+                   user_op::Case("long").In("in", {5, 400}).Attr("rate", 0.25f),
+                   user_op::Case("added").In("in", {4, 9}).In("_add_to_output", {4, 9}).Attr("rate", 0.5f)};
+  std::vector<std::string> sound;
+  for (const SignatureCheck &c : checkSignatures(test::testRegistry(), dropout)) {
+    INFO(c.signature << ": " << c.detail);
+    CHECK(c.verdict == SignatureVerdict::kSound);
+    sound.push_back(c.signature);
+  }
+  for (const char *s : {"(S(0)) -> (S(0), S(0))", "(S(1)) -> (S(1), S(1))", "(S(2)) -> (S(2), S(2))", "(P) -> (P, B)",
+                        "([S(2), S(0)]) -> ([S(2), S(0)], [S(2), S(0)])", "(P, P) -> (P, B)"})
+    CHECK(has(sound, s));
+}

@@ -47,6 +47,58 @@ template <class F, class Body> void forEachBlock(DeviceCtx *dev, int64_t n, cons
   });
 }
 
+/// This device's piece of a tensor as runs of neighbours in the whole: run i begins at element start(i) of the whole
+/// and at element i * length of the piece.
+struct PieceRuns {
+  int64_t count = 1, length = 0;
+  bool whole = true;
+  DimVector sizes, strides; // of the axes before the run, outermost first
+  int64_t offset = 0;
+
+  PieceRuns(const user_op::KernelContext *ctx, const std::string &arg) {
+    const Shape &piece = ctx->TensorDesc4ArgNameAndIndex(arg, 0)->shape(),
+                &all = ctx->LogicalTensorDesc4ArgNameAndIndex(arg, 0)->shape();
+    int64_t last = piece.NumAxes() - 1;
+    while (last >= 0 && piece.At(last) == all.At(last)) --last;
+    whole = last < 0;
+    length = piece.Count(std::max<int64_t>(0, last));
+    for (int64_t a = 0; a < last; ++a) {
+      sizes.push_back(piece.At(a));
+      strides.push_back(all.Count(a + 1));
+      count *= piece.At(a);
+    }
+    for (int64_t a = 0; a <= last; ++a) offset += ctx->ShardBegin(arg, 0, a) * all.Count(a + 1);
+  }
+  int64_t start(int64_t i) const {
+    int64_t at = offset;
+    for (size_t a = sizes.size(); a-- > 0; i /= sizes[a]) at += i % sizes[a] * strides[a];
+    return at;
+  }
+};
+
+/// forEachBlock for a piece: each element gets the number that it has in the whole.
+template <class F, class Body>
+void forEachBlock(DeviceCtx *dev, const PieceRuns &runs, const RandomBlocks &random, Body body) {
+  if (runs.whole) return forEachBlock<F>(dev, runs.length, random, body);
+  constexpr int64_t per = kPerBlock<F>, batch = RandomBlocks::kBatch, piece = per * batch;
+  static_assert(per == 4, "the words are taken as f32");
+  dev->parallelFor(runs.count, std::max<int64_t>(1, 16384 / std::max<int64_t>(1, runs.length)),
+                   [&](int64_t b, int64_t e) {
+                     for (int64_t r = b; r < e; ++r) {
+                       const int64_t begin = runs.start(r), end = begin + runs.length;
+                       for (int64_t block = begin / per; block * per < end; block += batch) {
+                         uint32_t words[4][batch];
+                         random.batch(static_cast<uint64_t>(block), words);
+                         F u[piece];
+                         for (int64_t i = 0; i < batch; ++i)
+                           for (int64_t w = 0; w < 4; ++w) u[4 * i + w] = Philox::unitFloat(words[w][i]);
+                         const int64_t first = std::max(begin, block * per), stop = std::min(end, block * per + piece);
+                         body(r * runs.length + first - begin, stop - first, u + (first - block * per));
+                       }
+                     }
+                   });
+}
+
 /// Box-Muller: pairs of uniforms to pairs of standard normals.
 template <class F> void toNormal(F *u, int64_t n) {
   for (int64_t k = 0; k < n; k += 2) {
@@ -250,13 +302,13 @@ public:
     const T *add = addend ? addend->template dptr<T>() : nullptr;
     T *to = ctx->Tensor4ArgNameAndIndex("out", 0)->template mut_dptr<T>();
     bool *mask = ctx->Tensor4ArgNameAndIndex("mask", 0)->template mut_dptr<bool>();
-    const int64_t n = in->shape().elem_cnt();
+    const PieceRuns runs(ctx, "in");
     const float rate = ctx->Attr<float>("rate");
     const F scale = rate < 1 ? F(1) / (F(1) - static_cast<F>(rate)) : F(0);
     const uint64_t key = randomKey(ctx);
     RandomStream *stream = &stream_;
     return user_op::bindTask([=](DeviceCtx *dev) {
-      forEachBlock<float>(dev, n, stream->next(key), [&](int64_t at, int64_t count, const float *u) {
+      forEachBlock<float>(dev, runs, stream->next(key), [&](int64_t at, int64_t count, const float *u) {
         for (int64_t k = 0; k < count; ++k) {
           const int64_t i = at + k;
           mask[i] = u[k] >= rate;
@@ -299,6 +351,17 @@ REGISTER_USER_OP("dropout")
     .Attr<int64_t>("seed", 0)
     .SetCheckAttrFn(checkRate)
     .SetTensorDescInferFn(inferDropout)
+    .SetGetSbpFn([](user_op::SbpContext *ctx) -> Maybe<void> {
+      // An element is dropped or kept by its place in the whole, on every device alike.
+      const int64_t rank = ctx->LogicalTensorDesc4InputArgNameAndIndex("in", 0).shape().NumAxes();
+      for (int64_t a = 0; a < rank; ++a) ctx->NewBuilder().Split(ctx->inputs(), a).Split(ctx->outputs(), a).Build();
+      ctx->NewBuilder()
+          .PartialSum(ctx->inputs())
+          .PartialSum(user_op::OpArg("out", 0))
+          .Broadcast(user_op::OpArg("mask", 0))
+          .Build();
+      return Maybe<void>::Ok();
+    })
     .Pure(false)
     .Doc("Each element of in is dropped (made 0) with probability rate, the others are scaled by 1 / (1 - rate); mask "
          "(bool) says which "
