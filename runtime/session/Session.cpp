@@ -4,9 +4,11 @@
 #include "InProcessCommunicator.h"
 #include "Initializers.h"
 #include "OpCase.h"
+#include "PlanAgreement.h"
 #include "PlanFile.h"
 #include "RankGraph.h"
 #include "RankThreads.h"
+#include "Watchdog.h"
 #include "cpu/CpuDevice.h"
 
 #include <google/protobuf/arena.h>
@@ -36,7 +38,8 @@ struct Session::Impl {
   std::vector<bool> fed, isSet; // by input, by variable
   size_t unfed = 0, unset = 0;
   bool lastRunFailed = false, isAgreed = false;
-  uint64_t constantBytes = 0, checksum = 0;
+  uint64_t constantBytes = 0;
+  std::unique_ptr<runtime::Watchdog> watchdog; // of a rank that is a process
   /// On several ranks or with micro-batches: what was filled in place, until a run takes it.
   std::vector<HostTensor> stagedInputs, stagedVariables;
   std::vector<HostTensor> gathered; // by output: what outputData shows
@@ -288,32 +291,12 @@ struct Session::Impl {
     for (size_t i = 0; i < here.size(); ++i) here[i]->graph().setCommunicator(communicators[i].get());
   }
 
-  /// Before the first step: every process runs the same plan with the same seed from the same step.
-  Status agreeOnPlan() {
+  /// Before the first step: every process begins at the same step with the same seed.
+  Status agreeOnStart() {
     if (isAgreed || !options.communicator) return Status::ok();
-    struct Facts {
-      uint64_t checksum, seed;
-      int64_t position;
-    } mine{checksum, options.seed, graph().position()};
-    std::vector<Facts> all(static_cast<size_t>(job.ranks));
-    OPC_RETURN_IF_ERROR(options.communicator->allGatherBytes(&mine, sizeof mine, all.data()));
-    for (size_t r = 1; r < all.size(); ++r) {
-      auto differ = [&](const std::string &what, const std::string &first, const std::string &other) {
-        return Status(StatusCode::kUsage, "OPC0717",
-                      "the ranks do not run the same: rank 0 has " + what + " " + first + ", rank " +
-                          std::to_string(r) + " has " + other)
-            .withHelp("start all ranks with the same plan and flags");
-      };
-      auto hex = [](uint64_t v) {
-        char text[20];
-        std::snprintf(text, sizeof text, "%016lx", static_cast<unsigned long>(v));
-        return std::string(text);
-      };
-      if (all[r].checksum != all[0].checksum) return differ("plan", hex(all[0].checksum), hex(all[r].checksum));
-      if (all[r].seed != all[0].seed) return differ("seed", std::to_string(all[0].seed), std::to_string(all[r].seed));
-      if (all[r].position != all[0].position)
-        return differ("step", std::to_string(all[0].position), std::to_string(all[r].position));
-    }
+    OPC_RETURN_IF_ERROR(runtime::checkAllHaveTheSame(*options.communicator, "seeds or steps",
+                                                     "seed " + std::to_string(options.seed) + ", step " +
+                                                         std::to_string(graph().position())));
     isAgreed = true;
     return Status::ok();
   }
@@ -321,7 +304,7 @@ struct Session::Impl {
   Status prepare() {
     OPC_RETURN_IF_ERROR(giveStagedVariables());
     if (unset) OPC_RETURN_IF_ERROR(initializeAll());
-    OPC_RETURN_IF_ERROR(agreeOnPlan());
+    OPC_RETURN_IF_ERROR(agreeOnStart());
     return forAll([this](size_t i) {
       TaskGraph &g = here[i]->graph();
       return g.isBound() ? g.refresh() : g.bind();
@@ -332,6 +315,15 @@ struct Session::Impl {
       if (stagedInputs[i].isValid()) OPC_RETURN_IF_ERROR(giveInput(i, stagedInputs[i].data()));
     // Micro-batches end with the step: what the next one reads has been updated by then.
     const int64_t rounds = job.microBatches > 1 ? steps : 1, each = job.microBatches > 1 ? job.microBatches : steps;
+    struct Armed { // whatever way the run ends
+      runtime::Watchdog *watchdog;
+      explicit Armed(runtime::Watchdog *w) : watchdog(w) {
+        if (watchdog) watchdog->arm();
+      }
+      ~Armed() {
+        if (watchdog) watchdog->disarm();
+      }
+    } armed(watchdog.get());
     Status status = forAll([&](size_t i) {
       Communicator *comm = link(i);
       const runtime::CommCounters before = comm ? comm->counters() : runtime::CommCounters();
@@ -359,6 +351,8 @@ Session &Session::operator=(Session &&) noexcept = default;
 Session::~Session() = default;
 
 Result<Session> Session::load(std::string_view planBytes, const Registry &registry, const SessionOptions &options) {
+  if (options.communicator && options.communicator->size() > 1)
+    OPC_RETURN_IF_ERROR(runtime::checkAllHaveTheSame(*options.communicator, "plans", planBytes));
   google::protobuf::Arena messages; // one block for all of the plan's messages: a third of the loading time
   auto *plan = google::protobuf::Arena::CreateMessage<plan::Plan>(&messages);
   OPC_RETURN_IF_ERROR(decodePlan(planBytes, plan));
@@ -388,7 +382,6 @@ Result<Session> Session::load(std::string_view planBytes, const Registry &regist
   auto impl = std::make_unique<Impl>();
   impl->options = options;
   impl->job = std::move(*job);
-  std::memcpy(&impl->checksum, planBytes.data() + 24, sizeof impl->checksum); // of the container
   const int cores = options.threads > 0 ? options.threads : runtime::availableCores();
   const int threads = std::max(1, cores / static_cast<int>(mine.size()));
   RankLink link;
@@ -406,6 +399,13 @@ Result<Session> Session::load(std::string_view planBytes, const Registry &regist
     if (!options.keepPackedVariables) graph.releasePacked();
   }
   if (!options.communicator && (ranks > 1 || impl->graph().model().hasBoxing())) impl->connect();
+  if (options.communicator && ranks > 1) {
+    runtime::WatchdogOptions watch;
+    watch.timeout = std::chrono::milliseconds(static_cast<int64_t>(options.timeout * 1000));
+    watch.report = options.report;
+    impl->watchdog = std::make_unique<runtime::Watchdog>(*options.communicator, std::move(watch));
+    impl->graph().setWatchdog(impl->watchdog.get());
+  }
   impl->describeInterface();
   OPC_RETURN_IF_ERROR(impl->loadConstants(*plan));
   return Session(std::move(impl));

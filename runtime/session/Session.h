@@ -10,6 +10,7 @@
 #include "TensorFill.h"
 #include "TensorIo.h"
 
+#include <functional>
 #include <memory>
 #include <string>
 #include <string_view>
@@ -43,8 +44,10 @@ struct SessionOptions {
   /// Whether sums over ranks are always made in the order of the ranks, so that their bits do not depend on the engine.
   /// False: sums of small tensors are the engine's.
   bool deterministic = false;
-  /// Seconds that a rank of this process waits for another one.
+  /// Seconds that a rank waits for another one, and that it may take for a step between two transfers.
   double timeout = 300;
+  /// With a communicator: gets the code and the reason when a watchdog ends the job, once, from another thread.
+  std::function<void(const std::string &id, const std::string &message)> report;
 };
 
 /// What maxMemory is when it is 0.

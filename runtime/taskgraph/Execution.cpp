@@ -112,6 +112,7 @@ template <bool kObserved> void TaskGraph::runLaneAs(Lane &lane, int64_t first, i
       if (Status s = observeViews(lane, &nextView, UINT32_MAX, std::min(first + turn, first + steps - 1)); !s.isOk())
         return stopLane(lane, std::move(s));
     if (aborted_.load(std::memory_order_relaxed)) return;
+    if (link_.watchdog) link_.watchdog->poke();
   }
   lane.status = lane.stream->synchronize();
 }

@@ -10,6 +10,7 @@
 #include "BoxingTask.h"
 #include "PlanModel.h"
 #include "RunObserver.h"
+#include "Watchdog.h"
 
 #include <atomic>
 #include <deque>
@@ -30,6 +31,7 @@ constexpr char kRankGone[] = "OPC0721";
 /// What a rank of several needs beside its plan.
 struct RankLink {
   Communicator *communicator = nullptr; // outlives the task graph
+  Watchdog *watchdog = nullptr;         // is shown every turn; may be none
   BoxingOptions boxing;
 };
 
@@ -45,6 +47,7 @@ public:
   uint64_t arenaBytes() const { return arenas_.totalBytes(); }
   /// Another communicator in place of one that has been aborted. Between runs.
   void setCommunicator(Communicator *communicator) { link_.communicator = communicator; }
+  void setWatchdog(Watchdog *watchdog) { link_.watchdog = watchdog; }
   /// Whether the host may follow data(tensor).
   bool isHostMemory(uint32_t tensor) const {
     return arenas_.device(model_.registers[model_.tensors[tensor].reg].arena).isHostMemory();

@@ -70,13 +70,15 @@ Terminal::Terminal(ColorMode mode)
       width_(terminalWidth()) {}
 
 void Terminal::out(std::string_view text) {
-  if (closed_) return;
+  if (closed_ || muted_) return;
   buffer_ += text;
   if (buffer_.size() >= (size_t{1} << 16)) (void)flush();
 }
 
 void Terminal::err(std::string_view text) {
   (void)flush(); // keeps the order when both are one terminal
+  if (!text.empty()) lastError_ = text.substr(0, 1000);
+  if (muted_) return;
   (void)writeAll(STDERR_FILENO, text);
 }
 

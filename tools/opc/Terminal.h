@@ -34,6 +34,10 @@ public:
   void out(std::string_view text);
   /// Everything else: to standard error, at once.
   void err(std::string_view text);
+  /// From now on nothing is written: another rank of the job speaks for all.
+  void mute() { muted_ = true; }
+  /// The beginning of what went to standard error last, muted or not.
+  const std::string &lastError() const { return lastError_; }
   /// Writes what is buffered. Error: OPC0707 when standard output cannot take it (a full disk).
   Status flush();
 
@@ -46,7 +50,8 @@ private:
   bool colorOut_, colorErr_;
   int width_;
   std::string buffer_;
-  bool closed_ = false;
+  std::string lastError_;
+  bool closed_ = false, muted_ = false;
   int failure_ = 0; // errno of the first failed write
 };
 

@@ -2,6 +2,7 @@
 #include "CommandList.h"
 #include "Config.h"
 
+#include "Launcher.h"
 #include "ThreadWaiting.h"
 #include "opc/Version.h"
 
@@ -183,6 +184,8 @@ int main(int argc, char **argv) {
   mallopt(M_TRIM_THRESHOLD, 1 << 30);
   const std::vector<std::string> args(argv + (argc > 0 ? 1 : 0), argv + argc);
   Terminal terminal(colorMode(colorArgument(args)));
+  if (const auto launched = runtime::launchedRank(); launched && launched->rank > 0 && contains(args, "run"))
+    terminal.mute(); // the first of a job's processes speaks for all
   int code = kExitInternal;
   try {
     code = runCommand(args, terminal);

@@ -1,12 +1,16 @@
 // One graph on several ranks.
 #include "RunRanks.h"
 
-#include "JsonOutput.h"
-#include "Log.h"
+#include "DiagnosticText.h"
+#include "Launcher.h"
+#include "MpiModule.h"
 #include "NumberText.h"
 
-#include <algorithm>
+#include <condition_variable>
 #include <cstring>
+#include <mutex>
+#include <thread>
+#include <unistd.h>
 
 namespace opc::cli {
 
@@ -61,19 +65,108 @@ void RankJob::setSession(SessionOptions *options) const {
   options->ranks = ranks_;
   options->deterministic = deterministic_;
   options->timeout = timeout_;
+  options->report = report_;
 }
 
-Status RankJob::launch(Invocation &) {
-  return Status(StatusCode::kUnsupported, "OPC0718", "ranks as processes are not there yet")
-      .withHelp("run them as threads: --in-process");
+Status RankJob::launch(Invocation &invocation) const {
+  // -C has been followed already.
+  std::vector<std::string> arguments;
+  const std::vector<std::string> &given = invocation.commandLine();
+  for (size_t i = 0; i < given.size(); ++i) {
+    const bool isDirectory = !invocation.flags().directory.empty() && given[i].rfind("-C", 0) == 0;
+    if (isDirectory && given[i] == "-C") ++i;
+    if (!isDirectory) arguments.push_back(given[i]);
+  }
+  Result<runtime::LaunchCommand> command =
+      runtime::launchCommand(runtime::launchRequestHere(ranks_, std::move(arguments), launcher_));
+  if (!command) return command.status();
+  if (invocation.flags().verbose) invocation.note(command->text());
+  return runtime::launch(*command);
 }
 
-Status RankJob::start(Invocation &invocation, const std::string &) {
-  if (ranks_ > 1 && !inProcess_) return launch(invocation);
+Status RankJob::join(Invocation &invocation, int64_t size) {
+  Terminal &terminal = invocation.terminal();
+  const int64_t rank = runtime::launchedRank()->rank;
+  report_ = [&terminal, rank](const std::string &id, const std::string &message) {
+    // Every rank that is left says why it ends: one of them is enough. The second speaks of the first.
+    if (rank > 1 || (rank == 1 && message.rfind("rank 0 ", 0) != 0)) return;
+    const std::string text = statusText(Status(StatusCode::kExecution, id, message), terminal.colorErr());
+    (void)!write(STDERR_FILENO, text.data(), text.size());
+  };
+  runtime::MpiOptions options;
+  options.channels = 16;
+  options.timeout = std::chrono::milliseconds(static_cast<int64_t>(timeout_ * 1000));
+  options.report = report_;
+  options.exitCode = kExitExecution;
+  Result<std::unique_ptr<runtime::Communicator>> communicator = runtime::mpiCommunicator(options);
+  if (!communicator) return communicator.status();
+  communicator_ = std::move(*communicator);
+  if (size > 0 && communicator_->size() != size)
+    return usageError("the launcher has started " + std::to_string(communicator_->size()) + " ranks, not " +
+                      std::to_string(size));
+  ranks_ = communicator_->size();
   return Status::ok();
 }
 
-int RankJob::finish(Invocation &, int code) { return code; }
+Status RankJob::start(Invocation &invocation, const std::string &input) {
+  if (inProcess_) return Status::ok();
+  const std::optional<runtime::LaunchedRank> launched = runtime::launchedRank();
+  const bool asked = !ranksText_.empty() || !mesh_.empty();
+  if (launched && launched->size != 1) {
+    if (Status s = join(invocation, asked ? ranks_ : -1); !s) return s;
+    if (ranks_ > 1 && input == "-")
+      return usageError("the standard input reaches the first rank alone", "give a file that all ranks see");
+    return Status::ok();
+  }
+  if (ranks_ == 1) return Status::ok();
+  if (input == "-")
+    return usageError("the standard input reaches the first rank alone", "give a file, or --in-process");
+  return launch(invocation);
+}
+
+int RankJob::finish(Invocation &invocation, int code) {
+  if (!communicator_ || communicator_->size() == 1) return code;
+  struct Card {
+    int32_t code;
+    char error[1020];
+  } mine{code, {}};
+  if (code) std::strncpy(mine.error, invocation.terminal().lastError().c_str(), sizeof mine.error - 1);
+  std::vector<Card> all(static_cast<size_t>(communicator_->size()));
+  // Who has failed alone finds nobody here: the others are in the middle of the run.
+  std::mutex lock;
+  std::condition_variable changed;
+  bool isDone = false;
+  Status status;
+  std::thread gathering([&] {
+    Status s = communicator_->allGatherBytes(&mine, sizeof mine, all.data());
+    std::lock_guard guard(lock);
+    status = std::move(s);
+    isDone = true;
+    changed.notify_one();
+  });
+  {
+    std::unique_lock guard(lock);
+    constexpr auto kGrace = std::chrono::seconds(3);
+    if (code && !changed.wait_for(guard, kGrace, [&] { return isDone; })) {
+      guard.unlock();
+      communicator_->abort(mine.error); // ends this process
+    }
+  }
+  gathering.join();
+  if (!status) return code ? code : invocation.fail(status);
+  int worst = code;
+  for (size_t r = 0; r < all.size(); ++r) {
+    if (!all[r].code) continue;
+    if (!worst) worst = all[r].code;
+    bool isNew = isFirst() && r > 0;
+    for (size_t other = 0; other < r; ++other)
+      isNew &= !all[other].code || std::strncmp(all[other].error, all[r].error, sizeof mine.error) != 0;
+    if (isNew) invocation.terminal().err("rank " + std::to_string(r) + ": " + all[r].error);
+  }
+  (void)invocation.terminal().flush();
+  communicator_.reset();
+  return worst;
+}
 
 std::string rankStatsText(const std::vector<RankStats> &stats) {
   std::string text;

@@ -22,7 +22,7 @@ public:
   Status readFlags();
 
   /// Becomes part of the job that a launcher has started this process for, or starts a launcher in place of this
-  /// process (then it does not return). `input`: the path of the graph or plan. Errors: OPC0718.
+  /// process (then it does not return). `input`: the path of the graph or plan. Errors: OPC0724, OPC0725.
   Status start(Invocation &invocation, const std::string &input);
 
   /// Sets what a graph is compiled for. Nothing to do for one rank.
@@ -41,7 +41,8 @@ public:
   int finish(Invocation &invocation, int code);
 
 private:
-  Status launch(Invocation &invocation);
+  Status launch(Invocation &invocation) const;
+  Status join(Invocation &invocation, int64_t size);
 
   std::string ranksText_, meshText_, timeoutText_, launcher_;
   bool inProcess_ = false, deterministic_ = false;
@@ -49,6 +50,7 @@ private:
   double timeout_ = 300;
   std::vector<int64_t> mesh_;
   std::unique_ptr<runtime::Communicator> communicator_;
+  std::function<void(const std::string &id, const std::string &message)> report_;
 };
 
 /// "rank 1: 1.2 KB sent in 3 messages, 4 KB of memory", a line for each rank.
