@@ -274,7 +274,7 @@ private:
     if (ranks_.ranks() > 1 && (!captures_.empty() || !captureStats_.empty() || !trap_.empty()))
       return usageError("--capture, --capture-stats and --trap look at one rank: a tensor is in pieces on several",
                         "leave --ranks away");
-    ranks_.setMesh(&compileOptions_);
+    compileOptions_.mesh = ranks_.mesh();
     compileOptions_.simplify = !noSimplify_;
     // A fused relu hides the NaN that a trap looks for.
     compileOptions_.fuse = !noFuse_ && !noSimplify_ && trap_.empty();

@@ -91,6 +91,7 @@ std::string RunPlanner::referencePlan(const GraphInput &input, CompileOptions op
   options.simplify = false;
   options.fuse = false;
   options.inPlace = false;
+  options.mesh.reset();
   options.shapes = shapes_;
   Pipeline pipeline(registry_, options);
   if (pipeline.import(input.name, input.bytes)) {

@@ -15,34 +15,40 @@
 namespace opc::cli {
 
 std::vector<Option> RankJob::options() {
-  return {
+  std::vector<Option> options = {
       {"--ranks", 0, "N", "run on N ranks: processes that mpirun starts, or threads with --in-process", &ranksText_,
        true},
       {"--in-process", 0, "", "the ranks are threads of this process", &inProcess_},
-      {"--mesh", 0, "DIMS", "what a graph is compiled for: 4, 2x2 (default: the number of ranks)", &meshText_, true},
       {"--timeout", 0, "S", "seconds that a rank waits for another one before the run ends (default 300)",
        &timeoutText_},
-      {"--launcher", 0, "CMD", "what starts the processes, in place of mpirun -n N; the command is appended",
+      {"--launcher", 0, "CMD", "what starts the processes, in place of mpirun; -n N and the command are appended",
        &launcher_},
       {"--deterministic", 0, "", "sum over ranks in the order of the ranks, whatever the size", &deterministic_}};
+  for (Option &o : mesh_.options()) options.push_back(std::move(o));
+  return options;
 }
 
 Status RankJob::readFlags() {
-  if (!meshText_.empty()) {
-    const auto dims = parseMesh(meshText_);
-    if (!dims) return usageError("--mesh takes dimensions such as 4 or 2x2, not '" + meshText_ + "'");
-    mesh_ = *dims;
-    ranks_ = 1;
-    for (int64_t d : mesh_) ranks_ *= d;
-  }
+  const std::optional<runtime::LaunchedRank> launched = runtime::launchedRank();
+  std::vector<int64_t> row; // without --mesh
   if (!ranksText_.empty()) {
     const auto n = parseInteger<int64_t>(ranksText_);
     if (!n || *n < 1 || *n > 4096) return usageError("--ranks takes a number from 1 to 4096, not '" + ranksText_ + "'");
-    if (!mesh_.empty() && *n != ranks_)
-      return usageError("--mesh " + meshText_ + " is a mesh of " + std::to_string(ranks_) + " ranks, not of " +
-                        ranksText_);
     ranks_ = *n;
+  } else if (launched && launched->size > 0 && !inProcess_) {
+    ranks_ = launched->size;
   }
+  if (ranks_ > 1) row = {ranks_};
+  Result<std::optional<MeshRequest>> request = mesh_.request(row);
+  if (!request) return request.status();
+  request_ = std::move(*request);
+  if (request_ && request_->devices() != ranks_) {
+    const std::string mesh = "--mesh is a mesh of " + std::to_string(request_->devices()) + " ranks, ";
+    if (!ranksText_.empty()) return usageError(mesh + "--ranks says " + ranksText_);
+    if (ranks_ > 1) return usageError(mesh + "and the launcher has started " + std::to_string(ranks_));
+    ranks_ = request_->devices();
+  }
+  isAsked_ = !ranksText_.empty() || (request_ && row.empty());
   if (!timeoutText_.empty()) {
     const auto seconds = parseReal(timeoutText_);
     if (!seconds || !(*seconds > 0) || *seconds > 1e6)
@@ -51,13 +57,8 @@ Status RankJob::readFlags() {
   }
   if (inProcess_ && !launcher_.empty())
     return usageError("--launcher starts processes, --in-process threads: give one");
-  if (inProcess_ && ranks_ == 1 && ranksText_.empty() && mesh_.empty())
-    return usageError("--in-process needs the number of ranks", "--ranks 4 --in-process");
+  if (inProcess_ && !isAsked_) return usageError("--in-process needs the number of ranks", "--ranks 4 --in-process");
   return Status::ok();
-}
-
-void RankJob::setMesh(CompileOptions *options) const {
-  (void)options; // the compiler plans for one device
 }
 
 void RankJob::setSession(SessionOptions *options) const {
@@ -105,15 +106,19 @@ Status RankJob::join(Invocation &invocation, int64_t size) {
     return usageError("the launcher has started " + std::to_string(communicator_->size()) + " ranks, not " +
                       std::to_string(size));
   ranks_ = communicator_->size();
+  if (!request_ && ranks_ > 1) {
+    Result<std::optional<MeshRequest>> request = mesh_.request({ranks_});
+    if (!request) return request.status();
+    request_ = std::move(*request);
+  }
   return Status::ok();
 }
 
 Status RankJob::start(Invocation &invocation, const std::string &input) {
   if (inProcess_) return Status::ok();
   const std::optional<runtime::LaunchedRank> launched = runtime::launchedRank();
-  const bool asked = !ranksText_.empty() || !mesh_.empty();
   if (launched && launched->size != 1) {
-    if (Status s = join(invocation, asked ? ranks_ : -1); !s) return s;
+    if (Status s = join(invocation, isAsked_ ? ranks_ : -1); !s) return s;
     if (ranks_ > 1 && input == "-")
       return usageError("the standard input reaches the first rank alone", "give a file that all ranks see");
     return Status::ok();

@@ -4,6 +4,7 @@
 #include "CommandLine.h"
 #include "Communicator.h"
 #include "Invocation.h"
+#include "MeshFlags.h"
 #include "Pipeline.h"
 #include "Session.h"
 
@@ -25,8 +26,8 @@ public:
   /// process (then it does not return). `input`: the path of the graph or plan. Errors: OPC0724, OPC0725.
   Status start(Invocation &invocation, const std::string &input);
 
-  /// Sets what a graph is compiled for. Nothing to do for one rank.
-  void setMesh(CompileOptions *options) const;
+  /// What a graph is compiled for: --mesh, else the ranks in a row; nothing for one rank. After start().
+  const std::optional<MeshRequest> &mesh() const { return request_; }
   /// Sets what a session needs to know.
   void setSession(SessionOptions *options) const;
 
@@ -44,11 +45,13 @@ private:
   Status launch(Invocation &invocation) const;
   Status join(Invocation &invocation, int64_t size);
 
-  std::string ranksText_, meshText_, timeoutText_, launcher_;
+  std::string ranksText_, timeoutText_, launcher_;
+  MeshFlags mesh_;
+  std::optional<MeshRequest> request_;
   bool inProcess_ = false, deterministic_ = false;
   int64_t ranks_ = 1;
+  bool isAsked_ = false; // the flags say how many ranks
   double timeout_ = 300;
-  std::vector<int64_t> mesh_;
   std::unique_ptr<runtime::Communicator> communicator_;
   std::function<void(const std::string &id, const std::string &message)> report_;
 };

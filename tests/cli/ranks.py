@@ -1,0 +1,270 @@
+# opc run on several ranks: outputs as on one, training by data, tensors and both, faults. Threads, and processes under mpirun.
+import json
+import os
+import re
+import shutil
+import signal
+import subprocess
+import tempfile
+import time
+import unittest
+
+import numpy as np
+
+SOURCE, BIN = os.environ["OPC_SOURCE_DIR"], os.path.join(os.environ["OPC_BUILD_DIR"], "bin")
+DIGITS = os.path.join(SOURCE, "docs", "examples", "digits")
+OPC = os.path.join(BIN, "opc")
+HAS_MPI = shutil.which("mpirun") and os.path.exists(os.path.join(BIN, "..", "lib", "libopc_mpi.so"))
+ROOT = dict(os.environ, OMPI_ALLOW_RUN_AS_ROOT="1", OMPI_ALLOW_RUN_AS_ROOT_CONFIRM="1")
+
+# How the digits are trained: what is fixed, the rest is planned.
+LAYOUTS = {
+    "data": ["--sbp", "relu?=S(0)", "--sbp", "fc?_grad_b=P"],
+    "tensor": ["--sbp", "fc1_w=S(0)", "--sbp", "fc2_w=S(1)"],
+    "planned": [],
+}
+HYBRID = ["--mesh", "2x2", "--sbp", "fc1_w=[B,S(0)]", "--sbp", "image=[S(0),B]"]
+
+
+def run(*args, env=None, timeout=300):
+    return subprocess.run([*args], capture_output=True, text=True, timeout=timeout, env=env or os.environ)
+
+
+def opc(*args, **kw):
+    return run(OPC, *args, **kw)
+
+
+def mpirun(ranks, *args, **kw):
+    return run("mpirun", "--oversubscribe", "--bind-to", "none", "-n", str(ranks), OPC, *args, env=ROOT, **kw)
+
+
+def data(name):
+    return os.path.join(DIGITS, name)
+
+
+class Ranks(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        cls.folder = tempfile.mkdtemp()
+        cls.addClassCleanup(shutil.rmtree, cls.folder)
+        text = ""
+        for name in ("mlp.pbtxt", "mlp_loss.pbtxt"):
+            with open(data(name)) as f:
+                text += f.read() + "\n"
+        cls.train_graph = os.path.join(cls.folder, "train.pbtxt")
+        done = subprocess.run([OPC, "grad", "-", "--shape", "image=64,64", "--shape", "label=64", "--loss", "loss", "--optimizer",
+                               "adam", "--lr", "0.002", "-o", cls.train_graph], input=text, capture_output=True, text=True)
+        assert done.returncode == 0, done.stderr
+        cls.curves = {}
+
+    def path(self, name):
+        return os.path.join(self.folder, f"{self._testMethodName}-{name}")
+
+    def check(self, done, code=0):
+        self.assertEqual(done.returncode, code, done.stdout + done.stderr)
+        return done
+
+    def compiled(self, name, *flags, graph=None):
+        plan = self.path(name)
+        self.check(opc("compile", graph or self.train_graph, *flags, "-q", "-o", plan))
+        return plan
+
+    def train_flags(self, metrics, steps=44):
+        return ["--feed-dataset", f"image=@{data('train_images.npy')},label=@{data('train_labels.npy')}", "--shuffle", "--seed", "7",
+                "--steps", str(steps), "--metrics", metrics]
+
+    def curve(self, path):
+        with open(path) as f:
+            return np.array([json.loads(line)["loss"] for line in f])
+
+    def single(self, steps=44):
+        if steps not in self.curves:
+            metrics = self.path("single.jsonl")
+            self.check(opc("run", self.train_graph, *self.train_flags(metrics, steps), "--save", os.path.join(self.folder, f"single{steps}")))
+            self.curves[steps] = self.curve(metrics)
+        return self.curves[steps]
+
+    # --- the same outputs ---------------------------------------------------------------------------------------------
+    def outputs(self, *args, runner=opc):
+        folder = self.path(f"out{len(os.listdir(self.folder))}")
+        self.check(runner("run", *args, "--outputs", folder, "--print", "none"))
+        return {n: np.load(os.path.join(folder, n)) for n in sorted(os.listdir(folder))}
+
+    def same(self, one, other):
+        self.assertEqual(list(one), list(other))
+        for name in one:
+            np.testing.assert_allclose(other[name], one[name], rtol=1e-4, atol=1e-5, err_msg=name)
+
+    def test_outputs_are_those_of_one_rank(self):
+        for net in ("mlp", "cnn"):
+            given = [data(f"{net}.pbtxt"), "--weights", data(f"{net}_weights.npz"), "--input", f"image=@{data('test_images.npy')}"]
+            one = self.outputs(*given)
+            for ranks in (["--ranks", "2"], ["--ranks", "3"], ["--mesh", "2x2"]):
+                self.same(one, self.outputs(*given, *ranks, "--in-process"))
+        for seed in range(4):
+            self.same(one, self.outputs(*given, "--ranks", "2", "--in-process", "--sbp-random", str(seed)))
+
+    def test_reference_is_one_rank(self):
+        done = self.check(opc("run", data("mlp.pbtxt"), "--fill", "rand", "--ranks", "3", "--in-process", "--reference", "cpu", "--stats"))
+        self.assertIn("rank 2: ", done.stderr)
+
+    def test_sent_bytes_as_json(self):
+        plan = self.compiled("plan", "--mesh", "2", *LAYOUTS["data"])
+        done = self.check(opc("run", plan, "--fill", "zeros", "--ranks", "2", "--in-process", "--stats", "--json"))
+        ranks = json.loads(done.stdout)["ranks"]
+        self.assertEqual([r["rank"] for r in ranks], [0, 1])
+        self.assertGreater(ranks[0]["bytes_sent"], 0)
+        self.assertEqual(ranks[0]["bytes_sent"], ranks[1]["bytes_received"])
+
+    # --- training -----------------------------------------------------------------------------------------------------
+    def trains(self, name, flags, runner=opc, graph=None, steps=44):
+        metrics, save = self.path(f"{name}.jsonl"), self.path(f"{name}.ckpt")
+        done = self.check(runner("run", graph or self.train_graph, *self.train_flags(metrics, steps), "--save", save, *flags))
+        self.assertEqual(len(re.findall(r"^step \d+ of", done.stdout, re.M)), 1, done.stdout)
+        np.testing.assert_allclose(self.curve(metrics), self.single(steps), atol=1e-4)
+        return save
+
+    def test_training_in_process(self):
+        for name, flags in LAYOUTS.items():
+            for ranks in ("2", "4"):
+                with self.subTest(name, ranks=ranks):
+                    self.trains(name + ranks, ["--ranks", ranks, "--in-process", *flags])
+        self.trains("hybrid", ["--in-process", *HYBRID])
+
+    def accuracy(self, checkpoint):
+        out = self.path("logits.npy")
+        self.check(opc("run", data("mlp.pbtxt"), "--weights", checkpoint, "--input", f"image=@{data('test_images.npy')}",
+                       "--output", f"logits={out}", "--print", "none"))
+        return (np.load(out).argmax(1) == np.load(data("test_labels.npy"))).mean()
+
+    def test_digits_are_learnt_and_a_checkpoint_goes_on_anywhere(self):
+        save = self.trains("whole", ["--ranks", "2", "--in-process", *LAYOUTS["data"]], steps=440)
+        one = self.accuracy(os.path.join(self.folder, "single440"))
+        self.assertGreaterEqual(one, 0.96)
+        self.assertAlmostEqual(self.accuracy(save), one, delta=0.006)
+        # Begun on one rank, gone on with on three.
+        metrics, save = self.path("a.jsonl"), self.path("a.ckpt")
+        self.check(opc("run", self.train_graph, *self.train_flags(metrics, 20), "--save", save))
+        self.check(opc("run", self.train_graph, *self.train_flags(metrics, 44), "--resume", save, "--ranks", "3", "--in-process"))
+        np.testing.assert_allclose(self.curve(metrics), self.single(), atol=1e-4)
+
+    @unittest.skipUnless(HAS_MPI, "no mpirun, or opc was built without MPI")
+    def test_training_under_mpirun(self):
+        for name, ranks, flags in (("data", 2, LAYOUTS["data"]), ("data", 4, LAYOUTS["data"]), ("tensor", 2, LAYOUTS["tensor"]),
+                                   ("tensor", 4, LAYOUTS["tensor"]), ("hybrid", 4, HYBRID)):
+            with self.subTest(name, ranks=ranks):
+                self.trains(f"{name}{ranks}", flags, runner=lambda *a: mpirun(ranks, *a))
+
+    # --- processes ----------------------------------------------------------------------------------------------------
+    @unittest.skipUnless(HAS_MPI, "no mpirun, or opc was built without MPI")
+    def test_plans_under_mpirun(self):
+        given = ["--weights", data("mlp_weights.npz"), "--input", f"image=@{data('test_images.npy')}"]
+        one = self.outputs(data("mlp.pbtxt"), *given)
+        plan = self.compiled("plan", "--mesh", "2x2", graph=data("mlp.pbtxt"))
+        self.same(one, self.outputs(plan, *given, runner=lambda *a: mpirun(4, *a)))
+        self.same(one, self.outputs(plan, "--ranks", "4", *given, runner=lambda *a: opc(*a, env=ROOT)))  # starts mpirun itself
+        # Another number of ranks, no such flag, no such file: said once.
+        for args, code, text in (([plan, *given], 2, "OPC0714"), ([plan, "--nonsense"], 2, "OPC0001"),
+                                 ([self.path("none"), *given], 2, "OPC0002|OPC0706")):
+            done = self.check(mpirun(2, "run", *args), code)
+            self.assertEqual(len(re.findall(r"error\[", done.stderr)), 1, done.stderr)
+            self.assertRegex(done.stderr, text)
+            self.assertEqual(done.stdout, "")
+        done = self.check(opc("run", plan, *given), 2)
+        self.assertIn("the plan is for 4 ranks", done.stderr)
+
+    @unittest.skipUnless(HAS_MPI, "no mpirun, or opc was built without MPI")
+    def test_ranks_with_different_plans(self):
+        a = self.compiled("a", "--mesh", "2", graph=data("mlp.pbtxt"))
+        b = self.compiled("b", "--mesh", "2", "--sbp-random", "3", graph=data("mlp.pbtxt"))
+        script = f'exec "{OPC}" run "$([ $OMPI_COMM_WORLD_RANK = 0 ] && echo {a} || echo {b})" --fill rand'
+        done = run("mpirun", "--oversubscribe", "-n", "2", "sh", "-c", script, env=ROOT)
+        self.assertNotEqual(done.returncode, 0)
+        self.assertIn("OPC0723", done.stderr)
+        self.assertRegex(done.stderr, r"rank 0 has [0-9a-f]+.*rank 1 has [0-9a-f]+")
+
+    def job(self, *flags):
+        """A training run of four processes that is on its way: (mpirun, the ranks' process ids)."""
+        log = self.path("job.jsonl")
+        process = subprocess.Popen(["mpirun", "--oversubscribe", "--bind-to", "none", "-n", "4", OPC, "run", self.train_graph,
+                                    *self.train_flags(log, 100000000), *LAYOUTS["data"], *flags],
+                                   stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=ROOT)
+        deadline = time.time() + 120
+        while time.time() < deadline and not (os.path.exists(log) and os.path.getsize(log) > 2000):
+            self.assertIsNone(process.poll(), "the job has ended")
+            time.sleep(0.05)
+        ranks = {}
+        for pid in filter(str.isdigit, os.listdir("/proc")):
+            try:
+                with open(f"/proc/{pid}/environ", "rb") as f:
+                    environ = f.read().split(b"\0")
+                with open(f"/proc/{pid}/cmdline", "rb") as f:
+                    command = f.read().split(b"\0")
+            except OSError:
+                continue
+            number = [e.split(b"=")[1] for e in environ if e.startswith(b"OMPI_COMM_WORLD_RANK=")]
+            if number and log.encode() in command and command[0] == OPC.encode():
+                ranks[int(number[0])] = int(pid)
+        self.assertEqual(sorted(ranks), [0, 1, 2, 3])
+        return process, ranks
+
+    def ends(self, process, within):
+        start = time.time()
+        try:
+            _, err = process.communicate(timeout=within)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            raise
+        self.assertNotEqual(process.returncode, 0)
+        return err, time.time() - start
+
+    @unittest.skipUnless(HAS_MPI, "no mpirun, or opc was built without MPI")
+    def test_a_rank_that_is_killed_ends_the_job(self):
+        for victim in (2, 0):
+            process, ranks = self.job()
+            os.kill(ranks[victim], signal.SIGKILL)
+            err, seconds = self.ends(process, 60)
+            self.assertLess(seconds, 10)
+            self.assertRegex(err, rf"OPC0721.*rank {victim}\b")
+            for pid in ranks.values():
+                self.assertFalse(os.path.exists(f"/proc/{pid}") and open(f"/proc/{pid}/cmdline").read(), "a rank is left")
+
+    @unittest.skipUnless(HAS_MPI, "no mpirun, or opc was built without MPI")
+    def test_a_rank_that_stops_is_named(self):
+        process, ranks = self.job("--timeout", "3")
+        os.kill(ranks[1], signal.SIGSTOP)
+        try:
+            err, _ = self.ends(process, 60)
+        finally:
+            try:
+                os.kill(ranks[1], signal.SIGKILL)
+            except ProcessLookupError:
+                pass
+        self.assertIn("OPC0722", err)
+        self.assertRegex(err, r"rank 1\b")
+
+    @unittest.skipUnless(HAS_MPI, "no mpirun, or opc was built without MPI")
+    def test_a_rank_that_fails_is_reported_once(self):
+        # The second rank cannot read its weights.
+        script = f'exec "{OPC}" run {data("mlp.pbtxt")} --fill rand $([ $OMPI_COMM_WORLD_RANK = 1 ] && echo --weights {self.path("none.npz")})'
+        done = run("mpirun", "--oversubscribe", "-n", "2", "sh", "-c", script, env=ROOT)
+        self.assertNotEqual(done.returncode, 0)
+        self.assertRegex(done.stderr, r"rank 1\b")
+        self.assertIn("none.npz", done.stderr)
+
+    # --- flags --------------------------------------------------------------------------------------------------------
+    def test_flags(self):
+        graph = data("mlp.pbtxt")
+        for args, text in ((["--ranks", "0"], "--ranks takes"), (["--ranks", "2", "--mesh", "3"], "--ranks says 2"),
+                           (["--in-process"], "number of ranks"), (["--ranks", "2", "--timeout", "-1"], "--timeout takes"),
+                           (["--ranks", "2", "--in-process", "--launcher", "srun"], "give one"),
+                           (["--ranks", "2", "--in-process", "--trap", "nan"], "one rank")):
+            done = self.check(opc("run", graph, "--fill", "rand", *args), 2)
+            self.assertIn(text, done.stderr)
+        self.check(opc("run", graph, "--fill", "rand", "--ranks", "1"))
+        done = self.check(opc("run", graph, "--fill", "rand", "--ranks", "2", "--launcher", "/no/such/launcher"), 4)
+        self.assertIn("OPC0725", done.stderr)
+
+
+if __name__ == "__main__":
+    unittest.main(verbosity=1)
