@@ -89,6 +89,7 @@ private:
   void rewrite(ir::UserOp op, ArrayRef<Value> operands, bool hasFormat) {
     OpBuilder b(op);
     auto copy = cast<ir::UserOp>(b.clone(*op));
+    copy->removeAttr(ir::kShardingAttr); // it is of the other layout; the op's rules hold for the pieces, too
     copy.getArgsMutable().assign(operands);
     copy->getResult(0).setType(permuted(op.getOuts()[0].getType(), kToLast));
     if (hasFormat) {

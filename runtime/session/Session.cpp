@@ -329,7 +329,7 @@ struct Session::Impl {
       const runtime::CommCounters before = comm ? comm->counters() : runtime::CommCounters();
       Status s;
       for (int64_t r = 0; s && r < rounds; ++r) s = here[i]->graph().run(each);
-      if (!s && comm && s.id() != runtime::kRankGone) comm->abort(s.message());
+      if (!s && comm && s.id() != runtime::kRankGone) comm->abort(s.message()); // where no lane did
       if (comm) {
         const runtime::CommCounters after = comm->counters();
         sent[i].bytesSent += after.bytesSent - before.bytesSent;
@@ -386,6 +386,11 @@ Result<Session> Session::load(std::string_view planBytes, const Registry &regist
   const int threads = std::max(1, cores / static_cast<int>(mine.size()));
   RankLink link;
   link.communicator = options.communicator;
+  if (options.communicator && options.report)
+    link.onFailure = [report = options.report, rank = options.communicator->rank()](const Status &s) {
+      report(s.id(), "rank " + std::to_string(rank) + " has failed: " + s.message() +
+                         (s.context().empty() ? "" : ", " + s.context()));
+    };
   link.boxing.deterministic = options.deterministic;
   impl->threads = std::make_unique<runtime::RankThreads>(mine.size());
   impl->sent.resize(mine.size());

@@ -46,7 +46,9 @@ struct SessionOptions {
   bool deterministic = false;
   /// Seconds that a rank waits for another one, and that it may take for a step between two transfers.
   double timeout = 300;
-  /// With a communicator: gets the code and the reason when a watchdog ends the job, once, from another thread.
+  /// With a communicator: gets the code and the reason when this rank ends the job, from any thread: "rank 1 has
+  /// failed:
+  /// ...", or what a watchdog has seen. The process may end with it, so run() does not return.
   std::function<void(const std::string &id, const std::string &message)> report;
 };
 

@@ -64,9 +64,10 @@ void TaskGraph::stopLane(Lane &lane, Status status) {
   lane.status = std::move(status);
   abortRun();
   // Other ranks wait for what this one will not send, and its own lanes for what those will not.
-  if (link_.communicator)
-    link_.communicator->abort(lane.status.message() +
-                              (lane.status.context().empty() ? "" : ", " + lane.status.context()));
+  if (!link_.communicator) return;
+  if (link_.onFailure && lane.status.id() != kRankGone) link_.onFailure(lane.status);
+  link_.communicator->abort(lane.status.message() +
+                            (lane.status.context().empty() ? "" : ", " + lane.status.context()));
 }
 
 template <bool kObserved> void TaskGraph::runLaneAs(Lane &lane, int64_t first, int64_t steps) {

@@ -32,6 +32,8 @@ constexpr char kRankGone[] = "OPC0721";
 struct RankLink {
   Communicator *communicator = nullptr; // outlives the task graph
   Watchdog *watchdog = nullptr;         // is shown every turn; may be none
+  /// Hears of this rank's failure before Communicator::abort, which may end the process. From any lane's thread.
+  std::function<void(const Status &)> onFailure;
   BoxingOptions boxing;
 };
 

@@ -6,6 +6,7 @@
 #include "MpiModule.h"
 #include "NumberText.h"
 
+#include <algorithm>
 #include <condition_variable>
 #include <cstring>
 #include <mutex>
@@ -13,6 +14,10 @@
 #include <unistd.h>
 
 namespace opc::cli {
+
+namespace {
+constexpr int kChannels = 16; // the plan's streams, and the last one for the end of the command
+} // namespace
 
 std::vector<Option> RankJob::options() {
   std::vector<Option> options = {
@@ -89,13 +94,19 @@ Status RankJob::join(Invocation &invocation, int64_t size) {
   Terminal &terminal = invocation.terminal();
   const int64_t rank = runtime::launchedRank()->rank;
   report_ = [&terminal, rank](const std::string &id, const std::string &message) {
-    // Every rank that is left says why it ends: one of them is enough. The second speaks of the first.
-    if (rank > 1 || (rank == 1 && message.rfind("rank 0 ", 0) != 0)) return;
+    // Every rank that is left says why it ends: one of them is enough. Who has failed speaks for itself; ranks that
+    // fail alike do it in turns, and the first one ends the others.
+    if (message.find(" has failed: ") != std::string::npos) {
+      if (message.rfind("rank " + std::to_string(rank) + " ", 0) != 0) return;
+      std::this_thread::sleep_for(std::chrono::milliseconds(std::min<int64_t>(100 * rank, 2000)));
+    } else if (rank > 1 || (rank == 1 && id == "OPC0721" && message.rfind("rank 0 ", 0) != 0)) {
+      return; // of what happens to rank 0, rank 1 speaks
+    }
     const std::string text = statusText(Status(StatusCode::kExecution, id, message), terminal.colorErr());
     (void)!write(STDERR_FILENO, text.data(), text.size());
   };
   runtime::MpiOptions options;
-  options.channels = 16;
+  options.channels = kChannels;
   options.timeout = std::chrono::milliseconds(static_cast<int64_t>(timeout_ * 1000));
   options.report = report_;
   options.exitCode = kExitExecution;
@@ -136,24 +147,48 @@ int RankJob::finish(Invocation &invocation, int code) {
     char error[1020];
   } mine{code, {}};
   if (code) std::strncpy(mine.error, invocation.terminal().lastError().c_str(), sizeof mine.error - 1);
-  std::vector<Card> all(static_cast<size_t>(communicator_->size()));
-  // Who has failed alone finds nobody here: the others are in the middle of the run.
+  const int64_t size = communicator_->size();
+  std::vector<Card> all(static_cast<size_t>(size));
+  all[0] = mine;
+  // Messages on a channel of their own: who has failed alone finds nobody here, since the others are in the middle of
+  // something else.
   std::mutex lock;
   std::condition_variable changed;
   bool isDone = false;
   Status status;
   std::thread gathering([&] {
-    Status s = communicator_->allGatherBytes(&mine, sizeof mine, all.data());
+    auto block = [](Card *cards, int64_t count) {
+      const auto bytes = static_cast<int64_t>(sizeof(Card)) * count;
+      return runtime::CommBlock{cards, {bytes}, Box{{0}, {bytes}}, 1};
+    };
+    std::vector<runtime::CommMessage> cards, verdicts;
+    if (isFirst()) {
+      for (int64_t r = 1; r < size; ++r) {
+        cards.push_back({r, block(&all[static_cast<size_t>(r)], 1)});
+        verdicts.push_back({r, block(all.data(), size)});
+      }
+    } else {
+      cards.push_back({0, block(&mine, 1)});
+      verdicts.push_back({0, block(all.data(), size)});
+    }
+    Status s = isFirst() ? communicator_->exchange(kChannels - 1, {}, cards)
+                         : communicator_->exchange(kChannels - 1, cards, {});
+    if (s)
+      s = isFirst() ? communicator_->exchange(kChannels - 1, verdicts, {})
+                    : communicator_->exchange(kChannels - 1, {}, verdicts);
     std::lock_guard guard(lock);
     status = std::move(s);
     isDone = true;
     changed.notify_one();
   });
-  {
+  if (code) {
     std::unique_lock guard(lock);
-    constexpr auto kGrace = std::chrono::seconds(3);
-    if (code && !changed.wait_for(guard, kGrace, [&] { return isDone; })) {
+    if (!changed.wait_for(guard, std::chrono::seconds(3), [&] { return isDone; })) {
       guard.unlock();
+      if (!isFirst()) { // which has not spoken yet
+        const std::string text = "rank " + std::to_string(rank()) + ": " + mine.error;
+        (void)!write(STDERR_FILENO, text.data(), text.size());
+      }
       communicator_->abort(mine.error); // ends this process
     }
   }
