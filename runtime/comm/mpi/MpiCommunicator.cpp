@@ -142,6 +142,13 @@ public:
     channels_ = std::vector<Channel>(static_cast<size_t>(options_.channels));
     for (Channel &c : channels_) OPC_MPI(MPI_Comm_dup(MPI_COMM_WORLD, &c.comm));
     OPC_MPI(MPI_Comm_dup(MPI_COMM_WORLD, &control_));
+    MPI_Comm here = MPI_COMM_NULL;
+    OPC_MPI(MPI_Comm_split_type(MPI_COMM_WORLD, MPI_COMM_TYPE_SHARED, 0, MPI_INFO_NULL, &here));
+    OPC_MPI(MPI_Comm_size(here, &size));
+    MPI_Comm_free(&here);
+    cpu_set_t cores;
+    CPU_ZERO(&cores);
+    crowded_ = sched_getaffinity(0, sizeof cores, &cores) != 0 || size > CPU_COUNT(&cores);
     if (size_ == 1) return Status::ok();
     PeerMonitorOptions monitoring;
     monitoring.onEnd = [this](const std::string &reason) { endOfJob(reason); };
@@ -376,8 +383,9 @@ private:
       int done = 0;
       OPC_MPI(MPI_Testall(static_cast<int>(c.requests.size()), c.requests.data(), &done, MPI_STATUSES_IGNORE));
       if (done) return Status::ok();
-      // Others may want the core: the ranks' kernels, or more ranks than cores.
-      if (polls > 50) sched_yield();
+      // Others may want the core: more ranks than cores, or this rank's kernels. With a core for each rank the first
+      // millisecond is worth the wait: to yield may cost another process' whole time slice.
+      if (polls > (crowded_ ? 50 : 5000)) sched_yield();
       if (polls % 1024 != 1023) continue;
       const auto now = Clock::now();
       if (begin == Clock::time_point{}) begin = now;
@@ -448,7 +456,7 @@ private:
 
   const MpiOptions options_;
   int64_t rank_ = 0, size_ = 1;
-  bool open_ = false;
+  bool open_ = false, crowded_ = false; // crowded: more ranks on this machine than cores
   std::vector<Channel> channels_;
   MPI_Comm control_ = MPI_COMM_NULL;
   std::atomic<uint64_t> bytesSent_{0}, bytesReceived_{0}, messages_{0}, collectives_{0}, progress_{0};
