@@ -30,6 +30,10 @@ if(NOT MPI_C_FOUND)
   message(STATUS "no MPI (Debian: libopenmpi-dev): ranks of a job can only be threads of one process")
 endif()
 
+# The NCCL engine is compiled where the headers are; it is linked to nothing.
+find_path(OPC_CUDA_INCLUDE cuda_runtime_api.h PATHS /usr/local/cuda/include)
+find_path(OPC_NCCL_INCLUDE nccl.h PATHS /usr/local/cuda/include)
+
 # A machine without Debian's packages gets the shared libraries beside the programs (preset "portable").
 if(OPC_PORTABLE)
   set(CMAKE_INSTALL_RPATH "$ORIGIN/../${CMAKE_INSTALL_LIBDIR}")
