@@ -201,8 +201,16 @@ void ExchangeCosts::prepareFrom(size_t state) {
       reach.push_back(spanOf(outer, source_, t));
     }
   }
-  for (size_t m = 0; m < states.size() && onePlacement_; ++m)
-    if (states[m].has_split_parallel()) f.links.push_back(linkOf(links_, m));
+  double inner = 1;
+  for (size_t m = states.size(); m-- > 0 && onePlacement_;) {
+    if (!states[m].has_split_parallel()) {
+      inner *= static_cast<double>(source_.dims[m]);
+      continue;
+    }
+    f.links.insert(f.links.begin(), linkOf(links_, m));
+    f.dims.insert(f.dims.begin(), m);
+    f.holders.insert(f.holders.begin(), inner);
+  }
 }
 
 void ExchangeCosts::prepareTo(size_t state) {
@@ -216,6 +224,18 @@ void ExchangeCosts::prepareTo(size_t state) {
     const auto position = target_.positionOf(source_.ranks[static_cast<size_t>(s)]);
     t.wantedBySource.push_back(position ? std::optional<Span>(spanOf(states, target_, *position)) : std::nullopt);
   }
+  if (!onePlacement_) return;
+  for (int64_t s : senders_) {
+    std::vector<Span> &outer = t.outer.emplace_back();
+    NdSbp before = broadcastStates(states.size());
+    for (size_t m = 0; m <= states.size(); ++m) {
+      outer.push_back(spanOf(before, target_, s));
+      if (m < states.size()) before[m] = states[m];
+    }
+  }
+  t.alike.assign(states.size() + 1, 1);
+  for (size_t m = states.size(); m-- > 0;)
+    t.alike[m] = t.alike[m + 1] * (states[m].has_split_parallel() ? 1.0 : static_cast<double>(target_.dims[m]));
 }
 
 double ExchangeCosts::atLeast(size_t from, size_t to) {
@@ -271,6 +291,20 @@ ExchangeCosts::Load ExchangeCosts::received(const From &from, const To &to, size
   return load;
 }
 
+/// Those who want a part of the own piece and meet its holders first at a dimension that splits: they agree in the
+/// coordinates before it and differ there. All of them, less those that agree there too.
+double ExchangeCosts::sentSeconds(const From &from, const To &to, size_t sample) const {
+  int64_t common[2 * kMaxRank];
+  double seconds = 0;
+  for (size_t i = 0; i < from.dims.size(); ++i) {
+    const size_t m = from.dims[i];
+    const double all = meet(from.held[sample], to.outer[sample][m], common) * to.alike[m],
+                 near = meet(from.held[sample], to.outer[sample][m + 1], common) * to.alike[m + 1];
+    seconds += (all - near) / from.holders[i] * elementSize_ / from.links[i].bandwidth;
+  }
+  return seconds;
+}
+
 double ExchangeCosts::seconds(size_t fromState, size_t toState) {
   prepareFrom(fromState);
   prepareTo(toState);
@@ -285,6 +319,10 @@ double ExchangeCosts::seconds(size_t fromState, size_t toState) {
   }
   if (received == 0) return to.localBytes / copyBandwidth_;
   for (size_t s = 0; s < from.held.size(); ++s) {
+    if (onePlacement_) {
+      seconds = std::max(seconds, sentSeconds(from, to, s));
+      continue;
+    }
     const double own = to.wantedBySource[s] ? meet(from.held[s], *to.wantedBySource[s], common) : 0;
     sent = std::max(sent, meet(from.held[s], from.held[s], common) * to.replicas / from.replicas - own);
   }

@@ -38,19 +38,26 @@ private:
     /// By sampled device of the target: what lies within reach of the inner dimensions after each that splits; the last
     /// is what the device itself holds. On different placements only that, when the device is among the source's.
     std::vector<std::vector<Span>> reach;
-    std::vector<Link> links; // of those dimensions
-    std::vector<Span> held;  // by sampled device of the source
+    std::vector<Link> links;     // of those dimensions
+    std::vector<size_t> dims;    // those dimensions
+    std::vector<double> holders; // for each, the devices of inner dimensions that hold the same
+    std::vector<Span> held;      // by sampled device of the source
     double replicas = 1;
   };
   struct To {
     std::vector<Span> wanted;                        // by sampled device of the target
     std::vector<std::optional<Span>> wantedBySource; // by sampled device of the source
+    /// On one placement, by sampled device and mesh dimension: what the dimensions before it leave; and by dimension,
+    /// how many devices of it and of those after it want the same.
+    std::vector<std::vector<Span>> outer;
+    std::vector<double> alike;
     double replicas = 1, localBytes = 0;
   };
   struct Load {
     double seconds = 0, elements = 0;
   };
   Load received(const From &from, const To &to, size_t sample) const;
+  double sentSeconds(const From &from, const To &to, size_t sample) const;
   Span spanOf(const NdSbp &states, const Placement &placement, int64_t position) const;
   int64_t piecesIn(const From &from, const int64_t *span) const;
 
