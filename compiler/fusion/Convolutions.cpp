@@ -110,6 +110,14 @@ void fuse(ir::UserOp conv) {
   maker.in("_add_to_output", chain.added);
   maker.attrsOf(conv,
                 {"filters", "padding_before", "data_format", "kernel_size", "strides", "dilation_rate", "groups"});
+  if (conv->hasAttr(ir::kShardingAttr)) { // the attributes speak of the whole; what is fused is of the device's pieces
+    const auto channels = [&](const char *arg) {
+      return cast<RankedTensorType>(operandOf(conv, arg).getType()).getDimSize(chain.channel);
+    };
+    maker.attr("filters", AttrValue(int32_t{0}));
+    if (const int64_t own = channels("weight"); own > 0)
+      maker.attr("groups", AttrValue(static_cast<int32_t>(channels("in") / own)));
+  }
   maker.attr("weight_format", b.getStringAttr(chain.channel == 3 ? "channels_last" : "channels_first"));
   maker.attr("epsilon", AttrValue(chain.norm ? attributeOf<float>(chain.norm, "epsilon", 0.0f) : 0.0f))
       .attr("activation", AttrValue(chain.activation))
