@@ -13,9 +13,9 @@
 
 namespace opc::simulate {
 
-/// How near to its peak a device comes: peak * w / (w + halfWidth), where w is an op's width, the operations for each
-/// element that it moves. The product of square matrices of size h has w = 2h/3, a tall one times an h x h matrix has w
-/// = h.
+/// How near to its peak a device comes in contractions: peak * w / (w + halfWidth), where w is an op's width, the
+/// operations for each element that it moves. The product of square matrices of size h has w = 2h/3, a tall one times
+/// an h x h matrix has w = h.
 struct Efficiency {
   double peak = 1;
   double halfWidth = 0;
@@ -66,13 +66,20 @@ double opSeconds(const ClusterDescription &cluster, const std::string &op, const
 /// own.
 double coreShare(const ClusterDescription &cluster, int64_t devices);
 
-/// The level that joins the ranks of each group of each mesh dimension, and all ranks of the placement at the end.
-/// OPC0744 when the cluster has too few devices, or `axes` for another mesh.
-Result<std::vector<const NetworkLevel *>> placementLevels(const ClusterDescription &cluster,
-                                                          const Placement &placement);
-/// The link of a level for one kind of step, with what sharing leaves of the bandwidth.
-Link linkOf(const NetworkLevel &level, BoxingKind kind);
-/// The links of a placement for the planner: without regard to the kind of step. Errors as placementLevels.
+/// What the groups of one mesh dimension use: the level that joins their ranks, the one inside it, and how many ranks
+/// of a group share a unit of the inner one.
+struct PlacementLink {
+  const NetworkLevel *level = nullptr, *inner = nullptr; // inner: null for the innermost level
+  int64_t together = 1;
+};
+/// By mesh dimension, and at the end what joins all ranks of the placement. OPC0744 when the cluster has too few
+/// devices, or `axes` for another mesh.
+Result<std::vector<PlacementLink>> placementLinks(const ClusterDescription &cluster, const Placement &placement);
+/// The link for one kind of step, with what sharing leaves of the bandwidth. Rings (all-gather, reduce-scatter,
+/// all-reduce) that have several ranks in a unit go out over the links of all of them, up to the inner level's
+/// bandwidth.
+Link linkOf(const PlacementLink &link, BoxingKind kind);
+/// The links of a placement for the planner, which asks for no kind: those of rings. Errors as placementLinks.
 Result<MeshLinks> meshLinks(const ClusterDescription &cluster, const Placement &placement);
 
 } // namespace opc::simulate

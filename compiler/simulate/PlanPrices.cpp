@@ -1,46 +1,17 @@
 // Prices of tasks: ops by their cost on the local pieces, boxing by its bytes and the links it uses.
 #include "PlanPrices.h"
 
-#include "AttrWire.h"
+#include "PlanOps.h"
 
 #include <algorithm>
 
 namespace opc::simulate {
 namespace {
 
-user_op::TensorDesc descOf(const plan::Tensor &t) {
-  return {Shape(DimVector(t.dim().begin(), t.dim().end())), static_cast<DataType>(t.data_type())};
-}
 double tensorSize(const plan::Tensor &t) {
   double n = static_cast<double>(GetSizeOfDataType(static_cast<DataType>(t.data_type())));
   for (int64_t d : t.dim()) n *= static_cast<double>(d);
   return n;
-}
-
-/// The type that an op computes in: that of its first floating tensor.
-DataType computeType(const OpInstance &op) {
-  for (const auto *list : {&op.inputDescs(), &op.outputDescs()})
-    for (const user_op::TensorDesc &t : *list)
-      if (IsFloatingDataType(t.data_type())) return t.data_type();
-  return kFloat;
-}
-
-/// Everything that a task's price depends on.
-std::string keyOf(const plan::Plan &part, const plan::Task &task) {
-  std::string key = task.op_type();
-  const auto number = [&](uint64_t v) { key.append(reinterpret_cast<const char *>(&v), sizeof v); };
-  for (const auto *list : {&task.input(), &task.output()})
-    for (const plan::Argument &a : *list) {
-      key += '\0' + a.name();
-      for (uint32_t t : a.tensor()) {
-        const plan::Tensor &tensor = part.tensor(static_cast<int>(t));
-        number(tensor.data_type());
-        number(static_cast<uint64_t>(tensor.dim_size()));
-        for (int64_t d : tensor.dim()) number(static_cast<uint64_t>(d));
-      }
-    }
-  for (const plan::Attribute &a : task.attr()) key += '\1' + a.name() + a.value().SerializeAsString();
-  return key;
 }
 
 NdSbp statesOf(const plan::Sharding &s) {
@@ -80,10 +51,10 @@ Status PlanPrices::readPlacements() {
     }
     if (size != placement.size() || placement.dims.empty())
       return bad("a placement has " + std::to_string(placement.size()) + " ranks for a mesh of another size");
-    Result<std::vector<const NetworkLevel *>> levels = placementLevels(cluster_, placement);
-    if (!levels) return levels.status();
+    Result<std::vector<PlacementLink>> links = placementLinks(cluster_, placement);
+    if (!links) return links.status();
     placements_.push_back(std::move(placement));
-    levels_.push_back(std::move(*levels));
+    links_.push_back(std::move(*links));
   }
   if (ranks > cluster_.levels.back().devices)
     return Status(StatusCode::kUsage, "OPC0744",
@@ -126,48 +97,14 @@ Result<double> PlanPrices::computeSeconds(const plan::Plan &part, const plan::Ta
     copy.bytes = 2 * tensorSize(out);
     return opSeconds(cluster_, task.op_type(), copy, static_cast<DataType>(out.data_type()), devicesOnHost_);
   }
-  const auto [it, isNew] = prices_.emplace(keyOf(part, task), 0);
+  const auto [it, isNew] = prices_.emplace(costKey(part, task), 0);
   if (!isNew) return it->second;
-  Result<double> price = priceOf(part, task);
-  if (price)
-    it->second = *price;
-  else
+  Result<OpInstance> op = opOfTask(plan_, part, task, registry_);
+  if (!op) {
     prices_.erase(it);
-  return price;
-}
-
-Result<double> PlanPrices::priceOf(const plan::Plan &part, const plan::Task &task) const {
-  const user_op::OpDef *def = registry_.findOp(task.op_type());
-  if (!def)
-    return Status(StatusCode::kInvalidGraph, "OPC0201", "unknown op type '" + task.op_type() + "'")
-        .withContext("task " + task.name());
-  user_op::OpConf conf;
-  conf.name = task.name();
-  conf.type = task.op_type();
-  for (const plan::Attribute &a : task.attr()) conf.attrs.emplace(a.name(), wire::fromProto(a.value()));
-  // Tensors are named by their index: completion puts the arguments into another order.
-  const auto bind = [](const auto &list, std::vector<user_op::ArgBinding> *out) {
-    for (const plan::Argument &a : list) {
-      out->push_back({a.name(), {}});
-      for (uint32_t t : a.tensor()) out->back().tensors.push_back(std::to_string(t));
-    }
-  };
-  bind(task.input(), &conf.inputs);
-  bind(task.output(), &conf.outputs);
-  if (Status s = completeOpConf(*def, &conf); !s.isOk()) return std::move(s).withContext("task " + task.name());
-  OpInstance op(*def, std::move(conf));
-  const auto describe = [&](const std::vector<user_op::ArgBinding> &list, std::vector<user_op::TensorDesc> *descs) {
-    size_t i = 0;
-    for (const user_op::ArgBinding &b : list)
-      for (const std::string &t : b.tensors) {
-        // An output that the plan does not have is one that nobody reads: completion has named it.
-        const bool known = !t.empty() && t.find_first_not_of("0123456789") == std::string::npos;
-        (*descs)[i++] = known ? descOf(part.tensor(std::stoi(t))) : user_op::TensorDesc(Shape({0}), kFloat);
-      }
-  };
-  describe(op.conf().inputs, &op.inputDescs());
-  describe(op.conf().outputs, &op.outputDescs());
-  return opSeconds(cluster_, def->name, costOf(op), computeType(op), devicesOnHost_);
+    return op.status();
+  }
+  return it->second = opSeconds(cluster_, op->def().name, costOf(*op), computeType(*op), devicesOnHost_);
 }
 
 Result<BoxingTask> PlanPrices::boxingTask(const plan::Plan &part, const plan::Task &task) const {
@@ -213,11 +150,13 @@ Result<BoxingTask> PlanPrices::boxingTask(const plan::Plan &part, const plan::Ta
   return result;
 }
 
-const NetworkLevel &PlanPrices::between(uint32_t source, uint32_t target) const {
-  const NetworkLevel *level = std::max(levels_[source].back(), levels_[target].back()); // levels are ascending
+PlacementLink PlanPrices::between(uint32_t source, uint32_t target) const {
+  const PlacementLink &s = links_[source].back(), &t = links_[target].back();
+  PlacementLink link;
+  link.level = std::max(s.level, t.level); // levels are ascending
   const int64_t a = placements_[source].ranks[0], b = placements_[target].ranks[0];
-  while (level != &cluster_.levels.back() && a / level->devices != b / level->devices) ++level;
-  return *level;
+  while (link.level != &cluster_.levels.back() && a / link.level->devices != b / link.level->devices) ++link.level;
+  return link;
 }
 
 double PlanPrices::seconds(const BoxingTask &task) const {
@@ -233,8 +172,8 @@ double PlanPrices::seconds(const BoxingTask &task) const {
     return opSeconds(cluster_, "opc.boxing", copy, kFloat, devicesOnHost_);
   }
   MeshLinks links;
-  const std::vector<const NetworkLevel *> &levels = levels_[task.source];
-  for (size_t i = 0; i + 1 < levels.size(); ++i) links.dims.push_back(linkOf(*levels[i], kind));
+  const std::vector<PlacementLink> &found = links_[task.source];
+  for (size_t i = 0; i + 1 < found.size(); ++i) links.dims.push_back(linkOf(found[i], kind));
   links.between = linkOf(between(task.source, task.target), kind);
   double sum = 0;
   bool first = true;
@@ -263,12 +202,11 @@ std::pair<std::string, std::string> PlanPrices::linkName(const BoxingTask &task)
     return text;
   };
   const BoxingStep &step = task.ops[0].step;
-  const std::vector<const NetworkLevel *> &levels = levels_[task.source];
   if (step.kind != BoxingKind::kExchange)
     return {"axis " + std::to_string(step.meshDim) + " of " + mesh(task.ops[0].source),
-            levels[static_cast<size_t>(step.meshDim)]->name};
-  const std::string &level = between(task.source, task.target).name;
-  return {task.source == task.target ? "exchange on " + mesh(task.ops[0].source) : "between placements", level};
+            links_[task.source][static_cast<size_t>(step.meshDim)].level->name};
+  return {task.source == task.target ? "exchange on " + mesh(task.ops[0].source) : "between placements",
+          between(task.source, task.target).level->name};
 }
 
 } // namespace opc::simulate

@@ -40,9 +40,8 @@ public:
   std::pair<std::string, std::string> linkName(const BoxingTask &task) const;
 
 private:
-  /// The level that joins the devices of two placements.
-  const NetworkLevel &between(uint32_t source, uint32_t target) const;
-  Result<double> priceOf(const plan::Plan &part, const plan::Task &task) const;
+  /// What joins the devices of two placements.
+  PlacementLink between(uint32_t source, uint32_t target) const;
   Status bad(const std::string &message) const;
 
   const plan::Plan &plan_;
@@ -50,8 +49,8 @@ private:
   const ClusterDescription &cluster_;
   int64_t devicesOnHost_ = 1;
   std::vector<Placement> placements_;
-  std::vector<std::vector<const NetworkLevel *>> levels_; // by placement
-  std::map<std::string, double> prices_;                  // equal tasks are priced once
+  std::vector<std::vector<PlacementLink>> links_; // by placement
+  std::map<std::string, double> prices_;          // equal tasks are priced once
 };
 
 } // namespace opc::simulate

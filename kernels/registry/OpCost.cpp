@@ -102,7 +102,8 @@ std::optional<double> contraction(const OpInstance &op) {
   return product;
 }
 
-double operations(const OpInstance &op, double touched) {
+double operations(const OpInstance &op, double touched, bool *isContraction) {
+  *isContraction = true;
   if (op.def().complexity) {
     std::vector<TensorDesc> inputs = op.inputDescs(), outputs = op.outputDescs();
     HostInferContext ctx(op, &inputs, &outputs);
@@ -110,12 +111,13 @@ double operations(const OpInstance &op, double touched) {
     // A rule may refuse a piece, whose shape contradicts the attributes of the whole.
     if (said.IsOk() && said.value() >= 0) return said.value();
   }
+  if (const std::optional<double> product = contraction(op)) return *product;
+  *isContraction = false;
   if (op.def().scalar && !op.outputDescs().empty()) {
     double n = 0;
     for (const TensorDesc &t : op.outputDescs()) n = std::max(n, elements(t));
     return n * scalarOperations(*op.def().scalar);
   }
-  if (const std::optional<double> product = contraction(op)) return *product;
   return kOperationsPerElement * touched;
 }
 
@@ -190,7 +192,7 @@ OpCost costOf(const OpInstance &op) {
     cost.bytes += updated[i] ? 2 * b : b;
   }
   cost.bytes += written;
-  cost.flops = operations(op, touched);
+  cost.flops = operations(op, touched, &cost.contraction);
   return cost;
 }
 

@@ -64,6 +64,8 @@ TEST_CASE("the cost of matrix products is two operations a term", "[cost]") {
   // By their sharding rules.
   check(instance("matrix_vector_product", {{"a", f32({5, 7})}, {"b", f32({7})}}), 2.0 * 35, 4.0 * (35 + 7 + 5));
   check(instance("dot", {{"x", f32({9})}, {"y", f32({9})}}), 2.0 * 9, 4.0 * 19);
+  CHECK(costOf(instance("dot", {{"x", f32({9})}, {"y", f32({9})}})).contraction);
+  CHECK_FALSE(costOf(instance("relu", {{"x", f32({9})}})).contraction);
   // A row split and a column split of a half each cost half the operations.
   const double whole = costOf(instance("matmul", {{"a", f32({64, 128})}, {"b", f32({128, 32})}})).flops;
   CHECK(costOf(instance("matmul", {{"a", f32({32, 128})}, {"b", f32({128, 32})}})).flops == whole / 2);

@@ -40,7 +40,7 @@ TEST_CASE("cluster files are read and written back", "[cluster]") {
   CHECK(c->flops.at(kFloat) == 100e9);
   CHECK(c->coresPerHost == 4);
   CHECK(c->levels[1].sharedBy == 4);
-  CHECK(linkOf(c->levels[1], BoxingKind::kAllReduce).bandwidth == 0.3e9);
+  CHECK(linkOf({&c->levels[1]}, BoxingKind::kAllReduce).bandwidth == 0.3e9);
   auto measured = *c;
   measured.ops["relu"] = {1e-6, 2.5};
   measured.levels[0].collectives[BoxingKind::kAllReduce] = {1e-6, 5e8};
@@ -48,8 +48,8 @@ TEST_CASE("cluster files are read and written back", "[cluster]") {
   const auto back = parseCluster(clusterText(measured), "x");
   REQUIRE(back);
   CHECK(back->ops.at("relu").factor == 2.5);
-  CHECK(linkOf(back->levels[0], BoxingKind::kAllReduce).bandwidth == 5e8);
-  CHECK(linkOf(back->levels[0], BoxingKind::kAllGather).bandwidth == 4e9);
+  CHECK(linkOf({&back->levels[0]}, BoxingKind::kAllReduce).bandwidth == 5e8);
+  CHECK(linkOf({&back->levels[0]}, BoxingKind::kAllGather).bandwidth == 4e9);
   CHECK(back->axes == measured.axes);
 }
 
@@ -117,9 +117,9 @@ TEST_CASE("links of a mesh follow the distance of its ranks, or the axes that th
   auto c = *parseCluster(example("two_hosts.json"), "two_hosts.json");
   const auto names = [&](const Placement &p) {
     std::string text;
-    const auto levels = placementLevels(c, p);
-    if (!levels) return levels.status().id();
-    for (const NetworkLevel *l : *levels) text += l->name.substr(0, 1);
+    const auto links = placementLinks(c, p);
+    if (!links) return links.status().id();
+    for (const PlacementLink &l : *links) text += l.level->name.substr(0, 1);
     return text;
   };
   CHECK(names(Placement::dense({2, 4})) == "eme");
@@ -128,6 +128,10 @@ TEST_CASE("links of a mesh follow the distance of its ranks, or the axes that th
   CHECK(names(Placement::dense({2, 2}, 2)) == "eme");
   CHECK(names(Placement::dense({8})) == "ee");
   CHECK(names(Placement::dense({16})) == "OPC0744");
+  // A ring through both hosts has 4 ranks on each, which together have the one wire that they share.
+  CHECK(meshLinks(c, Placement::dense({8}))->dims[0].bandwidth == Approx(1.2e9));
+  CHECK(meshLinks(c, Placement::dense({2, 4}))->dims[0].bandwidth == Approx(0.3e9));
+  CHECK(meshLinks(c, Placement::dense({2, 4}))->dims[1].bandwidth == Approx(4e9));
   c.axes = {"memory", "ethernet"};
   CHECK(names(Placement::dense({2, 4})) == "mee");
   CHECK(names(Placement::dense({8})) == "OPC0744");
@@ -137,9 +141,10 @@ TEST_CASE("an op takes the longer of its arithmetic and its memory, by the share
   auto c = *parseCluster(example("two_hosts.json"), "two_hosts.json");
   c.taskOverhead = 0;
   c.efficiency = {0.5, 10};
-  const OpCost product{2.0 * 300 * 300 * 300, 4.0 * 3 * 300 * 300}; // width 200
+  const OpCost product{2.0 * 300 * 300 * 300, 4.0 * 3 * 300 * 300, true}; // width 200
   CHECK(opSeconds(c, "matmul", product, kFloat) == Approx(54e6 / (100e9 * 0.5 * 200 / 210)));
   CHECK(opSeconds(c, "relu", OpCost{1e6, 8e6}, kFloat) == Approx(8e6 / 10e9));
+  CHECK(opSeconds(c, "tanh", OpCost{1e9, 8e6, false}, kFloat) == Approx(1e9 / 100e9));
   CHECK(opSeconds(c, "matmul", product, kFloat, 8) == Approx(2 * opSeconds(c, "matmul", product, kFloat, 4)));
   CHECK(opSeconds(c, "matmul", product, kFloat, 2) == opSeconds(c, "matmul", product, kFloat, 4));
   c.ops["relu"] = {1e-6, 3};

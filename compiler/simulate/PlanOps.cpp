@@ -1,0 +1,168 @@
+// From tasks of a plan to op instances.
+#include "PlanOps.h"
+
+#include "AttrWire.h"
+#include "MutableInputs.h"
+#include "NdSbp.h"
+#include "Placement.h"
+
+#include <algorithm>
+#include <set>
+
+namespace opc::simulate {
+namespace {
+
+user_op::TensorDesc descOf(const plan::Tensor &t) {
+  return {Shape(DimVector(t.dim().begin(), t.dim().end())), static_cast<DataType>(t.data_type())};
+}
+
+/// Where the piece of a rank lies; nothing for a sharding that makes no sense, and for ranks outside its placement.
+std::optional<user_op::TensorShard> shardOf(const plan::Plan &plan, const plan::Sharding &s, DataType type,
+                                            int64_t rank) {
+  if (s.placement() >= static_cast<uint32_t>(plan.placement_size())) return std::nullopt;
+  const plan::Placement &p = plan.placement(static_cast<int>(s.placement()));
+  Placement placement{{p.dim().begin(), p.dim().end()}, {p.rank().begin(), p.rank().end()}};
+  const auto position = placement.positionOf(rank);
+  if (!position || s.state_size() != p.dim_size()) return std::nullopt;
+  user_op::TensorShard shard;
+  shard.logical = user_op::TensorDesc(Shape(DimVector(s.dim().begin(), s.dim().end())), type);
+  for (int32_t state : s.state()) {
+    if (state >= s.dim_size()) return std::nullopt;
+    shard.states.push_back(state >= 0    ? SbpParallel::split(state)
+                           : state == -1 ? SbpParallel::broadcast()
+                                         : SbpParallel::partialSum());
+  }
+  shard.begin = localBox(shard.logical.shape(), shard.states, placement.dims, *position).begin;
+  return shard;
+}
+
+} // namespace
+
+DataType computeType(const OpInstance &op) {
+  for (const auto *list : {&op.inputDescs(), &op.outputDescs()})
+    for (const user_op::TensorDesc &t : *list)
+      if (IsFloatingDataType(t.data_type())) return t.data_type();
+  return kFloat;
+}
+
+std::string costKey(const plan::Plan &part, const plan::Task &task) {
+  std::string key = task.op_type();
+  const auto number = [&](uint64_t v) { key.append(reinterpret_cast<const char *>(&v), sizeof v); };
+  for (const auto *list : {&task.input(), &task.output()})
+    for (const plan::Argument &a : *list) {
+      key += '\0' + a.name();
+      for (uint32_t t : a.tensor()) {
+        const plan::Tensor &tensor = part.tensor(static_cast<int>(t));
+        number(tensor.data_type());
+        number(static_cast<uint64_t>(tensor.dim_size()));
+        for (int64_t d : tensor.dim()) number(static_cast<uint64_t>(d));
+      }
+    }
+  for (const plan::Attribute &a : task.attr()) key += '\1' + a.name() + a.value().SerializeAsString();
+  return key;
+}
+
+Result<OpInstance> opOfTask(const plan::Plan &plan, const plan::Plan &part, const plan::Task &task,
+                            const Registry &registry, int64_t rank) {
+  const user_op::OpDef *def = registry.findOp(task.op_type());
+  if (!def)
+    return Status(StatusCode::kInvalidGraph, "OPC0201", "unknown op type '" + task.op_type() + "'")
+        .withContext("task " + task.name());
+  user_op::OpConf conf;
+  conf.name = task.name();
+  conf.type = task.op_type();
+  for (const plan::Attribute &a : task.attr()) conf.attrs.emplace(a.name(), wire::fromProto(a.value()));
+  // Tensors are named by their index: completion puts the arguments into another order. An output that the plan does
+  // not have gets the op's own name for it, which is no number.
+  const auto bind = [](const auto &list, std::vector<user_op::ArgBinding> *out) {
+    for (const plan::Argument &a : list) {
+      out->push_back({a.name(), {}});
+      for (uint32_t t : a.tensor()) out->back().tensors.push_back(std::to_string(t));
+    }
+  };
+  bind(task.input(), &conf.inputs);
+  bind(task.output(), &conf.outputs);
+  if (Status s = completeOpConf(*def, &conf); !s.isOk()) return std::move(s).withContext("task " + task.name());
+  OpInstance op(*def, std::move(conf));
+  // Shardings follow the plan's own order of arguments.
+  std::map<uint32_t, const plan::Sharding *> shardingOf;
+  int next = 0;
+  for (const auto *list : {&task.input(), &task.output()})
+    for (const plan::Argument &a : *list)
+      for (uint32_t t : a.tensor())
+        if (next < task.sharding_size()) shardingOf[t] = &task.sharding(next++);
+  std::vector<user_op::TensorShard> shards;
+  const auto describe = [&](const std::vector<user_op::ArgBinding> &list, std::vector<user_op::TensorDesc> *descs) {
+    size_t i = 0;
+    for (const user_op::ArgBinding &b : list)
+      for (const std::string &t : b.tensors) {
+        user_op::TensorDesc &desc = (*descs)[i++];
+        if (t.empty() || t.find_first_not_of("0123456789") != std::string::npos) {
+          desc = user_op::TensorDesc(Shape({0}), kFloat);
+          continue;
+        }
+        const auto index = static_cast<uint32_t>(std::stoul(t));
+        desc = descOf(part.tensor(static_cast<int>(index)));
+        const auto sharding = shardingOf.find(index);
+        if (rank < 0 || sharding == shardingOf.end()) continue;
+        if (auto shard = shardOf(plan, *sharding->second, desc.data_type(), rank)) shards.push_back(std::move(*shard));
+      }
+  };
+  describe(op.conf().inputs, &op.inputDescs());
+  describe(op.conf().outputs, &op.outputDescs());
+  if (!shards.empty() && shards.size() == op.inputDescs().size() + op.outputDescs().size()) {
+    const plan::Placement &p = plan.placement(static_cast<int>(task.sharding(0).placement()));
+    const auto position = std::find(p.rank().begin(), p.rank().end(), static_cast<uint32_t>(rank)) - p.rank().begin();
+    op.setShards(std::move(shards), ParallelContext(position, p.rank_size()));
+  }
+  return op;
+}
+
+std::vector<PlanOp> distinctOps(const plan::Plan &plan, const Registry &registry) {
+  std::vector<PlanOp> ops;
+  std::set<std::string> seen;
+  const auto add = [&](const plan::Plan &part, int64_t rank) {
+    for (const plan::Tensor &t : part.tensor())
+      if (t.register_() >= static_cast<uint32_t>(part.register__size())) return;
+    std::set<uint32_t> written; // registers
+    std::vector<std::optional<OpInstance>> instances;
+    for (const plan::Task &t : part.task()) {
+      instances.emplace_back();
+      const user_op::OpDef *def = registry.findOp(t.op_type());
+      bool known = def && !def->isView && !t.has_boxing();
+      for (const auto *list : {&t.input(), &t.output()})
+        for (const plan::Argument &a : *list)
+          for (uint32_t x : a.tensor()) known &= x < static_cast<uint32_t>(part.tensor_size());
+      if (!known) continue;
+      Result<OpInstance> op = opOfTask(plan, part, t, registry, rank);
+      if (!op) continue;
+      const std::vector<bool> writes = mutableInputs(*op);
+      size_t i = 0;
+      for (const user_op::ArgBinding &b : op->conf().inputs)
+        for (const std::string &name : b.tensors)
+          if (writes[i++]) written.insert(part.tensor(std::stoi(name)).register_());
+      instances.back().emplace(std::move(*op));
+    }
+    for (int k = 0; k < part.task_size(); ++k) {
+      std::optional<OpInstance> &op = instances[static_cast<size_t>(k)];
+      if (!op || !seen.insert(costKey(part, part.task(k))).second) continue;
+      std::vector<bool> constant;
+      for (const user_op::ArgBinding &b : op->conf().inputs)
+        for (const std::string &name : b.tensors) {
+          const uint32_t r = part.tensor(std::stoi(name)).register_();
+          const auto kind = part.register_(static_cast<int>(r)).kind();
+          constant.push_back((kind == plan::Register::CONSTANT || kind == plan::Register::VARIABLE) &&
+                             !written.count(r));
+        }
+      ops.push_back({std::move(*op), std::move(constant)});
+    }
+  };
+  if (plan.part_size() == 0) add(plan, -1);
+  for (int i = 0; i < plan.part_size(); ++i) {
+    const auto rank = std::find(plan.part_of_rank().begin(), plan.part_of_rank().end(), static_cast<uint32_t>(i));
+    add(plan.part(i), rank == plan.part_of_rank().end() ? -1 : rank - plan.part_of_rank().begin());
+  }
+  return ops;
+}
+
+} // namespace opc::simulate

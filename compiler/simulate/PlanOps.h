@@ -1,0 +1,32 @@
+// The ops of a plan as instances: what prices and measurements are made of.
+#pragma once
+
+#include "OpInstance.h"
+#include "Registry.h"
+#include "plan.pb.h"
+
+#include <string>
+#include <vector>
+
+namespace opc::simulate {
+
+/// The op of a task on the local tensors of its part, without inference: the plan has the shapes. `rank`: one that has
+/// the part, for where its pieces lie; -1 for a plan of one rank. `plan` is the whole plan. Errors: OPC0201, OPC0745,
+/// and those of completeOpConf. The tensor indices of the part must be in range.
+Result<OpInstance> opOfTask(const plan::Plan &plan, const plan::Plan &part, const plan::Task &task,
+                            const Registry &registry, int64_t rank = -1);
+
+/// Everything that the price of a task depends on: equal for tasks of equal cost.
+std::string costKey(const plan::Plan &part, const plan::Task &task);
+
+/// The type that an op computes in: that of its first floating tensor.
+DataType computeType(const OpInstance &op);
+
+struct PlanOp {
+  OpInstance op;
+  std::vector<bool> constant; // inputs that never change: constants, and variables that no task writes
+};
+/// One instance of every different op of a plan, boxing and views left out, and those that cannot be made.
+std::vector<PlanOp> distinctOps(const plan::Plan &plan, const Registry &registry);
+
+} // namespace opc::simulate
