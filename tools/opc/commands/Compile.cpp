@@ -1,6 +1,7 @@
 // opc compile: a graph lowered to a plan, or to any phase.
 #include "Commands.h"
 
+#include "Calibration.h"
 #include "CompileReport.h"
 #include "GraphInput.h"
 #include "Log.h"
@@ -38,6 +39,8 @@ public:
         {"--stats", 0, "[=json]", "time, ops and memory by phase", &stats_, true},
         {"--simulate", 0, "CLUSTER", "estimate a step of the plan on the cluster that this JSON file describes",
          &simulate_, true},
+        {"--calibrate", 0, "FILE",
+         "measure this machine, with the plan's ranks and ops, and write it as a cluster file", &calibrate_, true},
         {"--simulate-trace", 0, "FILE", "the simulated step for chrome://tracing", &simulateTrace_, true},
         {"--max-errors", 0, "N", "report at most N errors (default 20)", &maxErrors_}};
     for (Option &o : mesh_.options()) s.options.push_back(std::move(o));
@@ -80,6 +83,8 @@ public:
 
     Status dumped;
     CompileOptions options = options_;
+    if (cluster && options.mesh)
+      if (Status s = planFor(*cluster, &*options.mesh); !s) return invocation.fail(s);
     options.fuse = !noFuse_;
     if (!dump_.empty())
       options.dump = [&](Phase phase, const std::string &text) {
@@ -100,6 +105,15 @@ public:
     invocation.showFindings(pipeline.diagnostics(), pipeline.source());
     if (!dumped) return invocation.fail(dumped);
 
+    if (!calibrate_.empty()) {
+      Result<Calibration> machine = calibrate(result, *registry);
+      if (!machine) return invocation.fail(machine.status());
+      if (!machine->isFirst) return kExitOk;
+      if (Status s = writeFileAtomically(calibrate_, simulate::clusterText(machine->cluster)); !s)
+        return invocation.fail(s);
+      invocation.note(calibrationText(machine->cluster) + "; wrote " + calibrate_);
+      if (!cluster) cluster = std::move(machine->cluster);
+    }
     Json simulation;
     if (cluster) {
       Result<simulate::SimulationReport> estimate = simulatePlan(result, *registry, *cluster, simulateTrace_);
@@ -153,9 +167,11 @@ private:
       what_ = Emit::kGraphBinary, last_ = to.value_or(Phase::kImport);
     else
       return usageError("--emit takes plan, mlir, pbtxt or pb, not '" + emit_ + "'");
-    if (simulate_.empty() && !simulateTrace_.empty()) return usageError("--simulate-trace needs --simulate CLUSTER");
-    if (!simulate_.empty() && (what_ != Emit::kPlan || output_ == "-"))
-      return usageError("--simulate is for a plan in a file", "leave --emit and --to out, and give -o FILE or nothing");
+    if (simulate_.empty() && calibrate_.empty() && !simulateTrace_.empty())
+      return usageError("--simulate-trace needs --simulate CLUSTER");
+    if ((!simulate_.empty() || !calibrate_.empty()) && (what_ != Emit::kPlan || output_ == "-"))
+      return usageError("--simulate and --calibrate are for a plan in a file",
+                        "leave --emit and --to out, and give -o FILE or nothing");
     if (what_ == Emit::kPlan && to && *to != Phase::kPlan)
       return usageError("a plan exists only after the last phase, and --to stops at '" + to_ + "'",
                         "leave --to out, or give --emit mlir");
@@ -220,7 +236,7 @@ private:
     invocation.note(line + "; wrote " + output_ + " (" + bytesText(bytes) + ")");
   }
 
-  std::string mode_ = "train", output_, to_, emit_, dump_, stats_, maxErrors_, simulate_, simulateTrace_;
+  std::string mode_ = "train", output_, to_, emit_, dump_, stats_, maxErrors_, simulate_, simulateTrace_, calibrate_;
   std::vector<std::string> shapes_;
   MeshFlags mesh_;
   CompileOptions options_;
