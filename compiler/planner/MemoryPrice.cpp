@@ -6,7 +6,7 @@
 
 #include <algorithm>
 #include <cmath>
-#include <limits>
+#include <map>
 
 namespace opc::planner {
 
@@ -34,6 +34,73 @@ Solution solveAtPrice(const Problem &problem, const Options &options, double sec
   solution.lowerBound = secondsWeight * solution.cost + price * static_cast<double>(solution.bytes) - solution.gap;
   return solution;
 }
+
+namespace {
+
+/// What one op or tensor has chosen, next to the others: parts of two solutions that touch in no op and no tensor can
+/// be exchanged one by one, and their costs and bytes add up. Takes from `over`, which is cheaper, those parts that
+/// save most for their bytes, as far as the limit allows.
+void takeParts(const Problem &problem, const Solution &over, uint64_t limit, Solution *within) {
+  // Tensors join the ops at their ends where they differ, or where one of these does.
+  std::vector<uint32_t> parent(problem.ops.size());
+  for (uint32_t o = 0; o < parent.size(); ++o) parent[o] = o;
+  const auto root = [&](uint32_t o) {
+    while (parent[o] != o) o = parent[o] = parent[parent[o]];
+    return o;
+  };
+  std::vector<uint32_t> producer(problem.tensors.size());
+  std::vector<bool> touched(problem.ops.size(), false);
+  for (uint32_t o = 0; o < problem.ops.size(); ++o)
+    for (uint32_t t : problem.ops[o].outputs) producer[t] = o;
+  const auto differs = [&](uint32_t o) { return over.signature[o] != within->signature[o]; };
+  std::vector<bool> tensorDiffers(problem.tensors.size());
+  for (uint32_t t = 0; t < problem.tensors.size(); ++t)
+    tensorDiffers[t] = differs(producer[t]) || over.copies[t] != within->copies[t];
+  // A reader's cost depends on its own choice and the tensor's: where either differs, both belong to one part.
+  for (uint32_t o = 0; o < problem.ops.size(); ++o) {
+    touched[o] = touched[o] || differs(o);
+    for (uint32_t t : problem.ops[o].outputs) touched[o] = touched[o] || tensorDiffers[t];
+    for (uint32_t t : problem.ops[o].inputs)
+      if (tensorDiffers[t] && differs(o)) parent[root(o)] = root(producer[t]);
+  }
+  std::map<uint32_t, std::vector<uint32_t>> parts; // in the order of their roots
+  for (uint32_t o = 0; o < problem.ops.size(); ++o)
+    if (touched[o]) parts[root(o)].push_back(o);
+  if (parts.size() < 2) return;
+  const auto exchange = [&](const std::vector<uint32_t> &ops, const Solution &from, Solution *to) {
+    for (uint32_t o : ops) {
+      to->signature[o] = from.signature[o];
+      for (uint32_t t : problem.ops[o].outputs) to->copies[t] = from.copies[t];
+    }
+    to->cost = costWithCopies(problem, to->signature, to->copies);
+    to->bytes = heldBytes(problem, *to);
+  };
+  struct Part {
+    double saved, bytes;
+    const std::vector<uint32_t> *ops;
+  };
+  std::vector<Part> list;
+  if (parts.size() > 2000) return; // each is priced on the whole graph
+  const Solution before = *within;
+  for (const auto &[first, ops] : parts) {
+    Solution changed = before;
+    exchange(ops, over, &changed);
+    if (changed.cost < before.cost)
+      list.push_back(
+          {before.cost - changed.cost, static_cast<double>(changed.bytes) - static_cast<double>(before.bytes), &ops});
+  }
+  std::sort(list.begin(), list.end(), [](const Part &a, const Part &b) {
+    const double left = a.saved * std::max(b.bytes, 0.0), right = b.saved * std::max(a.bytes, 0.0);
+    return left != right ? left > right : (*a.ops)[0] < (*b.ops)[0];
+  });
+  for (const Part &part : list) {
+    Solution changed = *within;
+    exchange(*part.ops, over, &changed);
+    if (changed.bytes <= limit && changed.cost < within->cost) *within = std::move(changed);
+  }
+}
+
+} // namespace
 
 Solution solveWithinMemory(const Problem &problem, const Options &options) {
   const double limit = static_cast<double>(options.memoryLimit);
@@ -73,6 +140,7 @@ Solution solveWithinMemory(const Problem &problem, const Options &options) {
     }
     if (!better) break;
   }
+  takeParts(problem, over, options.memoryLimit, &within);
   within.lowerBound = std::min(bound, within.cost);
   within.gap = within.cost - within.lowerBound;
   return within;
