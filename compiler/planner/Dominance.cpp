@@ -7,6 +7,7 @@ namespace opc::planner {
 namespace {
 
 constexpr uint32_t kAll = UINT32_MAX - 1;
+constexpr size_t kStride = 8; // of the columns that are looked at first
 
 /// The costs of one edge as seen from one of its ends: a row for each of the end's values, equal columns once.
 struct View {
@@ -14,6 +15,9 @@ struct View {
   size_t never = 0; // entries that are impossible, to try the most telling edge first
   std::vector<Cost> rows;
   std::vector<uint64_t> possible; // by own value: which of the first 64 columns are possible
+  std::vector<Cost> least;        // by own value: of its row
+  /// No difference between the rows of b and a is below this everywhere: where a is least, b is no less than its least.
+  Cost leastGain(size_t a, size_t b) const { return least[b] - least[a]; }
 };
 
 View viewOf(const CostTables::Table &table, bool second) {
@@ -41,6 +45,9 @@ View viewOf(const CostTables::Table &table, bool second) {
       view.rows[r * view.columns + i] = e;
       view.never += e >= kNever;
     }
+  view.least.assign(own, kNever);
+  for (size_t r = 0; r < own; ++r)
+    for (size_t i = 0; i < view.columns; ++i) view.least[r] = std::min(view.least[r], view.rows[r * view.columns + i]);
   view.possible.assign(own, 0);
   for (size_t r = 0; r < own; ++r)
     for (size_t i = 0; i < std::min<size_t>(view.columns, 64); ++i)
@@ -94,6 +101,17 @@ uint32_t Dominance::survivors(const std::vector<uint32_t> &key) {
   auto replaces = [&](size_t b, size_t a) {
     for (const View &v : views)
       if (v.possible[a] & ~v.possible[b]) return false;
+    // Some columns already tell most of the pairs that fail: a maximum over all is no less.
+    Cost atLeast = unary[b] - unary[a];
+    for (const View &v : views) {
+      const Cost *rowA = v.rows.data() + a * v.columns, *rowB = v.rows.data() + b * v.columns;
+      Cost most = -kNever;
+      for (size_t x = (a + b) % kStride; x < v.columns; x += kStride)
+        if (rowA[x] < kNever) most = std::max(most, rowB[x] - rowA[x]);
+      if (most == -kNever) most = v.leastGain(a, b);
+      atLeast += most;
+    }
+    if (atLeast > 0) return false;
     Cost worst = unary[b] - unary[a];
     for (const View &v : views) {
       const Cost *rowA = v.rows.data() + a * v.columns, *rowB = v.rows.data() + b * v.columns;

@@ -12,8 +12,8 @@ namespace {
 
 // New work (table entries looked at) that the first elimination without bounds may take, one after some sweeps, the
 // last one when sweeping is over, and all sweeps together. Counts, not times: the same answer everywhere.
-constexpr uint64_t kFirstWork = uint64_t{1} << 24, kTryWork = uint64_t{1} << 23, kLastWork = uint64_t{1} << 26;
-constexpr uint64_t kDualWork = uint64_t{45} << 24, kDualWorkByVariable = uint64_t{1} << 15;
+constexpr uint64_t kFirstWork = uint64_t{1} << 24, kTryWork = uint64_t{1} << 23, kLastWork = uint64_t{1} << 25;
+constexpr uint64_t kDualWork = uint64_t{36} << 24, kDualWorkByVariable = uint64_t{1} << 15;
 // Tables of the cheap eliminations that come before the bounds.
 constexpr uint64_t kSmallTable = uint64_t{1} << 14;
 constexpr int kLevels = 4;
@@ -120,8 +120,9 @@ GraphAnswer Solver::bounded(const PairGraph &graph) {
   DualBounds dual(graph, *tables_);
   const uint64_t most = kDualWork + kDualWorkByVariable * graph.unary.size();
   Cost solved = 0;
+  int next = 10;
   for (int done = 0; done < options_.sweeps;) {
-    const int batch = std::min(std::max(10, done / 2), options_.sweeps - done);
+    const int batch = std::min(next, options_.sweeps - done);
     const uint64_t start = dual.work();
     dual.sweep(batch);
     done += batch;
@@ -134,7 +135,10 @@ GraphAnswer Solver::bounded(const PairGraph &graph) {
       best.cost = cost;
       best.values = rounded;
     }
-    const bool last = done >= options_.sweeps || dual.work() + (dual.work() - start) > most;
+    const uint64_t each = (dual.work() - start) / static_cast<uint64_t>(batch) + 1;
+    const uint64_t affordable = dual.work() < most ? (most - dual.work()) / each : 0;
+    next = static_cast<int>(std::min<uint64_t>(affordable, static_cast<uint64_t>(done)));
+    const bool last = done >= options_.sweeps || next < 5;
     // Small slacks first: they give good solutions for little, and the largest that is needed follows from those. What
     // was not too large once is where the next batch begins.
     double step = 8;

@@ -109,9 +109,12 @@ void Factored::leastByRow(const std::vector<Cost> &columns, std::vector<Cost> *l
   columnMost(columns, &most);
   const Cost *entry = entries_.data();
   for (size_t b = 0; b < bases_; ++b, entry += classes_) {
-    Cost best = kNever;
-    for (size_t c = 0; c < classes_; ++c) best = std::min(best, entry[c] - most[c]);
-    base[b] = best;
+    Cost best[4] = {kNever, kNever, kNever, kNever}; // four chains: each comparison waits for the one before it
+    size_t c = 0;
+    for (; c + 4 <= classes_; c += 4)
+      for (size_t k = 0; k < 4; ++k) best[k] = std::min(best[k], entry[c + k] - most[c + k]);
+    for (; c < classes_; ++c) best[0] = std::min(best[0], entry[c] - most[c]);
+    base[b] = std::min(std::min(best[0], best[1]), std::min(best[2], best[3]));
   }
   least->assign(coverBegin_.size() - 1, kNever);
   for (size_t x = 0; x < least->size(); ++x)

@@ -51,7 +51,7 @@ struct Pruned {
 class Dominance {
 public:
   explicit Dominance(CostTables *tables) : tables_(tables) {}
-  Pruned prune(PairGraph *graph, int rounds = 16);
+  Pruned prune(PairGraph *graph, int rounds = 2);
 
 private:
   uint32_t survivors(const std::vector<uint32_t> &key);
