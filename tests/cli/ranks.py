@@ -103,6 +103,8 @@ class Ranks(unittest.TestCase):
                 self.same(one, self.outputs(*given, *ranks, "--in-process"))
         for seed in range(4):
             self.same(one, self.outputs(*given, "--ranks", "2", "--in-process", "--sbp-random", str(seed)))
+        for seed in (1, 2, 8): # among them convolutions that are fused after their filters were split
+            self.same(one, self.outputs(*given, "--mesh", "2x2", "--in-process", "--sbp-random", str(seed)))
 
     def test_reference_is_one_rank(self):
         done = self.check(opc("run", data("mlp.pbtxt"), "--fill", "rand", "--ranks", "3", "--in-process", "--reference", "cpu", "--stats"))
