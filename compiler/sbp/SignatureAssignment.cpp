@@ -177,6 +177,7 @@ private:
     for (Type t : op->getResultTypes()) key.push_back(t.getAsOpaquePointer());
     std::string text(reinterpret_cast<const char *>(key.data()), key.size() * sizeof(void *));
     for (const auto &[slot, states] : pins.states) text += std::to_string(slot) + toString(states);
+    if (isa<ir::OutputOp>(op) && readsVariable(op)) text += "variable";
     auto [it, fresh] = opKinds_.try_emplace(text, static_cast<uint32_t>(problem_.opKinds.size()));
     if (!fresh) return it->second;
     problem_.opKinds.emplace_back();
@@ -187,6 +188,8 @@ private:
     return it->second;
   }
 
+  static bool readsVariable(Operation *op) { return op->getOperand(0).getDefiningOp<ir::VariableOp>() != nullptr; }
+
   static const NdSbp *pinned(const StatePins::OpPins &pins, unsigned slot) {
     for (const auto &[s, states] : pins.states)
       if (s == slot) return &states;
@@ -194,19 +197,22 @@ private:
   }
 
   /// Sources may be made in any state that is not partial; outputs are whole everywhere unless the user says otherwise.
+  /// An output of a variable shows it as the step leaves it, so it has the variable's own state: a transition would
+  /// take the value before the update.
   LogicalResult structuralKind(Operation *op, uint32_t placement, const StatePins::OpPins &pins, OpKind *kind) {
-    const bool isOutput = isa<ir::OutputOp>(op);
+    const bool isOutput = isa<ir::OutputOp>(op), showsVariable = isOutput && readsVariable(op);
     const Type type = isOutput ? op->getOperand(0).getType() : op->getResult(0).getType();
     const KindStates &k = states_[tensorKind(type, placement)];
     const NdSbp *pin = pinned(pins, 0);
     for (uint32_t s = 0; s < k.states.size(); ++s) {
-      if (pin ? k.states[s] != *pin : isOutput && !isBroadcast(k.states[s])) continue;
+      if (pin ? k.states[s] != *pin : isOutput && !showsVariable && !isBroadcast(k.states[s])) continue;
       if (hasPartial(k.states[s])) continue;
       if (isOutput)
         kind->signatures.push_back({{s}, {}, 0});
       else
         kind->signatures.push_back({{}, {s}, 0});
     }
+    if (showsVariable) kind->pinned = {true};
     if (!kind->signatures.empty()) return success();
     return emitError(op->getLoc(), "OPC0311: ") << pins.text << ": " << k.desc.toString() << " cannot be "
                                                 << toString(*pin) << " on " << placements_[placement].toString();

@@ -110,6 +110,18 @@ class Ranks(unittest.TestCase):
         done = self.check(opc("run", data("mlp.pbtxt"), "--fill", "rand", "--ranks", "3", "--in-process", "--reference", "cpu", "--stats"))
         self.assertIn("rank 2: ", done.stderr)
 
+    def test_an_output_of_a_variable_shows_it_after_the_update(self):
+        graph = self.path("update.pbtxt")
+        with open(graph, "w") as f:
+            f.write('op { name: "w" variable_conf { out: "out" shape { dim: 5 dim: 7 } data_type: kFloat initializer { constant_conf { value: 1 } } } }\n'
+                    'op { name: "g" input_conf { out: "out" blob_conf { shape { dim: 5 dim: 7 } data_type: kFloat } } }\n'
+                    'op { name: "u" user_conf { op_type_name: "sgd_update" input { key: "model" value { s: "w/out" } } input { key: "model_diff" '
+                    'value { s: "g/out" } } attr { key: "learning_rate_val" value { at_float: 0.5 } } } }\n'
+                    'op { name: "y" output_conf { in: "w/out" } }\n')
+        for seed in range(8):
+            got = self.outputs(graph, "--fill", "ones", "--mesh", ["2", "2x2"][seed % 2], "--in-process", "--sbp-random", str(seed))
+            np.testing.assert_array_equal(got["y.npy"], np.full((5, 7), 0.5, np.float32))
+
     def test_sent_bytes_as_json(self):
         plan = self.compiled("plan", "--mesh", "2", *LAYOUTS["data"])
         done = self.check(opc("run", plan, "--fill", "zeros", "--ranks", "2", "--in-process", "--stats", "--json"))
