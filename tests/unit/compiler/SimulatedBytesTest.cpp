@@ -21,7 +21,6 @@ std::string digits(const std::string &name) {
 std::string compiled(const std::string &graph, const MeshRequest &mesh, bool training) {
   CompileOptions options;
   options.mesh = mesh;
-  options.fuse = training || graph.find("conv2d") == std::string::npos; // images keep their layout on a mesh
   if (graph.find("conv2d") == std::string::npos) options.shapes = {{"image", {24, 64}}, {"label", {24}}};
   if (training) {
     options.gradient.emplace();
