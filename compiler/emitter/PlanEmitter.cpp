@@ -188,7 +188,15 @@ private:
     }
     t->set_stream(scheduled.stream);
     setLag(op, t);
-    for (ArrayRef<int64_t> s : shardings(op)) sharding(s, t->add_sharding());
+    // Hidden ones as in arguments(): the slots are those of the arguments that are written.
+    size_t slot = 0;
+    std::vector<bool> isHidden(scheduled.hidden.size(), false);
+    for (int32_t size : op.getInputSizes()) {
+      if (size == 1 && slot < isHidden.size()) isHidden[slot] = scheduled.hidden[slot];
+      slot += static_cast<size_t>(size);
+    }
+    for (auto [i, s] : llvm::enumerate(shardings(op)))
+      if (i >= isHidden.size() || !isHidden[i]) sharding(s, t->add_sharding());
     const KernelTarget target = kernelTarget(*scheduled.kernel);
     t->set_kernel((target.device.empty() ? "cpu" : target.device) + "/" + op.getOpType().str() +
                   (target.dtype.empty() ? "" : "/" + target.dtype));

@@ -10,6 +10,7 @@
 #include "ShapeInference.h"
 #include "SignaturePlanner.h"
 #include "StatePins.h"
+#include "VariableReads.h"
 
 #include "llvm/ADT/MapVector.h"
 #include "llvm/ADT/StringMap.h"
@@ -50,6 +51,7 @@ public:
   LogicalResult run() {
     placements_ = readPlacements(module_);
     if (failed(pins_.check())) return failure();
+    afterWrites_ = readsAfterWrites(block_, registry_);
     for (Operation &op : block_)
       if (!op.hasTrait<OpTrait::IsTerminator>() && failed(addOp(&op))) failed_ = true;
     if (failed_) return failure();
@@ -177,18 +179,22 @@ private:
     for (Type t : op->getResultTypes()) key.push_back(t.getAsOpaquePointer());
     std::string text(reinterpret_cast<const char *>(key.data()), key.size() * sizeof(void *));
     for (const auto &[slot, states] : pins.states) text += std::to_string(slot) + toString(states);
-    if (isa<ir::OutputOp>(op) && readsVariable(op)) text += "variable";
+    std::vector<bool> asItIs(op->getNumOperands(), false); // operands that no boxing may come before
+    for (OpOperand &operand : op->getOpOperands())
+      if (afterWrites_.contains(&operand) || (isa<ir::OutputOp>(op) && operand.get().getDefiningOp<ir::VariableOp>())) {
+        asItIs[operand.getOperandNumber()] = true;
+        text += "w" + std::to_string(operand.getOperandNumber());
+      }
     auto [it, fresh] = opKinds_.try_emplace(text, static_cast<uint32_t>(problem_.opKinds.size()));
     if (!fresh) return it->second;
     problem_.opKinds.emplace_back();
     OpKind kind;
-    if (failed(user ? userKind(user, placement, pins, &kind) : structuralKind(op, placement, pins, &kind)))
+    if (failed(user ? userKind(user, placement, pins, asItIs, &kind)
+                    : structuralKind(op, placement, pins, asItIs, &kind)))
       return failure();
     problem_.opKinds[it->second] = std::move(kind);
     return it->second;
   }
-
-  static bool readsVariable(Operation *op) { return op->getOperand(0).getDefiningOp<ir::VariableOp>() != nullptr; }
 
   static const NdSbp *pinned(const StatePins::OpPins &pins, unsigned slot) {
     for (const auto &[s, states] : pins.states)
@@ -199,26 +205,29 @@ private:
   /// Sources may be made in any state that is not partial; outputs are whole everywhere unless the user says otherwise.
   /// An output of a variable shows it as the step leaves it, so it has the variable's own state: a transition would
   /// take the value before the update.
-  LogicalResult structuralKind(Operation *op, uint32_t placement, const StatePins::OpPins &pins, OpKind *kind) {
-    const bool isOutput = isa<ir::OutputOp>(op), showsVariable = isOutput && readsVariable(op);
+  LogicalResult structuralKind(Operation *op, uint32_t placement, const StatePins::OpPins &pins,
+                               const std::vector<bool> &asItIs, OpKind *kind) {
+    const bool isOutput = isa<ir::OutputOp>(op);
+    const bool isFree = isOutput && asItIs[0]; // it is put together when it is fetched
+    if (isFree) kind->pinned = asItIs;
     const Type type = isOutput ? op->getOperand(0).getType() : op->getResult(0).getType();
     const KindStates &k = states_[tensorKind(type, placement)];
     const NdSbp *pin = pinned(pins, 0);
     for (uint32_t s = 0; s < k.states.size(); ++s) {
-      if (pin ? k.states[s] != *pin : isOutput && !showsVariable && !isBroadcast(k.states[s])) continue;
+      if (pin ? k.states[s] != *pin : isOutput && !isFree && !isBroadcast(k.states[s])) continue;
       if (hasPartial(k.states[s])) continue;
       if (isOutput)
         kind->signatures.push_back({{s}, {}, 0});
       else
         kind->signatures.push_back({{}, {s}, 0});
     }
-    if (showsVariable) kind->pinned = {true};
     if (!kind->signatures.empty()) return success();
     return emitError(op->getLoc(), "OPC0311: ") << pins.text << ": " << k.desc.toString() << " cannot be "
                                                 << toString(*pin) << " on " << placements_[placement].toString();
   }
 
-  LogicalResult userKind(ir::UserOp op, uint32_t placement, const StatePins::OpPins &pins, OpKind *kind) {
+  LogicalResult userKind(ir::UserOp op, uint32_t placement, const StatePins::OpPins &pins,
+                         const std::vector<bool> &asItIs, OpKind *kind) {
     const user_op::OpDef &def = *registry_.findOp(op.getOpType().str());
     auto instance = ir::toInstance(op, def);
     const std::vector<int64_t> &dims = placements_[placement].dims;
@@ -263,6 +272,10 @@ private:
       kind->pinned = mutableInputs(*instance);
       for (size_t i = 0; i < inputs; ++i)
         kind->pinned[i] = kind->pinned[i] && op.getArgs()[static_cast<unsigned>(i)].getDefiningOp<ir::VariableOp>();
+    }
+    if (llvm::is_contained(asItIs, true)) {
+      kind->pinned.resize(inputs, false);
+      for (size_t i = 0; i < inputs; ++i) kind->pinned[i] = kind->pinned[i] || asItIs[i];
     }
     if (!kind->signatures.empty()) return success();
     InFlightDiagnostic error = emitError(op.getLoc(), "OPC0310: no SBP signature of ")
@@ -440,7 +453,8 @@ private:
   Problem problem_;
   std::deque<KindStates> states_; // by tensor kind
   std::vector<Operation *> ops_;  // by op of the problem; null: a transfer
-  std::vector<Value> values_;     // by tensor
+  llvm::DenseSet<OpOperand *> afterWrites_;
+  std::vector<Value> values_; // by tensor
   llvm::DenseMap<std::pair<Type, uint32_t>, uint32_t> tensorKinds_;
   llvm::StringMap<uint32_t> opKinds_;
   llvm::DenseMap<Value, uint32_t> tensorOf_;

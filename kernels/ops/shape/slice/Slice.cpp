@@ -129,7 +129,12 @@ public:
     const bool isNarrow = ctx->user_op_conf().has_attr("length");
     const Tensor *in = ctx->Tensor4ArgNameAndIndex(isNarrow ? "in" : "x", 0);
     Tensor *out = ctx->Tensor4ArgNameAndIndex(isNarrow ? "out" : "y", 0);
-    const Box box = valueOf(isNarrow ? narrowBox(ctx, in->shape()) : boxOf(ctx, in->shape()));
+    // Of an axis that is taken whole this may be a piece, while `length` is that of the whole.
+    const Box all{DimVector(in->shape().dim_vec().size(), 0), DimVector(in->shape().dim_vec().size(), 1),
+                  in->shape().dim_vec()};
+    const Box box = !isNarrow                     ? valueOf(boxOf(ctx, in->shape()))
+                    : in->shape() == out->shape() ? all
+                                                  : valueOf(narrowBox(ctx, in->shape()));
     const auto [offset, strides] = place(box, in->shape());
     const size_t size = GetSizeOfDataType(in->data_type());
     StridedCopy copy(size, box.count, strides);
@@ -239,6 +244,12 @@ REGISTER_USER_OP("narrow")
                 .Attr<int64_t>("dim", -2)
                 .Attr<int64_t>("start", -1)
                 .Attr<int64_t>("length", 1)
+                .Types(kSampleTypes),
+            user_op::Case("whole_axis") // may be split along it
+                .In("in", {5, 3}, 0, 2)
+                .Attr<int64_t>("dim", 0)
+                .Attr<int64_t>("start", 0)
+                .Attr<int64_t>("length", 5)
                 .Types(kSampleTypes)});
 
 REGISTER_USER_OP("slice_update")
