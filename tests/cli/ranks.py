@@ -145,6 +145,12 @@ class Ranks(unittest.TestCase):
                     self.trains(name + ranks, ["--ranks", ranks, "--in-process", *flags])
         self.trains("hybrid", ["--in-process", *HYBRID])
 
+    def test_training_with_random_signatures(self):
+        for seed, mesh in enumerate(("2", "3", "4", "2x2", "2x3", "4"), 1):
+            with self.subTest(mesh=mesh, seed=seed):
+                # Adam makes more of a rounding with every step: 20 of them stay within the tolerance.
+                self.trains(f"random{seed}", ["--in-process", "--mesh", mesh, "--sbp-random", str(seed)], steps=20)
+
     def accuracy(self, checkpoint):
         out = self.path("logits.npy")
         self.check(opc("run", data("mlp.pbtxt"), "--weights", checkpoint, "--input", f"image=@{data('test_images.npy')}",
