@@ -71,7 +71,7 @@ template <class C> void runNode(const ScalarProgram::Node &n, C *out, const C *c
 #define OPC_ONE(name) case ScalarOp::name: return unary(out, a, [](C x) { return C(F::name(x)); });
 #define OPC_TWO(name) case ScalarOp::name: return binary(out, a, b, [](C x, C y) { return C(F::name(x, y)); });
 #define OPC_BITS(name) case ScalarOp::name: return binary(out, a, b, [](C x, C y) { return C(F::name(static_cast<int64_t>(x), static_cast<int64_t>(y))); });
-// clang-format on
+    // clang-format on
     OPC_SCALAR_UNARY_REAL(OPC_ONE)
     OPC_SCALAR_UNARY_ANY(OPC_ONE)
     OPC_SCALAR_TESTS(OPC_ONE)
@@ -266,6 +266,10 @@ Result<std::unique_ptr<DerivedGradient>> deriveGradientOp(const OpDef &op, int32
   spec.arity = static_cast<int32_t>(names.size());
   spec.options.attributes = op.scalar->attributes;
   user_op::elementwise::add(*def, std::move(spec));
+  // Its cases have the attributes of the op's own, some of which are required.
+  if (!op.cases.empty())
+    for (user_op::Case &c : def->cases)
+      for (const auto &[name, value] : op.cases.front().attrs()) c.Attr(name, value);
   std::shared_ptr<const ScalarProgram> shared = def->scalar;
   addKernel<float>(def, shared);
   addKernel<double>(def, shared);
