@@ -144,8 +144,10 @@ private:
     }
   }
 
-  static void setLag(Operation *op, plan::Task *task) {
+  static void setPace(Operation *op, plan::Task *task) {
     if (auto lag = op->getAttrOfType<IntegerAttr>(ir::kLagAttr)) task->set_lag(static_cast<uint32_t>(lag.getInt()));
+    if (auto stride = op->getAttrOfType<IntegerAttr>(ir::kStrideAttr))
+      task->set_stride(static_cast<uint32_t>(stride.getInt()));
   }
 
   void boxing(const ScheduledTask &scheduled, ir::BoxingOp op) {
@@ -163,7 +165,7 @@ private:
       for (Value v : op.getOuts()) out->add_tensor(tensor(v));
     }
     t->set_stream(scheduled.stream);
-    setLag(op, t);
+    setPace(op, t);
     t->set_kernel("comm/" + op.getKind().str());
     location(op, t->mutable_location());
     auto *b = t->mutable_boxing();
@@ -187,7 +189,7 @@ private:
       wire::toProto(ir::fromMlir(a.getValue()), attr->mutable_value());
     }
     t->set_stream(scheduled.stream);
-    setLag(op, t);
+    setPace(op, t);
     // Hidden ones as in arguments(): the slots are those of the arguments that are written.
     size_t slot = 0;
     std::vector<bool> isHidden(scheduled.hidden.size(), false);

@@ -42,11 +42,16 @@ constexpr llvm::StringLiteral kStatesAttr = "opc.sbp";
 constexpr llvm::StringLiteral kShardingAttr = "opc.sharding";
 /// On an op: the states that the graph file asks for its operands, then its results; "" for none.
 constexpr llvm::StringLiteral kHintsAttr = "opc.hints";
+/// On an op of a composite: its parts are no pieces of a whole by the op's own signatures (maxima of pieces); each rank
+/// runs it on what it has.
+constexpr llvm::StringLiteral kLocalAttr = "opc.local";
 /// On an opc.boxing: its place in the one order that all ranks keep.
 constexpr llvm::StringLiteral kOrderAttr = "opc.order";
 /// On tasks of a pipeline: micro-batches behind the first op of the rank; of a boxing between stages also the source's.
 constexpr llvm::StringLiteral kLagAttr = "opc.lag";
 constexpr llvm::StringLiteral kSourceLagAttr = "opc.source_lag";
+/// On tasks that run in the last of so many micro-batches alone.
+constexpr llvm::StringLiteral kStrideAttr = "opc.stride";
 
 /// What becomes a task of the plan.
 inline bool isTask(mlir::Operation *op) { return llvm::isa<UserOp, BoxingOp>(op); }

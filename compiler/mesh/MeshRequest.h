@@ -26,7 +26,8 @@ struct StagePlacement {
 
 /// How fast a device computes.
 struct DeviceSpeed {
-  double flops = 50e9;           // per second, of contractions
+  double flops = 50e9;           // per second
+  double halfWidth = 0;          // operations for each element moved at which half of `flops` is reached
   double memoryBandwidth = 10e9; // bytes per second
   double taskSeconds = 2e-6;     // overhead of a task
 };
@@ -79,6 +80,7 @@ struct SbpReport {
   std::string method;
   double planningSeconds = 0; // of the planner's core
   uint64_t variables = 0, distinct = 0;
+  int64_t stages = 1, microBatches = 1;
 };
 
 } // namespace opc

@@ -392,7 +392,7 @@ struct Pipeline::Impl {
     case Phase::kBoxing: {
       if (!options.mesh) return true;
       if (failed(insertBoxing(*module, registry, *options.mesh))) return false;
-      assignLags(*module, *options.mesh);
+      if (failed(assignLags(*module, registry, *options.mesh))) return false;
       PhysicalGraphs graphs = makePhysicalGraphs(*module, options.mesh->devices());
       parts = std::move(graphs.parts);
       partOfRank = std::move(graphs.partOfRank);

@@ -5,6 +5,7 @@
 #include "Locations.h"
 #include "Schedule.h"
 #include "SignatureAssignment.h"
+#include "SplitSoftmax.h"
 
 #include "mlir/Analysis/TopologicalSortUtils.h"
 
@@ -53,6 +54,7 @@ private:
     };
     SmallVector<Reader> readers;
     for (OpOperand &use : r.getUses()) {
+      if (isa<ir::BoxingOp>(use.getOwner())) continue; // of a composite: it takes the state that is made
       const uint32_t p = placementOf(use.getOwner());
       const NdSbp &wanted = states_.of(use.getOwner())[use.getOperandNumber()];
       if (p != placement || wanted != made) readers.push_back({&use, wanted, p});
@@ -262,6 +264,7 @@ BoxingOp boxingOf(ir::BoxingOp op, unsigned i, const std::vector<Placement> &pla
 }
 
 LogicalResult insertBoxing(ModuleOp module, const Registry &registry, const MeshRequest &request) {
+  expandSplitClasses(module);
   Inserter(module, request).run();
   if (request.overlap && request.bucketBytes) Buckets(module, registry, request).run();
   if (failed(schedule(module, registry))) return failure();

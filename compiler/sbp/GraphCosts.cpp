@@ -9,7 +9,11 @@ namespace opc {
 
 double opSeconds(const OpInstance &op, const DeviceSpeed &device) {
   const OpCost cost = costOf(op);
-  return std::max(cost.flops / device.flops, cost.bytes / device.memoryBandwidth) + device.taskSeconds;
+  // Narrow products do not keep the arithmetic units busy: rate = flops * w / (w + halfWidth), w = operations an
+  // element.
+  const double elements = cost.bytes / 4, width = elements > 0 ? cost.flops / elements : 0;
+  const double slowdown = width > 0 ? 1 + device.halfWidth / width : 1;
+  return std::max(cost.flops / device.flops * slowdown, cost.bytes / device.memoryBandwidth) + device.taskSeconds;
 }
 
 HeavyOps::HeavyOps(Block &block, const Registry &registry) {

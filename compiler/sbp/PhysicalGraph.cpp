@@ -87,6 +87,7 @@ private:
         dims.push_back(-1);
         continue;
       }
+      dims.push_back(0); // it has one, whole where no dimensions follow
       if (!isBroadcast(k.states))
         for (int64_t d : localShape(Shape(DimVector(k.type.getShape().begin(), k.type.getShape().end())), k.states,
                                     placements_[k.placement].dims, *position))
@@ -138,6 +139,7 @@ private:
 
   void annotate(Operation *copy, ArrayRef<uint32_t> slots) {
     copy->removeAttr(ir::kStatesAttr);
+    if (copy->removeAttr(ir::kLocalAttr)) return;
     SmallVector<Attribute> list;
     for (uint32_t s : slots) list.push_back(shardings_[s]);
     copy->setAttr(ir::kShardingAttr, builder_.getArrayAttr(list));

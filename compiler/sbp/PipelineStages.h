@@ -3,6 +3,7 @@
 
 #include "MeshRequest.h"
 #include "OpcDialect.h"
+#include "Registry.h"
 
 #include "mlir/IR/BuiltinOps.h"
 
@@ -15,7 +16,9 @@ mlir::LogicalResult placeOps(mlir::ModuleOp module, const MeshRequest &request);
 
 /// With micro-batches: on stage i of n, ops that depend on a later stage work on the micro-batch that is n - i turns
 /// behind the one of the forward ops (`opc.lag`; for the source of a boxing between stages `opc.source_lag`). With a
-/// register for each of those micro-batches this is the order "one forward, one backward". After insertBoxing.
-void assignLags(mlir::ModuleOp module, const MeshRequest &request);
+/// register for each of those micro-batches this is the order "one forward, one backward". Updates that the graph skips
+/// in all micro-batches of a round but the last run there alone (`opc.stride`). After insertBoxing. Errors: OPC0314
+/// (the graph accumulates over another number of steps).
+mlir::LogicalResult assignLags(mlir::ModuleOp module, const Registry &registry, const MeshRequest &request);
 
 } // namespace opc

@@ -12,6 +12,8 @@ namespace opc {
 void describeSbp(ModuleOp module, const Registry &registry, const MeshRequest &request, SbpReport *report) {
   GraphStates states;
   report->placements = readPlacements(module);
+  report->stages = std::max<int64_t>(1, static_cast<int64_t>(request.stages.size()));
+  report->microBatches = request.microBatches;
   for (Operation &op : graphBlock(module)) {
     if (auto boxing = dyn_cast<ir::BoxingOp>(&op)) {
       SbpReport::Transition t;

@@ -9,6 +9,7 @@
 #include "Schedule.h"
 #include "ShapeInference.h"
 #include "SignaturePlanner.h"
+#include "SplitSoftmax.h"
 #include "StatePins.h"
 #include "VariableReads.h"
 
@@ -91,7 +92,9 @@ private:
     KindStates k;
     k.desc = descOf(type);
     k.placement = placement;
-    k.states = legalStates(k.desc.shape(), k.desc.data_type(), p.dims);
+    // On a mesh dimension of one device all states are the same thing, and called B.
+    for (NdSbp &s : legalStates(k.desc.shape(), k.desc.data_type(), p.dims))
+      if (s == onDevices(s, p.dims)) k.states.push_back(std::move(s));
     planner::TensorKind kind;
     kind.states = static_cast<uint32_t>(k.states.size());
     kind.boxing = boxingMatrix(k.desc.shape(), k.desc.data_type(), k.states, p, linksOf(p));
@@ -165,7 +168,15 @@ private:
   }
 
   FailureOr<uint32_t> kindOf(Operation *op, uint32_t placement) {
-    const StatePins::OpPins pins = pins_.of(op);
+    StatePins::OpPins pins = pins_.of(op);
+    for (auto &[slot, states] : pins.states) {
+      const std::vector<int64_t> &dims = placements_[placement].dims;
+      if (states.size() != dims.size())
+        return emitError(op->getLoc(), "OPC0311: ")
+               << pins.text << " has " << states.size() << " states, and the op is on "
+               << placements_[placement].toString();
+      states = onDevices(states, dims);
+    }
     SmallVector<const void *> key = {op->getName().getAsOpaquePointer(),
                                      reinterpret_cast<const void *>(uintptr_t{placement})};
     auto user = dyn_cast<ir::UserOp>(op);
@@ -194,6 +205,12 @@ private:
       return failure();
     problem_.opKinds[it->second] = std::move(kind);
     return it->second;
+  }
+
+  static NdSbp onDevices(NdSbp states, const std::vector<int64_t> &dims) {
+    for (size_t m = 0; m < dims.size(); ++m)
+      if (dims[m] == 1) states[m] = SbpParallel::broadcast();
+    return states;
   }
 
   static const NdSbp *pinned(const StatePins::OpPins &pins, unsigned slot) {
@@ -240,8 +257,19 @@ private:
       kindIndex.push_back(
           tensorKind(i < inputs ? op.getArgs()[i].getType() : op.getOuts()[i - inputs].getType(), placement));
     for (uint32_t i : kindIndex) kinds.push_back(&states_[i]);
+    // A cross-entropy can also be made of parts that work on pieces of the classes.
+    std::vector<double> reductions(signatures->size(), 0);
+    if (maySplitClasses(op))
+      for (size_t i = 0, n = signatures->size(); i < n; ++i)
+        for (uint64_t split = 1; split < uint64_t{1} << dims.size(); ++split)
+          if (auto states = splitClassStates(op, (*signatures)[i].states, split)) {
+            reductions.push_back(
+                splitClassSeconds(op, *states, split, placements_[placement], linksOf(placements_[placement])));
+            signatures->push_back({std::move(*states)});
+          }
     std::string rejected;
-    for (const NdSignature &signature : *signatures) {
+    for (size_t n = 0; n < signatures->size(); ++n) {
+      const NdSignature &signature = (*signatures)[n];
       OpKind::Signature s;
       std::string why;
       for (size_t i = 0; i < slots && why.empty(); ++i) {
@@ -265,7 +293,7 @@ private:
         user_op::TensorDesc &d = i < inputs ? local.inputDescs()[i] : local.outputDescs()[i - inputs];
         d = user_op::TensorDesc(localShape(d.shape(), signature.states[i], dims, 0), d.data_type());
       }
-      s.seconds = opSeconds(local, request_.device);
+      s.seconds = opSeconds(local, request_.device) + reductions[n];
       kind->signatures.push_back(std::move(s));
     }
     if (def.modifyInputs) {

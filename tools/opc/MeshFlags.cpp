@@ -3,6 +3,7 @@
 
 #include "Invocation.h"
 #include "NumberText.h"
+#include "SimulationReport.h"
 
 namespace opc::cli {
 
@@ -14,6 +15,8 @@ std::vector<Option> MeshFlags::options() {
       {"--stage", 0, "GLOBS=RANKS", "the ranks of a pipeline stage's ops: 'emb*,layer0*=0-1' (repeatable)", &stages_,
        true},
       {"--micro-batches", 0, "N", "cut the batch of a training step into N (pipelines)", &microBatches_, true},
+      {"--cluster", 0, "FILE", "plan with the speeds and the memory of the devices that this JSON file describes",
+       &cluster_, true},
       {"--device-memory", 0, "SIZE", "bytes that a device has: 16G", &deviceMemory_, true},
       {"--no-overlap", 0, "", "reduce gradients in turn with the computation, each by itself", &noOverlap_},
       {"--sbp-random", 0, "SEED", "random legal signatures in place of the cheapest (for tests)", &random_, true},
@@ -40,12 +43,28 @@ std::optional<std::vector<int64_t>> parseRanks(const std::string &text) {
 
 } // namespace
 
+Status useCluster(const simulate::ClusterDescription &cluster, MeshRequest *request) {
+  Result<MeshLinks> links = simulate::meshLinks(cluster, Placement::dense(request->dims));
+  if (!links) return links.status();
+  request->links = *links;
+  const double share = simulate::coreShare(cluster, std::min<int64_t>(request->devices(), cluster.devicesPerHost));
+  const auto flops = cluster.flops.find(kFloat);
+  request->device.flops =
+      (flops == cluster.flops.end() ? request->device.flops : flops->second) * cluster.efficiency.peak * share;
+  request->device.halfWidth = cluster.efficiency.halfWidth;
+  request->device.memoryBandwidth = cluster.memoryBandwidth * share;
+  request->device.taskSeconds = cluster.taskOverhead;
+  if (!request->deviceMemory) request->deviceMemory = cluster.memoryBytes;
+  return Status::ok();
+}
+
 Result<std::optional<MeshRequest>> MeshFlags::request(const std::vector<int64_t> &defaultDims) const {
   if (mesh_.empty() && defaultDims.empty()) {
     const char *given = !pins_.empty()           ? "--sbp"
                         : !stages_.empty()       ? "--stage"
                         : !microBatches_.empty() ? "--micro-batches"
                         : !deviceMemory_.empty() ? "--device-memory"
+                        : !cluster_.empty()      ? "--cluster"
                         : !random_.empty()       ? "--sbp-random"
                         : noOverlap_             ? "--no-overlap"
                                                  : nullptr;
@@ -106,6 +125,11 @@ Result<std::optional<MeshRequest>> MeshFlags::request(const std::vector<int64_t>
     r.randomSeed = *seed;
   }
   r.overlap = !noOverlap_;
+  if (!cluster_.empty()) {
+    Result<simulate::ClusterDescription> cluster = readClusterFile(cluster_);
+    if (!cluster) return cluster.status();
+    OPC_RETURN_IF_ERROR(useCluster(*cluster, &r));
+  }
   return std::optional<MeshRequest>(std::move(r));
 }
 

@@ -1,6 +1,7 @@
 // The flags that plan a graph for several devices, and what was planned as text.
 #pragma once
 
+#include "Cluster.h"
 #include "CommandLine.h"
 #include "JsonOutput.h"
 #include "MeshRequest.h"
@@ -15,17 +16,21 @@ class MeshFlags {
 public:
   std::vector<Option> options();
   /// Nothing without --mesh (unless `defaultDims` says what it is by default); then the other flags are usage errors.
+  bool hasCluster() const { return !cluster_.empty(); }
   Result<std::optional<MeshRequest>> request(const std::vector<int64_t> &defaultDims = {}) const;
 
 private:
-  std::string mesh_, deviceMemory_, microBatches_, random_;
+  std::string mesh_, cluster_, deviceMemory_, microBatches_, random_;
   std::vector<std::string> pins_, stages_;
   bool noOverlap_ = false;
 };
 
+/// Plans with the speeds and the memory of a cluster. Errors: those of simulate::meshLinks.
+Status useCluster(const simulate::ClusterDescription &cluster, MeshRequest *request);
+
 std::string sbpText(const SbpReport &report);
 Json sbpJson(const SbpReport &report);
-/// The transitions alone, largest first.
-std::string boxingText(const SbpReport &report);
+/// The transitions alone, largest first, at most `limit`.
+std::string boxingText(const SbpReport &report, size_t limit = SIZE_MAX);
 
 } // namespace opc::cli

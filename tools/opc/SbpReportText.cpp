@@ -33,7 +33,7 @@ std::string costText(const SbpReport &r) {
 
 } // namespace
 
-std::string boxingText(const SbpReport &r) {
+std::string boxingText(const SbpReport &r, size_t limit) {
   std::vector<const SbpReport::Transition *> list;
   int64_t bytes = 0;
   double seconds = 0;
@@ -45,9 +45,12 @@ std::string boxingText(const SbpReport &r) {
   if (list.empty()) return "no transitions\n";
   std::stable_sort(list.begin(), list.end(), [](const auto *a, const auto *b) { return a->bytes > b->bytes; });
   std::vector<std::vector<std::string>> rows = {{"TENSOR", "COLLECTIVE", "STATES", "ON", "SENT BY A RANK", "TIME", ""}};
-  for (const auto *t : list)
+  for (size_t i = 0; i < list.size() && i < limit; ++i) {
+    const auto *t = list[i];
     rows.push_back({names(t->tensors), t->kind, stateChange(*t), where(*t), bytesText(static_cast<uint64_t>(t->bytes)),
                     secondsText(t->seconds), t->channel ? "beside the computation" : ""});
+  }
+  if (list.size() > limit) rows.push_back({"... and " + countText(list.size() - limit) + " more"});
   return textTable(rows) + countText(list.size()) + (list.size() == 1 ? " transition, " : " transitions, ") +
          bytesText(static_cast<uint64_t>(bytes)) + " sent by a rank in a step, " + secondsText(seconds) + "\n";
 }
@@ -56,7 +59,15 @@ std::string sbpText(const SbpReport &r) {
   std::string text;
   for (size_t i = 0; i < r.placements.size(); ++i)
     text += (i ? "placement " + std::to_string(i) + ": " : std::string("mesh ")) + r.placements[i].toString() + "\n";
-  text += costText(r) + "\n";
+  text += costText(r);
+  if (r.stages > 1) {
+    // Of m + n - 1 turns of n stages each stage works in m, when stages take equally long.
+    const double m = static_cast<double>(r.microBatches), n = static_cast<double>(r.stages);
+    text += "pipeline of " + countText(static_cast<uint64_t>(r.stages)) + " stages, " +
+            countText(static_cast<uint64_t>(r.microBatches)) + " micro-batches: bubbles take " +
+            roundedText(100 * (n - 1) / (m + n - 1), 3) + " % of the time of equal stages\n";
+  }
+  text += "\n";
   std::vector<std::vector<std::string>> rows = {{"OP", "TYPE", "SIGNATURE"}};
   if (r.placements.size() > 1) rows[0].push_back("PLACEMENT");
   for (const auto &o : r.ops) {
@@ -89,6 +100,9 @@ Json sbpJson(const SbpReport &r) {
           {"compute_seconds", r.computeSeconds},
           {"method", r.method},
           {"planning_seconds", r.planningSeconds},
+          {"stages", r.stages},
+          {"micro_batches", r.microBatches},
+          {"bubble_fraction", static_cast<double>(r.stages - 1) / static_cast<double>(r.microBatches + r.stages - 1)},
           {"variables", r.variables},
           {"distinct", r.distinct},
           {"ops", ops},

@@ -20,16 +20,6 @@ Result<simulate::ClusterDescription> readClusterFile(const std::string &path) {
   return simulate::parseCluster(file->bytes, file->name);
 }
 
-Status planFor(const simulate::ClusterDescription &cluster, MeshRequest *mesh) {
-  Result<MeshLinks> links = simulate::meshLinks(cluster, Placement::dense(mesh->dims));
-  if (!links) return links.status();
-  mesh->links = std::move(*links);
-  mesh->device.flops = cluster.flops.at(kFloat) * cluster.efficiency.peak;
-  mesh->device.memoryBandwidth = cluster.memoryBandwidth;
-  mesh->device.taskSeconds = cluster.taskOverhead;
-  return Status::ok();
-}
-
 Result<SimulationReport> simulatePlan(std::string_view planFile, const Registry &registry,
                                       const simulate::ClusterDescription &cluster, const std::string &trace) {
   Result<plan::Plan> plan = decodePlan(planFile);

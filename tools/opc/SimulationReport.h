@@ -2,7 +2,6 @@
 #pragma once
 
 #include "JsonOutput.h"
-#include "MeshRequest.h"
 #include "Simulation.h"
 
 #include <string>
@@ -12,9 +11,6 @@ namespace opc::cli {
 
 /// A cluster file. Errors: OPC0706, OPC0740 to OPC0743.
 Result<simulate::ClusterDescription> readClusterFile(const std::string &path);
-
-/// Gives the planner the cluster's links and speeds. OPC0744.
-Status planFor(const simulate::ClusterDescription &cluster, MeshRequest *mesh);
 
 /// The plan (the bytes of a plan file) on the cluster; `trace`: a file for chrome://tracing, or empty.
 Result<simulate::SimulationReport> simulatePlan(std::string_view planFile, const Registry &registry,

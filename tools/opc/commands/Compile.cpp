@@ -73,6 +73,8 @@ public:
       Result<simulate::ClusterDescription> read = readClusterFile(simulate_);
       if (!read) return invocation.fail(read.status());
       cluster = std::move(*read);
+      if (options_.mesh && !mesh_.hasCluster())
+        if (Status s = useCluster(*cluster, &*options_.mesh); !s) return invocation.fail(s);
     }
     Result<GraphInput> input = readGraphInput(positional[0]);
     if (!input) return invocation.fail(input.status());
@@ -83,8 +85,6 @@ public:
 
     Status dumped;
     CompileOptions options = options_;
-    if (cluster && options.mesh)
-      if (Status s = planFor(*cluster, &*options.mesh); !s) return invocation.fail(s);
     options.fuse = !noFuse_;
     if (!dump_.empty())
       options.dump = [&](Phase phase, const std::string &text) {
@@ -225,7 +225,7 @@ private:
     }
     if (stats_ == "true") {
       invocation.terminal().err(phasesText(pipeline));
-      if (options_.mesh && last_ >= Phase::kBoxing) invocation.terminal().err(boxingText(pipeline.sbp()));
+      if (options_.mesh && last_ >= Phase::kBoxing) invocation.terminal().err(boxingText(pipeline.sbp(), 20));
       if (last_ >= Phase::kMemory) invocation.terminal().err(memoryText(memory));
     }
     if (output_ == "-") return; // the summary would only disturb whoever reads along
