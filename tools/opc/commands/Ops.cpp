@@ -2,6 +2,7 @@
 #include "Commands.h"
 
 #include "OpReport.h"
+#include "TextTable.h"
 
 #include <algorithm>
 #include <fnmatch.h>
@@ -86,19 +87,7 @@ private:
                       op->isView ? "view" : kernelsText(registry, *op), gradientText(registry, *op),
                       attrs.empty() ? "-" : attrs, op->origin.library});
     }
-    std::vector<size_t> widths(rows[0].size());
-    for (const auto &r : rows)
-      for (size_t i = 0; i + 1 < r.size(); ++i) widths[i] = std::max(widths[i], std::min<size_t>(r[i].size(), 44));
-    std::string text;
-    for (const auto &r : rows) {
-      std::string line;
-      for (size_t i = 0; i < r.size(); ++i) {
-        line += r[i];
-        if (i + 1 < r.size()) line += std::string(r[i].size() < widths[i] ? widths[i] - r[i].size() + 2 : 2, ' ');
-      }
-      text += line + "\n";
-    }
-    return text;
+    return textTable(rows);
   }
 
   std::string missing_;
