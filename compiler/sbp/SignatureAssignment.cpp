@@ -65,6 +65,8 @@ public:
     } else {
       planner::Options options;
       options.memoryLimit = request_.deviceMemory;
+      // On three dimensions pairs of states are too many to look at; a copy is then one of the readers' transitions.
+      if (request_.dims.size() > 2) options.copies = 0;
       const auto start = std::chrono::steady_clock::now();
       solution = planner::solve(problem_, options);
       report_->planningSeconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
@@ -401,7 +403,7 @@ private:
         if (ok) fits.push_back(s);
       }
       if (fits.empty())
-        return i && ops_[i] ? emitError(ops_[i]->getLoc(), "OPC0310: no signature fits at random") : failure();
+        return ops_[i] ? emitError(ops_[i]->getLoc(), "OPC0310: no signature fits at random") : failure();
       // Variables that are updated together must agree: those of equal shape take the same state.
       const bool isUpdated = op.outputs.size() == 1 && !updates[op.outputs[0]].empty();
       const uint32_t chosen = fits[(isUpdated ? shared : random()) % fits.size()];

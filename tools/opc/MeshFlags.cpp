@@ -5,6 +5,8 @@
 #include "NumberText.h"
 #include "SimulationReport.h"
 
+#include <algorithm>
+
 namespace opc::cli {
 
 std::vector<Option> MeshFlags::options() {
@@ -39,6 +41,22 @@ std::optional<std::vector<int64_t>> parseRanks(const std::string &text) {
     at = end + 1;
   }
   return ranks;
+}
+
+/// Mesh dimensions of one device cut nothing, and states on them mean nothing: 1x4 is 4.
+void dropSingleDevices(MeshRequest *r) {
+  const std::vector<int64_t> written = r->dims;
+  if (written.size() < 2 || std::count(written.begin(), written.end(), 1) == 0) return;
+  const auto keep = [&](auto list) {
+    decltype(list) kept;
+    for (size_t m = 0; m < written.size(); ++m)
+      if (written[m] != 1) kept.push_back(list[m]);
+    if (kept.empty()) kept.push_back(list[0]);
+    return kept;
+  };
+  for (SbpPin &pin : r->pins)
+    if (pin.states.size() == written.size()) pin.states = keep(pin.states);
+  r->dims = keep(written);
 }
 
 } // namespace
@@ -108,6 +126,11 @@ Result<std::optional<MeshRequest>> MeshFlags::request(const std::vector<int64_t>
                           std::to_string(r.devices()));
     r.stages.push_back(std::move(stage));
   }
+  dropSingleDevices(&r);
+  if (r.dims.size() > 4)
+    return usageError("--mesh " + mesh_ + " has " + std::to_string(r.dims.size()) +
+                          " dimensions of more than one device; states are planned on at most 4",
+                      "join neighbouring dimensions: 2x2x2x2x2 as 4x2x4");
   if (!microBatches_.empty()) {
     const auto n = parseInteger<uint32_t>(microBatches_);
     if (!n || *n == 0 || *n > 4096)
