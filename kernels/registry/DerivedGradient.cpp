@@ -18,9 +18,15 @@ namespace {
 // Registers of a block stay in the L1 cache for expressions of up to some 50 nodes.
 constexpr int64_t kBlock = 128;
 
-template <class T> struct Stored { using Compute = T; };
-template <> struct Stored<float16> { using Compute = float; };
-template <> struct Stored<bfloat16> { using Compute = float; };
+template <class T> struct Stored {
+  using Compute = T;
+};
+template <> struct Stored<float16> {
+  using Compute = float;
+};
+template <> struct Stored<bfloat16> {
+  using Compute = float;
+};
 
 /// An expression and the values of its attribute parameters, ready to run over blocks.
 struct Interpreter {

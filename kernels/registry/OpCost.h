@@ -6,8 +6,8 @@
 namespace opc {
 
 struct OpCost {
-  double flops = 0; // multiplications and additions, 2 for a pair of them; other functions in equal work
-  double bytes = 0; // read and written, each tensor once
+  double flops = 0;         // multiplications and additions, 2 for a pair of them; other functions in equal work
+  double bytes = 0;         // read and written, each tensor once
   bool contraction = false; // products of matrices, convolutions, attention: what matrix units are for
 };
 

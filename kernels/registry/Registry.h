@@ -65,6 +65,7 @@ KernelTarget kernelTarget(const user_op::KernelDef &kernel);
 /// Levenshtein distance, for suggestions.
 size_t editDistance(const std::string &a, const std::string &b);
 /// The candidates nearest to `name` within a third of its length (at least 2 edits), best first.
-std::vector<std::string> nearestNames(const std::string &name, const std::vector<std::string> &candidates, size_t count = 3);
+std::vector<std::string> nearestNames(const std::string &name, const std::vector<std::string> &candidates,
+                                      size_t count = 3);
 
 } // namespace opc

@@ -73,12 +73,12 @@ struct MeshLinks {
 };
 
 /// Estimated seconds of a step: latency times messages in sequence plus the most bytes that a device sends over the
-/// bandwidth. A ring: p - 1 messages for gather, scatter and all-to-all, 2 (p - 1) for all-reduce; a logarithm of p where
-/// that is less. Steps that send nothing cost what copying the local bytes takes.
+/// bandwidth. A ring: p - 1 messages for gather, scatter and all-to-all, 2 (p - 1) for all-reduce; a logarithm of p
+/// where that is less. Steps that send nothing cost what copying the local bytes takes.
 double boxingSeconds(const BoxingOp &op, const MeshLinks &links);
 
-/// The cheapest steps from one state to another on one placement (empty when they are equal): the shortest path over the
-/// legal states, and kExchange where it is cheaper and neither end has a partial sum. Ties: fewer steps, then the
+/// The cheapest steps from one state to another on one placement (empty when they are equal): the shortest path over
+/// the legal states, and kExchange where it is cheaper and neither end has a partial sum. Ties: fewer steps, then the
 /// earlier state in legalStates. Both states must be legal (empty parts allowed).
 std::vector<BoxingStep> boxingPath(const Shape &shape, DataType type, const NdSbp &from, const NdSbp &to,
                                    const Placement &placement, const MeshLinks &links);

@@ -28,14 +28,15 @@ struct Box {
 };
 Box intersect(const Box &a, const Box &b);
 
-/// The piece of a logical tensor that the device at `position` of a mesh holds. Splits are balanced and nested: the first
-/// size % n pieces have one element more, and an inner dimension splits what the outer ones leave.
+/// The piece of a logical tensor that the device at `position` of a mesh holds. Splits are balanced and nested: the
+/// first size % n pieces have one element more, and an inner dimension splits what the outer ones leave.
 Box localBox(const Shape &logical, const NdSbp &states, const std::vector<int64_t> &dims, int64_t position);
 Shape localShape(const Shape &logical, const NdSbp &states, const std::vector<int64_t> &dims, int64_t position);
 
 /// Whether a tensor may be in a state: the axes exist, and bool tensors have no partial sums. With `noEmptyPart` also:
 /// every device gets at least one element of each axis that is split.
-bool isLegal(const Shape &shape, DataType type, const NdSbp &states, const std::vector<int64_t> &dims, bool noEmptyPart);
+bool isLegal(const Shape &shape, DataType type, const NdSbp &states, const std::vector<int64_t> &dims,
+             bool noEmptyPart);
 /// Every legal state (isLegal with noEmptyPart), in a fixed order: the states of the last mesh dimension vary fastest;
 /// on each dimension S(0), S(1), ..., B, P.
 std::vector<NdSbp> legalStates(const Shape &shape, DataType type, const std::vector<int64_t> &dims);

@@ -8,8 +8,8 @@
 
 namespace opc {
 
-/// An ordered list of ranks with a hierarchy: `dims` are the mesh's dimensions, outermost first; `ranks` are the ranks of
-/// the whole job in row-major order of the mesh, so that the last dimension joins consecutive entries.
+/// An ordered list of ranks with a hierarchy: `dims` are the mesh's dimensions, outermost first; `ranks` are the ranks
+/// of the whole job in row-major order of the mesh, so that the last dimension joins consecutive entries.
 struct Placement {
   std::vector<int64_t> dims;
   std::vector<int64_t> ranks;

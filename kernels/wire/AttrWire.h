@@ -7,8 +7,8 @@
 
 namespace opc::wire {
 
-/// An AttrValue message as the SDK's value. Kinds that no operator reads (15 and up) become RawAttr; a message without a
-/// value becomes an empty AttrValue.
+/// An AttrValue message as the SDK's value. Kinds that no operator reads (15 and up) become RawAttr; a message without
+/// a value becomes an empty AttrValue.
 AttrValue fromProto(const graph::AttrValue &proto);
 /// The inverse.
 void toProto(const AttrValue &value, graph::AttrValue *proto);

@@ -12,9 +12,15 @@ namespace {
 constexpr int64_t kBlock = 2048;
 
 /// The type that addends of T are accumulated in.
-template <class T> struct Accumulator { using type = T; };
-template <> struct Accumulator<float16> { using type = float; };
-template <> struct Accumulator<bfloat16> { using type = float; };
+template <class T> struct Accumulator {
+  using type = T;
+};
+template <> struct Accumulator<float16> {
+  using type = float;
+};
+template <> struct Accumulator<bfloat16> {
+  using type = float;
+};
 
 /// Integers wrap around, so they are added as unsigned.
 struct Add {

@@ -99,8 +99,10 @@ TEST_CASE("Without NCCL's libraries its engine says so", "[comm]") {
   auto ends = inProcessCommunicators(1);
   const auto comm = ncclCommunicator(*ends[0], {});
   // A machine that has them, with a GPU, gets an engine; with no GPU, CUDA's own error.
-  if (comm) CHECK(std::string((*comm)->engine()) == "nccl");
-  else CHECK((comm.status().id() == "OPC0725" || comm.status().id() == "OPC0724"));
+  if (comm)
+    CHECK(std::string((*comm)->engine()) == "nccl");
+  else
+    CHECK((comm.status().id() == "OPC0725" || comm.status().id() == "OPC0724"));
 }
 
 TEST_CASE("Ranks with different plans are told who has which", "[comm]") {

@@ -51,8 +51,7 @@ float at(const char *, FloatFn f, float x) { return f(x); }
 
 TEST_CASE("f32 functions are within a few ulp of libm over all floats", "[scalar]") {
 #define OPC_ACCURACY(name, bound)                                                                                      \
-  checkAccuracy(                                                                                                       \
-      #name, [](float x) { return f32::name(x); }, [](double x) { return std::name(x); }, bound)
+  checkAccuracy(#name, [](float x) { return f32::name(x); }, [](double x) { return std::name(x); }, bound)
   OPC_ACCURACY(exp, 1.1);
   OPC_ACCURACY(exp2, 1.0);
   OPC_ACCURACY(expm1, 1.8);

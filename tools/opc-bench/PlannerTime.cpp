@@ -23,28 +23,13 @@ std::vector<Benchmark> plannerTime() {
   };
   const std::vector<Net> nets = {
       {"gpt_100000_on_8", 1.5, [] { return gpt(clusterOf({8}), 1042); }},
-      {"gpt_33000_on_4x8", 8,
-       [] {
-         return gpt(clusterOf({4, 8}), 348);
-       }},
+      {"gpt_33000_on_4x8", 8, [] { return gpt(clusterOf({4, 8}), 348); }},
       {"resnet50_on_8", 2, [] { return resnet(clusterOf({8})); }},
-      {"resnet50_on_2x4", 2,
-       [] {
-         return resnet(clusterOf({2, 4}));
-       }},
-      {"resnet50_on_4x8", 2,
-       [] {
-         return resnet(clusterOf({4, 8}));
-       }},
+      {"resnet50_on_2x4", 2, [] { return resnet(clusterOf({2, 4})); }},
+      {"resnet50_on_4x8", 2, [] { return resnet(clusterOf({4, 8})); }},
       {"inception_on_8", 2, [] { return inception(clusterOf({8})); }},
-      {"inception_on_2x4", 2,
-       [] {
-         return inception(clusterOf({2, 4}));
-       }},
-      {"inception_on_4x8", 2,
-       [] {
-         return inception(clusterOf({4, 8}));
-       }},
+      {"inception_on_2x4", 2, [] { return inception(clusterOf({2, 4})); }},
+      {"inception_on_4x8", 2, [] { return inception(clusterOf({4, 8})); }},
   };
   std::vector<Benchmark> list;
   for (const Net &n : nets) {

@@ -25,7 +25,7 @@ class SignalWatch {
 public:
   SignalWatch() {
     caughtSignal = 0;
-    struct sigaction action {};
+    struct sigaction action{};
     action.sa_handler = [](int number) { caughtSignal = number; };
     action.sa_flags = static_cast<int>(SA_RESETHAND);
     sigemptyset(&action.sa_mask);
@@ -39,8 +39,7 @@ public:
   int caught() const { return caughtSignal; }
 
 private:
-  struct sigaction interrupt_ {
-  }, terminate_{};
+  struct sigaction interrupt_{}, terminate_{};
 };
 
 /// "x=@a.npy,y=@b.npy": commas part inputs only where another NAME=@ follows, since file names may hold them.

@@ -78,7 +78,8 @@ struct Schedule {
     if (t == "step") return positive("step_size", stepSize);
     if (t == "cosine_annealing") return positive("t_max", tMax);
     if (t == "linear_lr" || t == "constant_lr") return positive("total_iters", totalIters);
-    return "decay_type is '" + t + "'; there are exponential, inverse_time, natural_exp, piecewise_constant, "
+    return "decay_type is '" + t +
+           "'; there are exponential, inverse_time, natural_exp, piecewise_constant, "
            "polynomial, cosine, linear_cosine, piecewise_scaling, multi_step, step, cosine_annealing, linear_lr and "
            "constant_lr";
   }
@@ -161,7 +162,8 @@ Maybe<void> infer(InferContext *ctx) {
 }
 
 user_op::Case at(const char *name, int64_t step) {
-  return user_op::Case(name).In("train_step", kInt64, {1}, static_cast<double>(step), static_cast<double>(step) + 1)
+  return user_op::Case(name)
+      .In("train_step", kInt64, {1}, static_cast<double>(step), static_cast<double>(step) + 1)
       .Attr("learning_rate", 0.5)
       .Attr("dtype", kDouble);
 }
@@ -206,25 +208,32 @@ REGISTER_USER_OP("learning_rate_schedule")
     })
     .SetTensorDescInferFn(infer)
     .NoGrad("it depends on the step alone")
-    .Doc("The learning rate of step train_step (i64, of one element, 0 in the first step), f32 or f64 as dtype says. The "
-         "first warmup_batches steps: learning_rate * warmup_multiplier (warmup_type constant), or linear from there to "
-         "learning_rate. Then decay_type over the step t (without the warm-up's with exclude_warmup), x = t / "
-         "decay_batches, rounded down with staircase: exponential, rate * decay_rate^x; inverse_time, rate / (1 + "
-         "decay_rate * x); natural_exp, rate * exp(-decay_rate * x); polynomial, (rate - end_learning_rate) * (1 - x)^power "
-         "+ end_learning_rate, with cycle over the next multiple of decay_batches; cosine, rate * ((1 - alpha) * (1 + "
-         "cos(pi * x)) / 2 + alpha); linear_cosine, rate * ((alpha + 1 - x) * (1 + cos(2 * pi * num_periods * x)) / 2 + "
-         "beta); piecewise_constant and piecewise_scaling, values[i] and rate * scales[i] up to and with step "
-         "boundaries[i]; multi_step, rate * gamma^(milestones reached); step, rate * gamma^floor(t / step_size); "
-         "cosine_annealing, eta_min + (rate - eta_min) * (1 + cos(pi * t / t_max)) / 2; linear_lr, rate times a factor "
-         "from start_factor to end_factor over total_iters steps; constant_lr, rate * factor for total_iters steps. "
-         "The attributes are named after OneFlow's LearningRateDecayConf and WarmupConf.")
+    .Doc(
+        "The learning rate of step train_step (i64, of one element, 0 in the first step), f32 or f64 as dtype says. The "
+        "first warmup_batches steps: learning_rate * warmup_multiplier (warmup_type constant), or linear from there to "
+        "learning_rate. Then decay_type over the step t (without the warm-up's with exclude_warmup), x = t / "
+        "decay_batches, rounded down with staircase: exponential, rate * decay_rate^x; inverse_time, rate / (1 + "
+        "decay_rate * x); natural_exp, rate * exp(-decay_rate * x); polynomial, (rate - end_learning_rate) * (1 - x)^power "
+        "+ end_learning_rate, with cycle over the next multiple of decay_batches; cosine, rate * ((1 - alpha) * (1 + "
+        "cos(pi * x)) / 2 + alpha); linear_cosine, rate * ((alpha + 1 - x) * (1 + cos(2 * pi * num_periods * x)) / 2 + "
+        "beta); piecewise_constant and piecewise_scaling, values[i] and rate * scales[i] up to and with step "
+        "boundaries[i]; multi_step, rate * gamma^(milestones reached); step, rate * gamma^floor(t / step_size); "
+        "cosine_annealing, eta_min + (rate - eta_min) * (1 + cos(pi * t / t_max)) / 2; linear_lr, rate times a factor "
+        "from start_factor to end_factor over total_iters steps; constant_lr, rate * factor for total_iters steps. "
+        "The attributes are named after OneFlow's LearningRateDecayConf and WarmupConf.")
     .Cases({at("constant", 7).Attr("dtype", kFloat),
-            at("warmup_linear", 3).Attr("warmup_type", std::string("linear")).Attr<int64_t>("warmup_batches", 8)
+            at("warmup_linear", 3)
+                .Attr("warmup_type", std::string("linear"))
+                .Attr<int64_t>("warmup_batches", 8)
                 .Attr("warmup_multiplier", 0.25),
-            at("warmup_constant", 3).Attr("warmup_type", std::string("constant")).Attr<int64_t>("warmup_batches", 8)
+            at("warmup_constant", 3)
+                .Attr("warmup_type", std::string("constant"))
+                .Attr<int64_t>("warmup_batches", 8)
                 .Attr("warmup_multiplier", 0.25),
-            decay("after_warmup", "cosine", 18).Attr("warmup_type", std::string("linear"))
-                .Attr<int64_t>("warmup_batches", 8).Attr("exclude_warmup", true),
+            decay("after_warmup", "cosine", 18)
+                .Attr("warmup_type", std::string("linear"))
+                .Attr<int64_t>("warmup_batches", 8)
+                .Attr("exclude_warmup", true),
             decay("exponential", "exponential", 90).Attr("decay_rate", 0.5),
             decay("exponential_stairs", "exponential", 90).Attr("decay_rate", 0.5).Attr("staircase", true),
             decay("inverse_time", "inverse_time", 90).Attr("decay_rate", 0.5),
@@ -232,18 +241,24 @@ REGISTER_USER_OP("learning_rate_schedule")
             decay("polynomial", "polynomial", 10).Attr("power", 2.0),
             decay("polynomial_end", "polynomial", 90),
             decay("polynomial_cycle", "polynomial", 90).Attr("cycle", true),
-            decay("cosine", "cosine", 10).Attr("alpha", 0.125), decay("cosine_end", "cosine", 90),
+            decay("cosine", "cosine", 10).Attr("alpha", 0.125),
+            decay("cosine_end", "cosine", 90),
             decay("linear_cosine", "linear_cosine", 10),
             decay("piecewise_constant_0", "piecewise_constant", 10)
-                .Attr<std::vector<int64_t>>("boundaries", {10, 20}).Attr<std::vector<float>>("values", {0.5f, 0.25f, 0.125f}),
+                .Attr<std::vector<int64_t>>("boundaries", {10, 20})
+                .Attr<std::vector<float>>("values", {0.5f, 0.25f, 0.125f}),
             decay("piecewise_constant_1", "piecewise_constant", 11)
-                .Attr<std::vector<int64_t>>("boundaries", {10, 20}).Attr<std::vector<float>>("values", {0.5f, 0.25f, 0.125f}),
+                .Attr<std::vector<int64_t>>("boundaries", {10, 20})
+                .Attr<std::vector<float>>("values", {0.5f, 0.25f, 0.125f}),
             decay("piecewise_scaling", "piecewise_scaling", 25)
-                .Attr<std::vector<int64_t>>("boundaries", {10, 20}).Attr<std::vector<float>>("scales", {1.0f, 0.5f, 0.25f}),
+                .Attr<std::vector<int64_t>>("boundaries", {10, 20})
+                .Attr<std::vector<float>>("scales", {1.0f, 0.5f, 0.25f}),
             decay("multi_step", "multi_step", 20).Attr<std::vector<int64_t>>("milestones", {10, 20, 30}),
             decay("step", "step", 25).Attr<int64_t>("step_size", 10).Attr("gamma", 0.5),
             decay("cosine_annealing", "cosine_annealing", 25).Attr<int64_t>("t_max", 30).Attr("eta_min", 0.01),
-            decay("linear_lr", "linear_lr", 5).Attr("start_factor", 0.25).Attr("end_factor", 0.75)
+            decay("linear_lr", "linear_lr", 5)
+                .Attr("start_factor", 0.25)
+                .Attr("end_factor", 0.75)
                 .Attr<int64_t>("total_iters", 20),
             decay("constant_lr", "constant_lr", 5).Attr("factor", 0.25).Attr<int64_t>("total_iters", 20)});
 OPC_ANY_TYPE_CPU_KERNEL("learning_rate_schedule", ScheduleKernel);

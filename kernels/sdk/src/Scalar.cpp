@@ -267,13 +267,9 @@ double ScalarProgram::evaluate(const std::vector<double> &p) const {
     case ScalarOp::kNot: v[i] = a == 0; break;
     case ScalarOp::kSelect: v[i] = a != 0 ? b : v[static_cast<size_t>(n.args[2])]; break;
 #define OPC_ONE(name)                                                                                                  \
-  case ScalarOp::name:                                                                                                 \
-    v[i] = F::name(a);                                                                                                 \
-    break;
+  case ScalarOp::name: v[i] = F::name(a); break;
 #define OPC_TWO(name)                                                                                                  \
-  case ScalarOp::name:                                                                                                 \
-    v[i] = F::name(a, b);                                                                                              \
-    break;
+  case ScalarOp::name: v[i] = F::name(a, b); break;
 #define OPC_BITS(name)                                                                                                 \
   case ScalarOp::name: v[i] = static_cast<double>(F::name(static_cast<int64_t>(a), static_cast<int64_t>(b))); break;
       OPC_SCALAR_UNARY_REAL(OPC_ONE)

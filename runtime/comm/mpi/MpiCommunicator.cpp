@@ -159,7 +159,7 @@ public:
     if (monitor) monitor_ = std::move(*monitor);
     if (monitor_) {
       monitorForSignals = monitor_.get();
-      struct sigaction action {};
+      struct sigaction action{};
       action.sa_sigaction = onTermination;
       action.sa_flags = SA_SIGINFO | SA_RESTART;
       sigaction(SIGTERM, &action, &previousTermination);

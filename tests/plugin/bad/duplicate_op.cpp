@@ -1,6 +1,5 @@
 // A library that registers an op that opc has.
 #include "opc/Op.h"
 
-REGISTER_USER_OP("matmul").Input("a").Output("out").SetTensorDescInferFn([](opc::user_op::InferContext *) -> opc::Maybe<void> {
-  return opc::Maybe<void>::Ok();
-});
+REGISTER_USER_OP("matmul").Input("a").Output("out").SetTensorDescInferFn(
+    [](opc::user_op::InferContext *) -> opc::Maybe<void> { return opc::Maybe<void>::Ok(); });

@@ -25,26 +25,36 @@ void readsDouble(KernelComputeContext *ctx) {
   ctx->Tensor4ArgNameAndIndex("y", 0)->mut_dptr<float>()[0] = static_cast<float>(x[0]);
 }
 REGISTER_USER_OP("bad_dtype").Input("x").Output("y").SetTensorDescInferFn(sameAsX);
-REGISTER_USER_KERNEL("bad_dtype").SetCreateFn<Kernel<readsDouble>>().SetIsMatchedHob(HobDeviceType() == DeviceType::kCPU);
+REGISTER_USER_KERNEL("bad_dtype")
+    .SetCreateFn<Kernel<readsDouble>>()
+    .SetIsMatchedHob(HobDeviceType() == DeviceType::kCPU);
 
 void readsAbsent(KernelComputeContext *ctx) {
   const float *bias = ctx->Tensor4ArgNameAndIndex("bias", 0)->dptr<float>();
   ctx->Tensor4ArgNameAndIndex("y", 0)->mut_dptr<float>()[0] = bias[0];
 }
 REGISTER_USER_OP("bad_optional").Input("x").OptionalInput("bias").Output("y").SetTensorDescInferFn(sameAsX);
-REGISTER_USER_KERNEL("bad_optional").SetCreateFn<Kernel<readsAbsent>>().SetIsMatchedHob(HobDeviceType() == DeviceType::kCPU);
+REGISTER_USER_KERNEL("bad_optional")
+    .SetCreateFn<Kernel<readsAbsent>>()
+    .SetIsMatchedHob(HobDeviceType() == DeviceType::kCPU);
 
 void writesInput(KernelComputeContext *ctx) { ctx->Tensor4ArgNameAndIndex("x", 0)->mut_dptr<float>()[0] = 1; }
 REGISTER_USER_OP("bad_write").Input("x").Output("y").SetTensorDescInferFn(sameAsX);
-REGISTER_USER_KERNEL("bad_write").SetCreateFn<Kernel<writesInput>>().SetIsMatchedHob(HobDeviceType() == DeviceType::kCPU);
+REGISTER_USER_KERNEL("bad_write")
+    .SetCreateFn<Kernel<writesInput>>()
+    .SetIsMatchedHob(HobDeviceType() == DeviceType::kCPU);
 
 void throwsText(KernelComputeContext *) { throw std::runtime_error("the kernel gave up"); }
 REGISTER_USER_OP("bad_throw").Input("x").Output("y").SetTensorDescInferFn(sameAsX);
-REGISTER_USER_KERNEL("bad_throw").SetCreateFn<Kernel<throwsText>>().SetIsMatchedHob(HobDeviceType() == DeviceType::kCPU);
+REGISTER_USER_KERNEL("bad_throw")
+    .SetCreateFn<Kernel<throwsText>>()
+    .SetIsMatchedHob(HobDeviceType() == DeviceType::kCPU);
 
 void throwsNumber(KernelComputeContext *) { throw 42; }
 REGISTER_USER_OP("bad_throw_number").Input("x").Output("y").SetTensorDescInferFn(sameAsX);
-REGISTER_USER_KERNEL("bad_throw_number").SetCreateFn<Kernel<throwsNumber>>().SetIsMatchedHob(HobDeviceType() == DeviceType::kCPU);
+REGISTER_USER_KERNEL("bad_throw_number")
+    .SetCreateFn<Kernel<throwsNumber>>()
+    .SetIsMatchedHob(HobDeviceType() == DeviceType::kCPU);
 
 REGISTER_USER_OP("bad_rank").Input("x").Output("y").SetTensorDescInferFn([](InferContext *ctx) -> Maybe<void> {
   *ctx->Shape4ArgNameAndIndex("y", 0) = Shape(DimVector(40, 1));
@@ -68,10 +78,14 @@ REGISTER_USER_OP("bad_rule").Input("x").Output("y").SetTensorDescInferFn([](Infe
   throw std::runtime_error("the rule gave up");
 });
 
-REGISTER_USER_OP("bad_attr").Input("x").Output("y").Attr<float>("scale", 1.0f).SetTensorDescInferFn([](InferContext *ctx) -> Maybe<void> {
-  CHECK_GT_OR_RETURN(ctx->Attr<double>("scale"), 0.0);
-  return sameAsX(ctx);
-});
+REGISTER_USER_OP("bad_attr")
+    .Input("x")
+    .Output("y")
+    .Attr<float>("scale", 1.0f)
+    .SetTensorDescInferFn([](InferContext *ctx) -> Maybe<void> {
+      CHECK_GT_OR_RETURN(ctx->Attr<double>("scale"), 0.0);
+      return sameAsX(ctx);
+    });
 
 REGISTER_USER_OP("no_kernel").Input("x").Output("y").SetTensorDescInferFn(sameAsX);
 } // namespace

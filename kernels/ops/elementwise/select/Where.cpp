@@ -199,9 +199,7 @@ const UserOpRegisterTrigger whereOp = withProgram(
         .Input("y")
         .Output("out")
         .Doc("x where the condition is not 0, y elsewhere, with broadcasting. The condition is bool or an integer.")
-        .SetTensorDescInferFn([](InferContext *ctx) {
-          return inferSelect(ctx, "condition", {"x", "y"});
-        })
+        .SetTensorDescInferFn([](InferContext *ctx) { return inferSelect(ctx, "condition", {"x", "y"}); })
         .Sharding("..., ..., ... -> ...", Linear({1, 2}))
         .Cases({whereCase("matrix", {3, 5}, {3, 5}, {3, 5}), whereCase("broadcast", {4, 1}, {3, 1, 5}, {}),
                 whereCase("one_condition", {}, {2, 3}, {3}), whereCase("scalar", {}, {}, {}),

@@ -56,6 +56,8 @@ protected:
   }
 };
 
-template <class T> struct MeanReducer : SumReducer<T> { static constexpr bool kMean = true; };
+template <class T> struct MeanReducer : SumReducer<T> {
+  static constexpr bool kMean = true;
+};
 
 } // namespace opc::ops::reduce

@@ -44,10 +44,9 @@ struct RawAttr {
 };
 
 /// An attribute's value. The index of the alternative is its AttrType; 0 is "no value", 15 is RawAttr.
-using AttrVariant =
-    std::variant<std::monostate, int32_t, int64_t, bool, float, double, std::string, Shape, DataType,
-                 std::vector<int32_t>, std::vector<int64_t>, std::vector<float>, std::vector<DataType>,
-                 std::vector<Shape>, std::vector<std::string>, RawAttr>;
+using AttrVariant = std::variant<std::monostate, int32_t, int64_t, bool, float, double, std::string, Shape, DataType,
+                                 std::vector<int32_t>, std::vector<int64_t>, std::vector<float>, std::vector<DataType>,
+                                 std::vector<Shape>, std::vector<std::string>, RawAttr>;
 
 class AttrValue {
 public:

@@ -40,7 +40,8 @@ namespace detail {
 [[noreturn]] inline void throwNoArg(const char *what, const std::string &arg, int32_t index, const OpConf &conf) {
   std::string have;
   for (const auto *list : {&conf.inputs, &conf.outputs})
-    for (const auto &a : *list) have += (have.empty() ? "" : ", ") + a.name + "[" + std::to_string(a.tensors.size()) + "]";
+    for (const auto &a : *list)
+      have += (have.empty() ? "" : ", ") + a.name + "[" + std::to_string(a.tensors.size()) + "]";
   throw ContractError(std::string("no ") + what + " '" + arg + "' with index " + std::to_string(index) +
                       "; this op instance has " + have);
 }
@@ -103,7 +104,9 @@ public:
   }
   // The later spelling of the same.
   const TensorDesc &InputTensorDesc(const std::string &a, int32_t i) const { return *TensorDesc4ArgNameAndIndex(a, i); }
-  const TensorDesc &OutputTensorDesc(const std::string &a, int32_t i) const { return *TensorDesc4ArgNameAndIndex(a, i); }
+  const TensorDesc &OutputTensorDesc(const std::string &a, int32_t i) const {
+    return *TensorDesc4ArgNameAndIndex(a, i);
+  }
   TensorDesc *MutOutputTensorDesc(const std::string &a, int32_t i) { return TensorDesc4ArgNameAndIndex(a, i); }
   const Shape &InputShape(const std::string &a, int32_t i) const { return InputTensorDesc(a, i).shape(); }
   const Shape &OutputShape(const std::string &a, int32_t i) const { return InputTensorDesc(a, i).shape(); }

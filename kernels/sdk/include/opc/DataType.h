@@ -40,7 +40,8 @@ size_t GetSizeOfDataType(DataType type);
 const char *dataTypeName(DataType type);
 /// "kFloat", "kInt64", ...: the names used in graph files.
 const char *DataType_Name(DataType type);
-/// The inverse of dataTypeName; also accepts numpy's ("float32") and the graph files' names. kInvalidDataType if unknown.
+/// The inverse of dataTypeName; also accepts numpy's ("float32") and the graph files' names. kInvalidDataType if
+/// unknown.
 DataType parseDataType(const std::string &name);
 
 inline bool IsFloatingDataType(DataType t) { return t == kFloat || t == kDouble || t == kFloat16 || t == kBFloat16; }

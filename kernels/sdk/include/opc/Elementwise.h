@@ -108,10 +108,18 @@ std::unique_ptr<BoundKernel> bind(KernelComputeContext *ctx, const std::vector<O
 Maybe<Shape> broadcastShapes(const std::vector<std::pair<std::string, Shape>> &inputs);
 
 /// Compute types: what a scalar function sees for a stored type.
-template <class T> struct Compute { using type = T; };
-template <> struct Compute<float16> { using type = float; };
-template <> struct Compute<bfloat16> { using type = float; };
-template <> struct Compute<bool> { using type = uint8_t; };
+template <class T> struct Compute {
+  using type = T;
+};
+template <> struct Compute<float16> {
+  using type = float;
+};
+template <> struct Compute<bfloat16> {
+  using type = float;
+};
+template <> struct Compute<bool> {
+  using type = uint8_t;
+};
 
 // In-place execution makes input and output the same addresses, which is no dependence between iterations. Without
 // interleaving a task of one vector runs in the vector loop; longer ones are bound by memory or by the polynomial.

@@ -70,14 +70,17 @@ public:
   }
   /// Calls `grad` at once when the input needs a gradient: the callbacks capture their rule's stack frame.
   void InputGradBind(const OpArg &input, const std::function<const std::string &()> &grad) const {
-    if (host_->needsGradient(input.name(), input.index())) host_->bindGradientOfInput(input.name(), input.index(), grad());
+    if (host_->needsGradient(input.name(), input.index()))
+      host_->bindGradientOfInput(input.name(), input.index(), grad());
   }
   const TensorDesc &TensorDesc4ArgNameAndIndex(const std::string &arg, int32_t i) const {
     const TensorDesc *d = host_->findDesc(arg, i);
     if (!d) throw ContractError("no argument '" + arg + "' with index " + std::to_string(i));
     return *d;
   }
-  const TensorDesc &arg_tensor_desc(const std::string &arg, int32_t i) const { return TensorDesc4ArgNameAndIndex(arg, i); }
+  const TensorDesc &arg_tensor_desc(const std::string &arg, int32_t i) const {
+    return TensorDesc4ArgNameAndIndex(arg, i);
+  }
 
 private:
   UserOpConfWrapper conf_;

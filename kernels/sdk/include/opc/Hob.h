@@ -126,12 +126,24 @@ public:
     return std::make_shared<hob::Predicate<KernelRegContext>>(
         text.str(), [get = get_, v, cmp](const KernelRegContext &c) { return cmp(get(c), v); });
   }
-  friend MatchCondition operator==(const HobGetter &g, const T &v) { return g.compare("==", v, [](const T &a, const T &b) { return a == b; }); }
-  friend MatchCondition operator!=(const HobGetter &g, const T &v) { return g.compare("!=", v, [](const T &a, const T &b) { return a != b; }); }
-  friend MatchCondition operator<(const HobGetter &g, const T &v) { return g.compare("<", v, [](const T &a, const T &b) { return a < b; }); }
-  friend MatchCondition operator<=(const HobGetter &g, const T &v) { return g.compare("<=", v, [](const T &a, const T &b) { return a <= b; }); }
-  friend MatchCondition operator>(const HobGetter &g, const T &v) { return g.compare(">", v, [](const T &a, const T &b) { return a > b; }); }
-  friend MatchCondition operator>=(const HobGetter &g, const T &v) { return g.compare(">=", v, [](const T &a, const T &b) { return a >= b; }); }
+  friend MatchCondition operator==(const HobGetter &g, const T &v) {
+    return g.compare("==", v, [](const T &a, const T &b) { return a == b; });
+  }
+  friend MatchCondition operator!=(const HobGetter &g, const T &v) {
+    return g.compare("!=", v, [](const T &a, const T &b) { return a != b; });
+  }
+  friend MatchCondition operator<(const HobGetter &g, const T &v) {
+    return g.compare("<", v, [](const T &a, const T &b) { return a < b; });
+  }
+  friend MatchCondition operator<=(const HobGetter &g, const T &v) {
+    return g.compare("<=", v, [](const T &a, const T &b) { return a <= b; });
+  }
+  friend MatchCondition operator>(const HobGetter &g, const T &v) {
+    return g.compare(">", v, [](const T &a, const T &b) { return a > b; });
+  }
+  friend MatchCondition operator>=(const HobGetter &g, const T &v) {
+    return g.compare(">=", v, [](const T &a, const T &b) { return a >= b; });
+  }
 
 private:
   std::string subject_;
@@ -183,7 +195,8 @@ inline detail::HobDevice HobDeviceType() { return {}; }
 inline detail::HobDevice HobDeviceTag() { return {}; }
 inline detail::HobSubTag HobDeviceSubTag() { return {}; }
 inline detail::HobType HobDataType(const std::string &arg, int32_t index) { return {arg, index}; }
-template <class T> detail::HobGetter<T> HobCtxGetter(const std::string &text, std::function<T(const KernelRegContext &)> f) {
+template <class T>
+detail::HobGetter<T> HobCtxGetter(const std::string &text, std::function<T(const KernelRegContext &)> f) {
   return {text, std::move(f)};
 }
 inline detail::HobGetter<int64_t> HobNumAxes(const std::string &arg, int32_t index) {

@@ -145,8 +145,7 @@ template <class A, class B> std::string checkText(const char *expr, const A &a, 
   })
 
 #ifndef CHECK
-#define OPC_CHECK_IMPL(ok, text)                                                                                       \
-  (ok) ? (void)0 : ::opc::detail::CheckVoid() & ::opc::detail::CheckThrower(text)
+#define OPC_CHECK_IMPL(ok, text) (ok) ? (void)0 : ::opc::detail::CheckVoid() & ::opc::detail::CheckThrower(text)
 #define CHECK(c) OPC_CHECK_IMPL((c), #c)
 #define CHECK_EQ(a, b) OPC_CHECK_IMPL((a) == (b), ::opc::detail::checkText(#a " == " #b, (a), (b)).c_str())
 #define CHECK_NE(a, b) OPC_CHECK_IMPL((a) != (b), ::opc::detail::checkText(#a " != " #b, (a), (b)).c_str())
@@ -160,7 +159,8 @@ template <class A, class B> std::string checkText(const char *expr, const A &a, 
 #define CHECK_OR_RETURN(c)                                                                                             \
   if (!(c)) return ::opc::Error::CheckFailedError() << "check failed: " #c " "
 #define OPC_CHECK_OP_OR_RETURN(a, op, b)                                                                               \
-  if (!((a)op(b))) return ::opc::Error::CheckFailedError() << ::opc::detail::checkText(#a " " #op " " #b, (a), (b)) << " "
+  if (!((a)op(b)))                                                                                                     \
+  return ::opc::Error::CheckFailedError() << ::opc::detail::checkText(#a " " #op " " #b, (a), (b)) << " "
 #define CHECK_EQ_OR_RETURN(a, b) OPC_CHECK_OP_OR_RETURN(a, ==, b)
 #define CHECK_NE_OR_RETURN(a, b) OPC_CHECK_OP_OR_RETURN(a, !=, b)
 #define CHECK_LT_OR_RETURN(a, b) OPC_CHECK_OP_OR_RETURN(a, <, b)

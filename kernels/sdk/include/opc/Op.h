@@ -178,8 +178,8 @@ struct OpDef {
   std::shared_ptr<const scalar::ScalarProgram> scalar;      // elementwise ops: the expression
   std::vector<KernelDef> kernels;                           // kernels that come with the definition
   bool cpuOnly = false;
-  bool pure = true;     // equal inputs give equal outputs, and nothing else happens
-  bool isView = false;  // the output is the first input's bytes under another shape
+  bool pure = true;    // equal inputs give equal outputs, and nothing else happens
+  bool isView = false; // the output is the first input's bytes under another shape
   bool noGrad = false;
   std::string noGradReason;
 
@@ -243,7 +243,8 @@ inline Status kernelBind(const OpKernel &k, KernelBindContext *ctx, std::unique_
     return Status();
   });
 }
-inline Status kernelCompute(const OpKernel &k, KernelComputeContext *ctx, OpKernelState *state, const OpKernelCache *cache) {
+inline Status kernelCompute(const OpKernel &k, KernelComputeContext *ctx, OpKernelState *state,
+                            const OpKernelCache *cache) {
   return guarded([&] {
     k.Compute(ctx, state, cache);
     return Status();
@@ -312,17 +313,25 @@ public:
 
   OpRegistry &Input(const std::string &n) { return arg(def_.inputs, {n, false, 1, false, {}}); }
   OpRegistry &Input(const std::string &n, int32_t num) { return arg(def_.inputs, {n, false, num, false, {}}); }
-  OpRegistry &InputWithMinimum(const std::string &n, int32_t min) { return arg(def_.inputs, {n, false, min, true, {}}); }
+  OpRegistry &InputWithMinimum(const std::string &n, int32_t min) {
+    return arg(def_.inputs, {n, false, min, true, {}});
+  }
   OpRegistry &OptionalInput(const std::string &n) { return arg(def_.inputs, {n, true, 1, false, {}}); }
   OpRegistry &OptionalInput(const std::string &n, int32_t num) { return arg(def_.inputs, {n, true, num, false, {}}); }
-  OpRegistry &OptionalInputWithMinimum(const std::string &n, int32_t min) { return arg(def_.inputs, {n, true, min, true, {}}); }
+  OpRegistry &OptionalInputWithMinimum(const std::string &n, int32_t min) {
+    return arg(def_.inputs, {n, true, min, true, {}});
+  }
   OpRegistry &OptionalInputWithMininum(const std::string &n, int32_t min) { return OptionalInputWithMinimum(n, min); }
   OpRegistry &Output(const std::string &n) { return arg(def_.outputs, {n, false, 1, false, {}}); }
   OpRegistry &Output(const std::string &n, int32_t num) { return arg(def_.outputs, {n, false, num, false, {}}); }
-  OpRegistry &OutputWithMinimum(const std::string &n, int32_t min) { return arg(def_.outputs, {n, false, min, true, {}}); }
+  OpRegistry &OutputWithMinimum(const std::string &n, int32_t min) {
+    return arg(def_.outputs, {n, false, min, true, {}});
+  }
   OpRegistry &OptionalOutput(const std::string &n) { return arg(def_.outputs, {n, true, 1, false, {}}); }
   OpRegistry &OptionalOutput(const std::string &n, int32_t num) { return arg(def_.outputs, {n, true, num, false, {}}); }
-  OpRegistry &OptionalOutputWithMinimum(const std::string &n, int32_t min) { return arg(def_.outputs, {n, true, min, true, {}}); }
+  OpRegistry &OptionalOutputWithMinimum(const std::string &n, int32_t min) {
+    return arg(def_.outputs, {n, true, min, true, {}});
+  }
   OpRegistry &OptionalOutputWithMininum(const std::string &n, int32_t min) { return OptionalOutputWithMinimum(n, min); }
 
   OpRegistry &SupportCpuOnly() { return def_.cpuOnly = true, *this; }
@@ -345,20 +354,34 @@ public:
     return *this;
   }
 
-  OpRegistry &SetTensorDescInferFn(TensorDescInferFn fn) { return def_.inferTensorDesc = detail::guardRule(std::move(fn)), *this; }
+  OpRegistry &SetTensorDescInferFn(TensorDescInferFn fn) {
+    return def_.inferTensorDesc = detail::guardRule(std::move(fn)), *this;
+  }
   OpRegistry &SetLogicalTensorDescInferFn(TensorDescInferFn fn) { return SetTensorDescInferFn(std::move(fn)); }
   OpRegistry &SetPhysicalTensorDescInferFn(TensorDescInferFn) { return *this; }
-  OpRegistry &SetDataTypeInferFn(TensorDescInferFn fn) { return def_.inferDataType = detail::guardRule(std::move(fn)), *this; }
-  OpRegistry &SetBatchAxisInferFn(BatchAxisInferFn fn) { return def_.inferBatchAxis = detail::guardRule(std::move(fn)), *this; }
+  OpRegistry &SetDataTypeInferFn(TensorDescInferFn fn) {
+    return def_.inferDataType = detail::guardRule(std::move(fn)), *this;
+  }
+  OpRegistry &SetBatchAxisInferFn(BatchAxisInferFn fn) {
+    return def_.inferBatchAxis = detail::guardRule(std::move(fn)), *this;
+  }
   OpRegistry &SetGetSbpFn(GetSbpFn fn) { return def_.getSbp = detail::guardRule(std::move(fn)), *this; }
-  OpRegistry &SetInferSbpSignatureFn(InferSbpSignatureFn fn) { return def_.inferSbpSignature = detail::guardRule(std::move(fn)), *this; }
+  OpRegistry &SetInferSbpSignatureFn(InferSbpSignatureFn fn) {
+    return def_.inferSbpSignature = detail::guardRule(std::move(fn)), *this;
+  }
   OpRegistry &SetSbpSignatureInferFn(InferSbpSignatureFn fn) { return SetInferSbpSignatureFn(std::move(fn)); }
   OpRegistry &SetInputArgModifyFn(InputArgModifyFn fn) { return def_.modifyInputs = std::move(fn), *this; }
   OpRegistry &SetOutputArgModifyFn(OutputArgModifyFn fn) { return def_.modifyOutputs = std::move(fn), *this; }
-  OpRegistry &SetInferOutputBlobTimeShapeFn(InferOutputBlobTimeShapeFn fn) { return def_.inferTimeShape = detail::guardRule(std::move(fn)), *this; }
-  OpRegistry &SetOutputBlobTimeShapeInferFn(InferOutputBlobTimeShapeFn fn) { return SetInferOutputBlobTimeShapeFn(std::move(fn)); }
+  OpRegistry &SetInferOutputBlobTimeShapeFn(InferOutputBlobTimeShapeFn fn) {
+    return def_.inferTimeShape = detail::guardRule(std::move(fn)), *this;
+  }
+  OpRegistry &SetOutputBlobTimeShapeInferFn(InferOutputBlobTimeShapeFn fn) {
+    return SetInferOutputBlobTimeShapeFn(std::move(fn));
+  }
   OpRegistry &SetCheckAttrFn(CheckAttrFn fn) { return def_.checkAttr = detail::guardRule(std::move(fn)), *this; }
-  OpRegistry &SetComputeComplexityFn(ComputeComplexityFn fn) { return def_.complexity = detail::guardRule(std::move(fn)), *this; }
+  OpRegistry &SetComputeComplexityFn(ComputeComplexityFn fn) {
+    return def_.complexity = detail::guardRule(std::move(fn)), *this;
+  }
 
   // opc's additions.
   OpRegistry &Doc(std::string text) { return def_.doc = std::move(text), *this; }
@@ -374,7 +397,9 @@ public:
   }
   OpRegistry &Pure(bool pure = true) { return def_.pure = pure, *this; }
   OpRegistry &View() { return def_.isView = true, *this; }
-  OpRegistry &NoGrad(std::string reason = "") { return def_.noGrad = true, def_.noGradReason = std::move(reason), *this; }
+  OpRegistry &NoGrad(std::string reason = "") {
+    return def_.noGrad = true, def_.noGradReason = std::move(reason), *this;
+  }
   /// The op is the scalar function F, element by element. Goes after the arguments and attributes (opc/Elementwise.h).
   template <class F, class Types = types::Floating, class Output = output::Same> OpRegistry &Elementwise();
   template <class F, class Types = types::Floating, class Output = output::Same>

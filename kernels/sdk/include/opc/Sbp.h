@@ -57,7 +57,9 @@ class UserOpSbpSignatureBuilder {
 public:
   explicit UserOpSbpSignatureBuilder(std::vector<SbpSignature> *out) : out_(out) {}
   UserOpSbpSignatureBuilder &&Split(const OpArg &a, int64_t axis) && { return set(a, SbpParallel::split(axis)); }
-  UserOpSbpSignatureBuilder &&Split(const std::vector<OpArg> &a, int64_t axis) && { return set(a, SbpParallel::split(axis)); }
+  UserOpSbpSignatureBuilder &&Split(const std::vector<OpArg> &a, int64_t axis) && {
+    return set(a, SbpParallel::split(axis));
+  }
   UserOpSbpSignatureBuilder &&Split(const ArgList &a, int64_t axis) && { return set(a, SbpParallel::split(axis)); }
   UserOpSbpSignatureBuilder &&Broadcast(const OpArg &a) && { return set(a, SbpParallel::broadcast()); }
   UserOpSbpSignatureBuilder &&Broadcast(const std::vector<OpArg> &a) && { return set(a, SbpParallel::broadcast()); }

@@ -11,11 +11,11 @@ namespace opc {
 /// (docs/cli.md: 2 usage, 3 invalid graph or plan, 4 not possible here, 5 execution failed, 70 internal).
 enum class StatusCode {
   kOk = 0,
-  kUsage,         // a bad flag or specification, a missing file
-  kInvalidGraph,  // the graph, plan or tensor file is not valid
-  kUnsupported,   // valid, but not possible here: no kernel, no device, plugin ABI, too little memory
-  kExecution,     // a kernel failed, a trap fired, memory ran out while running
-  kInternal,      // a bug in opc
+  kUsage,        // a bad flag or specification, a missing file
+  kInvalidGraph, // the graph, plan or tensor file is not valid
+  kUnsupported,  // valid, but not possible here: no kernel, no device, plugin ABI, too little memory
+  kExecution,    // a kernel failed, a trap fired, memory ran out while running
+  kInternal,     // a bug in opc
 };
 
 /// Success, or an error with a stable code ("OPC0203"), a message, an optional help line and an optional context
