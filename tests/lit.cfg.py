@@ -1,4 +1,5 @@
 # The lit configuration of the suites tests/ir (opc-opt) and tests/cli (opc); loaded by the generated lit.site.cfg.py.
+# SPDX-License-Identifier: Apache-2.0
 import os
 
 import lit.formats

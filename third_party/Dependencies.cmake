@@ -1,4 +1,5 @@
 # The libraries that opc stands on. All are Debian 12 packages, installed by tools/dev/setup.sh (docs/dependencies.md).
+# SPDX-License-Identifier: Apache-2.0
 set(ZLIB_USE_STATIC_LIBS ON)
 find_package(Protobuf 3.21 REQUIRED)
 find_package(ZLIB REQUIRED)

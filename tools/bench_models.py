@@ -8,6 +8,7 @@
 # is the median over the rounds of each round's fastest run, and a ratio is opc's time over the peer's: the machine may
 # be busy, so trust ratios and not times. Memory is the peak of the resident size while loading and running, less what
 # the process took before it loaded the model (the interpreters of the peers are not counted).
+# SPDX-License-Identifier: Apache-2.0
 
 import argparse
 import json

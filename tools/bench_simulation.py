@@ -6,6 +6,7 @@ result, and the same plan is run; the table has the median of the simulated step
 a step divided by the cores that its ranks have, each as a ratio. Processor time is the better judge on a machine that others use
 too. Ranks are threads of one process, or with --mpi processes under mpirun (without processor time).
 usage: tools/bench_simulation.py [--opc build/bin/opc] [--rounds 3] [--mpi] [--mesh 2,4,2x2]"""
+# SPDX-License-Identifier: Apache-2.0
 import argparse
 import json
 import os

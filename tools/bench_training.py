@@ -6,6 +6,7 @@
 #
 # Models, workers and the way of measuring are those of tools/bench_models.py. The engines start from the same weights and
 # take the same steps, so their outputs must agree after all rounds.
+# SPDX-License-Identifier: Apache-2.0
 
 import argparse
 import json

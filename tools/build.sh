@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # Installs what is missing, configures one preset (release unless named) and builds it.
 # usage: tools/build.sh [PRESET] [TARGET...]     OPC_SKIP_SETUP=1 leaves packages alone, OPC_JOBS=N sets the jobs
+# SPDX-License-Identifier: Apache-2.0
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 

@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # The main job: builds opc; runs two trained networks on the held-out handwritten digits, checked against known logits; then
 # trains both from random weights, saves them, and reads the held-out digits with what was saved.
+# SPDX-License-Identifier: Apache-2.0
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 tools/build.sh release opc

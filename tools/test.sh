@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
 # Builds everything and runs every test; exits non-zero when one fails. usage: tools/test.sh [ctest arguments]
+# SPDX-License-Identifier: Apache-2.0
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 tools/build.sh "${OPC_PRESET:-release}"

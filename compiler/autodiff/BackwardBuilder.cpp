@@ -1,4 +1,5 @@
 // Adds ops to the end of a graph by configuration: completes, names, checks, infers.
+// SPDX-License-Identifier: Apache-2.0
 #include "BackwardBuilder.h"
 #include "AttrBridge.h"
 #include "Locations.h"

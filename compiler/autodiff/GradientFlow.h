@@ -1,4 +1,5 @@
 // Which tensors a gradient passes through on its way from the losses to the wanted tensors, and where it stops.
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 #include "OpcDialect.h"

@@ -1,4 +1,5 @@
 // Reverse accumulation: the gradient subgraph of a loss, as ordinary ops.
+// SPDX-License-Identifier: Apache-2.0
 #include "GradientGeneration.h"
 #include "AttrBridge.h"
 #include "BackwardBuilder.h"

@@ -1,4 +1,5 @@
 // Reverse accumulation: the gradient subgraph of a loss, as ordinary ops.
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 #include "Registry.h"

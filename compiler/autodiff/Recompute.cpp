@@ -1,4 +1,5 @@
 // Forward ops that the backward pass computes again: less memory for more work.
+// SPDX-License-Identifier: Apache-2.0
 #include "AttrBridge.h"
 #include "BackwardBuilder.h"
 #include "Locations.h"

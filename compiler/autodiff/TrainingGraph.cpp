@@ -1,4 +1,5 @@
 // From gradients to a training step: loss scale, accumulation, clipping, learning rate, optimizer.
+// SPDX-License-Identifier: Apache-2.0
 #include "TrainingGraph.h"
 #include "AttrBridge.h"
 #include "BackwardBuilder.h"

@@ -1,4 +1,5 @@
 // Cutting a graph at tensors.
+// SPDX-License-Identifier: Apache-2.0
 #include "GraphCut.h"
 
 #include "Locations.h"

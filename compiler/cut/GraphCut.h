@@ -1,4 +1,5 @@
 // Cutting a graph: stop at a tensor, begin at a tensor, keep some ops alone (`opc run --until, --feed, --only`).
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 #include "mlir/IR/BuiltinOps.h"

@@ -1,4 +1,5 @@
 // Diagnostics of the compiler as data: what the command line renders as text or JSON.
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 #include <cstdint>

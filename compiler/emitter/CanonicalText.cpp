@@ -1,4 +1,5 @@
 // The canonical text of a graph: one writer, so that equal graphs are equal bytes.
+// SPDX-License-Identifier: Apache-2.0
 #include "GraphEmitter.h"
 
 #include <google/protobuf/descriptor.h>

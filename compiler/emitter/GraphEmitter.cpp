@@ -1,4 +1,5 @@
 // opc dialect -> graph protobuf.
+// SPDX-License-Identifier: Apache-2.0
 #include "GraphEmitter.h"
 #include "AttrBridge.h"
 #include "AttrWire.h"

@@ -1,4 +1,5 @@
 // opc dialect -> graph protobuf, and the canonical text of a graph.
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 #include "graph.pb.h"

@@ -1,4 +1,5 @@
 // Execution schedule -> plan file.
+// SPDX-License-Identifier: Apache-2.0
 #include "PlanEmitter.h"
 #include "AttrBridge.h"
 #include "AttrWire.h"

@@ -1,4 +1,5 @@
 // Images between convolutions stay in the layout that the library computes in.
+// SPDX-License-Identifier: Apache-2.0
 #include "LibraryFusion.h"
 #include "UserOps.h"
 

@@ -1,4 +1,5 @@
 // conv2d and what follows it -> fused_conv2d.
+// SPDX-License-Identifier: Apache-2.0
 #include "LibraryFusion.h"
 #include "UserOps.h"
 

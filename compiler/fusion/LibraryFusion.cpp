@@ -1,4 +1,5 @@
 // The library fusions in order.
+// SPDX-License-Identifier: Apache-2.0
 #include "LibraryFusion.h"
 #include "AttrBridge.h"
 #include "MutableInputs.h"

@@ -1,4 +1,5 @@
 // Ops that a library computes in one call become one op, and images keep the layout that the library likes.
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 #include "Registry.h"

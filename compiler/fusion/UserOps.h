@@ -1,4 +1,5 @@
 // Reading and making `opc.user_op`s by argument name, for rewrites that know an operator.
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 #include "AttrBridge.h"

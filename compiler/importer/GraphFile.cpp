@@ -1,4 +1,5 @@
 // Reading a graph file.
+// SPDX-License-Identifier: Apache-2.0
 #include "GraphFile.h"
 
 #include <google/protobuf/descriptor.h>

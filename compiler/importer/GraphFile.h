@@ -1,4 +1,5 @@
 // Reading a graph file: which message it is, the parsed messages, and where everything stands in the text.
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 #include "Diagnostic.h"

@@ -1,4 +1,5 @@
 // Graph file -> opc dialect.
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 #include "GraphFile.h"

@@ -1,4 +1,5 @@
 // OneFlow's TrainConf in a Job -> what the grad phase is asked for.
+// SPDX-License-Identifier: Apache-2.0
 #include "TrainConf.h"
 
 #include <google/protobuf/text_format.h>

@@ -1,4 +1,5 @@
 // Shape and dtype inference over the registry's rules.
+// SPDX-License-Identifier: Apache-2.0
 #include "ShapeInference.h"
 #include "AttrBridge.h"
 #include "Locations.h"

@@ -1,4 +1,5 @@
 // Between the SDK's values and MLIR's.
+// SPDX-License-Identifier: Apache-2.0
 #include "AttrBridge.h"
 #include "Locations.h"
 

@@ -1,4 +1,5 @@
 // Between the SDK's values and MLIR's: attributes, tensor types, op configurations.
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 #include "OpInstance.h"

@@ -1,4 +1,5 @@
 // What opc keeps in an op's location.
+// SPDX-License-Identifier: Apache-2.0
 #include "Locations.h"
 #include "OpcDialect.h"
 

@@ -1,4 +1,5 @@
 // What opc keeps in an op's location: its name, its source range, and what only the graph's writer needs.
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 #include "mlir/IR/BuiltinAttributes.h"

@@ -1,4 +1,5 @@
 // The opc dialect: registration, the custom syntax of opc.user_op, its verifier and its effects.
+// SPDX-License-Identifier: Apache-2.0
 #include "OpcDialect.h"
 #include "AttrBridge.h"
 #include "Locations.h"

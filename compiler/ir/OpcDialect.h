@@ -1,4 +1,5 @@
 // The opc dialect's C++ classes.
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 #include "Registry.h"

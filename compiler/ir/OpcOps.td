@@ -1,4 +1,5 @@
 // The opc dialect: one generic operator, and the few structural ops around it.
+// SPDX-License-Identifier: Apache-2.0
 #ifndef OPC_OPS
 #define OPC_OPS
 

@@ -1,4 +1,5 @@
 // Buffer lifetimes to offsets.
+// SPDX-License-Identifier: Apache-2.0
 #include "MemoryPlanner.h"
 
 #include <algorithm>

@@ -1,4 +1,5 @@
 // Buffer lifetimes to offsets. Knows no MLIR.
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 #include <cstdint>

@@ -1,4 +1,5 @@
 // What a graph is asked to run on: a mesh of devices, how fast it is, and what the user has decided himself.
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 #include "Boxing.h"

@@ -1,4 +1,5 @@
 // The compiler's phases as MLIR passes.
+// SPDX-License-Identifier: Apache-2.0
 #include "Passes.h"
 #include "BackwardBuilder.h"
 #include "GradientGeneration.h"

@@ -1,4 +1,5 @@
 // The compiler's phases as MLIR passes, for opc-opt and its tests. Only developer tools include this.
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 #include "Registry.h"

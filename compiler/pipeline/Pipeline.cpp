@@ -1,4 +1,5 @@
 // The phases in order, and MLIR's diagnostics as data.
+// SPDX-License-Identifier: Apache-2.0
 #include "Pipeline.h"
 #include "AttrBridge.h"
 #include "BackwardBuilder.h"

@@ -1,4 +1,5 @@
 // The compiler's one door: graph in, phases, plan (or text of any phase) out. Knows no MLIR in its interface.
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 #include "Diagnostic.h"

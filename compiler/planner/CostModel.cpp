@@ -1,4 +1,5 @@
 // Problem -> pairwise costs in whole units, and assignments -> solutions.
+// SPDX-License-Identifier: Apache-2.0
 #include "CostModel.h"
 
 #include <algorithm>

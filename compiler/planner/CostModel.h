@@ -1,4 +1,5 @@
 // A planning problem as variables and pairwise costs, and back.
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 #include "PairGraph.h"

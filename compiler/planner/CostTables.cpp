@@ -1,4 +1,5 @@
 // Interning of cost tables, and the memoised operations on them.
+// SPDX-License-Identifier: Apache-2.0
 #include "CostTables.h"
 
 #include <algorithm>

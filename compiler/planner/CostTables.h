@@ -1,4 +1,5 @@
 // Tables of whole-number costs, one of a content: equal tables have equal ids.
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 #include "SequenceIndex.h"

@@ -1,4 +1,5 @@
 // Pruning of values that no optimal solution needs.
+// SPDX-License-Identifier: Apache-2.0
 #include "PairGraph.h"
 
 #include <algorithm>

@@ -1,4 +1,5 @@
 // Sequential tree-reweighted message passing on whole numbers.
+// SPDX-License-Identifier: Apache-2.0
 #include "DualBounds.h"
 
 #include <algorithm>

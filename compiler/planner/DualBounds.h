@@ -1,4 +1,5 @@
 // A lower bound on a pairwise cost, by moving costs between variables and edges (sequential tree-reweighted messages).
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 #include "Factored.h"

@@ -1,4 +1,5 @@
 // Min-plus elimination of variables.
+// SPDX-License-Identifier: Apache-2.0
 #include "Elimination.h"
 
 #include <algorithm>

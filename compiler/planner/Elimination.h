@@ -1,4 +1,5 @@
 // Min-plus elimination of variables: exact, and a look-up where the same step was done before.
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 #include "PairGraph.h"

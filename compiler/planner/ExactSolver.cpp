@@ -1,4 +1,5 @@
 // Pruning, elimination, and where tables would grow too large: dual bounds, then elimination of what is left of them.
+// SPDX-License-Identifier: Apache-2.0
 #include "ExactSolver.h"
 
 #include "DualBounds.h"

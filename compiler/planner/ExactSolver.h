@@ -1,4 +1,5 @@
 // The least cost of a graph of variables, with a bound that says how far it is proven.
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 #include "PairGraph.h"

@@ -1,4 +1,5 @@
 // Finding the smaller form of a table, and minima with it.
+// SPDX-License-Identifier: Apache-2.0
 #include "Factored.h"
 
 #include <algorithm>

@@ -1,4 +1,5 @@
 // A table of pairs in a smaller form: equal columns once, and rows that are the least of other rows not at all.
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 #include "CostTables.h"

@@ -1,4 +1,5 @@
 // Solving at a price for memory, and finding the price that a limit asks for.
+// SPDX-License-Identifier: Apache-2.0
 #include "MemoryPrice.h"
 
 #include "CostModel.h"

@@ -1,4 +1,5 @@
 // A limit on memory as a price on bytes.
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 #include "SignaturePlanner.h"

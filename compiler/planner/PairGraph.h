@@ -1,4 +1,5 @@
 // Variables with tables of costs on single variables and on pairs: what the planner minimises over.
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 #include "CostTables.h"

@@ -1,4 +1,5 @@
 // Sequences of numbers to dense ids: how the planner knows that it has met something before.
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 #include <cstddef>

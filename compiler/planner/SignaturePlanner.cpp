@@ -1,4 +1,5 @@
 // The planner: builds the pairwise model, solves it, and says how far it is proven.
+// SPDX-License-Identifier: Apache-2.0
 #include "SignaturePlanner.h"
 
 #include "CostModel.h"

@@ -1,4 +1,5 @@
 // The planner's core: a signature for every op, a state for every tensor, at the least cost; with a proof. No MLIR.
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 #include <cstdint>

@@ -1,4 +1,5 @@
 // Every transition between states as ops.
+// SPDX-License-Identifier: Apache-2.0
 #include "BoxingInsertion.h"
 #include "GraphCosts.h"
 #include "GraphStates.h"

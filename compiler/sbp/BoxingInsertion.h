@@ -1,4 +1,5 @@
 // Every transition between states as ops: the collectives of the graph.
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 #include "MeshRequest.h"

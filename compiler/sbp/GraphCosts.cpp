@@ -1,4 +1,5 @@
 // What ops cost.
+// SPDX-License-Identifier: Apache-2.0
 #include "GraphCosts.h"
 #include "AttrBridge.h"
 #include "OpCost.h"

@@ -1,4 +1,5 @@
 // What ops cost, and which of them are worth hiding communication behind.
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 #include "MeshRequest.h"

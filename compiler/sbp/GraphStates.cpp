@@ -1,4 +1,5 @@
 // The states that ops of a logical graph carry.
+// SPDX-License-Identifier: Apache-2.0
 #include "GraphStates.h"
 #include "AttrBridge.h"
 

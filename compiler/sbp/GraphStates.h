@@ -1,4 +1,5 @@
 // The states that ops of a logical graph carry, parsed once for each distinct attribute.
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 #include "NdSbp.h"

@@ -1,4 +1,5 @@
 // The graphs that ranks run.
+// SPDX-License-Identifier: Apache-2.0
 #include "PhysicalGraph.h"
 #include "GraphStates.h"
 #include "Schedule.h"

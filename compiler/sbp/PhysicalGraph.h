@@ -1,4 +1,5 @@
 // The graphs that ranks run: the logical graph with the shapes of the pieces.
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 #include "OpcDialect.h"

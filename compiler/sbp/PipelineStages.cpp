@@ -1,4 +1,5 @@
 // Which ranks each op runs on, and by how many micro-batches a stage's backward ops follow its forward ops.
+// SPDX-License-Identifier: Apache-2.0
 #include "PipelineStages.h"
 #include "GraphStates.h"
 #include "Locations.h"

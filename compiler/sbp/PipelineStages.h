@@ -1,4 +1,5 @@
 // Pipelines: stages of a graph on different ranks, and the order of their micro-batches.
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 #include "MeshRequest.h"

@@ -1,4 +1,5 @@
 // What has been decided about states and transitions, for people.
+// SPDX-License-Identifier: Apache-2.0
 #include "BoxingInsertion.h"
 #include "GraphCosts.h"
 #include "GraphStates.h"

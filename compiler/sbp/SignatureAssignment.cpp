@@ -1,4 +1,5 @@
 // The graph as a problem of the planner, and its answer as attributes.
+// SPDX-License-Identifier: Apache-2.0
 #include "SignatureAssignment.h"
 #include "AttrBridge.h"
 #include "GraphCosts.h"

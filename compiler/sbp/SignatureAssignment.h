@@ -1,4 +1,5 @@
 // A state for every tensor: the graph as a problem of the planner, and its answer as attributes.
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 #include "MeshRequest.h"

@@ -1,4 +1,5 @@
 // Cross-entropy over classes that are split.
+// SPDX-License-Identifier: Apache-2.0
 #include "SplitSoftmax.h"
 #include "Schedule.h"
 #include "UserOps.h"

@@ -1,4 +1,5 @@
 // Cross-entropy over classes that are split: a composite with three reductions of one number for each row.
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 #include "GraphStates.h"

@@ -1,4 +1,5 @@
 // States that the user has decided.
+// SPDX-License-Identifier: Apache-2.0
 #include "StatePins.h"
 #include "GraphStates.h"
 #include "Locations.h"

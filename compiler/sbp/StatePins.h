@@ -1,4 +1,5 @@
 // States that the user has decided: pins of the command line and hints of the graph file.
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 #include "MeshRequest.h"

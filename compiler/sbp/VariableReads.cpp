@@ -1,4 +1,5 @@
 // Which reads of variables see what the step has written.
+// SPDX-License-Identifier: Apache-2.0
 #include "VariableReads.h"
 #include "AttrBridge.h"
 #include "Locations.h"

@@ -1,4 +1,5 @@
 // Which reads of variables see what the step has written: boxing would show them what was there before.
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 #include "OpcDialect.h"

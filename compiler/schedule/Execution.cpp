@@ -1,4 +1,5 @@
 // Kernels and buffers of a scheduled graph.
+// SPDX-License-Identifier: Apache-2.0
 #include "AttrBridge.h"
 #include "Locations.h"
 #include "MutableInputs.h"

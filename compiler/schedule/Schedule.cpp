@@ -1,4 +1,5 @@
 // Task order.
+// SPDX-License-Identifier: Apache-2.0
 #include "Schedule.h"
 #include "AttrBridge.h"
 #include "Locations.h"

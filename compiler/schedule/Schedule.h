@@ -1,4 +1,5 @@
 // Task order, then buffers: which op runs when, and which memory its tensors share.
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 #include "MemoryPlanner.h"

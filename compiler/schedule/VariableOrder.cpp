@@ -1,4 +1,5 @@
 // Orders of reads and writes of variables.
+// SPDX-License-Identifier: Apache-2.0
 #include "VariableOrder.h"
 #include "AttrBridge.h"
 #include "Locations.h"

@@ -1,4 +1,5 @@
 // When ops that write variables run: after everybody who reads the old value.
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 #include "OpcDialect.h"

@@ -1,4 +1,5 @@
 // Simplification: constant folding, no-op removal, common subexpressions, dead code.
+// SPDX-License-Identifier: Apache-2.0
 #include "Simplify.h"
 #include "AttrBridge.h"
 #include "Locations.h"

@@ -1,4 +1,5 @@
 // What a cluster's numbers mean: seconds of an op, links of a mesh.
+// SPDX-License-Identifier: Apache-2.0
 #include "Cluster.h"
 
 #include <algorithm>

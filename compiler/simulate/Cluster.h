@@ -1,5 +1,6 @@
 // What a plan would run on: how fast devices compute, how fast they exchange, how much they hold. Read from a file,
 // written by a calibration (docs/simulation.md).
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 #include "Boxing.h"

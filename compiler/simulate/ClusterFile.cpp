@@ -1,4 +1,5 @@
 // Reading and writing cluster files: strict JSON, every field checked, errors with the field's place.
+// SPDX-License-Identifier: Apache-2.0
 #include "Cluster.h"
 
 #include <nlohmann/json.hpp>

@@ -1,4 +1,5 @@
 // Least squares of relative errors with two unknowns, none of them negative.
+// SPDX-License-Identifier: Apache-2.0
 #include "ClusterFit.h"
 
 #include <algorithm>

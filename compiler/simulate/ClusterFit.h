@@ -1,4 +1,5 @@
 // From measurements to a cluster description: the rates with which the simulator's formulas come nearest to the times.
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 #include "Cluster.h"

@@ -1,5 +1,6 @@
 // Every stream is advanced until it waits for something that has not happened; whoever makes it happen wakes it. The
 // order in which streams are advanced changes nothing: all times follow from the waits.
+// SPDX-License-Identifier: Apache-2.0
 #include "EventSimulation.h"
 
 #include <algorithm>

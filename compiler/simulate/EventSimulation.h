@@ -1,5 +1,6 @@
 // The discrete event simulation itself: devices with streams of tasks in fixed order, waits between streams, and
 // meetings of devices. It knows no plan and no prices.
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 #include "opc/Status.h"

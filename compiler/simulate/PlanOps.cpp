@@ -1,4 +1,5 @@
 // From tasks of a plan to op instances.
+// SPDX-License-Identifier: Apache-2.0
 #include "PlanOps.h"
 
 #include "AttrWire.h"

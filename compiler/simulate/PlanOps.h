@@ -1,4 +1,5 @@
 // The ops of a plan as instances: what prices and measurements are made of.
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 #include "OpInstance.h"

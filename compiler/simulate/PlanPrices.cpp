@@ -1,4 +1,5 @@
 // Prices of tasks: ops by their cost on the local pieces, boxing by its bytes and the links it uses.
+// SPDX-License-Identifier: Apache-2.0
 #include "PlanPrices.h"
 
 #include "PlanOps.h"

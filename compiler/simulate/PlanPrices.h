@@ -1,4 +1,5 @@
 // Seconds and bytes of the tasks of a plan on a cluster.
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 #include "Cluster.h"

@@ -1,4 +1,5 @@
 // Partition refinement: classes begin as parts and split until members of one class meet the same classes.
+// SPDX-License-Identifier: Apache-2.0
 #include "RankClasses.h"
 
 #include <algorithm>

@@ -1,4 +1,5 @@
 // Which ranks of a plan do the same at the same time, so that one of them stands for all.
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 #include "Placement.h"

@@ -1,4 +1,5 @@
 // From a plan to an event simulation and back to numbers about a step.
+// SPDX-License-Identifier: Apache-2.0
 #include "Simulation.h"
 
 #include "EventSimulation.h"

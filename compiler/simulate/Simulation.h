@@ -1,5 +1,6 @@
 // The time and the memory of a plan on a cluster that need not exist: a discrete event simulation of the plan that
 // would run.
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 #include "Cluster.h"

@@ -1,4 +1,5 @@
 // A simulated step as a trace for chrome://tracing and Perfetto.
+// SPDX-License-Identifier: Apache-2.0
 #include "Simulation.h"
 
 #include <nlohmann/json.hpp>

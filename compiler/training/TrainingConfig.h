@@ -1,5 +1,6 @@
 // What a training graph is asked to have beside gradients. Plain data: the command line and OneFlow's TrainConf both
 // become this.
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 #include "opc/Attr.h"

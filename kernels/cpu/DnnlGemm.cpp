@@ -1,4 +1,5 @@
 // Matrix products by oneDNN, in blocks of one thread each.
+// SPDX-License-Identifier: Apache-2.0
 #include "DnnlGemm.h"
 #include "Parallel.h"
 

@@ -1,4 +1,5 @@
 // Matrix products by oneDNN, which leads on machines with AVX-512.
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 #include "DnnlHandle.h"

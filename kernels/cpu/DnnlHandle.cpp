@@ -1,4 +1,5 @@
 // oneDNN's engine, attributes and one-off reorders.
+// SPDX-License-Identifier: Apache-2.0
 #include "DnnlHandle.h"
 
 namespace opc::cpu {

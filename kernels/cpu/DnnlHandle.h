@@ -1,4 +1,5 @@
 // oneDNN's engine, and one prepared execution of a primitive.
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 #include "StagedTensors.h"

@@ -1,4 +1,5 @@
 // The blocked matrix product. Blocks may be handed to threads in any way: each element's sum has one order.
+// SPDX-License-Identifier: Apache-2.0
 #include "Gemm.h"
 #include "DnnlGemm.h"
 #include "GemmMicroKernel.h"

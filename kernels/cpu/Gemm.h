@@ -1,4 +1,5 @@
 // Matrix products of row-major matrices, one or many of the same size, prepared once and run often.
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 #include "StagedTensors.h"

@@ -1,4 +1,5 @@
 // The inner kernels of the matrix product: a register tile of up to six rows and one panel of two vectors.
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 #include "SimdTypes.h"

@@ -1,4 +1,5 @@
 // Conversions of whole arrays between f16 or bf16 and f32, eight at a time.
+// SPDX-License-Identifier: Apache-2.0
 #include "HalfConversion.h"
 
 #include <immintrin.h>

@@ -1,4 +1,5 @@
 // Conversions of whole arrays between f16 or bf16 and f32.
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 #include "opc/DataType.h"

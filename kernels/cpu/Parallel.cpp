@@ -1,4 +1,5 @@
 // parallelFor on libgomp's pool, entered through its ABI so that any compiler shares the pool that oneDNN uses.
+// SPDX-License-Identifier: Apache-2.0
 #include "Parallel.h"
 
 #include <algorithm>

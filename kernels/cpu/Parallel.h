@@ -1,4 +1,5 @@
 // The CPU thread pool: libgomp's, which oneDNN uses too, so that the process has one pool and no oversubscription.
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 #include <cstdint>

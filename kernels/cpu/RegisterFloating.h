@@ -1,4 +1,5 @@
 // Registration of one CPU kernel template for all floating types.
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 #include "opc/Op.h"

@@ -1,4 +1,5 @@
 // Where the running session stands: what random kernels draw their numbers from.
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 #include <cstdint>

@@ -1,4 +1,5 @@
 // exp for AVX2 vectors of f32, and vectorised row reductions.
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 #include "SimdTypes.h"

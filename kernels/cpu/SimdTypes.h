@@ -1,4 +1,5 @@
 // AVX2 vectors of float, double and int32_t behind one set of names, for loops written once over the element type.
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 #include <cstdint>

@@ -1,4 +1,5 @@
 // Conversion of a bound kernel's arguments to its computing type and back.
+// SPDX-License-Identifier: Apache-2.0
 #include "StagedTensors.h"
 #include "HalfConversion.h"
 

@@ -1,4 +1,5 @@
 // The tensors of a bound kernel as arrays of its computing type: f16 and bf16 tensors through f32 copies.
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 #include "opc/Kernel.h"

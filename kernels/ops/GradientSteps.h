@@ -1,4 +1,5 @@
 // Backward ops that the gradient rules of several families are made of.
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 #include "opc/GradientRule.h"

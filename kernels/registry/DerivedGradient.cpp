@@ -1,4 +1,5 @@
 // Gradient operators of elementwise ops, made from their scalar functions by symbolic differentiation.
+// SPDX-License-Identifier: Apache-2.0
 #include "DerivedGradient.h"
 
 #include "opc/Elementwise.h"

@@ -1,4 +1,5 @@
 // The host's side of the SDK's contexts: plain look-ups in an OpInstance.
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 #include "OpInstance.h"

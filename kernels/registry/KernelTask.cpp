@@ -1,4 +1,5 @@
 // A kernel tied to the tensors of one task.
+// SPDX-License-Identifier: Apache-2.0
 #include "HostContexts.h"
 #include "MutableInputs.h"
 

@@ -1,4 +1,5 @@
 // Asking a definition which inputs it writes.
+// SPDX-License-Identifier: Apache-2.0
 #include "MutableInputs.h"
 
 #include <deque>

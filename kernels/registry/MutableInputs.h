@@ -1,4 +1,5 @@
 // Which inputs of an op its kernel writes: optimizer updates write the variables they are given.
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 #include "OpInstance.h"

@@ -1,4 +1,5 @@
 // The SBP signatures of an op on a mesh of any rank.
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 #include "NdSbp.h"

@@ -1,4 +1,5 @@
 // The cost of an op from its definition and the shapes of its pieces.
+// SPDX-License-Identifier: Apache-2.0
 #include "OpCost.h"
 
 #include "HostContexts.h"

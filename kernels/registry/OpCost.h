@@ -1,4 +1,5 @@
 // What an op costs wherever it runs: arithmetic operations, and bytes that go through memory.
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 #include "OpInstance.h"

@@ -1,4 +1,5 @@
 // Completing, checking and inferring one op against its definition.
+// SPDX-License-Identifier: Apache-2.0
 #include "OpInstance.h"
 #include "HostContexts.h"
 

@@ -1,4 +1,5 @@
 // One op of a graph against its definition: completed, checked, inferred; and the contexts its rules and kernels see.
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 #include "Registry.h"

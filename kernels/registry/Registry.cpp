@@ -1,4 +1,5 @@
 // Registry: storage, look-up, freezing, and loading of plugins.
+// SPDX-License-Identifier: Apache-2.0
 #include "Registry.h"
 #include "DerivedGradient.h"
 

@@ -1,4 +1,5 @@
 // The operators, kernels and gradients that a process knows. An object that is passed in, frozen before compilation.
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 #include "opc/Op.h"

@@ -1,4 +1,5 @@
 // Proves or refutes SBP signatures by execution.
+// SPDX-License-Identifier: Apache-2.0
 #include "SignatureCheck.h"
 #include "MutableInputs.h"
 #include "NdSignatures.h"

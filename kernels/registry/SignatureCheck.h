@@ -1,5 +1,6 @@
 // Proves or refutes SBP signatures by execution: cut the inputs as declared, run the parts, put the outputs together as
 // declared, compare with the whole.
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 #include "Registry.h"

@@ -1,4 +1,5 @@
 // The SBP signatures of an op: from its sharding rule, or as its definition lists them.
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 #include "OpInstance.h"

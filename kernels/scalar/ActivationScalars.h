@@ -1,5 +1,6 @@
 // Scalar functions of neural networks. Comparisons are written so that NaN stays NaN, and so that the derivative at a
 // kink is the one PyTorch gives.
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 #include "opc/Scalar.h"

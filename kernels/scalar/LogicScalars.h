@@ -1,4 +1,5 @@
 // Scalar functions that compare, test or work on bits.
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 #include "opc/Scalar.h"

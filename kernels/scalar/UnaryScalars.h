@@ -1,4 +1,5 @@
 // Scalar functions of one number.
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 #include "opc/Scalar.h"

@@ -5,6 +5,7 @@ Remez exchange in 50-digit arithmetic; the coefficients are then rounded to the 
 polynomial is multiplied by in the result, plus a small floor that keeps the exchange well posed at a zero.
 Needs mpmath and numpy (Debian: python3-mpmath python3-numpy).
 """
+# SPDX-License-Identifier: Apache-2.0
 import numpy as np
 from mpmath import mp, mpf
 

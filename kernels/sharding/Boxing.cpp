@@ -1,4 +1,5 @@
 // Boxing: names of the steps, what a rank sends and receives in one.
+// SPDX-License-Identifier: Apache-2.0
 #include "Boxing.h"
 #include "BoxingExchange.h"
 

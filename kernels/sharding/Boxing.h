@@ -1,5 +1,6 @@
 // Boxing: how a tensor gets from one state to another, as steps that are each one collective; their bytes and seconds.
 // The planner, the plan, the simulator and the communication layer all count with this.
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 #include "NdSbp.h"

@@ -1,4 +1,5 @@
 // Estimated seconds of a boxing step.
+// SPDX-License-Identifier: Apache-2.0
 #include "BoxingCost.h"
 
 #include <algorithm>

@@ -1,4 +1,5 @@
 // Estimated seconds of a boxing step, and which changes of state are one collective.
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 #include "Boxing.h"

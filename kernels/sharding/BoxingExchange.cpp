@@ -1,4 +1,5 @@
 // kExchange: who sends which piece to whom.
+// SPDX-License-Identifier: Apache-2.0
 #include "BoxingExchange.h"
 
 #include <algorithm>

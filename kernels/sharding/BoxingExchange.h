@@ -1,4 +1,5 @@
 // kExchange: who sends which piece to whom when a tensor goes from one split to another, perhaps on other devices.
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 #include "Boxing.h"

@@ -1,4 +1,5 @@
 // The cheapest steps between two states: shortest paths over the legal states of a tensor.
+// SPDX-License-Identifier: Apache-2.0
 #include "Boxing.h"
 #include "BoxingCost.h"
 

@@ -1,4 +1,5 @@
 // A tensor's state on a mesh, and the piece that a device holds.
+// SPDX-License-Identifier: Apache-2.0
 #include "NdSbp.h"
 
 #include <algorithm>

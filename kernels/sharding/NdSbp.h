@@ -1,4 +1,5 @@
 // A tensor's state on a mesh, one of S(axis), B, P for each mesh dimension, and the piece that a device holds.
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 #include "opc/DataType.h"

@@ -1,4 +1,5 @@
 // The devices of a tensor or op.
+// SPDX-License-Identifier: Apache-2.0
 #include "Placement.h"
 
 #include <algorithm>

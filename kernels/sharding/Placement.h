@@ -1,4 +1,5 @@
 // The devices of a tensor or op: ranks arranged as a mesh.
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 #include <cstdint>

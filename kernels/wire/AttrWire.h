@@ -1,4 +1,5 @@
 // Conversions between protobuf messages and the SDK's values.
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 #include "graph.pb.h"

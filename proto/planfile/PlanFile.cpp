@@ -1,4 +1,5 @@
 // The container of plans.
+// SPDX-License-Identifier: Apache-2.0
 #include "PlanFile.h"
 
 #include <google/protobuf/io/coded_stream.h>

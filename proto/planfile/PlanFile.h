@@ -1,4 +1,5 @@
 // The container of plans: a fixed header with version, length and checksum, then one protobuf message.
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 #include "opc/Status.h"

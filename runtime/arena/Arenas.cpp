@@ -1,4 +1,5 @@
 // The memory of one session.
+// SPDX-License-Identifier: Apache-2.0
 #include "Arenas.h"
 
 namespace opc::runtime {

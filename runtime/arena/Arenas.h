@@ -1,4 +1,5 @@
 // The memory of one session: one block for each arena of the plan, taken once, cut by the plan's offsets.
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 #include "Device.h"

@@ -1,4 +1,5 @@
 // Copies between strided blocks of two tensors.
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 #include "Communicator.h"

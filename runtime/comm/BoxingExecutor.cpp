@@ -1,4 +1,5 @@
 // Carries out a boxing step on one tensor or on several at once, over a communicator.
+// SPDX-License-Identifier: Apache-2.0
 #include "BoxingExecutor.h"
 
 #include "BlockCopy.h"

@@ -1,4 +1,5 @@
 // Ranks of one job that exchange memory. Engines: threads of this process, MPI, NCCL.
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 #include "Boxing.h"

@@ -1,4 +1,5 @@
 // The engine whose ranks are threads of this process: blocks are copied straight from one rank's memory to the other's.
+// SPDX-License-Identifier: Apache-2.0
 #include "InProcessCommunicator.h"
 
 #include "BlockCopy.h"

@@ -1,4 +1,5 @@
 // How a process that is asked for several ranks starts itself again under a launcher, and how it finds itself started.
+// SPDX-License-Identifier: Apache-2.0
 #include "Launcher.h"
 
 #include <cerrno>

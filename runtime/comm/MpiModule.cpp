@@ -1,4 +1,5 @@
 // Finds and opens the MPI engine.
+// SPDX-License-Identifier: Apache-2.0
 #include "MpiModule.h"
 
 #include <cstdlib>

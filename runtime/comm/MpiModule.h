@@ -1,4 +1,5 @@
 // The MPI engine: a module of its own, libopc_mpi.so, that is opened when it is needed.
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 #include "Communicator.h"

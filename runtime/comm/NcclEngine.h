@@ -1,4 +1,5 @@
 // The NCCL engine: ranks that each have a GPU, and blocks in its memory.
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 #include "Communicator.h"

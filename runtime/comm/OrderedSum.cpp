@@ -1,4 +1,5 @@
 // Addends put together in a fixed order, so that the same addends always give the same bits.
+// SPDX-License-Identifier: Apache-2.0
 #include "OrderedSum.h"
 
 #include <algorithm>

@@ -1,5 +1,6 @@
 // Who of a job of processes is alive: sockets between rank 0 and the others, which the system closes when a process
 // dies.
+// SPDX-License-Identifier: Apache-2.0
 #include "PeerMonitor.h"
 
 #include <algorithm>

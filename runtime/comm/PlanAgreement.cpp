@@ -1,4 +1,5 @@
 // Whether all ranks have the same plan.
+// SPDX-License-Identifier: Apache-2.0
 #include "PlanAgreement.h"
 
 #include <cstdio>

@@ -1,4 +1,5 @@
 // Whether all ranks have the same plan.
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 #include "Communicator.h"

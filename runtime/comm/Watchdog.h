@@ -1,4 +1,5 @@
 // Notices that a rank makes no step any more, and ends the job.
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 #include "Communicator.h"

@@ -1,4 +1,5 @@
 // The devices of this build.
+// SPDX-License-Identifier: Apache-2.0
 #include "Device.h"
 
 #include "cpu/CpuDevice.h"

@@ -1,4 +1,5 @@
 // Device and Stream: what the runtime asks of the place where tasks run.
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 #include "opc/Kernel.h"

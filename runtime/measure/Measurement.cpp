@@ -1,5 +1,6 @@
 // Every rank does the same thing at the same time, for a given time; what counts is the best of some batches:
 // other processes only make a batch slower.
+// SPDX-License-Identifier: Apache-2.0
 #include "Measurement.h"
 
 #include "BoxingExecutor.h"

@@ -1,4 +1,5 @@
 // How fast this machine is when several ranks work on it at once: ops, memory, boxing steps.
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 #include "Communicator.h"

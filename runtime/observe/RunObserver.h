@@ -1,5 +1,6 @@
 // RunObserver: sees each task of a run with its tensors. For captures, traps and traces; a run without one pays
 // nothing.
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 #include "opc/Status.h"

@@ -1,4 +1,5 @@
 // The order of examples, and feeding them.
+// SPDX-License-Identifier: Apache-2.0
 #include "BatchLoader.h"
 
 #include "opc/Philox.h"

@@ -1,4 +1,5 @@
 // Batches of a data set, step by step: a function of the seed and the step, so that training can stop and go on.
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 #include "MappedTensor.h"

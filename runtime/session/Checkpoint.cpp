@@ -1,4 +1,5 @@
 // Saving and loading of checkpoints.
+// SPDX-License-Identifier: Apache-2.0
 #include "Checkpoint.h"
 
 #include <charconv>

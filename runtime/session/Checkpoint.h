@@ -1,5 +1,6 @@
 // Checkpoints: the variables of a session, optimizer state among them, and how far training has come, as one
 // safetensors file.
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 #include "Session.h"

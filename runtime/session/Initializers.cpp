@@ -1,4 +1,5 @@
 // First values of variables.
+// SPDX-License-Identifier: Apache-2.0
 #include "Initializers.h"
 
 #include <cmath>

@@ -1,4 +1,5 @@
 // First values of variables, by OneFlow's InitializerConf.
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 #include "TensorFill.h"

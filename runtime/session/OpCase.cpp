@@ -1,4 +1,5 @@
 // One task of a plan as a graph of its own.
+// SPDX-License-Identifier: Apache-2.0
 #include "OpCase.h"
 
 #include "AttrWire.h"

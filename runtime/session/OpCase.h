@@ -1,4 +1,5 @@
 // One task of a plan as a graph of its own: what a trap leaves behind so that the failure can be run alone.
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 #include "OpInstance.h"

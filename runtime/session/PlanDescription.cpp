@@ -1,4 +1,5 @@
 // What a plan file says.
+// SPDX-License-Identifier: Apache-2.0
 #include "PlanDescription.h"
 
 #include "PlanFile.h"

@@ -1,4 +1,5 @@
 // What a plan file says, for people: its interface, its tasks, its memory.
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 #include "Registry.h"

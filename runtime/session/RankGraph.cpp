@@ -1,4 +1,5 @@
 // One rank's part of a session.
+// SPDX-License-Identifier: Apache-2.0
 #include "RankGraph.h"
 
 #include "BlockCopy.h"

@@ -1,4 +1,5 @@
 // One rank's part of a session: its task graph, and the way between whole tensors and this rank's pieces.
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 #include "HostTensor.h"

@@ -1,4 +1,5 @@
 // One thread for each rank of this process: the caller's for the first, the others wait for work.
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 #include "opc/Status.h"

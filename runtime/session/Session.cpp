@@ -1,4 +1,5 @@
 // Session: load, feed, run, fetch.
+// SPDX-License-Identifier: Apache-2.0
 #include "Session.h"
 
 #include "InProcessCommunicator.h"

@@ -1,5 +1,6 @@
 // Session: the runtime's front door. Load a plan, feed inputs, run, fetch outputs. The one header of the runtime that
 // programs include; it brings the tensor files with it.
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 #include "FileBytes.h"

@@ -1,4 +1,5 @@
 // How long idle kernel threads burn a core before they sleep.
+// SPDX-License-Identifier: Apache-2.0
 #include "ThreadWaiting.h"
 
 #include "cpu/CpuDevice.h"

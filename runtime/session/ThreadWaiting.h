@@ -1,4 +1,5 @@
 // How long idle kernel threads burn a core before they sleep.
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 namespace opc {

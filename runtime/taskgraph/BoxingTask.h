@@ -1,4 +1,5 @@
 // A boxing task tied to the tensors of one rank: what runs in place of a kernel.
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 #include "BoxingExecutor.h"

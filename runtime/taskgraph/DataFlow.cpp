@@ -1,4 +1,5 @@
 // Data flow of a plan: who makes, who reads, in which order, and the waits between streams.
+// SPDX-License-Identifier: Apache-2.0
 #include "PlanModel.h"
 
 #include <algorithm>

@@ -1,4 +1,5 @@
 // Running a task graph: the hot loop of one stream, and the counters between several.
+// SPDX-License-Identifier: Apache-2.0
 #include "TaskGraph.h"
 
 namespace opc::runtime {

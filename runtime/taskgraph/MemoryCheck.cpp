@@ -1,4 +1,5 @@
 // Memory of a plan: registers that overlap are never alive together.
+// SPDX-License-Identifier: Apache-2.0
 #include "PlanModel.h"
 
 #include <algorithm>

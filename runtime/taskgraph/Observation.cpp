@@ -1,4 +1,5 @@
 // What an observer of a run is shown: the tasks as data, and their tensors' bytes in host memory.
+// SPDX-License-Identifier: Apache-2.0
 #include "TaskGraph.h"
 
 namespace opc::runtime {

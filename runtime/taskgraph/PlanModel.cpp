@@ -1,4 +1,5 @@
 // From a plan message to a PlanModel: references, sizes, operators, shapes, kernels.
+// SPDX-License-Identifier: Apache-2.0
 #include "PlanModel.h"
 
 #include "AttrWire.h"

@@ -1,5 +1,6 @@
 // A plan that has been checked: indices resolved, ops matched with their definitions, kernels chosen. What the executor
 // is built from. Nothing in it is taken on trust from the file.
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 #include "OpInstance.h"

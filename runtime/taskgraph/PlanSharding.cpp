@@ -1,4 +1,5 @@
 // Placements, shardings and boxing steps of a plan, and the interface of the whole job.
+// SPDX-License-Identifier: Apache-2.0
 #include "PlanSharding.h"
 
 #include "NdSignatures.h"

@@ -1,4 +1,5 @@
 // What a plan says of several ranks, checked: placements, how tensors are cut, boxing steps, the job's interface.
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 #include "Boxing.h"

@@ -1,4 +1,5 @@
 // The executable form of a plan: memory, kernels, lanes.
+// SPDX-License-Identifier: Apache-2.0
 #include "TaskGraph.h"
 
 #include "opc/PackedInputs.h"

@@ -4,6 +4,7 @@
 // register is a memory slot times its credits, with monotone counters (produced; consumed, per reading stream); an edge
 // is a wait on a counter (data: produced >= k + 1; credits: consumed >= k + 1 - credits); k is the step. Edges inside a
 // stream vanish: its order is their proof.
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 #include "Arenas.h"

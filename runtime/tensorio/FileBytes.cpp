@@ -1,4 +1,5 @@
 // Whole files as bytes.
+// SPDX-License-Identifier: Apache-2.0
 #include "FileBytes.h"
 
 #include <atomic>

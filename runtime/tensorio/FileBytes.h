@@ -1,4 +1,5 @@
 // Whole files as bytes: mapped reading, atomic writing.
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 #include "opc/Status.h"

@@ -1,4 +1,5 @@
 // HostTensor: allocation and checks.
+// SPDX-License-Identifier: Apache-2.0
 #include "HostTensor.h"
 
 #include <cstring>

@@ -1,4 +1,5 @@
 // HostTensor: a tensor in host memory that owns its bytes; what files are read into and sessions are fed with.
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 #include "opc/Tensor.h"

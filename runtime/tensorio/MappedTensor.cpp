@@ -1,4 +1,5 @@
 // Tensors in place.
+// SPDX-License-Identifier: Apache-2.0
 #include "MappedTensor.h"
 #include "TensorFormat.h"
 

@@ -1,4 +1,5 @@
 // A tensor of a file, in place where the file allows it: data sets are larger than what one step needs of them.
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 #include "FileBytes.h"

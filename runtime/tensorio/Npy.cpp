@@ -1,4 +1,5 @@
 // The npy format: header parser, readers for both orders and byte orders, writer.
+// SPDX-License-Identifier: Apache-2.0
 #include "TensorIo.h"
 
 #include "FileBytes.h"

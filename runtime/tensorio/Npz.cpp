@@ -1,5 +1,6 @@
 // npz: zip archives of npy members. Reader: stored and deflated, zip64, data descriptors. Writer: stored, reproducible.
 // Format: https://pkware.cachefly.net/webdocs/casestudies/APPNOTE.TXT
+// SPDX-License-Identifier: Apache-2.0
 #include "TensorFormat.h"
 
 #include <algorithm>

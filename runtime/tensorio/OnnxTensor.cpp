@@ -1,4 +1,5 @@
 // ONNX TensorProto files (.pb): one tensor each, as in the test data of ONNX's models.
+// SPDX-License-Identifier: Apache-2.0
 #include "TensorFormat.h"
 
 #include "onnx_tensor.pb.h"

@@ -1,5 +1,6 @@
 // safetensors: an 8-byte length, a JSON header, the tensors' bytes. Also the index of a sharded checkpoint.
 // Format: https://github.com/huggingface/safetensors#format
+// SPDX-License-Identifier: Apache-2.0
 #include "TensorFormat.h"
 
 #include <algorithm>

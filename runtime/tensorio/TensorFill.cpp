@@ -1,4 +1,5 @@
 // Generated contents for tensors.
+// SPDX-License-Identifier: Apache-2.0
 #include "TensorFill.h"
 
 #include "opc/Philox.h"

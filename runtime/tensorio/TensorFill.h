@@ -1,5 +1,6 @@
 // Generated contents for tensors. Each element depends on (seed, stream, index) alone: any order, any thread count and
 // any machine give the same bytes.
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 #include "HostTensor.h"

@@ -1,4 +1,5 @@
 // What the readers of tensor formats share: size checks of untrusted headers, and the openers by content.
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 #include "FileBytes.h"

@@ -1,4 +1,5 @@
 // Archives in general: opening by content, directories, raw files, single tensors by specification.
+// SPDX-License-Identifier: Apache-2.0
 #include "TensorIo.h"
 
 #include "Registry.h"

@@ -4,6 +4,7 @@
 // Error codes: OPC0701 not such a file or a damaged header, OPC0702 truncated or damaged data, OPC0703 dtype mismatch,
 // OPC0704 shape mismatch, OPC0705 no such key, OPC0706 cannot be read, OPC0707 cannot be written, OPC0708 over a limit,
 // OPC0709 an element type that opc does not have, OPC0710 a name that occurs twice.
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 #include "HostTensor.h"

@@ -1,4 +1,5 @@
 # The benchmark models, small: what opc computes, fused and as written, against numpy; and the same files every time.
+# SPDX-License-Identifier: Apache-2.0
 import json
 import os
 import pathlib

@@ -1,4 +1,5 @@
 # opc-bench answers: its rows, its JSON, and the commands by which tools/bench_models.py drives it. No time is judged.
+# SPDX-License-Identifier: Apache-2.0
 import json
 import os
 import pathlib

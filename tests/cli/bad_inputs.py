@@ -1,4 +1,5 @@
 # Broken files and commands: each gives the exit code of its class and a message; nothing crashes, nothing hangs.
+# SPDX-License-Identifier: Apache-2.0
 import concurrent.futures
 import os
 import shutil

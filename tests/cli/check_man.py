@@ -1,4 +1,5 @@
 """Renders the manual pages in a folder with man, which says what roff does not understand; without man, reads them."""
+# SPDX-License-Identifier: Apache-2.0
 import glob
 import os
 import shutil

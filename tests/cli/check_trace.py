@@ -1,4 +1,5 @@
 """Checks a file of --trace: JSON, phases in order, one event for each task named, times that make sense."""
+# SPDX-License-Identifier: Apache-2.0
 import json
 import sys
 

@@ -1,5 +1,6 @@
 # Completion in the real shells: a terminal, keys, and what the shell makes of them. A shell that is not installed is
 # skipped, by name.
+# SPDX-License-Identifier: Apache-2.0
 import os
 import pty
 import re

@@ -1,4 +1,5 @@
 # The main job: both digits networks equal PyTorch's logits, the same bytes for any thread count and folder, plans too.
+# SPDX-License-Identifier: Apache-2.0
 import json
 import os
 import shutil

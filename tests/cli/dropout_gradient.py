@@ -1,4 +1,5 @@
 # The gradient of dropout uses the mask of the same run: dx = dy * mask / (1 - rate), and another mask in the next one.
+# SPDX-License-Identifier: Apache-2.0
 import os
 import subprocess
 import tempfile

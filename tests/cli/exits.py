@@ -1,4 +1,5 @@
 # Runs a command and demands one exit code: exits.py CODE COMMAND...   (lit's `not` accepts any non-zero code.)
+# SPDX-License-Identifier: Apache-2.0
 import subprocess
 import sys
 

@@ -1,4 +1,5 @@
 # Compares the codes in the sources with those that `opc explain --list` knows.
+# SPDX-License-Identifier: Apache-2.0
 import os
 import re
 import subprocess

@@ -1,5 +1,6 @@
 # Hostile sizes: nesting, rank, overflowing shapes, attributes at the ends of their types, tensors beyond memory. Each is
 # refused at once with a message and exit code 3 or 4; nothing is allocated first, nothing loops over what is not there.
+# SPDX-License-Identifier: Apache-2.0
 import os
 import struct
 import subprocess

@@ -1,4 +1,5 @@
 # A pipeline of two stages computes what one rank with gradient accumulation computes: the same weights, bit for bit.
+# SPDX-License-Identifier: Apache-2.0
 import json
 import os
 import struct

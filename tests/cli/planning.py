@@ -1,4 +1,5 @@
 # The planner on networks whose best plans are published: Megatron's block, data parallelism, split vocabularies.
+# SPDX-License-Identifier: Apache-2.0
 import json
 import os
 import subprocess

@@ -1,4 +1,5 @@
 # opc run on several ranks: outputs as on one, training by data, tensors and both, faults. Threads, and processes under mpirun.
+# SPDX-License-Identifier: Apache-2.0
 import json
 import os
 import re

@@ -1,4 +1,5 @@
 # Tensor files of every kind through opc run, against numpy; and that no file names another one to opc.
+# SPDX-License-Identifier: Apache-2.0
 import io
 import os
 import shutil

@@ -1,4 +1,5 @@
 # The C++ example trains, stops, goes on bit for bit, and writes what the command line reads.
+# SPDX-License-Identifier: Apache-2.0
 import os
 import subprocess
 import tempfile

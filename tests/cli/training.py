@@ -1,4 +1,5 @@
 # Training through the command line: accuracy, resuming bit for bit, interrupts and kills, metrics, errors.
+# SPDX-License-Identifier: Apache-2.0
 import hashlib
 import json
 import os

@@ -1,5 +1,6 @@
 # Training graphs against the formulas, in numpy: optimizers, schedules, clipping, loss scale, accumulation, train_conf of a
 # Job, recomputation, and the size of gradient graphs.
+# SPDX-License-Identifier: Apache-2.0
 import os
 import subprocess
 import sys

@@ -1,4 +1,5 @@
 # Jobs of several processes under mpirun: every boxing step as on threads, and what is said when a rank dies, hangs or differs.
+# SPDX-License-Identifier: Apache-2.0
 import os
 import re
 import shutil

@@ -1,4 +1,5 @@
 # A job on two hosts that are network namespaces of this machine: needs root and ip; otherwise says why it is skipped.
+# SPDX-License-Identifier: Apache-2.0
 import os
 import re
 import shutil

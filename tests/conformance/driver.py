@@ -1,4 +1,5 @@
 # The conformance driver: runs every op of the registry in every case and element type through `opc run`.
+# SPDX-License-Identifier: Apache-2.0
 """usage: driver.py [-v] [OP...]       needs python3 with numpy; the commands come from OPC_BUILD_DIR or OPC_BINARY
 
 An op, case and element type with a CPU kernel must have a vector (tests/conformance/vectors, made by make_vectors.py),

@@ -1,4 +1,5 @@
 # Every gradient against central differences: each op of the registry, in each of its cases, through opc grad --check.
+# SPDX-License-Identifier: Apache-2.0
 """usage: gradients.py [-v] [--order 2 | --type T] [OP...]       needs python3 with numpy; the commands come from OPC_BUILD_DIR
 
 For an op with a gradient (a rule or a derived one) a graph is made of all its cases with f64 kernels. The losses are its

@@ -1,4 +1,5 @@
 # Makes tests/conformance/cases: small networks as op records, with inputs, and with outputs and gradients by PyTorch, f64.
+# SPDX-License-Identifier: Apache-2.0
 """usage: make_cases.py        needs numpy and PyTorch; writes cases/NAME/{case.json,*.npy} (docs/testing.md)"""
 import json
 import os

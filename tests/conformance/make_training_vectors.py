@@ -1,4 +1,5 @@
 # Makes tests/conformance/training: what PyTorch computes in f64 for the graphs of training_models.py.
+# SPDX-License-Identifier: Apache-2.0
 """usage: make_training_vectors.py        needs numpy and PyTorch
 
 models.npz: inputs, first weights, the loss, every gradient, and every weight after five steps of torch.optim.Adam.

@@ -1,4 +1,5 @@
 # Makes tests/conformance/vectors: inputs and expected outputs of every op, case and element type of the registry.
+# SPDX-License-Identifier: Apache-2.0
 """usage: make_vectors.py [OP...]        needs numpy, PyTorch and a built opc (OPC_BINARY or OPC_BUILD_DIR)
 
 Without names, vectors of all ops are made anew and those of ops that are gone are removed. Inputs come from a seeded

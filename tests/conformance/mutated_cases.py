@@ -1,4 +1,5 @@
 # Every op with spoilt arguments: shapes, element types and attributes that do not fit get an error, and nothing crashes.
+# SPDX-License-Identifier: Apache-2.0
 """usage: mutated_cases.py [-n COUNT] [--seed N] [OP...]      COUNT mutations of each op's cases (default 6)
 
 An instance of a case is changed in one or two places: a dimension, a rank, an element type, an attribute, an input that is

@@ -1,4 +1,5 @@
 # The registry as `opc ops --json` tells it, cut into instances: one op, one sample case, one element type.
+# SPDX-License-Identifier: Apache-2.0
 import hashlib
 import json
 import os

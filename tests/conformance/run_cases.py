@@ -1,4 +1,5 @@
 # Runs cases of several ops, whose expectations come from elsewhere, forward and backward through the command line.
+# SPDX-License-Identifier: Apache-2.0
 """usage: run_cases.py [-v] [FOLDER | CASE...]
 
 A case is a folder with case.json (inputs, outputs, tolerances, the ops as records) and the tensors as .npy files;

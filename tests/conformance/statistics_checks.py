@@ -1,4 +1,5 @@
 # What the driver checks of random ops, whose values nobody can know: ranges, moments, and relations between outputs.
+# SPDX-License-Identifier: Apache-2.0
 """A check is a function of the attributes, the inputs and the outputs (argument -> f64 array); it returns None or what
 is wrong. Bounds are five standard errors: a right generator fails one in two million times, and seeds are fixed."""
 import numpy as np

@@ -1,4 +1,5 @@
 # The graphs of the training tests, as text: a perceptron, a transformer encoder, and one variable for each optimizer.
+# SPDX-License-Identifier: Apache-2.0
 """numpy is not needed here: the graphs hold shapes and attributes only. `dtype` is kFloat or kDouble."""
 
 MLP = {"batch": 8, "sizes": (20, 16, 12), "classes": 5}

@@ -1,4 +1,5 @@
 # Training steps against PyTorch: the loss, every gradient and every weight after five steps; each optimizer by itself.
+# SPDX-License-Identifier: Apache-2.0
 """needs numpy and a built opc; the expected values are in tests/conformance/training (make_training_vectors.py)"""
 import json
 import os

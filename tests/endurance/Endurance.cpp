@@ -2,6 +2,7 @@
 // what one gives alone (built with -DOPC_SANITIZE=thread this is the test for races).
 //
 //   opc_endurance runs|sessions|threads PLAN
+// SPDX-License-Identifier: Apache-2.0
 #include "Session.h"
 
 #include <cstdio>

@@ -1,4 +1,5 @@
 # Memory over many runs and sessions, and two sessions on two threads, for the example networks.
+# SPDX-License-Identifier: Apache-2.0
 import os
 import subprocess
 import sys

@@ -1,5 +1,6 @@
 // Truncates a graph (text and binary) and its plan at every byte, and flips every byte of both binary forms: each must
 // be refused with a message or, for a flipped graph, at least do no harm.
+// SPDX-License-Identifier: Apache-2.0
 #include "Pipeline.h"
 #include "Session.h"
 

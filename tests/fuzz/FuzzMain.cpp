@@ -2,6 +2,7 @@
 // program that replays files, `opc_fuzz_replay TARGET [--mutations N [--first SEED]] FILE_OR_FOLDER...`, and, when
 // asked, N seeded mutations of each; an input that crashes or takes over ten seconds (--timeout S) is written to
 // ./fuzz-found-TARGET.
+// SPDX-License-Identifier: Apache-2.0
 #include "FuzzTargets.h"
 
 #include <algorithm>

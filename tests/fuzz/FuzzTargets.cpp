@@ -1,4 +1,5 @@
 // The list of targets, and what they share.
+// SPDX-License-Identifier: Apache-2.0
 #include "FuzzTargets.h"
 
 #include <cstdio>

@@ -1,4 +1,5 @@
 // The fuzz targets by name: functions that take any bytes and must neither crash, nor hang, nor fail without a message.
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 #include "Registry.h"

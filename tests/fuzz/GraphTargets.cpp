@@ -1,4 +1,5 @@
 // Graphs, text and binary: all phases, and the plan of a graph that is valid loads.
+// SPDX-License-Identifier: Apache-2.0
 #include "FuzzTargets.h"
 
 #include "Pipeline.h"

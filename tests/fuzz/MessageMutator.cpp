@@ -1,5 +1,6 @@
 // Random changes of a protobuf message through its reflection: mutations that the parser takes and the checks must
 // judge.
+// SPDX-License-Identifier: Apache-2.0
 #include "FuzzTargets.h"
 
 #include <google/protobuf/descriptor.h>

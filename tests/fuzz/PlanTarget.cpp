@@ -1,4 +1,5 @@
 // Plans: the input is the message inside the container, because no mutation keeps a checksum.
+// SPDX-License-Identifier: Apache-2.0
 #include "FuzzTargets.h"
 
 #include "PlanFile.h"

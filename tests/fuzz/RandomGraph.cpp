@@ -1,4 +1,5 @@
 // Makes random graphs: picks an op, one of its cases and an element type, binds tensors that fit and new inputs.
+// SPDX-License-Identifier: Apache-2.0
 #include "RandomGraph.h"
 
 #include "AttrWire.h"

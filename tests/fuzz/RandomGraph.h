@@ -1,4 +1,5 @@
 // Random valid graphs made from the registry: what the operators' own cases say, wired together.
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 #include "OpInstance.h"

@@ -7,6 +7,7 @@
 // never computes in another way, and kernels do not depend on the number of threads. With fusion, a graph that the
 // phase has changed may differ by rounding: |a - b| <= tolerance * (1 + largest |b| of the tensor), and a tensor behind
 // a step function is not compared, because there a last bit decides between two values.
+// SPDX-License-Identifier: Apache-2.0
 #include "FuzzTargets.h"
 #include "RandomGraph.h"
 

@@ -1,5 +1,6 @@
 // Tensor files and the specifications of tensors. Archives are opened through a path, as the command does, of a file in
 // memory.
+// SPDX-License-Identifier: Apache-2.0
 #include "FuzzTargets.h"
 
 #include "TensorFormat.h"

@@ -1,4 +1,5 @@
 # Random networks of convolutions and what stands around them: fused and as written, they must agree.
+# SPDX-License-Identifier: Apache-2.0
 """usage: fuse_nets.py [FIRST [COUNT]]      seeds; a network that fails is kept in the working directory"""
 import os
 import pathlib

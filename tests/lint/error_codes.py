@@ -1,4 +1,5 @@
 # Every error code in the sources has a section in docs/errors.md, and every section has a code in the sources.
+# SPDX-License-Identifier: Apache-2.0
 import os
 import re
 import sys

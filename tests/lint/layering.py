@@ -1,4 +1,5 @@
 # Forbidden includes must not compile: each is tried with the include roots that the build gives to that folder.
+# SPDX-License-Identifier: Apache-2.0
 import json
 import os
 import shlex

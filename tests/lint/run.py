@@ -1,4 +1,5 @@
 # Rules of the house that a script can check: sizes, names, first lines, forbidden words, what the binaries link.
+# SPDX-License-Identifier: Apache-2.0
 import collections
 import json
 import os

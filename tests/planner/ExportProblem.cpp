@@ -1,5 +1,6 @@
 // A training graph's planning problem as a weighted constraint network (.wcsp) for toulbar2, and the planner's answer.
 // The network is written from the definition in SignaturePlanner.h alone; it shares no code with the planner.
+// SPDX-License-Identifier: Apache-2.0
 #include "SignaturePlanner.h"
 #include "TrainingNets.h"
 

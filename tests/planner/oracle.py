@@ -1,4 +1,5 @@
 # The planner's optimum against toulbar2, an exact solver of weighted constraint networks, on training graphs of 200 to 1,200 ops.
+# SPDX-License-Identifier: Apache-2.0
 import json
 import os
 import re

@@ -1,4 +1,5 @@
 # Gradient rules and SBP signatures in plugins: what right ones give, and what is said of wrong ones.
+# SPDX-License-Identifier: Apache-2.0
 import json
 import os
 import shlex

@@ -1,4 +1,5 @@
 # The installed package: a CMake project of its own finds opc, builds a plugin, and the installed command loads it.
+# SPDX-License-Identifier: Apache-2.0
 import os
 import shlex
 import shutil

@@ -1,4 +1,5 @@
 # Plugins as their authors build them: in a scratch folder, with nothing but `opc sdk` and a compiler.
+# SPDX-License-Identifier: Apache-2.0
 import os
 import shlex
 import shutil

@@ -1,4 +1,5 @@
 // Boxing steps over the in-process engine, against values computed from the definition of the states.
+// SPDX-License-Identifier: Apache-2.0
 #include "BoxingExecutor.h"
 #include "InProcessCommunicator.h"
 

@@ -1,4 +1,5 @@
 // Carries boxing steps out on small integer tensors by what boxingTraffic says, and checks states by their definition.
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 #include "Boxing.h"

@@ -1,4 +1,5 @@
 // Boxing: the table of collectives and their bytes; every pair of states carried out on small meshes; shortest paths.
+// SPDX-License-Identifier: Apache-2.0
 #include "BoxingCost.h"
 #include "BoxingSimulation.h"
 

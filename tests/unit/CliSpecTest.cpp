@@ -1,4 +1,5 @@
 // The grammar of tensors on the command line, numbers, and what becomes of both.
+// SPDX-License-Identifier: Apache-2.0
 #include "NumberText.h"
 #include "TensorSpec.h"
 

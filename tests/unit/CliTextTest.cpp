@@ -1,4 +1,5 @@
 // What the command line prints: diagnostics, comparisons, help; and how it reads its arguments.
+// SPDX-License-Identifier: Apache-2.0
 #include "CommandLine.h"
 #include "DiagnosticJson.h"
 #include "DiagnosticText.h"

@@ -1,4 +1,5 @@
 // The gradient operators that the registry makes of elementwise ops.
+// SPDX-License-Identifier: Apache-2.0
 #include "LibraryOpsFixture.h"
 
 #include "Registry.h"

@@ -1,4 +1,5 @@
 // Elementwise operators run through their kernels: every op, case and dtype against its expression, and the edges.
+// SPDX-License-Identifier: Apache-2.0
 #include "opc/Elementwise.h"
 #include "OpInstance.h"
 #include "Parallel.h"

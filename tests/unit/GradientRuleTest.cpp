@@ -1,4 +1,5 @@
 // GradientRule: what a rule's steps hand to the generator.
+// SPDX-License-Identifier: Apache-2.0
 #include "opc/GradientRule.h"
 
 #include <catch2/catch.hpp>

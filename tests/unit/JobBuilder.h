@@ -1,4 +1,5 @@
 // Builds plans of several ranks by hand, for tests of the runtime.
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 #include "NdSbp.h"

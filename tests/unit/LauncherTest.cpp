@@ -1,5 +1,6 @@
 // How several processes are started, and how a process finds out that it is one of several; agreement; the watchdog;
 // the monitor.
+// SPDX-License-Identifier: Apache-2.0
 #include "Launcher.h"
 #include "InProcessCommunicator.h"
 #include "MpiModule.h"

@@ -1,4 +1,5 @@
 // Convolutions against plain loops.
+// SPDX-License-Identifier: Apache-2.0
 #include "LibraryOpsFixture.h"
 
 #include <array>

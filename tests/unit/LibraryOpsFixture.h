@@ -1,4 +1,5 @@
 // Runs one built-in op on the CPU for the tests of the library operators.
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 #include "OpInstance.h"

@@ -1,4 +1,5 @@
 // Fused ops against the steps that they stand for, in double.
+// SPDX-License-Identifier: Apache-2.0
 #include "LibraryOpsFixture.h"
 
 #include <catch2/catch.hpp>

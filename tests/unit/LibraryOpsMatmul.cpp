@@ -1,4 +1,5 @@
 // Matrix products, vector products and bias_add against plain loops.
+// SPDX-License-Identifier: Apache-2.0
 #include "DnnlGemm.h"
 #include "LibraryOpsFixture.h"
 #include "Parallel.h"

@@ -1,4 +1,5 @@
 // Softmax and the normalisations against plain loops.
+// SPDX-License-Identifier: Apache-2.0
 #include "LibraryOpsFixture.h"
 
 #include <catch2/catch.hpp>

@@ -1,4 +1,5 @@
 // Poolings against plain loops.
+// SPDX-License-Identifier: Apache-2.0
 #include "LibraryOpsFixture.h"
 
 #include <array>

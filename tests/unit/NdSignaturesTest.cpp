@@ -1,4 +1,5 @@
 // Signatures on meshes: products of the 1-D ones, compound axes of views against brute force.
+// SPDX-License-Identifier: Apache-2.0
 #include "NdSignatures.h"
 #include "Placement.h"
 #include "PlanBuilder.h"

@@ -1,4 +1,5 @@
 // npy: every type, order and version; damaged headers.
+// SPDX-License-Identifier: Apache-2.0
 #include "TensorIo.h"
 
 #include <catch2/catch.hpp>

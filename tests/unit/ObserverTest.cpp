@@ -1,4 +1,5 @@
 // Observers of a run: every task in order, with the bytes that it had, in place or not, views and updates included.
+// SPDX-License-Identifier: Apache-2.0
 #include "PlanBuilder.h"
 #include "Session.h"
 

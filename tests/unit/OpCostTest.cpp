@@ -1,4 +1,5 @@
 // The cost of ops and of their pieces against formulas written by hand.
+// SPDX-License-Identifier: Apache-2.0
 #include "OpCost.h"
 #include "PlanBuilder.h"
 

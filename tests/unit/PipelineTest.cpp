@@ -1,4 +1,5 @@
 // Tasks that lag behind their stream, micro-batches, and two stages that form a pipeline.
+// SPDX-License-Identifier: Apache-2.0
 #include "JobBuilder.h"
 #include "Session.h"
 

@@ -1,4 +1,5 @@
 // Plan files: the checksum, and every damaged byte.
+// SPDX-License-Identifier: Apache-2.0
 #include "PlanBuilder.h"
 #include "Session.h"
 

@@ -1,5 +1,6 @@
 // Sessions of several ranks from plans written by hand: cut products, boxing inline and on a stream of its own,
 // variables.
+// SPDX-License-Identifier: Apache-2.0
 #include "JobBuilder.h"
 #include "Session.h"
 

@@ -1,4 +1,5 @@
 // Reductions, arg extremes, moments, scans, sorts and losses against plain loops in f64.
+// SPDX-License-Identifier: Apache-2.0
 #include "ShapeOpsRunner.h"
 
 #include <algorithm>

@@ -1,4 +1,5 @@
 // Operators for tests of the runtime: small, and each with one property that a test needs.
+// SPDX-License-Identifier: Apache-2.0
 #include "PlanBuilder.h"
 
 #include "opc/Op.h"

@@ -1,4 +1,5 @@
 // Scalar functions: accuracy of the f32 code, number semantics, recording, printing, derivatives.
+// SPDX-License-Identifier: Apache-2.0
 #include "Registry.h"
 #include "opc/Elementwise.h"
 

@@ -1,4 +1,5 @@
 // Session: values, errors, variables, steady state.
+// SPDX-License-Identifier: Apache-2.0
 #include "Session.h"
 #include "PlanBuilder.h"
 

@@ -1,5 +1,6 @@
 // Every sample case of every built-in op, in every element type it names: it runs, and the outputs have the same bytes
 // on 1, 2 and 5 threads.
+// SPDX-License-Identifier: Apache-2.0
 #include "ShapeOpsRunner.h"
 
 using namespace opc;

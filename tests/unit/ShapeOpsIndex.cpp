@@ -1,4 +1,5 @@
 // Gathers, scatters, segment sums, one_hot: values, the order of sums, and the errors of bad indices.
+// SPDX-License-Identifier: Apache-2.0
 #include "ShapeOpsRunner.h"
 
 using namespace opc;

@@ -1,4 +1,5 @@
 // Data movement against index arithmetic written out: transpose, slices, joins, pads, flips, rolls, diagonals.
+// SPDX-License-Identifier: Apache-2.0
 #include "ShapeOpsRunner.h"
 
 using namespace opc;

@@ -1,4 +1,5 @@
 // Philox against its published vectors, and the random operators: streams, runs, ranges, moments.
+// SPDX-License-Identifier: Apache-2.0
 #include "ShapeOpsRunner.h"
 #include "opc/Philox.h"
 #include "source/random/RandomStream.h"

@@ -1,4 +1,5 @@
 // Runs one built-in op for the tests of the shape, index, reduce, source and type operators.
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 #include "OpInstance.h"

@@ -1,4 +1,5 @@
 // cast, constants, sequences, add_n.
+// SPDX-License-Identifier: Apache-2.0
 #include "ShapeOpsRunner.h"
 
 #include <cmath>

@@ -1,4 +1,5 @@
 // Task graphs: streams, credits, strides, views, in-place; and plans that must be refused.
+// SPDX-License-Identifier: Apache-2.0
 #include "PlanBuilder.h"
 #include "Session.h"
 

@@ -1,4 +1,5 @@
 // Archives, raw files, atomic writing, generated contents.
+// SPDX-License-Identifier: Apache-2.0
 #include "TensorIo.h"
 #include "FileBytes.h"
 #include "TensorFill.h"

@@ -1,4 +1,5 @@
 // Metrics against values worked out by numpy: see the comment at each.
+// SPDX-License-Identifier: Apache-2.0
 #include "TensorMetrics.h"
 #include "TensorCompare.h"
 

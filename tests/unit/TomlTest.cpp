@@ -1,5 +1,6 @@
 // The part of TOML that opc reads: values as the specification (toml.io, v1.0.0) has them, and mistakes with their
 // place.
+// SPDX-License-Identifier: Apache-2.0
 #include "Toml.h"
 
 #include <catch2/catch.hpp>

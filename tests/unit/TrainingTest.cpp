@@ -1,4 +1,5 @@
 // What training needs of the runtime: batches, steps, random numbers by step, checkpoints.
+// SPDX-License-Identifier: Apache-2.0
 #include "BatchLoader.h"
 #include "Checkpoint.h"
 #include "PlanBuilder.h"

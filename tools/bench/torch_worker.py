@@ -1,6 +1,7 @@
 # Serves one model (the JSON steps of make_models.py) in PyTorch to tools/bench_models.py: the same commands and answers
 # as `opc-bench model`. usage: torch_worker.py STEPS.json WEIGHTS.safetensors X.npy THREADS eager|jit|train
 # (train: a run is a step of SGD on the mean square of the output, for tools/bench_training.py)
+# SPDX-License-Identifier: Apache-2.0
 
 import json
 import struct

@@ -1,4 +1,5 @@
 # opc_library: one folder, one target, one include root.
+# SPDX-License-Identifier: Apache-2.0
 
 option(OPC_PORTABLE "Carry the libraries that a bare machine lacks beside the binaries" OFF)
 

@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
 # Formats the C++ sources that git tracks, or with --check says which ones need it.  usage: tools/dev/format.sh [--check] [FILE...]
+# SPDX-License-Identifier: Apache-2.0
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/../.."
 format=$(command -v clang-format-22 || command -v clang-format || true)

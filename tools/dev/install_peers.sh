@@ -2,6 +2,7 @@
 # Installs what tools/bench_models.py compares with: PyTorch (Debian's python3-torch) and ONNX Runtime (npm's
 # onnxruntime-node) into DIR (default: build/peers). What cannot be had is named, and the benchmark runs without it.
 # usage: tools/dev/install_peers.sh [DIR]
+# SPDX-License-Identifier: Apache-2.0
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/../.."
 dir=${1:-build/peers}

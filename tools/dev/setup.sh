@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
 # Installs the Debian 12 packages that opc is built from. Idempotent: it says what is missing and installs only that.
+# SPDX-License-Identifier: Apache-2.0
 set -euo pipefail
 
 # Keep in step with docs/dependencies.md, which says what each one is for.

@@ -1,4 +1,5 @@
 # Shows what a digits network answered: the accuracy, and a few images as text with the answer below each.
+# SPDX-License-Identifier: Apache-2.0
 """usage: show_digits.py IMAGES.npy LABELS.npy LOGITS.npy [COUNT]
 
 IMAGES is f32[N,64] in [0,1], LABELS int32[N], LOGITS f32[N,10].

@@ -1,4 +1,5 @@
 // A benchmark row and the list of benchmarks.
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 #include <functional>

@@ -1,4 +1,5 @@
 // Import to plan of large generated graphs: time, peak memory, and growth with size.
+// SPDX-License-Identifier: Apache-2.0
 #include "Benchmark.h"
 #include "Graphs.h"
 

@@ -1,4 +1,5 @@
 // Generated graphs, as text.
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 #include <string>

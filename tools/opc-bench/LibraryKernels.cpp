@@ -2,6 +2,7 @@
 //
 // The direct call is oneDNN's primitive in the layout it asks for, with constant weights packed beforehand and its
 // arguments bound: the least that the library can take. `+reorders` counts the reorders of a channels_first image, too.
+// SPDX-License-Identifier: Apache-2.0
 #include "Benchmark.h"
 
 #include "Pipeline.h"

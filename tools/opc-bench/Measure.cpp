@@ -1,4 +1,5 @@
 // Timing and child processes.
+// SPDX-License-Identifier: Apache-2.0
 #include "Benchmark.h"
 
 #include <algorithm>

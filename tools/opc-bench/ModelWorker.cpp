@@ -1,4 +1,5 @@
 // One model that another program tells when to run.
+// SPDX-License-Identifier: Apache-2.0
 #include "ModelWorker.h"
 
 #include "Pipeline.h"

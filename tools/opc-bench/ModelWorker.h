@@ -1,4 +1,5 @@
 // One model that another program (tools/bench_models.py) tells when to run, so that peers take turns.
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 #include <string>

@@ -1,4 +1,5 @@
 // The planner core on training graphs: seconds of one core from problem to proven solution, and the gap that is left.
+// SPDX-License-Identifier: Apache-2.0
 #include "Benchmark.h"
 #include "TrainingNets.h"
 

@@ -1,4 +1,5 @@
 // How long the commands take to answer.
+// SPDX-License-Identifier: Apache-2.0
 #include "Benchmark.h"
 
 #include <fcntl.h>

@@ -1,4 +1,5 @@
 // What a task costs when its work is next to nothing, and what loading a plan costs.
+// SPDX-License-Identifier: Apache-2.0
 #include "Benchmark.h"
 #include "Graphs.h"
 

@@ -1,4 +1,5 @@
 // opc-bench: a table of measurements, each beside its reference.
+// SPDX-License-Identifier: Apache-2.0
 #include "Benchmark.h"
 #include "ModelWorker.h"
 #include "ThreadWaiting.h"

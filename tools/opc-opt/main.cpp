@@ -1,4 +1,5 @@
 // opc-opt: runs passes over IR text, for lit tests and for people who write passes.
+// SPDX-License-Identifier: Apache-2.0
 #include "Passes.h"
 
 #include "mlir/Tools/mlir-opt/MlirOptMain.h"

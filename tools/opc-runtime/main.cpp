@@ -1,4 +1,5 @@
 // opc-runtime: runs a compiled plan, without the compiler.
+// SPDX-License-Identifier: Apache-2.0
 #include "Session.h"
 #include "ThreadWaiting.h"
 #include "opc/Version.h"

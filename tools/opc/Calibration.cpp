@@ -1,4 +1,5 @@
 // Measuring this machine with all ranks of a plan at work.
+// SPDX-License-Identifier: Apache-2.0
 #include "Calibration.h"
 
 #include "ClusterFit.h"

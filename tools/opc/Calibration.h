@@ -1,4 +1,5 @@
 // `opc compile --calibrate`: this machine as a cluster file.
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 #include "Cluster.h"

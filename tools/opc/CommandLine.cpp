@@ -1,4 +1,5 @@
 // Command lines: parsing by CLI11, help text. The one file that sees CLI11.
+// SPDX-License-Identifier: Apache-2.0
 #include "CommandLine.h"
 
 #include "Registry.h"

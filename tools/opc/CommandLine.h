@@ -1,4 +1,5 @@
 // Command lines as data: what a command accepts, how it is parsed, and the help that follows from it.
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 #include "opc/Status.h"

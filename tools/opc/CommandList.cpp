@@ -1,4 +1,5 @@
 // The subcommands by name.
+// SPDX-License-Identifier: Apache-2.0
 #include "CommandList.h"
 
 #include "Commands.h"

@@ -1,4 +1,5 @@
 // The subcommands by name: what main dispatches to, completion offers and the manual describes.
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 #include "Invocation.h"

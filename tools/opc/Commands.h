@@ -1,4 +1,5 @@
 // The subcommands of opc; each is one file of commands/.
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 #include "Invocation.h"

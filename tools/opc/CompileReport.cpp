@@ -1,4 +1,5 @@
 // What a compilation did.
+// SPDX-License-Identifier: Apache-2.0
 #include "CompileReport.h"
 
 #include "NumberText.h"

@@ -1,4 +1,5 @@
 // What a compilation did, for --stats and `show --what phases|memory`.
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 #include "JsonOutput.h"

@@ -1,4 +1,5 @@
 // What may stand at the cursor: from the commands' own options, and from the graph on the command line.
+// SPDX-License-Identifier: Apache-2.0
 #include "CommandList.h"
 
 #include "Config.h"

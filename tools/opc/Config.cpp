@@ -1,4 +1,5 @@
 // The configuration: files, environment, defaults.
+// SPDX-License-Identifier: Apache-2.0
 #include "Config.h"
 
 #include "NumberText.h"

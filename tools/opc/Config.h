@@ -1,4 +1,5 @@
 // The configuration: flags > OPC_* of the environment > nearest opc.toml > $XDG_CONFIG_HOME/opc/config.toml > defaults.
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 #include "CommandLine.h"

@@ -1,4 +1,5 @@
 // Failures as JSON documents.
+// SPDX-License-Identifier: Apache-2.0
 #include "DiagnosticJson.h"
 
 #include "JsonOutput.h"

@@ -1,4 +1,5 @@
 // Failures as JSON documents (docs/cli.md, "Errors as JSON").
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 #include "Diagnostic.h"

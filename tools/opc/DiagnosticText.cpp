@@ -1,4 +1,5 @@
 // Diagnostics as text.
+// SPDX-License-Identifier: Apache-2.0
 #include "DiagnosticText.h"
 
 #include "Terminal.h"

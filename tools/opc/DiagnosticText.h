@@ -1,4 +1,5 @@
 // Diagnostics and errors as text for people: the line of the file, a caret, the operands, the way out.
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 #include "Diagnostic.h"

@@ -1,4 +1,5 @@
 // The sections of docs/errors.md.
+// SPDX-License-Identifier: Apache-2.0
 #include "ErrorCatalog.h"
 
 namespace opc::cli {

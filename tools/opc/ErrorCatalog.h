@@ -1,4 +1,5 @@
 // The long texts behind `opc explain`: docs/errors.md, built into the program.
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 #include <string>

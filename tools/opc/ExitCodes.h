@@ -1,4 +1,5 @@
 // The exit codes of opc, and the classes of failure they stand for (`opc explain exit-codes`).
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 #include "opc/Status.h"

@@ -1,4 +1,5 @@
 // opc grad --check: gradients against central differences in f64.
+// SPDX-License-Identifier: Apache-2.0
 #include "GradientCheck.h"
 
 #include "NumberText.h"

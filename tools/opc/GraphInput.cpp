@@ -1,4 +1,5 @@
 // The graph or plan that a command was given.
+// SPDX-License-Identifier: Apache-2.0
 #include "GraphInput.h"
 
 #include "TensorSpec.h"

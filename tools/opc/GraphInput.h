@@ -1,4 +1,5 @@
 // The graph or plan that a command was given, and the shapes that go with it.
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 #include "Pipeline.h"

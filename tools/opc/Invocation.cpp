@@ -1,4 +1,5 @@
 // Invocation: the shared flags and the reports of failure.
+// SPDX-License-Identifier: Apache-2.0
 #include "Invocation.h"
 
 #include "DiagnosticJson.h"

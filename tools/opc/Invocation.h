@@ -1,4 +1,5 @@
 // Invocation: one call of the program: the flags that all commands share, where to write, how to report.
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 #include "CommandLine.h"

@@ -1,4 +1,5 @@
 // JSON documents of the command line.
+// SPDX-License-Identifier: Apache-2.0
 #include "JsonOutput.h"
 
 #include "NumberText.h"

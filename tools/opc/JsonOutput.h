@@ -1,4 +1,5 @@
 // JSON documents of the command line: ordered keys, two blanks of indent, one trailing newline.
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 #include "opc/Attr.h"

@@ -1,4 +1,5 @@
 // The log behind -v, by spdlog. The one file that compiles spdlog and fmt: Debian has no static library of them.
+// SPDX-License-Identifier: Apache-2.0
 #define FMT_HEADER_ONLY 1
 #define SPDLOG_HEADER_ONLY 1
 #define SPDLOG_FMT_EXTERNAL 1

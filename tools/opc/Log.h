@@ -1,4 +1,5 @@
 // What -v shows: progress for people who look for the reason of something, on standard error.
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 #include <string>

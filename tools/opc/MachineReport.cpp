@@ -1,4 +1,5 @@
 // What `opc doctor` says of a machine.
+// SPDX-License-Identifier: Apache-2.0
 #include "MachineReport.h"
 
 #include "NumberText.h"

@@ -1,4 +1,5 @@
 // What `opc doctor` says of a machine: processor, memory, limits, libraries, programs beside opc.
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 #include <string>

@@ -1,4 +1,5 @@
 // Manual pages from the commands' own descriptions.
+// SPDX-License-Identifier: Apache-2.0
 #include "ManPage.h"
 
 #include "ErrorCatalog.h"

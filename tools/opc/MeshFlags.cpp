@@ -1,4 +1,5 @@
 // The flags that plan a graph for several devices.
+// SPDX-License-Identifier: Apache-2.0
 #include "MeshFlags.h"
 
 #include "Invocation.h"

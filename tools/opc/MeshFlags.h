@@ -1,4 +1,5 @@
 // The flags that plan a graph for several devices, and what was planned as text.
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 #include "Cluster.h"

@@ -1,4 +1,5 @@
 // Numbers to and from text, by std::from_chars and std::to_chars.
+// SPDX-License-Identifier: Apache-2.0
 #include "NumberText.h"
 
 #include <cmath>

@@ -1,4 +1,5 @@
 // Numbers to and from text without the locale: a decimal comma in LC_NUMERIC must not change what opc reads or writes.
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 #include "opc/Status.h"

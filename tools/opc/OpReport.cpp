@@ -1,4 +1,5 @@
 // What the registry says about an operator.
+// SPDX-License-Identifier: Apache-2.0
 #include "OpReport.h"
 
 #include "NumberText.h"

@@ -1,4 +1,5 @@
 // What the registry says about an operator, as text and as JSON.
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 #include "JsonOutput.h"

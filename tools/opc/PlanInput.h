@@ -1,4 +1,5 @@
 // A plan file in the terms in which graphs are shown.
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 #include "Pipeline.h"

@@ -1,4 +1,5 @@
 // Progress on standard error.
+// SPDX-License-Identifier: Apache-2.0
 #include "Progress.h"
 
 #include "JsonOutput.h"

@@ -1,4 +1,5 @@
 // Progress: which part of a long command is under way, on standard error.
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 #include "Terminal.h"

@@ -1,4 +1,5 @@
 // What becomes of a run's outputs.
+// SPDX-License-Identifier: Apache-2.0
 #include "RunResults.h"
 
 #include "GraphInput.h"

@@ -1,4 +1,5 @@
 // What becomes of a run's outputs: printed, written to files, compared.
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 #include "JsonOutput.h"

@@ -1,4 +1,5 @@
 // Values that a run is given.
+// SPDX-License-Identifier: Apache-2.0
 #include "RunValues.h"
 
 #include "CommandLine.h"

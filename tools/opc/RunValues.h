@@ -1,4 +1,5 @@
 // Values that a run is given: inputs, weights and expectations from flags, archives and generators.
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 #include "Pipeline.h"

@@ -1,4 +1,5 @@
 // What the planner has decided, as text and JSON.
+// SPDX-License-Identifier: Apache-2.0
 #include "MeshFlags.h"
 
 #include "NumberText.h"

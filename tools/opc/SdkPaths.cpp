@@ -1,4 +1,5 @@
 // Where the operator SDK is.
+// SPDX-License-Identifier: Apache-2.0
 #include "SdkPaths.h"
 
 #include "CommandLine.h"

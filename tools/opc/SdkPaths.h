@@ -1,4 +1,5 @@
 // Where the operator SDK is, seen from the running program: nothing is baked in, so an installation can be moved.
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 #include "opc/Status.h"

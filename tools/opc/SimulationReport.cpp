@@ -1,4 +1,5 @@
 // What a simulated step takes, for people and for programs.
+// SPDX-License-Identifier: Apache-2.0
 #include "SimulationReport.h"
 
 #include "GraphInput.h"

@@ -1,4 +1,5 @@
 // `opc compile --simulate`: reading the cluster, and the report as text and JSON.
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 #include "JsonOutput.h"

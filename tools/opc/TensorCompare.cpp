@@ -1,4 +1,5 @@
 // Comparison of a result with what was expected.
+// SPDX-License-Identifier: Apache-2.0
 #include "TensorCompare.h"
 
 #include "NumberText.h"

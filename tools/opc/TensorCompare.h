@@ -1,4 +1,5 @@
 // Comparison of a result with what was expected: |a - e| <= atol + rtol * |e|, element by element.
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 #include "Session.h"

@@ -1,4 +1,5 @@
 // Metrics between a result and what was expected.
+// SPDX-License-Identifier: Apache-2.0
 #include "TensorMetrics.h"
 
 #include "NumberText.h"

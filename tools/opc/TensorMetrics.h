@@ -1,4 +1,5 @@
 // Metrics between a result and what was expected, as conditions: "cos>=0.999", "ulp<=4", "topk=5".
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 #include "Session.h"

@@ -1,4 +1,5 @@
 // Tensors on the command line: the grammar, and the values it gives.
+// SPDX-License-Identifier: Apache-2.0
 #include "TensorSpec.h"
 
 #include "NumberText.h"

@@ -5,6 +5,7 @@
 //   VALUE = "@" FILE                                   raw little-endian elements (needs TYPE)
 //         | NUMBER {"," NUMBER}                        one number fills the tensor
 //         | "zeros" | "ones" | "iota" | "rand" ["(" LO "," HI ")"] | "randn" ["(" MEAN "," STDDEV ")"]
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 #include "Session.h"

@@ -1,4 +1,5 @@
 // Terminal: buffered standard output that survives EPIPE; colour and width from the environment.
+// SPDX-License-Identifier: Apache-2.0
 #include "Terminal.h"
 
 #include <cerrno>

@@ -1,4 +1,5 @@
 // Terminal: where a command writes. Knows about colour, width and readers that went away.
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 #include "opc/Status.h"

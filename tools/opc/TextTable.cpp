@@ -1,4 +1,5 @@
 // Rows of text in aligned columns.
+// SPDX-License-Identifier: Apache-2.0
 #include "TextTable.h"
 
 #include <algorithm>

@@ -1,4 +1,5 @@
 // The part of TOML that opc.toml needs.
+// SPDX-License-Identifier: Apache-2.0
 #include "Toml.h"
 
 #include "NumberText.h"

@@ -1,6 +1,7 @@
 // The part of TOML that opc.toml needs: tables, dotted and quoted keys, strings, numbers, booleans, arrays, inline
 // tables, comments. What TOML has beyond that (dates, multi-line strings, arrays of tables) is refused by name.
 // Grammar: https://toml.io/en/v1.0.0
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 #include "opc/Status.h"

@@ -1,4 +1,5 @@
 // The flags of opc grad that make a training graph, and what they mean.
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 #include "CommandLine.h"

@@ -1,4 +1,5 @@
 // Metrics lines and curves.
+// SPDX-License-Identifier: Apache-2.0
 #include "TrainingLog.h"
 
 #include "JsonOutput.h"

@@ -1,4 +1,5 @@
 // What a training run writes down step by step: a file of JSON lines, and curves as SVG.
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 #include "opc/Status.h"

@@ -1,4 +1,5 @@
 // Training from the command line.
+// SPDX-License-Identifier: Apache-2.0
 #include "TrainingRun.h"
 
 #include "BatchLoader.h"

@@ -1,4 +1,5 @@
 // Training: the part of `opc run` that feeds batches of a data set, step after step, and saves what was learnt.
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 #include "CommandLine.h"

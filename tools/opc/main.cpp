@@ -1,4 +1,5 @@
 // The command `opc`: finds the subcommand, parses its flags, runs it, turns failures into exit codes.
+// SPDX-License-Identifier: Apache-2.0
 #include "CommandList.h"
 #include "Config.h"
 

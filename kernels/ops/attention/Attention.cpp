@@ -1,4 +1,5 @@
 // scaled_dot_product_attention: softmax(query key^T * scale + mask) value, block by block.
+// SPDX-License-Identifier: Apache-2.0
 #include "AttentionScores.h"
 #include "Gemm.h"
 #include "GradientSteps.h"

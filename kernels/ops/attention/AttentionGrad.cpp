@@ -1,4 +1,5 @@
 // scaled_dot_product_attention_grad: probabilities computed again, block by block.
+// SPDX-License-Identifier: Apache-2.0
 #include "AttentionScores.h"
 #include "Gemm.h"
 #include "GradientSteps.h"

@@ -1,4 +1,5 @@
 // Rows of attention scores: the mask, and what becomes of them.
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 #include "AttentionShape.h"

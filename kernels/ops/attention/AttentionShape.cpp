@@ -1,4 +1,5 @@
 // Checks of attention.
+// SPDX-License-Identifier: Apache-2.0
 #include "AttentionShape.h"
 
 #include <cmath>

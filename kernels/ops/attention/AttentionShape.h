@@ -1,4 +1,5 @@
 // The sizes of an attention, checked, and how its kernels cut it into blocks.
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 #include "opc/Op.h"

@@ -1,4 +1,5 @@
 // Checks and sizes of convolutions.
+// SPDX-License-Identifier: Apache-2.0
 #include "ConvGeometry.h"
 
 #include <algorithm>

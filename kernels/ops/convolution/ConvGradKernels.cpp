@@ -1,5 +1,6 @@
 // CPU kernels of conv_data_grad, conv_filter_grad and conv_bias_grad: oneDNN for f32 and the half types, plain loops
 // for f64.
+// SPDX-License-Identifier: Apache-2.0
 #include "DirectConvolution.h"
 #include "DnnlConvolution.h"
 #include "DnnlFilterGradient.h"

@@ -1,4 +1,5 @@
 // CPU kernels of the convolutions: oneDNN for f32 and the half types, plain loops for f64.
+// SPDX-License-Identifier: Apache-2.0
 #include "ConvGeometry.h"
 #include "DirectConvolution.h"
 #include "DnnlConvolution.h"

@@ -1,4 +1,5 @@
 // Definitions of conv1d, conv2d and conv3d.
+// SPDX-License-Identifier: Apache-2.0
 #include "ConvGeometry.h"
 
 namespace opc::ops {

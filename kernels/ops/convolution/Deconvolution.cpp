@@ -1,4 +1,5 @@
 // deconv1d, deconv2d and deconv3d: transposed convolutions.
+// SPDX-License-Identifier: Apache-2.0
 #include "DirectConvolution.h"
 #include "DnnlConvolution.h"
 #include "RegisterFloating.h"

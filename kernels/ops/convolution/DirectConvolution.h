@@ -1,4 +1,5 @@
 // Convolution by plain loops: exact in its order of summation, for f64 and for what oneDNN does not take.
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 #include "ConvGeometry.h"

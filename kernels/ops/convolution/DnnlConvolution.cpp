@@ -1,4 +1,5 @@
 // One f32 convolution by oneDNN.
+// SPDX-License-Identifier: Apache-2.0
 #include "DnnlConvolution.h"
 #include "DnnlLayouts.h"
 #include "Parallel.h"

@@ -1,4 +1,5 @@
 // One f32 convolution by oneDNN, with everything decided at bind time.
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 #include "ConvGeometry.h"

@@ -1,4 +1,5 @@
 // The gradient of an f32 convolution by its weight, by oneDNN, in shares of one thread each.
+// SPDX-License-Identifier: Apache-2.0
 #include "DnnlFilterGradient.h"
 #include "DnnlLayouts.h"
 #include "Parallel.h"

@@ -1,4 +1,5 @@
 // The gradient of an f32 convolution by its weight, by oneDNN.
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 #include "ConvGeometry.h"

@@ -1,4 +1,5 @@
 // oneDNN's descriptions of a convolution's tensors.
+// SPDX-License-Identifier: Apache-2.0
 #include "DnnlLayouts.h"
 
 namespace opc::ops {

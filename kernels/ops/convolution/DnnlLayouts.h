@@ -1,4 +1,5 @@
 // oneDNN's descriptions of a convolution's tensors and window.
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 #include "ConvGeometry.h"

@@ -1,4 +1,5 @@
 // fused_conv2d: a convolution with what usually follows it, in one pass over the result. The compiler makes it.
+// SPDX-License-Identifier: Apache-2.0
 #include "ConvGeometry.h"
 #include "DnnlConvolution.h"
 #include "RegisterFloating.h"

@@ -1,4 +1,5 @@
 // The declarations that families of elementwise operators share: argument names, scalar operands.
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 #include "opc/Elementwise.h"

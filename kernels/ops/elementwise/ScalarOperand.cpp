@@ -1,4 +1,5 @@
 // The convention by which OneFlow's scalar_* operators carry one number.
+// SPDX-License-Identifier: Apache-2.0
 #include "elementwise/ElementwiseOps.h"
 
 namespace opc::user_op::elementwise {

@@ -1,4 +1,5 @@
 // What the adding scatters share: f16 and bf16 add up in an f32 copy of the output, kept in the temporary buffer.
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 #include "HalfConversion.h"

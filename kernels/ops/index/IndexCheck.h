@@ -1,4 +1,5 @@
 // Index operands: reading them in their own integer type, and the range check that names the first bad one.
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 #include "opc/Kernel.h"

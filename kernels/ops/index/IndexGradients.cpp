@@ -1,4 +1,5 @@
 // Gradient rules of the gathers, the scatters and the segment sums.
+// SPDX-License-Identifier: Apache-2.0
 #include "GradientSteps.h"
 #include "shape/Axes.h"
 

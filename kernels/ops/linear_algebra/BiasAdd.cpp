@@ -1,4 +1,5 @@
 // bias_add: a vector added along one axis.
+// SPDX-License-Identifier: Apache-2.0
 #include "MatrixProduct.h"
 #include "RegisterFloating.h"
 

@@ -1,4 +1,5 @@
 // Gradient rules of the matrix products and of bias_add, and broadcast_matmul_grad_b, which one of them needs.
+// SPDX-License-Identifier: Apache-2.0
 #include "Gemm.h"
 #include "GradientSteps.h"
 #include "MatrixProduct.h"

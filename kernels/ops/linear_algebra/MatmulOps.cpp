@@ -1,4 +1,5 @@
 // Definitions of matmul, batch_matmul and broadcast_matmul.
+// SPDX-License-Identifier: Apache-2.0
 #include "MatrixProduct.h"
 
 namespace opc::ops {

@@ -1,4 +1,5 @@
 // Shape, dtype and sharding rules of the matrix products.
+// SPDX-License-Identifier: Apache-2.0
 #include "MatrixProduct.h"
 
 #include <algorithm>

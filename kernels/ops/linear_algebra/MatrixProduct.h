@@ -1,4 +1,5 @@
 // What the matrix products (matmul, batch_matmul, broadcast_matmul and the vector products) have in common.
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 #include "opc/Op.h"

@@ -1,4 +1,5 @@
 // CPU kernels of matrix_vector_product, vector_matrix_product and dot.
+// SPDX-License-Identifier: Apache-2.0
 #include "Gemm.h"
 #include "RegisterFloating.h"
 

@@ -1,4 +1,5 @@
 // Definitions of matrix_vector_product, vector_matrix_product and dot.
+// SPDX-License-Identifier: Apache-2.0
 #include "MatrixProduct.h"
 
 namespace opc::ops {

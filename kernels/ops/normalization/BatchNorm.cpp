@@ -1,4 +1,5 @@
 // normalization: batch normalisation with given or computed statistics.
+// SPDX-License-Identifier: Apache-2.0
 #include "../shape/Axes.h"
 #include "NormRules.h"
 #include "RegisterFloating.h"

@@ -1,4 +1,5 @@
 // normalization_grad: the gradients of batch normalisation with computed statistics.
+// SPDX-License-Identifier: Apache-2.0
 #include "../shape/Axes.h"
 #include "NormGradRows.h"
 #include "NormRules.h"

@@ -1,4 +1,5 @@
 // group_norm: normalisation of groups of channels of each sample.
+// SPDX-License-Identifier: Apache-2.0
 #include "NormRules.h"
 #include "RegisterFloating.h"
 #include "SimdExp.h"

@@ -1,4 +1,5 @@
 // group_norm_grad and group_norm_param_grad.
+// SPDX-License-Identifier: Apache-2.0
 #include "NormGradRows.h"
 #include "NormRules.h"
 #include "RegisterFloating.h"

@@ -1,4 +1,5 @@
 // l2_normalize: vectors along one axis, scaled to length one.
+// SPDX-License-Identifier: Apache-2.0
 #include "../shape/Axes.h"
 #include "NormRules.h"
 #include "RegisterFloating.h"

@@ -1,4 +1,5 @@
 // l2_normalize_grad.
+// SPDX-License-Identifier: Apache-2.0
 #include "../shape/Axes.h"
 #include "NormRules.h"
 #include "RegisterFloating.h"

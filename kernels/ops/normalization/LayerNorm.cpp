@@ -1,4 +1,5 @@
 // layer_norm and rms_norm: normalisation of trailing dimensions.
+// SPDX-License-Identifier: Apache-2.0
 #include "../shape/Axes.h"
 #include "NormRules.h"
 #include "RegisterFloating.h"

@@ -1,4 +1,5 @@
 // layer_norm_grad, layer_norm_param_grad, rms_norm_grad and rms_norm_param_grad.
+// SPDX-License-Identifier: Apache-2.0
 #include "../shape/Axes.h"
 #include "NormGradRows.h"
 #include "NormRules.h"

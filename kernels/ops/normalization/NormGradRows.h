@@ -1,4 +1,5 @@
 // The loops that the gradients of the normalisations share.
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 #include "SimdExp.h"

@@ -1,4 +1,5 @@
 // Gradient rules of the normalisations, of their statistics, and of their gradients.
+// SPDX-License-Identifier: Apache-2.0
 #include "../shape/Axes.h"
 #include "GradientSteps.h"
 #include "NormRules.h"

@@ -1,4 +1,5 @@
 // Checks that the rules of the normalisations share.
+// SPDX-License-Identifier: Apache-2.0
 #include "NormRules.h"
 
 namespace opc::ops {

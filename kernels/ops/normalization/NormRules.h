@@ -1,4 +1,5 @@
 // What the rules of the normalisations have in common.
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 #include "opc/Op.h"

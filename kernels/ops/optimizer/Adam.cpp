@@ -1,4 +1,5 @@
 // adam_update and the ops that correct the bias of its means.
+// SPDX-License-Identifier: Apache-2.0
 #include "optimizer/UpdateOp.h"
 
 #include <cmath>

@@ -1,4 +1,5 @@
 // assign, l1_l2_regularize_gradient, dynamic_loss_scale_schedule.
+// SPDX-License-Identifier: Apache-2.0
 #include "optimizer/UpdateOp.h"
 
 #include <cstring>

@@ -1,4 +1,5 @@
 // lamb_update and lars_update: rates that depend on the norms of the whole layer.
+// SPDX-License-Identifier: Apache-2.0
 #include "optimizer/UpdateOp.h"
 
 #include <cmath>

@@ -1,4 +1,5 @@
 // rmsprop_update and adagrad_update.
+// SPDX-License-Identifier: Apache-2.0
 #include "optimizer/UpdateOp.h"
 
 #include <cmath>

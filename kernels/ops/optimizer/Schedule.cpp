@@ -1,4 +1,5 @@
 // learning_rate_schedule: the learning rate as a function of the step.
+// SPDX-License-Identifier: Apache-2.0
 #include "optimizer/UpdateOp.h"
 
 #include <cmath>

@@ -1,4 +1,5 @@
 // sgd_update and momentum_update.
+// SPDX-License-Identifier: Apache-2.0
 #include "optimizer/UpdateOp.h"
 
 namespace opc::ops::optimizer {

@@ -1,4 +1,5 @@
 // The rule of the update ops, and what their tasks read.
+// SPDX-License-Identifier: Apache-2.0
 #include "optimizer/UpdateOp.h"
 
 namespace opc::ops::optimizer {

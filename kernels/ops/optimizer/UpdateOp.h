@@ -1,4 +1,5 @@
 // What the ops share that update a model: their arguments, the rule that checks them, and the loop over elements.
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 #include "HalfConversion.h"

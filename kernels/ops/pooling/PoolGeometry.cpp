@@ -1,4 +1,5 @@
 // Checks and sizes of poolings.
+// SPDX-License-Identifier: Apache-2.0
 #include "PoolGeometry.h"
 #include "../convolution/ConvGeometry.h"
 #include "shape/SbpRules.h"

@@ -1,4 +1,5 @@
 // The sizes of a pooling, checked: what its shape rule and its kernels need to know.
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 #include "opc/Op.h"

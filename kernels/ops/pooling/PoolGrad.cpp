@@ -1,5 +1,6 @@
 // max_pool_Nd_grad, avg_pool_Nd_grad and adaptive_avg_poolNd_grad for N = 1, 2, 3, and the gradient rules of all
 // poolings.
+// SPDX-License-Identifier: Apache-2.0
 #include "GradientSteps.h"
 #include "PoolWindows.h"
 #include "RegisterFloating.h"

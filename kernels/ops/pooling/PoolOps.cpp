@@ -1,4 +1,5 @@
 // Definitions of max_pool_Nd, avg_pool_Nd and adaptive_avg_poolNd for N = 1, 2, 3.
+// SPDX-License-Identifier: Apache-2.0
 #include "PoolGeometry.h"
 
 namespace opc::ops {

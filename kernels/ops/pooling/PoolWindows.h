@@ -1,4 +1,5 @@
 // The windows of a pooling: which inputs an output sees, and by what a mean divides.
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 #include "PoolGeometry.h"

@@ -1,4 +1,5 @@
 // Gradient rules of the reductions, the scans, the sort and the losses that are reductions.
+// SPDX-License-Identifier: Apache-2.0
 #include "GradientSteps.h"
 #include "reduce/engine/ReduceOp.h"
 

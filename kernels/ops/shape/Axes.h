@@ -1,4 +1,5 @@
 // Axis attributes: negative values resolved, ranges and duplicates checked, with messages that name the way out.
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 #include "opc/Op.h"

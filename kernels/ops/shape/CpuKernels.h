@@ -1,4 +1,5 @@
 // Registration of one kernel class template for many element types, and of one kernel class for all of them.
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 #include "opc/Op.h"

@@ -1,4 +1,5 @@
 // Signatures that the data-movement operators share.
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 #include "shape/Axes.h"

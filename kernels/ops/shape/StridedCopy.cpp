@@ -1,4 +1,5 @@
 // Strided copies: dimension merging, runs of bytes, tiled transposition, and the general loop.
+// SPDX-License-Identifier: Apache-2.0
 #include "shape/StridedCopy.h"
 
 #include "opc/Maybe.h"

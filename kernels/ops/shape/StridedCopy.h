@@ -1,4 +1,5 @@
 // The engine of the data-movement operators: copies an n-dimensional box between two strided layouts.
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 #include "opc/Kernel.h"

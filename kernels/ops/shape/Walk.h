@@ -1,4 +1,5 @@
 // A row-major walk of a box of strided dimensions.
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 #include "opc/Shape.h"

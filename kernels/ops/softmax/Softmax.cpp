@@ -1,4 +1,5 @@
 // softmax and log_softmax over the last axis.
+// SPDX-License-Identifier: Apache-2.0
 #include "RegisterFloating.h"
 #include "SimdExp.h"
 #include "StagedTensors.h"

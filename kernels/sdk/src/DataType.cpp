@@ -1,4 +1,5 @@
 // Names and sizes of element types and attribute kinds.
+// SPDX-License-Identifier: Apache-2.0
 #include "opc/DataType.h"
 #include "opc/Attr.h"
 

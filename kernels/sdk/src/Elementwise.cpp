@@ -1,5 +1,6 @@
 // What all elementwise operators share: broadcasting, the loops over rows and threads, conversion of 16-bit floats,
 // rules.
+// SPDX-License-Identifier: Apache-2.0
 #include "opc/Elementwise.h"
 
 #include <algorithm>

@@ -1,4 +1,5 @@
 // GradientRule: backward ops by name.
+// SPDX-License-Identifier: Apache-2.0
 #include "opc/GradientRule.h"
 
 namespace opc::user_op {

@@ -1,4 +1,5 @@
 // Lookups in definitions and configurations, ready-made rules, and the list of pending registrations.
+// SPDX-License-Identifier: Apache-2.0
 #include "opc/Op.h"
 
 #include <algorithm>

@@ -1,4 +1,5 @@
 // The note that passes from a kernel's Bind to the host, in the thread that binds.
+// SPDX-License-Identifier: Apache-2.0
 #include "opc/PackedInputs.h"
 
 #include <utility>

@@ -1,4 +1,5 @@
 // Recording, printing, evaluating and analysing scalar expressions.
+// SPDX-License-Identifier: Apache-2.0
 #include "opc/Scalar.h"
 
 #include <cstdio>

@@ -1,4 +1,5 @@
 // Symbolic differentiation of scalar expressions, with simplification.
+// SPDX-License-Identifier: Apache-2.0
 #include "opc/Scalar.h"
 
 #include <cmath>

@@ -1,5 +1,6 @@
 // Shape, TensorDesc and Tensor. This file is compiled with -fno-delete-null-pointer-checks: the accessors of Tensor
 // test `this`, because kernels are written against an API that answers nullptr for an absent optional tensor.
+// SPDX-License-Identifier: Apache-2.0
 #include "opc/Tensor.h"
 
 namespace opc {

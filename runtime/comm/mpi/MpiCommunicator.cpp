@@ -1,4 +1,5 @@
 // The MPI engine: MPI 3.1 calls only, one duplicated communicator for each channel.
+// SPDX-License-Identifier: Apache-2.0
 #define OMPI_SKIP_MPICXX 1
 #define MPICH_SKIP_MPICXX 1
 #include "BlockCopy.h"

@@ -1,4 +1,5 @@
 // The NCCL engine. NCCL and the CUDA runtime are opened at run time; only their headers are needed to build it.
+// SPDX-License-Identifier: Apache-2.0
 #include "NcclEngine.h"
 
 #ifdef OPC_HAS_NCCL

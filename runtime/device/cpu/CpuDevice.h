@@ -1,4 +1,5 @@
 // The CPU: host memory, synchronous streams.
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 #include "Device.h"

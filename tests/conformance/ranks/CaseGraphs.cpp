@@ -1,4 +1,5 @@
 // The sample cases of the operators as graphs.
+// SPDX-License-Identifier: Apache-2.0
 #include "TestGraph.h"
 
 #include "AttrWire.h"

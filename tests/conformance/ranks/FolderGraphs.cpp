@@ -1,4 +1,5 @@
 // Graphs and tensors that a script has written into a folder.
+// SPDX-License-Identifier: Apache-2.0
 #include "TestGraph.h"
 
 #include "FileBytes.h"

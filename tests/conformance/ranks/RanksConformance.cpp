@@ -6,6 +6,7 @@
 //
 // Without --ops, --folder and --random: the cases of every operator. Seeds are K, K+1, ...; the planner's choice comes
 // first unless K is above 1. A failure is printed as the arguments that repeat it.
+// SPDX-License-Identifier: Apache-2.0
 #include "RandomGraph.h"
 #include "TestGraph.h"
 

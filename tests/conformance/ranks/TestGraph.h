@@ -1,4 +1,5 @@
 // Graphs to run on one rank and on many, with the tensors to feed them and what is allowed to differ.
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 #include "HostTensor.h"

@@ -1,4 +1,5 @@
 # References of the fused attention: the composite of products and a softmax.
+# SPDX-License-Identifier: Apache-2.0
 import numpy as np
 
 from .nn import stat

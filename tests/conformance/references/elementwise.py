@@ -1,4 +1,5 @@
 # References of the elementwise families: unary, binary with broadcasting, comparison, logical, scalar.
+# SPDX-License-Identifier: Apache-2.0
 import numpy as np
 import torch
 import torch.nn.functional as F

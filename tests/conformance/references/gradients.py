@@ -1,4 +1,5 @@
 # References of the ops that are gradients of others: PyTorch's autograd of the forward op, or the sum written out.
+# SPDX-License-Identifier: Apache-2.0
 import numpy as np
 import torch
 import torch.nn.functional as F

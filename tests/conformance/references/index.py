@@ -1,4 +1,5 @@
 # References of gathers, scatters and one-hot codes.
+# SPDX-License-Identifier: Apache-2.0
 import numpy as np
 import torch
 import torch.nn.functional as F

@@ -1,4 +1,5 @@
 # References of matrix products and of biases.
+# SPDX-License-Identifier: Apache-2.0
 import numpy as np
 
 from .table import reference

@@ -1,4 +1,5 @@
 # References of convolution, pooling, normalisation, softmax and resampling, by PyTorch.
+# SPDX-License-Identifier: Apache-2.0
 import numpy as np
 import torch
 import torch.nn.functional as F

@@ -1,4 +1,5 @@
 # References of the optimizers' updates, one step each; five steps against torch.optim are in training_vectors.py.
+# SPDX-License-Identifier: Apache-2.0
 import numpy as np
 
 from .table import Typed, reference

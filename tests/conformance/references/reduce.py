@@ -1,4 +1,5 @@
 # References of reductions, scans and searches along axes.
+# SPDX-License-Identifier: Apache-2.0
 import numpy as np
 import torch
 

@@ -1,4 +1,5 @@
 # The table of references, and what a reference function gets and gives.
+# SPDX-License-Identifier: Apache-2.0
 """A reference is a function of an Instance that returns one of
   - an array: the op's first output;
   - a dict: output argument -> array or list of arrays.

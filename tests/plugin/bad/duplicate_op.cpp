@@ -1,4 +1,5 @@
 // A library that registers an op that opc has.
+// SPDX-License-Identifier: Apache-2.0
 #include "opc/Op.h"
 
 REGISTER_USER_OP("matmul").Input("a").Output("out").SetTensorDescInferFn(

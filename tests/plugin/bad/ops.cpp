@@ -1,4 +1,5 @@
 // Operators that break the SDK's contract, one way each; every one must become an error that names the op.
+// SPDX-License-Identifier: Apache-2.0
 #include "opc/Op.h"
 
 #include <stdexcept>

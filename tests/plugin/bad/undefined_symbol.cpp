@@ -1,4 +1,5 @@
 // A library that needs a function which nobody defines.
+// SPDX-License-Identifier: Apache-2.0
 #include "opc/Op.h"
 
 void computedElsewhere(opc::user_op::KernelComputeContext *);

@@ -1,4 +1,5 @@
 // Operators with gradient rules as their authors write them: right ones in both styles, and wrong ones.
+// SPDX-License-Identifier: Apache-2.0
 #include "oneflow/core/framework/framework.h"
 
 #include <cmath>

@@ -1,4 +1,5 @@
 // Cluster files: what they mean, and what is wrong with those that mean nothing.
+// SPDX-License-Identifier: Apache-2.0
 #include "Cluster.h"
 
 #include <catch2/catch.hpp>

@@ -1,4 +1,5 @@
 // Calibration: rates that are put into made-up measurements come out again; measuring runs on several ranks.
+// SPDX-License-Identifier: Apache-2.0
 #include "ClusterFit.h"
 #include "../PlanBuilder.h"
 #include "InProcessCommunicator.h"

@@ -1,4 +1,5 @@
 // The memory planner: no two live buffers overlap, and the result is near the liveness bound.
+// SPDX-License-Identifier: Apache-2.0
 #include "MemoryPlanner.h"
 
 #include <catch2/catch.hpp>

@@ -1,4 +1,5 @@
 // Sessions that give back the memory of weights once the kernels have packed them.
+// SPDX-License-Identifier: Apache-2.0
 #include "Pipeline.h"
 #include "Session.h"
 #include "TensorIo.h"

@@ -1,4 +1,5 @@
 // The pipeline through its one header: formats, positions, canonical text, determinism, errors.
+// SPDX-License-Identifier: Apache-2.0
 #include "Pipeline.h"
 
 #include <catch2/catch.hpp>

@@ -1,4 +1,5 @@
 // The planner against exhaustive search on small random graphs, and what it says about problems without an answer.
+// SPDX-License-Identifier: Apache-2.0
 #include "SignaturePlanner.h"
 
 #include <catch2/catch.hpp>

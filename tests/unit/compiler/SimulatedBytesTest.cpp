@@ -1,4 +1,5 @@
 // The bytes that the simulator says a rank sends are those that the communication layer counts, for every rank.
+// SPDX-License-Identifier: Apache-2.0
 #include "../PlanBuilder.h"
 #include "Pipeline.h"
 #include "PlanFile.h"

@@ -1,4 +1,5 @@
 // Simulated plans against times computed by hand: one rank, collectives, pipelines, meshes too large to have.
+// SPDX-License-Identifier: Apache-2.0
 #include "Simulation.h"
 #include "../PlanBuilder.h"
 

@@ -1,4 +1,5 @@
 // Rules -> signatures on a mesh, tensors -> kinds, and the tape.
+// SPDX-License-Identifier: Apache-2.0
 #include "NetBuilder.h"
 
 #include <algorithm>

@@ -1,4 +1,5 @@
 // Planning problems of training graphs, built from einsum-like rules; with a tape for the backward pass. No MLIR.
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 #include "Boxing.h"

@@ -1,4 +1,5 @@
 // Forward ops with their gradients on NetBuilder's tape, and the nets made of them.
+// SPDX-License-Identifier: Apache-2.0
 #include "TrainingNets.h"
 
 #include <string>

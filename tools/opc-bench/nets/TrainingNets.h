@@ -1,4 +1,5 @@
 // Training graphs for the planner: transformers, convolutional nets, branches and diamonds.
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 #include "NetBuilder.h"

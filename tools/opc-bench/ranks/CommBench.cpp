@@ -1,4 +1,5 @@
 // opc-comm-bench: boxing steps between ranks beside MPI's own collectives, by turns in one job. Run under mpirun.
+// SPDX-License-Identifier: Apache-2.0
 #define OMPI_SKIP_MPICXX 1
 #define MPICH_SKIP_MPICXX 1
 #include "BoxingExecutor.h"

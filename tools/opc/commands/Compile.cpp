@@ -1,4 +1,5 @@
 // opc compile: a graph lowered to a plan, or to any phase.
+// SPDX-License-Identifier: Apache-2.0
 #include "Commands.h"
 
 #include "Calibration.h"

@@ -1,5 +1,6 @@
 // opc completion: scripts for bash, zsh and fish. They ask `opc __complete`, which knows the commands and reads the
 // graph.
+// SPDX-License-Identifier: Apache-2.0
 #include "Commands.h"
 
 namespace opc::cli {

@@ -1,4 +1,5 @@
 // opc config: each setting with its value and where it comes from.
+// SPDX-License-Identifier: Apache-2.0
 #include "Commands.h"
 
 #include "Config.h"

@@ -1,4 +1,5 @@
 // opc doctor: what opc finds on this machine, and whether it can work here.
+// SPDX-License-Identifier: Apache-2.0
 #include "Commands.h"
 
 #include "Config.h"

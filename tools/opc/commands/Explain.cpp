@@ -1,4 +1,5 @@
 // opc explain: the long text of an error code, from docs/errors.md.
+// SPDX-License-Identifier: Apache-2.0
 #include "Commands.h"
 
 #include "ErrorCatalog.h"

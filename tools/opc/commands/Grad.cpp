@@ -1,4 +1,5 @@
 // opc grad: the backward graph of a loss, its check against differences, and why a gradient is missing.
+// SPDX-License-Identifier: Apache-2.0
 #include "Commands.h"
 
 #include "GradientCheck.h"

@@ -1,4 +1,5 @@
 // opc __man: the manual pages, written when opc is built.
+// SPDX-License-Identifier: Apache-2.0
 #include "Commands.h"
 
 #include "CommandList.h"

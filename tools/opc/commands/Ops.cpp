@@ -1,4 +1,5 @@
 // opc ops: the registered operators, as a table, as a page each, as JSON.
+// SPDX-License-Identifier: Apache-2.0
 #include "Commands.h"
 
 #include "OpReport.h"

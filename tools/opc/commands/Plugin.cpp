@@ -1,4 +1,5 @@
 // opc plugin check: what a plugin library registers, and what a complete op would have beside that.
+// SPDX-License-Identifier: Apache-2.0
 #include "Commands.h"
 
 #include "OpReport.h"

@@ -1,4 +1,5 @@
 // opc run: a graph or plan with values in, values out, compared with what was expected.
+// SPDX-License-Identifier: Apache-2.0
 #include "Commands.h"
 
 #include "Expectations.h"

@@ -1,4 +1,5 @@
 // opc sdk: the flags that build a plugin against this opc.
+// SPDX-License-Identifier: Apache-2.0
 #include "Commands.h"
 
 #include "JsonOutput.h"

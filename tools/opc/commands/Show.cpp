@@ -1,4 +1,5 @@
 // opc show: what is in a graph.
+// SPDX-License-Identifier: Apache-2.0
 #include "Commands.h"
 
 #include "CompileReport.h"

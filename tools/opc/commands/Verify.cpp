@@ -1,4 +1,5 @@
 // opc verify: SBP signatures proven or refuted by execution.
+// SPDX-License-Identifier: Apache-2.0
 #include "Commands.h"
 
 #include "DerivedGradient.h"

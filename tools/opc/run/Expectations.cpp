@@ -1,4 +1,5 @@
 // What a run's outputs are compared with.
+// SPDX-License-Identifier: Apache-2.0
 #include "Expectations.h"
 
 #include "GraphInput.h"

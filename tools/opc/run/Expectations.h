@@ -1,4 +1,5 @@
 // What a run's outputs are compared with: flags, tolerances, metrics, and what is said of a difference.
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 #include "Config.h"

@@ -1,4 +1,5 @@
 // --capture, --capture-stats: the tensors inside a graph.
+// SPDX-License-Identifier: Apache-2.0
 #include "RunCapture.h"
 
 #include "GraphInput.h"

@@ -1,4 +1,5 @@
 // --capture, --capture-stats: the tensors inside a graph, written while it runs.
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 #include "JsonOutput.h"

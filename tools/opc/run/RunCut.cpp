@@ -1,4 +1,5 @@
 // --until, --feed, --only: names on the command line to tensors and ops of the graph.
+// SPDX-License-Identifier: Apache-2.0
 #include "RunCut.h"
 
 #include <algorithm>

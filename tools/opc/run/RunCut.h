@@ -1,4 +1,5 @@
 // --until, --feed, --only: which part of a graph runs.
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 #include "Invocation.h"

@@ -1,4 +1,5 @@
 // From what a run was given to a plan.
+// SPDX-License-Identifier: Apache-2.0
 #include "RunPlan.h"
 
 #include "CompileReport.h"

@@ -1,4 +1,5 @@
 // From what a run was given to a plan: compiled when it is a graph, cut when a part of it was asked for.
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 #include "GraphInput.h"

@@ -1,4 +1,5 @@
 // One graph on several ranks.
+// SPDX-License-Identifier: Apache-2.0
 #include "RunRanks.h"
 
 #include "DiagnosticText.h"

@@ -1,4 +1,5 @@
 // --ranks, --in-process, --mesh: one graph on several ranks, as threads or as processes of an MPI job.
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 #include "CommandLine.h"

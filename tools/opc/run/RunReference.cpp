@@ -1,4 +1,5 @@
 // --reference cpu: a second, plain run of the same graph, and where the two part.
+// SPDX-License-Identifier: Apache-2.0
 #include "RunReference.h"
 
 #include "NumberText.h"

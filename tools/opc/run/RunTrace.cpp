@@ -1,4 +1,5 @@
 // --trace: Chrome trace events of the compiler's phases and of the tasks.
+// SPDX-License-Identifier: Apache-2.0
 #include "RunTrace.h"
 
 #include <cmath>

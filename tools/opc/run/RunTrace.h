@@ -1,4 +1,5 @@
 // --trace: what opc did and when, as Chrome trace events (chrome://tracing, Perfetto).
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 #include "JsonOutput.h"

@@ -1,4 +1,5 @@
 // --trap: the first op that makes a value that is not wanted.
+// SPDX-License-Identifier: Apache-2.0
 #include "RunTrap.h"
 
 #include "CommandLine.h"

@@ -1,5 +1,6 @@
 // --trap nan,inf,denormal: stops at the first op that makes such a value, and leaves it behind as a case that runs
 // alone.
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 #include "Session.h"

@@ -1,5 +1,6 @@
 // Gradients of the usual activations under OneFlow's names, compiled instead of interpreted, and the rules that use
 // them; rules of functions whose derivative their own result gives.
+// SPDX-License-Identifier: Apache-2.0
 #include "GradientSteps.h"
 #include "elementwise/ElementwiseOps.h"
 

@@ -1,4 +1,5 @@
 // Piecewise activations: relu and its relatives.
+// SPDX-License-Identifier: Apache-2.0
 #include "elementwise/ElementwiseOps.h"
 
 #include "ActivationScalars.h"

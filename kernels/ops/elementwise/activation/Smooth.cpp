@@ -1,4 +1,5 @@
 // Smooth activations: the gelu family, exponential and logistic units.
+// SPDX-License-Identifier: Apache-2.0
 #include "elementwise/ElementwiseOps.h"
 
 #include "ActivationScalars.h"

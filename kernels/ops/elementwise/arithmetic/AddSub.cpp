@@ -1,4 +1,5 @@
 // Addition and subtraction: of tensors, of a number, of a one-element tensor.
+// SPDX-License-Identifier: Apache-2.0
 #include "elementwise/ElementwiseOps.h"
 
 #include "ArithmeticScalars.h"

@@ -1,4 +1,5 @@
 // Functions of two or three tensors that combine several steps.
+// SPDX-License-Identifier: Apache-2.0
 #include "elementwise/ElementwiseOps.h"
 
 #include "ArithmeticScalars.h"

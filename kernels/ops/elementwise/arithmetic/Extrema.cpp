@@ -1,4 +1,5 @@
 // The larger or smaller of two tensors. NaN in either operand gives NaN.
+// SPDX-License-Identifier: Apache-2.0
 #include "elementwise/ElementwiseOps.h"
 
 #include "ArithmeticScalars.h"

@@ -1,4 +1,5 @@
 // Multiplication and division: by tensors, by a number, by a one-element tensor.
+// SPDX-License-Identifier: Apache-2.0
 #include "elementwise/ElementwiseOps.h"
 
 #include "ArithmeticScalars.h"

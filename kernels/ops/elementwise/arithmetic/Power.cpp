@@ -1,4 +1,5 @@
 // Powers.
+// SPDX-License-Identifier: Apache-2.0
 #include "elementwise/ElementwiseOps.h"
 
 #include "ArithmeticScalars.h"

@@ -1,4 +1,5 @@
 // Remainders and rounded quotients. An integer division by zero gives 0.
+// SPDX-License-Identifier: Apache-2.0
 #include "elementwise/ElementwiseOps.h"
 
 #include "ArithmeticScalars.h"

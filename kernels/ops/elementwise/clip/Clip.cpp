@@ -1,4 +1,5 @@
 // Limits given as attributes: the floating pair for floating tensors, the integral pair for the others.
+// SPDX-License-Identifier: Apache-2.0
 #include "elementwise/ElementwiseOps.h"
 
 #include "ArithmeticScalars.h"

@@ -1,4 +1,5 @@
 // Equality of tensors, and of a tensor and a number.
+// SPDX-License-Identifier: Apache-2.0
 #include "elementwise/ElementwiseOps.h"
 
 #include "LogicScalars.h"

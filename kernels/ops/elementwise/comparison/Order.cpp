@@ -1,4 +1,5 @@
 // Order of tensors, and of a tensor and a number. Comparisons with NaN are false.
+// SPDX-License-Identifier: Apache-2.0
 #include "elementwise/ElementwiseOps.h"
 
 #include "LogicScalars.h"

@@ -1,4 +1,5 @@
 // Bitwise operations on integers and bool.
+// SPDX-License-Identifier: Apache-2.0
 #include "elementwise/ElementwiseOps.h"
 
 #include "LogicScalars.h"

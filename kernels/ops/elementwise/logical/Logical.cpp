@@ -1,4 +1,5 @@
 // Logic on truth values; a number is true when it is not 0.
+// SPDX-License-Identifier: Apache-2.0
 #include "elementwise/ElementwiseOps.h"
 
 #include "LogicScalars.h"

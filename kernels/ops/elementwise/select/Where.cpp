@@ -1,4 +1,5 @@
 // where and masked_fill: they move elements, so their kernels depend on element sizes alone.
+// SPDX-License-Identifier: Apache-2.0
 #include "elementwise/ElementwiseOps.h"
 
 #include "LogicScalars.h"

@@ -1,4 +1,5 @@
 // Exponentials, logarithms and roots.
+// SPDX-License-Identifier: Apache-2.0
 #include "elementwise/ElementwiseOps.h"
 
 #include "UnaryScalars.h"

@@ -1,4 +1,5 @@
 // Sign, absolute value, rounding, reciprocals.
+// SPDX-License-Identifier: Apache-2.0
 #include "elementwise/ElementwiseOps.h"
 
 #include "UnaryScalars.h"

@@ -1,4 +1,5 @@
 // Error, gamma and logistic functions.
+// SPDX-License-Identifier: Apache-2.0
 #include "elementwise/ElementwiseOps.h"
 
 #include "UnaryScalars.h"

@@ -1,4 +1,5 @@
 // Tests of single numbers, and logical and bitwise negation.
+// SPDX-License-Identifier: Apache-2.0
 #include "elementwise/ElementwiseOps.h"
 
 #include "LogicScalars.h"

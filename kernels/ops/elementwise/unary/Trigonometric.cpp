@@ -1,4 +1,5 @@
 // Trigonometric and hyperbolic functions and their inverses.
+// SPDX-License-Identifier: Apache-2.0
 #include "elementwise/ElementwiseOps.h"
 
 #include "UnaryScalars.h"

@@ -1,4 +1,5 @@
 // dim_gather, dim_scatter_{update,add,mul} and dim_scatter_add_like: elements addressed along one axis.
+// SPDX-License-Identifier: Apache-2.0
 #include "index/Accumulate.h"
 #include "index/IndexCheck.h"
 #include "shape/Axes.h"

@@ -1,4 +1,5 @@
 // embedding_grad: gradients of looked-up entries added up where they were looked up.
+// SPDX-License-Identifier: Apache-2.0
 #include "GradientSteps.h"
 #include "index/Accumulate.h"
 #include "index/IndexCheck.h"

@@ -1,4 +1,5 @@
 // gather and embedding: slices of a tensor along one axis, chosen by indices.
+// SPDX-License-Identifier: Apache-2.0
 #include "index/IndexCheck.h"
 #include "shape/Axes.h"
 #include "shape/CpuKernels.h"

@@ -1,5 +1,6 @@
 // gather_nd, scatter_nd, scatter_nd_like, tensor_scatter_nd_update, tensor_scatter_nd_add: slices addressed by index
 // tuples.
+// SPDX-License-Identifier: Apache-2.0
 #include "index/Accumulate.h"
 #include "index/IndexCheck.h"
 #include "shape/Axes.h"

@@ -1,4 +1,5 @@
 // one_hot: indices as unit vectors.
+// SPDX-License-Identifier: Apache-2.0
 #include "index/IndexCheck.h"
 #include "shape/CpuKernels.h"
 #include "type/cast/ConvertElements.h"

@@ -1,4 +1,5 @@
 // unsorted_segment_sum, its _like form, unsorted_batch_segment_sum, and batch_gather, whose gradient the last one is.
+// SPDX-License-Identifier: Apache-2.0
 #include "index/Accumulate.h"
 #include "index/IndexCheck.h"
 #include "shape/Axes.h"

@@ -1,4 +1,5 @@
 // argmax and argmin: the position of the extreme along the last axis.
+// SPDX-License-Identifier: Apache-2.0
 #include "reduce/engine/Reducers.h"
 #include "shape/Axes.h"
 #include "shape/CpuKernels.h"

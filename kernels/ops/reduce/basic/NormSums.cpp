@@ -1,4 +1,5 @@
 // square_sum, multi_square_sum and count_not_finite, which gradient clipping and loss scaling need; reduce_nansum.
+// SPDX-License-Identifier: Apache-2.0
 #include "reduce/engine/ReduceOp.h"
 
 #include <cmath>

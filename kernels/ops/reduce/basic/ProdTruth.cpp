@@ -1,4 +1,5 @@
 // reduce_prod, reduce_any, reduce_all, and reduce_sum_like.
+// SPDX-License-Identifier: Apache-2.0
 #include "reduce/engine/ReduceOp.h"
 #include "shape/StridedCopy.h"
 

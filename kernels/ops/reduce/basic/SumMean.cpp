@@ -1,4 +1,5 @@
 // reduce_sum and reduce_mean.
+// SPDX-License-Identifier: Apache-2.0
 #include "reduce/engine/ReduceOp.h"
 
 namespace opc::ops::reduce {

@@ -1,4 +1,5 @@
 // Rules, plans and samples of the reduce_* operators.
+// SPDX-License-Identifier: Apache-2.0
 #include "reduce/engine/ReduceOp.h"
 
 namespace opc::ops::reduce {

@@ -1,4 +1,5 @@
 // What the reduce_* operators share: rules, plan, kernel.
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 #include "reduce/engine/Reducers.h"

@@ -1,4 +1,5 @@
 // Merging of axes and cutting of long reductions.
+// SPDX-License-Identifier: Apache-2.0
 #include "reduce/engine/ReducePlan.h"
 
 #include <algorithm>

@@ -1,5 +1,6 @@
 // How a reduction walks its input: which axes are merged, what runs in parallel, where partial results are cut.
 // Everything follows from the shape, never from the number of threads, so that results do not either.
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 #include "shape/Walk.h"

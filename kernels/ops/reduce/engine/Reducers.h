@@ -1,4 +1,5 @@
 // The reducers: how sums, products, extremes and truth values accumulate for each element type.
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 #include "reduce/engine/RunReduce.h"

@@ -9,6 +9,7 @@
 //   merge(Acc, Lane) -> Acc, combine(Acc, Acc) -> Acc
 // Floating sums: an inner block of at most 4096 elements is spread over 32 lanes (128 additions each), or 64 rows are
 // added a column; blocks are added in f64.
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 #include "HalfConversion.h"

@@ -1,5 +1,6 @@
 // Cross entropies over a last axis of classes: softmax_cross_entropy, sparse_softmax_cross_entropy, their gradients,
 // sparse_cross_entropy and nll.
+// SPDX-License-Identifier: Apache-2.0
 #include "RegisterFloating.h"
 #include "SimdExp.h"
 #include "StagedTensors.h"

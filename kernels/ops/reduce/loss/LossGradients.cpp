@@ -1,4 +1,5 @@
 // Gradient rules of the losses and of their gradients.
+// SPDX-License-Identifier: Apache-2.0
 #include "GradientSteps.h"
 
 namespace opc::ops {

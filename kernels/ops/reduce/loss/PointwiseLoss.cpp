@@ -1,4 +1,5 @@
 // Losses element by element: binary_cross_entropy, binary_cross_entropy_with_logits, smooth_l1_loss, kl_div_loss.
+// SPDX-License-Identifier: Apache-2.0
 #include "RegisterFloating.h"
 #include "StagedTensors.h"
 #include "shape/CpuKernels.h"

@@ -1,4 +1,5 @@
 // Gradients of the losses that work element by element, as elementwise ops: these have derived gradients themselves.
+// SPDX-License-Identifier: Apache-2.0
 #include "elementwise/ElementwiseOps.h"
 
 namespace opc::scalar {

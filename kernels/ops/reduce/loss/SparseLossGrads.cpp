@@ -1,4 +1,5 @@
 // sparse_cross_entropy_grad and nll_grad: gradients that are zero but at the label.
+// SPDX-License-Identifier: Apache-2.0
 #include "RegisterFloating.h"
 #include "StagedTensors.h"
 #include "index/IndexCheck.h"

@@ -1,4 +1,5 @@
 // var and logsumexp: reductions in two passes, the first of which gives each output its shift.
+// SPDX-License-Identifier: Apache-2.0
 #include "reduce/engine/ReduceOp.h"
 
 #include <cmath>

@@ -1,4 +1,5 @@
 // cumprod_grad and reduce_prod_grad: gradients of products, exact where factors are zero.
+// SPDX-License-Identifier: Apache-2.0
 #include "RegisterFloating.h"
 #include "StagedTensors.h"
 #include "reduce/engine/ReduceOp.h"

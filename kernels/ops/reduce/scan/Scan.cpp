@@ -1,4 +1,5 @@
 // cumsum and cumprod: running sums and products along an axis.
+// SPDX-License-Identifier: Apache-2.0
 #include "HalfConversion.h"
 #include "shape/Axes.h"
 #include "shape/CpuKernels.h"

@@ -1,4 +1,5 @@
 // sort, arg_sort and top_k along the last axis.
+// SPDX-License-Identifier: Apache-2.0
 #include "shape/Axes.h"
 #include "shape/CpuKernels.h"
 

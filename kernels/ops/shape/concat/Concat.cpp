@@ -1,4 +1,5 @@
 // cat, concat and stack: tensors laid one after another along an axis; split_like: the inverse.
+// SPDX-License-Identifier: Apache-2.0
 #include "shape/Axes.h"
 #include "shape/CpuKernels.h"
 #include "shape/StridedCopy.h"

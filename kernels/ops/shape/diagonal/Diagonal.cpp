@@ -1,4 +1,5 @@
 // diag, diagonal, tril, triu: diagonals taken, made, and the triangles beside them.
+// SPDX-License-Identifier: Apache-2.0
 #include "shape/Axes.h"
 #include "shape/CpuKernels.h"
 #include "shape/StridedCopy.h"

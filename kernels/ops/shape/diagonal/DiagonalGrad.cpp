@@ -1,4 +1,5 @@
 // diagonal_grad: a diagonal put back into a tensor of zeros.
+// SPDX-License-Identifier: Apache-2.0
 #include "shape/CpuKernels.h"
 #include "shape/StridedCopy.h"
 

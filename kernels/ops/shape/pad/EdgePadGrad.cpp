@@ -1,5 +1,6 @@
 // reflection_pad1d_grad, reflection_pad2d_grad, replication_pad1d_grad, replication_pad2d_grad: padded gradients added
 // up where the elements came from.
+// SPDX-License-Identifier: Apache-2.0
 #include "RegisterFloating.h"
 #include "StagedTensors.h"
 #include "shape/CpuKernels.h"

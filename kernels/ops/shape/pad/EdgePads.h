@@ -1,4 +1,5 @@
 // Where each element of a reflecting or replicating pad comes from: for the pads and for their gradients.
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 #include "opc/Op.h"

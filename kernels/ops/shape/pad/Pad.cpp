@@ -1,4 +1,5 @@
 // pad, and the reflecting and replicating pads of the last axes.
+// SPDX-License-Identifier: Apache-2.0
 #include "shape/Axes.h"
 #include "shape/CpuKernels.h"
 #include "shape/StridedCopy.h"

@@ -1,4 +1,5 @@
 // expand and broadcast_like: one element read many times.
+// SPDX-License-Identifier: Apache-2.0
 #include "shape/Axes.h"
 #include "shape/CpuKernels.h"
 #include "shape/StridedCopy.h"

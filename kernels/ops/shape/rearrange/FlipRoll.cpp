@@ -1,4 +1,5 @@
 // flip and roll: the same elements, reversed or rotated along axes.
+// SPDX-License-Identifier: Apache-2.0
 #include "shape/Axes.h"
 #include "shape/CpuKernels.h"
 #include "shape/StridedCopy.h"

@@ -1,4 +1,5 @@
 // affine_grid and grid_sample: images resampled where a grid says.
+// SPDX-License-Identifier: Apache-2.0
 #include "RegisterFloating.h"
 #include "StagedTensors.h"
 #include "shape/CpuKernels.h"

@@ -1,4 +1,5 @@
 // grid_sample_grad: by the image and by the grid.
+// SPDX-License-Identifier: Apache-2.0
 #include "RegisterFloating.h"
 #include "StagedTensors.h"
 #include "shape/CpuKernels.h"

@@ -1,4 +1,5 @@
 // Where grid_sample reads: grid coordinates to pixels, with padding; shared with its gradient.
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 #include "opc/Op.h"

@@ -1,4 +1,5 @@
 // Gradient rules of affine_grid, grid_sample and the upsamplings.
+// SPDX-License-Identifier: Apache-2.0
 #include "GradientSteps.h"
 
 namespace opc::ops {

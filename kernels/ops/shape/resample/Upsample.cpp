@@ -1,4 +1,5 @@
 // upsample_nearest_2d, upsample_bilinear_2d, upsample_bicubic_2d: images resampled on a regular grid.
+// SPDX-License-Identifier: Apache-2.0
 #include "RegisterFloating.h"
 #include "StagedTensors.h"
 #include "shape/CpuKernels.h"

@@ -1,4 +1,5 @@
 // slice, slice_update, slice_grad and narrow: boxes cut out of a tensor, or written into one.
+// SPDX-License-Identifier: Apache-2.0
 #include "shape/Axes.h"
 #include "shape/CpuKernels.h"
 #include "shape/SbpRules.h"

@@ -1,4 +1,5 @@
 // Gradient rules of the ops that cut tensors apart and put them together.
+// SPDX-License-Identifier: Apache-2.0
 #include "GradientSteps.h"
 #include "shape/Axes.h"
 

@@ -1,4 +1,5 @@
 // transpose: permutes the axes.
+// SPDX-License-Identifier: Apache-2.0
 #include "shape/Axes.h"
 #include "shape/CpuKernels.h"
 #include "shape/SbpRules.h"

@@ -1,4 +1,5 @@
 // unfold and fold: the patches of an image as columns (im2col), and their sum back into an image (col2im).
+// SPDX-License-Identifier: Apache-2.0
 #include "RegisterFloating.h"
 #include "StagedTensors.h"
 #include "shape/Axes.h"

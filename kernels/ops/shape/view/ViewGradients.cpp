@@ -1,4 +1,5 @@
 // Gradient rules of the ops that only reshape, move or repeat elements.
+// SPDX-License-Identifier: Apache-2.0
 #include "GradientSteps.h"
 #include "shape/Axes.h"
 

@@ -1,4 +1,5 @@
 // Operators whose output is the input's bytes under another shape: reshape, flatten, expand_dims, squeeze and the like.
+// SPDX-License-Identifier: Apache-2.0
 #include "shape/Axes.h"
 #include "shape/CpuKernels.h"
 #include "shape/SbpRules.h"

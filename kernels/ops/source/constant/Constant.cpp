@@ -1,4 +1,5 @@
 // constant, constant_like, zero_like, ones_like: tensors filled with one value.
+// SPDX-License-Identifier: Apache-2.0
 #include "shape/Axes.h"
 #include "shape/CpuKernels.h"
 #include "shape/StridedCopy.h"

@@ -1,5 +1,6 @@
 // uniform, normal, bernoulli, randperm, random_mask_like, dropout: numbers that depend on the seed, the op's name, the
 // run and the element, and on nothing else.
+// SPDX-License-Identifier: Apache-2.0
 #include "HalfConversion.h"
 #include "shape/CpuKernels.h"
 #include "source/random/RandomStream.h"

@@ -1,4 +1,5 @@
 // What the random kernels share: the key of an op, and a stream for each step.
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 #include "RunPosition.h"

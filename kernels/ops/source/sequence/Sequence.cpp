@@ -1,4 +1,5 @@
 // arange, range and eye: tensors given by a formula.
+// SPDX-License-Identifier: Apache-2.0
 #include "shape/CpuKernels.h"
 #include "type/cast/ConvertElements.h"
 

@@ -1,4 +1,5 @@
 // add_n: the sum of tensors of one shape, which gradient accumulation produces.
+// SPDX-License-Identifier: Apache-2.0
 #include "HalfConversion.h"
 #include "shape/CpuKernels.h"
 

@@ -1,4 +1,5 @@
 // cast and cast_like: element type conversion.
+// SPDX-License-Identifier: Apache-2.0
 #include "shape/CpuKernels.h"
 #include "type/cast/ConvertElements.h"
 

@@ -1,4 +1,5 @@
 // The table of element conversions.
+// SPDX-License-Identifier: Apache-2.0
 #include "type/cast/ConvertElements.h"
 
 #include "HalfConversion.h"

@@ -1,4 +1,5 @@
 // Conversion of whole arrays between element types.
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 #include "opc/DataType.h"

@@ -1,4 +1,5 @@
 // Attribute values of operators: one variant whose alternatives follow AttrValue's field numbers.
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 #include "opc/DataType.h"

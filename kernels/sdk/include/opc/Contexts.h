@@ -1,6 +1,7 @@
 // The contexts that an operator's rules receive: shape inference, SBP, batch axis, time shape.
 // Each is a thin facade over a few virtual functions of the host. What the host cannot give comes back as nullptr, and
 // the facade, compiled into the operator's own library, throws: no exception crosses a library boundary.
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 #include "opc/OpConf.h"

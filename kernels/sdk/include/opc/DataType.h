@@ -1,4 +1,5 @@
 // Element types and device kinds, numbered as in OneFlow's protobufs.
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 #include <cstddef>

@@ -1,5 +1,6 @@
 // OpRegistry::Elementwise<F>: from a scalar function to a whole operator: shape rule, CPU kernels, in-place proposal,
 // sharding rule, expression and sample cases.
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 #include "opc/Op.h"

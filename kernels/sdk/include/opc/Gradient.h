@@ -1,4 +1,5 @@
 // What gradient rules receive: the forward op, and a place to define backward ops.
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 #include "opc/OpConf.h"

@@ -1,4 +1,5 @@
 // A terse way to write gradient rules: name the backward ops, bind their results to the forward op's inputs.
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 #include "opc/Op.h"

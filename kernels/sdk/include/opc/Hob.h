@@ -1,4 +1,5 @@
 // Higher-order booleans: the expressions by which a kernel says what it matches.
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 #include "opc/Kernel.h"

@@ -1,4 +1,5 @@
 // OpKernel and the contexts that kernels receive.
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 #include "opc/Contexts.h"

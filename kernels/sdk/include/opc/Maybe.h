@@ -1,4 +1,5 @@
 // Maybe<T>, Error, JUST and the CHECK families, as OneFlow's operator sources use them.
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 #include "opc/Status.h"

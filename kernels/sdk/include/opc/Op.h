@@ -1,4 +1,5 @@
 // OpDef, KernelDef and GradDef, the builders that fill them, and the registration macros.
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 #include "opc/Gradient.h"

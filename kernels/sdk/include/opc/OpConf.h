@@ -1,4 +1,5 @@
 // OpConf, the SDK's form of a UserOpConf, and the wrappers that OneFlow's rules receive.
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 #include "opc/Attr.h"

@@ -1,4 +1,5 @@
 // How a kernel says, while it binds, that it has taken a constant input's contents into a form of its own.
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 #include "opc/Kernel.h"

@@ -1,4 +1,5 @@
 // Philox4x32-10: the counter-based random number generator behind every random number of opc.
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 #include <array>

@@ -1,4 +1,5 @@
 // SBP: how the tensors of an op may be cut over devices. Signatures listed by hand, or one sharding rule.
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 #include "opc/OpConf.h"

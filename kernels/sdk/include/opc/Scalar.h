@@ -1,5 +1,6 @@
 // OPC_SCALAR: functions of single numbers, written once. Run on a number type they are a kernel's loop body; run on
 // Expr they record an expression, which is printed, differentiated and fused.
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 #include "opc/OpConf.h"

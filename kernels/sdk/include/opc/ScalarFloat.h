@@ -1,4 +1,5 @@
 // Branch-free single precision functions: polynomials that compilers vectorise, and so no calls into libm.
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 #include "opc/DataType.h"

@@ -1,4 +1,5 @@
 // The functions that scalar functions are written with: for numbers here, for expressions in opc/Scalar.h.
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 #include "opc/ScalarFloat.h"

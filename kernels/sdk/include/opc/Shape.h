@@ -1,4 +1,5 @@
 // Shape: the dimensions of a tensor, with the accessors that OneFlow's user ops use.
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 #include <cstdint>

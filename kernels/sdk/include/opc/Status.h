@@ -1,4 +1,5 @@
 // Errors as values: Status and Result<T>, shared by the SDK, the registry and the runtime.
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 #include <memory>

@@ -1,4 +1,5 @@
 // TensorDesc and Tensor: what shape rules and kernels see of a tensor.
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 #include "opc/DataType.h"

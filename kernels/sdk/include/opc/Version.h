@@ -1,4 +1,5 @@
 // Versions of the operator SDK.
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 /// Raised whenever a plugin compiled against older headers can no longer be loaded.

@@ -1,4 +1,5 @@
 // The one header that OneFlow operator sources include; maps OneFlow's names onto the opc SDK.
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 #include "opc/Op.h"
