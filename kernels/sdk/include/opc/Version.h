@@ -4,4 +4,4 @@
 
 /// Raised whenever a plugin compiled against older headers can no longer be loaded.
 #define OPC_SDK_API_VERSION 1
-#define OPC_VERSION_STRING "0.1.0"
+#define OPC_VERSION_STRING "0.2.0" // the one place: CMakeLists.txt reads it here (docs/release.md)
