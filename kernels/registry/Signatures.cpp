@@ -31,6 +31,10 @@ protected:
     const int i = op_->findInput(arg, index);
     return i < 0 ? nullptr : &op_->inputDescs()[static_cast<size_t>(i)];
   }
+  const TensorDesc *findOutputDesc(const std::string &arg, int32_t index) const override {
+    const int i = op_->findOutput(arg, index);
+    return i < 0 ? nullptr : &op_->outputDescs()[static_cast<size_t>(i)];
+  }
   std::vector<SbpSignature> *signatures() override { return &found; }
 
 private:
@@ -91,7 +95,7 @@ std::vector<std::string> splitTerms(const std::string &text) {
 
 class RuleSignatures {
 public:
-  explicit RuleSignatures(const OpInstance &op) : op_(op), rule_(op.def().sharding) {}
+  RuleSignatures(const OpInstance &op, const user_op::ShardingRule &rule) : op_(op), rule_(rule) {}
 
   Result<std::vector<SbpSignature>> run() {
     const size_t arrow = rule_.einsum.find("->");
@@ -233,13 +237,20 @@ std::string signatureText(const OpInstance &op, const SbpSignature &signature) {
 
 Result<std::vector<SbpSignature>> signaturesOf(const OpInstance &op, int64_t parts) {
   std::vector<SbpSignature> listed;
+  ListContext context(op, parts);
+  user_op::ShardingRule rule = op.def().sharding;
   if (op.def().getSbp) {
-    ListContext context(op, parts);
     const Maybe<void> done = op.def().getSbp(&context);
     if (!done.IsOk()) return ruleError(op, "its SBP function failed: " + done.status().message());
     listed = std::move(context.found);
-  } else if (!op.def().sharding.empty()) {
-    Result<std::vector<SbpSignature>> made = RuleSignatures(op).run();
+    rule = {};
+  } else if (op.def().shardingOf) {
+    Maybe<user_op::ShardingRule> found = op.def().shardingOf(context);
+    if (!found.IsOk()) return ruleError(op, "its sharding rule failed: " + found.status().message());
+    rule = found.value();
+  }
+  if (!rule.empty()) {
+    Result<std::vector<SbpSignature>> made = RuleSignatures(op, rule).run();
     if (!made) return made.status();
     listed = std::move(*made);
   }

@@ -2,7 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "ShapeOpsRunner.h"
 #include "opc/Philox.h"
-#include "source/random/RandomStream.h"
+#include "source/RandomStream.h"
 
 #include <algorithm>
 #include <cmath>

@@ -132,7 +132,7 @@ std::string kernelsText(const Registry &registry, const OpDef &op) {
 }
 
 std::string sbpText(const OpDef &op) {
-  if (op.sharding.empty()) return op.getSbp || op.inferSbpSignature ? "by its own rule" : "";
+  if (op.sharding.empty()) return op.getSbp || op.shardingOf || op.inferSbpSignature ? "by its own rule" : "";
   std::string text = op.sharding.einsum;
   for (const user_op::FactorReduction &r : op.sharding.reductions)
     text += "; " + r.factor + " reduced by " + reductionName(r.kind);

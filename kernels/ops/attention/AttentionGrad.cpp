@@ -2,8 +2,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "AttentionScores.h"
 #include "Gemm.h"
-#include "GradientSteps.h"
-#include "RegisterFloating.h"
+#include "support/GradientSteps.h"
+#include "support/RegisterFloating.h"
 
 namespace opc::ops {
 namespace {

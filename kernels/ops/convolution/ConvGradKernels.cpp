@@ -4,9 +4,9 @@
 #include "DirectConvolution.h"
 #include "DnnlConvolution.h"
 #include "DnnlFilterGradient.h"
-#include "RegisterFloating.h"
 #include "SimdExp.h"
 #include "StagedTensors.h"
+#include "support/RegisterFloating.h"
 
 namespace opc::ops {
 namespace {

@@ -1,7 +1,7 @@
 // Definitions of conv_data_grad, conv_filter_grad and conv_bias_grad, and the gradient rules of all convolutions.
 // SPDX-License-Identifier: Apache-2.0
 #include "ConvGeometry.h"
-#include "GradientSteps.h"
+#include "support/GradientSteps.h"
 
 namespace opc::ops {
 namespace {

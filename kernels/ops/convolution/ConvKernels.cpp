@@ -3,9 +3,9 @@
 #include "ConvGeometry.h"
 #include "DirectConvolution.h"
 #include "DnnlConvolution.h"
-#include "RegisterFloating.h"
 #include "StagedTensors.h"
 #include "opc/PackedInputs.h"
+#include "support/RegisterFloating.h"
 
 #include <optional>
 

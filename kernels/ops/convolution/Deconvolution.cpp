@@ -2,7 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "DirectConvolution.h"
 #include "DnnlConvolution.h"
-#include "RegisterFloating.h"
+#include "support/RegisterFloating.h"
 
 namespace opc::ops {
 namespace {

@@ -2,8 +2,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "ConvGeometry.h"
 #include "DnnlConvolution.h"
-#include "RegisterFloating.h"
 #include "opc/PackedInputs.h"
+#include "support/RegisterFloating.h"
 
 #include <algorithm>
 #include <cmath>

@@ -1,7 +1,7 @@
 // Gradient rules of the cheap elementwise ops, of add_n, cast and dropout, as composites of fast kernels. The other
 // elementwise ops have derived gradients (docs/writing-an-op.md).
 // SPDX-License-Identifier: Apache-2.0
-#include "GradientSteps.h"
+#include "support/GradientSteps.h"
 
 namespace opc::ops {
 namespace {

@@ -1,7 +1,7 @@
 // Gradient rules of the gathers, the scatters and the segment sums.
 // SPDX-License-Identifier: Apache-2.0
-#include "GradientSteps.h"
-#include "shape/Axes.h"
+#include "support/Axes.h"
+#include "support/GradientSteps.h"
 
 namespace opc::ops {
 namespace {

@@ -1,7 +1,7 @@
 // bias_add: a vector added along one axis.
 // SPDX-License-Identifier: Apache-2.0
 #include "MatrixProduct.h"
-#include "RegisterFloating.h"
+#include "support/RegisterFloating.h"
 
 #include <algorithm>
 

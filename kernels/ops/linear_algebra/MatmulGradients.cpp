@@ -1,9 +1,9 @@
 // Gradient rules of the matrix products and of bias_add, and broadcast_matmul_grad_b, which one of them needs.
 // SPDX-License-Identifier: Apache-2.0
 #include "Gemm.h"
-#include "GradientSteps.h"
 #include "MatrixProduct.h"
-#include "RegisterFloating.h"
+#include "support/GradientSteps.h"
+#include "support/RegisterFloating.h"
 
 namespace opc::ops {
 namespace {

@@ -1,8 +1,8 @@
 // CPU kernels of matmul, batch_matmul and broadcast_matmul: one prepared Gemm.
 // SPDX-License-Identifier: Apache-2.0
 #include "Gemm.h"
-#include "RegisterFloating.h"
 #include "opc/PackedInputs.h"
+#include "support/RegisterFloating.h"
 
 #include <algorithm>
 #include <cstring>

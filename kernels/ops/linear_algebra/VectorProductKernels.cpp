@@ -1,7 +1,7 @@
 // CPU kernels of matrix_vector_product, vector_matrix_product and dot.
 // SPDX-License-Identifier: Apache-2.0
 #include "Gemm.h"
-#include "RegisterFloating.h"
+#include "support/RegisterFloating.h"
 
 namespace opc::ops {
 namespace {

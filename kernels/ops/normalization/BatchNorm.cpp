@@ -1,10 +1,10 @@
 // normalization: batch normalisation with given or computed statistics.
 // SPDX-License-Identifier: Apache-2.0
-#include "../shape/Axes.h"
 #include "NormRules.h"
-#include "RegisterFloating.h"
 #include "SimdExp.h"
 #include "StagedTensors.h"
+#include "support/Axes.h"
+#include "support/RegisterFloating.h"
 
 #include <cmath>
 #include <functional>

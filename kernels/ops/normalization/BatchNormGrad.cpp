@@ -1,11 +1,11 @@
 // normalization_grad: the gradients of batch normalisation with computed statistics.
 // SPDX-License-Identifier: Apache-2.0
-#include "../shape/Axes.h"
 #include "NormGradRows.h"
 #include "NormRules.h"
-#include "RegisterFloating.h"
 #include "StagedTensors.h"
-#include "shape/SbpRules.h"
+#include "support/Axes.h"
+#include "support/RegisterFloating.h"
+#include "support/SbpRules.h"
 
 namespace opc::ops {
 namespace {

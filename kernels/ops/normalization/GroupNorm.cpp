@@ -1,9 +1,9 @@
 // group_norm: normalisation of groups of channels of each sample.
 // SPDX-License-Identifier: Apache-2.0
 #include "NormRules.h"
-#include "RegisterFloating.h"
 #include "SimdExp.h"
 #include "StagedTensors.h"
+#include "support/RegisterFloating.h"
 
 #include <cmath>
 

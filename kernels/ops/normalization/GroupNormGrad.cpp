@@ -2,9 +2,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "NormGradRows.h"
 #include "NormRules.h"
-#include "RegisterFloating.h"
 #include "StagedTensors.h"
-#include "shape/SbpRules.h"
+#include "support/RegisterFloating.h"
+#include "support/SbpRules.h"
 
 namespace opc::ops {
 namespace {

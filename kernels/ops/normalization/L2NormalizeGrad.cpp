@@ -1,11 +1,11 @@
 // l2_normalize_grad.
 // SPDX-License-Identifier: Apache-2.0
-#include "../shape/Axes.h"
 #include "NormRules.h"
-#include "RegisterFloating.h"
 #include "SimdExp.h"
 #include "StagedTensors.h"
-#include "shape/SbpRules.h"
+#include "support/Axes.h"
+#include "support/RegisterFloating.h"
+#include "support/SbpRules.h"
 
 #include <cmath>
 

@@ -1,10 +1,10 @@
 // layer_norm and rms_norm: normalisation of trailing dimensions.
 // SPDX-License-Identifier: Apache-2.0
-#include "../shape/Axes.h"
 #include "NormRules.h"
-#include "RegisterFloating.h"
 #include "SimdExp.h"
 #include "StagedTensors.h"
+#include "support/Axes.h"
+#include "support/RegisterFloating.h"
 
 #include <cmath>
 

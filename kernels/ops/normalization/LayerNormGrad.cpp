@@ -1,11 +1,11 @@
 // layer_norm_grad, layer_norm_param_grad, rms_norm_grad and rms_norm_param_grad.
 // SPDX-License-Identifier: Apache-2.0
-#include "../shape/Axes.h"
 #include "NormGradRows.h"
 #include "NormRules.h"
-#include "RegisterFloating.h"
 #include "StagedTensors.h"
-#include "shape/SbpRules.h"
+#include "support/Axes.h"
+#include "support/RegisterFloating.h"
+#include "support/SbpRules.h"
 
 namespace opc::ops {
 namespace {

@@ -1,8 +1,8 @@
 // Gradient rules of the normalisations, of their statistics, and of their gradients.
 // SPDX-License-Identifier: Apache-2.0
-#include "../shape/Axes.h"
-#include "GradientSteps.h"
 #include "NormRules.h"
+#include "support/Axes.h"
+#include "support/GradientSteps.h"
 
 #include <functional>
 

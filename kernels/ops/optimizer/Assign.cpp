@@ -90,7 +90,7 @@ REGISTER_USER_OP("l1_l2_regularize_gradient")
     .NoGrad("it stands behind the gradient")
     .Doc("out = model_diff + l1 * sign(model) + l2 * model: the gradient with that of l1 * |model| + l2 / 2 * model^2.")
     .Cases({user_op::Case("both").In("model", {5, 7}).In("model_diff", {5, 7}).Attr("l1", 0.25f).Attr("l2", 0.5f)});
-OPC_CPU_KERNELS_WITH("l1_l2_regularize_gradient", "model", (KernelOptions{nullptr, inplaceOf("out", "model_diff")}),
+OPC_CPU_KERNELS_WITH("l1_l2_regularize_gradient", "model", (CpuKernelOptions{nullptr, inplaceOf("out", "model_diff")}),
                      RegularizeKernel, float, double);
 
 // --- dynamic_loss_scale_schedule -------------------------------------------------------------------------------------

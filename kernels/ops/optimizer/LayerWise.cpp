@@ -233,7 +233,7 @@ REGISTER_USER_OP("lars_update")
                 .Attr("learning_rate_val", 0.5f)
                 .Attr("lars_coefficient", 0.1f)});
 
-const KernelOptions kWithPartials{partialsSize, nullptr};
+const CpuKernelOptions kWithPartials{partialsSize, nullptr};
 OPC_CPU_KERNELS_WITH("lamb_update", "model", kWithPartials, LambKernel, float, double);
 OPC_CPU_KERNELS_WITH("lars_update", "model", kWithPartials, LarsKernel, float, double);
 

@@ -2,8 +2,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include "HalfConversion.h"
-#include "shape/CpuKernels.h"
+#include "opc/HalfConversion.h"
+#include "support/CpuKernels.h"
 
 #include <initializer_list>
 #include <string>

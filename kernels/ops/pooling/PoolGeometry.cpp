@@ -1,8 +1,8 @@
 // Checks and sizes of poolings.
 // SPDX-License-Identifier: Apache-2.0
 #include "PoolGeometry.h"
-#include "../convolution/ConvGeometry.h"
-#include "shape/SbpRules.h"
+#include "convolution/ConvGeometry.h"
+#include "support/SbpRules.h"
 
 namespace opc::ops {
 

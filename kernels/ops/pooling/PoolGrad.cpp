@@ -1,12 +1,12 @@
 // max_pool_Nd_grad, avg_pool_Nd_grad and adaptive_avg_poolNd_grad for N = 1, 2, 3, and the gradient rules of all
 // poolings.
 // SPDX-License-Identifier: Apache-2.0
-#include "GradientSteps.h"
 #include "PoolWindows.h"
-#include "RegisterFloating.h"
 #include "SimdExp.h"
 #include "StagedTensors.h"
-#include "index/IndexCheck.h"
+#include "support/GradientSteps.h"
+#include "support/IndexCheck.h"
+#include "support/RegisterFloating.h"
 
 namespace opc::ops {
 namespace {

@@ -1,9 +1,9 @@
 // CPU kernels of the poolings: vectorised loops over rows (channels_first) or channels (channels_last).
 // SPDX-License-Identifier: Apache-2.0
 #include "PoolWindows.h"
-#include "RegisterFloating.h"
 #include "SimdExp.h"
 #include "StagedTensors.h"
+#include "support/RegisterFloating.h"
 
 namespace opc::ops {
 namespace {

@@ -1,7 +1,7 @@
 // Gradient rules of the reductions, the scans, the sort and the losses that are reductions.
 // SPDX-License-Identifier: Apache-2.0
-#include "GradientSteps.h"
-#include "reduce/engine/ReduceOp.h"
+#include "reduce/ReduceOp.h"
+#include "support/GradientSteps.h"
 
 namespace opc::ops::reduce {
 namespace {

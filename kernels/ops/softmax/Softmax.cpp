@@ -1,8 +1,8 @@
 // softmax and log_softmax over the last axis.
 // SPDX-License-Identifier: Apache-2.0
-#include "RegisterFloating.h"
 #include "SimdExp.h"
 #include "StagedTensors.h"
+#include "support/RegisterFloating.h"
 
 #include <cmath>
 

@@ -1,9 +1,9 @@
 // softmax_grad and log_softmax_grad over the last axis, and the gradient rules of both softmaxes.
 // SPDX-License-Identifier: Apache-2.0
-#include "GradientSteps.h"
-#include "RegisterFloating.h"
 #include "SimdExp.h"
 #include "StagedTensors.h"
+#include "support/GradientSteps.h"
+#include "support/RegisterFloating.h"
 
 #include <cmath>
 

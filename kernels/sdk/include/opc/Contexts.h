@@ -61,6 +61,8 @@ public:
   }
   bool has_input(const std::string &arg, int32_t index) const { return user_op_conf().has_input(arg, index); }
   bool has_output(const std::string &arg, int32_t index) const { return user_op_conf().has_output(arg, index); }
+  /// Is the argument, an input or an output, bound?
+  bool Has(const std::string &arg, int32_t index = 0) const { return has_input(arg, index) || has_output(arg, index); }
   int32_t input_size(const std::string &arg) const { return user_op_conf().input_size(arg); }
   int32_t output_size(const std::string &arg) const { return user_op_conf().output_size(arg); }
   const std::string &op_name() const { return user_op_conf().op_name(); }
@@ -77,6 +79,12 @@ protected:
 /// Context of shape, dtype and temporary-size rules. Output descriptors start as a copy of the first input's.
 class InferContext : public OpContext {
 public:
+  /// The tensor of an argument. Without an index the first.
+  const TensorDesc &In(const std::string &arg, int32_t index = 0) const {
+    return *TensorDesc4ArgNameAndIndex(arg, index);
+  }
+  TensorDesc &Out(const std::string &arg, int32_t index = 0) { return *TensorDesc4ArgNameAndIndex(arg, index); }
+  // The same in OneFlow's spelling.
   TensorDesc *TensorDesc4ArgNameAndIndex(const std::string &arg, int32_t index) {
     TensorDesc *d = findDesc(arg, index);
     if (!d) detail::throwNoArg("argument", arg, index, user_op_conf().conf());
@@ -135,9 +143,18 @@ private:
   SbpParallel broadcast_ = SbpParallel::broadcast();
 };
 
-/// Context of SetGetSbpFn.
+/// Context of SetGetSbpFn and of sharding rules that depend on attributes or shapes.
 class SbpContext : public OpContext {
 public:
+  /// The whole tensor of an argument.
+  const TensorDesc &In(const std::string &arg, int32_t index = 0) const {
+    return LogicalTensorDesc4InputArgNameAndIndex(arg, index);
+  }
+  const TensorDesc &Out(const std::string &arg, int32_t index = 0) const {
+    const TensorDesc *d = findOutputDesc(arg, index);
+    if (!d) detail::throwNoArg("output", arg, index, user_op_conf().conf());
+    return *d;
+  }
   const TensorDesc &LogicalTensorDesc4InputArgNameAndIndex(const std::string &arg, int32_t index) const {
     const TensorDesc *d = findInputDesc(arg, index);
     if (!d) detail::throwNoArg("input", arg, index, user_op_conf().conf());
@@ -150,6 +167,7 @@ public:
 
 protected:
   virtual const TensorDesc *findInputDesc(const std::string &arg, int32_t index) const = 0;
+  virtual const TensorDesc *findOutputDesc(const std::string &arg, int32_t index) const = 0;
   virtual std::vector<SbpSignature> *signatures() = 0;
 };
 

@@ -12,34 +12,6 @@
 
 namespace opc::user_op {
 
-template <class... T> struct TypeList {};
-
-/// The element types for which Elementwise makes kernels. f16 and bf16 compute in f32. bool computes as u8, so a
-/// function used for it must give 0 or 1 for those.
-namespace types {
-struct Floating {
-  using List = TypeList<float, double, float16, bfloat16>;
-};
-struct Integral {
-  using List = TypeList<int8_t, uint8_t, int32_t, int64_t>;
-};
-struct Numeric {
-  using List = TypeList<float, double, float16, bfloat16, int8_t, uint8_t, int32_t, int64_t>;
-};
-struct Any {
-  using List = TypeList<float, double, float16, bfloat16, int8_t, uint8_t, int32_t, int64_t, bool>;
-};
-struct IntegralOrBool {
-  using List = TypeList<int8_t, uint8_t, int32_t, int64_t, bool>;
-};
-struct SignedNumeric {
-  using List = TypeList<float, double, float16, bfloat16, int8_t, int32_t, int64_t>;
-};
-struct Bool {
-  using List = TypeList<bool>;
-};
-} // namespace types
-
 /// The output's element type: the inputs', or bool.
 namespace output {
 struct Same {};
@@ -108,15 +80,9 @@ std::unique_ptr<BoundKernel> bind(KernelComputeContext *ctx, const std::vector<O
 /// numpy broadcasting of input shapes; the error lists them.
 Maybe<Shape> broadcastShapes(const std::vector<std::pair<std::string, Shape>> &inputs);
 
-/// Compute types: what a scalar function sees for a stored type.
+/// What a scalar function sees for a stored type.
 template <class T> struct Compute {
-  using type = T;
-};
-template <> struct Compute<float16> {
-  using type = float;
-};
-template <> struct Compute<bfloat16> {
-  using type = float;
+  using type = ComputeType<T>;
 };
 template <> struct Compute<bool> {
   using type = uint8_t;

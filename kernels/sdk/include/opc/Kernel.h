@@ -68,6 +68,13 @@ struct TensorShard {
 class KernelContext : public OpContext {
 public:
   virtual DeviceType device_type() const = 0;
+  /// This device's piece of an argument's tensor.
+  const TensorDesc &Desc(const std::string &arg, int32_t index = 0) const {
+    const TensorDesc *d = findDesc(arg, index);
+    if (!d) detail::throwNoArg("argument", arg, index, user_op_conf().conf());
+    return *d;
+  }
+  // The rest in OneFlow's spelling.
   /// This device's piece: the whole tensor unless the graph runs on several devices. nullptr when the op instance has
   /// no such argument.
   const TensorDesc *TensorDesc4ArgNameAndIndex(const std::string &arg, int32_t index) const {
@@ -125,11 +132,26 @@ class KernelComputeContext : public KernelContext {
 public:
   virtual DeviceCtx *device_ctx() = 0;
   DeviceCtx *stream() { return device_ctx(); }
+  /// The tensor of an argument, which must be there (see Has). Without an index the first.
+  const Tensor &In(const std::string &arg, int32_t index = 0) { return bound("input", arg, index); }
+  Tensor &Out(const std::string &arg, int32_t index = 0) { return bound("output", arg, index); }
+  /// The temporary buffer as T; nullptr when the kernel asked for none or for nothing.
+  template <class T> T *Tmp() {
+    Tensor *t = findTensor("tmp_buffer", 0);
+    return t ? static_cast<T *>(t->mut_raw_dptr()) : nullptr;
+  }
   /// nullptr when the op instance has no such argument. "tmp_buffer", 0 is the temporary buffer.
   Tensor *Tensor4ArgNameAndIndex(const std::string &arg, int32_t index) { return findTensor(arg, index); }
 
 protected:
   virtual Tensor *findTensor(const std::string &arg, int32_t index) = 0;
+
+private:
+  Tensor &bound(const char *what, const std::string &arg, int32_t index) {
+    Tensor *t = findTensor(arg, index);
+    if (!t) detail::throwNoArg(what, arg, index, user_op_conf().conf());
+    return *t;
+  }
 };
 
 /// Load time, once per task: every tensor is at the address it keeps for the life of the session.
@@ -168,6 +190,12 @@ public:
   virtual bool IsKernelLaunchSynchronized() const { return true; }
   /// opc's addition: return an object whose Run() replaces Compute for this task, or nullptr to keep Compute.
   virtual std::unique_ptr<BoundKernel> Bind(KernelBindContext *) const { return nullptr; }
+};
+
+/// A kernel that always binds, and has nothing to do when all its outputs are empty.
+class BindingKernel : public OpKernel {
+public:
+  bool AlwaysComputeWhenAllOutputsEmpty() const override { return false; }
 };
 
 namespace detail {

@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include "opc/ElementTypes.h"
 #include "opc/Gradient.h"
 #include "opc/Hob.h"
 #include "opc/Kernel.h"
@@ -20,9 +21,6 @@ class ScalarProgram;
 namespace user_op {
 
 class ElementwiseOptions;
-namespace types {
-struct Floating;
-}
 namespace output {
 struct Same;
 }
@@ -118,6 +116,7 @@ using GetOutputArgModifier = std::function<OutputBlobModifier *(const std::strin
 using TensorDescInferFn = std::function<Maybe<void>(InferContext *)>;
 using CheckAttrFn = std::function<Maybe<void>(const UserOpDefWrapper &, const UserOpConfWrapper &)>;
 using GetSbpFn = std::function<Maybe<void>(SbpContext *)>;
+using ShardingFn = std::function<Maybe<ShardingRule>(const SbpContext &)>;
 using InferSbpSignatureFn = std::function<Maybe<void>(InferSbpSignatureFnContext *)>;
 using BatchAxisInferFn = std::function<Maybe<void>(BatchAxisContext *)>;
 using InferOutputBlobTimeShapeFn = std::function<Maybe<void>(InferOutputBlobTimeShapeFnContext *)>;
@@ -174,6 +173,7 @@ struct OpDef {
   OutputArgModifyFn modifyOutputs;
   ComputeComplexityFn complexity;
   ShardingRule sharding;
+  ShardingFn shardingOf; // a rule that depends on the op instance
   std::vector<Case> cases;
   std::map<DataType, std::pair<double, double>> tolerances; // rtol, atol
   std::shared_ptr<const scalar::ScalarProgram> scalar;      // elementwise ops: the expression
@@ -303,8 +303,105 @@ private:
   KernelDef def_;
 };
 
+/// What the kernels of one registration share.
+class KernelOptions {
+public:
+  /// The device that the kernel runs on, the CPU if not given.
+  KernelOptions &Device(DeviceType type) { return device_ = type, *this; }
+  /// Bytes of temporary memory (KernelBindContext::Tmp).
+  KernelOptions &TmpSize(InferTmpSizeFn fn) { return tmpSize_ = std::move(fn), *this; }
+  /// `out` may take the memory of `in`.
+  KernelOptions &Inplace(const std::string &out, const std::string &in) {
+    return Inplace([out, in](const InferContext &, AddInplaceArgPair add) { return add(out, 0, in, 0, true); });
+  }
+  KernelOptions &Inplace(InplaceProposalFn fn) { return inplace_ = std::move(fn), *this; }
+  /// A condition beside those on device and element type.
+  KernelOptions &When(MatchCondition condition) { return when_ = std::move(condition), *this; }
+  KernelOptions &Priority(int32_t priority) { return priority_ = priority, *this; }
+
+  /// A registration of kernel class K; `type`, if given, is the element type that it is for.
+  template <class K> KernelDef make(const std::string &op, const Origin &origin, MatchCondition type = nullptr) const {
+    OpKernelRegistry r(op, origin.file.c_str(), origin.line);
+    if constexpr (std::is_default_constructible_v<K>)
+      r.SetCreateFn<K>();
+    else
+      r.SetCreateWithCtxFn<K>();
+    MatchCondition condition = HobDeviceType() == device_;
+    if (type) condition = condition & type;
+    if (when_) condition = condition & when_;
+    r.SetIsMatchedHob(std::move(condition)).SetPriority(priority_);
+    if (tmpSize_) r.SetInferTmpSizeFn(tmpSize_);
+    if (inplace_) r.SetInplaceProposalFn(inplace_);
+    return r.GetResult();
+  }
+
+private:
+  DeviceType device_ = DeviceType::kCPU;
+  InferTmpSizeFn tmpSize_;
+  InplaceProposalFn inplace_;
+  MatchCondition when_;
+  int32_t priority_ = 0;
+};
+
+namespace detail {
+
+/// The class that serves tensors of T: K<T>, or for a StagedKernel K of the type that it computes in.
+template <class K, class = void> struct IsStaged : std::false_type {};
+template <class K> struct IsStaged<K, std::void_t<typename K::StagedType>> : std::true_type {};
+template <template <class> class K, class T>
+using KernelFor = std::conditional_t<IsStaged<K<ComputeType<T>>>::value, K<ComputeType<T>>, K<T>>;
+
+/// Adds kernels to whoever has an op, a place and a list (`kernelList`).
+template <class Self> class AddsKernels {
+public:
+  /// Kernel class template K for each type of the list, selected by the element type of argument `arg`.
+  template <template <class> class K, class Types>
+  Self &Kernel(const std::string &arg, const KernelOptions &options = KernelOptions()) {
+    return add<K>(arg, options, typename Types::List());
+  }
+  /// Kernel class K for all types (kernels that move bytes), or for those that `options` selects.
+  template <class K> Self &Kernel(const KernelOptions &options = KernelOptions()) {
+    auto [op, origin, list] = self().kernelList();
+    list->push_back(options.make<K>(op, origin));
+    return self();
+  }
+
+protected:
+  struct KernelList {
+    const std::string &op;
+    const Origin &origin;
+    std::vector<KernelDef> *list;
+  };
+
+private:
+  Self &self() { return static_cast<Self &>(*this); }
+  template <template <class> class K, class... T>
+  Self &add(const std::string &arg, const KernelOptions &options, TypeList<T...>) {
+    auto [op, origin, list] = self().kernelList();
+    (list->push_back(options.make<KernelFor<K, T>>(op, origin, HobDataType(arg, 0) == GetDataType<T>::value)), ...);
+    return self();
+  }
+};
+
+} // namespace detail
+
+/// The builder behind REGISTER_KERNELS: kernels of an op that is defined elsewhere.
+class OpKernels : public detail::AddsKernels<OpKernels> {
+public:
+  OpKernels(const std::string &opType, const char *file, int line)
+      : op_(opType), origin_{file, line, OPC_SDK_API_VERSION, ""} {}
+  const std::vector<KernelDef> &GetResult() const { return kernels_; }
+
+private:
+  friend detail::AddsKernels<OpKernels>;
+  KernelList kernelList() { return {op_, origin_, &kernels_}; }
+  std::string op_;
+  Origin origin_;
+  std::vector<KernelDef> kernels_;
+};
+
 /// The builder behind REGISTER_USER_OP.
-class OpRegistry {
+class OpRegistry : public detail::AddsKernels<OpRegistry> {
 public:
   OpRegistry(const std::string &name, const char *file, int line) {
     def_.name = name;
@@ -385,17 +482,19 @@ public:
   }
 
   // opc's additions.
+  /// A fragment of a definition that several ops share: a callable that adds to the builder.
+  template <class F> OpRegistry &With(const F &fragment) { return fragment(*this), *this; }
   OpRegistry &Doc(std::string text) { return def_.doc = std::move(text), *this; }
   OpRegistry &Alias(const std::string &name) { return def_.aliases.push_back(name), *this; }
   /// Another name for the argument or attribute `name`, for graphs that use an older spelling.
   OpRegistry &ArgAlias(const std::string &alias, const std::string &name);
   OpRegistry &Cases(std::vector<Case> cases);
   OpRegistry &Tolerance(DataType type, double rtol, double atol) { return def_.tolerances[type] = {rtol, atol}, *this; }
-  template <class... Parts> OpRegistry &Sharding(std::string einsum, Parts... parts) {
-    def_.sharding.einsum = std::move(einsum);
-    (addShardingPart(parts), ...);
-    return *this;
+  template <class... Parts> OpRegistry &Sharding(std::string einsum, const Parts &...parts) {
+    return def_.sharding = ShardingRule(std::move(einsum), parts...), *this;
   }
+  /// A rule that depends on attributes or shapes.
+  OpRegistry &Sharding(ShardingFn fn) { return def_.shardingOf = detail::guardRule(std::move(fn)), *this; }
   OpRegistry &Pure(bool pure = true) { return def_.pure = pure, *this; }
   OpRegistry &View() { return def_.isView = true, *this; }
   OpRegistry &NoGrad(std::string reason = "") {
@@ -411,9 +510,9 @@ public:
   OpDef GetResult() const { return def_; }
 
 private:
+  friend detail::AddsKernels<OpRegistry>;
+  KernelList kernelList() { return {def_.name, def_.origin, &def_.kernels}; }
   OpRegistry &arg(std::vector<ArgDef> &list, ArgDef def) { return list.push_back(std::move(def)), *this; }
-  void addShardingPart(const FactorReduction &r) { def_.sharding.reductions.push_back(r); }
-  void addShardingPart(const LinearGroup &g) { def_.sharding.linear.push_back(g); }
   OpDef def_;
 };
 
@@ -457,6 +556,10 @@ class UserOpRegisterTrigger {
 public:
   UserOpRegisterTrigger(const OpRegistry &r) { pendingRegistrations().ops.push_back(r.GetResult()); }
   UserOpRegisterTrigger(const OpKernelRegistry &r) { pendingRegistrations().kernels.push_back(r.GetResult()); }
+  UserOpRegisterTrigger(const OpKernels &r) {
+    auto &kernels = pendingRegistrations().kernels;
+    kernels.insert(kernels.end(), r.GetResult().begin(), r.GetResult().end());
+  }
   UserOpRegisterTrigger(const OpGradRegistry &r) { pendingRegistrations().grads.push_back(r.GetResult()); }
 };
 
@@ -472,4 +575,5 @@ public:
 #define REGISTER_USER_OP(name) OPC_REGISTER(OpRegistry, name)
 #define REGISTER_CPU_ONLY_USER_OP(name) REGISTER_USER_OP(name).SupportCpuOnly()
 #define REGISTER_USER_OP_GRAD(name) OPC_REGISTER(OpGradRegistry, name)
+#define REGISTER_KERNELS(name) OPC_REGISTER(OpKernels, name)
 #define REGISTER_USER_KERNEL(name) OPC_REGISTER(OpKernelRegistry, name)

@@ -115,10 +115,18 @@ inline LinearGroup Linear(std::vector<int32_t> inputs) { return {std::move(input
 /// "m k, k n -> m n": blanks separate dimensions, commas separate tensors, "." is a dimension that cannot be split,
 /// "..." stands for the leading dimensions not named.
 struct ShardingRule {
+  ShardingRule() = default;
+  /// ShardingRule("m n -> m", Sum("n"), Linear({0}))
+  template <class... Parts> ShardingRule(std::string rule, const Parts &...parts) : einsum(std::move(rule)) {
+    (add(parts), ...);
+  }
+  void add(const FactorReduction &r) { reductions.push_back(r); }
+  void add(const LinearGroup &g) { linear.push_back(g); }
+  bool empty() const { return einsum.empty(); }
+
   std::string einsum;
   std::vector<FactorReduction> reductions;
   std::vector<LinearGroup> linear;
-  bool empty() const { return einsum.empty(); }
 };
 
 } // namespace user_op

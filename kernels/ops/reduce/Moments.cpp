@@ -1,0 +1,168 @@
+// var and logsumexp: reductions in two passes, the first of which gives each output its shift.
+// SPDX-License-Identifier: Apache-2.0
+#include "reduce/ReduceOp.h"
+
+#include <cmath>
+
+namespace opc::ops::reduce {
+namespace {
+
+/// Sum of squared distances from the shift, in f64: a shift rounded to f32 would leave a bias.
+template <class T> struct SquaredDistanceReducer {
+  using Load = LoadOf<T>;
+  using Lane = double;
+  using Acc = double;
+  Lane lane0() const { return 0; }
+  Acc acc0() const { return 0; }
+  Lane step(Lane a, Load x, double mean) const {
+    const double d = static_cast<double>(x) - mean;
+    return a + d * d;
+  }
+  Lane join(Lane a, Lane b) const { return a + b; }
+  Acc merge(Acc a, Lane b) const { return a + b; }
+  Acc combine(Acc a, Acc b) const { return a + b; }
+};
+
+/// Sum of exp(x - shift).
+template <class T> struct ExpSumReducer {
+  using Load = LoadOf<T>;
+  using Lane = double;
+  using Acc = double;
+  Lane lane0() const { return 0; }
+  Acc acc0() const { return 0; }
+  Lane step(Lane a, Load x, double shift) const {
+    return a + static_cast<double>(std::exp(static_cast<Load>(x - static_cast<Load>(shift))));
+  }
+  Lane join(Lane a, Lane b) const { return a + b; }
+  Acc merge(Acc a, Lane b) const { return a + b; }
+  Acc combine(Acc a, Acc b) const { return a + b; }
+};
+
+/// `var` names its axes dim, and an empty list means all of them.
+ReducePlan varPlan(const user_op::OpContext *ctx, const Shape &in) {
+  auto axes = valueOf(resolveAxes(ctx->Attr<std::vector<int32_t>>("dim"), in.NumAxes(), "dim"));
+  if (axes.empty())
+    for (int64_t a = 0; a < in.NumAxes(); ++a) axes.push_back(a);
+  return ReducePlan::make(in, axes);
+}
+
+Maybe<void> inferVar(InferContext *ctx) {
+  const TensorDesc in = *ctx->TensorDesc4ArgNameAndIndex("input", 0);
+  if (!IsFloatingDataType(in.data_type()))
+    return (Error::TypeError() << "the variance of " << dataTypeName(in.data_type()) << " is not defined")
+        .help("cast the input to a floating dtype");
+  auto axes = JUST(resolveAxes(ctx->Attr<std::vector<int32_t>>("dim"), in.shape().NumAxes(), "dim"));
+  if (axes.empty())
+    for (int64_t a = 0; a < in.shape().NumAxes(); ++a) axes.push_back(a);
+  *ctx->TensorDesc4ArgNameAndIndex("output", 0) =
+      TensorDesc(reducedShape(in.shape(), axes, ctx->Attr<bool>("keepdim")), in.data_type());
+  return Maybe<void>::Ok();
+}
+
+template <class T> class VarKernel final : public BindingKernel {
+public:
+  std::unique_ptr<user_op::BoundKernel> Bind(KernelBindContext *ctx) const override {
+    const Tensor *in = ctx->Tensor4ArgNameAndIndex("input", 0);
+    const ReducePlan plan = varPlan(ctx, in->shape());
+    const T *from = in->template dptr<T>();
+    T *to = ctx->Tensor4ArgNameAndIndex("output", 0)->template mut_dptr<T>();
+    double *means =
+        plan.outputs ? static_cast<double *>(ctx->Tensor4ArgNameAndIndex("tmp_buffer", 0)->mut_raw_dptr()) : nullptr;
+    const double count = static_cast<double>(plan.reduceCount);
+    // One element less for the unbiased estimate; of a single element it is NaN, as 0/0.
+    const double divisor = ctx->Attr<bool>("unbiased") ? std::max(0.0, count - 1) : count;
+    return user_op::bindTask([=](DeviceCtx *dev) {
+      double *partials = means + plan.outputs;
+      runReduce(dev, plan, SumReducer<T>{}, from, nullptr, partials,
+                [&](int64_t o, double sum) { means[o] = sum / count; });
+      runReduce(dev, plan, SquaredDistanceReducer<T>{}, from, means, partials,
+                [&](int64_t o, double sum) { to[o] = finish<T>(sum / divisor); });
+    });
+  }
+};
+size_t varTmpSize(InferContext *ctx) {
+  const ReducePlan p = varPlan(ctx, ctx->InputShape("input", 0));
+  return static_cast<size_t>(p.outputs + p.partials()) * sizeof(double);
+}
+
+template <class T> class LogSumExpKernel final : public BindingKernel {
+public:
+  std::unique_ptr<user_op::BoundKernel> Bind(KernelBindContext *ctx) const override {
+    using Max = MaxReducer<T>;
+    const Tensor *in = ctx->Tensor4ArgNameAndIndex("input_tensor", 0);
+    const ReducePlan plan = planOf(ctx, in->shape());
+    const T *from = in->template dptr<T>();
+    T *to = ctx->Tensor4ArgNameAndIndex("output_tensor", 0)->template mut_dptr<T>();
+    double *shifts =
+        plan.outputs ? static_cast<double *>(ctx->Tensor4ArgNameAndIndex("tmp_buffer", 0)->mut_raw_dptr()) : nullptr;
+    return user_op::bindTask([=](DeviceCtx *dev) {
+      double *partials = shifts + plan.outputs;
+      runReduce(dev, plan, Max{}, from, nullptr, reinterpret_cast<typename Max::Acc *>(partials),
+                [&](int64_t o, typename Max::Acc m) {
+                  // x - shift would be NaN at an infinite shift: exp(+-inf - 0) is right there.
+                  shifts[o] = std::isinf(static_cast<double>(m)) ? 0.0 : static_cast<double>(m);
+                });
+      runReduce(dev, plan, ExpSumReducer<T>{}, from, shifts, partials,
+                [&](int64_t o, double sum) { to[o] = finish<T>(std::log(sum) + shifts[o]); });
+    });
+  }
+};
+size_t logSumExpTmpSize(InferContext *ctx) {
+  const ReducePlan p = planOf(ctx, ctx->InputShape("input_tensor", 0));
+  return static_cast<size_t>(p.outputs + p.partials()) * sizeof(double);
+}
+
+Maybe<void> varSbp(user_op::SbpContext *ctx) {
+  const int64_t rank = ctx->LogicalTensorDesc4InputArgNameAndIndex("input", 0).shape().NumAxes();
+  const auto axes = JUST(resolveAxes(ctx->Attr<std::vector<int32_t>>("dim"), rank, "dim"));
+  if (axes.empty()) return Maybe<void>::Ok();
+  const bool keep = ctx->Attr<bool>("keepdim");
+  for (int64_t a = 0, out = 0; a < rank; ++a) {
+    const bool isReduced = std::binary_search(axes.begin(), axes.end(), a);
+    if (!isReduced) ctx->NewBuilder().Split(ctx->inputs(), a).Split(ctx->outputs(), out).Build();
+    if (!isReduced || keep) ++out;
+  }
+  return Maybe<void>::Ok();
+}
+
+user_op::Case varCase(const char *name, Shape in, std::vector<int32_t> dim, bool unbiased, bool keepdim) {
+  return user_op::Case(name)
+      .In("input", in, -2, 2)
+      .Attr("dim", dim)
+      .Attr("unbiased", unbiased)
+      .Attr("keepdim", keepdim);
+}
+
+REGISTER_USER_OP("var")
+    .Input("input")
+    .Output("output")
+    .Attr<std::vector<int32_t>>("dim", {})
+    .Attr<bool>("unbiased", true)
+    .Attr<bool>("keepdim", false)
+    .SetTensorDescInferFn(inferVar)
+    .SetGetSbpFn(varSbp)
+    .Doc("The variance over the axes in dim (all axes when it is empty): the mean of the squared distances from the "
+         "mean; with unbiased "
+         "their sum is divided by one less than the count, which makes the variance of a single element NaN. "
+         "Accumulated in f64.")
+    .Cases({varCase("rows", {5, 37}, {1}, true, false), varCase("columns", {19, 6}, {0}, false, true),
+            varCase("all", {2, 3, 4}, {0, 1, 2}, true, false)});
+
+REGISTER_USER_OP("logsumexp")
+    .Input("input_tensor")
+    .Output("output_tensor")
+    .RequiredAttr<std::vector<int32_t>>("axis")
+    .Attr<bool>("keepdims", false)
+    .SetTensorDescInferFn(inferReduce)
+    .SetGetSbpFn(plainReduceSbp)
+    .Doc(
+        std::string("log(sum(exp(x))) over the given axes, computed about the maximum so that it does not overflow. ") +
+        kAxisDoc + "Of nothing: minus infinity.")
+    .Cases(reduceCases(-20, 20));
+
+const CpuKernelOptions kVar{varTmpSize, nullptr}, kLogSumExp{logSumExpTmpSize, nullptr};
+OPC_CPU_KERNELS_WITH("var", "input", kVar, VarKernel, float, double, float16, bfloat16);
+OPC_CPU_KERNELS_WITH("logsumexp", "input_tensor", kLogSumExp, LogSumExpKernel, float, double, float16, bfloat16);
+
+} // namespace
+} // namespace opc::ops::reduce

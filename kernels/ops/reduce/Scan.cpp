@@ -1,0 +1,109 @@
+// cumsum and cumprod: running sums and products along an axis.
+// SPDX-License-Identifier: Apache-2.0
+#include "opc/HalfConversion.h"
+#include "support/Axes.h"
+#include "support/CpuKernels.h"
+
+#include <type_traits>
+
+namespace opc::ops {
+namespace {
+
+Maybe<void> infer(InferContext *ctx) {
+  const TensorDesc x = *ctx->TensorDesc4ArgNameAndIndex("x", 0);
+  JUST(resolveAxis(ctx->Attr<int64_t>("dim"), x.shape().NumAxes(), "dim"));
+  *ctx->TensorDesc4ArgNameAndIndex("y", 0) = x;
+  return Maybe<void>::Ok();
+}
+
+template <class T> constexpr bool isHalf = std::is_same_v<T, float16> || std::is_same_v<T, bfloat16>;
+/// f32 sums run in f64, halves in f32, integers modulo 2^64.
+template <class T>
+using RunningOf = std::conditional_t<isHalf<T>, float, std::conditional_t<std::is_integral_v<T>, uint64_t, double>>;
+
+/// The tensor as (outer, n, inner); the lines along n are independent. Up to kWidth neighbouring lines run together.
+template <class T, bool kProduct> class ScanKernel : public BindingKernel {
+public:
+  std::unique_ptr<user_op::BoundKernel> Bind(KernelBindContext *ctx) const override {
+    const Tensor *x = ctx->Tensor4ArgNameAndIndex("x", 0);
+    const Shape shape = x->shape();
+    const int64_t axis = valueOf(resolveAxis(ctx->Attr<int64_t>("dim"), shape.NumAxes()));
+    const int64_t outer = shape.Count(0, axis), n = shape.At(axis), inner = shape.Count(axis + 1);
+    const T *from = x->template dptr<T>();
+    T *to = ctx->Tensor4ArgNameAndIndex("y", 0)->template mut_dptr<T>();
+    return user_op::bindTask([=](DeviceCtx *dev) {
+      const int64_t tiles = (inner + kWidth - 1) / kWidth;
+      dev->parallelFor(outer * tiles, std::max<int64_t>(1, 8192 / std::max<int64_t>(1, n * std::min(inner, kWidth))),
+                       [&](int64_t b, int64_t e) {
+                         for (int64_t job = b; job < e; ++job) {
+                           const int64_t c0 = job % tiles * kWidth, m = std::min(kWidth, inner - c0),
+                                         at = job / tiles * n * inner + c0;
+                           scan(from + at, to + at, n, inner, m);
+                         }
+                       });
+    });
+  }
+
+private:
+  using R = RunningOf<T>;
+  static constexpr int64_t kWidth = 64;
+  static R value(T x) {
+    if constexpr (isHalf<T>)
+      return static_cast<float>(x);
+    else
+      return static_cast<R>(x);
+  }
+  static void scan(const T *from, T *to, int64_t n, int64_t stride, int64_t width) {
+    R running[kWidth];
+    std::fill_n(running, width, R(kProduct ? 1 : 0));
+    for (int64_t i = 0; i < n; ++i, from += stride, to += stride)
+      for (int64_t c = 0; c < width; ++c) {
+        running[c] = kProduct ? running[c] * value(from[c]) : running[c] + value(from[c]);
+        to[c] = static_cast<T>(running[c]);
+      }
+  }
+};
+template <class T> using CumSumKernel = ScanKernel<T, false>;
+template <class T> using CumProdKernel = ScanKernel<T, true>;
+
+Maybe<void> sbp(user_op::SbpContext *ctx) {
+  const int64_t rank = ctx->LogicalTensorDesc4InputArgNameAndIndex("x", 0).shape().NumAxes();
+  const int64_t axis = JUST(resolveAxis(ctx->Attr<int64_t>("dim"), rank, "dim"));
+  for (int64_t a = 0; a < rank; ++a)
+    if (a != axis) ctx->NewBuilder().Split(ctx->inputs(), a).Split(ctx->outputs(), a).Build();
+  if (ctx->op_type_name() == "cumsum") ctx->NewBuilder().PartialSum(ctx->inputs()).PartialSum(ctx->outputs()).Build();
+  return Maybe<void>::Ok();
+}
+
+std::vector<user_op::Case> cases() {
+  return {user_op::Case("rows").In("x", {3, 7}, 0.5, 1.5).Attr<int64_t>("dim", 1),
+          user_op::Case("columns").In("x", {6, 5}, 0.5, 1.5).Attr<int64_t>("dim", 0),
+          user_op::Case("middle").In("x", {2, 5, 3}, 0.5, 1.5).Attr<int64_t>("dim", -2)};
+}
+
+REGISTER_USER_OP("cumsum")
+    .Input("x")
+    .Output("y")
+    .RequiredAttr<int64_t>("dim")
+    .SetTensorDescInferFn(infer)
+    .SetGetSbpFn(sbp)
+    .Doc("y[i] = x[0] + ... + x[i] along axis `dim`. f32 runs in f64, f16 and bf16 in f32; integers wrap around.")
+    .Cases(cases());
+
+REGISTER_USER_OP("cumprod")
+    .Input("x")
+    .Output("y")
+    .RequiredAttr<int64_t>("dim")
+    .SetTensorDescInferFn(infer)
+    .SetGetSbpFn(sbp)
+    .Doc("y[i] = x[0] * ... * x[i] along axis `dim`. f32 runs in f64, f16 and bf16 in f32; integers wrap around.")
+    .Cases(cases());
+
+const CpuKernelOptions kInplace{nullptr, inplaceOf("y", "x")};
+OPC_CPU_KERNELS_WITH("cumsum", "x", kInplace, CumSumKernel, float, double, float16, bfloat16, int8_t, uint8_t, int32_t,
+                     int64_t);
+OPC_CPU_KERNELS_WITH("cumprod", "x", kInplace, CumProdKernel, float, double, float16, bfloat16, int8_t, uint8_t,
+                     int32_t, int64_t);
+
+} // namespace
+} // namespace opc::ops

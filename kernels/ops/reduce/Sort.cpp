@@ -1,0 +1,181 @@
+// sort, arg_sort and top_k along the last axis.
+// SPDX-License-Identifier: Apache-2.0
+#include "support/Axes.h"
+#include "support/CpuKernels.h"
+
+#include <cstring>
+#include <type_traits>
+
+namespace opc::ops {
+namespace {
+
+/// Order of elements: NaN is above everything, as in numpy.
+template <class T> bool before(T a, T b) {
+  if constexpr (std::is_integral_v<T>) {
+    return a < b;
+  } else {
+    using F = std::conditional_t<std::is_floating_point_v<T>, T, float>;
+    const F x = static_cast<F>(a), y = static_cast<F>(b);
+    return x < y || (y != y && x == x);
+  }
+}
+
+Maybe<bool> isDescending(const user_op::OpContext *ctx) {
+  const std::string &d = ctx->Attr<std::string>("direction");
+  if (d != "ASCENDING" && d != "DESCENDING")
+    return (Error("OPC0205") << "direction is \"" << d << "\"").help("use \"ASCENDING\" or \"DESCENDING\"");
+  return d == "DESCENDING";
+}
+Maybe<void> needsAxis(const Shape &in) {
+  if (in.NumAxes() == 0)
+    return (Error::ShapeMismatch() << "the input has rank 0").help("the last axis is sorted; give at least one axis");
+  return Maybe<void>::Ok();
+}
+
+Maybe<void> inferSort(InferContext *ctx) {
+  const TensorDesc in = *ctx->TensorDesc4ArgNameAndIndex("in", 0);
+  JUST(needsAxis(in.shape()));
+  JUST(isDescending(ctx));
+  const bool positions = ctx->op_type_name() == "arg_sort";
+  if (positions && in.shape().At(in.shape().NumAxes() - 1) > INT32_MAX)
+    return Error::ShapeMismatch() << "the sorted axis has more than 2^31 entries";
+  *ctx->TensorDesc4ArgNameAndIndex("out", 0) = TensorDesc(in.shape(), positions ? kInt32 : in.data_type());
+  return Maybe<void>::Ok();
+}
+Maybe<void> inferTopK(InferContext *ctx) {
+  const TensorDesc in = *ctx->TensorDesc4ArgNameAndIndex("in", 0);
+  JUST(needsAxis(in.shape()));
+  const int64_t k = ctx->Attr<int32_t>("k");
+  if (k < 1) return (Error("OPC0205") << "k is " << k).help("k is the number of entries wanted, 1 or more");
+  Shape out = in.shape();
+  out.Set(out.NumAxes() - 1, std::min(k, out.At(out.NumAxes() - 1)));
+  *ctx->TensorDesc4ArgNameAndIndex("out", 0) = TensorDesc(out, kInt64);
+  return Maybe<void>::Ok();
+}
+
+template <class T> class SortKernel final : public BindingKernel {
+public:
+  std::unique_ptr<user_op::BoundKernel> Bind(KernelBindContext *ctx) const override {
+    const Tensor *in = ctx->Tensor4ArgNameAndIndex("in", 0);
+    const T *from = in->template dptr<T>();
+    T *to = ctx->Tensor4ArgNameAndIndex("out", 0)->template mut_dptr<T>();
+    const bool descending = valueOf(isDescending(ctx));
+    const int64_t n = in->shape().At(in->shape().NumAxes() - 1), rows = n == 0 ? 0 : in->shape().elem_cnt() / n;
+    return user_op::bindTask([=](DeviceCtx *dev) {
+      dev->parallelFor(rows, std::max<int64_t>(1, 1024 / std::max<int64_t>(1, n)), [&](int64_t b, int64_t e) {
+        for (int64_t r = b; r < e; ++r) {
+          T *row = to + r * n;
+          if (from != to) std::copy_n(from + r * n, n, row);
+          if (descending)
+            std::sort(row, row + n, [](T x, T y) { return before(y, x); });
+          else
+            std::sort(row, row + n, [](T x, T y) { return before(x, y); });
+        }
+      });
+    });
+  }
+};
+
+/// Sorts positions; ties go by position, which makes the order unique and std::sort (which does not allocate) stable.
+template <class T, class I> void sortPositions(const T *x, I *positions, int64_t n, int64_t k, bool descending) {
+  for (int64_t i = 0; i < n; ++i) positions[i] = static_cast<I>(i);
+  auto less = [x, descending](I a, I b) {
+    const bool ab = descending ? before(x[b], x[a]) : before(x[a], x[b]);
+    const bool ba = descending ? before(x[a], x[b]) : before(x[b], x[a]);
+    return ab || (!ba && a < b);
+  };
+  if (k < n)
+    std::partial_sort(positions, positions + k, positions + n, less);
+  else
+    std::sort(positions, positions + n, less);
+}
+
+template <class T> class ArgSortKernel final : public BindingKernel {
+public:
+  std::unique_ptr<user_op::BoundKernel> Bind(KernelBindContext *ctx) const override {
+    const Tensor *in = ctx->Tensor4ArgNameAndIndex("in", 0);
+    const T *from = in->template dptr<T>();
+    int32_t *to = ctx->Tensor4ArgNameAndIndex("out", 0)->template mut_dptr<int32_t>();
+    const bool descending = valueOf(isDescending(ctx));
+    const int64_t n = in->shape().At(in->shape().NumAxes() - 1), rows = n == 0 ? 0 : in->shape().elem_cnt() / n;
+    return user_op::bindTask([=](DeviceCtx *dev) {
+      dev->parallelFor(rows, std::max<int64_t>(1, 1024 / std::max<int64_t>(1, n)), [&](int64_t b, int64_t e) {
+        for (int64_t r = b; r < e; ++r) sortPositions(from + r * n, to + r * n, n, n, descending);
+      });
+    });
+  }
+};
+
+template <class T> class TopKKernel final : public BindingKernel {
+public:
+  std::unique_ptr<user_op::BoundKernel> Bind(KernelBindContext *ctx) const override {
+    const Tensor *in = ctx->Tensor4ArgNameAndIndex("in", 0);
+    const T *from = in->template dptr<T>();
+    Tensor *out = ctx->Tensor4ArgNameAndIndex("out", 0);
+    int64_t *to = out->template mut_dptr<int64_t>();
+    const int64_t n = in->shape().At(in->shape().NumAxes() - 1), rows = n == 0 ? 0 : in->shape().elem_cnt() / n;
+    const int64_t k = out->shape().At(out->shape().NumAxes() - 1);
+    int64_t *positions =
+        rows ? static_cast<int64_t *>(ctx->Tensor4ArgNameAndIndex("tmp_buffer", 0)->mut_raw_dptr()) : nullptr;
+    return user_op::bindTask([=](DeviceCtx *dev) {
+      dev->parallelFor(rows, std::max<int64_t>(1, 1024 / std::max<int64_t>(1, n)), [&](int64_t b, int64_t e) {
+        for (int64_t r = b; r < e; ++r) {
+          sortPositions(from + r * n, positions + r * n, n, k, true);
+          std::copy_n(positions + r * n, k, to + r * k);
+        }
+      });
+    });
+  }
+};
+size_t topKTmpSize(InferContext *ctx) {
+  return static_cast<size_t>(ctx->InputShape("in", 0).elem_cnt()) * sizeof(int64_t);
+}
+
+user_op::Case sample(const char *name, Shape in) { return user_op::Case(name).In("in", in, -100, 100); }
+const char *const kOrder = "NaN counts as larger than every number. Equal elements keep their order. ";
+
+REGISTER_USER_OP("sort")
+    .Input("in")
+    .Output("out")
+    .RequiredAttr<std::string>("direction")
+    .SetTensorDescInferFn(inferSort)
+    .Sharding("... . -> ... .")
+    .Doc(std::string("Sorts along the last axis; direction is \"ASCENDING\" or \"DESCENDING\". ") + kOrder)
+    .Cases({sample("up", {3, 17}).Attr<std::string>("direction", "ASCENDING"),
+            sample("down", {2, 2, 9}).Attr<std::string>("direction", "DESCENDING")});
+
+REGISTER_USER_OP("arg_sort")
+    .Input("in")
+    .Output("out")
+    .RequiredAttr<std::string>("direction")
+    .SetTensorDescInferFn(inferSort)
+    .Sharding("... . -> ... .")
+    .NoGrad("positions are not differentiable")
+    .Doc(std::string("The positions (i32) that sort the last axis; direction is \"ASCENDING\" or \"DESCENDING\". ") +
+         kOrder)
+    .Cases({sample("up", {3, 17}).Attr<std::string>("direction", "ASCENDING"),
+            sample("down", {2, 2, 9}).Attr<std::string>("direction", "DESCENDING")});
+
+REGISTER_USER_OP("top_k")
+    .Input("in")
+    .Output("out")
+    .RequiredAttr<int32_t>("k")
+    .Attr<bool>("sorted", true)
+    .SetTensorDescInferFn(inferTopK)
+    .Sharding("... . -> ... .")
+    .NoGrad("positions are not differentiable")
+    .Doc(std::string("The positions (i64) of the k largest elements along the last axis, largest first (whether "
+                     "`sorted` or not); of all of "
+                     "them when k is more than the axis has. ") +
+         kOrder)
+    .Cases({sample("three", {3, 17}).Attr<int32_t>("k", 3), sample("all", {4}).Attr<int32_t>("k", 9)});
+
+const CpuKernelOptions kInplace{nullptr, inplaceOf("out", "in")}, kTopK{topKTmpSize, nullptr};
+OPC_CPU_KERNELS_WITH("sort", "in", kInplace, SortKernel, float, double, float16, bfloat16, int8_t, uint8_t, int32_t,
+                     int64_t);
+OPC_CPU_KERNELS("arg_sort", "in", ArgSortKernel, float, double, float16, bfloat16, int8_t, uint8_t, int32_t, int64_t);
+OPC_CPU_KERNELS_WITH("top_k", "in", kTopK, TopKKernel, float, double, float16, bfloat16, int8_t, uint8_t, int32_t,
+                     int64_t);
+
+} // namespace
+} // namespace opc::ops

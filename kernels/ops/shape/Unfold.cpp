@@ -1,0 +1,193 @@
+// unfold and fold: the patches of an image as columns (im2col), and their sum back into an image (col2im).
+// SPDX-License-Identifier: Apache-2.0
+#include "StagedTensors.h"
+#include "support/Axes.h"
+#include "support/CpuKernels.h"
+#include "support/RegisterFloating.h"
+
+#include <algorithm>
+
+namespace opc::ops {
+namespace {
+
+using cpu::StagedTensors;
+using Pair = std::vector<int32_t>;
+
+/// Sizes of an image of h x w and of its patches: oh x ow positions of kh x kw pixels.
+struct Patches {
+  int64_t h, w, kh, kw, padH, padW, strideH, strideW, dilationH, dilationW, oh, ow;
+};
+
+Maybe<Patches> patches(const user_op::OpContext *ctx, int64_t h, int64_t w) {
+  if (ctx->Attr<std::string>("data_format") != "channels_first")
+    return (Error("OPC0205") << "data_format is \"" << ctx->Attr<std::string>("data_format") << "\"")
+        .help("use \"channels_first\", and transpose before and after");
+  for (const char *name : {"kernel_size", "padding", "strides", "dilation_rate"}) {
+    const Pair p = ctx->Attr<Pair>(name);
+    const int32_t least = std::string(name) == "padding" ? 0 : 1;
+    if (p.size() != 2 || p[0] < least || p[1] < least)
+      return (Error("OPC0205") << name << " has to be two numbers of " << least << " or more")
+          .help("give (vertical, horizontal)");
+  }
+  const Pair k = ctx->Attr<Pair>("kernel_size"), pad = ctx->Attr<Pair>("padding"), s = ctx->Attr<Pair>("strides"),
+             d = ctx->Attr<Pair>("dilation_rate");
+  Patches p{h, w, k[0], k[1], pad[0], pad[1], s[0], s[1], d[0], d[1], 0, 0};
+  const int64_t spanH = h + 2 * p.padH - p.dilationH * (p.kh - 1) - 1,
+                spanW = w + 2 * p.padW - p.dilationW * (p.kw - 1) - 1;
+  if (spanH < 0 || spanW < 0)
+    return (Error::ShapeMismatch() << "an image of " << h << " x " << w << " holds no patch of " << p.kh << " x "
+                                   << p.kw << " with this padding and dilation")
+        .help("pad more, or make the kernel smaller");
+  p.oh = spanH / p.strideH + 1;
+  p.ow = spanW / p.strideW + 1;
+  return p;
+}
+
+Maybe<void> inferUnfold(InferContext *ctx) {
+  const TensorDesc x = *ctx->TensorDesc4ArgNameAndIndex("x", 0);
+  if (x.shape().NumAxes() != 4)
+    return Error::ShapeMismatch() << "x is " << x.shape().ToString()
+                                  << ", it should be (batch, channels, height, width)";
+  const Patches p = JUST(patches(ctx, x.shape().At(2), x.shape().At(3)));
+  const int64_t rows = JUST(checkedMul(x.shape().At(1), p.kh * p.kw, "the number of rows"));
+  *ctx->TensorDesc4ArgNameAndIndex("y", 0) = TensorDesc(Shape({x.shape().At(0), rows, p.oh * p.ow}), x.data_type());
+  return Maybe<void>::Ok();
+}
+
+Maybe<void> inferFold(InferContext *ctx) {
+  const TensorDesc x = *ctx->TensorDesc4ArgNameAndIndex("x", 0);
+  const Pair size = ctx->Attr<Pair>("output_size");
+  if (size.size() != 2 || size[0] < 1 || size[1] < 1)
+    return (Error("OPC0205") << "output_size has to be two numbers of 1 or more").help("give (height, width)");
+  const Patches p = JUST(patches(ctx, size[0], size[1]));
+  if (x.shape().NumAxes() != 3 || x.shape().At(1) % (p.kh * p.kw) || x.shape().At(2) != p.oh * p.ow)
+    return (Error::ShapeMismatch() << "x is " << x.shape().ToString() << ", it should be (batch, channels * "
+                                   << p.kh * p.kw << ", " << p.oh * p.ow << ")")
+        .help("an image of output_size has as many patches as x has columns");
+  *ctx->TensorDesc4ArgNameAndIndex("y", 0) =
+      TensorDesc(Shape({x.shape().At(0), x.shape().At(1) / (p.kh * p.kw), p.h, p.w}), x.data_type());
+  return Maybe<void>::Ok();
+}
+
+/// The positions o in [0, n) for which o * stride + offset lies in [0, size).
+std::pair<int64_t, int64_t> inside(int64_t offset, int64_t stride, int64_t size, int64_t n) {
+  const int64_t lo = offset >= 0 ? 0 : (-offset + stride - 1) / stride;
+  const int64_t hi = offset >= size ? 0 : (size - 1 - offset) / stride + 1;
+  return {std::min(lo, n), std::clamp<int64_t>(hi, std::min(lo, n), n)};
+}
+
+class UnfoldKernel final : public BindingKernel {
+public:
+  std::unique_ptr<user_op::BoundKernel> Bind(KernelBindContext *ctx) const override {
+    const Tensor *x = ctx->Tensor4ArgNameAndIndex("x", 0);
+    const Shape in = x->shape();
+    const Patches p = valueOf(patches(ctx, in.At(2), in.At(3)));
+    const void *from = x->raw_dptr();
+    void *to = ctx->Tensor4ArgNameAndIndex("y", 0)->mut_raw_dptr();
+    const int64_t planes = in.Count(0, 2), taps = p.kh * p.kw;
+    return withElementSize(GetSizeOfDataType(x->data_type()), [&](auto tag) -> std::unique_ptr<user_op::BoundKernel> {
+      using T = decltype(tag);
+      return user_op::bindTask([=](DeviceCtx *dev) {
+        dev->parallelFor(planes * taps, std::max<int64_t>(1, 16384 / (p.oh * p.ow)), [&](int64_t b, int64_t e) {
+          for (int64_t job = b; job < e; ++job) {
+            const T *plane = static_cast<const T *>(from) + job / taps * p.h * p.w;
+            T *row = static_cast<T *>(to) + job * p.oh * p.ow;
+            const int64_t tap = job % taps, dy = tap / p.kw * p.dilationH - p.padH,
+                          dx = tap % p.kw * p.dilationW - p.padW;
+            const auto [lo, hi] = inside(dx, p.strideW, p.w, p.ow);
+            for (int64_t oy = 0; oy < p.oh; ++oy, row += p.ow) {
+              const int64_t iy = oy * p.strideH + dy;
+              if (iy < 0 || iy >= p.h) {
+                std::fill_n(row, p.ow, T(0));
+                continue;
+              }
+              std::fill_n(row, lo, T(0));
+              for (int64_t ox = lo; ox < hi; ++ox) row[ox] = plane[iy * p.w + ox * p.strideW + dx];
+              std::fill(row + hi, row + p.ow, T(0));
+            }
+          }
+        });
+      });
+    });
+  }
+};
+
+template <class T> class FoldKernel final : public BindingKernel {
+public:
+  std::unique_ptr<user_op::BoundKernel> Bind(KernelBindContext *ctx) const override {
+    StagedTensors<T> staged(ctx);
+    const T *x = staged.in("x");
+    T *y = staged.out("y");
+    const Shape out = ctx->Tensor4ArgNameAndIndex("y", 0)->shape();
+    const Patches p = valueOf(patches(ctx, out.At(2), out.At(3)));
+    const int64_t planes = out.Count(0, 2), taps = p.kh * p.kw, positions = p.oh * p.ow;
+    return user_op::bindTask([=, staged = std::move(staged)](DeviceCtx *dev) {
+      staged.load(dev);
+      dev->parallelFor(planes, std::max<int64_t>(1, 16384 / (taps * positions)), [&](int64_t b, int64_t e) {
+        for (int64_t c = b; c < e; ++c) {
+          T *plane = y + c * p.h * p.w;
+          std::fill_n(plane, p.h * p.w, T(0));
+          for (int64_t tap = 0; tap < taps; ++tap) {
+            const T *row = x + (c * taps + tap) * positions;
+            const int64_t dy = tap / p.kw * p.dilationH - p.padH, dx = tap % p.kw * p.dilationW - p.padW;
+            const auto [lo, hi] = inside(dx, p.strideW, p.w, p.ow);
+            for (int64_t oy = 0; oy < p.oh; ++oy, row += p.ow) {
+              const int64_t iy = oy * p.strideH + dy;
+              if (iy < 0 || iy >= p.h) continue;
+              for (int64_t ox = lo; ox < hi; ++ox) plane[iy * p.w + ox * p.strideW + dx] += row[ox];
+            }
+          }
+        }
+      });
+      staged.store(dev);
+    });
+  }
+};
+
+user_op::Case &with(user_op::Case &c, Pair k, Pair pad, Pair s, Pair d) {
+  return c.Attr("kernel_size", k).Attr("padding", pad).Attr("strides", s).Attr("dilation_rate", d);
+}
+user_op::Case sample(const char *name, Shape x, Pair k, Pair pad, Pair s, Pair d, Pair output = {}) {
+  user_op::Case c(name);
+  c.In("x", x);
+  if (!output.empty())
+    c.Attr("output_size", output);
+  else
+    c.Types({kFloat, kDouble, kFloat16});
+  return with(c, k, pad, s, d);
+}
+
+#define OPC_PATCH_ATTRS                                                                                                \
+  Attr<std::string>("data_format", "channels_first")                                                                   \
+      .RequiredAttr<Pair>("kernel_size")                                                                               \
+      .Attr<Pair>("padding", {0, 0})                                                                                   \
+      .Attr<Pair>("strides", {1, 1})                                                                                   \
+      .Attr<Pair>("dilation_rate", {1, 1})
+
+REGISTER_USER_OP("unfold")
+    .Input("x")
+    .Output("y")
+    .OPC_PATCH_ATTRS.SetTensorDescInferFn(inferUnfold)
+    .Sharding("n . . . -> n . .", user_op::Linear({0}))
+    .Doc("y[n, (c, i, j), (oy, ox)] = x[n, c, oy * stride + i * dilation - padding, ...], 0 outside: the patches of x "
+         "(batch, channels, height, "
+         "width) as columns.")
+    .Cases({sample("plain", {2, 3, 5, 6}, {3, 2}, {0, 0}, {1, 1}, {1, 1}),
+            sample("strided", {1, 2, 7, 6}, {3, 3}, {1, 2}, {2, 1}, {1, 2})});
+
+REGISTER_USER_OP("fold")
+    .Input("x")
+    .Output("y")
+    .RequiredAttr<Pair>("output_size")
+    .OPC_PATCH_ATTRS.SetTensorDescInferFn(inferFold)
+    .Sharding("n . . -> n . . .", user_op::Linear({0}))
+    .Doc("Adds the columns of x, as unfold makes them of an image of output_size (height, width), back into an image; "
+         "pixels that several "
+         "patches cover add up. The gradient of unfold.")
+    .Cases({sample("plain", {2, 18, 20}, {3, 2}, {0, 0}, {1, 1}, {1, 1}, {6, 6})});
+
+OPC_ANY_TYPE_CPU_KERNEL("unfold", UnfoldKernel);
+OPC_REGISTER_FLOATING_CPU_KERNELS("fold", FoldKernel, "x");
+
+} // namespace
+} // namespace opc::ops

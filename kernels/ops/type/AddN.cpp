@@ -1,0 +1,96 @@
+// add_n: the sum of tensors of one shape, which gradient accumulation produces.
+// SPDX-License-Identifier: Apache-2.0
+#include "opc/HalfConversion.h"
+#include "support/CpuKernels.h"
+
+#include <algorithm>
+#include <type_traits>
+
+namespace opc::ops {
+namespace {
+
+Maybe<void> infer(InferContext *ctx) {
+  const TensorDesc first = *ctx->TensorDesc4ArgNameAndIndex("in", 0);
+  for (int32_t i = 1; i < ctx->input_size("in"); ++i) {
+    const TensorDesc &d = ctx->InputTensorDesc("in", i);
+    if (d.shape() != first.shape())
+      return (Error::ShapeMismatch() << "in_" << i << " is " << d.shape().ToString() << ", in_0 is "
+                                     << first.shape().ToString())
+          .help("add_n does not broadcast; use broadcast_add");
+    if (d.data_type() != first.data_type())
+      return (Error::TypeError() << "in_" << i << " is " << dataTypeName(d.data_type()) << ", in_0 is "
+                                 << dataTypeName(first.data_type()))
+          .help("cast the inputs to one dtype");
+  }
+  *ctx->TensorDesc4ArgNameAndIndex("out", 0) = first;
+  return Maybe<void>::Ok();
+}
+
+template <class T> constexpr bool isHalf = std::is_same_v<T, float16> || std::is_same_v<T, bfloat16>;
+
+/// Sums block by block, so that the running sum stays in the first-level cache. Integers wrap around.
+template <class T> class AddNKernel final : public BindingKernel {
+public:
+  std::unique_ptr<user_op::BoundKernel> Bind(KernelBindContext *ctx) const override {
+    std::vector<const T *> in;
+    for (int32_t i = 0; i < ctx->input_size("in"); ++i)
+      in.push_back(ctx->Tensor4ArgNameAndIndex("in", i)->template dptr<T>());
+    T *out = ctx->Tensor4ArgNameAndIndex("out", 0)->template mut_dptr<T>();
+    const int64_t n = ctx->Tensor4ArgNameAndIndex("out", 0)->shape().elem_cnt();
+    return user_op::bindTask([=, in = std::move(in)](DeviceCtx *dev) {
+      dev->parallelFor(n, 16384, [&](int64_t begin, int64_t end) {
+        for (int64_t b = begin; b < end; b += kBlock) addBlock(in, b, out, std::min(kBlock, end - b));
+      });
+    });
+  }
+
+private:
+  static constexpr int64_t kBlock = 2048;
+  static void addBlock(const std::vector<const T *> &in, int64_t at, T *out, int64_t n) {
+    if constexpr (isHalf<T>) {
+      float sum[kBlock], next[kBlock];
+      cpu::widen(in[0] + at, sum, n);
+      for (size_t k = 1; k < in.size(); ++k) {
+        cpu::widen(in[k] + at, next, n);
+        for (int64_t i = 0; i < n; ++i) sum[i] += next[i];
+      }
+      cpu::narrow(sum, out + at, n);
+    } else {
+      // Signed overflow is undefined in C++; unsigned arithmetic has the same bits.
+      using U = typename std::conditional_t<std::is_integral_v<T>, std::make_unsigned<T>, std::type_identity<T>>::type;
+      T sum[kBlock];
+      std::copy_n(in[0] + at, n, sum);
+      for (size_t k = 1; k < in.size(); ++k) {
+        const T *next = in[k] + at;
+        for (int64_t i = 0; i < n; ++i) sum[i] = static_cast<T>(static_cast<U>(sum[i]) + static_cast<U>(next[i]));
+      }
+      std::copy_n(sum, n, out + at);
+    }
+  }
+};
+
+Maybe<void> sbp(user_op::SbpContext *ctx) {
+  const int64_t rank = ctx->LogicalTensorDesc4InputArgNameAndIndex("in", 0).shape().NumAxes();
+  for (int64_t a = 0; a < rank; ++a) ctx->NewBuilder().Split(ctx->inputs(), a).Split(ctx->outputs(), a).Build();
+  ctx->NewBuilder().PartialSum(ctx->inputs()).PartialSum(ctx->outputs()).Build();
+  return Maybe<void>::Ok();
+}
+
+REGISTER_USER_OP("add_n")
+    .InputWithMinimum("in", 1)
+    .Output("out")
+    .SetTensorDescInferFn(infer)
+    .SetGetSbpFn(sbp)
+    .Doc("The sum of the inputs, added in their order, all of one shape and dtype. f16 and bf16 are added in f32; "
+         "integers wrap around.")
+    .Cases({user_op::Case("two").In("in", {3, 5}, -1, 1, 0).In("in", {3, 5}, -1, 1, 1), user_op::Case("four")
+                                                                                            .In("in", {33}, -1, 1, 0)
+                                                                                            .In("in", {33}, -1, 1, 1)
+                                                                                            .In("in", {33}, -1, 1, 2)
+                                                                                            .In("in", {33}, -1, 1, 3)});
+
+OPC_CPU_KERNELS_WITH("add_n", "in", (CpuKernelOptions{nullptr, inplaceOf("out", "in")}), AddNKernel, float, double,
+                     float16, bfloat16, int8_t, uint8_t, int32_t, int64_t);
+
+} // namespace
+} // namespace opc::ops

@@ -1,0 +1,99 @@
+// cast and cast_like: element type conversion.
+// SPDX-License-Identifier: Apache-2.0
+#include "support/ConvertElements.h"
+#include "support/CpuKernels.h"
+
+namespace opc::ops {
+namespace {
+
+Maybe<void> inferCast(InferContext *ctx) {
+  const DataType type = ctx->Attr<DataType>("dtype");
+  if (!isTensorDataType(type))
+    return (Error::TypeError() << "dtype is " << DataType_Name(type) << ", which tensors cannot have")
+        .help("use one of kFloat, kDouble, kFloat16, kBFloat16, kInt8, kInt16, kInt32, kInt64, kUInt8, kUInt16, "
+              "kUInt32, kUInt64, kBool");
+  *ctx->TensorDesc4ArgNameAndIndex("out", 0) = TensorDesc(ctx->InputShape("in", 0), type);
+  return Maybe<void>::Ok();
+}
+Maybe<void> inferCastLike(InferContext *ctx) {
+  *ctx->TensorDesc4ArgNameAndIndex("out", 0) = TensorDesc(ctx->InputShape("in", 0), ctx->InputDType("dtype_like", 0));
+  return Maybe<void>::Ok();
+}
+
+class CastKernel final : public BindingKernel {
+public:
+  std::unique_ptr<user_op::BoundKernel> Bind(KernelBindContext *ctx) const override {
+    const Tensor *in = ctx->Tensor4ArgNameAndIndex("in", 0);
+    Tensor *out = ctx->Tensor4ArgNameAndIndex("out", 0);
+    const ConvertFn convert = converter(in->data_type(), out->data_type());
+    if (!convert)
+      throw ContractError(std::string("no conversion from ") + dataTypeName(in->data_type()) + " to " +
+                          dataTypeName(out->data_type()));
+    const char *from = static_cast<const char *>(in->raw_dptr());
+    char *to = static_cast<char *>(out->mut_raw_dptr());
+    const int64_t n = in->shape().elem_cnt(), fromSize = static_cast<int64_t>(GetSizeOfDataType(in->data_type())),
+                  toSize = static_cast<int64_t>(GetSizeOfDataType(out->data_type()));
+    return user_op::bindTask([=](DeviceCtx *dev) {
+      dev->parallelFor(n, 32768, [&](int64_t b, int64_t e) { convert(from + b * fromSize, to + b * toSize, e - b); });
+    });
+  }
+};
+
+/// Sums pass through a cast that loses nothing: rounding, to an integer or to a narrower float, is not linear.
+template <bool kLike> Maybe<void> castSbp(user_op::SbpContext *ctx) {
+  const TensorDesc &in = ctx->LogicalTensorDesc4InputArgNameAndIndex("in", 0);
+  const DataType to =
+      kLike ? ctx->LogicalTensorDesc4InputArgNameAndIndex("dtype_like", 0).data_type() : ctx->Attr<DataType>("dtype");
+  std::vector<SbpParallel> states;
+  for (int64_t a = 0; a < in.shape().NumAxes(); ++a) states.push_back(SbpParallel::split(a));
+  const bool widens = to == in.data_type() || GetSizeOfDataType(to) > GetSizeOfDataType(in.data_type());
+  if (IsFloatingDataType(in.data_type()) && IsFloatingDataType(to) && widens)
+    states.push_back(SbpParallel::partialSum());
+  for (const SbpParallel &s : states) {
+    const user_op::OpArg from("in", 0), out("out", 0);
+    auto b = ctx->NewBuilder();
+    if (s.has_split_parallel())
+      b.Split(from, s.axis()).Split(out, s.axis());
+    else
+      b.PartialSum(from).PartialSum(out);
+    if (kLike) b.Broadcast(user_op::OpArg("dtype_like", 0));
+    b.Build();
+  }
+  return Maybe<void>::Ok();
+}
+
+const char *const kRules =
+    "To a narrower float: round to nearest, ties to even. Float to integer: truncate toward zero, saturate at the "
+    "integer's range, "
+    "NaN gives 0. Integer to narrower integer: keep the low bits. To bool: x != 0, so that NaN is true. ";
+const std::vector<DataType> kSampleTypes = {kFloat, kDouble, kFloat16, kBFloat16, kInt8, kInt32, kInt64, kUInt8, kBool};
+user_op::Case to(const char *name, DataType type) {
+  return user_op::Case(name).In("in", {3, 5}, 0, 100).Attr("dtype", type).Types(kSampleTypes);
+}
+
+REGISTER_USER_OP("cast")
+    .Input("in")
+    .Output("out")
+    .RequiredAttr<DataType>("dtype")
+    .Attr<bool>("pin_memory", false)
+    .SetTensorDescInferFn(inferCast)
+    .SetGetSbpFn(castSbp<false>)
+    .Doc(std::string("out has the elements of in converted to dtype. ") + kRules)
+    .Cases({to("to_f32", kFloat), to("to_f64", kDouble), to("to_f16", kFloat16), to("to_i32", kInt32),
+            to("to_bool", kBool)});
+
+REGISTER_USER_OP("cast_like")
+    .Input("in")
+    .Input("dtype_like")
+    .Output("out")
+    .SetTensorDescInferFn(inferCastLike)
+    .SetGetSbpFn(castSbp<true>)
+    .Doc(std::string("out has the elements of in converted to the dtype of dtype_like, whose values are not read. ") +
+         kRules)
+    .Cases({user_op::Case("to_f64").In("in", {3, 5}, 0, 100).In("dtype_like", kDouble, {1}, 0, 1).Types(kSampleTypes)});
+
+OPC_ANY_TYPE_CPU_KERNEL("cast", CastKernel);
+OPC_ANY_TYPE_CPU_KERNEL("cast_like", CastKernel);
+
+} // namespace
+} // namespace opc::ops
