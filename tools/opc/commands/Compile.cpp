@@ -8,6 +8,7 @@
 #include "Log.h"
 #include "MeshFlags.h"
 #include "NumberText.h"
+#include "OutputFiles.h"
 #include "Session.h"
 #include "SimulationReport.h"
 

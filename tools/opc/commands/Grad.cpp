@@ -6,6 +6,7 @@
 #include "GraphInput.h"
 #include "JsonOutput.h"
 #include "NumberText.h"
+#include "OutputFiles.h"
 #include "Pipeline.h"
 #include "Session.h"
 #include "TrainingFlags.h"

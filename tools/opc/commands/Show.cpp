@@ -4,6 +4,7 @@
 
 #include "CompileReport.h"
 #include "GraphInput.h"
+#include "GraphValues.h"
 #include "MeshFlags.h"
 #include "NumberText.h"
 #include "PlanInput.h"

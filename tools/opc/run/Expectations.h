@@ -5,10 +5,10 @@
 #include "Config.h"
 #include "Invocation.h"
 #include "JsonOutput.h"
-#include "RunResults.h"
-#include "RunValues.h"
+#include "OutputFiles.h"
 #include "TensorCompare.h"
 #include "TensorMetrics.h"
+#include "ValueGiver.h"
 
 #include <map>
 #include <optional>

@@ -2,10 +2,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "RunCapture.h"
 
-#include "GraphInput.h"
-#include "RunResults.h"
-#include "RunValues.h"
+#include "OutputFiles.h"
 #include "TensorSpec.h"
+#include "ValueGiver.h"
 
 #include <cmath>
 #include <cstring>

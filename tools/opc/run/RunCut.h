@@ -3,8 +3,8 @@
 #pragma once
 
 #include "Invocation.h"
+#include "NamedValues.h"
 #include "Pipeline.h"
-#include "RunValues.h"
 
 #include <string>
 #include <vector>

@@ -3,11 +3,12 @@
 #pragma once
 
 #include "GraphInput.h"
+#include "GraphValues.h"
 #include "Invocation.h"
 #include "JsonOutput.h"
 #include "RunCut.h"
 #include "RunTrace.h"
-#include "RunValues.h"
+#include "ValueGiver.h"
 
 #include <optional>
 #include <string>

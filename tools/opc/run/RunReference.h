@@ -4,8 +4,8 @@
 
 #include "Expectations.h"
 #include "Invocation.h"
-#include "RunValues.h"
 #include "Session.h"
+#include "ValueGiver.h"
 
 #include <optional>
 #include <string>

@@ -94,4 +94,12 @@ std::string countText(uint64_t n) {
   return digits;
 }
 
+std::string typeText(DataType type, const Shape &shape) {
+  if (type == kInvalidDataType) return "?";
+  std::string text = std::string(dataTypeName(type)) + "[";
+  for (size_t i = 0; i < shape.dim_vec().size(); ++i)
+    text += (i ? "," : "") + (shape.dim_vec()[i] < 0 ? "?" : std::to_string(shape.dim_vec()[i]));
+  return text + "]";
+}
+
 } // namespace opc::cli

@@ -1,14 +1,11 @@
-// Values that a run is given: inputs, weights and expectations from flags, archives and generators.
+// Values by name: inputs, weights and expectations from flags, archives and generators.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include "Pipeline.h"
 #include "TensorSpec.h"
 
-#include <map>
 #include <memory>
 #include <optional>
-#include <set>
 #include <string>
 #include <vector>
 
@@ -60,37 +57,5 @@ private:
 /// OPC0005: `name` is none of `known`; says what `kind` of thing they are and which are near.
 Status noSuchName(const std::string &kind, const std::string &name, const std::vector<std::string> &known,
                   const std::string &flag);
-
-struct ValueFlags {
-  std::vector<std::string> weights; // archives
-  std::string fill;                 // "", rand, zeros, ones or iota
-  uint64_t seed = 0;
-  bool cast = false;
-};
-
-/// What can be said of the values before the graph is compiled: names that it does not have (OPC0005), and inputs whose
-/// shape is open and for which nothing is given (OPC0004). With `fedElsewhere`, inputs named there have values, and
-/// every other input without one is reported.
-Status checkGraphInputs(const GraphInfo &info, const NamedValues &inputs,
-                        const std::map<std::string, std::vector<int64_t>> &shapes, const ValueFlags &flags,
-                        const std::vector<std::string> &command, const std::set<std::string> *fedElsewhere = nullptr);
-
-/// The shapes for inputs that the graph leaves open, from the values given for them.
-Result<std::map<std::string, std::vector<int64_t>>> shapesOfOpenInputs(const GraphInfo &info, const NamedValues &inputs,
-                                                                       uint64_t seed);
-
-struct ValueReport {
-  struct Row {
-    std::string name, kind, origin;
-    user_op::TensorDesc desc;
-  };
-  std::vector<Row> rows;
-  std::vector<std::string> notes; // keys that nothing wanted
-};
-
-/// Sets variables and feeds inputs of a session. `command` is the command line so far, for the error that lists what is
-/// missing (OPC0004) and says how to fill it. Inputs and variables named in `fedElsewhere` are left alone.
-Result<ValueReport> giveValues(Session &session, const NamedValues &inputs, const ValueFlags &flags,
-                               const std::vector<std::string> &command, const std::set<std::string> &fedElsewhere = {});
 
 } // namespace opc::cli

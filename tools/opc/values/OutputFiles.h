@@ -32,6 +32,10 @@ std::string outputText(const NamedOutput &output, PrintMode mode);
 /// name, dtype, shape, statistics over the finite values, and the values that the mode asks for.
 Json outputJson(const NamedOutput &output, PrintMode mode);
 
+/// Whether `path` may be written: its directory exists, it is no directory, it is not the file that was read.
+/// "-" is always fine. Errors: OPC0002.
+Status checkOutputPath(const std::string &path, const std::string &inputPath);
+
 /// Where outputs are written. Paths are checked before the run, files are written after.
 class OutputFiles {
 public:

@@ -5,6 +5,8 @@
 #include "Config.h"
 #include "ErrorCatalog.h"
 #include "GraphInput.h"
+#include "GraphValues.h"
+#include "NumberText.h"
 #include "PlanInput.h"
 
 #include <algorithm>

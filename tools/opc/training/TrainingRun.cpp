@@ -4,8 +4,10 @@
 
 #include "BatchLoader.h"
 #include "Checkpoint.h"
+#include "GraphValues.h"
 #include "JsonOutput.h"
 #include "NumberText.h"
+#include "OutputFiles.h"
 #include "TrainingLog.h"
 
 #include <algorithm>

@@ -1,8 +1,9 @@
-// Numbers to and from text without the locale: a decimal comma in LC_NUMERIC must not change what opc reads or writes.
+// Numbers and types to and from text without the locale: a decimal comma in LC_NUMERIC changes nothing that opc reads.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include "opc/Status.h"
+#include "opc/DataType.h"
+#include "opc/Shape.h"
 
 #include <charconv>
 #include <cstdint>
@@ -38,5 +39,8 @@ std::string bytesText(uint64_t bytes);
 std::string secondsText(double seconds);
 /// "1,234,567".
 std::string countText(uint64_t n);
+
+/// "f32[2,3]"; "?" for an unknown dtype or dimension.
+std::string typeText(DataType type, const Shape &shape);
 
 } // namespace opc::cli

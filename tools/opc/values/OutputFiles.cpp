@@ -1,10 +1,9 @@
 // What becomes of a run's outputs.
 // SPDX-License-Identifier: Apache-2.0
-#include "RunResults.h"
+#include "OutputFiles.h"
 
-#include "GraphInput.h"
+#include "NamedValues.h"
 #include "NumberText.h"
-#include "RunValues.h"
 #include "TensorSpec.h"
 
 #include <algorithm>
@@ -140,6 +139,23 @@ Json outputJson(const NamedOutput &output, PrintMode mode) {
     j["values"] = std::move(values);
   }
   return j;
+}
+
+Status checkOutputPath(const std::string &path, const std::string &inputPath) {
+  auto error = [](const std::string &message, const std::string &help) {
+    return Status(StatusCode::kUsage, "OPC0002", message).withHelp(help);
+  };
+  if (path == "-") return Status::ok();
+  if (path.empty()) return error("the output's path is empty", "give a file, or - for standard output");
+  std::error_code code;
+  if (fs::is_directory(path, code)) return error("cannot write " + path + ": it is a directory", "name a file in it");
+  const fs::path parent = fs::path(path).parent_path();
+  if (!parent.empty() && !fs::is_directory(parent, code))
+    return error("cannot write " + path + ": there is no directory " + parent.string(),
+                 "make it first: mkdir -p " + parent.string());
+  if (inputPath != "-" && fs::equivalent(path, inputPath, code))
+    return error("the output " + path + " is the input", "give another name with -o");
+  return Status::ok();
 }
 
 std::string outputPathIn(const std::string &directory, const std::string &name) {

@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "GradientCheck.h"
 
+#include "GraphValues.h"
 #include "NumberText.h"
 #include "Session.h"
 #include "TensorCompare.h"

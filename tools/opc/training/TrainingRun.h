@@ -5,8 +5,8 @@
 #include "CommandLine.h"
 #include "GraphInput.h"
 #include "Invocation.h"
-#include "RunValues.h"
 #include "Session.h"
+#include "ValueGiver.h"
 
 #include <optional>
 #include <string>

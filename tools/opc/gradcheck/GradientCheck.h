@@ -4,7 +4,7 @@
 
 #include "JsonOutput.h"
 #include "Pipeline.h"
-#include "RunValues.h"
+#include "ValueGiver.h"
 
 #include <string>
 #include <vector>

@@ -1,0 +1,42 @@
+// Values for a session: variables from weights, inputs from what a run is given, a fill for the rest.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "NamedValues.h"
+
+#include <set>
+#include <string>
+#include <vector>
+
+namespace opc::cli {
+
+struct ValueFlags {
+  std::vector<std::string> weights; // archives
+  std::string fill;                 // "", rand, zeros, ones or iota
+  uint64_t seed = 0;
+  bool cast = false;
+};
+
+/// An input or variable without a value.
+struct MissingValue {
+  std::string name, type;
+  bool isVariable = false, isOpen = false;
+};
+/// OPC0004 for all that is missing, with the command that would run.
+Status missingValues(const std::vector<MissingValue> &missing, const std::vector<std::string> &command);
+
+struct ValueReport {
+  struct Row {
+    std::string name, kind, origin;
+    user_op::TensorDesc desc;
+  };
+  std::vector<Row> rows;
+  std::vector<std::string> notes; // keys that nothing wanted
+};
+
+/// Sets variables and feeds inputs of a session. `command` is the command line so far, for the error that lists what is
+/// missing (OPC0004) and says how to fill it. Inputs and variables named in `fedElsewhere` are left alone.
+Result<ValueReport> giveValues(Session &session, const NamedValues &inputs, const ValueFlags &flags,
+                               const std::vector<std::string> &command, const std::set<std::string> &fedElsewhere = {});
+
+} // namespace opc::cli
