@@ -9,7 +9,11 @@ import sys
 pages = sorted(glob.glob(os.path.join(sys.argv[1], "*.1")))
 assert len(pages) >= 10, pages
 if not shutil.which("man"):
-    print("man is not installed: the pages are not rendered")
+    sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."))
+    from run_script import skip
+
+    if skip("man", "man is not installed: the pages are not rendered"):
+        sys.exit(1)
 for page in pages:
     with open(page, encoding="utf-8") as f:
         text = f.read()

@@ -3,9 +3,11 @@
 # SPDX-License-Identifier: Apache-2.0
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/../.."
-format=$(command -v clang-format-22 || command -v clang-format || true)
-if [ -z "$format" ]; then
-  echo "format: no clang-format-22; install the package clang-format-22" >&2
+# One version for all: another one breaks lines elsewhere, and two people would undo each other's formatting.
+format=${OPC_CLANG_FORMAT:-$(command -v clang-format-22 || command -v clang-format || true)}
+found=$([ -n "$format" ] && "$format" --version 2>/dev/null || echo "no clang-format")
+if [[ ! $found =~ "version 22." ]]; then
+  echo "format: clang-format 22 is needed, and here is: $found; tools/dev/setup.sh installs clang-format-22" >&2
   exit 4
 fi
 check=
@@ -15,7 +17,7 @@ if [ "${1:-}" = --check ]; then
 fi
 if [ $# -gt 0 ]; then files=("$@"); else mapfile -t files < <(git ls-files '*.cpp' '*.h' '*.cu' '*.cuh'); fi
 if [ -n "$check" ]; then
-  "$format" --dry-run -Werror "${files[@]}"
+  printf '%s\0' "${files[@]}" | xargs -0 -n 50 -P "$(nproc)" "$format" --dry-run -Werror
 else
   "$format" -i "${files[@]}"
 fi

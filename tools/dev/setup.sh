@@ -3,30 +3,64 @@
 # SPDX-License-Identifier: Apache-2.0
 set -euo pipefail
 
-# Keep in step with docs/dependencies.md, which says what each one is for.
-packages=(
-  libmlir-22-dev mlir-22-tools llvm-22-dev llvm-22-tools clang-22 lld-22 libclang-rt-22-dev
-  libprotobuf-dev protobuf-compiler libcli11-dev libspdlog-dev libfmt-dev catch2 nlohmann-json3-dev
-  zlib1g-dev libzstd-dev libdnnl-dev ccache ninja-build cmake g++ binutils make python3 python3-numpy pkg-config git
-  libopenmpi-dev openmpi-bin toulbar2
-)
+# group | packages | version in Debian 12 | licence | what for. docs/dependencies.md shows this table (tools/dev/docs.py).
+# The group "tests" is what only tests run: without it the build is whole, and the tests that need a program are skipped by name.
+table() {
+  cat <<'TABLE'
+build | libmlir-22-dev mlir-22-tools | 22.1 | Apache-2.0 with LLVM exception | the dialect and its passes (linked statically into `opc` and `opc-opt`)
+build | llvm-22-dev llvm-22-tools | 22.1 | Apache-2.0 with LLVM exception | LLVM's libraries; `FileCheck`, `lit`, `not` for the tests
+build | clang-22 lld-22 libclang-rt-22-dev | 22.1 | Apache-2.0 with LLVM exception | compiler, linker, sanitizers
+build | clang-format-22 clang-tidy-22 | 22.1 | Apache-2.0 with LLVM exception | `tools/dev/format.sh`, `tools/dev/tidy.sh`; no other version is taken
+build | libprotobuf-dev protobuf-compiler | 3.21 | BSD-3-Clause | graph and plan messages (linked statically)
+build | libdnnl-dev | 2.6 | Apache-2.0 | oneDNN: matrix products, convolution, pooling, normalisation on the CPU
+build | libcli11-dev | 2.1 | BSD-3-Clause | the command line
+build | libspdlog-dev libfmt-dev | 1.10, 9.1 | MIT | the log of the commands
+build | nlohmann-json3-dev | 3.11 | MIT | JSON output, safetensors headers
+build | zlib1g-dev libzstd-dev | 1.2, 1.5 | Zlib, BSD-3-Clause | npz; LLVM's own need
+build | libopenmpi-dev openmpi-bin | 4.1 | BSD-3-Clause | ranks as processes: `libopc_mpi.so`, opened at run time; `mpirun`. Without it a build has ranks as threads only
+build | catch2 | 2.13 | BSL-1.0 | unit tests
+build | python3 python3-numpy | 3.11, 1.24 | PSF-2.0, BSD-3-Clause | tests, demo, example data
+build | toulbar2 | 1.1 | MIT | the test `planner_oracle`: an exact solver to compare the planner with
+build | g++ binutils make | 12, 2.40 | GPL-3 (libgomp: with runtime exception) | libgomp, the process's one thread pool; plugins in tests are built with g++, as their authors do; `readelf`
+build | cmake ninja-build ccache pkg-config git | 3.25, 1.11 | BSD-3-Clause, Apache-2.0, GPL | building
+tests | zsh fish | 5.9, 3.6 | MIT-like, GPL-2 | `completion` types into real shells
+tests | man-db | 2.11 | GPL-2 | the manual pages are rendered
+tests | iproute2 | 6.1 | GPL-2 | `two_hosts` makes two hosts of network namespaces
+TABLE
+}
 
 usage() {
   cat <<TEXT
-usage: tools/dev/setup.sh [--check | --list]
-  (no option)  install what is missing; needs root or sudo only when something is
+usage: tools/dev/setup.sh [--tests] [--check | --list | --table | --hooks]
+  (no option)  install what the build needs and is missing; needs root or sudo only when something is
+  --tests      what only tests need, too
   --check      say what is missing, install nothing; exit 1 when something is
   --list       print the packages, one a line
+  --table      print the packages with versions, licences and purposes
+  --hooks      make this clone check commit messages (tools/dev/commit-msg); install nothing
 TEXT
 }
 
 mode=install
-case "${1:-}" in
-  "") ;;
-  --check) mode=check ;;
-  --list) printf '%s\n' "${packages[@]}"; exit 0 ;;
-  -h | --help) usage; exit 0 ;;
-  *) usage >&2; exit 2 ;;
+groups=build
+for argument in "$@"; do
+  case "$argument" in
+    --tests) groups="build|tests" ;;
+    --check | --list | --table | --hooks) mode=${argument#--} ;;
+    -h | --help) usage; exit 0 ;;
+    *) usage >&2; exit 2 ;;
+  esac
+done
+mapfile -t packages < <(table | awk -F' [|] ' -v groups="^($groups)\$" '$1 ~ groups { n = split($2, p, " "); for (i = 1; i <= n; i++) print p[i] }')
+
+case "$mode" in
+  list) printf '%s\n' "${packages[@]}"; exit 0 ;;
+  table) table; exit 0 ;;
+  hooks)
+    cd "$(dirname "${BASH_SOURCE[0]}")/../.."
+    ln -sf "$PWD/tools/dev/commit-msg" "$(git rev-parse --git-path hooks)/commit-msg"
+    exit 0
+    ;;
 esac
 
 say() { printf 'setup: %s\n' "$*" >&2; }

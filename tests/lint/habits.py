@@ -1,0 +1,109 @@
+# Tools that keep habits do what they say: skips, the commit hook, the formatter's version, packages, the container's commands.
+# SPDX-License-Identifier: Apache-2.0
+import glob
+import os
+import re
+import subprocess
+import sys
+import tempfile
+import unittest
+
+SOURCE = os.environ["OPC_SOURCE_DIR"]
+SCRIPT = """import unittest
+class Case(unittest.TestCase):
+    def test_one(self):
+        self.skipTest("no moon")
+    def test_two(self):
+        pass
+unittest.main()
+"""
+
+
+def tool(name, *arguments, **options):
+    return subprocess.run([os.path.join(SOURCE, *name.split("/")), *arguments], capture_output=True, text=True, **options)
+
+
+class Skips(unittest.TestCase):
+    def run_script(self, text, ci):
+        with tempfile.TemporaryDirectory() as folder:
+            path = os.path.join(folder, "script.py")
+            with open(path, "w", encoding="utf-8") as f:
+                f.write(text)
+            env = dict(os.environ, CI=ci)
+            return subprocess.run([sys.executable, os.path.join(SOURCE, "tests", "run_script.py"), "moon", path], env=env, capture_output=True, text=True)
+
+    def test_a_skip_is_named_and_fails_under_ci(self):
+        for text, name in ((SCRIPT, "moon.Case.test_one"), ("import unittest\nraise unittest.SkipTest('no moon')\n", "moon")):
+            here, ci = self.run_script(text, ""), self.run_script(text, "true")
+            self.assertEqual((here.returncode, ci.returncode), (0, 1), here.stderr + ci.stderr)
+            self.assertIn(f"skipped: {name}: no moon", here.stdout)
+            self.assertIn("allowed_skips.txt does not name " + name, ci.stdout)
+
+    def test_results_pass_through(self):
+        for text, code in (("", 0), ("raise SystemExit(3)", 3), ("raise SystemExit('why')", 1), (SCRIPT.replace("pass", "self.fail()"), 1), ("1 / 0", 1)):
+            self.assertEqual(self.run_script(text, "").returncode, code, text)
+
+    def test_every_allowed_skip_has_a_reason_and_a_test(self):
+        sys.path.insert(0, os.path.join(SOURCE, "tests"))
+        from run_script import allowed
+
+        with open(os.path.join(SOURCE, "tests", "allowed_skips.txt"), encoding="utf-8") as f:
+            names = allowed(f.read())
+        self.assertRaises(ValueError, allowed, "moon |")
+        text = ""
+        for path in glob.glob(os.path.join(SOURCE, "tests", "**", "*.py"), recursive=True) + glob.glob(os.path.join(SOURCE, "tests", "**", "CMakeLists.txt"), recursive=True):
+            with open(path, encoding="utf-8") as f:
+                text += f.read()
+        self.assertEqual([n for n in names if n.split(".")[-1] not in text], [], "these tests do not exist")
+
+
+class Commits(unittest.TestCase):
+    def verdict(self, message):
+        with tempfile.NamedTemporaryFile("w", suffix=".txt") as f:
+            f.write(message)
+            f.flush()
+            return tool("tools/dev/commit-msg", f.name)
+
+    def test_messages(self):
+        for good in ("Subject of 72 characters" + "x" * 48, "Subject\n\nBody; with anything at all that is longer than seventy-two characters.\n", "# comment\nSubject", "Revert \"a; b\""):
+            self.assertEqual(self.verdict(good).returncode, 0, good)
+        for bad, word in (("", "empty"), ("x" * 73, "73 characters"), ("One thing; another", "semicolon"), ("A title.", "full stop"), ("Subject\nBody", "blank")):
+            done = self.verdict(bad)
+            self.assertEqual(done.returncode, 1, bad)
+            self.assertIn(word, done.stderr)
+
+
+class Versions(unittest.TestCase):
+    def test_other_versions_of_clang_are_refused(self):
+        with tempfile.TemporaryDirectory() as folder:
+            fake = os.path.join(folder, "clang")
+            with open(fake, "w", encoding="utf-8") as f:
+                f.write("#!/bin/sh\necho clang version 14.0.6\n")
+            os.chmod(fake, 0o755)
+            done = tool("tools/dev/format.sh", "--check", env=dict(os.environ, OPC_CLANG_FORMAT=fake))
+            self.assertEqual(done.returncode, 4)
+            self.assertRegex(done.stderr, r"clang-format 22 is needed.*14\.0\.6.*setup\.sh")
+            done = tool("tools/dev/tidy", "kernels/registry/Registry.cpp", env=dict(os.environ, OPC_CLANG_TIDY=fake))
+            self.assertEqual(done.returncode, 4)
+            self.assertRegex(done.stderr, r"clang-tidy 22 is needed.*14\.0\.6.*setup\.sh")
+
+    def test_packages(self):
+        def listed(*arguments):
+            return set(tool("tools/dev/setup.sh", "--list", *arguments).stdout.split())
+
+        self.assertIn("clang-format-22", listed())
+        self.assertIn("clang-tidy-22", listed())
+        self.assertTrue(listed() < listed("--tests"), "tests need more than the build")
+        self.assertEqual(tool("tools/dev/setup.sh", "--nonsense").returncode, 2)
+
+
+class Continuous(unittest.TestCase):
+    def test_steps(self):
+        """Named steps, each of them in the usage; an unknown one is refused with the list."""
+        done = tool(".ci/run", "nonsense")
+        self.assertEqual(done.returncode, 2)
+        self.assertEqual(re.findall(r"^  (\w+) ", done.stderr, re.M), ["format", "build", "tidy", "tests"])
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,59 @@
+"""Runs a test that is a script, and says what it skipped. usage: run_script.py NAME SCRIPT [ARGUMENT...]
+
+A skip is `skipped: NAME: reason` in the output: a unittest case is NAME.Class.test_method, a whole script raises unittest.SkipTest.
+With CI=true a skip has failed unless tests/allowed_skips.txt names it, with a reason."""
+# SPDX-License-Identifier: Apache-2.0
+import os
+import runpy
+import sys
+import unittest
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+
+
+def allowed(text):
+    """Names of the list, each with a reason."""
+    rows = [line.split("|", 1) for line in text.split("\n") if line.strip() and not line.startswith("#")]
+    for row in rows:
+        if len(row) != 2 or len(row[1].strip()) < 20:
+            raise ValueError(f"allowed_skips.txt: {row[0].strip()} has no reason")
+    return {name.strip() for name, _ in rows}
+
+
+def skip(name, reason):
+    """Reports a skip; says whether it counts as a failure."""
+    print(f"skipped: {name}: {reason}", flush=True)
+    if os.environ.get("CI") != "true":
+        return False
+    with open(os.path.join(HERE, "allowed_skips.txt"), encoding="utf-8") as f:
+        if name in allowed(f.read()):
+            return False
+    print(f"failed: with CI=true a skipped test has failed, and tests/allowed_skips.txt does not name {name}", flush=True)
+    return True
+
+
+def run(name, script, arguments):
+    skips = []
+    record = unittest.TestResult.addSkip
+
+    def add_skip(self, test, reason):
+        record(self, test, reason)
+        skips.append((".".join([name] + test.id().split(".")[-2:]), reason))
+
+    unittest.TestResult.addSkip = add_skip
+    sys.argv = [script] + arguments
+    sys.path.insert(0, os.path.dirname(os.path.abspath(script)))
+    code = 0
+    try:
+        runpy.run_path(script, run_name="__main__")
+    except SystemExit as e:
+        if isinstance(e.code, str):
+            print(e.code, file=sys.stderr)
+        code = e.code if isinstance(e.code, int) else int(e.code is not None)
+    except unittest.SkipTest as e:
+        skips.append((name, str(e)))
+    return max([code] + [int(skip(n, why)) for n, why in skips])
+
+
+if __name__ == "__main__":
+    sys.exit(run(sys.argv[1], sys.argv[2], sys.argv[3:]))
