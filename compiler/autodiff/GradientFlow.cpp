@@ -2,9 +2,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "GradientFlow.h"
 #include "AttrBridge.h"
+#include "EmitStatus.h"
 #include "GradientGeneration.h"
 #include "Locations.h"
-#include "ShapeInference.h"
 
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 
@@ -132,8 +132,7 @@ Value findLoss(ModuleOp module, const std::string &name) {
     if (found) break;
   }
   auto fail = [&](Location loc, const std::string &message, const std::string &help) {
-    InFlightDiagnostic d = emitError(loc) << "OPC0502: " << message;
-    if (!help.empty()) d.attachNote() << "help: " << help;
+    emitFinding(loc, "OPC0502", message, help);
     return Value();
   };
   if (!found) {
@@ -187,8 +186,7 @@ FailureOr<std::vector<WantedGradient>> findWanted(ModuleOp module, const std::ve
           if (!exact) continue;
           hit[g] = true;
           failedOnce = true;
-          InFlightDiagnostic d = emitError(op.getLoc())
-                                 << "OPC0503: '" << globs[g] << "' is not a floating-point tensor and has no gradient";
+          emitFinding(op.getLoc(), "OPC0503", "'" + globs[g] + "' is not a floating-point tensor and has no gradient");
           continue;
         }
         hit[g] = true;
@@ -200,15 +198,14 @@ FailureOr<std::vector<WantedGradient>> findWanted(ModuleOp module, const std::ve
     if (hit[g]) continue;
     failedOnce = true;
     const auto near = nearestNames(globs[g], names, 2);
-    InFlightDiagnostic d = emitError(module.getLoc())
-                           << "OPC0503: --wrt " << globs[g] << " matches no floating-point variable, input or tensor";
-    if (!near.empty())
-      d.attachNote() << "help: did you mean " << near[0] << (near.size() > 1 ? " or " + near[1] : "") << "?";
+    emitFinding(module.getLoc(), "OPC0503",
+                "--wrt " + globs[g] + " matches no floating-point variable, input or tensor",
+                near.empty() ? "" : "did you mean " + near[0] + (near.size() > 1 ? " or " + near[1] : "") + "?");
   }
   if (!failedOnce && wanted.empty()) {
     failedOnce = true;
-    InFlightDiagnostic d = emitError(module.getLoc()) << "OPC0503: the graph has no trainable floating-point variable";
-    d.attachNote() << "help: name inputs or other tensors with --wrt, for example --wrt x";
+    emitFinding(module.getLoc(), "OPC0503", "the graph has no trainable floating-point variable",
+                "name inputs or other tensors with --wrt, for example --wrt x");
   }
   if (failedOnce) return failure();
   return wanted;

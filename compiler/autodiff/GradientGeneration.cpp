@@ -4,9 +4,9 @@
 #include "AttrBridge.h"
 #include "BackwardBuilder.h"
 #include "DerivedGradient.h"
+#include "EmitStatus.h"
 #include "GradientFlow.h"
 #include "Locations.h"
-#include "ShapeInference.h"
 
 #include "opc/Gradient.h"
 

@@ -2,9 +2,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "AttrBridge.h"
 #include "BackwardBuilder.h"
+#include "EmitStatus.h"
 #include "Locations.h"
 #include "MutableInputs.h"
-#include "ShapeInference.h"
 #include "TrainingGraph.h"
 
 #include "mlir/Dialect/Func/IR/FuncOps.h"

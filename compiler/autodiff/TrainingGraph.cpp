@@ -3,8 +3,8 @@
 #include "TrainingGraph.h"
 #include "AttrBridge.h"
 #include "BackwardBuilder.h"
+#include "EmitStatus.h"
 #include "Locations.h"
-#include "ShapeInference.h"
 
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 

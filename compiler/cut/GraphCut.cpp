@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "GraphCut.h"
 
+#include "EmitStatus.h"
 #include "Locations.h"
 #include "OpcDialect.h"
 
@@ -81,7 +82,7 @@ public:
 private:
   Value find(const std::string &name) {
     if (Value v = tensors_.lookup(name)) return v;
-    module_.emitError() << "OPC0005: the graph has no tensor '" << name << "'";
+    emitFinding(module_.getLoc(), "OPC0005", "the graph has no tensor '" + name + "'");
     return {};
   }
 

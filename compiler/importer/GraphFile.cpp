@@ -243,6 +243,7 @@ std::unique_ptr<GraphFile> readText(const std::string &name, const std::string &
                                     std::vector<Diagnostic> *diagnostics) {
   auto file = std::make_unique<GraphFile>();
   file->name = name;
+  file->isText = true;
   const std::string first = firstIdentifier(text);
   if (first.empty() && std::all_of(text.begin(), text.end(), [](unsigned char c) { return isspace(c); })) {
     error(diagnostics, name, "OPC0103", "the graph is empty", "a graph is a list of op { ... }, a DLNetConf, or a Job");

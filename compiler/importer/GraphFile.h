@@ -18,6 +18,7 @@ namespace opc {
 struct GraphFile {
   std::string name;
   std::string format; // "Job (text)", ...
+  bool isText = false;
   google::protobuf::Arena arena;
   graph::Job *job =
       google::protobuf::Arena::CreateMessage<graph::Job>(&arena); // ops in job->net, whatever the file's message was

@@ -2,38 +2,14 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "ShapeInference.h"
 #include "AttrBridge.h"
+#include "EmitStatus.h"
 #include "Locations.h"
 #include "MutableInputs.h"
 #include "OpcDialect.h"
 
-#include <sstream>
-
 using namespace mlir;
 
 namespace opc {
-
-void emitStatus(Operation *op, const Status &status) {
-  InFlightDiagnostic diag = emitError(op->getLoc()) << status.id() << ": " << status.message();
-  unsigned operand = 0;
-  auto note = [&](const std::string &arg, Value v) {
-    user_op::TensorDesc desc;
-    const std::string type = ir::describe(v.getType(), &desc) ? desc.toString() : "unknown type";
-    Operation *producer = v.getDefiningOp();
-    diag.attachNote(producer->getLoc()) << "operand: " << arg << ": " << ir::tensorName(v) << "  " << type << "\t"
-                                        << (isa<ir::InputOp>(producer)      ? "input"
-                                            : isa<ir::VariableOp>(producer) ? "variable"
-                                                                            : "made by " + ir::opName(producer));
-  };
-  if (auto user = dyn_cast<ir::UserOp>(op)) {
-    for (auto [name, size] : llvm::zip(user.getInputNames(), user.getInputSizes()))
-      for (int32_t i = 0; i < size && operand < 8; ++i) {
-        const std::string arg = cast<StringAttr>(name).str() + (size > 1 ? "_" + std::to_string(i) : "");
-        note(arg, user.getArgs()[operand++]);
-      }
-  }
-  std::istringstream lines(status.help());
-  for (std::string line; std::getline(lines, line);) diag.attachNote() << "help: " << line;
-}
 
 namespace {
 

@@ -15,8 +15,4 @@ mlir::LogicalResult inferShapes(mlir::ModuleOp module, const Registry &registry)
 
 std::unique_ptr<mlir::Pass> createShapeInferencePass(const Registry &registry);
 
-/// Emits a Status at an op: its message, then notes for the operands with their producers, then the help line.
-/// The notes begin with "operand: " and "help: "; the pipeline makes structured diagnostics of them.
-void emitStatus(mlir::Operation *op, const Status &status);
-
 } // namespace opc

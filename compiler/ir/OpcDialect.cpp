@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "OpcDialect.h"
 #include "AttrBridge.h"
+#include "EmitStatus.h"
 #include "Locations.h"
 #include "MutableInputs.h"
 #include "OpInstance.h"
@@ -145,17 +146,13 @@ LogicalResult UserOp::verify() {
   if (!registry) return success();
   const opc::user_op::OpDef *def = definition(*this);
   if (!def) {
-    InFlightDiagnostic diag = emitError("OPC0201: unknown op type '") << getOpType() << "'";
-    auto near = registry->nearest(getOpType().str(), 1);
-    if (!near.empty()) diag.attachNote() << "help: did you mean '" << near[0] << "'?";
-    return diag;
+    const auto near = registry->nearest(getOpType().str(), 1);
+    return opc::emitFinding(getLoc(), "OPC0201", "unknown op type '" + getOpType() + "'",
+                            near.empty() ? "" : "did you mean '" + near[0] + "'?");
   }
   opc::user_op::OpConf conf = toOpConf(*this);
-  if (opc::Status s = opc::completeOpConf(*def, &conf); !s.isOk()) {
-    InFlightDiagnostic diag = emitError(s.id() + ": " + s.message());
-    if (!s.help().empty()) diag.attachNote() << "help: " << s.help();
-    return diag;
-  }
+  if (opc::Status s = opc::completeOpConf(*def, &conf); !s.isOk())
+    return opc::emitFinding(getLoc(), s.id(), s.message(), s.help());
   // With all types known the shape rule must agree with them. A rank's piece follows from the whole instead.
   if ((*this)->hasAttr(kShardingAttr)) return success();
   auto instance = toInstance(*this, *def);
@@ -163,11 +160,13 @@ LogicalResult UserOp::verify() {
   for (Value v : getOuts())
     if (isa<UnresolvedType>(v.getType())) return success();
   std::vector<opc::user_op::TensorDesc> declared = instance->outputDescs();
-  if (opc::Status s = instance->infer(); !s.isOk()) return emitError(s.id() + ": " + s.message());
+  if (opc::Status s = instance->infer(); !s.isOk()) return opc::emitFinding(getLoc(), s.id(), s.message());
   for (size_t i = 0; i < declared.size(); ++i)
     if (declared[i] != instance->outputDescs()[i])
-      return emitError("OPC0203: ") << getOpType() << ": result " << i << " is declared " << declared[i].toString()
-                                    << ", the shape rule gives " << instance->outputDescs()[i].toString();
+      return opc::emitFinding(getLoc(), "OPC0203",
+                              getOpType().str() + ": result " + std::to_string(i) + " is declared " +
+                                  declared[i].toString() + ", the shape rule gives " +
+                                  instance->outputDescs()[i].toString());
   return success();
 }
 

@@ -4,6 +4,8 @@
 #include "AttrBridge.h"
 #include "BackwardBuilder.h"
 #include "BoxingInsertion.h"
+#include "DiagnosticList.h"
+#include "EmitStatus.h"
 #include "GradientGeneration.h"
 #include "GraphCut.h"
 #include "GraphEmitter.h"
@@ -56,20 +58,21 @@ constexpr PhaseInfo kPhases[] = {
 
 SourceRange toRange(const ir::OpLocation &l) { return {l.file, l.line, l.column, l.endLine, l.endColumn}; }
 
-/// "OPC0203: text" -> code and text.
-void splitCode(const std::string &text, Diagnostic *d) {
-  if (text.size() > 9 && text.compare(0, 3, "OPC") == 0 && text.compare(7, 2, ": ") == 0) {
-    d->code = text.substr(0, 7);
-    d->message = text.substr(9);
-  } else {
-    d->code = "OPC0901"; // whatever MLIR itself complains of is a bug of ours
-    d->message = text;
-  }
-}
-
+/// What MLIR reports as data. Diagnostics without parts of ours are MLIR's own complaints: a bug of ours.
 Diagnostic convert(mlir::Diagnostic &diag) {
   Diagnostic d;
-  splitCode(diag.str(), &d);
+  unsigned ownNotes = 0;
+  if (std::optional<Finding> finding = findingOf(diag)) {
+    d.code = std::move(finding->code);
+    d.message = std::move(finding->message);
+    d.help = std::move(finding->help);
+    for (Finding::Operand &o : finding->operands)
+      d.operands.push_back({std::move(o.text), std::move(o.madeBy), toRange(ir::readLocation(o.location))});
+    ownNotes = finding->ownNotes;
+  } else {
+    d.code = "OPC0901";
+    d.message = diag.str();
+  }
   d.severity = diag.getSeverity() == DiagnosticSeverity::Error     ? Severity::kError
                : diag.getSeverity() == DiagnosticSeverity::Warning ? Severity::kWarning
                                                                    : Severity::kNote;
@@ -77,21 +80,7 @@ Diagnostic convert(mlir::Diagnostic &diag) {
   d.range = toRange(l);
   if (!l.name.empty()) d.subject = "op " + l.name;
   if (!l.pythonLoc.empty()) d.notes.push_back("python: " + l.pythonLoc + " (from OperatorConf.loc)");
-  for (mlir::Diagnostic &n : diag.getNotes()) {
-    const std::string text = n.str();
-    if (text.rfind("help: ", 0) == 0) {
-      d.help += (d.help.empty() ? "" : "\n") + text.substr(6);
-    } else if (text.rfind("operand: ", 0) == 0) {
-      Diagnostic::Operand o;
-      const size_t tab = text.find('\t');
-      o.text = text.substr(9, tab == std::string::npos ? tab : tab - 9);
-      if (tab != std::string::npos) o.madeBy = text.substr(tab + 1);
-      o.range = toRange(ir::readLocation(n.getLocation()));
-      d.operands.push_back(std::move(o));
-    } else {
-      d.notes.push_back(text);
-    }
-  }
+  for (mlir::Diagnostic &n : llvm::drop_begin(diag.getNotes(), ownNotes)) d.notes.push_back(n.str());
   return d;
 }
 
@@ -123,12 +112,12 @@ bool looksLikePlan(const std::string &bytes) { return looksLikePlan(std::string_
 
 struct Pipeline::Impl {
   Impl(const Registry &r, CompileOptions o)
-      : registry(r), options(std::move(o)), context(MLIRContext::Threading::DISABLED) {
+      : registry(r), options(std::move(o)), context(MLIRContext::Threading::DISABLED), findings(options.maxErrors) {
     context.loadDialect<func::FuncDialect>();
     context.getOrLoadDialect<ir::OpcDialect>()->setRegistry(&registry);
     // Passes here are our own; the printed form is for people, who read it by op and not by location.
     context.getDiagEngine().registerHandler([this](mlir::Diagnostic &d) {
-      collected.push_back(convert(d));
+      findings.incoming()->push_back(convert(d));
       return success();
     });
   }
@@ -146,43 +135,16 @@ struct Pipeline::Impl {
   SbpReport sbpReport;
   SourceText source;
   std::string format, planBytes;
-  std::vector<Diagnostic> collected, diagnostics;
-  size_t errors = 0;
-  StatusCode worst = StatusCode::kOk;
+  DiagnosticList findings;
   std::vector<PhaseStats> stats;
   std::vector<GradientInfo> gradients;
   int done = -1; // index of the last phase that ran
-
-  /// Takes what a phase reported: sorted by position, errors capped. Returns whether there was an error.
-  bool settle() {
-    auto key = [](const Diagnostic &d) { return std::make_tuple(d.range.line, d.range.column); };
-    std::stable_sort(collected.begin(), collected.end(),
-                     [&](const Diagnostic &a, const Diagnostic &b) { return key(a) < key(b); });
-    bool failed = false;
-    for (Diagnostic &d : collected) {
-      if (d.severity == Severity::kError) {
-        failed = true;
-        classify(d.code);
-        if (++errors > options.maxErrors) continue;
-      }
-      diagnostics.push_back(std::move(d));
-    }
-    collected.clear();
-    return failed;
-  }
-  void classify(const std::string &code) {
-    const StatusCode c = code.rfind("OPC00", 0) == 0                        ? StatusCode::kUsage
-                         : code.rfind("OPC04", 0) == 0 || code == "OPC0110" ? StatusCode::kUnsupported
-                         : code == "OPC0901"                                ? StatusCode::kInternal
-                                                                            : StatusCode::kInvalidGraph;
-    worst = std::max(worst, c);
-  }
 
   template <class F> bool phase(Phase p, F &&body) {
     if (options.progress) options.progress(p);
     const auto start = std::chrono::steady_clock::now();
     const bool ok = body();
-    const bool reported = settle();
+    const bool reported = findings.settle();
     PhaseStats s;
     s.phase = p;
     s.start = std::chrono::duration<double>(start - made).count();
@@ -190,16 +152,9 @@ struct Pipeline::Impl {
     if (module) s.ops = countOps(*module);
     stats.push_back(s);
     if (!ok || reported) {
-      if (!errors) {
-        collected.push_back({Severity::kError,
-                             "OPC0901",
-                             std::string("phase ") + phaseName(p) + " failed without a reason",
-                             "",
-                             {},
-                             {},
-                             {},
-                             ""});
-        settle();
+      if (!findings.errors()) {
+        report(Severity::kError, "OPC0901", std::string("phase ") + phaseName(p) + " failed without a reason");
+        findings.settle();
       }
       return false;
     }
@@ -259,19 +214,19 @@ struct Pipeline::Impl {
   bool hasOutputs() {
     for (Operation &op : graphBlock(*module))
       if (isa<ir::OutputOp>(&op)) return true;
-    collected.push_back({Severity::kError,
-                         "OPC0111",
-                         "the graph has no output",
-                         "",
-                         {source.name, 0, 0, 0, 0},
-                         {},
-                         {},
-                         "add op { name: \"y\" output_conf { in: \"OP/out_0\" } }"});
+    report(Severity::kError, "OPC0111", "the graph has no output",
+           "add op { name: \"y\" output_conf { in: \"OP/out_0\" } }");
     return false;
   }
 
-  void report(Severity severity, const char *code, std::string message, std::string help) {
-    collected.push_back({severity, code, std::move(message), "", {source.name, 0, 0, 0, 0}, {}, {}, std::move(help)});
+  void report(Severity severity, const char *code, std::string message, std::string help = "") {
+    Diagnostic d;
+    d.severity = severity;
+    d.code = code;
+    d.message = std::move(message);
+    d.help = std::move(help);
+    d.range.file = source.name;
+    findings.incoming()->push_back(std::move(d));
   }
 
   /// What is trained is shown: a loss that is no output becomes one.
@@ -433,21 +388,21 @@ bool Pipeline::import(const std::string &name, const std::string &bytes) {
   Impl &impl = *impl_;
   return impl.phase(Phase::kImport, [&] {
     impl.source.name = name;
-    auto file = readGraphFile(name, bytes, impl.options.maxGraphBytes, &impl.collected);
+    auto file = readGraphFile(name, bytes, impl.options.maxGraphBytes, impl.findings.incoming());
     if (!file) return false;
     impl.format = file->format;
-    if (file->format.find("(text)") != std::string::npos) impl.source.text = bytes;
+    if (file->isText) impl.source.text = bytes;
     ImportOptions options;
     options.shapes = impl.options.shapes;
     options.floatsAs = impl.options.floatsAs;
     if (impl.options.train && !impl.options.gradient)
-      if (auto training = readTraining(*file, &impl.collected)) {
+      if (auto training = readTraining(*file, impl.findings.incoming())) {
         GradientRequest request;
         request.losses = training->losses;
         request.training = training->config;
         impl.options.gradient = request;
       }
-    impl.module = importGraph(&impl.context, impl.registry, *file, options, &impl.collected);
+    impl.module = importGraph(&impl.context, impl.registry, *file, options, impl.findings.incoming());
     if (impl.module) {
       std::vector<std::string> names;
       for (Operation &op : graphBlock(*impl.module))
@@ -455,14 +410,9 @@ bool Pipeline::import(const std::string &name, const std::string &bytes) {
       for (const auto &[shaped, dims] : impl.options.shapes) {
         if (llvm::is_contained(names, shaped)) continue;
         const std::vector<std::string> near = nearestNames(shaped, names, 1);
-        impl.collected.push_back({Severity::kError,
-                                  "OPC0005",
-                                  "--shape names '" + shaped + "', which is no input or variable of the graph",
-                                  "",
-                                  {name, 0, 0, 0, 0},
-                                  {},
-                                  {},
-                                  near.empty() ? "opc show " + name + " lists them" : "did you mean " + near[0] + "?"});
+        impl.report(Severity::kError, "OPC0005",
+                    "--shape names '" + shaped + "', which is no input or variable of the graph",
+                    near.empty() ? "opc show " + name + " lists them" : "did you mean " + near[0] + "?");
       }
     }
     return static_cast<bool>(impl.module);
@@ -473,7 +423,7 @@ void Pipeline::cut(GraphCut cut) { impl_->cut = std::move(cut); }
 
 bool Pipeline::run(Phase to) {
   Impl &impl = *impl_;
-  if (!impl.module || impl.errors) return false;
+  if (!impl.module || impl.findings.errors()) return false;
   while (impl.done < static_cast<int>(to)) {
     const Phase next = static_cast<Phase>(impl.done + 1);
     if (!impl.phase(next, [&] { return impl.runPhase(next); })) return false;
@@ -481,9 +431,9 @@ bool Pipeline::run(Phase to) {
   return true;
 }
 
-const std::vector<Diagnostic> &Pipeline::diagnostics() const { return impl_->diagnostics; }
-size_t Pipeline::errorCount() const { return impl_->errors; }
-StatusCode Pipeline::errorClass() const { return impl_->worst; }
+const std::vector<Diagnostic> &Pipeline::diagnostics() const { return impl_->findings.list(); }
+size_t Pipeline::errorCount() const { return impl_->findings.errors(); }
+StatusCode Pipeline::errorClass() const { return impl_->findings.worst(); }
 const SourceText &Pipeline::source() const { return impl_->source; }
 const std::vector<PhaseStats> &Pipeline::stats() const { return impl_->stats; }
 
@@ -570,26 +520,25 @@ std::vector<std::string> Pipeline::explainGradient(const std::string &loss, cons
         lines.push_back(std::move(line));
       *reaches &= one;
     }
-  impl_->settle();
+  impl_->findings.settle();
   return lines;
 }
 
 bool Pipeline::tidy() {
   SimplifyOptions options;
   options.splatConstantsOnly = true;
-  return succeeded(simplify(*impl_->module, impl_->registry, options)) && !impl_->settle();
+  return succeeded(simplify(*impl_->module, impl_->registry, options)) && !impl_->findings.settle();
 }
 
-std::string Pipeline::emit(Emit what) const {
+std::string Pipeline::emit(Emit what) {
   if (what == Emit::kPlan) return impl_->planBytes;
   if (what == Emit::kMlir) return impl_->text();
   graph::Job job;
   std::string error;
   if (!impl_->module || !toGraph(*impl_->module, &job, &error)) {
     if (!error.empty()) {
-      impl_->collected.push_back(
-          {Severity::kError, "OPC0112", error, "", {impl_->source.name, 0, 0, 0, 0}, {}, {}, ""});
-      impl_->settle();
+      impl_->report(Severity::kError, "OPC0112", error);
+      impl_->findings.settle();
     }
     return "";
   }

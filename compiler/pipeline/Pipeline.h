@@ -164,8 +164,9 @@ public:
   std::vector<std::string> explainGradient(const std::string &loss, const std::string &tensor, bool *reaches);
   /// Merges equal ops, removes no-ops and dead ops, folds what a graph file can hold. For emitted gradient graphs.
   bool tidy();
-  /// The text or bytes of the graph or plan as it is now. kPlan needs Phase::kPlan.
-  std::string emit(Emit what) const;
+  /// The text or bytes of the graph or plan as it is now. kPlan needs Phase::kPlan. A graph that cannot be written
+  /// gives "" and a finding in diagnostics().
+  std::string emit(Emit what);
 
 private:
   struct Impl;

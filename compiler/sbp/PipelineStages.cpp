@@ -1,6 +1,7 @@
 // Which ranks each op runs on, and by how many micro-batches a stage's backward ops follow its forward ops.
 // SPDX-License-Identifier: Apache-2.0
 #include "PipelineStages.h"
+#include "EmitStatus.h"
 #include "GraphStates.h"
 #include "Locations.h"
 #include "MutableInputs.h"
@@ -28,8 +29,8 @@ public:
       std::vector<int64_t> sorted = s.placement.ranks;
       std::sort(sorted.begin(), sorted.end());
       if (std::adjacent_find(sorted.begin(), sorted.end()) != sorted.end())
-        return emitError(module_.getLoc(), "OPC0313: a stage names rank ")
-               << *std::adjacent_find(sorted.begin(), sorted.end()) << " twice";
+        return emitFinding(module_.getLoc(), "OPC0313",
+                           "a stage names rank " + Twine(*std::adjacent_find(sorted.begin(), sorted.end())) + " twice");
       placements.push_back(s.placement);
     }
     writePlacements(module_, placements);
@@ -41,9 +42,8 @@ public:
       if (!named[s]) {
         std::string globs;
         for (const std::string &g : request_.stages[s].ops) globs += (globs.empty() ? "" : ",") + g;
-        auto error = emitError(module_.getLoc(), "OPC0313: stage '") << globs << "' names no op of the graph";
-        error.attachNote() << "help: opc show GRAPH --what ops lists them";
-        return error;
+        return emitFinding(module_.getLoc(), "OPC0313", "stage '" + globs + "' names no op of the graph",
+                           "opc show GRAPH --what ops lists them");
       }
     Builder b(module_.getContext());
     for (Operation &op : block) {
@@ -209,13 +209,12 @@ private:
 LogicalResult assignLags(ModuleOp module, const Registry &registry, const MeshRequest &request) {
   if (request.microBatches <= 1) return success();
   const int64_t accumulated = accumulatedSteps(graphBlock(module));
-  if (accumulated && accumulated != request.microBatches) {
-    auto error = emitError(module.getLoc(), "OPC0314: --micro-batches ")
-                 << request.microBatches << ", and the graph adds up the gradients of " << accumulated << " steps";
-    error.attachNote() << "help: --micro-batches " << accumulated << ", or opc grad --accumulate "
-                       << request.microBatches;
-    return error;
-  }
+  if (accumulated && accumulated != request.microBatches)
+    return emitFinding(module.getLoc(), "OPC0314",
+                       "--micro-batches " + Twine(request.microBatches) + ", and the graph adds up the gradients of " +
+                           Twine(accumulated) + " steps",
+                       "--micro-batches " + Twine(accumulated) + ", or opc grad --accumulate " +
+                           Twine(request.microBatches));
   Pace(module, registry, request).run();
   return success();
 }

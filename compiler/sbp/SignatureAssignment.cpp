@@ -2,13 +2,13 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "SignatureAssignment.h"
 #include "AttrBridge.h"
+#include "EmitStatus.h"
 #include "GraphCosts.h"
 #include "GraphStates.h"
 #include "Locations.h"
 #include "MutableInputs.h"
 #include "NdSignatures.h"
 #include "Schedule.h"
-#include "ShapeInference.h"
 #include "SignaturePlanner.h"
 #include "SplitSoftmax.h"
 #include "StatePins.h"
@@ -175,9 +175,9 @@ private:
     for (auto &[slot, states] : pins.states) {
       const std::vector<int64_t> &dims = placements_[placement].dims;
       if (states.size() != dims.size())
-        return emitError(op->getLoc(), "OPC0311: ")
-               << pins.text << " has " << states.size() << " states, and the op is on "
-               << placements_[placement].toString();
+        return emitFinding(op->getLoc(), "OPC0311",
+                           pins.text + " has " + std::to_string(states.size()) + " states, and the op is on " +
+                               placements_[placement].toString());
       states = onDevices(states, dims);
     }
     SmallVector<const void *> key = {op->getName().getAsOpaquePointer(),
@@ -242,8 +242,9 @@ private:
         kind->signatures.push_back({{}, {s}, 0});
     }
     if (!kind->signatures.empty()) return success();
-    return emitError(op->getLoc(), "OPC0311: ") << pins.text << ": " << k.desc.toString() << " cannot be "
-                                                << toString(*pin) << " on " << placements_[placement].toString();
+    return emitFinding(op->getLoc(), "OPC0311",
+                       pins.text + ": " + k.desc.toString() + " cannot be " + toString(*pin) + " on " +
+                           placements_[placement].toString());
   }
 
   LogicalResult userKind(ir::UserOp op, uint32_t placement, const StatePins::OpPins &pins,
@@ -309,11 +310,11 @@ private:
       for (size_t i = 0; i < inputs; ++i) kind->pinned[i] = kind->pinned[i] || asItIs[i];
     }
     if (!kind->signatures.empty()) return success();
-    InFlightDiagnostic error = emitError(op.getLoc(), "OPC0310: no SBP signature of ")
-                               << op.getOpType() << " fits what is fixed for it";
+    InFlightDiagnostic error =
+        emitFinding(op.getLoc(), "OPC0310", "no SBP signature of " + op.getOpType() + " fits what is fixed for it",
+                    "fixed by " + (pins.text.empty() ? "the shapes" : pins.text) +
+                        "; take one of these states or leave it to the planner");
     error.attachNote() << "signatures on " << placements_[placement].toString() << ":" << rejected;
-    error.attachNote() << "help: fixed by " << (pins.text.empty() ? "the shapes" : pins.text)
-                       << "; take one of these states or leave it to the planner";
     return error;
   }
 
@@ -404,7 +405,8 @@ private:
         if (ok) fits.push_back(s);
       }
       if (fits.empty())
-        return ops_[i] ? emitError(ops_[i]->getLoc(), "OPC0310: no signature fits at random") : failure();
+        return ops_[i] ? LogicalResult(emitFinding(ops_[i]->getLoc(), "OPC0310", "no signature fits at random"))
+                       : failure();
       // Variables that are updated together must agree: those of equal shape take the same state.
       const bool isUpdated = op.outputs.size() == 1 && !updates[op.outputs[0]].empty();
       const uint32_t chosen = fits[(isUpdated ? shared : random()) % fits.size()];
@@ -416,15 +418,15 @@ private:
   }
 
   LogicalResult blame(const planner::Solution &solution) {
-    if (solution.blamed < 0) {
-      emitError(module_.getLoc(), "OPC0312: the graph does not fit: ")
-          << solution.bytes << " bytes a device are the least that was found for variables and live tensors; the limit "
-          << "is " << request_.deviceMemory;
-      return failure();
-    }
+    if (solution.blamed < 0)
+      return emitFinding(module_.getLoc(), "OPC0312",
+                         "the graph does not fit: " + Twine(solution.bytes) +
+                             " bytes a device are the least that was found for variables and live tensors; the limit "
+                             "is " +
+                             Twine(request_.deviceMemory));
     Operation *op = ops_[static_cast<size_t>(solution.blamed)];
-    if (!op) return emitError(module_.getLoc(), "OPC0310: a tensor cannot get from one placement to another");
-    return emitError(op->getLoc(), "OPC0310: no signature fits the states that its inputs can be in");
+    if (!op) return emitFinding(module_.getLoc(), "OPC0310", "a tensor cannot get from one placement to another");
+    return emitFinding(op->getLoc(), "OPC0310", "no signature fits the states that its inputs can be in");
   }
 
   ArrayAttr statesAttr(uint32_t op, uint32_t signature) {

@@ -1,6 +1,7 @@
 // States that the user has decided.
 // SPDX-License-Identifier: Apache-2.0
 #include "StatePins.h"
+#include "EmitStatus.h"
 #include "GraphStates.h"
 #include "Locations.h"
 #include "Schedule.h"
@@ -18,9 +19,9 @@ LogicalResult StatePins::check() {
   bool ok = true;
   for (const SbpPin &pin : request_.pins)
     if (pin.states.size() != request_.dims.size()) {
-      emitError(module_.getLoc(), "OPC0311: --sbp ")
-          << pin.text << " has " << pin.states.size() << " states, the mesh has " << request_.dims.size()
-          << " dimensions";
+      emitFinding(module_.getLoc(), "OPC0311",
+                  "--sbp " + pin.text + " has " + std::to_string(pin.states.size()) + " states, the mesh has " +
+                      std::to_string(request_.dims.size()) + " dimensions");
       ok = false;
     }
   for (Operation &op : graphBlock(module_)) {
@@ -33,13 +34,11 @@ LogicalResult StatePins::check() {
       const auto states = parseNdSbp(text.str());
       if (states && states->size() == meshRank) continue;
       ok = false;
-      auto error = emitError(op.getLoc(), "OPC0311: the graph asks for the state '") << text << "'";
-      if (states)
-        error << " of one mesh dimension for each entry; the mesh has " << meshRank;
-      else
-        error << ", which is none";
-      error.attachNote()
-          << "help: write one state for each dimension of the mesh, e.g. [S(0), B], or take the hint out";
+      emitFinding(op.getLoc(), "OPC0311",
+                  "the graph asks for the state '" + text.str() + "'" +
+                      (states ? " of one mesh dimension for each entry; the mesh has " + std::to_string(meshRank)
+                              : ", which is none"),
+                  "write one state for each dimension of the mesh, e.g. [S(0), B], or take the hint out");
     }
   }
   return success(ok);
@@ -91,10 +90,9 @@ LogicalResult StatePins::checkUsed() {
       if (isa<ir::OutputOp>(op)) names.push_back(ir::opName(&op));
       for (Value v : op.getResults()) names.push_back(ir::tensorName(v));
     }
-    auto error = emitError(module_.getLoc(), "OPC0311: --sbp ")
-                 << request_.pins[p].text << " names no tensor or op of the graph";
     const auto near = nearestNames(request_.pins[p].glob, names, 1);
-    if (!near.empty()) error.attachNote() << "help: did you mean " << near[0] << "?";
+    emitFinding(module_.getLoc(), "OPC0311", "--sbp " + request_.pins[p].text + " names no tensor or op of the graph",
+                near.empty() ? "" : "did you mean " + near[0] + "?");
     ok = false;
   }
   return success(ok);

@@ -4,7 +4,6 @@
 #include "AttrBridge.h"
 #include "Locations.h"
 #include "MutableInputs.h"
-#include "ShapeInference.h"
 
 #include "llvm/ADT/MapVector.h"
 #include "llvm/ADT/StringMap.h"

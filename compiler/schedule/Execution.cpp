@@ -1,10 +1,10 @@
 // Kernels and buffers of a scheduled graph.
 // SPDX-License-Identifier: Apache-2.0
 #include "AttrBridge.h"
+#include "EmitStatus.h"
 #include "Locations.h"
 #include "MutableInputs.h"
 #include "Schedule.h"
-#include "ShapeInference.h"
 
 using namespace mlir;
 

@@ -2,9 +2,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "VariableOrder.h"
 #include "AttrBridge.h"
+#include "EmitStatus.h"
 #include "Locations.h"
 #include "MutableInputs.h"
-#include "ShapeInference.h"
 
 #include "llvm/ADT/BitVector.h"
 #include "llvm/ADT/MapVector.h"
