@@ -8,7 +8,12 @@ find_package(CLI11 2.1 REQUIRED CONFIG)
 find_package(Threads REQUIRED)
 
 # libgomp is the one thread pool of the process: oneDNN uses it, and so do opc's own loops (kernels/cpu/Parallel.cpp).
-find_library(OPC_GOMP NAMES gomp libgomp.so.1 REQUIRED)
+# ThreadSanitizer does not see libgomp's barriers; LLVM's OpenMP has libgomp's entry points and tells it about them (archer).
+if(OPC_SANITIZE MATCHES thread)
+  find_library(OPC_GOMP NAMES omp PATHS /usr/lib/llvm-22/lib REQUIRED)
+else()
+  find_library(OPC_GOMP NAMES gomp libgomp.so.1 REQUIRED)
+endif()
 add_library(opc_gomp INTERFACE)
 target_link_libraries(opc_gomp INTERFACE ${OPC_GOMP})
 

@@ -13,9 +13,9 @@ if [ "$preset" = -h ] || [ "$preset" = --help ]; then
 fi
 case "$preset" in
   release) dir=build ;;
-  dev | asan | tsan | fuzz | portable) dir=build-$preset ;;
+  dev | asan | tsan | fuzz | coverage | portable) dir=build-$preset ;;
   *)
-    echo "build: unknown preset '$preset'; there are release, dev, asan, tsan, fuzz, portable" >&2
+    echo "build: unknown preset '$preset'; there are release, dev, asan, tsan, fuzz, coverage, portable" >&2
     exit 2
     ;;
 esac

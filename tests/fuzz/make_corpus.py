@@ -1,4 +1,5 @@
 # Writes seed corpora of the fuzz targets. The small one is committed; `--full` adds a graph and a plan of every op's case.
+# SPDX-License-Identifier: Apache-2.0
 """usage: make_corpus.py [--full] FOLDER      needs python3 with numpy; the command comes from OPC_BUILD_DIR or OPC_BINARY
 
 FOLDER/TARGET/NAME for each target of tests/fuzz. The same registry gives the same bytes.

@@ -1,6 +1,7 @@
 # Tools that keep habits do what they say: skips, the commit hook, the formatter's version, packages, the container's commands.
 # SPDX-License-Identifier: Apache-2.0
 import glob
+import json
 import os
 import re
 import subprocess
@@ -103,6 +104,36 @@ class Continuous(unittest.TestCase):
         done = tool(".ci/run", "nonsense")
         self.assertEqual(done.returncode, 2)
         self.assertEqual(re.findall(r"^  (\w+) ", done.stderr, re.M), ["format", "build", "tidy", "tests"])
+        done = tool(".ci/nightly", "nonsense")
+        self.assertEqual(done.returncode, 2)
+        self.assertEqual(re.findall(r"^  (\w+) ", done.stderr, re.M), ["asan", "tsan", "fuzz", "coverage"])
+
+    def test_presets(self):
+        """tools/build.sh builds what CMakePresets.json has, and nothing else."""
+        with open(os.path.join(SOURCE, "CMakePresets.json"), encoding="utf-8") as f:
+            presets = {p["name"] for p in json.load(f)["configurePresets"]}
+        done = tool("tools/build.sh", "nonsense")
+        self.assertEqual(done.returncode, 2)
+        self.assertEqual(set(re.findall(r"\w+", done.stderr.split("there are", 1)[1])), presets)
+
+    def test_suppressions_name_libraries_only(self):
+        for name in ("lsan.txt", "tsan.txt"):
+            with open(os.path.join(SOURCE, "tests", "sanitizers", name), encoding="utf-8") as f:
+                lines = [x for x in f.read().split("\n") if x and not x.startswith("#")]
+            ours = [x for x in lines if not re.fullmatch(r"\w+:(lib[\w-]+(\.so)?|mca_)", x) or "opc" in x]
+            self.assertEqual(ours, [], f"tests/sanitizers/{name}: a suppression may name a library that is not ours, nothing else")
+
+    def test_container(self):
+        """No engine runs it here: what it would run are the commands of README.md, on what they are said to run on."""
+        with open(os.path.join(SOURCE, "Dockerfile"), encoding="utf-8") as f:
+            steps = [x.split(" ", 1) for x in f.read().split("\n") if x and not x.startswith("#")]
+        self.assertEqual(steps[0], ["FROM", "debian:12"])
+        self.assertLessEqual({s[0] for s in steps}, {"FROM", "WORKDIR", "COPY", "RUN", "CMD"})
+        run = " ".join(s[1] for s in steps if s[0] in ("RUN", "CMD"))
+        order = [run.index(x) for x in ("tools/dev/setup.sh --tests", "tools/demo.sh", "tools/test.sh")]
+        self.assertEqual(order, sorted(order))
+        for script in re.findall(r"tools/[\w/]+\.sh", run):
+            self.assertTrue(os.access(os.path.join(SOURCE, script), os.X_OK), f"{script} cannot be run")
 
 
 if __name__ == "__main__":

@@ -60,6 +60,16 @@ class Sources(unittest.TestCase):
                 wrong.append(f"{f}: {lines[0][:60]}")
         self.report(wrong, "the first line is a comment that says what the file is for")
 
+    def test_licence(self):
+        """One SPDX line within the head of every source; examples are to be copied and have none."""
+        wrong = []
+        for f in FILES:
+            script = "." not in os.path.basename(f) and f.startswith((".ci/", "tools/dev/")) and text(f).startswith("#!")
+            if (f in code() or script) and not f.startswith("docs/examples/"):
+                if "SPDX-License-Identifier: Apache-2.0" not in "\n".join(text(f).split("\n")[:25]):
+                    wrong.append(f)
+        self.report(wrong, "sources without 'SPDX-License-Identifier: Apache-2.0' after their head comment")
+
     def test_header_names(self):
         """Include roots are flat, so a header's name is unique in the repository."""
         names = collections.defaultdict(list)

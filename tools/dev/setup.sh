@@ -26,14 +26,16 @@ build | cmake ninja-build ccache pkg-config git | 3.25, 1.11 | BSD-3-Clause, Apa
 tests | zsh fish | 5.9, 3.6 | MIT-like, GPL-2 | `completion` types into real shells
 tests | man-db | 2.11 | GPL-2 | the manual pages are rendered
 tests | iproute2 | 6.1 | GPL-2 | `two_hosts` makes two hosts of network namespaces
+nightly | libomp-22-dev | 22.1 | Apache-2.0 with LLVM exception | OpenMP in place of libgomp under the thread sanitizer, with its tool archer
 TABLE
 }
 
 usage() {
   cat <<TEXT
-usage: tools/dev/setup.sh [--tests] [--check | --list | --table | --hooks]
+usage: tools/dev/setup.sh [--tests] [--nightly] [--check | --list | --table | --hooks]
   (no option)  install what the build needs and is missing; needs root or sudo only when something is
   --tests      what only tests need, too
+  --nightly    what only .ci/nightly needs, too
   --check      say what is missing, install nothing; exit 1 when something is
   --list       print the packages, one a line
   --table      print the packages with versions, licences and purposes
@@ -45,7 +47,7 @@ mode=install
 groups=build
 for argument in "$@"; do
   case "$argument" in
-    --tests) groups="build|tests" ;;
+    --tests | --nightly) groups="$groups|${argument#--}" ;;
     --check | --list | --table | --hooks) mode=${argument#--} ;;
     -h | --help) usage; exit 0 ;;
     *) usage >&2; exit 2 ;;

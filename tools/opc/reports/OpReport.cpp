@@ -103,6 +103,12 @@ std::string row(const std::string &label, const std::string &text) {
   return head + text + "\n";
 }
 
+/// The file of a definition as the repository names it; of a plugin's, the file's own name.
+std::string sourceText(const user_op::Origin &origin) {
+  const size_t at = origin.file.rfind("kernels/ops/");
+  return origin.file.substr(at != std::string::npos ? at : origin.file.rfind('/') + 1);
+}
+
 std::string joined(const std::vector<std::string> &parts, const char *separator) {
   std::string text;
   for (const std::string &p : parts) text += (text.empty() ? "" : separator) + p;
@@ -202,6 +208,7 @@ Json opJson(const Registry &registry, const OpDef &op) {
           {"view", op.isView},
           {"pure", op.pure},
           {"library", op.origin.library},
+          {"source", sourceText(op.origin)},
           {"tolerances", std::move(tolerances)},
           {"cases", std::move(cases)}};
 }

@@ -1,0 +1,208 @@
+"""Parts of pages that follow from the code: commands, options, exit codes, settings, tests, packages, records (tools/dev/docs.py)."""
+# SPDX-License-Identifier: Apache-2.0
+import functools
+import glob
+import json
+import os
+import re
+import subprocess
+import tempfile
+
+ROOT = os.path.abspath(os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", ".."))
+
+
+class Build:
+    """A build tree, asked for what it knows."""
+
+    def __init__(self, path):
+        self.path = path
+
+    def run(self, *command):
+        # Settings and the terminal of whoever writes the pages do not show in them.
+        env = {k: v for k, v in os.environ.items() if not k.startswith("OPC_")} | {"NO_COLOR": "1", "COLUMNS": "100"}
+        return subprocess.run(command, capture_output=True, text=True, check=True, env=env, cwd=ROOT).stdout
+
+    def opc(self, *arguments):
+        return self.run(os.path.join(self.path, "bin", "opc"), "--config", "none", *arguments)
+
+    @functools.cached_property
+    def commands(self):
+        """name -> {summary, arguments, options: [(names, value, doc)]}; "" has the options of every command."""
+        with tempfile.TemporaryDirectory() as folder:
+            self.opc("__man", folder)
+            made = {}
+            for path in sorted(glob.glob(os.path.join(folder, "*.1"))):
+                with open(path, encoding="utf-8") as f:
+                    page = manual(f.read())
+                name = os.path.basename(path)[:-2]
+                made["" if name == "opc" else name[len("opc-") :].replace("-", " ")] = page
+        return made
+
+    @functools.cached_property
+    def tests(self):
+        """ctest's entries, as it lists them itself."""
+        return json.loads(self.run("ctest", "--test-dir", self.path, "--show-only=json-v1"))["tests"]
+
+
+def manual(text):
+    """A manual page of opc's own making, as data."""
+
+    def plain(roff):
+        return re.sub(r"\\f[BIR]", "", roff).replace("\\-", "-").replace("\\&", "").replace("\\e", "\\")
+
+    sections = dict(re.findall(r"^\.SH ([A-Z ]+)\n(.*?)(?=^\.SH |\Z)", text, re.M | re.S))
+
+    def entries(section):
+        found = []
+        for names, doc in re.findall(r"^\.TP\n([^\n]*)\n(.*?)(?=^\.TP\n|^\.|\Z)", sections.get(section, ""), re.M | re.S):
+            bold = [plain(x) for x in re.findall(r"\\fB(.*?)\\fR", names)]
+            value = re.search(r"( ?)\\fI(.*?)\\fR", names)
+            found.append((bold, plain(value.group(1) + value.group(2)) if value else "", plain(doc).strip()))
+        return found
+
+    return {
+        "summary": plain(sections["NAME"]).split(" - ", 1)[1].strip(),
+        "arguments": plain(sections["SYNOPSIS"]).strip(),
+        "options": entries("OPTIONS"),
+        "commands": [(bold[0], doc) for bold, _, doc in entries("COMMANDS")],
+    }
+
+
+def cell(text):
+    """Text inside a table: no bars, no line ends."""
+    return re.sub(r"\s+", " ", text).replace("|", "\\|").strip()
+
+
+def table(head, rows):
+    lines = ["| " + " | ".join(head) + " |", "|" + "---|" * len(head)]
+    return "\n".join(lines + ["| " + " | ".join(r) + " |" for r in rows]) + "\n"
+
+
+def code(text):
+    return "`" + text.replace("|", "\\|") + "`"
+
+
+def option_rows(options):
+    rows = []
+    for names, value, doc in options:
+        rows.append((", ".join(code(n) for n in names[:-1]) + (", " if names[1:] else "") + code(names[-1] + value), cell(doc)))
+    return rows
+
+
+def commands(build):
+    return table(("command", "what it does"), [(code(n), cell(d)) for n, d in build.commands[""]["commands"]])
+
+
+def common_options(build):
+    return table(("option", "meaning"), option_rows(build.commands[""]["options"]))
+
+
+def options(build, *command):
+    return table(("option", "meaning"), option_rows(build.commands[" ".join(command)]["options"]))
+
+
+def exit_codes(build):
+    rows = re.findall(r"^ +(\d[\d, ]*?)  +(.*)$", build.opc("explain", "exit-codes"), re.M)
+    return table(("code", "meaning"), [(n, cell(d)) for n, d in rows])
+
+
+def settings(build):
+    rows = []
+    for s in json.loads(build.opc("config", "--json"))["settings"]:
+        rows.append((code(s["name"]), code(s["environment"]), code(s["flag"]), cell(s["doc"])))
+    return table(("setting", "variable", "flag", "meaning"), rows)
+
+
+def head(path):
+    """The first sentence of a file's head comment."""
+    with open(os.path.join(ROOT, path), encoding="utf-8") as f:
+        text = f.read(2000)
+    if quoted := re.match(r'(?:#!.*\n)?"""(.*?)(?:"""|\n\n|\nusage)', text, re.S):
+        comment = quoted.group(1)
+    else:
+        lines = []
+        for line in text.split("\n"):
+            if line.startswith("#!"):
+                continue
+            found = re.match(r"(?://|#) ?(.*)", line)
+            if not found or "SPDX" in line:
+                break
+            lines.append(found.group(1))
+        comment = " ".join(lines)
+    comment = re.sub(r"\s+", " ", comment).strip()
+    return re.split(r"(?<=[.:;]) (?=[A-Z])|; | usage: ", comment)[0].rstrip(".:;")
+
+
+def executables():
+    """executable -> its main source, from the lists of the build."""
+    found = {}
+    for path in glob.glob(os.path.join(ROOT, "tests", "**", "CMakeLists.txt"), recursive=True):
+        with open(path, encoding="utf-8") as f:
+            for name, source in re.findall(r"add_executable\((\w+) (\S+\.cpp)", f.read()):
+                found[name] = os.path.relpath(os.path.join(os.path.dirname(path), source), ROOT)
+    return found
+
+
+# What has no source of its own with a head that says it.
+PROGRAMS = {
+    "opc_unit_tests": ("tests/unit", "one Catch2 program; `build/bin/opc_unit_tests \"[tag]\"` runs some of it"),
+    "ir": ("tests/ir", "lit and FileCheck on passes, with `opc-opt`"),
+    "cli": ("tests/cli", "lit and FileCheck on the command `opc`"),
+    "opc": ("kernels", "every SBP signature that an operator declares, proven by execution"),
+}
+
+
+def described(test, mains):
+    """(where, what) of an entry."""
+    command = [os.path.basename(test["command"][0])] + test["command"][1:]
+    scripts = [os.path.relpath(c, ROOT) for c in command[1:] if c.endswith(".py") and not c.endswith("run_script.py")]
+    if scripts:
+        return scripts[0], head(scripts[0])
+    for name in (test["name"], command[0]):
+        if name in PROGRAMS:
+            return PROGRAMS[name]
+    source = mains[command[0]]
+    return source, head(source)
+
+
+def tests(build):
+    """One row for what has one command and one source: damage_cnn and damage_mlp share theirs."""
+    mains, groups = executables(), {}
+    for test in build.tests:
+        labels = next((p["value"] for p in test.get("properties", []) if p["name"] == "LABELS"), [])
+        groups.setdefault((described(test, mains), tuple(labels)), []).append(test["name"])
+    rows = []
+    for ((where, what), labels), names in groups.items():
+        rows.append((", ".join(code(n) for n in names), cell(what), code(where), " ".join(labels)))
+    return table(("test", "what it does", "where", "labels"), rows)
+
+
+def packages(build, group):
+    rows = []
+    for line in build.run(os.path.join(ROOT, "tools", "dev", "setup.sh"), "--table").strip().split("\n"):
+        name, listed, version, licence, purpose = [x.strip() for x in line.split(" | ", 4)]
+        if name == group:
+            rows.append((", ".join(listed.split()), version, purpose, licence))
+    return table(("package", "version", "for", "licence"), rows)
+
+
+def records(build):
+    rows = []
+    folder = os.path.join(ROOT, "docs", "adr")
+    for name in sorted(n for n in os.listdir(folder) if re.match(r"\d{4}-", n)):
+        with open(os.path.join(folder, name), encoding="utf-8") as f:
+            lines = f.read().split("\n")
+        rows.append((f"[{name[:4]}]({name})", lines[0][len("# 0000: ") :], lines[2][len("Status: ") :].split(",")[0]))
+    return table(("record", "decision", "status"), rows)
+
+
+PARTS = {
+    "commands": commands,
+    "common-options": common_options,
+    "options": options,
+    "exit-codes": exit_codes,
+    "settings": settings,
+    "tests": tests,
+    "packages": packages,
+    "records": records,
+}
