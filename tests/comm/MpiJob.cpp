@@ -1,4 +1,4 @@
-// One rank of a job over MPI, for run.py: compares every boxing step with the in-process engine, or breaks in a way
+// One rank of a job over MPI, for processes.py: compares every boxing step with the in-process engine, or breaks in a way
 // that is asked for.
 // SPDX-License-Identifier: Apache-2.0
 #include "BoxingExecutor.h"

@@ -33,7 +33,7 @@ with tempfile.TemporaryDirectory() as scratch:
     project = os.path.join(scratch, "project")
     shutil.copytree(os.path.join(SOURCE, "docs", "examples", "myrelu_plugin"), project)
     build = os.path.join(scratch, "plugin-build")
-    # CUDA is compiled in tests/plugin/run.py; here it would only slow the test.
+    # CUDA is compiled in tests/plugin/build_and_load.py; here it would only slow the test.
     run("cmake", "-S", project, "-B", build, f"-DCMAKE_PREFIX_PATH={moved}", "-DCMAKE_CUDA_COMPILER=", f"-DCMAKE_CXX_COMPILER={os.environ.get('OPC_PLUGIN_CXX', 'g++')}")
     run("cmake", "--build", build)
     library = next(os.path.join(build, f) for f in os.listdir(build) if f.endswith("myrelu.so"))

@@ -1,6 +1,6 @@
 # Many ranks against one: cases of several ops, the digits' networks and their training steps, random graphs, every operator.
 # SPDX-License-Identifier: Apache-2.0
-"""usage: run.py [--seeds N] [--ops] [--full] [ARGUMENTS of opc_ranks_conformance...]
+"""usage: many_against_one.py [--seeds N] [--ops] [--full] [ARGUMENTS of opc_ranks_conformance...]
 
 Writes graphs and tensors into a folder for opc_ranks_conformance: the cases of tests/conformance/cases (and OPC_CASES_DIR),
 forward and backward; docs/examples/digits, inference and training steps with every optimizer; graphs that read variables
