@@ -36,7 +36,7 @@ def opc_run(words, launcher=(), **more):
 
 
 def processor_seconds(words):
-    """Of a run and its threads. Idle threads sleep: waiting is no work."""
+    """Of a run and its threads. Idle threads sleep: waiting takes no processor time."""
     before = resource.getrusage(resource.RUSAGE_CHILDREN)
     opc_run(words, env={**os.environ, "GOMP_SPINCOUNT": "0"})
     after = resource.getrusage(resource.RUSAGE_CHILDREN)

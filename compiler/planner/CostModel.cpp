@@ -134,7 +134,7 @@ uint32_t CostModel::domainOf(const Tensor &tensor, uint32_t opKind, uint32_t out
   for (uint32_t p = 0; p < kind.states; ++p) {
     if (!made[p]) continue;
     for (std::vector<uint32_t> &set : copySets(kind.states, p, copies)) {
-      // A copy that cannot be made, or that costs nothing to make anew for each reader, is no use.
+      // A copy that cannot be made, or that costs nothing to make anew for each reader, is of no use.
       bool useful = true;
       for (uint32_t c : set) {
         const double b = kind.boxing[p * kind.states + c];

@@ -17,7 +17,7 @@ struct View {
   std::vector<Cost> rows;
   std::vector<uint64_t> possible; // by own value: which of the first 64 columns are possible
   std::vector<Cost> least;        // by own value: of its row
-  /// No difference between the rows of b and a is below this everywhere: where a is least, b is no less than its least.
+  /// A lower bound of every difference between the rows of b and a: where a is least, b is at least its own minimum.
   Cost leastGain(size_t a, size_t b) const { return least[b] - least[a]; }
 };
 

@@ -60,7 +60,7 @@ private:
     }
   }
 
-  /// Whether somebody reads the value after the write; the operands through which he does are found.
+  /// Whether an op reads the value after the write; the operands through which it does are collected.
   bool visit(Value value, ArrayRef<Operation *> writers) {
     bool any = false;
     for (OpOperand &use : value.getUses()) {

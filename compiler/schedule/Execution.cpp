@@ -71,7 +71,7 @@ private:
     ScheduledBuffer b;
     b.name = ir::tensorName(v);
     b.kind = kind;
-    // Nothing has no address: an empty tensor gets the smallest slot.
+    // Every tensor has an address: an empty one gets the smallest slot.
     b.plan.bytes = std::max<uint64_t>(1, static_cast<uint64_t>(*tensorBytes(desc)));
     b.plan.persistent = kind != BufferKind::kActivation;
     const uint32_t now = static_cast<uint32_t>(out_->tasks.size());
@@ -102,7 +102,7 @@ private:
     const uint32_t now = static_cast<uint32_t>(out_->tasks.size());
     if (b.kind != BufferKind::kActivation || b.plan.last > now || isShared(buffer)) return false;
     for (Operation *reader : op.getOuts()[static_cast<unsigned>(o)].getUsers())
-      if (streamOf(reader) != 0 || lagOf(reader) != lagOf(op)) return false; // somebody is at it in another step
+      if (streamOf(reader) != 0 || lagOf(reader) != lagOf(op)) return false; // another step still uses it
     for (Value v : op.getArgs())
       if (out_->bufferOf.lookup(v) == buffer)
         for (Operation *reader : v.getUsers())

@@ -175,7 +175,7 @@ void addBoxingOrder(const std::vector<Operation *> &ops, std::vector<OpOrder> *o
 }
 
 /// Moves what depends on a boxing of another stream behind everything that does not. The order of boxings stays: they
-/// are never moved behind one that follows them, since what a boxing waits for is no reader of such a one, or the one
+/// are never moved behind one that follows them, since what a boxing waits for does not read such a one, or the one
 /// before it would not be either.
 void waitLate(const std::vector<Operation *> &ops, const std::vector<OpOrder> &orders, std::vector<uint32_t> *order) {
   std::vector<std::vector<uint32_t>> before(ops.size());

@@ -74,7 +74,7 @@ Result<OpInstance> opOfTask(const plan::Plan &plan, const plan::Plan &part, cons
   conf.type = task.op_type();
   for (const plan::Attribute &a : task.attr()) conf.attrs.emplace(a.name(), wire::fromProto(a.value()));
   // Tensors are named by their index: completion puts the arguments into another order. An output that the plan does
-  // not have gets the op's own name for it, which is no number.
+  // not have gets the op's own name for it, which is not a number.
   const auto bind = [](const auto &list, std::vector<user_op::ArgBinding> *out) {
     for (const plan::Argument &a : list) {
       out->push_back({a.name(), {}});

@@ -30,7 +30,7 @@ public:
 
   /// Checks that the indices of a part are in range. OPC0745.
   Status check(const plan::Plan &part, uint32_t index) const;
-  /// Seconds of a task that is no boxing. OPC0201, OPC0745.
+  /// Seconds of a task that is not boxing. OPC0201, OPC0745.
   Result<double> computeSeconds(const plan::Plan &part, const plan::Task &task);
   /// What a boxing task does. OPC0745.
   Result<BoxingTask> boxingTask(const plan::Plan &part, const plan::Task &task) const;

@@ -164,7 +164,7 @@ Status Registry::add(user_op::PendingRegistrations pending, const std::string &l
 
 Result<PluginInfo> Registry::loadPlugin(const std::string &path) {
   for (const PluginInfo &p : impl_->plugins)
-    if (p.path == path) return p; // naming a library twice on the command line is no conflict
+    if (p.path == path) return p; // naming a library twice on the command line is not a conflict
   dlerror();
   // A bare name would be searched in the system's library folders: a plugin is always a file the user named.
   const std::string file = path.find('/') == std::string::npos ? "./" + path : path;

@@ -46,7 +46,7 @@ Result<TrainingState> loadCheckpoint(const std::string &path, Session &session) 
   state.notes = (*archive)->metadata();
   auto format = state.notes.find(kFormatKey);
   if (format == state.notes.end() || format->second != kFormat)
-    return Status(StatusCode::kUsage, "OPC0711", path + " holds tensors but is no checkpoint of a training run")
+    return Status(StatusCode::kUsage, "OPC0711", path + " holds tensors but is not a checkpoint of a training run")
         .withHelp("start from its values with --weights " + path);
   if (!number(state.notes, "step", &state.step) || !number(state.notes, "epoch", &state.epoch) ||
       !number(state.notes, "seed", &state.seed) || state.step < 0)

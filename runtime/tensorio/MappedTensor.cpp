@@ -11,7 +11,7 @@ Result<MappedTensor> MappedTensor::open(const std::string &spec, DataType expect
   MappedTensor t;
   TensorReadOptions options;
   options.v2IsBf16 = expected == kBFloat16;
-  // A file of that very name first; what is no npy, or none that can be used as it is, goes the common way.
+  // A file of that very name first; what is not an npy, or not one that can be used as it is, goes the common way.
   if (Result<FileBytes> file = FileBytes::open(spec); file && file->view().substr(0, 6) == "\x93NUMPY") {
     Result<std::optional<NpyView>> view = viewNpy(file->view(), spec, options);
     if (!view) return view.status();

@@ -87,7 +87,7 @@ int serveModel(const ModelWorkerOptions &options) {
     if (Status s = session->feed(spec.substr(0, equal), *tensor); !s.isOk()) return fail(s.toString());
   }
   if (Status s = session->prepare(); !s.isOk()) return fail(s.toString());
-  malloc_trim(0); // what compiling took is no part of a running model
+  malloc_trim(0); // memory that compiling took is not part of a running model
   const double loading = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
   answer({{"ready", true}, {"load", loading}, {"before", before}});
 

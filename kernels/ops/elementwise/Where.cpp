@@ -109,7 +109,7 @@ private:
   }
 };
 
-/// The same rows with the number in the place of `a`: the inputs are mask, nothing, x.
+/// The same rows with the number instead of `a`: the inputs are mask, nothing, x.
 class MaskedFillKernel final : public OpKernel {
 public:
   bool AlwaysComputeWhenAllOutputsEmpty() const override { return false; }

@@ -29,7 +29,7 @@ Maybe<Progression> progression(const user_op::OpContext *ctx) {
     const double limit = ctx->Attr<double>("float_limit"), n = std::ceil((limit - p.start) / p.delta);
     if (p.delta == 0 || !std::isfinite(n) || n > 9e15)
       return (Error("OPC0205") << "from " << p.start << " to " << limit << " in steps of " << p.delta
-                               << " is no finite sequence")
+                               << " is not a finite sequence")
           .help("give a step other than 0, and finite ends");
     p.count = n > 0 ? static_cast<int64_t>(n) : 0;
     return p;

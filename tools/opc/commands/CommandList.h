@@ -22,7 +22,7 @@ const std::vector<CommandEntry> &commandList();
 const CommandEntry *findCommand(const std::string &name);
 
 /// `opc __complete`: what may stand for the last of `words` (the words after `opc`), for the shells' scripts. Lines of
-/// "candidate TAB description"; ":file" when a path may stand there. Never fails: no idea is no line.
+/// "candidate TAB description"; ":file" when a path may stand there. Never fails: without an idea it prints nothing.
 std::string completionsText(const std::vector<std::string> &words);
 /// The same for a command line as typed, up to the cursor.
 std::string completionsOfLine(const std::string &line);

@@ -103,7 +103,7 @@ private:
     }
   }
 
-  /// "auto|plain|N" gives auto and plain; nothing when the label is no list of words.
+  /// "auto|plain|N" gives auto and plain; nothing when the label is not a list of words.
   static std::vector<std::string> choices(const std::string &label) {
     if (label.find('|') == std::string::npos) return {};
     std::vector<std::string> list;

@@ -274,7 +274,7 @@ private:
     if (!trace_.empty()) OPC_RETURN_IF_ERROR(checkOutputPath(trace_, graph));
     if (ranks_.ranks() > 1 && (!captures_.empty() || !captureStats_.empty() || !trap_.empty()))
       return usageError("--capture, --capture-stats and --trap look at one rank: a tensor is in pieces on several",
-                        "leave --ranks away");
+                        "leave out --ranks");
     compileOptions_.mesh = ranks_.mesh();
     compileOptions_.simplify = !noSimplify_;
     // A fused relu hides the NaN that a trap looks for.
@@ -389,7 +389,7 @@ private:
     for (const Expectation &e : expectations)
       for (const NamedOutput &o : results)
         if (o.name == e.name) passed &= expect_.compare(invocation, o, e, &compared);
-    std::string where; // the two part
+    std::string where; // the first tensor in which the two differ
     if (!passed && !reference_.empty() && session.ranks() == 1) {
       Result<std::string> found = referenceRun_.firstDifference(session, expect_);
       if (!found) return invocation.fail(found.status());

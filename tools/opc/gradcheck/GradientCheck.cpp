@@ -128,7 +128,7 @@ Status checkElement(Perturbation &x, int64_t element, double at, double analytic
       ++result->kinks;
       return Status::ok();
     }
-    // A gradient that is no number compares as false, and is wrong.
+    // A gradient that is NaN compares as false, and is wrong.
     if (difference <= options.rtol * size + noise + 1e-12) {
       ++result->checked;
       // A gradient of zero has a quotient of noise: the error is relative to what the comparison can see.

@@ -1,4 +1,4 @@
-// --reference cpu: a second, plain run of the same graph, and where the two part.
+// --reference cpu: a second, plain run of the same graph, and where the two differ first.
 // SPDX-License-Identifier: Apache-2.0
 #include "RunReference.h"
 

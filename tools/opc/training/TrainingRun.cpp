@@ -217,7 +217,7 @@ std::string shapeText(int64_t batch, const Shape &shape) {
   return text;
 }
 
-/// The seed of the run that a checkpoint is of; nothing for a file that is no checkpoint, which loading reports.
+/// The seed of the run that a checkpoint is of; nothing for a file that is not a checkpoint, which loading reports.
 Result<std::optional<uint64_t>> seedOf(const std::string &path) {
   Result<std::unique_ptr<TensorArchive>> archive = openTensorArchive(path);
   if (!archive) return archive.status();
@@ -404,7 +404,7 @@ private:
                                std::to_string(found->shape.At(0)) + " (input '" + name + "'), --batch is " +
                                std::to_string(batch))
                         .withHelp("make them for this batch: opc grad --shape " + name + "=" +
-                                  shapeText(batch, data->desc().shape()) + " ..., or leave --batch away"));
+                                  shapeText(batch, data->desc().shape()) + " ..., or leave out --batch"));
       dims[0] = batch ? batch : found->shape.At(0);
       options.shapes[name] = dims;
     }
@@ -447,7 +447,7 @@ int TrainingRun::run(Invocation &invocation, Setup setup) {
       return invocation.fail(Status(StatusCode::kUsage, "OPC0712",
                                     resume_ + " is of a run with seed " + std::to_string(**seed) +
                                         ", this one has seed " + std::to_string(setup.values.seed))
-                                 .withHelp("leave --seed away"));
+                                 .withHelp("leave out --seed"));
     setup.values.seed = seed->value_or(setup.values.seed);
   }
   Trainer trainer(invocation, setup);
