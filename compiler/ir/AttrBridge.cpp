@@ -77,42 +77,42 @@ AttrValue fromMlir(Attribute attr) {
   return {};
 }
 
+namespace {
+/// T is the table's MLIR type; integers have their width and whether they are unsigned besides.
+unsigned widthOf(const ElementType &e) { return e.kind == ElementClass::kBool ? 1 : static_cast<unsigned>(e.bits); }
+bool isUnsigned(const ElementType &e) { return e.kind == ElementClass::kInteger && !e.isSigned; }
+template <class T> Type make(MLIRContext *ctx, const ElementType &e) {
+  if constexpr (std::is_same_v<T, IntegerType>)
+    return IntegerType::get(ctx, widthOf(e), isUnsigned(e) ? IntegerType::Unsigned : IntegerType::Signless);
+  else
+    return T::get(ctx);
+}
+template <class T> bool isMadeFrom(Type t, const ElementType &e) {
+  if constexpr (std::is_same_v<T, IntegerType>) {
+    auto i = dyn_cast<IntegerType>(t);
+    return i && i.getWidth() == widthOf(e) && i.isUnsigned() == isUnsigned(e);
+  } else {
+    return isa<T>(t);
+  }
+}
+} // namespace
+
 Type elementType(MLIRContext *ctx, DataType type) {
-  using S = IntegerType::SignednessSemantics;
   switch (type) {
-  case kFloat: return Float32Type::get(ctx);
-  case kDouble: return Float64Type::get(ctx);
-  case kFloat16: return Float16Type::get(ctx);
-  case kBFloat16: return BFloat16Type::get(ctx);
-  case kBool: return IntegerType::get(ctx, 1);
-  case kInt8: return IntegerType::get(ctx, 8);
-  case kInt16: return IntegerType::get(ctx, 16);
-  case kInt32: return IntegerType::get(ctx, 32);
-  case kInt64: return IntegerType::get(ctx, 64);
-  case kUInt8: return IntegerType::get(ctx, 8, S::Unsigned);
-  case kUInt16: return IntegerType::get(ctx, 16, S::Unsigned);
-  case kUInt32: return IntegerType::get(ctx, 32, S::Unsigned);
-  case kUInt64: return IntegerType::get(ctx, 64, S::Unsigned);
+#define OPC_ELEMENT(enumerator, number, cpp, name, numpy, npy, onnx, safetensors, mlir, ...)                           \
+  case enumerator: return make<mlir>(ctx, opc::elementType(type));
+    OPC_ELEMENT_TYPES(OPC_ELEMENT)
+#undef OPC_ELEMENT
   default: return {};
   }
 }
 
 DataType dataType(Type t) {
-  if (t.isF32()) return kFloat;
-  if (t.isF64()) return kDouble;
-  if (t.isF16()) return kFloat16;
-  if (t.isBF16()) return kBFloat16;
-  auto i = dyn_cast<IntegerType>(t);
-  if (!i) return kInvalidDataType;
-  const bool isUnsigned = i.isUnsigned();
-  switch (i.getWidth()) {
-  case 1: return kBool;
-  case 8: return isUnsigned ? kUInt8 : kInt8;
-  case 16: return isUnsigned ? kUInt16 : kInt16;
-  case 32: return isUnsigned ? kUInt32 : kInt32;
-  case 64: return isUnsigned ? kUInt64 : kInt64;
-  default: return kInvalidDataType;
-  }
+#define OPC_ELEMENT(enumerator, number, cpp, name, numpy, npy, onnx, safetensors, mlir, ...)                           \
+  if (isMadeFrom<mlir>(t, opc::elementType(enumerator))) return enumerator;
+  OPC_ELEMENT_TYPES(OPC_ELEMENT)
+#undef OPC_ELEMENT
+  return kInvalidDataType;
 }
 
 Type tensorType(MLIRContext *ctx, const user_op::TensorDesc &desc) {

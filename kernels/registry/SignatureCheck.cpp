@@ -5,6 +5,8 @@
 #include "NdSignatures.h"
 #include "OpInstance.h"
 #include "Placement.h"
+#include "opc/Convert.h"
+#include "opc/Dispatch.h"
 
 #include <algorithm>
 #include <cmath>
@@ -28,52 +30,18 @@ struct Block {
   size_t size() const { return static_cast<size_t>(desc.shape().elem_cnt()) * GetSizeOfDataType(desc.data_type()); }
 };
 
-template <class F> void withType(DataType type, F &&f) {
-  switch (type) {
-  case kFloat: return f(float());
-  case kDouble: return f(double());
-  case kFloat16: return f(float16());
-  case kBFloat16: return f(bfloat16());
-  case kInt8: return f(int8_t());
-  case kInt16: return f(int16_t());
-  case kInt32: return f(int32_t());
-  case kInt64: return f(int64_t());
-  case kUInt8: return f(uint8_t());
-  case kUInt16: return f(uint16_t());
-  case kUInt32: return f(uint32_t());
-  case kUInt64: return f(uint64_t());
-  case kBool: return f(uint8_t());
-  default: return;
-  }
-}
-template <class T> double toDouble(T v) {
-  if constexpr (std::is_arithmetic_v<T>)
-    return static_cast<double>(v);
-  else
-    return static_cast<double>(static_cast<float>(v));
-}
-template <class T> T fromDouble(double v) {
-  if constexpr (std::is_integral_v<T>)
-    return static_cast<T>(static_cast<int64_t>(v));
-  else if constexpr (std::is_floating_point_v<T>)
-    return static_cast<T>(v);
-  else
-    return T(static_cast<float>(v));
-}
 double element(const Block &b, int64_t i) {
-  double value = 0;
-  withType(b.desc.data_type(), [&](auto zero) {
-    using T = decltype(zero);
-    T v;
-    std::memcpy(&v, b.bytes.data() + i * static_cast<int64_t>(sizeof(T)), sizeof(T));
-    value = toDouble(v);
+  return visit(b.desc.data_type(), [&](auto tag) {
+    typename decltype(tag)::type v;
+    std::memcpy(&v, b.bytes.data() + i * static_cast<int64_t>(sizeof v), sizeof v);
+    return static_cast<double>(numberOf(v));
   });
-  return value;
 }
 void setElement(Block *b, int64_t i, double value) {
-  withType(b->desc.data_type(), [&](auto zero) {
-    using T = decltype(zero);
-    const T v = fromDouble<T>(value);
+  visit(b->desc.data_type(), [&](auto tag) {
+    using T = typename decltype(tag)::type;
+    // Negative addends of unsigned integers wrap around, as the sum does.
+    const T v = std::is_integral_v<T> ? convertElement<T>(static_cast<int64_t>(value)) : convertElement<T>(value);
     std::memcpy(b->bytes.data() + i * static_cast<int64_t>(sizeof(T)), &v, sizeof(T));
   });
 }

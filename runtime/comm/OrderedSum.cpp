@@ -2,6 +2,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "OrderedSum.h"
 
+#include "opc/Convert.h"
+#include "opc/Dispatch.h"
+
 #include <algorithm>
 #include <limits>
 #include <type_traits>
@@ -11,17 +14,6 @@ namespace {
 
 /// Elements that are accumulated at a time: an accumulator of f32 that stays in the first cache.
 constexpr int64_t kBlock = 2048;
-
-/// The type that addends of T are accumulated in.
-template <class T> struct Accumulator {
-  using type = T;
-};
-template <> struct Accumulator<float16> {
-  using type = float;
-};
-template <> struct Accumulator<bfloat16> {
-  using type = float;
-};
 
 /// Integers wrap around, so they are added as unsigned.
 struct Add {
@@ -45,7 +37,7 @@ struct Larger {
 
 template <class T, class Op>
 void combine(T *target, const void *const *sources, size_t count, int64_t elements, Op op) {
-  using A = typename Accumulator<T>::type;
+  using A = decltype(numberOf(T())); // what addends are accumulated in
   A accumulator[kBlock];
   for (int64_t begin = 0; begin < elements; begin += kBlock) {
     const int64_t n = std::min(kBlock, elements - begin);
@@ -76,35 +68,14 @@ bool combine(void *target, const void *const *sources, size_t count, int64_t ele
 }
 
 template <class T> T leastOf() {
-  if constexpr (std::is_same_v<T, float16> || std::is_same_v<T, bfloat16>)
-    return T(-std::numeric_limits<float>::infinity());
-  else if constexpr (std::is_floating_point_v<T>)
-    return -std::numeric_limits<T>::infinity();
-  else
+  if constexpr (std::is_integral_v<T>)
     return std::numeric_limits<T>::min();
+  else
+    return T(-std::numeric_limits<float>::infinity());
 }
 
 template <class T> void fill(void *target, int64_t elements, BoxingReduction reduction) {
   std::fill_n(static_cast<T *>(target), elements, reduction == BoxingReduction::kSum ? T() : leastOf<T>());
-}
-
-/// Calls f with a value of the C++ type; `otherwise` for types that are no numbers.
-template <class R, class F> R dispatch(DataType type, R otherwise, F &&f) {
-  switch (type) {
-  case kFloat: return f(float());
-  case kDouble: return f(double());
-  case kFloat16: return f(float16());
-  case kBFloat16: return f(bfloat16());
-  case kInt8: return f(int8_t());
-  case kInt16: return f(int16_t());
-  case kInt32: return f(int32_t());
-  case kInt64: return f(int64_t());
-  case kUInt8: return f(uint8_t());
-  case kUInt16: return f(uint16_t());
-  case kUInt32: return f(uint32_t());
-  case kUInt64: return f(uint64_t());
-  default: return otherwise;
-  }
 }
 
 } // namespace
@@ -112,15 +83,13 @@ template <class R, class F> R dispatch(DataType type, R otherwise, F &&f) {
 bool combineInOrder(void *target, const void *const *sources, size_t count, int64_t elements, DataType type,
                     BoxingReduction reduction) {
   if (count == 0) return false;
-  return dispatch(type, false,
-                  [&](auto zero) { return combine<decltype(zero)>(target, sources, count, elements, reduction); });
+  return visit<types::Numbers>(type, [&](auto tag) {
+    return combine<typename decltype(tag)::type>(target, sources, count, elements, reduction);
+  });
 }
 
 void fillNeutral(void *target, int64_t elements, DataType type, BoxingReduction reduction) {
-  dispatch(type, false, [&](auto zero) {
-    fill<decltype(zero)>(target, elements, reduction);
-    return true;
-  });
+  visit<types::Numbers>(type, [&](auto tag) { fill<typename decltype(tag)::type>(target, elements, reduction); });
 }
 
 bool isOrderFree(DataType type, BoxingReduction reduction, size_t addends) {

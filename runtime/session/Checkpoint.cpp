@@ -65,7 +65,7 @@ Result<TrainingState> loadCheckpoint(const std::string &path, Session &session) 
               "resume with the graph that the checkpoint was made with, or start from its values with --weights " +
               path);
     TensorReadOptions options;
-    options.v2IsBf16 = v.desc.data_type() == kBFloat16;
+    options.voidType = v.desc.data_type();
     Result<HostTensor> value = (*archive)->read(v.name, options);
     if (!value) return value.status();
     OPC_RETURN_IF_ERROR(checkTensor(*value, v.desc, "variable '" + v.name + "' of " + path));

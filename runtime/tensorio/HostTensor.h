@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include "opc/Dispatch.h"
 #include "opc/Tensor.h"
 
 #include <cstdlib>
@@ -46,6 +47,14 @@ private:
   size_t bytes_ = 0;
   std::unique_ptr<void, Free> data_;
 };
+
+/// Calls f(elements) with a pointer of the C++ type of the tensor's elements.
+template <class F> auto withElements(const HostTensor &tensor, F &&f) {
+  return visit(tensor.dtype(), [&](auto tag) { return f(tensor.as<typename decltype(tag)::type>()); });
+}
+template <class F> auto withElements(HostTensor &tensor, F &&f) {
+  return visit(tensor.dtype(), [&](auto tag) { return f(tensor.as<typename decltype(tag)::type>()); });
+}
 
 /// Whether `tensor` may stand where `expected` is wanted: dtype (OPC0703) and shape (OPC0704) must be equal, nothing is
 /// converted. `what` names the tensor in the message: "input x (x.npy)".

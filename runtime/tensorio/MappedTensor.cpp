@@ -10,7 +10,7 @@ namespace opc {
 Result<MappedTensor> MappedTensor::open(const std::string &spec, DataType expected) {
   MappedTensor t;
   TensorReadOptions options;
-  options.v2IsBf16 = expected == kBFloat16;
+  options.voidType = expected;
   // A file of that very name first; what is not an npy, or not one that can be used as it is, goes the common way.
   if (Result<FileBytes> file = FileBytes::open(spec); file && file->view().substr(0, 6) == "\x93NUMPY") {
     Result<std::optional<NpyView>> view = viewNpy(file->view(), spec, options);

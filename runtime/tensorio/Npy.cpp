@@ -24,6 +24,15 @@ Status badHeader(const std::string &what, const std::string &why) {
   return Status(StatusCode::kInvalidGraph, "OPC0701", what + ": bad npy header: " + why);
 }
 
+/// What numpy's void type `code` may be: it writes types that it does not know under their size alone.
+std::string voidHelp(const std::string &code) {
+  std::string names;
+  for (DataType type : dataTypes<types::All>())
+    if (code == elementType(type).npyCode) names += (names.empty() ? "" : " or ") + std::string(dataTypeName(type));
+  if (names.empty()) return "opc has " + elementTypeNames();
+  return "it may be " + names + ": it is taken as such where the graph says " + names;
+}
+
 /// A reader for the one Python literal that an npy header is: a dict with str keys.
 class HeaderParser {
 public:
@@ -71,33 +80,20 @@ private:
       return Status(StatusCode::kUnsupported, "OPC0709",
                     what_ + ": a structured element type; opc reads plain numbers only")
           .withHelp("save each field as an array of its own");
-    struct Known {
-      const char *text;
-      DataType type;
-    };
-    static constexpr Known known[] = {{"b1", kBool},  {"f2", kFloat16}, {"f4", kFloat},  {"f8", kDouble},
-                                      {"i1", kInt8},  {"i2", kInt16},   {"i4", kInt32},  {"i8", kInt64},
-                                      {"u1", kUInt8}, {"u2", kUInt16},  {"u4", kUInt32}, {"u8", kUInt64}};
     const char order = d.empty() ? '\0' : d[0];
     if (order == '<' || order == '>' || order == '|' || order == '=') {
       const std::string name = d.substr(1);
-      for (const Known &k : known)
-        if (name == k.text) {
-          const bool wide = GetSizeOfDataType(k.type) > 1;
-          if (wide && order == '|') break;
-          out->type = k.type;
-          out->swapBytes = wide && order == '>';
-          return Status::ok();
-        }
-      if (name == "V2" && options.v2IsBf16) {
-        out->type = kBFloat16;
-        out->swapBytes = order == '>';
+      for (DataType type : dataTypes<types::All>()) {
+        const bool wide = GetSizeOfDataType(type) > 1, isVoid = name[0] == 'V';
+        if (name != elementType(type).npyCode || (isVoid && type != options.voidType)) continue;
+        if (wide && order == '|' && !isVoid) break;
+        out->type = type;
+        out->swapBytes = wide && order == '>';
         return Status::ok();
       }
     }
     return Status(StatusCode::kUnsupported, "OPC0709", what_ + ": element type '" + d + "' has no counterpart in opc")
-        .withHelp(d.size() > 1 && d.substr(1) == "V2" ? "it may be bf16: it is taken as such where the graph says bf16"
-                                                      : "opc has bool, f16, bf16, f32, f64, i8 to i64, u8 to u64");
+        .withHelp(d.size() > 1 && d[1] == 'V' ? voidHelp(d.substr(1)) : "opc has " + elementTypeNames());
   }
 
   Status parseShape(NpyHeader *out) {
@@ -201,23 +197,10 @@ template <class T> void copyElements(const NpyHeader &h, const char *from, int64
   }
 }
 
-const char *npyDescr(DataType type) {
-  switch (type) {
-  case kBool: return "|b1";
-  case kFloat16: return "<f2";
-  case kFloat: return "<f4";
-  case kDouble: return "<f8";
-  case kInt8: return "|i1";
-  case kInt16: return "<i2";
-  case kInt32: return "<i4";
-  case kInt64: return "<i8";
-  case kUInt8: return "|u1";
-  case kUInt16: return "<u2";
-  case kUInt32: return "<u4";
-  case kUInt64: return "<u8";
-  case kBFloat16: return "|V2"; // what numpy itself writes for ml_dtypes.bfloat16
-  default: return "";
-  }
+/// With the byte order that numpy itself writes: none for types of one byte and for those that it does not know.
+std::string npyDescr(DataType type) {
+  const std::string code = elementType(type).npyCode;
+  return (code[0] == 'V' || GetSizeOfDataType(type) == 1 ? "|" : "<") + code;
 }
 
 } // namespace

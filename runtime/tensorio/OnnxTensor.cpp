@@ -14,16 +14,6 @@ namespace {
 
 using File = onnx::TensorFile;
 
-struct TypePair {
-  DataType type;
-  int onnx;
-};
-constexpr TypePair kTypes[] = {{kFloat, File::FLOAT},      {kUInt8, File::UINT8},   {kInt8, File::INT8},
-                               {kUInt16, File::UINT16},    {kInt16, File::INT16},   {kInt32, File::INT32},
-                               {kInt64, File::INT64},      {kBool, File::BOOL},     {kFloat16, File::FLOAT16},
-                               {kDouble, File::DOUBLE},    {kUInt32, File::UINT32}, {kUInt64, File::UINT64},
-                               {kBFloat16, File::BFLOAT16}};
-
 Status bad(const std::string &what, const std::string &why, const std::string &help = "") {
   return Status(StatusCode::kInvalidGraph, "OPC0701", what + ": not an ONNX tensor that opc can read: " + why)
       .withHelp(help);
@@ -45,20 +35,23 @@ template <class T, class List> Status fillFrom(const List &list, HostTensor *t, 
   return Status::ok();
 }
 
+/// The list that ONNX keeps a type in: short types as int32, the bits of floats that C++ lacks among them.
 Status fillTyped(const File &file, HostTensor *t, const std::string &what) {
-  switch (t->dtype()) {
-  case kFloat: return fillFrom<float>(file.float_data(), t, what);
-  case kDouble: return fillFrom<double>(file.double_data(), t, what);
-  case kInt64: return fillFrom<int64_t>(file.int64_data(), t, what);
-  case kUInt64: return fillFrom<uint64_t>(file.uint64_data(), t, what);
-  case kUInt32: return fillFrom<uint32_t>(file.uint64_data(), t, what);
-  case kInt32: return fillFrom<int32_t>(file.int32_data(), t, what);
-  case kInt16: return fillFrom<int16_t>(file.int32_data(), t, what);
-  case kInt8: return fillFrom<int8_t>(file.int32_data(), t, what);
-  case kUInt8:
-  case kBool: return fillFrom<uint8_t>(file.int32_data(), t, what);
-  default: return fillFrom<uint16_t>(file.int32_data(), t, what); // u16, and the bits of f16 and bf16
-  }
+  return withElements(*t, [&](auto *elements) {
+    using T = std::remove_pointer_t<decltype(elements)>;
+    if constexpr (std::is_same_v<T, float>)
+      return fillFrom<T>(file.float_data(), t, what);
+    else if constexpr (std::is_same_v<T, double>)
+      return fillFrom<T>(file.double_data(), t, what);
+    else if constexpr (std::is_same_v<T, int64_t>)
+      return fillFrom<T>(file.int64_data(), t, what);
+    else if constexpr (std::is_same_v<T, uint32_t> || std::is_same_v<T, uint64_t>)
+      return fillFrom<T>(file.uint64_data(), t, what);
+    else if constexpr (std::is_integral_v<T> && !std::is_same_v<T, bool>)
+      return fillFrom<T>(file.int32_data(), t, what);
+    else
+      return fillFrom<std::conditional_t<sizeof(T) == 1, uint8_t, uint16_t>>(file.int32_data(), t, what);
+  });
 }
 
 } // namespace
@@ -77,8 +70,8 @@ Result<HostTensor> decodeOnnxTensor(std::string_view bytes, const std::string &w
     return bad(what, "its data is in another file", "opc opens no file that the command line does not name");
   if (file.has_segment()) return bad(what, "it is a segment of a larger tensor");
   DataType type = kInvalidDataType;
-  for (const TypePair &p : kTypes)
-    if (p.onnx == file.data_type()) type = p.type;
+  for (DataType known : dataTypes<types::All>())
+    if (elementType(known).onnx == file.data_type()) type = known;
   if (type == kInvalidDataType)
     return Status(StatusCode::kInvalidGraph, "OPC0709",
                   what + ": ONNX's element type " + std::to_string(file.data_type()) + " is none of opc's");
@@ -148,8 +141,7 @@ Status writeOnnxTensor(const std::string &path, const std::string &name, const H
         .withHelp("write .npy or .safetensors");
   File file;
   for (int64_t d : tensor.shape().dim_vec()) file.add_dims(d);
-  for (const TypePair &p : kTypes)
-    if (p.type == tensor.dtype()) file.set_data_type(p.onnx);
+  file.set_data_type(elementType(tensor.dtype()).onnx);
   if (!name.empty()) file.set_name(name);
   file.set_raw_data(tensor.as<char>(), tensor.bytes());
   return writeFileAtomically(path, file.SerializeAsString());

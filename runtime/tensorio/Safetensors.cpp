@@ -21,30 +21,9 @@ struct Record {
 };
 
 DataType typeOf(const std::string &name) {
-  static const std::pair<const char *, DataType> known[] = {
-      {"F64", kDouble}, {"F32", kFloat},  {"F16", kFloat16}, {"BF16", kBFloat16}, {"I64", kInt64},
-      {"I32", kInt32},  {"I16", kInt16},  {"I8", kInt8},     {"U8", kUInt8},      {"U16", kUInt16},
-      {"U32", kUInt32}, {"U64", kUInt64}, {"BOOL", kBool}};
-  for (const auto &[text, type] : known)
-    if (name == text) return type;
+  for (DataType type : dataTypes<types::All>())
+    if (name == elementType(type).safetensors) return type;
   return kInvalidDataType;
-}
-const char *nameOf(DataType type) {
-  switch (type) {
-  case kDouble: return "F64";
-  case kFloat: return "F32";
-  case kFloat16: return "F16";
-  case kBFloat16: return "BF16";
-  case kInt64: return "I64";
-  case kInt32: return "I32";
-  case kInt16: return "I16";
-  case kInt8: return "I8";
-  case kUInt8: return "U8";
-  case kUInt16: return "U16";
-  case kUInt32: return "U32";
-  case kUInt64: return "U64";
-  default: return "BOOL";
-  }
 }
 
 /// Reads the header as a stream of events: a document model would hide duplicate keys and take ten times the memory.
@@ -323,8 +302,9 @@ Status write(const std::string &path, NamedTensors tensors, const std::map<std::
   if (!metadata.empty()) header["__metadata__"] = metadata;
   uint64_t at = 0;
   for (const auto &[key, t] : tensors) {
-    header[key] = {
-        {"dtype", nameOf(t->dtype())}, {"shape", t->shape().dim_vec()}, {"data_offsets", {at, at + t->bytes()}}};
+    header[key] = {{"dtype", elementType(t->dtype()).safetensors},
+                   {"shape", t->shape().dim_vec()},
+                   {"data_offsets", {at, at + t->bytes()}}};
     at += t->bytes();
   }
   // Names that are not UTF-8 are replaced rather than thrown at.

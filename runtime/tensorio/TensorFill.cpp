@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "TensorFill.h"
 
+#include "opc/Convert.h"
 #include "opc/Philox.h"
 
 #include <cmath>
@@ -11,39 +12,12 @@
 namespace opc {
 namespace {
 
-/// Calls f(T *elements) with the tensor's element type.
-template <class F> void dispatch(HostTensor *t, F &&f) {
-  switch (t->dtype()) {
-  case kFloat: return f(t->as<float>());
-  case kDouble: return f(t->as<double>());
-  case kFloat16: return f(t->as<float16>());
-  case kBFloat16: return f(t->as<bfloat16>());
-  case kInt8: return f(t->as<int8_t>());
-  case kInt16: return f(t->as<int16_t>());
-  case kInt32: return f(t->as<int32_t>());
-  case kInt64: return f(t->as<int64_t>());
-  case kUInt8: return f(t->as<uint8_t>());
-  case kUInt16: return f(t->as<uint16_t>());
-  case kUInt32: return f(t->as<uint32_t>());
-  case kUInt64: return f(t->as<uint64_t>());
-  case kBool: return f(t->as<bool>());
-  default: return; // HostTensor::create makes no others
-  }
-}
-
-template <class T> T convert(double v) {
-  if constexpr (std::is_same_v<T, bool>)
-    return v != 0;
-  else if constexpr (std::is_integral_v<T>) {
-    // The bounds as doubles may round up to a power of two, which the type no longer holds: compare with >=.
-    if (std::isnan(v)) return 0;
-    if (v <= static_cast<double>(std::numeric_limits<T>::min())) return std::numeric_limits<T>::min();
-    if (v >= static_cast<double>(std::numeric_limits<T>::max())) return std::numeric_limits<T>::max();
-    return static_cast<T>(v);
-  } else if constexpr (std::is_same_v<T, float16> || std::is_same_v<T, bfloat16>)
+/// A generated number. Those of short floats are numbers of f32, rounded: a seed gives what it always gave.
+template <class T> T generated(double v) {
+  if constexpr (isShortFloat<T>)
     return T(static_cast<float>(v));
   else
-    return static_cast<T>(v);
+    return convertElement<T>(v);
 }
 
 // log and the circle from additions, products and divisions only: libm's versions differ in the last bit between
@@ -92,15 +66,15 @@ uint64_t stableHash(std::string_view text) {
 
 void fillConstant(HostTensor *t, double value) {
   const int64_t n = t->elemCount();
-  dispatch(t, [&](auto *p) {
-    const auto v = convert<std::remove_pointer_t<decltype(p)>>(value);
+  withElements(*t, [&](auto *p) {
+    const auto v = convertElement<std::remove_pointer_t<decltype(p)>>(value);
     for (int64_t i = 0; i < n; ++i) p[i] = v;
   });
 }
 
 void fillIota(HostTensor *t) {
   const int64_t n = t->elemCount();
-  dispatch(t, [&](auto *p) {
+  withElements(*t, [&](auto *p) {
     using T = std::remove_pointer_t<decltype(p)>;
     for (int64_t i = 0; i < n; ++i)
       if constexpr (std::is_same_v<T, bool>)
@@ -108,18 +82,18 @@ void fillIota(HostTensor *t) {
       else if constexpr (std::is_integral_v<T>)
         p[i] = static_cast<T>(static_cast<uint64_t>(i));
       else
-        p[i] = convert<T>(static_cast<double>(i));
+        p[i] = convertElement<T>(i);
   });
 }
 
 void fillUniform(HostTensor *t, double lo, double hi, FillKey key) {
   const int64_t n = t->elemCount();
-  dispatch(t, [&](auto *p) {
+  withElements(*t, [&](auto *p) {
     using T = std::remove_pointer_t<decltype(p)>;
     if constexpr (std::is_same_v<T, bool>) {
       for (int64_t i = 0; i < n; ++i) p[i] = Philox::at(key.seed, key.stream, static_cast<uint64_t>(i))[0] >> 31;
     } else if constexpr (std::is_integral_v<T>) {
-      const T first = convert<T>(std::ceil(lo)), last = convert<T>(std::floor(hi));
+      const T first = convertElement<T>(std::ceil(lo)), last = convertElement<T>(std::floor(hi));
       // Wide arithmetic: the range may be all 2^64 values. 64 random bits times the width: a bias below 2^-64 of it.
       const unsigned __int128 width =
           last < first ? 1
@@ -153,20 +127,20 @@ void fillUniform(HostTensor *t, double lo, double hi, FillKey key) {
 
 void fillNormal(HostTensor *t, double mean, double stddev, FillKey key) {
   const int64_t n = t->elemCount();
-  dispatch(t, [&](auto *p) {
+  withElements(*t, [&](auto *p) {
     using T = std::remove_pointer_t<decltype(p)>;
     for (int64_t i = 0; i < n; i += 2) {
       double a, b;
       normalPair(Philox::at(key.seed, key.stream, static_cast<uint64_t>(i / 2)), &a, &b);
-      p[i] = convert<T>(mean + stddev * a);
-      if (i + 1 < n) p[i + 1] = convert<T>(mean + stddev * b);
+      p[i] = generated<T>(mean + stddev * a);
+      if (i + 1 < n) p[i + 1] = generated<T>(mean + stddev * b);
     }
   });
 }
 
 void fillTruncatedNormal(HostTensor *t, double mean, double stddev, FillKey key) {
   const int64_t n = t->elemCount();
-  dispatch(t, [&](auto *p) {
+  withElements(*t, [&](auto *p) {
     using T = std::remove_pointer_t<decltype(p)>;
     for (int64_t i = 0; i < n; ++i) {
       // Each element has attempts of its own (in the top bits of the index), so that elements stay independent.
@@ -179,7 +153,7 @@ void fillTruncatedNormal(HostTensor *t, double mean, double stddev, FillKey key)
         if (std::abs(v) < 2) break;
         v = 0; // after 256 failures, which has probability 10^-690
       }
-      p[i] = convert<T>(mean + stddev * v);
+      p[i] = generated<T>(mean + stddev * v);
     }
   });
 }

@@ -204,7 +204,7 @@ Status writeRaw(const std::string &path, const HostTensor &tensor) {
 
 Result<HostTensor> readTensor(const std::string &spec, DataType expected) {
   TensorReadOptions options;
-  options.v2IsBf16 = expected == kBFloat16;
+  options.voidType = expected;
   // Names may hold ':' and so may paths: the longest prefix that exists is the file.
   std::string path = spec, key;
   bool hasKey = false;

@@ -19,8 +19,9 @@
 namespace opc {
 
 struct TensorReadOptions {
-  /// numpy writes bf16 (ml_dtypes) as the void type 'V2', which says nothing. True: take V2 as bf16.
-  bool v2IsBf16 = false;
+  /// numpy writes bf16 and the 8-bit floats (ml_dtypes) as the void types 'V2' and 'V1', which say nothing: they are
+  /// taken as this type where it is one of those.
+  DataType voidType = kInvalidDataType;
   /// No tensor may be larger. The default is far above any machine's memory, below any overflow.
   uint64_t maxBytes = uint64_t{1} << 46;
   /// Deflated archive members may unpack to at most this many times their packed size (deflate's own bound is 1032).
@@ -103,7 +104,8 @@ Result<HostTensor> readRaw(const std::string &path, DataType type, const Shape &
 Status writeRaw(const std::string &path, const HostTensor &tensor);
 
 /// One tensor from any file: PATH of an .npy or .pb, or PATH:KEY of an archive ("w.npz:fc1"). The longest prefix that
-/// exists is the path, so names with ':' work. A V2 tensor is bf16 when `expected` is bf16. `expected` is not enforced.
+/// exists is the path, so names with ':' work. A tensor of a void type is taken as `expected`. `expected` is not
+/// enforced.
 Result<HostTensor> readTensor(const std::string &spec, DataType expected = kInvalidDataType);
 
 } // namespace opc

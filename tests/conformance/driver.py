@@ -3,7 +3,7 @@
 """usage: driver.py [-v] [OP...]       needs python3 with numpy; the commands come from OPC_BUILD_DIR or OPC_BINARY
 
 An op, case and element type with a CPU kernel must have a vector (tests/conformance/vectors, made by make_vectors.py),
-and opc's outputs must equal it within the op's tolerance for that type, or the table below.
+and opc's outputs must equal it within the op's tolerance for that type, or the table of element types.
 """
 import json
 import os
@@ -13,11 +13,8 @@ import tempfile
 
 import numpy as np
 
-from registry_cases import DTYPES, FLOATING, file_array, from_dtype, instances, load_registry, opc_binary, to_dtype, vector_path
+from registry_cases import DTYPES, FLOATING, TOLERANCE, file_array, from_dtype, instances, load_registry, opc_binary, to_dtype, vector_path
 from statistics_checks import STATISTICS
-
-# rtol, atol by element type of the output (docs/testing.md).
-TOLERANCE = {"f64": (1e-7, 1e-9), "f32": (1.3e-6, 1e-5), "f16": (1e-3, 1e-3), "bf16": (1.6e-2, 1e-2)}
 
 # Ops without cases, with the reason.
 WITHOUT_CASES = {}
@@ -83,7 +80,7 @@ def tolerance(op, dtype):
     own = (op.get("tolerances") or {}).get(dtype)
     if isinstance(own, dict):
         return own["rtol"], own["atol"]
-    return tuple(own) if own else TOLERANCE.get(dtype, (0, 0))
+    return tuple(own) if own else TOLERANCE[dtype]
 
 
 def compare(op, got, want, dtype):

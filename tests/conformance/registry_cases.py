@@ -8,7 +8,7 @@ import subprocess
 
 import numpy as np
 
-# name: (name in graph files, numpy's type); bf16 has no numpy type and travels as its bits.
+# name: (name in graph files, numpy's type); what numpy has no type for travels as its bits.
 DTYPES = {
     "f32": ("kFloat", np.float32), "f64": ("kDouble", np.float64), "f16": ("kFloat16", np.float16),
     "bf16": ("kBFloat16", np.uint16), "i8": ("kInt8", np.int8), "i16": ("kInt16", np.int16), "i32": ("kInt32", np.int32),
@@ -24,9 +24,15 @@ def opc_binary():
     return os.environ.get("OPC_BINARY") or os.path.join(build, "bin", "opc")
 
 
+# rtol, atol by element type of the output: opc's own table, which load_registry fills in.
+TOLERANCE = {}
+
+
 def load_registry(plugins=()):
     command = [opc_binary(), "ops", "--json"] + [x for p in plugins for x in ("--plugin", p)]
-    return json.loads(subprocess.run(command, check=True, capture_output=True, text=True).stdout)["ops"]
+    said = json.loads(subprocess.run(command, check=True, capture_output=True, text=True).stdout)
+    TOLERANCE.update({t["name"]: (t["rtol"], t["atol"]) for t in said["types"]})
+    return said["ops"]
 
 
 def bf16_bits(values):

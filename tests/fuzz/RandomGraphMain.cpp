@@ -13,6 +13,7 @@
 
 #include "Pipeline.h"
 #include "Session.h"
+#include "opc/Convert.h"
 
 #include <algorithm>
 #include <chrono>
@@ -93,13 +94,7 @@ Ran compileAndRun(const RandomGraph &graph, const std::string &text, CompileOpti
 }
 
 double element(const HostTensor &t, int64_t i) {
-  switch (t.dtype()) {
-  case kFloat: return t.as<float>()[i];
-  case kDouble: return t.as<double>()[i];
-  case kFloat16: return static_cast<double>(static_cast<float>(t.as<float16>()[i]));
-  case kBFloat16: return static_cast<double>(static_cast<float>(t.as<bfloat16>()[i]));
-  default: return 0;
-  }
+  return withElements(t, [&](const auto *elements) { return static_cast<double>(numberOf(elements[i])); });
 }
 
 /// "" when equal. `tolerance` 0: bit for bit, any NaN equal to any NaN.
@@ -127,14 +122,8 @@ std::string difference(const HostTensor &a, const HostTensor &b, double toleranc
   return "";
 }
 
-double toleranceOf(DataType type) {
-  switch (type) {
-  case kDouble: return 1e-9;
-  case kFloat16: return 2e-2;
-  case kBFloat16: return 1e-1;
-  default: return 2e-4;
-  }
-}
+/// Of graphs of several ops, relative to 1 + the tensor's largest number.
+double toleranceOf(DataType type) { return 20 * elementType(type).atol; }
 
 struct Counters {
   int graphs = 0, ops = 0, refused = 0, fused = 0, compared = 0, gradients = 0;

@@ -60,7 +60,7 @@ void fuzzNpy(std::string_view bytes) {
   if (!tensor) return expectProperError("npy", tensor.status());
   // What was read is written and read again as the same tensor.
   TensorReadOptions options = smallOptions();
-  options.v2IsBf16 = tensor->dtype() == kBFloat16;
+  options.voidType = tensor->dtype();
   const std::string again = encodeNpy(*tensor);
   Result<HostTensor> second = decodeNpy(again, "again.npy", options);
   if (!second) violated("npy", "opc does not read what it wrote: " + second.status().toString());

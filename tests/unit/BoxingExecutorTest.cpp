@@ -2,6 +2,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "BoxingExecutor.h"
 #include "InProcessCommunicator.h"
+#include "opc/Convert.h"
+#include "opc/Dispatch.h"
 
 #include <catch2/catch.hpp>
 
@@ -29,34 +31,21 @@ struct Number {
   uint64_t bits = 0; // of integers, sign extended
 };
 Number load(const char *at, DataType type) {
-  auto get = [&](auto v) {
+  return visit<types::Numbers>(type, [&](auto tag) -> Number {
+    typename decltype(tag)::type v;
     std::memcpy(&v, at, sizeof v);
-    return v;
-  };
-  switch (type) {
-  case kFloat: return {get(float())};
-  case kDouble: return {get(double())};
-  case kFloat16: return {static_cast<float>(get(float16()))};
-  case kBFloat16: return {static_cast<float>(get(bfloat16()))};
-  case kInt8: return {0, static_cast<uint64_t>(get(int8_t()))};
-  case kInt16: return {0, static_cast<uint64_t>(get(int16_t()))};
-  case kInt32: return {0, static_cast<uint64_t>(get(int32_t()))};
-  case kInt64: return {0, static_cast<uint64_t>(get(int64_t()))};
-  case kUInt8: return {0, get(uint8_t())};
-  case kUInt16: return {0, get(uint16_t())};
-  case kUInt32: return {0, get(uint32_t())};
-  default: return {0, get(uint64_t())};
-  }
+    if constexpr (std::is_integral_v<decltype(v)>)
+      return {0, static_cast<uint64_t>(v)};
+    else
+      return {static_cast<double>(numberOf(v)), 0};
+  });
 }
 void store(char *at, DataType type, Number v) {
-  auto put = [&](auto x) { std::memcpy(at, &x, sizeof x); };
-  switch (type) {
-  case kFloat: return put(static_cast<float>(v.real));
-  case kDouble: return put(v.real);
-  case kFloat16: return put(float16(static_cast<float>(v.real)));
-  case kBFloat16: return put(bfloat16(static_cast<float>(v.real)));
-  default: std::memcpy(at, &v.bits, GetSizeOfDataType(type)); // little endian
-  }
+  if (!IsFloatingDataType(type)) return void(std::memcpy(at, &v.bits, GetSizeOfDataType(type))); // little endian
+  visit<types::Floating>(type, [&](auto tag) {
+    const auto x = convertElement<typename decltype(tag)::type>(v.real);
+    std::memcpy(at, &x, sizeof x);
+  });
 }
 Number addUp(Number a, Number b, DataType type, BoxingReduction reduction) {
   const bool isSigned = type == kInt8 || type == kInt16 || type == kInt32 || type == kInt64;
@@ -347,8 +336,7 @@ TEST_CASE("Exchanges between any states without partial sums, on the same and on
 TEST_CASE("Boxing of every element type, and maxima", "[comm]") {
   std::mt19937 random(7);
   auto ends = inProcessCommunicators(4);
-  for (DataType type :
-       {kFloat, kDouble, kFloat16, kBFloat16, kInt8, kInt16, kInt32, kInt64, kUInt8, kUInt16, kUInt32, kUInt64, kBool})
+  for (DataType type : dataTypes<types::Computed>())
     for (int64_t n : {2, 3, 4}) {
       const Placement mesh = Placement::dense({n});
       for (const NdSbp &from : allStates(2, 1))

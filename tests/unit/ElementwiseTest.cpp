@@ -3,6 +3,8 @@
 #include "opc/Elementwise.h"
 #include "OpInstance.h"
 #include "Parallel.h"
+#include "opc/Convert.h"
+#include "opc/Dispatch.h"
 
 #include <catch2/catch.hpp>
 #include <chrono>
@@ -27,44 +29,23 @@ const Registry &builtins() {
   return r;
 }
 
-template <class F> void withType(DataType type, F &&f) {
-  switch (type) {
-  case kFloat: return f(float());
-  case kDouble: return f(double());
-  case kFloat16: return f(float16());
-  case kBFloat16: return f(bfloat16());
-  case kInt8: return f(int8_t());
-  case kUInt8: return f(uint8_t());
-  case kInt32: return f(int32_t());
-  case kInt64: return f(int64_t());
-  case kBool: return f(bool());
-  default: FAIL("no type " << dataTypeName(type));
-  }
-}
-
 struct Values {
   DataType type = kFloat;
   Shape shape;
   std::vector<char> bytes;
   double at(int64_t i) const {
-    double v = 0;
-    withType(type, [&](auto zero) {
-      using T = decltype(zero);
-      T x;
-      std::memcpy(&x, bytes.data() + static_cast<size_t>(i) * sizeof(T), sizeof(T));
-      if constexpr (std::is_arithmetic_v<T>)
-        v = static_cast<double>(x);
-      else
-        v = static_cast<double>(static_cast<float>(x));
+    return visit(type, [&](auto tag) {
+      typename decltype(tag)::type x;
+      std::memcpy(&x, bytes.data() + static_cast<size_t>(i) * sizeof x, sizeof x);
+      return static_cast<double>(numberOf(x));
     });
-    return v;
   }
 };
 
 template <class G> Values make(DataType type, Shape shape, G &&value) {
   Values v{type, shape, std::vector<char>(static_cast<size_t>(shape.elem_cnt()) * GetSizeOfDataType(type))};
-  withType(type, [&](auto zero) {
-    using T = decltype(zero);
+  visit(type, [&](auto tag) {
+    using T = typename decltype(tag)::type;
     for (int64_t i = 0; i < shape.elem_cnt(); ++i) {
       const double d = value(i);
       T x;

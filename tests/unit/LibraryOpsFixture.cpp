@@ -2,6 +2,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "LibraryOpsFixture.h"
 #include "Parallel.h"
+#include "opc/Convert.h"
+#include "opc/Dispatch.h"
 
 #include <catch2/catch.hpp>
 #include <cmath>
@@ -11,39 +13,15 @@
 namespace opc::test {
 namespace {
 
-template <class F> void withType(DataType type, F &&f) {
-  switch (type) {
-  case kFloat: return f(float());
-  case kDouble: return f(double());
-  case kFloat16: return f(float16());
-  case kBFloat16: return f(bfloat16());
-  case kInt32: return f(int32_t());
-  case kInt64: return f(int64_t());
-  default: FAIL("the fixture has no type " << dataTypeName(type));
-  }
-}
-template <class T> double toDouble(T v) {
-  if constexpr (std::is_arithmetic_v<T>)
-    return static_cast<double>(v);
-  else
-    return static_cast<double>(static_cast<float>(v));
-}
-template <class T> T fromDouble(double v) {
-  if constexpr (std::is_arithmetic_v<T>)
-    return static_cast<T>(v);
-  else
-    return T(static_cast<float>(v));
-}
-
 void readValues(TestTensor *t) {
   const size_t n = static_cast<size_t>(t->shape.elem_cnt());
   t->values.resize(n);
-  withType(t->type, [&](auto zero) {
-    using T = decltype(zero);
+  visit(t->type, [&](auto tag) {
+    using T = typename decltype(tag)::type;
     for (size_t i = 0; i < n; ++i) {
       T v;
       std::memcpy(&v, t->bytes.data() + i * sizeof(T), sizeof(T));
-      t->values[i] = toDouble(v);
+      t->values[i] = static_cast<double>(numberOf(v));
     }
   });
 }
@@ -108,11 +86,11 @@ Status runInto(const OpCall &call, int threads, std::map<std::string, TestTensor
 TestTensor tensorOf(DataType type, Shape shape, std::vector<double> values) {
   TestTensor t{type, std::move(shape), std::move(values), {}};
   REQUIRE(t.values.size() == static_cast<size_t>(t.shape.elem_cnt()));
-  withType(type, [&](auto zero) {
-    using T = decltype(zero);
+  visit(type, [&](auto tag) {
+    using T = typename decltype(tag)::type;
     t.bytes.resize(t.values.size() * sizeof(T));
     for (size_t i = 0; i < t.values.size(); ++i) {
-      const T v = fromDouble<T>(t.values[i]);
+      const T v = convertElement<T>(t.values[i]);
       std::memcpy(t.bytes.data() + i * sizeof(T), &v, sizeof(T));
     }
   });

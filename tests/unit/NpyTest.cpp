@@ -70,7 +70,7 @@ TEST_CASE("bools are 0 or 1, V2 is bf16 only when the caller says so", "[npy]") 
   const std::string v2 = npy(header("|V2", false, "(1,)"), std::string("\x80\x3f", 2));
   CHECK(idOf(v2) == "OPC0709");
   TensorReadOptions options;
-  options.v2IsBf16 = true;
+  options.voidType = kBFloat16;
   t = decodeNpy(v2, "f", options);
   REQUIRE(t.isOk());
   CHECK(t->dtype() == kBFloat16);
@@ -112,13 +112,12 @@ TEST_CASE("npy is written as numpy writes it", "[npy]") {
   CHECK(bytes[127] == '\n');
   CHECK(npyHeader(kInt64, Shape{}).find("'shape': (), }") != std::string::npos);
   CHECK(npyHeader(kBool, Shape{5}).find("'|b1', 'fortran_order': False, 'shape': (5,), }") != std::string::npos);
-  for (DataType type : {kBool, kFloat16, kBFloat16, kFloat, kDouble, kInt8, kInt16, kInt32, kInt64, kUInt8, kUInt16,
-                        kUInt32, kUInt64}) {
+  for (DataType type : dataTypes<types::All>()) {
     Result<HostTensor> in = HostTensor::create(type, Shape{3, 1, 2});
     for (size_t i = 0; i < in->bytes(); ++i)
       in->as<uint8_t>()[i] = type == kBool ? i & 1 : static_cast<uint8_t>(37 * i + 1);
     TensorReadOptions options;
-    options.v2IsBf16 = type == kBFloat16;
+    options.voidType = type;
     Result<HostTensor> out = decodeNpy(encodeNpy(*in), "f", options);
     REQUIRE(out.isOk());
     CHECK(out->desc() == in->desc());

@@ -2,6 +2,8 @@
 // on 1, 2 and 5 threads.
 // SPDX-License-Identifier: Apache-2.0
 #include "ShapeOpsRunner.h"
+#include "opc/Convert.h"
+#include "opc/Dispatch.h"
 
 using namespace opc;
 using namespace opc::shapetest;
@@ -12,7 +14,7 @@ template <class T> Value drawn(const Shape &shape, double lo, double hi, uint32_
   std::vector<T> v;
   for (float u : noise(shape.elem_cnt(), seed)) {
     const double x = lo + (hi - lo) * (static_cast<double>(u) + 1) / 2;
-    if constexpr (std::is_same_v<T, float16> || std::is_same_v<T, bfloat16>)
+    if constexpr (isShortFloat<T>)
       v.push_back(T(static_cast<float>(x)));
     else if constexpr (std::is_same_v<T, bool>)
       v.push_back(u > 0);
@@ -24,21 +26,7 @@ template <class T> Value drawn(const Shape &shape, double lo, double hi, uint32_
   return value<T>(shape, v);
 }
 Value draw(DataType type, const Shape &shape, double lo, double hi, uint32_t seed) {
-  switch (type) {
-  case kFloat: return drawn<float>(shape, lo, hi, seed);
-  case kDouble: return drawn<double>(shape, lo, hi, seed);
-  case kFloat16: return drawn<float16>(shape, lo, hi, seed);
-  case kBFloat16: return drawn<bfloat16>(shape, lo, hi, seed);
-  case kInt8: return drawn<int8_t>(shape, lo, hi, seed);
-  case kInt16: return drawn<int16_t>(shape, lo, hi, seed);
-  case kInt32: return drawn<int32_t>(shape, lo, hi, seed);
-  case kInt64: return drawn<int64_t>(shape, lo, hi, seed);
-  case kUInt8: return drawn<uint8_t>(shape, lo, hi, seed);
-  case kUInt16: return drawn<uint16_t>(shape, lo, hi, seed);
-  case kUInt32: return drawn<uint32_t>(shape, lo, hi, seed);
-  case kUInt64: return drawn<uint64_t>(shape, lo, hi, seed);
-  default: return drawn<bool>(shape, lo, hi, seed);
-  }
+  return visit(type, [&](auto tag) { return drawn<typename decltype(tag)::type>(shape, lo, hi, seed); });
 }
 
 } // namespace

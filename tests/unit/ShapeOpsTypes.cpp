@@ -1,6 +1,7 @@
 // cast, constants, sequences, add_n.
 // SPDX-License-Identifier: Apache-2.0
 #include "ShapeOpsRunner.h"
+#include "opc/ElementTypes.h"
 
 #include <cmath>
 #include <limits>
@@ -24,10 +25,8 @@ TEST_CASE("cast truncates, saturates, wraps and rounds as documented", "[type]")
   const double justAbove = 1.0 + std::ldexp(1.0, -11) + std::ldexp(1.0, -40);
   const Value half = run({"cast", {{"in", value<double>({1}, {justAbove})}}, {{"dtype", kFloat16}}, {}})[0];
   CHECK(static_cast<float>(half.as<float16>()[0]) == 1.0f + std::ldexp(1.0f, -10));
-  for (DataType from :
-       {kFloat, kDouble, kFloat16, kBFloat16, kInt8, kInt16, kInt32, kInt64, kUInt8, kUInt16, kUInt32, kUInt64, kBool})
-    for (DataType to : {kFloat, kDouble, kFloat16, kBFloat16, kInt8, kInt16, kInt32, kInt64, kUInt8, kUInt16, kUInt32,
-                        kUInt64, kBool}) {
+  for (DataType from : dataTypes<types::All>())
+    for (DataType to : dataTypes<types::All>()) {
       const Value ones = run({"cast", {{"in", value<float>({3}, {0, 1, 1})}}, {{"dtype", from}}, {}})[0];
       const Value cast = run({"cast", {{"in", ones}}, {{"dtype", to}}, {}})[0];
       const Value back = run({"cast", {{"in", cast}}, {{"dtype", kFloat}}, {}})[0];

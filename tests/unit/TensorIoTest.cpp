@@ -147,7 +147,7 @@ TEST_CASE("npz and safetensors are written the same every time and come back", "
     REQUIRE((*archive)->entries().size() == 3);
     CHECK((*archive)->entries()[0].key == "b");
     TensorReadOptions options;
-    options.v2IsBf16 = true;
+    options.voidType = kBFloat16;
     CHECK(equal(*(*archive)->read("w/a"), a));
     CHECK(equal(*(*archive)->read("b"), b));
     CHECK(equal(*(*archive)->read("c", options), c));

@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "Session.h"
 #include "ThreadWaiting.h"
+#include "opc/Convert.h"
 #include "opc/Version.h"
 
 #include <CLI/CLI.hpp>
@@ -78,7 +79,7 @@ Status setWeights(Session &session, const std::vector<std::string> &files) {
     for (const opc::VariableInfo &v : session.interface().variables) {
       if (!(*archive)->contains(v.name)) continue;
       opc::TensorReadOptions options;
-      options.v2IsBf16 = v.desc.data_type() == opc::kBFloat16;
+      options.voidType = v.desc.data_type();
       if (void *to = session.variableData(v.name); to && (*archive)->readInto(v.name, v.desc, to).isOk()) {
         ++used;
         continue;
@@ -99,26 +100,9 @@ Status setWeights(Session &session, const std::vector<std::string> &files) {
 
 /// Calls f(double) with each element.
 template <class F> void eachElement(const HostTensor &t, F f) {
-  auto all = [&](auto *p) {
-    for (int64_t i = 0; i < t.elemCount(); ++i) f(static_cast<double>(p[i]));
-  };
-  auto half = [&](auto *p) {
-    for (int64_t i = 0; i < t.elemCount(); ++i) f(static_cast<double>(static_cast<float>(p[i])));
-  };
-  switch (t.dtype()) {
-  case opc::kFloat: return all(t.as<float>());
-  case opc::kDouble: return all(t.as<double>());
-  case opc::kFloat16: return half(t.as<opc::float16>());
-  case opc::kBFloat16: return half(t.as<opc::bfloat16>());
-  case opc::kInt8: return all(t.as<int8_t>());
-  case opc::kInt16: return all(t.as<int16_t>());
-  case opc::kInt32: return all(t.as<int32_t>());
-  case opc::kInt64: return all(t.as<int64_t>());
-  case opc::kUInt16: return all(t.as<uint16_t>());
-  case opc::kUInt32: return all(t.as<uint32_t>());
-  case opc::kUInt64: return all(t.as<uint64_t>());
-  default: return all(t.as<uint8_t>());
-  }
+  opc::withElements(t, [&](const auto *p) {
+    for (int64_t i = 0; i < t.elemCount(); ++i) f(static_cast<double>(opc::numberOf(p[i])));
+  });
 }
 
 void printSummary(const std::string &name, const HostTensor &t) {

@@ -6,12 +6,17 @@
 namespace opc::ops {
 namespace {
 
+std::string graphNames() {
+  std::string names;
+  for (DataType t : dataTypes<types::All>()) names += (names.empty() ? "" : ", ") + std::string(DataType_Name(t));
+  return names;
+}
+
 Maybe<void> inferCast(InferContext *ctx) {
   const DataType type = ctx->Attr<DataType>("dtype");
   if (!isTensorDataType(type))
     return (Error::TypeError() << "dtype is " << DataType_Name(type) << ", which tensors cannot have")
-        .help("use one of kFloat, kDouble, kFloat16, kBFloat16, kInt8, kInt16, kInt32, kInt64, kUInt8, kUInt16, "
-              "kUInt32, kUInt64, kBool");
+        .help("use one of " + graphNames());
   *ctx->TensorDesc4ArgNameAndIndex("out", 0) = TensorDesc(ctx->InputShape("in", 0), type);
   return Maybe<void>::Ok();
 }
@@ -25,7 +30,7 @@ public:
   std::unique_ptr<user_op::BoundKernel> Bind(KernelBindContext *ctx) const override {
     const Tensor *in = ctx->Tensor4ArgNameAndIndex("in", 0);
     Tensor *out = ctx->Tensor4ArgNameAndIndex("out", 0);
-    const ConvertFn convert = converter(in->data_type(), out->data_type());
+    const ConvertFn convert = converter(in->data_type(), out->data_type(), ctx->Attr<bool>("saturate"));
     if (!convert)
       throw ContractError(std::string("no conversion from ") + dataTypeName(in->data_type()) + " to " +
                           dataTypeName(out->data_type()));
@@ -65,7 +70,9 @@ template <bool kLike> Maybe<void> castSbp(user_op::SbpContext *ctx) {
 const char *const kRules =
     "To a narrower float: round to nearest, ties to even. Float to integer: truncate toward zero, saturate at the "
     "integer's range, "
-    "NaN gives 0. Integer to narrower integer: keep the low bits. To bool: x != 0, so that NaN is true. ";
+    "NaN gives 0. Integer to narrower integer: keep the low bits. To bool: x != 0, so that NaN is true. What is too "
+    "large for an 8-bit float, infinity included, becomes its largest number; without saturate infinity, or NaN where it "
+    "has none. ";
 const std::vector<DataType> kSampleTypes = {kFloat, kDouble, kFloat16, kBFloat16, kInt8, kInt32, kInt64, kUInt8, kBool};
 user_op::Case to(const char *name, DataType type) {
   return user_op::Case(name).In("in", {3, 5}, 0, 100).Attr("dtype", type).Types(kSampleTypes);
@@ -76,6 +83,7 @@ REGISTER_USER_OP("cast")
     .Output("out")
     .RequiredAttr<DataType>("dtype")
     .Attr<bool>("pin_memory", false)
+    .Attr<bool>("saturate", true)
     .SetTensorDescInferFn(inferCast)
     .SetGetSbpFn(castSbp<false>)
     .Doc(std::string("out has the elements of in converted to dtype. ") + kRules)
@@ -86,6 +94,7 @@ REGISTER_USER_OP("cast_like")
     .Input("in")
     .Input("dtype_like")
     .Output("out")
+    .Attr<bool>("saturate", true)
     .SetTensorDescInferFn(inferCastLike)
     .SetGetSbpFn(castSbp<true>)
     .Doc(std::string("out has the elements of in converted to the dtype of dtype_like, whose values are not read. ") +

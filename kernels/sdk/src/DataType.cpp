@@ -4,40 +4,42 @@
 #include "opc/Attr.h"
 
 #include <cmath>
+#include <iterator>
+#include <limits>
 #include <sstream>
 
 namespace opc {
 namespace {
-struct TypeInfo {
-  DataType type;
-  size_t size;
-  const char *name, *graphName, *numpyName;
-};
-constexpr TypeInfo kTypes[] = {
-    {kInvalidDataType, 0, "invalid", "kInvalidDataType", ""},
-    {kChar, 1, "char", "kChar", ""},
-    {kFloat, 4, "f32", "kFloat", "float32"},
-    {kDouble, 8, "f64", "kDouble", "float64"},
-    {kInt8, 1, "i8", "kInt8", "int8"},
-    {kInt32, 4, "i32", "kInt32", "int32"},
-    {kInt64, 8, "i64", "kInt64", "int64"},
-    {kUInt8, 1, "u8", "kUInt8", "uint8"},
-    {kOFRecord, 0, "ofrecord", "kOFRecord", ""},
-    {kFloat16, 2, "f16", "kFloat16", "float16"},
-    {kTensorBuffer, 0, "tensor_buffer", "kTensorBuffer", ""},
-    {kBFloat16, 2, "bf16", "kBFloat16", "bfloat16"},
-    {kBool, 1, "bool", "kBool", "bool"},
-    {kUInt16, 2, "u16", "kUInt16", "uint16"},
-    {kUInt32, 4, "u32", "kUInt32", "uint32"},
-    {kUInt64, 8, "u64", "kUInt64", "uint64"},
-    {kUInt128, 16, "u128", "kUInt128", ""},
-    {kInt16, 2, "i16", "kInt16", "int16"},
-    {kInt128, 16, "i128", "kInt128", ""},
-    {kComplex32, 4, "c32", "kComplex32", ""},
-    {kComplex64, 8, "c64", "kComplex64", "complex64"},
-    {kComplex128, 16, "c128", "kComplex128", "complex128"},
-};
-const TypeInfo &info(DataType t) { return t >= 0 && t < static_cast<int>(std::size(kTypes)) ? kTypes[t] : kTypes[0]; }
+template <class T> constexpr ElementType withLimits(ElementType t) {
+  if constexpr (std::is_integral_v<T>) {
+    t.isSigned = std::is_signed_v<T>;
+    t.lowest = static_cast<double>(std::numeric_limits<T>::lowest());
+    t.highest = static_cast<double>(std::numeric_limits<T>::max());
+  } else {
+    t.mantissa = FloatLimits<T>::mantissa;
+    t.lowest = -FloatLimits<T>::largest;
+    t.highest = FloatLimits<T>::largest;
+    t.smallestNormal = FloatLimits<T>::smallestNormal;
+    t.rtol = FloatLimits<T>::rtol;
+    t.atol = FloatLimits<T>::atol;
+  }
+  return t;
+}
+
+#define OPC_OTHER(enumerator, number, name, numpy, bytes)                                                              \
+  ElementType{enumerator, name, #enumerator, numpy, "", "", 0, 8 * bytes},
+#define OPC_ELEMENT(enumerator, number, cpp, name, numpy, npy, onnx, safetensors, mlir, bits, kind)                    \
+  withLimits<cpp>({enumerator, name, #enumerator, numpy, npy, safetensors, onnx, bits, ElementClass::kind}),
+constexpr ElementType kTypes[] = {OPC_OTHER_DATA_TYPES(OPC_OTHER) OPC_ELEMENT_TYPES(OPC_ELEMENT)};
+#undef OPC_OTHER
+#undef OPC_ELEMENT
+
+// Where each number stands in the table.
+constexpr size_t placeOf(DataType type) {
+  for (size_t i = 0; i < std::size(kTypes); ++i)
+    if (kTypes[i].type == type) return i;
+  return 0;
+}
 
 // Shortest decimal text that reads back as the same number; always shows that it is a floating number.
 template <class T> std::string floatText(T v) {
@@ -73,13 +75,31 @@ struct AttrPrinter {
 };
 } // namespace
 
-size_t GetSizeOfDataType(DataType type) { return info(type).size; }
-const char *dataTypeName(DataType type) { return info(type).name; }
-const char *DataType_Name(DataType type) { return info(type).graphName; }
+const ElementType &elementType(DataType type) {
+  switch (type) {
+#define OPC_ELEMENT(enumerator, number, ...)                                                                           \
+  case enumerator: return kTypes[placeOf(enumerator)];
+    OPC_OTHER_DATA_TYPES(OPC_ELEMENT) OPC_ELEMENT_TYPES(OPC_ELEMENT)
+#undef OPC_ELEMENT
+  }
+  return kTypes[placeOf(kInvalidDataType)];
+}
+
+std::string elementTypeNames() {
+  std::string names;
+  for (const ElementType &t : kTypes)
+    if (t.kind != ElementClass::kNone) names += (names.empty() ? "" : ", ") + std::string(t.name);
+  return names;
+}
+
+size_t GetSizeOfDataType(DataType type) { return static_cast<size_t>(elementType(type).bits / 8); }
+const char *dataTypeName(DataType type) { return elementType(type).name; }
+const char *DataType_Name(DataType type) { return elementType(type).graphName; }
 
 DataType parseDataType(const std::string &name) {
-  for (const TypeInfo &t : kTypes)
-    if (t.type != kInvalidDataType && (name == t.name || name == t.graphName || name == t.numpyName)) return t.type;
+  for (const ElementType &t : kTypes)
+    if (t.type != kInvalidDataType && (name == t.name || name == t.graphName || (*t.numpyName && name == t.numpyName)))
+      return t.type;
   return kInvalidDataType;
 }
 

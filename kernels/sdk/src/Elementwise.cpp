@@ -2,6 +2,8 @@
 // rules.
 // SPDX-License-Identifier: Apache-2.0
 #include "opc/Elementwise.h"
+#include "opc/Convert.h"
+#include "opc/Dispatch.h"
 
 #include <algorithm>
 #include <cstring>
@@ -209,25 +211,18 @@ std::unique_ptr<BoundElementwise> makeBound(KernelComputeContext *ctx, const std
   return bound;
 }
 
-template <class T> void put(char *block, size_t k, const scalar::ScalarValue &v) {
-  const T value = v.as<T>();
-  std::memcpy(block + k * sizeof(T), &value, sizeof(T));
-}
-
 void putParameter(char *block, size_t k, const scalar::ScalarValue &v, DataType type) {
-  switch (type) {
-  case kFloat: return put<float>(block, k, v);
-  case kDouble: return put<double>(block, k, v);
-  case kInt8: return put<int8_t>(block, k, v);
-  case kUInt8: return put<uint8_t>(block, k, v);
-  case kInt16: return put<int16_t>(block, k, v);
-  case kUInt16: return put<uint16_t>(block, k, v);
-  case kInt32: return put<int32_t>(block, k, v);
-  case kUInt32: return put<uint32_t>(block, k, v);
-  case kInt64: return put<int64_t>(block, k, v);
-  case kUInt64: return put<uint64_t>(block, k, v);
-  default: throw ContractError(std::string("no scalar function computes in ") + dataTypeName(type));
-  }
+  const bool done = visit<types::Numbers>(type, [&](auto tag) {
+    using T = typename decltype(tag)::type;
+    if constexpr (isShortFloat<T>)
+      return false;
+    else {
+      const T value = v.as<T>();
+      std::memcpy(block + k * sizeof(T), &value, sizeof(T));
+      return true;
+    }
+  });
+  if (!done) throw ContractError(std::string("no scalar function computes in ") + dataTypeName(type));
 }
 
 /// What the kernels of one op share.

@@ -22,15 +22,7 @@ using user_op::OpConf;
 using user_op::OpDef;
 using user_op::TensorDesc;
 
-Tolerance toleranceOf(DataType type) {
-  switch (type) {
-  case kDouble: return {1e-7, 1e-9};
-  case kFloat: return {1.3e-6, 1e-5};
-  case kFloat16: return {1e-3, 1e-3};
-  case kBFloat16: return {1.6e-2, 1e-2};
-  default: return {};
-  }
-}
+Tolerance toleranceOf(DataType type) { return {elementType(type).rtol, elementType(type).atol}; }
 
 namespace {
 

@@ -14,6 +14,7 @@
 #include "Pipeline.h"
 #include "Placement.h"
 #include "Session.h"
+#include "opc/Convert.h"
 
 #include <algorithm>
 #include <chrono>
@@ -95,13 +96,7 @@ Ran run(const Registry &registry, const TestGraph &graph, const std::optional<Me
 }
 
 double element(const HostTensor &t, int64_t i) {
-  switch (t.dtype()) {
-  case kFloat: return static_cast<double>(t.as<float>()[i]);
-  case kDouble: return t.as<double>()[i];
-  case kFloat16: return static_cast<double>(static_cast<float>(t.as<float16>()[i]));
-  case kBFloat16: return static_cast<double>(static_cast<float>(t.as<bfloat16>()[i]));
-  default: return 0;
-  }
+  return withElements(t, [&](const auto *elements) { return static_cast<double>(numberOf(elements[i])); });
 }
 
 /// "" when equal within the tolerance.

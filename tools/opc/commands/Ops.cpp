@@ -59,7 +59,7 @@ public:
     if (invocation.flags().json) {
       Json list = Json::array();
       for (const user_op::OpDef *op : ops) list.push_back(opJson(*registry, *op));
-      terminal.out(jsonText({{"schema", 1}, {"ops", std::move(list)}}));
+      terminal.out(jsonText({{"schema", 1}, {"types", elementTypesJson()}, {"ops", std::move(list)}}));
       return kExitOk;
     }
     terminal.out(table(*registry, ops));

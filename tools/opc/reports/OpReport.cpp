@@ -4,6 +4,7 @@
 
 #include "NumberText.h"
 
+#include "opc/ElementTypes.h"
 #include "opc/Scalar.h"
 
 #include <algorithm>
@@ -211,6 +212,26 @@ Json opJson(const Registry &registry, const OpDef &op) {
           {"source", sourceText(op.origin)},
           {"tolerances", std::move(tolerances)},
           {"cases", std::move(cases)}};
+}
+
+Json elementTypesJson() {
+  static const std::map<ElementClass, const char *> classes = {{ElementClass::kFloating, "floating"},
+                                                               {ElementClass::kInteger, "integer"},
+                                                               {ElementClass::kBool, "bool"},
+                                                               {ElementClass::kStorage, "storage"}};
+  Json list = Json::array();
+  for (DataType type : dataTypes<types::All>()) {
+    const ElementType &t = elementType(type);
+    list.push_back({{"name", t.name},
+                    {"graph", t.graphName},
+                    {"number", static_cast<int>(type)},
+                    {"numpy", t.numpyName},
+                    {"class", classes.at(t.kind)},
+                    {"bits", t.bits},
+                    {"rtol", t.rtol},
+                    {"atol", t.atol}});
+  }
+  return list;
 }
 
 std::string opPage(const Registry &registry, const OpDef &op) {

@@ -12,6 +12,8 @@ namespace opc::cli {
 
 /// Everything about one op; the entries of `opc ops --json`.
 Json opJson(const Registry &registry, const user_op::OpDef &op);
+/// The element types that tensors may have, with the default tolerance of each.
+Json elementTypesJson();
 /// The page of `opc ops show NAME`.
 std::string opPage(const Registry &registry, const user_op::OpDef &op);
 

@@ -32,9 +32,7 @@ Result<HostTensor> copyOf(const ObservedTensor &tensor, TaskData &data, size_t o
 Json statisticsJson(const ObservedTask &task, const ObservedTensor &tensor, const HostTensor &t, int64_t step) {
   double low = 0, high = 0, mean = 0, m2 = 0, squares = 0;
   int64_t finite = 0, nan = 0, inf = 0, zeros = 0, denormal = 0;
-  const double smallest = tensor.desc.data_type() == kDouble    ? 2.2250738585072014e-308
-                          : tensor.desc.data_type() == kFloat16 ? 6.103515625e-05
-                                                                : 1.1754943508222875e-38;
+  const double smallest = elementType(tensor.desc.data_type()).smallestNormal;
   for (int64_t i = 0; i < t.elemCount(); ++i) {
     const double v = elementAt(t, i);
     if (std::isnan(v)) {

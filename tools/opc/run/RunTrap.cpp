@@ -7,6 +7,7 @@
 #include "NumberText.h"
 #include "TensorCompare.h"
 #include "TensorSpec.h"
+#include "opc/Convert.h"
 
 #include <cerrno>
 #include <cstring>
@@ -24,39 +25,44 @@ namespace {
 /// The classes of a floating value, from its bits alone.
 enum class FloatClass { kFine, kNan, kInf, kDenormal };
 
-template <class U> FloatClass classify(U bits, int mantissa) {
+/// From the bits alone: in a machine that flushes denormals to zero, arithmetic does not see them.
+template <class T> FloatClass classify(T value) {
+  using U = std::conditional_t<sizeof(T) == 8, uint64_t, std::conditional_t<sizeof(T) == 4, uint32_t, uint16_t>>;
+  U bits;
+  std::memcpy(&bits, &value, sizeof bits);
+  constexpr int mantissa = FloatLimits<T>::mantissa;
   const U fraction = static_cast<U>(bits & ((U{1} << mantissa) - 1));
-  const U most = static_cast<U>((U{1} << (sizeof(U) * 8 - 1 - static_cast<unsigned>(mantissa))) - 1);
+  const U most = static_cast<U>((U{1} << (sizeof(U) * 8 - 1 - mantissa)) - 1);
   const U exponent = static_cast<U>((bits >> mantissa) & most);
   if (exponent == most) return fraction ? FloatClass::kNan : FloatClass::kInf;
   return exponent == 0 && fraction ? FloatClass::kDenormal : FloatClass::kFine;
+}
+/// 8-bit floats need not have infinities; their denormals are none in f32.
+template <class Format> FloatClass classify(Float8<Format> value) {
+  const float v = numberOf(value);
+  if (v != v) return FloatClass::kNan;
+  if (std::isinf(v)) return FloatClass::kInf;
+  return v != 0 && std::abs(v) < FloatLimits<Float8<Format>>::smallestNormal ? FloatClass::kDenormal
+                                                                             : FloatClass::kFine;
 }
 
 struct Finding {
   int64_t first = -1, count = 0;
 };
 
-template <class U> Finding scanAs(const void *data, int64_t count, int mantissa, TrapKinds kinds) {
-  Finding f;
-  const U *p = static_cast<const U *>(data);
-  for (int64_t i = 0; i < count; ++i) {
-    const FloatClass c = classify(p[i], mantissa);
-    if (c == FloatClass::kFine) continue;
-    if (!(c == FloatClass::kNan ? kinds.nan : c == FloatClass::kInf ? kinds.inf : kinds.denormal)) continue;
-    if (f.first < 0) f.first = i;
-    ++f.count;
-  }
-  return f;
-}
-
 Finding scan(const void *data, DataType type, int64_t count, TrapKinds kinds) {
-  switch (type) {
-  case kDouble: return scanAs<uint64_t>(data, count, 52, kinds);
-  case kFloat: return scanAs<uint32_t>(data, count, 23, kinds);
-  case kFloat16: return scanAs<uint16_t>(data, count, 10, kinds);
-  case kBFloat16: return scanAs<uint16_t>(data, count, 7, kinds);
-  default: return {};
-  }
+  return visit<Join<types::Floating, types::Storage>>(type, [&](auto tag) {
+    Finding f;
+    const auto *p = static_cast<const typename decltype(tag)::type *>(data);
+    for (int64_t i = 0; i < count; ++i) {
+      const FloatClass c = classify(p[i]);
+      if (c == FloatClass::kFine) continue;
+      if (!(c == FloatClass::kNan ? kinds.nan : c == FloatClass::kInf ? kinds.inf : kinds.denormal)) continue;
+      if (f.first < 0) f.first = i;
+      ++f.count;
+    }
+    return f;
+  });
 }
 
 std::string folderName(const std::string &op) {

@@ -40,7 +40,7 @@ bool NamedValues::has(const std::string &name) const { return find(name) || (arc
 Result<HostTensor> NamedValues::make(const SpecContext &context) const {
   if (const Entry *e = find(context.name)) return makeTensor(e->spec, context);
   TensorReadOptions options;
-  options.v2IsBf16 = context.expected && context.expected->data_type() == kBFloat16;
+  if (context.expected) options.voidType = context.expected->data_type();
   Result<HostTensor> read = archive_->read(context.name, options);
   if (!read || !context.cast || !context.expected || read->dtype() == context.expected->data_type()) return read;
   return castTensor(*read, context.expected->data_type());

@@ -36,15 +36,7 @@ std::string roundedUp(double value) {
 }
 } // namespace
 
-Tolerance defaultTolerance(DataType type) {
-  switch (type) {
-  case kDouble: return {1e-7, 1e-9};
-  case kFloat: return {1.3e-6, 1e-5};
-  case kFloat16: return {1e-3, 1e-3};
-  case kBFloat16: return {1.6e-2, 1e-2};
-  default: return {0, 0};
-  }
-}
+Tolerance defaultTolerance(DataType type) { return {elementType(type).rtol, elementType(type).atol}; }
 
 Comparison compareTensors(const HostTensor &actual, const HostTensor &expected, Tolerance tolerance, bool nanEqual) {
   Comparison c;

@@ -13,7 +13,7 @@ struct Tolerance {
   double rtol = 0, atol = 0;
 };
 
-/// The default tolerances: f64 1e-7/1e-9, f32 1.3e-6/1e-5, f16 1e-3/1e-3, bf16 1.6e-2/1e-2, everything else exact.
+/// Where nothing else is asked for: the table of element types has it (opc/DataType.h).
 Tolerance defaultTolerance(DataType type);
 
 struct Comparison {

@@ -40,12 +40,15 @@ double ulpDistance(const HostTensor &a, const HostTensor &e, int64_t i) {
     return static_cast<double>(x > y ? static_cast<uint64_t>(x) - static_cast<uint64_t>(y)
                                      : static_cast<uint64_t>(y) - static_cast<uint64_t>(x));
   };
-  switch (a.dtype()) {
-  case kDouble: return between(orderedBits(a.as<uint64_t>()[i]), orderedBits(e.as<uint64_t>()[i]));
-  case kFloat: return between(orderedBits(a.as<uint32_t>()[i]), orderedBits(e.as<uint32_t>()[i]));
-  case kFloat16:
-  case kBFloat16: return between(orderedBits(a.as<uint16_t>()[i]), orderedBits(e.as<uint16_t>()[i]));
-  default: return std::abs(elementAt(a, i) - elementAt(e, i));
+  if (!elementType(a.dtype()).mantissa) return std::abs(elementAt(a, i) - elementAt(e, i));
+  auto bits = [&](auto zero) {
+    return between(orderedBits(a.as<decltype(zero)>()[i]), orderedBits(e.as<decltype(zero)>()[i]));
+  };
+  switch (GetSizeOfDataType(a.dtype())) {
+  case 8: return bits(uint64_t());
+  case 4: return bits(uint32_t());
+  case 2: return bits(uint16_t());
+  default: return bits(uint8_t());
   }
 }
 

@@ -3,6 +3,7 @@
 #include "TensorSpec.h"
 
 #include "NumberText.h"
+#include "opc/Convert.h"
 
 #include <algorithm>
 #include <cmath>
@@ -43,8 +44,7 @@ Result<std::optional<user_op::TensorDesc>> takeType(std::string &text) {
   const std::string typeName = text.substr(0, open);
   const DataType type = parseDataType(typeName);
   if (type == kInvalidDataType || !isTensorDataType(type))
-    return specError("'" + typeName + "' is no element type in '" + text + "'",
-                     "the types are f16, bf16, f32, f64, i8, i16, i32, i64, u8, u16, u32, u64, bool");
+    return specError("'" + typeName + "' is no element type in '" + text + "'", "the types are " + elementTypeNames());
   Result<Shape> shape = parseDims(text.substr(open + 1, close - open - 1));
   if (!shape) return shape.status();
   text.erase(0, close + 2);
@@ -94,41 +94,34 @@ template <class T> Status putInteger(T *out, const std::string &text, DataType t
   return Status::ok();
 }
 
-template <class T> Status putReal(T *out, const std::string &text, DataType type, double largest) {
+template <class T> Status putReal(T *out, const std::string &text, DataType type) {
   std::optional<double> v = text == "true" ? 1.0 : text == "false" ? 0.0 : parseReal(text);
   if (!v) return numberError(text, type, "is no number for");
-  if (std::isfinite(*v) && std::abs(*v) > largest) return numberError(text, type, "is too large for");
-  if constexpr (std::is_same_v<T, double> || std::is_same_v<T, float>)
-    *out = static_cast<T>(*v);
-  else
-    *out = T(static_cast<float>(*v));
+  const ElementType &limits = elementType(type);
+  if (std::isfinite(*v) && (*v > limits.highest || *v < limits.lowest))
+    return numberError(text, type, "is too large for");
+  *out = convertElement<T>(*v);
+  return Status::ok();
+}
+
+Status putBool(bool *out, const std::string &text) {
+  uint8_t v = 0;
+  OPC_RETURN_IF_ERROR(putInteger(&v, text, kBool));
+  if (v > 1) return numberError(text, kBool, "is no");
+  *out = v != 0;
   return Status::ok();
 }
 
 Status putNumber(HostTensor &t, int64_t i, const std::string &text) {
-  switch (t.dtype()) {
-  case kFloat: return putReal(t.as<float>() + i, text, kFloat, std::numeric_limits<float>::max());
-  case kDouble: return putReal(t.as<double>() + i, text, kDouble, std::numeric_limits<double>::max());
-  case kFloat16: return putReal(t.as<float16>() + i, text, kFloat16, 65504.0);
-  case kBFloat16: return putReal(t.as<bfloat16>() + i, text, kBFloat16, 3.3895313892515355e38);
-  case kInt8: return putInteger(t.as<int8_t>() + i, text, kInt8);
-  case kInt16: return putInteger(t.as<int16_t>() + i, text, kInt16);
-  case kInt32: return putInteger(t.as<int32_t>() + i, text, kInt32);
-  case kInt64: return putInteger(t.as<int64_t>() + i, text, kInt64);
-  case kUInt8: return putInteger(t.as<uint8_t>() + i, text, kUInt8);
-  case kUInt16: return putInteger(t.as<uint16_t>() + i, text, kUInt16);
-  case kUInt32: return putInteger(t.as<uint32_t>() + i, text, kUInt32);
-  case kUInt64: return putInteger(t.as<uint64_t>() + i, text, kUInt64);
-  case kBool: {
-    uint8_t v = 0;
-    OPC_RETURN_IF_ERROR(putInteger(&v, text, kBool));
-    if (v > 1) return numberError(text, kBool, "is no");
-    t.as<uint8_t>()[i] = v;
-    return Status::ok();
-  }
-  default:
-    return specError(std::string("tensors of ") + dataTypeName(t.dtype()) + " cannot be written on the command line");
-  }
+  return withElements(t, [&](auto *elements) {
+    using T = std::remove_pointer_t<decltype(elements)>;
+    if constexpr (std::is_same_v<T, bool>)
+      return putBool(elements + i, text);
+    else if constexpr (std::is_integral_v<T>)
+      return putInteger(elements + i, text, t.dtype());
+    else
+      return putReal(elements + i, text, t.dtype());
+  });
 }
 
 void repeatFirst(HostTensor &t) {
@@ -157,54 +150,6 @@ Result<HostTensor> fromNumbers(const TensorSpec &spec, const user_op::TensorDesc
                      "give " + std::to_string(count) + " numbers, or one for all");
   for (int64_t i = 0; i < count; ++i) OPC_RETURN_IF_ERROR(putNumber(*made, i, spec.numbers[static_cast<size_t>(i)]));
   return made;
-}
-
-template <class F> auto withElements(const HostTensor &t, F &&f) {
-  switch (t.dtype()) {
-  case kDouble: return f(t.as<double>());
-  case kFloat16: return f(t.as<float16>());
-  case kBFloat16: return f(t.as<bfloat16>());
-  case kInt8: return f(t.as<int8_t>());
-  case kInt16: return f(t.as<int16_t>());
-  case kInt32: return f(t.as<int32_t>());
-  case kInt64: return f(t.as<int64_t>());
-  case kUInt8:
-  case kBool: return f(t.as<uint8_t>());
-  case kUInt16: return f(t.as<uint16_t>());
-  case kUInt32: return f(t.as<uint32_t>());
-  case kUInt64: return f(t.as<uint64_t>());
-  default: return f(t.as<float>());
-  }
-}
-
-template <class From, class To> bool convertElement(From from, To *to) {
-  constexpr bool fromFloat = std::is_floating_point_v<From>;
-  if constexpr (std::is_same_v<To, float16> || std::is_same_v<To, bfloat16>) {
-    *to = To(static_cast<float>(from));
-    return !(std::isfinite(static_cast<double>(from)) && !std::isfinite(static_cast<float>(*to)));
-  } else if constexpr (std::is_floating_point_v<To>) {
-    *to = static_cast<To>(from);
-    return !(std::isfinite(static_cast<double>(from)) && !std::isfinite(static_cast<double>(*to)));
-  } else if constexpr (fromFloat) {
-    const double whole = std::trunc(static_cast<double>(from));
-    // 2^63 and 2^64 are doubles, the largest i64 and u64 are not: compare with the first value that is too large.
-    const double above = std::ldexp(1.0, std::numeric_limits<To>::digits);
-    if (!(whole < above && whole >= static_cast<double>(std::numeric_limits<To>::min()))) return false;
-    *to = static_cast<To>(whole);
-    return true;
-  } else {
-    if (!std::in_range<To>(from)) return false;
-    *to = static_cast<To>(from);
-    return true;
-  }
-}
-
-/// Of an element as the arithmetic type it converts through.
-template <class T> auto plain(T v) {
-  if constexpr (std::is_same_v<T, float16> || std::is_same_v<T, bfloat16>)
-    return static_cast<float>(v);
-  else
-    return v;
 }
 
 } // namespace
@@ -319,28 +264,13 @@ Result<HostTensor> castTensor(const HostTensor &tensor, DataType type) {
   if (!made) return made.status();
   int64_t bad = -1;
   withElements(tensor, [&](const auto *from) {
-    auto convert = [&](auto *to) {
-      for (int64_t i = 0; i < tensor.elemCount(); ++i)
-        if (!convertElement(plain(from[i]), to + i) && bad < 0) bad = i;
-    };
-    if (type == kBool) {
-      for (int64_t i = 0; i < tensor.elemCount(); ++i) made->as<uint8_t>()[i] = plain(from[i]) != 0;
-      return;
-    }
-    switch (type) {
-    case kDouble: return convert(made->as<double>());
-    case kFloat16: return convert(made->as<float16>());
-    case kBFloat16: return convert(made->as<bfloat16>());
-    case kInt8: return convert(made->as<int8_t>());
-    case kInt16: return convert(made->as<int16_t>());
-    case kInt32: return convert(made->as<int32_t>());
-    case kInt64: return convert(made->as<int64_t>());
-    case kUInt8: return convert(made->as<uint8_t>());
-    case kUInt16: return convert(made->as<uint16_t>());
-    case kUInt32: return convert(made->as<uint32_t>());
-    case kUInt64: return convert(made->as<uint64_t>());
-    default: return convert(made->as<float>());
-    }
+    withElements(*made, [&](auto *to) {
+      using To = std::remove_pointer_t<decltype(to)>;
+      for (int64_t i = 0; i < tensor.elemCount(); ++i) {
+        to[i] = convertElement<To>(from[i]);
+        if (bad < 0 && !fitsElement<To>(from[i])) bad = i;
+      }
+    });
   });
   if (bad >= 0)
     return Status(StatusCode::kUsage, "OPC0703",
@@ -350,14 +280,14 @@ Result<HostTensor> castTensor(const HostTensor &tensor, DataType type) {
 }
 
 double elementAt(const HostTensor &tensor, int64_t index) {
-  return withElements(tensor, [&](const auto *p) { return static_cast<double>(plain(p[index])); });
+  return withElements(tensor, [&](const auto *p) { return static_cast<double>(numberOf(p[index])); });
 }
 
 std::string elementText(const HostTensor &tensor, int64_t index) {
   if (tensor.dtype() == kBool) return tensor.as<uint8_t>()[index] ? "true" : "false";
   return withElements(tensor, [&](const auto *p) -> std::string {
-    const auto v = plain(p[index]);
-    if constexpr (std::is_floating_point_v<decltype(v)> || std::is_same_v<std::decay_t<decltype(v)>, float>) {
+    const auto v = numberOf(p[index]);
+    if constexpr (std::is_floating_point_v<std::decay_t<decltype(v)>>) {
       if (!std::isfinite(v)) return realText(static_cast<double>(v));
       char buffer[64];
       const auto r = std::to_chars(buffer, buffer + sizeof buffer, v);
