@@ -1,32 +1,31 @@
 // argmax and argmin: the position of the extreme along the last axis.
 // SPDX-License-Identifier: Apache-2.0
 #include "reduce/Reducers.h"
-#include "support/Axes.h"
-#include "support/CpuKernels.h"
+#include "support/Operator.h"
 
 namespace opc::ops::reduce {
 namespace {
 
 Maybe<void> infer(InferContext *ctx) {
-  const Shape &in = ctx->InputShape("in", 0);
+  const Shape &in = ctx->In("in").shape();
   if (in.NumAxes() == 0)
     return (Error::ShapeMismatch() << "the input has rank 0").help("the last axis is searched; give at least one axis");
   if (in.At(in.NumAxes() - 1) == 0)
     return Error::ShapeMismatch() << "the last axis of " << in.ToString()
                                   << " is empty, so that no element has a position";
-  *ctx->TensorDesc4ArgNameAndIndex("out", 0) = TensorDesc(Shape(DimVector(in.begin(), in.end() - 1)), kInt64);
+  ctx->Out("out") = TensorDesc(Shape(DimVector(in.begin(), in.end() - 1)), kInt64);
   return Maybe<void>::Ok();
 }
 
 /// Finds the extreme value first (that loop vectorises), then where it first occurs.
 template <class T, bool kMax> class ArgKernel : public BindingKernel {
 public:
-  std::unique_ptr<user_op::BoundKernel> Bind(KernelBindContext *ctx) const override {
-    const Tensor *in = ctx->Tensor4ArgNameAndIndex("in", 0);
-    const T *from = in->template dptr<T>();
-    int64_t *to = ctx->Tensor4ArgNameAndIndex("out", 0)->template mut_dptr<int64_t>();
-    const int64_t n = in->shape().At(in->shape().NumAxes() - 1), rows = in->shape().elem_cnt() / n;
-    return user_op::bindTask([=](DeviceCtx *dev) {
+  std::unique_ptr<BoundKernel> Bind(KernelBindContext *ctx) const override {
+    const Tensor &in = ctx->In("in");
+    const T *from = in.dptr<T>();
+    int64_t *to = ctx->Out("out").mut_dptr<int64_t>();
+    const int64_t n = in.shape().At(in.shape().NumAxes() - 1), rows = in.shape().elem_cnt() / n;
+    return bindTask([=](DeviceCtx *dev) {
       dev->parallelFor(rows, std::max<int64_t>(1, 16384 / n), [&](int64_t begin, int64_t end) {
         for (int64_t r = begin; r < end; ++r) to[r] = position(from + r * n, n);
       });
@@ -53,34 +52,29 @@ private:
 template <class T> using ArgMaxKernel = ArgKernel<T, true>;
 template <class T> using ArgMinKernel = ArgKernel<T, false>;
 
-const std::vector<user_op::Case> kCases = {user_op::Case("matrix").In("in", {5, 33}, -10, 10),
-                                           user_op::Case("vector").In("in", {7}, -10, 10),
-                                           user_op::Case("long").In("in", {2, 3, 65}, -100, 100)};
+std::function<void(OpRegistry &)> definition() {
+  return [](OpRegistry &op) {
+    op.Input("in")
+        .Output("out")
+        .SetTensorDescInferFn(infer)
+        .Sharding("... . -> ...")
+        .NoGrad("positions are not differentiable")
+        .Cases({Case("matrix").In("in", {5, 33}, -10, 10), Case("vector").In("in", {7}, -10, 10),
+                Case("long").In("in", {2, 3, 65}, -100, 100)});
+  };
+}
 
 REGISTER_USER_OP("argmax")
-    .Input("in")
-    .Output("out")
-    .SetTensorDescInferFn(infer)
-    .Sharding("... . -> ...")
-    .NoGrad("positions are not differentiable")
+    .With(definition())
     .Doc("The position (i64) of the largest element along the last axis, which the output lacks. Of equal elements the "
-         "first; the first "
-         "NaN if there is one.")
-    .Cases(kCases);
+         "first; the first NaN if there is one.")
+    .Kernel<ArgMaxKernel, types::Numeric>("in");
 
 REGISTER_USER_OP("argmin")
-    .Input("in")
-    .Output("out")
-    .SetTensorDescInferFn(infer)
-    .Sharding("... . -> ...")
-    .NoGrad("positions are not differentiable")
+    .With(definition())
     .Doc("The position (i64) of the smallest element along the last axis, which the output lacks. Of equal elements "
-         "the first; the first "
-         "NaN if there is one.")
-    .Cases(kCases);
-
-OPC_CPU_KERNELS("argmax", "in", ArgMaxKernel, float, double, float16, bfloat16, int8_t, uint8_t, int32_t, int64_t);
-OPC_CPU_KERNELS("argmin", "in", ArgMinKernel, float, double, float16, bfloat16, int8_t, uint8_t, int32_t, int64_t);
+         "the first; the first NaN if there is one.")
+    .Kernel<ArgMinKernel, types::Numeric>("in");
 
 } // namespace
 } // namespace opc::ops::reduce

@@ -39,39 +39,36 @@ template <class T> struct ExpSumReducer {
 };
 
 /// `var` names its axes dim, and an empty list means all of them.
-ReducePlan varPlan(const user_op::OpContext *ctx, const Shape &in) {
-  auto axes = valueOf(resolveAxes(ctx->Attr<std::vector<int32_t>>("dim"), in.NumAxes(), "dim"));
+Maybe<std::vector<int64_t>> varAxes(const OpContext &ctx, const Shape &in) {
+  auto axes = JUST(resolveAxes(ctx.Attr<std::vector<int32_t>>("dim"), in.NumAxes(), "dim"));
   if (axes.empty())
     for (int64_t a = 0; a < in.NumAxes(); ++a) axes.push_back(a);
-  return ReducePlan::make(in, axes);
+  return axes;
 }
+ReducePlan varPlan(const OpContext *ctx, const Shape &in) { return ReducePlan::make(in, valueOf(varAxes(*ctx, in))); }
 
 Maybe<void> inferVar(InferContext *ctx) {
-  const TensorDesc in = *ctx->TensorDesc4ArgNameAndIndex("input", 0);
+  const TensorDesc in = ctx->In("input");
   if (!IsFloatingDataType(in.data_type()))
     return (Error::TypeError() << "the variance of " << dataTypeName(in.data_type()) << " is not defined")
         .help("cast the input to a floating dtype");
-  auto axes = JUST(resolveAxes(ctx->Attr<std::vector<int32_t>>("dim"), in.shape().NumAxes(), "dim"));
-  if (axes.empty())
-    for (int64_t a = 0; a < in.shape().NumAxes(); ++a) axes.push_back(a);
-  *ctx->TensorDesc4ArgNameAndIndex("output", 0) =
-      TensorDesc(reducedShape(in.shape(), axes, ctx->Attr<bool>("keepdim")), in.data_type());
+  const auto axes = JUST(varAxes(*ctx, in.shape()));
+  ctx->Out("output") = TensorDesc(reducedShape(in.shape(), axes, ctx->Attr<bool>("keepdim")), in.data_type());
   return Maybe<void>::Ok();
 }
 
 template <class T> class VarKernel final : public BindingKernel {
 public:
-  std::unique_ptr<user_op::BoundKernel> Bind(KernelBindContext *ctx) const override {
-    const Tensor *in = ctx->Tensor4ArgNameAndIndex("input", 0);
-    const ReducePlan plan = varPlan(ctx, in->shape());
-    const T *from = in->template dptr<T>();
-    T *to = ctx->Tensor4ArgNameAndIndex("output", 0)->template mut_dptr<T>();
-    double *means =
-        plan.outputs ? static_cast<double *>(ctx->Tensor4ArgNameAndIndex("tmp_buffer", 0)->mut_raw_dptr()) : nullptr;
+  std::unique_ptr<BoundKernel> Bind(KernelBindContext *ctx) const override {
+    const Tensor &in = ctx->In("input");
+    const ReducePlan plan = varPlan(ctx, in.shape());
+    const T *from = in.dptr<T>();
+    T *to = ctx->Out("output").mut_dptr<T>();
+    double *means = ctx->Tmp<double>();
     const double count = static_cast<double>(plan.reduceCount);
     // One element less for the unbiased estimate; of a single element it is NaN, as 0/0.
     const double divisor = ctx->Attr<bool>("unbiased") ? std::max(0.0, count - 1) : count;
-    return user_op::bindTask([=](DeviceCtx *dev) {
+    return bindTask([=](DeviceCtx *dev) {
       double *partials = means + plan.outputs;
       runReduce(dev, plan, SumReducer<T>{}, from, nullptr, partials,
                 [&](int64_t o, double sum) { means[o] = sum / count; });
@@ -81,21 +78,20 @@ public:
   }
 };
 size_t varTmpSize(InferContext *ctx) {
-  const ReducePlan p = varPlan(ctx, ctx->InputShape("input", 0));
+  const ReducePlan p = varPlan(ctx, ctx->In("input").shape());
   return static_cast<size_t>(p.outputs + p.partials()) * sizeof(double);
 }
 
 template <class T> class LogSumExpKernel final : public BindingKernel {
 public:
-  std::unique_ptr<user_op::BoundKernel> Bind(KernelBindContext *ctx) const override {
+  std::unique_ptr<BoundKernel> Bind(KernelBindContext *ctx) const override {
     using Max = MaxReducer<T>;
-    const Tensor *in = ctx->Tensor4ArgNameAndIndex("input_tensor", 0);
-    const ReducePlan plan = planOf(ctx, in->shape());
-    const T *from = in->template dptr<T>();
-    T *to = ctx->Tensor4ArgNameAndIndex("output_tensor", 0)->template mut_dptr<T>();
-    double *shifts =
-        plan.outputs ? static_cast<double *>(ctx->Tensor4ArgNameAndIndex("tmp_buffer", 0)->mut_raw_dptr()) : nullptr;
-    return user_op::bindTask([=](DeviceCtx *dev) {
+    const Tensor &in = ctx->In("input_tensor");
+    const ReducePlan plan = planOf(ctx, in.shape());
+    const T *from = in.dptr<T>();
+    T *to = ctx->Out("output_tensor").mut_dptr<T>();
+    double *shifts = ctx->Tmp<double>();
+    return bindTask([=](DeviceCtx *dev) {
       double *partials = shifts + plan.outputs;
       runReduce(dev, plan, Max{}, from, nullptr, reinterpret_cast<typename Max::Acc *>(partials),
                 [&](int64_t o, typename Max::Acc m) {
@@ -108,29 +104,17 @@ public:
   }
 };
 size_t logSumExpTmpSize(InferContext *ctx) {
-  const ReducePlan p = planOf(ctx, ctx->InputShape("input_tensor", 0));
+  const ReducePlan p = planOf(ctx, ctx->In("input_tensor").shape());
   return static_cast<size_t>(p.outputs + p.partials()) * sizeof(double);
 }
 
-Maybe<void> varSbp(user_op::SbpContext *ctx) {
-  const int64_t rank = ctx->LogicalTensorDesc4InputArgNameAndIndex("input", 0).shape().NumAxes();
-  const auto axes = JUST(resolveAxes(ctx->Attr<std::vector<int32_t>>("dim"), rank, "dim"));
-  if (axes.empty()) return Maybe<void>::Ok();
-  const bool keep = ctx->Attr<bool>("keepdim");
-  for (int64_t a = 0, out = 0; a < rank; ++a) {
-    const bool isReduced = std::binary_search(axes.begin(), axes.end(), a);
-    if (!isReduced) ctx->NewBuilder().Split(ctx->inputs(), a).Split(ctx->outputs(), out).Build();
-    if (!isReduced || keep) ++out;
-  }
-  return Maybe<void>::Ok();
+Maybe<ShardingRule> varSharding(const SbpContext &ctx) {
+  const Shape &in = ctx.In("input").shape();
+  return reduceSharding(in, JUST(varAxes(ctx, in)), ctx.Attr<bool>("keepdim"), Pieces::kNothing);
 }
 
-user_op::Case varCase(const char *name, Shape in, std::vector<int32_t> dim, bool unbiased, bool keepdim) {
-  return user_op::Case(name)
-      .In("input", in, -2, 2)
-      .Attr("dim", dim)
-      .Attr("unbiased", unbiased)
-      .Attr("keepdim", keepdim);
+Case varCase(const char *name, Shape in, std::vector<int32_t> dim, bool unbiased, bool keepdim) {
+  return Case(name).In("input", in, -2, 2).Attr("dim", dim).Attr("unbiased", unbiased).Attr("keepdim", keepdim);
 }
 
 REGISTER_USER_OP("var")
@@ -140,29 +124,22 @@ REGISTER_USER_OP("var")
     .Attr<bool>("unbiased", true)
     .Attr<bool>("keepdim", false)
     .SetTensorDescInferFn(inferVar)
-    .SetGetSbpFn(varSbp)
+    .Sharding(varSharding)
     .Doc("The variance over the axes in dim (all axes when it is empty): the mean of the squared distances from the "
          "mean; with unbiased "
          "their sum is divided by one less than the count, which makes the variance of a single element NaN. "
          "Accumulated in f64.")
     .Cases({varCase("rows", {5, 37}, {1}, true, false), varCase("columns", {19, 6}, {0}, false, true),
-            varCase("all", {2, 3, 4}, {0, 1, 2}, true, false)});
+            varCase("all", {2, 3, 4}, {0, 1, 2}, true, false)})
+    .Kernel<VarKernel, types::Floating>("input", KernelOptions().TmpSize(varTmpSize));
 
 REGISTER_USER_OP("logsumexp")
-    .Input("input_tensor")
-    .Output("output_tensor")
-    .RequiredAttr<std::vector<int32_t>>("axis")
-    .Attr<bool>("keepdims", false)
-    .SetTensorDescInferFn(inferReduce)
-    .SetGetSbpFn(plainReduceSbp)
+    .With(reduceDefinition(inferReduce))
     .Doc(
         std::string("log(sum(exp(x))) over the given axes, computed about the maximum so that it does not overflow. ") +
         kAxisDoc + "Of nothing: minus infinity.")
-    .Cases(reduceCases(-20, 20));
-
-const CpuKernelOptions kVar{varTmpSize, nullptr}, kLogSumExp{logSumExpTmpSize, nullptr};
-OPC_CPU_KERNELS_WITH("var", "input", kVar, VarKernel, float, double, float16, bfloat16);
-OPC_CPU_KERNELS_WITH("logsumexp", "input_tensor", kLogSumExp, LogSumExpKernel, float, double, float16, bfloat16);
+    .Cases(reduceCases(-20, 20))
+    .Kernel<LogSumExpKernel, types::Floating>("input_tensor", KernelOptions().TmpSize(logSumExpTmpSize));
 
 } // namespace
 } // namespace opc::ops::reduce

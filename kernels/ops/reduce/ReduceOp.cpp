@@ -1,6 +1,7 @@
-// Rules, plans and samples of the reduce_* operators.
+// Definitions, rules, plans and samples of the reduce_* operators.
 // SPDX-License-Identifier: Apache-2.0
 #include "reduce/ReduceOp.h"
+#include "support/SbpRules.h"
 
 namespace opc::ops::reduce {
 
@@ -21,50 +22,62 @@ Shape reducedShape(const Shape &in, const std::vector<int64_t> &axes, bool keepd
 }
 
 namespace {
+Maybe<std::vector<int64_t>> axesOf(const OpContext &ctx, const Shape &in) {
+  return resolveAxes(ctx.Attr<std::vector<int32_t>>("axis"), in.NumAxes());
+}
 Maybe<void> infer(InferContext *ctx, DataType type) {
-  const Shape &in = ctx->InputShape("input_tensor", 0);
-  const auto axes = JUST(resolveAxes(ctx->Attr<std::vector<int32_t>>("axis"), in.NumAxes()));
-  *ctx->TensorDesc4ArgNameAndIndex("output_tensor", 0) =
-      TensorDesc(reducedShape(in, axes, ctx->Attr<bool>("keepdims")), type);
+  const Shape &in = ctx->In("input_tensor").shape();
+  const auto axes = JUST(axesOf(*ctx, in));
+  ctx->Out("output_tensor") = TensorDesc(reducedShape(in, axes, ctx->Attr<bool>("keepdims")), type);
   return Maybe<void>::Ok();
 }
-Maybe<void> sbp(user_op::SbpContext *ctx, bool linear, bool addsUp) {
-  const Shape &in = ctx->LogicalTensorDesc4InputArgNameAndIndex("input_tensor", 0).shape();
-  const auto axes = JUST(resolveAxes(ctx->Attr<std::vector<int32_t>>("axis"), in.NumAxes()));
-  const bool keepdims = ctx->Attr<bool>("keepdims");
-  const user_op::OpArg from("input_tensor", 0), to("output_tensor", 0);
-  int64_t outAxis = 0;
-  for (int64_t a = 0; a < in.NumAxes(); ++a) {
-    const bool isReduced = std::binary_search(axes.begin(), axes.end(), a);
-    if (!isReduced)
-      ctx->NewBuilder().Split(from, a).Split(to, outAxis).Build();
-    else if (addsUp)
-      ctx->NewBuilder().Split(from, a).PartialSum(to).Build();
-    if (!isReduced || keepdims) ++outAxis;
-  }
-  if (linear) ctx->NewBuilder().PartialSum(from).PartialSum(to).Build();
-  return Maybe<void>::Ok();
+size_t tmpSize(InferContext *ctx) {
+  return static_cast<size_t>(planOf(ctx, ctx->In("input_tensor").shape()).partials()) * 8;
 }
 } // namespace
 
-Maybe<void> inferReduce(InferContext *ctx) { return infer(ctx, ctx->InputDType("input_tensor", 0)); }
+Maybe<void> inferReduce(InferContext *ctx) { return infer(ctx, ctx->In("input_tensor").data_type()); }
 Maybe<void> inferReduceToBool(InferContext *ctx) { return infer(ctx, kBool); }
-Maybe<void> linearReduceSbp(user_op::SbpContext *ctx) { return sbp(ctx, true, true); }
-Maybe<void> meanReduceSbp(user_op::SbpContext *ctx) { return sbp(ctx, true, false); }
-Maybe<void> plainReduceSbp(user_op::SbpContext *ctx) { return sbp(ctx, false, false); }
 
-ReducePlan planOf(const user_op::OpContext *ctx, const Shape &in) {
-  return ReducePlan::make(in, valueOf(resolveAxes(ctx->Attr<std::vector<int32_t>>("axis"), in.NumAxes())));
+ShardingRule reduceSharding(const Shape &in, const std::vector<int64_t> &axes, bool keepdims, Pieces pieces) {
+  const AxisFactors from = axisFactors(in.NumAxes());
+  AxisFactors to;
+  std::vector<FactorReduction> sums;
+  for (size_t a = 0; a < from.size(); ++a) {
+    const bool isReduced = std::binary_search(axes.begin(), axes.end(), static_cast<int64_t>(a));
+    if (!isReduced)
+      to.push_back(from[a]);
+    else if (keepdims)
+      to.push_back(".");
+    if (isReduced && pieces == Pieces::kAddUp) sums.push_back(Sum(from[a]));
+  }
+  ShardingRule rule = shardingRule({from}, {to});
+  rule.reductions = sums;
+  if (pieces != Pieces::kNothing) rule.add(Linear({0}));
+  return rule;
 }
 
-size_t reduceTmpSize(InferContext *ctx) {
-  return static_cast<size_t>(planOf(ctx, ctx->InputShape("input_tensor", 0)).partials()) * 8;
+std::function<void(OpRegistry &)> reduceDefinition(TensorDescInferFn infer, Pieces pieces) {
+  return [=](OpRegistry &op) {
+    op.Input("input_tensor")
+        .Output("output_tensor")
+        .RequiredAttr<std::vector<int32_t>>("axis")
+        .Attr<bool>("keepdims", false)
+        .SetTensorDescInferFn(infer)
+        .Sharding([pieces](const SbpContext &ctx) -> Maybe<ShardingRule> {
+          const Shape &in = ctx.In("input_tensor").shape();
+          return reduceSharding(in, JUST(axesOf(ctx, in)), ctx.Attr<bool>("keepdims"), pieces);
+        });
+  };
 }
+KernelOptions reduceKernel() { return KernelOptions().TmpSize(tmpSize); }
 
-std::vector<user_op::Case> reduceCases(double lo, double hi) {
+ReducePlan planOf(const OpContext *ctx, const Shape &in) { return ReducePlan::make(in, valueOf(axesOf(*ctx, in))); }
+
+std::vector<Case> reduceCases(double lo, double hi) {
   using Axes = std::vector<int32_t>;
   auto make = [&](const char *name, Shape in, Axes axes, bool keepdims) {
-    return user_op::Case(name).In("input_tensor", in, lo, hi).Attr("axis", axes).Attr("keepdims", keepdims);
+    return Case(name).In("input_tensor", in, lo, hi).Attr("axis", axes).Attr("keepdims", keepdims);
   };
   return {make("rows", {5, 37}, {1}, false), make("columns", {19, 6}, {0}, true),
           make("outer", {3, 4, 5}, {0, -1}, false), make("all", {2, 3, 4}, {0, 1, 2}, false),

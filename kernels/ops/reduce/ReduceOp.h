@@ -1,10 +1,9 @@
-// What the reduce_* operators share: rules, plan, kernel.
+// What the reduce_* operators share: definition, rules, plan, kernel.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 #include "reduce/Reducers.h"
-#include "support/Axes.h"
-#include "support/CpuKernels.h"
+#include "support/Operator.h"
 
 namespace opc::ops::reduce {
 
@@ -12,37 +11,41 @@ namespace opc::ops::reduce {
 Maybe<void> inferReduce(InferContext *ctx);
 /// The same with a boolean output.
 Maybe<void> inferReduceToBool(InferContext *ctx);
-/// Kept axes split; a linear reduction turns a split reduced axis, and a partial sum, into a partial sum.
-Maybe<void> linearReduceSbp(user_op::SbpContext *ctx);
-/// Kept axes and partial sums only: the mean of a piece divides by the piece's count, so that means do not add up.
-Maybe<void> meanReduceSbp(user_op::SbpContext *ctx);
-Maybe<void> plainReduceSbp(user_op::SbpContext *ctx);
+
+/// What the pieces of a tensor tell about the reduction of the whole.
+enum class Pieces {
+  kNothing, // kept axes may be split, and that is all
+  kLinear,  // a partial sum of inputs gives one of outputs, too: the mean, whose pieces divide by their own counts
+  kAddUp,   // and so do the pieces of a reduced axis: the sum
+};
+/// The rule of a reduction of `axes` (resolved) of the first input.
+ShardingRule reduceSharding(const Shape &in, const std::vector<int64_t> &axes, bool keepdims, Pieces pieces);
+
+/// Definition of a reduce_* operator: input_tensor, axis, keepdims, output_tensor and their rules.
+std::function<void(OpRegistry &)> reduceDefinition(TensorDescInferFn infer, Pieces pieces = Pieces::kNothing);
+/// Options of its kernels: room for partial results.
+KernelOptions reduceKernel();
 
 /// The shape left when `axes` (resolved) are reduced.
 Shape reducedShape(const Shape &in, const std::vector<int64_t> &axes, bool keepdims);
 /// The plan of a reduce_* instance.
-ReducePlan planOf(const user_op::OpContext *ctx, const Shape &in);
-/// Bytes for the partial results of a reduce_* instance; 8 bytes each.
-size_t reduceTmpSize(InferContext *ctx);
+ReducePlan planOf(const OpContext *ctx, const Shape &in);
 
 extern const char *const kAxisDoc;
 /// Sample cases for values in [lo, hi).
-std::vector<user_op::Case> reduceCases(double lo = -1, double hi = 1);
+std::vector<Case> reduceCases(double lo = -1, double hi = 1);
 
-/// Reducer<T> over T, stored as Out after `Finish`.
+/// Reducer R over T, stored as Out.
 template <class T, class Out, class R> class ReduceKernel : public BindingKernel {
 public:
-  std::unique_ptr<user_op::BoundKernel> Bind(KernelBindContext *ctx) const override {
-    const Tensor *in = ctx->Tensor4ArgNameAndIndex("input_tensor", 0);
-    Tensor *out = ctx->Tensor4ArgNameAndIndex("output_tensor", 0);
-    const ReducePlan plan = planOf(ctx, in->shape());
-    const T *from = in->template dptr<T>();
-    Out *to = out->template mut_dptr<Out>();
-    auto *partials = plan.partials()
-                         ? static_cast<typename R::Acc *>(ctx->Tensor4ArgNameAndIndex("tmp_buffer", 0)->mut_raw_dptr())
-                         : nullptr;
+  std::unique_ptr<BoundKernel> Bind(KernelBindContext *ctx) const override {
+    const Tensor &in = ctx->In("input_tensor");
+    const ReducePlan plan = planOf(ctx, in.shape());
+    const T *from = in.dptr<T>();
+    Out *to = ctx->Out("output_tensor").mut_dptr<Out>();
+    auto *partials = ctx->Tmp<typename R::Acc>();
     const double count = static_cast<double>(plan.reduceCount);
-    return user_op::bindTask([=](DeviceCtx *dev) {
+    return bindTask([=](DeviceCtx *dev) {
       runReduce(dev, plan, R{}, from, nullptr, partials,
                 [&](int64_t o, typename R::Acc acc) { to[o] = final(acc, count); });
     });
@@ -55,10 +58,6 @@ protected:
     else
       return finish<Out>(acc);
   }
-};
-
-template <class T> struct MeanReducer : SumReducer<T> {
-  static constexpr bool kMean = true;
 };
 
 } // namespace opc::ops::reduce

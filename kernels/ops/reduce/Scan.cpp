@@ -1,18 +1,17 @@
 // cumsum and cumprod: running sums and products along an axis.
 // SPDX-License-Identifier: Apache-2.0
-#include "opc/HalfConversion.h"
-#include "support/Axes.h"
-#include "support/CpuKernels.h"
+#include "support/Operator.h"
+#include "support/SbpRules.h"
 
 #include <type_traits>
 
-namespace opc::ops {
+namespace opc::ops::reduce {
 namespace {
 
 Maybe<void> infer(InferContext *ctx) {
-  const TensorDesc x = *ctx->TensorDesc4ArgNameAndIndex("x", 0);
+  const TensorDesc x = ctx->In("x");
   JUST(resolveAxis(ctx->Attr<int64_t>("dim"), x.shape().NumAxes(), "dim"));
-  *ctx->TensorDesc4ArgNameAndIndex("y", 0) = x;
+  ctx->Out("y") = x;
   return Maybe<void>::Ok();
 }
 
@@ -24,14 +23,14 @@ using RunningOf = std::conditional_t<isHalf<T>, float, std::conditional_t<std::i
 /// The tensor as (outer, n, inner); the lines along n are independent. Up to kWidth neighbouring lines run together.
 template <class T, bool kProduct> class ScanKernel : public BindingKernel {
 public:
-  std::unique_ptr<user_op::BoundKernel> Bind(KernelBindContext *ctx) const override {
-    const Tensor *x = ctx->Tensor4ArgNameAndIndex("x", 0);
-    const Shape shape = x->shape();
+  std::unique_ptr<BoundKernel> Bind(KernelBindContext *ctx) const override {
+    const Tensor &x = ctx->In("x");
+    const Shape shape = x.shape();
     const int64_t axis = valueOf(resolveAxis(ctx->Attr<int64_t>("dim"), shape.NumAxes()));
     const int64_t outer = shape.Count(0, axis), n = shape.At(axis), inner = shape.Count(axis + 1);
-    const T *from = x->template dptr<T>();
-    T *to = ctx->Tensor4ArgNameAndIndex("y", 0)->template mut_dptr<T>();
-    return user_op::bindTask([=](DeviceCtx *dev) {
+    const T *from = x.dptr<T>();
+    T *to = ctx->Out("y").mut_dptr<T>();
+    return bindTask([=](DeviceCtx *dev) {
       const int64_t tiles = (inner + kWidth - 1) / kWidth;
       dev->parallelFor(outer * tiles, std::max<int64_t>(1, 8192 / std::max<int64_t>(1, n * std::min(inner, kWidth))),
                        [&](int64_t b, int64_t e) {
@@ -66,44 +65,34 @@ private:
 template <class T> using CumSumKernel = ScanKernel<T, false>;
 template <class T> using CumProdKernel = ScanKernel<T, true>;
 
-Maybe<void> sbp(user_op::SbpContext *ctx) {
-  const int64_t rank = ctx->LogicalTensorDesc4InputArgNameAndIndex("x", 0).shape().NumAxes();
-  const int64_t axis = JUST(resolveAxis(ctx->Attr<int64_t>("dim"), rank, "dim"));
-  for (int64_t a = 0; a < rank; ++a)
-    if (a != axis) ctx->NewBuilder().Split(ctx->inputs(), a).Split(ctx->outputs(), a).Build();
-  if (ctx->op_type_name() == "cumsum") ctx->NewBuilder().PartialSum(ctx->inputs()).PartialSum(ctx->outputs()).Build();
-  return Maybe<void>::Ok();
+/// Definition of cumsum and cumprod; sums are linear.
+std::function<void(OpRegistry &)> scanDefinition(bool linear) {
+  return [linear](OpRegistry &op) {
+    op.Input("x")
+        .Output("y")
+        .RequiredAttr<int64_t>("dim")
+        .SetTensorDescInferFn(infer)
+        .Sharding([linear](const SbpContext &ctx) -> Maybe<ShardingRule> {
+          const int64_t rank = ctx.In("x").shape().NumAxes();
+          const AxisFactors x = axisFactors(rank, {JUST(resolveAxis(ctx.Attr<int64_t>("dim"), rank, "dim"))});
+          return linear ? shardingRule({x}, {x}, Linear({0})) : shardingRule({x}, {x});
+        })
+        .Cases({Case("rows").In("x", {3, 7}, 0.5, 1.5).Attr<int64_t>("dim", 1),
+                Case("columns").In("x", {6, 5}, 0.5, 1.5).Attr<int64_t>("dim", 0),
+                Case("middle").In("x", {2, 5, 3}, 0.5, 1.5).Attr<int64_t>("dim", -2)});
+  };
 }
-
-std::vector<user_op::Case> cases() {
-  return {user_op::Case("rows").In("x", {3, 7}, 0.5, 1.5).Attr<int64_t>("dim", 1),
-          user_op::Case("columns").In("x", {6, 5}, 0.5, 1.5).Attr<int64_t>("dim", 0),
-          user_op::Case("middle").In("x", {2, 5, 3}, 0.5, 1.5).Attr<int64_t>("dim", -2)};
-}
+const KernelOptions kInplace = KernelOptions().Inplace("y", "x");
 
 REGISTER_USER_OP("cumsum")
-    .Input("x")
-    .Output("y")
-    .RequiredAttr<int64_t>("dim")
-    .SetTensorDescInferFn(infer)
-    .SetGetSbpFn(sbp)
+    .With(scanDefinition(true))
     .Doc("y[i] = x[0] + ... + x[i] along axis `dim`. f32 runs in f64, f16 and bf16 in f32; integers wrap around.")
-    .Cases(cases());
+    .Kernel<CumSumKernel, types::Numeric>("x", kInplace);
 
 REGISTER_USER_OP("cumprod")
-    .Input("x")
-    .Output("y")
-    .RequiredAttr<int64_t>("dim")
-    .SetTensorDescInferFn(infer)
-    .SetGetSbpFn(sbp)
+    .With(scanDefinition(false))
     .Doc("y[i] = x[0] * ... * x[i] along axis `dim`. f32 runs in f64, f16 and bf16 in f32; integers wrap around.")
-    .Cases(cases());
-
-const CpuKernelOptions kInplace{nullptr, inplaceOf("y", "x")};
-OPC_CPU_KERNELS_WITH("cumsum", "x", kInplace, CumSumKernel, float, double, float16, bfloat16, int8_t, uint8_t, int32_t,
-                     int64_t);
-OPC_CPU_KERNELS_WITH("cumprod", "x", kInplace, CumProdKernel, float, double, float16, bfloat16, int8_t, uint8_t,
-                     int32_t, int64_t);
+    .Kernel<CumProdKernel, types::Numeric>("x", kInplace);
 
 } // namespace
-} // namespace opc::ops
+} // namespace opc::ops::reduce

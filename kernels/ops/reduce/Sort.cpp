@@ -1,12 +1,11 @@
 // sort, arg_sort and top_k along the last axis.
 // SPDX-License-Identifier: Apache-2.0
-#include "support/Axes.h"
-#include "support/CpuKernels.h"
+#include "support/Operator.h"
 
 #include <cstring>
 #include <type_traits>
 
-namespace opc::ops {
+namespace opc::ops::reduce {
 namespace {
 
 /// Order of elements: NaN is above everything, as in numpy.
@@ -20,7 +19,7 @@ template <class T> bool before(T a, T b) {
   }
 }
 
-Maybe<bool> isDescending(const user_op::OpContext *ctx) {
+Maybe<bool> isDescending(const OpContext *ctx) {
   const std::string &d = ctx->Attr<std::string>("direction");
   if (d != "ASCENDING" && d != "DESCENDING")
     return (Error("OPC0205") << "direction is \"" << d << "\"").help("use \"ASCENDING\" or \"DESCENDING\"");
@@ -33,35 +32,35 @@ Maybe<void> needsAxis(const Shape &in) {
 }
 
 Maybe<void> inferSort(InferContext *ctx) {
-  const TensorDesc in = *ctx->TensorDesc4ArgNameAndIndex("in", 0);
+  const TensorDesc in = ctx->In("in");
   JUST(needsAxis(in.shape()));
   JUST(isDescending(ctx));
   const bool positions = ctx->op_type_name() == "arg_sort";
   if (positions && in.shape().At(in.shape().NumAxes() - 1) > INT32_MAX)
     return Error::ShapeMismatch() << "the sorted axis has more than 2^31 entries";
-  *ctx->TensorDesc4ArgNameAndIndex("out", 0) = TensorDesc(in.shape(), positions ? kInt32 : in.data_type());
+  ctx->Out("out") = TensorDesc(in.shape(), positions ? kInt32 : in.data_type());
   return Maybe<void>::Ok();
 }
 Maybe<void> inferTopK(InferContext *ctx) {
-  const TensorDesc in = *ctx->TensorDesc4ArgNameAndIndex("in", 0);
+  const TensorDesc in = ctx->In("in");
   JUST(needsAxis(in.shape()));
   const int64_t k = ctx->Attr<int32_t>("k");
   if (k < 1) return (Error("OPC0205") << "k is " << k).help("k is the number of entries wanted, 1 or more");
   Shape out = in.shape();
   out.Set(out.NumAxes() - 1, std::min(k, out.At(out.NumAxes() - 1)));
-  *ctx->TensorDesc4ArgNameAndIndex("out", 0) = TensorDesc(out, kInt64);
+  ctx->Out("out") = TensorDesc(out, kInt64);
   return Maybe<void>::Ok();
 }
 
 template <class T> class SortKernel final : public BindingKernel {
 public:
-  std::unique_ptr<user_op::BoundKernel> Bind(KernelBindContext *ctx) const override {
-    const Tensor *in = ctx->Tensor4ArgNameAndIndex("in", 0);
-    const T *from = in->template dptr<T>();
-    T *to = ctx->Tensor4ArgNameAndIndex("out", 0)->template mut_dptr<T>();
+  std::unique_ptr<BoundKernel> Bind(KernelBindContext *ctx) const override {
+    const Tensor &in = ctx->In("in");
+    const T *from = in.dptr<T>();
+    T *to = ctx->Out("out").mut_dptr<T>();
     const bool descending = valueOf(isDescending(ctx));
-    const int64_t n = in->shape().At(in->shape().NumAxes() - 1), rows = n == 0 ? 0 : in->shape().elem_cnt() / n;
-    return user_op::bindTask([=](DeviceCtx *dev) {
+    const int64_t n = in.shape().At(in.shape().NumAxes() - 1), rows = n == 0 ? 0 : in.shape().elem_cnt() / n;
+    return bindTask([=](DeviceCtx *dev) {
       dev->parallelFor(rows, std::max<int64_t>(1, 1024 / std::max<int64_t>(1, n)), [&](int64_t b, int64_t e) {
         for (int64_t r = b; r < e; ++r) {
           T *row = to + r * n;
@@ -92,13 +91,13 @@ template <class T, class I> void sortPositions(const T *x, I *positions, int64_t
 
 template <class T> class ArgSortKernel final : public BindingKernel {
 public:
-  std::unique_ptr<user_op::BoundKernel> Bind(KernelBindContext *ctx) const override {
-    const Tensor *in = ctx->Tensor4ArgNameAndIndex("in", 0);
-    const T *from = in->template dptr<T>();
-    int32_t *to = ctx->Tensor4ArgNameAndIndex("out", 0)->template mut_dptr<int32_t>();
+  std::unique_ptr<BoundKernel> Bind(KernelBindContext *ctx) const override {
+    const Tensor &in = ctx->In("in");
+    const T *from = in.dptr<T>();
+    int32_t *to = ctx->Out("out").mut_dptr<int32_t>();
     const bool descending = valueOf(isDescending(ctx));
-    const int64_t n = in->shape().At(in->shape().NumAxes() - 1), rows = n == 0 ? 0 : in->shape().elem_cnt() / n;
-    return user_op::bindTask([=](DeviceCtx *dev) {
+    const int64_t n = in.shape().At(in.shape().NumAxes() - 1), rows = n == 0 ? 0 : in.shape().elem_cnt() / n;
+    return bindTask([=](DeviceCtx *dev) {
       dev->parallelFor(rows, std::max<int64_t>(1, 1024 / std::max<int64_t>(1, n)), [&](int64_t b, int64_t e) {
         for (int64_t r = b; r < e; ++r) sortPositions(from + r * n, to + r * n, n, n, descending);
       });
@@ -108,16 +107,15 @@ public:
 
 template <class T> class TopKKernel final : public BindingKernel {
 public:
-  std::unique_ptr<user_op::BoundKernel> Bind(KernelBindContext *ctx) const override {
-    const Tensor *in = ctx->Tensor4ArgNameAndIndex("in", 0);
-    const T *from = in->template dptr<T>();
-    Tensor *out = ctx->Tensor4ArgNameAndIndex("out", 0);
-    int64_t *to = out->template mut_dptr<int64_t>();
-    const int64_t n = in->shape().At(in->shape().NumAxes() - 1), rows = n == 0 ? 0 : in->shape().elem_cnt() / n;
-    const int64_t k = out->shape().At(out->shape().NumAxes() - 1);
-    int64_t *positions =
-        rows ? static_cast<int64_t *>(ctx->Tensor4ArgNameAndIndex("tmp_buffer", 0)->mut_raw_dptr()) : nullptr;
-    return user_op::bindTask([=](DeviceCtx *dev) {
+  std::unique_ptr<BoundKernel> Bind(KernelBindContext *ctx) const override {
+    const Tensor &in = ctx->In("in");
+    const T *from = in.dptr<T>();
+    Tensor &out = ctx->Out("out");
+    int64_t *to = out.mut_dptr<int64_t>();
+    const int64_t n = in.shape().At(in.shape().NumAxes() - 1), rows = n == 0 ? 0 : in.shape().elem_cnt() / n;
+    const int64_t k = out.shape().At(out.shape().NumAxes() - 1);
+    int64_t *positions = ctx->Tmp<int64_t>();
+    return bindTask([=](DeviceCtx *dev) {
       dev->parallelFor(rows, std::max<int64_t>(1, 1024 / std::max<int64_t>(1, n)), [&](int64_t b, int64_t e) {
         for (int64_t r = b; r < e; ++r) {
           sortPositions(from + r * n, positions + r * n, n, k, true);
@@ -128,33 +126,36 @@ public:
   }
 };
 size_t topKTmpSize(InferContext *ctx) {
-  return static_cast<size_t>(ctx->InputShape("in", 0).elem_cnt()) * sizeof(int64_t);
+  return static_cast<size_t>(ctx->In("in").shape().elem_cnt()) * sizeof(int64_t);
 }
 
-user_op::Case sample(const char *name, Shape in) { return user_op::Case(name).In("in", in, -100, 100); }
+Case sample(const char *name, Shape in) { return Case(name).In("in", in, -100, 100); }
 const char *const kOrder = "NaN counts as larger than every number. Equal elements keep their order. ";
 
+/// Definition of sort and arg_sort.
+std::function<void(OpRegistry &)> sortDefinition() {
+  return [](OpRegistry &op) {
+    op.Input("in")
+        .Output("out")
+        .RequiredAttr<std::string>("direction")
+        .SetTensorDescInferFn(inferSort)
+        .Sharding("... . -> ... .")
+        .Cases({sample("up", {3, 17}).Attr<std::string>("direction", "ASCENDING"),
+                sample("down", {2, 2, 9}).Attr<std::string>("direction", "DESCENDING")});
+  };
+}
+
 REGISTER_USER_OP("sort")
-    .Input("in")
-    .Output("out")
-    .RequiredAttr<std::string>("direction")
-    .SetTensorDescInferFn(inferSort)
-    .Sharding("... . -> ... .")
+    .With(sortDefinition())
     .Doc(std::string("Sorts along the last axis; direction is \"ASCENDING\" or \"DESCENDING\". ") + kOrder)
-    .Cases({sample("up", {3, 17}).Attr<std::string>("direction", "ASCENDING"),
-            sample("down", {2, 2, 9}).Attr<std::string>("direction", "DESCENDING")});
+    .Kernel<SortKernel, types::Numeric>("in", KernelOptions().Inplace("out", "in"));
 
 REGISTER_USER_OP("arg_sort")
-    .Input("in")
-    .Output("out")
-    .RequiredAttr<std::string>("direction")
-    .SetTensorDescInferFn(inferSort)
-    .Sharding("... . -> ... .")
+    .With(sortDefinition())
     .NoGrad("positions are not differentiable")
     .Doc(std::string("The positions (i32) that sort the last axis; direction is \"ASCENDING\" or \"DESCENDING\". ") +
          kOrder)
-    .Cases({sample("up", {3, 17}).Attr<std::string>("direction", "ASCENDING"),
-            sample("down", {2, 2, 9}).Attr<std::string>("direction", "DESCENDING")});
+    .Kernel<ArgSortKernel, types::Numeric>("in");
 
 REGISTER_USER_OP("top_k")
     .Input("in")
@@ -165,17 +166,10 @@ REGISTER_USER_OP("top_k")
     .Sharding("... . -> ... .")
     .NoGrad("positions are not differentiable")
     .Doc(std::string("The positions (i64) of the k largest elements along the last axis, largest first (whether "
-                     "`sorted` or not); of all of "
-                     "them when k is more than the axis has. ") +
+                     "`sorted` or not); of all of them when k is more than the axis has. ") +
          kOrder)
-    .Cases({sample("three", {3, 17}).Attr<int32_t>("k", 3), sample("all", {4}).Attr<int32_t>("k", 9)});
-
-const CpuKernelOptions kInplace{nullptr, inplaceOf("out", "in")}, kTopK{topKTmpSize, nullptr};
-OPC_CPU_KERNELS_WITH("sort", "in", kInplace, SortKernel, float, double, float16, bfloat16, int8_t, uint8_t, int32_t,
-                     int64_t);
-OPC_CPU_KERNELS("arg_sort", "in", ArgSortKernel, float, double, float16, bfloat16, int8_t, uint8_t, int32_t, int64_t);
-OPC_CPU_KERNELS_WITH("top_k", "in", kTopK, TopKKernel, float, double, float16, bfloat16, int8_t, uint8_t, int32_t,
-                     int64_t);
+    .Cases({sample("three", {3, 17}).Attr<int32_t>("k", 3), sample("all", {4}).Attr<int32_t>("k", 9)})
+    .Kernel<TopKKernel, types::Numeric>("in", KernelOptions().TmpSize(topKTmpSize));
 
 } // namespace
-} // namespace opc::ops
+} // namespace opc::ops::reduce

@@ -1,15 +1,25 @@
-// reduce_sum and reduce_mean.
+// reduce_sum, reduce_mean and reduce_nansum.
 // SPDX-License-Identifier: Apache-2.0
 #include "reduce/ReduceOp.h"
 
 namespace opc::ops::reduce {
 namespace {
 
+template <class T> struct MeanReducer : SumReducer<T> {
+  static constexpr bool kMean = true;
+};
+template <class T> struct NanSumReducer : SumReducer<T> {
+  using typename SumReducer<T>::Load;
+  using typename SumReducer<T>::Lane;
+  Lane step(Lane a, Load x, double) const { return a + (x == x ? static_cast<Lane>(x) : Lane(0)); }
+};
+
 template <class T> using SumKernel = ReduceKernel<T, T, SumReducer<T>>;
 template <class T> using MeanKernel = ReduceKernel<T, T, MeanReducer<T>>;
+template <class T> using NanSumKernel = ReduceKernel<T, T, NanSumReducer<T>>;
 
 Maybe<void> inferMean(InferContext *ctx) {
-  const DataType t = ctx->InputDType("input_tensor", 0);
+  const DataType t = ctx->In("input_tensor").data_type();
   if (!IsFloatingDataType(t))
     return (Error::TypeError() << "the mean of " << dataTypeName(t) << " is no " << dataTypeName(t))
         .help("cast the input to a floating dtype");
@@ -17,33 +27,26 @@ Maybe<void> inferMean(InferContext *ctx) {
 }
 
 REGISTER_USER_OP("reduce_sum")
-    .Input("input_tensor")
-    .Output("output_tensor")
-    .RequiredAttr<std::vector<int32_t>>("axis")
-    .Attr<bool>("keepdims", false)
-    .SetTensorDescInferFn(inferReduce)
-    .SetGetSbpFn(linearReduceSbp)
+    .With(reduceDefinition(inferReduce, Pieces::kAddUp))
     .Doc(std::string("The sum over the given axes. ") + kAxisDoc +
          "Floating sums are blocked, with f64 between blocks; f16 and bf16 accumulate in f32. Integers wrap around. "
-         "The sum of "
-         "nothing is 0.")
-    .Cases(reduceCases());
+         "The sum of nothing is 0.")
+    .Cases(reduceCases())
+    .Kernel<SumKernel, types::Numeric>("input_tensor", reduceKernel());
 
 REGISTER_USER_OP("reduce_mean")
-    .Input("input_tensor")
-    .Output("output_tensor")
-    .RequiredAttr<std::vector<int32_t>>("axis")
-    .Attr<bool>("keepdims", false)
-    .SetTensorDescInferFn(inferMean)
-    .SetGetSbpFn(meanReduceSbp)
+    .With(reduceDefinition(inferMean, Pieces::kLinear))
     .Doc(std::string("The mean over the given axes, of floating tensors. ") + kAxisDoc +
          "Accumulated as reduce_sum does. The mean of nothing is NaN.")
-    .Cases(reduceCases());
+    .Cases(reduceCases())
+    .Kernel<MeanKernel, types::Floating>("input_tensor", reduceKernel());
 
-const CpuKernelOptions kOptions{reduceTmpSize, nullptr};
-OPC_CPU_KERNELS_WITH("reduce_sum", "input_tensor", kOptions, SumKernel, float, double, float16, bfloat16, int8_t,
-                     uint8_t, int32_t, int64_t);
-OPC_CPU_KERNELS_WITH("reduce_mean", "input_tensor", kOptions, MeanKernel, float, double, float16, bfloat16);
+REGISTER_USER_OP("reduce_nansum")
+    .With(reduceDefinition(inferReduce))
+    .Doc(std::string("The sum over the given axes of the elements that are not NaN. ") + kAxisDoc +
+         "Accumulated as reduce_sum does.")
+    .Cases(reduceCases())
+    .Kernel<NanSumKernel, types::Floating>("input_tensor", reduceKernel());
 
 } // namespace
 } // namespace opc::ops::reduce

@@ -1,8 +1,7 @@
 // softmax and log_softmax over the last axis.
 // SPDX-License-Identifier: Apache-2.0
 #include "SimdExp.h"
-#include "StagedTensors.h"
-#include "support/RegisterFloating.h"
+#include "support/Operator.h"
 
 #include <cmath>
 
@@ -10,47 +9,31 @@ namespace opc::ops {
 namespace {
 
 using namespace opc::cpu;
-using user_op::Case;
-using user_op::InferContext;
-using user_op::TensorDesc;
 
 Maybe<void> inferLastAxis(InferContext *ctx, const char *output) {
-  const TensorDesc in = ctx->InputTensorDesc("in", 0);
+  const TensorDesc in = ctx->In("in");
   if (in.shape().NumAxes() == 0)
     return Error::ShapeMismatch().help("reshape it to one dimension")
            << "in is a scalar (" << in.toString() << "): there is no last axis";
   if (!IsFloatingDataType(in.data_type()))
     return Error::TypeError().id("OPC0204").help("cast it to f32")
            << "in is " << in.toString() << ", expected a floating type";
-  *ctx->MutOutputTensorDesc(output, 0) = in;
+  ctx->Out(output) = in;
   return Maybe<void>::Ok();
 }
 
-std::vector<Case> rowCases() {
-  return {Case("rows").In("in", {5, 13}, -4, 4),   Case("long").In("in", {2, 3, 100}, -4, 4),
-          Case("large").In("in", {3, 9}, -60, 60), Case("one").In("in", {4, 1}),
-          Case("no_rows").In("in", {0, 3}),        Case("no_columns").In("in", {3, 0})};
+/// Definition of softmax and log_softmax.
+std::function<void(OpRegistry &)> definition(const char *output) {
+  return [output](OpRegistry &op) {
+    op.Input("in")
+        .Output(output)
+        .SetTensorDescInferFn([output](InferContext *ctx) { return inferLastAxis(ctx, output); })
+        .Sharding("... . -> ... .")
+        .Cases({Case("rows").In("in", {5, 13}, -4, 4), Case("long").In("in", {2, 3, 100}, -4, 4),
+                Case("large").In("in", {3, 9}, -60, 60), Case("one").In("in", {4, 1}), Case("no_rows").In("in", {0, 3}),
+                Case("no_columns").In("in", {3, 0})});
+  };
 }
-
-REGISTER_USER_OP("softmax")
-    .Input("in")
-    .Output("out")
-    .SetTensorDescInferFn([](InferContext *ctx) { return inferLastAxis(ctx, "out"); })
-    .Sharding("... . -> ... .")
-    .Doc("Softmax over the last axis: out[..., i] = exp(in[..., i] - m) / sum over j of exp(in[..., j] - m), m the "
-         "row's\n"
-         "maximum. A row that holds NaN or +inf, or -inf alone, becomes NaN.")
-    .Cases(rowCases());
-
-REGISTER_USER_OP("log_softmax")
-    .Input("in")
-    .Output("prob")
-    .SetTensorDescInferFn([](InferContext *ctx) { return inferLastAxis(ctx, "prob"); })
-    .Sharding("... . -> ... .")
-    .Doc("The logarithm of softmax over the last axis: prob[..., i] = in[..., i] - m - log(sum over j of exp(in[..., "
-         "j] - m)),\n"
-         "m the row's maximum.")
-    .Cases(rowCases());
 
 void softmaxRow(const float *x, float *y, int64_t n) {
   using S = Simd<float>;
@@ -100,17 +83,14 @@ void logSoftmaxRow(const double *x, double *y, int64_t n) {
   for (int64_t i = 0; i < n; ++i) y[i] = (x[i] - max) - log;
 }
 
-template <class T, bool Log> class RowKernel : public user_op::OpKernel {
+template <class T, bool Log> class RowKernel : public StagedKernel<T> {
 public:
-  bool AlwaysComputeWhenAllOutputsEmpty() const override { return false; }
-  std::unique_ptr<user_op::BoundKernel> Bind(user_op::KernelBindContext *ctx) const override {
-    const Shape &shape = ctx->TensorDesc4ArgNameAndIndex("in", 0)->shape();
+  std::unique_ptr<BoundKernel> BindStaged(KernelBindContext *ctx, StagedTensors<T> &staged) const override {
+    const Shape &shape = ctx->In("in").shape();
     const int64_t n = shape.At(shape.NumAxes() - 1), rows = n == 0 ? 0 : shape.elem_cnt() / n;
-    StagedTensors<T> tensors(ctx);
-    const T *x = tensors.in("in");
-    T *y = tensors.out(Log ? "prob" : "out");
-    return user_op::bindTask([=, tensors = std::move(tensors)](DeviceCtx *d) {
-      tensors.load(d);
+    const T *x = staged.in("in");
+    T *y = staged.out(Log ? "prob" : "out");
+    return bindTask([=](DeviceCtx *d) {
       d->parallelFor(rows, rowGrain(n), [&](int64_t begin, int64_t end) {
         for (int64_t r = begin; r < end; ++r) {
           if constexpr (Log)
@@ -119,15 +99,25 @@ public:
             softmaxRow(x + r * n, y + r * n, n);
         }
       });
-      tensors.store(d);
     });
   }
 };
-template <class T> class SoftmaxKernel final : public RowKernel<T, false> {};
-template <class T> class LogSoftmaxKernel final : public RowKernel<T, true> {};
+template <class T> using SoftmaxKernel = RowKernel<T, false>;
+template <class T> using LogSoftmaxKernel = RowKernel<T, true>;
 
-OPC_REGISTER_FLOATING_CPU_KERNELS("softmax", SoftmaxKernel, "in");
-OPC_REGISTER_FLOATING_CPU_KERNELS("log_softmax", LogSoftmaxKernel, "in");
+REGISTER_USER_OP("softmax")
+    .With(definition("out"))
+    .Doc(
+        "Softmax over the last axis: out[..., i] = exp(in[..., i] - m) / sum over j of exp(in[..., j] - m), m the row's "
+        "maximum. A row that holds NaN or +inf, or -inf alone, becomes NaN.")
+    .Kernel<SoftmaxKernel, types::Floating>("in");
+
+REGISTER_USER_OP("log_softmax")
+    .With(definition("prob"))
+    .Doc(
+        "The logarithm of softmax over the last axis: prob[..., i] = in[..., i] - m - log(sum over j of exp(in[..., j] - "
+        "m)), m the row's maximum.")
+    .Kernel<LogSoftmaxKernel, types::Floating>("in");
 
 } // namespace
 } // namespace opc::ops

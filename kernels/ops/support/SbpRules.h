@@ -1,10 +1,38 @@
-// Signatures that the data-movement operators share.
+// Sharding rules that depend on ranks and attributes; signatures that the data-movement operators share.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 #include "support/Axes.h"
 
 namespace opc::ops {
+
+/// The term of a tensor in a sharding rule: a factor for each axis, "." for one that cannot be split.
+using AxisFactors = std::vector<std::string>;
+
+/// "a0", "a1", ...: every axis a factor of its own, but for those in `whole`.
+inline AxisFactors axisFactors(int64_t rank, const std::vector<int64_t> &whole = {}) {
+  AxisFactors factors;
+  for (int64_t a = 0; a < rank; ++a) factors.push_back("a" + std::to_string(a));
+  for (int64_t a : whole) factors[static_cast<size_t>(a)] = ".";
+  return factors;
+}
+
+/// The rule with these terms: shardingRule({a, b}, {y}, Linear({0})).
+template <class... Parts>
+user_op::ShardingRule shardingRule(const std::vector<AxisFactors> &inputs, const std::vector<AxisFactors> &outputs,
+                                   const Parts &...parts) {
+  std::string text;
+  const auto side = [&](const std::vector<AxisFactors> &terms) {
+    for (size_t t = 0; t < terms.size(); ++t) {
+      if (t) text += ", ";
+      for (const std::string &factor : terms[t]) text += factor + " ";
+    }
+  };
+  side(inputs);
+  text += "-> ";
+  side(outputs);
+  return user_op::ShardingRule(text, parts...);
+}
 
 /// in (split on a) -> out (split on b) for each pair, and P -> P when the op is linear.
 inline void addAxisSignatures(user_op::SbpContext *ctx, const std::string &in, const std::string &out,

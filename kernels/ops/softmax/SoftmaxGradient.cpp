@@ -1,9 +1,8 @@
 // softmax_grad and log_softmax_grad over the last axis, and the gradient rules of both softmaxes.
 // SPDX-License-Identifier: Apache-2.0
 #include "SimdExp.h"
-#include "StagedTensors.h"
 #include "support/GradientSteps.h"
-#include "support/RegisterFloating.h"
+#include "support/Operator.h"
 
 #include <cmath>
 
@@ -11,12 +10,9 @@ namespace opc::ops {
 namespace {
 
 using namespace opc::cpu;
-using user_op::Case;
-using user_op::InferContext;
-using user_op::TensorDesc;
 
 Maybe<void> infer(InferContext *ctx, const char *output) {
-  const TensorDesc y = ctx->InputTensorDesc(output, 0), dy = ctx->InputTensorDesc("dy", 0);
+  const TensorDesc y = ctx->In(output), dy = ctx->In("dy");
   if (y.shape().NumAxes() == 0)
     return Error::ShapeMismatch().help("reshape it to one dimension")
            << output << " is a scalar (" << y.toString() << "): there is no last axis";
@@ -25,32 +21,22 @@ Maybe<void> infer(InferContext *ctx, const char *output) {
   if (dy != y)
     return Error::ShapeMismatch() << "dy is " << dy.toString() << ", expected " << y.toString() << ", the type of "
                                   << output;
-  *ctx->MutOutputTensorDesc("dx", 0) = y;
+  ctx->Out("dx") = y;
   return Maybe<void>::Ok();
 }
 
-std::vector<Case> gradCases(const char *output, double lo, double hi) {
-  const auto make = [&](const char *name, Shape s) { return Case(name).In(output, s, lo, hi).In("dy", s); };
-  return {make("rows", {5, 13}), make("long", {2, 3, 100}), make("one", {4, 1}), make("no_rows", {0, 3})};
+/// Definition of softmax_grad and log_softmax_grad; `output` is the forward op's, with values in [lo, hi).
+std::function<void(OpRegistry &)> definition(const char *output, double lo, double hi) {
+  const auto make = [=](const char *name, Shape s) { return Case(name).In(output, s, lo, hi).In("dy", s); };
+  return [=](OpRegistry &op) {
+    op.Input(output)
+        .Input("dy")
+        .Output("dx")
+        .SetTensorDescInferFn([output](InferContext *ctx) { return infer(ctx, output); })
+        .Sharding("... ., ... . -> ... .", Linear({1}))
+        .Cases({make("rows", {5, 13}), make("long", {2, 3, 100}), make("one", {4, 1}), make("no_rows", {0, 3})});
+  };
 }
-
-REGISTER_USER_OP("softmax_grad")
-    .Input("y")
-    .Input("dy")
-    .Output("dx")
-    .SetTensorDescInferFn([](InferContext *ctx) { return infer(ctx, "y"); })
-    .Sharding("... ., ... . -> ... .", user_op::Linear({1}))
-    .Doc("The gradient of y = softmax over the last axis: dx = y * (dy - sum over j of y[..., j] * dy[..., j]).")
-    .Cases(gradCases("y", 0, 1));
-
-REGISTER_USER_OP("log_softmax_grad")
-    .Input("prob")
-    .Input("dy")
-    .Output("dx")
-    .SetTensorDescInferFn([](InferContext *ctx) { return infer(ctx, "prob"); })
-    .Sharding("... ., ... . -> ... .", user_op::Linear({1}))
-    .Doc("The gradient of prob = log_softmax over the last axis: dx = dy - exp(prob) * sum over j of dy[..., j].")
-    .Cases(gradCases("prob", -4, 0));
 
 /// The sum of the products of two rows.
 template <class T> T rowDot(const T *a, const T *b, int64_t n) {
@@ -80,17 +66,14 @@ void logRow(const double *y, const double *dy, double *dx, int64_t n, double sum
   for (int64_t i = 0; i < n; ++i) dx[i] = dy[i] - std::exp(y[i]) * sum;
 }
 
-template <class T, bool Log> class RowGradKernel : public user_op::OpKernel {
+template <class T, bool Log> class RowGradKernel : public StagedKernel<T> {
 public:
-  bool AlwaysComputeWhenAllOutputsEmpty() const override { return false; }
-  std::unique_ptr<user_op::BoundKernel> Bind(user_op::KernelBindContext *ctx) const override {
-    const Shape &shape = ctx->TensorDesc4ArgNameAndIndex("dy", 0)->shape();
+  std::unique_ptr<BoundKernel> BindStaged(KernelBindContext *ctx, StagedTensors<T> &staged) const override {
+    const Shape &shape = ctx->In("dy").shape();
     const int64_t n = shape.At(shape.NumAxes() - 1), rows = n == 0 ? 0 : shape.elem_cnt() / n;
-    StagedTensors<T> tensors(ctx);
-    const T *y = tensors.in(Log ? "prob" : "y"), *dy = tensors.in("dy");
-    T *dx = tensors.out("dx");
-    return user_op::bindTask([=, tensors = std::move(tensors)](DeviceCtx *d) {
-      tensors.load(d);
+    const T *y = staged.in(Log ? "prob" : "y"), *dy = staged.in("dy");
+    T *dx = staged.out("dx");
+    return bindTask([=](DeviceCtx *d) {
       d->parallelFor(rows, rowGrain(n), [&](int64_t begin, int64_t end) {
         for (int64_t r = begin; r < end; ++r) {
           const T *p = y + r * n, *g = dy + r * n;
@@ -103,15 +86,21 @@ public:
           }
         }
       });
-      tensors.store(d);
     });
   }
 };
-template <class T> class SoftmaxGradKernel final : public RowGradKernel<T, false> {};
-template <class T> class LogSoftmaxGradKernel final : public RowGradKernel<T, true> {};
+template <class T> using SoftmaxGradKernel = RowGradKernel<T, false>;
+template <class T> using LogSoftmaxGradKernel = RowGradKernel<T, true>;
 
-OPC_REGISTER_FLOATING_CPU_KERNELS("softmax_grad", SoftmaxGradKernel, "dy");
-OPC_REGISTER_FLOATING_CPU_KERNELS("log_softmax_grad", LogSoftmaxGradKernel, "dy");
+REGISTER_USER_OP("softmax_grad")
+    .With(definition("y", 0, 1))
+    .Doc("The gradient of y = softmax over the last axis: dx = y * (dy - sum over j of y[..., j] * dy[..., j]).")
+    .Kernel<SoftmaxGradKernel, types::Floating>("dy");
+
+REGISTER_USER_OP("log_softmax_grad")
+    .With(definition("prob", -4, 0))
+    .Doc("The gradient of prob = log_softmax over the last axis: dx = dy - exp(prob) * sum over j of dy[..., j].")
+    .Kernel<LogSoftmaxGradKernel, types::Floating>("dy");
 
 void softmaxGradient(GradientRule &g) {
   if (g.needs("in")) g.bind("in", g.add("softmax_grad", "in").in("y", g.y("out")).in("dy", g.dy("out")).out("dx"));

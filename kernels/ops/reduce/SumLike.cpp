@@ -1,0 +1,88 @@
+// reduce_sum_like: the gradient of a broadcast.
+// SPDX-License-Identifier: Apache-2.0
+#include "reduce/ReduceOp.h"
+#include "support/StridedCopy.h"
+
+namespace opc::ops::reduce {
+namespace {
+
+Maybe<std::vector<int64_t>> axesOf(const OpContext *ctx, const Shape &x) {
+  return resolveAxes(ctx->Attr<std::vector<int32_t>>("axis"), x.NumAxes());
+}
+
+Maybe<void> infer(InferContext *ctx) {
+  const TensorDesc x = ctx->In("x");
+  const Shape like = ctx->In("like").shape();
+  const Shape sums = reducedShape(x.shape(), JUST(axesOf(ctx, x.shape())), true);
+  if (sums.elem_cnt() != like.elem_cnt())
+    return (Error::ShapeMismatch() << "the sums of x " << x.shape().ToString() << " are " << sums.elem_cnt()
+                                   << ", like " << like.ToString() << " has " << like.elem_cnt() << " elements")
+        .help("list the axes along which like was broadcast to x");
+  ctx->Out("y") = TensorDesc(like, x.data_type());
+  return Maybe<void>::Ok();
+}
+
+template <class T> class SumLikeKernel final : public BindingKernel {
+public:
+  std::unique_ptr<BoundKernel> Bind(KernelBindContext *ctx) const override {
+    using R = SumReducer<T>;
+    const Tensor &x = ctx->In("x");
+    const auto axes = valueOf(axesOf(ctx, x.shape()));
+    const T *from = x.dptr<T>();
+    T *to = ctx->Out("y").mut_dptr<T>();
+    if (axes.empty()) {
+      const int64_t bytes = x.shape().elem_cnt() * static_cast<int64_t>(sizeof(T));
+      return bindTask([=](DeviceCtx *dev) { copyBytes(dev, from, to, bytes); });
+    }
+    const ReducePlan plan = ReducePlan::make(x.shape(), axes);
+    auto *partials = ctx->Tmp<typename R::Acc>();
+    return bindTask([=](DeviceCtx *dev) {
+      runReduce(dev, plan, R{}, from, nullptr, partials,
+                [&](int64_t o, typename R::Acc acc) { to[o] = finish<T>(acc); });
+    });
+  }
+};
+
+/// Listed: the values of like are not read, so that it may be in any state, which no rule can say.
+Maybe<void> listSignatures(SbpContext *ctx) {
+  const Shape &x = ctx->In("x").shape(), &like = ctx->In("like").shape();
+  const auto axes = JUST(axesOf(ctx, x));
+  const OpArg from("x", 0), likeArg("like", 0), to("y", 0);
+  int64_t outAxis = 0;
+  for (int64_t a = 0; a < x.NumAxes(); ++a) {
+    if (std::binary_search(axes.begin(), axes.end(), a)) {
+      ctx->NewBuilder().Split(from, a).Broadcast(likeArg).PartialSum(to).Build();
+      if (like.NumAxes() == x.NumAxes()) ++outAxis;
+    } else {
+      if (outAxis < like.NumAxes() && like.At(outAxis) == x.At(a))
+        ctx->NewBuilder().Split(from, a).Split(likeArg, outAxis).Split(to, outAxis).Build();
+      ++outAxis;
+    }
+  }
+  ctx->NewBuilder().PartialSum(from).Broadcast(likeArg).PartialSum(to).Build();
+  ctx->NewBuilder().PartialSum(from).PartialSum(likeArg).PartialSum(to).Build();
+  ctx->NewBuilder().Broadcast(from).PartialSum(likeArg).Broadcast(to).Build();
+  return Maybe<void>::Ok();
+}
+
+size_t tmpSize(InferContext *ctx) {
+  const Shape &x = ctx->In("x").shape();
+  return static_cast<size_t>(ReducePlan::make(x, valueOf(axesOf(ctx, x))).partials()) * 8;
+}
+
+REGISTER_USER_OP("reduce_sum_like")
+    .Input("x")
+    .Input("like")
+    .Output("y")
+    .RequiredAttr<std::vector<int32_t>>("axis")
+    .SetTensorDescInferFn(infer)
+    .SetGetSbpFn(listSignatures)
+    .Doc("The sum of x over the given axes in the shape of like, whose values are not read: the gradient of a "
+         "broadcast. An empty list of axes copies x.")
+    .Cases({Case("rows").In("x", {3, 4}).In("like", {4}).Attr("axis", std::vector<int32_t>{0}),
+            Case("kept").In("x", {2, 3, 4}).In("like", {1, 3, 1}).Attr("axis", std::vector<int32_t>{0, 2})})
+    .Kernel<SumLikeKernel, types::Of<float, double, float16, bfloat16, int32_t, int64_t>>(
+        "x", KernelOptions().TmpSize(tmpSize));
+
+} // namespace
+} // namespace opc::ops::reduce
