@@ -7,7 +7,6 @@ A floating array takes the element type of the case, an integer one too when the
 another type. All computing is in f64 and int64: inputs were rounded to their element type before.
 """
 import numpy as np
-import torch
 
 REFERENCES = {}
 
@@ -20,8 +19,6 @@ NOT_COMPARED = {
     "random_mask_like": "random",
     "dropout": "random",
 }
-
-torch.set_num_threads(1)
 
 
 class Typed:
@@ -58,6 +55,8 @@ class Instance:
         return []
 
     def torch(self, *names):
+        import torch  # not everybody's reference needs it
+
         a = self.get(*names)
         return None if a is None else torch.from_numpy(np.array(a, order="C"))
 
