@@ -38,15 +38,11 @@ REGISTER_USER_OP("scaled_dot_product_attention")
              (a.causal ? 0.5 : 1.0);
     })
     .Doc("Attention (Vaswani et al., 2017): out = softmax(scale * query key^T + mask) value over the keys, for query "
-         "[..., n, d], key\n"
-         "[..., m, d] and value [..., m, dv]; scale 0 means 1 / sqrt(d). mask broadcasts to [..., n, m]: of query's "
-         "type it is added\n"
-         "to the scores, as bool it says which keys a query sees. With causal, query i sees keys 0 to i. A query that "
-         "sees no key\n"
-         "gets 0. log_sum [..., n] (f32 for f16 and bf16) is the logarithm of the sum of exponentials, which the "
-         "gradient "
-         "needs. The\n"
-         "scores are never kept whole: a block of queries at a time.")
+         "[..., n, d], key [..., m, d] and value [..., m, dv]; scale 0 means 1 / sqrt(d). mask broadcasts to [..., "
+         "n, m]: of query's type it is added to the scores, as bool it says which keys a query sees. With causal, "
+         "query i sees keys 0 to i. A query that sees no key gets 0. log_sum [..., n] (f32 for f16 and bf16) is the "
+         "logarithm of the sum of exponentials, which the gradient needs. The scores are never kept whole: a block "
+         "of queries at a time.")
     .Tolerance(kFloat, 2e-5, 1e-5)
     .Tolerance(kFloat16, 5e-3, 5e-3)
     .Tolerance(kBFloat16, 4e-2, 4e-2)

@@ -74,13 +74,10 @@ REGISTER_USER_OP("scaled_dot_product_attention_grad")
       return 2.0 * static_cast<double>(a.heads * a.n) * static_cast<double>(a.m) *
              static_cast<double>(3 * a.d + 2 * a.dv) * (a.causal ? 0.5 : 1.0);
     })
-    .Doc("The gradients of scaled_dot_product_attention. With P = exp(scale * query key^T + mask - log_sum), which is "
-         "computed again\n"
-         "for a block of queries at a time, and S = P * (dout value^T - sum over the last axis of dout * out + "
-         "dlog_sum): dvalue "
-         "= P^T dout,\n"
-         "dquery = scale * S key, dkey = scale * S^T query; dscores, when asked for, is S, the gradient of a mask that "
-         "is added.")
+    .Doc("The gradients of scaled_dot_product_attention. With P = exp(scale * query key^T + mask - log_sum), which "
+         "is computed again for a block of queries at a time, and S = P * (dout value^T - sum over the last axis of "
+         "dout * out + dlog_sum): dvalue = P^T dout, dquery = scale * S key, dkey = scale * S^T query; dscores, when "
+         "asked for, is S, the gradient of a mask that is added.")
     .Tolerance(kFloat, 2e-5, 1e-5)
     .Tolerance(kFloat16, 5e-3, 5e-3)
     .Tolerance(kBFloat16, 4e-2, 4e-2)

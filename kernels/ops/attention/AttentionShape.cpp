@@ -63,8 +63,8 @@ Maybe<AttentionShape> attentionShape(const user_op::OpContext *ctx, const Tensor
       leadOf(key.shape()) != leadOf(query.shape()) || leadOf(value.shape()) != leadOf(query.shape()) ||
       key.shape().At(rank - 1) != query.shape().At(rank - 1) || value.shape().At(rank - 2) != key.shape().At(rank - 2))
     return Error::ShapeMismatch().help(
-               "query is [..., n, d], key [..., m, d] and value [..., m, dv], with equal leading "
-               "dimensions; expand repeats shared keys")
+               "query is [..., n, d], key [..., m, d] and value [..., m, dv], with equal leading dimensions; expand "
+               "repeats shared keys")
            << all();
   AttentionShape a;
   a.heads = query.shape().Count(0, rank - 2);

@@ -167,12 +167,8 @@ REGISTER_USER_OP("conv_data_grad")
     })
     .Tolerance(kFloat, 1e-4, 1e-5)
     .Doc("The gradient of a convolution over num_spatial_dims dimensions by its input: dx, of the shape of x_like "
-         "(whose "
-         "values are\n"
-         "not read), sums dy[n, o, p] * filter[o, c, k] over the o, p and k that used it; plus _add_to_output when it "
-         "is "
-         "given. The\n"
-         "attributes are those of the convolution.")
+         "(whose values are not read), sums dy[n, o, p] * filter[o, c, k] over the o, p and k that used it; plus "
+         "_add_to_output when it is given. The attributes are those of the convolution.")
     .Cases({Case("plain")
                 .In("dy", {2, 4, 5, 4})
                 .In("filter", {4, 3, 3, 3})
@@ -217,12 +213,9 @@ REGISTER_USER_OP("conv_filter_grad")
       return 2.0 * static_cast<double>(ctx->InputShape("dy", 0).elem_cnt()) * static_cast<double>(f.Count(1));
     })
     .Tolerance(kFloat, 1e-4, 1e-5)
-    .Doc(
-        "The gradient of a convolution over num_spatial_dims dimensions by its weight: filter_diff[o, c, k] is the sum "
-        "over samples n\n"
-        "and positions p of dy[n, o, p] * x[n, c, p * strides + k * dilation_rate - padding_before]. kernel_size is "
-        "needed; the\n"
-        "attributes are those of the convolution.")
+    .Doc("The gradient of a convolution over num_spatial_dims dimensions by its weight: filter_diff[o, c, k] is the "
+         "sum over samples n and positions p of dy[n, o, p] * x[n, c, p * strides + k * dilation_rate - "
+         "padding_before]. kernel_size is needed; the attributes are those of the convolution.")
     .Cases({Case("plain")
                 .In("dy", {2, 4, 5, 4})
                 .In("x", {2, 3, 5, 4})

@@ -105,18 +105,14 @@ user_op::OpRegistry convolution(const char *name, int line, int dims) {
       })
       .Tolerance(kFloat, 1e-4, 1e-5)
       .Doc("Convolution over " + std::to_string(dims) + " spatial dimension" + (dims > 1 ? "s" : "") +
-           " (cross-correlation, as in every neural-network library):\n"
-           "out[n, o, p] = bias[o] + sum over c, k of in[n, c, p * strides + k * dilation_rate - padding_before] * "
-           "weight[o, c, k],\n"
-           "with zeros outside in; plus _add_to_output when it is given. Each of `groups` groups of channels feeds its "
-           "own\n"
-           "filters. data_format channels_first: in and out are [N, C, spatial...], weight is [filters, C / groups, "
-           "kernel...];\n"
-           "channels_last: [N, spatial..., C] and [filters, kernel..., C / groups]. Each side is padded by "
-           "padding_before. Empty\n"
-           "lists mean no padding, strides and dilation of 1; filters and kernel_size, when given, must agree with "
-           "weight.\n"
-           "bias_multiplier (a vector of ones that older graphs pass) and tuning_cache are ignored.");
+           " (cross-correlation, as in every neural-network library): out[n, o, p] = bias[o] + sum over c, k of "
+           "in[n, c, p * strides + k * dilation_rate - padding_before] * weight[o, c, k], with zeros outside in; "
+           "plus _add_to_output when it is given. Each of `groups` groups of channels feeds its own filters. "
+           "data_format channels_first: in and out are [N, C, spatial...], weight is [filters, C / groups, "
+           "kernel...]; channels_last: [N, spatial..., C] and [filters, kernel..., C / groups]. Each side is padded "
+           "by padding_before. Empty lists mean no padding, strides and dilation of 1; filters and kernel_size, when "
+           "given, must agree with weight. bias_multiplier (a vector of ones that older graphs pass) and "
+           "tuning_cache are ignored.");
   return op;
 }
 

@@ -58,14 +58,11 @@ user_op::OpRegistry deconvolution(const char *name, int line, int dims) {
       })
       .Tolerance(kFloat, 1e-4, 1e-5)
       .Doc("Transposed convolution over " + std::to_string(dims) + " spatial dimension" + (dims > 1 ? "s" : "") +
-           ": the adjoint of the convolution with the same weight, which maps out's shape to in's.\n"
-           "out[n, f, p * strides + k * dilation_rate - padding_before] sums in[n, c, p] * weight[c, f, k]. The result "
-           "has\n"
-           "(size - 1) * strides - 2 * padding_before + dilation_rate * (kernel - 1) + 1 + output_padding elements a "
-           "dimension.\n"
-           "data_format channels_first: in is [N, C, spatial...], weight is [C, filters / groups, kernel...]; "
-           "channels_last:\n"
-           "[N, spatial..., C] and [C, kernel..., filters / groups].");
+           ": the adjoint of the convolution with the same weight, which maps out's shape to in's. out[n, f, p * "
+           "strides + k * dilation_rate - padding_before] sums in[n, c, p] * weight[c, f, k]. The result has (size - "
+           "1) * strides - 2 * padding_before + dilation_rate * (kernel - 1) + 1 + output_padding elements a "
+           "dimension. data_format channels_first: in is [N, C, spatial...], weight is [C, filters / groups, "
+           "kernel...]; channels_last: [N, spatial..., C] and [C, kernel..., filters / groups].");
   return op;
 }
 

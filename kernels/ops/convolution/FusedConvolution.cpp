@@ -149,14 +149,12 @@ REGISTER_USER_OP("fused_conv2d")
     })
     .Tolerance(kFloat, 1e-4, 1e-5)
     .NoGrad("the compiler makes it after gradients have been generated")
-    .Doc("conv2d and what usually follows it, for f32: out = act(norm(conv2d(in, weight) + bias) + _add_to_output).\n"
-         "norm is the normalization of the filters with stored statistics, (v - moving_mean) / sqrt(moving_variance + "
-         "epsilon)\n"
-         "* gamma + beta, when they are given; it is folded into the weight. act is nothing, relu, or clip to "
-         "[activation_min,\n"
-         "activation_max] (both give 0 or activation_min for NaN). data_format is the layout of in and out, "
-         "weight_format\n"
-         "that of the weight. The compiler makes this op from a graph's conv2d (docs/adr/0006-library-fusion.md).")
+    .Doc("conv2d and what usually follows it, for f32: out = act(norm(conv2d(in, weight) + bias) + _add_to_output). "
+         "norm is the normalization of the filters with stored statistics, (v - moving_mean) / sqrt(moving_variance "
+         "+ epsilon) * gamma + beta, when they are given; it is folded into the weight. act is nothing, relu, or "
+         "clip to [activation_min, activation_max] (both give 0 or activation_min for NaN). data_format is the "
+         "layout of in and out, weight_format that of the weight. The compiler makes this op from a graph's conv2d "
+         "(docs/adr/0006-library-fusion.md).")
     .Cases({Case("plain")
                 .In("in", {2, 3, 8, 7})
                 .In("weight", {8, 3, 3, 3})

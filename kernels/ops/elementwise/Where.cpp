@@ -224,8 +224,7 @@ const UserOpRegisterTrigger maskedFillOp =
                     .Attr<double>("float_operand", 0)
                     .Attr<bool>("bool_operand", false)
                     .Doc("The operand (int_operand, float_operand or bool_operand, as the has_ attributes say) where "
-                         "the mask is not 0, "
-                         "x elsewhere, with broadcasting.")
+                         "the mask is not 0, x elsewhere, with broadcasting.")
                     .SetCheckAttrFn([](const UserOpDefWrapper &, const UserOpConfWrapper &conf) -> Maybe<void> {
                       const int given = conf.attr<bool>("has_int_operand") + conf.attr<bool>("has_float_operand") +
                                         conf.attr<bool>("has_bool_operand");

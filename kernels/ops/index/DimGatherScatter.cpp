@@ -14,9 +14,8 @@ Maybe<void> fitsInside(const Shape &index, const Shape &other, int64_t freeAxis,
   for (int64_t a = 0; fits && a < index.NumAxes(); ++a) fits = a == freeAxis || index.At(a) <= other.At(a);
   if (!fits)
     return (Error::ShapeMismatch() << "index is " << index.ToString() << ", " << name << " is " << other.ToString())
-        .help("index has the rank of the other operands and is nowhere longer than they are, but for the indexed axis "
-              "of the "
-              "indexed one");
+        .help("index has the rank of the other operands and is nowhere longer than they are, but for the indexed "
+              "axis of the indexed one");
   return Maybe<void>::Ok();
 }
 
@@ -313,8 +312,7 @@ REGISTER_USER_OP("dim_gather")
     .SetTensorDescInferFn(inferDimGather)
     .SetGetSbpFn(gatherSbp)
     .Doc("output[i, j, k] = input[i, index[i, j, k], k] for dim = 1, and likewise for other axes: PyTorch's gather. "
-         "index is i32 or i64; a "
-         "value outside the axis is an error at run time.")
+         "index is i32 or i64; a value outside the axis is an error at run time.")
     .Cases({user_op::Case("columns")
                 .In("input", {3, 5})
                 .In("index", kInt64, {3, 4}, 0, 5)
@@ -395,8 +393,7 @@ REGISTER_USER_OP("dim_scatter_update_grad")
     })
     .SetGetSbpFn(sbp)
     .Doc("The gradient of dim_scatter_update by src: dx, in the shape of index, holds the entries of dy where the "
-         "elements of src\n"
-         "were written. Of several written to one place only the last one counted; the others get 0.")
+         "elements of src were written. Of several written to one place only the last one counted; the others get 0.")
     .Cases({user_op::Case("columns")
                 .In("dy", {3, 5})
                 .In("index", kInt64, {3, 4}, 0, 5)
@@ -434,10 +431,8 @@ REGISTER_USER_OP("dim_scatter_mul_grad")
       return Maybe<void>::Ok();
     })
     .SetGetSbpFn(sbp)
-    .Doc(
-        "The gradient of dim_scatter_mul by src, which has the shape of index: dsrc is dy * input at the place that an "
-        "element of src\n"
-        "multiplies, times the other elements that do, right also where some are 0.")
+    .Doc("The gradient of dim_scatter_mul by src, which has the shape of index: dsrc is dy * input at the place that "
+         "an element of src multiplies, times the other elements that do, right also where some are 0.")
     .Cases({user_op::Case("columns")
                 .In("dy", {3, 3})
                 .In("input", {3, 3}, 0.5, 1.5)

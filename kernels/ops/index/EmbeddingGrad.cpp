@@ -85,8 +85,7 @@ REGISTER_USER_OP("embedding_grad")
       return Maybe<void>::Ok();
     })
     .Doc("The gradient of embedding: dx has the shape of weight, whose values are not read; dx[e, :] is the sum of "
-         "dy[i, :] over the\n"
-         "indices[i] that are e, in order, 0 for e = padding_idx, and divided by their number with "
+         "dy[i, :] over the indices[i] that are e, in order, 0 for e = padding_idx, and divided by their number with "
          "scale_grad_by_freq.")
     .Cases({user_op::Case("sentence").In("dy", {2, 3, 4}).In("weight", {7, 4}).In("indices", kInt64, {2, 3}, 0, 7),
             user_op::Case("padded")

@@ -113,8 +113,7 @@ REGISTER_USER_OP("gather")
     .SetTensorDescInferFn(inferGather)
     .SetGetSbpFn(gatherSbp)
     .Doc("out[..., i, ...] = in[..., indices[i], ...]: axis `axis` of in is replaced by the axes of indices (i32 or "
-         "i64). An index "
-         "outside [0, dimension) is an error at run time.")
+         "i64). An index outside [0, dimension) is an error at run time.")
     .Cases({user_op::Case("rows").In("in", {5, 3}).In("indices", kInt64, {4}, 0, 5).Types(kSampleTypes),
             user_op::Case("columns")
                 .In("in", {2, 6, 3})
@@ -136,8 +135,7 @@ REGISTER_USER_OP("embedding")
     .SetTensorDescInferFn(inferEmbedding)
     .SetGetSbpFn(embeddingSbp)
     .Doc("out[i, :] = weight[indices[i], :]. padding_idx (an entry that gets no gradient; -1: none) and "
-         "scale_grad_by_freq matter to "
-         "the gradient only. An index outside [0, entries) is an error at run time.")
+         "scale_grad_by_freq matter to the gradient only. An index outside [0, entries) is an error at run time.")
     .Cases({user_op::Case("sentence")
                 .In("weight", {7, 4})
                 .In("indices", kInt64, {2, 3}, 0, 7)

@@ -242,8 +242,8 @@ Maybe<void> tensorScatterSbp(user_op::SbpContext *ctx) {
 
 const std::vector<DataType> kMoved = {kFloat, kDouble, kFloat16, kUInt8, kInt64};
 const char *const kTuples =
-    "The last axis of indices (i32 or i64) holds index tuples into the first axes of the tensor. An index outside its "
-    "axis is an error at run time. ";
+    "The last axis of indices (i32 or i64) holds index tuples into the first axes of the tensor. An index outside "
+    "its axis is an error at run time. ";
 
 REGISTER_USER_OP("gather_nd")
     .Input("params")
@@ -328,8 +328,7 @@ REGISTER_USER_OP("tensor_scatter_nd_update_grad")
     })
     .Doc(std::string(kTuples) +
          "The gradient of tensor_scatter_nd_update by updates: dx holds the slices of dy that the tuples address. Of "
-         "equal tuples\n"
-         "only the last one counted; the others get 0.")
+         "equal tuples only the last one counted; the others get 0.")
     .Cases({user_op::Case("rows")
                 .In("dy", {4, 3})
                 .In("indices", kInt64, {5, 1}, 0, 4)

@@ -84,9 +84,8 @@ REGISTER_USER_OP("one_hot")
     .SetTensorDescInferFn(infer)
     .Sharding("... -> ... classes")
     .NoGrad("indices are not differentiable")
-    .Doc("A last axis of `depth` entries is added: the on value at the index (i32 or i64), the off value elsewhere. An "
-         "index outside "
-         "[0, depth) is an error at run time.")
+    .Doc("A last axis of `depth` entries is added: the on value at the index (i32 or i64), the off value elsewhere. "
+         "An index outside [0, depth) is an error at run time.")
     .Cases({sample("float", kInt64, {2, 3}, kFloat), sample("int", kInt32, {4}, kInt64),
             sample("scalar", kInt64, {}, kFloat16)});
 

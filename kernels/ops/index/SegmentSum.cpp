@@ -180,9 +180,8 @@ REGISTER_USER_OP("unsorted_segment_sum")
     .RequiredAttr<int64_t>("num_segments")
     .SetTensorDescInferFn(inferSegmentSum)
     .SetGetSbpFn(segmentSbp)
-    .Doc("out[..., s, ...] is the sum of the slices of data along `axis` whose segment id (i32 or i64) is s, added in "
-         "order. An id outside "
-         "[0, num_segments) is an error at run time.")
+    .Doc("out[..., s, ...] is the sum of the slices of data along `axis` whose segment id (i32 or i64) is s, added "
+         "in order. An id outside [0, num_segments) is an error at run time.")
     .Cases(
         {user_op::Case("rows").In("data", {7, 3}).In("segment_ids", kInt64, {7}, 0, 4).Attr<int64_t>("num_segments", 4),
          user_op::Case("axis1")
@@ -221,9 +220,8 @@ REGISTER_USER_OP("batch_gather")
     .Output("out")
     .SetTensorDescInferFn(inferBatchGather)
     .SetGetSbpFn([](user_op::SbpContext *ctx) { return batchSbp(ctx, "in", true); })
-    .Doc("out[b, i, ...] = in[b, indices[b, i], ...]: all axes of indices (i32 or i64) but the last are batch axes. An "
-         "index outside the "
-         "axis is an error at run time.")
+    .Doc("out[b, i, ...] = in[b, indices[b, i], ...]: all axes of indices (i32 or i64) but the last are batch axes. "
+         "An index outside the axis is an error at run time.")
     .Cases({user_op::Case("batch")
                 .In("in", {2, 5, 3})
                 .In("indices", kInt64, {2, 4}, 0, 5)

@@ -55,8 +55,7 @@ REGISTER_USER_OP("bias_add")
       return Maybe<void>::Ok();
     })
     .Doc("Adds the vector b along one axis of a: out[..., c, ...] = a[..., c, ...] + b[c], c the index in dimension "
-         "`axis`\n"
-         "(negative: from the end).")
+         "`axis` (negative: from the end).")
     .Cases({Case("rows").In("a", {3, 17}, -5, 5).In("b", {17}, -5, 5).Attr("axis", int32_t{1}),
             Case("channels").In("a", {2, 3, 5, 4}, -5, 5).In("b", {3}, -5, 5).Attr("axis", int32_t{1}),
             Case("first").In("a", {3, 2}, -5, 5).In("b", {3}, -5, 5).Attr("axis", int32_t{-2}),

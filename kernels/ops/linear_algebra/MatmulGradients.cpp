@@ -113,10 +113,8 @@ REGISTER_USER_OP("broadcast_matmul_grad_b")
       const Shape &a = ctx->InputShape("a", 0), &b = ctx->InputShape("b", 0);
       return 2.0 * static_cast<double>(a.elem_cnt()) * static_cast<double>(b.At(b.NumAxes() - 1));
     })
-    .Doc(
-        "out[k,n] = alpha * the sum over all leading dimensions of a[...,k] * b[...,n], plus _add_to_output when it is "
-        "given: the\n"
-        "gradient of a matrix that broadcast_matmul uses for the whole batch.")
+    .Doc("out[k,n] = alpha * the sum over all leading dimensions of a[...,k] * b[...,n], plus _add_to_output when it "
+         "is given: the gradient of a matrix that broadcast_matmul uses for the whole batch.")
     .Cases({Case("batch").In("a", {2, 3, 4}, -3, 3).In("b", {2, 3, 5}, -3, 3),
             Case("added").In("a", {7, 3}, -3, 3).In("b", {7, 2}, -3, 3).In("_add_to_output", {3, 2}).Attr("alpha", 0.5),
             Case("no_rows").In("a", {0, 2, 3}).In("b", {0, 2, 2})});

@@ -31,7 +31,7 @@ user_op::OpRegistry matrixProduct(const char *name, int line, BatchRule rule, co
 [[maybe_unused]] const user_op::UserOpRegisterTrigger matmul =
     matrixProduct(
         "matmul", __LINE__, BatchRule::kNone,
-        "The product of two matrices: out[m,n] = alpha * sum over k of a[m,k] * b[k,n], plus _add_to_output[m,n]\n"
+        "The product of two matrices: out[m,n] = alpha * sum over k of a[m,k] * b[k,n], plus _add_to_output[m,n] "
         "when it is given. transpose_a: a is [k,m]; transpose_b: b is [n,k]. f16 and bf16 are summed in f32.")
         .Cases({Case("plain").In("a", {3, 5}).In("b", {5, 4}),
                 Case("transposed")
@@ -49,17 +49,17 @@ user_op::OpRegistry matrixProduct(const char *name, int line, BatchRule rule, co
 
 [[maybe_unused]] const user_op::UserOpRegisterTrigger batchMatmul =
     matrixProduct("batch_matmul", __LINE__, BatchRule::kEqual,
-                  "Products of two stacks of matrices with equal leading dimensions:\n"
-                  "out[...,m,n] = alpha * sum over k of a[...,m,k] * b[...,k,n], plus _add_to_output when it is given.")
+                  "Products of two stacks of matrices with equal leading dimensions: out[...,m,n] = alpha * sum over "
+                  "k of a[...,m,k] * b[...,k,n], plus _add_to_output when it is given.")
         .Cases({Case("plain").In("a", {2, 3, 4, 5}, -3, 3).In("b", {2, 3, 5, 2}, -3, 3),
                 Case("transposed").In("a", {3, 9, 7}, -3, 3).In("b", {3, 20, 7}, -3, 3).Attr("transpose_b", true),
                 Case("no_batch").In("a", {0, 2, 3}).In("b", {0, 3, 2})});
 
 [[maybe_unused]] const user_op::UserOpRegisterTrigger broadcastMatmul =
     matrixProduct("broadcast_matmul", __LINE__, BatchRule::kBroadcast,
-                  "Products of two stacks of matrices, numpy's matmul: the leading dimensions broadcast, missing ones "
-                  "count as 1.\n"
-                  "out[...,m,n] = alpha * sum over k of a[...,m,k] * b[...,k,n], plus _add_to_output when it is given.")
+                  "Products of two stacks of matrices, numpy's matmul: the leading dimensions broadcast, missing "
+                  "ones count as 1. out[...,m,n] = alpha * sum over k of a[...,m,k] * b[...,k,n], plus "
+                  "_add_to_output when it is given.")
         .Cases({Case("shared_b").In("a", {2, 3, 4, 5}, -3, 3).In("b", {5, 6}, -3, 3),
                 Case("shared_a").In("a", {4, 5}, -3, 3).In("b", {3, 5, 2}, -3, 3),
                 Case("both").In("a", {2, 1, 3, 4}, -3, 3).In("b", {3, 6, 4}, -3, 3).Attr("transpose_b", true),

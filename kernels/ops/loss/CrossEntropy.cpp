@@ -265,10 +265,9 @@ REGISTER_USER_OP("sparse_softmax_cross_entropy")
     .Attr<int64_t>("depth", 0)
     .SetTensorDescInferFn(inferSparse)
     .Sharding("... ., ... -> ... ., ...")
-    .Doc("prob = softmax of prediction over its last axis, out = -log prob[label]. label (i32 or i64) has the axes of "
-         "prediction before the "
-         "last; a label outside the classes is an error at run time. depth, when above 0, must be the number of "
-         "classes.")
+    .Doc("prob = softmax of prediction over its last axis, out = -log prob[label]. label (i32 or i64) has the axes "
+         "of prediction before the last; a label outside the classes is an error at run time. depth, when above 0, "
+         "must be the number of classes.")
     .Cases(
         {user_op::Case("rows").In("prediction", {5, 7}, -3, 3).In("label", kInt64, {5}, 0, 7).Attr<int64_t>("depth", 7),
          user_op::Case("image").In("prediction", {2, 3, 4}, -30, 30).In("label", kInt32, {2, 3}, 0, 4)});
@@ -306,9 +305,7 @@ REGISTER_USER_OP("softmax_cross_entropy_grad")
     .SetTensorDescInferFn(inferGrad)
     .Sharding("... ., ..., ... . -> ... .", user_op::Linear({1}))
     .Doc("prediction_diff = dy * (prob * sum(label) - label): the gradient of softmax_cross_entropy; sum(label) is 1 "
-         "for "
-         "labels that are\n"
-         "probabilities.")
+         "for labels that are probabilities.")
     .Cases({user_op::Case("rows").In("label", {5, 7}, 0, 1).In("dy", {5}).In("prob", {5, 7}, 0, 1)});
 
 REGISTER_USER_OP("sparse_cross_entropy")
@@ -318,8 +315,8 @@ REGISTER_USER_OP("sparse_cross_entropy")
     .Attr<int64_t>("depth", 0)
     .SetTensorDescInferFn(inferSparse)
     .Sharding("... classes, ... -> ...", user_op::Sum("classes"))
-    .Doc("out = -log prediction[label], where prediction holds probabilities. A label outside the classes is an error "
-         "at run time.")
+    .Doc("out = -log prediction[label], where prediction holds probabilities. A label outside the classes is an "
+         "error at run time.")
     .Cases({user_op::Case("rows")
                 .In("prediction", {5, 7}, 0.1, 1)
                 .In("label", kInt64, {5}, 0, 7)
@@ -339,10 +336,8 @@ REGISTER_USER_OP("nll")
       if (auto *weight = modifier("weight", 0)) weight->set_requires_grad(false);
     })
     .Doc("The last axis of input holds log probabilities of classes; output = -weight[target] * input[target], "
-         "out_weight = weight[target] "
-         "(1 without weight), both 0 where target (i32 or i64) equals ignore_index. Another target outside the classes "
-         "is an error at "
-         "run time.")
+         "out_weight = weight[target] (1 without weight), both 0 where target (i32 or i64) equals ignore_index. "
+         "Another target outside the classes is an error at run time.")
     .Cases({user_op::Case("plain").In("input", {5, 4}, -3, 0).In("target", kInt64, {5}, 0, 4),
             user_op::Case("weighted")
                 .In("input", {2, 3, 4}, -3, 0)

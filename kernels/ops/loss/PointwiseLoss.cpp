@@ -98,8 +98,8 @@ REGISTER_USER_OP("binary_cross_entropy")
     .Output("out")
     .SetTensorDescInferFn(infer)
     .SetGetSbpFn(user_op::GetSbpFnUtil::SplitForEachAxis)
-    .Doc("out = -weight * (target * log(input) + (1 - target) * log(1 - input)), element by element; logs are bounded "
-         "at -100.")
+    .Doc("out = -weight * (target * log(input) + (1 - target) * log(1 - input)), element by element; logs are "
+         "bounded at -100.")
     .Cases({user_op::Case("plain").In("input", {4, 5}, 0.05, 0.95).In("target", {4, 5}, 0, 1),
             user_op::Case("weighted").In("input", {7}, 0.05, 0.95).In("target", {7}, 0, 1).In("weight", {7}, 0.5, 2)});
 
@@ -112,10 +112,9 @@ REGISTER_USER_OP("binary_cross_entropy_with_logits")
     .Attr<bool>("has_pos_weight", false)
     .SetTensorDescInferFn(infer)
     .Sharding("..., ..., ..., ... -> ...")
-    .Doc("binary_cross_entropy of the sigmoid of input, computed without overflow; the term of target is multiplied by "
-         "pos_weight, which has "
-         "the last axes of input or one element. has_pos_weight is accepted from older graphs: pos_weight counts when "
-         "it is bound.")
+    .Doc("binary_cross_entropy of the sigmoid of input, computed without overflow; the term of target is multiplied "
+         "by pos_weight, which has the last axes of input or one element. has_pos_weight is accepted from older "
+         "graphs: pos_weight counts when it is bound.")
     .Cases({user_op::Case("plain").In("input", {4, 5}, -20, 20).In("target", {4, 5}, 0, 1),
             user_op::Case("weighted")
                 .In("input", {3, 4}, -5, 5)
@@ -146,8 +145,7 @@ REGISTER_USER_OP("kl_div_loss")
     .SetTensorDescInferFn(infer)
     .SetGetSbpFn(user_op::GetSbpFnUtil::SplitForEachAxis)
     .Doc("input holds log probabilities: out = target * (log(target) - input), 0 where target is 0; with log_target, "
-         "target holds logs too: "
-         "out = exp(target) * (target - input).")
+         "target holds logs too: out = exp(target) * (target - input).")
     .Cases({user_op::Case("plain").In("input", {4, 5}, -3, 0).In("target", {4, 5}, 0.05, 1),
             user_op::Case("logs").In("input", {7}, -3, 0).In("target", {7}, -3, 0).Attr("log_target", true)});
 

@@ -121,9 +121,8 @@ REGISTER_USER_OP("nll_grad")
     .Attr<int64_t>("ignore_index", -100)
     .SetTensorDescInferFn([](InferContext *ctx) { return infer(ctx, "input", "target", "out_grad", "in_grad"); })
     .Sharding("..., ... classes, ..., classes -> ... classes", user_op::Linear({0}))
-    .Doc("The gradient of nll: in_grad = -out_grad * weight[target] at the target, 0 elsewhere and where the target is "
-         "ignore_index. The\n"
-         "values of input are not read.")
+    .Doc("The gradient of nll: in_grad = -out_grad * weight[target] at the target, 0 elsewhere and where the target "
+         "is ignore_index. The values of input are not read.")
     .Cases({user_op::Case("plain").In("out_grad", {5}).In("input", {5, 4}).In("target", kInt64, {5}, 0, 4),
             user_op::Case("weighted")
                 .In("out_grad", {2, 3})

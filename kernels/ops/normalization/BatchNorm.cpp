@@ -96,16 +96,12 @@ REGISTER_USER_OP("normalization")
       }
       return Maybe<void>::Ok();
     })
-    .Doc("Batch normalisation (Ioffe, Szegedy, 2015) along `axis`: y = (x - mean) / sqrt(variance + epsilon) * gamma + "
-         "beta,\n"
-         "plus _add_to_output when it is given. With training: false, mean and variance are moving_mean and "
-         "moving_variance;\n"
-         "with training: true, they are taken over all other dimensions of x (population variance), and moving "
-         "statistics that are\n"
-         "variables become momentum * moving + (1 - momentum) * batch, the batch's variance by its n - 1 (as in "
-         "PyTorch, "
-         "whose momentum\n"
-         "is 1 - momentum). The outputs mean and inv_variance = 1 / sqrt(variance + epsilon) are f32 for f16 and bf16.")
+    .Doc("Batch normalisation (Ioffe, Szegedy, 2015) along `axis`: y = (x - mean) / sqrt(variance + epsilon) * gamma "
+         "+ beta, plus _add_to_output when it is given. With training: false, mean and variance are moving_mean and "
+         "moving_variance; with training: true, they are taken over all other dimensions of x (population variance), "
+         "and moving statistics that are variables become momentum * moving + (1 - momentum) * batch, the batch's "
+         "variance by its n - 1 (as in PyTorch, whose momentum is 1 - momentum). The outputs mean and inv_variance = "
+         "1 / sqrt(variance + epsilon) are f32 for f16 and bf16.")
     .Tolerance(kFloat16, 5e-3, 5e-3)
     .Tolerance(kBFloat16, 4e-2, 4e-2)
     .Cases({batchCase("channels_first", {2, 3, 5, 4}, 3, 1), batchCase("channels_last", {2, 5, 9}, 9, -1),

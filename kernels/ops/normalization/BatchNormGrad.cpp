@@ -180,15 +180,11 @@ REGISTER_USER_OP("normalization_grad")
       }
       return Maybe<void>::Ok();
     })
-    .Doc("The gradients of normalization. With xhat = (x - mean) * inv_variance and sums over all "
-         "dimensions\n"
-         "but `axis`: beta_diff = sum(dy), gamma_diff = sum(dy * xhat), dx = gamma * inv_variance * (dy - (beta_diff + "
-         "xhat *\n"
-         "gamma_diff) / n), n the number of summed elements; without training, where mean and inv_variance are "
-         "constants, dx = "
-         "gamma *\n"
-         "inv_variance * dy. Each output may be left out. gamma_diff and beta_diff are f32 when "
-         "x is f16 or bf16.")
+    .Doc("The gradients of normalization. With xhat = (x - mean) * inv_variance and sums over all dimensions but "
+         "`axis`: beta_diff = sum(dy), gamma_diff = sum(dy * xhat), dx = gamma * inv_variance * (dy - (beta_diff + "
+         "xhat * gamma_diff) / n), n the number of summed elements; without training, where mean and inv_variance "
+         "are constants, dx = gamma * inv_variance * dy. Each output may be left out. gamma_diff and beta_diff are "
+         "f32 when x is f16 or bf16.")
     .Tolerance(kFloat16, 5e-3, 5e-3)
     .Tolerance(kBFloat16, 4e-2, 4e-2)
     .Cases({gradCase("channels_first", {2, 3, 5, 4}, 3, 1, false), gradCase("channels_last", {6, 19}, 19, -1, false),

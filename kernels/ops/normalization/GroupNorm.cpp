@@ -71,13 +71,11 @@ REGISTER_USER_OP("group_norm")
       return Maybe<void>::Ok();
     })
     .Doc("Group normalisation (Wu, He, 2018): the channels of each sample are cut into num_groups groups, and each "
-         "group is\n"
-         "normalised over its channels and all spatial dimensions: y = (x - mean) * inv_variance * gamma + beta, with\n"
-         "inv_variance = 1 / sqrt(variance + epsilon). x is [N, C, ...] (channels_first) or [N, ..., C]; mean and "
-         "inv_variance\n"
-         "are [N, num_groups], f32 for f16 and bf16. gamma and beta ([C]) are given when affine is true. One group a "
-         "channel is\n"
-         "instance normalisation. activation \"silu\" replaces y by y / (1 + exp(-y)).")
+         "group is normalised over its channels and all spatial dimensions: y = (x - mean) * inv_variance * gamma + "
+         "beta, with inv_variance = 1 / sqrt(variance + epsilon). x is [N, C, ...] (channels_first) or [N, ..., C]; "
+         "mean and inv_variance are [N, num_groups], f32 for f16 and bf16. gamma and beta ([C]) are given when "
+         "affine is true. One group a channel is instance normalisation. activation \"silu\" replaces y by y / (1 + "
+         "exp(-y)).")
     .Tolerance(kFloat16, 5e-3, 5e-3)
     .Tolerance(kBFloat16, 4e-2, 4e-2)
     .Cases({Case("affine")

@@ -201,10 +201,8 @@ REGISTER_USER_OP("group_norm_grad")
       return Maybe<void>::Ok();
     })
     .SetGetSbpFn([](user_op::SbpContext *ctx) { return batchSbp(ctx, false); })
-    .Doc("The gradient of group_norm (without activation) by x: with d = dy * gamma, xhat = (x - mean) * inv_variance "
-         "and "
-         "means over\n"
-         "each group, dx = inv_variance * (d - mean(d) - xhat * mean(d * xhat)).")
+    .Doc("The gradient of group_norm (without activation) by x: with d = dy * gamma, xhat = (x - mean) * "
+         "inv_variance and means over each group, dx = inv_variance * (d - mean(d) - xhat * mean(d * xhat)).")
     .Tolerance(kFloat16, 5e-3, 5e-3)
     .Tolerance(kBFloat16, 4e-2, 4e-2)
     .Cases({gradCase("affine", {2, 6, 5}, 6, 3, true, false, "channels_first"),
@@ -229,8 +227,8 @@ REGISTER_USER_OP("group_norm_param_grad")
     })
     .SetGetSbpFn([](user_op::SbpContext *ctx) { return batchSbp(ctx, true); })
     .Doc("The gradients of group_norm (without activation) by its parameters: dgamma is the sum of dy * (x - mean) * "
-         "inv_variance\n"
-         "over samples and positions, dbeta the sum of dy. Both are f32 when x is f16 or bf16; sums run in f64.")
+         "inv_variance over samples and positions, dbeta the sum of dy. Both are f32 when x is f16 or bf16; sums run "
+         "in f64.")
     .Cases({gradCase("groups", {2, 6, 5}, 6, 3, false, false, "channels_first"),
             gradCase("channels_last", {2, 5, 6}, 6, 2, false, false, "channels_last"),
             gradCase("half", {2, 6, 5}, 6, 3, false, true, "channels_first")});

@@ -40,8 +40,7 @@ REGISTER_USER_OP("l2_normalize")
       return Maybe<void>::Ok();
     })
     .Doc("Scales the vectors along `axis` to Euclidean length 1: y = x / sqrt(max(square_x_sum, epsilon)), with "
-         "square_x_sum\n"
-         "the sum of x^2 along the axis (kept as a dimension of 1).")
+         "square_x_sum the sum of x^2 along the axis (kept as a dimension of 1).")
     .Cases({Case("rows").In("x", {3, 17}, -3, 3).Attr("axis", int32_t{1}).Attr("epsilon", 1e-10f),
             Case("channels").In("x", {2, 3, 5}, -3, 3).Attr("axis", int32_t{1}).Attr("epsilon", 1e-10f),
             Case("first").In("x", {4, 3}, -3, 3).Attr("axis", int32_t{-2}).Attr("epsilon", 1e-10f),

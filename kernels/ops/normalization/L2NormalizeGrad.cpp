@@ -76,9 +76,8 @@ REGISTER_USER_OP("l2_normalize_grad")
       addLinearSignature(ctx, {"dy"});
       return Maybe<void>::Ok();
     })
-    .Doc("The gradient of l2_normalize: dx = (dy - y * sum(y * dy)) / sqrt(square_x_sum), the sum along `axis`; where "
-         "square_x_sum is\n"
-         "below epsilon, dx = dy / sqrt(epsilon).")
+    .Doc("The gradient of l2_normalize: dx = (dy - y * sum(y * dy)) / sqrt(square_x_sum), the sum along `axis`; "
+         "where square_x_sum is below epsilon, dx = dy / sqrt(epsilon).")
     .Cases({Case("rows")
                 .In("dy", {3, 17})
                 .In("y", {3, 17})

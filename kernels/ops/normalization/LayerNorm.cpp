@@ -70,12 +70,10 @@ REGISTER_USER_OP("layer_norm")
       const int64_t params = JUST(resolveAxis(ctx->Attr<int64_t>("begin_params_axis"), rank));
       return splitLeading(ctx, std::min(norm, params));
     })
-    .Doc("Layer normalisation (Ba, Kiros, Hinton, 2016) of x's dimensions from begin_norm_axis on:\n"
-         "y = (x - mean) * inv_variance * gamma + beta, with mean and inv_variance = 1 / sqrt(variance + epsilon) "
-         "taken over\n"
-         "those dimensions (population variance). mean and inv_variance have x's leading dimensions and are f32 when x "
-         "is f16\n"
-         "or bf16. gamma (scale: true) and beta (center: true) have x's dimensions from begin_params_axis on.")
+    .Doc("Layer normalisation (Ba, Kiros, Hinton, 2016) of x's dimensions from begin_norm_axis on: y = (x - mean) * "
+         "inv_variance * gamma + beta, with mean and inv_variance = 1 / sqrt(variance + epsilon) taken over those "
+         "dimensions (population variance). mean and inv_variance have x's leading dimensions and are f32 when x is "
+         "f16 or bf16. gamma (scale: true) and beta (center: true) have x's dimensions from begin_params_axis on.")
     .Tolerance(kFloat16, 5e-3, 5e-3)
     .Tolerance(kBFloat16, 4e-2, 4e-2)
     .Cases({Case("affine")
@@ -129,11 +127,9 @@ REGISTER_USER_OP("rms_norm")
       return splitLeading(ctx, ctx->LogicalTensorDesc4InputArgNameAndIndex("x", 0).shape().NumAxes() -
                                    ctx->Attr<Shape>("normalized_shape").NumAxes());
     })
-    .Doc(
-        "Root-mean-square normalisation (Zhang, Sennrich, 2019) of x's last dimensions, which normalized_shape names:\n"
-        "y = x * inv_rms * weight, inv_rms = 1 / sqrt(mean of x^2 + epsilon). inv_rms has x's leading dimensions and "
-        "is f32\n"
-        "when x is f16 or bf16.")
+    .Doc("Root-mean-square normalisation (Zhang, Sennrich, 2019) of x's last dimensions, which normalized_shape "
+         "names: y = x * inv_rms * weight, inv_rms = 1 / sqrt(mean of x^2 + epsilon). inv_rms has x's leading "
+         "dimensions and is f32 when x is f16 or bf16.")
     .Tolerance(kFloat16, 5e-3, 5e-3)
     .Tolerance(kBFloat16, 4e-2, 4e-2)
     .Cases({Case("weighted").In("x", {3, 19}, -3, 3).In("weight", {19}, 0.5, 2).Attr("normalized_shape", Shape{19}),

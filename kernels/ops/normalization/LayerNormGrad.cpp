@@ -261,8 +261,8 @@ REGISTER_USER_OP("layer_norm_grad")
       return leadingSbp(ctx, end, false);
     })
     .Doc("The gradient of layer_norm by x: with d = dy * gamma, xhat = (x - mean) * inv_variance and means over the "
-         "normalised\n"
-         "dimensions, dx = inv_variance * (d - mean(d) - xhat * mean(d * xhat)), plus _add_to_output when it is given.")
+         "normalised dimensions, dx = inv_variance * (d - mean(d) - xhat * mean(d * xhat)), plus _add_to_output when "
+         "it is given.")
     .Tolerance(kFloat16, 5e-3, 5e-3)
     .Tolerance(kBFloat16, 4e-2, 4e-2)
     .Cases({statistics(Case("affine").In("dy", {3, 19}).In("x", {3, 19}, -3, 3).In("gamma", {19}, 0.5, 2), {3},
@@ -302,9 +302,9 @@ REGISTER_USER_OP("layer_norm_param_grad")
       if (params >= lead) columnSbp(ctx, params);
       return leadingSbp(ctx, std::min(lead, params), true);
     })
-    .Doc("The gradients of layer_norm by its parameters: gamma_diff is the sum of dy * (x - mean) * inv_variance over "
-         "the dimensions\n"
-         "before begin_params_axis, beta_diff the sum of dy. Both are f32 when x is f16 or bf16; sums run in f64.")
+    .Doc("The gradients of layer_norm by its parameters: gamma_diff is the sum of dy * (x - mean) * inv_variance "
+         "over the dimensions before begin_params_axis, beta_diff the sum of dy. Both are f32 when x is f16 or bf16; "
+         "sums run in f64.")
     .Cases({statistics(Case("both").In("dy", {5, 70}).In("x", {5, 70}, -3, 3), {5}, {"mean", "inv_variance"}, kPlain)
                 .Attr("begin_params_axis", int64_t{1})
                 .Out("beta_diff")
@@ -340,9 +340,7 @@ REGISTER_USER_OP("rms_norm_grad")
       return leadingSbp(ctx, ctx->LogicalTensorDesc4InputArgNameAndIndex("inv_rms", 0).shape().NumAxes(), false);
     })
     .Doc("The gradient of rms_norm by x: with d = dy * weight and xhat = x * inv_rms, dx = inv_rms * (d - xhat * "
-         "mean(d * "
-         "xhat)), the\n"
-         "mean over the normalised dimensions.")
+         "mean(d * xhat)), the mean over the normalised dimensions.")
     .Tolerance(kFloat16, 5e-3, 5e-3)
     .Tolerance(kBFloat16, 4e-2, 4e-2)
     .Cases({statistics(Case("weighted").In("dy", {3, 19}).In("x", {3, 19}, -3, 3).In("weight", {19}, 0.5, 2), {3},
@@ -369,8 +367,7 @@ REGISTER_USER_OP("rms_norm_param_grad")
       return leadingSbp(ctx, lead, true);
     })
     .Doc("The gradient of rms_norm by weight: the sum of dy * x * inv_rms over the leading dimensions; f32 when x is "
-         "f16 "
-         "or bf16.")
+         "f16 or bf16.")
     .Cases({statistics(Case("rows").In("dy", {5, 70}).In("x", {5, 70}, -3, 3), {5}, {"inv_rms"}, kPlain),
             halfStatistics(Case("half").In("dy", {5, 7}).In("x", {5, 7}, -3, 3), {5}, {"inv_rms"})});
 

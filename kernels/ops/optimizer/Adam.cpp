@@ -87,16 +87,14 @@ REGISTER_USER_OP("adam_update")
     .SetGetSbpFn(splitUpdate)
     .SetInputArgModifyFn(writesModelAnd({"m", "v", "max_v"}))
     .NoGrad("it updates a variable")
-    .Doc(
-        std::string(kCommonDoc) +
-        "m = beta1 * m + (1 - beta1) * gradient; v = beta2 * v + (1 - beta2) * gradient^2; model -= rate / "
-        "bias_correction1 * m / (sqrt(v / bias_correction2) + epsilon) + rate * weight_decay * model. With amsgrad the "
-        "largest v so far (max_v) stands for v. The bias corrections are 1 - beta^(step + 1) "
-        "(adam_bias_correction_factor), or the attributes, 1 by default; do_bias_correction false ignores them. "
-        "weight_decay is decoupled (torch.optim.AdamW); l2 is torch.optim.Adam's. In graphs of OneFlow 0.3 "
-        "learning_rate "
-        "carries the corrections (adam_bias_correction_learning_rate), and epsilon stands beside the uncorrected "
-        "sqrt(v).")
+    .Doc(std::string(kCommonDoc) +
+         "m = beta1 * m + (1 - beta1) * gradient; v = beta2 * v + (1 - beta2) * gradient^2; model -= rate / "
+         "bias_correction1 * m / (sqrt(v / bias_correction2) + epsilon) + rate * weight_decay * model. With amsgrad "
+         "the largest v so far (max_v) stands for v. The bias corrections are 1 - beta^(step + 1) "
+         "(adam_bias_correction_factor), or the attributes, 1 by default; do_bias_correction false ignores them. "
+         "weight_decay is decoupled (torch.optim.AdamW); l2 is torch.optim.Adam's. In graphs of OneFlow 0.3 "
+         "learning_rate carries the corrections (adam_bias_correction_learning_rate), and epsilon stands beside the "
+         "uncorrected sqrt(v).")
     .Cases({adamCase("plain", {5, 7}).In("learning_rate", kFloat, {1}, 0, 1).Attr("epsilon", 1e-8f),
             adamCase("corrected", {2100})
                 .In("learning_rate", kFloat, {1}, 0, 1)
@@ -206,9 +204,8 @@ REGISTER_USER_OP("adam_bias_correction_learning_rate")
     .Attr<float>("beta2", 0.999f)
     .SetTensorDescInferFn(inferCorrectedRate)
     .NoGrad("it depends on the step alone")
-    .Doc(
-        "out = learning_rate * sqrt(1 - beta2^(train_step + 1)) / (1 - beta1^(train_step + 1)): the rate that makes an "
-        "adam_update without corrections a corrected one.")
+    .Doc("out = learning_rate * sqrt(1 - beta2^(train_step + 1)) / (1 - beta1^(train_step + 1)): the rate that makes "
+         "an adam_update without corrections a corrected one.")
     .Cases({user_op::Case("plain")
                 .In("learning_rate", {1}, 0, 1)
                 .In("train_step", kInt64, {1}, 0, 20)

@@ -43,8 +43,7 @@ REGISTER_USER_OP("assign")
     })
     .NoGrad("it updates a variable")
     .Doc("The variable ref becomes value, of the same shape and dtype. Everybody who reads ref in this step sees its "
-         "old "
-         "value, unless the graph orders the reader after the assign (ctrl_in_op_name).")
+         "old value, unless the graph orders the reader after the assign (ctrl_in_op_name).")
     .Cases({user_op::Case("matrix").In("ref", {5, 7}).In("value", {5, 7}),
             user_op::Case("large").In("ref", {300, 300}).In("value", {300, 300}).Types({kFloat, kInt64})});
 OPC_ANY_TYPE_CPU_KERNEL("assign", AssignKernel);
@@ -150,8 +149,8 @@ REGISTER_USER_OP("dynamic_loss_scale_schedule")
     })
     .NoGrad("it updates a variable")
     .Doc("For training in half precision. After a step with values that are not finite (count_not_finite, i64) the "
-         "variable loss_scale (f32) is divided by multiplier, to 1 at least, and the variable good_step_counter (i64) "
-         "begins again at 0; after increment_period steps without any, loss_scale is multiplied.")
+         "variable loss_scale (f32) is divided by multiplier, to 1 at least, and the variable good_step_counter "
+         "(i64) begins again at 0; after increment_period steps without any, loss_scale is multiplied.")
     .Cases({user_op::Case("good")
                 .In("count_not_finite", kInt64, {1}, 0, 1)
                 .In("loss_scale", kFloat, {1}, 8, 16)

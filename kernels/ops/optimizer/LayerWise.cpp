@@ -162,13 +162,11 @@ REGISTER_USER_OP("lamb_update")
     .NoGrad("it updates a variable")
     .Doc(std::string(kCommonDoc) +
          "m and v are the means of adam_update; d = m / bias_correction1 / (sqrt(v / bias_correction2) + epsilon); "
-         "model "
-         "-= rate * |model| / |d| * (d + weight_decay * model), with the quotient of the norms 1 where one of them is "
-         "0. "
-         "beta1_t and beta2_t (OneFlow 0.3) are variables of one element that begin at 1, are multiplied by beta1 and "
-         "beta2 first, and give the corrections as 1 - beta_t. Source: Y. You et al., \"Large batch optimization for "
-         "deep "
-         "learning\", ICLR 2020; as in OneFlow, the norm of d is taken before weight decay is added.")
+         "model -= rate * |model| / |d| * (d + weight_decay * model), with the quotient of the norms 1 where one of "
+         "them is 0. beta1_t and beta2_t (OneFlow 0.3) are variables of one element that begin at 1, are multiplied "
+         "by beta1 and beta2 first, and give the corrections as 1 - beta_t. Source: Y. You et al., \"Large batch "
+         "optimization for deep learning\", ICLR 2020; as in OneFlow, the norm of d is taken before weight decay is "
+         "added.")
     .Cases({user_op::Case("plain")
                 .In("model", {5, 7})
                 .In("model_diff", {5, 7})
@@ -212,13 +210,11 @@ REGISTER_USER_OP("lars_update")
     .SetTensorDescInferFn([](InferContext *ctx) { return inferUpdate(ctx, {"momentum"}); })
     .SetInputArgModifyFn(writesModelAnd({"momentum"}))
     .NoGrad("it updates a variable")
-    .Doc(
-        std::string(kCommonDoc) +
-        "local = rate * lars_coefficient * |model| / (epsilon + |gradient| + weight_decay * |model|), or rate where "
-        "one "
-        "of the norms is 0; momentum = momentum_beta * momentum - local * gradient; model += momentum - local * "
-        "weight_decay * model. train_step (OneFlow 0.3) is accepted and not read. Source: Y. You et al., \"Large batch "
-        "training of convolutional networks\", 2017, arXiv:1708.03888.")
+    .Doc(std::string(kCommonDoc) +
+         "local = rate * lars_coefficient * |model| / (epsilon + |gradient| + weight_decay * |model|), or rate where "
+         "one of the norms is 0; momentum = momentum_beta * momentum - local * gradient; model += momentum - local * "
+         "weight_decay * model. train_step (OneFlow 0.3) is accepted and not read. Source: Y. You et al., \"Large "
+         "batch training of convolutional networks\", 2017, arXiv:1708.03888.")
     .Cases({user_op::Case("plain")
                 .In("model", {5, 7})
                 .In("model_diff", {5, 7})

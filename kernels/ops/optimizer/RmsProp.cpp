@@ -91,13 +91,11 @@ REGISTER_USER_OP("rmsprop_update")
     .SetGetSbpFn(splitUpdate)
     .SetInputArgModifyFn(writesModelAnd({"mean_square", "mean_gradient"}))
     .NoGrad("it updates a variable")
-    .Doc(
-        std::string(kCommonDoc) +
-        "mean_square = decay_rate * mean_square + (1 - decay_rate) * gradient^2; model -= rate * (gradient / "
-        "sqrt(mean_square + epsilon) + weight_decay * model). With centered, mean_gradient is the mean of the gradient "
-        "in the same way and its square is taken off mean_square. epsilon stands under the root; in "
-        "torch.optim.RMSprop "
-        "beside it.")
+    .Doc(std::string(kCommonDoc) +
+         "mean_square = decay_rate * mean_square + (1 - decay_rate) * gradient^2; model -= rate * (gradient / "
+         "sqrt(mean_square + epsilon) + weight_decay * model). With centered, mean_gradient is the mean of the "
+         "gradient in the same way and its square is taken off mean_square. epsilon stands under the root; in "
+         "torch.optim.RMSprop beside it.")
     .Cases({user_op::Case("plain")
                 .In("model", {5, 7})
                 .In("model_diff", {5, 7})
@@ -133,9 +131,8 @@ REGISTER_USER_OP("adagrad_update")
     .SetInputArgModifyFn(writesModelAnd({"sum"}))
     .NoGrad("it updates a variable")
     .Doc(std::string(kCommonDoc) +
-         "sum += gradient^2; model -= r * (gradient / (sqrt(sum) + epsilon) + weight_decay * model), where r = rate / "
-         "(1 + "
-         "train_step * lr_decay) and train_step is 0 in the first step (train_step_val without a tensor). As "
+         "sum += gradient^2; model -= r * (gradient / (sqrt(sum) + epsilon) + weight_decay * model), where r = rate "
+         "/ (1 + train_step * lr_decay) and train_step is 0 in the first step (train_step_val without a tensor). As "
          "torch.optim.Adagrad, with decoupled weight decay.")
     .Cases({user_op::Case("plain")
                 .In("model", {5, 7})

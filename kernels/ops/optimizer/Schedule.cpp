@@ -80,9 +80,8 @@ struct Schedule {
     if (t == "cosine_annealing") return positive("t_max", tMax);
     if (t == "linear_lr" || t == "constant_lr") return positive("total_iters", totalIters);
     return "decay_type is '" + t +
-           "'; there are exponential, inverse_time, natural_exp, piecewise_constant, "
-           "polynomial, cosine, linear_cosine, piecewise_scaling, multi_step, step, cosine_annealing, linear_lr and "
-           "constant_lr";
+           "'; there are exponential, inverse_time, natural_exp, piecewise_constant, polynomial, cosine, "
+           "linear_cosine, piecewise_scaling, multi_step, step, cosine_annealing, linear_lr and constant_lr";
   }
 
 private:
@@ -209,19 +208,18 @@ REGISTER_USER_OP("learning_rate_schedule")
     })
     .SetTensorDescInferFn(infer)
     .NoGrad("it depends on the step alone")
-    .Doc(
-        "The learning rate of step train_step (i64, of one element, 0 in the first step), f32 or f64 as dtype says. The "
-        "first warmup_batches steps: learning_rate * warmup_multiplier (warmup_type constant), or linear from there to "
-        "learning_rate. Then decay_type over the step t (without the warm-up's with exclude_warmup), x = t / "
-        "decay_batches, rounded down with staircase: exponential, rate * decay_rate^x; inverse_time, rate / (1 + "
-        "decay_rate * x); natural_exp, rate * exp(-decay_rate * x); polynomial, (rate - end_learning_rate) * (1 - x)^power "
-        "+ end_learning_rate, with cycle over the next multiple of decay_batches; cosine, rate * ((1 - alpha) * (1 + "
-        "cos(pi * x)) / 2 + alpha); linear_cosine, rate * ((alpha + 1 - x) * (1 + cos(2 * pi * num_periods * x)) / 2 + "
-        "beta); piecewise_constant and piecewise_scaling, values[i] and rate * scales[i] up to and with step "
-        "boundaries[i]; multi_step, rate * gamma^(milestones reached); step, rate * gamma^floor(t / step_size); "
-        "cosine_annealing, eta_min + (rate - eta_min) * (1 + cos(pi * t / t_max)) / 2; linear_lr, rate times a factor "
-        "from start_factor to end_factor over total_iters steps; constant_lr, rate * factor for total_iters steps. "
-        "The attributes are named after OneFlow's LearningRateDecayConf and WarmupConf.")
+    .Doc("The learning rate of step train_step (i64, of one element, 0 in the first step), f32 or f64 as dtype says. "
+         "The first warmup_batches steps: learning_rate * warmup_multiplier (warmup_type constant), or linear from "
+         "there to learning_rate. Then decay_type over the step t (without the warm-up's with exclude_warmup), x = t "
+         "/ decay_batches, rounded down with staircase: exponential, rate * decay_rate^x; inverse_time, rate / (1 + "
+         "decay_rate * x); natural_exp, rate * exp(-decay_rate * x); polynomial, (rate - end_learning_rate) * (1 - "
+         "x)^power + end_learning_rate, with cycle over the next multiple of decay_batches; cosine, rate * ((1 - "
+         "alpha) * (1 + cos(pi * x)) / 2 + alpha); linear_cosine, rate * ((alpha + 1 - x) * (1 + cos(2 * pi * "
+         "num_periods * x)) / 2 + beta); piecewise_constant and piecewise_scaling, values[i] and rate * scales[i] up "
+         "to and with step boundaries[i]; multi_step, rate * gamma^(milestones reached); step, rate * gamma^floor(t "
+         "/ step_size); cosine_annealing, eta_min + (rate - eta_min) * (1 + cos(pi * t / t_max)) / 2; linear_lr, "
+         "rate times a factor from start_factor to end_factor over total_iters steps; constant_lr, rate * factor for "
+         "total_iters steps. The attributes are named after OneFlow's LearningRateDecayConf and WarmupConf.")
     .Cases({at("constant", 7).Attr("dtype", kFloat),
             at("warmup_linear", 3)
                 .Attr("warmup_type", std::string("linear"))

@@ -59,9 +59,9 @@ REGISTER_USER_OP("sgd_update")
     .SetGetSbpFn(splitUpdate)
     .SetInputArgModifyFn(writesModelAnd({}))
     .NoGrad("it updates a variable")
-    .Doc(std::string(kCommonDoc) + "model -= rate * (gradient + weight_decay * model). model_copy, f16 or bf16 beside "
-                                   "a model of f32, receives the "
-                                   "updated model. As torch.optim.SGD without momentum.")
+    .Doc(std::string(kCommonDoc) + "model -= rate * (gradient + weight_decay * model). model_copy, f16 or bf16 "
+                                   "beside a model of f32, receives the updated model. As torch.optim.SGD without "
+                                   "momentum.")
     .Cases({user_op::Case("plain").In("model", {5, 7}).In("model_diff", {5, 7}).In("learning_rate", kFloat, {1}, 0, 1),
             user_op::Case("all")
                 .In("model", {37})
@@ -109,12 +109,11 @@ REGISTER_USER_OP("momentum_update")
     .SetGetSbpFn(splitUpdate)
     .SetInputArgModifyFn(writesModelAnd({"momentum"}))
     .NoGrad("it updates a variable")
-    .Doc(
-        std::string(kCommonDoc) +
-        "momentum = beta * momentum + (1 - dampening) * gradient; model -= rate * (momentum + weight_decay * model), "
-        "with "
-        "nesterov gradient + beta * momentum in place of momentum, with maximize the other way. As torch.optim.SGD but "
-        "for two points: weight decay does not enter the momentum (l2 does), and the first step is dampened too.")
+    .Doc(std::string(kCommonDoc) +
+         "momentum = beta * momentum + (1 - dampening) * gradient; model -= rate * (momentum + weight_decay * "
+         "model), with nesterov gradient + beta * momentum in place of momentum, with maximize the other way. As "
+         "torch.optim.SGD but for two points: weight decay does not enter the momentum (l2 does), and the first step "
+         "is dampened too.")
     .Cases({user_op::Case("plain")
                 .In("model", {5, 7})
                 .In("model_diff", {5, 7})

@@ -5,10 +5,9 @@
 namespace opc::ops::optimizer {
 
 const char *const kCommonDoc =
-    "The gradient is model_diff * scale * scale_by_tensor + l1 * sign(model) + l2 * model; the rate is learning_rate, "
-    "or "
-    "learning_rate_val without one, times learning_rate_scale. With skip_if other than 0 nothing changes. The first "
-    "argument and the state are variables, updated in place. ";
+    "The gradient is model_diff * scale * scale_by_tensor + l1 * sign(model) + l2 * model; the rate is "
+    "learning_rate, or learning_rate_val without one, times learning_rate_scale. With skip_if other than 0 nothing "
+    "changes. The first argument and the state are variables, updated in place. ";
 
 namespace {
 

@@ -278,20 +278,20 @@ user_op::OpRegistry maxPoolGrad(int line, int dims) {
   return poolGrad("max_pool_" + std::to_string(dims) + "d_grad", line, dims, Kind::kMax,
                   "The gradient of max_pool_" + std::to_string(dims) +
                       "d: each element of dy is added to dx where the first largest element of its window was, which "
-                      "is looked\nfor in x, or read from indice when that is given. y, which older graphs pass, is not "
-                      "read.");
+                      "is looked for in x, or read from indice when that is given. y, which older graphs pass, is "
+                      "not read.");
 }
 user_op::OpRegistry avgPoolGrad(int line, int dims) {
   return poolGrad("avg_pool_" + std::to_string(dims) + "d_grad", line, dims, Kind::kAvg,
                   "The gradient of avg_pool_" + std::to_string(dims) +
                       "d: each element of dy, divided as the pooling divides, is added to the elements of dx in its "
-                      "window. The\nvalues of x are not read.");
+                      "window. The values of x are not read.");
 }
 user_op::OpRegistry adaptiveAvgPoolGrad(int line, int dims) {
   return poolGrad("adaptive_avg_pool" + std::to_string(dims) + "d_grad", line, dims, Kind::kAdaptive,
                   "The gradient of adaptive_avg_pool" + std::to_string(dims) +
-                      "d: each element of dy, divided by the size of its window, is added to the elements of dx in it. "
-                      "The values of\nx are not read.");
+                      "d: each element of dy, divided by the size of its window, is added to the elements of dx in "
+                      "it. The values of x are not read.");
 }
 
 const std::string kLast = "channels_last";

@@ -12,11 +12,10 @@ using Ints = std::vector<int32_t>;
 using Longs = std::vector<int64_t>;
 
 const char *kWindows = "The windows have kernel_size elements, lie `stride` apart (kernel_size when stride is empty) "
-                       "and may reach into a padding of\n"
-                       "`padding` elements on both sides, or `padding` before and `padding_after` after. There are\n"
-                       "floor((size + padding - span) / stride) + 1 of them a dimension, ceil instead of floor with "
-                       "ceil_mode, but none that begins\n"
-                       "after the input. x is [N, C, spatial...] (channels_first) or [N, spatial..., C].";
+                       "and may reach into a padding of `padding` elements on both sides, or `padding` before and "
+                       "`padding_after` after. There are floor((size + padding - span) / stride) + 1 of them a "
+                       "dimension, ceil instead of floor with ceil_mode, but none that begins after the input. x is "
+                       "[N, C, spatial...] (channels_first) or [N, spatial..., C].";
 
 user_op::OpRegistry pooling(const std::string &name, int line, int dims, bool dilated) {
   user_op::OpRegistry op(name, __FILE__, line);
@@ -50,9 +49,8 @@ user_op::OpRegistry maxPool(int line, int dims) {
   op.Attr<Ints>("dilation", {})
       .Attr<bool>("return_indices", false)
       .Doc(std::string("The largest element of each window; NaN wins. The optional output `indice` (i64) holds where "
-                       "it was: the index\n"
-                       "in its channel's spatial dimensions, flattened, of the first largest element. Windows are "
-                       "dilated by `dilation`.\n") +
+                       "it was: the index in its channel's spatial dimensions, flattened, of the first largest "
+                       "element. Windows are dilated by `dilation`. ") +
            kWindows);
   return op;
 }
@@ -62,8 +60,7 @@ user_op::OpRegistry avgPool(int line, int dims) {
   op.Attr<bool>("count_include_pad", false)
       .Attr<int32_t>("divisor_override", 0)
       .Doc(std::string("The mean of each window: its sum divided by the number of its elements inside x (with "
-                       "count_include_pad: inside x\n"
-                       "and its padding), or by divisor_override unless that is 0.\n") +
+                       "count_include_pad: inside x and its padding), or by divisor_override unless that is 0. ") +
            kWindows);
   return op;
 }
@@ -85,10 +82,8 @@ user_op::OpRegistry adaptiveAvgPool(int line, int dims) {
       })
       .SetGetSbpFn(poolSbp)
       .Doc("The means of output_size windows a spatial dimension that cover x evenly: window i of n over a dimension "
-           "of size s\n"
-           "holds the elements from floor(i * s / n) to ceil((i + 1) * s / n) - 1. x is [N, C, spatial...] "
-           "(channels_first) or\n"
-           "[N, spatial..., C].");
+           "of size s holds the elements from floor(i * s / n) to ceil((i + 1) * s / n) - 1. x is [N, C, spatial...] "
+           "(channels_first) or [N, spatial..., C].");
   return op;
 }
 

@@ -66,8 +66,8 @@ std::function<void(OpRegistry &)> definition() {
 
 REGISTER_USER_OP("argmax")
     .With(definition())
-    .Doc("The position (i64) of the largest element along the last axis, which the output lacks. Of equal elements the "
-         "first; the first NaN if there is one.")
+    .Doc("The position (i64) of the largest element along the last axis, which the output lacks. Of equal elements "
+         "the first; the first NaN if there is one.")
     .Kernel<ArgMaxKernel, types::Numeric>("in");
 
 REGISTER_USER_OP("argmin")

@@ -126,9 +126,8 @@ REGISTER_USER_OP("var")
     .SetTensorDescInferFn(inferVar)
     .Sharding(varSharding)
     .Doc("The variance over the axes in dim (all axes when it is empty): the mean of the squared distances from the "
-         "mean; with unbiased "
-         "their sum is divided by one less than the count, which makes the variance of a single element NaN. "
-         "Accumulated in f64.")
+         "mean; with unbiased their sum is divided by one less than the count, which makes the variance of a single "
+         "element NaN. Accumulated in f64.")
     .Cases({varCase("rows", {5, 37}, {1}, true, false), varCase("columns", {19, 6}, {0}, false, true),
             varCase("all", {2, 3, 4}, {0, 1, 2}, true, false)})
     .Kernel<VarKernel, types::Floating>("input", KernelOptions().TmpSize(varTmpSize));

@@ -103,8 +103,8 @@ REGISTER_USER_OP("multi_square_sum")
     .Output("y")
     .SetTensorDescInferFn(infer<false>)
     .SetGetSbpFn(listSignatures)
-    .Doc("y, of one element, is the sum of the squares of all elements of all inputs, which have one dtype: the square "
-         "of a global norm.")
+    .Doc("y, of one element, is the sum of the squares of all elements of all inputs, which have one dtype: the "
+         "square of a global norm.")
     .Cases({Case("three").In("x", {7, 9}, -1, 1, 0).In("x", {5}, -1, 1, 1).In("x", {2, 2, 2}, -1, 1, 2)})
     .Kernel<SquareSumKernel, types::Floating>("x", wholeKernel());
 

@@ -105,10 +105,9 @@ REGISTER_USER_OP("cumprod_grad")
     .RequiredAttr<int64_t>("dim")
     .SetTensorDescInferFn(inferCumprod)
     .Sharding(cumprodGradSharding)
-    .Doc(
-        "The gradient of output = cumprod of input along `dim`: dx[k] = sum over i >= k of dy[i] * product over j <= i, "
-        "j != k of input[j], in linear time: dy[i] * output[i] summed from the end, divided by input[k], up to the "
-        "first zero of input; at that zero the products that leave it out; behind it 0. Sums run in f64.")
+    .Doc("The gradient of output = cumprod of input along `dim`: dx[k] = sum over i >= k of dy[i] * product over j "
+         "<= i, j != k of input[j], in linear time: dy[i] * output[i] summed from the end, divided by input[k], up "
+         "to the first zero of input; at that zero the products that leave it out; behind it 0. Sums run in f64.")
     .Cases({cumprodCase("rows", {3, 7}, 1, 0.5, 1.5), cumprodCase("middle", {2, 5, 3}, -2, 0.5, 1.5)})
     .Kernel<CumprodGradKernel, types::Floating>("dy");
 

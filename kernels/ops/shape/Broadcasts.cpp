@@ -139,9 +139,8 @@ REGISTER_USER_OP("broadcast_like")
     .Attr<std::vector<int32_t>>("broadcast_axes", {})
     .SetTensorDescInferFn(inferBroadcastLike)
     .SetGetSbpFn(broadcastSbp)
-    .Doc("Repeats x to the shape of like, whose values are not read. broadcast_axes lists the axes of like along which "
-         "x is repeated: "
-         "x has them with size 1 or lacks them. Without the list, missing axes come first.")
+    .Doc("Repeats x to the shape of like, whose values are not read. broadcast_axes lists the axes of like along "
+         "which x is repeated: x has them with size 1 or lacks them. Without the list, missing axes come first.")
     .Cases({user_op::Case("kept")
                 .In("x", {3, 1}, 0, 2)
                 .In("like", {3, 4}, 0, 2)

@@ -164,8 +164,7 @@ std::vector<user_op::Case> catCases() {
               .Types(kSampleTypes)};
 }
 const char *const kCatDoc = "Joins the inputs, in order, along `axis`; their other dimensions must be equal. "
-                            "max_dim_size, when above 0, bounds the "
-                            "joined dimension.";
+                            "max_dim_size, when above 0, bounds the joined dimension.";
 
 REGISTER_USER_OP("cat")
     .InputWithMinimum("in", 1)
@@ -214,9 +213,8 @@ REGISTER_USER_OP("split_like")
     .Attr<int64_t>("axis", 0)
     .SetTensorDescInferFn(inferSplitLike)
     .SetGetSbpFn(splitSbp)
-    .Doc("Cuts `in` along `axis` into consecutive parts; part i is as long as like_i is along that axis. The values of "
-         "like are "
-         "not read. The inverse of cat.")
+    .Doc("Cuts `in` along `axis` into consecutive parts; part i is as long as like_i is along that axis. The values "
+         "of like are not read. The inverse of cat.")
     .Cases({user_op::Case("axis1")
                 .In("in", {2, 7}, 0, 2)
                 .In("like", {2, 3}, 0, 2, 0)

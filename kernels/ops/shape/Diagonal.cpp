@@ -138,8 +138,7 @@ REGISTER_USER_OP("diag")
     .Attr<int32_t>("diagonal", 0)
     .SetTensorDescInferFn(inferDiag)
     .Doc("Of a vector: the square matrix with it on the given diagonal (0 the main one, positive above) and zeros "
-         "elsewhere. Of a "
-         "matrix: its given diagonal.")
+         "elsewhere. Of a matrix: its given diagonal.")
     .Cases({user_op::Case("make").In("in", {4}, 0, 2).Attr<int32_t>("diagonal", -1).Types(kSampleTypes),
             user_op::Case("take").In("in", {3, 5}, 0, 2).Attr<int32_t>("diagonal", 1).Types(kSampleTypes)});
 
@@ -149,8 +148,8 @@ REGISTER_USER_OP("diagonal")
     .Attr<int32_t>("offset", 0)
     .SetTensorDescInferFn(inferDiagonal)
     .Sharding(". . ... -> ... .", user_op::Linear({0}))
-    .Doc("The given diagonal (0 the main one, positive above) of the matrices formed by the first two axes; it becomes "
-         "the last axis.")
+    .Doc("The given diagonal (0 the main one, positive above) of the matrices formed by the first two axes; it "
+         "becomes the last axis.")
     .Cases({user_op::Case("matrix").In("in", {3, 5}, 0, 2).Attr<int32_t>("offset", 1).Types(kSampleTypes),
             user_op::Case("stack").In("in", {4, 3, 2}, 0, 2).Attr<int32_t>("offset", -1).Types(kSampleTypes)});
 
@@ -171,9 +170,8 @@ REGISTER_USER_OP("tril")
       if (zero) ctx->NewBuilder().PartialSum(ctx->inputs()).PartialSum(ctx->outputs()).Build();
       return Maybe<void>::Ok();
     })
-    .Doc("The last two axes are matrices: entries on and below the given diagonal are kept, the others become the fill "
-         "value (0 unless "
-         "given).")
+    .Doc("The last two axes are matrices: entries on and below the given diagonal are kept, the others become the "
+         "fill value (0 unless given).")
     .Cases({user_op::Case("main").In("in", {4, 5}, 0, 2).Types(kSampleTypes),
             user_op::Case("stack").In("in", {2, 4, 3}, 0, 2).Attr<int64_t>("diagonal", 1).Types(kSampleTypes),
             user_op::Case("mask")

@@ -66,9 +66,8 @@ REGISTER_USER_OP("diagonal_grad")
           .Build();
       return Maybe<void>::Ok();
     })
-    .Doc("The gradient of diagonal: dx has the shape of in, whose values are not read, with dy on diagonal `offset` of "
-         "the first two\n"
-         "axes and zeros elsewhere.")
+    .Doc("The gradient of diagonal: dx has the shape of in, whose values are not read, with dy on diagonal `offset` "
+         "of the first two axes and zeros elsewhere.")
     .Cases({user_op::Case("matrix").In("dy", {3}).In("in", {3, 5}).Attr<int32_t>("offset", 1).Types({kFloat, kDouble}),
             user_op::Case("stack")
                 .In("dy", {2, 3})

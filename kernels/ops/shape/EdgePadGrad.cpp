@@ -67,7 +67,7 @@ user_op::Case sample(Shape dy, Shape x, List padding) {
         return edgePadSbp(ctx, ctx->LogicalTensorDesc4InputArgNameAndIndex("x", 0).shape());                           \
       })                                                                                                               \
       .Doc("The gradient of " name ": each element of dx, which has the shape of x, is the sum of dy over the places " \
-           "to which\nthe pad copied it. The values of x are not read.")                                               \
+           "to which the pad copied it. The values of x are not read.")                                                \
       .Cases({sample(__VA_ARGS__)});                                                                                   \
   OPC_REGISTER_FLOATING_CPU_KERNELS(name "_grad", EdgePadGradKernel, "dy")
 

@@ -145,9 +145,8 @@ REGISTER_USER_OP("roll")
     .Attr<Axes>("dims", {})
     .SetTensorDescInferFn(inferRoll)
     .SetGetSbpFn(sbp)
-    .Doc("Moves the entries along axis dims[i] by shifts[i] places towards the end; what passes the end comes back at "
-         "the front. Without "
-         "dims, the tensor is rolled as if it were flat.")
+    .Doc("Moves the entries along axis dims[i] by shifts[i] places towards the end; what passes the end comes back "
+         "at the front. Without dims, the tensor is rolled as if it were flat.")
     .Cases({user_op::Case("two")
                 .In("in", {4, 5}, 0, 2)
                 .Attr("shifts", Axes{1, -2})

@@ -88,10 +88,8 @@ REGISTER_USER_OP("affine_grid")
     .Attr<bool>("align_corners", false)
     .SetTensorDescInferFn(inferAffine)
     .Doc("For each pixel of an output of `size` (batch, channels, height, width) the point theta * (x, y, 1), with x "
-         "and y from -1 to 1; theta is "
-         "(batch, 2, 3). In three dimensions theta is (batch, 3, 4). With align_corners -1 and 1 are the centres of "
-         "the corner pixels, "
-         "else the image's edges.")
+         "and y from -1 to 1; theta is (batch, 2, 3). In three dimensions theta is (batch, 3, 4). With align_corners "
+         "-1 and 1 are the centres of the corner pixels, else the image's edges.")
     .Cases(
         {user_op::Case("image").In("theta", {2, 2, 3}).Attr("size", Shape({2, 3, 4, 5})).Attr("align_corners", false),
          user_op::Case("volume")
@@ -169,8 +167,8 @@ REGISTER_USER_OP("affine_grid_grad")
     .RequiredAttr<Shape>("size")
     .Attr<bool>("align_corners", false)
     .SetTensorDescInferFn(inferAffineGrad)
-    .Doc("The gradient of affine_grid: dtheta[n, r, k] is the sum over pixels of dgrid[n, pixel, r] times coordinate k "
-         "of the pixel (x, y, 1).")
+    .Doc("The gradient of affine_grid: dtheta[n, r, k] is the sum over pixels of dgrid[n, pixel, r] times coordinate "
+         "k of the pixel (x, y, 1).")
     .Cases({user_op::Case("image").In("dgrid", {2, 4, 5, 2}).Attr("size", Shape({2, 3, 4, 5})),
             user_op::Case("volume")
                 .In("dgrid", {1, 3, 4, 2, 3})
@@ -290,11 +288,9 @@ REGISTER_USER_OP("grid_sample")
     .Attr<bool>("align_corners", false)
     .SetTensorDescInferFn(inferSample)
     .Sharding("n c . ., n h w . -> n c h w", user_op::Linear({0}))
-    .Doc("output[n, :, i, j] is input (batch, channels, height, width) at the point (x, y) = grid[n, i, j], from -1 to "
-         "1 as in affine_grid. "
-         "interpolation_mode is \"bilinear\", \"nearest\" or \"bicubic\"; padding_mode says what lies outside: "
-         "\"zeros\", \"border\" or "
-         "\"reflection\".")
+    .Doc("output[n, :, i, j] is input (batch, channels, height, width) at the point (x, y) = grid[n, i, j], from -1 "
+         "to 1 as in affine_grid. interpolation_mode is \"bilinear\", \"nearest\" or \"bicubic\"; padding_mode says "
+         "what lies outside: \"zeros\", \"border\" or \"reflection\".")
     .Cases({sample("bilinear", "bilinear", "zeros", false), sample("border", "bilinear", "border", true),
             sample("nearest", "nearest", "reflection", false), sample("bicubic", "bicubic", "reflection", true)});
 OPC_REGISTER_FLOATING_CPU_KERNELS("grid_sample", GridSampleKernel, "input");

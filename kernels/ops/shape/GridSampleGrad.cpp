@@ -144,9 +144,8 @@ REGISTER_USER_OP("grid_sample_grad")
     .Attr<bool>("align_corners", false)
     .SetTensorDescInferFn(infer)
     .Sharding("n . . ., n . . ., n . . . -> n . . ., n . . .")
-    .Doc("The gradients of grid_sample: dinput by the image, dgrid by the grid (zeros for \"nearest\"). Where the edge "
-         "holds a point\n"
-         "fast (padding_mode \"border\" or \"reflection\"), dgrid is 0 there.")
+    .Doc("The gradients of grid_sample: dinput by the image, dgrid by the grid (zeros for \"nearest\"). Where the "
+         "edge holds a point fast (padding_mode \"border\" or \"reflection\"), dgrid is 0 there.")
     .Cases({sample("bilinear", "bilinear", "zeros", false), sample("border", "bilinear", "border", true),
             sample("reflection", "bilinear", "reflection", false), sample("nearest", "nearest", "reflection", false),
             sample("bicubic", "bicubic", "reflection", true)});

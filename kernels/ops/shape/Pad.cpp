@@ -243,11 +243,9 @@ REGISTER_USER_OP("pad")
     .Attr<int64_t>("integral_constant_value", 0)
     .SetTensorDescInferFn(inferPad)
     .SetGetSbpFn(padSbp)
-    .Doc("Surrounds x with a constant: padding_before and padding_after have one entry an axis; when both are absent, "
-         "`padding` is "
-         "(before, after) of the last axis, then of the one before it, and so on. Negative entries cut. Floating "
-         "tensors take "
-         "floating_constant_value, others integral_constant_value.")
+    .Doc("Surrounds x with a constant: padding_before and padding_after have one entry an axis; when both are "
+         "absent, `padding` is (before, after) of the last axis, then of the one before it, and so on. Negative "
+         "entries cut. Floating tensors take floating_constant_value, others integral_constant_value.")
     .Cases({user_op::Case("axes")
                 .In("x", {2, 3}, 0, 2)
                 .Attr("padding_before", List{1, 0})

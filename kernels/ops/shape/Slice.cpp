@@ -210,8 +210,8 @@ user_op::Case update(const char *name, Shape ref, Shape value, List start, List 
 }
 const char *const kBoxDoc =
     "Each axis takes the entries start, start+step, ... before stop. Negative positions count from the end; "
-    "positions beyond an end are clamped to it. With a negative step, stop = -n-1 (n the dimension) or less "
-    "includes entry 0. ";
+    "positions beyond an end are clamped to it. With a negative step, stop = -n-1 (n the dimension) or less includes "
+    "entry 0. ";
 
 REGISTER_USER_OP("slice")
     .Input("x")
@@ -301,9 +301,9 @@ REGISTER_USER_OP("narrow_grad")
       ctx->NewBuilder().PartialSum(ctx->inputs()).PartialSum(ctx->outputs()).Build();
       return Maybe<void>::Ok();
     })
-    .Doc("The gradient of narrow, for graphs that have it: dx has the shape of like, whose values are not read, dy at "
-         "the `length`\n"
-         "entries of axis `dim` from `start` on, and zeros elsewhere. (opc grad uses slice_grad, which keeps no like.)")
+    .Doc("The gradient of narrow, for graphs that have it: dx has the shape of like, whose values are not read, dy "
+         "at the `length` entries of axis `dim` from `start` on, and zeros elsewhere. (opc grad uses slice_grad, "
+         "which keeps no like.)")
     .Cases({user_op::Case("columns")
                 .In("dy", {3, 3}, 0, 2)
                 .In("like", {3, 5}, 0, 2)

@@ -67,8 +67,7 @@ REGISTER_USER_OP("transpose")
     .SetTensorDescInferFn(infer)
     .SetGetSbpFn(sbp)
     .Doc("output[i_perm[0], i_perm[1], ...] = input[i_0, i_1, ...]: output axis k is input axis perm[k]. Negative "
-         "entries count "
-         "from the end. batch_axis_non_change is accepted from older graphs and has no effect.")
+         "entries count from the end. batch_axis_non_change is accepted from older graphs and has no effect.")
     .Cases({sample("matrix", {5, 7}, {1, 0}), sample("heads", {2, 3, 4, 5}, {0, 2, 1, 3}),
             sample("large", {67, 130}, {1, 0}), sample("channels_last", {2, 3, 5, 4}, {0, 2, 3, -3}),
             sample("scalar", {}, {})});

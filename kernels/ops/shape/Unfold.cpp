@@ -169,9 +169,8 @@ REGISTER_USER_OP("unfold")
     .Output("y")
     .OPC_PATCH_ATTRS.SetTensorDescInferFn(inferUnfold)
     .Sharding("n . . . -> n . .", user_op::Linear({0}))
-    .Doc("y[n, (c, i, j), (oy, ox)] = x[n, c, oy * stride + i * dilation - padding, ...], 0 outside: the patches of x "
-         "(batch, channels, height, "
-         "width) as columns.")
+    .Doc("y[n, (c, i, j), (oy, ox)] = x[n, c, oy * stride + i * dilation - padding, ...], 0 outside: the patches of "
+         "x (batch, channels, height, width) as columns.")
     .Cases({sample("plain", {2, 3, 5, 6}, {3, 2}, {0, 0}, {1, 1}, {1, 1}),
             sample("strided", {1, 2, 7, 6}, {3, 3}, {1, 2}, {2, 1}, {1, 2})});
 
@@ -181,9 +180,8 @@ REGISTER_USER_OP("fold")
     .RequiredAttr<Pair>("output_size")
     .OPC_PATCH_ATTRS.SetTensorDescInferFn(inferFold)
     .Sharding("n . . -> n . . .", user_op::Linear({0}))
-    .Doc("Adds the columns of x, as unfold makes them of an image of output_size (height, width), back into an image; "
-         "pixels that several "
-         "patches cover add up. The gradient of unfold.")
+    .Doc("Adds the columns of x, as unfold makes them of an image of output_size (height, width), back into an "
+         "image; pixels that several patches cover add up. The gradient of unfold.")
     .Cases({sample("plain", {2, 18, 20}, {3, 2}, {0, 0}, {1, 1}, {1, 1}, {6, 6})});
 
 OPC_ANY_TYPE_CPU_KERNEL("unfold", UnfoldKernel);

@@ -193,9 +193,8 @@ template <class T> using NearestKernel = UpsampleKernel<T, Mode::kNearest, 1>;
 template <class T> using BilinearKernel = UpsampleKernel<T, Mode::kLinear, 2>;
 template <class T> using BicubicKernel = UpsampleKernel<T, Mode::kCubic, 4>;
 
-const char *const kSizes = "x is (batch, channels, height, width); the output size is output_size (height, width) when "
-                           "given, else the input's "
-                           "times the scales, rounded down. ";
+const char *const kSizes = "x is (batch, channels, height, width); the output size is output_size (height, width) "
+                           "when given, else the input's times the scales, rounded down. ";
 const char *const kAlign =
     "With align_corners the centres of the corner pixels are mapped to each other, else the image's edges. ";
 user_op::Case sample(const char *name) { return user_op::Case(name).In("x", {2, 3, 4, 5}); }
@@ -238,7 +237,7 @@ OPC_UPSAMPLE("upsample_bicubic_2d")
       .SetTensorDescInferFn(inferGrad)                                                                                 \
       .Sharding("n c . ., n c . . -> n c . .", user_op::Linear({0}))                                                   \
       .Doc("The gradient of " name ", whose attributes it has: each element of dy is spread over the pixels of dx, "   \
-           "which has the\nshape of x, that the output pixel was read from. The values of x are not read.")
+           "which has the shape of x, that the output pixel was read from. The values of x are not read.")
 
 user_op::Case gradSample(const char *name, int64_t h, int64_t w) {
   return user_op::Case(name).In("dy", {2, 3, h, w}).In("x", {2, 3, 4, 5});

@@ -161,9 +161,8 @@ REGISTER_USER_OP("reshape")
     .SetTensorDescInferFn(inferReshape)
     .SetGetSbpFn(reshapeSbp)
     .View()
-    .Doc("out has the elements of in, in row-major order, under another shape. One dimension of `shape` may be -1: it "
-         "is "
-         "inferred. The number of elements must not change.")
+    .Doc("out has the elements of in, in row-major order, under another shape. One dimension of `shape` may be -1: "
+         "it is inferred. The number of elements must not change.")
     .Cases({sample("plain", {2, 6}).Attr("shape", Shape({3, 4})),
             sample("inferred", {2, 3, 4}).Attr("shape", Shape({-1, 4})),
             sample("to_scalar", {1}).Attr("shape", Shape()), sample("empty", {0, 3}).Attr("shape", Shape({3, 0}))});
@@ -231,8 +230,8 @@ REGISTER_USER_OP("copy")
     .Attr<bool>("pin_memory", false)
     .SetTensorDescInferFn(user_op::TensorDescInferFnUtil::Unchanged)
     .Sharding("... -> ...", user_op::Linear({0}))
-    .Doc("out = in, in memory of its own. The attributes device_type, device_id and pin_memory are accepted from older "
-         "graphs; where a tensor lives is decided by placement.")
+    .Doc("out = in, in memory of its own. The attributes device_type, device_id and pin_memory are accepted from "
+         "older graphs; where a tensor lives is decided by placement.")
     .Cases({sample("matrix", {3, 5}), sample("scalar", {})});
 
 const CpuKernelOptions kInplace{nullptr, inplaceOf("out", "in")};

@@ -107,16 +107,14 @@ template <class T> using LogSoftmaxKernel = RowKernel<T, true>;
 
 REGISTER_USER_OP("softmax")
     .With(definition("out"))
-    .Doc(
-        "Softmax over the last axis: out[..., i] = exp(in[..., i] - m) / sum over j of exp(in[..., j] - m), m the row's "
-        "maximum. A row that holds NaN or +inf, or -inf alone, becomes NaN.")
+    .Doc("Softmax over the last axis: out[..., i] = exp(in[..., i] - m) / sum over j of exp(in[..., j] - m), m the "
+         "row's maximum. A row that holds NaN or +inf, or -inf alone, becomes NaN.")
     .Kernel<SoftmaxKernel, types::Floating>("in");
 
 REGISTER_USER_OP("log_softmax")
     .With(definition("prob"))
-    .Doc(
-        "The logarithm of softmax over the last axis: prob[..., i] = in[..., i] - m - log(sum over j of exp(in[..., j] - "
-        "m)), m the row's maximum.")
+    .Doc("The logarithm of softmax over the last axis: prob[..., i] = in[..., i] - m - log(sum over j of exp(in[..., "
+         "j] - m)), m the row's maximum.")
     .Kernel<LogSoftmaxKernel, types::Floating>("in");
 
 } // namespace

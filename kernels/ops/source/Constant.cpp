@@ -76,8 +76,8 @@ Maybe<void> likeSbp(user_op::SbpContext *ctx) {
 }
 
 const char *const kValueDoc =
-    "The value is floating_value when is_floating_value, else integer_value, converted to the dtype by the "
-    "rules of cast. ";
+    "The value is floating_value when is_floating_value, else integer_value, converted to the dtype by the rules of "
+    "cast. ";
 const std::vector<DataType> kSampleTypes = {kFloat, kDouble, kFloat16, kBFloat16, kInt8, kInt64, kBool};
 
 REGISTER_USER_OP("constant")

@@ -151,8 +151,7 @@ REGISTER_USER_OP("uniform")
     .Pure(false)
     .NoGrad("it has no input")
     .Doc("Independent numbers, uniform in [from, to). They depend on seed, the op's name, the run of the session and "
-         "the position: not on "
-         "threads or devices (Philox4x32-10).")
+         "the position: not on threads or devices (Philox4x32-10).")
     .Cases(
         {user_op::Case("plain").Attr("dtype", kFloat).Attr("shape", Shape({4, 5})),
          user_op::Case("range").Attr("dtype", kDouble).Attr("shape", Shape({7})).Attr("from", -2.0).Attr("to", 3.0)});
@@ -364,9 +363,8 @@ REGISTER_USER_OP("dropout")
       return Maybe<void>::Ok();
     })
     .Pure(false)
-    .Doc("Each element of in is dropped (made 0) with probability rate, the others are scaled by 1 / (1 - rate); mask "
-         "(bool) says which "
-         "were kept. _add_to_output is added to the result. rate 1 drops everything.")
+    .Doc("Each element of in is dropped (made 0) with probability rate, the others are scaled by 1 / (1 - rate); "
+         "mask (bool) says which were kept. _add_to_output is added to the result. rate 1 drops everything.")
     .Cases({user_op::Case("half").In("in", {4, 5}).Attr("rate", 0.5f),
             user_op::Case("none").In("in", {7}).Attr("rate", 0.0f)});
 

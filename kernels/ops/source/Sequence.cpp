@@ -124,8 +124,7 @@ REGISTER_USER_OP("arange")
     .SetTensorDescInferFn(inferSequence)
     .NoGrad("it has no input")
     .Doc("start, start + delta, ... before limit. Floating dtypes take the float_ attributes and compute start + i * "
-         "delta in f64; integer "
-         "dtypes take the integer_ ones.")
+         "delta in f64; integer dtypes take the integer_ ones.")
     .Cases({user_op::Case("int")
                 .Attr("dtype", kInt64)
                 .Attr<int64_t>("integer_start", 2)

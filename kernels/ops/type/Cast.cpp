@@ -69,10 +69,9 @@ template <bool kLike> Maybe<void> castSbp(user_op::SbpContext *ctx) {
 
 const char *const kRules =
     "To a narrower float: round to nearest, ties to even. Float to integer: truncate toward zero, saturate at the "
-    "integer's range, "
-    "NaN gives 0. Integer to narrower integer: keep the low bits. To bool: x != 0, so that NaN is true. What is too "
-    "large for an 8-bit float, infinity included, becomes its largest number; without saturate infinity, or NaN where it "
-    "has none. ";
+    "integer's range, NaN gives 0. Integer to narrower integer: keep the low bits. To bool: x != 0, so that NaN is "
+    "true. What is too large for an 8-bit float, infinity included, becomes its largest number; without saturate "
+    "infinity, or NaN where it has none. ";
 const std::vector<DataType> kSampleTypes = {kFloat, kDouble, kFloat16, kBFloat16, kInt8, kInt32, kInt64, kUInt8, kBool};
 user_op::Case to(const char *name, DataType type) {
   return user_op::Case(name).In("in", {3, 5}, 0, 100).Attr("dtype", type).Types(kSampleTypes);

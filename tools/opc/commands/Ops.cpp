@@ -42,7 +42,7 @@ public:
       if (invocation.flags().json)
         terminal.out(jsonText({{"schema", 1}, {"op", opJson(*registry, *op)}}));
       else
-        terminal.out(opPage(*registry, *op));
+        terminal.out(opPage(*registry, *op, terminal.width()));
       return kExitOk;
     }
 

@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "OpReport.h"
 
+#include "CommandLine.h"
 #include "NumberText.h"
 
 #include "opc/ElementTypes.h"
@@ -234,11 +235,11 @@ Json elementTypesJson() {
   return list;
 }
 
-std::string opPage(const Registry &registry, const OpDef &op) {
+std::string opPage(const Registry &registry, const OpDef &op, int width) {
   std::string text = op.name;
   if (!op.aliases.empty()) text += "  (also: " + joined(op.aliases, ", ") + ")";
   text += "\n";
-  if (!op.doc.empty()) text += "\n" + op.doc + "\n";
+  if (!op.doc.empty()) text += "\n" + wrapText(op.doc, 0, width);
   text += "\n" + row("inputs", op.inputs.empty() ? "none" : argumentsText(op.inputs)) +
           row("outputs", argumentsText(op.outputs));
   std::string label = "attributes";

@@ -14,8 +14,8 @@ namespace opc::cli {
 Json opJson(const Registry &registry, const user_op::OpDef &op);
 /// The element types that tensors may have, with the default tolerance of each.
 Json elementTypesJson();
-/// The page of `opc ops show NAME`.
-std::string opPage(const Registry &registry, const user_op::OpDef &op);
+/// The page of `opc ops show NAME`, its documentation wrapped to `width` columns.
+std::string opPage(const Registry &registry, const user_op::OpDef &op, int width);
 
 /// "a, b, c?, xs..." of a list of arguments.
 std::string argumentsText(const std::vector<user_op::ArgDef> &args);
