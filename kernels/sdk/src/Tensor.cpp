@@ -1,5 +1,4 @@
-// Shape, TensorDesc and Tensor. This file is compiled with -fno-delete-null-pointer-checks: the accessors of Tensor
-// test `this`, because kernels are written against an API that answers nullptr for an absent optional tensor.
+// Shape, TensorDesc and Tensor.
 // SPDX-License-Identifier: Apache-2.0
 #include "opc/Tensor.h"
 
@@ -50,32 +49,26 @@ std::string TensorDesc::toString() const {
   return s + "]";
 }
 
-namespace {
-// `volatile` keeps the optimiser from concluding that a member function's `this` is never null.
-const Tensor *present(const Tensor *t) {
-  const Tensor *volatile p = t;
-  if (!p) throw ContractError("an absent optional tensor is used (Tensor4ArgNameAndIndex gave nullptr)");
-  return t;
-}
-} // namespace
-
-const ShapeView &Tensor::shape() const { return present(this)->desc_.shape(); }
-MutShapeView *Tensor::mut_shape() { return present(this), desc_.mut_shape(); }
-DataType Tensor::data_type() const { return present(this)->desc_.data_type(); }
-const TensorDesc &Tensor::desc() const { return present(this)->desc_; }
-const MemoryCase &Tensor::mem_case() const { return present(this)->mem_; }
-const std::string &Tensor::name() const { return present(this)->name_; }
+const ShapeView &Tensor::shape() const { return desc_.shape(); }
+MutShapeView *Tensor::mut_shape() { return desc_.mut_shape(); }
+DataType Tensor::data_type() const { return desc_.data_type(); }
+const TensorDesc &Tensor::desc() const { return desc_; }
+const MemoryCase &Tensor::mem_case() const { return mem_; }
+const std::string &Tensor::name() const { return name_; }
 const void *Tensor::raw_dptr() const { return checkedData(kChar, false); }
 void *Tensor::mut_raw_dptr() { return checkedData(kChar, true); }
 
 void *Tensor::checkedData(DataType wanted, bool forWriting) const {
-  present(this);
   const DataType have = desc_.data_type();
   if (wanted != have && wanted != kChar && have != kChar)
     throw ContractError("tensor " + name_ + " holds " + dataTypeName(have) + ", the kernel reads it as " +
                         dataTypeName(wanted));
   if (forWriting && !writable_) throw ContractError("tensor " + name_ + " is an input, the kernel asks to write it");
   return data_;
+}
+
+Tensor *TensorLookup::absent() {
+  throw ContractError("an absent optional tensor is used (Tensor4ArgNameAndIndex found none)");
 }
 
 } // namespace user_op

@@ -15,6 +15,7 @@
 #include <cmath>
 #include <csignal>
 #include <filesystem>
+#include <optional>
 #include <set>
 #include <unistd.h>
 
@@ -292,8 +293,7 @@ public:
     Result<GraphInput> input = readGraphInput(setup_.graph);
     if (!input) return fail(input.status());
     graphName_ = input->name;
-    registry_ = invocation_.loadRegistry();
-    if (!registry_) return fail(registry_.status());
+    if (!take(invocation_.loadRegistry(), &registry_)) return false;
     std::string plan;
     if (input->isPlan) {
       if (batch) return fail(usageError("--batch has no effect on a plan: its shapes are fixed"));
@@ -303,9 +303,7 @@ public:
     }
     SessionOptions options = setup_.session;
     options.seed = setup_.values.seed;
-    session_ = Session::load(plan, *registry_, options);
-    if (!session_) return fail(session_.status());
-    return true;
+    return take(Session::load(plan, *registry_, options), &session_);
   }
 
   /// Opens the sources, each cast to its input's dtype when that was asked for.
@@ -333,8 +331,7 @@ public:
       }
       sources.push_back({name, std::move(*data)});
     }
-    loader_ = BatchLoader::create(*session_, std::move(sources), shuffle, setup_.values.seed);
-    if (!loader_) return fail(loader_.status());
+    if (!take(BatchLoader::create(*session_, std::move(sources), shuffle, setup_.values.seed), &loader_)) return false;
     if (int64_t rest = loader_->order().leftOver())
       invocation_.note("note: " + std::to_string(rest) + " of " + std::to_string(loader_->order().examples()) +
                        " examples do not fill a batch and are left out of each epoch");
@@ -363,6 +360,12 @@ public:
   const std::string &graphName() const { return graphName_; }
 
 private:
+  template <class T> bool take(Result<T> made, std::optional<T> *into) {
+    if (!made) return fail(made.status());
+    into->emplace(*std::move(made));
+    return true;
+  }
+
   bool compile(GraphInput &input, const std::vector<std::pair<std::string, std::string>> &files, int64_t batch,
                std::string *plan) {
     auto pipeline = std::make_unique<Pipeline>(*registry_, setup_.compile);
@@ -418,9 +421,9 @@ private:
   Invocation &invocation_;
   TrainingRun::Setup &setup_;
   std::string graphName_;
-  Result<Registry> registry_ = Status();
-  Result<Session> session_ = Status();
-  Result<BatchLoader> loader_ = Status();
+  std::optional<Registry> registry_;
+  std::optional<Session> session_;
+  std::optional<BatchLoader> loader_;
   int code_ = kExitOk;
 };
 

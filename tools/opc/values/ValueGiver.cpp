@@ -5,6 +5,7 @@
 #include "CommandLine.h"
 
 #include <algorithm>
+#include <optional>
 
 namespace opc::cli {
 
@@ -65,7 +66,7 @@ public:
       // Of several files the last one wins, as of several flags.
       for (const NamedValues &w : weights_)
         if (w.has(v.name)) source = inputs_.has(v.name) ? source : &w;
-      Result<HostTensor> tensor = Status();
+      std::optional<Result<HostTensor>> tensor;
       std::string origin;
       if (source) {
         origin = source->origin(v.name);
@@ -84,7 +85,7 @@ public:
         missing_.push_back({v.name, "variable", "", v.desc});
         continue;
       }
-      OPC_RETURN_IF_ERROR(give(v.name, "variable", origin, v.desc, std::move(tensor)));
+      OPC_RETURN_IF_ERROR(give(v.name, "variable", origin, v.desc, *std::move(tensor)));
     }
     return Status::ok();
   }
@@ -92,7 +93,7 @@ public:
   Status inputs(const std::set<std::string> &fedElsewhere) {
     for (const PortInfo &p : session_.interface().inputs) {
       if (fedElsewhere.count(p.name)) continue;
-      Result<HostTensor> tensor = Status();
+      std::optional<Result<HostTensor>> tensor;
       std::string origin;
       if (inputs_.has(p.name)) {
         tensor = make(inputs_, "input", p.name, p.desc);
@@ -104,7 +105,7 @@ public:
         missing_.push_back({p.name, "input", "", p.desc});
         continue;
       }
-      OPC_RETURN_IF_ERROR(give(p.name, "input", origin, p.desc, std::move(tensor)));
+      OPC_RETURN_IF_ERROR(give(p.name, "input", origin, p.desc, *std::move(tensor)));
     }
     return Status::ok();
   }

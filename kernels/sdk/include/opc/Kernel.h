@@ -140,8 +140,10 @@ public:
     Tensor *t = findTensor("tmp_buffer", 0);
     return t ? static_cast<T *>(t->mut_raw_dptr()) : nullptr;
   }
-  /// nullptr when the op instance has no such argument. "tmp_buffer", 0 is the temporary buffer.
-  Tensor *Tensor4ArgNameAndIndex(const std::string &arg, int32_t index) { return findTensor(arg, index); }
+  /// Equal to nullptr when the op instance has no such argument. "tmp_buffer", 0 is the temporary buffer.
+  TensorLookup Tensor4ArgNameAndIndex(const std::string &arg, int32_t index) {
+    return TensorLookup(findTensor(arg, index));
+  }
 
 protected:
   virtual Tensor *findTensor(const std::string &arg, int32_t index) = 0;
@@ -164,7 +166,7 @@ public:
 class KernelInferContext : public KernelContext {
 public:
   virtual DeviceCtx *device_ctx() = 0;
-  virtual Tensor *Tensor4ArgNameAndIndex(const std::string &arg, int32_t index) = 0;
+  virtual TensorLookup Tensor4ArgNameAndIndex(const std::string &arg, int32_t index) = 0;
   virtual const ShapeView &ShapeView4ArgNameAndIndex(const std::string &arg, int32_t index) = 0;
   virtual MutShapeView *MutShapeView4ArgNameAndIndex(const std::string &arg, int32_t index) = 0;
 };

@@ -2,7 +2,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <cassert>
 #include <memory>
+#include <optional>
 #include <string>
 #include <utility>
 
@@ -74,21 +76,27 @@ private:
   std::shared_ptr<Info> info_;
 };
 
-/// A value or the Status that explains its absence.
+/// A value, kept in place, or the error that explains its absence.
 template <class T> class [[nodiscard]] Result {
 public:
-  Result(T value) : value_(std::make_unique<T>(std::move(value))) {}
-  Result(Status status) : status_(std::move(status)) {}
-  bool isOk() const { return value_ != nullptr; }
+  Result(T value) : value_(std::move(value)) {}
+  /// `status` must be an error. Success without a value is a mistake of the caller; without assertions it is an error
+  /// of its own, so that nobody reads a value that is not there.
+  Result(Status status) : status_(std::move(status)) {
+    assert(!status_.isOk() && "a Result is made of a value or of an error");
+    if (status_.isOk()) status_ = Status(StatusCode::kInternal, "OPC0901", "success was returned without a value");
+  }
+  bool isOk() const { return value_.has_value(); }
   explicit operator bool() const { return isOk(); }
   const Status &status() const { return status_; }
-  T &operator*() { return *value_; }
-  const T &operator*() const { return *value_; }
-  T *operator->() { return value_.get(); }
-  const T *operator->() const { return value_.get(); }
+  T &operator*() & { return *value_; }
+  const T &operator*() const & { return *value_; }
+  T &&operator*() && { return std::move(*value_); }
+  T *operator->() { return &*value_; }
+  const T *operator->() const { return &*value_; }
 
 private:
-  std::unique_ptr<T> value_;
+  std::optional<T> value_;
   Status status_;
 };
 
@@ -99,3 +107,13 @@ private:
   do {                                                                                                                 \
     if (::opc::Status opcStatus_ = (expr); !opcStatus_.isOk()) return opcStatus_;                                      \
   } while (false)
+
+#define OPC_CONCAT_IMPL(a, b) a##b
+#define OPC_CONCAT(a, b) OPC_CONCAT_IMPL(a, b)
+/// `OPC_ASSIGN_OR_RETURN(const auto bytes, tensorBytes(desc));`: the value of a Result, or a return of its error from
+/// the enclosing function. The first argument must not hold a comma.
+#define OPC_ASSIGN_OR_RETURN(value, ...) OPC_ASSIGN_OR_RETURN_IMPL(OPC_CONCAT(opcResult_, __LINE__), value, __VA_ARGS__)
+#define OPC_ASSIGN_OR_RETURN_IMPL(result, value, ...)                                                                  \
+  auto result = (__VA_ARGS__);                                                                                         \
+  if (!result.isOk()) return result.status();                                                                          \
+  value = *std::move(result)

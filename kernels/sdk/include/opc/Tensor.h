@@ -6,6 +6,8 @@
 #include "opc/Maybe.h"
 #include "opc/Shape.h"
 
+#include <cstddef>
+
 namespace opc::user_op {
 
 /// Shape and element type of a tensor, without data.
@@ -49,8 +51,6 @@ private:
 };
 
 /// A tensor as a kernel sees it: contiguous, row-major, at a fixed address for the life of the session.
-/// The accessors are defined out of line and test `this`, so that a kernel that uses an absent optional tensor
-/// (Tensor4ArgNameAndIndex gave nullptr) fails with an error and not with a crash.
 class Tensor {
 public:
   Tensor() = default;
@@ -84,6 +84,25 @@ private:
   void *data_ = nullptr;
   MemoryCase mem_;
   bool writable_ = false;
+};
+
+/// What looking up a tensor gives: the tensor, or nothing when the op instance has no such argument (an optional one
+/// that the graph leaves out). Like the pointer that OneFlow's API answers it converts to Tensor * and compares with
+/// nullptr. Unlike it, a use of what is not there (`ctx->Tensor4ArgNameAndIndex("bias", 0)->dptr<T>()`) throws
+/// ContractError, which becomes an error that names the op. A Tensor * taken from it is a pointer like any other: test
+/// it before use.
+class TensorLookup {
+public:
+  TensorLookup(std::nullptr_t) {}
+  explicit TensorLookup(Tensor *tensor) : tensor_(tensor) {}
+  operator Tensor *() const { return tensor_; }
+  Tensor *get() const { return tensor_; }
+  Tensor *operator->() const { return tensor_ ? tensor_ : absent(); }
+  Tensor &operator*() const { return *operator->(); }
+
+private:
+  [[noreturn]] static Tensor *absent();
+  Tensor *tensor_ = nullptr;
 };
 
 } // namespace opc::user_op

@@ -16,6 +16,10 @@ using namespace ::opc::user_op;
 }
 } // namespace oneflow
 
+/// OneFlow's look-up gives a plain pointer, which sources take with `auto *`; nullptr for an argument that is not
+/// there.
+#define Tensor4ArgNameAndIndex(...) Tensor4ArgNameAndIndex(__VA_ARGS__).get()
+
 /// A grid-stride loop over int32 indices.
 #define CUDA_1D_KERNEL_LOOP(i, n)                                                                                      \
   for (int32_t i = blockIdx.x * blockDim.x + threadIdx.x, step = blockDim.x * gridDim.x; i < (n); i += step)
