@@ -5,6 +5,7 @@
 #include "EmitStatus.h"
 #include "GradientGeneration.h"
 #include "Locations.h"
+#include "NearestNames.h"
 
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 

@@ -5,6 +5,7 @@
 #include "EmitStatus.h"
 #include "Locations.h"
 #include "MutableInputs.h"
+#include "NearestNames.h"
 #include "TrainingGraph.h"
 
 #include "mlir/Dialect/Func/IR/FuncOps.h"

@@ -4,6 +4,7 @@
 #include "AttrBridge.h"
 #include "AttrWire.h"
 #include "Locations.h"
+#include "NearestNames.h"
 #include "OpcDialect.h"
 
 #include "mlir/Dialect/Func/IR/FuncOps.h"

@@ -14,6 +14,7 @@
 #include "Importer.h"
 #include "LibraryFusion.h"
 #include "Locations.h"
+#include "NearestNames.h"
 #include "OpcDialect.h"
 #include "PhysicalGraph.h"
 #include "PipelineStages.h"

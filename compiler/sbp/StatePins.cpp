@@ -4,6 +4,7 @@
 #include "EmitStatus.h"
 #include "GraphStates.h"
 #include "Locations.h"
+#include "NearestNames.h"
 #include "Schedule.h"
 
 #include <fnmatch.h>

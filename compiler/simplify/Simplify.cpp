@@ -4,6 +4,7 @@
 #include "AttrBridge.h"
 #include "Locations.h"
 #include "OpcDialect.h"
+#include "RunOp.h"
 
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/IR/Dominance.h"
@@ -26,43 +27,23 @@ bool evaluate(ir::UserOp op, const user_op::OpDef &def, const Registry &registry
   int64_t bytes = 0;
   for (const auto &d : instance->outputDescs()) {
     auto size = tensorBytes(d);
-    if (!size) return false;
+    if (!size || *size > kMaxFoldedBytes - bytes) return false;
     bytes += *size;
   }
-  if (bytes > kMaxFoldedBytes) return false;
-  auto kernel = instance->selectKernel(registry, DeviceType::kCPU);
-  if (!kernel) return false;
-  auto tmp = instance->tmpSize(**kernel);
-  if (!tmp || *tmp > static_cast<uint64_t>(kMaxFoldedBytes) * 16) return false;
-
-  // Buffers of whole cache lines: kernels may load past the last element up to the padded size.
-  std::vector<std::vector<char>> storage;
-  auto buffer = [&](size_t size) {
-    storage.emplace_back(size + 128);
-    return reinterpret_cast<void *>((reinterpret_cast<uintptr_t>(storage.back().data()) + 63) & ~uintptr_t{63});
-  };
-  std::vector<void *> data;
-  for (Value v : op.getArgs()) {
+  std::vector<OpTensor> inputs, outputs;
+  for (auto [v, desc] : llvm::zip(op.getArgs(), instance->inputDescs())) {
     auto constant = v.getDefiningOp<ir::ConstantOp>();
     const std::string raw = ir::denseToBytes(cast<DenseElementsAttr>(constant.getValue()));
-    void *p = buffer(raw.size());
-    std::memcpy(p, raw.data(), raw.size());
-    data.push_back(p);
+    std::memcpy(inputs.emplace_back(desc).data(), raw.data(), raw.size());
   }
-  std::vector<size_t> sizes;
-  for (const auto &d : instance->outputDescs()) {
-    sizes.push_back(static_cast<size_t>(*tensorBytes(d)));
-    data.push_back(buffer(sizes.back()));
-  }
-  DeviceCtx ctx(DeviceType::kCPU, 1, nullptr);
-  const size_t inputs = op.getArgs().size();
-  auto task = KernelTask::create(std::move(*instance), **kernel, &ctx, data, std::vector<bool>(inputs, true),
-                                 buffer(*tmp), *tmp);
+  RunOpOptions options;
+  options.constant.assign(inputs.size(), true);
+  options.maxWorkspaceBytes = static_cast<uint64_t>(kMaxFoldedBytes) * 16;
   // A kernel that fails here fails again at run time, where the error can name the step.
-  if (!task || !(*task)->run(&ctx).isOk()) return false;
-  for (auto [i, result] : llvm::enumerate(op.getOuts()))
-    results->push_back(ir::denseFromBytes(cast<RankedTensorType>(result.getType()),
-                                          ArrayRef<char>(static_cast<const char *>(data[inputs + i]), sizes[i])));
+  if (!runOp(registry, *instance, &inputs, &outputs, options)) return false;
+  for (auto [value, result] : llvm::zip(outputs, op.getOuts()))
+    results->push_back(
+        ir::denseFromBytes(cast<RankedTensorType>(result.getType()), ArrayRef<char>(value.dptr(), value.bytes())));
   return true;
 }
 

@@ -1,10 +1,10 @@
-// Registry: storage, look-up, freezing, and loading of plugins.
+// Registry: storage, look-up, freezing.
 // SPDX-License-Identifier: Apache-2.0
 #include "Registry.h"
 #include "DerivedGradient.h"
+#include "NearestNames.h"
 
 #include <algorithm>
-#include <dlfcn.h>
 #include <mutex>
 #include <set>
 #include <unordered_map>
@@ -86,7 +86,7 @@ namespace {
 std::string where(const user_op::Origin &o) {
   return (o.library.empty() ? "" : o.library + ", ") + o.file + ":" + std::to_string(o.line);
 }
-Status pluginError(const std::string &id, const std::string &message, const std::string &help = "") {
+Status rejected(const char *id, const std::string &message, const std::string &help = "") {
   return Status(StatusCode::kUnsupported, id, message).withHelp(help);
 }
 } // namespace
@@ -106,8 +106,8 @@ Status Registry::add(user_op::PendingRegistrations pending, const std::string &l
   for (OpDef &op : pending.ops) {
     op.origin.library = library;
     if (!op.inferTensorDesc)
-      return pluginError("OPC0904", "op '" + op.name + "' has no shape rule (" + where(op.origin) + ")",
-                         "call SetTensorDescInferFn");
+      return rejected("OPC0904", "op '" + op.name + "' has no shape rule (" + where(op.origin) + ")",
+                      "call SetTensorDescInferFn");
     std::vector<std::string> names = {op.name};
     names.insert(names.end(), op.aliases.begin(), op.aliases.end());
     for (const std::string &name : names) {
@@ -115,9 +115,9 @@ Status Registry::add(user_op::PendingRegistrations pending, const std::string &l
       const user_op::Origin *other = known ? &known->origin : nullptr;
       if (!other && fresh.count(name)) other = fresh[name];
       if (other)
-        return pluginError("OPC0903",
-                           "op '" + name + "' is registered twice: at " + where(*other) + " and at " + where(op.origin),
-                           "rename one of them, or load only one of the libraries");
+        return rejected("OPC0903",
+                        "op '" + name + "' is registered twice: at " + where(*other) + " and at " + where(op.origin),
+                        "rename one of them, or load only one of the libraries");
       fresh[name] = &op.origin;
     }
   }
@@ -125,8 +125,8 @@ Status Registry::add(user_op::PendingRegistrations pending, const std::string &l
     g.origin.library = library;
     auto known = impl_->grads.find(g.opType);
     if (known != impl_->grads.end())
-      return pluginError("OPC0903", "the gradient of '" + g.opType + "' is registered twice: at " +
-                                        where(known->second->origin) + " and at " + where(g.origin));
+      return rejected("OPC0903", "the gradient of '" + g.opType + "' is registered twice: at " +
+                                     where(known->second->origin) + " and at " + where(g.origin));
   }
   for (OpDef &op : pending.ops) {
     auto stored = std::make_unique<OpDef>(std::move(op));
@@ -165,55 +165,10 @@ Status Registry::add(user_op::PendingRegistrations pending, const std::string &l
 Result<PluginInfo> Registry::loadPlugin(const std::string &path) {
   for (const PluginInfo &p : impl_->plugins)
     if (p.path == path) return p; // naming a library twice on the command line is not a conflict
-  dlerror();
-  // A bare name would be searched in the system's library folders: a plugin is always a file the user named.
-  const std::string file = path.find('/') == std::string::npos ? "./" + path : path;
-  void *handle = dlopen(file.c_str(), RTLD_NOW | RTLD_LOCAL);
-  if (!handle) {
-    const char *reason = dlerror();
-    const std::string text = reason ? reason : "unknown reason";
-    std::string help = "check that the file is a shared library for this machine";
-    if (text.find("undefined symbol") != std::string::npos)
-      help = "link the plugin with `opc sdk --ldflags`, and compile all of its sources into it";
-    else if (text.find("No such file") != std::string::npos)
-      help = "give the path of the plugin's .so file";
-    return pluginError("OPC0902", "cannot load plugin " + path + ": " + text, help);
-  }
-  // The plugin's own copy of the SDK (libopc_sdk.so, found through its dependencies) holds what its registrars left.
-  auto *version = reinterpret_cast<int (*)()>(dlsym(handle, "opcSdkApiVersion"));
-  auto *take = reinterpret_cast<void *(*)()>(dlsym(handle, "opcSdkPendingRegistrations"));
-  if (!version || !take)
-    return pluginError("OPC0902", "cannot load plugin " + path + ": it does not use the opc SDK",
-                       "link it with `opc sdk --ldflags`");
-  PluginInfo info;
-  info.path = path;
-  info.apiVersion = version();
-  if (info.apiVersion != OPC_SDK_API_VERSION)
-    return pluginError("OPC0905",
-                       "cannot load plugin " + path + ": it uses SDK API version " + std::to_string(info.apiVersion) +
-                           ", this opc offers " + std::to_string(OPC_SDK_API_VERSION),
-                       "rebuild the plugin with this opc's SDK");
-  auto *list = static_cast<user_op::PendingRegistrations *>(take());
-  user_op::PendingRegistrations pending = std::move(*list);
-  *list = {};
-  auto wrongVersion = [&](const user_op::Origin &o) { return o.apiVersion != OPC_SDK_API_VERSION; };
-  for (const auto &op : pending.ops)
-    if (wrongVersion(op.origin))
-      return pluginError("OPC0905",
-                         "cannot load plugin " + path + ": op '" + op.name + "' was compiled against SDK API version " +
-                             std::to_string(op.origin.apiVersion) + ", this opc offers " +
-                             std::to_string(OPC_SDK_API_VERSION),
-                         "rebuild the plugin with this opc's SDK");
-  for (const auto &k : pending.kernels)
-    if (wrongVersion(k.origin))
-      return pluginError("OPC0905",
-                         "cannot load plugin " + path + ": a kernel of '" + k.opType +
-                             "' was compiled against SDK API version " + std::to_string(k.origin.apiVersion) +
-                             ", this opc offers " + std::to_string(OPC_SDK_API_VERSION),
-                         "rebuild the plugin with this opc's SDK");
-  OPC_RETURN_IF_ERROR(add(std::move(pending), path, &info));
-  impl_->plugins.push_back(info);
-  return info;
+  OPC_ASSIGN_OR_RETURN(LoadedPlugin plugin, openPlugin(path));
+  OPC_RETURN_IF_ERROR(add(std::move(plugin.registrations), path, &plugin.info));
+  impl_->plugins.push_back(plugin.info);
+  return plugin.info;
 }
 
 const OpDef *Registry::findOp(const std::string &type) const {
@@ -257,39 +212,6 @@ KernelTarget kernelTarget(const KernelDef &kernel) {
     if (subject.rfind("dtype of ", 0) == 0 && target.dtype.empty()) target.dtype = value;
   });
   return target;
-}
-
-size_t editDistance(const std::string &a, const std::string &b) {
-  std::vector<size_t> row(b.size() + 1);
-  for (size_t j = 0; j <= b.size(); ++j) row[j] = j;
-  for (size_t i = 1; i <= a.size(); ++i) {
-    size_t diagonal = row[0];
-    row[0] = i;
-    for (size_t j = 1; j <= b.size(); ++j) {
-      const size_t substituted = diagonal + (a[i - 1] == b[j - 1] ? 0 : 1);
-      diagonal = row[j];
-      row[j] = std::min({row[j] + 1, row[j - 1] + 1, substituted});
-    }
-  }
-  return row[b.size()];
-}
-
-std::vector<std::string> nearestNames(const std::string &name, const std::vector<std::string> &candidates,
-                                      size_t count) {
-  const size_t limit = std::max<size_t>(2, name.size() / 3);
-  std::vector<std::pair<size_t, std::string>> scored;
-  for (const std::string &c : candidates) {
-    // The difference in length is the least there can be: a hostile name of a megabyte costs nothing.
-    const size_t least = std::max(name.size(), c.size()) - std::min(name.size(), c.size());
-    size_t d = least > limit ? least : editDistance(name, c);
-    // "sum" for "reduce_sum": a part of a name is near, too.
-    if (name.size() >= 3 && c.find(name) != std::string::npos) d = std::min<size_t>(d, 1);
-    if (d <= limit) scored.push_back({d, c});
-  }
-  std::sort(scored.begin(), scored.end());
-  std::vector<std::string> result;
-  for (size_t i = 0; i < scored.size() && i < count; ++i) result.push_back(scored[i].second);
-  return result;
 }
 
 } // namespace opc

@@ -2,7 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include "opc/Op.h"
+#include "PluginLoader.h"
 
 #include <map>
 #include <memory>
@@ -12,13 +12,6 @@
 namespace opc {
 
 struct DerivedGradient;
-
-/// What loading one library brought.
-struct PluginInfo {
-  std::string path;
-  int apiVersion = 0;
-  std::vector<std::string> ops, kernels, grads; // op type names, sorted; one entry a registration
-};
 
 class Registry {
 public:
@@ -62,11 +55,5 @@ struct KernelTarget {
   std::string device, dtype;
 };
 KernelTarget kernelTarget(const user_op::KernelDef &kernel);
-
-/// Levenshtein distance, for suggestions.
-size_t editDistance(const std::string &a, const std::string &b);
-/// The candidates nearest to `name` within a third of its length (at least 2 edits), best first.
-std::vector<std::string> nearestNames(const std::string &name, const std::vector<std::string> &candidates,
-                                      size_t count = 3);
 
 } // namespace opc

@@ -5,6 +5,7 @@
 
 #include "BoxingExecutor.h"
 #include "Device.h"
+#include "KernelTask.h"
 
 #include <algorithm>
 #include <chrono>

@@ -4,6 +4,7 @@
 
 #include "InProcessCommunicator.h"
 #include "Initializers.h"
+#include "NearestNames.h"
 #include "OpCase.h"
 #include "PlanAgreement.h"
 #include "PlanFile.h"

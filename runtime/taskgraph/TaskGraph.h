@@ -9,6 +9,7 @@
 
 #include "Arenas.h"
 #include "BoxingTask.h"
+#include "KernelTask.h"
 #include "PlanModel.h"
 #include "RunObserver.h"
 #include "Watchdog.h"

@@ -2,7 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "TensorIo.h"
 
-#include "Registry.h"
+#include "NearestNames.h"
 #include "TensorFormat.h"
 
 #include <algorithm>

@@ -15,6 +15,17 @@ FORBIDDEN = [
     ("kernels/sdk/src", "graph.pb.h"),
     ("kernels/registry", "Session.h"),
     ("kernels/registry", "plan.pb.h"),
+    ("kernels/registry", "OpInstance.h"),
+    ("kernels/registry", "NdSbp.h"),
+    ("kernels/gradients", "Registry.h"),
+    ("kernels/instance", "NdSbp.h"),
+    ("kernels/instance", "OpCost.h"),
+    ("kernels/instance", "Session.h"),
+    ("kernels/cost", "NdSbp.h"),
+    ("kernels/signatures", "OpCost.h"),
+    ("kernels/signatures", "plan.pb.h"),
+    ("kernels/spelling", "opc/Op.h"),
+    ("runtime/tensorio", "Registry.h"),
     ("kernels/ops", "Registry.h"),
     ("kernels/ops", "graph.pb.h"),
     ("kernels/ops", "Session.h"),
@@ -40,7 +51,10 @@ FORBIDDEN = [
 ALLOWED = [
     ("kernels/ops", "opc/Op.h"),
     ("kernels/registry", "Registry.h"),
+    ("kernels/instance", "Registry.h"),
+    ("kernels/signatures", "NdSbp.h"),
     ("runtime/taskgraph", "Registry.h"),
+    ("runtime/taskgraph", "OpInstance.h"),
     ("runtime/session", "Session.h"),
 ]
 

@@ -1,8 +1,6 @@
 // The gradient operators that the registry makes of elementwise ops.
 // SPDX-License-Identifier: Apache-2.0
-#include "LibraryOpsFixture.h"
-
-#include "Registry.h"
+#include "OpCall.h"
 #include "opc/Scalar.h"
 
 #include <catch2/catch.hpp>
@@ -13,16 +11,6 @@ using namespace opc;
 using namespace opc::test;
 
 namespace {
-
-const Registry &builtIn() {
-  static const Registry r = [] {
-    Registry made;
-    REQUIRE(made.addLinked().isOk());
-    made.freeze();
-    return made;
-  }();
-  return r;
-}
 
 /// Textbook derivatives: the judge of the symbolic ones.
 struct Known {
@@ -51,7 +39,7 @@ TEST_CASE("Derived gradients have the textbook's values in every type, at every 
         call.op = std::string(k.op) + "_grad";
         const TestTensor x = randomTensor(type, Shape({n}), 3, k.lo, k.hi), dy = randomTensor(type, Shape({n}), 4);
         call.inputs = {{"dy", dy}};
-        for (const auto &in : builtIn().findOp(call.op)->inputs)
+        for (const auto &in : registry().findOp(call.op)->inputs)
           if (in.name != "dy") call.inputs.push_back({in.name, x});
         const auto out = runEverywhere(call);
         std::vector<double> expected;
@@ -78,7 +66,7 @@ TEST_CASE("Derived gradients take attributes and broadcast") {
 }
 
 TEST_CASE("Derivatives of derivatives exist by name") {
-  const user_op::OpDef *second = builtIn().findOp("sin_grad_x_grad");
+  const user_op::OpDef *second = registry().findOp("sin_grad_x_grad");
   REQUIRE(second);
   OpCall call;
   call.op = "sin_grad_x_grad";
@@ -86,19 +74,19 @@ TEST_CASE("Derivatives of derivatives exist by name") {
     call.inputs.push_back({in.name, tensorOf(kDouble, Shape({1}), {in.name == "x" ? 0.5 : 1})});
   requireClose(runEverywhere(call).at("dx"), {-std::sin(0.5)}, 1e-12, 0);
   // The same object for the same name, and its kernels.
-  CHECK(builtIn().findOp("sin_grad_x_grad") == second);
-  CHECK(builtIn().kernels("sin_grad_x_grad").size() == 4);
+  CHECK(registry().findOp("sin_grad_x_grad") == second);
+  CHECK(registry().kernels("sin_grad_x_grad").size() == 4);
 }
 
 TEST_CASE("Names that are no derived gradients are unknown, whatever they look like") {
   for (const char *name :
        {"_grad", "nothing_grad", "matmul_grad", "sin_y_grad", "floor_grad", "sin_grad_grad", "_grad_grad"})
-    CHECK_FALSE(builtIn().findOp(name));
+    CHECK_FALSE(registry().findOp(name));
   std::string hostile = "sin";
   for (int i = 0; i < 5000; ++i) hostile += "_grad";
-  CHECK_FALSE(builtIn().findOp(hostile));
+  CHECK_FALSE(registry().findOp(hostile));
   // Every prefix is tried once, not once for each way to reach it.
   hostile = "x";
   for (int i = 0; i < 24; ++i) hostile += "_grad";
-  CHECK_FALSE(builtIn().findOp(hostile));
+  CHECK_FALSE(registry().findOp(hostile));
 }

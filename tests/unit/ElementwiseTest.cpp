@@ -1,7 +1,8 @@
 // Elementwise operators run through their kernels: every op, case and dtype against its expression, and the edges.
 // SPDX-License-Identifier: Apache-2.0
 #include "opc/Elementwise.h"
-#include "OpInstance.h"
+#include "KernelTask.h"
+#include "OpCall.h"
 #include "Parallel.h"
 #include "opc/Convert.h"
 #include "opc/Dispatch.h"
@@ -13,97 +14,29 @@
 #include <random>
 
 using namespace opc;
+using namespace opc::test;
 using user_op::Case;
 using user_op::OpDef;
 using user_op::TensorDesc;
 
 namespace {
 
-const Registry &builtins() {
-  static const Registry r = [] {
-    Registry made;
-    REQUIRE(made.addLinked().isOk());
-    made.freeze();
-    return made;
-  }();
-  return r;
-}
-
-struct Values {
-  DataType type = kFloat;
-  Shape shape;
-  std::vector<char> bytes;
-  double at(int64_t i) const {
-    return visit(type, [&](auto tag) {
-      typename decltype(tag)::type x;
-      std::memcpy(&x, bytes.data() + static_cast<size_t>(i) * sizeof x, sizeof x);
-      return static_cast<double>(numberOf(x));
-    });
-  }
-};
-
-template <class G> Values make(DataType type, Shape shape, G &&value) {
-  Values v{type, shape, std::vector<char>(static_cast<size_t>(shape.elem_cnt()) * GetSizeOfDataType(type))};
-  visit(type, [&](auto tag) {
-    using T = typename decltype(tag)::type;
-    for (int64_t i = 0; i < shape.elem_cnt(); ++i) {
-      const double d = value(i);
-      T x;
-      if constexpr (std::is_same_v<T, bool>)
-        x = d != 0;
-      else if constexpr (std::is_integral_v<T>)
-        x = static_cast<T>(std::max(std::floor(d), static_cast<double>(std::numeric_limits<T>::min())));
-      else if constexpr (std::is_arithmetic_v<T>)
-        x = static_cast<T>(d);
-      else
-        x = T(static_cast<float>(d));
-      std::memcpy(v.bytes.data() + static_cast<size_t>(i) * sizeof(T), &x, sizeof(T));
-    }
-  });
-  return v;
-}
-Values list(DataType type, Shape shape, std::vector<double> values) {
-  return make(type, std::move(shape), [&](int64_t i) { return values[static_cast<size_t>(i)]; });
-}
-
 struct Run {
   Status status;
-  Values out;
+  TestTensor out;
 };
 
-Run run(const std::string &name, const std::vector<Values> &inputs, const std::map<std::string, AttrValue> &attrs = {},
-        int threads = 1, int inplace = -1) {
-  Run r;
-  const OpDef *def = builtins().findOp(name);
+Run run(const std::string &name, const std::vector<TestTensor> &inputs,
+        const std::map<std::string, AttrValue> &attrs = {}, int threads = 1, int inplace = -1) {
+  const OpDef *def = registry().findOp(name);
   REQUIRE(def);
-  user_op::OpConf conf;
-  conf.name = "t";
-  conf.type = name;
-  for (const auto &a : def->inputs) conf.inputs.push_back({a.name, {"x/" + a.name}});
-  conf.attrs = attrs;
-  if (r.status = completeOpConf(*def, &conf); !r.status) return r;
-  OpInstance op(*def, conf);
-  for (size_t i = 0; i < inputs.size(); ++i) op.inputDescs()[i] = TensorDesc(inputs[i].shape, inputs[i].type);
-  if (r.status = op.infer(); !r.status) return r;
-  auto kernel = op.selectKernel(builtins(), DeviceType::kCPU);
-  if (!kernel) return r.status = kernel.status(), r;
-  const TensorDesc &out = op.outputDescs()[0];
-  r.out = Values{out.data_type(), out.shape(), std::vector<char>(static_cast<size_t>(*tensorBytes(out)), char(0x6b))};
-  std::vector<std::vector<char>> storage;
-  for (const Values &v : inputs) storage.push_back(v.bytes);
-  std::vector<void *> data;
-  for (auto &s : storage) data.push_back(s.data());
-  data.push_back(inplace >= 0 ? data[static_cast<size_t>(inplace)] : r.out.bytes.data());
-  if (inplace >= 0) {
-    const auto pairs = op.inplacePairs(**kernel);
-    REQUIRE(std::find(pairs.begin(), pairs.end(), std::make_pair(0, inplace)) != pairs.end());
-  }
-  DeviceCtx ctx(DeviceType::kCPU, threads, cpu::parallelFor);
-  auto task = KernelTask::create(op, **kernel, &ctx, data, std::vector<bool>(inputs.size()), nullptr, 0);
-  if (!task) return r.status = task.status(), r;
-  r.status = (*task)->run(&ctx);
-  if (inplace >= 0) r.out.bytes = storage[static_cast<size_t>(inplace)];
-  return r;
+  OpCall call{name, {}, attrs, {}, {}};
+  for (size_t i = 0; i < inputs.size(); ++i) call.inputs.emplace_back(def->inputs[i].name, inputs[i]);
+  CallOptions options{threads, 1, {}};
+  if (inplace >= 0) options.inplace = {{0, inplace}};
+  auto outputs = tryOp(call, options);
+  if (!outputs) return {outputs.status(), {}};
+  return {Status::ok(), (*outputs)[0]};
 }
 
 /// The element of a broadcast input that belongs to output element i.
@@ -131,7 +64,7 @@ double tolerance(DataType type) {
 
 std::vector<DataType> kernelTypes(const OpDef &def) {
   std::vector<DataType> types;
-  for (const auto *k : builtins().kernels(def.name)) {
+  for (const auto *k : registry().kernels(def.name)) {
     const KernelTarget t = kernelTarget(*k);
     if (t.device == "cpu" && !t.dtype.empty()) types.push_back(parseDataType(t.dtype));
   }
@@ -143,7 +76,7 @@ std::vector<DataType> kernelTypes(const OpDef &def) {
 TEST_CASE("every elementwise op computes its expression, for each case and dtype", "[elementwise]") {
   std::mt19937 random(11);
   int ops = 0;
-  for (const OpDef *def : builtins().ops()) {
+  for (const OpDef *def : registry().ops()) {
     if (!def->scalar) continue;
     ++ops;
     std::vector<DataType> types = kernelTypes(*def);
@@ -152,10 +85,10 @@ TEST_CASE("every elementwise op computes its expression, for each case and dtype
     for (const Case &c : def->cases)
       for (DataType type : types) {
         INFO(def->name << ", case " << c.name() << ", " << dataTypeName(type));
-        std::vector<Values> inputs;
+        std::vector<TestTensor> inputs;
         for (const auto &in : c.inputs()) {
           const DataType own = in.type == kInvalidDataType ? type : in.type;
-          inputs.push_back(make(own, in.shape, [&](int64_t) {
+          inputs.push_back(tensorFrom(own, in.shape, [&](int64_t) {
             const double u = static_cast<double>(random()) / 4294967296.0;
             return own == kBool ? static_cast<double>(random() % 2) : in.lo + (in.hi - in.lo) * u;
           }));
@@ -164,7 +97,7 @@ TEST_CASE("every elementwise op computes its expression, for each case and dtype
         INFO(r.status.toString());
         REQUIRE(r.status.isOk());
         const Run again = run(def->name, inputs, c.attrs(), 3);
-        REQUIRE(again.out.bytes == r.out.bytes);
+        REQUIRE(again.out == r.out);
 
         user_op::OpConf conf;
         for (const auto &a : def->attrs)
@@ -174,29 +107,29 @@ TEST_CASE("every elementwise op computes its expression, for each case and dtype
         if (def->scalar->attributes)
           for (const auto &v : def->scalar->attributes(user_op::UserOpConfWrapper(conf), type))
             attrs.push_back(IsFloatingDataType(type) ? v.real : static_cast<double>(v.as<int64_t>()));
-        for (int64_t i = 0; i < r.out.shape.elem_cnt(); ++i) {
+        for (int64_t i = 0; i < r.out.elements(); ++i) {
           std::vector<double> at;
-          for (const Values &v : inputs) at.push_back(v.at(sourceIndex(v.shape, r.out.shape, i)));
+          for (const TestTensor &v : inputs) at.push_back(element(v, sourceIndex(v.shape(), r.out.shape(), i)));
           at.insert(at.end(), attrs.begin(), attrs.end());
           double expected = def->scalar->evaluate(at);
           if (def->name == "bitwise_not" && type == kBool) expected = 1 - at[0]; // the expression is for integers
-          const double got = r.out.at(i);
+          const double got = element(r.out, i);
           INFO("element " << i << ": got " << got << ", expected " << expected);
-          if (r.out.type == kBool) expected = expected != 0;
-          if (r.out.type == kBool || IsFloatingDataType(r.out.type)) {
+          if (r.out.type() == kBool) expected = expected != 0;
+          if (r.out.type() == kBool || IsFloatingDataType(r.out.type())) {
             if (std::isnan(expected)) {
               REQUIRE(std::isnan(got));
             } else {
               // 16-bit outputs are compared after rounding once more; the largest finite f16 is a bound too.
-              if (r.out.type == kFloat16 && std::fabs(expected) > 65519) continue;
-              REQUIRE(std::fabs(got - expected) <= tolerance(r.out.type) * std::max(1.0, std::fabs(expected)));
+              if (r.out.type() == kFloat16 && std::fabs(expected) > 65519) continue;
+              REQUIRE(std::fabs(got - expected) <= tolerance(r.out.type()) * std::max(1.0, std::fabs(expected)));
             }
           } else {
             // Division by zero and negative powers are the integers' own (see the next tests); wrapping is modulo 2^n.
             if (!std::isfinite(expected)) continue;
             if (def->name.find("div") != std::string::npos || def->name.find("pow") != std::string::npos)
               expected = std::trunc(expected);
-            const double range = std::ldexp(1.0, static_cast<int>(GetSizeOfDataType(r.out.type)) * 8);
+            const double range = std::ldexp(1.0, static_cast<int>(GetSizeOfDataType(r.out.type())) * 8);
             if (range > 1e15) {
               REQUIRE(got == expected);
             } else {
@@ -211,11 +144,11 @@ TEST_CASE("every elementwise op computes its expression, for each case and dtype
 
 TEST_CASE("integer kernels define division by zero and wrap around", "[elementwise]") {
   auto ints = [](const std::string &op, std::vector<double> x, std::vector<double> y) {
-    const Run r =
-        run(op, {list(kInt32, {static_cast<int64_t>(x.size())}, x), list(kInt32, {static_cast<int64_t>(y.size())}, y)});
+    const Run r = run(op, {tensorOf(kInt32, {static_cast<int64_t>(x.size())}, x),
+                           tensorOf(kInt32, {static_cast<int64_t>(y.size())}, y)});
     REQUIRE(r.status.isOk());
     std::vector<double> v;
-    for (int64_t i = 0; i < r.out.shape.elem_cnt(); ++i) v.push_back(r.out.at(i));
+    for (int64_t i = 0; i < r.out.elements(); ++i) v.push_back(element(r.out, i));
     return v;
   };
   using V = std::vector<double>;
@@ -230,19 +163,19 @@ TEST_CASE("integer kernels define division by zero and wrap around", "[elementwi
 
 TEST_CASE("scalar operands keep 64-bit integers exact and check their flags", "[elementwise]") {
   const int64_t big = (int64_t{1} << 53) + 1;
-  const Run r = run("scalar_add", {list(kInt64, {2}, {0, 1})},
+  const Run r = run("scalar_add", {tensorOf(kInt64, {2}, {0, 1})},
                     {{"has_int_operand", AttrValue(true)}, {"int_operand", AttrValue(big)}});
   REQUIRE(r.status.isOk());
   int64_t v[2];
-  std::memcpy(v, r.out.bytes.data(), sizeof v);
+  std::memcpy(v, r.out.data(), sizeof v);
   CHECK(v[0] == big);
   CHECK(v[1] == big + 1);
-  CHECK(run("scalar_add", {list(kFloat, {1}, {0})})
+  CHECK(run("scalar_add", {tensorOf(kFloat, {1}, {0})})
             .status.toString()
             .find("neither has_int_operand nor has_float_operand") != std::string::npos);
-  const Run old = run("scalar_pow", {list(kFloat, {2}, {3, 4})}, {{"exponent", AttrValue(2.0)}});
+  const Run old = run("scalar_pow", {tensorOf(kFloat, {2}, {3, 4})}, {{"exponent", AttrValue(2.0)}});
   REQUIRE(old.status.isOk());
-  CHECK(old.out.at(1) == 16);
+  CHECK(element(old.out, 1) == 16);
 }
 
 TEST_CASE("broadcasting reaches every layout, in any number of threads, and in place", "[elementwise]") {
@@ -261,23 +194,24 @@ TEST_CASE("broadcasting reaches every layout, in any number of threads, and in p
   for (DataType type : {kFloat, kFloat16, kInt8})
     for (const Pair &p : pairs) {
       INFO(p.x.ToString() << " " << p.y.ToString() << " " << dataTypeName(type));
-      const Values x = make(type, p.x, [](int64_t i) { return static_cast<double>(i * 7 % 23) - 11; });
-      const Values y = make(type, p.y, [](int64_t i) { return static_cast<double>(i * 5 % 17) - 8; });
+      const TestTensor x = tensorFrom(type, p.x, [](int64_t i) { return static_cast<double>(i * 7 % 23) - 11; });
+      const TestTensor y = tensorFrom(type, p.y, [](int64_t i) { return static_cast<double>(i * 5 % 17) - 8; });
       const Run r = run("broadcast_sub", {x, y});
       REQUIRE(r.status.isOk());
       bool equal = true;
-      for (int64_t i = 0; i < r.out.shape.elem_cnt(); ++i)
-        equal = equal && r.out.at(i) == x.at(sourceIndex(p.x, r.out.shape, i)) - y.at(sourceIndex(p.y, r.out.shape, i));
+      for (int64_t i = 0; i < r.out.elements(); ++i)
+        equal = equal && element(r.out, i) == element(x, sourceIndex(p.x, r.out.shape(), i)) -
+                                                  element(y, sourceIndex(p.y, r.out.shape(), i));
       CHECK(equal);
-      CHECK(run("broadcast_sub", {x, y}, {}, 2).out.bytes == r.out.bytes);
-      if (r.out.shape == p.x) CHECK(run("broadcast_sub", {x, y}, {}, 2, 0).out.bytes == r.out.bytes);
-      if (r.out.shape == p.y) CHECK(run("broadcast_sub", {x, y}, {}, 1, 1).out.bytes == r.out.bytes);
+      CHECK(run("broadcast_sub", {x, y}, {}, 2).out == r.out);
+      if (r.out.shape() == p.x) CHECK(run("broadcast_sub", {x, y}, {}, 2, 0).out == r.out);
+      if (r.out.shape() == p.y) CHECK(run("broadcast_sub", {x, y}, {}, 1, 1).out == r.out);
     }
 }
 
 TEST_CASE("shape and dtype errors name the operands", "[elementwise]") {
-  const Values a = list(kFloat, {2, 3}, {1, 2, 3, 4, 5, 6}), b = list(kFloat, {2, 2}, {1, 2, 3, 4});
-  const Values c = list(kInt32, {2, 3}, {1, 2, 3, 4, 5, 6}), d = list(kFloat, {3}, {1, 2, 3});
+  const TestTensor a = tensorOf(kFloat, {2, 3}, {1, 2, 3, 4, 5, 6}), b = tensorOf(kFloat, {2, 2}, {1, 2, 3, 4});
+  const TestTensor c = tensorOf(kInt32, {2, 3}, {1, 2, 3, 4, 5, 6}), d = tensorOf(kFloat, {3}, {1, 2, 3});
   CHECK(run("broadcast_add", {a, b}).status.toString().find("x (2,3) and y (2,2)") != std::string::npos);
   CHECK(run("broadcast_add", {a, c}).status.toString().find("x is f32, y is i32") != std::string::npos);
   CHECK(run("multiply", {a, d}).status.toString().find("the shapes of x and y differ ((2,3) vs (3))") !=
@@ -287,16 +221,18 @@ TEST_CASE("shape and dtype errors name the operands", "[elementwise]") {
 
 TEST_CASE("NaN passes through relu, clip and the extrema", "[elementwise]") {
   const double nan = std::nan("");
-  CHECK(std::isnan(run("relu", {list(kFloat, {1}, {nan})}).out.at(0)));
-  CHECK(std::isnan(run("clip_by_scalar", {list(kFloat, {1}, {nan})},
+  CHECK(std::isnan(run("relu", {tensorOf(kFloat, {1}, {nan})}).out.values[0]));
+  CHECK(std::isnan(run("clip_by_scalar", {tensorOf(kFloat, {1}, {nan})},
                        {{"floating_min", AttrValue(0.0)}, {"floating_max", AttrValue(1.0)}})
-                       .out.at(0)));
-  CHECK(std::isnan(run("broadcast_maximum", {list(kDouble, {1}, {nan}), list(kDouble, {1}, {1})}).out.at(0)));
-  CHECK(std::isnan(run("broadcast_minimum", {list(kBFloat16, {1}, {1}), list(kBFloat16, {1}, {nan})}).out.at(0)));
+                       .out.values[0]));
+  CHECK(
+      std::isnan(run("broadcast_maximum", {tensorOf(kDouble, {1}, {nan}), tensorOf(kDouble, {1}, {1})}).out.values[0]));
+  CHECK(std::isnan(
+      run("broadcast_minimum", {tensorOf(kBFloat16, {1}, {1}), tensorOf(kBFloat16, {1}, {nan})}).out.values[0]));
 }
 
 TEST_CASE("a small task costs nanoseconds", "[elementwise][.timing]") {
-  const OpDef *def = builtins().findOp("scalar_add");
+  const OpDef *def = registry().findOp("scalar_add");
   user_op::OpConf conf;
   conf.name = "t";
   conf.type = "scalar_add";
@@ -308,7 +244,7 @@ TEST_CASE("a small task costs nanoseconds", "[elementwise][.timing]") {
   REQUIRE(op.infer().isOk());
   float x[8] = {}, y[8];
   DeviceCtx ctx(DeviceType::kCPU, 1, cpu::parallelFor);
-  auto kernel = op.selectKernel(builtins(), DeviceType::kCPU);
+  auto kernel = op.selectKernel(registry(), DeviceType::kCPU);
   auto task = KernelTask::create(op, **kernel, &ctx, {x, y}, {false}, nullptr, 0);
   REQUIRE(task.isOk());
   double best = 1e9;

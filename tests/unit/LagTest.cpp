@@ -53,12 +53,12 @@ PlanBuilder lagging(uint32_t lag, uint32_t credits, uint32_t microBatches) {
   return b;
 }
 std::string refusal(const PlanBuilder &b) {
-  Result<Session> s = Session::load(b.encode(), testRegistry());
+  Result<Session> s = Session::load(b.encode(), registry());
   return s ? "accepted" : s.status().id();
 }
 
 TEST_CASE("a task that lags does an earlier step, and every step in the end", "[pipeline]") {
-  Result<Session> s = Session::load(lagging(2, 3, 4).encode(), testRegistry());
+  Result<Session> s = Session::load(lagging(2, 3, 4).encode(), registry());
   INFO(s.status().toString());
   REQUIRE(s.isOk());
   CHECK(s->interface().inputs[0].desc.shape() == Shape{8});
@@ -141,7 +141,7 @@ TEST_CASE("waits between streams that lags turn into a deadlock", "[pipeline]") 
       CAPTURE(lag, credits);
       // g has one slot, so stream 1 waits at step 1 for b(0), which comes after f(lag): f needs lag slots.
       const bool fits = credits >= lag;
-      Result<Session> s = Session::load(loop(lag, credits).encode(), testRegistry());
+      Result<Session> s = Session::load(loop(lag, credits).encode(), registry());
       CHECK((s ? "accepted" : s.status().id()) == (fits ? "accepted" : "OPC0819"));
       if (!s) continue;
       REQUIRE(s->feed("x", floats({1, 2})).isOk());
@@ -198,7 +198,7 @@ TEST_CASE("two stages on two ranks form a pipeline", "[pipeline]") {
       SessionOptions options;
       options.ranks = 2;
       options.timeout = 20;
-      Result<Session> s = Session::load(twoStages(microBatches, lag).encode(), testRegistry(), options);
+      Result<Session> s = Session::load(twoStages(microBatches, lag).encode(), registry(), options);
       INFO(s.status().toString());
       REQUIRE(s.isOk());
       for (int round = 0; round < 3; ++round) {

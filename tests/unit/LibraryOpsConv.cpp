@@ -1,6 +1,6 @@
 // Convolutions against plain loops.
 // SPDX-License-Identifier: Apache-2.0
-#include "LibraryOpsFixture.h"
+#include "OpCall.h"
 
 #include <array>
 #include <catch2/catch.hpp>
@@ -118,10 +118,10 @@ TEST_CASE("convolutions equal plain loops and do not depend on threads", "[libra
       Shape shape;
       const auto expected =
           convolve(k, call.inputs[0].second, call.inputs[1].second, k.bias ? &call.inputs[2].second : nullptr, &shape);
-      INFO(dataTypeName(type) << " " << call.inputs[0].second.shape.ToString() << " "
-                              << call.inputs[1].second.shape.ToString() << k.last);
+      INFO(dataTypeName(type) << " " << call.inputs[0].second.shape().ToString() << " "
+                              << call.inputs[1].second.shape().ToString() << k.last);
       const auto out = runEverywhere(call).at("out");
-      REQUIRE(out.shape == shape);
+      REQUIRE(out.shape() == shape);
       const double tolerance = toleranceOf(type) * (k.io[0] == 256 ? 10 : 2);
       requireClose(out, expected, tolerance, tolerance);
     }
@@ -198,9 +198,9 @@ TEST_CASE("transposed convolutions are the adjoint of convolutions", "[library]"
                          {"data_format", k.last ? "channels_last" : "channels_first"}},
                         {},
                         {}};
-      INFO(dataTypeName(type) << " " << in.shape.ToString() << " " << weight.shape.ToString());
+      INFO(dataTypeName(type) << " " << in.shape().ToString() << " " << weight.shape().ToString());
       const auto out = runEverywhere(call).at("out");
-      REQUIRE(out.shape == layout(k.batch, k.filters, k.out, k.last));
+      REQUIRE(out.shape() == layout(k.batch, k.filters, k.out, k.last));
       int64_t inCount = 1, outCount = 1, kernelCount = 1;
       for (size_t i = 0; i < k.in.size(); ++i) inCount *= k.in[i], outCount *= k.out[i], kernelCount *= k.kernel[i];
       std::vector<double> expected(out.values.size());

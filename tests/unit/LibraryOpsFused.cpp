@@ -1,6 +1,6 @@
 // Fused ops against the steps that they stand for, in double.
 // SPDX-License-Identifier: Apache-2.0
-#include "LibraryOpsFixture.h"
+#include "OpCall.h"
 
 #include <catch2/catch.hpp>
 #include <cmath>

@@ -1,7 +1,7 @@
 // Matrix products, vector products and bias_add against plain loops.
 // SPDX-License-Identifier: Apache-2.0
 #include "DnnlGemm.h"
-#include "LibraryOpsFixture.h"
+#include "OpCall.h"
 #include "Parallel.h"
 
 #include <catch2/catch.hpp>
@@ -51,7 +51,7 @@ TEST_CASE("matmul equals plain loops for odd shapes, transposes and all types", 
                     {}};
         INFO(dataTypeName(type) << " " << m << " " << n << " " << k << " " << ta << tb);
         const auto out = runEverywhere(call).at("out");
-        REQUIRE(out.shape == Shape{m, n});
+        REQUIRE(out.shape() == Shape{m, n});
         const double tolerance = toleranceOf(type) * (type == kFloat ? 3 : 1);
         requireClose(out, product(call.inputs[0].second, call.inputs[1].second, m, n, k, ta, tb), tolerance,
                      tolerance * 4);
@@ -80,7 +80,7 @@ TEST_CASE("batches are independent products, and broadcast", "[library]") {
               {},
               {}};
   auto out = runEverywhere(call).at("out");
-  REQUIRE(out.shape == Shape{2, 3, 20, 50});
+  REQUIRE(out.shape() == Shape{2, 3, 20, 50});
   std::vector<double> expected;
   for (int i = 0; i < 6; ++i) {
     const auto c =
@@ -95,7 +95,7 @@ TEST_CASE("batches are independent products, and broadcast", "[library]") {
           {},
           {}};
   out = runEverywhere(call).at("out");
-  REQUIRE(out.shape == Shape{2, 5, 3, 6});
+  REQUIRE(out.shape() == Shape{2, 5, 3, 6});
   expected.clear();
   for (int i = 0; i < 2; ++i)
     for (int j = 0; j < 5; ++j) {
@@ -110,14 +110,14 @@ TEST_CASE("batches are independent products, and broadcast", "[library]") {
           {},
           {}};
   out = runEverywhere(call).at("out");
-  REQUIRE(out.shape == Shape{2, 3, 5, 40});
+  REQUIRE(out.shape() == Shape{2, 3, 5, 40});
   requireClose(out, product(call.inputs[0].second, call.inputs[1].second, 30, 40, 7, false, false), 1e-5, 1e-5);
   call = {"broadcast_matmul",
           {{"a", randomTensor(kFloat, {0, 3, 5}, 1)}, {"b", randomTensor(kFloat, {1, 5, 4}, 2)}},
           {},
           {},
           {}};
-  REQUIRE(runEverywhere(call).at("out").shape == Shape{0, 3, 4});
+  REQUIRE(runEverywhere(call).at("out").shape() == Shape{0, 3, 4});
 }
 
 TEST_CASE("oneDNN's blocks give the same product", "[library]") {
@@ -127,21 +127,17 @@ TEST_CASE("oneDNN's blocks give the same product", "[library]") {
       const TestTensor a = randomTensor(kFloat, {m * k}, 1), b = randomTensor(kFloat, {k * n}, 2);
       auto expected = product(a, b, m, n, k, shape.transA, shape.transB);
       for (double &v : expected) v = 0.5 * v + (shape.accumulate ? 1 : 0);
-      std::vector<char> first;
+      std::vector<float> first;
       for (bool constant : {false, true})
         for (int threads : {1, 2}) {
-          TestTensor c = tensorOf(kFloat, {m, n}, std::vector<double>(static_cast<size_t>(m * n), 1.0));
-          const float *pa = reinterpret_cast<const float *>(a.bytes.data()),
-                      *pb = reinterpret_cast<const float *>(b.bytes.data());
+          const float *pa = a.dptr<float>(), *pb = b.dptr<float>();
           cpu::DnnlGemm gemm(shape, cpu::GemmBatch(), constant ? pb : nullptr);
           DeviceCtx ctx(DeviceType::kCPU, threads, cpu::parallelFor);
           std::vector<float> out(static_cast<size_t>(m * n), 1.0f);
           gemm.run(&ctx, pa, pb, out.data());
-          std::memcpy(c.bytes.data(), out.data(), c.bytes.size());
-          for (size_t i = 0; i < out.size(); ++i) c.values[i] = out[i];
-          requireClose(c, expected, 1e-5, 1e-5);
-          if (!constant && threads == 2) REQUIRE(first == c.bytes);
-          if (threads == 1) first = c.bytes;
+          requireClose(tensorOf<float>({m, n}, out), expected, 1e-5, 1e-5);
+          if (!constant && threads == 2) REQUIRE(first == out);
+          if (threads == 1) first = out;
         }
     }
 }
@@ -156,7 +152,7 @@ TEST_CASE("vector products and dot", "[library]") {
         {},
         {}};
     auto out = runEverywhere(call).at("out");
-    REQUIRE(out.shape == Shape{37});
+    REQUIRE(out.shape() == Shape{37});
     requireClose(out, product(call.inputs[0].second, call.inputs[1].second, 37, 1, 45, false, false), toleranceOf(type),
                  toleranceOf(type));
     call = {"vector_matrix_product",
@@ -165,14 +161,14 @@ TEST_CASE("vector products and dot", "[library]") {
             {},
             {}};
     out = runEverywhere(call).at("out");
-    REQUIRE(out.shape == Shape{37});
+    REQUIRE(out.shape() == Shape{37});
     requireClose(out, product(call.inputs[0].second, call.inputs[1].second, 1, 37, 45, false, false), toleranceOf(type),
                  toleranceOf(type));
   }
   for (int64_t n : {int64_t{0}, int64_t{5}, int64_t{100001}}) {
     OpCall call{"dot", {{"x", randomTensor(kFloat, {n}, 1)}, {"y", randomTensor(kFloat, {n}, 2)}}, {}, {}, {}};
     const auto out = runEverywhere(call).at("out");
-    REQUIRE(out.shape == Shape{});
+    REQUIRE(out.shape() == Shape{});
     requireClose(out, product(call.inputs[0].second, call.inputs[1].second, 1, 1, n, false, false), 1e-4, 1e-3);
   }
 }

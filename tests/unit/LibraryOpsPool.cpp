@@ -1,6 +1,6 @@
 // Poolings against plain loops.
 // SPDX-License-Identifier: Apache-2.0
-#include "LibraryOpsFixture.h"
+#include "OpCall.h"
 
 #include <array>
 #include <catch2/catch.hpp>
@@ -112,17 +112,17 @@ TEST_CASE("max and average pooling equal plain loops", "[library]") {
                      {"data_format", last ? "channels_last" : "channels_first"}},
                     {},
                     {}};
-        INFO(dataTypeName(type) << " " << x.shape.ToString() << last);
+        INFO(dataTypeName(type) << " " << x.shape().ToString() << last);
         auto out = runEverywhere(call);
-        REQUIRE(out.at("y").shape == layout(2, 9, k.out, last));
+        REQUIRE(out.at("y").shape() == layout(2, 9, k.out, last));
         requireClose(out.at("y"), e.max, 0, 0);
-        call.optionalOutputs = {"indice"};
+        call.outputs = {{"indice", 1}};
         out = runEverywhere(call);
         requireClose(out.at("y"), e.max, 0, 0);
         if (type == kDouble || type == kFloat) requireClose(out.at("indice"), e.indices, 0, 0);
         if (type == kInt32) continue;
         call.op = "avg" + suffix;
-        call.optionalOutputs.clear();
+        call.outputs.clear();
         requireClose(runEverywhere(call).at("y"), e.avg, toleranceOf(type), toleranceOf(type) * 20);
         call.attrs["count_include_pad"] = true;
         requireClose(runEverywhere(call).at("y"), e.avgPadded, toleranceOf(type), toleranceOf(type) * 20);
@@ -135,7 +135,7 @@ TEST_CASE("max pooling dilates, keeps NaN and infinities, and takes old spelling
   OpCall call{"max_pool_2d",
               {{"x", x}},
               {{"pool_size", k.kernel}, {"strides", k.stride}, {"padding_before", k.before}, {"dilation", k.dilation}},
-              {"indice"},
+              {{"indice", 1}},
               {}};
   const Expected e = pool(k, x, 2, 3, false);
   requireClose(runEverywhere(call).at("y"), e.max, 0, 0);
@@ -147,7 +147,7 @@ TEST_CASE("max pooling dilates, keeps NaN and infinities, and takes old spelling
             {{"kernel_size", Ints{2}}},
             {},
             {}};
-    if (indices) call.optionalOutputs = {"indice"};
+    if (indices) call.outputs = {{"indice", 1}};
     const auto out = runEverywhere(call);
     requireClose(out.at("y"), {nan, nan, -inf, inf}, 0, 0);
     if (indices) requireClose(out.at("indice"), {1, 2, 4, 6}, 0, 0);

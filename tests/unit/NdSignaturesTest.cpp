@@ -2,9 +2,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "NdSignatures.h"
 #include "Placement.h"
-#include "PlanBuilder.h"
 #include "SignatureCheck.h"
 #include "Signatures.h"
+#include "TestRegistry.h"
+#include "TestTensor.h"
 
 #include <catch2/catch.hpp>
 
@@ -18,20 +19,12 @@ using Dims = std::vector<int64_t>;
 
 OpInstance instance(const std::string &type, const std::vector<std::pair<std::string, Shape>> &inputs,
                     const std::map<std::string, AttrValue> &attrs = {}) {
-  const user_op::OpDef *def = test::testRegistry().findOp(type);
-  REQUIRE(def);
-  user_op::OpConf conf;
-  conf.name = "op";
-  conf.type = type;
-  conf.attrs = attrs;
-  for (const auto &[arg, shape] : inputs) conf.inputs.push_back({arg, {arg}});
-  REQUIRE(completeOpConf(*def, &conf).isOk());
-  OpInstance op(*def, conf);
+  SingleOp single{type, {}, attrs};
   for (const auto &[arg, shape] : inputs)
-    op.inputDescs()[static_cast<size_t>(op.findInput(arg, 0))] =
-        user_op::TensorDesc(shape, arg == "indices" ? kInt64 : kFloat);
-  REQUIRE(op.infer().isOk());
-  return op;
+    single.inputs.emplace_back(arg, user_op::TensorDesc(shape, arg == "indices" ? kInt64 : kFloat));
+  auto op = instanceOf(test::registry(), single);
+  REQUIRE(op);
+  return *op;
 }
 
 std::vector<std::string> texts(const OpInstance &op, const Dims &dims) {
@@ -168,7 +161,7 @@ TEST_CASE("reshape_like follows the state of its input; the values of like do no
 }
 
 TEST_CASE("attributes that name whole sizes do not hinder a split: filters of a convolution, and its groups", "[sbp]") {
-  user_op::OpDef conv = *test::testRegistry().findOp("conv2d");
+  user_op::OpDef conv = *test::registry().findOp("conv2d");
   conv.cases = {user_op::Case("named")
                     .In("in", {2, 4, 5, 5})
                     .In("weight", {8, 4, 3, 3})
@@ -176,7 +169,7 @@ TEST_CASE("attributes that name whole sizes do not hinder a split: filters of a 
                     .Attr("padding_before", std::vector<int32_t>{1, 1}),
                 user_op::Case("groups").In("in", {2, 8, 5, 5}).In("weight", {16, 1, 3, 3}).Attr("groups", int32_t{8})};
   std::vector<std::string> sound;
-  for (const SignatureCheck &c : checkSignatures(test::testRegistry(), conv)) {
+  for (const SignatureCheck &c : checkSignatures(test::registry(), conv)) {
     INFO(c.detail);
     CHECK(c.verdict == SignatureVerdict::kSound);
     sound.push_back(c.signature);
@@ -189,7 +182,7 @@ TEST_CASE("attributes that name whole sizes do not hinder a split: filters of a 
 TEST_CASE("a split vocabulary: indices of other devices give 0, indices of nobody are an error", "[sbp]") {
   // Rows 4 to 6 of 7, on the second of two devices.
   OpInstance op = instance("gather", {{"in", {7, 2}}, {"indices", {3}}});
-  const auto run = [&](std::vector<int64_t> indices, std::vector<float> *out) {
+  const auto run = [&](const std::vector<int64_t> &indices, std::vector<float> *out) -> Status {
     OpInstance shard = op;
     shard.inputDescs()[0] = user_op::TensorDesc(Shape({3, 2}), kFloat);
     shard.inputDescs()[1] = user_op::TensorDesc(Shape({3}), kInt64);
@@ -199,15 +192,12 @@ TEST_CASE("a split vocabulary: indices of other devices give 0, indices of nobod
                      {shard.inputDescs()[1], {0}, {SbpParallel::broadcast()}},
                      {shard.outputDescs()[0], {0, 0}, {SbpParallel::partialSum()}}},
                     ParallelContext(1, 2));
-    std::vector<float> weight{40, 41, 50, 51, 60, 61};
-    out->assign(6, -1);
-    DeviceCtx ctx(DeviceType::kCPU, 1, nullptr);
-    auto kernel = shard.selectKernel(test::testRegistry(), DeviceType::kCPU);
-    REQUIRE(kernel);
-    auto task = KernelTask::create(shard, **kernel, &ctx, {weight.data(), indices.data(), out->data()}, {false, false},
-                                   nullptr, 0);
-    REQUIRE(task);
-    return (*task)->run(&ctx);
+    std::vector<OpTensor> inputs{test::tensorOf<float>({3, 2}, {40, 41, 50, 51, 60, 61}),
+                                 test::tensorOf<int64_t>({3}, indices)};
+    std::vector<OpTensor> outputs;
+    OPC_RETURN_IF_ERROR(runOp(test::registry(), shard, &inputs, &outputs));
+    *out = test::TestTensor(outputs[0]).as<float>();
+    return Status::ok();
   };
   std::vector<float> out;
   CHECK(run({5, 0, 6}, &out).isOk());
@@ -218,13 +208,13 @@ TEST_CASE("a split vocabulary: indices of other devices give 0, indices of nobod
 }
 
 TEST_CASE("dropout drops the same elements, however it is split", "[sbp]") {
-  user_op::OpDef dropout = *test::testRegistry().findOp("dropout");
+  user_op::OpDef dropout = *test::registry().findOp("dropout");
   dropout.pure = true; // each check runs a kernel of its own: its first run, whose numbers are the same
   dropout.cases = {user_op::Case("cube").In("in", {6, 5, 7}).Attr("rate", 0.5f),
                    user_op::Case("long").In("in", {5, 400}).Attr("rate", 0.25f),
                    user_op::Case("added").In("in", {4, 9}).In("_add_to_output", {4, 9}).Attr("rate", 0.5f)};
   std::vector<std::string> sound;
-  for (const SignatureCheck &c : checkSignatures(test::testRegistry(), dropout)) {
+  for (const SignatureCheck &c : checkSignatures(test::registry(), dropout)) {
     INFO(c.signature << ": " << c.detail);
     CHECK(c.verdict == SignatureVerdict::kSound);
     sound.push_back(c.signature);

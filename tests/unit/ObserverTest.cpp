@@ -48,7 +48,7 @@ private:
 };
 
 Session load(const PlanBuilder &b) {
-  Result<Session> s = Session::load(b.encode(), testRegistry(), {});
+  Result<Session> s = Session::load(b.encode(), registry(), {});
   INFO(s.status().toString());
   REQUIRE(s);
   return std::move(*s);

@@ -14,7 +14,7 @@ using Descs = std::vector<std::pair<std::string, user_op::TensorDesc>>;
 /// An op whose outputs follow from its rules, or are given where a piece contradicts the attributes.
 OpInstance instance(const std::string &type, const Descs &inputs, const std::map<std::string, AttrValue> &attrs = {},
                     const std::vector<user_op::TensorDesc> &outputs = {}) {
-  const user_op::OpDef *def = test::testRegistry().findOp(type);
+  const user_op::OpDef *def = test::registry().findOp(type);
   REQUIRE(def);
   user_op::OpConf conf;
   conf.name = "test";

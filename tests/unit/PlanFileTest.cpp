@@ -40,14 +40,14 @@ TEST_CASE("equal plans are equal bytes and come back", "[plan]") {
 
 TEST_CASE("every truncation and every flipped byte of a plan is refused", "[plan]") {
   const std::string bytes = small().encode();
-  REQUIRE(Session::load(bytes, testRegistry()).isOk());
-  for (size_t n = 0; n < bytes.size(); ++n) REQUIRE_FALSE(Session::load(bytes.substr(0, n), testRegistry()).isOk());
-  REQUIRE_FALSE(Session::load(bytes + "x", testRegistry()).isOk());
+  REQUIRE(Session::load(bytes, registry()).isOk());
+  for (size_t n = 0; n < bytes.size(); ++n) REQUIRE_FALSE(Session::load(bytes.substr(0, n), registry()).isOk());
+  REQUIRE_FALSE(Session::load(bytes + "x", registry()).isOk());
   for (size_t i = 0; i < bytes.size(); ++i)
     for (int mask : {0x01, 0x80, 0xff}) {
       std::string damaged = bytes;
       damaged[i] = static_cast<char>(damaged[i] ^ mask);
-      const Status s = Session::load(damaged, testRegistry()).status();
+      const Status s = Session::load(damaged, registry()).status();
       REQUIRE_FALSE(s.isOk());
       REQUIRE((s.code() == StatusCode::kInvalidGraph || s.code() == StatusCode::kUnsupported));
       REQUIRE_FALSE(s.message().empty());
@@ -75,7 +75,7 @@ TEST_CASE("a damaged plan with a right checksum never crashes", "[plan]") {
     }
     plan::Plan p;
     if (!p.ParsePartialFromString(damaged)) continue;
-    Result<Session> s = Session::load(encodePlan(p), testRegistry(), options);
+    Result<Session> s = Session::load(encodePlan(p), registry(), options);
     if (!s) {
       REQUIRE_FALSE(s.status().message().empty());
       continue;

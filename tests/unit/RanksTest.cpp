@@ -45,7 +45,7 @@ Result<Session> load(const JobBuilder &job, int64_t ranks) {
   options.threads = 2;
   options.ranks = ranks;
   options.timeout = 20;
-  return Session::load(job.encode(), testRegistry(), options);
+  return Session::load(job.encode(), registry(), options);
 }
 
 /// How a product x [m, k] times w [k, n] is cut, and how it is put together.
@@ -310,7 +310,7 @@ TEST_CASE("plans of several ranks that are refused", "[ranks]") {
   alone.add("xy", x, y, 1);
   SessionOptions two;
   two.ranks = 2;
-  CHECK(Session::load(alone.encode(), testRegistry(), two).status().id() == "OPC0714");
+  CHECK(Session::load(alone.encode(), registry(), two).status().id() == "OPC0714");
 }
 
 } // namespace

@@ -1,7 +1,5 @@
 // Operators for tests of the runtime: small, and each with one property that a test needs.
 // SPDX-License-Identifier: Apache-2.0
-#include "PlanBuilder.h"
-
 #include "opc/Op.h"
 
 #include <cmath>
@@ -9,16 +7,6 @@
 namespace opc::test {
 
 using namespace user_op;
-
-const Registry &testRegistry() {
-  static const Registry registry = [] {
-    Registry r;
-    if (Status s = r.addLinked(); !s.isOk()) throw std::runtime_error(s.toString());
-    r.freeze();
-    return r;
-  }();
-  return registry;
-}
 
 namespace {
 

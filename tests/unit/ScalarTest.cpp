@@ -1,6 +1,6 @@
 // Scalar functions: accuracy of the f32 code, number semantics, recording, printing, derivatives.
 // SPDX-License-Identifier: Apache-2.0
-#include "Registry.h"
+#include "TestRegistry.h"
 #include "opc/Elementwise.h"
 
 #include "ActivationScalars.h"
@@ -253,11 +253,9 @@ double difference(const ScalarProgram &p, std::vector<double> at, size_t i) {
 } // namespace
 
 TEST_CASE("the derivative of every registered scalar function matches central differences", "[scalar]") {
-  Registry registry;
-  REQUIRE(registry.addLinked().isOk());
   std::mt19937 random(3);
   int functions = 0;
-  for (const user_op::OpDef *def : registry.ops()) {
+  for (const user_op::OpDef *def : test::registry().ops()) {
     if (!def->scalar || def->noGrad || def->cases.empty()) continue;
     const user_op::Case &c = def->cases[0];
     const std::vector<double> attrs = attributeValues(*def, c);

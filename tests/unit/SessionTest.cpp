@@ -44,7 +44,7 @@ std::vector<float> values(const HostTensor &t) { return {t.as<float>(), t.as<flo
 
 Session loaded(const PlanBuilder &b, SessionOptions options = {}) {
   if (options.threads == 0) options.threads = 1;
-  Result<Session> s = Session::load(b.encode(), testRegistry(), options);
+  Result<Session> s = Session::load(b.encode(), registry(), options);
   INFO(s.status().toString());
   REQUIRE(s.isOk());
   return std::move(*s);
@@ -206,7 +206,7 @@ TEST_CASE("sessions on several threads are independent", "[session]") {
     threads.emplace_back([&, i] {
       SessionOptions options;
       options.threads = 1;
-      Result<Session> s = Session::load(bytes, testRegistry(), options);
+      Result<Session> s = Session::load(bytes, registry(), options);
       if (!s) return void(++wrong);
       for (int round = 0; round < 50; ++round) {
         const float v = static_cast<float>(i * 100 + round);
@@ -222,12 +222,12 @@ TEST_CASE("sessions on several threads are independent", "[session]") {
 TEST_CASE("memory over the limit is refused before it is taken", "[session]") {
   PlanBuilder b = chain(2);
   b.plan.mutable_arena(0)->set_bytes(uint64_t{1} << 62);
-  const Status s = Session::load(b.encode(), testRegistry(), {}).status();
+  const Status s = Session::load(b.encode(), registry(), {}).status();
   CHECK(s.id() == "OPC0821");
   CHECK(s.code() == StatusCode::kUnsupported);
   SessionOptions small;
   small.maxMemory = 10;
-  CHECK(Session::load(chain(2).encode(), testRegistry(), small).status().id() == "OPC0821");
+  CHECK(Session::load(chain(2).encode(), registry(), small).status().id() == "OPC0821");
 }
 
 } // namespace

@@ -1,15 +1,16 @@
 // Philox against its published vectors, and the random operators: streams, runs, ranges, moments.
 // SPDX-License-Identifier: Apache-2.0
-#include "ShapeOpsRunner.h"
+#include "OpCall.h"
 #include "opc/Philox.h"
 #include "source/RandomStream.h"
 
 #include <algorithm>
+#include <catch2/catch.hpp>
 #include <cmath>
 #include <numeric>
 
 using namespace opc;
-using namespace opc::shapetest;
+using namespace opc::test;
 
 TEST_CASE("Philox4x32-10 gives the published answers", "[random]") {
   // Known-answer vectors of the Random123 distribution.
@@ -30,21 +31,21 @@ TEST_CASE("batches of blocks are the blocks", "[random]") {
 }
 
 TEST_CASE("random operators: the same for any thread count, new for each run", "[random]") {
-  Call uniform{"uniform",
-               {},
-               {{"dtype", kFloat}, {"shape", Shape({100000})}, {"from", -1.0}, {"to", 3.0}, {"seed", int64_t{7}}},
-               {}};
+  OpCall uniform{"uniform",
+                 {},
+                 {{"dtype", kFloat}, {"shape", Shape({100000})}, {"from", -1.0}, {"to", 3.0}, {"seed", int64_t{7}}},
+                 {}};
   const auto u = runAs<float>(uniform);
   CHECK(*std::min_element(u.begin(), u.end()) >= -1.f);
   CHECK(*std::max_element(u.begin(), u.end()) < 3.f);
   CHECK(std::accumulate(u.begin(), u.end(), 0.0) / 1e5 == Approx(1).margin(0.02));
-  std::vector<Value> second;
-  REQUIRE(runOnce(uniform, 2, &second, 2).isOk());
-  CHECK(second[0].as<float>() != u);
+  const auto second = tryOp(uniform, {2, 2, {}});
+  REQUIRE(second.isOk());
+  CHECK((*second)[0].as<float>() != u);
   uniform.attrs["seed"] = int64_t{8};
   CHECK(runAs<float>(uniform) != u);
   for (auto make : {+[](Shape s) {
-         return Call{"normal", {}, {{"dtype", kFloat}, {"shape", s}, {"mean", 2.0}, {"std", 3.0}}, {}};
+         return OpCall{"normal", {}, {{"dtype", kFloat}, {"shape", s}, {"mean", 2.0}, {"std", 3.0}}, {}};
        }}) {
     const auto z = runAs<float>(make({200001}));
     double mean = 0, square = 0;
@@ -60,7 +61,7 @@ TEST_CASE("random operators: the same for any thread count, new for each run", "
 }
 
 TEST_CASE("dropout keeps the expectation and says what it kept", "[random]") {
-  const Value x = value<float>({100000}, std::vector<float>(100000, 2.f));
+  const TestTensor x = tensorOf<float>({100000}, std::vector<float>(100000, 2.f));
   const auto out = run({"dropout", {{"in", x}}, {{"rate", 0.25f}}, {}});
   const auto y = out[0].as<float>();
   const auto mask = out[1].as<bool>();
@@ -73,7 +74,7 @@ TEST_CASE("dropout keeps the expectation and says what it kept", "[random]") {
   CHECK(runAs<float>(
             {"dropout", {{"in", iota<float>({3})}, {"_add_to_output", iota<float>({3})}}, {{"rate", 1.f}}, {}}) ==
         std::vector<float>{0, 1, 2});
-  CHECK(failure({"dropout", {{"in", x}}, {{"rate", 1.5f}}, {}}).find("rate is 1.5") != std::string::npos);
-  const auto b = runAs<bool>({"bernoulli", {{"in", value<float>({4}, {0, 1, 0, 1})}}, {{"dtype", kBool}}, {}});
+  CHECK(errorOf({"dropout", {{"in", x}}, {{"rate", 1.5f}}, {}}).find("rate is 1.5") != std::string::npos);
+  const auto b = runAs<bool>({"bernoulli", {{"in", tensorOf<float>({4}, {0, 1, 0, 1})}}, {{"dtype", kBool}}, {}});
   CHECK(b == std::vector<bool>{false, true, false, true});
 }

@@ -24,7 +24,7 @@ float first(const Session &s, const std::string &output) {
 Result<Session> load(const PlanBuilder &b) {
   SessionOptions options;
   options.threads = 2;
-  return Session::load(b.encode(), testRegistry(), options);
+  return Session::load(b.encode(), registry(), options);
 }
 /// The code with which a plan is refused.
 std::string refusal(const PlanBuilder &b) {

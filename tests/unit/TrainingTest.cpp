@@ -14,7 +14,7 @@
 
 using namespace opc;
 using opc::test::PlanBuilder;
-using opc::test::testRegistry;
+using opc::test::registry;
 
 namespace {
 
@@ -64,7 +64,7 @@ PlanBuilder counter() {
 }
 
 Session counting(const std::vector<float> &start) {
-  Result<Session> s = Session::load(counter().encode(), testRegistry());
+  Result<Session> s = Session::load(counter().encode(), registry());
   REQUIRE(s.isOk());
   ok(s->setVariable("w", tensor<float>(kFloat, {2}, start)));
   ok(s->feed("d", tensor<float>(kFloat, {2}, {1, 10})));
@@ -89,7 +89,7 @@ std::string uniformPlan() {
 std::vector<float> drawn(uint64_t seed, int64_t from, int64_t steps) {
   SessionOptions options;
   options.seed = seed;
-  Result<Session> s = Session::load(uniformPlan(), testRegistry(), options);
+  Result<Session> s = Session::load(uniformPlan(), registry(), options);
   REQUIRE(s.isOk());
   ok(s->setStep(from));
   ok(s->run(steps));
@@ -150,7 +150,7 @@ TEST_CASE("a loader feeds rows, from files in place", "[training]") {
   const uint32_t y = b.tensor("y/out_0", Shape{2, 2});
   b.add("copy", d, y, 0);
   b.output("y", y);
-  Result<Session> s = Session::load(b.encode(), testRegistry());
+  Result<Session> s = Session::load(b.encode(), registry());
   REQUIRE(s.isOk());
   auto sources = [&](const std::string &input, const std::string &file) {
     std::vector<BatchLoader::Source> list;
@@ -188,7 +188,7 @@ TEST_CASE("random operators draw by step and seed", "[training][random]") {
   CHECK(drawn(0, 0, 1) != third);
   CHECK(drawn(1, 2, 1) != third);
   CHECK(drawn(1, 2, 1) == drawn(1, 1, 2));
-  Result<Session> s = Session::load(uniformPlan(), testRegistry());
+  Result<Session> s = Session::load(uniformPlan(), registry());
   REQUIRE(s.isOk());
   CHECK(s->setStep(-1).id() == "OPC0616");
 }
@@ -243,7 +243,7 @@ TEST_CASE("what is no checkpoint changes nothing", "[training]") {
 
 TEST_CASE("only variables may be written, and those that are count as changing", "[training]") {
   auto loadStatus = [](PlanBuilder &b) {
-    Result<Session> s = Session::load(b.encode(), testRegistry());
+    Result<Session> s = Session::load(b.encode(), registry());
     return s ? s->prepare() : s.status();
   };
   auto update = [](PlanBuilder &b, uint32_t model, uint32_t delta) {
@@ -269,7 +269,7 @@ TEST_CASE("only variables may be written, and those that are count as changing",
     b.task("product", "runtime_test_packed", {{"in", {x}}, {"weight", {w}}}, {{"out", {y}}});
     update(b, weightChanges ? w : other, x);
     b.output("y", y);
-    Result<Session> s = Session::load(b.encode(), testRegistry());
+    Result<Session> s = Session::load(b.encode(), registry());
     REQUIRE(s.isOk());
     for (const char *name : {"w", "other"}) ok(s->setVariable(name, tensor<float>(kFloat, {2}, {3, 4})));
     return s->prepare();

@@ -4,6 +4,7 @@
 #include "Config.h"
 
 #include "Launcher.h"
+#include "NearestNames.h"
 #include "ThreadWaiting.h"
 #include "opc/Version.h"
 

@@ -68,8 +68,7 @@ TEST_CASE("ranks measure together and agree", "[calibrate]") {
   b.task("c", "relu", {{"x", {z}}}, {{"y", {y}}});
   b.task("bad", "no_such_op", {{"x", {z}}}, {{"y", {y}}});
   std::vector<runtime::OpUnderTest> ops;
-  for (PlanOp &op : distinctOps(b.plan, test::testRegistry()))
-    ops.push_back({std::move(op.op), std::move(op.constant)});
+  for (PlanOp &op : distinctOps(b.plan, test::registry())) ops.push_back({std::move(op.op), std::move(op.constant)});
   REQUIRE(ops.size() == 2);
   CHECK(ops[0].constant == std::vector<bool>{false, true});
 
@@ -82,7 +81,7 @@ TEST_CASE("ranks measure together and agree", "[calibrate]") {
   options.footprint = 1 << 16;
   for (size_t r = 0; r < kRanks; ++r)
     threads.emplace_back(
-        [&, r] { found[r].emplace(runtime::measureMachine(*communicators[r], test::testRegistry(), ops, options)); });
+        [&, r] { found[r].emplace(runtime::measureMachine(*communicators[r], test::registry(), ops, options)); });
   for (std::thread &t : threads) t.join();
   for (const auto &f : found) {
     REQUIRE(*f);

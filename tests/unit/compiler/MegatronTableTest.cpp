@@ -103,7 +103,7 @@ public:
       mesh->add_rank(static_cast<uint32_t>(r));
       plan.add_part_of_rank(0);
     }
-    const auto report = opc::simulate::simulate(plan, opc::test::testRegistry(), c);
+    const auto report = opc::simulate::simulate(plan, opc::test::registry(), c);
     INFO(report.status().toString());
     REQUIRE(report);
     return report->stepSeconds;

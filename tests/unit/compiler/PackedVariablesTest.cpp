@@ -3,12 +3,14 @@
 #include "Pipeline.h"
 #include "Session.h"
 #include "TensorIo.h"
+#include "TestRegistry.h"
 
 #include <catch2/catch.hpp>
 #include <cstring>
 #include <filesystem>
 
 using namespace opc;
+using opc::test::registry;
 
 namespace {
 
@@ -23,16 +25,6 @@ op { name: "e" user_conf { op_type_name: "square" input { key: "x" value { s: "w
 op { name: "y" output_conf { in: "q/out_0" out: "out" } }
 op { name: "squares" output_conf { in: "e/y_0" out: "out" } }
 )";
-
-const Registry &registry() {
-  static const Registry r = [] {
-    Registry all;
-    REQUIRE(all.addLinked().isOk());
-    all.freeze();
-    return all;
-  }();
-  return r;
-}
 
 Session loaded(bool keep) {
   Pipeline p(registry(), {});

@@ -1,6 +1,7 @@
 // The pipeline through its one header: formats, positions, canonical text, determinism, errors.
 // SPDX-License-Identifier: Apache-2.0
 #include "Pipeline.h"
+#include "TestRegistry.h"
 
 #include <catch2/catch.hpp>
 
@@ -9,18 +10,9 @@
 #include <sstream>
 
 using namespace opc;
+using opc::test::registry;
 
 namespace {
-
-const Registry &registry() {
-  static const Registry r = [] {
-    Registry fresh;
-    REQUIRE(fresh.addLinked().isOk());
-    fresh.freeze();
-    return fresh;
-  }();
-  return r;
-}
 
 std::string readFile(const std::string &path) {
   std::ifstream in(std::string(OPC_SOURCE_DIR) + "/" + path, std::ios::binary);

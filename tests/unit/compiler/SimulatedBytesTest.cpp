@@ -28,7 +28,7 @@ std::string compiled(const std::string &graph, const MeshRequest &mesh, bool tra
     options.gradient->losses = {"loss"};
     options.gradient->training.emplace().groups.emplace_back().learningRate = 0.01;
   }
-  Pipeline p(test::testRegistry(), options);
+  Pipeline p(test::registry(), options);
   const bool done = p.import("digits.pbtxt", graph) && p.run(Phase::kPlan);
   for (const Diagnostic &d : p.diagnostics()) INFO(d.code + ": " + d.message);
   REQUIRE(done);
@@ -46,7 +46,7 @@ void checkBytes(const std::string &bytes, int64_t ranks) {
   c.levels.push_back(level);
   const auto plan = decodePlan(bytes);
   REQUIRE(plan);
-  const auto report = simulate::simulate(*plan, test::testRegistry(), c);
+  const auto report = simulate::simulate(*plan, test::registry(), c);
   INFO(report.status().toString());
   REQUIRE(report);
   REQUIRE(report->exactBytes());
@@ -54,7 +54,7 @@ void checkBytes(const std::string &bytes, int64_t ranks) {
   SessionOptions options;
   options.ranks = ranks;
   options.threads = 1;
-  auto session = Session::load(bytes, test::testRegistry(), options);
+  auto session = Session::load(bytes, test::registry(), options);
   INFO(session.status().toString());
   REQUIRE(session);
   for (const PortInfo &in : session->interface().inputs)

@@ -56,13 +56,13 @@ constexpr int kB = -1, kP = -2;
 SimulationReport simulated(const plan::Plan &plan, const ClusterDescription &c, bool trace = false) {
   SimulationOptions options;
   options.trace = trace;
-  const auto report = opc::simulate::simulate(plan, opc::test::testRegistry(), c, options);
+  const auto report = opc::simulate::simulate(plan, opc::test::registry(), c, options);
   INFO(report.status().toString());
   REQUIRE(report);
   return *report;
 }
 std::string failure(const plan::Plan &plan, const ClusterDescription &c) {
-  const auto report = opc::simulate::simulate(plan, opc::test::testRegistry(), c);
+  const auto report = opc::simulate::simulate(plan, opc::test::registry(), c);
   return report ? "" : report.status().id();
 }
 

@@ -2,7 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "CommandLine.h"
 
-#include "Registry.h"
+#include "NearestNames.h"
 
 #include <CLI/App.hpp>
 #include <CLI/Config.hpp>

@@ -2,8 +2,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "Config.h"
 
+#include "NearestNames.h"
 #include "NumberText.h"
-#include "Registry.h"
 #include "Session.h"
 #include "TensorMetrics.h"
 #include "Toml.h"

@@ -7,6 +7,7 @@
 #include "GraphInput.h"
 #include "Log.h"
 #include "MeshFlags.h"
+#include "NearestNames.h"
 #include "NumberText.h"
 #include "OutputFiles.h"
 #include "Session.h"

@@ -4,6 +4,7 @@
 
 #include "Config.h"
 #include "JsonOutput.h"
+#include "NearestNames.h"
 #include "NumberText.h"
 
 #include <algorithm>

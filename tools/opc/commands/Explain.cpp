@@ -4,6 +4,7 @@
 
 #include "ErrorCatalog.h"
 #include "JsonOutput.h"
+#include "NearestNames.h"
 
 #include <algorithm>
 

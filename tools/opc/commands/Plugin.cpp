@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "Commands.h"
 
+#include "NearestNames.h"
 #include "OpReport.h"
 
 #include <algorithm>

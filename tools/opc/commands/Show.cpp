@@ -6,6 +6,7 @@
 #include "GraphInput.h"
 #include "GraphValues.h"
 #include "MeshFlags.h"
+#include "NearestNames.h"
 #include "NumberText.h"
 #include "PlanInput.h"
 #include "TextTable.h"

@@ -3,6 +3,7 @@
 #include "TrainingFlags.h"
 
 #include "Invocation.h"
+#include "NearestNames.h"
 #include "NumberText.h"
 
 #include <algorithm>

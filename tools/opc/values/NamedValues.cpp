@@ -2,7 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "NamedValues.h"
 
-#include "Registry.h"
+#include "NearestNames.h"
 
 #include <algorithm>
 

@@ -1,5 +1,6 @@
 // A kernel tied to the tensors of one task.
 // SPDX-License-Identifier: Apache-2.0
+#include "KernelTask.h"
 #include "HostContexts.h"
 #include "MutableInputs.h"
 

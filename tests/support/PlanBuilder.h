@@ -3,7 +3,7 @@
 #pragma once
 
 #include "PlanFile.h"
-#include "Registry.h"
+#include "TestRegistry.h"
 #include "opc/Tensor.h"
 
 #include <string>
@@ -115,8 +115,5 @@ public:
   }
   std::string encode() const { return encodePlan(plan); }
 };
-
-/// The linked operators, those of RuntimeTestOps.cpp among them.
-const Registry &testRegistry();
 
 } // namespace opc::test

@@ -3,10 +3,8 @@
 #include "SignatureCheck.h"
 #include "MutableInputs.h"
 #include "NdSignatures.h"
-#include "OpInstance.h"
 #include "Placement.h"
-#include "opc/Convert.h"
-#include "opc/Dispatch.h"
+#include "RunOp.h"
 
 #include <algorithm>
 #include <cmath>
@@ -21,30 +19,6 @@ namespace {
 using user_op::Case;
 using user_op::OpDef;
 using user_op::TensorDesc;
-
-/// A tensor's description and bytes, with room behind the last element for vector loads.
-struct Block {
-  TensorDesc desc;
-  std::vector<char> bytes;
-  void resize() { bytes.assign(size() + 64, 0); }
-  size_t size() const { return static_cast<size_t>(desc.shape().elem_cnt()) * GetSizeOfDataType(desc.data_type()); }
-};
-
-double element(const Block &b, int64_t i) {
-  return visit(b.desc.data_type(), [&](auto tag) {
-    typename decltype(tag)::type v;
-    std::memcpy(&v, b.bytes.data() + i * static_cast<int64_t>(sizeof v), sizeof v);
-    return static_cast<double>(numberOf(v));
-  });
-}
-void setElement(Block *b, int64_t i, double value) {
-  visit(b->desc.data_type(), [&](auto tag) {
-    using T = typename decltype(tag)::type;
-    // Negative addends of unsigned integers wrap around, as the sum does.
-    const T v = std::is_integral_v<T> ? convertElement<T>(static_cast<int64_t>(value)) : convertElement<T>(value);
-    std::memcpy(b->bytes.data() + i * static_cast<int64_t>(sizeof(T)), &v, sizeof(T));
-  });
-}
 
 /// A generator that needs no state but a counter: the same numbers on every machine.
 double uniform(uint64_t key) {
@@ -72,33 +46,30 @@ template <class F> void forEachRun(const Shape &whole, const Box &box, F &&f) {
 }
 
 /// A piece of a block.
-Block cut(const Block &whole, const Box &box) {
-  Block b;
-  b.desc = TensorDesc(Shape(box.size), whole.desc.data_type());
-  b.resize();
-  const auto size = static_cast<int64_t>(GetSizeOfDataType(b.desc.data_type()));
-  forEachRun(whole.desc.shape(), box, [&](int64_t offset, int64_t piece, int64_t run) {
-    std::memcpy(b.bytes.data() + piece * size, whole.bytes.data() + offset * size, static_cast<size_t>(run * size));
+OpTensor cut(const OpTensor &whole, const Box &box) {
+  OpTensor b(TensorDesc(Shape(box.size), whole.type()));
+  const auto size = static_cast<int64_t>(GetSizeOfDataType(b.type()));
+  forEachRun(whole.shape(), box, [&](int64_t offset, int64_t piece, int64_t run) {
+    std::memcpy(b.mut_dptr() + piece * size, whole.dptr() + offset * size, static_cast<size_t>(run * size));
   });
   return b;
 }
 /// The inverse: writes a piece into its place, or adds it there.
-void place(const Block &part, const Box &box, bool add, Block *whole) {
-  const auto size = static_cast<int64_t>(GetSizeOfDataType(part.desc.data_type()));
-  forEachRun(whole->desc.shape(), box, [&](int64_t offset, int64_t piece, int64_t run) {
+void place(const OpTensor &part, const Box &box, bool add, OpTensor *whole) {
+  const auto size = static_cast<int64_t>(GetSizeOfDataType(part.type()));
+  forEachRun(whole->shape(), box, [&](int64_t offset, int64_t piece, int64_t run) {
     if (!add)
-      std::memcpy(whole->bytes.data() + offset * size, part.bytes.data() + piece * size,
-                  static_cast<size_t>(run * size));
+      std::memcpy(whole->mut_dptr() + offset * size, part.dptr() + piece * size, static_cast<size_t>(run * size));
     for (int64_t i = 0; i < run && add; ++i)
       setElement(whole, offset + i, element(*whole, offset + i) + element(part, piece + i));
   });
 }
 
 /// An addend: the parts sum to the whole.
-Block addend(const Block &whole, int64_t parts, int64_t part, uint64_t seed) {
-  Block b = whole;
-  const bool floating = IsFloatingDataType(whole.desc.data_type());
-  for (int64_t i = 0; i < whole.desc.shape().elem_cnt(); ++i) {
+OpTensor addend(const OpTensor &whole, int64_t parts, int64_t part, uint64_t seed) {
+  OpTensor b = whole;
+  const bool floating = IsFloatingDataType(whole.type());
+  for (int64_t i = 0; i < whole.elements(); ++i) {
     auto share = [&](int64_t p) {
       const double u = uniform(seed + static_cast<uint64_t>(i * parts + p)) * 4 - 2;
       return floating ? u : std::floor(u);
@@ -134,33 +105,6 @@ Role roleOf(const NdSbp &states, const Placement &mesh, int64_t position) {
   return role;
 }
 
-Status runInstance(const Registry &registry, const OpInstance &op, std::vector<Block> *inputs,
-                   std::vector<Block> *outputs) {
-  outputs->clear();
-  for (const TensorDesc &d : op.outputDescs()) {
-    outputs->push_back({d, {}});
-    outputs->back().resize();
-  }
-  bool empty = !op.outputDescs().empty();
-  for (const TensorDesc &d : op.outputDescs()) empty &= d.shape().elem_cnt() == 0;
-  if (empty) return Status::ok();
-  std::vector<void *> data;
-  for (Block &b : *inputs) data.push_back(b.bytes.data());
-  for (Block &b : *outputs) data.push_back(b.bytes.data());
-  auto kernel = op.selectKernel(registry, DeviceType::kCPU);
-  if (!kernel) return kernel.status();
-  auto tmp = op.tmpSize(**kernel);
-  if (!tmp) return tmp.status();
-  if (*tmp > (uint64_t{1} << 28))
-    return Status(StatusCode::kUnsupported, "OPC0302", "its workspace is too large to try");
-  std::vector<double> workspace(static_cast<size_t>(*tmp) / sizeof(double) + 16);
-  DeviceCtx ctx(DeviceType::kCPU, 1, nullptr);
-  auto task =
-      KernelTask::create(op, **kernel, &ctx, data, std::vector<bool>(inputs->size(), false), workspace.data(), *tmp);
-  if (!task) return task.status();
-  return (*task)->run(&ctx);
-}
-
 std::string numberText(double v) {
   char buffer[32];
   std::snprintf(buffer, sizeof buffer, "%.9g", v);
@@ -174,50 +118,18 @@ public:
   bool prepare(const Registry &registry, const OpDef &def, const Case &c, DataType type) {
     registry_ = &registry;
     case_ = &c;
-    user_op::OpConf conf;
-    conf.name = "op";
-    conf.type = def.name;
-    conf.attrs = c.attrs();
-    for (const auto &in : c.inputs()) {
-      user_op::ArgBinding *b = nullptr;
-      for (auto &known : conf.inputs)
-        if (known.name == in.arg) b = &known;
-      if (!b) b = &conf.inputs.emplace_back(user_op::ArgBinding{in.arg, {}});
-      b->tensors.push_back("in/" + in.arg + "_" + std::to_string(b->tensors.size()));
-    }
-    for (const auto &[arg, count] : c.outputs()) {
-      user_op::ArgBinding b{arg, {}};
-      for (int32_t i = 0; i < count; ++i) b.tensors.push_back("op/" + arg + "_" + std::to_string(i));
-      conf.outputs.push_back(std::move(b));
-    }
-    if (!completeOpConf(def, &conf).isOk()) return false;
-    op_ = std::make_unique<OpInstance>(def, conf);
-    uint64_t seed = 1;
-    std::map<std::string, int32_t> next;
-    inputs_.assign(op_->inputDescs().size(), {});
-    for (const auto &in : c.inputs()) {
-      const std::string arg = def.findInput(in.arg)->name;
-      const int at = op_->findInput(arg, next[arg]++);
-      if (at < 0) return false;
-      Block &b = inputs_[static_cast<size_t>(at)];
-      const DataType t = in.type == kInvalidDataType ? type : in.type;
-      b.desc = TensorDesc(in.shape, t);
-      b.resize();
-      seed += 1000003;
-      for (int64_t i = 0; i < in.shape.elem_cnt(); ++i) {
-        double v = in.lo + (in.hi - in.lo) * uniform(seed + static_cast<uint64_t>(i));
-        if (t == kBool)
-          v = v > (in.lo + in.hi) / 2;
-        else if (!IsFloatingDataType(t))
-          v = std::floor(v);
-        setElement(&b, i, v);
-      }
-      op_->inputDescs()[static_cast<size_t>(at)] = b.desc;
-    }
-    if (!op_->infer().isOk()) return false;
+    SingleOp single{def.name, {}, c.attrs(), c.outputs()};
+    for (const auto &in : c.inputs())
+      single.inputs.emplace_back(in.arg, TensorDesc(in.shape, in.type == kInvalidDataType ? type : in.type));
+    std::vector<size_t> order;
+    auto op = instanceOf(registry, single, &order);
+    if (!op) return false;
+    op_ = std::make_unique<OpInstance>(*std::move(op));
+    inputs_.clear();
+    for (size_t from : order) inputs_.push_back(valuesOf(c.inputs()[from], single.inputs[from].second, from + 1));
     written_ = mutableInputs(*op_);
-    std::vector<Block> copies = inputs_;
-    if (!runInstance(registry, *op_, &copies, &whole_).isOk()) return false;
+    std::vector<OpTensor> copies = inputs_;
+    if (!runOp(registry, *op_, &copies, &whole_).isOk()) return false;
     wholeWritten_ = std::move(copies);
     return true;
   }
@@ -227,9 +139,9 @@ public:
   /// True when the parts give the whole; else `detail` says what differs.
   bool holds(const NdSignature &signature, const Placement &mesh, std::string *detail) const {
     // Reassembled outputs, then inputs that the op writes.
-    std::vector<Block> together = whole_, written = wholeWritten_;
+    std::vector<OpTensor> together = whole_, written = wholeWritten_;
     // Replicas of a piece: the same addend of the same box.
-    std::map<std::tuple<size_t, int64_t, std::vector<int64_t>>, Block> first;
+    std::map<std::tuple<size_t, int64_t, std::vector<int64_t>>, OpTensor> first;
     for (int64_t part = 0; part < mesh.size(); ++part) {
       OpInstance shard = *op_;
       std::vector<user_op::TensorShard> shards;
@@ -240,31 +152,31 @@ public:
         boxes.push_back(localBox(logical.shape(), states, mesh.dims, part));
         shards.push_back({logical, boxes.back().begin, states});
       }
-      std::vector<Block> inputs;
+      std::vector<OpTensor> inputs;
       for (size_t i = 0; i < inputs_.size(); ++i) {
         const Role role = roleOf(signature.states[i], mesh, part);
         inputs.push_back(role.addends > 1 ? cut(addend(inputs_[i], role.addends, role.addend, 77 * (i + 1)), boxes[i])
                                           : cut(inputs_[i], boxes[i]));
-        shard.inputDescs()[i] = inputs.back().desc;
+        shard.inputDescs()[i] = inputs.back().desc();
       }
       // Outputs have the shapes that the signature says: attributes may hold sizes of the whole.
       for (size_t o = 0; o < shard.outputDescs().size(); ++o)
         shard.outputDescs()[o] = TensorDesc(Shape(boxes[inputs_.size() + o].size), op_->outputDescs()[o].data_type());
       shard.setShards(std::move(shards), ParallelContext(part, mesh.size()));
-      std::vector<Block> outputs;
-      if (Status s = runInstance(*registry_, shard, &inputs, &outputs); !s.isOk()) {
+      std::vector<OpTensor> outputs;
+      if (Status s = runOp(*registry_, shard, &inputs, &outputs); !s.isOk()) {
         *detail = where(signature, mesh) + ": part " + std::to_string(part) + " fails: " + s.message();
         return false;
       }
       /// Takes a result of this part; false when it differs from its replica's.
-      auto take = [&](const Block &piece, size_t t, const std::string &what, Block *into) {
+      auto take = [&](const OpTensor &piece, size_t t, const std::string &what, OpTensor *into) {
         const Role role = roleOf(signature.states[t], mesh, part);
         if (role.replica == 0) {
           place(piece, boxes[t], role.addend > 0, into);
           if (role.addends > 1) first[{t, role.addend, boxes[t].begin}] = piece;
           return true;
         }
-        const Block &whole = t < inputs_.size() ? wholeWritten_[t] : whole_[t - inputs_.size()];
+        const OpTensor &whole = t < inputs_.size() ? wholeWritten_[t] : whole_[t - inputs_.size()];
         return same(piece, role.addends > 1 ? first[{t, role.addend, boxes[t].begin}] : cut(whole, boxes[t]),
                     boxes[t].begin, what, signature, mesh, detail);
       };
@@ -289,8 +201,22 @@ public:
   }
 
 private:
+  /// Pseudo-random values in the range of a case's input; whole numbers in integer types.
+  static OpTensor valuesOf(const user_op::CaseInput &in, const TensorDesc &desc, uint64_t number) {
+    OpTensor t(desc);
+    for (int64_t i = 0; i < t.elements(); ++i) {
+      double v = in.lo + (in.hi - in.lo) * uniform(1 + 1000003 * number + static_cast<uint64_t>(i));
+      if (t.type() == kBool)
+        v = v > (in.lo + in.hi) / 2;
+      else if (!IsFloatingDataType(t.type()))
+        v = std::floor(v);
+      setElement(&t, i, v);
+    }
+    return t;
+  }
+
   const TensorDesc &descOf(size_t tensor) const {
-    return tensor < inputs_.size() ? inputs_[tensor].desc : op_->outputDescs()[tensor - inputs_.size()];
+    return tensor < inputs_.size() ? inputs_[tensor].desc() : op_->outputDescs()[tensor - inputs_.size()];
   }
 
   /// "case big on 3 parts, x f64[4,5], attributes {alpha: 2}".
@@ -300,7 +226,7 @@ private:
     std::string text =
         "case " + case_->name() + " on " + dims + " parts, " + signatureText(*op_, signature) + ", inputs";
     for (size_t i = 0; i < inputs_.size(); ++i)
-      text += (i ? ", " : " ") + op_->inputArgs()[i].first + " " + inputs_[i].desc.toString();
+      text += (i ? ", " : " ") + op_->inputArgs()[i].first + " " + inputs_[i].desc().toString();
     std::string attrs;
     for (const auto &[name, value] : case_->attrs())
       attrs += (attrs.empty() ? "" : ", ") + name + ": " + value.toString();
@@ -308,9 +234,9 @@ private:
   }
 
   /// Compares two blocks; `begin` is where they lie in the whole tensor.
-  bool same(const Block &found, const Block &expected, const std::vector<int64_t> &begin, const std::string &what,
+  bool same(const OpTensor &found, const OpTensor &expected, const std::vector<int64_t> &begin, const std::string &what,
             const NdSignature &signature, const Placement &mesh, std::string *detail) const {
-    const DataType type = expected.desc.data_type();
+    const DataType type = expected.type();
     double rtol = 0, atol = 0;
     if (type == kDouble)
       rtol = 1e-9, atol = 1e-9;
@@ -318,14 +244,14 @@ private:
       rtol = 1e-4, atol = 1e-4;
     else if (IsFloatingDataType(type))
       rtol = 4e-2, atol = 4e-2;
-    for (int64_t i = 0; i < expected.desc.shape().elem_cnt(); ++i) {
+    for (int64_t i = 0; i < expected.elements(); ++i) {
       const double a = element(found, i), b = element(expected, i);
       if (std::isnan(a) && std::isnan(b)) continue;
       if (a == b || std::fabs(a - b) <= atol + rtol * std::fabs(b)) continue;
       std::string index;
       int64_t rest = i;
-      for (int64_t axis = expected.desc.shape().NumAxes(); axis-- > 0;) {
-        const int64_t size = expected.desc.shape().At(axis);
+      for (int64_t axis = expected.shape().NumAxes(); axis-- > 0;) {
+        const int64_t size = expected.shape().At(axis);
         const int64_t at = rest % size + (begin.empty() ? 0 : begin[static_cast<size_t>(axis)]);
         index = std::to_string(at) + (index.empty() ? "" : ", " + index);
         rest /= size;
@@ -340,7 +266,7 @@ private:
   const Registry *registry_ = nullptr;
   const Case *case_ = nullptr;
   std::unique_ptr<OpInstance> op_;
-  std::vector<Block> inputs_, whole_, wholeWritten_;
+  std::vector<OpTensor> inputs_, whole_, wholeWritten_;
   std::vector<bool> written_;
 };
 

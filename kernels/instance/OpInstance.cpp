@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "OpInstance.h"
 #include "HostContexts.h"
+#include "NearestNames.h"
 
 #include <algorithm>
 

@@ -1,0 +1,39 @@
+// A kernel tied to the tensors of one task, ready to run.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "OpInstance.h"
+
+#include <memory>
+#include <vector>
+
+namespace opc {
+
+/// A kernel tied to the tensors of one task. Owns the kernel object, its state and, when it binds, its bound form.
+class KernelTask {
+public:
+  /// `tensors`: data pointers of inputs, then outputs, flat; `constant[i]` says that input i never changes.
+  static Result<std::unique_ptr<KernelTask>> create(OpInstance op, const user_op::KernelDef &kernel, DeviceCtx *ctx,
+                                                    const std::vector<void *> &data, const std::vector<bool> &constant,
+                                                    void *workspace, uint64_t workspaceBytes);
+  ~KernelTask();
+  /// Does the work. The hot path: no allocation, no look-up when the kernel is bound.
+  Status run(DeviceCtx *ctx) {
+    if (bound_) return run_(*bound_, ctx);
+    return runUnbound(ctx);
+  }
+  const OpInstance &op() const;
+  /// Which output bytes equal which input's address is the caller's affair; this only moves the tensors.
+  /// Binds again with new addresses (the sizes stay).
+  Status rebind(const std::vector<void *> &data, void *workspace, DeviceCtx *ctx);
+
+private:
+  KernelTask() = default;
+  Status runUnbound(DeviceCtx *ctx);
+  struct Impl;
+  std::unique_ptr<Impl> impl_;
+  std::unique_ptr<user_op::BoundKernel> bound_;
+  Status (*run_)(user_op::BoundKernel &, DeviceCtx *) = nullptr;
+};
+
+} // namespace opc

@@ -1,0 +1,60 @@
+// Opening a shared library, and the checks that it is a plugin of this SDK.
+// SPDX-License-Identifier: Apache-2.0
+#include "PluginLoader.h"
+
+#include <dlfcn.h>
+
+namespace opc {
+namespace {
+
+Status refused(const char *id, const std::string &path, const std::string &why, const std::string &help) {
+  return Status(StatusCode::kUnsupported, id, "cannot load plugin " + path + ": " + why).withHelp(help);
+}
+
+Status wrongVersion(const std::string &path, const std::string &what, int version) {
+  return refused("OPC0905", path,
+                 what + " SDK API version " + std::to_string(version) + ", this opc offers " +
+                     std::to_string(OPC_SDK_API_VERSION),
+                 "rebuild the plugin with this opc's SDK");
+}
+
+Status notOpened(const std::string &path) {
+  const char *reason = dlerror();
+  const std::string text = reason ? reason : "unknown reason";
+  std::string help = "check that the file is a shared library for this machine";
+  if (text.find("undefined symbol") != std::string::npos)
+    help = "link the plugin with `opc sdk --ldflags`, and compile all of its sources into it";
+  else if (text.find("No such file") != std::string::npos)
+    help = "give the path of the plugin's .so file";
+  return refused("OPC0902", path, text, help);
+}
+
+} // namespace
+
+Result<LoadedPlugin> openPlugin(const std::string &path) {
+  dlerror();
+  // A bare name would be searched in the system's library folders: a plugin is always a file the user named.
+  const std::string file = path.find('/') == std::string::npos ? "./" + path : path;
+  void *handle = dlopen(file.c_str(), RTLD_NOW | RTLD_LOCAL);
+  if (!handle) return notOpened(path);
+  // The plugin's own copy of the SDK (libopc_sdk.so, found through its dependencies) holds what its registrars left.
+  auto *version = reinterpret_cast<int (*)()>(dlsym(handle, "opcSdkApiVersion"));
+  auto *take = reinterpret_cast<void *(*)()>(dlsym(handle, "opcSdkPendingRegistrations"));
+  if (!version || !take)
+    return refused("OPC0902", path, "it does not use the opc SDK", "link it with `opc sdk --ldflags`");
+  LoadedPlugin plugin;
+  plugin.info.path = path;
+  plugin.info.apiVersion = version();
+  if (plugin.info.apiVersion != OPC_SDK_API_VERSION) return wrongVersion(path, "it uses", plugin.info.apiVersion);
+  auto *list = static_cast<user_op::PendingRegistrations *>(take());
+  plugin.registrations = std::exchange(*list, {});
+  for (const auto &op : plugin.registrations.ops)
+    if (op.origin.apiVersion != OPC_SDK_API_VERSION)
+      return wrongVersion(path, "op '" + op.name + "' was compiled against", op.origin.apiVersion);
+  for (const auto &k : plugin.registrations.kernels)
+    if (k.origin.apiVersion != OPC_SDK_API_VERSION)
+      return wrongVersion(path, "a kernel of '" + k.opType + "' was compiled against", k.origin.apiVersion);
+  return plugin;
+}
+
+} // namespace opc
