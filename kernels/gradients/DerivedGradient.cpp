@@ -236,6 +236,7 @@ Result<std::unique_ptr<DerivedGradient>> deriveGradientOp(const OpDef &op, int32
   def->doc = "The gradient of " + op.name + " with respect to " + op.inputs[static_cast<size_t>(input)].name +
              ", times dy: " + derivative->text() + ".";
   def->attrs = op.attrs;
+  def->gradientOf = {op.name};
   // Inputs that the derivative does not read are left out: their memory is free earlier.
   std::vector<int32_t> to(op.scalar->parameterNames().size(), 0);
   std::vector<std::string> names;

@@ -52,6 +52,7 @@ Case gradCase(const char *name, Shape query, Shape key, Shape value, bool half) 
 }
 
 REGISTER_USER_OP("scaled_dot_product_attention_grad")
+    .GradientOf("scaled_dot_product_attention")
     .Input("query")
     .Input("key")
     .Input("value")

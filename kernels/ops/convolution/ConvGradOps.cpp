@@ -154,6 +154,7 @@ Maybe<void> biasGradSbp(user_op::SbpContext *ctx) {
 std::string last() { return "channels_last"; }
 
 REGISTER_USER_OP("conv_data_grad")
+    .GradientOf("conv1d", "conv2d", "conv3d")
     .Input("dy")
     .Input("filter")
     .Input("x_like")
@@ -203,6 +204,7 @@ REGISTER_USER_OP("conv_data_grad")
                 .Attr("kernel_size", Ints{2, 2, 2})});
 
 REGISTER_USER_OP("conv_filter_grad")
+    .GradientOf("conv1d", "conv2d", "conv3d")
     .Input("dy")
     .Input("x")
     .Output("filter_diff")
@@ -245,6 +247,7 @@ REGISTER_USER_OP("conv_filter_grad")
                 .Attr("kernel_size", Ints{2, 2, 2})});
 
 REGISTER_USER_OP("conv_bias_grad")
+    .GradientOf("conv1d", "conv2d", "conv3d")
     .Input("dy")
     .Output("bias_diff")
     .Attr<std::string>("data_format", "channels_first")

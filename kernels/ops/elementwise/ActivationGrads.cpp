@@ -35,22 +35,36 @@ OPC_SCALAR(QuickGeluGrad, x, dy) {
 static ElementwiseOptions sameShape() { return ElementwiseOptions().SameShape(); }
 
 OPC_GRAD_BY_Y("relu_grad")
+    .GradientOf("relu")
     .Doc("dx = dy where y > 0, 0 elsewhere: the gradient of y = relu(x).")
     .Elementwise<ReluGrad>(sameShape());
 OPC_GRAD_BY_X("leaky_relu_grad")
+    .GradientOf("leaky_relu")
     .Attr<float>("alpha", 0.01f)
     .Doc("dx = dy where x > 0, alpha * dy elsewhere: the gradient of leaky_relu.")
     .Elementwise<LeakyReluGrad>(sameShape().CaseAttr("alpha", 0.2f));
 OPC_GRAD_BY_Y("sigmoid_grad")
+    .GradientOf("sigmoid")
     .Doc("dx = dy * y * (1 - y): the gradient of y = sigmoid(x).")
     .Elementwise<SigmoidGrad>(sameShape().Domain(0, 0, 1));
-OPC_GRAD_BY_X("tanh_grad").Doc("dx = dy * (1 - tanh(x)^2): the gradient of tanh.").Elementwise<TanhGrad>(sameShape());
+OPC_GRAD_BY_X("tanh_grad")
+    .GradientOf("tanh")
+    .Doc("dx = dy * (1 - tanh(x)^2): the gradient of tanh.")
+    .Elementwise<TanhGrad>(sameShape());
 OPC_GRAD_BY_X("gelu_grad")
+    .GradientOf("gelu")
     .Doc("dx = dy * (P(x) + x p(x)), P and p the normal distribution's function and density: the gradient of gelu.")
     .Elementwise<GeluGrad>(sameShape());
-OPC_GRAD_BY_X("fast_gelu_grad").Doc("The gradient of fast_gelu.").Elementwise<FastGeluGrad>(sameShape());
-OPC_GRAD_BY_X("quick_gelu_grad").Doc("The gradient of quick_gelu.").Elementwise<QuickGeluGrad>(sameShape());
+OPC_GRAD_BY_X("fast_gelu_grad")
+    .GradientOf("fast_gelu")
+    .Doc("The gradient of fast_gelu.")
+    .Elementwise<FastGeluGrad>(sameShape());
+OPC_GRAD_BY_X("quick_gelu_grad")
+    .GradientOf("quick_gelu")
+    .Doc("The gradient of quick_gelu.")
+    .Elementwise<QuickGeluGrad>(sameShape());
 OPC_GRAD_BY_X("silu_grad")
+    .GradientOf("silu")
     .Doc("dx = dy * s * (1 + x * (1 - s)), s = sigmoid(x): the gradient of silu.")
     .Elementwise<SiluGrad>(sameShape());
 

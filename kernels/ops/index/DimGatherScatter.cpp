@@ -378,6 +378,7 @@ REGISTER_USER_OP("dim_scatter_add_like")
                 .Attr<int32_t>("dim", 1)});
 
 REGISTER_USER_OP("dim_scatter_update_grad")
+    .GradientOf("dim_scatter_update")
     .Input("dy")
     .Input("index")
     .Output("dx")
@@ -411,6 +412,7 @@ OPC_ANY_TYPE_CPU_KERNEL("dim_scatter_update_grad", DimScatterUpdateGradKernel,
                                          nullptr});
 
 REGISTER_USER_OP("dim_scatter_mul_grad")
+    .GradientOf("dim_scatter_mul")
     .Input("dy")
     .Input("input")
     .Input("index")

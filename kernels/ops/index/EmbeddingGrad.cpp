@@ -66,6 +66,7 @@ public:
 };
 
 REGISTER_USER_OP("embedding_grad")
+    .GradientOf("embedding")
     .Input("dy")
     .Input("weight")
     .Input("indices")

@@ -308,6 +308,7 @@ REGISTER_USER_OP("tensor_scatter_nd_add")
     .Cases({user_op::Case("rows").In("params", {4, 3}).In("updates", {5, 3}).In("indices", kInt64, {5, 1}, 0, 4)});
 
 REGISTER_USER_OP("tensor_scatter_nd_update_grad")
+    .GradientOf("tensor_scatter_nd_update")
     .Input("dy")
     .Input("indices")
     .Output("dx")

@@ -102,6 +102,7 @@ Maybe<void> gradBSbp(user_op::SbpContext *ctx) {
 }
 
 REGISTER_USER_OP("broadcast_matmul_grad_b")
+    .GradientOf("broadcast_matmul")
     .Input("a")
     .Input("b")
     .OptionalInput("_add_to_output")

@@ -283,6 +283,7 @@ REGISTER_USER_OP("softmax_cross_entropy")
     .Cases({user_op::Case("rows").In("prediction", {5, 7}, -3, 3).In("label", {5, 7}, 0, 1)});
 
 REGISTER_USER_OP("sparse_softmax_cross_entropy_grad")
+    .GradientOf("sparse_softmax_cross_entropy")
     .Input("label")
     .Input("dy")
     .Input("prob")
@@ -298,6 +299,7 @@ REGISTER_USER_OP("sparse_softmax_cross_entropy_grad")
                 .Attr<int64_t>("depth", 7)});
 
 REGISTER_USER_OP("softmax_cross_entropy_grad")
+    .GradientOf("softmax_cross_entropy")
     .Input("label")
     .Input("dy")
     .Input("prob")

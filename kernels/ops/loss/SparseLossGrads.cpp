@@ -98,6 +98,7 @@ public:
 };
 
 REGISTER_USER_OP("sparse_cross_entropy_grad")
+    .GradientOf("sparse_cross_entropy")
     .Input("prediction")
     .Input("label")
     .Input("dy")
@@ -113,6 +114,7 @@ REGISTER_USER_OP("sparse_cross_entropy_grad")
                 .Attr<int64_t>("depth", 7)});
 
 REGISTER_USER_OP("nll_grad")
+    .GradientOf("nll")
     .Input("out_grad")
     .Input("input")
     .Input("target")

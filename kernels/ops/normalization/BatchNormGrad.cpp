@@ -145,6 +145,7 @@ Case gradCase(const char *name, Shape x, int64_t channels, int32_t axis, bool ha
 }
 
 REGISTER_USER_OP("normalization_grad")
+    .GradientOf("normalization")
     .Input("x")
     .Input("dy")
     .Input("mean")

@@ -184,6 +184,7 @@ Maybe<void> batchSbp(user_op::SbpContext *ctx, bool sums) {
 }
 
 REGISTER_USER_OP("group_norm_grad")
+    .GradientOf("group_norm")
     .Input("dy")
     .Input("x")
     .Input("mean")
@@ -211,6 +212,7 @@ REGISTER_USER_OP("group_norm_grad")
             gradCase("half", {2, 6, 5}, 6, 3, true, true, "channels_first")});
 
 REGISTER_USER_OP("group_norm_param_grad")
+    .GradientOf("group_norm")
     .Input("dy")
     .Input("x")
     .Input("mean")

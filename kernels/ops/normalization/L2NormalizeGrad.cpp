@@ -48,6 +48,7 @@ public:
 };
 
 REGISTER_USER_OP("l2_normalize_grad")
+    .GradientOf("l2_normalize")
     .Input("dy")
     .Input("y")
     .Input("square_x_sum")

@@ -227,6 +227,7 @@ Case halfStatistics(Case c, Shape lead, std::initializer_list<const char *> args
 const std::vector<DataType> kPlain = {kFloat, kDouble};
 
 REGISTER_USER_OP("layer_norm_grad")
+    .GradientOf("layer_norm")
     .Input("dy")
     .Input("x")
     .Input("mean")
@@ -278,6 +279,7 @@ REGISTER_USER_OP("layer_norm_grad")
                 .Attr("begin_norm_axis", int64_t{1})});
 
 REGISTER_USER_OP("layer_norm_param_grad")
+    .GradientOf("layer_norm")
     .Input("dy")
     .Input("x")
     .Input("mean")
@@ -324,6 +326,7 @@ REGISTER_USER_OP("layer_norm_param_grad")
                 .Out("gamma_diff")});
 
 REGISTER_USER_OP("rms_norm_grad")
+    .GradientOf("rms_norm")
     .Input("dy")
     .Input("x")
     .Input("inv_rms")
@@ -350,6 +353,7 @@ REGISTER_USER_OP("rms_norm_grad")
                            {"inv_rms"})});
 
 REGISTER_USER_OP("rms_norm_param_grad")
+    .GradientOf("rms_norm")
     .Input("dy")
     .Input("x")
     .Input("inv_rms")

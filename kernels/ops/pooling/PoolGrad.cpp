@@ -249,8 +249,9 @@ template <class T> using AdaptiveAvgPoolGradKernel = PoolGradKernel<T, Kind::kAd
 
 // --- definitions -----------------------------------------------------------------------------------------------------
 
-user_op::OpRegistry poolGrad(const std::string &name, int line, int dims, Kind kind, const std::string &doc) {
-  user_op::OpRegistry op(name, __FILE__, line);
+user_op::OpRegistry poolGrad(const std::string &pooling, int line, int dims, Kind kind, const std::string &doc) {
+  user_op::OpRegistry op(pooling + "_grad", __FILE__, line);
+  op.GradientOf(pooling);
   if (kind == Kind::kMax)
     op.Input("x").OptionalInput("y").OptionalInput("indice").Input("dy");
   else
@@ -275,20 +276,20 @@ user_op::OpRegistry poolGrad(const std::string &name, int line, int dims, Kind k
   return op;
 }
 user_op::OpRegistry maxPoolGrad(int line, int dims) {
-  return poolGrad("max_pool_" + std::to_string(dims) + "d_grad", line, dims, Kind::kMax,
+  return poolGrad("max_pool_" + std::to_string(dims) + "d", line, dims, Kind::kMax,
                   "The gradient of max_pool_" + std::to_string(dims) +
                       "d: each element of dy is added to dx where the first largest element of its window was, which "
                       "is looked for in x, or read from indice when that is given. y, which older graphs pass, is "
                       "not read.");
 }
 user_op::OpRegistry avgPoolGrad(int line, int dims) {
-  return poolGrad("avg_pool_" + std::to_string(dims) + "d_grad", line, dims, Kind::kAvg,
+  return poolGrad("avg_pool_" + std::to_string(dims) + "d", line, dims, Kind::kAvg,
                   "The gradient of avg_pool_" + std::to_string(dims) +
                       "d: each element of dy, divided as the pooling divides, is added to the elements of dx in its "
                       "window. The values of x are not read.");
 }
 user_op::OpRegistry adaptiveAvgPoolGrad(int line, int dims) {
-  return poolGrad("adaptive_avg_pool" + std::to_string(dims) + "d_grad", line, dims, Kind::kAdaptive,
+  return poolGrad("adaptive_avg_pool" + std::to_string(dims) + "d", line, dims, Kind::kAdaptive,
                   "The gradient of adaptive_avg_pool" + std::to_string(dims) +
                       "d: each element of dy, divided by the size of its window, is added to the elements of dx in "
                       "it. The values of x are not read.");

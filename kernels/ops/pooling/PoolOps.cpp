@@ -19,7 +19,7 @@ const char *kWindows = "The windows have kernel_size elements, lie `stride` apar
 
 user_op::OpRegistry pooling(const std::string &name, int line, int dims, bool dilated) {
   user_op::OpRegistry op(name, __FILE__, line);
-  op.Input("x").Output("y");
+  op.Pools(dims).Input("x").Output("y");
   if (dilated) op.OptionalOutput("indice");
   op.Attr<Ints>("padding", {})
       .Attr<Ints>("padding_after", {})
@@ -67,7 +67,8 @@ user_op::OpRegistry avgPool(int line, int dims) {
 
 user_op::OpRegistry adaptiveAvgPool(int line, int dims) {
   user_op::OpRegistry op("adaptive_avg_pool" + std::to_string(dims) + "d", __FILE__, line);
-  op.Input("x")
+  op.Pools(dims)
+      .Input("x")
       .Output("y")
       .Attr<std::string>("data_format", "channels_first")
       .RequiredAttr<Longs>("output_size")

@@ -85,6 +85,7 @@ Maybe<ShardingRule> prodGradSharding(const SbpContext &ctx) {
 }
 
 REGISTER_USER_OP("reduce_prod_grad")
+    .GradientOf("reduce_prod")
     .Input("x")
     .Input("dy")
     .Output("dx")

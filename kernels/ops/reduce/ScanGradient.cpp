@@ -98,6 +98,7 @@ Maybe<ShardingRule> cumprodGradSharding(const SbpContext &ctx) {
 }
 
 REGISTER_USER_OP("cumprod_grad")
+    .GradientOf("cumprod")
     .Input("dy")
     .Input("output")
     .Input("input")

@@ -46,6 +46,7 @@ public:
 };
 
 REGISTER_USER_OP("diagonal_grad")
+    .GradientOf("diagonal")
     .Input("dy")
     .Input("in")
     .Output("dx")

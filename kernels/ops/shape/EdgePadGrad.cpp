@@ -58,6 +58,7 @@ user_op::Case sample(Shape dy, Shape x, List padding) {
 
 #define OPC_EDGE_PAD_GRAD(name, ...)                                                                                   \
   REGISTER_USER_OP(name "_grad")                                                                                       \
+      .GradientOf(name)                                                                                                \
       .Input("dy")                                                                                                     \
       .Input("x")                                                                                                      \
       .Output("dx")                                                                                                    \

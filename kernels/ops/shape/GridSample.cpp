@@ -162,6 +162,7 @@ public:
 };
 
 REGISTER_USER_OP("affine_grid_grad")
+    .GradientOf("affine_grid")
     .Input("dgrid")
     .Output("dtheta")
     .RequiredAttr<Shape>("size")

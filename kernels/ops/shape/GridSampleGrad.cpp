@@ -134,6 +134,7 @@ user_op::Case sample(const char *name, const char *mode, const char *padding, bo
 }
 
 REGISTER_USER_OP("grid_sample_grad")
+    .GradientOf("grid_sample")
     .Input("doutput")
     .Input("input")
     .Input("grid")

@@ -269,6 +269,7 @@ REGISTER_USER_OP("slice_update")
             update("backwards", {5, 4}, {2, 2}, {3, -1}, {0, -5}, {-2, -2})});
 
 REGISTER_USER_OP("slice_grad")
+    .GradientOf("slice")
     .Input("dy")
     .Output("dx")
     .RequiredAttr<Shape>("like_shape")
@@ -286,6 +287,7 @@ REGISTER_USER_OP("slice_grad")
     }()});
 
 REGISTER_USER_OP("narrow_grad")
+    .GradientOf("narrow")
     .Input("dy")
     .Input("like")
     .Output("dx")

@@ -227,6 +227,7 @@ OPC_UPSAMPLE("upsample_bicubic_2d")
 
 #define OPC_UPSAMPLE_GRAD(name)                                                                                        \
   REGISTER_USER_OP(name "_grad")                                                                                       \
+      .GradientOf(name)                                                                                                \
       .Input("dy")                                                                                                     \
       .Input("x")                                                                                                      \
       .Output("dx")                                                                                                    \

@@ -93,11 +93,13 @@ template <class T> using SoftmaxGradKernel = RowGradKernel<T, false>;
 template <class T> using LogSoftmaxGradKernel = RowGradKernel<T, true>;
 
 REGISTER_USER_OP("softmax_grad")
+    .GradientOf("softmax")
     .With(definition("y", 0, 1))
     .Doc("The gradient of y = softmax over the last axis: dx = y * (dy - sum over j of y[..., j] * dy[..., j]).")
     .Kernel<SoftmaxGradKernel, types::Floating>("dy");
 
 REGISTER_USER_OP("log_softmax_grad")
+    .GradientOf("log_softmax")
     .With(definition("prob", -4, 0))
     .Doc("The gradient of prob = log_softmax over the last axis: dx = dy - exp(prob) * sum over j of dy[..., j].")
     .Kernel<LogSoftmaxGradKernel, types::Floating>("dy");

@@ -369,6 +369,7 @@ REGISTER_USER_OP("dropout")
             user_op::Case("none").In("in", {7}).Attr("rate", 0.0f)});
 
 REGISTER_USER_OP("dropout_grad")
+    .GradientOf("dropout")
     .Input("dy")
     .Input("mask")
     .Output("dx")

@@ -183,6 +183,9 @@ struct OpDef {
   bool isView = false; // the output is the first input's bytes under another shape
   bool noGrad = false;
   std::string noGradReason;
+  std::vector<std::string> gradientOf; // the ops whose gradients it computes, or a part of them; empty for forward ops
+  int32_t pooledDims =
+      0; // a pooling of images: the spatial dimensions of x, whose layout the attribute data_format has
 
   const ArgDef *findInput(const std::string &argOrAlias) const;
   const ArgDef *findOutput(const std::string &argOrAlias) const;
@@ -500,6 +503,13 @@ public:
   OpRegistry &NoGrad(std::string reason = "") {
     return def_.noGrad = true, def_.noGradReason = std::move(reason), *this;
   }
+  /// The op computes the gradients of these ops, or a part of them: a graph that has it trains.
+  template <class... Names> OpRegistry &GradientOf(const Names &...ops) {
+    return (def_.gradientOf.emplace_back(ops), ...), *this;
+  }
+  /// The op pools images: it works on windows over the `dims` spatial dimensions of its one input x, and its attribute
+  /// data_format names the layout of x and of the result. Compilers may change the layout.
+  OpRegistry &Pools(int32_t dims) { return def_.pooledDims = dims, *this; }
   /// The op is the scalar function F, element by element. Goes after the arguments and attributes (opc/Elementwise.h).
   template <class F, class Types = types::Floating, class Output = output::Same> OpRegistry &Elementwise();
   template <class F, class Types = types::Floating, class Output = output::Same>
