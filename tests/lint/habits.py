@@ -58,6 +58,16 @@ class Skips(unittest.TestCase):
         self.assertEqual([n for n in names if n.split(".")[-1] not in text], [], "these tests do not exist")
 
 
+class Recipes(unittest.TestCase):
+    def test_length(self):
+        """A recipe that is longer than twenty lines is a design that wants mending."""
+        with open(os.path.join(SOURCE, "docs", "recipes.md"), encoding="utf-8") as f:
+            recipes = re.split(r"^## ", f.read(), flags=re.M)[1:]
+        titles = [r.split("\n")[0] for r in recipes]
+        self.assertEqual(titles, ["A pass", "A subcommand", "An error code", "An element type", "A kernel for another device"])
+        self.assertEqual([r.split("\n")[0] for r in recipes if r.strip().count("\n") > 20], [])
+
+
 class Commits(unittest.TestCase):
     def verdict(self, message):
         with tempfile.NamedTemporaryFile("w", suffix=".txt") as f:

@@ -18,7 +18,8 @@ import docs_ops
 import docs_parts
 
 ROOT = docs_parts.ROOT
-PART = re.compile(r"(<!-- generated: ([a-z-]+)(?: ([^\n]*?))? -->\n).*?(<!-- /generated -->)", re.S)
+PART = re.compile(r"^(<!-- generated: ([a-z-]+)(?: ([^\n]*?))? -->\n).*?^(<!-- /generated -->)", re.S | re.M)
+START = re.compile(r"^<!-- generated: ", re.M)
 
 
 def pages():
@@ -47,7 +48,7 @@ def fill(page, text, build):
         arguments = (match.group(3) or "").split()
         return match.group(1) + docs_parts.PARTS[name](build, *arguments).rstrip("\n") + "\n" + match.group(4)
 
-    if text.count("<!-- generated: ") != len(PART.findall(text)):
+    if len(START.findall(text)) != len(PART.findall(text)):
         raise ValueError(f"{page}: a generated part without its end, '<!-- /generated -->'")
     return PART.sub(part, text)
 
@@ -59,7 +60,7 @@ def wanted(build):
         text = read(page)
         if page.startswith("docs/ops/"):
             made.setdefault(page, None)
-        elif "<!-- generated: " in text:
+        elif START.search(text):
             made[page] = fill(page, text, build)
     return made
 

@@ -40,8 +40,18 @@ class Build:
 
     @functools.cached_property
     def tests(self):
-        """ctest's entries, as it lists them itself."""
-        return json.loads(self.run("ctest", "--test-dir", self.path, "--show-only=json-v1"))["tests"]
+        """[(name, command, labels)] of ctest's entries, in its order. It leaves out commands that are not built yet: its own files
+        have them."""
+        commands = {}
+        for path in glob.glob(os.path.join(self.path, "**", "CTestTestfile.cmake"), recursive=True):
+            with open(path, encoding="utf-8") as f:
+                for name, words in re.findall(r"^add_test\(\[=*\[(.*?)\]=*\] (.*)\)$", f.read(), re.M):
+                    commands[name] = re.findall(r'"((?:[^"\\]|\\.)*)"', words)
+        found = []
+        for test in json.loads(self.run("ctest", "--test-dir", self.path, "--show-only=json-v1"))["tests"]:
+            labels = next((p["value"] for p in test.get("properties", []) if p["name"] == "LABELS"), [])
+            found.append((test["name"], commands[test["name"]], labels))
+        return found
 
 
 def manual(text):
@@ -69,8 +79,9 @@ def manual(text):
 
 
 def cell(text):
-    """Text inside a table: no bars, no line ends."""
-    return re.sub(r"\s+", " ", text).replace("|", "\\|").strip()
+    """Text inside a table: no bars, no line ends; outside of code no emphasis and no tags."""
+    parts = re.sub(r"\s+", " ", text).replace("|", "\\|").strip().split("`")
+    return "`".join(p if i % 2 else re.sub(r"([*<])", r"\\\1", p) for i, p in enumerate(parts))
 
 
 def table(head, rows):
@@ -130,7 +141,7 @@ def head(path):
             lines.append(found.group(1))
         comment = " ".join(lines)
     comment = re.sub(r"\s+", " ", comment).strip()
-    return re.split(r"(?<=[.:;]) (?=[A-Z])|; | usage: ", comment)[0].rstrip(".:;")
+    return re.split(r"\. |; | usage: ", comment)[0].rstrip(".:;")
 
 
 def executables():
@@ -152,25 +163,23 @@ PROGRAMS = {
 }
 
 
-def described(test, mains):
+def described(test, command, mains):
     """(where, what) of an entry."""
-    command = [os.path.basename(test["command"][0])] + test["command"][1:]
     scripts = [os.path.relpath(c, ROOT) for c in command[1:] if c.endswith(".py") and not c.endswith("run_script.py")]
     if scripts:
         return scripts[0], head(scripts[0])
-    for name in (test["name"], command[0]):
+    program = os.path.basename(command[0])
+    for name in (test, program):
         if name in PROGRAMS:
             return PROGRAMS[name]
-    source = mains[command[0]]
-    return source, head(source)
+    return mains[program], head(mains[program])
 
 
 def tests(build):
     """One row for what has one command and one source: damage_cnn and damage_mlp share theirs."""
     mains, groups = executables(), {}
-    for test in build.tests:
-        labels = next((p["value"] for p in test.get("properties", []) if p["name"] == "LABELS"), [])
-        groups.setdefault((described(test, mains), tuple(labels)), []).append(test["name"])
+    for name, command, labels in build.tests:
+        groups.setdefault((described(name, command, mains), tuple(labels)), []).append(name)
     rows = []
     for ((where, what), labels), names in groups.items():
         rows.append((", ".join(code(n) for n in names), cell(what), code(where), " ".join(labels)))
