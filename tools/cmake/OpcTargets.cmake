@@ -38,7 +38,7 @@ if(OPC_CCACHE AND NOT CMAKE_CXX_COMPILER_LAUNCHER)
   set(CMAKE_C_COMPILER_LAUNCHER ${launcher} CACHE STRING "" FORCE)
 endif()
 
-# opc_library(NAME DIR... [RECURSE] [WHOLE] [DEPS target...] [PRIVATE target...])
+# opc_library(NAME DIR [RECURSE] [DEPS target...] [PRIVATE target...])
 # A static library of the .cpp files in DIR (and below it with RECURSE). DIR is the include root of whoever links it.
 function(opc_library name dir)
   cmake_parse_arguments(A "RECURSE" "" "DEPS;PRIVATE" ${ARGN})
