@@ -7,6 +7,12 @@ find_package(nlohmann_json 3.11 REQUIRED CONFIG)
 find_package(CLI11 2.1 REQUIRED CONFIG)
 find_package(Threads REQUIRED)
 
+# toml++ is read as a header: its Debian library would have to be beside every opc.
+find_path(OPC_TOMLPLUSPLUS_INCLUDE toml++/toml.h)
+if(NOT OPC_TOMLPLUSPLUS_INCLUDE)
+  message(FATAL_ERROR "toml++/toml.h was not found (Debian: libtomlplusplus-dev); tools/dev/setup.sh installs what is missing")
+endif()
+
 # libgomp is the one thread pool of the process: oneDNN uses it, and so do opc's own loops (kernels/cpu/Parallel.cpp).
 # ThreadSanitizer does not see libgomp's barriers; LLVM's OpenMP has libgomp's entry points and tells it about them (archer).
 if(OPC_SANITIZE MATCHES thread)

@@ -14,6 +14,7 @@ build | clang-format-22 clang-tidy-22 | 22.1 | Apache-2.0 with LLVM exception | 
 build | libprotobuf-dev protobuf-compiler | 3.21 | BSD-3-Clause | graph and plan messages (linked statically)
 build | libdnnl-dev | 2.6 | Apache-2.0 | oneDNN: matrix products, convolution, pooling, normalisation on the CPU
 build | libcli11-dev | 2.1 | BSD-3-Clause | the command line
+build | libtomlplusplus-dev | 3.3 | MIT | toml++: settings files (its headers alone)
 build | libspdlog-dev libfmt-dev | 1.10, 9.1 | MIT | the log of the commands
 build | nlohmann-json3-dev | 3.11 | MIT | JSON output, safetensors headers
 build | zlib1g-dev libzstd-dev | 1.2, 1.5 | Zlib, BSD-3-Clause | npz; LLVM's own need

@@ -10,7 +10,6 @@
 
 #include <csignal>
 #include <cstdlib>
-#include <cstring>
 #include <functional>
 #include <malloc.h>
 #include <unistd.h>
@@ -108,7 +107,15 @@ int complete(const std::vector<std::string> &args, Terminal &terminal) {
   return kExitOk;
 }
 
-int runCommand(const std::vector<std::string> &args, Terminal &terminal) {
+/// What a process does for the command that it has been asked for, before its arguments are read.
+void setUp(const CommandSpec &spec, char **argv, Terminal &terminal) {
+  if (spec.executesKernels) boundThreadSpinning(argv); // may begin anew, with another environment
+  if (!spec.isRankJob) return;
+  if (const auto launched = runtime::launchedRank(); launched && launched->rank > 0)
+    terminal.mute(); // the first of a job's processes speaks for all
+}
+
+int runCommand(const std::vector<std::string> &args, char **argv, Terminal &terminal) {
   if (!args.empty() && args[0] == "__complete") return complete(args, terminal);
   SharedFlags flags;
   const std::vector<Option> shared = flags.options();
@@ -148,17 +155,15 @@ int runCommand(const std::vector<std::string> &args, Terminal &terminal) {
 
   std::unique_ptr<Command> command = entry->make();
   const CommandSpec spec = command->spec();
-  // Settings first, flags over them.
+  setUp(spec, argv, terminal);
   Result<Config> config = Config::load(earlyValue(args, "-C"), earlyValue(args, "--config"));
   if (!config) return usageFailure(config.status());
-  config->apply(spec.options);
-  config->apply(shared);
   Result<ParsedArguments> parsed = parseArguments(spec, shared, rest);
   if (!parsed) return usageFailure(parsed.status());
   if (parsed->shortHelp || parsed->fullHelp)
     return terminal.out(helpText(spec, shared, parsed->fullHelp, terminal.width())), kExitOk;
-  if (flags.color != "auto" && flags.color != "always" && flags.color != "never")
-    return usageFailure(usageError("--color takes auto, always or never, not '" + flags.color + "'"));
+  for (const std::vector<Option> *options : {&spec.options, &shared})
+    if (Status s = config->apply(*options, parsed->given); !s) return usageFailure(s);
 
   Invocation invocation(flags, args, terminal);
   invocation.setConfig(std::move(*config));
@@ -175,22 +180,15 @@ int failInternally(Terminal &terminal, const std::string &what) {
 } // namespace
 
 int main(int argc, char **argv) {
-  for (int i = 1; i < argc; ++i)
-    if (!std::strcmp(argv[i], "run") || !std::strcmp(argv[i], "grad")) { // the commands that execute kernels
-      boundThreadSpinning(argv);
-      break;
-    }
   std::signal(SIGPIPE, SIG_IGN); // a closed pipe is seen where it is written to
   // A graph is millions of small objects that die together at the end: grow the heap in large steps, never shrink it.
   mallopt(M_TOP_PAD, 64 << 20);
   mallopt(M_TRIM_THRESHOLD, 1 << 30);
   const std::vector<std::string> args(argv + (argc > 0 ? 1 : 0), argv + argc);
   Terminal terminal(colorMode(colorArgument(args)));
-  if (const auto launched = runtime::launchedRank(); launched && launched->rank > 0 && contains(args, "run"))
-    terminal.mute(); // the first of a job's processes speaks for all
   int code = kExitInternal;
   try {
-    code = runCommand(args, terminal);
+    code = runCommand(args, argv, terminal);
   } catch (const std::bad_alloc &) {
     terminal.err("error[OPC0614]: out of memory\n");
     code = kExitExecution;

@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "CommandLine.h"
 
+#include "ExitCodes.h"
 #include "NearestNames.h"
 
 #include <CLI/App.hpp>
@@ -14,17 +15,10 @@ namespace opc::cli {
 
 namespace {
 
-bool hasJoinedValue(const Option &o) { return o.value.rfind("[=", 0) == 0; }
-bool takesValue(const Option &o) { return !o.value.empty() && !hasJoinedValue(o); }
-
-Status usageError(const std::string &message, const std::string &help) {
-  return Status(StatusCode::kUsage, "OPC0001", message).withHelp(help);
-}
-
 std::string label(const Option &o) {
   std::string text = o.letter ? std::string("-") + o.letter : "";
   if (!o.name.empty()) text += (text.empty() ? "" : ", ") + o.name;
-  if (hasJoinedValue(o)) return text + o.value;
+  if (o.hasJoinedValue()) return text + o.value;
   return o.value.empty() ? text : text + " " + o.value;
 }
 
@@ -35,26 +29,10 @@ struct Slot {
   CLI::Option *handle = nullptr;
 };
 
-Status store(const Slot &slot) {
-  const Option &o = *slot.option;
-  const std::string shown = o.name.empty() ? std::string("-") + o.letter : o.name;
-  if (auto *flag = std::get_if<bool *>(&o.target)) {
-    **flag = true;
-    return Status::ok();
-  }
-  if (auto *count = std::get_if<int *>(&o.target)) {
-    **count = static_cast<int>(slot.handle->count());
-    return Status::ok();
-  }
-  if (auto *list = std::get_if<std::vector<std::string> *>(&o.target)) {
-    (*list)->insert((*list)->end(), slot.values.begin(), slot.values.end());
-    return Status::ok();
-  }
-  if (slot.values.size() > 1)
-    return usageError(shown + " is given " + std::to_string(slot.values.size()) + " times", "give " + shown + " once");
-  if (auto *text = std::get_if<std::string *>(&o.target)) **text = slot.values.front();
-  if (auto *text = std::get_if<std::optional<std::string> *>(&o.target)) **text = slot.values.front();
-  return Status::ok();
+Status store(const Slot &slot, ParsedArguments *parsed) {
+  parsed->given.insert(slot.option->shown());
+  const size_t count = slot.handle->count();
+  return slot.option->set(slot.values.size() < count ? std::vector<std::string>(count) : slot.values);
 }
 
 std::string optionList(const std::vector<Option> &options, bool full, int width) {
@@ -82,9 +60,8 @@ std::string optionList(const std::vector<Option> &options, bool full, int width)
 
 /// Whether the next argument belongs to `arg`.
 bool consumesNext(const std::vector<Option> &options, const std::string &arg) {
-  return std::any_of(options.begin(), options.end(), [&](const Option &o) {
-    return takesValue(o) && (arg == o.name || (o.letter && arg == std::string("-") + o.letter));
-  });
+  return std::any_of(options.begin(), options.end(),
+                     [&](const Option &o) { return o.takesValue() && o.isCalled(arg); });
 }
 
 /// The index of "--", or the number of arguments.
@@ -129,12 +106,12 @@ Result<ParsedArguments> parseArguments(const CommandSpec &spec, const std::vecto
     std::string cliName = o.letter ? std::string("-") + o.letter : "";
     if (!o.name.empty()) cliName += (cliName.empty() ? "" : ",") + o.name;
     slots[i].option = &o;
-    if (takesValue(o))
+    if (o.takesValue())
       slots[i].handle = app.add_option(cliName, slots[i].values)
                             ->expected(1)
                             ->allow_extra_args(false)
                             ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
-    else if (hasJoinedValue(o))
+    else if (o.hasJoinedValue())
       slots[i].handle = app.add_flag(cliName, slots[i].values)->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
     else
       slots[i].handle =
@@ -152,8 +129,7 @@ Result<ParsedArguments> parseArguments(const CommandSpec &spec, const std::vecto
   } catch (const CLI::ArgumentMismatch &e) {
     const std::string last = args.empty() ? "" : args.back();
     for (const Option &o : all)
-      if (last == o.name || (o.letter && last == std::string("-") + o.letter))
-        return usageError(last + " needs a value: " + o.value, "opc " + spec.name + " --help");
+      if (o.isCalled(last)) return usageError(last + " needs a value: " + o.value, "opc " + spec.name + " --help");
     return usageError(e.what(), "opc " + spec.name + " --help");
   } catch (const CLI::ParseError &e) {
     return usageError(e.what(), "opc " + spec.name + " --help");
@@ -173,7 +149,7 @@ Result<ParsedArguments> parseArguments(const CommandSpec &spec, const std::vecto
   if (end < args.size())
     parsed.positional.insert(parsed.positional.end(), args.begin() + static_cast<ptrdiff_t>(end) + 1, args.end());
   for (const Slot &slot : slots)
-    if (slot.handle->count() > 0) OPC_RETURN_IF_ERROR(store(slot));
+    if (slot.handle->count() > 0) OPC_RETURN_IF_ERROR(store(slot, &parsed));
   if (parsed.positional.size() < spec.minArguments)
     return usageError("opc " + spec.name + " needs " + spec.arguments, "opc " + spec.name + " -h");
   if (parsed.positional.size() > spec.maxArguments)
@@ -227,9 +203,10 @@ std::string helpText(const CommandSpec &spec, const std::vector<Option> &commonO
   if (full) {
     text += "\ncommon options:\n" + optionList(commonOptions, true, width);
     if (!spec.details.empty()) text += "\n" + wrapText(spec.details, 0, width);
-    text += "\n" + wrapText("exit codes: 0 success, 1 the answer is no, 2 usage, 3 invalid graph, 4 not possible here, "
-                            "5 execution failed, 70 internal error (opc explain exit-codes)",
-                            0, width);
+    std::string codes;
+    for (const ExitMeaning &m : kExitMeanings)
+      codes += (codes.empty() ? "exit codes: " : ", ") + std::to_string(m.code) + " " + m.meaning;
+    text += "\n" + wrapText(codes + " (opc explain exit-codes)", 0, width);
   } else {
     text += "\n" + wrapText("opc " + spec.name + " --help says everything", 0, width);
   }

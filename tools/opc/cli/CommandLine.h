@@ -2,28 +2,13 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include "opc/Status.h"
+#include "Option.h"
 
-#include <optional>
+#include <set>
 #include <string>
-#include <utility>
-#include <variant>
 #include <vector>
 
 namespace opc::cli {
-
-/// Where an option's value goes. bool and int (a count of repetitions) are flags.
-using OptionTarget =
-    std::variant<bool *, int *, std::string *, std::optional<std::string> *, std::vector<std::string> *>;
-
-struct Option {
-  std::string name;  // "--input"
-  char letter = 0;   // 'o' for -o
-  std::string value; // "NAME=SPEC"; empty for a flag; "[=json]" when the value is optional and joined by '='
-  std::string doc;
-  OptionTarget target;
-  bool brief = false; // shown by -h, not only by --help
-};
 
 /// What a command accepts and says about itself.
 struct CommandSpec {
@@ -34,15 +19,19 @@ struct CommandSpec {
   std::vector<Option> options;
   std::string details; // the part that only --help shows
   size_t minArguments = 0, maxArguments = 0;
+  bool executesKernels = false; // on this machine's threads
+  bool isRankJob = false;       // a launcher may start it as several processes, of which the first speaks
 };
 
 struct ParsedArguments {
   std::vector<std::string> positional;
+  std::set<std::string> given; // options, as Option::shown() names them
   bool shortHelp = false, fullHelp = false;
 };
 
 /// Parses `args` (without program and command name) into the options' targets. No prefix abbreviations; an option that
-/// may be given once and comes twice is an error. Errors: OPC0001 with the nearest option.
+/// may be given once and comes twice is an error. Errors: OPC0001 with the nearest option, or with what the option
+/// takes.
 Result<ParsedArguments> parseArguments(const CommandSpec &spec, const std::vector<Option> &commonOptions,
                                        const std::vector<std::string> &args);
 

@@ -1,16 +1,21 @@
-// The configuration: files, environment, defaults.
+// The configuration: files, environment, defaults. The one file that sees toml++.
 // SPDX-License-Identifier: Apache-2.0
+#define TOML_HEADER_ONLY 1 // no library of it has to be beside opc
+#define TOML_EXCEPTIONS 0
+#define TOML_ENABLE_FORMATTERS 0
 #include "Config.h"
 
 #include "NearestNames.h"
 #include "NumberText.h"
 #include "Session.h"
 #include "TensorMetrics.h"
-#include "Toml.h"
+
+#include <toml++/toml.h>
 
 #include <algorithm>
 #include <cstdlib>
 #include <filesystem>
+#include <tuple>
 
 namespace opc::cli {
 
@@ -20,10 +25,46 @@ namespace {
 
 using Kind = ConfigKey::Kind;
 
-Status bad(const std::string &file, const TomlValue &at, const std::string &what, const std::string &help = "") {
+constexpr size_t kMaxBytes = 64 << 10;
+
+Status bad(const std::string &file, const toml::source_position &at, const std::string &what,
+           const std::string &help = "") {
   return Status(StatusCode::kUsage, "OPC0008",
                 file + ":" + std::to_string(at.line) + ":" + std::to_string(at.column) + ": " + what)
       .withHelp(help);
+}
+
+Status bad(const std::string &file, const toml::node &at, const std::string &what, const std::string &help = "") {
+  return bad(file, at.source().begin, what, help);
+}
+
+const char *kindOf(const toml::node &node) {
+  switch (node.type()) {
+  case toml::node_type::table: return "a table";
+  case toml::node_type::array: return "an array";
+  case toml::node_type::string: return "a string";
+  case toml::node_type::integer: return "an integer";
+  case toml::node_type::floating_point: return "a number";
+  case toml::node_type::boolean: return "a boolean";
+  default: return "a date or time";
+  }
+}
+
+struct Entry {
+  std::string key;
+  const toml::node *value;
+  std::string origin(const std::string &file) const { return file + ":" + std::to_string(value->source().begin.line); }
+};
+
+/// As the file has them; toml++ sorts by name. Of tolerances the last one wins, of mistakes the first is reported.
+std::vector<Entry> entriesOf(const toml::table &table) {
+  std::vector<Entry> entries;
+  for (const auto &[key, value] : table) entries.push_back({std::string(key.str()), &value});
+  std::stable_sort(entries.begin(), entries.end(), [](const Entry &a, const Entry &b) {
+    const auto &left = a.value->source().begin, &right = b.value->source().begin;
+    return std::tie(left.line, left.column) < std::tie(right.line, right.column);
+  });
+  return entries;
 }
 
 /// What is wrong with a value, or "".
@@ -44,34 +85,30 @@ std::string environment(const char *name) {
   return value ? value : "";
 }
 
-/// The value of a key as text; a number keeps its spelling as far as it has one.
-std::optional<std::string> scalarText(const TomlValue &v) {
-  if (const auto *text = std::get_if<std::string>(&v.value)) return *text;
-  if (const auto *n = std::get_if<int64_t>(&v.value)) return std::to_string(*n);
+std::optional<std::string> scalarText(const toml::node &v) {
+  if (const auto *text = v.as_string()) return text->get();
+  if (const auto *n = v.as_integer()) return std::to_string(n->get());
   return std::nullopt;
 }
 
-Status readTolerance(const std::string &file, const TomlValue::Entry &entry, ToleranceRule *rule) {
+Status readTolerance(const std::string &file, const Entry &entry, ToleranceRule *rule) {
   rule->key = entry.key;
-  rule->origin = file + ":" + std::to_string(entry.value.line);
-  const TomlValue::Table *table = entry.value.table();
+  rule->origin = entry.origin(file);
+  const toml::table *table = entry.value->as_table();
   if (!table)
-    return bad(file, entry.value, std::string("a tolerance is a table, not ") + entry.value.kind(),
+    return bad(file, *entry.value, std::string("a tolerance is a table, not ") + kindOf(*entry.value),
                "f16 = { rtol = 2e-3, atol = 1e-3 }, or \"logits\" = { metric = \"cos>=0.999\" }");
-  for (const TomlValue::Entry &e : table->entries) {
-    const auto *real = std::get_if<double>(&e.value.value);
-    const auto *whole = std::get_if<int64_t>(&e.value.value);
-    const auto *text = std::get_if<std::string>(&e.value.value);
+  for (const Entry &e : entriesOf(*table)) {
     if (e.key == "rtol" || e.key == "atol") {
-      const double number = real ? *real : whole ? static_cast<double>(*whole) : -1;
-      if (!(number >= 0)) return bad(file, e.value, e.key + " wants a number that is not negative");
+      const double number = e.value->value<double>().value_or(-1); // of an integer, too
+      if (!(number >= 0)) return bad(file, *e.value, e.key + " wants a number that is not negative");
       (e.key == "rtol" ? rule->rtol : rule->atol) = number;
     } else if (e.key == "metric") {
-      Result<Metric> metric = parseMetric(text ? *text : "");
-      if (!metric) return bad(file, e.value, metric.status().message(), metric.status().help());
-      rule->metric = *text;
+      rule->metric = e.value->value_or(std::string());
+      Result<Metric> metric = parseMetric(rule->metric);
+      if (!metric) return bad(file, *e.value, metric.status().message(), metric.status().help());
     } else {
-      return bad(file, e.value, "a tolerance has no '" + e.key + "'", "it has rtol, atol and metric");
+      return bad(file, *e.value, "a tolerance has no '" + e.key + "'", "it has rtol, atol and metric");
     }
   }
   return Status::ok();
@@ -125,59 +162,73 @@ Result<Config> Config::load(const std::string &directory, const std::string &fil
   return config;
 }
 
+/// One setting of a file.
+struct Config::Reader {
+  static Status read(Config &config, const std::string &file, const std::string &name, const toml::node &node);
+};
+
+Status Config::Reader::read(Config &config, const std::string &file, const std::string &name, const toml::node &node) {
+  auto it = std::find_if(config.values_.begin(), config.values_.end(),
+                         [&](const ConfigValue &v) { return name == v.key->name; });
+  if (it == config.values_.end()) {
+    std::vector<std::string> names;
+    for (const ConfigKey &k : configKeys()) names.push_back(k.name);
+    const auto near = nearestNames(name, names, 1);
+    return bad(file, node, "there is no setting " + name,
+               near.empty() ? "opc config lists the settings" : "did you mean " + near[0] + "?");
+  }
+  const ConfigKey &key = *it->key;
+  const toml::array *list = node.as_array();
+  if ((key.kind == Kind::kList) != (list != nullptr))
+    return bad(file, node,
+               name + (key.kind == Kind::kList ? " wants an array" : " wants one value") + ", not " + kindOf(node));
+  std::vector<std::string> values;
+  for (size_t i = 0; i < (list ? list->size() : 1); ++i) {
+    const toml::node &v = list ? (*list)[i] : node;
+    const auto text = scalarText(v);
+    if (!text) return bad(file, v, name + " wants text or an integer, not " + kindOf(v));
+    if (const std::string wrong = complaint(key, *text); !wrong.empty())
+      return bad(file, v, name + " " + wrong + ", not '" + *text + "'");
+    values.push_back(key.isPath ? beside(file, *text) : *text);
+  }
+  it->values = std::move(values);
+  it->origin = Entry{"", &node}.origin(file);
+  return Status::ok();
+}
+
 Status Config::readFile(const std::string &path) {
   Result<FileBytes> bytes = FileBytes::open(path);
   if (!bytes) return bytes.status();
-  if (bytes->view().size() > (1 << 20))
-    return Status(StatusCode::kUsage, "OPC0008", path + ": over 1 MiB: that is no configuration");
-  Result<TomlValue> root = parseToml(bytes->view(), path);
-  if (!root) return root.status();
+  if (bytes->view().size() > kMaxBytes)
+    return Status(StatusCode::kUsage, "OPC0008", path + ": over 64 KiB: that is no configuration");
+  const toml::parse_result root = toml::parse(bytes->view(), path);
+  if (!root) {
+    std::string what(root.error().description());
+    if (what.rfind("Error while", 0) == 0) what.erase(0, 6);
+    return bad(path, root.error().source().begin, what, "the grammar of settings is TOML: https://toml.io");
+  }
   files_.push_back(path);
-  const std::vector<std::string> sections = {"target", "run", "output", "tolerance", "check", "cache"};
-  for (const TomlValue::Entry &section : root->table()->entries) {
+  const std::vector<std::string> sections = {"target", "run", "output", "tolerance"};
+  for (const Entry &section : entriesOf(root.table())) {
+    if (section.key == "check" || section.key == "cache") continue; // of commands to come
     if (std::find(sections.begin(), sections.end(), section.key) == sections.end()) {
       const auto near = nearestNames(section.key, sections, 1);
-      return bad(path, section.value, "there is no section [" + section.key + "]",
+      return bad(path, *section.value, "there is no section [" + section.key + "]",
                  near.empty() ? "the sections are target, run, output and tolerance"
                               : "did you mean [" + near[0] + "]?");
     }
-    if (section.key == "check" || section.key == "cache") continue; // for commands that read them
-    if (!section.value.table())
-      return bad(path, section.value, "'" + section.key + "' is a section",
+    const toml::table *table = section.value->as_table();
+    if (!table)
+      return bad(path, *section.value, "'" + section.key + "' is a section",
                  "[" + section.key + "] on a line of its own");
-    for (const TomlValue::Entry &entry : section.value.table()->entries) {
+    for (const Entry &entry : entriesOf(*table)) {
       if (section.key == "tolerance") {
         ToleranceRule rule;
         OPC_RETURN_IF_ERROR(readTolerance(path, entry, &rule));
         tolerances_.push_back(std::move(rule));
-        continue;
+      } else {
+        OPC_RETURN_IF_ERROR(Reader::read(*this, path, section.key + "." + entry.key, *entry.value));
       }
-      const std::string name = section.key + "." + entry.key;
-      auto it = std::find_if(values_.begin(), values_.end(), [&](const ConfigValue &v) { return name == v.key->name; });
-      if (it == values_.end()) {
-        std::vector<std::string> names;
-        for (const ConfigKey &k : configKeys()) names.push_back(k.name);
-        const auto near = nearestNames(name, names, 1);
-        return bad(path, entry.value, "there is no setting " + name,
-                   near.empty() ? "opc config lists the settings" : "did you mean " + near[0] + "?");
-      }
-      const ConfigKey &key = *it->key;
-      std::vector<std::string> values;
-      const auto *list = std::get_if<TomlValue::Array>(&entry.value.value);
-      if ((key.kind == Kind::kList) != (list != nullptr))
-        return bad(path, entry.value,
-                   name + (key.kind == Kind::kList ? " wants an array" : " wants one value") + ", not " +
-                       entry.value.kind());
-      const std::vector<TomlValue> one = {entry.value};
-      for (const TomlValue &v : list ? *list : one) {
-        const auto text = scalarText(v);
-        if (!text) return bad(path, v, name + " wants text or an integer, not " + v.kind());
-        if (const std::string wrong = complaint(key, *text); !wrong.empty())
-          return bad(path, v, name + " " + wrong + ", not '" + *text + "'");
-        values.push_back(key.isPath ? beside(path, *text) : *text);
-      }
-      it->values = std::move(values);
-      it->origin = path + ":" + std::to_string(entry.value.line);
     }
   }
   return Status::ok();
@@ -204,17 +255,18 @@ Status Config::readEnvironment() {
   return Status::ok();
 }
 
-void Config::apply(const std::vector<Option> &options) const {
+Status Config::apply(const std::vector<Option> &options, const std::set<std::string> &given) const {
   for (const ConfigValue &v : values_) {
     if (v.isDefault()) continue;
     for (const Option &o : options) {
-      if (o.name != v.key->option && !(o.letter && std::string("-") + o.letter == v.key->option)) continue;
-      if (auto *text = std::get_if<std::string *>(&o.target)) **text = v.values.front();
-      if (auto *text = std::get_if<std::optional<std::string> *>(&o.target)) **text = v.values.front();
+      if (!o.isCalled(v.key->option)) continue;
       if (auto *list = std::get_if<std::vector<std::string> *>(&o.target))
         (*list)->insert((*list)->begin(), v.values.begin(), v.values.end());
+      else if (!given.count(o.shown()))
+        if (Status s = o.set(v.values); !s) return std::move(s).withContext("reading " + v.origin);
     }
   }
+  return Status::ok();
 }
 
 } // namespace opc::cli

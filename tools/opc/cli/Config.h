@@ -51,12 +51,13 @@ public:
   const std::vector<ToleranceRule> &tolerances() const { return tolerances_; }
   /// The files that were read.
   const std::vector<std::string> &files() const { return files_; }
-  /// Sets the targets of the options that are configured; what the command line gives comes later and wins. Options of
-  /// a list are added to.
-  void apply(const std::vector<Option> &options) const;
+  /// Sets the targets of the options that are configured and not in `given`, the command line's. Lists are put in front
+  /// of what was given. Errors: OPC0001 for a value that the option does not take.
+  Status apply(const std::vector<Option> &options, const std::set<std::string> &given) const;
 
 private:
   Status readFile(const std::string &path);
+  struct Reader; // sees toml++
   Status readEnvironment();
   std::vector<ConfigValue> values_;
   std::vector<ToleranceRule> tolerances_;

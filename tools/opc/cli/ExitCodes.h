@@ -16,6 +16,18 @@ enum ExitCode : int {
   kExitInternal = 70,   // a bug in opc
 };
 
+struct ExitMeaning {
+  ExitCode code;
+  const char *meaning;
+};
+inline constexpr ExitMeaning kExitMeanings[] = {{kExitOk, "success"},
+                                                {kExitNo, "the answer is no"},
+                                                {kExitUsage, "usage"},
+                                                {kExitInvalid, "invalid graph"},
+                                                {kExitUnsupported, "not possible here"},
+                                                {kExitExecution, "execution failed"},
+                                                {kExitInternal, "internal error"}};
+
 inline int exitCodeOf(StatusCode code) {
   switch (code) {
   case StatusCode::kOk: return kExitOk;

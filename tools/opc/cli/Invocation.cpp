@@ -5,7 +5,6 @@
 #include "DiagnosticJson.h"
 #include "DiagnosticText.h"
 #include "Log.h"
-#include "NumberText.h"
 
 #include <cerrno>
 #include <cstring>
@@ -13,23 +12,19 @@
 
 namespace opc::cli {
 
-Status usageError(const std::string &message, const std::string &help) {
-  return Status(StatusCode::kUsage, "OPC0001", message).withHelp(help);
-}
-
 std::vector<Option> SharedFlags::options() {
   return {
       {"", 'C', "DIR", "work in DIR: all other paths are relative to it", &directory},
       {"--config", 0, "FILE", "settings from this file alone; none: from no file", &config},
       {"--plugin", 0, "LIB", "load the operators of a shared library (repeatable)", &plugins},
       {"--device", 0, "cpu|gpu", "where to run (default: cpu)", &device},
-      {"", 'j', "N", "threads to use (default: one for each core)", &threads},
+      Option{"", 'j', "N", "threads to use (default: one for each core)", &threads}.range(1, 4096, "number of threads"),
       {"--json", 0, "", "one JSON document on standard output instead of text", &json},
       {"--quiet", 'q', "", "no summaries and notes", &quiet},
-      {"--verbose", 'v', "", "say what is being done; twice: in detail", &verbose},
-      {"--color", 0, "auto|always|never", "NO_COLOR and FORCE_COLOR work too", &color},
-      {"--progress", 0, "auto|plain|none|json", "what is under way, on standard error (auto: on a terminal)",
-       &progress},
+      {"--verbose", 'v', "", "say what is being done; twice: in detail", Repetitions{&verbose}},
+      Option{"--color", 0, "", "NO_COLOR and FORCE_COLOR work too", &color}.oneOf({"auto", "always", "never"}),
+      Option{"--progress", 0, "", "what is under way, on standard error (auto: on a terminal)", &progress}.oneOf(
+          {"auto", "plain", "none", "json"}),
       {"", 'h', "", "short help", static_cast<bool *>(nullptr)},
       {"--help", 0, "", "all help", static_cast<bool *>(nullptr)},
   };
@@ -41,17 +36,10 @@ Invocation::Invocation(SharedFlags flags, std::vector<std::string> commandLine, 
 
 Status Invocation::start() {
   startLog(flags_.quiet ? 0 : flags_.verbose);
-  const auto mode = parseProgress(flags_.progress, isatty(STDERR_FILENO) != 0);
-  if (!mode) return usageError("--progress takes auto, plain, none or json, not '" + flags_.progress + "'");
+  const ProgressMode mode = parseProgress(flags_.progress, isatty(STDERR_FILENO) != 0);
   // Lines of the log and a line that is rewritten would spoil each other.
-  const bool quiet = flags_.quiet || (*mode == ProgressMode::kLine && flags_.verbose);
-  progress_ = std::make_unique<Progress>(quiet ? ProgressMode::kNone : *mode, *terminal_);
-  if (!flags_.threads.empty()) {
-    const auto n = parseInteger<int>(flags_.threads);
-    if (!n || *n < 1 || *n > 4096)
-      return usageError("-j takes a number of threads from 1 to 4096, not '" + flags_.threads + "'");
-    threads_ = *n;
-  }
+  const bool quiet = flags_.quiet || (mode == ProgressMode::kLine && flags_.verbose);
+  progress_ = std::make_unique<Progress>(quiet ? ProgressMode::kNone : mode, *terminal_);
   if (flags_.device != "cpu") {
     if (flags_.device.rfind("gpu", 0) == 0)
       return Status(StatusCode::kUnsupported, "OPC0006",

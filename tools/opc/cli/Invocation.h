@@ -22,7 +22,7 @@ struct SharedFlags {
   std::string config;    // --config
   std::vector<std::string> plugins;
   std::string device = "cpu";
-  std::string threads; // -j
+  int threads = 0; // -j; 0: one for each core
   std::string color = "auto";
   std::string progress = "auto";
   bool quiet = false, json = false;
@@ -40,7 +40,7 @@ public:
   /// The words after `opc`, as the user gave them.
   const std::vector<std::string> &commandLine() const { return commandLine_; }
   Terminal &terminal() { return *terminal_; }
-  int threads() const { return threads_; }
+  int threads() const { return flags_.threads; }
   const Config &config() const { return config_; }
   void setConfig(Config config) { config_ = std::move(config); }
   /// Which part of the work is under way, for people who wait.
@@ -66,7 +66,6 @@ private:
   SharedFlags flags_;
   std::vector<std::string> commandLine_;
   Terminal *terminal_;
-  int threads_ = 0;
   Config config_;
   std::unique_ptr<Progress> progress_;
 };
@@ -78,8 +77,5 @@ public:
   virtual CommandSpec spec() = 0;
   virtual int run(Invocation &invocation, const std::vector<std::string> &positional) = 0;
 };
-
-/// A usage error: OPC0001.
-Status usageError(const std::string &message, const std::string &help = "");
 
 } // namespace opc::cli

@@ -41,8 +41,7 @@ std::string optionEntries(const std::vector<Option> &options) {
   for (const Option &o : options) {
     std::string names = o.letter ? std::string("\\fB\\-") + o.letter + "\\fR" : "";
     if (!o.name.empty()) names += (names.empty() ? "" : ", ") + ("\\fB" + escaped(o.name) + "\\fR");
-    const bool joined = o.value.rfind("[=", 0) == 0;
-    if (!o.value.empty()) names += (joined ? "" : " ") + ("\\fI" + escaped(o.value) + "\\fR");
+    if (!o.value.empty()) names += (o.hasJoinedValue() ? "" : " ") + ("\\fI" + escaped(o.value) + "\\fR");
     text += ".TP\n" + names + "\n" + escaped(o.doc.empty() ? "(no description)" : o.doc) + "\n";
   }
   return text;

@@ -21,6 +21,7 @@ const std::vector<CommandEntry> &commandList() {
       {"config", "settings, and where each comes from", makeConfigCommand},
       {"completion", "a script that completes opc's command lines in a shell", makeCompletionCommand},
       {"__man", "write the manual pages", makeManCommand, true},
+      {"__commands", "every command, option and setting as JSON", makeDescribeCommand, true},
   };
   return commands;
 }

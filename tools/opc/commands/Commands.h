@@ -21,5 +21,6 @@ std::unique_ptr<Command> makeDoctorCommand();
 std::unique_ptr<Command> makeConfigCommand();
 std::unique_ptr<Command> makeCompletionCommand();
 std::unique_ptr<Command> makeManCommand();
+std::unique_ptr<Command> makeDescribeCommand();
 
 } // namespace opc::cli

@@ -33,8 +33,9 @@ public:
     s.options = {
         {"--output", 'o', "FILE", "where to write; - is standard output", &output_, true},
         {"--to", 0, "PHASE", "stop after this phase; --to help lists them", &to_, true},
-        {"--emit", 0, "WHAT", "plan, mlir, pbtxt or pb", &emit_, true},
-        {"--mode", 0, "infer|train", "whether a Job's train_conf adds its training step (default train)", &mode_},
+        Option{"--emit", 0, "WHAT", "plan, mlir, pbtxt or pb", &emit_, true}.oneOf({"plan", "mlir", "pbtxt", "pb"}),
+        Option{"--mode", 0, "", "whether a Job's train_conf adds its training step (default train)", &mode_}.oneOf(
+            {"infer", "train"}),
         {"--shape", 0, "NAME=DIMS", "the shape of an input, in place of the graph's: x=32,784 (repeatable)", &shapes_,
          true},
         {"--dump", 0, "DIR", "write the IR after each phase: DIR/01-import.mlir, ...", &dump_, true},
@@ -45,7 +46,7 @@ public:
         {"--calibrate", 0, "FILE",
          "measure this machine, with the plan's ranks and ops, and write it as a cluster file", &calibrate_, true},
         {"--simulate-trace", 0, "FILE", "the simulated step for chrome://tracing", &simulateTrace_, true},
-        {"--max-errors", 0, "N", "report at most N errors (default 20)", &maxErrors_}};
+        Option{"--max-errors", 0, "N", "report at most N errors (default 20)", &maxErrors_}.from(1)};
     for (Option &o : mesh_.options()) s.options.push_back(std::move(o));
     s.details =
         "Without --emit the result is a plan, or MLIR text when --to names an earlier phase. Without -o text goes to "
@@ -166,10 +167,8 @@ private:
       what_ = Emit::kMlir, last_ = to.value_or(Phase::kPlan);
     else if (emit_ == "pbtxt")
       what_ = Emit::kGraphText, last_ = to.value_or(Phase::kImport);
-    else if (emit_ == "pb")
-      what_ = Emit::kGraphBinary, last_ = to.value_or(Phase::kImport);
     else
-      return usageError("--emit takes plan, mlir, pbtxt or pb, not '" + emit_ + "'");
+      what_ = Emit::kGraphBinary, last_ = to.value_or(Phase::kImport);
     if (simulate_.empty() && calibrate_.empty() && !simulateTrace_.empty())
       return usageError("--simulate-trace needs --simulate CLUSTER");
     if ((!simulate_.empty() || !calibrate_.empty()) && (what_ != Emit::kPlan || output_ == "-"))
@@ -178,7 +177,6 @@ private:
     if (what_ == Emit::kPlan && to && *to != Phase::kPlan)
       return usageError("a plan exists only after the last phase, and --to stops at '" + to_ + "'",
                         "leave --to out, or give --emit mlir");
-    if (mode_ != "train" && mode_ != "infer") return usageError("--mode takes infer or train, not '" + mode_ + "'");
     options_.train = mode_ == "train";
     if (stats_ != "" && stats_ != "true" && stats_ != "json")
       return usageError("--stats takes nothing or =json, not '" + stats_ + "'");
@@ -194,11 +192,7 @@ private:
     }
     if (output_ == "-" && !text && Terminal::stdoutIsTerminal())
       return usageError("a " + emit_ + " is binary and standard output is a terminal", "give -o FILE");
-    if (!maxErrors_.empty()) {
-      const auto n = parseInteger<uint32_t>(maxErrors_);
-      if (!n || *n == 0) return usageError("--max-errors takes a number from 1, not '" + maxErrors_ + "'");
-      options_.maxErrors = *n;
-    }
+    options_.maxErrors = static_cast<size_t>(maxErrors_);
     Result<std::map<std::string, std::vector<int64_t>>> shapes = parseShapeFlags(shapes_);
     if (!shapes) return shapes.status();
     options_.shapes = *shapes;
@@ -239,11 +233,12 @@ private:
     invocation.note(line + "; wrote " + output_ + " (" + bytesText(bytes) + ")");
   }
 
-  std::string mode_ = "train", output_, to_, emit_, dump_, stats_, maxErrors_, simulate_, simulateTrace_, calibrate_;
+  std::string mode_ = "train", output_, to_, emit_, dump_, stats_, simulate_, simulateTrace_, calibrate_;
   std::vector<std::string> shapes_;
   MeshFlags mesh_;
   CompileOptions options_;
   bool noFuse_ = false;
+  int64_t maxErrors_ = 20;
   Emit what_ = Emit::kPlan;
   Phase last_ = Phase::kPlan;
 };

@@ -20,8 +20,6 @@ namespace {
 
 constexpr uintmax_t kMaxGraphBytes = 64 << 20; // a key press waits for it
 
-bool takesValue(const Option &o) { return !o.value.empty() && o.value.rfind("[=", 0) != 0; }
-
 class Completer {
 public:
   explicit Completer(const std::vector<std::string> &words) : words_(words) {}
@@ -56,7 +54,7 @@ public:
     const size_t equals = current.find('=');
     if (current.rfind("--", 0) == 0 && equals != std::string::npos) {
       for (const Option &o : options)
-        if (takesValue(o) && current.substr(0, equals) == o.name)
+        if (o.takesValue() && current.substr(0, equals) == o.name)
           value(o, current.substr(equals + 1), current.substr(0, equals + 1));
       return text_;
     }
@@ -88,8 +86,7 @@ private:
   static const Option *waiting(const std::vector<Option> &options, const std::vector<std::string> &before) {
     if (before.empty()) return nullptr;
     for (const Option &o : options)
-      if (takesValue(o) && (before.back() == o.name || (o.letter && before.back() == std::string("-") + o.letter)))
-        return &o;
+      if (o.takesValue() && o.isCalled(before.back())) return &o;
     return nullptr;
   }
 
@@ -121,7 +118,7 @@ private:
     const std::string &label = o.value;
     const bool outputs = o.name == "--output" || o.name == "--expect" || o.name == "--rtol" || o.name == "--atol" ||
                          o.name == "--metric";
-    if (const std::vector<std::string> words = choices(label); !words.empty()) {
+    if (const auto words = o.choices.empty() ? choices(label) : o.choices; !words.empty()) {
       for (const std::string &w : words) add(w, current, "", head);
     } else if (o.name == "--trap") {
       // A list: what follows the last comma is completed.

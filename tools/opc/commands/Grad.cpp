@@ -33,24 +33,29 @@ public:
         {"--wrt", 0, "GLOB", "variables, inputs or a tensor; all trainable variables if not given (repeatable)", &wrt_,
          true},
         {"--output", 'o', "FILE", "where to write the graph; - is standard output (the default)", &output_, true},
-        {"--emit", 0, "WHAT", "joint (forward and backward, the default) or backward", &emit_, true},
-        {"--order", 0, "N", "2 adds second derivatives, NAME.grad.grad, and so on", &order_, true},
+        Option{"--emit", 0, "WHAT", "joint (forward and backward, the default) or backward", &emit_, true}.oneOf(
+            {"joint", "backward"}),
+        Option{"--order", 0, "N", "2 adds second derivatives, NAME.grad.grad, and so on", &order_, true}.range(1, 4),
         {"--explain", 0, "NAME", "show the gradient's path to NAME, or where it stops", &explain_, true},
-        {"--simplify", 0, "on|off", "merge equal ops and fold constants in the result (default off)", &simplify_, true},
+        Option{"--simplify", 0, "", "merge equal ops and fold constants in the result (default off)", &simplify_, true}
+            .oneOf({"on", "off"}),
         {"--dy", 0, "", "take each loss's own gradient from an input LOSS.dy instead of ones", &dy_},
         {"--check", 0, "", "compare every gradient with central differences in f64; exit 1 on a mismatch", &check_,
          true},
-        {"--eps", 0, "X", "--check: the step is X * max(1, |x|) (default 1e-5)", &eps_},
+        Option{"--eps", 0, "X", "--check: the step is X * max(1, |x|) (default 1e-5)", &checkOptions_.eps}.above(0),
         {"--samples", 0, "N|all", "--check: elements checked in each tensor (default 24)", &samples_},
-        {"--rtol", 0, "X", "--check: the relative difference allowed (default 1e-5)", &rtol_},
+        Option{"--rtol", 0, "X", "--check: the relative difference allowed (default 1e-5)", &checkOptions_.rtol}.above(
+            0),
         {"--input", 0, "NAME=SPEC", "--check: a value, as with opc run (repeatable)", &inputs_},
         {"--inputs", 0, "FILE|DIR", "--check: values for all inputs, as with opc run", &inputArchive_},
         {"--weights", 0, "FILE", "--check: values for variables (repeatable)", &values_.weights},
-        {"--fill", 0, "KIND",
-         "--check: what is missing: rand, zeros, ones or iota (default: random floats, integer zeros)", &values_.fill},
-        {"--seed", 0, "N", "--check: for random values", &seed_},
+        Option{"--fill", 0, "KIND",
+               "--check: what is missing: rand, zeros, ones or iota (default: random floats, integer zeros)",
+               &values_.fill}
+            .oneOf(fillKinds()),
+        {"--seed", 0, "N", "--check: for random values", &values_.seed},
         {"--shape", 0, "NAME=DIMS", "the shape of an input, in place of the graph's (repeatable)", &shapes_},
-        {"--max-errors", 0, "N", "report at most N errors (default 20)", &maxErrors_}};
+        Option{"--max-errors", 0, "N", "report at most N errors (default 20)", &maxErrors_}.from(1)};
     for (Option &o : training_.options()) s.options.push_back(std::move(o));
     s.details =
         "The result is an ordinary graph in canonical text: the forward ops and outputs as they were, the backward ops "
@@ -61,6 +66,7 @@ public:
         "step: opc run GRAPH --feed-dataset ... runs it; its variables hold the optimizer's state (fc1.w-m) and the "
         "number of steps (train_step).";
     s.minArguments = s.maxArguments = 1;
+    s.executesKernels = true;
     return s;
   }
 
@@ -108,25 +114,12 @@ private:
     GradientRequest request;
     request.losses = losses_;
     request.wrt = wrt_;
-    if (!order_.empty()) {
-      const auto n = parseInteger<uint32_t>(order_);
-      if (!n || *n == 0 || *n > 4) return usageError("--order takes a number from 1 to 4, not '" + order_ + "'");
-      request.order = static_cast<int>(*n);
-    }
+    request.order = order_;
     request.dyInputs = dy_;
     if (Status s = readCheckFlags(); !s) return s;
-    if (emit_ == "backward")
-      request.backwardOnly = true;
-    else if (!emit_.empty() && emit_ != "joint")
-      return usageError("--emit takes joint or backward, not '" + emit_ + "'");
-    if (simplify_ != "on" && simplify_ != "off")
-      return usageError("--simplify takes on or off, not '" + simplify_ + "'");
+    request.backwardOnly = emit_ == "backward";
     if (output_.empty()) output_ = "-";
-    if (!maxErrors_.empty()) {
-      const auto n = parseInteger<uint32_t>(maxErrors_);
-      if (!n || *n == 0) return usageError("--max-errors takes a number from 1, not '" + maxErrors_ + "'");
-      options_.maxErrors = *n;
-    }
+    options_.maxErrors = static_cast<size_t>(maxErrors_);
     Result<std::map<std::string, std::vector<int64_t>>> shapes = parseShapeFlags(shapes_);
     if (!shapes) return shapes.status();
     options_.shapes = *shapes;
@@ -139,9 +132,8 @@ private:
     Result<RecomputeConfig> given = training_.recompute();
     if (!given) return given.status();
     options_.gradient->recompute = *given;
-    Result<uint64_t> limit = training_.memory();
-    if (!limit) return limit.status();
-    if (*limit == 0) return Status::ok();
+    const uint64_t limit = training_.memory();
+    if (limit == 0) return Status::ok();
     uint64_t least = UINT64_MAX;
     for (int64_t segments = 1; segments <= 256; segments = segments < 8 ? segments + 1 : segments * 5 / 4) {
       CompileOptions options = options_;
@@ -151,38 +143,24 @@ private:
       if (!trial.import(input.name, input.bytes) || !trial.run(Phase::kMemory)) return Status::ok();
       const uint64_t bytes = trial.memory().arenaBytes;
       least = std::min(least, bytes);
-      if (bytes > *limit) continue;
+      if (bytes > limit) continue;
       options_.gradient->recompute = options.gradient->recompute;
       chosenSegments_ = segments;
       chosenBytes_ = bytes;
       return Status::ok();
     }
     return Status(StatusCode::kUnsupported, "OPC0509",
-                  "no recomputation brings a step into " + bytesText(*limit) + "; the least is " + bytesText(least))
+                  "no recomputation brings a step into " + bytesText(limit) + "; the least is " + bytesText(least))
         .withHelp("a smaller batch (--shape), --accumulate, or a larger --memory");
   }
 
   Status readCheckFlags() {
-    auto real = [&](const std::string &text, const char *flag, double *out) -> Status {
-      if (text.empty()) return Status::ok();
-      const auto v = parseReal(text);
-      if (!v || !(*v > 0)) return usageError(std::string(flag) + " takes a positive number, not '" + text + "'");
-      *out = *v;
-      return Status::ok();
-    };
-    OPC_RETURN_IF_ERROR(real(eps_, "--eps", &checkOptions_.eps));
-    OPC_RETURN_IF_ERROR(real(rtol_, "--rtol", &checkOptions_.rtol));
     if (samples_ == "all") {
       checkOptions_.samples = 0;
     } else if (!samples_.empty()) {
       const auto n = parseInteger<uint32_t>(samples_);
       if (!n || *n == 0) return usageError("--samples takes a number from 1, or all, not '" + samples_ + "'");
       checkOptions_.samples = *n;
-    }
-    if (!seed_.empty()) {
-      const auto n = parseInteger<uint64_t>(seed_);
-      if (!n) return usageError("--seed takes a whole number, not '" + seed_ + "'");
-      values_.seed = *n;
     }
     return Status::ok();
   }
@@ -264,11 +242,13 @@ private:
   int64_t chosenSegments_ = 0;
   uint64_t chosenBytes_ = 0;
   std::vector<std::string> inputs_;
-  std::string inputArchive_, eps_, samples_, rtol_, seed_;
+  std::string inputArchive_, samples_;
   ValueFlags values_;
   bool dy_ = false, check_ = false;
   GradientCheckOptions checkOptions_;
-  std::string output_, emit_, order_, explain_, simplify_ = "off", maxErrors_;
+  std::string output_, emit_, explain_, simplify_ = "off";
+  int order_ = 1;
+  int64_t maxErrors_ = 20;
   CompileOptions options_;
 };
 

@@ -20,14 +20,14 @@ public:
     s.arguments = "[GLOB] | show NAME";
     s.summary = "list the registered operators, or describe one";
     s.examples = {"opc ops 'reduce_*'", "opc ops show gelu", "opc ops --missing grad --plugin build/libmyops.so"};
-    s.options = {{"--missing", 0, "PART", "only ops that lack PART: grad, kernel, cases, doc or sbp", &missing_, true}};
+    s.options = {
+        Option{"--missing", 0, "PART", "only ops that lack PART: grad, kernel, cases, doc or sbp", &missing_, true}
+            .oneOf(opParts())};
     s.maxArguments = 2;
     return s;
   }
 
   int run(Invocation &invocation, const std::vector<std::string> &positional) override {
-    if (!missing_.empty() && std::find(opParts().begin(), opParts().end(), missing_) == opParts().end())
-      return invocation.fail(usageError("--missing takes grad, kernel, cases, doc or sbp, not '" + missing_ + "'"));
     const bool page = positional.size() == 2;
     if (page && positional[0] != "show")
       return invocation.fail(

@@ -92,22 +92,24 @@ public:
         {"--inputs", 0, "FILE|DIR", "all inputs from one npz, safetensors, or directory of npy or ONNX .pb files",
          &inputArchive_, true},
         {"--weights", 0, "FILE", "variables by name from npz or safetensors (repeatable)", &values_.weights, true},
-        {"--fill", 0, "rand|zeros|ones|iota", "for whatever is missing", &values_.fill, true},
+        Option{"--fill", 0, "", "for whatever is missing", &values_.fill, true}.oneOf(fillKinds()),
         {"--seed", 0, "N", "for random values (default 0)", &seed_},
         {"--cast", 0, "", "convert the element type of given tensors where it differs", &values_.cast},
         {"--output", 0, "NAME=FILE",
          "write an output: .npy, .npz, .safetensors, .pb, .bin; - is standard output (repeatable)", &outputs_, true},
         {"--outputs", 0, "DIR|FILE", "write all outputs: DIR/NAME.npy, or one npz or safetensors", &outputArchive_,
          true},
-        {"--outputs-as", 0, "npy|pb",
-         "what a directory gets: NAME.npy (default), or an ONNX data set's output_0.pb, ...", &outputsAs_},
+        Option{"--outputs-as", 0, "",
+               "what a directory gets: NAME.npy (default), or an ONNX data set's output_0.pb, ...", &outputsAs_}
+            .oneOf({"npy", "pb"}),
         {"--print", 0, "none|summary|all|N", "what is shown of each output (default summary); N: that many values",
          &print_, true}};
     auto append = [&](std::vector<Option> more) { s.options.insert(s.options.end(), more.begin(), more.end()); };
     append(expect_.options());
-    append({{"--reference", 0, "cpu",
-             "run the graph a second time on the CPU, not simplified, nothing fused or in place, and compare",
-             &reference_}});
+    append({Option{"--reference", 0, "",
+                   "run the graph a second time on the CPU, not simplified, nothing fused or in place, and compare",
+                   &reference_}
+                .oneOf({"cpu"})});
     append(cut_.options());
     append(
         {{"--capture", 0, "GLOB=DIR", "write the tensors inside the graph whose names fit: DIR/NAME.npy (repeatable)",
@@ -119,10 +121,11 @@ public:
          {"--no-fuse", 0, "", "leave every op as it is written: no fused ops, no other layouts", &noFuse_},
          {"--no-simplify", 0, "", "keep every op of the graph, so that every tensor can be captured", &noSimplify_},
          {"--shape", 0, "NAME=DIMS", "the shape of an input, in place of the graph's: x=32,784 (repeatable)", &shapes_},
-         {"--repeat", 0, "N", "run N times and say how long it took", &repeat_},
-         {"--warmup", 0, "N", "runs before the first that is measured", &warmup_},
-         {"--max-memory", 0, "SIZE", "refuse plans that need more: 800M, 16G (default: nine tenths of the machine's)",
-          &maxMemory_},
+         Option{"--repeat", 0, "N", "run N times and say how long it took", &repeat_}.range(1, 1000000000),
+         Option{"--warmup", 0, "N", "runs before the first that is measured", &warmup_}.range(0, 1000000000),
+         Option{"--max-memory", 0, "SIZE",
+                "refuse plans that need more: 800M, 16G (default: nine tenths of the machine's)", &maxMemory_}
+             .bytes(),
          {"--stats", 0, "", "time by phase, tasks and memory", &stats_},
          {"--timing", 0, "", "how long reading, compiling, loading and running took", &timing_}});
     append(ranks_.options());
@@ -138,6 +141,7 @@ public:
         "implies it) "
         "keep it.";
     s.minArguments = s.maxArguments = 1;
+    s.executesKernels = s.isRankJob = true;
     return s;
   }
 
@@ -156,7 +160,7 @@ private:
     Result<NamedValues> inputs = NamedValues::open(inputs_, inputArchive_, "--input");
     if (!inputs) return invocation.fail(inputs.status());
     if (training_.isRequested())
-      return training_.run(invocation, {positional[0], &*inputs, values_, !seed_.empty(), compileOptions_,
+      return training_.run(invocation, {positional[0], &*inputs, values_, seed_.has_value(), compileOptions_,
                                         sessionOptions(invocation, true), ranks_.isFirst()});
     if (Status s = expect_.open(); !s) return invocation.fail(s);
     if (Status s = cut_.open(); !s) return invocation.fail(s);
@@ -211,7 +215,7 @@ private:
       const std::string plain = planner.referencePlan(*input, compileOptions_, &failure);
       if (failure) return failure;
       if (Status s = referenceRun_.run(invocation, plain, *registry, sessionOptions(invocation, false), *inputs,
-                                       values_, warmups_ + repeats_, &*expectations);
+                                       values_, warmup_.value_or(0) + repeat_.value_or(1), &*expectations);
           !s)
         return invocation.fail(s);
       watch_.lap("reference");
@@ -236,35 +240,7 @@ private:
     if (!mode) return mode.status();
     printMode_ = *mode;
     OPC_RETURN_IF_ERROR(expect_.parse(invocation.config().tolerances()));
-    if (outputsAs_ != "npy" && outputsAs_ != "pb")
-      return usageError("--outputs-as takes npy or pb, not '" + outputsAs_ + "'");
-    const std::string &fill = values_.fill;
-    if (!fill.empty() && fill != "rand" && fill != "zeros" && fill != "ones" && fill != "iota")
-      return usageError("--fill takes rand, zeros, ones or iota, not '" + fill + "'");
-    if (!seed_.empty()) {
-      const auto n = parseInteger<uint64_t>(seed_);
-      if (!n) return usageError("--seed takes a whole number from 0 to 18446744073709551615, not '" + seed_ + "'");
-      values_.seed = *n;
-    }
-    auto count = [](const std::string &text, const char *flag, int64_t least, int64_t *out) -> Status {
-      if (text.empty()) return Status::ok();
-      const auto n = parseInteger<int64_t>(text);
-      if (!n || *n < least || *n > 1000000000)
-        return usageError(std::string(flag) + " takes a number from " + std::to_string(least) +
-                          " to 1000000000, not '" + text + "'");
-      *out = *n;
-      return Status::ok();
-    };
-    OPC_RETURN_IF_ERROR(count(repeat_, "--repeat", 1, &repeats_));
-    OPC_RETURN_IF_ERROR(count(warmup_, "--warmup", 0, &warmups_));
-    if (!maxMemory_.empty()) {
-      const auto bytes = parseBytes(maxMemory_);
-      if (!bytes || !*bytes)
-        return usageError("--max-memory takes a size such as 800M or 16G, not '" + maxMemory_ + "'");
-      maxBytes_ = *bytes;
-    }
-    if (!reference_.empty() && reference_ != "cpu")
-      return usageError("--reference takes cpu, not '" + reference_ + "'");
+    values_.seed = seed_.value_or(0);
     if (!trap_.empty()) {
       Result<TrapKinds> kinds = parseTrap(trap_);
       if (!kinds) return kinds.status();
@@ -287,9 +263,9 @@ private:
 
   /// What looks at one run has no place among thousands of steps.
   Status checkTraining() const {
-    const bool looks = !outputs_.empty() || !outputArchive_.empty() || expect_.any() || !repeat_.empty() ||
-                       !warmup_.empty() || cut_.any() || !captures_.empty() || !captureStats_.empty() ||
-                       !trap_.empty() || !trace_.empty() || !reference_.empty();
+    const bool looks = !outputs_.empty() || !outputArchive_.empty() || expect_.any() || repeat_ || warmup_ ||
+                       cut_.any() || !captures_.empty() || !captureStats_.empty() || !trap_.empty() ||
+                       !trace_.empty() || !reference_.empty();
     if (!looks) return Status::ok();
     return usageError("--output, --expect, --repeat, --warmup, --until, --feed, --only, --capture, --trap, --trace and "
                       "--reference do not go with --feed-dataset",
@@ -301,7 +277,7 @@ private:
     if (onRanks) ranks_.setSession(&options);
     options.threads = invocation.threads();
     options.seed = values_.seed;
-    options.maxMemory = maxBytes_;
+    options.maxMemory = maxMemory_.value_or(0);
     // Whoever looks at single tasks looks at their weights, too.
     options.keepPackedVariables =
         training_.isRequested() || !trap_.empty() || !captures_.empty() || !captureStats_.empty();
@@ -324,13 +300,13 @@ private:
     if (trace) always.add(trace), last.add(trace);
     session.observe(always.empty() ? nullptr : &always);
     Progress &progress = invocation.progress();
-    progress.begin("running", static_cast<uint64_t>(warmups_ + repeats_));
+    progress.begin("running", static_cast<uint64_t>(warmup_.value_or(0) + repeat_.value_or(1)));
     Status status;
-    for (int64_t i = 0; status && i < warmups_ + repeats_; ++i) {
-      if (i + 1 == warmups_ + repeats_ && captures) session.observe(&last);
+    for (int64_t i = 0; status && i < warmup_.value_or(0) + repeat_.value_or(1); ++i) {
+      if (i + 1 == warmup_.value_or(0) + repeat_.value_or(1) && captures) session.observe(&last);
       const auto start = std::chrono::steady_clock::now();
       status = session.run();
-      if (i >= warmups_)
+      if (i >= warmup_.value_or(0))
         timing->seconds.push_back(std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count());
       progress.advance(static_cast<uint64_t>(i + 1));
     }
@@ -405,10 +381,10 @@ private:
       ranks = std::move(*all);
     }
     if (!json) {
-      if (repeats_ > 1)
-        invocation.note(countText(static_cast<uint64_t>(repeats_)) + " runs: median " + secondsText(timing.median()) +
-                        ", fastest " + secondsText(timing.seconds.front()) + ", slowest " +
-                        secondsText(timing.seconds.back()));
+      if (repeat_.value_or(1) > 1)
+        invocation.note(countText(static_cast<uint64_t>(repeat_.value_or(1))) + " runs: median " +
+                        secondsText(timing.median()) + ", fastest " + secondsText(timing.seconds.front()) +
+                        ", slowest " + secondsText(timing.seconds.back()));
       if (stats_)
         terminal.err(countText(stats.tasks) + " tasks on " + std::to_string(stats.streams) +
                      (stats.streams == 1 ? " stream, " : " streams, ") + bytesText(stats.arenaBytes) + " of memory, " +
@@ -435,7 +411,7 @@ private:
       document["expectations"] = std::move(compared);
       if (!where.empty()) document["first_difference"] = where;
     }
-    document["timing"] = {{"runs", repeats_},
+    document["timing"] = {{"runs", repeat_.value_or(1)},
                           {"median_s", timing.median()},
                           {"min_s", timing.seconds.front()},
                           {"max_s", timing.seconds.back()}};
@@ -457,9 +433,10 @@ private:
   }
 
   std::vector<std::string> inputs_, outputs_, shapes_, captures_;
-  std::string inputArchive_, outputArchive_, print_ = "summary", outputsAs_ = "npy", seed_, repeat_, warmup_,
-                                             maxMemory_, reference_, captureStats_, trap_, trace_;
-  uint64_t maxBytes_ = 0;
+  std::string inputArchive_, outputArchive_, print_ = "summary", outputsAs_ = "npy", reference_, captureStats_, trap_,
+                                             trace_;
+  std::optional<int64_t> repeat_, warmup_;
+  std::optional<uint64_t> seed_, maxMemory_;
   ValueFlags values_;
   bool stats_ = false, timing_ = false, noSimplify_ = false, noFuse_ = false;
   PrintMode printMode_;
@@ -470,7 +447,6 @@ private:
   TrainingRun training_;
   TrapKinds trapKinds_;
   CompileOptions compileOptions_;
-  int64_t repeats_ = 1, warmups_ = 0;
   Stopwatch watch_;
 };
 

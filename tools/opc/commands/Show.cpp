@@ -119,10 +119,10 @@ public:
     s.summary = "inspect a graph or plan: inputs, outputs, ops, tensors, states, transitions, memory, phases";
     s.examples = {"opc show mlp.pbtxt", "opc show mlp.pbtxt --what memory",
                   "opc show train.pbtxt --what sbp --mesh 2x4", "cat mlp.pbtxt | opc show - --json | jq '.inputs'"};
-    s.options = {
-        {"--what", 0, "summary|ops|tensors|sbp|boxing|memory|phases", "which part (default summary)", &what_, true},
-        {"--shape", 0, "NAME=DIMS", "the shape of an input, in place of the graph's: x=32,784 (repeatable)", &shapes_,
-         true}};
+    s.options = {Option{"--what", 0, "", "which part (default summary)", &what_, true}.oneOf(
+                     {"summary", "ops", "tensors", "sbp", "boxing", "memory", "phases"}),
+                 {"--shape", 0, "NAME=DIMS", "the shape of an input, in place of the graph's: x=32,784 (repeatable)",
+                  &shapes_, true}};
     for (Option &o : mesh_.options()) s.options.push_back(std::move(o));
     s.details = "A graph whose inputs leave dimensions open is shown as written, with ? for what is not known; --shape "
                 "closes them. "
@@ -132,13 +132,6 @@ public:
   }
 
   int run(Invocation &invocation, const std::vector<std::string> &positional) override {
-    const std::vector<std::string> parts = {"summary", "ops", "tensors", "sbp", "boxing", "memory", "phases"};
-    if (std::find(parts.begin(), parts.end(), what_) == parts.end()) {
-      const std::vector<std::string> near = nearestNames(what_, parts, 1);
-      return invocation.fail(
-          usageError("--what takes summary, ops, tensors, sbp, boxing, memory or phases, not '" + what_ + "'",
-                     near.empty() ? "" : "did you mean " + near[0] + "?"));
-    }
     Result<std::map<std::string, std::vector<int64_t>>> shapes = parseShapeFlags(shapes_);
     if (!shapes) return invocation.fail(shapes.status());
     Result<std::optional<MeshRequest>> mesh = mesh_.request();

@@ -17,10 +17,11 @@ std::vector<Option> MeshFlags::options() {
        "fix the state of tensors, variables or outputs: fc*.w=S(0), 'x=[S(0), B]' (repeatable)", &pins_, true},
       {"--stage", 0, "GLOBS=RANKS", "the ranks of a pipeline stage's ops: 'emb*,layer0*=0-1' (repeatable)", &stages_,
        true},
-      {"--micro-batches", 0, "N", "cut the batch of a training step into N (pipelines)", &microBatches_, true},
+      Option{"--micro-batches", 0, "N", "cut the batch of a training step into N (pipelines)", &microBatches_, true}
+          .range(1, 4096),
       {"--cluster", 0, "FILE", "plan with the speeds and the memory of the devices that this JSON file describes",
        &cluster_, true},
-      {"--device-memory", 0, "SIZE", "bytes that a device has: 16G", &deviceMemory_, true},
+      Option{"--device-memory", 0, "SIZE", "bytes that a device has: 16G", &deviceMemory_, true}.bytes("16G"),
       {"--no-overlap", 0, "", "reduce gradients in turn with the computation, each by itself", &noOverlap_},
       {"--sbp-random", 0, "SEED", "random legal signatures in place of the cheapest (for tests)", &random_, true},
   };
@@ -79,14 +80,14 @@ Status useCluster(const simulate::ClusterDescription &cluster, MeshRequest *requ
 
 Result<std::optional<MeshRequest>> MeshFlags::request(const std::vector<int64_t> &defaultDims) const {
   if (mesh_.empty() && defaultDims.empty()) {
-    const char *given = !pins_.empty()           ? "--sbp"
-                        : !stages_.empty()       ? "--stage"
-                        : !microBatches_.empty() ? "--micro-batches"
-                        : !deviceMemory_.empty() ? "--device-memory"
-                        : !cluster_.empty()      ? "--cluster"
-                        : !random_.empty()       ? "--sbp-random"
-                        : noOverlap_             ? "--no-overlap"
-                                                 : nullptr;
+    const char *given = !pins_.empty()      ? "--sbp"
+                        : !stages_.empty()  ? "--stage"
+                        : microBatches_     ? "--micro-batches"
+                        : deviceMemory_     ? "--device-memory"
+                        : !cluster_.empty() ? "--cluster"
+                        : random_           ? "--sbp-random"
+                        : noOverlap_        ? "--no-overlap"
+                                            : nullptr;
     if (given) return usageError(std::string(given) + " is for several devices", "give --mesh, e.g. --mesh 2x4");
     return std::optional<MeshRequest>();
   }
@@ -132,22 +133,9 @@ Result<std::optional<MeshRequest>> MeshFlags::request(const std::vector<int64_t>
     return usageError("--mesh " + mesh_ + " has " + std::to_string(r.dims.size()) +
                           " dimensions of more than one device; states are planned on at most 4",
                       "join neighbouring dimensions: 2x2x2x2x2 as 4x2x4");
-  if (!microBatches_.empty()) {
-    const auto n = parseInteger<uint32_t>(microBatches_);
-    if (!n || *n == 0 || *n > 4096)
-      return usageError("--micro-batches takes a number from 1 to 4096, not '" + microBatches_ + "'");
-    r.microBatches = *n;
-  }
-  if (!deviceMemory_.empty()) {
-    const auto bytes = parseBytes(deviceMemory_);
-    if (!bytes || *bytes == 0) return usageError("--device-memory takes a size like 16G, not '" + deviceMemory_ + "'");
-    r.deviceMemory = *bytes;
-  }
-  if (!random_.empty()) {
-    const auto seed = parseInteger<uint64_t>(random_);
-    if (!seed) return usageError("--sbp-random takes a number, not '" + random_ + "'");
-    r.randomSeed = *seed;
-  }
+  r.microBatches = microBatches_.value_or(r.microBatches);
+  r.deviceMemory = deviceMemory_.value_or(r.deviceMemory);
+  if (random_) r.randomSeed = *random_;
   r.overlap = !noOverlap_;
   if (!cluster_.empty()) {
     Result<simulate::ClusterDescription> cluster = readClusterFile(cluster_);

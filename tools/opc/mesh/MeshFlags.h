@@ -21,7 +21,9 @@ public:
   Result<std::optional<MeshRequest>> request(const std::vector<int64_t> &defaultDims = {}) const;
 
 private:
-  std::string mesh_, cluster_, deviceMemory_, microBatches_, random_;
+  std::string mesh_, cluster_;
+  std::optional<uint64_t> deviceMemory_, random_;
+  std::optional<int64_t> microBatches_;
   std::vector<std::string> pins_, stages_;
   bool noOverlap_ = false;
 };

@@ -47,7 +47,7 @@ std::vector<Option> ExpectFlags::options() {
        "compare by a metric instead: cos>=0.999, psnr>=40, max<=X, p99<=X, mean<=X, ulp<=4, topk=5 (repeatable: all "
        "must hold)",
        &metric_},
-      {"--nan", 0, "equal|fail", "whether NaN equals NaN (default fail)", &nan_},
+      Option{"--nan", 0, "", "whether NaN equals NaN (default fail)", &nan_}.oneOf({"equal", "fail"}),
   };
 }
 
@@ -61,7 +61,6 @@ Status ExpectFlags::parse(std::vector<ToleranceRule> rules) {
     if (!metric) return Status(metric.status()).withContext("reading --metric " + text);
     (colon == std::string::npos ? metrics_ : namedMetrics_[text.substr(0, colon)]).push_back(*metric);
   }
-  if (nan_ != "equal" && nan_ != "fail") return usageError("--nan takes equal or fail, not '" + nan_ + "'");
   rules_ = std::move(rules);
   return Status::ok();
 }

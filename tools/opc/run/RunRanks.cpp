@@ -22,11 +22,13 @@ constexpr int kChannels = 16; // the plan's streams, and the last one for the en
 
 std::vector<Option> RankJob::options() {
   std::vector<Option> options = {
-      {"--ranks", 0, "N", "run on N ranks: processes that mpirun starts, or threads with --in-process", &ranksText_,
-       true},
+      Option{"--ranks", 0, "N", "run on N ranks: processes that mpirun starts, or threads with --in-process", &given_,
+             true}
+          .range(1, 4096),
       {"--in-process", 0, "", "the ranks are threads of this process", &inProcess_},
-      {"--timeout", 0, "S", "seconds that a rank waits for another one before the run ends (default 300)",
-       &timeoutText_},
+      Option{"--timeout", 0, "S", "seconds that a rank waits for another one before the run ends (default 300)",
+             &timeout_}
+          .above(0, "number of seconds"),
       {"--launcher", 0, "CMD", "what starts the processes, in place of mpirun; -n N and the command are appended",
        &launcher_},
       {"--deterministic", 0, "", "sum over ranks in the order of the ranks, whatever the size", &deterministic_}};
@@ -37,10 +39,8 @@ std::vector<Option> RankJob::options() {
 Status RankJob::readFlags() {
   const std::optional<runtime::LaunchedRank> launched = runtime::launchedRank();
   std::vector<int64_t> row; // without --mesh
-  if (!ranksText_.empty()) {
-    const auto n = parseInteger<int64_t>(ranksText_);
-    if (!n || *n < 1 || *n > 4096) return usageError("--ranks takes a number from 1 to 4096, not '" + ranksText_ + "'");
-    ranks_ = *n;
+  if (given_) {
+    ranks_ = *given_;
   } else if (launched && launched->size > 0 && !inProcess_) {
     ranks_ = launched->size;
   }
@@ -50,17 +50,11 @@ Status RankJob::readFlags() {
   request_ = std::move(*request);
   if (request_ && request_->devices() != ranks_) {
     const std::string mesh = "--mesh is a mesh of " + std::to_string(request_->devices()) + " ranks, ";
-    if (!ranksText_.empty()) return usageError(mesh + "--ranks says " + ranksText_);
+    if (given_) return usageError(mesh + "--ranks says " + std::to_string(*given_));
     if (ranks_ > 1) return usageError(mesh + "and the launcher has started " + std::to_string(ranks_));
     ranks_ = request_->devices();
   }
-  isAsked_ = !ranksText_.empty() || (request_ && row.empty());
-  if (!timeoutText_.empty()) {
-    const auto seconds = parseReal(timeoutText_);
-    if (!seconds || !(*seconds > 0) || *seconds > 1e6)
-      return usageError("--timeout takes a number of seconds above 0, not '" + timeoutText_ + "'");
-    timeout_ = *seconds;
-  }
+  isAsked_ = given_ || (request_ && row.empty());
   if (inProcess_ && !launcher_.empty())
     return usageError("--launcher starts processes, --in-process threads: give one");
   if (inProcess_ && !isAsked_) return usageError("--in-process needs the number of ranks", "--ranks 4 --in-process");

@@ -46,7 +46,8 @@ private:
   Status launch(Invocation &invocation) const;
   Status join(Invocation &invocation, int64_t size);
 
-  std::string ranksText_, timeoutText_, launcher_;
+  std::optional<int64_t> given_; // --ranks
+  std::string launcher_;
   MeshFlags mesh_;
   std::optional<MeshRequest> request_;
   bool inProcess_ = false, deterministic_ = false;

@@ -13,12 +13,9 @@ namespace {
 double seconds() { return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count(); }
 } // namespace
 
-std::optional<ProgressMode> parseProgress(const std::string &text, bool stderrIsTerminal) {
+ProgressMode parseProgress(const std::string &text, bool stderrIsTerminal) {
   if (text == "auto") return stderrIsTerminal ? ProgressMode::kLine : ProgressMode::kNone;
-  if (text == "plain") return ProgressMode::kPlain;
-  if (text == "none") return ProgressMode::kNone;
-  if (text == "json") return ProgressMode::kJson;
-  return std::nullopt;
+  return text == "plain" ? ProgressMode::kPlain : text == "json" ? ProgressMode::kJson : ProgressMode::kNone;
 }
 
 void Progress::begin(const std::string &part, uint64_t total) {

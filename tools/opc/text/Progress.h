@@ -5,7 +5,6 @@
 #include "Terminal.h"
 
 #include <cstdint>
-#include <optional>
 #include <string>
 
 namespace opc::cli {
@@ -13,8 +12,8 @@ namespace opc::cli {
 enum class ProgressMode { kNone, kLine, kPlain, kJson };
 
 /// "auto" (a line that is rewritten on a terminal, nothing elsewhere), "plain" (a line for each part), "none", "json"
-/// (a JSON object a line).
-std::optional<ProgressMode> parseProgress(const std::string &text, bool stderrIsTerminal);
+/// (a JSON object a line); `text` is one of them.
+ProgressMode parseProgress(const std::string &text, bool stderrIsTerminal);
 
 class Progress {
 public:

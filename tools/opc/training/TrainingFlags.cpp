@@ -131,34 +131,38 @@ std::vector<Option> TrainingFlags::options() {
        "make a training step: sgd, momentum, adam, adamw, lamb, rmsprop, adagrad or lars, with attributes of its "
        "update op",
        &optimizer_, true},
-      {"--lr", 0, "X", "the learning rate", &rate_, true},
+      Option{"--lr", 0, "X", "the learning rate", &rate_, true}.from(0),
       {"--schedule", 0, "TYPE[:KEY=VALUE,...]",
        "how the rate changes: cosine, step, multi_step, polynomial, ... with attributes of learning_rate_schedule",
        &schedule_},
       {"--warmup", 0, "N[:FACTOR]", "rise linearly from FACTOR (default 0) times the rate over N steps", &warmup_},
-      {"--weight-decay", 0, "X", "decay the weights (adamw, lamb, lars: decoupled; else an L2 term)", &weightDecay_},
+      Option{"--weight-decay", 0, "X", "decay the weights (adamw, lamb, lars: decoupled; else an L2 term)",
+             &weightDecay_}
+          .from(0),
       {"--no-decay", 0, "GLOB", "variables that do not decay (repeatable)", &noDecay_},
-      {"--clip-norm", 0, "X", "scale the gradients down when their 2-norm exceeds X", &clip_},
+      Option{"--clip-norm", 0, "X", "scale the gradients down when their 2-norm exceeds X", &clip_}.above(0),
       {"--loss-scale", 0, "X|dynamic", "scale the loss during the backward pass; dynamic adapts it", &lossScale_},
-      {"--accumulate", 0, "K", "update once in K steps, with the mean of their gradients", &accumulate_},
+      Option{"--accumulate", 0, "K", "update once in K steps, with the mean of their gradients", &accumulate_}.range(
+          1, 4294967295),
       {"--recompute", 0, "GLOB|sqrt|N",
        "forward ops to compute again in the backward pass (repeatable; !GLOB takes out): less memory. sqrt, or a "
        "number: keep what crosses the cheapest cuts into so many segments",
        &recompute_},
-      {"--memory", 0, "SIZE", "recompute just enough that a step's memory stays within SIZE (512M)", &memory_}};
+      Option{"--memory", 0, "SIZE", "recompute just enough that a step's memory stays within SIZE (512M)", &memory_}
+          .bytes("512M")};
 }
 
 Result<std::optional<TrainingConfig>> TrainingFlags::config(const Registry &registry) const {
   if (optimizer_.empty()) {
-    for (const auto &[name, text] : {std::pair("--lr", &rate_),
-                                     {"--schedule", &schedule_},
-                                     {"--warmup", &warmup_},
-                                     {"--weight-decay", &weightDecay_},
-                                     {"--clip-norm", &clip_},
-                                     {"--loss-scale", &lossScale_},
-                                     {"--accumulate", &accumulate_}})
-      if (!text->empty()) return usageError(std::string(name) + " is for training graphs", "add --optimizer NAME");
-    if (!noDecay_.empty()) return usageError("--no-decay is for training graphs", "add --optimizer NAME");
+    for (const auto &[name, isGiven] : {std::pair("--lr", rate_.has_value()),
+                                        {"--schedule", !schedule_.empty()},
+                                        {"--warmup", !warmup_.empty()},
+                                        {"--weight-decay", weightDecay_.has_value()},
+                                        {"--clip-norm", clip_.has_value()},
+                                        {"--loss-scale", !lossScale_.empty()},
+                                        {"--accumulate", accumulate_.has_value()},
+                                        {"--no-decay", !noDecay_.empty()}})
+      if (isGiven) return usageError(std::string(name) + " is for training graphs", "add --optimizer NAME");
     return std::optional<TrainingConfig>();
   }
   const auto [name, keys] = splitSpec(optimizer_);
@@ -183,10 +187,8 @@ Result<std::optional<TrainingConfig>> TrainingFlags::config(const Registry &regi
   group.updateOp = optimizer->op;
   group.decayAttr = optimizer->decay;
   OPC_RETURN_IF_ERROR(readAttrs(*op, keys, "--optimizer", &group.attrs));
-  if (rate_.empty()) return usageError("--optimizer needs a learning rate", "add --lr 0.001");
-  Result<double> rate = positive(rate_, "--lr", true);
-  if (!rate) return rate.status();
-  group.learningRate = *rate;
+  if (!rate_) return usageError("--optimizer needs a learning rate", "add --lr 0.001");
+  group.learningRate = *rate_;
   if (!schedule_.empty()) {
     const auto [type, rest] = splitSpec(schedule_);
     if (type != "constant") group.schedule["decay_type"] = AttrValue(type);
@@ -206,17 +208,9 @@ Result<std::optional<TrainingConfig>> TrainingFlags::config(const Registry &regi
     group.schedule["warmup_batches"] = AttrValue(*n);
     group.schedule["warmup_multiplier"] = AttrValue(from);
   }
-  if (!weightDecay_.empty()) {
-    Result<double> decay = positive(weightDecay_, "--weight-decay", true);
-    if (!decay) return decay.status();
-    group.weightDecay = *decay;
-  }
+  group.weightDecay = weightDecay_.value_or(group.weightDecay);
   group.decayNever = noDecay_;
-  if (!clip_.empty()) {
-    Result<double> clip = positive(clip_, "--clip-norm");
-    if (!clip) return clip.status();
-    group.clipNorm = *clip;
-  }
+  group.clipNorm = clip_.value_or(group.clipNorm);
   if (lossScale_ == "dynamic") {
     config.lossScale.dynamic = true;
     config.lossScale.value = 65536;
@@ -225,11 +219,7 @@ Result<std::optional<TrainingConfig>> TrainingFlags::config(const Registry &regi
     if (!scale) return scale.status();
     config.lossScale.value = *scale;
   }
-  if (!accumulate_.empty()) {
-    const auto n = parseInteger<uint32_t>(accumulate_);
-    if (!n || *n == 0) return usageError("--accumulate takes a number from 1, not '" + accumulate_ + "'");
-    config.accumulate = *n;
-  }
+  config.accumulate = accumulate_.value_or(config.accumulate);
   config.groups.push_back(std::move(group));
   return std::optional<TrainingConfig>(std::move(config));
 }
@@ -250,16 +240,9 @@ Result<RecomputeConfig> TrainingFlags::recompute() const {
   }
   if (config.segments != 0 && !config.ops.empty())
     return usageError("--recompute takes globs, or one sqrt or number; not both");
-  if (!config.empty() && !memory_.empty())
+  if (!config.empty() && memory_)
     return usageError("--recompute and --memory exclude each other", "--memory chooses what to recompute");
   return config;
-}
-
-Result<uint64_t> TrainingFlags::memory() const {
-  if (memory_.empty()) return uint64_t{0};
-  const auto bytes = parseBytes(memory_);
-  if (!bytes || *bytes == 0) return usageError("--memory takes a size such as 512M, not '" + memory_ + "'");
-  return *bytes;
 }
 
 } // namespace opc::cli

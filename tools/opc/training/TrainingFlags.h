@@ -19,10 +19,13 @@ public:
   Result<std::optional<TrainingConfig>> config(const Registry &registry) const;
   Result<RecomputeConfig> recompute() const;
   /// --memory in bytes; 0: not given.
-  Result<uint64_t> memory() const;
+  uint64_t memory() const { return memory_.value_or(0); }
 
 private:
-  std::string optimizer_, rate_, schedule_, warmup_, weightDecay_, clip_, lossScale_, accumulate_, memory_;
+  std::string optimizer_, schedule_, warmup_, lossScale_;
+  std::optional<double> rate_, weightDecay_, clip_;
+  std::optional<int64_t> accumulate_;
+  std::optional<uint64_t> memory_;
   std::vector<std::string> noDecay_, recompute_;
 };
 

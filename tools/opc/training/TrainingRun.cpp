@@ -142,8 +142,7 @@ std::string durationText(double seconds) {
 class ProgressLine {
 public:
   ProgressLine(Invocation &invocation, int64_t first, int64_t total)
-      : invocation_(invocation),
-        mode_(*parseProgress(invocation.flags().progress, isatty(STDERR_FILENO) != 0)), // checked by Invocation
+      : invocation_(invocation), mode_(parseProgress(invocation.flags().progress, isatty(STDERR_FILENO) != 0)),
         first_(first), total_(total), start_(now()), shown_(start_) {
     if (mode_ == ProgressMode::kNone && invocation.flags().progress == "auto") mode_ = ProgressMode::kPlain;
     if (invocation.flags().quiet) mode_ = ProgressMode::kNone;
@@ -230,39 +229,29 @@ Result<std::optional<uint64_t>> seedOf(const std::string &path) {
 } // namespace
 
 std::vector<Option> TrainingRun::options() {
+  auto count = [](const char *name, const char *doc, OptionTarget to) {
+    return Option{name, 0, "N", doc, to}.range(1, 1099511627776); // 2^40
+  };
   return {{"--feed-dataset", 0, "NAME=@FILE,...",
            "train: feed inputs batch by batch along the first axis of a file (repeatable): x=@images.npy,y=@labels.npy",
            &dataSets_},
-          {"--batch", 0, "N", "examples a step; the graph's first dimensions if not given", &batchText_},
+          count("--batch", "examples a step; the graph's first dimensions if not given", &batch_),
           {"--shuffle", 0, "", "another order of the examples in each epoch, by the seed", &shuffle_},
-          {"--epochs", 0, "N", "how often to go through the data set (default 1)", &epochsText_},
-          {"--steps", 0, "N", "how many steps to make, in place of --epochs", &stepsText_},
+          count("--epochs", "how often to go through the data set (default 1)", &epochs_),
+          count("--steps", "how many steps to make, in place of --epochs", &steps_),
           {"--metrics", 0, "FILE", "write the outputs of one element of every step as a line of JSON", &metrics_},
-          {"--metrics-every", 0, "N", "a line every N steps only", &metricsEveryText_},
+          count("--metrics-every", "a line every N steps only", &metricsEvery_),
           {"--save", 0, "FILE", "write all variables as a checkpoint (safetensors) at the end", &save_},
-          {"--save-every", 0, "N", "and every N steps", &saveEveryText_},
+          count("--save-every", "and every N steps", &saveEvery_),
           {"--resume", 0, "FILE", "go on from a checkpoint, exactly as if the run had not been stopped", &resume_},
           {"--plot", 0, "FILE", "draw the outputs of one element over the steps, as SVG", &plot_}};
 }
 
 Status TrainingRun::readFlags() {
-  auto count = [](const std::string &text, const char *flag, int64_t *out) -> Status {
-    if (text.empty()) return Status::ok();
-    const auto n = parseInteger<int64_t>(text);
-    if (!n || *n < 1 || *n > int64_t{1} << 40)
-      return usageError(std::string(flag) + " takes a number from 1, not '" + text + "'");
-    *out = *n;
-    return Status::ok();
-  };
-  OPC_RETURN_IF_ERROR(count(batchText_, "--batch", &batch_));
-  OPC_RETURN_IF_ERROR(count(epochsText_, "--epochs", &epochs_));
-  OPC_RETURN_IF_ERROR(count(stepsText_, "--steps", &steps_));
-  OPC_RETURN_IF_ERROR(count(metricsEveryText_, "--metrics-every", &metricsEvery_));
-  OPC_RETURN_IF_ERROR(count(saveEveryText_, "--save-every", &saveEvery_));
   if (!isRequested()) {
     const std::pair<bool, const char *> given[] = {
         {batch_ > 0, "--batch"},    {shuffle_, "--shuffle"},          {epochs_ > 0, "--epochs"},
-        {steps_ > 0, "--steps"},    {!metrics_.empty(), "--metrics"}, {!metricsEveryText_.empty(), "--metrics-every"},
+        {steps_ > 0, "--steps"},    {!metrics_.empty(), "--metrics"}, {metricsEvery_.has_value(), "--metrics-every"},
         {!save_.empty(), "--save"}, {saveEvery_ > 0, "--save-every"}, {!resume_.empty(), "--resume"},
         {!plot_.empty(), "--plot"}};
     for (const auto &[is, flag] : given)
@@ -274,7 +263,7 @@ Status TrainingRun::readFlags() {
   if (epochs_ && steps_) return usageError("--epochs and --steps both say when to stop: give one");
   if (!epochs_ && !steps_) epochs_ = 1;
   if (saveEvery_ && save_.empty()) return usageError("--save-every goes with --save FILE");
-  if (!metricsEveryText_.empty() && metrics_.empty()) return usageError("--metrics-every goes with --metrics FILE");
+  if (metricsEvery_ && metrics_.empty()) return usageError("--metrics-every goes with --metrics FILE");
   Result<std::vector<std::pair<std::string, std::string>>> files = parseDataSets(dataSets_);
   if (!files) return files.status();
   files_ = std::move(*files);
@@ -508,7 +497,7 @@ int TrainingRun::run(Invocation &invocation, Setup setup) {
     const int64_t epoch = step / perEpoch + 1;
     ++step;
     last = scalars.read(session, step, epoch);
-    if (metrics.isOpen() && step % metricsEvery_ == 0)
+    if (metrics.isOpen() && step % metricsEvery_.value_or(1) == 0)
       if (Status s = metrics.write(last); !s) return stopWith(s);
     if (!plot_.empty()) history.push_back(last);
     if (!warned && !scalars.lossIsFinite(last)) {

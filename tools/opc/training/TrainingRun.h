@@ -40,9 +40,10 @@ public:
 
 private:
   std::vector<std::string> dataSets_;
-  std::string batchText_, epochsText_, stepsText_, metrics_, metricsEveryText_, save_, saveEveryText_, resume_, plot_;
+  std::string metrics_, save_, resume_, plot_;
   bool shuffle_ = false;
-  int64_t batch_ = 0, epochs_ = 0, steps_ = 0, metricsEvery_ = 1, saveEvery_ = 0;
+  int64_t batch_ = 0, epochs_ = 0, steps_ = 0, saveEvery_ = 0; // 0: not given
+  std::optional<int64_t> metricsEvery_;
   std::vector<std::pair<std::string, std::string>> files_; // input, file
 };
 

@@ -9,6 +9,8 @@
 
 namespace opc::cli {
 
+std::vector<std::string> fillKinds() { return {"rand", "zeros", "ones", "iota"}; }
+
 Status missingValues(const std::vector<MissingValue> &missing, const std::vector<std::string> &command) {
   const bool variables =
       std::any_of(missing.begin(), missing.end(), [](const MissingValue &m) { return m.isVariable; });

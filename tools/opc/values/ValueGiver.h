@@ -10,6 +10,9 @@
 
 namespace opc::cli {
 
+/// What --fill takes.
+std::vector<std::string> fillKinds();
+
 struct ValueFlags {
   std::vector<std::string> weights; // archives
   std::string fill;                 // "", rand, zeros, ones or iota
