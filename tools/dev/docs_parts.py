@@ -6,7 +6,6 @@ import json
 import os
 import re
 import subprocess
-import tempfile
 
 ROOT = os.path.abspath(os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", ".."))
 
@@ -26,17 +25,9 @@ class Build:
         return self.run(os.path.join(self.path, "bin", "opc"), "--config", "none", *arguments)
 
     @functools.cached_property
-    def commands(self):
-        """name -> {summary, arguments, options: [(names, value, doc)]}; "" has the options of every command."""
-        with tempfile.TemporaryDirectory() as folder:
-            self.opc("__man", folder)
-            made = {}
-            for path in sorted(glob.glob(os.path.join(folder, "*.1"))):
-                with open(path, encoding="utf-8") as f:
-                    page = manual(f.read())
-                name = os.path.basename(path)[:-2]
-                made["" if name == "opc" else name[len("opc-") :].replace("-", " ")] = page
-        return made
+    def cli(self):
+        """What the program says of its command line: `opc __commands`."""
+        return json.loads(self.opc("__commands"))
 
     @functools.cached_property
     def tests(self):
@@ -54,30 +45,6 @@ class Build:
         return found
 
 
-def manual(text):
-    """A manual page of opc's own making, as data."""
-
-    def plain(roff):
-        return re.sub(r"\\f[BIR]", "", roff).replace("\\-", "-").replace("\\&", "").replace("\\e", "\\")
-
-    sections = dict(re.findall(r"^\.SH ([A-Z ]+)\n(.*?)(?=^\.SH |\Z)", text, re.M | re.S))
-
-    def entries(section):
-        found = []
-        for names, doc in re.findall(r"^\.TP\n([^\n]*)\n(.*?)(?=^\.TP\n|^\.|\Z)", sections.get(section, ""), re.M | re.S):
-            bold = [plain(x) for x in re.findall(r"\\fB(.*?)\\fR", names)]
-            value = re.search(r"( ?)\\fI(.*?)\\fR", names)
-            found.append((bold, plain(value.group(1) + value.group(2)) if value else "", plain(doc).strip()))
-        return found
-
-    return {
-        "summary": plain(sections["NAME"]).split(" - ", 1)[1].strip(),
-        "arguments": plain(sections["SYNOPSIS"]).strip(),
-        "options": entries("OPTIONS"),
-        "commands": [(bold[0], doc) for bold, _, doc in entries("COMMANDS")],
-    }
-
-
 def cell(text):
     """Text inside a table: no bars, no line ends; outside of code no emphasis and no tags."""
     parts = re.sub(r"\s+", " ", text).replace("|", "\\|").strip().split("`")
@@ -93,35 +60,45 @@ def code(text):
     return "`" + text.replace("|", "\\|") + "`"
 
 
-def option_rows(options):
+def bounds(option):
+    """"; from 1 to 4096": what a number may be, where that is not any."""
+    if "above" in option:
+        return f"; above {option['above']:g}"
+    return (f"; from {option['least']:.15g}" if "least" in option else "") + (f" to {option['most']:.15g}" if "most" in option else "")
+
+
+def option_table(options):
     rows = []
-    for names, value, doc in options:
-        rows.append((", ".join(code(n) for n in names[:-1]) + (", " if names[1:] else "") + code(names[-1] + value), cell(doc)))
-    return rows
+    for o in options:
+        names = [f"-{o['letter']}"] * bool(o["letter"]) + [o["name"]] * bool(o["name"])
+        value = (o["value"] if o["value"].startswith("[=") else " " + o["value"]) if o["value"] else ""
+        rows.append((", ".join(code(n) for n in names[:-1] + [names[-1] + value]), cell(o["doc"] + bounds(o))))
+    return table(("option", "meaning"), rows)
 
 
 def commands(build):
-    return table(("command", "what it does"), [(code(n), cell(d)) for n, d in build.commands[""]["commands"]])
+    return table(("command", "what it does"), [(code(c["name"]), cell(c["summary"])) for c in build.cli["commands"] if not c["hidden"]])
 
 
 def common_options(build):
-    return table(("option", "meaning"), option_rows(build.commands[""]["options"]))
+    return option_table(build.cli["common_options"])
 
 
 def options(build, *command):
-    return table(("option", "meaning"), option_rows(build.commands[" ".join(command)]["options"]))
+    return option_table(next(c["options"] for c in build.cli["commands"] if c["name"] == " ".join(command)))
 
 
 def exit_codes(build):
     rows = re.findall(r"^ +(\d[\d, ]*?)  +(.*)$", build.opc("explain", "exit-codes"), re.M)
+    lacking = {str(c["code"]) for c in build.cli["exit_codes"]} - {code for row in rows for code in row[0].split(", ")}
+    if lacking:
+        raise ValueError(f"opc explain exit-codes (docs/errors.md) lacks {', '.join(sorted(lacking))}")
     return table(("code", "meaning"), [(n, cell(d)) for n, d in rows])
 
 
 def settings(build):
-    rows = []
-    for s in json.loads(build.opc("config", "--json"))["settings"]:
-        rows.append((code(s["name"]), code(s["environment"]), code(s["flag"]), cell(s["doc"])))
-    return table(("setting", "variable", "flag", "meaning"), rows)
+    rows = [(code(s["name"]), code(s["environment"]), code(s["option"]), cell(s["doc"]), cell(s["default"])) for s in build.cli["settings"]]
+    return table(("setting", "variable", "flag", "meaning", "default"), rows)
 
 
 def head(path):

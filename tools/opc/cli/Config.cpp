@@ -210,7 +210,6 @@ Status Config::readFile(const std::string &path) {
   files_.push_back(path);
   const std::vector<std::string> sections = {"target", "run", "output", "tolerance"};
   for (const Entry &section : entriesOf(root.table())) {
-    if (section.key == "check" || section.key == "cache") continue; // of commands to come
     if (std::find(sections.begin(), sections.end(), section.key) == sections.end()) {
       const auto near = nearestNames(section.key, sections, 1);
       return bad(path, *section.value, "there is no section [" + section.key + "]",
