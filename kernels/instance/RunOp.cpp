@@ -24,9 +24,8 @@ bool OpTensor::operator==(const OpTensor &o) const {
 }
 
 double element(const OpTensor &tensor, int64_t i) {
-  return visit(tensor.type(), [&](auto tag) {
-    return static_cast<double>(numberOf(tensor.dptr<typename decltype(tag)::type>()[i]));
-  });
+  return visit(tensor.type(),
+               [&](auto tag) { return static_cast<double>(numberOf(tensor.dptr<typename decltype(tag)::type>()[i])); });
 }
 
 void setElement(OpTensor *tensor, int64_t i, double value) {

@@ -1,6 +1,5 @@
-// One rank of a job over MPI, for processes.py: compares every boxing step with the in-process engine, or breaks in a way
-// that is asked for.
-// SPDX-License-Identifier: Apache-2.0
+// One rank of a job over MPI, for processes.py: compares every boxing step with the in-process engine, or breaks in a
+// way that is asked for. SPDX-License-Identifier: Apache-2.0
 #include "BoxingExecutor.h"
 #include "InProcessCommunicator.h"
 #include "MpiModule.h"

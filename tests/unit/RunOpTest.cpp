@@ -42,10 +42,8 @@ TEST_CASE("inputs come in any order, and an argument may have several", "[runop]
 }
 
 TEST_CASE("an op that writes its inputs writes those it is given", "[runop]") {
-  const OpInstance op = made({"sgd_update",
-                              {{"model", f32({2})}, {"model_diff", f32({2})}},
-                              {{"learning_rate_val", 0.5f}},
-                              {}});
+  const OpInstance op =
+      made({"sgd_update", {{"model", f32({2})}, {"model_diff", f32({2})}}, {{"learning_rate_val", 0.5f}}, {}});
   std::vector<OpTensor> inputs{tensorOf<float>({2}, {1, 2}), tensorOf<float>({2}, {2, 4})}, outputs;
   REQUIRE(runOp(registry(), op, &inputs, &outputs).isOk());
   CHECK(TestTensor(inputs[0]).as<float>() == std::vector<float>{0, 0});
