@@ -120,6 +120,18 @@ class NewOp(unittest.TestCase):
         self.assertIn("values differ", done.stdout + done.stderr)
 
 
+class Written(unittest.TestCase):
+    def test_formatted(self):
+        formatter = shutil.which("clang-format-22")
+        if not formatter:
+            self.skipTest("clang-format-22 is not installed")
+        with tempfile.TemporaryDirectory() as root:
+            for name, kind in OPS.items():
+                self.assertEqual(new_op("--kind", kind, name, root=root).returncode, 0)
+            style = "--style=file:" + os.path.join(SOURCE, ".clang-format")
+            run([formatter, style, "--dry-run", "-Werror", *glob.glob(os.path.join(root, "kernels", "ops", "*", "*.cpp"))])
+
+
 class Refusals(unittest.TestCase):
     def refused(self, said, *args, root=SOURCE):
         done = new_op(*args, root=root)
