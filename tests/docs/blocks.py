@@ -83,7 +83,13 @@ def pages(root):
     for folder, folders, names in os.walk(os.path.join(root, "docs")):
         folders[:] = [f for f in folders if f not in ("ops", "adr")]
         found += [os.path.relpath(os.path.join(folder, n), root) for n in names if n.endswith(".md")]
-    return sorted(found)
+    return sorted(p for p in found if not is_generated(os.path.join(root, p)))
+
+
+def is_generated(path):
+    """Whether a page is made as a whole: tablegen's pages of passes and of the dialect."""
+    with open(path, encoding="utf-8") as f:
+        return f.readline().startswith("<!-- Written by")
 
 
 def read(root, page):

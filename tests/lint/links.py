@@ -1,4 +1,4 @@
-# Links between pages lead somewhere: to a file of the repository, and to a heading of it.
+# Links between pages lead to files and headings that exist, and the layout on the architecture's page is that of the folders.
 # SPDX-License-Identifier: Apache-2.0
 import os
 import re
@@ -52,6 +52,37 @@ class Links(unittest.TestCase):
         self.assertTrue(broken("README.md", "[a](docs/nowhere.md)"))
         self.assertTrue(broken("README.md", "[a](docs/cli.md#nowhere)"))
         self.assertEqual(broken("README.md", "[a](docs/cli.md#exit-codes) [b](https://example.org/x) `[c](d)`"), [])
+
+
+def layout(text):
+    """top folder -> the folders that the layout names in it; for tests, in words."""
+    block = re.search(r"^## Layout.*?^```text\n(.*?)^```", text, re.M | re.S).group(1)
+    found, top = {}, None
+    for line in block.split("\n"):
+        if match := re.match(r"(\w+)/(\S*)", line):
+            top = match.group(1)
+            found.setdefault(top, set()).update({match.group(2).split("/")[0]} - {""})
+            if top == "tests":
+                found[top] |= set(re.findall(r"[a-z]+", line.split("(")[0])) - {"tests"}
+        elif line.startswith("  ") and not line.startswith("   "):
+            names = re.match(r"((?: *[\w<>-]+/[\w<>/-]*)+)", line[2:]).group(1)
+            found[top] |= {n.split("/")[0] for n in names.split()}
+    return found
+
+
+class Layout(unittest.TestCase):
+    def test_folders(self):
+        with open(os.path.join(SOURCE, "docs", "architecture.md"), encoding="utf-8") as f:
+            named = layout(f.read())
+        for top in ("compiler", "runtime", "kernels", "tools", "tests", "proto"):
+            folder = os.path.join(SOURCE, top)
+            there = {n for n in os.listdir(folder) if os.path.isdir(os.path.join(folder, n)) and not n.startswith(("_", "."))}
+            there = {n for n in there if any(files for _, _, files in os.walk(os.path.join(folder, n)))}
+            self.assertEqual(named[top], there, f"docs/architecture.md, Layout: the folders of {top}/")
+
+    def test_the_check_can_fail(self):
+        text = "## Layout\n\n```text\na/   x\n  b/ c/d/   y\ntests/   unit, ir (page)\n```\n"
+        self.assertEqual(layout(text), {"a": {"b", "c"}, "tests": {"unit", "ir"}})
 
 
 if __name__ == "__main__":
