@@ -4,10 +4,9 @@
 #include "AttrBridge.h"
 #include "EmitStatus.h"
 #include "GradientGeneration.h"
+#include "Graph.h"
 #include "Locations.h"
 #include "NearestNames.h"
-
-#include "mlir/Dialect/Func/IR/FuncOps.h"
 
 #include <deque>
 #include <fnmatch.h>
@@ -16,8 +15,6 @@ using namespace mlir;
 
 namespace opc {
 namespace {
-
-Block &blockOf(ModuleOp module) { return (*module.getOps<func::FuncOp>().begin()).getBody().front(); }
 
 bool isFloating(Value v) {
   auto tensor = dyn_cast<RankedTensorType>(v.getType());
@@ -28,15 +25,11 @@ bool isFloating(Value v) {
 std::vector<user_op::InputBlobModifier> modifiersOf(ir::UserOp op, const user_op::OpDef &def) {
   std::vector<user_op::InputBlobModifier> modifiers(op.getArgs().size());
   if (!def.modifyInputs) return modifiers;
-  std::map<std::pair<std::string, int32_t>, user_op::InputBlobModifier *> byArg;
-  unsigned flat = 0;
-  for (auto [name, size] : llvm::zip(op.getInputNames(), op.getInputSizes()))
-    for (int32_t i = 0; i < size; ++i) byArg[{cast<StringAttr>(name).str(), i}] = &modifiers[flat++];
   user_op::InputBlobModifier absent; // rules may name optional inputs that the op does not have
   def.modifyInputs(
       [&](const std::string &arg, int32_t index) -> user_op::InputBlobModifier * {
-        auto it = byArg.find({arg, index});
-        return it == byArg.end() ? &absent : it->second;
+        const auto number = op.inputNumber(arg, index);
+        return number ? &modifiers[*number] : &absent;
       },
       user_op::UserOpConfWrapper(ir::toOpConf(op)));
   return modifiers;
@@ -51,19 +44,18 @@ std::string describeOp(ir::UserOp op) { return ir::opName(op) + " (" + op.getOpT
 
 } // namespace
 
-GradientFlow::GradientFlow(ModuleOp module, const Registry &registry, ArrayRef<Value> losses, ArrayRef<Value> wanted)
-    : registry_(registry) {
+GradientFlow::GradientFlow(ModuleOp module, ArrayRef<Value> losses, ArrayRef<Value> wanted) {
   active_.insert(wanted.begin(), wanted.end());
   useful_.insert(losses.begin(), losses.end());
   std::vector<ir::UserOp> ops;
-  for (Operation &o : blockOf(module))
+  for (Operation &o : graphBlock(module))
     if (auto op = dyn_cast<ir::UserOp>(&o)) ops.push_back(op);
   std::vector<ir::UserOp> activeOps;
   for (ir::UserOp op : ops) {
     bool any = false;
     for (Value v : op.getArgs()) any |= active_.contains(v);
     if (!any) continue;
-    const user_op::OpDef *def = registry.findOp(op.getOpType().str());
+    const user_op::OpDef *def = op.def();
     if (!def || def->noGrad) continue;
     if (def->modifyInputs) {
       std::vector<bool> pass;
@@ -98,7 +90,7 @@ bool GradientFlow::passes(ir::UserOp op, unsigned operand) const {
 }
 
 std::string GradientFlow::blocked(ir::UserOp op, unsigned operand) const {
-  const user_op::OpDef *def = registry_.findOp(op.getOpType().str());
+  const user_op::OpDef *def = op.def();
   if (!def) return "unknown op type";
   if (def->noGrad) return "the op is not differentiable" + (def->noGradReason.empty() ? "" : ": " + def->noGradReason);
   if (!isFloating(op.getArgs()[operand])) return "the operand is not of a floating-point type";
@@ -107,17 +99,18 @@ std::string GradientFlow::blocked(ir::UserOp op, unsigned operand) const {
   return "";
 }
 
-bool isWritten(Value variable, const Registry &registry) {
+bool isWritten(Value variable) {
   for (OpOperand &use : variable.getUses()) {
-    auto op = dyn_cast<ir::UserOp>(use.getOwner());
-    const user_op::OpDef *def = op ? registry.findOp(op.getOpType().str()) : nullptr;
-    if (def && def->modifyInputs && modifiersOf(op, *def)[use.getOperandNumber()].isMutable) return true;
+    const user_op::OpDef *def = ir::definitionOf(use.getOwner());
+    if (def && def->modifyInputs &&
+        modifiersOf(cast<ir::UserOp>(use.getOwner()), *def)[use.getOperandNumber()].isMutable)
+      return true;
   }
   return false;
 }
 
 Value findLoss(ModuleOp module, const std::string &name) {
-  Block &block = blockOf(module);
+  Block &block = graphBlock(module);
   Value found;
   Operation *several = nullptr;
   for (Operation &op : block) {
@@ -168,7 +161,7 @@ FailureOr<std::vector<WantedGradient>> findWanted(ModuleOp module, const std::ve
   std::vector<std::string> names;
   llvm::DenseSet<Value> taken;
   bool failedOnce = false;
-  for (Operation &op : blockOf(module)) {
+  for (Operation &op : graphBlock(module)) {
     auto variable = dyn_cast<ir::VariableOp>(&op);
     const bool source = variable || isa<ir::InputOp>(&op);
     if (globs.empty()) {
@@ -212,10 +205,9 @@ FailureOr<std::vector<WantedGradient>> findWanted(ModuleOp module, const std::ve
   return wanted;
 }
 
-std::vector<std::string> explainGradient(ModuleOp module, const Registry &registry, Value loss, Value tensor,
-                                         bool *reaches) {
+std::vector<std::string> explainGradient(ModuleOp module, Value loss, Value tensor, bool *reaches) {
   std::vector<std::string> lines;
-  GradientFlow flow(module, registry, {loss}, {tensor});
+  GradientFlow flow(module, {loss}, {tensor});
   *reaches = flow.carries(tensor);
   // Shortest way from the tensor to the loss, over all ops; when the gradient flows, over those that carry it.
   llvm::DenseMap<Value, std::pair<Operation *, unsigned>> through; // value -> op that made it on the way, operand used
@@ -252,7 +244,7 @@ std::vector<std::string> explainGradient(ModuleOp module, const Registry &regist
 }
 
 void keepBackwardOnly(ModuleOp module) {
-  Block &block = blockOf(module);
+  Block &block = graphBlock(module);
   auto backward = [](Operation *op) {
     return ir::readLocation(op->getLoc()).conf.find("backward_pass") != std::string::npos;
   };
@@ -275,12 +267,9 @@ void keepBackwardOnly(ModuleOp module) {
       for (OpOperand &use : v.getUses())
         if (!isForward.contains(use.getOwner())) uses.push_back(&use);
       if (uses.empty()) continue;
-      ir::OpLocation l = ir::readLocation(op->getLoc());
-      l.name = ir::tensorName(v);
-      std::replace(l.name.begin(), l.name.end(), '/', '.');
-      l.conf.clear();
-      l.tensors.clear();
-      auto input = ir::InputOp::create(builder, ir::makeLocation(module.getContext(), l), v.getType(), l.name, "");
+      std::string name = ir::tensorName(v);
+      std::replace(name.begin(), name.end(), '/', '.');
+      auto input = ir::InputOp::create(builder, ir::renamed(op->getLoc(), name), v.getType(), name, "");
       for (OpOperand *use : uses) use->set(input.getOut());
     }
   for (Operation *op : llvm::reverse(forward)) op->erase();

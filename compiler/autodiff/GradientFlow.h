@@ -3,7 +3,6 @@
 #pragma once
 
 #include "OpcDialect.h"
-#include "Registry.h"
 
 #include "mlir/IR/BuiltinOps.h"
 
@@ -15,8 +14,7 @@ namespace opc {
 /// The ops that lie between wanted tensors and losses, in the graph's order, and the tensors between them.
 class GradientFlow {
 public:
-  GradientFlow(mlir::ModuleOp module, const Registry &registry, mlir::ArrayRef<mlir::Value> losses,
-               mlir::ArrayRef<mlir::Value> wanted);
+  GradientFlow(mlir::ModuleOp module, mlir::ArrayRef<mlir::Value> losses, mlir::ArrayRef<mlir::Value> wanted);
   /// True when the tensor depends on a wanted one and a loss depends on it, differentiably.
   bool carries(mlir::Value v) const { return active_.contains(v) && useful_.contains(v); }
   /// True when the op lets a gradient through to this operand (its definition may say that it does not).
@@ -26,7 +24,6 @@ public:
   std::string blocked(ir::UserOp op, unsigned operand) const;
 
 private:
-  const Registry &registry_;
   llvm::DenseSet<mlir::Value> active_, useful_;
   llvm::DenseMap<mlir::Operation *, std::vector<bool>> restricted_; // ops whose definition excludes some operands
   std::vector<ir::UserOp> path_;

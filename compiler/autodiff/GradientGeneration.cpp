@@ -2,15 +2,13 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "GradientGeneration.h"
 #include "AttrBridge.h"
-#include "BackwardBuilder.h"
 #include "DerivedGradient.h"
 #include "EmitStatus.h"
 #include "GradientFlow.h"
+#include "GraphBuilder.h"
 #include "Locations.h"
 
 #include "opc/Gradient.h"
-
-#include "mlir/Dialect/Func/IR/FuncOps.h"
 
 #include <map>
 
@@ -21,16 +19,6 @@ namespace {
 
 using user_op::OpConf;
 using user_op::OpDef;
-
-/// The flat operand or result that an argument and index name; -1 when the op has none.
-int flatIndex(ArrayAttr names, ArrayRef<int32_t> sizes, const std::string &arg, int32_t index) {
-  int flat = 0;
-  for (auto [name, size] : llvm::zip(names, sizes)) {
-    if (cast<StringAttr>(name).getValue() == arg) return index >= 0 && index < size ? flat + index : -1;
-    flat += size;
-  }
-  return -1;
-}
 
 /// The configuration that rules see: with the tensors' own names.
 OpConf forwardConf(ir::UserOp op) {
@@ -99,9 +87,7 @@ private:
   LogicalResult contribute(ir::UserOp op, unsigned operand, const std::string &arg, Value gradient) {
     Value x = op.getArgs()[operand];
     if (gradient.getType() != x.getType()) {
-      user_op::TensorDesc have, want;
-      ir::describe(gradient.getType(), &have);
-      ir::describe(x.getType(), &want);
+      const user_op::TensorDesc have = ir::descOf(gradient), want = ir::descOf(x);
       emitStatus(op, Status(StatusCode::kInvalidGraph, "OPC0504",
                             "the gradient rule of " + op.getOpType().str() + " gives " + have.toString() + " (" +
                                 build_.nameOf(gradient) + ") for input '" + arg + "', which is " + want.toString())
@@ -115,7 +101,7 @@ private:
 
   const Registry &registry_;
   GradientFlow &flow_;
-  BackwardBuilder build_;
+  GraphBuilder build_;
   llvm::DenseMap<Value, SmallVector<Value, 1>> pending_;
 };
 
@@ -124,30 +110,29 @@ private:
 class RuleHost final : public user_op::GradientHost {
 public:
   RuleHost(Generator &generator, ir::UserOp op) : g_(generator), op_(op) {
-    for (Value v : op.getArgs()) inputs_.emplace_back(), ir::describe(v.getType(), &inputs_.back());
-    for (Value v : op.getOuts()) outputs_.emplace_back(), ir::describe(v.getType(), &outputs_.back());
+    for (Value v : op.getArgs()) inputs_.push_back(ir::descOf(v));
+    for (Value v : op.getOuts()) outputs_.push_back(ir::descOf(v));
   }
 
   bool needsGradient(const std::string &arg, int32_t index) const override {
-    const int k = flatIndex(op_.getInputNames(), op_.getInputSizes(), arg, index);
-    return k >= 0 && g_.flow_.passes(op_, static_cast<unsigned>(k)) &&
-           g_.wants(op_.getArgs()[static_cast<unsigned>(k)]);
+    const auto k = op_.inputNumber(arg, index);
+    return k && g_.flow_.passes(op_, *k) && g_.wants(op_.getArgs()[*k]);
   }
   bool hasGradient(const std::string &arg, int32_t index) const override {
-    const int k = flatIndex(op_.getOutputNames(), op_.getOutputSizes(), arg, index);
-    return k >= 0 && g_.pending_.count(op_.getOuts()[static_cast<unsigned>(k)]);
+    const auto k = op_.outputNumber(arg, index);
+    return k && g_.pending_.count(op_.getOuts()[*k]);
   }
   std::string gradientOfOutput(const std::string &arg, int32_t index) override {
-    const int k = flatIndex(op_.getOutputNames(), op_.getOutputSizes(), arg, index);
+    const auto k = op_.outputNumber(arg, index);
     // No exception crosses from the host into a plugin: an error is kept, and an empty name fails whatever uses it.
-    if (k < 0) {
+    if (!k) {
       fail(Status(StatusCode::kInvalidGraph, "OPC0504",
                   "the op has no output '" + arg + "' with index " + std::to_string(index)));
       return "";
     }
-    Value y = op_.getOuts()[static_cast<unsigned>(k)];
+    Value y = op_.getOuts()[*k];
     if (auto it = g_.pending_.find(y); it != g_.pending_.end()) return g_.build_.nameOf(it->second[0]);
-    auto zero = zeros_.find(k);
+    auto zero = zeros_.find(*k);
     if (zero != zeros_.end()) return zero->second;
     auto made = g_.build_.add(
         {ir::opName(op_) + "_grad_zero_" + arg, "zero_like", {bindTensor("like", g_.build_.nameOf(y))}, {}, {}}, op_);
@@ -155,16 +140,14 @@ public:
       fail(made.status());
       return "";
     }
-    return zeros_[k] = g_.build_.nameOf(*made);
+    return zeros_[*k] = g_.build_.nameOf(*made);
   }
   void bindGradientOfInput(const std::string &arg, int32_t index, const std::string &tensor) override {
     bindings_.push_back({arg, index, tensor});
   }
   const user_op::TensorDesc *findDesc(const std::string &arg, int32_t index) const override {
-    if (int k = flatIndex(op_.getInputNames(), op_.getInputSizes(), arg, index); k >= 0)
-      return &inputs_[static_cast<size_t>(k)];
-    if (int k = flatIndex(op_.getOutputNames(), op_.getOutputSizes(), arg, index); k >= 0)
-      return &outputs_[static_cast<size_t>(k)];
+    if (auto k = op_.inputNumber(arg, index)) return &inputs_[*k];
+    if (auto k = op_.outputNumber(arg, index)) return &outputs_[*k];
     return nullptr;
   }
   Status emit(OpConf *conf) override {
@@ -189,19 +172,19 @@ public:
 
   /// Hands the bindings over, after the rule. `strict`: every input that needs a gradient must have got one.
   LogicalResult settle(bool strict, const std::string &rule) {
-    llvm::SmallDenseSet<int, 4> bound;
+    llvm::SmallDenseSet<unsigned, 4> bound;
     auto complain = [&](const std::string &message, const std::string &help) {
       emitStatus(op_, Status(StatusCode::kInvalidGraph, "OPC0504", message).withHelp(help));
       return failure();
     };
     for (const Binding &b : bindings_) {
-      const int k = flatIndex(op_.getInputNames(), op_.getInputSizes(), b.arg, b.index);
+      const auto k = op_.inputNumber(b.arg, b.index);
       const std::string which = "input '" + b.arg + "' (index " + std::to_string(b.index) + ")";
-      if (k < 0)
+      if (!k)
         return complain(rule + " binds a gradient to " + which + ", which the op does not have",
                         "the names are those of the op's definition");
       if (!needsGradient(b.arg, b.index)) continue;
-      if (!bound.insert(k).second)
+      if (!bound.insert(*k).second)
         return complain(rule + " binds the gradient of " + which + " twice",
                         "add the parts with add_n and bind the sum");
       auto renamed = renamed_.find(b.tensor);
@@ -209,17 +192,18 @@ public:
       if (!v)
         return complain(rule + " binds the tensor '" + b.tensor + "' to " + which + ", but no op makes it",
                         "define the op and use its output's name");
-      if (g_.contribute(op_, static_cast<unsigned>(k), b.arg, v).failed()) return failure();
+      if (g_.contribute(op_, *k, b.arg, v).failed()) return failure();
     }
     if (!strict) return success();
-    int flat = 0;
-    for (auto [name, size] : llvm::zip(op_.getInputNames(), op_.getInputSizes()))
-      for (int32_t i = 0; i < size; ++i, ++flat)
-        if (needsGradient(cast<StringAttr>(name).str(), i) && !bound.count(flat))
-          return complain(
-              rule + " binds no gradient to input '" + cast<StringAttr>(name).str() + "', which needs one",
-              "bind one, or declare the input without gradient: SetInputArgModifyFn with set_requires_grad(false)");
-    return success();
+    std::string missing;
+    unsigned flat = 0;
+    op_.forEachInput([&](StringRef arg, int32_t i, Value) {
+      if (!bound.count(flat++) && missing.empty() && needsGradient(arg.str(), i)) missing = arg.str();
+    });
+    if (missing.empty()) return success();
+    return complain(
+        rule + " binds no gradient to input '" + missing + "', which needs one",
+        "bind one, or declare the input without gradient: SetInputArgModifyFn with set_requires_grad(false)");
   }
 
 private:
@@ -236,7 +220,7 @@ private:
   mutable ir::UserOp op_;
   std::vector<user_op::TensorDesc> inputs_, outputs_;
   std::vector<Binding> bindings_;
-  std::map<int, std::string> zeros_;
+  std::map<unsigned, std::string> zeros_;
   std::map<std::string, std::string> renamed_;
   Status failure_;
 };
@@ -251,7 +235,7 @@ LogicalResult Generator::differentiate(ir::UserOp op) {
   bool wanted = false;
   for (auto [i, v] : llvm::enumerate(op.getArgs())) wanted |= wants(v) && flow_.passes(op, static_cast<unsigned>(i));
   if (!any || !wanted) return success();
-  const OpDef *def = registry_.findOp(op.getOpType().str());
+  const OpDef *def = op.def();
   if (const user_op::GradDef *grad = registry_.findGrad(def->name)) return applyRule(op, *def, *grad);
   if (def->scalar) return applyDerived(op, *def);
   emitStatus(op,
@@ -346,7 +330,7 @@ FailureOr<std::vector<GeneratedGradient>> generateGradients(ModuleOp module, con
                                                             ArrayRef<Value> seeds) {
   SmallVector<Value> roots;
   for (const WantedGradient &w : wanted) roots.push_back(w.tensor);
-  GradientFlow flow(module, registry, losses, roots);
+  GradientFlow flow(module, losses, roots);
   Generator generator(module, registry, flow);
   for (auto [i, loss] : llvm::enumerate(losses))
     if (flow.carries(loss) && failed(generator.seed(loss, seeds.empty() ? Value() : seeds[i]))) return failure();

@@ -33,7 +33,7 @@ mlir::Value findLoss(mlir::ModuleOp module, const std::string &name);
 mlir::FailureOr<std::vector<WantedGradient>> findWanted(mlir::ModuleOp module, const std::vector<std::string> &globs);
 
 /// Whether an op of the graph writes the variable (moving statistics): such a one is not trained.
-bool isWritten(mlir::Value variable, const Registry &registry);
+bool isWritten(mlir::Value variable);
 
 /// Appends the ops that compute d sum(losses) / d tensor for each wanted tensor. A loss of several elements is summed.
 /// Rules come from the registry (REGISTER_USER_OP_GRAD), from scalar functions by symbolic differentiation, and ops
@@ -48,8 +48,7 @@ mlir::FailureOr<std::vector<GeneratedGradient>> generateGradients(mlir::ModuleOp
 
 /// One line for each step: the path on which the gradient of `loss` reaches the tensor, or the ops at which it stops
 /// and why. `reaches` says which.
-std::vector<std::string> explainGradient(mlir::ModuleOp module, const Registry &registry, mlir::Value loss,
-                                         mlir::Value tensor, bool *reaches);
+std::vector<std::string> explainGradient(mlir::ModuleOp module, mlir::Value loss, mlir::Value tensor, bool *reaches);
 
 /// Removes the forward ops: what the backward ops read of them becomes inputs, named after their tensors with "." for
 /// "/" ("fc1.out_0"). Graph outputs whose tensor is made by a forward op go.

@@ -1,14 +1,12 @@
 // Forward ops that the backward pass computes again: less memory for more work.
 // SPDX-License-Identifier: Apache-2.0
 #include "AttrBridge.h"
-#include "BackwardBuilder.h"
 #include "EmitStatus.h"
+#include "Graph.h"
 #include "Locations.h"
 #include "MutableInputs.h"
 #include "NearestNames.h"
 #include "TrainingGraph.h"
-
-#include "mlir/Dialect/Func/IR/FuncOps.h"
 
 #include <cmath>
 #include <fnmatch.h>
@@ -23,17 +21,10 @@ bool isBackward(Operation *op) {
   return conf.find("backward_pass") != std::string::npos || conf.find("optimizer_pass") != std::string::npos;
 }
 
-int64_t bytesOf(Value v) {
-  user_op::TensorDesc desc;
-  if (!ir::describe(v.getType(), &desc)) return 0;
-  auto bytes = tensorBytes(desc);
-  return bytes ? *bytes : 0;
-}
-
 class Recomputation {
 public:
-  Recomputation(ModuleOp module, const Registry &registry) : module_(module), registry_(registry) {
-    for (Operation &op : (*module.getOps<func::FuncOp>().begin()).getBody().front())
+  explicit Recomputation(ModuleOp module) : module_(module) {
+    for (Operation &op : graphBlock(module))
       if (auto user = dyn_cast<ir::UserOp>(&op)) (isBackward(&op) ? backward_ : forward_).push_back(user);
   }
 
@@ -81,7 +72,7 @@ public:
 
 private:
   bool mayRepeat(ir::UserOp op) const {
-    const user_op::OpDef *def = registry_.findOp(op.getOpType().str());
+    const user_op::OpDef *def = op.def();
     return def && def->pure && !(def->modifyInputs && writesInputs(*def, ir::toOpConf(op)));
   }
 
@@ -105,8 +96,8 @@ private:
         for (Operation *user : v.getUsers())
           if (auto it = position.find(user); it != position.end()) last = std::max(last, it->second);
         lastUse[i] = std::max(lastUse[i], last);
-        crossing[i + 1] += bytesOf(v); // from i + 1 to last: a difference list, summed up below
-        if (last + 1 <= n) crossing[last + 1] -= bytesOf(v);
+        crossing[i + 1] += ir::bytesOf(v); // from i + 1 to last: a difference list, summed up below
+        if (last + 1 <= n) crossing[last + 1] -= ir::bytesOf(v);
       }
     for (size_t p = 1; p <= n; ++p) crossing[p] += crossing[p - 1];
     std::vector<size_t> cuts;
@@ -192,7 +183,6 @@ private:
   }
 
   ModuleOp module_;
-  const Registry &registry_;
   std::vector<ir::UserOp> forward_, backward_;
   llvm::DenseSet<Operation *> chosen_;
   llvm::DenseMap<Operation *, ir::UserOp> clones_;
@@ -200,8 +190,8 @@ private:
 
 } // namespace
 
-FailureOr<size_t> recompute(ModuleOp module, const Registry &registry, const RecomputeConfig &config) {
-  Recomputation r(module, registry);
+FailureOr<size_t> recompute(ModuleOp module, const RecomputeConfig &config) {
+  Recomputation r(module);
   if (!r.choose(config)) return failure();
   return r.run();
 }

@@ -2,11 +2,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "TrainingGraph.h"
 #include "AttrBridge.h"
-#include "BackwardBuilder.h"
 #include "EmitStatus.h"
+#include "GraphBuilder.h"
 #include "Locations.h"
-
-#include "mlir/Dialect/Func/IR/FuncOps.h"
 
 #include <fnmatch.h>
 
@@ -33,7 +31,7 @@ public:
 
   bool failed() const { return !status_.isOk(); }
   const Status &status() const { return status_; }
-  BackwardBuilder &builder() { return build_; }
+  GraphBuilder &builder() { return build_; }
 
   struct Arg {
     std::string name;
@@ -74,15 +72,9 @@ public:
 
 private:
   ModuleOp module_;
-  BackwardBuilder build_;
+  GraphBuilder build_;
   Status status_;
 };
-
-user_op::TensorDesc descOf(Value v) {
-  user_op::TensorDesc desc;
-  ir::describe(v.getType(), &desc);
-  return desc;
-}
 
 bool matches(const std::vector<std::string> &globs, const std::string &name) {
   for (const std::string &g : globs)
@@ -139,7 +131,7 @@ public:
       : t_(t), group_(group), step_(step), suffix_(number ? "_" + std::to_string(number + 1) : "") {}
 
   void run(const std::vector<Parameter> &parameters) {
-    const bool inDouble = !parameters.empty() && descOf(parameters[0].g.tensor).data_type() == kDouble;
+    const bool inDouble = !parameters.empty() && ir::descOf(parameters[0].g.tensor).data_type() == kDouble;
     Value scale = coefficient(parameters);
     const bool scaled = static_cast<bool>(scale);
     Value rate = learningRate(inDouble);
@@ -176,7 +168,7 @@ private:
       return t_.op("clip_factor" + suffix_, "clip_by_scalar_max", {{"x", {ratio}}},
                    {{"floating_max", AttrValue(step_.unscale)}});
     if (step_.unscale != 1) inverse = t_.scalar(inverse, "scalar_mul", step_.unscale, "gradient_scale" + suffix_);
-    if (!t_.failed() && descOf(ratio).data_type() != kFloat)
+    if (!t_.failed() && ir::descOf(ratio).data_type() != kFloat)
       inverse = t_.op("loss_unscale_cast" + suffix_, "cast_like", {{"in", {inverse}}, {"dtype_like", {ratio}}});
     return t_.op("clip_factor" + suffix_, "broadcast_minimum", {{"x", {ratio}}, {"y", {inverse}}});
   }
@@ -197,7 +189,7 @@ private:
   }
 
   void update(const Parameter &p, Value scale, bool scaled, Value rate, Value correction1, Value correction2) {
-    const user_op::TensorDesc desc = descOf(p.g.tensor);
+    const user_op::TensorDesc desc = ir::descOf(p.g.tensor);
     auto attrs = group_.attrs;
     if (!rate) attrs["learning_rate_val"] = AttrValue(static_cast<float>(group_.learningRate));
     if (!scaled && step_.unscale != 1) attrs["scale"] = AttrValue(step_.unscale);
@@ -246,10 +238,10 @@ FailureOr<SmallVector<Value>> scaledSeeds(ModuleOp module, const Registry &regis
       continue;
     }
     Value factor = variable;
-    if (!t.failed() && descOf(loss).data_type() != kFloat)
+    if (!t.failed() && ir::descOf(loss).data_type() != kFloat)
       factor = t.op(name + "_loss_scale", "cast_like", {{"in", {variable}}, {"dtype_like", {loss}}});
     // One element broadcast to rank 0 would give rank 1.
-    if (!t.failed() && descOf(loss).shape().NumAxes() == 0)
+    if (!t.failed() && ir::descOf(loss).shape().NumAxes() == 0)
       factor = t.op(name + "_loss_scale_scalar", "reshape", {{"in", {factor}}}, {{"shape", AttrValue(Shape())}});
     seeds.push_back(t.op(name + "_grad_scaled", "scalar_mul_by_tensor", {{"x", {ones}}, {"scalar", {factor}}}));
   }
@@ -309,7 +301,7 @@ LogicalResult addTraining(ModuleOp module, const Registry &registry, const Train
   for (auto &group : parameters)
     for (Parameter &p : group) {
       if (config.accumulate <= 1 || t.failed()) continue;
-      const user_op::TensorDesc desc = descOf(p.g.tensor);
+      const user_op::TensorDesc desc = ir::descOf(p.g.tensor);
       Value sum = t.variable(p.g.name + "-accumulated", desc, zeroInitializer(0));
       Value factor = keep;
       if (desc.data_type() != kFloat)

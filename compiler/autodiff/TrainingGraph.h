@@ -20,6 +20,6 @@ mlir::LogicalResult addTraining(mlir::ModuleOp module, const Registry &registry,
 
 /// Replaces what backward ops read of the chosen forward ops by clones that run during the backward pass. Ops that are
 /// not pure (dropout's mask) are never cloned. Returns how many ops were cloned.
-mlir::FailureOr<size_t> recompute(mlir::ModuleOp module, const Registry &registry, const RecomputeConfig &config);
+mlir::FailureOr<size_t> recompute(mlir::ModuleOp module, const RecomputeConfig &config);
 
 } // namespace opc

@@ -3,10 +3,10 @@
 #include "GraphCut.h"
 
 #include "EmitStatus.h"
+#include "Graph.h"
 #include "Locations.h"
 #include "OpcDialect.h"
 
-#include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/IR/Builders.h"
 
 #include "llvm/ADT/StringMap.h"
@@ -19,8 +19,7 @@ namespace {
 
 class Cutter {
 public:
-  explicit Cutter(ModuleOp module)
-      : module_(module), block_((*module.getOps<func::FuncOp>().begin()).getBody().front()), builder_(module) {
+  explicit Cutter(ModuleOp module) : module_(module), block_(graphBlock(module)), builder_(module) {
     for (Operation &op : block_)
       for (Value v : op.getResults()) tensors_[ir::tensorName(v)] = v;
   }

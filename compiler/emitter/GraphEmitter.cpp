@@ -3,8 +3,8 @@
 #include "GraphEmitter.h"
 #include "AttrBridge.h"
 #include "AttrWire.h"
+#include "Graph.h"
 #include "Locations.h"
-#include "Schedule.h"
 
 #include <google/protobuf/text_format.h>
 
@@ -107,16 +107,12 @@ private:
 
   void userOp(ir::UserOp op, graph::UserOpConf *conf) {
     conf->set_op_type_name(op.getOpType().str());
-    auto bind = [](ArrayAttr names, ArrayRef<int32_t> sizes, ValueRange values, auto *entries) {
-      unsigned next = 0;
-      for (auto [name, size] : llvm::zip(names, sizes)) {
-        auto *e = entries->Add();
-        e->set_key(cast<StringAttr>(name).str());
-        for (int32_t i = 0; i < size; ++i) e->mutable_value()->add_s(ir::tensorName(values[next++]));
-      }
+    auto bind = [](StringRef arg, ValueRange values, graph::UserOpConf::ArgEntry *entry) {
+      entry->set_key(arg.str());
+      for (Value v : values) entry->mutable_value()->add_s(ir::tensorName(v));
     };
-    bind(op.getInputNames(), op.getInputSizes(), op.getArgs(), conf->mutable_input());
-    bind(op.getOutputNames(), op.getOutputSizes(), op.getOuts(), conf->mutable_output());
+    op.forEachInputArg([&](StringRef arg, ValueRange values) { bind(arg, values, conf->add_input()); });
+    op.forEachOutputArg([&](StringRef arg, ValueRange values) { bind(arg, values, conf->add_output()); });
     for (NamedAttribute a : op.getOpAttrs()) {
       auto *attr = conf->add_attr();
       attr->set_key(a.getName().str());

@@ -3,6 +3,7 @@
 #include "PlanEmitter.h"
 #include "AttrBridge.h"
 #include "AttrWire.h"
+#include "Graph.h"
 #include "Locations.h"
 #include "PlanFile.h"
 
@@ -131,18 +132,23 @@ private:
     if (const auto list = shardings(op); !list.empty()) sharding(list[0], v->mutable_sharding());
   }
 
-  void arguments(ArrayAttr names, ArrayRef<int32_t> sizes, ValueRange values, const std::vector<bool> &hidden,
-                 google::protobuf::RepeatedPtrField<plan::Argument> *out) {
-    unsigned next = 0;
-    for (auto [name, size] : llvm::zip(names, sizes)) {
-      if (next < hidden.size() && size == 1 && hidden[next]) {
-        ++next;
-        continue;
-      }
-      auto *a = out->Add();
-      a->set_name(cast<StringAttr>(name).str());
-      for (int32_t i = 0; i < size; ++i) a->add_tensor(tensor(values[next++]));
-    }
+  void argument(StringRef name, ValueRange values, plan::Argument *out) {
+    out->set_name(name.str());
+    for (Value v : values) out->add_tensor(tensor(v));
+  }
+
+  /// The inputs, less those that the kernel must not see. Marks in `isHidden` the slots that are left out.
+  void inputs(ir::UserOp op, const std::vector<bool> &hidden, std::vector<bool> *isHidden, plan::Task *out) {
+    isHidden->assign(hidden.size(), false);
+    size_t next = 0;
+    op.forEachInputArg([&](StringRef name, ValueRange values) {
+      const size_t slot = next;
+      next += values.size();
+      if (values.size() == 1 && slot < hidden.size() && hidden[slot])
+        (*isHidden)[slot] = true;
+      else
+        argument(name, values, out->add_input());
+    });
   }
 
   static void setPace(Operation *op, plan::Task *task) {
@@ -182,8 +188,9 @@ private:
     auto *t = plan_->add_task();
     t->set_name(ir::opName(op));
     t->set_op_type(op.getOpType().str());
-    arguments(op.getInputNames(), op.getInputSizes(), op.getArgs(), scheduled.hidden, t->mutable_input());
-    arguments(op.getOutputNames(), op.getOutputSizes(), op.getOuts(), {}, t->mutable_output());
+    std::vector<bool> isHidden;
+    inputs(op, scheduled.hidden, &isHidden, t);
+    op.forEachOutputArg([&](StringRef name, ValueRange values) { argument(name, values, t->add_output()); });
     for (NamedAttribute a : op.getOpAttrs()) {
       auto *attr = t->add_attr();
       attr->set_name(a.getName().str());
@@ -191,13 +198,6 @@ private:
     }
     t->set_stream(scheduled.stream);
     setPace(op, t);
-    // Hidden ones as in arguments(): the slots are those of the arguments that are written.
-    size_t slot = 0;
-    std::vector<bool> isHidden(scheduled.hidden.size(), false);
-    for (int32_t size : op.getInputSizes()) {
-      if (size == 1 && slot < isHidden.size()) isHidden[slot] = scheduled.hidden[slot];
-      slot += static_cast<size_t>(size);
-    }
     for (auto [i, s] : llvm::enumerate(shardings(op)))
       if (i >= isHidden.size() || !isHidden[i]) sharding(s, t->add_sharding());
     const KernelTarget target = kernelTarget(*scheduled.kernel);

@@ -2,8 +2,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include "ExecutionSchedule.h"
 #include "Placement.h"
-#include "Schedule.h"
 
 #include <string>
 

@@ -1,7 +1,8 @@
 // Images between convolutions stay in the layout that the library computes in.
 // SPDX-License-Identifier: Apache-2.0
 #include "LibraryFusion.h"
-#include "UserOps.h"
+#include "Locations.h"
+#include "UserOpBuilder.h"
 
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 
@@ -14,8 +15,6 @@ constexpr int32_t kToLast[] = {0, 2, 3, 1}, kToFirst[] = {0, 3, 1, 2};
 
 class ChannelsLast {
 public:
-  explicit ChannelsLast(const Registry &registry) : registry_(registry) {}
-
   void run(ModuleOp module) {
     SmallVector<ir::UserOp> ops;
     module.walk([&](ir::UserOp op) { ops.push_back(op); });
@@ -38,7 +37,7 @@ private:
     return type && type.getRank() == 4 && type.getElementType().isF32() && type.hasStaticShape();
   }
   static bool isChannelsFirst(ir::UserOp op) {
-    return attributeOf<std::string>(op, "data_format", "channels_first") == "channels_first";
+    return op.attribute<std::string>("data_format", "channels_first") == "channels_first";
   }
   static RankedTensorType permuted(Type type, ArrayRef<int32_t> perm) {
     auto t = cast<RankedTensorType>(type);
@@ -54,19 +53,15 @@ private:
     auto from = cast<RankedTensorType>(v.getType());
     const int64_t channels = from.getDimSize(first ? 1 : 3),
                   pixels = first ? from.getDimSize(2) * from.getDimSize(3) : from.getDimSize(1) * from.getDimSize(2);
-    ir::OpLocation parts = ir::readLocation(v.getLoc());
-    parts.name += suffix.str();
-    parts.tensors.clear();
-    parts.conf.clear();
-    const Location loc = ir::makeLocation(b.getContext(), parts);
+    const Location loc = ir::renamed(v.getLoc(), ir::readLocation(v.getLoc()).name + suffix.str());
     ir::UserOp op;
     if (channels == 1 || pixels == 1)
-      op = UserOpMaker(b, "reshape")
+      op = ir::UserOpBuilder(b, "reshape")
                .in("in", v)
                .attr("shape", AttrValue(Shape(DimVector(type.getShape().begin(), type.getShape().end()))))
                .make(loc, "out", type);
     else
-      op = UserOpMaker(b, "transpose")
+      op = ir::UserOpBuilder(b, "transpose")
                .in("input", v)
                .attr("perm", AttrValue(std::vector<int32_t>(perm.begin(), perm.end())))
                .attr("batch_axis_non_change", AttrValue(false))
@@ -108,20 +103,20 @@ private:
     if (!isChannelsFirst(op)) return;
     OpBuilder b(op);
     SmallVector<Value> operands(op.getArgs());
-    Value in = operandOf(op, "in"), added = operandOf(op, "_add_to_output");
+    Value in = op.input("in"), added = op.input("_add_to_output");
     for (Value &v : operands)
       if (v == in || v == added) v = last(b, v);
     rewrite(op, operands, true);
   }
 
   void pooling(ir::UserOp op) {
-    Value x = operandOf(op, "x");
+    Value x = op.input("x");
     if (!isChannelsFirst(op) || op.getOuts().size() != 1 || !last_.contains(x)) return;
     rewrite(op, {last_[x]}, true);
   }
 
   void elementwise(ir::UserOp op) {
-    const user_op::OpDef *def = registry_.findOp(op.getOpType().str());
+    const user_op::OpDef *def = op.def();
     if (!def || !def->scalar || op.getOuts().size() != 1) return;
     SmallVector<Value> operands;
     bool any = false;
@@ -141,13 +136,12 @@ private:
     if (any) rewrite(op, operands, false);
   }
 
-  const Registry &registry_;
   DenseMap<Value, Value> last_; // channels_first image -> the same in channels_last
   SmallVector<Operation *> moves_;
 };
 
 } // namespace
 
-void keepChannelsLast(ModuleOp module, const Registry &registry) { ChannelsLast(registry).run(module); }
+void keepChannelsLast(ModuleOp module) { ChannelsLast().run(module); }
 
 } // namespace opc

@@ -1,7 +1,9 @@
 // conv2d and what follows it -> fused_conv2d.
 // SPDX-License-Identifier: Apache-2.0
+#include "Graph.h"
 #include "LibraryFusion.h"
-#include "UserOps.h"
+#include "Locations.h"
+#include "UserOpBuilder.h"
 
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 
@@ -13,10 +15,10 @@ namespace {
 /// What has been taken into a convolution, in the order in which fused_conv2d computes.
 struct Chain {
   enum Stage { kConvolved, kBiased, kNormalized, kAdded, kActivated };
-  explicit Chain(ir::UserOp op) : conv(op), last(op.getOuts()[0]), bias(operandOf(op, "bias")) {
-    added = operandOf(op, "_add_to_output");
+  explicit Chain(ir::UserOp op) : conv(op), last(op.getOuts()[0]), bias(op.input("bias")) {
+    added = op.input("_add_to_output");
     stage = added ? kAdded : bias ? kBiased : kConvolved;
-    const auto format = attributeOf<std::string>(op, "data_format", "channels_first");
+    const auto format = op.attribute<std::string>("data_format", "channels_first");
     channel = format == "channels_last" ? 3 : 1;
   }
 
@@ -44,26 +46,25 @@ struct Chain {
 
 private:
   bool takeBias(ir::UserOp op) {
-    if (stage != kConvolved || operandOf(op, "a") != last || !isChannel(attributeOf<int32_t>(op, "axis", 0)))
-      return false;
-    bias = operandOf(op, "b");
+    if (stage != kConvolved || op.input("a") != last || !isChannel(op.attribute<int32_t>("axis", 0))) return false;
+    bias = op.input("b");
     stage = kBiased;
     return true;
   }
   bool takeNorm(ir::UserOp op) {
-    if (stage > kBiased || operandOf(op, "x") != last || attributeOf<bool>(op, "training", false) ||
-        !isChannel(attributeOf<int32_t>(op, "axis", 0)))
+    if (stage > kBiased || op.input("x") != last || op.attribute<bool>("training", false) ||
+        !isChannel(op.attribute<int32_t>("axis", 0)))
       return false;
     for (Value statistic : op.getOuts().drop_front())
       if (!statistic.use_empty()) return false;
     norm = op;
-    added = operandOf(op, "_add_to_output");
+    added = op.input("_add_to_output");
     stage = added ? kAdded : kNormalized;
     return true;
   }
   bool takeSum(ir::UserOp op) {
     if (stage > kNormalized) return false;
-    Value x = operandOf(op, "x"), y = operandOf(op, "y");
+    Value x = op.input("x"), y = op.input("y");
     if (x.getType() != y.getType() || x.getType() != op.getOuts()[0].getType()) return false;
     added = x == last ? y : x;
     stage = kAdded;
@@ -74,12 +75,12 @@ private:
       activation = "relu";
     } else if (type == "clip_by_scalar") {
       activation = "clip";
-      low = attributeOf<double>(op, "floating_min", 0);
-      high = attributeOf<double>(op, "floating_max", 0);
+      low = op.attribute<double>("floating_min", 0);
+      high = op.attribute<double>("floating_max", 0);
     } else if (type == "hardtanh") {
       activation = "clip";
-      low = attributeOf<double>(op, "min_val", -1);
-      high = attributeOf<double>(op, "max_val", 1);
+      low = op.attribute<double>("min_val", -1);
+      high = op.attribute<double>("max_val", 1);
     } else {
       return false;
     }
@@ -91,7 +92,7 @@ private:
 bool fits(ir::UserOp op) {
   if (op.getOpType() != "conv2d") return false;
   auto type = dyn_cast<RankedTensorType>(op.getOuts()[0].getType());
-  auto in = dyn_cast<RankedTensorType>(operandOf(op, "in").getType());
+  auto in = dyn_cast<RankedTensorType>(op.input("in").getType());
   return type && type.getElementType().isF32() && in && in.hasStaticShape() && in.getNumElements() != 0;
 }
 
@@ -103,28 +104,27 @@ void fuse(ir::UserOp conv) {
   }
   Operation *place = chain.last.getDefiningOp();
   OpBuilder b(place);
-  UserOpMaker maker(b, "fused_conv2d");
-  maker.in("in", operandOf(conv, "in")).in("weight", operandOf(conv, "weight")).in("bias", chain.bias);
+  ir::UserOpBuilder maker(b, "fused_conv2d");
+  maker.in("in", conv.input("in")).in("weight", conv.input("weight")).in("bias", chain.bias);
   if (chain.norm)
-    for (const char *arg : {"gamma", "beta", "moving_mean", "moving_variance"})
-      maker.in(arg, operandOf(chain.norm, arg));
+    for (const char *arg : {"gamma", "beta", "moving_mean", "moving_variance"}) maker.in(arg, chain.norm.input(arg));
   maker.in("_add_to_output", chain.added);
   maker.attrsOf(conv,
                 {"filters", "padding_before", "data_format", "kernel_size", "strides", "dilation_rate", "groups"});
   if (conv->hasAttr(ir::kShardingAttr)) { // the attributes speak of the whole; what is fused is of the device's pieces
     const auto channels = [&](const char *arg) {
-      return cast<RankedTensorType>(operandOf(conv, arg).getType()).getDimSize(chain.channel);
+      return cast<RankedTensorType>(conv.input(arg).getType()).getDimSize(chain.channel);
     };
     maker.attr("filters", AttrValue(int32_t{0}));
     if (const int64_t own = channels("weight"); own > 0)
       maker.attr("groups", AttrValue(static_cast<int32_t>(channels("in") / own)));
   }
   maker.attr("weight_format", b.getStringAttr(chain.channel == 3 ? "channels_last" : "channels_first"));
-  maker.attr("epsilon", AttrValue(chain.norm ? attributeOf<float>(chain.norm, "epsilon", 0.0f) : 0.0f))
+  maker.attr("epsilon", AttrValue(chain.norm ? chain.norm.attribute<float>("epsilon", 0.0f) : 0.0f))
       .attr("activation", AttrValue(chain.activation))
       .attr("activation_min", AttrValue(chain.low))
       .attr("activation_max", AttrValue(chain.high));
-  ir::UserOp fused = maker.make(locationFor(chain.last), "out", chain.last.getType());
+  ir::UserOp fused = maker.make(ir::locationOfMaker(chain.last), "out", chain.last.getType());
   chain.last.replaceAllUsesWith(fused.getOuts()[0]);
   for (Operation *op : llvm::reverse(chain.taken)) op->erase();
   conv.erase();

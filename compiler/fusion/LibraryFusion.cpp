@@ -12,10 +12,10 @@ namespace {
 
 /// A graph that trains. Where it updates variables, kernels find their weights changed at every step; where it has
 /// backward ops, those read the tensors in between, in the layout that they were written in.
-bool trains(ModuleOp module, const Registry &registry) {
+bool trains(ModuleOp module) {
   bool found = false;
   module.walk([&](ir::UserOp op) {
-    const user_op::OpDef *def = registry.findOp(op.getOpType().str());
+    const user_op::OpDef *def = op.def();
     found |= op.getOpType().ends_with("_grad") || (def && def->modifyInputs && writesInputs(*def, ir::toOpConf(op)));
   });
   return found;
@@ -29,24 +29,20 @@ struct FuseConvolutionsPass : PassWrapper<FuseConvolutionsPass, OperationPass<Mo
 };
 struct KeepChannelsLastPass : PassWrapper<KeepChannelsLastPass, OperationPass<ModuleOp>> {
   MLIR_DEFINE_EXPLICIT_INTERNAL_INLINE_TYPE_ID(KeepChannelsLastPass)
-  explicit KeepChannelsLastPass(const Registry &registry) : registry(&registry) {}
   StringRef getArgument() const override { return "opc-channels-last"; }
   StringRef getDescription() const override { return "Images between fused convolutions stay in channels_last"; }
-  void runOnOperation() override { keepChannelsLast(getOperation(), *registry); }
-  const Registry *registry;
+  void runOnOperation() override { keepChannelsLast(getOperation()); }
 };
 
 } // namespace
 
-void fuseForLibraries(ModuleOp module, const Registry &registry) {
-  if (trains(module, registry)) return;
+void fuseForLibraries(ModuleOp module) {
+  if (trains(module)) return;
   fuseConvolutions(module);
-  keepChannelsLast(module, registry);
+  keepChannelsLast(module);
 }
 
 std::unique_ptr<Pass> createFuseConvolutionsPass() { return std::make_unique<FuseConvolutionsPass>(); }
-std::unique_ptr<Pass> createKeepChannelsLastPass(const Registry &registry) {
-  return std::make_unique<KeepChannelsLastPass>(registry);
-}
+std::unique_ptr<Pass> createKeepChannelsLastPass() { return std::make_unique<KeepChannelsLastPass>(); }
 
 } // namespace opc

@@ -5,7 +5,7 @@
 #include "AttrWire.h"
 #include "Locations.h"
 #include "NearestNames.h"
-#include "OpcDialect.h"
+#include "UserOpBuilder.h"
 
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 
@@ -580,23 +580,8 @@ private:
     }
     SmallVector<Value> operands;
     for (size_t k = 0; k < node.reads.size(); ++k) operands.push_back(operand(i, k));
-    SmallVector<Attribute> inNames, outNames;
-    SmallVector<int32_t> inSizes, outSizes;
-    SmallVector<NamedAttribute> attrs;
-    for (const auto &b : node.user.inputs) {
-      inNames.push_back(builder_.getStringAttr(b.name));
-      inSizes.push_back(static_cast<int32_t>(b.tensors.size()));
-    }
-    for (const auto &b : node.user.outputs) {
-      outNames.push_back(builder_.getStringAttr(b.name));
-      outSizes.push_back(static_cast<int32_t>(b.tensors.size()));
-    }
-    for (const auto &[name, value] : node.user.attrs)
-      attrs.push_back(builder_.getNamedAttr(name, ir::toMlir(ctx_, value)));
     SmallVector<Type> types(node.makes.size(), ir::UnresolvedType::get(ctx_));
-    results_[i] = ir::UserOp::create(builder_, loc, types, operands, node.user.type, builder_.getArrayAttr(inNames),
-                                     builder_.getDenseI32ArrayAttr(inSizes), builder_.getArrayAttr(outNames),
-                                     builder_.getDenseI32ArrayAttr(outSizes), builder_.getDictionaryAttr(attrs));
+    results_[i] = ir::UserOpBuilder(builder_, node.user, operands, types).make(loc);
     addHints(i);
     if (node.isOrdered) results_[i]->setAttr(ir::kOrderedAttr, builder_.getUnitAttr());
     if (!controls_[i].empty()) {

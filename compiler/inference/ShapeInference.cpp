@@ -66,7 +66,7 @@ LogicalResult inferShapes(ModuleOp module, const Registry &registry) {
     }
     auto user = dyn_cast<ir::UserOp>(op);
     if (!user) return;
-    const user_op::OpDef *def = registry.findOp(user.getOpType().str());
+    const user_op::OpDef *def = user.def();
     if (!def) {
       failed = true;
       emitStatus(op, Status(StatusCode::kInvalidGraph, "OPC0201", "unknown op type '" + user.getOpType().str() + "'"));

@@ -32,8 +32,6 @@ struct ToMlir {
   }
 };
 
-std::string argName(StringRef arg, int32_t index) { return arg.str() + "_" + std::to_string(index); }
-
 } // namespace
 
 Attribute toMlir(MLIRContext *ctx, const AttrValue &value) { return std::visit(ToMlir{ctx}, value.variant()); }
@@ -132,22 +130,32 @@ bool describe(Type type, user_op::TensorDesc *desc) {
   return true;
 }
 
+user_op::TensorDesc descOf(Type type) {
+  user_op::TensorDesc desc;
+  describe(type, &desc);
+  return desc;
+}
+
+int64_t bytesOf(Value v) {
+  user_op::TensorDesc desc;
+  if (!describe(v.getType(), &desc)) return 0;
+  auto bytes = tensorBytes(desc);
+  return bytes ? *bytes : 0;
+}
+
 user_op::OpConf toOpConf(UserOp op) {
   user_op::OpConf conf;
   conf.name = opName(op);
   conf.type = op.getOpType().str();
-  unsigned operand = 0;
-  for (auto [name, size] : llvm::zip(op.getInputNames(), op.getInputSizes())) {
-    user_op::ArgBinding b{cast<StringAttr>(name).str(), {}};
-    for (int32_t i = 0; i < size && operand < op.getArgs().size(); ++i)
-      b.tensors.push_back(tensorName(op.getArgs()[operand++]));
-    conf.inputs.push_back(std::move(b));
-  }
-  for (auto [name, size] : llvm::zip(op.getOutputNames(), op.getOutputSizes())) {
-    user_op::ArgBinding b{cast<StringAttr>(name).str(), {}};
-    for (int32_t i = 0; i < size; ++i) b.tensors.push_back(conf.name + "/" + argName(b.name, i));
-    conf.outputs.push_back(std::move(b));
-  }
+  op.forEachInputArg([&](StringRef arg, ValueRange values) {
+    conf.inputs.push_back({arg.str(), {}});
+    for (Value v : values) conf.inputs.back().tensors.push_back(tensorName(v));
+  });
+  op.forEachOutputArg([&](StringRef arg, ValueRange values) {
+    conf.outputs.push_back({arg.str(), {}});
+    for (size_t i = 0; i < values.size(); ++i)
+      conf.outputs.back().tensors.push_back(conf.name + "/" + arg.str() + "_" + std::to_string(i));
+  });
   for (NamedAttribute a : op.getOpAttrs()) conf.attrs.emplace(a.getName().str(), fromMlir(a.getValue()));
   return conf;
 }

@@ -7,9 +7,8 @@
 
 namespace opc::ir {
 
+/// The inverse of fromMlir() (OpcDialect.h).
 mlir::Attribute toMlir(mlir::MLIRContext *ctx, const AttrValue &value);
-/// The inverse; an empty AttrValue for an attribute that no AttrValue maps to.
-AttrValue fromMlir(mlir::Attribute attr);
 
 /// The element type for a tensor dtype; null for types that tensors cannot have.
 mlir::Type elementType(mlir::MLIRContext *ctx, DataType type);
@@ -17,6 +16,11 @@ DataType dataType(mlir::Type elementType);
 mlir::Type tensorType(mlir::MLIRContext *ctx, const user_op::TensorDesc &desc);
 /// The descriptor of a ranked tensor type; -1 for a dynamic dimension. False for unresolved types.
 bool describe(mlir::Type type, user_op::TensorDesc *desc);
+/// The same of a type that is known.
+user_op::TensorDesc descOf(mlir::Type type);
+inline user_op::TensorDesc descOf(mlir::Value v) { return descOf(v.getType()); }
+/// Its size; 0 while it is not known.
+int64_t bytesOf(mlir::Value v);
 
 /// The op's configuration, with tensor names from locations (see Locations.h).
 user_op::OpConf toOpConf(UserOp op);

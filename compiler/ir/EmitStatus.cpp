@@ -39,12 +39,11 @@ InFlightDiagnostic emit(Location location, DiagnosticSeverity severity, const Fi
 
 /// The first operands of an op with their types and producers.
 void addOperands(ir::UserOp op, Finding *finding) {
-  unsigned operand = 0;
-  for (auto [name, size] : llvm::zip(op.getInputNames(), op.getInputSizes()))
-    for (int32_t i = 0; i < size && operand < 8; ++i) {
-      Value v = op.getArgs()[operand++];
+  op.forEachInputArg([&](StringRef name, ValueRange values) {
+    for (auto [i, v] : llvm::enumerate(values)) {
+      if (finding->operands.size() == 8) return;
       user_op::TensorDesc desc;
-      const std::string arg = cast<StringAttr>(name).str() + (size > 1 ? "_" + std::to_string(i) : "");
+      const std::string arg = name.str() + (values.size() > 1 ? "_" + std::to_string(i) : "");
       const std::string type = ir::describe(v.getType(), &desc) ? desc.toString() : "unknown type";
       Operation *producer = v.getDefiningOp();
       finding->operands.push_back({arg + ": " + ir::tensorName(v) + "  " + type,
@@ -53,6 +52,7 @@ void addOperands(ir::UserOp op, Finding *finding) {
                                                                    : "made by " + ir::opName(producer),
                                    producer->getLoc()});
     }
+  });
 }
 
 } // namespace

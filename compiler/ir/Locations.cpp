@@ -76,12 +76,25 @@ std::string tensorName(Value value) {
   const std::string base = opName(op) + "/";
   auto user = dyn_cast<UserOp>(op);
   if (!user) return base + "out";
-  int32_t index = static_cast<int32_t>(number);
-  for (auto [name, size] : llvm::zip(user.getOutputNames(), user.getOutputSizes())) {
-    if (index < size) return base + cast<StringAttr>(name).str() + "_" + std::to_string(index);
-    index -= size;
-  }
-  return base + "out_" + std::to_string(number);
+  std::string name;
+  user.forEachOutput([&](StringRef arg, int32_t index, Value v) {
+    if (v == value) name = base + arg.str() + "_" + std::to_string(index);
+  });
+  return name.empty() ? base + "out_" + std::to_string(number) : name;
+}
+
+Location renamed(Location from, const std::string &name, const std::string &conf) {
+  OpLocation parts = readLocation(from);
+  parts.name = name;
+  parts.tensors.clear();
+  parts.conf = conf;
+  return makeLocation(from.getContext(), parts);
+}
+
+Location locationOfMaker(Value v) {
+  OpLocation parts = readLocation(v.getLoc());
+  parts.tensors = {tensorName(v)};
+  return makeLocation(v.getContext(), parts);
 }
 
 } // namespace opc::ir

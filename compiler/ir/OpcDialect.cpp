@@ -10,6 +10,8 @@
 #include "mlir/IR/DialectImplementation.h"
 #include "llvm/ADT/TypeSwitch.h"
 
+#include <mutex>
+
 using namespace mlir;
 using namespace opc::ir;
 
@@ -45,12 +47,19 @@ void OpcDialect::registerAttributes() {
       >();
 }
 
-namespace {
-const opc::user_op::OpDef *definition(UserOp op) {
-  const opc::Registry *registry = cast<OpcDialect>(op->getDialect())->getRegistry();
-  return registry ? registry->findOp(op.getOpType().str()) : nullptr;
+const opc::user_op::OpDef *OpcDialect::definition(StringAttr opType) {
+  if (!registry_) return nullptr;
+  {
+    const std::shared_lock<std::shared_mutex> lock(definitionsMutex_);
+    if (const opc::user_op::OpDef *known = definitions_.lookup(opType)) return known;
+  }
+  const opc::user_op::OpDef *found = registry_->findOp(opType.str());
+  if (!found) return nullptr;
+  const std::unique_lock<std::shared_mutex> lock(definitionsMutex_);
+  return definitions_[opType] = found;
 }
 
+namespace {
 /// Groups of consecutive equal names: "in: %a, in: %b" is one argument with two tensors.
 void addGrouped(StringRef name, SmallVectorImpl<Attribute> *names, SmallVectorImpl<int32_t> *sizes, Builder &b) {
   if (!names->empty() && cast<StringAttr>(names->back()).getValue() == name) {
@@ -61,6 +70,56 @@ void addGrouped(StringRef name, SmallVectorImpl<Attribute> *names, SmallVectorIm
   sizes->push_back(1);
 }
 } // namespace
+
+namespace {
+std::optional<unsigned> numberOf(ArrayAttr names, ArrayRef<int32_t> sizes, StringRef arg, int32_t index) {
+  unsigned first = 0;
+  for (auto [name, size] : llvm::zip(names, sizes)) {
+    if (cast<StringAttr>(name).getValue() == arg)
+      return index >= 0 && index < size ? std::optional<unsigned>(first + static_cast<unsigned>(index)) : std::nullopt;
+    first += static_cast<unsigned>(size);
+  }
+  return std::nullopt;
+}
+
+/// Before verification there may be fewer values than the sizes say.
+void forEachArg(ArrayAttr names, ArrayRef<int32_t> sizes, ValueRange values,
+                llvm::function_ref<void(StringRef, ValueRange)> f) {
+  for (auto [name, size] : llvm::zip(names, sizes)) {
+    const size_t n = std::min(static_cast<size_t>(std::max(size, 0)), values.size());
+    f(cast<StringAttr>(name).getValue(), values.take_front(n));
+    values = values.drop_front(n);
+  }
+}
+
+auto oneByOne(llvm::function_ref<void(StringRef, int32_t, Value)> f) {
+  return [f](StringRef arg, ValueRange values) {
+    for (auto [i, v] : llvm::enumerate(values)) f(arg, static_cast<int32_t>(i), v);
+  };
+}
+} // namespace
+
+Value UserOp::input(StringRef arg, int32_t index) {
+  const auto number = inputNumber(arg, index);
+  return number ? getArgs()[*number] : Value();
+}
+std::optional<unsigned> UserOp::inputNumber(StringRef arg, int32_t index) {
+  return numberOf(getInputNames(), getInputSizes(), arg, index);
+}
+std::optional<unsigned> UserOp::outputNumber(StringRef arg, int32_t index) {
+  return numberOf(getOutputNames(), getOutputSizes(), arg, index);
+}
+void UserOp::forEachInputArg(llvm::function_ref<void(StringRef, ValueRange)> f) {
+  forEachArg(getInputNames(), getInputSizes(), getArgs(), f);
+}
+void UserOp::forEachOutputArg(llvm::function_ref<void(StringRef, ValueRange)> f) {
+  forEachArg(getOutputNames(), getOutputSizes(), getOuts(), f);
+}
+void UserOp::forEachInput(llvm::function_ref<void(StringRef, int32_t, Value)> f) { forEachInputArg(oneByOne(f)); }
+void UserOp::forEachOutput(llvm::function_ref<void(StringRef, int32_t, Value)> f) { forEachOutputArg(oneByOne(f)); }
+const opc::user_op::OpDef *UserOp::def() {
+  return cast<OpcDialect>((*this)->getDialect())->definition(getOpTypeAttr());
+}
 
 // "type"(arg: %v, ...) -> (out, ...) {attrs} : (types) -> types
 ParseResult UserOp::parse(OpAsmParser &parser, OperationState &result) {
@@ -109,21 +168,19 @@ void UserOp::print(OpAsmPrinter &p) {
   p << ' ';
   p.printString(getOpType());
   p << '(';
-  unsigned operand = 0;
-  for (auto [name, size] : llvm::zip(getInputNames(), getInputSizes()))
-    for (int32_t i = 0; i < size && operand < getArgs().size(); ++i) {
-      if (operand) p << ", ";
-      p.printKeywordOrString(cast<StringAttr>(name).getValue());
-      p << ": " << getArgs()[operand++];
-    }
+  const char *separator = "";
+  auto next = [&](StringRef arg) {
+    p << separator;
+    p.printKeywordOrString(arg);
+    separator = ", ";
+  };
+  forEachInput([&](StringRef arg, int32_t, Value v) {
+    next(arg);
+    p << ": " << v;
+  });
   p << ") -> (";
-  bool first = true;
-  for (auto [name, size] : llvm::zip(getOutputNames(), getOutputSizes()))
-    for (int32_t i = 0; i < size; ++i) {
-      if (!first) p << ", ";
-      p.printKeywordOrString(cast<StringAttr>(name).getValue());
-      first = false;
-    }
+  separator = "";
+  forEachOutput([&](StringRef arg, int32_t, Value) { next(arg); });
   p << ')';
   p.printOptionalAttrDict(getOpAttrs().getValue());
   // What passes attach is not part of the operator's configuration.
@@ -144,7 +201,7 @@ LogicalResult UserOp::verify() {
     if (fromMlir(a.getValue()).empty()) return emitOpError("has an attribute of no AttrValue kind: ") << a.getName();
   const opc::Registry *registry = cast<OpcDialect>((*this)->getDialect())->getRegistry();
   if (!registry) return success();
-  const opc::user_op::OpDef *def = definition(*this);
+  const opc::user_op::OpDef *def = this->def();
   if (!def) {
     const auto near = registry->nearest(getOpType().str(), 1);
     return opc::emitFinding(getLoc(), "OPC0201", "unknown op type '" + getOpType() + "'",
@@ -171,7 +228,7 @@ LogicalResult UserOp::verify() {
 }
 
 void UserOp::getEffects(SmallVectorImpl<SideEffects::EffectInstance<MemoryEffects::Effect>> &effects) {
-  const opc::user_op::OpDef *def = definition(*this);
+  const opc::user_op::OpDef *def = this->def();
   // What the registry does not know, and what it calls impure, may do anything. What is ordered by control has its
   // place for a reason that its operands do not show.
   const bool ordered = (*this)->hasAttr(kCtrlInAttr) || (*this)->hasAttr(kOrderedAttr);

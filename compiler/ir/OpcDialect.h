@@ -13,6 +13,14 @@
 #include "mlir/IR/OpImplementation.h"
 #include "mlir/Interfaces/SideEffectInterfaces.h"
 
+#include <optional>
+#include <shared_mutex>
+
+namespace opc::ir {
+/// An attribute as the SDK's value; empty for one that no AttrValue maps to.
+AttrValue fromMlir(mlir::Attribute attr);
+} // namespace opc::ir
+
 #include "OpcDialect.h.inc"
 
 namespace opc::ir {
@@ -53,6 +61,12 @@ constexpr llvm::StringLiteral kLagAttr = "opc.lag";
 constexpr llvm::StringLiteral kSourceLagAttr = "opc.source_lag";
 /// On tasks that run in the last of so many micro-batches alone.
 constexpr llvm::StringLiteral kStrideAttr = "opc.stride";
+
+/// The definition of a user op that the registry knows; else null.
+inline const user_op::OpDef *definitionOf(mlir::Operation *op) {
+  auto user = llvm::dyn_cast<UserOp>(op);
+  return user ? user.def() : nullptr;
+}
 
 /// What becomes a task of the plan.
 inline bool isTask(mlir::Operation *op) { return llvm::isa<UserOp, BoxingOp>(op); }

@@ -15,10 +15,18 @@ def Opc_Dialect : Dialect {
   let useDefaultAttributePrinterParser = 1;
   let extraClassDeclaration = [{
     /// The registry that gives `opc.user_op` its meaning; without one only structure is verified.
-    void setRegistry(const ::opc::Registry *registry) { registry_ = registry; }
+    void setRegistry(const ::opc::Registry *registry) {
+      registry_ = registry;
+      definitions_.clear();
+    }
     const ::opc::Registry *getRegistry() const { return registry_; }
+    /// The definition of an op type; null when the registry does not have it.
+    const ::opc::user_op::OpDef *definition(::mlir::StringAttr opType);
   private:
     const ::opc::Registry *registry_ = nullptr;
+    // Asked at every look at an op; the verifier asks from several threads.
+    ::llvm::DenseMap<::mlir::StringAttr, const ::opc::user_op::OpDef *> definitions_;
+    ::std::shared_mutex definitionsMutex_;
   public:
     void registerAttributes();
     void registerTypes();
@@ -76,6 +84,29 @@ def Opc_UserOp : Opc_Op<"user_op", [DeclareOpInterfaceMethods<MemoryEffectsOpInt
   let results = (outs Variadic<AnyType>:$outs);
   let hasCustomAssemblyFormat = 1;
   let hasVerifier = 1;
+  let extraClassDeclaration = [{
+    /// The tensor of an argument; null when the op does not have it.
+    ::mlir::Value input(::llvm::StringRef arg, int32_t index = 0);
+    /// The operand or result that an argument and index name; nothing when the op does not have it.
+    std::optional<unsigned> inputNumber(::llvm::StringRef arg, int32_t index = 0);
+    std::optional<unsigned> outputNumber(::llvm::StringRef arg, int32_t index = 0);
+    /// f(argument, its tensors), in the order of the operands and of the results.
+    void forEachInputArg(::llvm::function_ref<void(::llvm::StringRef, ::mlir::ValueRange)> f);
+    void forEachOutputArg(::llvm::function_ref<void(::llvm::StringRef, ::mlir::ValueRange)> f);
+    /// f(argument, index, tensor).
+    void forEachInput(::llvm::function_ref<void(::llvm::StringRef, int32_t, ::mlir::Value)> f);
+    void forEachOutput(::llvm::function_ref<void(::llvm::StringRef, int32_t, ::mlir::Value)> f);
+    /// What the registry says of the op's type; null when it does not know it, or when the context has no registry.
+    const ::opc::user_op::OpDef *def();
+    /// An attribute of the operator as T, or `otherwise` when the op does not carry it.
+    template <class T> T attribute(::llvm::StringRef name, T otherwise) {
+      ::mlir::Attribute a = getOpAttrs().get(name);
+      if (!a) return otherwise;
+      const ::opc::AttrValue value = ::opc::ir::fromMlir(a);
+      const T *found = std::get_if<T>(&value.variant());
+      return found ? *found : otherwise;
+    }
+  }];
 }
 
 def Opc_BoxingOp : Opc_Op<"boxing", [Pure]> {

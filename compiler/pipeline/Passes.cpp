@@ -1,8 +1,9 @@
 // The compiler's phases as MLIR passes.
 // SPDX-License-Identifier: Apache-2.0
 #include "Passes.h"
-#include "BackwardBuilder.h"
 #include "GradientGeneration.h"
+#include "Graph.h"
+#include "GraphBuilder.h"
 #include "LibraryFusion.h"
 #include "OpcDialect.h"
 #include "Schedule.h"
@@ -23,13 +24,11 @@ namespace {
 
 struct SchedulePass : PassWrapper<SchedulePass, OperationPass<ModuleOp>> {
   MLIR_DEFINE_EXPLICIT_INTERNAL_INLINE_TYPE_ID(SchedulePass)
-  explicit SchedulePass(const Registry &registry) : registry(&registry) {}
   StringRef getArgument() const override { return "opc-schedule"; }
   StringRef getDescription() const override { return "Chooses the order of execution with the smallest peak"; }
   void runOnOperation() override {
-    if (schedule(getOperation(), *registry).failed()) signalPassFailure();
+    if (schedule(getOperation()).failed()) signalPassFailure();
   }
-  const Registry *registry;
 };
 
 /// Shows the memory plan in the IR: each result's offset as an attribute of its op.
@@ -69,7 +68,7 @@ struct GradientPass : PassWrapper<GradientPass, OperationPass<ModuleOp>> {
     if (failed(made)) return signalPassFailure();
     RecomputeConfig again;
     again.segments = segments;
-    if (!again.empty() && failed(recompute(module, *registry, again))) return signalPassFailure();
+    if (!again.empty() && failed(recompute(module, again))) return signalPassFailure();
     if (rate > 0) {
       TrainingConfig training;
       training.groups.emplace_back();
@@ -77,7 +76,7 @@ struct GradientPass : PassWrapper<GradientPass, OperationPass<ModuleOp>> {
       if (failed(addTraining(module, *registry, training, *made))) return signalPassFailure();
       return;
     }
-    BackwardBuilder builder(module, *registry);
+    GraphBuilder builder(module, *registry);
     for (const GeneratedGradient &g : *made)
       if (g.gradient) builder.addOutput(g.name + ".grad", g.gradient);
   }
@@ -107,9 +106,9 @@ void registerOpcPasses(DialectRegistry *dialects, const Registry &registry) {
   registerPass([r] { return createRemoveNoOpsPass(*r); });
   registerPass([] { return createEliminateDeadOpsPass(); });
   registerPass([] { return createFuseConvolutionsPass(); });
-  registerPass([r] { return createKeepChannelsLastPass(*r); });
+  registerPass([] { return createKeepChannelsLastPass(); });
   registerPass([r]() -> std::unique_ptr<Pass> { return std::make_unique<GradientPass>(*r); });
-  registerPass([r]() -> std::unique_ptr<Pass> { return std::make_unique<SchedulePass>(*r); });
+  registerPass([]() -> std::unique_ptr<Pass> { return std::make_unique<SchedulePass>(); });
   registerPass([r]() -> std::unique_ptr<Pass> { return std::make_unique<PlanMemoryPass>(*r); });
   registerPass([] { return createCSEPass(); });
 }

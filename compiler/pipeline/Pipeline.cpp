@@ -2,11 +2,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "Pipeline.h"
 #include "AttrBridge.h"
-#include "BackwardBuilder.h"
 #include "BoxingInsertion.h"
 #include "DiagnosticList.h"
 #include "EmitStatus.h"
 #include "GradientGeneration.h"
+#include "Graph.h"
+#include "GraphBuilder.h"
 #include "GraphCut.h"
 #include "GraphEmitter.h"
 #include "GraphFile.h"
@@ -232,7 +233,7 @@ struct Pipeline::Impl {
 
   /// What is trained is shown: a loss that is no output becomes one.
   void addLossOutputs(ArrayRef<Value> losses, const GradientRequest &request) {
-    BackwardBuilder builder(*module, registry);
+    GraphBuilder builder(*module, registry);
     for (auto [i, loss] : llvm::enumerate(losses)) {
       if (llvm::any_of(loss.getUsers(), [](Operation *user) { return isa<ir::OutputOp>(user); })) continue;
       std::string name = request.losses[i];
@@ -248,14 +249,14 @@ struct Pipeline::Impl {
     auto wanted = findWanted(*module, request.wrt);
     if (losses.size() != request.losses.size() || failed(wanted)) return false;
     if (request.wrt.empty())
-      wanted->erase(std::remove_if(wanted->begin(), wanted->end(),
-                                   [&](const WantedGradient &w) { return isWritten(w.tensor, registry); }),
-                    wanted->end());
+      wanted->erase(
+          std::remove_if(wanted->begin(), wanted->end(), [&](const WantedGradient &w) { return isWritten(w.tensor); }),
+          wanted->end());
     if (request.lossesOnly) {
       for (Operation &op : llvm::make_early_inc_range(graphBlock(*module)))
         if (isa<ir::OutputOp>(&op)) op.erase();
     }
-    BackwardBuilder builder(*module, registry);
+    GraphBuilder builder(*module, registry);
     if (request.lossOutputs)
       for (auto [i, loss] : llvm::enumerate(losses)) builder.addOutput("loss:" + std::to_string(i), loss);
     if (request.lossesOnly) return true;
@@ -270,7 +271,7 @@ struct Pipeline::Impl {
     }
     auto made = generateGradients(*module, registry, losses, *wanted, seeds);
     if (failed(made)) return false;
-    if (!request.recompute.empty() && failed(recompute(*module, registry, request.recompute))) return false;
+    if (!request.recompute.empty() && failed(recompute(*module, request.recompute))) return false;
     if (request.training) {
       if (failed(addTraining(*module, registry, *request.training, *made))) return false;
       addLossOutputs(losses, request);
@@ -345,11 +346,12 @@ struct Pipeline::Impl {
     case Phase::kSbp:
       if (!options.mesh) return true;
       return succeeded(placeOps(*module, *options.mesh)) &&
-             succeeded(assignSignatures(*module, registry, *options.mesh, &sbpReport));
+             succeeded(assignSignatures(*module, *options.mesh, &sbpReport));
     case Phase::kBoxing: {
       if (!options.mesh) return true;
-      if (failed(insertBoxing(*module, registry, *options.mesh))) return false;
-      if (failed(assignLags(*module, registry, *options.mesh))) return false;
+      if (failed(insertBoxing(*module, *options.mesh)) || failed(schedule(*module))) return false;
+      numberBoxings(*module);
+      if (failed(assignLags(*module, *options.mesh))) return false;
       PhysicalGraphs graphs = makePhysicalGraphs(*module, options.mesh->devices());
       parts = std::move(graphs.parts);
       partOfRank = std::move(graphs.partOfRank);
@@ -358,11 +360,11 @@ struct Pipeline::Impl {
     case Phase::kFuse:
       if (options.fuse)
         forParts([&](ModuleOp graph) {
-          fuseForLibraries(graph, registry);
+          fuseForLibraries(graph);
           return success();
         });
       return true;
-    case Phase::kSchedule: return forParts([&](ModuleOp graph) { return schedule(graph, registry); });
+    case Phase::kSchedule: return forParts([&](ModuleOp graph) { return schedule(graph); });
     case Phase::kMemory:
       executions.clear();
       return forParts([&](ModuleOp graph) { return plan(graph); }) && fitsDevice();
@@ -503,7 +505,7 @@ MemoryInfo Pipeline::memory() const {
 SbpReport Pipeline::sbp() const {
   SbpReport report = impl_->sbpReport;
   if (impl_->options.mesh && impl_->done >= static_cast<int>(Phase::kBoxing))
-    describeSbp(*impl_->module, impl_->registry, *impl_->options.mesh, &report);
+    describeSbp(*impl_->module, *impl_->options.mesh, &report);
   return report;
 }
 
@@ -517,7 +519,7 @@ std::vector<std::string> Pipeline::explainGradient(const std::string &loss, cons
   if (from && succeeded(wanted))
     for (const WantedGradient &w : *wanted) {
       bool one = false;
-      for (std::string &line : opc::explainGradient(*impl_->module, impl_->registry, from, w.tensor, &one))
+      for (std::string &line : opc::explainGradient(*impl_->module, from, w.tensor, &one))
         lines.push_back(std::move(line));
       *reaches &= one;
     }

@@ -1,10 +1,11 @@
 // Every transition between states as ops.
 // SPDX-License-Identifier: Apache-2.0
 #include "BoxingInsertion.h"
+#include "AttrBridge.h"
+#include "Graph.h"
 #include "GraphCosts.h"
 #include "GraphStates.h"
 #include "Locations.h"
-#include "Schedule.h"
 #include "SignatureAssignment.h"
 #include "SplitSoftmax.h"
 
@@ -90,7 +91,7 @@ private:
 
   Value provide(uint32_t placement, const NdSbp &wanted, OpResult r) {
     if (Value v = find(placement, wanted)) return v;
-    const user_op::TensorDesc desc = descOf(r.getType());
+    const user_op::TensorDesc desc = ir::descOf(r.getType());
     // The cheapest version to begin with; on another placement only when there is none here.
     std::vector<BoxingOp> best;
     Value from;
@@ -166,11 +167,11 @@ private:
 /// Joins reductions that may wait into buckets on a channel of their own.
 class Buckets {
 public:
-  Buckets(ModuleOp module, const Registry &registry, const MeshRequest &request)
-      : block_(graphBlock(module)), registry_(registry), request_(request), placements_(readPlacements(module)) {}
+  Buckets(ModuleOp module, const MeshRequest &request)
+      : block_(graphBlock(module)), request_(request), placements_(readPlacements(module)) {}
 
   void run() {
-    const HeavyOps heavy(block_, registry_);
+    const HeavyOps heavy(block_);
     llvm::DenseMap<Operation *, unsigned> level; // boxings aside on the way to an op
     std::map<std::string, Bucket> open;
     std::vector<Bucket> done;
@@ -182,7 +183,7 @@ public:
       if (boxing && isReduction(boxing) && mayWait(heavy, boxing)) {
         const std::string key = boxing.getKind().str() + "," + std::to_string(boxing.getMeshDim()) + "," +
                                 std::to_string(boxing.getSource()) + "," + std::to_string(depth) + "," +
-                                std::to_string(descOf(op.getOperand(0).getType()).data_type());
+                                std::to_string(ir::descOf(op.getOperand(0).getType()).data_type());
         Bucket &bucket = open[key];
         const BoxingOp b = boxingOf(boxing, 0, placements_);
         const Box box = localBox(b.shape, b.step.from, b.source.dims, 0);
@@ -242,7 +243,6 @@ private:
   }
 
   Block &block_;
-  const Registry &registry_;
   const MeshRequest &request_;
   const std::vector<Placement> placements_;
 };
@@ -256,7 +256,7 @@ BoxingOp boxingOf(ir::BoxingOp op, unsigned i, const std::vector<Placement> &pla
   b.step.from = *parseNdSbp(cast<StringAttr>(op.getFrom()[i]).str());
   b.step.to = *parseNdSbp(cast<StringAttr>(op.getTo()[i]).str());
   b.step.reduction = op.getReduction() == "max" ? BoxingReduction::kMax : BoxingReduction::kSum;
-  const user_op::TensorDesc desc = descOf(op.getArgs()[i].getType());
+  const user_op::TensorDesc desc = ir::descOf(op.getArgs()[i].getType());
   b.shape = desc.shape();
   b.type = desc.data_type();
   b.source = placements[static_cast<size_t>(op.getSource())];
@@ -264,16 +264,18 @@ BoxingOp boxingOf(ir::BoxingOp op, unsigned i, const std::vector<Placement> &pla
   return b;
 }
 
-LogicalResult insertBoxing(ModuleOp module, const Registry &registry, const MeshRequest &request) {
+LogicalResult insertBoxing(ModuleOp module, const MeshRequest &request) {
   expandSplitClasses(module);
   Inserter(module, request).run();
-  if (request.overlap && request.bucketBytes) Buckets(module, registry, request).run();
-  if (failed(schedule(module, registry))) return failure();
+  if (request.overlap && request.bucketBytes) Buckets(module, request).run();
+  return success();
+}
+
+void numberBoxings(ModuleOp module) {
   Builder b(module.getContext());
   int64_t order = 0;
   for (Operation &op : graphBlock(module))
     if (isa<ir::BoxingOp>(op)) op.setAttr(ir::kOrderAttr, b.getI64IntegerAttr(order++));
-  return success();
 }
 
 } // namespace opc

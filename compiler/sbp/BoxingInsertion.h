@@ -4,7 +4,6 @@
 
 #include "MeshRequest.h"
 #include "OpcDialect.h"
-#include "Registry.h"
 
 #include "mlir/IR/BuiltinOps.h"
 
@@ -13,14 +12,16 @@ namespace opc {
 /// Puts opc.boxing ops where a reader wants another state than the one that its tensor is made in (`opc.sbp`): first
 /// the copies and transfers that the planner chose, then what single readers need from the cheapest state that there
 /// is; a state is made once. Reductions that the computation need not wait for get a channel of their own and are
-/// joined, those of one dtype, kind and mesh dimension, up to `request.bucketBytes`. The graph is then scheduled, and
-/// boxings get their order (`opc.order`).
-mlir::LogicalResult insertBoxing(mlir::ModuleOp module, const Registry &registry, const MeshRequest &request);
+/// joined, those of one dtype, kind and mesh dimension, up to `request.bucketBytes`.
+mlir::LogicalResult insertBoxing(mlir::ModuleOp module, const MeshRequest &request);
+
+/// The order that the boxings have in the graph becomes the one that all ranks keep (`opc.order`).
+void numberBoxings(mlir::ModuleOp module);
 
 /// The op's i-th tensor as a step that can be carried out or costed. For logical graphs.
 BoxingOp boxingOf(ir::BoxingOp op, unsigned i, const std::vector<Placement> &placements);
 
 /// What has been decided, for people. After insertBoxing.
-void describeSbp(mlir::ModuleOp module, const Registry &registry, const MeshRequest &request, SbpReport *report);
+void describeSbp(mlir::ModuleOp module, const MeshRequest &request, SbpReport *report);
 
 } // namespace opc

@@ -17,7 +17,7 @@ double opSeconds(const OpInstance &op, const DeviceSpeed &device) {
   return std::max(cost.flops / device.flops * slowdown, cost.bytes / device.memoryBandwidth) + device.taskSeconds;
 }
 
-HeavyOps::HeavyOps(Block &block, const Registry &registry) {
+HeavyOps::HeavyOps(Block &block) {
   uint32_t position = 0;
   // Equal ops are judged once.
   llvm::DenseMap<std::pair<Attribute, Type>, bool> known;
@@ -27,7 +27,7 @@ HeavyOps::HeavyOps(Block &block, const Registry &registry) {
     if (!user || user.getOuts().empty()) continue;
     auto [it, fresh] = known.try_emplace({user.getOpTypeAttr(), user.getOuts()[0].getType()}, false);
     if (fresh)
-      if (const user_op::OpDef *def = registry.findOp(user.getOpType().str()))
+      if (const user_op::OpDef *def = user.def())
         if (auto instance = ir::toInstance(user, *def)) {
           const OpCost cost = costOf(*instance);
           it->second = cost.flops > cost.bytes;

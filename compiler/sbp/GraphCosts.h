@@ -5,7 +5,6 @@
 #include "MeshRequest.h"
 #include "OpInstance.h"
 #include "OpcDialect.h"
-#include "Registry.h"
 
 #include "mlir/IR/Block.h"
 
@@ -22,7 +21,7 @@ double opSeconds(const OpInstance &op, const DeviceSpeed &device);
 /// which one of them depends. What is in neither is the end of a step: updates, outputs.
 class HeavyOps {
 public:
-  HeavyOps(mlir::Block &block, const Registry &registry);
+  explicit HeavyOps(mlir::Block &block);
   bool isHeavy(mlir::Operation *op) const { return heavy_.contains(op); }
   /// Whether a heavy op depends on the op's results.
   bool leadsToHeavy(mlir::Operation *op) const { return leads_.contains(op); }

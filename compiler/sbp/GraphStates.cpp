@@ -1,7 +1,6 @@
 // The states that ops of a logical graph carry.
 // SPDX-License-Identifier: Apache-2.0
 #include "GraphStates.h"
-#include "AttrBridge.h"
 
 using namespace mlir;
 
@@ -44,12 +43,6 @@ const NdSbp &GraphStates::ofResult(OpResult value) {
   Operation *op = value.getOwner();
   if (auto boxing = dyn_cast<ir::BoxingOp>(op)) return parse(boxing.getTo())[value.getResultNumber()];
   return of(op)[op->getNumOperands() + value.getResultNumber()];
-}
-
-user_op::TensorDesc descOf(Type type) {
-  user_op::TensorDesc desc;
-  ir::describe(type, &desc);
-  return desc;
 }
 
 } // namespace opc

@@ -35,7 +35,4 @@ private:
   std::vector<NdSbp> none_;
 };
 
-/// Shape and dtype of a tensor.
-user_op::TensorDesc descOf(mlir::Type type);
-
 } // namespace opc

@@ -1,8 +1,8 @@
 // The graphs that ranks run.
 // SPDX-License-Identifier: Apache-2.0
 #include "PhysicalGraph.h"
+#include "Graph.h"
 #include "GraphStates.h"
-#include "Schedule.h"
 
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/IR/IRMapping.h"

@@ -2,11 +2,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "PipelineStages.h"
 #include "EmitStatus.h"
+#include "Graph.h"
 #include "GraphStates.h"
 #include "Locations.h"
 #include "MutableInputs.h"
-#include "Schedule.h"
-#include "UserOps.h"
+#include "UserOpBuilder.h"
 
 #include <algorithm>
 #include <fnmatch.h>
@@ -118,14 +118,14 @@ int64_t accumulatedSteps(Block &block) {
   for (Operation &op : block)
     if (auto user = dyn_cast<ir::UserOp>(op);
         user && user.getOpType() == "scalar_fmod" && ir::opName(user) == "micro_batch")
-      return attributeOf<int64_t>(user, "int_operand", 0);
+      return user.attribute<int64_t>("int_operand", 0);
   return 0;
 }
 
 class Pace {
 public:
-  Pace(ModuleOp module, const Registry &registry, const MeshRequest &request)
-      : block_(graphBlock(module)), registry_(registry), stages_(static_cast<int64_t>(request.stages.size())),
+  Pace(ModuleOp module, const MeshRequest &request)
+      : block_(graphBlock(module)), stages_(static_cast<int64_t>(request.stages.size())),
         microBatches_(request.microBatches), builder_(module.getContext()) {}
 
   void run() {
@@ -152,10 +152,10 @@ private:
   void findUpdates() {
     for (Operation &op : block_) {
       auto user = dyn_cast<ir::UserOp>(op);
-      const user_op::OpDef *def = user ? registry_.findOp(user.getOpType().str()) : nullptr;
+      const user_op::OpDef *def = ir::definitionOf(&op);
       if (!def || !def->modifyInputs) continue;
       const std::vector<bool> written = mutableInputs(*ir::toInstance(user, *def));
-      if (operandOf(user, "skip_if")) {
+      if (user.input("skip_if")) {
         op.setAttr(ir::kStrideAttr, builder_.getI64IntegerAttr(microBatches_));
         continue;
       }
@@ -196,7 +196,6 @@ private:
   }
 
   Block &block_;
-  const Registry &registry_;
   const int64_t stages_, microBatches_;
   Builder builder_;
   llvm::DenseMap<Operation *, int64_t> lag_;
@@ -206,7 +205,7 @@ private:
 
 } // namespace
 
-LogicalResult assignLags(ModuleOp module, const Registry &registry, const MeshRequest &request) {
+LogicalResult assignLags(ModuleOp module, const MeshRequest &request) {
   if (request.microBatches <= 1) return success();
   const int64_t accumulated = accumulatedSteps(graphBlock(module));
   if (accumulated && accumulated != request.microBatches)
@@ -215,7 +214,7 @@ LogicalResult assignLags(ModuleOp module, const Registry &registry, const MeshRe
                            Twine(accumulated) + " steps",
                        "--micro-batches " + Twine(accumulated) + ", or opc grad --accumulate " +
                            Twine(request.microBatches));
-  Pace(module, registry, request).run();
+  Pace(module, request).run();
   return success();
 }
 

@@ -4,7 +4,6 @@
 
 #include "MeshRequest.h"
 #include "OpcDialect.h"
-#include "Registry.h"
 
 #include "mlir/IR/BuiltinOps.h"
 
@@ -20,6 +19,6 @@ mlir::LogicalResult placeOps(mlir::ModuleOp module, const MeshRequest &request);
 /// register for each of those micro-batches this is the order "one forward, one backward". Updates that the graph skips
 /// in all micro-batches of a round but the last run there alone (`opc.stride`). After insertBoxing. Errors: OPC0314
 /// (the graph accumulates over another number of steps).
-mlir::LogicalResult assignLags(mlir::ModuleOp module, const Registry &registry, const MeshRequest &request);
+mlir::LogicalResult assignLags(mlir::ModuleOp module, const MeshRequest &request);
 
 } // namespace opc

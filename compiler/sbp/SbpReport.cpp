@@ -1,16 +1,16 @@
 // What has been decided about states and transitions, for people.
 // SPDX-License-Identifier: Apache-2.0
 #include "BoxingInsertion.h"
+#include "Graph.h"
 #include "GraphCosts.h"
 #include "GraphStates.h"
 #include "Locations.h"
-#include "Schedule.h"
 
 using namespace mlir;
 
 namespace opc {
 
-void describeSbp(ModuleOp module, const Registry &registry, const MeshRequest &request, SbpReport *report) {
+void describeSbp(ModuleOp module, const MeshRequest &request, SbpReport *report) {
   GraphStates states;
   report->placements = readPlacements(module);
   report->stages = std::max<int64_t>(1, static_cast<int64_t>(request.stages.size()));

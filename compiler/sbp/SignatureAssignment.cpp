@@ -3,12 +3,12 @@
 #include "SignatureAssignment.h"
 #include "AttrBridge.h"
 #include "EmitStatus.h"
+#include "Graph.h"
 #include "GraphCosts.h"
 #include "GraphStates.h"
 #include "Locations.h"
 #include "MutableInputs.h"
 #include "NdSignatures.h"
-#include "Schedule.h"
 #include "SignaturePlanner.h"
 #include "SplitSoftmax.h"
 #include "StatePins.h"
@@ -46,14 +46,14 @@ struct KindStates {
 
 class Assigner {
 public:
-  Assigner(ModuleOp module, const Registry &registry, const MeshRequest &request, SbpReport *report)
-      : module_(module), block_(graphBlock(module)), registry_(registry), request_(request), report_(report),
-        pins_(module, request), builder_(module.getContext()) {}
+  Assigner(ModuleOp module, const MeshRequest &request, SbpReport *report)
+      : module_(module), block_(graphBlock(module)), request_(request), report_(report), pins_(module, request),
+        builder_(module.getContext()) {}
 
   LogicalResult run() {
     placements_ = readPlacements(module_);
     if (failed(pins_.check())) return failure();
-    afterWrites_ = readsAfterWrites(block_, registry_);
+    afterWrites_ = readsAfterWrites(block_);
     for (Operation &op : block_)
       if (!op.hasTrait<OpTrait::IsTerminator>() && failed(addOp(&op))) failed_ = true;
     if (failed_) return failure();
@@ -93,7 +93,7 @@ private:
     if (!fresh) return it->second;
     const Placement &p = placements_[placement];
     KindStates k;
-    k.desc = descOf(type);
+    k.desc = ir::descOf(type);
     k.placement = placement;
     // On a mesh dimension of one device all states are the same thing, and called B.
     for (NdSbp &s : legalStates(k.desc.shape(), k.desc.data_type(), p.dims))
@@ -249,7 +249,7 @@ private:
 
   LogicalResult userKind(ir::UserOp op, uint32_t placement, const StatePins::OpPins &pins,
                          const std::vector<bool> &asItIs, OpKind *kind) {
-    const user_op::OpDef &def = *registry_.findOp(op.getOpType().str());
+    const user_op::OpDef &def = *op.def();
     auto instance = ir::toInstance(op, def);
     const std::vector<int64_t> &dims = placements_[placement].dims;
     auto signatures = ndSignaturesOf(*instance, dims);
@@ -348,7 +348,7 @@ private:
   /// are none stays.
   void addDiscounts() {
     if (!request_.overlap) return;
-    const HeavyOps heavy(block_, registry_);
+    const HeavyOps heavy(block_);
     double communication = 0, computation = 0;
     std::vector<uint32_t> waiting;
     for (size_t i = 0; i < ops_.size(); ++i) {
@@ -477,7 +477,6 @@ private:
 
   ModuleOp module_;
   Block &block_;
-  const Registry &registry_;
   const MeshRequest &request_;
   SbpReport *report_;
   StatePins pins_;
@@ -498,9 +497,8 @@ private:
 
 } // namespace
 
-LogicalResult assignSignatures(ModuleOp module, const Registry &registry, const MeshRequest &request,
-                               SbpReport *report) {
-  return Assigner(module, registry, request, report).run();
+LogicalResult assignSignatures(ModuleOp module, const MeshRequest &request, SbpReport *report) {
+  return Assigner(module, request, report).run();
 }
 
 } // namespace opc

@@ -4,7 +4,6 @@
 
 #include "MeshRequest.h"
 #include "OpcDialect.h"
-#include "Registry.h"
 
 #include "mlir/IR/BuiltinOps.h"
 
@@ -15,8 +14,7 @@ namespace opc {
 /// and state). Ops have their placements (`opc.placement`) already. What the user has decided (pins, hints of input
 /// names, nd_sbp of variables, job_parallel_view_conf) restricts the signatures. `report` gets cost, bound and gap.
 /// Errors: OPC0310 (no signature fits), OPC0311 (a decision that fits nothing), OPC0312 (memory).
-mlir::LogicalResult assignSignatures(mlir::ModuleOp module, const Registry &registry, const MeshRequest &request,
-                                     SbpReport *report);
+mlir::LogicalResult assignSignatures(mlir::ModuleOp module, const MeshRequest &request, SbpReport *report);
 
 /// On producers: states that a result is kept in beside the one that it is made in.
 constexpr llvm::StringLiteral kCopiesAttr = "opc.copies";

@@ -1,8 +1,9 @@
 // Cross-entropy over classes that are split.
 // SPDX-License-Identifier: Apache-2.0
 #include "SplitSoftmax.h"
-#include "Schedule.h"
-#include "UserOps.h"
+#include "Graph.h"
+#include "Locations.h"
+#include "UserOpBuilder.h"
 
 using namespace mlir;
 
@@ -37,35 +38,39 @@ public:
     const AttrValue axis(std::vector<int32_t>{static_cast<int32_t>(last)});
     Value x = op_.getArgs()[0], label = op_.getArgs()[1];
 
-    Value top = make(
-        "top",
-        UserOpMaker(builder_, "reduce_max").in("input_tensor", x).attr("axis", axis).attr("keepdims", AttrValue(true)),
-        "output_tensor", rows, {pieces, addends});
+    Value top = make("top",
+                     ir::UserOpBuilder(builder_, "reduce_max")
+                         .in("input_tensor", x)
+                         .attr("axis", axis)
+                         .attr("keepdims", AttrValue(true)),
+                     "output_tensor", rows, {pieces, addends});
     top.getDefiningOp()->setAttr(ir::kLocalAttr, builder_.getUnitAttr());
     top = maximum(top, addends, whole);
-    Value shifted = make("shifted", UserOpMaker(builder_, "broadcast_sub").in("x", x).in("y", top), "z", type,
+    Value shifted = make("shifted", ir::UserOpBuilder(builder_, "broadcast_sub").in("x", x).in("y", top), "z", type,
                          {pieces, whole, pieces});
-    Value e = make("exp", UserOpMaker(builder_, "exp").in("x", shifted), "y", type, {pieces, pieces});
-    Value sum = make(
-        "sum",
-        UserOpMaker(builder_, "reduce_sum").in("input_tensor", e).attr("axis", axis).attr("keepdims", AttrValue(true)),
-        "output_tensor", rows, {pieces, addends});
-    Value prob = make("prob", UserOpMaker(builder_, "broadcast_div").in("x", e).in("y", sum), "z", type,
+    Value e = make("exp", ir::UserOpBuilder(builder_, "exp").in("x", shifted), "y", type, {pieces, pieces});
+    Value sum = make("sum",
+                     ir::UserOpBuilder(builder_, "reduce_sum")
+                         .in("input_tensor", e)
+                         .attr("axis", axis)
+                         .attr("keepdims", AttrValue(true)),
+                     "output_tensor", rows, {pieces, addends});
+    Value prob = make("prob", ir::UserOpBuilder(builder_, "broadcast_div").in("x", e).in("y", sum), "z", type,
                       {pieces, whole, pieces});
-    Value index =
-        make("index",
-             UserOpMaker(builder_, "expand_dims").in("in", label).attr("axis", AttrValue(static_cast<int32_t>(last))),
-             "out", RankedTensorType::get(rowDims, labelType.getElementType()), {states_[kLabel], whole});
+    Value index = make(
+        "index",
+        ir::UserOpBuilder(builder_, "expand_dims").in("in", label).attr("axis", AttrValue(static_cast<int32_t>(last))),
+        "out", RankedTensorType::get(rowDims, labelType.getElementType()), {states_[kLabel], whole});
     Value logit = make("logit",
-                       UserOpMaker(builder_, "dim_gather")
+                       ir::UserOpBuilder(builder_, "dim_gather")
                            .in("input", shifted)
                            .in("index", index)
                            .attr("dim", AttrValue(static_cast<int32_t>(last))),
                        "output", rows, {pieces, whole, addends});
-    Value logSum = make("log_sum", UserOpMaker(builder_, "log").in("x", sum), "y", rows, {whole, whole});
-    Value losses = make("losses", UserOpMaker(builder_, "broadcast_sub").in("x", logSum).in("y", logit), "z", rows,
-                        {whole, whole, whole});
-    Value out = make("out", UserOpMaker(builder_, "squeeze").in("in", losses).attr("axes", axis), "out",
+    Value logSum = make("log_sum", ir::UserOpBuilder(builder_, "log").in("x", sum), "y", rows, {whole, whole});
+    Value losses = make("losses", ir::UserOpBuilder(builder_, "broadcast_sub").in("x", logSum).in("y", logit), "z",
+                        rows, {whole, whole, whole});
+    Value out = make("out", ir::UserOpBuilder(builder_, "squeeze").in("in", losses).attr("axes", axis), "out",
                      op_.getOuts()[1].getType(), {whole, states_[kOut]});
     op_.getOuts()[0].replaceAllUsesWith(prob);
     op_.getOuts()[1].replaceAllUsesWith(out);
@@ -82,15 +87,9 @@ private:
     return s;
   }
 
-  Location location(StringRef part) {
-    ir::OpLocation l = ir::readLocation(op_.getLoc());
-    l.name += "/" + part.str();
-    l.tensors.clear();
-    l.conf.clear();
-    return ir::makeLocation(op_.getContext(), l);
-  }
+  Location location(StringRef part) { return ir::renamed(op_.getLoc(), ir::opName(op_) + "/" + part.str()); }
 
-  Value make(StringRef part, UserOpMaker &maker, StringRef output, Type type, const std::vector<NdSbp> &states) {
+  Value make(StringRef part, ir::UserOpBuilder &maker, StringRef output, Type type, const std::vector<NdSbp> &states) {
     ir::UserOp made = maker.make(location(part), output, type);
     SmallVector<Attribute> list;
     for (const NdSbp &s : states) list.push_back(builder_.getStringAttr(toString(s)));
@@ -144,7 +143,7 @@ std::optional<std::vector<NdSbp>> splitClassStates(ir::UserOp op, const std::vec
 
 double splitClassSeconds(ir::UserOp op, const std::vector<NdSbp> &states, uint64_t split, const Placement &placement,
                          const MeshLinks &links) {
-  const user_op::TensorDesc rows = descOf(op.getOuts()[1].getType());
+  const user_op::TensorDesc rows = ir::descOf(op.getOuts()[1].getType());
   double seconds = 0;
   NdSbp from = states[kOut];
   for (size_t m = 0; m < from.size(); ++m)

@@ -2,10 +2,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "StatePins.h"
 #include "EmitStatus.h"
+#include "Graph.h"
 #include "GraphStates.h"
 #include "Locations.h"
 #include "NearestNames.h"
-#include "Schedule.h"
 
 #include <fnmatch.h>
 

@@ -15,10 +15,10 @@ namespace {
 
 class Reads {
 public:
-  Reads(Block &block, const Registry &registry) : registry_(registry) {
+  explicit Reads(Block &block) {
     for (Operation &op : block) {
       auto user = dyn_cast<ir::UserOp>(&op);
-      const user_op::OpDef *def = user ? registry_.findOp(user.getOpType().str()) : nullptr;
+      const user_op::OpDef *def = ir::definitionOf(&op);
       if (auto names = op.getAttrOfType<ArrayAttr>(ir::kCtrlInAttr))
         for (Attribute name : names) behind_[cast<StringAttr>(name).getValue()].push_back(&op);
       if (!def || !def->modifyInputs) continue;
@@ -66,8 +66,7 @@ private:
     for (OpOperand &use : value.getUses()) {
       Operation *op = use.getOwner();
       if (llvm::is_contained(writers, op)) continue;
-      auto user = dyn_cast<ir::UserOp>(op);
-      const user_op::OpDef *def = user ? registry_.findOp(user.getOpType().str()) : nullptr;
+      const user_op::OpDef *def = ir::definitionOf(op);
       bool after = isa<ir::OutputOp>(op) || behindWriters_.contains(op);
       if (def && def->isView && use.getOperandNumber() == 0 && op->getNumResults() == 1)
         after |= visit(op->getResult(0), writers);
@@ -77,7 +76,6 @@ private:
     return any;
   }
 
-  const Registry &registry_;
   llvm::StringMap<SmallVector<Operation *, 2>> behind_; // ops that wait for the op of a name
   llvm::MapVector<Value, SmallVector<Operation *, 1>> writers_;
   llvm::DenseSet<Operation *> behindWriters_;
@@ -86,8 +84,6 @@ private:
 
 } // namespace
 
-llvm::DenseSet<OpOperand *> readsAfterWrites(Block &block, const Registry &registry) {
-  return Reads(block, registry).run();
-}
+llvm::DenseSet<OpOperand *> readsAfterWrites(Block &block) { return Reads(block).run(); }
 
 } // namespace opc

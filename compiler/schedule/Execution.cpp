@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "AttrBridge.h"
 #include "EmitStatus.h"
+#include "Graph.h"
 #include "Locations.h"
 #include "MutableInputs.h"
 #include "Schedule.h"
@@ -143,9 +144,7 @@ private:
       if (!ir::isTask(&op)) continue;
       const int64_t lag = lagOf(&op);
       for (Value v : op.getOperands()) read[out_->bufferOf.lookup(v)] = std::max(read[out_->bufferOf.lookup(v)], lag);
-      auto user = dyn_cast<ir::UserOp>(op);
-      const user_op::OpDef *def = user ? registry_.findOp(user.getOpType().str()) : nullptr;
-      if (def && def->isView) continue;
+      if (const user_op::OpDef *def = ir::definitionOf(&op); def && def->isView) continue;
       for (Value v : op.getResults()) made[out_->bufferOf.lookup(v)] = std::max(made[out_->bufferOf.lookup(v)], lag);
     }
     for (size_t i = 0; i < out_->buffers.size(); ++i) {
@@ -172,7 +171,7 @@ private:
   }
 
   void addTask(ir::UserOp op) {
-    const user_op::OpDef &def = *registry_.findOp(op.getOpType().str());
+    const user_op::OpDef &def = *op.def();
     auto instance = ir::toInstance(op, def);
     ScheduledTask task;
     task.op = op;

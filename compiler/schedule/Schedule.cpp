@@ -2,18 +2,14 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "Schedule.h"
 #include "AttrBridge.h"
-#include "Locations.h"
+#include "Graph.h"
 #include "VariableOrder.h"
-
-#include "mlir/Dialect/Func/IR/FuncOps.h"
 
 #include <queue>
 
 using namespace mlir;
 
 namespace opc {
-
-Block &graphBlock(ModuleOp module) { return (*module.getOps<func::FuncOp>().begin()).getBody().front(); }
 
 namespace {
 
@@ -33,15 +29,9 @@ struct TaskGraph {
   std::vector<Buffer> buffers;
 };
 
-uint64_t byteSize(Value v) {
-  user_op::TensorDesc desc;
-  if (!ir::describe(v.getType(), &desc)) return 0;
-  auto bytes = tensorBytes(desc);
-  return bytes ? alignBuffer(static_cast<uint64_t>(*bytes)) : 0;
-}
+uint64_t byteSize(Value v) { return alignBuffer(static_cast<uint64_t>(ir::bytesOf(v))); }
 
-TaskGraph makeGraph(const std::vector<Operation *> &ops, const std::vector<OpOrder> &orders, Block &block,
-                    const Registry &registry) {
+TaskGraph makeGraph(const std::vector<Operation *> &ops, const std::vector<OpOrder> &orders, Block &block) {
   TaskGraph g;
   g.tasks.resize(ops.size());
   llvm::DenseMap<Value, uint32_t> bufferOf;
@@ -69,8 +59,7 @@ TaskGraph makeGraph(const std::vector<Operation *> &ops, const std::vector<OpOrd
         ++task.pending;
       }
     }
-    auto user = dyn_cast<ir::UserOp>(op);
-    const user_op::OpDef *def = user ? registry.findOp(user.getOpType().str()) : nullptr;
+    const user_op::OpDef *def = ir::definitionOf(op);
     if (def && def->isView && op->getNumOperands() != 0 && op->getNumResults() == 1) {
       bufferOf[op->getResult(0)] = bufferOf[op->getOperand(0)];
       continue;
@@ -206,7 +195,7 @@ void waitLate(const std::vector<Operation *> &ops, const std::vector<OpOrder> &o
 
 } // namespace
 
-LogicalResult schedule(ModuleOp module, const Registry &registry) {
+LogicalResult schedule(ModuleOp module) {
   Block &block = graphBlock(module);
   std::vector<Operation *> ops, sources, outputs;
   for (Operation &op : block) {
@@ -217,10 +206,10 @@ LogicalResult schedule(ModuleOp module, const Registry &registry) {
     else if (!op.hasTrait<OpTrait::IsTerminator>())
       sources.push_back(&op);
   }
-  auto orders = variableOrder(ops, registry);
+  auto orders = variableOrder(ops);
   if (!orders) return failure();
   addBoxingOrder(ops, &*orders);
-  const TaskGraph g = makeGraph(ops, *orders, block, registry);
+  const TaskGraph g = makeGraph(ops, *orders, block);
   std::vector<uint32_t> best(ops.size());
   for (uint32_t i = 0; i < best.size(); ++i) best[i] = i;
   // The graph's own order is one of its data; a write may stand before a read that it must follow.

@@ -17,7 +17,7 @@ namespace {
 
 class Orders {
 public:
-  Orders(ArrayRef<Operation *> ops, const Registry &registry) : ops_(ops), registry_(registry), next_(ops.size()) {}
+  explicit Orders(ArrayRef<Operation *> ops) : ops_(ops), next_(ops.size()) {}
 
   std::optional<std::vector<OpOrder>> run() {
     addDataAndControl();
@@ -69,7 +69,7 @@ private:
 
   void addAccess(Operation *op, uint32_t i) {
     auto user = dyn_cast<ir::UserOp>(op);
-    const user_op::OpDef *def = user ? registry_.findOp(user.getOpType().str()) : nullptr;
+    const user_op::OpDef *def = user ? user.def() : nullptr;
     if (user && !def) return;
     std::vector<bool> written;
     if (def && def->modifyInputs)
@@ -162,7 +162,6 @@ private:
   }
 
   ArrayRef<Operation *> ops_;
-  const Registry &registry_;
   std::vector<SmallVector<uint32_t, 2>> next_; // ops that run after each
   std::vector<OpOrder> orders_;
   llvm::DenseMap<Value, Value> shows_; // a view of a variable -> the variable
@@ -171,8 +170,6 @@ private:
 
 } // namespace
 
-std::optional<std::vector<OpOrder>> variableOrder(ArrayRef<Operation *> ops, const Registry &registry) {
-  return Orders(ops, registry).run();
-}
+std::optional<std::vector<OpOrder>> variableOrder(ArrayRef<Operation *> ops) { return Orders(ops).run(); }
 
 } // namespace opc

@@ -3,7 +3,6 @@
 #pragma once
 
 #include "OpcDialect.h"
-#include "Registry.h"
 
 #include <optional>
 #include <utility>
@@ -19,6 +18,6 @@ using OpOrder = std::pair<uint32_t, uint32_t>;
 /// op after the write. So all reads of a step see the value that the step began with. `ops` in a topological order of
 /// their data. Reports OPC0209 and gives nothing when two ops write a variable in no order, or when no order serves
 /// every reader.
-std::optional<std::vector<OpOrder>> variableOrder(llvm::ArrayRef<mlir::Operation *> ops, const Registry &registry);
+std::optional<std::vector<OpOrder>> variableOrder(llvm::ArrayRef<mlir::Operation *> ops);
 
 } // namespace opc

@@ -52,7 +52,7 @@ void foldConstants(ModuleOp module, const Registry &registry, const SimplifyOpti
   module.walk([&](ir::UserOp op) {
     for (Value v : op.getArgs())
       if (!v.getDefiningOp<ir::ConstantOp>()) return;
-    const user_op::OpDef *def = registry.findOp(op.getOpType().str());
+    const user_op::OpDef *def = op.def();
     if (!def || !isMemoryEffectFree(op)) return;
     for (Value v : op.getOuts()) {
       auto type = dyn_cast<RankedTensorType>(v.getType());
@@ -77,7 +77,7 @@ void removeNoOps(ModuleOp module, const Registry &registry) {
   module.walk([&](ir::UserOp op) {
     if (op.getOuts().size() != 1 || op.getArgs().empty() || op.getArgs()[0].getType() != op.getOuts()[0].getType())
       return;
-    const user_op::OpDef *def = registry.findOp(op.getOpType().str());
+    const user_op::OpDef *def = op.def();
     if (!def) return;
     if (op->hasAttr(ir::kCtrlInAttr) || op->hasAttr(ir::kOrderedAttr)) return; // it may stand between two writes
     const bool sameTypeCast = def->name == "cast"; // the one op whose no-op form depends on the type alone

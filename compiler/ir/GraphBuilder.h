@@ -13,11 +13,11 @@
 
 namespace opc {
 
-/// The part of gradient and training-graph generation that makes ops. One builder serves a whole generation: it knows
-/// every name in the graph.
-class BackwardBuilder {
+/// What gradient and training-graph generation make ops with. One builder serves a whole generation: it knows every
+/// name in the graph.
+class GraphBuilder {
 public:
-  BackwardBuilder(mlir::ModuleOp module, const Registry &registry);
+  GraphBuilder(mlir::ModuleOp module, const Registry &registry);
 
   /// `name`, or `name` with a number behind it when an op has that name already. Reserves it.
   std::string uniqueName(const std::string &name);
@@ -44,6 +44,7 @@ public:
   std::string operatorConf = "calculation_pass_name: \"backward_pass\"";
 
 private:
+  mlir::Location named(const std::string &name) const;
   mlir::Location location(const std::string &name, mlir::Operation *origin) const;
   void know(mlir::Operation *op);
 

@@ -1,0 +1,41 @@
+// What a plan is written from: tasks in order, and the memory of their tensors.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "MemoryPlanner.h"
+#include "OpcDialect.h"
+
+#include <string>
+#include <vector>
+
+namespace opc {
+
+enum class BufferKind { kActivation, kInput, kVariable, kConstant, kWorkspace };
+
+struct ScheduledBuffer {
+  std::string name; // of the first tensor that it holds
+  BufferKind kind = BufferKind::kActivation;
+  PlannedBuffer plan;   // of all slots
+  uint32_t credits = 1; // slots
+  uint64_t stride = 0;  // bytes from one slot to the next; 0 when there is one
+};
+
+struct ScheduledTask {
+  mlir::Operation *op = nullptr;              // an opc.user_op or an opc.boxing
+  const user_op::KernelDef *kernel = nullptr; // of a user op
+  uint32_t stream = 0;                        // 0: the computation; else the channel of a boxing
+  int workspace = -1;                         // buffer
+  /// Inputs that the kernel must not see: statistics that it would update, were they variables (mayStayUnwritten).
+  std::vector<bool> hidden;
+};
+
+/// Everything the plan needs: tasks in order, buffers with offsets, and each tensor's buffer.
+struct ExecutionSchedule {
+  std::vector<ScheduledTask> tasks;
+  uint32_t streams = 1;
+  std::vector<ScheduledBuffer> buffers;
+  llvm::DenseMap<mlir::Value, uint32_t> bufferOf;
+  MemoryPlan memory;
+};
+
+} // namespace opc
