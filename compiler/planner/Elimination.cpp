@@ -19,6 +19,99 @@ uint64_t product(uint64_t a, uint64_t b) { return b != 0 && a > (uint64_t{1} << 
 
 int count(uint64_t bits) { return __builtin_popcountll(bits); }
 
+/// A factor of the variable that goes, with its strides; its last neighbour is contiguous where it is the last of all.
+struct Source {
+  const Cost *data;
+  size_t own;                  // stride of the variable
+  bool last;                   // depends on the last neighbour
+  std::vector<size_t> strides; // by neighbour, 0 where it has none
+  size_t at;
+};
+
+/// The strides of a table whose axes are the neighbours in `members` (bit i: neighbour i, of dims[i] values), with the
+/// variable of `values` values after those below `before`. A table with the variable as its last axis is copied to
+/// `copy`, with that axis first.
+Source sourceOf(const std::vector<Cost> &entries, uint64_t members, uint32_t before, size_t values,
+                const std::vector<uint32_t> &dims, std::vector<Cost> *copy) {
+  const size_t arity = dims.size();
+  const int arityHere = count(members);
+  const int axis = count(members & ((uint64_t{1} << before) - 1)); // of the variable
+  Source s{entries.data(), 1, arity > 0 && (members >> (arity - 1) & 1), std::vector<size_t>(arity, 0), 0};
+  size_t stride = 1;
+  if (arityHere > 0 && axis == arityHere) { // the variable is the last axis: put it first
+    const size_t rest = entries.size() / values;
+    copy->resize(entries.size());
+    for (size_t r = 0; r < rest; ++r)
+      for (size_t x = 0; x < values; ++x) (*copy)[x * rest + r] = entries[r * values + x];
+    s.data = copy->data();
+    s.own = rest;
+    for (size_t i = arity; i-- > 0;)
+      if (members >> i & 1) {
+        s.strides[i] = stride;
+        stride *= dims[i];
+      }
+    return s;
+  }
+  int at = arityHere;
+  for (size_t i = arity;; --i) {
+    if (at == axis) { // the variable comes after neighbour i - 1
+      s.own = stride;
+      stride *= values;
+      --at;
+    }
+    if (i == 0) return s;
+    if (members >> (i - 1) & 1) {
+      s.strides[i - 1] = stride;
+      stride *= dims[i - 1];
+      --at;
+    }
+  }
+}
+
+/// The best value of the variable for each value of the last neighbour, the others fixed.
+class RowMinimum {
+public:
+  RowMinimum(const std::vector<Source> &sources, size_t values, size_t inner)
+      : sources_(sources), values_(values), rows_(sources.size()), sum_(inner) {}
+
+  void operator()(Cost *out, uint16_t *decision) {
+    const size_t inner = sum_.size();
+    for (size_t x = 0; x < values_; ++x) {
+      Cost fixed = 0;
+      size_t wide = 0;
+      for (const Source &s : sources_) {
+        const Cost *from = s.data + s.at + x * s.own;
+        if (s.last)
+          rows_[wide++] = from;
+        else
+          fixed = addCosts(fixed, *from);
+      }
+      if (fixed >= kNever) continue;
+      const uint16_t value = static_cast<uint16_t>(x);
+      const Cost *only = wide == 1 ? rows_[0] : nullptr;
+      if (wide > 1) { // no more than three impossible costs are added before the sum is cut back
+        for (size_t j = 0; j < inner; ++j) sum_[j] = rows_[0][j] + rows_[1][j];
+        for (size_t r = 2; r < wide; ++r)
+          for (size_t j = 0; j < inner; ++j) sum_[j] = addCosts(sum_[j], rows_[r][j]);
+        only = sum_.data();
+      }
+      for (size_t j = 0; j < inner; ++j) {
+        const Cost c = fixed + (only ? only[j] : 0);
+        if (c < out[j]) {
+          out[j] = c;
+          decision[j] = value;
+        }
+      }
+    }
+  }
+
+private:
+  const std::vector<Source> &sources_;
+  size_t values_;
+  std::vector<const Cost *> rows_;
+  std::vector<Cost> sum_;
+};
+
 } // namespace
 
 Elimination::Elimination(const PairGraph &graph, CostTables *tables, EliminationMemo *memo)
@@ -193,93 +286,20 @@ EliminationMemo::Step Elimination::compute(uint32_t variable) const {
   std::vector<uint32_t> dims(arity);
   size_t total = 1;
   for (size_t i = 0; i < arity; ++i) total *= dims[i] = size_[neighbours_[i]];
-
-  // Each factor with its strides; its last neighbour must be contiguous where it is the last of all.
-  struct Source {
-    const Cost *data;
-    size_t own;                  // stride of the variable
-    bool last;                   // depends on the last neighbour
-    std::vector<size_t> strides; // by neighbour, 0 where it has none
-    size_t at;
-  };
   std::vector<std::vector<Cost>> copies(parts_.size());
   std::vector<Source> sources;
-  for (size_t p = 0; p < parts_.size(); ++p) {
-    const CostTables::Table &table = (*tables_)[parts_[p].table];
-    const int arityHere = count(parts_[p].members);
-    const int axis = count(parts_[p].members & ((uint64_t{1} << before_) - 1)); // of the variable
-    Source s{table.entries.data(), 1, false, std::vector<size_t>(arity, 0), 0};
-    if (arityHere > 0 && axis == arityHere) { // the variable is the last axis: put it first
-      const size_t rest = table.entries.size() / values;
-      copies[p].resize(table.entries.size());
-      for (size_t r = 0; r < rest; ++r)
-        for (size_t x = 0; x < values; ++x) copies[p][x * rest + r] = table.entries[r * values + x];
-      s.data = copies[p].data();
-      s.own = rest;
-      size_t stride = 1;
-      for (size_t i = arity; i-- > 0;)
-        if (parts_[p].members >> i & 1) {
-          s.strides[i] = stride;
-          stride *= dims[i];
-        }
-    } else {
-      size_t stride = 1;
-      int at = arityHere;
-      for (size_t i = arity;; --i) {
-        if (at == axis) { // the variable comes after neighbour i - 1
-          s.own = stride;
-          stride *= values;
-          --at;
-        }
-        if (i == 0) break;
-        if (parts_[p].members >> (i - 1) & 1) {
-          s.strides[i - 1] = stride;
-          stride *= dims[i - 1];
-          --at;
-        }
-      }
-    }
-    s.last = arity > 0 && (parts_[p].members >> (arity - 1) & 1);
-    sources.push_back(std::move(s));
-  }
+  for (size_t p = 0; p < parts_.size(); ++p)
+    sources.push_back(
+        sourceOf((*tables_)[parts_[p].table].entries, parts_[p].members, before_, values, dims, &copies[p]));
 
   const size_t inner = arity > 0 ? dims[arity - 1] : 1;
   std::vector<Cost> best(total, kNever);
   EliminationMemo::Step step;
   step.decisions.assign(total, 0);
   std::vector<uint32_t> at(arity, 0);
-  std::vector<const Cost *> rows(sources.size());
-  std::vector<Cost> sum(inner);
+  RowMinimum minimum(sources, values, inner);
   for (size_t base = 0; base < total; base += inner) {
-    Cost *out = best.data() + base;
-    uint16_t *decision = step.decisions.data() + base;
-    for (size_t x = 0; x < values; ++x) {
-      Cost fixed = 0;
-      size_t wide = 0;
-      for (const Source &s : sources) {
-        const Cost *from = s.data + s.at + x * s.own;
-        if (s.last)
-          rows[wide++] = from;
-        else
-          fixed = addCosts(fixed, *from);
-      }
-      if (fixed >= kNever) continue;
-      const uint16_t value = static_cast<uint16_t>(x);
-      const Cost *only = wide == 1 ? rows[0] : nullptr;
-      if (wide > 1) { // no more than three impossible costs are added before the sum is cut back
-        for (size_t j = 0; j < inner; ++j) sum[j] = rows[0][j] + rows[1][j];
-        for (size_t r = 2; r < wide; ++r)
-          for (size_t j = 0; j < inner; ++j) sum[j] = addCosts(sum[j], rows[r][j]);
-        only = sum.data();
-      }
-      for (size_t j = 0; j < inner; ++j) {
-        const Cost c = fixed + (only ? only[j] : 0);
-        if (c < out[j]) {
-          out[j] = c;
-          decision[j] = value;
-        }
-      }
-    }
+    minimum(best.data() + base, step.decisions.data() + base);
     for (size_t i = arity > 0 ? arity - 1 : 0; i-- > 0;) { // the next row
       const bool carry = ++at[i] == dims[i];
       for (Source &s : sources) s.at = carry ? s.at - s.strides[i] * (dims[i] - 1) : s.at + s.strides[i];

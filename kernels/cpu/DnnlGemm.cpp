@@ -17,13 +17,8 @@ bool DnnlGemm::leads(const GemmShape &s) {
   return avx512 && s.m >= 8 && s.n >= 8 && s.k >= 8 && s.m * s.n >= 1024 && s.m * s.n * s.k >= 32 * 32 * 32;
 }
 
-DnnlGemm::DnnlGemm(const GemmShape &s, const GemmBatch &batch, const float *constantB) {
-  // Rows are cut when there are many, columns otherwise: a block should reuse what it packs.
-  const int64_t rows = s.m >= 256 ? 128 : s.m;
-  const int64_t columns = s.m >= 256 ? s.n : std::min<int64_t>(s.n, 256);
-  const auto f32 = memory::data_type::f32;
-  const memory::dims aStrides = s.transA ? memory::dims{1, s.m} : memory::dims{s.k, 1};
-  const memory::dims bStrides = s.transB ? memory::dims{1, s.k} : memory::dims{s.n, 1};
+namespace {
+dnnl::primitive_attr attributesOf(const GemmShape &s) {
   dnnl::primitive_attr attr = dnnlAttributes();
   if (s.alpha != 1) attr.set_output_scales(0, {static_cast<float>(s.alpha)});
   if (s.accumulate) {
@@ -31,6 +26,18 @@ DnnlGemm::DnnlGemm(const GemmShape &s, const GemmBatch &batch, const float *cons
     ops.append_sum(1.0f);
     attr.set_post_ops(ops);
   }
+  return attr;
+}
+} // namespace
+
+DnnlGemm::DnnlGemm(const GemmShape &s, const GemmBatch &batch, const float *constantB) {
+  // Rows are cut when there are many, columns otherwise: a block should reuse what it packs.
+  const int64_t rows = s.m >= 256 ? 128 : s.m;
+  const int64_t columns = s.m >= 256 ? s.n : std::min<int64_t>(s.n, 256);
+  const auto f32 = memory::data_type::f32;
+  const memory::dims aStrides = s.transA ? memory::dims{1, s.m} : memory::dims{s.k, 1};
+  const memory::dims bStrides = s.transB ? memory::dims{1, s.k} : memory::dims{s.n, 1};
+  const dnnl::primitive_attr attr = attributesOf(s);
   setLibraryThreads(1);
   struct Prepared {
     dnnl::matmul::primitive_desc pd;

@@ -89,7 +89,6 @@ struct LocalTensor {
 struct Item {
   size_t tensor = 0;
   Box box;
-  int64_t bytes = 0;
   size_t slot = 0; // offset within a rank's part of the scratch
 };
 
@@ -135,6 +134,20 @@ struct BoxingExecutor::Impl {
   Status prepare(const std::vector<BoxingOp> &ops, const std::string &what);
   Status prepareMoves(const std::vector<BoxingOp> &ops);
   Status prepareSums(const std::vector<BoxingOp> &ops, int64_t position);
+  /// What each member of the group sums: by member, then step, in pieces that fit the scratch; the same on all members.
+  using Items = std::vector<Item>;
+  using Pieces = std::vector<std::vector<Items>>;
+  Result<Box> pieceOf(const BoxingOp &op, int64_t position, size_t member) const;
+  Status cutPieces(const std::vector<BoxingOp> &ops, int64_t position, size_t member, std::vector<Items> *steps);
+  CommBlock inputBlock(const Item &item) const;
+  /// Addends travel to the member that sums them, results from the member that has summed.
+  void planReduce(size_t k, size_t member, const Items &mine, const Items &theirs);
+  void planGather(size_t k, size_t member, const Items &mine, const Items &theirs);
+  Sum sumOf(const BoxingOp &op, const Item &item, int64_t position) const;
+  /// Where a member's addends of step k lie in the scratch: two steps are under way at once.
+  size_t addendSlot(size_t k, size_t member) const {
+    return (k % 2 * (group.size() - 1) + member - (member > me)) * slotsOfRank;
+  }
   Status run(Communicator &comm, int channel, const void *const *inputs, void *const *outputs, char *scratch);
   Status runSums(Communicator &comm, int channel, const void *const *inputs, void *const *outputs, char *scratch);
   Status runLibrary(Communicator &comm, int channel, const void *const *inputs, void *const *outputs, char *scratch);
@@ -253,12 +266,8 @@ Status BoxingExecutor::Impl::prepareMoves(const std::vector<BoxingOp> &ops) {
 }
 
 Status BoxingExecutor::Impl::prepareSums(const std::vector<BoxingOp> &ops, int64_t position) {
-  const Placement &mesh = ops[0].source;
   const bool all = step.kind == BoxingKind::kAllReduce;
   const size_t p = group.size();
-  const int64_t room =
-      std::max(options.leastPiece, options.scratchTarget / static_cast<int64_t>(2 * (p - 1)) /
-                                       static_cast<int64_t>(kAlignment) * static_cast<int64_t>(kAlignment));
   int64_t total = 0;
   DataType common = ops[0].type;
   for (const BoxingOp &op : ops) {
@@ -271,116 +280,122 @@ Status BoxingExecutor::Impl::prepareSums(const std::vector<BoxingOp> &ops, int64
   libraryAllowed = all && common != kInvalidDataType && total < options.libraryBelow &&
                    (!options.deterministic || isOrderFree(common, step.reduction, p));
 
-  // The pieces of every member of the group, in steps of at most `room` bytes; the same on all members.
-  std::vector<std::vector<std::vector<Item>>> itemsOf(p); // member, step
-  std::vector<Box> cut;
+  Pieces pieces(p);
   size_t steps = 0;
   for (size_t m = 0; m < p; ++m) {
-    auto &mine = itemsOf[m];
-    size_t used = 0;
-    for (size_t i = 0; i < ops.size(); ++i) {
-      const LocalTensor &t = tensors[i];
-      const Box from = localBox(ops[i].shape, ops[i].step.from, mesh.dims, position);
-      const int64_t there = *mesh.positionOf(group[m]);
-      Box piece;
-      if (all) {
-        const auto pieces = static_cast<int64_t>(p);
-        const int64_t coordinate = mesh.coordinates(there)[static_cast<size_t>(step.meshDim)];
-        piece = localBox(Shape({from.elements()}), {SbpParallel::split(0)}, {pieces}, coordinate);
-      } else {
-        const Box to = localBox(ops[i].shape, ops[i].step.to, mesh.dims, there);
-        if (!(intersect(to, from) == to) && to.elements() > 0)
-          return refuse(ops[i], "a piece of the result lies outside what the ranks hold");
-        piece = relative(to, from.begin);
-      }
-      cut.clear();
-      cutBox(piece, std::max<int64_t>(1, room / static_cast<int64_t>(t.elementSize)), cut);
-      for (Box &box : cut) {
-        Item item{i, std::move(box), 0, 0};
-        item.bytes = item.box.elements() * static_cast<int64_t>(t.elementSize);
-        if (mine.empty() || used + static_cast<size_t>(item.bytes) > static_cast<size_t>(room)) {
-          mine.emplace_back();
-          used = 0;
-        }
-        item.slot = used;
-        used = aligned(used + static_cast<size_t>(item.bytes));
-        if (m == me) slotsOfRank = std::max(slotsOfRank, used);
-        mine.back().push_back(std::move(item));
-      }
-    }
-    steps = std::max(steps, mine.size());
+    OPC_RETURN_IF_ERROR(cutPieces(ops, position, m, &pieces[m]));
+    steps = std::max(steps, pieces[m].size());
   }
-
-  const auto inputExtent = [&](size_t i) {
-    return all ? std::vector<int64_t>{tensors[i].inputElements} : tensors[i].inputExtent;
-  };
-  const auto inputBlock = [&](const Item &item) {
-    return CommBlock{nullptr, inputExtent(item.tensor), item.box, tensors[item.tensor].elementSize};
-  };
-  const size_t half = slotsOfRank * (p - 1);
-  packOffset = 2 * half;
-  bool packs = false;
+  packOffset = 2 * slotsOfRank * (p - 1);
   exchanges.resize(steps + (all ? 2 : 0));
   sums.resize(steps);
+  bool packs = false;
   for (size_t k = 0; k < steps; ++k) {
-    Exchange &reduce = exchanges[k];
     for (size_t m = 0; m < p; ++m) {
       if (m == me) continue;
-      if (k < itemsOf[m].size())
-        for (const Item &item : itemsOf[m][k]) {
-          reduce.sends.push_back({group[m], inputBlock(item)});
-          reduce.sendPlaces.push_back({Buffer::kInput, item.tensor});
-        }
-      if (k < itemsOf[me].size())
-        for (const Item &item : itemsOf[me][k]) {
-          const int64_t n = item.box.elements();
-          reduce.receives.push_back(
-              {group[m], CommBlock{nullptr, {n}, Box{{0}, {n}}, tensors[item.tensor].elementSize}});
-          reduce.receivePlaces.push_back({Buffer::kScratch, k % 2 * half + (m - (m > me)) * slotsOfRank + item.slot});
-        }
+      const auto itemsOf = [&](size_t member) { return k < pieces[member].size() ? pieces[member][k] : Items(); };
+      planReduce(k, m, itemsOf(me), itemsOf(m));
+      if (all) planGather(k, m, itemsOf(me), itemsOf(m));
     }
-    if (k < itemsOf[me].size()) {
-      for (const Item &item : itemsOf[me][k]) {
-        const LocalTensor &t = tensors[item.tensor];
-        Sum s;
-        s.tensor = item.tensor, s.elements = item.box.elements(), s.slot = item.slot, s.own = inputBlock(item);
-        const BlockRuns runs(s.own);
-        s.ownIsContiguous = runs.contiguous();
-        s.ownOffset = static_cast<size_t>(runs.offset());
-        packs |= !s.ownIsContiguous;
-        if (all) {
-          s.outputOffset = s.ownOffset;
-        } else {
-          // The output is this rank's piece of the input, and the item is consecutive in it.
-          const Box to = localBox(ops[item.tensor].shape, ops[item.tensor].step.to, mesh.dims, position);
-          const Box from = localBox(ops[item.tensor].shape, ops[item.tensor].step.from, mesh.dims, position);
-          Box inPiece = relative(item.box, relative(to, from.begin).begin);
-          const CommBlock out{nullptr, t.outputExtent, std::move(inPiece), t.elementSize};
-          s.outputOffset = static_cast<size_t>(BlockRuns(out).offset());
-        }
-        sums[k].push_back(std::move(s));
+    if (k < pieces[me].size())
+      for (const Item &item : pieces[me][k]) {
+        sums[k].push_back(sumOf(ops[item.tensor], item, position));
+        packs |= !sums[k].back().ownIsContiguous;
       }
-    }
-    if (!all) continue;
-    Exchange &gather = exchanges[k + 2];
-    for (size_t m = 0; m < p; ++m) {
-      if (m == me) continue;
-      if (k < itemsOf[me].size())
-        for (const Item &item : itemsOf[me][k]) {
-          gather.sends.push_back({group[m], inputBlock(item)});
-          gather.sendPlaces.push_back({Buffer::kOutput, item.tensor});
-        }
-      if (k < itemsOf[m].size())
-        for (const Item &item : itemsOf[m][k]) {
-          gather.receives.push_back({group[m], inputBlock(item)});
-          gather.receivePlaces.push_back({Buffer::kOutput, item.tensor});
-        }
-    }
   }
   sources.resize(p);
   scratchBytes = packOffset + (packs ? slotsOfRank : 0);
   if (libraryAllowed) scratchBytes = std::max(scratchBytes, aligned(static_cast<size_t>(total)));
   return Status::ok();
+}
+
+Result<Box> BoxingExecutor::Impl::pieceOf(const BoxingOp &op, int64_t position, size_t member) const {
+  const Placement &mesh = op.source;
+  const Box from = localBox(op.shape, op.step.from, mesh.dims, position);
+  const int64_t there = *mesh.positionOf(group[member]);
+  if (step.kind == BoxingKind::kAllReduce)
+    return localBox(Shape({from.elements()}), {SbpParallel::split(0)}, {static_cast<int64_t>(group.size())},
+                    mesh.coordinates(there)[static_cast<size_t>(step.meshDim)]);
+  const Box to = localBox(op.shape, op.step.to, mesh.dims, there);
+  if (!(intersect(to, from) == to) && to.elements() > 0)
+    return refuse(op, "a piece of the result lies outside what the ranks hold");
+  return relative(to, from.begin);
+}
+
+Status BoxingExecutor::Impl::cutPieces(const std::vector<BoxingOp> &ops, int64_t position, size_t member,
+                                       std::vector<Items> *steps) {
+  const int64_t room =
+      std::max(options.leastPiece, options.scratchTarget / static_cast<int64_t>(2 * (group.size() - 1)) /
+                                       static_cast<int64_t>(kAlignment) * static_cast<int64_t>(kAlignment));
+  std::vector<Box> cut;
+  size_t used = 0;
+  for (size_t i = 0; i < ops.size(); ++i) {
+    const auto elementSize = static_cast<int64_t>(tensors[i].elementSize);
+    OPC_ASSIGN_OR_RETURN(const Box piece, pieceOf(ops[i], position, member));
+    cut.clear();
+    cutBox(piece, std::max<int64_t>(1, room / elementSize), cut);
+    for (Box &box : cut) {
+      const auto bytes = static_cast<size_t>(box.elements() * elementSize);
+      if (steps->empty() || used + bytes > static_cast<size_t>(room)) {
+        steps->emplace_back();
+        used = 0;
+      }
+      steps->back().push_back({i, std::move(box), used});
+      used = aligned(used + bytes);
+      if (member == me) slotsOfRank = std::max(slotsOfRank, used);
+    }
+  }
+  return Status::ok();
+}
+
+CommBlock BoxingExecutor::Impl::inputBlock(const Item &item) const {
+  const LocalTensor &t = tensors[item.tensor];
+  const bool all = step.kind == BoxingKind::kAllReduce;
+  return CommBlock{nullptr, all ? std::vector<int64_t>{t.inputElements} : t.inputExtent, item.box, t.elementSize};
+}
+
+void BoxingExecutor::Impl::planReduce(size_t k, size_t member, const Items &mine, const Items &theirs) {
+  Exchange &reduce = exchanges[k];
+  for (const Item &item : theirs) {
+    reduce.sends.push_back({group[member], inputBlock(item)});
+    reduce.sendPlaces.push_back({Buffer::kInput, item.tensor});
+  }
+  for (const Item &item : mine) {
+    const int64_t n = item.box.elements();
+    reduce.receives.push_back(
+        {group[member], CommBlock{nullptr, {n}, Box{{0}, {n}}, tensors[item.tensor].elementSize}});
+    reduce.receivePlaces.push_back({Buffer::kScratch, addendSlot(k, member) + item.slot});
+  }
+}
+
+void BoxingExecutor::Impl::planGather(size_t k, size_t member, const Items &mine, const Items &theirs) {
+  Exchange &gather = exchanges[k + 2];
+  for (const Item &item : mine) {
+    gather.sends.push_back({group[member], inputBlock(item)});
+    gather.sendPlaces.push_back({Buffer::kOutput, item.tensor});
+  }
+  for (const Item &item : theirs) {
+    gather.receives.push_back({group[member], inputBlock(item)});
+    gather.receivePlaces.push_back({Buffer::kOutput, item.tensor});
+  }
+}
+
+Sum BoxingExecutor::Impl::sumOf(const BoxingOp &op, const Item &item, int64_t position) const {
+  const LocalTensor &t = tensors[item.tensor];
+  Sum s;
+  s.tensor = item.tensor, s.elements = item.box.elements(), s.slot = item.slot, s.own = inputBlock(item);
+  const BlockRuns runs(s.own);
+  s.ownIsContiguous = runs.contiguous();
+  s.ownOffset = static_cast<size_t>(runs.offset());
+  s.outputOffset = s.ownOffset;
+  if (step.kind == BoxingKind::kAllReduce) return s;
+  // The output is this rank's piece of the input, and the item is consecutive in it.
+  const Box to = localBox(op.shape, op.step.to, op.source.dims, position);
+  const Box from = localBox(op.shape, op.step.from, op.source.dims, position);
+  Box inPiece = relative(item.box, relative(to, from.begin).begin);
+  const CommBlock out{nullptr, t.outputExtent, std::move(inPiece), t.elementSize};
+  s.outputOffset = static_cast<size_t>(BlockRuns(out).offset());
+  return s;
 }
 
 void BoxingExecutor::Impl::bind(Exchange &e, const void *const *inputs, void *const *outputs, char *scratch) {
@@ -419,7 +434,6 @@ Status BoxingExecutor::Impl::run(Communicator &comm, int channel, const void *co
 }
 
 void BoxingExecutor::Impl::sumStep(size_t k, const void *const *inputs, void *const *outputs, char *scratch) {
-  const size_t half = slotsOfRank * (group.size() - 1);
   for (Sum &s : sums[k]) {
     const char *input = static_cast<const char *>(inputs[s.tensor]) + s.ownOffset;
     if (!s.ownIsContiguous) {
@@ -428,8 +442,7 @@ void BoxingExecutor::Impl::sumStep(size_t k, const void *const *inputs, void *co
       copyBlock(s.own, CommBlock{packed, {s.elements}, Box{{0}, {s.elements}}, s.own.elementSize});
       input = packed;
     }
-    for (size_t m = 0; m < group.size(); ++m)
-      sources[m] = m == me ? input : scratch + k % 2 * half + (m - (m > me)) * slotsOfRank + s.slot;
+    for (size_t m = 0; m < group.size(); ++m) sources[m] = m == me ? input : scratch + addendSlot(k, m) + s.slot;
     combineInOrder(static_cast<char *>(outputs[s.tensor]) + s.outputOffset, sources.data(), sources.size(), s.elements,
                    tensors[s.tensor].type, step.reduction);
   }

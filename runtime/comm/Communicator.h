@@ -42,16 +42,15 @@ public:
 
   /// Sends and receives blocks; a message between two ranks has the same number of bytes at both ends. Blocks are
   /// packed where the engine needs it. Messages to this rank itself are copied.
-  virtual Status exchange(int channel, const std::vector<CommMessage> &sends,
-                          const std::vector<CommMessage> &receives) = 0;
-  /// The two halves of an exchange. Between them the caller may work on memory that the messages do not touch; the two
-  /// lists and their memory stay as they are until finishExchange. One exchange at a time on a channel. An engine
-  /// without halves of its own does everything in the first.
-  virtual Status startExchange(int channel, const std::vector<CommMessage> &sends,
-                               const std::vector<CommMessage> &receives) {
-    return exchange(channel, sends, receives);
+  Status exchange(int channel, const std::vector<CommMessage> &sends, const std::vector<CommMessage> &receives) {
+    OPC_RETURN_IF_ERROR(startExchange(channel, sends, receives));
+    return finishExchange(channel);
   }
-  virtual Status finishExchange(int channel) { return Status::ok(); }
+  /// The two halves of an exchange. Between them the caller may work on memory that the messages do not touch; the two
+  /// lists and their memory stay as they are until finishExchange. One exchange at a time on a channel.
+  virtual Status startExchange(int channel, const std::vector<CommMessage> &sends,
+                               const std::vector<CommMessage> &receives) = 0;
+  virtual Status finishExchange(int channel) = 0;
   /// The engine's own all-reduce over `group` (ranks of the job, ascending, this one among them), in place.
   virtual Status allReduce(int channel, const std::vector<int64_t> &group, void *data, int64_t count, DataType type,
                            BoxingReduction reduction) = 0;

@@ -80,12 +80,6 @@ public:
   int64_t size() const override { return job_->ranks; }
   const char *engine() const override { return "in-process"; }
 
-  Status exchange(int channel, const std::vector<CommMessage> &sends,
-                  const std::vector<CommMessage> &receives) override {
-    OPC_RETURN_IF_ERROR(startExchange(channel, sends, receives));
-    return finishExchange(channel);
-  }
-
   Status startExchange(int channel, const std::vector<CommMessage> &sends,
                        const std::vector<CommMessage> &receives) override {
     OPC_RETURN_IF_ERROR(checkChannel(channel));

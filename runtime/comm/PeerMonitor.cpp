@@ -16,6 +16,7 @@
 #include <random>
 #include <sys/socket.h>
 #include <unistd.h>
+#include <utility>
 
 namespace opc::runtime {
 namespace {
@@ -70,16 +71,89 @@ bool receiveExactly(int socket, void *data, size_t bytes, int timeoutMs) {
   return true;
 }
 
-} // namespace
-
 /// What each rank tells the others at the start.
-struct PeerMonitor::Card {
+struct Card {
   uint64_t host = 0, cookie = 0;
   uint32_t addresses[kAddresses] = {};
   uint16_t port = 0, count = 0;
   int32_t process = 0;
   char hostName[64] = {};
 };
+
+/// What a rank says first when it connects to rank 0.
+struct Hello {
+  uint64_t cookie = 0;
+  int64_t rank = 0;
+};
+
+/// A descriptor that is closed at the end of its scope unless it is released.
+struct Descriptor {
+  explicit Descriptor(int fd) : fd(fd) {}
+  Descriptor(const Descriptor &) = delete;
+  ~Descriptor() {
+    if (fd >= 0) close(fd);
+  }
+  int release() { return std::exchange(fd, -1); }
+  int fd;
+};
+
+/// Rank 0's ear, on a port that the card tells; the card's port stays 0 when there is none.
+int listenAs(int64_t ranks, Card *card) {
+  card->cookie = (static_cast<uint64_t>(std::random_device()()) << 32) | std::random_device()();
+  const int listener = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+  sockaddr_in any{};
+  any.sin_family = AF_INET, any.sin_addr.s_addr = htonl(INADDR_ANY);
+  socklen_t length = sizeof any;
+  if (listener >= 0 && bind(listener, reinterpret_cast<sockaddr *>(&any), sizeof any) == 0 &&
+      listen(listener, static_cast<int>(std::min<int64_t>(ranks, 4096))) == 0 &&
+      getsockname(listener, reinterpret_cast<sockaddr *>(&any), &length) == 0)
+    card->port = any.sin_port;
+  if (ifaddrs *all = nullptr; getifaddrs(&all) == 0) {
+    for (ifaddrs *i = all; i; i = i->ifa_next)
+      if (i->ifa_addr && i->ifa_addr->sa_family == AF_INET && (i->ifa_flags & IFF_UP) &&
+          !(i->ifa_flags & IFF_LOOPBACK) && card->count < kAddresses)
+        card->addresses[card->count++] = reinterpret_cast<sockaddr_in *>(i->ifa_addr)->sin_addr.s_addr;
+    freeifaddrs(all);
+  }
+  return listener;
+}
+
+/// A connection to rank 0; -1 when none of its addresses answers.
+int reach(const Card &center, uint64_t host, int64_t rank) {
+  std::vector<uint32_t> addresses(center.addresses, center.addresses + std::min<size_t>(center.count, kAddresses));
+  if (center.host == host) addresses.insert(addresses.begin(), htonl(INADDR_LOOPBACK));
+  for (const uint32_t a : addresses) {
+    Descriptor s(socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
+    const Hello hello{center.cookie, rank};
+    if (s.fd >= 0 && center.port && connectWithin(s.fd, a, center.port, 3000) &&
+        ::send(s.fd, &hello, sizeof hello, MSG_NOSIGNAL) == static_cast<ssize_t>(sizeof hello))
+      return s.release();
+  }
+  return -1;
+}
+
+/// The connections of all other ranks, by rank; those who do not come stay -1. A stranger who connects and says nothing
+/// costs a second; the ranks come at once.
+std::vector<int> acceptAll(int listener, uint64_t cookie, int64_t ranks) {
+  std::vector<int> sockets(static_cast<size_t>(ranks), -1);
+  const int64_t deadline = milliseconds() + 10000;
+  for (int64_t missing = ranks - 1; missing > 0;) {
+    pollfd p{listener, POLLIN, 0};
+    const int64_t left = deadline - milliseconds();
+    if (left <= 0 || poll(&p, 1, static_cast<int>(left)) != 1) break;
+    Descriptor s(accept4(listener, nullptr, nullptr, SOCK_CLOEXEC));
+    Hello hello;
+    if (s.fd < 0 || !receiveExactly(s.fd, &hello, sizeof hello, 1000) || hello.cookie != cookie || hello.rank <= 0 ||
+        hello.rank >= ranks || sockets[static_cast<size_t>(hello.rank)] >= 0)
+      continue;
+    fcntl(s.fd, F_SETFL, fcntl(s.fd, F_GETFL) | O_NONBLOCK);
+    sockets[static_cast<size_t>(hello.rank)] = s.release();
+    --missing;
+  }
+  return sockets;
+}
+
+} // namespace
 
 PeerMonitor::PeerMonitor(int64_t rank, int64_t size, PeerMonitorOptions options)
     : rank_(rank), size_(size), options_(std::move(options)), peers_(rank == 0 ? static_cast<size_t>(size) : 1),
@@ -100,81 +174,27 @@ Status PeerMonitor::connect(const Gather &gather) {
   Card mine;
   mine.host = hostIdentity(), mine.process = getpid();
   gethostname(mine.hostName, sizeof mine.hostName - 1);
-  int listener = -1;
-  if (rank_ == 0) {
-    mine.cookie = (static_cast<uint64_t>(std::random_device()()) << 32) | std::random_device()();
-    listener = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-    sockaddr_in any{};
-    any.sin_family = AF_INET, any.sin_addr.s_addr = htonl(INADDR_ANY);
-    socklen_t length = sizeof any;
-    if (listener >= 0 && bind(listener, reinterpret_cast<sockaddr *>(&any), sizeof any) == 0 &&
-        listen(listener, static_cast<int>(std::min<int64_t>(size_, 4096))) == 0 &&
-        getsockname(listener, reinterpret_cast<sockaddr *>(&any), &length) == 0)
-      mine.port = any.sin_port;
-    if (ifaddrs *all = nullptr; getifaddrs(&all) == 0) {
-      for (ifaddrs *i = all; i; i = i->ifa_next)
-        if (i->ifa_addr && i->ifa_addr->sa_family == AF_INET && (i->ifa_flags & IFF_UP) &&
-            !(i->ifa_flags & IFF_LOOPBACK) && mine.count < kAddresses)
-          mine.addresses[mine.count++] = reinterpret_cast<sockaddr_in *>(i->ifa_addr)->sin_addr.s_addr;
-      freeifaddrs(all);
-    }
-  }
+  const Descriptor listener(rank_ == 0 ? listenAs(size_, &mine) : -1);
   std::vector<Card> cards(static_cast<size_t>(size_));
-  Status gathered = gather(&mine, sizeof mine, cards.data());
-  if (!gathered) {
-    if (listener >= 0) close(listener);
-    return gathered;
-  }
+  OPC_RETURN_IF_ERROR(gather(&mine, sizeof mine, cards.data()));
   for (int64_t r = 0; r < size_; ++r) {
-    cards[static_cast<size_t>(r)].hostName[sizeof mine.hostName - 1] = 0;
-    names_.push_back("rank " + std::to_string(r) + " (process " +
-                     std::to_string(cards[static_cast<size_t>(r)].process) + " on " +
-                     cards[static_cast<size_t>(r)].hostName + ")");
+    Card &card = cards[static_cast<size_t>(r)];
+    card.hostName[sizeof card.hostName - 1] = 0;
+    names_.push_back("rank " + std::to_string(r) + " (process " + std::to_string(card.process) + " on " +
+                     card.hostName + ")");
   }
-  struct Hello {
-    uint64_t cookie = 0;
-    int64_t rank = 0;
-  };
   char ok = 1;
-  const Card &center = cards[0];
   if (rank_ != 0) {
-    std::vector<uint32_t> addresses(center.addresses, center.addresses + std::min<size_t>(center.count, kAddresses));
-    if (center.host == mine.host) addresses.insert(addresses.begin(), htonl(INADDR_LOOPBACK));
-    for (const uint32_t a : addresses) {
-      const int s = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-      const Hello hello{center.cookie, rank_};
-      if (s >= 0 && center.port && connectWithin(s, a, center.port, 3000) &&
-          ::send(s, &hello, sizeof hello, MSG_NOSIGNAL) == static_cast<ssize_t>(sizeof hello)) {
-        peers_[0].socket = s;
-        break;
-      }
-      if (s >= 0) close(s);
-    }
+    peers_[0].socket = reach(cards[0], mine.host, rank_);
     ok = peers_[0].socket >= 0;
+  } else if (mine.port == 0) {
+    ok = 0;
   } else {
-    ok = mine.port != 0;
-    // A stranger who connects and says nothing costs a second; the ranks come at once.
-    const int64_t deadline = milliseconds() + 10000;
-    for (int64_t missing = size_ - 1; ok && missing > 0;) {
-      pollfd p{listener, POLLIN, 0};
-      const int64_t left = deadline - milliseconds();
-      if (left <= 0 || poll(&p, 1, static_cast<int>(left)) != 1) {
-        ok = 0;
-        break;
-      }
-      const int s = accept4(listener, nullptr, nullptr, SOCK_CLOEXEC);
-      if (s < 0) continue;
-      Hello hello;
-      if (receiveExactly(s, &hello, sizeof hello, 1000) && hello.cookie == mine.cookie && hello.rank > 0 &&
-          hello.rank < size_ && peers_[static_cast<size_t>(hello.rank)].socket < 0) {
-        fcntl(s, F_SETFL, fcntl(s, F_GETFL) | O_NONBLOCK);
-        peers_[static_cast<size_t>(hello.rank)].socket = s;
-        --missing;
-      } else {
-        close(s);
-      }
+    const std::vector<int> sockets = acceptAll(listener.fd, mine.cookie, size_);
+    for (size_t r = 1; r < sockets.size(); ++r) {
+      peers_[r].socket = sockets[r];
+      ok = ok && sockets[r] >= 0;
     }
-    if (listener >= 0) close(listener);
   }
   for (Peer &p : peers_) {
     const int yes = 1;

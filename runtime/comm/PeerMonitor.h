@@ -48,7 +48,6 @@ public:
   void noteTermination();
 
 private:
-  struct Card;
   struct Peer {
     int socket = -1;
     std::string received;

@@ -117,150 +117,192 @@ void keepAcrossTurns(const PlanModel &m, std::vector<bool> *isShared) {
 
 } // namespace
 
+namespace {
+
+/// Follows the bytes of every register through the streams.
+class DataFlow {
+public:
+  DataFlow(const PlanModel &model, std::vector<uint32_t> views)
+      : m(model), root(std::move(views)), regVersion(m.registers.size(), 0), version(m.tensors.size(), kNone),
+        writerStream(m.registers.size(), kNone), firstWriter(m.registers.size(), kNone),
+        lastWriter(m.registers.size(), kNone), mutator(m.registers.size(), kNone), isShared(m.registers.size(), false) {
+  }
+
+  Result<std::vector<CrossEdge>> check() {
+    for (const PlanModel::Stream &stream : m.streams)
+      for (uint32_t index : stream.tasks) OPC_RETURN_IF_ERROR(write(index));
+    for (const PlanModel::Stream &stream : m.streams)
+      for (uint32_t index : stream.tasks) OPC_RETURN_IF_ERROR(readElsewhere(index));
+    OPC_RETURN_IF_ERROR(show());
+    OPC_RETURN_IF_ERROR(checkWorkspaces());
+    const bool hasLags = std::any_of(m.tasks.begin(), m.tasks.end(), [](const ModelTask &t) { return t.lag != 0; });
+    if (hasLags) {
+      OPC_RETURN_IF_ERROR(checkLags(m, root, firstWriter, version, regVersion));
+      keepAcrossTurns(m, &isShared);
+    }
+    std::vector<CrossEdge> list;
+    for (const auto &[key, edge] : edges) list.push_back(edge);
+    OPC_RETURN_IF_ERROR(checkMemory(m, isShared));
+    OPC_RETURN_IF_ERROR(checkWaits(m, list));
+    return list;
+  }
+
+private:
+  /// A task in the order of its stream: what it reads is there, and it may write what it writes.
+  Status write(uint32_t index) {
+    const ModelTask &task = m.tasks[index];
+    for (size_t i = 0; i < task.inputs.size(); ++i) {
+      OPC_RETURN_IF_ERROR(read(index, root[task.inputs[i]]));
+      if (!task.isView && task.mutableInput[i]) OPC_RETURN_IF_ERROR(update(index, m.tensors[root[task.inputs[i]]]));
+    }
+    if (task.isView) return Status::ok();
+    for (size_t o = 0; o < task.outputs.size(); ++o) {
+      OPC_RETURN_IF_ERROR(checkOutput(index, o));
+      OPC_RETURN_IF_ERROR(checkWriters(index, m.tensors[task.outputs[o]].reg));
+      const uint32_t reg = m.tensors[task.outputs[o]].reg;
+      lastWriter[reg] = index;
+      version[task.outputs[o]] = ++regVersion[reg];
+    }
+    return Status::ok();
+  }
+
+  Status read(uint32_t index, uint32_t t) const {
+    const ModelTask &task = m.tasks[index];
+    const ModelTensor &tensor = m.tensors[t];
+    const uint32_t producer = tensor.producer;
+    if (producer == kNone) {
+      if (!tensor.isSource) return flow(m, index, "it reads tensor '" + tensor.name + "', which nothing makes");
+      return Status::ok();
+    }
+    const ModelTask &maker = m.tasks[producer];
+    if (task.stride % maker.stride != 0)
+      return flow(m, index,
+                  "it runs every " + std::to_string(task.stride) + " steps and reads tensor '" + tensor.name +
+                      "', made every " + std::to_string(maker.stride));
+    if (maker.stream != task.stream) return Status::ok();
+    if (!comesBefore(maker, task))
+      return flow(m, index, "it reads tensor '" + tensor.name + "' before " + m.describe(producer) + " makes it");
+    if (maker.lag == task.lag && version[t] != regVersion[tensor.reg])
+      return flow(m, index,
+                  "it reads tensor '" + tensor.name + "' after " + m.describe(lastWriter[tensor.reg]) +
+                      " has overwritten it");
+    return Status::ok();
+  }
+
+  Status update(uint32_t index, const ModelTensor &tensor) {
+    const plan::Register::Kind kind = m.registers[tensor.reg].kind;
+    const uint32_t stream = m.tasks[index].stream;
+    if (kind == plan::Register::VARIABLE) {
+      if (mutator[tensor.reg] != kNone && mutator[tensor.reg] != stream)
+        return flow(m, index, "it updates variable '" + tensor.name + "', which another stream updates too");
+      mutator[tensor.reg] = stream;
+    } else if (kind != plan::Register::ACTIVATION) {
+      return flow(m, index, "it writes its input '" + tensor.name + "', which is no variable");
+    }
+    return Status::ok();
+  }
+
+  Status checkOutput(uint32_t index, size_t o) const {
+    const ModelTask &task = m.tasks[index];
+    const ModelTensor &out = m.tensors[task.outputs[o]];
+    const ModelRegister &r = m.registers[out.reg];
+    if (r.kind != plan::Register::ACTIVATION)
+      return flow(m, index,
+                  "it makes tensor '" + out.name + "' in a register for " + plan::Register::Kind_Name(r.kind));
+    for (size_t other = 0; other < o; ++other)
+      if (m.tensors[task.outputs[other]].reg == out.reg) return flow(m, index, "two of its outputs share a register");
+    // Writing where an input lies needs the kernel's consent, and what lies there must be of the same extent.
+    for (size_t i = 0; i < task.inputs.size(); ++i) {
+      const ModelTensor &in = m.tensors[task.inputs[i]];
+      if (in.reg == out.reg && in.bytes && out.bytes && (!task.mayShare(o, i) || in.bytes != out.bytes))
+        return flow(m, index,
+                    "it writes tensor '" + out.name + "' over its input '" + in.name +
+                        "', which its kernel does not offer");
+    }
+    return Status::ok();
+  }
+
+  /// All writers of a register are in one stream and lag alike.
+  Status checkWriters(uint32_t index, uint32_t reg) {
+    const ModelTask &task = m.tasks[index];
+    const std::string &name = m.registers[reg].name;
+    if (writerStream[reg] == kNone) {
+      writerStream[reg] = task.stream;
+      firstWriter[reg] = index;
+    } else if (writerStream[reg] != task.stream) {
+      return flow(m, index, "it writes register '" + name + "', which another stream writes too");
+    } else if (m.tasks[firstWriter[reg]].lag != task.lag) {
+      return flow(m, index,
+                  "it " + lagText(task.lag) + " and writes register '" + name + "', which " +
+                      m.describe(firstWriter[reg]) + " writes, which " + lagText(m.tasks[firstWriter[reg]].lag));
+    }
+    return Status::ok();
+  }
+
+  /// What a task reads that another stream makes: an edge between the streams.
+  Status readElsewhere(uint32_t index) {
+    const ModelTask &task = m.tasks[index];
+    for (size_t i = 0; !task.isView && i < task.inputs.size(); ++i) {
+      const uint32_t t = root[task.inputs[i]], reg = m.tensors[t].reg;
+      if (mutator[reg] != kNone && mutator[reg] != task.stream)
+        return flow(m, index, "it reads variable '" + m.tensors[t].name + "', which another stream updates");
+      const uint32_t producer = m.tensors[t].producer;
+      if (producer == kNone || m.tasks[producer].stream == task.stream) continue;
+      if (version[t] != regVersion[reg])
+        return flow(m, index,
+                    "it reads tensor '" + m.tensors[t].name + "' of another stream, which " +
+                        m.describe(lastWriter[reg]) + " overwrites");
+      if (task.mutableInput[i])
+        return flow(m, index, "it writes its input '" + m.tensors[t].name + "', which another stream makes");
+      isShared[reg] = true;
+      const CrossEdge edge{reg, m.tasks[producer].stream, task.stream, firstWriter[reg], lastWriter[reg], index, index};
+      auto [it, isNew] = edges.emplace(std::make_pair(reg, task.stream), edge);
+      if (isNew) continue;
+      if (comesBefore(task, m.tasks[it->second.firstReader])) it->second.firstReader = index;
+      if (comesBefore(m.tasks[it->second.lastReader], task)) it->second.lastReader = index;
+    }
+    return Status::ok();
+  }
+
+  Status show() const {
+    for (const ModelPort &out : m.outputs) {
+      const ModelTensor &t = m.tensors[root[out.tensor]];
+      const std::string what = "invalid plan: output '" + out.name + "' is tensor '" + t.name + "', which ";
+      if (t.producer == kNone && !t.isSource)
+        return Status(StatusCode::kInvalidGraph, "OPC0816", what + "nothing makes");
+      if (t.producer != kNone && version[root[out.tensor]] != regVersion[t.reg])
+        return Status(StatusCode::kInvalidGraph, "OPC0816", what + m.describe(lastWriter[t.reg]) + " overwrites");
+    }
+    return Status::ok();
+  }
+
+  /// A workspace belongs to one stream.
+  Status checkWorkspaces() const {
+    std::vector<uint32_t> workspaceStream(m.registers.size(), kNone);
+    for (uint32_t i = 0; i < m.tasks.size(); ++i) {
+      if (m.tasks[i].workspace == kNone) continue;
+      uint32_t &s = workspaceStream[m.tensors[m.tasks[i].workspace].reg];
+      if (s != kNone && s != m.tasks[i].stream) return flow(m, i, "its workspace is used by another stream too");
+      s = m.tasks[i].stream;
+    }
+    return Status::ok();
+  }
+
+  const PlanModel &m;
+  const std::vector<uint32_t> root; // of a tensor: the one whose bytes it shows
+  /// regVersion[r] counts the writes of register r; a tensor is intact while its version is current.
+  std::vector<uint32_t> regVersion, version;
+  std::vector<uint32_t> writerStream, firstWriter, lastWriter; // by register
+  std::vector<uint32_t> mutator;                               // by register: the stream that updates a variable
+  std::vector<bool> isShared;                                  // by register: used by several streams
+  std::map<std::pair<uint32_t, uint32_t>, CrossEdge> edges;    // by register, reader stream
+};
+
+} // namespace
+
 Result<std::vector<CrossEdge>> checkDataFlow(const PlanModel &m) {
-  Result<std::vector<uint32_t>> views = resolveViews(m);
-  if (!views) return views.status();
-  const std::vector<uint32_t> &root = *views;
-
-  // Writes, stream by stream. version[r] counts the writes of register r; a tensor is intact while its version is
-  // current.
-  std::vector<uint32_t> regVersion(m.registers.size(), 0), version(m.tensors.size(), kNone);
-  std::vector<uint32_t> writerStream(m.registers.size(), kNone), firstWriter(m.registers.size(), kNone),
-      lastWriter(m.registers.size(), kNone);
-  std::vector<uint32_t> mutator(m.registers.size(), kNone); // the stream that updates a variable
-  for (const PlanModel::Stream &stream : m.streams) {
-    for (uint32_t index : stream.tasks) {
-      const ModelTask &task = m.tasks[index];
-      for (size_t i = 0; i < task.inputs.size(); ++i) {
-        const uint32_t t = root[task.inputs[i]];
-        const ModelTensor &tensor = m.tensors[t];
-        const uint32_t producer = tensor.producer;
-        if (producer == kNone) {
-          if (!tensor.isSource) return flow(m, index, "it reads tensor '" + tensor.name + "', which nothing makes");
-        } else {
-          const ModelTask &maker = m.tasks[producer];
-          if (task.stride % maker.stride != 0)
-            return flow(m, index,
-                        "it runs every " + std::to_string(task.stride) + " steps and reads tensor '" + tensor.name +
-                            "', made every " + std::to_string(maker.stride));
-          if (maker.stream == task.stream) {
-            if (!comesBefore(maker, task))
-              return flow(m, index,
-                          "it reads tensor '" + tensor.name + "' before " + m.describe(producer) + " makes it");
-            if (maker.lag == task.lag && version[t] != regVersion[tensor.reg])
-              return flow(m, index,
-                          "it reads tensor '" + tensor.name + "' after " + m.describe(lastWriter[tensor.reg]) +
-                              " has overwritten it");
-          }
-        }
-        if (task.isView || !task.mutableInput[i]) continue;
-        const ModelRegister &r = m.registers[tensor.reg];
-        if (r.kind == plan::Register::VARIABLE) {
-          if (mutator[tensor.reg] != kNone && mutator[tensor.reg] != task.stream)
-            return flow(m, index, "it updates variable '" + tensor.name + "', which another stream updates too");
-          mutator[tensor.reg] = task.stream;
-        } else if (r.kind != plan::Register::ACTIVATION) {
-          return flow(m, index, "it writes its input '" + tensor.name + "', which is no variable");
-        }
-      }
-      if (task.isView) continue;
-      for (size_t o = 0; o < task.outputs.size(); ++o) {
-        const ModelTensor &out = m.tensors[task.outputs[o]];
-        const ModelRegister &r = m.registers[out.reg];
-        if (r.kind != plan::Register::ACTIVATION)
-          return flow(m, index,
-                      "it makes tensor '" + out.name + "' in a register for " + plan::Register::Kind_Name(r.kind));
-        for (size_t other = 0; other < o; ++other)
-          if (m.tensors[task.outputs[other]].reg == out.reg)
-            return flow(m, index, "two of its outputs share a register");
-        // Writing where an input lies needs the kernel's consent, and what lies there must be of the same extent.
-        for (size_t i = 0; i < task.inputs.size(); ++i) {
-          const ModelTensor &in = m.tensors[task.inputs[i]];
-          if (in.reg == out.reg && in.bytes && out.bytes && (!task.mayShare(o, i) || in.bytes != out.bytes))
-            return flow(m, index,
-                        "it writes tensor '" + out.name + "' over its input '" + in.name +
-                            "', which its kernel does not offer");
-        }
-        if (writerStream[out.reg] == kNone) {
-          writerStream[out.reg] = task.stream;
-          firstWriter[out.reg] = index;
-        } else if (writerStream[out.reg] != task.stream) {
-          return flow(m, index, "it writes register '" + r.name + "', which another stream writes too");
-        } else if (m.tasks[firstWriter[out.reg]].lag != task.lag) {
-          return flow(m, index,
-                      "it " + lagText(task.lag) + " and writes register '" + r.name + "', which " +
-                          m.describe(firstWriter[out.reg]) + " writes, which " +
-                          lagText(m.tasks[firstWriter[out.reg]].lag));
-        }
-        lastWriter[out.reg] = index;
-        version[task.outputs[o]] = ++regVersion[out.reg];
-      }
-    }
-  }
-
-  // Readers in other streams, and what outputs show.
-  std::map<std::pair<uint32_t, uint32_t>, CrossEdge> edges; // by register, reader stream
-  std::vector<bool> isShared(m.registers.size(), false);
-  for (const PlanModel::Stream &stream : m.streams) {
-    for (uint32_t index : stream.tasks) {
-      const ModelTask &task = m.tasks[index];
-      if (task.isView) continue;
-      for (size_t i = 0; i < task.inputs.size(); ++i) {
-        const uint32_t t = root[task.inputs[i]], reg = m.tensors[t].reg;
-        if (mutator[reg] != kNone && mutator[reg] != task.stream)
-          return flow(m, index, "it reads variable '" + m.tensors[t].name + "', which another stream updates");
-        const uint32_t producer = m.tensors[t].producer;
-        if (producer == kNone || m.tasks[producer].stream == task.stream) continue;
-        if (version[t] != regVersion[reg])
-          return flow(m, index,
-                      "it reads tensor '" + m.tensors[t].name + "' of another stream, which " +
-                          m.describe(lastWriter[reg]) + " overwrites");
-        if (task.mutableInput[i])
-          return flow(m, index, "it writes its input '" + m.tensors[t].name + "', which another stream makes");
-        isShared[reg] = true;
-        CrossEdge edge;
-        edge.reg = reg;
-        edge.writerStream = m.tasks[producer].stream;
-        edge.readerStream = task.stream;
-        edge.firstWriter = firstWriter[reg];
-        edge.lastWriter = lastWriter[reg];
-        edge.firstReader = edge.lastReader = index;
-        auto [it, isNew] = edges.emplace(std::make_pair(reg, task.stream), edge);
-        if (isNew) continue;
-        if (comesBefore(task, m.tasks[it->second.firstReader])) it->second.firstReader = index;
-        if (comesBefore(m.tasks[it->second.lastReader], task)) it->second.lastReader = index;
-      }
-    }
-  }
-  for (const ModelPort &out : m.outputs) {
-    const ModelTensor &t = m.tensors[root[out.tensor]];
-    if (t.producer == kNone && !t.isSource)
-      return Status(StatusCode::kInvalidGraph, "OPC0816",
-                    "invalid plan: output '" + out.name + "' is tensor '" + t.name + "', which nothing makes");
-    if (t.producer != kNone && version[root[out.tensor]] != regVersion[t.reg])
-      return Status(StatusCode::kInvalidGraph, "OPC0816",
-                    "invalid plan: output '" + out.name + "' is tensor '" + t.name + "', which " +
-                        m.describe(lastWriter[t.reg]) + " overwrites");
-  }
-  // A workspace belongs to one stream.
-  std::vector<uint32_t> workspaceStream(m.registers.size(), kNone);
-  for (uint32_t i = 0; i < m.tasks.size(); ++i) {
-    if (m.tasks[i].workspace == kNone) continue;
-    uint32_t &s = workspaceStream[m.tensors[m.tasks[i].workspace].reg];
-    if (s != kNone && s != m.tasks[i].stream) return flow(m, i, "its workspace is used by another stream too");
-    s = m.tasks[i].stream;
-  }
-
-  const bool hasLags = std::any_of(m.tasks.begin(), m.tasks.end(), [](const ModelTask &t) { return t.lag != 0; });
-  if (hasLags) {
-    OPC_RETURN_IF_ERROR(checkLags(m, root, firstWriter, version, regVersion));
-    keepAcrossTurns(m, &isShared);
-  }
-  std::vector<CrossEdge> list;
-  for (const auto &[key, edge] : edges) list.push_back(edge);
-  OPC_RETURN_IF_ERROR(checkMemory(m, isShared));
-  OPC_RETURN_IF_ERROR(checkWaits(m, list));
-  return list;
+  OPC_ASSIGN_OR_RETURN(std::vector<uint32_t> views, resolveViews(m));
+  return DataFlow(m, std::move(views)).check();
 }
 
 namespace {

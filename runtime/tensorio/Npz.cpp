@@ -212,6 +212,91 @@ Result<std::unique_ptr<TensorArchive>> openNpzBytes(FileBytes file, const std::s
   return std::unique_ptr<TensorArchive>(std::move(archive));
 }
 
+namespace {
+
+/// What a member's local header and its entry in the directory say.
+struct MemberHeader {
+  std::string name;
+  uint32_t crc = 0;
+  uint64_t size = 0, at = 0;
+  bool isBig() const { return size >= 0xffffffffu; }
+  bool isFar() const { return at >= 0xffffffffu; }
+  uint16_t version() const { return isBig() || isFar() ? 45 : 20; }
+
+  void appendLocal(std::string *s) const {
+    append<uint32_t>(s, kLocalSignature);
+    appendCommon(s);
+    const std::string field = zip64(false);
+    append<uint16_t>(s, static_cast<uint16_t>(field.size()));
+    *s += name + field;
+  }
+  void appendEntry(std::string *s) const {
+    append<uint32_t>(s, kCentralSignature);
+    append<uint16_t>(s, version());
+    appendCommon(s);
+    const std::string field = zip64(true);
+    append<uint16_t>(s, static_cast<uint16_t>(field.size()));
+    append<uint16_t>(s, 0); // comment
+    append<uint16_t>(s, 0); // disk
+    append<uint16_t>(s, 0);
+    append<uint32_t>(s, 0);
+    append<uint32_t>(s, isFar() ? 0xffffffffu : static_cast<uint32_t>(at));
+    *s += name + field;
+  }
+
+private:
+  void appendCommon(std::string *s) const { // dated 1980-01-01 00:00
+    append<uint16_t>(s, version());
+    append<uint16_t>(s, 0x0800); // names are UTF-8
+    append<uint16_t>(s, 0);
+    append<uint16_t>(s, 0);
+    append<uint16_t>(s, 0x0021);
+    append<uint32_t>(s, crc);
+    append<uint32_t>(s, isBig() ? 0xffffffffu : static_cast<uint32_t>(size));
+    append<uint32_t>(s, isBig() ? 0xffffffffu : static_cast<uint32_t>(size));
+    append<uint16_t>(s, static_cast<uint16_t>(name.size()));
+  }
+  /// The extra field with what 32 bits do not hold; empty when they hold all.
+  std::string zip64(bool withPlace) const {
+    std::string contents, field;
+    if (isBig()) append<uint64_t>(&contents, size), append<uint64_t>(&contents, size);
+    if (withPlace && isFar()) append<uint64_t>(&contents, at);
+    if (contents.empty()) return field;
+    append<uint16_t>(&field, 1);
+    append<uint16_t>(&field, static_cast<uint16_t>(contents.size()));
+    return field + contents;
+  }
+};
+
+/// The end of an archive whose directory of `size` bytes and `count` entries begins at `at`.
+void appendEnd(std::string *directory, uint64_t count, uint64_t size, uint64_t at) {
+  if (at >= 0xffffffffu || count >= 0xffff || size >= 0xffffffffu) {
+    append<uint32_t>(directory, kEnd64Signature);
+    append<uint64_t>(directory, kEnd64Bytes - 12);
+    append<uint16_t>(directory, 45);
+    append<uint16_t>(directory, 45);
+    append<uint32_t>(directory, 0);
+    append<uint32_t>(directory, 0);
+    append<uint64_t>(directory, count);
+    append<uint64_t>(directory, count);
+    append<uint64_t>(directory, size);
+    append<uint64_t>(directory, at);
+    append<uint32_t>(directory, kLocator64Signature);
+    append<uint32_t>(directory, 0);
+    append<uint64_t>(directory, at + size);
+    append<uint32_t>(directory, 1);
+  }
+  append<uint32_t>(directory, kEndSignature);
+  append<uint32_t>(directory, 0);
+  append<uint16_t>(directory, static_cast<uint16_t>(std::min<uint64_t>(count, 0xffff)));
+  append<uint16_t>(directory, static_cast<uint16_t>(std::min<uint64_t>(count, 0xffff)));
+  append<uint32_t>(directory, static_cast<uint32_t>(std::min<uint64_t>(size, 0xffffffffu)));
+  append<uint32_t>(directory, static_cast<uint32_t>(std::min<uint64_t>(at, 0xffffffffu)));
+  append<uint16_t>(directory, 0);
+}
+
+} // namespace
+
 Status writeNpz(const std::string &path, NamedTensors tensors) {
   OPC_RETURN_IF_ERROR(sortUnique(path, &tensors));
   AtomicFile f;
@@ -219,81 +304,23 @@ Status writeNpz(const std::string &path, NamedTensors tensors) {
   std::string directory;
   uint64_t at = 0;
   for (const auto &[key, tensor] : tensors) {
-    const std::string name = key + ".npy";
-    if (name.size() > 0xffff)
-      return Status(StatusCode::kUsage, "OPC0708", path + ": a name of " + std::to_string(name.size()) + " bytes");
+    MemberHeader member{key + ".npy"};
+    if (member.name.size() > 0xffff)
+      return Status(StatusCode::kUsage, "OPC0708",
+                    path + ": a name of " + std::to_string(member.name.size()) + " bytes");
     const std::string header = npyHeader(tensor->dtype(), tensor->shape());
-    const uint64_t size = header.size() + tensor->bytes();
-    const uint32_t crc = crcOf(crcOf(0, header.data(), header.size()), tensor->data(), tensor->bytes());
-    const bool bigSize = size >= 0xffffffffu, bigOffset = at >= 0xffffffffu;
-    const uint16_t version = bigSize || bigOffset ? 45 : 20;
-    std::string sizes; // the zip64 field's contents
-    if (bigSize) append<uint64_t>(&sizes, size), append<uint64_t>(&sizes, size);
-    auto common = [&](std::string *s) { // what local and central headers share; dated 1980-01-01 00:00
-      append<uint16_t>(s, version);
-      append<uint16_t>(s, 0x0800); // names are UTF-8
-      append<uint16_t>(s, 0);
-      append<uint16_t>(s, 0);
-      append<uint16_t>(s, 0x0021);
-      append<uint32_t>(s, crc);
-      append<uint32_t>(s, bigSize ? 0xffffffffu : static_cast<uint32_t>(size));
-      append<uint32_t>(s, bigSize ? 0xffffffffu : static_cast<uint32_t>(size));
-      append<uint16_t>(s, static_cast<uint16_t>(name.size()));
-    };
-    auto extra = [](std::string *s, const std::string &contents) {
-      append<uint16_t>(s, 1);
-      append<uint16_t>(s, static_cast<uint16_t>(contents.size()));
-      *s += contents;
-    };
+    member.size = header.size() + tensor->bytes();
+    member.crc = crcOf(crcOf(0, header.data(), header.size()), tensor->data(), tensor->bytes());
+    member.at = at;
     std::string local;
-    append<uint32_t>(&local, kLocalSignature);
-    common(&local);
-    append<uint16_t>(&local, static_cast<uint16_t>(sizes.empty() ? 0 : 4 + sizes.size()));
-    local += name;
-    if (!sizes.empty()) extra(&local, sizes);
-
-    if (bigOffset) append<uint64_t>(&sizes, at);
-    append<uint32_t>(&directory, kCentralSignature);
-    append<uint16_t>(&directory, version);
-    common(&directory);
-    append<uint16_t>(&directory, static_cast<uint16_t>(sizes.empty() ? 0 : 4 + sizes.size()));
-    append<uint16_t>(&directory, 0); // comment
-    append<uint16_t>(&directory, 0); // disk
-    append<uint16_t>(&directory, 0);
-    append<uint32_t>(&directory, 0);
-    append<uint32_t>(&directory, bigOffset ? 0xffffffffu : static_cast<uint32_t>(at));
-    directory += name;
-    if (!sizes.empty()) extra(&directory, sizes);
-
+    member.appendLocal(&local);
+    member.appendEntry(&directory);
     OPC_RETURN_IF_ERROR(f.write(local.data(), local.size()));
     OPC_RETURN_IF_ERROR(f.write(header.data(), header.size()));
     OPC_RETURN_IF_ERROR(f.write(tensor->data(), tensor->bytes()));
-    at += local.size() + size;
+    at += local.size() + member.size;
   }
-  const uint64_t count = tensors.size(), size = directory.size();
-  if (at >= 0xffffffffu || count >= 0xffff || size >= 0xffffffffu) {
-    append<uint32_t>(&directory, kEnd64Signature);
-    append<uint64_t>(&directory, kEnd64Bytes - 12);
-    append<uint16_t>(&directory, 45);
-    append<uint16_t>(&directory, 45);
-    append<uint32_t>(&directory, 0);
-    append<uint32_t>(&directory, 0);
-    append<uint64_t>(&directory, count);
-    append<uint64_t>(&directory, count);
-    append<uint64_t>(&directory, size);
-    append<uint64_t>(&directory, at);
-    append<uint32_t>(&directory, kLocator64Signature);
-    append<uint32_t>(&directory, 0);
-    append<uint64_t>(&directory, at + size);
-    append<uint32_t>(&directory, 1);
-  }
-  append<uint32_t>(&directory, kEndSignature);
-  append<uint32_t>(&directory, 0);
-  append<uint16_t>(&directory, static_cast<uint16_t>(std::min<uint64_t>(count, 0xffff)));
-  append<uint16_t>(&directory, static_cast<uint16_t>(std::min<uint64_t>(count, 0xffff)));
-  append<uint32_t>(&directory, static_cast<uint32_t>(std::min<uint64_t>(size, 0xffffffffu)));
-  append<uint32_t>(&directory, static_cast<uint32_t>(std::min<uint64_t>(at, 0xffffffffu)));
-  append<uint16_t>(&directory, 0);
+  appendEnd(&directory, tensors.size(), directory.size(), at);
   OPC_RETURN_IF_ERROR(f.write(directory.data(), directory.size()));
   return f.commit();
 }

@@ -63,57 +63,13 @@ std::vector<DataType> typesOf(const Registry &registry, const OpDef &op, const C
   return result;
 }
 
-class Maker {
-public:
-  Maker(const Registry &registry, uint64_t seed, const RandomGraphOptions &options)
-      : registry_(registry), random_(seed), options_(options) {}
+/// A graph under construction: what is in it, and how an op that fits gets in.
+class Draft {
+protected:
+  Draft(const Registry &registry, uint64_t seed) : registry_(registry), random_(seed) {}
 
-  RandomGraph make() {
-    collectCandidates();
-    const int wanted =
-        options_.minOps + static_cast<int>(below(static_cast<uint64_t>(options_.maxOps - options_.minOps + 1)));
-    if (options_.images) firstImage();
-    for (int tries = 0; made_ < wanted && tries < wanted * 20; ++tries) {
-      if (options_.images && below(8) != 0)
-        addImageOp();
-      else if (made_ > 0 && below(10) == 0)
-        repeatOp();
-      else if (made_ > 0 && below(6) == 0)
-        adapt();
-      else
-        addFromCases();
-    }
-    for (size_t i = 0; i < graph_.tensors.size(); ++i)
-      if (graph_.tensors[i].readers == 0 ? below(8) != 0 : below(6) == 0) graph_.outputs.push_back(i);
-    if (graph_.outputs.empty()) graph_.outputs.push_back(graph_.tensors.size() - 1);
-    return std::move(graph_);
-  }
-
-private:
   uint64_t below(uint64_t n) { return n ? random_() % n : 0; }
   bool chance(int percent) { return static_cast<int>(below(100)) < percent; }
-
-  void collectCandidates() {
-    for (const OpDef *op : registry_.ops()) {
-      if (op->origin.library != "built-in") continue;
-      if (options_.differentiable && (op->noGrad || !(registry_.findGrad(op->name) || op->scalar))) continue;
-      std::vector<Candidate> cases;
-      for (const Case &c : op->cases) {
-        OpConf conf;
-        conf.name = "probe";
-        conf.type = op->name;
-        for (const CaseInput &i : c.inputs()) bind(&conf.inputs, i.arg, "probe/x");
-        for (const auto &a : c.attrs()) conf.attrs[a.first] = a.second;
-        if (!completeOpConf(*op, &conf) || writesInputs(*op, conf)) continue;
-        std::vector<DataType> types = typesOf(registry_, *op, c, options_.differentiable || options_.images);
-        bool varies = false;
-        for (const CaseInput &i : c.inputs()) varies |= i.type == kInvalidDataType;
-        if (!varies) types = {kFloat};
-        if (!types.empty()) cases.push_back({op, &c, std::move(types)});
-      }
-      if (!cases.empty()) candidates_.push_back(std::move(cases));
-    }
-  }
 
   static void bind(std::vector<user_op::ArgBinding> *bindings, const std::string &arg, const std::string &tensor) {
     for (auto &b : *bindings)
@@ -158,12 +114,36 @@ private:
     int64_t elements = 0;
     for (const TensorDesc &d : instance.outputDescs()) elements += d.shape().elem_cnt();
     if (elements > 1 << 16) return false; // sums of large tensors would take the test's time and tell nothing more
+    append(instance);
+    history_.emplace_back(&op, instance.conf());
+    ++made_;
+    return true;
+  }
 
+  /// Takes back the inputs that a refused op had asked for.
+  void dropInputs(size_t inputs, int ops) {
+    while (graph_.inputs.size() > inputs) {
+      descs_.erase(graph_.inputs.back().op + "/out");
+      graph_.inputs.pop_back();
+    }
+    while (graph_.net.op_size() > ops) graph_.net.mutable_op()->RemoveLast();
+  }
+
+  const Registry &registry_;
+  std::mt19937_64 random_;
+  std::map<std::string, std::pair<TensorDesc, int>> descs_; // by tensor name; the index is -1 for inputs
+  std::vector<std::pair<const OpDef *, OpConf>> history_;
+  RandomGraph graph_;
+  int made_ = 0;
+
+private:
+  /// Writes an op into the graph and remembers its outputs.
+  void append(const OpInstance &instance) {
     graph::OperatorConf *out = graph_.net.add_op();
-    out->set_name(conf.name);
+    out->set_name(instance.conf().name);
     auto *user = out->mutable_user_conf();
-    user->set_op_type_name(op.name);
-    bool discontinuous = isStep(op);
+    user->set_op_type_name(instance.def().name);
+    bool discontinuous = isStep(instance.def());
     for (const auto &b : instance.conf().inputs) {
       auto *entry = user->add_input();
       entry->set_key(b.name);
@@ -180,7 +160,7 @@ private:
       entry->set_key(a.first);
       wire::toProto(a.second, entry->mutable_value());
     }
-    n = 0;
+    size_t n = 0;
     for (const auto &b : instance.conf().outputs) {
       auto *entry = user->add_output();
       entry->set_key(b.name);
@@ -190,9 +170,6 @@ private:
         descs_[t] = {graph_.tensors.back().desc, static_cast<int>(graph_.tensors.size() - 1)};
       }
     }
-    history_.emplace_back(&op, instance.conf());
-    ++made_;
-    return true;
   }
 
   /// Whether a change in the last bit of an input may change the output by more than that.
@@ -204,6 +181,57 @@ private:
     for (const char *s : smooth)
       if (op.name.find(s) != std::string::npos) return false;
     return true;
+  }
+};
+
+/// Picks what comes next.
+class Maker : Draft {
+public:
+  Maker(const Registry &registry, uint64_t seed, const RandomGraphOptions &options)
+      : Draft(registry, seed), options_(options) {}
+
+  RandomGraph make() {
+    collectCandidates();
+    const int wanted =
+        options_.minOps + static_cast<int>(below(static_cast<uint64_t>(options_.maxOps - options_.minOps + 1)));
+    if (options_.images) firstImage();
+    for (int tries = 0; made_ < wanted && tries < wanted * 20; ++tries) {
+      if (options_.images && below(8) != 0)
+        addImageOp();
+      else if (made_ > 0 && below(10) == 0)
+        repeatOp();
+      else if (made_ > 0 && below(6) == 0)
+        adapt();
+      else
+        addFromCases();
+    }
+    for (size_t i = 0; i < graph_.tensors.size(); ++i)
+      if (graph_.tensors[i].readers == 0 ? below(8) != 0 : below(6) == 0) graph_.outputs.push_back(i);
+    if (graph_.outputs.empty()) graph_.outputs.push_back(graph_.tensors.size() - 1);
+    return std::move(graph_);
+  }
+
+private:
+  void collectCandidates() {
+    for (const OpDef *op : registry_.ops()) {
+      if (op->origin.library != "built-in") continue;
+      if (options_.differentiable && (op->noGrad || !(registry_.findGrad(op->name) || op->scalar))) continue;
+      std::vector<Candidate> cases;
+      for (const Case &c : op->cases) {
+        OpConf conf;
+        conf.name = "probe";
+        conf.type = op->name;
+        for (const CaseInput &i : c.inputs()) bind(&conf.inputs, i.arg, "probe/x");
+        for (const auto &a : c.attrs()) conf.attrs[a.first] = a.second;
+        if (!completeOpConf(*op, &conf) || writesInputs(*op, conf)) continue;
+        std::vector<DataType> types = typesOf(registry_, *op, c, options_.differentiable || options_.images);
+        bool varies = false;
+        for (const CaseInput &i : c.inputs()) varies |= i.type == kInvalidDataType;
+        if (!varies) types = {kFloat};
+        if (!types.empty()) cases.push_back({op, &c, std::move(types)});
+      }
+      if (!cases.empty()) candidates_.push_back(std::move(cases));
+    }
   }
 
   void addFromCases() {
@@ -249,15 +277,6 @@ private:
       bind(&conf.inputs, i.arg, tensor);
     }
     if (!add(*best->op, std::move(conf))) dropInputs(inputsBefore, opsBefore);
-  }
-
-  /// Takes back the inputs that a refused op had asked for.
-  void dropInputs(size_t inputs, int ops) {
-    while (graph_.inputs.size() > inputs) {
-      descs_.erase(graph_.inputs.back().op + "/out");
-      graph_.inputs.pop_back();
-    }
-    while (graph_.net.op_size() > ops) graph_.net.mutable_op()->RemoveLast();
   }
 
   /// The same op again, on the same inputs: food for common subexpression elimination.
@@ -319,6 +338,39 @@ private:
   /// A parameter: an input for the test's purposes.
   std::string parameter(const Shape &shape, double lo, double hi) { return newInput(kFloat, shape, lo, hi); }
 
+  void convolution(const std::string &x, const Shape &s, OpConf *out) {
+    OpConf &conf = *out;
+    const int64_t channels = s.At(1);
+    const bool depthwise = chance(25);
+    const int64_t groups = depthwise ? channels : 1,
+                  filters = depthwise ? channels : static_cast<int64_t>(1 + below(8));
+    const auto kernel = static_cast<int64_t>(1 + 2 * below(2)), pad = chance(70) ? kernel / 2 : 0;
+    const auto stride = static_cast<int32_t>(chance(80) ? 1 : 2), dilation = static_cast<int32_t>(chance(85) ? 1 : 2);
+    conf.inputs = {{"in", {x}}, {"weight", {parameter(Shape{filters, channels / groups, kernel, kernel}, -0.5, 0.5)}}};
+    if (chance(50)) conf.inputs.push_back({"bias", {parameter(Shape{filters}, -1, 1)}});
+    if (!depthwise && chance(20)) { // the image read as channels_last, whatever it was made as
+      conf.attrs["data_format"] = AttrValue(std::string("channels_last"));
+      conf.inputs[1].tensors = {parameter(Shape{filters, kernel, kernel, s.At(3)}, -0.5, 0.5)};
+    }
+    conf.attrs["groups"] = AttrValue(static_cast<int32_t>(groups));
+    conf.attrs["padding_before"] = AttrValue(std::vector<int32_t>(2, static_cast<int32_t>(pad * dilation)));
+    conf.attrs["strides"] = AttrValue(std::vector<int32_t>(2, stride));
+    conf.attrs["dilation_rate"] = AttrValue(std::vector<int32_t>(2, dilation));
+  }
+  void normalization(const std::string &x, const Shape &s, OpConf *out) {
+    OpConf &conf = *out;
+    const Shape vector{s.At(1)};
+    conf.inputs = {{"x", {x}},
+                   {"moving_mean", {parameter(vector, -1, 1)}},
+                   {"moving_variance", {parameter(vector, 0.25, 2)}},
+                   {"gamma", {parameter(vector, 0.5, 1.5)}},
+                   {"beta", {parameter(vector, -1, 1)}}};
+    conf.attrs["axis"] = AttrValue(int32_t{1});
+    conf.attrs["epsilon"] = AttrValue(1e-5f);
+    if (chance(30))
+      if (std::string other = existing(kFloat, &s); !other.empty()) conf.inputs.push_back({"_add_to_output", {other}});
+  }
+
   void addImageOp() {
     std::vector<size_t> images;
     for (size_t i = 0; i < graph_.tensors.size(); ++i) {
@@ -330,8 +382,7 @@ private:
     const auto &image = graph_.tensors[chance(70) ? images.back() : images[below(images.size())]];
     const std::string x = image.name;
     const Shape s = image.desc.shape();
-    const int64_t channels = s.At(1);
-    const Shape vector{channels};
+    const Shape vector{s.At(1)};
     const size_t inputsBefore = graph_.inputs.size();
     const int opsBefore = graph_.net.op_size();
     OpConf conf;
@@ -341,39 +392,14 @@ private:
     case 0:
     case 1:
     case 2:
-    case 3: {
+    case 3:
       type = "conv2d";
-      const bool depthwise = chance(25);
-      const int64_t groups = depthwise ? channels : 1,
-                    filters = depthwise ? channels : static_cast<int64_t>(1 + below(8));
-      const auto kernel = static_cast<int64_t>(1 + 2 * below(2)), pad = chance(70) ? kernel / 2 : 0;
-      const auto stride = static_cast<int32_t>(chance(80) ? 1 : 2), dilation = static_cast<int32_t>(chance(85) ? 1 : 2);
-      conf.inputs = {{"in", {x}},
-                     {"weight", {parameter(Shape{filters, channels / groups, kernel, kernel}, -0.5, 0.5)}}};
-      if (chance(50)) conf.inputs.push_back({"bias", {parameter(Shape{filters}, -1, 1)}});
-      if (!depthwise && chance(20)) { // the image read as channels_last, whatever it was made as
-        conf.attrs["data_format"] = AttrValue(std::string("channels_last"));
-        conf.inputs[1].tensors = {parameter(Shape{filters, kernel, kernel, s.At(3)}, -0.5, 0.5)};
-      }
-      conf.attrs["groups"] = AttrValue(static_cast<int32_t>(groups));
-      conf.attrs["padding_before"] = AttrValue(std::vector<int32_t>(2, static_cast<int32_t>(pad * dilation)));
-      conf.attrs["strides"] = AttrValue(std::vector<int32_t>(2, stride));
-      conf.attrs["dilation_rate"] = AttrValue(std::vector<int32_t>(2, dilation));
+      convolution(x, s, &conf);
       break;
-    }
     case 4:
     case 5:
       type = "normalization";
-      conf.inputs = {{"x", {x}},
-                     {"moving_mean", {parameter(vector, -1, 1)}},
-                     {"moving_variance", {parameter(vector, 0.25, 2)}},
-                     {"gamma", {parameter(vector, 0.5, 1.5)}},
-                     {"beta", {parameter(vector, -1, 1)}}};
-      conf.attrs["axis"] = AttrValue(int32_t{1});
-      conf.attrs["epsilon"] = AttrValue(1e-5f);
-      if (chance(30))
-        if (std::string other = existing(kFloat, &s); !other.empty())
-          conf.inputs.push_back({"_add_to_output", {other}});
+      normalization(x, s, &conf);
       break;
     case 6:
       type = "broadcast_add";
@@ -408,14 +434,8 @@ private:
     if (!op || !add(*op, std::move(conf))) dropInputs(inputsBefore, opsBefore);
   }
 
-  const Registry &registry_;
-  std::mt19937_64 random_;
   const RandomGraphOptions options_;
   std::vector<std::vector<Candidate>> candidates_;
-  std::map<std::string, std::pair<TensorDesc, int>> descs_; // by tensor name; the index is -1 for inputs
-  std::vector<std::pair<const OpDef *, OpConf>> history_;
-  RandomGraph graph_;
-  int made_ = 0;
 };
 
 } // namespace

@@ -35,7 +35,14 @@ int64_t units(double seconds, double unit) {
   return seconds < kInfinity ? std::min(kTop, static_cast<int64_t>(std::llround(seconds / unit))) : kTop;
 }
 
-void write(const Problem &p, int copies, double unit, FILE *out) {
+/// The same problem as a network of cost functions. Variables: ops, then tensors.
+struct Network {
+  std::vector<std::vector<double>> unary;
+  std::vector<Table> tables;
+};
+
+/// For each tensor every state that it may be produced in, alone and with a copy in another.
+std::vector<std::vector<Value>> valuesOf(const Problem &p, int copies) {
   std::vector<std::vector<Value>> values(p.tensors.size());
   for (size_t t = 0; t < p.tensors.size(); ++t) {
     const uint32_t states = p.tensorKinds[p.tensors[t].kind].states;
@@ -45,14 +52,16 @@ void write(const Problem &p, int copies, double unit, FILE *out) {
         if (c != s) values[t].push_back({s, {c}});
     }
   }
-  // Variables: ops, then tensors.
+  return values;
+}
+
+Network networkOf(const Problem &p, const std::vector<std::vector<Value>> &values) {
   const size_t ops = p.ops.size();
-  std::vector<size_t> sizes;
-  std::vector<std::vector<double>> unary;
+  Network n;
   for (const Op &op : p.ops) {
     std::vector<double> u;
     for (const auto &s : p.opKinds[op.kind].signatures) u.push_back(s.seconds);
-    unary.push_back(u);
+    n.unary.push_back(u);
   }
   for (size_t t = 0; t < p.tensors.size(); ++t) {
     const TensorKind &kind = p.tensorKinds[p.tensors[t].kind];
@@ -62,9 +71,8 @@ void write(const Problem &p, int copies, double unit, FILE *out) {
       for (uint32_t c : v.copies) cost += kind.boxing[v.produced * kind.states + c];
       u.push_back(cost * p.tensors[t].discount);
     }
-    unary.push_back(u);
+    n.unary.push_back(u);
   }
-  std::vector<Table> tables;
   for (size_t o = 0; o < ops; ++o) {
     const OpKind &kind = p.opKinds[p.ops[o].kind];
     for (size_t i = 0; i < p.ops[o].inputs.size() + p.ops[o].outputs.size(); ++i) {
@@ -85,22 +93,26 @@ void write(const Problem &p, int copies, double unit, FILE *out) {
           }
           table.costs.push_back(cost);
         }
-      tables.push_back(std::move(table));
+      n.tables.push_back(std::move(table));
     }
   }
+  return n;
+}
+
+void write(const Network &n, double unit, FILE *out) {
   size_t largest = 0;
-  for (const auto &u : unary) largest = std::max(largest, u.size());
-  std::fprintf(out, "sbp %zu %zu %zu %lld\n", unary.size(), largest, unary.size() + tables.size(),
+  for (const auto &u : n.unary) largest = std::max(largest, u.size());
+  std::fprintf(out, "sbp %zu %zu %zu %lld\n", n.unary.size(), largest, n.unary.size() + n.tables.size(),
                static_cast<long long>(kTop));
-  for (const auto &u : unary) std::fprintf(out, "%zu ", u.size());
+  for (const auto &u : n.unary) std::fprintf(out, "%zu ", u.size());
   std::fprintf(out, "\n");
-  for (size_t v = 0; v < unary.size(); ++v) {
-    std::fprintf(out, "1 %zu 0 %zu\n", v, unary[v].size());
-    for (size_t x = 0; x < unary[v].size(); ++x)
-      std::fprintf(out, "%zu %lld\n", x, static_cast<long long>(units(unary[v][x], unit)));
+  for (size_t v = 0; v < n.unary.size(); ++v) {
+    std::fprintf(out, "1 %zu 0 %zu\n", v, n.unary[v].size());
+    for (size_t x = 0; x < n.unary[v].size(); ++x)
+      std::fprintf(out, "%zu %lld\n", x, static_cast<long long>(units(n.unary[v][x], unit)));
   }
-  for (const Table &t : tables) {
-    const size_t columns = unary[t.b].size();
+  for (const Table &t : n.tables) {
+    const size_t columns = n.unary[t.b].size();
     // The most frequent cost is the default.
     std::map<int64_t, size_t> counts;
     for (double c : t.costs) ++counts[units(c, unit)];
@@ -148,7 +160,7 @@ int main(int argc, char **argv) {
   const double unit = s.cost / 1e10;
   FILE *out = std::fopen(argv[5], "w");
   if (!out) return 1;
-  write(p, options.copies, unit, out);
+  write(networkOf(p, valuesOf(p, options.copies)), unit, out);
   std::fclose(out);
   std::printf("{\"ops\": %zu, \"feasible\": %s, \"cost\": %.17g, \"gap\": %.17g, \"method\": \"%s\", \"unit\": %.17g, "
               "\"terms\": %zu}\n",

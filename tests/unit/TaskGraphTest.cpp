@@ -167,14 +167,25 @@ TEST_CASE("views need no execution, in-place needs the kernel's offer", "[taskgr
   }
 }
 
-TEST_CASE("plans that break a rule are refused, whatever their checksum says", "[taskgraph]") {
+namespace {
+/// c = (x + 1) + 1.
+struct TwoAdds {
   PlanBuilder b;
-  const uint32_t x = b.input("x", Shape{4}), a = b.tensor("a", Shape{4}), c = b.tensor("c", Shape{4});
-  b.add("first", x, a, 1);
-  b.add("second", a, c, 1);
-  b.output("y", c);
-  REQUIRE(refusal(b) == "accepted");
+  uint32_t x = b.input("x", Shape{4}), a = b.tensor("a", Shape{4}), c = b.tensor("c", Shape{4});
+  TwoAdds() {
+    b.add("first", x, a, 1);
+    b.add("second", a, c, 1);
+    b.output("y", c);
+  }
+};
+} // namespace
+
+TEST_CASE("plans that break a rule are refused, whatever their checksum says", "[taskgraph]") {
+  TwoAdds two;
+  PlanBuilder &b = two.b;
   plan::Plan &p = b.plan;
+  const uint32_t a = two.a;
+  REQUIRE(refusal(b) == "accepted");
   SECTION("references") {
     SECTION("arena") { p.mutable_register_(0)->set_arena(9); }
     SECTION("register") { p.mutable_tensor(0)->set_register_(99); }
@@ -217,6 +228,13 @@ TEST_CASE("plans that break a rule are refused, whatever their checksum says", "
     p.mutable_tensor(1)->set_dim(0, 3);
     CHECK(refusal(b) == "OPC0815");
   }
+}
+
+TEST_CASE("plans whose tensors are not made, read or kept in order are refused", "[taskgraph]") {
+  TwoAdds two;
+  PlanBuilder &b = two.b;
+  plan::Plan &p = b.plan;
+  const uint32_t x = two.x, a = two.a, c = two.c;
   SECTION("flow") {
     SECTION("read before made") {
       p.mutable_stream(0)->set_task(0, 1);
@@ -252,6 +270,12 @@ TEST_CASE("plans that break a rule are refused, whatever their checksum says", "
     p.mutable_register_(2)->set_offset(p.register_(1).offset());
     CHECK(refusal(b) == "accepted");
   }
+}
+
+TEST_CASE("plans of other operators, kernels and devices are refused", "[taskgraph]") {
+  TwoAdds two;
+  PlanBuilder &b = two.b;
+  plan::Plan &p = b.plan;
   SECTION("unknown op") {
     p.mutable_task(0)->set_op_type("runtime_test_ad");
     const Status s = load(b).status();
@@ -276,7 +300,7 @@ TEST_CASE("plans that break a rule are refused, whatever their checksum says", "
   }
   SECTION("workspace too small") {
     const uint32_t y = b.tensor("s", Shape{1});
-    b.task("squares", "runtime_test_sum_squares", {{"in", {c}}}, {{"out", {y}}});
+    b.task("squares", "runtime_test_sum_squares", {{"in", {two.c}}}, {{"out", {y}}});
     CHECK(refusal(b) == "OPC0818");
   }
 }

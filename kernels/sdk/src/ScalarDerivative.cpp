@@ -3,6 +3,7 @@
 #include "opc/Scalar.h"
 
 #include <cmath>
+#include <optional>
 
 namespace opc::scalar {
 namespace {
@@ -73,17 +74,91 @@ constexpr double kLn2 = 0.69314718055994530942;
 constexpr double kLn10 = 2.30258509299404568402;
 constexpr double kTwoOverSqrtPi = 1.12837916709551257390;
 
+/// A node of the expression: its operands and their derivatives, and the node itself.
+struct Operands {
+  Expr u, w, du, dw, dz, v;
+};
+
+/// u^w: w u^(w-1) du + u^w log(u) dw; the first is 0 for w = 0 and the second for u = 0, where limits would be NaN.
+Expr powerDerivative(const Simplify &s, const Operands &n) {
+  Expr base(0.0), exponent(0.0);
+  if (!n.du.isConstant(0)) {
+    if (isConst(n.w))
+      base = s.mul(s.mul(n.w, s.pow(n.u, Expr(valueOf(n.w) - 1))), n.du);
+    else
+      base = s.mul(F::select(n.w == Expr(0.0), Expr(0.0), n.w * F::pow(n.u, n.w - Expr(1.0))), n.du);
+  }
+  if (!n.dw.isConstant(0)) exponent = s.mul(F::select(n.u == Expr(0.0), Expr(0.0), n.v * F::log(n.u)), n.dw);
+  return s.add(base, exponent);
+}
+
+/// The table of derivatives; nothing for a function that is not in it.
+std::optional<Expr> derivativeOf(ScalarOp op, const Simplify &s, const Operands &n) {
+  switch (op) {
+  case ScalarOp::kAdd: return s.add(n.du, n.dw);
+  case ScalarOp::kSub: return s.sub(n.du, n.dw);
+  case ScalarOp::kNegate: return s.neg(n.du);
+  case ScalarOp::kMul: return s.add(s.mul(n.du, n.w), s.mul(n.u, n.dw));
+  case ScalarOp::kDiv: return s.sub(s.div(n.du, n.w), s.div(s.mul(n.v, n.dw), n.w));
+  case ScalarOp::kSelect: return s.select(n.u, n.dw, n.dz);
+  case ScalarOp::exp: return s.mul(n.v, n.du);
+  case ScalarOp::exp2: return s.mul(s.mul(Expr(kLn2), n.v), n.du);
+  case ScalarOp::expm1: return s.mul(F::exp(n.u), n.du);
+  case ScalarOp::log: return s.div(n.du, n.u);
+  case ScalarOp::log2: return s.div(n.du, s.mul(Expr(kLn2), n.u));
+  case ScalarOp::log10: return s.div(n.du, s.mul(Expr(kLn10), n.u));
+  case ScalarOp::log1p: return s.div(n.du, s.add(Expr(1.0), n.u));
+  case ScalarOp::sqrt: return s.div(s.mul(Expr(0.5), n.du), n.v);
+  case ScalarOp::rsqrt: return s.mul(s.div(s.mul(Expr(-0.5), n.v), n.u), n.du);
+  case ScalarOp::sin: return s.mul(F::cos(n.u), n.du);
+  case ScalarOp::cos: return s.neg(s.mul(F::sin(n.u), n.du));
+  case ScalarOp::tan: return s.mul(Expr(1.0) + n.v * n.v, n.du);
+  case ScalarOp::asin: return s.mul(F::rsqrt(Expr(1.0) - n.u * n.u), n.du);
+  case ScalarOp::acos: return s.neg(s.mul(F::rsqrt(Expr(1.0) - n.u * n.u), n.du));
+  case ScalarOp::atan: return s.div(n.du, Expr(1.0) + n.u * n.u);
+  case ScalarOp::sinh: return s.mul(F::cosh(n.u), n.du);
+  case ScalarOp::cosh: return s.mul(F::sinh(n.u), n.du);
+  case ScalarOp::tanh: return s.mul(Expr(1.0) - n.v * n.v, n.du);
+  case ScalarOp::asinh: return s.mul(F::rsqrt(n.u * n.u + Expr(1.0)), n.du);
+  case ScalarOp::acosh: return s.mul(F::rsqrt(n.u * n.u - Expr(1.0)), n.du);
+  case ScalarOp::atanh: return s.div(n.du, Expr(1.0) - n.u * n.u);
+  case ScalarOp::erf: return s.mul(s.mul(Expr(kTwoOverSqrtPi), F::exp(-(n.u * n.u))), n.du);
+  case ScalarOp::erfc: return s.mul(s.mul(Expr(-kTwoOverSqrtPi), F::exp(-(n.u * n.u))), n.du);
+  case ScalarOp::lgamma: return s.mul(F::digamma(n.u), n.du);
+  case ScalarOp::digamma: return s.mul(F::trigamma(n.u), n.du);
+  case ScalarOp::sigmoid: return s.mul(n.v * (Expr(1.0) - n.v), n.du);
+  case ScalarOp::abs: return s.mul(F::sign(n.u), n.du);
+  case ScalarOp::sign:
+  case ScalarOp::floor:
+  case ScalarOp::ceil:
+  case ScalarOp::round:
+  case ScalarOp::trunc:
+  case ScalarOp::floordiv:
+  case ScalarOp::truncdiv: return Expr(0.0);
+  case ScalarOp::pow: return powerDerivative(s, n);
+  case ScalarOp::max:
+  case ScalarOp::min: {
+    const Expr first = op == ScalarOp::max ? n.u > n.w : n.u < n.w;
+    return s.select(n.u == n.w, s.mul(Expr(0.5), s.add(n.du, n.dw)), s.select(first, n.du, n.dw));
+  }
+  case ScalarOp::fmod: return s.sub(n.du, s.mul(F::truncdiv(n.u, n.w), n.dw));
+  case ScalarOp::floormod: return s.sub(n.du, s.mul(F::floordiv(n.u, n.w), n.dw));
+  case ScalarOp::atan2: return s.div(s.sub(s.mul(n.w, n.du), s.mul(n.u, n.dw)), n.u * n.u + n.w * n.w);
+  default: return std::nullopt;
+  }
+}
+
 } // namespace
 
 Result<ScalarProgram> ScalarProgram::derivative(int32_t parameter) const {
   if (isTest()) return ScalarProgram(Expr(0.0), names_, inputs_);
-  Simplify s{[](const std::shared_ptr<const Expr::Node> &n) { return Expr(n); }};
+  const Simplify s{[](const std::shared_ptr<const Expr::Node> &n) { return Expr(n); }};
   std::vector<Expr> value, d;
   for (const Node &n : nodes_) {
     auto at = [&](const std::vector<Expr> &list, int i) {
       return n.args[i] >= 0 ? list[static_cast<size_t>(n.args[i])] : Expr(0.0);
     };
-    const Expr u = at(value, 0), w = at(value, 1), du = at(d, 0), dw = at(d, 1);
+    const Expr u = at(value, 0), w = at(value, 1), du = at(d, 0), dw = at(d, 1), dz = at(d, 2);
     // The node itself, on the operands already built.
     Expr v(n.value);
     switch (scalarOpArity(n.op)) {
@@ -94,83 +169,18 @@ Result<ScalarProgram> ScalarProgram::derivative(int32_t parameter) const {
     case 2: v = Expr::make(n.op, {u, w}); break;
     default: v = Expr::make(n.op, {u, w, at(value, 2)});
     }
-    const bool fixed = du.isConstant(0) && dw.isConstant(0) && (n.op != ScalarOp::kSelect || at(d, 2).isConstant(0));
-    Expr dv(0.0);
-    if (n.op == ScalarOp::kParameter) {
+    const bool fixed = du.isConstant(0) && dw.isConstant(0) && (n.op != ScalarOp::kSelect || dz.isConstant(0));
+    std::optional<Expr> dv(Expr(0.0));
+    if (n.op == ScalarOp::kParameter)
       dv = Expr(n.parameter == parameter ? 1.0 : 0.0);
-    } else if (!fixed && !scalarOpIsTest(n.op)) {
-      switch (n.op) {
-      case ScalarOp::kAdd: dv = s.add(du, dw); break;
-      case ScalarOp::kSub: dv = s.sub(du, dw); break;
-      case ScalarOp::kNegate: dv = s.neg(du); break;
-      case ScalarOp::kMul: dv = s.add(s.mul(du, w), s.mul(u, dw)); break;
-      case ScalarOp::kDiv: dv = s.sub(s.div(du, w), s.div(s.mul(v, dw), w)); break;
-      case ScalarOp::kSelect: dv = s.select(u, dw, at(d, 2)); break;
-      case ScalarOp::exp: dv = s.mul(v, du); break;
-      case ScalarOp::exp2: dv = s.mul(s.mul(Expr(kLn2), v), du); break;
-      case ScalarOp::expm1: dv = s.mul(F::exp(u), du); break;
-      case ScalarOp::log: dv = s.div(du, u); break;
-      case ScalarOp::log2: dv = s.div(du, s.mul(Expr(kLn2), u)); break;
-      case ScalarOp::log10: dv = s.div(du, s.mul(Expr(kLn10), u)); break;
-      case ScalarOp::log1p: dv = s.div(du, s.add(Expr(1.0), u)); break;
-      case ScalarOp::sqrt: dv = s.div(s.mul(Expr(0.5), du), v); break;
-      case ScalarOp::rsqrt: dv = s.mul(s.div(s.mul(Expr(-0.5), v), u), du); break;
-      case ScalarOp::sin: dv = s.mul(F::cos(u), du); break;
-      case ScalarOp::cos: dv = s.neg(s.mul(F::sin(u), du)); break;
-      case ScalarOp::tan: dv = s.mul(Expr(1.0) + v * v, du); break;
-      case ScalarOp::asin: dv = s.mul(F::rsqrt(Expr(1.0) - u * u), du); break;
-      case ScalarOp::acos: dv = s.neg(s.mul(F::rsqrt(Expr(1.0) - u * u), du)); break;
-      case ScalarOp::atan: dv = s.div(du, Expr(1.0) + u * u); break;
-      case ScalarOp::sinh: dv = s.mul(F::cosh(u), du); break;
-      case ScalarOp::cosh: dv = s.mul(F::sinh(u), du); break;
-      case ScalarOp::tanh: dv = s.mul(Expr(1.0) - v * v, du); break;
-      case ScalarOp::asinh: dv = s.mul(F::rsqrt(u * u + Expr(1.0)), du); break;
-      case ScalarOp::acosh: dv = s.mul(F::rsqrt(u * u - Expr(1.0)), du); break;
-      case ScalarOp::atanh: dv = s.div(du, Expr(1.0) - u * u); break;
-      case ScalarOp::erf: dv = s.mul(s.mul(Expr(kTwoOverSqrtPi), F::exp(-(u * u))), du); break;
-      case ScalarOp::erfc: dv = s.mul(s.mul(Expr(-kTwoOverSqrtPi), F::exp(-(u * u))), du); break;
-      case ScalarOp::lgamma: dv = s.mul(F::digamma(u), du); break;
-      case ScalarOp::digamma: dv = s.mul(F::trigamma(u), du); break;
-      case ScalarOp::sigmoid: dv = s.mul(v * (Expr(1.0) - v), du); break;
-      case ScalarOp::abs: dv = s.mul(F::sign(u), du); break;
-      case ScalarOp::sign:
-      case ScalarOp::floor:
-      case ScalarOp::ceil:
-      case ScalarOp::round:
-      case ScalarOp::trunc:
-      case ScalarOp::floordiv:
-      case ScalarOp::truncdiv: break;
-      // u^w: w u^(w-1) du + u^w log(u) dw; the first is 0 for w = 0 and the second for u = 0, where limits would be
-      // NaN.
-      case ScalarOp::pow: {
-        Expr base(0.0), exponent(0.0);
-        if (!du.isConstant(0)) {
-          if (isConst(w))
-            base = s.mul(s.mul(w, s.pow(u, Expr(valueOf(w) - 1))), du);
-          else
-            base = s.mul(F::select(w == Expr(0.0), Expr(0.0), w * F::pow(u, w - Expr(1.0))), du);
-        }
-        if (!dw.isConstant(0)) exponent = s.mul(F::select(u == Expr(0.0), Expr(0.0), v * F::log(u)), dw);
-        dv = s.add(base, exponent);
-        break;
-      }
-      case ScalarOp::max:
-      case ScalarOp::min: {
-        const Expr first = n.op == ScalarOp::max ? u > w : u < w;
-        dv = s.select(u == w, s.mul(Expr(0.5), s.add(du, dw)), s.select(first, du, dw));
-        break;
-      }
-      case ScalarOp::fmod: dv = s.sub(du, s.mul(F::truncdiv(u, w), dw)); break;
-      case ScalarOp::floormod: dv = s.sub(du, s.mul(F::floordiv(u, w), dw)); break;
-      case ScalarOp::atan2: dv = s.div(s.sub(s.mul(w, du), s.mul(u, dw)), u * u + w * w); break;
-      default:
-        return Status(StatusCode::kUnsupported, "OPC0501",
-                      std::string("the derivative of ") + scalarOpName(n.op) + " is not known")
-            .withHelp("register a gradient with REGISTER_USER_OP_GRAD, or declare the op NoGrad()");
-      }
-    }
+    else if (!fixed && !scalarOpIsTest(n.op))
+      dv = derivativeOf(n.op, s, {u, w, du, dw, dz, v});
+    if (!dv)
+      return Status(StatusCode::kUnsupported, "OPC0501",
+                    std::string("the derivative of ") + scalarOpName(n.op) + " is not known")
+          .withHelp("register a gradient with REGISTER_USER_OP_GRAD, or declare the op NoGrad()");
     value.push_back(std::move(v));
-    d.push_back(std::move(dv));
+    d.push_back(std::move(*dv));
   }
   ScalarProgram result(d.back(), names_, inputs_);
   result.attributes = attributes;

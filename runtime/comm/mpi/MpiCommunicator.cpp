@@ -98,16 +98,109 @@ Status stridedType(const BlockRuns &runs, Derived &out) {
   return Status::ok();
 }
 
+/// What has gone through an engine so far.
+struct Traffic {
+  std::atomic<uint64_t> bytesSent{0}, bytesReceived{0}, messages{0}, collectives{0};
+};
+
 /// The requests of an exchange; vectors that grow once.
-struct Channel {
+class Channel {
+public:
+  /// Sends or receives of all blocks but those of this rank itself.
+  Status post(const std::vector<CommMessage> &messages, bool sending, int64_t rank, int64_t size, Traffic *traffic) {
+    // Large blocks in their order; small ones of a rank in one message.
+    int64_t small = 0;
+    for (const CommMessage &m : messages) {
+      if (m.rank < 0 || m.rank >= size)
+        return Status(StatusCode::kInternal, "OPC0724", "MPI engine: a message for rank " + std::to_string(m.rank));
+      if (m.rank == rank) continue;
+      (sending ? traffic->bytesSent : traffic->bytesReceived) += static_cast<uint64_t>(m.block.bytes());
+      if (sending) ++traffic->messages;
+      if (m.block.bytes() < kShared) {
+        ++small;
+        continue;
+      }
+      OPC_RETURN_IF_ERROR(postBlock(m, sending, kTag));
+    }
+    if (small == 0) return Status::ok();
+    order.clear();
+    for (size_t i = 0; i < messages.size(); ++i)
+      if (messages[i].rank != rank && messages[i].block.bytes() < kShared) order.push_back(static_cast<int64_t>(i));
+    std::stable_sort(order.begin(), order.end(), [&](int64_t a, int64_t b) {
+      return messages[static_cast<size_t>(a)].rank < messages[static_cast<size_t>(b)].rank;
+    });
+    for (size_t i = 0; i < order.size();) {
+      const CommMessage &first = messages[static_cast<size_t>(order[i])];
+      size_t j = i + 1;
+      while (j < order.size() && messages[static_cast<size_t>(order[j])].rank == first.rank) ++j;
+      if (j == i + 1)
+        OPC_RETURN_IF_ERROR(postBlock(first, sending, kSharedTag));
+      else
+        OPC_RETURN_IF_ERROR(postShared(messages, i, j, sending));
+      i = j;
+    }
+    return Status::ok();
+  }
+
   MPI_Comm comm = MPI_COMM_NULL;
   std::vector<MPI_Request> requests;
   std::vector<int64_t> ranks; // whom each request waits for
   bool started = false;
   std::map<std::vector<int64_t>, MPI_Comm> groups;
   std::atomic<const std::string *> activity{nullptr};
-  // For messages of several blocks.
-  std::vector<int64_t> order;
+
+private:
+  Status postBlock(const CommMessage &m, bool sending, int tag) {
+    const BlockRuns runs(m.block);
+    if (runs.runs() == 0) return Status::ok();
+    if (!runs.contiguous()) {
+      Derived type;
+      OPC_RETURN_IF_ERROR(stridedType(runs, type));
+      OPC_MPI(MPI_Type_commit(&type.type));
+      return postOne(runs.current(), 1, type.type, m.rank, sending, tag);
+    }
+    for (int64_t begin = 0, bytes = m.block.bytes(); begin < bytes; begin += kPiece)
+      OPC_RETURN_IF_ERROR(postOne(runs.current() + begin, static_cast<int>(std::min(kPiece, bytes - begin)), MPI_BYTE,
+                                  m.rank, sending, tag));
+    return Status::ok();
+  }
+
+  Status postShared(const std::vector<CommMessage> &messages, size_t begin, size_t end, bool sending) {
+    const size_t n = end - begin;
+    std::vector<Derived> strided(n);
+    std::vector<int> lengths(n);
+    std::vector<MPI_Aint> places(n);
+    std::vector<MPI_Datatype> types(n);
+    int64_t rank = 0;
+    for (size_t i = 0; i < n; ++i) {
+      const CommMessage &m = messages[static_cast<size_t>(order[begin + i])];
+      rank = m.rank;
+      const BlockRuns runs(m.block);
+      types[i] = MPI_BYTE, lengths[i] = static_cast<int>(m.block.bytes());
+      if (runs.runs() == 0) continue;
+      OPC_MPI(MPI_Get_address(runs.current(), &places[i]));
+      if (runs.contiguous()) continue;
+      OPC_RETURN_IF_ERROR(stridedType(runs, strided[i]));
+      types[i] = strided[i].type, lengths[i] = 1;
+    }
+    Derived all;
+    OPC_MPI(MPI_Type_create_struct(static_cast<int>(n), lengths.data(), places.data(), types.data(), &all.type));
+    OPC_MPI(MPI_Type_commit(&all.type));
+    return postOne(MPI_BOTTOM, 1, all.type, rank, sending, kSharedTag);
+  }
+
+  Status postOne(void *at, int count, MPI_Datatype type, int64_t rank, bool sending, int tag) {
+    MPI_Request request = MPI_REQUEST_NULL;
+    if (sending)
+      OPC_MPI(MPI_Isend(at, count, type, static_cast<int>(rank), tag, comm, &request));
+    else
+      OPC_MPI(MPI_Irecv(at, count, type, static_cast<int>(rank), tag, comm, &request));
+    requests.push_back(request);
+    ranks.push_back(rank);
+    return Status::ok();
+  }
+
+  std::vector<int64_t> order; // of messages of several blocks
 };
 
 class MpiCommunicator;
@@ -188,12 +281,6 @@ public:
   int64_t size() const override { return size_; }
   const char *engine() const override { return "mpi"; }
 
-  Status exchange(int channel, const std::vector<CommMessage> &sends,
-                  const std::vector<CommMessage> &receives) override {
-    OPC_RETURN_IF_ERROR(startExchange(channel, sends, receives));
-    return finishExchange(channel);
-  }
-
   Status startExchange(int channel, const std::vector<CommMessage> &sends,
                        const std::vector<CommMessage> &receives) override {
     OPC_RETURN_IF_ERROR(checkChannel(channel));
@@ -201,8 +288,8 @@ public:
     if (c.started) return Status(StatusCode::kInternal, "OPC0724", "MPI engine: two exchanges at a time on a channel");
     c.started = true;
     c.requests.clear(), c.ranks.clear();
-    OPC_RETURN_IF_ERROR(post(c, receives, false));
-    OPC_RETURN_IF_ERROR(post(c, sends, true));
+    OPC_RETURN_IF_ERROR(c.post(receives, false, rank_, size_, &traffic_));
+    OPC_RETURN_IF_ERROR(c.post(sends, true, rank_, size_, &traffic_));
     return copyOwn(sends, receives);
   }
 
@@ -235,7 +322,7 @@ public:
     const int64_t me = std::find(group.begin(), group.end(), rank_) - group.begin();
     const int64_t own = count / p + (me < count % p);
     const auto bytes = static_cast<uint64_t>((count - own + (p - 1) * own) * size);
-    bytesSent_ += bytes, bytesReceived_ += bytes, ++collectives_;
+    traffic_.bytesSent += bytes, traffic_.bytesReceived += bytes, ++traffic_.collectives;
     return Status::ok();
   }
 
@@ -256,7 +343,9 @@ public:
     usleep(200000); // so that the others say why before they are ended
     endProcess();
   }
-  CommCounters counters() const override { return {bytesSent_, bytesReceived_, messages_, collectives_}; }
+  CommCounters counters() const override {
+    return {traffic_.bytesSent, traffic_.bytesReceived, traffic_.messages, traffic_.collectives};
+  }
 
   void setActivity(int channel, const std::string *what) override {
     if (channel < 0 || channel >= options_.channels) return;
@@ -277,92 +366,6 @@ private:
     if (channel >= 0 && channel < options_.channels) return Status::ok();
     return Status(StatusCode::kInternal, "OPC0724",
                   "MPI engine: channel " + std::to_string(channel) + " of " + std::to_string(options_.channels));
-  }
-
-  /// Sends or receives of all blocks but those of this rank itself.
-  Status post(Channel &c, const std::vector<CommMessage> &messages, bool sending) {
-    // Large blocks in their order; small ones of a rank in one message.
-    int64_t small = 0;
-    for (const CommMessage &m : messages) {
-      if (m.rank < 0 || m.rank >= size_)
-        return Status(StatusCode::kInternal, "OPC0724", "MPI engine: a message for rank " + std::to_string(m.rank));
-      if (m.rank == rank_) continue;
-      (sending ? bytesSent_ : bytesReceived_) += static_cast<uint64_t>(m.block.bytes());
-      if (sending) ++messages_;
-      if (m.block.bytes() < kShared) {
-        ++small;
-        continue;
-      }
-      OPC_RETURN_IF_ERROR(postBlock(c, m, sending, kTag));
-    }
-    if (small == 0) return Status::ok();
-    c.order.clear();
-    for (size_t i = 0; i < messages.size(); ++i)
-      if (messages[i].rank != rank_ && messages[i].block.bytes() < kShared) c.order.push_back(static_cast<int64_t>(i));
-    std::stable_sort(c.order.begin(), c.order.end(), [&](int64_t a, int64_t b) {
-      return messages[static_cast<size_t>(a)].rank < messages[static_cast<size_t>(b)].rank;
-    });
-    for (size_t i = 0; i < c.order.size();) {
-      const CommMessage &first = messages[static_cast<size_t>(c.order[i])];
-      size_t j = i + 1;
-      while (j < c.order.size() && messages[static_cast<size_t>(c.order[j])].rank == first.rank) ++j;
-      if (j == i + 1)
-        OPC_RETURN_IF_ERROR(postBlock(c, first, sending, kSharedTag));
-      else
-        OPC_RETURN_IF_ERROR(postShared(c, messages, i, j, sending));
-      i = j;
-    }
-    return Status::ok();
-  }
-
-  Status postBlock(Channel &c, const CommMessage &m, bool sending, int tag) {
-    const BlockRuns runs(m.block);
-    if (runs.runs() == 0) return Status::ok();
-    if (!runs.contiguous()) {
-      Derived type;
-      OPC_RETURN_IF_ERROR(stridedType(runs, type));
-      OPC_MPI(MPI_Type_commit(&type.type));
-      return postOne(c, runs.current(), 1, type.type, m.rank, sending, tag);
-    }
-    for (int64_t begin = 0, bytes = m.block.bytes(); begin < bytes; begin += kPiece)
-      OPC_RETURN_IF_ERROR(postOne(c, runs.current() + begin, static_cast<int>(std::min(kPiece, bytes - begin)),
-                                  MPI_BYTE, m.rank, sending, tag));
-    return Status::ok();
-  }
-
-  Status postShared(Channel &c, const std::vector<CommMessage> &messages, size_t begin, size_t end, bool sending) {
-    const size_t n = end - begin;
-    std::vector<Derived> strided(n);
-    std::vector<int> lengths(n);
-    std::vector<MPI_Aint> places(n);
-    std::vector<MPI_Datatype> types(n);
-    int64_t rank = 0;
-    for (size_t i = 0; i < n; ++i) {
-      const CommMessage &m = messages[static_cast<size_t>(c.order[begin + i])];
-      rank = m.rank;
-      const BlockRuns runs(m.block);
-      types[i] = MPI_BYTE, lengths[i] = static_cast<int>(m.block.bytes());
-      if (runs.runs() == 0) continue;
-      OPC_MPI(MPI_Get_address(runs.current(), &places[i]));
-      if (runs.contiguous()) continue;
-      OPC_RETURN_IF_ERROR(stridedType(runs, strided[i]));
-      types[i] = strided[i].type, lengths[i] = 1;
-    }
-    Derived all;
-    OPC_MPI(MPI_Type_create_struct(static_cast<int>(n), lengths.data(), places.data(), types.data(), &all.type));
-    OPC_MPI(MPI_Type_commit(&all.type));
-    return postOne(c, MPI_BOTTOM, 1, all.type, rank, sending, kSharedTag);
-  }
-
-  Status postOne(Channel &c, void *at, int count, MPI_Datatype type, int64_t rank, bool sending, int tag) {
-    MPI_Request request = MPI_REQUEST_NULL;
-    if (sending)
-      OPC_MPI(MPI_Isend(at, count, type, static_cast<int>(rank), tag, c.comm, &request));
-    else
-      OPC_MPI(MPI_Irecv(at, count, type, static_cast<int>(rank), tag, c.comm, &request));
-    c.requests.push_back(request);
-    c.ranks.push_back(rank);
-    return Status::ok();
   }
 
   Status copyOwn(const std::vector<CommMessage> &sends, const std::vector<CommMessage> &receives) {
@@ -460,7 +463,8 @@ private:
   bool open_ = false, crowded_ = false; // crowded: more ranks on this machine than cores
   std::vector<Channel> channels_;
   MPI_Comm control_ = MPI_COMM_NULL;
-  std::atomic<uint64_t> bytesSent_{0}, bytesReceived_{0}, messages_{0}, collectives_{0}, progress_{0};
+  Traffic traffic_;
+  std::atomic<uint64_t> progress_{0};
   std::atomic<bool> ending_{false}, finalizing_{false};
   std::unique_ptr<PeerMonitor> monitor_; // last: its thread uses the rest
 };

@@ -112,12 +112,6 @@ public:
   int64_t size() const override { return base_.size(); }
   const char *engine() const override { return "nccl"; }
 
-  Status exchange(int channel, const std::vector<CommMessage> &sends,
-                  const std::vector<CommMessage> &receives) override {
-    OPC_RETURN_IF_ERROR(startExchange(channel, sends, receives));
-    return finishExchange(channel);
-  }
-
   Status startExchange(int channel, const std::vector<CommMessage> &sends,
                        const std::vector<CommMessage> &receives) override {
     OPC_RETURN_IF_ERROR(check(channel));

@@ -1,0 +1,307 @@
+// From the tasks of a plan to those of a PlanModel: operators, arguments, shapes, kernels, boxing steps.
+// SPDX-License-Identifier: Apache-2.0
+#include "AttrWire.h"
+#include "MutableInputs.h"
+#include "PlanReading.h"
+
+#include <algorithm>
+
+namespace opc::runtime {
+namespace {
+
+constexpr uint32_t kMaxLag = 1024;
+constexpr char kBoxingType[] = "opc.boxing";
+// Far above any op, low enough that checks of each against each end soon.
+constexpr uint64_t kMaxArguments = 1 << 14;
+
+std::string whereOf(const plan::Location &l) {
+  if (l.file().empty()) return "";
+  return l.file() + ":" + std::to_string(l.line()) + ":" + std::to_string(l.column());
+}
+
+class TaskReader {
+public:
+  TaskReader(const plan::Plan &plan, const TaskPlaces &places, const Registry &registry, const JobPlan &job,
+             PlanModel *model)
+      : plan_(plan), places_(places), registry_(registry), job_(job), m_(*model) {}
+
+  Status task(uint32_t index) {
+    const plan::Task &p = plan_.task(static_cast<int>(index));
+    ModelTask &t = m_.tasks[index];
+    t.name = p.name();
+    t.type = p.op_type();
+    t.where = whereOf(p.location());
+    t.stream = places_[index].first;
+    t.position = places_[index].second;
+    t.stride = p.stride() == 0 ? 1 : p.stride();
+    t.lag = p.lag();
+    if (t.lag > kMaxLag)
+      return bad("OPC0811", "it lags by " + std::to_string(t.lag) + " steps; the limit is " + std::to_string(kMaxLag));
+    if (p.has_stream() && p.stream() != t.stream)
+      return bad("OPC0811", "it names stream " + std::to_string(p.stream()) + " and is listed by stream " +
+                                std::to_string(t.stream));
+    uint64_t arguments = 0;
+    for (const auto *list : {&p.input(), &p.output()})
+      for (const plan::Argument &a : *list) arguments += 1 + static_cast<uint64_t>(a.tensor_size());
+    if (arguments > kMaxArguments)
+      return bad("OPC0811", "it has more than " + std::to_string(kMaxArguments) + " arguments");
+    if (p.op_type() == kBoxingType) return boxing(p, index);
+    if (p.has_boxing()) return bad("OPC0716", "a boxing task has the type opc.boxing");
+    if (m_.streams[t.stream].isComm()) return bad("OPC0716", "a stream for communication holds boxing tasks alone");
+    OPC_RETURN_IF_ERROR(op(p, &t));
+    if (p.sharding_size() > 0) {
+      OPC_RETURN_IF_ERROR(inferWhole(p, &t));
+    } else {
+      for (size_t i = 0; i < t.inputs.size(); ++i) t.op->inputDescs()[i] = m_.tensors[t.inputs[i]].desc;
+      OPC_RETURN_IF_ERROR(t.op->infer());
+      for (size_t i = 0; i < t.outputs.size(); ++i)
+        OPC_RETURN_IF_ERROR(sameAsInferred(t, i, m_.tensors[t.outputs[i]].desc));
+    }
+    OPC_RETURN_IF_ERROR(makes(t.outputs, index));
+    t.isView = t.op->def().isView && t.outputs.size() == 1 && !t.inputs.empty() &&
+               m_.tensors[t.outputs[0]].reg == m_.tensors[t.inputs[0]].reg &&
+               m_.tensors[t.outputs[0]].bytes == m_.tensors[t.inputs[0]].bytes;
+    t.mutableInput = mutableInputs(*t.op);
+    for (size_t i = 0; i < t.inputs.size(); ++i)
+      if (t.mutableInput[i]) m_.registers[m_.tensors[t.inputs[i]].reg].isWritten = true;
+    if (t.isView) return Status::ok();
+    return kernel(p, &t);
+  }
+
+private:
+  /// The op of a task and the tensors of its arguments.
+  Status op(const plan::Task &p, ModelTask *t) {
+    const user_op::OpDef *def = registry_.findOp(p.op_type());
+    if (!def) return unknownOp(p.op_type());
+
+    user_op::OpConf conf;
+    conf.name = p.name();
+    conf.type = p.op_type();
+    for (const plan::Attribute &a : p.attr())
+      if (!conf.attrs.emplace(a.name(), wire::fromProto(a.value())).second)
+        return bad("OPC0811", "attribute " + quoted(a.name()) + " is given twice");
+    OPC_RETURN_IF_ERROR(bind(p.input(), &conf.inputs));
+    OPC_RETURN_IF_ERROR(bind(p.output(), &conf.outputs));
+    OPC_RETURN_IF_ERROR(completeOpConf(*def, &conf));
+    t->op.emplace(*def, std::move(conf));
+    // Completion put the arguments into the definition's order: follow it by name.
+    OPC_RETURN_IF_ERROR(flatten(p.input(), t->op->inputArgs(), true, *def, &t->inputs));
+    OPC_RETURN_IF_ERROR(flatten(p.output(), t->op->outputArgs(), false, *def, &t->outputs));
+    return Status::ok();
+  }
+
+  static Status sameAsInferred(const ModelTask &t, size_t output, const user_op::TensorDesc &said) {
+    if (t.op->outputDescs()[output] == said) return Status::ok();
+    return Status(StatusCode::kInvalidGraph, "OPC0815",
+                  "invalid plan: output " + t.op->outputArgs()[output].first + " is " + said.toString() +
+                      ", the op gives " + t.op->outputDescs()[output].toString())
+        .withHelp("the plan was made with another version of this op, perhaps of a plugin: compile the graph again");
+  }
+
+  Status makes(const std::vector<uint32_t> &outputs, uint32_t index) {
+    for (uint32_t o : outputs) {
+      ModelTensor &out = m_.tensors[o];
+      if (out.isSource)
+        return bad("OPC0816", "it makes tensor " + quoted(out.name) + ", which is an input, variable or constant");
+      if (out.producer != kNone)
+        return bad("OPC0816",
+                   "it makes tensor " + quoted(out.name) + ", which " + m_.describe(out.producer) + " makes too");
+      out.producer = index;
+    }
+    return Status::ok();
+  }
+
+  /// Where tensor `number` of an argument stands among the tensors of a list of arguments.
+  template <class Args>
+  static size_t listed(const Args &given, const user_op::ArgDef *arg, const std::string &name, int32_t number,
+                       const user_op::OpDef &def, bool isInput) {
+    size_t at = 0, found = 0;
+    for (const plan::Argument &a : given) { // the last of that name, as in flatten
+      const user_op::ArgDef *known = isInput ? def.findInput(a.name()) : def.findOutput(a.name());
+      if (a.name() == name || (arg && known == arg)) found = at + static_cast<size_t>(number);
+      at += static_cast<size_t>(a.tensor_size());
+    }
+    return found;
+  }
+
+  /// A task on several ranks: its op's rules hold for the whole tensors; its kernel sees this rank's pieces.
+  Status inferWhole(const plan::Task &p, ModelTask *t) {
+    const size_t inputs = t->inputs.size(), count = inputs + t->outputs.size();
+    if (static_cast<size_t>(p.sharding_size()) != count)
+      return bad("OPC0715", "it says how " + std::to_string(p.sharding_size()) + " tensors are cut and has " +
+                                std::to_string(count));
+    const user_op::OpDef &def = t->op->def();
+    std::vector<TensorSharding> cuts;
+    for (size_t i = 0; i < count; ++i) {
+      const bool isInput = i < inputs;
+      const auto &arg = isInput ? t->op->inputArgs()[i] : t->op->outputArgs()[i - inputs];
+      const user_op::ArgDef *argDef = isInput ? def.findInput(arg.first) : def.findOutput(arg.first);
+      const size_t at = isInput ? listed(p.input(), argDef, arg.first, arg.second, def, true)
+                                : inputs + listed(p.output(), argDef, arg.first, arg.second, def, false);
+      if (at >= count) return bad("OPC0715", "it lists an argument twice");
+      const uint32_t tensor = isInput ? t->inputs[i] : t->outputs[i - inputs];
+      OPC_ASSIGN_OR_RETURN(TensorSharding piece,
+                           readPiece(p.sharding(static_cast<int>(at)), tensor,
+                                     (isInput ? "input " : "output ") + quoted(arg.first), m_, job_));
+      if (piece.placement != p.sharding(0).placement()) return bad("OPC0715", "its tensors are on several placements");
+      cuts.push_back(std::move(piece));
+    }
+    auto whole = [&](size_t i, uint32_t tensor) {
+      return user_op::TensorDesc(cuts[i].logical, m_.tensors[tensor].desc.data_type());
+    };
+    for (size_t i = 0; i < inputs; ++i) t->op->inputDescs()[i] = whole(i, t->inputs[i]);
+    OPC_RETURN_IF_ERROR(t->op->infer());
+    for (size_t i = 0; i < t->outputs.size(); ++i)
+      OPC_RETURN_IF_ERROR(sameAsInferred(*t, i, whole(inputs + i, t->outputs[i])));
+    const Placement &placement = job_.placements[p.sharding(0).placement()];
+    OPC_RETURN_IF_ERROR(checkSignature(*t->op, cuts, placement));
+    std::vector<user_op::TensorShard> shards;
+    for (size_t i = 0; i < count; ++i) {
+      const uint32_t tensor = i < inputs ? t->inputs[i] : t->outputs[i - inputs];
+      shards.push_back({whole(i, tensor), cuts[i].box.begin, cuts[i].states});
+      (i < inputs ? t->op->inputDescs()[i] : t->op->outputDescs()[i - inputs]) = m_.tensors[tensor].desc;
+    }
+    t->op->setShards(std::move(shards), ParallelContext(cuts.empty() ? 0 : cuts[0].position, placement.size()));
+    return Status::ok();
+  }
+
+  Status boxing(const plan::Task &p, uint32_t index) {
+    ModelTask &t = m_.tasks[index];
+    if (!p.has_boxing()) return bad("OPC0716", "it does not say what it does");
+    if (p.workspace() || p.attr_size() || p.sharding_size())
+      return bad("OPC0716", "a boxing task has neither workspace nor attributes");
+    for (const auto *list : {&p.input(), &p.output()})
+      for (const plan::Argument &a : *list)
+        for (uint32_t tensor : a.tensor()) {
+          if (tensor >= m_.tensors.size())
+            return bad("OPC0811", "argument " + quoted(a.name()) + " is tensor " + std::to_string(tensor) + " of " +
+                                      std::to_string(m_.tensors.size()));
+          (list == &p.input() ? t.inputs : t.outputs).push_back(tensor);
+        }
+    std::vector<DataType> types;
+    for (uint32_t tensor : t.inputs.empty() ? t.outputs : t.inputs)
+      types.push_back(m_.tensors[tensor].desc.data_type());
+    OPC_ASSIGN_OR_RETURN(t.boxing, readBoxing(p.boxing(), types, job_.placements, m_.rank));
+    const size_t count = t.boxing.size();
+    for (bool isInput : {true, false}) {
+      const std::vector<uint32_t> &tensors = isInput ? t.inputs : t.outputs;
+      const std::optional<int64_t> at = (isInput ? t.boxing[0].source : t.boxing[0].target).positionOf(m_.rank);
+      if (tensors.size() != (at ? count : 0))
+        return bad("OPC0716", "it boxes " + std::to_string(count) + " tensors, of which rank " +
+                                  std::to_string(m_.rank) + " has " + (at ? "all" : "none") +
+                                  (isInput ? " before" : " after") + " it, and the task has " +
+                                  std::to_string(tensors.size()));
+      for (size_t i = 0; i < tensors.size(); ++i) {
+        const std::string what = std::string(isInput ? "input " : "output ") + std::to_string(i);
+        const auto &cut = isInput ? p.boxing().from(static_cast<int>(i)) : p.boxing().to(static_cast<int>(i));
+        if (m_.tensors[tensors[i]].desc.data_type() != types[i])
+          return bad("OPC0716", what + " changes its element type");
+        OPC_RETURN_IF_ERROR(readPiece(cut, tensors[i], what, m_, job_).status());
+      }
+    }
+    OPC_RETURN_IF_ERROR(makes(t.outputs, index));
+    t.mutableInput.assign(t.inputs.size(), false);
+    if (t.boxing[0].step.kind == BoxingKind::kAllReduce)
+      for (size_t i = 0; i < t.inputs.size(); ++i) t.inplace.push_back({static_cast<int>(i), static_cast<int>(i)});
+    return Status::ok();
+  }
+
+  Status unknownOp(const std::string &type) {
+    std::string help;
+    for (const std::string &n : registry_.nearest(type)) help += (help.empty() ? "did you mean '" : "' or '") + n;
+    if (!help.empty()) help += "'? ";
+    std::string plugins;
+    for (const PluginInfo &p : registry_.plugins()) plugins += (plugins.empty() ? "" : ", ") + p.path;
+    help += plugins.empty() ? "no plugins are loaded; --plugin LIB loads one" : "loaded plugins: " + plugins;
+    return Status(StatusCode::kInvalidGraph, "OPC0201", "unknown op type " + quoted(type)).withHelp(help);
+  }
+
+  template <class Args> Status bind(const Args &args, std::vector<user_op::ArgBinding> *out) {
+    for (const plan::Argument &a : args) {
+      user_op::ArgBinding binding{a.name(), {}};
+      for (uint32_t t : a.tensor()) {
+        if (t >= m_.tensors.size())
+          return bad("OPC0811", "argument " + quoted(a.name()) + " is tensor " + std::to_string(t) + " of " +
+                                    std::to_string(m_.tensors.size()));
+        binding.tensors.push_back(m_.tensors[t].name);
+      }
+      out->push_back(std::move(binding));
+    }
+    return Status::ok();
+  }
+
+  template <class Args>
+  Status flatten(const Args &given, const user_op::ArgList &args, bool isInput, const user_op::OpDef &def,
+                 std::vector<uint32_t> *out) {
+    for (const auto &[name, number] : args) {
+      const plan::Argument *found = nullptr;
+      for (const plan::Argument &a : given) {
+        const user_op::ArgDef *arg = a.name() == name ? nullptr
+                                     : isInput        ? def.findInput(a.name())
+                                                      : def.findOutput(a.name());
+        if (a.name() == name || (arg && arg->name == name)) found = &a;
+      }
+      if (!found || number >= found->tensor_size())
+        return bad("OPC0811", std::string(isInput ? "input" : "output") + " '" + name + "' is missing");
+      out->push_back(found->tensor(number));
+    }
+    return Status::ok();
+  }
+
+  Status kernel(const plan::Task &p, ModelTask *t) {
+    OPC_ASSIGN_OR_RETURN(t->kernel, t->op->selectKernel(registry_, DeviceType::kCPU));
+    OPC_ASSIGN_OR_RETURN(t->workspaceBytes, t->op->tmpSize(*t->kernel));
+    if (p.workspace() != 0) {
+      t->workspace = p.workspace() - 1;
+      if (t->workspace >= m_.tensors.size())
+        return bad("OPC0811", "its workspace is tensor " + std::to_string(t->workspace) + " of " +
+                                  std::to_string(m_.tensors.size()));
+      const ModelTensor &w = m_.tensors[t->workspace];
+      if (m_.registers[w.reg].kind != plan::Register::WORKSPACE)
+        return bad("OPC0811", "its workspace lies in a register that is none");
+    }
+    const uint64_t have = t->workspace == kNone ? 0 : m_.tensors[t->workspace].bytes;
+    if (t->workspaceBytes > have)
+      return Status(StatusCode::kInvalidGraph, "OPC0818",
+                    "invalid plan: the kernel needs " + std::to_string(t->workspaceBytes) +
+                        " bytes of workspace, the plan gives " + std::to_string(have))
+          .withHelp("the plan was made with other kernels: compile the graph again");
+    t->inplace = t->op->inplacePairs(*t->kernel);
+    std::sort(t->inplace.begin(), t->inplace.end());
+    return Status::ok();
+  }
+
+  const plan::Plan &plan_;
+  const TaskPlaces &places_;
+  const Registry &registry_;
+  const JobPlan &job_;
+  PlanModel &m_;
+};
+
+} // namespace
+
+Result<TensorSharding> readPiece(const plan::Sharding &p, uint32_t tensor, const std::string &what, const PlanModel &m,
+                                 const JobPlan &job) {
+  const user_op::TensorDesc &desc = m.tensors[tensor].desc;
+  Result<TensorSharding> s = readSharding(p, desc.data_type(), job.placements, m.rank, what);
+  if (!s) return s;
+  if (!s->isHere)
+    return bad("OPC0715", what + " is on " + job.placements[s->placement].toString() + ", and this part is for rank " +
+                              std::to_string(m.rank));
+  if (!std::equal(s->box.size.begin(), s->box.size.end(), desc.shape().begin(), desc.shape().end()))
+    return bad("OPC0715", what + " is " + desc.toString() + "; of " + s->logical.ToString() + " in " +
+                              toString(s->states) + ", rank " + std::to_string(m.rank) + " has " +
+                              Shape(DimVector(s->box.size.begin(), s->box.size.end())).ToString());
+  return s;
+}
+
+Status readTasks(const plan::Plan &plan, const TaskPlaces &places, const Registry &registry, const JobPlan &job,
+                 PlanModel *model) {
+  model->tasks.resize(static_cast<size_t>(plan.task_size()));
+  TaskReader reader(plan, places, registry, job, model);
+  for (uint32_t i = 0; i < model->tasks.size(); ++i)
+    if (Status s = reader.task(i); !s.isOk()) return std::move(s).withContext(model->describe(i));
+  return Status::ok();
+}
+
+} // namespace opc::runtime
