@@ -44,6 +44,5 @@ inline ElementwiseOptions withOperand(double caseOperand = 2) {
 namespace opc {
 using user_op::ElementwiseOptions;
 using user_op::elementwise::withOperand;
-namespace types = user_op::types;
 namespace output = user_op::output;
 } // namespace opc
