@@ -107,12 +107,11 @@ Link linkOf(const PlacementLink &link, BoxingKind kind) {
 }
 
 Result<MeshLinks> meshLinks(const ClusterDescription &cluster, const Placement &placement) {
-  Result<std::vector<PlacementLink>> found = placementLinks(cluster, placement);
-  if (!found) return found.status();
+  OPC_ASSIGN_OR_RETURN(std::vector<PlacementLink> found, placementLinks(cluster, placement));
   MeshLinks links;
-  for (const PlacementLink &link : *found) links.dims.push_back(linkOf(link, BoxingKind::kAllReduce));
+  for (const PlacementLink &link : found) links.dims.push_back(linkOf(link, BoxingKind::kAllReduce));
   links.dims.pop_back();
-  links.between = linkOf(found->back(), BoxingKind::kExchange);
+  links.between = linkOf(found.back(), BoxingKind::kExchange);
   return links;
 }
 

@@ -52,10 +52,9 @@ Status PlanPrices::readPlacements() {
     }
     if (size != placement.size() || placement.dims.empty())
       return bad("a placement has " + std::to_string(placement.size()) + " ranks for a mesh of another size");
-    Result<std::vector<PlacementLink>> links = placementLinks(cluster_, placement);
-    if (!links) return links.status();
+    OPC_ASSIGN_OR_RETURN(std::vector<PlacementLink> links, placementLinks(cluster_, placement));
     placements_.push_back(std::move(placement));
-    links_.push_back(std::move(*links));
+    links_.push_back(std::move(links));
   }
   if (ranks > cluster_.levels.back().devices)
     return Status(StatusCode::kUsage, "OPC0744",

@@ -109,18 +109,16 @@ private:
         if (static_cast<int64_t>(task.lag) > steps_ + kMaxLag)
           return bad("task " + t.name() + " lags by " + std::to_string(task.lag) + " steps");
         if (!t.has_boxing()) {
-          Result<double> seconds = prices_.computeSeconds(p, t);
-          if (!seconds) return seconds.status();
-          task.seconds = *seconds;
+          OPC_ASSIGN_OR_RETURN(const double seconds, prices_.computeSeconds(p, t));
+          task.seconds = seconds;
           continue;
         }
-        Result<BoxingTask> what = prices_.boxingTask(p, t);
-        if (!what) return what.status();
-        task.seconds = boxingSeconds(t, *what);
-        task.communicates = what->travels;
-        if (what->travels)
+        OPC_ASSIGN_OR_RETURN(BoxingTask what, prices_.boxingTask(p, t));
+        task.seconds = boxingSeconds(t, what);
+        task.communicates = what.travels;
+        if (what.travels)
           part->boxings.push_back(
-              {index, std::move(*what), t.name() + '#' + std::to_string(names[t.name()]++), task.seconds});
+              {index, std::move(what), t.name() + '#' + std::to_string(names[t.name()]++), task.seconds});
       }
     }
     return Status::ok();

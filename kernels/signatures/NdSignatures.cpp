@@ -30,10 +30,9 @@ public:
   Result<const std::vector<Flat> *> on(int64_t parts) {
     const auto known = lists_.find(parts);
     if (known != lists_.end()) return &known->second;
-    auto signatures = signaturesOf(op_, parts);
-    if (!signatures) return signatures.status();
+    OPC_ASSIGN_OR_RETURN(auto signatures, signaturesOf(op_, parts));
     std::vector<Flat> list;
-    for (const SbpSignature &s : *signatures) {
+    for (const SbpSignature &s : signatures) {
       Flat &flat = list.emplace_back();
       for (const auto &[arg, index] : op_.inputArgs()) flat.push_back(*s.find(arg, index));
       for (const auto &[arg, index] : op_.outputArgs()) flat.push_back(*s.find(arg, index));
@@ -63,13 +62,11 @@ private:
       found_->push_back(chosen_);
       return Status::ok();
     }
-    auto list = lists_.on(dims_[m]);
-    if (!list) return list.status();
-    for (const Flat &s : **list) {
+    OPC_ASSIGN_OR_RETURN(auto list, lists_.on(dims_[m]));
+    for (const Flat &s : *list) {
       if (dims_[m] == 1 && !isAllBroadcast(s)) continue;
-      auto fits = this->fits(s);
-      if (!fits) return fits.status();
-      if (!*fits) continue;
+      OPC_ASSIGN_OR_RETURN(auto fits, this->fits(s));
+      if (!fits) continue;
       chosen_.push_back(s);
       OPC_RETURN_IF_ERROR(extend());
       chosen_.pop_back();
@@ -91,9 +88,8 @@ private:
       }
     }
     if (!again) return true;
-    auto list = lists_.on(together);
-    if (!list) return list.status();
-    return std::find((*list)->begin(), (*list)->end(), s) != (*list)->end();
+    OPC_ASSIGN_OR_RETURN(auto list, lists_.on(together));
+    return std::find(list->begin(), list->end(), s) != list->end();
   }
 
   const std::vector<int64_t> &dims_;

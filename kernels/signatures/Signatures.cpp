@@ -123,15 +123,14 @@ private:
         out->push_back(Factors(static_cast<size_t>(rank)));
         continue;
       }
-      Result<Factors> factors = expandTerm(op_, terms[arg], rank);
-      if (!factors) return factors.status();
-      for (size_t a = 0; a < factors->size(); ++a) {
-        const std::string &f = (*factors)[a];
+      OPC_ASSIGN_OR_RETURN(Factors factors, expandTerm(op_, terms[arg], rank));
+      for (size_t a = 0; a < factors.size(); ++a) {
+        const std::string &f = factors[a];
         if (f.empty()) continue;
         if (!size_.count(f)) order_.push_back(f);
         size_[f] = std::max(size_[f], descs[t].shape().At(static_cast<int64_t>(a)));
       }
-      out->push_back(std::move(*factors));
+      out->push_back(std::move(factors));
     }
     return Status::ok();
   }
@@ -250,9 +249,8 @@ Result<std::vector<SbpSignature>> signaturesOf(const OpInstance &op, int64_t par
     rule = found.value();
   }
   if (!rule.empty()) {
-    Result<std::vector<SbpSignature>> made = RuleSignatures(op, rule).run();
-    if (!made) return made.status();
-    listed = std::move(*made);
+    OPC_ASSIGN_OR_RETURN(std::vector<SbpSignature> made, RuleSignatures(op, rule).run());
+    listed = std::move(made);
   }
   listed.emplace_back(); // all-B
   std::vector<SbpSignature> result;

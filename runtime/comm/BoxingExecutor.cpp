@@ -517,11 +517,10 @@ Status BoxingExecutor::run(Communicator &comm, int channel, const void *const *i
 
 Status runBoxing(Communicator &comm, int channel, const BoxingOp &op, const void *input, void *output,
                  const BoxingOptions &options) {
-  Result<BoxingExecutor> executor = BoxingExecutor::create({op}, comm.rank(), "", options);
-  if (!executor) return executor.status();
-  std::vector<char> memory(executor->scratchBytes() + kAlignment);
+  OPC_ASSIGN_OR_RETURN(BoxingExecutor executor, BoxingExecutor::create({op}, comm.rank(), "", options));
+  std::vector<char> memory(executor.scratchBytes() + kAlignment);
   const size_t address = reinterpret_cast<size_t>(memory.data());
-  return executor->run(comm, channel, &input, &output, memory.data() + (aligned(address) - address));
+  return executor.run(comm, channel, &input, &output, memory.data() + (aligned(address) - address));
 }
 
 } // namespace opc::runtime

@@ -46,17 +46,14 @@ Result<OpInstance> instance(const Registry &registry, const std::string &type,
 class Bench {
 public:
   static Result<Bench> create(const OpUnderTest &what, const Registry &registry, DeviceCtx *ctx, uint64_t footprint) {
-    Result<const user_op::KernelDef *> kernel = what.op.selectKernel(registry, DeviceType::kCPU);
-    if (!kernel) return kernel.status();
-    Result<uint64_t> workspace = what.op.tmpSize(**kernel);
-    if (!workspace) return workspace.status();
+    OPC_ASSIGN_OR_RETURN(const user_op::KernelDef *kernel, what.op.selectKernel(registry, DeviceType::kCPU));
+    OPC_ASSIGN_OR_RETURN(const uint64_t workspace, what.op.tmpSize(*kernel));
     std::vector<uint64_t> sizes;
-    uint64_t total = *workspace;
+    uint64_t total = workspace;
     for (const auto *list : {&what.op.inputDescs(), &what.op.outputDescs()})
       for (const user_op::TensorDesc &d : *list) {
-        Result<int64_t> bytes = tensorBytes(d);
-        if (!bytes) return bytes.status();
-        sizes.push_back((static_cast<uint64_t>(*bytes) + 63) / 64 * 64);
+        OPC_ASSIGN_OR_RETURN(const int64_t bytes, tensorBytes(d));
+        sizes.push_back((static_cast<uint64_t>(bytes) + 63) / 64 * 64);
         total += sizes.back();
       }
     Bench b;
@@ -74,9 +71,9 @@ public:
       }
       std::vector<bool> constant = what.constant;
       constant.resize(what.op.inputDescs().size(), false);
-      auto task = KernelTask::create(what.op, **kernel, ctx, data, constant, b.allocate(*workspace), *workspace);
-      if (!task) return task.status();
-      b.tasks_.push_back(std::move(*task));
+      OPC_ASSIGN_OR_RETURN(auto task,
+                           KernelTask::create(what.op, *kernel, ctx, data, constant, b.allocate(workspace), workspace));
+      b.tasks_.push_back(std::move(task));
     }
     for (auto &t : b.tasks_) OPC_RETURN_IF_ERROR(t->run(ctx)); // and that it runs at all
     return b;
@@ -161,9 +158,8 @@ private:
   /// An op that cannot be measured (data that it refuses, too little memory) is left out on all ranks.
   Status measureOp(const OpUnderTest &what, std::vector<MeasuredOpTime> *out) {
     Result<Bench> bench = Bench::create(what, registry_, stream_->context(), options_.footprint);
-    Result<double> ready = meanOver(bench ? 1 : -1, comm_.size());
-    if (!ready) return ready.status();
-    if (*ready < 0) return Status::ok();
+    OPC_ASSIGN_OR_RETURN(const double ready, meanOver(bench ? 1 : -1, comm_.size()));
+    if (ready < 0) return Status::ok();
     std::vector<double> batches;
     bool failed = false;
     OPC_RETURN_IF_ERROR(comm_.barrier());
@@ -181,13 +177,12 @@ private:
       batches.push_back(secondsSince(begin) / static_cast<double>(count));
     }
     const double best = batches.empty() ? 0 : *std::min_element(batches.begin(), batches.end());
-    Result<double> mean = meanOver(failed ? -1 : best, computing_);
-    if (!mean) return mean.status();
-    if (*mean < 0) return Status::ok();
+    OPC_ASSIGN_OR_RETURN(const double mean, meanOver(failed ? -1 : best, computing_));
+    if (mean < 0) return Status::ok();
     MeasuredOpTime t;
     t.op = what.op.def().name;
     t.cost = costOf(what.op);
-    t.seconds = *mean;
+    t.seconds = mean;
     for (const auto *list : {&what.op.outputDescs(), &what.op.inputDescs()})
       for (const user_op::TensorDesc &d : *list)
         if (IsFloatingDataType(d.data_type())) t.type = d.data_type();
@@ -211,24 +206,22 @@ private:
         op.shape = Shape({std::max(p, side), std::max(p, side)});
         op.type = kFloat;
         op.source = op.target = Placement::dense({p});
-        Result<double> seconds = measureStep(op);
-        if (!seconds) return seconds.status();
-        out->push_back({op, *seconds});
+        OPC_ASSIGN_OR_RETURN(const double seconds, measureStep(op));
+        out->push_back({op, seconds});
       }
     return Status::ok();
   }
 
   Result<double> measureStep(const BoxingOp &op) {
-    Result<BoxingExecutor> step = BoxingExecutor::create({op}, comm_.rank(), "calibration");
-    if (!step) return step.status();
+    OPC_ASSIGN_OR_RETURN(BoxingExecutor step, BoxingExecutor::create({op}, comm_.rank(), "calibration"));
     // Whole cache lines more than needed: an empty piece still has an address.
     const auto buffer = [](int64_t bytes) { return std::vector<float>(static_cast<size_t>(bytes) / 4 + 16, 1.0f); };
-    std::vector<float> in = buffer(step->inputBytes(0)), result = buffer(step->outputBytes(0)),
-                       scratch = buffer(static_cast<int64_t>(step->scratchBytes()) + 64);
+    std::vector<float> in = buffer(step.inputBytes(0)), result = buffer(step.outputBytes(0)),
+                       scratch = buffer(static_cast<int64_t>(step.scratchBytes()) + 64);
     void *aligned = reinterpret_cast<void *>((reinterpret_cast<uintptr_t>(scratch.data()) + 63) / 64 * 64);
     const void *inputs[] = {in.data()};
     void *outputs[] = {result.data()};
-    const auto once = [&] { return step->run(comm_, 0, inputs, outputs, aligned); };
+    const auto once = [&] { return step.run(comm_, 0, inputs, outputs, aligned); };
     OPC_RETURN_IF_ERROR(once());
     Clock::time_point begin = Clock::now();
     for (int i = 0; i < 3; ++i) OPC_RETURN_IF_ERROR(once());

@@ -40,10 +40,9 @@ Status saveCheckpoint(const std::string &path, Session &session, const TrainingS
 }
 
 Result<TrainingState> loadCheckpoint(const std::string &path, Session &session) {
-  Result<std::unique_ptr<TensorArchive>> archive = openTensorArchive(path);
-  if (!archive) return archive.status();
+  OPC_ASSIGN_OR_RETURN(std::unique_ptr<TensorArchive> archive, openTensorArchive(path));
   TrainingState state;
-  state.notes = (*archive)->metadata();
+  state.notes = archive->metadata();
   auto format = state.notes.find(kFormatKey);
   if (format == state.notes.end() || format->second != kFormat)
     return Status(StatusCode::kUsage, "OPC0711", path + " holds tensors but is not a checkpoint of a training run")
@@ -58,7 +57,7 @@ Result<TrainingState> loadCheckpoint(const std::string &path, Session &session) 
   const auto &variables = session.interface().variables;
   std::vector<HostTensor> values;
   for (const VariableInfo &v : variables) {
-    if (!(*archive)->contains(v.name))
+    if (!archive->contains(v.name))
       return Status(StatusCode::kUsage, "OPC0712",
                     path + " has no variable '" + v.name + "' (" + v.desc.toString() + "): it is of another graph")
           .withHelp(
@@ -66,10 +65,9 @@ Result<TrainingState> loadCheckpoint(const std::string &path, Session &session) 
               path);
     TensorReadOptions options;
     options.voidType = v.desc.data_type();
-    Result<HostTensor> value = (*archive)->read(v.name, options);
-    if (!value) return value.status();
-    OPC_RETURN_IF_ERROR(checkTensor(*value, v.desc, "variable '" + v.name + "' of " + path));
-    values.push_back(std::move(*value));
+    OPC_ASSIGN_OR_RETURN(HostTensor value, archive->read(v.name, options));
+    OPC_RETURN_IF_ERROR(checkTensor(value, v.desc, "variable '" + v.name + "' of " + path));
+    values.push_back(std::move(value));
   }
   for (size_t i = 0; i < values.size(); ++i) OPC_RETURN_IF_ERROR(session.setVariable(variables[i].name, values[i]));
   OPC_RETURN_IF_ERROR(session.setStep(state.step));

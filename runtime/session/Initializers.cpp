@@ -34,8 +34,7 @@ template <class V> Status fillRange(HostTensor *t, V start, V stride, int64_t ax
   const int64_t rank = t->shape().NumAxes();
   if (axis < 0) axis += rank;
   if (axis < 0 || axis >= rank) return unfit(*t, "axis " + std::to_string(axis) + " of a range");
-  Result<HostTensor> line = HostTensor::create(t->dtype(), {1});
-  if (!line) return line.status();
+  OPC_ASSIGN_OR_RETURN(HostTensor line, HostTensor::create(t->dtype(), {1}));
   const int64_t outer = t->shape().Count(0, axis), extent = t->shape().At(axis), inner = t->shape().Count(axis + 1);
   const size_t size = GetSizeOfDataType(t->dtype());
   char *p = t->as<char>();
@@ -44,15 +43,15 @@ template <class V> Status fillRange(HostTensor *t, V start, V stride, int64_t ax
       const V v =
           static_cast<V>(static_cast<uint64_t>(start) + static_cast<uint64_t>(j) * static_cast<uint64_t>(stride));
       if (t->dtype() == kInt64 || t->dtype() == kUInt64)
-        *line->as<int64_t>() = v; // a double would round it
+        *line.as<int64_t>() = v; // a double would round it
       else
-        fillConstant(&*line, static_cast<double>(v));
+        fillConstant(&line, static_cast<double>(v));
     } else {
-      fillConstant(&*line, start + static_cast<double>(j) * stride);
+      fillConstant(&line, start + static_cast<double>(j) * stride);
     }
     for (int64_t i = 0; i < outer; ++i)
       for (int64_t k = 0; k < inner; ++k)
-        std::memcpy(p + static_cast<size_t>((i * extent + j) * inner + k) * size, line->data(), size);
+        std::memcpy(p + static_cast<size_t>((i * extent + j) * inner + k) * size, line.data(), size);
   }
   return Status::ok();
 }
@@ -99,25 +98,22 @@ Status initializeTensor(const graph::InitializerConf &conf, HostTensor *t, FillK
     return Status::ok();
   case Conf::kXavierConf: {
     OPC_RETURN_IF_ERROR(needsFloat("xavier"));
-    Result<double> f = fan(conf.xavier_conf().variance_norm(), conf.xavier_conf().data_format(), *t);
-    if (!f) return f.status();
-    const double limit = std::sqrt(3.0 / *f);
+    OPC_ASSIGN_OR_RETURN(const double f, fan(conf.xavier_conf().variance_norm(), conf.xavier_conf().data_format(), *t));
+    const double limit = std::sqrt(3.0 / f);
     fillUniform(t, -limit, limit, key);
     return Status::ok();
   }
   case Conf::kMsraConf: {
     OPC_RETURN_IF_ERROR(needsFloat("msra"));
-    Result<double> f = fan(conf.msra_conf().variance_norm(), conf.msra_conf().data_format(), *t);
-    if (!f) return f.status();
-    fillNormal(t, 0, std::sqrt(2.0 / *f), key);
+    OPC_ASSIGN_OR_RETURN(const double f, fan(conf.msra_conf().variance_norm(), conf.msra_conf().data_format(), *t));
+    fillNormal(t, 0, std::sqrt(2.0 / f), key);
     return Status::ok();
   }
   case Conf::kVarianceScalingConf: {
     OPC_RETURN_IF_ERROR(needsFloat("variance_scaling"));
     const auto &c = conf.variance_scaling_conf();
-    Result<double> f = fan(c.variance_norm(), c.data_format(), *t);
-    if (!f) return f.status();
-    const double scale = static_cast<double>(c.scale()) / *f;
+    OPC_ASSIGN_OR_RETURN(const double f, fan(c.variance_norm(), c.data_format(), *t));
+    const double scale = static_cast<double>(c.scale()) / f;
     if (scale < 0) return unfit(*t, "scale is negative");
     if (c.distribution() == graph::kTruncatedNormal) // 0.8796...: the deviation of a normal cut at 2
       fillTruncatedNormal(t, 0, std::sqrt(scale) / 0.87962566103423978, key);

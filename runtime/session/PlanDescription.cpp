@@ -59,14 +59,12 @@ Result<PlanDescription> describePlan(std::string_view planBytes, const Registry 
   plan::Plan plan;
   OPC_RETURN_IF_ERROR(decodePlan(planBytes, &plan));
   const int64_t ranks = plan.part_size() ? plan.part_of_rank_size() : 1;
-  Result<runtime::JobPlan> job = runtime::readJob(plan, ranks);
-  if (!job) return job.status();
+  OPC_ASSIGN_OR_RETURN(runtime::JobPlan job, runtime::readJob(plan, ranks));
   if (rank < 0 || rank >= ranks)
     return Status(StatusCode::kUsage, "OPC0714",
                   "the plan is for ranks 0 to " + std::to_string(ranks - 1) + ", not for rank " + std::to_string(rank));
-  Result<PlanModel> built = runtime::buildPlanModel(runtime::partOf(plan, *job, rank), registry, *job, rank);
-  if (!built) return built.status();
-  const PlanModel &model = *built;
+  OPC_ASSIGN_OR_RETURN(const PlanModel model,
+                       runtime::buildPlanModel(runtime::partOf(plan, job, rank), registry, job, rank));
   if (Result<std::vector<runtime::CrossEdge>> edges = runtime::checkDataFlow(model); !edges) return edges.status();
   PlanDescription d;
   d.producer = plan.producer();

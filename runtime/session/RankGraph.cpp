@@ -31,14 +31,10 @@ int64_t bytesOf(const Shape &shape, DataType type) {
 
 Result<std::unique_ptr<RankGraph>> RankGraph::load(const plan::Plan &part, const JobPlan &job, int64_t rank,
                                                    const Registry &registry, int threads, const RankLink &link) {
-  Result<PlanModel> model = buildPlanModel(part, registry, job, rank);
-  if (!model) return model.status();
-  Result<std::vector<CrossEdge>> edges = checkDataFlow(*model);
-  if (!edges) return edges.status();
+  OPC_ASSIGN_OR_RETURN(PlanModel model, buildPlanModel(part, registry, job, rank));
+  OPC_ASSIGN_OR_RETURN(std::vector<CrossEdge> edges, checkDataFlow(model));
   std::unique_ptr<RankGraph> r(new RankGraph(job));
-  Result<std::unique_ptr<TaskGraph>> graph = TaskGraph::create(std::move(*model), std::move(*edges), threads, link);
-  if (!graph) return graph.status();
-  r->graph_ = std::move(*graph);
+  OPC_ASSIGN_OR_RETURN(r->graph_, TaskGraph::create(std::move(model), std::move(edges), threads, link));
   const PlanModel &m = r->graph_->model();
   r->inputs_ = match(job.inputs, m.inputs);
   r->outputs_ = match(job.outputs, m.outputs);

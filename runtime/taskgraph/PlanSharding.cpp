@@ -184,9 +184,8 @@ Result<bool> isNdSignature(const OpInstance &op, const std::vector<TensorShardin
     for (size_t m = 0; m < placement.dims.size(); ++m) // one device: as good as whole
       if (placement.dims[m] == 1) wanted.states.back()[m] = SbpParallel::broadcast();
   }
-  Result<std::vector<NdSignature>> all = ndSignaturesOf(op, placement.dims);
-  if (!all) return all.status();
-  return std::find(all->begin(), all->end(), wanted) != all->end();
+  OPC_ASSIGN_OR_RETURN(std::vector<NdSignature> all, ndSignaturesOf(op, placement.dims));
+  return std::find(all.begin(), all.end(), wanted) != all.end();
 }
 
 } // namespace
@@ -194,9 +193,8 @@ Result<bool> isNdSignature(const OpInstance &op, const std::vector<TensorShardin
 Status checkSignature(const OpInstance &op, const std::vector<TensorSharding> &shardings, const Placement &placement) {
   const size_t inputs = op.inputDescs().size();
   auto matches = [&](const OpInstance &instance, size_t dim) -> Result<bool> {
-    Result<std::vector<SbpSignature>> signatures = signaturesOf(instance, placement.dims[dim]);
-    if (!signatures) return signatures.status();
-    for (const SbpSignature &s : *signatures) {
+    OPC_ASSIGN_OR_RETURN(std::vector<SbpSignature> signatures, signaturesOf(instance, placement.dims[dim]));
+    for (const SbpSignature &s : signatures) {
       bool all = true;
       for (size_t i = 0; all && i < shardings.size(); ++i) {
         const auto &arg = i < inputs ? op.inputArgs()[i] : op.outputArgs()[i - inputs];
@@ -227,9 +225,8 @@ Status checkSignature(const OpInstance &op, const std::vector<TensorSharding> &s
     }
     if (*found) continue;
     // Views have compound axes, which only the signatures of the whole mesh know.
-    Result<bool> asView = isNdSignature(op, shardings, placement);
-    if (!asView) return asView.status();
-    if (*asView) return Status::ok();
+    OPC_ASSIGN_OR_RETURN(const bool asView, isNdSignature(op, shardings, placement));
+    if (asView) return Status::ok();
     std::string states;
     for (size_t i = 0; i < shardings.size(); ++i)
       states += (i == 0 ? "(" : i == inputs ? ") -> (" : ", ") + shardings[i].states[dim].toString();
@@ -291,11 +288,10 @@ private:
     port.stride = makerStride_[p.tensor()];
     port.isBatched = job_->microBatches > 1 && kind != "variable" && reg.credits() == job_->microBatches;
     if (p.has_sharding()) {
-      Result<TensorSharding> s = readSharding(p.sharding(), type, job_->placements, 0, what);
-      if (!s) return s.status();
-      port.placement = s->placement;
-      port.states = s->states;
-      port.desc = user_op::TensorDesc(s->logical, type);
+      OPC_ASSIGN_OR_RETURN(TensorSharding s, readSharding(p.sharding(), type, job_->placements, 0, what));
+      port.placement = s.placement;
+      port.states = s.states;
+      port.desc = user_op::TensorDesc(s.logical, type);
     } else if (plan_.part_size()) {
       return bad("OPC0715", what + " does not say how it is cut");
     } else {

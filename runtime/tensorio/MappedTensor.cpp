@@ -13,18 +13,16 @@ Result<MappedTensor> MappedTensor::open(const std::string &spec, DataType expect
   options.voidType = expected;
   // A file of that very name first; what is not an npy, or not one that can be used as it is, goes the common way.
   if (Result<FileBytes> file = FileBytes::open(spec); file && file->view().substr(0, 6) == "\x93NUMPY") {
-    Result<std::optional<NpyView>> view = viewNpy(file->view(), spec, options);
-    if (!view) return view.status();
-    if (*view) {
-      t.desc_ = (*view)->desc;
-      t.mapped_ = (*view)->data;
+    OPC_ASSIGN_OR_RETURN(std::optional<NpyView> view, viewNpy(file->view(), spec, options));
+    if (view) {
+      t.desc_ = view->desc;
+      t.mapped_ = view->data;
       t.file_ = std::move(*file);
       return t;
     }
   }
-  Result<HostTensor> read = readTensor(spec, expected);
-  if (!read) return read.status();
-  return MappedTensor(std::move(*read));
+  OPC_ASSIGN_OR_RETURN(HostTensor read, readTensor(spec, expected));
+  return MappedTensor(std::move(read));
 }
 
 Result<HostTensor> MappedTensor::toHost() const {

@@ -280,9 +280,8 @@ Result<HostTensor> decodeNpy(std::string_view bytes, const std::string &what, co
 }
 
 Result<HostTensor> readNpy(const std::string &path, const TensorReadOptions &options) {
-  Result<FileBytes> file = FileBytes::open(path);
-  if (!file) return file.status();
-  return decodeNpy(file->view(), path, options);
+  OPC_ASSIGN_OR_RETURN(FileBytes file, FileBytes::open(path));
+  return decodeNpy(file.view(), path, options);
 }
 
 std::string npyHeader(DataType type, const Shape &shape) {

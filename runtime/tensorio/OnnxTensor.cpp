@@ -82,19 +82,18 @@ Result<HostTensor> decodeOnnxTensor(std::string_view bytes, const std::string &w
     dims.push_back(d);
   }
   const Shape shape(dims);
-  Result<int64_t> size = checkedTensorBytes(type, shape, what, options);
-  if (!size) return size.status();
+  OPC_ASSIGN_OR_RETURN(const int64_t size, checkedTensorBytes(type, shape, what, options));
   // What is announced must be there before memory is taken for it: every list has at least a byte for each element.
   const bool raw = file.has_raw_data();
-  if (raw ? file.raw_data().size() != static_cast<size_t>(*size)
-          : static_cast<uint64_t>(*size) / GetSizeOfDataType(type) > bytes.size())
+  if (raw ? file.raw_data().size() != static_cast<size_t>(size)
+          : static_cast<uint64_t>(size) / GetSizeOfDataType(type) > bytes.size())
     return Status(StatusCode::kInvalidGraph, "OPC0702",
                   what + ": holds " + std::to_string(raw ? file.raw_data().size() : bytes.size()) + " bytes, " +
-                      user_op::TensorDesc(shape, type).toString() + " has " + std::to_string(*size));
+                      user_op::TensorDesc(shape, type).toString() + " has " + std::to_string(size));
   Result<HostTensor> t = HostTensor::createUninitialized(type, shape);
   if (!t) return t;
   if (raw) {
-    if (*size) std::memcpy(t->data(), file.raw_data().data(), static_cast<size_t>(*size));
+    if (size) std::memcpy(t->data(), file.raw_data().data(), static_cast<size_t>(size));
   } else if (Status s = fillTyped(file, &*t, what); !s.isOk()) {
     return s;
   }

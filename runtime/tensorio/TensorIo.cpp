@@ -41,10 +41,9 @@ Status sortUnique(const std::string &path, NamedTensors *tensors) {
 }
 
 Status TensorArchive::readInto(const std::string &key, const user_op::TensorDesc &desc, void *to) const {
-  Result<HostTensor> t = read(key);
-  if (!t) return t.status();
-  OPC_RETURN_IF_ERROR(checkTensor(*t, desc, path_ + ":" + key));
-  if (t->bytes()) std::memcpy(to, t->data(), t->bytes());
+  OPC_ASSIGN_OR_RETURN(HostTensor t, read(key));
+  OPC_RETURN_IF_ERROR(checkTensor(t, desc, path_ + ":" + key));
+  if (t.bytes()) std::memcpy(to, t.data(), t.bytes());
   return Status::ok();
 }
 
@@ -99,9 +98,8 @@ public:
       const std::string file = fs::path(it->path().string().substr(path.size())).relative_path().string();
       std::string key = fs::path(file).replace_extension().string();
       if (extension == ".pb") {
-        Result<FileBytes> bytes = FileBytes::open(it->path().string());
-        if (!bytes) return bytes.status();
-        if (std::string name = onnxTensorName(bytes->view()); !name.empty()) key = std::move(name);
+        OPC_ASSIGN_OR_RETURN(FileBytes bytes, FileBytes::open(it->path().string()));
+        if (std::string name = onnxTensorName(bytes.view()); !name.empty()) key = std::move(name);
       }
       files_.push_back({std::move(key), file});
       if (files_.size() > 1000000)
@@ -126,9 +124,8 @@ public:
     if (it == files_.end() || it->first != key) return noSuchKey(key);
     const std::string file = path_ + "/" + it->second;
     if (!endsWith(file, ".pb")) return readNpy(file, options);
-    Result<FileBytes> bytes = FileBytes::open(file);
-    if (!bytes) return bytes.status();
-    return decodeOnnxTensor(bytes->view(), file, options);
+    OPC_ASSIGN_OR_RETURN(FileBytes bytes, FileBytes::open(file));
+    return decodeOnnxTensor(bytes.view(), file, options);
   }
 
 private:
@@ -166,34 +163,30 @@ Result<std::unique_ptr<TensorArchive>> openTensorDirectory(const std::string &pa
 
 Result<std::unique_ptr<TensorArchive>> openTensorArchive(const std::string &path, const std::string &role) {
   if (isDirectory(path)) return openTensorDirectory(path, role);
-  Result<FileBytes> file = FileBytes::open(path);
-  if (!file) return file.status();
-  return openByContent(std::move(*file), path);
+  OPC_ASSIGN_OR_RETURN(FileBytes file, FileBytes::open(path));
+  return openByContent(std::move(file), path);
 }
 Result<std::unique_ptr<TensorArchive>> openNpz(const std::string &path) {
-  Result<FileBytes> file = FileBytes::open(path);
-  if (!file) return file.status();
-  return openNpzBytes(std::move(*file), path);
+  OPC_ASSIGN_OR_RETURN(FileBytes file, FileBytes::open(path));
+  return openNpzBytes(std::move(file), path);
 }
 Result<std::unique_ptr<TensorArchive>> openSafetensors(const std::string &path) {
-  Result<FileBytes> file = FileBytes::open(path);
-  if (!file) return file.status();
-  return endsWith(path, ".index.json") ? openSafetensorsIndex(std::move(*file), path)
-                                       : openSafetensorsBytes(std::move(*file), path);
+  OPC_ASSIGN_OR_RETURN(FileBytes file, FileBytes::open(path));
+  return endsWith(path, ".index.json") ? openSafetensorsIndex(std::move(file), path)
+                                       : openSafetensorsBytes(std::move(file), path);
 }
 
 Result<HostTensor> readRaw(const std::string &path, DataType type, const Shape &shape) {
-  Result<FileBytes> file = FileBytes::open(path);
-  if (!file) return file.status();
+  OPC_ASSIGN_OR_RETURN(FileBytes file, FileBytes::open(path));
   Result<int64_t> bytes = checkedTensorBytes(type, shape, path, {});
   if (!bytes) return bytes.status();
-  if (file->view().size() != static_cast<size_t>(*bytes))
+  if (file.view().size() != static_cast<size_t>(*bytes))
     return Status(StatusCode::kUsage, "OPC0702",
-                  path + ": has " + std::to_string(file->view().size()) + " bytes, " +
+                  path + ": has " + std::to_string(file.view().size()) + " bytes, " +
                       user_op::TensorDesc(shape, type).toString() + " has " + std::to_string(*bytes));
   Result<HostTensor> t = HostTensor::createUninitialized(type, shape);
   if (!t) return t;
-  if (*bytes) std::memcpy(t->data(), file->view().data(), static_cast<size_t>(*bytes));
+  if (*bytes) std::memcpy(t->data(), file.view().data(), static_cast<size_t>(*bytes));
   normalizeBools(&*t);
   return t;
 }
@@ -221,25 +214,21 @@ Result<HostTensor> readTensor(const std::string &spec, DataType expected) {
     hasKey = true;
   }
   if (hasKey) {
-    Result<std::unique_ptr<TensorArchive>> archive = openTensorArchive(path);
-    if (!archive) return archive.status();
-    return (*archive)->read(key, options);
+    OPC_ASSIGN_OR_RETURN(std::unique_ptr<TensorArchive> archive, openTensorArchive(path));
+    return archive->read(key, options);
   }
   if (isDirectory(path))
     return Status(StatusCode::kUsage, "OPC0706", path + " is a directory")
         .withHelp("name a tensor in it: " + path + ":KEY");
-  Result<FileBytes> file = FileBytes::open(path);
-  if (!file) return file.status();
-  if (file->view().substr(0, 6) == "\x93NUMPY") return decodeNpy(file->view(), path, options);
-  if (endsWith(path, ".pb")) return decodeOnnxTensor(file->view(), path, options);
-  Result<std::unique_ptr<TensorArchive>> archive = openByContent(std::move(*file), path);
-  if (!archive) return archive.status();
-  if ((*archive)->entries().size() == 1) return (*archive)->read((*archive)->entries()[0].key, options);
+  OPC_ASSIGN_OR_RETURN(FileBytes file, FileBytes::open(path));
+  if (file.view().substr(0, 6) == "\x93NUMPY") return decodeNpy(file.view(), path, options);
+  if (endsWith(path, ".pb")) return decodeOnnxTensor(file.view(), path, options);
+  OPC_ASSIGN_OR_RETURN(std::unique_ptr<TensorArchive> archive, openByContent(std::move(file), path));
+  if (archive->entries().size() == 1) return archive->read(archive->entries()[0].key, options);
   std::string keys;
-  for (size_t i = 0; i < (*archive)->entries().size() && i < 10; ++i)
-    keys += (i ? ", " : "") + (*archive)->entries()[i].key;
+  for (size_t i = 0; i < archive->entries().size() && i < 10; ++i) keys += (i ? ", " : "") + archive->entries()[i].key;
   return Status(StatusCode::kUsage, "OPC0705",
-                path + ": holds " + std::to_string((*archive)->entries().size()) + " tensors; say which")
+                path + ": holds " + std::to_string(archive->entries().size()) + " tensors; say which")
       .withHelp("write " + path + ":KEY with one of " + keys);
 }
 

@@ -13,10 +13,14 @@
 namespace {
 std::atomic<uint64_t> allocations{0};
 }
-// Counts every allocation of the test program: "allocates nothing" is asserted, not hoped for.
-void *operator new(size_t n) {
+// Counts every allocation of the test program: "allocates nothing" is asserted, not hoped for. Every form of new that
+// meets one of these deletes is here: what one allocator gives another one must not take.
+void *operator new(size_t n, const std::nothrow_t &) noexcept {
   ++allocations;
-  if (void *p = std::malloc(n ? n : 1)) return p;
+  return std::malloc(n ? n : 1);
+}
+void *operator new(size_t n) {
+  if (void *p = operator new(n, std::nothrow)) return p;
   throw std::bad_alloc();
 }
 void *operator new(size_t n, std::align_val_t a) {
@@ -27,6 +31,7 @@ void *operator new(size_t n, std::align_val_t a) {
 }
 void operator delete(void *p) noexcept { std::free(p); }
 void operator delete(void *p, size_t) noexcept { std::free(p); }
+void operator delete(void *p, const std::nothrow_t &) noexcept { std::free(p); }
 void operator delete(void *p, std::align_val_t) noexcept { std::free(p); }
 void operator delete(void *p, size_t, std::align_val_t) noexcept { std::free(p); }
 

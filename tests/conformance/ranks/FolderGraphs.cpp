@@ -22,9 +22,8 @@ Result<std::vector<TestGraph>> folderGraphs(const std::string &folder) {
   for (std::filesystem::path path : paths) {
     TestGraph graph;
     graph.name = path.stem().string();
-    auto bytes = FileBytes::open(path.string());
-    if (!bytes) return bytes.status();
-    graph.text = std::string(bytes->view());
+    OPC_ASSIGN_OR_RETURN(auto bytes, FileBytes::open(path.string()));
+    graph.text = std::string(bytes.view());
     Tolerance all;
     long long steps = 1;
     if (std::sscanf(graph.text.c_str(), "# rtol %lg atol %lg steps %lld", &all.rtol, &all.atol, &steps) == 3) {
@@ -33,12 +32,10 @@ Result<std::vector<TestGraph>> folderGraphs(const std::string &folder) {
     }
     path.replace_extension(".npz");
     if (std::filesystem::exists(path)) {
-      auto archive = openNpz(path.string());
-      if (!archive) return archive.status();
-      for (const TensorEntry &entry : (*archive)->entries()) {
-        auto tensor = (*archive)->read(entry.key);
-        if (!tensor) return tensor.status();
-        graph.inputs.emplace(entry.key, std::move(*tensor)); // an input or a variable: the plan knows
+      OPC_ASSIGN_OR_RETURN(auto archive, openNpz(path.string()));
+      for (const TensorEntry &entry : archive->entries()) {
+        OPC_ASSIGN_OR_RETURN(auto tensor, archive->read(entry.key));
+        graph.inputs.emplace(entry.key, std::move(tensor)); // an input or a variable: the plan knows
       }
     }
     graphs.push_back(std::move(graph));

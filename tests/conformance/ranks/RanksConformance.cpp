@@ -47,24 +47,21 @@ Status feedAndRun(const TestGraph &graph, Session *session, Ran *ran) {
       if (Status s = session->feed(port.name, *value); !s) return s;
       continue;
     }
-    auto value = HostTensor::create(port.desc.data_type(), port.desc.shape());
-    if (!value) return value.status();
-    fillUniform(&*value, 0, IsIntegralDataType(port.desc.data_type()) ? 9 : 1, {1, stableHash(port.name)});
-    if (Status s = session->feed(port.name, *value); !s) return s;
+    OPC_ASSIGN_OR_RETURN(auto value, HostTensor::create(port.desc.data_type(), port.desc.shape()));
+    fillUniform(&value, 0, IsIntegralDataType(port.desc.data_type()) ? 9 : 1, {1, stableHash(port.name)});
+    if (Status s = session->feed(port.name, value); !s) return s;
   }
   for (const VariableInfo &variable : session->interface().variables)
     if (const HostTensor *value = given(variable.name))
       if (Status s = session->setVariable(variable.name, *value); !s) return s;
   if (Status s = session->run(graph.steps); !s) return s;
   for (const PortInfo &port : session->interface().outputs) {
-    auto t = session->fetch(port.name);
-    if (!t) return t.status();
-    ran->tensors.emplace(port.name, std::move(*t));
+    OPC_ASSIGN_OR_RETURN(auto t, session->fetch(port.name));
+    ran->tensors.emplace(port.name, std::move(t));
   }
   for (const VariableInfo &variable : session->interface().variables) {
-    auto t = session->variable(variable.name);
-    if (!t) return t.status();
-    ran->tensors.emplace(variable.name + " afterwards", std::move(*t));
+    OPC_ASSIGN_OR_RETURN(auto t, session->variable(variable.name));
+    ran->tensors.emplace(variable.name + " afterwards", std::move(t));
   }
   return Status::ok();
 }
