@@ -2,6 +2,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "PluginLoader.h"
 
+#include "opc/Version.h"
+
+#include <charconv>
 #include <dlfcn.h>
 
 namespace opc {
@@ -13,14 +16,22 @@ Status refused(const char *id, const std::string &path, const std::string &why, 
 
 Status wrongVersion(const std::string &path, const std::string &what, int version) {
   return refused("OPC0905", path,
-                 what + " SDK API version " + std::to_string(version) + ", this opc offers " +
-                     std::to_string(OPC_SDK_API_VERSION),
-                 "rebuild the plugin with this opc's SDK");
+                 what + " SDK API version " + std::to_string(version) +
+                     ", and this opc (" OPC_VERSION_STRING ") offers version " + std::to_string(OPC_SDK_API_VERSION) +
+                     ": build it again with `opc sdk --cflags` and `opc sdk --ldflags`",
+                 "");
 }
 
 Status notOpened(const std::string &path) {
   const char *reason = dlerror();
-  const std::string text = reason ? reason : "unknown reason";
+  const std::string text = reason ? reason : "unknown reason", library = "libopc_sdk.so.";
+  // The library's name has the version, so that the loader stops a plugin of another one before its registrars fill
+  // structs of another layout.
+  int version = 0;
+  if (text.compare(0, library.size(), library) == 0 &&
+      std::from_chars(text.data() + library.size(), text.data() + text.size(), version).ec == std::errc() &&
+      version != OPC_SDK_API_VERSION)
+    return wrongVersion(path, "it uses", version);
   std::string help = "check that the file is a shared library for this machine";
   if (text.find("undefined symbol") != std::string::npos)
     help = "link the plugin with `opc sdk --ldflags`, and compile all of its sources into it";

@@ -2,6 +2,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "PlanFile.h"
 
+#include "opc/Version.h"
+
 #include <google/protobuf/io/coded_stream.h>
 #include <google/protobuf/io/zero_copy_stream_impl_lite.h>
 
@@ -91,9 +93,9 @@ Status decodePlan(std::string_view bytes, plan::Plan *plan) {
   const uint32_t version = loadLe<uint32_t>(bytes.data() + 8);
   if (version != kPlanVersion)
     return Status(StatusCode::kUnsupported, "OPC0802",
-                  "the plan has format version " + std::to_string(version) + ", this build reads version " +
-                      std::to_string(kPlanVersion))
-        .withHelp("compile the graph again with the opc that is to run it");
+                  "the plan has format version " + std::to_string(version) +
+                      ", and this opc (" OPC_VERSION_STRING ") reads version " + std::to_string(kPlanVersion) +
+                      ": compile its graph again with `opc compile GRAPH -o PLAN`");
   if (loadLe<uint32_t>(bytes.data() + 12) != 0)
     return invalid("OPC0804", "the plan is damaged: its reserved header field is not zero", "compile the graph again");
   const uint64_t length = loadLe<uint64_t>(bytes.data() + 16);
