@@ -4,6 +4,7 @@
 //   opc_endurance runs|sessions|threads PLAN
 // SPDX-License-Identifier: Apache-2.0
 #include "Session.h"
+#include "TestRegistry.h"
 
 #include <cstdio>
 #include <cstring>
@@ -79,9 +80,7 @@ bool equal(const HostTensor &a, const HostTensor &b) {
 int main(int argc, char **argv) {
   if (argc != 3) stop("usage: opc_endurance runs|sessions|threads PLAN");
   const std::string mode = argv[1];
-  Registry registry;
-  ok(registry.addLinked());
-  registry.freeze();
+  const Registry &registry = test::registry();
   Result<FileBytes> file = FileBytes::open(argv[2]);
   ok(file.status());
   const std::string plan(file->view());

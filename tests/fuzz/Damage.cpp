@@ -3,6 +3,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "Pipeline.h"
 #include "Session.h"
+#include "TestRegistry.h"
 
 #include <cstdio>
 #include <fstream>
@@ -82,10 +83,7 @@ int main(int argc, char **argv) {
   text << file.rdbuf();
   const std::string graph = text.str();
 
-  Registry registry;
-  if (Status s = registry.addLinked(); !s) return std::printf("%s\n", s.toString().c_str()), 1;
-  registry.freeze();
-
+  const Registry &registry = test::registry();
   std::string plan;
   bool silent = false;
   if (!compiles(registry, graph, &plan, &silent)) return std::printf("the whole graph is refused\n"), 1;

@@ -44,7 +44,7 @@ extern "C" int LLVMFuzzerInitialize(int *argc, char ***argv) {
   if (!chosen) std::exit(usage());
   for (int i = 1; i + 1 < *argc; ++i) (*argv)[i] = (*argv)[i + 1];
   --*argc;
-  (void)fuzzRegistry();
+  (void)test::registry();
   return 0;
 }
 

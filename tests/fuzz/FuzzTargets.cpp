@@ -28,16 +28,6 @@ const FuzzTarget *findFuzzTarget(const std::string &name) {
   return nullptr;
 }
 
-const Registry &fuzzRegistry() {
-  static const Registry *registry = [] {
-    auto *r = new Registry;
-    if (Status s = r->addLinked(); !s) violated("registry", s.toString());
-    r->freeze();
-    return r;
-  }();
-  return *registry;
-}
-
 void violated(const char *target, const std::string &why) {
   std::fprintf(stderr, "fuzz: %s: %s\n", target, why.c_str());
   std::fflush(stderr);

@@ -2,7 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include "Registry.h"
+#include "TestRegistry.h"
 
 #include <cstddef>
 #include <cstdint>
@@ -29,9 +29,6 @@ struct FuzzTarget {
 /// All targets, in a fixed order.
 const std::vector<FuzzTarget> &fuzzTargets();
 const FuzzTarget *findFuzzTarget(const std::string &name);
-
-/// The linked operators, frozen.
-const Registry &fuzzRegistry();
 
 /// Prints `why` and aborts: the property under test does not hold.
 [[noreturn]] void violated(const char *target, const std::string &why);

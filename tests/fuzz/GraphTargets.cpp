@@ -26,7 +26,7 @@ void expectProperDiagnostics(const char *target, const Pipeline &pipeline) {
 void compileAndLoad(const char *target, std::string_view bytes) {
   CompileOptions options;
   options.maxGraphBytes = 1 << 20;
-  Pipeline pipeline(fuzzRegistry(), options);
+  Pipeline pipeline(test::registry(), options);
   const std::string owned(bytes);
   if (!pipeline.import("fuzz", owned) || !pipeline.run(Phase::kPlan)) return expectProperDiagnostics(target, pipeline);
   (void)pipeline.graph();
@@ -38,7 +38,7 @@ void compileAndLoad(const char *target, std::string_view bytes) {
   SessionOptions sessionOptions;
   sessionOptions.threads = 1;
   sessionOptions.maxMemory = 4 << 20;
-  Result<Session> session = Session::load(plan, fuzzRegistry(), sessionOptions);
+  Result<Session> session = Session::load(plan, test::registry(), sessionOptions);
   if (!session) {
     expectProperError(target, session.status());
     if (session.status().code() != StatusCode::kUnsupported)
@@ -48,10 +48,10 @@ void compileAndLoad(const char *target, std::string_view bytes) {
 
 /// What opc writes of a valid graph is the same graph again.
 void emitAndReadAgain(const char *target, std::string_view bytes) {
-  Pipeline first(fuzzRegistry(), {});
+  Pipeline first(test::registry(), {});
   if (!first.import("fuzz", std::string(bytes)) || !first.run(Phase::kShape)) return;
   const std::string text = first.emit(Emit::kGraphText);
-  Pipeline second(fuzzRegistry(), {});
+  Pipeline second(test::registry(), {});
   if (!second.import("fuzz", text) || !second.run(Phase::kShape))
     violated(target, "the text that opc emits is refused: " + second.diagnostics().front().message + "\n" + text);
   if (second.emit(Emit::kGraphText) != text) violated(target, "emitting twice gives two texts:\n" + text);

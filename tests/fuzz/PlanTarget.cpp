@@ -22,7 +22,7 @@ void fuzzPlan(std::string_view bytes) {
   // A few ranks as threads. What they do is as broken as the plan: who waits for nobody must give up soon.
   if (plan.part_of_rank_size() <= 4) options.ranks = 0;
   options.timeout = 0.2;
-  Result<Session> session = Session::load(file, fuzzRegistry(), options);
+  Result<Session> session = Session::load(file, test::registry(), options);
   if (!session) {
     expectProperError("plan", session.status());
     if (session.status().code() == StatusCode::kExecution)

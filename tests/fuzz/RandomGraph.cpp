@@ -3,6 +3,7 @@
 #include "RandomGraph.h"
 
 #include "AttrWire.h"
+#include "MutableInputs.h"
 
 #include <google/protobuf/text_format.h>
 
@@ -25,20 +26,6 @@ struct Candidate {
   const Case *sample;
   std::vector<DataType> types;
 };
-
-bool writesInputs(const OpDef &op, const OpConf &conf) {
-  if (!op.modifyInputs) return false;
-  std::map<std::string, user_op::InputBlobModifier> modifiers;
-  const user_op::UserOpConfWrapper wrapper(conf);
-  Status s = user_op::detail::guarded([&] {
-    op.modifyInputs([&](const std::string &arg, int32_t) { return &modifiers[arg]; }, wrapper);
-    return Status();
-  });
-  if (!s) return true;
-  for (const auto &m : modifiers)
-    if (m.second.isMutable) return true;
-  return false;
-}
 
 /// The element types in which the CPU has the op: those of its kernels, any where a kernel takes any.
 std::vector<DataType> typesOf(const Registry &registry, const OpDef &op, const Case &c, bool floatingOnly) {

@@ -44,7 +44,7 @@ Result<HostTensor> inputValue(const RandomGraph::Input &input, uint64_t seed) {
 
 void compileAndRunInto(Ran &r, const RandomGraph &graph, const std::string &text, CompileOptions options, int threads,
                        uint64_t seed) {
-  Pipeline pipeline(fuzzRegistry(), std::move(options));
+  Pipeline pipeline(test::registry(), std::move(options));
   if (!pipeline.import("random", text) || !pipeline.run(Phase::kPlan)) {
     for (const Diagnostic &d : pipeline.diagnostics())
       if (d.severity == Severity::kError) {
@@ -58,7 +58,7 @@ void compileAndRunInto(Ran &r, const RandomGraph &graph, const std::string &text
   std::sort(r.opTypes.begin(), r.opTypes.end());
   SessionOptions sessionOptions;
   sessionOptions.threads = threads;
-  Result<Session> session = Session::load(pipeline.emit(Emit::kPlan), fuzzRegistry(), sessionOptions);
+  Result<Session> session = Session::load(pipeline.emit(Emit::kPlan), test::registry(), sessionOptions);
   if (!session) return (void)(r.error = session.status().toString());
   r.loaded = true;
   for (const PortInfo &port : session->interface().inputs) {
@@ -150,7 +150,7 @@ std::string compareForward(const RandomGraph &graph, uint64_t seed, Counters *co
     if (fuse) {
       CompileOptions unfused;
       unfused.fuse = false;
-      Pipeline pipeline(fuzzRegistry(), unfused);
+      Pipeline pipeline(test::registry(), unfused);
       std::vector<std::string> types;
       if (pipeline.import("random", graph.text(false)) && pipeline.run(Phase::kPlan))
         for (const GraphOp &op : pipeline.graph().ops) types.push_back(op.type);
@@ -237,14 +237,14 @@ int main(int argc, char **argv) {
   options.images = kind == "images";
   options.differentiable = kind == "gradients";
   if (options.differentiable) options.maxOps = 12;
-  if (print) return std::printf("%s", makeRandomGraph(fuzzRegistry(), print, options).text(false).c_str()), 0;
+  if (print) return std::printf("%s", makeRandomGraph(test::registry(), print, options).text(false).c_str()), 0;
 
   Counters counters;
   int failures = 0;
   const auto start = std::chrono::steady_clock::now();
   for (uint64_t seed = first; seed <= last || seconds > 0; ++seed) {
     if (seconds > 0 && std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count() > seconds) break;
-    const RandomGraph graph = makeRandomGraph(fuzzRegistry(), seed, options);
+    const RandomGraph graph = makeRandomGraph(test::registry(), seed, options);
     ++counters.graphs;
     counters.ops += static_cast<int>(graph.net.op_size() - static_cast<int>(graph.inputs.size()));
     const std::string wrong =

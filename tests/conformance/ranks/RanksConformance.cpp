@@ -14,6 +14,7 @@
 #include "Pipeline.h"
 #include "Placement.h"
 #include "Session.h"
+#include "TestRegistry.h"
 #include "opc/Convert.h"
 
 #include <algorithm>
@@ -279,9 +280,7 @@ int main(int argc, char **argv) {
                          "[--meshes 2,2x3] [--seeds N] [--first-seed K] [--all-types] [--alone] [--print] [-v]\n");
     return 2;
   }
-  Registry registry;
-  if (Status s = registry.addLinked(); !s) return std::fprintf(stderr, "%s\n", s.toString().c_str()), 2;
-  registry.freeze();
+  const Registry &registry = test::registry();
   if (options.ops.empty() && options.folders.empty() && options.random.empty()) options.ops = "*";
 
   const auto start = std::chrono::steady_clock::now();
