@@ -1,6 +1,8 @@
 // Reading a graph file.
 // SPDX-License-Identifier: Apache-2.0
 #include "GraphFile.h"
+#include "NearestNames.h"
+#include "opc/ElementTypes.h"
 
 #include <google/protobuf/descriptor.h>
 #include <google/protobuf/io/coded_stream.h>
@@ -35,6 +37,16 @@ SourceRange toRange(const std::string &file, const pb::TextFormat::ParseLocation
   return out;
 }
 
+/// An unknown element type is an unknown word to protobuf, which quotes it: the name that comes nearest, or "".
+std::string nearestElementType(const std::string &message) {
+  const size_t begin = message.find('"'), end = message.find('"', begin + 1);
+  if (begin == std::string::npos || end == std::string::npos || message[begin + 1] != 'k') return "";
+  std::vector<std::string> names;
+  for (DataType type : dataTypes<types::All>()) names.push_back(DataType_Name(type));
+  const std::vector<std::string> near = nearestNames(message.substr(begin + 1, end - begin - 1), names, 1);
+  return near.empty() ? "" : near[0];
+}
+
 /// Collects what the text parser says.
 class Collector : public pb::io::ErrorCollector {
 public:
@@ -59,8 +71,12 @@ private:
       d.range.column = static_cast<uint32_t>(column + 1);
       d.range.endColumn = d.range.column + 1;
     }
-    if (severity == Severity::kError)
-      d.help = "the graph is protobuf text: check for a missing or extra brace, quote or colon near this place";
+    if (severity == Severity::kError) {
+      const std::string type = nearestElementType(message);
+      d.help = type.empty()
+                   ? "the graph is protobuf text: check for a missing or extra brace, quote or colon near this place"
+                   : "did you mean " + type + "?";
+    }
     out_->push_back(std::move(d));
   }
   std::string file_;

@@ -3,6 +3,8 @@
 #include "elementwise/ElementwiseOps.h"
 
 #include "LogicScalars.h"
+#include "opc/Convert.h"
+#include "opc/Dispatch.h"
 
 #include <cstring>
 
@@ -58,33 +60,27 @@ template <class M> Row rowFor(size_t size) {
 Row rowFor(DataType condition, size_t size) {
   switch (GetSizeOfDataType(condition)) {
   case 1: return rowFor<uint8_t>(size);
+  case 2: return rowFor<uint16_t>(size);
   case 4: return rowFor<uint32_t>(size);
   default: return rowFor<uint64_t>(size);
   }
 }
-bool isConditionType(DataType t) { return t == kBool || t == kInt8 || t == kUInt8 || t == kInt32 || t == kInt64; }
+bool isConditionType(DataType t) { return t == kBool || IsIntegralDataType(t); }
 
-template <class T> uint64_t bitsOf(const scalar::ScalarValue &v) {
-  uint64_t bits = 0;
-  const T value = v.as<T>();
-  std::memcpy(&bits, &value, sizeof(T));
-  return bits;
-}
 uint64_t bitsOf(const scalar::ScalarValue &v, DataType type) {
-  switch (type) {
-  case kFloat: return bitsOf<float>(v);
-  case kDouble: return bitsOf<double>(v);
-  case kFloat16: return float16(v.as<float>()).bits;
-  case kBFloat16: return bfloat16(v.as<float>()).bits;
-  case kBool: return v.real != 0 ? 1 : 0;
-  case kInt8: return bitsOf<int8_t>(v);
-  case kUInt8: return bitsOf<uint8_t>(v);
-  case kInt16: return bitsOf<int16_t>(v);
-  case kUInt16: return bitsOf<uint16_t>(v);
-  case kInt32: return bitsOf<int32_t>(v);
-  case kUInt32: return bitsOf<uint32_t>(v);
-  default: return v.isInteger ? static_cast<uint64_t>(v.integer) : bitsOf<int64_t>(v);
-  }
+  uint64_t bits = 0;
+  visit(type, [&](auto tag) {
+    using T = typename decltype(tag)::type;
+    T value;
+    if constexpr (isShortFloat<T>)
+      value = T(v.as<float>());
+    else if constexpr (std::is_same_v<T, bool>)
+      value = v.real != 0;
+    else
+      value = v.as<T>();
+    std::memcpy(&bits, &value, sizeof(T));
+  });
+  return bits;
 }
 
 std::vector<scalar::ScalarValue> fillValue(const UserOpConfWrapper &conf, DataType) {
@@ -136,6 +132,7 @@ private:
     const size_t size = GetSizeOfDataType(type), maskSize = GetSizeOfDataType(mask);
     const uint64_t value = bitsOf(fillValue(ctx->user_op_conf(), type)[0], type);
     const Row r = maskSize == 1   ? fillRow<uint8_t>(size)
+                  : maskSize == 2 ? fillRow<uint16_t>(size)
                   : maskSize == 4 ? fillRow<uint32_t>(size)
                                   : fillRow<uint64_t>(size);
     return elementwise::bind(ctx, {{"x", size}, {"mask", maskSize}}, {"out", size}, r, &value, sizeof value);
@@ -146,7 +143,7 @@ Maybe<void> inferSelect(InferContext *ctx, const char *condition, const std::vec
   const TensorDesc &c = ctx->InputTensorDesc(condition, 0);
   if (!isConditionType(c.data_type()))
     return (Error::TypeError() << condition << " is " << dataTypeName(c.data_type())
-                               << ", expected bool, i8, u8, i32 or i64")
+                               << ", expected bool or an integer type")
         .help("compare it with a number, or cast it to bool");
   const TensorDesc first = ctx->InputTensorDesc(values[0], 0);
   std::vector<std::pair<std::string, Shape>> shapes = {{condition, c.shape()}};

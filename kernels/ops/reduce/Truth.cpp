@@ -7,7 +7,7 @@ namespace {
 
 template <class T> using AnyKernel = ReduceKernel<T, bool, TruthReducer<T, false>>;
 template <class T> using AllKernel = ReduceKernel<T, bool, TruthReducer<T, true>>;
-using TruthTypes = types::Of<bool, float, double, int8_t, uint8_t, int32_t, int64_t>;
+using TruthTypes = Join<types::Of<bool, float, double>, types::Integral>;
 
 REGISTER_USER_OP("reduce_any")
     .With(reduceDefinition(inferReduceToBool))

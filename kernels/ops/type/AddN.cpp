@@ -90,7 +90,7 @@ REGISTER_USER_OP("add_n")
                                                                                             .In("in", {33}, -1, 1, 3)});
 
 OPC_CPU_KERNELS_WITH("add_n", "in", (CpuKernelOptions{nullptr, inplaceOf("out", "in")}), AddNKernel, float, double,
-                     float16, bfloat16, int8_t, uint8_t, int32_t, int64_t);
+                     float16, bfloat16, int8_t, uint8_t, int16_t, uint16_t, int32_t, uint32_t, int64_t, uint64_t);
 
 } // namespace
 } // namespace opc::ops

@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "TensorSpec.h"
 
+#include "NearestNames.h"
 #include "NumberText.h"
 #include "opc/Convert.h"
 
@@ -35,16 +36,27 @@ std::vector<std::string> splitAtCommas(const std::string &text) {
 
 bool looksLikeNumber(const std::string &text) { return parseReal(text) || text == "true" || text == "false"; }
 
+Status unknownType(const std::string &name, const std::string &text) {
+  std::vector<std::string> names;
+  for (DataType type : dataTypes<types::All>()) names.push_back(dataTypeName(type));
+  const std::vector<std::string> near = nearestNames(name, names, 1);
+  return specError("'" + name + "' is not an element type in '" + text + "'",
+                   (near.empty() ? "" : "did you mean " + near[0] + "? ") + "The types are " + elementTypeNames());
+}
+
 /// TYPE "[" DIMS "]" ":" at the front of `text`; removes it. No error when it is not there.
 Result<std::optional<user_op::TensorDesc>> takeType(std::string &text) {
   using Desc = std::optional<user_op::TensorDesc>;
   const size_t open = text.find('[');
   const size_t close = text.find("]:");
+  if (const size_t colon = text.find(':'); colon < open && isTensorDataType(parseDataType(text.substr(0, colon))))
+    return specError("the type of '" + text + "' has no dimensions",
+                     "write " + text.substr(0, colon) + "[]:... for a scalar, " + text.substr(0, colon) +
+                         "[4]:... for four elements");
   if (open == std::string::npos || close == std::string::npos || close < open || text[0] == '@') return Desc();
   const std::string typeName = text.substr(0, open);
   const DataType type = parseDataType(typeName);
-  if (type == kInvalidDataType || !isTensorDataType(type))
-    return specError("'" + typeName + "' is no element type in '" + text + "'", "the types are " + elementTypeNames());
+  if (!isTensorDataType(type)) return unknownType(typeName, text);
   Result<Shape> shape = parseDims(text.substr(open + 1, close - open - 1));
   if (!shape) return shape.status();
   text.erase(0, close + 2);
@@ -148,7 +160,9 @@ Result<HostTensor> fromNumbers(const TensorSpec &spec, const user_op::TensorDesc
     return specError(name + ": " + std::to_string(spec.numbers.size()) + " numbers for the " + std::to_string(count) +
                          " elements of " + desc.toString(),
                      "give " + std::to_string(count) + " numbers, or one for all");
-  for (int64_t i = 0; i < count; ++i) OPC_RETURN_IF_ERROR(putNumber(*made, i, spec.numbers[static_cast<size_t>(i)]));
+  for (int64_t i = 0; i < count; ++i)
+    if (Status s = putNumber(*made, i, spec.numbers[static_cast<size_t>(i)]); !s.isOk())
+      return std::move(s).withContext("reading number " + std::to_string(i + 1) + " of " + std::to_string(count));
   return made;
 }
 
