@@ -70,19 +70,18 @@ void Invocation::note(const std::string &text) {
   if (!flags_.quiet) terminal_->err(text + "\n");
 }
 
-int Invocation::fail(const Status &status) {
-  const int code = exitCodeOf(status.code());
-  terminal_->err(statusText(status, terminal_->colorErr()));
-  if (flags_.json) terminal_->out(failureJson(status, code));
-  return code;
-}
-
-int Invocation::fail(const std::vector<Diagnostic> &diagnostics, size_t errorCount, StatusCode errorClass,
-                     const SourceText &source) {
-  const int code = exitCodeOf(errorClass == StatusCode::kOk ? StatusCode::kInternal : errorClass);
+int Invocation::fail(const Failure &failure) {
+  if (const Status &status = failure.status; !status) {
+    const int code = exitCodeOf(status.code());
+    terminal_->err(statusText(status, terminal_->colorErr()));
+    if (flags_.json) terminal_->out(failureJson(status, code));
+    return code;
+  }
+  const StatusCode worst = failure.errorClass;
+  const int code = exitCodeOf(worst == StatusCode::kOk ? StatusCode::kInternal : worst);
   TextStyle style{terminal_->colorErr(), terminal_->width()};
-  terminal_->err(diagnosticsText(diagnostics, errorCount, source, style));
-  if (flags_.json) terminal_->out(failureJson(diagnostics, errorCount, code));
+  terminal_->err(diagnosticsText(failure.findings, failure.errorCount, failure.source, style));
+  if (flags_.json) terminal_->out(failureJson(failure.findings, failure.errorCount, code));
   return code;
 }
 

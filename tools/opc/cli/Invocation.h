@@ -4,8 +4,8 @@
 
 #include "CommandLine.h"
 #include "Config.h"
-#include "Diagnostic.h"
 #include "ExitCodes.h"
+#include "Failure.h"
 #include "Progress.h"
 #include "Registry.h"
 #include "Terminal.h"
@@ -53,12 +53,9 @@ public:
 
   /// A line on standard error, unless -q.
   void note(const std::string &text);
-  /// Reports an error and gives the exit code.
-  int fail(const Status &status);
-  /// Reports a compilation's findings: text on standard error, with --json a document on standard output as well.
-  /// Gives the exit code; `errorCount` may be more than there are diagnostics.
-  int fail(const std::vector<Diagnostic> &diagnostics, size_t errorCount, StatusCode errorClass,
-           const SourceText &source);
+  /// Reports an error and gives the exit code. The findings of a compilation are text on standard error, and with
+  /// --json a document on standard output as well.
+  int fail(const Failure &failure);
   /// Warnings and notes of a compilation that succeeded; nothing with -q.
   void showFindings(const std::vector<Diagnostic> &diagnostics, const SourceText &source);
 

@@ -100,12 +100,10 @@ public:
     Pipeline pipeline(*registry, options);
     const bool compiled = pipeline.import(input->name, input->bytes) && pipeline.run(last_);
     progress.clear();
-    if (!compiled)
-      return invocation.fail(pipeline.diagnostics(), pipeline.errorCount(), pipeline.errorClass(), pipeline.source());
+    if (!compiled) return invocation.fail(failureOf(pipeline));
     input->bytes.clear();
     const std::string result = pipeline.emit(what_);
-    if (pipeline.errorCount())
-      return invocation.fail(pipeline.diagnostics(), pipeline.errorCount(), pipeline.errorClass(), pipeline.source());
+    if (pipeline.errorCount()) return invocation.fail(failureOf(pipeline));
     invocation.showFindings(pipeline.diagnostics(), pipeline.source());
     if (!dumped) return invocation.fail(dumped);
 

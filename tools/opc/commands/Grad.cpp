@@ -86,9 +86,7 @@ public:
     options_.gradient->training = *training;
     if (Status s = chooseRecompute(*registry, *input); !s) return invocation.fail(s);
     Pipeline pipeline(*registry, options_);
-    auto failed = [&] {
-      return invocation.fail(pipeline.diagnostics(), pipeline.errorCount(), pipeline.errorClass(), pipeline.source());
-    };
+    auto failed = [&] { return invocation.fail(failureOf(pipeline)); };
     if (!pipeline.import(input->name, input->bytes)) return failed();
     if (!explain_.empty()) return explain(invocation, pipeline);
     if (check_) return check(invocation, *registry, *input);
@@ -170,9 +168,7 @@ private:
     checkOptions_.shapes = options_.shapes;
     checkOptions_.threads = invocation.threads();
     const CheckInputs given{input.name, input.bytes, inputs_, inputArchive_, values_, invocation.commandLine()};
-    std::unique_ptr<Pipeline> bad;
-    Result<GradientCheck> result = checkGradients(registry, given, checkOptions_, &bad);
-    if (bad) return invocation.fail(bad->diagnostics(), bad->errorCount(), bad->errorClass(), bad->source());
+    Outcome<GradientCheck> result = checkGradients(registry, given, checkOptions_);
     if (!result) return invocation.fail(result.status());
     if (invocation.flags().json)
       invocation.terminal().out(jsonText(gradientCheckJson(*result, input.name)));
@@ -182,9 +178,7 @@ private:
   }
 
   int explain(Invocation &invocation, Pipeline &pipeline) {
-    auto failed = [&] {
-      return invocation.fail(pipeline.diagnostics(), pipeline.errorCount(), pipeline.errorClass(), pipeline.source());
-    };
+    auto failed = [&] { return invocation.fail(failureOf(pipeline)); };
     if (!pipeline.run(Phase::kShape)) return failed();
     bool all = true;
     Json paths = Json::array();

@@ -157,8 +157,7 @@ public:
                         : what_ == "phases" ? Phase::kPlan
                         : states            ? Phase::kBoxing
                                             : Phase::kShape);
-    if (!ok)
-      return invocation.fail(pipeline.diagnostics(), pipeline.errorCount(), pipeline.errorClass(), pipeline.source());
+    if (!ok) return invocation.fail(failureOf(pipeline));
     invocation.showFindings(pipeline.diagnostics(), pipeline.source());
     if (open) invocation.note("note: inputs leave dimensions open; --shape NAME=DIMS closes them");
     if (states) {

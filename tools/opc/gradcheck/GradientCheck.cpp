@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "GradientCheck.h"
 
+#include "GraphInput.h"
 #include "GraphValues.h"
 #include "NumberText.h"
 #include "Session.h"
@@ -171,18 +172,19 @@ struct Job {
   std::function<Status(Session &)> give;
 };
 
-Result<Session> compileAndLoad(const Registry &registry, const Job &job, const GradientCheckOptions &options,
-                               uint64_t seed, std::unique_ptr<Pipeline> *pipeline) {
-  *pipeline = std::make_unique<Pipeline>(registry, job.compile);
-  const bool imported = (*pipeline)->import(job.name, job.bytes);
-  if (imported && !job.cut.empty()) (*pipeline)->cut(job.cut);
-  if (!imported || !(*pipeline)->run(Phase::kPlan))
-    return Status(StatusCode::kInvalidGraph, "OPC0901", "the compilation failed");
+/// `gradients`: what the compilation has made, when somebody wants to know.
+Outcome<Session> compileAndLoad(const Registry &registry, const Job &job, const GradientCheckOptions &options,
+                                uint64_t seed, std::vector<GradientInfo> *gradients = nullptr) {
+  Pipeline pipeline(registry, job.compile);
+  if (!pipeline.import(job.name, job.bytes)) return failureOf(pipeline);
+  if (!job.cut.empty()) pipeline.cut(job.cut);
+  if (!pipeline.run(Phase::kPlan)) return failureOf(pipeline);
+  if (gradients) *gradients = pipeline.gradients();
   SessionOptions session;
   session.threads = options.threads;
   session.seed = seed;
-  const std::string plan = (*pipeline)->emit(Emit::kPlan);
-  return Session::load(plan, registry, session);
+  OPC_ASSIGN_OR_RETURN(Session loaded, Session::load(pipeline.emit(Emit::kPlan), registry, session));
+  return loaded;
 }
 
 Result<HostTensor> onesOf(const user_op::TensorDesc &desc) {
@@ -218,20 +220,16 @@ Status copyValues(Session &from, Session &to) {
 }
 
 /// Checks one graph. `job.compile.gradient` is the request.
-Result<std::vector<TensorCheck>> checkJob(const Registry &registry, Job job, const GradientCheckOptions &options,
-                                          uint64_t seed, std::unique_ptr<Pipeline> *failed) {
+Outcome<std::vector<TensorCheck>> checkJob(const Registry &registry, Job job, const GradientCheckOptions &options,
+                                           uint64_t seed) {
   const GradientRequest request = *job.compile.gradient;
   job.compile.gradient->lossOutputs = true;
-  std::unique_ptr<Pipeline> pipeline;
-  Result<Session> gradients = compileAndLoad(registry, job, options, seed, &pipeline);
-  const std::vector<GradientInfo> wanted = pipeline->gradients();
-  if (gradients) job.compile.gradient->lossesOnly = true;
-  Result<Session> forward =
-      gradients ? compileAndLoad(registry, job, options, seed, &pipeline) : Result<Session>(gradients.status());
-  if (!forward) {
-    if (pipeline->errorCount()) *failed = std::move(pipeline);
-    return forward.status();
-  }
+  std::vector<GradientInfo> wanted;
+  Outcome<Session> gradients = compileAndLoad(registry, job, options, seed, &wanted);
+  if (!gradients) return gradients.status();
+  job.compile.gradient->lossesOnly = true;
+  Outcome<Session> forward = compileAndLoad(registry, job, options, seed);
+  if (!forward) return forward.status();
   OPC_RETURN_IF_ERROR(job.give(*gradients));
   OPC_RETURN_IF_ERROR(gradients->prepare());
   OPC_RETURN_IF_ERROR(copyValues(*gradients, *forward)); // before the step, which may update variables
@@ -339,9 +337,10 @@ private:
       for (const auto &input : op.inputs) read.insert(input.second);
     std::vector<std::string> tensors(read.begin(), read.end());
     for (size_t k = 0; k < tensors.size(); ++k) job.cut.until.push_back({tensors[k], "value:" + std::to_string(k)});
-    std::unique_ptr<Pipeline> pipeline;
-    Result<Session> session = compileAndLoad(registry_, job, options_, seed_, &pipeline);
-    if (!session) return session.status();
+    Outcome<Session> session = compileAndLoad(registry_, job, options_, seed_);
+    if (!session)
+      return session.status().status ? Status(StatusCode::kInvalidGraph, "OPC0901", "the compilation failed")
+                                     : session.status().status;
     OPC_RETURN_IF_ERROR(job.give(*session));
     OPC_RETURN_IF_ERROR(session->prepare());
     OPC_RETURN_IF_ERROR(session->run());
@@ -369,13 +368,11 @@ private:
     request.dyInputs = true;
     job.compile.gradient = request;
     job.give = [this](Session &session) { return giveOp(session); };
-    std::unique_ptr<Pipeline> failed;
-    Result<std::vector<TensorCheck>> result = checkJob(registry_, job, options_, seed_, &failed);
+    Outcome<std::vector<TensorCheck>> result = checkJob(registry_, job, options_, seed_);
     if (!result) {
-      verdict.detail = result.status().message();
-      if (failed)
-        for (const Diagnostic &d : failed->diagnostics())
-          if (d.severity == Severity::kError) verdict.detail = d.code + ": " + d.message;
+      verdict.detail = result.status().status.message();
+      for (const Diagnostic &d : result.status().findings)
+        if (d.severity == Severity::kError) verdict.detail = d.code + ": " + d.message;
       return verdict;
     }
     verdict.checked = true;
@@ -420,8 +417,8 @@ private:
 
 } // namespace
 
-Result<GradientCheck> checkGradients(const Registry &registry, const CheckInputs &inputs,
-                                     const GradientCheckOptions &options, std::unique_ptr<Pipeline> *failed) {
+Outcome<GradientCheck> checkGradients(const Registry &registry, const CheckInputs &inputs,
+                                      const GradientCheckOptions &options) {
   Job job;
   job.name = inputs.name;
   job.bytes = inputs.bytes;
@@ -454,7 +451,7 @@ Result<GradientCheck> checkGradients(const Registry &registry, const CheckInputs
     return giveValues(session, *named, values, inputs.command).status();
   };
   job.give = [&](Session &session) { return give(session, false); };
-  Result<std::vector<TensorCheck>> tensors = checkJob(registry, job, options, inputs.values.seed, failed);
+  Outcome<std::vector<TensorCheck>> tensors = checkJob(registry, job, options, inputs.values.seed);
   if (!tensors) return tensors.status();
   GradientCheck check;
   check.tensors = std::move(*tensors);
@@ -464,73 +461,6 @@ Result<GradientCheck> checkGradients(const Registry &registry, const CheckInputs
     OPC_RETURN_IF_ERROR(search.run(&check.ops));
   }
   return check;
-}
-
-std::string gradientCheckText(const GradientCheck &check) {
-  size_t nameWidth = 4, typeWidth = 4;
-  for (const TensorCheck &t : check.tensors) {
-    nameWidth = std::max(nameWidth, t.name.size());
-    typeWidth = std::max(typeWidth, t.desc.toString().size());
-  }
-  auto pad = [](std::string s, size_t width) { return s.resize(std::max(width, s.size()), ' '), s; };
-  std::string text;
-  size_t bad = 0;
-  for (const TensorCheck &t : check.tensors) {
-    text += pad(t.name, nameWidth) + "  " + pad(t.desc.toString(), typeWidth) + "  ";
-    if (!t.skipped.empty()) {
-      text += "not checked: " + t.skipped + "\n";
-      continue;
-    }
-    bad += !t.passed();
-    text += t.passed() ? "ok     " : "WRONG  ";
-    text += countText(static_cast<uint64_t>(t.checked)) + " of " + countText(static_cast<uint64_t>(t.elements)) +
-            " elements";
-    if (t.kinks) text += ", " + countText(static_cast<uint64_t>(t.kinks)) + " more at kinks or edges";
-    if (!t.passed()) text += ", " + countText(static_cast<uint64_t>(t.mismatches)) + " wrong";
-    if (t.worst >= 0)
-      text += "; largest relative error " + roundedText(t.maxError, 3) + " at " + indexText(t.desc.shape(), t.worst);
-    if (!t.passed())
-      text += ": gradient " + roundedText(t.analytic, 9) + ", difference quotient " + roundedText(t.numeric, 9);
-    text += "\n";
-  }
-  if (bad == 0 && !check.passed())
-    return text + "nothing was compared: no variable or input with elements gets a gradient\n";
-  if (bad == 0) return text + "every gradient agrees with central differences in f64\n";
-  text += std::to_string(bad) + (bad == 1 ? " gradient is wrong\n" : " gradients are wrong\n");
-  for (const OpVerdict &o : check.ops) {
-    if (o.passed && o.checked) continue;
-    text += (o.passed ? "  not checked alone: op " : "  to blame: op ") + o.op + " (" + o.type + ")";
-    if (o.range.known())
-      text += "  " + o.range.file + ":" + std::to_string(o.range.line) + ":" + std::to_string(o.range.column);
-    text += "\n    " + o.detail + "\n";
-  }
-  return text;
-}
-
-Json gradientCheckJson(const GradientCheck &check, const std::string &graph) {
-  Json tensors = Json::array(), ops = Json::array();
-  for (const TensorCheck &t : check.tensors) {
-    Json j = {{"name", t.name},
-              {"dtype", dtypeJson(t.desc.data_type())},
-              {"shape", shapeJson(t.desc.shape())},
-              {"passed", t.passed()},
-              {"elements", t.elements},
-              {"checked", t.checked},
-              {"kinks", t.kinks},
-              {"mismatches", t.mismatches},
-              {"max_rel_error", realJson(t.maxError)}};
-    if (!t.skipped.empty()) j["skipped"] = t.skipped;
-    if (t.worst >= 0)
-      j["worst"] = {{"index", Json::parse(indexText(t.desc.shape(), t.worst))},
-                    {"gradient", realJson(t.analytic)},
-                    {"difference_quotient", realJson(t.numeric)}};
-    tensors.push_back(std::move(j));
-  }
-  for (const OpVerdict &o : check.ops)
-    ops.push_back({{"op", o.op}, {"type", o.type}, {"checked", o.checked}, {"passed", o.passed}, {"detail", o.detail}});
-  Json document = {{"schema", 1}, {"graph", graph}, {"passed", check.passed()}, {"tensors", std::move(tensors)}};
-  if (!check.ops.empty()) document["ops"] = std::move(ops);
-  return document;
 }
 
 } // namespace opc::cli

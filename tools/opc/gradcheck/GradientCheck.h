@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include "Failure.h"
 #include "JsonOutput.h"
 #include "Pipeline.h"
 #include "ValueGiver.h"
@@ -59,9 +60,9 @@ struct CheckInputs {
 
 /// Compiles the graph with every floating-point tensor as f64, computes the gradients, and compares them with
 /// (L(x + h) - L(x - h)) / 2h. Where the one-sided differences disagree at every step size there is a kink: any value
-/// between them is right. `failed` receives the pipeline whose diagnostics explain a failed compilation.
-Result<GradientCheck> checkGradients(const Registry &registry, const CheckInputs &inputs,
-                                     const GradientCheckOptions &options, std::unique_ptr<Pipeline> *failed);
+/// between them is right.
+Outcome<GradientCheck> checkGradients(const Registry &registry, const CheckInputs &inputs,
+                                      const GradientCheckOptions &options);
 
 /// The result as a table for people, and as the document of --json.
 std::string gradientCheckText(const GradientCheck &check);

@@ -37,6 +37,10 @@ Result<std::map<std::string, std::vector<int64_t>>> parseShapeFlags(const std::v
   return shapes;
 }
 
+Failure failureOf(const Pipeline &pipeline) {
+  return Failure(pipeline.diagnostics(), pipeline.errorCount(), pipeline.errorClass(), pipeline.source());
+}
+
 std::string graphStem(const std::string &path) { return fs::path(path).stem().string(); }
 
 } // namespace opc::cli

@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include "Failure.h"
 #include "Pipeline.h"
 
 #include <map>
@@ -22,6 +23,9 @@ Result<GraphInput> readGraphInput(const std::string &path);
 
 /// "x=32,784", repeated, by input name. Errors: OPC0003.
 Result<std::map<std::string, std::vector<int64_t>>> parseShapeFlags(const std::vector<std::string> &flags);
+
+/// What a compilation that has failed found.
+Failure failureOf(const Pipeline &pipeline);
 
 /// The file name without directories and extension: "mlp" of "nets/mlp.pbtxt".
 std::string graphStem(const std::string &path);

@@ -3,52 +3,53 @@
 #include "RunPlan.h"
 
 #include "CompileReport.h"
+#include "MappedTensor.h"
+
+#include <algorithm>
+#include <set>
 
 namespace opc::cli {
 
 namespace {
 
-CompileOptions withProgress(CompileOptions options, Progress &progress, const std::string &what) {
+/// Whether the graph holds backward ops. They carry shapes of the forward graph in their attributes (the share of a
+/// mean is 1 / n), so that another batch would train, and wrongly. Text and binary graphs spell the name alike.
+bool isDifferentiated(const std::string &graph) { return graph.find("backward_pass") != std::string::npos; }
+
+/// "64,28,28".
+std::string shapeText(const std::vector<int64_t> &dims) {
+  std::string text;
+  for (const int64_t d : dims) text += (text.empty() ? "" : ",") + std::to_string(d);
+  return text;
+}
+
+} // namespace
+
+CompileOptions RunPlanner::withProgress(CompileOptions options, const std::string &what) const {
+  Progress &progress = invocation_.progress();
   if (progress.shown())
     options.progress = [&progress, what](Phase phase) { progress.begin(what + ": " + phaseName(phase)); };
   return options;
 }
 
-} // namespace
-
-int RunPlanner::failed(const Pipeline &pipeline) {
+Failure RunPlanner::failure(const Pipeline &pipeline) const {
   invocation_.progress().clear();
-  return invocation_.fail(pipeline.diagnostics(), pipeline.errorCount(), pipeline.errorClass(), pipeline.source());
+  return failureOf(pipeline);
 }
 
-std::string RunPlanner::plan(GraphInput &input, const CompileOptions &given, CutFlags &cutFlags, NamedValues &inputs,
-                             const ValueFlags &values, bool keepGraph, int *exitCode) {
-  auto fail = [&](const Status &s) {
-    invocation_.progress().clear();
-    *exitCode = invocation_.fail(s);
-    return std::string();
-  };
-  if (input.isPlan) {
-    if (!given.shapes.empty())
-      return fail(
-          usageError("--shape has no effect on a plan: its shapes are fixed", "compile the graph again with --shape"));
-    if (cutFlags.any())
-      return fail(usageError("--until, --feed and --only need the graph, and " + input.name + " is a plan",
-                             "run the graph itself"));
-    return std::move(input.bytes);
-  }
-  CompileOptions options = withProgress(given, invocation_.progress(), "compiling");
-  double start = trace_ ? trace_->now() : 0;
-  auto pipeline = std::make_unique<Pipeline>(registry_, options);
-  auto failedHere = [&] {
-    *exitCode = failed(*pipeline);
-    return std::string();
-  };
-  if (!pipeline->import(input.name, input.bytes)) return failedHere();
-  const GraphInfo whole = pipeline->graph();
-  if (cutFlags.any()) {
-    Result<GraphCut> cut = cutFlags.resolve(whole, &inputs);
-    if (!cut) return fail(cut.status());
+Status RunPlanner::checkPlanFile(const GraphInput &input) const {
+  if (!options_.compile.shapes.empty())
+    return usageError("--shape has no effect on a plan: its shapes are fixed", "compile the graph again with --shape");
+  if (options_.cut.any())
+    return usageError("--until, --feed and --only need the graph, and " + input.name + " is a plan",
+                      "run the graph itself");
+  return Status::ok();
+}
+
+Status RunPlanner::bindValues(const GraphInfo &whole, NamedValues &inputs) {
+  if (options_.cut.any()) {
+    Result<GraphCut> cut = options_.cut.resolve(whole, &inputs);
+    if (!cut) return cut.status();
     cut_ = std::move(*cut);
   }
   // Names that the cut makes are inputs, too.
@@ -60,25 +61,89 @@ std::string RunPlanner::plan(GraphInput &input, const CompileOptions &given, Cut
   }
   // A wrong name or a missing value is a slip of the command line, whatever else the compiler would find.
   if (cut_.only.empty())
-    if (Status s = checkGraphInputs(known, inputs, given.shapes, values, invocation_.commandLine()); !s) return fail(s);
-  if (hasOpenInputs(whole)) {
-    Result<std::map<std::string, std::vector<int64_t>>> shapes = shapesOfOpenInputs(whole, inputs, values.seed);
-    if (!shapes) return fail(shapes.status());
-    for (const auto &s : *shapes) options.shapes.insert(s);
-    if (options.shapes.size() != given.shapes.size()) {
-      start = trace_ ? trace_->now() : 0;
-      pipeline = std::make_unique<Pipeline>(registry_, options);
-      if (!pipeline->import(input.name, input.bytes)) return failedHere();
-    }
+    OPC_RETURN_IF_ERROR(checkGraphInputs(known, inputs, shapes_, options_.values, invocation_.commandLine()));
+  if (!hasOpenInputs(whole)) return Status::ok();
+  Result<std::map<std::string, std::vector<int64_t>>> shapes = shapesOfOpenInputs(whole, inputs, options_.values.seed);
+  if (!shapes) return shapes.status();
+  shapes_.insert(shapes->begin(), shapes->end());
+  return Status::ok();
+}
+
+Status RunPlanner::bindDataSets(const GraphInput &input, const GraphInfo &whole, const NamedValues &inputs) {
+  const int64_t batch = options_.training.batch;
+  std::vector<std::string> names;
+  for (const GraphTensor &t : whole.inputs) names.push_back(t.name);
+  std::set<std::string> fed;
+  for (const DataSet &d : options_.training.dataSets) {
+    if (std::find(names.begin(), names.end(), d.input) == names.end())
+      return noSuchName("input", d.input, names, "--feed-dataset " + d.input + "=@" + d.file);
+    fed.insert(d.input);
   }
+  OPC_RETURN_IF_ERROR(checkGraphInputs(whole, inputs, shapes_, options_.values, invocation_.commandLine(), &fed));
+  for (const GraphTensor &t : whole.inputs)
+    for (const DataSet &d : options_.training.dataSets) {
+      if (d.input != t.name || shapes_.count(t.name)) continue;
+      Result<MappedTensor> data = MappedTensor::open(d.file, t.dtype);
+      if (!data) return Status(data.status()).withContext("reading the data set of input " + t.name);
+      std::vector<int64_t> dims = data->desc().shape().dim_vec();
+      if (dims.empty())
+        return Status(StatusCode::kUsage, "OPC0704", "the data set " + d.file + " has no axis of examples");
+      const bool isOpen = t.dtype == kInvalidDataType || t.shape.NumAxes() == 0 || t.shape.At(0) < 0;
+      if (!batch && isOpen)
+        return usageError("the graph leaves the batch of input '" + t.name + "' open", "give one: --batch 64");
+      dims[0] = batch ? batch : t.shape.At(0);
+      if (!isOpen && t.shape.At(0) != dims[0] && isDifferentiated(input.bytes))
+        return Status(StatusCode::kUsage, "OPC0713",
+                      "the gradients of " + input.name + " are made for batches of " + std::to_string(t.shape.At(0)) +
+                          " (input '" + t.name + "'), --batch is " + std::to_string(batch))
+            .withHelp("make them for this batch: opc grad --shape " + t.name + "=" + shapeText(dims) +
+                      " ..., or leave out --batch");
+      shapes_[t.name] = dims;
+    }
+  return Status::ok();
+}
+
+Outcome<std::string> RunPlanner::plan(GraphInput &input, NamedValues &inputs) {
+  if (input.isPlan) {
+    OPC_RETURN_IF_ERROR(checkPlanFile(input));
+    return std::move(input.bytes);
+  }
+  return compile(input, [&](const GraphInfo &whole) { return bindValues(whole, inputs); }, &inputs);
+}
+
+Outcome<std::string> RunPlanner::planTraining(GraphInput &input, const NamedValues &inputs) {
+  if (input.isPlan) {
+    if (options_.training.batch) return usageError("--batch has no effect on a plan: its shapes are fixed");
+    return std::move(input.bytes);
+  }
+  return compile(input, [&](const GraphInfo &whole) { return bindDataSets(input, whole, inputs); }, nullptr);
+}
+
+Outcome<std::string> RunPlanner::compile(GraphInput &input, const std::function<Status(const GraphInfo &)> &bind,
+                                         NamedValues *inputs) {
+  double start = trace_ ? trace_->now() : 0;
+  CompileOptions options = withProgress(options_.compile, "compiling");
+  auto pipeline = std::make_unique<Pipeline>(registry_, options);
+  if (!pipeline->import(input.name, input.bytes)) return failure(*pipeline);
+  const GraphInfo whole = pipeline->graph();
   shapes_ = options.shapes;
-  if (!keepGraph) std::string().swap(input.bytes);
+  if (Status s = bind(whole); !s) {
+    invocation_.progress().clear();
+    return s;
+  }
+  if (shapes_ != options.shapes) {
+    options.shapes = shapes_;
+    start = trace_ ? trace_->now() : 0;
+    pipeline = std::make_unique<Pipeline>(registry_, options);
+    if (!pipeline->import(input.name, input.bytes)) return failure(*pipeline);
+  }
+  if (options_.reference.empty()) std::string().swap(input.bytes);
   if (!cut_.empty()) {
     pipeline->cut(cut_);
-    if (!pipeline->run(Phase::kShape)) return failedHere();
-    dropUnneeded(whole, pipeline->graph(), &inputs, &notes_);
+    if (!pipeline->run(Phase::kShape)) return failure(*pipeline);
+    dropUnneeded(whole, pipeline->graph(), inputs, &notes_);
   }
-  if (!pipeline->run(Phase::kPlan)) return failedHere();
+  if (!pipeline->run(Phase::kPlan)) return failure(*pipeline);
   invocation_.progress().clear();
   invocation_.showFindings(pipeline->diagnostics(), pipeline->source());
   phases_ = phasesJson(*pipeline);
@@ -87,20 +152,18 @@ std::string RunPlanner::plan(GraphInput &input, const CompileOptions &given, Cut
   return pipeline->emit(Emit::kPlan);
 }
 
-std::string RunPlanner::referencePlan(const GraphInput &input, CompileOptions options, int *exitCode) {
-  options = withProgress(std::move(options), invocation_.progress(), "compiling the reference");
+Outcome<std::string> RunPlanner::referencePlan(const GraphInput &input) {
+  CompileOptions options = withProgress(options_.compile, "compiling the reference");
   options.simplify = false;
   options.fuse = false;
   options.inPlace = false;
   options.mesh.reset();
   options.shapes = shapes_;
   Pipeline pipeline(registry_, options);
-  if (pipeline.import(input.name, input.bytes)) {
-    if (!cut_.empty()) pipeline.cut(cut_);
-    if (pipeline.run(Phase::kPlan)) return pipeline.emit(Emit::kPlan);
-  }
-  *exitCode = failed(pipeline);
-  return "";
+  if (!pipeline.import(input.name, input.bytes)) return failure(pipeline);
+  if (!cut_.empty()) pipeline.cut(cut_);
+  if (!pipeline.run(Phase::kPlan)) return failure(pipeline);
+  return pipeline.emit(Emit::kPlan);
 }
 
 } // namespace opc::cli

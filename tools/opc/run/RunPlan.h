@@ -2,15 +2,16 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include "Failure.h"
 #include "GraphInput.h"
 #include "GraphValues.h"
 #include "Invocation.h"
-#include "JsonOutput.h"
-#include "RunCut.h"
+#include "RunOptions.h"
 #include "RunTrace.h"
-#include "ValueGiver.h"
 
-#include <optional>
+#include <functional>
+#include <map>
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -19,28 +20,37 @@ namespace opc::cli {
 class RunPlanner {
 public:
   /// `trace` may be nullptr.
-  RunPlanner(Invocation &invocation, const Registry &registry, RunTrace *trace)
-      : invocation_(invocation), registry_(registry), trace_(trace) {}
+  RunPlanner(Invocation &invocation, RunOptions &options, const Registry &registry, RunTrace *trace)
+      : invocation_(invocation), options_(options), registry_(registry), trace_(trace) {}
 
-  /// The plan's bytes. On failure `exitCode` is set and the reason has been reported. `inputs` gets the values of
-  /// --feed and loses those that the cut graph does not want. The graph's bytes stay in `input` only with `keepGraph`.
-  std::string plan(GraphInput &input, const CompileOptions &options, CutFlags &cut, NamedValues &inputs,
-                   const ValueFlags &values, bool keepGraph, int *exitCode);
+  /// The plan's bytes. `inputs` gets the values of --feed and loses those that the cut graph does not want. The graph's
+  /// bytes stay in `input` only for referencePlan().
+  Outcome<std::string> plan(GraphInput &input, NamedValues &inputs);
+  /// The plan of a training step: data sets feed the inputs in batches.
+  Outcome<std::string> planTraining(GraphInput &input, const NamedValues &inputs);
   /// The same graph, cut the same way, compiled as plainly as can be: nothing merged, folded or done in place.
-  std::string referencePlan(const GraphInput &input, CompileOptions options, int *exitCode);
+  Outcome<std::string> referencePlan(const GraphInput &input);
 
   const Json &phases() const { return phases_; }
   const std::string &phasesText() const { return phasesText_; }
   const std::vector<std::string> &notes() const { return notes_; }
 
 private:
-  int failed(const Pipeline &pipeline);
+  Status checkPlanFile(const GraphInput &input) const;
+  /// Imports, has `bind` say what is known of the graph (shapes_, cut_), and compiles.
+  Outcome<std::string> compile(GraphInput &input, const std::function<Status(const GraphInfo &)> &bind,
+                               NamedValues *inputs);
+  Status bindValues(const GraphInfo &whole, NamedValues &inputs);
+  Status bindDataSets(const GraphInput &input, const GraphInfo &whole, const NamedValues &inputs);
+  CompileOptions withProgress(CompileOptions options, const std::string &what) const;
+  Failure failure(const Pipeline &pipeline) const;
 
   Invocation &invocation_;
+  RunOptions &options_;
   const Registry &registry_;
   RunTrace *trace_;
   GraphCut cut_;
-  std::map<std::string, std::vector<int64_t>> shapes_; // as the first compilation found them
+  std::map<std::string, std::vector<int64_t>> shapes_; // given, and those of the values
   Json phases_ = Json::array();
   std::string phasesText_;
   std::vector<std::string> notes_;

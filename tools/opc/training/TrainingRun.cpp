@@ -4,20 +4,17 @@
 
 #include "BatchLoader.h"
 #include "Checkpoint.h"
-#include "GraphValues.h"
 #include "JsonOutput.h"
 #include "NumberText.h"
 #include "OutputFiles.h"
 #include "TrainingLog.h"
+#include "TrainingProgress.h"
 
 #include <algorithm>
-#include <chrono>
 #include <cmath>
 #include <csignal>
 #include <filesystem>
-#include <optional>
 #include <set>
-#include <unistd.h>
 
 namespace opc::cli {
 namespace {
@@ -45,37 +42,6 @@ public:
 private:
   struct sigaction interrupt_{}, terminate_{};
 };
-
-/// "x=@a.npy,y=@b.npy": commas part inputs only where another NAME=@ follows, since file names may hold them.
-Result<std::vector<std::pair<std::string, std::string>>> parseDataSets(const std::vector<std::string> &flags) {
-  std::vector<std::pair<std::string, std::string>> list;
-  for (const std::string &flag : flags) {
-    size_t begin = 0;
-    while (begin <= flag.size()) {
-      size_t end = begin;
-      for (;;) {
-        end = flag.find(',', end);
-        if (end == std::string::npos) break;
-        const size_t equals = flag.find("=@", end), comma = flag.find(',', end + 1);
-        if (equals != std::string::npos && (comma == std::string::npos || equals < comma)) break;
-        ++end;
-      }
-      const std::string part = flag.substr(begin, end == std::string::npos ? end : end - begin);
-      const size_t equals = part.find("=@");
-      if (equals == 0 || equals == std::string::npos || equals + 2 == part.size())
-        return Status(StatusCode::kUsage, "OPC0003", "--feed-dataset takes NAME=@FILE, not '" + part + "'")
-            .withHelp("--feed-dataset x=@images.npy,y=@labels.npy");
-      const std::string name = part.substr(0, equals);
-      for (const auto &known : list)
-        if (known.first == name)
-          return Status(StatusCode::kUsage, "OPC0003", "--feed-dataset is given twice for '" + name + "'");
-      list.push_back({name, part.substr(equals + 2)});
-      if (end == std::string::npos) break;
-      begin = end + 1;
-    }
-  }
-  return list;
-}
 
 double scalarAt(const void *data, DataType type) {
   switch (type) {
@@ -120,72 +86,12 @@ private:
   size_t loss_ = 0;
 };
 
-double now() { return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count(); }
-
 /// Whether two paths name one file, which need not exist.
 bool isSameFile(const std::string &a, const std::string &b) {
   std::error_code error;
   const auto left = std::filesystem::weakly_canonical(a, error), right = std::filesystem::weakly_canonical(b, error);
   return a == b || (!error && left == right);
 }
-
-/// "40 s", "3 min 20 s", "4 h 21 min".
-std::string durationText(double seconds) {
-  if (seconds < 60) return secondsText(seconds);
-  const auto whole = static_cast<int64_t>(seconds);
-  if (whole < 3600) return std::to_string(whole / 60) + " min " + std::to_string(whole % 60) + " s";
-  return std::to_string(whole / 3600) + " h " + std::to_string(whole / 60 % 60) + " min";
-}
-
-/// How far the run is, on standard error: a line that is rewritten ten times a second on a terminal, a new one every
-/// ten seconds elsewhere and with --progress plain, a JSON object a second with --progress json.
-class ProgressLine {
-public:
-  ProgressLine(Invocation &invocation, int64_t first, int64_t total)
-      : invocation_(invocation), mode_(parseProgress(invocation.flags().progress, isatty(STDERR_FILENO) != 0)),
-        first_(first), total_(total), start_(now()), shown_(start_) {
-    if (mode_ == ProgressMode::kNone && invocation.flags().progress == "auto") mode_ = ProgressMode::kPlain;
-    if (invocation.flags().quiet) mode_ = ProgressMode::kNone;
-    invocation.progress().clear();
-  }
-  bool isDue() const {
-    if (mode_ == ProgressMode::kNone) return false;
-    return now() - shown_ >= (mode_ == ProgressMode::kLine ? 0.1 : mode_ == ProgressMode::kJson ? 1.0 : 10.0);
-  }
-  void show(const StepMetrics &last, int64_t epochs, const std::string &loss) {
-    shown_ = now();
-    const double rate = static_cast<double>(last.step - first_) / std::max(shown_ - start_, 1e-9);
-    const double left = static_cast<double>(total_ - last.step) / std::max(rate, 1e-9);
-    if (mode_ == ProgressMode::kJson) {
-      Json line = {{"step", last.step}, {"steps", total_}, {"epoch", last.epoch}, {"epochs", epochs}};
-      for (const auto &[name, value] : last.values) line[name] = realJson(value);
-      line["steps_per_s"] = rate;
-      line["seconds_left"] = left;
-      return invocation_.terminal().err(line.dump(-1, ' ', false, Json::error_handler_t::replace) + "\n");
-    }
-    std::string text = "epoch " + std::to_string(last.epoch) + "/" + std::to_string(epochs) + "  step " +
-                       std::to_string(last.step) + "/" + std::to_string(total_) + (loss.empty() ? "" : "  " + loss) +
-                       "  " + roundedText(rate, 3) + " steps/s  " + durationText(left) + " left";
-    if (mode_ == ProgressMode::kPlain) return invocation_.terminal().err(text + "\n");
-    const size_t width = static_cast<size_t>(invocation_.terminal().width()) - 1;
-    if (text.size() > width) text.resize(width);
-    invocation_.terminal().err("\r\x1b[K" + text);
-    visible_ = true;
-  }
-  /// Takes the line away, so that other text can follow.
-  void clear() {
-    if (visible_) invocation_.terminal().err("\r\x1b[K");
-    visible_ = false;
-  }
-  double seconds() const { return now() - start_; }
-
-private:
-  Invocation &invocation_;
-  ProgressMode mode_;
-  bool visible_ = false;
-  int64_t first_, total_;
-  double start_, shown_;
-};
 
 /// The settings that make one run what it is: two runs that differ in one of them are not the same.
 std::map<std::string, std::string> runNotes(const BatchOrder &order, bool shuffle) {
@@ -206,17 +112,6 @@ Status checkSameRun(const std::string &path, const TrainingState &state,
   return Status::ok();
 }
 
-/// Whether the graph holds backward ops. They carry shapes of the forward graph in their attributes (the share of a
-/// mean is 1 / n), so that another batch would train, and wrongly. Text and binary graphs spell the name alike.
-bool isDifferentiated(const std::string &graph) { return graph.find("backward_pass") != std::string::npos; }
-
-/// "64,28,28": the shape with another first dimension.
-std::string shapeText(int64_t batch, const Shape &shape) {
-  std::string text = std::to_string(batch);
-  for (int64_t d = 1; d < shape.NumAxes(); ++d) text += "," + std::to_string(shape.At(d));
-  return text;
-}
-
 /// The seed of the run that a checkpoint is of; nothing for a file that is not a checkpoint, which loading reports.
 Result<std::optional<uint64_t>> seedOf(const std::string &path) {
   Result<std::unique_ptr<TensorArchive>> archive = openTensorArchive(path);
@@ -226,323 +121,242 @@ Result<std::optional<uint64_t>> seedOf(const std::string &path) {
   return it == metadata.end() ? std::nullopt : parseInteger<uint64_t>(it->second);
 }
 
-} // namespace
-
-std::vector<Option> TrainingRun::options() {
-  auto count = [](const char *name, const char *doc, OptionTarget to) {
-    return Option{name, 0, "N", doc, to}.range(1, 1099511627776); // 2^40
-  };
-  return {{"--feed-dataset", 0, "NAME=@FILE,...",
-           "train: feed inputs batch by batch along the first axis of a file (repeatable): x=@images.npy,y=@labels.npy",
-           &dataSets_},
-          count("--batch", "examples a step; the graph's first dimensions if not given", &batch_),
-          {"--shuffle", 0, "", "another order of the examples in each epoch, by the seed", &shuffle_},
-          count("--epochs", "how often to go through the data set (default 1)", &epochs_),
-          count("--steps", "how many steps to make, in place of --epochs", &steps_),
-          {"--metrics", 0, "FILE", "write the outputs of one element of every step as a line of JSON", &metrics_},
-          count("--metrics-every", "a line every N steps only", &metricsEvery_),
-          {"--save", 0, "FILE", "write all variables as a checkpoint (safetensors) at the end", &save_},
-          count("--save-every", "and every N steps", &saveEvery_),
-          {"--resume", 0, "FILE", "go on from a checkpoint, exactly as if the run had not been stopped", &resume_},
-          {"--plot", 0, "FILE", "draw the outputs of one element over the steps, as SVG", &plot_}};
-}
-
-Status TrainingRun::readFlags() {
-  if (!isRequested()) {
-    const std::pair<bool, const char *> given[] = {
-        {batch_ > 0, "--batch"},    {shuffle_, "--shuffle"},          {epochs_ > 0, "--epochs"},
-        {steps_ > 0, "--steps"},    {!metrics_.empty(), "--metrics"}, {metricsEvery_.has_value(), "--metrics-every"},
-        {!save_.empty(), "--save"}, {saveEvery_ > 0, "--save-every"}, {!resume_.empty(), "--resume"},
-        {!plot_.empty(), "--plot"}};
-    for (const auto &[is, flag] : given)
-      if (is)
-        return usageError(std::string(flag) + " goes with --feed-dataset",
-                          "--feed-dataset x=@images.npy,y=@labels.npy");
-    return Status::ok();
+/// Paths first: nothing is worse than a run whose result cannot be written.
+Status checkFiles(const RunOptions &o) {
+  std::vector<std::string> taken; // files of this run: none may be written over by another
+  for (const DataSet &d : o.training.dataSets) taken.push_back(d.file);
+  for (const std::string &path : {o.training.save, o.training.metrics, o.training.plot}) {
+    if (path.empty()) continue;
+    if (path == "-") return usageError("a training run writes to files, not to the standard output");
+    OPC_RETURN_IF_ERROR(checkOutputPath(path, o.graph));
+    for (const std::string &other : taken)
+      if (isSameFile(path, other))
+        return Status(StatusCode::kUsage, "OPC0002", "the output " + path + " is another file of this run");
+    taken.push_back(path);
   }
-  if (epochs_ && steps_) return usageError("--epochs and --steps both say when to stop: give one");
-  if (!epochs_ && !steps_) epochs_ = 1;
-  if (saveEvery_ && save_.empty()) return usageError("--save-every goes with --save FILE");
-  if (metricsEvery_ && metrics_.empty()) return usageError("--metrics-every goes with --metrics FILE");
-  Result<std::vector<std::pair<std::string, std::string>>> files = parseDataSets(dataSets_);
-  if (!files) return files.status();
-  files_ = std::move(*files);
   return Status::ok();
 }
 
-namespace {
+/// A run that goes on has the seed of the run that it continues.
+Status adoptSeed(RunOptions &o) {
+  const std::string &path = o.training.resume;
+  if (path.empty()) return Status::ok();
+  OPC_ASSIGN_OR_RETURN(const std::optional<uint64_t> seed, seedOf(path));
+  if (o.seed && seed && *seed != *o.seed)
+    return Status(StatusCode::kUsage, "OPC0712",
+                  path + " is of a run with seed " + std::to_string(*seed) + ", this one has seed " +
+                      std::to_string(*o.seed))
+        .withHelp("leave out --seed");
+  o.values.seed = seed.value_or(o.values.seed);
+  return Status::ok();
+}
 
-/// Everything of one run between the flags and the steps.
+Outcome<PlannedRun> planTraining(RunContext &c) {
+  RunOptions &o = c.options;
+  PlannedRun planned;
+  OPC_ASSIGN_OR_RETURN(planned.inputs, NamedValues::open(o.inputs, o.inputArchive, "--input"));
+  OPC_RETURN_IF_ERROR(checkFiles(o));
+  OPC_RETURN_IF_ERROR(adoptSeed(o));
+  OPC_ASSIGN_OR_RETURN(planned.input, readGraphInput(o.graph));
+  OPC_ASSIGN_OR_RETURN(Registry registry, c.invocation.loadRegistry());
+  planned.registry = std::make_unique<Registry>(std::move(registry));
+  planned.planner = std::make_unique<RunPlanner>(c.invocation, o, *planned.registry, nullptr);
+  OPC_ASSIGN_OR_RETURN(const std::string plan, planned.planner->planTraining(planned.input, planned.inputs));
+  OPC_ASSIGN_OR_RETURN(planned.session, Session::load(plan, *planned.registry, o.session(c.invocation)));
+  return planned;
+}
+
+/// A data set in the element type of its input, cast when that was asked for.
+Result<MappedTensor> openDataSet(const DataSet &d, DataType wanted, bool cast) {
+  Result<MappedTensor> data = MappedTensor::open(d.file, wanted);
+  if (!data) return Status(data.status()).withContext("reading the data set of input " + d.input);
+  if (data->desc().data_type() == wanted) return data;
+  if (!cast)
+    return Status(StatusCode::kUsage, "OPC0703",
+                  "the data set " + d.file + " is " + dataTypeName(data->desc().data_type()) + ", input '" + d.input +
+                      "' is " + dataTypeName(wanted))
+        .withHelp("let opc convert it: --cast");
+  OPC_ASSIGN_OR_RETURN(const HostTensor host, data->toHost());
+  Result<HostTensor> converted = castTensor(host, wanted);
+  if (!converted) return Status(converted.status()).withContext("converting the data set of input " + d.input);
+  return MappedTensor(std::move(*converted));
+}
+
+Result<BatchLoader> openData(RunContext &c, const Session &session) {
+  std::vector<BatchLoader::Source> sources;
+  std::vector<std::string> names;
+  for (const PortInfo &p : session.interface().inputs) names.push_back(p.name);
+  for (const DataSet &d : c.options.training.dataSets) {
+    const auto it = std::find(names.begin(), names.end(), d.input);
+    if (it == names.end()) return noSuchName("input", d.input, names, "--feed-dataset " + d.input + "=@" + d.file);
+    const PortInfo &port = session.interface().inputs[static_cast<size_t>(it - names.begin())];
+    OPC_ASSIGN_OR_RETURN(MappedTensor data, openDataSet(d, port.desc.data_type(), c.options.values.cast));
+    sources.push_back({d.input, std::move(data)});
+  }
+  OPC_ASSIGN_OR_RETURN(BatchLoader loader, BatchLoader::create(session, std::move(sources), c.options.training.shuffle,
+                                                               c.options.values.seed));
+  if (const int64_t rest = loader.order().leftOver())
+    c.invocation.note("note: " + std::to_string(rest) + " of " + std::to_string(loader.order().examples()) +
+                      " examples do not fill a batch and are left out of each epoch");
+  return loader;
+}
+
+/// The steps of one run.
 class Trainer {
 public:
-  Trainer(Invocation &invocation, TrainingRun::Setup &setup) : invocation_(invocation), setup_(setup) {}
-
-  /// Opens the data sets in the element types of the graph's inputs, and compiles. False: reported, code_ says how.
-  bool prepare(const std::vector<std::pair<std::string, std::string>> &files, int64_t batch) {
-    Result<GraphInput> input = readGraphInput(setup_.graph);
-    if (!input) return fail(input.status());
-    graphName_ = input->name;
-    if (!take(invocation_.loadRegistry(), &registry_)) return false;
-    std::string plan;
-    if (input->isPlan) {
-      if (batch) return fail(usageError("--batch has no effect on a plan: its shapes are fixed"));
-      plan = std::move(input->bytes);
-    } else if (!compile(*input, files, batch, &plan)) {
-      return false;
-    }
-    SessionOptions options = setup_.session;
-    options.seed = setup_.values.seed;
-    return take(Session::load(plan, *registry_, options), &session_);
+  Trainer(RunContext &context, PlannedRun &planned, BatchLoader loader)
+      : c_(context), o_(context.options.training), planned_(planned), session_(*planned.session),
+        loader_(std::move(loader)), notes_(runNotes(loader_.order(), o_.shuffle)), scalars_(session_) {
+    const int64_t perEpoch = loader_.order().stepsPerEpoch();
+    total_ = o_.steps ? o_.steps : o_.epochs * perEpoch;
   }
 
-  /// Opens the sources, each cast to its input's dtype when that was asked for.
-  bool openData(const std::vector<std::pair<std::string, std::string>> &files, bool shuffle) {
-    std::vector<BatchLoader::Source> sources;
-    std::vector<std::string> names;
-    for (const PortInfo &p : session_->interface().inputs) names.push_back(p.name);
-    for (const auto &[name, file] : files) {
-      const auto it = std::find(names.begin(), names.end(), name);
-      if (it == names.end()) return fail(noSuchName("input", name, names, "--feed-dataset " + name + "=@" + file));
-      const DataType wanted = session_->interface().inputs[static_cast<size_t>(it - names.begin())].desc.data_type();
-      Result<MappedTensor> data = MappedTensor::open(file, wanted);
-      if (!data) return fail(Status(data.status()).withContext("reading the data set of input " + name));
-      if (data->desc().data_type() != wanted) {
-        if (!setup_.values.cast)
-          return fail(Status(StatusCode::kUsage, "OPC0703",
-                             "the data set " + file + " is " + dataTypeName(data->desc().data_type()) + ", input '" +
-                                 name + "' is " + dataTypeName(wanted))
-                          .withHelp("let opc convert it: --cast"));
-        Result<HostTensor> host = data->toHost();
-        if (!host) return fail(host.status());
-        Result<HostTensor> cast = castTensor(*host, wanted);
-        if (!cast) return fail(Status(cast.status()).withContext("converting the data set of input " + name));
-        data = MappedTensor(std::move(*cast));
+  Status start() {
+    if (!o_.resume.empty()) {
+      OPC_ASSIGN_OR_RETURN(const TrainingState state, loadCheckpoint(o_.resume, session_));
+      OPC_RETURN_IF_ERROR(checkSameRun(o_.resume, state, notes_));
+      first_ = state.step;
+      c_.options.values.weights.clear(); // the checkpoint has every variable
+    }
+    OPC_RETURN_IF_ERROR(giveRest());
+    OPC_RETURN_IF_ERROR(session_.prepare());
+    if (!o_.metrics.empty() && writes()) OPC_RETURN_IF_ERROR(metrics_.open(o_.metrics, first_, &history_));
+    if (first_ >= total_)
+      c_.invocation.note("note: " + o_.resume + " has " + std::to_string(first_) + " steps already, of " +
+                         std::to_string(total_));
+    if (!o_.save.empty() && writes()) removeAbandonedTemporaries(o_.save);
+    step_ = first_;
+    return Status::ok();
+  }
+
+  /// All steps, or those until a signal comes.
+  Status run() {
+    SignalWatch signals;
+    TrainingProgress progress(c_.invocation, first_, total_);
+    const int64_t perEpoch = loader_.order().stepsPerEpoch(), epochs = (total_ + perEpoch - 1) / perEpoch;
+    auto steps = [&]() -> Status {
+      for (;;) {
+        // On any rank: all of them end after the same step.
+        OPC_ASSIGN_OR_RETURN(const int64_t signal, session_.agree(signals.caught()));
+        caught_ = static_cast<int>(signal);
+        if (caught_ || step_ >= total_) return Status::ok();
+        OPC_RETURN_IF_ERROR(step(progress));
+        if (progress.isDue()) progress.show(last_, epochs, scalars_.lossText(last_));
       }
-      sources.push_back({name, std::move(*data)});
-    }
-    if (!take(BatchLoader::create(*session_, std::move(sources), shuffle, setup_.values.seed), &loader_)) return false;
-    if (int64_t rest = loader_->order().leftOver())
-      invocation_.note("note: " + std::to_string(rest) + " of " + std::to_string(loader_->order().examples()) +
-                       " examples do not fill a batch and are left out of each epoch");
-    return true;
+    };
+    const Status status = steps();
+    progress.clear();
+    seconds_ = progress.seconds();
+    return status;
   }
 
-  /// The inputs that no data set feeds, and the variables unless a checkpoint has given them.
-  bool giveRest(const std::vector<std::pair<std::string, std::string>> &files, bool isResumed) {
-    std::set<std::string> fed;
-    for (const auto &f : files) fed.insert(f.first);
-    if (isResumed)
-      for (const VariableInfo &v : session_->interface().variables) fed.insert(v.name);
-    Result<ValueReport> given = giveValues(*session_, *setup_.inputs, setup_.values, invocation_.commandLine(), fed);
-    if (!given) return fail(given.status());
-    for (const std::string &n : given->notes) invocation_.note("note: " + n);
-    return true;
+  Status finish() {
+    if (!o_.save.empty() && savedAt_ != step_) OPC_RETURN_IF_ERROR(save());
+    if (metrics_.isOpen()) OPC_RETURN_IF_ERROR(metrics_.flush());
+    if (!o_.plot.empty() && writes())
+      OPC_RETURN_IF_ERROR(writeFileAtomically(o_.plot, metricsSvg(planned_.input.name, history_)));
+    return Status::ok();
   }
 
-  bool fail(const Status &status) {
-    code_ = invocation_.fail(status);
-    return false;
+  int report() const {
+    if (c_.invocation.flags().json)
+      c_.invocation.terminal().out(jsonText(document()));
+    else
+      c_.invocation.terminal().out(text());
+    if (!c_.invocation.flags().json && !o_.save.empty()) c_.invocation.note("saved " + o_.save);
+    return caught_ ? 128 + caught_ : kExitOk;
   }
-  int code() const { return code_; }
-  Session &session() { return *session_; }
-  BatchLoader &loader() { return *loader_; }
-  const std::string &graphName() const { return graphName_; }
 
 private:
-  template <class T> bool take(Result<T> made, std::optional<T> *into) {
-    if (!made) return fail(made.status());
-    into->emplace(*std::move(made));
-    return true;
-  }
+  bool writes() const { return c_.options.ranks.isFirst(); }
 
-  bool compile(GraphInput &input, const std::vector<std::pair<std::string, std::string>> &files, int64_t batch,
-               std::string *plan) {
-    auto pipeline = std::make_unique<Pipeline>(*registry_, setup_.compile);
-    auto failed = [&] {
-      code_ =
-          invocation_.fail(pipeline->diagnostics(), pipeline->errorCount(), pipeline->errorClass(), pipeline->source());
-      return false;
-    };
-    if (!pipeline->import(input.name, input.bytes)) return failed();
-    const GraphInfo info = pipeline->graph();
+  /// The inputs that no data set feeds, and the variables unless a checkpoint has given them.
+  Status giveRest() {
     std::set<std::string> fed;
-    std::vector<std::string> names;
-    for (const GraphTensor &t : info.inputs) names.push_back(t.name);
-    for (const auto &[name, file] : files) {
-      if (std::find(names.begin(), names.end(), name) == names.end())
-        return fail(noSuchName("input", name, names, "--feed-dataset " + name + "=@" + file));
-      fed.insert(name);
-    }
-    if (Status s = checkGraphInputs(info, *setup_.inputs, setup_.compile.shapes, setup_.values,
-                                    invocation_.commandLine(), &fed);
-        !s)
-      return fail(s);
-    CompileOptions options = setup_.compile;
-    for (const auto &[name, file] : files) {
-      if (options.shapes.count(name)) continue;
-      const GraphTensor *found =
-          &info.inputs[static_cast<size_t>(std::find(names.begin(), names.end(), name) - names.begin())];
-      Result<MappedTensor> data = MappedTensor::open(file, found->dtype);
-      if (!data) return fail(Status(data.status()).withContext("reading the data set of input " + name));
-      std::vector<int64_t> dims(data->desc().shape().begin(), data->desc().shape().end());
-      if (dims.empty())
-        return fail(Status(StatusCode::kUsage, "OPC0704", "the data set " + file + " has no axis of examples"));
-      const bool isOpen = found->dtype == kInvalidDataType || found->shape.NumAxes() == 0 || found->shape.At(0) < 0;
-      if (!batch && isOpen)
-        return fail(usageError("the graph leaves the batch of input '" + name + "' open", "give one: --batch 64"));
-      if (batch && !isOpen && found->shape.At(0) != batch && isDifferentiated(input.bytes))
-        return fail(Status(StatusCode::kUsage, "OPC0713",
-                           "the gradients of " + input.name + " are made for batches of " +
-                               std::to_string(found->shape.At(0)) + " (input '" + name + "'), --batch is " +
-                               std::to_string(batch))
-                        .withHelp("make them for this batch: opc grad --shape " + name + "=" +
-                                  shapeText(batch, data->desc().shape()) + " ..., or leave out --batch"));
-      dims[0] = batch ? batch : found->shape.At(0);
-      options.shapes[name] = dims;
-    }
-    pipeline = std::make_unique<Pipeline>(*registry_, options);
-    if (!pipeline->import(input.name, input.bytes) || !pipeline->run(Phase::kPlan)) return failed();
-    invocation_.showFindings(pipeline->diagnostics(), pipeline->source());
-    *plan = pipeline->emit(Emit::kPlan);
-    return true;
+    for (const DataSet &d : o_.dataSets) fed.insert(d.input);
+    if (!o_.resume.empty())
+      for (const VariableInfo &v : session_.interface().variables) fed.insert(v.name);
+    OPC_ASSIGN_OR_RETURN(const ValueReport given,
+                         giveValues(session_, planned_.inputs, c_.options.values, c_.invocation.commandLine(), fed));
+    for (const std::string &n : given.notes) c_.invocation.note("note: " + n);
+    return Status::ok();
   }
 
-  Invocation &invocation_;
-  TrainingRun::Setup &setup_;
-  std::string graphName_;
-  std::optional<Registry> registry_;
-  std::optional<Session> session_;
-  std::optional<BatchLoader> loader_;
-  int code_ = kExitOk;
+  Status step(TrainingProgress &progress) {
+    OPC_RETURN_IF_ERROR(loader_.feed(session_, step_));
+    if (Status s = session_.run(); !s) return std::move(s).withContext("step " + std::to_string(step_ + 1));
+    const int64_t epoch = step_ / loader_.order().stepsPerEpoch() + 1;
+    ++step_;
+    last_ = scalars_.read(session_, step_, epoch);
+    if (metrics_.isOpen() && step_ % o_.metricsEvery.value_or(1) == 0) OPC_RETURN_IF_ERROR(metrics_.write(last_));
+    if (!o_.plot.empty()) history_.push_back(last_);
+    if (!warned_ && !scalars_.lossIsFinite(last_)) {
+      warned_ = true;
+      progress.clear();
+      c_.invocation.note("note: " + scalars_.lossText(last_) + " at step " + std::to_string(step_));
+    }
+    return o_.saveEvery && step_ % o_.saveEvery == 0 ? save() : Status::ok();
+  }
+
+  Status save() {
+    if (metrics_.isOpen()) OPC_RETURN_IF_ERROR(metrics_.flush());
+    const TrainingState state{step_, step_ / loader_.order().stepsPerEpoch(), c_.options.values.seed, notes_};
+    savedAt_ = step_;
+    return saveCheckpoint(o_.save, session_, state);
+  }
+
+  Json document() const {
+    Json outputs = Json::object();
+    for (const auto &[name, value] : last_.values) outputs[name] = realJson(value);
+    const BatchOrder &order = loader_.order();
+    return {{"schema", 1},
+            {"graph", planned_.input.name},
+            {"steps", step_},
+            {"first_step", first_},
+            {"epochs", step_ / order.stepsPerEpoch()},
+            {"examples", order.examples()},
+            {"batch", order.batch()},
+            {"seconds", seconds_},
+            {"outputs", std::move(outputs)},
+            {"interrupted", caught_ != 0},
+            {"saved", o_.save.empty() ? Json(nullptr) : Json(o_.save)}};
+  }
+
+  std::string text() const {
+    const double rate = seconds_ > 0 ? static_cast<double>(step_ - first_) / seconds_ : 0;
+    std::string text =
+        (caught_ ? "stopped at step " : "step ") + std::to_string(step_) + " of " + std::to_string(total_);
+    for (const auto &[name, value] : last_.values) text += "  " + name + " " + roundedText(value, 5);
+    return text + "  (" + secondsText(seconds_) + ", " + roundedText(rate, 3) + " steps/s)\n";
+  }
+
+  RunContext &c_;
+  const TrainingOptions &o_;
+  PlannedRun &planned_;
+  Session &session_;
+  BatchLoader loader_;
+  const std::map<std::string, std::string> notes_;
+  const ScalarOutputs scalars_;
+  std::vector<StepMetrics> history_;
+  MetricsFile metrics_;
+  StepMetrics last_;
+  int64_t first_ = 0, total_ = 0, step_ = 0, savedAt_ = -1;
+  double seconds_ = 0;
+  int caught_ = 0;
+  bool warned_ = false;
 };
 
 } // namespace
 
-int TrainingRun::run(Invocation &invocation, Setup setup) {
-  // Paths first: nothing is worse than a run whose result cannot be written.
-  std::vector<std::string> taken; // files of this run: none may be written over by another
-  for (const auto &f : files_) taken.push_back(f.second);
-  for (const std::string &path : {save_, metrics_, plot_}) {
-    if (path.empty()) continue;
-    Status s = path == "-" ? usageError("a training run writes to files, not to the standard output")
-                           : checkOutputPath(path, setup.graph);
-    for (const std::string &other : taken)
-      if (s.isOk() && isSameFile(path, other))
-        s = Status(StatusCode::kUsage, "OPC0002", "the output " + path + " is another file of this run");
-    if (!s) return invocation.fail(s);
-    taken.push_back(path);
-  }
-  if (!resume_.empty()) {
-    Result<std::optional<uint64_t>> seed = seedOf(resume_);
-    if (!seed) return invocation.fail(seed.status());
-    if (setup.seedGiven && *seed && **seed != setup.values.seed)
-      return invocation.fail(Status(StatusCode::kUsage, "OPC0712",
-                                    resume_ + " is of a run with seed " + std::to_string(**seed) +
-                                        ", this one has seed " + std::to_string(setup.values.seed))
-                                 .withHelp("leave out --seed"));
-    setup.values.seed = seed->value_or(setup.values.seed);
-  }
-  Trainer trainer(invocation, setup);
-  if (!trainer.prepare(files_, batch_) || !trainer.openData(files_, shuffle_)) return trainer.code();
-  Session &session = trainer.session();
-  BatchLoader &loader = trainer.loader();
-  const BatchOrder &order = loader.order();
-  const std::map<std::string, std::string> notes = runNotes(order, shuffle_);
-
-  int64_t first = 0;
-  if (!resume_.empty()) {
-    Result<TrainingState> state = loadCheckpoint(resume_, session);
-    if (!state) return invocation.fail(state.status());
-    if (Status s = checkSameRun(resume_, *state, notes); !s) return invocation.fail(s);
-    first = state->step;
-    setup.values.weights.clear(); // the checkpoint has every variable
-  }
-  if (!trainer.giveRest(files_, !resume_.empty())) return trainer.code();
-  if (Status s = session.prepare(); !s) return invocation.fail(s);
-
-  std::vector<StepMetrics> history;
-  MetricsFile metrics;
-  if (!metrics_.empty() && setup.writes)
-    if (Status s = metrics.open(metrics_, first, &history); !s) return invocation.fail(s);
-  const int64_t perEpoch = order.stepsPerEpoch(), total = steps_ ? steps_ : epochs_ * perEpoch;
-  const int64_t epochs = (total + perEpoch - 1) / perEpoch;
-  if (first >= total)
-    invocation.note("note: " + resume_ + " has " + std::to_string(first) + " steps already, of " +
-                    std::to_string(total));
-  auto save = [&](int64_t step) -> Status {
-    if (metrics.isOpen()) OPC_RETURN_IF_ERROR(metrics.flush());
-    TrainingState state{step, step / perEpoch, setup.values.seed, notes};
-    return saveCheckpoint(save_, session, state);
-  };
-
-  if (!save_.empty() && setup.writes) removeAbandonedTemporaries(save_);
-  const ScalarOutputs scalars(session);
-  SignalWatch signals;
-  ProgressLine progress(invocation, first, total);
-  StepMetrics last;
-  bool warned = false;
-  int64_t step = first, savedAt = -1;
-  int caught = 0;
-  auto stopWith = [&](const Status &s) {
-    progress.clear();
-    return invocation.fail(s);
-  };
-  for (;;) {
-    Result<int64_t> signal = session.agree(signals.caught()); // on any rank: all of them end after the same step
-    if (!signal) return stopWith(signal.status());
-    caught = static_cast<int>(*signal);
-    if (caught || step >= total) break;
-    if (Status s = loader.feed(session, step); !s) return stopWith(s);
-    if (Status s = session.run(); !s) return stopWith(std::move(s).withContext("step " + std::to_string(step + 1)));
-    const int64_t epoch = step / perEpoch + 1;
-    ++step;
-    last = scalars.read(session, step, epoch);
-    if (metrics.isOpen() && step % metricsEvery_.value_or(1) == 0)
-      if (Status s = metrics.write(last); !s) return stopWith(s);
-    if (!plot_.empty()) history.push_back(last);
-    if (!warned && !scalars.lossIsFinite(last)) {
-      warned = true;
-      progress.clear();
-      invocation.note("note: " + scalars.lossText(last) + " at step " + std::to_string(step));
-    }
-    if (saveEvery_ && step % saveEvery_ == 0) {
-      if (Status s = save(step); !s) return stopWith(s);
-      savedAt = step;
-    }
-    if (progress.isDue()) progress.show(last, epochs, scalars.lossText(last));
-  }
-  progress.clear();
-  const double seconds = progress.seconds();
-  if (!save_.empty() && savedAt != step)
-    if (Status s = save(step); !s) return invocation.fail(s);
-  if (metrics.isOpen())
-    if (Status s = metrics.flush(); !s) return invocation.fail(s);
-  if (!plot_.empty() && setup.writes)
-    if (Status s = writeFileAtomically(plot_, metricsSvg(trainer.graphName(), history)); !s) return invocation.fail(s);
-
-  const double rate = seconds > 0 ? static_cast<double>(step - first) / seconds : 0;
-  if (invocation.flags().json) {
-    Json outputs = Json::object();
-    for (const auto &[name, value] : last.values) outputs[name] = realJson(value);
-    invocation.terminal().out(jsonText({{"schema", 1},
-                                        {"graph", trainer.graphName()},
-                                        {"steps", step},
-                                        {"first_step", first},
-                                        {"epochs", step / perEpoch},
-                                        {"examples", order.examples()},
-                                        {"batch", order.batch()},
-                                        {"seconds", seconds},
-                                        {"outputs", std::move(outputs)},
-                                        {"interrupted", caught != 0},
-                                        {"saved", save_.empty() ? Json(nullptr) : Json(save_)}}));
-  } else {
-    std::string text = (caught ? "stopped at step " : "step ") + std::to_string(step) + " of " + std::to_string(total);
-    for (const auto &[name, value] : last.values) text += "  " + name + " " + roundedText(value, 5);
-    text += "  (" + secondsText(seconds) + ", " + roundedText(rate, 3) + " steps/s)";
-    invocation.terminal().out(text + "\n");
-    if (!save_.empty()) invocation.note("saved " + save_);
-  }
-  return caught ? 128 + caught : kExitOk;
+Outcome<int> train(RunContext &context) {
+  Outcome<PlannedRun> planned = planTraining(context);
+  if (!planned) return planned.status();
+  OPC_ASSIGN_OR_RETURN(BatchLoader loader, openData(context, *planned->session));
+  Trainer trainer(context, *planned, std::move(loader));
+  OPC_RETURN_IF_ERROR(trainer.start());
+  OPC_RETURN_IF_ERROR(trainer.run());
+  OPC_RETURN_IF_ERROR(trainer.finish());
+  return trainer.report();
 }
 
 } // namespace opc::cli

@@ -1,0 +1,108 @@
+// What one run was asked for.
+// SPDX-License-Identifier: Apache-2.0
+#include "RunOptions.h"
+
+#include "GraphInput.h"
+#include "Invocation.h"
+
+namespace opc::cli {
+
+std::vector<Option> RunOptions::options() {
+  std::vector<Option> list = {
+      {"--input", 0, "NAME=SPEC",
+       "a value for an input or variable (repeatable): x=@x.npy, x=@in.npz:key, 'x=f32[2,3]:@x.bin', x=1,2,3, "
+       "x=3.5, 'x=f32[4]:rand(-1,1)', x=randn, x=iota",
+       &inputs, true},
+      {"--inputs", 0, "FILE|DIR", "all inputs from one npz, safetensors, or directory of npy or ONNX .pb files",
+       &inputArchive, true},
+      {"--weights", 0, "FILE", "variables by name from npz or safetensors (repeatable)", &values.weights, true},
+      Option{"--fill", 0, "", "for whatever is missing", &values.fill, true}.oneOf(fillKinds()),
+      {"--seed", 0, "N", "for random values (default 0)", &seed},
+      {"--cast", 0, "", "convert the element type of given tensors where it differs", &values.cast},
+      {"--output", 0, "NAME=FILE",
+       "write an output: .npy, .npz, .safetensors, .pb, .bin; - is standard output (repeatable)", &outputs, true},
+      {"--outputs", 0, "DIR|FILE", "write all outputs: DIR/NAME.npy, or one npz or safetensors", &outputArchive, true},
+      Option{"--outputs-as", 0, "", "what a directory gets: NAME.npy (default), or an ONNX data set's output_0.pb, ...",
+             &outputsAs}
+          .oneOf({"npy", "pb"}),
+      {"--print", 0, "none|summary|all|N", "what is shown of each output (default summary); N: that many values",
+       &print, true}};
+  auto append = [&](std::vector<Option> more) { list.insert(list.end(), more.begin(), more.end()); };
+  append(expect.options());
+  append({Option{"--reference", 0, "",
+                 "run the graph a second time on the CPU, not simplified, nothing fused or in place, and compare",
+                 &reference}
+              .oneOf({"cpu"})});
+  append(cut.options());
+  append({{"--capture", 0, "GLOB=DIR", "write the tensors inside the graph whose names fit: DIR/NAME.npy (repeatable)",
+           &captures},
+          {"--capture-stats", 0, "FILE", "statistics of every tensor as JSON lines; no tensor is kept", &captureStats},
+          {"--trap", 0, "KINDS",
+           "nan, inf, denormal: stop at the first op that makes one, and leave it as a case that runs alone", &trap},
+          {"--trace", 0, "FILE", "compilation and tasks as Chrome trace events (Perfetto)", &trace},
+          {"--no-fuse", 0, "", "leave every op as it is written: no fused ops, no other layouts", &noFuse},
+          {"--no-simplify", 0, "", "keep every op of the graph, so that every tensor can be captured", &noSimplify},
+          {"--shape", 0, "NAME=DIMS", "the shape of an input, in place of the graph's: x=32,784 (repeatable)", &shapes},
+          Option{"--repeat", 0, "N", "run N times and say how long it took", &repeat}.range(1, 1000000000),
+          Option{"--warmup", 0, "N", "runs before the first that is measured", &warmup}.range(0, 1000000000),
+          Option{"--max-memory", 0, "SIZE",
+                 "refuse plans that need more: 800M, 16G (default: nine tenths of the machine's)", &maxMemory}
+              .bytes(),
+          {"--stats", 0, "", "time by phase, tasks and memory", &stats},
+          {"--timing", 0, "", "how long reading, compiling, loading and running took", &timing}});
+  append(ranks.options());
+  append(training.options());
+  return list;
+}
+
+Status RunOptions::check(const Invocation &invocation, const std::string &graphPath) {
+  graph = graphPath;
+  OPC_RETURN_IF_ERROR(training.check());
+  if (training.isRequested()) OPC_RETURN_IF_ERROR(checkTraining());
+  Result<PrintMode> mode = parsePrintMode(print);
+  if (!mode) return mode.status();
+  printMode = *mode;
+  OPC_RETURN_IF_ERROR(expect.parse(invocation.config().tolerances()));
+  values.seed = seed.value_or(0);
+  if (!trap.empty()) {
+    Result<TrapKinds> kinds = parseTrap(trap);
+    if (!kinds) return kinds.status();
+    trapKinds = *kinds;
+  }
+  if (trace == "-" && invocation.flags().json) return usageError("the trace and the JSON both want standard output");
+  if (!trace.empty()) OPC_RETURN_IF_ERROR(checkOutputPath(trace, graph));
+  if (ranks.ranks() > 1 && observes())
+    return usageError("--capture, --capture-stats and --trap look at one rank: a tensor is in pieces on several",
+                      "leave --ranks away");
+  compile.mesh = ranks.mesh();
+  compile.simplify = !noSimplify;
+  // A fused relu hides the NaN that a trap looks for.
+  compile.fuse = !noFuse && !noSimplify && trap.empty();
+  Result<std::map<std::string, std::vector<int64_t>>> dims = parseShapeFlags(shapes);
+  if (!dims) return dims.status();
+  compile.shapes = std::move(*dims);
+  return Status::ok();
+}
+
+/// What looks at one run has no place among thousands of steps.
+Status RunOptions::checkTraining() const {
+  const bool looks = !outputs.empty() || !outputArchive.empty() || expect.any() || repeat || warmup || cut.any() ||
+                     observes() || !trace.empty() || !reference.empty();
+  if (!looks) return Status::ok();
+  return usageError("--output, --expect, --repeat, --warmup, --until, --feed, --only, --capture, --trap, --trace and "
+                    "--reference do not go with --feed-dataset",
+                    "train with --save ckpt.safetensors, then opc run GRAPH --weights ckpt.safetensors");
+}
+
+SessionOptions RunOptions::session(const Invocation &invocation, bool onRanks) const {
+  SessionOptions options;
+  if (onRanks) ranks.setSession(&options);
+  options.threads = invocation.threads();
+  options.seed = values.seed;
+  options.maxMemory = maxMemory.value_or(0);
+  // Whoever looks at single tasks looks at their weights, too.
+  options.keepPackedVariables = training.isRequested() || observes();
+  return options;
+}
+
+} // namespace opc::cli

@@ -1,0 +1,63 @@
+// What one run was asked for: its options, typed, and checked against each other.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "CommandLine.h"
+#include "Expectations.h"
+#include "OutputFiles.h"
+#include "Pipeline.h"
+#include "RunCut.h"
+#include "RunRanks.h"
+#include "RunTrap.h"
+#include "TrainingOptions.h"
+#include "ValueGiver.h"
+
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace opc::cli {
+
+struct RunOptions {
+  /// The options that fill this.
+  std::vector<Option> options();
+  /// What the single values do not say. After ranks.start(). Errors: OPC0001, OPC0002, OPC0003.
+  Status check(const Invocation &invocation, const std::string &graphPath);
+
+  /// Whether something looks at single tensors while they are made.
+  bool observes() const { return !captures.empty() || !captureStats.empty() || !trap.empty(); }
+  int64_t runs() const { return warmup.value_or(0) + repeat.value_or(1); }
+  /// For a session of this run; `onRanks`: as this process's part of the job.
+  SessionOptions session(const Invocation &invocation, bool onRanks = true) const;
+
+  std::string graph; // the path
+  // values in
+  std::vector<std::string> inputs;
+  std::string inputArchive;
+  ValueFlags values;
+  std::optional<uint64_t> seed;
+  // compilation
+  CutFlags cut;
+  CompileOptions compile;
+  std::vector<std::string> shapes;
+  bool noSimplify = false, noFuse = false;
+  // execution
+  RankJob ranks;
+  TrainingOptions training;
+  std::optional<int64_t> repeat, warmup;
+  std::optional<uint64_t> maxMemory;
+  std::vector<std::string> captures;
+  std::string captureStats, trap, trace;
+  TrapKinds trapKinds;
+  // values out
+  std::vector<std::string> outputs;
+  std::string outputArchive, outputsAs = "npy", print = "summary", reference;
+  PrintMode printMode;
+  ExpectFlags expect;
+  bool stats = false, timing = false;
+
+private:
+  Status checkTraining() const;
+};
+
+} // namespace opc::cli

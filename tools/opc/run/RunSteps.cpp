@@ -1,0 +1,198 @@
+// One run: plan, give values, execute. The report is a file of its own.
+// SPDX-License-Identifier: Apache-2.0
+#include "RunSteps.h"
+
+#include "RunCapture.h"
+#include "RunPlan.h"
+
+#include <algorithm>
+#include <chrono>
+
+namespace opc::cli {
+
+namespace {
+
+/// Several observers as one. The last is the closest to the task: what it measures is the task alone.
+class Observers final : public RunObserver {
+public:
+  void add(RunObserver *observer) { list_.push_back(observer); }
+  bool empty() const { return list_.empty(); }
+  Status before(const ObservedTask &task, int64_t step, TaskData &data) override {
+    for (RunObserver *o : list_) OPC_RETURN_IF_ERROR(o->before(task, step, data));
+    return Status::ok();
+  }
+  Status after(const ObservedTask &task, int64_t step, TaskData &data) override {
+    for (auto o = list_.rbegin(); o != list_.rend(); ++o) OPC_RETURN_IF_ERROR((*o)->after(task, step, data));
+    return Status::ok();
+  }
+
+private:
+  std::vector<RunObserver *> list_;
+};
+
+/// Whoever looks at a run while it runs.
+struct Watchers {
+  explicit Watchers(const RunContext &c)
+      : trap(c.options.trapKinds, c.options.trap, c.invocation.flags().plugins),
+        captures(!c.options.captures.empty() || !c.options.captureStats.empty()) {}
+
+  Status open(RunContext &c, Session &session) {
+    if (!c.options.trap.empty()) always.add(&trap), last.add(&trap);
+    if (captures) {
+      session.observe(&capture); // the tasks are known from here on
+      OPC_RETURN_IF_ERROR(capture.open(c.options.captures, c.options.captureStats, session.tasks()));
+      last.add(&capture);
+    }
+    if (c.isTraced()) always.add(&c.trace), last.add(&c.trace);
+    session.observe(always.empty() ? nullptr : &always);
+    return Status::ok();
+  }
+
+  Observers always, last; // captures are of the last run alone
+  RunTrap trap;
+  RunCapture capture;
+  const bool captures;
+};
+
+Status runAll(RunContext &c, Session &session, Watchers &watchers, std::vector<double> *seconds) {
+  const int64_t runs = c.options.runs(), warmups = c.options.warmup.value_or(0);
+  Progress &progress = c.invocation.progress();
+  progress.begin("running", static_cast<uint64_t>(runs));
+  Status status;
+  for (int64_t i = 0; status && i < runs; ++i) {
+    if (i + 1 == runs && watchers.captures) session.observe(&watchers.last);
+    const auto start = std::chrono::steady_clock::now();
+    status = session.run();
+    if (i >= warmups)
+      seconds->push_back(std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count());
+    progress.advance(static_cast<uint64_t>(i + 1));
+  }
+  progress.clear();
+  session.observe(nullptr);
+  std::sort(seconds->begin(), seconds->end());
+  return status;
+}
+
+/// What a failed run leaves: a trace that shows how far it came, and the op that fired a trap as a case of its own.
+Status afterFailure(RunContext &c, Session &session, const RunTrap &trap, const Status &status) {
+  if (c.isTraced() && c.options.ranks.isFirst())
+    if (Status s = c.trace.write(c.options.trace); !s) c.invocation.fail(s);
+  // A graph of one op is a case already.
+  if (!trap.fired() || session.tasks().size() <= 1) return status;
+  Result<std::string> folder = trap.dump(session);
+  if (!folder) {
+    c.invocation.fail(status);
+    return folder.status();
+  }
+  const std::string where = "the op and its inputs are in " + *folder + ": sh " + *folder + "/run.sh runs it alone";
+  return Status(status.code(), status.id(), status.message())
+      .withHelp(status.help().empty() ? where : status.help() + "; " + where)
+      .withContext(status.context());
+}
+
+Result<std::vector<NamedOutput>> fetchAll(const Session &session) {
+  std::vector<NamedOutput> results;
+  for (const PortInfo &p : session.interface().outputs) {
+    Result<HostTensor> t = session.fetch(p.name);
+    if (!t) return t.status();
+    results.push_back({p.name, std::move(*t)});
+  }
+  return results;
+}
+
+} // namespace
+
+Outcome<PlannedRun> planRun(RunContext &c) {
+  RunOptions &o = c.options;
+  PlannedRun planned;
+  // Files that do not exist are found before a long compilation, not after it.
+  Result<NamedValues> inputs = NamedValues::open(o.inputs, o.inputArchive, "--input");
+  if (!inputs) return inputs.status();
+  planned.inputs = std::move(*inputs);
+  OPC_RETURN_IF_ERROR(o.expect.open());
+  OPC_RETURN_IF_ERROR(o.cut.open());
+  Result<GraphInput> input = readGraphInput(o.graph);
+  if (!input) return input.status();
+  planned.input = std::move(*input);
+  if (planned.input.isPlan && !o.reference.empty())
+    return usageError("--reference needs the graph, and " + planned.input.name + " is a plan");
+  Result<Registry> registry = c.invocation.loadRegistry();
+  if (!registry) return registry.status();
+  planned.registry = std::make_unique<Registry>(std::move(*registry));
+  c.watch.lap("read");
+
+  RunTrace *trace = c.isTraced() ? &c.trace : nullptr;
+  planned.planner = std::make_unique<RunPlanner>(c.invocation, o, *planned.registry, trace);
+  Outcome<std::string> plan = planned.planner->plan(planned.input, planned.inputs);
+  if (!plan) return plan.status();
+  if (o.stats && !c.invocation.flags().json) c.invocation.terminal().err(planned.planner->phasesText());
+  c.notes = planned.planner->notes();
+  c.watch.lap("compile");
+  const double start = c.trace.now();
+  Result<Session> session = Session::load(*plan, *planned.registry, o.session(c.invocation));
+  if (!session) return session.status();
+  planned.session = std::move(*session);
+  c.trace.span("load the plan", start);
+  if (trace)
+    if (Result<PlanDescription> description = describePlan(*plan, *planned.registry, o.ranks.rank()))
+      trace->memory(*description);
+  return planned;
+}
+
+Outcome<GivenRun> giveValues(RunContext &c, PlannedRun &planned) {
+  RunOptions &o = c.options;
+  GivenRun given;
+  Result<OutputFiles> files =
+      OutputFiles::plan(o.outputs, o.outputArchive, planned.session->interface().outputs, o.graph, o.outputsAs == "pb");
+  if (!files) return files.status();
+  given.files = std::move(*files);
+  if (given.files.usesStdout() && c.invocation.flags().json)
+    return usageError("an output and the JSON both want standard output");
+  if (given.files.usesStdout()) o.printMode.kind = PrintMode::Kind::kNone;
+  Result<std::vector<Expectation>> expectations = o.expect.read(*planned.session, o.values, &c.notes);
+  if (!expectations) return expectations.status();
+  given.expectations = std::move(*expectations);
+  double start = c.trace.now();
+  Result<ValueReport> values = giveValues(*planned.session, planned.inputs, o.values, c.invocation.commandLine());
+  if (!values) return values.status();
+  given.values = std::move(*values);
+  c.notes.insert(c.notes.end(), given.values.notes.begin(), given.values.notes.end());
+  c.trace.span("give values", start);
+  start = c.trace.now();
+  OPC_RETURN_IF_ERROR(planned.session->prepare());
+  c.trace.span("prepare kernels", start);
+  c.watch.lap("load");
+  return given;
+}
+
+Outcome<ExecutedRun> execute(RunContext &c, PlannedRun &planned, GivenRun &given) {
+  RunOptions &o = c.options;
+  Session &session = *planned.session;
+  ExecutedRun executed;
+  Watchers watchers(c);
+  OPC_RETURN_IF_ERROR(watchers.open(c, session));
+  Status ran = runAll(c, session, watchers, &executed.seconds);
+  if (ran && watchers.captures) ran = watchers.capture.finish(&c.notes);
+  if (!ran) return afterFailure(c, session, watchers.trap, ran);
+  c.watch.lap("run");
+  Result<std::vector<NamedOutput>> outputs = fetchAll(session);
+  if (!outputs) return outputs.status();
+  executed.outputs = std::move(*outputs);
+  if (!o.reference.empty()) {
+    Outcome<std::string> plan = planned.planner->referencePlan(planned.input);
+    if (!plan) return plan.status();
+    OPC_RETURN_IF_ERROR(executed.reference.run(c.invocation, *plan, *planned.registry, o.session(c.invocation, false),
+                                               planned.inputs, o.values, o.runs(), &given.expectations));
+    c.watch.lap("reference");
+  }
+  const double start = c.trace.now();
+  if (o.ranks.isFirst()) OPC_RETURN_IF_ERROR(given.files.write(executed.outputs));
+  c.trace.span("write outputs", start);
+  if (c.isTraced()) {
+    if (o.ranks.isFirst()) OPC_RETURN_IF_ERROR(c.trace.write(o.trace));
+    c.notes.push_back("trace in " + o.trace + (c.trace.truncated() ? "; it has the first million tasks" : ""));
+  }
+  return executed;
+}
+
+} // namespace opc::cli

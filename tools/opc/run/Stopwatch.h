@@ -1,0 +1,42 @@
+// How long each part of a command took, for --timing.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "JsonOutput.h"
+#include "NumberText.h"
+
+#include <chrono>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace opc::cli {
+
+class Stopwatch {
+public:
+  void lap(const std::string &part) {
+    const auto now = std::chrono::steady_clock::now();
+    laps_.push_back({part, std::chrono::duration<double>(now - last_).count()});
+    last_ = now;
+  }
+  std::string text() const {
+    std::string text;
+    double total = 0;
+    for (const auto &l : laps_) {
+      total += l.second;
+      text += (text.empty() ? "" : ", ") + l.first + " " + secondsText(l.second);
+    }
+    return "time: " + text + "; in all " + secondsText(total) + "\n";
+  }
+  Json json() const {
+    Json j = Json::object();
+    for (const auto &l : laps_) j[l.first] = l.second;
+    return j;
+  }
+
+private:
+  std::chrono::steady_clock::time_point last_ = std::chrono::steady_clock::now();
+  std::vector<std::pair<std::string, double>> laps_;
+};
+
+} // namespace opc::cli

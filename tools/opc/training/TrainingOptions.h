@@ -1,0 +1,35 @@
+// The options of training, the part of `opc run` that feeds batches of a data set.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "CommandLine.h"
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace opc::cli {
+
+/// A file whose first axis are examples, and the input that they feed.
+struct DataSet {
+  std::string input, file;
+};
+
+struct TrainingOptions {
+  /// The options that fill this.
+  std::vector<Option> options();
+  /// Whether a data set was given; without one the other options are an error of the command line.
+  bool isRequested() const { return !dataSetFlags.empty(); }
+  /// OPC0001 for options of training without --feed-dataset, OPC0003 for data sets that are none.
+  Status check();
+
+  std::vector<std::string> dataSetFlags;
+  std::vector<DataSet> dataSets;
+  std::string metrics, save, resume, plot; // files
+  bool shuffle = false;
+  int64_t batch = 0, epochs = 0, steps = 0, saveEvery = 0; // 0: not given
+  std::optional<int64_t> metricsEvery;
+};
+
+} // namespace opc::cli
