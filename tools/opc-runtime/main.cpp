@@ -1,261 +1,148 @@
 // opc-runtime: runs a compiled plan, without the compiler.
 // SPDX-License-Identifier: Apache-2.0
+#include "CommandLine.h"
+#include "DiagnosticText.h"
+#include "ExitCodes.h"
+#include "NumberText.h"
+#include "OutputFiles.h"
 #include "Session.h"
+#include "Terminal.h"
 #include "ThreadWaiting.h"
-#include "opc/Convert.h"
+#include "ValueGiver.h"
 #include "opc/Version.h"
-
-#include <CLI/CLI.hpp>
 
 #include <algorithm>
 #include <chrono>
-#include <cmath>
-#include <cstdio>
-#include <filesystem>
-#include <iostream>
+
+using namespace opc;
+using namespace opc::cli;
 
 namespace {
 
-using opc::HostTensor;
-using opc::Result;
-using opc::Session;
-using opc::Status;
-using opc::StatusCode;
-
-struct Arguments {
-  std::string plan, outputs, print = "summary";
-  std::vector<std::string> plugins, weights, inputs;
-  int threads = 0;
+struct Request {
+  std::vector<std::string> inputs, plugins;
+  std::string inputArchive, outputs, print = "summary";
+  ValueFlags values;
+  SessionOptions session;
   int64_t repeat = 1;
-  uint64_t maxMemory = 0, seed = 0;
-  bool stats = false, deterministic = false;
+  bool stats = false, version = false;
+
+  CommandSpec spec() {
+    CommandSpec s;
+    s.program = "opc-runtime";
+    s.arguments = "PLAN|-";
+    s.summary = "run a compiled plan, without the compiler";
+    s.examples = {"opc-runtime mlp.plan --weights w.npz --input x=@x.npy --outputs out/",
+                  "opc-runtime mlp.plan --input x=@in.npz:x --repeat 100 --stats"};
+    s.options = {
+        {"--input", 0, "NAME=SPEC", "a value for an input, as with opc run (repeatable)", &inputs, true},
+        {"--inputs", 0, "FILE|DIR", "all inputs from one npz, safetensors or directory", &inputArchive, true},
+        {"--weights", 0, "FILE", "variables by name from npz, safetensors or a directory (repeatable)", &values.weights,
+         true},
+        Option{"--fill", 0, "", "for whatever is missing", &values.fill, true}.oneOf(fillKinds()),
+        {"--cast", 0, "", "convert the element type of given tensors where it differs", &values.cast},
+        {"--plugin", 0, "LIB", "load the operators of a shared library (repeatable)", &plugins, true},
+        {"--outputs", 0, "DIR|FILE", "write all outputs: DIR/NAME.npy, or one npz or safetensors", &outputs, true},
+        {"--print", 0, "none|summary|all|N", "what is shown of each output (default summary)", &print, true},
+        Option{"--repeat", 0, "N", "run N times", &repeat, true}.range(1, 1e12),
+        {"--seed", 0, "N", "for random values and initializers", &values.seed},
+        Option{"--max-memory", 0, "SIZE", "refuse plans that need more", &session.maxMemory}.bytes(),
+        Option{"", 'j', "N", "threads to use (default: one for each core)", &session.threads}.range(
+            1, 4096, "number of threads"),
+        {"--deterministic", 0, "", "sum over ranks in the order of the ranks, whatever the size",
+         &session.deterministic},
+        {"--stats", 0, "", "times and memory on standard error", &stats, true},
+        {"--version", 0, "", "the version", &version}};
+    s.maxArguments = 1;
+    return s;
+  }
 };
 
-int exitCode(StatusCode code) {
-  switch (code) {
-  case StatusCode::kOk: return 0;
-  case StatusCode::kUsage: return 2;
-  case StatusCode::kInvalidGraph: return 3;
-  case StatusCode::kUnsupported: return 4;
-  case StatusCode::kExecution: return 5;
-  case StatusCode::kInternal: return 70;
+using Clock = std::chrono::steady_clock;
+double secondsSince(Clock::time_point begin) { return std::chrono::duration<double>(Clock::now() - begin).count(); }
+
+std::string statsText(const SessionStats &s, double loading, double preparing, std::vector<double> runs) {
+  std::sort(runs.begin(), runs.end());
+  return "load " + secondsText(loading) + ", prepare " + secondsText(preparing) + ", " + countText(runs.size()) +
+         (runs.size() == 1 ? " run" : " runs") + ": median " + secondsText(runs[runs.size() / 2]) + ", fastest " +
+         secondsText(runs.front()) + ", slowest " + secondsText(runs.back()) + "\n" + countText(s.tasks) +
+         " tasks on " + std::to_string(s.streams) + (s.streams == 1 ? " stream, " : " streams, ") +
+         bytesText(s.arenaBytes) + " of memory, " + bytesText(s.constantBytes) + " of constants and variables\n";
+}
+
+Status deliver(const Session &session, const OutputFiles &files, PrintMode mode, Terminal &terminal) {
+  std::vector<NamedOutput> outputs;
+  for (const PortInfo &port : session.interface().outputs) {
+    OPC_ASSIGN_OR_RETURN(HostTensor t, session.fetch(port.name));
+    outputs.push_back({port.name, std::move(t)});
+    terminal.out(outputText(outputs.back(), mode));
   }
-  return 70;
+  return files.write(outputs);
 }
 
-void report(const Status &s) {
-  std::fprintf(stderr, "error%s%s%s: %s\n", s.id().empty() ? "" : "[", s.id().c_str(), s.id().empty() ? "" : "]",
-               s.message().c_str());
-  if (!s.context().empty()) std::fprintf(stderr, "  while %s\n", s.context().c_str());
-  if (!s.help().empty()) std::fprintf(stderr, "help: %s\n", s.help().c_str());
-}
-
-double secondsSince(std::chrono::steady_clock::time_point begin) {
-  return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
-}
-
-Status feedInputs(Session &session, const std::vector<std::string> &specs) {
-  for (const std::string &spec : specs) {
-    const size_t equals = spec.find('=');
-    if (equals == std::string::npos || equals + 1 >= spec.size() || spec[equals + 1] != '@')
-      return Status(StatusCode::kUsage, "OPC0001", "--input " + spec + ": expected NAME=@FILE")
-          .withHelp("for example --input x=@x.npy or x=@in.npz:x");
-    const std::string name = spec.substr(0, equals);
-    opc::DataType wanted = opc::kInvalidDataType;
-    for (const opc::PortInfo &p : session.interface().inputs)
-      if (p.name == name) wanted = p.desc.data_type();
-    Result<HostTensor> t = opc::readTensor(spec.substr(equals + 2), wanted);
-    if (!t) return Status(t.status()).withContext("reading input " + name);
-    OPC_RETURN_IF_ERROR(session.feed(name, *t));
-  }
-  return Status::ok();
-}
-
-Status setWeights(Session &session, const std::vector<std::string> &files) {
-  for (const std::string &file : files) {
-    Result<std::unique_ptr<opc::TensorArchive>> archive = opc::openTensorArchive(file);
-    if (!archive) return archive.status();
-    size_t used = 0;
-    for (const opc::VariableInfo &v : session.interface().variables) {
-      if (!(*archive)->contains(v.name)) continue;
-      opc::TensorReadOptions options;
-      options.voidType = v.desc.data_type();
-      if (void *to = session.variableData(v.name); to && (*archive)->readInto(v.name, v.desc, to).isOk()) {
-        ++used;
-        continue;
-      }
-      Result<HostTensor> t = (*archive)->read(v.name, options);
-      if (!t) return t.status();
-      if (Status s = opc::checkTensor(*t, v.desc, file + ":" + v.name); !s.isOk()) return s;
-      OPC_RETURN_IF_ERROR(session.setVariable(v.name, *t));
-      ++used;
-    }
-    const size_t unused = (*archive)->entries().size() - used;
-    if (unused)
-      std::fprintf(stderr, "note: %s holds %zu tensor%s that the plan has no variable for\n", file.c_str(), unused,
-                   unused == 1 ? "" : "s");
-  }
-  return Status::ok();
-}
-
-/// Calls f(double) with each element.
-template <class F> void eachElement(const HostTensor &t, F f) {
-  opc::withElements(t, [&](const auto *p) {
-    for (int64_t i = 0; i < t.elemCount(); ++i) f(static_cast<double>(opc::numberOf(p[i])));
-  });
-}
-
-void printSummary(const std::string &name, const HostTensor &t) {
-  double lowest = INFINITY, highest = -INFINITY, sum = 0;
-  int64_t nans = 0;
-  std::string first;
-  int64_t shown = 0;
-  eachElement(t, [&](double v) {
-    if (shown++ < 8) {
-      char text[32];
-      std::snprintf(text, sizeof text, "%s%.6g", first.empty() ? "" : " ", v);
-      first += text;
-    }
-    if (std::isnan(v)) return void(++nans);
-    lowest = std::min(lowest, v);
-    highest = std::max(highest, v);
-    sum += v;
-  });
-  std::printf("%s  %s", name.c_str(), t.desc().toString().c_str());
-  if (t.elemCount() > nans)
-    std::printf("  min %.6g  max %.6g  mean %.6g", lowest, highest, sum / static_cast<double>(t.elemCount() - nans));
-  if (nans) std::printf("  nan %lld", static_cast<long long>(nans));
-  std::printf("  [%s%s]\n", first.c_str(), t.elemCount() > 8 ? " ..." : "");
-}
-
-/// A plan must not choose where files go: no part of an output's name may leave the directory.
-Status outputPath(const std::string &directory, const std::string &name, std::filesystem::path *out) {
-  std::filesystem::path relative(name + ".npy");
-  bool safe = !name.empty() && relative.is_relative() && name.find('\0') == std::string::npos;
-  for (const auto &part : relative) safe &= part != ".." && part != ".";
-  if (!safe)
-    return Status(StatusCode::kInvalidGraph, "OPC0707", "output '" + name + "' has a name that cannot be a file name");
-  *out = std::filesystem::path(directory) / relative;
-  std::error_code error;
-  std::filesystem::create_directories(out->parent_path(), error);
-  if (error)
-    return Status(StatusCode::kUsage, "OPC0707",
-                  "cannot create " + out->parent_path().string() + ": " + error.message());
-  return Status::ok();
-}
-
-Status deliverOutputs(const Session &session, const Arguments &a) {
-  for (const opc::PortInfo &port : session.interface().outputs) {
-    Result<HostTensor> t = session.fetch(port.name);
-    if (!t) return t.status();
-    if (!a.outputs.empty()) {
-      std::filesystem::path path;
-      OPC_RETURN_IF_ERROR(outputPath(a.outputs, port.name, &path));
-      OPC_RETURN_IF_ERROR(opc::writeNpy(path.string(), *t));
-    }
-    if (a.print == "summary") printSummary(port.name, *t);
-  }
-  return Status::ok();
-}
-
-Status runPlan(const Arguments &a) {
-  opc::Registry registry;
+Status runPlan(Request &r, const std::string &plan, const std::vector<std::string> &words, Terminal &terminal) {
+  OPC_ASSIGN_OR_RETURN(const PrintMode mode, parsePrintMode(r.print));
+  OPC_ASSIGN_OR_RETURN(const NamedValues inputs, NamedValues::open(r.inputs, r.inputArchive, "--input"));
+  Registry registry;
   OPC_RETURN_IF_ERROR(registry.addLinked());
-  for (const std::string &plugin : a.plugins)
+  for (const std::string &plugin : r.plugins)
     if (auto loaded = registry.loadPlugin(plugin); !loaded) return loaded.status();
   registry.freeze();
 
-  const auto start = std::chrono::steady_clock::now();
-  Result<opc::FileBytes> file = opc::FileBytes::open(a.plan);
-  if (!file) return file.status();
-  opc::SessionOptions options;
-  options.threads = a.threads;
-  options.maxMemory = a.maxMemory;
-  options.seed = a.seed;
-  options.keepPackedVariables = false;
-  options.ranks = 0; // whatever the plan is for, as threads; opc run has the way to processes
-  options.deterministic = a.deterministic;
-  Result<Session> session = Session::load(file->view(), registry, options);
-  if (!session) return Status(session.status()).withContext("loading " + a.plan);
+  auto start = Clock::now();
+  OPC_ASSIGN_OR_RETURN(const FileBytes file, FileBytes::open(plan));
+  r.session.seed = r.values.seed;
+  r.session.keepPackedVariables = false;
+  r.session.ranks = 0; // whatever the plan is for, as threads; opc run has the way to processes
+  Result<Session> session = Session::load(file.view(), registry, r.session);
+  if (!session) return Status(session.status()).withContext("loading " + plan);
   const double loading = secondsSince(start);
-  OPC_RETURN_IF_ERROR(setWeights(*session, a.weights));
-  OPC_RETURN_IF_ERROR(feedInputs(*session, a.inputs));
-
-  const auto preparing = std::chrono::steady_clock::now();
+  OPC_ASSIGN_OR_RETURN(const OutputFiles files, OutputFiles::plan({}, r.outputs, session->interface().outputs, plan));
+  r.values.program = "opc-runtime";
+  OPC_ASSIGN_OR_RETURN(const ValueReport given, giveValues(*session, inputs, r.values, words));
+  for (const std::string &n : given.notes) terminal.err("note: " + n + "\n");
+  start = Clock::now();
   OPC_RETURN_IF_ERROR(session->prepare());
-  const double prepared = secondsSince(preparing);
+  const double preparing = secondsSince(start);
   std::vector<double> times;
-  for (int64_t i = 0; i < a.repeat; ++i) {
-    const auto begin = std::chrono::steady_clock::now();
+  for (int64_t i = 0; i < r.repeat; ++i) {
+    start = Clock::now();
     OPC_RETURN_IF_ERROR(session->run());
-    times.push_back(secondsSince(begin));
+    times.push_back(secondsSince(start));
   }
-  OPC_RETURN_IF_ERROR(deliverOutputs(*session, a));
-  if (a.stats) {
-    std::sort(times.begin(), times.end());
-    const opc::SessionStats s = session->stats();
-    std::fprintf(stderr,
-                 "load %.3f ms, prepare %.3f ms, run %lld times: fastest %.4f ms, median %.4f ms, slowest %.4f ms\n",
-                 loading * 1e3, prepared * 1e3, static_cast<long long>(a.repeat), times.front() * 1e3,
-                 times[times.size() / 2] * 1e3, times.back() * 1e3);
-    std::fprintf(stderr, "%llu tasks in %llu stream%s, %llu bytes of memory, %llu of them constants and variables\n",
-                 static_cast<unsigned long long>(s.tasks), static_cast<unsigned long long>(s.streams),
-                 s.streams == 1 ? "" : "s", static_cast<unsigned long long>(s.arenaBytes),
-                 static_cast<unsigned long long>(s.constantBytes));
-  }
+  OPC_RETURN_IF_ERROR(deliver(*session, files, mode, terminal));
+  if (r.stats) terminal.err(statsText(session->stats(), loading, preparing, std::move(times)));
   return Status::ok();
+}
+
+Status runCommand(const std::vector<std::string> &words, Terminal &terminal) {
+  Request request;
+  const CommandSpec spec = request.spec();
+  OPC_ASSIGN_OR_RETURN(const ParsedArguments parsed, parseArguments(spec, {}, words));
+  if (parsed.shortHelp || parsed.fullHelp)
+    return terminal.out(helpText(spec, {}, parsed.fullHelp, terminal.width())), Status::ok();
+  if (request.version) return terminal.out("opc-runtime " OPC_VERSION_STRING "\n"), Status::ok();
+  if (parsed.positional.empty()) return usageError("opc-runtime needs PLAN|-", "opc-runtime -h");
+  return runPlan(request, parsed.positional[0], words, terminal);
 }
 
 } // namespace
 
 int main(int argc, char **argv) {
-  opc::boundThreadSpinning(argv);
-  if (!__builtin_cpu_supports("avx2") || !__builtin_cpu_supports("fma")) {
-    std::fprintf(stderr, "error: this machine's CPU is older than x86-64-v3; opc's kernels need AVX2 and FMA\n");
-    return 4;
-  }
-  Arguments a;
-  CLI::App app{"Runs a compiled plan.\n\n  opc-runtime mlp.plan --weights w.npz --input x=@x.npy --outputs out/\n"
-               "  opc-runtime mlp.plan --input x=@in.npz:x --repeat 100 --stats\n"};
-  app.name("opc-runtime");
-  app.allow_windows_style_options(false);
-  app.set_version_flag("--version", std::string("opc-runtime " OPC_VERSION_STRING));
-  app.add_option("PLAN", a.plan, "plan file made by opc compile; - reads the standard input")->required();
-  app.add_option("--input", a.inputs, "NAME=@FILE or NAME=@ARCHIVE:KEY; repeatable")
-      ->allow_extra_args(false)
-      ->type_name("NAME=@FILE");
-  app.add_option("--weights", a.weights, "npz, safetensors or directory with values of variables; repeatable")
-      ->allow_extra_args(false)
-      ->type_name("FILE");
-  app.add_option("--plugin", a.plugins, "library with operators; repeatable")
-      ->allow_extra_args(false)
-      ->type_name("LIB");
-  app.add_option("--outputs", a.outputs, "write each output to DIR/NAME.npy")->type_name("DIR");
-  app.add_option("--print", a.print, "none or summary")->check(CLI::IsMember({"none", "summary"}));
-  app.add_option("--repeat", a.repeat, "run this many times")->check(CLI::Range(int64_t{1}, int64_t{1} << 40));
-  app.add_option("--seed", a.seed, "for initializers that draw numbers");
-  app.add_option("--max-memory", a.maxMemory, "refuse plans that need more (bytes, or 512M, 4G)")
-      ->transform(CLI::AsSizeValue(false));
-  app.add_option("-j", a.threads, "threads in all (default: one a core)")->check(CLI::Range(1, 4096));
-  app.add_flag("--deterministic", a.deterministic, "sum over ranks in the order of the ranks, whatever the size");
-  app.add_flag("--stats", a.stats, "times and memory on stderr");
-  app.footer(
-      "Exit codes: 0 done, 2 usage, 3 invalid plan or file, 4 not possible here, 5 execution failed, 70 a bug in opc.");
-  try {
-    app.parse(argc, argv);
-  } catch (const CLI::ParseError &e) {
-    if (e.get_exit_code() == 0) return app.exit(e);
-    std::fprintf(stderr, "error: %s\nhelp: opc-runtime --help\n", e.what());
-    return 2;
-  }
+  boundThreadSpinning(argv);
+  Terminal terminal;
   Status status;
+  if (!__builtin_cpu_supports("avx2") || !__builtin_cpu_supports("fma"))
+    status = Status(StatusCode::kUnsupported, "OPC0007", "this processor lacks AVX2 or FMA, which opc's kernels need")
+                 .withHelp("run opc on an x86-64-v3 machine (Haswell or Zen and later)");
   try {
-    status = runPlan(a);
+    if (status) status = runCommand(std::vector<std::string>(argv + (argc > 0 ? 1 : 0), argv + argc), terminal);
   } catch (const std::bad_alloc &) {
     status = Status(StatusCode::kExecution, "OPC0614", "out of memory");
   } catch (const std::exception &e) {
     status = Status(StatusCode::kInternal, "OPC0999", std::string("unexpected exception: ") + e.what());
   }
-  if (!status.isOk()) report(status);
-  return exitCode(status.code());
+  if (status) status = terminal.flush();
+  if (!status) terminal.err(statusText(status, terminal.colorErr()));
+  return exitCodeOf(status.code());
 }

@@ -129,10 +129,10 @@ Result<ParsedArguments> parseArguments(const CommandSpec &spec, const std::vecto
   } catch (const CLI::ArgumentMismatch &e) {
     const std::string last = args.empty() ? "" : args.back();
     for (const Option &o : all)
-      if (o.isCalled(last)) return usageError(last + " needs a value: " + o.value, "opc " + spec.name + " --help");
-    return usageError(e.what(), "opc " + spec.name + " --help");
+      if (o.isCalled(last)) return usageError(last + " needs a value: " + o.value, spec.called() + " --help");
+    return usageError(e.what(), spec.called() + " --help");
   } catch (const CLI::ParseError &e) {
-    return usageError(e.what(), "opc " + spec.name + " --help");
+    return usageError(e.what(), spec.called() + " --help");
   }
   if (parsed.shortHelp = slots[all.size() - 2].handle->count() > 0; parsed.shortHelp) return parsed;
   if (parsed.fullHelp = slots[all.size() - 1].handle->count() > 0; parsed.fullHelp) return parsed;
@@ -141,8 +141,8 @@ Result<ParsedArguments> parseArguments(const CommandSpec &spec, const std::vecto
     const std::string name = extra.substr(0, extra.find('='));
     if (name.size() > 1 && name[0] == '-') {
       const std::vector<std::string> near = nearestNames(name, names, 1);
-      return usageError("unknown option '" + name + "'", near.empty() ? "opc " + spec.name + " --help lists the options"
-                                                                      : "did you mean " + near[0] + "?");
+      return usageError("unknown option '" + name + "'",
+                        near.empty() ? spec.called() + " --help lists the options" : "did you mean " + near[0] + "?");
     }
     parsed.positional.push_back(extra);
   }
@@ -151,10 +151,10 @@ Result<ParsedArguments> parseArguments(const CommandSpec &spec, const std::vecto
   for (const Slot &slot : slots)
     if (slot.handle->count() > 0) OPC_RETURN_IF_ERROR(store(slot, &parsed));
   if (parsed.positional.size() < spec.minArguments)
-    return usageError("opc " + spec.name + " needs " + spec.arguments, "opc " + spec.name + " -h");
+    return usageError(spec.called() + " needs " + spec.arguments, spec.called() + " -h");
   if (parsed.positional.size() > spec.maxArguments)
-    return usageError("too many arguments for opc " + spec.name + ": '" + parsed.positional[spec.maxArguments] + "'",
-                      "usage: opc " + spec.name + " " + spec.arguments);
+    return usageError("too many arguments for " + spec.called() + ": '" + parsed.positional[spec.maxArguments] + "'",
+                      "usage: " + spec.called() + " " + spec.arguments);
   return parsed;
 }
 
@@ -193,22 +193,22 @@ std::string wrapText(const std::string &text, int indent, int width) {
 }
 
 std::string helpText(const CommandSpec &spec, const std::vector<Option> &commonOptions, bool full, int width) {
-  std::string text = wrapText("opc " + spec.name + ": " + spec.summary, 0, width) + "\n";
+  std::string text = wrapText(spec.called() + ": " + spec.summary, 0, width) + "\n";
   for (size_t i = 0; i < spec.examples.size(); ++i)
     if (full || i < 2) text += "  " + spec.examples[i] + "\n";
-  text += "\nusage: opc " + spec.name + (spec.arguments.empty() ? "" : " " + spec.arguments) + " [options]\n";
+  text += "\nusage: " + spec.called() + (spec.arguments.empty() ? "" : " " + spec.arguments) + " [options]\n";
   const bool any =
       std::any_of(spec.options.begin(), spec.options.end(), [&](const Option &o) { return full || o.brief; });
   if (any) text += "\noptions:\n" + optionList(spec.options, full, width);
   if (full) {
-    text += "\ncommon options:\n" + optionList(commonOptions, true, width);
+    if (!commonOptions.empty()) text += "\ncommon options:\n" + optionList(commonOptions, true, width);
     if (!spec.details.empty()) text += "\n" + wrapText(spec.details, 0, width);
     std::string codes;
     for (const ExitMeaning &m : kExitMeanings)
       codes += (codes.empty() ? "exit codes: " : ", ") + std::to_string(m.code) + " " + m.meaning;
     text += "\n" + wrapText(codes + " (opc explain exit-codes)", 0, width);
   } else {
-    text += "\n" + wrapText("opc " + spec.name + " --help says everything", 0, width);
+    text += "\n" + wrapText(spec.called() + " --help says everything", 0, width);
   }
   return text;
 }

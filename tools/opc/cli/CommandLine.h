@@ -12,13 +12,16 @@ namespace opc::cli {
 
 /// What a command accepts and says about itself.
 struct CommandSpec {
-  std::string name;      // "run", "plugin check"
+  std::string name;      // "run", "plugin check"; empty for a program without commands
   std::string arguments; // "GRAPH|PLAN|-"
   std::string summary;
   std::vector<std::string> examples; // the first two open the help
   std::vector<Option> options;
   std::string details; // the part that only --help shows
   size_t minArguments = 0, maxArguments = 0;
+  std::string program = "opc";
+  /// "opc run".
+  std::string called() const { return name.empty() ? program : program + " " + name; }
   bool executesKernels = false; // on this machine's threads
   bool isRankJob = false;       // a launcher may start it as several processes, of which the first speaks
 };

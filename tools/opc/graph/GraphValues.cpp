@@ -38,7 +38,7 @@ Status checkGraphInputs(const GraphInfo &info, const NamedValues &inputs,
     anyOpen |= open || fedElsewhere;
   }
   // Inputs with a known shape are reported later, together with variables.
-  return anyOpen ? missingValues(missing, command) : Status::ok();
+  return anyOpen ? missingValues(missing, command, flags.program) : Status::ok();
 }
 
 Result<std::map<std::string, std::vector<int64_t>>> shapesOfOpenInputs(const GraphInfo &info, const NamedValues &inputs,

@@ -11,14 +11,15 @@ namespace opc::cli {
 
 std::vector<std::string> fillKinds() { return {"rand", "zeros", "ones", "iota"}; }
 
-Status missingValues(const std::vector<MissingValue> &missing, const std::vector<std::string> &command) {
+Status missingValues(const std::vector<MissingValue> &missing, const std::vector<std::string> &command,
+                     const std::string &program) {
   const bool variables =
       std::any_of(missing.begin(), missing.end(), [](const MissingValue &m) { return m.isVariable; });
   std::string message = "no value for " + std::to_string(missing.size()) + " of the graph's inputs" +
                         (variables ? " and variables" : "") + ":";
   size_t width = 0;
   for (const MissingValue &m : missing) width = std::max(width, m.name.size());
-  std::string line = "opc";
+  std::string line = program.substr(0, program.find(' '));
   for (const std::string &word : command) line += " " + shellQuoted(word);
   for (const MissingValue &m : missing) {
     message += "\n  " + m.name + std::string(width - m.name.size() + 2, ' ') + m.type +
@@ -26,7 +27,7 @@ Status missingValues(const std::vector<MissingValue> &missing, const std::vector
     if (m.isOpen) line += " --shape " + shellQuoted(m.name) + "=DIMS";
   }
   return Status(StatusCode::kUsage, "OPC0004", message)
-      .withHelp("give each with --input NAME=SPEC (opc run -h), or fill them: " + line + " --fill rand");
+      .withHelp("give each with --input NAME=SPEC (" + program + " -h), or fill them: " + line + " --fill rand");
 }
 
 namespace {
@@ -118,7 +119,7 @@ public:
     for (const bool variable : {false, true})
       for (const ValueReport::Row &r : missing_)
         if ((r.kind == "variable") == variable) missing.push_back({r.name, r.desc.toString(), variable, false});
-    return missingValues(missing, command);
+    return missingValues(missing, command, flags_.program);
   }
 
   /// Keys of archives that name nothing in the graph.

@@ -18,6 +18,7 @@ struct ValueFlags {
   std::string fill;                 // "", rand, zeros, ones or iota
   uint64_t seed = 0;
   bool cast = false;
+  std::string program = "opc run"; // for messages
 };
 
 /// An input or variable without a value.
@@ -26,7 +27,8 @@ struct MissingValue {
   bool isVariable = false, isOpen = false;
 };
 /// OPC0004 for all that is missing, with the command that would run.
-Status missingValues(const std::vector<MissingValue> &missing, const std::vector<std::string> &command);
+Status missingValues(const std::vector<MissingValue> &missing, const std::vector<std::string> &command,
+                     const std::string &program);
 
 struct ValueReport {
   struct Row {
