@@ -2,14 +2,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "Session.h"
 
-#include "InProcessCommunicator.h"
 #include "Initializers.h"
+#include "LocalRanks.h"
 #include "NearestNames.h"
 #include "OpCase.h"
 #include "PlanAgreement.h"
 #include "PlanFile.h"
-#include "RankGraph.h"
-#include "RankThreads.h"
 #include "Watchdog.h"
 #include "cpu/CpuDevice.h"
 
@@ -28,12 +26,8 @@ using runtime::RankGraph;
 using runtime::RankLink;
 using runtime::TaskGraph;
 
-struct Session::Impl {
+struct Session::Impl : runtime::LocalRanks {
   SessionOptions options;
-  JobPlan job;
-  std::vector<std::unique_ptr<Communicator>> communicators; // of ranks in this process
-  std::vector<std::unique_ptr<RankGraph>> here;             // the ranks of this process
-  std::unique_ptr<runtime::RankThreads> threads;
   std::vector<RankStats> sent; // by rank of this process
   SessionInterface interface;
   std::unordered_map<std::string, size_t> inputIndex, outputIndex, variableIndex;
@@ -46,34 +40,6 @@ struct Session::Impl {
   std::vector<HostTensor> stagedInputs, stagedVariables;
   std::vector<HostTensor> gathered; // by output: what outputData shows
   std::vector<int64_t> gatheredAt;
-
-  TaskGraph &graph() const { return here[0]->graph(); }
-  Communicator *link(size_t i) const {
-    return options.communicator ? options.communicator : communicators.empty() ? nullptr : communicators[i].get();
-  }
-  /// The tensors of the interface are those of the one rank.
-  bool isPlain() const { return job.ranks == 1 && job.microBatches == 1; }
-
-  /// What has gone wrong on one of the ranks of this process: the first that is not the echo of another one's failure.
-  Status worst(const std::vector<Status> &statuses) const {
-    size_t at = statuses.size();
-    for (size_t i = 0; i < statuses.size(); ++i)
-      if (!statuses[i].isOk() && (at == statuses.size() ||
-                                  (statuses[at].id() == runtime::kRankGone && statuses[i].id() != runtime::kRankGone)))
-        at = i;
-    if (at == statuses.size()) return Status::ok();
-    if (job.ranks == 1) return statuses[at];
-    return Status(statuses[at]).withContext("on rank " + std::to_string(here[at]->rank()));
-  }
-  /// The same work on every rank of this process.
-  template <class Work> Status forAll(Work &&work) {
-    if (here.size() == 1) {
-      if (job.ranks == 1) return work(size_t{0});
-      Status status = work(size_t{0});
-      return status ? status : std::move(status).withContext("on rank " + std::to_string(here[0]->rank()));
-    }
-    return worst(threads->forAll(std::forward<Work>(work)));
-  }
 
   template <class Ports> static Status unknown(const char *what, const std::string &name, const Ports &ports) {
     std::vector<std::string> names;
@@ -230,14 +196,6 @@ struct Session::Impl {
     return Status::ok();
   }
 
-  /// A rank of this process that has the whole tensor, where that makes a call of the whole job unnecessary.
-  template <class Has> const RankGraph *holder(const JobPort &port, Has has) const {
-    if (job.ranks > 1 && (!isBroadcast(port.states) || (options.communicator && !isEverywhere(port, job))))
-      return nullptr;
-    for (const auto &r : here)
-      if (has(*r)) return r.get();
-    return nullptr;
-  }
   /// The memory of an output that one rank here has as it is fetched.
   const void *outputHere(size_t index) const {
     if (job.outputs[index].isBatched) return nullptr; // its slots are not one tensor
@@ -263,36 +221,6 @@ struct Session::Impl {
         gather(&*t, [&](RankGraph &g, Communicator &comm, void *to) { return g.gatherOutput(index, comm, to); }));
     return t;
   }
-  /// A call of the whole job that leaves a whole tensor on every rank; this process wants it once.
-  template <class Call> Status gather(HostTensor *t, Call call) {
-    std::vector<HostTensor> others(here.size());
-    for (size_t i = 1; i < here.size(); ++i) {
-      Result<HostTensor> room = HostTensor::createUninitialized(t->dtype(), t->shape());
-      if (!room) return room.status();
-      others[i] = std::move(*room);
-    }
-    Status status = forAll([&](size_t i) {
-      Status s = call(*here[i], *link(i), i == 0 ? t->data() : others[i].data());
-      if (!s && s.id() != runtime::kRankGone) link(i)->abort(s.message());
-      return s;
-    });
-    return status ? status : connectAgain(std::move(status));
-  }
-
-  /// After a failure the ends of ranks in this process are new ones: the session can be run again.
-  Status connectAgain(Status failure) {
-    if (!communicators.empty()) connect();
-    return failure;
-  }
-  void connect() {
-    runtime::InProcessOptions engine;
-    engine.timeout = std::chrono::milliseconds(static_cast<int64_t>(options.timeout * 1000));
-    for (const auto &r : here)
-      engine.channels = std::max(engine.channels, static_cast<int>(r->graph().model().streams.size()));
-    communicators = runtime::inProcessCommunicators(job.ranks, engine);
-    for (size_t i = 0; i < here.size(); ++i) here[i]->graph().setCommunicator(communicators[i].get());
-  }
-
   /// Before the first step: every process begins at the same step with the same seed.
   Status agreeOnStart() {
     if (isAgreed || !options.communicator) return Status::ok();
@@ -383,6 +311,8 @@ Result<Session> Session::load(std::string_view planBytes, const Registry &regist
 
   auto impl = std::make_unique<Impl>();
   impl->options = options;
+  impl->processes = options.communicator;
+  impl->timeout = std::chrono::milliseconds(static_cast<int64_t>(options.timeout * 1000));
   impl->job = std::move(*job);
   const int cores = options.threads > 0 ? options.threads : runtime::availableCores();
   const int threads = std::max(1, cores / static_cast<int>(mine.size()));
@@ -408,7 +338,7 @@ Result<Session> Session::load(std::string_view planBytes, const Registry &regist
   if (!options.communicator && (ranks > 1 || impl->graph().model().hasBoxing())) impl->connect();
   if (options.communicator && ranks > 1) {
     runtime::WatchdogOptions watch;
-    watch.timeout = std::chrono::milliseconds(static_cast<int64_t>(options.timeout * 1000));
+    watch.timeout = impl->timeout;
     watch.report = options.report;
     impl->watchdog = std::make_unique<runtime::Watchdog>(*options.communicator, std::move(watch));
     impl->graph().setWatchdog(impl->watchdog.get());

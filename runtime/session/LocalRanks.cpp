@@ -1,0 +1,36 @@
+// The ranks of a job that this process runs.
+// SPDX-License-Identifier: Apache-2.0
+#include "LocalRanks.h"
+
+#include "InProcessCommunicator.h"
+
+#include <algorithm>
+
+namespace opc::runtime {
+
+Status LocalRanks::worst(const std::vector<Status> &statuses) const {
+  size_t at = statuses.size();
+  for (size_t i = 0; i < statuses.size(); ++i)
+    if (!statuses[i].isOk() &&
+        (at == statuses.size() || (statuses[at].id() == kRankGone && statuses[i].id() != kRankGone)))
+      at = i;
+  if (at == statuses.size()) return Status::ok();
+  if (job.ranks == 1) return statuses[at];
+  return Status(statuses[at]).withContext("on rank " + std::to_string(here[at]->rank()));
+}
+
+Status LocalRanks::connectAgain(Status failure) {
+  if (!communicators.empty()) connect();
+  return failure;
+}
+
+void LocalRanks::connect() {
+  InProcessOptions engine;
+  engine.timeout = timeout;
+  for (const auto &r : here)
+    engine.channels = std::max(engine.channels, static_cast<int>(r->graph().model().streams.size()));
+  communicators = inProcessCommunicators(job.ranks, engine);
+  for (size_t i = 0; i < here.size(); ++i) here[i]->graph().setCommunicator(communicators[i].get());
+}
+
+} // namespace opc::runtime
