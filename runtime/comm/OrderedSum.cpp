@@ -83,13 +83,13 @@ template <class T> void fill(void *target, int64_t elements, BoxingReduction red
 bool combineInOrder(void *target, const void *const *sources, size_t count, int64_t elements, DataType type,
                     BoxingReduction reduction) {
   if (count == 0) return false;
-  return visit<types::Numeric>(type, [&](auto tag) {
+  return visit<types::Numbers>(type, [&](auto tag) {
     return combine<typename decltype(tag)::type>(target, sources, count, elements, reduction);
   });
 }
 
 void fillNeutral(void *target, int64_t elements, DataType type, BoxingReduction reduction) {
-  visit<types::Numeric>(type, [&](auto tag) { fill<typename decltype(tag)::type>(target, elements, reduction); });
+  visit<types::Numbers>(type, [&](auto tag) { fill<typename decltype(tag)::type>(target, elements, reduction); });
 }
 
 bool isOrderFree(DataType type, BoxingReduction reduction, size_t addends) {

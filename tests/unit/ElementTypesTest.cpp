@@ -18,7 +18,7 @@ TEST_CASE("graph files have the table's types under the table's numbers", "[type
   OPC_OTHER_DATA_TYPES(OPC_ELEMENT)
   OPC_ELEMENT_TYPES(OPC_ELEMENT)
 #undef OPC_ELEMENT
-      CHECK(static_cast<size_t>(names->value_count()) == known.size());
+  CHECK(static_cast<size_t>(names->value_count()) == known.size());
   for (int i = 0; i < names->value_count(); ++i) {
     const auto type = static_cast<DataType>(names->value(i)->number());
     INFO(names->value(i)->name());
@@ -43,9 +43,9 @@ TEST_CASE("every type has one name of each kind, and its size", "[types]") {
     CHECK(isTensorDataType(type));
   }
   CHECK_FALSE(isTensorDataType(kComplex64));
-  CHECK(dataTypes<types::Integral>().size() == 8);
-  CHECK(contains<types::Numeric>(kUInt64));
-  CHECK_FALSE(contains<types::Any>(kFloat8E5M2));
+  CHECK(dataTypes<types::Integers>().size() == 8);
+  CHECK(contains<types::Numbers>(kUInt64));
+  CHECK_FALSE(contains<types::Computed>(kFloat8E5M2));
   int called = 0;
   visit<types::Floating>(kInt32, [&](auto) { ++called; });
   CHECK(called == 0);

@@ -6,6 +6,8 @@
 
 namespace opc::scalar {
 
+using BitTypes = Join<types::Integers, types::Bool>;
+
 /// A bitwise operand is an integer.
 static user_op::ElementwiseOptions bits() {
   return ElementwiseOptions()
@@ -17,30 +19,30 @@ static user_op::ElementwiseOptions bits() {
 
 OPC_BINARY_OP("broadcast_bitwise_and")
     .Doc("Bitwise and with broadcasting.")
-    .Elementwise<BitwiseAnd, types::IntegralOrBool>(ElementwiseOptions().Domain(-9, 9))
+    .Elementwise<BitwiseAnd, BitTypes>(ElementwiseOptions().Domain(-9, 9))
     .NoGrad("integers have no gradient");
 OPC_SCALAR_OPERAND_OP("scalar_bitwise_and")
     .SetCheckAttrFn(user_op::elementwise::checkScalarOperand)
     .Doc("Bitwise and with a number.")
-    .Elementwise<BitwiseAnd, types::IntegralOrBool>(bits())
+    .Elementwise<BitwiseAnd, BitTypes>(bits())
     .NoGrad("integers have no gradient");
 OPC_BINARY_OP("broadcast_bitwise_or")
     .Doc("Bitwise or with broadcasting.")
-    .Elementwise<BitwiseOr, types::IntegralOrBool>(ElementwiseOptions().Domain(-9, 9))
+    .Elementwise<BitwiseOr, BitTypes>(ElementwiseOptions().Domain(-9, 9))
     .NoGrad("integers have no gradient");
 OPC_SCALAR_OPERAND_OP("scalar_bitwise_or")
     .SetCheckAttrFn(user_op::elementwise::checkScalarOperand)
     .Doc("Bitwise or with a number.")
-    .Elementwise<BitwiseOr, types::IntegralOrBool>(bits())
+    .Elementwise<BitwiseOr, BitTypes>(bits())
     .NoGrad("integers have no gradient");
 OPC_BINARY_OP("broadcast_bitwise_xor")
     .Doc("Bitwise xor with broadcasting.")
-    .Elementwise<BitwiseXor, types::IntegralOrBool>(ElementwiseOptions().Domain(-9, 9))
+    .Elementwise<BitwiseXor, BitTypes>(ElementwiseOptions().Domain(-9, 9))
     .NoGrad("integers have no gradient");
 OPC_SCALAR_OPERAND_OP("scalar_bitwise_xor")
     .SetCheckAttrFn(user_op::elementwise::checkScalarOperand)
     .Doc("Bitwise xor with a number.")
-    .Elementwise<BitwiseXor, types::IntegralOrBool>(bits())
+    .Elementwise<BitwiseXor, BitTypes>(bits())
     .NoGrad("integers have no gradient");
 
 } // namespace opc::scalar

@@ -26,7 +26,7 @@ OPC_UNARY_OP("clip_by_scalar")
     .Attr<double>("floating_max", 0)
     .Attr<int64_t>("integral_max", 0)
     .Doc("x limited to [min, max]; NaN stays NaN.")
-    .Elementwise<Clip, types::Numeric>(ElementwiseOptions()
+    .Elementwise<Clip, types::Numbers>(ElementwiseOptions()
                                            .Attributes([](const user_op::UserOpConfWrapper &conf, DataType type) {
                                              return limits(conf, type, true, true);
                                            })
@@ -38,7 +38,7 @@ OPC_UNARY_OP("clip_by_scalar_min")
     .Attr<double>("floating_min", 0)
     .Attr<int64_t>("integral_min", 0)
     .Doc("x, but at least min; NaN stays NaN.")
-    .Elementwise<Maximum, types::Numeric>(ElementwiseOptions()
+    .Elementwise<Maximum, types::Numbers>(ElementwiseOptions()
                                               .Attributes([](const user_op::UserOpConfWrapper &conf, DataType type) {
                                                 return limits(conf, type, true, false);
                                               })
@@ -48,7 +48,7 @@ OPC_UNARY_OP("clip_by_scalar_max")
     .Attr<double>("floating_max", 0)
     .Attr<int64_t>("integral_max", 0)
     .Doc("x, but at most max; NaN stays NaN.")
-    .Elementwise<Minimum, types::Numeric>(ElementwiseOptions()
+    .Elementwise<Minimum, types::Numbers>(ElementwiseOptions()
                                               .Attributes([](const user_op::UserOpConfWrapper &conf, DataType type) {
                                                 return limits(conf, type, false, true);
                                               })

@@ -8,15 +8,15 @@ namespace opc::scalar {
 
 OPC_BINARY_OP("broadcast_maximum")
     .Doc("The larger of x and y with broadcasting; NaN if either is.")
-    .Elementwise<Maximum, types::Numeric>();
+    .Elementwise<Maximum, types::Numbers>();
 OPC_BINARY_OP("broadcast_minimum")
     .Doc("The smaller of x and y with broadcasting; NaN if either is.")
-    .Elementwise<Minimum, types::Numeric>();
+    .Elementwise<Minimum, types::Numbers>();
 OPC_BINARY_OP("elementwise_maximum")
     .Doc("The larger of x and y for tensors of equal shape; NaN if either is.")
-    .Elementwise<Maximum, types::Numeric>(ElementwiseOptions().SameShape());
+    .Elementwise<Maximum, types::Numbers>(ElementwiseOptions().SameShape());
 OPC_BINARY_OP("elementwise_minimum")
     .Doc("The smaller of x and y for tensors of equal shape; NaN if either is.")
-    .Elementwise<Minimum, types::Numeric>(ElementwiseOptions().SameShape());
+    .Elementwise<Minimum, types::Numbers>(ElementwiseOptions().SameShape());
 
 } // namespace opc::scalar

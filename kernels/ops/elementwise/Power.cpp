@@ -8,7 +8,7 @@ namespace opc::scalar {
 
 OPC_BINARY_OP("broadcast_pow")
     .Doc("x^y with broadcasting. Integers wrap around; negative exponents give 0, but for x = 1 and -1.")
-    .Elementwise<Pow, types::Numeric>(ElementwiseOptions().Domain(0.2, 3));
+    .Elementwise<Pow, types::Numbers>(ElementwiseOptions().Domain(0.2, 3));
 OPC_BINARY_OP("pow")
     .Doc("x^y for tensors of equal shape.")
     .Elementwise<Pow, types::Floating>(ElementwiseOptions().SameShape().Domain(0.2, 3));
@@ -21,7 +21,7 @@ static std::vector<ScalarValue> exponentOperand(const user_op::UserOpConfWrapper
 OPC_SCALAR_OPERAND_OP("scalar_pow")
     .Attr<double>("exponent", 0)
     .Doc("in to the power of a number: int_operand, float_operand or, with neither flag set, exponent.")
-    .Elementwise<Pow, types::Numeric>(withOperand(2.5).Attributes(exponentOperand).Domain(0.2, 3));
+    .Elementwise<Pow, types::Numbers>(withOperand(2.5).Attributes(exponentOperand).Domain(0.2, 3));
 OPC_SCALAR_OPERAND_OP("scalar_reverse_pow")
     .SetCheckAttrFn(user_op::elementwise::checkScalarOperand)
     .Doc("A number to the power of in.")

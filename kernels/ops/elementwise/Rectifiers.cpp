@@ -6,7 +6,7 @@
 
 namespace opc::scalar {
 
-OPC_UNARY_OP("relu").Doc("max(x, 0); NaN stays NaN.").Elementwise<Relu, types::Numeric>();
+OPC_UNARY_OP("relu").Doc("max(x, 0); NaN stays NaN.").Elementwise<Relu, types::Numbers>();
 OPC_UNARY_OP("square_relu").Doc("relu(x)^2.").Elementwise<SquareRelu>();
 OPC_UNARY_OP("leaky_relu")
     .Attr<float>("alpha", 0.01f)

@@ -6,10 +6,10 @@
 
 namespace opc::scalar {
 
-OPC_UNARY_OP("abs").Doc("Absolute value. The most negative integer stays as it is.").Elementwise<Abs, types::Numeric>();
-OPC_UNARY_OP("negative").Doc("-x. Unsigned integers wrap around.").Elementwise<Negative, types::Numeric>();
-OPC_UNARY_OP("sign").Doc("-1, 0 or 1; NaN for NaN.").Elementwise<Sign, types::Numeric>();
-OPC_UNARY_OP("square").Doc("x * x. Integers wrap around.").Elementwise<Square, types::Numeric>();
+OPC_UNARY_OP("abs").Doc("Absolute value. The most negative integer stays as it is.").Elementwise<Abs, types::Numbers>();
+OPC_UNARY_OP("negative").Doc("-x. Unsigned integers wrap around.").Elementwise<Negative, types::Numbers>();
+OPC_UNARY_OP("sign").Doc("-1, 0 or 1; NaN for NaN.").Elementwise<Sign, types::Numbers>();
+OPC_UNARY_OP("square").Doc("x * x. Integers wrap around.").Elementwise<Square, types::Numbers>();
 OPC_UNARY_OP("floor").Doc("The largest integer not above x.").Elementwise<Floor>();
 OPC_UNARY_OP("ceil").Doc("The smallest integer not below x.").Elementwise<Ceil>();
 OPC_UNARY_OP("round").Doc("The nearest integer, halves to even.").Elementwise<Round>();

@@ -13,14 +13,14 @@ REGISTER_USER_OP("reduce_max")
     .Doc(std::string("The largest element over the given axes; NaN if one of them is NaN. ") + kAxisDoc +
          "Of nothing: minus infinity, or the lowest integer.")
     .Cases(reduceCases(-10, 10))
-    .Kernel<MaxKernel, types::Numeric>("input_tensor", reduceKernel());
+    .Kernel<MaxKernel, types::Numbers>("input_tensor", reduceKernel());
 
 REGISTER_USER_OP("reduce_min")
     .With(reduceDefinition(inferReduce))
     .Doc(std::string("The smallest element over the given axes; NaN if one of them is NaN. ") + kAxisDoc +
          "Of nothing: infinity, or the largest integer.")
     .Cases(reduceCases(-10, 10))
-    .Kernel<MinKernel, types::Numeric>("input_tensor", reduceKernel());
+    .Kernel<MinKernel, types::Numbers>("input_tensor", reduceKernel());
 
 } // namespace
 } // namespace opc::ops::reduce

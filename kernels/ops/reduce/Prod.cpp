@@ -12,7 +12,7 @@ REGISTER_USER_OP("reduce_prod")
     .Doc(std::string("The product over the given axes. ") + kAxisDoc +
          "Floats multiply in f64; integers wrap around. The product of nothing is 1.")
     .Cases(reduceCases(0.5, 1.5))
-    .Kernel<ProdKernel, types::Numeric>("input_tensor", reduceKernel());
+    .Kernel<ProdKernel, types::Numbers>("input_tensor", reduceKernel());
 
 } // namespace
 } // namespace opc::ops::reduce

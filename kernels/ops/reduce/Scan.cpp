@@ -87,12 +87,12 @@ const KernelOptions kInplace = KernelOptions().Inplace("y", "x");
 REGISTER_USER_OP("cumsum")
     .With(scanDefinition(true))
     .Doc("y[i] = x[0] + ... + x[i] along axis `dim`. f32 runs in f64, f16 and bf16 in f32; integers wrap around.")
-    .Kernel<CumSumKernel, types::Numeric>("x", kInplace);
+    .Kernel<CumSumKernel, types::Numbers>("x", kInplace);
 
 REGISTER_USER_OP("cumprod")
     .With(scanDefinition(false))
     .Doc("y[i] = x[0] * ... * x[i] along axis `dim`. f32 runs in f64, f16 and bf16 in f32; integers wrap around.")
-    .Kernel<CumProdKernel, types::Numeric>("x", kInplace);
+    .Kernel<CumProdKernel, types::Numbers>("x", kInplace);
 
 } // namespace
 } // namespace opc::ops::reduce

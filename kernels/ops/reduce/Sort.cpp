@@ -148,14 +148,14 @@ std::function<void(OpRegistry &)> sortDefinition() {
 REGISTER_USER_OP("sort")
     .With(sortDefinition())
     .Doc(std::string("Sorts along the last axis; direction is \"ASCENDING\" or \"DESCENDING\". ") + kOrder)
-    .Kernel<SortKernel, types::Numeric>("in", KernelOptions().Inplace("out", "in"));
+    .Kernel<SortKernel, types::Numbers>("in", KernelOptions().Inplace("out", "in"));
 
 REGISTER_USER_OP("arg_sort")
     .With(sortDefinition())
     .NoGrad("positions are not differentiable")
     .Doc(std::string("The positions (i32) that sort the last axis; direction is \"ASCENDING\" or \"DESCENDING\". ") +
          kOrder)
-    .Kernel<ArgSortKernel, types::Numeric>("in");
+    .Kernel<ArgSortKernel, types::Numbers>("in");
 
 REGISTER_USER_OP("top_k")
     .Input("in")
@@ -169,7 +169,7 @@ REGISTER_USER_OP("top_k")
                      "`sorted` or not); of all of them when k is more than the axis has. ") +
          kOrder)
     .Cases({sample("three", {3, 17}).Attr<int32_t>("k", 3), sample("all", {4}).Attr<int32_t>("k", 9)})
-    .Kernel<TopKKernel, types::Numeric>("in", KernelOptions().TmpSize(topKTmpSize));
+    .Kernel<TopKKernel, types::Numbers>("in", KernelOptions().TmpSize(topKTmpSize));
 
 } // namespace
 } // namespace opc::ops::reduce

@@ -81,7 +81,7 @@ REGISTER_USER_OP("reduce_sum_like")
          "broadcast. An empty list of axes copies x.")
     .Cases({Case("rows").In("x", {3, 4}).In("like", {4}).Attr("axis", std::vector<int32_t>{0}),
             Case("kept").In("x", {2, 3, 4}).In("like", {1, 3, 1}).Attr("axis", std::vector<int32_t>{0, 2})})
-    .Kernel<SumLikeKernel, types::Numeric>("x", KernelOptions().TmpSize(tmpSize));
+    .Kernel<SumLikeKernel, types::Numbers>("x", KernelOptions().TmpSize(tmpSize));
 
 } // namespace
 } // namespace opc::ops::reduce

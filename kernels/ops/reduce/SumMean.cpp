@@ -32,7 +32,7 @@ REGISTER_USER_OP("reduce_sum")
          "Floating sums are blocked, with f64 between blocks; f16 and bf16 accumulate in f32. Integers wrap around. "
          "The sum of nothing is 0.")
     .Cases(reduceCases())
-    .Kernel<SumKernel, types::Numeric>("input_tensor", reduceKernel());
+    .Kernel<SumKernel, types::Numbers>("input_tensor", reduceKernel());
 
 REGISTER_USER_OP("reduce_mean")
     .With(reduceDefinition(inferMean, Pieces::kLinear))

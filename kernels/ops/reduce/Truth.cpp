@@ -7,7 +7,7 @@ namespace {
 
 template <class T> using AnyKernel = ReduceKernel<T, bool, TruthReducer<T, false>>;
 template <class T> using AllKernel = ReduceKernel<T, bool, TruthReducer<T, true>>;
-using TruthTypes = Join<types::Of<bool, float, double>, types::Integral>;
+using TruthTypes = Join<types::Of<bool, float, double>, types::Integers>;
 
 REGISTER_USER_OP("reduce_any")
     .With(reduceDefinition(inferReduceToBool))

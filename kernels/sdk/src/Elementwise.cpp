@@ -212,7 +212,7 @@ std::unique_ptr<BoundElementwise> makeBound(KernelComputeContext *ctx, const std
 }
 
 void putParameter(char *block, size_t k, const scalar::ScalarValue &v, DataType type) {
-  const bool done = visit<types::Numeric>(type, [&](auto tag) {
+  const bool done = visit<types::Numbers>(type, [&](auto tag) {
     using T = typename decltype(tag)::type;
     if constexpr (isShortFloat<T>)
       return false;

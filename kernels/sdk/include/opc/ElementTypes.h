@@ -38,17 +38,22 @@ namespace types {
 /// Any list: types::Of<int32_t, int64_t>.
 template <class... T> using Of = TypeList<T...>;
 using Floating = detail::TypesOfClass<ElementClass::kFloating>;
-using Integral = detail::TypesOfClass<ElementClass::kInteger>;
-using Numeric = Join<Floating, Integral>;
-using SignedNumeric = Join<Floating, TypeList<int8_t, int16_t, int32_t, int64_t>>;
+using Integers = detail::TypesOfClass<ElementClass::kInteger>;
+using Numbers = Join<Floating, Integers>;
 using Bool = TypeList<bool>;
-using IntegralOrBool = Join<Integral, Bool>;
 /// What kernels compute with.
-using Any = Join<Numeric, Bool>;
+using Computed = Join<Numbers, Bool>;
 /// What is only moved and converted.
 using Storage = detail::TypesOfClass<ElementClass::kStorage>;
 /// Every type that a tensor may have.
-using All = Join<Any, Storage>;
+using All = Join<Computed, Storage>;
+
+// The types of scalar functions.
+using Integral = TypeList<int8_t, uint8_t, int32_t, int64_t>;
+using Numeric = Join<Floating, Integral>;
+using Any = Join<Numeric, Bool>;
+using IntegralOrBool = Join<Integral, Bool>;
+using SignedNumeric = Join<Floating, TypeList<int8_t, int32_t, int64_t>>;
 } // namespace types
 
 namespace detail {
