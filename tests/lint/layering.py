@@ -1,5 +1,6 @@
 # Forbidden includes must not compile: each is tried with the include roots that the build gives to that folder.
 # SPDX-License-Identifier: Apache-2.0
+import concurrent.futures
 import json
 import os
 import shlex
@@ -96,25 +97,22 @@ def compiles(model, header):
 
 
 def main():
-    models, failures, tried = commands(), [], 0
-    for folder, header in FORBIDDEN:
-        if folder in models:
-            tried += 1
-            ok, said = compiles(models[folder], header)
-            if ok:
-                failures.append(f"{folder} can include {header}")
-            elif header.split("/")[-1] not in said:
-                failures.append(f"{folder} with {header} fails for another reason:\n{said[:500]}")
-    for folder, header in ALLOWED:
-        if folder in models:
-            tried += 1
-            ok, said = compiles(models[folder], header)
+    models, failures = commands(), []
+    tries = [(folder, header) for folder, header in FORBIDDEN + ALLOWED if folder in models]
+    with concurrent.futures.ThreadPoolExecutor(os.cpu_count()) as pool:
+        results = list(pool.map(lambda pair: compiles(models[pair[0]], pair[1]), tries))
+    for (folder, header), (ok, said) in zip(tries, results):
+        if (folder, header) in ALLOWED:
             if not ok:
                 failures.append(f"{folder} cannot include {header}:\n{said[:500]}")
+        elif ok:
+            failures.append(f"{folder} can include {header}")
+        elif header.split("/")[-1] not in said:
+            failures.append(f"{folder} with {header} fails for another reason:\n{said[:500]}")
     for f in failures:
         print("FAIL", f)
-    print(f"layering: {tried} includes tried, {len(failures)} failures")
-    return 1 if failures or tried < 10 else 0
+    print(f"layering: {len(tries)} includes tried, {len(failures)} failures")
+    return 1 if failures or len(tries) < 10 else 0
 
 
 if __name__ == "__main__":
