@@ -2,6 +2,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "Cluster.h"
 
+#include "opc/ElementTypes.h"
+
 #include <nlohmann/json.hpp>
 
 #include <algorithm>
@@ -19,13 +21,6 @@ constexpr size_t kMaxLevels = 16;
 // No number of a machine is outside, and nothing inside overflows.
 constexpr double kSmallest = 1e-15, kLargest = 1e24;
 constexpr int64_t kMaxDevices = int64_t{1} << 24;
-
-struct NamedType {
-  const char *name;
-  DataType type;
-};
-constexpr NamedType kTypes[] = {{"f32", kFloat}, {"f64", kDouble}, {"f16", kFloat16}, {"bf16", kBFloat16},
-                                {"i8", kInt8},   {"i32", kInt32},  {"i64", kInt64}};
 
 std::string lineOf(std::string_view text, size_t byte) {
   const size_t end = std::min(byte, text.size());
@@ -143,11 +138,11 @@ private:
                                {"flops", "memory_bandwidth", "memory_bytes"}));
     const Json &flops = j["flops"];
     std::vector<std::string> names;
-    for (const NamedType &t : kTypes) names.push_back(t.name);
+    for (DataType type : dataTypes<types::Numbers>()) names.push_back(dataTypeName(type));
     OPC_RETURN_IF_ERROR(object(flops, "/device/flops", names, {"f32"}));
-    for (const NamedType &t : kTypes)
-      if (flops.contains(t.name))
-        OPC_RETURN_IF_ERROR(positive(flops[t.name], std::string("/device/flops/") + t.name, &c_.flops[t.type]));
+    for (DataType type : dataTypes<types::Numbers>())
+      if (const std::string name = dataTypeName(type); flops.contains(name))
+        OPC_RETURN_IF_ERROR(positive(flops[name], "/device/flops/" + name, &c_.flops[type]));
     if (j.contains("efficiency")) {
       const Json &e = j["efficiency"];
       OPC_RETURN_IF_ERROR(object(e, "/device/efficiency", {"peak", "half_width"}, {}));
@@ -254,8 +249,8 @@ Result<ClusterDescription> parseCluster(std::string_view text, const std::string
 
 std::string clusterText(const ClusterDescription &c) {
   Json flops = Json::object();
-  for (const NamedType &t : kTypes)
-    if (const auto it = c.flops.find(t.type); it != c.flops.end()) flops[t.name] = it->second;
+  for (DataType type : dataTypes<types::Numbers>())
+    if (const auto it = c.flops.find(type); it != c.flops.end()) flops[dataTypeName(type)] = it->second;
   Json levels = Json::array();
   for (const NetworkLevel &l : c.levels) {
     Json level = {

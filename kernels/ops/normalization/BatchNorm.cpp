@@ -3,6 +3,7 @@
 #include "NormRules.h"
 #include "SimdExp.h"
 #include "StagedTensors.h"
+#include "opc/Dispatch.h"
 #include "support/Axes.h"
 #include "support/RegisterFloating.h"
 
@@ -205,17 +206,11 @@ template <class T, class M> void moveTowards(M *moving, const T *batch, int64_t 
 }
 /// The same by the element type of the moving statistic, which may be x's or that of its statistics.
 template <class T> std::function<void(const T *batch, int64_t n, T scale)> mover(user_op::Tensor *moving, T momentum) {
-  const auto by = [&](auto tag) -> std::function<void(const T *, int64_t, T)> {
-    using M = decltype(tag);
-    M *to = moving->mut_dptr<M>();
+  using Mover = std::function<void(const T *, int64_t, T)>;
+  return visit<types::Floating>(moving->data_type(), [&](auto tag) -> Mover {
+    auto *to = moving->mut_dptr<typename decltype(tag)::type>();
     return [=](const T *batch, int64_t n, T scale) { moveTowards(to, batch, n, momentum, scale); };
-  };
-  switch (moving->data_type()) {
-  case kDouble: return by(double());
-  case kFloat16: return by(float16());
-  case kBFloat16: return by(bfloat16());
-  default: return by(float());
-  }
+  });
 }
 
 template <class T> class BatchNormKernel final : public user_op::OpKernel {
