@@ -1,9 +1,11 @@
 // One rank of a job over MPI, for processes.py: compares every boxing step with the in-process engine, or breaks in a
-// way that is asked for. SPDX-License-Identifier: Apache-2.0
+// way that is asked for.
+// SPDX-License-Identifier: Apache-2.0
 #include "BoxingExecutor.h"
 #include "InProcessCommunicator.h"
 #include "MpiModule.h"
 #include "PlanAgreement.h"
+#include "StateSpace.h"
 #include "Watchdog.h"
 
 #include <csignal>
@@ -24,6 +26,7 @@ void say(const std::string &id, const std::string &message) {
 }
 
 const SbpParallel kB = SbpParallel::broadcast(), kP = SbpParallel::partialSum();
+const std::vector<SbpParallel> kStates = {kB, kP, SbpParallel::split(0), SbpParallel::split(1)};
 
 /// Runs one bucket on one rank; the outputs one after the other.
 Status runOne(Communicator &comm, const std::vector<BoxingOp> &ops, const BoxingOptions &options, unsigned seed,
@@ -58,21 +61,6 @@ Status runOne(Communicator &comm, const std::vector<BoxingOp> &ops, const Boxing
   return Status::ok();
 }
 
-std::vector<NdSbp> states(size_t meshRank) {
-  const SbpParallel one[] = {kB, kP, SbpParallel::split(0), SbpParallel::split(1)};
-  std::vector<NdSbp> all{{}};
-  for (size_t d = 0; d < meshRank; ++d) {
-    std::vector<NdSbp> more;
-    for (const NdSbp &s : all)
-      for (const SbpParallel &o : one) {
-        more.push_back(s);
-        more.back().push_back(o);
-      }
-    all = more;
-  }
-  return all;
-}
-
 std::vector<std::vector<BoxingOp>> steps(int64_t ranks) {
   std::vector<Placement> meshes{Placement::dense({ranks})};
   if (ranks == 4) meshes.insert(meshes.end(), {Placement::dense({2, 2}), Placement::dense({2}, 1)});
@@ -88,8 +76,8 @@ std::vector<std::vector<BoxingOp>> steps(int64_t ranks) {
     if (op.shape.elem_cnt() > 10) all.push_back({third, op, other, third});
   };
   for (const Placement &mesh : meshes)
-    for (const NdSbp &from : states(mesh.dims.size()))
-      for (const NdSbp &to : states(mesh.dims.size())) {
+    for (const NdSbp &from : test::allStates(kStates, mesh.dims.size()))
+      for (const NdSbp &to : test::allStates(kStates, mesh.dims.size())) {
         std::vector<size_t> changed;
         for (size_t d = 0; d < from.size(); ++d)
           if (from[d] != to[d]) changed.push_back(d);

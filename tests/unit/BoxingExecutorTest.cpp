@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "BoxingExecutor.h"
 #include "InProcessCommunicator.h"
+#include "StateSpace.h"
 #include "opc/Convert.h"
 #include "opc/Dispatch.h"
 
@@ -259,17 +260,7 @@ std::optional<BoxingKind> kindOf(const SbpParallel &from, const SbpParallel &to)
 std::vector<NdSbp> allStates(int64_t axes, size_t meshRank) {
   std::vector<SbpParallel> one{B, P};
   for (int64_t a = 0; a < axes; ++a) one.push_back(S(a));
-  std::vector<NdSbp> states{{}};
-  for (size_t d = 0; d < meshRank; ++d) {
-    std::vector<NdSbp> more;
-    for (const NdSbp &s : states)
-      for (const SbpParallel &o : one) {
-        more.push_back(s);
-        more.back().push_back(o);
-      }
-    states = more;
-  }
-  return states;
+  return test::allStates(one, meshRank);
 }
 /// The step between two states that differ on one mesh dimension, unless an inner dimension cuts the same axis.
 std::optional<BoxingStep> stepBetween(const NdSbp &from, const NdSbp &to) {

@@ -1,7 +1,7 @@
 // Tasks that lag behind their stream, micro-batches, and two stages that form a pipeline.
 // SPDX-License-Identifier: Apache-2.0
 #include "JobBuilder.h"
-#include "Session.h"
+#include "SessionCalls.h"
 
 #include <catch2/catch.hpp>
 
@@ -11,17 +11,6 @@ namespace {
 
 using namespace opc;
 using namespace opc::test;
-
-HostTensor floats(const std::vector<float> &values) {
-  Result<HostTensor> t = HostTensor::create(kFloat, Shape{static_cast<int64_t>(values.size())});
-  std::copy(values.begin(), values.end(), t->as<float>());
-  return std::move(*t);
-}
-std::vector<float> values(const Result<HostTensor> &t) {
-  INFO(t.status().toString());
-  REQUIRE(t.isOk());
-  return std::vector<float>(t->as<float>(), t->as<float>() + t->elemCount());
-}
 
 /// The order in which one stream does its tasks: "f0 f1 b0".
 class OrderOf final : public RunObserver {

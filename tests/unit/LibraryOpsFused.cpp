@@ -1,5 +1,6 @@
 // Fused ops against the steps that they stand for, in double.
 // SPDX-License-Identifier: Apache-2.0
+#include "ImageLayout.h"
 #include "OpCall.h"
 
 #include <catch2/catch.hpp>
@@ -10,8 +11,6 @@ using namespace opc::test;
 using Ints = std::vector<int32_t>;
 
 namespace {
-
-size_t z(int64_t i) { return static_cast<size_t>(i); }
 
 struct FusedCase {
   int64_t batch, channels, filters, size, kernel, groups, stride;

@@ -1,5 +1,6 @@
 // Poolings against plain loops.
 // SPDX-License-Identifier: Apache-2.0
+#include "ImageLayout.h"
 #include "OpCall.h"
 
 #include <array>
@@ -13,8 +14,6 @@ using Ints = std::vector<int32_t>;
 
 namespace {
 
-size_t z(int64_t i) { return static_cast<size_t>(i); }
-
 struct PoolCase {
   std::vector<int64_t> in;
   Ints kernel, stride, before, after, dilation;
@@ -22,16 +21,6 @@ struct PoolCase {
   std::vector<int64_t> out; // as torch gives it
 };
 
-Shape layout(int64_t n, int64_t c, const std::vector<int64_t> &s, bool last) {
-  DimVector d{n};
-  if (!last) d.push_back(c);
-  d.insert(d.end(), s.begin(), s.end());
-  if (last) d.push_back(c);
-  return Shape(d);
-}
-size_t at(int64_t n, int64_t c, int64_t position, int64_t channels, int64_t positions, bool last) {
-  return z(last ? (n * positions + position) * channels + c : (n * channels + c) * positions + position);
-}
 int64_t product(const std::vector<int64_t> &v) {
   int64_t p = 1;
   for (int64_t d : v) p *= d;

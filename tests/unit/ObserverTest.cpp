@@ -1,7 +1,6 @@
 // Observers of a run: every task in order, with the bytes that it had, in place or not, views and updates included.
 // SPDX-License-Identifier: Apache-2.0
-#include "PlanBuilder.h"
-#include "Session.h"
+#include "SessionCalls.h"
 
 #include <catch2/catch.hpp>
 
@@ -47,19 +46,6 @@ private:
   std::mutex lock_;
 };
 
-Session load(const PlanBuilder &b) {
-  Result<Session> s = Session::load(b.encode(), registry(), {});
-  INFO(s.status().toString());
-  REQUIRE(s);
-  return std::move(*s);
-}
-
-HostTensor floats(std::vector<float> v) {
-  HostTensor t = std::move(*HostTensor::create(kFloat, Shape{static_cast<int64_t>(v.size())}));
-  std::copy(v.begin(), v.end(), t.as<float>());
-  return t;
-}
-
 } // namespace
 
 TEST_CASE("an observer sees each tensor before its memory is used again", "[observer]") {
@@ -76,7 +62,7 @@ TEST_CASE("an observer sees each tensor before its memory is used again", "[obse
   b.task("v", "runtime_test_flat", {{"in", {second}}}, {{"out", {view}}});
   b.add("c", view, c, 100);
   b.output("y", c);
-  Session session = load(b);
+  Session session = loaded(b);
   REQUIRE(session.feed("x", floats({1, 2})));
   Recorder recorder;
   session.observe(&recorder);
@@ -126,7 +112,7 @@ TEST_CASE("an observer of several streams sees every task of each in order", "[o
   b.add("a", x, a, 1);
   b.add("c", a, c, 10, other);
   b.output("y", c);
-  Session session = load(b);
+  Session session = loaded(b);
   REQUIRE(session.feed("x", floats({1, 2})));
   Recorder recorder;
   session.observe(&recorder);
@@ -150,7 +136,7 @@ TEST_CASE("a task alone as a graph", "[observer]") {
   const uint32_t y = b.tensor("dir/a:b/out_0", Shape{2, 3});
   b.add("dir/a:b", x, y, 2.5f);
   b.output("y", y);
-  Session session = load(b);
+  Session session = loaded(b);
   Recorder recorder;
   session.observe(&recorder);
   std::vector<std::string> names;

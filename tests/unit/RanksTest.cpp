@@ -2,7 +2,7 @@
 // variables.
 // SPDX-License-Identifier: Apache-2.0
 #include "JobBuilder.h"
-#include "Session.h"
+#include "SessionCalls.h"
 
 #include <catch2/catch.hpp>
 
@@ -13,20 +13,10 @@ namespace {
 using namespace opc;
 using namespace opc::test;
 
-HostTensor tensorOf(const Shape &shape, const std::vector<float> &values) {
-  Result<HostTensor> t = HostTensor::create(kFloat, shape);
-  std::copy(values.begin(), values.end(), t->as<float>());
-  return std::move(*t);
-}
 std::vector<float> counted(size_t n, float first) {
   std::vector<float> v(n);
   std::iota(v.begin(), v.end(), first);
   return v;
-}
-std::vector<float> values(const Result<HostTensor> &t) {
-  INFO(t.status().toString());
-  REQUIRE(t.isOk());
-  return std::vector<float>(t->as<float>(), t->as<float>() + t->elemCount());
 }
 /// The definition, in f64.
 std::vector<float> product(const std::vector<float> &a, const std::vector<float> &b, size_t m, size_t k, size_t n) {
@@ -109,10 +99,10 @@ TEST_CASE("a product cut over ranks is the product", "[ranks]") {
       CHECK(s->interface().inputs[0].desc.shape() == Shape{m, k});
       CHECK(s->interface().outputs[0].desc.shape() == Shape{m, n});
       const std::vector<float> w = counted(static_cast<size_t>(k * n), -11);
-      REQUIRE(s->setVariable("w", tensorOf(Shape{k, n}, w)).isOk());
+      REQUIRE(s->setVariable("w", floats(w, Shape{k, n})).isOk());
       for (int round = 0; round < 3; ++round) {
         const std::vector<float> x = counted(static_cast<size_t>(m * k), static_cast<float>(round));
-        REQUIRE(s->feed("x", tensorOf(Shape{m, k}, x)).isOk());
+        REQUIRE(s->feed("x", floats(x, Shape{m, k})).isOk());
         const Status run = s->run(1 + round);
         INFO(run.toString());
         REQUIRE(run.isOk());
@@ -163,7 +153,7 @@ TEST_CASE("variables begin with the same numbers on any number of ranks", "[rank
 TEST_CASE("what ranks send is counted, and fetching does not count", "[ranks]") {
   Result<Session> s = load(cutProduct({"S(1)", "S(0)", "P", "all_reduce", false}, 2, 4, 4, 4), 2);
   REQUIRE(s.isOk());
-  REQUIRE(s->feed("x", tensorOf(Shape{4, 4}, counted(16, 0))).isOk());
+  REQUIRE(s->feed("x", floats(counted(16, 0), Shape{4, 4})).isOk());
   REQUIRE(s->run(3).isOk());
   values(s->variable("w"));
   Result<std::vector<RankStats>> stats = s->rankStats();
@@ -218,14 +208,14 @@ TEST_CASE("a failure on one rank ends the run with its name, and the session goe
   INFO(s.status().toString());
   REQUIRE(s.isOk());
   for (int round = 0; round < 5; ++round) {
-    REQUIRE(s->feed("x", tensorOf(Shape{4}, {1, 0, -1, 0})).isOk());
+    REQUIRE(s->feed("x", floats({1, 0, -1, 0}, Shape{4})).isOk());
     const Status failed = s->run();
     INFO(failed.toString());
     CHECK(failed.code() == StatusCode::kExecution);
     CHECK(failed.toString().find("rank 1") != std::string::npos);
     CHECK(failed.toString().find("the first element is negative") != std::string::npos);
     CHECK(s->fetch("y").status().id() == "OPC0613");
-    REQUIRE(s->feed("x", tensorOf(Shape{4}, {1, 2, 3, 4})).isOk());
+    REQUIRE(s->feed("x", floats({1, 2, 3, 4}, Shape{4})).isOk());
     REQUIRE(s->run().isOk());
     CHECK(values(s->fetch("y")) == std::vector<float>{30});
   }

@@ -1,7 +1,6 @@
 // Session: values, errors, variables, steady state.
 // SPDX-License-Identifier: Apache-2.0
-#include "Session.h"
-#include "PlanBuilder.h"
+#include "SessionCalls.h"
 
 #include <catch2/catch.hpp>
 
@@ -39,25 +38,6 @@ namespace {
 
 using namespace opc;
 using namespace opc::test;
-
-HostTensor floats(const std::vector<float> &values) {
-  Result<HostTensor> t = HostTensor::create(kFloat, Shape{static_cast<int64_t>(values.size())});
-  std::copy(values.begin(), values.end(), t->as<float>());
-  return std::move(*t);
-}
-std::vector<float> values(const HostTensor &t) { return {t.as<float>(), t.as<float>() + t.elemCount()}; }
-
-Session loaded(const PlanBuilder &b, SessionOptions options = {}) {
-  if (options.threads == 0) options.threads = 1;
-  Result<Session> s = Session::load(b.encode(), registry(), options);
-  INFO(s.status().toString());
-  REQUIRE(s.isOk());
-  return std::move(*s);
-}
-void ok(const Status &s) {
-  INFO(s.toString());
-  REQUIRE(s.isOk());
-}
 
 /// x -> n times +1 -> y, alternating between two registers' memory.
 PlanBuilder chain(int n, int64_t elements = 8) {

@@ -1,7 +1,6 @@
 // Task graphs: streams, credits, strides, views, in-place; and plans that must be refused.
 // SPDX-License-Identifier: Apache-2.0
-#include "PlanBuilder.h"
-#include "Session.h"
+#include "SessionCalls.h"
 
 #include <catch2/catch.hpp>
 
@@ -10,17 +9,7 @@ namespace {
 using namespace opc;
 using namespace opc::test;
 
-HostTensor floats(const std::vector<float> &values) {
-  Result<HostTensor> t = HostTensor::create(kFloat, Shape{static_cast<int64_t>(values.size())});
-  std::copy(values.begin(), values.end(), t->as<float>());
-  return std::move(*t);
-}
-float first(const Session &s, const std::string &output) {
-  Result<HostTensor> t = s.fetch(output);
-  INFO(t.status().toString());
-  REQUIRE(t.isOk());
-  return t->as<float>()[0];
-}
+float first(const Session &s, const std::string &output) { return values(s.fetch(output))[0]; }
 Result<Session> load(const PlanBuilder &b) {
   SessionOptions options;
   options.threads = 2;

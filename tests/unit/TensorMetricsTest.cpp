@@ -1,6 +1,7 @@
 // Metrics against values worked out by numpy: see the comment at each.
 // SPDX-License-Identifier: Apache-2.0
 #include "TensorMetrics.h"
+#include "SessionCalls.h"
 #include "TensorCompare.h"
 
 #include <catch2/catch.hpp>
@@ -10,15 +11,10 @@
 
 using namespace opc;
 using namespace opc::cli;
+using opc::test::floats;
 
 namespace {
 
-HostTensor floats(const std::vector<float> &v, Shape shape = {}) {
-  if (shape.NumAxes() == 0) shape = Shape{static_cast<int64_t>(v.size())};
-  HostTensor t = std::move(*HostTensor::create(kFloat, shape));
-  std::copy(v.begin(), v.end(), t.as<float>());
-  return t;
-}
 using Kind = Metric::Kind;
 
 } // namespace

@@ -2,8 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "BatchLoader.h"
 #include "Checkpoint.h"
-#include "PlanBuilder.h"
-#include "Session.h"
+#include "SessionCalls.h"
 
 #include <catch2/catch.hpp>
 
@@ -13,6 +12,7 @@
 #include <unistd.h>
 
 using namespace opc;
+using opc::test::ok;
 using opc::test::PlanBuilder;
 using opc::test::registry;
 
@@ -39,11 +39,6 @@ private:
   std::string path_;
   std::vector<std::string> files_;
 };
-
-void ok(const Status &s) {
-  INFO(s.toString());
-  REQUIRE(s.isOk());
-}
 
 template <class T> HostTensor tensor(DataType type, Shape shape, std::vector<T> values) {
   HostTensor t = std::move(*HostTensor::create(type, shape));
