@@ -8,7 +8,7 @@ import unittest
 
 import numpy as np
 
-from float_formats import TYPES, Float, Integer, array, codes, convert, edge_codes, fits, same
+from float_formats import TYPES, Float, Integer, array, codes, convert, edge_codes, fits, safetensors, same
 
 BIN = os.path.join(os.environ["OPC_BUILD_DIR"], "bin")
 EIGHT_BITS = ("f8e4m3fn", "f8e5m2")
@@ -29,13 +29,14 @@ class Casts(unittest.TestCase):
         self.addCleanup(shutil.rmtree, self.folder)
 
     def run_graph(self, text, inputs, *flags, code=0):
-        """Runs the graph on {name: elements}; the outputs by name, or what opc said when it is to fail."""
-        graph, out = os.path.join(self.folder, "g.pbtxt"), os.path.join(self.folder, "out.npz")
+        """Runs the graph on {name: (type, elements)}; the outputs by name, or what opc said when it is to fail."""
+        graph, given, out = (os.path.join(self.folder, name) for name in ("g.pbtxt", "in.safetensors", "out.npz"))
         with open(graph, "w") as f:
             f.write(text)
-        np.savez(os.path.join(self.folder, "in.npz"), **inputs)
-        done = subprocess.run([os.path.join(BIN, "opc"), "run", graph, "--inputs", os.path.join(self.folder, "in.npz"), "--outputs", out,
-                               "--print", "none", *flags], capture_output=True, timeout=120, text=True)
+        with open(given, "wb") as f:
+            f.write(safetensors(inputs))
+        done = subprocess.run([os.path.join(BIN, "opc"), "run", graph, "--inputs", given, "--outputs", out, "--print", "none", *flags],
+                              capture_output=True, timeout=120, text=True)
         self.assertEqual(done.returncode, code, done.stderr)
         return done.stderr if code else dict(np.load(out))
 
@@ -55,7 +56,7 @@ class Casts(unittest.TestCase):
                 text += call(target, "cast", "x", attr)
                 if target in EIGHT_BITS:
                     text += call(target + "_exact", "cast", "x", attr + ' attr { key: "saturate" value { at_bool: false } }')
-            got = self.run_graph(text, {"x": array(given, dtype)})
+            got = self.run_graph(text, {"x": (dtype, array(given, dtype))})
             for target in TYPES:
                 self.check(got[target], given, dtype, target)
             for target in EIGHT_BITS:
@@ -67,9 +68,7 @@ class Casts(unittest.TestCase):
             for target in TYPES:
                 given[target] = [c for c in edge_codes(dtype) if fits(c, dtype, target)]
                 text += source("x_" + target, target, len(given[target])) + call(target, "identity", "x_" + target)
-                inputs["x_" + target] = array(given[target], dtype)
-            if dtype in ("bf16", *EIGHT_BITS):  # npz cannot say which it is; safetensors can
-                continue
+                inputs["x_" + target] = dtype, array(given[target], dtype)
             got = self.run_graph(text, inputs, "--cast")
             for target in TYPES:
                 self.check(got[target], given[target], dtype, target)
@@ -80,7 +79,7 @@ class Casts(unittest.TestCase):
                 misfits = [c for c in edge_codes(dtype) if not fits(c, dtype, target)]
                 for c in misfits[:1] + misfits[-1:]:
                     text = source("x", target, 1) + call("y", "identity", "x")
-                    said = self.run_graph(text, {"x": array([c], dtype)}, "--cast", code=2)
+                    said = self.run_graph(text, {"x": (dtype, array([c], dtype))}, "--cast", code=2)
                     self.assertIn("OPC0703", said)
                     self.assertIn(f"does not fit {target}", said)
 

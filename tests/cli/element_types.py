@@ -2,6 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 import json
 import os
+import re
 import shutil
 import struct
 import subprocess
@@ -10,13 +11,12 @@ import unittest
 
 import numpy as np
 
-from float_formats import FILE_TYPES, TYPES, Integer, array
+from float_formats import FILE_TYPES, SAFETENSORS, TYPES, Integer, array
 
 BIN = os.path.join(os.environ["OPC_BUILD_DIR"], "bin")
 NEW = ("i16", "u16", "u32", "u64", "f8e4m3fn", "f8e5m2")
 INTEGERS = {name: np.dtype(FILE_TYPES[name]) for name in TYPES if isinstance(TYPES[name][2], Integer)}
 ONNX_NUMBERS = {"i16": 5, "u16": 4, "u32": 12, "u64": 13, "f8e4m3fn": 17, "f8e5m2": 19}
-SAFETENSORS = {"i16": "I16", "u16": "U16", "u32": "U32", "u64": "U64", "f8e4m3fn": "F8_E4M3", "f8e5m2": "F8_E5M2"}
 
 
 def source(name, dtype, shape):
@@ -74,6 +74,27 @@ class Types(unittest.TestCase):
         # OneFlow's numbers, and from 1000 those of types that it lacks (docs/graph-format.md).
         self.assertEqual(numbers, {"f32": 2, "f64": 3, "i8": 4, "i32": 5, "i64": 6, "u8": 7, "f16": 9, "bf16": 11, "bool": 12, "u16": 13,
                                    "u32": 14, "u64": 15, "i16": 17, "f8e4m3fn": 1000, "f8e5m2": 1001})
+
+    def test_default_tolerances_are_those_of_the_page(self):
+        said = {t["name"]: (t["rtol"], t["atol"]) for t in json.loads(self.opc("ops", "identity", "--json"))["types"]}
+        with open(os.path.join(os.environ["OPC_SOURCE_DIR"], "docs", "cli.md")) as f:
+            rows = dict((name, (float(rtol), float(atol))) for name, rtol, atol in re.findall(r"^\| (\w+) \| (\S+) \| (\S+) \|$", f.read(), re.M)
+                        if name in said)
+        self.assertEqual(rows, {name: t for name, t in said.items() if t != (0, 0)})
+
+    def test_initializers(self):
+        for name, dtype in INTEGERS.items():
+            info = np.iinfo(dtype)
+            variable = (f'op {{ name: "w" variable_conf {{ out: "out" shape {{ dim: 500 }} data_type: {TYPES[name][0]} '
+                        f'initializer {{ %s }} }} }}\n' + call("y", "identity", {"in": "w"}, "out"))
+            self.opc("run", self.graph(variable % "constant_int_conf { value: 100 }"), "--expect", f"y={name}[500]:100")
+            top = min(info.max, 1 << 31)
+            self.opc("run", self.graph(variable % f"random_uniform_int_conf {{ min: 5 max: {min(info.max, 2**31 - 1)} }}"),
+                     "--output", "y=" + self.path("w.npy"), "--print", "none")
+            drawn = np.load(self.path("w.npy"))
+            self.assertEqual(drawn.dtype, dtype)
+            self.assertGreaterEqual(drawn.min(), 5)
+            self.assertGreater(int(drawn.max()), top // 2)
 
     def test_numbers_in_text(self):
         for name, dtype in INTEGERS.items():

@@ -1,6 +1,7 @@
 # Element types from their definitions, in exact fractions: codes to values, values to the nearest code.
 # SPDX-License-Identifier: Apache-2.0
 """The judge of conversions. A value is a Fraction, or one of the strings "nan", "inf", "-inf", "-0"."""
+import json
 from fractions import Fraction
 
 import numpy as np
@@ -157,6 +158,20 @@ def edge_codes(name):
 def array(codes, name):
     """The elements as a file holds them."""
     return np.array(codes, TYPES[name][1]).view(FILE_TYPES[name])
+
+
+SAFETENSORS = {"f32": "F32", "f64": "F64", "f16": "F16", "bf16": "BF16", "i8": "I8", "u8": "U8", "i16": "I16", "u16": "U16", "i32": "I32",
+               "u32": "U32", "i64": "I64", "u64": "U64", "bool": "BOOL", "f8e4m3fn": "F8_E4M3", "f8e5m2": "F8_E5M2"}
+
+
+def safetensors(tensors):
+    """The bytes of a safetensors file of {name: (type, elements)}: npz cannot say which type two bytes without a meaning are."""
+    header, data = {}, b""
+    for name, (dtype, elements) in tensors.items():
+        header[name] = {"dtype": SAFETENSORS[dtype], "shape": list(elements.shape), "data_offsets": [len(data), len(data) + elements.nbytes]}
+        data += elements.tobytes()
+    text = json.dumps(header).encode()
+    return len(text).to_bytes(8, "little") + text + data
 
 
 def codes(values, name):
