@@ -213,35 +213,44 @@ void normalizeBools(HostTensor *t) {
 
 namespace {
 
-/// Splits a file into its checked header and as many bytes of data as the header announces.
-Status parseNpy(std::string_view bytes, const std::string &what, const TensorReadOptions &options, NpyHeader *h,
-                std::string_view *data) {
+Status truncated(const std::string &what, const std::string &where) {
+  return Status(StatusCode::kInvalidGraph, "OPC0702", what + ": truncated " + where);
+}
+
+/// The checked header, where the elements begin, and how many bytes of them there are.
+Status parseHead(std::string_view bytes, const std::string &what, const TensorReadOptions &options, NpyHeader *h,
+                 size_t *begin, int64_t *size) {
   if (bytes.size() < 6 || bytes.substr(0, 6) != std::string_view(kNpyMagic, 6))
     return Status(StatusCode::kInvalidGraph, "OPC0701",
                   what + ": not an npy file: " + (bytes.empty() ? "it is empty" : "it does not begin with \\x93NUMPY"));
-  auto truncated = [&](const std::string &where) {
-    return Status(StatusCode::kInvalidGraph, "OPC0702", what + ": truncated " + where);
-  };
-  if (bytes.size() < 10) return truncated("in the npy header");
+  if (bytes.size() < 10) return truncated(what, "in the npy header");
   const uint8_t major = static_cast<uint8_t>(bytes[6]), minor = static_cast<uint8_t>(bytes[7]);
   if (major < 1 || major > 3 || minor != 0)
     return badHeader(what,
                      "version " + std::to_string(major) + "." + std::to_string(minor) + "; opc reads 1.0, 2.0 and 3.0");
   const size_t lengthBytes = major == 1 ? 2 : 4;
-  if (bytes.size() < 8 + lengthBytes) return truncated("in the npy header");
+  if (bytes.size() < 8 + lengthBytes) return truncated(what, "in the npy header");
   size_t length = 0;
   for (size_t i = 0; i < lengthBytes; ++i) length |= static_cast<size_t>(static_cast<uint8_t>(bytes[8 + i])) << (8 * i);
   if (length > kMaxHeader) return badHeader(what, "it announces " + std::to_string(length) + " bytes");
-  const size_t begin = 8 + lengthBytes + length;
-  if (bytes.size() < begin) return truncated("in the npy header");
+  *begin = 8 + lengthBytes + length;
+  if (bytes.size() < *begin) return truncated(what, "in the npy header");
   OPC_RETURN_IF_ERROR(HeaderParser(bytes.substr(8 + lengthBytes, length), what).parse(options, h));
-  Result<int64_t> size = checkedTensorBytes(h->type, h->shape, what, options);
-  if (!size) return size.status();
+  OPC_ASSIGN_OR_RETURN(*size, checkedTensorBytes(h->type, h->shape, what, options));
+  return Status::ok();
+}
+
+/// Splits a file into its checked header and as many bytes of data as the header announces.
+Status parseNpy(std::string_view bytes, const std::string &what, const TensorReadOptions &options, NpyHeader *h,
+                std::string_view *data) {
+  size_t begin = 0;
+  int64_t size = 0;
+  OPC_RETURN_IF_ERROR(parseHead(bytes, what, options, h, &begin, &size));
   *data = bytes.substr(begin);
-  if (data->size() == static_cast<size_t>(*size)) return Status::ok();
+  if (data->size() == static_cast<size_t>(size)) return Status::ok();
   const std::string found = std::to_string(data->size()) + " bytes of data, " +
-                            user_op::TensorDesc(h->shape, h->type).toString() + " has " + std::to_string(*size);
-  if (data->size() < static_cast<size_t>(*size)) return truncated(": " + found);
+                            user_op::TensorDesc(h->shape, h->type).toString() + " has " + std::to_string(size);
+  if (data->size() < static_cast<size_t>(size)) return truncated(what, ": " + found);
   return Status(StatusCode::kInvalidGraph, "OPC0702", what + ": bytes after the data: " + found);
 }
 
@@ -249,6 +258,16 @@ Status parseNpy(std::string_view bytes, const std::string &what, const TensorRea
 bool isPlain(const NpyHeader &h) { return !h.swapBytes && (!h.fortranOrder || h.shape.NumAxes() < 2); }
 
 } // namespace
+
+Result<NpyLayout> npyLayout(std::string_view head, const std::string &what, const TensorReadOptions &options) {
+  NpyHeader h;
+  NpyLayout layout;
+  int64_t size = 0;
+  OPC_RETURN_IF_ERROR(parseHead(head, what, options, &h, &layout.begin, &size));
+  layout.desc = user_op::TensorDesc(h.shape, h.type);
+  layout.isPlain = isPlain(h) && h.type != kBool; // bools are checked while they are copied
+  return layout;
+}
 
 Result<std::optional<NpyView>> viewNpy(std::string_view bytes, const std::string &what,
                                        const TensorReadOptions &options) {

@@ -42,26 +42,84 @@ public:
   const std::vector<TensorEntry> &entries() const override { return entries_; }
 
   Result<HostTensor> read(const std::string &key, const TensorReadOptions &options) const override {
-    auto it = index_.find(key);
-    if (it == index_.end()) return noSuchKey(key);
-    const Member &m = members_[it->second];
+    OPC_ASSIGN_OR_RETURN(const Member *m, find(key, options));
     const std::string what = path_ + ":" + key;
-    const std::string_view packed = file_.view().substr(m.data, m.packed);
-    if (m.method == 0) {
-      if (crcOf(0, packed.data(), packed.size()) != m.crc) return damaged(what, "its checksum does not match");
+    const std::string_view packed = file_.view().substr(m->data, m->packed);
+    if (m->method == 0) {
+      if (crcOf(0, packed.data(), packed.size()) != m->crc) return damaged(what, "its checksum does not match");
       return decodeNpy(packed, what, options);
     }
-    if (m.size > options.maxBytes || m.size / options.maxRatio > m.packed)
-      return Status(StatusCode::kInvalidGraph, "OPC0708",
-                    what + ": announces " + std::to_string(m.size) + " bytes from " + std::to_string(m.packed) +
-                        " packed ones, more than deflate can hold: a zip bomb or damage");
-    std::string bytes;
-    if (Status s = inflateInto(packed, m.size, what, &bytes); !s.isOk()) return s;
-    if (crcOf(0, bytes.data(), bytes.size()) != m.crc) return damaged(what, "its checksum does not match");
+    std::string bytes(m->size, '\0');
+    OPC_RETURN_IF_ERROR(inflateInto(packed, {{bytes.data(), m->size}}, what));
+    if (crcOf(0, bytes.data(), bytes.size()) != m->crc) return damaged(what, "its checksum does not match");
     return decodeNpy(bytes, what, options);
   }
 
+  Result<user_op::TensorDesc> describe(const std::string &key, const TensorReadOptions &options) const override {
+    OPC_ASSIGN_OR_RETURN(const Member *m, find(key, options));
+    if (Result<NpyLayout> layout = npyLayout(headOf(*m), path_ + ":" + key, options)) return layout->desc;
+    OPC_ASSIGN_OR_RETURN(const HostTensor t, read(key, options)); // which says what is wrong
+    return t.desc();
+  }
+
+  /// Elements that lie in the member as in memory are unpacked where they belong.
+  Status readInto(const std::string &key, const user_op::TensorDesc &desc, void *to) const override {
+    TensorReadOptions options;
+    options.voidType = desc.data_type();
+    OPC_ASSIGN_OR_RETURN(const Member *m, find(key, options));
+    const std::string what = path_ + ":" + key;
+    const std::string head = headOf(*m);
+    const Result<NpyLayout> layout = npyLayout(head, what, options);
+    const uint64_t bytes = static_cast<uint64_t>(desc.shape().elem_cnt()) * GetSizeOfDataType(desc.data_type());
+    if (!layout || !layout->isPlain || layout->desc != desc || m->size != layout->begin + bytes)
+      return TensorArchive::readInto(key, desc, to);
+    const std::string_view packed = file_.view().substr(m->data, m->packed);
+    std::string begin(layout->begin, '\0');
+    if (m->method == 0) {
+      begin = packed.substr(0, layout->begin);
+      copyAndLetGo(file_, packed.substr(layout->begin), to);
+    } else {
+      OPC_RETURN_IF_ERROR(inflateInto(packed, {{begin.data(), begin.size()}, {static_cast<char *>(to), bytes}}, what));
+    }
+    if (crcOf(crcOf(0, begin.data(), begin.size()), to, bytes) != m->crc)
+      return damaged(what, "its checksum does not match");
+    return Status::ok();
+  }
+
 private:
+  struct Room {
+    char *data;
+    uint64_t size;
+  };
+
+  Result<const Member *> find(const std::string &key, const TensorReadOptions &options) const {
+    auto it = index_.find(key);
+    if (it == index_.end()) return noSuchKey(key);
+    const Member &m = members_[it->second];
+    if (m.method != 0 && (m.size > options.maxBytes || m.size / options.maxRatio > m.packed))
+      return Status(StatusCode::kInvalidGraph, "OPC0708",
+                    path_ + ":" + key + ": announces " + std::to_string(m.size) + " bytes from " +
+                        std::to_string(m.packed) + " packed ones, more than deflate can hold: a zip bomb or damage");
+    return &m;
+  }
+
+  /// The first bytes of a member, as many as a header may have; fewer when it is damaged.
+  std::string headOf(const Member &m) const {
+    const std::string_view packed = file_.view().substr(m.data, m.packed);
+    if (m.method == 0) return std::string(packed.substr(0, kMostNpyHead));
+    std::string head(std::min<uint64_t>(m.size, kMostNpyHead), '\0');
+    z_stream z{};
+    if (inflateInit2(&z, -15) != Z_OK) return "";
+    z.next_in = reinterpret_cast<Bytef *>(const_cast<char *>(packed.data()));
+    z.avail_in = static_cast<uInt>(std::min<uint64_t>(packed.size(), 1u << 20));
+    z.next_out = reinterpret_cast<Bytef *>(head.data());
+    z.avail_out = static_cast<uInt>(head.size());
+    (void)inflate(&z, Z_SYNC_FLUSH);
+    head.resize(head.size() - z.avail_out);
+    inflateEnd(&z);
+    return head;
+  }
+
   static Status damaged(const std::string &what, const std::string &why) {
     return Status(StatusCode::kInvalidGraph, "OPC0702", what + ": damaged: " + why);
   }
@@ -69,27 +127,30 @@ private:
     return Status(StatusCode::kInvalidGraph, "OPC0701", path_ + ": bad zip archive: " + why);
   }
 
-  static Status inflateInto(std::string_view packed, uint64_t size, const std::string &what, std::string *out) {
+  /// Unpacks into one room after the other; together they are as large as the member.
+  static Status inflateInto(std::string_view packed, const std::vector<Room> &rooms, const std::string &what) {
     z_stream z{};
     if (inflateInit2(&z, -15) != Z_OK)
       return Status(StatusCode::kExecution, "OPC0708", what + ": no memory to unpack it");
-    out->resize(size);
-    uint64_t in = 0, done = 0;
+    uint64_t in = 0, done = 0, at = 0, size = 0;
+    for (const Room &r : rooms) size += r.size;
+    auto room = rooms.begin();
     int code = Z_OK;
     char sink;
     while (code == Z_OK) {
+      for (; room != rooms.end() && at == room->size; ++room) at = 0;
       const uint64_t step = std::min<uint64_t>(packed.size() - in, 1u << 30),
-                     room = std::min<uint64_t>(size - done, 1u << 30);
+                     left = room == rooms.end() ? 0 : std::min<uint64_t>(room->size - at, 1u << 30);
       z.next_in = reinterpret_cast<Bytef *>(const_cast<char *>(packed.data() + in));
       z.avail_in = static_cast<uInt>(step);
       // With no room left one spare byte shows whether the stream goes on.
-      z.next_out = reinterpret_cast<Bytef *>(room ? out->data() + done : &sink);
-      z.avail_out = static_cast<uInt>(room ? room : 1);
+      z.next_out = reinterpret_cast<Bytef *>(left ? room->data + at : &sink);
+      z.avail_out = static_cast<uInt>(left ? left : 1);
       code = inflate(&z, Z_NO_FLUSH);
-      const uint64_t used = step - z.avail_in, made = (room ? room : 1) - z.avail_out;
+      const uint64_t used = step - z.avail_in, made = (left ? left : 1) - z.avail_out;
       in += used;
-      if (!room && made) code = Z_DATA_ERROR;
-      if (room) done += made;
+      if (!left && made) code = Z_DATA_ERROR;
+      if (left) done += made, at += made;
       if (code == Z_OK && used == 0 && made == 0) code = Z_BUF_ERROR;
     }
     inflateEnd(&z);

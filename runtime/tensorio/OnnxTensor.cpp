@@ -101,6 +101,44 @@ Result<HostTensor> decodeOnnxTensor(std::string_view bytes, const std::string &w
   return t;
 }
 
+std::optional<user_op::TensorDesc> onnxTensorDesc(std::string_view bytes) {
+  using google::protobuf::io::CodedInputStream;
+  if (bytes.size() > INT32_MAX) return std::nullopt;
+  CodedInputStream input(reinterpret_cast<const uint8_t *>(bytes.data()), static_cast<int>(bytes.size()));
+  DimVector dims;
+  int number = 0; // of the element type
+  for (uint32_t tag = input.ReadTag(); tag != 0; tag = input.ReadTag()) {
+    const uint32_t field = tag >> 3;
+    uint64_t value = 0;
+    uint32_t length = 0;
+    if ((tag & 7) == 0) {
+      if (!input.ReadVarint64(&value)) return std::nullopt;
+      if (field == File::kDimsFieldNumber) dims.push_back(static_cast<int64_t>(value));
+      if (field == File::kDataTypeFieldNumber) number = static_cast<int>(value);
+      if (field == File::kDataLocationFieldNumber) return std::nullopt;
+    } else if ((tag & 7) == 2 && input.ReadVarint32(&length) && length <= INT32_MAX) {
+      if (field != File::kDimsFieldNumber) {
+        if (!input.Skip(static_cast<int>(length))) return std::nullopt;
+        continue;
+      }
+      const auto limit = input.PushLimit(static_cast<int>(length));
+      while (input.BytesUntilLimit() > 0) {
+        if (!input.ReadVarint64(&value)) return std::nullopt;
+        dims.push_back(static_cast<int64_t>(value));
+      }
+      input.PopLimit(limit);
+    } else {
+      return std::nullopt;
+    }
+  }
+  if (number == 0 || dims.size() > static_cast<size_t>(kMaxRank)) return std::nullopt;
+  for (const int64_t d : dims)
+    if (d < 0) return std::nullopt;
+  for (const DataType known : dataTypes<types::All>())
+    if (elementType(known).onnx == number) return user_op::TensorDesc(Shape(dims), known);
+  return std::nullopt;
+}
+
 std::string onnxTensorName(std::string_view bytes) {
   using google::protobuf::io::CodedInputStream;
   if (bytes.size() > INT32_MAX) return "";

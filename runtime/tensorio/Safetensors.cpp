@@ -173,14 +173,7 @@ public:
     if (it == index_.end() || entries_[it->second].dtype != desc.data_type() || desc.data_type() == kBool ||
         entries_[it->second].shape != desc.shape())
       return TensorArchive::readInto(key, desc, to);
-    // What has been copied need not stay mapped: the file never doubles the memory of its tensors.
-    constexpr size_t kStep = size_t{1} << 22;
-    const std::string_view data = data_[it->second].second;
-    for (size_t at = 0; at < data.size(); at += kStep) {
-      const std::string_view part = data.substr(at, kStep);
-      std::memcpy(static_cast<char *>(to) + at, part.data(), part.size());
-      file_.letGo(part);
-    }
+    copyAndLetGo(file_, data_[it->second].second, to);
     return Status::ok();
   }
 

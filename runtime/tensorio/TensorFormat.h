@@ -24,6 +24,22 @@ struct NpyView {
 Result<std::optional<NpyView>> viewNpy(std::string_view bytes, const std::string &what,
                                        const TensorReadOptions &options);
 
+/// What the header of an npy file says. `head` may end anywhere after it. Errors as decodeNpy.
+struct NpyLayout {
+  user_op::TensorDesc desc;
+  size_t begin = 0;     // of the elements
+  bool isPlain = false; // they lie in the file as they lie in memory, and need no check
+};
+Result<NpyLayout> npyLayout(std::string_view head, const std::string &what, const TensorReadOptions &options);
+constexpr size_t kMostNpyHead = 12 + (1 << 16); // bytes before the elements, at most
+
+/// The type in an ONNX tensor file, without reading its data; nothing when only decodeOnnxTensor() can tell.
+std::optional<user_op::TensorDesc> onnxTensorDesc(std::string_view bytes);
+
+/// Copies a part of a file. What has been copied need not stay mapped: the file never doubles the memory of its
+/// tensors.
+void copyAndLetGo(const FileBytes &file, std::string_view part, void *to);
+
 Result<std::unique_ptr<TensorArchive>> openNpzBytes(FileBytes file, const std::string &path);
 Result<std::unique_ptr<TensorArchive>> openSafetensorsBytes(FileBytes file, const std::string &path);
 /// A .safetensors.index.json: the shards lie beside it.

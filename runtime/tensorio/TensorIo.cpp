@@ -6,6 +6,7 @@
 #include "TensorFormat.h"
 
 #include <algorithm>
+#include <cstddef>
 #include <cstring>
 #include <filesystem>
 #include <sys/stat.h>
@@ -40,11 +41,29 @@ Status sortUnique(const std::string &path, NamedTensors *tensors) {
   return Status::ok();
 }
 
+Result<user_op::TensorDesc> TensorArchive::describe(const std::string &key, const TensorReadOptions &options) const {
+  for (const TensorEntry &e : entries())
+    if (e.key == key && e.dtype != kInvalidDataType) return user_op::TensorDesc(e.shape, e.dtype);
+  OPC_ASSIGN_OR_RETURN(const HostTensor t, read(key, options));
+  return t.desc();
+}
+
 Status TensorArchive::readInto(const std::string &key, const user_op::TensorDesc &desc, void *to) const {
-  OPC_ASSIGN_OR_RETURN(HostTensor t, read(key));
+  TensorReadOptions options;
+  options.voidType = desc.data_type();
+  OPC_ASSIGN_OR_RETURN(const HostTensor t, read(key, options));
   OPC_RETURN_IF_ERROR(checkTensor(t, desc, path_ + ":" + key));
   if (t.bytes()) std::memcpy(to, t.data(), t.bytes());
   return Status::ok();
+}
+
+void copyAndLetGo(const FileBytes &file, std::string_view part, void *to) {
+  constexpr size_t kStep = size_t{1} << 22;
+  for (size_t at = 0; at < part.size(); at += kStep) {
+    const std::string_view step = part.substr(at, kStep);
+    std::memcpy(static_cast<char *>(to) + at, step.data(), step.size());
+    file.letGo(step);
+  }
 }
 
 bool TensorArchive::contains(const std::string &key) const {
@@ -75,6 +94,8 @@ namespace {
 bool endsWith(const std::string &s, std::string_view tail) {
   return s.size() >= tail.size() && std::string_view(s).substr(s.size() - tail.size()) == tail;
 }
+
+bool isNpy(std::string_view bytes) { return bytes.substr(0, 6) == "\x93NUMPY"; }
 
 /// "input_12.pb" with the role "input".
 bool isOfDataSet(const std::string &file, const std::string &role) {
@@ -119,16 +140,25 @@ public:
   }
   const std::vector<TensorEntry> &entries() const override { return entries_; }
   Result<HostTensor> read(const std::string &key, const TensorReadOptions &options) const override {
-    auto it = std::lower_bound(files_.begin(), files_.end(), key,
-                               [](const auto &e, const std::string &k) { return e.first < k; });
-    if (it == files_.end() || it->first != key) return noSuchKey(key);
-    const std::string file = path_ + "/" + it->second;
-    if (!endsWith(file, ".pb")) return readNpy(file, options);
-    OPC_ASSIGN_OR_RETURN(FileBytes bytes, FileBytes::open(file));
-    return decodeOnnxTensor(bytes.view(), file, options);
+    OPC_ASSIGN_OR_RETURN(const TensorFile file, fileOf(key));
+    return file.read(options.voidType);
+  }
+  Result<user_op::TensorDesc> describe(const std::string &key, const TensorReadOptions &options) const override {
+    OPC_ASSIGN_OR_RETURN(const TensorFile file, fileOf(key));
+    return file.describe(options.voidType);
+  }
+  Status readInto(const std::string &key, const user_op::TensorDesc &desc, void *to) const override {
+    OPC_ASSIGN_OR_RETURN(const TensorFile file, fileOf(key));
+    return file.readInto(desc, to);
   }
 
 private:
+  Result<TensorFile> fileOf(const std::string &key) const {
+    auto it = std::lower_bound(files_.begin(), files_.end(), key,
+                               [](const auto &e, const std::string &k) { return e.first < k; });
+    if (it == files_.end() || it->first != key) return noSuchKey(key);
+    return TensorFile::open(path_ + "/" + it->second);
+  }
   std::vector<std::pair<std::string, std::string>> files_; // key, path below the directory; sorted
   std::vector<TensorEntry> entries_;
 };
@@ -145,7 +175,7 @@ Result<std::unique_ptr<TensorArchive>> openByContent(FileBytes file, const std::
   if (endsWith(path, ".index.json")) return openSafetensorsIndex(std::move(file), path);
   if (endsWith(path, ".safetensors") || (bytes.size() > 8 && bytes[8] == '{'))
     return openSafetensorsBytes(std::move(file), path);
-  if (bytes.substr(0, 6) == "\x93NUMPY")
+  if (isNpy(bytes))
     return Status(StatusCode::kUsage, "OPC0701", path + ": one npy tensor where a file of named tensors is wanted")
         .withHelp("give an npz or safetensors file, or NAME=@" + path);
   return Status(StatusCode::kInvalidGraph, "OPC0701",
@@ -195,11 +225,10 @@ Status writeRaw(const std::string &path, const HostTensor &tensor) {
   return writeFileAtomically(path, std::string_view(tensor.as<char>(), tensor.bytes()));
 }
 
-Result<HostTensor> readTensor(const std::string &spec, DataType expected) {
-  TensorReadOptions options;
-  options.voidType = expected;
+Result<TensorFile> TensorFile::open(const std::string &spec) {
+  TensorFile t;
   // Names may hold ':' and so may paths: the longest prefix that exists is the file.
-  std::string path = spec, key;
+  std::string &path = t.path_ = spec;
   bool hasKey = false;
   struct stat st;
   while (path != "-" && ::stat(path.c_str(), &st) != 0) {
@@ -210,26 +239,97 @@ Result<HostTensor> readTensor(const std::string &spec, DataType expected) {
       break;
     }
     path = path.substr(0, colon);
-    key = spec.substr(colon + 1);
+    t.key_ = spec.substr(colon + 1);
     hasKey = true;
   }
   if (hasKey) {
-    OPC_ASSIGN_OR_RETURN(std::unique_ptr<TensorArchive> archive, openTensorArchive(path));
-    return archive->read(key, options);
+    OPC_ASSIGN_OR_RETURN(t.archive_, openTensorArchive(path));
+    return t;
   }
   if (isDirectory(path))
     return Status(StatusCode::kUsage, "OPC0706", path + " is a directory")
         .withHelp("name a tensor in it: " + path + ":KEY");
-  OPC_ASSIGN_OR_RETURN(FileBytes file, FileBytes::open(path));
-  if (file.view().substr(0, 6) == "\x93NUMPY") return decodeNpy(file.view(), path, options);
-  if (endsWith(path, ".pb")) return decodeOnnxTensor(file.view(), path, options);
-  OPC_ASSIGN_OR_RETURN(std::unique_ptr<TensorArchive> archive, openByContent(std::move(file), path));
-  if (archive->entries().size() == 1) return archive->read(archive->entries()[0].key, options);
+  OPC_ASSIGN_OR_RETURN(t.file_, FileBytes::open(path));
+  if (isNpy(t.file_.view()) || endsWith(path, ".pb")) return t;
+  OPC_ASSIGN_OR_RETURN(t.archive_, openByContent(std::move(t.file_), path));
+  if (t.archive_->entries().size() == 1) {
+    t.key_ = t.archive_->entries()[0].key;
+    return t;
+  }
   std::string keys;
-  for (size_t i = 0; i < archive->entries().size() && i < 10; ++i) keys += (i ? ", " : "") + archive->entries()[i].key;
+  for (size_t i = 0; i < t.archive_->entries().size() && i < 10; ++i)
+    keys += (i ? ", " : "") + t.archive_->entries()[i].key;
   return Status(StatusCode::kUsage, "OPC0705",
-                path + ": holds " + std::to_string(archive->entries().size()) + " tensors; say which")
+                path + ": holds " + std::to_string(t.archive_->entries().size()) + " tensors; say which")
       .withHelp("write " + path + ":KEY with one of " + keys);
+}
+
+Result<user_op::TensorDesc> TensorFile::describe(DataType expected) const {
+  TensorReadOptions options;
+  options.voidType = expected;
+  if (archive_) return archive_->describe(key_, options);
+  if (isNpy(file_.view())) {
+    OPC_ASSIGN_OR_RETURN(const NpyLayout layout, npyLayout(file_.view(), path_, options));
+    return layout.desc;
+  }
+  if (const auto desc = onnxTensorDesc(file_.view())) return *desc;
+  OPC_ASSIGN_OR_RETURN(const HostTensor t, read(expected));
+  return t.desc();
+}
+
+Result<HostTensor> TensorFile::read(DataType expected) const {
+  TensorReadOptions options;
+  options.voidType = expected;
+  if (archive_) return archive_->read(key_, options);
+  return isNpy(file_.view()) ? decodeNpy(file_.view(), path_, options) : decodeOnnxTensor(file_.view(), path_, options);
+}
+
+Status TensorFile::readInto(const user_op::TensorDesc &desc, void *to) const {
+  if (archive_) return archive_->readInto(key_, desc, to);
+  if (isNpy(file_.view())) {
+    TensorReadOptions options;
+    options.voidType = desc.data_type();
+    OPC_ASSIGN_OR_RETURN(const std::optional<NpyView> view, viewNpy(file_.view(), path_, options));
+    if (view && view->desc == desc) {
+      const size_t bytes = static_cast<size_t>(desc.shape().elem_cnt()) * GetSizeOfDataType(desc.data_type());
+      copyAndLetGo(file_, std::string_view(view->data, bytes), to);
+      return Status::ok();
+    }
+  }
+  OPC_ASSIGN_OR_RETURN(const HostTensor t, read(desc.data_type()));
+  OPC_RETURN_IF_ERROR(checkTensor(t, desc, path_));
+  if (t.bytes()) std::memcpy(to, t.data(), t.bytes());
+  return Status::ok();
+}
+
+Status TensorFile::forEachBlock(const Block &each, DataType expected) const {
+  TensorReadOptions options;
+  options.voidType = expected;
+  std::optional<NpyView> view;
+  if (!archive_ && isNpy(file_.view())) {
+    OPC_ASSIGN_OR_RETURN(view, viewNpy(file_.view(), path_, options));
+  }
+  if (!view) {
+    OPC_ASSIGN_OR_RETURN(const HostTensor t, read(expected));
+    return each(t.data(), 0, t.elemCount());
+  }
+  constexpr int64_t kBlock = int64_t{1} << 18;
+  const size_t size = GetSizeOfDataType(view->desc.data_type());
+  const int64_t count = view->desc.shape().elem_cnt();
+  std::vector<std::max_align_t> block((static_cast<size_t>(std::min(kBlock, count)) * size + sizeof(std::max_align_t)) /
+                                      sizeof(std::max_align_t));
+  for (int64_t at = 0; at < count; at += kBlock) {
+    const int64_t n = std::min(kBlock, count - at);
+    const std::string_view part(view->data + static_cast<size_t>(at) * size, static_cast<size_t>(n) * size);
+    copyAndLetGo(file_, part, block.data());
+    OPC_RETURN_IF_ERROR(each(block.data(), at, n));
+  }
+  return Status::ok();
+}
+
+Result<HostTensor> readTensor(const std::string &spec, DataType expected) {
+  OPC_ASSIGN_OR_RETURN(const TensorFile file, TensorFile::open(spec));
+  return file.read(expected);
 }
 
 } // namespace opc

@@ -7,8 +7,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include "FileBytes.h"
 #include "HostTensor.h"
 
+#include <functional>
 #include <map>
 #include <memory>
 #include <string>
@@ -66,6 +68,8 @@ public:
   virtual const std::vector<TensorEntry> &entries() const = 0;
   /// Errors: OPC0705 with the nearest keys, and those of decoding.
   virtual Result<HostTensor> read(const std::string &key, const TensorReadOptions &options = {}) const = 0;
+  /// The tensor's type from its header: its elements are not read where the format allows it. Errors: as read().
+  virtual Result<user_op::TensorDesc> describe(const std::string &key, const TensorReadOptions &options = {}) const;
   /// The tensor's elements into `to`, which has room for a tensor of type `desc`: large files go through memory once.
   /// Errors: as read(), and OPC0703, OPC0704 when it is not of that type.
   virtual Status readInto(const std::string &key, const user_op::TensorDesc &desc, void *to) const;
@@ -102,6 +106,29 @@ Status writeCheckpointFile(const std::string &path, NamedTensors tensors,
 /// A file of nothing but little-endian elements. OPC0702 when its size is not that of the tensor.
 Result<HostTensor> readRaw(const std::string &path, DataType type, const Shape &shape);
 Status writeRaw(const std::string &path, const HostTensor &tensor);
+
+/// One tensor of a file, opened once and read when it is wanted: PATH of an .npy or .pb, or PATH:KEY of an archive
+/// ("w.npz:fc1"). The longest prefix that exists is the path, so names with ':' work.
+class TensorFile {
+public:
+  /// Errors: OPC0706, OPC0705, and those of opening an archive.
+  static Result<TensorFile> open(const std::string &spec);
+  /// The type from the header; elements are not read where the format allows it. A V2 tensor is bf16 when `expected` is
+  /// bf16, which is not enforced.
+  Result<user_op::TensorDesc> describe(DataType expected = kInvalidDataType) const;
+  Result<HostTensor> read(DataType expected = kInvalidDataType) const;
+  /// The elements into `to`, which has room for a tensor of type `desc`. Errors: as read(), and OPC0703, OPC0704.
+  Status readInto(const user_op::TensorDesc &desc, void *to) const;
+  /// Calls `each` with aligned elements, where they begin, and how many there are, in order: a block at a time where
+  /// they lie in the file as in memory, else all at once. Errors: as read(), and those of `each`.
+  using Block = std::function<Status(const void *elements, int64_t first, int64_t count)>;
+  Status forEachBlock(const Block &each, DataType expected = kInvalidDataType) const;
+
+private:
+  std::string path_, key_;
+  FileBytes file_;                         // of one tensor
+  std::unique_ptr<TensorArchive> archive_; // or of several
+};
 
 /// One tensor from any file: PATH of an .npy or .pb, or PATH:KEY of an archive ("w.npz:fc1"). The longest prefix that
 /// exists is the path, so names with ':' work. A tensor of a void type is taken as `expected`. `expected` is not

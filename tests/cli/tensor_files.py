@@ -5,6 +5,7 @@ import os
 import shutil
 import struct
 import subprocess
+import sys
 import tempfile
 import unittest
 import zipfile
@@ -233,6 +234,66 @@ class Paths(Scratch):
         self.opc("run", g, "--input", "x=nan", "--trap", "nan", "--no-simplify", code=5, cwd=self.path("work/er"))
         self.assertEqual(sorted(os.listdir(self.folder)), ["pipe", "work"])
         self.assertEqual(os.listdir(self.path("work")), ["er"])
+
+SUM = """op { name: "x" input_conf { out: "out" blob_conf { shape { %s } data_type: kFloat } } }
+op { name: "s" user_conf { op_type_name: "reduce_sum" input { key: "input_tensor" value { s: "x/out" } }
+  attr { key: "axis" value { at_list_int32 { val: 0 val: 1 } } } attr { key: "keepdims" value { at_bool: false } } } }
+op { name: "y" output_conf { in: "s/output_tensor_0" } }
+"""
+
+
+class DataPath(unittest.TestCase):
+    """How often and into how many places a value is read."""
+
+    def setUp(self):
+        self.scratch = tempfile.mkdtemp(prefix="opc_data_path_")
+        self.addCleanup(shutil.rmtree, self.scratch)
+
+    def path(self, name):
+        return os.path.join(self.scratch, name)
+
+    def graph(self, dims):
+        with open(self.path("sum.pbtxt"), "w") as f:
+            f.write(SUM % " ".join(f"dim: {d}" for d in dims))
+        return self.path("sum.pbtxt")
+
+    def test_a_pipe_gives_shape_and_elements(self):
+        # A pipe can be read once: the shape that an open input needs comes from the same bytes as the elements.
+        os.mkfifo(self.path("x"))
+        array = np.arange(12, dtype=np.float32).reshape(4, 3)
+        file = io.BytesIO()
+        np.save(file, array)
+        command = [os.path.join(BIN, "opc"), "run", self.graph((-1, -1)), "--input", "x=@" + self.path("x"), "--print", "all"]
+        with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+            with open(self.path("x"), "wb") as f:
+                f.write(file.getvalue())
+            out, err = process.communicate(timeout=60)
+        self.assertEqual(process.returncode, 0, err)
+        self.assertEqual(out.split(), ["y", "f32[]", "66"])
+
+    def peak(self, *arguments):
+        """The largest resident set of opc run, in bytes."""
+        code = ("import resource,subprocess,sys; r=subprocess.run(sys.argv[1:]).returncode; "
+                "print(resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss*1024); sys.exit(r)")
+        done = subprocess.run([sys.executable, "-c", code, os.path.join(BIN, "opc"), "run", *arguments, "--print", "none"],
+                              capture_output=True, text=True, timeout=120)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        return int(done.stdout)
+
+    def test_a_large_input_is_in_memory_once(self):
+        size = 64 << 20
+        dims = (1024, size // 4 // 1024)
+        graph = self.graph(dims)
+        small = self.peak(self.graph((4, 4)), "--fill", "zeros")
+        graph = self.graph(dims)
+        np.save(self.path("x.npy"), np.ones(dims, np.float32))
+        np.savez(self.path("x.npz"), x=np.ones(dims, np.float32))
+        np.save(self.path("wide.npy"), np.ones(dims, np.float64))
+        for given in (["--input", "x=@" + self.path("x.npy")], ["--inputs", self.path("x.npz")],
+                      ["--input", "x=@" + self.path("wide.npy"), "--cast"]):
+            more = self.peak(graph, *given) - small
+            self.assertGreater(more, 0.9 * size, given)  # the input itself
+            self.assertLess(more, 1.4 * size, given)
 
 
 if __name__ == "__main__":

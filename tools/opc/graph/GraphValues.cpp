@@ -41,12 +41,12 @@ Status checkGraphInputs(const GraphInfo &info, const NamedValues &inputs,
   return anyOpen ? missingValues(missing, command, flags.program) : Status::ok();
 }
 
-Result<std::map<std::string, std::vector<int64_t>>> shapesOfOpenInputs(const GraphInfo &info, const NamedValues &inputs,
-                                                                       uint64_t seed) {
+Result<std::map<std::string, std::vector<int64_t>>> shapesOfOpenInputs(const GraphInfo &info,
+                                                                       const NamedValues &inputs) {
   std::map<std::string, std::vector<int64_t>> shapes;
   for (const GraphTensor &t : info.inputs) {
     if (!isOpen(t) || !inputs.has(t.name)) continue;
-    Result<std::optional<Shape>> shape = inputs.shapeOf(t.name, seed);
+    Result<std::optional<Shape>> shape = inputs.shapeOf(t.name, t.dtype);
     if (!shape) return Status(shape.status()).withContext("reading input " + t.name);
     if (!*shape) continue;
     const DimVector &given = (*shape)->dim_vec();

@@ -23,7 +23,7 @@ Status checkGraphInputs(const GraphInfo &info, const NamedValues &inputs,
                         const std::vector<std::string> &command, const std::set<std::string> *fedElsewhere = nullptr);
 
 /// The shapes for inputs that the graph leaves open, from the values given for them.
-Result<std::map<std::string, std::vector<int64_t>>> shapesOfOpenInputs(const GraphInfo &info, const NamedValues &inputs,
-                                                                       uint64_t seed);
+Result<std::map<std::string, std::vector<int64_t>>> shapesOfOpenInputs(const GraphInfo &info,
+                                                                       const NamedValues &inputs);
 
 } // namespace opc::cli

@@ -63,7 +63,7 @@ Status RunPlanner::bindValues(const GraphInfo &whole, NamedValues &inputs) {
   if (cut_.only.empty())
     OPC_RETURN_IF_ERROR(checkGraphInputs(known, inputs, shapes_, options_.values, invocation_.commandLine()));
   if (!hasOpenInputs(whole)) return Status::ok();
-  Result<std::map<std::string, std::vector<int64_t>>> shapes = shapesOfOpenInputs(whole, inputs, options_.values.seed);
+  Result<std::map<std::string, std::vector<int64_t>>> shapes = shapesOfOpenInputs(whole, inputs);
   if (!shapes) return shapes.status();
   shapes_.insert(shapes->begin(), shapes->end());
   return Status::ok();

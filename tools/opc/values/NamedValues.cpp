@@ -18,7 +18,7 @@ Result<NamedValues> NamedValues::open(const std::vector<std::string> &specs, con
       return Status(StatusCode::kUsage, "OPC0003", flag + " is given twice for '" + named->first + "'");
     Result<TensorSpec> spec = parseTensorSpec(named->second);
     if (!spec) return Status(spec.status()).withContext("reading " + flag + " " + text);
-    values.entries_.push_back({named->first, named->second, std::move(*spec)});
+    values.entries_.push_back({named->first, named->second, std::move(*spec), nullptr});
   }
   if (archivePath.empty()) return values;
   const char *role = flag == "--input" ? "input" : flag == "--expect" ? "output" : "";
@@ -37,8 +37,20 @@ const NamedValues::Entry *NamedValues::find(const std::string &name) const {
 
 bool NamedValues::has(const std::string &name) const { return find(name) || (archive_ && archive_->contains(name)); }
 
+Result<const TensorFile *> NamedValues::Entry::open() const {
+  if (!file) {
+    OPC_ASSIGN_OR_RETURN(TensorFile opened, TensorFile::open(spec.path));
+    file = std::make_unique<TensorFile>(std::move(opened));
+  }
+  return file.get();
+}
+
 Result<HostTensor> NamedValues::make(const SpecContext &context) const {
-  if (const Entry *e = find(context.name)) return makeTensor(e->spec, context);
+  if (const Entry *e = find(context.name)) {
+    if (e->spec.kind != TensorSpec::Kind::kFile) return makeTensor(e->spec, context);
+    OPC_ASSIGN_OR_RETURN(const TensorFile *file, e->open());
+    return makeTensor(e->spec, context, file);
+  }
   TensorReadOptions options;
   if (context.expected) options.voidType = context.expected->data_type();
   Result<HostTensor> read = archive_->read(context.name, options);
@@ -46,22 +58,48 @@ Result<HostTensor> NamedValues::make(const SpecContext &context) const {
   return castTensor(*read, context.expected->data_type());
 }
 
-bool NamedValues::readInto(const std::string &name, const user_op::TensorDesc &desc, void *to) const {
-  return !find(name) && archive_ && archive_->readInto(name, desc, to).isOk();
+Result<bool> NamedValues::readInto(const SpecContext &context, void *to) const {
+  const user_op::TensorDesc &wanted = *context.expected;
+  const Entry *e = find(context.name);
+  if (!e) {
+    TensorReadOptions options;
+    options.voidType = wanted.data_type();
+    const Result<user_op::TensorDesc> found = archive_->describe(context.name, options);
+    if (!found || *found != wanted) return false;
+    OPC_RETURN_IF_ERROR(archive_->readInto(context.name, wanted, to));
+    return true;
+  }
+  if (e->spec.kind != TensorSpec::Kind::kFile) return false;
+  OPC_ASSIGN_OR_RETURN(const TensorFile *file, e->open());
+  const Result<user_op::TensorDesc> found = file->describe(wanted.data_type());
+  if (!found || found->shape() != wanted.shape()) return false;
+  if (found->data_type() == wanted.data_type()) {
+    OPC_RETURN_IF_ERROR(file->readInto(wanted, to));
+    return true;
+  }
+  if (!context.cast) return false;
+  char *out = static_cast<char *>(to);
+  const auto size = static_cast<int64_t>(GetSizeOfDataType(wanted.data_type()));
+  OPC_RETURN_IF_ERROR(file->forEachBlock([&](const void *elements, int64_t first, int64_t count) {
+    return castElements(found->data_type(), elements, first, count, wanted.data_type(), out + first * size);
+  }));
+  return true;
 }
 
-Result<std::optional<Shape>> NamedValues::shapeOf(const std::string &name, uint64_t seed) const {
+Result<std::optional<Shape>> NamedValues::shapeOf(const std::string &name, DataType expected) const {
   using Found = std::optional<Shape>;
-  if (const Entry *e = find(name)) {
-    if (e->spec.desc) return Found(e->spec.desc->shape());
-    if (e->spec.kind != TensorSpec::Kind::kFile) return Found();
+  const Entry *e = find(name);
+  if (e && e->spec.desc) return Found(e->spec.desc->shape());
+  if (e && e->spec.kind != TensorSpec::Kind::kFile) return Found();
+  if (!e) {
+    TensorReadOptions options;
+    options.voidType = expected;
+    OPC_ASSIGN_OR_RETURN(const user_op::TensorDesc desc, archive_->describe(name, options));
+    return Found(desc.shape());
   }
-  SpecContext context;
-  context.name = name;
-  context.seed = seed;
-  Result<HostTensor> tensor = make(context);
-  if (!tensor) return tensor.status();
-  return Found(tensor->shape());
+  OPC_ASSIGN_OR_RETURN(const TensorFile *file, e->open());
+  OPC_ASSIGN_OR_RETURN(const user_op::TensorDesc desc, file->describe(expected));
+  return Found(desc.shape());
 }
 
 std::optional<user_op::TensorDesc> NamedValues::typeOf(const std::string &name) const {

@@ -21,11 +21,12 @@ public:
   bool has(const std::string &name) const;
   /// The tensor for `name`, which has() it. Reads the file or makes the value.
   Result<HostTensor> make(const SpecContext &context) const;
-  /// The same straight into `to`, for a value that an archive holds as a tensor of type `desc`; false for any other,
-  /// and then `to` is untouched.
-  bool readInto(const std::string &name, const user_op::TensorDesc &desc, void *to) const;
-  /// The shape that a file or a typed spec gives, without an expected one; nothing for a bare number or generator.
-  Result<std::optional<Shape>> shapeOf(const std::string &name, uint64_t seed) const;
+  /// The same straight into `to`, which has room for a tensor of the expected type: for a value in a file that has this
+  /// type, or is to be cast to it. False for any other, which make() makes.
+  Result<bool> readInto(const SpecContext &context, void *to) const;
+  /// The shape that a file's header or a typed spec gives, without an expected one; nothing for a bare number or
+  /// generator.
+  Result<std::optional<Shape>> shapeOf(const std::string &name, DataType expected) const;
   /// The type that a flag's specification writes, "f32[2,3]"; nothing when it writes none.
   std::optional<user_op::TensorDesc> typeOf(const std::string &name) const;
   /// Where the value comes from, for reports: "@x.npy", "in.npz".
@@ -47,6 +48,9 @@ private:
   struct Entry {
     std::string name, text;
     TensorSpec spec;
+    mutable std::unique_ptr<TensorFile> file; // of Kind::kFile, opened when first asked for: a pipe is read once
+
+    Result<const TensorFile *> open() const;
   };
   const Entry *find(const std::string &name) const;
   std::vector<Entry> entries_;

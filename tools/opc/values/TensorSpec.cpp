@@ -166,6 +166,19 @@ Result<HostTensor> fromNumbers(const TensorSpec &spec, const user_op::TensorDesc
   return made;
 }
 
+/// Text that reads back as the same value.
+template <class T> std::string textOf(T element) {
+  const auto v = numberOf(element);
+  if constexpr (std::is_floating_point_v<std::decay_t<decltype(v)>>) {
+    if (!std::isfinite(v)) return realText(static_cast<double>(v));
+    char buffer[64];
+    const auto r = std::to_chars(buffer, buffer + sizeof buffer, v);
+    return std::string(buffer, r.ptr);
+  } else {
+    return std::to_string(v);
+  }
+}
+
 } // namespace
 
 Result<std::pair<std::string, std::string>> splitNamed(const std::string &text, const std::string &flag) {
@@ -231,11 +244,13 @@ Result<TensorSpec> parseTensorSpec(const std::string &whole) {
 }
 
 namespace {
-Result<HostTensor> makeUnconverted(const TensorSpec &spec, const SpecContext &context) {
+Result<HostTensor> makeUnconverted(const TensorSpec &spec, const SpecContext &context, const TensorFile *file) {
   using Kind = TensorSpec::Kind;
   if (spec.kind == Kind::kRaw) return readRaw(spec.path, spec.desc->data_type(), spec.desc->shape());
-  if (spec.kind == Kind::kFile)
-    return readTensor(spec.path, context.expected ? context.expected->data_type() : kInvalidDataType);
+  if (spec.kind == Kind::kFile) {
+    const DataType expected = context.expected ? context.expected->data_type() : kInvalidDataType;
+    return file ? file->read(expected) : readTensor(spec.path, expected);
+  }
   if (!spec.desc && !context.expected)
     return specError(context.name + ": the graph does not say its type, and the specification neither",
                      "write it in front: 'f32[2,3]:...'");
@@ -267,30 +282,35 @@ Result<HostTensor> makeUnconverted(const TensorSpec &spec, const SpecContext &co
 }
 } // namespace
 
-Result<HostTensor> makeTensor(const TensorSpec &spec, const SpecContext &context) {
-  Result<HostTensor> made = makeUnconverted(spec, context);
+Result<HostTensor> makeTensor(const TensorSpec &spec, const SpecContext &context, const TensorFile *file) {
+  Result<HostTensor> made = makeUnconverted(spec, context, file);
   if (!made || !context.cast || !context.expected || made->dtype() == context.expected->data_type()) return made;
   return castTensor(*made, context.expected->data_type());
 }
 
 Result<HostTensor> castTensor(const HostTensor &tensor, DataType type) {
-  Result<HostTensor> made = HostTensor::create(type, tensor.shape());
-  if (!made) return made.status();
-  int64_t bad = -1;
-  withElements(tensor, [&](const auto *from) {
-    withElements(*made, [&](auto *to) {
-      using To = std::remove_pointer_t<decltype(to)>;
-      for (int64_t i = 0; i < tensor.elemCount(); ++i) {
-        to[i] = convertElement<To>(from[i]);
-        if (bad < 0 && !fitsElement<To>(from[i])) bad = i;
+  OPC_ASSIGN_OR_RETURN(HostTensor made, HostTensor::create(type, tensor.shape()));
+  OPC_RETURN_IF_ERROR(castElements(tensor.dtype(), tensor.data(), 0, tensor.elemCount(), type, made.data()));
+  return made;
+}
+
+Status castElements(DataType from, const void *elements, int64_t first, int64_t count, DataType to, void *out) {
+  return visit(from, [&](auto source) -> Status {
+    using From = typename decltype(source)::type;
+    const From *in = static_cast<const From *>(elements);
+    int64_t bad = -1;
+    visit(to, [&](auto target) {
+      using To = typename decltype(target)::type;
+      for (int64_t i = 0; i < count; ++i) {
+        static_cast<To *>(out)[i] = convertElement<To>(in[i]);
+        if (bad < 0 && !fitsElement<To>(in[i])) bad = i;
       }
     });
-  });
-  if (bad >= 0)
+    if (bad < 0) return Status::ok();
     return Status(StatusCode::kUsage, "OPC0703",
-                  "element " + std::to_string(bad) + ", " + elementText(tensor, bad) + ", does not fit " +
-                      dataTypeName(type));
-  return made;
+                  "element " + std::to_string(first + bad) + ", " + textOf(in[bad]) + ", does not fit " +
+                      dataTypeName(to));
+  });
 }
 
 double elementAt(const HostTensor &tensor, int64_t index) {
@@ -299,17 +319,7 @@ double elementAt(const HostTensor &tensor, int64_t index) {
 
 std::string elementText(const HostTensor &tensor, int64_t index) {
   if (tensor.dtype() == kBool) return tensor.as<uint8_t>()[index] ? "true" : "false";
-  return withElements(tensor, [&](const auto *p) -> std::string {
-    const auto v = numberOf(p[index]);
-    if constexpr (std::is_floating_point_v<std::decay_t<decltype(v)>>) {
-      if (!std::isfinite(v)) return realText(static_cast<double>(v));
-      char buffer[64];
-      const auto r = std::to_chars(buffer, buffer + sizeof buffer, v);
-      return std::string(buffer, r.ptr);
-    } else {
-      return std::to_string(v);
-    }
-  });
+  return withElements(tensor, [&](const auto *p) { return textOf(p[index]); });
 }
 
 } // namespace opc::cli

@@ -42,12 +42,16 @@ struct SpecContext {
 };
 
 /// The tensor that a spec describes. The result's dtype and shape are the spec's own where it has them, else the
-/// expected ones; checkTensor() is the caller's. Errors: OPC0003, and those of reading files.
-Result<HostTensor> makeTensor(const TensorSpec &spec, const SpecContext &context);
+/// expected ones; checkTensor() is the caller's. `file` is that of the spec, when it is open already. Errors: OPC0003,
+/// and those of reading files.
+Result<HostTensor> makeTensor(const TensorSpec &spec, const SpecContext &context, const TensorFile *file = nullptr);
 
 /// The tensor in another element type: floats round to nearest, integers from floats truncate; values that do not fit
 /// the new type are an error (OPC0703).
 Result<HostTensor> castTensor(const HostTensor &tensor, DataType type);
+
+/// The same for a part of a tensor: `count` elements, the first of which is element `first`. Errors: OPC0703.
+Status castElements(DataType from, const void *elements, int64_t first, int64_t count, DataType to, void *out);
 
 /// Element `index` as a double (64-bit integers may round).
 double elementAt(const HostTensor &tensor, int64_t index);

@@ -69,47 +69,15 @@ public:
       // Of several files the last one wins, as of several flags.
       for (const NamedValues &w : weights_)
         if (w.has(v.name)) source = inputs_.has(v.name) ? source : &w;
-      std::optional<Result<HostTensor>> tensor;
-      std::string origin;
-      if (source) {
-        origin = source->origin(v.name);
-        // Weights go straight to their place: a copy in between would be the largest part of the memory.
-        if (void *to = session_.variableData(v.name); to && source->readInto(v.name, v.desc, to)) {
-          report_.rows.push_back({v.name, "variable", origin, v.desc});
-          continue;
-        }
-        tensor = make(*source, "variable", v.name, v.desc);
-      } else if (v.hasInitializer) {
-        continue;
-      } else if (fill_.isOk()) {
-        tensor = makeTensor(*fill_, contextOf(v.name, v.desc));
-        origin = flags_.fill;
-      } else {
-        missing_.push_back({v.name, "variable", "", v.desc});
-        continue;
-      }
-      OPC_RETURN_IF_ERROR(give(v.name, "variable", origin, v.desc, *std::move(tensor)));
+      if (source || !v.hasInitializer) OPC_RETURN_IF_ERROR(give(Port{v.name, "variable", v.desc}, source));
     }
     return Status::ok();
   }
 
   Status inputs(const std::set<std::string> &fedElsewhere) {
-    for (const PortInfo &p : session_.interface().inputs) {
-      if (fedElsewhere.count(p.name)) continue;
-      std::optional<Result<HostTensor>> tensor;
-      std::string origin;
-      if (inputs_.has(p.name)) {
-        tensor = make(inputs_, "input", p.name, p.desc);
-        origin = inputs_.origin(p.name);
-      } else if (fill_.isOk()) {
-        tensor = makeTensor(*fill_, contextOf(p.name, p.desc));
-        origin = flags_.fill;
-      } else {
-        missing_.push_back({p.name, "input", "", p.desc});
-        continue;
-      }
-      OPC_RETURN_IF_ERROR(give(p.name, "input", origin, p.desc, *std::move(tensor)));
-    }
+    for (const PortInfo &p : session_.interface().inputs)
+      if (!fedElsewhere.count(p.name))
+        OPC_RETURN_IF_ERROR(give(Port{p.name, "input", p.desc}, inputs_.has(p.name) ? &inputs_ : nullptr));
     return Status::ok();
   }
 
@@ -146,34 +114,54 @@ public:
   ValueReport take() { return std::move(report_); }
 
 private:
-  SpecContext contextOf(const std::string &name, const user_op::TensorDesc &desc) const {
-    return {name, desc, flags_.seed, flags_.cast};
-  }
+  struct Port {
+    const std::string &name;
+    const char *kind;
+    const user_op::TensorDesc &desc;
+    bool isInput() const { return std::string_view(kind) == "input"; }
+  };
 
-  /// A specification of another shape is refused before it is made: a slip may be larger than the machine.
-  Result<HostTensor> make(const NamedValues &source, const std::string &kind, const std::string &name,
-                          const user_op::TensorDesc &desc) const {
-    const std::optional<user_op::TensorDesc> type = source.typeOf(name);
-    if (type && type->shape() != desc.shape())
-      return Status(StatusCode::kUsage, "OPC0704",
-                    kind + " '" + name + "' is " + type->toString() + ", expected " + desc.toString() +
-                        ": the shapes differ");
-    return source.make(contextOf(name, desc));
-  }
-
-  Status give(const std::string &name, const char *kind, const std::string &origin, const user_op::TensorDesc &desc,
-              Result<HostTensor> tensor) {
-    const std::string doing = std::string("giving ") + kind + " " + name + " the value " + origin;
-    if (!tensor) return Status(tensor.status()).withContext(doing);
-    Status s = std::string_view(kind) == "input" ? session_.feed(name, *tensor) : session_.setVariable(name, *tensor);
-    if (!s) {
-      std::string help = s.help();
-      if (s.id() == "OPC0703" && !flags_.cast)
-        help += (help.empty() ? "" : "; ") + std::string("or let opc convert it: --cast");
-      return Status(s.code(), s.id(), s.message()).withHelp(help).withContext(s.context()).withContext(doing);
+  /// The value of a port from where it is given, else from the fill.
+  Status give(const Port &port, const NamedValues *source) {
+    if (!source && !fill_.isOk()) {
+      missing_.push_back({port.name, port.kind, "", port.desc});
+      return Status::ok();
     }
-    report_.rows.push_back({name, kind, origin, desc});
+    const std::string origin = source ? source->origin(port.name) : flags_.fill;
+    const SpecContext context{port.name, port.desc, flags_.seed, flags_.cast};
+    Status s = source ? giveFrom(*source, port, context) : set(port, makeTensor(*fill_, context));
+    if (!s)
+      return std::move(s).withContext(std::string("giving ") + port.kind + " " + port.name + " the value " + origin);
+    report_.rows.push_back({port.name, port.kind, origin, port.desc});
     return Status::ok();
+  }
+
+  Status giveFrom(const NamedValues &source, const Port &port, const SpecContext &context) {
+    // A specification of another shape is refused before it is made: a slip may be larger than the machine.
+    const std::optional<user_op::TensorDesc> type = source.typeOf(port.name);
+    if (type && type->shape() != port.desc.shape())
+      return Status(StatusCode::kUsage, "OPC0704",
+                    std::string(port.kind) + " '" + port.name + "' is " + type->toString() + ", expected " +
+                        port.desc.toString() + ": the shapes differ");
+    // Files go straight to their place: a copy in between would be the largest part of the memory. The pieces of an
+    // input on several ranks are cut anew in every run where it was filled in place.
+    void *to = !port.isInput()         ? session_.variableData(port.name)
+               : session_.ranks() == 1 ? session_.inputData(port.name)
+                                       : nullptr;
+    if (to) {
+      OPC_ASSIGN_OR_RETURN(const bool isRead, source.readInto(context, to));
+      if (isRead) return Status::ok();
+    }
+    return set(port, source.make(context));
+  }
+
+  Status set(const Port &port, const Result<HostTensor> &tensor) {
+    if (!tensor) return tensor.status();
+    Status s = port.isInput() ? session_.feed(port.name, *tensor) : session_.setVariable(port.name, *tensor);
+    if (s || s.id() != "OPC0703" || flags_.cast) return s;
+    return Status(s.code(), s.id(), s.message())
+        .withHelp(s.help() + (s.help().empty() ? "" : "; ") + "or let opc convert it: --cast")
+        .withContext(s.context());
   }
 
   Session &session_;
