@@ -5,6 +5,8 @@
 #include "ExecutionSchedule.h"
 #include "Placement.h"
 
+#include "mlir/IR/BuiltinOps.h"
+
 #include <string>
 
 namespace opc {
