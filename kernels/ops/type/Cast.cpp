@@ -25,12 +25,17 @@ Maybe<void> inferCastLike(InferContext *ctx) {
   return Maybe<void>::Ok();
 }
 
+/// Plans of version 0.1.0 have casts without the attribute.
+bool saturates(const user_op::UserOpConfWrapper &conf) {
+  return !conf.has_attr("saturate") || conf.attr<bool>("saturate");
+}
+
 class CastKernel final : public BindingKernel {
 public:
   std::unique_ptr<user_op::BoundKernel> Bind(KernelBindContext *ctx) const override {
     const Tensor *in = ctx->Tensor4ArgNameAndIndex("in", 0);
     Tensor *out = ctx->Tensor4ArgNameAndIndex("out", 0);
-    const ConvertFn convert = converter(in->data_type(), out->data_type(), ctx->Attr<bool>("saturate"));
+    const ConvertFn convert = converter(in->data_type(), out->data_type(), saturates(ctx->user_op_conf()));
     if (!convert)
       throw ContractError(std::string("no conversion from ") + dataTypeName(in->data_type()) + " to " +
                           dataTypeName(out->data_type()));
