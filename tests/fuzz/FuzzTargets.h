@@ -49,5 +49,14 @@ size_t mutateGraph(uint8_t *data, size_t size, size_t max, uint64_t seed);
 size_t mutatePlan(uint8_t *data, size_t size, size_t max, uint64_t seed);
 /// One to four random changes somewhere in the message: a field set, cleared, repeated, removed, swapped, moved.
 void mutateMessage(google::protobuf::Message *message, uint64_t seed);
+/// The same on the bytes of a message of one type: a Mutator.
+template <class Message> size_t mutateAs(uint8_t *data, size_t size, size_t max, uint64_t seed) {
+  Message message;
+  if (!message.ParsePartialFromArray(data, static_cast<int>(size))) return 0;
+  mutateMessage(&message, seed);
+  if (message.ByteSizeLong() > max) return 0;
+  message.SerializePartialToArray(data, static_cast<int>(max));
+  return message.ByteSizeLong();
+}
 
 } // namespace opc::fuzz

@@ -67,12 +67,7 @@ void fuzzGraphText(std::string_view bytes) {
 void fuzzGraphBinary(std::string_view bytes) { compileAndLoad("graph_binary", bytes); }
 
 size_t mutateGraph(uint8_t *data, size_t size, size_t max, uint64_t seed) {
-  graph::DLNetConf net;
-  if (!net.ParsePartialFromArray(data, static_cast<int>(size))) return 0;
-  mutateMessage(&net, seed);
-  if (net.ByteSizeLong() > max) return 0;
-  net.SerializePartialToArray(data, static_cast<int>(max));
-  return net.ByteSizeLong();
+  return mutateAs<graph::DLNetConf>(data, size, max, seed);
 }
 
 } // namespace opc::fuzz

@@ -51,12 +51,7 @@ void fuzzPlan(std::string_view bytes) {
 }
 
 size_t mutatePlan(uint8_t *data, size_t size, size_t max, uint64_t seed) {
-  plan::Plan plan;
-  if (!plan.ParsePartialFromArray(data, static_cast<int>(size))) return 0;
-  mutateMessage(&plan, seed);
-  if (plan.ByteSizeLong() > max) return 0;
-  plan.SerializePartialToArray(data, static_cast<int>(max));
-  return plan.ByteSizeLong();
+  return mutateAs<plan::Plan>(data, size, max, seed);
 }
 
 } // namespace opc::fuzz

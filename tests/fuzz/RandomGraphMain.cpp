@@ -12,8 +12,7 @@
 #include "RandomGraph.h"
 
 #include "Pipeline.h"
-#include "Session.h"
-#include "opc/Convert.h"
+#include "SessionCalls.h"
 
 #include <algorithm>
 #include <chrono>
@@ -93,10 +92,6 @@ Ran compileAndRun(const RandomGraph &graph, const std::string &text, CompileOpti
   return r;
 }
 
-double element(const HostTensor &t, int64_t i) {
-  return withElements(t, [&](const auto *elements) { return static_cast<double>(numberOf(elements[i])); });
-}
-
 /// "" when equal. `tolerance` 0: bit for bit, any NaN equal to any NaN.
 std::string difference(const HostTensor &a, const HostTensor &b, double tolerance) {
   if (a.dtype() != b.dtype() || a.shape() != b.shape()) return "another type or shape";
@@ -104,10 +99,10 @@ std::string difference(const HostTensor &a, const HostTensor &b, double toleranc
   if (!IsFloatingDataType(a.dtype())) return "integers differ";
   double largest = 0;
   for (int64_t i = 0; i < b.elemCount(); ++i)
-    if (std::isfinite(element(b, i))) largest = std::max(largest, std::fabs(element(b, i)));
+    if (std::isfinite(test::element(b, i))) largest = std::max(largest, std::fabs(test::element(b, i)));
   const double limit = tolerance * (1 + largest);
   for (int64_t i = 0; i < a.elemCount(); ++i) {
-    const double x = element(a, i), y = element(b, i);
+    const double x = test::element(a, i), y = test::element(b, i);
     if (std::isnan(x) && std::isnan(y)) continue;
     // With a tolerance an overflow may come one rounding earlier.
     if (tolerance > 0 && (!std::isfinite(y) || !std::isfinite(x))) continue;

@@ -46,6 +46,15 @@ private:
   std::mutex lock_;
 };
 
+/// A session with one input x of two elements, after steps that were recorded.
+Session recorded(const PlanBuilder &b, int64_t steps, Recorder *recorder) {
+  Session session = loaded(b);
+  ok(session.feed("x", floats({1, 2})));
+  session.observe(recorder);
+  ok(session.run(steps));
+  return session;
+}
+
 } // namespace
 
 TEST_CASE("an observer sees each tensor before its memory is used again", "[observer]") {
@@ -62,11 +71,8 @@ TEST_CASE("an observer sees each tensor before its memory is used again", "[obse
   b.task("v", "runtime_test_flat", {{"in", {second}}}, {{"out", {view}}});
   b.add("c", view, c, 100);
   b.output("y", c);
-  Session session = loaded(b);
-  REQUIRE(session.feed("x", floats({1, 2})));
   Recorder recorder;
-  session.observe(&recorder);
-  REQUIRE(session.run(2));
+  Session session = recorded(b, 2, &recorder);
   std::vector<std::string> wanted;
   for (const char *step : {"0", "1"})
     for (const std::string &e : {"before a 1,2", "after a S 2,3", "before b 2,3", "after b S 12,13", "after v S 12,13",
@@ -112,11 +118,8 @@ TEST_CASE("an observer of several streams sees every task of each in order", "[o
   b.add("a", x, a, 1);
   b.add("c", a, c, 10, other);
   b.output("y", c);
-  Session session = loaded(b);
-  REQUIRE(session.feed("x", floats({1, 2})));
   Recorder recorder;
-  session.observe(&recorder);
-  REQUIRE(session.run(20));
+  const Session session = recorded(b, 20, &recorder);
   std::vector<std::string> first, second;
   for (const std::string &e : recorder.events) {
     if (e.rfind("after a", 0) == 0) first.push_back(e);

@@ -13,9 +13,7 @@
 #include "MeshRequest.h"
 #include "Pipeline.h"
 #include "Placement.h"
-#include "Session.h"
-#include "TestRegistry.h"
-#include "opc/Convert.h"
+#include "SessionCalls.h"
 
 #include <algorithm>
 #include <chrono>
@@ -93,10 +91,6 @@ Ran run(const Registry &registry, const TestGraph &graph, const std::optional<Me
   return ran;
 }
 
-double element(const HostTensor &t, int64_t i) {
-  return withElements(t, [&](const auto *elements) { return static_cast<double>(numberOf(elements[i])); });
-}
-
 /// "" when equal within the tolerance.
 std::string difference(const HostTensor &a, const HostTensor &b, Tolerance tolerance) {
   if (a.dtype() != b.dtype() || a.shape() != b.shape()) return "another type or shape";
@@ -107,10 +101,10 @@ std::string difference(const HostTensor &a, const HostTensor &b, Tolerance toler
   double least = 0;
   if (a.dtype() == kFloat16 || a.dtype() == kBFloat16)
     for (int64_t i = 0; i < b.elemCount(); ++i)
-      if (std::isfinite(element(b, i))) least = std::max(least, std::fabs(element(b, i)));
+      if (std::isfinite(test::element(b, i))) least = std::max(least, std::fabs(test::element(b, i)));
   int64_t wrong = 0, first = 0;
   for (int64_t i = 0; i < a.elemCount(); ++i) {
-    const double x = element(a, i), y = element(b, i);
+    const double x = test::element(a, i), y = test::element(b, i);
     if ((std::isnan(x) && std::isnan(y)) || x == y) continue;
     if (std::fabs(x - y) <= tolerance.atol + tolerance.rtol * std::max(least, std::fabs(y))) continue;
     if (!wrong++) first = i;
@@ -119,7 +113,7 @@ std::string difference(const HostTensor &a, const HostTensor &b, Tolerance toler
   char text[200];
   std::snprintf(text, sizeof text, "%lld of %lld differ, first %lld: %.9g, one rank has %.9g",
                 static_cast<long long>(wrong), static_cast<long long>(a.elemCount()), static_cast<long long>(first),
-                element(a, first), element(b, first));
+                test::element(a, first), test::element(b, first));
   return text;
 }
 
