@@ -1,9 +1,9 @@
 // Calibration: rates that are put into made-up measurements come out again; measuring runs on several ranks.
 // SPDX-License-Identifier: Apache-2.0
 #include "ClusterFit.h"
-#include "../PlanBuilder.h"
 #include "InProcessCommunicator.h"
 #include "Measurement.h"
+#include "PlanBuilder.h"
 #include "PlanOps.h"
 
 #include <catch2/catch.hpp>

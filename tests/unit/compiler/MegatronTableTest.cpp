@@ -5,8 +5,8 @@
 // simulation of the interleaved 1F1B schedule with one device for each stage; gradients are all-reduced when the last
 // micro-batch is done, by boxingSeconds. docs/simulation.md has the table and says what is fitted.
 // SPDX-License-Identifier: Apache-2.0
-#include "../PlanBuilder.h"
 #include "EventSimulation.h"
+#include "PlanBuilder.h"
 #include "Simulation.h"
 
 #include <catch2/catch.hpp>

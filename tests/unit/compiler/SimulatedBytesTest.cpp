@@ -1,7 +1,7 @@
 // The bytes that the simulator says a rank sends are those that the communication layer counts, for every rank.
 // SPDX-License-Identifier: Apache-2.0
-#include "../PlanBuilder.h"
 #include "Pipeline.h"
+#include "PlanBuilder.h"
 #include "PlanFile.h"
 #include "Session.h"
 #include "Simulation.h"

@@ -1,7 +1,7 @@
 // Simulated plans against times computed by hand: one rank, collectives, pipelines, meshes too large to have.
 // SPDX-License-Identifier: Apache-2.0
 #include "Simulation.h"
-#include "../PlanBuilder.h"
+#include "PlanBuilder.h"
 
 #include <algorithm>
 #include <catch2/catch.hpp>
