@@ -24,6 +24,7 @@ void say(const std::string &id, const std::string &message) {
   const std::string line = "error[" + id + "]: " + message + "\n";
   [[maybe_unused]] const ssize_t n = write(2, line.data(), line.size());
 }
+void sayReport(const RankReport &report) { say(report.id, report.message); }
 
 const SbpParallel kB = SbpParallel::broadcast(), kP = SbpParallel::partialSum();
 const std::vector<SbpParallel> kStates = {kB, kP, SbpParallel::split(0), SbpParallel::split(1)};
@@ -178,7 +179,7 @@ int loop(Communicator &comm, const std::string &what, int64_t rank) {
   void *out = data.data();
   WatchdogOptions watching;
   watching.timeout = std::chrono::milliseconds(3000);
-  watching.report = say;
+  watching.report = sayReport;
   Watchdog watchdog(comm, watching);
   watchdog.arm();
   for (int i = 0;; ++i) {
@@ -207,7 +208,7 @@ int main(int argc, char **argv) {
   const std::string mode = argc > 1 ? argv[1] : "check";
   const int64_t rank = argc > 2 ? std::atoi(argv[2]) : -1;
   MpiOptions options;
-  options.report = say;
+  options.report = sayReport;
   if (mode == "timeout") options.timeout = std::chrono::milliseconds(1000);
   auto comm = mpiCommunicator(options);
   if (!comm) {
