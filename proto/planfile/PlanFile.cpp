@@ -1,6 +1,7 @@
 // The container of plans.
 // SPDX-License-Identifier: Apache-2.0
 #include "PlanFile.h"
+#include "PlanRegions.h"
 
 #include "opc/Version.h"
 
@@ -114,7 +115,7 @@ Status decodePlan(std::string_view bytes, plan::Plan *plan) {
         .withHelp("keep large constants in a weights file: make them variables");
   if (!plan->ParsePartialFromArray(payload.data(), static_cast<int>(payload.size())))
     return invalid("OPC0805", "the plan's contents are not a valid protobuf message", "compile the graph again");
-  return Status::ok();
+  return resolveRegions(plan);
 }
 
 Result<plan::Plan> decodePlan(std::string_view bytes) {

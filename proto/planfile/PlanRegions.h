@@ -1,0 +1,17 @@
+// What a plan may say and no executor does by itself: tasks of several ops, devices of tasks, sizes with a bound.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "opc/Status.h"
+
+#include "plan.pb.h"
+
+namespace opc {
+
+/// Puts the body of every task of type "opc.fused" in its place, and checks what only it can check: that a body
+/// computes the task's outputs from its inputs (OPC0816), that a task is on the device of its stream (OPC0820), and
+/// that bounds fit their tensors (OPC0812). Sizes that are not known are refused: no executor takes them yet.
+/// decodePlan() calls it.
+Status resolveRegions(plan::Plan *plan);
+
+} // namespace opc
