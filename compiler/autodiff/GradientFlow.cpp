@@ -165,7 +165,7 @@ FailureOr<std::vector<WantedGradient>> findWanted(ModuleOp module, const std::ve
     auto variable = dyn_cast<ir::VariableOp>(&op);
     const bool source = variable || isa<ir::InputOp>(&op);
     if (globs.empty()) {
-      if (variable && variable.getConf().find("trainable: false") == StringRef::npos && isFloating(variable.getOut()))
+      if (variable && variable.getTrainable() && isFloating(variable.getOut()))
         wanted.push_back({variable.getName().str(), variable.getOut()});
       continue;
     }
@@ -245,13 +245,10 @@ std::vector<std::string> explainGradient(ModuleOp module, Value loss, Value tens
 
 void keepBackwardOnly(ModuleOp module) {
   Block &block = graphBlock(module);
-  auto backward = [](Operation *op) {
-    return ir::readLocation(op->getLoc()).conf.find("backward_pass") != std::string::npos;
-  };
   std::vector<Operation *> forward;
   std::vector<Operation *> outputs;
   for (Operation &op : block) {
-    if (isa<ir::UserOp, ir::ConstantOp>(&op) && !backward(&op)) forward.push_back(&op);
+    if (isa<ir::UserOp, ir::ConstantOp>(&op) && ir::roleOf(&op) != ir::Role::kBackward) forward.push_back(&op);
     if (isa<ir::OutputOp>(&op)) outputs.push_back(&op);
   }
   llvm::DenseSet<Operation *> isForward(forward.begin(), forward.end());
@@ -269,7 +266,7 @@ void keepBackwardOnly(ModuleOp module) {
       if (uses.empty()) continue;
       std::string name = ir::tensorName(v);
       std::replace(name.begin(), name.end(), '/', '.');
-      auto input = ir::InputOp::create(builder, ir::renamed(op->getLoc(), name), v.getType(), name, "");
+      auto input = ir::InputOp::create(builder, ir::renamed(op->getLoc(), name), v.getType(), name);
       for (OpOperand *use : uses) use->set(input.getOut());
     }
   for (Operation *op : llvm::reverse(forward)) op->erase();

@@ -16,10 +16,7 @@ using namespace mlir;
 namespace opc {
 namespace {
 
-bool isBackward(Operation *op) {
-  const std::string conf = ir::readLocation(op->getLoc()).conf;
-  return conf.find("backward_pass") != std::string::npos || conf.find("optimizer_pass") != std::string::npos;
-}
+bool isBackward(Operation *op) { return ir::roleOf(op) != ir::Role::kForward; }
 
 class Recomputation {
 public:
@@ -158,26 +155,23 @@ private:
         first = false;
       }
     }
-    ir::OpLocation l = ir::readLocation(op->getLoc());
-    l.name += "_recompute";
-    l.tensors.clear();
-    l.conf = "calculation_pass_name: \"backward_pass\"";
     if (first)
       if (Operation *before = gradientMaker(reader)) {
         const std::string name = ir::opName(before);
-        l.conf = "ctrl_in_op_name: \"" + name + "\" " + l.conf;
         clone->setAttr(ir::kCtrlInAttr, builder.getStrArrayAttr({name}));
         before->setAttr(ir::kOrderedAttr, builder.getUnitAttr());
       }
-    clone->setLoc(ir::makeLocation(module_.getContext(), l));
+    clone.setRole(ir::Role::kBackward);
+    clone->setLoc(ir::renamed(op->getLoc(), ir::opName(op) + "_recompute"));
     clones_[op] = clone;
+    isClone_.insert(clone);
   }
 
   /// A backward op whose result the reader needs: the gradient that has come down to it.
   Operation *gradientMaker(ir::UserOp reader) const {
     for (Value v : reader.getArgs()) {
       auto maker = v.getDefiningOp<ir::UserOp>();
-      if (maker && isBackward(maker) && !StringRef(ir::opName(maker)).ends_with("_recompute")) return maker;
+      if (maker && isBackward(maker) && !isClone_.contains(maker)) return maker;
     }
     return nullptr;
   }
@@ -186,6 +180,7 @@ private:
   std::vector<ir::UserOp> forward_, backward_;
   llvm::DenseSet<Operation *> chosen_;
   llvm::DenseMap<Operation *, ir::UserOp> clones_;
+  llvm::DenseSet<Operation *> isClone_;
 };
 
 } // namespace

@@ -17,16 +17,11 @@ using user_op::OpConf;
 
 constexpr const char *kLossScale = "loss_scale", *kGoodSteps = "good_step_counter", *kTrainStep = "train_step";
 
-std::string zeroInitializer(double value) {
-  return "initializer { constant_conf { value: " + std::to_string(value) + " } } trainable: false";
-}
-const char *const kZeroCounter = "initializer { constant_int_conf { value: 0 } } trainable: false";
-
 /// Ops one after the other; the first error ends it.
 class TrainingBuilder {
 public:
   TrainingBuilder(ModuleOp module, const Registry &registry) : module_(module), build_(module, registry) {
-    build_.operatorConf = "calculation_pass_name: \"optimizer_pass\"";
+    build_.role = ir::Role::kOptimizer;
   }
 
   bool failed() const { return !status_.isOk(); }
@@ -53,9 +48,15 @@ public:
     return made.getOuts()[0];
   }
 
-  Value variable(const std::string &name, const user_op::TensorDesc &desc, const std::string &conf) {
-    if (failed()) return {};
-    return build_.addVariable(name, desc, conf);
+  /// A variable that begins as `value`.
+  Value variable(const std::string &name, const user_op::TensorDesc &desc, double value) {
+    Builder b(module_.getContext());
+    return variable(name, desc, "constant_conf", b.getF32FloatAttr(static_cast<float>(value)));
+  }
+  /// A counter that begins at 0.
+  Value counter(const std::string &name) {
+    Builder b(module_.getContext());
+    return variable(name, user_op::TensorDesc(Shape({1}), kInt64), "constant_int_conf", b.getI64IntegerAttr(0));
   }
   Value scalar(Value v, const char *type, double operand, const std::string &name) {
     return op(name, type, {{"in", {v}}},
@@ -71,6 +72,14 @@ public:
   }
 
 private:
+  Value variable(const std::string &name, const user_op::TensorDesc &desc, StringRef initializer, Attribute value) {
+    if (failed()) return {};
+    Builder b(module_.getContext());
+    return build_.addVariable(name, desc,
+                              ir::InitializerAttr::get(b.getContext(), b.getStringAttr(initializer),
+                                                       b.getDictionaryAttr(b.getNamedAttr("value", value))));
+  }
+
   ModuleOp module_;
   GraphBuilder build_;
   Status status_;
@@ -115,7 +124,6 @@ bool boolAttr(const OptimizerGroup &group, const char *name, bool otherwise) {
 struct Step {
   Value trainStep;    // i64[1], counts optimizer steps
   Value skip;         // i64[1], null: never skip
-  Value applied;      // accumulate > 1: 1 in steps that update, in f32; else null
   Value lossScale;    // dynamic: f32[1]; else null
   double unscale = 1; // what turns the summed, scaled gradients into the mean, unscaled ones (without lossScale)
 };
@@ -205,9 +213,8 @@ private:
                                               {"bias_correction2", {correction2}}};
     if (group_.updateOp == "adagrad_update") args.push_back({"train_step", {step_.trainStep}});
     for (const std::string &state : stateOf(group_))
-      args.push_back({state,
-                      {t_.variable(p.g.name + "-" + state, desc,
-                                   zeroInitializer(state == "sum" ? group_.initialAccumulator : 0))}});
+      args.push_back(
+          {state, {t_.variable(p.g.name + "-" + state, desc, state == "sum" ? group_.initialAccumulator : 0)}});
     t_.op(p.g.name + "_optimizer", group_.updateOp, args, std::move(attrs));
   }
 
@@ -217,6 +224,115 @@ private:
   std::string suffix_;
 };
 
+/// The parts of a training step, one after the other.
+class TrainingStep {
+public:
+  TrainingStep(ModuleOp module, const Registry &registry, const TrainingConfig &config)
+      : module_(module), config_(config), t_(module, registry), parameters_(config.groups.size()) {}
+
+  LogicalResult run(const std::vector<GeneratedGradient> &gradients) {
+    if (failed(findOwners(gradients))) return failure();
+    Value count = t_.counter(kTrainStep);
+    step_.trainStep = count;
+    if (!config_.lossScale.dynamic) step_.unscale = 1 / config_.lossScale.value;
+    if (config_.accumulate > 1) accumulate(count);
+    if (config_.lossScale.dynamic) scheduleLossScale();
+    for (size_t k = 0; k < config_.groups.size() && !t_.failed(); ++k) {
+      const OptimizerGroup &group = config_.groups[k];
+      if (!group.learningRateTensor.empty() && !t_.builder().findTensor(group.learningRateTensor))
+        return complain("no op makes the learning rate's tensor '" + group.learningRateTensor + "'", "");
+      GroupUpdate(t_, group, step_, k).run(parameters_[k]);
+    }
+    Value next = t_.integer(count, "scalar_add", 1, "train_step_next");
+    t_.op("train_step_update", "assign", {{"ref", {count}}, {"value", {next}}});
+    return t_.finish();
+  }
+
+private:
+  LogicalResult complain(const std::string &message, const std::string &help) {
+    emitStatus(module_, Status(StatusCode::kInvalidGraph, "OPC0507", message).withHelp(help));
+    return failure();
+  }
+
+  /// Who updates what.
+  LogicalResult findOwners(const std::vector<GeneratedGradient> &gradients) {
+    const auto &groups = config_.groups;
+    for (const GeneratedGradient &g : gradients) {
+      if (!g.gradient) continue;
+      if (!isa<ir::VariableOp>(g.tensor.getDefiningOp())) continue; // an input whose gradient is an output
+      int owner = -1;
+      for (size_t k = 0; k < groups.size(); ++k) {
+        if (groups[k].variables.empty() || !matches(groups[k].variables, g.name)) continue;
+        if (owner >= 0)
+          return complain("two optimizers are given for the variable " + g.name, "name each variable in one of them");
+        owner = static_cast<int>(k);
+      }
+      for (size_t k = 0; owner < 0 && k < groups.size(); ++k)
+        if (groups[k].variables.empty()) owner = static_cast<int>(k);
+      if (owner >= 0) parameters_[static_cast<size_t>(owner)].push_back({g, g.gradient});
+    }
+    for (size_t k = 0; k < groups.size(); ++k)
+      if (parameters_[k].empty())
+        return complain("the optimizer " + groups[k].updateOp +
+                            " updates nothing: no trainable variable with a gradient is left for it",
+                        "check the names of its variables; opc grad --explain NAME shows why one has no gradient");
+    return success();
+  }
+
+  /// Adds up the gradients of a round of steps, of which the last one updates.
+  void accumulate(Value count) {
+    const int64_t k = config_.accumulate;
+    step_.unscale /= static_cast<double>(k);
+    // train_step counts micro-batches here; the optimizer sees whole rounds.
+    step_.trainStep = t_.integer(count, "scalar_floordiv", k, "optimizer_step");
+    t_.builder().role = ir::Role::kAccumulation;
+    Value phase = t_.integer(count, "scalar_fmod", k, "micro_batch");
+    Value first = t_.integer(phase, "scalar_logical_not_equal", 0, "not_first_micro_batch");
+    // 0 in the first step of each round, else 1.
+    Value keep = t_.op("accumulator_keep", "cast", {{"in", {first}}}, {{"dtype", AttrValue(kFloat)}});
+    Value last = t_.integer(phase, "scalar_logical_not_equal", k - 1, "not_last_micro_batch");
+    step_.skip = t_.op("skip_update", "cast", {{"in", {last}}}, {{"dtype", AttrValue(kInt64)}});
+    for (auto &group : parameters_)
+      for (Parameter &p : group)
+        if (!t_.failed()) accumulate(&p, keep);
+    t_.builder().role = ir::Role::kOptimizer;
+  }
+
+  void accumulate(Parameter *p, Value keep) {
+    const user_op::TensorDesc desc = ir::descOf(p->g.tensor);
+    const std::string &name = p->g.name;
+    Value sum = t_.variable(name + "-accumulated", desc, 0.0);
+    Value factor = keep;
+    if (desc.data_type() != kFloat)
+      factor = t_.op(name + "_accumulator_keep", "cast_like", {{"in", {keep}}, {"dtype_like", {p->g.tensor}}});
+    Value kept = t_.op(name + "_accumulated", "scalar_mul_by_tensor", {{"x", {sum}}, {"scalar", {factor}}});
+    p->gradient = t_.op(name + "_accumulate", "add_n", {{"in", {kept, p->gradient}}});
+    t_.op(name + "_accumulator", "assign", {{"ref", {sum}}, {"value", {p->gradient}}});
+  }
+
+  /// Steps whose gradients are not finite update nothing but the scale.
+  void scheduleLossScale() {
+    step_.lossScale = t_.builder().findTensor(std::string(kLossScale) + "/out");
+    std::vector<Value> counts;
+    for (auto &group : parameters_)
+      for (Parameter &p : group)
+        counts.push_back(t_.op(p.g.name + "_not_finite", "count_not_finite", {{"x", {p.gradient}}}));
+    Value all = counts.size() == 1 ? counts[0] : t_.op("count_not_finite", "add_n", {{"in", counts}});
+    Value good = t_.counter(kGoodSteps);
+    t_.op("loss_scale_schedule", "dynamic_loss_scale_schedule",
+          {{"count_not_finite", {all}}, {"loss_scale", {step_.lossScale}}, {"good_step_counter", {good}}},
+          {{"increment_period", AttrValue(config_.lossScale.incrementPeriod)},
+           {"multiplier", AttrValue(static_cast<float>(config_.lossScale.multiplier))}});
+    step_.skip = step_.skip ? t_.op("skip_any", "add_n", {{"in", {step_.skip, all}}}) : all;
+  }
+
+  ModuleOp module_;
+  const TrainingConfig &config_;
+  TrainingBuilder t_;
+  std::vector<std::vector<Parameter>> parameters_; // by group
+  Step step_;
+};
+
 } // namespace
 
 FailureOr<SmallVector<Value>> scaledSeeds(ModuleOp module, const Registry &registry, ArrayRef<Value> losses,
@@ -224,10 +340,9 @@ FailureOr<SmallVector<Value>> scaledSeeds(ModuleOp module, const Registry &regis
   SmallVector<Value> seeds;
   if (!scale.dynamic && scale.value == 1) return seeds;
   TrainingBuilder t(module, registry);
-  t.builder().operatorConf = "calculation_pass_name: \"backward_pass\"";
+  t.builder().role = ir::Role::kBackward;
   Value variable;
-  if (scale.dynamic)
-    variable = t.variable(kLossScale, user_op::TensorDesc(Shape({1}), kFloat), zeroInitializer(scale.value));
+  if (scale.dynamic) variable = t.variable(kLossScale, user_op::TensorDesc(Shape({1}), kFloat), scale.value);
   for (Value loss : losses) {
     const std::string name = ir::opName(loss.getDefiningOp());
     Value ones = t.op(
@@ -251,87 +366,7 @@ FailureOr<SmallVector<Value>> scaledSeeds(ModuleOp module, const Registry &regis
 
 LogicalResult addTraining(ModuleOp module, const Registry &registry, const TrainingConfig &config,
                           const std::vector<GeneratedGradient> &gradients) {
-  TrainingBuilder t(module, registry);
-  auto complain = [&](const std::string &message, const std::string &help) {
-    emitStatus(module, Status(StatusCode::kInvalidGraph, "OPC0507", message).withHelp(help));
-    return failure();
-  };
-  // Who updates what.
-  std::vector<std::vector<Parameter>> parameters(config.groups.size());
-  std::vector<bool> used(config.groups.size(), false);
-  for (const GeneratedGradient &g : gradients) {
-    if (!g.gradient) continue;
-    if (!isa<ir::VariableOp>(g.tensor.getDefiningOp())) continue; // an input whose gradient is an output
-    int owner = -1;
-    for (size_t k = 0; k < config.groups.size(); ++k) {
-      if (config.groups[k].variables.empty() || !matches(config.groups[k].variables, g.name)) continue;
-      if (owner >= 0)
-        return complain("two optimizers are given for the variable " + g.name, "name each variable in one of them");
-      owner = static_cast<int>(k);
-    }
-    for (size_t k = 0; owner < 0 && k < config.groups.size(); ++k)
-      if (config.groups[k].variables.empty()) owner = static_cast<int>(k);
-    if (owner < 0) continue;
-    used[static_cast<size_t>(owner)] = true;
-    parameters[static_cast<size_t>(owner)].push_back({g, g.gradient});
-  }
-  for (size_t k = 0; k < used.size(); ++k)
-    if (!used[k])
-      return complain("the optimizer " + config.groups[k].updateOp +
-                          " updates nothing: no trainable variable with a gradient is left for it",
-                      "check the names of its variables; opc grad --explain NAME shows why one has no gradient");
-
-  const user_op::TensorDesc counter(Shape({1}), kInt64);
-  Value count = t.variable(kTrainStep, counter, kZeroCounter);
-  Step step;
-  step.trainStep = count;
-  if (!config.lossScale.dynamic) step.unscale = 1 / config.lossScale.value;
-  Value keep; // accumulate: 0 in the first step of each round, else 1, in f32
-  if (config.accumulate > 1) {
-    const int64_t k = config.accumulate;
-    step.unscale /= static_cast<double>(k);
-    // train_step counts micro-batches here; the optimizer sees whole rounds.
-    step.trainStep = t.integer(count, "scalar_floordiv", k, "optimizer_step");
-    Value phase = t.integer(count, "scalar_fmod", k, "micro_batch");
-    Value first = t.integer(phase, "scalar_logical_not_equal", 0, "not_first_micro_batch");
-    keep = t.op("accumulator_keep", "cast", {{"in", {first}}}, {{"dtype", AttrValue(kFloat)}});
-    Value last = t.integer(phase, "scalar_logical_not_equal", k - 1, "not_last_micro_batch");
-    step.skip = t.op("skip_update", "cast", {{"in", {last}}}, {{"dtype", AttrValue(kInt64)}});
-  }
-  for (auto &group : parameters)
-    for (Parameter &p : group) {
-      if (config.accumulate <= 1 || t.failed()) continue;
-      const user_op::TensorDesc desc = ir::descOf(p.g.tensor);
-      Value sum = t.variable(p.g.name + "-accumulated", desc, zeroInitializer(0));
-      Value factor = keep;
-      if (desc.data_type() != kFloat)
-        factor = t.op(p.g.name + "_accumulator_keep", "cast_like", {{"in", {keep}}, {"dtype_like", {p.g.tensor}}});
-      Value kept = t.op(p.g.name + "_accumulated", "scalar_mul_by_tensor", {{"x", {sum}}, {"scalar", {factor}}});
-      p.gradient = t.op(p.g.name + "_accumulate", "add_n", {{"in", {kept, p.gradient}}});
-      t.op(p.g.name + "_accumulator", "assign", {{"ref", {sum}}, {"value", {p.gradient}}});
-    }
-  if (config.lossScale.dynamic) {
-    step.lossScale = t.builder().findTensor(std::string(kLossScale) + "/out");
-    std::vector<Value> counts;
-    for (auto &group : parameters)
-      for (Parameter &p : group)
-        counts.push_back(t.op(p.g.name + "_not_finite", "count_not_finite", {{"x", {p.gradient}}}));
-    Value all = counts.size() == 1 ? counts[0] : t.op("count_not_finite", "add_n", {{"in", counts}});
-    Value good = t.variable(kGoodSteps, counter, kZeroCounter);
-    t.op("loss_scale_schedule", "dynamic_loss_scale_schedule",
-         {{"count_not_finite", {all}}, {"loss_scale", {step.lossScale}}, {"good_step_counter", {good}}},
-         {{"increment_period", AttrValue(config.lossScale.incrementPeriod)},
-          {"multiplier", AttrValue(static_cast<float>(config.lossScale.multiplier))}});
-    step.skip = step.skip ? t.op("skip_any", "add_n", {{"in", {step.skip, all}}}) : all;
-  }
-  for (size_t k = 0; k < config.groups.size() && !t.failed(); ++k) {
-    if (!config.groups[k].learningRateTensor.empty() && !t.builder().findTensor(config.groups[k].learningRateTensor))
-      return complain("no op makes the learning rate's tensor '" + config.groups[k].learningRateTensor + "'", "");
-    GroupUpdate(t, config.groups[k], step, k).run(parameters[k]);
-  }
-  Value next = t.integer(count, "scalar_add", 1, "train_step_next");
-  t.op("train_step_update", "assign", {{"ref", {count}}, {"value", {next}}});
-  return t.finish();
+  return TrainingStep(module, registry, config).run(gradients);
 }
 
 } // namespace opc

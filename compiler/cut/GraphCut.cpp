@@ -93,14 +93,14 @@ private:
     where.tensors = {name};
     where.conf.clear();
     builder_.setInsertionPoint(maker);
-    auto input = ir::InputOp::create(builder_, ir::makeLocation(module_.getContext(), where), v.getType(), name, "");
+    auto input = ir::InputOp::create(builder_, ir::makeLocation(module_.getContext(), where), v.getType(), name);
     v.replaceAllUsesWith(input.getOut());
     tensors_[name] = input.getOut();
   }
 
   void addOutput(Value v, const std::string &name) {
     builder_.setInsertionPoint(block_.getTerminator());
-    ir::OutputOp::create(builder_, ir::makeLocation(module_.getContext(), {name}), v, name, "");
+    ir::OutputOp::create(builder_, ir::makeLocation(module_.getContext(), {name}), v, name);
   }
 
   ModuleOp module_;

@@ -4,6 +4,7 @@
 #include "AttrBridge.h"
 #include "AttrWire.h"
 #include "Graph.h"
+#include "GraphAttributes.h"
 #include "Locations.h"
 
 #include <google/protobuf/text_format.h>
@@ -24,7 +25,10 @@ public:
   GraphWriter(graph::Job *job, std::string *error) : job_(job), error_(error) {}
 
   bool run(ModuleOp module) {
-    if (auto rest = module->getAttrOfType<StringAttr>("opc.job")) parse(rest.str(), job_);
+    if (auto job = module->getAttrOfType<ir::JobAttr>(ir::kJobAttr)) {
+      parse(job.getRest().str(), job_);
+      if (!job.getTrainConf().empty()) parse(job.getTrainConf().str(), job_->mutable_job_conf()->mutable_train_conf());
+    }
     auto *net = job_->mutable_net();
     for (Operation &op : graphBlock(module)) {
       if (op.hasTrait<OpTrait::IsTerminator>()) continue;
@@ -33,12 +37,14 @@ public:
       if (!l.conf.empty()) parse(l.conf, conf);
       conf->set_name(ir::opName(&op));
       if (!l.pythonLoc.empty()) conf->set_loc(l.pythonLoc);
+      if (const ir::Role role = ir::roleOf(&op); role != ir::Role::kForward)
+        conf->set_calculation_pass_name(passName(role).str());
+      addControls(&op, conf);
       if (auto in = dyn_cast<ir::InputOp>(&op)) {
         input(in, conf->mutable_input_conf());
       } else if (auto var = dyn_cast<ir::VariableOp>(&op)) {
         variable(var, conf->mutable_variable_conf());
       } else if (auto out = dyn_cast<ir::OutputOp>(&op)) {
-        parse(out.getConf().str(), conf->mutable_output_conf());
         conf->mutable_output_conf()->set_in(ir::tensorName(out.getIn()));
         if (!conf->output_conf().has_out()) conf->mutable_output_conf()->set_out("out");
       } else if (auto constant = dyn_cast<ir::ConstantOp>(&op)) {
@@ -51,6 +57,13 @@ public:
   }
 
 private:
+  /// What a pass has ordered; what the file has ordered is in the rest of its conf.
+  static void addControls(Operation *op, graph::OperatorConf *conf) {
+    if (auto names = op->getAttrOfType<ArrayAttr>(ir::kCtrlInAttr))
+      for (auto name : names.getAsRange<StringAttr>())
+        if (!llvm::is_contained(conf->ctrl_in_op_name(), name.str())) conf->add_ctrl_in_op_name(name.str());
+  }
+
   /// "x/out" -> "out": the blob name is what follows the op's name.
   static std::string blobName(Value v, StringRef opName) {
     const std::string tensor = ir::tensorName(v);
@@ -58,7 +71,6 @@ private:
   }
 
   void input(ir::InputOp op, graph::InputOpConf *conf) {
-    parse(op.getConf().str(), conf);
     conf->set_out(blobName(op.getOut(), op.getName()));
     user_op::TensorDesc desc;
     if (!ir::describe(op.getOut().getType(), &desc)) return;
@@ -67,7 +79,9 @@ private:
   }
 
   void variable(ir::VariableOp op, graph::VariableOpConf *conf) {
-    parse(op.getConf().str(), conf);
+    if (auto initializer = op.getInitializerAttr()) toProto(initializer, conf->mutable_initializer());
+    if (op.getSeed()) conf->set_random_seed(static_cast<int64_t>(*op.getSeed()));
+    if (!op.getTrainable()) conf->set_trainable(false);
     conf->set_out(blobName(op.getOut(), op.getName()));
     user_op::TensorDesc desc;
     if (!ir::describe(op.getOut().getType(), &desc)) return;

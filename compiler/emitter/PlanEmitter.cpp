@@ -4,13 +4,12 @@
 #include "AttrBridge.h"
 #include "AttrWire.h"
 #include "Graph.h"
+#include "GraphAttributes.h"
 #include "Locations.h"
 #include "PlanFile.h"
 
 #include "opc/Version.h"
 #include "plan.pb.h"
-
-#include <google/protobuf/text_format.h>
 
 using namespace mlir;
 
@@ -96,18 +95,14 @@ private:
     if (const auto list = shardings(op); !list.empty()) sharding(list[0], p->mutable_sharding());
   }
 
-  static SmallVector<ArrayRef<int64_t>> shardings(Operation *op) {
-    SmallVector<ArrayRef<int64_t>> list;
-    if (auto attr = op->getAttrOfType<ArrayAttr>(ir::kShardingAttr))
-      for (Attribute a : attr) list.push_back(cast<DenseI64ArrayAttr>(a).asArrayRef());
-    return list;
+  static SmallVector<ir::ShardingAttr> shardings(Operation *op) {
+    auto list = op->getAttrOfType<ArrayAttr>(ir::kShardingAttr);
+    return list ? llvm::to_vector(list.getAsRange<ir::ShardingAttr>()) : SmallVector<ir::ShardingAttr>();
   }
-  /// placement, number of mesh dimensions, states, dimensions of the whole.
-  static void sharding(ArrayRef<int64_t> from, plan::Sharding *to) {
-    to->set_placement(static_cast<uint32_t>(from[0]));
-    const auto meshRank = static_cast<size_t>(from[1]);
-    for (int64_t s : from.slice(2, meshRank)) to->add_state(s);
-    for (int64_t d : from.drop_front(2 + meshRank)) to->add_dim(d);
+  static void sharding(ir::ShardingAttr from, plan::Sharding *to) {
+    to->set_placement(from.getPlacement());
+    for (int64_t code : from.getState().getCodes()) to->add_state(static_cast<int32_t>(code));
+    for (int64_t d : from.getDims()) to->add_dim(d);
   }
 
   void location(Operation *op, plan::Location *out) {
@@ -122,12 +117,10 @@ private:
     auto *v = plan_->mutable_interface()->add_variable();
     v->set_name(op.getName().str());
     v->set_tensor(tensor(op.getOut()));
-    graph::VariableOpConf conf;
-    google::protobuf::TextFormat::ParseFromString(op.getConf().str(), &conf); // written by the importer
-    v->set_trainable(conf.trainable());
-    if (conf.has_initializer()) *v->mutable_initializer() = conf.initializer();
-    v->set_has_seed(conf.has_random_seed());
-    v->set_random_seed(conf.random_seed());
+    v->set_trainable(op.getTrainable());
+    if (auto initializer = op.getInitializerAttr()) toProto(initializer, v->mutable_initializer());
+    v->set_has_seed(op.getSeed().has_value());
+    v->set_random_seed(static_cast<int64_t>(op.getSeed().value_or(0)));
     location(op, v->mutable_location());
     if (const auto list = shardings(op); !list.empty()) sharding(list[0], v->mutable_sharding());
   }

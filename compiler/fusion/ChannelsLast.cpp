@@ -22,7 +22,7 @@ public:
       if (op.getOuts().empty() || !isImage(op.getOuts()[0])) continue;
       if (op.getOpType() == "fused_conv2d")
         convolution(op);
-      else if (op.getOpType().ends_with("_pool_2d") || op.getOpType() == "adaptive_avg_pool2d")
+      else if (const user_op::OpDef *def = op.def(); def && def->pooledDims == 2)
         pooling(op);
       else
         elementwise(op);

@@ -16,7 +16,8 @@ bool trains(ModuleOp module) {
   bool found = false;
   module.walk([&](ir::UserOp op) {
     const user_op::OpDef *def = op.def();
-    found |= op.getOpType().ends_with("_grad") || (def && def->modifyInputs && writesInputs(*def, ir::toOpConf(op)));
+    found |= op.getRole() != ir::Role::kForward || (def && !def->gradientOf.empty()) ||
+             (def && def->modifyInputs && writesInputs(*def, ir::toOpConf(op)));
   });
   return found;
 }

@@ -2,8 +2,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "TrainConf.h"
 
-#include <google/protobuf/text_format.h>
-
 namespace opc {
 namespace {
 
@@ -208,21 +206,6 @@ std::optional<JobTraining> readTraining(const GraphFile &file, std::vector<Diagn
     training.config.groups.push_back(std::move(group));
   }
   return training;
-}
-
-std::string withoutTraining(const std::string &text) {
-  graph::Job job;
-  google::protobuf::TextFormat::Parser parser;
-  parser.AllowPartialMessage(true);
-  if (!parser.ParseFromString(text, &job)) return text;
-  job.mutable_job_conf()->clear_train_conf();
-  if (job.job_conf().ByteSizeLong() == 0) job.clear_job_conf();
-  google::protobuf::TextFormat::Printer printer;
-  printer.SetSingleLineMode(true);
-  std::string out;
-  printer.PrintToString(job, &out);
-  while (!out.empty() && out.back() == ' ') out.pop_back();
-  return out;
 }
 
 } // namespace opc

@@ -20,8 +20,4 @@ struct JobTraining {
 /// (OPC0507).
 std::optional<JobTraining> readTraining(const GraphFile &file, std::vector<Diagnostic> *diagnostics);
 
-/// The text of the job's rest (the module's "opc.job") without its train_conf: a graph that has been given its training
-/// ops must not be given them again.
-std::string withoutTraining(const std::string &job);
-
 } // namespace opc

@@ -10,4 +10,14 @@ namespace opc {
 
 Block &graphBlock(ModuleOp module) { return (*module.getOps<func::FuncOp>().begin()).getBody().front(); }
 
+void forgetTraining(ModuleOp module) {
+  auto job = module->getAttrOfType<ir::JobAttr>(ir::kJobAttr);
+  if (!job) return;
+  if (job.getRest().empty())
+    module->removeAttr(ir::kJobAttr);
+  else
+    module->setAttr(ir::kJobAttr,
+                    ir::JobAttr::get(module.getContext(), StringAttr::get(module.getContext()), job.getRest()));
+}
+
 } // namespace opc

@@ -48,10 +48,6 @@ Value GraphBuilder::findTensor(const std::string &tensor) const {
 
 std::string GraphBuilder::nameOf(Value v) const { return ir::tensorName(v); }
 
-Location GraphBuilder::location(const std::string &name, Operation *origin) const {
-  return ir::renamed(origin ? origin->getLoc() : Location(UnknownLoc::get(module_.getContext())), name, operatorConf);
-}
-
 Status GraphBuilder::addOp(user_op::OpConf *conf, Operation *origin, ir::UserOp *made) {
   const user_op::OpDef *def = registry_.findOp(conf->type);
   if (!def)
@@ -85,7 +81,9 @@ Status GraphBuilder::addOp(user_op::OpConf *conf, Operation *origin, ir::UserOp 
   }
   SmallVector<Type> types;
   for (const user_op::TensorDesc &d : instance.outputDescs()) types.push_back(ir::tensorType(module_.getContext(), d));
-  ir::UserOp op = ir::UserOpBuilder(builder_, *conf, operands, types).make(location(conf->name, origin));
+  ir::UserOp op = ir::UserOpBuilder(builder_, *conf, operands, types)
+                      .role(role)
+                      .make(origin ? ir::renamed(origin->getLoc(), conf->name) : named(conf->name));
   know(op);
   if (made) *made = op;
   return Status::ok();
@@ -97,23 +95,25 @@ Result<Value> GraphBuilder::add(user_op::OpConf conf, Operation *origin) {
   return Value(op.getOuts()[0]);
 }
 
-Value GraphBuilder::addVariable(const std::string &name, const user_op::TensorDesc &desc, const std::string &conf) {
+Value GraphBuilder::addVariable(const std::string &name, const user_op::TensorDesc &desc,
+                                ir::InitializerAttr initializer) {
   const std::string unique = uniqueName(name);
-  auto op = ir::VariableOp::create(builder_, named(unique), ir::tensorType(module_.getContext(), desc), unique, conf);
+  auto op = ir::VariableOp::create(builder_, named(unique), ir::tensorType(module_.getContext(), desc), unique,
+                                   /*trainable=*/false, initializer, IntegerAttr());
   know(op);
   return op.getOut();
 }
 
 Value GraphBuilder::addInput(const std::string &name, Type type) {
   const std::string unique = uniqueName(name);
-  auto op = ir::InputOp::create(builder_, named(unique), type, unique, "");
+  auto op = ir::InputOp::create(builder_, named(unique), type, unique);
   know(op);
   return op.getOut();
 }
 
 std::string GraphBuilder::addOutput(const std::string &name, Value v) {
   const std::string unique = uniqueName(name);
-  ir::OutputOp::create(builder_, named(unique), v, unique, "");
+  ir::OutputOp::create(builder_, named(unique), v, unique);
   return unique;
 }
 

@@ -31,7 +31,8 @@ public:
   /// The same for one output, which is returned.
   Result<mlir::Value> add(user_op::OpConf conf, mlir::Operation *origin);
 
-  mlir::Value addVariable(const std::string &name, const user_op::TensorDesc &desc, const std::string &conf);
+  /// A variable that is not trained.
+  mlir::Value addVariable(const std::string &name, const user_op::TensorDesc &desc, ir::InitializerAttr initializer);
   /// An input op called `name` (made unique).
   mlir::Value addInput(const std::string &name, mlir::Type type);
   /// Returns the output op's name.
@@ -40,12 +41,11 @@ public:
   void refresh();
   const Registry &registry() const { return registry_; }
 
-  /// What goes into the location of new ops as the rest of their OperatorConf.
-  std::string operatorConf = "calculation_pass_name: \"backward_pass\"";
+  /// What new ops are for.
+  ir::Role role = ir::Role::kBackward;
 
 private:
   mlir::Location named(const std::string &name) const;
-  mlir::Location location(const std::string &name, mlir::Operation *origin) const;
   void know(mlir::Operation *op);
 
   mutable mlir::ModuleOp module_;

@@ -83,11 +83,11 @@ std::string tensorName(Value value) {
   return name.empty() ? base + "out_" + std::to_string(number) : name;
 }
 
-Location renamed(Location from, const std::string &name, const std::string &conf) {
+Location renamed(Location from, const std::string &name) {
   OpLocation parts = readLocation(from);
   parts.name = name;
   parts.tensors.clear();
-  parts.conf = conf;
+  parts.conf.clear();
   return makeLocation(from.getContext(), parts);
 }
 

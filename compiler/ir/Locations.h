@@ -29,7 +29,7 @@ std::string opName(mlir::Operation *op);
 /// The tensor's name: as the graph spells it, "<op>/<arg>_<index>" or "<op>/out".
 std::string tensorName(mlir::Value value);
 /// The same place under another name, for an op that is made from the one that stands there.
-mlir::Location renamed(mlir::Location from, const std::string &name, const std::string &conf = "");
+mlir::Location renamed(mlir::Location from, const std::string &name);
 /// The location of an op that takes the place of the one that made `v`: its name, its range, and the tensor's name.
 mlir::Location locationOfMaker(mlir::Value v);
 

@@ -16,6 +16,7 @@ using namespace mlir;
 using namespace opc::ir;
 
 #include "OpcDialect.cpp.inc"
+#include "OpcEnums.cpp.inc"
 
 #define GET_TYPEDEF_CLASSES
 #include "OpcTypes.cpp.inc"
@@ -121,7 +122,7 @@ const opc::user_op::OpDef *UserOp::def() {
   return cast<OpcDialect>((*this)->getDialect())->definition(getOpTypeAttr());
 }
 
-// "type"(arg: %v, ...) -> (out, ...) {attrs} : (types) -> types
+// "type"(arg: %v, ...) -> (out, ...) role backward on #opc.device<"cpu", 0> {attrs} : (types) -> types
 ParseResult UserOp::parse(OpAsmParser &parser, OperationState &result) {
   Builder &b = parser.getBuilder();
   std::string opType;
@@ -146,6 +147,17 @@ ParseResult UserOp::parse(OpAsmParser &parser, OperationState &result) {
     } while (succeeded(parser.parseOptionalComma()));
     if (parser.parseRParen()) return failure();
   }
+  opc::ir::Role role = opc::ir::Role::kForward;
+  DeviceAttr device;
+  if (succeeded(parser.parseOptionalKeyword("role"))) {
+    const SMLoc loc = parser.getCurrentLocation();
+    StringRef name;
+    if (parser.parseKeyword(&name)) return failure();
+    const std::optional<opc::ir::Role> known = symbolizeRole(name);
+    if (!known) return parser.emitError(loc, "a role is forward, backward, optimizer or accumulation, not ") << name;
+    role = *known;
+  }
+  if (succeeded(parser.parseOptionalKeyword("on")) && parser.parseAttribute(device)) return failure();
   NamedAttrList attrs;
   FunctionType type;
   SMLoc typeLoc;
@@ -160,6 +172,8 @@ ParseResult UserOp::parse(OpAsmParser &parser, OperationState &result) {
   p.outputNames = b.getArrayAttr(outNames);
   p.outputSizes = b.getDenseI32ArrayAttr(outSizes);
   p.opAttrs = attrs.getDictionary(b.getContext());
+  p.role = RoleAttr::get(b.getContext(), role);
+  p.device = device;
   result.addTypes(type.getResults());
   return success();
 }
@@ -182,6 +196,8 @@ void UserOp::print(OpAsmPrinter &p) {
   separator = "";
   forEachOutput([&](StringRef arg, int32_t, Value) { next(arg); });
   p << ')';
+  if (getRole() != opc::ir::Role::kForward) p << " role " << stringifyRole(getRole());
+  if (DeviceAttr device = getDeviceAttr()) p << " on " << device;
   p.printOptionalAttrDict(getOpAttrs().getValue());
   // What passes attach is not part of the operator's configuration.
   p.printOptionalAttrDictWithKeyword((*this)->getDiscardableAttrDictionary().getValue());
@@ -235,4 +251,19 @@ void UserOp::getEffects(SmallVectorImpl<SideEffects::EffectInstance<MemoryEffect
   if (def && def->pure && !ordered && !(def->modifyInputs && opc::writesInputs(*def, toOpConf(*this)))) return;
   effects.emplace_back(MemoryEffects::Write::get());
   effects.emplace_back(MemoryEffects::Read::get());
+}
+
+LogicalResult FusedOp::verifyRegions() {
+  Block &block = getBody().front();
+  if (block.getArgumentTypes() != getArgs().getTypes())
+    return emitOpError("has a region whose arguments are not of the types of its operands");
+  for (Operation &op : block.without_terminator()) {
+    auto user = dyn_cast<UserOp>(op);
+    if (!isa<ConstantOp>(op) && !(user && isMemoryEffectFree(user)))
+      return op.emitOpError("stands in an opc.fused, which holds pure opc.user_op and opc.constant");
+  }
+  auto yield = dyn_cast<YieldOp>(block.getTerminator());
+  if (!yield || yield.getArgs().getTypes() != getOuts().getTypes())
+    return emitOpError("does not yield values of the types of its results");
+  return success();
 }

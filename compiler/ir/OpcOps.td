@@ -5,6 +5,8 @@
 
 include "mlir/IR/OpBase.td"
 include "mlir/IR/AttrTypeBase.td"
+include "mlir/IR/EnumAttr.td"
+include "mlir/IR/TensorEncoding.td"
 include "mlir/Interfaces/SideEffectInterfaces.td"
 
 def Opc_Dialect : Dialect {
@@ -13,6 +15,7 @@ def Opc_Dialect : Dialect {
   let summary = "Static operator graphs whose operators are defined outside the compiler.";
   let useDefaultTypePrinterParser = 1;
   let useDefaultAttributePrinterParser = 1;
+  let hasOperationAttrVerify = 1;
   let extraClassDeclaration = [{
     /// The registry that gives `opc.user_op` its meaning; without one only structure is verified.
     void setRegistry(const ::opc::Registry *registry) {
@@ -34,7 +37,9 @@ def Opc_Dialect : Dialect {
 }
 
 class Opc_Type<string name, string mnemonicText> : TypeDef<Opc_Dialect, name> { let mnemonic = mnemonicText; }
-class Opc_Attr<string name, string mnemonicText> : AttrDef<Opc_Dialect, name> { let mnemonic = mnemonicText; }
+class Opc_Attr<string name, string mnemonicText, list<Trait> traits = []> : AttrDef<Opc_Dialect, name, traits> {
+  let mnemonic = mnemonicText;
+}
 
 def Opc_UnresolvedType : Opc_Type<"Unresolved", "unresolved"> {
   let summary = "The type of a tensor before shape inference.";
@@ -62,13 +67,86 @@ def Opc_RawAttr : Opc_Attr<"Raw", "raw"> {
   let assemblyFormat = "`<` $kind `,` $bytes `>`";
 }
 
+def Opc_Role : I32EnumAttr<"Role", "what an op of a training graph is for", [
+    I32EnumAttrCase<"kForward", 0, "forward">,
+    I32EnumAttrCase<"kBackward", 1, "backward">,
+    I32EnumAttrCase<"kOptimizer", 2, "optimizer">,
+    I32EnumAttrCase<"kAccumulation", 3, "accumulation">]> {
+  let cppNamespace = "::opc::ir";
+  let genSpecializedAttr = 0;
+}
+def Opc_RoleAttr : EnumAttr<Opc_Dialect, Opc_Role, "role"> {
+  let summary = "What an op is for: the forward or backward pass, the optimizer, the accumulation of gradients.";
+  let assemblyFormat = "`<` $value `>`";
+}
+
+def Opc_StateAttr : Opc_Attr<"State", "state"> {
+  let summary = "How a tensor is cut over a mesh: S(axis), B or P for each of its dimensions.";
+  let description = [{
+    `#opc.state<S(0)>` on a mesh of one dimension, `#opc.state<S(0), B>` on one of two. The outermost dimension first.
+  }];
+  let parameters = (ins ArrayRefParameter<"int64_t", "state codes (SbpCode.h)">:$codes);
+  let builders = [AttrBuilder<(ins "const ::opc::NdSbp &":$states)>];
+  let hasCustomAssemblyFormat = 1;
+  let genVerifyDecl = 1;
+  let extraClassDeclaration = "::opc::NdSbp getStates() const;";
+}
+def Opc_ShardingAttr : Opc_Attr<"Sharding", "sharding"> {
+  let summary = "What a rank's tensor is a piece of: the placement, the state on it, and the dimensions of the whole.";
+  let description = "`#opc.sharding<0, [S(0), B], [8, 4]>`: axes that are split exist, and there are no negative dimensions.";
+  let parameters = (ins "uint32_t":$placement, "StateAttr":$state, ArrayRefParameter<"int64_t">:$dims);
+  let hasCustomAssemblyFormat = 1;
+  let genVerifyDecl = 1;
+}
+def Opc_PlacementAttr : Opc_Attr<"Placement", "placement"> {
+  let summary = "Ranks arranged as a mesh.";
+  let description = "`#opc.placement<[2, 2], [0, 1, 2, 3]>`: as many ranks as the dimensions multiply to, none twice.";
+  let parameters = (ins ArrayRefParameter<"int64_t">:$dims, ArrayRefParameter<"int64_t">:$ranks);
+  let assemblyFormat = "`<` `[` $dims `]` `,` `[` $ranks `]` `>`";
+  let genVerifyDecl = 1;
+}
+def Opc_StateArrayAttr : TypedArrayAttrBase<Opc_StateAttr, "states of several tensors">;
+
+def Opc_InitializerAttr : Opc_Attr<"Initializer", "initializer"> {
+  let summary = "How a variable gets its first value.";
+  let description = [{
+    The kind and the fields of an InitializerConf: `#opc.initializer<"constant_conf", {value = 1.0 : f32}>`. A field is an
+    integer, a float or a string; those that are absent have the message's default.
+  }];
+  let parameters = (ins "::mlir::StringAttr":$kind, "::mlir::DictionaryAttr":$fields);
+  let assemblyFormat = "`<` $kind `,` $fields `>`";
+  let genVerifyDecl = 1;
+}
+def Opc_JobAttr : Opc_Attr<"Job", "job"> {
+  let summary = "What a graph file says beside its ops, for whoever writes the graph again; no phase reads it.";
+  let parameters = (ins "::mlir::StringAttr":$trainConf, "::mlir::StringAttr":$rest);
+  let assemblyFormat = "`<` struct(params) `>`";
+}
+def Opc_DeviceAttr : Opc_Attr<"Device", "device"> {
+  let summary = "A device of the machine: its kind, as kernels name it, and its number among those of the kind.";
+  let description = "`#opc.device<\"cpu\", 0>`.";
+  let parameters = (ins "::mlir::StringAttr":$kind, "uint32_t":$index);
+  let assemblyFormat = "`<` $kind `,` $index `>`";
+  let genVerifyDecl = 1;
+}
+def Opc_BoundAttr : Opc_Attr<"Bound", "bound", [DeclareAttrInterfaceMethods<VerifiableTensorEncoding>]> {
+  let summary = "The encoding of a tensor type with sizes of which only the largest value is known.";
+  let description = [{
+    `tensor<?x4xf32, #opc.bound<8, 4>>` has at most 8 rows. There is a bound for each dimension; that of a known one is
+    its size.
+  }];
+  let parameters = (ins ArrayRefParameter<"int64_t">:$dims);
+  let assemblyFormat = "`<` $dims `>`";
+}
+
 class Opc_Op<string mnemonicText, list<Trait> traits = []> : Op<Opc_Dialect, mnemonicText, traits>;
 
 def Opc_UserOp : Opc_Op<"user_op", [DeclareOpInterfaceMethods<MemoryEffectsOpInterface>]> {
   let summary = "An instance of a registered operator.";
   let description = [{
     The twin of UserOpConf. Operands and results are grouped by argument name in the order of the operator's
-    definition. The instance's name is its location, so that equal ops can be merged.
+    definition. The instance's name is its location, so that equal ops can be merged. A role other than forward and a
+    device stand before the attributes: `role backward`, `on #opc.device<"cpu", 0>`.
     ```
     %h = opc.user_op "matmul"(a: %x, b: %w) -> (out) {transpose_b = true} : (tensor<2x3xf32>, tensor<4x3xf32>) -> tensor<2x4xf32>
     ```
@@ -80,7 +158,9 @@ def Opc_UserOp : Opc_Op<"user_op", [DeclareOpInterfaceMethods<MemoryEffectsOpInt
     DenseI32ArrayAttr:$inputSizes,
     StrArrayAttr:$outputNames,
     DenseI32ArrayAttr:$outputSizes,
-    DictionaryAttr:$opAttrs);
+    DictionaryAttr:$opAttrs,
+    DefaultValuedAttr<Opc_RoleAttr, "::opc::ir::Role::kForward">:$role,
+    OptionalAttr<Opc_DeviceAttr>:$device);
   let results = (outs Variadic<AnyType>:$outs);
   let hasCustomAssemblyFormat = 1;
   let hasVerifier = 1;
@@ -117,7 +197,7 @@ def Opc_BoxingOp : Opc_Op<"boxing", [Pure]> {
     stream of the computation. Types are those of the whole tensors in a logical graph and those of a rank's pieces in a
     physical one, where an exchange has no operands on ranks that only receive and no results on ranks that only send.
     ```
-    %1 = opc.boxing "all_reduce" (%0) dim 0 "sum" ["P"] -> ["B"] on 0 -> 0 channel 0 : (tensor<4xf32>) -> tensor<4xf32>
+    %1 = opc.boxing "all_reduce" (%0) dim 0 "sum" [P] -> [B] on 0 -> 0 channel 0 : (tensor<4xf32>) -> tensor<4xf32>
     ```
   }];
   let arguments = (ins
@@ -125,39 +205,72 @@ def Opc_BoxingOp : Opc_Op<"boxing", [Pure]> {
     StrAttr:$kind,
     I32Attr:$meshDim,
     StrAttr:$reduction,
-    StrArrayAttr:$from,
-    StrArrayAttr:$to,
+    Opc_StateArrayAttr:$from,
+    Opc_StateArrayAttr:$to,
     I32Attr:$source,
     I32Attr:$target,
     I32Attr:$channel);
   let results = (outs Variadic<AnyType>:$outs);
   let assemblyFormat = [{
-    $kind `(` $args `)` `dim` $meshDim $reduction $from `->` $to `on` $source `->` $target `channel` $channel attr-dict
+    $kind `(` $args `)` `dim` $meshDim $reduction custom<States>($from) `->` custom<States>($to) `on` $source `->` $target `channel` $channel attr-dict
     `:` functional-type($args, $outs)
   }];
 }
 
+def Opc_FusedOp : Opc_Op<"fused", [IsolatedFromAbove, SingleBlock, RecursiveMemoryEffects]> {
+  let summary = "Ops that one kernel computes: those of its region.";
+  let description = [{
+    The region has one block, whose arguments are the operands. It holds pure `opc.user_op`s and `opc.constant`s and ends
+    with an `opc.yield` of the results. What it computes is what the ops one after the other compute.
+    ```
+    %y = opc.fused "relu_exp"(%x) : (tensor<4xf32>) -> tensor<4xf32> {
+    ^bb0(%a: tensor<4xf32>):
+      %0 = opc.user_op "relu"(x: %a) -> (y) : (tensor<4xf32>) -> tensor<4xf32>
+      %1 = opc.user_op "exp"(x: %0) -> (y) : (tensor<4xf32>) -> tensor<4xf32>
+      opc.yield %1 : tensor<4xf32>
+    }
+    ```
+  }];
+  let arguments = (ins Variadic<AnyType>:$args, StrAttr:$kind, OptionalAttr<Opc_DeviceAttr>:$device);
+  let results = (outs Variadic<AnyType>:$outs);
+  let regions = (region SizedRegion<1>:$body);
+  let assemblyFormat = "$kind `(` $args `)` (`on` $device^)? attr-dict `:` functional-type($args, $outs) $body";
+  let hasRegionVerifier = 1;
+}
+def Opc_YieldOp : Opc_Op<"yield", [Pure, Terminator, HasParent<"FusedOp">]> {
+  let summary = "The results of an `opc.fused`.";
+  let arguments = (ins Variadic<AnyType>:$args);
+  let assemblyFormat = "($args^ `:` type($args))? attr-dict";
+}
+
 def Opc_InputOp : Opc_Op<"input", [MemoryEffects<[MemAlloc]>]> {
   let summary = "A tensor that the caller feeds.";
-  let arguments = (ins StrAttr:$name, StrAttr:$conf);
+  let arguments = (ins StrAttr:$name);
   let results = (outs AnyType:$out);
   let assemblyFormat = "$name attr-dict `:` type($out)";
 }
 def Opc_VariableOp : Opc_Op<"variable", [MemoryEffects<[MemAlloc]>]> {
   let summary = "A tensor that keeps its value between steps.";
-  let arguments = (ins StrAttr:$name, StrAttr:$conf);
+  let description = [{
+    ```
+    %w = opc.variable "w" init #opc.initializer<"constant_conf", {value = 1.0 : f32}> seed 7 : tensor<4xf32>
+    %n = opc.variable "steps" {trainable = false} : tensor<1xi64>
+    ```
+  }];
+  let arguments = (ins StrAttr:$name, DefaultValuedAttr<BoolAttr, "true">:$trainable,
+                       OptionalAttr<Opc_InitializerAttr>:$initializer, OptionalAttr<I64Attr>:$seed);
   let results = (outs AnyType:$out);
-  let assemblyFormat = "$name attr-dict `:` type($out)";
+  let assemblyFormat = "$name (`init` $initializer^)? (`seed` $seed^)? attr-dict `:` type($out)";
 }
 def Opc_ConstantOp : Opc_Op<"constant", [Pure]> {
   let summary = "A tensor known at compile time.";
-  let arguments = (ins ElementsAttr:$value);
+  let arguments = (ins ElementsAttr:$value, DefaultValuedAttr<Opc_RoleAttr, "::opc::ir::Role::kForward">:$role);
   let results = (outs AnyType:$out);
-  let assemblyFormat = "$value attr-dict `:` type($out)";
+  let assemblyFormat = "$value (`role` $role^)? attr-dict `:` type($out)";
 }
 def Opc_OutputOp : Opc_Op<"output", [MemoryEffects<[MemWrite]>]> {
   let summary = "A tensor that the caller fetches.";
-  let arguments = (ins AnyType:$in, StrAttr:$name, StrAttr:$conf);
+  let arguments = (ins AnyType:$in, StrAttr:$name);
   let assemblyFormat = "$name `(` $in `)` attr-dict `:` type($in)";
 }
 

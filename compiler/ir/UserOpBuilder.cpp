@@ -32,9 +32,10 @@ UserOpBuilder &UserOpBuilder::attrsOf(UserOp other, ArrayRef<StringRef> names) {
 }
 
 UserOp UserOpBuilder::make(Location loc) {
-  return UserOp::create(b_, loc, results_, operands_, type_, b_.getArrayAttr(ins_.names),
+  return UserOp::create(b_, loc, results_, operands_, b_.getStringAttr(type_), b_.getArrayAttr(ins_.names),
                         b_.getDenseI32ArrayAttr(ins_.sizes), b_.getArrayAttr(outs_.names),
-                        b_.getDenseI32ArrayAttr(outs_.sizes), attrs_.getDictionary(b_.getContext()));
+                        b_.getDenseI32ArrayAttr(outs_.sizes), attrs_.getDictionary(b_.getContext()),
+                        RoleAttr::get(b_.getContext(), role_), DeviceAttr());
 }
 
 UserOp UserOpBuilder::make(Location loc, StringRef output, Type type) {

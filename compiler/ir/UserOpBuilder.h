@@ -26,6 +26,8 @@ public:
   /// Those attributes of another op that the definition of the new one has, too.
   UserOpBuilder &attrsOf(UserOp other, llvm::ArrayRef<llvm::StringRef> names);
 
+  UserOpBuilder &role(Role role) { return role_ = role, *this; }
+
   UserOp make(mlir::Location loc);
   /// With one output.
   UserOp make(mlir::Location loc, llvm::StringRef output, mlir::Type type);
@@ -42,6 +44,7 @@ private:
   llvm::SmallVector<mlir::Type> results_;
   Args ins_, outs_;
   mlir::NamedAttrList attrs_;
+  Role role_ = Role::kForward;
 };
 
 } // namespace opc::ir

@@ -45,9 +45,9 @@ struct PlanMemoryPass : PassWrapper<PlanMemoryPass, OperationPass<ModuleOp>> {
       SmallVector<int64_t> offsets;
       for (Value v : op.getResults())
         offsets.push_back(static_cast<int64_t>(execution.buffers[execution.bufferOf.lookup(v)].plan.offset));
-      if (!offsets.empty()) op.setAttr("opc.offsets", b.getDenseI64ArrayAttr(offsets));
+      if (!offsets.empty()) op.setAttr(ir::kOffsetsAttr, b.getDenseI64ArrayAttr(offsets));
     }
-    getOperation()->setAttr("opc.arena_bytes", b.getI64IntegerAttr(static_cast<int64_t>(execution.memory.arenaBytes)));
+    getOperation()->setAttr(ir::kArenaBytesAttr, b.getI64IntegerAttr(static_cast<int64_t>(execution.memory.arenaBytes)));
   }
   const Registry *registry;
 };

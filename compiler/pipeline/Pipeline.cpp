@@ -332,13 +332,7 @@ struct Pipeline::Impl {
              (cut.empty() || succeeded(cutGraph(*module, cut.feeds, cut.until, cut.only)));
     case Phase::kGrad:
       if (!options.gradient) return true;
-      if (auto job = (*module)->getAttrOfType<StringAttr>("opc.job")) {
-        const std::string rest = withoutTraining(job.str());
-        if (rest.empty())
-          (*module)->removeAttr("opc.job");
-        else
-          (*module)->setAttr("opc.job", StringAttr::get(&context, rest));
-      }
+      forgetTraining(*module);
       return differentiate(*options.gradient);
     case Phase::kSimplify:
       if (!hasOutputs()) return false;
@@ -460,7 +454,7 @@ GraphInfo Pipeline::graph() const {
       info.inputs.push_back(tensor(in.getName().str(), in.getOut()));
     } else if (auto var = dyn_cast<ir::VariableOp>(&op)) {
       info.variables.push_back(tensor(var.getName().str(), var.getOut()));
-      info.variables.back().trainable = var.getConf().find("trainable: false") == StringRef::npos;
+      info.variables.back().trainable = var.getTrainable();
     } else if (auto out = dyn_cast<ir::OutputOp>(&op)) {
       info.outputs.push_back(tensor(out.getName().str(), out.getIn()));
     } else if (auto user = dyn_cast<ir::UserOp>(&op)) {
@@ -479,6 +473,7 @@ GraphInfo Pipeline::graph() const {
       const ir::OpLocation l = ir::readLocation(op.getLoc());
       g.range = toRange(l);
       g.loc = l.pythonLoc;
+      info.isDifferentiated |= user.getRole() == ir::Role::kBackward;
       info.ops.push_back(std::move(g));
     }
   }

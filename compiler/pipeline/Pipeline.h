@@ -121,6 +121,7 @@ struct GraphInfo {
   std::string format; // "Job (text)", "DLNetConf (binary)", ...
   std::vector<GraphTensor> inputs, outputs, variables;
   std::vector<GraphOp> ops;
+  bool isDifferentiated = false; // it has ops of a backward pass
 };
 
 struct MemoryInfo {

@@ -6,7 +6,6 @@
 #include "GraphCosts.h"
 #include "GraphStates.h"
 #include "Locations.h"
-#include "SignatureAssignment.h"
 #include "SplitSoftmax.h"
 
 #include "mlir/Analysis/TopologicalSortUtils.h"
@@ -70,15 +69,13 @@ private:
     });
     builder_.setInsertionPointAfter(op);
     versions_ = {{placement, made, r}};
-    if (auto copies = op->getAttrOfType<ArrayAttr>(kCopiesAttr))
-      for (Attribute a : cast<ArrayAttr>(copies[r.getResultNumber()]))
-        provide(placement, *parseNdSbp(cast<StringAttr>(a).str()), r);
-    if (auto transfers = op->getAttrOfType<ArrayAttr>(kTransfersAttr))
+    if (auto copies = op->getAttrOfType<ArrayAttr>(ir::kCopiesAttr))
+      for (Attribute a : cast<ArrayAttr>(copies[r.getResultNumber()])) provide(placement, statesOf(a), r);
+    if (auto transfers = op->getAttrOfType<ArrayAttr>(ir::kTransfersAttr))
       for (Attribute a : transfers) {
         auto entry = cast<ArrayAttr>(a);
         if (cast<IntegerAttr>(entry[0]).getInt() == static_cast<int64_t>(r.getResultNumber()))
-          provide(static_cast<uint32_t>(cast<IntegerAttr>(entry[1]).getInt()),
-                  *parseNdSbp(cast<StringAttr>(entry[2]).str()), r);
+          provide(static_cast<uint32_t>(cast<IntegerAttr>(entry[1]).getInt()), statesOf(entry[2]), r);
       }
     for (const Reader &reader : readers) reader.operand->set(provide(reader.placement, reader.wanted, r));
   }
@@ -144,11 +141,11 @@ private:
     if (target != placementOf(r.getOwner())) location.name += "@" + std::to_string(target);
     location.tensors = {location.name};
     location.conf.clear();
-    auto text = [&](const NdSbp &s) { return builder_.getStrArrayAttr({toString(s)}); };
     auto op = ir::BoxingOp::create(
         builder_, ir::makeLocation(builder_.getContext(), location), TypeRange(r.getType()), ValueRange(in),
         builder_.getStringAttr(boxingKindName(step.kind)), builder_.getI32IntegerAttr(step.meshDim),
-        builder_.getStringAttr(step.reduction == BoxingReduction::kMax ? "max" : "sum"), text(step.from), text(step.to),
+        builder_.getStringAttr(step.reduction == BoxingReduction::kMax ? "max" : "sum"),
+        stateList(builder_.getContext(), step.from), stateList(builder_.getContext(), step.to),
         builder_.getI32IntegerAttr(static_cast<int32_t>(source)),
         builder_.getI32IntegerAttr(static_cast<int32_t>(target)),
         builder_.getI32IntegerAttr(channelBetween(source, target)));
@@ -253,8 +250,8 @@ BoxingOp boxingOf(ir::BoxingOp op, unsigned i, const std::vector<Placement> &pla
   BoxingOp b;
   b.step.kind = *parseBoxingKind(op.getKind().str());
   b.step.meshDim = static_cast<int32_t>(op.getMeshDim());
-  b.step.from = *parseNdSbp(cast<StringAttr>(op.getFrom()[i]).str());
-  b.step.to = *parseNdSbp(cast<StringAttr>(op.getTo()[i]).str());
+  b.step.from = statesOf(op.getFrom()[i]);
+  b.step.to = statesOf(op.getTo()[i]);
   b.step.reduction = op.getReduction() == "max" ? BoxingReduction::kMax : BoxingReduction::kSum;
   const user_op::TensorDesc desc = ir::descOf(op.getArgs()[i].getType());
   b.shape = desc.shape();

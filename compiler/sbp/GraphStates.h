@@ -22,6 +22,10 @@ inline uint32_t placementOf(mlir::Operation *op) {
   return attr ? static_cast<uint32_t>(attr.getInt()) : 0;
 }
 
+/// A list of #opc.state.
+mlir::ArrayAttr stateList(mlir::MLIRContext *context, llvm::ArrayRef<NdSbp> states);
+inline NdSbp statesOf(mlir::Attribute state) { return llvm::cast<ir::StateAttr>(state).getStates(); }
+
 class GraphStates {
 public:
   /// Of each operand, then each result; empty for an op without states.
@@ -30,8 +34,8 @@ public:
   const NdSbp &ofResult(mlir::OpResult value);
 
 private:
-  const std::vector<NdSbp> &parse(mlir::ArrayAttr attr);
-  llvm::DenseMap<mlir::Attribute, std::vector<NdSbp>> parsed_;
+  const std::vector<NdSbp> &read(mlir::ArrayAttr attr);
+  llvm::DenseMap<mlir::Attribute, std::vector<NdSbp>> known_;
   std::vector<NdSbp> none_;
 };
 

@@ -48,11 +48,9 @@ private:
       if (text == key) return index;
     byState.push_back({std::move(key), static_cast<uint32_t>(list_.size())});
     list_.push_back({cast<RankedTensorType>(type), states, placement});
-    SmallVector<int64_t> words = {static_cast<int64_t>(placement), static_cast<int64_t>(states.size())};
-    for (const SbpParallel &s : states)
-      words.push_back(s.has_split_parallel() ? s.axis() : s.has_partial_sum_parallel() ? -2 : -1);
-    llvm::append_range(words, list_.back().type.getShape());
-    shardings_.push_back(builder_.getDenseI64ArrayAttr(words));
+    MLIRContext *context = builder_.getContext();
+    shardings_.push_back(
+        ir::ShardingAttr::get(context, placement, ir::StateAttr::get(context, states), list_.back().type.getShape()));
     return static_cast<uint32_t>(list_.size() - 1);
   }
 
@@ -62,11 +60,9 @@ private:
       SmallVector<uint32_t> &slots = slots_[&op];
       if (auto boxing = dyn_cast<ir::BoxingOp>(&op)) {
         for (auto [v, s] : llvm::zip(boxing.getArgs(), boxing.getFrom()))
-          slots.push_back(
-              kind(v.getType(), *parseNdSbp(cast<StringAttr>(s).str()), static_cast<uint32_t>(boxing.getSource())));
+          slots.push_back(kind(v.getType(), statesOf(s), static_cast<uint32_t>(boxing.getSource())));
         for (auto [v, s] : llvm::zip(boxing.getOuts(), boxing.getTo()))
-          slots.push_back(
-              kind(v.getType(), *parseNdSbp(cast<StringAttr>(s).str()), static_cast<uint32_t>(boxing.getTarget())));
+          slots.push_back(kind(v.getType(), statesOf(s), static_cast<uint32_t>(boxing.getTarget())));
         continue;
       }
       const uint32_t placement = placementOf(&op);

@@ -112,12 +112,13 @@ LogicalResult placeOps(ModuleOp module, const MeshRequest &request) { return Pla
 
 namespace {
 
-/// The steps of one round of gradient accumulation; 0 when the graph has none. Training graphs count them in an op of
-/// this name (compiler/autodiff/TrainingGraph.cpp).
+/// The steps of one round of gradient accumulation; 0 when the graph has none. What adds up gradients counts them
+/// modulo their number; graphs written before opc 0.2 say that this op is of the optimizer.
 int64_t accumulatedSteps(Block &block) {
   for (Operation &op : block)
     if (auto user = dyn_cast<ir::UserOp>(op);
-        user && user.getOpType() == "scalar_fmod" && ir::opName(user) == "micro_batch")
+        user && user.getOpType() == "scalar_fmod" &&
+        (user.getRole() == ir::Role::kAccumulation || user.getRole() == ir::Role::kOptimizer))
       return user.attribute<int64_t>("int_operand", 0);
   return 0;
 }

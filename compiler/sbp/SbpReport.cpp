@@ -23,8 +23,8 @@ void describeSbp(ModuleOp module, const MeshRequest &request, SbpReport *report)
       t.channel = static_cast<uint32_t>(boxing.getChannel());
       t.source = static_cast<uint32_t>(boxing.getSource());
       t.target = static_cast<uint32_t>(boxing.getTarget());
-      t.from = cast<StringAttr>(boxing.getFrom()[0]).str();
-      t.to = cast<StringAttr>(boxing.getTo()[0]).str();
+      t.from = toString(statesOf(boxing.getFrom()[0]));
+      t.to = toString(statesOf(boxing.getTo()[0]));
       MeshLinks links = request.links;
       links.dims.resize(report->placements[t.source].dims.size());
       for (unsigned i = 0; i < boxing.getArgs().size(); ++i) {

@@ -16,9 +16,4 @@ namespace opc {
 /// Errors: OPC0310 (no signature fits), OPC0311 (a decision that fits nothing), OPC0312 (memory).
 mlir::LogicalResult assignSignatures(mlir::ModuleOp module, const MeshRequest &request, SbpReport *report);
 
-/// On producers: states that a result is kept in beside the one that it is made in.
-constexpr llvm::StringLiteral kCopiesAttr = "opc.copies";
-/// On producers: placements to which a result goes, and its state there.
-constexpr llvm::StringLiteral kTransfersAttr = "opc.transfers";
-
 } // namespace opc

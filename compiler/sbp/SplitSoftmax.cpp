@@ -91,9 +91,7 @@ private:
 
   Value make(StringRef part, ir::UserOpBuilder &maker, StringRef output, Type type, const std::vector<NdSbp> &states) {
     ir::UserOp made = maker.make(location(part), output, type);
-    SmallVector<Attribute> list;
-    for (const NdSbp &s : states) list.push_back(builder_.getStringAttr(toString(s)));
-    made->setAttr(ir::kStatesAttr, builder_.getArrayAttr(list));
+    made->setAttr(ir::kStatesAttr, stateList(builder_.getContext(), states));
     if (Attribute p = op_->getAttr(ir::kPlacementAttr)) made->setAttr(ir::kPlacementAttr, p);
     return made.getOuts()[0];
   }
@@ -108,7 +106,7 @@ private:
           ir::BoxingOp::create(builder_, location("max" + std::to_string(m)), TypeRange(v.getType()), ValueRange(v),
                                builder_.getStringAttr(boxingKindName(BoxingKind::kAllReduce)),
                                builder_.getI32IntegerAttr(static_cast<int32_t>(m)), builder_.getStringAttr("max"),
-                               builder_.getStrArrayAttr({toString(from)}), builder_.getStrArrayAttr({toString(next)}),
+                               stateList(builder_.getContext(), from), stateList(builder_.getContext(), next),
                                placement, placement, builder_.getI32IntegerAttr(0));
       if (Attribute p = op_->getAttr(ir::kPlacementAttr)) boxing->setAttr(ir::kPlacementAttr, p);
       v = boxing.getOuts()[0];

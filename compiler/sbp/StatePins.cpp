@@ -30,15 +30,15 @@ LogicalResult StatePins::check() {
     if (!hints) continue;
     const size_t meshRank = readPlacements(module_)[placementOf(&op)].dims.size();
     for (Attribute a : hints) {
-      const StringRef text = cast<StringAttr>(a).getValue();
-      if (text.empty()) continue;
-      const auto states = parseNdSbp(text.str());
-      if (states && states->size() == meshRank) continue;
+      if (isa<UnitAttr>(a)) continue;
+      auto state = dyn_cast<ir::StateAttr>(a);
+      if (state && state.getCodes().size() == meshRank) continue;
       ok = false;
       emitFinding(op.getLoc(), "OPC0311",
-                  "the graph asks for the state '" + text.str() + "'" +
-                      (states ? " of one mesh dimension for each entry; the mesh has " + std::to_string(meshRank)
-                              : ", which is none"),
+                  "the graph asks for the state '" + (state ? toString(state.getStates()) : cast<StringAttr>(a).str()) +
+                      "'" +
+                      (state ? " of one mesh dimension for each entry; the mesh has " + std::to_string(meshRank)
+                             : ", which is none"),
                   "write one state for each dimension of the mesh, e.g. [S(0), B], or take the hint out");
     }
   }
@@ -59,9 +59,8 @@ StatePins::OpPins StatePins::of(Operation *op) {
   };
   if (auto hints = op->getAttrOfType<ArrayAttr>(ir::kHintsAttr))
     for (auto [slot, a] : llvm::enumerate(hints))
-      if (StringRef text = cast<StringAttr>(a).getValue(); !text.empty())
-        if (auto states = parseNdSbp(text.str()))
-          add(static_cast<unsigned>(slot), *states, "the graph's hint " + text.str());
+      if (auto state = dyn_cast<ir::StateAttr>(a))
+        add(static_cast<unsigned>(slot), state.getStates(), "the graph's hint " + toString(state.getStates()));
   for (size_t p = 0; p < request_.pins.size(); ++p) {
     const SbpPin &pin = request_.pins[p];
     auto matches = [&](const std::string &name) {

@@ -25,6 +25,8 @@ public:
         addTask(user);
       } else if (auto boxing = dyn_cast<ir::BoxingOp>(&op)) {
         addBoxing(boxing);
+      } else if (isa<ir::FusedOp>(&op)) {
+        return emitFinding(op.getLoc(), "OPC0411", "no kernel computes an opc.fused yet");
       } else if (isa<ir::InputOp>(&op)) {
         addBuffer(op.getResult(0), BufferKind::kInput);
       } else if (isa<ir::VariableOp>(&op)) {

@@ -63,7 +63,7 @@ void foldConstants(ModuleOp module, const Registry &registry, const SimplifyOpti
     if (options.splatConstantsOnly && !llvm::all_of(values, [](DenseElementsAttr v) { return v.isSplat(); })) return;
     OpBuilder b(op);
     for (auto [value, result] : llvm::zip(values, op.getOuts())) {
-      auto constant = ir::ConstantOp::create(b, op.getLoc(), result.getType(), value);
+      auto constant = ir::ConstantOp::create(b, op.getLoc(), result.getType(), value, op.getRole());
       result.replaceAllUsesWith(constant.getOut());
     }
     dead.push_back(op);
@@ -98,6 +98,22 @@ void eliminateDeadOps(ModuleOp module) {
           op.erase();
 }
 
+/// Equal ops of different roles are one op, and that is of the role of the first.
+void mergeEqualOps(ModuleOp module) {
+  llvm::DenseMap<Operation *, ir::Role> roles;
+  module.walk([&](Operation *op) {
+    if (ir::roleOf(op) == ir::Role::kForward) return;
+    roles[op] = ir::roleOf(op);
+    ir::setRole(op, ir::Role::kForward);
+  });
+  IRRewriter rewriter(module.getContext());
+  DominanceInfo dominance(module);
+  for (auto func : module.getOps<func::FuncOp>()) eliminateCommonSubExpressions(rewriter, dominance, func);
+  module.walk([&](Operation *op) {
+    if (auto it = roles.find(op); it != roles.end()) ir::setRole(op, it->second);
+  });
+}
+
 template <class F> struct FunctionPass : PassWrapper<FunctionPass<F>, OperationPass<ModuleOp>> {
   FunctionPass(StringRef argument, StringRef description, F f)
       : argument(argument), description(description), f(std::move(f)) {}
@@ -117,9 +133,7 @@ LogicalResult simplify(ModuleOp module, const Registry &registry, const Simplify
   foldConstants(module, registry, options);
   removeNoOps(module, registry);
   // Removing a no-op can make two ops equal; merging two ops makes no new no-op.
-  IRRewriter rewriter(module.getContext());
-  DominanceInfo dominance(module);
-  for (auto func : module.getOps<func::FuncOp>()) eliminateCommonSubExpressions(rewriter, dominance, func);
+  mergeEqualOps(module);
   eliminateDeadOps(module);
   return success();
 }

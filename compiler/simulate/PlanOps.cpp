@@ -6,6 +6,7 @@
 #include "MutableInputs.h"
 #include "NdSbp.h"
 #include "Placement.h"
+#include "SbpCode.h"
 
 #include <algorithm>
 #include <set>
@@ -28,10 +29,9 @@ std::optional<user_op::TensorShard> shardOf(const plan::Plan &plan, const plan::
   user_op::TensorShard shard;
   shard.logical = user_op::TensorDesc(Shape(DimVector(s.dim().begin(), s.dim().end())), type);
   for (int32_t state : s.state()) {
-    if (state >= s.dim_size()) return std::nullopt;
-    shard.states.push_back(state >= 0    ? SbpParallel::split(state)
-                           : state == -1 ? SbpParallel::broadcast()
-                                         : SbpParallel::partialSum());
+    const std::optional<SbpParallel> known = stateOfCode(state);
+    if (!known || state >= s.dim_size()) return std::nullopt;
+    shard.states.push_back(*known);
   }
   shard.begin = localBox(shard.logical.shape(), shard.states, placement.dims, *position).begin;
   return shard;

@@ -3,6 +3,7 @@
 #include "PlanPrices.h"
 
 #include "PlanOps.h"
+#include "SbpCode.h"
 
 #include <algorithm>
 
@@ -17,8 +18,7 @@ double tensorSize(const plan::Tensor &t) {
 
 NdSbp statesOf(const plan::Sharding &s) {
   NdSbp states;
-  for (int32_t x : s.state())
-    states.push_back(x >= 0 ? SbpParallel::split(x) : x == -1 ? SbpParallel::broadcast() : SbpParallel::partialSum());
+  for (int32_t x : s.state()) states.push_back(stateOfCode(x).value_or(SbpParallel::partialSum()));
   return states;
 }
 

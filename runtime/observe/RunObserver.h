@@ -3,7 +3,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include "GraphPlace.h"
 #include "opc/Status.h"
 #include "opc/Tensor.h"
 
@@ -31,9 +30,8 @@ struct ObservedTensor {
 /// A task of the plan. Views are listed as well: nothing runs for them, but they name a tensor.
 struct ObservedTask {
   uint32_t index = 0, stream = 0;
-  std::string name, type;
-  GraphPlace where;
-  std::string device; // "cpu"
+  std::string name, type, where; // where: "mlp.pbtxt:14:3" or empty
+  std::string device;            // "cpu"
   bool isView = false;
   std::vector<ObservedTensor> inputs, outputs;
 };

@@ -6,7 +6,6 @@
 #include "FileBytes.h"
 #include "HostTensor.h"
 #include "PlanDescription.h"
-#include "RankReport.h"
 #include "Registry.h"
 #include "RunObserver.h"
 #include "TensorFill.h"
@@ -51,7 +50,7 @@ struct SessionOptions {
   /// With a communicator: gets the code and the reason when this rank ends the job, from any thread: "rank 1 has
   /// failed:
   /// ...", or what a watchdog has seen. The process may end with it, so run() does not return.
-  std::function<void(const RankReport &)> report;
+  std::function<void(const std::string &id, const std::string &message)> report;
 };
 
 /// What maxMemory is when it is 0.

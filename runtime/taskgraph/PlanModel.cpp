@@ -222,7 +222,8 @@ private:
 
 std::string PlanModel::describe(uint32_t task) const {
   const ModelTask &t = tasks[task];
-  return "task " + std::to_string(task) + ", op " + t.name + " (" + t.type + ")" + t.where.at();
+  return "task " + std::to_string(task) + ", op " + t.name + " (" + t.type + ")" +
+         (t.where.empty() ? "" : " at " + t.where);
 }
 
 Result<PlanModel> buildPlanModel(const plan::Plan &plan, const Registry &registry, const JobPlan &job, int64_t rank) {

@@ -3,6 +3,7 @@
 #include "PlanSharding.h"
 
 #include "NdSignatures.h"
+#include "SbpCode.h"
 #include "Signatures.h"
 
 #include <algorithm>
@@ -66,10 +67,9 @@ Result<TensorSharding> readSharding(const plan::Sharding &p, DataType type, cons
   if (Result<int64_t> bytes = tensorBytes(user_op::TensorDesc(s.logical, type)); !bytes)
     return bad("OPC0715", what + ": " + bytes.status().message());
   for (int32_t state : p.state()) {
-    if (state < -2) return bad("OPC0715", what + " has the state " + std::to_string(state));
-    s.states.push_back(state == -1   ? SbpParallel::broadcast()
-                       : state == -2 ? SbpParallel::partialSum()
-                                     : SbpParallel::split(state));
+    const std::optional<SbpParallel> known = stateOfCode(state);
+    if (!known) return bad("OPC0715", what + " has the state " + std::to_string(state));
+    s.states.push_back(*known);
   }
   if (!isLegal(s.logical, type, s.states, placement.dims, false))
     return bad("OPC0715", what + ", " + user_op::TensorDesc(s.logical, type).toString() + " in all, cannot be " +
@@ -238,6 +238,11 @@ Status checkSignature(const OpInstance &op, const std::vector<TensorSharding> &s
 
 namespace {
 
+std::string whereOf(const plan::Location &l) {
+  if (l.file().empty()) return "";
+  return l.file() + ":" + std::to_string(l.line()) + ":" + std::to_string(l.column());
+}
+
 /// Joins the interfaces of all parts: a name is one tensor, wherever it stands.
 class JobReader {
 public:
@@ -328,7 +333,7 @@ private:
     port.hasSeed = v.has_seed();
     port.seed = v.random_seed();
     port.initializer = v.initializer();
-    port.where = placeOf(v.location());
+    port.where = whereOf(v.location());
     return Status::ok();
   }
 
@@ -383,7 +388,5 @@ Result<JobPlan> readJob(const plan::Plan &plan, int64_t ranks) {
 const plan::Plan &partOf(const plan::Plan &plan, const JobPlan &job, int64_t rank) {
   return job.partOfRank.empty() ? plan : plan.part(static_cast<int>(job.partOfRank[static_cast<size_t>(rank)]));
 }
-
-GraphPlace placeOf(const plan::Location &location) { return {location.file(), location.line(), location.column()}; }
 
 } // namespace opc::runtime

@@ -18,17 +18,17 @@
 // CHECK: %[[R:.*]] = opc.user_op "reshape"(in: %[[M]]) {{.*}} -> tensor<1x4x1x1xf32>
 // CHECK: opc.output "mean"(%[[R]])
 func.func @network() {
-  %x = opc.input "x" {conf = ""} : tensor<1x3x8x8xf32>
-  %w = opc.variable "w" {conf = ""} : tensor<4x3x1x1xf32>
-  %v = opc.variable "v" {conf = ""} : tensor<4x4x1x1xf32>
+  %x = opc.input "x" : tensor<1x3x8x8xf32>
+  %w = opc.variable "w" : tensor<4x3x1x1xf32>
+  %v = opc.variable "v" : tensor<4x4x1x1xf32>
   %a = opc.user_op "fused_conv2d"(in: %x, weight: %w) -> (out) {activation = "", activation_max = 0.0 : f64, activation_min = 0.0 : f64, data_format = "channels_first", dilation_rate = array<i32>, filters = 0 : i32, groups = 1 : i32, kernel_size = array<i32>, padding_before = array<i32>, strides = array<i32>, epsilon = 0.0 : f32, weight_format = "channels_first"} : (tensor<1x3x8x8xf32>, tensor<4x3x1x1xf32>) -> tensor<1x4x8x8xf32>
   %p = opc.user_op "max_pool_2d"(x: %a) -> (y) {ceil_mode = false, data_format = "channels_first", dilation = array<i32>, kernel_size = array<i32: 2, 2>, padding = array<i32>, padding_after = array<i32>, return_indices = false, stride = array<i32>} : (tensor<1x4x8x8xf32>) -> tensor<1x4x4x4xf32>
   %s = opc.user_op "silu"(in: %p) -> (out) : (tensor<1x4x4x4xf32>) -> tensor<1x4x4x4xf32>
   %b = opc.user_op "fused_conv2d"(in: %s, weight: %v, _add_to_output: %p) -> (out) {activation = "", activation_max = 0.0 : f64, activation_min = 0.0 : f64, data_format = "channels_first", dilation_rate = array<i32>, filters = 0 : i32, groups = 1 : i32, kernel_size = array<i32>, padding_before = array<i32>, strides = array<i32>, epsilon = 0.0 : f32, weight_format = "channels_first"} : (tensor<1x4x4x4xf32>, tensor<4x4x1x1xf32>, tensor<1x4x4x4xf32>) -> tensor<1x4x4x4xf32>
   %m = opc.user_op "softmax"(in: %b) -> (out) : (tensor<1x4x4x4xf32>) -> tensor<1x4x4x4xf32>
-  opc.output "y"(%m) {conf = ""} : tensor<1x4x4x4xf32>
+  opc.output "y"(%m) : tensor<1x4x4x4xf32>
   %g = opc.user_op "adaptive_avg_pool2d"(x: %b) -> (y) {data_format = "channels_first", output_size = array<i64: 1, 1>} : (tensor<1x4x4x4xf32>) -> tensor<1x4x1x1xf32>
-  opc.output "mean"(%g) {conf = ""} : tensor<1x4x1x1xf32>
+  opc.output "mean"(%g) : tensor<1x4x1x1xf32>
   return
 }
 
@@ -37,8 +37,8 @@ func.func @network() {
 // CHECK-NOT: transpose
 // CHECK: "max_pool_2d"(x: %{{.*}}) -> (y) {{.*}}data_format = "channels_first"
 func.func @alone() {
-  %x = opc.input "x" {conf = ""} : tensor<1x3x8x8xf32>
+  %x = opc.input "x" : tensor<1x3x8x8xf32>
   %p = opc.user_op "max_pool_2d"(x: %x) -> (y) {ceil_mode = false, data_format = "channels_first", dilation = array<i32>, kernel_size = array<i32: 2, 2>, padding = array<i32>, padding_after = array<i32>, return_indices = false, stride = array<i32>} : (tensor<1x3x8x8xf32>) -> tensor<1x3x4x4xf32>
-  opc.output "y"(%p) {conf = ""} : tensor<1x3x4x4xf32>
+  opc.output "y"(%p) : tensor<1x3x4x4xf32>
   return
 }

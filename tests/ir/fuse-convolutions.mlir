@@ -10,16 +10,16 @@
 // CHECK-NOT: "relu"(
 // CHECK: opc.output
 func.func @block() {
-  %x = opc.input "x" {conf = ""} : tensor<1x4x5x5xf32>
-  %w = opc.variable "w" {conf = ""} : tensor<4x4x3x3xf32>
-  %c = opc.variable "c" {conf = ""} : tensor<4xf32>
+  %x = opc.input "x" : tensor<1x4x5x5xf32>
+  %w = opc.variable "w" : tensor<4x4x3x3xf32>
+  %c = opc.variable "c" : tensor<4xf32>
   %s = opc.user_op "conv2d"(in: %x, weight: %w) -> (out) {data_format = "channels_first", dilation_rate = array<i32>, filters = 0 : i32, groups = 1 : i32, kernel_size = array<i32>, padding_before = array<i32: 1, 1>, strides = array<i32>, tuning_cache = ""} : (tensor<1x4x5x5xf32>, tensor<4x4x3x3xf32>) -> tensor<1x4x5x5xf32>
   %n = opc.user_op "normalization"(x: %s, moving_mean: %c, moving_variance: %c, gamma: %c, beta: %c) -> (y) {axis = 1 : i32, epsilon = 1.0e-05 : f32, momentum = 0.9 : f32, training = false} : (tensor<1x4x5x5xf32>, tensor<4xf32>, tensor<4xf32>, tensor<4xf32>, tensor<4xf32>) -> tensor<1x4x5x5xf32>
   %k = opc.user_op "conv2d"(in: %x, weight: %w) -> (out) {data_format = "channels_first", dilation_rate = array<i32>, filters = 0 : i32, groups = 1 : i32, kernel_size = array<i32>, padding_before = array<i32: 1, 1>, strides = array<i32>, tuning_cache = ""} : (tensor<1x4x5x5xf32>, tensor<4x4x3x3xf32>) -> tensor<1x4x5x5xf32>
   %b = opc.user_op "bias_add"(a: %k, b: %c) -> (out) {axis = 1 : i32} : (tensor<1x4x5x5xf32>, tensor<4xf32>) -> tensor<1x4x5x5xf32>
   %a = opc.user_op "broadcast_add"(x: %b, y: %n) -> (z) : (tensor<1x4x5x5xf32>, tensor<1x4x5x5xf32>) -> tensor<1x4x5x5xf32>
   %r = opc.user_op "relu"(x: %a) -> (y) : (tensor<1x4x5x5xf32>) -> tensor<1x4x5x5xf32>
-  opc.output "y"(%r) {conf = ""} : tensor<1x4x5x5xf32>
+  opc.output "y"(%r) : tensor<1x4x5x5xf32>
   return
 }
 
@@ -32,12 +32,12 @@ func.func @block() {
 // CHECK: %[[R:.*]] = opc.user_op "relu"(x: %[[C]])
 // CHECK: opc.output "inner"(%[[C]])
 func.func @captured() {
-  %x = opc.input "x" {conf = ""} : tensor<1x4x5x5xf32>
-  %w = opc.variable "w" {conf = ""} : tensor<4x4x1x1xf32>
+  %x = opc.input "x" : tensor<1x4x5x5xf32>
+  %w = opc.variable "w" : tensor<4x4x1x1xf32>
   %s = opc.user_op "conv2d"(in: %x, weight: %w) -> (out) {data_format = "channels_first", dilation_rate = array<i32>, filters = 0 : i32, groups = 1 : i32, kernel_size = array<i32>, padding_before = array<i32>, strides = array<i32>, tuning_cache = ""} : (tensor<1x4x5x5xf32>, tensor<4x4x1x1xf32>) -> tensor<1x4x5x5xf32>
   %r = opc.user_op "relu"(x: %s) -> (y) : (tensor<1x4x5x5xf32>) -> tensor<1x4x5x5xf32>
-  opc.output "inner"(%s) {conf = ""} : tensor<1x4x5x5xf32>
-  opc.output "y"(%r) {conf = ""} : tensor<1x4x5x5xf32>
+  opc.output "inner"(%s) : tensor<1x4x5x5xf32>
+  opc.output "y"(%r) : tensor<1x4x5x5xf32>
   return
 }
 
@@ -53,21 +53,21 @@ func.func @captured() {
 // CHECK: "broadcast_add"
 // CHECK: "conv2d"
 func.func @kept() {
-  %x = opc.input "x" {conf = ""} : tensor<1x4x4x4xf32>
-  %w = opc.variable "w" {conf = ""} : tensor<4x4x1x1xf32>
-  %c = opc.variable "c" {conf = ""} : tensor<4xf32>
-  %s = opc.variable "s" {conf = ""} : tensor<4x1x1xf32>
+  %x = opc.input "x" : tensor<1x4x4x4xf32>
+  %w = opc.variable "w" : tensor<4x4x1x1xf32>
+  %c = opc.variable "c" : tensor<4xf32>
+  %s = opc.variable "s" : tensor<4x1x1xf32>
   %1 = opc.user_op "conv2d"(in: %x, weight: %w) -> (out) {data_format = "channels_first", dilation_rate = array<i32>, filters = 0 : i32, groups = 1 : i32, kernel_size = array<i32>, padding_before = array<i32>, strides = array<i32>, tuning_cache = ""} : (tensor<1x4x4x4xf32>, tensor<4x4x1x1xf32>) -> tensor<1x4x4x4xf32>
   %n = opc.user_op "normalization"(x: %1, gamma: %c, beta: %c) -> (y) {axis = 1 : i32, epsilon = 1.0e-05 : f32, momentum = 0.9 : f32, training = true} : (tensor<1x4x4x4xf32>, tensor<4xf32>, tensor<4xf32>) -> tensor<1x4x4x4xf32>
   %2 = opc.user_op "conv2d"(in: %n, weight: %w) -> (out) {data_format = "channels_first", dilation_rate = array<i32>, filters = 0 : i32, groups = 1 : i32, kernel_size = array<i32>, padding_before = array<i32>, strides = array<i32>, tuning_cache = ""} : (tensor<1x4x4x4xf32>, tensor<4x4x1x1xf32>) -> tensor<1x4x4x4xf32>
   %b = opc.user_op "bias_add"(a: %2, b: %c) -> (out) {axis = 2 : i32} : (tensor<1x4x4x4xf32>, tensor<4xf32>) -> tensor<1x4x4x4xf32>
   %3 = opc.user_op "conv2d"(in: %b, weight: %w) -> (out) {data_format = "channels_first", dilation_rate = array<i32>, filters = 0 : i32, groups = 1 : i32, kernel_size = array<i32>, padding_before = array<i32>, strides = array<i32>, tuning_cache = ""} : (tensor<1x4x4x4xf32>, tensor<4x4x1x1xf32>) -> tensor<1x4x4x4xf32>
   %a = opc.user_op "broadcast_add"(x: %3, y: %s) -> (z) : (tensor<1x4x4x4xf32>, tensor<4x1x1xf32>) -> tensor<1x4x4x4xf32>
-  opc.output "y"(%a) {conf = ""} : tensor<1x4x4x4xf32>
-  %d = opc.input "d" {conf = ""} : tensor<1x4x4x4xf64>
-  %v = opc.variable "v" {conf = ""} : tensor<4x4x1x1xf64>
+  opc.output "y"(%a) : tensor<1x4x4x4xf32>
+  %d = opc.input "d" : tensor<1x4x4x4xf64>
+  %v = opc.variable "v" : tensor<4x4x1x1xf64>
   %4 = opc.user_op "conv2d"(in: %d, weight: %v) -> (out) {data_format = "channels_first", dilation_rate = array<i32>, filters = 0 : i32, groups = 1 : i32, kernel_size = array<i32>, padding_before = array<i32>, strides = array<i32>, tuning_cache = ""} : (tensor<1x4x4x4xf64>, tensor<4x4x1x1xf64>) -> tensor<1x4x4x4xf64>
-  opc.output "z"(%4) {conf = ""} : tensor<1x4x4x4xf64>
+  opc.output "z"(%4) : tensor<1x4x4x4xf64>
   return
 }
 
@@ -78,11 +78,11 @@ func.func @kept() {
 // CHECK: "fused_conv2d"{{.*}}data_format = "channels_last"{{.*}}weight_format = "channels_last"
 // CHECK-NOT: "bias_add"
 func.func @last() {
-  %x = opc.input "x" {conf = ""} : tensor<1x4x4x3xf32>
-  %w = opc.variable "w" {conf = ""} : tensor<5x1x1x3xf32>
-  %c = opc.variable "c" {conf = ""} : tensor<5xf32>
+  %x = opc.input "x" : tensor<1x4x4x3xf32>
+  %w = opc.variable "w" : tensor<5x1x1x3xf32>
+  %c = opc.variable "c" : tensor<5xf32>
   %1 = opc.user_op "conv2d"(in: %x, weight: %w) -> (out) {data_format = "channels_last", dilation_rate = array<i32>, filters = 0 : i32, groups = 1 : i32, kernel_size = array<i32>, padding_before = array<i32>, strides = array<i32>, tuning_cache = ""} : (tensor<1x4x4x3xf32>, tensor<5x1x1x3xf32>) -> tensor<1x4x4x5xf32>
   %b = opc.user_op "bias_add"(a: %1, b: %c) -> (out) {axis = -1 : i32} : (tensor<1x4x4x5xf32>, tensor<5xf32>) -> tensor<1x4x4x5xf32>
-  opc.output "y"(%b) {conf = ""} : tensor<1x4x4x5xf32>
+  opc.output "y"(%b) : tensor<1x4x4x5xf32>
   return
 }

@@ -5,8 +5,8 @@
 // expected-note @+1 {{help: did you mean lost?}}
 module {
   func.func @no_loss() {
-    %x = opc.input "x" {conf = ""} : tensor<3xf32> loc("x")
-    opc.output "lost"(%x) {conf = ""} : tensor<3xf32> loc("lost")
+    %x = opc.input "x" : tensor<3xf32> loc("x")
+    opc.output "lost"(%x) : tensor<3xf32> loc("lost")
     return
   }
 }
@@ -17,7 +17,7 @@ module {
 module {
   func.func @nothing_wanted() {
     %c = opc.user_op "constant"() -> (out) {dtype = #opc.dtype<2>, floating_value = 1.0, integer_value = 0, is_floating_value = true, shape = #opc.shape<[3]>} : () -> tensor<3xf32> loc("c")
-    opc.output "loss"(%c) {conf = ""} : tensor<3xf32> loc("loss")
+    opc.output "loss"(%c) : tensor<3xf32> loc("loss")
     return
   }
 }

@@ -14,11 +14,11 @@
 // CHECK: %[[SUM:.*]] = opc.user_op "add_n"
 // CHECK: opc.output "x.grad"(%[[SUM]])
 func.func @two_consumers() {
-  %x = opc.input "x" {conf = ""} : tensor<3xf32> loc("x")
+  %x = opc.input "x" : tensor<3xf32> loc("x")
   %s = opc.user_op "sin"(x: %x) -> (y) : (tensor<3xf32>) -> tensor<3xf32> loc("s")
   %c = opc.user_op "cos"(x: %x) -> (y) : (tensor<3xf32>) -> tensor<3xf32> loc("c")
   %l = opc.user_op "add_n"(in: %s, in: %c) -> (out) : (tensor<3xf32>, tensor<3xf32>) -> tensor<3xf32> loc("sum")
-  opc.output "loss"(%l) {conf = ""} : tensor<3xf32> loc("loss")
+  opc.output "loss"(%l) : tensor<3xf32> loc("loss")
   return
 }
 
@@ -32,10 +32,10 @@ func.func @two_consumers() {
 // CHECK-SAME: axis = array<i32: 0>
 // CHECK: opc.output "w.grad"(%[[R]])
 func.func @broadcast() {
-  %x = opc.input "x" {conf = ""} : tensor<2x3xf32> loc("x")
-  %w = opc.variable "w" {conf = ""} : tensor<3xf32> loc("w")
+  %x = opc.input "x" : tensor<2x3xf32> loc("x")
+  %w = opc.variable "w" : tensor<3xf32> loc("w")
   %p = opc.user_op "broadcast_pow"(x: %x, y: %w) -> (z) : (tensor<2x3xf32>, tensor<3xf32>) -> tensor<2x3xf32> loc("p")
-  opc.output "loss"(%p) {conf = ""} : tensor<2x3xf32> loc("loss")
+  opc.output "loss"(%p) : tensor<2x3xf32> loc("loss")
   return
 }
 
@@ -47,13 +47,13 @@ func.func @broadcast() {
 // CHECK: opc.user_op "multiply"(x: %{{.*}}, y: %{{.*}})
 // CHECK: opc.output "x.grad"
 func.func @stops() {
-  %x = opc.input "x" {conf = ""} : tensor<2x3xf32> loc("x")
+  %x = opc.input "x" : tensor<2x3xf32> loc("x")
   %a = opc.user_op "argmax"(in: %x) -> (out) : (tensor<2x3xf32>) -> tensor<2xi64> loc("a")
   %f = opc.user_op "cast"(in: %a) -> (out) {dtype = #opc.dtype<2>, pin_memory = false} : (tensor<2xi64>) -> tensor<2xf32> loc("f")
   %r = opc.user_op "reshape"(in: %f) -> (out) {shape = #opc.shape<[2, 1]>} : (tensor<2xf32>) -> tensor<2x1xf32> loc("r")
   %e = opc.user_op "exp"(x: %x) -> (y) : (tensor<2x3xf32>) -> tensor<2x3xf32> loc("e")
   %m = opc.user_op "broadcast_add"(x: %e, y: %r) -> (z) : (tensor<2x3xf32>, tensor<2x1xf32>) -> tensor<2x3xf32> loc("m")
-  opc.output "loss"(%m) {conf = ""} : tensor<2x3xf32> loc("loss")
+  opc.output "loss"(%m) : tensor<2x3xf32> loc("loss")
   return
 }
 
@@ -67,11 +67,11 @@ func.func @stops() {
 // AGAIN: %[[CLONE:.*]] = opc.user_op "sin"(x: %{{.*}}) -> (y) attributes {opc.ctrl_in = [
 // AGAIN: opc.user_op "sin_grad"(x: %[[CLONE]]
 func.func @chain() {
-  %x = opc.input "x" {conf = ""} : tensor<3xf32> loc("x")
+  %x = opc.input "x" : tensor<3xf32> loc("x")
   %a = opc.user_op "sin"(x: %x) -> (y) : (tensor<3xf32>) -> tensor<3xf32> loc("a")
   %b = opc.user_op "sin"(x: %a) -> (y) : (tensor<3xf32>) -> tensor<3xf32> loc("b")
   %c = opc.user_op "sin"(x: %b) -> (y) : (tensor<3xf32>) -> tensor<3xf32> loc("c")
   %d = opc.user_op "sin"(x: %c) -> (y) : (tensor<3xf32>) -> tensor<3xf32> loc("d")
-  opc.output "loss"(%d) {conf = ""} : tensor<3xf32> loc("loss")
+  opc.output "loss"(%d) : tensor<3xf32> loc("loss")
   return
 }

@@ -3,10 +3,10 @@
 
 // CHECK-LABEL: func.func @graph
 func.func @graph() {
-  %x = opc.input "x" {conf = ""} : tensor<6x4xf32>
-  %row = opc.input "row" {conf = ""} : tensor<4xf32>
-  %empty = opc.input "empty" {conf = ""} : tensor<0x4xf32>
-  %scalar = opc.input "scalar" {conf = ""} : tensor<f32>
+  %x = opc.input "x" : tensor<6x4xf32>
+  %row = opc.input "row" : tensor<4xf32>
+  %empty = opc.input "empty" : tensor<0x4xf32>
+  %scalar = opc.input "scalar" : tensor<f32>
   // CHECK: "reshape"{{.*}} -> tensor<2x12xf32>
   %0 = opc.user_op "reshape"(in: %x) -> (out) {shape = #opc.shape<[2, -1]>} : (tensor<6x4xf32>) -> !opc.unresolved
   // CHECK: "broadcast_add"{{.*}} -> tensor<6x4xf32>
@@ -19,6 +19,6 @@ func.func @graph() {
   %4 = opc.user_op "reduce_sum"(input_tensor: %x) -> (output_tensor) {axis = array<i32: 0, 1>, keepdims = false} : (tensor<6x4xf32>) -> !opc.unresolved
   // CHECK: "cast"{{.*}} -> tensor<2x12xi64>
   %5 = opc.user_op "cast"(in: %0) -> (out) {dtype = #opc.dtype<6>, pin_memory = false} : (!opc.unresolved) -> !opc.unresolved
-  opc.output "y"(%5) {conf = ""} : !opc.unresolved
+  opc.output "y"(%5) : !opc.unresolved
   return
 }

@@ -5,10 +5,10 @@
 
 // CHECK-LABEL: func.func @graph
 func.func @graph() {
-  // CHECK: %[[X:.*]] = opc.input "x" {conf = ""} : tensor<2x3xf32>
-  %x = opc.input "x" {conf = ""} : tensor<2x3xf32>
-  // CHECK: %[[W:.*]] = opc.variable "w" {conf = ""} : tensor<4x3xf32>
-  %w = opc.variable "w" {conf = ""} : tensor<4x3xf32>
+  // CHECK: %[[X:.*]] = opc.input "x" : tensor<2x3xf32>
+  %x = opc.input "x" : tensor<2x3xf32>
+  // CHECK: %[[W:.*]] = opc.variable "w" : tensor<4x3xf32>
+  %w = opc.variable "w" : tensor<4x3xf32>
   // CHECK: opc.user_op "matmul"(a: %[[X]], b: %[[W]]) -> (out) {alpha = 1.000000e+00 : f64, transpose_a = false, transpose_b = true} : (tensor<2x3xf32>, tensor<4x3xf32>) -> tensor<2x4xf32>
   %m = opc.user_op "matmul"(a: %x, b: %w) -> (out) {alpha = 1.0 : f64, transpose_a = false, transpose_b = true} : (tensor<2x3xf32>, tensor<4x3xf32>) -> tensor<2x4xf32>
   // Variadic arguments are one group of equal names.
@@ -20,7 +20,7 @@ func.func @graph() {
   %c = opc.user_op "cast"(in: %r) -> (out) {dtype = #opc.dtype<3>, pin_memory = false} : (tensor<4x2xf32>) -> tensor<4x2xf64>
   // CHECK: opc.constant dense<2.000000e+00> : tensor<2xf32> : tensor<2xf32>
   %k = opc.constant dense<2.0> : tensor<2xf32> : tensor<2xf32>
-  // CHECK: opc.output "y"(%{{.*}}) {conf = ""} : tensor<4x2xf64>
-  opc.output "y"(%c) {conf = ""} : tensor<4x2xf64>
+  // CHECK: opc.output "y"(%{{.*}}) : tensor<4x2xf64>
+  opc.output "y"(%c) : tensor<4x2xf64>
   return
 }

@@ -2,8 +2,8 @@
 // RUN: opc-opt %s --opc-plan-memory | FileCheck %s
 
 func.func @graph() {
-  // CHECK: opc.input "x" {conf = "", opc.offsets = array<i64: 0>}
-  %x = opc.input "x" {conf = ""} : tensor<4x8xf32>
+  // CHECK: opc.input "x" {opc.offsets = array<i64: 0>}
+  %x = opc.input "x" : tensor<4x8xf32>
   // The first relu may not overwrite the input.
   // CHECK: "relu"{{.*}}opc.offsets = array<i64: 128>
   %a = opc.user_op "relu"(x: %x) -> (y) : (tensor<4x8xf32>) -> tensor<4x8xf32>
@@ -16,6 +16,6 @@ func.func @graph() {
   %t = opc.user_op "tanh"(x: %e) -> (y) : (tensor<32xf32>) -> tensor<32xf32>
   // CHECK: "broadcast_add"{{.*}}opc.offsets = array<i64: {{128|256}}>
   %s = opc.user_op "broadcast_add"(x: %t, y: %e) -> (z) : (tensor<32xf32>, tensor<32xf32>) -> tensor<32xf32>
-  opc.output "y"(%s) {conf = ""} : tensor<32xf32>
+  opc.output "y"(%s) : tensor<32xf32>
   return
 }

@@ -8,14 +8,14 @@
 // CHECK: "relu"
 // CHECK: "assign"
 func.func @readers_first() {
-  %w = opc.variable "w" {conf = ""} : tensor<2xf32>
-  %x = opc.input "x" {conf = ""} : tensor<2xf32>
+  %w = opc.variable "w" : tensor<2xf32>
+  %x = opc.input "x" : tensor<2xf32>
   opc.user_op "assign"(ref: %w, value: %x) -> () : (tensor<2xf32>, tensor<2xf32>) -> ()
   %e = opc.user_op "exp"(x: %w) -> (y) : (tensor<2xf32>) -> tensor<2xf32>
   %v = opc.user_op "reshape"(in: %w) -> (out) {shape = #opc.shape<[2, 1]>} : (tensor<2xf32>) -> tensor<2x1xf32>
   %r = opc.user_op "relu"(x: %v) -> (y) : (tensor<2x1xf32>) -> tensor<2x1xf32>
-  opc.output "e"(%e) {conf = ""} : tensor<2xf32>
-  opc.output "r"(%r) {conf = ""} : tensor<2x1xf32>
+  opc.output "e"(%e) : tensor<2xf32>
+  opc.output "r"(%r) : tensor<2x1xf32>
   return
 }
 
@@ -29,13 +29,13 @@ func.func @readers_first() {
 // CHECK-DAG: opc.output "old"(%[[OLD]])
 // CHECK-DAG: opc.output "new"(%[[NEW]])
 func.func @control() {
-  %w = opc.variable "w" {conf = ""} : tensor<2xf32>
-  %x = opc.input "x" {conf = ""} : tensor<2xf32>
+  %w = opc.variable "w" : tensor<2xf32>
+  %x = opc.input "x" : tensor<2xf32>
   opc.user_op "assign"(ref: %w, value: %x) -> () attributes {opc.ordered} : (tensor<2xf32>, tensor<2xf32>) -> () loc("set")
   %a = opc.user_op "exp"(x: %w) -> (y) : (tensor<2xf32>) -> tensor<2xf32>
   %b = opc.user_op "exp"(x: %w) -> (y) attributes {opc.ctrl_in = ["set"]} : (tensor<2xf32>) -> tensor<2xf32>
-  opc.output "old"(%a) {conf = ""} : tensor<2xf32>
-  opc.output "new"(%b) {conf = ""} : tensor<2xf32>
+  opc.output "old"(%a) : tensor<2xf32>
+  opc.output "new"(%b) : tensor<2xf32>
   return
 }
 
@@ -47,11 +47,11 @@ func.func @control() {
 // CHECK: "assign"(ref: %{{.*}}, value: %[[FIRST:.*]]) -> () attributes {opc.ordered}
 // CHECK: "assign"
 func.func @two_writes() {
-  %w = opc.variable "w" {conf = ""} : tensor<2xf32>
-  %x = opc.input "x" {conf = ""} : tensor<2xf32>
+  %w = opc.variable "w" : tensor<2xf32>
+  %x = opc.input "x" : tensor<2xf32>
   opc.user_op "assign"(ref: %w, value: %x) -> () attributes {opc.ctrl_in = ["first"]} : (tensor<2xf32>, tensor<2xf32>) -> () loc("second")
   opc.user_op "assign"(ref: %w, value: %x) -> () attributes {opc.ordered} : (tensor<2xf32>, tensor<2xf32>) -> () loc("first")
   %e = opc.user_op "exp"(x: %w) -> (y) : (tensor<2xf32>) -> tensor<2xf32>
-  opc.output "e"(%e) {conf = ""} : tensor<2xf32>
+  opc.output "e"(%e) : tensor<2xf32>
   return
 }

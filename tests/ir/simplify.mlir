@@ -11,7 +11,7 @@ func.func @constants() {
   %a = opc.constant dense<3.0> : tensor<2xf32> : tensor<2xf32>
   %b = opc.constant dense<4.0> : tensor<2xf32> : tensor<2xf32>
   %c = opc.user_op "broadcast_add"(x: %a, y: %b) -> (z) : (tensor<2xf32>, tensor<2xf32>) -> tensor<2xf32>
-  opc.output "y"(%c) {conf = ""} : tensor<2xf32>
+  opc.output "y"(%c) : tensor<2xf32>
   return
 }
 
@@ -22,10 +22,10 @@ func.func @constants() {
 // NOOP-NOT: reshape
 // NOOP-NOT: cast
 func.func @no_ops() {
-  %x = opc.input "x" {conf = ""} : tensor<2x3xf32>
+  %x = opc.input "x" : tensor<2x3xf32>
   %r = opc.user_op "reshape"(in: %x) -> (out) {shape = #opc.shape<[2, 3]>} : (tensor<2x3xf32>) -> tensor<2x3xf32>
   %c = opc.user_op "cast"(in: %r) -> (out) {dtype = #opc.dtype<2>, pin_memory = false} : (tensor<2x3xf32>) -> tensor<2x3xf32>
-  opc.output "y"(%c) {conf = ""} : tensor<2x3xf32>
+  opc.output "y"(%c) : tensor<2x3xf32>
   return
 }
 
@@ -41,18 +41,18 @@ func.func @no_ops() {
 // CSE: opc.variable "w1"
 // CSE: opc.variable "w2"
 func.func @equal() {
-  %x = opc.input "x" {conf = ""} : tensor<2xf32>
+  %x = opc.input "x" : tensor<2xf32>
   %a = opc.user_op "exp"(x: %x) -> (y) : (tensor<2xf32>) -> tensor<2xf32> loc("a")
   %b = opc.user_op "exp"(x: %x) -> (y) : (tensor<2xf32>) -> tensor<2xf32> loc("b")
   %c = opc.user_op "broadcast_add"(x: %a, y: %b) -> (z) : (tensor<2xf32>, tensor<2xf32>) -> tensor<2xf32>
-  opc.output "y"(%c) {conf = ""} : tensor<2xf32>
+  opc.output "y"(%c) : tensor<2xf32>
   return
 }
 func.func @variables() {
-  %w1 = opc.variable "w1" {conf = ""} : tensor<2xf32>
-  %w2 = opc.variable "w2" {conf = ""} : tensor<2xf32>
+  %w1 = opc.variable "w1" : tensor<2xf32>
+  %w2 = opc.variable "w2" : tensor<2xf32>
   %c = opc.user_op "broadcast_add"(x: %w1, y: %w2) -> (z) : (tensor<2xf32>, tensor<2xf32>) -> tensor<2xf32>
-  opc.output "y"(%c) {conf = ""} : tensor<2xf32>
+  opc.output "y"(%c) : tensor<2xf32>
   return
 }
 
@@ -65,11 +65,11 @@ func.func @variables() {
 // DEAD-NOT: "exp"
 // DEAD: "relu"
 func.func @dead() {
-  %x = opc.input "x" {conf = ""} : tensor<2xf32>
-  %unused = opc.input "unused" {conf = ""} : tensor<2xf32>
-  %w = opc.variable "w" {conf = ""} : tensor<2xf32>
+  %x = opc.input "x" : tensor<2xf32>
+  %unused = opc.input "unused" : tensor<2xf32>
+  %w = opc.variable "w" : tensor<2xf32>
   %e = opc.user_op "exp"(x: %w) -> (y) : (tensor<2xf32>) -> tensor<2xf32>
   %r = opc.user_op "relu"(x: %x) -> (y) : (tensor<2xf32>) -> tensor<2xf32>
-  opc.output "y"(%r) {conf = ""} : tensor<2xf32>
+  opc.output "y"(%r) : tensor<2xf32>
   return
 }

@@ -55,7 +55,7 @@ Json statisticsJson(const ObservedTask &task, const ObservedTensor &tensor, cons
   return {{"tensor", tensor.name},
           {"op", task.name},
           {"type", task.type},
-          {"src", task.where.text()},
+          {"src", task.where},
           {"step", step},
           {"dtype", dtypeJson(t.dtype())},
           {"shape", shapeJson(t.shape())},

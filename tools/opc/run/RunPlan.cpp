@@ -12,10 +12,6 @@ namespace opc::cli {
 
 namespace {
 
-/// Whether the graph holds backward ops. They carry shapes of the forward graph in their attributes (the share of a
-/// mean is 1 / n), so that another batch would train, and wrongly. Text and binary graphs spell the name alike.
-bool isDifferentiated(const std::string &graph) { return graph.find("backward_pass") != std::string::npos; }
-
 /// "64,28,28".
 std::string shapeText(const std::vector<int64_t> &dims) {
   std::string text;
@@ -92,7 +88,9 @@ Status RunPlanner::bindDataSets(const GraphInput &input, const GraphInfo &whole,
       if (!batch && isOpen)
         return usageError("the graph leaves the batch of input '" + t.name + "' open", "give one: --batch 64");
       dims[0] = batch ? batch : t.shape.At(0);
-      if (!isOpen && t.shape.At(0) != dims[0] && isDifferentiated(input.bytes))
+      // Backward ops carry shapes of the forward graph in their attributes (the share of a mean is 1 / n): another batch
+      // would train, and wrongly.
+      if (!isOpen && t.shape.At(0) != dims[0] && whole.isDifferentiated)
         return Status(StatusCode::kUsage, "OPC0713",
                       "the gradients of " + input.name + " are made for batches of " + std::to_string(t.shape.At(0)) +
                           " (input '" + t.name + "'), --batch is " + std::to_string(batch))

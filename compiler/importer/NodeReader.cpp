@@ -1,0 +1,179 @@
+// Each op of a graph file by itself.
+// SPDX-License-Identifier: Apache-2.0
+#include "GraphNodes.h"
+
+#include "AttrWire.h"
+
+namespace opc {
+namespace {
+
+using graph::OperatorConf;
+
+std::string blob(const std::string &name) { return name.empty() ? "out" : name; }
+
+class NodeReader {
+public:
+  explicit NodeReader(GraphNodes *graph) : graph_(*graph) {}
+
+  void run() {
+    const auto &ops = graph_.file.job->net().op();
+    graph_.nodes.resize(static_cast<size_t>(ops.size()));
+    if (ops.empty()) graph_.error(SourceRange(), "OPC0103", "the graph has no op");
+    std::unordered_map<std::string, int> names;
+    names.reserve(graph_.nodes.size());
+    for (int i = 0; i < ops.size(); ++i) {
+      const OperatorConf &conf = ops[i];
+      Node &node = graph_.nodes[static_cast<size_t>(i)];
+      node.conf = &conf;
+      if (conf.name().empty()) {
+        graph_.error(i, "OPC0105", "an op without a name", "add name: \"...\"");
+        continue;
+      }
+      auto [first, fresh] = names.emplace(conf.name(), i);
+      if (!fresh) {
+        const SourceRange &r = graph_.file.opRanges[static_cast<size_t>(first->second)];
+        graph_.error(i, "OPC0106",
+                     "op name '" + conf.name() + "' is used twice" +
+                         (r.known() ? "; first at line " + std::to_string(r.line) : ""),
+                     "op names are unique in a graph");
+        continue;
+      }
+      node.valid = read(i, &node);
+    }
+  }
+
+private:
+  bool require(int i, const std::string &value, const char *field) {
+    if (!value.empty()) return true;
+    graph_.error(i, "OPC0105", std::string("'") + field + "' is missing",
+                 std::string("add ") + field + ": \"OP/out_0\"");
+    return false;
+  }
+
+  bool read(int i, Node *node) {
+    const OperatorConf &conf = *node->conf;
+    auto tensor = [&](const std::string &out) { return conf.name() + "/" + blob(out); };
+    switch (conf.op_type_case()) {
+    case OperatorConf::kInputConf: node->makes = {tensor(conf.input_conf().out())}; return true;
+    case OperatorConf::kVariableConf: node->makes = {tensor(conf.variable_conf().out())}; return true;
+    case OperatorConf::kOutputConf:
+      node->reads = {conf.output_conf().in()};
+      return require(i, conf.output_conf().in(), "in");
+    case OperatorConf::kReturnConf:
+      node->reads = {conf.return_conf().in()};
+      return require(i, conf.return_conf().in(), "in");
+    case OperatorConf::kIdentityConf:
+      if (!require(i, conf.identity_conf().in(), "in")) return false;
+      node->user = {conf.name(),
+                    "identity",
+                    {{"in", {conf.identity_conf().in()}}},
+                    {{"out", {tensor(conf.identity_conf().out())}}},
+                    {}};
+      return complete(i, node);
+    case OperatorConf::kConstantLikeConf: return readConstantLike(i, node, tensor(conf.constant_like_conf().out()));
+    case OperatorConf::kUserConf:
+      if (!check(i, conf.user_conf())) return false;
+      node->user = wire::fromProto(conf.name(), conf.user_conf());
+      return complete(i, node);
+    case OperatorConf::OP_TYPE_NOT_SET: break;
+    }
+    graph_.error(i, "OPC0109", "the op has no conf that opc knows",
+                 "opc reads input_conf, output_conf, return_conf, variable_conf, identity_conf, constant_like_conf and "
+                 "user_conf");
+    return false;
+  }
+
+  bool readConstantLike(int i, Node *node, std::string out) {
+    const auto &c = node->conf->constant_like_conf();
+    if (!require(i, c.like(), "like")) return false;
+    node->user = {node->conf->name(), "constant_like", {{"like", {c.like()}}}, {{"out", {std::move(out)}}}, {}};
+    node->user.attrs["floating_value"] =
+        AttrValue(c.has_float_operand() ? c.float_operand() : static_cast<double>(c.int_operand()));
+    node->user.attrs["integer_value"] =
+        AttrValue(c.has_int_operand() ? static_cast<int64_t>(c.int_operand()) : int64_t{0});
+    node->user.attrs["is_floating_value"] = AttrValue(c.has_float_operand());
+    return complete(i, node);
+  }
+
+  /// What the message allows and no op can have.
+  bool check(int i, const graph::UserOpConf &user) {
+    if (user.op_type_name().empty()) {
+      graph_.error(i, "OPC0105", "user_conf without op_type_name",
+                   "add op_type_name: \"relu\", or another op (opc ops lists them)");
+      return false;
+    }
+    bool good = true;
+    auto duplicate = [&](const auto &entries, const char *what) {
+      for (int a = 0; a < entries.size(); ++a)
+        for (int b = a + 1; b < entries.size(); ++b)
+          if (entries[a].key() == entries[b].key()) {
+            graph_.error(i, "OPC0106", std::string(what) + " '" + entries[a].key() + "' is given twice",
+                         "merge the entries: the argument's tensors go into one value");
+            good = false;
+          }
+    };
+    duplicate(user.input(), "input");
+    duplicate(user.output(), "output");
+    duplicate(user.attr(), "attribute");
+    for (int a = 0; a < user.attr_size(); ++a)
+      if (user.attr(a).value().value_case() == graph::AttrValue::VALUE_NOT_SET) {
+        graph_.error(graph_.file.attrRange(i, a), "OPC0205", "attribute '" + user.attr(a).key() + "' has no value",
+                     "write value { at_int32: 1 }, at_bool, at_string, ...", i);
+        good = false;
+      }
+    return good;
+  }
+
+  bool complete(int i, Node *node) {
+    node->def = graph_.registry.findOp(node->user.type);
+    if (!node->def) {
+      unknownType(i, node->user.type);
+      return false;
+    }
+    if (Status s = completeOpConf(*node->def, &node->user); !s.isOk()) {
+      graph_.error(i, s.id().c_str(), s.message(), s.help());
+      return false;
+    }
+    if (graph_.options.floatsAs != kInvalidDataType)
+      for (auto &a : node->user.attrs)
+        if (const auto *dtype = a.second.get<DataType>(); dtype && IsFloatingDataType(*dtype))
+          a.second = AttrValue(graph_.options.floatsAs);
+    for (const auto &b : node->user.inputs) node->reads.insert(node->reads.end(), b.tensors.begin(), b.tensors.end());
+    for (const auto &b : node->user.outputs) node->makes.insert(node->makes.end(), b.tensors.begin(), b.tensors.end());
+    return true;
+  }
+
+  void unknownType(int i, const std::string &type) {
+    std::string help;
+    for (const auto &n : graph_.registry.nearest(type)) help += (help.empty() ? "did you mean " : " or ") + n;
+    if (!help.empty()) help += "? ";
+    help += "loaded plugins: ";
+    if (graph_.registry.plugins().empty()) help += "none (--plugin LIB loads one)";
+    for (const auto &p : graph_.registry.plugins()) help += p.path + " ";
+    graph_.error(i, "OPC0201", "unknown op type '" + type + "'", help);
+  }
+
+  GraphNodes &graph_;
+};
+
+} // namespace
+
+void GraphNodes::error(SourceRange range, const char *code, std::string message, std::string help, int op) {
+  ++errors_;
+  Diagnostic d;
+  d.code = code;
+  d.message = std::move(message);
+  d.help = std::move(help);
+  d.range = std::move(range);
+  if (d.range.file.empty()) d.range.file = file.name;
+  if (op >= 0) {
+    const OperatorConf &conf = file.job->net().op(op);
+    if (conf.has_name()) d.subject = "op " + conf.name();
+    if (conf.has_loc() && !conf.loc().empty()) d.notes.push_back("python: " + conf.loc() + " (from OperatorConf.loc)");
+  }
+  diagnostics_->push_back(std::move(d));
+}
+
+void readNodes(GraphNodes *graph) { NodeReader(graph).run(); }
+
+} // namespace opc
