@@ -1,0 +1,106 @@
+# Text decides nothing: no comparison and no search with a literal on names, locations and serialized text.
+# SPDX-License-Identifier: Apache-2.0
+import os
+import re
+import tempfile
+import unittest
+
+SOURCE = os.environ["OPC_SOURCE_DIR"]
+FOLDERS = ("compiler", "runtime", "tools")
+
+# A search for a literal: text.find("backward_pass"), name.ends_with("_grad"), s.compare(0, 3, "OPC").
+SEARCH = re.compile(r'[.>](?:find|rfind|starts_with|ends_with|contains_insensitive|compare)\((?:[^()"]*, *)?"')
+# A part of a text that is a literal: name.substr(0, 3) == "opt".
+PART = re.compile(r'substr\([^()]*\) *[=!]= *"')
+# A name, location, message or text of a file that is a literal: opName(op) == "micro_batch". The types of ops are no names:
+# the registry keeps them apart, and a rewrite for one operator asks for its type.
+NAMED = r'(?:[nN]ame|[nN]ames|opName|tensorName|[lL]oc|[lL]ocation|[sS]ubject|[mM]essage|[cC]onf|text|bytes|producer)'
+EQUAL = re.compile(NAMED + r'(?:\(\w*\)|\[\w+\])?(?:\.str\(\)|\.getValue\(\))? *[=!]= *"|"[^"]*" *[=!]= *[\w.>()-]*' + NAMED + r'\b')
+
+# Where text is what is read. Each with its reason; a path, or a path and what the line has in it.
+ALLOWED = [
+    ("tools/opc/cli/", "", "reads the command line and the settings"),
+    ("tools/opc/main.cpp", "", "reads the command line"),
+    ("tools/opc/commands/Complete.cpp", "", "completes what the user has typed"),
+    ("tools/opc/values/", "", "reads values that the user has typed"),
+    ("tools/opc/text/", "", "reads numbers and modes that the user has typed"),
+    ("tools/opc/training/TrainingFlags.cpp", "", "reads settings that the user has typed"),
+    ("tools/opc/training/TrainingOptions.cpp", '"=@"', "reads NAME=@FILE"),
+    ("tools/opc/training/TrainingRun.cpp", "metadata", "a key of a file's metadata"),
+    ("tools/opc/reports/MachineReport.cpp", "library", "file names of shared libraries"),
+    ("tools/opc/reports/OpReport.cpp", "origin.file", "a path of the sources is shown shorter"),
+    ("tools/opc/run/RunRanks.cpp", '"-C"', "an option of the command line is handed on"),
+    ("tools/opc/run/RunCut.cpp", '"did you mean"', "a help line gets one more sentence where it is a guess"),
+    ("tools/opc/run/RunRanks.cpp", "message", "which of several ranks' messages about one failure is shown"),
+    ("tools/opc/training/TrainingRun.cpp", '"loss"', "which outputs the log of a training shows without being asked"),
+    ("tools/opc-bench/", "", "its own notation for networks"),
+    ("compiler/importer/GraphFile.cpp", "", "finds out which message a graph file is"),
+    ("compiler/emitter/CanonicalText.cpp", "message_type", "names of protobuf messages decide how they are laid out"),
+    ("compiler/simulate/ClusterFile.cpp", "", "reads a JSON file"),
+    ("compiler/simplify/Simplify.cpp", 'def->name == "cast"', "the one op whose no-op form depends on its types alone"),
+    ("runtime/tensorio/", "", "reads file formats"),
+    ("runtime/device/Device.cpp", "", "devices are chosen by name"),
+]
+
+
+def lines(root, folders=FOLDERS):
+    for folder in folders:
+        for directory, _, names in sorted(os.walk(os.path.join(root, folder))):
+            for name in sorted(names):
+                if name.endswith((".cpp", ".h")):
+                    path = os.path.join(directory, name)
+                    with open(path, encoding="utf-8") as f:
+                        for number, line in enumerate(f, 1):
+                            yield os.path.relpath(path, root), number, line.strip()
+
+
+def decides(line):
+    code = re.sub(r'(?<!:)//.*', "", line) if '"' not in line.split("//")[0] else line
+    return bool(SEARCH.search(code) or PART.search(code) or EQUAL.search(code))
+
+
+def findings(root):
+    """(path, line number, line) of every place that nothing allows, and the entries of ALLOWED that allow nothing."""
+    found, used = [], set()
+    for path, number, line in lines(root):
+        if not decides(line):
+            continue
+        entry = next((e for e in ALLOWED if path.startswith(e[0]) and e[1] in line), None)
+        if entry:
+            used.add(entry)
+        else:
+            found.append(f"{path}:{number}: {line}")
+    return found, [f"{e[0]} {e[1]}" for e in ALLOWED if e not in used]
+
+
+class TextDecides(unittest.TestCase):
+    def test_nothing(self):
+        found, _ = findings(SOURCE)
+        self.assertFalse(found, "text decides; give the fact an attribute or a field of its own, or a line in ALLOWED with "
+                         "its reason:\n  " + "\n  ".join(found))
+
+    def test_exceptions_are_needed(self):
+        self.assertFalse(findings(SOURCE)[1], "exceptions that nothing needs any more")
+
+    def test_planted_lines_are_found(self):
+        planted = ['if (graph.find("backward_pass") != std::string::npos) return true;',
+                   'return op.getOpType().ends_with("_grad");',
+                   'if (ir::opName(user) == "micro_batch") return 1;',
+                   'trainable = var.getConf().find("trainable: false") == StringRef::npos;',
+                   'if (text.rfind("help: ", 0) == 0) help = text;',
+                   'return "loss" == port.name;',
+                   'if (text.compare(0, 3, "OPC") == 0) code = text;',
+                   'if (name.substr(0, 3) == "opt") return;',
+                   'if (l.conf == "optimizer_pass") return;']
+        harmless = ['error("the name is \'x\'");', 'if (name.empty()) return;', '// a name == "x" in prose',
+                    'json["name"] = name;', 'for (auto &n : names) text += n + ", ";']
+        with tempfile.TemporaryDirectory() as root:
+            os.makedirs(os.path.join(root, "compiler", "sbp"))
+            with open(os.path.join(root, "compiler", "sbp", "Planted.cpp"), "w") as f:
+                f.write("\n".join(planted + harmless) + "\n")
+            found, _ = findings(root)
+            self.assertEqual([f.split(": ", 1)[1] for f in found], planted)
+
+
+if __name__ == "__main__":
+    unittest.main()
