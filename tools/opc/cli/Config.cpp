@@ -197,11 +197,10 @@ Status Config::Reader::read(Config &config, const std::string &file, const std::
 }
 
 Status Config::readFile(const std::string &path) {
-  Result<FileBytes> bytes = FileBytes::open(path);
-  if (!bytes) return bytes.status();
-  if (bytes->view().size() > kMaxBytes)
+  OPC_ASSIGN_OR_RETURN(FileBytes bytes, FileBytes::open(path));
+  if (bytes.view().size() > kMaxBytes)
     return Status(StatusCode::kUsage, "OPC0008", path + ": over 64 KiB: that is no configuration");
-  const toml::parse_result root = toml::parse(bytes->view(), path);
+  const toml::parse_result root = toml::parse(bytes.view(), path);
   if (!root) {
     std::string what(root.error().description());
     if (what.rfind("Error while", 0) == 0) what.erase(0, 6);

@@ -56,10 +56,9 @@ Result<Registry> Invocation::loadRegistry() const {
   Registry registry;
   OPC_RETURN_IF_ERROR(registry.addLinked());
   for (const std::string &path : flags_.plugins) {
-    Result<PluginInfo> info = registry.loadPlugin(path);
-    if (!info) return info.status();
-    logInfo("plugin " + path + ": " + std::to_string(info->ops.size()) + " ops, " +
-            std::to_string(info->kernels.size()) + " kernels");
+    OPC_ASSIGN_OR_RETURN(PluginInfo info, registry.loadPlugin(path));
+    logInfo("plugin " + path + ": " + std::to_string(info.ops.size()) + " ops, " + std::to_string(info.kernels.size()) +
+            " kernels");
   }
   registry.freeze();
   logDebug("registry: " + std::to_string(registry.ops().size()) + " ops");

@@ -191,12 +191,10 @@ private:
     if (output_ == "-" && !text && Terminal::stdoutIsTerminal())
       return usageError("a " + emit_ + " is binary and standard output is a terminal", "give -o FILE");
     options_.maxErrors = static_cast<size_t>(maxErrors_);
-    Result<std::map<std::string, std::vector<int64_t>>> shapes = parseShapeFlags(shapes_);
-    if (!shapes) return shapes.status();
-    options_.shapes = *shapes;
-    Result<std::optional<MeshRequest>> mesh = mesh_.request();
-    if (!mesh) return mesh.status();
-    options_.mesh = *mesh;
+    OPC_ASSIGN_OR_RETURN(auto shapes, parseShapeFlags(shapes_));
+    options_.shapes = shapes;
+    OPC_ASSIGN_OR_RETURN(std::optional<MeshRequest> mesh, mesh_.request());
+    options_.mesh = mesh;
     return Status::ok();
   }
 

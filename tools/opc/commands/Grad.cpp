@@ -118,18 +118,16 @@ private:
     request.backwardOnly = emit_ == "backward";
     if (output_.empty()) output_ = "-";
     options_.maxErrors = static_cast<size_t>(maxErrors_);
-    Result<std::map<std::string, std::vector<int64_t>>> shapes = parseShapeFlags(shapes_);
-    if (!shapes) return shapes.status();
-    options_.shapes = *shapes;
+    OPC_ASSIGN_OR_RETURN(auto shapes, parseShapeFlags(shapes_));
+    options_.shapes = shapes;
     options_.gradient = request;
     return Status::ok();
   }
 
   /// --recompute as given, or for --memory the fewest segments whose planned step fits.
   Status chooseRecompute(const Registry &registry, const GraphInput &input) {
-    Result<RecomputeConfig> given = training_.recompute();
-    if (!given) return given.status();
-    options_.gradient->recompute = *given;
+    OPC_ASSIGN_OR_RETURN(RecomputeConfig given, training_.recompute());
+    options_.gradient->recompute = given;
     const uint64_t limit = training_.memory();
     if (limit == 0) return Status::ok();
     uint64_t least = UINT64_MAX;

@@ -113,12 +113,11 @@ Status checkElement(Perturbation &x, int64_t element, double at, double analytic
   for (int attempt = 0; attempt < 3; ++attempt) {
     const double h = options.eps * std::max(1.0, std::fabs(at)) * std::pow(0.1, attempt);
     double high = 0, low = 0;
-    Result<double> plus = x.at(element, at + h, &high), minus = x.at(element, at - h, &low);
-    if (!plus) return plus.status();
-    if (!minus) return minus.status();
+    OPC_ASSIGN_OR_RETURN(const double plus, x.at(element, at + h, &high));
+    OPC_ASSIGN_OR_RETURN(const double minus, x.at(element, at - h, &low));
     const double step = (at + h) - (at - h); // what was really added
-    const double numeric = (*plus - *minus) / step;
-    const double right = (*plus - loss) / ((at + h) - at), left = (loss - *minus) / (at - (at - h));
+    const double numeric = (plus - minus) / step;
+    const double right = (plus - loss) / ((at + h) - at), left = (loss - minus) / (at - (at - h));
     // Rounding of the two sums, in units of the quotient.
     const double noise = 16 * 2.2e-16 * (std::max(high, low) + 1e-300) / h;
     const double difference = std::fabs(analytic - numeric);
@@ -207,14 +206,12 @@ namespace {
 /// A graph's inputs and variables: those of `from` under the same names.
 Status copyValues(Session &from, Session &to) {
   for (const PortInfo &p : to.interface().inputs) {
-    Result<HostTensor> t = copyInput(from, p);
-    if (!t) return t.status();
-    OPC_RETURN_IF_ERROR(to.feed(p.name, *t));
+    OPC_ASSIGN_OR_RETURN(HostTensor t, copyInput(from, p));
+    OPC_RETURN_IF_ERROR(to.feed(p.name, t));
   }
   for (const VariableInfo &v : to.interface().variables) {
-    Result<HostTensor> t = from.variable(v.name);
-    if (!t) return t.status();
-    OPC_RETURN_IF_ERROR(to.setVariable(v.name, *t));
+    OPC_ASSIGN_OR_RETURN(HostTensor t, from.variable(v.name));
+    OPC_RETURN_IF_ERROR(to.setVariable(v.name, t));
   }
   return Status::ok();
 }
@@ -237,9 +234,8 @@ Outcome<std::vector<TensorCheck>> checkJob(const Registry &registry, Job job, co
 
   std::vector<HostTensor> weights;
   for (size_t k = 0; k < request.losses.size(); ++k) {
-    Result<HostTensor> loss = gradients->fetch("loss:" + std::to_string(k));
-    if (!loss) return loss.status();
-    Result<HostTensor> w = onesOf(loss->desc());
+    OPC_ASSIGN_OR_RETURN(HostTensor loss, gradients->fetch("loss:" + std::to_string(k)));
+    Result<HostTensor> w = onesOf(loss.desc());
     if (request.dyInputs)
       for (const PortInfo &p : gradients->interface().inputs)
         if (p.name == request.losses[k] + ".dy") w = copyInput(*gradients, p);
@@ -249,11 +245,10 @@ Outcome<std::vector<TensorCheck>> checkJob(const Registry &registry, Job job, co
   OPC_RETURN_IF_ERROR(forward->prepare());
   LossFunction loss(std::move(*forward), std::move(weights));
   double magnitude = 0;
-  Result<double> base = loss.value(&magnitude);
-  if (!base) return base.status();
-  if (!std::isfinite(*base))
+  OPC_ASSIGN_OR_RETURN(double base, loss.value(&magnitude));
+  if (!std::isfinite(base))
     return Status(StatusCode::kExecution, "OPC0506",
-                  "the loss is " + realText(*base) + " at these values; differences say nothing")
+                  "the loss is " + realText(base) + " at these values; differences say nothing")
         .withHelp("give other inputs with --input, or another --seed");
 
   std::vector<TensorCheck> checks;
@@ -276,17 +271,14 @@ Outcome<std::vector<TensorCheck>> checkJob(const Registry &registry, Job job, co
       checks.push_back(std::move(t));
       continue;
     }
-    Result<HostTensor> gradient = gradients->fetch(g.output);
-    if (!gradient) return gradient.status();
-    Result<HostTensor> value =
-        isInput ? copyInput(loss.session(), PortInfo{g.name, t.desc}) : loss.session().variable(g.name);
-    if (!value) return value.status();
-    const std::vector<double> x(value->as<double>(), value->as<double>() + t.elements);
-    Result<Perturbation> moved = Perturbation::make(loss, g.name, std::move(*value));
-    if (!moved) return moved.status();
+    OPC_ASSIGN_OR_RETURN(HostTensor gradient, gradients->fetch(g.output));
+    OPC_ASSIGN_OR_RETURN(HostTensor value, isInput ? copyInput(loss.session(), PortInfo{g.name, t.desc})
+                                                   : loss.session().variable(g.name));
+    const std::vector<double> x(value.as<double>(), value.as<double>() + t.elements);
+    OPC_ASSIGN_OR_RETURN(Perturbation moved, Perturbation::make(loss, g.name, std::move(value)));
     for (int64_t element : sampleElements(t.elements, options.samples))
-      OPC_RETURN_IF_ERROR(checkElement(*moved, element, x[static_cast<size_t>(element)],
-                                       gradient->as<double>()[element], *base, options, &t));
+      OPC_RETURN_IF_ERROR(checkElement(moved, element, x[static_cast<size_t>(element)], gradient.as<double>()[element],
+                                       base, options, &t));
     checks.push_back(std::move(t));
   }
   return checks;
@@ -345,9 +337,8 @@ private:
     OPC_RETURN_IF_ERROR(session->prepare());
     OPC_RETURN_IF_ERROR(session->run());
     for (size_t k = 0; k < tensors.size(); ++k) {
-      Result<HostTensor> t = session->fetch("value:" + std::to_string(k));
-      if (!t) return t.status();
-      values_.emplace(tensors[k], std::move(*t));
+      OPC_ASSIGN_OR_RETURN(HostTensor t, session->fetch("value:" + std::to_string(k)));
+      values_.emplace(tensors[k], std::move(t));
     }
     for (const auto &sources : {graph.inputs, graph.variables})
       for (const GraphTensor &t : sources) tensorOf_[t.name] = t.tensor;
@@ -396,10 +387,9 @@ private:
         OPC_RETURN_IF_ERROR(session.feed(p.name, value->second));
         continue;
       }
-      Result<HostTensor> dy = HostTensor::create(p.desc.data_type(), p.desc.shape());
-      if (!dy) return dy.status();
-      fillUniform(&*dy, -1, 1, {seed_, stableHash(p.name)});
-      OPC_RETURN_IF_ERROR(session.feed(p.name, *dy));
+      OPC_ASSIGN_OR_RETURN(HostTensor dy, HostTensor::create(p.desc.data_type(), p.desc.shape()));
+      fillUniform(&dy, -1, 1, {seed_, stableHash(p.name)});
+      OPC_RETURN_IF_ERROR(session.feed(p.name, dy));
     }
     for (const VariableInfo &v : session.interface().variables)
       if (auto value = find(v.name); value != values_.end())

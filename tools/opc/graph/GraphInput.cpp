@@ -14,12 +14,11 @@ Result<GraphInput> readGraphInput(const std::string &path) {
   if (path.empty())
     return Status(StatusCode::kUsage, "OPC0706", "the graph's path is empty")
         .withHelp("give a file, or - for standard input");
-  Result<FileBytes> file = FileBytes::open(path);
-  if (!file) return file.status();
+  OPC_ASSIGN_OR_RETURN(FileBytes file, FileBytes::open(path));
   GraphInput input;
   input.path = path;
   input.name = path == "-" ? "<stdin>" : path;
-  input.bytes = std::string(file->view());
+  input.bytes = std::string(file.view());
   input.isPlan = looksLikePlan(input.bytes);
   return input;
 }
@@ -27,12 +26,10 @@ Result<GraphInput> readGraphInput(const std::string &path) {
 Result<std::map<std::string, std::vector<int64_t>>> parseShapeFlags(const std::vector<std::string> &flags) {
   std::map<std::string, std::vector<int64_t>> shapes;
   for (const std::string &flag : flags) {
-    Result<std::pair<std::string, std::string>> named = splitNamed(flag, "--shape");
-    if (!named) return named.status();
-    Result<Shape> dims = parseDims(named->second);
-    if (!dims) return dims.status();
-    if (!shapes.emplace(named->first, dims->dim_vec()).second)
-      return Status(StatusCode::kUsage, "OPC0003", "--shape is given twice for '" + named->first + "'");
+    OPC_ASSIGN_OR_RETURN(auto named, splitNamed(flag, "--shape"));
+    OPC_ASSIGN_OR_RETURN(Shape dims, parseDims(named.second));
+    if (!shapes.emplace(named.first, dims.dim_vec()).second)
+      return Status(StatusCode::kUsage, "OPC0003", "--shape is given twice for '" + named.first + "'");
   }
   return shapes;
 }

@@ -67,16 +67,15 @@ Result<Calibration> calibrate(std::string_view planFile, const Registry &registr
   std::string engine = "threads of one process";
   std::optional<Result<runtime::MachineMeasurement>> measured;
   if (const auto launched = runtime::launchedRank(); launched && launched->size != 1) {
-    Result<std::unique_ptr<runtime::Communicator>> comm = runtime::mpiCommunicator({});
-    if (!comm) return comm.status();
-    if ((*comm)->size() != ranks)
+    OPC_ASSIGN_OR_RETURN(std::unique_ptr<runtime::Communicator> comm, runtime::mpiCommunicator({}));
+    if ((comm)->size() != ranks)
       return Status(StatusCode::kUsage, "OPC0748",
-                    "the plan is for " + std::to_string(ranks) + " ranks, and " + std::to_string((*comm)->size()) +
+                    "the plan is for " + std::to_string(ranks) + " ranks, and " + std::to_string((comm)->size()) +
                         " were started")
           .withHelp("give --mesh as many devices as there are processes");
-    engine = std::string("processes, ") + (*comm)->engine();
-    result.isFirst = (*comm)->rank() == 0;
-    measured.emplace(runtime::measureMachine(**comm, registry, ops, options));
+    engine = std::string("processes, ") + (comm)->engine();
+    result.isFirst = (comm)->rank() == 0;
+    measured.emplace(runtime::measureMachine(*comm, registry, ops, options));
   } else {
     measured.emplace(measureInProcess(ranks, registry, ops, options));
   }
@@ -93,9 +92,7 @@ Result<Calibration> calibrate(std::string_view planFile, const Registry &registr
   for (const auto &t : m.products) samples.products.push_back(sampleOf(t));
   for (const auto &t : m.ops) samples.ops.push_back(sampleOf(t));
   for (const auto &s : m.steps) samples.steps.push_back({s.op, s.seconds});
-  Result<simulate::ClusterDescription> cluster = simulate::fitCluster(samples);
-  if (!cluster) return cluster.status();
-  result.cluster = std::move(*cluster);
+  OPC_ASSIGN_OR_RETURN(result.cluster, simulate::fitCluster(samples));
   return result;
 }
 

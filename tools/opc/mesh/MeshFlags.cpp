@@ -64,9 +64,8 @@ void dropSingleDevices(MeshRequest *r) {
 } // namespace
 
 Status useCluster(const simulate::ClusterDescription &cluster, MeshRequest *request) {
-  Result<MeshLinks> links = simulate::meshLinks(cluster, Placement::dense(request->dims));
-  if (!links) return links.status();
-  request->links = *links;
+  OPC_ASSIGN_OR_RETURN(MeshLinks links, simulate::meshLinks(cluster, Placement::dense(request->dims)));
+  request->links = links;
   const double share = simulate::coreShare(cluster, std::min<int64_t>(request->devices(), cluster.devicesPerHost));
   const auto flops = cluster.flops.find(kFloat);
   request->device.flops =
@@ -138,9 +137,8 @@ Result<std::optional<MeshRequest>> MeshFlags::request(const std::vector<int64_t>
   if (random_) r.randomSeed = *random_;
   r.overlap = !noOverlap_;
   if (!cluster_.empty()) {
-    Result<simulate::ClusterDescription> cluster = readClusterFile(cluster_);
-    if (!cluster) return cluster.status();
-    OPC_RETURN_IF_ERROR(useCluster(*cluster, &r));
+    OPC_ASSIGN_OR_RETURN(simulate::ClusterDescription cluster, readClusterFile(cluster_));
+    OPC_RETURN_IF_ERROR(useCluster(cluster, &r));
   }
   return std::optional<MeshRequest>(std::move(r));
 }

@@ -16,18 +16,16 @@ using simulate::RankClass;
 using simulate::SimulationReport;
 
 Result<simulate::ClusterDescription> readClusterFile(const std::string &path) {
-  Result<GraphInput> file = readGraphInput(path);
-  if (!file) return file.status();
-  return simulate::parseCluster(file->bytes, file->name);
+  OPC_ASSIGN_OR_RETURN(GraphInput file, readGraphInput(path));
+  return simulate::parseCluster(file.bytes, file.name);
 }
 
 Result<SimulationReport> simulatePlan(std::string_view planFile, const Registry &registry,
                                       const simulate::ClusterDescription &cluster, const std::string &trace) {
-  Result<plan::Plan> plan = decodePlan(planFile);
-  if (!plan) return plan.status();
+  OPC_ASSIGN_OR_RETURN(plan::Plan plan, decodePlan(planFile));
   simulate::SimulationOptions options;
   options.trace = !trace.empty();
-  Result<SimulationReport> report = simulate::simulate(*plan, registry, cluster, options);
+  Result<SimulationReport> report = simulate::simulate(plan, registry, cluster, options);
   if (report && !trace.empty())
     if (Status s = writeFileAtomically(trace, simulate::traceJson(*report)); !s) return s;
   return report;

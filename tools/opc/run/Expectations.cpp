@@ -66,9 +66,7 @@ Status ExpectFlags::parse(std::vector<ToleranceRule> rules) {
 }
 
 Status ExpectFlags::open() {
-  Result<NamedValues> values = NamedValues::open(specs_, archive_, "--expect");
-  if (!values) return values.status();
-  values_ = std::move(*values);
+  OPC_ASSIGN_OR_RETURN(values_, NamedValues::open(specs_, archive_, "--expect"));
   return Status::ok();
 }
 

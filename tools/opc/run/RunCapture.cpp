@@ -22,9 +22,8 @@ bool fits(const std::string &glob, const std::string &name) { return fnmatch(glo
 Result<HostTensor> copyOf(const ObservedTensor &tensor, TaskData &data, size_t output) {
   Result<HostTensor> copy = HostTensor::createUninitialized(tensor.desc.data_type(), tensor.desc.shape());
   if (!copy || !copy->bytes()) return copy;
-  Result<const void *> bytes = data.output(output);
-  if (!bytes) return bytes.status();
-  std::memcpy(copy->data(), *bytes, copy->bytes());
+  OPC_ASSIGN_OR_RETURN(const void *bytes, data.output(output));
+  std::memcpy(copy->data(), bytes, copy->bytes());
   return copy;
 }
 

@@ -51,9 +51,7 @@ std::vector<Option> CutFlags::options() {
 }
 
 Status CutFlags::open() {
-  Result<NamedValues> values = NamedValues::open(feeds_, "", "--feed");
-  if (!values) return values.status();
-  feedValues_ = std::move(*values);
+  OPC_ASSIGN_OR_RETURN(feedValues_, NamedValues::open(feeds_, "", "--feed"));
   return Status::ok();
 }
 
@@ -71,19 +69,17 @@ Result<GraphCut> CutFlags::resolve(const GraphInfo &info, NamedValues *inputs) {
     if (!any) return noSuchName("op", glob, names, "--only " + glob);
   }
   for (const std::string &text : feedValues_.flagNames()) {
-    Result<std::string> tensor = findTensor(info, text, "--feed");
-    if (!tensor) return tensor.status();
-    std::string name = *tensor;
+    OPC_ASSIGN_OR_RETURN(std::string tensor, findTensor(info, text, "--feed"));
+    std::string name = tensor;
     for (const GraphTensor &t : info.inputs)
       if (t.tensor == name) name = t.name; // an input is fed under its own name
-    if (name == *tensor) cut.feeds.push_back(name);
+    if (name == tensor) cut.feeds.push_back(name);
     feedValues_.rename(text, name);
   }
   for (const std::string &text : until_) {
-    Result<std::string> tensor = findTensor(info, text, "--until");
-    if (!tensor) return tensor.status();
+    OPC_ASSIGN_OR_RETURN(std::string tensor, findTensor(info, text, "--until"));
     const bool twice = std::any_of(cut.until.begin(), cut.until.end(), [&](const auto &u) { return u.second == text; });
-    if (!twice) cut.until.push_back({*tensor, text});
+    if (!twice) cut.until.push_back({tensor, text});
   }
   OPC_RETURN_IF_ERROR(inputs->absorb(std::move(feedValues_), "--feed"));
   return cut;

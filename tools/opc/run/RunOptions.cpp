@@ -59,15 +59,13 @@ Status RunOptions::check(const Invocation &invocation, const std::string &graphP
   graph = graphPath;
   OPC_RETURN_IF_ERROR(training.check());
   if (training.isRequested()) OPC_RETURN_IF_ERROR(checkTraining());
-  Result<PrintMode> mode = parsePrintMode(print);
-  if (!mode) return mode.status();
-  printMode = *mode;
+  OPC_ASSIGN_OR_RETURN(PrintMode mode, parsePrintMode(print));
+  printMode = mode;
   OPC_RETURN_IF_ERROR(expect.parse(invocation.config().tolerances()));
   values.seed = seed.value_or(0);
   if (!trap.empty()) {
-    Result<TrapKinds> kinds = parseTrap(trap);
-    if (!kinds) return kinds.status();
-    trapKinds = *kinds;
+    OPC_ASSIGN_OR_RETURN(TrapKinds kinds, parseTrap(trap));
+    trapKinds = kinds;
   }
   if (trace == "-" && invocation.flags().json) return usageError("the trace and the JSON both want standard output");
   if (!trace.empty()) OPC_RETURN_IF_ERROR(checkOutputPath(trace, graph));
@@ -78,9 +76,7 @@ Status RunOptions::check(const Invocation &invocation, const std::string &graphP
   compile.simplify = !noSimplify;
   // A fused relu hides the NaN that a trap looks for.
   compile.fuse = !noFuse && !noSimplify && trap.empty();
-  Result<std::map<std::string, std::vector<int64_t>>> dims = parseShapeFlags(shapes);
-  if (!dims) return dims.status();
-  compile.shapes = std::move(*dims);
+  OPC_ASSIGN_OR_RETURN(compile.shapes, parseShapeFlags(shapes));
   return Status::ok();
 }
 

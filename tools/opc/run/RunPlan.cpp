@@ -44,9 +44,7 @@ Status RunPlanner::checkPlanFile(const GraphInput &input) const {
 
 Status RunPlanner::bindValues(const GraphInfo &whole, NamedValues &inputs) {
   if (options_.cut.any()) {
-    Result<GraphCut> cut = options_.cut.resolve(whole, &inputs);
-    if (!cut) return cut.status();
-    cut_ = std::move(*cut);
+    OPC_ASSIGN_OR_RETURN(cut_, options_.cut.resolve(whole, &inputs));
   }
   // Names that the cut makes are inputs, too.
   GraphInfo known = whole;
@@ -59,9 +57,8 @@ Status RunPlanner::bindValues(const GraphInfo &whole, NamedValues &inputs) {
   if (cut_.only.empty())
     OPC_RETURN_IF_ERROR(checkGraphInputs(known, inputs, shapes_, options_.values, invocation_.commandLine()));
   if (!hasOpenInputs(whole)) return Status::ok();
-  Result<std::map<std::string, std::vector<int64_t>>> shapes = shapesOfOpenInputs(whole, inputs);
-  if (!shapes) return shapes.status();
-  shapes_.insert(shapes->begin(), shapes->end());
+  OPC_ASSIGN_OR_RETURN(auto shapes, shapesOfOpenInputs(whole, inputs));
+  shapes_.insert(shapes.begin(), shapes.end());
   return Status::ok();
 }
 

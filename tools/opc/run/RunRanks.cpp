@@ -45,9 +45,7 @@ Status RankJob::readFlags() {
     ranks_ = launched->size;
   }
   if (ranks_ > 1) row = {ranks_};
-  Result<std::optional<MeshRequest>> request = mesh_.request(row);
-  if (!request) return request.status();
-  request_ = std::move(*request);
+  OPC_ASSIGN_OR_RETURN(request_, mesh_.request(row));
   if (request_ && request_->devices() != ranks_) {
     const std::string mesh = "--mesh is a mesh of " + std::to_string(request_->devices()) + " ranks, ";
     if (given_) return usageError(mesh + "--ranks says " + std::to_string(*given_));
@@ -78,11 +76,10 @@ Status RankJob::launch(Invocation &invocation) const {
     if (isDirectory && given[i] == "-C") ++i;
     if (!isDirectory) arguments.push_back(given[i]);
   }
-  Result<runtime::LaunchCommand> command =
-      runtime::launchCommand(runtime::launchRequestHere(ranks_, std::move(arguments), launcher_));
-  if (!command) return command.status();
-  if (invocation.flags().verbose) invocation.note(command->text());
-  return runtime::launch(*command);
+  OPC_ASSIGN_OR_RETURN(runtime::LaunchCommand command,
+                       runtime::launchCommand(runtime::launchRequestHere(ranks_, std::move(arguments), launcher_)));
+  if (invocation.flags().verbose) invocation.note(command.text());
+  return runtime::launch(command);
 }
 
 Status RankJob::join(Invocation &invocation, int64_t size) {
@@ -105,17 +102,13 @@ Status RankJob::join(Invocation &invocation, int64_t size) {
   options.timeout = std::chrono::milliseconds(static_cast<int64_t>(timeout_ * 1000));
   options.report = report_;
   options.exitCode = kExitExecution;
-  Result<std::unique_ptr<runtime::Communicator>> communicator = runtime::mpiCommunicator(options);
-  if (!communicator) return communicator.status();
-  communicator_ = std::move(*communicator);
+  OPC_ASSIGN_OR_RETURN(communicator_, runtime::mpiCommunicator(options));
   if (size > 0 && communicator_->size() != size)
     return usageError("the launcher has started " + std::to_string(communicator_->size()) + " ranks, not " +
                       std::to_string(size));
   ranks_ = communicator_->size();
   if (!request_ && ranks_ > 1) {
-    Result<std::optional<MeshRequest>> request = mesh_.request({ranks_});
-    if (!request) return request.status();
-    request_ = std::move(*request);
+    OPC_ASSIGN_OR_RETURN(request_, mesh_.request({ranks_}));
   }
   return Status::ok();
 }

@@ -17,9 +17,8 @@ constexpr uint64_t kKeptBytes = uint64_t{2} << 30; // of the reference's tensors
 Result<HostTensor> copyOf(const ObservedTensor &tensor, TaskData &data, size_t output) {
   Result<HostTensor> copy = HostTensor::createUninitialized(tensor.desc.data_type(), tensor.desc.shape());
   if (!copy || !copy->bytes()) return copy;
-  Result<const void *> bytes = data.output(output);
-  if (!bytes) return bytes.status();
-  std::memcpy(copy->data(), *bytes, copy->bytes());
+  OPC_ASSIGN_OR_RETURN(const void *bytes, data.output(output));
+  std::memcpy(copy->data(), bytes, copy->bytes());
   return copy;
 }
 
@@ -28,11 +27,10 @@ class Keeper final : public RunObserver {
 public:
   Status after(const ObservedTask &task, int64_t, TaskData &data) override {
     for (size_t i = 0; i < task.outputs.size(); ++i) {
-      Result<HostTensor> value = copyOf(task.outputs[i], data, i);
-      if (!value) return value.status();
+      OPC_ASSIGN_OR_RETURN(HostTensor value, copyOf(task.outputs[i], data, i));
       std::lock_guard<std::mutex> guard(lock_);
-      kept_ += value->bytes();
-      if (kept_ <= kKeptBytes) tensors[task.outputs[i].name] = std::move(*value);
+      kept_ += value.bytes();
+      if (kept_ <= kKeptBytes) tensors[task.outputs[i].name] = std::move(value);
     }
     return Status::ok();
   }
@@ -56,9 +54,8 @@ public:
       auto it = wanted_.find(out.name);
       // A fused op may keep the name and not the layout.
       if (it == wanted_.end() || it->second.desc() != out.desc) continue;
-      Result<HostTensor> value = copyOf(out, data, i);
-      if (!value) return value.status();
-      const Comparison c = compareTensors(*value, it->second, expect_.toleranceOf(out.name, value->dtype()), true);
+      OPC_ASSIGN_OR_RETURN(HostTensor value, copyOf(out, data, i));
+      const Comparison c = compareTensors(value, it->second, expect_.toleranceOf(out.name, value.dtype()), true);
       ++compared;
       if (c.passed()) continue;
       found = out.name + ", made by " + task.type + (task.where.empty() ? "" : " at " + task.where) + ": " +

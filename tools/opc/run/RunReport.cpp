@@ -20,9 +20,8 @@ Result<Verdict> compareAll(RunContext &c, PlannedRun &planned, const GivenRun &g
     for (const NamedOutput &o : executed.outputs)
       if (o.name == e.name) verdict.passed &= c.options.expect.compare(c.invocation, o, e, &verdict.compared);
   if (verdict.passed || c.options.reference.empty() || planned.session->ranks() > 1) return verdict;
-  Result<std::string> found = executed.reference.firstDifference(*planned.session, c.options.expect);
-  if (!found) return found.status();
-  verdict.where = *found;
+  OPC_ASSIGN_OR_RETURN(std::string found, executed.reference.firstDifference(*planned.session, c.options.expect));
+  verdict.where = found;
   if (!verdict.where.empty()) c.invocation.terminal().err(verdict.where + "\n");
   return verdict;
 }
@@ -111,21 +110,18 @@ Outcome<int> report(RunContext &c, PlannedRun &planned, const GivenRun &given, E
   for (const std::string &n : c.notes) c.invocation.note("note: " + n);
   if (!json)
     for (const NamedOutput &o : executed.outputs) c.invocation.terminal().out(outputText(o, c.options.printMode));
-  Result<Verdict> verdict = compareAll(c, planned, given, executed);
-  if (!verdict) return verdict.status();
-  const bool passed = verdict->passed;
+  OPC_ASSIGN_OR_RETURN(Verdict verdict, compareAll(c, planned, given, executed));
+  const bool passed = verdict.passed;
   const SessionStats stats = planned.session->stats();
   std::vector<RankStats> ranks;
   if (planned.session->ranks() > 1 && (c.options.stats || c.invocation.flags().verbose)) {
-    Result<std::vector<RankStats>> all = planned.session->rankStats();
-    if (!all) return all.status();
-    ranks = std::move(*all);
+    OPC_ASSIGN_OR_RETURN(ranks, planned.session->rankStats());
   }
   if (!json) {
     reportText(c, executed, stats, ranks);
     return passed ? kExitOk : kExitNo;
   }
-  Json all = document(c, planned, given, executed, std::move(*verdict));
+  Json all = document(c, planned, given, executed, std::move(verdict));
   if (c.options.stats) all["stats"] = statsJson(stats, planned.planner->phases());
   if (!ranks.empty()) all["ranks"] = ranksJson(ranks);
   c.invocation.terminal().out(jsonText(all));

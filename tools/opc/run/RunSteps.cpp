@@ -93,9 +93,8 @@ Status afterFailure(RunContext &c, Session &session, const RunTrap &trap, const 
 Result<std::vector<NamedOutput>> fetchAll(const Session &session) {
   std::vector<NamedOutput> results;
   for (const PortInfo &p : session.interface().outputs) {
-    Result<HostTensor> t = session.fetch(p.name);
-    if (!t) return t.status();
-    results.push_back({p.name, std::move(*t)});
+    OPC_ASSIGN_OR_RETURN(HostTensor t, session.fetch(p.name));
+    results.push_back({p.name, std::move(t)});
   }
   return results;
 }
@@ -106,19 +105,14 @@ Outcome<PlannedRun> planRun(RunContext &c) {
   RunOptions &o = c.options;
   PlannedRun planned;
   // Files that do not exist are found before a long compilation, not after it.
-  Result<NamedValues> inputs = NamedValues::open(o.inputs, o.inputArchive, "--input");
-  if (!inputs) return inputs.status();
-  planned.inputs = std::move(*inputs);
+  OPC_ASSIGN_OR_RETURN(planned.inputs, NamedValues::open(o.inputs, o.inputArchive, "--input"));
   OPC_RETURN_IF_ERROR(o.expect.open());
   OPC_RETURN_IF_ERROR(o.cut.open());
-  Result<GraphInput> input = readGraphInput(o.graph);
-  if (!input) return input.status();
-  planned.input = std::move(*input);
+  OPC_ASSIGN_OR_RETURN(planned.input, readGraphInput(o.graph));
   if (planned.input.isPlan && !o.reference.empty())
     return usageError("--reference needs the graph, and " + planned.input.name + " is a plan");
-  Result<Registry> registry = c.invocation.loadRegistry();
-  if (!registry) return registry.status();
-  planned.registry = std::make_unique<Registry>(std::move(*registry));
+  OPC_ASSIGN_OR_RETURN(Registry registry, c.invocation.loadRegistry());
+  planned.registry = std::make_unique<Registry>(std::move(registry));
   c.watch.lap("read");
 
   RunTrace *trace = c.isTraced() ? &c.trace : nullptr;
@@ -129,9 +123,7 @@ Outcome<PlannedRun> planRun(RunContext &c) {
   c.notes = planned.planner->notes();
   c.watch.lap("compile");
   const double start = c.trace.now();
-  Result<Session> session = Session::load(*plan, *planned.registry, o.session(c.invocation));
-  if (!session) return session.status();
-  planned.session = std::move(*session);
+  OPC_ASSIGN_OR_RETURN(planned.session, Session::load(*plan, *planned.registry, o.session(c.invocation)));
   c.trace.span("load the plan", start);
   if (trace)
     if (Result<PlanDescription> description = describePlan(*plan, *planned.registry, o.ranks.rank()))
@@ -142,16 +134,12 @@ Outcome<PlannedRun> planRun(RunContext &c) {
 Outcome<GivenRun> giveValues(RunContext &c, PlannedRun &planned) {
   RunOptions &o = c.options;
   GivenRun given;
-  Result<OutputFiles> files =
-      OutputFiles::plan(o.outputs, o.outputArchive, planned.session->interface().outputs, o.graph, o.outputsAs == "pb");
-  if (!files) return files.status();
-  given.files = std::move(*files);
+  OPC_ASSIGN_OR_RETURN(given.files, OutputFiles::plan(o.outputs, o.outputArchive, planned.session->interface().outputs,
+                                                      o.graph, o.outputsAs == "pb"));
   if (given.files.usesStdout() && c.invocation.flags().json)
     return usageError("an output and the JSON both want standard output");
   if (given.files.usesStdout()) o.printMode.kind = PrintMode::Kind::kNone;
-  Result<std::vector<Expectation>> expectations = o.expect.read(*planned.session, o.values, &c.notes);
-  if (!expectations) return expectations.status();
-  given.expectations = std::move(*expectations);
+  OPC_ASSIGN_OR_RETURN(given.expectations, o.expect.read(*planned.session, o.values, &c.notes));
   double start = c.trace.now();
   Result<ValueReport> values = giveValues(*planned.session, planned.inputs, o.values, c.invocation.commandLine());
   if (!values) return values.status();

@@ -96,14 +96,12 @@ Result<TrapKinds> parseTrap(const std::string &text) {
 Status RunTrap::before(const ObservedTask &task, int64_t, TaskData &data) {
   for (size_t i = 0; i < task.inputs.size(); ++i) {
     if (!task.inputs[i].isOverwritten) continue;
-    Result<HostTensor> copy =
-        HostTensor::createUninitialized(task.inputs[i].desc.data_type(), task.inputs[i].desc.shape());
-    if (!copy) return copy.status();
-    Result<const void *> bytes = data.input(i);
-    if (!bytes) return bytes.status();
-    if (copy->bytes()) std::memcpy(copy->data(), *bytes, copy->bytes());
+    OPC_ASSIGN_OR_RETURN(HostTensor copy,
+                         HostTensor::createUninitialized(task.inputs[i].desc.data_type(), task.inputs[i].desc.shape()));
+    OPC_ASSIGN_OR_RETURN(const void *bytes, data.input(i));
+    if (copy.bytes()) std::memcpy(copy.data(), bytes, copy.bytes());
     std::lock_guard<std::mutex> guard(lock_);
-    kept_[{task.stream, i}] = std::move(*copy);
+    kept_[{task.stream, i}] = std::move(copy);
   }
   return Status::ok();
 }
@@ -113,9 +111,8 @@ Result<HostTensor> RunTrap::inputOf(const ObservedTask &task, size_t i, TaskData
   Result<HostTensor> copy =
       HostTensor::createUninitialized(task.inputs[i].desc.data_type(), task.inputs[i].desc.shape());
   if (!copy) return copy;
-  Result<const void *> bytes = data.input(i);
-  if (!bytes) return bytes.status();
-  if (copy->bytes()) std::memcpy(copy->data(), *bytes, copy->bytes());
+  OPC_ASSIGN_OR_RETURN(const void *bytes, data.input(i));
+  if (copy->bytes()) std::memcpy(copy->data(), bytes, copy->bytes());
   return copy;
 }
 
@@ -128,18 +125,16 @@ Status RunTrap::after(const ObservedTask &task, int64_t step, TaskData &data) {
     const ObservedTensor &out = isOutput ? task.outputs[o] : task.inputs[o - outputs];
     if (!IsFloatingDataType(out.desc.data_type()) || !(isOutput || out.isMutable)) continue;
     const int64_t count = out.desc.shape().elem_cnt();
-    Result<const void *> bytes = isOutput ? data.output(o) : data.input(o - outputs);
-    if (!bytes) return bytes.status();
-    const Finding found = scan(*bytes, out.desc.data_type(), count, kinds_);
+    OPC_ASSIGN_OR_RETURN(const void *bytes, isOutput ? data.output(o) : data.input(o - outputs));
+    const Finding found = scan(bytes, out.desc.data_type(), count, kinds_);
     if (found.first < 0) continue;
     std::lock_guard<std::mutex> guard(lock_);
-    Result<HostTensor> value = HostTensor::createUninitialized(out.desc.data_type(), out.desc.shape());
-    if (!value) return value.status();
-    std::memcpy(value->data(), *bytes, value->bytes());
+    OPC_ASSIGN_OR_RETURN(HostTensor value, HostTensor::createUninitialized(out.desc.data_type(), out.desc.shape()));
+    std::memcpy(value.data(), bytes, value.bytes());
     std::string message = task.type + ": " + out.name + indexText(out.desc.shape(), found.first) + " is " +
-                          elementText(*value, found.first);
-    if (kinds_.denormal && std::abs(elementAt(*value, found.first)) > 0 &&
-        scan(*bytes, out.desc.data_type(), count, {false, false, true}).first == found.first)
+                          elementText(value, found.first);
+    if (kinds_.denormal && std::abs(elementAt(value, found.first)) > 0 &&
+        scan(bytes, out.desc.data_type(), count, {false, false, true}).first == found.first)
       message += ", a denormal number";
     message += "; " + countText(static_cast<uint64_t>(found.count)) + " of " + countText(static_cast<uint64_t>(count)) +
                " values of " + out.desc.toString() + " are trapped" + (step ? " at step " + std::to_string(step) : "");
@@ -147,10 +142,9 @@ Status RunTrap::after(const ObservedTask &task, int64_t step, TaskData &data) {
     Fired fired{task.index, {}};
     std::set<std::string> looked;
     for (size_t i = 0; i < task.inputs.size(); ++i) {
-      Result<HostTensor> in = inputOf(task, i, data);
-      if (!in) return in.status();
+      OPC_ASSIGN_OR_RETURN(HostTensor in, inputOf(task, i, data));
       const ObservedTensor &t = task.inputs[i];
-      const Finding bad = scan(in->data(), in->dtype(), in->elemCount(), kinds_);
+      const Finding bad = scan(in.data(), in.dtype(), in.elemCount(), kinds_);
       if (bad.count && looked.insert(t.name).second)
         help += (help.empty() ? "" : "; ") + std::string("its input ") + t.name + " already holds " +
                 countText(static_cast<uint64_t>(bad.count)) + " such values, first at " +
@@ -159,7 +153,7 @@ Status RunTrap::after(const ObservedTask &task, int64_t step, TaskData &data) {
                  : t.source == ObservedTensor::Source::kVariable ? " (a variable)"
                  : t.source == ObservedTensor::Source::kConstant ? " (a constant)"
                                                                  : "");
-      fired.inputs.push_back(std::move(*in));
+      fired.inputs.push_back(std::move(in));
     }
     // Of several streams the first one counts; the others stop for it.
     if (!fired_) fired_ = std::move(fired);

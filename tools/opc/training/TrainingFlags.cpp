@@ -200,9 +200,8 @@ Result<std::optional<TrainingConfig>> TrainingFlags::config(const Registry &regi
     if (!n || *n < 1) return usageError("--warmup takes a number of steps, not '" + steps + "'");
     double from = 0;
     if (!factor.empty()) {
-      Result<double> f = positive(factor, "--warmup's factor", true);
-      if (!f) return f.status();
-      from = *f;
+      OPC_ASSIGN_OR_RETURN(double f, positive(factor, "--warmup's factor", true));
+      from = f;
     }
     group.schedule["warmup_type"] = AttrValue(std::string("linear"));
     group.schedule["warmup_batches"] = AttrValue(*n);
@@ -215,9 +214,8 @@ Result<std::optional<TrainingConfig>> TrainingFlags::config(const Registry &regi
     config.lossScale.dynamic = true;
     config.lossScale.value = 65536;
   } else if (!lossScale_.empty()) {
-    Result<double> scale = positive(lossScale_, "--loss-scale");
-    if (!scale) return scale.status();
-    config.lossScale.value = *scale;
+    OPC_ASSIGN_OR_RETURN(double scale, positive(lossScale_, "--loss-scale"));
+    config.lossScale.value = scale;
   }
   config.accumulate = accumulate_.value_or(config.accumulate);
   config.groups.push_back(std::move(group));

@@ -50,9 +50,8 @@ Status MetricsFile::open(const std::string &path, int64_t from, std::vector<Step
   path_ = path;
   std::string kept;
   if (from > 0 && ::access(path.c_str(), F_OK) == 0) {
-    Result<FileBytes> bytes = FileBytes::open(path);
-    if (!bytes) return bytes.status();
-    std::string_view text = bytes->view();
+    OPC_ASSIGN_OR_RETURN(FileBytes bytes, FileBytes::open(path));
+    std::string_view text = bytes.view();
     while (!text.empty()) {
       const size_t end = text.find('\n');
       if (end == std::string_view::npos) break; // cut off

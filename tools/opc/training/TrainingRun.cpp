@@ -114,9 +114,8 @@ Status checkSameRun(const std::string &path, const TrainingState &state,
 
 /// The seed of the run that a checkpoint is of; nothing for a file that is not a checkpoint, which loading reports.
 Result<std::optional<uint64_t>> seedOf(const std::string &path) {
-  Result<std::unique_ptr<TensorArchive>> archive = openTensorArchive(path);
-  if (!archive) return archive.status();
-  const auto &metadata = (*archive)->metadata();
+  OPC_ASSIGN_OR_RETURN(std::unique_ptr<TensorArchive> archive, openTensorArchive(path));
+  const auto &metadata = (archive)->metadata();
   auto it = metadata.find("seed");
   return it == metadata.end() ? std::nullopt : parseInteger<uint64_t>(it->second);
 }

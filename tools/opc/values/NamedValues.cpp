@@ -12,19 +12,16 @@ Result<NamedValues> NamedValues::open(const std::vector<std::string> &specs, con
                                       const std::string &flag) {
   NamedValues values;
   for (const std::string &text : specs) {
-    Result<std::pair<std::string, std::string>> named = splitNamed(text, flag);
-    if (!named) return named.status();
-    if (values.find(named->first))
-      return Status(StatusCode::kUsage, "OPC0003", flag + " is given twice for '" + named->first + "'");
-    Result<TensorSpec> spec = parseTensorSpec(named->second);
+    OPC_ASSIGN_OR_RETURN(auto named, splitNamed(text, flag));
+    if (values.find(named.first))
+      return Status(StatusCode::kUsage, "OPC0003", flag + " is given twice for '" + named.first + "'");
+    Result<TensorSpec> spec = parseTensorSpec(named.second);
     if (!spec) return Status(spec.status()).withContext("reading " + flag + " " + text);
-    values.entries_.push_back({named->first, named->second, std::move(*spec), nullptr});
+    values.entries_.push_back({named.first, named.second, std::move(*spec), nullptr});
   }
   if (archivePath.empty()) return values;
   const char *role = flag == "--input" ? "input" : flag == "--expect" ? "output" : "";
-  Result<std::unique_ptr<TensorArchive>> archive = openTensorArchive(archivePath, role);
-  if (!archive) return archive.status();
-  values.archive_ = std::move(*archive);
+  OPC_ASSIGN_OR_RETURN(values.archive_, openTensorArchive(archivePath, role));
   values.archivePath_ = archivePath;
   return values;
 }

@@ -184,14 +184,13 @@ Result<OutputFiles> OutputFiles::plan(const std::vector<std::string> &named, con
   for (const PortInfo &p : outputs) names.push_back(p.name);
   std::set<std::string> paths;
   for (const std::string &flag : named) {
-    Result<std::pair<std::string, std::string>> pair = splitNamed(flag, "--output");
-    if (!pair) return pair.status();
-    if (std::find(names.begin(), names.end(), pair->first) == names.end())
-      return noSuchName("output", pair->first, names, "--output " + flag);
-    OPC_RETURN_IF_ERROR(checkOutputPath(pair->second, inputPath));
-    if (!paths.insert(pair->second).second)
-      return Status(StatusCode::kUsage, "OPC0002", "two outputs are to be written to " + pair->second);
-    files.files_.push_back(*pair);
+    OPC_ASSIGN_OR_RETURN(auto pair, splitNamed(flag, "--output"));
+    if (std::find(names.begin(), names.end(), pair.first) == names.end())
+      return noSuchName("output", pair.first, names, "--output " + flag);
+    OPC_RETURN_IF_ERROR(checkOutputPath(pair.second, inputPath));
+    if (!paths.insert(pair.second).second)
+      return Status(StatusCode::kUsage, "OPC0002", "two outputs are to be written to " + pair.second);
+    files.files_.push_back(pair);
   }
   if (all.empty()) return files;
   if (isArchiveName(all) && !fs::is_directory(all)) {

@@ -57,10 +57,9 @@ Result<std::optional<user_op::TensorDesc>> takeType(std::string &text) {
   const std::string typeName = text.substr(0, open);
   const DataType type = parseDataType(typeName);
   if (!isTensorDataType(type)) return unknownType(typeName, text);
-  Result<Shape> shape = parseDims(text.substr(open + 1, close - open - 1));
-  if (!shape) return shape.status();
+  OPC_ASSIGN_OR_RETURN(Shape shape, parseDims(text.substr(open + 1, close - open - 1)));
   text.erase(0, close + 2);
-  return Desc(user_op::TensorDesc(*shape, type));
+  return Desc(user_op::TensorDesc(shape, type));
 }
 
 /// "rand(-1,1)": the two arguments, when `text` is `name` with or without them.
@@ -148,11 +147,10 @@ Result<HostTensor> fromNumbers(const TensorSpec &spec, const user_op::TensorDesc
   if (!made) return made.status();
   const int64_t count = made->elemCount();
   if (spec.numbers.size() == 1 && count != 1) {
-    Result<HostTensor> one = HostTensor::create(desc.data_type(), Shape());
-    if (!one) return one.status();
-    OPC_RETURN_IF_ERROR(putNumber(*one, 0, spec.numbers[0]));
+    OPC_ASSIGN_OR_RETURN(HostTensor one, HostTensor::create(desc.data_type(), Shape()));
+    OPC_RETURN_IF_ERROR(putNumber(one, 0, spec.numbers[0]));
     if (count == 0) return made;
-    std::memcpy(made->data(), one->data(), one->bytes());
+    std::memcpy(made->data(), one.data(), one.bytes());
     repeatFirst(*made);
     return made;
   }
@@ -213,9 +211,8 @@ Result<TensorSpec> parseTensorSpec(const std::string &whole) {
   TensorSpec spec;
   std::string text = whole;
   if (text.empty()) return specError("an empty tensor specification");
-  Result<std::optional<user_op::TensorDesc>> desc = takeType(text);
-  if (!desc) return desc.status();
-  spec.desc = *desc;
+  OPC_ASSIGN_OR_RETURN(std::optional<user_op::TensorDesc> desc, takeType(text));
+  spec.desc = desc;
   if (text.empty()) return specError("no value after the type in '" + whole + "'");
   if (text[0] == '@') {
     spec.kind = spec.desc ? TensorSpec::Kind::kRaw : TensorSpec::Kind::kFile;
@@ -227,9 +224,8 @@ Result<TensorSpec> parseTensorSpec(const std::string &whole) {
   if (text == "ones") return spec.kind = TensorSpec::Kind::kOnes, spec;
   if (text == "iota") return spec.kind = TensorSpec::Kind::kIota, spec;
   for (const char *name : {"rand", "randn"}) {
-    Result<bool> taken = takeGenerator(text, name, spec);
-    if (!taken) return taken.status();
-    if (!*taken) continue;
+    OPC_ASSIGN_OR_RETURN(bool taken, takeGenerator(text, name, spec));
+    if (!taken) continue;
     spec.kind = std::string_view(name) == "rand" ? TensorSpec::Kind::kUniform : TensorSpec::Kind::kNormal;
     return spec;
   }

@@ -42,9 +42,8 @@ public:
 
   Status openWeights() {
     for (const std::string &path : flags_.weights) {
-      Result<NamedValues> opened = NamedValues::open({}, path, "--weights");
-      if (!opened) return opened.status();
-      weights_.push_back(std::move(*opened));
+      OPC_ASSIGN_OR_RETURN(NamedValues opened, NamedValues::open({}, path, "--weights"));
+      weights_.push_back(std::move(opened));
     }
     return Status::ok();
   }
