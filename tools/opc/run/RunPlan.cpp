@@ -85,8 +85,8 @@ Status RunPlanner::bindDataSets(const GraphInput &input, const GraphInfo &whole,
       if (!batch && isOpen)
         return usageError("the graph leaves the batch of input '" + t.name + "' open", "give one: --batch 64");
       dims[0] = batch ? batch : t.shape.At(0);
-      // Backward ops carry shapes of the forward graph in their attributes (the share of a mean is 1 / n): another batch
-      // would train, and wrongly.
+      // Backward ops carry shapes of the forward graph in their attributes (the share of a mean is 1 / n): another
+      // batch would train, and wrongly.
       if (!isOpen && t.shape.At(0) != dims[0] && whole.isDifferentiated)
         return Status(StatusCode::kUsage, "OPC0713",
                       "the gradients of " + input.name + " are made for batches of " + std::to_string(t.shape.At(0)) +
@@ -117,7 +117,9 @@ Outcome<std::string> RunPlanner::planTraining(GraphInput &input, const NamedValu
 Outcome<std::string> RunPlanner::compile(GraphInput &input, const std::function<Status(const GraphInfo &)> &bind,
                                          NamedValues *inputs) {
   double start = trace_ ? trace_->now() : 0;
-  CompileOptions options = withProgress(options_.compile, "compiling");
+  // Training shows its own progress, step by step.
+  CompileOptions options =
+      options_.training.isRequested() ? options_.compile : withProgress(options_.compile, "compiling");
   auto pipeline = std::make_unique<Pipeline>(registry_, options);
   if (!pipeline->import(input.name, input.bytes)) return failure(*pipeline);
   const GraphInfo whole = pipeline->graph();

@@ -38,7 +38,7 @@ bool TrainingProgress::isDue() const {
   return now() - shown_ >= (mode_ == ProgressMode::kLine ? 0.1 : mode_ == ProgressMode::kJson ? 1.0 : 10.0);
 }
 
-void TrainingProgress::show(const StepMetrics &last, int64_t epochs, const std::string &loss) {
+void TrainingProgress::show(const StepMetrics &last, int64_t epochs, const std::string &values) {
   shown_ = now();
   const double rate = static_cast<double>(last.step - first_) / std::max(shown_ - start_, 1e-9);
   const double left = static_cast<double>(total_ - last.step) / std::max(rate, 1e-9);
@@ -50,7 +50,7 @@ void TrainingProgress::show(const StepMetrics &last, int64_t epochs, const std::
     return invocation_.terminal().err(line.dump(-1, ' ', false, Json::error_handler_t::replace) + "\n");
   }
   std::string text = "epoch " + std::to_string(last.epoch) + "/" + std::to_string(epochs) + "  step " +
-                     std::to_string(last.step) + "/" + std::to_string(total_) + (loss.empty() ? "" : "  " + loss) +
+                     std::to_string(last.step) + "/" + std::to_string(total_) + (values.empty() ? "" : "  " + values) +
                      "  " + roundedText(rate, 3) + " steps/s  " + durationText(left) + " left";
   if (mode_ == ProgressMode::kPlain) return invocation_.terminal().err(text + "\n");
   const size_t width = static_cast<size_t>(invocation_.terminal().width()) - 1;

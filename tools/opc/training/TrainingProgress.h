@@ -16,7 +16,7 @@ class TrainingProgress {
 public:
   TrainingProgress(Invocation &invocation, int64_t first, int64_t total);
   bool isDue() const;
-  void show(const StepMetrics &last, int64_t epochs, const std::string &loss);
+  void show(const StepMetrics &last, int64_t epochs, const std::string &values);
   /// Takes the line away, so that other text can follow.
   void clear();
   double seconds() const;

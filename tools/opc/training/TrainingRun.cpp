@@ -53,7 +53,7 @@ double scalarAt(const void *data, DataType type) {
   }
 }
 
-/// The outputs of one element, and which of them is the loss.
+/// The outputs of one element: losses and other numbers to watch.
 class ScalarOutputs {
 public:
   explicit ScalarOutputs(const Session &session) {
@@ -62,9 +62,6 @@ public:
       if (p.desc.shape().elem_cnt() == 1 && (t == kFloat || t == kDouble || t == kInt32 || t == kInt64))
         outputs_.push_back(p);
     }
-    for (size_t i = outputs_.size(); i-- > 0;)
-      if (outputs_[i].name.find("loss") != std::string::npos || outputs_[i].name.find("Loss") != std::string::npos)
-        loss_ = i;
   }
   StepMetrics read(const Session &session, int64_t step, int64_t epoch) const {
     StepMetrics m{step, epoch, {}};
@@ -73,18 +70,19 @@ public:
         m.values.push_back({p.name, scalarAt(data, p.desc.data_type())});
     return m;
   }
-  /// "loss 0.123", or nothing when no output has one element.
-  std::string lossText(const StepMetrics &m) const {
-    return m.values.size() <= loss_ ? "" : m.values[loss_].first + " " + roundedText(m.values[loss_].second, 4);
-  }
-  bool lossIsFinite(const StepMetrics &m) const {
-    return m.values.size() <= loss_ || std::isfinite(m.values[loss_].second);
-  }
 
 private:
   std::vector<PortInfo> outputs_;
-  size_t loss_ = 0;
 };
+
+/// "loss 0.123  accuracy 0.9".
+std::string valuesText(const StepMetrics &m, bool onlyNonFinite = false) {
+  std::string text;
+  for (const auto &[name, value] : m.values)
+    if (!onlyNonFinite || !std::isfinite(value))
+      text += (text.empty() ? "" : "  ") + name + " " + roundedText(value, 4);
+  return text;
+}
 
 /// Whether two paths name one file, which need not exist.
 bool isSameFile(const std::string &a, const std::string &b) {
@@ -240,7 +238,7 @@ public:
         caught_ = static_cast<int>(signal);
         if (caught_ || step_ >= total_) return Status::ok();
         OPC_RETURN_IF_ERROR(step(progress));
-        if (progress.isDue()) progress.show(last_, epochs, scalars_.lossText(last_));
+        if (progress.isDue()) progress.show(last_, epochs, valuesText(last_));
       }
     };
     const Status status = steps();
@@ -289,10 +287,10 @@ private:
     last_ = scalars_.read(session_, step_, epoch);
     if (metrics_.isOpen() && step_ % o_.metricsEvery.value_or(1) == 0) OPC_RETURN_IF_ERROR(metrics_.write(last_));
     if (!o_.plot.empty()) history_.push_back(last_);
-    if (!warned_ && !scalars_.lossIsFinite(last_)) {
+    if (const std::string odd = warned_ ? "" : valuesText(last_, true); !odd.empty()) {
       warned_ = true;
       progress.clear();
-      c_.invocation.note("note: " + scalars_.lossText(last_) + " at step " + std::to_string(step_));
+      c_.invocation.note("note: " + odd + " at step " + std::to_string(step_));
     }
     return o_.saveEvery && step_ % o_.saveEvery == 0 ? save() : Status::ok();
   }
