@@ -3,6 +3,7 @@
 #pragma once
 
 #include "Communicator.h"
+#include "RankReport.h"
 
 #include <chrono>
 #include <functional>
@@ -15,7 +16,7 @@ struct MpiOptions {
   std::chrono::milliseconds timeout{300000};
   /// Gets what there is to say when the job ends because of another rank; called once, from another thread, shortly
   /// before the process ends. For standard error.
-  std::function<void(const std::string &id, const std::string &message)> report;
+  std::function<void(const RankReport &)> report;
   /// What the process ends with when another rank is gone or abort() is called.
   int exitCode = 5;
 };

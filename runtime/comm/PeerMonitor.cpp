@@ -28,7 +28,7 @@ int64_t milliseconds() {
 
 /// What precedes each message's text.
 struct Frame {
-  char type = 0; // 'P' are you there, 'p' yes, 'E' the job ends and why, 'B' goodbye
+  char type = 0; // 'P' are you there, 'p' yes, 'E' a rank is gone, 'F' a rank has failed, 'B' goodbye
   int32_t rank = 0;
   uint32_t length = 0;
 };
@@ -229,7 +229,7 @@ void PeerMonitor::noteTermination() {
 
 void PeerMonitor::announceFailure(const std::string &reason) {
   if (ended_.exchange(true)) return; // they know already
-  sendToOthers('E', rank_, nameOf(rank_) + " has failed: " + reason, -1);
+  sendToOthers('F', rank_, nameOf(rank_) + " has failed: " + reason, -1);
 }
 
 void PeerMonitor::sayGoodbye() {
@@ -265,9 +265,9 @@ void PeerMonitor::sendToOthers(char type, int64_t rank, const std::string &text,
     if (rankOf(i) != except && rankOf(i) != rank_) send(i, type, rank, text);
 }
 
-void PeerMonitor::end(const std::string &reason) {
+void PeerMonitor::end(RankReport::Kind kind, int64_t rank, const std::string &reason) {
   if (ended_.exchange(true)) return;
-  if (options_.onEnd) options_.onEnd(reason);
+  if (options_.onEnd) options_.onEnd({kind, rank, "OPC0721", reason});
 }
 
 void PeerMonitor::handle(size_t peer, char type, int64_t rank, const std::string &text) {
@@ -283,8 +283,9 @@ void PeerMonitor::handle(size_t peer, char type, int64_t rank, const std::string
     if (rank_ == 0) sendToOthers('B', rank, "", rank);
     return;
   case 'E':
-    if (rank_ == 0) sendToOthers('E', rank, text, rank);
-    end(text);
+  case 'F':
+    if (rank_ == 0) sendToOthers(type, rank, text, rank);
+    end(type == 'F' ? RankReport::Kind::kFailed : RankReport::Kind::kGone, rank, text);
     return;
   default: return;
   }
@@ -317,7 +318,7 @@ void PeerMonitor::readFrom(size_t peer) {
   if (hasLeft(rank) || goodbye_) return;
   const std::string reason = nameOf(rank) + " is gone: it was killed, has crashed, or its machine cannot be reached";
   if (rank_ == 0) sendToOthers('E', rank, reason, rank);
-  end(reason);
+  end(RankReport::Kind::kGone, rank, reason);
 }
 
 void PeerMonitor::watch() {
@@ -343,7 +344,7 @@ void PeerMonitor::watch() {
     for (size_t i = 1; i < fds.size(); ++i)
       if (fds[i].revents) readFrom(of[i]);
     if (termination && milliseconds() - termination >= options_.grace.count()) {
-      end("this process was asked to end (SIGTERM)");
+      end(RankReport::Kind::kGone, rank_, "this process was asked to end (SIGTERM)");
       termination = 0;
     }
     if (rank_ == 0 && milliseconds() >= nextPing) {

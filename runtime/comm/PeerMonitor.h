@@ -3,6 +3,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include "RankReport.h"
 #include "opc/Status.h"
 
 #include <atomic>
@@ -22,7 +23,7 @@ struct PeerMonitorOptions {
   /// How long the cause is waited for after noteTermination().
   std::chrono::milliseconds grace{700};
   /// Called once, from the monitor's thread, when the job cannot go on: "rank 2 (process 4711 on node0) is gone: ...".
-  std::function<void(const std::string &reason)> onEnd;
+  std::function<void(RankReport)> onEnd;
 };
 
 /// One rank's end of a star around rank 0. A process that dies without a goodbye, or that says that it has failed, is
@@ -55,7 +56,7 @@ private:
   PeerMonitor(int64_t rank, int64_t size, PeerMonitorOptions options);
   Status connect(const Gather &gather);
   void watch();
-  void end(const std::string &reason);
+  void end(RankReport::Kind kind, int64_t rank, const std::string &reason);
   void readFrom(size_t peer);
   void handle(size_t peer, char type, int64_t rank, const std::string &text);
   void send(size_t peer, char type, int64_t rank, const std::string &text);

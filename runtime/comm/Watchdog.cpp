@@ -58,7 +58,7 @@ void Watchdog::watch() {
         const std::string doing = comm_.activityText(), silent = comm_.silentRanks();
         message += doing.empty() ? "; it is in no boxing" : "; it is in " + doing;
         if (!silent.empty()) message += "; " + silent;
-        if (options_.report) options_.report("OPC0722", message);
+        if (options_.report) options_.report({RankReport::Kind::kStuck, comm_.rank(), "OPC0722", message});
         comm_.abort(message);
         lock.lock();
         break;

@@ -3,6 +3,7 @@
 #pragma once
 
 #include "Communicator.h"
+#include "RankReport.h"
 
 #include <atomic>
 #include <chrono>
@@ -18,7 +19,7 @@ struct WatchdogOptions {
   /// Rank 0 speaks first where it can: it knows which ranks do not answer. The others wait this much longer.
   std::chrono::milliseconds patience{2000};
   /// Gets the message (OPC0722) once, from the watchdog's thread, before Communicator::abort ends the job.
-  std::function<void(const std::string &id, const std::string &message)> report;
+  std::function<void(const RankReport &)> report;
 };
 
 /// A thread that watches one rank. It is armed between arm() and disarm(); while it is, every boxing step that begins

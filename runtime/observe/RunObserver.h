@@ -3,6 +3,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include "GraphPlace.h"
 #include "opc/Status.h"
 #include "opc/Tensor.h"
 
@@ -30,8 +31,9 @@ struct ObservedTensor {
 /// A task of the plan. Views are listed as well: nothing runs for them, but they name a tensor.
 struct ObservedTask {
   uint32_t index = 0, stream = 0;
-  std::string name, type, where; // where: "mlp.pbtxt:14:3" or empty
-  std::string device;            // "cpu"
+  std::string name, type;
+  GraphPlace where;
+  std::string device; // "cpu"
   bool isView = false;
   std::vector<ObservedTensor> inputs, outputs;
 };

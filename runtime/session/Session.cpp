@@ -126,7 +126,7 @@ struct Session::Impl : runtime::LocalRanks {
   /// The whole tensor, whatever piece of it a rank has: the numbers are those of one rank.
   Status initialize(size_t index) {
     const JobPort &v = job.variables[index];
-    const std::string name = "variable '" + v.name + "'" + (v.where.empty() ? "" : " at " + v.where);
+    const std::string name = "variable '" + v.name + "'" + v.where.at();
     if (!v.hasInitializer)
       return Status(StatusCode::kUsage, "OPC0612", name + " has neither a value nor an initializer")
           .withHelp("give it with --weights FILE, or write an initializer into its variable_conf");
@@ -320,8 +320,9 @@ Result<Session> Session::load(std::string_view planBytes, const Registry &regist
   link.communicator = options.communicator;
   if (options.communicator && options.report)
     link.onFailure = [report = options.report, rank = options.communicator->rank()](const Status &s) {
-      report(s.id(), "rank " + std::to_string(rank) + " has failed: " + s.message() +
-                         (s.context().empty() ? "" : ", " + s.context()));
+      report({RankReport::Kind::kFailed, rank, s.id(),
+              "rank " + std::to_string(rank) + " has failed: " + s.message() +
+                  (s.context().empty() ? "" : ", " + s.context())});
     };
   link.boxing.deterministic = options.deterministic;
   impl->threads = std::make_unique<runtime::RankThreads>(mine.size());

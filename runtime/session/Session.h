@@ -6,6 +6,7 @@
 #include "FileBytes.h"
 #include "HostTensor.h"
 #include "PlanDescription.h"
+#include "RankReport.h"
 #include "Registry.h"
 #include "RunObserver.h"
 #include "TensorFill.h"
@@ -50,7 +51,7 @@ struct SessionOptions {
   /// With a communicator: gets the code and the reason when this rank ends the job, from any thread: "rank 1 has
   /// failed:
   /// ...", or what a watchdog has seen. The process may end with it, so run() does not return.
-  std::function<void(const std::string &id, const std::string &message)> report;
+  std::function<void(const RankReport &)> report;
 };
 
 /// What maxMemory is when it is 0.

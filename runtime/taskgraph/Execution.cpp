@@ -20,7 +20,7 @@ Status TaskGraph::failed(Status status, uint32_t task) const {
   const ModelTask &t = model_.tasks[task];
   return Status(StatusCode::kExecution, status.id().empty() ? "OPC0601" : status.id(), t.type + ": " + status.message())
       .withHelp(status.help())
-      .withContext("running op " + t.name + (t.where.empty() ? "" : " at " + t.where));
+      .withContext("running op " + t.name + t.where.at());
 }
 
 Status TaskGraph::runPlain(Lane &lane, int64_t steps) {

@@ -222,8 +222,7 @@ private:
 
 std::string PlanModel::describe(uint32_t task) const {
   const ModelTask &t = tasks[task];
-  return "task " + std::to_string(task) + ", op " + t.name + " (" + t.type + ")" +
-         (t.where.empty() ? "" : " at " + t.where);
+  return "task " + std::to_string(task) + ", op " + t.name + " (" + t.type + ")" + t.where.at();
 }
 
 Result<PlanModel> buildPlanModel(const plan::Plan &plan, const Registry &registry, const JobPlan &job, int64_t rank) {

@@ -40,8 +40,9 @@ struct ModelTensor {
 };
 
 struct ModelTask {
-  std::string name, type, where; // where: "mlp.pbtxt:14:3" or empty
-  std::optional<OpInstance> op;  // moved out when the last kernel task has been made
+  std::string name, type;
+  GraphPlace where;
+  std::optional<OpInstance> op; // moved out when the last kernel task has been made
   const user_op::KernelDef *kernel = nullptr;
   std::vector<uint32_t> inputs, outputs;    // tensors, flat, in the op instance's order
   std::vector<bool> mutableInput;           // the kernel writes this input (optimizer updates)

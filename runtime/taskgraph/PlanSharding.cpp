@@ -238,11 +238,6 @@ Status checkSignature(const OpInstance &op, const std::vector<TensorSharding> &s
 
 namespace {
 
-std::string whereOf(const plan::Location &l) {
-  if (l.file().empty()) return "";
-  return l.file() + ":" + std::to_string(l.line()) + ":" + std::to_string(l.column());
-}
-
 /// Joins the interfaces of all parts: a name is one tensor, wherever it stands.
 class JobReader {
 public:
@@ -333,7 +328,7 @@ private:
     port.hasSeed = v.has_seed();
     port.seed = v.random_seed();
     port.initializer = v.initializer();
-    port.where = whereOf(v.location());
+    port.where = placeOf(v.location());
     return Status::ok();
   }
 
@@ -388,5 +383,7 @@ Result<JobPlan> readJob(const plan::Plan &plan, int64_t ranks) {
 const plan::Plan &partOf(const plan::Plan &plan, const JobPlan &job, int64_t rank) {
   return job.partOfRank.empty() ? plan : plan.part(static_cast<int>(job.partOfRank[static_cast<size_t>(rank)]));
 }
+
+GraphPlace placeOf(const plan::Location &location) { return {location.file(), location.line(), location.column()}; }
 
 } // namespace opc::runtime

@@ -3,6 +3,7 @@
 #pragma once
 
 #include "Boxing.h"
+#include "GraphPlace.h"
 #include "OpInstance.h"
 #include "plan.pb.h"
 
@@ -43,6 +44,8 @@ Result<std::vector<BoxingOp>> readBoxing(const plan::Boxing &boxing, const std::
 /// one of its 1-D signatures. `op` has been inferred on the whole tensors. OPC0715.
 Status checkSignature(const OpInstance &op, const std::vector<TensorSharding> &shardings, const Placement &placement);
 
+GraphPlace placeOf(const plan::Location &location);
+
 /// A tensor at the border of the whole job.
 struct JobPort {
   std::string name;
@@ -55,7 +58,7 @@ struct JobPort {
   bool trainable = false, hasInitializer = false, hasSeed = false; // variables
   int64_t seed = 0;
   graph::InitializerConf initializer;
-  std::string where;
+  GraphPlace where;
 };
 /// What the job as a whole takes and gives.
 struct JobPlan {

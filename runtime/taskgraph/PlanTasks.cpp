@@ -14,11 +14,6 @@ constexpr char kBoxingType[] = "opc.boxing";
 // Far above any op, low enough that checks of each against each end soon.
 constexpr uint64_t kMaxArguments = 1 << 14;
 
-std::string whereOf(const plan::Location &l) {
-  if (l.file().empty()) return "";
-  return l.file() + ":" + std::to_string(l.line()) + ":" + std::to_string(l.column());
-}
-
 class TaskReader {
 public:
   TaskReader(const plan::Plan &plan, const TaskPlaces &places, const Registry &registry, const JobPlan &job,
@@ -30,7 +25,7 @@ public:
     ModelTask &t = m_.tasks[index];
     t.name = p.name();
     t.type = p.op_type();
-    t.where = whereOf(p.location());
+    t.where = placeOf(p.location());
     t.stream = places_[index].first;
     t.position = places_[index].second;
     t.stride = p.stride() == 0 ? 1 : p.stride();

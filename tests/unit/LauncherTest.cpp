@@ -126,7 +126,7 @@ TEST_CASE("The watchdog ends a rank that makes no step, and no other", "[comm]")
   std::string said;
   WatchdogOptions options;
   options.timeout = std::chrono::milliseconds(40), options.patience = std::chrono::milliseconds(0);
-  options.report = [&](const std::string &id, const std::string &message) { said = id + " " + message; };
+  options.report = [&](const RankReport &r) { said = r.id + " " + r.message; };
   const std::string activity = "all_gather of x, 1 bytes, with ranks 0-1";
   {
     // Disarmed, nothing happens however long it takes.
@@ -156,9 +156,11 @@ TEST_CASE("A failure is announced to all ranks; a goodbye is none", "[comm]") {
   onThreads(3, [&](int64_t r) {
     const size_t i = static_cast<size_t>(r);
     PeerMonitorOptions options;
-    options.onEnd = [&, i](const std::string &reason) {
+    options.onEnd = [&, i](const RankReport &report) {
       std::lock_guard<std::mutex> guard(lock);
-      heard[i] = reason;
+      heard[i] = report.message;
+      CHECK(report.kind == RankReport::Kind::kFailed);
+      CHECK(report.rank == 2);
     };
     auto m = PeerMonitor::create(
         r, 3, [&, i](const void *mine, size_t n, void *all) { return ends[i]->allGatherBytes(mine, n, all); }, options);

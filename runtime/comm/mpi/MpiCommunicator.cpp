@@ -245,7 +245,7 @@ public:
     crowded_ = sched_getaffinity(0, sizeof cores, &cores) != 0 || size > CPU_COUNT(&cores);
     if (size_ == 1) return Status::ok();
     PeerMonitorOptions monitoring;
-    monitoring.onEnd = [this](const std::string &reason) { endOfJob(reason); };
+    monitoring.onEnd = [this](RankReport report) { endOfJob(std::move(report)); };
     auto monitor = PeerMonitor::create(
         rank_, size_, [this](const void *mine, size_t bytes, void *all) { return allGatherBytes(mine, bytes, all); },
         std::move(monitoring));
@@ -437,11 +437,10 @@ private:
   }
 
   /// Another rank is gone. From the monitor's thread.
-  void endOfJob(const std::string &reason) {
+  void endOfJob(RankReport report) {
     const std::string doing = activityText();
-    if (options_.report)
-      options_.report("OPC0721", reason + "; rank " + std::to_string(rank_) +
-                                     (doing.empty() ? " was in no boxing" : " was in " + doing));
+    report.message += "; rank " + std::to_string(rank_) + (doing.empty() ? " was in no boxing" : " was in " + doing);
+    if (options_.report) options_.report(report);
     usleep(100000); // what was said is on its way through the launcher's pipes
     endProcess();
   }

@@ -2,25 +2,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "PlanInput.h"
 
-#include "NumberText.h"
-
 #include <algorithm>
 
 namespace opc::cli {
 
 namespace {
-
-/// "mlp.pbtxt:14:3" as a range; nothing where the plan has no place.
-SourceRange rangeOf(const std::string &where) {
-  const size_t second = where.rfind(':');
-  const size_t first = second == std::string::npos || second == 0 ? std::string::npos : where.rfind(':', second - 1);
-  if (first == std::string::npos) return {};
-  SourceRange r;
-  r.file = where.substr(0, first);
-  r.line = parseInteger<uint32_t>(where.substr(first + 1, second - first - 1)).value_or(0);
-  r.column = parseInteger<uint32_t>(where.substr(second + 1)).value_or(0);
-  return r;
-}
 
 GraphTensor tensorOf(const std::string &name, const std::string &tensor, const user_op::TensorDesc &desc) {
   GraphTensor t;
@@ -55,7 +41,9 @@ GraphInfo graphOfPlan(const PlanDescription &plan) {
     for (const ObservedTensor &out : t.outputs)
       op.outputs.push_back(tensorOf(out.argument + "_" + std::to_string(out.index), out.name, out.desc));
     op.attrs.insert(plan.attrs[i].begin(), plan.attrs[i].end());
-    op.range = rangeOf(t.where);
+    op.range.file = t.where.file;
+    op.range.line = t.where.line;
+    op.range.column = t.where.column;
     info.ops.push_back(std::move(op));
   }
   return info;

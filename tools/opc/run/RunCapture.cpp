@@ -54,7 +54,7 @@ Json statisticsJson(const ObservedTask &task, const ObservedTensor &tensor, cons
   return {{"tensor", tensor.name},
           {"op", task.name},
           {"type", task.type},
-          {"src", task.where},
+          {"src", task.where.text()},
           {"step", step},
           {"dtype", dtypeJson(t.dtype())},
           {"shape", shapeJson(t.shape())},

@@ -85,16 +85,16 @@ Status RankJob::launch(Invocation &invocation) const {
 Status RankJob::join(Invocation &invocation, int64_t size) {
   Terminal &terminal = invocation.terminal();
   const int64_t rank = runtime::launchedRank()->rank;
-  report_ = [&terminal, rank](const std::string &id, const std::string &message) {
+  report_ = [&terminal, rank](const RankReport &report) {
     // Every rank that is left says why it ends: one of them is enough. Who has failed speaks for itself; ranks that
     // fail alike do it in turns, and the first one ends the others.
-    if (message.find(" has failed: ") != std::string::npos) {
-      if (message.rfind("rank " + std::to_string(rank) + " ", 0) != 0) return;
+    if (report.kind == RankReport::Kind::kFailed) {
+      if (report.rank != rank) return;
       std::this_thread::sleep_for(std::chrono::milliseconds(std::min<int64_t>(100 * rank, 2000)));
-    } else if (rank > 1 || (rank == 1 && id == "OPC0721" && message.rfind("rank 0 ", 0) != 0)) {
+    } else if (rank > 1 || (rank == 1 && report.kind == RankReport::Kind::kGone && report.rank != 0)) {
       return; // of what happens to rank 0, rank 1 speaks
     }
-    const std::string text = statusText(Status(StatusCode::kExecution, id, message), terminal.colorErr());
+    const std::string text = statusText(Status(StatusCode::kExecution, report.id, report.message), terminal.colorErr());
     (void)!write(STDERR_FILENO, text.data(), text.size());
   };
   runtime::MpiOptions options;

@@ -55,7 +55,7 @@ private:
   bool isAsked_ = false; // the flags say how many ranks
   double timeout_ = 300;
   std::unique_ptr<runtime::Communicator> communicator_;
-  std::function<void(const std::string &id, const std::string &message)> report_;
+  std::function<void(const RankReport &)> report_;
 };
 
 /// "rank 1: 1.2 KB sent in 3 messages, 4 KB of memory", a line for each rank.

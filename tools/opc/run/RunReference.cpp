@@ -58,7 +58,7 @@ public:
       const Comparison c = compareTensors(value, it->second, expect_.toleranceOf(out.name, value.dtype()), true);
       ++compared;
       if (c.passed()) continue;
-      found = out.name + ", made by " + task.type + (task.where.empty() ? "" : " at " + task.where) + ": " +
+      found = out.name + ", made by " + task.type + task.where.at() + ": " +
               countText(static_cast<uint64_t>(c.mismatches)) + " of " + countText(static_cast<uint64_t>(c.count)) +
               " values, by up to " + roundedText(c.maxAbs, 3);
     }

@@ -159,7 +159,7 @@ Status RunTrap::after(const ObservedTask &task, int64_t step, TaskData &data) {
     if (!fired_) fired_ = std::move(fired);
     return Status(StatusCode::kExecution, "OPC0620", message)
         .withHelp(help)
-        .withContext("running op " + task.name + (task.where.empty() ? "" : " at " + task.where));
+        .withContext("running op " + task.name + task.where.at());
   }
   return Status::ok();
 }
