@@ -177,7 +177,7 @@ TEST_CASE("safetensors headers are checked", "[tensorio]") {
   CHECK(id(R"({"__metadata__":{"a":"b"},"x":{"dtype":"F32","shape":[2],"data_offsets":[0,8]}})", eight) == "ok");
   CHECK(id(R"({"x":{"dtype":"F32","shape":[2],"data_offsets":[0,8]}}   )", eight) == "ok");
   CHECK(id("{}", "") == "ok");
-  CHECK(id(R"({"x":{"dtype":"F8_E4M3","shape":[8],"data_offsets":[0,8]}})", eight) == "OPC0709");
+  CHECK(id(R"({"x":{"dtype":"F8_E8M0","shape":[8],"data_offsets":[0,8]}})", eight) == "OPC0709");
   CHECK(
       id(R"({"x":{"dtype":"F32","shape":[2],"data_offsets":[0,8]},"x":{"dtype":"F32","shape":[0],"data_offsets":[8,8]}})",
          eight) == "OPC0710");
