@@ -2,9 +2,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include "PassRequests.h"
-
 #include "mlir/IR/BuiltinOps.h"
+
+#include <string>
+#include <utility>
+#include <vector>
 
 namespace opc {
 
@@ -15,6 +17,8 @@ namespace opc {
 /// `until`: (tensor, name): these tensors are the outputs, and the graph's own are dropped.
 /// `only`: these ops are kept. What they read of others becomes an input, called as the tensor is; what others, or
 /// nobody, read of them becomes an output. All three work together. Everything that no output needs is then erased.
-mlir::LogicalResult cutGraph(mlir::ModuleOp module, const GraphCut &cut);
+mlir::LogicalResult cutGraph(mlir::ModuleOp module, const std::vector<std::string> &feeds,
+                             const std::vector<std::pair<std::string, std::string>> &until,
+                             const std::vector<std::string> &only);
 
 } // namespace opc

@@ -2,7 +2,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include "GraphFacts.h"
 #include "MeshRequest.h"
 #include "OpcDialect.h"
 
@@ -23,6 +22,6 @@ void numberBoxings(mlir::ModuleOp module);
 BoxingOp boxingOf(ir::BoxingOp op, unsigned i, const std::vector<Placement> &placements);
 
 /// What has been decided, for people. After insertBoxing.
-void describeMesh(mlir::ModuleOp module, const MeshRequest &request, MeshFacts *report);
+void describeSbp(mlir::ModuleOp module, const MeshRequest &request, SbpReport *report);
 
 } // namespace opc

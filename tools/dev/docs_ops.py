@@ -57,7 +57,7 @@ def gradient(op):
 def entry(op):
     lines = [f"## {op['name']}", "", code(signature(op)), ""]
     if op["doc"]:
-        lines += ["\n".join(textwrap.wrap(" ".join(op["doc"].split()).replace("<", "\\<"), 120, break_long_words=False, break_on_hyphens=False)), ""]
+        lines += ["\n".join(textwrap.wrap(cell(op["doc"]), 120, break_long_words=False, break_on_hyphens=False)), ""]
     rows = []
     if op["aliases"]:
         rows.append(("also called", ", ".join(code(a) for a in op["aliases"])))

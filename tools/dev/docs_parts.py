@@ -89,7 +89,7 @@ def options(build, *command):
 
 
 def exit_codes(build):
-    rows = re.findall(r"^ +(\d[\d, ]*?)  +(.*)$", build.opc("explain", "exit-codes"), re.M)
+    rows = re.findall(r"^ +(\d+(?:, \d+)*) +(.*)$", build.opc("explain", "exit-codes"), re.M)
     lacking = {str(c["code"]) for c in build.cli["exit_codes"]} - {code for row in rows for code in row[0].split(", ")}
     if lacking:
         raise ValueError(f"opc explain exit-codes (docs/errors.md) lacks {', '.join(sorted(lacking))}")

@@ -9,12 +9,12 @@
 
 namespace opc::cli {
 
-Json phasesJson(const std::vector<PhaseFacts> &phases);
-std::string phasesText(const std::vector<PhaseFacts> &phases);
+Json phasesJson(const Pipeline &pipeline);
+std::string phasesText(const Pipeline &pipeline);
 
 /// With `slots`, every buffer; the JSON always has the totals.
-Json memoryJson(const MemoryFacts &memory, bool slots);
+Json memoryJson(const MemoryInfo &memory, bool slots);
 /// Totals, the lower bound, the largest buffers, and live activation bytes over the schedule in 60 columns.
-std::string memoryText(const MemoryFacts &memory);
+std::string memoryText(const MemoryInfo &memory);
 
 } // namespace opc::cli
