@@ -37,6 +37,7 @@ import build_subjects
 from plan_facts import plan_facts, planned_bytes
 
 SEED = "1"
+SOURCE_LINE = re.compile(r" \(\S+\.(cpp|h):\d+\)")
 FIRST = 8  # differences of a kind that are printed
 
 
@@ -154,9 +155,10 @@ class Comparison:
             self.table.add("messages", f"{subject.name}: opc {step}", old == new, f"{old[0]} {old[1].strip()!r}, now {new[0]} {new[1].strip()!r}")
 
     def plain(self, text):
-        for i in self.ignore:
+        """Without what is ignored, the source lines of rules, and the lines that are empty then."""
+        for i in [*self.ignore, SOURCE_LINE]:
             text = i.sub("", text)
-        return text
+        return "\n".join(line for line in text.splitlines() if line.strip())
 
     def plans(self, name, files):
         if None in files:
