@@ -17,6 +17,7 @@ config.environment["PATH"] = os.pathsep.join([config.opc_bin_dir, llvm_bin, os.e
 for name in [n for n in config.environment if n.startswith("OPC_")] + ["FORCE_COLOR"]:
     config.environment.pop(name, None)
 config.environment["NO_COLOR"] = "1"
+config.environment["OPC_VERIFY_EACH"] = "1"
 for name in ("ASAN_OPTIONS", "UBSAN_OPTIONS", "TSAN_OPTIONS", "OMP_NUM_THREADS", "CI"):
     if name in os.environ:
         config.environment[name] = os.environ[name]

@@ -6,6 +6,7 @@
 #include "Graph.h"
 #include "Locations.h"
 #include "OpcDialect.h"
+#include "Passes.h"
 
 #include "mlir/IR/Builders.h"
 
@@ -112,15 +113,36 @@ private:
 
 } // namespace
 
-LogicalResult cutGraph(ModuleOp module, const std::vector<std::string> &feeds,
-                       const std::vector<std::pair<std::string, std::string>> &until,
-                       const std::vector<std::string> &only) {
+LogicalResult cutGraph(ModuleOp module, const GraphCut &cut) {
   Cutter cutter(module);
-  if (failed(cutter.feed(feeds))) return failure();
-  if (!only.empty() && failed(cutter.keepOnly(only))) return failure();
-  if (!until.empty() && failed(cutter.stopAt(until))) return failure();
+  if (failed(cutter.feed(cut.feeds))) return failure();
+  if (!cut.only.empty() && failed(cutter.keepOnly(cut.only))) return failure();
+  if (!cut.until.empty() && failed(cutter.stopAt(cut.until))) return failure();
   cutter.prune();
   return success();
 }
+
+#define GEN_PASS_DEF_CUTGRAPH
+#include "Passes.h.inc"
+
+namespace {
+struct CutGraphPass : impl::CutGraphBase<CutGraphPass> {
+  using Base::Base;
+  explicit CutGraphPass(const GraphCut &cut) : cut(cut) {}
+  void runOnOperation() override {
+    if (cutGraph(getOperation(), cut ? *cut : asked()).failed()) signalPassFailure();
+  }
+  GraphCut asked() const {
+    GraphCut c;
+    c.feeds.assign(feeds.begin(), feeds.end());
+    for (const std::string &tensor : until) c.until.push_back({tensor, tensor});
+    c.only.assign(only.begin(), only.end());
+    return c;
+  }
+  std::optional<GraphCut> cut; // without one the options say it
+};
+} // namespace
+
+std::unique_ptr<Pass> createCutGraph(const GraphCut &cut) { return std::make_unique<CutGraphPass>(cut); }
 
 } // namespace opc

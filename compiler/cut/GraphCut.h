@@ -2,11 +2,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include "mlir/IR/BuiltinOps.h"
+#include "PassRequests.h"
 
-#include <string>
-#include <utility>
-#include <vector>
+#include "mlir/IR/BuiltinOps.h"
 
 namespace opc {
 
@@ -17,8 +15,6 @@ namespace opc {
 /// `until`: (tensor, name): these tensors are the outputs, and the graph's own are dropped.
 /// `only`: these ops are kept. What they read of others becomes an input, called as the tensor is; what others, or
 /// nobody, read of them becomes an output. All three work together. Everything that no output needs is then erased.
-mlir::LogicalResult cutGraph(mlir::ModuleOp module, const std::vector<std::string> &feeds,
-                             const std::vector<std::pair<std::string, std::string>> &until,
-                             const std::vector<std::string> &only);
+mlir::LogicalResult cutGraph(mlir::ModuleOp module, const GraphCut &cut);
 
 } // namespace opc

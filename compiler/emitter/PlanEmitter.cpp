@@ -166,7 +166,7 @@ private:
     }
     t->set_stream(scheduled.stream);
     setPace(op, t);
-    t->set_kernel("comm/" + op.getKind().str());
+    t->set_kernel(kernelName(scheduled));
     location(op, t->mutable_location());
     auto *b = t->mutable_boxing();
     b->set_kind(op.getKind().str());
@@ -193,9 +193,7 @@ private:
     setPace(op, t);
     for (auto [i, s] : llvm::enumerate(shardings(op)))
       if (i >= isHidden.size() || !isHidden[i]) sharding(s, t->add_sharding());
-    const KernelTarget target = kernelTarget(*scheduled.kernel);
-    t->set_kernel((target.device.empty() ? "cpu" : target.device) + "/" + op.getOpType().str() +
-                  (target.dtype.empty() ? "" : "/" + target.dtype));
+    t->set_kernel(kernelName(scheduled));
     if (scheduled.workspace >= 0) {
       auto *w = plan_->add_tensor();
       w->set_register_(static_cast<uint32_t>(scheduled.workspace));
@@ -213,6 +211,13 @@ private:
 };
 
 } // namespace
+
+std::string kernelName(const ScheduledTask &task) {
+  if (auto boxing = dyn_cast<ir::BoxingOp>(task.op)) return "comm/" + boxing.getKind().str();
+  const KernelTarget target = kernelTarget(*task.kernel);
+  return (target.device.empty() ? "cpu" : target.device) + "/" + cast<ir::UserOp>(task.op).getOpType().str() +
+         (target.dtype.empty() ? "" : "/" + target.dtype);
+}
 
 std::string emitPlan(ModuleOp module, const ExecutionSchedule &schedule, const std::string &graphName) {
   plan::Plan plan;

@@ -15,6 +15,9 @@ namespace opc {
 /// graphs give equal plans wherever they lie.
 std::string emitPlan(mlir::ModuleOp module, const ExecutionSchedule &schedule, const std::string &graphName);
 
+/// What a plan calls a task's kernel: "cpu/matmul/f32", "comm/all_reduce".
+std::string kernelName(const ScheduledTask &task);
+
 /// What ranks whose pieces have equal shapes run.
 struct RankPart {
   mlir::ModuleOp module;

@@ -1,9 +1,10 @@
-// The library fusions in order.
+// The library fusions as passes.
 // SPDX-License-Identifier: Apache-2.0
 #include "LibraryFusion.h"
 #include "AttrBridge.h"
 #include "MutableInputs.h"
 #include "OpcDialect.h"
+#include "Passes.h"
 
 using namespace mlir;
 
@@ -22,28 +23,25 @@ bool trains(ModuleOp module) {
   return found;
 }
 
-struct FuseConvolutionsPass : PassWrapper<FuseConvolutionsPass, OperationPass<ModuleOp>> {
-  MLIR_DEFINE_EXPLICIT_INTERNAL_INLINE_TYPE_ID(FuseConvolutionsPass)
-  StringRef getArgument() const override { return "opc-fuse-convolutions"; }
-  StringRef getDescription() const override { return "conv2d and what follows it become fused_conv2d"; }
-  void runOnOperation() override { fuseConvolutions(getOperation()); }
+} // namespace
+
+#define GEN_PASS_DEF_FUSECONVOLUTIONS
+#define GEN_PASS_DEF_KEEPCHANNELSLAST
+#include "Passes.h.inc"
+
+namespace {
+
+struct FuseConvolutionsPass : impl::FuseConvolutionsBase<FuseConvolutionsPass> {
+  void runOnOperation() override {
+    if (!trains(getOperation())) fuseConvolutions(getOperation());
+  }
 };
-struct KeepChannelsLastPass : PassWrapper<KeepChannelsLastPass, OperationPass<ModuleOp>> {
-  MLIR_DEFINE_EXPLICIT_INTERNAL_INLINE_TYPE_ID(KeepChannelsLastPass)
-  StringRef getArgument() const override { return "opc-channels-last"; }
-  StringRef getDescription() const override { return "Images between fused convolutions stay in channels_last"; }
-  void runOnOperation() override { keepChannelsLast(getOperation()); }
+
+struct KeepChannelsLastPass : impl::KeepChannelsLastBase<KeepChannelsLastPass> {
+  void runOnOperation() override {
+    if (!trains(getOperation())) keepChannelsLast(getOperation());
+  }
 };
 
 } // namespace
-
-void fuseForLibraries(ModuleOp module) {
-  if (trains(module)) return;
-  fuseConvolutions(module);
-  keepChannelsLast(module);
-}
-
-std::unique_ptr<Pass> createFuseConvolutionsPass() { return std::make_unique<FuseConvolutionsPass>(); }
-std::unique_ptr<Pass> createKeepChannelsLastPass() { return std::make_unique<KeepChannelsLastPass>(); }
-
 } // namespace opc

@@ -1,6 +1,8 @@
 // OneFlow's TrainConf in a Job -> what the grad phase is asked for.
 // SPDX-License-Identifier: Apache-2.0
 #include "TrainConf.h"
+#include "Graph.h"
+#include "Passes.h"
 
 namespace opc {
 namespace {
@@ -207,5 +209,14 @@ std::optional<JobTraining> readTraining(const GraphFile &file, std::vector<Diagn
   }
   return training;
 }
+
+#define GEN_PASS_DEF_DROPTRAINCONF
+#include "Passes.h.inc"
+
+namespace {
+struct DropTrainConfPass : impl::DropTrainConfBase<DropTrainConfPass> {
+  void runOnOperation() override { forgetTraining(getOperation()); }
+};
+} // namespace
 
 } // namespace opc

@@ -6,6 +6,7 @@
 #include "Locations.h"
 #include "MutableInputs.h"
 #include "OpcDialect.h"
+#include "Passes.h"
 
 using namespace mlir;
 
@@ -97,21 +98,15 @@ LogicalResult inferShapes(ModuleOp module, const Registry &registry) {
   return success(!failed);
 }
 
+#define GEN_PASS_DEF_INFERSHAPES
+#include "Passes.h.inc"
+
 namespace {
-struct ShapeInferencePass : PassWrapper<ShapeInferencePass, OperationPass<ModuleOp>> {
-  MLIR_DEFINE_EXPLICIT_INTERNAL_INLINE_TYPE_ID(ShapeInferencePass)
-  explicit ShapeInferencePass(const Registry &registry) : registry(&registry) {}
-  StringRef getArgument() const override { return "opc-infer-shapes"; }
-  StringRef getDescription() const override { return "Shape and dtype inference over the registry's rules"; }
+struct InferShapesPass : impl::InferShapesBase<InferShapesPass> {
   void runOnOperation() override {
-    if (inferShapes(getOperation(), *registry).failed()) signalPassFailure();
+    if (inferShapes(getOperation(), registryOf(&getContext())).failed()) signalPassFailure();
   }
-  const Registry *registry;
 };
 } // namespace
-
-std::unique_ptr<Pass> createShapeInferencePass(const Registry &registry) {
-  return std::make_unique<ShapeInferencePass>(registry);
-}
 
 } // namespace opc

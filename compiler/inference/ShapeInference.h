@@ -5,14 +5,11 @@
 #include "Registry.h"
 
 #include "mlir/IR/BuiltinOps.h"
-#include "mlir/Pass/Pass.h"
 
 namespace opc {
 
 /// Gives every tensor its type. All errors are emitted (MLIR diagnostics that begin with their code); an op whose
 /// operands failed is skipped silently. Fails when anything did.
 mlir::LogicalResult inferShapes(mlir::ModuleOp module, const Registry &registry);
-
-std::unique_ptr<mlir::Pass> createShapeInferencePass(const Registry &registry);
 
 } // namespace opc

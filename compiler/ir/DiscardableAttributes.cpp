@@ -1,8 +1,11 @@
 // What passes attach to ops: which attribute stands where, and what must hold of it.
 // SPDX-License-Identifier: Apache-2.0
 #include "OpcDialect.h"
+#include "RankModules.h"
 
 #include "mlir/IR/BuiltinOps.h"
+
+#include <algorithm>
 
 using namespace mlir;
 using namespace opc::ir;
@@ -96,6 +99,14 @@ std::string isOffsets(Operation *op, Attribute a) {
 std::string isArenaBytes(Operation *op, Attribute a) {
   return isa<ModuleOp>(op) ? isInteger(a, 64, 0) : "stands at a module";
 }
+std::string isRanks(Operation *op, Attribute a) {
+  auto list = dyn_cast<DenseI32ArrayAttr>(a);
+  const bool rising = list && !list.empty() && list[0] >= 0 &&
+                      std::is_sorted(list.asArrayRef().begin(), list.asArrayRef().end(), std::less_equal<>());
+  return rising && isa<ModuleOp>(op) && isa_and_nonnull<ModuleOp>(op->getParentOp())
+             ? ""
+             : "is a rising list of ranks at a module within the whole graph's";
+}
 std::string isJob(Operation *op, Attribute a) {
   return isa<ModuleOp>(op) && isa<JobAttr>(a) ? "" : "is an #opc.job of a module";
 }
@@ -118,6 +129,7 @@ const std::pair<StringRef, Check> kKnown[] = {
     {kOffsetsAttr, isOffsets},
     {kArenaBytesAttr, isArenaBytes},
     {kJobAttr, isJob},
+    {kRanksAttr, isRanks},
 };
 
 } // namespace

@@ -122,7 +122,7 @@ const opc::user_op::OpDef *UserOp::def() {
   return cast<OpcDialect>((*this)->getDialect())->definition(getOpTypeAttr());
 }
 
-// "type"(arg: %v, ...) -> (out, ...) role backward on #opc.device<"cpu", 0> {attrs} : (types) -> types
+// "type"(arg: %v, ...) -> (out, ...) role backward on <"cpu", 0> {attrs} : (types) -> types
 ParseResult UserOp::parse(OpAsmParser &parser, OperationState &result) {
   Builder &b = parser.getBuilder();
   std::string opType;
@@ -157,7 +157,8 @@ ParseResult UserOp::parse(OpAsmParser &parser, OperationState &result) {
     if (!known) return parser.emitError(loc, "a role is forward, backward, optimizer or accumulation, not ") << name;
     role = *known;
   }
-  if (succeeded(parser.parseOptionalKeyword("on")) && parser.parseAttribute(device)) return failure();
+  // The full form of an attribute would take the types that follow for its own.
+  if (succeeded(parser.parseOptionalKeyword("on")) && parser.parseCustomAttributeWithFallback(device)) return failure();
   NamedAttrList attrs;
   FunctionType type;
   SMLoc typeLoc;
@@ -197,7 +198,10 @@ void UserOp::print(OpAsmPrinter &p) {
   forEachOutput([&](StringRef arg, int32_t, Value) { next(arg); });
   p << ')';
   if (getRole() != opc::ir::Role::kForward) p << " role " << stringifyRole(getRole());
-  if (DeviceAttr device = getDeviceAttr()) p << " on " << device;
+  if (DeviceAttr device = getDeviceAttr()) {
+    p << " on ";
+    p.printStrippedAttrOrType(device);
+  }
   p.printOptionalAttrDict(getOpAttrs().getValue());
   // What passes attach is not part of the operator's configuration.
   p.printOptionalAttrDictWithKeyword((*this)->getDiscardableAttrDictionary().getValue());

@@ -146,7 +146,7 @@ def Opc_UserOp : Opc_Op<"user_op", [DeclareOpInterfaceMethods<MemoryEffectsOpInt
   let description = [{
     The twin of UserOpConf. Operands and results are grouped by argument name in the order of the operator's
     definition. The instance's name is its location, so that equal ops can be merged. A role other than forward and a
-    device stand before the attributes: `role backward`, `on #opc.device<"cpu", 0>`.
+    device stand before the attributes: `role backward`, `on <"cpu", 0>`.
     ```
     %h = opc.user_op "matmul"(a: %x, b: %w) -> (out) {transpose_b = true} : (tensor<2x3xf32>, tensor<4x3xf32>) -> tensor<2x4xf32>
     ```

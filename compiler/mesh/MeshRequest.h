@@ -58,30 +58,4 @@ struct MeshRequest {
   }
 };
 
-/// What the planner has decided, for people.
-struct SbpReport {
-  struct Op {
-    std::string name, type, signature; // "(S(0), B) -> (S(0))"
-    uint32_t placement = 0;
-  };
-  struct Transition {
-    std::vector<std::string> tensors;
-    std::string kind, from, to; // of the first tensor
-    int32_t meshDim = -1;
-    int64_t bytes = 0; // sent by the rank that sends most
-    double seconds = 0;
-    uint32_t channel = 0;
-    uint32_t source = 0, target = 0;
-  };
-  std::vector<Placement> placements;
-  std::vector<Op> ops;
-  std::vector<Transition> transitions;
-  double cost = 0, lowerBound = 0, gap = 0; // seconds of a step
-  double computeSeconds = 0;
-  std::string method;
-  double planningSeconds = 0; // of the planner's core
-  uint64_t variables = 0, distinct = 0;
-  int64_t stages = 1, microBatches = 1;
-};
-
 } // namespace opc

@@ -3,10 +3,10 @@
 #pragma once
 
 #include "Diagnostic.h"
+#include "GraphFacts.h"
 #include "MeshRequest.h"
+#include "PassRequests.h"
 #include "Registry.h"
-#include "TrainingConfig.h"
-#include "opc/Tensor.h"
 
 #include <functional>
 #include <map>
@@ -29,35 +29,8 @@ const std::vector<Phase> &allPhases();
 /// What emit() writes.
 enum class Emit { kMlir, kGraphText, kGraphBinary, kPlan };
 
-/// What the grad phase adds to a graph.
-struct GradientRequest {
-  /// Tensors, output ops, or ops with one output; their sum is differentiated.
-  std::vector<std::string> losses;
-  /// Globs over variables and inputs, or names of tensors; none: the trainable variables.
-  std::vector<std::string> wrt;
-  /// 2 adds the gradient of the sum of each gradient with respect to the same tensor ("NAME.grad.grad"), and so on.
-  int order = 1;
-  /// Keep only the backward ops; what they read of the forward ops becomes inputs.
-  bool backwardOnly = false;
-  /// The gradient of each loss is an input "NAME.dy" of the loss's shape, in place of ones.
-  bool dyInputs = false;
-  /// Each loss becomes an output, called "loss:0", "loss:1", ... With `lossesOnly` nothing else is kept, and no
-  /// gradient is made.
-  bool lossOutputs = false, lossesOnly = false;
-  /// Set: the graph becomes a training step. Gradients of variables are then not outputs; those of inputs are.
-  std::optional<TrainingConfig> training;
-  RecomputeConfig recompute;
-};
-
-/// One gradient that the grad phase has made.
-struct GradientInfo {
-  std::string name;     // of the variable, input or tensor
-  std::string tensor;   // "fc1.w/out"
-  std::string gradient; // the tensor that holds the gradient; empty when the loss does not depend on it
-  std::string output;   // the output op, "fc1.w.grad"; empty without gradient
-  DataType dtype = kInvalidDataType;
-  Shape shape;
-};
+/// What CompileOptions::verifyEach is by default.
+bool verifiesByDefault();
 
 struct CompileOptions {
   /// Shapes that replace those of inputs, by input op name (`--shape x=32,784`). Also binds dimensions given as -1.
@@ -82,58 +55,11 @@ struct CompileOptions {
   std::optional<MeshRequest> mesh;
   /// Called as each phase begins (`--progress`), when set.
   std::function<void(Phase)> progress;
-};
-
-/// What remains of a graph (`--until`, `--feed`, `--only`). Names of tensors and ops as graph() gives them.
-struct GraphCut {
-  std::vector<std::string> feeds;                         // tensors that become inputs of the same name
-  std::vector<std::pair<std::string, std::string>> until; // (tensor, output's name): the only outputs
-  std::vector<std::string> only;                          // ops that are kept, without the others
-  bool empty() const { return feeds.empty() && until.empty() && only.empty(); }
-};
-
-struct PhaseStats {
-  Phase phase;
-  double start = 0; // seconds after the pipeline was made
-  double seconds = 0;
-  size_t ops = 0; // after the phase
-};
-
-struct GraphTensor {
-  std::string name; // of the input, output or variable op
-  DataType dtype = kInvalidDataType;
-  Shape shape;
-  std::string tensor; // the value's name, "x/out"
-  bool trainable = false;
-};
-
-struct GraphOp {
-  std::string name, type;
-  std::vector<std::pair<std::string, std::string>> inputs; // argument_index, tensor name
-  std::vector<GraphTensor> outputs;                        // name is argument_index
-  std::map<std::string, AttrValue> attrs;
-  SourceRange range;
-  std::string loc; // OperatorConf.loc
-};
-
-/// What a graph holds after the phase that was run.
-struct GraphInfo {
-  std::string format; // "Job (text)", "DLNetConf (binary)", ...
-  std::vector<GraphTensor> inputs, outputs, variables;
-  std::vector<GraphOp> ops;
-  bool isDifferentiated = false; // it has ops of a backward pass
-};
-
-struct MemoryInfo {
-  uint64_t arenaBytes = 0, persistentBytes = 0, activationBytes = 0;
-  uint64_t liveLowerBound = 0; // the largest sum of live activation bytes at any task
-  struct Slot {
-    std::string name;
-    uint64_t offset = 0, bytes = 0;
-    uint32_t firstTask = 0, lastTask = 0;
-    std::string kind; // "activation", "input", "variable", "constant", "workspace"
-  };
-  std::vector<Slot> slots; // in plan order
+  /// What remains of the graph after Phase::kShape.
+  GraphCut cut;
+  /// Check the IR after the import and after each pass. By default in debug builds, and where the environment sets
+  /// OPC_VERIFY_EACH to anything but 0, as the tests do.
+  bool verifyEach = verifiesByDefault();
 };
 
 /// One compilation. Not thread safe; several may run at once on different threads.
@@ -155,11 +81,9 @@ public:
   /// The exit-code class of the errors: kInvalidGraph, kUnsupported or kInternal.
   StatusCode errorClass() const;
   const SourceText &source() const;
-  const std::vector<PhaseStats> &stats() const;
-  GraphInfo graph() const;
-  MemoryInfo memory() const;                   // after kMemory; of the ranks that need most, on several
-  SbpReport sbp() const;                       // after kBoxing; empty without a mesh
-  std::vector<GradientInfo> gradients() const; // after kGrad
+  const std::vector<PhaseFacts> &stats() const;
+  /// All that is known of the graph after the phases that have run.
+  GraphFacts facts() const;
   /// For each loss and each tensor (names as in GradientRequest): the path of the gradient, or the ops at which it
   /// stops. After kShape and before kGrad. `reaches` is false when one of them gets none. Empty on error.
   std::vector<std::string> explainGradient(const std::string &loss, const std::string &tensor, bool *reaches);

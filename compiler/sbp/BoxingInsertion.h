@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include "GraphFacts.h"
 #include "MeshRequest.h"
 #include "OpcDialect.h"
 
@@ -22,6 +23,6 @@ void numberBoxings(mlir::ModuleOp module);
 BoxingOp boxingOf(ir::BoxingOp op, unsigned i, const std::vector<Placement> &placements);
 
 /// What has been decided, for people. After insertBoxing.
-void describeSbp(mlir::ModuleOp module, const MeshRequest &request, SbpReport *report);
+void describeMesh(mlir::ModuleOp module, const MeshRequest &request, MeshFacts *report);
 
 } // namespace opc

@@ -3,6 +3,7 @@
 #include "PhysicalGraph.h"
 #include "Graph.h"
 #include "GraphStates.h"
+#include "RankModules.h"
 
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/IR/IRMapping.h"
@@ -179,5 +180,27 @@ private:
 } // namespace
 
 PhysicalGraphs makePhysicalGraphs(ModuleOp module, int64_t ranks) { return PhysicalBuilder(module, ranks).run(); }
+
+void putBeside(ModuleOp module, PhysicalGraphs graphs) {
+  std::vector<SmallVector<int32_t>> ranks(graphs.parts.size());
+  for (auto [rank, part] : llvm::enumerate(graphs.partOfRank)) ranks[part].push_back(static_cast<int32_t>(rank));
+  for (auto [part, list] : llvm::zip(graphs.parts, ranks)) {
+    (*part)->setAttr(ir::kRanksAttr, DenseI32ArrayAttr::get(module.getContext(), list));
+    module.push_back(part.release());
+  }
+}
+
+PhysicalGraphs takePhysicalGraphs(ModuleOp module) {
+  PhysicalGraphs graphs;
+  for (auto part : llvm::make_early_inc_range(module.getOps<ModuleOp>())) {
+    for (int32_t rank : part->getAttrOfType<DenseI32ArrayAttr>(ir::kRanksAttr).asArrayRef()) {
+      graphs.partOfRank.resize(std::max<size_t>(graphs.partOfRank.size(), static_cast<size_t>(rank) + 1));
+      graphs.partOfRank[static_cast<size_t>(rank)] = static_cast<uint32_t>(graphs.parts.size());
+    }
+    part->remove();
+    graphs.parts.emplace_back(part);
+  }
+  return graphs;
+}
 
 } // namespace opc

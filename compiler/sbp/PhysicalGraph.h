@@ -23,4 +23,8 @@ struct PhysicalGraphs {
 /// boxings.
 PhysicalGraphs makePhysicalGraphs(mlir::ModuleOp module, int64_t ranks);
 
+/// Puts the ranks' graphs into the module of the whole graph, each with its `opc.ranks`; and takes them out again.
+void putBeside(mlir::ModuleOp module, PhysicalGraphs graphs);
+PhysicalGraphs takePhysicalGraphs(mlir::ModuleOp module);
+
 } // namespace opc

@@ -20,7 +20,7 @@ using planner::OpKind;
 
 class Assigner {
 public:
-  Assigner(ModuleOp module, SignatureProblem problem, const MeshRequest &request, SbpReport *report)
+  Assigner(ModuleOp module, SignatureProblem problem, const MeshRequest &request, MeshFacts *report)
       : module_(module), block_(graphBlock(module)), p_(std::move(problem)), request_(request), report_(report),
         builder_(module.getContext()) {}
 
@@ -217,14 +217,14 @@ private:
   Block &block_;
   SignatureProblem p_;
   const MeshRequest &request_;
-  SbpReport *report_;
+  MeshFacts *report_;
   Builder builder_;
   std::map<std::pair<uint32_t, uint32_t>, ArrayAttr> stateAttrs_;
 };
 
 } // namespace
 
-LogicalResult assignSignatures(ModuleOp module, const MeshRequest &request, SbpReport *report) {
+LogicalResult assignSignatures(ModuleOp module, const MeshRequest &request, MeshFacts *report) {
   FailureOr<SignatureProblem> problem = makeSignatureProblem(module, request);
   return failed(problem) ? failure() : Assigner(module, std::move(*problem), request, report).run();
 }

@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include "GraphFacts.h"
 #include "MeshRequest.h"
 #include "OpcDialect.h"
 
@@ -14,6 +15,6 @@ namespace opc {
 /// and state). Ops have their placements (`opc.placement`) already. What the user has decided (pins, hints of input
 /// names, nd_sbp of variables, job_parallel_view_conf) restricts the signatures. `report` gets cost, bound and gap.
 /// Errors: OPC0310 (no signature fits), OPC0311 (a decision that fits nothing), OPC0312 (memory).
-mlir::LogicalResult assignSignatures(mlir::ModuleOp module, const MeshRequest &request, SbpReport *report);
+mlir::LogicalResult assignSignatures(mlir::ModuleOp module, const MeshRequest &request, MeshFacts *report);
 
 } // namespace opc

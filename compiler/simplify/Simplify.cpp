@@ -1,10 +1,8 @@
-// Simplification: constant folding, no-op removal, common subexpressions, dead code.
+// No-op removal, dead code, and the check that there is something to keep: what simplification has beside folding.
 // SPDX-License-Identifier: Apache-2.0
-#include "Simplify.h"
-#include "AttrBridge.h"
-#include "Locations.h"
+#include "EmitStatus.h"
 #include "OpcDialect.h"
-#include "RunOp.h"
+#include "Passes.h"
 
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/IR/Dominance.h"
@@ -19,60 +17,8 @@ using namespace mlir;
 namespace opc {
 namespace {
 
-/// Runs the op's CPU kernel on constant operands; false when that is not possible.
-bool evaluate(ir::UserOp op, const user_op::OpDef &def, const Registry &registry,
-              SmallVectorImpl<DenseElementsAttr> *results) {
-  auto instance = ir::toInstance(op, def);
-  if (!instance) return false;
-  int64_t bytes = 0;
-  for (const auto &d : instance->outputDescs()) {
-    auto size = tensorBytes(d);
-    if (!size || *size > kMaxFoldedBytes - bytes) return false;
-    bytes += *size;
-  }
-  std::vector<OpTensor> inputs, outputs;
-  for (auto [v, desc] : llvm::zip(op.getArgs(), instance->inputDescs())) {
-    auto constant = v.getDefiningOp<ir::ConstantOp>();
-    const std::string raw = ir::denseToBytes(cast<DenseElementsAttr>(constant.getValue()));
-    std::memcpy(inputs.emplace_back(desc).data(), raw.data(), raw.size());
-  }
-  RunOpOptions options;
-  options.constant.assign(inputs.size(), true);
-  options.maxWorkspaceBytes = static_cast<uint64_t>(kMaxFoldedBytes) * 16;
-  // A kernel that fails here fails again at run time, where the error can name the step.
-  if (!runOp(registry, *instance, &inputs, &outputs, options)) return false;
-  for (auto [value, result] : llvm::zip(outputs, op.getOuts()))
-    results->push_back(
-        ir::denseFromBytes(cast<RankedTensorType>(result.getType()), ArrayRef<char>(value.dptr(), value.bytes())));
-  return true;
-}
-
-void foldConstants(ModuleOp module, const Registry &registry, const SimplifyOptions &options = {}) {
-  std::vector<Operation *> dead;
-  module.walk([&](ir::UserOp op) {
-    for (Value v : op.getArgs())
-      if (!v.getDefiningOp<ir::ConstantOp>()) return;
-    const user_op::OpDef *def = op.def();
-    if (!def || !isMemoryEffectFree(op)) return;
-    for (Value v : op.getOuts()) {
-      auto type = dyn_cast<RankedTensorType>(v.getType());
-      if (!type || !type.hasStaticShape() || type.getNumElements() == 0) return;
-    }
-    SmallVector<DenseElementsAttr> values;
-    if (!evaluate(op, *def, registry, &values)) return;
-    if (options.splatConstantsOnly && !llvm::all_of(values, [](DenseElementsAttr v) { return v.isSplat(); })) return;
-    OpBuilder b(op);
-    for (auto [value, result] : llvm::zip(values, op.getOuts())) {
-      auto constant = ir::ConstantOp::create(b, op.getLoc(), result.getType(), value, op.getRole());
-      result.replaceAllUsesWith(constant.getOut());
-    }
-    dead.push_back(op);
-  });
-  for (Operation *op : dead) op->erase();
-}
-
 /// An op that only renames its operand: a view or an identity whose type stays.
-void removeNoOps(ModuleOp module, const Registry &registry) {
+size_t removeNoOps(ModuleOp module) {
   std::vector<Operation *> dead;
   module.walk([&](ir::UserOp op) {
     if (op.getOuts().size() != 1 || op.getArgs().empty() || op.getArgs()[0].getType() != op.getOuts()[0].getType())
@@ -86,16 +32,21 @@ void removeNoOps(ModuleOp module, const Registry &registry) {
     dead.push_back(op);
   });
   for (Operation *op : dead) op->erase();
+  return dead.size();
 }
 
 /// Backwards over the block: what has no users and no effect goes. Inputs stay: they are the graph's interface.
-void eliminateDeadOps(ModuleOp module) {
+size_t eliminateDeadOps(ModuleOp module) {
+  size_t count = 0;
   for (auto func : module.getOps<func::FuncOp>())
     for (Block &block : func.getBody())
       for (Operation &op : llvm::make_early_inc_range(llvm::reverse(block)))
         if (op.use_empty() && (isMemoryEffectFree(&op) || isa<ir::VariableOp>(op)) &&
-            !op.hasTrait<OpTrait::IsTerminator>())
+            !op.hasTrait<OpTrait::IsTerminator>()) {
           op.erase();
+          ++count;
+        }
+  return count;
 }
 
 /// Equal ops of different roles are one op, and that is of the role of the first.
@@ -114,41 +65,38 @@ void mergeEqualOps(ModuleOp module) {
   });
 }
 
-template <class F> struct FunctionPass : PassWrapper<FunctionPass<F>, OperationPass<ModuleOp>> {
-  FunctionPass(StringRef argument, StringRef description, F f)
-      : argument(argument), description(description), f(std::move(f)) {}
-  StringRef getArgument() const override { return argument; }
-  StringRef getDescription() const override { return description; }
-  void runOnOperation() override { f(this->getOperation()); }
-  std::string argument, description;
-  F f;
-};
-template <class F> std::unique_ptr<Pass> makePass(StringRef argument, StringRef description, F f) {
-  return std::make_unique<FunctionPass<F>>(argument, description, std::move(f));
-}
-
 } // namespace
 
-LogicalResult simplify(ModuleOp module, const Registry &registry, const SimplifyOptions &options) {
-  foldConstants(module, registry, options);
-  removeNoOps(module, registry);
-  // Removing a no-op can make two ops equal; merging two ops makes no new no-op.
-  mergeEqualOps(module);
-  eliminateDeadOps(module);
-  return success();
-}
+#define GEN_PASS_DEF_REQUIREOUTPUTS
+#define GEN_PASS_DEF_REMOVENOOPS
+#define GEN_PASS_DEF_MERGEEQUALOPS
+#define GEN_PASS_DEF_ELIMINATEDEADOPS
+#include "Passes.h.inc"
 
-std::unique_ptr<Pass> createFoldConstantsPass(const Registry &registry) {
-  return makePass("opc-fold-constants", "Evaluates ops whose operands are constants",
-                  [&registry](ModuleOp m) { foldConstants(m, registry); });
-}
-std::unique_ptr<Pass> createRemoveNoOpsPass(const Registry &registry) {
-  return makePass("opc-remove-no-ops", "Removes views and casts that keep the type",
-                  [&registry](ModuleOp m) { removeNoOps(m, registry); });
-}
-std::unique_ptr<Pass> createEliminateDeadOpsPass() {
-  return makePass("opc-eliminate-dead-ops", "Removes ops whose results nobody reads",
-                  [](ModuleOp m) { eliminateDeadOps(m); });
-}
+namespace {
 
+struct RequireOutputsPass : impl::RequireOutputsBase<RequireOutputsPass> {
+  void runOnOperation() override {
+    ModuleOp module = getOperation();
+    for (auto func : module.getOps<func::FuncOp>())
+      if (!func.getOps<ir::OutputOp>().empty()) return markAllAnalysesPreserved();
+    emitFinding(module.getLoc(), "OPC0111", "the graph has no output",
+                "add op { name: \"y\" output_conf { in: \"OP/out_0\" } }");
+    signalPassFailure();
+  }
+};
+
+struct RemoveNoOpsPass : impl::RemoveNoOpsBase<RemoveNoOpsPass> {
+  void runOnOperation() override { removed += static_cast<unsigned>(removeNoOps(getOperation())); }
+};
+
+struct MergeEqualOpsPass : impl::MergeEqualOpsBase<MergeEqualOpsPass> {
+  void runOnOperation() override { mergeEqualOps(getOperation()); }
+};
+
+struct EliminateDeadOpsPass : impl::EliminateDeadOpsBase<EliminateDeadOpsPass> {
+  void runOnOperation() override { removed += static_cast<unsigned>(eliminateDeadOps(getOperation())); }
+};
+
+} // namespace
 } // namespace opc

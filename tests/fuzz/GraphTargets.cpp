@@ -29,8 +29,8 @@ void compileAndLoad(const char *target, std::string_view bytes) {
   Pipeline pipeline(test::registry(), options);
   const std::string owned(bytes);
   if (!pipeline.import("fuzz", owned) || !pipeline.run(Phase::kPlan)) return expectProperDiagnostics(target, pipeline);
-  (void)pipeline.graph();
-  (void)pipeline.memory();
+  (void)pipeline.facts();
+  (void)pipeline.facts().memory;
   (void)pipeline.emit(Emit::kMlir);
   const std::string plan = pipeline.emit(Emit::kPlan);
 

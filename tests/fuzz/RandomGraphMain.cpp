@@ -53,7 +53,7 @@ void compileAndRunInto(Ran &r, const RandomGraph &graph, const std::string &text
     return;
   }
   r.compiled = true;
-  for (const GraphOp &op : pipeline.graph().ops) r.opTypes.push_back(op.type);
+  for (const GraphOp &op : pipeline.facts().ops) r.opTypes.push_back(op.type);
   std::sort(r.opTypes.begin(), r.opTypes.end());
   SessionOptions sessionOptions;
   sessionOptions.threads = threads;
@@ -148,7 +148,7 @@ std::string compareForward(const RandomGraph &graph, uint64_t seed, Counters *co
       Pipeline pipeline(test::registry(), unfused);
       std::vector<std::string> types;
       if (pipeline.import("random", graph.text(false)) && pipeline.run(Phase::kPlan))
-        for (const GraphOp &op : pipeline.graph().ops) types.push_back(op.type);
+        for (const GraphOp &op : pipeline.facts().ops) types.push_back(op.type);
       std::sort(types.begin(), types.end());
       fused = types != ran.opTypes;
       counters->fused += fused;

@@ -5,8 +5,8 @@
 func.func @graph() { %x = opc.input "x" {opc.sbp = [#opc.state<X>]} : tensor<2xf32> return }
 
 // -----
-// CHECK: S(16) is no state: axes are 0 to
-func.func @graph() { %x = opc.input "x" {opc.sbp = [#opc.state<S(16)>]} : tensor<2xf32> return }
+// CHECK: S(99) is no state: axes are 0 to
+func.func @graph() { %x = opc.input "x" {opc.sbp = [#opc.state<S(99)>]} : tensor<2xf32> return }
 
 // -----
 // CHECK: axis 2 is split, and the tensor has 2 axes
@@ -78,6 +78,6 @@ func.func @graph() {
 // CHECK: a device has a kind
 func.func @graph() {
   %x = opc.input "x" : tensor<2xf32>
-  %0 = opc.user_op "relu"(x: %x) -> (y) on #opc.device<"", 0> : (tensor<2xf32>) -> tensor<2xf32>
+  %0 = opc.user_op "relu"(x: %x) -> (y) on <"", 0> : (tensor<2xf32>) -> tensor<2xf32>
   return
 }

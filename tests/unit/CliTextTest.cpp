@@ -44,7 +44,7 @@ struct Flags {
     s.name = "run";
     s.arguments = "GRAPH";
     s.options = {{"--json", 0, "", "", &json},
-                 {"--verbose", 'v', "", "", &verbose},
+                 {"--verbose", 'v', "", "", Repetitions{&verbose}},
                  {"--output", 'o', "FILE", "", &out},
                  {"--limit", 0, "N", "", &limit},
                  {"--input", 0, "NAME=SPEC", "a value", &inputs, true},

@@ -80,7 +80,7 @@ TEST_CASE("every spelling of a graph file is recognised", "[pipeline]") {
   auto format = [](const std::string &bytes) {
     Pipeline p(registry(), {});
     if (!p.import("g", bytes) || !p.run(Phase::kPlan)) return std::string("failed");
-    return p.graph().format;
+    return p.facts().format;
   };
   REQUIRE(format(ops) == "list of op (text)");
   REQUIRE(format("# a comment with op { in it\n" + ops) == "list of op (text)");
@@ -170,7 +170,7 @@ TEST_CASE("a tensor used twice by one op is not overwritten through one of its n
   Pipeline p(registry(), {});
   REQUIRE(p.import("g.pbtxt", g));
   REQUIRE(p.run(Phase::kPlan));
-  const MemoryInfo m = p.memory();
+  const MemoryFacts m = p.facts().memory;
   size_t activations = 0;
   for (const auto &s : m.slots) activations += s.kind == "activation";
   REQUIRE(activations == 2);
@@ -189,7 +189,7 @@ TEST_CASE("a shape from the command line replaces the graph's", "[pipeline]") {
       p.import("g.pbtxt", "op { name: \"x\" input_conf { out: \"out\" blob_conf { shape { dim: -1 dim: 3 } } } }\n" +
                               output("y", "x/out")));
   REQUIRE(p.run(Phase::kShape));
-  REQUIRE(p.graph().inputs[0].shape == Shape({7, 3}));
+  REQUIRE(p.facts().inputs[0].shape == Shape({7, 3}));
 }
 
 TEST_CASE("a large list of ops is read by two threads as it is by one", "[pipeline]") {
@@ -201,7 +201,7 @@ TEST_CASE("a large list of ops is read by two threads as it is by one", "[pipeli
   }
   Pipeline good(registry(), {});
   REQUIRE(good.import("g.pbtxt", g + output("y", previous)));
-  const GraphInfo info = good.graph();
+  const GraphFacts info = good.facts();
   // The last op's line is that of its place in the whole file.
   const auto lines = static_cast<uint32_t>(std::count(g.begin(), g.end(), '\n'));
   REQUIRE(info.ops.size() == lines - 1);

@@ -40,6 +40,8 @@ public:
          true},
         {"--dump", 0, "DIR", "write the IR after each phase: DIR/01-import.mlir, ...", &dump_, true},
         {"--no-fuse", 0, "", "leave every op as it is written: no fused ops, no other layouts", &noFuse_},
+        {"--verify-each", 0, "", "check the IR after the import and after each pass (for work on the compiler)",
+         &verifyEach_},
         {"--stats", 0, "[=json]", "time, ops and memory by phase", &stats_, true},
         {"--simulate", 0, "CLUSTER", "estimate a step of the plan on the cluster that this JSON file describes",
          &simulate_, true},
@@ -90,6 +92,7 @@ public:
     Status dumped;
     CompileOptions options = options_;
     options.fuse = !noFuse_;
+    options.verifyEach |= verifyEach_;
     if (!dump_.empty())
       options.dump = [&](Phase phase, const std::string &text) {
         if (Status s = dumpPhase(phase, text); !s && dumped) dumped = s;
@@ -207,23 +210,23 @@ private:
 
   void report(Invocation &invocation, const Pipeline &pipeline, const std::string &graph, size_t bytes, bool json,
               Json simulation) const {
-    const MemoryInfo memory = last_ >= Phase::kMemory ? pipeline.memory() : MemoryInfo();
+    const MemoryFacts memory = last_ >= Phase::kMemory ? pipeline.facts().memory : MemoryFacts();
     if (json) {
       Json document = {{"schema", 1},   {"graph", graph}, {"output", output_},
-                       {"emit", emit_}, {"bytes", bytes}, {"phases", phasesJson(pipeline)}};
+                       {"emit", emit_}, {"bytes", bytes}, {"phases", phasesJson(pipeline.stats())}};
       if (last_ >= Phase::kMemory) document["memory"] = memoryJson(memory, false);
       if (!simulation.is_null()) document["simulation"] = std::move(simulation);
       invocation.terminal().out(jsonText(document));
       return;
     }
     if (stats_ == "true") {
-      invocation.terminal().err(phasesText(pipeline));
-      if (options_.mesh && last_ >= Phase::kBoxing) invocation.terminal().err(boxingText(pipeline.sbp(), 20));
+      invocation.terminal().err(phasesText(pipeline.stats()));
+      if (options_.mesh && last_ >= Phase::kBoxing) invocation.terminal().err(boxingText(pipeline.facts().mesh, 20));
       if (last_ >= Phase::kMemory) invocation.terminal().err(memoryText(memory));
     }
     if (output_ == "-") return; // the summary would only disturb whoever reads along
     double seconds = 0;
-    for (const PhaseStats &s : pipeline.stats()) seconds += s.seconds;
+    for (const PhaseFacts &s : pipeline.stats()) seconds += s.seconds;
     std::string line = graph + ": " + countText(pipeline.stats().back().ops) + " ops in " + secondsText(seconds);
     if (last_ >= Phase::kMemory) line += ", " + bytesText(memory.arenaBytes) + " of memory";
     invocation.note(line + "; wrote " + output_ + " (" + bytesText(bytes) + ")");
@@ -233,7 +236,7 @@ private:
   std::vector<std::string> shapes_;
   MeshFlags mesh_;
   CompileOptions options_;
-  bool noFuse_ = false;
+  bool noFuse_ = false, verifyEach_ = false;
   int64_t maxErrors_ = 20;
   Emit what_ = Emit::kPlan;
   Phase last_ = Phase::kPlan;

@@ -137,7 +137,7 @@ private:
     } else if (label.rfind("NAME=", 0) == 0 || label.rfind("[NAME:]", 0) == 0) {
       if (current.find('=') != std::string::npos && label[0] == 'N') return path(current, head, label == "NAME=SPEC");
       const std::string tail = label[0] == 'N' ? "=" : ":";
-      const GraphInfo &info = graph();
+      const GraphFacts &info = graph();
       for (const auto *list : {outputs ? &info.outputs : &info.inputs, outputs ? nullptr : &info.variables})
         if (list)
           for (const GraphTensor &t : *list) add(t.name + tail, current, type(t), head);
@@ -201,7 +201,7 @@ private:
   }
 
   /// The graph or plan that the command line names; empty when there is none that can be read.
-  const GraphInfo &graph() {
+  const GraphFacts &graph() {
     if (read_ || positional_.empty() || !registry()) return info_;
     read_ = true;
     std::error_code error;
@@ -210,13 +210,13 @@ private:
     Result<GraphInput> input = readGraphInput(path);
     if (!input) return info_;
     if (input->isPlan) {
-      if (Result<PlanDescription> plan = describePlan(input->bytes, *registry_)) info_ = graphOfPlan(*plan);
+      if (Result<PlanDescription> plan = describePlan(input->bytes, *registry_)) info_ = factsOfPlan(*plan);
       return info_;
     }
     Pipeline pipeline(*registry_, {});
     if (!pipeline.import(input->name, input->bytes)) return info_;
-    info_ = pipeline.graph();
-    if (!hasOpenInputs(info_) && pipeline.run(Phase::kShape)) info_ = pipeline.graph();
+    info_ = pipeline.facts();
+    if (!hasOpenInputs(info_) && pipeline.run(Phase::kShape)) info_ = pipeline.facts();
     return info_;
   }
 
@@ -225,7 +225,7 @@ private:
   std::string command_, text_;
   std::vector<std::string> positional_;
   std::unique_ptr<Registry> registry_;
-  GraphInfo info_;
+  GraphFacts info_;
   bool read_ = false;
 };
 

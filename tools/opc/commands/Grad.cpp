@@ -199,10 +199,10 @@ private:
   }
 
   void report(Invocation &invocation, const Pipeline &pipeline, const std::string &graph, size_t bytes) const {
-    const auto gradients = pipeline.gradients();
+    const auto gradients = pipeline.facts().gradients;
     size_t made = 0;
     Json list = Json::array();
-    for (const GradientInfo &g : gradients) {
+    for (const GraphGradient &g : gradients) {
       made += !g.gradient.empty();
       list.push_back({{"name", g.name},
                       {"tensor", g.tensor},
@@ -222,8 +222,8 @@ private:
     if (output_ == "-") return;
     const auto &stats = pipeline.stats();
     size_t before = 0;
-    for (const PhaseStats &s : stats)
-      if (s.phase == Phase::kShape) before = s.ops;
+    for (const PhaseFacts &s : stats)
+      if (s.name == phaseName(Phase::kShape)) before = s.ops;
     invocation.note(graph + ": " + countText(made) + (made == 1 ? " gradient, " : " gradients, ") +
                     countText(stats.back().ops) + " ops (" + countText(before) + " before); wrote " + output_ + " (" +
                     bytesText(bytes) + ")");

@@ -57,7 +57,7 @@ Json opsJson(const std::vector<GraphOp> &ops) {
   return list;
 }
 
-std::string summaryText(const std::string &name, const GraphInfo &info) {
+std::string summaryText(const std::string &name, const GraphFacts &info) {
   std::string text =
       name + ": " + info.format + ", " + countText(info.ops.size()) + (info.ops.size() == 1 ? " op\n" : " ops\n");
   std::vector<std::vector<std::string>> rows;
@@ -82,7 +82,7 @@ std::string summaryText(const std::string &name, const GraphInfo &info) {
   return text + textTable(rows);
 }
 
-std::string opsText(const GraphInfo &info) {
+std::string opsText(const GraphFacts &info) {
   std::vector<std::vector<std::string>> rows = {{"OP", "TYPE", "INPUTS", "OUTPUTS", "ATTRIBUTES"}};
   for (const GraphOp &op : info.ops) {
     std::string inputs, outputs, attrs;
@@ -94,7 +94,7 @@ std::string opsText(const GraphInfo &info) {
   return textTable(rows);
 }
 
-std::vector<std::pair<GraphTensor, std::string>> allTensors(const GraphInfo &info) {
+std::vector<std::pair<GraphTensor, std::string>> allTensors(const GraphFacts &info) {
   std::vector<std::pair<GraphTensor, std::string>> list;
   for (const GraphTensor &t : info.inputs) list.push_back({t, "input"});
   for (const GraphTensor &t : info.variables) list.push_back({t, "variable"});
@@ -103,7 +103,7 @@ std::vector<std::pair<GraphTensor, std::string>> allTensors(const GraphInfo &inf
   return list;
 }
 
-std::string tensorsText(const GraphInfo &info) {
+std::string tensorsText(const GraphFacts &info) {
   std::vector<std::vector<std::string>> rows = {{"TENSOR", "TYPE", "MADE BY"}};
   for (const auto &t : allTensors(info))
     rows.push_back({t.first.tensor, typeText(t.first.dtype, t.first.shape), t.second});
@@ -150,7 +150,7 @@ public:
     options.mesh = *mesh;
     Pipeline pipeline(*registry, options);
     bool ok = pipeline.import(input->name, input->bytes);
-    const bool open = ok && hasOpenInputs(pipeline.graph());
+    const bool open = ok && hasOpenInputs(pipeline.facts());
     const bool needsPlan = what_ == "memory" || what_ == "phases" || states;
     if (ok && (!open || needsPlan))
       ok = pipeline.run(what_ == "memory"   ? Phase::kMemory
@@ -160,17 +160,15 @@ public:
     if (!ok) return invocation.fail(failureOf(pipeline));
     invocation.showFindings(pipeline.diagnostics(), pipeline.source());
     if (open) invocation.note("note: inputs leave dimensions open; --shape NAME=DIMS closes them");
+    const GraphFacts facts = pipeline.facts();
     if (states) {
-      const SbpReport report = pipeline.sbp();
       if (invocation.flags().json)
-        invocation.terminal().out(jsonText({{"schema", 1}, {"graph", input->name}, {"sbp", sbpJson(report)}}));
+        invocation.terminal().out(jsonText({{"schema", 1}, {"graph", input->name}, {"sbp", sbpJson(facts.mesh)}}));
       else
-        invocation.terminal().out(what_ == "sbp" ? sbpText(report) : boxingText(report));
+        invocation.terminal().out(what_ == "sbp" ? sbpText(facts.mesh) : boxingText(facts.mesh));
       return kExitOk;
     }
-    Json phases = what_ == "phases" ? phasesJson(pipeline) : Json();
-    const std::string text = what_ == "phases" ? phasesText(pipeline) : "";
-    show(invocation, pipeline.graph(), what_ == "memory" ? pipeline.memory() : MemoryInfo(), phases, text, input->name);
+    show(invocation, facts, input->name);
     return kExitOk;
   }
 
@@ -184,25 +182,24 @@ private:
           usageError("a plan does not know the phases that made it", "opc show GRAPH --what phases"));
     Result<PlanDescription> plan = describePlan(input.bytes, registry);
     if (!plan) return invocation.fail(plan.status());
-    show(invocation, graphOfPlan(*plan), memoryOfPlan(*plan), Json(), "", input.name);
+    show(invocation, factsOfPlan(*plan), input.name);
     return kExitOk;
   }
 
-  void show(Invocation &invocation, const GraphInfo &info, const MemoryInfo &memory, const Json &phases,
-            const std::string &phasesText, const std::string &name) const {
+  void show(Invocation &invocation, const GraphFacts &info, const std::string &name) const {
     if (!invocation.flags().json) {
       invocation.terminal().out(what_ == "summary"   ? summaryText(name, info)
                                 : what_ == "ops"     ? opsText(info)
                                 : what_ == "tensors" ? tensorsText(info)
-                                : what_ == "memory"  ? memoryText(memory)
-                                                     : phasesText);
+                                : what_ == "memory"  ? memoryText(info.memory)
+                                                     : phasesText(info.phases));
       return;
     }
     Json document = {{"schema", 1}, {"graph", name}, {"format", info.format}};
     if (what_ == "memory") {
-      document["memory"] = memoryJson(memory, true);
+      document["memory"] = memoryJson(info.memory, true);
     } else if (what_ == "phases") {
-      document["phases"] = phases;
+      document["phases"] = phasesJson(info.phases);
     } else if (what_ == "tensors") {
       Json list = Json::array();
       for (const auto &t : allTensors(info)) {

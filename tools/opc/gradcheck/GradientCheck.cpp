@@ -173,12 +173,12 @@ struct Job {
 
 /// `gradients`: what the compilation has made, when somebody wants to know.
 Outcome<Session> compileAndLoad(const Registry &registry, const Job &job, const GradientCheckOptions &options,
-                                uint64_t seed, std::vector<GradientInfo> *gradients = nullptr) {
+                                uint64_t seed, std::vector<GraphGradient> *gradients = nullptr) {
   Pipeline pipeline(registry, job.compile);
   if (!pipeline.import(job.name, job.bytes)) return failureOf(pipeline);
   if (!job.cut.empty()) pipeline.cut(job.cut);
   if (!pipeline.run(Phase::kPlan)) return failureOf(pipeline);
-  if (gradients) *gradients = pipeline.gradients();
+  if (gradients) *gradients = pipeline.facts().gradients;
   SessionOptions session;
   session.threads = options.threads;
   session.seed = seed;
@@ -221,7 +221,7 @@ Outcome<std::vector<TensorCheck>> checkJob(const Registry &registry, Job job, co
                                            uint64_t seed) {
   const GradientRequest request = *job.compile.gradient;
   job.compile.gradient->lossOutputs = true;
-  std::vector<GradientInfo> wanted;
+  std::vector<GraphGradient> wanted;
   Outcome<Session> gradients = compileAndLoad(registry, job, options, seed, &wanted);
   if (!gradients) return gradients.status();
   job.compile.gradient->lossesOnly = true;
@@ -252,7 +252,7 @@ Outcome<std::vector<TensorCheck>> checkJob(const Registry &registry, Job job, co
         .withHelp("give other inputs with --input, or another --seed");
 
   std::vector<TensorCheck> checks;
-  for (const GradientInfo &g : wanted) {
+  for (const GraphGradient &g : wanted) {
     TensorCheck t;
     t.name = g.name;
     t.desc = user_op::TensorDesc(g.shape, g.dtype);
@@ -299,7 +299,7 @@ public:
     Pipeline pipeline(registry_, job_.compile);
     if (!pipeline.import(job_.name, job_.bytes) || !pipeline.run(Phase::kShape))
       return Status(StatusCode::kInternal, "OPC0901", "the graph compiled before, and now it does not");
-    const GraphInfo graph = pipeline.graph();
+    const GraphFacts graph = pipeline.facts();
     if (graph.ops.size() > kMostOps) return Status::ok(); // one compilation for each op would take minutes
     OPC_RETURN_IF_ERROR(collectValues(graph));
     for (const GraphOp &op : graph.ops)
@@ -322,7 +322,7 @@ private:
   }
 
   /// What every op reads, by tensor.
-  Status collectValues(const GraphInfo &graph) {
+  Status collectValues(const GraphFacts &graph) {
     Job job = job_;
     std::set<std::string> read;
     for (const GraphOp &op : graph.ops)

@@ -16,9 +16,9 @@ bool isOpen(const GraphTensor &t) {
 
 } // namespace
 
-bool hasOpenInputs(const GraphInfo &info) { return std::any_of(info.inputs.begin(), info.inputs.end(), isOpen); }
+bool hasOpenInputs(const GraphFacts &info) { return std::any_of(info.inputs.begin(), info.inputs.end(), isOpen); }
 
-Status checkGraphInputs(const GraphInfo &info, const NamedValues &inputs,
+Status checkGraphInputs(const GraphFacts &info, const NamedValues &inputs,
                         const std::map<std::string, std::vector<int64_t>> &shapes, const ValueFlags &flags,
                         const std::vector<std::string> &command, const std::set<std::string> *fedElsewhere) {
   std::vector<std::string> names, known;
@@ -41,7 +41,7 @@ Status checkGraphInputs(const GraphInfo &info, const NamedValues &inputs,
   return anyOpen ? missingValues(missing, command, flags.program) : Status::ok();
 }
 
-Result<std::map<std::string, std::vector<int64_t>>> shapesOfOpenInputs(const GraphInfo &info,
+Result<std::map<std::string, std::vector<int64_t>>> shapesOfOpenInputs(const GraphFacts &info,
                                                                        const NamedValues &inputs) {
   std::map<std::string, std::vector<int64_t>> shapes;
   for (const GraphTensor &t : info.inputs) {

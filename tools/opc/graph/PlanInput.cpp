@@ -19,8 +19,8 @@ GraphTensor tensorOf(const std::string &name, const std::string &tensor, const u
 
 } // namespace
 
-GraphInfo graphOfPlan(const PlanDescription &plan) {
-  GraphInfo info;
+GraphFacts factsOfPlan(const PlanDescription &plan) {
+  GraphFacts info;
   info.format = "plan of " + plan.graph + " by " + plan.producer;
   auto ports = [](const std::vector<PlanDescription::Port> &from, std::vector<GraphTensor> *to) {
     for (const PlanDescription::Port &p : from) {
@@ -46,17 +46,13 @@ GraphInfo graphOfPlan(const PlanDescription &plan) {
     op.range.column = t.where.column;
     info.ops.push_back(std::move(op));
   }
-  return info;
-}
-
-MemoryInfo memoryOfPlan(const PlanDescription &plan) {
-  MemoryInfo info;
-  info.arenaBytes = plan.arenaBytes;
-  info.persistentBytes = plan.persistentBytes;
-  info.activationBytes = plan.arenaBytes - std::min(plan.persistentBytes, plan.arenaBytes);
-  info.liveLowerBound = plan.liveLowerBound;
+  MemoryFacts &memory = info.memory;
+  memory.arenaBytes = plan.arenaBytes;
+  memory.persistentBytes = plan.persistentBytes;
+  memory.activationBytes = plan.arenaBytes - std::min(plan.persistentBytes, plan.arenaBytes);
+  memory.liveLowerBound = plan.liveLowerBound;
   for (const PlanDescription::Buffer &b : plan.buffers)
-    info.slots.push_back({b.name, b.offset, b.bytes, b.firstTask, b.lastTask, b.kind});
+    memory.slots.push_back({b.name, b.offset, b.bytes, b.firstTask, b.lastTask, b.kind});
   return info;
 }
 

@@ -7,8 +7,7 @@
 
 namespace opc::cli {
 
-/// The tasks as ops, the interface as inputs, outputs and variables.
-GraphInfo graphOfPlan(const PlanDescription &plan);
-MemoryInfo memoryOfPlan(const PlanDescription &plan);
+/// The tasks as ops, the interface as inputs, outputs and variables, and the memory.
+GraphFacts factsOfPlan(const PlanDescription &plan);
 
 } // namespace opc::cli

@@ -3,6 +3,7 @@
 #include "MeshFlags.h"
 
 #include "Invocation.h"
+#include "MeshText.h"
 #include "NumberText.h"
 #include "SimulationReport.h"
 
@@ -28,22 +29,6 @@ std::vector<Option> MeshFlags::options() {
 }
 
 namespace {
-
-/// "0-3,6" -> {0, 1, 2, 3, 6}.
-std::optional<std::vector<int64_t>> parseRanks(const std::string &text) {
-  std::vector<int64_t> ranks;
-  for (size_t at = 0; at <= text.size();) {
-    const size_t end = std::min(text.find(',', at), text.size());
-    const std::string part = text.substr(at, end - at);
-    const size_t dash = part.find('-');
-    const auto first = parseInteger<uint32_t>(part.substr(0, dash));
-    const auto last = dash == std::string::npos ? first : parseInteger<uint32_t>(part.substr(dash + 1));
-    if (!first || !last || *last < *first || *last - *first > (1u << 20)) return std::nullopt;
-    for (int64_t r = *first; r <= *last; ++r) ranks.push_back(r);
-    at = end + 1;
-  }
-  return ranks;
-}
 
 /// Mesh dimensions of one device cut nothing, and states on them mean nothing: 1x4 is 4.
 void dropSingleDevices(MeshRequest *r) {
@@ -100,32 +85,20 @@ Result<std::optional<MeshRequest>> MeshFlags::request(const std::vector<int64_t>
     r.dims = *dims;
   }
   for (const std::string &text : pins_) {
-    const size_t equals = text.rfind('=');
-    const auto states = equals == std::string::npos ? std::nullopt : parseNdSbp(text.substr(equals + 1));
-    if (!states || equals == 0)
+    const auto pin = parsePin(text);
+    if (!pin)
       return usageError("--sbp takes GLOB=STATE, not '" + text + "'",
-                        "states are S(0), B, P, or one for each dimension of "
-                        "the mesh: [S(0), B]");
-    r.pins.push_back({text.substr(0, equals), *states, text});
+                        "states are S(0), B, P, or one for each dimension of the mesh: [S(0), B]");
+    r.pins.push_back(*pin);
   }
   for (const std::string &text : stages_) {
-    const size_t equals = text.rfind('=');
-    const auto ranks = equals == std::string::npos ? std::nullopt : parseRanks(text.substr(equals + 1));
-    if (!ranks || equals == 0)
-      return usageError("--stage takes GLOBS=RANKS, not '" + text + "'", "e.g. --stage 'layer0*,emb*=0-1'");
-    StagePlacement stage;
-    for (size_t at = 0; at <= equals;) {
-      const size_t end = std::min(text.find(',', at), equals);
-      stage.ops.push_back(text.substr(at, end - at));
-      at = end + 1;
-    }
-    stage.placement.ranks = *ranks;
-    stage.placement.dims = {static_cast<int64_t>(ranks->size())};
-    for (int64_t rank : *ranks)
+    const auto stage = parseStage(text);
+    if (!stage) return usageError("--stage takes GLOBS=RANKS, not '" + text + "'", "e.g. --stage 'layer0*,emb*=0-1'");
+    for (int64_t rank : stage->placement.ranks)
       if (rank >= r.devices())
         return usageError("--stage '" + text + "' names rank " + std::to_string(rank) + ", the mesh has " +
                           std::to_string(r.devices()));
-    r.stages.push_back(std::move(stage));
+    r.stages.push_back(*stage);
   }
   dropSingleDevices(&r);
   if (r.dims.size() > 4)

@@ -4,6 +4,7 @@
 
 #include "Cluster.h"
 #include "CommandLine.h"
+#include "GraphFacts.h"
 #include "JsonOutput.h"
 #include "MeshRequest.h"
 
@@ -31,9 +32,9 @@ private:
 /// Plans with the speeds and the memory of a cluster. Errors: those of simulate::meshLinks.
 Status useCluster(const simulate::ClusterDescription &cluster, MeshRequest *request);
 
-std::string sbpText(const SbpReport &report);
-Json sbpJson(const SbpReport &report);
+std::string sbpText(const MeshFacts &report);
+Json sbpJson(const MeshFacts &report);
 /// The transitions alone, largest first, at most `limit`.
-std::string boxingText(const SbpReport &report, size_t limit = SIZE_MAX);
+std::string boxingText(const MeshFacts &report, size_t limit = SIZE_MAX);
 
 } // namespace opc::cli

@@ -19,9 +19,9 @@ std::string right(const std::string &text, size_t width) {
 }
 
 /// Live activation bytes at each of `columns` equal parts of the schedule: the most within the part.
-std::vector<uint64_t> liveStrip(const MemoryInfo &memory, uint32_t tasks, size_t columns) {
+std::vector<uint64_t> liveStrip(const MemoryFacts &memory, uint32_t tasks, size_t columns) {
   std::vector<int64_t> change(tasks + 1);
-  for (const MemoryInfo::Slot &s : memory.slots) {
+  for (const MemoryFacts::Slot &s : memory.slots) {
     if (s.kind != "activation" && s.kind != "workspace") continue;
     change[std::min(s.firstTask, tasks - 1)] += static_cast<int64_t>(s.bytes);
     change[std::min(s.lastTask, tasks - 1) + 1] -= static_cast<int64_t>(s.bytes);
@@ -41,32 +41,30 @@ std::vector<uint64_t> liveStrip(const MemoryInfo &memory, uint32_t tasks, size_t
 
 } // namespace
 
-Json phasesJson(const Pipeline &pipeline) {
+Json phasesJson(const std::vector<PhaseFacts> &phases) {
   Json list = Json::array();
-  for (const PhaseStats &s : pipeline.stats())
-    list.push_back({{"phase", phaseName(s.phase)}, {"seconds", s.seconds}, {"ops", s.ops}});
+  for (const PhaseFacts &s : phases) list.push_back({{"phase", s.name}, {"seconds", s.seconds}, {"ops", s.ops}});
   return list;
 }
 
-std::string phasesText(const Pipeline &pipeline) {
+std::string phasesText(const std::vector<PhaseFacts> &phases) {
   std::string text = padded("PHASE", 12) + right("TIME", 10) + right("OPS", 12) + "\n";
   double total = 0;
-  for (const PhaseStats &s : pipeline.stats()) {
+  for (const PhaseFacts &s : phases) {
     total += s.seconds;
-    text += padded(phaseName(s.phase), 12) + right(secondsText(s.seconds), 10) + right(countText(s.ops), 12) + "  " +
-            phaseDoc(s.phase) + "\n";
+    text += padded(s.name, 12) + right(secondsText(s.seconds), 10) + right(countText(s.ops), 12) + "  " + s.doc + "\n";
   }
   return text + padded("total", 12) + right(secondsText(total), 10) + "\n";
 }
 
-Json memoryJson(const MemoryInfo &m, bool slots) {
+Json memoryJson(const MemoryFacts &m, bool slots) {
   Json j = {{"arena_bytes", m.arenaBytes},
             {"persistent_bytes", m.persistentBytes},
             {"activation_bytes", m.activationBytes},
             {"live_lower_bound", m.liveLowerBound}};
   if (!slots) return j;
   Json list = Json::array();
-  for (const MemoryInfo::Slot &s : m.slots)
+  for (const MemoryFacts::Slot &s : m.slots)
     list.push_back({{"name", s.name},
                     {"kind", s.kind},
                     {"offset", s.offset},
@@ -77,7 +75,7 @@ Json memoryJson(const MemoryInfo &m, bool slots) {
   return j;
 }
 
-std::string memoryText(const MemoryInfo &m) {
+std::string memoryText(const MemoryFacts &m) {
   std::string text = "peak         " + bytesText(m.arenaBytes) + ": activations " + bytesText(m.activationBytes) +
                      ", variables, constants and inputs " + bytesText(m.persistentBytes) + "\n";
   text += "lower bound  " + bytesText(m.liveLowerBound) + " of activations are live at once";
@@ -88,7 +86,7 @@ std::string memoryText(const MemoryInfo &m) {
   text += "\n";
 
   uint32_t tasks = 0;
-  for (const MemoryInfo::Slot &s : m.slots)
+  for (const MemoryFacts::Slot &s : m.slots)
     if (s.kind == "activation" || s.kind == "workspace") tasks = std::max(tasks, s.lastTask + 1);
   if (tasks) {
     const std::vector<uint64_t> strip = liveStrip(m, tasks, 60);
@@ -100,12 +98,12 @@ std::string memoryText(const MemoryInfo &m) {
     text += "             task 0" + right("task " + std::to_string(tasks - 1), 56) + "\n";
   }
 
-  std::vector<const MemoryInfo::Slot *> largest;
-  for (const MemoryInfo::Slot &s : m.slots) largest.push_back(&s);
+  std::vector<const MemoryFacts::Slot *> largest;
+  for (const MemoryFacts::Slot &s : m.slots) largest.push_back(&s);
   std::stable_sort(largest.begin(), largest.end(), [](const auto *a, const auto *b) { return a->bytes > b->bytes; });
   if (largest.size() > 5) largest.resize(5);
   if (!largest.empty()) text += "largest buffers\n";
-  for (const MemoryInfo::Slot *s : largest)
+  for (const MemoryFacts::Slot *s : largest)
     text += right(bytesText(s->bytes), 12) + "  " + padded(s->kind, 10) + "  " + s->name + "\n";
   return text;
 }

@@ -9,12 +9,12 @@
 
 namespace opc::cli {
 
-Json phasesJson(const Pipeline &pipeline);
-std::string phasesText(const Pipeline &pipeline);
+Json phasesJson(const std::vector<PhaseFacts> &phases);
+std::string phasesText(const std::vector<PhaseFacts> &phases);
 
 /// With `slots`, every buffer; the JSON always has the totals.
-Json memoryJson(const MemoryInfo &memory, bool slots);
+Json memoryJson(const MemoryFacts &memory, bool slots);
 /// Totals, the lower bound, the largest buffers, and live activation bytes over the schedule in 60 columns.
-std::string memoryText(const MemoryInfo &memory);
+std::string memoryText(const MemoryFacts &memory);
 
 } // namespace opc::cli

@@ -11,9 +11,9 @@ namespace opc::cli {
 
 namespace {
 
-std::string stateChange(const SbpReport::Transition &t) { return t.from + " -> " + t.to; }
+std::string stateChange(const MeshFacts::Transition &t) { return t.from + " -> " + t.to; }
 
-std::string where(const SbpReport::Transition &t) {
+std::string where(const MeshFacts::Transition &t) {
   if (t.source != t.target) return std::to_string(t.source) + " -> " + std::to_string(t.target);
   return t.meshDim < 0 ? "-" : "dim " + std::to_string(t.meshDim);
 }
@@ -23,7 +23,7 @@ std::string names(const std::vector<std::string> &tensors) {
   return tensors[0] + " and " + countText(tensors.size() - 1) + " more";
 }
 
-std::string costText(const SbpReport &r) {
+std::string costText(const MeshFacts &r) {
   std::string text = "cost " + secondsText(r.cost) + " a step, of which computation " + secondsText(r.computeSeconds);
   if (r.method == "random signatures") return text + "; signatures at random\n";
   text += "; lower bound " + secondsText(r.lowerBound) + ", gap " + (r.gap == 0 ? "0" : secondsText(r.gap));
@@ -34,8 +34,8 @@ std::string costText(const SbpReport &r) {
 
 } // namespace
 
-std::string boxingText(const SbpReport &r, size_t limit) {
-  std::vector<const SbpReport::Transition *> list;
+std::string boxingText(const MeshFacts &r, size_t limit) {
+  std::vector<const MeshFacts::Transition *> list;
   int64_t bytes = 0;
   double seconds = 0;
   for (const auto &t : r.transitions) {
@@ -56,7 +56,7 @@ std::string boxingText(const SbpReport &r, size_t limit) {
          bytesText(static_cast<uint64_t>(bytes)) + " sent by a rank in a step, " + secondsText(seconds) + "\n";
 }
 
-std::string sbpText(const SbpReport &r) {
+std::string sbpText(const MeshFacts &r) {
   std::string text;
   for (size_t i = 0; i < r.placements.size(); ++i)
     text += (i ? "placement " + std::to_string(i) + ": " : std::string("mesh ")) + r.placements[i].toString() + "\n";
@@ -78,7 +78,7 @@ std::string sbpText(const SbpReport &r) {
   return text + textTable(rows) + "\n" + boxingText(r);
 }
 
-Json sbpJson(const SbpReport &r) {
+Json sbpJson(const MeshFacts &r) {
   Json placements = Json::array(), ops = Json::array(), transitions = Json::array();
   for (const Placement &p : r.placements) placements.push_back({{"dims", p.dims}, {"ranks", p.ranks}});
   for (const auto &o : r.ops)

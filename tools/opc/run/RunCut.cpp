@@ -10,7 +10,7 @@ namespace opc::cli {
 namespace {
 
 /// The tensor that the user means: its own name, an op with one output, or an output of the graph.
-Result<std::string> findTensor(const GraphInfo &info, const std::string &text, const std::string &flag) {
+Result<std::string> findTensor(const GraphFacts &info, const std::string &text, const std::string &flag) {
   std::vector<std::string> names;
   for (const auto *list : {&info.inputs, &info.variables})
     for (const GraphTensor &t : *list) {
@@ -55,7 +55,7 @@ Status CutFlags::open() {
   return Status::ok();
 }
 
-Result<GraphCut> CutFlags::resolve(const GraphInfo &info, NamedValues *inputs) {
+Result<GraphCut> CutFlags::resolve(const GraphFacts &info, NamedValues *inputs) {
   GraphCut cut;
   for (const std::string &glob : only_) {
     std::vector<std::string> names;
@@ -85,8 +85,9 @@ Result<GraphCut> CutFlags::resolve(const GraphInfo &info, NamedValues *inputs) {
   return cut;
 }
 
-void dropUnneeded(const GraphInfo &whole, const GraphInfo &cut, NamedValues *inputs, std::vector<std::string> *notes) {
-  auto has = [](const GraphInfo &info, const std::string &name) {
+void dropUnneeded(const GraphFacts &whole, const GraphFacts &cut, NamedValues *inputs,
+                  std::vector<std::string> *notes) {
+  auto has = [](const GraphFacts &info, const std::string &name) {
     for (const auto *list : {&info.inputs, &info.variables})
       for (const GraphTensor &t : *list)
         if (t.name == name) return true;

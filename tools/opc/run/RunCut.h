@@ -19,7 +19,7 @@ public:
   Status open();
   /// The cut of this graph, which has been imported; names that it does not have are OPC0005. The values of --feed join
   /// `inputs` under the names that their tensors have as inputs.
-  Result<GraphCut> resolve(const GraphInfo &info, NamedValues *inputs);
+  Result<GraphCut> resolve(const GraphFacts &info, NamedValues *inputs);
 
 private:
   std::vector<std::string> until_, feeds_, only_;
@@ -27,6 +27,6 @@ private:
 };
 
 /// Takes the --input values out that a cut graph does not want; names that neither graph has stay, for the error.
-void dropUnneeded(const GraphInfo &whole, const GraphInfo &cut, NamedValues *inputs, std::vector<std::string> *notes);
+void dropUnneeded(const GraphFacts &whole, const GraphFacts &cut, NamedValues *inputs, std::vector<std::string> *notes);
 
 } // namespace opc::cli

@@ -42,12 +42,12 @@ Status RunPlanner::checkPlanFile(const GraphInput &input) const {
   return Status::ok();
 }
 
-Status RunPlanner::bindValues(const GraphInfo &whole, NamedValues &inputs) {
+Status RunPlanner::bindValues(const GraphFacts &whole, NamedValues &inputs) {
   if (options_.cut.any()) {
     OPC_ASSIGN_OR_RETURN(cut_, options_.cut.resolve(whole, &inputs));
   }
   // Names that the cut makes are inputs, too.
-  GraphInfo known = whole;
+  GraphFacts known = whole;
   for (const std::string &tensor : cut_.feeds) {
     GraphTensor t;
     t.name = t.tensor = tensor;
@@ -62,7 +62,7 @@ Status RunPlanner::bindValues(const GraphInfo &whole, NamedValues &inputs) {
   return Status::ok();
 }
 
-Status RunPlanner::bindDataSets(const GraphInput &input, const GraphInfo &whole, const NamedValues &inputs) {
+Status RunPlanner::bindDataSets(const GraphInput &input, const GraphFacts &whole, const NamedValues &inputs) {
   const int64_t batch = options_.training.batch;
   std::vector<std::string> names;
   for (const GraphTensor &t : whole.inputs) names.push_back(t.name);
@@ -103,7 +103,7 @@ Outcome<std::string> RunPlanner::plan(GraphInput &input, NamedValues &inputs) {
     OPC_RETURN_IF_ERROR(checkPlanFile(input));
     return std::move(input.bytes);
   }
-  return compile(input, [&](const GraphInfo &whole) { return bindValues(whole, inputs); }, &inputs);
+  return compile(input, [&](const GraphFacts &whole) { return bindValues(whole, inputs); }, &inputs);
 }
 
 Outcome<std::string> RunPlanner::planTraining(GraphInput &input, const NamedValues &inputs) {
@@ -111,10 +111,10 @@ Outcome<std::string> RunPlanner::planTraining(GraphInput &input, const NamedValu
     if (options_.training.batch) return usageError("--batch has no effect on a plan: its shapes are fixed");
     return std::move(input.bytes);
   }
-  return compile(input, [&](const GraphInfo &whole) { return bindDataSets(input, whole, inputs); }, nullptr);
+  return compile(input, [&](const GraphFacts &whole) { return bindDataSets(input, whole, inputs); }, nullptr);
 }
 
-Outcome<std::string> RunPlanner::compile(GraphInput &input, const std::function<Status(const GraphInfo &)> &bind,
+Outcome<std::string> RunPlanner::compile(GraphInput &input, const std::function<Status(const GraphFacts &)> &bind,
                                          NamedValues *inputs) {
   double start = trace_ ? trace_->now() : 0;
   // Training shows its own progress, step by step.
@@ -122,7 +122,7 @@ Outcome<std::string> RunPlanner::compile(GraphInput &input, const std::function<
       options_.training.isRequested() ? options_.compile : withProgress(options_.compile, "compiling");
   auto pipeline = std::make_unique<Pipeline>(registry_, options);
   if (!pipeline->import(input.name, input.bytes)) return failure(*pipeline);
-  const GraphInfo whole = pipeline->graph();
+  const GraphFacts whole = pipeline->facts();
   shapes_ = options.shapes;
   if (Status s = bind(whole); !s) {
     invocation_.progress().clear();
@@ -138,13 +138,13 @@ Outcome<std::string> RunPlanner::compile(GraphInput &input, const std::function<
   if (!cut_.empty()) {
     pipeline->cut(cut_);
     if (!pipeline->run(Phase::kShape)) return failure(*pipeline);
-    dropUnneeded(whole, pipeline->graph(), inputs, &notes_);
+    dropUnneeded(whole, pipeline->facts(), inputs, &notes_);
   }
   if (!pipeline->run(Phase::kPlan)) return failure(*pipeline);
   invocation_.progress().clear();
   invocation_.showFindings(pipeline->diagnostics(), pipeline->source());
-  phases_ = phasesJson(*pipeline);
-  phasesText_ = cli::phasesText(*pipeline);
+  phases_ = phasesJson(pipeline->stats());
+  phasesText_ = cli::phasesText(pipeline->stats());
   if (trace_) trace_->phases(*pipeline, start);
   return pipeline->emit(Emit::kPlan);
 }

@@ -38,10 +38,10 @@ public:
 private:
   Status checkPlanFile(const GraphInput &input) const;
   /// Imports, has `bind` say what is known of the graph (shapes_, cut_), and compiles.
-  Outcome<std::string> compile(GraphInput &input, const std::function<Status(const GraphInfo &)> &bind,
+  Outcome<std::string> compile(GraphInput &input, const std::function<Status(const GraphFacts &)> &bind,
                                NamedValues *inputs);
-  Status bindValues(const GraphInfo &whole, NamedValues &inputs);
-  Status bindDataSets(const GraphInput &input, const GraphInfo &whole, const NamedValues &inputs);
+  Status bindValues(const GraphFacts &whole, NamedValues &inputs);
+  Status bindDataSets(const GraphInput &input, const GraphFacts &whole, const NamedValues &inputs);
   CompileOptions withProgress(CompileOptions options, const std::string &what) const;
   Failure failure(const Pipeline &pipeline) const;
 

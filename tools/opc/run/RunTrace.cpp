@@ -21,9 +21,9 @@ void RunTrace::span(const std::string &name, double start, Json args) {
 }
 
 void RunTrace::phases(const Pipeline &pipeline, double start) {
-  for (const PhaseStats &s : pipeline.stats())
-    spans_.push_back({std::string("phase ") + phaseName(s.phase), start + s.start * 1e6, s.seconds * 1e6,
-                      Json{{"ops", s.ops}, {"does", phaseDoc(s.phase)}}});
+  for (const PhaseFacts &s : pipeline.stats())
+    spans_.push_back(
+        {"phase " + s.name, start + s.start * 1e6, s.seconds * 1e6, Json{{"ops", s.ops}, {"does", s.doc}}});
 }
 
 void RunTrace::memory(const PlanDescription &plan) {

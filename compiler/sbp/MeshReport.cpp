@@ -10,14 +10,14 @@ using namespace mlir;
 
 namespace opc {
 
-void describeSbp(ModuleOp module, const MeshRequest &request, SbpReport *report) {
+void describeMesh(ModuleOp module, const MeshRequest &request, MeshFacts *report) {
   GraphStates states;
   report->placements = readPlacements(module);
   report->stages = std::max<int64_t>(1, static_cast<int64_t>(request.stages.size()));
   report->microBatches = request.microBatches;
   for (Operation &op : graphBlock(module)) {
     if (auto boxing = dyn_cast<ir::BoxingOp>(&op)) {
-      SbpReport::Transition t;
+      MeshFacts::Transition t;
       t.kind = boxing.getKind().str();
       t.meshDim = static_cast<int32_t>(boxing.getMeshDim());
       t.channel = static_cast<uint32_t>(boxing.getChannel());
@@ -44,7 +44,7 @@ void describeSbp(ModuleOp module, const MeshRequest &request, SbpReport *report)
     auto user = dyn_cast<ir::UserOp>(&op);
     const std::vector<NdSbp> &s = states.of(&op);
     if (op.hasTrait<OpTrait::IsTerminator>() || s.empty()) continue;
-    SbpReport::Op o;
+    MeshFacts::Op o;
     o.name = ir::opName(&op);
     o.type = user ? user.getOpType().str() : op.getName().stripDialect().str();
     o.placement = placementOf(&op);

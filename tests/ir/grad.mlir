@@ -64,7 +64,7 @@ func.func @stops() {
 // AGAIN: opc.output "loss"
 // AGAIN: opc.user_op "constant_like"
 // AGAIN: %[[G2:.*]] = opc.user_op "sin_grad"
-// AGAIN: %[[CLONE:.*]] = opc.user_op "sin"(x: %{{.*}}) -> (y) attributes {opc.ctrl_in = [
+// AGAIN: %[[CLONE:.*]] = opc.user_op "sin"(x: %{{.*}}) -> (y) role backward attributes {opc.ctrl_in = [
 // AGAIN: opc.user_op "sin_grad"(x: %[[CLONE]]
 func.func @chain() {
   %x = opc.input "x" : tensor<3xf32> loc("x")

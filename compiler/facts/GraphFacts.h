@@ -1,0 +1,108 @@
+// The facts of a graph and of what was compiled from it, as plain data: what commands and reports read.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "Diagnostic.h"
+#include "Placement.h"
+
+#include "opc/Attr.h"
+#include "opc/Tensor.h"
+
+#include <cstdint>
+#include <map>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace opc {
+
+/// A tensor of the graph under the name that it is shown by.
+struct GraphTensor {
+  std::string name; // of the input, output or variable op; of an op's outputs "argument_index"
+  DataType dtype = kInvalidDataType;
+  Shape shape;
+  std::string tensor; // the value's name, "x/out"
+  bool trainable = false;
+};
+
+struct GraphOp {
+  std::string name, type;
+  std::vector<std::pair<std::string, std::string>> inputs; // argument_index, tensor name
+  std::vector<GraphTensor> outputs;
+  std::map<std::string, AttrValue> attrs;
+  SourceRange range;
+  std::string loc; // OperatorConf.loc
+};
+
+/// A gradient that was asked for: the tensor, called as its variable or input is, and what holds its gradient.
+struct GraphGradient : GraphTensor {
+  std::string gradient; // the tensor; empty when the loss does not depend on this one
+  std::string output;   // the output op, "fc1.w.grad"; empty without gradient
+};
+
+/// What has been decided about the states of tensors on a mesh, and what it costs.
+struct MeshFacts {
+  struct Op {
+    std::string name, type, signature; // "(S(0), B) -> (S(0))"
+    uint32_t placement = 0;
+  };
+  struct Transition {
+    std::vector<std::string> tensors;
+    std::string kind, from, to; // of the first tensor
+    int32_t meshDim = -1;
+    int64_t bytes = 0; // sent by the rank that sends most
+    double seconds = 0;
+    uint32_t channel = 0;
+    uint32_t source = 0, target = 0;
+  };
+  std::vector<Placement> placements;
+  std::vector<Op> ops;
+  std::vector<Transition> transitions;
+  double cost = 0, lowerBound = 0, gap = 0; // seconds of a step
+  double computeSeconds = 0;
+  std::string method;
+  double planningSeconds = 0; // of the planner's core
+  uint64_t variables = 0, distinct = 0;
+  int64_t stages = 1, microBatches = 1;
+};
+
+/// A task of the plan, in the order of execution.
+struct GraphTask {
+  std::string op, kernel; // "fc1", "cpu/matmul/f32"
+  uint32_t stream = 0;
+};
+
+struct MemoryFacts {
+  uint64_t arenaBytes = 0, persistentBytes = 0, activationBytes = 0;
+  uint64_t liveLowerBound = 0; // the largest sum of live activation bytes at any task
+  struct Slot {
+    std::string name;
+    uint64_t offset = 0, bytes = 0;
+    uint32_t firstTask = 0, lastTask = 0;
+    std::string kind; // "activation", "input", "variable", "constant", "workspace"
+  };
+  std::vector<Slot> slots; // in plan order
+};
+
+/// A phase that has run.
+struct PhaseFacts {
+  std::string name, doc;
+  double start = 0; // seconds after the pipeline was made
+  double seconds = 0;
+  size_t ops = 0; // after the phase
+};
+
+/// What is known after the phase that was run; of a later one nothing.
+struct GraphFacts {
+  std::string format; // "Job (text)", "DLNetConf (binary)", "plan of ..."
+  std::vector<GraphTensor> inputs, outputs, variables;
+  std::vector<GraphOp> ops;
+  bool isDifferentiated = false;        // it has ops of a backward pass
+  std::vector<GraphGradient> gradients; // after grad
+  MeshFacts mesh;                       // after boxing, for several devices
+  std::vector<GraphTask> tasks;         // after memory; of the ranks that need most of it, like `memory`
+  MemoryFacts memory;
+  std::vector<PhaseFacts> phases;
+};
+
+} // namespace opc

@@ -1,0 +1,42 @@
+// What passes are asked to do, as plain data: the pipeline's options hold it, passes take it.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "TrainingConfig.h"
+
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace opc {
+
+/// What remains of a graph (`--until`, `--feed`, `--only`). Names of tensors and ops as the graph's facts give them.
+struct GraphCut {
+  std::vector<std::string> feeds;                         // tensors that become inputs of the same name
+  std::vector<std::pair<std::string, std::string>> until; // (tensor, output's name): the only outputs
+  std::vector<std::string> only;                          // ops that are kept, without the others
+  bool empty() const { return feeds.empty() && until.empty() && only.empty(); }
+};
+
+/// What is added to a graph by differentiation.
+struct GradientRequest {
+  /// Tensors, output ops, or ops with one output; their sum is differentiated.
+  std::vector<std::string> losses;
+  /// Globs over variables and inputs, or names of tensors; none: the trainable variables.
+  std::vector<std::string> wrt;
+  /// 2 adds the gradient of the sum of each gradient with respect to the same tensor ("NAME.grad.grad"), and so on.
+  int order = 1;
+  /// Keep only the backward ops; what they read of the forward ops becomes inputs.
+  bool backwardOnly = false;
+  /// The gradient of each loss is an input "NAME.dy" of the loss's shape, in place of ones.
+  bool dyInputs = false;
+  /// Each loss becomes an output, called "loss:0", "loss:1", ... With `lossesOnly` nothing else is kept, and no
+  /// gradient is made.
+  bool lossOutputs = false, lossesOnly = false;
+  /// Set: the graph becomes a training step. Gradients of variables are then not outputs; those of inputs are.
+  std::optional<TrainingConfig> training;
+  RecomputeConfig recompute;
+};
+
+} // namespace opc

@@ -1,0 +1,198 @@
+// The passes of the compiler, in the order in which a graph meets them.
+// SPDX-License-Identifier: Apache-2.0
+#ifndef OPC_PASSES
+#define OPC_PASSES
+
+include "mlir/Pass/PassBase.td"
+
+// Ops mean what the registry of the context's opc dialect says. Every pass works on a module whose first function is the
+// graph.
+class GraphPass<string argument> : Pass<argument, "::mlir::ModuleOp">;
+
+def InferShapes : GraphPass<"opc-infer-shapes"> {
+  let summary = "Gives every tensor its shape and element type";
+  let description = [{
+    Runs each op's own shape rule over the graph in order and checks attributes and the operands that ops write. All
+    errors are reported; an op whose operand has failed is not blamed.
+  }];
+}
+
+def CutGraph : GraphPass<"opc-cut"> {
+  let summary = "Stops a graph at tensors, begins it at tensors, or keeps some ops alone";
+  let description = [{
+    What `opc run --feed`, `--until` and `--only` ask for. Fed tensors become inputs of the same name, tensors of
+    `until` the only outputs; what the ops of `only` read of others becomes an input and what others read of them an
+    output. Everything that no output needs is erased. Tensors need their types.
+  }];
+  let options = [
+    ListOption<"feeds", "feed", "std::string", "Tensors that become inputs">,
+    ListOption<"until", "until", "std::string", "Tensors that become the only outputs, under their own names">,
+    ListOption<"only", "only", "std::string", "Names of the ops that are kept">
+  ];
+}
+
+def DropTrainConf : GraphPass<"opc-drop-train-conf"> {
+  let summary = "Takes the train_conf out of the job that the graph came with";
+  let description = [{
+    A graph that is about to be given its gradients or its training step must not be given them again when it is
+    written and read back.
+  }];
+}
+
+def AddGradients : GraphPass<"opc-grad"> {
+  let summary = "Adds the gradients of a loss, or a training step";
+  let description = [{
+    Reverse accumulation over the ops between the losses and the wanted tensors, by the rules of the registry and
+    by symbolic differentiation of elementwise functions. Gradients become outputs called `NAME.grad`; with a learning
+    rate they are used by `sgd_update`s of the variables instead.
+  }];
+  let options = [
+    ListOption<"losses", "loss", "std::string", "The losses: tensors, outputs or ops with one output">,
+    ListOption<"wrt", "wrt", "std::string", "Globs over variables and inputs; none: the trainable variables">,
+    Option<"order", "order", "int", "1", "2 adds the gradients of the gradients, and so on">,
+    Option<"backwardOnly", "backward-only", "bool", "false", "Keep the backward ops alone">,
+    Option<"dyInputs", "dy-inputs", "bool", "false", "The losses' own gradients are inputs NAME.dy">,
+    Option<"segments", "segments", "int64_t", "0", "Recompute in so many segments">,
+    Option<"rate", "sgd", "double", "0.0", "Add sgd updates at this rate">
+  ];
+  let statistics = [Statistic<"made", "gradients", "Number of tensors that have got a gradient">];
+}
+
+def RequireOutputs : GraphPass<"opc-require-outputs"> {
+  let summary = "Refuses a graph without an output";
+  let description = [{
+    Nothing of such a graph would be run. Changes nothing.
+  }];
+}
+
+def FoldConstants : GraphPass<"opc-fold-constants"> {
+  let summary = "Evaluates ops whose operands are constants";
+  let description = [{
+    Runs the op's own CPU kernel. Results larger than `max-bytes` are computed at run time and not stored in the plan.
+    An op whose kernel fails stays: it fails again at run time, where the error can name the step.
+  }];
+  let options = [
+    Option<"maxBytes", "max-bytes", "int64_t", "1 << 20", "Bytes of an op's results, at most">,
+    Option<"splatsOnly", "splats-only", "bool", "false", "Fold only what a graph file can hold: equal elements">
+  ];
+  let statistics = [Statistic<"folded", "folded", "Number of ops that became constants">];
+}
+
+def RemoveNoOps : GraphPass<"opc-remove-no-ops"> {
+  let summary = "Removes views and casts that keep the type";
+  let description = [{
+    An op that only renames its operand goes, unless control orders it: it may stand between two writes.
+  }];
+  let statistics = [Statistic<"removed", "removed", "Number of ops removed">];
+}
+
+def MergeEqualOps : GraphPass<"opc-merge-equal-ops"> {
+  let summary = "Merges equal ops, whatever their roles";
+  let description = [{
+    MLIR's common subexpression elimination, but for roles: an op of the backward pass that computes what a forward op
+    has computed is that op. Variables are never equal.
+  }];
+}
+
+def EliminateDeadOps : GraphPass<"opc-eliminate-dead-ops"> {
+  let summary = "Removes ops whose results nobody reads";
+  let description = [{
+    Ops with effects and inputs stay: inputs are the graph's interface. Variables that nobody reads go.
+  }];
+  let statistics = [Statistic<"removed", "removed", "Number of ops removed">];
+}
+
+// What a graph is planned for. The passes from opc-place-ops to opc-split-ranks take the same.
+class MeshPass<string argument> : GraphPass<argument> {
+  let options = [
+    Option<"mesh", "mesh", "std::string", "\"2\"", "Dimensions of the mesh, outermost first: 2x4">,
+    ListOption<"pins", "sbp", "std::string", "States that are decided: GLOB=STATE">,
+    ListOption<"stages", "stage", "std::string", "Pipeline stages: GLOB=RANKS">,
+    Option<"microBatches", "micro-batches", "int64_t", "1", "Steps of the graph in one training step">,
+    Option<"deviceMemory", "device-memory", "int64_t", "0", "Bytes that a device has; 0: no limit">,
+    Option<"noOverlap", "no-overlap", "bool", "false", "Reduce gradients in turn with the computation">,
+    Option<"randomSeed", "random", "int64_t", "-1", "From 0: random legal signatures in place of the cheapest">
+  ];
+}
+
+def PlaceOps : MeshPass<"opc-place-ops"> {
+  let summary = "Gives each op the ranks that it runs on";
+  let description = [{
+    Writes the module's `opc.placements` (the whole mesh, then the stages) and each op's `opc.placement`: the stage that
+    names it, else the last stage that it reads from. Sources live with their readers, outputs where they are made.
+  }];
+}
+
+def AssignSignatures : MeshPass<"opc-assign-signatures"> {
+  let summary = "Chooses how every tensor is cut over the devices";
+  let description = [{
+    The graph becomes a problem of the planner; its answer, proven cheapest where the search ends, is written as the
+    states of each op's tensors, as copies that are worth keeping and as transfers to other placements.
+  }];
+}
+
+def InsertBoxing : MeshPass<"opc-insert-boxing"> {
+  let summary = "Makes every transition between states an op";
+  let description = [{
+    Puts `opc.boxing` ops where a reader wants another state than the one that its tensor is made in. Reductions that
+    the computation need not wait for get a channel of their own and are joined into buckets.
+  }];
+}
+
+def NumberBoxings : GraphPass<"opc-number-boxings"> {
+  let summary = "Gives boxings their place in the one order that all ranks keep";
+  let description = [{
+    The order is that of the whole graph, which has been scheduled before.
+  }];
+}
+
+def AssignLags : MeshPass<"opc-assign-lags"> {
+  let summary = "Decides by how many micro-batches the ops of a stage follow its first op";
+  let description = [{
+    With the registers that follow from it this is the order "one forward, one backward". Updates run in the last
+    micro-batch of a round alone. Does nothing without micro-batches.
+  }];
+}
+
+def SplitRanks : MeshPass<"opc-split-ranks"> {
+  let summary = "Writes each rank's graph, with the shapes of its pieces, as a module beside the whole graph";
+  let description = [{
+    Ranks whose pieces have equal shapes share a module; its `opc.ranks` lists them. What the runtime has to cut or
+    check carries its states and whole shape. The whole graph stays as it is.
+  }];
+}
+
+def FuseConvolutions : GraphPass<"opc-fuse-convolutions"> {
+  let summary = "conv2d and what follows it become fused_conv2d";
+  let description = [{
+    Joins bias_add, normalization with stored statistics, addition of a tensor, relu and clip into the convolution.
+    A result that anybody else reads, or that is an output, stays a tensor of its own. Does nothing to a graph that
+    trains.
+  }];
+}
+
+def KeepChannelsLast : GraphPass<"opc-channels-last"> {
+  let summary = "Images between fused convolutions stay in channels_last";
+  let description = [{
+    Fused convolutions, pooling and the elementwise ops between them work in the library's layout; transposes stand
+    where other ops begin. Does nothing to a graph that trains.
+  }];
+}
+
+def ScheduleOps : GraphPass<"opc-schedule"> {
+  let summary = "Chooses the order of execution with the smallest peak";
+  let description = [{
+    Of several topological orders (the graph's own, least memory first, depth first) the one with the smallest peak is
+    kept. Ops that write variables run after everybody who reads the old value; boxings keep the order of all ranks.
+  }];
+}
+
+def PlanMemory : GraphPass<"opc-plan-memory"> {
+  let summary = "Plans buffers and writes their offsets as opc.offsets";
+  let description = [{
+    Shows in the IR what the memory phase computes: each result's offset as an attribute of its op, the arena's bytes as
+    one of the module. The phase itself hands its result on as data (docs/adr/0013).
+  }];
+}
+
+#endif

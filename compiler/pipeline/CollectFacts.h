@@ -1,0 +1,17 @@
+// A module and what was planned for it -> the facts of the graph.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "ExecutionSchedule.h"
+#include "GraphFacts.h"
+
+#include "mlir/IR/BuiltinOps.h"
+
+namespace opc {
+
+/// Inputs, outputs, variables and ops.
+void collectGraph(mlir::ModuleOp module, GraphFacts *facts);
+/// Tasks and memory.
+void collectExecution(const ExecutionSchedule &execution, GraphFacts *facts);
+
+} // namespace opc

@@ -1,0 +1,66 @@
+// Which passes a phase has.
+// SPDX-License-Identifier: Apache-2.0
+#include "PhasePasses.h"
+
+using namespace mlir;
+
+namespace opc {
+
+void populateSimplify(OpPassManager &passes, bool splatsOnly) {
+  FoldConstantsOptions folding;
+  folding.splatsOnly = splatsOnly;
+  passes.addPass(createFoldConstants(folding));
+  passes.addPass(createRemoveNoOps());
+  passes.addPass(createMergeEqualOps());
+  passes.addPass(createEliminateDeadOps());
+}
+
+void populatePhase(Phase phase, OpPassManager &passes, const CompileOptions &options, GraphFacts *facts) {
+  switch (phase) {
+  case Phase::kShape:
+    passes.addPass(createInferShapes());
+    if (!options.cut.empty()) passes.addPass(createCutGraph(options.cut));
+    return;
+  case Phase::kGrad:
+    if (!options.gradient) return;
+    passes.addPass(createDropTrainConf());
+    passes.addPass(createAddGradients(*options.gradient, facts ? &facts->gradients : nullptr));
+    return;
+  case Phase::kSimplify:
+    passes.addPass(createRequireOutputs());
+    if (options.simplify) populateSimplify(passes, /*splatsOnly=*/false);
+    return;
+  case Phase::kSbp:
+    if (!options.mesh) return;
+    passes.addPass(createPlaceOps(*options.mesh));
+    passes.addPass(createAssignSignatures(*options.mesh, facts ? &facts->mesh : nullptr));
+    return;
+  case Phase::kBoxing:
+    if (!options.mesh) return;
+    passes.addPass(createInsertBoxing(*options.mesh));
+    passes.addPass(createScheduleOps());
+    passes.addPass(createNumberBoxings());
+    passes.addPass(createAssignLags(*options.mesh));
+    passes.addPass(createSplitRanks(*options.mesh));
+    return;
+  case Phase::kFuse:
+    if (!options.fuse) return;
+    passes.addPass(createFuseConvolutions());
+    passes.addPass(createKeepChannelsLast());
+    return;
+  case Phase::kSchedule: passes.addPass(createScheduleOps()); return;
+  case Phase::kImport:
+  case Phase::kMemory:
+  case Phase::kPlan: return;
+  }
+}
+
+void populatePipeline(Phase to, OpPassManager &passes, const CompileOptions &options, GraphFacts *facts) {
+  for (Phase phase : allPhases()) {
+    if (phase > to) return;
+    const bool byRank = options.mesh && phase > Phase::kBoxing;
+    populatePhase(phase, byRank ? passes.nest<ModuleOp>() : passes, options, facts);
+  }
+}
+
+} // namespace opc

@@ -1,0 +1,23 @@
+// Which passes a phase has: the one place that says it, for opc and for opc-opt.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "Passes.h"
+#include "Pipeline.h"
+
+#include "mlir/Pass/PassManager.h"
+
+namespace opc {
+
+/// Adds a phase's passes. Import, memory and plan have none (docs/adr/0013). What passes find out goes to `facts`, when
+/// it is not null.
+void populatePhase(Phase phase, mlir::OpPassManager &passes, const CompileOptions &options, GraphFacts *facts);
+
+/// Adds the passes of all phases up to `to`, over the whole graph and, from boxing on, over the ranks' graphs in it.
+void populatePipeline(Phase to, mlir::OpPassManager &passes, const CompileOptions &options, GraphFacts *facts);
+
+/// The simplifications in order. Each needs one walk: removing a no-op can make two ops equal, and merging two ops
+/// makes no new no-op.
+void populateSimplify(mlir::OpPassManager &passes, bool splatsOnly);
+
+} // namespace opc

@@ -1,0 +1,14 @@
+// Two writes of one variable in no order.
+// RUN: opc-opt %s --opc-schedule --verify-diagnostics
+
+func.func @two_writes() {
+  // expected-note @+1 {{operand: ref: w/out  f32[2]  (variable)}}
+  %w = opc.variable "w" : tensor<2xf32>
+  // expected-note @+1 {{operand: value: x/out  f32[2]  (input)}}
+  %x = opc.input "x" : tensor<2xf32>
+  opc.user_op "assign"(ref: %w, value: %x) -> () : (tensor<2xf32>, tensor<2xf32>) -> ()
+  // expected-error @+2 {{both write variable 'w', and nothing says which goes first}}
+  // expected-note @+1 {{help: order them: give op}}
+  opc.user_op "assign"(ref: %w, value: %x) -> () : (tensor<2xf32>, tensor<2xf32>) -> ()
+  return
+}
