@@ -2,6 +2,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "PhasePasses.h"
 
+#include "mlir/IR/BuiltinOps.h"
+
 using namespace mlir;
 
 namespace opc {

@@ -103,7 +103,7 @@ Status RunTrace::write(const std::string &path) const {
                         {"outputs", std::move(outputs)},
                         {"bytes", bytes},
                         {"step", t.step},
-                        {"src", t.task->where}}}});
+                        {"src", t.task->where.text()}}}});
   }
   // A million points of a counter are no use to anybody: the first steps show the shape.
   for (size_t i = 0; i < tasks_.size() && i < 100000; ++i)
