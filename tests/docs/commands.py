@@ -56,8 +56,13 @@ class Shell:
         """(exit code, what it printed on both streams)."""
         with open(self.script, "w", encoding="utf-8") as f:
             f.write(command + "\n")
-        self.process.stdin.write(f'. {self.script} </dev/null; printf "\\n@done@ %d\\n" $?\n')
-        self.process.stdin.flush()
+        if self.process.poll() is not None:
+            return -1, "(the shell has ended)"
+        try:
+            self.process.stdin.write(f'. {self.script} </dev/null; printf "\\n@done@ %d\\n" $?\n')
+            self.process.stdin.flush()
+        except BrokenPipeError:
+            return -1, "(the shell has ended)"
         alarm = threading.Timer(SECONDS, lambda: os.killpg(self.process.pid, signal.SIGKILL))
         alarm.start()
         lines = []
@@ -70,7 +75,10 @@ class Shell:
         return -1, "".join(lines) + f"\n(the shell ended; a command has {SECONDS} s)"
 
     def close(self):
-        self.process.stdin.close()
+        try:
+            self.process.stdin.close()
+        except BrokenPipeError:
+            pass
         self.process.stdout.close()
         self.process.wait()
 
