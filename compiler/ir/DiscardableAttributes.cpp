@@ -103,9 +103,7 @@ std::string isRanks(Operation *op, Attribute a) {
   auto list = dyn_cast<DenseI32ArrayAttr>(a);
   const bool rising = list && !list.empty() && list[0] >= 0 &&
                       std::is_sorted(list.asArrayRef().begin(), list.asArrayRef().end(), std::less_equal<>());
-  return rising && isa<ModuleOp>(op) && isa_and_nonnull<ModuleOp>(op->getParentOp())
-             ? ""
-             : "is a rising list of ranks at a module within the whole graph's";
+  return rising && isa<ModuleOp>(op) ? "" : "is a rising list of ranks at a module";
 }
 std::string isJob(Operation *op, Attribute a) {
   return isa<ModuleOp>(op) && isa<JobAttr>(a) ? "" : "is an #opc.job of a module";

@@ -6,7 +6,7 @@
 module attributes {opc.placements = [#opc.placement<[2], [0, 1]>]} {
   func.func @graph() {
     %x = opc.input "x" : tensor<1xi64>
-    %m = opc.user_op "scalar_fmod"(in: %x) -> (out) {float_operand = 0.0 : f64, has_float_operand = false, has_int_operand = true, int_operand = 3 : i64} role accumulation : (tensor<1xi64>) -> tensor<1xi64> loc("micro_batch")
+    %m = opc.user_op "scalar_fmod"(in: %x) -> (out) role accumulation {float_operand = 0.0 : f64, has_float_operand = false, has_int_operand = true, int_operand = 3 : i64} : (tensor<1xi64>) -> tensor<1xi64> loc("micro_batch")
     opc.output "y"(%m) : tensor<1xi64>
     return
   }

@@ -81,3 +81,7 @@ func.func @graph() {
   %0 = opc.user_op "relu"(x: %x) -> (y) on <"", 0> : (tensor<2xf32>) -> tensor<2xf32>
   return
 }
+
+// -----
+// CHECK: the attribute "opc.ranks" is a rising list of ranks at a module
+module attributes {opc.ranks = array<i32: 1, 0>} {}
