@@ -101,7 +101,7 @@ TEST_CASE("what a pass reports arrives in its parts", "[pipeline]") {
   REQUIRE(p.diagnostics().size() == 1);
   const Diagnostic &d = p.diagnostics()[0];
   REQUIRE(d.code == "OPC0203");
-  REQUIRE(d.message == "matmul: inner dimensions differ (3 vs 5)");
+  REQUIRE(d.message == "matmul: inner dimensions differ (3 vs 5): a is f32[2,3], b is f32[5,4]");
   REQUIRE(d.subject == "op m");
   REQUIRE(d.notes.empty());
   REQUIRE(d.operands.size() == 2);
