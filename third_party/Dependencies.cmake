@@ -27,7 +27,9 @@ target_link_libraries(opc_gomp INTERFACE ${OPC_GOMP})
 find_library(OPC_PROTOBUF_STATIC NAMES libprotobuf.a REQUIRED)
 add_library(opc_protobuf INTERFACE)
 target_include_directories(opc_protobuf SYSTEM INTERFACE ${Protobuf_INCLUDE_DIRS})
-target_link_libraries(opc_protobuf INTERFACE ${OPC_PROTOBUF_STATIC} ZLIB::ZLIB Threads::Threads)
+# Debian's archive is no position independent code: libraries for other programs (runtime/capi) link the shared one.
+target_link_libraries(opc_protobuf INTERFACE
+  $<IF:$<STREQUAL:$<TARGET_PROPERTY:TYPE>,SHARED_LIBRARY>,${Protobuf_LIBRARIES},${OPC_PROTOBUF_STATIC}> ZLIB::ZLIB Threads::Threads)
 
 # oneDNN by name: its own CMake package asks for OpenCL headers that a CPU build does not need.
 find_path(OPC_DNNL_INCLUDE dnnl.hpp REQUIRED)

@@ -1,4 +1,4 @@
-# The installed package: a CMake project of its own finds opc, builds a plugin, and the installed command loads it.
+# The installed package: projects of their own find opc, build a plugin that the installed command loads, and embed opc.
 # SPDX-License-Identifier: Apache-2.0
 import os
 import shlex
@@ -6,6 +6,8 @@ import shutil
 import subprocess
 import sys
 import tempfile
+
+import numpy as np
 
 SOURCE, BUILD = os.environ["OPC_SOURCE_DIR"], os.environ["OPC_BUILD_DIR"]
 
@@ -45,4 +47,54 @@ with tempfile.TemporaryDirectory() as scratch:
     sources = [os.path.join(project, f) for f in ("myrelu_op.cpp", "myrelu_cpu_kernel.cpp")]
     run("g++", "-fPIC", "-shared", *shlex.split(run(opc, "sdk", "--cflags")), *sources, "-o", library, *shlex.split(run(opc, "sdk", "--ldflags")))
     run(opc, "plugin", "check", library)
-print("install: the installed package builds and loads a plugin")
+
+    # Programs: the runtime, the compiler, C.
+    digits = os.path.join(SOURCE, "docs", "examples", "digits")
+    weights, images = os.path.join(digits, "mlp_weights.npz"), os.path.join(digits, "test_images.npy")
+    plan = os.path.join(scratch, "mlp.plan")
+    run(opc, "compile", os.path.join(digits, "mlp.pbtxt"), "-q", "-o", plan)
+    expected = [int(d) for d in np.load(os.path.join(digits, "mlp_test_logits.npy")).argmax(1)]
+
+    def example(name, program):
+        """Built out of tree, as its README says."""
+        build = os.path.join(scratch, name)
+        run("cmake", "-S", os.path.join(SOURCE, "docs", "examples", name), "-B", build, f"-DCMAKE_PREFIX_PATH={moved}", "-DCMAKE_BUILD_TYPE=Debug")
+        run("cmake", "--build", build)
+        return os.path.join(build, program)
+
+    program = example("embed_cpp", "read_digits")
+    read = [int(d) for d in run(program, plan, weights, images).split()]
+    assert read == expected, f"embed_cpp reads {read[:10]}..., PyTorch {expected[:10]}..."
+    failed = subprocess.run([program, os.path.join(digits, "mlp.pbtxt"), weights, images], capture_output=True, text=True)
+    assert failed.returncode == 5 and "OPC0801" in failed.stderr, failed.stderr
+
+    said = run(example("train_cpp", "train_digits"), digits, os.path.join(scratch, "checkpoint.safetensors"), "3")
+    accuracy = float(said.splitlines()[-1].split(":")[1].split("%")[0])
+    assert accuracy > 80, said
+
+    include, lib = os.path.join(moved, "include"), os.path.join(moved, "lib")
+    np.load(images).tofile(os.path.join(scratch, "images.bin"))
+    source = os.path.join(SOURCE, "docs", "examples", "embed_c", "read_digits.c")
+    for library, graph in (("opc", plan), ("opc_compiler", os.path.join(digits, "mlp.pbtxt"))):
+        program = os.path.join(scratch, f"with_{library}")
+        run("cc", "-std=c99", "-pedantic-errors", "-Wall", "-Wextra", "-Werror", source, "-I", include, "-L", lib, f"-l{library}",
+            f"-Wl,-rpath,{lib}", "-o", program)
+        read = [int(d) for d in run(program, graph, weights, os.path.join(scratch, "images.bin")).split()]
+        assert read == expected, f"embed_c with {library} reads {read[:10]}..., PyTorch {expected[:10]}..."
+
+    # Every public header by the name that it is installed under, with nothing but the package's folders.
+    for folders in (("runtime",), ("runtime", "compiler")):
+        headers = [f"opc/{f}/{h}" for f in folders for h in sorted(os.listdir(os.path.join(include, "opc", f)))]
+        text = "".join(f'#include "{h}"\n' for h in headers)
+        flags = [x for f in folders for x in ("-I", os.path.join(include, "opc", f))]
+        run("g++", "-std=c++20", "-fsyntax-only", "-x", "c++", "-", "-I", include, *flags, input=text)
+    # Two libraries that hold the same would be two registries: CMake refuses.
+    clash = os.path.join(scratch, "clash")
+    os.mkdir(clash)
+    with open(os.path.join(clash, "CMakeLists.txt"), "w") as f:
+        f.write("cmake_minimum_required(VERSION 3.18)\nproject(clash LANGUAGES CXX)\nfind_package(opc REQUIRED)\n"
+                f'add_executable(clash "{SOURCE}/docs/examples/embed_cpp/read_digits.cpp")\n'
+                "target_link_libraries(clash PRIVATE opc::runtime opc::compiler)\n")
+    done = subprocess.run(["cmake", "-S", clash, "-B", os.path.join(clash, "build"), f"-DCMAKE_PREFIX_PATH={moved}"], capture_output=True, text=True)
+    assert done.returncode != 0 and "OPC_LIBRARY" in done.stderr, done.stderr
+print("install: the installed package builds and loads a plugin, and is inside of four programs")

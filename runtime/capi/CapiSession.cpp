@@ -1,0 +1,218 @@
+// opc.h: sessions. The ports' shapes as C sees them, tensors that were taken over, and calls of the Session beneath.
+// SPDX-License-Identifier: Apache-2.0
+#include "CapiCalls.h"
+#include "DlpackTensors.h"
+#include "NearestNames.h"
+
+#include <vector>
+
+using namespace opc;
+using capi::badArgument;
+using capi::given;
+using capi::guarded;
+
+namespace {
+
+struct Ports {
+  std::vector<const std::string *> names;
+  std::vector<user_op::TensorDesc> descs;
+  std::vector<std::vector<int64_t>> shapes;
+
+  template <class List> explicit Ports(const List &list) {
+    for (const auto &p : list) {
+      names.push_back(&p.name);
+      descs.push_back(p.desc);
+      std::vector<int64_t> &shape = shapes.emplace_back();
+      for (int64_t i = 0; i < p.desc.shape().NumAxes(); ++i) shape.push_back(p.desc.shape().At(i));
+    }
+  }
+  const user_op::TensorDesc *find(const std::string &name) const {
+    for (size_t i = 0; i < names.size(); ++i)
+      if (*names[i] == name) return &descs[i];
+    return nullptr;
+  }
+};
+
+} // namespace
+
+struct opc_session {
+  explicit opc_session(Session loaded)
+      : session(std::move(loaded)), inputs(session.interface().inputs), outputs(session.interface().outputs),
+        variables(session.interface().variables) {}
+
+  const Ports *ports(opc_port_kind kind) const {
+    return kind == OPC_INPUT ? &inputs : kind == OPC_OUTPUT ? &outputs : kind == OPC_VARIABLE ? &variables : nullptr;
+  }
+
+  Session session;
+  Ports inputs, outputs, variables;
+};
+
+namespace {
+
+Status noSuchKind(opc_port_kind kind) {
+  return badArgument("there is no kind of port " + std::to_string(kind), "use OPC_INPUT, OPC_OUTPUT or OPC_VARIABLE");
+}
+
+/// The desc of a named port, or the session's own error for a name that it does not have.
+Status wanted(const Ports &ports, const char *name, const char *what, const user_op::TensorDesc **desc) {
+  *desc = ports.find(name);
+  if (*desc) return Status::ok();
+  std::vector<std::string> names;
+  for (const std::string *n : ports.names) names.push_back(*n);
+  const auto near = nearestNames(name, names, 1);
+  return Status(StatusCode::kUsage, "OPC0611", std::string("the graph has no ") + what + " '" + name + "'")
+      .withHelp(near.empty() ? "opc_session_port lists them" : "did you mean '" + near[0] + "'?");
+}
+
+Status checkInput(opc_session *session, const char *input, const opc_dl_tensor *tensor) {
+  OPC_RETURN_IF_ERROR(given(session, "session"));
+  OPC_RETURN_IF_ERROR(given(input, "input"));
+  OPC_RETURN_IF_ERROR(given(tensor, "tensor"));
+  const user_op::TensorDesc *desc = nullptr;
+  OPC_RETURN_IF_ERROR(wanted(session->inputs, input, "input", &desc));
+  return capi::checkDlpack(*tensor, *desc, std::string("input '") + input + "'");
+}
+
+void copyInput(opc_session *session, const char *input, const opc_dl_tensor &tensor) {
+  capi::copyFromDlpack(tensor, session->session.inputData(input));
+}
+
+Status setVariable(opc_session *session, const char *variable, const opc_dl_tensor &tensor) {
+  const user_op::TensorDesc *desc = nullptr;
+  OPC_RETURN_IF_ERROR(wanted(session->variables, variable, "variable", &desc));
+  OPC_RETURN_IF_ERROR(capi::checkDlpack(tensor, *desc, std::string("variable '") + variable + "'"));
+  OPC_ASSIGN_OR_RETURN(HostTensor value, HostTensor::createUninitialized(desc->data_type(), desc->shape()));
+  capi::copyFromDlpack(tensor, value.data());
+  return session->session.setVariable(variable, value);
+}
+
+Status loadVariables(opc_session *session, const char *path, size_t *count) {
+  OPC_ASSIGN_OR_RETURN(const std::unique_ptr<TensorArchive> archive, openTensorArchive(path));
+  size_t found = 0;
+  for (const VariableInfo &v : session->session.interface().variables) {
+    if (!archive->contains(v.name)) continue;
+    TensorReadOptions options;
+    options.voidType = v.desc.data_type();
+    OPC_ASSIGN_OR_RETURN(const HostTensor value, archive->read(v.name, options));
+    OPC_RETURN_IF_ERROR(checkTensor(value, v.desc, "variable '" + v.name + "' of " + path));
+    OPC_RETURN_IF_ERROR(session->session.setVariable(v.name, value));
+    ++found;
+  }
+  if (count) *count = found;
+  return Status::ok();
+}
+
+Status giveTo(Result<HostTensor> value, opc_dl_managed_tensor **tensor) {
+  if (!value) return value.status();
+  *tensor = capi::giveAway(std::move(*value));
+  return Status::ok();
+}
+
+} // namespace
+
+opc_status opc_session_create(opc_context *context, const opc_plan *plan, const opc_session_options *options,
+                              opc_session **session) {
+  return guarded([&]() -> Status {
+    OPC_RETURN_IF_ERROR(given(session, "session"));
+    *session = nullptr;
+    OPC_RETURN_IF_ERROR(given(context, "context"));
+    OPC_RETURN_IF_ERROR(given(plan, "plan"));
+    SessionOptions chosen;
+    if (options) {
+      if (options->size != sizeof *options || options->threads < 0 || options->reserved != 0)
+        return badArgument("opc_session_options has size " + std::to_string(options->size) + " (expected " +
+                               std::to_string(sizeof *options) + "), threads " + std::to_string(options->threads) +
+                               " and reserved " + std::to_string(options->reserved),
+                           "clear it with memset, set size to sizeof(opc_session_options), threads to 0 or more");
+      chosen.threads = options->threads;
+      chosen.maxMemory = options->max_memory;
+      chosen.seed = options->seed;
+    }
+    context->freeze();
+    OPC_ASSIGN_OR_RETURN(Session loaded, Session::load(plan->view(), context->registry, chosen));
+    *session = new opc_session(std::move(loaded));
+    return Status::ok();
+  });
+}
+
+void opc_session_destroy(opc_session *session) { delete session; }
+
+opc_status opc_session_port_count(const opc_session *session, opc_port_kind kind, size_t *count) {
+  return guarded([&]() -> Status {
+    OPC_RETURN_IF_ERROR(given(session, "session"));
+    OPC_RETURN_IF_ERROR(given(count, "count"));
+    const Ports *ports = session->ports(kind);
+    if (!ports) return noSuchKind(kind);
+    *count = ports->names.size();
+    return Status::ok();
+  });
+}
+
+opc_status opc_session_port(const opc_session *session, opc_port_kind kind, size_t index, opc_port *port) {
+  return guarded([&]() -> Status {
+    OPC_RETURN_IF_ERROR(given(session, "session"));
+    OPC_RETURN_IF_ERROR(given(port, "port"));
+    const Ports *ports = session->ports(kind);
+    if (!ports) return noSuchKind(kind);
+    if (index >= ports->names.size())
+      return badArgument("port " + std::to_string(index) + " of " + std::to_string(ports->names.size()),
+                         "opc_session_port_count says how many there are");
+    *port = {ports->names[index]->c_str(), ports->shapes[index].data(),
+             static_cast<int32_t>(ports->shapes[index].size()), capi::dlpackType(ports->descs[index].data_type())};
+    return Status::ok();
+  });
+}
+
+opc_status opc_session_feed(opc_session *session, const char *input, const opc_dl_tensor *tensor) {
+  return guarded([&]() -> Status {
+    OPC_RETURN_IF_ERROR(checkInput(session, input, tensor));
+    copyInput(session, input, *tensor);
+    return Status::ok();
+  });
+}
+
+opc_status opc_session_set_variable(opc_session *session, const char *variable, const opc_dl_tensor *tensor) {
+  return guarded([&]() -> Status {
+    OPC_RETURN_IF_ERROR(given(session, "session"));
+    OPC_RETURN_IF_ERROR(given(variable, "variable"));
+    OPC_RETURN_IF_ERROR(given(tensor, "tensor"));
+    return setVariable(session, variable, *tensor);
+  });
+}
+
+opc_status opc_session_load_variables(opc_session *session, const char *path, size_t *count) {
+  return guarded([&]() -> Status {
+    OPC_RETURN_IF_ERROR(given(session, "session"));
+    OPC_RETURN_IF_ERROR(given(path, "path"));
+    return loadVariables(session, path, count);
+  });
+}
+
+opc_status opc_session_run(opc_session *session, int64_t steps) {
+  return guarded([&]() -> Status {
+    OPC_RETURN_IF_ERROR(given(session, "session"));
+    if (steps < 0) return badArgument("a session cannot run " + std::to_string(steps) + " steps", "run 0 or more");
+    return session->session.run(steps);
+  });
+}
+
+opc_status opc_session_fetch(opc_session *session, const char *output, opc_dl_managed_tensor **tensor) {
+  return guarded([&]() -> Status {
+    OPC_RETURN_IF_ERROR(given(tensor, "tensor"));
+    *tensor = nullptr;
+    OPC_RETURN_IF_ERROR(given(session, "session"));
+    OPC_RETURN_IF_ERROR(given(output, "output"));
+    return giveTo(session->session.fetch(output), tensor);
+  });
+}
+
+opc_status opc_session_variable(opc_session *session, const char *variable, opc_dl_managed_tensor **tensor) {
+  return guarded([&]() -> Status {
+    OPC_RETURN_IF_ERROR(given(tensor, "tensor"));
+    *tensor = nullptr;
+    OPC_RETURN_IF_ERROR(given(session, "session"));
+    OPC_RETURN_IF_ERROR(given(variable, "variable"));
+    return giveTo(session->session.variable(variable), tensor);
+  });
+}
