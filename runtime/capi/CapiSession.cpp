@@ -4,6 +4,8 @@
 #include "DlpackTensors.h"
 #include "NearestNames.h"
 
+#include <cstring>
+#include <map>
 #include <vector>
 
 using namespace opc;
@@ -12,6 +14,13 @@ using capi::given;
 using capi::guarded;
 
 namespace {
+
+/// A tensor of the caller's that the session reads in place, or has copied and keeps for its owner's peace.
+using OwnedInput = std::unique_ptr<opc_dl_managed_tensor, void (*)(opc_dl_managed_tensor *)>;
+
+void release(opc_dl_managed_tensor *t) {
+  if (t && t->deleter) t->deleter(t);
+}
 
 struct Ports {
   std::vector<const std::string *> names;
@@ -44,6 +53,8 @@ struct opc_session {
     return kind == OPC_INPUT ? &inputs : kind == OPC_OUTPUT ? &outputs : kind == OPC_VARIABLE ? &variables : nullptr;
   }
 
+  // Before the session: it reads them until it is gone.
+  std::map<std::string, OwnedInput> owned;
   Session session;
   Ports inputs, outputs, variables;
 };
@@ -76,6 +87,7 @@ Status checkInput(opc_session *session, const char *input, const opc_dl_tensor *
 
 void copyInput(opc_session *session, const char *input, const opc_dl_tensor &tensor) {
   capi::copyFromDlpack(tensor, session->session.inputData(input));
+  session->owned.erase(input);
 }
 
 Status setVariable(opc_session *session, const char *variable, const opc_dl_tensor &tensor) {
@@ -168,6 +180,22 @@ opc_status opc_session_feed(opc_session *session, const char *input, const opc_d
   return guarded([&]() -> Status {
     OPC_RETURN_IF_ERROR(checkInput(session, input, tensor));
     copyInput(session, input, *tensor);
+    return Status::ok();
+  });
+}
+
+opc_status opc_session_feed_owned(opc_session *session, const char *input, opc_dl_managed_tensor *tensor) {
+  return guarded([&]() -> Status {
+    OPC_RETURN_IF_ERROR(checkInput(session, input, tensor ? &tensor->dl_tensor : nullptr));
+    const opc_dl_tensor &t = tensor->dl_tensor;
+    const auto place =
+        session->owned.try_emplace(input, nullptr, release).first; // before anything is taken: it may throw
+    if (capi::isReadable(t) && session->session.lendInput(input, capi::dlpackData(t))) {
+      place->second.reset(tensor);
+      return Status::ok();
+    }
+    copyInput(session, input, t);
+    release(tensor);
     return Status::ok();
   });
 }

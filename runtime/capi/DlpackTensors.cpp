@@ -102,6 +102,8 @@ Status checkDlpack(const opc_dl_tensor &t, const user_op::TensorDesc &expected, 
 
 const char *dlpackData(const opc_dl_tensor &t) { return static_cast<const char *>(t.data) + t.byte_offset; }
 
+bool isReadable(const opc_dl_tensor &t) { return t.dtype.code != kDlBool && isContiguous(t); }
+
 void copyFromDlpack(const opc_dl_tensor &t, void *to) {
   const size_t elem = t.dtype.bits / 8;
   char *next = static_cast<char *>(to), *const begin = next;

@@ -14,6 +14,8 @@ opc_dl_data_type dlpackType(DataType type);
 Status checkDlpack(const opc_dl_tensor &tensor, const user_op::TensorDesc &expected, const std::string &what);
 /// The first element.
 const char *dlpackData(const opc_dl_tensor &tensor);
+/// Whether kernels can read it as it lies: row-major without gaps, and no bool, whose bytes may be others than 0 and 1.
+bool isReadable(const opc_dl_tensor &tensor);
 /// The elements in row-major order, bools as 0 or 1. The tensor has passed checkDlpack().
 void copyFromDlpack(const opc_dl_tensor &tensor, void *to);
 /// A tensor of the caller's own.

@@ -118,6 +118,13 @@ struct Session::Impl : runtime::LocalRanks {
     isSet[index] = true;
     return Status::ok();
   }
+  void takeBack(size_t index) const { // a lent input lies in the arena again
+    if (isPlain()) graph().lend(here[0]->input(index)->tensor, nullptr);
+  }
+  void noteFed(size_t index) {
+    if (!fed[index]) --unfed;
+    fed[index] = true;
+  }
   Status giveInput(size_t index, const void *whole) {
     for (const auto &r : here) OPC_RETURN_IF_ERROR(r->giveInput(index, whole));
     return Status::ok();
@@ -358,22 +365,31 @@ Status Session::feed(const std::string &name, const HostTensor &tensor) {
   if (const auto &d = impl_->interface.inputs[it->second].desc;
       tensor.dtype() != d.data_type() || tensor.shape() != d.shape())
     return checkTensor(tensor, d, "input '" + name + "'");
+  impl_->takeBack(it->second);
   OPC_RETURN_IF_ERROR(impl_->giveInput(it->second, tensor.data()));
   impl_->stagedInputs[it->second] = HostTensor();
-  if (!impl_->fed[it->second]) --impl_->unfed;
-  impl_->fed[it->second] = true;
+  impl_->noteFed(it->second);
   return Status::ok();
 }
 
 void *Session::inputData(const std::string &name) {
   auto it = impl_->inputIndex.find(name);
   if (it == impl_->inputIndex.end()) return nullptr;
+  impl_->takeBack(it->second);
   void *data = impl_->isPlain()
                    ? impl_->graph().data(impl_->here[0]->input(it->second)->tensor)
                    : Impl::stage(&impl_->stagedInputs[it->second], impl_->interface.inputs[it->second].desc);
-  if (!impl_->fed[it->second]) --impl_->unfed;
-  impl_->fed[it->second] = true;
+  impl_->noteFed(it->second);
   return data;
+}
+
+bool Session::lendInput(const std::string &name, const void *data) {
+  auto it = impl_->inputIndex.find(name);
+  if (it == impl_->inputIndex.end() || !impl_->isPlain() || reinterpret_cast<uintptr_t>(data) % 64 != 0 ||
+      !impl_->graph().lend(impl_->here[0]->input(it->second)->tensor, data))
+    return false;
+  impl_->noteFed(it->second);
+  return true;
 }
 
 void *Session::variableData(const std::string &name) {

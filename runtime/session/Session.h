@@ -111,6 +111,10 @@ public:
   /// Memory for filling in place, which the following runs take the input from; counts as fed. nullptr when there is no
   /// such input.
   void *inputData(const std::string &name);
+  /// The following runs read the input from `data` itself, which must stay until the input is given anew; values that
+  /// are changed between runs are seen. Another address binds the kernels that read it again. False, and no change,
+  /// where it must be copied: no such input, not aligned to 64, several ranks, micro-batches, no keepPackedVariables.
+  bool lendInput(const std::string &name, const void *data);
   /// Copies the tensor into the variable. After the first run the kernels that read it are bound again.
   Status setVariable(const std::string &name, const HostTensor &tensor);
   /// Memory for filling in place, which the first run takes the variable from; counts as set. nullptr when there is no

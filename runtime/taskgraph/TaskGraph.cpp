@@ -50,7 +50,9 @@ TaskGraph::~TaskGraph() {
 }
 
 void *TaskGraph::data(uint32_t tensor, int64_t step) const {
-  const ModelRegister &r = model_.registers[model_.tensors[tensor].reg];
+  const uint32_t reg = model_.tensors[tensor].reg;
+  if (!lent_.empty() && lent_[reg]) return lent_[reg];
+  const ModelRegister &r = model_.registers[reg];
   const uint64_t slot = static_cast<uint64_t>(step) % r.credits;
   return arenas_.at(r.arena, r.offset + slot * r.stride);
 }
@@ -71,9 +73,26 @@ Status TaskGraph::copyOut(uint32_t tensor, int64_t step, void *to) const {
   return stream.synchronize();
 }
 
+bool TaskGraph::lend(uint32_t tensor, const void *from) {
+  const uint32_t reg = model_.tensors[tensor].reg;
+  if (lent_.empty() ? !from : lent_[reg] == from) return true;
+  if (model_.registers[reg].credits != 1 || releasesPacked_ || model_.hasBoxing() || !isHostMemory(tensor))
+    return false;
+  lent_.resize(model_.registers.size());
+  lent_[reg] = const_cast<void *>(from); // no task writes an input's register
+  markChanged(reg);
+  return true;
+}
+
 bool TaskGraph::isConstant(uint32_t tensor) const {
   const ModelRegister &r = model_.registers[model_.tensors[tensor].reg];
   return r.kind == plan::Register::CONSTANT || (r.kind == plan::Register::VARIABLE && !r.isWritten);
+}
+
+/// Whether a kernel that reads the tensor must be bound again when its register has changed.
+bool TaskGraph::isTiedTo(uint32_t tensor) const {
+  const uint32_t reg = model_.tensors[tensor].reg;
+  return changed_[reg] && (isConstant(tensor) || model_.registers[reg].kind == plan::Register::INPUT);
 }
 
 std::vector<void *> TaskGraph::addresses(const ModelTask &task, uint32_t variant, void **workspace) const {
@@ -222,8 +241,7 @@ Status TaskGraph::refresh() {
     lanes_[s].stream->enter();
     for (uint32_t index : model_.streams[s].tasks) {
       const ModelTask &task = model_.tasks[index];
-      if (task.isView || std::none_of(task.inputs.begin(), task.inputs.end(),
-                                      [&](uint32_t t) { return changed_[model_.tensors[t].reg] && isConstant(t); }))
+      if (task.isView || std::none_of(task.inputs.begin(), task.inputs.end(), [&](uint32_t t) { return isTiedTo(t); }))
         continue;
       for (uint32_t v = 0; v < kernels_[index].size(); ++v) {
         void *workspace = nullptr;

@@ -61,6 +61,10 @@ public:
   /// Copies between the host and a tensor (in the slot of step `step`).
   Status copyIn(uint32_t tensor, const void *from, int64_t step = 0);
   Status copyOut(uint32_t tensor, int64_t step, void *to) const;
+  /// Lets the readers of an input's register follow `from` in place of the arena; nullptr: the arena again. The next
+  /// refresh() ties their kernels anew. False where that cannot be: several slots, other ranks, packed weights that are
+  /// given back.
+  bool lend(uint32_t tensor, const void *from);
 
   /// Makes the kernels of all tasks. What constants and variables hold now is what kernels may pack.
   Status bind();
@@ -122,6 +126,7 @@ private:
 
   TaskGraph() = default;
   bool isConstant(uint32_t tensor) const;
+  bool isTiedTo(uint32_t tensor) const;
   std::vector<void *> addresses(const ModelTask &task, uint32_t variant, void **workspace) const;
   Status countVariants(const ModelTask &task, uint64_t *variants);
   Status bindTask(uint32_t index, Stream &stream);
@@ -157,6 +162,7 @@ private:
   RankLink link_;
   std::deque<Counter> counters_;
   std::vector<bool> changed_; // registers
+  std::vector<void *> lent_;  // by register: the host's memory in place of the arena's; empty when nothing is lent
   bool anyChanged_ = false, bound_ = false;
   bool releasesPacked_ = false, anyReleased_ = false;
   std::vector<uint32_t> unpackedReads_; // by register: readers that have not packed it

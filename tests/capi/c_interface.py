@@ -12,7 +12,7 @@ import unittest
 
 import numpy as np
 
-from calls import API, Device, Failure, Library, Managed, Options, Port, dlpack
+from calls import API, Device, Failure, Library, Options, Port, Tensor, dlpack, managed
 
 SOURCE, BUILD = os.environ["OPC_SOURCE_DIR"], os.environ["OPC_BUILD_DIR"]
 HERE = os.path.join(SOURCE, "tests", "capi")
@@ -59,6 +59,14 @@ def compiled(name, text, *flags):
         f.write(text)
     subprocess.run([OPC, "compile", graph, "-o", plan, "-q", *flags], check=True)
     return plan
+
+
+def aligned(shape, offset=0):
+    """f32 zeros whose first byte is `offset` beyond a multiple of 64."""
+    count = int(np.prod(shape))
+    raw = np.zeros(count * 4 + 128, np.uint8)
+    start = -raw.ctypes.data % 64 + offset
+    return raw[start : start + count * 4].view(np.float32).reshape(shape)
 
 
 class Abi(unittest.TestCase):
@@ -163,6 +171,50 @@ class Model(unittest.TestCase):
         lib.session_feed(self.session, b"x", part)
         np.testing.assert_array_equal(self.run_fetch().ravel(), 2 * np.arange(1, 65, dtype=np.float32))
 
+    def test_owned_in_place(self):
+        x, deleted = aligned((4, 16)), []
+        m = managed(x, deleted)
+        lib.session_feed_owned(self.session, b"x", m)
+        for value in (3, 5):  # the session reads the caller's memory
+            x[:] = value
+            np.testing.assert_array_equal(self.run_fetch(), np.full((4, 16), 2 * value, np.float32))
+        self.assertEqual(deleted, [])
+        lib.session_feed(self.session, b"x", dlpack(np.ones((4, 16), np.float32)))
+        self.assertEqual(deleted, [True])
+        np.testing.assert_array_equal(self.run_fetch(), np.full((4, 16), 2, np.float32))
+        self.assertTrue((x == 5).all(), "feeding has written into a tensor of the caller's")
+        again, gone = aligned((4, 16)), []
+        keep = managed(again, gone)
+        lib.session_feed_owned(self.session, b"x", keep)
+        other = managed(aligned((4, 16)), [])
+        lib.session_feed_owned(self.session, b"x", other)
+        self.assertEqual(gone, [True])
+
+    def test_owned_copied(self):
+        """A tensor that kernels cannot read as it lies is copied and given back at once."""
+        for x in (aligned((4, 16), 4), aligned((16, 4)).T):
+            deleted = []
+            x[:] = 3
+            m = managed(x, deleted)
+            lib.session_feed_owned(self.session, b"x", m)
+            self.assertEqual(deleted, [True])
+            x[:] = 4
+            np.testing.assert_array_equal(self.run_fetch(), np.full((4, 16), 6, np.float32))
+
+    def test_owned_at_the_end(self):
+        deleted = []
+        session, m = self.create(), managed(aligned((4, 16)), deleted)
+        lib.session_feed_owned(session, b"x", m)
+        self.assertEqual(deleted, [])
+        lib.session_destroy(session)
+        self.assertEqual(deleted, [True])
+
+    def test_owned_refused(self):
+        deleted = []
+        m = managed(np.zeros((4, 16), np.float64), deleted)
+        self.refused(2, "OPC0703", "f64", "session_feed_owned", self.session, b"x", m)
+        self.assertEqual(deleted, [])
+
     def test_bools(self):
         """Bytes other than 0 and 1 are true."""
         b = np.array([0, 1, 2, 255, 0, 7, 0, 1], np.uint8)
@@ -195,7 +247,7 @@ class Model(unittest.TestCase):
         self.refused(2, "OPC0704", "w", "session_set_variable", self.session, b"w", dlpack(x[:2]))
 
     def test_bad_names(self):
-        t, out = dlpack(np.zeros((4, 16), np.float32)), c.POINTER(Managed)()
+        t, out = dlpack(np.zeros((4, 16), np.float32)), c.POINTER(type(managed(np.zeros(1, np.float32), [])))()
         self.refused(2, "OPC0611", "'z'", "session_feed", self.session, b"z", t)
         self.refused(2, "OPC0611", "'z'", "session_set_variable", self.session, b"z", t)
         self.refused(2, "OPC0611", "'z'", "session_fetch", self.session, b"z", c.byref(out))
@@ -234,7 +286,7 @@ class Model(unittest.TestCase):
             "plan_bytes": [self.plan, c.byref(c.c_void_p()), c.byref(c.c_size_t())],
             "session_create": [self.context, self.plan, None, c.byref(c.c_void_p())],
             "session_port_count": [self.session, 0, c.byref(c.c_size_t())], "session_port": [self.session, 0, 0, c.byref(Port())],
-            "session_feed": [self.session, b"x", c.byref(x)],
+            "session_feed": [self.session, b"x", c.byref(x)], "session_feed_owned": [self.session, b"x", c.byref(managed(np.zeros((4, 16), np.float32), []))],
             "session_set_variable": [self.session, b"w", c.byref(x)], "session_load_variables": [self.session, b"x", None],
             "session_run": [self.session, 1], "session_fetch": [self.session, b"y", None], "session_variable": [self.session, b"w", None],
         }

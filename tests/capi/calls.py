@@ -54,6 +54,7 @@ CALLS = {
     "opc_session_port_count": [HANDLE, c.c_int32, c.POINTER(c.c_size_t)],
     "opc_session_port": [HANDLE, c.c_int32, c.c_size_t, c.POINTER(Port)],
     "opc_session_feed": [HANDLE, c.c_char_p, c.POINTER(Tensor)],
+    "opc_session_feed_owned": [HANDLE, c.c_char_p, c.POINTER(Managed)],
     "opc_session_set_variable": [HANDLE, c.c_char_p, c.POINTER(Tensor)],
     "opc_session_load_variables": [HANDLE, c.c_char_p, c.POINTER(c.c_size_t)],
     "opc_session_run": [HANDLE, c.c_int64],
@@ -134,3 +135,10 @@ def dlpack(array, **changed):
     t.kept = (array, shape, strides)
     return t
 
+
+def managed(array, deleted):
+    """A DLManagedTensor that appends to `deleted` when it is let go."""
+    t = dlpack(array)
+    m = Managed(t, None, DELETER(lambda _: deleted.append(True)))
+    m.kept = t
+    return m

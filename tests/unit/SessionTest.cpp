@@ -73,6 +73,39 @@ TEST_CASE("a session feeds, runs and fetches", "[session]") {
   CHECK(s.stats().tasks == 5);
 }
 
+TEST_CASE("a session reads a lent input where it lies", "[session]") {
+  PlanBuilder b = chain(3, 2);
+  Session s = loaded(b);
+  HostTensor one = floats({1, 2}), two = floats({10, 20});
+  REQUIRE(s.lendInput("x", one.data()));
+  ok(s.run());
+  CHECK(values(*s.fetch("y")) == std::vector<float>{4, 5});
+  one.as<float>()[0] = 7; // seen without feeding again
+  ok(s.run());
+  CHECK(values(*s.fetch("y")) == std::vector<float>{10, 5});
+  REQUIRE(s.lendInput("x", two.data()));
+  ok(s.run());
+  CHECK(values(*s.fetch("y")) == std::vector<float>{13, 23});
+  ok(s.feed("x", floats({0, 0}))); // into the session's own memory again
+  ok(s.run());
+  CHECK(values(*s.fetch("y")) == std::vector<float>{3, 3});
+  CHECK(values(two) == std::vector<float>{10, 20});
+  CHECK_FALSE(s.lendInput("z", one.data()));
+  CHECK_FALSE(s.lendInput("x", one.as<float>() + 1)); // not aligned
+  ok(s.run());
+  CHECK(values(*s.fetch("y")) == std::vector<float>{3, 3});
+}
+
+TEST_CASE("a session that gives packed weights back lends nothing", "[session]") {
+  PlanBuilder b = chain(1, 2);
+  SessionOptions options;
+  options.keepPackedVariables = false;
+  Session s = loaded(b, options);
+  const HostTensor one = floats({1, 2});
+  CHECK_FALSE(s.lendInput("x", one.data()));
+  CHECK(s.run().id() == "OPC0610");
+}
+
 TEST_CASE("a session says what is missing or wrong", "[session]") {
   PlanBuilder b;
   const uint32_t x = b.input("left", Shape{2}), z = b.input("right", Shape{2});
