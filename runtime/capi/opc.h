@@ -1,8 +1,7 @@
 /* opc from C: compile graphs, load plans, feed, run and fetch. Opaque handles, status codes, DLPack tensors
  * (docs/c-api.md). */
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef OPC_H
-#define OPC_H
+#pragma once
 
 #include <stddef.h>
 #include <stdint.h>
@@ -161,4 +160,3 @@ opc_status opc_session_variable(opc_session *session, const char *variable, opc_
 }
 #endif
 
-#endif /* OPC_H */

@@ -136,9 +136,13 @@ def dlpack(array, **changed):
     return t
 
 
+alive = []
+
+
 def managed(array, deleted):
     """A DLManagedTensor that appends to `deleted` when it is let go."""
     t = dlpack(array)
     m = Managed(t, None, DELETER(lambda _: deleted.append(True)))
     m.kept = t
+    alive.append(m) # a session may let go of it after the test's own names are gone
     return m
