@@ -159,4 +159,3 @@ opc_status opc_session_variable(opc_session *session, const char *variable, opc_
 #ifdef __cplusplus
 }
 #endif
-
