@@ -43,7 +43,8 @@ class Shell:
 
     def __init__(self, folder):
         env = {k: v for k, v in os.environ.items() if not k.startswith("OPC_") and k != "CI"}
-        path = os.pathsep.join([os.path.join(BUILD, "bin"), env.get("PATH", "/usr/bin:/bin")])
+        # The python3 of the tests has numpy; another one may come earlier on PATH.
+        path = os.pathsep.join([os.path.join(BUILD, "bin"), os.path.dirname(sys.executable), env.get("PATH", "/usr/bin:/bin")])
         env.update(PATH=path, HOME=folder, XDG_CONFIG_HOME=os.path.join(folder, ".config"), LC_ALL="C.UTF-8", NO_COLOR="1",
                    OPC_SKIP_SETUP="1", COLUMNS="120")
         # A container's only user is root, and the pages use more ranks than a small machine has cores.
