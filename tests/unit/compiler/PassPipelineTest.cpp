@@ -1,5 +1,6 @@
 // The pass pipeline through its one header: the verifier after each pass, findings as data, the facts of a compiled
-// graph. SPDX-License-Identifier: Apache-2.0
+// graph.
+// SPDX-License-Identifier: Apache-2.0
 #include "DiagnosticList.h"
 #include "MeshText.h"
 #include "Pipeline.h"

@@ -1,5 +1,6 @@
 // An option of a command as data: its names, what its value may be, and where the value goes. Parsing, help,
-// completion, the manual and the reference page follow from it. SPDX-License-Identifier: Apache-2.0
+// completion, the manual and the reference page follow from it.
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 #include "opc/Status.h"
