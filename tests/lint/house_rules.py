@@ -66,9 +66,9 @@ class Sources(unittest.TestCase):
         for f in FILES:
             script = "." not in os.path.basename(f) and f.startswith((".ci/", "tools/dev/")) and text(f).startswith("#!")
             if (f in code() or script) and not f.startswith("docs/examples/"):
-                if "SPDX-License-Identifier: Apache-2.0" not in "\n".join(text(f).split("\n")[:25]):
+                if not any(re.fullmatch(r"(//|#|/\*) SPDX-License-Identifier: Apache-2\.0( \*/)?", x) for x in text(f).split("\n")[:25]):
                     wrong.append(f)
-        self.report(wrong, "sources without 'SPDX-License-Identifier: Apache-2.0' after their head comment")
+        self.report(wrong, "sources without 'SPDX-License-Identifier: Apache-2.0' in a line of its own after their head comment")
 
     def test_header_names(self):
         """Include roots are flat, so a header's name is unique in the repository."""
