@@ -11,35 +11,7 @@ constexpr double kPi = 3.14159265358979323846;
 
 /// The attributes of one instance, and the formulas over them.
 struct Schedule {
-  template <class Context> explicit Schedule(const Context &c) {
-    rate = c.template attr<double>("learning_rate");
-    warmupType = c.template attr<std::string>("warmup_type");
-    warmupBatches = c.template attr<int64_t>("warmup_batches");
-    warmupMultiplier = c.template attr<double>("warmup_multiplier");
-    decayType = c.template attr<std::string>("decay_type");
-    excludeWarmup = c.template attr<bool>("exclude_warmup");
-    decayBatches = c.template attr<int64_t>("decay_batches");
-    decayRate = c.template attr<double>("decay_rate");
-    staircase = c.template attr<bool>("staircase");
-    boundaries = c.template attr<std::vector<int64_t>>("boundaries");
-    values = c.template attr<std::vector<float>>("values");
-    scales = c.template attr<std::vector<float>>("scales");
-    endRate = c.template attr<double>("end_learning_rate");
-    power = c.template attr<double>("power");
-    cycle = c.template attr<bool>("cycle");
-    alpha = c.template attr<double>("alpha");
-    periods = c.template attr<double>("num_periods");
-    beta = c.template attr<double>("beta");
-    milestones = c.template attr<std::vector<int64_t>>("milestones");
-    stepSize = c.template attr<int64_t>("step_size");
-    gamma = c.template attr<double>("gamma");
-    tMax = c.template attr<int64_t>("t_max");
-    etaMin = c.template attr<double>("eta_min");
-    startFactor = c.template attr<double>("start_factor");
-    endFactor = c.template attr<double>("end_factor");
-    totalIters = c.template attr<int64_t>("total_iters");
-    factor = c.template attr<double>("factor");
-  }
+  explicit Schedule(const UserOpConfWrapper &conf) : conf_(&conf) {}
 
   double at(int64_t step) const {
     if (!warmupType.empty() && step < warmupBatches) {
@@ -121,53 +93,49 @@ private:
     return i;
   }
 
-  double rate, warmupMultiplier, decayRate, endRate, power, alpha, periods, beta, gamma, etaMin, startFactor, endFactor,
-      factor;
-  int64_t warmupBatches, decayBatches, stepSize, tMax, totalIters;
-  bool excludeWarmup, staircase, cycle;
-  std::string warmupType, decayType;
-  std::vector<int64_t> boundaries, milestones;
-  std::vector<float> values, scales;
+  template <class V> const V &attr(const char *name) const { return conf_->attr<V>(name); }
+  double real(const char *name) const { return attr<double>(name); }
+  int64_t count(const char *name) const { return attr<int64_t>(name); }
+  bool flag(const char *name) const { return attr<bool>(name); }
+
+  const UserOpConfWrapper *conf_; // read where the object is made, and not again
+  double rate = real("learning_rate"), warmupMultiplier = real("warmup_multiplier"), decayRate = real("decay_rate"),
+         endRate = real("end_learning_rate"), power = real("power"), alpha = real("alpha"),
+         periods = real("num_periods"), beta = real("beta"), gamma = real("gamma"), etaMin = real("eta_min"),
+         startFactor = real("start_factor"), endFactor = real("end_factor"), factor = real("factor");
+  int64_t warmupBatches = count("warmup_batches"), decayBatches = count("decay_batches"), stepSize = count("step_size"),
+          tMax = count("t_max"), totalIters = count("total_iters");
+  bool excludeWarmup = flag("exclude_warmup"), staircase = flag("staircase"), cycle = flag("cycle");
+  std::string warmupType = attr<std::string>("warmup_type"), decayType = attr<std::string>("decay_type");
+  std::vector<int64_t> boundaries = attr<std::vector<int64_t>>("boundaries"),
+                       milestones = attr<std::vector<int64_t>>("milestones");
+  std::vector<float> values = attr<std::vector<float>>("values"), scales = attr<std::vector<float>>("scales");
 };
 
 class ScheduleKernel final : public BindingKernel {
 public:
-  std::unique_ptr<user_op::BoundKernel> Bind(KernelBindContext *ctx) const override {
-    const int64_t *step = ctx->Tensor4ArgNameAndIndex("train_step", 0)->dptr<int64_t>();
-    Tensor *out = ctx->Tensor4ArgNameAndIndex("out", 0);
-    float *single = out->data_type() == kFloat ? out->mut_dptr<float>() : nullptr;
-    double *precise = single ? nullptr : out->mut_dptr<double>();
-    return user_op::bindTask([=, schedule = Schedule(ctx->user_op_conf())](DeviceCtx *) {
+  std::unique_ptr<BoundKernel> Bind(KernelBindContext *ctx) const override {
+    const int64_t *step = ctx->In("train_step").dptr<int64_t>();
+    return bindTask([=, out = &ctx->Out("out"), schedule = Schedule(ctx->user_op_conf())](DeviceCtx *) {
       if (*step < 0) throw ContractError("train_step is " + std::to_string(*step));
-      const double rate = schedule.at(*step);
-      if (single)
-        *single = static_cast<float>(rate);
-      else
-        *precise = rate;
+      putScalar(out, schedule.at(*step));
     });
   }
 };
 
 Maybe<void> infer(InferContext *ctx) {
-  const TensorDesc step = ctx->InputTensorDesc("train_step", 0);
-  if (step.shape().elem_cnt() != 1)
-    return Error::ShapeMismatch() << "train_step is " << step.toString() << ", it should have one element";
-  if (step.data_type() != kInt64)
-    return Error::TypeError() << "train_step is " << dataTypeName(step.data_type()) << ", it should be i64";
-  const DataType type = ctx->Attr<DataType>("dtype");
-  if (type != kFloat && type != kDouble)
-    return Error::TypeError() << "dtype is " << dataTypeName(type) << ", it should be f32 or f64";
-  *ctx->TensorDesc4ArgNameAndIndex("out", 0) = TensorDesc(Shape({1}), type);
+  JUST(checkScalar(ctx, "train_step", kInt64));
+  ctx->Out("out") = TensorDesc(Shape({1}), JUST(rateType(ctx)));
   return Maybe<void>::Ok();
 }
 
-user_op::Case at(const char *name, int64_t step) {
-  return user_op::Case(name)
+Case at(const char *name, int64_t step) {
+  return Case(name)
       .In("train_step", kInt64, {1}, static_cast<double>(step), static_cast<double>(step) + 1)
       .Attr("learning_rate", 0.5)
       .Attr("dtype", kDouble);
 }
-user_op::Case decay(const char *name, const char *type, int64_t step) {
+Case decay(const char *name, const char *type, int64_t step) {
   return at(name, step).Attr("decay_type", std::string(type)).Attr<int64_t>("decay_batches", 40);
 }
 
@@ -202,7 +170,7 @@ REGISTER_USER_OP("learning_rate_schedule")
     .Attr<double>("factor", 1.0)
     .Attr<int64_t>("total_iters", 0)
     .Attr<DataType>("dtype", kFloat)
-    .SetCheckAttrFn([](const user_op::UserOpDefWrapper &, const user_op::UserOpConfWrapper &conf) -> Maybe<void> {
+    .SetCheckAttrFn([](const UserOpDefWrapper &, const UserOpConfWrapper &conf) -> Maybe<void> {
       if (const std::string fault = Schedule(conf).fault(); !fault.empty()) return Error("OPC0205") << fault;
       return Maybe<void>::Ok();
     })
@@ -259,8 +227,8 @@ REGISTER_USER_OP("learning_rate_schedule")
                 .Attr("start_factor", 0.25)
                 .Attr("end_factor", 0.75)
                 .Attr<int64_t>("total_iters", 20),
-            decay("constant_lr", "constant_lr", 5).Attr("factor", 0.25).Attr<int64_t>("total_iters", 20)});
-OPC_ANY_TYPE_CPU_KERNEL("learning_rate_schedule", ScheduleKernel);
+            decay("constant_lr", "constant_lr", 5).Attr("factor", 0.25).Attr<int64_t>("total_iters", 20)})
+    .Kernel<ScheduleKernel>();
 
 } // namespace
 } // namespace opc::ops::optimizer

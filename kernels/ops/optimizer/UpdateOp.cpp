@@ -1,4 +1,4 @@
-// The rule of the update ops, and what their tasks read.
+// The rules of the update ops, and what their tasks read.
 // SPDX-License-Identifier: Apache-2.0
 #include "optimizer/UpdateOp.h"
 
@@ -10,10 +10,13 @@ const char *const kCommonDoc =
     "changes. The first argument and the state are variables, updated in place. ";
 
 namespace {
+const char *const kRealScalars[] = {"learning_rate",    "scale_by_tensor", "bias_correction1",
+                                    "bias_correction2", "beta1_t",         "beta2_t"};
+const char *const kIntegerScalars[] = {"skip_if", "train_step"};
+} // namespace
 
-Maybe<void> needsOneElement(InferContext *ctx, const char *arg, DataType type, DataType orType) {
-  if (!ctx->has_input(arg, 0)) return Maybe<void>::Ok();
-  const TensorDesc &d = ctx->InputTensorDesc(arg, 0);
+Maybe<void> checkScalar(InferContext *ctx, const char *arg, DataType type, DataType orType) {
+  const TensorDesc &d = ctx->In(arg);
   if (d.shape().elem_cnt() != 1)
     return Error::ShapeMismatch() << arg << " is " << d.toString() << ", it should have one element";
   if (d.data_type() != type && d.data_type() != orType)
@@ -24,80 +27,101 @@ Maybe<void> needsOneElement(InferContext *ctx, const char *arg, DataType type, D
   return Maybe<void>::Ok();
 }
 
-} // namespace
+Maybe<DataType> rateType(InferContext *ctx) {
+  const DataType type = ctx->Attr<DataType>("dtype");
+  if (type != kFloat && type != kDouble)
+    return Error::TypeError() << "dtype is " << dataTypeName(type) << ", it should be f32 or f64";
+  return type;
+}
 
-Maybe<void> inferUpdate(InferContext *ctx, std::initializer_list<const char *> state) {
-  const TensorDesc &model = ctx->InputTensorDesc("model", 0);
+void putScalar(Tensor *out, double value) {
+  if (out->data_type() == kDouble)
+    *out->mut_dptr<double>() = value;
+  else
+    *out->mut_dptr<float>() = static_cast<float>(value);
+}
+
+Maybe<void> inferUpdate(InferContext *ctx, const std::vector<std::string> &state) {
+  const TensorDesc &model = ctx->In("model"), &diff = ctx->In("model_diff");
   const DataType type = model.data_type();
-  for (const char *arg : state)
-    if (ctx->has_input(arg, 0) && ctx->InputTensorDesc(arg, 0) != model)
-      return (ctx->InputShape(arg, 0) == model.shape() ? Error::TypeError() : Error::ShapeMismatch())
-             << arg << " is " << ctx->InputTensorDesc(arg, 0).toString() << ", model is " << model.toString();
-  const TensorDesc &diff = ctx->InputTensorDesc("model_diff", 0);
-  if (diff.shape() != model.shape())
-    return Error::ShapeMismatch() << "model_diff is " << diff.toString() << ", model is " << model.toString();
-  const bool half = diff.data_type() == kFloat16 || diff.data_type() == kBFloat16;
-  if (diff.data_type() != type && !(half && type == kFloat))
-    return (Error::TypeError() << "model_diff is " << diff.toString() << ", model is " << model.toString())
-        .help("cast model_diff to the dtype of model");
-  if (ctx->has_input("model_copy", 0)) {
-    const TensorDesc &copy = ctx->InputTensorDesc("model_copy", 0);
-    if (copy.shape() != model.shape())
-      return Error::ShapeMismatch() << "model_copy is " << copy.toString() << ", model is " << model.toString();
-    if (type != kFloat || (copy.data_type() != kFloat16 && copy.data_type() != kBFloat16))
+  const auto differs = [&](Error error, const std::string &arg) {
+    return error << arg << " is " << ctx->In(arg).toString() << ", model is " << model.toString();
+  };
+  for (const std::string &arg : state)
+    if (ctx->Has(arg) && ctx->In(arg) != model)
+      return differs(ctx->In(arg).shape() == model.shape() ? Error::TypeError() : Error::ShapeMismatch(), arg);
+  if (diff.shape() != model.shape()) return differs(Error::ShapeMismatch(), "model_diff");
+  const auto half = [](DataType t) { return t == kFloat16 || t == kBFloat16; };
+  if (diff.data_type() != type && !(half(diff.data_type()) && type == kFloat))
+    return differs(Error::TypeError(), "model_diff").help("cast model_diff to the dtype of model");
+  if (ctx->Has("model_copy")) {
+    const TensorDesc &copy = ctx->In("model_copy");
+    if (copy.shape() != model.shape()) return differs(Error::ShapeMismatch(), "model_copy");
+    if (type != kFloat || !half(copy.data_type()))
       return Error::TypeError() << "model_copy is " << copy.toString()
                                 << ", it should be f16 or bf16 beside a model of f32; model is " << model.toString();
   }
-  for (const char *arg :
-       {"learning_rate", "scale_by_tensor", "bias_correction1", "bias_correction2", "beta1_t", "beta2_t"})
-    if (auto ok = needsOneElement(ctx, arg, kFloat, type); !ok.IsOk()) return ok;
-  for (const char *arg : {"skip_if", "train_step"})
-    if (auto ok = needsOneElement(ctx, arg, kInt64, kInt64); !ok.IsOk()) return ok;
+  for (const char *arg : kRealScalars)
+    if (ctx->Has(arg)) JUST(checkScalar(ctx, arg, kFloat, type));
+  for (const char *arg : kIntegerScalars)
+    if (ctx->Has(arg)) JUST(checkScalar(ctx, arg, kInt64));
   return Maybe<void>::Ok();
 }
 
-Maybe<void> splitUpdate(user_op::SbpContext *ctx) {
-  static const char *const kScalars[] = {"learning_rate",    "scale_by_tensor", "skip_if", "bias_correction1",
-                                         "bias_correction2", "beta1_t",         "beta2_t", "train_step"};
-  const int64_t rank = ctx->LogicalTensorDesc4InputArgNameAndIndex("model", 0).shape().NumAxes();
+Maybe<void> splitUpdate(SbpContext *ctx) {
+  const int64_t rank = ctx->In("model").shape().NumAxes();
   for (int64_t axis = 0; axis < rank; ++axis) {
     auto builder = ctx->NewBuilder();
     builder.Split(ctx->inputs(), axis);
-    for (const char *scalar : kScalars) builder.Broadcast(user_op::OpArg(scalar, 0));
+    for (const char *scalar : kRealScalars) builder.Broadcast(OpArg(scalar, 0));
+    for (const char *scalar : kIntegerScalars) builder.Broadcast(OpArg(scalar, 0));
     builder.Build();
   }
   return Maybe<void>::Ok();
 }
 
-user_op::InputArgModifyFn writesModelAnd(std::vector<std::string> state) {
-  return [state = std::move(state)](user_op::GetInputArgModifier get, const user_op::UserOpConfWrapper &) {
-    for (const char *arg : {"model", "model_copy"}) get(arg, 0)->set_is_mutable(true);
-    for (const std::string &arg : state) get(arg, 0)->set_is_mutable(true);
+void modelInputs(OpRegistry &op) { op.Input("model").Input("model_diff"); }
+void rateInputs(OpRegistry &op) {
+  op.OptionalInput("learning_rate").OptionalInput("scale_by_tensor").OptionalInput("skip_if");
+}
+
+std::function<void(OpRegistry &)> updates(const std::vector<std::string> &state) {
+  return [=](OpRegistry &op) {
+    op.Attr<float>("learning_rate_val", 0.0f)
+        .Attr<float>("learning_rate_scale", 1.0f)
+        .Attr<double>("scale", 1.0)
+        .Attr<float>("l1", 0.0f)
+        .Attr<float>("l2", 0.0f)
+        .Attr<float>("weight_decay", 0.0f)
+        .SetTensorDescInferFn([=](InferContext *ctx) { return inferUpdate(ctx, state); })
+        .SetInputArgModifyFn([=](GetInputArgModifier get, const UserOpConfWrapper &) {
+          for (const char *arg : {"model", "model_copy"}) get(arg, 0)->set_is_mutable(true);
+          for (const std::string &arg : state) get(arg, 0)->set_is_mutable(true);
+        })
+        .NoGrad("it updates a variable");
   };
 }
 
+Case updateCase(const char *name, const Shape &shape) { return Case(name).In("model", shape).In("model_diff", shape); }
+
 template <class T> Update<T>::Update(KernelBindContext *ctx) {
-  Tensor *model = ctx->Tensor4ArgNameAndIndex("model", 0);
-  const Tensor *diff = ctx->Tensor4ArgNameAndIndex("model_diff", 0);
-  n_ = model->shape().elem_cnt();
-  model_ = model->template mut_dptr<T>();
-  diff_ = diff->raw_dptr();
-  diffType_ = diff->data_type();
-  if (Tensor *copy = ctx->Tensor4ArgNameAndIndex("model_copy", 0)) {
-    copy_ = copy->mut_raw_dptr();
-    copyType_ = copy->data_type();
+  Tensor &model = ctx->Out("model");
+  n_ = model.shape().elem_cnt();
+  model_ = model.template mut_dptr<T>();
+  diff_ = ctx->In("model_diff").raw_dptr();
+  diffType_ = ctx->In("model_diff").data_type();
+  if (ctx->Has("model_copy")) {
+    copy_ = ctx->Out("model_copy").mut_raw_dptr();
+    copyType_ = ctx->In("model_copy").data_type();
   }
-  const Tensor *skip = ctx->Tensor4ArgNameAndIndex("skip_if", 0);
-  skipIf_ = skip ? skip->template dptr<int64_t>() : nullptr;
-  auto real = [&](const char *name) { return static_cast<double>(ctx->Attr<float>(name)); };
-  const Tensor *rate = ctx->Tensor4ArgNameAndIndex("learning_rate", 0);
-  rate_ = RunScalar(rate, rate ? 0 : real("learning_rate_val"));
-  scaleBy_ = RunScalar(ctx->Tensor4ArgNameAndIndex("scale_by_tensor", 0), 1);
-  rateScale_ = real("learning_rate_scale");
+  skipIf_ = ctx->Has("skip_if") ? ctx->In("skip_if").template dptr<int64_t>() : nullptr;
+  rate_ = RunScalar(ctx, "learning_rate", real(ctx, "learning_rate_val"));
+  scaleBy_ = RunScalar(ctx, "scale_by_tensor", 1);
+  rateScale_ = real(ctx, "learning_rate_scale");
   scale_ = ctx->Attr<double>("scale");
-  l1_ = real("l1");
-  l2_ = real("l2");
-  weightDecay_ = real("weight_decay");
+  l1_ = real(ctx, "l1");
+  l2_ = real(ctx, "l2");
+  weightDecay_ = real(ctx, "weight_decay");
 }
 template class Update<float>;
 template class Update<double>;

@@ -1,12 +1,10 @@
-// What the ops share that update a model: their arguments, the rule that checks them, and the loop over elements.
+// What the ops share that update a model: their arguments, the rule that checks them, and the task.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 #include "opc/HalfConversion.h"
-#include "support/CpuKernels.h"
+#include "support/Operator.h"
 
-#include <initializer_list>
-#include <string>
 #include <type_traits>
 
 namespace opc::ops::optimizer {
@@ -15,26 +13,42 @@ namespace opc::ops::optimizer {
 /// shape and dtype, or f16 or bf16 beside a model of f32; learning_rate, scale_by_tensor and the bias corrections are
 /// of one element, f32 or the model's dtype; skip_if is an i64 of one element; model_copy, which receives the updated
 /// model in another precision, f16 or bf16. `state` names the arguments beside model that must look like it.
-Maybe<void> inferUpdate(InferContext *ctx, std::initializer_list<const char *> state);
+Maybe<void> inferUpdate(InferContext *ctx, const std::vector<std::string> &state);
 
-/// For SetInputArgModifyFn: model, model_copy and `state` are written.
-user_op::InputArgModifyFn writesModelAnd(std::vector<std::string> state);
+/// Parts of a definition: model and model_diff; learning_rate, scale_by_tensor and skip_if; the attributes and rules of
+/// an update that writes model, model_copy and `state`.
+void modelInputs(OpRegistry &op);
+void rateInputs(OpRegistry &op);
+std::function<void(OpRegistry &)> updates(const std::vector<std::string> &state);
 
 /// For SetGetSbpFn of updates that are elementwise: everything in the model's shape is split alike, the scalars are
 /// whole. Never from partial sums: the update is not linear.
-Maybe<void> splitUpdate(user_op::SbpContext *ctx);
+Maybe<void> splitUpdate(SbpContext *ctx);
 
 /// What every Doc says of them.
 extern const char *const kCommonDoc;
 
-/// A number that a tensor of one element gives when the task runs, or an attribute when there is no such tensor.
+/// A case with model and model_diff.
+Case updateCase(const char *name, const Shape &shape);
+
+/// `arg` has one element of the type, or of the other one.
+Maybe<void> checkScalar(InferContext *ctx, const char *arg, DataType type, DataType orType);
+inline Maybe<void> checkScalar(InferContext *ctx, const char *arg, DataType type) {
+  return checkScalar(ctx, arg, type, type);
+}
+/// The attribute dtype of an op that makes a rate: f32 or f64.
+Maybe<DataType> rateType(InferContext *ctx);
+/// Stores it in a tensor of one element, f32 or f64.
+void putScalar(Tensor *out, double value);
+
+/// A number that a tensor of one element gives when the task runs, or `otherwise` when there is no such tensor.
 class RunScalar {
 public:
-  RunScalar() = default;
-  RunScalar(const Tensor *tensor, double otherwise) : value_(otherwise) {
-    if (!tensor) return;
-    data_ = tensor->raw_dptr();
-    type_ = tensor->data_type();
+  explicit RunScalar(double otherwise = 0) : value_(otherwise) {}
+  RunScalar(KernelBindContext *ctx, const char *arg, double otherwise) : value_(otherwise) {
+    if (!ctx->Has(arg)) return;
+    data_ = ctx->In(arg).raw_dptr();
+    type_ = ctx->In(arg).data_type();
   }
   double get() const {
     if (!data_) return value_;
@@ -46,7 +60,21 @@ public:
 private:
   const void *data_ = nullptr;
   DataType type_ = kFloat;
-  double value_ = 0;
+  double value_;
+};
+
+/// f(i) for elements of arrays that are the same or do not overlap: no call reads what another one writes.
+template <class F> void eachElement(int64_t begin, int64_t end, F f) {
+#pragma clang loop vectorize(assume_safety) interleave(enable)
+  for (int64_t i = begin; i < end; ++i) f(i);
+}
+
+/// The regularised gradient as the formulas use it: model_diff * scale + l1 * sign(model) + l2 * model.
+template <class T> struct Gradient {
+  T scale, l1, l2;
+  T operator()(T diff, T model) const {
+    return diff * scale + l1 * (static_cast<T>(model > T(0)) - static_cast<T>(model < T(0))) + l2 * model;
+  }
 };
 
 /// The common inputs and attributes of one update task.
@@ -56,40 +84,40 @@ public:
   /// False when skip_if says to leave everything as it is.
   bool wanted() const { return !skipIf_ || *skipIf_ == 0; }
   double learningRate() const { return rate_.get() * rateScale_; }
-  int64_t size() const { return n_; }
-  T *model() const { return model_; }
-
-  /// The regularised gradient as the formulas use it: model_diff * scale + l1 * sign(model) + l2 * model.
-  struct Gradient {
-    T scale, l1, l2;
-    T operator()(T diff, T model) const {
-      return diff * scale + l1 * (static_cast<T>(model > T(0)) - static_cast<T>(model < T(0))) + l2 * model;
-    }
-  };
-  Gradient gradient() const {
+  const T *model() const { return model_; }
+  Gradient<T> gradient() const {
     return {static_cast<T>(scale_ * scaleBy_.get()), static_cast<T>(l1_), static_cast<T>(l2_)};
   }
   T weightDecay() const { return static_cast<T>(weightDecay_); }
 
-  /// Calls body(begin, end, diff) on pieces that cover all elements; diff[i - begin] is element i of model_diff in the
-  /// model's dtype. In parallel; where pieces begin depends on the size alone.
-  template <class Body> void forPieces(DeviceCtx *dev, Body body) const {
-    dev->parallelFor(pieces(), 8, [&](int64_t b, int64_t e) {
+  /// Element i of the model becomes f(i, element, gradient), in parallel. f may change its own state at i.
+  template <class F> void update(DeviceCtx *dev, F f) const {
+    forPieces(dev, [this, f, model = model_, g = gradient()](int64_t, int64_t begin, int64_t end, const T *diff) {
+      eachElement(begin, end, [=](int64_t i) { model[i] = f(i, model[i], g(diff[i - begin], model[i])); });
+      copyModel(begin, end);
+    });
+  }
+  /// Calls body(piece, begin, end, diff) on pieces that cover all elements; diff[i - begin] is element i of model_diff
+  /// in the model's dtype. In parallel; where pieces begin depends on the size alone.
+  template <class Body> void forPieces(DeviceCtx *dev, const Body &body) const {
+    dev->parallelFor(pieces(n_), 8, [&](int64_t b, int64_t e) {
       for (int64_t p = b; p < e; ++p) piece(p, body);
     });
   }
-  /// The number of pieces, and one of them: for sums of each piece.
-  int64_t pieces() const { return (n_ + kPiece - 1) / kPiece; }
-  template <class Body> void piece(int64_t p, Body &body) const {
+  int64_t pieces() const { return pieces(n_); }
+  static int64_t pieces(int64_t elements) { return (elements + kPiece - 1) / kPiece; }
+
+private:
+  template <class Body> void piece(int64_t p, const Body &body) const {
     const int64_t begin = p * kPiece, end = std::min(n_, begin + kPiece);
-    if (diffType_ == GetDataType<T>::value) return body(begin, end, static_cast<const T *>(diff_) + begin);
+    if (diffType_ == GetDataType<T>::value) return body(p, begin, end, static_cast<const T *>(diff_) + begin);
     if constexpr (std::is_same_v<T, float>) {
       float wide[kPiece];
       if (diffType_ == kFloat16)
         cpu::widen(static_cast<const float16 *>(diff_) + begin, wide, end - begin);
       else
         cpu::widen(static_cast<const bfloat16 *>(diff_) + begin, wide, end - begin);
-      body(begin, end, wide);
+      body(p, begin, end, wide);
     }
   }
   /// After elements [begin, end) of the model have their new values: the half-precision copy.
@@ -105,7 +133,6 @@ public:
 
   static constexpr int64_t kPiece = 2048;
 
-private:
   int64_t n_ = 0;
   T *model_ = nullptr;
   const void *diff_ = nullptr;
@@ -118,26 +145,20 @@ private:
 
 /// A variable of the update's state, nullptr when the instance does not have it.
 template <class T> T *stateOf(KernelBindContext *ctx, const char *arg) {
-  Tensor *t = ctx->Tensor4ArgNameAndIndex(arg, 0);
-  return t ? t->template mut_dptr<T>() : nullptr;
+  return ctx->Has(arg) ? ctx->Out(arg).template mut_dptr<T>() : nullptr;
 }
+/// An attribute that graphs give in f32.
+inline double real(const OpContext *ctx, const char *attr) { return static_cast<double>(ctx->Attr<float>(attr)); }
 
-/// Kernels of update ops have no output and always run.
-class UpdateKernel : public user_op::OpKernel {
+/// The task of a Rule<T>, which is built of the context and has `run(dev, update)`.
+template <class T, template <class> class Rule> class UpdateKernel final : public BindingKernel {
 public:
-  bool AlwaysComputeWhenAllOutputsEmpty() const override { return true; }
+  std::unique_ptr<BoundKernel> Bind(KernelBindContext *ctx) const override {
+    return bindTask([rule = Rule<T>(ctx), u = Update<T>(ctx)](DeviceCtx *dev) {
+      if (u.wanted()) rule.run(dev, u);
+    });
+  }
 };
+using ModelTypes = types::Of<float, double>;
 
 } // namespace opc::ops::optimizer
-
-/// The attributes that all update ops have, in a chain of OpRegistry.
-#define OPC_UPDATE_ATTRS()                                                                                             \
-  Attr<float>("learning_rate_val", 0.0f)                                                                               \
-      .Attr<float>("learning_rate_scale", 1.0f)                                                                        \
-      .Attr<double>("scale", 1.0)                                                                                      \
-      .Attr<float>("l1", 0.0f)                                                                                         \
-      .Attr<float>("l2", 0.0f)                                                                                         \
-      .Attr<float>("weight_decay", 0.0f)
-#define OPC_UPDATE_KERNELS(op, Kernel) OPC_CPU_KERNELS(op, "model", Kernel, float, double)
-// Elementwise over arrays that are the same or do not overlap: no iteration reads what another one writes.
-#define OPC_EACH_ELEMENT _Pragma("clang loop vectorize(assume_safety) interleave(enable)")
