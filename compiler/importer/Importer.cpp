@@ -56,8 +56,10 @@ private:
   /// What the file says beside its ops; the training configuration by itself, since it is done with when it is
   /// followed.
   ir::JobAttr jobAttr() {
+    // Without the net, which is nearly all of the file, while it is copied.
+    graph::DLNetConf *net = graph_.file.job->unsafe_arena_release_net();
     graph::Job rest = *graph_.file.job;
-    rest.clear_net();
+    graph_.file.job->unsafe_arena_set_allocated_net(net);
     rest.DiscardUnknownFields();
     std::string trainConf;
     if (rest.job_conf().has_train_conf()) {

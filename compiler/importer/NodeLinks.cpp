@@ -31,7 +31,8 @@ public:
     std::unordered_map<std::string, bool> failed;
     for (const Node &n : nodes_)
       if (!n.valid && n.conf) failed[n.conf->name()] = true;
-    for (size_t i = 0; i < nodes_.size(); ++i)
+    for (size_t i = 0; i < nodes_.size(); ++i) {
+      nodes_[i].inputs.reserve(nodes_[i].reads.size());
       for (size_t k = 0; k < nodes_[i].reads.size(); ++k) {
         const std::string &name = nodes_[i].reads[k];
         auto it = graph_.producers.find(name);
@@ -43,6 +44,7 @@ public:
         if (failed.count(name.substr(0, name.find('/')))) continue;
         unknownTensor(static_cast<int>(i), k, name);
       }
+    }
   }
 
 private:

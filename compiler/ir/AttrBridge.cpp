@@ -147,14 +147,17 @@ user_op::OpConf toOpConf(UserOp op) {
   user_op::OpConf conf;
   conf.name = opName(op);
   conf.type = op.getOpType().str();
+  conf.inputs.reserve(op.getInputNames().size());
+  conf.outputs.reserve(op.getOutputNames().size());
   op.forEachInputArg([&](StringRef arg, ValueRange values) {
-    conf.inputs.push_back({arg.str(), {}});
-    for (Value v : values) conf.inputs.back().tensors.push_back(tensorName(v));
+    std::vector<std::string> &tensors = conf.inputs.emplace_back(user_op::ArgBinding{arg.str(), {}}).tensors;
+    tensors.reserve(values.size());
+    for (Value v : values) tensors.push_back(tensorName(v));
   });
   op.forEachOutputArg([&](StringRef arg, ValueRange values) {
-    conf.outputs.push_back({arg.str(), {}});
-    for (size_t i = 0; i < values.size(); ++i)
-      conf.outputs.back().tensors.push_back(conf.name + "/" + arg.str() + "_" + std::to_string(i));
+    std::vector<std::string> &tensors = conf.outputs.emplace_back(user_op::ArgBinding{arg.str(), {}}).tensors;
+    tensors.reserve(values.size());
+    for (size_t i = 0; i < values.size(); ++i) tensors.push_back(conf.name + "/" + arg.str() + "_" + std::to_string(i));
   });
   for (NamedAttribute a : op.getOpAttrs()) conf.attrs.emplace(a.getName().str(), fromMlir(a.getValue()));
   return conf;

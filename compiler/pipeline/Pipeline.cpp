@@ -208,14 +208,18 @@ struct Pipeline::Impl {
     }
   }
 
-  bool import(const std::string &name, const std::string &bytes) {
-    source.name = name;
-    auto file = readGraphFile(name, bytes, options.maxGraphBytes, findings.incoming());
-    if (!file) return false;
-    found.format = file->format;
-    if (file->isText) source.text = bytes;
+  bool import(const std::string &name, std::string bytes) {
+    source = {name, std::move(bytes)};
+    auto file = readGraphFile(name, source.text, options.maxGraphBytes, findings.incoming());
+    const bool imported = file && importFile(*file);
+    if (!file || !file->isText) source.text.clear(); // nothing that diagnostics could show
+    return imported;
+  }
+
+  bool importFile(const GraphFile &file) {
+    found.format = file.format;
     if (options.train && !options.gradient)
-      if (auto training = readTraining(*file, findings.incoming())) {
+      if (auto training = readTraining(file, findings.incoming())) {
         options.gradient.emplace();
         options.gradient->losses = training->losses;
         options.gradient->training = training->config;
@@ -223,7 +227,7 @@ struct Pipeline::Impl {
     ImportOptions importing;
     importing.shapes = options.shapes;
     importing.floatsAs = options.floatsAs;
-    module = importGraph(&context, registry, *file, importing, findings.incoming());
+    module = importGraph(&context, registry, file, importing, findings.incoming());
     if (!module) return false;
     checkGivenShapes();
     return !options.verifyEach || succeeded(verify(*module));
@@ -234,8 +238,8 @@ Pipeline::Pipeline(const Registry &registry, CompileOptions options)
     : impl_(std::make_unique<Impl>(registry, std::move(options))) {}
 Pipeline::~Pipeline() = default;
 
-bool Pipeline::import(const std::string &name, const std::string &bytes) {
-  return impl_->phase(Phase::kImport, [&] { return impl_->import(name, bytes); });
+bool Pipeline::import(const std::string &name, std::string bytes) {
+  return impl_->phase(Phase::kImport, [&] { return impl_->import(name, std::move(bytes)); });
 }
 
 void Pipeline::cut(GraphCut cut) { impl_->options.cut = std::move(cut); }

@@ -69,7 +69,7 @@ public:
   ~Pipeline();
 
   /// Reads a graph. `name` is what diagnostics call it. False when it is not valid: see diagnostics().
-  bool import(const std::string &name, const std::string &bytes);
+  bool import(const std::string &name, std::string bytes);
   /// Cuts the graph at the end of Phase::kShape, which must not have run.
   void cut(GraphCut cut);
   /// Runs the phases up to and including `to`. False on error; all errors of the failing phase are in diagnostics().

@@ -101,10 +101,9 @@ public:
     if (progress.shown())
       options.progress = [&](Phase phase) { progress.begin(std::string("compiling: ") + phaseName(phase)); };
     Pipeline pipeline(*registry, options);
-    const bool compiled = pipeline.import(input->name, input->bytes) && pipeline.run(last_);
+    const bool compiled = pipeline.import(input->name, std::move(input->bytes)) && pipeline.run(last_);
     progress.clear();
     if (!compiled) return invocation.fail(failureOf(pipeline));
-    input->bytes.clear();
     const std::string result = pipeline.emit(what_);
     if (pipeline.errorCount()) return invocation.fail(failureOf(pipeline));
     invocation.showFindings(pipeline.diagnostics(), pipeline.source());

@@ -214,7 +214,7 @@ private:
       return info_;
     }
     Pipeline pipeline(*registry_, {});
-    if (!pipeline.import(input->name, input->bytes)) return info_;
+    if (!pipeline.import(input->name, std::move(input->bytes))) return info_;
     info_ = pipeline.facts();
     if (!hasOpenInputs(info_) && pipeline.run(Phase::kShape)) info_ = pipeline.facts();
     return info_;

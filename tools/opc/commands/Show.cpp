@@ -149,7 +149,7 @@ public:
     options.shapes = *shapes;
     options.mesh = *mesh;
     Pipeline pipeline(*registry, options);
-    bool ok = pipeline.import(input->name, input->bytes);
+    bool ok = pipeline.import(input->name, std::move(input->bytes));
     const bool open = ok && hasOpenInputs(pipeline.facts());
     const bool needsPlan = what_ == "memory" || what_ == "phases" || states;
     if (ok && (!open || needsPlan))
