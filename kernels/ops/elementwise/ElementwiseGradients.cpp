@@ -1,4 +1,4 @@
-// Gradient rules of the cheap elementwise ops, of add_n, cast and dropout, as composites of fast kernels. The other
+// Gradient rules of the cheap elementwise ops, as composites of fast kernels. The other
 // elementwise ops have derived gradients (docs/writing-an-op.md).
 // SPDX-License-Identifier: Apache-2.0
 #include "support/GradientSteps.h"
@@ -32,12 +32,6 @@ void subGradient(GradientRule &g) {
   }
 }
 REGISTER_USER_OP_GRAD("broadcast_sub").SetBackwardOpConfGenFn(gradientRule(subGradient));
-
-void addNGradient(GradientRule &g) {
-  for (int32_t i = 0; i < g.op().input_size("in"); ++i)
-    if (g.needs("in", i)) g.bind("in", i, g.dy("out"));
-}
-REGISTER_USER_OP_GRAD("add_n").SetBackwardOpConfGenFn(gradientRule(addNGradient));
 
 void scalarAddGradient(GradientRule &g) {
   if (g.needs("in")) g.bind("in", g.dy("out"));
@@ -151,34 +145,6 @@ void maskedFillGradient(GradientRule &g) {
   bindSum(g, "x", rest, g.shape("out"));
 }
 REGISTER_USER_OP_GRAD("masked_fill").SetBackwardOpConfGenFn(gradientRule(maskedFillGradient));
-
-// --- conversions and dropout -----------------------------------------------------------------------------------------
-
-/// A floating output of a floating input; integers have no gradient.
-void castGradient(GradientRule &g) {
-  if (!g.needs("in") || !IsFloatingDataType(g.desc("out").data_type())) return;
-  g.bind("in", g.add("cast", "in").in("in", g.dy("out")).attr("dtype", g.desc("in").data_type()).out());
-}
-REGISTER_USER_OP_GRAD("cast").SetBackwardOpConfGenFn(gradientRule(castGradient));
-REGISTER_USER_OP_GRAD("cast_like").SetBackwardOpConfGenFn(gradientRule(castGradient));
-
-void dropoutGradient(GradientRule &g) {
-  if (g.needs("_add_to_output")) g.bind("_add_to_output", g.dy("out"));
-  if (!g.needs("in")) return;
-  const float rate = g.attr<float>("rate");
-  g.bind("in", g.add("dropout_grad", "in")
-                   .in("dy", g.dy("out"))
-                   .in("mask", g.y("mask"))
-                   .attr("scale", rate < 1 ? 1 / (1 - rate) : 0.0f)
-                   .out("dx"));
-}
-REGISTER_USER_OP_GRAD("dropout").SetBackwardOpConfGenFn(gradientRule(dropoutGradient));
-
-void dropoutGradGradient(GradientRule &g) {
-  if (g.needs("dy"))
-    g.bind("dy", g.add("dropout_grad", "dy").in("dy", g.dy("dx")).in("mask", g.x("mask")).same({"scale"}).out("dx"));
-}
-REGISTER_USER_OP_GRAD("dropout_grad").SetBackwardOpConfGenFn(gradientRule(dropoutGradGradient));
 
 } // namespace
 } // namespace opc::ops

@@ -3,7 +3,7 @@
 #pragma once
 
 #include "RunPosition.h"
-#include "opc/Kernel.h"
+#include "support/Operator.h"
 #include "opc/Philox.h"
 
 namespace opc::ops {
@@ -56,7 +56,7 @@ private:
 
 /// The key of an op: its seed and its name (FNV-1a of the bytes), mixed by SplitMix64's finaliser, so that operators
 /// that share a seed do not share their numbers.
-inline uint64_t randomKey(const user_op::OpContext *ctx) {
+inline uint64_t randomKey(const OpContext *ctx) {
   uint64_t h = 0xcbf29ce484222325u;
   for (char c : ctx->op_name()) h = (h ^ static_cast<unsigned char>(c)) * 0x100000001b3u;
   uint64_t z = static_cast<uint64_t>(ctx->Attr<int64_t>("seed")) * 0x9e3779b97f4a7c15u + h;

@@ -1,7 +1,7 @@
 // arange, range and eye: tensors given by a formula.
 // SPDX-License-Identifier: Apache-2.0
 #include "support/ConvertElements.h"
-#include "support/CpuKernels.h"
+#include "support/Operator.h"
 
 #include <cmath>
 #include <cstring>
@@ -16,53 +16,56 @@ struct Progression {
   int64_t intStart, intDelta, count;
 };
 
-Maybe<Progression> progression(const user_op::OpContext *ctx) {
-  const bool old = ctx->user_op_conf().has_attr("limit");
+Maybe<Progression> floats(double start, double delta, double limit) {
+  const double n = std::ceil((limit - start) / delta);
+  if (delta == 0 || !std::isfinite(n) || n > 9e15)
+    return (Error("OPC0205") << "from " << start << " to " << limit << " in steps of " << delta
+                             << " is not a finite sequence")
+        .help("give a step other than 0, and finite ends");
+  return Progression{true, start, delta, 0, 0, n > 0 ? static_cast<int64_t>(n) : 0};
+}
+
+Maybe<Progression> integers(int64_t start, int64_t delta, __int128 limit) {
+  if (delta == 0) return (Error("OPC0205") << "the step is 0").help("give a step other than 0");
+  const __int128 span = delta > 0 ? limit - start : start - limit, step = delta > 0 ? delta : -__int128{delta};
+  const __int128 n = span <= 0 ? 0 : (span - 1) / step + 1;
+  if (n > INT64_MAX) return Error("OPC0206") << "the sequence has more than 2^63 entries";
+  return Progression{false, 0, 0, start, delta, static_cast<int64_t>(n)};
+}
+
+struct Arange {
+  static Maybe<Progression> progression(const OpContext *ctx) {
+    if (IsFloatingDataType(ctx->Attr<DataType>("dtype")))
+      return floats(ctx->Attr<double>("float_start"), ctx->Attr<double>("float_delta"),
+                    ctx->Attr<double>("float_limit"));
+    return integers(ctx->Attr<int64_t>("integer_start"), ctx->Attr<int64_t>("integer_delta"),
+                    ctx->Attr<int64_t>("integer_limit"));
+  }
+};
+struct Range {
+  static Maybe<Progression> progression(const OpContext *ctx) {
+    return integers(ctx->Attr<int64_t>("start"), ctx->Attr<int64_t>("delta"), ctx->Attr<int64_t>("limit"));
+  }
+};
+
+template <class Op> Maybe<void> inferSequence(InferContext *ctx) {
   const DataType type = ctx->Attr<DataType>("dtype");
   if (!isTensorDataType(type) || type == kBool)
     return Error::TypeError() << "dtype is " << DataType_Name(type) << ", it should be a floating or integer type";
-  Progression p{};
-  p.floating = !old && IsFloatingDataType(type);
-  if (p.floating) {
-    p.start = ctx->Attr<double>("float_start");
-    p.delta = ctx->Attr<double>("float_delta");
-    const double limit = ctx->Attr<double>("float_limit"), n = std::ceil((limit - p.start) / p.delta);
-    if (p.delta == 0 || !std::isfinite(n) || n > 9e15)
-      return (Error("OPC0205") << "from " << p.start << " to " << limit << " in steps of " << p.delta
-                               << " is not a finite sequence")
-          .help("give a step other than 0, and finite ends");
-    p.count = n > 0 ? static_cast<int64_t>(n) : 0;
-    return p;
-  }
-  p.intStart = ctx->Attr<int64_t>(old ? "start" : "integer_start");
-  p.intDelta = ctx->Attr<int64_t>(old ? "delta" : "integer_delta");
-  const __int128 limit = ctx->Attr<int64_t>(old ? "limit" : "integer_limit");
-  if (p.intDelta == 0) return (Error("OPC0205") << "the step is 0").help("give a step other than 0");
-  const __int128 span = p.intDelta > 0 ? limit - p.intStart : p.intStart - limit,
-                 step = p.intDelta > 0 ? p.intDelta : -__int128{p.intDelta};
-  const __int128 n = span <= 0 ? 0 : (span - 1) / step + 1;
-  if (n > INT64_MAX) return Error("OPC0206") << "the sequence has more than 2^63 entries";
-  p.count = static_cast<int64_t>(n);
-  return p;
-}
-
-Maybe<void> inferSequence(InferContext *ctx) {
-  const Progression p = JUST(progression(ctx));
-  *ctx->TensorDesc4ArgNameAndIndex("out", 0) = TensorDesc(Shape({p.count}), ctx->Attr<DataType>("dtype"));
+  const Progression p = JUST(Op::progression(ctx));
+  ctx->Out("out") = TensorDesc(Shape({p.count}), type);
   return Maybe<void>::Ok();
 }
 
-class SequenceKernel final : public BindingKernel {
+template <class Op> class SequenceKernel final : public BindingKernel {
 public:
-  std::unique_ptr<user_op::BoundKernel> Bind(KernelBindContext *ctx) const override {
-    const Maybe<Progression> made = progression(ctx);
-    if (!made.IsOk()) throw ContractError(made.status().message());
-    const Progression p = made.value();
+  std::unique_ptr<BoundKernel> Bind(KernelBindContext *ctx) const override {
+    const Progression p = valueOf(Op::progression(ctx));
     const DataType type = ctx->Attr<DataType>("dtype");
     const ConvertFn convert = converter(p.floating ? kDouble : kInt64, type);
     const int64_t size = static_cast<int64_t>(GetSizeOfDataType(type));
-    char *to = static_cast<char *>(ctx->Tensor4ArgNameAndIndex("out", 0)->mut_raw_dptr());
-    return user_op::bindTask([=](DeviceCtx *dev) {
+    char *to = static_cast<char *>(ctx->Out("out").mut_raw_dptr());
+    return bindTask([=](DeviceCtx *dev) {
       dev->parallelFor(p.count, 8192, [&](int64_t b, int64_t e) {
         constexpr int64_t kBlock = 512;
         double floats[kBlock];
@@ -89,21 +92,21 @@ Maybe<void> inferEye(InferContext *ctx) {
   const DataType type = ctx->Attr<DataType>("dtype");
   if (!isTensorDataType(type))
     return Error::TypeError() << "dtype is " << DataType_Name(type) << ", which tensors cannot have";
-  *ctx->TensorDesc4ArgNameAndIndex("out", 0) = TensorDesc(Shape({rows, cols}), type);
+  ctx->Out("out") = TensorDesc(Shape({rows, cols}), type);
   return Maybe<void>::Ok();
 }
 
 class EyeKernel final : public BindingKernel {
 public:
-  std::unique_ptr<user_op::BoundKernel> Bind(KernelBindContext *ctx) const override {
+  std::unique_ptr<BoundKernel> Bind(KernelBindContext *ctx) const override {
     const int64_t rows = ctx->Attr<int64_t>("rows"), cols = ctx->Attr<int64_t>("cols"), diagonal = std::min(rows, cols);
     const DataType type = ctx->Attr<DataType>("dtype");
     const size_t size = GetSizeOfDataType(type);
     uint64_t one = 0;
     const int64_t oneInt = 1;
     converter(kInt64, type)(&oneInt, &one, 1);
-    char *to = static_cast<char *>(ctx->Tensor4ArgNameAndIndex("out", 0)->mut_raw_dptr());
-    return user_op::bindTask([=](DeviceCtx *) {
+    char *to = static_cast<char *>(ctx->Out("out").mut_raw_dptr());
+    return bindTask([=](DeviceCtx *) {
       if (rows * cols == 0) return;
       std::memset(to, 0, static_cast<size_t>(rows * cols) * size);
       for (int64_t i = 0; i < diagonal; ++i) std::memcpy(to + i * (cols + 1) * static_cast<int64_t>(size), &one, size);
@@ -121,25 +124,26 @@ REGISTER_USER_OP("arange")
     .Attr<double>("float_limit", 0.0)
     .RequiredAttr<DataType>("dtype")
     .Attr<std::vector<std::string>>("nd_sbp", {})
-    .SetTensorDescInferFn(inferSequence)
+    .SetTensorDescInferFn(inferSequence<Arange>)
     .NoGrad("it has no input")
     .Doc("start, start + delta, ... before limit. Floating dtypes take the float_ attributes and compute start + i * "
          "delta in f64; integer dtypes take the integer_ ones.")
-    .Cases({user_op::Case("int")
+    .Cases({Case("int")
                 .Attr("dtype", kInt64)
                 .Attr<int64_t>("integer_start", 2)
                 .Attr<int64_t>("integer_delta", 3)
                 .Attr<int64_t>("integer_limit", 15),
-            user_op::Case("down")
+            Case("down")
                 .Attr("dtype", kInt32)
                 .Attr<int64_t>("integer_start", 5)
                 .Attr<int64_t>("integer_delta", -2)
                 .Attr<int64_t>("integer_limit", -2),
-            user_op::Case("float")
+            Case("float")
                 .Attr("dtype", kFloat)
                 .Attr("float_start", 0.5)
                 .Attr("float_delta", 0.25)
-                .Attr("float_limit", 2.1)});
+                .Attr("float_limit", 2.1)})
+    .Kernel<SequenceKernel<Arange>>();
 
 REGISTER_USER_OP("range")
     .Output("out")
@@ -147,14 +151,15 @@ REGISTER_USER_OP("range")
     .RequiredAttr<int64_t>("delta")
     .RequiredAttr<int64_t>("limit")
     .RequiredAttr<DataType>("dtype")
-    .SetTensorDescInferFn(inferSequence)
+    .SetTensorDescInferFn(inferSequence<Range>)
     .NoGrad("it has no input")
     .Doc("start, start + delta, ... before limit, as integers converted to dtype. The older form of arange.")
-    .Cases({user_op::Case("int")
+    .Cases({Case("int")
                 .Attr("dtype", kInt64)
                 .Attr<int64_t>("start", 1)
                 .Attr<int64_t>("delta", 2)
-                .Attr<int64_t>("limit", 8)});
+                .Attr<int64_t>("limit", 8)})
+    .Kernel<SequenceKernel<Range>>();
 
 REGISTER_USER_OP("eye")
     .Output("out")
@@ -165,12 +170,9 @@ REGISTER_USER_OP("eye")
     .SetTensorDescInferFn(inferEye)
     .NoGrad("it has no input")
     .Doc("The rows x cols matrix with ones on the main diagonal and zeros elsewhere.")
-    .Cases({user_op::Case("square").Attr("dtype", kFloat).Attr<int64_t>("rows", 3).Attr<int64_t>("cols", 3),
-            user_op::Case("wide").Attr("dtype", kInt64).Attr<int64_t>("rows", 2).Attr<int64_t>("cols", 5)});
-
-OPC_ANY_TYPE_CPU_KERNEL("arange", SequenceKernel);
-OPC_ANY_TYPE_CPU_KERNEL("range", SequenceKernel);
-OPC_ANY_TYPE_CPU_KERNEL("eye", EyeKernel);
+    .Cases({Case("square").Attr("dtype", kFloat).Attr<int64_t>("rows", 3).Attr<int64_t>("cols", 3),
+            Case("wide").Attr("dtype", kInt64).Attr<int64_t>("rows", 2).Attr<int64_t>("cols", 5)})
+    .Kernel<EyeKernel>();
 
 } // namespace
 } // namespace opc::ops

@@ -1,18 +1,15 @@
 // add_n: the sum of tensors of one shape, which gradient accumulation produces.
 // SPDX-License-Identifier: Apache-2.0
 #include "opc/HalfConversion.h"
-#include "support/CpuKernels.h"
-
-#include <algorithm>
-#include <type_traits>
+#include "support/Operator.h"
 
 namespace opc::ops {
 namespace {
 
 Maybe<void> infer(InferContext *ctx) {
-  const TensorDesc first = *ctx->TensorDesc4ArgNameAndIndex("in", 0);
+  const TensorDesc first = ctx->In("in");
   for (int32_t i = 1; i < ctx->input_size("in"); ++i) {
-    const TensorDesc &d = ctx->InputTensorDesc("in", i);
+    const TensorDesc &d = ctx->In("in", i);
     if (d.shape() != first.shape())
       return (Error::ShapeMismatch() << "in_" << i << " is " << d.shape().ToString() << ", in_0 is "
                                      << first.shape().ToString())
@@ -22,7 +19,7 @@ Maybe<void> infer(InferContext *ctx) {
                                  << dataTypeName(first.data_type()))
           .help("cast the inputs to one dtype");
   }
-  *ctx->TensorDesc4ArgNameAndIndex("out", 0) = first;
+  ctx->Out("out") = first;
   return Maybe<void>::Ok();
 }
 
@@ -31,13 +28,12 @@ template <class T> constexpr bool isHalf = std::is_same_v<T, float16> || std::is
 /// Sums block by block, so that the running sum stays in the first-level cache. Integers wrap around.
 template <class T> class AddNKernel final : public BindingKernel {
 public:
-  std::unique_ptr<user_op::BoundKernel> Bind(KernelBindContext *ctx) const override {
+  std::unique_ptr<BoundKernel> Bind(KernelBindContext *ctx) const override {
     std::vector<const T *> in;
-    for (int32_t i = 0; i < ctx->input_size("in"); ++i)
-      in.push_back(ctx->Tensor4ArgNameAndIndex("in", i)->template dptr<T>());
-    T *out = ctx->Tensor4ArgNameAndIndex("out", 0)->template mut_dptr<T>();
-    const int64_t n = ctx->Tensor4ArgNameAndIndex("out", 0)->shape().elem_cnt();
-    return user_op::bindTask([=, in = std::move(in)](DeviceCtx *dev) {
+    for (int32_t i = 0; i < ctx->input_size("in"); ++i) in.push_back(ctx->In("in", i).dptr<T>());
+    T *out = ctx->Out("out").mut_dptr<T>();
+    const int64_t n = ctx->Out("out").shape().elem_cnt();
+    return bindTask([=, in = std::move(in)](DeviceCtx *dev) {
       dev->parallelFor(n, 16384, [&](int64_t begin, int64_t end) {
         for (int64_t b = begin; b < end; b += kBlock) addBlock(in, b, out, std::min(kBlock, end - b));
       });
@@ -69,28 +65,16 @@ private:
   }
 };
 
-Maybe<void> sbp(user_op::SbpContext *ctx) {
-  const int64_t rank = ctx->LogicalTensorDesc4InputArgNameAndIndex("in", 0).shape().NumAxes();
-  for (int64_t a = 0; a < rank; ++a) ctx->NewBuilder().Split(ctx->inputs(), a).Split(ctx->outputs(), a).Build();
-  ctx->NewBuilder().PartialSum(ctx->inputs()).PartialSum(ctx->outputs()).Build();
-  return Maybe<void>::Ok();
-}
-
 REGISTER_USER_OP("add_n")
     .InputWithMinimum("in", 1)
     .Output("out")
     .SetTensorDescInferFn(infer)
-    .SetGetSbpFn(sbp)
+    .Sharding("... -> ...", Linear({0}))
     .Doc("The sum of the inputs, added in their order, all of one shape and dtype. f16 and bf16 are added in f32; "
          "integers wrap around.")
-    .Cases({user_op::Case("two").In("in", {3, 5}, -1, 1, 0).In("in", {3, 5}, -1, 1, 1), user_op::Case("four")
-                                                                                            .In("in", {33}, -1, 1, 0)
-                                                                                            .In("in", {33}, -1, 1, 1)
-                                                                                            .In("in", {33}, -1, 1, 2)
-                                                                                            .In("in", {33}, -1, 1, 3)});
-
-OPC_CPU_KERNELS_WITH("add_n", "in", (CpuKernelOptions{nullptr, inplaceOf("out", "in")}), AddNKernel, float, double,
-                     float16, bfloat16, int8_t, uint8_t, int16_t, uint16_t, int32_t, uint32_t, int64_t, uint64_t);
+    .Cases({Case("two").In("in", {3, 5}).In("in", {3, 5}, -1, 1, 1),
+            Case("four").In("in", {33}).In("in", {33}, -1, 1, 1).In("in", {33}, -1, 1, 2).In("in", {33}, -1, 1, 3)})
+    .Kernel<AddNKernel, types::Numbers>("in", KernelOptions().Inplace("out", "in"));
 
 } // namespace
 } // namespace opc::ops

@@ -1,7 +1,7 @@
 // cast and cast_like: element type conversion.
 // SPDX-License-Identifier: Apache-2.0
 #include "support/ConvertElements.h"
-#include "support/CpuKernels.h"
+#include "support/Operator.h"
 
 namespace opc::ops {
 namespace {
@@ -17,59 +17,43 @@ Maybe<void> inferCast(InferContext *ctx) {
   if (!isTensorDataType(type))
     return (Error::TypeError() << "dtype is " << DataType_Name(type) << ", which tensors cannot have")
         .help("use one of " + graphNames());
-  *ctx->TensorDesc4ArgNameAndIndex("out", 0) = TensorDesc(ctx->InputShape("in", 0), type);
+  ctx->Out("out") = TensorDesc(ctx->In("in").shape(), type);
   return Maybe<void>::Ok();
 }
 Maybe<void> inferCastLike(InferContext *ctx) {
-  *ctx->TensorDesc4ArgNameAndIndex("out", 0) = TensorDesc(ctx->InputShape("in", 0), ctx->InputDType("dtype_like", 0));
+  ctx->Out("out") = TensorDesc(ctx->In("in").shape(), ctx->In("dtype_like").data_type());
   return Maybe<void>::Ok();
 }
 
 /// Plans of version 0.1.0 have casts without the attribute.
-bool saturates(const user_op::UserOpConfWrapper &conf) {
-  return !conf.has_attr("saturate") || conf.attr<bool>("saturate");
-}
+bool saturates(const UserOpConfWrapper &conf) { return !conf.has_attr("saturate") || conf.attr<bool>("saturate"); }
 
 class CastKernel final : public BindingKernel {
 public:
-  std::unique_ptr<user_op::BoundKernel> Bind(KernelBindContext *ctx) const override {
-    const Tensor *in = ctx->Tensor4ArgNameAndIndex("in", 0);
-    Tensor *out = ctx->Tensor4ArgNameAndIndex("out", 0);
-    const ConvertFn convert = converter(in->data_type(), out->data_type(), saturates(ctx->user_op_conf()));
+  std::unique_ptr<BoundKernel> Bind(KernelBindContext *ctx) const override {
+    const Tensor &in = ctx->In("in");
+    Tensor &out = ctx->Out("out");
+    const ConvertFn convert = converter(in.data_type(), out.data_type(), saturates(ctx->user_op_conf()));
     if (!convert)
-      throw ContractError(std::string("no conversion from ") + dataTypeName(in->data_type()) + " to " +
-                          dataTypeName(out->data_type()));
-    const char *from = static_cast<const char *>(in->raw_dptr());
-    char *to = static_cast<char *>(out->mut_raw_dptr());
-    const int64_t n = in->shape().elem_cnt(), fromSize = static_cast<int64_t>(GetSizeOfDataType(in->data_type())),
-                  toSize = static_cast<int64_t>(GetSizeOfDataType(out->data_type()));
-    return user_op::bindTask([=](DeviceCtx *dev) {
+      throw ContractError(std::string("no conversion from ") + dataTypeName(in.data_type()) + " to " +
+                          dataTypeName(out.data_type()));
+    const char *from = static_cast<const char *>(in.raw_dptr());
+    char *to = static_cast<char *>(out.mut_raw_dptr());
+    const int64_t n = in.shape().elem_cnt(), fromSize = static_cast<int64_t>(GetSizeOfDataType(in.data_type())),
+                  toSize = static_cast<int64_t>(GetSizeOfDataType(out.data_type()));
+    return bindTask([=](DeviceCtx *dev) {
       dev->parallelFor(n, 32768, [&](int64_t b, int64_t e) { convert(from + b * fromSize, to + b * toSize, e - b); });
     });
   }
 };
 
-/// Sums pass through a cast that loses nothing: rounding, to an integer or to a narrower float, is not linear.
-template <bool kLike> Maybe<void> castSbp(user_op::SbpContext *ctx) {
-  const TensorDesc &in = ctx->LogicalTensorDesc4InputArgNameAndIndex("in", 0);
-  const DataType to =
-      kLike ? ctx->LogicalTensorDesc4InputArgNameAndIndex("dtype_like", 0).data_type() : ctx->Attr<DataType>("dtype");
-  std::vector<SbpParallel> states;
-  for (int64_t a = 0; a < in.shape().NumAxes(); ++a) states.push_back(SbpParallel::split(a));
-  const bool widens = to == in.data_type() || GetSizeOfDataType(to) > GetSizeOfDataType(in.data_type());
-  if (IsFloatingDataType(in.data_type()) && IsFloatingDataType(to) && widens)
-    states.push_back(SbpParallel::partialSum());
-  for (const SbpParallel &s : states) {
-    const user_op::OpArg from("in", 0), out("out", 0);
-    auto b = ctx->NewBuilder();
-    if (s.has_split_parallel())
-      b.Split(from, s.axis()).Split(out, s.axis());
-    else
-      b.PartialSum(from).PartialSum(out);
-    if (kLike) b.Broadcast(user_op::OpArg("dtype_like", 0));
-    b.Build();
-  }
-  return Maybe<void>::Ok();
+/// Sums pass through a cast that loses nothing: rounding, to an integer or to a narrower float, is not linear. The
+/// values of dtype_like, for which the rule has no term, are not read.
+ShardingRule sharding(DataType from, DataType to) {
+  ShardingRule rule("... -> ...");
+  const bool widens = to == from || GetSizeOfDataType(to) > GetSizeOfDataType(from);
+  if (IsFloatingDataType(from) && IsFloatingDataType(to) && widens) rule.add(Linear({0}));
+  return rule;
 }
 
 const char *const kRules =
@@ -78,8 +62,8 @@ const char *const kRules =
     "true. What is too large for an 8-bit float, infinity included, becomes its largest number; without saturate "
     "infinity, or NaN where it has none. ";
 const std::vector<DataType> kSampleTypes = {kFloat, kDouble, kFloat16, kBFloat16, kInt8, kInt32, kInt64, kUInt8, kBool};
-user_op::Case to(const char *name, DataType type) {
-  return user_op::Case(name).In("in", {3, 5}, 0, 100).Attr("dtype", type).Types(kSampleTypes);
+Case to(const char *name, DataType type) {
+  return Case(name).In("in", {3, 5}, 0, 100).Attr("dtype", type).Types(kSampleTypes);
 }
 
 REGISTER_USER_OP("cast")
@@ -89,10 +73,13 @@ REGISTER_USER_OP("cast")
     .Attr<bool>("pin_memory", false)
     .Attr<bool>("saturate", true)
     .SetTensorDescInferFn(inferCast)
-    .SetGetSbpFn(castSbp<false>)
+    .Sharding([](const SbpContext &ctx) -> Maybe<ShardingRule> {
+      return sharding(ctx.In("in").data_type(), ctx.Attr<DataType>("dtype"));
+    })
     .Doc(std::string("out has the elements of in converted to dtype. ") + kRules)
     .Cases({to("to_f32", kFloat), to("to_f64", kDouble), to("to_f16", kFloat16), to("to_i32", kInt32),
-            to("to_bool", kBool)});
+            to("to_bool", kBool)})
+    .Kernel<CastKernel>();
 
 REGISTER_USER_OP("cast_like")
     .Input("in")
@@ -100,13 +87,13 @@ REGISTER_USER_OP("cast_like")
     .Output("out")
     .Attr<bool>("saturate", true)
     .SetTensorDescInferFn(inferCastLike)
-    .SetGetSbpFn(castSbp<true>)
+    .Sharding([](const SbpContext &ctx) -> Maybe<ShardingRule> {
+      return sharding(ctx.In("in").data_type(), ctx.In("dtype_like").data_type());
+    })
     .Doc(std::string("out has the elements of in converted to the dtype of dtype_like, whose values are not read. ") +
          kRules)
-    .Cases({user_op::Case("to_f64").In("in", {3, 5}, 0, 100).In("dtype_like", kDouble, {1}, 0, 1).Types(kSampleTypes)});
-
-OPC_ANY_TYPE_CPU_KERNEL("cast", CastKernel);
-OPC_ANY_TYPE_CPU_KERNEL("cast_like", CastKernel);
+    .Cases({Case("to_f64").In("in", {3, 5}, 0, 100).In("dtype_like", kDouble, {1}, 0, 1).Types(kSampleTypes)})
+    .Kernel<CastKernel>();
 
 } // namespace
 } // namespace opc::ops
