@@ -2,12 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "MatrixProduct.h"
 
-#include <algorithm>
-
 namespace opc::ops {
-
-using user_op::InferContext;
-using user_op::TensorDesc;
 
 Error dtypeMismatch(const std::string &argA, const TensorDesc &a, const std::string &argB, const TensorDesc &b) {
   return Error::TypeError().id("OPC0204") << argA << " is " << a.toString() << " and " << argB << " is " << b.toString()
@@ -69,7 +64,7 @@ std::string transposeHelp(const TensorDesc &a, const TensorDesc &b, bool ta, boo
 } // namespace
 
 Maybe<void> inferMatrixProduct(InferContext *ctx, BatchRule rule) {
-  const TensorDesc a = ctx->InputTensorDesc("a", 0), b = ctx->InputTensorDesc("b", 0);
+  const TensorDesc a = ctx->In("a"), b = ctx->In("b");
   const bool ta = ctx->Attr<bool>("transpose_a"), tb = ctx->Attr<bool>("transpose_b");
   const int64_t ra = a.shape().NumAxes(), rb = b.shape().NumAxes();
   const char *other = "batch_matmul multiplies stacks of matrices, broadcast_matmul also repeats them";
@@ -102,54 +97,31 @@ Maybe<void> inferMatrixProduct(InferContext *ctx, BatchRule rule) {
   DimVector dims = batch;
   dims.push_back(ma.rows);
   dims.push_back(mb.columns);
-  TensorDesc *out = ctx->MutOutputTensorDesc("out", 0);
-  out->set_shape(Shape(dims));
-  out->set_data_type(a.data_type());
-  if (ctx->has_input("_add_to_output", 0)) {
-    const TensorDesc &add = ctx->InputTensorDesc("_add_to_output", 0);
-    if (add != *out)
-      return Error::ShapeMismatch() << "_add_to_output is " << add.toString() << ", the product is " << out->toString();
-  }
+  const TensorDesc out(Shape(dims), a.data_type());
+  if (ctx->Has("_add_to_output") && ctx->In("_add_to_output") != out)
+    return Error::ShapeMismatch() << "_add_to_output is " << ctx->In("_add_to_output").toString() << ", the product is "
+                                  << out.toString();
+  ctx->Out("out") = out;
   return Maybe<void>::Ok();
 }
 
-Maybe<void> matrixProductSbp(user_op::SbpContext *ctx) {
-  const int64_t ra = ctx->LogicalTensorDesc4InputArgNameAndIndex("a", 0).shape().NumAxes();
-  const int64_t rb = ctx->LogicalTensorDesc4InputArgNameAndIndex("b", 0).shape().NumAxes();
-  const Shape &sa = ctx->LogicalTensorDesc4InputArgNameAndIndex("a", 0).shape();
-  const Shape &sb = ctx->LogicalTensorDesc4InputArgNameAndIndex("b", 0).shape();
+Maybe<void> matrixProductSignatures(SbpContext *ctx) {
+  const Shape &sa = ctx->In("a").shape(), &sb = ctx->In("b").shape();
+  const int64_t ra = sa.NumAxes(), rb = sb.NumAxes(), rank = std::max(ra, rb);
   const bool ta = ctx->Attr<bool>("transpose_a"), tb = ctx->Attr<bool>("transpose_b");
-  const bool adds = ctx->has_input("_add_to_output", 0);
-  const int64_t rank = std::max(ra, rb);
-  const user_op::OpArg a("a", 0), b("b", 0), out("out", 0), add("_add_to_output", 0);
-  const auto emit = [&](SbpParallel x, SbpParallel y, SbpParallel z) {
-    auto builder = ctx->NewBuilder();
-    const auto put = [&](const user_op::OpArg &arg, SbpParallel s) {
-      if (s.has_split_parallel())
-        builder.Split(arg, s.axis());
-      else if (s.has_broadcast_parallel())
-        builder.Broadcast(arg);
-      else
-        builder.PartialSum(arg);
-    };
-    put(a, x);
-    put(b, y);
-    put(out, z);
-    if (adds) put(add, z);
-    builder.Build();
-  };
-  const SbpParallel B = SbpParallel::broadcast(), P = SbpParallel::partialSum();
-  const auto S = [](int64_t axis) { return SbpParallel::split(axis); };
-  emit(S(ta ? ra - 1 : ra - 2), B, S(rank - 2));
-  emit(B, S(tb ? rb - 2 : rb - 1), S(rank - 1));
-  emit(S(ta ? ra - 2 : ra - 1), S(tb ? rb - 1 : rb - 2), P);
-  emit(P, B, P);
-  emit(B, P, P);
+  const OpArg a("a", 0), b("b", 0);
+  const ArgList out = {{"out", 0}, {"_add_to_output", 0}}; // what is not said is B
+  ctx->NewBuilder().Split(a, ta ? ra - 1 : ra - 2).Split(out, rank - 2).Build();
+  ctx->NewBuilder().Split(b, tb ? rb - 2 : rb - 1).Split(out, rank - 1).Build();
+  ctx->NewBuilder().Split(a, ta ? ra - 2 : ra - 1).Split(b, tb ? rb - 1 : rb - 2).PartialSum(out).Build();
+  ctx->NewBuilder().PartialSum(a).PartialSum(out).Build();
+  ctx->NewBuilder().PartialSum(b).PartialSum(out).Build();
   for (int64_t i = 0; i < rank - 2; ++i) {
     const int64_t ia = i - (rank - ra), ib = i - (rank - rb);
-    const bool inA = ia >= 0 && (sa.At(ia) != 1 || ib < 0 || sb.At(ib) == 1);
-    const bool inB = ib >= 0 && (sb.At(ib) != 1 || ia < 0 || sa.At(ia) == 1);
-    emit(inA ? S(ia) : B, inB ? S(ib) : B, S(i));
+    auto batch = ctx->NewBuilder();
+    if (ia >= 0 && (sa.At(ia) != 1 || ib < 0 || sb.At(ib) == 1)) batch.Split(a, ia);
+    if (ib >= 0 && (sb.At(ib) != 1 || ia < 0 || sa.At(ia) == 1)) batch.Split(b, ib);
+    batch.Split(out, i).Build();
   }
   return Maybe<void>::Ok();
 }
