@@ -1,10 +1,6 @@
 // One f32 convolution by oneDNN.
 // SPDX-License-Identifier: Apache-2.0
 #include "DnnlConvolution.h"
-#include "DnnlLayouts.h"
-#include "Parallel.h"
-
-#include <algorithm>
 
 namespace opc::ops {
 
@@ -15,12 +11,8 @@ namespace {
 
 /// The most executions, each with a scratchpad, that one convolution keeps.
 constexpr int64_t kMaxShares = 64;
-const auto kF32 = memory::data_type::f32;
 
-memory::desc weightOf(ConvGeometry g, bool last) {
-  g.channelsLast = last;
-  return dnnlWeight(g);
-}
+memory::desc biasOf(const ConvGeometry &g) { return {{g.filters}, memory::data_type::f32, memory::format_tag::x}; }
 
 /// What the library settled on, for either direction.
 struct Described {
@@ -43,26 +35,19 @@ dnnl::primitive_attr attributesOf(const ConvExtras &extras) {
 
 Described describe(const ConvGeometry &g, ConvDirection direction, const memory::desc &in, const memory::desc &weight,
                    bool bias, const memory::desc &out, const ConvExtras &extras) {
-  const DnnlWindow window(g);
-  const memory::dims &strides = window.strides, &dilates = window.dilates, &padding = window.padding;
+  const DnnlWindow w(g);
   const auto algorithm = dnnl::algorithm::convolution_direct;
   if (direction == ConvDirection::kForward) {
-    const auto kind = dnnl::prop_kind::forward_inference;
-    const memory::desc biasDesc({g.filters}, kF32, memory::format_tag::x);
-    const dnnl::convolution_forward::desc d =
-        bias ? dnnl::convolution_forward::desc(kind, algorithm, in, weight, biasDesc, out, strides, dilates, padding,
-                                               padding)
-             : dnnl::convolution_forward::desc(kind, algorithm, in, weight, out, strides, dilates, padding, padding);
-    const dnnl::convolution_forward::primitive_desc pd(d, attributesOf(extras), cpu::dnnlEngine());
+    const memory::desc biasDesc = bias ? biasOf(g) : memory::desc();
+    const dnnl::convolution_forward::primitive_desc pd({dnnl::prop_kind::forward_inference, algorithm, in, weight,
+                                                        biasDesc, out, w.strides, w.dilates, w.padding, w.padding},
+                                                       attributesOf(extras), cpu::dnnlEngine());
     return {pd.src_desc(),        pd.weights_desc(),  pd.dst_desc(),
             pd.scratchpad_desc(), pd.impl_info_str(), dnnl::convolution_forward(pd)};
   }
-  // The library asks for the forward convolution as a hint; its layouts do not bind the backward one.
-  const dnnl::convolution_forward::primitive_desc hint(
-      {dnnl::prop_kind::forward_training, algorithm, in, weight, out, strides, dilates, padding, padding},
-      cpu::dnnlAttributes(), cpu::dnnlEngine());
   const dnnl::convolution_backward_data::primitive_desc pd(
-      {algorithm, in, weight, out, strides, dilates, padding, padding}, cpu::dnnlAttributes(), cpu::dnnlEngine(), hint);
+      {algorithm, in, weight, out, w.strides, w.dilates, w.padding, w.padding}, cpu::dnnlAttributes(),
+      cpu::dnnlEngine(), dnnlHint(w, in, weight, out));
   return {pd.diff_dst_desc(),   pd.weights_desc(),  pd.diff_src_desc(),
           pd.scratchpad_desc(), pd.impl_info_str(), dnnl::convolution_backward_data(pd)};
 }
@@ -79,8 +64,8 @@ DnnlConvolution::DnnlConvolution(const ConvGeometry &g, ConvDirection direction,
                                  const float *weight, const float *bias, float *target, bool constantWeight,
                                  int threads, const ConvExtras &extras) {
   const bool forward = direction == ConvDirection::kForward;
-  const memory::desc in = dnnlPlain(g, g.batch, g.channels, g.in), out = dnnlPlain(g, g.batch, g.filters, g.out);
-  const memory::desc userWeight = weightOf(g, extras.weightLast.value_or(g.channelsLast));
+  const memory::desc in = dnnlIn(g, g.batch), out = dnnlOut(g, g.batch);
+  const memory::desc userWeight = dnnlWeight(g, extras.weightLast.value_or(g.channelsLast));
   const memory::desc &userSource = forward ? in : out, &userTarget = forward ? out : in;
   cpu::setLibraryThreads(threads);
   // channels_last is a layout that the direct kernels take as it is; channels_first they would rather have blocked.
@@ -91,60 +76,30 @@ DnnlConvolution::DnnlConvolution(const ConvGeometry &g, ConvDirection direction,
   direct_ = isDirect(pd.implementation);
   if (!direct_) {
     cpu::setLibraryThreads(1);
-    pd = describe(g, direction, dnnlPlain(g, 1, g.channels, g.in), dnnlAny(userWeight), bias,
-                  dnnlPlain(g, 1, g.filters, g.out), extras);
+    pd = describe(g, direction, dnnlIn(g, 1), dnnlAny(userWeight), bias, dnnlOut(g, 1), extras);
   }
-  implementation_ = pd.implementation;
-
-  const auto reorder = [](const memory::desc &from, const void *data, const memory::desc &to, void *into) {
-    dnnl::reorder::primitive_desc rd(cpu::dnnlEngine(), from, cpu::dnnlEngine(), to, cpu::dnnlAttributes());
-    DnnlExecution e(rd, dnnl::reorder(rd));
-    e.bind(DNNL_ARG_FROM, from, data);
-    e.bind(DNNL_ARG_TO, to, into);
-    return e;
-  };
-  const auto buffer = [&](const memory::desc &d) {
-    buffers_.emplace_back(static_cast<int64_t>(d.get_size()));
-    return buffers_.back().get();
-  };
-  const void *usedWeight = weight, *usedSource = source;
+  packedWeight_ = constantWeight && pd.weight != userWeight;
+  const void *usedWeight = packedWeight_ ? buffers_.copy(userWeight, weight, pd.weight)
+                                         : buffers_.in(userWeight, weight, pd.weight, &reorderWeight_);
+  const void *usedSource = direct_ ? buffers_.in(userSource, source, pd.source, &reorderSource_) : source;
   void *usedTarget = target;
-  if (pd.weight != userWeight) {
-    if (constantWeight) {
-      buffers_.push_back(cpu::dnnlReordered(userWeight, weight, pd.weight));
-      usedWeight = buffers_.back().get();
-      packedWeight_ = true;
-    } else {
-      char *b = buffer(pd.weight);
-      reorderWeight_ = reorder(userWeight, weight, pd.weight, b);
-      usedWeight = b;
-    }
-  }
-  if (direct_ && pd.source != userSource) {
-    char *b = buffer(pd.source);
-    reorderSource_ = reorder(userSource, source, pd.source, b);
-    usedSource = b;
-  }
   if (direct_ && pd.target != userTarget) {
-    char *b = buffer(pd.target);
-    if (extras.accumulate) reorderAddend_ = reorder(userTarget, target, pd.target, b);
-    reorderTarget_ = reorder(pd.target, b, userTarget, target);
-    usedTarget = b;
+    usedTarget = buffers_.add(pd.target);
+    if (extras.accumulate) reorderAddend_ = dnnlReorderOf(userTarget, target, pd.target, usedTarget);
+    reorderTarget_ = dnnlReorderOf(pd.target, usedTarget, userTarget, target);
   }
   source_ = static_cast<const float *>(usedSource);
   target_ = static_cast<float *>(usedTarget);
   sourceArg_ = forward ? DNNL_ARG_SRC : DNNL_ARG_DIFF_DST;
   targetArg_ = forward ? DNNL_ARG_DST : DNNL_ARG_DIFF_SRC;
   samples_ = g.batch;
-  const int64_t inSample = g.channels * g.in[0] * g.in[1] * g.in[2],
-                outSample = g.filters * g.out[0] * g.out[1] * g.out[2];
-  sourceSample_ = forward ? inSample : outSample;
-  targetSample_ = forward ? outSample : inSample;
+  sourceSample_ = (forward ? g.inShape() : g.outShape()).Count(1);
+  targetSample_ = (forward ? g.outShape() : g.inShape()).Count(1);
   for (int64_t i = 0; i < (direct_ ? 1 : std::min(g.batch, kMaxShares)); ++i) {
     DnnlExecution &e = convolutions_.emplace_back(pd, pd.primitive);
     e.bind(sourceArg_, pd.source, usedSource);
     e.bind(DNNL_ARG_WEIGHTS, pd.weight, usedWeight);
-    if (bias) e.bind(DNNL_ARG_BIAS, {{g.filters}, kF32, memory::format_tag::x}, bias);
+    if (bias) e.bind(DNNL_ARG_BIAS, biasOf(g), bias);
     e.bind(targetArg_, pd.target, usedTarget);
   }
 }
@@ -157,22 +112,15 @@ void DnnlConvolution::run(DeviceCtx *ctx) {
   if (direct_) {
     convolutions_[0].execute();
   } else {
-    cpu::FirstException failure;
     const int64_t shares = static_cast<int64_t>(convolutions_.size());
-    ctx->parallelFor(shares, 1, [&](int64_t begin, int64_t end) {
-      cpu::setLibraryThreads(1);
-      for (int64_t i = begin; i < end; ++i)
-        failure.guard([&] {
-          DnnlExecution &e = convolutions_[static_cast<size_t>(i)];
-          for (int64_t n = samples_ * i / shares; n < samples_ * (i + 1) / shares; ++n) {
-            e.rebind(sourceArg_, source_ + n * sourceSample_);
-            e.rebind(targetArg_, target_ + n * targetSample_);
-            e.execute();
-          }
-        });
+    forEachShare(ctx, shares, [&](int64_t i) {
+      DnnlExecution &e = convolutions_[static_cast<size_t>(i)];
+      for (int64_t n = samples_ * i / shares; n < samples_ * (i + 1) / shares; ++n) {
+        e.rebind(sourceArg_, source_ + n * sourceSample_);
+        e.rebind(targetArg_, target_ + n * targetSample_);
+        e.execute();
+      }
     });
-    cpu::setLibraryThreads(ctx->threads());
-    failure.rethrow();
   }
   if (reorderTarget_) reorderTarget_->execute();
 }

@@ -1,11 +1,8 @@
-// One f32 convolution by oneDNN, with everything decided at bind time.
+// One f32 convolution, or its gradient by the weight, by oneDNN, with everything decided at bind time.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include "ConvGeometry.h"
-#include "DnnlHandle.h"
-
-#include <optional>
+#include "DnnlBinding.h"
 
 namespace opc::ops {
 
@@ -17,9 +14,8 @@ enum class ConvDirection {
 
 /// What a convolution does beyond the plain one.
 struct ConvExtras {
-  std::optional<bool>
-      weightLast;          // the weight is [filters, kernel..., channels / groups] or not, whatever the data's is
-  bool accumulate = false; // the result is added to what target holds
+  std::optional<bool> weightLast;                             // the weight's layout, when it is not the data's
+  bool accumulate = false;                                    // the result is added to what target holds
   enum Activation { kNone, kRelu, kClip } activation = kNone; // of the sum; kClip limits to [low, high]
   float low = 0, high = 0;
 };
@@ -39,11 +35,8 @@ public:
   void run(DeviceCtx *ctx);
   /// The weight was packed at construction and is not read again.
   bool hasPackedWeight() const { return packedWeight_; }
-  /// oneDNN's name of the implementation, for benchmarks.
-  const std::string &implementation() const { return implementation_; }
 
 private:
-  std::string implementation_;
   std::optional<cpu::DnnlExecution> reorderSource_, reorderWeight_, reorderAddend_, reorderTarget_;
   bool direct_ = false, packedWeight_ = false;
   std::vector<cpu::DnnlExecution> convolutions_; // one; or several, each for its share of the samples
@@ -51,7 +44,28 @@ private:
   float *target_ = nullptr;
   int sourceArg_ = 0, targetArg_ = 0;
   int64_t samples_ = 0, sourceSample_ = 0, targetSample_ = 0; // elements of a sample
-  std::vector<cpu::Scratch<char>> buffers_;
+  DnnlBuffers buffers_;
+};
+
+/// filter_diff from x and dy, between fixed addresses. The samples are cut into shares by their number alone; a share
+/// runs on one thread into a weight of its own, and these are added up in order: the bytes of the result do not depend
+/// on the number of threads. (The library's own reduction over samples does.)
+class DnnlFilterGradient {
+public:
+  /// Needs a batch, channels and filters. Throws dnnl::error.
+  DnnlFilterGradient(const ConvGeometry &g, const float *x, const float *dy, float *filterDiff);
+  void run(DeviceCtx *ctx);
+
+private:
+  struct Share {
+    std::optional<cpu::DnnlExecution> reorderX, reorderDy;
+    cpu::DnnlExecution gradient;
+    float *weight = nullptr;
+  };
+  std::vector<Share> shares_;
+  std::optional<cpu::DnnlExecution> reorderWeight_;
+  int64_t weightElements_ = 0; // of the library's layout, padding included
+  DnnlBuffers buffers_;
 };
 
 } // namespace opc::ops

@@ -1,41 +1,20 @@
 // fused_conv2d: a convolution with what usually follows it, in one pass over the result. The compiler makes it.
 // SPDX-License-Identifier: Apache-2.0
-#include "ConvGeometry.h"
-#include "DnnlConvolution.h"
-#include "opc/PackedInputs.h"
-#include "support/RegisterFloating.h"
+#include "ConvOp.h"
 
-#include <algorithm>
 #include <cmath>
 #include <cstring>
 
 namespace opc::ops {
 namespace {
 
-using user_op::Case;
-using user_op::InferContext;
-using user_op::TensorDesc;
-using user_op::UserOpConfWrapper;
-using Ints = std::vector<int32_t>;
-
-Maybe<bool> isWeightLast(const UserOpConfWrapper &conf) {
-  const std::string &format = conf.attr<std::string>("weight_format");
-  if (format == "channels_last") return true;
-  if (format == "channels_first") return false;
-  return Error::InvalidValueError().id("OPC0205")
-         << "weight_format is \"" << format << "\", expected \"channels_first\" or \"channels_last\"";
-}
-
 /// The geometry; the weight's layout is that of weight_format, whatever the images' is.
 Maybe<ConvGeometry> fusedGeometry(const TensorDesc &in, const TensorDesc &weight, const UserOpConfWrapper &conf,
-                                  bool piece = false) {
-  TensorDesc moved = weight;
-  const bool last = JUST(isChannelsLast(conf)), weightLast = JUST(isWeightLast(conf));
-  if (last != weightLast && weight.shape().NumAxes() == 4) {
-    const Shape &w = weight.shape();
-    moved.set_shape(last ? Shape{w.At(0), w.At(2), w.At(3), w.At(1)} : Shape{w.At(0), w.At(3), w.At(1), w.At(2)});
-  }
-  return convGeometry(in, moved, conf, 2, piece);
+                                  Extent extent = Extent::kWhole) {
+  const bool last = JUST(isChannelsLast(conf)), weightLast = JUST(isChannelsLast(conf, "weight_format"));
+  if (last == weightLast || weight.shape().NumAxes() != 4) return convGeometry(in, weight, conf, 2, extent);
+  const Shape moved = shapeOf(imageOf(weight.shape(), weightLast), 2, last);
+  return convGeometry(in, TensorDesc(moved, weight.data_type()), conf, 2, extent);
 }
 
 const char *const kStatistics[] = {"gamma", "beta", "moving_mean", "moving_variance"};
@@ -50,59 +29,42 @@ Maybe<ConvExtras::Activation> activationOf(const UserOpConfWrapper &conf) {
 }
 
 Maybe<void> infer(InferContext *ctx) {
-  const TensorDesc in = ctx->InputTensorDesc("in", 0), weight = ctx->InputTensorDesc("weight", 0);
+  const TensorDesc in = ctx->In("in"), weight = ctx->In("weight");
   if (in.data_type() != kFloat)
     return Error::TypeError().id("OPC0204").help("conv2d takes the other floating types")
            << "in is " << in.toString() << ", expected f32";
   for (const auto &arg : ctx->inputs())
-    if (ctx->InputDType(arg.first, arg.second) != in.data_type())
+    if (ctx->In(arg.first).data_type() != in.data_type())
       return Error::TypeError().id("OPC0204").help("cast one of them")
-             << "in is " << in.toString() << " and " << arg.first << " is "
-             << ctx->InputTensorDesc(arg.first, arg.second).toString() << ": their element types must be the same";
+             << "in is " << in.toString() << " and " << arg.first << " is " << ctx->In(arg.first).toString()
+             << ": their element types must be the same";
   const ConvGeometry g = JUST(fusedGeometry(in, weight, ctx->user_op_conf()));
   if (g.channels == 0)
     return Error::ShapeMismatch().help("conv2d takes images without channels")
            << "in has no channels: " << in.toString();
   JUST(activationOf(ctx->user_op_conf()));
-  const auto vector = [&](const char *arg) -> Maybe<void> {
-    if (ctx->has_input(arg, 0) && ctx->InputShape(arg, 0) != Shape{g.filters})
-      return Error::ShapeMismatch() << arg << " is " << ctx->InputTensorDesc(arg, 0).toString()
-                                    << ", expected one element for each of the " << g.filters << " filters";
-    return Maybe<void>::Ok();
-  };
-  JUST(vector("bias"));
+  JUST(checkFilterVector(ctx, "bias", g));
   for (const char *arg : kStatistics) {
-    if (ctx->has_input(arg, 0) != ctx->has_input("gamma", 0))
+    if (ctx->Has(arg) != ctx->Has("gamma"))
       return Error::CheckFailed().id("OPC0202")
              << "gamma, beta, moving_mean and moving_variance must be given together";
-    JUST(vector(arg));
+    JUST(checkFilterVector(ctx, arg, g));
   }
-  TensorDesc *out = ctx->MutOutputTensorDesc("out", 0);
-  *out = TensorDesc(convShape(g, g.filters, g.out), in.data_type());
-  if (ctx->has_input("_add_to_output", 0) && ctx->InputTensorDesc("_add_to_output", 0) != *out)
-    return Error::ShapeMismatch() << "_add_to_output is " << ctx->InputTensorDesc("_add_to_output", 0).toString()
-                                  << ", the convolution gives " << out->toString();
+  const TensorDesc out(g.outShape(), in.data_type());
+  JUST(checkAddend(ctx, out));
+  ctx->Out("out") = out;
   return Maybe<void>::Ok();
 }
 
 /// The batch, and the filters with everything that there is one of for each. What else a convolution allows would need
-/// the activation after the sum.
-Maybe<void> sbp(user_op::SbpContext *ctx) {
-  auto batch = ctx->NewBuilder();
-  for (const auto &arg : ctx->inputs())
-    if (arg.first == "in" || arg.first == "_add_to_output")
-      batch.Split(user_op::OpArg(arg.first, arg.second), 0);
-    else
-      batch.Broadcast(user_op::OpArg(arg.first, arg.second));
-  batch.Split(user_op::OpArg("out", 0), 0).Build();
+/// the activation after the sum. What is not said is B.
+Maybe<void> listSignatures(SbpContext *ctx) {
+  const OpArg in("in", 0);
+  const ArgList out = {{"_add_to_output", 0}, {"out", 0}};
+  ctx->NewBuilder().Split(in, 0).Split(out, 0).Build();
   if (ctx->Attr<int32_t>("groups") != 1) return Maybe<void>::Ok();
-  const int64_t channel = JUST(isChannelsLast(ctx->user_op_conf())) ? 3 : 1;
-  ctx->NewBuilder()
-      .Split(ctx->inputs(), 0)
-      .Broadcast(user_op::OpArg("in", 0))
-      .Split(user_op::OpArg("_add_to_output", 0), channel)
-      .Split(user_op::OpArg("out", 0), channel)
-      .Build();
+  const int64_t channel = JUST(channelAxis(*ctx, "in"));
+  ctx->NewBuilder().Split(ctx->inputs(), 0).Broadcast(in).Split(out, channel).Build();
   return Maybe<void>::Ok();
 }
 
@@ -119,6 +81,82 @@ Case normalized(const char *name, Shape in, Shape weight) {
       .Types({kFloat});
 }
 
+/// Folds stored statistics into a convolution's weight and bias (doubles in between: the sums are short).
+struct Folding {
+  const float *weight, *bias, *gamma, *beta, *mean, *variance;
+  int64_t filters, perFilter;
+  float epsilon;
+
+  void run(float *toWeight, float *toBias) const {
+    for (int64_t o = 0; o < filters; ++o) {
+      const double scale = gamma[o] / std::sqrt(static_cast<double>(variance[o]) + epsilon);
+      toBias[o] = static_cast<float>(((bias ? bias[o] : 0.0) - mean[o]) * scale + beta[o]);
+      for (int64_t i = o * perFilter; i < (o + 1) * perFilter; ++i) toWeight[i] = static_cast<float>(weight[i] * scale);
+    }
+  }
+};
+
+class FusedConvKernel final : public BindingKernel {
+public:
+  std::unique_ptr<BoundKernel> Bind(KernelBindContext *ctx) const override {
+    const ConvGeometry g =
+        valueOf(fusedGeometry(ctx->Desc("in"), ctx->Desc("weight"), ctx->user_op_conf(), Extent::kPiece));
+    const auto floats = [&](const char *arg) { return ctx->Has(arg) ? ctx->In(arg).dptr<float>() : nullptr; };
+    Folding fold{floats("weight"),
+                 floats("bias"),
+                 floats("gamma"),
+                 floats("beta"),
+                 floats("moving_mean"),
+                 floats("moving_variance"),
+                 g.filters,
+                 g.channels / g.groups * g.kernel[1] * g.kernel[2],
+                 ctx->Attr<float>("epsilon")};
+    const float *in = floats("in"), *add = floats("_add_to_output");
+    float *out = ctx->Out("out").mut_dptr<float>();
+    ConvExtras extras;
+    extras.weightLast = isChannelsLast(ctx->user_op_conf(), "weight_format").value();
+    extras.accumulate = add != nullptr;
+    extras.activation = activationOf(ctx->user_op_conf()).value();
+    extras.low = static_cast<float>(ctx->Attr<double>("activation_min"));
+    extras.high = static_cast<float>(ctx->Attr<double>("activation_max"));
+
+    const float *weight = fold.weight, *bias = fold.bias;
+    const bool folds = fold.gamma != nullptr;
+    bool constant = ctx->isConstant("weight", 0);
+    Scratch<float> ownWeight, ownBias;
+    if (folds) {
+      for (const char *arg : kStatistics) constant = constant && ctx->isConstant(arg, 0);
+      constant = constant && (!bias || ctx->isConstant("bias", 0));
+      ownWeight = Scratch<float>(g.filters * fold.perFilter);
+      ownBias = Scratch<float>(g.filters);
+      fold.run(ownWeight.get(), ownBias.get());
+      weight = ownWeight.get();
+      bias = ownBias.get();
+    }
+    auto library = std::make_unique<DnnlConvolution>(g, ConvDirection::kForward, in, weight, bias, out, constant,
+                                                     ctx->device_ctx()->threads(), extras);
+    if (constant && library->hasPackedWeight()) {
+      ownWeight = {};
+      notePackedInput(ctx, "weight");
+    }
+    const bool refold = folds && !constant;
+    const int64_t count = ctx->Out("out").shape().elem_cnt();
+    return bindTask([=, library = std::move(library), ownWeight = std::move(ownWeight),
+                     ownBias = std::move(ownBias)](DeviceCtx *d) {
+      if (refold) fold.run(ownWeight.get(), ownBias.get());
+      if (add && add != out)
+        d->parallelFor(count, 16384, [&](int64_t begin, int64_t end) {
+          std::memcpy(out + begin, add + begin, static_cast<size_t>(end - begin) * sizeof(float));
+        });
+      library->run(d);
+    });
+  }
+};
+
+Maybe<void> inplace(const InferContext &ctx, AddInplaceArgPair add) {
+  return ctx.Has("_add_to_output") ? add("out", 0, "_add_to_output", 0, true) : Maybe<void>::Ok();
+}
+
 REGISTER_USER_OP("fused_conv2d")
     .Input("in")
     .Input("weight")
@@ -130,23 +168,15 @@ REGISTER_USER_OP("fused_conv2d")
     .OptionalInput("_add_to_output")
     .Output("out")
     .Attr<int32_t>("filters", 0)
-    .Attr<Ints>("padding_before", {})
-    .Attr<std::string>("data_format", "channels_first")
+    .With(convArgs)
     .Attr<std::string>("weight_format", "channels_first")
-    .Attr<Ints>("kernel_size", {})
-    .Attr<Ints>("strides", {})
-    .Attr<Ints>("dilation_rate", {})
-    .Attr<int32_t>("groups", 1)
     .Attr<float>("epsilon", 0.0f)
     .Attr<std::string>("activation", "")
     .Attr<double>("activation_min", 0.0)
     .Attr<double>("activation_max", 0.0)
     .SetTensorDescInferFn(infer)
-    .SetGetSbpFn(sbp)
-    .SetComputeComplexityFn([](InferContext *ctx) -> Maybe<double> {
-      return 2.0 * static_cast<double>(ctx->OutputShape("out", 0).elem_cnt()) *
-             static_cast<double>(ctx->InputShape("weight", 0).Count(1));
-    })
+    .SetGetSbpFn(listSignatures)
+    .SetComputeComplexityFn(convOperations("out", "weight"))
     .Tolerance(kFloat, 1e-4, 1e-5)
     .NoGrad("the compiler makes it after gradients have been generated")
     .Doc("conv2d and what usually follows it, for f32: out = act(norm(conv2d(in, weight) + bias) + _add_to_output). "
@@ -176,90 +206,8 @@ REGISTER_USER_OP("fused_conv2d")
                 .Attr("activation", std::string("clip"))
                 .Attr("activation_min", -0.25)
                 .Attr("activation_max", 0.5),
-            Case("no_samples").In("in", {0, 2, 4, 4}).In("weight", {3, 2, 3, 3}).Types({kFloat})});
-
-/// Folds stored statistics into a convolution's weight and bias (doubles in between: the sums are short).
-struct Folding {
-  const float *weight, *bias, *gamma, *beta, *mean, *variance;
-  int64_t filters, perFilter;
-  float epsilon;
-
-  void run(float *toWeight, float *toBias) const {
-    for (int64_t o = 0; o < filters; ++o) {
-      const double scale = gamma[o] / std::sqrt(static_cast<double>(variance[o]) + epsilon);
-      toBias[o] = static_cast<float>(((bias ? bias[o] : 0.0) - mean[o]) * scale + beta[o]);
-      for (int64_t i = o * perFilter; i < (o + 1) * perFilter; ++i) toWeight[i] = static_cast<float>(weight[i] * scale);
-    }
-  }
-};
-
-class FusedConvKernel final : public user_op::OpKernel {
-public:
-  bool AlwaysComputeWhenAllOutputsEmpty() const override { return false; }
-  std::unique_ptr<user_op::BoundKernel> Bind(user_op::KernelBindContext *ctx) const override {
-    const auto geometry = fusedGeometry(*ctx->TensorDesc4ArgNameAndIndex("in", 0),
-                                        *ctx->TensorDesc4ArgNameAndIndex("weight", 0), ctx->user_op_conf(), true);
-    if (!geometry.IsOk()) throw ContractError(geometry.status().message());
-    const ConvGeometry g = geometry.value();
-    const auto floats = [&](const char *arg) -> const float * {
-      const user_op::Tensor *t = ctx->Tensor4ArgNameAndIndex(arg, 0);
-      return t ? t->dptr<float>() : nullptr;
-    };
-    Folding fold{floats("weight"),
-                 floats("bias"),
-                 floats("gamma"),
-                 floats("beta"),
-                 floats("moving_mean"),
-                 floats("moving_variance"),
-                 g.filters,
-                 g.channels / g.groups * g.kernel[1] * g.kernel[2],
-                 ctx->Attr<float>("epsilon")};
-    const float *in = floats("in"), *add = floats("_add_to_output");
-    float *out = ctx->Tensor4ArgNameAndIndex("out", 0)->mut_dptr<float>();
-    ConvExtras extras;
-    extras.weightLast = isWeightLast(ctx->user_op_conf()).value();
-    extras.accumulate = add != nullptr;
-    extras.activation = activationOf(ctx->user_op_conf()).value();
-    extras.low = static_cast<float>(ctx->Attr<double>("activation_min"));
-    extras.high = static_cast<float>(ctx->Attr<double>("activation_max"));
-
-    const float *weight = fold.weight, *bias = fold.bias;
-    const bool folds = fold.gamma != nullptr;
-    bool constant = ctx->isConstant("weight", 0);
-    cpu::Scratch<float> ownWeight, ownBias;
-    if (folds) {
-      for (const char *arg : kStatistics) constant = constant && ctx->isConstant(arg, 0);
-      constant = constant && (!bias || ctx->isConstant("bias", 0));
-      ownWeight = cpu::Scratch<float>(g.filters * fold.perFilter);
-      ownBias = cpu::Scratch<float>(g.filters);
-      fold.run(ownWeight.get(), ownBias.get());
-      weight = ownWeight.get();
-      bias = ownBias.get();
-    }
-    auto library = std::make_unique<DnnlConvolution>(g, ConvDirection::kForward, in, weight, bias, out, constant,
-                                                     ctx->device_ctx()->threads(), extras);
-    if (constant && library->hasPackedWeight()) {
-      ownWeight = {};
-      user_op::notePackedInput(ctx, "weight");
-    }
-    const bool refold = folds && !constant;
-    const int64_t count = ctx->TensorDesc4ArgNameAndIndex("out", 0)->shape().elem_cnt();
-    return user_op::bindTask([=, library = std::move(library), ownWeight = std::move(ownWeight),
-                              ownBias = std::move(ownBias)](DeviceCtx *d) {
-      if (refold) fold.run(ownWeight.get(), ownBias.get());
-      if (add && add != out)
-        d->parallelFor(count, 16384, [&](int64_t begin, int64_t end) {
-          std::memcpy(out + begin, add + begin, static_cast<size_t>(end - begin) * sizeof(float));
-        });
-      library->run(d);
-    });
-  }
-};
-
-OPC_REGISTER_CPU_KERNEL("fused_conv2d", FusedConvKernel, "in", kFloat)
-    .SetInplaceProposalFn([](const InferContext &ctx, user_op::AddInplaceArgPair add) -> Maybe<void> {
-      return ctx.has_input("_add_to_output", 0) ? add("out", 0, "_add_to_output", 0, true) : Maybe<void>::Ok();
-    });
+            Case("no_samples").In("in", {0, 2, 4, 4}).In("weight", {3, 2, 3, 3}).Types({kFloat})})
+    .Kernel<FusedConvKernel>(KernelOptions().When(HobDataType("in", 0) == kFloat).Inplace(inplace));
 
 } // namespace
 } // namespace opc::ops

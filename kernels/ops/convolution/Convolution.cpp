@@ -1,0 +1,131 @@
+// conv1d, conv2d and conv3d.
+// SPDX-License-Identifier: Apache-2.0
+#include "ConvOp.h"
+
+namespace opc::ops {
+namespace {
+
+Maybe<void> infer(InferContext *ctx, int dims) {
+  JUST(checkTypes(ctx, {"in", "weight", "bias", "_add_to_output"}));
+  const TensorDesc in = ctx->In("in");
+  const ConvGeometry g = JUST(convGeometry(in, ctx->In("weight"), ctx->user_op_conf(), dims));
+  JUST(checkFilterVector(ctx, "bias", g));
+  const TensorDesc out(g.outShape(), in.data_type());
+  JUST(checkAddend(ctx, out));
+  ctx->Out("out") = out;
+  return Maybe<void>::Ok();
+}
+
+/// Batch, filters, and channels (partial sums); spatial dimensions would need their neighbours' rows. What is not said
+/// is B.
+Maybe<void> listSignatures(SbpContext *ctx) {
+  const int64_t channel = JUST(channelAxis(*ctx, "in")), groups = ctx->Attr<int32_t>("groups");
+  const OpArg in("in", 0), weight("weight", 0), bias("bias", 0);
+  const ArgList out = {{"out", 0}, {"_add_to_output", 0}}, sums = {{"out", 0}, {"_add_to_output", 0}, {"bias", 0}};
+  ctx->NewBuilder().Split(in, 0).Split(out, 0).Build();
+  // With groups, whole groups of channels and filters together; without, the filters for themselves.
+  if (groups == 1)
+    ctx->NewBuilder().Split(weight, 0).Split(bias, 0).Split(out, channel).Build();
+  else if (groups % ctx->parallel_num() == 0)
+    ctx->NewBuilder().Split(in, channel).Split(weight, 0).Split(bias, 0).Split(out, channel).Build();
+  // What is added joins the output's state, or each device would add it whole. The input's channels are summed; and the
+  // convolution is linear in one operand at a time.
+  if (groups == 1) ctx->NewBuilder().Split(in, channel).Split(weight, channel).PartialSum(sums).Build();
+  ctx->NewBuilder().PartialSum(in).PartialSum(sums).Build();
+  ctx->NewBuilder().PartialSum(weight).PartialSum(sums).Build();
+  return Maybe<void>::Ok();
+}
+
+template <class T> class ConvKernel final : public StagedKernel<T> {
+  std::unique_ptr<BoundKernel> BindStaged(KernelBindContext *ctx, StagedTensors<T> &staged) const override {
+    const TensorDesc &in = ctx->Desc("in");
+    const ConvGeometry g =
+        valueOf(convGeometry(in, ctx->Desc("weight"), ctx->user_op_conf(), spatialDims(in), Extent::kPiece));
+    return bindConvolution(ctx, staged, g, ConvDirection::kForward, "in", "weight", "out");
+  }
+};
+
+std::function<void(OpRegistry &)> definition(int dims) {
+  return [dims](OpRegistry &op) {
+    op.Input("in")
+        .Input("weight")
+        .OptionalInput("bias")
+        .OptionalInput("_add_to_output")
+        .OptionalInput("bias_multiplier")
+        .Output("out")
+        .Attr<int32_t>("filters", 0)
+        .With(convArgs)
+        .Attr<std::string>("tuning_cache", "")
+        .SetTensorDescInferFn([dims](InferContext *ctx) { return infer(ctx, dims); })
+        .SetGetSbpFn(listSignatures)
+        .SetComputeComplexityFn(convOperations("out", "weight"))
+        .Tolerance(kFloat, 1e-4, 1e-5)
+        .Doc("Convolution over " + std::to_string(dims) + " spatial dimension" + (dims > 1 ? "s" : "") +
+             " (cross-correlation, as in every neural-network library): out[n, o, p] = bias[o] + sum over c, k of "
+             "in[n, c, p * strides + k * dilation_rate - padding_before] * weight[o, c, k], with zeros outside in; "
+             "plus _add_to_output when it is given. Each of `groups` groups of channels feeds its own filters. "
+             "data_format channels_first: in and out are [N, C, spatial...], weight is [filters, C / groups, "
+             "kernel...]; channels_last: [N, spatial..., C] and [filters, kernel..., C / groups]. Each side is padded "
+             "by padding_before. Empty lists mean no padding, strides and dilation of 1; filters and kernel_size, when "
+             "given, must agree with weight. bias_multiplier (a vector of ones that older graphs pass) and "
+             "tuning_cache are ignored.")
+        .Kernel<ConvKernel, types::Floating>("in");
+  };
+}
+
+REGISTER_USER_OP("conv1d")
+    .With(definition(1))
+    .Cases({Case("plain").In("in", {2, 3, 11}).In("weight", {5, 3, 3}).In("bias", {5}),
+            Case("dilated")
+                .In("in", {1, 4, 17})
+                .In("weight", {6, 2, 3})
+                .Attr("groups", int32_t{2})
+                .Attr("strides", Ints{2})
+                .Attr("dilation_rate", Ints{2})
+                .Attr("padding_before", Ints{1}),
+            Case("channels_last")
+                .In("in", {2, 9, 4})
+                .In("weight", {3, 2, 4})
+                .Attr("data_format", std::string("channels_last"))});
+
+REGISTER_USER_OP("conv2d")
+    .With(definition(2))
+    .Cases({Case("plain")
+                .In("in", {2, 3, 8, 7})
+                .In("weight", {8, 3, 3, 3})
+                .In("bias", {8})
+                .Attr("padding_before", Ints{1, 1}),
+            Case("strided")
+                .In("in", {1, 8, 9, 9})
+                .In("weight", {16, 8, 3, 2})
+                .Attr("strides", Ints{2, 1})
+                .Attr("dilation_rate", Ints{1, 2}),
+            Case("depthwise")
+                .In("in", {1, 8, 6, 6})
+                .In("weight", {8, 1, 3, 3})
+                .Attr("groups", int32_t{8})
+                .Attr("padding_before", Ints{1, 1}),
+            Case("channels_last")
+                .In("in", {2, 6, 5, 4})
+                .In("weight", {6, 3, 3, 2})
+                .In("bias", {6})
+                .Attr("groups", int32_t{2})
+                .Attr("data_format", std::string("channels_last")),
+            Case("added").In("in", {1, 2, 4, 4}).In("weight", {3, 2, 1, 1}).In("_add_to_output", {1, 3, 4, 4}),
+            Case("no_samples").In("in", {0, 2, 4, 4}).In("weight", {3, 2, 3, 3})});
+
+REGISTER_USER_OP("conv3d")
+    .With(definition(3))
+    .Cases({Case("plain")
+                .In("in", {1, 2, 4, 5, 6})
+                .In("weight", {3, 2, 2, 3, 3})
+                .In("bias", {3})
+                .Attr("padding_before", Ints{0, 1, 1}),
+            Case("channels_last")
+                .In("in", {1, 4, 4, 4, 2})
+                .In("weight", {4, 2, 2, 2, 2})
+                .Attr("strides", Ints{2, 1, 1})
+                .Attr("data_format", std::string("channels_last"))});
+
+} // namespace
+} // namespace opc::ops
