@@ -4,9 +4,7 @@
 
 #include "PoolGeometry.h"
 
-#include <algorithm>
 #include <limits>
-#include <vector>
 
 namespace opc::ops {
 
@@ -50,6 +48,43 @@ inline int64_t extent(const PoolGeometry &g, size_t dim, int64_t position, bool 
 /// Window i of an adaptive pooling.
 inline Window adaptiveWindow(const PoolGeometry &g, size_t dim, int64_t i) {
   return Window{i * g.in[dim] / g.out[dim], ((i + 1) * g.in[dim] + g.out[dim] - 1) / g.out[dim]};
+}
+
+/// Planes of one channel: where they begin in x and y, and the distance of neighbours.
+struct Planes {
+  explicit Planes(const PoolGeometry &g) : g(g), count(g.batch * g.channels), step(g.channelsLast ? g.channels : 1) {}
+  int64_t in(int64_t plane) const { return at(plane, g.inPlane()); }
+  int64_t out(int64_t plane) const { return at(plane, g.outPlane()); }
+  int64_t at(int64_t plane, int64_t size) const {
+    if (!g.channelsLast) return plane * size;
+    return plane / g.channels * size * g.channels + plane % g.channels;
+  }
+  const PoolGeometry &g;
+  int64_t count, step;
+};
+
+/// The first largest element of a window (NaN wins) and its position in a plane of neighbours `step` apart. Written
+/// without branches on values: which element wins is anybody's guess.
+template <class T> struct Found {
+  T value;
+  int64_t where;
+};
+template <class T>
+Found<T> largestOf(const PoolGeometry &g, const T *plane, int64_t step, Window d, Window h, Window w) {
+  int64_t where = (std::min(d.begin, g.in[0] - 1) * g.in[1] + std::min(h.begin, g.in[1] - 1)) * g.in[2] +
+                  std::min(w.begin, g.in[2] - 1);
+  T best = lowest<T>();
+  for (int64_t id = d.begin; id < d.end; id += g.dilation[0])
+    for (int64_t ih = h.begin; ih < h.end; ih += g.dilation[1]) {
+      const int64_t row = (id * g.in[1] + ih) * g.in[2];
+      for (int64_t iw = w.begin; iw < w.end; iw += g.dilation[2]) {
+        const T v = plane[(row + iw) * step];
+        const bool wins = (v > best) | ((v != v) & (best == best));
+        best = wins ? v : best;
+        where = wins ? row + iw : where;
+      }
+    }
+  return {best, where};
 }
 
 } // namespace opc::ops
