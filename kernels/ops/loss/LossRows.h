@@ -1,0 +1,100 @@
+// What the losses over rows of classes share: the checks of their arguments, and the task over rows with a label each.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "support/IndexCheck.h"
+#include "support/Operator.h"
+
+#include <optional>
+
+namespace opc::ops::loss {
+
+/// The shape without its last axis, that of the classes; the size of that axis.
+inline Shape rowsOf(const Shape &classes) { return Shape(DimVector(classes.begin(), classes.end() - 1)); }
+inline int64_t classesOf(const Shape &classes) { return classes.At(classes.NumAxes() - 1); }
+
+/// `classes` has rank 1 or more, and `rows` is its shape without the last axis.
+inline Maybe<void> checkRows(const InferContext *ctx, const char *classes, const char *rows) {
+  const Shape &c = ctx->In(classes).shape(), &r = ctx->In(rows).shape();
+  if (c.NumAxes() == 0 || rowsOf(c) != r)
+    return (Error::ShapeMismatch() << classes << " is " << c.ToString() << ", " << rows << " is " << r.ToString())
+        .help(std::string("the last axis of ") + classes + " holds the classes; " + rows + " has the axes before it");
+  return Maybe<void>::Ok();
+}
+/// `label` names a class of each row.
+inline Maybe<void> checkLabels(const InferContext *ctx, const char *classes, const char *label) {
+  JUST(checkIndexType(ctx, label));
+  return checkRows(ctx, classes, label);
+}
+inline Maybe<void> checkDepth(const InferContext *ctx, const char *classes) {
+  const int64_t depth = ctx->Attr<int64_t>("depth"), n = classesOf(ctx->In(classes).shape());
+  if (depth > 0 && depth != n)
+    return (Error("OPC0205") << "depth is " << depth << ", " << classes << " has " << n << " classes")
+        .help("leave depth out, or make it the number of classes");
+  return Maybe<void>::Ok();
+}
+/// A weight, if given, has one entry a class.
+inline Maybe<void> checkWeight(const InferContext *ctx, const char *classes) {
+  const TensorDesc &x = ctx->In(classes);
+  const int64_t n = classesOf(x.shape());
+  if (ctx->Has("weight") && ctx->In("weight") != TensorDesc(Shape({n}), x.data_type()))
+    return (Error::ShapeMismatch() << "weight is " << ctx->In("weight").toString() << ", " << classes << " has " << n
+                                   << " classes")
+        .help(std::string("weight has one entry a class, in the dtype of ") + classes);
+  return Maybe<void>::Ok();
+}
+
+/// The class that an integer names for each row, and which classes this device has.
+class LabelledRows {
+public:
+  /// `ignore` need not be a class.
+  LabelledRows(KernelBindContext *ctx, const char *label, const char *classes, std::optional<int64_t> ignore = {})
+      : label_(ctx->In(label)), name_(label), ignore_(ignore) {
+    const Shape &full = ctx->Desc(classes).shape();
+    range_ = indexRange(ctx, classes, full.NumAxes() - 1);
+    size = range_.size;
+    count = label_.shape().elem_cnt();
+  }
+  int64_t count, size; // rows, classes of this device
+
+  /// The task that checks all labels and calls f(r, k) for each row, in parallel. k is its class among those of this
+  /// device; -1 where another device has it or it is ignored.
+  template <class F> std::unique_ptr<BoundKernel> forEachRow(int64_t grain, F f) const {
+    return forParts(grain, [=](int64_t begin, int64_t end, auto place) {
+      for (int64_t r = begin; r < end; ++r) f(r, place(r));
+    });
+  }
+  /// f(begin, end, place) for parts of the rows; place(r) is k.
+  template <class F> std::unique_ptr<BoundKernel> forParts(int64_t grain, F f) const {
+    return withIndexType(label_.data_type(), [&](auto tag) -> std::unique_ptr<BoundKernel> {
+      return bindTask([=, self = *this, labels = label_.dptr<decltype(tag)>()](DeviceCtx *dev) {
+        self.check(dev, labels);
+        dev->parallelFor(self.count, grain, [&](int64_t begin, int64_t end) {
+          f(begin, end, [&](int64_t r) -> int64_t {
+            if (self.ignore_ && static_cast<int64_t>(labels[r]) == *self.ignore_) return -1;
+            const int64_t k = self.range_.place(labels[r]);
+            return self.range_.holds(k) ? k : -1;
+          });
+        });
+      });
+    });
+  }
+
+private:
+  template <class I> void check(DeviceCtx *dev, const I *labels) const {
+    if (!ignore_) return checkIndices(dev, labels, label_.shape(), range_.whole, name_, "the classes");
+    for (int64_t r = 0; r < count; ++r) {
+      const int64_t k = static_cast<int64_t>(labels[r]);
+      if (k != *ignore_ && (k < 0 || k >= range_.whole))
+        throw ContractError(name_ + positionText(label_.shape(), r) + " = " + std::to_string(k) + " is outside [0, " +
+                            std::to_string(range_.whole) + "), the range of the classes, and is not ignore_index (" +
+                            std::to_string(*ignore_) + ")");
+    }
+  }
+  const Tensor &label_;
+  const char *name_;
+  IndexRange range_;
+  std::optional<int64_t> ignore_;
+};
+
+} // namespace opc::ops::loss

@@ -1,0 +1,136 @@
+// sparse_cross_entropy_grad and nll_grad, which are zero but at the label, and the gradient rules of all four.
+// SPDX-License-Identifier: Apache-2.0
+#include "SimdExp.h"
+#include "loss/LossRows.h"
+#include "support/GradientSteps.h"
+
+namespace opc::ops::loss {
+namespace {
+
+Maybe<void> infer(InferContext *ctx, const char *classes, const char *label, const char *dy, const char *out) {
+  JUST(checkIndexType(ctx, label));
+  const TensorDesc x = ctx->In(classes);
+  if (x.shape().NumAxes() == 0) return Error::ShapeMismatch() << classes << " is a scalar: it has no axis of classes";
+  const Shape rows = rowsOf(x.shape());
+  if (ctx->In(label).shape() != rows || ctx->In(dy) != TensorDesc(rows, x.data_type()))
+    return Error::ShapeMismatch() << label << " is " << ctx->In(label).shape().ToString() << ", " << dy << " is "
+                                  << ctx->In(dy).toString() << ", expected the shape " << rows.ToString()
+                                  << ", that of " << classes << ", " << x.toString() << ", without its last axis";
+  JUST(checkWeight(ctx, classes));
+  ctx->Out(out) = x;
+  return Maybe<void>::Ok();
+}
+
+/// Zeros, and `value(row, class)` at the label of each row.
+template <class T, class Value> std::unique_ptr<BoundKernel> bindFill(const LabelledRows &rows, T *dx, Value value) {
+  return rows.forParts(cpu::rowGrain(rows.size, 16384), [=, n = rows.size](int64_t begin, int64_t end, auto place) {
+    std::fill(dx + begin * n, dx + end * n, T(0));
+    for (int64_t r = begin; r < end; ++r)
+      if (const int64_t k = place(r); k >= 0) dx[r * n + k] = value(r, k);
+  });
+}
+
+template <class T> class SparseGradKernel final : public StagedKernel<T> {
+public:
+  std::unique_ptr<BoundKernel> BindStaged(KernelBindContext *ctx, StagedTensors<T> &staged) const override {
+    const LabelledRows rows(ctx, "label", "prediction");
+    const T *x = staged.in("prediction"), *dy = staged.in("dy");
+    return bindFill(rows, staged.out("prediction_diff"),
+                    [=, n = rows.size](int64_t r, int64_t k) { return -dy[r] / x[r * n + k]; });
+  }
+};
+
+template <class T> class NllGradKernel final : public StagedKernel<T> {
+public:
+  std::unique_ptr<BoundKernel> BindStaged(KernelBindContext *ctx, StagedTensors<T> &staged) const override {
+    const LabelledRows rows(ctx, "target", "input", ctx->Attr<int64_t>("ignore_index"));
+    const T *weight = staged.in("weight"), *dy = staged.in("out_grad");
+    return bindFill(rows, staged.out("in_grad"),
+                    [=](int64_t r, int64_t k) { return weight ? -dy[r] * weight[k] : -dy[r]; });
+  }
+};
+
+REGISTER_USER_OP("sparse_cross_entropy_grad")
+    .GradientOf("sparse_cross_entropy")
+    .Input("prediction")
+    .Input("label")
+    .Input("dy")
+    .Output("prediction_diff")
+    .Attr<int64_t>("depth", 0)
+    .SetTensorDescInferFn([](InferContext *ctx) { return infer(ctx, "prediction", "label", "dy", "prediction_diff"); })
+    .Sharding("... classes, ..., ... -> ... classes", Linear({2}))
+    .Doc("The gradient of sparse_cross_entropy: prediction_diff = -dy / prediction at the label, 0 elsewhere.")
+    .Cases({Case("rows")
+                .In("prediction", {5, 7}, 0.1, 1)
+                .In("label", kInt64, {5}, 0, 7)
+                .In("dy", {5})
+                .Attr<int64_t>("depth", 7)})
+    .Kernel<SparseGradKernel, types::Floating>("prediction");
+
+REGISTER_USER_OP("nll_grad")
+    .GradientOf("nll")
+    .Input("out_grad")
+    .Input("input")
+    .Input("target")
+    .OptionalInput("weight")
+    .Output("in_grad")
+    .Attr<int64_t>("ignore_index", -100)
+    .SetTensorDescInferFn([](InferContext *ctx) { return infer(ctx, "input", "target", "out_grad", "in_grad"); })
+    .Sharding("..., ... classes, ..., classes -> ... classes", Linear({0}))
+    .Doc("The gradient of nll: in_grad = -out_grad * weight[target] at the target, 0 elsewhere and where the target "
+         "is ignore_index. The values of input are not read.")
+    .Cases({Case("plain").In("out_grad", {5}).In("input", {5, 4}).In("target", kInt64, {5}, 0, 4),
+            Case("weighted")
+                .In("out_grad", {2, 3})
+                .In("input", {2, 3, 4})
+                .In("target", kInt32, {2, 3}, 0, 4)
+                .In("weight", {4}, 0.5, 2)
+                .Attr<int64_t>("ignore_index", 2)})
+    .Kernel<NllGradKernel, types::Floating>("out_grad");
+
+std::string sparseGrad(GradientRule &g, const std::string &dy, const char *suffix) {
+  return g.add("sparse_cross_entropy_grad", suffix)
+      .in("prediction", g.x("prediction"))
+      .in("label", g.x("label"))
+      .in("dy", dy)
+      .same({"depth"})
+      .out("prediction_diff");
+}
+void sparseCrossEntropyGradient(GradientRule &g) {
+  if (g.needs("prediction")) g.bind("prediction", sparseGrad(g, g.dy("out"), "prediction"));
+}
+REGISTER_USER_OP_GRAD("sparse_cross_entropy").SetBackwardOpConfGenFn(gradientRule(sparseCrossEntropyGradient));
+
+/// dx = dy h with h = -onehot / prediction. With v = ddx: by dy sum(v h), by prediction v dy h^2.
+void sparseCrossEntropyGradGradient(GradientRule &g) {
+  const std::string v = g.dy("prediction_diff");
+  const std::string ones = g.add("ones_like", "ones").in("like", g.x("dy")).out();
+  const std::string vh = g.multiply(v, sparseGrad(g, ones, "slope"), "v_slope");
+  if (g.needs("dy")) g.bind("dy", summed(g, vh, {static_cast<int32_t>(g.shape("dy").NumAxes())}, false, "dy"));
+  if (g.needs("prediction")) g.bind("prediction", g.multiply(vh, g.y("prediction_diff"), "prediction"));
+}
+REGISTER_USER_OP_GRAD("sparse_cross_entropy_grad").SetBackwardOpConfGenFn(gradientRule(sparseCrossEntropyGradGradient));
+
+/// The weight of the classes is a constant of the loss (the definition says so), and out_weight depends on nothing
+/// else.
+void nllGradient(GradientRule &g) {
+  if (!g.needs("input") || !g.hasDy("output")) return;
+  auto grad = g.add("nll_grad", "input");
+  grad.in("out_grad", g.dy("output")).in("input", g.x("input")).in("target", g.x("target")).same({"ignore_index"});
+  if (g.hasInput("weight")) grad.in("weight", g.x("weight"));
+  g.bind("input", grad.out("in_grad"));
+}
+REGISTER_USER_OP_GRAD("nll").SetBackwardOpConfGenFn(gradientRule(nllGradient));
+
+/// Linear in out_grad: nll of the upstream gradient.
+void nllGradGradient(GradientRule &g) {
+  if (!g.needs("out_grad")) return;
+  auto nll = g.add("nll", "out_grad");
+  nll.in("input", g.dy("in_grad")).in("target", g.x("target")).same({"ignore_index"});
+  if (g.hasInput("weight")) nll.in("weight", g.x("weight"));
+  g.bind("out_grad", nll.out("output"));
+}
+REGISTER_USER_OP_GRAD("nll_grad").SetBackwardOpConfGenFn(gradientRule(nllGradGradient));
+
+} // namespace
+} // namespace opc::ops::loss
