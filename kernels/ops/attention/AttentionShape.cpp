@@ -1,12 +1,11 @@
-// Checks of attention.
+// Checks and definition of attention.
 // SPDX-License-Identifier: Apache-2.0
-#include "AttentionShape.h"
+#include "attention/AttentionShape.h"
+#include "support/SbpRules.h"
 
 #include <cmath>
 
 namespace opc::ops {
-
-using user_op::TensorDesc;
 
 namespace {
 
@@ -46,10 +45,8 @@ Maybe<void> placeMask(const TensorDesc &mask, const TensorDesc &query, Attention
   return Maybe<void>::Ok();
 }
 
-} // namespace
-
-Maybe<AttentionShape> attentionShape(const user_op::OpContext *ctx, const TensorDesc &query, const TensorDesc &key,
-                                     const TensorDesc &value, const TensorDesc *mask) {
+Maybe<AttentionShape> shapeOf(const OpContext &ctx, const TensorDesc &query, const TensorDesc &key,
+                              const TensorDesc &value, const TensorDesc *mask) {
   if (!IsFloatingDataType(query.data_type()))
     return Error::TypeError().id("OPC0204").help("cast it to f32")
            << "query is " << query.toString() << ", expected a floating type";
@@ -72,36 +69,53 @@ Maybe<AttentionShape> attentionShape(const user_op::OpContext *ctx, const Tensor
   a.d = query.shape().At(rank - 1);
   a.m = key.shape().At(rank - 2);
   a.dv = value.shape().At(rank - 1);
-  a.causal = ctx->Attr<bool>("causal");
-  a.scale = ctx->Attr<double>("scale");
+  a.causal = ctx.Attr<bool>("causal");
+  a.scale = ctx.Attr<double>("scale");
   if (!std::isfinite(a.scale)) return Error("OPC0205") << "scale is " << a.scale;
   if (a.scale == 0) a.scale = 1 / std::sqrt(static_cast<double>(std::max<int64_t>(1, a.d)));
   if (mask) JUST(placeMask(*mask, query, &a));
   return a;
 }
 
-Maybe<AttentionShape> attentionShape(user_op::InferContext *ctx) {
-  const bool masked = ctx->has_input("mask", 0);
-  return attentionShape(ctx, ctx->InputTensorDesc("query", 0), ctx->InputTensorDesc("key", 0),
-                        ctx->InputTensorDesc("value", 0), masked ? &ctx->InputTensorDesc("mask", 0) : nullptr);
+/// The leading dimensions split, everything that has them alike.
+ShardingRule shardingOf(const SbpContext &ctx, bool forward) {
+  const int64_t rank = ctx.In("query").shape().NumAxes();
+  const AxisFactors whole = axisFactors(rank, {rank - 2, rank - 1}), rows(whole.begin(), whole.end() - 1);
+  AxisFactors mask;
+  if (ctx.Has("mask")) mask.assign(whole.end() - ctx.In("mask").shape().NumAxes(), whole.end());
+  if (forward) return shardingRule({whole, whole, whole, mask}, {whole, rows});
+  return shardingRule({whole, whole, whole, mask, whole, rows, whole, rows}, {whole, whole, whole, whole});
 }
 
-Maybe<void> attentionSbp(user_op::SbpContext *ctx) {
-  const Shape &query = ctx->LogicalTensorDesc4InputArgNameAndIndex("query", 0).shape();
-  const int64_t rank = query.NumAxes();
-  for (int64_t axis = 0; axis < rank - 2; ++axis) {
-    auto b = ctx->NewBuilder();
-    for (const auto &[arg, i] : ctx->inputs()) {
-      const Shape &s = ctx->LogicalTensorDesc4InputArgNameAndIndex(arg, i).shape();
-      const int64_t own = axis - (arg == "mask" ? rank - s.NumAxes() : 0);
-      if (own < 0 || (arg == "mask" && s.At(own) == 1 && query.At(axis) != 1))
-        b.Broadcast(user_op::OpArg(std::string(arg), i));
-      else
-        b.Split(user_op::OpArg(std::string(arg), i), own);
-    }
-    b.Split(ctx->outputs(), axis).Build();
-  }
-  return Maybe<void>::Ok();
+} // namespace
+
+Maybe<AttentionShape> attentionShape(const InferContext *ctx) {
+  return shapeOf(*ctx, ctx->In("query"), ctx->In("key"), ctx->In("value"),
+                 ctx->Has("mask") ? &ctx->In("mask") : nullptr);
+}
+AttentionShape attentionShape(const KernelContext *ctx) {
+  return valueOf(shapeOf(*ctx, ctx->Desc("query"), ctx->Desc("key"), ctx->Desc("value"),
+                         ctx->Has("mask") ? &ctx->Desc("mask") : nullptr));
+}
+
+void attentionInputs(OpRegistry &op) { op.Input("query").Input("key").Input("value").OptionalInput("mask"); }
+
+std::function<void(OpRegistry &)> attentionRules(bool forward) {
+  return [=](OpRegistry &op) {
+    op.Attr<bool>("causal", false)
+        .Attr<double>("scale", 0.0)
+        .Sharding([=](const SbpContext &ctx) -> Maybe<ShardingRule> { return shardingOf(ctx, forward); })
+        .SetComputeComplexityFn([=](InferContext *ctx) -> Maybe<double> {
+          const AttentionShape a = JUST(attentionShape(ctx));
+          // Backward the scores again, and the products for the gradients of query, key, value and probabilities.
+          const int64_t width = forward ? a.d + a.dv : 3 * a.d + 2 * a.dv;
+          return 2.0 * static_cast<double>(a.heads * a.n) * static_cast<double>(a.m) * static_cast<double>(width) *
+                 (a.causal ? 0.5 : 1.0);
+        })
+        .Tolerance(kFloat, 2e-5, 1e-5)
+        .Tolerance(kFloat16, 5e-3, 5e-3)
+        .Tolerance(kBFloat16, 4e-2, 4e-2);
+  };
 }
 
 } // namespace opc::ops

@@ -2,10 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include "opc/Op.h"
-
-#include <algorithm>
-#include <vector>
+#include "support/Operator.h"
 
 namespace opc::ops {
 
@@ -35,16 +32,23 @@ struct AttentionShape {
 };
 
 /// Checks query, key, value and mask of an op; gives the sizes.
-Maybe<AttentionShape> attentionShape(const user_op::OpContext *ctx, const user_op::TensorDesc &query,
-                                     const user_op::TensorDesc &key, const user_op::TensorDesc &value,
-                                     const user_op::TensorDesc *mask);
-/// The same from a kernel's or a rule's context.
-Maybe<AttentionShape> attentionShape(user_op::InferContext *ctx);
+Maybe<AttentionShape> attentionShape(const InferContext *ctx);
+AttentionShape attentionShape(const KernelContext *ctx);
 
-/// Signatures: the leading dimensions split, everything that has them alike.
-Maybe<void> attentionSbp(user_op::SbpContext *ctx);
+/// Parts of a definition: the inputs that forward and backward op begin with; attributes, tolerances and rules.
+void attentionInputs(OpRegistry &op);
+std::function<void(OpRegistry &)> attentionRules(bool forward);
 
 /// f32 for the half types.
 inline DataType scoreType(DataType t) { return t == kDouble ? kDouble : kFloat; }
+/// The tensor of a number for each query: log_sum.
+inline TensorDesc sumsOf(const TensorDesc &query) {
+  return TensorDesc(Shape(DimVector(query.shape().begin(), query.shape().end() - 1)), scoreType(query.data_type()));
+}
+/// `query` with rows of another length: out and the scores.
+inline TensorDesc rowsLike(TensorDesc query, int64_t length) {
+  query.mut_shape()->Set(query.shape().NumAxes() - 1, length);
+  return query;
+}
 
 } // namespace opc::ops

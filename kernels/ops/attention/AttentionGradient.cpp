@@ -1,0 +1,161 @@
+// scaled_dot_product_attention_grad: probabilities computed again, block by block; and the gradient rules of both.
+// SPDX-License-Identifier: Apache-2.0
+#include "attention/AttentionScores.h"
+#include "support/GradientSteps.h"
+
+namespace opc::ops {
+namespace {
+
+using namespace opc::cpu;
+
+Maybe<void> infer(InferContext *ctx) {
+  const AttentionShape a = JUST(attentionShape(ctx));
+  const TensorDesc query = ctx->In("query"), sums = sumsOf(query), out = rowsLike(query, a.dv);
+  for (const auto &[arg, want] : {std::pair{"out", out}, {"dout", out}, {"log_sum", sums}, {"dlog_sum", sums}})
+    if (ctx->Has(arg) && ctx->In(arg) != want)
+      return Error::ShapeMismatch() << arg << " is " << ctx->In(arg).toString() << ", expected " << want.toString();
+  for (const char *arg : {"query", "key", "value"}) {
+    const TensorDesc in = ctx->In(arg);
+    ctx->Out(std::string("d") + arg) = in;
+  }
+  if (ctx->Has("dscores")) ctx->Out("dscores") = rowsLike(query, a.m);
+  return Maybe<void>::Ok();
+}
+
+/// The statistics of a case are whatever is drawn: the op is a function of them.
+Case gradCase(const char *name, Shape query, Shape key, Shape value, bool half) {
+  Shape out = query, sums(DimVector(query.begin(), query.end() - 1));
+  out.Set(out.NumAxes() - 1, value.At(value.NumAxes() - 1));
+  Case c(name);
+  c.In("query", query).In("key", key).In("value", value).In("out", out).In("dout", out);
+  if (half)
+    c.In("log_sum", kFloat, sums, 1, 2).Types({kFloat16, kBFloat16});
+  else
+    c.In("log_sum", sums, 1, 2).Types({kFloat, kDouble});
+  return c;
+}
+
+template <class T> class AttentionGradKernel final : public StagedKernel<T> {
+public:
+  std::unique_ptr<BoundKernel> BindStaged(KernelBindContext *ctx, StagedTensors<T> &staged) const override {
+    const Attention<T> a(ctx, staged);
+    const T *out = staged.in("out"), *logSum = staged.in("log_sum"), *dout = staged.in("dout"),
+            *dlogSum = staged.in("dlog_sum");
+    T *dquery = staged.out("dquery"), *dkey = staged.out("dkey"), *dvalue = staged.out("dvalue"),
+      *dscores = staged.out("dscores");
+    auto blocks = a.blocks([&](QueryBlock b) {
+      const int64_t many = b.rows, keys = b.keys, block = many * keys;
+      const int64_t q = a.n * a.d, k = a.m * a.d, v = a.m * a.dv, o = a.n * a.dv;
+      return Block{b, a.scoreProduct(b),
+                   // dprob = dout value^T; dvalue += prob^T dout; dquery = scale S key; dkey += scale S^T query
+                   a.product({many, keys, a.dv, false, true, 1, false}, o, v, block),
+                   a.product({keys, a.dv, many, true, false, 1, true}, block, o, v),
+                   a.product({many, a.d, keys, false, false, a.scale, false}, block, k, q),
+                   a.product({keys, a.d, many, true, false, a.scale, true}, block, q, k)};
+    });
+    return bindTask([=, blocks = std::move(blocks), first = a.scores(), second = a.scores()](DeviceCtx *dev) {
+      T *prob = first.get(), *slope = second.get();
+      std::fill_n(dkey, a.heads * a.m * a.d, T(0));
+      std::fill_n(dvalue, a.heads * a.m * a.dv, T(0));
+      for (int64_t h0 = 0; h0 < a.heads; h0 += a.group())
+        for (const Block &b : blocks) {
+          const int64_t q = (h0 * a.n + b.first) * a.d, o = (h0 * a.n + b.first) * a.dv, k = h0 * a.m * a.d,
+                        v = h0 * a.m * a.dv;
+          b.scores.run(dev, a.query + q, a.key + k, prob);
+          b.dprob.run(dev, dout + o, a.value + v, slope);
+          a.forEachRow(dev, h0, b, prob, [&](int64_t at, T *p, int64_t seen) {
+            T *s = slope + (p - prob);
+            if (std::isinf(logSum[at]) && logSum[at] < 0)
+              std::fill_n(p, seen, T(0)); // it saw nothing
+            else
+              probabilities(p, seen, logSum[at]);
+            T along = 0;
+            for (int64_t c = 0; c < a.dv; ++c) along += dout[at * a.dv + c] * out[at * a.dv + c];
+            if (dlogSum) along -= dlogSum[at];
+            for (int64_t j = 0; j < seen; ++j) s[j] = p[j] * (s[j] - along);
+            std::fill(p + seen, p + b.keys, T(0));
+            std::fill(s + seen, s + b.keys, T(0));
+            if (dscores) {
+              std::copy_n(s, b.keys, dscores + at * a.m);
+              std::fill(dscores + at * a.m + b.keys, dscores + (at + 1) * a.m, T(0));
+            }
+          });
+          b.dvalue.run(dev, prob, dout + o, dvalue + v);
+          b.dquery.run(dev, slope, a.key + k, dquery + q);
+          b.dkey.run(dev, slope, a.query + q, dkey + k);
+        }
+    });
+  }
+
+private:
+  struct Block : QueryBlock {
+    Gemm<T> scores, dprob, dvalue, dquery, dkey;
+  };
+  /// exp(score - log_sum), which is at most 1 for scores that log_sum was computed of, and anything for others.
+  static void probabilities(float *row, int64_t n, float sum) {
+    using S = Simd<float>;
+    const auto by = S::set1(sum);
+    for (int64_t j = 0; j < n; j += 8) {
+      const auto m = S::mask(n - j);
+      S::store(row + j, simdExp(S::sub(S::load(row + j, m), by)), m);
+    }
+  }
+  static void probabilities(double *row, int64_t n, double sum) { expRow(row, n, sum); }
+};
+
+REGISTER_USER_OP("scaled_dot_product_attention_grad")
+    .GradientOf("scaled_dot_product_attention")
+    .With(attentionInputs)
+    .Input("out")
+    .Input("log_sum")
+    .Input("dout")
+    .OptionalInput("dlog_sum")
+    .Output("dquery")
+    .Output("dkey")
+    .Output("dvalue")
+    .OptionalOutput("dscores")
+    .With(attentionRules(false))
+    .SetTensorDescInferFn(infer)
+    .Doc("The gradients of scaled_dot_product_attention. With P = exp(scale * query key^T + mask - log_sum), which "
+         "is computed again for a block of queries at a time, and S = P * (dout value^T - sum over the last axis of "
+         "dout * out + dlog_sum): dvalue = P^T dout, dquery = scale * S key, dkey = scale * S^T query; dscores, when "
+         "asked for, is S, the gradient of a mask that is added.")
+    .Cases({gradCase("plain", {2, 3, 5, 8}, {2, 3, 7, 8}, {2, 3, 7, 4}, false),
+            gradCase("causal", {3, 50, 4}, {3, 50, 4}, {3, 50, 4}, false).Attr("causal", true).Attr("scale", 0.3),
+            gradCase("added", {2, 2, 4, 3}, {2, 2, 6, 3}, {2, 2, 6, 5}, false)
+                .In("mask", {2, 1, 4, 6}, -2, 2)
+                .In("dlog_sum", {2, 2, 4})
+                .Out("dscores"),
+            gradCase("seen", {2, 4, 3}, {2, 9, 3}, {2, 9, 3}, false)
+                .In("mask", kBool, {1, 9}, 0, 2)
+                .Attr("causal", true)
+                .Out("dscores"),
+            gradCase("half", {2, 3, 5, 8}, {2, 3, 7, 8}, {2, 3, 7, 4}, true)})
+    .Kernel<AttentionGradKernel, types::Floating>("query");
+
+void attentionGradient(GradientRule &g) {
+  const bool mask = g.needs("mask");
+  if (!g.needs("query") && !g.needs("key") && !g.needs("value") && !mask) return;
+  auto grad = g.add("scaled_dot_product_attention_grad", "query");
+  grad.in("query", g.x("query")).in("key", g.x("key")).in("value", g.x("value"));
+  if (g.hasInput("mask")) grad.in("mask", g.x("mask"));
+  grad.in("out", g.y("out")).in("log_sum", g.y("log_sum")).in("dout", g.dy("out")).same({"causal", "scale"});
+  if (g.hasDy("log_sum")) grad.in("dlog_sum", g.dy("log_sum"));
+  if (mask) grad.output("dscores");
+  for (const char *arg : {"query", "key", "value"}) g.bind(arg, grad.out(std::string("d") + arg));
+  if (!mask) return;
+  Shape scores = g.shape("query");
+  scores.Set(scores.NumAxes() - 1, g.shape("key").At(scores.NumAxes() - 2));
+  g.bind("mask", g.reduceLike(grad.out("dscores"), scores, g.x("mask"), g.shape("mask"), "mask"));
+}
+REGISTER_USER_OP_GRAD("scaled_dot_product_attention").SetBackwardOpConfGenFn(gradientRule(attentionGradient));
+
+/// An error, and not NoGrad: a gradient that silently left this path out would be wrong.
+void attentionGradGradient(GradientRule &) {
+  throw ContractError("second derivatives of the fused attention are not provided; write it as matmul, softmax and "
+                      "matmul, which have them");
+}
+REGISTER_USER_OP_GRAD("scaled_dot_product_attention_grad").SetBackwardOpConfGenFn(gradientRule(attentionGradGradient));
+
+} // namespace
+} // namespace opc::ops
