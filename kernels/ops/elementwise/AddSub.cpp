@@ -1,28 +1,18 @@
 // Addition and subtraction: of tensors, of a number, of a one-element tensor.
 // SPDX-License-Identifier: Apache-2.0
+#include "ArithmeticScalars.h"
 #include "elementwise/ElementwiseOps.h"
 
-#include "ArithmeticScalars.h"
+namespace opc::ops {
+namespace {
 
-namespace opc::scalar {
+using namespace opc::scalar;
 
-OPC_BINARY_OP("broadcast_add").Doc("x + y with broadcasting. Integers wrap around.").Elementwise<Add, types::Numbers>();
-OPC_SCALAR_OPERAND_OP("scalar_add")
-    .SetCheckAttrFn(user_op::elementwise::checkScalarOperand)
-    .Doc("in + a number.")
-    .Elementwise<Add, types::Numbers>(withOperand(1.5));
-REGISTER_USER_OP("scalar_add_by_tensor")
-    .Input("x")
-    .Input("scalar")
-    .Output("y")
-    .Doc("x + a tensor of one element.")
-    .Elementwise<Add, types::Numbers>();
-OPC_BINARY_OP("broadcast_sub").Doc("x - y with broadcasting. Integers wrap around.").Elementwise<Sub, types::Numbers>();
-REGISTER_USER_OP("scalar_sub_by_tensor")
-    .Input("x")
-    .Input("scalar")
-    .Output("y")
-    .Doc("x - a tensor of one element.")
-    .Elementwise<Sub, types::Numbers>();
+REGISTER_USER_OP("broadcast_add").With(binary<Add>()).Doc("x + y with broadcasting. Integers wrap around.");
+REGISTER_USER_OP("scalar_add").With(byNumber<Add>(withNumber(1.5))).Doc("in + a number.");
+REGISTER_USER_OP("scalar_add_by_tensor").With(byTensor<Add>()).Doc("x + a tensor of one element.");
+REGISTER_USER_OP("broadcast_sub").With(binary<Sub>()).Doc("x - y with broadcasting. Integers wrap around.");
+REGISTER_USER_OP("scalar_sub_by_tensor").With(byTensor<Sub>()).Doc("x - a tensor of one element.");
 
-} // namespace opc::scalar
+} // namespace
+} // namespace opc::ops

@@ -1,48 +1,33 @@
 // Bitwise operations on integers and bool.
 // SPDX-License-Identifier: Apache-2.0
+#include "LogicScalars.h"
 #include "elementwise/ElementwiseOps.h"
 
-#include "LogicScalars.h"
+namespace opc::ops {
+namespace {
 
-namespace opc::scalar {
+using namespace opc::scalar;
 
 using BitTypes = Join<types::Integers, types::Bool>;
 
-/// A bitwise operand is an integer.
-static user_op::ElementwiseOptions bits() {
-  return ElementwiseOptions()
-      .Attributes(user_op::elementwise::scalarOperand)
-      .CaseAttr("has_int_operand", true)
-      .CaseAttr("int_operand", int64_t{1})
-      .Domain(-9, 9);
+template <class F> auto bits() {
+  return [](OpRegistry &op) { op.With(binary<F, BitTypes>(domain(-9, 9))).NoGrad("integers have no gradient"); };
+}
+/// The number is an integer, too.
+template <class F> auto bitsByNumber() {
+  return [](OpRegistry &op) {
+    const ElementwiseOptions options =
+        domain(-9, 9).Attributes(readNumber).CaseAttr("has_int_operand", true).CaseAttr("int_operand", int64_t{1});
+    op.With(byNumber<F, BitTypes>(options)).NoGrad("integers have no gradient");
+  };
 }
 
-OPC_BINARY_OP("broadcast_bitwise_and")
-    .Doc("Bitwise and with broadcasting.")
-    .Elementwise<BitwiseAnd, BitTypes>(ElementwiseOptions().Domain(-9, 9))
-    .NoGrad("integers have no gradient");
-OPC_SCALAR_OPERAND_OP("scalar_bitwise_and")
-    .SetCheckAttrFn(user_op::elementwise::checkScalarOperand)
-    .Doc("Bitwise and with a number.")
-    .Elementwise<BitwiseAnd, BitTypes>(bits())
-    .NoGrad("integers have no gradient");
-OPC_BINARY_OP("broadcast_bitwise_or")
-    .Doc("Bitwise or with broadcasting.")
-    .Elementwise<BitwiseOr, BitTypes>(ElementwiseOptions().Domain(-9, 9))
-    .NoGrad("integers have no gradient");
-OPC_SCALAR_OPERAND_OP("scalar_bitwise_or")
-    .SetCheckAttrFn(user_op::elementwise::checkScalarOperand)
-    .Doc("Bitwise or with a number.")
-    .Elementwise<BitwiseOr, BitTypes>(bits())
-    .NoGrad("integers have no gradient");
-OPC_BINARY_OP("broadcast_bitwise_xor")
-    .Doc("Bitwise xor with broadcasting.")
-    .Elementwise<BitwiseXor, BitTypes>(ElementwiseOptions().Domain(-9, 9))
-    .NoGrad("integers have no gradient");
-OPC_SCALAR_OPERAND_OP("scalar_bitwise_xor")
-    .SetCheckAttrFn(user_op::elementwise::checkScalarOperand)
-    .Doc("Bitwise xor with a number.")
-    .Elementwise<BitwiseXor, BitTypes>(bits())
-    .NoGrad("integers have no gradient");
+REGISTER_USER_OP("broadcast_bitwise_and").With(bits<BitwiseAnd>()).Doc("Bitwise and with broadcasting.");
+REGISTER_USER_OP("scalar_bitwise_and").With(bitsByNumber<BitwiseAnd>()).Doc("Bitwise and with a number.");
+REGISTER_USER_OP("broadcast_bitwise_or").With(bits<BitwiseOr>()).Doc("Bitwise or with broadcasting.");
+REGISTER_USER_OP("scalar_bitwise_or").With(bitsByNumber<BitwiseOr>()).Doc("Bitwise or with a number.");
+REGISTER_USER_OP("broadcast_bitwise_xor").With(bits<BitwiseXor>()).Doc("Bitwise xor with broadcasting.");
+REGISTER_USER_OP("scalar_bitwise_xor").With(bitsByNumber<BitwiseXor>()).Doc("Bitwise xor with a number.");
 
-} // namespace opc::scalar
+} // namespace
+} // namespace opc::ops

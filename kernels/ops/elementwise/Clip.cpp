@@ -1,58 +1,48 @@
 // Limits given as attributes: the floating pair for floating tensors, the integral pair for the others.
 // SPDX-License-Identifier: Apache-2.0
+#include "ArithmeticScalars.h"
 #include "elementwise/ElementwiseOps.h"
 
-#include "ArithmeticScalars.h"
-
-namespace opc::scalar {
-
+namespace opc::ops {
 namespace {
-std::vector<ScalarValue> limits(const user_op::UserOpConfWrapper &conf, DataType type, bool min, bool max) {
-  std::vector<ScalarValue> values;
-  const bool floating = IsFloatingDataType(type);
-  if (min)
-    values.push_back(floating ? ScalarValue(conf.attr<double>("floating_min"))
-                              : ScalarValue(conf.attr<int64_t>("integral_min")));
-  if (max)
-    values.push_back(floating ? ScalarValue(conf.attr<double>("floating_max"))
-                              : ScalarValue(conf.attr<int64_t>("integral_max")));
-  return values;
+
+using namespace opc::scalar;
+
+/// A limit: its attributes, and what they are in the sample cases.
+struct Limit {
+  const char *floating, *integral;
+  double floatingCase;
+  int64_t integralCase;
+};
+
+/// x limited by F, which takes the limits as numbers.
+template <class F> std::function<void(OpRegistry &)> limited(const std::vector<Limit> &limits) {
+  return [limits](OpRegistry &op) {
+    ElementwiseOptions options;
+    for (const Limit &l : limits) {
+      op.Attr<double>(l.floating, 0).Attr<int64_t>(l.integral, 0);
+      options.CaseAttr(l.floating, l.floatingCase).CaseAttr(l.integral, l.integralCase);
+    }
+    options.Attributes([limits](const UserOpConfWrapper &conf, DataType type) {
+      std::vector<ScalarValue> values;
+      for (const Limit &l : limits)
+        values.push_back(IsFloatingDataType(type) ? ScalarValue(conf.attr<double>(l.floating))
+                                                  : ScalarValue(conf.attr<int64_t>(l.integral)));
+      return values;
+    });
+    op.With(unary<F, types::Numbers>(options));
+  };
 }
+
+REGISTER_USER_OP("clip_by_scalar")
+    .With(limited<Clip>({{"floating_min", "integral_min", -1.0, 0}, {"floating_max", "integral_max", 1.5, 2}}))
+    .Doc("x limited to [min, max]; NaN stays NaN.");
+REGISTER_USER_OP("clip_by_scalar_min")
+    .With(limited<Maximum>({{"floating_min", "integral_min", -0.5, 1}}))
+    .Doc("x, but at least min; NaN stays NaN.");
+REGISTER_USER_OP("clip_by_scalar_max")
+    .With(limited<Minimum>({{"floating_max", "integral_max", 0.5, 1}}))
+    .Doc("x, but at most max; NaN stays NaN.");
+
 } // namespace
-
-OPC_UNARY_OP("clip_by_scalar")
-    .Attr<double>("floating_min", 0)
-    .Attr<int64_t>("integral_min", 0)
-    .Attr<double>("floating_max", 0)
-    .Attr<int64_t>("integral_max", 0)
-    .Doc("x limited to [min, max]; NaN stays NaN.")
-    .Elementwise<Clip, types::Numbers>(ElementwiseOptions()
-                                           .Attributes([](const user_op::UserOpConfWrapper &conf, DataType type) {
-                                             return limits(conf, type, true, true);
-                                           })
-                                           .CaseAttr("floating_min", -1.0)
-                                           .CaseAttr("floating_max", 1.5)
-                                           .CaseAttr("integral_min", int64_t{0})
-                                           .CaseAttr("integral_max", int64_t{2}));
-OPC_UNARY_OP("clip_by_scalar_min")
-    .Attr<double>("floating_min", 0)
-    .Attr<int64_t>("integral_min", 0)
-    .Doc("x, but at least min; NaN stays NaN.")
-    .Elementwise<Maximum, types::Numbers>(ElementwiseOptions()
-                                              .Attributes([](const user_op::UserOpConfWrapper &conf, DataType type) {
-                                                return limits(conf, type, true, false);
-                                              })
-                                              .CaseAttr("floating_min", -0.5)
-                                              .CaseAttr("integral_min", int64_t{1}));
-OPC_UNARY_OP("clip_by_scalar_max")
-    .Attr<double>("floating_max", 0)
-    .Attr<int64_t>("integral_max", 0)
-    .Doc("x, but at most max; NaN stays NaN.")
-    .Elementwise<Minimum, types::Numbers>(ElementwiseOptions()
-                                              .Attributes([](const user_op::UserOpConfWrapper &conf, DataType type) {
-                                                return limits(conf, type, false, true);
-                                              })
-                                              .CaseAttr("floating_max", 0.5)
-                                              .CaseAttr("integral_max", int64_t{1}));
-
-} // namespace opc::scalar
+} // namespace opc::ops

@@ -1,21 +1,23 @@
 // Functions of two or three tensors that combine several steps.
 // SPDX-License-Identifier: Apache-2.0
+#include "ArithmeticScalars.h"
 #include "elementwise/ElementwiseOps.h"
 
-#include "ArithmeticScalars.h"
+namespace opc::ops {
+namespace {
 
-namespace opc::scalar {
+using namespace opc::scalar;
 
-OPC_BINARY_OP("atan2")
+REGISTER_USER_OP("atan2")
+    .With(binary<Atan2, types::Floating>(sameShape()))
     .Doc("The angle of the point (y, x), that is atan(x / y) in the right quadrant, for tensors of equal shape. x is "
-         "the numerator.")
-    .Elementwise<Atan2, types::Floating>(ElementwiseOptions().SameShape());
-OPC_BINARY_OP("xlogy")
-    .Doc("x * log(y), and 0 where x is 0 (unless y is NaN), for tensors of equal shape.")
-    .Elementwise<Xlogy, types::Floating>(ElementwiseOptions().SameShape().Domain(0.3, 4));
-OPC_BINARY_OP("xdivy")
-    .Doc("x / y, and 0 where x is 0 (unless y is NaN), for tensors of equal shape.")
-    .Elementwise<Xdivy, types::Floating>(ElementwiseOptions().SameShape().Domain(0.3, 4));
+         "the numerator.");
+REGISTER_USER_OP("xlogy")
+    .With(binary<Xlogy, types::Floating>(sameShape().Domain(0.3, 4)))
+    .Doc("x * log(y), and 0 where x is 0 (unless y is NaN), for tensors of equal shape.");
+REGISTER_USER_OP("xdivy")
+    .With(binary<Xdivy, types::Floating>(sameShape().Domain(0.3, 4)))
+    .Doc("x / y, and 0 where x is 0 (unless y is NaN), for tensors of equal shape.");
 REGISTER_USER_OP("lerp")
     .Input("start")
     .Input("end")
@@ -27,12 +29,10 @@ REGISTER_USER_OP("scalar_lerp")
     .Input("start")
     .Input("end")
     .Output("out")
-    .Attr<bool>("has_int_operand", false)
-    .Attr<bool>("has_float_operand", false)
-    .Attr<int64_t>("int_operand", 0)
-    .Attr<double>("float_operand", 0)
-    .SetCheckAttrFn(user_op::elementwise::checkScalarOperand)
+    .With(numberAttrs)
+    .SetCheckAttrFn(checkNumber)
     .Doc("start + number * (end - start), with broadcasting.")
-    .Elementwise<Lerp>(withOperand(0.3));
+    .Elementwise<Lerp>(withNumber(0.3));
 
-} // namespace opc::scalar
+} // namespace
+} // namespace opc::ops

@@ -1,23 +1,24 @@
 // Exponentials, logarithms and roots.
 // SPDX-License-Identifier: Apache-2.0
+#include "UnaryScalars.h"
 #include "elementwise/ElementwiseOps.h"
 
-#include "UnaryScalars.h"
+namespace opc::ops {
+namespace {
 
-namespace opc::scalar {
+using namespace opc::scalar;
 
-OPC_UNARY_OP("exp").Doc("e to the power of each element.").Elementwise<Exp>();
-OPC_UNARY_OP("exp2").Doc("2 to the power of each element.").Elementwise<Exp2>();
-OPC_UNARY_OP("expm1").Doc("e^x - 1, exact for small x.").Elementwise<Expm1>();
-OPC_UNARY_OP("log")
-    .Doc("Natural logarithm. NaN for negative numbers, -inf for 0.")
-    .Elementwise<Log>(ElementwiseOptions().Domain(0.05, 10));
-OPC_UNARY_OP("log2").Doc("Logarithm to base 2.").Elementwise<Log2>(ElementwiseOptions().Domain(0.05, 10));
-OPC_UNARY_OP("log10").Doc("Logarithm to base 10.").Elementwise<Log10>(ElementwiseOptions().Domain(0.05, 10));
-OPC_UNARY_OP("log1p").Doc("log(1 + x), exact for small x.").Elementwise<Log1p>(ElementwiseOptions().Domain(-0.9, 5));
-OPC_UNARY_OP("sqrt")
-    .Doc("Square root. NaN for negative numbers.")
-    .Elementwise<Sqrt>(ElementwiseOptions().Domain(0.05, 10));
-OPC_UNARY_OP("rsqrt").Doc("1 / sqrt(x).").Elementwise<Rsqrt>(ElementwiseOptions().Domain(0.05, 10));
+REGISTER_USER_OP("exp").With(unary<Exp>()).Doc("e to the power of each element.");
+REGISTER_USER_OP("exp2").With(unary<Exp2>()).Doc("2 to the power of each element.");
+REGISTER_USER_OP("expm1").With(unary<Expm1>()).Doc("e^x - 1, exact for small x.");
+REGISTER_USER_OP("log")
+    .With(unary<Log>(domain(0.05, 10)))
+    .Doc("Natural logarithm. NaN for negative numbers, -inf for 0.");
+REGISTER_USER_OP("log2").With(unary<Log2>(domain(0.05, 10))).Doc("Logarithm to base 2.");
+REGISTER_USER_OP("log10").With(unary<Log10>(domain(0.05, 10))).Doc("Logarithm to base 10.");
+REGISTER_USER_OP("log1p").With(unary<Log1p>(domain(-0.9, 5))).Doc("log(1 + x), exact for small x.");
+REGISTER_USER_OP("sqrt").With(unary<Sqrt>(domain(0.05, 10))).Doc("Square root. NaN for negative numbers.");
+REGISTER_USER_OP("rsqrt").With(unary<Rsqrt>(domain(0.05, 10))).Doc("1 / sqrt(x).");
 
-} // namespace opc::scalar
+} // namespace
+} // namespace opc::ops

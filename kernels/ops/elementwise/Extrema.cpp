@@ -1,22 +1,25 @@
 // The larger or smaller of two tensors. NaN in either operand gives NaN.
 // SPDX-License-Identifier: Apache-2.0
+#include "ArithmeticScalars.h"
 #include "elementwise/ElementwiseOps.h"
 
-#include "ArithmeticScalars.h"
+namespace opc::ops {
+namespace {
 
-namespace opc::scalar {
+using namespace opc::scalar;
 
-OPC_BINARY_OP("broadcast_maximum")
-    .Doc("The larger of x and y with broadcasting; NaN if either is.")
-    .Elementwise<Maximum, types::Numbers>();
-OPC_BINARY_OP("broadcast_minimum")
-    .Doc("The smaller of x and y with broadcasting; NaN if either is.")
-    .Elementwise<Minimum, types::Numbers>();
-OPC_BINARY_OP("elementwise_maximum")
-    .Doc("The larger of x and y for tensors of equal shape; NaN if either is.")
-    .Elementwise<Maximum, types::Numbers>(ElementwiseOptions().SameShape());
-OPC_BINARY_OP("elementwise_minimum")
-    .Doc("The smaller of x and y for tensors of equal shape; NaN if either is.")
-    .Elementwise<Minimum, types::Numbers>(ElementwiseOptions().SameShape());
+REGISTER_USER_OP("broadcast_maximum")
+    .With(binary<Maximum>())
+    .Doc("The larger of x and y with broadcasting; NaN if either is.");
+REGISTER_USER_OP("broadcast_minimum")
+    .With(binary<Minimum>())
+    .Doc("The smaller of x and y with broadcasting; NaN if either is.");
+REGISTER_USER_OP("elementwise_maximum")
+    .With(binary<Maximum>(sameShape()))
+    .Doc("The larger of x and y for tensors of equal shape; NaN if either is.");
+REGISTER_USER_OP("elementwise_minimum")
+    .With(binary<Minimum>(sameShape()))
+    .Doc("The smaller of x and y for tensors of equal shape; NaN if either is.");
 
-} // namespace opc::scalar
+} // namespace
+} // namespace opc::ops

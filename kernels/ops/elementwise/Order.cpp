@@ -1,46 +1,31 @@
 // Order of tensors, and of a tensor and a number. Comparisons with NaN are false.
 // SPDX-License-Identifier: Apache-2.0
+#include "LogicScalars.h"
 #include "elementwise/ElementwiseOps.h"
 
-#include "LogicScalars.h"
+namespace opc::ops {
+namespace {
 
-namespace opc::scalar {
+using namespace opc::scalar;
 
-OPC_BINARY_OP("broadcast_greater")
-    .Doc("True where x is above y, with broadcasting.")
-    .Elementwise<Greater, types::Computed, output::Bool>(ElementwiseOptions().Domain(-2, 2))
-    .NoGrad("the result is a truth value");
-OPC_SCALAR_OPERAND_OP("scalar_logical_greater")
-    .SetCheckAttrFn(user_op::elementwise::checkScalarOperand)
-    .Doc("True where in is above a number.")
-    .Elementwise<Greater, types::Computed, output::Bool>(withOperand(1))
-    .NoGrad("the result is a truth value");
-OPC_BINARY_OP("broadcast_greater_equal")
-    .Doc("True where x is not below y, with broadcasting.")
-    .Elementwise<GreaterEqual, types::Computed, output::Bool>(ElementwiseOptions().Domain(-2, 2))
-    .NoGrad("the result is a truth value");
-OPC_SCALAR_OPERAND_OP("scalar_logical_greater_equal")
-    .SetCheckAttrFn(user_op::elementwise::checkScalarOperand)
-    .Doc("True where in is not below a number.")
-    .Elementwise<GreaterEqual, types::Computed, output::Bool>(withOperand(1))
-    .NoGrad("the result is a truth value");
-OPC_BINARY_OP("broadcast_less")
-    .Doc("True where x is below y, with broadcasting.")
-    .Elementwise<Less, types::Computed, output::Bool>(ElementwiseOptions().Domain(-2, 2))
-    .NoGrad("the result is a truth value");
-OPC_SCALAR_OPERAND_OP("scalar_logical_less")
-    .SetCheckAttrFn(user_op::elementwise::checkScalarOperand)
-    .Doc("True where in is below a number.")
-    .Elementwise<Less, types::Computed, output::Bool>(withOperand(1))
-    .NoGrad("the result is a truth value");
-OPC_BINARY_OP("broadcast_less_equal")
-    .Doc("True where x is not above y, with broadcasting.")
-    .Elementwise<LessEqual, types::Computed, output::Bool>(ElementwiseOptions().Domain(-2, 2))
-    .NoGrad("the result is a truth value");
-OPC_SCALAR_OPERAND_OP("scalar_logical_less_equal")
-    .SetCheckAttrFn(user_op::elementwise::checkScalarOperand)
-    .Doc("True where in is not above a number.")
-    .Elementwise<LessEqual, types::Computed, output::Bool>(withOperand(1))
-    .NoGrad("the result is a truth value");
+REGISTER_USER_OP("broadcast_greater")
+    .With(truth<Greater>(domain(-2, 2)))
+    .Doc("True where x is above y, with broadcasting.");
+REGISTER_USER_OP("scalar_logical_greater").With(truthByNumber<Greater>()).Doc("True where in is above a number.");
+REGISTER_USER_OP("broadcast_greater_equal")
+    .With(truth<GreaterEqual>(domain(-2, 2)))
+    .Doc("True where x is not below y, with broadcasting.");
+REGISTER_USER_OP("scalar_logical_greater_equal")
+    .With(truthByNumber<GreaterEqual>())
+    .Doc("True where in is not below a number.");
+REGISTER_USER_OP("broadcast_less").With(truth<Less>(domain(-2, 2))).Doc("True where x is below y, with broadcasting.");
+REGISTER_USER_OP("scalar_logical_less").With(truthByNumber<Less>()).Doc("True where in is below a number.");
+REGISTER_USER_OP("broadcast_less_equal")
+    .With(truth<LessEqual>(domain(-2, 2)))
+    .Doc("True where x is not above y, with broadcasting.");
+REGISTER_USER_OP("scalar_logical_less_equal")
+    .With(truthByNumber<LessEqual>())
+    .Doc("True where in is not above a number.");
 
-} // namespace opc::scalar
+} // namespace
+} // namespace opc::ops

@@ -1,30 +1,33 @@
 // Powers.
 // SPDX-License-Identifier: Apache-2.0
+#include "ArithmeticScalars.h"
 #include "elementwise/ElementwiseOps.h"
 
-#include "ArithmeticScalars.h"
+namespace opc::ops {
+namespace {
 
-namespace opc::scalar {
+using namespace opc::scalar;
 
-OPC_BINARY_OP("broadcast_pow")
-    .Doc("x^y with broadcasting. Integers wrap around; negative exponents give 0, but for x = 1 and -1.")
-    .Elementwise<Pow, types::Numbers>(ElementwiseOptions().Domain(0.2, 3));
-OPC_BINARY_OP("pow")
-    .Doc("x^y for tensors of equal shape.")
-    .Elementwise<Pow, types::Floating>(ElementwiseOptions().SameShape().Domain(0.2, 3));
+REGISTER_USER_OP("broadcast_pow")
+    .With(binary<Pow>(domain(0.2, 3)))
+    .Doc("x^y with broadcasting. Integers wrap around; negative exponents give 0, but for x = 1 and -1.");
+REGISTER_USER_OP("pow")
+    .With(binary<Pow, types::Floating>(sameShape().Domain(0.2, 3)))
+    .Doc("x^y for tensors of equal shape.");
 /// Older graphs give `exponent` and neither flag.
-static std::vector<ScalarValue> exponentOperand(const user_op::UserOpConfWrapper &conf, DataType type) {
-  if (conf.attr<bool>("has_int_operand") || conf.attr<bool>("has_float_operand"))
-    return user_op::elementwise::scalarOperand(conf, type);
+std::vector<ScalarValue> readExponent(const UserOpConfWrapper &conf, DataType type) {
+  if (conf.attr<bool>("has_int_operand") || conf.attr<bool>("has_float_operand")) return readNumber(conf, type);
   return {ScalarValue(conf.attr<double>("exponent"))};
 }
-OPC_SCALAR_OPERAND_OP("scalar_pow")
+REGISTER_USER_OP("scalar_pow")
+    .With(inToOut)
+    .With(numberAttrs)
     .Attr<double>("exponent", 0)
     .Doc("in to the power of a number: int_operand, float_operand or, with neither flag set, exponent.")
-    .Elementwise<Pow, types::Numbers>(withOperand(2.5).Attributes(exponentOperand).Domain(0.2, 3));
-OPC_SCALAR_OPERAND_OP("scalar_reverse_pow")
-    .SetCheckAttrFn(user_op::elementwise::checkScalarOperand)
-    .Doc("A number to the power of in.")
-    .Elementwise<ReversePow, types::Floating>(withOperand());
+    .Elementwise<Pow, types::Numbers>(withNumber(2.5).Attributes(readExponent).Domain(0.2, 3));
+REGISTER_USER_OP("scalar_reverse_pow")
+    .With(byNumber<ReversePow, types::Floating>())
+    .Doc("A number to the power of in.");
 
-} // namespace opc::scalar
+} // namespace
+} // namespace opc::ops

@@ -1,30 +1,31 @@
 // Error, gamma and logistic functions.
 // SPDX-License-Identifier: Apache-2.0
+#include "UnaryScalars.h"
 #include "elementwise/ElementwiseOps.h"
 
-#include "UnaryScalars.h"
+namespace opc::ops {
+namespace {
 
-namespace opc::scalar {
+using namespace opc::scalar;
 
-OPC_UNARY_OP("erf")
-    .Doc("The error function, 2/sqrt(pi) times the integral of e^(-t^2) from 0 to x.")
-    .Elementwise<Erf>();
-OPC_UNARY_OP("erfc").Doc("1 - erf(x), exact for large x.").Elementwise<Erfc>();
-OPC_UNARY_OP("lgamma")
-    .Doc("The logarithm of |Gamma(x)|; +inf at 0 and at negative integers.")
-    .Elementwise<Lgamma>(ElementwiseOptions().Domain(0.2, 8));
-OPC_UNARY_OP("digamma")
-    .Doc("The derivative of lgamma. NaN at negative integers.")
-    .Elementwise<Digamma>(ElementwiseOptions().Domain(0.2, 8));
-OPC_UNARY_OP("trigamma")
+REGISTER_USER_OP("erf")
+    .With(unary<Erf>())
+    .Doc("The error function, 2/sqrt(pi) times the integral of e^(-t^2) from 0 to x.");
+REGISTER_USER_OP("erfc").With(unary<Erfc>()).Doc("1 - erf(x), exact for large x.");
+REGISTER_USER_OP("lgamma")
+    .With(unary<Lgamma>(domain(0.2, 8)))
+    .Doc("The logarithm of |Gamma(x)|; +inf at 0 and at negative integers.");
+REGISTER_USER_OP("digamma")
+    .With(unary<Digamma>(domain(0.2, 8)))
+    .Doc("The derivative of lgamma. NaN at negative integers.");
+REGISTER_USER_OP("trigamma")
+    .With(unary<Trigamma>(domain(0.2, 8)))
     .Doc("The derivative of digamma; +inf at 0 and at negative integers.")
-    .Elementwise<Trigamma>(ElementwiseOptions().Domain(0.2, 8))
     .NoGrad("the derivative of trigamma is not a function of this library");
-OPC_UNARY_OP("sigmoid")
-    .Doc("The logistic function, 1 / (1 + e^-x).")
-    .Elementwise<Sigmoid>(ElementwiseOptions().Domain(-8, 8));
-OPC_UNARY_OP("log_sigmoid")
-    .Doc("log(1 / (1 + e^-x)), without overflow for large |x|.")
-    .Elementwise<LogSigmoid>(ElementwiseOptions().Domain(-8, 8));
+REGISTER_USER_OP("sigmoid").With(unary<Sigmoid>(domain(-8, 8))).Doc("The logistic function, 1 / (1 + e^-x).");
+REGISTER_USER_OP("log_sigmoid")
+    .With(unary<LogSigmoid>(domain(-8, 8)))
+    .Doc("log(1 / (1 + e^-x)), without overflow for large |x|.");
 
-} // namespace opc::scalar
+} // namespace
+} // namespace opc::ops

@@ -1,30 +1,27 @@
 // Trigonometric and hyperbolic functions and their inverses.
 // SPDX-License-Identifier: Apache-2.0
+#include "UnaryScalars.h"
 #include "elementwise/ElementwiseOps.h"
 
-#include "UnaryScalars.h"
+namespace opc::ops {
+namespace {
 
-namespace opc::scalar {
+using namespace opc::scalar;
 
-OPC_UNARY_OP("sin").Doc("Sine; x in radians.").Elementwise<Sin>();
-OPC_UNARY_OP("cos").Doc("Cosine; x in radians.").Elementwise<Cos>();
-OPC_UNARY_OP("tan").Doc("Tangent; x in radians.").Elementwise<Tan>(ElementwiseOptions().Domain(-1.4, 1.4));
-OPC_UNARY_OP("asin")
-    .Doc("Inverse sine, in radians. NaN outside [-1, 1].")
-    .Elementwise<Asin>(ElementwiseOptions().Domain(-0.95, 0.95));
-OPC_UNARY_OP("acos")
-    .Doc("Inverse cosine, in radians. NaN outside [-1, 1].")
-    .Elementwise<Acos>(ElementwiseOptions().Domain(-0.95, 0.95));
-OPC_UNARY_OP("atan").Doc("Inverse tangent, in radians.").Elementwise<Atan>();
-OPC_UNARY_OP("sinh").Doc("Hyperbolic sine.").Elementwise<Sinh>();
-OPC_UNARY_OP("cosh").Doc("Hyperbolic cosine.").Elementwise<Cosh>();
-OPC_UNARY_OP("tanh").Doc("Hyperbolic tangent.").Elementwise<Tanh>();
-OPC_UNARY_OP("asinh").Doc("Inverse hyperbolic sine.").Elementwise<Asinh>();
-OPC_UNARY_OP("acosh")
-    .Doc("Inverse hyperbolic cosine. NaN below 1.")
-    .Elementwise<Acosh>(ElementwiseOptions().Domain(1.1, 6));
-OPC_UNARY_OP("atanh")
-    .Doc("Inverse hyperbolic tangent. NaN outside [-1, 1].")
-    .Elementwise<Atanh>(ElementwiseOptions().Domain(-0.95, 0.95));
+REGISTER_USER_OP("sin").With(unary<Sin>()).Doc("Sine; x in radians.");
+REGISTER_USER_OP("cos").With(unary<Cos>()).Doc("Cosine; x in radians.");
+REGISTER_USER_OP("tan").With(unary<Tan>(domain(-1.4, 1.4))).Doc("Tangent; x in radians.");
+REGISTER_USER_OP("asin").With(unary<Asin>(domain(-0.95, 0.95))).Doc("Inverse sine, in radians. NaN outside [-1, 1].");
+REGISTER_USER_OP("acos").With(unary<Acos>(domain(-0.95, 0.95))).Doc("Inverse cosine, in radians. NaN outside [-1, 1].");
+REGISTER_USER_OP("atan").With(unary<Atan>()).Doc("Inverse tangent, in radians.");
+REGISTER_USER_OP("sinh").With(unary<Sinh>()).Doc("Hyperbolic sine.");
+REGISTER_USER_OP("cosh").With(unary<Cosh>()).Doc("Hyperbolic cosine.");
+REGISTER_USER_OP("tanh").With(unary<Tanh>()).Doc("Hyperbolic tangent.");
+REGISTER_USER_OP("asinh").With(unary<Asinh>()).Doc("Inverse hyperbolic sine.");
+REGISTER_USER_OP("acosh").With(unary<Acosh>(domain(1.1, 6))).Doc("Inverse hyperbolic cosine. NaN below 1.");
+REGISTER_USER_OP("atanh")
+    .With(unary<Atanh>(domain(-0.95, 0.95)))
+    .Doc("Inverse hyperbolic tangent. NaN outside [-1, 1].");
 
-} // namespace opc::scalar
+} // namespace
+} // namespace opc::ops
