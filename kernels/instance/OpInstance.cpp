@@ -3,6 +3,7 @@
 #include "OpInstance.h"
 #include "HostContexts.h"
 #include "NearestNames.h"
+#include "TextParts.h"
 
 #include <algorithm>
 
@@ -23,13 +24,8 @@ Status invalid(const char *id, std::string message, std::string help = "") {
 }
 
 template <class Def> std::string suggestion(const std::string &name, const std::vector<Def> &defs) {
-  std::vector<std::string> names;
-  for (const Def &d : defs) names.push_back(d.name);
-  const auto near = nearestNames(name, names, 1);
-  if (!near.empty()) return "did you mean '" + near[0] + "'?";
-  std::string all;
-  for (const auto &n : names) all += (all.empty() ? "" : ", ") + n;
-  return all.empty() ? "the op has none" : "the op has: " + all;
+  const std::vector<std::string> names = namesOf(defs);
+  return didYouMean(name, names, names.empty() ? "the op has none" : "the op has: " + joined(names, ", "), "'");
 }
 
 /// Puts the bindings of one direction into definition order and checks their counts.

@@ -5,6 +5,7 @@
 #include "NdSignatures.h"
 #include "Placement.h"
 #include "RunOp.h"
+#include "TextParts.h"
 
 #include <algorithm>
 #include <cmath>
@@ -221,15 +222,12 @@ private:
 
   /// "case big on 3 parts, x f64[4,5], attributes {alpha: 2}".
   std::string where(const NdSignature &signature, const Placement &mesh) const {
-    std::string dims;
-    for (int64_t d : mesh.dims) dims += (dims.empty() ? "" : "x") + std::to_string(d);
-    std::string text =
-        "case " + case_->name() + " on " + dims + " parts, " + signatureText(*op_, signature) + ", inputs";
+    std::string text = "case " + case_->name() + " on " + joined(mesh.dims, "x") + " parts, " +
+                       signatureText(*op_, signature) + ", inputs";
     for (size_t i = 0; i < inputs_.size(); ++i)
       text += (i ? ", " : " ") + op_->inputArgs()[i].first + " " + inputs_[i].desc().toString();
-    std::string attrs;
-    for (const auto &[name, value] : case_->attrs())
-      attrs += (attrs.empty() ? "" : ", ") + name + ": " + value.toString();
+    const std::string attrs =
+        joined(case_->attrs(), ", ", [](const auto &a) { return a.first + ": " + a.second.toString(); });
     return attrs.empty() ? text : text + ", attributes {" + attrs + "}";
   }
 

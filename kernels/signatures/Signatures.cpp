@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "Signatures.h"
 #include "HostContexts.h"
+#include "TextParts.h"
 
 #include <algorithm>
 #include <map>
@@ -11,11 +12,6 @@ namespace opc {
 
 using user_op::ReductionKind;
 using user_op::TensorDesc;
-
-AxisPart axisPart(int64_t size, int64_t parts, int64_t part) {
-  const int64_t q = size / parts, r = size % parts;
-  return {part * q + std::min(part, r), q + (part < r ? 1 : 0)};
-}
 
 namespace {
 
@@ -52,17 +48,8 @@ using Factors = std::vector<std::string>;
 /// "m k" over a tensor of some rank. "..." stands for the axes that the other names leave, numbered from the right, so
 /// that tensors of different rank align as in broadcasting.
 Result<Factors> expandTerm(const OpInstance &op, const std::string &term, int64_t rank) {
-  std::vector<std::string> names;
-  for (size_t at = 0; at < term.size();) {
-    if (term[at] == ' ') {
-      ++at;
-      continue;
-    }
-    size_t end = term.find(' ', at);
-    if (end == std::string::npos) end = term.size();
-    names.push_back(term.substr(at, end - at));
-    at = end;
-  }
+  std::vector<std::string> names = splitAt(term, ' ');
+  std::erase(names, "");
   const auto dots = std::count(names.begin(), names.end(), "...");
   const int64_t named = static_cast<int64_t>(names.size()) - dots;
   if (dots > 1 || (dots == 0 ? rank != named : rank < named))
@@ -79,13 +66,7 @@ Result<Factors> expandTerm(const OpInstance &op, const std::string &term, int64_
 }
 
 std::vector<std::string> splitTerms(const std::string &text) {
-  std::vector<std::string> terms(1);
-  for (char c : text) {
-    if (c == ',')
-      terms.emplace_back();
-    else
-      terms.back() += c;
-  }
+  std::vector<std::string> terms = splitAt(text, ',');
   for (std::string &t : terms) {
     while (!t.empty() && t.back() == ' ') t.pop_back();
     while (!t.empty() && t.front() == ' ') t.erase(0, 1);
@@ -224,12 +205,13 @@ bool complete(const OpInstance &op, int64_t parts, SbpSignature *s) {
 
 std::string signatureText(const OpInstance &op, const SbpSignature &signature) {
   auto list = [&](const user_op::ArgList &args) {
-    std::string text;
-    for (const auto &[arg, index] : args) {
-      const SbpParallel *s = signature.find(arg, index);
-      text += (text.empty() ? "" : ", ") + (s ? s->toString() : std::string("B"));
-    }
-    return "(" + text + ")";
+    return "(" +
+           joined(args, ", ",
+                  [&](const auto &arg) {
+                    const SbpParallel *s = signature.find(arg.first, arg.second);
+                    return s ? s->toString() : std::string("B");
+                  }) +
+           ")";
   };
   return list(op.inputArgs()) + " -> " + list(op.outputArgs());
 }

@@ -9,12 +9,6 @@
 
 namespace opc {
 
-/// Part `part` of `parts` of an axis of `size` elements: the first size % parts parts have one element more.
-struct AxisPart {
-  int64_t begin = 0, size = 0;
-};
-AxisPart axisPart(int64_t size, int64_t parts, int64_t part);
-
 /// The 1-D signatures of an op on `parts` devices, each with a state for every tensor, without repetitions: those that
 /// its definition lists (SetGetSbpFn), or those that follow from its sharding rule, and at the end all-B. Without those
 /// that split an axis of fewer elements than devices, or make a partial sum of a type without addition. `op` must have

@@ -2,6 +2,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "NearestNames.h"
 
+#include "TextParts.h"
+
 #include <algorithm>
 #include <utility>
 
@@ -42,6 +44,21 @@ std::vector<std::string> nearestNames(const std::string &name, const std::vector
   std::vector<std::string> result;
   for (size_t i = 0; i < scored.size() && i < count; ++i) result.push_back(scored[i].second);
   return result;
+}
+
+std::string didYouMean(const std::string &name, const std::vector<std::string> &candidates,
+                       const std::string &otherwise, const std::string &quote, size_t count) {
+  const std::vector<std::string> near = nearestNames(name, candidates, count);
+  return near.empty() ? otherwise : "did you mean " + quote + joined(near, quote + " or " + quote) + quote + "?";
+}
+
+std::string didYouMeanAmong(const std::string &name, const std::vector<std::string> &candidates,
+                            const std::string &none, const std::string &has, size_t count) {
+  constexpr size_t kShown = 10;
+  const size_t more = candidates.size() - std::min(candidates.size(), kShown);
+  const std::vector<std::string> shown(candidates.begin(), candidates.end() - static_cast<ptrdiff_t>(more));
+  const std::string all = has + joined(shown, ", ") + (more ? concat(" and ", more, " more") : "");
+  return didYouMean(name, candidates, candidates.empty() ? none : all, "'", count);
 }
 
 } // namespace opc

@@ -1,0 +1,49 @@
+// What messages are put together from: nearest names, lists, counts.
+// SPDX-License-Identifier: Apache-2.0
+#include "NearestNames.h"
+#include "TextParts.h"
+
+#include <catch2/catch.hpp>
+
+#include <map>
+
+using namespace opc;
+
+TEST_CASE("a misspelt name gets the nearest ones, or what else is said", "[spelling]") {
+  const std::vector<std::string> names = {"relu", "gelu", "softmax"};
+  CHECK(nearestNames("rleu", names).front() == "relu");
+  CHECK(didYouMean("softmx", names) == "did you mean softmax?");
+  CHECK(didYouMean("softmx", names, "", "'") == "did you mean 'softmax'?");
+  CHECK(didYouMean("elu", names, "", "'", 2) == "did you mean 'gelu' or 'relu'?");
+  CHECK(didYouMean("convolution", names, "opc ops lists them") == "opc ops lists them");
+  CHECK(didYouMean("convolution", {}).empty());
+}
+
+TEST_CASE("where no name is near, the first ten are shown", "[spelling]") {
+  CHECK(didYouMeanAmong("convolution", {"a", "b"}, "it has none") == "it has a, b");
+  CHECK(didYouMeanAmong("convolution", {}, "it has none") == "it has none");
+  CHECK(didYouMeanAmong("fc1.v", {"fc1.w"}, "it has none") == "did you mean 'fc1.w'?");
+  std::vector<std::string> many;
+  for (char c = 'a'; c <= 'm'; ++c) many.push_back(std::string(1, c));
+  CHECK(didYouMeanAmong("convolution", many, "", "it holds ") == "it holds a, b, c, d, e, f, g, h, i, j and 3 more");
+}
+
+TEST_CASE("parts, lists and counts become texts", "[spelling]") {
+  CHECK(concat("rank ", 3, " of ", size_t{8}, ':', std::string(" x"), std::string_view("y")) == "rank 3 of 8: xy");
+  CHECK(concat(int64_t{-5}, " ", uint8_t{200}) == "-5 200");
+  CHECK(concat().empty());
+  CHECK(joined(std::vector<int64_t>{2, 4, 8}, "x") == "2x4x8");
+  CHECK(joined(std::vector<std::string>{"", "b"}, ", ") == ", b");
+  CHECK(joined(std::vector<std::string>(), ", ").empty());
+  const std::map<std::string, int> attrs = {{"a", 1}, {"b", 2}};
+  CHECK(joined(attrs, " ", [](const auto &p) { return concat(p.first, "=", p.second); }) == "a=1 b=2");
+  CHECK(splitAt("a,,b,", ',') == std::vector<std::string>{"a", "", "b", ""});
+  CHECK(splitAt("", ',') == std::vector<std::string>{""});
+  struct Named {
+    std::string name;
+  };
+  CHECK(namesOf(std::vector<Named>{{"x"}, {"y"}}) == std::vector<std::string>{"x", "y"});
+  CHECK(counted(1, "op") == "1 op");
+  CHECK(counted(0, "op") == "0 ops");
+  CHECK(counted(uint64_t{12}, "gradient") == "12 gradients");
+}
