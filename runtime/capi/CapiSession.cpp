@@ -4,7 +4,6 @@
 #include "DlpackTensors.h"
 #include "NearestNames.h"
 
-#include <cstring>
 #include <map>
 #include <vector>
 
@@ -71,9 +70,8 @@ Status wanted(const Ports &ports, const char *name, const char *what, const user
   if (*desc) return Status::ok();
   std::vector<std::string> names;
   for (const std::string *n : ports.names) names.push_back(*n);
-  const auto near = nearestNames(name, names, 1);
   return Status(StatusCode::kUsage, "OPC0611", std::string("the graph has no ") + what + " '" + name + "'")
-      .withHelp(near.empty() ? "opc_session_port lists them" : "did you mean '" + near[0] + "'?");
+      .withHelp(didYouMean(name, names, "opc_session_port lists them", "'"));
 }
 
 Status checkInput(opc_session *session, const char *input, const opc_dl_tensor *tensor) {
@@ -119,6 +117,18 @@ Status giveTo(Result<HostTensor> value, opc_dl_managed_tensor **tensor) {
   if (!value) return value.status();
   *tensor = capi::giveAway(std::move(*value));
   return Status::ok();
+}
+
+/// A tensor that a method of the session gets by its name.
+template <class Get>
+opc_status give(opc_session *session, const char *name, const char *what, Get get, opc_dl_managed_tensor **tensor) {
+  return guarded([&]() -> Status {
+    OPC_RETURN_IF_ERROR(given(tensor, "tensor"));
+    *tensor = nullptr;
+    OPC_RETURN_IF_ERROR(given(session, "session"));
+    OPC_RETURN_IF_ERROR(given(name, what));
+    return giveTo((session->session.*get)(name), tensor);
+  });
 }
 
 } // namespace
@@ -226,21 +236,9 @@ opc_status opc_session_run(opc_session *session, int64_t steps) {
 }
 
 opc_status opc_session_fetch(opc_session *session, const char *output, opc_dl_managed_tensor **tensor) {
-  return guarded([&]() -> Status {
-    OPC_RETURN_IF_ERROR(given(tensor, "tensor"));
-    *tensor = nullptr;
-    OPC_RETURN_IF_ERROR(given(session, "session"));
-    OPC_RETURN_IF_ERROR(given(output, "output"));
-    return giveTo(session->session.fetch(output), tensor);
-  });
+  return give(session, output, "output", &opc::Session::fetch, tensor);
 }
 
 opc_status opc_session_variable(opc_session *session, const char *variable, opc_dl_managed_tensor **tensor) {
-  return guarded([&]() -> Status {
-    OPC_RETURN_IF_ERROR(given(tensor, "tensor"));
-    *tensor = nullptr;
-    OPC_RETURN_IF_ERROR(given(session, "session"));
-    OPC_RETURN_IF_ERROR(given(variable, "variable"));
-    return giveTo(session->session.variable(variable), tensor);
-  });
+  return give(session, variable, "variable", &opc::Session::variable, tensor);
 }

@@ -6,11 +6,11 @@
 #include "BoxingExecutor.h"
 #include "Device.h"
 #include "KernelTask.h"
+#include "RunOp.h"
 
 #include <algorithm>
 #include <chrono>
 #include <cmath>
-#include <cstring>
 
 namespace opc::runtime {
 namespace {
@@ -29,16 +29,9 @@ user_op::TensorDesc f32(Shape s) { return {std::move(s), kFloat}; }
 
 Result<OpInstance> instance(const Registry &registry, const std::string &type,
                             const std::vector<std::pair<std::string, user_op::TensorDesc>> &inputs) {
-  const user_op::OpDef *def = registry.findOp(type);
-  if (!def) return Status(StatusCode::kUnsupported, "OPC0748", "this build has no op " + type + " to measure with");
-  user_op::OpConf conf;
-  conf.name = conf.type = type;
-  for (const auto &[arg, desc] : inputs) conf.inputs.push_back({arg, {arg}});
-  OPC_RETURN_IF_ERROR(completeOpConf(*def, &conf));
-  OpInstance op(*def, std::move(conf));
-  for (const auto &[arg, desc] : inputs) op.inputDescs()[static_cast<size_t>(op.findInput(arg, 0))] = desc;
-  OPC_RETURN_IF_ERROR(op.infer());
-  return op;
+  if (!registry.findOp(type))
+    return Status(StatusCode::kUnsupported, "OPC0748", "this build has no op " + type + " to measure with");
+  return instanceOf(registry, {type, inputs, {}, {}});
 }
 
 /// A kernel on several sets of buffers in turn, so that it finds its data where it does in a plan: not in the nearest
@@ -121,15 +114,13 @@ public:
     if (options_.cores > 0) computing_ = std::clamp<int64_t>(options_.cores / options_.threads, 1, comm_.size());
     m.computing = computing_;
     for (int64_t n : kProductSizes) {
-      Result<OpInstance> op = instance(registry_, "matmul", {{"a", f32({n, n})}, {"b", f32({n, n})}});
-      if (!op) return op.status();
-      OPC_RETURN_IF_ERROR(measureOp({std::move(*op), {}}, &m.products));
+      OPC_ASSIGN_OR_RETURN(OpInstance op, instance(registry_, "matmul", {{"a", f32({n, n})}, {"b", f32({n, n})}}));
+      OPC_RETURN_IF_ERROR(measureOp({std::move(op), {}}, &m.products));
     }
     std::vector<MeasuredOpTime> memory;
     for (int64_t n : {kLargeElements, int64_t{16}}) {
-      Result<OpInstance> op = instance(registry_, "negative", {{"x", f32({n})}});
-      if (!op) return op.status();
-      OPC_RETURN_IF_ERROR(measureOp({std::move(*op), {}}, &memory));
+      OPC_ASSIGN_OR_RETURN(OpInstance op, instance(registry_, "negative", {{"x", f32({n})}}));
+      OPC_RETURN_IF_ERROR(measureOp({std::move(op), {}}, &memory));
     }
     if (m.products.empty() || memory.size() != 2)
       return Status(StatusCode::kUnsupported, "OPC0748", "the kernels that machines are measured with do not run here");

@@ -49,12 +49,6 @@ std::vector<PlanDescription::Buffer> buffersOf(const PlanModel &model) {
 
 } // namespace
 
-Result<int64_t> ranksOfPlan(std::string_view planBytes) {
-  plan::Plan plan;
-  OPC_RETURN_IF_ERROR(decodePlan(planBytes, &plan));
-  return plan.part_size() ? plan.part_of_rank_size() : 1;
-}
-
 Result<PlanDescription> describePlan(std::string_view planBytes, const Registry &registry, int64_t rank) {
   plan::Plan plan;
   OPC_RETURN_IF_ERROR(decodePlan(planBytes, &plan));

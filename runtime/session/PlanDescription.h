@@ -35,7 +35,5 @@ struct PlanDescription {
 
 /// Decodes and checks what a plan has for one rank, as Session::load does, without taking its memory.
 Result<PlanDescription> describePlan(std::string_view planBytes, const Registry &registry, int64_t rank = 0);
-/// The number of ranks that a plan is for. Only the container and the message are checked.
-Result<int64_t> ranksOfPlan(std::string_view planBytes);
 
 } // namespace opc

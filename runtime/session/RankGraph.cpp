@@ -93,18 +93,12 @@ Status RankGraph::gather(const JobPort &port, const void *piece, Communicator &c
   const Shape &shape = port.desc.shape();
   const DataType type = port.desc.data_type();
   const Placement &source = job_->placements[port.placement];
-  MeshLinks links;
+  const Placement target = source.size() == job_->ranks ? source : Placement::dense({job_->ranks});
+  MeshLinks links, all;
   links.dims.resize(source.dims.size());
-  std::vector<BoxingOp> steps;
-  if (source.size() == job_->ranks) {
-    for (BoxingStep &step : boxingPath(shape, type, port.states, broadcastStates(source.dims.size()), source, links))
-      steps.push_back({std::move(step), shape, type, source, source});
-  } else {
-    MeshLinks all;
-    all.dims.resize(1);
-    steps =
-        boxingPath(shape, type, port.states, source, broadcastStates(1), Placement::dense({job_->ranks}), links, all);
-  }
+  all.dims.resize(target.dims.size());
+  const std::vector<BoxingOp> steps =
+      boxingPath(shape, type, port.states, source, broadcastStates(target.dims.size()), target, links, all);
   std::vector<char> buffers[2]; // what the last step made, and what this one makes
   for (size_t i = 0; i < steps.size(); ++i) {
     void *out = nullptr;

@@ -8,13 +8,13 @@
 #include "OpCase.h"
 #include "PlanAgreement.h"
 #include "PlanFile.h"
+#include "TextParts.h"
 #include "Watchdog.h"
 #include "cpu/CpuDevice.h"
 
 #include <google/protobuf/arena.h>
 
 #include <algorithm>
-#include <cstring>
 #include <unordered_map>
 
 namespace opc {
@@ -42,19 +42,8 @@ struct Session::Impl : runtime::LocalRanks {
   std::vector<int64_t> gatheredAt;
 
   template <class Ports> static Status unknown(const char *what, const std::string &name, const Ports &ports) {
-    std::vector<std::string> names;
-    for (const auto &p : ports) names.push_back(p.name);
-    std::string help;
-    const auto near = nearestNames(name, names, 1);
-    if (!near.empty()) {
-      help = "did you mean '" + near[0] + "'?";
-    } else {
-      for (size_t i = 0; i < names.size() && i < 10; ++i) help += (i ? ", " : std::string("it has ")) + names[i];
-      if (names.size() > 10) help += " and " + std::to_string(names.size() - 10) + " more";
-      if (names.empty()) help = std::string("it has no ") + what + "s";
-    }
     return Status(StatusCode::kUsage, "OPC0611", std::string("the graph has no ") + what + " '" + name + "'")
-        .withHelp(help);
+        .withHelp(didYouMeanAmong(name, namesOf(ports), std::string("it has no ") + what + "s"));
   }
 
   void describeInterface() {
@@ -137,12 +126,11 @@ struct Session::Impl : runtime::LocalRanks {
     if (!v.hasInitializer)
       return Status(StatusCode::kUsage, "OPC0612", name + " has neither a value nor an initializer")
           .withHelp("give it with --weights FILE, or write an initializer into its variable_conf");
-    Result<HostTensor> t = HostTensor::create(v.desc.data_type(), v.desc.shape());
-    if (!t) return t.status();
+    OPC_ASSIGN_OR_RETURN(HostTensor t, HostTensor::create(v.desc.data_type(), v.desc.shape()));
     FillKey key{v.hasSeed ? static_cast<uint64_t>(v.seed) : options.seed, stableHash(v.name)};
-    if (Status s = initializeTensor(v.initializer, &*t, key); !s.isOk())
+    if (Status s = initializeTensor(v.initializer, &t, key); !s.isOk())
       return std::move(s).withContext("initialising " + name);
-    return giveVariable(index, t->data());
+    return giveVariable(index, t.data());
   }
   Status giveStagedVariables() {
     for (size_t i = 0; i < stagedVariables.size(); ++i) {
@@ -213,19 +201,18 @@ struct Session::Impl : runtime::LocalRanks {
   }
   Result<HostTensor> fetch(size_t index) {
     const user_op::TensorDesc &desc = interface.outputs[index].desc;
-    Result<HostTensor> t = HostTensor::createUninitialized(desc.data_type(), desc.shape());
-    if (!t) return t;
+    OPC_ASSIGN_OR_RETURN(HostTensor t, HostTensor::createUninitialized(desc.data_type(), desc.shape()));
     const RankGraph *r = holder(job.outputs[index], [&](const RankGraph &g) { return g.output(index) != nullptr; });
     if (r) {
       const int64_t count = job.outputs[index].isBatched ? job.microBatches : 1;
-      const auto bytes = t->bytes() / static_cast<size_t>(count);
+      const auto bytes = t.bytes() / static_cast<size_t>(count);
       for (int64_t i = 0; i < count; ++i)
         OPC_RETURN_IF_ERROR(r->graph().copyOut(r->output(index)->tensor, r->graph().steps() - count + i,
-                                               t->as<char>() + static_cast<size_t>(i) * bytes));
+                                               t.as<char>() + static_cast<size_t>(i) * bytes));
       return t;
     }
     OPC_RETURN_IF_ERROR(
-        gather(&*t, [&](RankGraph &g, Communicator &comm, void *to) { return g.gatherOutput(index, comm, to); }));
+        gather(&t, [&](RankGraph &g, Communicator &comm, void *to) { return g.gatherOutput(index, comm, to); }));
     return t;
   }
   /// Before the first step: every process begins at the same step with the same seed.
@@ -427,16 +414,15 @@ Result<HostTensor> Session::variable(const std::string &name) {
     if (const runtime::ModelVariable *v = r->variable(index))
       if (r->graph().isReleased(r->graph().model().tensors[v->tensor].reg)) return Impl::released(name);
   const user_op::TensorDesc &desc = impl_->interface.variables[index].desc;
-  Result<HostTensor> t = HostTensor::createUninitialized(desc.data_type(), desc.shape());
-  if (!t) return t;
+  OPC_ASSIGN_OR_RETURN(HostTensor t, HostTensor::createUninitialized(desc.data_type(), desc.shape()));
   const RankGraph *holder =
       impl_->holder(impl_->job.variables[index], [&](const RankGraph &g) { return g.variable(index) != nullptr; });
   if (holder) {
-    OPC_RETURN_IF_ERROR(holder->graph().copyOut(holder->variable(index)->tensor, 0, t->data()));
+    OPC_RETURN_IF_ERROR(holder->graph().copyOut(holder->variable(index)->tensor, 0, t.data()));
     return t;
   }
-  OPC_RETURN_IF_ERROR(impl_->gather(
-      &*t, [&](RankGraph &g, Communicator &comm, void *to) { return g.gatherVariable(index, comm, to); }));
+  OPC_RETURN_IF_ERROR(
+      impl_->gather(&t, [&](RankGraph &g, Communicator &comm, void *to) { return g.gatherVariable(index, comm, to); }));
   return t;
 }
 

@@ -2,16 +2,16 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "PlanModel.h"
 
+#include "PlanReading.h"
+
 #include <algorithm>
 #include <map>
 
 namespace opc::runtime {
 namespace {
 
-Status flow(const PlanModel &m, uint32_t task, const std::string &message) {
-  return Status(StatusCode::kInvalidGraph, "OPC0816", "invalid plan: " + message)
-      .withHelp("compile the graph again")
-      .withContext(m.describe(task));
+template <class... Parts> Status flow(const PlanModel &m, uint32_t task, const Parts &...message) {
+  return bad("OPC0816", message...).withContext(m.describe(task));
 }
 
 /// For each tensor the one whose bytes it shows, through any chain of views. Linear: every chain is walked once.
@@ -22,7 +22,7 @@ Result<std::vector<uint32_t>> resolveViews(const PlanModel &m) {
     chain.clear();
     while (root[t] == kNone) {
       if (walkedBy[t] == tensor)
-        return flow(m, m.tensors[t].producer, "tensor '" + m.tensors[t].name + "' is a view of itself");
+        return flow(m, m.tensors[t].producer, "tensor '", m.tensors[t].name, "' is a view of itself");
       walkedBy[t] = tensor;
       const uint32_t p = m.tensors[t].producer;
       if (p == kNone || !m.tasks[p].isView) {
@@ -42,7 +42,7 @@ bool comesBefore(const ModelTask &a, const ModelTask &b) {
   return a.lag != b.lag ? a.lag < b.lag : a.position < b.position;
 }
 
-std::string lagText(uint32_t lag) { return "lags by " + std::to_string(lag) + (lag == 1 ? " step" : " steps"); }
+std::string lagText(uint32_t lag) { return "lags by " + counted(lag, "step"); }
 
 /// What lags allow within one stream: a register lives from the turn of its writers to that of its last reader, and so
 /// needs a slot for each turn between them; a variable is read between the updates that the order of steps puts it
@@ -66,7 +66,7 @@ Status checkLags(const PlanModel &m, const std::vector<uint32_t> &root, const st
         const uint32_t t = root[input];
         const ModelTensor &tensor = m.tensors[t];
         const ModelRegister &r = m.registers[tensor.reg];
-        if (mutators[tensor.reg].size() > 64) return flow(m, index, "too many tasks update '" + tensor.name + "'");
+        if (mutators[tensor.reg].size() > 64) return flow(m, index, "too many tasks update '", tensor.name, "'");
         for (uint32_t other : mutators[tensor.reg]) {
           const ModelTask &update = m.tasks[other];
           if (update.stream != task.stream || update.lag == task.lag) continue;
@@ -74,20 +74,17 @@ Status checkLags(const PlanModel &m, const std::vector<uint32_t> &root, const st
           // micro-batch, too.
           const bool once = r.kind == plan::Register::VARIABLE && m.microBatches > 1 && update.stride == m.microBatches;
           if (!once || (task.lag > update.lag && task.stride != m.microBatches))
-            return flow(m, index,
-                        "it " + lagText(task.lag) + " and reads '" + tensor.name + "', which " + m.describe(other) +
-                            " updates, which " + lagText(update.lag));
+            return flow(m, index, "it ", lagText(task.lag), " and reads '", tensor.name, "', which ", m.describe(other),
+                        " updates, which ", lagText(update.lag));
         }
         if (tensor.producer == kNone) continue;
         const ModelTask &maker = m.tasks[tensor.producer];
         if (maker.stream != task.stream || maker.lag == task.lag) continue;
         if (version[t] != regVersion[tensor.reg])
-          return flow(m, index, "it reads tensor '" + tensor.name + "' in a later turn, when it has been overwritten");
+          return flow(m, index, "it reads tensor '", tensor.name, "' in a later turn, when it has been overwritten");
         if (r.credits < task.lag - m.tasks[firstWriter[tensor.reg]].lag + 1)
-          return flow(m, index,
-                      "it " + lagText(task.lag) + " and reads tensor '" + tensor.name + "', which " +
-                          lagText(maker.lag) + ", through a register of " + std::to_string(r.credits) +
-                          (r.credits == 1 ? " slot" : " slots"));
+          return flow(m, index, "it ", lagText(task.lag), " and reads tensor '", tensor.name, "', which ",
+                      lagText(maker.lag), ", through a register of ", counted(r.credits, "slot"));
       }
     }
   }
@@ -114,10 +111,6 @@ void keepAcrossTurns(const PlanModel &m, std::vector<bool> *isShared) {
     if (t.producer != kNone && streamLags[m.tasks[t.producer].stream]) (*isShared)[t.reg] = true;
   }
 }
-
-} // namespace
-
-namespace {
 
 /// Follows the bytes of every register through the streams.
 class DataFlow {
@@ -171,21 +164,19 @@ private:
     const ModelTensor &tensor = m.tensors[t];
     const uint32_t producer = tensor.producer;
     if (producer == kNone) {
-      if (!tensor.isSource) return flow(m, index, "it reads tensor '" + tensor.name + "', which nothing makes");
+      if (!tensor.isSource) return flow(m, index, "it reads tensor '", tensor.name, "', which nothing makes");
       return Status::ok();
     }
     const ModelTask &maker = m.tasks[producer];
     if (task.stride % maker.stride != 0)
-      return flow(m, index,
-                  "it runs every " + std::to_string(task.stride) + " steps and reads tensor '" + tensor.name +
-                      "', made every " + std::to_string(maker.stride));
+      return flow(m, index, "it runs every ", task.stride, " steps and reads tensor '", tensor.name, "', made every ",
+                  maker.stride);
     if (maker.stream != task.stream) return Status::ok();
     if (!comesBefore(maker, task))
-      return flow(m, index, "it reads tensor '" + tensor.name + "' before " + m.describe(producer) + " makes it");
+      return flow(m, index, "it reads tensor '", tensor.name, "' before ", m.describe(producer), " makes it");
     if (maker.lag == task.lag && version[t] != regVersion[tensor.reg])
-      return flow(m, index,
-                  "it reads tensor '" + tensor.name + "' after " + m.describe(lastWriter[tensor.reg]) +
-                      " has overwritten it");
+      return flow(m, index, "it reads tensor '", tensor.name, "' after ", m.describe(lastWriter[tensor.reg]),
+                  " has overwritten it");
     return Status::ok();
   }
 
@@ -194,10 +185,10 @@ private:
     const uint32_t stream = m.tasks[index].stream;
     if (kind == plan::Register::VARIABLE) {
       if (mutator[tensor.reg] != kNone && mutator[tensor.reg] != stream)
-        return flow(m, index, "it updates variable '" + tensor.name + "', which another stream updates too");
+        return flow(m, index, "it updates variable '", tensor.name, "', which another stream updates too");
       mutator[tensor.reg] = stream;
     } else if (kind != plan::Register::ACTIVATION) {
-      return flow(m, index, "it writes its input '" + tensor.name + "', which is no variable");
+      return flow(m, index, "it writes its input '", tensor.name, "', which is no variable");
     }
     return Status::ok();
   }
@@ -207,17 +198,15 @@ private:
     const ModelTensor &out = m.tensors[task.outputs[o]];
     const ModelRegister &r = m.registers[out.reg];
     if (r.kind != plan::Register::ACTIVATION)
-      return flow(m, index,
-                  "it makes tensor '" + out.name + "' in a register for " + plan::Register::Kind_Name(r.kind));
+      return flow(m, index, "it makes tensor '", out.name, "' in a register for ", plan::Register::Kind_Name(r.kind));
     for (size_t other = 0; other < o; ++other)
       if (m.tensors[task.outputs[other]].reg == out.reg) return flow(m, index, "two of its outputs share a register");
     // Writing where an input lies needs the kernel's consent, and what lies there must be of the same extent.
     for (size_t i = 0; i < task.inputs.size(); ++i) {
       const ModelTensor &in = m.tensors[task.inputs[i]];
       if (in.reg == out.reg && in.bytes && out.bytes && (!task.mayShare(o, i) || in.bytes != out.bytes))
-        return flow(m, index,
-                    "it writes tensor '" + out.name + "' over its input '" + in.name +
-                        "', which its kernel does not offer");
+        return flow(m, index, "it writes tensor '", out.name, "' over its input '", in.name,
+                    "', which its kernel does not offer");
     }
     return Status::ok();
   }
@@ -230,11 +219,10 @@ private:
       writerStream[reg] = task.stream;
       firstWriter[reg] = index;
     } else if (writerStream[reg] != task.stream) {
-      return flow(m, index, "it writes register '" + name + "', which another stream writes too");
+      return flow(m, index, "it writes register '", name, "', which another stream writes too");
     } else if (m.tasks[firstWriter[reg]].lag != task.lag) {
-      return flow(m, index,
-                  "it " + lagText(task.lag) + " and writes register '" + name + "', which " +
-                      m.describe(firstWriter[reg]) + " writes, which " + lagText(m.tasks[firstWriter[reg]].lag));
+      return flow(m, index, "it ", lagText(task.lag), " and writes register '", name, "', which ",
+                  m.describe(firstWriter[reg]), " writes, which ", lagText(m.tasks[firstWriter[reg]].lag));
     }
     return Status::ok();
   }
@@ -245,17 +233,16 @@ private:
     for (size_t i = 0; !task.isView && i < task.inputs.size(); ++i) {
       const uint32_t t = root[task.inputs[i]], reg = m.tensors[t].reg;
       if (mutator[reg] != kNone && mutator[reg] != task.stream)
-        return flow(m, index, "it reads variable '" + m.tensors[t].name + "', which another stream updates");
+        return flow(m, index, "it reads variable '", m.tensors[t].name, "', which another stream updates");
       const uint32_t producer = m.tensors[t].producer;
       if (producer == kNone || m.tasks[producer].stream == task.stream) continue;
       if (version[t] != regVersion[reg])
-        return flow(m, index,
-                    "it reads tensor '" + m.tensors[t].name + "' of another stream, which " +
-                        m.describe(lastWriter[reg]) + " overwrites");
+        return flow(m, index, "it reads tensor '", m.tensors[t].name, "' of another stream, which ",
+                    m.describe(lastWriter[reg]), " overwrites");
       if (task.mutableInput[i])
-        return flow(m, index, "it writes its input '" + m.tensors[t].name + "', which another stream makes");
+        return flow(m, index, "it writes its input '", m.tensors[t].name, "', which another stream makes");
       isShared[reg] = true;
-      const CrossEdge edge{reg, m.tasks[producer].stream, task.stream, firstWriter[reg], lastWriter[reg], index, index};
+      const CrossEdge edge{reg, firstWriter[reg], lastWriter[reg], index, index};
       auto [it, isNew] = edges.emplace(std::make_pair(reg, task.stream), edge);
       if (isNew) continue;
       if (comesBefore(task, m.tasks[it->second.firstReader])) it->second.firstReader = index;

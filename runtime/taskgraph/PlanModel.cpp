@@ -45,21 +45,18 @@ private:
   Status registers() {
     for (int i = 0; i < plan_.register__size(); ++i) {
       const plan::Register &p = plan_.register_(i);
-      const std::string name = "register " + std::to_string(i) + " (" + p.name() + ")";
-      ModelRegister r;
-      r.name = p.name();
-      r.arena = p.arena();
-      r.offset = p.offset();
-      r.bytes = p.bytes();
-      r.credits = p.has_credits() ? p.credits() : 1;
-      r.stride = p.stride();
-      r.kind = p.kind();
+      const std::string name = concat("register ", i, " (", p.name(), ")");
+      ModelRegister r{.name = p.name(),
+                      .arena = p.arena(),
+                      .offset = p.offset(),
+                      .bytes = p.bytes(),
+                      .stride = p.stride(),
+                      .credits = p.has_credits() ? p.credits() : 1,
+                      .kind = p.kind()};
       if (r.arena >= m_.arenas.size())
-        return bad("OPC0811",
-                   name + " lies in arena " + std::to_string(r.arena) + " of " + std::to_string(m_.arenas.size()));
+        return bad("OPC0811", name, " lies in arena ", r.arena, " of ", m_.arenas.size());
       if (r.credits == 0 || r.credits > kMaxCredits)
-        return bad("OPC0813", name + " has " + std::to_string(r.credits) + " credits; 1 to " +
-                                  std::to_string(kMaxCredits) + " are possible");
+        return bad("OPC0813", name, " has ", r.credits, " credits; 1 to ", kMaxCredits, " are possible");
       const bool isBatched = r.kind == plan::Register::INPUT && r.credits == job_.microBatches;
       if (r.isPersistent() && r.credits != 1 && !isBatched)
         return bad("OPC0813", name + " holds an input, variable or constant and has several slots");
@@ -68,8 +65,7 @@ private:
       const bool overflow = __builtin_mul_overflow(uint64_t{r.credits - 1}, r.stride, &end) ||
                             __builtin_add_overflow(end, r.offset, &end) || __builtin_add_overflow(end, r.bytes, &end);
       if (overflow || end > m_.arenas[r.arena].second)
-        return bad("OPC0813",
-                   name + " ends outside its arena of " + std::to_string(m_.arenas[r.arena].second) + " bytes");
+        return bad("OPC0813", name, " ends outside its arena of ", m_.arenas[r.arena].second, " bytes");
       if (r.credits > 1 && r.stride < r.bytes) return bad("OPC0813", name + " has slots that overlap");
       m_.registers.push_back(std::move(r));
     }
@@ -80,15 +76,12 @@ private:
     m_.tensors.reserve(static_cast<size_t>(plan_.tensor_size()));
     for (int i = 0; i < plan_.tensor_size(); ++i) {
       const plan::Tensor &p = plan_.tensor(i);
-      const std::string name = "tensor " + std::to_string(i) + " (" + p.name() + ")";
+      const std::string name = concat("tensor ", i, " (", p.name(), ")");
       if (p.register_() >= m_.registers.size())
-        return bad("OPC0811", name + " lies in register " + std::to_string(p.register_()) + " of " +
-                                  std::to_string(m_.registers.size()));
-      if (p.dim_size() > kMaxRank)
-        return bad("OPC0812",
-                   name + " has rank " + std::to_string(p.dim_size()) + "; the limit is " + std::to_string(kMaxRank));
+        return bad("OPC0811", name, " lies in register ", p.register_(), " of ", m_.registers.size());
+      if (p.dim_size() > kMaxRank) return bad("OPC0812", name, " has rank ", p.dim_size(), "; the limit is ", kMaxRank);
       for (int64_t d : p.dim())
-        if (d < 0) return bad("OPC0812", name + " has the dimension " + std::to_string(d));
+        if (d < 0) return bad("OPC0812", name, " has the dimension ", d);
       ModelTensor t;
       t.name = p.name();
       t.reg = p.register_();
@@ -102,16 +95,14 @@ private:
       if (!bytes) return bad("OPC0812", name + ": " + bytes.status().message());
       t.bytes = static_cast<uint64_t>(*bytes);
       if (t.bytes > r.bytes)
-        return bad("OPC0814", name + " is " + t.desc.toString() + ", " + std::to_string(t.bytes) +
-                                  " bytes; its register has " + std::to_string(r.bytes));
+        return bad("OPC0814", name, " is ", t.desc.toString(), ", ", t.bytes, " bytes; its register has ", r.bytes);
       m_.tensors.push_back(std::move(t));
     }
     return Status::ok();
   }
 
   Status source(uint32_t tensor, plan::Register::Kind kind, const std::string &what) {
-    if (tensor >= m_.tensors.size())
-      return bad("OPC0811", what + " is tensor " + std::to_string(tensor) + " of " + std::to_string(m_.tensors.size()));
+    if (tensor >= m_.tensors.size()) return bad("OPC0811", what, " is tensor ", tensor, " of ", m_.tensors.size());
     ModelTensor &t = m_.tensors[tensor];
     if (m_.registers[t.reg].kind != kind)
       return bad("OPC0811", what + " lies in a register of another kind (" +
@@ -123,51 +114,44 @@ private:
     t.isSource = true;
     return Status::ok();
   }
-  Status unique(std::unordered_set<std::string> *names, const std::string &name, const char *what) {
-    if (!names->insert(name).second) return bad("OPC0811", std::string("two ") + what + "s named " + quoted(name));
-    return Status::ok();
+  /// `kind`: of the registers of sources; nothing for outputs, which may lie anywhere.
+  template <class P>
+  Status port(const P &p, const char *what, std::optional<plan::Register::Kind> kind,
+              std::unordered_set<std::string> *names, std::optional<TensorSharding> *sharding) {
+    if (!names->insert(p.name()).second) return bad("OPC0811", "two ", what, "s named ", quoted(p.name()));
+    const std::string name = concat(what, " ", quoted(p.name()));
+    if (kind) OPC_RETURN_IF_ERROR(source(p.tensor(), *kind, name));
+    if (p.tensor() >= m_.tensors.size())
+      return bad("OPC0811", name, " is tensor ", p.tensor(), " of ", m_.tensors.size());
+    return cut(p, name, sharding);
   }
 
   Status interface() {
     const plan::Interface &in = plan_.interface();
     std::unordered_set<std::string> inputs, outputs, variables;
     for (const auto &p : in.input()) {
-      OPC_RETURN_IF_ERROR(unique(&inputs, p.name(), "input"));
-      OPC_RETURN_IF_ERROR(source(p.tensor(), plan::Register::INPUT, "input " + quoted(p.name())));
       m_.inputs.push_back({p.name(), p.tensor(), {}});
-      OPC_RETURN_IF_ERROR(cut(p, "input " + quoted(p.name()), &m_.inputs.back().sharding));
+      OPC_RETURN_IF_ERROR(port(p, "input", plan::Register::INPUT, &inputs, &m_.inputs.back().sharding));
     }
     for (const auto &p : in.output()) {
-      OPC_RETURN_IF_ERROR(unique(&outputs, p.name(), "output"));
-      if (p.tensor() >= m_.tensors.size())
-        return bad("OPC0811", "output " + quoted(p.name()) + " is tensor " + std::to_string(p.tensor()) + " of " +
-                                  std::to_string(m_.tensors.size()));
       m_.outputs.push_back({p.name(), p.tensor(), {}});
-      OPC_RETURN_IF_ERROR(cut(p, "output " + quoted(p.name()), &m_.outputs.back().sharding));
+      OPC_RETURN_IF_ERROR(port(p, "output", std::nullopt, &outputs, &m_.outputs.back().sharding));
     }
     for (const auto &p : in.variable()) {
-      OPC_RETURN_IF_ERROR(unique(&variables, p.name(), "variable"));
-      OPC_RETURN_IF_ERROR(source(p.tensor(), plan::Register::VARIABLE, "variable " + quoted(p.name())));
-      ModelVariable v;
-      v.name = p.name();
-      v.tensor = p.tensor();
-      v.trainable = p.trainable();
-      OPC_RETURN_IF_ERROR(cut(p, "variable " + quoted(p.name()), &v.sharding));
-      m_.variables.push_back(std::move(v));
+      m_.variables.push_back({p.name(), p.tensor(), p.trainable(), {}});
+      OPC_RETURN_IF_ERROR(port(p, "variable", plan::Register::VARIABLE, &variables, &m_.variables.back().sharding));
     }
     for (int i = 0; i < in.constant_size(); ++i) {
       const auto &p = in.constant(i);
-      const std::string what = "constant " + std::to_string(i);
+      const std::string what = concat("constant ", i);
       OPC_RETURN_IF_ERROR(source(p.tensor(), plan::Register::CONSTANT, what));
-      ModelConstant constant;
-      constant.tensor = p.tensor();
+      ModelConstant constant{p.tensor(), {}};
       OPC_RETURN_IF_ERROR(cut(p, what, &constant.sharding));
       user_op::TensorDesc whole = m_.tensors[p.tensor()].desc;
       if (constant.sharding) whole = user_op::TensorDesc(constant.sharding->logical, whole.data_type());
       Result<int64_t> bytes = tensorBytes(whole);
       if (!bytes || p.data().size() != static_cast<uint64_t>(*bytes))
-        return bad("OPC0812", what + " has " + std::to_string(p.data().size()) + " bytes of data, its tensor is " +
-                                  whole.toString());
+        return bad("OPC0812", what, " has ", p.data().size(), " bytes of data, its tensor is ", whole.toString());
       m_.constants.push_back(std::move(constant));
     }
     return Status::ok();
@@ -188,26 +172,22 @@ private:
       const plan::Stream &p = plan_.stream(static_cast<int>(s));
       if (p.device() != kCommDevice && !createDevice(p.device()))
         return Status(StatusCode::kUnsupported, "OPC0820",
-                      "stream " + std::to_string(s) + " is for device " + quoted(p.device()) +
-                          ", which is not available")
+                      concat("stream ", s, " is for device ", quoted(p.device()), ", which is not available"))
             .withHelp("available here: " + availableDevices());
       PlanModel::Stream stream;
       stream.device = p.device();
       for (uint32_t t : p.task()) {
-        if (t >= places_.size())
-          return bad("OPC0811", "stream " + std::to_string(s) + " lists task " + std::to_string(t) + " of " +
-                                    std::to_string(places_.size()));
-        if (places_[t].first != kNone) return bad("OPC0811", "task " + std::to_string(t) + " is listed twice");
+        if (t >= places_.size()) return bad("OPC0811", "stream ", s, " lists task ", t, " of ", places_.size());
+        if (places_[t].first != kNone) return bad("OPC0811", "task ", t, " is listed twice");
         places_[t] = {s, static_cast<uint32_t>(stream.tasks.size())};
         stream.tasks.push_back(t);
       }
       m_.streams.push_back(std::move(stream));
     }
     // Threads are a resource that a file must not be able to exhaust.
-    if (m_.streams.size() > 256)
-      return bad("OPC0811", std::to_string(m_.streams.size()) + " streams; the limit is 256");
+    if (m_.streams.size() > 256) return bad("OPC0811", m_.streams.size(), " streams; the limit is 256");
     for (size_t t = 0; t < places_.size(); ++t)
-      if (places_[t].first == kNone) return bad("OPC0811", "task " + std::to_string(t) + " is in no stream");
+      if (places_[t].first == kNone) return bad("OPC0811", "task ", t, " is in no stream");
     return Status::ok();
   }
 
@@ -222,7 +202,7 @@ private:
 
 std::string PlanModel::describe(uint32_t task) const {
   const ModelTask &t = tasks[task];
-  return "task " + std::to_string(task) + ", op " + t.name + " (" + t.type + ")" + t.where.at();
+  return concat("task ", task, ", op ", t.name, " (", t.type, ")", t.where.at());
 }
 
 Result<PlanModel> buildPlanModel(const plan::Plan &plan, const Registry &registry, const JobPlan &job, int64_t rank) {

@@ -116,7 +116,6 @@ Result<PlanModel> buildPlanModel(const plan::Plan &plan, const Registry &registr
 /// A data dependence between streams, through one register.
 struct CrossEdge {
   uint32_t reg = 0;
-  uint32_t writerStream = 0, readerStream = 0;
   uint32_t firstWriter = 0, lastWriter = 0, firstReader = 0, lastReader = 0; // tasks
 };
 

@@ -1,8 +1,9 @@
-// What the readers of a plan share: errors, pieces of tensors, tasks. Only PlanModel.cpp and PlanTasks.cpp include it.
+// What the readers of a plan share: errors, pieces of tensors, tasks. Only the sources of this folder include it.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 #include "PlanModel.h"
+#include "TextParts.h"
 
 #include <string>
 #include <utility>
@@ -10,8 +11,9 @@
 
 namespace opc::runtime {
 
-inline Status bad(const char *id, std::string message) {
-  return Status(StatusCode::kInvalidGraph, id, "invalid plan: " + message).withHelp("compile the graph again");
+/// "invalid plan: " and the parts, texts and integers, one after the other.
+template <class... Parts> Status bad(const char *id, const Parts &...parts) {
+  return Status(StatusCode::kInvalidGraph, id, concat("invalid plan: ", parts...)).withHelp("compile the graph again");
 }
 inline std::string quoted(const std::string &s) { return "'" + s + "'"; }
 

@@ -3,6 +3,7 @@
 #include "PlanSharding.h"
 
 #include "NdSignatures.h"
+#include "PlanReading.h"
 #include "SbpCode.h"
 #include "Signatures.h"
 
@@ -16,35 +17,28 @@ namespace {
 constexpr int64_t kMaxRanks = int64_t{1} << 20;
 constexpr uint32_t kMaxMicroBatches = 1024; // a register's most credits
 
-Status bad(const char *id, std::string message) {
-  return Status(StatusCode::kInvalidGraph, id, "invalid plan: " + message).withHelp("compile the graph again");
-}
-std::string quoted(const std::string &s) { return "'" + s + "'"; }
-std::string text(const NdSbp &states) { return toString(states); }
-
 } // namespace
 
 Result<std::vector<Placement>> readPlacements(const plan::Plan &plan, int64_t ranks) {
   std::vector<Placement> placements;
   for (int i = 0; i < plan.placement_size(); ++i) {
     const plan::Placement &p = plan.placement(i);
-    const std::string name = "placement " + std::to_string(i);
+    const std::string name = concat("placement ", i);
     if (p.dim_size() == 0 || p.dim_size() > 16)
-      return bad("OPC0715", name + " has " + std::to_string(p.dim_size()) + " dimensions; 1 to 16 are possible");
+      return bad("OPC0715", name, " has ", p.dim_size(), " dimensions; 1 to 16 are possible");
     Placement placement;
     int64_t product = 1;
     for (int64_t d : p.dim()) {
       if (d < 1 || __builtin_mul_overflow(product, d, &product) || product > kMaxRanks)
-        return bad("OPC0715", name + " has the dimension " + std::to_string(d));
+        return bad("OPC0715", name, " has the dimension ", d);
       placement.dims.push_back(d);
     }
     if (product != p.rank_size())
-      return bad("OPC0715", name + " is a mesh of " + std::to_string(product) + " devices and lists " +
-                                std::to_string(p.rank_size()) + " ranks");
+      return bad("OPC0715", name, " is a mesh of ", product, " devices and lists ", p.rank_size(), " ranks");
     std::unordered_set<uint32_t> seen;
     for (uint32_t r : p.rank()) {
-      if (r >= ranks) return bad("OPC0715", name + " lists rank " + std::to_string(r) + " of " + std::to_string(ranks));
-      if (!seen.insert(r).second) return bad("OPC0715", name + " lists rank " + std::to_string(r) + " twice");
+      if (r >= ranks) return bad("OPC0715", name, " lists rank ", r, " of ", ranks);
+      if (!seen.insert(r).second) return bad("OPC0715", name, " lists rank ", r, " twice");
       placement.ranks.push_back(r);
     }
     placements.push_back(std::move(placement));
@@ -55,26 +49,24 @@ Result<std::vector<Placement>> readPlacements(const plan::Plan &plan, int64_t ra
 Result<TensorSharding> readSharding(const plan::Sharding &p, DataType type, const std::vector<Placement> &placements,
                                     int64_t rank, const std::string &what) {
   if (p.placement() >= placements.size())
-    return bad("OPC0715",
-               what + " is on placement " + std::to_string(p.placement()) + " of " + std::to_string(placements.size()));
+    return bad("OPC0715", what, " is on placement ", p.placement(), " of ", placements.size());
   const Placement &placement = placements[p.placement()];
   TensorSharding s;
   s.placement = p.placement();
-  if (p.dim_size() > kMaxRank) return bad("OPC0715", what + " has rank " + std::to_string(p.dim_size()));
+  if (p.dim_size() > kMaxRank) return bad("OPC0715", what, " has rank ", p.dim_size());
   for (int64_t d : p.dim())
-    if (d < 0) return bad("OPC0715", what + " has the dimension " + std::to_string(d));
+    if (d < 0) return bad("OPC0715", what, " has the dimension ", d);
   s.logical = Shape(DimVector(p.dim().begin(), p.dim().end()));
   if (Result<int64_t> bytes = tensorBytes(user_op::TensorDesc(s.logical, type)); !bytes)
     return bad("OPC0715", what + ": " + bytes.status().message());
   for (int32_t state : p.state()) {
     const std::optional<SbpParallel> known = stateOfCode(state);
-    if (!known) return bad("OPC0715", what + " has the state " + std::to_string(state));
+    if (!known) return bad("OPC0715", what, " has the state ", state);
     s.states.push_back(*known);
   }
   if (!isLegal(s.logical, type, s.states, placement.dims, false))
-    return bad("OPC0715", what + ", " + user_op::TensorDesc(s.logical, type).toString() + " in all, cannot be " +
-                              text(s.states) + " on a mesh of " + std::to_string(placement.dims.size()) +
-                              (placement.dims.size() == 1 ? " dimension" : " dimensions"));
+    return bad("OPC0715", what, ", ", user_op::TensorDesc(s.logical, type).toString(), " in all, cannot be ",
+               toString(s.states), " on a mesh of ", counted(placement.dims.size(), "dimension"));
   if (const std::optional<int64_t> position = placement.positionOf(rank)) {
     s.isHere = true;
     s.position = *position;
@@ -120,53 +112,45 @@ Result<std::vector<BoxingOp>> readBoxing(const plan::Boxing &p, const std::vecto
   const std::optional<BoxingKind> kind = parseBoxingKind(p.kind());
   if (!kind) return bad("OPC0716", "there is no boxing " + quoted(p.kind()));
   if (p.from_size() == 0 || p.from_size() != p.to_size())
-    return bad("OPC0716", "it boxes " + std::to_string(p.from_size()) + " tensors into " + std::to_string(p.to_size()));
+    return bad("OPC0716", "it boxes ", p.from_size(), " tensors into ", p.to_size());
   if (!p.reduction().empty() && p.reduction() != "sum" && p.reduction() != "max")
     return bad("OPC0716", "there is no reduction " + quoted(p.reduction()));
   if (static_cast<size_t>(p.from_size()) != types.size())
-    return bad("OPC0716", "it boxes " + std::to_string(p.from_size()) + " tensors and has " +
-                              std::to_string(types.size()) + " arguments");
+    return bad("OPC0716", "it boxes ", p.from_size(), " tensors and has ", types.size(), " arguments");
   const bool isExchange = *kind == BoxingKind::kExchange;
   std::vector<BoxingOp> ops;
   for (int i = 0; i < p.from_size(); ++i) {
-    const std::string name = "tensor " + std::to_string(i) + " of the boxing";
+    const std::string name = concat("tensor ", i, " of the boxing");
     const DataType type = types[static_cast<size_t>(i)];
-    Result<TensorSharding> from = readSharding(p.from(i), type, placements, rank, name);
-    if (!from) return from.status();
-    Result<TensorSharding> to = readSharding(p.to(i), type, placements, rank, name);
-    if (!to) return to.status();
-    if (from->logical != to->logical)
-      return bad("OPC0716", name + " has the shape " + from->logical.ToString() + " before and " +
-                                to->logical.ToString() + " after it");
-    if (!from->isHere && !to->isHere) return bad("OPC0716", "rank " + std::to_string(rank) + " has no part in it");
+    OPC_ASSIGN_OR_RETURN(const TensorSharding from, readSharding(p.from(i), type, placements, rank, name));
+    OPC_ASSIGN_OR_RETURN(const TensorSharding to, readSharding(p.to(i), type, placements, rank, name));
+    if (from.logical != to.logical)
+      return bad("OPC0716", name + " has the shape " + from.logical.ToString() + " before and " +
+                                to.logical.ToString() + " after it");
+    if (!from.isHere && !to.isHere) return bad("OPC0716", "rank ", rank, " has no part in it");
     if (p.from(i).placement() != p.from(0).placement() || p.to(i).placement() != p.to(0).placement())
       return bad("OPC0716", "its tensors are on several placements");
-    BoxingOp op;
-    op.step.kind = *kind;
-    op.step.meshDim = p.mesh_dim();
-    op.step.from = from->states;
-    op.step.to = to->states;
-    op.step.reduction = p.reduction() == "max" ? BoxingReduction::kMax : BoxingReduction::kSum;
-    op.shape = from->logical;
-    op.type = type;
-    op.source = placements[from->placement];
-    op.target = placements[to->placement];
-    const std::string states = text(from->states) + " to " + text(to->states);
+    const auto reduction = p.reduction() == "max" ? BoxingReduction::kMax : BoxingReduction::kSum;
+    ops.push_back({{*kind, p.mesh_dim(), from.states, to.states, reduction},
+                   from.logical,
+                   type,
+                   placements[from.placement],
+                   placements[to.placement]});
+    const std::string states = toString(from.states) + " to " + toString(to.states);
     if (isExchange) {
-      if (p.mesh_dim() != -1 || hasPartial(from->states) || hasPartial(to->states))
+      if (p.mesh_dim() != -1 || hasPartial(from.states) || hasPartial(to.states))
         return bad("OPC0716", "an exchange cannot lead from " + states);
     } else {
       const auto dim = static_cast<size_t>(p.mesh_dim());
-      bool fits = from->placement == to->placement && p.mesh_dim() >= 0 && dim < from->states.size() &&
-                  leads(*kind, from->states[dim], to->states[dim]);
-      for (size_t m = 0; fits && m < from->states.size(); ++m) fits = m == dim || from->states[m] == to->states[m];
-      for (const NdSbp *s : {&from->states, &to->states})
+      bool fits = from.placement == to.placement && p.mesh_dim() >= 0 && dim < from.states.size() &&
+                  leads(*kind, from.states[dim], to.states[dim]);
+      for (size_t m = 0; fits && m < from.states.size(); ++m) fits = m == dim || from.states[m] == to.states[m];
+      for (const NdSbp *s : {&from.states, &to.states})
         if (fits && (*s)[dim].has_split_parallel()) fits = !splitsInside(*s, dim, (*s)[dim].axis());
       if (!fits)
-        return bad("OPC0716", p.kind() + " on mesh dimension " + std::to_string(p.mesh_dim()) + " cannot lead from " +
-                                  states + (from->placement == to->placement ? "" : " on another placement"));
+        return bad("OPC0716", p.kind(), " on mesh dimension ", p.mesh_dim(), " cannot lead from ", states,
+                   from.placement == to.placement ? "" : " on another placement");
     }
-    ops.push_back(std::move(op));
   }
   return ops;
 }
@@ -209,9 +193,8 @@ Status checkSignature(const OpInstance &op, const std::vector<TensorSharding> &s
     const bool allB = std::all_of(shardings.begin(), shardings.end(),
                                   [&](const TensorSharding &s) { return s.states[dim].has_broadcast_parallel(); });
     if (allB || placement.dims[dim] == 1) continue;
-    Result<bool> found = matches(op, dim);
-    if (!found) return found.status();
-    if (!*found && dim > 0) { // of what the outer dimensions leave
+    OPC_ASSIGN_OR_RETURN(bool found, matches(op, dim));
+    if (!found && dim > 0) { // of what the outer dimensions leave
       OpInstance rest = op;
       for (size_t i = 0; i < shardings.size(); ++i) {
         NdSbp outer(shardings[i].states.begin(), shardings[i].states.begin() + static_cast<ptrdiff_t>(dim));
@@ -220,18 +203,17 @@ Status checkSignature(const OpInstance &op, const std::vector<TensorSharding> &s
         user_op::TensorDesc &d = i < inputs ? rest.inputDescs()[i] : rest.outputDescs()[i - inputs];
         d = user_op::TensorDesc(shape, d.data_type());
       }
-      found = matches(rest, dim);
-      if (!found) return found.status();
+      OPC_ASSIGN_OR_RETURN(found, matches(rest, dim));
     }
-    if (*found) continue;
+    if (found) continue;
     // Views have compound axes, which only the signatures of the whole mesh know.
     OPC_ASSIGN_OR_RETURN(const bool asView, isNdSignature(op, shardings, placement));
     if (asView) return Status::ok();
     std::string states;
     for (size_t i = 0; i < shardings.size(); ++i)
       states += (i == 0 ? "(" : i == inputs ? ") -> (" : ", ") + shardings[i].states[dim].toString();
-    return bad("OPC0715", "the op cannot be cut by " + states + ") on mesh dimension " + std::to_string(dim) + " of " +
-                              std::to_string(placement.dims[dim]) + " devices");
+    return bad("OPC0715", "the op cannot be cut by ", states, ") on mesh dimension ", dim, " of ", placement.dims[dim],
+               " devices");
   }
   return Status::ok();
 }
@@ -269,14 +251,12 @@ private:
               bool *isNew = nullptr) {
     const std::string what = kind + " " + quoted(p.name());
     if (p.tensor() >= static_cast<uint32_t>(part.tensor_size()))
-      return bad("OPC0811",
-                 what + " is tensor " + std::to_string(p.tensor()) + " of " + std::to_string(part.tensor_size()));
+      return bad("OPC0811", what, " is tensor ", p.tensor(), " of ", part.tensor_size());
     const plan::Tensor &tensor = part.tensor(static_cast<int>(p.tensor()));
     const auto type = static_cast<DataType>(tensor.data_type());
     if (!isTensorDataType(type)) return bad("OPC0812", what + " has the element type " + dataTypeName(type));
     if (tensor.register_() >= static_cast<uint32_t>(part.register__size()))
-      return bad("OPC0811", what + " lies in register " + std::to_string(tensor.register_()) + " of " +
-                                std::to_string(part.register__size()));
+      return bad("OPC0811", what, " lies in register ", tensor.register_(), " of ", part.register__size());
     const plan::Register &reg = part.register_(static_cast<int>(tensor.register_()));
     JobPort port;
     port.name = p.name();
@@ -291,15 +271,15 @@ private:
       return bad("OPC0715", what + " does not say how it is cut");
     } else {
       for (int64_t d : tensor.dim())
-        if (d < 0) return bad("OPC0812", what + " has the dimension " + std::to_string(d));
-      if (tensor.dim_size() > kMaxRank) return bad("OPC0812", what + " has rank " + std::to_string(tensor.dim_size()));
+        if (d < 0) return bad("OPC0812", what, " has the dimension ", d);
+      if (tensor.dim_size() > kMaxRank) return bad("OPC0812", what, " has rank ", tensor.dim_size());
       port.desc = user_op::TensorDesc(Shape(DimVector(tensor.dim().begin(), tensor.dim().end())), type);
     }
     if (port.isBatched && port.desc.shape().NumAxes() == 0) port.isBatched = false; // no axis to split
     if (port.isBatched) {
       int64_t whole = 0;
       if (__builtin_mul_overflow(port.desc.shape().At(0), job_->microBatches, &whole))
-        return bad("OPC0812", what + " is too large in " + std::to_string(job_->microBatches) + " micro-batches");
+        return bad("OPC0812", what, " is too large in ", job_->microBatches, " micro-batches");
       Shape shape = port.desc.shape();
       shape.Set(0, whole);
       if (Result<int64_t> bytes = tensorBytes(user_op::TensorDesc(shape, type)); !bytes)
@@ -338,8 +318,6 @@ private:
   std::unordered_map<std::string, size_t> index_;
 };
 
-std::string ranksText(int64_t n) { return std::to_string(n) + (n == 1 ? " rank" : " ranks"); }
-
 } // namespace
 
 Result<JobPlan> readJob(const plan::Plan &plan, int64_t ranks) {
@@ -347,23 +325,18 @@ Result<JobPlan> readJob(const plan::Plan &plan, int64_t ranks) {
   const bool hasParts = plan.part_size() > 0;
   job.ranks = hasParts ? plan.part_of_rank_size() : 1;
   if (job.ranks < 1 || job.ranks > kMaxRanks)
-    return bad("OPC0715",
-               "it is for " + ranksText(job.ranks) + "; 1 to " + std::to_string(kMaxRanks) + " are possible");
+    return bad("OPC0715", "it is for ", counted(job.ranks, "rank"), "; 1 to ", kMaxRanks, " are possible");
   if (!hasParts && plan.part_of_rank_size()) return bad("OPC0715", "it names the parts of ranks and has no parts");
   if (job.ranks != ranks)
     return Status(StatusCode::kUsage, "OPC0714",
-                  "the plan is for " + ranksText(job.ranks) + ", and it is run by " + std::to_string(ranks))
-        .withHelp(job.ranks > 1
-                      ? "opc run --ranks " + std::to_string(job.ranks) + ", mpirun -n " + std::to_string(job.ranks) +
-                            ", or compile the graph for another mesh: --mesh " + std::to_string(ranks)
-                      : "compile the graph for several ranks: opc compile --mesh " + std::to_string(ranks));
+                  concat("the plan is for ", counted(job.ranks, "rank"), ", and it is run by ", ranks))
+        .withHelp(job.ranks > 1 ? concat("opc run --ranks ", job.ranks, ", mpirun -n ", job.ranks,
+                                         ", or compile the graph for another mesh: --mesh ", ranks)
+                                : concat("compile the graph for several ranks: opc compile --mesh ", ranks));
   if (plan.micro_batches() > kMaxMicroBatches)
-    return bad("OPC0715", std::to_string(plan.micro_batches()) + " micro-batches; the limit is " +
-                              std::to_string(kMaxMicroBatches));
+    return bad("OPC0715", plan.micro_batches(), " micro-batches; the limit is ", kMaxMicroBatches);
   job.microBatches = plan.micro_batches() ? plan.micro_batches() : 1;
-  Result<std::vector<Placement>> placements = readPlacements(plan, job.ranks);
-  if (!placements) return placements.status();
-  job.placements = std::move(*placements);
+  OPC_ASSIGN_OR_RETURN(job.placements, readPlacements(plan, job.ranks));
   if (hasParts) {
     if (plan.task_size() || plan.tensor_size() || plan.register__size() || plan.arena_size() || plan.stream_size())
       return bad("OPC0715", "a plan of parts has tasks of its own");
@@ -372,7 +345,7 @@ Result<JobPlan> readJob(const plan::Plan &plan, int64_t ranks) {
         return bad("OPC0715", "a part has parts, placements or micro-batches of its own");
     for (uint32_t part : plan.part_of_rank()) {
       if (part >= static_cast<uint32_t>(plan.part_size()))
-        return bad("OPC0715", "a rank has part " + std::to_string(part) + " of " + std::to_string(plan.part_size()));
+        return bad("OPC0715", "a rank has part ", part, " of ", plan.part_size());
       job.partOfRank.push_back(part);
     }
   }

@@ -13,11 +13,6 @@
 
 namespace opc::runtime {
 
-/// Where a process or thread stands in its job.
-struct JobRank {
-  int64_t rank = 0, size = 1;
-};
-
 /// How a tensor is cut, and what of it a rank holds.
 struct TensorSharding {
   uint32_t placement = 0;

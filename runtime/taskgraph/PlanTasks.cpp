@@ -30,16 +30,13 @@ public:
     t.position = places_[index].second;
     t.stride = p.stride() == 0 ? 1 : p.stride();
     t.lag = p.lag();
-    if (t.lag > kMaxLag)
-      return bad("OPC0811", "it lags by " + std::to_string(t.lag) + " steps; the limit is " + std::to_string(kMaxLag));
+    if (t.lag > kMaxLag) return bad("OPC0811", "it lags by ", t.lag, " steps; the limit is ", kMaxLag);
     if (p.has_stream() && p.stream() != t.stream)
-      return bad("OPC0811", "it names stream " + std::to_string(p.stream()) + " and is listed by stream " +
-                                std::to_string(t.stream));
+      return bad("OPC0811", "it names stream ", p.stream(), " and is listed by stream ", t.stream);
     uint64_t arguments = 0;
     for (const auto *list : {&p.input(), &p.output()})
       for (const plan::Argument &a : *list) arguments += 1 + static_cast<uint64_t>(a.tensor_size());
-    if (arguments > kMaxArguments)
-      return bad("OPC0811", "it has more than " + std::to_string(kMaxArguments) + " arguments");
+    if (arguments > kMaxArguments) return bad("OPC0811", "it has more than ", kMaxArguments, " arguments");
     if (p.op_type() == kBoxingType) return boxing(p, index);
     if (p.has_boxing()) return bad("OPC0716", "a boxing task has the type opc.boxing");
     if (m_.streams[t.stream].isComm()) return bad("OPC0716", "a stream for communication holds boxing tasks alone");
@@ -123,8 +120,7 @@ private:
   Status inferWhole(const plan::Task &p, ModelTask *t) {
     const size_t inputs = t->inputs.size(), count = inputs + t->outputs.size();
     if (static_cast<size_t>(p.sharding_size()) != count)
-      return bad("OPC0715", "it says how " + std::to_string(p.sharding_size()) + " tensors are cut and has " +
-                                std::to_string(count));
+      return bad("OPC0715", "it says how ", p.sharding_size(), " tensors are cut and has ", count);
     const user_op::OpDef &def = t->op->def();
     std::vector<TensorSharding> cuts;
     for (size_t i = 0; i < count; ++i) {
@@ -169,8 +165,7 @@ private:
       for (const plan::Argument &a : *list)
         for (uint32_t tensor : a.tensor()) {
           if (tensor >= m_.tensors.size())
-            return bad("OPC0811", "argument " + quoted(a.name()) + " is tensor " + std::to_string(tensor) + " of " +
-                                      std::to_string(m_.tensors.size()));
+            return bad("OPC0811", "argument ", quoted(a.name()), " is tensor ", tensor, " of ", m_.tensors.size());
           (list == &p.input() ? t.inputs : t.outputs).push_back(tensor);
         }
     std::vector<DataType> types;
@@ -182,12 +177,10 @@ private:
       const std::vector<uint32_t> &tensors = isInput ? t.inputs : t.outputs;
       const std::optional<int64_t> at = (isInput ? t.boxing[0].source : t.boxing[0].target).positionOf(m_.rank);
       if (tensors.size() != (at ? count : 0))
-        return bad("OPC0716", "it boxes " + std::to_string(count) + " tensors, of which rank " +
-                                  std::to_string(m_.rank) + " has " + (at ? "all" : "none") +
-                                  (isInput ? " before" : " after") + " it, and the task has " +
-                                  std::to_string(tensors.size()));
+        return bad("OPC0716", "it boxes ", count, " tensors, of which rank ", m_.rank, " has ", at ? "all" : "none",
+                   isInput ? " before" : " after", " it, and the task has ", tensors.size());
       for (size_t i = 0; i < tensors.size(); ++i) {
-        const std::string what = std::string(isInput ? "input " : "output ") + std::to_string(i);
+        const std::string what = concat(isInput ? "input " : "output ", i);
         const auto &cut = isInput ? p.boxing().from(static_cast<int>(i)) : p.boxing().to(static_cast<int>(i));
         if (m_.tensors[tensors[i]].desc.data_type() != types[i])
           return bad("OPC0716", what + " changes its element type");
@@ -202,11 +195,9 @@ private:
   }
 
   Status unknownOp(const std::string &type) {
-    std::string help;
-    for (const std::string &n : registry_.nearest(type)) help += (help.empty() ? "did you mean '" : "' or '") + n;
-    if (!help.empty()) help += "'? ";
-    std::string plugins;
-    for (const PluginInfo &p : registry_.plugins()) plugins += (plugins.empty() ? "" : ", ") + p.path;
+    std::string help = joined(registry_.nearest(type), "' or '");
+    if (!help.empty()) help = "did you mean '" + help + "'? ";
+    const std::string plugins = joined(registry_.plugins(), ", ", [](const PluginInfo &p) { return p.path; });
     help += plugins.empty() ? "no plugins are loaded; --plugin LIB loads one" : "loaded plugins: " + plugins;
     return Status(StatusCode::kInvalidGraph, "OPC0201", "unknown op type " + quoted(type)).withHelp(help);
   }
@@ -216,8 +207,7 @@ private:
       user_op::ArgBinding binding{a.name(), {}};
       for (uint32_t t : a.tensor()) {
         if (t >= m_.tensors.size())
-          return bad("OPC0811", "argument " + quoted(a.name()) + " is tensor " + std::to_string(t) + " of " +
-                                    std::to_string(m_.tensors.size()));
+          return bad("OPC0811", "argument ", quoted(a.name()), " is tensor ", t, " of ", m_.tensors.size());
         binding.tensors.push_back(m_.tensors[t].name);
       }
       out->push_back(std::move(binding));
@@ -249,8 +239,7 @@ private:
     if (p.workspace() != 0) {
       t->workspace = p.workspace() - 1;
       if (t->workspace >= m_.tensors.size())
-        return bad("OPC0811", "its workspace is tensor " + std::to_string(t->workspace) + " of " +
-                                  std::to_string(m_.tensors.size()));
+        return bad("OPC0811", "its workspace is tensor ", t->workspace, " of ", m_.tensors.size());
       const ModelTensor &w = m_.tensors[t->workspace];
       if (m_.registers[w.reg].kind != plan::Register::WORKSPACE)
         return bad("OPC0811", "its workspace lies in a register that is none");
@@ -258,8 +247,8 @@ private:
     const uint64_t have = t->workspace == kNone ? 0 : m_.tensors[t->workspace].bytes;
     if (t->workspaceBytes > have)
       return Status(StatusCode::kInvalidGraph, "OPC0818",
-                    "invalid plan: the kernel needs " + std::to_string(t->workspaceBytes) +
-                        " bytes of workspace, the plan gives " + std::to_string(have))
+                    concat("invalid plan: the kernel needs ", t->workspaceBytes, " bytes of workspace, the plan gives ",
+                           have))
           .withHelp("the plan was made with other kernels: compile the graph again");
     t->inplace = t->op->inplacePairs(*t->kernel);
     std::sort(t->inplace.begin(), t->inplace.end());
@@ -281,12 +270,11 @@ Result<TensorSharding> readPiece(const plan::Sharding &p, uint32_t tensor, const
   Result<TensorSharding> s = readSharding(p, desc.data_type(), job.placements, m.rank, what);
   if (!s) return s;
   if (!s->isHere)
-    return bad("OPC0715", what + " is on " + job.placements[s->placement].toString() + ", and this part is for rank " +
-                              std::to_string(m.rank));
+    return bad("OPC0715", what, " is on ", job.placements[s->placement].toString(), ", and this part is for rank ",
+               m.rank);
   if (!std::equal(s->box.size.begin(), s->box.size.end(), desc.shape().begin(), desc.shape().end()))
-    return bad("OPC0715", what + " is " + desc.toString() + "; of " + s->logical.ToString() + " in " +
-                              toString(s->states) + ", rank " + std::to_string(m.rank) + " has " +
-                              Shape(DimVector(s->box.size.begin(), s->box.size.end())).ToString());
+    return bad("OPC0715", what, " is ", desc.toString(), "; of ", s->logical.ToString(), " in ", toString(s->states),
+               ", rank ", m.rank, " has ", Shape(DimVector(s->box.size.begin(), s->box.size.end())).ToString());
   return s;
 }
 

@@ -127,10 +127,10 @@ Status TaskGraph::bindBoxing(uint32_t index, int channel) {
     return Status(StatusCode::kInternal, "OPC0901", "a boxing task, and no other rank to talk to");
   uint64_t variants = 1;
   OPC_RETURN_IF_ERROR(countVariants(task, &variants));
-  Result<BoxingExecutor> executor = BoxingExecutor::create(task.boxing, model_.rank, task.name, link_.boxing);
-  if (!executor) return executor.status();
+  OPC_ASSIGN_OR_RETURN(BoxingExecutor executor,
+                       BoxingExecutor::create(task.boxing, model_.rank, task.name, link_.boxing));
   const size_t count = task.boxing.size();
-  auto boxing = std::make_unique<BoxingTask>(std::move(*executor), channel);
+  auto boxing = std::make_unique<BoxingTask>(std::move(executor), channel);
   for (int64_t v = 0; v < static_cast<int64_t>(variants); ++v) {
     std::vector<const void *> inputs(count, nullptr); // nothing where this rank is outside
     std::vector<void *> outputs(count, nullptr);
@@ -167,10 +167,10 @@ Status TaskGraph::bindTask(uint32_t index, Stream &stream) {
     void *workspace = nullptr;
     const std::vector<void *> data = addresses(task, v, &workspace);
     OpInstance op = v + 1 == variants ? std::move(*task.op) : OpInstance(*task.op);
-    Result<std::unique_ptr<KernelTask>> kernel = KernelTask::create(std::move(op), *task.kernel, stream.context(), data,
-                                                                    constant, workspace, task.workspaceBytes);
-    if (!kernel) return kernel.status();
-    kernels_[index].push_back(std::move(*kernel));
+    OPC_ASSIGN_OR_RETURN(std::unique_ptr<KernelTask> kernel,
+                         KernelTask::create(std::move(op), *task.kernel, stream.context(), data, constant, workspace,
+                                            task.workspaceBytes));
+    kernels_[index].push_back(std::move(kernel));
     variants_[index].push_back(kernels_[index].back().get());
   }
   task.op.reset();

@@ -5,7 +5,6 @@
 #include "FileBytes.h"
 #include "TensorFormat.h"
 
-#include <algorithm>
 #include <cstring>
 
 namespace opc {

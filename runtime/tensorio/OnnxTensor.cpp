@@ -6,6 +6,7 @@
 
 #include <google/protobuf/io/coded_stream.h>
 #include <google/protobuf/io/zero_copy_stream_impl_lite.h>
+#include <google/protobuf/wire_format_lite.h>
 
 #include <cstring>
 
@@ -140,31 +141,15 @@ std::optional<user_op::TensorDesc> onnxTensorDesc(std::string_view bytes) {
 }
 
 std::string onnxTensorName(std::string_view bytes) {
-  using google::protobuf::io::CodedInputStream;
+  using google::protobuf::internal::WireFormatLite;
   if (bytes.size() > INT32_MAX) return "";
-  CodedInputStream input(reinterpret_cast<const uint8_t *>(bytes.data()), static_cast<int>(bytes.size()));
+  google::protobuf::io::CodedInputStream input(reinterpret_cast<const uint8_t *>(bytes.data()),
+                                               static_cast<int>(bytes.size()));
+  const uint32_t wanted = WireFormatLite::MakeTag(File::kNameFieldNumber, WireFormatLite::WIRETYPE_LENGTH_DELIMITED);
   for (uint32_t tag = input.ReadTag(); tag != 0; tag = input.ReadTag()) {
-    uint64_t number = 0;
-    uint32_t length = 0;
-    switch (tag & 7) {
-    case 0:
-      if (!input.ReadVarint64(&number)) return "";
-      break;
-    case 1:
-      if (!input.Skip(8)) return "";
-      break;
-    case 2: {
-      if (!input.ReadVarint32(&length) || length > INT32_MAX) return "";
-      std::string name;
-      if (tag >> 3 == 8) return input.ReadString(&name, static_cast<int>(length)) ? name : "";
-      if (!input.Skip(static_cast<int>(length))) return "";
-      break;
-    }
-    case 5:
-      if (!input.Skip(4)) return "";
-      break;
-    default: return "";
-    }
+    std::string name;
+    if (tag == wanted) return WireFormatLite::ReadBytes(&input, &name) ? name : "";
+    if (!WireFormatLite::SkipField(&input, tag)) return "";
   }
   return "";
 }

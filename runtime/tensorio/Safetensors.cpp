@@ -161,10 +161,9 @@ public:
       return Status(StatusCode::kInvalidGraph, "OPC0708",
                     path_ + ":" + key + ": " + std::to_string(data.size()) + " bytes; the limit is " +
                         std::to_string(options.maxBytes));
-    Result<HostTensor> t = HostTensor::createUninitialized(e.dtype, e.shape);
-    if (!t) return t;
-    if (!data.empty()) std::memcpy(t->data(), data.data(), data.size()); // the file aligns nothing
-    normalizeBools(&*t);
+    OPC_ASSIGN_OR_RETURN(HostTensor t, HostTensor::createUninitialized(e.dtype, e.shape));
+    if (!data.empty()) std::memcpy(t.data(), data.data(), data.size()); // the file aligns nothing
+    normalizeBools(&t);
     return t;
   }
 
@@ -195,11 +194,10 @@ private:
       const DataType type = typeOf(r.dtype);
       Shape shape(std::move(r.shape));
       if (type != kInvalidDataType) {
-        Result<int64_t> bytes = checkedTensorBytes(type, shape, path_ + ":" + r.key, {});
-        if (!bytes) return bytes.status();
-        if (static_cast<uint64_t>(*bytes) != to - from)
+        OPC_ASSIGN_OR_RETURN(int64_t bytes, checkedTensorBytes(type, shape, path_ + ":" + r.key, {}));
+        if (static_cast<uint64_t>(bytes) != to - from)
           return bad("OPC0701", "tensor '" + r.key + "' is " + user_op::TensorDesc(shape, type).toString() + " (" +
-                                    std::to_string(*bytes) + " bytes) but has " + std::to_string(to - from) + " bytes");
+                                    std::to_string(bytes) + " bytes) but has " + std::to_string(to - from) + " bytes");
       }
       ranges.push_back({from, to});
       index_.emplace(r.key, entries_.size());

@@ -6,7 +6,6 @@
 #include "opc/Philox.h"
 
 #include <cmath>
-#include <limits>
 #include <type_traits>
 
 namespace opc {

@@ -75,18 +75,8 @@ bool TensorArchive::contains(const std::string &key) const {
 Status TensorArchive::noSuchKey(const std::string &key) const {
   std::vector<std::string> keys;
   for (const TensorEntry &e : entries()) keys.push_back(e.key);
-  std::vector<std::string> near = nearestNames(key, keys, 3);
-  std::string help;
-  if (!near.empty()) {
-    for (const std::string &n : near) help += (help.empty() ? "did you mean '" : "' or '") + n;
-    help += "'?";
-  } else if (keys.empty()) {
-    help = "it holds no tensors";
-  } else {
-    for (size_t i = 0; i < keys.size() && i < 10; ++i) help += (i ? ", " : "it holds ") + keys[i];
-    if (keys.size() > 10) help += " and " + std::to_string(keys.size() - 10) + " more";
-  }
-  return Status(StatusCode::kUsage, "OPC0705", path_ + ": no tensor '" + key + "'").withHelp(help);
+  return Status(StatusCode::kUsage, "OPC0705", path_ + ": no tensor '" + key + "'")
+      .withHelp(didYouMeanAmong(key, keys, "it holds no tensors", "it holds ", 3));
 }
 
 namespace {
@@ -208,16 +198,14 @@ Result<std::unique_ptr<TensorArchive>> openSafetensors(const std::string &path) 
 
 Result<HostTensor> readRaw(const std::string &path, DataType type, const Shape &shape) {
   OPC_ASSIGN_OR_RETURN(FileBytes file, FileBytes::open(path));
-  Result<int64_t> bytes = checkedTensorBytes(type, shape, path, {});
-  if (!bytes) return bytes.status();
-  if (file.view().size() != static_cast<size_t>(*bytes))
+  OPC_ASSIGN_OR_RETURN(int64_t bytes, checkedTensorBytes(type, shape, path, {}));
+  if (file.view().size() != static_cast<size_t>(bytes))
     return Status(StatusCode::kUsage, "OPC0702",
                   path + ": has " + std::to_string(file.view().size()) + " bytes, " +
-                      user_op::TensorDesc(shape, type).toString() + " has " + std::to_string(*bytes));
-  Result<HostTensor> t = HostTensor::createUninitialized(type, shape);
-  if (!t) return t;
-  if (*bytes) std::memcpy(t->data(), file.view().data(), static_cast<size_t>(*bytes));
-  normalizeBools(&*t);
+                      user_op::TensorDesc(shape, type).toString() + " has " + std::to_string(bytes));
+  OPC_ASSIGN_OR_RETURN(HostTensor t, HostTensor::createUninitialized(type, shape));
+  if (bytes) std::memcpy(t.data(), file.view().data(), static_cast<size_t>(bytes));
+  normalizeBools(&t);
   return t;
 }
 

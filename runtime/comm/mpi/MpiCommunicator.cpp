@@ -10,10 +10,8 @@
 #include <atomic>
 #include <climits>
 #include <csignal>
-#include <cstring>
 #include <map>
 #include <mpi.h>
-#include <mutex>
 #include <sched.h>
 #include <unistd.h>
 
