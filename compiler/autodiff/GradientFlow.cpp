@@ -47,14 +47,9 @@ std::string describeOp(ir::UserOp op) { return ir::opName(op) + " (" + op.getOpT
 GradientFlow::GradientFlow(ModuleOp module, ArrayRef<Value> losses, ArrayRef<Value> wanted) {
   active_.insert(wanted.begin(), wanted.end());
   useful_.insert(losses.begin(), losses.end());
-  std::vector<ir::UserOp> ops;
-  for (Operation &o : graphBlock(module))
-    if (auto op = dyn_cast<ir::UserOp>(&o)) ops.push_back(op);
   std::vector<ir::UserOp> activeOps;
-  for (ir::UserOp op : ops) {
-    bool any = false;
-    for (Value v : op.getArgs()) any |= active_.contains(v);
-    if (!any) continue;
+  for (auto op : graphBlock(module).getOps<ir::UserOp>()) {
+    if (llvm::none_of(op.getArgs(), [&](Value v) { return active_.contains(v); })) continue;
     const user_op::OpDef *def = op.def();
     if (!def || def->noGrad) continue;
     if (def->modifyInputs) {
@@ -74,9 +69,7 @@ GradientFlow::GradientFlow(ModuleOp module, ArrayRef<Value> losses, ArrayRef<Val
     if (floats) activeOps.push_back(op);
   }
   for (ir::UserOp op : llvm::reverse(activeOps)) {
-    bool any = false;
-    for (Value v : op.getOuts()) any |= useful_.contains(v);
-    if (!any) continue;
+    if (llvm::none_of(op.getOuts(), [&](Value v) { return useful_.contains(v); })) continue;
     for (unsigned i = 0; i < op.getArgs().size(); ++i)
       if (active_.contains(op.getArgs()[i]) && passes(op, i)) useful_.insert(op.getArgs()[i]);
     path_.push_back(op);
@@ -139,10 +132,8 @@ Value findLoss(ModuleOp module, const std::string &name) {
       for (Value v : op.getResults()) names.push_back(ir::tensorName(v));
       if (names.size() > 20000) break;
     }
-    const auto near = nearestNames(name, names, 2);
-    std::string help = "name a tensor (fc1/out_0), an output, or an op with one output";
-    if (!near.empty()) help = "did you mean " + near[0] + (near.size() > 1 ? " or " + near[1] : "") + "?";
-    return fail(module.getLoc(), "the graph has no tensor, output or op called '" + name + "' for the loss", help);
+    return fail(module.getLoc(), "the graph has no tensor, output or op called '" + name + "' for the loss",
+                didYouMean(name, names, "name a tensor (fc1/out_0), an output, or an op with one output", "", 2));
   }
   if (!isFloating(found)) {
     user_op::TensorDesc desc;
@@ -191,10 +182,9 @@ FailureOr<std::vector<WantedGradient>> findWanted(ModuleOp module, const std::ve
   for (size_t g = 0; g < globs.size(); ++g) {
     if (hit[g]) continue;
     failedOnce = true;
-    const auto near = nearestNames(globs[g], names, 2);
     emitFinding(module.getLoc(), "OPC0503",
                 "--wrt " + globs[g] + " matches no floating-point variable, input or tensor",
-                near.empty() ? "" : "did you mean " + near[0] + (near.size() > 1 ? " or " + near[1] : "") + "?");
+                didYouMean(globs[g], names, "", "", 2));
   }
   if (!failedOnce && wanted.empty()) {
     failedOnce = true;

@@ -43,11 +43,8 @@ public:
       Operation *producer = v.getDefiningOp();
       OpConf sum{ir::opName(producer) + "_grad_sum", "add_n", {{"in", {}}}, {}, {}};
       for (Value p : parts) sum.inputs[0].tensors.push_back(build_.nameOf(p));
-      auto total = build_.add(std::move(sum), producer);
-      if (!total) {
-        emitStatus(producer, total.status());
-        return failure();
-      }
+      FailureOr<Value> total = add(std::move(sum), producer);
+      if (failed(total)) return failure();
       parts.assign(1, *total);
     }
     return parts[0];
@@ -60,8 +57,8 @@ public:
           ir::opName(producer) + "_grad_one", "constant_like", {bindTensor("like", build_.nameOf(loss))}, {}, {}};
       ones.attrs["floating_value"] = AttrValue(1.0);
       ones.attrs["is_floating_value"] = AttrValue(true);
-      auto made = build_.add(std::move(ones), producer);
-      if (!made) return emitStatus(producer, made.status()), failure();
+      FailureOr<Value> made = add(std::move(ones), producer);
+      if (failed(made)) return failure();
       given = *made;
     }
     pending_[loss].push_back(given);
@@ -72,14 +69,18 @@ public:
 
   FailureOr<Value> zeroLike(Value v) {
     Operation *producer = v.getDefiningOp();
-    auto made = build_.add(
-        {ir::opName(producer) + "_grad_zero", "zero_like", {bindTensor("like", build_.nameOf(v))}, {}, {}}, producer);
-    if (!made) return emitStatus(producer, made.status()), failure();
-    return *made;
+    return add({ir::opName(producer) + "_grad_zero", "zero_like", {bindTensor("like", build_.nameOf(v))}, {}, {}},
+               producer);
   }
 
 private:
   friend class RuleHost;
+  /// An op of one output, at the op that it is for.
+  FailureOr<Value> add(OpConf conf, Operation *at) {
+    auto made = build_.add(std::move(conf), at);
+    if (!made) return emitStatus(at, made.status()), failure();
+    return *made;
+  }
   LogicalResult applyRule(ir::UserOp op, const OpDef &def, const user_op::GradDef &grad);
   LogicalResult applyDerived(ir::UserOp op, const OpDef &def);
   bool wants(Value v) const { return flow_.carries(v); }
@@ -296,9 +297,8 @@ LogicalResult Generator::applyDerived(ir::UserOp op, const OpDef &def) {
       conf.inputs.push_back(
           bindTensor(d.def.inputs[i].name, build_.nameOf(op.getArgs()[static_cast<unsigned>(d.reads[i])])));
     conf.inputs.push_back(bindTensor("dy", build_.nameOf(*dy)));
-    auto dx = build_.add(std::move(conf), op);
-    if (!dx) return emitStatus(op, dx.status()), failure();
-    Value gradient = *dx;
+    FailureOr<Value> gradient = add(std::move(conf), op);
+    if (failed(gradient)) return failure();
     auto inType = cast<RankedTensorType>(x.getType());
     if (inType.getShape() != outType.getShape()) {
       std::vector<int32_t> axes;
@@ -309,15 +309,14 @@ LogicalResult Generator::applyDerived(ir::UserOp op, const OpDef &def) {
           axes.push_back(static_cast<int32_t>(a));
       OpConf sum{forward.name + "_grad_" + arg + "_sum",
                  "reduce_sum_like",
-                 {bindTensor("x", build_.nameOf(gradient)), bindTensor("like", build_.nameOf(x))},
+                 {bindTensor("x", build_.nameOf(*gradient)), bindTensor("like", build_.nameOf(x))},
                  {},
                  {}};
       sum.attrs["axis"] = AttrValue(axes);
-      auto reduced = build_.add(std::move(sum), op);
-      if (!reduced) return emitStatus(op, reduced.status()), failure();
-      gradient = *reduced;
+      gradient = add(std::move(sum), op);
+      if (failed(gradient)) return failure();
     }
-    if (contribute(op, k, arg, gradient).failed()) return failure();
+    if (contribute(op, k, arg, *gradient).failed()) return failure();
   }
   return success();
 }

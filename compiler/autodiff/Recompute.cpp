@@ -46,10 +46,9 @@ public:
       if (hit) continue;
       std::vector<std::string> names;
       for (ir::UserOp op : forward_) names.push_back(ir::opName(op));
-      const auto near = nearestNames(glob, names, 2);
       emitStatus(module_, Status(StatusCode::kInvalidGraph, "OPC0508",
                                  "--recompute " + given + " matches no op of the forward graph")
-                              .withHelp(near.empty() ? "" : "did you mean " + near[0] + "?"));
+                              .withHelp(didYouMean(glob, names)));
       return false;
     }
     return true;

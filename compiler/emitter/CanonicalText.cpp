@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <charconv>
 #include <cmath>
+#include <numeric>
 #include <vector>
 
 namespace opc {
@@ -47,7 +48,7 @@ private:
         continue;
       }
       std::vector<int> order(static_cast<size_t>(r->FieldSize(m, f)));
-      for (size_t i = 0; i < order.size(); ++i) order[i] = static_cast<int>(i);
+      std::iota(order.begin(), order.end(), 0);
       if (const auto *key = mapKey(f))
         std::stable_sort(order.begin(), order.end(), [&](int a, int b) {
           const auto &ma = r->GetRepeatedMessage(m, f, a), &mb = r->GetRepeatedMessage(m, f, b);

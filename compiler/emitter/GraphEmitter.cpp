@@ -97,8 +97,7 @@ private:
           " was folded to a constant that a graph file cannot hold; emit the graph before simplification (--to shape)";
       return false;
     }
-    user_op::TensorDesc desc;
-    ir::describe(op.getOut().getType(), &desc);
+    const user_op::TensorDesc desc = ir::descOf(op.getOut().getType());
     auto *user = conf->mutable_user_conf();
     user->set_op_type_name("constant");
     const std::string tensor = ir::tensorName(op.getOut());

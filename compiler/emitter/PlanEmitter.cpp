@@ -16,10 +16,7 @@ using namespace mlir;
 namespace opc {
 namespace {
 
-std::string baseName(const std::string &path) {
-  const size_t slash = path.rfind('/');
-  return slash == std::string::npos ? path : path.substr(slash + 1);
-}
+std::string baseName(const std::string &path) { return path.substr(path.rfind('/') + 1); }
 
 plan::Register::Kind registerKind(BufferKind kind) {
   switch (kind) {
@@ -79,8 +76,7 @@ private:
   uint32_t tensor(Value v) {
     auto [it, fresh] = tensors_.try_emplace(v, static_cast<uint32_t>(plan_->tensor_size()));
     if (!fresh) return it->second;
-    user_op::TensorDesc desc;
-    ir::describe(v.getType(), &desc);
+    const user_op::TensorDesc desc = ir::descOf(v.getType());
     auto *t = plan_->add_tensor();
     t->set_register_(schedule_.bufferOf.lookup(v));
     t->set_data_type(static_cast<graph::DataTypeProto>(desc.data_type()));
@@ -154,16 +150,8 @@ private:
     auto *t = plan_->add_task();
     t->set_name(ir::opName(op));
     t->set_op_type("opc.boxing");
-    if (!op.getArgs().empty()) {
-      auto *in = t->add_input();
-      in->set_name("in");
-      for (Value v : op.getArgs()) in->add_tensor(tensor(v));
-    }
-    if (!op.getOuts().empty()) {
-      auto *out = t->add_output();
-      out->set_name("out");
-      for (Value v : op.getOuts()) out->add_tensor(tensor(v));
-    }
+    if (!op.getArgs().empty()) argument("in", op.getArgs(), t->add_input());
+    if (!op.getOuts().empty()) argument("out", op.getOuts(), t->add_output());
     t->set_stream(scheduled.stream);
     setPace(op, t);
     t->set_kernel(kernelName(scheduled));

@@ -5,7 +5,6 @@
 
 #include "mlir/IR/DialectImplementation.h"
 
-#include <algorithm>
 #include <set>
 
 using namespace mlir;

@@ -2,7 +2,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "MeshText.h"
 
-#include <algorithm>
+#include "TextParts.h"
+
 #include <charconv>
 #include <string_view>
 
@@ -16,16 +17,6 @@ std::optional<uint32_t> number(std::string_view text) {
   const auto r = std::from_chars(text.data(), text.data() + text.size(), n);
   if (text.empty() || r.ec != std::errc() || r.ptr != text.data() + text.size()) return std::nullopt;
   return n;
-}
-
-std::vector<std::string_view> split(std::string_view text) {
-  std::vector<std::string_view> parts;
-  for (size_t at = 0; at <= text.size();) {
-    const size_t end = std::min(text.find(',', at), text.size());
-    parts.push_back(text.substr(at, end - at));
-    at = end + 1;
-  }
-  return parts;
 }
 
 } // namespace
@@ -42,11 +33,11 @@ std::optional<StagePlacement> parseStage(const std::string &text) {
   const size_t equals = text.rfind('=');
   if (equals == std::string::npos || equals == 0) return std::nullopt;
   StagePlacement stage;
-  for (std::string_view glob : split(std::string_view(text).substr(0, equals))) stage.ops.emplace_back(glob);
-  for (std::string_view part : split(std::string_view(text).substr(equals + 1))) {
+  stage.ops = splitAt(text.substr(0, equals), ',');
+  for (const std::string &part : splitAt(text.substr(equals + 1), ',')) {
     const size_t dash = part.find('-');
     const auto first = number(part.substr(0, dash));
-    const auto last = dash == std::string_view::npos ? first : number(part.substr(dash + 1));
+    const auto last = dash == std::string::npos ? first : number(part.substr(dash + 1));
     if (!first || !last || *last < *first || *last - *first > kMostRanks) return std::nullopt;
     for (int64_t r = *first; r <= *last; ++r) stage.placement.ranks.push_back(r);
   }

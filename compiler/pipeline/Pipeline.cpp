@@ -202,9 +202,8 @@ struct Pipeline::Impl {
       if (isa<ir::InputOp, ir::VariableOp>(&op)) names.push_back(ir::opName(&op));
     for (const auto &[shaped, dims] : options.shapes) {
       if (llvm::is_contained(names, shaped)) continue;
-      const std::vector<std::string> near = nearestNames(shaped, names, 1);
       report(Severity::kError, "OPC0005", "--shape names '" + shaped + "', which is no input or variable of the graph",
-             near.empty() ? "opc show " + source.name + " lists them" : "did you mean " + near[0] + "?");
+             didYouMean(shaped, names, "opc show " + source.name + " lists them"));
     }
   }
 

@@ -7,7 +7,7 @@
 namespace opc::planner {
 namespace {
 
-enum Operation : uint32_t { kRestrict, kSlice, kSum, kTranspose, kCompose };
+enum Operation : uint32_t { kRestrict, kSlice, kSum, kCompose };
 
 /// Sizes before, of and after an axis of a row-major table.
 struct AxisView {
@@ -47,78 +47,61 @@ uint32_t CostTables::intern(std::vector<uint32_t> dims, std::vector<Cost> entrie
   return fresh;
 }
 
-uint32_t CostTables::memoised(std::vector<uint32_t> key, bool *known) {
+template <class Make> uint32_t CostTables::once(std::vector<uint32_t> key, Make make) {
   const uint32_t id = done_.id(key);
-  *known = id < results_.size();
-  if (!*known) results_.push_back(UINT32_MAX);
-  return id;
+  if (id < results_.size()) return results_[id];
+  results_.push_back(UINT32_MAX);
+  return results_[id] = make();
 }
 
 uint32_t CostTables::compose(uint32_t outer, uint32_t inner) {
-  bool known;
-  const uint32_t memo = memoised({kCompose, outer, inner}, &known);
-  if (known) return results_[memo];
-  std::vector<uint32_t> list(lists.length(inner));
-  for (size_t i = 0; i < list.size(); ++i) list[i] = lists.data(outer)[lists.data(inner)[i]];
-  return results_[memo] = lists.id(list);
+  return once({kCompose, outer, inner}, [&] {
+    std::vector<uint32_t> list(lists.length(inner));
+    for (size_t i = 0; i < list.size(); ++i) list[i] = lists.data(outer)[lists.data(inner)[i]];
+    return lists.id(list);
+  });
 }
 
 uint32_t CostTables::restricted(uint32_t table, uint32_t axis, uint32_t list) {
-  bool known;
-  const uint32_t memo = memoised({kRestrict, table, axis, list}, &known);
-  if (known) return results_[memo];
-  const Table &t = tables_[table];
-  const AxisView view(t.dims, axis);
-  const size_t kept = lists.length(list);
-  const uint32_t *index = lists.data(list);
-  std::vector<Cost> entries(view.before * kept * view.after);
-  Cost *out = entries.data();
-  for (size_t b = 0; b < view.before; ++b)
-    for (size_t k = 0; k < kept; ++k, out += view.after)
-      std::copy_n(t.entries.data() + (b * view.size + index[k]) * view.after, view.after, out);
-  std::vector<uint32_t> dims = t.dims;
-  dims[axis] = static_cast<uint32_t>(kept);
-  return results_[memo] = intern(std::move(dims), std::move(entries));
+  return once({kRestrict, table, axis, list}, [&] {
+    const Table &t = tables_[table];
+    const AxisView view(t.dims, axis);
+    const size_t kept = lists.length(list);
+    const uint32_t *index = lists.data(list);
+    std::vector<Cost> entries(view.before * kept * view.after);
+    Cost *out = entries.data();
+    for (size_t b = 0; b < view.before; ++b)
+      for (size_t k = 0; k < kept; ++k, out += view.after)
+        std::copy_n(t.entries.data() + (b * view.size + index[k]) * view.after, view.after, out);
+    std::vector<uint32_t> dims = t.dims;
+    dims[axis] = static_cast<uint32_t>(kept);
+    return intern(std::move(dims), std::move(entries));
+  });
 }
 
 uint32_t CostTables::slice(uint32_t table, uint32_t axis, uint32_t index) {
-  bool known;
-  const uint32_t memo = memoised({kSlice, table, axis, index}, &known);
-  if (known) return results_[memo];
-  const Table &t = tables_[table];
-  const AxisView view(t.dims, axis);
-  std::vector<Cost> entries;
-  entries.reserve(view.before * view.after);
-  for (size_t b = 0; b < view.before; ++b) {
-    const Cost *from = t.entries.data() + (b * view.size + index) * view.after;
-    entries.insert(entries.end(), from, from + view.after);
-  }
-  std::vector<uint32_t> dims = t.dims;
-  dims.erase(dims.begin() + axis);
-  return results_[memo] = intern(std::move(dims), std::move(entries));
+  return once({kSlice, table, axis, index}, [&] {
+    const Table &t = tables_[table];
+    const AxisView view(t.dims, axis);
+    std::vector<Cost> entries;
+    entries.reserve(view.before * view.after);
+    for (size_t b = 0; b < view.before; ++b) {
+      const Cost *from = t.entries.data() + (b * view.size + index) * view.after;
+      entries.insert(entries.end(), from, from + view.after);
+    }
+    std::vector<uint32_t> dims = t.dims;
+    dims.erase(dims.begin() + axis);
+    return intern(std::move(dims), std::move(entries));
+  });
 }
 
 uint32_t CostTables::sum(uint32_t a, uint32_t b) {
   if (a > b) std::swap(a, b);
-  bool known;
-  const uint32_t memo = memoised({kSum, a, b}, &known);
-  if (known) return results_[memo];
-  std::vector<Cost> entries = tables_[a].entries;
-  for (size_t i = 0; i < entries.size(); ++i) entries[i] = addCosts(entries[i], tables_[b].entries[i]);
-  return results_[memo] = intern(tables_[a].dims, std::move(entries));
-}
-
-uint32_t CostTables::transposed(uint32_t table) {
-  bool known;
-  const uint32_t memo = memoised({kTranspose, table}, &known);
-  if (known) return results_[memo];
-  const Table &t = tables_[table];
-  const size_t rows = t.dims[0], columns = t.dims[1];
-  std::vector<Cost> entries(t.entries.size());
-  for (size_t r = 0; r < rows; ++r)
-    for (size_t c = 0; c < columns; ++c) entries[c * rows + r] = t.entries[r * columns + c];
-  std::vector<uint32_t> dims = {t.dims[1], t.dims[0]};
-  return results_[memo] = intern(std::move(dims), std::move(entries));
+  return once({kSum, a, b}, [&] {
+    std::vector<Cost> entries = tables_[a].entries;
+    for (size_t i = 0; i < entries.size(); ++i) entries[i] = addCosts(entries[i], tables_[b].entries[i]);
+    return intern(tables_[a].dims, std::move(entries));
+  });
 }
 
 } // namespace opc::planner

@@ -44,11 +44,10 @@ public:
   uint32_t slice(uint32_t table, uint32_t axis, uint32_t index);
   /// The sum of two tables of equal dims.
   uint32_t sum(uint32_t a, uint32_t b);
-  /// A table of rank 2 with its axes exchanged.
-  uint32_t transposed(uint32_t table);
 
 private:
-  uint32_t memoised(std::vector<uint32_t> key, bool *known);
+  /// What make() gave when it was first called with this key.
+  template <class Make> uint32_t once(std::vector<uint32_t> key, Make make);
 
   std::vector<Table> tables_;
   std::vector<uint32_t> slots_ = std::vector<uint32_t>(64, UINT32_MAX);

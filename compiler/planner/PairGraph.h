@@ -28,7 +28,6 @@ public:
   explicit Incidence(const PairGraph &graph);
   const uint32_t *begin(uint32_t variable) const { return edges_.data() + begins_[variable]; }
   const uint32_t *end(uint32_t variable) const { return edges_.data() + begins_[variable + 1]; }
-  uint32_t degree(uint32_t variable) const { return begins_[variable + 1] - begins_[variable]; }
 
 private:
   std::vector<uint32_t> begins_, edges_;

@@ -6,8 +6,6 @@
 #include "ExactSolver.h"
 #include "MemoryPrice.h"
 
-#include <cmath>
-
 namespace opc::planner {
 
 Solution solve(const Problem &problem, const Options &options) {

@@ -96,16 +96,8 @@ private:
     const bool isHere = llvm::any_of(versions_, [&](const Version &v) { return v.placement == placement; });
     for (const Version &v : versions_) {
       if (isHere != (v.placement == placement)) continue;
-      std::vector<BoxingOp> path;
-      if (isHere) {
-        for (BoxingStep &s :
-             boxingPath(desc.shape(), desc.data_type(), v.states, wanted, placements_[placement], linksOf(placement)))
-          path.push_back(
-              {std::move(s), desc.shape(), desc.data_type(), placements_[placement], placements_[placement]});
-      } else {
-        path = boxingPath(desc.shape(), desc.data_type(), v.states, placements_[v.placement], wanted,
-                          placements_[placement], linksOf(v.placement), linksOf(placement));
-      }
+      std::vector<BoxingOp> path = boxingPath(desc.shape(), desc.data_type(), v.states, placements_[v.placement],
+                                              wanted, placements_[placement], linksOf(v.placement), linksOf(placement));
       double seconds = 0;
       for (const BoxingOp &s : path) seconds += boxingSeconds(s, linksOf(placement));
       if (from && seconds >= least) continue;
@@ -247,18 +239,14 @@ private:
 } // namespace
 
 BoxingOp boxingOf(ir::BoxingOp op, unsigned i, const std::vector<Placement> &placements) {
-  BoxingOp b;
-  b.step.kind = *parseBoxingKind(op.getKind().str());
-  b.step.meshDim = static_cast<int32_t>(op.getMeshDim());
-  b.step.from = statesOf(op.getFrom()[i]);
-  b.step.to = statesOf(op.getTo()[i]);
-  b.step.reduction = op.getReduction() == "max" ? BoxingReduction::kMax : BoxingReduction::kSum;
   const user_op::TensorDesc desc = ir::descOf(op.getArgs()[i].getType());
-  b.shape = desc.shape();
-  b.type = desc.data_type();
-  b.source = placements[static_cast<size_t>(op.getSource())];
-  b.target = placements[static_cast<size_t>(op.getTarget())];
-  return b;
+  const auto reduction = op.getReduction() == "max" ? BoxingReduction::kMax : BoxingReduction::kSum;
+  return {{*parseBoxingKind(op.getKind().str()), static_cast<int32_t>(op.getMeshDim()), statesOf(op.getFrom()[i]),
+           statesOf(op.getTo()[i]), reduction},
+          desc.shape(),
+          desc.data_type(),
+          placements[static_cast<size_t>(op.getSource())],
+          placements[static_cast<size_t>(op.getTarget())]};
 }
 
 LogicalResult insertBoxing(ModuleOp module, const MeshRequest &request) {

@@ -8,6 +8,8 @@
 #include "MutableInputs.h"
 #include "UserOpBuilder.h"
 
+#include <llvm/ADT/StringExtras.h>
+
 #include <algorithm>
 #include <fnmatch.h>
 
@@ -39,12 +41,10 @@ public:
     for (Operation &op : block)
       if (ir::isTask(&op)) place_[&op] = ofTask(&op, &named);
     for (size_t s = 0; s < named.size(); ++s)
-      if (!named[s]) {
-        std::string globs;
-        for (const std::string &g : request_.stages[s].ops) globs += (globs.empty() ? "" : ",") + g;
-        return emitFinding(module_.getLoc(), "OPC0313", "stage '" + globs + "' names no op of the graph",
+      if (!named[s])
+        return emitFinding(module_.getLoc(), "OPC0313",
+                           "stage '" + llvm::join(request_.stages[s].ops, ",") + "' names no op of the graph",
                            "opc show GRAPH --what ops lists them");
-      }
     Builder b(module_.getContext());
     for (Operation &op : block) {
       const uint32_t p = isa<ir::OutputOp>(op) ? place_.lookup(op.getOperand(0).getDefiningOp())

@@ -38,23 +38,18 @@ public:
     const AttrValue axis(std::vector<int32_t>{static_cast<int32_t>(last)});
     Value x = op_.getArgs()[0], label = op_.getArgs()[1];
 
-    Value top = make("top",
-                     ir::UserOpBuilder(builder_, "reduce_max")
-                         .in("input_tensor", x)
-                         .attr("axis", axis)
-                         .attr("keepdims", AttrValue(true)),
-                     "output_tensor", rows, {pieces, addends});
+    const auto overClasses = [&](StringRef part, const char *reduction, Value v) {
+      ir::UserOpBuilder reduce(builder_, reduction);
+      reduce.in("input_tensor", v).attr("axis", axis).attr("keepdims", AttrValue(true));
+      return make(part, reduce, "output_tensor", rows, {pieces, addends});
+    };
+    Value top = overClasses("top", "reduce_max", x);
     top.getDefiningOp()->setAttr(ir::kLocalAttr, builder_.getUnitAttr());
     top = maximum(top, addends, whole);
     Value shifted = make("shifted", ir::UserOpBuilder(builder_, "broadcast_sub").in("x", x).in("y", top), "z", type,
                          {pieces, whole, pieces});
     Value e = make("exp", ir::UserOpBuilder(builder_, "exp").in("x", shifted), "y", type, {pieces, pieces});
-    Value sum = make("sum",
-                     ir::UserOpBuilder(builder_, "reduce_sum")
-                         .in("input_tensor", e)
-                         .attr("axis", axis)
-                         .attr("keepdims", AttrValue(true)),
-                     "output_tensor", rows, {pieces, addends});
+    Value sum = overClasses("sum", "reduce_sum", e);
     Value prob = make("prob", ir::UserOpBuilder(builder_, "broadcast_div").in("x", e).in("y", sum), "z", type,
                       {pieces, whole, pieces});
     Value index = make(
@@ -148,16 +143,11 @@ double splitClassSeconds(ir::UserOp op, const std::vector<NdSbp> &states, uint64
     if (split >> m & 1) from[m] = SbpParallel::partialSum();
   for (size_t m = 0; m < from.size(); ++m) {
     if (!(split >> m & 1)) continue;
-    BoxingOp step;
-    step.step.kind = BoxingKind::kAllReduce;
-    step.step.meshDim = static_cast<int32_t>(m);
-    step.step.from = from;
-    from[m] = SbpParallel::broadcast();
-    step.step.to = from;
-    step.shape = rows.shape();
-    step.type = rows.data_type();
-    step.source = step.target = placement;
-    seconds += 3 * boxingSeconds(step, links);
+    NdSbp to = from;
+    to[m] = SbpParallel::broadcast();
+    const BoxingStep step{BoxingKind::kAllReduce, static_cast<int32_t>(m), from, to};
+    seconds += 3 * boxingSeconds({step, rows.shape(), rows.data_type(), placement, placement}, links);
+    from = std::move(to);
   }
   return seconds;
 }

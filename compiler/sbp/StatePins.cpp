@@ -90,9 +90,8 @@ LogicalResult StatePins::checkUsed() {
       if (isa<ir::OutputOp>(op)) names.push_back(ir::opName(&op));
       for (Value v : op.getResults()) names.push_back(ir::tensorName(v));
     }
-    const auto near = nearestNames(request_.pins[p].glob, names, 1);
     emitFinding(module_.getLoc(), "OPC0311", "--sbp " + request_.pins[p].text + " names no tensor or op of the graph",
-                near.empty() ? "" : "did you mean " + near[0] + "?");
+                didYouMean(request_.pins[p].glob, names));
     ok = false;
   }
   return success(ok);

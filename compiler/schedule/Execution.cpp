@@ -69,8 +69,7 @@ private:
   }
 
   uint32_t addBuffer(Value v, BufferKind kind) {
-    user_op::TensorDesc desc;
-    ir::describe(v.getType(), &desc);
+    const user_op::TensorDesc desc = ir::descOf(v.getType());
     ScheduledBuffer b;
     b.name = ir::tensorName(v);
     b.kind = kind;
@@ -113,10 +112,7 @@ private:
     if (Operation *maker = in.getDefiningOp(); maker && lagOf(maker) != lagOf(op)) return false;
     for (Value v : op.getArgs())
       if (v != in && out_->bufferOf.lookup(v) == buffer) return false;
-    user_op::TensorDesc from, to;
-    ir::describe(in.getType(), &from);
-    ir::describe(op.getOuts()[static_cast<unsigned>(o)].getType(), &to);
-    return *tensorBytes(from) == *tensorBytes(to);
+    return ir::bytesOf(in) == ir::bytesOf(op.getOuts()[static_cast<unsigned>(o)]);
   }
 
   static uint32_t streamOf(Operation *op) {

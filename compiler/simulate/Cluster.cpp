@@ -3,7 +3,6 @@
 #include "Cluster.h"
 
 #include <algorithm>
-#include <cmath>
 
 namespace opc::simulate {
 

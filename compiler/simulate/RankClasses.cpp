@@ -3,6 +3,7 @@
 #include "RankClasses.h"
 
 #include <algorithm>
+#include <map>
 #include <set>
 
 namespace opc::simulate {

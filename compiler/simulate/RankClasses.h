@@ -6,7 +6,6 @@
 #include "plan.pb.h"
 
 #include <cstdint>
-#include <map>
 #include <utility>
 #include <vector>
 
