@@ -18,9 +18,7 @@ constexpr double kMaxSeconds = 4, kMaxBytes = 1.5e9, kMaxGrowth = 12;
 double compileSeconds(const std::string &text) {
   mallopt(M_TOP_PAD, 64 << 20); // as the command opc does
   mallopt(M_TRIM_THRESHOLD, 1 << 30);
-  Registry registry;
-  if (!registry.addLinked().isOk()) return -1;
-  registry.freeze();
+  const Registry registry = linkedRegistry();
   const auto start = std::chrono::steady_clock::now();
   Pipeline pipeline(registry, {});
   if (!pipeline.import("generated.pbtxt", text) || !pipeline.run(Phase::kPlan)) {

@@ -2,40 +2,72 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "Graphs.h"
 
+#include "Pipeline.h"
+#include "TextParts.h"
+
 #include <algorithm>
 #include <cstdint>
+#include <cstdio>
 
 namespace opc::bench {
+
+Registry linkedRegistry() {
+  Registry registry;
+  if (Status s = registry.addLinked(); !s.isOk()) std::fprintf(stderr, "opc-bench: %s\n", s.toString().c_str());
+  registry.freeze();
+  return registry;
+}
+
+std::string planOf(const Registry &registry, const std::string &name, const std::string &graph) {
+  Pipeline pipeline(registry, {});
+  if (pipeline.import(name, graph) && pipeline.run(Phase::kPlan)) return pipeline.emit(Emit::kPlan);
+  for (const Diagnostic &d : pipeline.diagnostics()) std::fprintf(stderr, "%s: %s\n", name.c_str(), d.message.c_str());
+  return "";
+}
+
 namespace {
-
-std::string input(const std::string &dims) {
-  return "op { name: \"x\" input_conf { out: \"out\" blob_conf { shape { " + dims + " } data_type: kFloat } } }\n";
+std::string typeOf(const std::vector<int64_t> &dims) {
+  return concat("shape { ", joined(dims, " ", [](int64_t d) { return concat("dim: ", d); }), " } data_type: kFloat ");
 }
-std::string output(const std::string &tensor) {
-  return "op { name: \"y\" output_conf { in: \"" + tensor + "\" out: \"out\" } }\n";
-}
-std::string variable(const std::string &name, const std::string &dims) {
-  return "op { name: \"" + name + "\" variable_conf { out: \"out\" shape { " + dims +
-         " } data_type: kFloat initializer { random_uniform_conf { min: -0.3 max: 0.3 } } } }\n";
-}
-
 } // namespace
 
+std::string input(const std::string &name, const std::vector<int64_t> &dims) {
+  return concat("op { name: \"", name, "\" input_conf { out: \"out\" blob_conf { ", typeOf(dims), "} } }\n");
+}
+std::string variable(const std::string &name, const std::vector<int64_t> &dims) {
+  return concat("op { name: \"", name, "\" variable_conf { out: \"out\" ", typeOf(dims),
+                "initializer { random_uniform_conf { min: -0.1 max: 0.1 } } } }\n");
+}
+std::string output(const std::string &tensor) {
+  return concat("op { name: \"y\" output_conf { in: \"", tensor, "\" out: \"out\" } }\n");
+}
+std::string op(const std::string &name, const std::string &type,
+               const std::vector<std::pair<std::string, std::string>> &inputs, const std::string &outputs,
+               const std::string &attrs) {
+  std::string text = concat("op { name: \"", name, "\" user_conf { op_type_name: \"", type, "\"");
+  for (const auto &[arg, tensor] : inputs)
+    text += concat(" input { key: \"", arg, "\" value { s: \"", tensor, "\" } }");
+  for (const std::string &arg : splitAt(outputs, ' '))
+    text += concat(" output { key: \"", arg, "\" value { s: \"", name, "/", arg, "_0\" } }");
+  return text + attrs + " } }\n";
+}
+std::string attr(const std::string &name, const std::string &value) {
+  return concat(" attr { key: \"", name, "\" value { ", value, " } }");
+}
+
 std::string addChain(int ops, int width) {
-  std::string g = input("dim: " + std::to_string(width)), previous = "x/out";
+  std::string g = input("x", {width}), previous = "x/out";
   for (int i = 0; i < ops; ++i) {
-    const std::string name = "add" + std::to_string(i);
-    g += "op { name: \"" + name + "\" user_conf { op_type_name: \"scalar_add\" input { key: \"in\" value { s: \"" +
-         previous + "\" } } output { key: \"out\" value { s: \"" + name +
-         "/out_0\" } } attr { key: \"has_float_operand\" value { at_bool: true } }" +
-         " attr { key: \"float_operand\" value { at_double: 0.5 } } } }\n";
+    const std::string name = concat("add", i);
+    g += op(name, "scalar_add", {{"in", previous}}, "out",
+            attr("has_float_operand", "at_bool: true") + attr("float_operand", "at_double: 0.5"));
     previous = name + "/out_0";
   }
   return g + output(previous);
 }
 
 std::string randomDag(int ops, int width) {
-  std::string g = input("dim: " + std::to_string(width));
+  std::string g = input("x", {width});
   uint64_t state = 88172645463325252ull; // xorshift64: the same graph everywhere
   auto draw = [&](int n) {
     state ^= state << 13;
@@ -48,35 +80,25 @@ std::string randomDag(int ops, int width) {
     // Mostly recent tensors, so that lifetimes stay as short as in real graphs; the previous one always, so that none
     // is dead.
     const int other = std::max(0, i - 1 - draw(50));
-    const std::string name = "n" + std::to_string(i);
-    g += "op { name: \"" + name + "\" user_conf { op_type_name: \"" +
-         (draw(2) ? "broadcast_add" : "broadcast_maximum") + "\" input { key: \"x\" value { s: \"" + tensor(i - 1) +
-         "\" } } input { key: \"y\" value { s: \"" + tensor(other) + "\" } } output { key: \"z\" value { s: \"" + name +
-         "/z_0\" } } } }\n";
+    const std::string type = draw(2) ? "broadcast_add" : "broadcast_maximum";
+    g += op(concat("n", i), type, {{"x", tensor(i - 1)}, {"y", tensor(other)}}, "z");
   }
   return g + output(tensor(ops));
 }
 
 std::string mlpChain(int ops) {
-  std::string g = input("dim: 8 dim: 8"), previous = "x/out";
+  std::string g = input("x", {8, 8}), previous = "x/out";
   for (int i = 0; i < ops; ++i) {
     const std::string n = std::to_string(i);
     if (i % 3 == 0) {
-      g += variable("w" + n, "dim: 8 dim: 8");
-      g += "op { name: \"mm" + n + "\" user_conf { op_type_name: \"matmul\" input { key: \"a\" value { s: \"" +
-           previous + "\" } } input { key: \"b\" value { s: \"w" + n +
-           "/out\" } } output { key: \"out\" value { s: \"mm" + n + "/out_0\" } } } }\n";
+      g += variable("w" + n, {8, 8}) + op("mm" + n, "matmul", {{"a", previous}, {"b", "w" + n + "/out"}}, "out");
       previous = "mm" + n + "/out_0";
     } else if (i % 3 == 1) {
-      g += variable("b" + n, "dim: 8");
-      g += "op { name: \"ba" + n + "\" user_conf { op_type_name: \"bias_add\" input { key: \"a\" value { s: \"" +
-           previous + "\" } } input { key: \"b\" value { s: \"b" + n +
-           "/out\" } } output { key: \"out\" value { s: \"ba" + n +
-           "/out_0\" } } attr { key: \"axis\" value { at_int32: 1 } } } }\n";
+      g += variable("b" + n, {8}) +
+           op("ba" + n, "bias_add", {{"a", previous}, {"b", "b" + n + "/out"}}, "out", attr("axis", "at_int32: 1"));
       previous = "ba" + n + "/out_0";
     } else {
-      g += "op { name: \"re" + n + "\" user_conf { op_type_name: \"relu\" input { key: \"x\" value { s: \"" + previous +
-           "\" } } output { key: \"y\" value { s: \"re" + n + "/y_0\" } } } }\n";
+      g += op("re" + n, "relu", {{"x", previous}}, "y");
       previous = "re" + n + "/y_0";
     }
   }

@@ -2,9 +2,28 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include "Registry.h"
+
 #include <string>
+#include <utility>
+#include <vector>
 
 namespace opc::bench {
+
+/// The linked ops, frozen.
+Registry linkedRegistry();
+/// The graph as a plan; empty, with what is wrong on standard error, when it does not compile.
+std::string planOf(const Registry &registry, const std::string &name, const std::string &graph);
+
+// The ops of a graph file, in f32.
+std::string input(const std::string &name, const std::vector<int64_t> &dims);
+std::string variable(const std::string &name, const std::vector<int64_t> &dims);
+std::string output(const std::string &tensor);
+/// `outputs`: arguments parted by blanks, each with one tensor, NAME/ARGUMENT_0.
+std::string op(const std::string &name, const std::string &type,
+               const std::vector<std::pair<std::string, std::string>> &inputs, const std::string &outputs,
+               const std::string &attrs = "");
+std::string attr(const std::string &name, const std::string &value);
 
 /// x -> scalar_add -> scalar_add -> ... on f32[width].
 std::string addChain(int ops, int width);

@@ -4,11 +4,10 @@
 // arguments bound: the least that the library can take. `+reorders` counts the reorders of a channels_first image, too.
 // SPDX-License-Identifier: Apache-2.0
 #include "Benchmark.h"
+#include "Graphs.h"
 
-#include "Pipeline.h"
+#include "DnnlHandle.h"
 #include "Session.h"
-
-#include <dnnl.hpp>
 
 #include <algorithm>
 #include <chrono>
@@ -23,38 +22,30 @@ extern "C" int omp_get_thread_num(void);
 namespace opc::bench {
 namespace {
 
+using cpu::dnnlAttributes;
+using cpu::dnnlEngine;
 using dnnl::memory;
 using Dims = std::vector<int64_t>;
 using Tag = memory::format_tag;
 constexpr auto kF32 = memory::data_type::f32;
 
-const dnnl::engine &engine() {
-  static const dnnl::engine e(dnnl::engine::kind::cpu, 0);
-  return e;
-}
-
-dnnl::primitive_attr userScratchpad() {
-  dnnl::primitive_attr a;
-  a.set_scratchpad_mode(dnnl::scratchpad_mode::user);
-  return a;
-}
-
 /// One or several primitives, run in order on memory of their own.
 class Direct {
 public:
   memory make(const memory::desc &d) {
-    memory m(d, engine());
+    memory m(d, dnnlEngine());
     auto *p = static_cast<float *>(m.get_data_handle());
     for (size_t i = 0; i < d.get_size() / sizeof(float); ++i) p[i] = static_cast<float>(i % 13) * 0.01f - 0.05f;
     return m;
   }
   template <class PrimitiveDesc, class Primitive>
   void add(const PrimitiveDesc &pd, const Primitive &p, std::unordered_map<int, memory> args) {
-    args.insert({DNNL_ARG_SCRATCHPAD, memory(pd.scratchpad_desc(), engine())});
+    args.insert({DNNL_ARG_SCRATCHPAD, memory(pd.scratchpad_desc(), dnnlEngine())});
     steps_.push_back({p, std::move(args)});
   }
   void reorder(const memory &from, const memory &to) {
-    const dnnl::reorder::primitive_desc pd(engine(), from.get_desc(), engine(), to.get_desc(), userScratchpad());
+    const dnnl::reorder::primitive_desc pd(dnnlEngine(), from.get_desc(), dnnlEngine(), to.get_desc(),
+                                           dnnlAttributes());
     add(pd, dnnl::reorder(pd), {{DNNL_ARG_FROM, from}, {DNNL_ARG_TO, to}});
   }
   void run() {
@@ -64,44 +55,8 @@ public:
 
 private:
   std::vector<std::pair<dnnl::primitive, std::unordered_map<int, memory>>> steps_;
-  dnnl::stream stream_{engine()};
+  dnnl::stream stream_{dnnlEngine()};
 };
-using DirectPtr = std::shared_ptr<Direct>;
-
-std::string dimsText(const Dims &dims) {
-  std::string s;
-  for (int64_t d : dims) s += " dim: " + std::to_string(d);
-  return s;
-}
-std::string inputText(const std::string &name, const Dims &dims) {
-  return "op { name: \"" + name + "\" input_conf { out: \"out\" blob_conf { shape {" + dimsText(dims) +
-         " } data_type: kFloat } } }\n";
-}
-std::string variableText(const std::string &name, const Dims &dims) {
-  return "op { name: \"" + name + "\" variable_conf { out: \"out\" shape {" + dimsText(dims) +
-         " } data_type: kFloat initializer { random_uniform_conf { min: -0.1 max: 0.1 } } } }\n";
-}
-std::string opText(const std::string &name, const std::string &type,
-                   const std::vector<std::pair<std::string, std::string>> &inputs, const std::string &outputs,
-                   const std::string &attrs = "") {
-  std::string s = "op { name: \"" + name + "\" user_conf { op_type_name: \"" + type + "\"";
-  for (const auto &[arg, tensor] : inputs) s += " input { key: \"" + arg + "\" value { s: \"" + tensor + "\" } }";
-  size_t at = 0;
-  while (at <= outputs.size()) {
-    const size_t end = std::min(outputs.find(' ', at), outputs.size());
-    const std::string arg = outputs.substr(at, end - at);
-    s += " output { key: \"" + arg + "\" value { s: \"" + name + "/" + arg + "_0\" } }";
-    at = end + 1;
-  }
-  return s + attrs + " } }\n";
-}
-std::string attr(const std::string &name, const std::string &value) {
-  return " attr { key: \"" + name + "\" value { " + value + " } }";
-}
-std::string outputText(const std::string &tensor) {
-  return "op { name: \"y\" output_conf { in: \"" + tensor + "\" out: \"out\" } }\n";
-}
-
 double secondsOf(const std::function<void()> &f, int runs) {
   double best = 1e30;
   for (int i = 0; i < runs; ++i) {
@@ -116,18 +71,10 @@ double secondsOf(const std::function<void()> &f, int runs) {
 /// moments, and only those compare.
 std::vector<Row> compare(const std::string &name, const std::string &graph, int threads, const std::string &peer,
                          const std::function<std::function<void()>()> &makePeer) {
-  Registry registry;
-  if (!registry.addLinked().isOk()) return {};
-  registry.freeze();
-  Pipeline pipeline(registry, {});
-  if (!pipeline.import(name, graph) || !pipeline.run(Phase::kPlan)) {
-    for (const Diagnostic &d : pipeline.diagnostics())
-      std::fprintf(stderr, "%s: %s\n", name.c_str(), d.message.c_str());
-    return {};
-  }
+  const Registry registry = linkedRegistry();
   SessionOptions options;
   options.threads = threads;
-  auto session = Session::load(pipeline.emit(Emit::kPlan), registry, options);
+  auto session = Session::load(planOf(registry, name, graph), registry, options);
   if (!session) return {};
   for (const PortInfo &p : session->interface().inputs) {
     auto *x = static_cast<float *>(session->inputData(p.name));
@@ -152,6 +99,17 @@ std::vector<Row> compare(const std::string &name, const std::string &graph, int 
   return {{name, value * 1e6, "us", reference * 1e6, peer}};
 }
 
+/// compare() with oneDNN's primitives: `add` puts them together.
+template <class Add>
+std::vector<Row> compareDirect(const std::string &name, const std::string &graph, int threads, const std::string &peer,
+                               const Add &add) {
+  return compare(name, graph, threads, peer, [&]() -> std::function<void()> {
+    auto direct = std::make_shared<Direct>();
+    add(*direct);
+    return [direct] { direct->run(); };
+  });
+}
+
 // --- matrix products -------------------------------------------------------------------------------------------------
 struct Product {
   const char *name;
@@ -160,17 +118,14 @@ struct Product {
 };
 
 std::vector<Row> product(const Product &p, int threads, const std::string &name) {
-  const std::string graph = inputText("a", {p.m, p.k}) +
-                            (p.constant ? variableText("b", {p.k, p.n}) : inputText("b", {p.k, p.n})) +
-                            opText("mm", "matmul", {{"a", "a/out"}, {"b", "b/out"}}, "out") + outputText("mm/out_0");
-  return compare(name, graph, threads, "oneDNN", [&]() -> std::function<void()> {
-    auto d = std::make_shared<Direct>();
+  const std::string graph = input("a", {p.m, p.k}) + (p.constant ? variable("b", {p.k, p.n}) : input("b", {p.k, p.n})) +
+                            op("mm", "matmul", {{"a", "a/out"}, {"b", "b/out"}}, "out") + output("mm/out_0");
+  return compareDirect(name, graph, threads, "oneDNN", [&](Direct &d) {
     const memory::desc a({p.m, p.k}, kF32, Tag::ab), b({p.k, p.n}, kF32, p.constant ? Tag::any : Tag::ab),
         c({p.m, p.n}, kF32, Tag::ab);
-    const dnnl::matmul::primitive_desc pd(dnnl::matmul::desc(a, b, c), userScratchpad(), engine());
-    d->add(pd, dnnl::matmul(pd),
-           {{DNNL_ARG_SRC, d->make(a)}, {DNNL_ARG_WEIGHTS, d->make(pd.weights_desc())}, {DNNL_ARG_DST, d->make(c)}});
-    return [d] { d->run(); };
+    const dnnl::matmul::primitive_desc pd(dnnl::matmul::desc(a, b, c), dnnlAttributes(), dnnlEngine());
+    d.add(pd, dnnl::matmul(pd),
+          {{DNNL_ARG_SRC, d.make(a)}, {DNNL_ARG_WEIGHTS, d.make(pd.weights_desc())}, {DNNL_ARG_DST, d.make(c)}});
   });
 }
 
@@ -186,17 +141,15 @@ std::vector<Row> convolution(const Convolution &c, int threads, const std::strin
     return "at_list_int32 { val: " + std::to_string(v) + " val: " + std::to_string(v) + " }";
   };
   const std::string graph =
-      (withReorders ? inputText("x", {1, c.channels, c.size, c.size})
-                    : inputText("x", {1, c.size, c.size, c.channels})) +
-      variableText("w",
-                   withReorders ? Dims{c.filters, own, c.kernel, c.kernel} : Dims{c.filters, c.kernel, c.kernel, own}) +
-      opText("conv", "conv2d", {{"in", "x/out"}, {"weight", "w/out"}}, "out",
-             attr("strides", pair(c.stride)) + attr("padding_before", pair(pad)) +
-                 attr("groups", "at_int32: " + std::to_string(c.groups)) +
-                 attr("data_format", withReorders ? "at_string: \"channels_first\"" : "at_string: \"channels_last\"")) +
-      outputText("conv/out_0");
-  return compare(name, graph, threads, withReorders ? "+reorders" : "oneDNN", [&]() -> std::function<void()> {
-    auto d = std::make_shared<Direct>();
+      (withReorders ? input("x", {1, c.channels, c.size, c.size}) : input("x", {1, c.size, c.size, c.channels})) +
+      variable("w",
+               withReorders ? Dims{c.filters, own, c.kernel, c.kernel} : Dims{c.filters, c.kernel, c.kernel, own}) +
+      op("conv", "conv2d", {{"in", "x/out"}, {"weight", "w/out"}}, "out",
+         attr("strides", pair(c.stride)) + attr("padding_before", pair(pad)) +
+             attr("groups", "at_int32: " + std::to_string(c.groups)) +
+             attr("data_format", withReorders ? "at_string: \"channels_first\"" : "at_string: \"channels_last\"")) +
+      output("conv/out_0");
+  return compareDirect(name, graph, threads, withReorders ? "+reorders" : "oneDNN", [&](Direct &d) {
     const memory::dims in{1, c.channels, c.size, c.size}, to{1, c.filters, out, out};
     const memory::dims weight = c.groups > 1 ? memory::dims{c.groups, c.filters / c.groups, own, c.kernel, c.kernel}
                                              : memory::dims{c.filters, own, c.kernel, c.kernel};
@@ -204,53 +157,48 @@ std::vector<Row> convolution(const Convolution &c, int threads, const std::strin
         {dnnl::prop_kind::forward_inference, dnnl::algorithm::convolution_direct, memory::desc(in, kF32, Tag::any),
          memory::desc(weight, kF32, Tag::any), memory::desc(to, kF32, Tag::any), memory::dims{c.stride, c.stride},
          memory::dims{0, 0}, memory::dims{pad, pad}, memory::dims{pad, pad}},
-        userScratchpad(), engine());
-    const memory x = d->make(pd.src_desc()), y = d->make(pd.dst_desc());
+        dnnlAttributes(), dnnlEngine());
+    const memory x = d.make(pd.src_desc()), y = d.make(pd.dst_desc());
     if (withReorders && pd.src_desc() != memory::desc(in, kF32, Tag::nchw))
-      d->reorder(d->make(memory::desc(in, kF32, Tag::nchw)), x);
-    d->add(pd, dnnl::convolution_forward(pd),
-           {{DNNL_ARG_SRC, x}, {DNNL_ARG_WEIGHTS, d->make(pd.weights_desc())}, {DNNL_ARG_DST, y}});
+      d.reorder(d.make(memory::desc(in, kF32, Tag::nchw)), x);
+    d.add(pd, dnnl::convolution_forward(pd),
+          {{DNNL_ARG_SRC, x}, {DNNL_ARG_WEIGHTS, d.make(pd.weights_desc())}, {DNNL_ARG_DST, y}});
     if (withReorders && pd.dst_desc() != memory::desc(to, kF32, Tag::nchw))
-      d->reorder(y, d->make(memory::desc(to, kF32, Tag::nchw)));
-    return [d] { d->run(); };
+      d.reorder(y, d.make(memory::desc(to, kF32, Tag::nchw)));
   });
 }
 
 // --- rows ------------------------------------------------------------------------------------------------------------
 std::vector<Row> softmax(int64_t rows, int64_t columns, int threads, const std::string &name) {
   const std::string graph =
-      inputText("x", {rows, columns}) + opText("s", "softmax", {{"in", "x/out"}}, "out") + outputText("s/out_0");
-  return compare(name, graph, threads, "oneDNN", [&]() -> std::function<void()> {
-    auto d = std::make_shared<Direct>();
+      input("x", {rows, columns}) + op("s", "softmax", {{"in", "x/out"}}, "out") + output("s/out_0");
+  return compareDirect(name, graph, threads, "oneDNN", [&](Direct &d) {
     const memory::desc x({rows, columns}, kF32, Tag::ab);
-    const dnnl::softmax_forward::primitive_desc pd({dnnl::prop_kind::forward_inference, x, 1}, userScratchpad(),
-                                                   engine());
-    d->add(pd, dnnl::softmax_forward(pd), {{DNNL_ARG_SRC, d->make(x)}, {DNNL_ARG_DST, d->make(x)}});
-    return [d] { d->run(); };
+    const dnnl::softmax_forward::primitive_desc pd({dnnl::prop_kind::forward_inference, x, 1}, dnnlAttributes(),
+                                                   dnnlEngine());
+    d.add(pd, dnnl::softmax_forward(pd), {{DNNL_ARG_SRC, d.make(x)}, {DNNL_ARG_DST, d.make(x)}});
   });
 }
 
 std::vector<Row> layerNorm(int64_t rows, int64_t columns, int threads, const std::string &name) {
   const std::string graph =
-      inputText("x", {rows, columns}) + variableText("g", {columns}) + variableText("b", {columns}) +
-      opText("n", "layer_norm", {{"x", "x/out"}, {"gamma", "g/out"}, {"beta", "b/out"}}, "y mean inv_variance",
-             attr("center", "at_bool: true") + attr("scale", "at_bool: true") + attr("begin_norm_axis", "at_int64: 1") +
-                 attr("begin_params_axis", "at_int64: 1") + attr("epsilon", "at_double: 1e-5")) +
-      outputText("n/y_0");
-  return compare(name, graph, threads, "oneDNN", [&]() -> std::function<void()> {
-    auto d = std::make_shared<Direct>();
+      input("x", {rows, columns}) + variable("g", {columns}) + variable("b", {columns}) +
+      op("n", "layer_norm", {{"x", "x/out"}, {"gamma", "g/out"}, {"beta", "b/out"}}, "y mean inv_variance",
+         attr("center", "at_bool: true") + attr("scale", "at_bool: true") + attr("begin_norm_axis", "at_int64: 1") +
+             attr("begin_params_axis", "at_int64: 1") + attr("epsilon", "at_double: 1e-5")) +
+      output("n/y_0");
+  return compareDirect(name, graph, threads, "oneDNN", [&](Direct &d) {
     const memory::desc x({rows, columns}, kF32, Tag::ab), p({columns}, kF32, Tag::a), s({rows}, kF32, Tag::a);
     const auto flags = dnnl::normalization_flags::use_scale | dnnl::normalization_flags::use_shift;
     const dnnl::layer_normalization_forward::primitive_desc pd({dnnl::prop_kind::forward_training, x, s, 1e-5f, flags},
-                                                               userScratchpad(), engine());
-    d->add(pd, dnnl::layer_normalization_forward(pd),
-           {{DNNL_ARG_SRC, d->make(x)},
-            {DNNL_ARG_DST, d->make(x)},
-            {DNNL_ARG_SCALE, d->make(p)},
-            {DNNL_ARG_SHIFT, d->make(p)},
-            {DNNL_ARG_MEAN, d->make(s)},
-            {DNNL_ARG_VARIANCE, d->make(s)}});
-    return [d] { d->run(); };
+                                                               dnnlAttributes(), dnnlEngine());
+    d.add(pd, dnnl::layer_normalization_forward(pd),
+          {{DNNL_ARG_SRC, d.make(x)},
+           {DNNL_ARG_DST, d.make(x)},
+           {DNNL_ARG_SCALE, d.make(p)},
+           {DNNL_ARG_SHIFT, d.make(p)},
+           {DNNL_ARG_MEAN, d.make(s)},
+           {DNNL_ARG_VARIANCE, d.make(s)}});
   });
 }
 
@@ -258,35 +206,32 @@ std::vector<Row> layerNorm(int64_t rows, int64_t columns, int threads, const std
 std::vector<Row> attention(int64_t heads, int64_t length, int64_t width, bool fused, int threads,
                            const std::string &name) {
   const Dims one{heads, length, width};
-  const std::string inputs = inputText("q", one) + inputText("k", one) + inputText("v", one);
+  const std::string inputs = input("q", one) + input("k", one) + input("v", one);
   const std::string graph =
-      fused
-          ? inputs +
-                opText("o", "scaled_dot_product_attention", {{"query", "q/out"}, {"key", "k/out"}, {"value", "v/out"}},
-                       "out log_sum", attr("scale", "at_double: 0.125")) +
-                outputText("o/out_0")
-          : inputs +
-                opText("s", "batch_matmul", {{"a", "q/out"}, {"b", "k/out"}}, "out",
-                       attr("transpose_b", "at_bool: true") + attr("alpha", "at_double: 0.125")) +
-                opText("p", "softmax", {{"in", "s/out_0"}}, "out") +
-                opText("o", "batch_matmul", {{"a", "p/out_0"}, {"b", "v/out"}}, "out") + outputText("o/out_0");
-  return compare(name, graph, threads, "oneDNN", [&]() -> std::function<void()> {
-    auto d = std::make_shared<Direct>();
+      fused ? inputs +
+                  op("o", "scaled_dot_product_attention", {{"query", "q/out"}, {"key", "k/out"}, {"value", "v/out"}},
+                     "out log_sum", attr("scale", "at_double: 0.125")) +
+                  output("o/out_0")
+            : inputs +
+                  op("s", "batch_matmul", {{"a", "q/out"}, {"b", "k/out"}}, "out",
+                     attr("transpose_b", "at_bool: true") + attr("alpha", "at_double: 0.125")) +
+                  op("p", "softmax", {{"in", "s/out_0"}}, "out") +
+                  op("o", "batch_matmul", {{"a", "p/out_0"}, {"b", "v/out"}}, "out") + output("o/out_0");
+  return compareDirect(name, graph, threads, "oneDNN", [&](Direct &d) {
     const memory::desc q({heads, length, width}, kF32, Tag::abc), kt({heads, width, length}, kF32, Tag::acb),
         s({heads, length, length}, kF32, Tag::abc);
-    dnnl::primitive_attr scaled = userScratchpad();
+    dnnl::primitive_attr scaled = dnnlAttributes();
     scaled.set_output_scales(0, {0.125f});
-    const dnnl::matmul::primitive_desc first(dnnl::matmul::desc(q, kt, s), scaled, engine()),
-        second(dnnl::matmul::desc(s, q, q), userScratchpad(), engine());
-    const dnnl::softmax_forward::primitive_desc middle({dnnl::prop_kind::forward_inference, s, 2}, userScratchpad(),
-                                                       engine());
-    const memory scores = d->make(s);
-    d->add(first, dnnl::matmul(first),
-           {{DNNL_ARG_SRC, d->make(q)}, {DNNL_ARG_WEIGHTS, d->make(kt)}, {DNNL_ARG_DST, scores}});
-    d->add(middle, dnnl::softmax_forward(middle), {{DNNL_ARG_SRC, scores}, {DNNL_ARG_DST, scores}});
-    d->add(second, dnnl::matmul(second),
-           {{DNNL_ARG_SRC, scores}, {DNNL_ARG_WEIGHTS, d->make(q)}, {DNNL_ARG_DST, d->make(q)}});
-    return [d] { d->run(); };
+    const dnnl::matmul::primitive_desc first(dnnl::matmul::desc(q, kt, s), scaled, dnnlEngine()),
+        second(dnnl::matmul::desc(s, q, q), dnnlAttributes(), dnnlEngine());
+    const dnnl::softmax_forward::primitive_desc middle({dnnl::prop_kind::forward_inference, s, 2}, dnnlAttributes(),
+                                                       dnnlEngine());
+    const memory scores = d.make(s);
+    d.add(first, dnnl::matmul(first),
+          {{DNNL_ARG_SRC, d.make(q)}, {DNNL_ARG_WEIGHTS, d.make(kt)}, {DNNL_ARG_DST, scores}});
+    d.add(middle, dnnl::softmax_forward(middle), {{DNNL_ARG_SRC, scores}, {DNNL_ARG_DST, scores}});
+    d.add(second, dnnl::matmul(second),
+          {{DNNL_ARG_SRC, scores}, {DNNL_ARG_WEIGHTS, d.make(q)}, {DNNL_ARG_DST, d.make(q)}});
   });
 }
 
@@ -297,22 +242,20 @@ struct Function {
 };
 
 std::vector<Row> elementwise(const Function &f, int64_t count, int threads, const std::string &name) {
-  const std::string graph = inputText("x", {count}) + opText("f", f.op, {{f.in, "x/out"}}, f.out) +
-                            outputText(std::string("f/") + f.out + "_0");
-  return compare(name, graph, threads, "oneDNN", [&]() -> std::function<void()> {
-    auto d = std::make_shared<Direct>();
+  const std::string graph =
+      input("x", {count}) + op("f", f.op, {{f.in, "x/out"}}, f.out) + output(std::string("f/") + f.out + "_0");
+  return compareDirect(name, graph, threads, "oneDNN", [&](Direct &d) {
     const memory::desc x({count}, kF32, Tag::a);
     const dnnl::eltwise_forward::primitive_desc pd({dnnl::prop_kind::forward_inference, f.algorithm, x, 0.0f, 0.0f},
-                                                   userScratchpad(), engine());
-    d->add(pd, dnnl::eltwise_forward(pd), {{DNNL_ARG_SRC, d->make(x)}, {DNNL_ARG_DST, d->make(x)}});
-    return [d] { d->run(); };
+                                                   dnnlAttributes(), dnnlEngine());
+    d.add(pd, dnnl::eltwise_forward(pd), {{DNNL_ARG_SRC, d.make(x)}, {DNNL_ARG_DST, d.make(x)}});
   });
 }
 
 /// x + y beside the STREAM triad's loop over as many bytes.
 std::vector<Row> triad(int64_t count, int threads, const std::string &name) {
-  const std::string graph = inputText("x", {count}) + inputText("z", {count}) +
-                            opText("s", "broadcast_add", {{"x", "x/out"}, {"y", "z/out"}}, "z") + outputText("s/z_0");
+  const std::string graph = input("x", {count}) + input("z", {count}) +
+                            op("s", "broadcast_add", {{"x", "x/out"}, {"y", "z/out"}}, "z") + output("s/z_0");
   return compare(name, graph, threads, "triad", [&]() -> std::function<void()> {
     struct Arrays {
       std::vector<float> a, b, c;

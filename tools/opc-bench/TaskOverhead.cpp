@@ -3,7 +3,6 @@
 #include "Benchmark.h"
 #include "Graphs.h"
 
-#include "Pipeline.h"
 #include "Session.h"
 
 #include <algorithm>
@@ -12,12 +11,6 @@
 namespace opc::bench {
 namespace {
 
-std::string planOf(const Registry &registry, const std::string &text) {
-  Pipeline pipeline(registry, {});
-  if (!pipeline.import("generated.pbtxt", text) || !pipeline.run(Phase::kPlan)) return "";
-  return pipeline.emit(Emit::kPlan);
-}
-
 /// The same additions without tasks: what the elements alone cost. Not inlined, like a kernel.
 __attribute__((noinline)) void addHalf(const float *x, float *y) {
   for (int i = 0; i < 8; ++i) y[i] = x[i] + 0.5f;
@@ -25,10 +18,8 @@ __attribute__((noinline)) void addHalf(const float *x, float *y) {
 
 std::vector<Row> overhead() {
   constexpr int kTasks = 1000;
-  Registry registry;
-  if (!registry.addLinked().isOk()) return {};
-  registry.freeze();
-  const std::string plan = planOf(registry, addChain(kTasks, 8));
+  const Registry registry = linkedRegistry();
+  const std::string plan = planOf(registry, "generated.pbtxt", addChain(kTasks, 8));
   SessionOptions options;
   options.threads = 1;
   auto session = Session::load(plan, registry, options);
@@ -56,10 +47,8 @@ std::vector<Row> overhead() {
 }
 
 std::vector<Row> loading() {
-  Registry registry;
-  if (!registry.addLinked().isOk()) return {};
-  registry.freeze();
-  const std::string plan = planOf(registry, addChain(1000, 8));
+  const Registry registry = linkedRegistry();
+  const std::string plan = planOf(registry, "generated.pbtxt", addChain(1000, 8));
   const double seconds = medianSeconds(11, [&] {
     auto session = Session::load(plan, registry);
     if (!session || !session->prepare().isOk()) std::fprintf(stderr, "load failed\n");

@@ -2,8 +2,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "NetBuilder.h"
 
+#include "TextParts.h"
+
 #include <algorithm>
-#include <sstream>
 
 namespace opc::bench {
 namespace {
@@ -15,22 +16,9 @@ struct Cut {
   bool exchange = false; // the op communicates inside
 };
 
-std::vector<std::string> split(const std::string &text, char at) {
-  std::vector<std::string> parts;
-  std::string part;
-  std::istringstream in(text);
-  while (std::getline(in, part, at)) parts.push_back(part);
-  return parts;
-}
-std::string trim(std::string s) {
-  s.erase(std::remove(s.begin(), s.end(), ' '), s.end());
-  return s;
-}
-std::vector<std::string> terms(const std::string &side) {
-  std::vector<std::string> list;
-  if (trim(side).empty()) return list;
-  for (const std::string &t : split(trim(side), ',')) list.push_back(t);
-  return list;
+std::vector<std::string> terms(std::string side) {
+  std::erase(side, ' ');
+  return side.empty() ? std::vector<std::string>() : splitAt(side, ',');
 }
 
 std::vector<Cut> cutsOf(const Rule &rule) {
@@ -147,10 +135,7 @@ uint32_t NetBuilder::opKind(const Rule &rule, const std::vector<Shape> &in, cons
                             const std::vector<Shape> &out, bool pinFirst) {
   std::string key =
       rule.terms + "|" + rule.sums + "|" + rule.composites + "|" + std::to_string(rule.flops) + (pinFirst ? "!" : "");
-  for (const auto &g : rule.linear) {
-    key += "/";
-    for (int i : g) key += std::to_string(i) + ",";
-  }
+  for (const auto &g : rule.linear) key += "/" + joined(g, ",");
   for (size_t i = 0; i < in.size(); ++i) key += keyOf(in[i], inTypes[i]);
   for (const Shape &s : out) key += ">" + s.ToString();
   auto [at, fresh] = opKinds_.try_emplace(key, static_cast<uint32_t>(problem_.opKinds.size()));

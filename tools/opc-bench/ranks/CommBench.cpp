@@ -11,7 +11,6 @@
 #include <cstdlib>
 #include <functional>
 #include <mpi.h>
-#include <string>
 
 using namespace opc;
 using namespace opc::runtime;
