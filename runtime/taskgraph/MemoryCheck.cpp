@@ -137,20 +137,17 @@ Status checkMemory(const PlanModel &m, const std::vector<bool> &isShared) {
         const ModelRegister &reg = m.registers[r];
         return owner[r] == t.stream && span[r].first == position && reg.end() > reg.offset;
       };
-      auto place = [&](uint32_t r) {
-        const uint32_t rival = live.insert(m.registers[r], r);
-        if (rival == kNone) return Status::ok();
-        return Status(overlap(m, rival, r, " while both are in use").withContext(m.describe(index)));
-      };
-      auto start = [&](uint32_t r) {
-        OPC_RETURN_IF_ERROR(place(r));
+      auto start = [&](uint32_t r) -> Status {
+        if (uint32_t rival = live.insert(m.registers[r], r); rival != kNone)
+          return overlap(m, rival, r, " while both are in use").withContext(m.describe(index));
         if (span[r].last != kNone) ends[span[r].last].push_back(r);
         return Status::ok();
       };
       // Outputs and workspace beside the inputs that are still alive; an output that may take an input's place last.
       const uint32_t workspace = t.workspace == kNone ? kNone : m.tensors[t.workspace].reg;
       if (workspace != kNone && m.registers[workspace].end() > m.registers[workspace].offset)
-        OPC_RETURN_IF_ERROR(place(workspace));
+        if (uint32_t rival = live.insert(m.registers[workspace], workspace); rival != kNone)
+          return overlap(m, rival, workspace, " while both are in use").withContext(m.describe(index));
       std::vector<std::pair<size_t, size_t>> takesOver; // output, input
       for (size_t o = 0; o < t.outputs.size(); ++o) {
         if (!begins(t.outputs[o])) continue;

@@ -28,33 +28,32 @@ struct Request {
   bool stats = false, version = false;
 
   CommandSpec spec() {
-    CommandSpec s;
-    s.program = "opc-runtime";
-    s.arguments = "PLAN|-";
-    s.summary = "run a compiled plan, without the compiler";
-    s.examples = {"opc-runtime mlp.plan --weights w.npz --input x=@x.npy --outputs out/",
-                  "opc-runtime mlp.plan --input x=@in.npz:x --repeat 100 --stats"};
-    s.options = {
-        {"--input", 0, "NAME=SPEC", "a value for an input, as with opc run (repeatable)", &inputs, true},
-        {"--inputs", 0, "FILE|DIR", "all inputs from one npz, safetensors or directory", &inputArchive, true},
-        {"--weights", 0, "FILE", "variables by name from npz, safetensors or a directory (repeatable)", &values.weights,
-         true},
-        Option{"--fill", 0, "", "for whatever is missing", &values.fill, true}.oneOf(fillKinds()),
-        {"--cast", 0, "", "convert the element type of given tensors where it differs", &values.cast},
-        {"--plugin", 0, "LIB", "load the operators of a shared library (repeatable)", &plugins, true},
-        {"--outputs", 0, "DIR|FILE", "write all outputs: DIR/NAME.npy, or one npz or safetensors", &outputs, true},
-        {"--print", 0, "none|summary|all|N", "what is shown of each output (default summary)", &print, true},
-        Option{"--repeat", 0, "N", "run N times", &repeat, true}.range(1, 1e12),
-        {"--seed", 0, "N", "for random values and initializers", &values.seed},
-        Option{"--max-memory", 0, "SIZE", "refuse plans that need more", &session.maxMemory}.bytes(),
-        Option{"", 'j', "N", "threads to use (default: one for each core)", &session.threads}.range(
-            1, 4096, "number of threads"),
-        {"--deterministic", 0, "", "sum over ranks in the order of the ranks, whatever the size",
-         &session.deterministic},
-        {"--stats", 0, "", "times and memory on standard error", &stats, true},
-        {"--version", 0, "", "the version", &version}};
-    s.maxArguments = 1;
-    return s;
+    return {
+        .arguments = "PLAN|-",
+        .summary = "run a compiled plan, without the compiler",
+        .examples = {"opc-runtime mlp.plan --weights w.npz --input x=@x.npy --outputs out/",
+                     "opc-runtime mlp.plan --input x=@in.npz:x --repeat 100 --stats"},
+        .options =
+            {{"--input", 0, "NAME=SPEC", "a value for an input, as with opc run (repeatable)", &inputs, true},
+             {"--inputs", 0, "FILE|DIR", "all inputs from one npz, safetensors or directory", &inputArchive, true},
+             {"--weights", 0, "FILE", "variables by name from npz, safetensors or a directory (repeatable)",
+              &values.weights, true},
+             Option{"--fill", 0, "", "for whatever is missing", &values.fill, true}.oneOf(fillKinds()),
+             {"--cast", 0, "", "convert the element type of given tensors where it differs", &values.cast},
+             {"--plugin", 0, "LIB", "load the operators of a shared library (repeatable)", &plugins, true},
+             {"--outputs", 0, "DIR|FILE", "write all outputs: DIR/NAME.npy, or one npz or safetensors", &outputs, true},
+             {"--print", 0, "none|summary|all|N", "what is shown of each output (default summary)", &print, true},
+             Option{"--repeat", 0, "N", "run N times", &repeat, true}.range(1, 1e12),
+             {"--seed", 0, "N", "for random values and initializers", &values.seed},
+             Option{"--max-memory", 0, "SIZE", "refuse plans that need more", &session.maxMemory}.bytes(),
+             Option{"", 'j', "N", "threads to use (default: one for each core)", &session.threads}.range(
+                 1, 4096, "number of threads"),
+             {"--deterministic", 0, "", "sum over ranks in the order of the ranks, whatever the size",
+              &session.deterministic},
+             {"--stats", 0, "", "times and memory on standard error", &stats, true},
+             {"--version", 0, "", "the version", &version}},
+        .maxArguments = 1,
+        .program = "opc-runtime"};
   }
 };
 

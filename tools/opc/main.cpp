@@ -5,11 +5,11 @@
 
 #include "Launcher.h"
 #include "NearestNames.h"
+#include "TextTable.h"
 #include "ThreadWaiting.h"
 #include "opc/Version.h"
 
 #include <csignal>
-#include <cstdlib>
 #include <functional>
 #include <malloc.h>
 #include <unistd.h>
@@ -39,12 +39,11 @@ std::string rootHelp(const std::vector<Option> &shared, bool full, int width) {
                      "usage: opc COMMAND [arguments]\n\ncommands:\n";
   for (const CommandEntry &c : commandList()) {
     if (c.hidden) continue;
-    std::string head = "  " + std::string(c.name);
+    const std::string head = "  " + std::string(c.name);
     if (width < 60) {
       text += head + "\n" + wrapText(c.summary, 6, width);
     } else {
-      head.resize(14, ' ');
-      text += head + wrapText(c.summary, 14, width).substr(14);
+      text += padded(head, 14) + wrapText(c.summary, 14, width).substr(14);
     }
   }
   CommandSpec spec; // for the layout of the options alone
@@ -154,7 +153,8 @@ int runCommand(const std::vector<std::string> &args, char **argv, Terminal &term
   rest.erase(rest.begin() + static_cast<ptrdiff_t>(at));
 
   std::unique_ptr<Command> command = entry->make();
-  const CommandSpec spec = command->spec();
+  CommandSpec spec = command->spec();
+  spec.name = entry->name;
   setUp(spec, argv, terminal);
   Result<Config> config = Config::load(earlyValue(args, "-C"), earlyValue(args, "--config"));
   if (!config) return usageFailure(config.status());
@@ -162,13 +162,14 @@ int runCommand(const std::vector<std::string> &args, char **argv, Terminal &term
   if (!parsed) return usageFailure(parsed.status());
   if (parsed->shortHelp || parsed->fullHelp)
     return terminal.out(helpText(spec, shared, parsed->fullHelp, terminal.width())), kExitOk;
-  for (const std::vector<Option> *options : {&spec.options, &shared})
-    if (Status s = config->apply(*options, parsed->given); !s) return usageFailure(s);
+  for (const std::vector<Option> &options : {std::cref(spec.options), std::cref(shared)})
+    if (Status s = config->apply(options, parsed->given); !s) return usageFailure(s);
 
   Invocation invocation(flags, args, terminal);
   invocation.setConfig(std::move(*config));
   if (Status s = invocation.start(); !s) return invocation.fail(s);
-  return command->run(invocation, parsed->positional);
+  Outcome<int> code = command->run(invocation, parsed->positional);
+  return code ? *code : invocation.fail(code.status());
 }
 
 int failInternally(Terminal &terminal, const std::string &what) {

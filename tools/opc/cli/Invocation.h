@@ -67,12 +67,13 @@ private:
   std::unique_ptr<Progress> progress_;
 };
 
-/// A subcommand. run() is called once, after the options' targets are filled.
+/// A subcommand. run() is called once, after the options' targets are filled; it gives the exit code, or why it ends.
 class Command {
 public:
   virtual ~Command() = default;
+  /// Without its name, which the list of commands has.
   virtual CommandSpec spec() = 0;
-  virtual int run(Invocation &invocation, const std::vector<std::string> &positional) = 0;
+  virtual Outcome<int> run(Invocation &invocation, const std::vector<std::string> &positional) = 0;
 };
 
 } // namespace opc::cli

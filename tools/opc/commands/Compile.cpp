@@ -12,8 +12,8 @@
 #include "OutputFiles.h"
 #include "Session.h"
 #include "SimulationReport.h"
+#include "TextTable.h"
 
-#include <algorithm>
 #include <filesystem>
 
 namespace opc::cli {
@@ -24,7 +24,6 @@ class CompileCommand final : public Command {
 public:
   CommandSpec spec() override {
     CommandSpec s;
-    s.name = "compile";
     s.arguments = "GRAPH|-";
     s.summary = "lower a graph to a runnable plan, or stop at any phase";
     s.examples = {"opc compile mlp.pbtxt -o mlp.plan", "opc compile mlp.pbtxt --to shape --emit mlir -o -",
@@ -58,36 +57,28 @@ public:
     return s;
   }
 
-  int run(Invocation &invocation, const std::vector<std::string> &positional) override {
+  Outcome<int> run(Invocation &invocation, const std::vector<std::string> &positional) override {
     if (to_ == "help") return listPhases(invocation);
-    if (positional.empty()) return invocation.fail(usageError("opc compile needs GRAPH|-", "opc compile -h"));
-    if (Status s = readFlags(positional[0]); !s) return invocation.fail(s);
+    if (positional.empty()) return usageError("opc compile needs GRAPH|-", "opc compile -h");
+    OPC_RETURN_IF_ERROR(readFlags(positional[0]));
     const bool json = invocation.flags().json || stats_ == "json";
-    if (json && output_ == "-")
-      return invocation.fail(usageError("the output and the JSON both want standard output", "give -o FILE"));
-    if (Status s = checkOutputPath(output_, positional[0]); !s) return invocation.fail(s);
+    if (json && output_ == "-") return usageError("the output and the JSON both want standard output", "give -o FILE");
+    OPC_RETURN_IF_ERROR(checkOutputPath(output_, positional[0]));
     if (!dump_.empty()) {
       std::error_code error;
       std::filesystem::create_directories(dump_, error);
       if (error)
-        return invocation.fail(
-            Status(StatusCode::kUsage, "OPC0002", "cannot make the directory " + dump_ + ": " + error.message()));
+        return Status(StatusCode::kUsage, "OPC0002", "cannot make the directory " + dump_ + ": " + error.message());
     }
 
     std::optional<simulate::ClusterDescription> cluster;
     if (!simulate_.empty()) {
-      Result<simulate::ClusterDescription> read = readClusterFile(simulate_);
-      if (!read) return invocation.fail(read.status());
-      cluster = std::move(*read);
-      if (options_.mesh && !mesh_.hasCluster())
-        if (Status s = useCluster(*cluster, &*options_.mesh); !s) return invocation.fail(s);
+      OPC_ASSIGN_OR_RETURN(cluster, readClusterFile(simulate_));
+      if (options_.mesh && !mesh_.hasCluster()) OPC_RETURN_IF_ERROR(useCluster(*cluster, &*options_.mesh));
     }
-    Result<GraphInput> input = readGraphInput(positional[0]);
-    if (!input) return invocation.fail(input.status());
-    if (input->isPlan)
-      return invocation.fail(usageError(input->name + " is a plan already", "opc run " + positional[0] + " runs it"));
-    Result<Registry> registry = invocation.loadRegistry();
-    if (!registry) return invocation.fail(registry.status());
+    OPC_ASSIGN_OR_RETURN(GraphInput input, readGraphInput(positional[0]));
+    if (input.isPlan) return usageError(input.name + " is a plan already", "opc run " + positional[0] + " runs it");
+    OPC_ASSIGN_OR_RETURN(Registry registry, invocation.loadRegistry());
 
     Status dumped;
     CompileOptions options = options_;
@@ -100,36 +91,34 @@ public:
     Progress &progress = invocation.progress();
     if (progress.shown())
       options.progress = [&](Phase phase) { progress.begin(std::string("compiling: ") + phaseName(phase)); };
-    Pipeline pipeline(*registry, options);
-    const bool compiled = pipeline.import(input->name, std::move(input->bytes)) && pipeline.run(last_);
+    Pipeline pipeline(registry, options);
+    const bool compiled = pipeline.import(input.name, std::move(input.bytes)) && pipeline.run(last_);
     progress.clear();
-    if (!compiled) return invocation.fail(failureOf(pipeline));
+    if (!compiled) return failureOf(pipeline);
     const std::string result = pipeline.emit(what_);
-    if (pipeline.errorCount()) return invocation.fail(failureOf(pipeline));
+    if (pipeline.errorCount()) return failureOf(pipeline);
     invocation.showFindings(pipeline.diagnostics(), pipeline.source());
-    if (!dumped) return invocation.fail(dumped);
+    if (!dumped) return dumped;
 
     if (!calibrate_.empty()) {
-      Result<Calibration> machine = calibrate(result, *registry);
-      if (!machine) return invocation.fail(machine.status());
-      if (!machine->isFirst) return kExitOk;
-      if (Status s = writeFileAtomically(calibrate_, simulate::clusterText(machine->cluster)); !s)
-        return invocation.fail(s);
-      invocation.note(calibrationText(machine->cluster) + "; wrote " + calibrate_);
-      if (!cluster) cluster = std::move(machine->cluster);
+      OPC_ASSIGN_OR_RETURN(Calibration machine, calibrate(result, registry));
+      if (!machine.isFirst) return kExitOk;
+      OPC_RETURN_IF_ERROR(writeFileAtomically(calibrate_, simulate::clusterText(machine.cluster)));
+      invocation.note(calibrationText(machine.cluster) + "; wrote " + calibrate_);
+      if (!cluster) cluster = std::move(machine.cluster);
     }
     Json simulation;
     if (cluster) {
-      Result<simulate::SimulationReport> estimate = simulatePlan(result, *registry, *cluster, simulateTrace_);
-      if (!estimate) return invocation.fail(estimate.status());
-      simulation = simulationJson(*estimate);
-      if (!json) invocation.terminal().out(simulationText(*estimate));
+      OPC_ASSIGN_OR_RETURN(simulate::SimulationReport estimate,
+                           simulatePlan(result, registry, *cluster, simulateTrace_));
+      simulation = simulationJson(estimate);
+      if (!json) invocation.terminal().out(simulationText(estimate));
     }
     if (output_ == "-")
       invocation.terminal().out(result);
-    else if (Status s = writeFileAtomically(output_, result); !s)
-      return invocation.fail(s);
-    report(invocation, pipeline, input->name, result.size(), json, std::move(simulation));
+    else
+      OPC_RETURN_IF_ERROR(writeFileAtomically(output_, result));
+    report(invocation, pipeline, input.name, result.size(), json, std::move(simulation));
     return kExitOk;
   }
 
@@ -141,11 +130,7 @@ private:
       invocation.terminal().out(jsonText({{"schema", 1}, {"phases", std::move(list)}}));
       return kExitOk;
     }
-    for (Phase p : allPhases()) {
-      std::string name = phaseName(p);
-      name.resize(12, ' ');
-      invocation.terminal().out(name + phaseDoc(p) + "\n");
-    }
+    for (Phase p : allPhases()) invocation.terminal().out(padded(phaseName(p), 12) + phaseDoc(p) + "\n");
     return kExitOk;
   }
 
@@ -155,10 +140,9 @@ private:
       to = parsePhase(to_);
       std::vector<std::string> names;
       for (Phase p : allPhases()) names.push_back(phaseName(p));
-      const std::vector<std::string> near = nearestNames(to_, names, 1);
       if (!to)
         return usageError("there is no phase '" + to_ + "'",
-                          near.empty() ? "opc compile --to help lists the phases" : "did you mean " + near[0] + "?");
+                          didYouMean(to_, names, "opc compile --to help lists the phases"));
     }
     if (emit_.empty()) emit_ = to && *to != Phase::kPlan ? "mlir" : "plan";
     if (emit_ == "plan")

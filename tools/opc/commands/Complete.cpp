@@ -8,6 +8,7 @@
 #include "GraphValues.h"
 #include "NumberText.h"
 #include "PlanInput.h"
+#include "TextParts.h"
 
 #include <algorithm>
 #include <filesystem>
@@ -103,14 +104,10 @@ private:
   /// "auto|plain|N" gives auto and plain; nothing when the label is not a list of words.
   static std::vector<std::string> choices(const std::string &label) {
     if (label.find('|') == std::string::npos) return {};
-    std::vector<std::string> list;
-    for (size_t start = 0; start <= label.size();) {
-      const size_t bar = std::min(label.find('|', start), label.size());
-      const std::string word = label.substr(start, bar - start);
-      if (!word.empty() && word.find_first_not_of("abcdefghijklmnopqrstuvwxyz0123456789-") == std::string::npos)
-        list.push_back(word);
-      start = bar + 1;
-    }
+    std::vector<std::string> list = splitAt(label, '|');
+    std::erase_if(list, [](const std::string &word) {
+      return word.empty() || word.find_first_not_of("abcdefghijklmnopqrstuvwxyz0123456789-") != std::string::npos;
+    });
     return list;
   }
 

@@ -71,7 +71,6 @@ class CompletionCommand final : public Command {
 public:
   CommandSpec spec() override {
     CommandSpec s;
-    s.name = "completion";
     s.arguments = "bash|zsh|fish";
     s.summary = "a script that completes opc's command lines: commands, options, and the names in the graph";
     s.examples = {"source <(opc completion bash)", "opc completion zsh > ~/.zfunc/_opc",
@@ -80,10 +79,10 @@ public:
     return s;
   }
 
-  int run(Invocation &invocation, const std::vector<std::string> &positional) override {
+  Outcome<int> run(Invocation &invocation, const std::vector<std::string> &positional) override {
     const std::string &shell = positional[0];
     const char *script = shell == "bash" ? kBash : shell == "zsh" ? kZsh : shell == "fish" ? kFish : nullptr;
-    if (!script) return invocation.fail(usageError("opc completes in bash, zsh and fish, not in '" + shell + "'"));
+    if (!script) return usageError("opc completes in bash, zsh and fish, not in '" + shell + "'");
     invocation.terminal().out(script);
     return kExitOk;
   }

@@ -6,6 +6,8 @@
 #include "JsonOutput.h"
 #include "NearestNames.h"
 #include "NumberText.h"
+#include "TextParts.h"
+#include "TextTable.h"
 
 #include <algorithm>
 
@@ -13,17 +15,12 @@ namespace opc::cli {
 
 namespace {
 
-std::string joined(const std::vector<std::string> &values) {
-  std::string text;
-  for (const std::string &v : values) text += (text.empty() ? "" : ", ") + v;
-  return text;
-}
+std::string valueText(const ConfigValue &v) { return joined(v.values, ", "); }
 
 class ConfigCommand final : public Command {
 public:
   CommandSpec spec() override {
     CommandSpec s;
-    s.name = "config";
     s.arguments = "[SETTING]";
     s.summary = "settings, with the file, the variable or the default that each comes from";
     s.examples = {"opc config", "opc config run.seed", "opc config --json"};
@@ -35,25 +32,23 @@ public:
     return s;
   }
 
-  int run(Invocation &invocation, const std::vector<std::string> &positional) override {
+  Outcome<int> run(Invocation &invocation, const std::vector<std::string> &positional) override {
     const Config &config = invocation.config();
     std::vector<std::string> names;
     size_t width = 0, valueWidth = 0;
     for (const ConfigValue &v : config.values()) {
       names.push_back(v.key->name);
       width = std::max(width, names.back().size());
-      valueWidth = std::max(valueWidth, std::min<size_t>(joined(v.values).size(), 40));
+      valueWidth = std::max(valueWidth, std::min<size_t>(valueText(v).size(), 40));
     }
     Terminal &terminal = invocation.terminal();
     if (!positional.empty()) {
       const auto it = std::find(names.begin(), names.end(), positional[0]);
-      if (it == names.end()) {
-        const auto near = nearestNames(positional[0], names, 1);
-        return invocation.fail(usageError("there is no setting '" + positional[0] + "'",
-                                          near.empty() ? "opc config lists them" : "did you mean " + near[0] + "?"));
-      }
+      if (it == names.end())
+        return usageError("there is no setting '" + positional[0] + "'",
+                          didYouMean(positional[0], names, "opc config lists them"));
       const ConfigValue &v = config.values()[static_cast<size_t>(it - names.begin())];
-      if (!invocation.flags().json) return terminal.out(joined(v.values) + "\n"), kExitOk;
+      if (!invocation.flags().json) return terminal.out(valueText(v) + "\n"), kExitOk;
       terminal.out(jsonText({{"schema", 1}, {"setting", valueJson(v)}}));
       return kExitOk;
     }
@@ -75,11 +70,8 @@ public:
       return kExitOk;
     }
     for (const ConfigValue &v : config.values()) {
-      std::string line = v.key->name;
-      line.resize(width + 2, ' ');
-      line += joined(v.values);
-      if (line.size() < width + 2 + valueWidth) line.resize(width + 2 + valueWidth, ' ');
-      terminal.out(line + "  " + v.origin + "\n");
+      const std::string line = padded(v.key->name, width + 2) + valueText(v);
+      terminal.out(padded(line, width + 2 + valueWidth) + "  " + v.origin + "\n");
     }
     for (const ToleranceRule &r : config.tolerances()) {
       std::string text = "tolerance " + r.key + ":";

@@ -53,12 +53,11 @@ class DescribeCommand final : public Command {
 public:
   CommandSpec spec() override {
     CommandSpec s;
-    s.name = "__commands";
     s.summary = "every command, argument, option and setting as JSON";
     return s;
   }
 
-  int run(Invocation &invocation, const std::vector<std::string> &) override {
+  Outcome<int> run(Invocation &invocation, const std::vector<std::string> &) override {
     Json commands = Json::array(), settings = Json::array(), codes = Json::array();
     for (const CommandEntry &c : commandList()) commands.push_back(commandJson(c));
     for (const ConfigKey &k : configKeys())

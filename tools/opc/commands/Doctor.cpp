@@ -6,6 +6,8 @@
 #include "JsonOutput.h"
 #include "MachineReport.h"
 #include "NumberText.h"
+#include "TextParts.h"
+#include "TextTable.h"
 #include "opc/Version.h"
 
 #include <algorithm>
@@ -18,20 +20,18 @@ class DoctorCommand final : public Command {
 public:
   CommandSpec spec() override {
     CommandSpec s;
-    s.name = "doctor";
     s.summary = "devices, versions, configuration, libraries and limits of this machine";
     s.examples = {"opc doctor", "opc doctor --json"};
     s.details = "Exit code 4 when something that opc needs is missing. Nothing is changed and nothing is run.";
     return s;
   }
 
-  int run(Invocation &invocation, const std::vector<std::string> &) override {
-    Result<Registry> registry = invocation.loadRegistry();
-    if (!registry) return invocation.fail(registry.status());
+  Outcome<int> run(Invocation &invocation, const std::vector<std::string> &) override {
+    OPC_ASSIGN_OR_RETURN(Registry registry, invocation.loadRegistry());
     const MachineReport machine = inspectMachine();
     const Config &config = invocation.config();
     size_t kernels = 0;
-    for (const auto *op : registry->ops()) kernels += registry->kernels(op->name).size();
+    for (const auto *op : registry.ops()) kernels += registry.kernels(op->name).size();
     std::vector<std::string> problems;
     for (const MachineReport::Finding &f : machine.findings)
       if (f.isProblem) problems.push_back(f.name + ": " + f.value);
@@ -40,7 +40,7 @@ public:
           {"schema", 1},
           {"version", OPC_VERSION_STRING},
           {"sdk_api", OPC_SDK_API_VERSION},
-          {"ops", registry->ops().size()},
+          {"ops", registry.ops().size()},
           {"kernels", kernels},
           {"devices", Json::array({{{"name", "cpu"}, {"available", true}}, {{"name", "gpu"}, {"available", false}}})},
           {"config_files", config.files()}};
@@ -53,7 +53,7 @@ public:
     }
     std::vector<MachineReport::Finding> rows = {
         {"opc", "version", OPC_VERSION_STRING ", SDK " + std::to_string(OPC_SDK_API_VERSION), false},
-        {"opc", "operators", countText(registry->ops().size()) + " with " + countText(kernels) + " kernels", false}};
+        {"opc", "operators", countText(registry.ops().size()) + " with " + countText(kernels) + " kernels", false}};
     for (const std::string &p : invocation.flags().plugins) rows.push_back({"opc", "plugin", p, false});
     for (const std::string &f : config.files()) rows.push_back({"opc", "configuration", f, false});
     if (config.files().empty()) rows.push_back({"opc", "configuration", "no file", false});
@@ -67,15 +67,12 @@ public:
     for (const auto &r : rows) {
       if (r.section != section) invocation.terminal().out((section.empty() ? "" : "\n") + r.section + "\n");
       section = r.section;
-      std::string line = "  " + r.name;
-      line.resize(width + 4, ' ');
-      invocation.terminal().out(line + r.value + (r.isProblem ? "  <-- a problem" : "") + "\n");
+      invocation.terminal().out(padded("  " + r.name, width + 4) + r.value + (r.isProblem ? "  <-- a problem" : "") +
+                                "\n");
     }
     invocation.terminal().out(problems.empty() ? "\neverything that opc needs is here\n" : "");
     if (problems.empty()) return kExitOk;
-    std::string text;
-    for (const std::string &p : problems) text += (text.empty() ? "" : "; ") + p;
-    return invocation.fail(Status(StatusCode::kUnsupported, "OPC0009", "opc cannot work well here: " + text));
+    return Status(StatusCode::kUnsupported, "OPC0009", "opc cannot work well here: " + joined(problems, "; "));
   }
 };
 

@@ -6,8 +6,6 @@
 #include "JsonOutput.h"
 #include "NearestNames.h"
 
-#include <algorithm>
-
 namespace opc::cli {
 
 namespace {
@@ -22,7 +20,6 @@ class ExplainCommand final : public Command {
 public:
   CommandSpec spec() override {
     CommandSpec s;
-    s.name = "explain";
     s.arguments = "CODE|exit-codes";
     s.summary = "long help for an error code: what it means, an example, what to do";
     s.examples = {"opc explain OPC0203", "opc explain exit-codes"};
@@ -31,12 +28,11 @@ public:
     return s;
   }
 
-  int run(Invocation &invocation, const std::vector<std::string> &positional) override {
+  Outcome<int> run(Invocation &invocation, const std::vector<std::string> &positional) override {
     const std::vector<ErrorTopic> topics = errorTopics();
     Terminal &terminal = invocation.terminal();
     if (list_ || positional.empty()) {
-      if (!list_ && positional.empty())
-        return invocation.fail(usageError("opc explain needs a code", "opc explain --list lists them"));
+      if (!list_ && positional.empty()) return usageError("opc explain needs a code", "opc explain --list lists them");
       Json all = Json::array();
       for (const ErrorTopic &t : topics) {
         if (invocation.flags().json)
@@ -65,7 +61,7 @@ public:
     const std::vector<std::string> near = nearestNames(wanted, names, 3);
     std::string help = "opc explain --list lists all codes";
     if (!near.empty()) help = "the nearest is " + near[0] + "; " + help;
-    return invocation.fail(usageError("no code '" + positional[0] + "'", help));
+    return usageError("no code '" + positional[0] + "'", help);
   }
 
 private:

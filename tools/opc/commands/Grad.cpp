@@ -21,7 +21,6 @@ class GradCommand final : public Command {
 public:
   CommandSpec spec() override {
     CommandSpec s;
-    s.name = "grad";
     s.arguments = "GRAPH|-";
     s.summary = "add the ops that compute gradients; explain or check them";
     s.examples = {"opc grad mlp.pbtxt --loss loss -o mlp.grad.pbtxt",
@@ -70,37 +69,32 @@ public:
     return s;
   }
 
-  int run(Invocation &invocation, const std::vector<std::string> &positional) override {
-    if (Status s = readFlags(positional[0]); !s) return invocation.fail(s);
-    if (Status s = checkOutputPath(output_, positional[0]); !s) return invocation.fail(s);
-    Result<GraphInput> input = readGraphInput(positional[0]);
-    if (!input) return invocation.fail(input.status());
-    if (input->isPlan)
-      return invocation.fail(usageError(input->name + " is a plan; gradients are made from graphs",
-                                        "give the graph that the plan was compiled from"));
-    Result<Registry> registry = invocation.loadRegistry();
-    if (!registry) return invocation.fail(registry.status());
+  Outcome<int> run(Invocation &invocation, const std::vector<std::string> &positional) override {
+    OPC_RETURN_IF_ERROR(readFlags(positional[0]));
+    OPC_RETURN_IF_ERROR(checkOutputPath(output_, positional[0]));
+    OPC_ASSIGN_OR_RETURN(GraphInput input, readGraphInput(positional[0]));
+    if (input.isPlan)
+      return usageError(input.name + " is a plan; gradients are made from graphs",
+                        "give the graph that the plan was compiled from");
+    OPC_ASSIGN_OR_RETURN(Registry registry, invocation.loadRegistry());
 
-    Result<std::optional<TrainingConfig>> training = training_.config(*registry);
-    if (!training) return invocation.fail(training.status());
-    options_.gradient->training = *training;
-    if (Status s = chooseRecompute(*registry, *input); !s) return invocation.fail(s);
-    Pipeline pipeline(*registry, options_);
-    auto failed = [&] { return invocation.fail(failureOf(pipeline)); };
-    if (!pipeline.import(input->name, input->bytes)) return failed();
+    OPC_ASSIGN_OR_RETURN(options_.gradient->training, training_.config(registry));
+    OPC_RETURN_IF_ERROR(chooseRecompute(registry, input));
+    Pipeline pipeline(registry, options_);
+    if (!pipeline.import(input.name, input.bytes)) return failureOf(pipeline);
     if (!explain_.empty()) return explain(invocation, pipeline);
-    if (check_) return check(invocation, *registry, *input);
-    if (!pipeline.run(Phase::kGrad)) return failed();
-    if (simplify_ == "on" && !pipeline.tidy()) return failed();
+    if (check_) return check(invocation, registry, input);
+    if (!pipeline.run(Phase::kGrad)) return failureOf(pipeline);
+    if (simplify_ == "on" && !pipeline.tidy()) return failureOf(pipeline);
     const std::string text = pipeline.emit(Emit::kGraphText);
-    if (pipeline.errorCount()) return failed();
+    if (pipeline.errorCount()) return failureOf(pipeline);
     invocation.showFindings(pipeline.diagnostics(), pipeline.source());
     if (output_ == "-") {
       if (!invocation.flags().json) invocation.terminal().out(text);
-    } else if (Status s = writeFileAtomically(output_, text); !s) {
-      return invocation.fail(s);
+    } else {
+      OPC_RETURN_IF_ERROR(writeFileAtomically(output_, text));
     }
-    report(invocation, pipeline, input->name, text.size());
+    report(invocation, pipeline, input.name, text.size());
     return kExitOk;
   }
 
@@ -114,12 +108,11 @@ private:
     request.wrt = wrt_;
     request.order = order_;
     request.dyInputs = dy_;
-    if (Status s = readCheckFlags(); !s) return s;
+    OPC_RETURN_IF_ERROR(readCheckFlags());
     request.backwardOnly = emit_ == "backward";
     if (output_.empty()) output_ = "-";
     options_.maxErrors = static_cast<size_t>(maxErrors_);
-    OPC_ASSIGN_OR_RETURN(auto shapes, parseShapeFlags(shapes_));
-    options_.shapes = shapes;
+    OPC_ASSIGN_OR_RETURN(options_.shapes, parseShapeFlags(shapes_));
     options_.gradient = request;
     return Status::ok();
   }
@@ -161,29 +154,27 @@ private:
     return Status::ok();
   }
 
-  int check(Invocation &invocation, const Registry &registry, const GraphInput &input) {
+  Outcome<int> check(Invocation &invocation, const Registry &registry, const GraphInput &input) {
     checkOptions_.request = *options_.gradient;
     checkOptions_.shapes = options_.shapes;
     checkOptions_.threads = invocation.threads();
     const CheckInputs given{input.name, input.bytes, inputs_, inputArchive_, values_, invocation.commandLine()};
-    Outcome<GradientCheck> result = checkGradients(registry, given, checkOptions_);
-    if (!result) return invocation.fail(result.status());
+    OPC_ASSIGN_OR_RETURN(const GradientCheck result, checkGradients(registry, given, checkOptions_));
     if (invocation.flags().json)
-      invocation.terminal().out(jsonText(gradientCheckJson(*result, input.name)));
+      invocation.terminal().out(jsonText(gradientCheckJson(result, input.name)));
     else
-      invocation.terminal().out(gradientCheckText(*result));
-    return result->passed() ? kExitOk : kExitNo;
+      invocation.terminal().out(gradientCheckText(result));
+    return result.passed() ? kExitOk : kExitNo;
   }
 
-  int explain(Invocation &invocation, Pipeline &pipeline) {
-    auto failed = [&] { return invocation.fail(failureOf(pipeline)); };
-    if (!pipeline.run(Phase::kShape)) return failed();
+  Outcome<int> explain(Invocation &invocation, Pipeline &pipeline) {
+    if (!pipeline.run(Phase::kShape)) return failureOf(pipeline);
     bool all = true;
     Json paths = Json::array();
     for (const std::string &loss : losses_) {
       bool reaches = false;
       const auto lines = pipeline.explainGradient(loss, explain_, &reaches);
-      if (pipeline.errorCount()) return failed();
+      if (pipeline.errorCount()) return failureOf(pipeline);
       all &= reaches;
       if (invocation.flags().json) {
         paths.push_back({{"loss", loss}, {"tensor", explain_}, {"reaches", reaches}, {"path", lines}});
@@ -224,9 +215,8 @@ private:
     size_t before = 0;
     for (const PhaseFacts &s : stats)
       if (s.name == phaseName(Phase::kShape)) before = s.ops;
-    invocation.note(graph + ": " + countText(made) + (made == 1 ? " gradient, " : " gradients, ") +
-                    countText(stats.back().ops) + " ops (" + countText(before) + " before); wrote " + output_ + " (" +
-                    bytesText(bytes) + ")");
+    invocation.note(graph + ": " + countText(made, "gradient") + ", " + countText(stats.back().ops) + " ops (" +
+                    countText(before) + " before); wrote " + output_ + " (" + bytesText(bytes) + ")");
   }
 
   std::vector<std::string> losses_, wrt_, shapes_;

@@ -16,14 +16,13 @@ class ManCommand final : public Command {
 public:
   CommandSpec spec() override {
     CommandSpec s;
-    s.name = "__man";
     s.arguments = "DIR";
     s.summary = "write the manual pages opc.1, opc-run.1, ... into a directory";
     s.minArguments = s.maxArguments = 1;
     return s;
   }
 
-  int run(Invocation &invocation, const std::vector<std::string> &positional) override {
+  Outcome<int> run(Invocation &invocation, const std::vector<std::string> &positional) override {
     const std::string &directory = positional[0];
     std::error_code error;
     std::filesystem::create_directories(directory, error);
@@ -34,12 +33,10 @@ public:
       if (c.hidden) continue;
       commands.push_back({c.name, c.summary});
       CommandSpec spec = c.make()->spec();
-      spec.name = c.name; // "plugin check" is on the page opc-plugin
-      if (Status s = writeFileAtomically(directory + "/opc-" + c.name + ".1", manPage(spec, shared)); !s)
-        return invocation.fail(s);
+      spec.name = c.name;
+      OPC_RETURN_IF_ERROR(writeFileAtomically(directory + "/opc-" + c.name + ".1", manPage(spec, shared)));
     }
-    if (Status s = writeFileAtomically(directory + "/opc.1", rootManPage(commands, shared)); !s)
-      return invocation.fail(s);
+    OPC_RETURN_IF_ERROR(writeFileAtomically(directory + "/opc.1", rootManPage(commands, shared)));
     return kExitOk;
   }
 };

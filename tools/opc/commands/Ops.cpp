@@ -3,6 +3,7 @@
 #include "Commands.h"
 
 #include "OpReport.h"
+#include "TextParts.h"
 #include "TextTable.h"
 
 #include <algorithm>
@@ -16,7 +17,6 @@ class OpsCommand final : public Command {
 public:
   CommandSpec spec() override {
     CommandSpec s;
-    s.name = "ops";
     s.arguments = "[GLOB] | show NAME";
     s.summary = "list the registered operators, or describe one";
     s.examples = {"opc ops 'reduce_*'", "opc ops show gelu", "opc ops --missing grad --plugin build/libmyops.so"};
@@ -27,62 +27,58 @@ public:
     return s;
   }
 
-  int run(Invocation &invocation, const std::vector<std::string> &positional) override {
+  Outcome<int> run(Invocation &invocation, const std::vector<std::string> &positional) override {
     const bool page = positional.size() == 2;
     if (page && positional[0] != "show")
-      return invocation.fail(
-          usageError("too many arguments for opc ops: '" + positional[1] + "'", "usage: opc ops [GLOB] | show NAME"));
-    Result<Registry> registry = invocation.loadRegistry();
-    if (!registry) return invocation.fail(registry.status());
+      return usageError("too many arguments for opc ops: '" + positional[1] + "'", "usage: opc ops [GLOB] | show NAME");
+    OPC_ASSIGN_OR_RETURN(Registry registry, invocation.loadRegistry());
     Terminal &terminal = invocation.terminal();
 
     if (page) {
-      const user_op::OpDef *op = registry->findOp(positional[1]);
-      if (!op) return invocation.fail(unknownOp(*registry, positional[1]));
+      const user_op::OpDef *op = registry.findOp(positional[1]);
+      if (!op) return unknownOp(registry, positional[1]);
       if (invocation.flags().json)
-        terminal.out(jsonText({{"schema", 1}, {"op", opJson(*registry, *op)}}));
+        terminal.out(jsonText({{"schema", 1}, {"op", opJson(registry, *op)}}));
       else
-        terminal.out(opPage(*registry, *op, terminal.width()));
+        terminal.out(opPage(registry, *op, terminal.width()));
       return kExitOk;
     }
 
     const std::string glob = positional.empty() ? "*" : positional[0];
     std::vector<const user_op::OpDef *> ops;
-    for (const user_op::OpDef *op : registry->ops()) {
+    for (const user_op::OpDef *op : registry.ops()) {
       auto fits = [&](const std::string &name) { return fnmatch(glob.c_str(), name.c_str(), 0) == 0; };
       if (!fits(op->name) && !std::any_of(op->aliases.begin(), op->aliases.end(), fits)) continue;
-      if (!missing_.empty() && !lacks(*registry, *op, missing_)) continue;
+      if (!missing_.empty() && !lacks(registry, *op, missing_)) continue;
       ops.push_back(op);
     }
     if (ops.empty() && missing_.empty() && glob.find_first_of("*?[") == std::string::npos)
-      return invocation.fail(unknownOp(*registry, glob));
+      return unknownOp(registry, glob);
     if (invocation.flags().json) {
       Json list = Json::array();
-      for (const user_op::OpDef *op : ops) list.push_back(opJson(*registry, *op));
+      for (const user_op::OpDef *op : ops) list.push_back(opJson(registry, *op));
       terminal.out(jsonText({{"schema", 1}, {"types", elementTypesJson()}, {"ops", std::move(list)}}));
       return kExitOk;
     }
-    terminal.out(table(*registry, ops));
-    invocation.note(std::to_string(ops.size()) + (ops.size() == 1 ? " op" : " ops"));
+    terminal.out(table(registry, ops));
+    invocation.note(counted(ops.size(), "op"));
     return kExitOk;
   }
 
 private:
   static Status unknownOp(const Registry &registry, const std::string &name) {
     const std::vector<std::string> near = registry.nearest(name);
-    std::string help = near.empty() ? "opc ops lists all" : "did you mean ";
-    for (size_t i = 0; i < near.size(); ++i) help += (i ? ", " : "") + near[i];
-    if (!near.empty()) help += "?";
-    return Status(StatusCode::kUsage, "OPC0201", "unknown op type '" + name + "'").withHelp(help);
+    return Status(StatusCode::kUsage, "OPC0201", "unknown op type '" + name + "'")
+        .withHelp(near.empty() ? "opc ops lists all" : "did you mean " + joined(near, ", ") + "?");
   }
 
   static std::string table(const Registry &registry, const std::vector<const user_op::OpDef *> &ops) {
     std::vector<std::vector<std::string>> rows = {
         {"OP", "INPUTS -> OUTPUTS", "KERNELS", "GRAD", "ATTRIBUTES", "LIBRARY"}};
     for (const user_op::OpDef *op : ops) {
-      std::string attrs;
-      for (const user_op::AttrDef &a : op->attrs)
-        attrs += (attrs.empty() ? "" : " ") + a.name + (a.defaultValue.empty() ? "" : "=" + a.defaultValue.toString());
+      const std::string attrs = joined(op->attrs, " ", [](const user_op::AttrDef &a) {
+        return a.name + (a.defaultValue.empty() ? "" : "=" + a.defaultValue.toString());
+      });
       rows.push_back({op->name,
                       argumentsText(op->inputs) + (op->inputs.empty() ? "-> " : " -> ") + argumentsText(op->outputs),
                       op->isView ? "view" : kernelsText(registry, *op), gradientText(registry, *op),

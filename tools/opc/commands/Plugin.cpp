@@ -4,6 +4,7 @@
 
 #include "NearestNames.h"
 #include "OpReport.h"
+#include "TextParts.h"
 
 #include <algorithm>
 #include <cstdlib>
@@ -54,11 +55,9 @@ OpFinding examine(const Registry &registry, const user_op::OpDef &op) {
       }
       const std::vector<std::string> &have = it->second;
       if (std::find(have.begin(), have.end(), "any dtype") != have.end()) continue;
-      std::string absent;
-      for (const char *type : {"f32", "f64", "f16", "bf16"})
-        if (std::find(have.begin(), have.end(), type) == have.end())
-          absent += (absent.empty() ? "" : ", ") + std::string(type);
-      if (!absent.empty()) f.missing.push_back(std::string(device) + " kernel for " + absent);
+      std::vector<std::string> absent = {"f32", "f64", "f16", "bf16"};
+      std::erase_if(absent, [&](const auto &type) { return std::find(have.begin(), have.end(), type) != have.end(); });
+      if (!absent.empty()) f.missing.push_back(std::string(device) + " kernel for " + joined(absent, ", "));
     }
   }
   if (lacks(registry, op, "sbp"))
@@ -69,13 +68,10 @@ OpFinding examine(const Registry &registry, const user_op::OpDef &op) {
   return f;
 }
 
-std::string counted(size_t n, const char *what) { return std::to_string(n) + " " + what + (n == 1 ? "" : "s"); }
-
 class PluginCommand final : public Command {
 public:
   CommandSpec spec() override {
     CommandSpec s;
-    s.name = "plugin";
     s.arguments = "check LIB...";
     s.summary = "load a plugin library and say what it registers and what is missing";
     s.examples = {"opc plugin check build/libmyops.so", "opc plugin check --json ./libmyops.so"};
@@ -87,24 +83,21 @@ public:
     return s;
   }
 
-  int run(Invocation &invocation, const std::vector<std::string> &positional) override {
+  Outcome<int> run(Invocation &invocation, const std::vector<std::string> &positional) override {
     if (positional[0] != "check") {
-      const std::vector<std::string> near = nearestNames(positional[0], {"check"}, 1);
-      return invocation.fail(
-          usageError("unknown command 'plugin " + positional[0] + "'",
-                     near.empty() ? "usage: opc plugin check LIB" : "did you mean opc plugin check?"));
+      const bool isNear = !nearestNames(positional[0], {"check"}, 1).empty();
+      return usageError("unknown command 'plugin " + positional[0] + "'",
+                        isNear ? "did you mean opc plugin check?" : "usage: opc plugin check LIB");
     }
-    if (positional.size() < 2)
-      return invocation.fail(usageError("opc plugin check needs a library", "opc plugin check libmyops.so"));
+    if (positional.size() < 2) return usageError("opc plugin check needs a library", "opc plugin check libmyops.so");
     Registry registry;
-    if (Status s = registry.addLinked(); !s) return invocation.fail(s);
+    OPC_RETURN_IF_ERROR(registry.addLinked());
     for (const std::string &path : invocation.flags().plugins)
-      if (Result<PluginInfo> info = registry.loadPlugin(path); !info)
-        return invocation.fail(withReadableSymbol(info.status()));
+      if (Result<PluginInfo> info = registry.loadPlugin(path); !info) return withReadableSymbol(info.status());
     Json plugins = Json::array();
     for (size_t i = 1; i < positional.size(); ++i) {
       Result<PluginInfo> info = registry.loadPlugin(positional[i]);
-      if (!info) return invocation.fail(withReadableSymbol(info.status()));
+      if (!info) return withReadableSymbol(info.status());
       report(invocation, registry, *info, plugins);
     }
     if (invocation.flags().json) invocation.terminal().out(jsonText({{"schema", 1}, {"plugins", std::move(plugins)}}));

@@ -13,7 +13,6 @@ class RunCommand final : public Command {
 public:
   CommandSpec spec() override {
     CommandSpec s;
-    s.name = "run";
     s.arguments = "GRAPH|PLAN|-";
     s.summary = "execute a graph or plan; compare with expected values";
     s.examples = {"opc run mlp.pbtxt --fill rand --seed 7",
@@ -39,7 +38,7 @@ public:
     return s;
   }
 
-  int run(Invocation &invocation, const std::vector<std::string> &positional) override {
+  Outcome<int> run(Invocation &invocation, const std::vector<std::string> &positional) override {
     RankJob &ranks = options_.ranks;
     if (Status s = ranks.readFlags(); !s) return invocation.fail(s);
     if (Status s = ranks.start(invocation, positional[0]); !s) return invocation.fail(s);

@@ -13,7 +13,6 @@ class SdkCommand final : public Command {
 public:
   CommandSpec spec() override {
     CommandSpec s;
-    s.name = "sdk";
     s.summary = "flags for compiling and linking a plugin of operators";
     s.examples = {"g++ -shared -fPIC $(opc sdk --cflags) my_op.cpp $(opc sdk --ldflags) -o libmyops.so",
                   "nvcc -c -Xcompiler -fPIC $(opc sdk --cflags) my_kernel.cu"};
@@ -26,27 +25,26 @@ public:
     return s;
   }
 
-  int run(Invocation &invocation, const std::vector<std::string> &) override {
-    Result<SdkPaths> paths = findSdk(runningExecutable());
-    if (!paths) return invocation.fail(paths.status());
+  Outcome<int> run(Invocation &invocation, const std::vector<std::string> &) override {
+    OPC_ASSIGN_OR_RETURN(SdkPaths paths, findSdk(runningExecutable()));
     if (invocation.flags().json) {
       invocation.terminal().out(jsonText({{"schema", 1},
-                                          {"prefix", paths->prefix},
-                                          {"include", paths->include},
-                                          {"compat_include", paths->compat},
-                                          {"library", paths->library},
-                                          {"cflags", paths->compileFlags()},
-                                          {"ldflags", paths->linkFlags()}}));
+                                          {"prefix", paths.prefix},
+                                          {"include", paths.include},
+                                          {"compat_include", paths.compat},
+                                          {"library", paths.library},
+                                          {"cflags", paths.compileFlags()},
+                                          {"ldflags", paths.linkFlags()}}));
       return kExitOk;
     }
     std::string text;
     auto add = [&](bool wanted, const std::string &part) {
       if (wanted) text += (text.empty() ? "" : " ") + part;
     };
-    add(prefix_, paths->prefix);
-    add(cflags_, paths->compileFlags());
-    add(ldflags_, paths->linkFlags());
-    if (text.empty()) return invocation.fail(usageError("opc sdk needs --cflags, --ldflags or --prefix", "opc sdk -h"));
+    add(prefix_, paths.prefix);
+    add(cflags_, paths.compileFlags());
+    add(ldflags_, paths.linkFlags());
+    if (text.empty()) return usageError("opc sdk needs --cflags, --ldflags or --prefix", "opc sdk -h");
     invocation.terminal().out(text + "\n");
     return kExitOk;
   }

@@ -6,9 +6,9 @@
 #include "GraphInput.h"
 #include "GraphValues.h"
 #include "MeshFlags.h"
-#include "NearestNames.h"
 #include "NumberText.h"
 #include "PlanInput.h"
+#include "TextParts.h"
 #include "TextTable.h"
 
 #include <algorithm>
@@ -17,6 +17,8 @@
 namespace opc::cli {
 
 namespace {
+
+std::string tensorType(const GraphTensor &t) { return typeText(t.dtype, t.shape); }
 
 Json tensorJson(const GraphTensor &t) {
   return {{"name", t.name}, {"dtype", dtypeJson(t.dtype)}, {"shape", shapeJson(t.shape)}};
@@ -58,12 +60,11 @@ Json opsJson(const std::vector<GraphOp> &ops) {
 }
 
 std::string summaryText(const std::string &name, const GraphFacts &info) {
-  std::string text =
-      name + ": " + info.format + ", " + countText(info.ops.size()) + (info.ops.size() == 1 ? " op\n" : " ops\n");
+  std::string text = name + ": " + info.format + ", " + countText(info.ops.size(), "op") + "\n";
   std::vector<std::vector<std::string>> rows;
   auto add = [&](const char *kind, const std::vector<GraphTensor> &tensors, size_t limit) {
     for (size_t i = 0; i < tensors.size() && i < limit; ++i)
-      rows.push_back({"  " + std::string(kind), tensors[i].name, typeText(tensors[i].dtype, tensors[i].shape)});
+      rows.push_back({"  " + std::string(kind), tensors[i].name, tensorType(tensors[i])});
     if (tensors.size() > limit)
       rows.push_back({"  " + std::string(kind), "... and " + countText(tensors.size() - limit) + " more"});
   };
@@ -85,11 +86,9 @@ std::string summaryText(const std::string &name, const GraphFacts &info) {
 std::string opsText(const GraphFacts &info) {
   std::vector<std::vector<std::string>> rows = {{"OP", "TYPE", "INPUTS", "OUTPUTS", "ATTRIBUTES"}};
   for (const GraphOp &op : info.ops) {
-    std::string inputs, outputs, attrs;
-    for (const auto &in : op.inputs) inputs += (inputs.empty() ? "" : " ") + in.second;
-    for (const GraphTensor &out : op.outputs) outputs += (outputs.empty() ? "" : " ") + typeText(out.dtype, out.shape);
-    for (const auto &a : op.attrs) attrs += (attrs.empty() ? "" : " ") + a.first + "=" + a.second.toString();
-    rows.push_back({op.name, op.type, inputs.empty() ? "-" : inputs, outputs, attrs});
+    const std::string inputs = joined(op.inputs, " ", [](const auto &in) { return in.second; });
+    rows.push_back({op.name, op.type, inputs.empty() ? "-" : inputs, joined(op.outputs, " ", tensorType),
+                    joined(op.attrs, " ", [](const auto &a) { return a.first + "=" + a.second.toString(); })});
   }
   return textTable(rows);
 }
@@ -105,8 +104,7 @@ std::vector<std::pair<GraphTensor, std::string>> allTensors(const GraphFacts &in
 
 std::string tensorsText(const GraphFacts &info) {
   std::vector<std::vector<std::string>> rows = {{"TENSOR", "TYPE", "MADE BY"}};
-  for (const auto &t : allTensors(info))
-    rows.push_back({t.first.tensor, typeText(t.first.dtype, t.first.shape), t.second});
+  for (const auto &t : allTensors(info)) rows.push_back({t.first.tensor, tensorType(t.first), t.second});
   return textTable(rows);
 }
 
@@ -114,7 +112,6 @@ class ShowCommand final : public Command {
 public:
   CommandSpec spec() override {
     CommandSpec s;
-    s.name = "show";
     s.arguments = "GRAPH|PLAN|-";
     s.summary = "inspect a graph or plan: inputs, outputs, ops, tensors, states, transitions, memory, phases";
     s.examples = {"opc show mlp.pbtxt", "opc show mlp.pbtxt --what memory",
@@ -131,25 +128,18 @@ public:
     return s;
   }
 
-  int run(Invocation &invocation, const std::vector<std::string> &positional) override {
-    Result<std::map<std::string, std::vector<int64_t>>> shapes = parseShapeFlags(shapes_);
-    if (!shapes) return invocation.fail(shapes.status());
-    Result<std::optional<MeshRequest>> mesh = mesh_.request();
-    if (!mesh) return invocation.fail(mesh.status());
-    const bool states = what_ == "sbp" || what_ == "boxing";
-    if (states && !*mesh)
-      return invocation.fail(usageError("states are chosen for a mesh", "give --mesh, e.g. --mesh 2x4"));
-    Result<GraphInput> input = readGraphInput(positional[0]);
-    if (!input) return invocation.fail(input.status());
-    Result<Registry> registry = invocation.loadRegistry();
-    if (!registry) return invocation.fail(registry.status());
-    if (input->isPlan) return showPlan(invocation, *input, *registry, !shapes->empty());
-
+  Outcome<int> run(Invocation &invocation, const std::vector<std::string> &positional) override {
     CompileOptions options;
-    options.shapes = *shapes;
-    options.mesh = *mesh;
-    Pipeline pipeline(*registry, options);
-    bool ok = pipeline.import(input->name, std::move(input->bytes));
+    OPC_ASSIGN_OR_RETURN(options.shapes, parseShapeFlags(shapes_));
+    OPC_ASSIGN_OR_RETURN(options.mesh, mesh_.request());
+    const bool states = what_ == "sbp" || what_ == "boxing";
+    if (states && !options.mesh) return usageError("states are chosen for a mesh", "give --mesh, e.g. --mesh 2x4");
+    OPC_ASSIGN_OR_RETURN(GraphInput input, readGraphInput(positional[0]));
+    OPC_ASSIGN_OR_RETURN(Registry registry, invocation.loadRegistry());
+    if (input.isPlan) return showPlan(invocation, input, registry, !options.shapes.empty());
+
+    Pipeline pipeline(registry, options);
+    bool ok = pipeline.import(input.name, std::move(input.bytes));
     const bool open = ok && hasOpenInputs(pipeline.facts());
     const bool needsPlan = what_ == "memory" || what_ == "phases" || states;
     if (ok && (!open || needsPlan))
@@ -157,32 +147,30 @@ public:
                         : what_ == "phases" ? Phase::kPlan
                         : states            ? Phase::kBoxing
                                             : Phase::kShape);
-    if (!ok) return invocation.fail(failureOf(pipeline));
+    if (!ok) return failureOf(pipeline);
     invocation.showFindings(pipeline.diagnostics(), pipeline.source());
     if (open) invocation.note("note: inputs leave dimensions open; --shape NAME=DIMS closes them");
     const GraphFacts facts = pipeline.facts();
     if (states) {
       if (invocation.flags().json)
-        invocation.terminal().out(jsonText({{"schema", 1}, {"graph", input->name}, {"sbp", sbpJson(facts.mesh)}}));
+        invocation.terminal().out(jsonText({{"schema", 1}, {"graph", input.name}, {"sbp", sbpJson(facts.mesh)}}));
       else
         invocation.terminal().out(what_ == "sbp" ? sbpText(facts.mesh) : boxingText(facts.mesh));
       return kExitOk;
     }
-    show(invocation, facts, input->name);
+    show(invocation, facts, input.name);
     return kExitOk;
   }
 
 private:
-  int showPlan(Invocation &invocation, const GraphInput &input, const Registry &registry, bool shaped) const {
-    if (shaped) return invocation.fail(usageError("--shape has no effect on a plan: its shapes are fixed"));
+  Outcome<int> showPlan(Invocation &invocation, const GraphInput &input, const Registry &registry, bool shaped) const {
+    if (shaped) return usageError("--shape has no effect on a plan: its shapes are fixed");
     if (what_ == "sbp" || what_ == "boxing")
-      return invocation.fail(usageError("a plan has its states already", "opc show GRAPH --mesh M --what " + what_));
+      return usageError("a plan has its states already", "opc show GRAPH --mesh M --what " + what_);
     if (what_ == "phases")
-      return invocation.fail(
-          usageError("a plan does not know the phases that made it", "opc show GRAPH --what phases"));
-    Result<PlanDescription> plan = describePlan(input.bytes, registry);
-    if (!plan) return invocation.fail(plan.status());
-    show(invocation, factsOfPlan(*plan), input.name);
+      return usageError("a plan does not know the phases that made it", "opc show GRAPH --what phases");
+    OPC_ASSIGN_OR_RETURN(PlanDescription plan, describePlan(input.bytes, registry));
+    show(invocation, factsOfPlan(plan), input.name);
     return kExitOk;
   }
 

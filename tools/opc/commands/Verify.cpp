@@ -7,8 +7,8 @@
 #include "NumberText.h"
 #include "Placement.h"
 #include "SignatureCheck.h"
+#include "TextParts.h"
 
-#include <algorithm>
 #include <fnmatch.h>
 
 namespace opc::cli {
@@ -19,7 +19,6 @@ class VerifyCommand final : public Command {
 public:
   CommandSpec spec() override {
     CommandSpec s;
-    s.name = "verify";
     s.arguments = "[OP...] | --all";
     s.summary = "prove or refute the SBP signatures that operators declare, by execution";
     s.examples = {"opc verify softmax matmul", "opc verify --all", "opc verify my_op --plugin ./libmyops.so"};
@@ -39,32 +38,28 @@ public:
     return s;
   }
 
-  int run(Invocation &invocation, const std::vector<std::string> &positional) override {
+  Outcome<int> run(Invocation &invocation, const std::vector<std::string> &positional) override {
     if (all_ == !positional.empty())
-      return invocation.fail(usageError(
-          all_ ? "--all names every op; the names are too much" : "opc verify needs OP or --all", "opc verify matmul"));
+      return usageError(all_ ? "--all names every op; the names are too much" : "opc verify needs OP or --all",
+                        "opc verify matmul");
     SignatureCheckOptions options;
     if (!parts_.empty()) {
       options.meshes.clear();
-      for (size_t at = 0; at <= parts_.size();) {
-        const size_t end = std::min(parts_.find(',', at), parts_.size());
-        const auto dims = parseMesh(parts_.substr(at, end - at));
+      for (const std::string &part : splitAt(parts_, ',')) {
+        const auto dims = parseMesh(part);
         const int64_t n = dims ? Placement::dense(*dims).size() : 0;
         if (n < 2 || n > 64)
-          return invocation.fail(
-              usageError("--parts takes numbers from 2 to 64 and meshes as 2x3 of as many, not '" + parts_ + "'"));
+          return usageError("--parts takes numbers from 2 to 64 and meshes as 2x3 of as many, not '" + parts_ + "'");
         options.meshes.push_back(*dims);
-        at = end + 1;
       }
     }
-    Result<Registry> registry = invocation.loadRegistry();
-    if (!registry) return invocation.fail(registry.status());
+    OPC_ASSIGN_OR_RETURN(Registry registry, invocation.loadRegistry());
     std::vector<const user_op::OpDef *> ops;
-    if (Status s = choose(*registry, positional, &ops); !s) return invocation.fail(s);
+    OPC_RETURN_IF_ERROR(choose(registry, positional, &ops));
 
     std::vector<SignatureCheck> checks;
     for (const user_op::OpDef *op : ops)
-      for (SignatureCheck &c : checkSignatures(*registry, *op, options)) checks.push_back(std::move(c));
+      for (SignatureCheck &c : checkSignatures(registry, *op, options)) checks.push_back(std::move(c));
     return report(invocation, checks, ops.size());
   }
 
@@ -92,7 +87,7 @@ private:
           if (fnmatch(name.c_str(), op->name.c_str(), 0) == 0) ops->push_back(op);
       }
       if (ops->size() != before) continue;
-      const auto near = registry.nearest(name, 2);
+      const auto near = registry.nearest(name, 1);
       return Status(StatusCode::kUsage, "OPC0005", "there is no op '" + name + "'")
           .withHelp(near.empty() ? "opc ops lists them" : "did you mean " + near[0] + "?");
     }
@@ -115,8 +110,7 @@ private:
       if (c.verdict == SignatureVerdict::kSound && !listSound_) continue;
       if (c.verdict == SignatureVerdict::kNotApplicable && all_ && !listSound_) continue;
       text += c.op + "  " + (c.signature.empty() ? "" : c.signature + "  ") + (unsoundMark(c)) + verdict;
-      if (c.verdict == SignatureVerdict::kSound)
-        text += "  (" + countText(static_cast<uint64_t>(c.trials)) + " trials)";
+      if (c.verdict == SignatureVerdict::kSound) text += "  (" + countText(c.trials) + " trials)";
       text += "\n";
       if (!c.detail.empty()) text += "    " + c.detail + "\n";
     }
@@ -130,9 +124,8 @@ private:
                                           {"signatures", std::move(list)}}));
     } else {
       invocation.terminal().out(text);
-      invocation.note(countText(ops) + (ops == 1 ? " op: " : " ops: ") + countText(sound) + " signatures sound in " +
-                      countText(trials) + " trials, " + countText(unsound) + " unsound; " + countText(without) +
-                      " not applicable");
+      invocation.note(countText(ops, "op") + ": " + countText(sound) + " signatures sound in " + countText(trials) +
+                      " trials, " + countText(unsound) + " unsound; " + countText(without) + " not applicable");
     }
     return unsound ? kExitNo : kExitOk;
   }

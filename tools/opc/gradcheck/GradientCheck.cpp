@@ -3,7 +3,6 @@
 #include "GradientCheck.h"
 
 #include "GraphInput.h"
-#include "GraphValues.h"
 #include "NumberText.h"
 #include "Session.h"
 #include "TensorCompare.h"
@@ -12,6 +11,7 @@
 #include <cmath>
 #include <functional>
 #include <map>
+#include <numeric>
 #include <set>
 
 namespace opc::cli {
@@ -39,9 +39,9 @@ public:
     OPC_RETURN_IF_ERROR(session_.run());
     double sum = 0, size = 0, carry = 0;
     for (size_t k = 0; k < weights_.size(); ++k) {
-      const void *data = session_.outputData("loss:" + std::to_string(k));
-      if (!data) return Status(StatusCode::kInternal, "OPC0901", "the loss was not computed");
-      const double *loss = static_cast<const double *>(data), *w = weights_[k].as<double>();
+      const auto *loss = static_cast<const double *>(session_.outputData("loss:" + std::to_string(k)));
+      if (!loss) return Status(StatusCode::kInternal, "OPC0901", "the loss was not computed");
+      const double *w = weights_[k].as<double>();
       for (int64_t i = 0; i < weights_[k].elemCount(); ++i) {
         // Kahan: a difference of two sums loses what the sums lost.
         const double term = loss[i] * w[i] - carry, next = sum + term;
@@ -62,11 +62,8 @@ private:
 /// One element of an input or variable of a LossFunction.
 class Perturbation {
 public:
-  static Result<Perturbation> make(LossFunction &f, const std::string &name, HostTensor value) {
-    Perturbation p(f, name, std::move(value));
-    p.input_ = static_cast<double *>(f.session().inputData(name));
-    return p;
-  }
+  Perturbation(LossFunction &f, const std::string &name, HostTensor value)
+      : f_(&f), name_(name), value_(std::move(value)), input_(static_cast<double *>(f.session().inputData(name))) {}
   Result<double> at(int64_t element, double x, double *magnitude) {
     const double old = value_.as<double>()[element];
     OPC_RETURN_IF_ERROR(set(element, x));
@@ -76,8 +73,6 @@ public:
   }
 
 private:
-  Perturbation(LossFunction &f, std::string name, HostTensor value)
-      : f_(&f), name_(std::move(name)), value_(std::move(value)) {}
   Status set(int64_t element, double x) {
     value_.as<double>()[element] = x;
     if (input_) {
@@ -89,16 +84,17 @@ private:
   LossFunction *f_;
   std::string name_;
   HostTensor value_;
-  double *input_ = nullptr;
+  double *input_; // null: it is a variable
 };
 
 /// Elements spread over the tensor: every (count / samples)-th, at a place in its stretch that the index decides.
 std::vector<int64_t> sampleElements(int64_t count, int64_t samples) {
-  std::vector<int64_t> list;
   if (samples == 0 || samples >= count) {
-    for (int64_t i = 0; i < count; ++i) list.push_back(i);
-    return list;
+    std::vector<int64_t> all(static_cast<size_t>(count));
+    std::iota(all.begin(), all.end(), 0);
+    return all;
   }
+  std::vector<int64_t> list;
   for (int64_t s = 0; s < samples; ++s) {
     const int64_t begin = count * s / samples, end = count * (s + 1) / samples;
     const uint64_t mixed = (static_cast<uint64_t>(s) + 1) * 0x9e3779b97f4a7c15u >> 20;
@@ -133,12 +129,8 @@ Status checkElement(Perturbation &x, int64_t element, double at, double analytic
       ++result->checked;
       // A gradient of zero has a quotient of noise: the error is relative to what the comparison can see.
       const double error = difference / std::max({size, noise / options.rtol, 1e-300});
-      if (result->worst < 0 || (error > result->maxError && result->mismatches == 0)) {
-        result->maxError = error;
-        result->worst = element;
-        result->analytic = analytic;
-        result->numeric = numeric;
-      }
+      if (result->worst < 0 || (error > result->maxError && result->mismatches == 0))
+        result->setWorst(element, error, analytic, numeric);
       return Status::ok();
     }
     // A kink: the one-sided slopes differ by as much at a tenth of the step.
@@ -153,12 +145,7 @@ Status checkElement(Perturbation &x, int64_t element, double at, double analytic
     if (attempt < 2) continue;
     ++result->checked;
     const double error = size > 0 ? difference / size : std::numeric_limits<double>::infinity();
-    if (result->mismatches++ == 0 || error > result->maxError) {
-      result->maxError = error;
-      result->worst = element;
-      result->analytic = analytic;
-      result->numeric = numeric;
-    }
+    if (result->mismatches++ == 0 || error > result->maxError) result->setWorst(element, error, analytic, numeric);
   }
   return Status::ok();
 }
@@ -186,22 +173,12 @@ Outcome<Session> compileAndLoad(const Registry &registry, const Job &job, const 
   return loaded;
 }
 
-Result<HostTensor> onesOf(const user_op::TensorDesc &desc) {
-  Result<HostTensor> t = HostTensor::create(desc.data_type(), desc.shape());
-  if (t) fillConstant(&*t, 1);
-  return t;
-}
-
 Result<HostTensor> copyInput(Session &session, const PortInfo &port) {
   Result<HostTensor> t = HostTensor::create(port.desc.data_type(), port.desc.shape());
   if (t && t->bytes() > 0)
     std::copy_n(static_cast<const char *>(session.inputData(port.name)), t->bytes(), static_cast<char *>(t->data()));
   return t;
 }
-
-} // namespace
-
-namespace {
 
 /// A graph's inputs and variables: those of `from` under the same names.
 Status copyValues(Session &from, Session &to) {
@@ -222,28 +199,27 @@ Outcome<std::vector<TensorCheck>> checkJob(const Registry &registry, Job job, co
   const GradientRequest request = *job.compile.gradient;
   job.compile.gradient->lossOutputs = true;
   std::vector<GraphGradient> wanted;
-  Outcome<Session> gradients = compileAndLoad(registry, job, options, seed, &wanted);
-  if (!gradients) return gradients.status();
+  OPC_ASSIGN_OR_RETURN(Session gradients, compileAndLoad(registry, job, options, seed, &wanted));
   job.compile.gradient->lossesOnly = true;
-  Outcome<Session> forward = compileAndLoad(registry, job, options, seed);
-  if (!forward) return forward.status();
-  OPC_RETURN_IF_ERROR(job.give(*gradients));
-  OPC_RETURN_IF_ERROR(gradients->prepare());
-  OPC_RETURN_IF_ERROR(copyValues(*gradients, *forward)); // before the step, which may update variables
-  OPC_RETURN_IF_ERROR(gradients->run());
+  OPC_ASSIGN_OR_RETURN(Session forward, compileAndLoad(registry, job, options, seed));
+  OPC_RETURN_IF_ERROR(job.give(gradients));
+  OPC_RETURN_IF_ERROR(gradients.prepare());
+  OPC_RETURN_IF_ERROR(copyValues(gradients, forward)); // before the step, which may update variables
+  OPC_RETURN_IF_ERROR(gradients.run());
 
   std::vector<HostTensor> weights;
   for (size_t k = 0; k < request.losses.size(); ++k) {
-    OPC_ASSIGN_OR_RETURN(HostTensor loss, gradients->fetch("loss:" + std::to_string(k)));
-    Result<HostTensor> w = onesOf(loss.desc());
+    OPC_ASSIGN_OR_RETURN(HostTensor weight, gradients.fetch("loss:" + std::to_string(k)));
+    fillConstant(&weight, 1);
     if (request.dyInputs)
-      for (const PortInfo &p : gradients->interface().inputs)
-        if (p.name == request.losses[k] + ".dy") w = copyInput(*gradients, p);
-    if (!w) return w.status();
-    weights.push_back(std::move(*w));
+      for (const PortInfo &p : gradients.interface().inputs) {
+        if (p.name != request.losses[k] + ".dy") continue;
+        OPC_ASSIGN_OR_RETURN(weight, copyInput(gradients, p));
+      }
+    weights.push_back(std::move(weight));
   }
-  OPC_RETURN_IF_ERROR(forward->prepare());
-  LossFunction loss(std::move(*forward), std::move(weights));
+  OPC_RETURN_IF_ERROR(forward.prepare());
+  LossFunction loss(std::move(forward), std::move(weights));
   double magnitude = 0;
   OPC_ASSIGN_OR_RETURN(double base, loss.value(&magnitude));
   if (!std::isfinite(base))
@@ -271,11 +247,11 @@ Outcome<std::vector<TensorCheck>> checkJob(const Registry &registry, Job job, co
       checks.push_back(std::move(t));
       continue;
     }
-    OPC_ASSIGN_OR_RETURN(HostTensor gradient, gradients->fetch(g.output));
+    OPC_ASSIGN_OR_RETURN(HostTensor gradient, gradients.fetch(g.output));
     OPC_ASSIGN_OR_RETURN(HostTensor value, isInput ? copyInput(loss.session(), PortInfo{g.name, t.desc})
                                                    : loss.session().variable(g.name));
     const std::vector<double> x(value.as<double>(), value.as<double>() + t.elements);
-    OPC_ASSIGN_OR_RETURN(Perturbation moved, Perturbation::make(loss, g.name, std::move(value)));
+    Perturbation moved(loss, g.name, std::move(value));
     for (int64_t element : sampleElements(t.elements, options.samples))
       OPC_RETURN_IF_ERROR(checkElement(moved, element, x[static_cast<size_t>(element)], gradient.as<double>()[element],
                                        base, options, &t));
@@ -429,22 +405,18 @@ Outcome<GradientCheck> checkGradients(const Registry &registry, const CheckInput
     }
     ValueFlags values = inputs.values;
     values.cast = true; // everything is f64 here
-    Result<NamedValues> named = NamedValues::open(specs, inputs.archive, "--input");
-    if (!named) return named.status();
+    OPC_ASSIGN_OR_RETURN(NamedValues named, NamedValues::open(specs, inputs.archive, "--input"));
     if (values.fill.empty()) {
       values.fill = "rand";
       for (const PortInfo &p : session.interface().inputs)
-        if (!IsFloatingDataType(p.desc.data_type()) && !named->has(p.name)) specs.push_back(p.name + "=zeros");
-      named = NamedValues::open(specs, inputs.archive, "--input");
-      if (!named) return named.status();
+        if (!IsFloatingDataType(p.desc.data_type()) && !named.has(p.name)) specs.push_back(p.name + "=zeros");
+      OPC_ASSIGN_OR_RETURN(named, NamedValues::open(specs, inputs.archive, "--input"));
     }
-    return giveValues(session, *named, values, inputs.command).status();
+    return giveValues(session, named, values, inputs.command).status();
   };
   job.give = [&](Session &session) { return give(session, false); };
-  Outcome<std::vector<TensorCheck>> tensors = checkJob(registry, job, options, inputs.values.seed);
-  if (!tensors) return tensors.status();
   GradientCheck check;
-  check.tensors = std::move(*tensors);
+  OPC_ASSIGN_OR_RETURN(check.tensors, checkJob(registry, job, options, inputs.values.seed));
   if (!check.passed()) {
     job.give = [&](Session &session) { return give(session, true); };
     BlameSearch search(registry, job, options, inputs.values.seed);

@@ -32,6 +32,9 @@ struct TensorCheck {
   double analytic = 0, numeric = 0;
   std::string skipped; // why nothing was checked
   bool passed() const { return mismatches == 0; }
+  void setWorst(int64_t element, double error, double gradient, double quotient) {
+    worst = element, maxError = error, analytic = gradient, numeric = quotient;
+  }
 };
 
 /// The verdict on one op's rule, by itself, on the values that it had in the graph.

@@ -4,6 +4,8 @@
 
 #include "NumberText.h"
 #include "TensorCompare.h"
+#include "TextParts.h"
+#include "TextTable.h"
 
 #include <algorithm>
 
@@ -15,21 +17,19 @@ std::string gradientCheckText(const GradientCheck &check) {
     nameWidth = std::max(nameWidth, t.name.size());
     typeWidth = std::max(typeWidth, t.desc.toString().size());
   }
-  auto pad = [](std::string s, size_t width) { return s.resize(std::max(width, s.size()), ' '), s; };
   std::string text;
   size_t bad = 0;
   for (const TensorCheck &t : check.tensors) {
-    text += pad(t.name, nameWidth) + "  " + pad(t.desc.toString(), typeWidth) + "  ";
+    text += padded(t.name, nameWidth) + "  " + padded(t.desc.toString(), typeWidth) + "  ";
     if (!t.skipped.empty()) {
       text += "not checked: " + t.skipped + "\n";
       continue;
     }
     bad += !t.passed();
     text += t.passed() ? "ok     " : "WRONG  ";
-    text += countText(static_cast<uint64_t>(t.checked)) + " of " + countText(static_cast<uint64_t>(t.elements)) +
-            " elements";
-    if (t.kinks) text += ", " + countText(static_cast<uint64_t>(t.kinks)) + " more at kinks or edges";
-    if (!t.passed()) text += ", " + countText(static_cast<uint64_t>(t.mismatches)) + " wrong";
+    text += countText(t.checked) + " of " + countText(t.elements) + " elements";
+    if (t.kinks) text += ", " + countText(t.kinks) + " more at kinks or edges";
+    if (!t.passed()) text += ", " + countText(t.mismatches) + " wrong";
     if (t.worst >= 0)
       text += "; largest relative error " + roundedText(t.maxError, 3) + " at " + indexText(t.desc.shape(), t.worst);
     if (!t.passed())
@@ -39,7 +39,7 @@ std::string gradientCheckText(const GradientCheck &check) {
   if (bad == 0 && !check.passed())
     return text + "nothing was compared: no variable or input with elements gets a gradient\n";
   if (bad == 0) return text + "every gradient agrees with central differences in f64\n";
-  text += std::to_string(bad) + (bad == 1 ? " gradient is wrong\n" : " gradients are wrong\n");
+  text += counted(bad, "gradient") + (bad == 1 ? " is wrong\n" : " are wrong\n");
   for (const OpVerdict &o : check.ops) {
     if (o.passed && o.checked) continue;
     text += (o.passed ? "  not checked alone: op " : "  to blame: op ") + o.op + " (" + o.type + ")";

@@ -3,6 +3,7 @@
 #include "GraphValues.h"
 
 #include "NumberText.h"
+#include "TextParts.h"
 
 #include <algorithm>
 
@@ -21,9 +22,8 @@ bool hasOpenInputs(const GraphFacts &info) { return std::any_of(info.inputs.begi
 Status checkGraphInputs(const GraphFacts &info, const NamedValues &inputs,
                         const std::map<std::string, std::vector<int64_t>> &shapes, const ValueFlags &flags,
                         const std::vector<std::string> &command, const std::set<std::string> *fedElsewhere) {
-  std::vector<std::string> names, known;
-  for (const GraphTensor &t : info.inputs) names.push_back(t.name);
-  known = names;
+  const std::vector<std::string> names = namesOf(info.inputs);
+  std::vector<std::string> known = names;
   for (const GraphTensor &t : info.variables) known.push_back(t.name);
   for (const std::string &name : inputs.flagNames())
     if (std::find(known.begin(), known.end(), name) == known.end())

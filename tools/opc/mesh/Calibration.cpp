@@ -10,6 +10,7 @@
 #include "NumberText.h"
 #include "PlanFile.h"
 #include "PlanOps.h"
+#include "TextParts.h"
 
 #include <algorithm>
 #include <thread>
@@ -43,9 +44,8 @@ Result<runtime::MachineMeasurement> measureInProcess(int64_t ranks, const Regist
 } // namespace
 
 Result<Calibration> calibrate(std::string_view planFile, const Registry &registry) {
-  Result<plan::Plan> plan = decodePlan(planFile);
-  if (!plan) return plan.status();
-  const int64_t ranks = std::max(1, plan->part_of_rank_size());
+  OPC_ASSIGN_OR_RETURN(const plan::Plan plan, decodePlan(planFile));
+  const int64_t ranks = std::max(1, plan.part_of_rank_size());
   const auto cores = static_cast<int64_t>(std::max(1u, std::thread::hardware_concurrency()));
   if (ranks > 64)
     return Status(StatusCode::kUsage, "OPC0748",
@@ -53,13 +53,13 @@ Result<Calibration> calibrate(std::string_view planFile, const Registry &registr
                       " are too many")
         .withHelp("calibrate with a smaller --mesh, and describe the larger cluster by hand");
   std::vector<runtime::OpUnderTest> ops;
-  for (simulate::PlanOp &op : simulate::distinctOps(*plan, registry))
+  for (simulate::PlanOp &op : simulate::distinctOps(plan, registry))
     ops.push_back({std::move(op.op), std::move(op.constant)});
   runtime::MeasureOptions options;
   options.threads = static_cast<int>(std::max<int64_t>(1, cores / ranks));
   options.cores = cores;
   uint64_t arena = 0;
-  const plan::Plan &part = plan->part_size() > 0 ? plan->part(0) : *plan;
+  const plan::Plan &part = plan.part_size() > 0 ? plan.part(0) : plan;
   for (const plan::Arena &a : part.arena()) arena += a.bytes();
   options.footprint = std::clamp<uint64_t>(arena, 1 << 20, uint64_t{64} << 20);
 
@@ -68,13 +68,13 @@ Result<Calibration> calibrate(std::string_view planFile, const Registry &registr
   std::optional<Result<runtime::MachineMeasurement>> measured;
   if (const auto launched = runtime::launchedRank(); launched && launched->size != 1) {
     OPC_ASSIGN_OR_RETURN(std::unique_ptr<runtime::Communicator> comm, runtime::mpiCommunicator({}));
-    if ((comm)->size() != ranks)
+    if (comm->size() != ranks)
       return Status(StatusCode::kUsage, "OPC0748",
-                    "the plan is for " + std::to_string(ranks) + " ranks, and " + std::to_string((comm)->size()) +
+                    "the plan is for " + std::to_string(ranks) + " ranks, and " + std::to_string(comm->size()) +
                         " were started")
           .withHelp("give --mesh as many devices as there are processes");
-    engine = std::string("processes, ") + (comm)->engine();
-    result.isFirst = (comm)->rank() == 0;
+    engine = std::string("processes, ") + comm->engine();
+    result.isFirst = comm->rank() == 0;
     measured.emplace(runtime::measureMachine(*comm, registry, ops, options));
   } else {
     measured.emplace(measureInProcess(ranks, registry, ops, options));
@@ -99,10 +99,9 @@ Result<Calibration> calibrate(std::string_view planFile, const Registry &registr
 std::string calibrationText(const simulate::ClusterDescription &c) {
   const simulate::NetworkLevel &level = c.levels.front();
   std::string text =
-      "measured with " + std::to_string(c.devicesPerHost) + (c.devicesPerHost == 1 ? " rank" : " ranks") +
-      " at work: " + roundedText(c.flops.at(kFloat) / 1e9, 3) + " GFLOP/s of f32 a rank, half of it at width " +
-      roundedText(c.efficiency.halfWidth, 3) + "; " + roundedText(c.memoryBandwidth / 1e9, 3) + " GB/s of memory; " +
-      std::to_string(c.ops.size()) + " types of ops";
+      "measured with " + counted(c.devicesPerHost, "rank") + " at work: " + roundedText(c.flops.at(kFloat) / 1e9, 3) +
+      " GFLOP/s of f32 a rank, half of it at width " + roundedText(c.efficiency.halfWidth, 3) + "; " +
+      roundedText(c.memoryBandwidth / 1e9, 3) + " GB/s of memory; " + std::to_string(c.ops.size()) + " types of ops";
   for (const auto &[kind, link] : level.collectives)
     text += "; " + std::string(boxingKindName(kind)) + " " + secondsText(link.latency) + " and " +
             roundedText(link.bandwidth / 1e9, 3) + " GB/s";

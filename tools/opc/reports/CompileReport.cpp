@@ -3,20 +3,13 @@
 #include "CompileReport.h"
 
 #include "NumberText.h"
+#include "TextTable.h"
 
 #include <algorithm>
 
 namespace opc::cli {
 
 namespace {
-
-std::string padded(std::string text, size_t width) {
-  if (text.size() < width) text.resize(width, ' ');
-  return text;
-}
-std::string right(const std::string &text, size_t width) {
-  return text.size() < width ? std::string(width - text.size(), ' ') + text : text;
-}
 
 /// Live activation bytes at each of `columns` equal parts of the schedule: the most within the part.
 std::vector<uint64_t> liveStrip(const MemoryFacts &memory, uint32_t tasks, size_t columns) {
@@ -48,13 +41,14 @@ Json phasesJson(const std::vector<PhaseFacts> &phases) {
 }
 
 std::string phasesText(const std::vector<PhaseFacts> &phases) {
-  std::string text = padded("PHASE", 12) + right("TIME", 10) + right("OPS", 12) + "\n";
+  std::string text = padded("PHASE", 12) + rightAligned("TIME", 10) + rightAligned("OPS", 12) + "\n";
   double total = 0;
   for (const PhaseFacts &s : phases) {
     total += s.seconds;
-    text += padded(s.name, 12) + right(secondsText(s.seconds), 10) + right(countText(s.ops), 12) + "  " + s.doc + "\n";
+    text += padded(s.name, 12) + rightAligned(secondsText(s.seconds), 10) + rightAligned(countText(s.ops), 12) + "  " +
+            s.doc + "\n";
   }
-  return text + padded("total", 12) + right(secondsText(total), 10) + "\n";
+  return text + padded("total", 12) + rightAligned(secondsText(total), 10) + "\n";
 }
 
 Json memoryJson(const MemoryFacts &m, bool slots) {
@@ -95,7 +89,7 @@ std::string memoryText(const MemoryFacts &m) {
     std::string line;
     for (uint64_t bytes : strip) line += levels[bytes ? 1 + static_cast<size_t>((bytes - 1) * 9 / most) : 0];
     text += "live         |" + line + "|\n";
-    text += "             task 0" + right("task " + std::to_string(tasks - 1), 56) + "\n";
+    text += "             task 0" + rightAligned("task " + std::to_string(tasks - 1), 56) + "\n";
   }
 
   std::vector<const MemoryFacts::Slot *> largest;
@@ -104,7 +98,7 @@ std::string memoryText(const MemoryFacts &m) {
   if (largest.size() > 5) largest.resize(5);
   if (!largest.empty()) text += "largest buffers\n";
   for (const MemoryFacts::Slot *s : largest)
-    text += right(bytesText(s->bytes), 12) + "  " + padded(s->kind, 10) + "  " + s->name + "\n";
+    text += rightAligned(bytesText(s->bytes), 12) + "  " + padded(s->kind, 10) + "  " + s->name + "\n";
   return text;
 }
 

@@ -4,11 +4,10 @@
 
 #include "NumberText.h"
 #include "Session.h"
+#include "TextParts.h"
 
 #include <algorithm>
-#include <cstdio>
 #include <cstdlib>
-#include <cstring>
 #include <dlfcn.h>
 #include <filesystem>
 #include <fstream>
@@ -50,12 +49,9 @@ std::string limitText(int which, bool bytes) {
 
 /// The first directory of PATH that has an executable of this name.
 std::string findProgram(const std::string &name) {
-  const std::string path = environment("PATH");
-  for (size_t start = 0; start <= path.size();) {
-    const size_t colon = std::min(path.find(':', start), path.size());
-    const std::string candidate = path.substr(start, colon - start) + "/" + name;
-    if (colon > start && ::access(candidate.c_str(), X_OK) == 0) return candidate;
-    start = colon + 1;
+  for (const std::string &directory : splitAt(environment("PATH"), ':')) {
+    const std::string candidate = directory + "/" + name;
+    if (!directory.empty() && ::access(candidate.c_str(), X_OK) == 0) return candidate;
   }
   return "";
 }
@@ -145,18 +141,20 @@ MachineReport inspectMachine() {
     if (const std::string value = environment(variable); !value.empty()) add("environment", variable, value);
 
   report.hasNvidia = fs::exists("/dev/nvidiactl", error);
-  const std::string python = findProgram("python3"), node = findProgram("node");
-  add("peers", "python3", python.empty() ? "not found" : python);
+  const auto peer = [&](const char *name, const std::string &found) {
+    add("peers", name, found.empty() ? "not found" : found);
+  };
+  peer("python3", findProgram("python3"));
   const std::string torch = firstThatExists({"/usr/lib/python3/dist-packages/torch/version.py"});
-  add("peers", "pytorch", torch.empty() ? "not found" : fs::path(torch).parent_path().string());
-  add("peers", "node", node.empty() ? "not found" : node);
+  peer("pytorch", fs::path(torch).parent_path().string());
+  peer("node", findProgram("node"));
   const std::string onnx =
       firstThatExists({environment("NODE_PATH").empty() ? "" : environment("NODE_PATH") + "/onnxruntime-node",
                        "node_modules/onnxruntime-node", "build/peers/node_modules/onnxruntime-node",
                        "/usr/lib/node_modules/onnxruntime-node"});
-  add("peers", "onnxruntime", onnx.empty() ? "not found" : onnx);
-  add("peers", "mpirun", findProgram("mpirun").empty() ? "not found" : findProgram("mpirun"));
-  add("peers", "nvcc", findProgram("nvcc").empty() ? "not found" : findProgram("nvcc"));
+  peer("onnxruntime", onnx);
+  peer("mpirun", findProgram("mpirun"));
+  peer("nvcc", findProgram("nvcc"));
   return report;
 }
 

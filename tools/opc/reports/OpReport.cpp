@@ -4,13 +4,14 @@
 
 #include "CommandLine.h"
 #include "NumberText.h"
+#include "TextParts.h"
+#include "TextTable.h"
 
 #include "opc/ElementTypes.h"
 #include "opc/Scalar.h"
 
 #include <algorithm>
 #include <map>
-#include <set>
 
 namespace opc::cli {
 
@@ -99,11 +100,7 @@ const char *reductionName(user_op::ReductionKind kind) {
   return "?";
 }
 
-std::string row(const std::string &label, const std::string &text) {
-  std::string head = "  " + label;
-  head.resize(14, ' ');
-  return head + text + "\n";
-}
+std::string row(const std::string &label, const std::string &text) { return padded("  " + label, 14) + text + "\n"; }
 
 /// The file of a definition as the repository names it; of a plugin's, the file's own name.
 std::string sourceText(const user_op::Origin &origin) {
@@ -111,32 +108,22 @@ std::string sourceText(const user_op::Origin &origin) {
   return origin.file.substr(at != std::string::npos ? at : origin.file.rfind('/') + 1);
 }
 
-std::string joined(const std::vector<std::string> &parts, const char *separator) {
-  std::string text;
-  for (const std::string &p : parts) text += (text.empty() ? "" : separator) + p;
-  return text;
-}
-
 } // namespace
 
 std::string argumentsText(const std::vector<ArgDef> &args) {
-  std::vector<std::string> parts;
-  for (const ArgDef &a : args) {
+  return joined(args, ", ", [](const ArgDef &a) {
     std::string text = a.name;
     if (a.atLeast)
       text += "..." + (a.count > 1 ? std::to_string(a.count) + "+" : std::string());
     else if (a.count > 1)
       text += "*" + std::to_string(a.count);
-    parts.push_back(text + (a.optional ? "?" : ""));
-  }
-  return joined(parts, ", ");
+    return text + (a.optional ? "?" : "");
+  });
 }
 
 std::string kernelsText(const Registry &registry, const OpDef &op) {
-  std::vector<std::string> parts;
-  for (const auto &device : kernelTypes(registry, op))
-    parts.push_back(device.first + "{" + joined(device.second, ",") + "}");
-  return joined(parts, " ");
+  return joined(kernelTypes(registry, op), " ",
+                [](const auto &device) { return device.first + "{" + joined(device.second, ",") + "}"; });
 }
 
 std::string sbpText(const OpDef &op) {
@@ -145,9 +132,7 @@ std::string sbpText(const OpDef &op) {
   for (const user_op::FactorReduction &r : op.sharding.reductions)
     text += "; " + r.factor + " reduced by " + reductionName(r.kind);
   for (const user_op::LinearGroup &g : op.sharding.linear) {
-    std::vector<std::string> inputs;
-    for (int32_t i : g.inputs) inputs.push_back(std::to_string(i));
-    text += "; linear in input " + joined(inputs, "+");
+    text += "; linear in input " + joined(g.inputs, "+");
   }
   return text;
 }

@@ -48,12 +48,12 @@ std::string boxingText(const MeshFacts &r, size_t limit) {
   std::vector<std::vector<std::string>> rows = {{"TENSOR", "COLLECTIVE", "STATES", "ON", "SENT BY A RANK", "TIME", ""}};
   for (size_t i = 0; i < list.size() && i < limit; ++i) {
     const auto *t = list[i];
-    rows.push_back({names(t->tensors), t->kind, stateChange(*t), where(*t), bytesText(static_cast<uint64_t>(t->bytes)),
+    rows.push_back({names(t->tensors), t->kind, stateChange(*t), where(*t), bytesText(t->bytes),
                     secondsText(t->seconds), t->channel ? "beside the computation" : ""});
   }
   if (list.size() > limit) rows.push_back({"... and " + countText(list.size() - limit) + " more"});
-  return textTable(rows) + countText(list.size()) + (list.size() == 1 ? " transition, " : " transitions, ") +
-         bytesText(static_cast<uint64_t>(bytes)) + " sent by a rank in a step, " + secondsText(seconds) + "\n";
+  return textTable(rows) + countText(list.size(), "transition") + ", " + bytesText(bytes) +
+         " sent by a rank in a step, " + secondsText(seconds) + "\n";
 }
 
 std::string sbpText(const MeshFacts &r) {
@@ -64,9 +64,9 @@ std::string sbpText(const MeshFacts &r) {
   if (r.stages > 1) {
     // Of m + n - 1 turns of n stages each stage works in m, when stages take equally long.
     const double m = static_cast<double>(r.microBatches), n = static_cast<double>(r.stages);
-    text += "pipeline of " + countText(static_cast<uint64_t>(r.stages)) + " stages, " +
-            countText(static_cast<uint64_t>(r.microBatches)) + " micro-batches: bubbles take " +
-            roundedText(100 * (n - 1) / (m + n - 1), 3) + " % of the time of equal stages\n";
+    text += "pipeline of " + countText(r.stages) + " stages, " + countText(r.microBatches) +
+            " micro-batches: bubbles take " + roundedText(100 * (n - 1) / (m + n - 1), 3) +
+            " % of the time of equal stages\n";
   }
   text += "\n";
   std::vector<std::vector<std::string>> rows = {{"OP", "TYPE", "SIGNATURE"}};

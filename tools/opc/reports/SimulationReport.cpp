@@ -6,6 +6,7 @@
 #include "NumberText.h"
 #include "PlanFile.h"
 #include "Session.h"
+#include "TextTable.h"
 
 #include <algorithm>
 
@@ -32,14 +33,10 @@ Result<SimulationReport> simulatePlan(std::string_view planFile, const Registry 
 }
 
 std::string simulationText(const SimulationReport &r) {
-  const auto line = [](std::string name, const std::string &text) {
-    name.resize(15, ' ');
-    return name + text + "\n";
-  };
+  const auto line = [](const std::string &name, const std::string &text) { return padded(name, 15) + text + "\n"; };
   const auto percent = [](double share) { return roundedText(100 * share, 3) + " %"; };
   std::string text =
-      line("simulated", "one step on " + countText(static_cast<uint64_t>(r.ranks)) +
-                            (r.ranks == 1 ? " rank" : " ranks") + " of '" + r.cluster + "'" +
+      line("simulated", "one step on " + countText(r.ranks, "rank") + " of '" + r.cluster + "'" +
                             (r.microBatches > 1 ? ", " + std::to_string(r.microBatches) + " micro-batches" : ""));
   text += line("step", secondsText(r.stepSeconds));
   text += line("compute", secondsText(r.computeSeconds) + " on the busiest rank");
@@ -49,18 +46,16 @@ std::string simulationText(const SimulationReport &r) {
   text += line("memory", bytesText(r.peakMemoryBytes) + " on the fullest device of " + bytesText(r.memoryBytes) +
                              (r.fits() ? "" : ": DOES NOT FIT"));
   for (const LinkTraffic &l : r.links)
-    text += line("link", l.axis + " (" + l.level + "): " + countText(static_cast<uint64_t>(l.collectives)) +
-                             (l.collectives == 1 ? " step, " : " steps, ") + bytesText(l.bytesOfRank) +
-                             " sent by a rank, " + bytesText(l.bytes) + " by all");
+    text += line("link", l.axis + " (" + l.level + "): " + countText(l.collectives, "step") + ", " +
+                             bytesText(l.bytesOfRank) + " sent by a rank, " + bytesText(l.bytes) + " by all");
   constexpr size_t kShown = 16;
   if (r.classes.size() > 1)
     for (size_t i = 0; i < std::min(kShown, r.classes.size()); ++i) {
       const RankClass &c = r.classes[i];
-      text +=
-          line("rank " + std::to_string(c.firstRank),
-               (c.ranks > 1 ? "and " + countText(static_cast<uint64_t>(c.ranks - 1)) + " like it: " : "") + "compute " +
-                   secondsText(c.computeSeconds) + ", exposed communication " + secondsText(c.exposedSeconds) +
-                   ", idle " + secondsText(c.idleSeconds) + ", " + bytesText(c.arenaBytes));
+      text += line("rank " + std::to_string(c.firstRank),
+                   (c.ranks > 1 ? "and " + countText(c.ranks - 1) + " like it: " : "") + "compute " +
+                       secondsText(c.computeSeconds) + ", exposed communication " + secondsText(c.exposedSeconds) +
+                       ", idle " + secondsText(c.idleSeconds) + ", " + bytesText(c.arenaBytes));
     }
   if (r.classes.size() > kShown)
     text += line("", "and " + std::to_string(r.classes.size() - kShown) + " more kinds of ranks (--json has all)");

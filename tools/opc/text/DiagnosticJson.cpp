@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "DiagnosticJson.h"
 
+#include "DiagnosticText.h"
 #include "JsonOutput.h"
 
 namespace opc::cli {
@@ -11,10 +12,6 @@ Json rangeJson(const SourceRange &r) {
   if (!r.known()) return nullptr;
   return {
       {"file", r.file}, {"line", r.line}, {"column", r.column}, {"end_line", r.endLine}, {"end_column", r.endColumn}};
-}
-
-const char *severityName(Severity s) {
-  return s == Severity::kError ? "error" : s == Severity::kWarning ? "warning" : "note";
 }
 
 Json documentOf(Json diagnostics, size_t errors, int exitCode) {

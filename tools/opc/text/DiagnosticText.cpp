@@ -3,6 +3,7 @@
 #include "DiagnosticText.h"
 
 #include "Terminal.h"
+#include "TextParts.h"
 
 #include <algorithm>
 #include <set>
@@ -10,11 +11,12 @@
 
 namespace opc::cli {
 
-namespace {
-
 const char *severityName(Severity s) {
   return s == Severity::kError ? "error" : s == Severity::kWarning ? "warning" : "note";
 }
+
+namespace {
+
 Style severityStyle(Severity s) {
   return s == Severity::kError ? Style::kError : s == Severity::kWarning ? Style::kWarning : Style::kNote;
 }
@@ -110,16 +112,9 @@ void appendExcerpt(std::string &out, const Diagnostic &d, const SourceText &sour
 }
 
 void appendLines(std::string &out, const std::string &label, Style style, const std::string &text, bool color) {
-  size_t start = 0;
-  bool first = true;
-  while (start <= text.size()) {
-    size_t end = text.find('\n', start);
-    if (end == std::string::npos) end = text.size();
-    out += first ? paint(label, style, color) : std::string(label.size(), ' ');
-    out += text.substr(start, end - start) + "\n";
-    first = false;
-    start = end + 1;
-  }
+  out += paint(label, style, color);
+  const std::string indent(label.size(), ' ');
+  out += joined(splitAt(text, '\n'), "\n" + indent) + "\n";
 }
 
 std::string render(const Diagnostic &d, const SourceText &source, const TextStyle &style) {
@@ -183,7 +178,7 @@ std::string diagnosticsText(const std::vector<Diagnostic> &diagnostics, size_t e
   }
   errorCount = std::max(errorCount, errors);
   if (errorCount) {
-    out += "\n" + std::to_string(errorCount) + (errorCount == 1 ? " error" : " errors");
+    out += "\n" + counted(errorCount, "error");
     if (!source.name.empty()) out += " in " + source.name;
     if (errorCount > errors) out += "; the first " + std::to_string(errors) + " are shown";
     out += "\n";

@@ -11,6 +11,8 @@
 
 namespace opc::cli {
 
+const char *severityName(Severity severity);
+
 struct TextStyle {
   bool color = false;
   int width = 80;

@@ -2,26 +2,22 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "ErrorCatalog.h"
 
+#include "TextParts.h"
+
+#include <algorithm>
+
 namespace opc::cli {
 
 std::vector<ErrorTopic> errorTopics(std::string_view page) {
   std::vector<ErrorTopic> topics;
-  size_t start = 0;
-  while (start < page.size()) {
-    size_t end = page.find('\n', start);
-    if (end == std::string_view::npos) end = page.size();
-    const std::string_view line = page.substr(start, end - start);
-    start = end + 1;
+  for (const std::string &line : splitAt(page, '\n')) {
     if (line.substr(0, 3) == "## ") {
       // "## OPC0203 — shapes do not fit": the name ends at the first blank, the title follows the dash.
-      const std::string_view heading = line.substr(3);
-      const size_t blank = heading.find(' ');
+      const std::string heading = line.substr(3);
+      const size_t blank = heading.find(' '), title = heading.find(' ', std::min(blank, heading.size() - 1) + 1);
       ErrorTopic topic;
       topic.name = heading.substr(0, blank);
-      if (blank != std::string_view::npos) {
-        const size_t title = heading.find(' ', blank + 1);
-        if (title != std::string_view::npos) topic.title = heading.substr(title + 1);
-      }
+      if (title != std::string::npos) topic.title = heading.substr(title + 1);
       topics.push_back(std::move(topic));
     } else if (!topics.empty()) {
       std::string &body = topics.back().body;

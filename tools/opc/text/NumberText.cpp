@@ -3,7 +3,6 @@
 #include "NumberText.h"
 
 #include <cmath>
-#include <cstdlib>
 
 namespace opc::cli {
 

@@ -6,6 +6,7 @@
 #include "opc/Shape.h"
 
 #include <charconv>
+#include <concepts>
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -35,10 +36,16 @@ std::string realText(double value);
 std::string roundedText(double value, int digits);
 /// "1.5 KiB".
 std::string bytesText(uint64_t bytes);
+std::string bytesText(std::signed_integral auto bytes) { return bytesText(static_cast<uint64_t>(bytes)); }
 /// "1.5 ms".
 std::string secondsText(double seconds);
 /// "1,234,567".
 std::string countText(uint64_t n);
+std::string countText(std::signed_integral auto n) { return countText(static_cast<uint64_t>(n)); }
+/// "1 op", "1,234 ops".
+std::string countText(std::integral auto n, const std::string &noun) {
+  return countText(n) + " " + noun + (n == 1 ? "" : "s");
+}
 
 /// "f32[2,3]"; "?" for an unknown dtype or dimension.
 std::string typeText(DataType type, const Shape &shape);

@@ -26,4 +26,13 @@ std::string textTable(const std::vector<std::vector<std::string>> &rows) {
   return text;
 }
 
+std::string padded(std::string text, size_t width) {
+  if (text.size() < width) text.resize(width, ' ');
+  return text;
+}
+
+std::string rightAligned(const std::string &text, size_t width) {
+  return text.size() < width ? std::string(width - text.size(), ' ') + text : text;
+}
+
 } // namespace opc::cli

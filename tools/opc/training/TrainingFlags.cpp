@@ -5,6 +5,7 @@
 #include "Invocation.h"
 #include "NearestNames.h"
 #include "NumberText.h"
+#include "TextParts.h"
 
 #include <algorithm>
 
@@ -26,54 +27,36 @@ constexpr Optimizer kOptimizers[] = {{"sgd", "sgd_update", "l2"},
                                      {"adagrad", "adagrad_update", "l2"},
                                      {"lars", "lars_update", "weight_decay"}};
 
-std::vector<std::string> splitAt(const std::string &text, char separator) {
-  std::vector<std::string> parts(1);
-  for (char c : text) {
-    if (c == separator)
-      parts.emplace_back();
-    else
-      parts.back() += c;
-  }
-  return parts;
-}
-
 /// A value of an attribute's type from text; lists are joined by '/'.
 std::optional<AttrValue> attrFromText(AttrType type, const std::string &text) {
+  const auto made = []<class T>(const std::optional<T> &v) -> std::optional<AttrValue> {
+    if (!v) return std::nullopt;
+    return AttrValue(*v);
+  };
+  const auto real = [](const std::string &part) -> std::optional<float> {
+    const auto v = parseReal(part);
+    return v ? std::optional(static_cast<float>(*v)) : std::nullopt;
+  };
+  const auto list = [&](auto parse) -> std::optional<AttrValue> {
+    std::vector<typename decltype(parse(text))::value_type> values;
+    for (const std::string &part : splitAt(text, '/')) {
+      const auto v = parse(part);
+      if (!v) return std::nullopt;
+      values.push_back(*v);
+    }
+    return AttrValue(values);
+  };
   switch (type) {
   case kAtBool:
     if (text == "true" || text == "1") return AttrValue(true);
     if (text == "false" || text == "0") return AttrValue(false);
     return std::nullopt;
-  case kAtInt32:
-    if (auto v = parseInteger<int32_t>(text)) return AttrValue(*v);
-    return std::nullopt;
-  case kAtInt64:
-    if (auto v = parseInteger<int64_t>(text)) return AttrValue(*v);
-    return std::nullopt;
-  case kAtFloat:
-    if (auto v = parseReal(text)) return AttrValue(static_cast<float>(*v));
-    return std::nullopt;
-  case kAtDouble:
-    if (auto v = parseReal(text)) return AttrValue(*v);
-    return std::nullopt;
-  case kAtListInt64: {
-    std::vector<int64_t> list;
-    for (const std::string &part : splitAt(text, '/')) {
-      auto v = parseInteger<int64_t>(part);
-      if (!v) return std::nullopt;
-      list.push_back(*v);
-    }
-    return AttrValue(list);
-  }
-  case kAtListFloat: {
-    std::vector<float> list;
-    for (const std::string &part : splitAt(text, '/')) {
-      auto v = parseReal(part);
-      if (!v) return std::nullopt;
-      list.push_back(static_cast<float>(*v));
-    }
-    return AttrValue(list);
-  }
+  case kAtInt32: return made(parseInteger<int32_t>(text));
+  case kAtInt64: return made(parseInteger<int64_t>(text));
+  case kAtFloat: return made(real(text));
+  case kAtDouble: return made(parseReal(text));
+  case kAtListInt64: return list([](const std::string &part) { return parseInteger<int64_t>(part); });
+  case kAtListFloat: return list(real);
   default: return std::nullopt;
   }
 }
@@ -90,13 +73,9 @@ Status readAttrs(const user_op::OpDef &op, const std::string &text, const std::s
     const std::string key = part.substr(0, equal);
     const user_op::AttrDef *attr = op.findAttr(key);
     if (!attr) {
-      std::vector<std::string> names;
-      for (const auto &a : op.attrs) names.push_back(a.name);
-      const auto near = nearestNames(key, names, 1);
-      std::string all;
-      for (const std::string &n : names) all += (all.empty() ? "" : ", ") + n;
+      const std::vector<std::string> names = namesOf(op.attrs);
       return usageError(flag + ": " + op.name + " has no attribute '" + key + "'",
-                        near.empty() ? "it has " + all : "did you mean " + near[0] + "?");
+                        didYouMean(key, names, "it has " + joined(names, ", ")));
     }
     const auto value = attrFromText(attr->type, part.substr(equal + 1));
     if (!value)
@@ -115,12 +94,13 @@ std::pair<std::string, std::string> splitSpec(const std::string &text) {
   return {text.substr(0, colon), text.substr(colon + 1)};
 }
 
-Result<double> positive(const std::string &text, const char *flag, bool zeroToo = false) {
+Status positive(const std::string &text, const char *flag, double *value, bool zeroToo = false) {
   const auto v = parseReal(text);
   if (!v || !(zeroToo ? *v >= 0 : *v > 0) || *v > 1e300)
     return usageError(std::string(flag) + " takes a " + (zeroToo ? "number from 0" : "positive number") + ", not '" +
                       text + "'");
-  return *v;
+  *value = *v;
+  return Status::ok();
 }
 
 } // namespace
@@ -166,18 +146,12 @@ Result<std::optional<TrainingConfig>> TrainingFlags::config(const Registry &regi
     return std::optional<TrainingConfig>();
   }
   const auto [name, keys] = splitSpec(optimizer_);
-  const Optimizer *optimizer = nullptr;
-  std::vector<std::string> names;
-  for (const Optimizer &o : kOptimizers) {
-    names.push_back(o.name);
-    if (name == o.name) optimizer = &o;
-  }
-  if (!optimizer) {
-    const auto near = nearestNames(name, names, 1);
-    std::string all;
-    for (const std::string &n : names) all += (all.empty() ? "" : ", ") + n;
+  const auto *optimizer = std::find_if(std::begin(kOptimizers), std::end(kOptimizers),
+                                       [&name = name](const Optimizer &o) { return name == o.name; });
+  if (optimizer == std::end(kOptimizers)) {
+    const std::vector<std::string> names = namesOf(kOptimizers);
     return usageError("there is no optimizer '" + name + "'",
-                      near.empty() ? "there are " + all : "did you mean " + near[0] + "?");
+                      didYouMean(name, names, "there are " + joined(names, ", ")));
   }
   const user_op::OpDef *op = registry.findOp(optimizer->op);
   const user_op::OpDef *schedule = registry.findOp("learning_rate_schedule");
@@ -199,10 +173,7 @@ Result<std::optional<TrainingConfig>> TrainingFlags::config(const Registry &regi
     const auto n = parseInteger<int64_t>(steps);
     if (!n || *n < 1) return usageError("--warmup takes a number of steps, not '" + steps + "'");
     double from = 0;
-    if (!factor.empty()) {
-      OPC_ASSIGN_OR_RETURN(double f, positive(factor, "--warmup's factor", true));
-      from = f;
-    }
+    if (!factor.empty()) OPC_RETURN_IF_ERROR(positive(factor, "--warmup's factor", &from, true));
     group.schedule["warmup_type"] = AttrValue(std::string("linear"));
     group.schedule["warmup_batches"] = AttrValue(*n);
     group.schedule["warmup_multiplier"] = AttrValue(from);
@@ -214,8 +185,7 @@ Result<std::optional<TrainingConfig>> TrainingFlags::config(const Registry &regi
     config.lossScale.dynamic = true;
     config.lossScale.value = 65536;
   } else if (!lossScale_.empty()) {
-    OPC_ASSIGN_OR_RETURN(double scale, positive(lossScale_, "--loss-scale"));
-    config.lossScale.value = scale;
+    OPC_RETURN_IF_ERROR(positive(lossScale_, "--loss-scale", &config.lossScale.value));
   }
   config.accumulate = accumulate_.value_or(config.accumulate);
   config.groups.push_back(std::move(group));

@@ -7,8 +7,11 @@
 #include "JsonOutput.h"
 #include "NumberText.h"
 #include "OutputFiles.h"
+#include "TextParts.h"
 #include "TrainingLog.h"
 #include "TrainingProgress.h"
+
+#include "opc/Dispatch.h"
 
 #include <algorithm>
 #include <cmath>
@@ -43,31 +46,24 @@ private:
   struct sigaction interrupt_{}, terminate_{};
 };
 
-double scalarAt(const void *data, DataType type) {
-  switch (type) {
-  case kFloat: return static_cast<double>(*static_cast<const float *>(data));
-  case kDouble: return *static_cast<const double *>(data);
-  case kInt32: return *static_cast<const int32_t *>(data);
-  case kInt64: return static_cast<double>(*static_cast<const int64_t *>(data));
-  default: return std::nan("");
-  }
-}
+/// The element types of numbers to watch.
+using Watched = types::Of<float, double, int32_t, int64_t>;
 
 /// The outputs of one element: losses and other numbers to watch.
 class ScalarOutputs {
 public:
   explicit ScalarOutputs(const Session &session) {
     for (const PortInfo &p : session.interface().outputs) {
-      const DataType t = p.desc.data_type();
-      if (p.desc.shape().elem_cnt() == 1 && (t == kFloat || t == kDouble || t == kInt32 || t == kInt64))
-        outputs_.push_back(p);
+      if (p.desc.shape().elem_cnt() == 1 && contains<Watched>(p.desc.data_type())) outputs_.push_back(p);
     }
   }
   StepMetrics read(const Session &session, int64_t step, int64_t epoch) const {
     StepMetrics m{step, epoch, {}};
     for (const PortInfo &p : outputs_)
       if (const void *data = session.outputData(p.name))
-        m.values.push_back({p.name, scalarAt(data, p.desc.data_type())});
+        visit<Watched>(p.desc.data_type(), [&](auto tag) {
+          m.values.push_back({p.name, static_cast<double>(*static_cast<const typename decltype(tag)::type *>(data))});
+        });
     return m;
   }
 
@@ -113,7 +109,7 @@ Status checkSameRun(const std::string &path, const TrainingState &state,
 /// The seed of the run that a checkpoint is of; nothing for a file that is not a checkpoint, which loading reports.
 Result<std::optional<uint64_t>> seedOf(const std::string &path) {
   OPC_ASSIGN_OR_RETURN(std::unique_ptr<TensorArchive> archive, openTensorArchive(path));
-  const auto &metadata = (archive)->metadata();
+  const auto &metadata = archive->metadata();
   auto it = metadata.find("seed");
   return it == metadata.end() ? std::nullopt : parseInteger<uint64_t>(it->second);
 }
@@ -181,8 +177,7 @@ Result<MappedTensor> openDataSet(const DataSet &d, DataType wanted, bool cast) {
 
 Result<BatchLoader> openData(RunContext &c, const Session &session) {
   std::vector<BatchLoader::Source> sources;
-  std::vector<std::string> names;
-  for (const PortInfo &p : session.interface().inputs) names.push_back(p.name);
+  const std::vector<std::string> names = namesOf(session.interface().inputs);
   for (const DataSet &d : c.options.training.dataSets) {
     const auto it = std::find(names.begin(), names.end(), d.input);
     if (it == names.end()) return noSuchName("input", d.input, names, "--feed-dataset " + d.input + "=@" + d.file);
@@ -346,10 +341,9 @@ private:
 } // namespace
 
 Outcome<int> train(RunContext &context) {
-  Outcome<PlannedRun> planned = planTraining(context);
-  if (!planned) return planned.status();
-  OPC_ASSIGN_OR_RETURN(BatchLoader loader, openData(context, *planned->session));
-  Trainer trainer(context, *planned, std::move(loader));
+  OPC_ASSIGN_OR_RETURN(PlannedRun planned, planTraining(context));
+  OPC_ASSIGN_OR_RETURN(BatchLoader loader, openData(context, *planned.session));
+  Trainer trainer(context, planned, std::move(loader));
   OPC_RETURN_IF_ERROR(trainer.start());
   OPC_RETURN_IF_ERROR(trainer.run());
   OPC_RETURN_IF_ERROR(trainer.finish());

@@ -5,6 +5,7 @@
 #include "NamedValues.h"
 #include "NumberText.h"
 #include "TensorSpec.h"
+#include "TextParts.h"
 
 #include <algorithm>
 #include <cmath>
@@ -118,8 +119,8 @@ std::string outputText(const NamedOutput &output, PrintMode mode) {
   const Statistics s = statisticsOf(t);
   if (s.finite)
     head += "  min " + roundedText(s.min, 6) + "  max " + roundedText(s.max, 6) + "  mean " + roundedText(s.mean, 6);
-  if (s.nan) head += "  NaN " + countText(static_cast<uint64_t>(s.nan));
-  if (s.inf) head += "  infinite " + countText(static_cast<uint64_t>(s.inf));
+  if (s.nan) head += "  NaN " + countText(s.nan);
+  if (s.inf) head += "  infinite " + countText(s.inf);
   return head + "\n";
 }
 
@@ -160,28 +161,16 @@ Status checkOutputPath(const std::string &path, const std::string &inputPath) {
 
 std::string outputPathIn(const std::string &directory, const std::string &name) {
   std::string path = directory;
-  size_t start = 0;
-  while (start <= name.size()) {
-    size_t end = name.find('/', start);
-    if (end == std::string::npos) end = name.size();
-    const std::string part = name.substr(start, end - start);
-    start = end + 1;
-    if (part.empty()) continue;
-    path += "/";
-    // "." and ".." keep their look but lose their meaning.
-    if (part == "." || part == "..")
-      path += part == "." ? "%2E" : "%2E%2E";
-    else
-      path += part;
-  }
+  for (const std::string &part : splitAt(name, '/'))
+    if (!part.empty()) // "." and ".." keep their look but lose their meaning
+      path += "/" + (part == "." ? "%2E" : part == ".." ? "%2E%2E" : part);
   return path + ".npy";
 }
 
 Result<OutputFiles> OutputFiles::plan(const std::vector<std::string> &named, const std::string &all,
                                       const std::vector<PortInfo> &outputs, const std::string &inputPath, bool onnx) {
   OutputFiles files;
-  std::vector<std::string> names;
-  for (const PortInfo &p : outputs) names.push_back(p.name);
+  const std::vector<std::string> names = namesOf(outputs);
   std::set<std::string> paths;
   for (const std::string &flag : named) {
     OPC_ASSIGN_OR_RETURN(auto pair, splitNamed(flag, "--output"));

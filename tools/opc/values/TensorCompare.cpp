@@ -87,9 +87,9 @@ std::string indexText(const Shape &shape, int64_t flat) {
 std::string mismatchText(const std::string &name, const HostTensor &actual, const HostTensor &expected,
                          const Comparison &c, Tolerance tolerance, bool nanEqual) {
   const double share = 100.0 * static_cast<double>(c.mismatches) / static_cast<double>(std::max<int64_t>(c.count, 1));
-  std::string text = name + ": " + countText(static_cast<uint64_t>(c.mismatches)) + " of " +
-                     countText(static_cast<uint64_t>(c.count)) + " values differ (" + roundedText(share, 3) +
-                     " %) at rtol " + realText(tolerance.rtol) + ", atol " + realText(tolerance.atol) + "\n";
+  std::string text = name + ": " + countText(c.mismatches) + " of " + countText(c.count) + " values differ (" +
+                     roundedText(share, 3) + " %) at rtol " + realText(tolerance.rtol) + ", atol " +
+                     realText(tolerance.atol) + "\n";
   if (c.worst >= 0)
     text += "  worst at " + indexText(actual.shape(), c.worst) + ": got " + elementText(actual, c.worst) +
             ", expected " + elementText(expected, c.worst) + "\n";

@@ -4,6 +4,7 @@
 
 #include "NearestNames.h"
 #include "NumberText.h"
+#include "TextParts.h"
 #include "opc/Convert.h"
 
 #include <algorithm>
@@ -22,16 +23,12 @@ Status specError(const std::string &message, const std::string &help = "") {
 }
 
 std::vector<std::string> splitAtCommas(const std::string &text) {
-  std::vector<std::string> parts;
-  size_t start = 0;
-  while (true) {
-    const size_t comma = text.find(',', start);
-    std::string part = text.substr(start, comma == std::string::npos ? comma : comma - start);
+  std::vector<std::string> parts = splitAt(text, ',');
+  for (std::string &part : parts) {
     const size_t a = part.find_first_not_of(" \t\n"), b = part.find_last_not_of(" \t\n");
-    parts.push_back(a == std::string::npos ? "" : part.substr(a, b - a + 1));
-    if (comma == std::string::npos) return parts;
-    start = comma + 1;
+    part = a == std::string::npos ? "" : part.substr(a, b - a + 1);
   }
+  return parts;
 }
 
 bool looksLikeNumber(const std::string &text) { return parseReal(text) || text == "true" || text == "false"; }
@@ -39,9 +36,9 @@ bool looksLikeNumber(const std::string &text) { return parseReal(text) || text =
 Status unknownType(const std::string &name, const std::string &text) {
   std::vector<std::string> names;
   for (DataType type : dataTypes<types::All>()) names.push_back(dataTypeName(type));
-  const std::vector<std::string> near = nearestNames(name, names, 1);
+  const std::string near = didYouMean(name, names);
   return specError("'" + name + "' is not an element type in '" + text + "'",
-                   (near.empty() ? "" : "did you mean " + near[0] + "? ") + "The types are " + elementTypeNames());
+                   near + (near.empty() ? "" : " ") + "The types are " + elementTypeNames());
 }
 
 /// TYPE "[" DIMS "]" ":" at the front of `text`; removes it. No error when it is not there.
@@ -257,20 +254,19 @@ Result<HostTensor> makeUnconverted(const TensorSpec &spec, const SpecContext &co
                            " open, and the specification does not give it",
                        "write the type in front: 'f32[2,3]:...', or give --shape " + context.name + "=...");
   if (spec.kind == Kind::kNumbers) return fromNumbers(spec, desc, context.name);
-  Result<HostTensor> made = HostTensor::create(desc.data_type(), desc.shape());
-  if (!made) return made.status();
+  OPC_ASSIGN_OR_RETURN(HostTensor made, HostTensor::create(desc.data_type(), desc.shape()));
   const FillKey key{context.seed, stableHash(context.name)};
   const bool integral = !IsFloatingDataType(desc.data_type());
   switch (spec.kind) {
-  case Kind::kOnes: fillConstant(&*made, 1); break;
-  case Kind::kIota: fillIota(&*made); break;
+  case Kind::kOnes: fillConstant(&made, 1); break;
+  case Kind::kIota: fillIota(&made); break;
   // Without a range: [-1, 1) for floating types; 0 and 1 for integers, which are often indices.
-  case Kind::kUniform: fillUniform(&*made, spec.first.value_or(integral ? 0 : -1), spec.second.value_or(1), key); break;
+  case Kind::kUniform: fillUniform(&made, spec.first.value_or(integral ? 0 : -1), spec.second.value_or(1), key); break;
   case Kind::kNormal:
     if (integral)
       return specError(context.name + ": randn needs a floating type, not " + dataTypeName(desc.data_type()),
                        "use rand or iota");
-    fillNormal(&*made, spec.first.value_or(0), spec.second.value_or(1), key);
+    fillNormal(&made, spec.first.value_or(0), spec.second.value_or(1), key);
     break;
   default: break; // zeros
   }
