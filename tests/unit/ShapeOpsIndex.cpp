@@ -87,6 +87,32 @@ TEST_CASE("the dim family follows PyTorch's gather and scatter", "[index]") {
             .find("index is (3,2)") != std::string::npos);
 }
 
+TEST_CASE("scatters and segment sums of integers wrap around", "[index]") {
+  const TestTensor twice = tensorOf<int32_t>({2, 1}, {0, 0});
+  CHECK(runAs<uint8_t>({"scatter_nd",
+                        {{"indices", twice}, {"updates", tensorOf<uint8_t>({2}, {200, 100})}},
+                        {{"shape", Shape({1})}},
+                        {}}) == std::vector<uint8_t>{44});
+  CHECK(runAs<int16_t>({"tensor_scatter_nd_add",
+                        {{"params", tensorOf<int16_t>({1}, {32766})},
+                         {"updates", tensorOf<int16_t>({2}, {1, 1})},
+                         {"indices", twice}},
+                        {},
+                        {}}) == std::vector<int16_t>{-32768});
+  CHECK(runAs<uint16_t>(
+            {"unsorted_segment_sum",
+             {{"data", tensorOf<uint16_t>({2}, {40000, 30000})}, {"segment_ids", tensorOf<int64_t>({2}, {1, 1})}},
+             {{"num_segments", int64_t{2}}},
+             {}}) == std::vector<uint16_t>{0, 4464});
+  const auto dim = [](const char *op, const TestTensor &input, const TestTensor &src) {
+    return OpCall{op, {{"input", input}, {"index", tensorOf<int64_t>({1}, {0})}, {"src", src}}, {{"dim", 0}}, {}};
+  };
+  CHECK(runAs<uint32_t>(dim("dim_scatter_add", tensorOf<uint32_t>({1}, {4294967295u}),
+                            tensorOf<uint32_t>({1}, {2u}))) == std::vector<uint32_t>{1});
+  CHECK(runAs<uint64_t>(dim("dim_scatter_mul", tensorOf<uint64_t>({1}, {uint64_t{1} << 63}),
+                            tensorOf<uint64_t>({1}, {3u}))) == std::vector<uint64_t>{uint64_t{1} << 63});
+}
+
 TEST_CASE("segment sums and one_hot", "[index]") {
   CHECK(runAs<float>({"unsorted_segment_sum",
                       {{"data", iota<float>({3, 2})}, {"segment_ids", tensorOf<int64_t>({3}, {2, 0, 2})}},

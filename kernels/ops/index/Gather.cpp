@@ -1,109 +1,103 @@
-// gather and embedding: slices of a tensor along one axis, chosen by indices.
+// gather, embedding and batch_gather: slices of a tensor along one axis, chosen by indices.
 // SPDX-License-Identifier: Apache-2.0
-#include "support/Axes.h"
-#include "support/CpuKernels.h"
-#include "support/IndexCheck.h"
-
-#include <cstring>
+#include "index/IndexedRows.h"
+#include "support/SignatureLists.h"
 
 namespace opc::ops {
 namespace {
 
 Maybe<void> inferGather(InferContext *ctx) {
-  const Shape &in = ctx->InputShape("in", 0), &indices = ctx->InputShape("indices", 0);
+  const Shape &in = ctx->In("in").shape(), &indices = ctx->In("indices").shape();
   JUST(checkIndexType(ctx, "indices"));
   const int64_t axis = JUST(resolveAxis(ctx->Attr<int64_t>("axis"), in.NumAxes()));
   DimVector dims(in.begin(), in.begin() + axis);
   dims.insert(dims.end(), indices.begin(), indices.end());
   dims.insert(dims.end(), in.begin() + axis + 1, in.end());
-  *ctx->TensorDesc4ArgNameAndIndex("out", 0) = TensorDesc(Shape(dims), ctx->InputDType("in", 0));
+  ctx->Out("out") = TensorDesc(Shape(dims), ctx->In("in").data_type());
   return Maybe<void>::Ok();
 }
 
 Maybe<void> inferEmbedding(InferContext *ctx) {
-  const Shape &weight = ctx->InputShape("weight", 0);
+  const Shape &weight = ctx->In("weight").shape();
   JUST(checkIndexType(ctx, "indices"));
   if (weight.NumAxes() != 2)
     return (Error::ShapeMismatch() << "weight is " << weight.ToString() << ", it should be (entries, width)")
         .help("reshape weight to two axes, or use gather");
-  DimVector dims = ctx->InputShape("indices", 0).dim_vec();
+  DimVector dims = ctx->In("indices").shape().dim_vec();
   dims.push_back(weight.At(1));
-  *ctx->TensorDesc4ArgNameAndIndex("out", 0) = TensorDesc(Shape(dims), ctx->InputDType("weight", 0));
+  ctx->Out("out") = TensorDesc(Shape(dims), ctx->In("weight").data_type());
   return Maybe<void>::Ok();
 }
 
-class GatherKernel final : public BindingKernel {
+Maybe<void> inferBatchGather(InferContext *ctx) {
+  JUST(checkIndexType(ctx, "indices"));
+  const Shape in = ctx->In("in").shape(), indices = ctx->In("indices").shape();
+  bool fits = indices.NumAxes() > 0 && indices.NumAxes() <= in.NumAxes();
+  for (int64_t a = 0; fits && a + 1 < indices.NumAxes(); ++a) fits = indices.At(a) == in.At(a);
+  if (!fits)
+    return (Error::ShapeMismatch() << "indices is " << indices.ToString() << ", in is " << in.ToString())
+        .help("all axes of indices but the last are batch axes, which in has too");
+  DimVector dims = indices.dim_vec();
+  dims.insert(dims.end(), in.begin() + indices.NumAxes(), in.end());
+  ctx->Out("out") = TensorDesc(Shape(dims), ctx->In("in").data_type());
+  return Maybe<void>::Ok();
+}
+
+enum class Form { kAxis, kEmbedding, kBatch };
+
+template <Form form> class GatherKernel final : public BindingKernel {
 public:
-  std::unique_ptr<user_op::BoundKernel> Bind(KernelBindContext *ctx) const override {
-    const bool isEmbedding = ctx->TensorDesc4ArgNameAndIndex("weight", 0) != nullptr;
-    const Tensor *in = ctx->Tensor4ArgNameAndIndex(isEmbedding ? "weight" : "in", 0);
-    const Tensor *indices = ctx->Tensor4ArgNameAndIndex("indices", 0);
-    Tensor *out = ctx->Tensor4ArgNameAndIndex("out", 0);
-    const Shape &shape = in->shape();
-    const int64_t axis = isEmbedding ? 0 : valueOf(resolveAxis(ctx->Attr<int64_t>("axis"), shape.NumAxes()));
-    const int64_t elementSize = static_cast<int64_t>(GetSizeOfDataType(in->data_type()));
-    const IndexRange range = indexRange(ctx, isEmbedding ? "weight" : "in", axis);
-    const int64_t limit = range.size, outer = shape.Count(0, axis), inner = shape.Count(axis + 1);
-    const Shape indexShape = indices->shape();
-    const int64_t n = indexShape.elem_cnt();
-    const char *src = static_cast<const char *>(in->raw_dptr());
-    char *dst = static_cast<char *>(out->mut_raw_dptr());
-    const char *into = isEmbedding ? "the entries of weight" : "the gathered axis";
-    return withIndexType(indices->data_type(), [&](auto tag) -> std::unique_ptr<user_op::BoundKernel> {
-      using I = decltype(tag);
-      const I *index = indices->dptr<I>();
-      return withElementSize(static_cast<size_t>(elementSize),
-                             [&](auto elementTag) -> std::unique_ptr<user_op::BoundKernel> {
-                               using T = decltype(elementTag);
-                               return user_op::bindTask([=](DeviceCtx *dev) {
-                                 checkIndices(dev, index, indexShape, range.whole, "indices", into);
-                                 const T *from = reinterpret_cast<const T *>(src);
-                                 T *to = reinterpret_cast<T *>(dst);
-                                 const int64_t grain = std::max<int64_t>(1, 16384 / std::max<int64_t>(1, inner));
-                                 dev->parallelFor(outer * n, grain, [&](int64_t begin, int64_t end) {
-                                   for (int64_t o = begin / n, i = begin % n, row = begin; row < end; ++row) {
-                                     const int64_t place = range.place(index[i]);
-                                     const T *slice = from + (o * limit + place) * inner;
-                                     if (!range.holds(place))
-                                       std::memset(to + row * inner, 0, static_cast<size_t>(inner) * sizeof(T));
-                                     else if (inner == 1)
-                                       to[row] = *slice;
-                                     else
-                                       std::memcpy(to + row * inner, slice, static_cast<size_t>(inner) * sizeof(T));
-                                     if (++i == n) i = 0, ++o;
-                                   }
-                                 });
-                               });
-                             });
+  std::unique_ptr<BoundKernel> Bind(KernelBindContext *ctx) const override {
+    const char *inArg = form == Form::kEmbedding ? "weight" : "in";
+    const Tensor &in = ctx->In(inArg), &indices = ctx->In("indices");
+    const int64_t axis = form == Form::kEmbedding ? 0
+                         : form == Form::kBatch
+                             ? indices.shape().NumAxes() - 1
+                             : valueOf(resolveAxis(ctx->Attr<int64_t>("axis"), in.shape().NumAxes()));
+    return withIndices(indices, [&](const auto *index) {
+      const char *into = form == Form::kEmbedding ? "the entries of weight" : "the gathered axis";
+      return bindGather(in, ctx->Out("out"), AxisRows(ctx, index, "indices", inArg, axis, into, form == Form::kBatch));
     });
   }
 };
 
-Maybe<void> gatherSbp(user_op::SbpContext *ctx) {
-  const int64_t rank = ctx->LogicalTensorDesc4InputArgNameAndIndex("in", 0).shape().NumAxes();
-  const int64_t indexRank = ctx->LogicalTensorDesc4InputArgNameAndIndex("indices", 0).shape().NumAxes();
+// Signatures are listed where their order is not the one in which a rule would give them.
+
+Maybe<void> listGather(SbpContext *ctx) {
+  using namespace sbp;
+  const int64_t rank = ctx->In("in").shape().NumAxes(), indexRank = ctx->In("indices").shape().NumAxes();
   const int64_t axis = JUST(resolveAxis(ctx->Attr<int64_t>("axis"), rank));
-  const user_op::OpArg in("in", 0), indices("indices", 0), out("out", 0);
   for (int64_t a = 0; a < rank; ++a)
-    if (a != axis)
-      ctx->NewBuilder().Split(in, a).Broadcast(indices).Split(out, a < axis ? a : a + indexRank - 1).Build();
-  for (int64_t a = 0; a < indexRank; ++a)
-    ctx->NewBuilder().Broadcast(in).Split(indices, a).Split(out, axis + a).Build();
-  ctx->NewBuilder().Split(in, axis).Broadcast(indices).PartialSum(out).Build();
-  ctx->NewBuilder().PartialSum(in).Broadcast(indices).PartialSum(out).Build();
+    if (a != axis) addSignature(ctx, {S(a), B, S(a < axis ? a : a + indexRank - 1)});
+  for (int64_t a = 0; a < indexRank; ++a) addSignature(ctx, {B, S(a), S(axis + a)});
+  addSignature(ctx, {S(axis), B, P});
+  addSignature(ctx, {P, B, P});
   return Maybe<void>::Ok();
 }
-Maybe<void> embeddingSbp(user_op::SbpContext *ctx) {
-  const int64_t indexRank = ctx->LogicalTensorDesc4InputArgNameAndIndex("indices", 0).shape().NumAxes();
-  const user_op::OpArg weight("weight", 0), indices("indices", 0), out("out", 0);
-  for (int64_t a = 0; a < indexRank; ++a) ctx->NewBuilder().Broadcast(weight).Split(indices, a).Split(out, a).Build();
-  ctx->NewBuilder().Split(weight, 1).Broadcast(indices).Split(out, indexRank).Build();
-  ctx->NewBuilder().Split(weight, 0).Broadcast(indices).PartialSum(out).Build();
-  ctx->NewBuilder().PartialSum(weight).Broadcast(indices).PartialSum(out).Build();
+Maybe<void> listEmbedding(SbpContext *ctx) {
+  using namespace sbp;
+  const int64_t indexRank = ctx->In("indices").shape().NumAxes();
+  for (int64_t a = 0; a < indexRank; ++a) addSignature(ctx, {B, S(a), S(a)});
+  addSignature(ctx, {S(1), B, S(indexRank)});
+  addSignature(ctx, {S(0), B, P});
+  addSignature(ctx, {P, B, P});
+  return Maybe<void>::Ok();
+}
+Maybe<void> listBatchGather(SbpContext *ctx) {
+  using namespace sbp;
+  const int64_t axis = ctx->In("indices").shape().NumAxes() - 1;
+  for (int64_t a = 0; a < ctx->In("in").shape().NumAxes(); ++a)
+    if (a != axis) addSignature(ctx, {S(a), a < axis ? S(a) : B, S(a)});
+  addSignature(ctx, {S(axis), B, P});
+  addSignature(ctx, {B, S(axis), S(axis)});
+  addSignature(ctx, {P, B, P});
   return Maybe<void>::Ok();
 }
 
-const std::vector<DataType> kSampleTypes = {kFloat, kDouble, kFloat16, kUInt8, kInt64};
+Case sample(const char *name, const char *in, Shape shape, DataType index, Shape indices, int64_t limit) {
+  return Case(name).In(in, shape).In("indices", index, indices, 0, static_cast<double>(limit));
+}
+const std::vector<DataType> kMoved = {kFloat, kDouble, kFloat16, kUInt8, kInt64};
 
 REGISTER_USER_OP("gather")
     .Input("in")
@@ -111,20 +105,13 @@ REGISTER_USER_OP("gather")
     .Output("out")
     .Attr<int64_t>("axis", 0)
     .SetTensorDescInferFn(inferGather)
-    .SetGetSbpFn(gatherSbp)
+    .SetGetSbpFn(listGather)
     .Doc("out[..., i, ...] = in[..., indices[i], ...]: axis `axis` of in is replaced by the axes of indices (i32 or "
          "i64). An index outside [0, dimension) is an error at run time.")
-    .Cases({user_op::Case("rows").In("in", {5, 3}).In("indices", kInt64, {4}, 0, 5).Types(kSampleTypes),
-            user_op::Case("columns")
-                .In("in", {2, 6, 3})
-                .In("indices", kInt32, {2, 2}, 0, 6)
-                .Attr<int64_t>("axis", 1)
-                .Types(kSampleTypes),
-            user_op::Case("scalar_index")
-                .In("in", {4, 3})
-                .In("indices", kInt64, {}, 0, 3)
-                .Attr<int64_t>("axis", -1)
-                .Types(kSampleTypes)});
+    .Cases({sample("rows", "in", {5, 3}, kInt64, {4}, 5).Types(kMoved),
+            sample("columns", "in", {2, 6, 3}, kInt32, {2, 2}, 6).Attr<int64_t>("axis", 1).Types(kMoved),
+            sample("scalar_index", "in", {4, 3}, kInt64, {}, 3).Attr<int64_t>("axis", -1).Types(kMoved)})
+    .Kernel<GatherKernel<Form::kAxis>>();
 
 REGISTER_USER_OP("embedding")
     .Input("weight")
@@ -133,16 +120,23 @@ REGISTER_USER_OP("embedding")
     .Attr<int64_t>("padding_idx", -1)
     .Attr<bool>("scale_grad_by_freq", false)
     .SetTensorDescInferFn(inferEmbedding)
-    .SetGetSbpFn(embeddingSbp)
+    .SetGetSbpFn(listEmbedding)
     .Doc("out[i, :] = weight[indices[i], :]. padding_idx (an entry that gets no gradient; -1: none) and "
          "scale_grad_by_freq matter to the gradient only. An index outside [0, entries) is an error at run time.")
-    .Cases({user_op::Case("sentence")
-                .In("weight", {7, 4})
-                .In("indices", kInt64, {2, 3}, 0, 7)
-                .Types({kFloat, kDouble, kFloat16})});
+    .Cases({sample("sentence", "weight", {7, 4}, kInt64, {2, 3}, 7).Types({kFloat, kDouble, kFloat16})})
+    .Kernel<GatherKernel<Form::kEmbedding>>();
 
-OPC_ANY_TYPE_CPU_KERNEL("gather", GatherKernel);
-OPC_ANY_TYPE_CPU_KERNEL("embedding", GatherKernel);
+REGISTER_USER_OP("batch_gather")
+    .Input("in")
+    .Input("indices")
+    .Output("out")
+    .SetTensorDescInferFn(inferBatchGather)
+    .SetGetSbpFn(listBatchGather)
+    .Doc("out[b, i, ...] = in[b, indices[b, i], ...]: all axes of indices (i32 or i64) but the last are batch axes. "
+         "An index outside the axis is an error at run time.")
+    .Cases({sample("batch", "in", {2, 5, 3}, kInt64, {2, 4}, 5).Types(kMoved),
+            sample("vector", "in", {5}, kInt32, {4}, 5).Types({kFloat, kInt64})})
+    .Kernel<GatherKernel<Form::kBatch>>();
 
 } // namespace
 } // namespace opc::ops

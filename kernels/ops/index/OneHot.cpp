@@ -1,10 +1,8 @@
 // one_hot: indices as unit vectors.
 // SPDX-License-Identifier: Apache-2.0
-#include "support/ConvertElements.h"
-#include "support/CpuKernels.h"
+#include "support/ElementBytes.h"
 #include "support/IndexCheck.h"
-
-#include <cstring>
+#include "support/Operator.h"
 
 namespace opc::ops {
 namespace {
@@ -16,38 +14,30 @@ Maybe<void> infer(InferContext *ctx) {
   const DataType type = ctx->Attr<DataType>("dtype");
   if (!isTensorDataType(type))
     return Error::TypeError() << "dtype is " << DataType_Name(type) << ", which tensors cannot have";
-  DimVector dims = ctx->InputShape("indices", 0).dim_vec();
+  DimVector dims = ctx->In("indices").shape().dim_vec();
   dims.push_back(depth);
-  *ctx->TensorDesc4ArgNameAndIndex("out", 0) = TensorDesc(Shape(dims), type);
+  ctx->Out("out") = TensorDesc(Shape(dims), type);
   return Maybe<void>::Ok();
 }
 
 class OneHotKernel final : public BindingKernel {
 public:
-  std::unique_ptr<user_op::BoundKernel> Bind(KernelBindContext *ctx) const override {
-    const Tensor *indices = ctx->Tensor4ArgNameAndIndex("indices", 0);
-    const Shape shape = indices->shape();
+  std::unique_ptr<BoundKernel> Bind(KernelBindContext *ctx) const override {
+    const Tensor &indices = ctx->In("indices");
+    const Shape shape = indices.shape();
     const IndexRange range = indexRange(ctx, "out", shape.NumAxes());
     const int64_t depth = range.size, n = shape.elem_cnt();
     const DataType type = ctx->Attr<DataType>("dtype");
-    uint64_t on = 0, off = 0;
-    if (IsFloatingDataType(type)) {
-      converter(kDouble, type)(&ctx->Attr<double>("floating_on_value"), &on, 1);
-      converter(kDouble, type)(&ctx->Attr<double>("floating_off_value"), &off, 1);
-    } else {
-      converter(kInt64, type)(&ctx->Attr<int64_t>("integer_on_value"), &on, 1);
-      converter(kInt64, type)(&ctx->Attr<int64_t>("integer_off_value"), &off, 1);
-    }
-    void *to = ctx->Tensor4ArgNameAndIndex("out", 0)->mut_raw_dptr();
-    return withIndexType(indices->data_type(), [&](auto tag) -> std::unique_ptr<user_op::BoundKernel> {
-      using I = decltype(tag);
-      const I *index = indices->dptr<I>();
-      return withElementSize(GetSizeOfDataType(type), [&](auto elementTag) -> std::unique_ptr<user_op::BoundKernel> {
-        using T = decltype(elementTag);
-        T onValue, offValue;
-        std::memcpy(&onValue, &on, sizeof(T));
-        std::memcpy(&offValue, &off, sizeof(T));
-        return user_op::bindTask([=](DeviceCtx *dev) {
+    const uint64_t on = elementBits(type, ctx->Attr<double>("floating_on_value"),
+                                    ctx->Attr<int64_t>("integer_on_value")),
+                   off = elementBits(type, ctx->Attr<double>("floating_off_value"),
+                                     ctx->Attr<int64_t>("integer_off_value"));
+    void *to = ctx->Out("out").mut_raw_dptr();
+    return withIndices(indices, [&](const auto *index) {
+      return withElementSize(GetSizeOfDataType(type), [&](auto tag) {
+        using T = decltype(tag);
+        const T onValue = static_cast<T>(on), offValue = static_cast<T>(off);
+        return bindTask([=](DeviceCtx *dev) {
           checkIndices(dev, index, shape, range.whole, "indices", "the classes");
           dev->parallelFor(n, std::max<int64_t>(1, 16384 / std::max<int64_t>(1, depth)), [&](int64_t b, int64_t e) {
             T *out = static_cast<T *>(to);
@@ -61,8 +51,8 @@ public:
   }
 };
 
-user_op::Case sample(const char *name, DataType index, Shape shape, DataType type) {
-  return user_op::Case(name)
+Case sample(const char *name, DataType index, Shape shape, DataType type) {
+  return Case(name)
       .In("indices", index, shape, 0, 5)
       .Attr<int64_t>("depth", 5)
       .Attr("dtype", type)
@@ -87,9 +77,8 @@ REGISTER_USER_OP("one_hot")
     .Doc("A last axis of `depth` entries is added: the on value at the index (i32 or i64), the off value elsewhere. "
          "An index outside [0, depth) is an error at run time.")
     .Cases({sample("float", kInt64, {2, 3}, kFloat), sample("int", kInt32, {4}, kInt64),
-            sample("scalar", kInt64, {}, kFloat16)});
-
-OPC_ANY_TYPE_CPU_KERNEL("one_hot", OneHotKernel);
+            sample("scalar", kInt64, {}, kFloat16)})
+    .Kernel<OneHotKernel>();
 
 } // namespace
 } // namespace opc::ops

@@ -16,9 +16,14 @@ template <class F> auto withIndexType(DataType type, F &&f) {
   throw ContractError(std::string("indices are ") + dataTypeName(type) + "; they must be i32 or i64");
 }
 
+/// The same with the tensor's elements.
+template <class F> auto withIndices(const user_op::Tensor &indices, F &&f) {
+  return withIndexType(indices.data_type(), [&](auto tag) { return f(indices.dptr<decltype(tag)>()); });
+}
+
 /// For shape rules: the dtype of an index operand.
 inline Maybe<void> checkIndexType(const user_op::InferContext *ctx, const std::string &arg) {
-  const DataType t = ctx->InputDType(arg, 0);
+  const DataType t = ctx->In(arg).data_type();
   if (t != kInt32 && t != kInt64)
     return (Error::TypeError() << arg << " is " << dataTypeName(t) << ", indices are i32 or i64")
         .help("cast " + arg + " to i32 or i64");
@@ -35,7 +40,7 @@ struct IndexRange {
   bool holds(int64_t place) const { return static_cast<uint64_t>(place) < static_cast<uint64_t>(size); }
 };
 inline IndexRange indexRange(const user_op::KernelContext *ctx, const std::string &arg, int64_t axis) {
-  return {ctx->ShardBegin(arg, 0, axis), ctx->TensorDesc4ArgNameAndIndex(arg, 0)->shape().At(axis),
+  return {ctx->ShardBegin(arg, 0, axis), ctx->Desc(arg).shape().At(axis),
           ctx->LogicalTensorDesc4ArgNameAndIndex(arg, 0)->shape().At(axis)};
 }
 

@@ -1,25 +1,30 @@
-// embedding_grad: gradients of looked-up entries added up where they were looked up.
+// embedding_grad, which adds up the gradients of looked-up entries where they were looked up, and the gradient rules of
+// both ops.
 // SPDX-License-Identifier: Apache-2.0
-#include "support/Accumulate.h"
-#include "support/Axes.h"
-#include "support/GradientSteps.h"
-#include "support/IndexCheck.h"
+#include "index/IndexedRows.h"
+#include "support/LinearGradient.h"
+#include "support/SignatureLists.h"
 
 namespace opc::ops {
 namespace {
 
+REGISTER_USER_OP_GRAD("embedding")
+    .SetBackwardOpConfGenFn(linearGradient({"weight", "out"}, "embedding_grad", {"dy", "dx"},
+                                           {"padding_idx", "scale_grad_by_freq"},
+                                           {{"weight", "weight"}, {"indices", "indices"}}));
+
 Maybe<void> infer(InferContext *ctx) {
   JUST(checkIndexType(ctx, "indices"));
-  const TensorDesc dy = ctx->InputTensorDesc("dy", 0), weight = ctx->InputTensorDesc("weight", 0);
+  const TensorDesc dy = ctx->In("dy"), weight = ctx->In("weight");
   if (weight.shape().NumAxes() != 2)
     return Error::ShapeMismatch() << "weight is " << weight.toString() << ", it should be (entries, width)";
-  DimVector dims = ctx->InputShape("indices", 0).dim_vec();
+  DimVector dims = ctx->In("indices").shape().dim_vec();
   dims.push_back(weight.shape().At(1));
-  if (dy != TensorDesc(Shape(dims), weight.data_type()))
-    return Error::ShapeMismatch() << "dy is " << dy.toString() << ", expected "
-                                  << TensorDesc(Shape(dims), weight.data_type()).toString()
+  const TensorDesc want(Shape(dims), weight.data_type());
+  if (dy != want)
+    return Error::ShapeMismatch() << "dy is " << dy.toString() << ", expected " << want.toString()
                                   << ", an entry of weight for each index";
-  *ctx->MutOutputTensorDesc("dx", 0) = weight;
+  ctx->Out("dx") = weight;
   return Maybe<void>::Ok();
 }
 
@@ -27,33 +32,27 @@ Maybe<void> infer(InferContext *ctx) {
 /// sum of an entry is divided by how often it was looked up.
 template <class T> class EmbeddingGradKernel final : public BindingKernel {
 public:
-  std::unique_ptr<user_op::BoundKernel> Bind(KernelBindContext *ctx) const override {
-    const Tensor *dy = ctx->Tensor4ArgNameAndIndex("dy", 0), *indices = ctx->Tensor4ArgNameAndIndex("indices", 0);
-    const Shape indexShape = indices->shape(), weight = ctx->TensorDesc4ArgNameAndIndex("weight", 0)->shape();
-    const int64_t n = indexShape.elem_cnt(), width = weight.At(1), entries = weight.At(0);
-    const IndexRange range = indexRange(ctx, "weight", 0);
-    const int64_t padded = ctx->Attr<int64_t>("padding_idx"), padding = padded < 0 ? -1 : range.place(padded);
-    const bool byFrequency = ctx->Attr<bool>("scale_grad_by_freq");
-    Accumulated<T> out(ctx, "dx", nullptr);
-    const T *rows = dy->template dptr<T>();
-    std::vector<int64_t> counts(byFrequency ? static_cast<size_t>(entries) : 0);
-    return withIndexType(indices->data_type(), [&](auto tag) -> std::unique_ptr<user_op::BoundKernel> {
-      using I = decltype(tag);
-      const I *index = indices->dptr<I>();
-      return user_op::bindTask([=, counts = std::move(counts)](DeviceCtx *dev) mutable {
+  std::unique_ptr<BoundKernel> Bind(KernelBindContext *ctx) const override {
+    const int64_t width = ctx->Desc("weight").shape().At(1), entries = ctx->Desc("weight").shape().At(0);
+    const Accumulated<T> out(ctx, "dx", nullptr);
+    const T *values = ctx->In("dy").dptr<T>();
+    const int64_t padding = ctx->Attr<int64_t>("padding_idx");
+    std::vector<int64_t> counts(ctx->Attr<bool>("scale_grad_by_freq") ? static_cast<size_t>(entries) : 0);
+    return withIndices(ctx->In("indices"), [&](const auto *index) {
+      const AxisRows rows(ctx, index, "indices", "weight", 0, "the entries of weight");
+      const int64_t padded = padding < 0 ? -1 : rows.range.place(padding);
+      return bindTask([=, counts = std::move(counts)](DeviceCtx *dev) mutable {
         using Acc = typename Accumulated<T>::Acc;
-        checkIndices(dev, index, indexShape, range.whole, "indices", "the entries of weight");
+        rows.check(dev);
         out.begin(dev);
-        out.addRows(dev, rows, 1, n, width, [&](int64_t, int64_t i) {
-          const int64_t place = range.place(index[i]);
-          return range.holds(place) ? place * width : int64_t{-1};
-        });
-        if (padding >= 0 && padding < entries)
-          for (int64_t c = 0; c < width; ++c) out.data()[padding * width + c] = Acc(0);
-        if (byFrequency) {
+        out.addRows(dev, values, rows);
+        if (padded >= 0 && padded < entries)
+          for (int64_t c = 0; c < width; ++c) out.data()[padded * width + c] = Acc(0);
+        if (!counts.empty()) {
           std::fill(counts.begin(), counts.end(), 0);
-          for (int64_t i = 0; i < n; ++i)
-            if (const int64_t place = range.place(index[i]); range.holds(place)) ++counts[static_cast<size_t>(place)];
+          for (int64_t i = 0; i < rows.n; ++i)
+            if (const int64_t place = rows.range.place(index[i]); rows.range.holds(place))
+              ++counts[static_cast<size_t>(place)];
           for (int64_t e = 0; e < entries; ++e) {
             const int64_t times = counts[static_cast<size_t>(e)];
             for (int64_t c = 0; times > 1 && c < width; ++c) out.data()[e * width + c] /= static_cast<Acc>(times);
@@ -65,6 +64,18 @@ public:
   }
 };
 
+/// Listed, because a rule would give another order.
+Maybe<void> listSignatures(SbpContext *ctx) {
+  using namespace sbp;
+  const int64_t rank = ctx->In("indices").shape().NumAxes();
+  addSignature(ctx, {S(rank), S(1), B, S(1)});
+  addSignature(ctx, {B, S(0), B, S(0)});
+  addSignature(ctx, {P, B, B, P});
+  if (ctx->Attr<bool>("scale_grad_by_freq")) return Maybe<void>::Ok(); // a part does not know the whole's counts
+  for (int64_t a = 0; a < rank; ++a) addSignature(ctx, {S(a), B, S(a), P});
+  return Maybe<void>::Ok();
+}
+
 REGISTER_USER_OP("embedding_grad")
     .GradientOf("embedding")
     .Input("dy")
@@ -74,30 +85,18 @@ REGISTER_USER_OP("embedding_grad")
     .Attr<int64_t>("padding_idx", -1)
     .Attr<bool>("scale_grad_by_freq", false)
     .SetTensorDescInferFn(infer)
-    .SetGetSbpFn([](user_op::SbpContext *ctx) -> Maybe<void> {
-      const int64_t rank = ctx->LogicalTensorDesc4InputArgNameAndIndex("indices", 0).shape().NumAxes();
-      const user_op::OpArg dy("dy", 0), weight("weight", 0), indices("indices", 0), dx("dx", 0);
-      ctx->NewBuilder().Split(dy, rank).Split(weight, 1).Broadcast(indices).Split(dx, 1).Build();
-      ctx->NewBuilder().Broadcast(dy).Split(weight, 0).Broadcast(indices).Split(dx, 0).Build();
-      ctx->NewBuilder().PartialSum(dy).Broadcast(weight).Broadcast(indices).PartialSum(dx).Build();
-      if (ctx->Attr<bool>("scale_grad_by_freq")) return Maybe<void>::Ok(); // a part does not know the whole's counts
-      for (int64_t a = 0; a < rank; ++a)
-        ctx->NewBuilder().Split(dy, a).Broadcast(weight).Split(indices, a).PartialSum(dx).Build();
-      return Maybe<void>::Ok();
-    })
+    .SetGetSbpFn(listSignatures)
     .Doc("The gradient of embedding: dx has the shape of weight, whose values are not read; dx[e, :] is the sum of "
          "dy[i, :] over the indices[i] that are e, in order, 0 for e = padding_idx, and divided by their number with "
          "scale_grad_by_freq.")
-    .Cases({user_op::Case("sentence").In("dy", {2, 3, 4}).In("weight", {7, 4}).In("indices", kInt64, {2, 3}, 0, 7),
-            user_op::Case("padded")
+    .Cases({Case("sentence").In("dy", {2, 3, 4}).In("weight", {7, 4}).In("indices", kInt64, {2, 3}, 0, 7),
+            Case("padded")
                 .In("dy", {9, 4})
                 .In("weight", {3, 4})
                 .In("indices", kInt32, {9}, 0, 3)
                 .Attr<int64_t>("padding_idx", 1)
-                .Attr("scale_grad_by_freq", true)});
-
-const CpuKernelOptions kSums{accumulatorSize("dx"), nullptr};
-OPC_CPU_KERNELS_WITH("embedding_grad", "dy", kSums, EmbeddingGradKernel, float, double, float16, bfloat16);
+                .Attr("scale_grad_by_freq", true)})
+    .Kernel<EmbeddingGradKernel, types::Floating>("dy", accumulates("dx"));
 
 /// Linear in dy: each index reads its entry, which the padding entry's zeros cut off; with scale_grad_by_freq divided
 /// by how often the entry was looked up.

@@ -1,0 +1,118 @@
+// dim_scatter_update, dim_scatter_add, dim_scatter_mul and dim_scatter_add_like: elements put where indices along one
+// axis say.
+// SPDX-License-Identifier: Apache-2.0
+#include "index/DimLines.h"
+#include "support/Accumulate.h"
+#include "support/FunctionKernel.h"
+
+namespace opc::ops {
+namespace {
+
+/// `base` is the input with the shape of the output.
+Maybe<void> infer(InferContext *ctx, const char *base) {
+  const TensorDesc input = ctx->In(base), src = ctx->In("src");
+  JUST(checkIndex(ctx, base));
+  JUST(fitsInside(ctx->In("index").shape(), src.shape(), -1, "src"));
+  if (src.data_type() != input.data_type())
+    return (Error::TypeError() << "src is " << dataTypeName(src.data_type()) << ", " << base << " is "
+                               << dataTypeName(input.data_type()))
+        .help("cast src");
+  ctx->Out("output") = input;
+  return Maybe<void>::Ok();
+}
+
+/// What the output starts from.
+enum class Init { kInput, kZeros };
+
+template <class Update, class T, Init init> std::unique_ptr<BoundKernel> bindScatter(KernelBindContext *ctx) {
+  const Accumulated<T> out(ctx, "output", init == Init::kInput ? "input" : nullptr);
+  const T *from = static_cast<const T *>(ctx->In("src").raw_dptr());
+  return withIndices(ctx->In("index"), [&](const auto *indices) {
+    const DimLines lines(ctx, indices, "output", "src");
+    return bindTask([=](DeviceCtx *dev) {
+      lines.check(dev);
+      out.begin(dev);
+      auto *to = out.data();
+      lines.forEach(dev, [&](int64_t i, int64_t x, int64_t o) {
+        for (int64_t k = 0; k < lines.length; ++k) {
+          const int64_t place = lines.range.place(indices[i + k * lines.indexStep]);
+          if (!lines.range.holds(place)) continue;
+          auto &element = to[x + place * lines.indexedStep];
+          element = Update::apply(element, out.value(from[o + k * lines.otherStep]));
+        }
+      });
+      out.end(dev);
+    });
+  });
+}
+std::unique_ptr<BoundKernel> bindUpdate(KernelBindContext *ctx) {
+  return withElementSize(elementSize(ctx->In("input")),
+                         [&](auto tag) { return bindScatter<Replace, decltype(tag), Init::kInput>(ctx); });
+}
+template <class T> using AddKernel = FunctionKernel<bindScatter<Add, T, Init::kInput>>;
+template <class T> using MulKernel = FunctionKernel<bindScatter<Multiply, T, Init::kInput>>;
+template <class T> using AddLikeKernel = FunctionKernel<bindScatter<Add, T, Init::kZeros>>;
+
+/// That of dim_gather turned round. Listed, because a rule would give another order.
+Maybe<void> listAddLike(SbpContext *ctx) {
+  using namespace sbp;
+  const Shape &index = ctx->In("index").shape();
+  const int64_t dim = JUST(dimOf(*ctx, index));
+  for (int64_t a : JUST(alikeAxes(*ctx))) addSignature(ctx, {S(a), S(a), S(a), S(a)});
+  if (ctx->In("src").shape().At(dim) == index.At(dim)) addSignature(ctx, {B, S(dim), S(dim), P});
+  addSignature(ctx, {S(dim), B, B, S(dim)});
+  addSignature(ctx, {B, B, P, P});
+  return Maybe<void>::Ok();
+}
+
+std::function<void(OpRegistry &)> definition(const char *base) {
+  return [base](OpRegistry &op) {
+    op.Input(base).Input("index").Input("src").Output("output").RequiredAttr<int32_t>("dim").SetTensorDescInferFn(
+        [base](InferContext *ctx) { return infer(ctx, base); });
+  };
+}
+std::string doc(const char *verb) {
+  return std::string("output is input, where element [i, index[i, j, k], k] (for dim = 1) ") + verb +
+         " src[i, j, k], in the order of j. index is i32 or i64; a value outside the axis is an error at run time.";
+}
+Case columns(const char *base, int64_t entries) {
+  return Case("columns")
+      .In(base, {3, 5})
+      .In("index", kInt64, {3, entries}, 0, 5)
+      .In("src", {3, entries})
+      .Attr<int32_t>("dim", 1);
+}
+
+// Distinct indices in the samples would need a permutation; one row of indices per line cannot collide.
+REGISTER_USER_OP("dim_scatter_update")
+    .With(definition("input"))
+    .Sharding(alikeSharding)
+    .Doc(doc("is replaced by"))
+    .Cases({columns("input", 1).Types({kFloat, kDouble, kFloat16, kUInt8, kInt64})})
+    .Kernel<FunctionKernel<bindUpdate>>();
+
+REGISTER_USER_OP("dim_scatter_add")
+    .With(definition("input"))
+    .Sharding(alikeSharding)
+    .Doc(doc("is increased by"))
+    .Cases(
+        {columns("input", 8),
+         Case("rows").In("input", {4, 5}).In("index", kInt32, {6, 3}, 0, 4).In("src", {7, 5}).Attr<int32_t>("dim", 0)})
+    .Kernel<AddKernel, types::Numbers>("src", accumulates("output"));
+
+REGISTER_USER_OP("dim_scatter_mul")
+    .With(definition("input"))
+    .Sharding(alikeSharding)
+    .Doc(doc("is multiplied by"))
+    .Cases({columns("input", 8)})
+    .Kernel<MulKernel, types::Numbers>("src", accumulates("output"));
+
+REGISTER_USER_OP("dim_scatter_add_like")
+    .With(definition("like"))
+    .SetGetSbpFn(listAddLike)
+    .Doc("dim_scatter_add into zeros of the shape of like, whose values are not read: the gradient of dim_gather.")
+    .Cases({columns("like", 8)})
+    .Kernel<AddLikeKernel, types::Numbers>("src", accumulates("output"));
+
+} // namespace
+} // namespace opc::ops

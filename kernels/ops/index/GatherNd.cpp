@@ -1,0 +1,43 @@
+// gather_nd: slices of a tensor addressed by index tuples.
+// SPDX-License-Identifier: Apache-2.0
+#include "index/TupleRows.h"
+
+namespace opc::ops {
+namespace {
+
+class GatherNdKernel final : public BindingKernel {
+public:
+  std::unique_ptr<BoundKernel> Bind(KernelBindContext *ctx) const override {
+    const Tensor &params = ctx->In("params"), &indices = ctx->In("indices");
+    return withIndices(indices, [&](const auto *index) {
+      return bindGather(params, ctx->Out("out"), TupleRows(index, indices.shape(), params.shape()));
+    });
+  }
+};
+
+/// Listed, because a rule would give another order.
+Maybe<void> listSignatures(SbpContext *ctx) {
+  using namespace sbp;
+  const Shape &indices = ctx->In("indices").shape();
+  const int64_t lead = indices.NumAxes() - 1, k = indices.At(lead);
+  for (int64_t a = 0; a < lead; ++a) addSignature(ctx, {B, S(a), S(a)});
+  for (int64_t a = k; a < ctx->In("params").shape().NumAxes(); ++a) addSignature(ctx, {S(a), B, S(lead + a - k)});
+  addSignature(ctx, {P, B, P});
+  return Maybe<void>::Ok();
+}
+
+const std::vector<DataType> kMoved = {kFloat, kDouble, kFloat16, kUInt8, kInt64};
+
+REGISTER_USER_OP("gather_nd")
+    .Input("params")
+    .Input("indices")
+    .Output("out")
+    .SetTensorDescInferFn([](InferContext *ctx) { return inferTupleRows(ctx, "params", "out"); })
+    .SetGetSbpFn(listSignatures)
+    .Doc(kTuples + "out holds the slices of params that they address.")
+    .Cases({Case("rows").In("params", {4, 3}).In("indices", kInt64, {5, 1}, 0, 4).Types(kMoved),
+            Case("elements").In("params", {4, 3}).In("indices", kInt32, {2, 3, 2}, 0, 3).Types(kMoved)})
+    .Kernel<GatherNdKernel>();
+
+} // namespace
+} // namespace opc::ops

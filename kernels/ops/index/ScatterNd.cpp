@@ -1,0 +1,124 @@
+// scatter_nd, scatter_nd_like, tensor_scatter_nd_update and tensor_scatter_nd_add: slices put where index tuples say.
+// SPDX-License-Identifier: Apache-2.0
+#include "index/TupleRows.h"
+#include "support/FunctionKernel.h"
+
+namespace opc::ops {
+namespace {
+
+/// Where the shape of the output comes from: the attribute shape, input like (its values are not read) or input params
+/// (whose values the output starts from).
+enum class Into { kShape, kLike, kParams };
+
+template <Into into> Maybe<void> infer(InferContext *ctx) {
+  JUST(checkIndexType(ctx, "indices"));
+  const TensorDesc updates = ctx->In("updates");
+  const Shape indices = ctx->In("indices").shape();
+  Shape out;
+  if (into == Into::kShape) {
+    out = ctx->Attr<Shape>("shape");
+    for (int64_t d : out)
+      if (d < 0) return Error("OPC0205") << "shape " << out.ToString() << " has the dimension " << d;
+  } else {
+    const char *base = into == Into::kLike ? "like" : "params";
+    out = ctx->In(base).shape();
+    if (ctx->In(base).data_type() != updates.data_type())
+      return (Error::TypeError() << "updates is " << dataTypeName(updates.data_type()) << ", " << base << " is "
+                                 << dataTypeName(ctx->In(base).data_type()))
+          .help("cast updates");
+  }
+  const Shape want = JUST(tupleRowShape(indices, out));
+  if (updates.shape() != want)
+    return (Error::ShapeMismatch() << "updates is " << updates.shape().ToString() << "; indices " << indices.ToString()
+                                   << " into " << out.ToString() << " ask for " << want.ToString())
+        .help("updates has the axes of indices but the last, then the axes that are not indexed");
+  ctx->Out("out") = TensorDesc(out, updates.data_type());
+  return Maybe<void>::Ok();
+}
+
+template <class Update, class T, Into into> std::unique_ptr<BoundKernel> bindUpdates(KernelBindContext *ctx) {
+  const Tensor &indices = ctx->In("indices");
+  const Accumulated<T> out(ctx, "out", into == Into::kParams ? "params" : nullptr);
+  return withIndices(indices, [&](const auto *index) {
+    return bindScatter<Update>(out, ctx->In("updates"), TupleRows(index, indices.shape(), ctx->Out("out").shape()));
+  });
+}
+std::unique_ptr<BoundKernel> bindReplacing(KernelBindContext *ctx) {
+  return withElementSize(elementSize(ctx->In("params")),
+                         [&](auto tag) { return bindUpdates<Replace, decltype(tag), Into::kParams>(ctx); });
+}
+template <class T> using SumKernel = FunctionKernel<bindUpdates<Add, T, Into::kShape>>;
+template <class T> using AddKernel = FunctionKernel<bindUpdates<Add, T, Into::kParams>>;
+
+/// The sums: split tuples add up to partial sums of a result that starts from zero. Listed, because a rule would give
+/// another order.
+template <Into into> Maybe<void> listSums(SbpContext *ctx) {
+  using namespace sbp;
+  const auto add = [&](SbpParallel indices, SbpParallel updates, SbpParallel like, SbpParallel out) {
+    if (into == Into::kLike)
+      addSignature(ctx, {like, indices, updates, out});
+    else
+      addSignature(ctx, {indices, updates, out});
+  };
+  const Shape &indices = ctx->In("indices").shape();
+  const int64_t lead = indices.NumAxes() - 1, k = indices.At(lead);
+  add(B, P, B, P);
+  for (int64_t a = 0; a < lead; ++a) add(S(a), S(a), B, P);
+  for (int64_t a = k; a < ctx->Out("out").shape().NumAxes(); ++a) add(B, S(lead + a - k), S(a), S(a));
+  return Maybe<void>::Ok();
+}
+/// params and updates together: each part has some of every slice, or addends of both.
+Maybe<ShardingRule> sharding(const SbpContext &ctx) {
+  const TupleFactors f(ctx.In("indices").shape(), ctx.In("params").shape().NumAxes());
+  return shardingRule({f.whole, f.rows, f.indices}, {f.whole}, Linear({0, 1}));
+}
+
+/// The definition of tensor_scatter_nd_update and _add.
+void tensorScatter(OpRegistry &op) {
+  op.Input("params")
+      .Input("updates")
+      .Input("indices")
+      .Output("out")
+      .SetTensorDescInferFn(infer<Into::kParams>)
+      .Sharding(sharding);
+}
+const std::vector<DataType> kMoved = {kFloat, kDouble, kFloat16, kUInt8, kInt64};
+
+REGISTER_USER_OP("scatter_nd")
+    .Input("indices")
+    .Input("updates")
+    .Output("out")
+    .RequiredAttr<Shape>("shape")
+    .SetTensorDescInferFn(infer<Into::kShape>)
+    .SetGetSbpFn(listSums<Into::kShape>)
+    .Doc(kTuples +
+         "out is zero but for the addressed slices, to which updates are added in order; equal tuples add up.")
+    .Cases({Case("rows").In("indices", kInt64, {5, 1}, 0, 4).In("updates", {5, 3}).Attr("shape", Shape({4, 3})),
+            Case("elements").In("indices", kInt32, {6, 2}, 0, 3).In("updates", {6}).Attr("shape", Shape({3, 4}))})
+    .Kernel<SumKernel, types::Numbers>("updates", accumulates("out"));
+
+REGISTER_USER_OP("scatter_nd_like")
+    .Input("like")
+    .Input("indices")
+    .Input("updates")
+    .Output("out")
+    .SetTensorDescInferFn(infer<Into::kLike>)
+    .SetGetSbpFn(listSums<Into::kLike>)
+    .Doc(kTuples + "As scatter_nd, in the shape of like, whose values are not read.")
+    .Cases({Case("rows").In("like", {4, 3}).In("indices", kInt64, {5, 1}, 0, 4).In("updates", {5, 3})})
+    .Kernel<SumKernel, types::Numbers>("updates", accumulates("out"));
+
+REGISTER_USER_OP("tensor_scatter_nd_update")
+    .With(tensorScatter)
+    .Doc(kTuples + "out is params with the addressed slices replaced by updates; of equal tuples the last one stays.")
+    .Cases({Case("rows").In("params", {4, 3}).In("updates", {2, 3}).In("indices", kInt64, {2, 1}, 0, 4).Types(kMoved)})
+    .Kernel<FunctionKernel<bindReplacing>>();
+
+REGISTER_USER_OP("tensor_scatter_nd_add")
+    .With(tensorScatter)
+    .Doc(kTuples + "out is params with updates added to the addressed slices in order; equal tuples add up.")
+    .Cases({Case("rows").In("params", {4, 3}).In("updates", {5, 3}).In("indices", kInt64, {5, 1}, 0, 4)})
+    .Kernel<AddKernel, types::Numbers>("updates", accumulates("out"));
+
+} // namespace
+} // namespace opc::ops
