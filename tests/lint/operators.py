@@ -8,7 +8,7 @@ SOURCE = os.environ["OPC_SOURCE_DIR"]
 OPS = os.path.join(SOURCE, "kernels", "ops")
 
 # Families that still have old forms. A family that leaves the list does not come back.
-OLD_FORMS = {"shape"}
+OLD_FORMS = set()
 
 # What is refused, and what stands in its place (docs/writing-an-op.md, "How a built-in family is written").
 REFUSED = [

@@ -1,8 +1,7 @@
 // expand and broadcast_like: one element read many times.
 // SPDX-License-Identifier: Apache-2.0
-#include "support/Axes.h"
-#include "support/CpuKernels.h"
-#include "support/StridedCopy.h"
+#include "shape/Moves.h"
+#include "support/SignatureLists.h"
 
 namespace opc::ops {
 namespace {
@@ -46,78 +45,72 @@ Maybe<Shape> expandShape(const Shape &in, Shape want) {
 }
 
 Maybe<void> inferExpand(InferContext *ctx) {
-  const Shape in = ctx->InputShape("in", 0);
+  const Shape in = ctx->In("in").shape();
   const Shape out = JUST(expandShape(in, ctx->Attr<Shape>("expand_shape")));
   JUST(expandedView(in, out, {}));
-  *ctx->TensorDesc4ArgNameAndIndex("out", 0) = TensorDesc(out, ctx->InputDType("in", 0));
+  ctx->Out("out") = TensorDesc(out, ctx->In("in").data_type());
   return Maybe<void>::Ok();
 }
-Maybe<std::vector<int64_t>> addedAxes(const user_op::OpContext *ctx, int64_t rank) {
-  return resolveAxes(ctx->Attr<std::vector<int32_t>>("broadcast_axes"), rank, "broadcast_axes");
+Maybe<std::vector<int64_t>> addedAxes(const OpContext &ctx, int64_t rank) {
+  return resolveAxes(ctx.Attr<std::vector<int32_t>>("broadcast_axes"), rank, "broadcast_axes");
 }
 Maybe<void> inferBroadcastLike(InferContext *ctx) {
-  const Shape x = ctx->InputShape("x", 0), like = ctx->InputShape("like", 0);
-  JUST(expandedView(x, like, JUST(addedAxes(ctx, like.NumAxes()))));
-  *ctx->TensorDesc4ArgNameAndIndex("y", 0) = TensorDesc(like, ctx->InputDType("x", 0));
+  const Shape x = ctx->In("x").shape(), like = ctx->In("like").shape();
+  JUST(expandedView(x, like, JUST(addedAxes(*ctx, like.NumAxes()))));
+  ctx->Out("y") = TensorDesc(like, ctx->In("x").data_type());
   return Maybe<void>::Ok();
 }
 
-class BroadcastKernel final : public BindingKernel {
-public:
-  std::unique_ptr<user_op::BoundKernel> Bind(KernelBindContext *ctx) const override {
-    const bool like = ctx->TensorDesc4ArgNameAndIndex("like", 0) != nullptr;
-    const Tensor *in = ctx->Tensor4ArgNameAndIndex(like ? "x" : "in", 0);
-    Tensor *out = ctx->Tensor4ArgNameAndIndex(like ? "y" : "out", 0);
-    const Shape outShape = out->shape();
-    const Shape view = valueOf(expandedView(
-        in->shape(), outShape, like ? valueOf(addedAxes(ctx, outShape.NumAxes())) : std::vector<int64_t>{}));
-    DimVector strides = rowMajorStrides(view);
-    for (size_t a = 0; a < strides.size(); ++a)
-      if (view.dim_vec()[a] == 1) strides[a] = 0;
-    StridedCopy copy(GetSizeOfDataType(in->data_type()), outShape.dim_vec(), strides);
-    const void *from = in->raw_dptr();
-    void *to = out->mut_raw_dptr();
-    return user_op::bindTask([=](DeviceCtx *dev) { copy.run(dev, from, to); });
-  }
-};
+std::unique_ptr<BoundKernel> bindBroadcast(const Tensor &in, Tensor &out, const std::vector<int64_t> &added) {
+  const Shape view = valueOf(expandedView(in.shape(), out.shape(), added));
+  Place from = wholePlace(view);
+  for (size_t a = 0; a < from.strides.size(); ++a)
+    if (view.dim_vec()[a] == 1) from.strides[a] = 0;
+  return bindRead(in, from, out);
+}
+std::unique_ptr<BoundKernel> bindExpand(KernelBindContext *ctx) {
+  return bindBroadcast(ctx->In("in"), ctx->Out("out"), {});
+}
+std::unique_ptr<BoundKernel> bindBroadcastLike(KernelBindContext *ctx) {
+  Tensor &y = ctx->Out("y");
+  return bindBroadcast(ctx->In("x"), y, valueOf(addedAxes(*ctx, y.shape().NumAxes())));
+}
 
-/// Axes that are not repeated split alike; repeated axes of the output are made from the whole input.
-Maybe<void> broadcastSbp(user_op::SbpContext *ctx) {
-  const bool like = ctx->has_input("like", 0);
-  const Shape in = ctx->LogicalTensorDesc4InputArgNameAndIndex(like ? "x" : "in", 0).shape();
-  const Shape out = like ? ctx->LogicalTensorDesc4InputArgNameAndIndex("like", 0).shape()
-                         : JUST(expandShape(in, ctx->Attr<Shape>("expand_shape")));
-  const Shape view = JUST(expandedView(in, out, like ? JUST(addedAxes(ctx, out.NumAxes())) : std::vector<int64_t>{}));
-  const user_op::OpArg from(like ? "x" : "in", 0), to(like ? "y" : "out", 0), likeArg("like", 0);
+/// Axes that are not repeated split alike; repeated axes of the output are made from the whole input. Adds a signature
+/// for each by add(state of the input, state of the output).
+template <class Add>
+Maybe<void> forEachAxis(const Shape &in, const Shape &out, const std::vector<int64_t> &added, Add add) {
+  const Shape view = JUST(expandedView(in, out, added));
   int64_t inAxis = 0;
   for (int64_t a = 0; a < out.NumAxes(); ++a) {
     const bool own =
         inAxis < in.NumAxes() && view.At(a) == in.At(inAxis) && (view.At(a) != 1 || in.NumAxes() == out.NumAxes());
-    if (view.At(a) == out.At(a) && own && out.At(a) != 1) {
-      auto b = ctx->NewBuilder();
-      b.Split(from, inAxis).Split(to, a);
-      if (like) b.Split(likeArg, a);
-      b.Build();
-    } else if (view.At(a) == 1 && out.At(a) != 1) {
-      auto b = ctx->NewBuilder();
-      b.Broadcast(from).Split(to, a);
-      if (like) b.Split(likeArg, a);
-      b.Build();
-    }
+    if (view.At(a) == out.At(a) && own && out.At(a) != 1)
+      add(sbp::S(inAxis), sbp::S(a));
+    else if (view.At(a) == 1 && out.At(a) != 1)
+      add(sbp::B, sbp::S(a));
     if (own) ++inAxis;
   }
-  auto b = ctx->NewBuilder();
-  b.PartialSum(from).PartialSum(to);
-  if (like) b.Broadcast(likeArg);
-  b.Build();
-  if (!like) return Maybe<void>::Ok();
-  // The values of like are not read: it may be in any state.
-  ctx->NewBuilder().PartialSum(from).PartialSum(likeArg).PartialSum(to).Build();
-  ctx->NewBuilder().Broadcast(from).PartialSum(likeArg).Broadcast(to).Build();
   return Maybe<void>::Ok();
 }
-
-const std::vector<DataType> kSampleTypes = {kFloat, kDouble, kFloat16, kUInt8, kInt64, kBool};
+Maybe<void> listExpand(SbpContext *ctx) {
+  using namespace sbp;
+  JUST(forEachAxis(ctx->In("in").shape(), ctx->Out("out").shape(), {},
+                   [&](SbpParallel in, SbpParallel out) { addSignature(ctx, {in, out}); }));
+  addSignature(ctx, {P, P});
+  return Maybe<void>::Ok();
+}
+/// The values of like are not read: it may be in any state.
+Maybe<void> listBroadcastLike(SbpContext *ctx) {
+  using namespace sbp;
+  const Shape &like = ctx->In("like").shape();
+  JUST(forEachAxis(ctx->In("x").shape(), like, JUST(addedAxes(*ctx, like.NumAxes())),
+                   [&](SbpParallel x, SbpParallel y) { addSignature(ctx, {x, y, y}); }));
+  addSignature(ctx, {P, B, P});
+  addSignature(ctx, {P, P, P});
+  addSignature(ctx, {B, P, B});
+  return Maybe<void>::Ok();
+}
 
 REGISTER_USER_OP("expand")
     .Input("in")
@@ -125,12 +118,13 @@ REGISTER_USER_OP("expand")
     .RequiredAttr<Shape>("expand_shape")
     .ArgAlias("logical_expand_shape", "expand_shape")
     .SetTensorDescInferFn(inferExpand)
-    .SetGetSbpFn(broadcastSbp)
+    .SetGetSbpFn(listExpand)
     .Doc("Repeats axes of size 1 to the dimensions of expand_shape, which may have more axes in front; -1 keeps a "
          "dimension.")
-    .Cases({user_op::Case("rows").In("in", {1, 4}, 0, 2).Attr("expand_shape", Shape({3, 4})).Types(kSampleTypes),
-            user_op::Case("lead").In("in", {3, 1}, 0, 2).Attr("expand_shape", Shape({2, -1, 5})).Types(kSampleTypes),
-            user_op::Case("scalar").In("in", {}, 0, 2).Attr("expand_shape", Shape({7})).Types(kSampleTypes)});
+    .Cases({Case("rows").In("in", {1, 4}, 0, 2).Attr("expand_shape", Shape({3, 4})).Types(kMoved),
+            Case("lead").In("in", {3, 1}, 0, 2).Attr("expand_shape", Shape({2, -1, 5})).Types(kMoved),
+            Case("scalar").In("in", {}, 0, 2).Attr("expand_shape", Shape({7})).Types(kMoved)})
+    .Kernel<FunctionKernel<bindExpand>>();
 
 REGISTER_USER_OP("broadcast_like")
     .Input("x")
@@ -138,23 +132,21 @@ REGISTER_USER_OP("broadcast_like")
     .Output("y")
     .Attr<std::vector<int32_t>>("broadcast_axes", {})
     .SetTensorDescInferFn(inferBroadcastLike)
-    .SetGetSbpFn(broadcastSbp)
+    .SetGetSbpFn(listBroadcastLike)
     .Doc("Repeats x to the shape of like, whose values are not read. broadcast_axes lists the axes of like along "
          "which x is repeated: x has them with size 1 or lacks them. Without the list, missing axes come first.")
-    .Cases({user_op::Case("kept")
+    .Cases({Case("kept")
                 .In("x", {3, 1}, 0, 2)
                 .In("like", {3, 4}, 0, 2)
                 .Attr("broadcast_axes", std::vector<int32_t>{1})
-                .Types(kSampleTypes),
-            user_op::Case("dropped")
+                .Types(kMoved),
+            Case("dropped")
                 .In("x", {3}, 0, 2)
                 .In("like", {2, 3, 4}, 0, 2)
                 .Attr("broadcast_axes", std::vector<int32_t>{0, 2})
-                .Types(kSampleTypes),
-            user_op::Case("trailing").In("x", {4}, 0, 2).In("like", {2, 4}, 0, 2).Types(kSampleTypes)});
-
-OPC_ANY_TYPE_CPU_KERNEL("expand", BroadcastKernel);
-OPC_ANY_TYPE_CPU_KERNEL("broadcast_like", BroadcastKernel);
+                .Types(kMoved),
+            Case("trailing").In("x", {4}, 0, 2).In("like", {2, 4}, 0, 2).Types(kMoved)})
+    .Kernel<FunctionKernel<bindBroadcastLike>>();
 
 } // namespace
 } // namespace opc::ops

@@ -1,42 +1,62 @@
 // flip and roll: the same elements, reversed or rotated along axes.
 // SPDX-License-Identifier: Apache-2.0
-#include "support/Axes.h"
-#include "support/CpuKernels.h"
-#include "support/StridedCopy.h"
+#include "shape/Moves.h"
+#include "support/SignatureLists.h"
 
 namespace opc::ops {
 namespace {
 
 using Axes = std::vector<int32_t>;
 
-class FlipKernel final : public BindingKernel {
-public:
-  std::unique_ptr<user_op::BoundKernel> Bind(KernelBindContext *ctx) const override {
-    const Tensor *x = ctx->Tensor4ArgNameAndIndex("x", 0);
-    const Shape shape = x->shape();
-    DimVector strides = rowMajorStrides(shape);
-    int64_t offset = 0;
-    if (shape.elem_cnt() > 0)
-      for (int64_t a : valueOf(resolveAxes(ctx->Attr<Axes>("dims"), shape.NumAxes(), "dims"))) {
-        int64_t &s = strides[static_cast<size_t>(a)];
-        offset += (shape.At(a) - 1) * s;
-        s = -s;
-      }
-    const size_t size = GetSizeOfDataType(x->data_type());
-    StridedCopy copy(size, shape.dim_vec(), strides);
-    const char *from = static_cast<const char *>(x->raw_dptr()) + offset * static_cast<int64_t>(size);
-    void *to = ctx->Tensor4ArgNameAndIndex("y", 0)->mut_raw_dptr();
-    return user_op::bindTask([=](DeviceCtx *dev) { copy.run(dev, from, to); });
+Maybe<std::vector<int64_t>> axesOf(const OpContext &ctx, const Shape &shape) {
+  return resolveAxes(ctx.Attr<Axes>("dims"), shape.NumAxes(), "dims");
+}
+/// Axes that keep their order split.
+Maybe<ShardingRule> sharding(const SbpContext &ctx, const char *in) {
+  const Shape &shape = ctx.In(in).shape();
+  return alikeRule(ctx, shape.NumAxes(), JUST(axesOf(ctx, shape)));
+}
+
+// --- flip ------------------------------------------------------------------------------------------------------------
+
+Maybe<void> inferFlip(InferContext *ctx) {
+  const TensorDesc x = ctx->In("x");
+  JUST(axesOf(*ctx, x.shape()));
+  ctx->Out("y") = x;
+  return Maybe<void>::Ok();
+}
+
+std::unique_ptr<BoundKernel> bindFlip(KernelBindContext *ctx) {
+  const Tensor &x = ctx->In("x");
+  Place from = wholePlace(x.shape());
+  for (int64_t a : valueOf(axesOf(*ctx, x.shape()))) {
+    int64_t &stride = from.strides[static_cast<size_t>(a)];
+    from.offset += (x.shape().At(a) - 1) * stride;
+    stride = -stride;
   }
-};
+  return bindRead(x, from, ctx->Out("y"));
+}
+
+REGISTER_USER_OP("flip")
+    .Input("x")
+    .Output("y")
+    .RequiredAttr<Axes>("dims")
+    .SetTensorDescInferFn(inferFlip)
+    .Sharding([](const SbpContext &ctx) { return sharding(ctx, "x"); })
+    .Doc("Reverses the order of the entries along each axis in dims.")
+    .Cases({Case("last").In("x", {3, 5}, 0, 2).Attr("dims", Axes{-1}).Types(kMoved),
+            Case("two").In("x", {3, 2, 4}, 0, 2).Attr("dims", Axes{0, 2}).Types(kMoved)})
+    .Kernel<FunctionKernel<bindFlip>>();
+
+// --- roll ------------------------------------------------------------------------------------------------------------
 
 /// Each axis with its shift in [0, dimension). Without dims the tensor is rolled as one flat axis.
 struct Rolled {
   DimVector dims;
   std::vector<int64_t> shift;
 };
-Maybe<Rolled> rolled(const user_op::OpContext *ctx, const Shape &shape) {
-  const Axes shifts = ctx->Attr<Axes>("shifts"), dims = ctx->Attr<Axes>("dims");
+Maybe<Rolled> rolled(const OpContext &ctx, const Shape &shape) {
+  const Axes shifts = ctx.Attr<Axes>("shifts"), dims = ctx.Attr<Axes>("dims");
   if (dims.empty()) {
     if (shifts.size() != 1)
       return (Error("OPC0205") << "shifts has " << shifts.size() << " entries and dims is empty")
@@ -55,88 +75,49 @@ Maybe<Rolled> rolled(const user_op::OpContext *ctx, const Shape &shape) {
   }
   return r;
 }
+Maybe<void> inferRoll(InferContext *ctx) {
+  const TensorDesc in = ctx->In("in");
+  JUST(rolled(*ctx, in.shape()));
+  ctx->Out("out") = in;
+  return Maybe<void>::Ok();
+}
 
 /// Each rolled axis falls into two pieces; every combination of pieces is one strided copy.
-class RollKernel final : public BindingKernel {
-public:
-  std::unique_ptr<user_op::BoundKernel> Bind(KernelBindContext *ctx) const override {
-    const Tensor *in = ctx->Tensor4ArgNameAndIndex("in", 0);
-    const Rolled r = valueOf(rolled(ctx, in->shape()));
-    const DimVector strides = rowMajorStrides(Shape(r.dims));
-    const size_t size = GetSizeOfDataType(in->data_type());
-    std::vector<Piece> pieces{{r.dims, 0, 0}};
-    for (size_t a = 0; a < r.dims.size(); ++a) {
-      if (r.shift[a] == 0) continue;
-      std::vector<Piece> next;
-      for (const Piece &p : pieces) {
-        Piece head = p, tail = p; // the last `shift` entries move to the front
-        tail.dims[a] = r.shift[a];
-        tail.src += (r.dims[a] - r.shift[a]) * strides[a];
-        head.dims[a] = r.dims[a] - r.shift[a];
-        head.dst += r.shift[a] * strides[a];
-        next.push_back(tail);
-        next.push_back(head);
-      }
-      pieces = std::move(next);
-    }
-    struct Move {
-      StridedCopy copy;
-      const char *src;
-      char *dst;
-    };
-    std::vector<Move> moves;
-    const char *from = static_cast<const char *>(in->raw_dptr());
-    char *to = static_cast<char *>(ctx->Tensor4ArgNameAndIndex("out", 0)->mut_raw_dptr());
-    for (const Piece &p : pieces)
-      moves.push_back({StridedCopy(size, p.dims, strides, strides), from + p.src * static_cast<int64_t>(size),
-                       to + p.dst * static_cast<int64_t>(size)});
-    return user_op::bindTask([moves = std::move(moves)](DeviceCtx *dev) {
-      for (const Move &m : moves) m.copy.run(dev, m.src, m.dst);
-    });
-  }
-
-private:
+std::unique_ptr<BoundKernel> bindRoll(KernelBindContext *ctx) {
   struct Piece {
     DimVector dims;
     int64_t src, dst;
   };
-};
-
-Maybe<void> inferFlip(InferContext *ctx) {
-  const TensorDesc x = *ctx->TensorDesc4ArgNameAndIndex("x", 0);
-  JUST(resolveAxes(ctx->Attr<Axes>("dims"), x.shape().NumAxes(), "dims"));
-  *ctx->TensorDesc4ArgNameAndIndex("y", 0) = x;
-  return Maybe<void>::Ok();
-}
-Maybe<void> inferRoll(InferContext *ctx) {
-  const TensorDesc in = *ctx->TensorDesc4ArgNameAndIndex("in", 0);
-  JUST(rolled(ctx, in.shape()));
-  *ctx->TensorDesc4ArgNameAndIndex("out", 0) = in;
-  return Maybe<void>::Ok();
-}
-/// Axes that keep their order split; a roll of the flat tensor leaves none.
-Maybe<void> sbp(user_op::SbpContext *ctx) {
-  const int64_t rank = ctx->LogicalTensorDesc4InputArgNameAndIndex(ctx->inputs()[0].first, 0).shape().NumAxes();
-  const auto axes = JUST(resolveAxes(ctx->Attr<Axes>("dims"), rank, "dims"));
-  const bool flat = axes.empty() && ctx->user_op_conf().has_attr("shifts");
-  for (int64_t a = 0; a < rank; ++a)
-    if (!flat && !std::binary_search(axes.begin(), axes.end(), a))
-      ctx->NewBuilder().Split(ctx->inputs(), a).Split(ctx->outputs(), a).Build();
-  ctx->NewBuilder().PartialSum(ctx->inputs()).PartialSum(ctx->outputs()).Build();
-  return Maybe<void>::Ok();
+  const Tensor &in = ctx->In("in");
+  const Rolled r = valueOf(rolled(*ctx, in.shape()));
+  const DimVector strides = rowMajorStrides(Shape(r.dims));
+  std::vector<Piece> pieces{{r.dims, 0, 0}};
+  for (size_t a = 0; a < r.dims.size(); ++a) {
+    if (r.shift[a] == 0) continue;
+    std::vector<Piece> next;
+    for (const Piece &p : pieces) {
+      Piece head = p, tail = p; // the last `shift` entries move to the front
+      tail.dims[a] = r.shift[a];
+      tail.src += (r.dims[a] - r.shift[a]) * strides[a];
+      head.dims[a] = r.dims[a] - r.shift[a];
+      head.dst += r.shift[a] * strides[a];
+      next.push_back(tail);
+      next.push_back(head);
+    }
+    pieces = std::move(next);
+  }
+  Moves moves(in);
+  for (const Piece &p : pieces) moves.copy(p.dims, in, {p.src, strides}, ctx->Out("out"), {p.dst, strides});
+  return moves.bind();
 }
 
-const std::vector<DataType> kSampleTypes = {kFloat, kDouble, kFloat16, kUInt8, kInt64, kBool};
-
-REGISTER_USER_OP("flip")
-    .Input("x")
-    .Output("y")
-    .RequiredAttr<Axes>("dims")
-    .SetTensorDescInferFn(inferFlip)
-    .SetGetSbpFn(sbp)
-    .Doc("Reverses the order of the entries along each axis in dims.")
-    .Cases({user_op::Case("last").In("x", {3, 5}, 0, 2).Attr("dims", Axes{-1}).Types(kSampleTypes),
-            user_op::Case("two").In("x", {3, 2, 4}, 0, 2).Attr("dims", Axes{0, 2}).Types(kSampleTypes)});
+/// A roll of the flat tensor leaves no axis in order.
+Maybe<ShardingRule> rollSharding(const SbpContext &ctx) {
+  const int64_t rank = ctx.In("in").shape().NumAxes();
+  if (!ctx.Attr<Axes>("dims").empty()) return sharding(ctx, "in");
+  const AxisFactors whole(static_cast<size_t>(rank), ".");
+  return shardingRule({whole}, {whole}, Linear({0}));
+}
 
 REGISTER_USER_OP("roll")
     .Input("in")
@@ -144,18 +125,12 @@ REGISTER_USER_OP("roll")
     .RequiredAttr<Axes>("shifts")
     .Attr<Axes>("dims", {})
     .SetTensorDescInferFn(inferRoll)
-    .SetGetSbpFn(sbp)
+    .Sharding(rollSharding)
     .Doc("Moves the entries along axis dims[i] by shifts[i] places towards the end; what passes the end comes back "
          "at the front. Without dims, the tensor is rolled as if it were flat.")
-    .Cases({user_op::Case("two")
-                .In("in", {4, 5}, 0, 2)
-                .Attr("shifts", Axes{1, -2})
-                .Attr("dims", Axes{0, 1})
-                .Types(kSampleTypes),
-            user_op::Case("flat").In("in", {3, 4}, 0, 2).Attr("shifts", Axes{5}).Types(kSampleTypes)});
-
-OPC_ANY_TYPE_CPU_KERNEL("flip", FlipKernel);
-OPC_ANY_TYPE_CPU_KERNEL("roll", RollKernel);
+    .Cases({Case("two").In("in", {4, 5}, 0, 2).Attr("shifts", Axes{1, -2}).Attr("dims", Axes{0, 1}).Types(kMoved),
+            Case("flat").In("in", {3, 4}, 0, 2).Attr("shifts", Axes{5}).Types(kMoved)})
+    .Kernel<FunctionKernel<bindRoll>>();
 
 } // namespace
 } // namespace opc::ops

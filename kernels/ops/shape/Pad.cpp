@@ -1,24 +1,13 @@
-// pad, and the reflecting and replicating pads of the last axes.
+// pad, constant_pad1d, constant_pad2d and constant_pad3d: a tensor surrounded with a constant.
 // SPDX-License-Identifier: Apache-2.0
-#include "shape/EdgePads.h"
-#include "support/Axes.h"
-#include "support/ConvertElements.h"
-#include "support/CpuKernels.h"
-#include "support/StridedCopy.h"
-
-#include <cstring>
+#include "shape/Pads.h"
+#include "support/ElementBytes.h"
 
 namespace opc::ops {
-namespace {
 
 using List = std::vector<int64_t>;
 
-struct Pads {
-  List before, after; // one entry an axis; negative entries cut
-};
-
-/// PyTorch's order: pairs for the last axis, the one before it, and so on.
-Maybe<Pads> fromPairs(const List &pairs, int64_t rank) {
+Maybe<Pads> padsOfPairs(const List &pairs, int64_t rank) {
   if (pairs.size() % 2 || static_cast<int64_t>(pairs.size()) / 2 > rank)
     return (Error("OPC0205") << "padding has " << pairs.size() << " entries, the input has rank " << rank)
         .help("padding is (before, after) of the last axis, then of the one before it, and so on");
@@ -27,20 +16,6 @@ Maybe<Pads> fromPairs(const List &pairs, int64_t rank) {
     p.before[static_cast<size_t>(rank) - 1 - i] = pairs[2 * i];
     p.after[static_cast<size_t>(rank) - 1 - i] = pairs[2 * i + 1];
   }
-  return p;
-}
-
-/// pad, or one of constant_pad1d, 2d and 3d, which have `padding` alone.
-bool isPad(const user_op::OpContext *ctx) { return ctx->op_type_name() == "pad"; }
-
-Maybe<Pads> constantPads(const user_op::OpContext *ctx, const Shape &in) {
-  if (!isPad(ctx)) return fromPairs(ctx->Attr<List>("padding"), in.NumAxes());
-  Pads p{ctx->Attr<List>("padding_before"), ctx->Attr<List>("padding_after")};
-  if (p.before.empty() && p.after.empty()) return fromPairs(ctx->Attr<List>("padding"), in.NumAxes());
-  if (static_cast<int64_t>(p.before.size()) != in.NumAxes() || static_cast<int64_t>(p.after.size()) != in.NumAxes())
-    return (Error("OPC0205") << "padding_before has " << p.before.size() << " entries and padding_after "
-                             << p.after.size() << ", the input has rank " << in.NumAxes())
-        .help("give one entry an axis in each");
   return p;
 }
 
@@ -61,177 +36,63 @@ Maybe<Shape> paddedShape(const Shape &in, const Pads &p) {
   return Shape(dims);
 }
 
-Maybe<void> inferPad(InferContext *ctx) {
-  const TensorDesc x = *ctx->TensorDesc4ArgNameAndIndex("x", 0);
-  *ctx->TensorDesc4ArgNameAndIndex("y", 0) =
-      TensorDesc(JUST(paddedShape(x.shape(), JUST(constantPads(ctx, x.shape())))), x.data_type());
-  return Maybe<void>::Ok();
-}
-
-class PadKernel final : public BindingKernel {
-public:
-  std::unique_ptr<user_op::BoundKernel> Bind(KernelBindContext *ctx) const override {
-    const Tensor *x = ctx->Tensor4ArgNameAndIndex("x", 0);
-    Tensor *y = ctx->Tensor4ArgNameAndIndex("y", 0);
-    const Pads p = valueOf(constantPads(ctx, x->shape()));
-    const DimVector from = rowMajorStrides(x->shape()), to = rowMajorStrides(y->shape());
-    DimVector dims;
-    int64_t srcAt = 0, dstAt = 0;
-    for (size_t a = 0; a < from.size(); ++a) {
-      const int64_t cutFront = std::max<int64_t>(0, -p.before[a]), cutBack = std::max<int64_t>(0, -p.after[a]);
-      dims.push_back(x->shape().dim_vec()[a] - cutFront - cutBack);
-      srcAt += cutFront * from[a];
-      dstAt += std::max<int64_t>(0, p.before[a]) * to[a];
-    }
-    const DataType type = x->data_type();
-    const size_t size = GetSizeOfDataType(type);
-    uint64_t value = 0;
-    if (IsFloatingDataType(type)) {
-      const double v = ctx->Attr<double>(isPad(ctx) ? "floating_constant_value" : "floating_value");
-      converter(kDouble, type)(&v, &value, 1);
-    } else {
-      const int64_t v = ctx->Attr<int64_t>(isPad(ctx) ? "integral_constant_value" : "integral_value");
-      converter(kInt64, type)(&v, &value, 1);
-    }
-    StridedCopy copy(size, dims, from, to);
-    const int64_t n = y->shape().elem_cnt();
-    const char *src = static_cast<const char *>(x->raw_dptr());
-    char *dst = static_cast<char *>(y->mut_raw_dptr());
-    if (n > 0 && Shape(dims).elem_cnt() > 0) src += srcAt * static_cast<int64_t>(size);
-    char *inside = Shape(dims).elem_cnt() > 0 ? dst + dstAt * static_cast<int64_t>(size) : dst;
-    return user_op::bindTask([=](DeviceCtx *dev) {
-      fillElements(dev, size, &value, dst, n);
-      copy.run(dev, src, inside);
-    });
-  }
-};
-
-/// How many of the last axes an edge pad works on, from its name.
-int64_t edgeAxes(const user_op::OpContext *ctx) {
-  return ctx->op_type_name().find("pad1d") != std::string::npos ? 1 : 2;
-}
-bool isReflection(const user_op::OpContext *ctx) { return ctx->op_type_name().rfind("reflection", 0) == 0; }
-
-Maybe<Pads> edgePads(const user_op::OpContext *ctx, const Shape &in) {
-  const int64_t axes = edgeAxes(ctx);
-  const List padding = ctx->Attr<List>("padding");
-  if (static_cast<int64_t>(padding.size()) != 2 * axes)
-    return (Error("OPC0205") << "padding has " << padding.size() << " entries, not " << 2 * axes)
-        .help(axes == 1 ? "padding is (left, right)" : "padding is (left, right, top, bottom)");
-  if (in.NumAxes() < axes)
-    return Error::ShapeMismatch() << "the input " << in.ToString() << " has fewer than " << axes << " axes";
-  const Pads p = JUST(fromPairs(padding, in.NumAxes()));
-  for (int64_t a = in.NumAxes() - axes; a < in.NumAxes(); ++a)
-    for (int64_t pad : {p.before[static_cast<size_t>(a)], p.after[static_cast<size_t>(a)]}) {
-      const int64_t limit = isReflection(ctx) ? in.At(a) - 1 : INT64_MAX / 4;
-      if (pad < 0 || pad > limit || (pad > 0 && in.At(a) == 0))
-        return (Error("OPC0205") << "padding " << pad << " of axis " << a << ", which has " << in.At(a) << " entries")
-            .help(isReflection(ctx) ? "a reflection reaches at most one entry less than the axis has"
-                                    : "give paddings of 0 or more");
-    }
-  return p;
-}
-Maybe<void> inferEdge(InferContext *ctx) {
-  const TensorDesc x = *ctx->TensorDesc4ArgNameAndIndex("x", 0);
-  *ctx->TensorDesc4ArgNameAndIndex("y", 0) =
-      TensorDesc(JUST(paddedShape(x.shape(), JUST(edgePads(ctx, x.shape())))), x.data_type());
-  return Maybe<void>::Ok();
-}
-
-} // namespace
-
-EdgePads edgePadsOf(const user_op::OpContext *ctx, const Shape &in) {
-  const Pads p = valueOf(edgePads(ctx, in));
-  const int64_t rank = in.NumAxes(), axes = edgeAxes(ctx);
-  const auto sources = [&](int64_t a) {
-    std::vector<int64_t> s;
-    const int64_t n = in.At(a), before = p.before[static_cast<size_t>(a)], after = p.after[static_cast<size_t>(a)];
-    for (int64_t o = 0; o < n + before + after; ++o) {
-      int64_t i = o - before;
-      if (isReflection(ctx))
-        i = i < 0 ? -i : i >= n ? 2 * (n - 1) - i : i;
-      else
-        i = std::clamp<int64_t>(i, 0, n - 1);
-      s.push_back(i);
-    }
-    return s;
-  };
-  EdgePads e;
-  e.columns = sources(rank - 1);
-  e.rows = axes == 2 ? sources(rank - 2) : std::vector<int64_t>{0};
-  e.planes = in.Count(0, rank - axes);
-  e.inColumns = in.At(rank - 1);
-  e.inPlane = in.Count(rank - axes);
-  e.left = p.before[static_cast<size_t>(rank - 1)];
-  return e;
-}
-Maybe<Shape> edgePaddedShape(const user_op::OpContext *ctx, const Shape &in) {
-  return paddedShape(in, JUST(edgePads(ctx, in)));
-}
-Maybe<void> edgePadSbp(user_op::SbpContext *ctx, const Shape &in) {
-  const Pads p = JUST(edgePads(ctx, in));
-  for (size_t a = 0; a < p.before.size(); ++a)
-    if (p.before[a] == 0 && p.after[a] == 0)
-      ctx->NewBuilder()
-          .Split(ctx->inputs(), static_cast<int64_t>(a))
-          .Split(ctx->outputs(), static_cast<int64_t>(a))
-          .Build();
-  ctx->NewBuilder().PartialSum(ctx->inputs()).PartialSum(ctx->outputs()).Build();
-  return Maybe<void>::Ok();
+ShardingRule padSharding(const SbpContext &ctx, const Pads &pads, bool linear) {
+  std::vector<int64_t> padded;
+  for (size_t a = 0; a < pads.before.size(); ++a)
+    if (pads.before[a] != 0 || pads.after[a] != 0) padded.push_back(static_cast<int64_t>(a));
+  return alikeRule(ctx, static_cast<int64_t>(pads.before.size()), padded, linear);
 }
 
 namespace {
 
-/// Source positions of each output row and column are worked out at bind time.
-class EdgePadKernel final : public BindingKernel {
-public:
-  std::unique_ptr<user_op::BoundKernel> Bind(KernelBindContext *ctx) const override {
-    const Tensor *x = ctx->Tensor4ArgNameAndIndex("x", 0);
-    Tensor *y = ctx->Tensor4ArgNameAndIndex("y", 0);
-    const EdgePads e = edgePadsOf(ctx, x->shape());
-    const void *from = x->raw_dptr();
-    void *to = y->mut_raw_dptr();
-    return withElementSize(GetSizeOfDataType(x->data_type()), [&](auto tag) -> std::unique_ptr<user_op::BoundKernel> {
-      using T = decltype(tag);
-      return user_op::bindTask([=](DeviceCtx *dev) {
-        const int64_t nRows = static_cast<int64_t>(e.rows.size()), nCols = static_cast<int64_t>(e.columns.size());
-        dev->parallelFor(e.planes * nRows, std::max<int64_t>(1, 16384 / std::max<int64_t>(1, nCols)),
-                         [&](int64_t begin, int64_t end) {
-                           for (int64_t r = begin; r < end; ++r) {
-                             const T *src = static_cast<const T *>(from) + r / nRows * e.inPlane +
-                                            e.rows[static_cast<size_t>(r % nRows)] * e.inColumns;
-                             T *dst = static_cast<T *>(to) + r * nCols;
-                             for (int64_t c = 0; c < e.left; ++c) dst[c] = src[e.columns[static_cast<size_t>(c)]];
-                             std::copy(src, src + e.inColumns, dst + e.left);
-                             for (int64_t c = e.left + e.inColumns; c < nCols; ++c)
-                               dst[c] = src[e.columns[static_cast<size_t>(c)]];
-                           }
-                         });
-      });
-    });
-  }
-};
+/// pad has lists for both sides; constant_pad1d, 2d and 3d have pairs alone, and other names for the constant.
+enum class Form { kLists, kPairs };
 
-/// Axes without padding split.
-Maybe<void> padSbp(user_op::SbpContext *ctx) {
-  const Shape in = ctx->LogicalTensorDesc4InputArgNameAndIndex("x", 0).shape();
-  const bool edge =
-      !ctx->user_op_conf().has_attr("floating_constant_value") && !ctx->user_op_conf().has_attr("floating_value");
-  if (edge) return edgePadSbp(ctx, in);
-  const Pads p = JUST(constantPads(ctx, in));
-  for (size_t a = 0; a < p.before.size(); ++a)
-    if (p.before[a] == 0 && p.after[a] == 0)
-      ctx->NewBuilder()
-          .Split(ctx->inputs(), static_cast<int64_t>(a))
-          .Split(ctx->outputs(), static_cast<int64_t>(a))
-          .Build();
-  if (ctx->Attr<double>(isPad(ctx) ? "floating_constant_value" : "floating_value") == 0 &&
-      ctx->Attr<int64_t>(isPad(ctx) ? "integral_constant_value" : "integral_value") == 0)
-    ctx->NewBuilder().PartialSum(ctx->inputs()).PartialSum(ctx->outputs()).Build();
+template <Form form> Maybe<Pads> padsOf(const OpContext &ctx, const Shape &in) {
+  Pads p;
+  if (form == Form::kLists) p = {ctx.Attr<List>("padding_before"), ctx.Attr<List>("padding_after")};
+  if (p.before.empty() && p.after.empty()) return padsOfPairs(ctx.Attr<List>("padding"), in.NumAxes());
+  if (static_cast<int64_t>(p.before.size()) != in.NumAxes() || static_cast<int64_t>(p.after.size()) != in.NumAxes())
+    return (Error("OPC0205") << "padding_before has " << p.before.size() << " entries and padding_after "
+                             << p.after.size() << ", the input has rank " << in.NumAxes())
+        .help("give one entry an axis in each");
+  return p;
+}
+/// The constant, for floating types and for others.
+template <Form form> std::pair<double, int64_t> constantOf(const OpContext &ctx) {
+  return form == Form::kLists
+             ? std::pair(ctx.Attr<double>("floating_constant_value"), ctx.Attr<int64_t>("integral_constant_value"))
+             : std::pair(ctx.Attr<double>("floating_value"), ctx.Attr<int64_t>("integral_value"));
+}
+
+template <Form form> Maybe<void> infer(InferContext *ctx) {
+  const TensorDesc x = ctx->In("x");
+  ctx->Out("y") = TensorDesc(JUST(paddedShape(x.shape(), JUST(padsOf<form>(*ctx, x.shape())))), x.data_type());
   return Maybe<void>::Ok();
 }
 
-const std::vector<DataType> kSampleTypes = {kFloat, kDouble, kFloat16, kUInt8, kInt64};
+template <Form form> std::unique_ptr<BoundKernel> bindPad(KernelBindContext *ctx) {
+  const Tensor &x = ctx->In("x");
+  Tensor &y = ctx->Out("y");
+  const Pads p = valueOf(padsOf<form>(*ctx, x.shape()));
+  Place from = wholePlace(x.shape()), to = wholePlace(y.shape());
+  DimVector dims;
+  for (size_t a = 0; a < p.before.size(); ++a) {
+    const int64_t cutFront = std::max<int64_t>(0, -p.before[a]), cutBack = std::max<int64_t>(0, -p.after[a]);
+    dims.push_back(x.shape().dim_vec()[a] - cutFront - cutBack);
+    from.offset += cutFront * from.strides[a];
+    to.offset += std::max<int64_t>(0, p.before[a]) * to.strides[a];
+  }
+  const auto [floating, integral] = constantOf<form>(*ctx);
+  return Moves(x).fill(y, elementBits(x.data_type(), floating, integral)).copy(dims, x, from, y, to).bind();
+}
+
+template <Form form> Maybe<ShardingRule> sharding(const SbpContext &ctx) {
+  const auto [floating, integral] = constantOf<form>(ctx);
+  return padSharding(ctx, JUST(padsOf<form>(ctx, ctx.In("x").shape())), floating == 0 && integral == 0);
+}
+
+const std::vector<DataType> kTypes = {kFloat, kDouble, kFloat16, kUInt8, kInt64};
 
 REGISTER_USER_OP("pad")
     .Input("x")
@@ -241,67 +102,49 @@ REGISTER_USER_OP("pad")
     .Attr<List>("padding", {})
     .Attr<double>("floating_constant_value", 0.0)
     .Attr<int64_t>("integral_constant_value", 0)
-    .SetTensorDescInferFn(inferPad)
-    .SetGetSbpFn(padSbp)
+    .SetTensorDescInferFn(infer<Form::kLists>)
+    .Sharding(sharding<Form::kLists>)
     .Doc("Surrounds x with a constant: padding_before and padding_after have one entry an axis; when both are "
          "absent, `padding` is (before, after) of the last axis, then of the one before it, and so on. Negative "
          "entries cut. Floating tensors take floating_constant_value, others integral_constant_value.")
-    .Cases({user_op::Case("axes")
+    .Cases({Case("axes")
                 .In("x", {2, 3}, 0, 2)
                 .Attr("padding_before", List{1, 0})
                 .Attr("padding_after", List{0, 2})
                 .Attr("floating_constant_value", 0.5)
                 .Attr<int64_t>("integral_constant_value", 7)
-                .Types(kSampleTypes),
-            user_op::Case("pairs").In("x", {2, 3, 4}, 0, 2).Attr("padding", List{1, 2, 0, 1}).Types(kSampleTypes),
-            user_op::Case("cut")
+                .Types(kTypes),
+            Case("pairs").In("x", {2, 3, 4}, 0, 2).Attr("padding", List{1, 2, 0, 1}).Types(kTypes),
+            Case("cut")
                 .In("x", {4, 5}, 0, 2)
                 .Attr("padding_before", List{-1, 2})
                 .Attr("padding_after", List{1, -2})
-                .Types(kSampleTypes)});
+                .Types(kTypes)})
+    .Kernel<FunctionKernel<bindPad<Form::kLists>>>();
 
-const char *const kReflectDoc = "Extends the last axes by mirroring at the edge, which is not repeated. `padding` is "
-                                "(left, right) or (left, right, top, bottom).";
-const char *const kReplicateDoc =
-    "Extends the last axes by repeating the edge. `padding` is (left, right) or (left, right, top, bottom).";
-user_op::Case edgeCase(Shape in, List padding) {
-  return user_op::Case("plain").In("x", in, 0, 2).Attr("padding", padding).Types(kSampleTypes);
+/// The definition of constant_pad1d, 2d and 3d.
+std::function<void(OpRegistry &)> constantPad(Shape in, List padding) {
+  return [=](OpRegistry &op) {
+    op.Input("x")
+        .Output("y")
+        .RequiredAttr<List>("padding")
+        .Attr<double>("floating_value", 0.0)
+        .Attr<int64_t>("integral_value", 0)
+        .SetTensorDescInferFn(infer<Form::kPairs>)
+        .Sharding(sharding<Form::kPairs>)
+        .Doc("pad with `padding` alone: (before, after) of the last axis, then of the one before it, and so on.")
+        .Cases({Case("plain")
+                    .In("x", in, 0, 2)
+                    .Attr("padding", padding)
+                    .Types(kTypes)
+                    .Attr("floating_value", 0.5)
+                    .Attr<int64_t>("integral_value", 3)})
+        .Kernel<FunctionKernel<bindPad<Form::kPairs>>>();
+  };
 }
-
-#define OPC_EDGE_PAD(name, doc, in, ...)                                                                               \
-  REGISTER_USER_OP(name)                                                                                               \
-      .Input("x")                                                                                                      \
-      .Output("y")                                                                                                     \
-      .RequiredAttr<List>("padding")                                                                                   \
-      .SetTensorDescInferFn(inferEdge)                                                                                 \
-      .SetGetSbpFn(padSbp)                                                                                             \
-      .Doc(doc)                                                                                                        \
-      .Cases({edgeCase(in, __VA_ARGS__)});                                                                             \
-  OPC_ANY_TYPE_CPU_KERNEL(name, EdgePadKernel)
-
-const char *const kConstantDoc =
-    "pad with `padding` alone: (before, after) of the last axis, then of the one before it, and so on.";
-#define OPC_CONSTANT_PAD(name, in, ...)                                                                                \
-  REGISTER_USER_OP(name)                                                                                               \
-      .Input("x")                                                                                                      \
-      .Output("y")                                                                                                     \
-      .RequiredAttr<List>("padding")                                                                                   \
-      .Attr<double>("floating_value", 0.0)                                                                             \
-      .Attr<int64_t>("integral_value", 0)                                                                              \
-      .SetTensorDescInferFn(inferPad)                                                                                  \
-      .SetGetSbpFn(padSbp)                                                                                             \
-      .Doc(kConstantDoc)                                                                                               \
-      .Cases({edgeCase(in, __VA_ARGS__).Attr("floating_value", 0.5).Attr<int64_t>("integral_value", 3)});              \
-  OPC_ANY_TYPE_CPU_KERNEL(name, PadKernel)
-
-OPC_CONSTANT_PAD("constant_pad1d", Shape({2, 3, 5}), List{2, 3});
-OPC_CONSTANT_PAD("constant_pad2d", Shape({2, 2, 4, 5}), List{2, 1, 1, 3});
-OPC_CONSTANT_PAD("constant_pad3d", Shape({1, 2, 2, 3, 2}), List{2, 1, 1, 0, 0, 1});
-OPC_EDGE_PAD("reflection_pad1d", kReflectDoc, Shape({2, 3, 5}), List{2, 3});
-OPC_EDGE_PAD("reflection_pad2d", kReflectDoc, Shape({2, 2, 4, 5}), List{2, 1, 1, 3});
-OPC_EDGE_PAD("replication_pad1d", kReplicateDoc, Shape({2, 3, 5}), List{2, 7});
-OPC_EDGE_PAD("replication_pad2d", kReplicateDoc, Shape({2, 2, 4, 5}), List{2, 1, 6, 3});
-OPC_ANY_TYPE_CPU_KERNEL("pad", PadKernel);
+REGISTER_USER_OP("constant_pad1d").With(constantPad({2, 3, 5}, {2, 3}));
+REGISTER_USER_OP("constant_pad2d").With(constantPad({2, 2, 4, 5}, {2, 1, 1, 3}));
+REGISTER_USER_OP("constant_pad3d").With(constantPad({1, 2, 2, 3, 2}, {2, 1, 1, 0, 0, 1}));
 
 } // namespace
 } // namespace opc::ops

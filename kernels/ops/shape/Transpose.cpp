@@ -1,14 +1,13 @@
 // transpose: permutes the axes.
 // SPDX-License-Identifier: Apache-2.0
-#include "support/Axes.h"
-#include "support/CpuKernels.h"
-#include "support/SbpRules.h"
-#include "support/StridedCopy.h"
+#include "shape/Moves.h"
+#include "support/SignatureLists.h"
 
 namespace opc::ops {
 namespace {
 
-Maybe<std::vector<int64_t>> resolvePerm(const std::vector<int32_t> &perm, int64_t rank) {
+Maybe<std::vector<int64_t>> permOf(const OpContext &ctx, int64_t rank) {
+  const auto perm = ctx.Attr<std::vector<int32_t>>("perm");
   if (static_cast<int64_t>(perm.size()) != rank)
     return (Error("OPC0205") << "perm has " << perm.size() << " entries, the input has rank " << rank)
         .help("perm[i] is the input axis that becomes output axis i; list every axis once");
@@ -19,44 +18,32 @@ Maybe<std::vector<int64_t>> resolvePerm(const std::vector<int32_t> &perm, int64_
 }
 
 Maybe<void> infer(InferContext *ctx) {
-  const Shape &in = ctx->InputShape("input", 0);
-  const auto perm = JUST(resolvePerm(ctx->Attr<std::vector<int32_t>>("perm"), in.NumAxes()));
+  const TensorDesc in = ctx->In("input");
   DimVector dims;
-  for (int64_t p : perm) dims.push_back(in.At(p));
-  *ctx->TensorDesc4ArgNameAndIndex("output", 0) = TensorDesc(Shape(dims), ctx->InputDType("input", 0));
+  for (int64_t p : JUST(permOf(*ctx, in.shape().NumAxes()))) dims.push_back(in.shape().At(p));
+  ctx->Out("output") = TensorDesc(Shape(dims), in.data_type());
   return Maybe<void>::Ok();
 }
 
-Maybe<void> sbp(user_op::SbpContext *ctx) {
-  const Shape &in = ctx->LogicalTensorDesc4InputArgNameAndIndex("input", 0).shape();
-  const auto perm = JUST(resolvePerm(ctx->Attr<std::vector<int32_t>>("perm"), in.NumAxes()));
+std::unique_ptr<BoundKernel> bindTranspose(KernelBindContext *ctx) {
+  const Tensor &in = ctx->In("input");
+  const DimVector strides = rowMajorStrides(in.shape());
+  Place from;
+  for (int64_t p : valueOf(permOf(*ctx, in.shape().NumAxes()))) from.strides.push_back(strides[static_cast<size_t>(p)]);
+  return bindRead(in, from, ctx->Out("output"));
+}
+
+/// Listed, because a rule would give another order.
+Maybe<void> listSignatures(SbpContext *ctx) {
+  const auto perm = JUST(permOf(*ctx, ctx->In("input").shape().NumAxes()));
   std::vector<std::pair<int64_t, int64_t>> pairs;
   for (size_t i = 0; i < perm.size(); ++i) pairs.push_back({perm[i], static_cast<int64_t>(i)});
   addAxisSignatures(ctx, "input", "output", pairs, true);
   return Maybe<void>::Ok();
 }
 
-class TransposeKernel final : public BindingKernel {
-public:
-  std::unique_ptr<user_op::BoundKernel> Bind(KernelBindContext *ctx) const override {
-    const Tensor *in = ctx->Tensor4ArgNameAndIndex("input", 0);
-    Tensor *out = ctx->Tensor4ArgNameAndIndex("output", 0);
-    const auto perm = valueOf(resolvePerm(ctx->Attr<std::vector<int32_t>>("perm"), in->shape().NumAxes()));
-    const DimVector strides = rowMajorStrides(in->shape());
-    DimVector src;
-    for (int64_t p : perm) src.push_back(strides[static_cast<size_t>(p)]);
-    StridedCopy copy(GetSizeOfDataType(in->data_type()), out->shape().dim_vec(), src);
-    const void *from = in->raw_dptr();
-    void *to = out->mut_raw_dptr();
-    return user_op::bindTask([=](DeviceCtx *dev) { copy.run(dev, from, to); });
-  }
-};
-
-user_op::Case sample(const char *name, Shape in, std::vector<int32_t> perm) {
-  return user_op::Case(name)
-      .In("input", in, 0, 2)
-      .Attr("perm", perm)
-      .Types({kFloat, kDouble, kFloat16, kUInt8, kInt64, kBool});
+Case sample(const char *name, Shape in, std::vector<int32_t> perm) {
+  return Case(name).In("input", in, 0, 2).Attr("perm", perm).Types(kMoved);
 }
 
 REGISTER_USER_OP("transpose")
@@ -65,14 +52,13 @@ REGISTER_USER_OP("transpose")
     .RequiredAttr<std::vector<int32_t>>("perm")
     .Attr<bool>("batch_axis_non_change", false)
     .SetTensorDescInferFn(infer)
-    .SetGetSbpFn(sbp)
+    .SetGetSbpFn(listSignatures)
     .Doc("output[i_perm[0], i_perm[1], ...] = input[i_0, i_1, ...]: output axis k is input axis perm[k]. Negative "
          "entries count from the end. batch_axis_non_change is accepted from older graphs and has no effect.")
     .Cases({sample("matrix", {5, 7}, {1, 0}), sample("heads", {2, 3, 4, 5}, {0, 2, 1, 3}),
             sample("large", {67, 130}, {1, 0}), sample("channels_last", {2, 3, 5, 4}, {0, 2, 3, -3}),
-            sample("scalar", {}, {})});
-
-OPC_ANY_TYPE_CPU_KERNEL("transpose", TransposeKernel);
+            sample("scalar", {}, {})})
+    .Kernel<FunctionKernel<bindTranspose>>();
 
 } // namespace
 } // namespace opc::ops

@@ -1,16 +1,11 @@
 // unfold and fold: the patches of an image as columns (im2col), and their sum back into an image (col2im).
 // SPDX-License-Identifier: Apache-2.0
-#include "StagedTensors.h"
-#include "support/Axes.h"
-#include "support/CpuKernels.h"
-#include "support/RegisterFloating.h"
-
-#include <algorithm>
+#include "support/ElementBytes.h"
+#include "support/Operator.h"
 
 namespace opc::ops {
 namespace {
 
-using cpu::StagedTensors;
 using Pair = std::vector<int32_t>;
 
 /// Sizes of an image of h x w and of its patches: oh x ow positions of kh x kw pixels.
@@ -18,19 +13,19 @@ struct Patches {
   int64_t h, w, kh, kw, padH, padW, strideH, strideW, dilationH, dilationW, oh, ow;
 };
 
-Maybe<Patches> patches(const user_op::OpContext *ctx, int64_t h, int64_t w) {
-  if (ctx->Attr<std::string>("data_format") != "channels_first")
-    return (Error("OPC0205") << "data_format is \"" << ctx->Attr<std::string>("data_format") << "\"")
+Maybe<Patches> patches(const OpContext &ctx, int64_t h, int64_t w) {
+  if (ctx.Attr<std::string>("data_format") != "channels_first")
+    return (Error("OPC0205") << "data_format is \"" << ctx.Attr<std::string>("data_format") << "\"")
         .help("use \"channels_first\", and transpose before and after");
   for (const char *name : {"kernel_size", "padding", "strides", "dilation_rate"}) {
-    const Pair p = ctx->Attr<Pair>(name);
+    const Pair p = ctx.Attr<Pair>(name);
     const int32_t least = std::string(name) == "padding" ? 0 : 1;
     if (p.size() != 2 || p[0] < least || p[1] < least)
       return (Error("OPC0205") << name << " has to be two numbers of " << least << " or more")
           .help("give (vertical, horizontal)");
   }
-  const Pair k = ctx->Attr<Pair>("kernel_size"), pad = ctx->Attr<Pair>("padding"), s = ctx->Attr<Pair>("strides"),
-             d = ctx->Attr<Pair>("dilation_rate");
+  const Pair k = ctx.Attr<Pair>("kernel_size"), pad = ctx.Attr<Pair>("padding"), s = ctx.Attr<Pair>("strides"),
+             d = ctx.Attr<Pair>("dilation_rate");
   Patches p{h, w, k[0], k[1], pad[0], pad[1], s[0], s[1], d[0], d[1], 0, 0};
   const int64_t spanH = h + 2 * p.padH - p.dilationH * (p.kh - 1) - 1,
                 spanW = w + 2 * p.padW - p.dilationW * (p.kw - 1) - 1;
@@ -44,28 +39,27 @@ Maybe<Patches> patches(const user_op::OpContext *ctx, int64_t h, int64_t w) {
 }
 
 Maybe<void> inferUnfold(InferContext *ctx) {
-  const TensorDesc x = *ctx->TensorDesc4ArgNameAndIndex("x", 0);
+  const TensorDesc x = ctx->In("x");
   if (x.shape().NumAxes() != 4)
     return Error::ShapeMismatch() << "x is " << x.shape().ToString()
                                   << ", it should be (batch, channels, height, width)";
-  const Patches p = JUST(patches(ctx, x.shape().At(2), x.shape().At(3)));
+  const Patches p = JUST(patches(*ctx, x.shape().At(2), x.shape().At(3)));
   const int64_t rows = JUST(checkedMul(x.shape().At(1), p.kh * p.kw, "the number of rows"));
-  *ctx->TensorDesc4ArgNameAndIndex("y", 0) = TensorDesc(Shape({x.shape().At(0), rows, p.oh * p.ow}), x.data_type());
+  ctx->Out("y") = TensorDesc(Shape({x.shape().At(0), rows, p.oh * p.ow}), x.data_type());
   return Maybe<void>::Ok();
 }
 
 Maybe<void> inferFold(InferContext *ctx) {
-  const TensorDesc x = *ctx->TensorDesc4ArgNameAndIndex("x", 0);
+  const TensorDesc x = ctx->In("x");
   const Pair size = ctx->Attr<Pair>("output_size");
   if (size.size() != 2 || size[0] < 1 || size[1] < 1)
     return (Error("OPC0205") << "output_size has to be two numbers of 1 or more").help("give (height, width)");
-  const Patches p = JUST(patches(ctx, size[0], size[1]));
+  const Patches p = JUST(patches(*ctx, size[0], size[1]));
   if (x.shape().NumAxes() != 3 || x.shape().At(1) % (p.kh * p.kw) || x.shape().At(2) != p.oh * p.ow)
     return (Error::ShapeMismatch() << "x is " << x.shape().ToString() << ", it should be (batch, channels * "
                                    << p.kh * p.kw << ", " << p.oh * p.ow << ")")
         .help("an image of output_size has as many patches as x has columns");
-  *ctx->TensorDesc4ArgNameAndIndex("y", 0) =
-      TensorDesc(Shape({x.shape().At(0), x.shape().At(1) / (p.kh * p.kw), p.h, p.w}), x.data_type());
+  ctx->Out("y") = TensorDesc(Shape({x.shape().At(0), x.shape().At(1) / (p.kh * p.kw), p.h, p.w}), x.data_type());
   return Maybe<void>::Ok();
 }
 
@@ -78,16 +72,16 @@ std::pair<int64_t, int64_t> inside(int64_t offset, int64_t stride, int64_t size,
 
 class UnfoldKernel final : public BindingKernel {
 public:
-  std::unique_ptr<user_op::BoundKernel> Bind(KernelBindContext *ctx) const override {
-    const Tensor *x = ctx->Tensor4ArgNameAndIndex("x", 0);
-    const Shape in = x->shape();
-    const Patches p = valueOf(patches(ctx, in.At(2), in.At(3)));
-    const void *from = x->raw_dptr();
-    void *to = ctx->Tensor4ArgNameAndIndex("y", 0)->mut_raw_dptr();
+  std::unique_ptr<BoundKernel> Bind(KernelBindContext *ctx) const override {
+    const Tensor &x = ctx->In("x");
+    const Shape &in = x.shape();
+    const Patches p = valueOf(patches(*ctx, in.At(2), in.At(3)));
+    const void *from = x.raw_dptr();
+    void *to = ctx->Out("y").mut_raw_dptr();
     const int64_t planes = in.Count(0, 2), taps = p.kh * p.kw;
-    return withElementSize(GetSizeOfDataType(x->data_type()), [&](auto tag) -> std::unique_ptr<user_op::BoundKernel> {
+    return withElementSize(elementSize(x), [&](auto tag) {
       using T = decltype(tag);
-      return user_op::bindTask([=](DeviceCtx *dev) {
+      return bindTask([=](DeviceCtx *dev) {
         dev->parallelFor(planes * taps, std::max<int64_t>(1, 16384 / (p.oh * p.ow)), [&](int64_t b, int64_t e) {
           for (int64_t job = b; job < e; ++job) {
             const T *plane = static_cast<const T *>(from) + job / taps * p.h * p.w;
@@ -112,17 +106,15 @@ public:
   }
 };
 
-template <class T> class FoldKernel final : public BindingKernel {
+template <class T> class FoldKernel final : public StagedKernel<T> {
 public:
-  std::unique_ptr<user_op::BoundKernel> Bind(KernelBindContext *ctx) const override {
-    StagedTensors<T> staged(ctx);
+  std::unique_ptr<BoundKernel> BindStaged(KernelBindContext *ctx, StagedTensors<T> &staged) const override {
     const T *x = staged.in("x");
     T *y = staged.out("y");
-    const Shape out = ctx->Tensor4ArgNameAndIndex("y", 0)->shape();
-    const Patches p = valueOf(patches(ctx, out.At(2), out.At(3)));
+    const Shape &out = ctx->Out("y").shape();
+    const Patches p = valueOf(patches(*ctx, out.At(2), out.At(3)));
     const int64_t planes = out.Count(0, 2), taps = p.kh * p.kw, positions = p.oh * p.ow;
-    return user_op::bindTask([=, staged = std::move(staged)](DeviceCtx *dev) {
-      staged.load(dev);
+    return bindTask([=](DeviceCtx *dev) {
       dev->parallelFor(planes, std::max<int64_t>(1, 16384 / (taps * positions)), [&](int64_t b, int64_t e) {
         for (int64_t c = b; c < e; ++c) {
           T *plane = y + c * p.h * p.w;
@@ -139,53 +131,47 @@ public:
           }
         }
       });
-      staged.store(dev);
     });
   }
 };
 
-user_op::Case &with(user_op::Case &c, Pair k, Pair pad, Pair s, Pair d) {
-  return c.Attr("kernel_size", k).Attr("padding", pad).Attr("strides", s).Attr("dilation_rate", d);
+/// The attributes of both ops.
+void patchAttrs(OpRegistry &op) {
+  op.Attr<std::string>("data_format", "channels_first")
+      .RequiredAttr<Pair>("kernel_size")
+      .Attr<Pair>("padding", {0, 0})
+      .Attr<Pair>("strides", {1, 1})
+      .Attr<Pair>("dilation_rate", {1, 1});
 }
-user_op::Case sample(const char *name, Shape x, Pair k, Pair pad, Pair s, Pair d, Pair output = {}) {
-  user_op::Case c(name);
-  c.In("x", x);
-  if (!output.empty())
-    c.Attr("output_size", output);
-  else
-    c.Types({kFloat, kDouble, kFloat16});
-  return with(c, k, pad, s, d);
+Case sample(const char *name, Shape x, Pair k, Pair pad, Pair s, Pair d) {
+  Case c(name);
+  c.In("x", x).Attr("kernel_size", k).Attr("padding", pad).Attr("strides", s).Attr("dilation_rate", d);
+  return c;
 }
-
-#define OPC_PATCH_ATTRS                                                                                                \
-  Attr<std::string>("data_format", "channels_first")                                                                   \
-      .RequiredAttr<Pair>("kernel_size")                                                                               \
-      .Attr<Pair>("padding", {0, 0})                                                                                   \
-      .Attr<Pair>("strides", {1, 1})                                                                                   \
-      .Attr<Pair>("dilation_rate", {1, 1})
 
 REGISTER_USER_OP("unfold")
     .Input("x")
     .Output("y")
-    .OPC_PATCH_ATTRS.SetTensorDescInferFn(inferUnfold)
-    .Sharding("n . . . -> n . .", user_op::Linear({0}))
+    .With(patchAttrs)
+    .SetTensorDescInferFn(inferUnfold)
+    .Sharding("n . . . -> n . .", Linear({0}))
     .Doc("y[n, (c, i, j), (oy, ox)] = x[n, c, oy * stride + i * dilation - padding, ...], 0 outside: the patches of "
          "x (batch, channels, height, width) as columns.")
-    .Cases({sample("plain", {2, 3, 5, 6}, {3, 2}, {0, 0}, {1, 1}, {1, 1}),
-            sample("strided", {1, 2, 7, 6}, {3, 3}, {1, 2}, {2, 1}, {1, 2})});
+    .Cases({sample("plain", {2, 3, 5, 6}, {3, 2}, {0, 0}, {1, 1}, {1, 1}).Types({kFloat, kDouble, kFloat16}),
+            sample("strided", {1, 2, 7, 6}, {3, 3}, {1, 2}, {2, 1}, {1, 2}).Types({kFloat, kDouble, kFloat16})})
+    .Kernel<UnfoldKernel>();
 
 REGISTER_USER_OP("fold")
     .Input("x")
     .Output("y")
     .RequiredAttr<Pair>("output_size")
-    .OPC_PATCH_ATTRS.SetTensorDescInferFn(inferFold)
-    .Sharding("n . . -> n . . .", user_op::Linear({0}))
+    .With(patchAttrs)
+    .SetTensorDescInferFn(inferFold)
+    .Sharding("n . . -> n . . .", Linear({0}))
     .Doc("Adds the columns of x, as unfold makes them of an image of output_size (height, width), back into an "
          "image; pixels that several patches cover add up. The gradient of unfold.")
-    .Cases({sample("plain", {2, 18, 20}, {3, 2}, {0, 0}, {1, 1}, {1, 1}, {6, 6})});
-
-OPC_ANY_TYPE_CPU_KERNEL("unfold", UnfoldKernel);
-OPC_REGISTER_FLOATING_CPU_KERNELS("fold", FoldKernel, "x");
+    .Cases({sample("plain", {2, 18, 20}, {3, 2}, {0, 0}, {1, 1}, {1, 1}).Attr("output_size", Pair{6, 6})})
+    .Kernel<FoldKernel, types::Floating>("x");
 
 } // namespace
 } // namespace opc::ops

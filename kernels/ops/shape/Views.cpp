@@ -1,8 +1,7 @@
 // Operators whose output is the input's bytes under another shape: reshape, flatten, expand_dims, squeeze and the like.
 // SPDX-License-Identifier: Apache-2.0
-#include "support/Axes.h"
-#include "support/CpuKernels.h"
-#include "support/SbpRules.h"
+#include "support/Operator.h"
+#include "support/SignatureLists.h"
 #include "support/StridedCopy.h"
 
 namespace opc::ops {
@@ -11,23 +10,22 @@ namespace {
 /// Copies when the planner could not give both tensors the same memory, and does nothing when it could.
 class ViewKernel final : public BindingKernel {
 public:
-  std::unique_ptr<user_op::BoundKernel> Bind(KernelBindContext *ctx) const override {
-    const Tensor *in = ctx->Tensor4ArgNameAndIndex(ctx->inputs()[0].first, 0);
-    Tensor *out = ctx->Tensor4ArgNameAndIndex("out", 0);
-    const void *src = in->raw_dptr();
-    void *dst = out->mut_raw_dptr();
-    const int64_t bytes = out->shape().elem_cnt() * static_cast<int64_t>(GetSizeOfDataType(out->data_type()));
-    return user_op::bindTask([=](DeviceCtx *dev) { copyBytes(dev, src, dst, bytes); });
+  std::unique_ptr<BoundKernel> Bind(KernelBindContext *ctx) const override {
+    Tensor &out = ctx->Out("out");
+    const void *src = ctx->In("in").raw_dptr();
+    void *dst = out.mut_raw_dptr();
+    const int64_t bytes = out.shape().elem_cnt() * static_cast<int64_t>(GetSizeOfDataType(out.data_type()));
+    return bindTask([=](DeviceCtx *dev) { copyBytes(dev, src, dst, bytes); });
   }
 };
 
 Maybe<void> setShape(InferContext *ctx, const Shape &shape) {
-  *ctx->TensorDesc4ArgNameAndIndex("out", 0) = TensorDesc(shape, ctx->InputDType("in", 0));
+  ctx->Out("out") = TensorDesc(shape, ctx->In("in").data_type());
   return Maybe<void>::Ok();
 }
 
 Maybe<void> inferReshape(InferContext *ctx) {
-  const Shape &in = ctx->InputShape("in", 0);
+  const Shape &in = ctx->In("in").shape();
   Shape shape = ctx->Attr<Shape>("shape");
   int64_t known = 1, unknown = -1;
   for (int64_t i = 0; i < shape.NumAxes(); ++i) {
@@ -60,7 +58,7 @@ Maybe<void> inferReshape(InferContext *ctx) {
 }
 
 Maybe<void> inferReshapeLike(InferContext *ctx) {
-  const Shape &in = ctx->InputShape("in", 0), &like = ctx->InputShape("like", 0);
+  const Shape &in = ctx->In("in").shape(), &like = ctx->In("like").shape();
   if (in.elem_cnt() != like.elem_cnt())
     return Error::ShapeMismatch() << "in " << in.ToString() << " has " << in.elem_cnt() << " elements, like "
                                   << like.ToString() << " has " << like.elem_cnt();
@@ -68,7 +66,7 @@ Maybe<void> inferReshapeLike(InferContext *ctx) {
 }
 
 Maybe<void> inferFlatten(InferContext *ctx) {
-  const Shape &in = ctx->InputShape("in", 0);
+  const Shape &in = ctx->In("in").shape();
   if (in.NumAxes() == 0) return setShape(ctx, Shape({1}));
   const int64_t start = JUST(resolveAxis(ctx->Attr<int32_t>("start_dim"), in.NumAxes(), "start_dim"));
   const int64_t end = JUST(resolveAxis(ctx->Attr<int32_t>("end_dim"), in.NumAxes(), "end_dim"));
@@ -84,14 +82,14 @@ Maybe<void> inferFlatten(InferContext *ctx) {
 }
 
 Maybe<void> inferExpandDims(InferContext *ctx) {
-  DimVector dims = ctx->InputShape("in", 0).dim_vec();
+  DimVector dims = ctx->In("in").shape().dim_vec();
   const int64_t axis = JUST(resolveAxis(ctx->Attr<int32_t>("axis"), static_cast<int64_t>(dims.size()) + 1));
   dims.insert(dims.begin() + axis, 1);
   return setShape(ctx, Shape(dims));
 }
 
 Maybe<void> inferSqueeze(InferContext *ctx) {
-  const Shape &in = ctx->InputShape("in", 0);
+  const Shape &in = ctx->In("in").shape();
   const auto axes = JUST(resolveAxes(ctx->Attr<std::vector<int32_t>>("axes"), in.NumAxes(), "axes"));
   DimVector dims;
   for (int64_t i = 0; i < in.NumAxes(); ++i) {
@@ -105,62 +103,37 @@ Maybe<void> inferSqueeze(InferContext *ctx) {
   return setShape(ctx, Shape(dims));
 }
 
-Maybe<void> reshapeSbp(user_op::SbpContext *ctx) {
-  // The output's shape follows from the rules above; here only the input's leading axis is sure to stay an axis.
-  const Shape &in = ctx->LogicalTensorDesc4InputArgNameAndIndex("in", 0).shape();
-  Shape out;
-  if (ctx->user_op_conf().has_attr("shape")) {
-    out = ctx->Attr<Shape>("shape");
-    int64_t known = 1, unknown = -1;
-    for (int64_t i = 0; i < out.NumAxes(); ++i)
-      if (out.At(i) < 0)
-        unknown = i;
-      else
-        known *= out.At(i);
-    if (unknown >= 0 && known > 0) out.Set(unknown, in.elem_cnt() / known);
-  } else if (ctx->has_input("like", 0)) {
-    out = ctx->LogicalTensorDesc4InputArgNameAndIndex("like", 0).shape();
-    for (const auto &[i, j] : reshapeSplits(in, out, ctx->parallel_num()))
-      ctx->NewBuilder()
-          .Split(user_op::OpArg("in", 0), i)
-          .Split(user_op::OpArg("like", 0), j)
-          .Split(user_op::OpArg("out", 0), j)
-          .Build();
-    return Maybe<void>::Ok();
-  } else if (ctx->user_op_conf().has_attr("axes")) {
-    const auto axes = JUST(resolveAxes(ctx->Attr<std::vector<int32_t>>("axes"), in.NumAxes(), "axes"));
-    DimVector dims;
-    for (int64_t i = 0; i < in.NumAxes(); ++i)
-      if (!std::binary_search(axes.begin(), axes.end(), i)) dims.push_back(in.At(i));
-    out = Shape(dims);
-  } else if (ctx->user_op_conf().has_attr("axis")) {
-    DimVector dims = in.dim_vec();
-    dims.insert(dims.begin() + JUST(resolveAxis(ctx->Attr<int32_t>("axis"), in.NumAxes() + 1)), 1);
-    out = Shape(dims);
-  } else {
-    const int64_t start =
-        JUST(resolveAxis(ctx->Attr<int32_t>("start_dim"), std::max<int64_t>(1, in.NumAxes()), "start_dim"));
-    const int64_t end = JUST(resolveAxis(ctx->Attr<int32_t>("end_dim"), std::max<int64_t>(1, in.NumAxes()), "end_dim"));
-    if (in.NumAxes() == 0 || start > end) return Maybe<void>::Ok();
-    DimVector dims(in.begin(), in.begin() + start);
-    dims.push_back(in.Count(start, end + 1));
-    dims.insert(dims.end(), in.begin() + end + 1, in.end());
-    out = Shape(dims);
-  }
+/// Listed, because pieces must divide: a split axis keeps its elements where the pieces are as long on both sides.
+Maybe<void> listSplits(SbpContext *ctx) {
+  const Shape &in = ctx->In("in").shape(), &out = ctx->Out("out").shape();
   addAxisSignatures(ctx, "in", "out", reshapeSplits(in, out, ctx->parallel_num()), true);
   return Maybe<void>::Ok();
 }
+Maybe<void> listSplitsLike(SbpContext *ctx) {
+  using namespace sbp;
+  const Shape &in = ctx->In("in").shape(), &like = ctx->In("like").shape();
+  for (const auto &[i, j] : reshapeSplits(in, like, ctx->parallel_num())) addSignature(ctx, {S(i), S(j), S(j)});
+  return Maybe<void>::Ok();
+}
+Maybe<void> listFlattenSplits(SbpContext *ctx) {
+  return ctx->In("in").shape().NumAxes() == 0 ? Maybe<void>::Ok() : listSplits(ctx);
+}
 
-const std::vector<DataType> kSampleTypes = {kFloat, kDouble, kFloat16, kInt8, kInt64, kBool};
-user_op::Case sample(const char *name, Shape in) { return user_op::Case(name).In("in", in, 0, 2).Types(kSampleTypes); }
+/// The output of an op that is a view of its input.
+std::function<void(OpRegistry &)> view(TensorDescInferFn infer, GetSbpFn list = listSplits) {
+  return [=](OpRegistry &op) {
+    op.Output("out").SetTensorDescInferFn(infer).SetGetSbpFn(list).View().Kernel<ViewKernel>(
+        KernelOptions().Inplace("out", "in"));
+  };
+}
+Case sample(const char *name, Shape in) {
+  return Case(name).In("in", in, 0, 2).Types({kFloat, kDouble, kFloat16, kInt8, kInt64, kBool});
+}
 
 REGISTER_USER_OP("reshape")
     .Input("in")
-    .Output("out")
     .RequiredAttr<Shape>("shape")
-    .SetTensorDescInferFn(inferReshape)
-    .SetGetSbpFn(reshapeSbp)
-    .View()
+    .With(view(inferReshape))
     .Doc("out has the elements of in, in row-major order, under another shape. One dimension of `shape` may be -1: "
          "it is inferred. The number of elements must not change.")
     .Cases({sample("plain", {2, 6}).Attr("shape", Shape({3, 4})),
@@ -170,21 +143,15 @@ REGISTER_USER_OP("reshape")
 REGISTER_USER_OP("reshape_like")
     .Input("in")
     .Input("like")
-    .Output("out")
-    .SetTensorDescInferFn(inferReshapeLike)
-    .SetGetSbpFn(reshapeSbp)
-    .View()
+    .With(view(inferReshapeLike, listSplitsLike))
     .Doc("out has the elements of in under the shape of like; the values of like are not read.")
     .Cases({sample("plain", {2, 6}).In("like", {3, 4}), sample("flat", {2, 3, 1}).In("like", {6})});
 
 REGISTER_USER_OP("flatten")
     .Input("in")
-    .Output("out")
     .Attr<int32_t>("start_dim", 0)
     .Attr<int32_t>("end_dim", -1)
-    .SetTensorDescInferFn(inferFlatten)
-    .SetGetSbpFn(reshapeSbp)
-    .View()
+    .With(view(inferFlatten, listFlattenSplits))
     .Doc("Merges the axes start_dim to end_dim, both included, into one. A scalar becomes a vector of one element.")
     .Cases({sample("all", {2, 3, 4}), sample("tail", {2, 3, 4}).Attr<int32_t>("start_dim", 1),
             sample("middle", {2, 3, 4, 5}).Attr<int32_t>("start_dim", 1).Attr<int32_t>("end_dim", -2),
@@ -192,22 +159,16 @@ REGISTER_USER_OP("flatten")
 
 REGISTER_USER_OP("expand_dims")
     .Input("in")
-    .Output("out")
     .RequiredAttr<int32_t>("axis")
-    .SetTensorDescInferFn(inferExpandDims)
-    .SetGetSbpFn(reshapeSbp)
-    .View()
+    .With(view(inferExpandDims))
     .Doc("Inserts an axis of size 1 so that it is axis `axis` of the output; -1 appends it.")
     .Cases({sample("front", {2, 3}).Attr<int32_t>("axis", 0), sample("back", {2, 3}).Attr<int32_t>("axis", -1),
             sample("scalar", {}).Attr<int32_t>("axis", 0)});
 
 REGISTER_USER_OP("squeeze")
     .Input("in")
-    .Output("out")
     .RequiredAttr<std::vector<int32_t>>("axes")
-    .SetTensorDescInferFn(inferSqueeze)
-    .SetGetSbpFn(reshapeSbp)
-    .View()
+    .With(view(inferSqueeze))
     .Doc("Removes the listed axes, each of which must have the size 1.")
     .Cases({sample("one", {2, 1, 3}).Attr("axes", std::vector<int32_t>{1}),
             sample("two", {1, 2, 1}).Attr("axes", std::vector<int32_t>{0, -1})});
@@ -215,11 +176,12 @@ REGISTER_USER_OP("squeeze")
 REGISTER_USER_OP("identity")
     .Input("in")
     .Output("out")
-    .SetTensorDescInferFn(user_op::TensorDescInferFnUtil::Unchanged)
-    .Sharding("... -> ...", user_op::Linear({0}))
+    .SetTensorDescInferFn(TensorDescInferFnUtil::Unchanged)
+    .Sharding("... -> ...", Linear({0}))
     .View()
     .Doc("out = in.")
-    .Cases({sample("matrix", {3, 5}), sample("scalar", {}), sample("empty", {0, 4})});
+    .Cases({sample("matrix", {3, 5}), sample("scalar", {}), sample("empty", {0, 4})})
+    .Kernel<ViewKernel>(KernelOptions().Inplace("out", "in"));
 
 // A copy is a tensor of its own, never a view: graphs use it to cut aliasing.
 REGISTER_USER_OP("copy")
@@ -228,20 +190,12 @@ REGISTER_USER_OP("copy")
     .Attr<std::string>("device_type", "")
     .Attr<int64_t>("device_id", 0)
     .Attr<bool>("pin_memory", false)
-    .SetTensorDescInferFn(user_op::TensorDescInferFnUtil::Unchanged)
-    .Sharding("... -> ...", user_op::Linear({0}))
+    .SetTensorDescInferFn(TensorDescInferFnUtil::Unchanged)
+    .Sharding("... -> ...", Linear({0}))
     .Doc("out = in, in memory of its own. The attributes device_type, device_id and pin_memory are accepted from "
          "older graphs; where a tensor lives is decided by placement.")
-    .Cases({sample("matrix", {3, 5}), sample("scalar", {})});
-
-const CpuKernelOptions kInplace{nullptr, inplaceOf("out", "in")};
-OPC_ANY_TYPE_CPU_KERNEL("reshape", ViewKernel, kInplace);
-OPC_ANY_TYPE_CPU_KERNEL("reshape_like", ViewKernel, kInplace);
-OPC_ANY_TYPE_CPU_KERNEL("flatten", ViewKernel, kInplace);
-OPC_ANY_TYPE_CPU_KERNEL("expand_dims", ViewKernel, kInplace);
-OPC_ANY_TYPE_CPU_KERNEL("squeeze", ViewKernel, kInplace);
-OPC_ANY_TYPE_CPU_KERNEL("identity", ViewKernel, kInplace);
-OPC_ANY_TYPE_CPU_KERNEL("copy", ViewKernel);
+    .Cases({sample("matrix", {3, 5}), sample("scalar", {})})
+    .Kernel<ViewKernel>();
 
 } // namespace
 } // namespace opc::ops

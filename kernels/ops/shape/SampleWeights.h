@@ -1,10 +1,9 @@
-// Where grid_sample reads: grid coordinates to pixels, with padding; shared with its gradient.
+// The pixels that a resampled one is made of, and their weights: for grid_sample, the upsamplings and their gradients.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include "opc/Op.h"
+#include "support/Operator.h"
 
-#include <algorithm>
 #include <cmath>
 
 namespace opc::ops {
@@ -12,16 +11,16 @@ namespace opc::ops {
 enum class Interpolation { kBilinear, kNearest, kBicubic };
 enum class Padding { kZeros, kBorder, kReflection };
 
-inline Maybe<Interpolation> interpolationOf(const user_op::OpContext *ctx) {
-  const std::string &m = ctx->Attr<std::string>("interpolation_mode");
+inline Maybe<Interpolation> interpolationOf(const OpContext &ctx) {
+  const std::string &m = ctx.Attr<std::string>("interpolation_mode");
   if (m == "bilinear") return Interpolation::kBilinear;
   if (m == "nearest") return Interpolation::kNearest;
   if (m == "bicubic") return Interpolation::kBicubic;
   return (Error("OPC0205") << "interpolation_mode is \"" << m << "\"")
       .help("use \"bilinear\", \"nearest\" or \"bicubic\"");
 }
-inline Maybe<Padding> paddingOf(const user_op::OpContext *ctx) {
-  const std::string &m = ctx->Attr<std::string>("padding_mode");
+inline Maybe<Padding> paddingOf(const OpContext &ctx) {
+  const std::string &m = ctx.Attr<std::string>("padding_mode");
   if (m == "zeros") return Padding::kZeros;
   if (m == "border") return Padding::kBorder;
   if (m == "reflection") return Padding::kReflection;
@@ -74,6 +73,7 @@ template <class T> int64_t toPixel(T p) {
   return p > T(-1e15) && p < T(1e15) ? static_cast<int64_t>(p) : int64_t{-1} << 40;
 }
 
+/// Keys' cubic convolution with a = -0.75, as PyTorch has it: the weights of the pixels -1, 0, 1 and 2 at t in [0, 1).
 template <class T> void cubicWeights(T t, T w[4]) {
   constexpr T a = T(-0.75);
   auto near = [](T d) { return ((a + 2) * d - (a + 3)) * d * d + 1; };
@@ -94,5 +94,62 @@ template <class T> void cubicSlopes(T t, T w[4]) {
   w[2] = -near(1 - t);
   w[3] = -far(2 - t);
 }
+
+/// The pixels of a plane that one output of grid_sample reads (-1: outside), their weights, and with kSlopes the
+/// weights' derivatives by the grid's coordinates.
+template <class T, bool kSlopes> struct Taps {
+  int count;
+  int64_t at[16];
+  T weight[16], byX[kSlopes ? 16 : 1], byY[kSlopes ? 16 : 1];
+
+  Taps(Interpolation mode, const Placement<T> &px, const Placement<T> &py, T gx, T gy) {
+    const auto pixel = [&](int64_t x, int64_t y) {
+      return x >= 0 && x < px.size && y >= 0 && y < py.size ? y * px.size + x : int64_t{-1};
+    };
+    const T ux = px.unnormalized(gx), uy = py.unnormalized(gy);
+    if (mode == Interpolation::kNearest) {
+      count = 1;
+      at[0] = pixel(toPixel(std::nearbyint(px.padded(ux))), toPixel(std::nearbyint(py.padded(uy))));
+      weight[0] = 1;
+      if constexpr (kSlopes) byX[0] = byY[0] = 0;
+    } else if (mode == Interpolation::kBilinear) {
+      count = 4;
+      const T x = px.padded(ux), y = py.padded(uy), x0 = std::floor(x), y0 = std::floor(y);
+      const T wx[2] = {1 - (x - x0), x - x0}, wy[2] = {1 - (y - y0), y - y0};
+      const int64_t ix = toPixel(x0), iy = toPixel(y0);
+      for (int k = 0; k < 4; ++k) {
+        at[k] = pixel(ix + k % 2, iy + k / 2);
+        weight[k] = wx[k % 2] * wy[k / 2];
+      }
+      if constexpr (kSlopes) {
+        const T slopeX = px.scale() * px.paddedSlope(ux), slopeY = py.scale() * py.paddedSlope(uy);
+        for (int k = 0; k < 4; ++k) {
+          byX[k] = (k % 2 ? slopeX : -slopeX) * wy[k / 2];
+          byY[k] = (k / 2 ? slopeY : -slopeY) * wx[k % 2];
+        }
+      }
+    } else { // bicubic: each neighbour is padded by itself
+      count = 16;
+      const T x0 = std::floor(ux), y0 = std::floor(uy);
+      T wx[4], wy[4];
+      cubicWeights(ux - x0, wx);
+      cubicWeights(uy - y0, wy);
+      for (int k = 0; k < 16; ++k) {
+        at[k] = pixel(toPixel(px.padded(x0 + static_cast<T>(k % 4 - 1))),
+                      toPixel(py.padded(y0 + static_cast<T>(k / 4 - 1))));
+        weight[k] = wx[k % 4] * wy[k / 4];
+      }
+      if constexpr (kSlopes) {
+        T sx[4], sy[4];
+        cubicSlopes(ux - x0, sx);
+        cubicSlopes(uy - y0, sy);
+        for (int k = 0; k < 16; ++k) {
+          byX[k] = px.scale() * sx[k % 4] * wy[k / 4];
+          byY[k] = py.scale() * wx[k % 4] * sy[k / 4];
+        }
+      }
+    }
+  }
+};
 
 } // namespace opc::ops
