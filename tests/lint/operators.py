@@ -1,4 +1,4 @@
-# One vocabulary for operators: no old form in a migrated family, no manual line breaks in documentation.
+# One vocabulary for operators: no old form in a family, no manual line breaks in documentation.
 # SPDX-License-Identifier: Apache-2.0
 import os
 import re
@@ -6,9 +6,6 @@ import unittest
 
 SOURCE = os.environ["OPC_SOURCE_DIR"]
 OPS = os.path.join(SOURCE, "kernels", "ops")
-
-# Families that still have old forms. A family that leaves the list does not come back.
-OLD_FORMS = set()
 
 # What is refused, and what stands in its place (docs/writing-an-op.md, "How a built-in family is written").
 REFUSED = [
@@ -44,7 +41,7 @@ class Operators(unittest.TestCase):
     def test_no_old_form(self):
         wrong = []
         for path, family, text in sources():
-            if family in OLD_FORMS or family == "support":
+            if family == "support":
                 continue
             for n, line in enumerate(text.split("\n"), 1):
                 for pattern, better in REFUSED:
@@ -56,10 +53,6 @@ class Operators(unittest.TestCase):
     def test_layout(self):
         """kernels/ops/<family>/<File>: no folder inside a family."""
         self.assertFalse([p for p, _, _ in sources() if p.count(os.sep) != 1])
-
-    def test_listed_families_exist(self):
-        families = {family for _, family, _ in sources()}
-        self.assertFalse(OLD_FORMS - families, "families that are gone")
 
     def test_documentation_is_prose(self):
         """`opc ops show` wraps documentation: no literal of an operator holds a line break."""

@@ -1,5 +1,6 @@
-// reflection_pad1d_grad, reflection_pad2d_grad, replication_pad1d_grad and replication_pad2d_grad: padded gradients
-// added up where the elements came from; and the gradient rules of the pads. SPDX-License-Identifier: Apache-2.0
+// The gradients of reflection_pad1d, reflection_pad2d, replication_pad1d and replication_pad2d: added up where the
+// elements came from.
+// SPDX-License-Identifier: Apache-2.0
 #include "shape/Pads.h"
 #include "support/LinearGradient.h"
 

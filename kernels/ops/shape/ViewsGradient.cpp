@@ -1,5 +1,5 @@
-// Gradient rule of the ops whose output has the input's elements: reshape, flatten, expand_dims, squeeze, identity,
-// copy. SPDX-License-Identifier: Apache-2.0
+// Gradient rule of the ops whose output has the input's elements: reshape, flatten, squeeze and the like.
+// SPDX-License-Identifier: Apache-2.0
 #include "support/GradientSteps.h"
 
 namespace opc::ops {
