@@ -93,10 +93,11 @@ public:
     T *y = staged.out("y"), *means = staged.out("mean"), *inverses = staged.out(Rms ? "inv_rms" : "inv_variance");
     return bindRows(s.outer, rowGrain(n), [=](int64_t r) {
       const T *row = x + r * n;
-      T mean = 0;
-      if constexpr (!Rms) means[r] = mean = rowTotal(row, n) / static_cast<T>(n);
+      const T mean = Rms ? T(0) : rowTotal(row, n) / static_cast<T>(n);
       const T variance = centeredSquares(row, mean, n) / static_cast<T>(n);
-      const T inverse = inverses[r] = T(1) / std::sqrt(variance + epsilon);
+      const T inverse = T(1) / std::sqrt(variance + epsilon);
+      if (!Rms) means[r] = mean;
+      inverses[r] = inverse;
       if (period == n || (!gamma && !beta))
         affineRow(row, y + r * n, n, mean, inverse, gamma, beta);
       else

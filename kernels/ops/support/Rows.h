@@ -10,7 +10,8 @@ namespace opc::ops {
 template <class F> std::unique_ptr<BoundKernel> bindRows(int64_t rows, int64_t grain, F f) {
   return bindTask([=](DeviceCtx *dev) {
     dev->parallelFor(rows, grain, [&](int64_t begin, int64_t end) {
-      for (int64_t r = begin; r < end; ++r) f(r);
+      const F row = f; // a local one, so that what it holds stays in registers
+      for (int64_t r = begin; r < end; ++r) row(r);
     });
   });
 }
