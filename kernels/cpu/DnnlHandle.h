@@ -2,7 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include "StagedTensors.h"
+#include "opc/StagedKernel.h"
 
 #include <dnnl.hpp>
 #include <exception>
@@ -10,6 +10,8 @@
 #include <unordered_map>
 
 namespace opc::cpu {
+
+using user_op::Scratch;
 
 /// The CPU engine, shared by all primitives of the process.
 const dnnl::engine &dnnlEngine();

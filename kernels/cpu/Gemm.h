@@ -2,13 +2,15 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include "StagedTensors.h"
+#include "opc/StagedKernel.h"
 
 #include <cstdint>
 #include <memory>
 #include <vector>
 
 namespace opc::cpu {
+
+using user_op::Scratch;
 
 /// c[m,n] = alpha * op(a)[m,k] * op(b)[k,n], plus what c holds when `accumulate`. All matrices are dense and row-major;
 /// with transA, a is stored [k,m]; with transB, b is stored [n,k].
