@@ -4,7 +4,7 @@
 #include "elementwise/ElementwiseOps.h"
 #include "opc/Convert.h"
 #include "opc/Dispatch.h"
-#include "support/ElementSize.h"
+#include "support/ElementBytes.h"
 
 #include <cstring>
 
