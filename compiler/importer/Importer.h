@@ -19,8 +19,8 @@ struct ImportOptions {
   DataType floatsAs = kInvalidDataType;
 };
 
-/// Builds a module with one function `@graph`. Ops come in topological order, ties by name, so that the order of the
-/// file does not matter. All errors go to `diagnostics`; null on error.
+/// Builds a module with one function `@graph`. Ops come in an order that depends on what they compute, neither
+/// on their names nor on the order of the file. All errors go to `diagnostics`; null on error.
 mlir::OwningOpRef<mlir::ModuleOp> importGraph(mlir::MLIRContext *ctx, const Registry &registry, const GraphFile &file,
                                               const ImportOptions &options, std::vector<Diagnostic> *diagnostics);
 

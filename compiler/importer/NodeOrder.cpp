@@ -3,9 +3,9 @@
 #include "GraphNodes.h"
 
 #include <algorithm>
-#include <array>
-#include <cstring>
-#include <queue>
+#include <string_view>
+#include <unordered_map>
+#include <utility>
 
 namespace opc {
 namespace {
@@ -14,55 +14,197 @@ class NodeOrder {
 public:
   explicit NodeOrder(GraphNodes *graph) : graph_(*graph), nodes_(graph->nodes) {}
 
-  // Topological order, ties by name.
   std::vector<uint32_t> run() {
+    if (!findLevels()) return {};
     const size_t n = nodes_.size();
-    // The beginnings of the names lie side by side: comparing through pointers misses the cache at every step.
-    struct Key {
-      std::array<char, 16> head{};
-      uint32_t op = 0;
-    };
-    std::vector<Key> keys(n);
-    for (uint32_t i = 0; i < n; ++i) {
-      const std::string &name = nodes_[i].conf->name();
-      std::memcpy(keys[i].head.data(), name.data(), std::min(name.size(), keys[i].head.size()));
-      keys[i].op = i;
+    std::vector<uint32_t> ends;
+    for (uint32_t i = 0; i < n; ++i)
+      if (!hasReader_[i]) ends.push_back(i);
+    findColors(ends);
+    std::stable_sort(ends.begin(), ends.end(), [&](uint32_t a, uint32_t b) { return rank(a) < rank(b); });
+    placed_.resize(n);
+    keyed_.resize(n);
+    keys_.resize(n);
+    for (size_t first = 0, last; first < ends.size(); first = last) {
+      for (last = first + 1; last < ends.size() && rank(ends[last]) == rank(ends[first]);) ++last;
+      if (last - first > 1) sortEqual(ends.data() + first, ends.data() + last);
+      for (size_t k = first; k < last; ++k) place(ends[k]);
     }
-    std::sort(keys.begin(), keys.end(), [&](const Key &a, const Key &b) {
-      const int order = std::memcmp(a.head.data(), b.head.data(), a.head.size());
-      return order != 0 ? order < 0 : nodes_[a.op].conf->name() < nodes_[b.op].conf->name();
-    });
-    std::vector<uint32_t> byName(n), rank(n);
-    for (uint32_t r = 0; r < n; ++r) byName[r] = keys[r].op;
-    for (uint32_t r = 0; r < n; ++r) rank[byName[r]] = r;
-    std::vector<uint32_t> pending(n, 0);
-    std::vector<std::vector<uint32_t>> readers(n);
-    for (uint32_t i = 0; i < n; ++i)
-      for (const auto &in : nodes_[i].inputs) {
-        readers[static_cast<size_t>(in.first)].push_back(i);
-        ++pending[i];
-      }
-    for (uint32_t i = 0; i < n; ++i)
-      for (int before : nodes_[i].controls) {
-        readers[static_cast<size_t>(before)].push_back(i);
-        ++pending[i];
-      }
-    std::vector<uint32_t> order;
-    std::priority_queue<uint32_t, std::vector<uint32_t>, std::greater<>> ready; // by rank
-    for (uint32_t i = 0; i < n; ++i)
-      if (!pending[i]) ready.push(rank[i]);
-    while (!ready.empty()) {
-      const uint32_t i = byName[ready.top()];
-      ready.pop();
-      order.push_back(i);
-      for (uint32_t r : readers[i])
-        if (--pending[r] == 0) ready.push(rank[r]);
-    }
-    if (order.size() != n) reportCycle(pending);
-    return order;
+    return std::move(order_);
   }
 
 private:
+  /// Rounds of colouring. Two tell apart what people write; a graph can be made that needs one for each op.
+  static constexpr int kMostRounds = 16;
+
+  /// The i-th of the ops that come before one: makers of what it reads, those that control orders, and what reads a
+  /// variable before it is written. -1 after the last.
+  int before(uint32_t op, size_t i) const {
+    const Node &node = nodes_[op];
+    if (i < node.inputs.size()) return node.inputs[i].first;
+    i -= node.inputs.size();
+    if (i < node.controls.size()) return node.controls[i];
+    i -= node.controls.size();
+    const auto reads = earlierReads_.find(op);
+    return reads != earlierReads_.end() && i < reads->second.size() ? static_cast<int>(reads->second[i]) : -1;
+  }
+
+  /// An op that writes variables and that nobody reads comes after what reads them: it shall see the old value.
+  void findEarlierReads(const std::vector<std::vector<uint32_t>> &readers) {
+    auto writes = [&](uint32_t op) { return readers[op].empty() && nodes_[op].def && nodes_[op].def->modifyInputs; };
+    for (uint32_t i = 0; i < nodes_.size(); ++i)
+      if (writes(i))
+        for (const auto &[maker, output] : nodes_[i].inputs)
+          if (nodes_[static_cast<size_t>(maker)].conf->has_variable_conf())
+            for (uint32_t r : readers[static_cast<size_t>(maker)])
+              if (!writes(r)) earlierReads_[i].push_back(r);
+  }
+
+  /// The longest way to each op; false for a cycle.
+  bool findLevels() {
+    const size_t n = nodes_.size();
+    std::vector<uint32_t> pending(n, 0);
+    std::vector<std::vector<uint32_t>> readers(n);
+    for (uint32_t i = 0; i < n; ++i)
+      for (int b; (b = before(i, pending[i])) >= 0; ++pending[i]) readers[static_cast<size_t>(b)].push_back(i);
+    findEarlierReads(readers);
+    hasReader_.resize(n);
+    for (uint32_t i = 0; i < n; ++i) hasReader_[i] = !readers[i].empty();
+    for (const auto &[writer, reads] : earlierReads_) {
+      pending[writer] += static_cast<uint32_t>(reads.size());
+      for (uint32_t r : reads) readers[r].push_back(writer);
+    }
+    level_.assign(n, 0);
+    for (uint32_t i = 0; i < n; ++i) {
+      if (!pending[i]) sorted_.push_back(i);
+    }
+    for (size_t k = 0; k < sorted_.size(); ++k)
+      for (uint32_t r : readers[sorted_[k]]) {
+        level_[r] = std::max(level_[r], level_[sorted_[k]] + 1);
+        if (--pending[r] == 0) sorted_.push_back(r);
+      }
+    if (sorted_.size() != n) reportCycle(pending);
+    return sorted_.size() == n;
+  }
+
+  /// Of the ops that nobody reads, the nearest to the sources come first; those alike lie together.
+  std::pair<uint32_t, uint64_t> rank(uint32_t end) const { return {level_[end], colors_[end]}; }
+
+  /// A number for what each op is in the graph: what it computes, from what, and who reads that and what it came from.
+  /// Ops of one number are alike, but for contrived graphs. Only as far as needed to tell the ends apart.
+  void findColors(const std::vector<uint32_t> &ends) {
+    colors_.resize(nodes_.size());
+    std::vector<uint32_t> levels;
+    for (uint32_t end : ends) levels.push_back(level_[end]);
+    std::sort(levels.begin(), levels.end());
+    if (std::adjacent_find(levels.begin(), levels.end()) == levels.end()) return;
+    for (uint32_t i = 0; i < nodes_.size(); ++i) colors_[i] = contents(nodes_[i]);
+    colorByMakers();
+    size_t kinds = countKinds(ends), before = 0;
+    for (int round = 0; round < kMostRounds && kinds > before && kinds < ends.size(); ++round) {
+      colorByReaders();
+      colorByMakers();
+      before = std::exchange(kinds, countKinds(ends));
+    }
+  }
+
+  size_t countKinds(const std::vector<uint32_t> &ends) const {
+    std::vector<std::pair<uint32_t, uint64_t>> ranks;
+    for (uint32_t end : ends) ranks.push_back(rank(end));
+    std::sort(ranks.begin(), ranks.end());
+    return static_cast<size_t>(std::unique(ranks.begin(), ranks.end()) - ranks.begin());
+  }
+
+  void colorByMakers() {
+    for (uint32_t i : sorted_)
+      forEachBefore(i, [&](uint32_t b, uint64_t as) { colors_[i] = mix(mix(colors_[i], as), colors_[b]); });
+  }
+
+  void colorByReaders() {
+    std::vector<uint64_t> readers(nodes_.size(), 0); // sums: readers have no order
+    for (size_t s = sorted_.size(); s-- > 0;) {
+      const uint32_t i = sorted_[s];
+      colors_[i] = mix(colors_[i], readers[i]);
+      forEachBefore(i, [&](uint32_t b, uint64_t as) { readers[b] += mix(colors_[i], as); });
+    }
+  }
+
+  /// f(b, as what) for each op b that comes before one, and what it is to that one.
+  template <class F> void forEachBefore(uint32_t op, F &&f) const {
+    const Node &node = nodes_[op];
+    int b;
+    for (size_t k = 0; (b = before(op, k)) >= 0; ++k)
+      f(static_cast<uint32_t>(b),
+        mix(k, k < node.inputs.size() ? static_cast<uint64_t>(node.inputs[k].second) : ~uint64_t{0}));
+  }
+
+  static uint64_t mix(uint64_t a, uint64_t b) {
+    a ^= b + 0x9E3779B97F4A7C15u + (a << 6) + (a >> 2);
+    a = (a ^ (a >> 32)) * 0xD6E8FEB86659FD93u;
+    return a ^ (a >> 32);
+  }
+  static uint64_t mix(uint64_t d, std::string_view bytes) {
+    for (char c : bytes) d = (d ^ static_cast<uint8_t>(c)) * 0x100000001B3u;
+    return mix(d, bytes.size());
+  }
+
+  /// What an op says of itself; names are left out.
+  static uint64_t contents(const Node &node) {
+    const graph::OperatorConf &conf = *node.conf;
+    uint64_t d = mix(static_cast<uint64_t>(conf.op_type_case()), node.user.type);
+    d = mix(d, conf.calculation_pass_name());
+    for (const auto &[name, value] : node.user.attrs) d = mix(mix(d, name), value.toString());
+    for (const auto &b : node.user.inputs) d = mix(mix(d, b.name), b.tensors.size());
+    if (conf.has_input_conf()) return mix(d, conf.input_conf().blob_conf().SerializeAsString());
+    if (conf.has_output_conf()) return mix(d, conf.output_conf().blob_conf().SerializeAsString());
+    if (!conf.has_variable_conf()) return d;
+    graph::VariableOpConf variable = conf.variable_conf();
+    variable.clear_out();
+    return mix(d, variable.SerializeAsString());
+  }
+
+  /// Ends that are alike as long as nothing is placed: first the one whose sources were placed first. What is alike
+  /// even then can change places, and stays as the file has it.
+  void sortEqual(uint32_t *first, uint32_t *last) {
+    for (const uint32_t *end = first; end != last; ++end)
+      walk(*end, &keyed_, [&](uint32_t op) {
+        auto &[earliest, sources] = keys_[op];
+        earliest = UINT32_MAX;
+        forEachBefore(op, [&](uint32_t b, uint64_t) {
+          earliest = std::min(earliest, keys_[b].first);
+          sources = mix(sources, keys_[b].second);
+        });
+      });
+    std::stable_sort(first, last, [&](uint32_t a, uint32_t b) { return keys_[a] < keys_[b]; });
+  }
+
+  void place(uint32_t end) {
+    walk(end, &placed_, [&](uint32_t op) {
+      keys_[op] = {static_cast<uint32_t>(order_.size()), order_.size()};
+      keyed_[op] = true;
+      order_.push_back(op);
+    });
+  }
+
+  /// Calls `then` for each op that `end` depends on and for `end` itself, unless it was seen: depth first, arguments in
+  /// their order.
+  template <class F> void walk(uint32_t end, std::vector<bool> *seen, F &&then) {
+    if ((*seen)[end]) return;
+    (*seen)[end] = true;
+    std::vector<std::pair<uint32_t, size_t>> stack = {{end, 0}};
+    while (!stack.empty()) {
+      auto &[op, next] = stack.back();
+      const int b = before(op, next++);
+      if (b < 0) {
+        then(op);
+        stack.pop_back();
+      } else if (!(*seen)[static_cast<size_t>(b)]) {
+        (*seen)[static_cast<size_t>(b)] = true;
+        stack.push_back({static_cast<uint32_t>(b), 0});
+      }
+    }
+  }
+
   void reportCycle(const std::vector<uint32_t> &pending) {
     const size_t n = nodes_.size();
     // Walk backwards through ops that still wait: the walk must close.
@@ -88,7 +230,13 @@ private:
   }
 
   GraphNodes &graph_;
-  std::vector<Node> &nodes_;
+  const std::vector<Node> &nodes_;
+  std::vector<uint32_t> sorted_, order_; // topological orders: any, and the one that is asked for
+  std::vector<uint32_t> level_;
+  std::unordered_map<uint32_t, std::vector<uint32_t>> earlierReads_;
+  std::vector<uint64_t> colors_;
+  std::vector<std::pair<uint32_t, uint64_t>> keys_; // of what is placed, its position; else where its sources are
+  std::vector<bool> hasReader_, placed_, keyed_;
 };
 
 } // namespace
