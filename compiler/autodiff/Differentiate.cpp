@@ -48,11 +48,11 @@ private:
     return success();
   }
 
-  FailureOr<SmallVector<Value>> seeds() {
-    SmallVector<Value> seeds;
+  FailureOr<Seeds> seeds() {
+    Seeds seeds;
     if (request_.dyInputs) {
       for (auto [i, loss] : llvm::enumerate(losses_))
-        seeds.push_back(builder_.addInput(request_.losses[i] + ".dy", loss.getType()));
+        seeds.gradients.push_back(builder_.addInput(request_.losses[i] + ".dy", loss.getType()));
       return seeds;
     }
     if (request_.training) return scaledSeeds(module_, registry_, losses_, request_.training->lossScale);
@@ -62,11 +62,11 @@ private:
   FailureOr<std::vector<GeneratedGradient>> firstOrder() {
     auto seeded = seeds();
     if (failed(seeded)) return failure();
-    auto gradients = generateGradients(module_, registry_, losses_, wanted_, *seeded);
+    auto gradients = generateGradients(module_, registry_, losses_, wanted_, seeded->gradients);
     if (failed(gradients)) return failure();
     if (!request_.recompute.empty() && failed(recompute(module_, request_.recompute))) return failure();
     if (request_.training) {
-      if (failed(addTraining(module_, registry_, *request_.training, *gradients))) return failure();
+      if (failed(addTraining(module_, registry_, *request_.training, *gradients, seeded->lossScale))) return failure();
       addLossOutputs();
     }
     return gradients;

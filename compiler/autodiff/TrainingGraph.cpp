@@ -15,8 +15,6 @@ namespace {
 
 using user_op::OpConf;
 
-constexpr const char *kLossScale = "loss_scale", *kGoodSteps = "good_step_counter", *kTrainStep = "train_step";
-
 /// Ops one after the other; the first error ends it.
 class TrainingBuilder {
 public:
@@ -227,12 +225,14 @@ private:
 /// The parts of a training step, one after the other.
 class TrainingStep {
 public:
-  TrainingStep(ModuleOp module, const Registry &registry, const TrainingConfig &config)
-      : module_(module), config_(config), t_(module, registry), parameters_(config.groups.size()) {}
+  TrainingStep(ModuleOp module, const Registry &registry, const TrainingConfig &config, Value lossScale)
+      : module_(module), config_(config), t_(module, registry), parameters_(config.groups.size()) {
+    step_.lossScale = lossScale;
+  }
 
   LogicalResult run(const std::vector<GeneratedGradient> &gradients) {
     if (failed(findOwners(gradients))) return failure();
-    Value count = t_.counter(kTrainStep);
+    Value count = t_.counter("train_step");
     step_.trainStep = count;
     if (!config_.lossScale.dynamic) step_.unscale = 1 / config_.lossScale.value;
     if (config_.accumulate > 1) accumulate(count);
@@ -312,13 +312,12 @@ private:
 
   /// Steps whose gradients are not finite update nothing but the scale.
   void scheduleLossScale() {
-    step_.lossScale = t_.builder().findTensor(std::string(kLossScale) + "/out");
     std::vector<Value> counts;
     for (auto &group : parameters_)
       for (Parameter &p : group)
         counts.push_back(t_.op(p.g.name + "_not_finite", "count_not_finite", {{"x", {p.gradient}}}));
     Value all = counts.size() == 1 ? counts[0] : t_.op("count_not_finite", "add_n", {{"in", counts}});
-    Value good = t_.counter(kGoodSteps);
+    Value good = t_.counter("good_step_counter");
     t_.op("loss_scale_schedule", "dynamic_loss_scale_schedule",
           {{"count_not_finite", {all}}, {"loss_scale", {step_.lossScale}}, {"good_step_counter", {good}}},
           {{"increment_period", AttrValue(config_.lossScale.incrementPeriod)},
@@ -335,38 +334,38 @@ private:
 
 } // namespace
 
-FailureOr<SmallVector<Value>> scaledSeeds(ModuleOp module, const Registry &registry, ArrayRef<Value> losses,
-                                          const LossScale &scale) {
-  SmallVector<Value> seeds;
+FailureOr<Seeds> scaledSeeds(ModuleOp module, const Registry &registry, ArrayRef<Value> losses,
+                             const LossScale &scale) {
+  Seeds seeds;
   if (!scale.dynamic && scale.value == 1) return seeds;
   TrainingBuilder t(module, registry);
   t.builder().role = ir::Role::kBackward;
-  Value variable;
-  if (scale.dynamic) variable = t.variable(kLossScale, user_op::TensorDesc(Shape({1}), kFloat), scale.value);
+  if (scale.dynamic) seeds.lossScale = t.variable("loss_scale", user_op::TensorDesc(Shape({1}), kFloat), scale.value);
   for (Value loss : losses) {
     const std::string name = ir::opName(loss.getDefiningOp());
     Value ones = t.op(
         name + "_grad_one", "constant_like", {{"like", {loss}}},
         {{"is_floating_value", AttrValue(true)}, {"floating_value", AttrValue(scale.dynamic ? 1.0 : scale.value)}});
     if (!scale.dynamic) {
-      seeds.push_back(ones);
+      seeds.gradients.push_back(ones);
       continue;
     }
-    Value factor = variable;
+    Value factor = seeds.lossScale;
     if (!t.failed() && ir::descOf(loss).data_type() != kFloat)
-      factor = t.op(name + "_loss_scale", "cast_like", {{"in", {variable}}, {"dtype_like", {loss}}});
+      factor = t.op(name + "_loss_scale", "cast_like", {{"in", {factor}}, {"dtype_like", {loss}}});
     // One element broadcast to rank 0 would give rank 1.
     if (!t.failed() && ir::descOf(loss).shape().NumAxes() == 0)
       factor = t.op(name + "_loss_scale_scalar", "reshape", {{"in", {factor}}}, {{"shape", AttrValue(Shape())}});
-    seeds.push_back(t.op(name + "_grad_scaled", "scalar_mul_by_tensor", {{"x", {ones}}, {"scalar", {factor}}}));
+    seeds.gradients.push_back(
+        t.op(name + "_grad_scaled", "scalar_mul_by_tensor", {{"x", {ones}}, {"scalar", {factor}}}));
   }
   if (t.finish().failed()) return failure();
   return seeds;
 }
 
 LogicalResult addTraining(ModuleOp module, const Registry &registry, const TrainingConfig &config,
-                          const std::vector<GeneratedGradient> &gradients) {
-  return TrainingStep(module, registry, config).run(gradients);
+                          const std::vector<GeneratedGradient> &gradients, Value lossScale) {
+  return TrainingStep(module, registry, config, lossScale).run(gradients);
 }
 
 } // namespace opc

@@ -45,18 +45,20 @@ def write(name, text):
     return path
 
 
-def values(graph, steps, *flags):
+def values(graph, steps, *flags, v="v"):
     out = os.path.join(scratch.name, "values.npz")
     np.savez(os.path.join(scratch.name, "in.npz"), x=X)
-    np.savez(os.path.join(scratch.name, "weights.npz"), w=W, v=V)
+    np.savez(os.path.join(scratch.name, "weights.npz"), **{"w": W, v: V})
     run("run", graph, "--inputs", "in.npz", "--weights", "weights.npz", "--repeat", str(steps), "--outputs", out, "--print", "none", *flags)
     return dict(np.load(out))
 
 
-def trained(steps, *flags):
+def trained(steps, *flags, v="v"):
+    """The variables after some steps; `v` is what v is called."""
     step = os.path.join(scratch.name, "step.pbtxt")
-    run("grad", write("graph.pbtxt", GRAPH), "--loss", "loss", "-o", step, *flags)
-    return values(step, steps)
+    graph = GRAPH.replace('"v"', f'"{v}"').replace('"v/out"', f'"{v}/out"')
+    run("grad", write("graph.pbtxt", graph), "--loss", "loss", "-o", step, *flags)
+    return values(step, steps, v=v)
 
 
 def gradients(w, v):
@@ -119,6 +121,11 @@ class Optimizers(unittest.TestCase):
         plain = simulate(7, lambda p, g, s, t: p - 0.03125 * g)
         for scale in ("1024", "dynamic"):
             self.same(trained(7, "--optimizer", "sgd", "--lr", "0.03125", "--loss-scale", scale), plain)
+
+    def test_variables_may_have_the_names_of_a_training_step(self):
+        plain = simulate(7, lambda p, g, s, t: p - 0.03125 * g)
+        for name in ("loss_scale", "train_step", "good_step_counter"):
+            self.same(trained(7, "--optimizer", "sgd", "--lr", "0.03125", "--loss-scale", "dynamic", v=name), plain)
 
     def test_loss_scale_with_clipping(self):
         def prepare(g):

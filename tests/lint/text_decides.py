@@ -30,7 +30,6 @@ ALLOWED = [
     ("tools/opc/reports/MachineReport.cpp", "library", "file names of shared libraries"),
     ("tools/opc/reports/OpReport.cpp", "origin.file", "a path of the sources is shown shorter"),
     ("tools/opc/run/RunRanks.cpp", '"-C"', "an option of the command line is handed on"),
-    ("tools/opc/run/RunCut.cpp", '"did you mean"', "a help line gets one more sentence where it is a guess"),
     ("tools/opc-bench/", "", "its own notation for networks"),
     ("compiler/importer/GraphFile.cpp", "", "finds out which message a graph file is"),
     ("compiler/emitter/CanonicalText.cpp", "message_type", "names of protobuf messages decide how they are laid out"),

@@ -32,9 +32,7 @@ Result<std::string> findTensor(const GraphFacts &info, const std::string &text, 
   }
   for (const GraphTensor &t : info.outputs)
     if (text == t.name) return t.tensor;
-  Status s = noSuchName("tensor", text, names, flag + " " + text);
-  const bool guessed = s.help().rfind("did you mean", 0) == 0;
-  return guessed ? s : std::move(s).withHelp("opc show GRAPH --what tensors lists them");
+  return noSuchName("tensor", text, names, flag + " " + text, "opc show GRAPH --what tensors");
 }
 
 } // namespace

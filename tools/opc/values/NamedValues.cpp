@@ -143,11 +143,13 @@ std::vector<std::string> NamedValues::archiveKeys() const {
 }
 
 Status noSuchName(const std::string &kind, const std::string &name, const std::vector<std::string> &known,
-                  const std::string &flag) {
+                  const std::string &flag, const std::string &lister) {
   const std::vector<std::string> near = nearestNames(name, known, 1);
   std::string help;
   if (!near.empty())
     help = "did you mean " + near[0] + "?";
+  else if (!lister.empty())
+    help = lister + " lists them";
   else if (known.empty())
     help = "the graph has no " + kind;
   else {

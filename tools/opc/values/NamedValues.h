@@ -58,8 +58,9 @@ private:
   std::string archivePath_;
 };
 
-/// OPC0005: `name` is none of `known`; says what `kind` of thing they are and which are near.
+/// OPC0005: `name` is none of `known`; says what `kind` of thing they are and which are near. When none is, `lister`
+/// says them all; without it, the help does.
 Status noSuchName(const std::string &kind, const std::string &name, const std::vector<std::string> &known,
-                  const std::string &flag);
+                  const std::string &flag, const std::string &lister = "");
 
 } // namespace opc::cli
