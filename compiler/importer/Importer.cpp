@@ -52,6 +52,17 @@ public:
     return module;
   }
 
+  /// Gives inputs and variables that options.shapes names the types that they have by now.
+  void retype() {
+    for (uint32_t i = 0; i < made_.size(); ++i) {
+      if (!isa<ir::InputOp, ir::VariableOp>(made_[i])) continue;
+      if (!graph_.options.shapes.count(graph_.nodes[i].conf->name())) continue;
+      const Source source = sourceAt(i);
+      made_[i]->getResult(0).setType(source.type);
+      made_[i]->setLoc(source.location);
+    }
+  }
+
 private:
   /// What the file says beside its ops; the training configuration by itself, since it is done with when it is
   /// followed.
@@ -156,8 +167,17 @@ private:
     const OperatorConf &conf = *graph_.nodes[i].conf;
     OperatorConf rest = restOf(conf);
     switch (conf.op_type_case()) {
-    case OperatorConf::kInputConf: return makeInput(i, std::move(rest));
-    case OperatorConf::kVariableConf: return makeVariable(i, std::move(rest));
+    case OperatorConf::kInputConf: {
+      const Source source = sourceAt(i);
+      return ir::InputOp::create(builder_, source.location, source.type, conf.name());
+    }
+    case OperatorConf::kVariableConf: {
+      const Source source = sourceAt(i);
+      const graph::VariableOpConf &own = conf.variable_conf();
+      return ir::VariableOp::create(
+          builder_, source.location, source.type, conf.name(), own.trainable(), source.initializer,
+          own.has_random_seed() ? builder_.getI64IntegerAttr(own.random_seed()) : IntegerAttr());
+    }
     case OperatorConf::kOutputConf: {
       graph::OutputOpConf own = conf.output_conf();
       own.clear_in();
@@ -172,7 +192,18 @@ private:
     }
   }
 
-  Operation *makeInput(uint32_t i, OperatorConf rest) {
+  /// What an input or a variable is made of.
+  struct Source {
+    Type type;
+    Location location;
+    ir::InitializerAttr initializer;
+  };
+  Source sourceAt(uint32_t i) {
+    const OperatorConf &conf = *graph_.nodes[i].conf;
+    return conf.has_input_conf() ? inputAt(i, restOf(conf)) : variableAt(i, restOf(conf));
+  }
+
+  Source inputAt(uint32_t i, OperatorConf rest) {
     const OperatorConf &conf = *graph_.nodes[i].conf;
     const auto &blob = conf.input_conf().blob_conf();
     Type type = interfaceType(i, conf.name(), blob.has_shape(), blob.shape(),
@@ -185,10 +216,10 @@ private:
     if (!isSet(own.blob_conf())) own.clear_blob_conf();
     own.DiscardUnknownFields();
     if (isSet(own)) *rest.mutable_input_conf() = std::move(own);
-    return ir::InputOp::create(builder_, location(i, std::move(rest)), type, conf.name());
+    return {type, location(i, std::move(rest)), nullptr};
   }
 
-  Operation *makeVariable(uint32_t i, OperatorConf rest) {
+  Source variableAt(uint32_t i, OperatorConf rest) {
     const graph::VariableOpConf &conf = graph_.nodes[i].conf->variable_conf();
     const std::string &name = graph_.nodes[i].conf->name();
     Type type = interfaceType(i, name, conf.has_shape(), conf.shape(),
@@ -203,9 +234,7 @@ private:
     if (!own.trainable()) own.clear_trainable(); // what says the default is written again
     own.DiscardUnknownFields();
     if (isSet(own)) *rest.mutable_variable_conf() = std::move(own);
-    return ir::VariableOp::create(builder_, location(i, std::move(rest)), type, name, conf.trainable(), initializer,
-                                  conf.has_random_seed() ? builder_.getI64IntegerAttr(conf.random_seed())
-                                                         : IntegerAttr());
+    return {type, location(i, std::move(rest)), initializer};
   }
 
   Operation *makeUserOp(uint32_t i, OperatorConf rest) {
@@ -239,15 +268,36 @@ private:
 
 } // namespace
 
-OwningOpRef<ModuleOp> importGraph(MLIRContext *ctx, const Registry &registry, const GraphFile &file,
-                                  const ImportOptions &options, std::vector<Diagnostic> *diagnostics) {
-  GraphNodes graph(registry, file, options, diagnostics);
+struct GraphImport::Impl {
+  std::unique_ptr<GraphFile> file;
+  ImportOptions options;
+  GraphNodes graph;
+  ModuleMaker maker;
+
+  Impl(MLIRContext *ctx, const Registry &registry, std::unique_ptr<GraphFile> given, ImportOptions asked,
+       std::vector<Diagnostic> *diagnostics)
+      : file(std::move(given)), options(std::move(asked)), graph(registry, *file, options, diagnostics),
+        maker(ctx, &graph) {}
+};
+
+GraphImport::GraphImport(MLIRContext *ctx, const Registry &registry, std::unique_ptr<GraphFile> file,
+                         ImportOptions options, std::vector<Diagnostic> *diagnostics)
+    : impl_(std::make_unique<Impl>(ctx, registry, std::move(file), std::move(options), diagnostics)) {}
+GraphImport::~GraphImport() = default;
+
+OwningOpRef<ModuleOp> GraphImport::module() {
+  GraphNodes &graph = impl_->graph;
   readNodes(&graph);
   linkNodes(&graph);
   if (graph.errors()) return {};
   const std::vector<uint32_t> order = sortNodes(&graph);
   if (graph.errors()) return {};
-  return ModuleMaker(ctx, &graph).run(order);
+  return impl_->maker.run(order);
+}
+
+void GraphImport::setShapes(std::map<std::string, std::vector<int64_t>> shapes) {
+  impl_->options.shapes = std::move(shapes);
+  impl_->maker.retype();
 }
 
 } // namespace opc

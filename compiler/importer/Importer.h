@@ -19,9 +19,22 @@ struct ImportOptions {
   DataType floatsAs = kInvalidDataType;
 };
 
-/// Builds a module with one function `@graph`. Ops come in an order that depends on what they compute, neither
-/// on their names nor on the order of the file. All errors go to `diagnostics`; null on error.
-mlir::OwningOpRef<mlir::ModuleOp> importGraph(mlir::MLIRContext *ctx, const Registry &registry, const GraphFile &file,
-                                              const ImportOptions &options, std::vector<Diagnostic> *diagnostics);
+/// A graph file on its way into the dialect. All errors go to `diagnostics`.
+class GraphImport {
+public:
+  GraphImport(mlir::MLIRContext *ctx, const Registry &registry, std::unique_ptr<GraphFile> file, ImportOptions options,
+              std::vector<Diagnostic> *diagnostics);
+  ~GraphImport();
+
+  /// A module with one function `@graph`. Ops come in an order that depends on what they compute, neither on their
+  /// names nor on the order of the file. Null on error.
+  mlir::OwningOpRef<mlir::ModuleOp> module();
+  /// Replaces ImportOptions::shapes in the module that was made, to which no pass has been applied yet.
+  void setShapes(std::map<std::string, std::vector<int64_t>> shapes);
+
+private:
+  struct Impl;
+  std::unique_ptr<Impl> impl_;
+};
 
 } // namespace opc

@@ -71,6 +71,7 @@ struct Pipeline::Impl {
   const Registry &registry;
   CompileOptions options;
   MLIRContext context;
+  std::unique_ptr<GraphImport> imported; // until a phase follows
   OwningOpRef<ModuleOp> module;
   PhysicalGraphs ranks;                                       // on several devices: what runs in place of the module
   std::vector<std::unique_ptr<ExecutionSchedule>> executions; // by part
@@ -210,15 +211,16 @@ struct Pipeline::Impl {
   bool import(const std::string &name, std::string bytes) {
     source = {name, std::move(bytes)};
     auto file = readGraphFile(name, source.text, options.maxGraphBytes, findings.incoming());
-    const bool imported = file && importFile(*file);
-    if (!file || !file->isText) source.text.clear(); // nothing that diagnostics could show
-    return imported;
+    const bool isText = file && file->isText;
+    const bool isImported = file && importFile(std::move(file));
+    if (!isText) source.text.clear(); // nothing that diagnostics could show
+    return isImported;
   }
 
-  bool importFile(const GraphFile &file) {
-    found.format = file.format;
+  bool importFile(std::unique_ptr<GraphFile> file) {
+    found.format = file->format;
     if (options.train && !options.gradient)
-      if (auto training = readTraining(file, findings.incoming())) {
+      if (auto training = readTraining(*file, findings.incoming())) {
         options.gradient.emplace();
         options.gradient->losses = training->losses;
         options.gradient->training = training->config;
@@ -226,8 +228,12 @@ struct Pipeline::Impl {
     ImportOptions importing;
     importing.shapes = options.shapes;
     importing.floatsAs = options.floatsAs;
-    module = importGraph(&context, registry, file, importing, findings.incoming());
-    if (!module) return false;
+    imported = std::make_unique<GraphImport>(&context, registry, std::move(file), importing, findings.incoming());
+    module = imported->module();
+    return module && checkImported();
+  }
+
+  bool checkImported() {
     checkGivenShapes();
     return !options.verifyEach || succeeded(verify(*module));
   }
@@ -241,12 +247,20 @@ bool Pipeline::import(const std::string &name, std::string bytes) {
   return impl_->phase(Phase::kImport, [&] { return impl_->import(name, std::move(bytes)); });
 }
 
+bool Pipeline::setShapes(std::map<std::string, std::vector<int64_t>> shapes) {
+  impl_->options.shapes = std::move(shapes);
+  impl_->imported->setShapes(impl_->options.shapes);
+  const bool ok = impl_->checkImported();
+  return !impl_->findings.settle() && ok;
+}
+
 void Pipeline::cut(GraphCut cut) { impl_->options.cut = std::move(cut); }
 
 bool Pipeline::run(Phase to) {
   Impl &impl = *impl_;
   if (!impl.module || impl.findings.errors()) return false;
   while (impl.done < static_cast<int>(to)) {
+    impl.imported.reset();
     const Phase next = static_cast<Phase>(impl.done + 1);
     if (!impl.phase(next, [&] { return impl.runPhase(next); })) return false;
   }

@@ -70,6 +70,8 @@ public:
 
   /// Reads a graph. `name` is what diagnostics call it. False when it is not valid: see diagnostics().
   bool import(const std::string &name, std::string bytes);
+  /// Replaces CompileOptions::shapes after import(), whose errors it may find, and before anything else.
+  bool setShapes(std::map<std::string, std::vector<int64_t>> shapes);
   /// Cuts the graph at the end of Phase::kShape, which must not have run.
   void cut(GraphCut cut);
   /// Runs the phases up to and including `to`. False on error; all errors of the failing phase are in diagnostics().

@@ -263,13 +263,15 @@ class DataPath(unittest.TestCase):
         array = np.arange(12, dtype=np.float32).reshape(4, 3)
         file = io.BytesIO()
         np.save(file, array)
-        command = [os.path.join(BIN, "opc"), "run", self.graph((-1, -1)), "--input", "x=@" + self.path("x"), "--print", "all"]
+        command = [os.path.join(BIN, "opc"), "run", self.graph((-1, -1)), "--input", "x=@" + self.path("x"), "--print", "all",
+                   "--progress", "plain"]
         with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
             with open(self.path("x"), "wb") as f:
                 f.write(file.getvalue())
             out, err = process.communicate(timeout=60)
         self.assertEqual(process.returncode, 0, err)
         self.assertEqual(out.split(), ["y", "f32[]", "66"])
+        self.assertEqual(err.count("compiling: import"), 1, "a graph whose shapes come from values is imported once:\n" + err)
 
     def peak(self, *arguments):
         """The largest resident set of opc run, in bytes."""

@@ -7,6 +7,7 @@
 
 #include <algorithm>
 #include <fstream>
+#include <map>
 #include <sstream>
 
 using namespace opc;
@@ -23,12 +24,62 @@ std::string readFile(const std::string &path) {
 
 const char *const kInput =
     "op { name: \"x\" input_conf { out: \"out\" blob_conf { shape { dim: 2 dim: 3 } data_type: kFloat } } }\n";
-std::string relu(const std::string &name, const std::string &in) {
-  return "op { name: \"" + name + "\" user_conf { op_type_name: \"relu\" input { key: \"x\" value { s: \"" + in +
-         "\" } } } }\n";
-}
 std::string output(const std::string &name, const std::string &in) {
   return "op { name: \"" + name + "\" output_conf { in: \"" + in + "\" } }\n";
+}
+
+std::string input(const std::string &name) {
+  return "op { name: \"" + name +
+         "\" input_conf { out: \"out\" blob_conf { shape { dim: 2 dim: 3 } data_type: kFloat } } }\n";
+}
+std::string unary(const std::string &type, const std::string &name, const std::string &in) {
+  return "op { name: \"" + name + "\" user_conf { op_type_name: \"" + type + "\" input { key: \"x\" value { s: \"" +
+         in + "\" } } } }\n";
+}
+std::string binary(const std::string &type, const std::string &name, const std::string &a, const std::string &b) {
+  return "op { name: \"" + name + "\" user_conf { op_type_name: \"" + type + "\" input { key: \"x\" value { s: \"" + a +
+         "\" } } input { key: \"y\" value { s: \"" + b + "\" } } } }\n";
+}
+
+std::string relu(const std::string &name, const std::string &in) { return unary("relu", name, in); }
+
+/// Some orders of n ops: each op has been first and each last.
+std::vector<std::vector<size_t>> orders(size_t n) {
+  std::vector<std::vector<size_t>> all;
+  for (size_t first = 0; first < n; ++first)
+    for (size_t step = 1; step < n; ++step) {
+      std::vector<size_t> order;
+      for (size_t k = 0; k < n; ++k)
+        for (size_t i = (first + k * step) % n;; i = (i + 1) % n)
+          if (std::find(order.begin(), order.end(), i) == order.end()) {
+            order.push_back(i);
+            break;
+          }
+      all.push_back(std::move(order));
+    }
+  return all;
+}
+std::string joined(const std::vector<std::string> &ops, const std::vector<size_t> &order = {}) {
+  std::string graph;
+  for (size_t i = 0; i < ops.size(); ++i) graph += ops[order.empty() ? i : order[i]];
+  return graph;
+}
+
+/// The imported ops without names: type, and what they read by its place in the order.
+std::vector<std::string> pattern(const std::string &graph) {
+  Pipeline p(registry(), {});
+  REQUIRE(p.import("g.pbtxt", graph));
+  const GraphFacts facts = p.facts();
+  std::map<std::string, size_t> place;
+  for (const GraphTensor &t : facts.inputs) place.emplace(t.tensor, place.size());
+  std::vector<std::string> lines;
+  for (const GraphOp &op : facts.ops) {
+    lines.push_back(op.type);
+    for (const auto &[argument, tensor] : op.inputs) lines.back() += " " + std::to_string(place.at(tensor));
+    for (const GraphTensor &t : op.outputs) place.emplace(t.tensor, place.size());
+  }
+  for (const GraphTensor &t : facts.outputs) lines.push_back("output " + std::to_string(place.at(t.tensor)));
+  return lines;
 }
 
 /// The first error's code; "" when the phase is reached.
@@ -64,6 +115,38 @@ TEST_CASE("the order of ops in the file does not matter", "[pipeline]") {
   const std::string a = std::string(kInput) + relu("r1", "x/out") + relu("r2", "r1/y_0") + output("y", "r2/y_0");
   const std::string b = output("y", "r2/y_0") + relu("r2", "r1/y_0") + kInput + relu("r1", "x/out");
   REQUIRE(emitted(a, Phase::kImport, Emit::kGraphText) == emitted(b, Phase::kImport, Emit::kGraphText));
+}
+
+TEST_CASE("ops that differ in who reads what they read have an order", "[pipeline]") {
+  // r1 and r2 compute the same; what tells x and y apart is the difference alone.
+  const std::vector<std::string> ops = {input("x"),
+                                        input("y"),
+                                        unary("relu", "r1", "x/out"),
+                                        unary("relu", "r2", "y/out"),
+                                        binary("broadcast_sub", "d", "x/out", "y/out"),
+                                        output("o1", "r1/y_0"),
+                                        output("o2", "r2/y_0"),
+                                        output("o3", "d/z_0")};
+  const std::string expected = emitted(joined(ops), Phase::kImport, Emit::kGraphText);
+  for (const std::vector<size_t> &order : orders(ops.size()))
+    REQUIRE(emitted(joined(ops, order), Phase::kImport, Emit::kGraphText) == expected);
+}
+
+TEST_CASE("alike parts of a graph come one after the other, whichever is first", "[pipeline]") {
+  const std::vector<std::string> ops = {input("x"),
+                                        input("y"),
+                                        unary("relu", "r1", "x/out"),
+                                        unary("relu", "r2", "y/out"),
+                                        unary("tanh", "t1", "x/out"),
+                                        unary("tanh", "t2", "y/out"),
+                                        unary("square", "s1", "t1/y_0"),
+                                        unary("square", "s2", "t2/y_0"),
+                                        output("a1", "r1/y_0"),
+                                        output("a2", "r2/y_0"),
+                                        output("b1", "s1/y_0"),
+                                        output("b2", "s2/y_0")};
+  const std::vector<std::string> expected = pattern(joined(ops));
+  for (const std::vector<size_t> &order : orders(ops.size())) REQUIRE(pattern(joined(ops, order)) == expected);
 }
 
 TEST_CASE("equal graphs give equal plan bytes", "[pipeline]") {
@@ -190,6 +273,46 @@ TEST_CASE("a shape from the command line replaces the graph's", "[pipeline]") {
                               output("y", "x/out")));
   REQUIRE(p.run(Phase::kShape));
   REQUIRE(p.facts().inputs[0].shape == Shape({7, 3}));
+}
+
+TEST_CASE("shapes that come after the import are as good as those before", "[pipeline]") {
+  const std::string g =
+      "op { name: \"x\" input_conf { out: \"out\" blob_conf { shape { dim: -1 dim: 3 } data_type: kFloat } } }\n"
+      "op { name: \"i\" input_conf { out: \"out\" blob_conf { data_type: kInt32 } } }\n"
+      "op { name: \"w\" variable_conf { out: \"out\" shape { dim: 9 } data_type: kDouble initializer { "
+      "constant_conf { value: 2 } } } }\n" +
+      output("y", "x/out") + output("z", "i/out") + output("v", "w/out");
+  CompileOptions options;
+  options.shapes = {{"x", {7, 3}}, {"i", {5}}, {"w", {2, 2}}};
+  Pipeline before(registry(), options);
+  REQUIRE(before.import("g.pbtxt", g));
+  int imports = 0;
+  CompileOptions counted;
+  counted.progress = [&](Phase phase) { imports += phase == Phase::kImport; };
+  Pipeline after(registry(), counted);
+  REQUIRE(after.import("g.pbtxt", g));
+  REQUIRE(after.facts().inputs[0].shape == Shape({-1, 3}));
+  REQUIRE(after.setShapes(options.shapes));
+  for (Pipeline *p : {&before, &after}) REQUIRE(p->run(Phase::kPlan));
+  for (Emit what : {Emit::kGraphText, Emit::kPlan}) REQUIRE(after.emit(what) == before.emit(what));
+  REQUIRE(after.facts().inputs[1].dtype == kInt32);
+  REQUIRE(after.facts().inputs[1].shape == Shape({5}));
+  REQUIRE(imports == 1);
+}
+
+TEST_CASE("shapes that come after the import are checked", "[pipeline]") {
+  auto error = [](const std::string &name, std::vector<int64_t> dims) {
+    Pipeline p(registry(), {});
+    REQUIRE(p.import("g.pbtxt", kInput + output("y", "x/out")));
+    REQUIRE_FALSE(p.setShapes({{name, std::move(dims)}}));
+    REQUIRE_FALSE(p.run(Phase::kPlan));
+    REQUIRE(p.errorCount() == 1);
+    return p.diagnostics()[0].code + " at line " + std::to_string(p.diagnostics()[0].range.line);
+  };
+  REQUIRE(error("x", {2, -5}) == "OPC0206 at line 1");
+  REQUIRE(error("x", {INT64_MAX, 9}) == "OPC0206 at line 1");
+  REQUIRE(error("x", std::vector<int64_t>(100, 1)) == "OPC0206 at line 1");
+  REQUIRE(error("q", {2, 3}) == "OPC0005 at line 0");
 }
 
 TEST_CASE("a large list of ops is read by two threads as it is by one", "[pipeline]") {

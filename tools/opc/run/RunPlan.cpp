@@ -116,37 +116,32 @@ Outcome<std::string> RunPlanner::planTraining(GraphInput &input, const NamedValu
 
 Outcome<std::string> RunPlanner::compile(GraphInput &input, const std::function<Status(const GraphFacts &)> &bind,
                                          NamedValues *inputs) {
-  double start = trace_ ? trace_->now() : 0;
+  const double start = trace_ ? trace_->now() : 0;
   // Training shows its own progress, step by step.
-  CompileOptions options =
+  const CompileOptions options =
       options_.training.isRequested() ? options_.compile : withProgress(options_.compile, "compiling");
-  auto pipeline = std::make_unique<Pipeline>(registry_, options);
-  if (!pipeline->import(input.name, input.bytes)) return failure(*pipeline);
-  const GraphFacts whole = pipeline->facts();
+  Pipeline pipeline(registry_, options);
+  const bool again = !options_.reference.empty();
+  if (!pipeline.import(input.name, again ? input.bytes : std::move(input.bytes))) return failure(pipeline);
+  const GraphFacts whole = pipeline.facts();
   shapes_ = options.shapes;
   if (Status s = bind(whole); !s) {
     invocation_.progress().clear();
     return s;
   }
-  if (shapes_ != options.shapes) {
-    options.shapes = shapes_;
-    start = trace_ ? trace_->now() : 0;
-    pipeline = std::make_unique<Pipeline>(registry_, options);
-    if (!pipeline->import(input.name, input.bytes)) return failure(*pipeline);
-  }
-  if (options_.reference.empty()) std::string().swap(input.bytes);
+  if (shapes_ != options.shapes && !pipeline.setShapes(shapes_)) return failure(pipeline);
   if (!cut_.empty()) {
-    pipeline->cut(cut_);
-    if (!pipeline->run(Phase::kShape)) return failure(*pipeline);
-    dropUnneeded(whole, pipeline->facts(), inputs, &notes_);
+    pipeline.cut(cut_);
+    if (!pipeline.run(Phase::kShape)) return failure(pipeline);
+    dropUnneeded(whole, pipeline.facts(), inputs, &notes_);
   }
-  if (!pipeline->run(Phase::kPlan)) return failure(*pipeline);
+  if (!pipeline.run(Phase::kPlan)) return failure(pipeline);
   invocation_.progress().clear();
-  invocation_.showFindings(pipeline->diagnostics(), pipeline->source());
-  phases_ = phasesJson(pipeline->stats());
-  phasesText_ = cli::phasesText(pipeline->stats());
-  if (trace_) trace_->phases(*pipeline, start);
-  return pipeline->emit(Emit::kPlan);
+  invocation_.showFindings(pipeline.diagnostics(), pipeline.source());
+  phases_ = phasesJson(pipeline.stats());
+  phasesText_ = cli::phasesText(pipeline.stats());
+  if (trace_) trace_->phases(pipeline, start);
+  return pipeline.emit(Emit::kPlan);
 }
 
 Outcome<std::string> RunPlanner::referencePlan(const GraphInput &input) {
