@@ -41,6 +41,8 @@ def run(name, script, arguments):
         skips.append((".".join([name] + test.id().split(".")[-2:]), reason))
 
     unittest.TestResult.addSkip = add_skip
+    if os.environ.get("OPC_ASAN_OPTIONS"):
+        os.environ["ASAN_OPTIONS"] = ":".join([os.environ.get("ASAN_OPTIONS", ""), os.environ["OPC_ASAN_OPTIONS"]])
     sys.argv = [script] + arguments
     sys.path.insert(0, os.path.dirname(os.path.abspath(script)))
     code = 0

@@ -5,20 +5,6 @@
 #include <algorithm>
 #include <atomic>
 
-#if defined(__has_feature)
-#if __has_feature(thread_sanitizer)
-#define OPC_UNDER_TSAN 1
-#endif
-#endif
-#if defined(__SANITIZE_THREAD__)
-#define OPC_UNDER_TSAN 1
-#endif
-
-#ifdef OPC_UNDER_TSAN
-#include <thread>
-#include <vector>
-#endif
-
 extern "C" {
 void GOMP_parallel(void (*fn)(void *), void *data, unsigned threads, unsigned flags);
 void omp_set_num_threads(int threads);
@@ -55,15 +41,7 @@ void parallelFor(int64_t n, int64_t grain, int threads, void (*body)(void *, int
   if (team <= 1) return body(arg, 0, n);
   // Four pieces a thread even out what one thread loses to others on its core; more would cost locality.
   Loop loop{n, grain, chunks, std::min<int64_t>(chunks, int64_t{4} * team), body, arg};
-#ifdef OPC_UNDER_TSAN
-  // ThreadSanitizer does not know libgomp's barriers and would report races that are none.
-  std::vector<std::thread> team_;
-  for (int t = 1; t < team; ++t) team_.emplace_back([&loop] { loop.work(); });
-  loop.work();
-  for (std::thread &t : team_) t.join();
-#else
   GOMP_parallel([](void *l) { static_cast<Loop *>(l)->work(); }, &loop, static_cast<unsigned>(team), 0);
-#endif
 }
 
 void setLibraryThreads(int threads) { omp_set_num_threads(std::max(threads, 1)); }

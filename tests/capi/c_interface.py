@@ -12,6 +12,7 @@ import unittest
 
 import numpy as np
 
+import sanitized  # before the library
 from calls import API, Device, Failure, Library, Options, Port, Tensor, dlpack, managed
 
 SOURCE, BUILD = os.environ["OPC_SOURCE_DIR"], os.environ["OPC_BUILD_DIR"]

@@ -12,6 +12,12 @@ import numpy as np
 SOURCE, BUILD = os.environ["OPC_SOURCE_DIR"], os.environ["OPC_BUILD_DIR"]
 
 
+# A sanitizer's runtime comes with the program that is linked.
+SANITIZE = os.environ.get("OPC_SANITIZE", "")
+LINK = [f"-fsanitize={SANITIZE}"] if SANITIZE else []
+CC, CXX = (os.environ["OPC_CXX"].replace("clang++", "clang"), os.environ["OPC_CXX"]) if SANITIZE else ("cc", "c++")
+
+
 def run(*command, **kw):
     done = subprocess.run(command, capture_output=True, text=True, **kw)
     if done.returncode != 0:
@@ -58,7 +64,8 @@ with tempfile.TemporaryDirectory() as scratch:
     def example(name, program):
         """Built out of tree, as its README says."""
         build = os.path.join(scratch, name)
-        run("cmake", "-S", os.path.join(SOURCE, "docs", "examples", name), "-B", build, f"-DCMAKE_PREFIX_PATH={moved}", "-DCMAKE_BUILD_TYPE=Debug")
+        run("cmake", "-S", os.path.join(SOURCE, "docs", "examples", name), "-B", build, f"-DCMAKE_PREFIX_PATH={moved}", "-DCMAKE_BUILD_TYPE=Debug", f"-DCMAKE_C_COMPILER={CC}",
+            f"-DCMAKE_CXX_COMPILER={CXX}", f"-DCMAKE_EXE_LINKER_FLAGS={' '.join(LINK)}")
         run("cmake", "--build", build)
         return os.path.join(build, program)
 
@@ -77,7 +84,7 @@ with tempfile.TemporaryDirectory() as scratch:
     source = os.path.join(SOURCE, "docs", "examples", "embed_c", "read_digits.c")
     for library, graph in (("opc", plan), ("opc_compiler", os.path.join(digits, "mlp.pbtxt"))):
         program = os.path.join(scratch, f"with_{library}")
-        run("cc", "-std=c99", "-pedantic-errors", "-Wall", "-Wextra", "-Werror", source, "-I", include, "-L", lib, f"-l{library}",
+        run(CC, *LINK, "-std=c99", "-pedantic-errors", "-Wall", "-Wextra", "-Werror", source, "-I", include, "-L", lib, f"-l{library}",
             f"-Wl,-rpath,{lib}", "-o", program)
         read = [int(d) for d in run(program, graph, weights, os.path.join(scratch, "images.bin")).split()]
         assert read == expected, f"embed_c with {library} reads {read[:10]}..., PyTorch {expected[:10]}..."
