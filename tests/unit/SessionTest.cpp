@@ -9,6 +9,7 @@
 #include <new>
 #include <thread>
 
+#ifndef OPC_THREAD_SANITIZER // whose runtime has these functions, and a program may not bring its own
 namespace {
 std::atomic<uint64_t> allocations{0};
 }
@@ -22,17 +23,22 @@ void *operator new(size_t n) {
   if (void *p = operator new(n, std::nothrow)) return p;
   throw std::bad_alloc();
 }
-void *operator new(size_t n, std::align_val_t a) {
+void *operator new(size_t n, std::align_val_t a, const std::nothrow_t &) noexcept {
   ++allocations;
   const size_t align = static_cast<size_t>(a);
-  if (void *p = std::aligned_alloc(align, (n + align - 1) / align * align)) return p;
+  return std::aligned_alloc(align, (n + align - 1) / align * align);
+}
+void *operator new(size_t n, std::align_val_t a) {
+  if (void *p = operator new(n, a, std::nothrow)) return p;
   throw std::bad_alloc();
 }
 void operator delete(void *p) noexcept { std::free(p); }
 void operator delete(void *p, size_t) noexcept { std::free(p); }
 void operator delete(void *p, const std::nothrow_t &) noexcept { std::free(p); }
 void operator delete(void *p, std::align_val_t) noexcept { std::free(p); }
+void operator delete(void *p, std::align_val_t, const std::nothrow_t &) noexcept { std::free(p); }
 void operator delete(void *p, size_t, std::align_val_t) noexcept { std::free(p); }
+#endif
 
 namespace {
 
@@ -132,6 +138,7 @@ TEST_CASE("a session says what is missing or wrong", "[session]") {
   CHECK(values(*s.fetch("y")) == std::vector<float>{2, 3});
 }
 
+#ifndef OPC_THREAD_SANITIZER
 TEST_CASE("a chain of 1,000 tasks runs without a single allocation", "[session]") {
   Session s = loaded(chain(1000));
   const HostTensor x = floats({0, 1, 2, 3, 4, 5, 6, 7});
@@ -146,6 +153,7 @@ TEST_CASE("a chain of 1,000 tasks runs without a single allocation", "[session]"
   CHECK(after == before);
   CHECK(values(*s.fetch("y"))[3] == 1003);
 }
+#endif
 
 TEST_CASE("a kernel's failure names the op and leaves the session usable", "[session]") {
   PlanBuilder b;
@@ -221,14 +229,16 @@ TEST_CASE("sessions on several threads are independent", "[session]") {
   std::vector<std::thread> threads;
   std::atomic<int> wrong{0};
   for (int i = 0; i < 4; ++i)
-    threads.emplace_back([&, i] {
+    threads.emplace_back([&, i] { // without floats(), which asserts: Catch's assertions are for one thread
       SessionOptions options;
       options.threads = 1;
       Result<Session> s = Session::load(bytes, registry(), options);
-      if (!s) return void(++wrong);
+      Result<HostTensor> x = HostTensor::create(kFloat, Shape{8});
+      if (!s || !x) return void(++wrong);
       for (int round = 0; round < 50; ++round) {
         const float v = static_cast<float>(i * 100 + round);
-        if (!s->feed("x", floats(std::vector<float>(8, v))).isOk() || !s->run(3).isOk()) ++wrong;
+        std::fill_n(x->as<float>(), 8, v);
+        if (!s->feed("x", *x).isOk() || !s->run(3).isOk()) ++wrong;
         Result<HostTensor> y = s->fetch("y");
         if (!y || values(*y) != std::vector<float>(8, v + 50)) ++wrong;
       }
