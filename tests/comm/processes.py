@@ -19,7 +19,8 @@ class Jobs(unittest.TestCase):
         """Exit code, what was said, seconds. A job that does not end is a failure."""
         begin = time.monotonic()
         p = subprocess.run([MPIRUN, "--oversubscribe", "--bind-to", "none", "-n", str(ranks), JOB, *map(str, arguments)],
-                           env=ENVIRONMENT, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, timeout=60)
+                           env=ENVIRONMENT, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
+                           timeout=300 if os.environ.get("OPC_SANITIZE") else 60)
         return p.returncode, p.stdout, time.monotonic() - begin
 
     def test_steps_are_those_of_threads(self):
