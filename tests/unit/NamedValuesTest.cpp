@@ -136,16 +136,18 @@ TEST_CASE("outputs get files that stay in their directory", "[values]") {
   CHECK(outputPathIn("out", "/./x") == "out/%2E/x.npy");
   Scratch s;
   const std::vector<PortInfo> ports = {{"y", user_op::TensorDesc(Shape({2}), kFloat)},
-                                       {"z", user_op::TensorDesc(Shape({2}), kFloat)}};
+                                        {"z", user_op::TensorDesc(Shape({2}), kFloat)}};
   CHECK(OutputFiles::plan({"w=@w.npy"}, "", ports, "g").status().id() == "OPC0005");
   CHECK(OutputFiles::plan({"y=" + (s / "a"), "z=" + (s / "a")}, "", ports, "g").status().id() == "OPC0002");
   const Result<OutputFiles> files = OutputFiles::plan({}, s / "out", ports, "g");
   REQUIRE(files.isOk());
   CHECK(files->files() ==
         std::vector<std::pair<std::string, std::string>>{{"y", s / "out/y.npy"}, {"z", s / "out/z.npy"}});
-  const PrintMode first = *parsePrintMode("3");
+  PrintMode first;
+  CHECK(printOption(&first).set({"3"}));
   CHECK(first.kind == PrintMode::Kind::kFirst);
   CHECK(first.count == 3);
-  CHECK(parsePrintMode("-1").status().message() == "--print takes none, summary, all or a number of values, not '-1'");
+  CHECK(printOption(&first).set({"-1"}).message() ==
+        "--print takes none, summary, all or a number of values, not '-1'");
   CHECK(outputText({"y", iota(kInt32, Shape({5}))}, first) == "y  i32[5]  [0, 1, 2, ...]\n");
 }

@@ -70,6 +70,29 @@ TEST_CASE("words are of a list", "[options]") {
   CHECK(mode == "both");
 }
 
+TEST_CASE("values have types of their own", "[options]") {
+  auto even = [](const std::string &text) -> std::optional<int> {
+    return text.size() % 2 ? std::nullopt : std::optional<int>(static_cast<int>(text.size()));
+  };
+  int length = 0;
+  const Option one = Option{"--word", 0, "W", "", into(&length, even, "0")}.taking("a word", "of even length");
+  CHECK(one.standard() == "0");
+  CHECK_FALSE(one.isRepeatable());
+  CHECK(parse(one, {"--word", "four"}) == "");
+  CHECK(length == 4);
+  CHECK(parse(one, {"--word", "three"}) == "--word takes a word, not 'three'");
+  CHECK(one.set({"three"}).help() == "of even length");
+  CHECK(parse(one, {"--word", "four", "--word", "five"}) == "--word is given 2 times");
+  CHECK(length == 4);
+
+  std::vector<int> lengths;
+  const Option many = Option{"--words", 0, "W", "", intoEach(&lengths, even)}.taking("words");
+  CHECK(many.isRepeatable());
+  CHECK(parse(many, {"--words", "four", "--words=go"}) == "");
+  CHECK(lengths == std::vector<int>{4, 2});
+  CHECK(parse(many, {"--words", "go", "--words=odd"}) == "--words takes words, not 'odd'");
+}
+
 TEST_CASE("flags count, lists grow, what was given is known", "[options]") {
   int verbose = 0;
   std::vector<std::string> inputs;

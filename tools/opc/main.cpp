@@ -5,30 +5,16 @@
 
 #include "Launcher.h"
 #include "NearestNames.h"
+#include "Program.h"
 #include "TextTable.h"
 #include "ThreadWaiting.h"
 #include "opc/Version.h"
 
-#include <csignal>
 #include <functional>
 #include <malloc.h>
-#include <unistd.h>
 
 using namespace opc;
 using namespace opc::cli;
-
-// opc's kernels are compiled for x86-64-v3. This runs before every other constructor: those of the kernels' files may
-// use such instructions already.
-__attribute__((constructor(101))) static void checkProcessor() {
-#ifdef __x86_64__
-  __builtin_cpu_init();
-  if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") && __builtin_cpu_supports("bmi2")) return;
-  static const char text[] = "error[OPC0007]: this processor lacks AVX2, FMA or BMI2, which opc's CPU kernels need\n"
-                             "help: run opc on an x86-64-v3 machine (Haswell or Zen and later)\n";
-  (void)!write(STDERR_FILENO, text, sizeof text - 1);
-  _exit(kExitUnsupported);
-#endif
-}
 
 namespace {
 
@@ -172,35 +158,13 @@ int runCommand(const std::vector<std::string> &args, char **argv, Terminal &term
   return code ? *code : invocation.fail(code.status());
 }
 
-int failInternally(Terminal &terminal, const std::string &what) {
-  terminal.err("error[OPC0999]: internal error: " + what +
-               "\nhelp: this is a bug in opc; please report it with the command and its files\n");
-  return kExitInternal;
-}
-
 } // namespace
 
 int main(int argc, char **argv) {
-  std::signal(SIGPIPE, SIG_IGN); // a closed pipe is seen where it is written to
   // A graph is millions of small objects that die together at the end: grow the heap in large steps, never shrink it.
   mallopt(M_TOP_PAD, 64 << 20);
   mallopt(M_TRIM_THRESHOLD, 1 << 30);
   const std::vector<std::string> args(argv + (argc > 0 ? 1 : 0), argv + argc);
   Terminal terminal(colorMode(colorArgument(args)));
-  int code = kExitInternal;
-  try {
-    code = runCommand(args, argv, terminal);
-  } catch (const std::bad_alloc &) {
-    terminal.err("error[OPC0614]: out of memory\n");
-    code = kExitExecution;
-  } catch (const std::exception &e) {
-    code = failInternally(terminal, e.what());
-  } catch (...) {
-    code = failInternally(terminal, "an exception of unknown type");
-  }
-  if (Status s = terminal.flush(); !s) {
-    terminal.err("error[" + s.id() + "]: " + s.message() + "\n");
-    if (code == kExitOk) code = exitCodeOf(s.code());
-  }
-  return code;
+  return runProgram(terminal, [&] { return runCommand(args, argv, terminal); });
 }

@@ -52,10 +52,10 @@ Status Invocation::start() {
   return Status::ok();
 }
 
-Result<Registry> Invocation::loadRegistry() const {
+Result<Registry> loadRegistry(const std::vector<std::string> &plugins) {
   Registry registry;
   OPC_RETURN_IF_ERROR(registry.addLinked());
-  for (const std::string &path : flags_.plugins) {
+  for (const std::string &path : plugins) {
     OPC_ASSIGN_OR_RETURN(PluginInfo info, registry.loadPlugin(path));
     logInfo("plugin " + path + ": " + std::to_string(info.ops.size()) + " ops, " + std::to_string(info.kernels.size()) +
             " kernels");

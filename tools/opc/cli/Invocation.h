@@ -32,6 +32,9 @@ struct SharedFlags {
   std::vector<Option> options();
 };
 
+/// The built-in ops and those of plugins. Frozen.
+Result<Registry> loadRegistry(const std::vector<std::string> &plugins);
+
 class Invocation {
 public:
   Invocation(SharedFlags flags, std::vector<std::string> commandLine, Terminal &terminal);
@@ -48,8 +51,8 @@ public:
 
   /// Checks the values of the shared flags and moves to -C's directory.
   Status start();
-  /// The built-in ops and those of --plugin. Frozen.
-  Result<Registry> loadRegistry() const;
+  /// The built-in ops and those of --plugin.
+  Result<Registry> loadRegistry() const { return opc::cli::loadRegistry(flags_.plugins); }
 
   /// A line on standard error, unless -q.
   void note(const std::string &text);

@@ -88,6 +88,17 @@ Option Option::bytes(std::string such) && {
   return std::move(*this).from(1);
 }
 
+Option Option::taking(std::string what, std::string help) && {
+  noun = std::move(what);
+  hint = std::move(help);
+  return std::move(*this);
+}
+
+bool Option::isRepeatable() const {
+  const auto *reader = std::get_if<TextReader>(&target);
+  return reader ? reader->repeats : std::holds_alternative<std::vector<std::string> *>(target);
+}
+
 bool Option::isCalled(const std::string &argument) const {
   return (!name.empty() && argument == name) || (letter && argument == std::string("-") + letter);
 }
@@ -110,6 +121,7 @@ const char *Option::typeName() const {
 std::string Option::takes() const {
   if (!choices.empty()) return orList(choices);
   if (isSize) return "a size such as " + example;
+  if (std::holds_alternative<TextReader>(target)) return noun;
   const std::string type = typeName();
   if (type != "integer" && type != "number") return "";
   if (isAbove) return "a " + noun + " above " + textOf(*least);
@@ -130,6 +142,8 @@ std::string Option::standard() const {
         if constexpr (std::is_same_v<T, bool> || std::is_same_v<T, Repetitions> ||
                       std::is_same_v<T, std::vector<std::string>> || isOptional<Target>)
           return "";
+        else if constexpr (std::is_same_v<T, TextReader>)
+          return to.standard;
         else if constexpr (std::is_same_v<T, std::string>)
           return *to;
         else if constexpr (std::is_same_v<T, double>)
@@ -138,6 +152,12 @@ std::string Option::standard() const {
           return std::to_string(*to);
       },
       target);
+}
+
+Status Option::refuse(const std::string &text) const {
+  const std::vector<std::string> near = nearestNames(text, choices, 1);
+  return usageError(shown() + " takes " + takes() + ", not '" + text + "'",
+                    near.empty() ? hint : "did you mean " + near[0] + "?");
 }
 
 Status Option::set(const std::vector<std::string> &values) const {
@@ -151,16 +171,15 @@ Status Option::set(const std::vector<std::string> &values) const {
           *to.count = static_cast<int>(values.size());
         } else if constexpr (std::is_same_v<T, std::vector<std::string>>) {
           to->insert(to->end(), values.begin(), values.end());
+        } else if (values.size() > 1 && !isRepeatable()) {
+          return usageError(shown() + " is given " + std::to_string(values.size()) + " times",
+                            "give " + shown() + " once");
+        } else if constexpr (std::is_same_v<T, TextReader>) {
+          for (const std::string &text : values)
+            if (!to.read(text)) return refuse(text);
         } else {
-          if (values.size() > 1)
-            return usageError(shown() + " is given " + std::to_string(values.size()) + " times",
-                              "give " + shown() + " once");
           const auto value = read<T>(*this, values.front());
-          if (!value) {
-            const std::vector<std::string> near = nearestNames(values.front(), choices, 1);
-            return usageError(shown() + " takes " + takes() + ", not '" + values.front() + "'",
-                              near.empty() ? "" : "did you mean " + near[0] + "?");
-          }
+          if (!value) return refuse(values.front());
           *to = *value;
         }
         return Status::ok();

@@ -17,6 +17,11 @@ namespace opc::cli {
 
 namespace {
 
+std::optional<int64_t> readCount(const std::string &text) {
+  const auto n = parseInteger<uint32_t>(text);
+  return n && *n ? std::optional<int64_t>(*n) : std::nullopt;
+}
+
 class GradCommand final : public Command {
 public:
   CommandSpec spec() override {
@@ -42,11 +47,13 @@ public:
         {"--check", 0, "", "compare every gradient with central differences in f64; exit 1 on a mismatch", &check_,
          true},
         Option{"--eps", 0, "X", "--check: the step is X * max(1, |x|) (default 1e-5)", &checkOptions_.eps}.above(0),
-        {"--samples", 0, "N|all", "--check: elements checked in each tensor (default 24)", &samples_},
+        Option{"--samples", 0, "N|all", "--check: elements checked in each tensor (default 24)",
+               into(&checkOptions_.samples, wordOr<int64_t>("all", 0, readCount))}
+            .taking("a number from 1, or all"),
         Option{"--rtol", 0, "X", "--check: the relative difference allowed (default 1e-5)", &checkOptions_.rtol}.above(
             0),
-        {"--input", 0, "NAME=SPEC", "--check: a value, as with opc run (repeatable)", &inputs_},
-        {"--inputs", 0, "FILE|DIR", "--check: values for all inputs, as with opc run", &inputArchive_},
+        {"--input", 0, "NAME=SPEC", "--check: a value, as with opc run (repeatable)", &values_.inputs},
+        {"--inputs", 0, "FILE|DIR", "--check: values for all inputs, as with opc run", &values_.archive},
         {"--weights", 0, "FILE", "--check: values for variables (repeatable)", &values_.weights},
         Option{"--fill", 0, "KIND",
                "--check: what is missing: rand, zeros, ones or iota (default: random floats, integer zeros)",
@@ -108,7 +115,6 @@ private:
     request.wrt = wrt_;
     request.order = order_;
     request.dyInputs = dy_;
-    OPC_RETURN_IF_ERROR(readCheckFlags());
     request.backwardOnly = emit_ == "backward";
     if (output_.empty()) output_ = "-";
     options_.maxErrors = static_cast<size_t>(maxErrors_);
@@ -143,22 +149,11 @@ private:
         .withHelp("a smaller batch (--shape), --accumulate, or a larger --memory");
   }
 
-  Status readCheckFlags() {
-    if (samples_ == "all") {
-      checkOptions_.samples = 0;
-    } else if (!samples_.empty()) {
-      const auto n = parseInteger<uint32_t>(samples_);
-      if (!n || *n == 0) return usageError("--samples takes a number from 1, or all, not '" + samples_ + "'");
-      checkOptions_.samples = *n;
-    }
-    return Status::ok();
-  }
-
   Outcome<int> check(Invocation &invocation, const Registry &registry, const GraphInput &input) {
     checkOptions_.request = *options_.gradient;
     checkOptions_.shapes = options_.shapes;
     checkOptions_.threads = invocation.threads();
-    const CheckInputs given{input.name, input.bytes, inputs_, inputArchive_, values_, invocation.commandLine()};
+    const CheckInputs given{input.name, input.bytes, values_, invocation.commandLine()};
     OPC_ASSIGN_OR_RETURN(const GradientCheck result, checkGradients(registry, given, checkOptions_));
     if (invocation.flags().json)
       invocation.terminal().out(jsonText(gradientCheckJson(result, input.name)));
@@ -223,8 +218,6 @@ private:
   TrainingFlags training_;
   int64_t chosenSegments_ = 0;
   uint64_t chosenBytes_ = 0;
-  std::vector<std::string> inputs_;
-  std::string inputArchive_, samples_;
   ValueFlags values_;
   bool dy_ = false, check_ = false;
   GradientCheckOptions checkOptions_;

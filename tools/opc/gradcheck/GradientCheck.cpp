@@ -394,7 +394,9 @@ Outcome<GradientCheck> checkGradients(const Registry &registry, const CheckInput
   job.compile.gradient = options.request;
   // Values: given ones, else random floats and integer zeros (indices and labels that are always in range).
   auto give = [&inputs](Session &session, bool lenient) -> Status {
-    std::vector<std::string> specs = inputs.specs;
+    ValueFlags values = inputs.values;
+    values.cast = true; // everything is f64 here
+    std::vector<std::string> &specs = values.inputs;
     if (lenient) { // a part of the graph: values for the rest have no place
       std::set<std::string> known;
       for (const PortInfo &p : session.interface().inputs) known.insert(p.name);
@@ -403,23 +405,21 @@ Outcome<GradientCheck> checkGradients(const Registry &registry, const CheckInput
                                  [&](const std::string &spec) { return !known.count(spec.substr(0, spec.find('='))); }),
                   specs.end());
     }
-    ValueFlags values = inputs.values;
-    values.cast = true; // everything is f64 here
-    OPC_ASSIGN_OR_RETURN(NamedValues named, NamedValues::open(specs, inputs.archive, "--input"));
+    OPC_ASSIGN_OR_RETURN(NamedValues named, values.open());
     if (values.fill.empty()) {
       values.fill = "rand";
       for (const PortInfo &p : session.interface().inputs)
         if (!IsFloatingDataType(p.desc.data_type()) && !named.has(p.name)) specs.push_back(p.name + "=zeros");
-      OPC_ASSIGN_OR_RETURN(named, NamedValues::open(specs, inputs.archive, "--input"));
+      OPC_ASSIGN_OR_RETURN(named, values.open());
     }
     return giveValues(session, named, values, inputs.command).status();
   };
   job.give = [&](Session &session) { return give(session, false); };
   GradientCheck check;
-  OPC_ASSIGN_OR_RETURN(check.tensors, checkJob(registry, job, options, inputs.values.seed));
+  OPC_ASSIGN_OR_RETURN(check.tensors, checkJob(registry, job, options, inputs.values.seed.value_or(0)));
   if (!check.passed()) {
     job.give = [&](Session &session) { return give(session, true); };
-    BlameSearch search(registry, job, options, inputs.values.seed);
+    BlameSearch search(registry, job, options, inputs.values.seed.value_or(0));
     OPC_RETURN_IF_ERROR(search.run(&check.ops));
   }
   return check;

@@ -55,8 +55,6 @@ struct GradientCheck {
 /// The graph to check, and the values as the command line gives them.
 struct CheckInputs {
   std::string name, bytes; // the graph
-  std::vector<std::string> specs;
-  std::string archive;
   ValueFlags values;
   std::vector<std::string> command;
 };

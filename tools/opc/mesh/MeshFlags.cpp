@@ -13,11 +13,15 @@ namespace opc::cli {
 
 std::vector<Option> MeshFlags::options() {
   return {
-      {"--mesh", 0, "2x4", "plan for a mesh of devices, outermost dimension first", &mesh_, true},
-      {"--sbp", 0, "GLOB=STATE",
-       "fix the state of tensors, variables or outputs: fc*.w=S(0), 'x=[S(0), B]' (repeatable)", &pins_, true},
-      {"--stage", 0, "GLOBS=RANKS", "the ranks of a pipeline stage's ops: 'emb*,layer0*=0-1' (repeatable)", &stages_,
-       true},
+      Option{"--mesh", 0, "2x4", "plan for a mesh of devices, outermost dimension first", into(&mesh_, parseMesh), true}
+          .taking("dimensions like 4 or 2x4, at most 8 of them and 1,048,576 devices"),
+      Option{"--sbp", 0, "GLOB=STATE",
+             "fix the state of tensors, variables or outputs: fc*.w=S(0), 'x=[S(0), B]' (repeatable)",
+             intoEach(&pins_, parsePin), true}
+          .taking("GLOB=STATE", "states are S(0), B, P, or one for each dimension of the mesh: [S(0), B]"),
+      Option{"--stage", 0, "GLOBS=RANKS", "the ranks of a pipeline stage's ops: 'emb*,layer0*=0-1' (repeatable)",
+             intoEach(&stages_, parseStage), true}
+          .taking("GLOBS=RANKS", "e.g. --stage 'layer0*,emb*=0-1'"),
       Option{"--micro-batches", 0, "N", "cut the batch of a training step into N (pipelines)", &microBatches_, true}
           .range(1, 4096),
       {"--cluster", 0, "FILE", "plan with the speeds and the memory of the devices that this JSON file describes",
@@ -76,33 +80,17 @@ Result<std::optional<MeshRequest>> MeshFlags::request(const std::vector<int64_t>
     return std::optional<MeshRequest>();
   }
   MeshRequest r;
-  r.dims = defaultDims;
-  if (!mesh_.empty()) {
-    const auto dims = parseMesh(mesh_);
-    if (!dims)
-      return usageError("--mesh takes dimensions like 4 or 2x4, at most 8 of them and 1,048,576 devices, not '" +
-                        mesh_ + "'");
-    r.dims = *dims;
-  }
-  for (const std::string &text : pins_) {
-    const auto pin = parsePin(text);
-    if (!pin)
-      return usageError("--sbp takes GLOB=STATE, not '" + text + "'",
-                        "states are S(0), B, P, or one for each dimension of the mesh: [S(0), B]");
-    r.pins.push_back(*pin);
-  }
-  for (const std::string &text : stages_) {
-    const auto stage = parseStage(text);
-    if (!stage) return usageError("--stage takes GLOBS=RANKS, not '" + text + "'", "e.g. --stage 'layer0*,emb*=0-1'");
-    for (int64_t rank : stage->placement.ranks)
+  r.dims = mesh_.empty() ? defaultDims : mesh_;
+  r.pins = pins_;
+  r.stages = stages_;
+  for (const StagePlacement &stage : stages_)
+    for (int64_t rank : stage.placement.ranks)
       if (rank >= r.devices())
-        return usageError("--stage '" + text + "' names rank " + std::to_string(rank) + ", the mesh has " +
+        return usageError("--stage of '" + stage.ops[0] + "' names rank " + std::to_string(rank) + ", the mesh has " +
                           std::to_string(r.devices()));
-    r.stages.push_back(*stage);
-  }
   dropSingleDevices(&r);
   if (r.dims.size() > 4)
-    return usageError("--mesh " + mesh_ + " has " + std::to_string(r.dims.size()) +
+    return usageError("--mesh has " + std::to_string(r.dims.size()) +
                           " dimensions of more than one device; states are planned on at most 4",
                       "join neighbouring dimensions: 2x2x2x2x2 as 4x2x4");
   r.microBatches = microBatches_.value_or(r.microBatches);

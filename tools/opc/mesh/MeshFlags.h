@@ -22,10 +22,12 @@ public:
   Result<std::optional<MeshRequest>> request(const std::vector<int64_t> &defaultDims = {}) const;
 
 private:
-  std::string mesh_, cluster_;
+  std::vector<int64_t> mesh_;
+  std::string cluster_;
   std::optional<uint64_t> deviceMemory_, random_;
   std::optional<int64_t> microBatches_;
-  std::vector<std::string> pins_, stages_;
+  std::vector<SbpPin> pins_;
+  std::vector<StagePlacement> stages_;
   bool noOverlap_ = false;
 };
 

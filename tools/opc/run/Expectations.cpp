@@ -103,7 +103,7 @@ Result<std::vector<Expectation>> ExpectFlags::read(const Session &session, const
         notes->push_back(expected.archivePath() + " has no " + p.name + "; that output is not compared");
       continue;
     }
-    Result<HostTensor> tensor = expected.make({p.name, p.desc, flags.seed, flags.cast});
+    Result<HostTensor> tensor = expected.make({p.name, p.desc, flags.seed.value_or(0), flags.cast});
     if (!tensor) return Status(tensor.status()).withContext("reading what is expected of " + p.name);
     if (tensor->dtype() != p.desc.data_type()) {
       Status s = checkTensor(*tensor, user_op::TensorDesc(tensor->shape(), p.desc.data_type()),

@@ -8,26 +8,16 @@
 namespace opc::cli {
 
 std::vector<Option> RunOptions::options() {
-  std::vector<Option> list = {
-      {"--input", 0, "NAME=SPEC",
-       "a value for an input or variable (repeatable): x=@x.npy, x=@in.npz:key, 'x=f32[2,3]:@x.bin', x=1,2,3, "
-       "x=3.5, 'x=f32[4]:rand(-1,1)', x=randn, x=iota",
-       &inputs, true},
-      {"--inputs", 0, "FILE|DIR", "all inputs from one npz, safetensors, or directory of npy or ONNX .pb files",
-       &inputArchive, true},
-      {"--weights", 0, "FILE", "variables by name from npz or safetensors (repeatable)", &values.weights, true},
-      Option{"--fill", 0, "", "for whatever is missing", &values.fill, true}.oneOf(fillKinds()),
-      {"--seed", 0, "N", "for random values (default 0)", &seed},
-      {"--cast", 0, "", "convert the element type of given tensors where it differs", &values.cast},
-      {"--output", 0, "NAME=FILE",
-       "write an output: .npy, .npz, .safetensors, .pb, .bin; - is standard output (repeatable)", &outputs, true},
-      {"--outputs", 0, "DIR|FILE", "write all outputs: DIR/NAME.npy, or one npz or safetensors", &outputArchive, true},
-      Option{"--outputs-as", 0, "", "what a directory gets: NAME.npy (default), or an ONNX data set's output_0.pb, ...",
-             &outputsAs}
-          .oneOf({"npy", "pb"}),
-      {"--print", 0, "none|summary|all|N", "what is shown of each output (default summary); N: that many values",
-       &print, true}};
+  std::vector<Option> list = values.options();
   auto append = [&](std::vector<Option> more) { list.insert(list.end(), more.begin(), more.end()); };
+  append(
+      {{"--output", 0, "NAME=FILE",
+        "write an output: .npy, .npz, .safetensors, .pb, .bin; - is standard output (repeatable)", &outputs, true},
+       {"--outputs", 0, "DIR|FILE", "write all outputs: DIR/NAME.npy, or one npz or safetensors", &outputArchive, true},
+       Option{"--outputs-as", 0, "",
+              "what a directory gets: NAME.npy (default), or an ONNX data set's output_0.pb, ...", &outputsAs}
+           .oneOf({"npy", "pb"}),
+       printOption(&print)});
   append(expect.options());
   append({Option{"--reference", 0, "",
                  "run the graph a second time on the CPU, not simplified, nothing fused or in place, and compare",
@@ -37,8 +27,7 @@ std::vector<Option> RunOptions::options() {
   append({{"--capture", 0, "GLOB=DIR", "write the tensors inside the graph whose names fit: DIR/NAME.npy (repeatable)",
            &captures},
           {"--capture-stats", 0, "FILE", "statistics of every tensor as JSON lines; no tensor is kept", &captureStats},
-          {"--trap", 0, "KINDS",
-           "nan, inf, denormal: stop at the first op that makes one, and leave it as a case that runs alone", &trap},
+          trapOption(&trap),
           {"--trace", 0, "FILE", "compilation and tasks as Chrome trace events (Perfetto)", &trace},
           {"--no-fuse", 0, "", "leave every op as it is written: no fused ops, no other layouts", &noFuse},
           {"--no-simplify", 0, "", "keep every op of the graph, so that every tensor can be captured", &noSimplify},
@@ -59,14 +48,7 @@ Status RunOptions::check(const Invocation &invocation, const std::string &graphP
   graph = graphPath;
   OPC_RETURN_IF_ERROR(training.check());
   if (training.isRequested()) OPC_RETURN_IF_ERROR(checkTraining());
-  OPC_ASSIGN_OR_RETURN(PrintMode mode, parsePrintMode(print));
-  printMode = mode;
   OPC_RETURN_IF_ERROR(expect.parse(invocation.config().tolerances()));
-  values.seed = seed.value_or(0);
-  if (!trap.empty()) {
-    OPC_ASSIGN_OR_RETURN(TrapKinds kinds, parseTrap(trap));
-    trapKinds = kinds;
-  }
   if (trace == "-" && invocation.flags().json) return usageError("the trace and the JSON both want standard output");
   if (!trace.empty()) OPC_RETURN_IF_ERROR(checkOutputPath(trace, graph));
   if (ranks.ranks() > 1 && observes())
@@ -75,7 +57,7 @@ Status RunOptions::check(const Invocation &invocation, const std::string &graphP
   compile.mesh = ranks.mesh();
   compile.simplify = !noSimplify;
   // A fused relu hides the NaN that a trap looks for.
-  compile.fuse = !noFuse && !noSimplify && trap.empty();
+  compile.fuse = !noFuse && !noSimplify && !trap.any();
   OPC_ASSIGN_OR_RETURN(compile.shapes, parseShapeFlags(shapes));
   return Status::ok();
 }
@@ -94,7 +76,7 @@ SessionOptions RunOptions::session(const Invocation &invocation, bool onRanks) c
   SessionOptions options;
   if (onRanks) ranks.setSession(&options);
   options.threads = invocation.threads();
-  options.seed = values.seed;
+  options.seed = values.seed.value_or(0);
   options.maxMemory = maxMemory.value_or(0);
   // Whoever looks at single tasks looks at their weights, too.
   options.keepPackedVariables = training.isRequested() || observes();

@@ -25,17 +25,13 @@ struct RunOptions {
   Status check(const Invocation &invocation, const std::string &graphPath);
 
   /// Whether something looks at single tensors while they are made.
-  bool observes() const { return !captures.empty() || !captureStats.empty() || !trap.empty(); }
+  bool observes() const { return !captures.empty() || !captureStats.empty() || trap.any(); }
   int64_t runs() const { return warmup.value_or(0) + repeat.value_or(1); }
   /// For a session of this run; `onRanks`: as this process's part of the job.
   SessionOptions session(const Invocation &invocation, bool onRanks = true) const;
 
   std::string graph; // the path
-  // values in
-  std::vector<std::string> inputs;
-  std::string inputArchive;
   ValueFlags values;
-  std::optional<uint64_t> seed;
   // compilation
   CutFlags cut;
   CompileOptions compile;
@@ -47,12 +43,12 @@ struct RunOptions {
   std::optional<int64_t> repeat, warmup;
   std::optional<uint64_t> maxMemory;
   std::vector<std::string> captures;
-  std::string captureStats, trap, trace;
-  TrapKinds trapKinds;
+  std::string captureStats, trace;
+  TrapKinds trap;
   // values out
   std::vector<std::string> outputs;
-  std::string outputArchive, outputsAs = "npy", print = "summary", reference;
-  PrintMode printMode;
+  std::string outputArchive, outputsAs = "npy", reference;
+  PrintMode print;
   ExpectFlags expect;
   bool stats = false, timing = false;
 

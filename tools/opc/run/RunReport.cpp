@@ -33,11 +33,7 @@ void reportText(RunContext &c, const ExecutedRun &executed, const SessionStats &
     c.invocation.note(countText(static_cast<uint64_t>(repeats)) + " runs: median " + secondsText(executed.median()) +
                       ", fastest " + secondsText(seconds.front()) + ", slowest " + secondsText(seconds.back()));
   Terminal &terminal = c.invocation.terminal();
-  if (c.options.stats)
-    terminal.err(countText(stats.tasks) + " tasks on " + std::to_string(stats.streams) +
-                 (stats.streams == 1 ? " stream, " : " streams, ") + bytesText(stats.arenaBytes) + " of memory, " +
-                 bytesText(stats.constantBytes) + " of constants and variables, " + secondsText(executed.median()) +
-                 " a run\n");
+  if (c.options.stats) terminal.err(sizeText(stats) + ", " + secondsText(executed.median()) + " a run\n");
   terminal.err(rankStatsText(ranks));
   if (c.options.timing) terminal.err(c.watch.text());
 }
@@ -69,7 +65,7 @@ Json document(const RunContext &c, const PlannedRun &planned, const GivenRun &gi
   Json j = {{"schema", 1},
             {"graph", planned.input.name},
             {"inputs", inputsJson(given.values)},
-            {"outputs", outputsJson(executed.outputs, given.files, c.options.printMode)},
+            {"outputs", outputsJson(executed.outputs, given.files, c.options.print)},
             {"notes", c.notes}};
   if (!given.expectations.empty()) {
     j["passed"] = verdict.passed;
@@ -109,7 +105,7 @@ Outcome<int> report(RunContext &c, PlannedRun &planned, const GivenRun &given, E
   const bool json = c.invocation.flags().json;
   for (const std::string &n : c.notes) c.invocation.note("note: " + n);
   if (!json)
-    for (const NamedOutput &o : executed.outputs) c.invocation.terminal().out(outputText(o, c.options.printMode));
+    for (const NamedOutput &o : executed.outputs) c.invocation.terminal().out(outputText(o, c.options.print));
   OPC_ASSIGN_OR_RETURN(Verdict verdict, compareAll(c, planned, given, executed));
   const bool passed = verdict.passed;
   const SessionStats stats = planned.session->stats();

@@ -33,11 +33,11 @@ private:
 /// Whoever looks at a run while it runs.
 struct Watchers {
   explicit Watchers(const RunContext &c)
-      : trap(c.options.trapKinds, c.options.trap, c.invocation.flags().plugins),
+      : trap(c.options.trap, c.invocation.flags().plugins),
         captures(!c.options.captures.empty() || !c.options.captureStats.empty()) {}
 
   Status open(RunContext &c, Session &session) {
-    if (!c.options.trap.empty()) always.add(&trap), last.add(&trap);
+    if (c.options.trap.any()) always.add(&trap), last.add(&trap);
     if (captures) {
       session.observe(&capture); // the tasks are known from here on
       OPC_RETURN_IF_ERROR(capture.open(c.options.captures, c.options.captureStats, session.tasks()));
@@ -90,22 +90,13 @@ Status afterFailure(RunContext &c, Session &session, const RunTrap &trap, const 
       .withContext(status.context());
 }
 
-Result<std::vector<NamedOutput>> fetchAll(const Session &session) {
-  std::vector<NamedOutput> results;
-  for (const PortInfo &p : session.interface().outputs) {
-    OPC_ASSIGN_OR_RETURN(HostTensor t, session.fetch(p.name));
-    results.push_back({p.name, std::move(t)});
-  }
-  return results;
-}
-
 } // namespace
 
 Outcome<PlannedRun> planRun(RunContext &c) {
   RunOptions &o = c.options;
   PlannedRun planned;
   // Files that do not exist are found before a long compilation, not after it.
-  OPC_ASSIGN_OR_RETURN(planned.inputs, NamedValues::open(o.inputs, o.inputArchive, "--input"));
+  OPC_ASSIGN_OR_RETURN(planned.inputs, o.values.open());
   OPC_RETURN_IF_ERROR(o.expect.open());
   OPC_RETURN_IF_ERROR(o.cut.open());
   OPC_ASSIGN_OR_RETURN(planned.input, readGraphInput(o.graph));
@@ -138,7 +129,7 @@ Outcome<GivenRun> giveValues(RunContext &c, PlannedRun &planned) {
                                                       o.graph, o.outputsAs == "pb"));
   if (given.files.usesStdout() && c.invocation.flags().json)
     return usageError("an output and the JSON both want standard output");
-  if (given.files.usesStdout()) o.printMode.kind = PrintMode::Kind::kNone;
+  if (given.files.usesStdout()) o.print.kind = PrintMode::Kind::kNone;
   OPC_ASSIGN_OR_RETURN(given.expectations, o.expect.read(*planned.session, o.values, &c.notes));
   double start = c.trace.now();
   Result<ValueReport> values = giveValues(*planned.session, planned.inputs, o.values, c.invocation.commandLine());

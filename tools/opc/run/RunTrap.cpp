@@ -71,26 +71,31 @@ std::string folderName(const std::string &op) {
   return name.substr(0, 100);
 }
 
+struct Kind {
+  const char *word;
+  bool TrapKinds::*flag;
+  bool operator==(const std::string &text) const { return text == word; }
+};
+constexpr Kind kKinds[] = {{"nan", &TrapKinds::nan}, {"inf", &TrapKinds::inf}, {"denormal", &TrapKinds::denormal}};
+
 } // namespace
 
-Result<TrapKinds> parseTrap(const std::string &text) {
-  TrapKinds kinds;
-  size_t start = 0;
-  while (start <= text.size()) {
-    const size_t comma = std::min(text.find(',', start), text.size());
-    const std::string word = text.substr(start, comma - start);
-    start = comma + 1;
-    if (word == "nan")
-      kinds.nan = true;
-    else if (word == "inf")
-      kinds.inf = true;
-    else if (word == "denormal")
-      kinds.denormal = true;
-    else
-      return Status(StatusCode::kUsage, "OPC0001", "--trap takes nan, inf and denormal, not '" + word + "'")
-          .withHelp("--trap nan,inf");
-  }
-  return kinds;
+Option trapOption(TrapKinds *to) {
+  auto read = [](const std::string &text) -> std::optional<TrapKinds> {
+    TrapKinds kinds;
+    for (size_t start = 0; start <= text.size();) {
+      const size_t comma = std::min(text.find(',', start), text.size());
+      const auto kind = std::find(std::begin(kKinds), std::end(kKinds), text.substr(start, comma - start));
+      if (kind == std::end(kKinds)) return std::nullopt;
+      kinds.*(kind->flag) = true;
+      start = comma + 1;
+    }
+    return kinds;
+  };
+  return Option{"--trap", 0, "KINDS",
+                "nan, inf, denormal: stop at the first op that makes one, and leave it as a case that runs alone",
+                into(to, read)}
+      .taking("nan, inf and denormal", "--trap nan,inf");
 }
 
 Status RunTrap::before(const ObservedTask &task, int64_t, TaskData &data) {
@@ -185,7 +190,10 @@ Result<std::string> RunTrap::dump(Session &session) const {
       if (Status s = writeNpy(temporary + "/inputs/" + names[i] + ".npy", fired_->inputs[i]); !s) return failed(s);
   std::string command = "opc run graph.pbtxt";
   if (!names.empty()) command += " --inputs inputs";
-  command += " --trap " + flag_;
+  std::string wanted;
+  for (const Kind &kind : kKinds)
+    if (kinds_.*(kind.flag)) wanted += (wanted.empty() ? "" : ",") + std::string(kind.word);
+  command += " --trap " + wanted;
   for (const std::string &p : plugins_) command += " --plugin " + shellQuoted(fs::absolute(p, error).string());
   const std::string script = "#!/bin/sh\n# Runs the op that a trap stopped, with the inputs that it had. Exit code " +
                              std::to_string(kExitExecution) + " while it fails.\ncd \"$(dirname \"$0\")\" && exec " +

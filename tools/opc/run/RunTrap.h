@@ -3,6 +3,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include "Option.h"
 #include "Session.h"
 
 #include <map>
@@ -16,14 +17,14 @@ namespace opc::cli {
 /// What is looked for.
 struct TrapKinds {
   bool nan = false, inf = false, denormal = false;
+  bool any() const { return nan || inf || denormal; }
 };
-/// "nan,inf,denormal". Errors: OPC0001.
-Result<TrapKinds> parseTrap(const std::string &text);
+/// --trap.
+Option trapOption(TrapKinds *to);
 
 class RunTrap final : public RunObserver {
 public:
-  RunTrap(TrapKinds kinds, std::string flag, std::vector<std::string> plugins)
-      : kinds_(kinds), flag_(std::move(flag)), plugins_(std::move(plugins)) {}
+  RunTrap(TrapKinds kinds, std::vector<std::string> plugins) : kinds_(kinds), plugins_(std::move(plugins)) {}
 
   /// Keeps the inputs that the task overwrites: when the value is found they are gone.
   Status before(const ObservedTask &task, int64_t step, TaskData &data) override;
@@ -43,7 +44,6 @@ private:
   Result<HostTensor> inputOf(const ObservedTask &task, size_t i, TaskData &data);
 
   const TrapKinds kinds_;
-  const std::string flag_;
   const std::vector<std::string> plugins_;
   std::mutex lock_;
   std::map<std::pair<uint32_t, size_t>, HostTensor> kept_; // (stream, input)

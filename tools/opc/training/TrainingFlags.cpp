@@ -94,16 +94,31 @@ std::pair<std::string, std::string> splitSpec(const std::string &text) {
   return {text.substr(0, colon), text.substr(colon + 1)};
 }
 
-Status positive(const std::string &text, const char *flag, double *value, bool zeroToo = false) {
-  const auto v = parseReal(text);
-  if (!v || !(zeroToo ? *v >= 0 : *v > 0) || *v > 1e300)
-    return usageError(std::string(flag) + " takes a " + (zeroToo ? "number from 0" : "positive number") + ", not '" +
-                      text + "'");
-  *value = *v;
-  return Status::ok();
+std::optional<LossScale> readLossScale(const std::string &text) {
+  const auto factor = parseReal(text);
+  if (!factor || !(*factor > 0) || *factor > 1e300) return std::nullopt;
+  return LossScale{false, *factor};
 }
 
 } // namespace
+
+std::optional<TrainingFlags::Warmup> TrainingFlags::readWarmup(const std::string &text) {
+  const auto [steps, factor] = splitSpec(text);
+  const auto n = parseInteger<int64_t>(steps);
+  const auto from = factor.empty() ? std::optional<double>(0) : parseReal(factor);
+  if (!n || *n < 1 || !from || !(*from >= 0) || *from > 1e300) return std::nullopt;
+  return Warmup{*n, *from};
+}
+
+bool TrainingFlags::readRecompute(const std::string &text) {
+  const auto segments = parseInteger<uint32_t>(text);
+  if (text.empty() || text == "!" || (segments && *segments < 2)) return false;
+  if (segments || text == "sqrt")
+    recompute_.segments = segments ? int64_t{*segments} : -1;
+  else
+    recompute_.ops.push_back(text);
+  return true;
+}
 
 std::vector<Option> TrainingFlags::options() {
   return {
@@ -115,19 +130,24 @@ std::vector<Option> TrainingFlags::options() {
       {"--schedule", 0, "TYPE[:KEY=VALUE,...]",
        "how the rate changes: cosine, step, multi_step, polynomial, ... with attributes of learning_rate_schedule",
        &schedule_},
-      {"--warmup", 0, "N[:FACTOR]", "rise linearly from FACTOR (default 0) times the rate over N steps", &warmup_},
+      Option{"--warmup", 0, "N[:FACTOR]", "rise linearly from FACTOR (default 0) times the rate over N steps",
+             into(&warmup_, readWarmup)}
+          .taking("a number of steps from 1, and a factor from 0 behind a colon"),
       Option{"--weight-decay", 0, "X", "decay the weights (adamw, lamb, lars: decoupled; else an L2 term)",
              &weightDecay_}
           .from(0),
       {"--no-decay", 0, "GLOB", "variables that do not decay (repeatable)", &noDecay_},
       Option{"--clip-norm", 0, "X", "scale the gradients down when their 2-norm exceeds X", &clip_}.above(0),
-      {"--loss-scale", 0, "X|dynamic", "scale the loss during the backward pass; dynamic adapts it", &lossScale_},
+      Option{"--loss-scale", 0, "X|dynamic", "scale the loss during the backward pass; dynamic adapts it",
+             into(&lossScale_, wordOr("dynamic", LossScale{true, 65536}, readLossScale))}
+          .taking("a number above 0, or dynamic"),
       Option{"--accumulate", 0, "K", "update once in K steps, with the mean of their gradients", &accumulate_}.range(
           1, 4294967295),
-      {"--recompute", 0, "GLOB|sqrt|N",
-       "forward ops to compute again in the backward pass (repeatable; !GLOB takes out): less memory. sqrt, or a "
-       "number: keep what crosses the cheapest cuts into so many segments",
-       &recompute_},
+      Option{"--recompute", 0, "GLOB|sqrt|N",
+             "forward ops to compute again in the backward pass (repeatable; !GLOB takes out): less memory. sqrt, or a "
+             "number: keep what crosses the cheapest cuts into so many segments",
+             TextReader{[this](const std::string &text) { return readRecompute(text); }, true}}
+          .taking("a glob over op names, sqrt, or a number of segments from 2"),
       Option{"--memory", 0, "SIZE", "recompute just enough that a step's memory stays within SIZE (512M)", &memory_}
           .bytes("512M")};
 }
@@ -136,10 +156,10 @@ Result<std::optional<TrainingConfig>> TrainingFlags::config(const Registry &regi
   if (optimizer_.empty()) {
     for (const auto &[name, isGiven] : {std::pair("--lr", rate_.has_value()),
                                         {"--schedule", !schedule_.empty()},
-                                        {"--warmup", !warmup_.empty()},
+                                        {"--warmup", warmup_.has_value()},
                                         {"--weight-decay", weightDecay_.has_value()},
                                         {"--clip-norm", clip_.has_value()},
-                                        {"--loss-scale", !lossScale_.empty()},
+                                        {"--loss-scale", lossScale_.has_value()},
                                         {"--accumulate", accumulate_.has_value()},
                                         {"--no-decay", !noDecay_.empty()}})
       if (isGiven) return usageError(std::string(name) + " is for training graphs", "add --optimizer NAME");
@@ -168,49 +188,26 @@ Result<std::optional<TrainingConfig>> TrainingFlags::config(const Registry &regi
     if (type != "constant") group.schedule["decay_type"] = AttrValue(type);
     OPC_RETURN_IF_ERROR(readAttrs(*schedule, rest, "--schedule", &group.schedule));
   }
-  if (!warmup_.empty()) {
-    const auto [steps, factor] = splitSpec(warmup_);
-    const auto n = parseInteger<int64_t>(steps);
-    if (!n || *n < 1) return usageError("--warmup takes a number of steps, not '" + steps + "'");
-    double from = 0;
-    if (!factor.empty()) OPC_RETURN_IF_ERROR(positive(factor, "--warmup's factor", &from, true));
+  if (warmup_) {
     group.schedule["warmup_type"] = AttrValue(std::string("linear"));
-    group.schedule["warmup_batches"] = AttrValue(*n);
-    group.schedule["warmup_multiplier"] = AttrValue(from);
+    group.schedule["warmup_batches"] = AttrValue(warmup_->steps);
+    group.schedule["warmup_multiplier"] = AttrValue(warmup_->factor);
   }
   group.weightDecay = weightDecay_.value_or(group.weightDecay);
   group.decayNever = noDecay_;
   group.clipNorm = clip_.value_or(group.clipNorm);
-  if (lossScale_ == "dynamic") {
-    config.lossScale.dynamic = true;
-    config.lossScale.value = 65536;
-  } else if (!lossScale_.empty()) {
-    OPC_RETURN_IF_ERROR(positive(lossScale_, "--loss-scale", &config.lossScale.value));
-  }
+  config.lossScale = lossScale_.value_or(config.lossScale);
   config.accumulate = accumulate_.value_or(config.accumulate);
   config.groups.push_back(std::move(group));
   return std::optional<TrainingConfig>(std::move(config));
 }
 
 Result<RecomputeConfig> TrainingFlags::recompute() const {
-  RecomputeConfig config;
-  for (const std::string &text : recompute_) {
-    if (text == "sqrt") {
-      config.segments = -1;
-    } else if (const auto n = parseInteger<uint32_t>(text)) {
-      if (*n < 2) return usageError("--recompute takes at least 2 segments, not " + text);
-      config.segments = *n;
-    } else if (text.empty() || text == "!") {
-      return usageError("--recompute takes a glob over op names, sqrt, or a number of segments");
-    } else {
-      config.ops.push_back(text);
-    }
-  }
-  if (config.segments != 0 && !config.ops.empty())
+  if (recompute_.segments != 0 && !recompute_.ops.empty())
     return usageError("--recompute takes globs, or one sqrt or number; not both");
-  if (!config.empty() && memory_)
+  if (!recompute_.empty() && memory_)
     return usageError("--recompute and --memory exclude each other", "--memory chooses what to recompute");
-  return config;
+  return recompute_;
 }
 
 } // namespace opc::cli

@@ -22,11 +22,21 @@ public:
   uint64_t memory() const { return memory_.value_or(0); }
 
 private:
-  std::string optimizer_, schedule_, warmup_, lossScale_;
+  struct Warmup {
+    int64_t steps = 0;
+    double factor = 0;
+  };
+  static std::optional<Warmup> readWarmup(const std::string &text);
+  bool readRecompute(const std::string &text);
+
+  std::string optimizer_, schedule_;
+  std::optional<Warmup> warmup_;
+  std::optional<LossScale> lossScale_;
   std::optional<double> rate_, weightDecay_, clip_;
   std::optional<int64_t> accumulate_;
   std::optional<uint64_t> memory_;
-  std::vector<std::string> noDecay_, recompute_;
+  std::vector<std::string> noDecay_;
+  RecomputeConfig recompute_;
 };
 
 } // namespace opc::cli

@@ -135,19 +135,19 @@ Status adoptSeed(RunOptions &o) {
   const std::string &path = o.training.resume;
   if (path.empty()) return Status::ok();
   OPC_ASSIGN_OR_RETURN(const std::optional<uint64_t> seed, seedOf(path));
-  if (o.seed && seed && *seed != *o.seed)
+  if (o.values.seed && seed && *seed != *o.values.seed)
     return Status(StatusCode::kUsage, "OPC0712",
                   path + " is of a run with seed " + std::to_string(*seed) + ", this one has seed " +
-                      std::to_string(*o.seed))
+                      std::to_string(*o.values.seed))
         .withHelp("leave out --seed");
-  o.values.seed = seed.value_or(o.values.seed);
+  if (seed) o.values.seed = seed;
   return Status::ok();
 }
 
 Outcome<PlannedRun> planTraining(RunContext &c) {
   RunOptions &o = c.options;
   PlannedRun planned;
-  OPC_ASSIGN_OR_RETURN(planned.inputs, NamedValues::open(o.inputs, o.inputArchive, "--input"));
+  OPC_ASSIGN_OR_RETURN(planned.inputs, o.values.open());
   OPC_RETURN_IF_ERROR(checkFiles(o));
   OPC_RETURN_IF_ERROR(adoptSeed(o));
   OPC_ASSIGN_OR_RETURN(planned.input, readGraphInput(o.graph));
@@ -186,7 +186,7 @@ Result<BatchLoader> openData(RunContext &c, const Session &session) {
     sources.push_back({d.input, std::move(data)});
   }
   OPC_ASSIGN_OR_RETURN(BatchLoader loader, BatchLoader::create(session, std::move(sources), c.options.training.shuffle,
-                                                               c.options.values.seed));
+                                                               c.options.values.seed.value_or(0)));
   if (const int64_t rest = loader.order().leftOver())
     c.invocation.note("note: " + std::to_string(rest) + " of " + std::to_string(loader.order().examples()) +
                       " examples do not fill a batch and are left out of each epoch");
@@ -292,7 +292,8 @@ private:
 
   Status save() {
     if (metrics_.isOpen()) OPC_RETURN_IF_ERROR(metrics_.flush());
-    const TrainingState state{step_, step_ / loader_.order().stepsPerEpoch(), c_.options.values.seed, notes_};
+    const TrainingState state{step_, step_ / loader_.order().stepsPerEpoch(), c_.options.values.seed.value_or(0),
+                              notes_};
     savedAt_ = step_;
     return saveCheckpoint(o_.save, session_, state);
   }

@@ -94,14 +94,37 @@ Status writeTensor(const std::string &path, const NamedOutput &output) {
 
 } // namespace
 
-Result<PrintMode> parsePrintMode(const std::string &text) {
-  if (text == "none") return PrintMode{PrintMode::Kind::kNone, 0};
-  if (text == "summary") return PrintMode{PrintMode::Kind::kSummary, 0};
-  if (text == "all") return PrintMode{PrintMode::Kind::kAll, 0};
-  const auto n = parseInteger<int64_t>(text);
-  if (n && *n >= 0) return PrintMode{PrintMode::Kind::kFirst, *n};
-  return Status(StatusCode::kUsage, "OPC0001",
-                "--print takes none, summary, all or a number of values, not '" + text + "'");
+Option printOption(PrintMode *to) {
+  auto read = [](const std::string &text) -> std::optional<PrintMode> {
+    if (text == "none") return PrintMode{PrintMode::Kind::kNone, 0};
+    if (text == "summary") return PrintMode{PrintMode::Kind::kSummary, 0};
+    if (text == "all") return PrintMode{PrintMode::Kind::kAll, 0};
+    const auto n = parseInteger<int64_t>(text);
+    if (n && *n >= 0) return PrintMode{PrintMode::Kind::kFirst, *n};
+    return std::nullopt;
+  };
+  return Option{"--print",
+                0,
+                "none|summary|all|N",
+                "what is shown of each output (default summary); N: that many values",
+                into(to, read, "summary"),
+                true}
+      .taking("none, summary, all or a number of values");
+}
+
+Result<std::vector<NamedOutput>> fetchAll(const Session &session) {
+  std::vector<NamedOutput> results;
+  for (const PortInfo &p : session.interface().outputs) {
+    OPC_ASSIGN_OR_RETURN(HostTensor t, session.fetch(p.name));
+    results.push_back({p.name, std::move(t)});
+  }
+  return results;
+}
+
+std::string sizeText(const SessionStats &stats) {
+  return countText(stats.tasks) + " tasks on " + std::to_string(stats.streams) +
+         (stats.streams == 1 ? " stream, " : " streams, ") + bytesText(stats.arenaBytes) + " of memory, " +
+         bytesText(stats.constantBytes) + " of constants and variables";
 }
 
 std::string outputText(const NamedOutput &output, PrintMode mode) {

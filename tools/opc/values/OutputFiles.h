@@ -3,6 +3,7 @@
 #pragma once
 
 #include "JsonOutput.h"
+#include "Option.h"
 #include "Session.h"
 
 #include <map>
@@ -19,18 +20,24 @@ struct PrintMode {
   Kind kind = Kind::kSummary;
   int64_t count = 0; // kFirst
 };
-/// "none", "summary", "all" or a number. Errors: OPC0001.
-Result<PrintMode> parsePrintMode(const std::string &text);
+/// --print.
+Option printOption(PrintMode *to);
 
 struct NamedOutput {
   std::string name;
   HostTensor tensor;
 };
 
+/// All outputs of a run, in the graph's order.
+Result<std::vector<NamedOutput>> fetchAll(const Session &session);
+
 /// "logits  f32[360,10]  min -12.3  max 14.2  mean 0.5", or the values.
 std::string outputText(const NamedOutput &output, PrintMode mode);
 /// name, dtype, shape, statistics over the finite values, and the values that the mode asks for.
 Json outputJson(const NamedOutput &output, PrintMode mode);
+
+/// "17 tasks on 1 stream, 1.2 MiB of memory, 300 KiB of constants and variables".
+std::string sizeText(const SessionStats &stats);
 
 /// Whether `path` may be written: its directory exists, it is no directory, it is not the file that was read.
 /// "-" is always fine. Errors: OPC0002.

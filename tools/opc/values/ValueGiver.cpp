@@ -11,6 +11,19 @@ namespace opc::cli {
 
 std::vector<std::string> fillKinds() { return {"rand", "zeros", "ones", "iota"}; }
 
+std::vector<Option> ValueFlags::options() {
+  return {{"--input", 0, "NAME=SPEC",
+           "a value for an input or variable (repeatable): x=@x.npy, x=@in.npz:key, 'x=f32[2,3]:@x.bin', x=1,2,3, "
+           "x=3.5, 'x=f32[4]:rand(-1,1)', x=randn, x=iota",
+           &inputs, true},
+          {"--inputs", 0, "FILE|DIR", "all inputs from one npz, safetensors, or directory of npy or ONNX .pb files",
+           &archive, true},
+          {"--weights", 0, "FILE", "variables by name from npz or safetensors (repeatable)", &weights, true},
+          Option{"--fill", 0, "", "for whatever is missing", &fill, true}.oneOf(fillKinds()),
+          {"--seed", 0, "N", "for random values (default 0)", &seed},
+          {"--cast", 0, "", "convert the element type of given tensors where it differs", &cast}};
+}
+
 Status missingValues(const std::vector<MissingValue> &missing, const std::vector<std::string> &command,
                      const std::string &program) {
   const bool variables =
@@ -127,7 +140,7 @@ private:
       return Status::ok();
     }
     const std::string origin = source ? source->origin(port.name) : flags_.fill;
-    const SpecContext context{port.name, port.desc, flags_.seed, flags_.cast};
+    const SpecContext context{port.name, port.desc, flags_.seed.value_or(0), flags_.cast};
     Status s = source ? giveFrom(*source, port, context) : set(port, makeTensor(*fill_, context));
     if (!s)
       return std::move(s).withContext(std::string("giving ") + port.kind + " " + port.name + " the value " + origin);

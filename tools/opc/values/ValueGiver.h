@@ -3,7 +3,9 @@
 #pragma once
 
 #include "NamedValues.h"
+#include "Option.h"
 
+#include <optional>
 #include <set>
 #include <string>
 #include <vector>
@@ -13,12 +15,20 @@ namespace opc::cli {
 /// What --fill takes.
 std::vector<std::string> fillKinds();
 
+/// What a run is given values by.
 struct ValueFlags {
+  std::vector<std::string> inputs;  // NAME=SPEC
+  std::string archive;              // of inputs
   std::vector<std::string> weights; // archives
   std::string fill;                 // "", rand, zeros, ones or iota
-  uint64_t seed = 0;
+  std::optional<uint64_t> seed;
   bool cast = false;
   std::string program = "opc run"; // for messages
+
+  /// The options that fill this.
+  std::vector<Option> options();
+  /// The inputs. Errors: as NamedValues::open().
+  Result<NamedValues> open() const { return NamedValues::open(inputs, archive, "--input"); }
 };
 
 /// An input or variable without a value.
