@@ -3,6 +3,8 @@
 #include "GraphNodes.h"
 
 #include <algorithm>
+#include <functional>
+#include <iterator>
 #include <string_view>
 #include <unordered_map>
 #include <utility>
@@ -21,6 +23,8 @@ public:
     for (uint32_t i = 0; i < n; ++i)
       if (!hasReader_[i]) ends.push_back(i);
     findColors(ends);
+    for (auto &[writer, reads] : earlierReads_)
+      std::stable_sort(reads.begin(), reads.end(), [&](uint32_t a, uint32_t b) { return rank(a) < rank(b); });
     std::stable_sort(ends.begin(), ends.end(), [&](uint32_t a, uint32_t b) { return rank(a) < rank(b); });
     placed_.resize(n);
     keyed_.resize(n);
@@ -36,6 +40,8 @@ public:
 private:
   /// Rounds of colouring. Two tell apart what people write; a graph can be made that needs one for each op.
   static constexpr int kMostRounds = 16;
+  /// As what an op comes before another that writes a variable that it reads.
+  static constexpr uint64_t kEarlierRead = 1;
 
   /// The i-th of the ops that come before one: makers of what it reads, those that control orders, and what reads a
   /// variable before it is written. -1 after the last.
@@ -49,15 +55,16 @@ private:
     return reads != earlierReads_.end() && i < reads->second.size() ? static_cast<int>(reads->second[i]) : -1;
   }
 
-  /// An op that writes variables and that nobody reads comes after what reads them: it shall see the old value.
+  /// An op that writes variables and that nobody reads comes after what reads them: that shall see the old value. Where
+  /// several may write a variable nothing is said, which also bounds what is said.
   void findEarlierReads(const std::vector<std::vector<uint32_t>> &readers) {
     auto writes = [&](uint32_t op) { return readers[op].empty() && nodes_[op].def && nodes_[op].def->modifyInputs; };
-    for (uint32_t i = 0; i < nodes_.size(); ++i)
-      if (writes(i))
-        for (const auto &[maker, output] : nodes_[i].inputs)
-          if (nodes_[static_cast<size_t>(maker)].conf->has_variable_conf())
-            for (uint32_t r : readers[static_cast<size_t>(maker)])
-              if (!writes(r)) earlierReads_[i].push_back(r);
+    for (uint32_t v = 0; v < nodes_.size(); ++v) {
+      if (!nodes_[v].conf->has_variable_conf() || std::count_if(readers[v].begin(), readers[v].end(), writes) != 1)
+        continue;
+      std::vector<uint32_t> &reads = earlierReads_[*std::find_if(readers[v].begin(), readers[v].end(), writes)];
+      std::copy_if(readers[v].begin(), readers[v].end(), std::back_inserter(reads), std::not_fn(writes));
+    }
   }
 
   /// The longest way to each op; false for a cycle.
@@ -94,30 +101,39 @@ private:
   /// Ops of one number are alike, but for contrived graphs. Only as far as needed to tell the ends apart.
   void findColors(const std::vector<uint32_t> &ends) {
     colors_.resize(nodes_.size());
-    std::vector<uint32_t> levels;
+    std::vector<uint32_t> levels, told = ends; // told apart are the ends, and what one writer comes after
     for (uint32_t end : ends) levels.push_back(level_[end]);
     std::sort(levels.begin(), levels.end());
-    if (std::adjacent_find(levels.begin(), levels.end()) == levels.end()) return;
+    if (earlierReads_.empty() && std::adjacent_find(levels.begin(), levels.end()) == levels.end()) return;
+    for (const auto &[writer, reads] : earlierReads_) told.insert(told.end(), reads.begin(), reads.end());
     for (uint32_t i = 0; i < nodes_.size(); ++i) colors_[i] = contents(nodes_[i]);
     colorByMakers();
-    size_t kinds = countKinds(ends), before = 0;
-    for (int round = 0; round < kMostRounds && kinds > before && kinds < ends.size(); ++round) {
+    size_t kinds = countKinds(told), before = 0;
+    for (int round = 0; round < kMostRounds && kinds > before && kinds < told.size(); ++round) {
       colorByReaders();
       colorByMakers();
-      before = std::exchange(kinds, countKinds(ends));
+      before = std::exchange(kinds, countKinds(told));
     }
   }
 
-  size_t countKinds(const std::vector<uint32_t> &ends) const {
+  size_t countKinds(const std::vector<uint32_t> &ops) const {
     std::vector<std::pair<uint32_t, uint64_t>> ranks;
-    for (uint32_t end : ends) ranks.push_back(rank(end));
+    for (uint32_t op : ops) ranks.push_back(rank(op));
     std::sort(ranks.begin(), ranks.end());
     return static_cast<size_t>(std::unique(ranks.begin(), ranks.end()) - ranks.begin());
   }
 
   void colorByMakers() {
-    for (uint32_t i : sorted_)
-      forEachBefore(i, [&](uint32_t b, uint64_t as) { colors_[i] = mix(mix(colors_[i], as), colors_[b]); });
+    for (uint32_t i : sorted_) {
+      uint64_t earlier = 0; // a sum: reads before a write have no order
+      forEachBefore(i, [&](uint32_t b, uint64_t as) {
+        if (as == kEarlierRead)
+          earlier += mix(as, colors_[b]);
+        else
+          colors_[i] = mix(mix(colors_[i], as), colors_[b]);
+      });
+      colors_[i] = mix(colors_[i], earlier);
+    }
   }
 
   void colorByReaders() {
@@ -132,10 +148,12 @@ private:
   /// f(b, as what) for each op b that comes before one, and what it is to that one.
   template <class F> void forEachBefore(uint32_t op, F &&f) const {
     const Node &node = nodes_[op];
+    const size_t ordered = node.inputs.size() + node.controls.size();
     int b;
     for (size_t k = 0; (b = before(op, k)) >= 0; ++k)
       f(static_cast<uint32_t>(b),
-        mix(k, k < node.inputs.size() ? static_cast<uint64_t>(node.inputs[k].second) : ~uint64_t{0}));
+        k >= ordered ? kEarlierRead
+                     : mix(k, k < node.inputs.size() ? static_cast<uint64_t>(node.inputs[k].second) : ~uint64_t{0}));
   }
 
   static uint64_t mix(uint64_t a, uint64_t b) {
