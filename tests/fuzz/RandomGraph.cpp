@@ -131,12 +131,20 @@ private:
     auto *user = out->mutable_user_conf();
     user->set_op_type_name(instance.def().name);
     bool discontinuous = isStep(instance.def());
+    DataType coarsest = kInvalidDataType;
+    auto passesThrough = [&](DataType type) {
+      if (IsFloatingDataType(type) &&
+          (coarsest == kInvalidDataType || elementType(type).rtol > elementType(coarsest).rtol))
+        coarsest = type;
+    };
     for (const auto &b : instance.conf().inputs) {
       auto *entry = user->add_input();
       entry->set_key(b.name);
       for (const std::string &t : b.tensors) {
         entry->mutable_value()->add_s(t);
+        passesThrough(descs_.at(t).first.data_type());
         if (int at = descs_.at(t).second; at >= 0) {
+          passesThrough(graph_.tensors[static_cast<size_t>(at)].coarsest);
           ++graph_.tensors[static_cast<size_t>(at)].readers;
           discontinuous |= graph_.tensors[static_cast<size_t>(at)].discontinuous;
         }
@@ -153,7 +161,8 @@ private:
       entry->set_key(b.name);
       for (const std::string &t : b.tensors) {
         entry->mutable_value()->add_s(t);
-        graph_.tensors.push_back({t, instance.outputDescs()[n++], 0, discontinuous});
+        passesThrough(instance.outputDescs()[n].data_type());
+        graph_.tensors.push_back({t, instance.outputDescs()[n++], 0, discontinuous, coarsest});
         descs_[t] = {graph_.tensors.back().desc, static_cast<int>(graph_.tensors.size() - 1)};
       }
     }

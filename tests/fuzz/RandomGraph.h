@@ -28,6 +28,7 @@ struct RandomGraph {
     user_op::TensorDesc desc;
     int readers = 0;
     bool discontinuous = false; // a step function lies on the way from the inputs: a last bit may become a one
+    DataType coarsest = kInvalidDataType; // the floating type of the fewest bits on the way from the inputs
   };
   struct Input {
     std::string op;

@@ -206,6 +206,12 @@ TestGraph fromRandom(const std::string &kind, uint64_t seed, const Registry &reg
   graph.name = kind + std::to_string(seed);
   graph.text = made.text(false);
   graph.factor = 30;
+  // A cast of what was rounded to 8 bits is no more exact than that.
+  for (size_t i : made.outputs)
+    if (const DataType coarsest = made.tensors[i].coarsest; coarsest != kInvalidDataType) {
+      const Tolerance one = toleranceOf(coarsest);
+      graph.tolerances["o" + std::to_string(i)] = {one.rtol * graph.factor, one.atol * graph.factor};
+    }
   for (const auto &input : made.inputs) {
     auto value = HostTensor::create(input.desc.data_type(), input.desc.shape());
     if (!value) continue;
