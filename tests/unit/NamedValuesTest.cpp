@@ -136,7 +136,7 @@ TEST_CASE("outputs get files that stay in their directory", "[values]") {
   CHECK(outputPathIn("out", "/./x") == "out/%2E/x.npy");
   Scratch s;
   const std::vector<PortInfo> ports = {{"y", user_op::TensorDesc(Shape({2}), kFloat)},
-                                        {"z", user_op::TensorDesc(Shape({2}), kFloat)}};
+                                       {"z", user_op::TensorDesc(Shape({2}), kFloat)}};
   CHECK(OutputFiles::plan({"w=@w.npy"}, "", ports, "g").status().id() == "OPC0005");
   CHECK(OutputFiles::plan({"y=" + (s / "a"), "z=" + (s / "a")}, "", ports, "g").status().id() == "OPC0002");
   const Result<OutputFiles> files = OutputFiles::plan({}, s / "out", ports, "g");

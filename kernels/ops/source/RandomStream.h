@@ -3,8 +3,8 @@
 #pragma once
 
 #include "RunPosition.h"
-#include "support/Operator.h"
 #include "opc/Philox.h"
+#include "support/Operator.h"
 
 namespace opc::ops {
 
