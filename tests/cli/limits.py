@@ -162,6 +162,15 @@ class Limits(unittest.TestCase):
         ops.append('op { name: "o" output_conf { in: "c19999/y_0" out: "out" } }\n')
         self.accepted("20000 ops", "".join(ops))
 
+    def test_a_variable_with_many_readers_and_writers(self):
+        n = 30000
+        graph = [tensor("x", [4]), 'op { name: "w" variable_conf { out: "out" shape { dim: 4 } data_type: kFloat initializer { constant_conf { value: 1 } } } }\n']
+        for i in range(n):
+            graph.append(f'op {{ name: "o{i}" output_conf {{ in: "w/out" out: "out" }} }}\n')
+        write = 'op {{ name: "a{}" user_conf {{ op_type_name: "assign" input {{ key: "ref" value {{ s: "w/out" }} }} input {{ key: "value" value {{ s: "x/out" }} }} }} }}\n'
+        self.accepted(f"{n} readers", "".join(graph) + write.format(0))
+        self.refused(f"{n} readers and writers", "".join(graph + [write.format(i) for i in range(n)]), [3], ["OPC0209", "ctrl_in_op_name"])
+
 
 class TensorFiles(unittest.TestCase):
     """Files that announce more than they hold."""
