@@ -178,7 +178,10 @@ int loop(Communicator &comm, const std::string &what, int64_t rank) {
   const void *in = data.data();
   void *out = data.data();
   WatchdogOptions watching;
-  watching.timeout = std::chrono::milliseconds(3000);
+  // Where a rank goes away the connection says so at once: a machine under load must not be taken for a rank that
+  // hangs.
+  const bool hangs = what == "stop" || what == "sleep";
+  watching.timeout = std::chrono::seconds(hangs ? 3 : 60);
   watching.report = sayReport;
   Watchdog watchdog(comm, watching);
   watchdog.arm();
