@@ -31,6 +31,23 @@ const SbpParallel *SbpSignature::find(const std::string &arg, int32_t index) con
   return nullptr;
 }
 
+std::map<std::string, SbpParallel> SbpSignature::bn_in_op2sbp_parallel() const {
+  std::map<std::string, SbpParallel> byName;
+  for (const auto &[arg, state] : states) byName[arg.first + "_" + std::to_string(arg.second)] = state;
+  return byName;
+}
+
+SbpParallel &SbpSignature::operator[](const std::string &argAndIndex) {
+  const size_t at = argAndIndex.rfind('_');
+  if (at == std::string::npos || argAndIndex.find_first_not_of("0123456789", at + 1) != std::string::npos ||
+      at + 1 == argAndIndex.size() || argAndIndex.size() - at > 9)
+    throw ContractError("'" + argAndIndex + "' is no argument with an index, as in_0 is");
+  const std::string arg = argAndIndex.substr(0, at);
+  const int32_t index = std::stoi(argAndIndex.substr(at + 1));
+  if (!find(arg, index)) set(arg, index, SbpParallel());
+  return const_cast<SbpParallel &>(*find(arg, index));
+}
+
 namespace user_op {
 namespace {
 template <class Def> const Def *findNamed(const std::vector<Def> &list, const std::string &name) {

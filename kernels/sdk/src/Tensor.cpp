@@ -35,6 +35,32 @@ Shape Shape::CreateReducedShape(const std::vector<int64_t> &axes) const {
   return s;
 }
 
+Shape Shape::RemoveOnes(const std::vector<int64_t> &axes) const {
+  std::vector<bool> removed(dims_.size(), false);
+  for (int64_t a : axes) {
+    if (a < 0) a += NumAxes();
+    if (At(a) != 1) throw ContractError("axis " + std::to_string(a) + " of shape " + ToString() + " is not 1");
+    removed[static_cast<size_t>(a)] = true;
+  }
+  Shape s;
+  for (size_t i = 0; i < dims_.size(); ++i)
+    if (!removed[i]) s.dims_.push_back(dims_[i]);
+  if (s.dims_.empty()) s.dims_.push_back(1);
+  return s;
+}
+
+std::vector<int64_t> Shape::Axes4BroadcastTo(const Shape &wider) const {
+  std::vector<int64_t> axes;
+  if (wider.NumAxes() != NumAxes())
+    throw ContractError("shapes " + ToString() + " and " + wider.ToString() + " differ in rank");
+  for (int64_t i = 0; i < NumAxes(); ++i) {
+    if (At(i) == wider.At(i)) continue;
+    if (At(i) != 1) throw ContractError("shape " + ToString() + " does not broadcast to " + wider.ToString());
+    axes.push_back(i);
+  }
+  return axes;
+}
+
 std::string Shape::ToString() const {
   std::string s = "(";
   for (int64_t d : dims_) s += (s.size() > 1 ? "," : "") + std::to_string(d);

@@ -5,6 +5,7 @@
 #include "opc/OpConf.h"
 #include "opc/Tensor.h"
 
+#include <map>
 #include <string>
 #include <vector>
 
@@ -25,8 +26,15 @@ public:
   bool has_partial_sum_parallel() const { return kind_ == kPartialSum; }
   bool operator==(const SbpParallel &o) const { return kind_ == o.kind_ && (kind_ != kSplit || axis_ == o.axis_); }
   bool operator!=(const SbpParallel &o) const { return !(*this == o); }
+  // OneFlow's messages for the three states: this object stands for each of them.
+  const SbpParallel &split_parallel() const { return *this; }
+  SbpParallel *mutable_split_parallel() { return kind_ = kSplit, this; }
+  SbpParallel *mutable_broadcast_parallel() { return kind_ = kBroadcast, this; }
+  SbpParallel *mutable_partial_sum_parallel() { return kind_ = kPartialSum, this; }
+  void set_axis(int64_t axis) { axis_ = axis; }
   /// "S(0)", "B", "P".
   std::string toString() const;
+  std::string DebugString() const { return toString(); }
 
 private:
   SbpParallel(Kind kind, int64_t axis) : kind_(kind), axis_(axis) {}
@@ -39,6 +47,10 @@ struct SbpSignature {
   std::vector<std::pair<std::pair<std::string, int32_t>, SbpParallel>> states;
   void set(const std::string &arg, int32_t index, SbpParallel state);
   const SbpParallel *find(const std::string &arg, int32_t index) const;
+  // As OneFlow's map from names like "in_0" to states.
+  std::map<std::string, SbpParallel> bn_in_op2sbp_parallel() const;
+  SbpSignature *mutable_bn_in_op2sbp_parallel() { return this; }
+  SbpParallel &operator[](const std::string &argAndIndex);
 };
 
 class ParallelContext {

@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <initializer_list>
+#include <ostream>
 #include <string>
 #include <utility>
 #include <vector>
@@ -21,6 +22,9 @@ public:
   Shape() = default;
   Shape(std::initializer_list<int64_t> dims) : dims_(dims) {}
   explicit Shape(DimVector dims) : dims_(std::move(dims)) {}
+  Shape(const int64_t *dims, int64_t rank) : dims_(dims, dims + rank) {}
+  /// `rank` ones.
+  static Shape Ones(int64_t rank) { return Shape(DimVector(static_cast<size_t>(rank), 1)); }
 
   int64_t NumAxes() const { return static_cast<int64_t>(dims_.size()); }
   /// Throws ContractError when `axis` is outside [0, NumAxes()).
@@ -34,9 +38,18 @@ public:
   const DimVector &dim_vec() const { return dims_; }
   DimVector &mut_dim_vec() { return dims_; }
   const int64_t *ptr() const { return dims_.data(); }
+  int64_t *mut_ptr() { return dims_.data(); }
+  void set_shape(const Shape &other) { dims_ = other.dims_; }
+  void ToShape(Shape *out) const { *out = *this; }
+  void ToDimVector(DimVector *out) const { *out = dims_; }
   bool is_initialized() const { return true; }
   /// Broadcasts of OneFlow's reductions: the same shape with `axes` set to 1.
   Shape CreateReducedShape(const std::vector<int64_t> &axes) const;
+  /// Without `axes`, each of which must have the size 1; (1) when none is left, as in OneFlow 0.3. Negative axes count
+  /// from the end.
+  Shape RemoveOnes(const std::vector<int64_t> &axes) const;
+  /// The axes on which `wider`, of the same rank, differs: there this shape has 1.
+  std::vector<int64_t> Axes4BroadcastTo(const Shape &wider) const;
   /// "(2,3)".
   std::string ToString() const;
   std::string DebugStr() const { return ToString(); }
@@ -50,6 +63,9 @@ public:
 private:
   DimVector dims_;
 };
+
+/// "(2,3)".
+inline std::ostream &operator<<(std::ostream &out, const Shape &shape) { return out << shape.ToString(); }
 
 /// What Tensor::shape() returns in OneFlow. opc keeps one class for both: a view that outlives its tensor is no hazard.
 using ShapeView = Shape;
