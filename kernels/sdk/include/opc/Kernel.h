@@ -5,11 +5,19 @@
 #include "opc/Contexts.h"
 
 #include <memory>
+#include <type_traits>
 #include <vector>
 
 struct CUstream_st;
 
 namespace opc {
+
+/// Where the running session stands. What a random kernel draws should follow from it: `opc run --seed`, and a training
+/// that goes on from a checkpoint, then give what they gave before.
+struct RunPosition {
+  uint64_t seed = 0;
+  int64_t step = -1; // from 0; -1 outside of a session, where a kernel counts its runs itself
+};
 
 /// The executor that a kernel runs on: a CPU stream with a number of threads, or a CUDA stream.
 class DeviceCtx {
@@ -25,6 +33,10 @@ public:
   CUstream_st *cuda_stream() const { return stream_; }
   /// How many threads a CPU kernel may use.
   int threads() const { return threads_; }
+  /// The session's seed and step.
+  const RunPosition &position() const { return position_; }
+  /// For the host: before each step.
+  void setPosition(const RunPosition &position) { position_ = position; }
   /// Calls f(begin, end) on disjoint ranges that cover [0, n), each of at least `grain` elements but for the last.
   /// Where ranges begin depends on n and grain alone when the caller's result does (see docs/writing-an-op.md).
   template <class F> void parallelFor(int64_t n, int64_t grain, F &&f) const {
@@ -44,7 +56,23 @@ private:
   int threads_ = 1;
   ParallelForFn parallelFor_ = nullptr;
   CUstream_st *stream_ = nullptr;
+  RunPosition position_;
 };
+
+namespace detail {
+/// The executor of the kernel that runs on this thread, for functions of OneFlow's API that are not handed one.
+inline thread_local DeviceCtx *runningDevice = nullptr;
+class RunningDevice {
+public:
+  explicit RunningDevice(DeviceCtx *ctx) : before_(runningDevice) { runningDevice = ctx; }
+  RunningDevice(const RunningDevice &) = delete;
+  RunningDevice &operator=(const RunningDevice &) = delete;
+  ~RunningDevice() { runningDevice = before_; }
+
+private:
+  DeviceCtx *before_;
+};
+} // namespace detail
 
 namespace user_op {
 
@@ -184,7 +212,10 @@ public:
   virtual ~OpKernel() = default;
   virtual std::shared_ptr<OpKernelState> CreateOpKernelState(KernelInitContext *) const { return nullptr; }
   virtual std::shared_ptr<OpKernelCache> InitOpKernelCache(KernelCacheContext *) const { return nullptr; }
-  virtual void Compute(KernelComputeContext *ctx, OpKernelState *, const OpKernelCache *) const { Compute(ctx); }
+  /// The host calls the first; each hands on to the next, so that a kernel overrides the one that it needs.
+  virtual void Compute(KernelComputeContext *ctx, OpKernelState *state, const OpKernelCache *) const {
+    Compute(ctx, state);
+  }
   virtual void Compute(KernelComputeContext *ctx, OpKernelState *) const { Compute(ctx); }
   virtual void Compute(KernelComputeContext *) const { throw ContractError("the kernel overrides no Compute"); }
   virtual void InferShape(KernelInferContext *) const {}
@@ -193,6 +224,16 @@ public:
   /// opc's addition: return an object whose Run() replaces Compute for this task, or nullptr to keep Compute.
   virtual std::unique_ptr<BoundKernel> Bind(KernelBindContext *) const { return nullptr; }
 };
+
+namespace detail {
+/// Whether kernel class K overrides CreateOpKernelState, and so carries something from one run to the next. A class
+/// whose override is private says so, too: it cannot be looked at.
+template <class K, class = void> struct MakesState : std::true_type {};
+template <class K>
+struct MakesState<K, std::void_t<decltype(&K::CreateOpKernelState)>>
+    : std::bool_constant<!std::is_same_v<decltype(&K::CreateOpKernelState), decltype(&OpKernel::CreateOpKernelState)>> {
+};
+} // namespace detail
 
 /// A kernel that always binds, and has nothing to do when all its outputs are empty.
 class BindingKernel : public OpKernel {

@@ -65,12 +65,19 @@ public:
     id_ = std::move(text);
     return std::move(*this);
   }
+  /// Where the check stands that failed, printed at the message's end.
+  Error &&at(std::string place) && {
+    place_ = std::move(place);
+    return std::move(*this);
+  }
   Status toStatus() const {
-    return Status(StatusCode::kInvalidGraph, id_, message_.empty() ? "check failed" : message_).withHelp(help_);
+    std::string text = message_.empty() ? "check failed" : message_;
+    text.erase(text.find_last_not_of(' ') + 1);
+    return Status(StatusCode::kInvalidGraph, id_, text + (place_.empty() ? "" : " (" + place_ + ")")).withHelp(help_);
   }
 
 private:
-  std::string id_, message_, help_;
+  std::string id_, message_, help_, place_;
 };
 
 template <class T> class Maybe;
@@ -109,12 +116,19 @@ template <class K, class V> using HashMap = std::unordered_map<K, V>;
 template <class K> using HashSet = std::unordered_set<K>;
 
 namespace detail {
+/// "my_op.cpp:42", without the folders of the machine that built it.
+inline std::string checkPlace(const char *file, int line) {
+  const std::string path = file;
+  return path.substr(path.find_last_of('/') + 1) + ":" + std::to_string(line);
+}
 /// Collects the text of a failed CHECK and throws it as a ContractError at the end of the statement.
 class CheckThrower {
 public:
-  explicit CheckThrower(const char *what) { text_ << "check failed: " << what; }
+  CheckThrower(const std::string &what, std::string place) : place_(std::move(place)) {
+    text_ << "check failed: " << what;
+  }
   CheckThrower(CheckThrower &&) = default;
-  [[noreturn]] ~CheckThrower() noexcept(false) { throw ContractError(text_.str()); }
+  [[noreturn]] ~CheckThrower() noexcept(false) { throw ContractError(text_.str() + " (" + place_ + ")"); }
   template <class T> CheckThrower &operator<<(const T &v) {
     text_ << (first_ ? ": " : "") << v;
     first_ = false;
@@ -123,6 +137,7 @@ public:
 
 private:
   std::ostringstream text_;
+  std::string place_;
   bool first_ = true;
 };
 struct CheckVoid {
@@ -146,22 +161,24 @@ template <class A, class B> std::string checkText(const char *expr, const A &a, 
   })
 
 #ifndef CHECK
-#define OPC_CHECK_IMPL(ok, text) (ok) ? (void)0 : ::opc::detail::CheckVoid() & ::opc::detail::CheckThrower(text)
+#define OPC_PLACE ::opc::detail::checkPlace(__FILE__, __LINE__)
+#define OPC_CHECK_IMPL(ok, text)                                                                                       \
+  (ok) ? (void)0 : ::opc::detail::CheckVoid() & ::opc::detail::CheckThrower(text, OPC_PLACE)
 #define CHECK(c) OPC_CHECK_IMPL((c), #c)
-#define CHECK_EQ(a, b) OPC_CHECK_IMPL((a) == (b), ::opc::detail::checkText(#a " == " #b, (a), (b)).c_str())
-#define CHECK_NE(a, b) OPC_CHECK_IMPL((a) != (b), ::opc::detail::checkText(#a " != " #b, (a), (b)).c_str())
-#define CHECK_LT(a, b) OPC_CHECK_IMPL((a) < (b), ::opc::detail::checkText(#a " < " #b, (a), (b)).c_str())
-#define CHECK_LE(a, b) OPC_CHECK_IMPL((a) <= (b), ::opc::detail::checkText(#a " <= " #b, (a), (b)).c_str())
-#define CHECK_GT(a, b) OPC_CHECK_IMPL((a) > (b), ::opc::detail::checkText(#a " > " #b, (a), (b)).c_str())
-#define CHECK_GE(a, b) OPC_CHECK_IMPL((a) >= (b), ::opc::detail::checkText(#a " >= " #b, (a), (b)).c_str())
-#define CHECK_NOTNULL(p) ((p) != nullptr ? (p) : throw ::opc::ContractError(#p " is null"))
+#define CHECK_EQ(a, b) OPC_CHECK_IMPL((a) == (b), ::opc::detail::checkText(#a " == " #b, (a), (b)))
+#define CHECK_NE(a, b) OPC_CHECK_IMPL((a) != (b), ::opc::detail::checkText(#a " != " #b, (a), (b)))
+#define CHECK_LT(a, b) OPC_CHECK_IMPL((a) < (b), ::opc::detail::checkText(#a " < " #b, (a), (b)))
+#define CHECK_LE(a, b) OPC_CHECK_IMPL((a) <= (b), ::opc::detail::checkText(#a " <= " #b, (a), (b)))
+#define CHECK_GT(a, b) OPC_CHECK_IMPL((a) > (b), ::opc::detail::checkText(#a " > " #b, (a), (b)))
+#define CHECK_GE(a, b) OPC_CHECK_IMPL((a) >= (b), ::opc::detail::checkText(#a " >= " #b, (a), (b)))
+#define CHECK_NOTNULL(p) ((p) != nullptr ? (p) : throw ::opc::ContractError(#p " is null (" + OPC_PLACE + ")"))
 #endif
 
 #define CHECK_OR_RETURN(c)                                                                                             \
-  if (!(c)) return ::opc::Error::CheckFailedError() << "check failed: " #c " "
+  if (!(c)) return ::opc::Error::CheckFailedError().at(OPC_PLACE) << "check failed: " #c " "
 #define OPC_CHECK_OP_OR_RETURN(a, op, b)                                                                               \
   if (!((a)op(b)))                                                                                                     \
-  return ::opc::Error::CheckFailedError() << ::opc::detail::checkText(#a " " #op " " #b, (a), (b)) << " "
+  return ::opc::Error::CheckFailedError().at(OPC_PLACE) << ::opc::detail::checkText(#a " " #op " " #b, (a), (b)) << " "
 #define CHECK_EQ_OR_RETURN(a, b) OPC_CHECK_OP_OR_RETURN(a, ==, b)
 #define CHECK_NE_OR_RETURN(a, b) OPC_CHECK_OP_OR_RETURN(a, !=, b)
 #define CHECK_LT_OR_RETURN(a, b) OPC_CHECK_OP_OR_RETURN(a, <, b)
@@ -174,6 +191,6 @@ template <class A, class B> std::string checkText(const char *expr, const A &a, 
 
 #define FOR_RANGE(type, i, begin, end) for (type i = (begin), opcEnd_##i = (end); i < opcEnd_##i; ++i)
 
-#define UNIMPLEMENTED() throw ::opc::ContractError("not implemented")
-#define UNIMPLEMENTED_THEN_RETURN() return ::opc::Error::Unimplemented()
-#define OF_UNIMPLEMENTED() return ::opc::Error::Unimplemented()
+#define UNIMPLEMENTED() throw ::opc::ContractError("not implemented (" + OPC_PLACE + ")")
+#define UNIMPLEMENTED_THEN_RETURN() return ::opc::Error::Unimplemented().at(OPC_PLACE)
+#define OF_UNIMPLEMENTED() return ::opc::Error::Unimplemented().at(OPC_PLACE)

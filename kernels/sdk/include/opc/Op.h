@@ -143,6 +143,7 @@ struct KernelDef {
   Origin origin;
   MatchCondition condition;
   int32_t priority = 0;
+  bool hasState = false; // it makes an OpKernelState
   InferTmpSizeFn inferTmpSize;
   InplaceProposalFn proposeInplace;
   std::function<Status(KernelCreateContext *, std::unique_ptr<OpKernel> *)> create;
@@ -153,6 +154,9 @@ struct KernelDef {
   Status (*compute)(const OpKernel &, KernelComputeContext *, OpKernelState *, const OpKernelCache *) = nullptr;
   Status (*run)(BoundKernel &, DeviceCtx *) = nullptr;
 };
+
+/// What a definition says of its op's effects.
+enum class Purity { kUnsaid, kPure, kImpure };
 
 /// The only truth about an operator.
 struct OpDef {
@@ -179,8 +183,10 @@ struct OpDef {
   std::shared_ptr<const scalar::ScalarProgram> scalar;      // elementwise ops: the expression
   std::vector<KernelDef> kernels;                           // kernels that come with the definition
   bool cpuOnly = false;
-  bool pure = true;    // equal inputs give equal outputs, and nothing else happens
-  bool isView = false; // the output is the first input's bytes under another shape
+  Purity said = Purity::kUnsaid;
+  bool pure = true;       // equal inputs give equal outputs, and nothing else happens: the registry concludes it
+  std::string pureReason; // why it is held to be pure or not, for people
+  bool isView = false;    // the output is the first input's bytes under another shape
   bool noGrad = false;
   std::string noGradReason;
   std::vector<std::string> gradientOf; // the ops whose gradients it computes, or a part of them; empty for forward ops
@@ -250,12 +256,14 @@ inline Status kernelBind(const OpKernel &k, KernelBindContext *ctx, std::unique_
 inline Status kernelCompute(const OpKernel &k, KernelComputeContext *ctx, OpKernelState *state,
                             const OpKernelCache *cache) {
   return guarded([&] {
+    const opc::detail::RunningDevice running(ctx->device_ctx());
     k.Compute(ctx, state, cache);
     return Status();
   });
 }
 inline Status kernelRun(BoundKernel &k, DeviceCtx *ctx) {
   return guarded([&] {
+    const opc::detail::RunningDevice running(ctx);
     k.Run(ctx);
     return Status();
   });
@@ -276,6 +284,7 @@ public:
     def_.run = detail::kernelRun;
   }
   template <class T> OpKernelRegistry &SetCreateFn() {
+    def_.hasState = detail::MakesState<T>::value;
     def_.create = [](KernelCreateContext *, std::unique_ptr<OpKernel> *out) {
       return detail::guarded([&] {
         *out = std::make_unique<T>();
@@ -285,6 +294,7 @@ public:
     return *this;
   }
   template <class T> OpKernelRegistry &SetCreateWithCtxFn() {
+    def_.hasState = detail::MakesState<T>::value;
     def_.create = [](KernelCreateContext *ctx, std::unique_ptr<OpKernel> *out) {
       return detail::guarded([&] {
         *out = std::make_unique<T>(ctx);
@@ -498,7 +508,10 @@ public:
   }
   /// A rule that depends on attributes or shapes.
   OpRegistry &Sharding(ShardingFn fn) { return def_.shardingOf = detail::guardRule(std::move(fn)), *this; }
-  OpRegistry &Pure(bool pure = true) { return def_.pure = pure, *this; }
+  /// Equal inputs give equal outputs, and nothing else happens (or not). Unsaid, ops without inputs or outputs and
+  /// those with a kernel that makes a state are held to be impure: they are neither merged nor dropped nor computed
+  /// ahead.
+  OpRegistry &Pure(bool pure = true) { return def_.said = pure ? Purity::kPure : Purity::kImpure, *this; }
   OpRegistry &View() { return def_.isView = true, *this; }
   OpRegistry &NoGrad(std::string reason = "") {
     return def_.noGrad = true, def_.noGradReason = std::move(reason), *this;
