@@ -86,6 +86,19 @@ namespace {
 std::string where(const user_op::Origin &o) {
   return (o.library.empty() ? "" : o.library + ", ") + o.file + ":" + std::to_string(o.line);
 }
+/// Whether an op is held to be pure, and why: what its definition says, else what can be seen. Nothing that merges,
+/// drops or computes ahead may touch an op that has something to lose by it.
+void concludePurity(OpDef *op, const std::vector<const KernelDef *> &kernels) {
+  auto held = [&](bool pure, std::string reason) { op->pure = pure, op->pureReason = std::move(reason); };
+  if (op->said != user_op::Purity::kUnsaid) return held(op->said == user_op::Purity::kPure, "its definition says so");
+  for (const KernelDef *k : kernels)
+    if (k->hasState) return held(false, "its kernel (" + where(k->origin) + ") makes a state");
+  if (op->outputs.empty()) return held(false, "it has no outputs: what it does shows elsewhere");
+  if (std::all_of(op->inputs.begin(), op->inputs.end(), [](const user_op::ArgDef &a) { return a.optional; }))
+    return held(false, "it needs no inputs: a source");
+  held(true, "it has inputs and outputs, and no kernel of it makes a state");
+}
+
 Status rejected(const char *id, const std::string &message, const std::string &help = "") {
   return Status(StatusCode::kUnsupported, id, message).withHelp(help);
 }
@@ -155,6 +168,7 @@ Status Registry::add(user_op::PendingRegistrations pending, const std::string &l
     std::string type = g.opType;
     impl_->grads.emplace(std::move(type), std::make_unique<GradDef>(std::move(g)));
   }
+  for (const auto &o : impl_->ops) concludePurity(o.second.get(), impl_->kernels[o.first]);
   impl_->sorted.clear();
   for (const auto &o : impl_->ops) impl_->sorted.push_back(o.second.get());
   if (info)

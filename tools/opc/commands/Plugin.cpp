@@ -124,6 +124,7 @@ private:
       text += "    kernels     " + (kernels.empty() ? (op->isView ? "none needed, a view" : "none") : kernels) + "\n";
       const std::string sbp = sbpText(*op);
       text += "    SBP rule    " + (sbp.empty() ? "no" : sbp) + "\n";
+      text += "    pure        " + std::string(op->pure ? "yes: " : "no: ") + op->pureReason + "\n";
       for (const std::string &m : f.missing) text += "    missing     " + m + "\n";
       Json entry = opJson(registry, *op);
       entry["shape_rule"] = true; // a library without one does not load

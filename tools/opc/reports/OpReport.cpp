@@ -194,6 +194,7 @@ Json opJson(const Registry &registry, const OpDef &op) {
           {"scalar", textOrNull(scalarText(op))},
           {"view", op.isView},
           {"pure", op.pure},
+          {"pure_reason", op.pureReason},
           {"library", op.origin.library},
           {"source", sourceText(op.origin)},
           {"tolerances", std::move(tolerances)},
