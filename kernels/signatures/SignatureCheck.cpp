@@ -1,10 +1,10 @@
 // Proves or refutes SBP signatures by execution.
 // SPDX-License-Identifier: Apache-2.0
 #include "SignatureCheck.h"
+#include "CaseTrial.h"
 #include "MutableInputs.h"
 #include "NdSignatures.h"
 #include "Placement.h"
-#include "RunOp.h"
 #include "TextParts.h"
 
 #include <algorithm>
@@ -20,14 +20,6 @@ namespace {
 using user_op::Case;
 using user_op::OpDef;
 using user_op::TensorDesc;
-
-/// A generator that needs no state but a counter: the same numbers on every machine.
-double uniform(uint64_t key) {
-  key += 0x9e3779b97f4a7c15u;
-  key = (key ^ (key >> 30)) * 0xbf58476d1ce4e5b9u;
-  key = (key ^ (key >> 27)) * 0x94d049bb133111ebu;
-  return static_cast<double>((key ^ (key >> 31)) >> 11) * 0x1p-53;
-}
 
 /// Calls f(offset in the whole, offset in the piece, elements) for each run of a box along the last axis.
 template <class F> void forEachRun(const Shape &whole, const Box &box, F &&f) {
@@ -72,7 +64,7 @@ OpTensor addend(const OpTensor &whole, int64_t parts, int64_t part, uint64_t see
   const bool floating = IsFloatingDataType(whole.type());
   for (int64_t i = 0; i < whole.elements(); ++i) {
     auto share = [&](int64_t p) {
-      const double u = uniform(seed + static_cast<uint64_t>(i * parts + p)) * 4 - 2;
+      const double u = uniformAt(seed + static_cast<uint64_t>(i * parts + p)) * 4 - 2;
       return floating ? u : std::floor(u);
     };
     double value = 0;
@@ -119,15 +111,10 @@ public:
   bool prepare(const Registry &registry, const OpDef &def, const Case &c, DataType type) {
     registry_ = &registry;
     case_ = &c;
-    SingleOp single{def.name, {}, c.attrs(), c.outputs()};
-    for (const auto &in : c.inputs())
-      single.inputs.emplace_back(in.arg, TensorDesc(in.shape, in.type == kInvalidDataType ? type : in.type));
-    std::vector<size_t> order;
-    auto op = instanceOf(registry, single, &order);
-    if (!op) return false;
-    op_ = std::make_unique<OpInstance>(*std::move(op));
-    inputs_.clear();
-    for (size_t from : order) inputs_.push_back(valuesOf(c.inputs()[from], single.inputs[from].second, from + 1));
+    std::optional<CaseTrial> trial = trialOf(registry, def, c, type);
+    if (!trial) return false;
+    op_ = std::make_unique<OpInstance>(std::move(trial->op));
+    inputs_ = std::move(trial->inputs);
     written_ = mutableInputs(*op_);
     std::vector<OpTensor> copies = inputs_;
     if (!runOp(registry, *op_, &copies, &whole_).isOk()) return false;
@@ -202,20 +189,6 @@ public:
   }
 
 private:
-  /// Pseudo-random values in the range of a case's input; whole numbers in integer types.
-  static OpTensor valuesOf(const user_op::CaseInput &in, const TensorDesc &desc, uint64_t number) {
-    OpTensor t(desc);
-    for (int64_t i = 0; i < t.elements(); ++i) {
-      double v = in.lo + (in.hi - in.lo) * uniform(1 + 1000003 * number + static_cast<uint64_t>(i));
-      if (t.type() == kBool)
-        v = v > (in.lo + in.hi) / 2;
-      else if (!IsFloatingDataType(t.type()))
-        v = std::floor(v);
-      setElement(&t, i, v);
-    }
-    return t;
-  }
-
   const TensorDesc &descOf(size_t tensor) const {
     return tensor < inputs_.size() ? inputs_[tensor].desc() : op_->outputDescs()[tensor - inputs_.size()];
   }

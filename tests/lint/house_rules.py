@@ -110,7 +110,7 @@ class Sources(unittest.TestCase):
         """Who may include whom, by name (tests/lint/layering.py compiles a few to see that the build enforces it)."""
         rules = [
             ("kernels/sdk/", r'#include ["<](mlir|llvm|google|spdlog|cuda|Registry\.h|Session\.h|Pipeline\.h)'),
-            (("kernels/registry/", "kernels/gradients/", "kernels/instance/", "kernels/cost/", "kernels/signatures/"),
+            (("kernels/registry/", "kernels/gradients/", "kernels/instance/", "kernels/cost/", "kernels/signatures/", "kernels/purity/"),
              r'#include ["<](mlir|llvm|google|Session\.h|Pipeline\.h|AttrWire\.h|graph\.pb|plan\.pb)'),
             ("kernels/ops/", r'#include ["<](mlir|llvm|google|Registry\.h|OpInstance\.h|Session\.h|Pipeline\.h|graph\.pb|plan\.pb)'),
             ("kernels/scalar/", r'#include ["<](mlir|llvm|google|Registry\.h|Session\.h|Pipeline\.h)'),

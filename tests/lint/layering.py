@@ -25,6 +25,7 @@ FORBIDDEN = [
     ("kernels/cost", "NdSbp.h"),
     ("kernels/signatures", "OpCost.h"),
     ("kernels/signatures", "plan.pb.h"),
+    ("kernels/purity", "NdSbp.h"),
     ("kernels/spelling", "opc/Op.h"),
     ("runtime/tensorio", "Registry.h"),
     ("kernels/ops", "Registry.h"),

@@ -1,4 +1,4 @@
-// opc verify: SBP signatures proven or refuted by execution.
+// opc verify: what operators declare, proven or refuted by execution: SBP signatures, purity.
 // SPDX-License-Identifier: Apache-2.0
 #include "Commands.h"
 
@@ -6,6 +6,8 @@
 #include "JsonOutput.h"
 #include "NumberText.h"
 #include "Placement.h"
+#include "ProcessOutput.h"
+#include "PurityCheck.h"
 #include "SignatureCheck.h"
 #include "TextParts.h"
 
@@ -20,11 +22,13 @@ public:
   CommandSpec spec() override {
     CommandSpec s;
     s.arguments = "[OP...] | --all";
-    s.summary = "prove or refute the SBP signatures that operators declare, by execution";
+    s.summary = "prove or refute by execution what operators declare: SBP signatures, purity";
     s.examples = {"opc verify softmax matmul", "opc verify --all", "opc verify my_op --plugin ./libmyops.so"};
     s.options = {{"--all", 0, "", "every operator, and the derived gradients of the elementwise ones", &all_, true},
                  {"--parts", 0, "N,...", "parts to cut into, also meshes: 2,3,4,2x2,2x3 (the default)", &parts_, true},
-                 {"--sound", 0, "", "list the sound signatures, too", &listSound_, true}};
+                 {"--sound", 0, "", "list the sound signatures, too", &listSound_, true},
+                 {"--results", 0, "", "write the bytes of what each case gives, for another process to compare",
+                  &results_, true}};
     s.details =
         "OP is a name or a glob. For each signature (from the sharding rule or SetGetSbpFn) and each of the op's cases "
         "the "
@@ -33,7 +37,10 @@ public:
         "it: the counterexample says the case, attributes, shapes, the mesh and the first differing "
         "element. "
         "Not applicable: random ops, ops without cases, and signatures whose axes are shorter than the parts in every "
-        "case. Exit code 1 when a signature is unsound.";
+        "case. An op that is held to be pure (opc ops show NAME says why) gives the same bits when its cases run "
+        "again: in another instance, twice in one, over memory that held something else, in two threads, later and in "
+        "the opposite order, in a fresh process; else it is NOT_PURE. Exit code 1 when a signature is unsound or an op "
+        "is not pure.";
     s.maxArguments = 1000;
     return s;
   }
@@ -57,10 +64,15 @@ public:
     std::vector<const user_op::OpDef *> ops;
     OPC_RETURN_IF_ERROR(choose(registry, positional, &ops));
 
+    if (results_) return invocation.terminal().out(resultsOfCases(registry, ops)), kExitOk;
+    // Purity first: what has run before is part of what it tests.
+    PurityOptions purityOptions;
+    purityOptions.freshProcess = [&] { return resultsOfFreshProcess(invocation, positional); };
+    const PurityReport purity = checkPurity(registry, ops, purityOptions);
     std::vector<SignatureCheck> checks;
     for (const user_op::OpDef *op : ops)
       for (SignatureCheck &c : checkSignatures(registry, *op, options)) checks.push_back(std::move(c));
-    return report(invocation, checks, ops.size());
+    return report(invocation, checks, purity, ops.size());
   }
 
 private:
@@ -94,7 +106,28 @@ private:
     return Status::ok();
   }
 
-  int report(Invocation &invocation, const std::vector<SignatureCheck> &checks, size_t ops) const {
+  Result<std::string> resultsOfFreshProcess(Invocation &invocation, const std::vector<std::string> &positional) const {
+    std::vector<std::string> args = {"verify", "--results"};
+    if (all_) args.push_back("--all");
+    for (const std::string &plugin : invocation.flags().plugins) args.insert(args.end(), {"--plugin", plugin});
+    args.push_back("--");
+    args.insert(args.end(), positional.begin(), positional.end());
+    return outputOfOwnProgram(args);
+  }
+
+  /// The ops that are not what they are held to be, as text and as JSON.
+  static std::string purityText(const PurityReport &purity, Json *list) {
+    std::string text;
+    for (const PurityFinding &f : purity.findings) {
+      list->push_back({{"op", f.op}, {"case", f.sample}, {"type", f.type}, {"when", f.when}, {"detail", f.detail}});
+      text += f.op + "  NOT_PURE: " + f.when + ", " + f.sample + " in " + f.type + "\n    " + f.detail +
+              "\n    declare it with Pure(false), or mend its kernel\n";
+    }
+    return text;
+  }
+
+  int report(Invocation &invocation, const std::vector<SignatureCheck> &checks, const PurityReport &purity,
+             size_t ops) const {
     size_t sound = 0, unsound = 0, trials = 0, without = 0;
     Json list = Json::array();
     std::string text;
@@ -114,27 +147,35 @@ private:
       text += "\n";
       if (!c.detail.empty()) text += "    " + c.detail + "\n";
     }
+    Json impure = Json::array();
+    text += purityText(purity, &impure);
+    const bool passed = unsound == 0 && purity.findings.empty();
     if (invocation.flags().json) {
       invocation.terminal().out(jsonText({{"schema", 1},
-                                          {"passed", unsound == 0},
+                                          {"passed", passed},
                                           {"ops", ops},
                                           {"sound", sound},
                                           {"unsound", unsound},
                                           {"not_applicable", without},
-                                          {"signatures", std::move(list)}}));
+                                          {"signatures", std::move(list)},
+                                          {"pure_ops", purity.ops},
+                                          {"purity_samples", purity.samples},
+                                          {"not_pure", std::move(impure)}}));
     } else {
       invocation.terminal().out(text);
       invocation.note(countText(ops, "op") + ": " + countText(sound) + " signatures sound in " + countText(trials) +
                       " trials, " + countText(unsound) + " unsound; " + countText(without) + " not applicable");
+      invocation.note(countText(purity.ops, "op") + " held to be pure ran in " + countText(purity.samples, "sample") +
+                      "; " + countText(purity.findings.size()) + " NOT_PURE");
     }
-    return unsound ? kExitNo : kExitOk;
+    return passed ? kExitOk : kExitNo;
   }
 
   static const char *unsoundMark(const SignatureCheck &c) {
     return c.verdict == SignatureVerdict::kUnsound ? "REFUTED: " : "";
   }
 
-  bool all_ = false, listSound_ = false;
+  bool all_ = false, listSound_ = false, results_ = false;
   std::string parts_;
 };
 

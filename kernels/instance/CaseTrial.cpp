@@ -1,0 +1,50 @@
+// Values for the inputs of a sample instance.
+// SPDX-License-Identifier: Apache-2.0
+#include "CaseTrial.h"
+
+#include <cmath>
+
+namespace opc {
+
+using user_op::Case;
+using user_op::OpDef;
+using user_op::TensorDesc;
+
+double uniformAt(uint64_t key) {
+  key += 0x9e3779b97f4a7c15u;
+  key = (key ^ (key >> 30)) * 0xbf58476d1ce4e5b9u;
+  key = (key ^ (key >> 27)) * 0x94d049bb133111ebu;
+  return static_cast<double>((key ^ (key >> 31)) >> 11) * 0x1p-53;
+}
+
+namespace {
+
+OpTensor valuesOf(const user_op::CaseInput &in, const TensorDesc &desc, uint64_t number) {
+  OpTensor t(desc);
+  for (int64_t i = 0; i < t.elements(); ++i) {
+    double v = in.lo + (in.hi - in.lo) * uniformAt(1 + 1000003 * number + static_cast<uint64_t>(i));
+    if (t.type() == kBool)
+      v = v > (in.lo + in.hi) / 2;
+    else if (!IsFloatingDataType(t.type()))
+      v = std::floor(v);
+    setElement(&t, i, v);
+  }
+  return t;
+}
+
+} // namespace
+
+std::optional<CaseTrial> trialOf(const Registry &registry, const OpDef &op, const Case &sample, DataType type) {
+  SingleOp single{op.name, {}, sample.attrs(), sample.outputs()};
+  for (const auto &in : sample.inputs())
+    single.inputs.emplace_back(in.arg, TensorDesc(in.shape, in.type == kInvalidDataType ? type : in.type));
+  std::vector<size_t> order;
+  auto instance = instanceOf(registry, single, &order);
+  if (!instance) return std::nullopt;
+  CaseTrial trial{*std::move(instance), {}};
+  for (size_t from : order)
+    trial.inputs.push_back(valuesOf(sample.inputs()[from], single.inputs[from].second, from + 1));
+  return trial;
+}
+
+} // namespace opc

@@ -1,0 +1,25 @@
+// A sample instance of an op (Case) with values for its inputs, ready to run.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "RunOp.h"
+
+#include <optional>
+#include <vector>
+
+namespace opc {
+
+struct CaseTrial {
+  OpInstance op;
+  std::vector<OpTensor> inputs; // in the op's order
+};
+
+/// The case with `type` where its inputs vary, and pseudo-random values in the ranges that it says: the same ones on
+/// every machine; whole numbers in integer types. Nothing when the op cannot be inferred so.
+std::optional<CaseTrial> trialOf(const Registry &registry, const user_op::OpDef &op, const user_op::Case &sample,
+                                 DataType type);
+
+/// A number in [0, 1) that follows from `key` alone.
+double uniformAt(uint64_t key);
+
+} // namespace opc
