@@ -35,6 +35,24 @@ std::vector<user_op::InputBlobModifier> modifiersOf(ir::UserOp op, const user_op
   return modifiers;
 }
 
+/// Which results carry a gradient, by the definition's SetOutputArgModifyFn and their types.
+std::vector<bool> differentiableResults(ir::UserOp op, const user_op::OpDef &def) {
+  std::vector<user_op::OutputBlobModifier> modifiers(op.getOuts().size());
+  if (def.modifyOutputs) {
+    user_op::OutputBlobModifier absent;
+    def.modifyOutputs(
+        [&](const std::string &arg, int32_t index) -> user_op::OutputBlobModifier * {
+          const auto number = op.outputNumber(arg, index);
+          return number ? &modifiers[*number] : &absent;
+        },
+        user_op::UserOpConfWrapper(ir::toOpConf(op)));
+  }
+  std::vector<bool> carries;
+  for (auto [modifier, v] : llvm::zip_equal(modifiers, op.getOuts()))
+    carries.push_back(modifier.requiresGrad && isFloating(v));
+  return carries;
+}
+
 std::string place(Operation *op) {
   const ir::OpLocation l = ir::readLocation(op->getLoc());
   return l.line ? "  " + l.file + ":" + std::to_string(l.line) + ":" + std::to_string(l.column) : "";
@@ -60,13 +78,13 @@ GradientFlow::GradientFlow(ModuleOp module, ArrayRef<Value> losses, ArrayRef<Val
       restricted_[op] = std::move(pass);
       if (!open) continue;
     }
-    bool floats = false;
-    for (Value v : op.getOuts())
-      if (isFloating(v)) {
+    bool carries = false;
+    for (auto [v, differentiable] : llvm::zip_equal(op.getOuts(), differentiableResults(op, *def)))
+      if (differentiable) {
         active_.insert(v);
-        floats = true;
+        carries = true;
       }
-    if (floats) activeOps.push_back(op);
+    if (carries) activeOps.push_back(op);
   }
   for (ir::UserOp op : llvm::reverse(activeOps)) {
     if (llvm::none_of(op.getOuts(), [&](Value v) { return useful_.contains(v); })) continue;
@@ -89,6 +107,8 @@ std::string GradientFlow::blocked(ir::UserOp op, unsigned operand) const {
   if (!isFloating(op.getArgs()[operand])) return "the operand is not of a floating-point type";
   if (!passes(op, operand)) return "the op declares that this input takes no gradient";
   if (llvm::none_of(op.getOuts(), isFloating)) return "its results are not of a floating-point type";
+  if (llvm::none_of(differentiableResults(op, *def), [](bool carries) { return carries; }))
+    return "the op declares that its results take no gradient";
   return "";
 }
 
@@ -171,7 +191,12 @@ FailureOr<std::vector<WantedGradient>> findWanted(ModuleOp module, const std::ve
           if (!exact) continue;
           hit[g] = true;
           failedOnce = true;
-          emitFinding(op.getLoc(), "OPC0503", "'" + globs[g] + "' is not a floating-point tensor and has no gradient");
+          user_op::TensorDesc desc;
+          const bool known = ir::describe(v.getType(), &desc);
+          emitFinding(op.getLoc(), "OPC0503",
+                      "'" + globs[g] + "' is " + (known ? desc.toString() : "of unknown type") +
+                          "; only floating-point tensors have gradients",
+                      "leave it out of --wrt");
           continue;
         }
         hit[g] = true;

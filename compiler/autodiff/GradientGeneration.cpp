@@ -171,7 +171,8 @@ public:
 
   const Status &error() const { return failure_; }
 
-  /// Hands the bindings over, after the rule. `strict`: every input that needs a gradient must have got one.
+  /// Hands the bindings over, after the rule. `strict`: an input that needs a gradient and has got
+  /// none, which OneFlow allows, is worth a word.
   LogicalResult settle(bool strict, const std::string &rule) {
     llvm::SmallDenseSet<unsigned, 4> bound;
     auto complain = [&](const std::string &message, const std::string &help) {
@@ -196,15 +197,15 @@ public:
       if (g_.contribute(op_, *k, b.arg, v).failed()) return failure();
     }
     if (!strict) return success();
-    std::string missing;
-    unsigned flat = 0;
-    op_.forEachInput([&](StringRef arg, int32_t i, Value) {
-      if (!bound.count(flat++) && missing.empty() && needsGradient(arg.str(), i)) missing = arg.str();
+    op_.forEachInput([&, flat = 0u](StringRef arg, int32_t i, Value) mutable {
+      if (bound.count(flat++) || !needsGradient(arg.str(), i)) return;
+      emitFinding(op_.getLoc(), "OPC0510",
+                  rule + " binds no gradient to input '" + arg + "' (index " + llvm::Twine(i) +
+                      "); it is taken as zero",
+                  "bind one, or declare the input without gradient: SetInputArgModifyFn with set_requires_grad(false)",
+                  DiagnosticSeverity::Warning);
     });
-    if (missing.empty()) return success();
-    return complain(
-        rule + " binds no gradient to input '" + missing + "', which needs one",
-        "bind one, or declare the input without gradient: SetInputArgModifyFn with set_requires_grad(false)");
+    return success();
   }
 
 private:

@@ -36,6 +36,9 @@ public:
   void error(int op, const char *code, std::string message, std::string help = "") {
     error(file.opRanges[static_cast<size_t>(op)], code, std::move(message), std::move(help), op);
   }
+  void warn(int op, const char *code, std::string message, std::string help = "") {
+    report(Severity::kWarning, file.opRanges[static_cast<size_t>(op)], code, std::move(message), std::move(help), op);
+  }
   size_t errors() const { return errors_; }
 
   const Registry &registry;
@@ -45,6 +48,7 @@ public:
   std::unordered_map<std::string, std::pair<int, int>> producers; // tensor -> op, flat output
 
 private:
+  void report(Severity severity, SourceRange range, const char *code, std::string message, std::string help, int op);
   std::vector<Diagnostic> *diagnostics_;
   size_t errors_ = 0;
 };

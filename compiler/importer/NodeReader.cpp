@@ -3,6 +3,7 @@
 #include "GraphNodes.h"
 
 #include "AttrWire.h"
+#include "TextParts.h"
 
 namespace opc {
 namespace {
@@ -38,11 +39,28 @@ public:
                      "op names are unique in a graph");
         continue;
       }
-      node.valid = read(i, &node);
+      node.valid = checkDevice(i, conf) && read(i, &node);
     }
+    if (elsewhere_.count)
+      graph_.warn(elsewhere_.first, "OPC0413",
+                  counted(elsewhere_.count, "op") + " ask" + (elsewhere_.count == 1 ? "s" : "") + " for the device " +
+                      ops[elsewhere_.first].device_tag() + ", this one first; all run on the cpu",
+                  "device_tag: \"cpu\" says so");
   }
 
 private:
+  /// Every op runs on the CPU: one that asks for another device is worth a word, and so is a device that nobody knows.
+  bool checkDevice(int i, const OperatorConf &conf) {
+    const std::string &tag = conf.device_tag();
+    if (!conf.has_device_tag() || tag.empty() || tag == "cpu" || tag == "invalid_device") return true;
+    if (tag == "gpu" || tag == "cuda") {
+      if (elsewhere_.count++ == 0) elsewhere_.first = i;
+      return true;
+    }
+    graph_.error(i, "OPC0413", "device_tag '" + tag + "' is no device", "device_tag is cpu or gpu");
+    return false;
+  }
+
   bool require(int i, const std::string &value, const char *field) {
     if (!value.empty()) return true;
     graph_.error(i, "OPC0105", std::string("'") + field + "' is missing",
@@ -154,13 +172,23 @@ private:
   }
 
   GraphNodes &graph_;
+  struct {
+    size_t count = 0;
+    int first = 0;
+  } elsewhere_; // ops for other devices
 };
 
 } // namespace
 
 void GraphNodes::error(SourceRange range, const char *code, std::string message, std::string help, int op) {
   ++errors_;
+  report(Severity::kError, std::move(range), code, std::move(message), std::move(help), op);
+}
+
+void GraphNodes::report(Severity severity, SourceRange range, const char *code, std::string message, std::string help,
+                        int op) {
   Diagnostic d;
+  d.severity = severity;
   d.code = code;
   d.message = std::move(message);
   d.help = std::move(help);

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <atomic>
+#include <pthread.h>
 
 extern "C" {
 void GOMP_parallel(void (*fn)(void *), void *data, unsigned threads, unsigned flags);
@@ -12,6 +13,16 @@ void omp_set_num_threads(int threads);
 
 namespace opc::cpu {
 namespace {
+
+/// fork() copies the thread that calls it and none of the pool, which libgomp goes on to wait for. A child whose parent
+/// had a pool works with one thread, for which libgomp needs none; results are the same bits.
+std::atomic<bool> hasPool = false;
+bool lostPool = false; // written before the child has a second thread
+
+[[maybe_unused]] const int watching = ::pthread_atfork(nullptr, nullptr, [] {
+  lostPool = hasPool;
+  if (lostPool) omp_set_num_threads(1);
+});
 
 /// The pieces of one loop. Threads take the next piece until none is left: it does not matter how many threads the
 /// pool really grants, nor that one of them is slowed down by other work on its core.
@@ -37,13 +48,16 @@ void parallelFor(int64_t n, int64_t grain, int threads, void (*body)(void *, int
   if (n <= 0) return;
   grain = std::max<int64_t>(grain, 1);
   const int64_t chunks = (n - 1) / grain + 1;
-  const int team = static_cast<int>(std::min<int64_t>(threads, chunks));
+  const int team = lostPool ? 1 : static_cast<int>(std::min<int64_t>(threads, chunks));
   if (team <= 1) return body(arg, 0, n);
   // Four pieces a thread even out what one thread loses to others on its core; more would cost locality.
   Loop loop{n, grain, chunks, std::min<int64_t>(chunks, int64_t{4} * team), body, arg};
   GOMP_parallel([](void *l) { static_cast<Loop *>(l)->work(); }, &loop, static_cast<unsigned>(team), 0);
 }
 
-void setLibraryThreads(int threads) { omp_set_num_threads(std::max(threads, 1)); }
+void setLibraryThreads(int threads) {
+  omp_set_num_threads(lostPool ? 1 : std::max(threads, 1));
+  if (threads > 1) hasPool = true; // whoever sets threads goes on to use them
+}
 
 } // namespace opc::cpu

@@ -30,7 +30,24 @@ Status named(Status s, const OpInstance &op) {
       .withHelp(s.help())
       .withContext("running op " + op.conf().name + " (" + op.def().name + ")");
 }
+/// A kernel may not change the shape of a tensor: what reads the tensor goes by the shape that the rule has given.
+Status checkShapes(const user_op::ArgList &args, const std::vector<TensorDesc> &planned, std::deque<Tensor> *tensors) {
+  for (size_t i = 0; i < planned.size(); ++i) {
+    Tensor &t = (*tensors)[i];
+    if (t.shape() == planned[i].shape()) continue;
+    const std::string found = t.shape().ToString();
+    *t.mut_shape() = planned[i].shape();
+    return Status(StatusCode::kExecution, "OPC0602",
+                  "the kernel has set the shape of '" + args[i].first + "' to " + found + "; the shape rule says " +
+                      planned[i].shape().ToString() + ", and sizes are fixed before the graph runs")
+        .withHelp("fill the whole tensor, and give the true count as an output of its own");
+  }
+  return Status::ok();
+}
+
 } // namespace
+
+thread_local const KernelTask *KernelTask::running_ = nullptr;
 
 KernelTask::~KernelTask() = default;
 const OpInstance &KernelTask::op() const { return impl_->op; }
@@ -82,7 +99,9 @@ Status KernelTask::runUnbound(DeviceCtx *ctx) {
   Impl &impl = *impl_;
   if (impl.skip) return Status::ok();
   impl.context.setDeviceCtx(ctx);
-  return impl.kernelDef->compute(*impl.kernel, &impl.context, impl.state.get(), impl.cache.get());
+  OPC_RETURN_IF_ERROR(impl.kernelDef->compute(*impl.kernel, &impl.context, impl.state.get(), impl.cache.get()));
+  OPC_RETURN_IF_ERROR(checkShapes(impl.op.inputArgs(), impl.op.inputDescs(), &impl.context.inputTensors));
+  return checkShapes(impl.op.outputArgs(), impl.op.outputDescs(), &impl.context.outputTensors);
 }
 
 Status KernelTask::rebind(const std::vector<void *> &data, void *workspace, DeviceCtx *ctx) {

@@ -19,15 +19,20 @@ public:
   ~KernelTask();
   /// Does the work. The hot path: no allocation, no look-up when the kernel is bound.
   Status run(DeviceCtx *ctx) {
-    if (bound_) return run_(*bound_, ctx);
-    return runUnbound(ctx);
+    running_ = this;
+    Status s = bound_ ? run_(*bound_, ctx) : runUnbound(ctx);
+    running_ = nullptr;
+    return s;
   }
+  /// The task whose kernel this thread is in; nullptr outside of kernels.
+  static const KernelTask *running() { return running_; }
   const OpInstance &op() const;
   /// Which output bytes equal which input's address is the caller's affair; this only moves the tensors.
   /// Binds again with new addresses (the sizes stay).
   Status rebind(const std::vector<void *> &data, void *workspace, DeviceCtx *ctx);
 
 private:
+  static thread_local const KernelTask *running_;
   KernelTask() = default;
   Status runUnbound(DeviceCtx *ctx);
   struct Impl;

@@ -143,6 +143,11 @@ Status checkOutput(const OpDef &def, const std::pair<std::string, int32_t> &arg,
     if (d < 0)
       return invalid("OPC0206", name + " has the shape " + desc.shape().ToString() +
                                     " after the shape rule; dimensions cannot be negative");
+  if (desc.is_dynamic() || desc.is_tensor_list())
+    return invalid("OPC0210",
+                   name + " is declared " + (desc.is_dynamic() ? "dynamic" : "a tensor list") +
+                       " by the shape rule; what a tensor holds is fixed before the graph runs",
+                   "give it its largest size, and the true count as an output of its own");
   if (!isTensorDataType(desc.data_type()))
     return invalid("OPC0204", name + " has the dtype " + dataTypeName(desc.data_type()) + " after the shape rule",
                    "set it in SetTensorDescInferFn or SetDataTypeInferFn");

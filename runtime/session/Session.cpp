@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "Session.h"
 
+#include "ForkCount.h"
 #include "Initializers.h"
 #include "LocalRanks.h"
 #include "NearestNames.h"
@@ -34,6 +35,8 @@ struct Session::Impl : runtime::LocalRanks {
   std::vector<bool> fed, isSet; // by input, by variable
   size_t unfed = 0, unset = 0;
   bool lastRunFailed = false, isAgreed = false;
+  int forks = runtime::forkCount();
+  bool hasThreads = true; // more than the caller's
   uint64_t constantBytes = 0;
   std::unique_ptr<runtime::Watchdog> watchdog; // of a rank that is a process
   /// On several ranks or with micro-batches: what was filled in place, until a run takes it.
@@ -44,6 +47,13 @@ struct Session::Impl : runtime::LocalRanks {
   template <class Ports> static Status unknown(const char *what, const std::string &name, const Ports &ports) {
     return Status(StatusCode::kUsage, "OPC0611", std::string("the graph has no ") + what + " '" + name + "'")
         .withHelp(didYouMeanAmong(name, namesOf(ports), std::string("it has no ") + what + "s"));
+  }
+
+  /// fork() copies no threads but the caller's: in the child the session's kernels would wait for the others forever.
+  Status checkProcess() const {
+    if (forks == runtime::forkCount() || !hasThreads) return Status::ok();
+    return Status(StatusCode::kUsage, "OPC0619", "the session was made before fork(), and its threads stayed behind")
+        .withHelp("load the plan again in the child, or before fork() with one thread (SessionOptions::threads)");
   }
 
   void describeInterface() {
@@ -272,7 +282,10 @@ uint64_t defaultMemoryLimit() { return runtime::machineMemory() / 10 * 9; }
 Session::Session(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
 Session::Session(Session &&) noexcept = default;
 Session &Session::operator=(Session &&) noexcept = default;
-Session::~Session() = default;
+Session::~Session() {
+  // Its threads cannot be joined, nor what they waited for be destroyed.
+  if (impl_ && !impl_->checkProcess().isOk()) (void)impl_.release();
+}
 
 Result<Session> Session::load(std::string_view planBytes, const Registry &registry, const SessionOptions &options) {
   if (options.communicator && options.communicator->size() > 1)
@@ -310,6 +323,7 @@ Result<Session> Session::load(std::string_view planBytes, const Registry &regist
   impl->job = std::move(*job);
   const int cores = options.threads > 0 ? options.threads : runtime::availableCores();
   const int threads = std::max(1, cores / static_cast<int>(mine.size()));
+  impl->hasThreads = cores > 1 || mine.size() > 1 || options.communicator != nullptr;
   RankLink link;
   link.communicator = options.communicator;
   if (options.communicator && options.report)
@@ -341,6 +355,11 @@ Result<Session> Session::load(std::string_view planBytes, const Registry &regist
   impl->describeInterface();
   OPC_RETURN_IF_ERROR(impl->loadConstants(*plan));
   return Session(std::move(impl));
+}
+
+std::string runningKernel() {
+  const KernelTask *task = KernelTask::running();
+  return task ? "op " + task->op().conf().name + " (" + task->op().def().name + ")" : "";
 }
 
 const SessionInterface &Session::interface() const { return impl_->interface; }
@@ -426,9 +445,13 @@ Result<HostTensor> Session::variable(const std::string &name) {
   return t;
 }
 
-Status Session::prepare() { return impl_->prepare(); }
+Status Session::prepare() {
+  OPC_RETURN_IF_ERROR(impl_->checkProcess());
+  return impl_->prepare();
+}
 
 Status Session::run(int64_t steps) {
+  OPC_RETURN_IF_ERROR(impl_->checkProcess());
   if (impl_->unfed) return impl_->missingInputs();
   OPC_RETURN_IF_ERROR(prepare());
   return impl_->run(steps);

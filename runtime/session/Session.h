@@ -57,6 +57,9 @@ struct SessionOptions {
 /// What maxMemory is when it is 0.
 uint64_t defaultMemoryLimit();
 
+/// The op whose kernel the calling thread is in, as "op NAME (TYPE)"; "" outside of kernels. For what ends a process.
+std::string runningKernel();
+
 /// A named tensor at the border of the plan.
 struct PortInfo {
   std::string name;

@@ -4,6 +4,7 @@
 import ctypes as c
 import json
 import os
+import signal
 import subprocess
 import sys
 import tempfile
@@ -215,6 +216,36 @@ class Model(unittest.TestCase):
         m = managed(np.zeros((4, 16), np.float64), deleted)
         self.refused(2, "OPC0703", "f64", "session_feed_owned", self.session, b"x", m)
         self.assertEqual(deleted, [])
+
+    def test_fork(self):
+        """A child of a process whose kernels use threads: new sessions run, those from before say why they do not."""
+        plan = lib.make("plan_load_file", self.context, compiled("wide", GRAPH.replace("dim: 16", "dim: 262144")).encode())
+        x = np.ones((4, 262144), np.float32)
+
+        def session(threads):
+            s = lib.make("session_create", self.context, plan, c.byref(Options(size=c.sizeof(Options), threads=threads)))
+            lib.session_feed(s, b"b", dlpack(self.b))
+            lib.session_feed(s, b"x", dlpack(x))
+            return s
+
+        def works(s):
+            lib.session_run(s, 1)
+            return bool((lib.fetch(s, "y") == 2).all())
+
+        many, one = session(2), session(1)
+        self.assertTrue(works(many) and works(one))
+        child = os.fork()
+        if child == 0:
+            signal.alarm(60)  # a hang ends the child, and the test fails
+            code = 1
+            try:
+                self.refused(2, "OPC0619", "before fork()", "session_run", many, 1)
+                code = 0 if works(one) and works(session(2)) else 2
+                lib.session_destroy(many)
+            finally:
+                os._exit(code)
+        self.assertEqual(os.waitpid(child, 0)[1], 0)
+        self.assertTrue(works(many))
 
     def test_bools(self):
         """Bytes other than 0 and 1 are true."""

@@ -3,10 +3,12 @@
 #include "Program.h"
 
 #include "ExitCodes.h"
+#include "Session.h"
 
 #include <csignal>
 #include <exception>
 #include <new>
+#include <string>
 #include <unistd.h>
 
 using namespace opc::cli;
@@ -34,10 +36,27 @@ int failInternally(Terminal &terminal, const std::string &what) {
   return kExitInternal;
 }
 
+/// Whether the program is at work: then it does not end by exit(), but somebody else has called that.
+bool atWork = false;
+
+/// An operator that calls exit() ends neither opc's run nor its promise to say what went wrong.
+void noteForeignExit(int status, void *) {
+  if (!atWork) return;
+  const std::string op = runningKernel();
+  const std::string text = "error[OPC0603]: " + (op.empty() ? "code of a plugin" : "the kernel of " + op) +
+                           " called exit(" + std::to_string(status) + ")\n" +
+                           "help: operators report errors with CHECK, an exception or a Maybe\n";
+  (void)!write(STDERR_FILENO, text.data(), text.size());
+  _exit(kExitExecution);
+}
+
 } // namespace
 
 int runProgram(Terminal &terminal, const std::function<int()> &work) {
   std::signal(SIGPIPE, SIG_IGN); // a closed pipe is seen where it is written to
+  static const int registered = ::on_exit(noteForeignExit, nullptr);
+  (void)registered;
+  atWork = true;
   int code = kExitInternal;
   try {
     code = work();
@@ -49,6 +68,7 @@ int runProgram(Terminal &terminal, const std::function<int()> &work) {
   } catch (...) {
     code = failInternally(terminal, "an exception of unknown type");
   }
+  atWork = false;
   if (Status s = terminal.flush(); !s) {
     terminal.err("error[" + s.id() + "]: " + s.message() + "\n");
     if (code == kExitOk) code = exitCodeOf(s.code());
