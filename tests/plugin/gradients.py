@@ -97,7 +97,15 @@ class WrongRules(unittest.TestCase):
         self.refused("g_none", "OPC0501", "REGISTER_USER_OP_GRAD")
 
     def test_no_binding(self):
-        self.refused("g_unbound", "OPC0504", "'in'", "ops.cpp")
+        # Allowed, as in OneFlow: zeros, and a word about them.
+        made, out = (os.path.join(scratch.name, n) for n in ("unbound.pbtxt", "unbound.npz"))
+        done = opc("grad", graph("g_unbound"), "--loss", "result", "--wrt", "x", "-o", made)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        for w in ("OPC0510", "binds no gradient to input 'in' (index 0)", "ops.cpp", "g_unbound.pbtxt:2:1"):
+            self.assertIn(w, done.stderr)
+        done = opc("run", made, "--input", "x=f32[5]:-2,-1,0,1,2", "--outputs", out, "--print", "none")
+        self.assertEqual(done.returncode, 0, done.stderr)
+        np.testing.assert_array_equal(np.load(out)["x.grad"], [0] * 5)
 
     def test_exception(self):
         self.refused("g_throws", "OPC0504", "the rule gave up")
