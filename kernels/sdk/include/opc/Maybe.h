@@ -101,6 +101,7 @@ private:
 template <class T> class [[nodiscard]] Maybe {
 public:
   Maybe(T value) : value_(std::move(value)) {}
+  Maybe(const std::shared_ptr<T> &value) : value_(*value) {}
   Maybe(const Error &e) : status_(e.toStatus()) {}
   Maybe(Status s) : status_(std::move(s)) {}
   bool IsOk() const { return status_.isOk(); }

@@ -42,6 +42,10 @@ public:
   void set_shape(const Shape &other) { dims_ = other.dims_; }
   void ToShape(Shape *out) const { *out = *this; }
   void ToDimVector(DimVector *out) const { *out = dims_; }
+  /// Adds the dimensions to a message.
+  template <class Message> void ToProto(Message *out) const {
+    for (int64_t d : dims_) out->add_dim(d);
+  }
   bool is_initialized() const { return true; }
   /// Broadcasts of OneFlow's reductions: the same shape with `axes` set to 1.
   Shape CreateReducedShape(const std::vector<int64_t> &axes) const;
