@@ -1,5 +1,5 @@
-// Tests by execution that ops are pure: equal inputs give equal bits, whenever, wherever and in whatever order they
-// run. SPDX-License-Identifier: Apache-2.0
+// Tests by execution that ops are pure: equal inputs give equal bits, whenever and in whatever order they run.
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 #include "Registry.h"
