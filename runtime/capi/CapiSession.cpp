@@ -3,8 +3,10 @@
 #include "CapiCalls.h"
 #include "DlpackTensors.h"
 #include "NearestNames.h"
+#include "TextParts.h"
 
 #include <map>
+#include <set>
 #include <vector>
 
 using namespace opc;
@@ -56,6 +58,7 @@ struct opc_session {
   std::map<std::string, OwnedInput> owned;
   Session session;
   Ports inputs, outputs, variables;
+  std::set<std::string> given; // variables that were set or loaded
 };
 
 namespace {
@@ -94,20 +97,51 @@ Status setVariable(opc_session *session, const char *variable, const opc_dl_tens
   OPC_RETURN_IF_ERROR(capi::checkDlpack(tensor, *desc, std::string("variable '") + variable + "'"));
   OPC_ASSIGN_OR_RETURN(HostTensor value, HostTensor::createUninitialized(desc->data_type(), desc->shape()));
   capi::copyFromDlpack(tensor, value.data());
-  return session->session.setVariable(variable, value);
+  OPC_RETURN_IF_ERROR(session->session.setVariable(variable, value));
+  session->given.insert(variable);
+  return Status::ok();
+}
+
+/// OPC0717 for variables that have got no value: a program that ran on what their initializers draw would not notice.
+Status checkLoaded(const opc_session &session, const TensorArchive &archive, const char *path, size_t found,
+                   bool allowsPart) {
+  std::vector<std::string> keys, lacking;
+  for (const TensorEntry &e : archive.entries()) keys.push_back(e.key);
+  for (const std::string *name : session.variables.names)
+    if (!archive.contains(*name) && !session.given.count(*name)) lacking.push_back(*name);
+  if (lacking.empty() || (found && allowsPart)) return Status::ok();
+  const std::string shown =
+      "'" +
+      joined(std::vector<std::string>(lacking.begin(), lacking.begin() + std::min<size_t>(lacking.size(), 8)), "', '") +
+      "'" + (lacking.size() > 8 ? concat(" and ", lacking.size() - 8, " more") : "");
+  if (!found)
+    return Status(StatusCode::kUsage, "OPC0717",
+                  concat("none of the ", counted(keys.size(), "tensor"), " of ", path,
+                         " is called like a variable of the graph: ", shown))
+        .withHelp(didYouMeanAmong(lacking[0], keys, "a key is the name of a variable", "the file has "));
+  return Status(StatusCode::kUsage, "OPC0717",
+                concat(path, " lacks ", lacking.size(), " of the graph's ",
+                       counted(session.variables.names.size(), "variable"), ": ", shown))
+      .withHelp(didYouMean(lacking[0], keys,
+                           "set the others first with opc_session_set_variable, or ask for the count of those that "
+                           "the file has",
+                           "'"));
 }
 
 Status loadVariables(opc_session *session, const char *path, size_t *count) {
   OPC_ASSIGN_OR_RETURN(const std::unique_ptr<TensorArchive> archive, openTensorArchive(path));
   size_t found = 0;
-  for (const VariableInfo &v : session->session.interface().variables) {
+  const auto &variables = session->session.interface().variables;
+  for (const VariableInfo &v : variables) found += archive->contains(v.name);
+  OPC_RETURN_IF_ERROR(checkLoaded(*session, *archive, path, found, count != nullptr));
+  for (const VariableInfo &v : variables) {
     if (!archive->contains(v.name)) continue;
     TensorReadOptions options;
     options.voidType = v.desc.data_type();
     OPC_ASSIGN_OR_RETURN(const HostTensor value, archive->read(v.name, options));
     OPC_RETURN_IF_ERROR(checkTensor(value, v.desc, "variable '" + v.name + "' of " + path));
     OPC_RETURN_IF_ERROR(session->session.setVariable(v.name, value));
-    ++found;
+    session->given.insert(v.name);
   }
   if (count) *count = found;
   return Status::ok();

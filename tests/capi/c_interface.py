@@ -376,6 +376,31 @@ class Digits(unittest.TestCase):
         subprocess.run([OPC, "compile", os.path.join(DIGITS, "mlp.pbtxt"), "-o", plan, "-q"], check=True)
         self.read(lib, lambda context: ("plan_load_file", context, plan.encode()))
 
+    def test_weights_that_lack_a_variable(self):
+        plan, full = os.path.join(scratch.name, "lacking.plan"), dict(np.load(os.path.join(DIGITS, "mlp_weights.npz")))
+        subprocess.run([OPC, "compile", os.path.join(DIGITS, "mlp.pbtxt"), "-o", plan, "-q"], check=True)
+        part, none = os.path.join(scratch.name, "part.npz"), os.path.join(scratch.name, "none.npz")
+        np.savez(part, **{("fc1.w" if k == "fc1_w" else k): v for k, v in full.items()})
+        np.savez(none, other=full["fc1_w"])
+        context, count = lib.make("context_create", API), c.c_size_t()
+        session = lib.make("session_create", context, lib.make("plan_load_file", context, plan.encode()), None)
+
+        def refused(path, counted, text, way_out):
+            with self.assertRaises(Failure) as e:
+                lib.session_load_variables(session, path.encode(), counted)
+            self.assertEqual((e.exception.status, e.exception.code), (2, "OPC0717"))
+            self.assertIn(text, e.exception.message)
+            self.assertIn(way_out, e.exception.help)
+
+        refused(none, None, "none of the 1 tensor of", "the file has other")
+        refused(none, c.byref(count), "none of the 1 tensor of", "the file has other")
+        refused(part, None, "lacks 1 of the graph's 6 variables: 'fc1_w'", "did you mean 'fc1.w'?")
+        lib.session_load_variables(session, part.encode(), c.byref(count))
+        self.assertEqual(count.value, 5)
+        # What was set before is not missing.
+        lib.session_set_variable(session, b"fc1_w", dlpack(full["fc1_w"]))
+        lib.session_load_variables(session, part.encode(), None)
+
     def test_no_compiler(self):
         context = lib.make("context_create", API)
         with self.assertRaises(Failure) as e:

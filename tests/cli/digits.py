@@ -59,6 +59,51 @@ class Digits(unittest.TestCase):
         self.assertEqual(done.returncode, 1, done.stderr)
         self.assertIn("17", done.stdout + done.stderr)
 
+    def weights(self, name, **tensors):
+        path = os.path.join(self.scratch, name)
+        np.savez(path, **tensors)
+        return path
+
+    def test_weights_that_lack_a_variable(self):
+        """Every program that takes weights says which variables they lack; --partial-weights allows it."""
+        full = dict(np.load(data("mlp_weights.npz")))
+        renamed = {("fc1.w" if k == "fc1_w" else k): v for k, v in full.items() if k != "fc3_b"}
+        part, none = self.weights("part.npz", **renamed), self.weights("none.npz", **{f"layer{i}": v for i, v in enumerate(full.values())})
+        plan, loss = os.path.join(self.scratch, "mlp.plan"), os.path.join(self.scratch, "loss.pbtxt")
+        self.assertEqual(opc("compile", data("mlp.pbtxt"), "-o", plan).returncode, 0)
+        with open(loss, "w") as f:
+            for name in ("mlp.pbtxt", "mlp_loss.pbtxt"):
+                with open(data(name)) as g:
+                    f.write(g.read() + "\n")
+        image = ["--input", f"image=@{data('test_images.npy')}"]
+        programs = [[os.path.join(BIN, "opc"), "run", data("mlp.pbtxt"), *image], [os.path.join(BIN, "opc"), "run", plan, *image],
+                    [os.path.join(BIN, "opc-runtime"), plan, *image],
+                    [os.path.join(BIN, "opc"), "grad", loss, "--loss", "loss", "--check", "--samples", "1", *image, "--input", f"label=@{data('test_labels.npy')}"]]
+        for program in programs:
+            with self.subTest(program=program[:2]):
+                done = run(*program, "--weights", part)
+                self.assertEqual(done.returncode, 2, done.stderr)
+                self.assertIn(f"error[OPC0717]: {part} lacks 2 of the graph's 6 variables:", done.stderr)
+                self.assertRegex(done.stderr, r"  fc1_w +\S+  did you mean 'fc1\.w'\?\n")
+                self.assertRegex(done.stderr, r"  fc3_b +\S+\n")
+                self.assertIn("--partial-weights", done.stderr)
+                done = run(*program, "--weights", part, "--partial-weights")
+                self.assertEqual(done.returncode, 0, done.stderr)
+                # None of the keys fits: that is never meant.
+                for more in ([], ["--partial-weights"]):
+                    done = run(*program, "--weights", none, *more)
+                    self.assertEqual(done.returncode, 2, done.stderr)
+                    self.assertIn(f"none of the 6 tensors of {none} is called like a variable of the graph:", done.stderr)
+                    self.assertIn("layer0, layer1", done.stderr)
+                done = run(*program, "--weights", none, "--weights", data("mlp_weights.npz"))
+                self.assertEqual(done.returncode, 0, done.stderr)
+        # What another file or flag gives is not missing.
+        rest = self.weights("rest.npz", fc1_w=full["fc1_w"])
+        done = run(*programs[0], "--weights", part, "--weights", rest, "--input", "fc3_b=0")
+        self.assertEqual(done.returncode, 0, done.stderr)
+        done = run(*programs[0], "--weights", part, "--partial-weights")
+        self.assertIn("no value for 2 variables of 6 (fc1_w, fc3_b)", done.stderr)
+
     def test_print_none_prints_nothing(self):
         done = opc("run", data("mlp.pbtxt"), *self.arguments("mlp", os.path.join(self.scratch, "o")), "--print", "none")
         self.assertEqual((done.returncode, done.stdout), (0, ""), done.stderr)

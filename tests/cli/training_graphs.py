@@ -49,7 +49,7 @@ def values(graph, steps, *flags, v="v"):
     out = os.path.join(scratch.name, "values.npz")
     np.savez(os.path.join(scratch.name, "in.npz"), x=X)
     np.savez(os.path.join(scratch.name, "weights.npz"), **{"w": W, v: V})
-    run("run", graph, "--inputs", "in.npz", "--weights", "weights.npz", "--repeat", str(steps), "--outputs", out, "--print", "none", *flags)
+    run("run", graph, "--inputs", "in.npz", "--weights", "weights.npz", "--partial-weights", "--repeat", str(steps), "--outputs", out, "--print", "none", *flags)
     return dict(np.load(out))
 
 

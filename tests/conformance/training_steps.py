@@ -73,7 +73,7 @@ class Training(unittest.TestCase):
 
                 self.opc("grad", graph, "--loss", "loss", "--optimizer", "adam", "--lr", "0.0078125", "-o", self.path("train.pbtxt"))
                 # The data set is one batch, five times.
-                self.opc("run", self.path("train.pbtxt"), "--weights", self.path("w.npz"), "--steps", "5", "--save", self.path("ckpt"),
+                self.opc("run", self.path("train.pbtxt"), "--weights", self.path("w.npz"), "--partial-weights", "--steps", "5", "--save", self.path("ckpt"),
                          "--feed-dataset", f"x=@{self.path('x.npy')},label=@{self.path('label.npy')}")
                 after = safetensors(self.path("ckpt"))
                 for v in start:
@@ -92,7 +92,7 @@ class Training(unittest.TestCase):
                 with self.subTest(optimizer=name, dtype=dtype):
                     np.savez(self.path("w.npz"), w=vectors["start"].astype(numpy_type))
                     np.save(self.path("g.npy"), vectors["gradients"].astype(numpy_type))
-                    self.opc("run", self.graph(models.optimizer(name, dtype).text), "--weights", self.path("w.npz"), "--feed-dataset",
+                    self.opc("run", self.graph(models.optimizer(name, dtype).text), "--weights", self.path("w.npz"), "--partial-weights", "--feed-dataset",
                              f"g=@{self.path('g.npy')}", "--save", self.path("ckpt"))
                     self.close(safetensors(self.path("ckpt"))["w"], vectors[f"{name}/after"], rtol, name)
 

@@ -55,6 +55,8 @@ public:
         {"--input", 0, "NAME=SPEC", "--check: a value, as with opc run (repeatable)", &values_.inputs},
         {"--inputs", 0, "FILE|DIR", "--check: values for all inputs, as with opc run", &values_.archive},
         {"--weights", 0, "FILE", "--check: values for variables (repeatable)", &values_.weights},
+        {"--partial-weights", 0, "", "--check: variables that no file of --weights has begin as the graph has them",
+         &values_.partialWeights},
         Option{"--fill", 0, "KIND",
                "--check: what is missing: rand, zeros, ones or iota (default: random floats, integer zeros)",
                &values_.fill}

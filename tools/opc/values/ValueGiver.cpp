@@ -3,6 +3,8 @@
 #include "ValueGiver.h"
 
 #include "CommandLine.h"
+#include "NearestNames.h"
+#include "TextParts.h"
 
 #include <algorithm>
 #include <optional>
@@ -19,6 +21,8 @@ std::vector<Option> ValueFlags::options() {
           {"--inputs", 0, "FILE|DIR", "all inputs from one npz, safetensors, or directory of npy or ONNX .pb files",
            &archive, true},
           {"--weights", 0, "FILE", "variables by name from npz or safetensors (repeatable)", &weights, true},
+          {"--partial-weights", 0, "", "variables that no file of --weights has begin as the graph initialises them",
+           &partialWeights},
           Option{"--fill", 0, "", "for whatever is missing", &fill, true}.oneOf(fillKinds()),
           {"--seed", 0, "N", "for random values (default 0)", &seed},
           {"--cast", 0, "", "convert the element type of given tensors where it differs", &cast}};
@@ -71,6 +75,24 @@ public:
       known.resize(inputCount);
       return noSuchName("input", name, known, "--input " + name + "=" + inputs_.origin(name));
     }
+    return Status::ok();
+  }
+
+  /// Files of weights that lack a variable: the graph would run on the numbers of an initializer without a word.
+  Status checkWeights(const std::set<std::string> &givenElsewhere) {
+    const auto &variables = session_.interface().variables;
+    std::vector<const VariableInfo *> lacking;
+    size_t fitting = 0;
+    for (const VariableInfo &v : variables) {
+      const bool isThere = std::any_of(weights_.begin(), weights_.end(), [&](const auto &w) { return w.has(v.name); });
+      fitting += isThere;
+      if (!isThere && !inputs_.has(v.name) && !givenElsewhere.count(v.name)) lacking.push_back(&v);
+    }
+    if (weights_.empty() || lacking.empty()) return Status::ok();
+    if (fitting == 0 || !flags_.partialWeights) return lackingWeights(lacking, fitting);
+    report_.notes.push_back(joined(flags_.weights, ", ") + ": no value for " + counted(lacking.size(), "variable") +
+                            " of " + std::to_string(variables.size()) + " (" + shownNames(lacking) +
+                            "), as the graph has them");
     return Status::ok();
   }
 
@@ -133,6 +155,51 @@ private:
     bool isInput() const { return std::string_view(kind) == "input"; }
   };
 
+  static std::string shownNames(const std::vector<const VariableInfo *> &list) {
+    std::vector<std::string> names;
+    for (size_t i = 0; i < list.size() && i < 5; ++i) names.push_back(list[i]->name);
+    return joined(names, ", ") + (list.size() > names.size() ? ", ..." : "");
+  }
+
+  /// OPC0717: each variable with the key that may have been meant for it.
+  Status lackingWeights(const std::vector<const VariableInfo *> &lacking, size_t fitting) const {
+    constexpr size_t kShown = 20;
+    const auto &variables = session_.interface().variables;
+    std::set<std::string> taken;
+    for (const VariableInfo &v : variables) taken.insert(v.name);
+    std::vector<std::string> free;
+    size_t keys = 0;
+    for (const NamedValues &w : weights_)
+      for (const std::string &key : w.archiveKeys()) {
+        ++keys;
+        if (!taken.count(key)) free.push_back(key);
+      }
+    const std::string files = joined(flags_.weights, ", ");
+    std::string message =
+        fitting
+            ? files + (weights_.size() == 1 ? " lacks " : " lack ") + std::to_string(lacking.size()) +
+                  " of the graph's " + counted(variables.size(), "variable") + ":"
+            : "none of the " + counted(keys, "tensor") + " of " + files + " is called like a variable of the graph:";
+    size_t width = 0;
+    for (size_t i = 0; i < lacking.size() && i < kShown; ++i) width = std::max(width, lacking[i]->name.size());
+    for (size_t i = 0; i < lacking.size() && i < kShown; ++i) {
+      const std::string &name = lacking[i]->name;
+      const std::string meant = didYouMean(name, free, "", "'");
+      message += "\n  " + name + std::string(width - name.size() + 2, ' ') + lacking[i]->desc.toString() +
+                 (meant.empty() ? "" : "  " + meant);
+    }
+    if (lacking.size() > kShown) message += "\n  and " + std::to_string(lacking.size() - kShown) + " more";
+    const std::string has = free.empty() ? "" : "the file has " + joined(firstOf(free), ", ") + "; ";
+    return Status(StatusCode::kUsage, "OPC0717", message)
+        .withHelp(fitting ? "give the rest with another --weights FILE, or let it begin as the graph initialises it: "
+                            "--partial-weights"
+                          : has + "a key is the name of a variable's op: opc show GRAPH --what tensors lists them");
+  }
+  static std::vector<std::string> firstOf(std::vector<std::string> names) {
+    if (names.size() > 8) names.resize(8), names.push_back("...");
+    return names;
+  }
+
   /// The value of a port from where it is given, else from the fill.
   Status give(const Port &port, const NamedValues *source) {
     if (!source && !fill_.isOk()) {
@@ -192,6 +259,7 @@ Result<ValueReport> giveValues(Session &session, const NamedValues &inputs, cons
   ValueGiver giver(session, inputs, flags);
   OPC_RETURN_IF_ERROR(giver.openWeights());
   OPC_RETURN_IF_ERROR(giver.checkNames());
+  OPC_RETURN_IF_ERROR(giver.checkWeights(fedElsewhere));
   OPC_RETURN_IF_ERROR(giver.variables(fedElsewhere));
   OPC_RETURN_IF_ERROR(giver.inputs(fedElsewhere));
   OPC_RETURN_IF_ERROR(giver.checkMissing(command));

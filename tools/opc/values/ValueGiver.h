@@ -20,6 +20,7 @@ struct ValueFlags {
   std::vector<std::string> inputs;  // NAME=SPEC
   std::string archive;              // of inputs
   std::vector<std::string> weights; // archives
+  bool partialWeights = false;      // variables that none of them has are left to their initializers
   std::string fill;                 // "", rand, zeros, ones or iota
   std::optional<uint64_t> seed;
   bool cast = false;
@@ -50,7 +51,8 @@ struct ValueReport {
 };
 
 /// Sets variables and feeds inputs of a session. `command` is the command line so far, for the error that lists what is
-/// missing (OPC0004) and says how to fill it. Inputs and variables named in `fedElsewhere` are left alone.
+/// missing (OPC0004) and says how to fill it. Files of weights that lack a variable are OPC0717. Inputs and variables
+/// named in `fedElsewhere` are left alone.
 Result<ValueReport> giveValues(Session &session, const NamedValues &inputs, const ValueFlags &flags,
                                const std::vector<std::string> &command, const std::set<std::string> &fedElsewhere = {});
 
