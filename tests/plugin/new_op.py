@@ -3,6 +3,7 @@
 import glob
 import json
 import os
+import re
 import shlex
 import shutil
 import subprocess
@@ -104,6 +105,14 @@ class NewOp(unittest.TestCase):
 
     def test_plugin(self):
         self.check(self.plugin)
+
+    def test_plugin_check(self):
+        """An elementwise operator's gradient follows from its function: it is there, and not missing."""
+        text = run([OPC, "plugin", "check", os.path.join(scratch.name, "libnewops.so")])
+        found = dict(re.findall(r"  op (\w+)\n(?:    .*\n)*?    gradient    (.*)\n", text))
+        self.assertEqual(found["soft_plus_like"], "derived from the scalar function")
+        self.assertEqual({found[name] for name in OPS if name != "soft_plus_like"}, {"yes"})
+        self.assertNotIn("missing     gradient", text)
 
     def test_a_wrong_value_is_found(self):
         """The reference of the written op decides: another one fails the conformance."""

@@ -115,10 +115,11 @@ private:
       if (!op) continue;
       const OpFinding f = examine(registry, *op);
       text += "  op " + name + "\n    shape rule  yes\n";
+      const std::string gradient = gradientText(registry, *op);
       text += "    gradient    " +
-              std::string(registry.findGrad(name) ? "yes"
-                          : op->noGrad            ? "none by design"
-                                                  : "no") +
+              (gradient == "-"         ? "none by design"
+               : gradient == "derived" ? "derived from the scalar function"
+                                       : gradient) +
               "\n";
       const std::string kernels = kernelsText(registry, *op);
       text += "    kernels     " + (kernels.empty() ? (op->isView ? "none needed, a view" : "none") : kernels) + "\n";
