@@ -6,6 +6,7 @@
 #include "NumberText.h"
 #include "Session.h"
 #include "TensorCompare.h"
+#include "TextParts.h"
 
 #include <algorithm>
 #include <cmath>
@@ -17,12 +18,7 @@
 namespace opc::cli {
 
 bool GradientCheck::passed() const {
-  bool looked = false;
-  for (const TensorCheck &t : tensors) {
-    if (!t.passed()) return false;
-    looked |= t.checked + t.kinks > 0;
-  }
-  return looked; // a check that compared nothing proves nothing
+  return std::all_of(tensors.begin(), tensors.end(), [](const TensorCheck &t) { return t.passed(); });
 }
 
 namespace {
@@ -381,6 +377,20 @@ private:
   std::map<std::string, std::string> tensorOf_; // input and variable ops
 };
 
+/// A check that compared nothing proves nothing. OPC0506 with the reason of each tensor.
+Status checkCompared(const std::vector<TensorCheck> &tensors) {
+  std::vector<std::string> reasons;
+  for (const TensorCheck &t : tensors) {
+    if (t.checked + t.kinks + t.mismatches > 0) return Status::ok();
+    if (reasons.size() < 8) reasons.push_back(t.name + ": " + (t.skipped.empty() ? "it has no elements" : t.skipped));
+  }
+  return Status(StatusCode::kUsage, "OPC0506",
+                "there is nothing to compare" + (reasons.empty() ? "" : ": " + joined(reasons, "; ")))
+      .withHelp(
+          "name variables or floating-point inputs that the loss depends on with --wrt; --explain NAME shows where "
+          "a gradient stops");
+}
+
 } // namespace
 
 Outcome<GradientCheck> checkGradients(const Registry &registry, const CheckInputs &inputs,
@@ -417,6 +427,7 @@ Outcome<GradientCheck> checkGradients(const Registry &registry, const CheckInput
   job.give = [&](Session &session) { return give(session, false); };
   GradientCheck check;
   OPC_ASSIGN_OR_RETURN(check.tensors, checkJob(registry, job, options, inputs.values.seed.value_or(0)));
+  OPC_RETURN_IF_ERROR(checkCompared(check.tensors));
   if (!check.passed()) {
     job.give = [&](Session &session) { return give(session, true); };
     BlameSearch search(registry, job, options, inputs.values.seed.value_or(0));

@@ -48,7 +48,7 @@ struct OpVerdict {
 struct GradientCheck {
   std::vector<TensorCheck> tensors;
   std::vector<OpVerdict> ops; // filled when a tensor failed: ops on the path, in the graph's order
-  /// Something was compared, and nothing is wrong.
+  /// Nothing is wrong.
   bool passed() const;
 };
 
@@ -61,7 +61,7 @@ struct CheckInputs {
 
 /// Compiles the graph with every floating-point tensor as f64, computes the gradients, and compares them with
 /// (L(x + h) - L(x - h)) / 2h. Where the one-sided differences disagree at every step size there is a kink: any value
-/// between them is right.
+/// between them is right. OPC0506 when there is nothing to compare.
 Outcome<GradientCheck> checkGradients(const Registry &registry, const CheckInputs &inputs,
                                       const GradientCheckOptions &options);
 
