@@ -5,12 +5,25 @@
 #include "AttrWire.h"
 #include "TextParts.h"
 
+#include <algorithm>
+#include <cmath>
+
 namespace opc {
 namespace {
 
 using graph::OperatorConf;
 
 std::string blob(const std::string &name) { return name.empty() ? "out" : name; }
+
+constexpr char kNanHelp[] =
+    "every number that it meets becomes nan; an op without inputs (constant) makes nan where it "
+    "is meant";
+
+bool holdsNan(const graph::AttrValue &value) {
+  const auto isNan = [](double v) { return std::isnan(v); };
+  const auto &list = value.at_list_float().val();
+  return isNan(value.at_float()) || isNan(value.at_double()) || std::any_of(list.begin(), list.end(), isNan);
+}
 
 class NodeReader {
 public:
@@ -68,12 +81,25 @@ private:
     return false;
   }
 
+  /// A graph of its own is never f32 because nobody has said so; a job may say it for all.
+  bool requireType(int i, bool isSaid) {
+    if (isSaid || graph_.file.job->job_conf().has_default_data_type()) return true;
+    graph_.error(i, "OPC0105", "'data_type' is missing: nothing says what numbers " + node(i).conf->name() + " holds",
+                 "add data_type: kFloat, or another element type");
+    return false;
+  }
+  const Node &node(int i) const { return graph_.nodes[static_cast<size_t>(i)]; }
+
   bool read(int i, Node *node) {
     const OperatorConf &conf = *node->conf;
     auto tensor = [&](const std::string &out) { return conf.name() + "/" + blob(out); };
     switch (conf.op_type_case()) {
-    case OperatorConf::kInputConf: node->makes = {tensor(conf.input_conf().out())}; return true;
-    case OperatorConf::kVariableConf: node->makes = {tensor(conf.variable_conf().out())}; return true;
+    case OperatorConf::kInputConf:
+      node->makes = {tensor(conf.input_conf().out())};
+      return requireType(i, conf.input_conf().blob_conf().has_data_type());
+    case OperatorConf::kVariableConf:
+      node->makes = {tensor(conf.variable_conf().out())};
+      return requireType(i, conf.variable_conf().has_data_type());
     case OperatorConf::kOutputConf:
       node->reads = {conf.output_conf().in()};
       return require(i, conf.output_conf().in(), "in");
@@ -104,6 +130,10 @@ private:
   bool readConstantLike(int i, Node *node, std::string out) {
     const auto &c = node->conf->constant_like_conf();
     if (!require(i, c.like(), "like")) return false;
+    if (std::isnan(c.float_operand())) {
+      graph_.error(i, "OPC0205", "float_operand is nan", kNanHelp);
+      return false;
+    }
     node->user = {node->conf->name(), "constant_like", {{"like", {c.like()}}}, {{"out", {std::move(out)}}}, {}};
     node->user.attrs["floating_value"] =
         AttrValue(c.has_float_operand() ? c.float_operand() : static_cast<double>(c.int_operand()));
@@ -137,6 +167,10 @@ private:
       if (user.attr(a).value().value_case() == graph::AttrValue::VALUE_NOT_SET) {
         graph_.error(graph_.file.attrRange(i, a), "OPC0205", "attribute '" + user.attr(a).key() + "' has no value",
                      "write value { at_int32: 1 }, at_bool, at_string, ...", i);
+        good = false;
+      } else if (user.input_size() > 0 && holdsNan(user.attr(a).value())) {
+        graph_.error(graph_.file.attrRange(i, a), "OPC0205", "attribute '" + user.attr(a).key() + "' is nan", kNanHelp,
+                     i);
         good = false;
       }
     return good;

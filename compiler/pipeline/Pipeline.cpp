@@ -3,6 +3,7 @@
 #include "Pipeline.h"
 #include "BoxingInsertion.h"
 #include "CollectFacts.h"
+#include "DeclaredOutputs.h"
 #include "DiagnosticHandler.h"
 #include "DiagnosticList.h"
 #include "GradientGeneration.h"
@@ -11,6 +12,7 @@
 #include "GraphFile.h"
 #include "GraphStates.h"
 #include "Importer.h"
+#include "LearningRate.h"
 #include "Locations.h"
 #include "NearestNames.h"
 #include "OpcDialect.h"
@@ -72,6 +74,7 @@ struct Pipeline::Impl {
   CompileOptions options;
   MLIRContext context;
   std::unique_ptr<GraphImport> imported; // until a phase follows
+  std::vector<DeclaredOutput> declared;
   OwningOpRef<ModuleOp> module;
   PhysicalGraphs ranks;                                       // on several devices: what runs in place of the module
   std::vector<std::unique_ptr<ExecutionSchedule>> executions; // by part
@@ -181,6 +184,8 @@ struct Pipeline::Impl {
       return true;
     }
     if (!runPasses(phase)) return false;
+    if (phase == Phase::kShape)
+      checkDeclaredOutputs(*module, declared, {options.shapes, options.floatsAs}, findings.incoming());
     if (phase == Phase::kBoxing && options.mesh) ranks = takePhysicalGraphs(*module);
     return true;
   }
@@ -219,6 +224,7 @@ struct Pipeline::Impl {
 
   bool importFile(std::unique_ptr<GraphFile> file) {
     found.format = file->format;
+    declared = declaredOutputs(*file);
     if (options.train && !options.gradient)
       if (auto training = readTraining(*file, findings.incoming())) {
         options.gradient.emplace();
@@ -252,6 +258,17 @@ bool Pipeline::setShapes(std::map<std::string, std::vector<int64_t>> shapes) {
   impl_->imported->setShapes(impl_->options.shapes);
   const bool ok = impl_->checkImported();
   return !impl_->findings.settle() && ok;
+}
+
+bool Pipeline::setLearningRate(double rate) {
+  size_t changed = opc::setLearningRate(*impl_->module, impl_->registry, rate);
+  if (impl_->options.gradient && impl_->options.gradient->training)
+    for (OptimizerGroup &group : impl_->options.gradient->training->groups) {
+      if (!group.learningRateTensor.empty()) continue;
+      group.learningRate = rate;
+      ++changed;
+    }
+  return changed > 0;
 }
 
 void Pipeline::cut(GraphCut cut) { impl_->options.cut = std::move(cut); }

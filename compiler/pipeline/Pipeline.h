@@ -72,6 +72,9 @@ public:
   bool import(const std::string &name, std::string bytes);
   /// Replaces CompileOptions::shapes after import(), whose errors it may find, and before anything else.
   bool setShapes(std::map<std::string, std::vector<int64_t>> shapes);
+  /// Replaces the learning rate of a graph that trains, after import() and before anything else. False: no op and no
+  /// train_conf of it has one.
+  bool setLearningRate(double rate);
   /// Cuts the graph at the end of Phase::kShape, which must not have run.
   void cut(GraphCut cut);
   /// Runs the phases up to and including `to`. False on error; all errors of the failing phase are in diagnostics().

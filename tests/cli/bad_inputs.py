@@ -147,6 +147,50 @@ class Graphs(Scratch):
                 self.assertIn(w, text)
 
 
+    def test_what_a_file_says_of_its_tensors(self):
+        """It must be said of inputs, and must be true of outputs; each refusal has the place."""
+        def outcome(text, *flags):
+            return opc("run", self.file("said.pbtxt", text), "--fill", "ones", *flags)
+
+        def refused(text, place, *words):
+            done = outcome(text)
+            self.assertEqual((done.returncode, done.stdout), (3, b""), done.stderr)
+            for word in (f"said.pbtxt:{place}", *words):
+                self.assertIn(word, done.stderr.decode())
+
+        def says(blob):
+            return SMALL.replace('in: "m/z_0" out: "out"', f'in: "m/z_0" out: "out" blob_conf {{ {blob} }}')
+
+        refused(SMALL.replace(" data_type: kFloat } } }", " } } }", 1), "1:1", "OPC0105", "'data_type' is missing", "what numbers x holds", "data_type: kFloat")
+        refused(SMALL.replace(" data_type: kFloat initializer", " initializer"), "2:1", "OPC0105", "what numbers w holds")
+        refused(says("shape { dim: 2 dim: 4 } data_type: kFloat"), "5:1", "OPC0203", "output_conf of y says (2,4), and m/z_0 is (2,3)")
+        refused(says("shape { dim: 6 }"), "5:1", "OPC0203")
+        refused(says("data_type: kInt32"), "5:1", "OPC0204", "output_conf of y says i32, and m/z_0 is f32")
+        for fine in ("shape { dim: 2 dim: 3 } data_type: kFloat", "shape { dim: -1 dim: 3 }", "data_type: kFloat", "is_dynamic: false"):
+            done = outcome(says(fine))
+            self.assertEqual(done.returncode, 0, done.stderr)
+        # --shape replaces what the file says of the inputs, and with it what follows.
+        done = outcome(says("shape { dim: 2 dim: 3 } data_type: kFloat"), "--shape", "x=7,3")
+        self.assertEqual(done.returncode, 0, done.stderr)
+        # A job may say the type for all of its tensors.
+        job = "net {\n" + SMALL.replace(" data_type: kFloat", "") + "\n}\njob_conf { job_name: \"j\" default_data_type: kDouble }\n"
+        self.assertIn(b"f64[2,3]", outcome(job).stdout)
+
+    def test_operands_that_are_nan(self):
+        scalar = SMALL.replace('"broadcast_mul"', '"scalar_mul"').replace('input { key: "y" value { s: "w/out" } }', "ATTR").replace('key: "x" value', 'key: "in" value').replace('"z"', '"out"').replace("m/z_0", "m/out_0")
+        attr = 'attr {{ key: "has_float_operand" value {{ at_bool: true }} }}\n  attr {{ key: "float_operand" value {{ at_double: {} }} }}'
+        for value, code in (("2", 0), ("inf", 0), ("nan", 3), ("-nan", 3)):
+            done = opc("run", self.file("nan.pbtxt", scalar.replace("ATTR", attr.format(value))), "--fill", "ones")
+            self.assertEqual(done.returncode, code, done.stderr)
+            if code:
+                self.assertRegex(done.stderr.decode(), r"OPC0205\]: attribute 'float_operand' is nan[\s\S]*nan\.pbtxt:4:")
+        like = SMALL[: SMALL.index('op { name: "m"')] + 'op { name: "m" constant_like_conf { like: "x/out" out: "out" float_operand: nan } }\nop { name: "y" output_conf { in: "m/out" } }\n'
+        done = opc("run", self.file("like.pbtxt", like), "--fill", "ones")
+        self.assertEqual(done.returncode, 3, done.stderr)
+        self.assertRegex(done.stderr.decode(), r"OPC0205\]: float_operand is nan[\s\S]*like\.pbtxt:3:1")
+        done = opc("run", self.file("like.pbtxt", like.replace("nan", "2.5")), "--fill", "ones", "--print", "all")
+        self.assertEqual(done.returncode, 0, done.stderr)
+
     def test_more_memory_than_there_is(self):
         graph = self.file("huge.pbtxt", SMALL.replace("dim: 2", "dim: 99999999999999"))
         self.fails((3, 4), "run", graph, "--fill", "zeros", words=("memory",))

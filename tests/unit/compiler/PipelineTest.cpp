@@ -210,12 +210,16 @@ TEST_CASE("each broken graph has its code", "[pipeline]") {
   REQUIRE(firstError(in + "op { name: \"a\" user_conf { op_type_name: \"nosuch\" } }") == "OPC0201");
   REQUIRE(firstError(in + relu("a", "b/y_0") + relu("b", "a/y_0") + output("y", "a/y_0")) == "OPC0108");
   REQUIRE(firstError(in + relu("a", "x/out")) == "OPC0111");
-  REQUIRE(firstError("op { name: \"x\" input_conf { out: \"out\" } }\n" + out) == "OPC0207");
-  REQUIRE(firstError("op { name: \"x\" input_conf { out: \"out\" blob_conf { shape { dim: -3 } } } }\n" + out) ==
-          "OPC0206");
+  REQUIRE(firstError("op { name: \"x\" input_conf { out: \"out\" blob_conf { data_type: kFloat } } }\n" + out) ==
+          "OPC0207");
+  REQUIRE(firstError("op { name: \"x\" input_conf { out: \"out\" blob_conf { shape { dim: 2 } } } }\n" + out) ==
+          "OPC0105");
+  REQUIRE(
+      firstError("op { name: \"x\" input_conf { out: \"out\" blob_conf { shape { dim: -3 } data_type: kFloat } } }\n" +
+                 out) == "OPC0206");
   REQUIRE(
       firstError(
-          "op { name: \"x\" input_conf { out: \"out\" blob_conf { shape { dim: 9223372036854775807 dim: 9 } } } }\n" +
+          "op { name: \"x\" input_conf { out: \"out\" blob_conf { shape { dim: 9223372036854775807 dim: 9 } data_type: kFloat } } }\n" +
           out) == "OPC0206");
   REQUIRE(firstError(in + "op { name: \"a\" user_conf { op_type_name: \"relu\" input { key: \"x\" value { s: \"x/out\" "
                           "} } input { key: \"x\" value { s: \"x/out\" } } } }") == "OPC0106");
@@ -226,7 +230,7 @@ TEST_CASE("unknown fields are noted and skipped", "[pipeline]") {
   Pipeline p(registry(), {});
   REQUIRE(p.import(
       "g.pbtxt",
-      "op { name: \"x\" stream_name_hint: \"s\" input_conf { out: \"out\" blob_conf { shape { dim: 2 } } } }\n" +
+      "op { name: \"x\" stream_name_hint: \"s\" input_conf { out: \"out\" blob_conf { shape { dim: 2 } data_type: kFloat } } }\n" +
           output("y", "x/out")));
   REQUIRE(p.diagnostics().size() == 1);
   REQUIRE(p.diagnostics()[0].severity == Severity::kNote);
@@ -268,9 +272,10 @@ TEST_CASE("a shape from the command line replaces the graph's", "[pipeline]") {
   CompileOptions options;
   options.shapes["x"] = {7, 3};
   Pipeline p(registry(), options);
-  REQUIRE(
-      p.import("g.pbtxt", "op { name: \"x\" input_conf { out: \"out\" blob_conf { shape { dim: -1 dim: 3 } } } }\n" +
-                              output("y", "x/out")));
+  REQUIRE(p.import(
+      "g.pbtxt",
+      "op { name: \"x\" input_conf { out: \"out\" blob_conf { shape { dim: -1 dim: 3 } data_type: kFloat } } }\n" +
+          output("y", "x/out")));
   REQUIRE(p.run(Phase::kShape));
   REQUIRE(p.facts().inputs[0].shape == Shape({7, 3}));
 }

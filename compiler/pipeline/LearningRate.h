@@ -1,0 +1,15 @@
+// Another learning rate than the one that a training graph was written with.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "OpcDialect.h"
+#include "Registry.h"
+
+#include "mlir/IR/BuiltinOps.h"
+
+namespace opc {
+
+/// Gives every schedule and every update op with a rate of its own this rate. How many ops those are.
+size_t setLearningRate(mlir::ModuleOp module, const Registry &registry, double rate);
+
+} // namespace opc
