@@ -26,6 +26,7 @@ ERRORS = {
     "OPC0003": "sed 's/image/x/' mlp.pbtxt > relu.pbtxt",
     "OPC0004": "rm -f opc.toml",
     "OPC0008": "printf '# settings\\n[run]\\nsed = 7\\n' > opc.toml",
+    "OPC0717": """python3 -c "import numpy as np; w = dict(np.load('mlp_weights.npz')); w['fc1.w'] = w.pop('fc1_w'); np.savez('w.npz', **w)\"""",
     "OPC0620": """rm -f opc.toml; cat > net.pbtxt <<'G'
 # The logarithm of two rows.
 op { name: "x" input_conf { out: "out" blob_conf { shape { dim: 2 dim: 3 } data_type: kFloat } } }
@@ -226,6 +227,21 @@ class Pages(unittest.TestCase):
         self.assertTrue(blocks.matches("took 1.5 ms", "took   23.75 ms", True))
         self.assertFalse(blocks.matches("took 1.5 ms", "took 23.75 s", True))
         self.assertFalse(blocks.matches("a", "a\nb", False))
+
+    def test_numbers(self):
+        """The accuracies that README.md shows of the demo are those of the networks that it names."""
+        with open(os.path.join(SOURCE, "README.md"), encoding="utf-8") as f:
+            shown = re.findall(r"^== (\w+): opc run (\S+) on .*\n\.\.\.\n(accuracy: .*)$", f.read(), re.M)
+        self.assertTrue(shown)
+        for net, graph, accuracy in shown:
+            digits = os.path.join(SOURCE, os.path.dirname(graph))
+            self.assertEqual(os.path.basename(graph), net + ".pbtxt")
+            with tempfile.TemporaryDirectory() as out:
+                subprocess.run([os.path.join(BUILD, "bin", "opc"), "run", "-q", os.path.join(SOURCE, graph), "--weights", f"{digits}/{net}_weights.npz",
+                                "--input", f"image=@{digits}/test_images.npy", "--outputs", out, "--print", "none"], check=True)
+                drawn = subprocess.run([sys.executable, os.path.join(SOURCE, "tools", "dev", "show_digits.py"), f"{digits}/test_images.npy",
+                                        f"{digits}/test_labels.npy", os.path.join(out, "logits.npy")], capture_output=True, text=True, check=True)
+            self.assertEqual(drawn.stdout.split("\n")[0], accuracy, net)
 
     def test_pages(self):
         skips, checked, faults = [], 0, []
