@@ -2,7 +2,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "Checkpoint.h"
 
+#include "opc/Convert.h"
+#include "opc/Dispatch.h"
+
 #include <charconv>
+#include <cmath>
+#include <set>
 
 namespace opc {
 namespace {
@@ -19,25 +24,75 @@ template <class T> bool number(const std::map<std::string, std::string> &metadat
 
 } // namespace
 
-Status saveCheckpoint(const std::string &path, Session &session, const TrainingState &state) {
-  const auto &variables = session.interface().variables;
-  std::vector<HostTensor> values;
-  values.reserve(variables.size()); // pointers into it are kept
-  NamedTensors tensors;
-  for (const VariableInfo &v : variables) {
-    Result<HostTensor> value = session.variable(v.name);
-    if (!value) return Status(value.status()).withContext("saving " + path);
-    values.push_back(std::move(*value));
-    tensors.push_back({v.name, &values.back()});
+Result<Checkpoint> Checkpoint::take(Session &session, TrainingState state) {
+  Checkpoint c;
+  c.isFirst_ = session.rank() == 0;
+  for (const VariableInfo &v : session.interface().variables) {
+    OPC_ASSIGN_OR_RETURN(HostTensor value, session.variable(v.name));
+    if (c.isFirst_) c.variables_.emplace_back(v.name, std::move(value));
   }
-  if (session.rank() != 0) return Status::ok();
-  std::map<std::string, std::string> metadata = state.notes;
+  c.state_ = std::move(state);
+  return c;
+}
+
+std::vector<std::string> Checkpoint::notFinite() const {
+  std::vector<std::string> names;
+  for (const auto &[name, value] : variables_) {
+    if (!contains<types::Floating>(value.dtype())) continue;
+    const bool has = visit<types::Floating>(value.dtype(), [&value = value](auto tag) {
+      using T = typename decltype(tag)::type;
+      const T *values = value.template as<T>();
+      bool any = false;
+      for (int64_t i = 0; i < value.elemCount(); ++i) any |= !std::isfinite(numberOf(values[i]));
+      return any;
+    });
+    if (has) names.push_back(name);
+  }
+  return names;
+}
+
+Status Checkpoint::write(const std::string &path) const {
+  if (!isFirst_) return Status::ok();
+  NamedTensors tensors;
+  for (const auto &[name, value] : variables_) tensors.push_back({name, &value});
+  std::map<std::string, std::string> metadata = state_.notes;
   metadata[kFormatKey] = kFormat;
-  metadata["step"] = std::to_string(state.step);
-  metadata["epoch"] = std::to_string(state.epoch);
-  metadata["seed"] = std::to_string(state.seed);
+  metadata["step"] = std::to_string(state_.step);
+  metadata["epoch"] = std::to_string(state_.epoch);
+  metadata["seed"] = std::to_string(state_.seed);
   return writeCheckpointFile(path, std::move(tensors), metadata);
 }
+
+Status saveCheckpoint(const std::string &path, Session &session, const TrainingState &state) {
+  Result<Checkpoint> checkpoint = Checkpoint::take(session, state);
+  if (!checkpoint) return Status(checkpoint.status()).withContext("saving " + path);
+  return checkpoint->write(path);
+}
+
+namespace {
+
+/// OPC0712: the file's tensors are not the graph's variables.
+Status checkVariables(const std::string &path, const TensorArchive &archive,
+                      const std::vector<VariableInfo> &variables) {
+  const std::string help =
+      "resume with the graph that the checkpoint was made with, or start from its values with --weights " + path;
+  std::set<std::string> known;
+  for (const VariableInfo &v : variables) {
+    known.insert(v.name);
+    if (!archive.contains(v.name))
+      return Status(StatusCode::kUsage, "OPC0712",
+                    path + " has no variable '" + v.name + "' (" + v.desc.toString() + "): it is of another graph")
+          .withHelp(help);
+  }
+  for (const TensorEntry &e : archive.entries())
+    if (!known.count(e.key))
+      return Status(StatusCode::kUsage, "OPC0712",
+                    path + " has a variable '" + e.key + "' that the graph does not have: it is of another graph")
+          .withHelp(help);
+  return Status::ok();
+}
+
+} // namespace
 
 Result<TrainingState> loadCheckpoint(const std::string &path, Session &session) {
   OPC_ASSIGN_OR_RETURN(std::unique_ptr<TensorArchive> archive, openTensorArchive(path));
@@ -55,14 +110,9 @@ Result<TrainingState> loadCheckpoint(const std::string &path, Session &session) 
 
   // All of them are read and checked before the first one is set.
   const auto &variables = session.interface().variables;
+  OPC_RETURN_IF_ERROR(checkVariables(path, *archive, variables));
   std::vector<HostTensor> values;
   for (const VariableInfo &v : variables) {
-    if (!archive->contains(v.name))
-      return Status(StatusCode::kUsage, "OPC0712",
-                    path + " has no variable '" + v.name + "' (" + v.desc.toString() + "): it is of another graph")
-          .withHelp(
-              "resume with the graph that the checkpoint was made with, or start from its values with --weights " +
-              path);
     TensorReadOptions options;
     options.voidType = v.desc.data_type();
     OPC_ASSIGN_OR_RETURN(HostTensor value, archive->read(v.name, options));

@@ -2,6 +2,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "FileBytes.h"
 
+#include "WriteFailure.h"
+
 #include <atomic>
 #include <cerrno>
 #include <charconv>
@@ -96,11 +98,7 @@ AtomicFile::~AtomicFile() {
   if (!temporary_.empty()) ::unlink(temporary_.c_str());
 }
 
-Status AtomicFile::fail(const char *doing) {
-  return Status(StatusCode::kUsage, "OPC0707",
-                std::string("cannot ") + doing + " " + (path_ == "-" ? "the standard output" : path_) + ": " +
-                    std::strerror(errno));
-}
+Status AtomicFile::fail(const char *doing) { return cannotWrite(doing, path_, errno); }
 
 Status AtomicFile::open(const std::string &path) {
   path_ = path;

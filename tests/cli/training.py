@@ -256,8 +256,12 @@ class Training(unittest.TestCase):
         rng = np.random.default_rng(1)
         np.savez(weights, **{f"fc{i}_w": rng.normal(0, 0.1, s).astype(np.float32) for i, s in ((1, (128, 64)), (2, (64, 128)), (3, (10, 64)))})
         self.assertIn("OPC0004", opc("run", graph, *self.flags("--steps", "1")).stderr)
-        self.train("--steps", "6", "--weights", weights, "--save", whole, graph=graph)
-        self.train("--steps", "2", "--weights", weights, "--save", parts, graph=graph)
+        # The rest, biases and the optimizer's state, begins anew; that is said.
+        done = self.train("--steps", "6", "--weights", weights, "--save", whole, graph=graph, code=2)
+        self.assertRegex(done.stderr, r"error\[OPC0717\]: \S+ lacks \d+ of the graph's \d+ variables:")
+        weights = (weights, "--partial-weights")
+        self.train("--steps", "6", "--weights", *weights, "--save", whole, graph=graph)
+        self.train("--steps", "2", "--weights", *weights, "--save", parts, graph=graph)
         self.train("--steps", "6", "--resume", parts, "--save", parts, graph=graph)
         self.assertEqual(digest(parts), digest(whole))
 
@@ -405,6 +409,28 @@ class Training(unittest.TestCase):
             done = resumed(*flags)
             self.assertEqual(done.returncode, 2, done.stderr)
             self.assertIn("OPC0712", done.stderr)
+        # As many examples, other ones: one value differs in one image.
+        images = np.load(data("train_images.npy"))
+        images[700, 7] += 1
+        np.save(self.path("other.npy"), images)
+        flags = ["--batch", "64", "--shuffle", "--seed", "7", "--resume", save]
+        done = opc("run", self.mlp, "--feed-dataset", f"image=@{self.path('other.npy')},label=@{data('train_labels.npy')}", *flags)
+        self.assertEqual(done.returncode, 2, done.stderr)
+        self.assertIn("OPC0712", done.stderr)
+        self.assertIn("other values for input 'image': f32[1437,64]", done.stderr)
+        self.assertIn(f"--weights {save}", done.stderr)
+        # The same values in another kind of file are the same data.
+        np.savez(self.path("same.npz"), x=np.load(data("train_images.npy")))
+        done = opc("run", self.mlp, "--feed-dataset", f"image=@{self.path('same.npz')}:x,label=@{data('train_labels.npy')}", *flags)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        # A checkpoint of a graph with more variables is of another graph.
+        sgd = self.path("sgd.pbtxt")
+        with open(data("mlp.pbtxt")) as f, open(data("mlp_loss.pbtxt")) as g:
+            done = opc("grad", "-", "--shape", "image=64,64", "--shape", "label=64", "--loss", "loss", "--optimizer", "sgd", "--lr", "0.1", "-o", sgd, input=f.read() + g.read())
+        self.assertEqual(done.returncode, 0, done.stderr)
+        done = opc("run", sgd, *self.flags("--steps", "9", "--resume", save))
+        self.assertEqual(done.returncode, 2, done.stderr)
+        self.assertRegex(done.stderr, r"OPC0712.*has a variable 'fc1_b-m' that the graph does not have")
         weights = resumed("--batch", "64", "--shuffle", "--resume", save)
         self.assertEqual(weights.returncode, 2)  # --resume twice
         with open(save, "r+b") as f:

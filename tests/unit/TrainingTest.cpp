@@ -231,9 +231,17 @@ TEST_CASE("what is no checkpoint changes nothing", "[training]") {
   refused({{"w", &two}}, {{"format", "opc-checkpoint-1"}, {"step", "x"}, {"epoch", "0"}, {"seed", "0"}}, "OPC0711");
   refused({{"v", &two}}, complete, "OPC0712");
   refused({{"w", &three}}, complete, "OPC0704");
+  refused({{"w", &two}, {"m", &two}}, complete, "OPC0712");
   CHECK(loadCheckpoint(folder / "missing", s).status().id() == "OPC0706");
   // A checkpoint that cannot be written leaves no file behind.
   CHECK(saveCheckpoint("/nowhere/ckpt", s, {}).id() == "OPC0707");
+}
+
+TEST_CASE("a checkpoint says which variables are not finite", "[training]") {
+  Session fine = counting({1, -3}), inf = counting({1, -HUGE_VALF}), nan = counting({NAN, 1});
+  CHECK(Checkpoint::take(fine, {})->notFinite().empty());
+  CHECK(Checkpoint::take(inf, {})->notFinite() == std::vector<std::string>{"w"});
+  CHECK(Checkpoint::take(nan, {})->notFinite() == std::vector<std::string>{"w"});
 }
 
 TEST_CASE("only variables may be written, and those that are count as changing", "[training]") {

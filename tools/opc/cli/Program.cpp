@@ -54,6 +54,7 @@ void noteForeignExit(int status, void *) {
 
 int runProgram(Terminal &terminal, const std::function<int()> &work) {
   std::signal(SIGPIPE, SIG_IGN); // a closed pipe is seen where it is written to
+  std::signal(SIGXFSZ, SIG_IGN); // and so is a limit on the size of files
   static const int registered = ::on_exit(noteForeignExit, nullptr);
   (void)registered;
   atWork = true;

@@ -14,8 +14,6 @@
 #include "SimulationReport.h"
 #include "TextTable.h"
 
-#include <filesystem>
-
 namespace opc::cli {
 
 namespace {
@@ -64,12 +62,9 @@ public:
     const bool json = invocation.flags().json || stats_ == "json";
     if (json && output_ == "-") return usageError("the output and the JSON both want standard output", "give -o FILE");
     OPC_RETURN_IF_ERROR(checkOutputPath(output_, positional[0]));
-    if (!dump_.empty()) {
-      std::error_code error;
-      std::filesystem::create_directories(dump_, error);
-      if (error)
-        return Status(StatusCode::kUsage, "OPC0002", "cannot make the directory " + dump_ + ": " + error.message());
-    }
+    for (const std::string &path : {calibrate_, simulateTrace_})
+      if (!path.empty()) OPC_RETURN_IF_ERROR(checkOutputPath(path, positional[0]));
+    if (!dump_.empty()) OPC_RETURN_IF_ERROR(makeOutputDirectory(dump_));
 
     std::optional<simulate::ClusterDescription> cluster;
     if (!simulate_.empty()) {

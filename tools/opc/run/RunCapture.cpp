@@ -76,7 +76,6 @@ Status RunCapture::open(const std::vector<std::string> &globs, const std::string
   std::vector<std::string> names;
   for (const ObservedTask &t : tasks)
     for (const ObservedTensor &out : t.outputs) names.push_back(out.name);
-  std::error_code error;
   for (const std::string &text : globs) {
     const size_t equals = text.rfind('=');
     if (equals == std::string::npos || equals == 0 || equals + 1 == text.size())
@@ -86,10 +85,7 @@ Status RunCapture::open(const std::vector<std::string> &globs, const std::string
     bool any = false;
     for (const std::string &n : names) any |= fits(target.glob, n);
     if (!any) return noSuchName("tensor", target.glob, names, "--capture " + text);
-    fs::create_directories(target.directory, error);
-    if (error || !fs::is_directory(target.directory, error))
-      return Status(StatusCode::kUsage, "OPC0002",
-                    "cannot make the directory " + target.directory + (error ? ": " + error.message() : ""));
+    OPC_RETURN_IF_ERROR(makeOutputDirectory(target.directory));
     targets_.push_back(std::move(target));
   }
   statsPath_ = statsPath;

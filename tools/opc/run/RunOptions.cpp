@@ -65,9 +65,9 @@ Status RunOptions::check(const Invocation &invocation, const std::string &graphP
 /// What looks at one run has no place among thousands of steps.
 Status RunOptions::checkTraining() const {
   const bool looks = !outputs.empty() || !outputArchive.empty() || expect.any() || repeat || warmup || cut.any() ||
-                     observes() || !trace.empty() || !reference.empty();
+                     !captures.empty() || !captureStats.empty() || !trace.empty() || !reference.empty();
   if (!looks) return Status::ok();
-  return usageError("--output, --expect, --repeat, --warmup, --until, --feed, --only, --capture, --trap, --trace and "
+  return usageError("--output, --expect, --repeat, --warmup, --until, --feed, --only, --capture, --trace and "
                     "--reference do not go with --feed-dataset",
                     "train with --save ckpt.safetensors, then opc run GRAPH --weights ckpt.safetensors");
 }

@@ -62,19 +62,20 @@ Status RunPlanner::bindValues(const GraphFacts &whole, NamedValues &inputs) {
   return Status::ok();
 }
 
-Status RunPlanner::bindDataSets(const GraphInput &input, const GraphFacts &whole, const NamedValues &inputs) {
-  const int64_t batch = options_.training.batch;
+Status RunPlanner::bindDataSets(const GraphInput &input, const GraphFacts &whole, const NamedValues &inputs,
+                                const std::vector<DataSet> &dataSets, Batch batch) {
+  const std::string flag = isForwardAlone_ ? "--validate " : "--feed-dataset ";
   std::vector<std::string> names;
   for (const GraphTensor &t : whole.inputs) names.push_back(t.name);
   std::set<std::string> fed;
-  for (const DataSet &d : options_.training.dataSets) {
+  for (const DataSet &d : dataSets) {
     if (std::find(names.begin(), names.end(), d.input) == names.end())
-      return noSuchName("input", d.input, names, "--feed-dataset " + d.input + "=@" + d.file);
+      return noSuchName("input", d.input, names, flag + d.input + "=@" + d.file);
     fed.insert(d.input);
   }
   OPC_RETURN_IF_ERROR(checkGraphInputs(whole, inputs, shapes_, options_.values, invocation_.commandLine(), &fed));
   for (const GraphTensor &t : whole.inputs)
-    for (const DataSet &d : options_.training.dataSets) {
+    for (const DataSet &d : dataSets) {
       if (d.input != t.name || shapes_.count(t.name)) continue;
       Result<MappedTensor> data = MappedTensor::open(d.file, t.dtype);
       if (!data) return Status(data.status()).withContext("reading the data set of input " + t.name);
@@ -82,15 +83,15 @@ Status RunPlanner::bindDataSets(const GraphInput &input, const GraphFacts &whole
       if (dims.empty())
         return Status(StatusCode::kUsage, "OPC0704", "the data set " + d.file + " has no axis of examples");
       const bool isOpen = t.dtype == kInvalidDataType || t.shape.NumAxes() == 0 || t.shape.At(0) < 0;
-      if (!batch && isOpen)
+      if (!batch.size && !batch.ofOpen && isOpen)
         return usageError("the graph leaves the batch of input '" + t.name + "' open", "give one: --batch 64");
-      dims[0] = batch ? batch : t.shape.At(0);
+      dims[0] = batch.size ? batch.size : isOpen ? batch.ofOpen : t.shape.At(0);
       // Backward ops carry shapes of the forward graph in their attributes (the share of a mean is 1 / n): another
       // batch would train, and wrongly.
       if (!isOpen && t.shape.At(0) != dims[0] && whole.isDifferentiated)
         return Status(StatusCode::kUsage, "OPC0713",
                       "the gradients of " + input.name + " are made for batches of " + std::to_string(t.shape.At(0)) +
-                          " (input '" + t.name + "'), --batch is " + std::to_string(batch))
+                          " (input '" + t.name + "'), --batch is " + std::to_string(batch.size))
             .withHelp("make them for this batch: opc grad --shape " + t.name + "=" + shapeText(dims) +
                       " ..., or leave out --batch");
       shapes_[t.name] = dims;
@@ -106,20 +107,29 @@ Outcome<std::string> RunPlanner::plan(GraphInput &input, NamedValues &inputs) {
   return compile(input, [&](const GraphFacts &whole) { return bindValues(whole, inputs); }, &inputs);
 }
 
-Outcome<std::string> RunPlanner::planTraining(GraphInput &input, const NamedValues &inputs) {
+Outcome<std::string> RunPlanner::planBatches(GraphInput &input, const NamedValues &inputs,
+                                             const std::vector<DataSet> &dataSets, Batch batch) {
   if (input.isPlan) {
-    if (options_.training.batch) return usageError("--batch has no effect on a plan: its shapes are fixed");
+    if (batch.size && !isForwardAlone_) return usageError("--batch has no effect on a plan: its shapes are fixed");
+    if (options_.training.learningRate && !isForwardAlone_)
+      return usageError("--lr needs the graph, and " + input.name + " is a plan", "run the graph itself");
     return std::move(input.bytes);
   }
-  return compile(input, [&](const GraphFacts &whole) { return bindDataSets(input, whole, inputs); }, nullptr);
+  return compile(
+      input, [&](const GraphFacts &whole) { return bindDataSets(input, whole, inputs, dataSets, batch); }, nullptr);
 }
 
 Outcome<std::string> RunPlanner::compile(GraphInput &input, const std::function<Status(const GraphFacts &)> &bind,
                                          NamedValues *inputs) {
   const double start = trace_ ? trace_->now() : 0;
   // Training shows its own progress, step by step.
-  const CompileOptions options =
+  CompileOptions options =
       options_.training.isRequested() ? options_.compile : withProgress(options_.compile, "compiling");
+  if (isForwardAlone_) {
+    options.mesh.reset();
+    options.train = false;
+    options.shapes.clear(); // --shape speaks of the graph that trains
+  }
   Pipeline pipeline(registry_, options);
   const bool again = !options_.reference.empty();
   if (!pipeline.import(input.name, again ? input.bytes : std::move(input.bytes))) return failure(pipeline);
@@ -129,6 +139,9 @@ Outcome<std::string> RunPlanner::compile(GraphInput &input, const std::function<
     invocation_.progress().clear();
     return s;
   }
+  if (const auto &rate = options_.training.learningRate; rate && !isForwardAlone_ && !pipeline.setLearningRate(*rate))
+    return usageError("no op of " + input.name + " has a learning rate that --lr could replace",
+                      "make the graph again: opc grad --optimizer NAME --lr X");
   if (shapes_ != options.shapes && !pipeline.setShapes(shapes_)) return failure(pipeline);
   if (!cut_.empty()) {
     pipeline.cut(cut_);

@@ -26,8 +26,16 @@ public:
   /// The plan's bytes. `inputs` gets the values of --feed and loses those that the cut graph does not want. The graph's
   /// bytes stay in `input` only for referencePlan().
   Outcome<std::string> plan(GraphInput &input, NamedValues &inputs);
-  /// The plan of a training step: data sets feed the inputs in batches.
-  Outcome<std::string> planTraining(GraphInput &input, const NamedValues &inputs);
+  /// How many examples a batch has; 0: as many as the graph says.
+  struct Batch {
+    int64_t size = 0;
+    int64_t ofOpen = 0; // where neither says it
+  };
+  /// The plan of a training step, or of what is validated: data sets feed the inputs in batches.
+  Outcome<std::string> planBatches(GraphInput &input, const NamedValues &inputs, const std::vector<DataSet> &dataSets,
+                                   Batch batch);
+  /// The graph is for one rank and trains nothing, whatever the run does.
+  void planForwardAlone() { isForwardAlone_ = true; }
   /// The same graph, cut the same way, compiled as plainly as can be: nothing merged, folded or done in place.
   Outcome<std::string> referencePlan(const GraphInput &input);
 
@@ -41,7 +49,8 @@ private:
   Outcome<std::string> compile(GraphInput &input, const std::function<Status(const GraphFacts &)> &bind,
                                NamedValues *inputs);
   Status bindValues(const GraphFacts &whole, NamedValues &inputs);
-  Status bindDataSets(const GraphInput &input, const GraphFacts &whole, const NamedValues &inputs);
+  Status bindDataSets(const GraphInput &input, const GraphFacts &whole, const NamedValues &inputs,
+                      const std::vector<DataSet> &dataSets, Batch batch);
   CompileOptions withProgress(CompileOptions options, const std::string &what) const;
   Failure failure(const Pipeline &pipeline) const;
 
@@ -49,6 +58,7 @@ private:
   RunOptions &options_;
   const Registry &registry_;
   RunTrace *trace_;
+  bool isForwardAlone_ = false;
   GraphCut cut_;
   std::map<std::string, std::vector<int64_t>> shapes_; // given, and those of the values
   Json phases_ = Json::array();

@@ -77,17 +77,7 @@ Status runAll(RunContext &c, Session &session, Watchers &watchers, std::vector<d
 Status afterFailure(RunContext &c, Session &session, const RunTrap &trap, const Status &status) {
   if (c.isTraced() && c.options.ranks.isFirst())
     if (Status s = c.trace.write(c.options.trace); !s) c.invocation.fail(s);
-  // A graph of one op is a case already.
-  if (!trap.fired() || session.tasks().size() <= 1) return status;
-  Result<std::string> folder = trap.dump(session);
-  if (!folder) {
-    c.invocation.fail(status);
-    return folder.status();
-  }
-  const std::string where = "the op and its inputs are in " + *folder + ": sh " + *folder + "/run.sh runs it alone";
-  return Status(status.code(), status.id(), status.message())
-      .withHelp(status.help().empty() ? where : status.help() + "; " + where)
-      .withContext(status.context());
+  return trap.withCase(session, status);
 }
 
 } // namespace

@@ -7,6 +7,7 @@
 #include "NumberText.h"
 #include "TensorCompare.h"
 #include "TensorSpec.h"
+#include "WriteFailure.h"
 #include "opc/Convert.h"
 
 #include <cerrno>
@@ -80,21 +81,22 @@ constexpr Kind kKinds[] = {{"nan", &TrapKinds::nan}, {"inf", &TrapKinds::inf}, {
 
 } // namespace
 
+std::optional<TrapKinds> readTrapKinds(const std::string &text) {
+  TrapKinds kinds;
+  for (size_t start = 0; start <= text.size();) {
+    const size_t comma = std::min(text.find(',', start), text.size());
+    const auto kind = std::find(std::begin(kKinds), std::end(kKinds), text.substr(start, comma - start));
+    if (kind == std::end(kKinds)) return std::nullopt;
+    kinds.*(kind->flag) = true;
+    start = comma + 1;
+  }
+  return kinds;
+}
+
 Option trapOption(TrapKinds *to) {
-  auto read = [](const std::string &text) -> std::optional<TrapKinds> {
-    TrapKinds kinds;
-    for (size_t start = 0; start <= text.size();) {
-      const size_t comma = std::min(text.find(',', start), text.size());
-      const auto kind = std::find(std::begin(kKinds), std::end(kKinds), text.substr(start, comma - start));
-      if (kind == std::end(kKinds)) return std::nullopt;
-      kinds.*(kind->flag) = true;
-      start = comma + 1;
-    }
-    return kinds;
-  };
   return Option{"--trap", 0, "KINDS",
                 "nan, inf, denormal: stop at the first op that makes one, and leave it as a case that runs alone",
-                into(to, read)}
+                into(to, readTrapKinds)}
       .taking("nan, inf and denormal", "--trap nan,inf");
 }
 
@@ -169,6 +171,18 @@ Status RunTrap::after(const ObservedTask &task, int64_t step, TaskData &data) {
   return Status::ok();
 }
 
+Status RunTrap::withCase(Session &session, const Status &status) const {
+  if (!fired() || session.tasks().size() <= 1) return status;
+  const Result<std::string> folder = dump(session);
+  // The finding counts for more than that its case cannot be written.
+  const std::string where =
+      folder ? "the op and its inputs are in " + *folder + ": sh " + *folder + "/run.sh runs it alone"
+             : "its inputs are not kept: " + folder.status().message();
+  return Status(status.code(), status.id(), status.message())
+      .withHelp(status.help().empty() ? where : status.help() + "; " + where)
+      .withContext(status.context());
+}
+
 Result<std::string> RunTrap::dump(Session &session) const {
   std::vector<std::string> names;
   Result<std::string> graph = session.taskGraphText(fired_->task, &names);
@@ -182,7 +196,7 @@ Result<std::string> RunTrap::dump(Session &session) const {
     return s;
   };
   if (!fs::create_directories(temporary + "/inputs", error))
-    return Status(StatusCode::kUsage, "OPC0707", "cannot make the directory " + temporary + ": " + error.message());
+    return cannotWrite("make the directory", temporary, error.value());
   if (Status s = writeFileAtomically(temporary + "/graph.pbtxt", *graph); !s) return failed(s);
   std::set<std::string> written;
   for (size_t i = 0; i < names.size(); ++i)
@@ -203,8 +217,7 @@ Result<std::string> RunTrap::dump(Session &session) const {
   std::string folder = base;
   for (int i = 2; ::rename(temporary.c_str(), folder.c_str()) != 0; ++i) {
     if ((errno != EEXIST && errno != ENOTEMPTY && errno != ENOTDIR) || i > 1000)
-      return failed(
-          Status(StatusCode::kUsage, "OPC0707", "cannot make the directory " + folder + ": " + std::strerror(errno)));
+      return failed(cannotWrite("make the directory", folder, errno));
     folder = base + "-" + std::to_string(i);
   }
   return folder;

@@ -19,6 +19,8 @@ struct TrapKinds {
   bool nan = false, inf = false, denormal = false;
   bool any() const { return nan || inf || denormal; }
 };
+/// Kinds with commas between; nothing for a text that is none.
+std::optional<TrapKinds> readTrapKinds(const std::string &text);
 /// --trap.
 Option trapOption(TrapKinds *to);
 
@@ -32,11 +34,14 @@ public:
   Status after(const ObservedTask &task, int64_t step, TaskData &data) override;
 
   bool fired() const { return fired_.has_value(); }
+  /// What a run leaves that failed with `status`: the op that fired as a case of its own, and where it is, in the help.
+  /// Without such an op, or in a graph that is a case already, `status` as it is.
+  Status withCase(Session &session, const Status &status) const;
+
+private:
   /// Writes the op that fired with its inputs: a new folder opc-trap-NAME in the working directory with graph.pbtxt,
   /// inputs/*.npy and run.sh. Gives the folder's name.
   Result<std::string> dump(Session &session) const;
-
-private:
   struct Fired {
     uint32_t task;
     std::vector<HostTensor> inputs;

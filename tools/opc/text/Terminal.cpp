@@ -2,6 +2,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "Terminal.h"
 
+#include "WriteFailure.h"
+
 #include <cerrno>
 #include <charconv>
 #include <cstdlib>
@@ -90,10 +92,7 @@ Status Terminal::flush() {
     if (error && error != EPIPE) failure_ = error;
   }
   buffer_.clear();
-  if (failure_)
-    return Status(StatusCode::kUsage, "OPC0707",
-                  std::string("cannot write to the standard output: ") + std::strerror(failure_));
-  return Status::ok();
+  return failure_ ? cannotWrite("write to", "-", failure_) : Status::ok();
 }
 
 bool Terminal::stdoutIsTerminal() { return isatty(STDOUT_FILENO); }

@@ -5,11 +5,12 @@
 #include "JsonOutput.h"
 #include "NumberText.h"
 #include "Session.h"
+#include "WriteFailure.h"
 
 #include <algorithm>
 #include <cerrno>
 #include <cmath>
-#include <cstring>
+#include <fcntl.h>
 #include <unistd.h>
 
 namespace opc::cli {
@@ -42,8 +43,10 @@ bool parseLine(std::string_view text, StepMetrics *out) {
 
 } // namespace
 
-Status MetricsFile::fail() const {
-  return Status(StatusCode::kUsage, "OPC0707", "cannot write " + path_ + ": " + std::strerror(errno));
+MetricsFile::~MetricsFile() {
+  if (fd_ < 0) return;
+  (void)flush();
+  ::close(fd_);
 }
 
 Status MetricsFile::open(const std::string &path, int64_t from, std::vector<StepMetrics> *earlier) {
@@ -64,16 +67,28 @@ Status MetricsFile::open(const std::string &path, int64_t from, std::vector<Step
     }
   }
   OPC_RETURN_IF_ERROR(writeFileAtomically(path, kept));
-  file_.reset(std::fopen(path.c_str(), "ae"));
-  return file_ ? Status::ok() : fail();
+  fd_ = ::open(path.c_str(), O_WRONLY | O_APPEND | O_CLOEXEC);
+  return fd_ >= 0 ? Status::ok() : cannotWrite("write", path_, errno);
 }
 
 Status MetricsFile::write(const StepMetrics &metrics) {
   const std::string line = metricsLine(metrics) + "\n";
-  return std::fwrite(line.data(), 1, line.size(), file_.get()) == line.size() ? Status::ok() : fail();
+  // A run that lasts for weeks beside a disk that stays full: its memory is not the place for all of it.
+  if (pending_.size() + line.size() <= kMostPending) pending_ += line;
+  return pending_.size() < kPage && !isBehind_ ? Status::ok() : flush();
 }
 
-Status MetricsFile::flush() { return std::fflush(file_.get()) == 0 ? Status::ok() : fail(); }
+Status MetricsFile::flush() {
+  isBehind_ = true;
+  while (!pending_.empty()) {
+    const ssize_t n = ::write(fd_, pending_.data(), pending_.size());
+    if (n < 0 && errno == EINTR) continue;
+    if (n < 0) return cannotWrite("write", path_, errno);
+    pending_.erase(0, static_cast<size_t>(n)); // a part of a line, too: its rest follows
+  }
+  isBehind_ = false;
+  return Status::ok();
+}
 
 namespace {
 

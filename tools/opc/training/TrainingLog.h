@@ -5,8 +5,6 @@
 #include "opc/Status.h"
 
 #include <cstdint>
-#include <cstdio>
-#include <memory>
 #include <string>
 #include <utility>
 #include <vector>
@@ -23,24 +21,29 @@ struct StepMetrics {
 std::string metricsLine(const StepMetrics &metrics);
 
 /// A file of such lines. A run that goes on from a checkpoint keeps the lines up to the checkpoint's step and drops the
-/// rest, so that the file becomes that of a run which was never stopped.
+/// rest, so that the file becomes that of a run which was never stopped. Lines that cannot be written, on a full disk,
+/// are kept and tried again.
 class MetricsFile {
 public:
+  MetricsFile() = default;
+  MetricsFile(const MetricsFile &) = delete;
+  MetricsFile &operator=(const MetricsFile &) = delete;
+  /// Writes what it can.
+  ~MetricsFile();
   /// Begins the file, or goes on after step `from` (> 0) of it. `earlier` receives the lines that stay. Errors:
   /// OPC0707, and OPC0706 for a file that cannot be read.
   Status open(const std::string &path, int64_t from, std::vector<StepMetrics> *earlier);
-  bool isOpen() const { return file_ != nullptr; }
+  bool isOpen() const { return fd_ >= 0; }
+  /// Adds a line; writes when there is a page of them. Errors: OPC0707; the lines stay for the next call.
   Status write(const StepMetrics &metrics);
-  /// Hands everything to the operating system: before a checkpoint that counts on it.
+  /// Hands everything to the operating system: before a checkpoint that counts on it. Errors: OPC0707.
   Status flush();
 
 private:
-  struct Close {
-    void operator()(std::FILE *f) const { std::fclose(f); }
-  };
-  Status fail() const;
-  std::string path_;
-  std::unique_ptr<std::FILE, Close> file_;
+  static constexpr size_t kPage = 4096, kMostPending = size_t{64} << 20;
+  std::string path_, pending_;
+  int fd_ = -1;
+  bool isBehind_ = false; // the last attempt has failed
 };
 
 /// A drawing of each value over the steps, one panel below the other; at most a few thousand points each, with the

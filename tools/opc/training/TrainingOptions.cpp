@@ -9,7 +9,7 @@ namespace opc::cli {
 namespace {
 
 /// "x=@a.npy,y=@b.npy": commas part inputs only where another NAME=@ follows, since file names may hold them.
-Result<std::vector<DataSet>> parseDataSets(const std::vector<std::string> &flags) {
+Result<std::vector<DataSet>> parseDataSets(const std::string &option, const std::vector<std::string> &flags) {
   std::vector<DataSet> list;
   for (const std::string &flag : flags) {
     size_t begin = 0;
@@ -25,12 +25,12 @@ Result<std::vector<DataSet>> parseDataSets(const std::vector<std::string> &flags
       const std::string part = flag.substr(begin, end == std::string::npos ? end : end - begin);
       const size_t equals = part.find("=@");
       if (equals == 0 || equals == std::string::npos || equals + 2 == part.size())
-        return Status(StatusCode::kUsage, "OPC0003", "--feed-dataset takes NAME=@FILE, not '" + part + "'")
-            .withHelp("--feed-dataset x=@images.npy,y=@labels.npy");
+        return Status(StatusCode::kUsage, "OPC0003", option + " takes NAME=@FILE, not '" + part + "'")
+            .withHelp(option + " x=@images.npy,y=@labels.npy");
       const std::string name = part.substr(0, equals);
       for (const DataSet &known : list)
         if (known.input == name)
-          return Status(StatusCode::kUsage, "OPC0003", "--feed-dataset is given twice for '" + name + "'");
+          return Status(StatusCode::kUsage, "OPC0003", option + " is given twice for '" + name + "'");
       list.push_back({name, part.substr(equals + 2)});
       if (end == std::string::npos) break;
       begin = end + 1;
@@ -39,11 +39,24 @@ Result<std::vector<DataSet>> parseDataSets(const std::vector<std::string> &flags
   return list;
 }
 
+/// "loss", "val.accuracy:max".
+std::optional<BestMetric> readBestMetric(const std::string &text) {
+  const size_t colon = text.rfind(':');
+  const std::string end = colon == std::string::npos ? "" : text.substr(colon + 1);
+  BestMetric best{text, end == "max"};
+  if (end == "max" || end == "min") best.name = text.substr(0, colon);
+  return best.name.empty() ? std::nullopt : std::optional(best);
+}
+
 } // namespace
 
 std::vector<Option> TrainingOptions::options() {
   auto count = [](const char *name, const char *doc, OptionTarget to) {
     return Option{name, 0, "N", doc, to}.range(1, 1099511627776); // 2^40
+  };
+  auto stopKinds = [](const std::string &text) {
+    const std::optional<TrapKinds> kinds = readTrapKinds(text);
+    return kinds && !kinds->denormal ? kinds : std::nullopt;
   };
   return {{"--feed-dataset", 0, "NAME=@FILE,...",
            "train: feed inputs batch by batch along the first axis of a file (repeatable): x=@images.npy,y=@labels.npy",
@@ -56,17 +69,44 @@ std::vector<Option> TrainingOptions::options() {
           count("--metrics-every", "a line every N steps only", &metricsEvery),
           {"--save", 0, "FILE", "write all variables as a checkpoint (safetensors) at the end", &save},
           count("--save-every", "and every N steps", &saveEvery),
+          count("--keep", "beside FILE, keep the last N checkpoints under the numbers of their steps", &keep),
+          Option{"--keep-best", 0, "METRIC[:max]",
+                 "keep the checkpoint whose METRIC, an output of one element, is the least (or largest) so far",
+                 into(&best, readBestMetric)}
+              .taking("the name of an output of one element, and :max where more is better"),
+          count("--patience", "stop when METRIC was not better N times in a row", &patience),
           {"--resume", 0, "FILE", "go on from a checkpoint, exactly as if the run had not been stopped", &resume},
+          Option{"--lr", 0, "X", "another learning rate than the graph's", &learningRate}.from(0),
+          {"--validate", 0, "NAME=@FILE,...", "validation data, as for --feed-dataset (repeatable)", &validationFlags},
+          {"--validate-graph", 0, "GRAPH", "what is computed on it, with the variables as they are: a forward graph",
+           &validationGraph},
+          count("--validate-every", "validate every N steps (default: after each epoch)", &validateEvery),
+          Option{"--stop-on", 0, "KINDS", "nan, inf: stop after the first step whose outputs of one element have one",
+                 into(&stopOn, stopKinds)}
+              .taking("nan and inf", "--stop-on nan,inf"),
           {"--plot", 0, "FILE", "draw the outputs of one element over the steps, as SVG", &plot}};
 }
 
 Status TrainingOptions::check() {
   if (!isRequested()) {
-    const std::pair<bool, const char *> given[] = {
-        {batch > 0, "--batch"},    {shuffle, "--shuffle"},          {epochs > 0, "--epochs"},
-        {steps > 0, "--steps"},    {!metrics.empty(), "--metrics"}, {metricsEvery.has_value(), "--metrics-every"},
-        {!save.empty(), "--save"}, {saveEvery > 0, "--save-every"}, {!resume.empty(), "--resume"},
-        {!plot.empty(), "--plot"}};
+    const std::pair<bool, const char *> given[] = {{batch > 0, "--batch"},
+                                                   {shuffle, "--shuffle"},
+                                                   {epochs > 0, "--epochs"},
+                                                   {steps > 0, "--steps"},
+                                                   {!metrics.empty(), "--metrics"},
+                                                   {metricsEvery.has_value(), "--metrics-every"},
+                                                   {!save.empty(), "--save"},
+                                                   {saveEvery > 0, "--save-every"},
+                                                   {keep > 0, "--keep"},
+                                                   {best.has_value(), "--keep-best"},
+                                                   {patience > 0, "--patience"},
+                                                   {!resume.empty(), "--resume"},
+                                                   {learningRate.has_value(), "--lr"},
+                                                   {!validationFlags.empty(), "--validate"},
+                                                   {!validationGraph.empty(), "--validate-graph"},
+                                                   {validateEvery > 0, "--validate-every"},
+                                                   {stopOn.any(), "--stop-on"},
+                                                   {!plot.empty(), "--plot"}};
     for (const auto &[is, flag] : given)
       if (is)
         return usageError(std::string(flag) + " goes with --feed-dataset",
@@ -76,8 +116,16 @@ Status TrainingOptions::check() {
   if (epochs && steps) return usageError("--epochs and --steps both say when to stop: give one");
   if (!epochs && !steps) epochs = 1;
   if (saveEvery && save.empty()) return usageError("--save-every goes with --save FILE");
+  if (keep && !saveEvery) return usageError("--keep goes with --save FILE --save-every N");
+  if (best && save.empty()) return usageError("--keep-best goes with --save FILE");
+  if (patience && !best) return usageError("--patience goes with --keep-best METRIC");
   if (metricsEvery && metrics.empty()) return usageError("--metrics-every goes with --metrics FILE");
-  OPC_ASSIGN_OR_RETURN(dataSets, parseDataSets(dataSetFlags));
+  if (validationFlags.empty() != validationGraph.empty())
+    return usageError("--validate and --validate-graph go together",
+                      "--validate x=@test_images.npy,y=@test_labels.npy --validate-graph forward.pbtxt");
+  if (validateEvery && validationFlags.empty()) return usageError("--validate-every goes with --validate");
+  OPC_ASSIGN_OR_RETURN(dataSets, parseDataSets("--feed-dataset", dataSetFlags));
+  OPC_ASSIGN_OR_RETURN(validation, parseDataSets("--validate", validationFlags));
   return Status::ok();
 }
 

@@ -2,74 +2,31 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "TrainingRun.h"
 
-#include "BatchLoader.h"
-#include "Checkpoint.h"
+#include "BestSoFar.h"
+#include "CheckpointKeeper.h"
+#include "DataSets.h"
+#include "FileLock.h"
 #include "JsonOutput.h"
 #include "NumberText.h"
 #include "OutputFiles.h"
+#include "RunTrap.h"
+#include "ScalarOutputs.h"
 #include "TextParts.h"
 #include "TrainingLog.h"
 #include "TrainingProgress.h"
-
-#include "opc/Dispatch.h"
+#include "TrainingSignals.h"
+#include "Validation.h"
 
 #include <algorithm>
 #include <cmath>
-#include <csignal>
 #include <filesystem>
 #include <set>
 
 namespace opc::cli {
 namespace {
 
-volatile std::sig_atomic_t caughtSignal = 0;
-
-/// The first SIGINT or SIGTERM asks the run to stop after the step; a second one ends the program at once.
-class SignalWatch {
-public:
-  SignalWatch() {
-    caughtSignal = 0;
-    struct sigaction action{};
-    action.sa_handler = [](int number) { caughtSignal = number; };
-    action.sa_flags = static_cast<int>(SA_RESETHAND);
-    sigemptyset(&action.sa_mask);
-    sigaction(SIGINT, &action, &interrupt_);
-    sigaction(SIGTERM, &action, &terminate_);
-  }
-  ~SignalWatch() {
-    sigaction(SIGINT, &interrupt_, nullptr);
-    sigaction(SIGTERM, &terminate_, nullptr);
-  }
-  int caught() const { return caughtSignal; }
-
-private:
-  struct sigaction interrupt_{}, terminate_{};
-};
-
-/// The element types of numbers to watch.
-using Watched = types::Of<float, double, int32_t, int64_t>;
-
-/// The outputs of one element: losses and other numbers to watch.
-class ScalarOutputs {
-public:
-  explicit ScalarOutputs(const Session &session) {
-    for (const PortInfo &p : session.interface().outputs) {
-      if (p.desc.shape().elem_cnt() == 1 && contains<Watched>(p.desc.data_type())) outputs_.push_back(p);
-    }
-  }
-  StepMetrics read(const Session &session, int64_t step, int64_t epoch) const {
-    StepMetrics m{step, epoch, {}};
-    for (const PortInfo &p : outputs_)
-      if (const void *data = session.outputData(p.name))
-        visit<Watched>(p.desc.data_type(), [&](auto tag) {
-          m.values.push_back({p.name, static_cast<double>(*static_cast<const typename decltype(tag)::type *>(data))});
-        });
-    return m;
-  }
-
-private:
-  std::vector<PortInfo> outputs_;
-};
+/// Why a run ends before its last step: the number of a signal, or one of these. The largest of all ranks counts.
+enum Ending : int64_t { kGoesOn = 0, kPatience = 1000, kNonFinite = 1001 };
 
 /// "loss 0.123  accuracy 0.9".
 std::string valuesText(const StepMetrics &m, bool onlyNonFinite = false) {
@@ -94,18 +51,6 @@ std::map<std::string, std::string> runNotes(const BatchOrder &order, bool shuffl
           {"shuffle", shuffle ? "true" : "false"}};
 }
 
-Status checkSameRun(const std::string &path, const TrainingState &state,
-                    const std::map<std::string, std::string> &mine) {
-  for (const auto &[key, value] : mine) {
-    auto it = state.notes.find(key);
-    if (it == state.notes.end() || it->second == value) continue;
-    return Status(StatusCode::kUsage, "OPC0712",
-                  path + " is of a run with " + key + " " + it->second + ", this one has " + key + " " + value)
-        .withHelp("use the same data and flags, or start a new run from its values with --weights " + path);
-  }
-  return Status::ok();
-}
-
 /// The seed of the run that a checkpoint is of; nothing for a file that is not a checkpoint, which loading reports.
 Result<std::optional<uint64_t>> seedOf(const std::string &path) {
   OPC_ASSIGN_OR_RETURN(std::unique_ptr<TensorArchive> archive, openTensorArchive(path));
@@ -117,7 +62,8 @@ Result<std::optional<uint64_t>> seedOf(const std::string &path) {
 /// Paths first: nothing is worse than a run whose result cannot be written.
 Status checkFiles(const RunOptions &o) {
   std::vector<std::string> taken; // files of this run: none may be written over by another
-  for (const DataSet &d : o.training.dataSets) taken.push_back(d.file);
+  for (const auto *sets : {&o.training.dataSets, &o.training.validation})
+    for (const DataSet &d : *sets) taken.push_back(d.file);
   for (const std::string &path : {o.training.save, o.training.metrics, o.training.plot}) {
     if (path.empty()) continue;
     if (path == "-") return usageError("a training run writes to files, not to the standard output");
@@ -128,6 +74,17 @@ Status checkFiles(const RunOptions &o) {
     taken.push_back(path);
   }
   return Status::ok();
+}
+
+/// Two runs that write one file would take turns in it.
+Result<std::vector<FileLock>> lockFiles(const TrainingOptions &o) {
+  std::vector<FileLock> locks;
+  for (const std::string &path : {o.save, o.metrics, o.plot}) {
+    if (path.empty()) continue;
+    OPC_ASSIGN_OR_RETURN(FileLock lock, FileLock::take(path));
+    locks.push_back(std::move(lock));
+  }
+  return locks;
 }
 
 /// A run that goes on has the seed of the run that it continues.
@@ -148,45 +105,27 @@ Outcome<PlannedRun> planTraining(RunContext &c) {
   RunOptions &o = c.options;
   PlannedRun planned;
   OPC_ASSIGN_OR_RETURN(planned.inputs, o.values.open());
-  OPC_RETURN_IF_ERROR(checkFiles(o));
   OPC_RETURN_IF_ERROR(adoptSeed(o));
   OPC_ASSIGN_OR_RETURN(planned.input, readGraphInput(o.graph));
   OPC_ASSIGN_OR_RETURN(Registry registry, c.invocation.loadRegistry());
   planned.registry = std::make_unique<Registry>(std::move(registry));
   planned.planner = std::make_unique<RunPlanner>(c.invocation, o, *planned.registry, nullptr);
-  OPC_ASSIGN_OR_RETURN(const std::string plan, planned.planner->planTraining(planned.input, planned.inputs));
+  OPC_ASSIGN_OR_RETURN(const std::string plan, planned.planner->planBatches(planned.input, planned.inputs,
+                                                                            o.training.dataSets, {o.training.batch}));
   OPC_ASSIGN_OR_RETURN(planned.session, Session::load(plan, *planned.registry, o.session(c.invocation)));
   return planned;
 }
 
-/// A data set in the element type of its input, cast when that was asked for.
-Result<MappedTensor> openDataSet(const DataSet &d, DataType wanted, bool cast) {
-  Result<MappedTensor> data = MappedTensor::open(d.file, wanted);
-  if (!data) return Status(data.status()).withContext("reading the data set of input " + d.input);
-  if (data->desc().data_type() == wanted) return data;
-  if (!cast)
-    return Status(StatusCode::kUsage, "OPC0703",
-                  "the data set " + d.file + " is " + dataTypeName(data->desc().data_type()) + ", input '" + d.input +
-                      "' is " + dataTypeName(wanted))
-        .withHelp("let opc convert it: --cast");
-  OPC_ASSIGN_OR_RETURN(const HostTensor host, data->toHost());
-  Result<HostTensor> converted = castTensor(host, wanted);
-  if (!converted) return Status(converted.status()).withContext("converting the data set of input " + d.input);
-  return MappedTensor(std::move(*converted));
-}
-
-Result<BatchLoader> openData(RunContext &c, const Session &session) {
-  std::vector<BatchLoader::Source> sources;
-  const std::vector<std::string> names = namesOf(session.interface().inputs);
-  for (const DataSet &d : c.options.training.dataSets) {
-    const auto it = std::find(names.begin(), names.end(), d.input);
-    if (it == names.end()) return noSuchName("input", d.input, names, "--feed-dataset " + d.input + "=@" + d.file);
-    const PortInfo &port = session.interface().inputs[static_cast<size_t>(it - names.begin())];
-    OPC_ASSIGN_OR_RETURN(MappedTensor data, openDataSet(d, port.desc.data_type(), c.options.values.cast));
-    sources.push_back({d.input, std::move(data)});
-  }
-  OPC_ASSIGN_OR_RETURN(BatchLoader loader, BatchLoader::create(session, std::move(sources), c.options.training.shuffle,
-                                                               c.options.values.seed.value_or(0)));
+/// `contents` receives what the data sets hold where a checkpoint is to say it, or says it.
+Result<BatchLoader> openData(RunContext &c, const Session &session, std::map<std::string, std::string> *contents) {
+  const TrainingOptions &o = c.options.training;
+  OPC_ASSIGN_OR_RETURN(std::vector<BatchLoader::Source> sources,
+                       openDataSets(o.dataSets, session, "--feed-dataset", c.options.values.cast));
+  if (!o.save.empty() || !o.resume.empty())
+    for (const BatchLoader::Source &s : sources)
+      (*contents)[contentKey(s.input)] = contentOf(s.data.desc(), s.data.data());
+  OPC_ASSIGN_OR_RETURN(BatchLoader loader,
+                       BatchLoader::create(session, std::move(sources), o.shuffle, c.options.values.seed.value_or(0)));
   if (const int64_t rest = loader.order().leftOver())
     c.invocation.note("note: " + std::to_string(rest) + " of " + std::to_string(loader.order().examples()) +
                       " examples do not fill a batch and are left out of each epoch");
@@ -196,131 +135,232 @@ Result<BatchLoader> openData(RunContext &c, const Session &session) {
 /// The steps of one run.
 class Trainer {
 public:
-  Trainer(RunContext &context, PlannedRun &planned, BatchLoader loader)
+  Trainer(RunContext &context, PlannedRun &planned, BatchLoader loader, std::map<std::string, std::string> contents,
+          std::unique_ptr<Validation> validation)
       : c_(context), o_(context.options.training), planned_(planned), session_(*planned.session),
-        loader_(std::move(loader)), notes_(runNotes(loader_.order(), o_.shuffle)), scalars_(session_) {
+        loader_(std::move(loader)), notes_(runNotes(loader_.order(), o_.shuffle)), scalars_(session_),
+        trap_(context.options.trap, context.invocation.flags().plugins), validation_(std::move(validation)),
+        keeper_(o_, session_, writes(), [this](const std::string &text) { warn(text); }) {
+    notes_.merge(contents);
     const int64_t perEpoch = loader_.order().stepsPerEpoch();
     total_ = o_.steps ? o_.steps : o_.epochs * perEpoch;
+    if (o_.best) best_.emplace(*o_.best);
   }
 
   Status start() {
-    if (!o_.resume.empty()) {
-      OPC_ASSIGN_OR_RETURN(const TrainingState state, loadCheckpoint(o_.resume, session_));
-      OPC_RETURN_IF_ERROR(checkSameRun(o_.resume, state, notes_));
-      first_ = state.step;
-      c_.options.values.weights.clear(); // the checkpoint has every variable
-    }
-    OPC_RETURN_IF_ERROR(giveRest());
+    OPC_RETURN_IF_ERROR(o_.resume.empty() ? giveRest() : resume());
     OPC_RETURN_IF_ERROR(session_.prepare());
+    OPC_RETURN_IF_ERROR(checkBest());
+    if (c_.options.trap.any()) session_.observe(&trap_);
     if (!o_.metrics.empty() && writes()) OPC_RETURN_IF_ERROR(metrics_.open(o_.metrics, first_, &history_));
     if (first_ >= total_)
       c_.invocation.note("note: " + o_.resume + " has " + std::to_string(first_) + " steps already, of " +
                          std::to_string(total_));
-    if (!o_.save.empty() && writes()) removeAbandonedTemporaries(o_.save);
+    if (o_.save.empty()) c_.invocation.note("note: without --save FILE what is learnt is gone when the run ends");
     step_ = first_;
-    return Status::ok();
+    return keeper_.open(first_);
   }
 
-  /// All steps, or those until a signal comes.
+  /// All steps, or those until something ends the run.
   Status run() {
     SignalWatch signals;
     TrainingProgress progress(c_.invocation, first_, total_);
+    progress_ = &progress;
     const int64_t perEpoch = loader_.order().stepsPerEpoch(), epochs = (total_ + perEpoch - 1) / perEpoch;
     auto steps = [&]() -> Status {
       for (;;) {
         // On any rank: all of them end after the same step.
-        OPC_ASSIGN_OR_RETURN(const int64_t signal, session_.agree(signals.caught()));
-        caught_ = static_cast<int>(signal);
-        if (caught_ || step_ >= total_) return Status::ok();
-        OPC_RETURN_IF_ERROR(step(progress));
+        const int64_t mine = ending_ ? ending_ : SignalWatch::caught();
+        OPC_ASSIGN_OR_RETURN(ending_, session_.agree(mine));
+        if (ending_ || step_ >= total_) return Status::ok();
+        OPC_RETURN_IF_ERROR(step());
         if (progress.isDue()) progress.show(last_, epochs, valuesText(last_));
       }
     };
-    const Status status = steps();
+    Status status = steps();
     progress.clear();
+    progress_ = nullptr;
     seconds_ = progress.seconds();
-    return status;
+    if (status) return status;
+    session_.observe(nullptr);
+    if (metrics_.isOpen()) (void)metrics_.flush();
+    status = trap_.withCase(session_, status);
+    if (o_.save.empty() || !writes()) return status;
+    return Status(status.code(), status.id(), status.message())
+        .withHelp(status.help() + (status.help().empty() ? "" : "; ") + keeper_.left())
+        .withContext(status.context());
   }
 
+  /// Writes what there is to write; one file that cannot be written takes no other with it.
   Status finish() {
-    if (!o_.save.empty() && savedAt_ != step_) OPC_RETURN_IF_ERROR(save());
-    if (metrics_.isOpen()) OPC_RETURN_IF_ERROR(metrics_.flush());
-    if (!o_.plot.empty() && writes())
-      OPC_RETURN_IF_ERROR(writeFileAtomically(o_.plot, metricsSvg(planned_.input.name, history_)));
-    return Status::ok();
+    Status first = keeper_.finish(state(), oddValues());
+    const auto keep = [&](Status s) {
+      if (!s && !first)
+        warn(s.message());
+      else if (!s)
+        first = std::move(s);
+    };
+    if (metrics_.isOpen()) keep(metrics_.flush());
+    if (!o_.plot.empty() && writes()) keep(writeFileAtomically(o_.plot, metricsSvg(planned_.input.name, history_)));
+    if (ending_ == kNonFinite && first)
+      first = Status(StatusCode::kExecution, "OPC0621", oddValues() + " at step " + std::to_string(step_));
+    return first;
   }
 
-  int report() const {
-    if (c_.invocation.flags().json)
-      c_.invocation.terminal().out(jsonText(document()));
-    else
-      c_.invocation.terminal().out(text());
-    if (!c_.invocation.flags().json && !o_.save.empty()) c_.invocation.note("saved " + o_.save);
-    return caught_ ? 128 + caught_ : kExitOk;
+  /// For people it comes before the reason of a failure; a document says one thing.
+  int report(bool isFailed) const {
+    Invocation &invocation = c_.invocation;
+    if (!invocation.flags().json)
+      invocation.terminal().out(text());
+    else if (!isFailed)
+      invocation.terminal().out(jsonText(document()));
+    if (!invocation.flags().json && !isFailed && !o_.save.empty()) invocation.note("saved " + o_.save);
+    return isSignal() ? 128 + static_cast<int>(ending_) : kExitOk;
   }
 
 private:
   bool writes() const { return c_.options.ranks.isFirst(); }
+  bool isSignal() const { return ending_ > 0 && ending_ < kPatience; }
+
+  /// What goes wrong without ending the run; -q does not silence it.
+  void warn(const std::string &text) {
+    if (progress_) progress_->clear();
+    c_.invocation.terminal().err("warning: " + text + "\n");
+  }
+
+  Status resume() {
+    OPC_ASSIGN_OR_RETURN(const TrainingState state, loadCheckpoint(o_.resume, session_));
+    first_ = state.step;
+    c_.options.values.weights.clear(); // the checkpoint has every variable
+    OPC_RETURN_IF_ERROR(giveRest());
+    OPC_RETURN_IF_ERROR(checkSameRun(o_.resume, state.notes, notes_));
+    const bool isSaid =
+        std::any_of(state.notes.begin(), state.notes.end(), [](const auto &n) { return isContentKey(n.first); });
+    if (!isSaid)
+      c_.invocation.note("note: " + o_.resume + " does not say what its data held; it is taken to be the same");
+    if (best_) best_->restore(state.notes);
+    return Status::ok();
+  }
 
   /// The inputs that no data set feeds, and the variables unless a checkpoint has given them.
   Status giveRest() {
     std::set<std::string> fed;
     for (const DataSet &d : o_.dataSets) fed.insert(d.input);
+    std::set<std::string> given = fed;
     if (!o_.resume.empty())
-      for (const VariableInfo &v : session_.interface().variables) fed.insert(v.name);
-    OPC_ASSIGN_OR_RETURN(const ValueReport given,
-                         giveValues(session_, planned_.inputs, c_.options.values, c_.invocation.commandLine(), fed));
-    for (const std::string &n : given.notes) c_.invocation.note("note: " + n);
+      for (const VariableInfo &v : session_.interface().variables) given.insert(v.name);
+    OPC_ASSIGN_OR_RETURN(const ValueReport report,
+                         giveValues(session_, planned_.inputs, c_.options.values, c_.invocation.commandLine(), given));
+    for (const std::string &n : report.notes) c_.invocation.note("note: " + n);
+    // Pieces on several ranks are cut anew where somebody asks for the whole.
+    if (session_.ranks() == 1)
+      for (const PortInfo &p : session_.interface().inputs)
+        if (!fed.count(p.name)) notes_[contentKey(p.name)] = contentOf(p.desc, session_.inputData(p.name));
     return Status::ok();
   }
 
-  Status step(TrainingProgress &progress) {
-    OPC_RETURN_IF_ERROR(loader_.feed(session_, step_));
-    if (Status s = session_.run(); !s) return std::move(s).withContext("step " + std::to_string(step_ + 1));
-    const int64_t epoch = step_ / loader_.order().stepsPerEpoch() + 1;
-    ++step_;
-    last_ = scalars_.read(session_, step_, epoch);
-    if (metrics_.isOpen() && step_ % o_.metricsEvery.value_or(1) == 0) OPC_RETURN_IF_ERROR(metrics_.write(last_));
-    if (!o_.plot.empty()) history_.push_back(last_);
-    if (const std::string odd = warned_ ? "" : valuesText(last_, true); !odd.empty()) {
-      warned_ = true;
-      progress.clear();
-      c_.invocation.note("note: " + odd + " at step " + std::to_string(step_));
-    }
-    return o_.saveEvery && step_ % o_.saveEvery == 0 ? save() : Status::ok();
+  /// --keep-best names something that is measured.
+  Status checkBest() const {
+    if (!best_) return Status::ok();
+    std::vector<std::string> names = scalars_.names();
+    if (validation_)
+      for (const std::string &n : validation_->names()) names.push_back(n);
+    if (std::find(names.begin(), names.end(), best_->metric().name) != names.end()) return Status::ok();
+    return noSuchName("output of one element", best_->metric().name, names, "--keep-best " + best_->metric().name);
   }
 
-  Status save() {
-    if (metrics_.isOpen()) OPC_RETURN_IF_ERROR(metrics_.flush());
-    const TrainingState state{step_, step_ / loader_.order().stepsPerEpoch(), c_.options.values.seed.value_or(0),
-                              notes_};
-    savedAt_ = step_;
-    return saveCheckpoint(o_.save, session_, state);
+  Status step() {
+    OPC_RETURN_IF_ERROR(loader_.feed(session_, step_));
+    if (Status s = session_.run(); !s) return std::move(s).withContext("step " + std::to_string(step_ + 1));
+    const int64_t perEpoch = loader_.order().stepsPerEpoch();
+    last_ = {step_ + 1, step_ / perEpoch + 1, scalars_.read(session_)};
+    ++step_;
+    const int64_t odd = stopsOn(last_);
+    const bool validates = validation_ && step_ % (o_.validateEvery ? o_.validateEvery : perEpoch) == 0;
+    if (validates) OPC_RETURN_IF_ERROR(validation_->run(session_, &last_));
+    writeMetrics(validates);
+    if (const std::string values = warned_ ? "" : oddValues(); !values.empty()) {
+      warned_ = true;
+      progress_->clear();
+      c_.invocation.note("note: " + values + " at step " + std::to_string(step_));
+    }
+    const bool isSaved = o_.saveEvery && step_ % o_.saveEvery == 0;
+    // Without validation the number is looked at where a checkpoint is made, or at the end of an epoch.
+    if (best_ && (validation_ ? validates : o_.saveEvery ? isSaved : step_ % perEpoch == 0))
+      OPC_RETURN_IF_ERROR(lookAtBest());
+    if (odd) ending_ = odd;
+    return isSaved ? keeper_.save(state(), oddValues()) : Status::ok();
   }
+
+  int64_t stopsOn(const StepMetrics &m) const {
+    for (const auto &[name, value] : m.values)
+      if ((o_.stopOn.nan && std::isnan(value)) || (o_.stopOn.inf && std::isinf(value))) return kNonFinite;
+    return kGoesOn;
+  }
+
+  /// A full disk ends no run: the lines wait.
+  void writeMetrics(bool isAsked) {
+    if (!o_.plot.empty()) history_.push_back(last_);
+    if (!metrics_.isOpen()) return;
+    if (isAsked || step_ % o_.metricsEvery.value_or(1) == 0) sayMetrics(metrics_.write(last_));
+    if (o_.saveEvery && step_ % o_.saveEvery == 0) sayMetrics(metrics_.flush());
+  }
+  void sayMetrics(const Status &s) {
+    if (!s && !metricsFail_)
+      warn(s.message() + "; the run goes on, and the lines will be tried again");
+    else if (s && metricsFail_)
+      warn(o_.metrics + " is written again");
+    metricsFail_ = !s.isOk();
+  }
+
+  Status lookAtBest() {
+    for (const auto &[name, value] : last_.values)
+      if (name == best_->metric().name && best_->look(value, step_)) return keeper_.saveBest(state());
+    if (o_.patience && best_->since() >= o_.patience) ending_ = kPatience;
+    return Status::ok();
+  }
+
+  TrainingState state() const {
+    TrainingState state{step_, step_ / loader_.order().stepsPerEpoch(), c_.options.values.seed.value_or(0), notes_};
+    if (best_) state.notes.merge(best_->notes());
+    return state;
+  }
+  std::string oddValues() const { return valuesText(last_, true); }
 
   Json document() const {
     Json outputs = Json::object();
     for (const auto &[name, value] : last_.values) outputs[name] = realJson(value);
     const BatchOrder &order = loader_.order();
-    return {{"schema", 1},
-            {"graph", planned_.input.name},
-            {"steps", step_},
-            {"first_step", first_},
-            {"epochs", step_ / order.stepsPerEpoch()},
-            {"examples", order.examples()},
-            {"batch", order.batch()},
-            {"seconds", seconds_},
-            {"outputs", std::move(outputs)},
-            {"interrupted", caught_ != 0},
-            {"saved", o_.save.empty() ? Json(nullptr) : Json(o_.save)}};
+    Json document = {{"schema", 1},
+                     {"graph", planned_.input.name},
+                     {"steps", step_},
+                     {"first_step", first_},
+                     {"epochs", step_ / order.stepsPerEpoch()},
+                     {"examples", order.examples()},
+                     {"batch", order.batch()},
+                     {"seconds", seconds_},
+                     {"outputs", std::move(outputs)},
+                     {"interrupted", isSignal()},
+                     {"saved", o_.save.empty() ? Json(nullptr) : Json(o_.save)}};
+    if (best_) {
+      document["best"] = {{"metric", best_->metric().name},
+                          {"value", best_->step() < 0 ? Json(nullptr) : realJson(best_->value())},
+                          {"step", best_->step() < 0 ? Json(nullptr) : Json(best_->step())}};
+      document["out_of_patience"] = ending_ == kPatience;
+    }
+    return document;
   }
 
   std::string text() const {
     const double rate = seconds_ > 0 ? static_cast<double>(step_ - first_) / seconds_ : 0;
     std::string text =
-        (caught_ ? "stopped at step " : "step ") + std::to_string(step_) + " of " + std::to_string(total_);
+        (ending_ ? "stopped at step " : "step ") + std::to_string(step_) + " of " + std::to_string(total_);
     for (const auto &[name, value] : last_.values) text += "  " + name + " " + roundedText(value, 5);
-    return text + "  (" + secondsText(seconds_) + ", " + roundedText(rate, 3) + " steps/s)\n";
+    text += "  (" + secondsText(seconds_) + ", " + roundedText(rate, 3) + " steps/s)\n";
+    if (best_ && best_->step() >= 0)
+      text += "best " + best_->metric().name + " " + roundedText(best_->value(), 5) + " at step " +
+              std::to_string(best_->step()) + " in " + pathBeside(o_.save, "best") + "\n";
+    return text;
   }
 
   RunContext &c_;
@@ -328,27 +368,44 @@ private:
   PlannedRun &planned_;
   Session &session_;
   BatchLoader loader_;
-  const std::map<std::string, std::string> notes_;
+  std::map<std::string, std::string> notes_; // of the checkpoints
   const ScalarOutputs scalars_;
+  RunTrap trap_;
+  std::unique_ptr<Validation> validation_;
+  std::optional<BestSoFar> best_;
+  CheckpointKeeper keeper_;
   std::vector<StepMetrics> history_;
   MetricsFile metrics_;
+  TrainingProgress *progress_ = nullptr; // while steps are made
   StepMetrics last_;
-  int64_t first_ = 0, total_ = 0, step_ = 0, savedAt_ = -1;
+  int64_t first_ = 0, total_ = 0, step_ = 0, ending_ = kGoesOn;
   double seconds_ = 0;
-  int caught_ = 0;
-  bool warned_ = false;
+  bool warned_ = false, metricsFail_ = false;
 };
 
 } // namespace
 
 Outcome<int> train(RunContext &context) {
+  std::vector<FileLock> locks;
+  OPC_RETURN_IF_ERROR(checkFiles(context.options));
+  if (context.options.ranks.isFirst()) {
+    OPC_ASSIGN_OR_RETURN(locks, lockFiles(context.options.training));
+  }
   OPC_ASSIGN_OR_RETURN(PlannedRun planned, planTraining(context));
-  OPC_ASSIGN_OR_RETURN(BatchLoader loader, openData(context, *planned.session));
-  Trainer trainer(context, planned, std::move(loader));
+  std::map<std::string, std::string> contents;
+  OPC_ASSIGN_OR_RETURN(BatchLoader loader, openData(context, *planned.session, &contents));
+  std::unique_ptr<Validation> validation;
+  if (context.options.training.validates()) {
+    OPC_ASSIGN_OR_RETURN(validation,
+                         Validation::open(context, *planned.registry, *planned.session, loader.order().batch()));
+  }
+  Trainer trainer(context, planned, std::move(loader), std::move(contents), std::move(validation));
   OPC_RETURN_IF_ERROR(trainer.start());
   OPC_RETURN_IF_ERROR(trainer.run());
-  OPC_RETURN_IF_ERROR(trainer.finish());
-  return trainer.report();
+  const Status ended = trainer.finish();
+  const int code = trainer.report(!ended);
+  if (!ended) return ended;
+  return code;
 }
 
 } // namespace opc::cli

@@ -6,6 +6,7 @@
 #include "NumberText.h"
 #include "TensorSpec.h"
 #include "TextParts.h"
+#include "WriteFailure.h"
 
 #include <algorithm>
 #include <cmath>
@@ -179,7 +180,17 @@ Status checkOutputPath(const std::string &path, const std::string &inputPath) {
                  "make it first: mkdir -p " + parent.string());
   if (inputPath != "-" && fs::equivalent(path, inputPath, code))
     return error("the output " + path + " is the input", "give another name with -o");
-  return Status::ok();
+  return tryWriting(path);
+}
+
+Status makeOutputDirectory(const std::string &path) {
+  std::error_code error;
+  fs::create_directories(path, error);
+  if (error == std::errc::no_space_on_device) return cannotWrite("make the directory", path, error.value());
+  if (error || !fs::is_directory(path, error))
+    return Status(StatusCode::kUsage, "OPC0002",
+                  "cannot make the directory " + path + (error ? ": " + error.message() : ""));
+  return tryWriting(path + "/opc");
 }
 
 std::string outputPathIn(const std::string &directory, const std::string &name) {
@@ -215,11 +226,8 @@ Result<OutputFiles> OutputFiles::plan(const std::vector<std::string> &named, con
     return Status(StatusCode::kUsage, "OPC0002",
                   "--outputs takes a directory, or a file for several tensors, not " + all)
         .withHelp("for one output: --output NAME=" + all);
-  fs::create_directories(all, error);
-  if (error || !fs::is_directory(all, error))
-    return Status(StatusCode::kUsage, "OPC0002",
-                  "cannot make the directory " + all + (error ? ": " + error.message() : ""))
-        .withHelp("name a directory, or a file that ends in .npz");
+  if (Status s = makeOutputDirectory(all); !s)
+    return std::move(s).withHelp("name a directory, or a file that ends in .npz");
   for (size_t i = 0; i < names.size(); ++i) {
     const std::string &name = names[i];
     const std::string path = onnx ? all + "/output_" + std::to_string(i) + ".pb" : outputPathIn(all, name);
@@ -238,13 +246,18 @@ bool OutputFiles::usesStdout() const {
 }
 
 Status OutputFiles::write(const std::vector<NamedOutput> &outputs) const {
+  Status first; // one file that cannot be written takes no other with it
+  const auto keep = [&first](Status s) {
+    if (first && !s) first = std::move(s);
+  };
   for (const auto &file : files_)
     for (const NamedOutput &o : outputs)
-      if (o.name == file.first) OPC_RETURN_IF_ERROR(writeTensor(file.second, o));
-  if (archive_.empty()) return Status::ok();
+      if (o.name == file.first) keep(writeTensor(file.second, o));
+  if (archive_.empty()) return first;
   NamedTensors tensors;
   for (const NamedOutput &o : outputs) tensors.push_back({o.name, &o.tensor});
-  return endsWith(archive_, ".npz") ? writeNpz(archive_, tensors) : writeSafetensors(archive_, tensors);
+  keep(endsWith(archive_, ".npz") ? writeNpz(archive_, tensors) : writeSafetensors(archive_, tensors));
+  return first;
 }
 
 } // namespace opc::cli

@@ -39,9 +39,13 @@ Json outputJson(const NamedOutput &output, PrintMode mode);
 /// "17 tasks on 1 stream, 1.2 MiB of memory, 300 KiB of constants and variables".
 std::string sizeText(const SessionStats &stats);
 
-/// Whether `path` may be written: its directory exists, it is no directory, it is not the file that was read.
-/// "-" is always fine. Errors: OPC0002.
+/// Whether `path` may be written: its directory exists, it is no directory, it is not the file that was read, and a
+/// file can be made there. "-" is always fine. Errors: OPC0002, OPC0707.
 Status checkOutputPath(const std::string &path, const std::string &inputPath);
+
+/// Makes a directory for outputs and those above it, where they are missing; a file can be made in it. Errors: OPC0002,
+/// OPC0707.
+Status makeOutputDirectory(const std::string &path);
 
 /// Where outputs are written. Paths are checked before the run, files are written after.
 class OutputFiles {

@@ -1,0 +1,33 @@
+// The outputs of one element.
+// SPDX-License-Identifier: Apache-2.0
+#include "ScalarOutputs.h"
+
+#include "TextParts.h"
+
+#include "opc/Dispatch.h"
+
+namespace opc::cli {
+
+namespace {
+/// The element types of numbers to watch.
+using Watched = types::Of<float, double, int32_t, int64_t>;
+} // namespace
+
+ScalarOutputs::ScalarOutputs(const Session &session) {
+  for (const PortInfo &p : session.interface().outputs)
+    if (p.desc.shape().elem_cnt() == 1 && contains<Watched>(p.desc.data_type())) outputs_.push_back(p);
+}
+
+std::vector<std::string> ScalarOutputs::names() const { return namesOf(outputs_); }
+
+std::vector<std::pair<std::string, double>> ScalarOutputs::read(const Session &session) const {
+  std::vector<std::pair<std::string, double>> values;
+  for (const PortInfo &p : outputs_)
+    if (const void *data = session.outputData(p.name))
+      visit<Watched>(p.desc.data_type(), [&](auto tag) {
+        values.push_back({p.name, static_cast<double>(*static_cast<const typename decltype(tag)::type *>(data))});
+      });
+  return values;
+}
+
+} // namespace opc::cli
