@@ -138,6 +138,8 @@ double scalarOperations(const scalar::ScalarProgram &program) {
     case ScalarOp::floordiv:
     case ScalarOp::truncdiv: sum += kOperationsPerDivision; break;
     case ScalarOp::pow:
+    case ScalarOp::polygamma:
+    case ScalarOp::softplus:
     case ScalarOp::atan2: sum += 2 * kOperationsPerFunction; break;
 #define OPC_FUNCTION(name)                                                                                             \
   case ScalarOp::name: sum += kOperationsPerFunction; break;

@@ -28,7 +28,7 @@ OPC_SCALAR(Mish, x) {
 }
 OPC_SCALAR(Softplus, x, beta, threshold) {
   auto t = beta * x;
-  return select(t > threshold, x, (max(t, 0) + log1p(exp(-abs(t)))) / beta);
+  return select(t > threshold, x, softplus(t) / beta);
 }
 OPC_SCALAR(Softsign, x) { return x / (1 + abs(x)); }
 OPC_SCALAR(Softshrink, x, alpha) { return select(x >= -alpha && x <= alpha, 0, select(x > 0, x - alpha, x + alpha)); }

@@ -44,7 +44,6 @@ OPC_SCALAR(Lgamma, x) { return lgamma(x); }
 OPC_SCALAR(Digamma, x) { return digamma(x); }
 OPC_SCALAR(Trigamma, x) { return trigamma(x); }
 OPC_SCALAR(Sigmoid, x) { return sigmoid(x); }
-// -log(1 + e^-x) without overflow on either side.
-OPC_SCALAR(LogSigmoid, x) { return min(x, 0) - log1p(exp(-abs(x))); }
+OPC_SCALAR(LogSigmoid, x) { return -softplus(-x); }
 
 } // namespace opc::scalar

@@ -113,10 +113,47 @@ TEST_CASE("gamma functions agree with their definitions", "[scalar]") {
     CHECK(F::trigamma(x) == Approx((F::digamma(x + h) - F::digamma(x - h)) / (2 * h)).epsilon(1e-6).margin(1e-8));
     CHECK(F::digamma(x + 1) == Approx(F::digamma(x) + 1 / x).epsilon(1e-12).margin(1e-12));
   }
+  // Near 0 from below, where 1 + x would lose all of x: -1/x - gamma, 1/x^2 + pi^2/6.
+  for (double x : {-1e-6, -1e-8, -1e-16, -1e-100}) {
+    INFO(x);
+    CHECK(F::digamma(x) == Approx(-1 / x - euler).epsilon(4e-16));
+    CHECK(F::trigamma(x) == Approx(1 / x / x + M_PI * M_PI / 6 - 2 * 1.2020569031595943 * x).epsilon(1e-15));
+    CHECK(F::polygamma(2.0, x) == Approx(-2 / x / x / x - 2 * 1.2020569031595943).epsilon(1e-15));
+  }
+  CHECK(F::polygamma(0.0, 0.7) == F::digamma(0.7));
+  CHECK(F::polygamma(2.0, 1.0) == Approx(-2 * 1.2020569031595943).epsilon(1e-14));
+  CHECK(F::polygamma(3.0, 1.0) == Approx(std::pow(M_PI, 4) / 15).epsilon(1e-14));
+  CHECK(F::polygamma(1.0, 1e200) == Approx(1e-200));
+  CHECK(std::isnan(F::polygamma(2.0, -3.0)));
+  CHECK(F::polygamma(3.0, -3.0) == f32::kInf64);
   CHECK(std::isnan(F::digamma(-2.0)));
   CHECK(F::digamma(0.0) == -f32::kInf64);
   CHECK(F::trigamma(-1.0) == f32::kInf64);
   CHECK(F::lgamma(-1.0) == f32::kInf64);
+}
+
+TEST_CASE("quotients of floats round the exact quotient, as Python's // does", "[scalar]") {
+  using F = Functions;
+  CHECK(F::floordiv(1.0, 0.1) == 9);
+  CHECK(F::floordiv(-20.0, -0.1) == 199);
+  CHECK(F::floordiv(20.0, -0.1) == -200);
+  CHECK(F::truncdiv(20.0, -0.1) == -199);
+  CHECK(F::truncdiv(1.0f, 0.1f) == 9);
+  CHECK(F::floordiv(-1.0, f32::kInf64) == -1);
+  CHECK(F::floordiv(1.0, 0.0) == f32::kInf64);
+  CHECK(std::isnan(F::floordiv(f32::kInf64, 2.0)));
+  CHECK(F::truncdiv(f32::kInf64, 2.0) == f32::kInf64);
+  CHECK(std::signbit(F::floordiv(-0.0, 3.0)));
+  std::mt19937 random(11);
+  std::uniform_real_distribution<double> uniform(-1, 1);
+  for (int i = 0; i < 20000; ++i) {
+    const double whole = std::floor(uniform(random) * 1000), b = uniform(random), a = whole * b;
+    INFO(a << " // " << b);
+    const double q = F::floordiv(a, b), r = F::floormod(a, b);
+    CHECK((std::fabs(r) < std::fabs(b) && (r == 0 || (r < 0) == (b < 0))));
+    CHECK(std::fabs(q * b + r - a) <= 1e-12 * std::fabs(a)); // they belong together
+    CHECK(std::fabs(F::truncdiv(a, b) * b + F::fmod(a, b) - a) <= 1e-12 * std::fabs(a));
+  }
 }
 
 TEST_CASE("16-bit floats round to nearest even and read back", "[scalar]") {

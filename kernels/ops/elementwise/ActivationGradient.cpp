@@ -20,7 +20,7 @@ OPC_SCALAR(GeluGrad, x, dy) {
 }
 OPC_SCALAR(FastGeluGrad, x, dy) {
   auto t = tanh(0.7978845608028654 * (x + 0.044715 * x * x * x));
-  return dy * (0.5 * (1 + t) + 0.5 * x * (1 - t * t) * (0.7978845608028654 + 0.1070322244089233 * x * x));
+  return dy * (0.5 * (1 + t) + 0.5 * x * (1 - t * t) * (0.7978845608028654 + 0.10703222440890037 * x * x));
 }
 OPC_SCALAR(SiluGrad, x, dy) {
   auto s = sigmoid(x);

@@ -36,12 +36,12 @@ template <class F> std::function<void(OpRegistry &)> limited(const std::vector<L
 
 REGISTER_USER_OP("clip_by_scalar")
     .With(limited<Clip>({{"floating_min", "integral_min", -1.0, 0}, {"floating_max", "integral_max", 1.5, 2}}))
-    .Doc("x limited to [min, max]; NaN stays NaN.");
+    .Doc("x limited to [min, max]; NaN stays NaN. The gradient passes at the limits.");
 REGISTER_USER_OP("clip_by_scalar_min")
-    .With(limited<Maximum>({{"floating_min", "integral_min", -0.5, 1}}))
+    .With(limited<ClipMin>({{"floating_min", "integral_min", -0.5, 1}}))
     .Doc("x, but at least min; NaN stays NaN.");
 REGISTER_USER_OP("clip_by_scalar_max")
-    .With(limited<Minimum>({{"floating_max", "integral_max", 0.5, 1}}))
+    .With(limited<ClipMax>({{"floating_max", "integral_max", 0.5, 1}}))
     .Doc("x, but at most max; NaN stays NaN.");
 
 } // namespace

@@ -14,10 +14,12 @@ REGISTER_USER_OP("atan2")
          "the numerator.");
 REGISTER_USER_OP("xlogy")
     .With(binary<Xlogy, types::Floating>(sameShape().Domain(0.3, 4)))
-    .Doc("x * log(y), and 0 where x is 0 (unless y is NaN), for tensors of equal shape.");
+    .Doc("x * log(y), and 0 where x is 0 (unless y is NaN), for tensors of equal shape. "
+         "The gradient by x is log(y), also at 0.");
 REGISTER_USER_OP("xdivy")
     .With(binary<Xdivy, types::Floating>(sameShape().Domain(0.3, 4)))
-    .Doc("x / y, and 0 where x is 0 (unless y is NaN), for tensors of equal shape.");
+    .Doc("x / y, and 0 where x is 0 (unless y is NaN), for tensors of equal shape. The gradient by x is 1 / y, also at "
+         "0.");
 REGISTER_USER_OP("lerp")
     .Input("start")
     .Input("end")

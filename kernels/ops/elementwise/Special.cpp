@@ -20,8 +20,7 @@ REGISTER_USER_OP("digamma")
     .Doc("The derivative of lgamma. NaN at negative integers.");
 REGISTER_USER_OP("trigamma")
     .With(unary<Trigamma>(domain(0.2, 8)))
-    .Doc("The derivative of digamma; +inf at 0 and at negative integers.")
-    .NoGrad("the derivative of trigamma is not a function of this library");
+    .Doc("The derivative of digamma; +inf at 0 and at negative integers.");
 REGISTER_USER_OP("sigmoid").With(unary<Sigmoid>(domain(-8, 8))).Doc("The logistic function, 1 / (1 + e^-x).");
 REGISTER_USER_OP("log_sigmoid")
     .With(unary<LogSigmoid>(domain(-8, 8)))

@@ -79,16 +79,20 @@ struct Operands {
   Expr u, w, du, dw, dz, v;
 };
 
-/// u^w: w u^(w-1) du + u^w log(u) dw; the first is 0 for w = 0 and the second for u = 0, where limits would be NaN.
+/// u^w: w u^(w-1) du + u^w log(u) dw. At u = 0 the first is 0 for w = 0 (and for a NaN to the power 0, which is 1), and
+/// the second for w >= 0, where products of 0 and infinity would be NaN.
 Expr powerDerivative(const Simplify &s, const Operands &n) {
   Expr base(0.0), exponent(0.0);
   if (!n.du.isConstant(0)) {
     if (isConst(n.w))
       base = s.mul(s.mul(n.w, s.pow(n.u, Expr(valueOf(n.w) - 1))), n.du);
     else
-      base = s.mul(F::select(n.w == Expr(0.0), Expr(0.0), n.w * F::pow(n.u, n.w - Expr(1.0))), n.du);
+      base = s.mul(
+          F::select(n.w == Expr(0.0) && !(F::abs(n.u) > Expr(0.0)), Expr(0.0), n.w * F::pow(n.u, n.w - Expr(1.0))),
+          n.du);
   }
-  if (!n.dw.isConstant(0)) exponent = s.mul(F::select(n.u == Expr(0.0), Expr(0.0), n.v * F::log(n.u)), n.dw);
+  if (!n.dw.isConstant(0))
+    exponent = s.mul(F::select(n.u == Expr(0.0) && n.w >= Expr(0.0), Expr(0.0), n.v * F::log(n.u)), n.dw);
   return s.add(base, exponent);
 }
 
@@ -126,6 +130,11 @@ std::optional<Expr> derivativeOf(ScalarOp op, const Simplify &s, const Operands 
   case ScalarOp::erfc: return s.mul(s.mul(Expr(-kTwoOverSqrtPi), F::exp(-(n.u * n.u))), n.du);
   case ScalarOp::lgamma: return s.mul(F::digamma(n.u), n.du);
   case ScalarOp::digamma: return s.mul(F::trigamma(n.u), n.du);
+  case ScalarOp::trigamma: return s.mul(F::polygamma(Expr(2.0), n.u), n.du);
+  case ScalarOp::polygamma:
+    if (!isConst(n.u)) return std::nullopt;
+    return s.mul(F::polygamma(Expr(valueOf(n.u) + 1), n.w), n.dw);
+  case ScalarOp::softplus: return s.mul(F::sigmoid(n.u), n.du);
   case ScalarOp::sigmoid: return s.mul(n.v * (Expr(1.0) - n.v), n.du);
   case ScalarOp::abs: return s.mul(F::sign(n.u), n.du);
   case ScalarOp::sign:

@@ -2,7 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include "opc/ScalarFloat.h"
+#include "opc/ScalarGamma.h"
 
 #include <type_traits>
 
@@ -88,7 +88,8 @@ template <class N> using ValueT = decltype(N::value);
 // clang-format off: it never comes to rest on this list
 #define OPC_SCALAR_UNARY_REAL(X)                                                                                       \
   X(exp) X(exp2) X(expm1) X(log) X(log2) X(log10) X(log1p) X(sqrt) X(rsqrt) X(sin) X(cos) X(tan) X(asin) X(acos)       \
-  X(atan) X(sinh) X(cosh) X(tanh) X(asinh) X(acosh) X(atanh) X(erf) X(erfc) X(lgamma) X(digamma) X(trigamma) X(sigmoid)
+  X(atan) X(sinh) X(cosh) X(tanh) X(asinh) X(acosh) X(atanh) X(erf) X(erfc) X(lgamma) X(digamma) X(trigamma)           \
+  X(sigmoid) X(softplus)
 // clang-format on
 // Functions of one number of any kind that give a number.
 #define OPC_SCALAR_UNARY_ANY(X) X(abs) X(sign) X(floor) X(ceil) X(round) X(trunc)
@@ -96,7 +97,7 @@ template <class N> using ValueT = decltype(N::value);
 #define OPC_SCALAR_TESTS(X) X(isnan) X(isinf) X(isfinite)
 // Functions of two numbers of any kind.
 #define OPC_SCALAR_BINARY_ANY(X) X(pow) X(max) X(min) X(fmod) X(floormod) X(floordiv) X(truncdiv)
-#define OPC_SCALAR_BINARY_REAL(X) X(atan2)
+#define OPC_SCALAR_BINARY_REAL(X) X(atan2) X(polygamma)
 #define OPC_SCALAR_BINARY_BITS(X) X(bitwise_and) X(bitwise_or) X(bitwise_xor)
 
 /// The base of every scalar function: inside its body `exp(x)`, `select(c, a, b)` and so on need no qualification.
@@ -176,51 +177,23 @@ struct Functions {
   OPC_HOST_DEVICE static inline float atan2(float y, float x) { return ::atan2f(y, x); }
   OPC_HOST_DEVICE static inline double atan2(double y, double x) { return ::atan2(y, x); }
 
-  /// log |Gamma(x)|; infinity at the non-positive integers.
-  OPC_HOST_DEVICE static inline double lgamma(double x) {
-#if defined(__GLIBC__) && !defined(__CUDA_ARCH__)
-    int sign; // lgamma writes a global variable, which is a data race
-    return ::lgamma_r(x, &sign);
-#else
-    return ::lgamma(x);
-#endif
+  /// log(1 + e^x), without overflow: the antiderivative of sigmoid.
+  template <class T, class = std::enable_if_t<std::is_floating_point_v<T>>>
+  OPC_HOST_DEVICE static OPC_SCALAR_INLINE T softplus(T x) {
+    return max(x, T(0)) + log1p(exp(-abs(x)));
   }
-  OPC_HOST_DEVICE static inline float lgamma(float x) { return static_cast<float>(lgamma(static_cast<double>(x))); }
-  /// The derivative of lgamma. NaN at the negative integers; -infinity at +0, +infinity at -0.
-  /// Reflection, recurrence to 10, then the asymptotic series (Abramowitz and Stegun 6.3.5, 6.3.7, 6.3.18).
-  OPC_HOST_DEVICE static inline double digamma(double x) {
-    double reflected = 0;
-    if (x <= 0) {
-      if (x == 0) return -1.0 / x;
-      if (x == ::floor(x)) return f32::kNan64;
-      const double pi = 3.14159265358979323846, whole = ::floor(x);
-      reflected = -pi / ::tan(pi * (x - whole)); // the period of tan(pi x) is 1
-      x = 1 - x;
-    }
-    double sum = 0;
-    for (; x < 10; x += 1) sum -= 1 / x;
-    const double s = 1 / (x * x);
-    const double tail =
-        s * (1.0 / 12 -
-             s * (1.0 / 120 - s * (1.0 / 252 - s * (1.0 / 240 - s * (1.0 / 132 - s * (691.0 / 32760 - s / 12))))));
-    return reflected + sum + ::log(x) - 0.5 / x - tail;
+  // Gamma functions compute in f64 (opc/ScalarGamma.h).
+#define OPC_GAMMA_FUNCTION(name)                                                                                       \
+  OPC_HOST_DEVICE static inline double name(double x) { return f64::name(x); }                                         \
+  OPC_HOST_DEVICE static inline float name(float x) { return static_cast<float>(f64::name(static_cast<double>(x))); }
+  OPC_GAMMA_FUNCTION(lgamma)
+  OPC_GAMMA_FUNCTION(digamma)
+  OPC_GAMMA_FUNCTION(trigamma)
+#undef OPC_GAMMA_FUNCTION
+  OPC_HOST_DEVICE static inline double polygamma(double order, double x) { return f64::polygamma(order, x); }
+  OPC_HOST_DEVICE static inline float polygamma(float order, float x) {
+    return static_cast<float>(f64::polygamma(static_cast<double>(order), static_cast<double>(x)));
   }
-  OPC_HOST_DEVICE static inline float digamma(float x) { return static_cast<float>(digamma(static_cast<double>(x))); }
-  /// The derivative of digamma; infinity at the non-positive integers (Abramowitz and Stegun 6.4.6, 6.4.7, 6.4.12).
-  OPC_HOST_DEVICE static inline double trigamma(double x) {
-    if (x <= 0 && x == ::floor(x)) return f32::kInf64;
-    if (x < 0) {
-      const double pi = 3.14159265358979323846, s = pi / ::sin(pi * (x - ::floor(x)));
-      return s * s - trigamma(1 - x);
-    }
-    double sum = 0;
-    for (; x < 10; x += 1) sum += 1 / (x * x);
-    const double s = 1 / (x * x);
-    const double tail =
-        s * (1.0 / 6 - s * (1.0 / 30 - s * (1.0 / 42 - s * (1.0 / 30 - s * (5.0 / 66 - s * 691.0 / 2730)))));
-    return sum + (1 + 0.5 / x + tail) / x;
-  }
-  OPC_HOST_DEVICE static inline float trigamma(float x) { return static_cast<float>(trigamma(static_cast<double>(x))); }
 
   // abs, sign, rounding. sign(0) = 0, sign(NaN) = NaN. round: halves to even.
   OPC_HOST_DEVICE static inline float abs(float x) { return ::fabsf(x); }
@@ -293,25 +266,29 @@ struct Functions {
     else
       return (r != T(0) && (r < T(0)) != (b < T(0))) ? static_cast<T>(r + b) : r;
   }
-  /// a / b, rounded down (Python's //) or towards zero; 0 for an integer division by zero.
+  /// a / b, rounded down (Python's //) or towards zero; 0 for an integer division by zero. Of floats it is the exact
+  /// quotient that is rounded, so that a = b * floordiv + floormod: 1 // 0.1 is 9, although 1 / 0.1 rounds to 10.
   template <class T, class = std::enable_if_t<std::is_arithmetic_v<T>>>
   OPC_HOST_DEVICE static inline T floordiv(T a, T b) {
-    if constexpr (std::is_floating_point_v<T>) {
-      return floor(a / b);
+    const T q = truncdiv(a, b);
+    if constexpr (std::is_unsigned_v<T>) {
+      return q;
     } else {
-      const T q = (Number<T>(a) / Number<T>(b)).value;
-      if constexpr (std::is_signed_v<T>)
-        return (fmod(a, b) != T(0) && (a < T(0)) != (b < T(0))) ? static_cast<T>(q - 1) : q;
-      else
-        return q;
+      const T r = fmod(a, b);
+      const T down = r != T(0) && (r < T(0)) != (b < T(0)) ? static_cast<T>(q - 1) : q;
+      return b == T(0) ? q : r == r ? down : r; // an infinite a has no remainder: NaN, as in Python
     }
   }
   template <class T, class = std::enable_if_t<std::is_arithmetic_v<T>>>
   OPC_HOST_DEVICE static inline T truncdiv(T a, T b) {
-    if constexpr (std::is_floating_point_v<T>)
-      return trunc(a / b);
-    else
+    if constexpr (std::is_floating_point_v<T>) {
+      // a less its remainder is a multiple of b but for rounding. A zero keeps the quotient's sign; where there is no
+      // remainder the quotient is infinite or NaN.
+      const T q = round((a - fmod(a, b)) / b);
+      return abs(q) > T(0) ? q : trunc(a / b);
+    } else {
       return (Number<T>(a) / Number<T>(b)).value;
+    }
   }
   /// Integers: wraps around; a negative exponent gives 1 / a^-b truncated (so 0 but for a = 1 and -1; 0 for a = 0).
   template <class T, class = std::enable_if_t<std::is_integral_v<T>>> OPC_HOST_DEVICE static inline T pow(T a, T b) {
