@@ -1,6 +1,7 @@
 // Gradient rule of reduce_prod; reduce_prod_grad, exact where factors are zero, and its rule.
 // SPDX-License-Identifier: Apache-2.0
 #include "reduce/ReductionSteps.h"
+#include "reduce/ScanSteps.h"
 #include "support/SbpRules.h"
 #include "support/Walk.h"
 
@@ -98,23 +99,81 @@ REGISTER_USER_OP("reduce_prod_grad")
             prodCase("none", {2, 3}, {2, 3}, {})})
     .Kernel<ProdGradKernel, types::Floating>("x");
 
-/// dx = dy * prod(x) / x, for x without zeros: with q = dy / x, dx = q p; the gradient by dy is sum(ddx / x) p, by x
-/// (sum(ddx q) - ddx q) p / x.
+/// Tensors of x's shape with the reduced axes as one, which is `dim`; and back.
+struct Lines {
+  Lines(GradientRule &rule, const Reduction &r) : g(rule), shape(r.shape), lineShape(r.shape), dim(r.axes[0]) {
+    if (r.axes.size() == 1) return;
+    DimVector ahead, lines;
+    for (int64_t a = 0; a < shape.NumAxes(); ++a)
+      if (!std::binary_search(r.axes.begin(), r.axes.end(), a)) order.push_back(static_cast<int32_t>(a));
+    for (int32_t a : order) lines.push_back(shape.At(a));
+    dim = static_cast<int64_t>(lines.size());
+    lines.push_back(r.count());
+    for (int64_t a : r.axes) order.push_back(static_cast<int32_t>(a));
+    for (int32_t a : order) ahead.push_back(shape.At(a));
+    moved = Shape(ahead);
+    lineShape = Shape(lines);
+  }
+  /// In f64, as the products of reduce_prod_grad run.
+  std::string to(const std::string &a, const std::string &suffix) const {
+    const std::string wide = cast(a, kDouble, suffix + "_wide");
+    return order.empty() ? wide : reshaped(g, transposed(wide, order, suffix + "_moved"), moved, lineShape, suffix);
+  }
+  std::string from(const std::string &a, const std::string &suffix) const {
+    std::string back = a;
+    if (!order.empty()) {
+      std::vector<int32_t> inverse(order.size());
+      for (size_t i = 0; i < order.size(); ++i) inverse[static_cast<size_t>(order[i])] = static_cast<int32_t>(i);
+      back = transposed(reshaped(g, a, lineShape, moved, suffix + "_apart"), inverse, suffix + "_back");
+    }
+    return cast(back, g.desc("x").data_type(), suffix);
+  }
+  std::string cast(const std::string &a, DataType type, const std::string &suffix) const {
+    if (g.desc("x").data_type() == kDouble) return a;
+    return g.add("cast", suffix).in("in", a).attr("dtype", type).out();
+  }
+  std::string transposed(const std::string &a, const std::vector<int32_t> &perm, const std::string &suffix) const {
+    return g.add("transpose", suffix).in("input", a).attr("perm", perm).out("output");
+  }
+  std::string flip(const std::string &a, const std::string &suffix) const { return flipped(g, a, dim, suffix); }
+  /// What lies one place before, `fill` in front.
+  std::string behind(const std::string &a, double fill, const std::string &suffix) const {
+    return shifted(g, a, lineShape, dim, 1, fill, suffix);
+  }
+  std::string before(const std::string &x, const std::string &suffix) const {
+    return behind(g.add("cumprod", suffix + "_all").in("x", x).attr("dim", dim).out("y"), 1, suffix);
+  }
+  GradientRule &g;
+  Shape shape, moved, lineShape;
+  int64_t dim;
+  std::vector<int32_t> order; // empty: the lines lie where they are
+};
+
+/// dx[i] = dy e[i] r[i], e the product before i and r that behind it. With v = ddx and q = dy v: the gradient by dy is
+/// sum(v e r); by x[k] that of q[i] times the product of all but i and k, over i < k f[k] r[k] with f[k + 1] = x[k]
+/// f[k]
+/// + q[k] e[k], and over i > k the same from the other end. No division: any factors may be zero.
 void prodGradGradient(GradientRule &g) {
   const Reduction r(g, "x", "dy", "axis", false);
-  const std::string p = g.add("reduce_prod", "prod")
-                            .in("input_tensor", r.in)
-                            .attr("axis", r.axisList())
-                            .attr("keepdims", true)
-                            .out("output_tensor");
-  const std::string ratio = binary(g, "broadcast_div", g.dy("dx"), r.in, "ratio");
-  const std::string total = summed(g, ratio, r.axisList(), true, "total");
-  if (g.needs("dy")) g.bind("dy", binary(g, "broadcast_mul", total, p, "dy"));
+  if (r.axes.empty()) return g.bind("dy", g.dy("dx"));
+  const Lines lines(g, r);
+  const std::string x = lines.to(r.in, "x_line"), back = lines.flip(x, "x_flipped");
+  const std::string e = lines.before(x, "before"), eBack = lines.before(back, "behind_flipped"),
+                    rest = lines.flip(eBack, "behind");
+  if (g.needs("dy")) {
+    const std::string others = lines.from(g.multiply(e, rest, "others"), "dy_others");
+    g.bind("dy", summed(g, g.multiply(g.dy("dx"), others, "dy_product"), r.axisList(), true, "dy"));
+  }
   if (!g.needs("x")) return;
-  const std::string rest = binary(g, "broadcast_sub", total, ratio, "rest");
-  const std::string weight = binary(g, "broadcast_mul", p, g.x("dy"), "weight");
-  const std::string scaled = binary(g, "broadcast_mul", rest, weight, "scaled");
-  g.bind("x", binary(g, "broadcast_div", scaled, r.in, "x"));
+  const std::string q = lines.to(binary(g, "broadcast_mul", g.dy("dx"), g.x("dy"), "weight"), "weight_line");
+  const std::string f =
+      lines.behind(linearScan(g, x, g.multiply(q, e, "first"), lines.dim, false, "first_scan"), 0, "first_behind");
+  const std::string weightBack = g.multiply(lines.flip(q, "weight_flipped"), eBack, "last");
+  const std::string h = lines.flip(
+      lines.behind(linearScan(g, back, weightBack, lines.dim, false, "last_scan"), 0, "last_behind"), "last_back");
+  const std::string both =
+      g.add("add_n", "x_both").in("in", g.multiply(f, rest, "x_first")).in("in", g.multiply(e, h, "x_last")).out();
+  g.bind("x", lines.from(both, "x"));
 }
 REGISTER_USER_OP_GRAD("reduce_prod_grad").SetBackwardOpConfGenFn(gradientRule(prodGradGradient));
 

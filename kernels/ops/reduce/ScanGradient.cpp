@@ -1,15 +1,11 @@
-// Gradient rules of cumsum and cumprod; cumprod_grad, exact where factors are zero, and its rule.
+// Gradient rules of cumsum and cumprod; cumprod_grad and its rule, both without a division: factors may be zero.
 // SPDX-License-Identifier: Apache-2.0
-#include "support/GradientSteps.h"
+#include "reduce/ScanSteps.h"
 #include "support/Operator.h"
 #include "support/SbpRules.h"
 
 namespace opc::ops::reduce {
 namespace {
-
-std::string flipped(GradientRule &g, const std::string &a, int64_t axis, const std::string &suffix) {
-  return g.add("flip", suffix).in("x", a).attr("dims", std::vector<int32_t>{static_cast<int32_t>(axis)}).out("y");
-}
 
 /// A running sum from the other end.
 std::string reverseCumsum(GradientRule &g, const std::string &a, int64_t axis, const std::string &suffix) {
@@ -47,25 +43,15 @@ Maybe<void> inferCumprod(InferContext *ctx) {
   return Maybe<void>::Ok();
 }
 
-/// One line: dx[k] = sum over i >= k of dy[i] * product over j <= i, j != k of x[j]. Before the first zero z that is
-/// (sum over k <= i < z of dy[i] y[i]) / x[k]; at z the products run up to the next zero; behind it all is 0.
+/// One line: dx[k] = sum over i >= k of dy[i] * product over j <= i, j != k of x[j], the product before k times t[k] =
+/// dy[k] + x[k + 1] t[k + 1]. Behind a zero all is 0, whatever overflows there.
 template <class T> void cumprodLine(const T *dy, const T *y, const T *x, T *dx, int64_t n, int64_t step) {
-  int64_t zero = 0;
-  while (zero < n && x[zero * step] != T(0)) ++zero;
-  double sum = 0;
-  for (int64_t k = zero; k-- > 0;) {
-    sum += static_cast<double>(dy[k * step]) * static_cast<double>(y[k * step]);
-    dx[k * step] = static_cast<T>(sum / static_cast<double>(x[k * step]));
+  double t = 0;
+  for (int64_t k = n; k-- > 0;) {
+    t = static_cast<double>(dy[k * step]) + (k + 1 < n ? static_cast<double>(x[(k + 1) * step]) * t : 0.0);
+    const double before = k > 0 ? static_cast<double>(y[(k - 1) * step]) : 1.0;
+    dx[k * step] = static_cast<T>(before == 0 ? 0.0 : before * t);
   }
-  if (zero == n) return;
-  double product = zero == 0 ? 1.0 : static_cast<double>(y[(zero - 1) * step]);
-  sum = static_cast<double>(dy[zero * step]) * product;
-  for (int64_t i = zero + 1; i < n && product != 0; ++i) {
-    product *= static_cast<double>(x[i * step]);
-    sum += static_cast<double>(dy[i * step]) * product;
-  }
-  dx[zero * step] = static_cast<T>(sum);
-  for (int64_t k = zero + 1; k < n; ++k) dx[k * step] = T(0);
 }
 
 template <class T> class CumprodGradKernel final : public StagedKernel<T> {
@@ -107,20 +93,27 @@ REGISTER_USER_OP("cumprod_grad")
     .SetTensorDescInferFn(inferCumprod)
     .Sharding(cumprodGradSharding)
     .Doc("The gradient of output = cumprod of input along `dim`: dx[k] = sum over i >= k of dy[i] * product over j "
-         "<= i, j != k of input[j], in linear time: dy[i] * output[i] summed from the end, divided by input[k], up "
-         "to the first zero of input; at that zero the products that leave it out; behind it 0. Sums run in f64.")
+         "<= i, j != k of input[j], in linear time and without a division: output[k - 1] * t[k] with t[k] = dy[k] + "
+         "input[k + 1] * t[k + 1]. Runs in f64.")
     .Cases({cumprodCase("rows", {3, 7}, 1, 0.5, 1.5), cumprodCase("middle", {2, 5, 3}, -2, 0.5, 1.5)})
     .Kernel<CumprodGradKernel, types::Floating>("dy");
 
-/// dx = reverseCumsum(dy y) / x, for x without zeros. With s = cumsum(ddx / x): the gradient by dy is s y, by y s dy,
-/// by x -ddx dx / x.
+/// dx = e t, with e the output one place on (1 in front) and t the scan of dy from the end. With v = ddx and s the scan
+/// of v e: the gradient by dy is s, by e it is v t, and by input[k] s[k - 1] t[k].
 void cumprodGradGradient(GradientRule &g) {
-  const int64_t axis = g.attr<int64_t>("dim");
-  const std::string ratio = binary(g, "broadcast_div", g.dy("dx"), g.x("input"), "ratio");
-  const std::string sums = g.add("cumsum", "sums").in("x", ratio).attr("dim", axis).out("y");
-  if (g.needs("dy")) g.bind("dy", g.multiply(sums, g.x("output"), "dy"));
-  if (g.needs("output")) g.bind("output", g.multiply(sums, g.x("dy"), "output"));
-  if (g.needs("input")) g.bind("input", g.scale(g.multiply(ratio, g.y("dx"), "input_ratio"), -1, "input"));
+  const Shape &shape = g.shape("input");
+  const int64_t dim = valueOf(resolveAxis(g.attr<int64_t>("dim"), shape.NumAxes()));
+  std::string s, t;
+  if (g.needs("dy") || g.needs("input")) {
+    const std::string e = shifted(g, g.x("output"), shape, dim, 1, 1, "before");
+    s = linearScan(g, g.x("input"), g.multiply(g.dy("dx"), e, "weight"), dim, false, "dy");
+    g.bind("dy", s);
+  }
+  if (!g.needs("output") && !g.needs("input")) return;
+  t = linearScan(g, g.x("input"), g.x("dy"), dim, true, "sums");
+  if (g.needs("output"))
+    g.bind("output", shifted(g, g.multiply(g.dy("dx"), t, "output_product"), shape, dim, -1, 0, "output"));
+  if (g.needs("input")) g.bind("input", g.multiply(t, shifted(g, s, shape, dim, 1, 0, "input_behind"), "input"));
 }
 REGISTER_USER_OP_GRAD("cumprod_grad").SetBackwardOpConfGenFn(gradientRule(cumprodGradGradient));
 

@@ -92,6 +92,24 @@ def grid_sample_grad(c):
     return {"dinput": x.grad.numpy(), "dgrid": grid.grad.numpy()}
 
 
+@reference("grid_sample_grad_grad")
+def grid_sample_grad_grad(c):
+    """PyTorch has none. Derivatives along (ddinput, ddgrid) of its output and of its gradients, which are piecewise polynomials:
+    a five-point difference in f64."""
+    x, grid, dx, dgrid = c.torch("input"), c.torch("grid"), c.torch("ddinput"), c.torch("ddgrid")
+
+    def at(t):
+        a, b = (x + t * dx).requires_grad_(), (grid + t * dgrid).requires_grad_()
+        y = F.grid_sample(a, b, c.attr("interpolation_mode"), c.attr("padding_mode"), c.attr("align_corners"))
+        y.backward(c.torch("doutput"))
+        return y.detach().numpy(), a.grad.numpy(), b.grad.numpy()
+
+    h = 2.0**-12
+    far, near = zip(at(2 * h), at(-2 * h)), zip(at(h), at(-h))
+    slopes = [(8 * (n[0] - n[1]) - (f[0] - f[1])) / (12 * h) for f, n in zip(far, near)]
+    return dict(zip(("ddoutput", "dinput", "dgrid"), slopes))
+
+
 @reference("diagonal_grad")
 def diagonal_grad(c):
     return autograd(lambda x: torch.diagonal(x, c.attr("offset")), c.torch("in"), c.torch("dy")).numpy()
@@ -131,9 +149,13 @@ def tensor_scatter_nd_update_grad(c):
 
 @reference("cumprod_grad")
 def cumprod_grad(c):
-    """The case's output is any tensor, not the product of its input: the formula for inputs without zeros."""
-    terms = np.flip(c.get("dy") * c.get("output"), c.attr("dim"))
-    return np.flip(np.cumsum(terms, axis=c.attr("dim")), c.attr("dim")) / c.get("input")
+    """The case's output is any tensor, not the product of its input: the sums of products by definition, term by term."""
+    x, dy, y = (np.moveaxis(c.get(n), c.attr("dim"), -1) for n in ("input", "dy", "output"))
+    dx = np.zeros_like(x)
+    for k in range(x.shape[-1]):
+        before = y[..., k - 1] if k else 1.0
+        dx[..., k] = before * sum(dy[..., i] * x[..., k + 1 : i + 1].prod(-1) for i in range(k, x.shape[-1]))
+    return np.moveaxis(dx, -1, c.attr("dim"))
 
 
 @reference("reduce_prod_grad")
@@ -223,4 +245,20 @@ def dim_scatter_mul_grad(c):
     for to, elements in places.items():
         for at in elements:
             out[at] = dy[to] * x[to] * np.prod([src[b] for b in elements if b != at])
+    return out
+
+
+@reference("dim_scatter_mul_grad_grad")
+def dim_scatter_mul_grad_grad(c):
+    """Each pair of elements at a place: the product of the others there."""
+    weight, index, src, ddsrc, dim = c.get("weight"), c.get("index").astype(np.int64), c.get("src"), c.get("ddsrc"), c.attr("dim")
+    places = {}
+    for at in np.ndindex(index.shape):
+        to = list(at)
+        to[dim] = index[at]
+        places.setdefault(tuple(to), []).append(at)
+    out = np.zeros(src.shape)
+    for to, elements in places.items():
+        for at in elements:
+            out[at] = weight[to] * sum(ddsrc[k] * np.prod([src[b] for b in elements if b not in (at, k)]) for k in elements if k != at)
     return out

@@ -63,6 +63,16 @@ def cumprod(c):
     return np.cumprod(c.only(), axis=c.attr("dim", "axis"))
 
 
+@reference("linear_scan")
+def linear_scan(c):
+    a, b = (np.moveaxis(c.get(n), c.attr("dim"), -1) for n in ("a", "b"))
+    y, n = np.zeros_like(b), b.shape[-1]
+    for i in range(n):
+        steps = range(i, n) if c.attr("reverse") else range(i + 1)
+        y[..., i] = sum(b[..., j] * a[..., min(i, j) + 1 : max(i, j) + 1].prod(-1) for j in steps)
+    return np.moveaxis(y, -1, c.attr("dim"))
+
+
 @reference("square_sum")
 def square_sum(c):
     return np.asarray(np.sum(c.only() ** 2)).reshape(1)
