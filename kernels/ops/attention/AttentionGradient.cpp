@@ -1,4 +1,4 @@
-// scaled_dot_product_attention_grad: probabilities computed again, block by block; and the gradient rules of both.
+// scaled_dot_product_attention_grad: probabilities computed again, block by block; the gradient rule of the forward op.
 // SPDX-License-Identifier: Apache-2.0
 #include "attention/AttentionScores.h"
 #include "support/GradientSteps.h"
@@ -149,13 +149,6 @@ void attentionGradient(GradientRule &g) {
   g.bind("mask", g.reduceLike(grad.out("dscores"), scores, g.x("mask"), g.shape("mask"), "mask"));
 }
 REGISTER_USER_OP_GRAD("scaled_dot_product_attention").SetBackwardOpConfGenFn(gradientRule(attentionGradient));
-
-/// An error, and not NoGrad: a gradient that silently left this path out would be wrong.
-void attentionGradGradient(GradientRule &) {
-  throw ContractError("second derivatives of the fused attention are not provided; write it as matmul, softmax and "
-                      "matmul, which have them");
-}
-REGISTER_USER_OP_GRAD("scaled_dot_product_attention_grad").SetBackwardOpConfGenFn(gradientRule(attentionGradGradient));
 
 } // namespace
 } // namespace opc::ops

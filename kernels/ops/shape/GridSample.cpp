@@ -18,9 +18,7 @@ Case withGrid(Case c, const char *mode, const char *padding, bool align) {
       .Types({kFloat, kDouble});
 }
 
-namespace {
-
-Maybe<void> infer(InferContext *ctx) {
+Maybe<TensorDesc> gridSampleOutput(const InferContext *ctx) {
   const TensorDesc input = ctx->In("input"), grid = ctx->In("grid");
   const Shape &i = input.shape(), &g = grid.shape();
   if (i.NumAxes() != 4 || g.NumAxes() != 4 || g.At(3) != 2 || g.At(0) != i.At(0))
@@ -34,7 +32,13 @@ Maybe<void> infer(InferContext *ctx) {
         .help("cast grid");
   JUST(interpolationOf(*ctx));
   JUST(paddingOf(*ctx));
-  ctx->Out("output") = TensorDesc(Shape({i.At(0), i.At(1), g.At(1), g.At(2)}), input.data_type());
+  return TensorDesc(Shape({i.At(0), i.At(1), g.At(1), g.At(2)}), input.data_type());
+}
+
+namespace {
+
+Maybe<void> infer(InferContext *ctx) {
+  ctx->Out("output") = JUST(gridSampleOutput(ctx));
   return Maybe<void>::Ok();
 }
 
@@ -50,7 +54,7 @@ public:
                          for (int64_t i = b; i < e; ++i) {
                            const T *image = input + i / s.pixels * s.channels * s.plane;
                            T *to = output + i / s.pixels * s.channels * s.pixels + i % s.pixels;
-                           const auto taps = s.template taps<false>(grid, i);
+                           const auto taps = s.template taps<0>(grid, i);
                            for (int64_t c = 0; c < s.channels; ++c) {
                              T sum = 0;
                              for (int k = 0; k < taps.count; ++k)

@@ -8,6 +8,9 @@ namespace opc::ops {
 
 /// The attributes of both ops.
 void gridSampleAttrs(OpRegistry &op);
+/// The check of the three: input (batch, channels, height, width), grid (batch, height, width, 2) of its type; gives
+/// the output's type.
+Maybe<TensorDesc> gridSampleOutput(const InferContext *ctx);
 /// A sample with them.
 Case withGrid(Case c, const char *mode, const char *padding, bool align);
 
@@ -21,8 +24,8 @@ template <class T> struct GridSampling {
         mode(valueOf(interpolationOf(ctx))), px{in.At(3), ctx.Attr<bool>("align_corners"), valueOf(paddingOf(ctx))},
         py{in.At(2), px.align, px.padding} {}
   /// The taps of output pixel i of all, whose point is grid[2 i], grid[2 i + 1].
-  template <bool kSlopes> Taps<T, kSlopes> taps(const T *grid, int64_t i) const {
-    return Taps<T, kSlopes>(mode, px, py, grid[2 * i], grid[2 * i + 1]);
+  template <int kOrder> Taps<T, kOrder> taps(const T *grid, int64_t i) const {
+    return Taps<T, kOrder>(mode, px, py, grid[2 * i], grid[2 * i + 1]);
   }
 };
 

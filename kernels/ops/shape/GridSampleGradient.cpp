@@ -1,4 +1,4 @@
-// grid_sample_grad, by the image and by the grid, and the gradient rules.
+// grid_sample_grad, by the image and by the grid; the gradient of that; and the gradient rules.
 // SPDX-License-Identifier: Apache-2.0
 #include "shape/GridSample.h"
 #include "support/GradientSteps.h"
@@ -6,19 +6,16 @@
 namespace opc::ops {
 namespace {
 
+/// `arg` has this type.
+Maybe<void> expect(const InferContext *ctx, const char *arg, const TensorDesc &want) {
+  if (ctx->In(arg) != want)
+    return Error::ShapeMismatch() << arg << " is " << ctx->In(arg).toString() << ", expected " << want.toString();
+  return Maybe<void>::Ok();
+}
+
 Maybe<void> infer(InferContext *ctx) {
-  const TensorDesc input = ctx->In("input"), grid = ctx->In("grid"), doutput = ctx->In("doutput");
-  const Shape &i = input.shape(), &g = grid.shape();
-  JUST(interpolationOf(*ctx));
-  JUST(paddingOf(*ctx));
-  if (i.NumAxes() != 4 || g.NumAxes() != 4 || g.At(3) != 2 || g.At(0) != i.At(0) || i.At(2) == 0 || i.At(3) == 0 ||
-      grid.data_type() != input.data_type())
-    return (Error::ShapeMismatch() << "input is " << input.toString() << ", grid is " << grid.toString())
-        .help("input is (batch, channels, height, width), grid (batch, output height, output width, 2) of the same "
-              "element type");
-  const TensorDesc want(Shape({i.At(0), i.At(1), g.At(1), g.At(2)}), input.data_type());
-  if (doutput != want)
-    return Error::ShapeMismatch() << "doutput is " << doutput.toString() << ", expected " << want.toString();
+  JUST(expect(ctx, "doutput", JUST(gridSampleOutput(ctx))));
+  const TensorDesc input = ctx->In("input"), grid = ctx->In("grid");
   ctx->Out("dinput") = input;
   ctx->Out("dgrid") = grid;
   return Maybe<void>::Ok();
@@ -39,7 +36,7 @@ public:
           std::fill_n(dimage, s.channels * s.plane, T(0));
           for (int64_t i = 0; i < s.pixels; ++i) {
             const int64_t point = n * s.pixels + i;
-            const auto taps = s.template taps<true>(grid, point);
+            const auto taps = s.template taps<1>(grid, point);
             T dx = 0, dy = 0;
             for (int64_t c = 0; c < s.channels; ++c) {
               const T d = doutput[(n * s.channels + c) * s.pixels + i];
@@ -91,11 +88,103 @@ void gridSampleGradient(GradientRule &g) {
 }
 REGISTER_USER_OP_GRAD("grid_sample").SetBackwardOpConfGenFn(gradientRule(gridSampleGradient));
 
-/// An error, and not NoGrad: a gradient that silently left this path out would be wrong.
-void gridSampleGradGradient(GradientRule &) {
-  throw ContractError("second derivatives of grid_sample are not provided");
+// --- grid_sample_grad_grad -------------------------------------------------------------------------------------------
+
+Maybe<void> inferSecond(InferContext *ctx) {
+  const TensorDesc output = JUST(gridSampleOutput(ctx)), input = ctx->In("input"), grid = ctx->In("grid");
+  JUST(expect(ctx, "doutput", output));
+  JUST(expect(ctx, "ddinput", input));
+  JUST(expect(ctx, "ddgrid", grid));
+  ctx->Out("ddoutput") = output;
+  ctx->Out("dinput") = input;
+  ctx->Out("dgrid") = grid;
+  return Maybe<void>::Ok();
+}
+
+/// A point's part of sum(ddinput * dinput) + sum(ddgrid * dgrid) is, over channels and taps, d (w A + (bx wx + by wy)
+/// I) with w and wx, wy the weights and their slopes, I and A the pixels of input and ddinput, (bx, by) = ddgrid.
+template <class T> class GridSampleGradGradKernel final : public StagedKernel<T> {
+public:
+  std::unique_ptr<BoundKernel> BindStaged(KernelBindContext *ctx, StagedTensors<T> &staged) const override {
+    const T *input = staged.in("input"), *grid = staged.in("grid"), *doutput = staged.in("doutput"),
+            *ddinput = staged.in("ddinput"), *ddgrid = staged.in("ddgrid");
+    T *ddoutput = staged.out("ddoutput"), *dinput = staged.out("dinput"), *dgrid = staged.out("dgrid");
+    const GridSampling<T> s(*ctx, ctx->In("input").shape(), ctx->In("grid").shape());
+    return bindTask([=](DeviceCtx *dev) {
+      dev->parallelFor(s.batch, 1, [&](int64_t b, int64_t e) {
+        for (int64_t n = b; n < e; ++n) {
+          const int64_t image = n * s.channels * s.plane;
+          std::fill_n(dinput + image, s.channels * s.plane, T(0));
+          for (int64_t i = 0; i < s.pixels; ++i) {
+            const int64_t point = n * s.pixels + i;
+            const auto taps = s.template taps<2>(grid, point);
+            const T bx = ddgrid[2 * point], by = ddgrid[2 * point + 1];
+            T dx = 0, dy = 0;
+            for (int64_t c = 0; c < s.channels; ++c) {
+              const int64_t at = image + c * s.plane, to = (n * s.channels + c) * s.pixels + i;
+              const T d = doutput[to];
+              T sum = 0;
+              for (int k = 0; k < taps.count; ++k) {
+                if (taps.at[k] < 0) continue;
+                const T pixel = input[at + taps.at[k]], other = ddinput[at + taps.at[k]];
+                const T slope = bx * taps.byX[k] + by * taps.byY[k];
+                sum += taps.weight[k] * other + slope * pixel;
+                dinput[at + taps.at[k]] += d * slope;
+                dx += d * (taps.byX[k] * other + (bx * taps.byXX[k] + by * taps.byXY[k]) * pixel);
+                dy += d * (taps.byY[k] * other + (bx * taps.byXY[k] + by * taps.byYY[k]) * pixel);
+              }
+              ddoutput[to] = sum;
+            }
+            dgrid[2 * point] = dx;
+            dgrid[2 * point + 1] = dy;
+          }
+        }
+      });
+    });
+  }
+};
+
+Case second(const char *name, const char *mode, const char *padding, bool align) {
+  return sample(name, mode, padding, align).In("ddinput", {2, 3, 4, 5}).In("ddgrid", {2, 3, 2, 2});
+}
+
+REGISTER_USER_OP("grid_sample_grad_grad")
+    .GradientOf("grid_sample_grad")
+    .Input("doutput")
+    .Input("input")
+    .Input("grid")
+    .Input("ddinput")
+    .Input("ddgrid")
+    .Output("ddoutput")
+    .Output("dinput")
+    .Output("dgrid")
+    .With(gridSampleAttrs)
+    .SetTensorDescInferFn(inferSecond)
+    .Sharding("n . . ., n . . ., n . . ., n . . ., n . . . -> n . . ., n . . ., n . . .")
+    .Doc("The gradients of sum(ddinput * dinput) + sum(ddgrid * dgrid), dinput and dgrid those of grid_sample_grad, by "
+         "doutput, input and grid.")
+    .Cases({second("bilinear", "bilinear", "zeros", false), second("border", "bilinear", "border", true),
+            second("reflection", "bilinear", "reflection", false), second("nearest", "nearest", "reflection", false),
+            second("bicubic", "bicubic", "reflection", true)})
+    .Kernel<GridSampleGradGradKernel, types::Floating>("input");
+
+void gridSampleGradGradient(GradientRule &g) {
+  if (!g.needs("doutput") && !g.needs("input") && !g.needs("grid")) return;
+  auto grad = g.add("grid_sample_grad_grad", "doutput");
+  grad.in("doutput", g.x("doutput")).in("input", g.x("input")).in("grid", g.x("grid"));
+  grad.in("ddinput", g.dy("dinput")).in("ddgrid", g.dy("dgrid"));
+  grad.same({"interpolation_mode", "padding_mode", "align_corners"});
+  g.bind("doutput", grad.out("ddoutput"));
+  g.bind("input", grad.out("dinput"));
+  g.bind("grid", grad.out("dgrid"));
 }
 REGISTER_USER_OP_GRAD("grid_sample_grad").SetBackwardOpConfGenFn(gradientRule(gridSampleGradGradient));
+
+/// An error, and not NoGrad: a gradient that silently left this path out would be wrong.
+void gridSampleThirdGradient(GradientRule &) {
+  throw ContractError("third derivatives of grid_sample are not provided");
+}
+REGISTER_USER_OP_GRAD("grid_sample_grad_grad").SetBackwardOpConfGenFn(gradientRule(gridSampleThirdGradient));
 
 } // namespace
 } // namespace opc::ops

@@ -95,12 +95,24 @@ template <class T> void cubicSlopes(T t, T w[4]) {
   w[3] = -far(2 - t);
 }
 
-/// The pixels of a plane that one output of grid_sample reads (-1: outside), their weights, and with kSlopes the
-/// weights' derivatives by the grid's coordinates.
-template <class T, bool kSlopes> struct Taps {
+/// The second derivatives.
+template <class T> void cubicCurves(T t, T w[4]) {
+  constexpr T a = T(-0.75);
+  auto near = [](T d) { return 6 * (a + 2) * d - 2 * (a + 3); };
+  auto far = [](T d) { return 6 * a * d - 10 * a; };
+  w[0] = far(t + 1);
+  w[1] = near(t);
+  w[2] = near(1 - t);
+  w[3] = far(2 - t);
+}
+
+/// The pixels of a plane that one output of grid_sample reads (-1: outside), their weights, and from kOrder 1 on the
+/// weights' derivatives by the grid's coordinates, from 2 on the second ones.
+template <class T, int kOrder> struct Taps {
   int count;
   int64_t at[16];
-  T weight[16], byX[kSlopes ? 16 : 1], byY[kSlopes ? 16 : 1];
+  T weight[16], byX[kOrder > 0 ? 16 : 1], byY[kOrder > 0 ? 16 : 1];
+  T byXX[kOrder > 1 ? 16 : 1], byXY[kOrder > 1 ? 16 : 1], byYY[kOrder > 1 ? 16 : 1];
 
   Taps(Interpolation mode, const Placement<T> &px, const Placement<T> &py, T gx, T gy) {
     const auto pixel = [&](int64_t x, int64_t y) {
@@ -111,7 +123,8 @@ template <class T, bool kSlopes> struct Taps {
       count = 1;
       at[0] = pixel(toPixel(std::nearbyint(px.padded(ux))), toPixel(std::nearbyint(py.padded(uy))));
       weight[0] = 1;
-      if constexpr (kSlopes) byX[0] = byY[0] = 0;
+      if constexpr (kOrder > 0) byX[0] = byY[0] = 0;
+      if constexpr (kOrder > 1) byXX[0] = byXY[0] = byYY[0] = 0;
     } else if (mode == Interpolation::kBilinear) {
       count = 4;
       const T x = px.padded(ux), y = py.padded(uy), x0 = std::floor(x), y0 = std::floor(y);
@@ -121,11 +134,16 @@ template <class T, bool kSlopes> struct Taps {
         at[k] = pixel(ix + k % 2, iy + k / 2);
         weight[k] = wx[k % 2] * wy[k / 2];
       }
-      if constexpr (kSlopes) {
+      if constexpr (kOrder > 0) {
         const T slopeX = px.scale() * px.paddedSlope(ux), slopeY = py.scale() * py.paddedSlope(uy);
         for (int k = 0; k < 4; ++k) {
-          byX[k] = (k % 2 ? slopeX : -slopeX) * wy[k / 2];
-          byY[k] = (k / 2 ? slopeY : -slopeY) * wx[k % 2];
+          const T sx = k % 2 ? slopeX : -slopeX, sy = k / 2 ? slopeY : -slopeY;
+          byX[k] = sx * wy[k / 2];
+          byY[k] = sy * wx[k % 2];
+          if constexpr (kOrder > 1) {
+            byXX[k] = byYY[k] = 0;
+            byXY[k] = sx * sy;
+          }
         }
       }
     } else { // bicubic: each neighbour is padded by itself
@@ -139,13 +157,20 @@ template <class T, bool kSlopes> struct Taps {
                       toPixel(py.padded(y0 + static_cast<T>(k / 4 - 1))));
         weight[k] = wx[k % 4] * wy[k / 4];
       }
-      if constexpr (kSlopes) {
-        T sx[4], sy[4];
+      if constexpr (kOrder > 0) {
+        T sx[4], sy[4], cx[4], cy[4];
         cubicSlopes(ux - x0, sx);
         cubicSlopes(uy - y0, sy);
+        cubicCurves(ux - x0, cx);
+        cubicCurves(uy - y0, cy);
         for (int k = 0; k < 16; ++k) {
           byX[k] = px.scale() * sx[k % 4] * wy[k / 4];
           byY[k] = py.scale() * wx[k % 4] * sy[k / 4];
+          if constexpr (kOrder > 1) {
+            byXX[k] = px.scale() * px.scale() * cx[k % 4] * wy[k / 4];
+            byXY[k] = px.scale() * py.scale() * sx[k % 4] * sy[k / 4];
+            byYY[k] = py.scale() * py.scale() * wx[k % 4] * cy[k / 4];
+          }
         }
       }
     }
