@@ -1,7 +1,8 @@
-// dim_scatter_update_grad and dim_scatter_mul_grad, and the gradient rules of the dim_scatter operators.
+// dim_scatter_update_grad, dim_scatter_mul_grad and its gradient, and the gradient rules of the dim_scatter operators.
 // SPDX-License-Identifier: Apache-2.0
 #include "index/DimLines.h"
 #include "support/GradientSteps.h"
+#include "support/ScalarSteps.h"
 
 namespace opc::ops {
 namespace {
@@ -223,23 +224,154 @@ REGISTER_USER_OP("dim_scatter_mul_grad")
       return static_cast<size_t>(ctx->In("input").shape().elem_cnt()) * 16;
     }));
 
-/// dsrc = (dy input P)[index] / src with P the product of a place's factors, for factors that are not 0. With r = ddsrc
-/// / src and S the sum of r over a place: d dy = S input P, d input = S dy P, d src = (S[index] - r) dsrc.
+/// For each element of src the product of the other factors of its place.
+std::string otherFactors(GradientRule &g, const std::string &like) {
+  const std::string ones = withScalar(g, "scalar_add", g.add("zero_like", "zeros").in("like", like).out(), 1, "ones");
+  auto others = g.add("dim_scatter_mul_grad", "others");
+  others.in("dy", ones).in("input", ones).in("index", g.x("index")).in("src", g.x("src"));
+  return others.same({"dim"}).out("dsrc");
+}
+
+/// dsrc[k] = (dy input)[place] times the other factors. With v = ddsrc and t the sum of v times the others over a
+/// place: d dy = input t, d input = dy t; d src[m] is the sum over k of v[k] times all factors but k and m.
 void mulGradGradient(GradientRule &g) {
-  const std::string r = binary(g, "broadcast_div", g.dy("dsrc"), g.x("src"), "ratio");
-  const std::string sums = scattered(g, "dim_scatter_add_like", "like", g.x("input"), r, "sums");
-  const auto scaled = [&](const char *input, const char *suffix) {
-    return g.multiply(sums,
-                      scattered(g, "dim_scatter_mul", "input", g.x(input), g.x("src"), std::string(suffix) + "_scaled"),
-                      suffix);
-  };
-  if (g.needs("dy")) g.bind("dy", scaled("input", "dy"));
-  if (g.needs("input")) g.bind("input", scaled("dy", "input"));
-  if (g.needs("src"))
-    g.bind("src",
-           g.multiply(binary(g, "broadcast_sub", gathered(g, sums, "src_sums"), r, "src_others"), g.y("dsrc"), "src"));
+  const std::string v = g.dy("dsrc");
+  if (g.needs("dy") || g.needs("input")) {
+    const std::string terms = g.multiply(v, otherFactors(g, g.x("input")), "terms");
+    const std::string sums = scattered(g, "dim_scatter_add_like", "like", g.x("input"), terms, "sums");
+    if (g.needs("dy")) g.bind("dy", g.multiply(sums, g.x("input"), "dy"));
+    if (g.needs("input")) g.bind("input", g.multiply(sums, g.x("dy"), "input"));
+  }
+  if (!g.needs("src")) return;
+  auto pairs = g.add("dim_scatter_mul_grad_grad", "src");
+  pairs.in("weight", g.multiply(g.x("dy"), g.x("input"), "weight")).in("index", g.x("index"));
+  g.bind("src", pairs.in("src", g.x("src")).in("ddsrc", v).same({"dim"}).out("dsrc"));
 }
 REGISTER_USER_OP_GRAD("dim_scatter_mul_grad").SetBackwardOpConfGenFn(gradientRule(mulGradGradient));
+
+// --- dim_scatter_mul_grad_grad ---------------------------------------------------------------------------------------
+
+Maybe<void> inferMulSecond(InferContext *ctx) {
+  const TensorDesc weight = ctx->In("weight"), src = ctx->In("src"), ddsrc = ctx->In("ddsrc");
+  JUST(checkIndex(ctx, "weight"));
+  const TensorDesc want(ctx->In("index").shape(), weight.data_type());
+  if (src != want || ddsrc != want)
+    return Error::ShapeMismatch() << "src is " << src.toString() << " and ddsrc " << ddsrc.toString() << ", expected "
+                                  << want.toString() << " for both";
+  ctx->Out("dsrc") = src;
+  return Maybe<void>::Ok();
+}
+
+/// What is known of a place: the product of its factors that are not 0, how many are, the sum of ddsrc / src where src
+/// is not 0, and the sum of ddsrc where it is.
+struct PlaceFactors {
+  double product, slopes, atZeros;
+  int64_t zeros;
+};
+
+/// dsrc[m] = weight times the sum over k != m of ddsrc[k] times the factors but k and m; with two zeros those alone
+/// have one, with more nothing has.
+template <class T> class MulSecondKernel final : public BindingKernel {
+public:
+  std::unique_ptr<BoundKernel> Bind(KernelBindContext *ctx) const override {
+    const T *weight = ctx->In("weight").dptr<T>(), *src = ctx->In("src").dptr<T>(), *ddsrc = ctx->In("ddsrc").dptr<T>();
+    T *dsrc = ctx->Out("dsrc").mut_dptr<T>();
+    PlaceFactors *places = ctx->Tmp<PlaceFactors>();
+    return withIndices(ctx->In("index"), [&](const auto *indices) {
+      const DimLines lines(ctx, indices, "weight", "src");
+      return bindTask([=](DeviceCtx *dev) {
+        lines.check(dev);
+        lines.forEach(dev, [&](int64_t i, int64_t x, int64_t o) {
+          const auto place = [&](int64_t k) {
+            return x + static_cast<int64_t>(indices[i + k * lines.indexStep]) * lines.indexedStep;
+          };
+          for (int64_t k = 0; k < lines.range.size; ++k) places[x + k * lines.indexedStep] = {1, 0, 0, 0};
+          for (int64_t k = 0; k < lines.length; ++k) {
+            const double s = wide(src[o + k * lines.otherStep]), v = wide(ddsrc[o + k * lines.otherStep]);
+            PlaceFactors &p = places[place(k)];
+            if (s == 0) {
+              ++p.zeros;
+              p.atZeros += v;
+            } else {
+              p.product *= s;
+              p.slopes += v / s;
+            }
+          }
+          for (int64_t k = 0; k < lines.length; ++k) {
+            const double s = wide(src[o + k * lines.otherStep]), v = wide(ddsrc[o + k * lines.otherStep]);
+            const double d = wide(weight[place(k)]) * without(places[place(k)], s, v);
+            dsrc[o + k * lines.otherStep] = T(static_cast<Narrow>(d));
+          }
+        });
+      });
+    });
+  }
+
+private:
+  using Narrow = std::conditional_t<std::is_same_v<T, double>, double, float>;
+  static double wide(T v) { return static_cast<double>(static_cast<Narrow>(v)); }
+  static double without(const PlaceFactors &p, double s, double v) {
+    if (p.zeros == 0) return p.product / s * (p.slopes - v / s);
+    if (p.zeros == 1) return s == 0 ? p.product * p.slopes : p.product / s * p.atZeros;
+    return p.zeros == 2 && s == 0 ? p.product * (p.atZeros - v) : 0.0;
+  }
+};
+
+REGISTER_USER_OP("dim_scatter_mul_grad_grad")
+    .GradientOf("dim_scatter_mul_grad")
+    .Input("weight")
+    .Input("index")
+    .Input("src")
+    .Input("ddsrc")
+    .Output("dsrc")
+    .RequiredAttr<int32_t>("dim")
+    .SetTensorDescInferFn(inferMulSecond)
+    .Sharding(alikeSharding)
+    .Doc("The gradient of sum(ddsrc * dim_scatter_mul_grad) by src, with weight = dy * input: for each element of src "
+         "weight at its place times the sum, over the other elements there, of ddsrc times the factors that are "
+         "neither, right also where some are 0.")
+    .Cases({Case("columns")
+                .In("weight", {3, 3})
+                .In("index", kInt64, {3, 5}, 0, 3)
+                .In("src", {3, 5}, 0.5, 1.5)
+                .In("ddsrc", {3, 5})
+                .Attr<int32_t>("dim", 1)})
+    .Kernel<MulSecondKernel, types::Floating>("weight", KernelOptions().TmpSize([](InferContext *ctx) {
+      return static_cast<size_t>(ctx->In("weight").shape().elem_cnt()) * sizeof(PlaceFactors);
+    }));
+
+/// For factors that are not 0. With G = weight, P the product of a place's factors, r = ddsrc / src, a = ddy / src and
+/// their sums over a place R and A, and C that of a r: dsrc = G P (R - r) / src. By weight P (A R - C); by ddsrc G P (A
+/// - a) / src; by src G P (A R - C - a R - A r + 2 a r) / src.
+void mulSecondGradient(GradientRule &g) {
+  const std::string s = g.x("src"), weight = g.x("weight");
+  const std::string r = binary(g, "broadcast_div", g.x("ddsrc"), s, "ratio");
+  const std::string a = binary(g, "broadcast_div", g.dy("dsrc"), s, "slope");
+  const auto sum = [&](const std::string &x, const char *suffix) {
+    return scattered(g, "dim_scatter_add_like", "like", weight, x, suffix);
+  };
+  const std::string both = g.multiply(a, r, "both"), sumR = sum(r, "ratios"), sumA = sum(a, "slopes");
+  const std::string ones = withScalar(g, "scalar_add", g.add("zero_like", "zeros").in("like", weight).out(), 1, "ones");
+  const std::string pairs =
+      binary(g, "broadcast_sub", g.multiply(sumA, sumR, "pairs_all"), sum(both, "pairs_same"), "pairs");
+  if (g.needs("weight"))
+    g.bind("weight", g.multiply(pairs, scattered(g, "dim_scatter_mul", "input", ones, s, "product"), "weight"));
+  if (!g.needs("ddsrc") && !g.needs("src")) return;
+  const std::string scale =
+      binary(g, "broadcast_div",
+             gathered(g, scattered(g, "dim_scatter_mul", "input", weight, s, "scaled"), "scale_gathered"), s, "scale");
+  const std::string atA = gathered(g, sumA, "slopes_gathered");
+  if (g.needs("ddsrc")) g.bind("ddsrc", g.multiply(scale, binary(g, "broadcast_sub", atA, a, "ddsrc_others"), "ddsrc"));
+  if (!g.needs("src")) return;
+  const std::string crossed = g.add("add_n", "crossed")
+                                  .in("in", g.multiply(a, gathered(g, sumR, "ratios_gathered"), "crossed_slope"))
+                                  .in("in", g.multiply(atA, r, "crossed_ratio"))
+                                  .in("in", g.scale(both, -2, "crossed_both"))
+                                  .out();
+  g.bind("src", g.multiply(scale, binary(g, "broadcast_sub", gathered(g, pairs, "pairs_gathered"), crossed, "src_rest"),
+                           "src"));
+}
+REGISTER_USER_OP_GRAD("dim_scatter_mul_grad_grad").SetBackwardOpConfGenFn(gradientRule(mulSecondGradient));
 
 } // namespace
 } // namespace opc::ops
