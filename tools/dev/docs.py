@@ -3,7 +3,7 @@
 
 usage: tools/dev/docs.py [--check | --write] [--build DIR] [PAGE...]
 
-A part stands between `<!-- generated: NAME -->` and `<!-- /generated -->`; NAME is a generator of docs_parts.py or docs_ops.py.
+A part stands between `<!-- generated: NAME -->` and `<!-- /generated -->`; NAME is a generator of docs_parts.py or docs_numbers.py.
 Pages of docs/ops are generated as a whole. Needs a built opc and ctest's files, and no network."""
 # SPDX-License-Identifier: Apache-2.0
 import argparse
@@ -14,10 +14,12 @@ import subprocess
 import sys
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
+import docs_numbers
 import docs_ops
 import docs_parts
 
 ROOT = docs_parts.ROOT
+PARTS = docs_parts.PARTS | docs_numbers.PARTS
 PART = re.compile(r"^(<!-- generated: ([a-z-]+)(?: ([^\n]*?))? -->\n).*?^(<!-- /generated -->)", re.S | re.M)
 START = re.compile(r"^<!-- generated: ", re.M)
 
@@ -43,10 +45,10 @@ def fill(page, text, build):
 
     def part(match):
         name = match.group(2)
-        if name not in docs_parts.PARTS:
-            raise ValueError(f"{page}: there is no generator '{name}'; there are {', '.join(sorted(docs_parts.PARTS))}")
+        if name not in PARTS:
+            raise ValueError(f"{page}: there is no generator '{name}'; there are {', '.join(sorted(PARTS))}")
         arguments = (match.group(3) or "").split()
-        return match.group(1) + docs_parts.PARTS[name](build, *arguments).rstrip("\n") + "\n" + match.group(4)
+        return match.group(1) + PARTS[name](build, *arguments).rstrip("\n") + "\n" + match.group(4)
 
     if len(START.findall(text)) != len(PART.findall(text)):
         raise ValueError(f"{page}: a generated part without its end, '<!-- /generated -->'")

@@ -25,6 +25,7 @@ build | toulbar2 | 1.1 | MIT | the test `planner_oracle`: an exact solver to com
 build | g++ binutils make | 12, 2.40 | GPL-3 (libgomp: with runtime exception) | libgomp, the process's one thread pool; plugins in tests are built with g++, as their authors do; `readelf`
 build | cmake ninja-build ccache pkg-config git | 3.25, 1.11 | BSD-3-Clause, Apache-2.0, GPL | building
 tests | zsh fish | 5.9, 3.6 | MIT-like, GPL-2 | `completion` types into real shells
+tests | python3-mpmath | 1.2 | BSD-3-Clause | `elementwise_sweep`, `elementwise_gradients`: exact values of elementwise operators
 tests | man-db | 2.11 | GPL-2 | the manual pages are rendered
 tests | iproute2 | 6.1 | GPL-2 | `two_hosts` makes two hosts of network namespaces
 nightly | libomp-22-dev | 22.1 | Apache-2.0 with LLVM exception | OpenMP in place of libgomp under the thread sanitizer, with its tool archer
