@@ -6,7 +6,7 @@ An op is elementwise when the registry knows its expression. Each gets N (2000) 
 them, and random ones over its whole range and near 1. What it gives is compared with exact_functions.py: integers and truth
 values exactly, floats in units of the last place (ulp) of the exact value, infinities and NaN as themselves. The largest error
 of each op and type must not exceed its bound in ulp_bounds.json, from which docs/numerics.md is generated; --write makes new
-bounds. An op without an exact function has failed."""
+bounds, from 500 values and N. An op without an exact function has failed."""
 import copy
 import json
 import math
@@ -195,8 +195,8 @@ def worst(made, got):
 
 
 def bound(error):
-    """A round number above the error; compilers that fuse otherwise may be a tenth worse."""
-    error = error if error <= 0.5 else error * 1.1
+    """A round number above the error, with room for compilers that fuse otherwise."""
+    error = error if error <= 0.505 else error * 1.25
     for b in (0, 0.5, 0.51, 0.55, 0.6, 0.75, 1, 1.5, 2, 2.5, 3, 4, 5, 6, 8, 10, 12, 16, 20, 24, 32, 40, 48, 64, 96, 128):
         if error <= b:
             return b
@@ -215,7 +215,7 @@ def main(argv):
             bounds = json.load(f)
     by_type = {}
     for op in ops:
-        for made in instances_of(op, n):
+        for made in [i for size in ((500, n) if write else (n,)) for i in instances_of(op, size)]:
             by_type.setdefault(made.dtype, []).append(made)
     for dtype, list_ in sorted(by_type.items()):
         for made, got in zip(list_, run(list_)):  # a graph a type
