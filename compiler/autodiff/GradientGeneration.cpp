@@ -7,6 +7,7 @@
 #include "GradientFlow.h"
 #include "GraphBuilder.h"
 #include "Locations.h"
+#include "PluginOverrides.h"
 
 #include "opc/Gradient.h"
 
@@ -110,7 +111,8 @@ private:
 /// ops before they add them.
 class RuleHost final : public user_op::GradientHost {
 public:
-  RuleHost(Generator &generator, ir::UserOp op) : g_(generator), op_(op) {
+  RuleHost(Generator &generator, ir::UserOp op, const std::string &library)
+      : g_(generator), op_(op), library_(library) {
     for (Value v : op.getArgs()) inputs_.push_back(ir::descOf(v));
     for (Value v : op.getOuts()) outputs_.push_back(ir::descOf(v));
   }
@@ -155,6 +157,7 @@ public:
     for (auto &b : conf->inputs)
       for (auto &t : b.tensors)
         if (auto it = renamed_.find(t); it != renamed_.end()) t = it->second;
+    conf->type = nameWithin(g_.registry_, library_, conf->type);
     const OpConf asked = *conf;
     Status s = g_.build_.addOp(conf, op_);
     if (!s.isOk()) {
@@ -220,6 +223,7 @@ private:
   };
   Generator &g_;
   mutable ir::UserOp op_;
+  const std::string &library_; // of the rule
   std::vector<user_op::TensorDesc> inputs_, outputs_;
   std::vector<Binding> bindings_;
   std::map<unsigned, std::string> zeros_;
@@ -250,7 +254,7 @@ LogicalResult Generator::differentiate(ir::UserOp op) {
 }
 
 LogicalResult Generator::applyRule(ir::UserOp op, const OpDef &def, const user_op::GradDef &grad) {
-  RuleHost host(*this, op);
+  RuleHost host(*this, op, grad.origin.library);
   const std::string rule =
       "the gradient rule of " + def.name + " (" + grad.origin.file + ":" + std::to_string(grad.origin.line) + ")";
   Status s;

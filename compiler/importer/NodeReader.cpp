@@ -3,6 +3,7 @@
 #include "GraphNodes.h"
 
 #include "AttrWire.h"
+#include "PluginOverrides.h"
 #include "TextParts.h"
 
 #include <algorithm>
@@ -177,7 +178,7 @@ private:
   }
 
   bool complete(int i, Node *node) {
-    node->def = graph_.registry.findOp(node->user.type);
+    node->def = findGraphOp(graph_.registry, node->user.type);
     if (!node->def) {
       unknownType(i, node->user.type);
       return false;

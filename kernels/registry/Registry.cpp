@@ -3,6 +3,7 @@
 #include "Registry.h"
 #include "DerivedGradient.h"
 #include "NearestNames.h"
+#include "PluginOverrides.h"
 
 #include <algorithm>
 #include <mutex>
@@ -128,9 +129,10 @@ Status Registry::add(user_op::PendingRegistrations pending, const std::string &l
       const user_op::Origin *other = known ? &known->origin : nullptr;
       if (!other && fresh.count(name)) other = fresh[name];
       if (other)
-        return rejected("OPC0903",
-                        "op '" + name + "' is registered twice: at " + where(*other) + " and at " + where(op.origin),
-                        "rename one of them, or load only one of the libraries");
+        return rejected(
+            "OPC0903", "op '" + name + "' is registered twice: at " + where(*other) + " and at " + where(op.origin),
+            other->library == "built-in" && info ? "rename yours, or let it win: --plugin-overrides " + library
+                                                 : "rename one of them, or load only one of the libraries");
       fresh[name] = &op.origin;
     }
   }
@@ -176,13 +178,15 @@ Status Registry::add(user_op::PendingRegistrations pending, const std::string &l
   return Status::ok();
 }
 
-Result<PluginInfo> Registry::loadPlugin(const std::string &path) {
+Result<PluginInfo> Registry::loadPlugin(const std::string &plugin) {
+  const std::string path = pluginPath(plugin);
   for (const PluginInfo &p : impl_->plugins)
     if (p.path == path) return p; // naming a library twice on the command line is not a conflict
-  OPC_ASSIGN_OR_RETURN(LoadedPlugin plugin, openPlugin(path));
-  OPC_RETURN_IF_ERROR(add(std::move(plugin.registrations), path, &plugin.info));
-  impl_->plugins.push_back(plugin.info);
-  return plugin.info;
+  OPC_ASSIGN_OR_RETURN(LoadedPlugin loaded, openPlugin(path));
+  if (isOverriding(plugin)) OPC_RETURN_IF_ERROR(overrideNames(*this, path, &loaded.registrations));
+  OPC_RETURN_IF_ERROR(add(std::move(loaded.registrations), path, &loaded.info));
+  impl_->plugins.push_back(loaded.info);
+  return loaded.info;
 }
 
 const OpDef *Registry::findOp(const std::string &type) const {

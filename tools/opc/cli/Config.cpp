@@ -7,6 +7,7 @@
 
 #include "NearestNames.h"
 #include "NumberText.h"
+#include "PluginOverrides.h"
 #include "Session.h"
 #include "TensorMetrics.h"
 
@@ -75,6 +76,7 @@ std::string complaint(const ConfigKey &key, const std::string &value) {
 }
 
 std::string beside(const std::string &file, const std::string &path) {
+  if (isOverriding(path)) return overridingPlugin(beside(file, pluginPath(path)));
   if (path.empty() || path[0] == '/') return path;
   std::error_code error;
   return (fs::absolute(file, error).parent_path() / path).lexically_normal().string();

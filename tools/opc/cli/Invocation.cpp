@@ -5,6 +5,8 @@
 #include "DiagnosticJson.h"
 #include "DiagnosticText.h"
 #include "Log.h"
+#include "PluginOverrides.h"
+#include "TextParts.h"
 
 #include <cerrno>
 #include <cstring>
@@ -17,6 +19,8 @@ std::vector<Option> SharedFlags::options() {
       {"", 'C', "DIR", "work in DIR: all other paths are relative to it", &directory},
       {"--config", 0, "FILE", "settings from this file alone; none: from no file", &config},
       {"--plugin", 0, "LIB", "load the operators of a shared library (repeatable)", &plugins},
+      {"--plugin-overrides", 0, "LIB", "load a library whose ops win over built-in ones of their names (repeatable)",
+       intoEach(&plugins, [](const std::string &path) { return std::optional(overridingPlugin(path)); })},
       {"--device", 0, "cpu|gpu", "where to run (default: cpu)", &device},
       Option{"", 'j', "N", "threads to use (default: one for each core)", &threads}.range(1, 4096, "number of threads"),
       {"--json", 0, "", "one JSON document on standard output instead of text", &json},
@@ -35,7 +39,7 @@ Invocation::Invocation(SharedFlags flags, std::vector<std::string> commandLine, 
       progress_(std::make_unique<Progress>(ProgressMode::kNone, terminal)) {}
 
 Status Invocation::start() {
-  startLog(flags_.quiet ? 0 : flags_.verbose);
+  startLog(flags_.quiet ? -1 : flags_.verbose);
   const ProgressMode mode = parseProgress(flags_.progress, isatty(STDERR_FILENO) != 0);
   // Lines of the log and a line that is rewritten would spoil each other.
   const bool quiet = flags_.quiet || (mode == ProgressMode::kLine && flags_.verbose);
@@ -57,6 +61,8 @@ Result<Registry> loadRegistry(const std::vector<std::string> &plugins) {
   OPC_RETURN_IF_ERROR(registry.addLinked());
   for (const std::string &path : plugins) {
     OPC_ASSIGN_OR_RETURN(PluginInfo info, registry.loadPlugin(path));
+    if (const auto names = overriddenBy(registry, info.path); !names.empty())
+      logNote(info.path + " overrides the built-in " + (names.size() == 1 ? "op " : "ops ") + joined(names, ", "));
     logInfo("plugin " + path + ": " + std::to_string(info.ops.size()) + " ops, " + std::to_string(info.kernels.size()) +
             " kernels");
   }

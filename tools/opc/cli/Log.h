@@ -6,8 +6,10 @@
 
 namespace opc::cli {
 
-/// 0: nothing, 1: logInfo, 2: logDebug too.
+/// -1: nothing, 0: logNote, 1: logInfo too, 2: logDebug too.
 void startLog(int verbosity);
+/// What is worth a word without -v: "note: ...".
+void logNote(const std::string &text);
 void logInfo(const std::string &text);
 void logDebug(const std::string &text);
 

@@ -3,6 +3,7 @@
 #include "Commands.h"
 
 #include "OpReport.h"
+#include "PluginOverrides.h"
 #include "TextParts.h"
 #include "TextTable.h"
 
@@ -35,7 +36,7 @@ public:
     Terminal &terminal = invocation.terminal();
 
     if (page) {
-      const user_op::OpDef *op = registry.findOp(positional[1]);
+      const user_op::OpDef *op = findGraphOp(registry, positional[1]);
       if (!op) return unknownOp(registry, positional[1]);
       if (invocation.flags().json)
         terminal.out(jsonText({{"schema", 1}, {"op", opJson(registry, *op)}}));

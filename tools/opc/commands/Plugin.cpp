@@ -4,6 +4,7 @@
 
 #include "NearestNames.h"
 #include "OpReport.h"
+#include "PluginOverrides.h"
 #include "TextParts.h"
 
 #include <algorithm>
@@ -109,6 +110,8 @@ private:
     std::string text = info.path + ": SDK API " + std::to_string(info.apiVersion) + ", " +
                        counted(info.ops.size(), "op") + ", " + counted(info.kernels.size(), "kernel") + ", " +
                        counted(info.grads.size(), "gradient") + "\n";
+    const std::vector<std::string> overridden = overriddenBy(registry, info.path);
+    if (!overridden.empty()) text += "  overrides the built-in " + joined(overridden, ", ") + "\n";
     Json ops = Json::array();
     for (const std::string &name : info.ops) {
       const user_op::OpDef *op = registry.findOp(name);
@@ -156,6 +159,7 @@ private:
                        {"ops", std::move(ops)},
                        {"kernels", info.kernels},
                        {"gradients", info.grads},
+                       {"overrides", overridden},
                        {"without_op", orphans}});
   }
 };

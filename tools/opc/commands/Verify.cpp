@@ -6,6 +6,7 @@
 #include "JsonOutput.h"
 #include "NumberText.h"
 #include "Placement.h"
+#include "PluginOverrides.h"
 #include "ProcessOutput.h"
 #include "PurityCheck.h"
 #include "SignatureCheck.h"
@@ -92,7 +93,7 @@ private:
     }
     for (const std::string &name : names) {
       const size_t before = ops->size();
-      if (const user_op::OpDef *op = registry.findOp(name)) {
+      if (const user_op::OpDef *op = findGraphOp(registry, name)) {
         ops->push_back(op);
       } else {
         for (const user_op::OpDef *op : registry.ops())

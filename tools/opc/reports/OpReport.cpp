@@ -175,6 +175,7 @@ Json opJson(const Registry &registry, const OpDef &op) {
     kernels.push_back({{"device", textOrNull(target.device)},
                        {"dtype", textOrNull(target.dtype)},
                        {"origin", k->origin.library},
+                       {"source", sourceText(k->origin)},
                        {"priority", k->priority},
                        {"condition", k->condition ? k->condition->text() : ""}});
   }

@@ -1,0 +1,99 @@
+// PluginOverrides: names for what overrides, and what a name means to whom.
+// SPDX-License-Identifier: Apache-2.0
+#include "PluginOverrides.h"
+
+#include <algorithm>
+#include <cctype>
+#include <map>
+
+namespace opc {
+
+using user_op::OpDef;
+
+namespace {
+
+const std::string kOverriding = "overrides=", kMark = "::";
+
+/// "myops" for "build/libmyops.so".
+std::string libraryName(const std::string &path) {
+  std::string name = path.substr(path.rfind('/') + 1);
+  name = name.substr(0, name.find('.'));
+  if (name.size() > 3 && name.compare(0, 3, "lib") == 0) name.erase(0, 3);
+  for (char &c : name)
+    if (!std::isalnum(static_cast<unsigned char>(c))) c = '_';
+  return name;
+}
+
+std::vector<std::string> namesOf(const OpDef &op) {
+  std::vector<std::string> names = {op.name};
+  names.insert(names.end(), op.aliases.begin(), op.aliases.end());
+  return names;
+}
+
+std::string placeOf(const user_op::Origin &origin, const std::string &library) {
+  return library + ", " + origin.file + ":" + std::to_string(origin.line);
+}
+
+} // namespace
+
+std::string overridingPlugin(const std::string &path) { return kOverriding + path; }
+
+std::string pluginPath(const std::string &plugin) {
+  return plugin.compare(0, kOverriding.size(), kOverriding) == 0 ? plugin.substr(kOverriding.size()) : plugin;
+}
+
+Status overrideNames(const Registry &registry, const std::string &path, user_op::PendingRegistrations *pending) {
+  std::map<std::string, std::string> renamed; // within this library
+  for (OpDef &op : pending->ops) {
+    std::vector<std::string> aliases;
+    bool overrides = false;
+    for (const std::string &name : namesOf(op)) {
+      if (const OpDef *other = registry.findOp(kMark + name))
+        return Status(StatusCode::kUnsupported, "OPC0903",
+                      "op '" + name + "' is overridden twice: at " + placeOf(other->origin, other->origin.library) +
+                          " and at " + placeOf(op.origin, path))
+            .withHelp("rename one of them, or load only one of the libraries");
+      const OpDef *known = registry.findOp(name);
+      const bool isBuiltIn = known && known->origin.library == "built-in";
+      overrides |= isBuiltIn;
+      if (isBuiltIn)
+        aliases.push_back(kMark + name);
+      else if (name != op.name)
+        aliases.push_back(name);
+    }
+    if (!overrides) continue;
+    const std::string own = libraryName(path) + kMark + op.name;
+    for (const std::string &name : namesOf(op)) renamed[name] = own;
+    op.name = own;
+    op.aliases = std::move(aliases);
+  }
+  auto follow = [&](std::string &type) {
+    if (auto it = renamed.find(type); it != renamed.end()) type = it->second;
+  };
+  for (user_op::KernelDef &k : pending->kernels) follow(k.opType);
+  for (user_op::GradDef &g : pending->grads) follow(g.opType);
+  return Status::ok();
+}
+
+const OpDef *findGraphOp(const Registry &registry, const std::string &type) {
+  const OpDef *overriding = registry.plugins().empty() ? nullptr : registry.findOp(kMark + type);
+  return overriding ? overriding : registry.findOp(type);
+}
+
+std::string nameWithin(const Registry &registry, const std::string &library, const std::string &type) {
+  if (library == "built-in") return type;
+  const OpDef *overriding = registry.findOp(kMark + type);
+  return overriding && overriding->origin.library == library ? overriding->name : type;
+}
+
+std::vector<std::string> overriddenBy(const Registry &registry, const std::string &library) {
+  std::vector<std::string> names;
+  for (const OpDef *op : registry.ops())
+    if (op->origin.library == library)
+      for (const std::string &alias : op->aliases)
+        if (alias.compare(0, kMark.size(), kMark) == 0) names.push_back(alias.substr(kMark.size()));
+  std::sort(names.begin(), names.end());
+  return names;
+}
+
+} // namespace opc
