@@ -27,6 +27,8 @@ def files():
 
 
 FILES = files()
+# Headers at OneFlow's paths, with OneFlow's macros: what they are called is not ours to choose. LOG prints, from plugins.
+ONEFLOW = ("kernels/sdk/compat/oneflow/", "tests/plugin/compat/")
 TEXT = {}
 
 
@@ -83,7 +85,7 @@ class Sources(unittest.TestCase):
 
     def test_names(self):
         vague = re.compile(r"(^|[_.-])(utils?|helpers?|common|misc)([_.-]|$)", re.I)
-        self.report([f for f in FILES if any(vague.search(p) for p in f.split("/"))], "names that say nothing")
+        self.report([f for f in FILES if not f.startswith(ONEFLOW) and any(vague.search(p) for p in f.split("/"))], "names that say nothing")
 
     def test_forbidden_text(self):
         """No path of a developer's machine; no promise in place of work."""
@@ -92,7 +94,7 @@ class Sources(unittest.TestCase):
         wrong = []
         for f in code() + [f for f in FILES if f.endswith((".md", ".pbtxt", ".mlir", ".test", ".txt", ".json"))]:
             for n, line in enumerate(text(f).split("\n"), 1):
-                if paths.search(line) or (promise.search(line) and not f.endswith(".md")):
+                if paths.search(line) or (promise.search(line) and not f.endswith(".md") and not f.startswith(ONEFLOW)):
                     wrong.append(f"{f}:{n}: {line.strip()[:80]}")
         self.report(wrong, "forbidden text")
 
@@ -100,7 +102,7 @@ class Sources(unittest.TestCase):
         bad = re.compile(r"std::(cout|cerr|exit|abort)\b|\bprintf\(|\bllvm::(errs|outs)\(\)")
         wrong = []
         for f in FILES:
-            if f.startswith(("runtime/", "compiler/", "kernels/")) and f.endswith((".cpp", ".h")):
+            if f.startswith(("runtime/", "compiler/", "kernels/")) and f.endswith((".cpp", ".h")) and not f.startswith(ONEFLOW):
                 for n, line in enumerate(text(f).split("\n"), 1):
                     if bad.search(line.split("//")[0]) and "snprintf" not in line:
                         wrong.append(f"{f}:{n}: {line.strip()[:80]}")

@@ -2,23 +2,19 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include "opc/Op.h"
-
-#include <algorithm>
-#include <cmath>
-#include <cstring>
-#include <numeric>
-
-namespace oneflow {
-using namespace ::opc;
-namespace user_op {
-using namespace ::opc::user_op;
-}
-} // namespace oneflow
+#include "oneflow/core/common/data_type.h"
+#include "oneflow/core/common/shape.h"
+#include "oneflow/core/framework/to_string.h"
+#include "oneflow/core/job/sbp_parallel.h"
 
 /// OneFlow's look-up gives a plain pointer, which sources take with `auto *`; nullptr for an argument that is not
 /// there.
 #define Tensor4ArgNameAndIndex(...) Tensor4ArgNameAndIndex(__VA_ARGS__).get()
+
+namespace oneflow::user_op {
+using InputArgModifier = InputBlobModifier;
+using OutputArgModifier = OutputBlobModifier;
+} // namespace oneflow::user_op
 
 /// A grid-stride loop over int32 indices.
 #define CUDA_1D_KERNEL_LOOP(i, n)                                                                                      \
@@ -34,13 +30,3 @@ inline int32_t BlocksNum4ThreadsNum(int32_t n) {
   return std::max(1, std::min((n + kCudaThreadsNumPerBlock - 1) / kCudaThreadsNumPerBlock, kCudaMaxBlocksNum));
 }
 } // namespace oneflow
-
-#define OF_PP_CAT_IMPL(a, b) a##b
-#define OF_PP_CAT(a, b) OF_PP_CAT_IMPL(a, b)
-#define OF_PP_STRINGIZE_IMPL(x) #x
-#define OF_PP_STRINGIZE(x) OF_PP_STRINGIZE_IMPL(x)
-#define OF_PP_MAKE_TUPLE_SEQ(...) ((__VA_ARGS__))
-#define OF_PP_PAIR_FIRST(pair) OF_PP_PAIR_FIRST_IMPL pair
-#define OF_PP_PAIR_FIRST_IMPL(a, b) a
-#define OF_PP_PAIR_SECOND(pair) OF_PP_PAIR_SECOND_IMPL pair
-#define OF_PP_PAIR_SECOND_IMPL(a, b) b
