@@ -36,14 +36,14 @@ inline Maybe<void> checkIndex(const InferContext *ctx, const char *indexed) {
 template <class I> struct DimLines {
   const I *data; // of index
   Shape indexShape;
-  IndexRange range;
+  PieceRange range;
   std::vector<StridedDim> index, indexed, other;
   int64_t count, length, indexStep, indexedStep, otherStep;
 
   DimLines(KernelBindContext *ctx, const I *indices, const char *indexedArg, const char *otherArg)
       : data(indices), indexShape(ctx->Desc("index").shape()) {
     const int64_t dim = valueOf(dimOf(*ctx, indexShape));
-    range = indexRange(ctx, indexedArg, dim);
+    range = pieceRange(ctx, indexedArg, dim);
     length = indexShape.At(dim);
     count = length == 0 ? 0 : indexShape.elem_cnt() / length;
     indexStep = place(indexShape, dim, &index);
@@ -81,11 +81,6 @@ inline Maybe<std::vector<int64_t>> alikeAxes(const SbpContext &ctx) {
     if (equal) axes.push_back(a);
   }
   return axes;
-}
-inline Maybe<ShardingRule> alikeSharding(const SbpContext &ctx) {
-  AxisFactors factors(static_cast<size_t>(ctx.In("index").shape().NumAxes()), ".");
-  for (int64_t a : JUST(alikeAxes(ctx))) factors[static_cast<size_t>(a)] = "a" + std::to_string(a);
-  return shardingRule(std::vector<AxisFactors>(ctx.inputs().size(), factors), {factors});
 }
 
 } // namespace opc::ops

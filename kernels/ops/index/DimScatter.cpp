@@ -53,15 +53,33 @@ template <class T> using AddKernel = FunctionKernel<bindScatter<Add, T, Init::kI
 template <class T> using MulKernel = FunctionKernel<bindScatter<Multiply, T, Init::kInput>>;
 template <class T> using AddLikeKernel = FunctionKernel<bindScatter<Add, T, Init::kZeros>>;
 
-/// That of dim_gather turned round. Listed, because a rule would give another order.
+/// That of dim_gather turned round. Listed, because a rule would give another order, and like, whose values are not
+/// read, may be a partial sum.
 Maybe<void> listAddLike(SbpContext *ctx) {
   using namespace sbp;
   const Shape &index = ctx->In("index").shape();
   const int64_t dim = JUST(dimOf(*ctx, index));
   for (int64_t a : JUST(alikeAxes(*ctx))) addSignature(ctx, {S(a), S(a), S(a), S(a)});
-  if (ctx->In("src").shape().At(dim) == index.At(dim)) addSignature(ctx, {B, S(dim), S(dim), P});
+  const bool together = ctx->In("src").shape().At(dim) == index.At(dim);
+  if (together) addSignature(ctx, {B, S(dim), S(dim), P});
   addSignature(ctx, {S(dim), B, B, S(dim)});
   addSignature(ctx, {B, B, P, P});
+  if (together) addSignature(ctx, {P, S(dim), S(dim), P});
+  addSignature(ctx, {P, B, P, P});
+  addSignature(ctx, {P, B, B, B});
+  return Maybe<void>::Ok();
+}
+/// Each device may have a piece of the indexed axis. Addends of the input take addends of src, or, in a sum, pieces of
+/// what is added; factors leave addends of the input what they are.
+template <class Update> Maybe<void> listScatter(SbpContext *ctx) {
+  using namespace sbp;
+  constexpr bool sums = std::is_same_v<Update, Add>, factors = std::is_same_v<Update, Multiply>;
+  const Shape &index = ctx->In("index").shape();
+  const int64_t dim = JUST(dimOf(*ctx, index));
+  for (int64_t a : JUST(alikeAxes(*ctx))) addSignature(ctx, {S(a), S(a), S(a), S(a)});
+  addSignature(ctx, {S(dim), B, B, S(dim)});
+  addSignature(ctx, {P, B, factors ? B : P, P});
+  if (sums && ctx->In("src").shape().At(dim) == index.At(dim)) addSignature(ctx, {P, S(dim), S(dim), P});
   return Maybe<void>::Ok();
 }
 
@@ -86,14 +104,14 @@ Case columns(const char *base, int64_t entries) {
 // Distinct indices in the samples would need a permutation; one row of indices per line cannot collide.
 REGISTER_USER_OP("dim_scatter_update")
     .With(definition("input"))
-    .Sharding(alikeSharding)
+    .SetGetSbpFn(listScatter<Replace>)
     .Doc(doc("is replaced by"))
     .Cases({columns("input", 1).Types({kFloat, kDouble, kFloat16, kUInt8, kInt64})})
     .Kernel<FunctionKernel<bindUpdate>>();
 
 REGISTER_USER_OP("dim_scatter_add")
     .With(definition("input"))
-    .Sharding(alikeSharding)
+    .SetGetSbpFn(listScatter<Add>)
     .Doc(doc("is increased by"))
     .Cases(
         {columns("input", 8),
@@ -102,7 +120,7 @@ REGISTER_USER_OP("dim_scatter_add")
 
 REGISTER_USER_OP("dim_scatter_mul")
     .With(definition("input"))
-    .Sharding(alikeSharding)
+    .SetGetSbpFn(listScatter<Multiply>)
     .Doc(doc("is multiplied by"))
     .Cases({columns("input", 8)})
     .Kernel<MulKernel, types::Numbers>("src", accumulates("output"));

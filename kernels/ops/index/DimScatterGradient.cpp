@@ -79,9 +79,11 @@ public:
           if (places) std::memset(seen, 0, static_cast<size_t>(places));
           lines.forEach(dev, [&](int64_t i, int64_t x, int64_t o) {
             for (int64_t k = lines.length; k-- > 0;) {
-              const int64_t at = x + static_cast<int64_t>(indices[i + k * lines.indexStep]) * lines.indexedStep;
-              static_cast<T *>(to)[o + k * lines.otherStep] = seen[at] ? T(0) : static_cast<const T *>(from)[at];
-              seen[at] = 1;
+              const int64_t place = lines.range.place(indices[i + k * lines.indexStep]);
+              const int64_t at = x + place * lines.indexedStep;
+              const bool last = lines.range.holds(place) && !seen[at];
+              static_cast<T *>(to)[o + k * lines.otherStep] = last ? static_cast<const T *>(from)[at] : T(0);
+              if (last) seen[at] = 1;
             }
           });
         });
@@ -90,6 +92,16 @@ public:
   }
 };
 
+/// All writes to a place are in one piece, so that each piece knows the last.
+Maybe<void> listUpdateGrad(SbpContext *ctx) {
+  using namespace sbp;
+  const int64_t dim = JUST(dimOf(*ctx, ctx->In("dy").shape()));
+  for (int64_t a : JUST(alikeAxes(*ctx))) addSignature(ctx, {S(a), S(a), S(a)});
+  addSignature(ctx, {S(dim), B, P});
+  addSignature(ctx, {P, B, P});
+  return Maybe<void>::Ok();
+}
+
 REGISTER_USER_OP("dim_scatter_update_grad")
     .GradientOf("dim_scatter_update")
     .Input("dy")
@@ -97,7 +109,7 @@ REGISTER_USER_OP("dim_scatter_update_grad")
     .Output("dx")
     .RequiredAttr<int32_t>("dim")
     .SetTensorDescInferFn(inferUpdateGrad)
-    .Sharding(alikeSharding)
+    .SetGetSbpFn(listUpdateGrad)
     .Doc("The gradient of dim_scatter_update by src: dx, in the shape of index, holds the entries of dy where the "
          "elements of src were written. Of several written to one place only the last one counted; the others get 0.")
     .Cases({Case("columns")
@@ -171,22 +183,29 @@ public:
       return bindTask([=](DeviceCtx *dev) {
         lines.check(dev);
         lines.forEach(dev, [&](int64_t i, int64_t x, int64_t o) {
-          const auto place = [&](int64_t k) {
-            return x + static_cast<int64_t>(indices[i + k * lines.indexStep]) * lines.indexedStep;
+          const auto place = [&](int64_t k) { // -1: another device has it
+            const int64_t at = lines.range.place(indices[i + k * lines.indexStep]);
+            return lines.range.holds(at) ? x + at * lines.indexedStep : -1;
           };
           for (int64_t k = 0; k < lines.range.size; ++k) {
             products[x + k * lines.indexedStep] = 1;
             zeros[x + k * lines.indexedStep] = 0;
           }
           for (int64_t k = 0; k < lines.length; ++k) {
+            const int64_t at = place(k);
+            if (at < 0) continue;
             const double factor = wide(src[o + k * lines.otherStep]);
             if (factor == 0)
-              ++zeros[place(k)];
+              ++zeros[at];
             else
-              products[place(k)] *= factor;
+              products[at] *= factor;
           }
           for (int64_t k = 0; k < lines.length; ++k) {
             const int64_t at = place(k);
+            if (at < 0) {
+              dsrc[o + k * lines.otherStep] = T(Narrow(0));
+              continue;
+            }
             const double factor = wide(src[o + k * lines.otherStep]),
                          all = wide(dy[at]) * wide(base[at]) * products[at];
             const double d = zeros[at] == 0 ? all / factor : zeros[at] == 1 && factor == 0 ? all : 0.0;
@@ -202,6 +221,17 @@ private:
   static double wide(T v) { return static_cast<double>(static_cast<Narrow>(v)); }
 };
 
+/// All factors of a place are in one piece.
+Maybe<void> listMulGrad(SbpContext *ctx) {
+  using namespace sbp;
+  const int64_t dim = JUST(dimOf(*ctx, ctx->In("input").shape()));
+  for (int64_t a : JUST(alikeAxes(*ctx))) addSignature(ctx, {S(a), S(a), S(a), S(a), S(a)});
+  addSignature(ctx, {S(dim), S(dim), B, B, P});
+  addSignature(ctx, {P, B, B, B, P});
+  addSignature(ctx, {B, P, B, B, P});
+  return Maybe<void>::Ok();
+}
+
 REGISTER_USER_OP("dim_scatter_mul_grad")
     .GradientOf("dim_scatter_mul")
     .Input("dy")
@@ -211,7 +241,7 @@ REGISTER_USER_OP("dim_scatter_mul_grad")
     .Output("dsrc")
     .RequiredAttr<int32_t>("dim")
     .SetTensorDescInferFn(inferMulGrad)
-    .Sharding(alikeSharding)
+    .SetGetSbpFn(listMulGrad)
     .Doc("The gradient of dim_scatter_mul by src, which has the shape of index: dsrc is dy * input at the place that "
          "an element of src multiplies, times the other elements that do, right also where some are 0.")
     .Cases({Case("columns")
@@ -317,6 +347,12 @@ private:
   }
 };
 
+Maybe<void> listAlike(SbpContext *ctx) {
+  const size_t tensors = ctx->inputs().size() + ctx->outputs().size();
+  for (int64_t a : JUST(alikeAxes(*ctx))) addSignature(ctx, std::vector<SbpParallel>(tensors, sbp::S(a)));
+  return Maybe<void>::Ok();
+}
+
 REGISTER_USER_OP("dim_scatter_mul_grad_grad")
     .GradientOf("dim_scatter_mul_grad")
     .Input("weight")
@@ -326,7 +362,7 @@ REGISTER_USER_OP("dim_scatter_mul_grad_grad")
     .Output("dsrc")
     .RequiredAttr<int32_t>("dim")
     .SetTensorDescInferFn(inferMulSecond)
-    .Sharding(alikeSharding)
+    .SetGetSbpFn(listAlike)
     .Doc("The gradient of sum(ddsrc * dim_scatter_mul_grad) by src, with weight = dy * input: for each element of src "
          "weight at its place times the sum, over the other elements there, of ddsrc times the factors that are "
          "neither, right also where some are 0.")

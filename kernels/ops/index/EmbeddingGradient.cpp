@@ -71,8 +71,11 @@ Maybe<void> listSignatures(SbpContext *ctx) {
   addSignature(ctx, {S(rank), S(1), B, S(1)});
   addSignature(ctx, {B, S(0), B, S(0)});
   addSignature(ctx, {P, B, B, P});
-  if (ctx->Attr<bool>("scale_grad_by_freq")) return Maybe<void>::Ok(); // a part does not know the whole's counts
-  for (int64_t a = 0; a < rank; ++a) addSignature(ctx, {S(a), B, S(a), P});
+  const bool addsUp = !ctx->Attr<bool>("scale_grad_by_freq"); // else a part does not know the whole's counts
+  for (int64_t a = 0; a < rank && addsUp; ++a) addSignature(ctx, {S(a), B, S(a), P});
+  addSignature(ctx, {P, P, B, P}); // the values of weight are not read
+  addSignature(ctx, {B, P, B, B});
+  for (int64_t a = 0; a < rank && addsUp; ++a) addSignature(ctx, {S(a), P, S(a), P});
   return Maybe<void>::Ok();
 }
 

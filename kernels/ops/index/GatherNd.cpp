@@ -10,7 +10,7 @@ public:
   std::unique_ptr<BoundKernel> Bind(KernelBindContext *ctx) const override {
     const Tensor &params = ctx->In("params"), &indices = ctx->In("indices");
     return withIndices(indices, [&](const auto *index) {
-      return bindGather(params, ctx->Out("out"), TupleRows(index, indices.shape(), params.shape()));
+      return bindGather(params, ctx->Out("out"), TupleRows(ctx, index, "params"));
     });
   }
 };
@@ -18,11 +18,11 @@ public:
 /// Listed, because a rule would give another order.
 Maybe<void> listSignatures(SbpContext *ctx) {
   using namespace sbp;
-  const Shape &indices = ctx->In("indices").shape();
-  const int64_t lead = indices.NumAxes() - 1, k = indices.At(lead);
-  for (int64_t a = 0; a < lead; ++a) addSignature(ctx, {B, S(a), S(a)});
-  for (int64_t a = k; a < ctx->In("params").shape().NumAxes(); ++a) addSignature(ctx, {S(a), B, S(lead + a - k)});
+  const TupleAxes axes(ctx->In("indices").shape(), ctx->In("params").shape().NumAxes());
+  for (int64_t a = 0; a < axes.lead; ++a) addSignature(ctx, {B, S(a), S(a)});
+  for (const auto &[a, row] : axes.rows) addSignature(ctx, {S(a), B, S(row)});
   addSignature(ctx, {P, B, P});
+  for (int64_t a = 0; a < axes.indexed; ++a) addSignature(ctx, {S(a), B, P});
   return Maybe<void>::Ok();
 }
 

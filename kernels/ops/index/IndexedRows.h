@@ -13,13 +13,13 @@ namespace opc::ops {
 template <class I> struct AxisRows {
   const I *data;
   Shape shape; // of the indices
-  IndexRange range;
+  PieceRange range;
   const char *arg, *into; // for messages: the argument of the indices, and what they point into
   int64_t outer, n, inner, step;
 
   AxisRows(KernelBindContext *ctx, const I *indices, const char *indexArg, const char *indexed, int64_t axis,
            const char *intoWhat, bool batch = false)
-      : data(indices), shape(ctx->Desc(indexArg).shape()), range(indexRange(ctx, indexed, axis)), arg(indexArg),
+      : data(indices), shape(ctx->Desc(indexArg).shape()), range(pieceRange(ctx, indexed, axis)), arg(indexArg),
         into(intoWhat) {
     const Shape &whole = ctx->Desc(indexed).shape();
     outer = whole.Count(0, axis);
@@ -72,7 +72,8 @@ std::unique_ptr<BoundKernel> bindScatter(const Accumulated<T> &out, const Tensor
     out.begin(dev);
     if constexpr (std::is_same_v<Update, Replace>) {
       for (int64_t i = 0; i < rows.n; ++i) // of equal places the last one stays
-        std::memcpy(out.data() + rows.offset(0, i), from + i * rows.inner, static_cast<size_t>(rows.inner) * sizeof(T));
+        if (const int64_t offset = rows.offset(0, i); offset >= 0)
+          std::memcpy(out.data() + offset, from + i * rows.inner, static_cast<size_t>(rows.inner) * sizeof(T));
     } else {
       out.addRows(dev, from, rows);
     }

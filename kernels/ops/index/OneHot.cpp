@@ -25,7 +25,7 @@ public:
   std::unique_ptr<BoundKernel> Bind(KernelBindContext *ctx) const override {
     const Tensor &indices = ctx->In("indices");
     const Shape shape = indices.shape();
-    const IndexRange range = indexRange(ctx, "out", shape.NumAxes());
+    const PieceRange range = pieceRange(ctx, "out", shape.NumAxes());
     const int64_t depth = range.size, n = shape.elem_cnt();
     const DataType type = ctx->Attr<DataType>("dtype");
     const uint64_t on = elementBits(type, ctx->Attr<double>("floating_on_value"),

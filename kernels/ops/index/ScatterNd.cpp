@@ -40,7 +40,7 @@ template <class Update, class T, Into into> std::unique_ptr<BoundKernel> bindUpd
   const Tensor &indices = ctx->In("indices");
   const Accumulated<T> out(ctx, "out", into == Into::kParams ? "params" : nullptr);
   return withIndices(indices, [&](const auto *index) {
-    return bindScatter<Update>(out, ctx->In("updates"), TupleRows(index, indices.shape(), ctx->Out("out").shape()));
+    return bindScatter<Update>(out, ctx->In("updates"), TupleRows(ctx, index, "out"));
   });
 }
 std::unique_ptr<BoundKernel> bindReplacing(KernelBindContext *ctx) {
@@ -50,8 +50,9 @@ std::unique_ptr<BoundKernel> bindReplacing(KernelBindContext *ctx) {
 template <class T> using SumKernel = FunctionKernel<bindUpdates<Add, T, Into::kShape>>;
 template <class T> using AddKernel = FunctionKernel<bindUpdates<Add, T, Into::kParams>>;
 
-/// The sums: split tuples add up to partial sums of a result that starts from zero. Listed, because a rule would give
-/// another order.
+/// The sums: split tuples add up to partial sums of a result that starts from zero; of an axis that tuples address each
+/// device may have a piece. Listed, because a rule would give another order, and like, whose values are not read, may
+/// be a partial sum.
 template <Into into> Maybe<void> listSums(SbpContext *ctx) {
   using namespace sbp;
   const auto add = [&](SbpParallel indices, SbpParallel updates, SbpParallel like, SbpParallel out) {
@@ -60,27 +61,38 @@ template <Into into> Maybe<void> listSums(SbpContext *ctx) {
     else
       addSignature(ctx, {indices, updates, out});
   };
-  const Shape &indices = ctx->In("indices").shape();
-  const int64_t lead = indices.NumAxes() - 1, k = indices.At(lead);
+  const TupleAxes axes(ctx->In("indices").shape(), ctx->Out("out").shape().NumAxes());
   add(B, P, B, P);
-  for (int64_t a = 0; a < lead; ++a) add(S(a), S(a), B, P);
-  for (int64_t a = k; a < ctx->Out("out").shape().NumAxes(); ++a) add(B, S(lead + a - k), S(a), S(a));
+  for (int64_t a = 0; a < axes.lead; ++a) add(S(a), S(a), B, P);
+  for (const auto &[a, row] : axes.rows) add(B, S(row), S(a), S(a));
+  for (int64_t a = 0; a < axes.indexed; ++a) add(B, B, S(a), S(a));
+  if (into != Into::kLike) return Maybe<void>::Ok();
+  add(B, P, P, P);
+  for (int64_t a = 0; a < axes.lead; ++a) add(S(a), S(a), P, P);
+  add(B, B, P, B);
   return Maybe<void>::Ok();
 }
-/// params and updates together: each part has some of every slice, or addends of both.
-Maybe<ShardingRule> sharding(const SbpContext &ctx) {
-  const TupleFactors f(ctx.In("indices").shape(), ctx.In("params").shape().NumAxes());
-  return shardingRule({f.whole, f.rows, f.indices}, {f.whole}, Linear({0, 1}));
+/// Of params and updates each part has some of every slice, or addends of both; of an axis that tuples address each
+/// may have a piece. With `sums` split tuples add up to addends of params. Listed, because a rule would give another
+/// order.
+template <bool sums> Maybe<void> listScatter(SbpContext *ctx) {
+  using namespace sbp;
+  const TupleAxes axes(ctx->In("indices").shape(), ctx->In("params").shape().NumAxes());
+  for (const auto &[a, row] : axes.rows) addSignature(ctx, {S(a), S(row), B, S(a)});
+  addSignature(ctx, {P, P, B, P});
+  for (int64_t a = 0; a < axes.lead && sums; ++a) addSignature(ctx, {P, S(a), S(a), P});
+  for (int64_t a = 0; a < axes.indexed; ++a) addSignature(ctx, {S(a), B, B, S(a)});
+  return Maybe<void>::Ok();
 }
 
 /// The definition of tensor_scatter_nd_update and _add.
-void tensorScatter(OpRegistry &op) {
+template <bool sums> void tensorScatter(OpRegistry &op) {
   op.Input("params")
       .Input("updates")
       .Input("indices")
       .Output("out")
       .SetTensorDescInferFn(infer<Into::kParams>)
-      .Sharding(sharding);
+      .SetGetSbpFn(listScatter<sums>);
 }
 const std::vector<DataType> kMoved = {kFloat, kDouble, kFloat16, kUInt8, kInt64};
 
@@ -109,13 +121,13 @@ REGISTER_USER_OP("scatter_nd_like")
     .Kernel<SumKernel, types::Numbers>("updates", accumulates("out"));
 
 REGISTER_USER_OP("tensor_scatter_nd_update")
-    .With(tensorScatter)
+    .With(tensorScatter<false>)
     .Doc(kTuples + "out is params with the addressed slices replaced by updates; of equal tuples the last one stays.")
     .Cases({Case("rows").In("params", {4, 3}).In("updates", {2, 3}).In("indices", kInt64, {2, 1}, 0, 4).Types(kMoved)})
     .Kernel<FunctionKernel<bindReplacing>>();
 
 REGISTER_USER_OP("tensor_scatter_nd_add")
-    .With(tensorScatter)
+    .With(tensorScatter<true>)
     .Doc(kTuples + "out is params with updates added to the addressed slices in order; equal tuples add up.")
     .Cases({Case("rows").In("params", {4, 3}).In("updates", {5, 3}).In("indices", kInt64, {5, 1}, 0, 4)})
     .Kernel<AddKernel, types::Numbers>("updates", accumulates("out"));

@@ -16,7 +16,7 @@ public:
     const int64_t size = static_cast<int64_t>(elementSize(dy)), places = dy.shape().elem_cnt();
     char *seen = ctx->Tmp<char>();
     return withIndices(indices, [&](const auto *index) {
-      const TupleRows rows(index, indices.shape(), dy.shape());
+      const TupleRows rows(ctx, index, "dy");
       return bindTask([=](DeviceCtx *dev) {
         rows.check(dev);
         const int64_t row = rows.inner * size;
@@ -24,20 +24,25 @@ public:
         std::memset(seen, 0, static_cast<size_t>(places));
         for (int64_t i = rows.n; i-- > 0;) { // backwards: the first visit of a place is the last write to it
           const int64_t at = rows.offset(0, i);
-          if (seen[at])
+          if (at < 0 || seen[at])
             std::memset(to + i * row, 0, static_cast<size_t>(row));
           else
             std::memcpy(to + i * row, from + at * size, static_cast<size_t>(row));
-          seen[at] = 1;
+          if (at >= 0) seen[at] = 1;
         }
       });
     });
   }
 };
 
-Maybe<ShardingRule> sharding(const SbpContext &ctx) {
-  const TupleFactors f(ctx.In("indices").shape(), ctx.In("dy").shape().NumAxes());
-  return shardingRule({f.whole, f.indices}, {f.rows}, Linear({0}));
+/// All updates of a place are in one piece, so that each piece knows the last. Listed for the order.
+Maybe<void> listSignatures(SbpContext *ctx) {
+  using namespace sbp;
+  const TupleAxes axes(ctx->In("indices").shape(), ctx->In("dy").shape().NumAxes());
+  for (const auto &[a, row] : axes.rows) addSignature(ctx, {S(a), B, S(row)});
+  addSignature(ctx, {P, B, P});
+  for (int64_t a = 0; a < axes.indexed; ++a) addSignature(ctx, {S(a), B, P});
+  return Maybe<void>::Ok();
 }
 
 REGISTER_USER_OP("tensor_scatter_nd_update_grad")
@@ -46,7 +51,7 @@ REGISTER_USER_OP("tensor_scatter_nd_update_grad")
     .Input("indices")
     .Output("dx")
     .SetTensorDescInferFn([](InferContext *ctx) { return inferTupleRows(ctx, "dy", "dx"); })
-    .Sharding(sharding)
+    .SetGetSbpFn(listSignatures)
     .Doc(kTuples +
          "The gradient of tensor_scatter_nd_update by updates: dx holds the slices of dy that the tuples address. Of "
          "equal tuples only the last one counted; the others get 0.")

@@ -58,18 +58,37 @@ template <class T> using SumKernel = FunctionKernel<bindSums<Form::kAxis, T>>;
 template <class T> using BatchKernel = FunctionKernel<bindSums<Form::kBatch, T>>;
 
 /// Split ids sum to partial sums; axes beside the segments split, and each device may have some of the segments.
-template <Form form> Maybe<ShardingRule> sharding(const SbpContext &ctx) {
+Maybe<ShardingRule> sharding(const SbpContext &ctx) {
   const Shape &shape = ctx.In("data").shape();
-  const int64_t axis = JUST(axisOf<form>(ctx, shape)), count = ctx.In("segment_ids").shape().NumAxes();
+  const int64_t axis = JUST(axisOf<Form::kAxis>(ctx, shape)), count = ctx.In("segment_ids").shape().NumAxes();
   const AxisFactors data = axisFactors(shape.NumAxes());
   const AxisFactors ids(data.begin() + axis, data.begin() + axis + count);
   AxisFactors out = data;
   out.erase(out.begin() + axis, out.begin() + axis + count);
   out.insert(out.begin() + axis, "segments");
-  ShardingRule rule = form == Form::kLike ? shardingRule({data, ids, out}, {out}, Linear({0}))
-                                          : shardingRule({data, ids}, {out}, Linear({0}));
+  ShardingRule rule = shardingRule({data, ids}, {out}, Linear({0}));
   for (const std::string &factor : ids) rule.add(Sum(factor));
   return rule;
+}
+/// The same. Listed: the values of like are not read, so that it may be a partial sum.
+Maybe<void> listLike(SbpContext *ctx) {
+  using namespace sbp;
+  const Shape &data = ctx->In("data").shape();
+  const int64_t axis = JUST(axisOf<Form::kLike>(*ctx, data)), count = ctx->In("segment_ids").shape().NumAxes();
+  const auto isId = [&](int64_t a) { return a >= axis && a < axis + count; };
+  for (int64_t a = 0; a < data.NumAxes(); ++a) {
+    const int64_t out = a < axis ? a : a - count + 1;
+    if (isId(a))
+      addSignature(ctx, {S(a), S(a - axis), B, P});
+    else
+      addSignature(ctx, {S(a), B, S(out), S(out)});
+  }
+  addSignature(ctx, {B, B, S(axis), S(axis)});
+  addSignature(ctx, {P, B, B, P});
+  for (int64_t a = axis; a < axis + count; ++a) addSignature(ctx, {S(a), S(a - axis), P, P});
+  addSignature(ctx, {P, B, P, P});
+  addSignature(ctx, {B, B, P, B});
+  return Maybe<void>::Ok();
 }
 /// Listed, because a rule would give another order.
 Maybe<void> listBatch(SbpContext *ctx) {
@@ -90,7 +109,7 @@ REGISTER_USER_OP("unsorted_segment_sum")
     .Attr<int64_t>("axis", 0)
     .RequiredAttr<int64_t>("num_segments")
     .SetTensorDescInferFn(infer<Form::kAxis>)
-    .Sharding(sharding<Form::kAxis>)
+    .Sharding(sharding)
     .Doc("out[..., s, ...] is the sum of the slices of data along `axis` whose segment id (i32 or i64) is s, added "
          "in order. An id outside [0, num_segments) is an error at run time.")
     .Cases({Case("rows").In("data", {7, 3}).In("segment_ids", kInt64, {7}, 0, 4).Attr<int64_t>("num_segments", 4),
@@ -108,7 +127,7 @@ REGISTER_USER_OP("unsorted_segment_sum_like")
     .Output("out")
     .Attr<int64_t>("axis", 0)
     .SetTensorDescInferFn(infer<Form::kLike>)
-    .Sharding(sharding<Form::kLike>)
+    .SetGetSbpFn(listLike)
     .Doc("unsorted_segment_sum in the shape of like, whose values are not read: the gradient of gather.")
     .Cases({Case("rows").In("data", {7, 3}).In("segment_ids", kInt64, {7}, 0, 4).In("like", {4, 3})})
     .Kernel<SumKernel, types::Numbers>("data", accumulates("out"));

@@ -33,37 +33,43 @@ inline Maybe<void> inferTupleRows(InferContext *ctx, const char *from, const cha
   return Maybe<void>::Ok();
 }
 
-/// The axes that the tuples do not address, with factors of their own, in the tensor and in the rows.
-struct TupleFactors {
-  AxisFactors whole, rows, indices;
-  TupleFactors(const Shape &indexShape, int64_t rank) : indices(static_cast<size_t>(indexShape.NumAxes()), ".") {
-    const int64_t lead = indexShape.NumAxes() - 1, k = indexShape.At(lead);
-    whole = axisFactors(rank);
-    std::fill_n(whole.begin(), k, ".");
-    rows.assign(static_cast<size_t>(lead), ".");
-    rows.insert(rows.end(), whole.begin() + k, whole.end());
+/// The axes of the indices before the tuples, those of the tensor that tuples address, and pairs of the others: in the
+/// tensor and in the rows.
+struct TupleAxes {
+  int64_t lead, indexed;
+  std::vector<std::pair<int64_t, int64_t>> rows;
+  TupleAxes(const Shape &indices, int64_t rank) : lead(indices.NumAxes() - 1), indexed(indices.At(lead)) {
+    for (int64_t a = indexed; a < rank; ++a) rows.push_back({a, lead + a - indexed});
   }
 };
 
-/// Rows that the tuples in the last axis of `indices` address in a tensor of shape `into`.
+/// Rows that the tuples in the last axis of `indices` address in the tensor of argument `into`. On several devices the
+/// axes that they address may be split: each device deals with the tuples that fall into its piece.
 template <class I> struct TupleRows {
   const I *data;
   Shape shape; // of the indices
-  DimVector limits, strides;
+  std::vector<PieceRange> ranges;
+  DimVector strides;
   int64_t outer = 1, n, inner, width;
 
-  TupleRows(const I *indices, const Shape &indexShape, const Shape &into) : data(indices), shape(indexShape) {
+  TupleRows(KernelBindContext *ctx, const I *indices, const char *into)
+      : data(indices), shape(ctx->Desc("indices").shape()) {
+    const Shape &tensor = ctx->Desc(into).shape();
     width = shape.At(shape.NumAxes() - 1);
     n = shape.Count(0, shape.NumAxes() - 1);
-    inner = into.Count(width);
-    const DimVector all = rowMajorStrides(into);
-    limits.assign(into.begin(), into.begin() + width);
+    inner = tensor.Count(width);
+    const DimVector all = rowMajorStrides(tensor);
     strides.assign(all.begin(), all.begin() + width);
+    for (int64_t k = 0; k < width; ++k) ranges.push_back(pieceRange(ctx, into, k));
   }
+  /// The offset of the row that tuple i names; -1 when another device has it.
   int64_t offset(int64_t, int64_t i) const {
     int64_t at = 0;
-    for (int64_t k = 0; k < width; ++k)
-      at += static_cast<int64_t>(data[i * width + k]) * strides[static_cast<size_t>(k)];
+    for (size_t k = 0; k < ranges.size(); ++k) {
+      const int64_t place = ranges[k].place(data[i * width + static_cast<int64_t>(k)]);
+      if (!ranges[k].holds(place)) return -1;
+      at += place * strides[k];
+    }
     return at;
   }
   void check(DeviceCtx *dev) const {
@@ -72,13 +78,13 @@ template <class I> struct TupleRows {
       for (int64_t i = b; i < e; ++i)
         for (int64_t k = 0; k < width; ++k) {
           const I v = data[i * width + k];
-          if (v < 0 || static_cast<int64_t>(v) >= limits[static_cast<size_t>(k)])
+          if (v < 0 || static_cast<int64_t>(v) >= ranges[static_cast<size_t>(k)].whole)
             bad.store(true, std::memory_order_relaxed);
         }
     });
     if (!bad.load(std::memory_order_relaxed)) return;
     for (int64_t j = 0; j < n * width; ++j) {
-      const int64_t limit = limits[static_cast<size_t>(j % width)];
+      const int64_t limit = ranges[static_cast<size_t>(j % width)].whole;
       if (data[j] < 0 || static_cast<int64_t>(data[j]) >= limit)
         throw ContractError("indices" + positionText(shape, j) + " = " + std::to_string(data[j]) + " is outside [0, " +
                             std::to_string(limit) + "), the range of axis " + std::to_string(j % width));

@@ -51,7 +51,7 @@ public:
   LabelledRows(KernelBindContext *ctx, const char *label, const char *classes, std::optional<int64_t> ignore = {})
       : label_(ctx->In(label)), name_(label), ignore_(ignore) {
     const Shape &full = ctx->Desc(classes).shape();
-    range_ = indexRange(ctx, classes, full.NumAxes() - 1);
+    range_ = pieceRange(ctx, classes, full.NumAxes() - 1);
     size = range_.size;
     count = label_.shape().elem_cnt();
   }
@@ -93,7 +93,7 @@ private:
   }
   const Tensor &label_;
   const char *name_;
-  IndexRange range_;
+  PieceRange range_;
   std::optional<int64_t> ignore_;
 };
 

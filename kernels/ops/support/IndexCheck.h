@@ -2,7 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include "opc/Kernel.h"
+#include "support/PieceRange.h"
 
 #include <algorithm>
 #include <atomic>
@@ -28,20 +28,6 @@ inline Maybe<void> checkIndexType(const user_op::InferContext *ctx, const std::s
     return (Error::TypeError() << arg << " is " << dataTypeName(t) << ", indices are i32 or i64")
         .help("cast " + arg + " to i32 or i64");
   return Maybe<void>::Ok();
-}
-
-/// The entries of an indexed axis that this device has, of all that indices may name. On several devices the axis may
-/// be split: each then deals with the indices that fall into its piece, and the results are partial sums.
-struct IndexRange {
-  int64_t begin = 0, size = 0, whole = 0;
-  bool all() const { return size == whole; }
-  /// The place of an index in the piece; out of [0, size) when another device has it.
-  template <class I> int64_t place(I index) const { return static_cast<int64_t>(index) - begin; }
-  bool holds(int64_t place) const { return static_cast<uint64_t>(place) < static_cast<uint64_t>(size); }
-};
-inline IndexRange indexRange(const user_op::KernelContext *ctx, const std::string &arg, int64_t axis) {
-  return {ctx->ShardBegin(arg, 0, axis), ctx->Desc(arg).shape().At(axis),
-          ctx->LogicalTensorDesc4ArgNameAndIndex(arg, 0)->shape().At(axis)};
 }
 
 /// The index tuple of flat element `at` of a tensor: "[1,2]".
