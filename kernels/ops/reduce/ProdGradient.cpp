@@ -82,7 +82,7 @@ Case prodCase(const char *name, Shape x, Shape dy, std::vector<int32_t> axis) {
 Maybe<ShardingRule> prodGradSharding(const SbpContext &ctx) {
   const int64_t rank = ctx.In("x").shape().NumAxes();
   const AxisFactors x = axisFactors(rank, JUST(resolveAxes(ctx.Attr<std::vector<int32_t>>("axis"), rank)));
-  return shardingRule({x, x}, {x});
+  return shardingRule({x, x}, {x}, Linear({1}));
 }
 
 REGISTER_USER_OP("reduce_prod_grad")

@@ -49,11 +49,11 @@ ShardingRule reduceSharding(const Shape &in, const std::vector<int64_t> &axes, b
       to.push_back(from[a]);
     else if (keepdims)
       to.push_back(".");
-    if (isReduced && pieces == Pieces::kAddUp) sums.push_back(Sum(from[a]));
+    if (isReduced && pieces != Pieces::kNothing) sums.push_back(Sum(from[a]));
   }
   ShardingRule rule = shardingRule({from}, {to});
   rule.reductions = sums;
-  if (pieces != Pieces::kNothing) rule.add(Linear({0}));
+  if (pieces == Pieces::kLinear) rule.add(Linear({0}));
   return rule;
 }
 

@@ -4,6 +4,7 @@
 
 #include "reduce/Reducers.h"
 #include "support/Operator.h"
+#include "support/PieceRange.h"
 
 namespace opc::ops::reduce {
 
@@ -15,8 +16,8 @@ Maybe<void> inferReduceToBool(InferContext *ctx);
 /// What the pieces of a tensor tell about the reduction of the whole.
 enum class Pieces {
   kNothing, // kept axes may be split, and that is all
-  kLinear,  // a partial sum of inputs gives one of outputs, too: the mean, whose pieces divide by their own counts
-  kAddUp,   // and so do the pieces of a reduced axis: the sum
+  kAddUp,   // pieces of a reduced axis give addends
+  kLinear,  // and so do addends of the input
 };
 /// The rule of a reduction of `axes` (resolved) of the first input.
 ShardingRule reduceSharding(const Shape &in, const std::vector<int64_t> &axes, bool keepdims, Pieces pieces);
@@ -44,7 +45,7 @@ public:
     const T *from = in.dptr<T>();
     Out *to = ctx->Out("output_tensor").mut_dptr<Out>();
     auto *partials = ctx->Tmp<typename R::Acc>();
-    const double count = static_cast<double>(plan.reduceCount);
+    const double count = static_cast<double>(planOf(ctx, wholeShape(ctx, "input_tensor")).reduceCount);
     return bindTask([=](DeviceCtx *dev) {
       runReduce(dev, plan, R{}, from, nullptr, partials,
                 [&](int64_t o, typename R::Acc acc) { to[o] = final(acc, count); });

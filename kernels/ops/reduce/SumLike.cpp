@@ -62,6 +62,7 @@ Maybe<void> listSignatures(SbpContext *ctx) {
   ctx->NewBuilder().PartialSum(from).Broadcast(likeArg).PartialSum(to).Build();
   ctx->NewBuilder().PartialSum(from).PartialSum(likeArg).PartialSum(to).Build();
   ctx->NewBuilder().Broadcast(from).PartialSum(likeArg).Broadcast(to).Build();
+  for (int64_t a : axes) ctx->NewBuilder().Split(from, a).PartialSum(likeArg).PartialSum(to).Build();
   return Maybe<void>::Ok();
 }
 

@@ -27,7 +27,7 @@ Maybe<void> inferMean(InferContext *ctx) {
 }
 
 REGISTER_USER_OP("reduce_sum")
-    .With(reduceDefinition(inferReduce, Pieces::kAddUp))
+    .With(reduceDefinition(inferReduce, Pieces::kLinear))
     .Doc(std::string("The sum over the given axes. ") + kAxisDoc +
          "Floating sums are blocked, with f64 between blocks; f16 and bf16 accumulate in f32. Integers wrap around. "
          "The sum of nothing is 0.")
@@ -42,7 +42,7 @@ REGISTER_USER_OP("reduce_mean")
     .Kernel<MeanKernel, types::Floating>("input_tensor", reduceKernel());
 
 REGISTER_USER_OP("reduce_nansum")
-    .With(reduceDefinition(inferReduce))
+    .With(reduceDefinition(inferReduce, Pieces::kAddUp))
     .Doc(std::string("The sum over the given axes of the elements that are not NaN. ") + kAxisDoc +
          "Accumulated as reduce_sum does.")
     .Cases(reduceCases())
