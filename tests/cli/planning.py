@@ -97,6 +97,51 @@ def vocabulary(folder, cluster):
         check(f"{name}: no logits travel", all(t["bytes"] < 64 * 50000 for t in sbp["transitions"]))
 
 
+def tensor(name, dims, dtype="kFloat"):
+    return (f'op {{ name: "{name}" input_conf {{ out: "out" blob_conf {{ shape {{ {" ".join(f"dim: {d}" for d in dims)} }} '
+            f'data_type: {dtype} }} }} }}\n')
+
+
+def user(name, op, inputs, attrs=""):
+    given = " ".join(f'input {{ key: "{arg}" value {{ s: "{t}/out" }} }}' for arg, t in inputs.items())
+    return f'op {{ name: "{name}" user_conf {{ op_type_name: "{op}" {given} {attrs} }} }}\n'
+
+
+def ints(key, values, kind="int64"):
+    return f'attr {{ key: "{key}" value {{ at_list_{kind} {{ {" ".join(f"val: {v}" for v in values)} }} }} }}'
+
+
+ROWS, WIDTH = 4096, 64
+X, FEW = tensor("x", (ROWS, WIDTH)), tensor("few", (8, WIDTH))
+INDEX = tensor("index", (8, 1), "kInt64")
+# A graph whose op is "y", what is fixed, the signature that is then best, and the bytes that may travel.
+ON_PIECES = {
+    "reduce_mean": (X + user("y", "reduce_mean", {"input_tensor": "x"}, ints("axis", [0], "int32")), ["x=S(0)"], "(S(0)) -> (P)", 2 * WIDTH * 4),
+    "tensor_scatter_nd_add": (X + FEW + INDEX + user("y", "tensor_scatter_nd_add", {"params": "x", "updates": "few", "indices": "index"}),
+                              ["x=S(0)", "y=S(0)"], "(S(0), B, B) -> (S(0))", 0),
+    "gather_nd": (X + INDEX + user("y", "gather_nd", {"params": "x", "indices": "index"}), ["x=S(0)"], "(S(0), B) -> (P)", 2 * 8 * WIDTH * 4),
+}
+
+
+def on_pieces(folder, cluster):
+    """Nothing of the size of a whole tensor travels, or is anywhere."""
+    for op, (text, pins, signature, most) in ON_PIECES.items():
+        path = os.path.join(folder, f"{op}.pbtxt")
+        with open(path, "w") as f:
+            f.write(text + 'op { name: "z" output_conf { in: "y/out_0" out: "out" } }\n'.replace("out_0", OUTPUTS.get(op, "out") + "_0"))
+        flags = [flag for pin in pins + [p.replace("y=", "z=") for p in pins if p.startswith("y=")] for flag in ("--sbp", pin)]
+        sbp = plan(path, "4", "--cluster", cluster, *flags)
+        check(f"{op} on pieces: {signature}", sbp["signature"]["y"] == signature, sbp["signature"]["y"])
+        check(f"{op} on pieces: at most {most} bytes travel", moved(sbp) <= most, sbp["transitions"])
+        given = ["--input", "index=i64[8,1]:4095,0,7,1024,7,2048,3,1023"] if INDEX in text else []
+        ran = subprocess.run([BIN, "run", path, "--mesh", "4", "--in-process", "--fill", "rand", *given, "--reference", "cpu", "--print", "none",
+                              *flags], capture_output=True, text=True)
+        check(f"{op} on pieces: the result is that of one rank", ran.returncode == 0, ran.stderr)
+
+
+OUTPUTS = {"reduce_mean": "output_tensor"}
+
+
 def main():
     with tempfile.TemporaryDirectory() as folder:
         cluster = os.path.join(folder, "cluster.json")
@@ -105,6 +150,7 @@ def main():
         megatron(folder, cluster)
         data_parallel(folder, cluster)
         vocabulary(folder, cluster)
+        on_pieces(folder, cluster)
     sys.exit(1 if failures else 0)
 
 
