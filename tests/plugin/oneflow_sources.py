@@ -29,7 +29,7 @@ import numpy as np
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "conformance"))
 import driver  # noqa: E402
-from registry_cases import CaseInstance, instances, load_registry, opc_binary, vector_path  # noqa: E402
+from registry_cases import DTYPES, CaseInstance, instances, load_registry, opc_binary, vector_path  # noqa: E402
 
 
 def said_by(command):
@@ -255,7 +255,9 @@ def run_cases(op, builtin, folder):
                 got, want, dtype = np.load(os.path.join(place, "out", f"{end}.npy")), vectors[key], key.rsplit("|", 1)[1]
                 if got.shape != want.shape and got.size == want.size == 1:
                     got = got.reshape(want.shape)  # OneFlow 0.3 has no rank 0
-                difference = driver.compare(builtin, got.astype(want.dtype), want, dtype)
+                if dtype != "bf16":
+                    got = got.astype(DTYPES[dtype][1])  # an int8 is as good as a bool
+                difference = driver.compare(builtin, got, want, dtype)
                 wrong.setdefault(i.name, (i.case["name"], None))
                 if difference and not wrong[i.name][1]:
                     wrong[i.name] = (i.case["name"], f"{arg} {difference}")
@@ -356,6 +358,7 @@ def main():
     options = parser.parse_args()
     folder = os.path.abspath(options.folder)
     sources = [Source(folder, os.path.join(at, f)) for at, _, files in os.walk(folder) for f in files if f.endswith(".cpp")]
+    sources = [s for s in sources if not s.name.startswith(os.path.join("oneflow", "core", ""))]
     sources.sort(key=lambda s: s.name)
     if not sources:
         sys.exit(f"{options.folder} holds no .cpp file")
