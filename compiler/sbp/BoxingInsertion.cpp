@@ -7,6 +7,7 @@
 #include "GraphStates.h"
 #include "Locations.h"
 #include "SplitSoftmax.h"
+#include "SplitUpdate.h"
 
 #include "mlir/Analysis/TopologicalSortUtils.h"
 
@@ -251,6 +252,7 @@ BoxingOp boxingOf(ir::BoxingOp op, unsigned i, const std::vector<Placement> &pla
 
 LogicalResult insertBoxing(ModuleOp module, const MeshRequest &request) {
   expandSplitClasses(module);
+  expandSplitUpdates(module);
   Inserter(module, request).run();
   if (request.overlap && request.bucketBytes) Buckets(module, request).run();
   return success();

@@ -8,6 +8,7 @@
 #include "MutableInputs.h"
 #include "NdSignatures.h"
 #include "SplitSoftmax.h"
+#include "SplitUpdate.h"
 #include "VariableReads.h"
 
 using namespace mlir;
@@ -220,6 +221,12 @@ private:
                 splitClassSeconds(op, *states, split, out_.placements[placement], linksOf(out_.placements[placement])));
             signatures->push_back({std::move(*states)});
           }
+    // An update that needs norms of its whole model can also be given them.
+    const Placement &here = out_.placements[placement];
+    for (CompositeSignature &s : splitUpdateSignatures(op, *instance, here, linksOf(here), request_.device)) {
+      reductions.push_back(s.seconds);
+      signatures->push_back(std::move(s.signature));
+    }
     std::string rejected;
     for (size_t n = 0; n < signatures->size(); ++n) {
       const NdSignature &signature = (*signatures)[n];

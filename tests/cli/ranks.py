@@ -152,6 +152,30 @@ class Ranks(unittest.TestCase):
                 # Adam makes more of a rounding with every step: 20 of them stay within the tolerance.
                 self.trains(f"random{seed}", ["--in-process", "--mesh", mesh, "--sbp-random", str(seed)], steps=20)
 
+    def test_updates_by_norms_are_split(self):
+        """LAMB and LARS on pieces of the weights: the norms are those of the whole layer."""
+        nets = ""
+        for name in ("mlp.pbtxt", "mlp_loss.pbtxt"):
+            with open(data(name)) as f:
+                nets += f.read() + "\n"
+        for optimizer, lr in (("lamb", "0.01"), ("lars:lars_coefficient=0.02", "0.5")):
+            graph, one = self.path("graph.pbtxt"), self.path("one.jsonl")
+            done = subprocess.run([OPC, "grad", "-", "--shape", "image=64,64", "--shape", "label=64", "--loss", "loss", "--optimizer",
+                                   optimizer, "--lr", lr, "--weight-decay", "0.01", "-o", graph], input=nets, capture_output=True, text=True)
+            self.check(done)
+            self.check(opc("run", graph, *self.train_flags(one, 20)))
+            for mesh, state in (("2", "S(0)"), ("3", "S(1)"), ("2x2", "[S(0),S(1)]"), ("2x2", "[B,S(0)]")):
+                with self.subTest(optimizer, mesh=mesh, state=state):
+                    flags = ["--mesh", mesh, "--sbp", f"fc1_w={state}"]
+                    said = self.check(opc("show", graph, "--what", "sbp", *flags, "--json"))
+                    plan = json.loads(said.stdout)["sbp"]
+                    self.assertEqual(plan["gap"], 0)
+                    metrics = self.path("many.jsonl")
+                    self.check(opc("run", graph, "--in-process", *flags, *self.train_flags(metrics, 20)))
+                    np.testing.assert_allclose(self.curve(metrics), self.curve(one), rtol=2e-4, atol=2e-4)
+            wrong = self.curve(one)[-1] - self.curve(one)[0]
+            self.assertLess(wrong, -0.1, "nothing is learnt: the comparison says little")
+
     def accuracy(self, checkpoint):
         out = self.path("logits.npy")
         self.check(opc("run", data("mlp.pbtxt"), "--weights", checkpoint, "--input", f"image=@{data('test_images.npy')}",

@@ -72,7 +72,8 @@ EXPECTED = {
     "add_n": "0 0 -> 0; P P -> P", "identity": "0 -> 0; P -> P", "zero_like": "0 -> 0; P -> B",
     # updates
     "sgd_update": "0 0 B ->", "adam_update": "0 0 B 0 0 ->", "momentum_update": "0 0 0 B ->",
-    "assign": "0 0 ->",
+    "lamb_update": "0 0 0 0 B ->; 1 1 1 1 B ->", "lars_update": "0 0 0 B ->; 1 1 1 B ->",
+    "lamb_norms": "0 0 0 0 -> P; 1 1 1 1 -> P; 0 0 0 0 B B -> P", "lars_norms": "0 0 -> P; 1 1 -> P", "assign": "0 0 ->",
 }
 
 # Nothing of them can be split.
@@ -86,8 +87,6 @@ WHOLE = {
     "diag": "made whole on every device",
     "dropout": "made whole on every device",
     "eye": "made whole on every device",
-    "lamb_update": "made whole on every device",
-    "lars_update": "made whole on every device",
     "normal": "made whole on every device",
     "random_mask_like": "made whole on every device",
     "randperm": "made whole on every device",

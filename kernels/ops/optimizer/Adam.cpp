@@ -17,7 +17,7 @@ template <class T> struct Adam : Moments<T> {
             decay = static_cast<T>(rate * static_cast<double>(u.weightDecay()));
     const auto update = [&](auto denominator) {
       u.update(dev, [=, a = Moments<T>(*this)](int64_t i, T model, T g) {
-        const T m = a.nextM(i, g), v = a.nextV(i, g);
+        const T m = a.takeM(i, g), v = a.takeV(i, g);
         return model - step * (m / (std::sqrt(denominator(i, v)) * unit + a.epsilon)) - decay * model;
       });
     };

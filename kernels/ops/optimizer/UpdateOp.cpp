@@ -13,6 +13,7 @@ namespace {
 const char *const kRealScalars[] = {"learning_rate",    "scale_by_tensor", "bias_correction1",
                                     "bias_correction2", "beta1_t",         "beta2_t"};
 const char *const kIntegerScalars[] = {"skip_if", "train_step"};
+constexpr char kNormsArg[] = "norms";
 } // namespace
 
 Maybe<void> checkScalar(InferContext *ctx, const char *arg, DataType type, DataType orType) {
@@ -65,6 +66,10 @@ Maybe<void> inferUpdate(InferContext *ctx, const std::vector<std::string> &state
     if (ctx->Has(arg)) JUST(checkScalar(ctx, arg, kFloat, type));
   for (const char *arg : kIntegerScalars)
     if (ctx->Has(arg)) JUST(checkScalar(ctx, arg, kInt64));
+  if (ctx->Has(kNormsArg) && ctx->In(kNormsArg) != kNorms)
+    return (Error::ShapeMismatch() << kNormsArg << " is " << ctx->In(kNormsArg).toString() << ", it should be "
+                                   << kNorms.toString())
+        .help("lamb_norms and lars_norms make them");
   return Maybe<void>::Ok();
 }
 
@@ -75,7 +80,7 @@ Maybe<void> splitUpdate(SbpContext *ctx) {
     builder.Split(ctx->inputs(), axis);
     for (const char *scalar : kRealScalars) builder.Broadcast(OpArg(scalar, 0));
     for (const char *scalar : kIntegerScalars) builder.Broadcast(OpArg(scalar, 0));
-    builder.Build();
+    builder.Broadcast(OpArg(kNormsArg, 0)).PartialSum(ctx->outputs()).Build();
   }
   return Maybe<void>::Ok();
 }
@@ -85,14 +90,18 @@ void rateInputs(OpRegistry &op) {
   op.OptionalInput("learning_rate").OptionalInput("scale_by_tensor").OptionalInput("skip_if");
 }
 
+void gradientAttrs(OpRegistry &op) {
+  op.Attr<float>("learning_rate_val", 0.0f)
+      .Attr<float>("learning_rate_scale", 1.0f)
+      .Attr<double>("scale", 1.0)
+      .Attr<float>("l1", 0.0f)
+      .Attr<float>("l2", 0.0f)
+      .Attr<float>("weight_decay", 0.0f);
+}
+
 std::function<void(OpRegistry &)> updates(const std::vector<std::string> &state) {
   return [=](OpRegistry &op) {
-    op.Attr<float>("learning_rate_val", 0.0f)
-        .Attr<float>("learning_rate_scale", 1.0f)
-        .Attr<double>("scale", 1.0)
-        .Attr<float>("l1", 0.0f)
-        .Attr<float>("l2", 0.0f)
-        .Attr<float>("weight_decay", 0.0f)
+    op.With(gradientAttrs)
         .SetTensorDescInferFn([=](InferContext *ctx) { return inferUpdate(ctx, state); })
         .SetInputArgModifyFn([=](GetInputArgModifier get, const UserOpConfWrapper &) {
           for (const char *arg : {"model", "model_copy"}) get(arg, 0)->set_is_mutable(true);
@@ -104,10 +113,11 @@ std::function<void(OpRegistry &)> updates(const std::vector<std::string> &state)
 
 Case updateCase(const char *name, const Shape &shape) { return Case(name).In("model", shape).In("model_diff", shape); }
 
-template <class T> Update<T>::Update(KernelBindContext *ctx) {
-  Tensor &model = ctx->Out("model");
+template <class T> Update<T>::Update(KernelBindContext *ctx, bool writes) {
+  const Tensor &model = ctx->In("model");
   n_ = model.shape().elem_cnt();
-  model_ = model.template mut_dptr<T>();
+  model_ = model.template dptr<T>();
+  written_ = writes ? ctx->Out("model").template mut_dptr<T>() : nullptr;
   diff_ = ctx->In("model_diff").raw_dptr();
   diffType_ = ctx->In("model_diff").data_type();
   if (ctx->Has("model_copy")) {

@@ -15,15 +15,20 @@ namespace opc::ops::optimizer {
 /// model in another precision, f16 or bf16. `state` names the arguments beside model that must look like it.
 Maybe<void> inferUpdate(InferContext *ctx, const std::vector<std::string> &state);
 
-/// Parts of a definition: model and model_diff; learning_rate, scale_by_tensor and skip_if; the attributes and rules of
-/// an update that writes model, model_copy and `state`.
+/// Parts of a definition: model and model_diff; learning_rate, scale_by_tensor and skip_if; the attributes of the rate
+/// and the gradient; those and the rules of an update that writes model, model_copy and `state`.
 void modelInputs(OpRegistry &op);
 void rateInputs(OpRegistry &op);
+void gradientAttrs(OpRegistry &op);
 std::function<void(OpRegistry &)> updates(const std::vector<std::string> &state);
 
-/// For SetGetSbpFn of updates that are elementwise: everything in the model's shape is split alike, the scalars are
-/// whole. Never from partial sums: the update is not linear.
+/// For SetGetSbpFn of ops that are elementwise but for sums: everything in the model's shape is split alike, the
+/// scalars and norms are whole, outputs are addends. Never from partial sums: the update is not linear.
 Maybe<void> splitUpdate(SbpContext *ctx);
+
+/// The norms of a layer, which an update may be given: f64, the sum of the squares of the model, and of what it is
+/// compared with.
+inline const TensorDesc kNorms(Shape({2}), kDouble);
 
 /// What every Doc says of them.
 extern const char *const kCommonDoc;
@@ -77,10 +82,10 @@ template <class T> struct Gradient {
   }
 };
 
-/// The common inputs and attributes of one update task.
+/// The common inputs and attributes of one update task, or of one that only reads what an update would.
 template <class T> class Update {
 public:
-  explicit Update(KernelBindContext *ctx);
+  explicit Update(KernelBindContext *ctx, bool writes = true);
   /// False when skip_if says to leave everything as it is.
   bool wanted() const { return !skipIf_ || *skipIf_ == 0; }
   double learningRate() const { return rate_.get() * rateScale_; }
@@ -92,7 +97,7 @@ public:
 
   /// Element i of the model becomes f(i, element, gradient), in parallel. f may change its own state at i.
   template <class F> void update(DeviceCtx *dev, F f) const {
-    forPieces(dev, [this, f, model = model_, g = gradient()](int64_t, int64_t begin, int64_t end, const T *diff) {
+    forPieces(dev, [this, f, model = written_, g = gradient()](int64_t, int64_t begin, int64_t end, const T *diff) {
       eachElement(begin, end, [=](int64_t i) { model[i] = f(i, model[i], g(diff[i - begin], model[i])); });
       copyModel(begin, end);
     });
@@ -134,7 +139,8 @@ private:
   static constexpr int64_t kPiece = 2048;
 
   int64_t n_ = 0;
-  T *model_ = nullptr;
+  const T *model_ = nullptr;
+  T *written_ = nullptr;
   const void *diff_ = nullptr;
   void *copy_ = nullptr;
   DataType diffType_ = kFloat, copyType_ = kFloat;

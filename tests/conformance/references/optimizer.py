@@ -82,6 +82,11 @@ def adam_update(c):
     return new
 
 
+def norms(c, model, other):
+    """Of the model and of what it is compared with: measured, or as sums of squares that the op is given."""
+    return np.sqrt(c.get("norms")) if c.has("norms") else (np.linalg.norm(model), np.linalg.norm(other))
+
+
 @reference("lamb_update")
 @unless_skipped
 def lamb_update(c):
@@ -92,17 +97,32 @@ def lamb_update(c):
         new["beta2_t"] = c.get("beta2_t") * c.attr("beta2")
         c1, c2 = 1 - new["beta1_t"].item(), 1 - new["beta2_t"].item()
     d = m / c1 / (np.sqrt(v / c2) + c.attr("epsilon"))
-    trust = np.linalg.norm(w) / np.linalg.norm(d)
-    new["model"] = w - rate(c) * trust * (d + c.attr("weight_decay") * w)
+    size, step = norms(c, w, d)
+    new["model"] = w - rate(c) * size / step * (d + c.attr("weight_decay") * w)
     return new
+
+
+@reference("lamb_norms")
+def lamb_norms(c):
+    w, (m, v), (c1, c2) = c.get("model"), means(c), corrections(c)
+    if c.has("beta1_t"):
+        c1, c2 = (1 - (c.get(f"beta{i}_t") * c.attr(f"beta{i}")).item() for i in (1, 2))
+    d = m / c1 / (np.sqrt(v / c2) + c.attr("epsilon"))
+    return Typed(np.array([(w * w).sum(), (d * d).sum()]), "f64")
+
+
+@reference("lars_norms")
+def lars_norms(c):
+    w, g = c.get("model"), gradient(c)
+    return Typed(np.array([(w * w).sum(), (g * g).sum()]), "f64")
 
 
 @reference("lars_update")
 @unless_skipped
 def lars_update(c):
     w, g, decay = c.get("model"), gradient(c), c.attr("weight_decay")
-    norm = np.linalg.norm(w)
-    local = rate(c) * c.attr("lars_coefficient") * norm / (c.attr("epsilon") + np.linalg.norm(g) + decay * norm)
+    norm, slope = norms(c, w, g)
+    local = rate(c) * c.attr("lars_coefficient") * norm / (c.attr("epsilon") + slope + decay * norm)
     momentum = c.attr("momentum_beta") * c.get("momentum") - local * g
     return {"model": w + momentum - local * decay * w, "momentum": momentum}
 
