@@ -29,8 +29,8 @@ struct SignatureCheckOptions {
   std::vector<std::vector<int64_t>> meshes = {{2}, {3}, {4}, {2, 2}, {2, 3}};
 };
 
-/// Every signature of the op over its cases, in f64 where the op has such a kernel. Ops whose results are not a
-/// function of their inputs (random ones) are not applicable. Inputs that the op writes are compared like outputs.
+/// Every signature of the op over its cases, in f64 where the op has such a kernel. Ops that give other results
+/// when they run again, with another kernel, are not applicable. Inputs that the op writes are compared like outputs.
 std::vector<SignatureCheck> checkSignatures(const Registry &registry, const user_op::OpDef &op,
                                             const SignatureCheckOptions &options = {});
 

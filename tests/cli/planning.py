@@ -111,6 +111,11 @@ def ints(key, values, kind="int64"):
     return f'attr {{ key: "{key}" value {{ at_list_{kind} {{ {" ".join(f"val: {v}" for v in values)} }} }} }}'
 
 
+def shaped(key, values):
+    return f'attr {{ key: "{key}" value {{ at_shape {{ {" ".join(f"dim: {v}" for v in values)} }} }} }}'
+
+
+DTYPE = 'attr { key: "dtype" value { at_data_type: kFloat } }'
 ROWS, WIDTH = 4096, 64
 X, FEW = tensor("x", (ROWS, WIDTH)), tensor("few", (8, WIDTH))
 INDEX = tensor("index", (8, 1), "kInt64")
@@ -120,6 +125,9 @@ ON_PIECES = {
     "tensor_scatter_nd_add": (X + FEW + INDEX + user("y", "tensor_scatter_nd_add", {"params": "x", "updates": "few", "indices": "index"}),
                               ["x=S(0)", "y=S(0)"], "(S(0), B, B) -> (S(0))", 0),
     "gather_nd": (X + INDEX + user("y", "gather_nd", {"params": "x", "indices": "index"}), ["x=S(0)"], "(S(0), B) -> (P)", 2 * 8 * WIDTH * 4),
+    "uniform": (user("y", "uniform", {}, DTYPE + shaped("shape", (ROWS, WIDTH))), ["y=S(0)"], "(S(0))", 0),
+    "eye": (user("y", "eye", {}, DTYPE + ' attr { key: "rows" value { at_int64: 2048 } } attr { key: "cols" value { at_int64: 2048 } }'),
+            ["y=S(1)"], "(S(1))", 0),
 }
 
 

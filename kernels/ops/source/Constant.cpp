@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "support/ConvertElements.h"
 #include "support/Operator.h"
+#include "support/ShapeSignatures.h"
 #include "support/StridedCopy.h"
 
 namespace opc::ops {
@@ -62,19 +63,12 @@ public:
   }
 };
 
-/// The values of like are not read: a partial sum gives its shape as well as anything.
-Maybe<void> likeSignatures(SbpContext *ctx) {
-  JUST(GetSbpFnUtil::SplitForEachAxis(ctx));
-  ctx->NewBuilder().PartialSum(ctx->inputs()).Broadcast(ctx->outputs()).Build();
-  return Maybe<void>::Ok();
-}
-
 /// Definition of zero_like and ones_like.
 void likeDefinition(OpRegistry &op) {
   op.Input("like")
       .Output("out")
       .SetTensorDescInferFn(TensorDescInferFnUtil::Unchanged)
-      .SetGetSbpFn(likeSignatures)
+      .SetGetSbpFn(shapeSignatures)
       .NoGrad("the output does not depend on the values of like")
       .Cases({Case("matrix").In("like", {2, 3}).Types({kFloat, kDouble, kFloat16, kBFloat16, kInt8, kInt64, kBool})});
 }
@@ -118,7 +112,7 @@ REGISTER_USER_OP("constant_like")
     .Attr<bool>("is_floating_value", false)
     .Attr<DataType>("dtype", kInvalidDataType)
     .SetTensorDescInferFn(inferConstantLike)
-    .SetGetSbpFn(likeSignatures)
+    .SetGetSbpFn(shapeSignatures)
     .NoGrad("the output does not depend on the values of like")
     .Doc(std::string("A tensor of the shape of like, and of its dtype unless `dtype` is given. ") + kValueDoc)
     .Cases({Case("float")

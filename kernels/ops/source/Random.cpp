@@ -2,6 +2,7 @@
 // the element, and on nothing else.
 // SPDX-License-Identifier: Apache-2.0
 #include "source/RandomElements.h"
+#include "support/ShapeSignatures.h"
 
 #include <cmath>
 #include <numeric>
@@ -31,6 +32,7 @@ std::function<void(OpRegistry &)> sourceDefinition(const char *a, double byDefau
         .RequiredAttr<Shape>("shape")
         .Attr<std::vector<std::string>>("nd_sbp", {})
         .SetTensorDescInferFn(inferSource)
+        .Sharding("-> ...")
         .Pure(false)
         .NoGrad("it has no input");
   };
@@ -51,18 +53,22 @@ public:
   std::unique_ptr<BoundKernel> Bind(KernelBindContext *ctx) const override {
     using F = ComputeType<T>;
     T *to = ctx->Out("out").mut_dptr<T>();
-    const int64_t n = ctx->Out("out").shape().elem_cnt();
+    const PieceRuns runs(ctx, "out");
     const double a = ctx->Attr<double>(kNormal ? "mean" : "from"), b = ctx->Attr<double>(kNormal ? "std" : "to");
     const F shift = static_cast<F>(a), scale = static_cast<F>(kNormal ? b : b - a), top = static_cast<F>(b);
     return bindTask([=, random = draws(ctx)](DeviceCtx *dev) {
-      forEachBlock<F>(dev, n, random(), [&](int64_t at, int64_t count, F *u) {
-        if constexpr (kNormal) toNormal(u, kPerBatch<F>);
-        for (int64_t k = 0; k < count; ++k) {
-          F v = shift + u[k] * scale;
-          if (!kNormal && v >= top && top > shift) v = shift; // rounding must not reach the open end
-          to[at + k] = T(v);
-        }
-      });
+      forEachBlock<F>(
+          dev, runs, random(),
+          [&](int64_t at, int64_t count, const F *u) {
+            for (int64_t k = 0; k < count; ++k) {
+              F v = shift + u[k] * scale;
+              if (!kNormal && v >= top && top > shift) v = shift; // rounding must not reach the open end
+              to[at + k] = T(v);
+            }
+          },
+          [](F *u) {
+            if constexpr (kNormal) toNormal(u, kPerBatch<F>);
+          });
     });
   }
 };
@@ -108,9 +114,9 @@ public:
     const bool asBool = out.data_type() == kBool;
     void *to = out.mut_raw_dptr();
     const double p = ctx->Attr<double>("p");
-    const int64_t n = out.shape().elem_cnt();
+    const PieceRuns runs(ctx, "out");
     return bindTask([=, random = draws(ctx)](DeviceCtx *dev) {
-      forEachBlock<float>(dev, n, random(), [&](int64_t at, int64_t count, const float *u) {
+      forEachBlock<float>(dev, runs, random(), [&](int64_t at, int64_t count, const float *u) {
         for (int64_t k = 0; k < count; ++k) {
           const double probability = p >= 0 ? p : static_cast<double>(static_cast<ComputeType<T>>(from[at + k]));
           const bool hit = static_cast<double>(u[k]) < probability;
@@ -133,10 +139,10 @@ class MaskKernel final : public RandomKernel {
 public:
   std::unique_ptr<BoundKernel> Bind(KernelBindContext *ctx) const override {
     bool *to = ctx->Out("out").mut_dptr<bool>();
-    const int64_t n = ctx->Out("out").shape().elem_cnt();
+    const PieceRuns runs(ctx, "out");
     const float rate = ctx->Attr<float>("rate");
     return bindTask([=, random = draws(ctx)](DeviceCtx *dev) {
-      forEachBlock<float>(dev, n, random(), [&](int64_t at, int64_t count, const float *u) {
+      forEachBlock<float>(dev, runs, random(), [&](int64_t at, int64_t count, const float *u) {
         for (int64_t k = 0; k < count; ++k) to[at + k] = u[k] >= rate;
       });
     });
@@ -150,6 +156,7 @@ REGISTER_USER_OP("bernoulli")
     .Attr<int64_t>("seed", 0)
     .Attr<DataType>("dtype", kInvalidDataType)
     .SetTensorDescInferFn(inferBernoulli)
+    .Sharding("... -> ...")
     .Pure(false)
     .NoGrad("the output is random")
     .Doc("1 with probability p, else 0; with p = -1 each element of in is the probability. dtype is that of in (the "
@@ -164,6 +171,7 @@ REGISTER_USER_OP("random_mask_like")
     .Attr<int64_t>("seed", 0)
     .SetCheckAttrFn(checkRate)
     .SetTensorDescInferFn(inferMask)
+    .SetGetSbpFn(shapeSignatures)
     .Pure(false)
     .NoGrad("the output is random")
     .Doc("A bool tensor in the shape of like: false with probability rate, else true.")
@@ -182,8 +190,9 @@ Maybe<void> inferRandperm(InferContext *ctx) {
 class RandpermKernel final : public RandomKernel {
 public:
   std::unique_ptr<BoundKernel> Bind(KernelBindContext *ctx) const override {
-    int32_t *to = ctx->Out("out").mut_dptr<int32_t>();
-    const int64_t n = ctx->Attr<int32_t>("n");
+    const PieceRange piece = pieceRange(ctx, "out", 0);
+    int32_t *out = ctx->Out("out").mut_dptr<int32_t>(), *to = piece.all() ? out : ctx->Tmp<int32_t>();
+    const int64_t n = piece.whole;
     return bindTask([=, random = draws(ctx)](DeviceCtx *) {
       const RandomBlocks blocks = random();
       std::iota(to, to + n, 0);
@@ -192,9 +201,15 @@ public:
         const auto bits = static_cast<unsigned __int128>(static_cast<uint64_t>(b[0]) << 32 | b[1]);
         std::swap(to[i], to[static_cast<int64_t>((bits * static_cast<uint64_t>(i + 1)) >> 64)]);
       }
+      if (to != out) std::copy(to + piece.begin, to + piece.end(), out);
     });
   }
 };
+/// Every swap may move every number, so that a device makes all of them to have its piece.
+size_t randpermTmpSize(InferContext *ctx) {
+  const int64_t n = ctx->Attr<int32_t>("n");
+  return ctx->Out("out").shape().At(0) == n ? 0 : static_cast<size_t>(n) * sizeof(int32_t);
+}
 
 REGISTER_USER_OP("randperm")
     .Output("out")
@@ -202,11 +217,12 @@ REGISTER_USER_OP("randperm")
     .Attr<int64_t>("seed", 0)
     .Attr<std::vector<std::string>>("nd_sbp", {})
     .SetTensorDescInferFn(inferRandperm)
+    .Sharding("-> n")
     .Pure(false)
     .NoGrad("it has no input")
     .Doc("The numbers 0 to n - 1 (i32) in random order.")
     .Cases({Case("ten").Attr<int32_t>("n", 10)})
-    .Kernel<RandpermKernel>();
+    .Kernel<RandpermKernel>(KernelOptions().TmpSize(randpermTmpSize));
 
 } // namespace
 } // namespace opc::ops

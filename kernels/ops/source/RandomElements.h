@@ -4,6 +4,7 @@
 
 #include "source/RandomStream.h"
 #include "support/Operator.h"
+#include "support/PieceRange.h"
 
 namespace opc::ops {
 
@@ -46,16 +47,62 @@ template <class F> void drawBatch(const RandomBlocks &random, int64_t first, F *
     }
 }
 
-/// Calls f(first element, count, uniforms) for pieces of a tensor of n elements, each a whole number of blocks.
-template <class F, class Body> void forEachBlock(DeviceCtx *dev, int64_t n, const RandomBlocks &random, Body body) {
-  constexpr int64_t piece = kPerBatch<F>;
-  dev->parallelFor((n + piece - 1) / piece, 128, [&](int64_t b, int64_t e) {
-    for (int64_t p = b; p < e; ++p) {
-      F u[piece];
-      drawBatch(random, p * RandomBlocks::kBatch, u);
-      body(p * piece, std::min(piece, n - p * piece), u);
+/// This device's piece of a tensor as runs of neighbours in the whole: run i begins at element start(i) of the whole
+/// and at element i * length of the piece.
+struct PieceRuns {
+  int64_t count = 1, length = 0;
+  bool whole = true;
+  DimVector sizes, strides; // of the axes before the run, outermost first
+  int64_t offset = 0;
+
+  PieceRuns(const KernelContext *ctx, const std::string &arg) {
+    const Shape &piece = ctx->Desc(arg).shape(), &all = wholeShape(ctx, arg);
+    int64_t last = piece.NumAxes() - 1;
+    while (last >= 0 && piece.At(last) == all.At(last)) --last;
+    whole = last < 0;
+    length = piece.Count(std::max<int64_t>(0, last));
+    for (int64_t a = 0; a < last; ++a) {
+      sizes.push_back(piece.At(a));
+      strides.push_back(all.Count(a + 1));
+      count *= piece.At(a);
+    }
+    for (int64_t a = 0; a <= last; ++a) offset += ctx->ShardBegin(arg, 0, a) * all.Count(a + 1);
+  }
+  int64_t start(int64_t i) const {
+    int64_t at = offset;
+    for (size_t a = sizes.size(); a-- > 0; i /= sizes[a]) at += i % sizes[a] * strides[a];
+    return at;
+  }
+};
+
+/// Calls body(first element, count, uniforms) for parts of a piece, in parallel: each element gets the number that it
+/// has in the whole, whatever device has it. `change(uniforms)` may make others of all numbers of a batch first.
+template <class F, class Body, class Change>
+void forEachBlock(DeviceCtx *dev, const PieceRuns &runs, const RandomBlocks &random, Body body, Change change) {
+  constexpr int64_t per = kPerBlock<F>, batch = kPerBatch<F>;
+  const auto part = [&](int64_t block, int64_t begin, int64_t end, int64_t to) { // elements of the whole
+    F u[batch];
+    drawBatch(random, block, u);
+    change(u);
+    const int64_t first = std::max(begin, block * per), stop = std::min(end, block * per + batch);
+    body(to + first - begin, stop - first, u + (first - block * per));
+  };
+  if (runs.whole)
+    return dev->parallelFor((runs.length + batch - 1) / batch, 128, [&](int64_t b, int64_t e) {
+      for (int64_t p = b; p < e; ++p) part(p * RandomBlocks::kBatch, 0, runs.length, 0);
+    });
+  const int64_t grain = std::max<int64_t>(1, 16384 / std::max<int64_t>(1, runs.length));
+  dev->parallelFor(runs.count, grain, [&](int64_t b, int64_t e) {
+    for (int64_t r = b; r < e; ++r) {
+      const int64_t begin = runs.start(r), end = begin + runs.length;
+      for (int64_t block = begin / per; block * per < end; block += RandomBlocks::kBatch)
+        part(block, begin, end, r * runs.length);
     }
   });
+}
+template <class F, class Body>
+void forEachBlock(DeviceCtx *dev, const PieceRuns &runs, const RandomBlocks &random, Body body) {
+  forEachBlock<F>(dev, runs, random, body, [](F *) {});
 }
 
 } // namespace opc::ops

@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "support/ConvertElements.h"
 #include "support/Operator.h"
+#include "support/PieceRange.h"
 
 #include <cmath>
 #include <cstring>
@@ -65,18 +66,19 @@ public:
     const ConvertFn convert = converter(p.floating ? kDouble : kInt64, type);
     const int64_t size = static_cast<int64_t>(GetSizeOfDataType(type));
     char *to = static_cast<char *>(ctx->Out("out").mut_raw_dptr());
+    const PieceRange piece = pieceRange(ctx, "out", 0);
     return bindTask([=](DeviceCtx *dev) {
-      dev->parallelFor(p.count, 8192, [&](int64_t b, int64_t e) {
+      dev->parallelFor(piece.size, 8192, [&](int64_t b, int64_t e) {
         constexpr int64_t kBlock = 512;
         double floats[kBlock];
         int64_t ints[kBlock];
         for (int64_t i = b; i < e; i += kBlock) {
           const int64_t n = std::min(kBlock, e - i);
-          for (int64_t k = 0; k < n; ++k) {
+          for (int64_t k = 0, at = piece.begin + i; k < n; ++k, ++at) {
             if (p.floating)
-              floats[k] = p.start + static_cast<double>(i + k) * p.delta;
+              floats[k] = p.start + static_cast<double>(at) * p.delta;
             else
-              ints[k] = p.intStart + (i + k) * p.intDelta;
+              ints[k] = p.intStart + at * p.intDelta;
           }
           convert(p.floating ? static_cast<void *>(floats) : ints, to + i * size, n);
         }
@@ -99,7 +101,9 @@ Maybe<void> inferEye(InferContext *ctx) {
 class EyeKernel final : public BindingKernel {
 public:
   std::unique_ptr<BoundKernel> Bind(KernelBindContext *ctx) const override {
-    const int64_t rows = ctx->Attr<int64_t>("rows"), cols = ctx->Attr<int64_t>("cols"), diagonal = std::min(rows, cols);
+    const PieceRange rows = pieceRange(ctx, "out", 0), cols = pieceRange(ctx, "out", 1);
+    const int64_t first = std::max(rows.begin, cols.begin),
+                  last = std::min(rows.end(), cols.end()); // ones of the whole
     const DataType type = ctx->Attr<DataType>("dtype");
     const size_t size = GetSizeOfDataType(type);
     uint64_t one = 0;
@@ -107,9 +111,10 @@ public:
     converter(kInt64, type)(&oneInt, &one, 1);
     char *to = static_cast<char *>(ctx->Out("out").mut_raw_dptr());
     return bindTask([=](DeviceCtx *) {
-      if (rows * cols == 0) return;
-      std::memset(to, 0, static_cast<size_t>(rows * cols) * size);
-      for (int64_t i = 0; i < diagonal; ++i) std::memcpy(to + i * (cols + 1) * static_cast<int64_t>(size), &one, size);
+      if (rows.size * cols.size == 0) return;
+      std::memset(to, 0, static_cast<size_t>(rows.size * cols.size) * size);
+      for (int64_t i = first; i < last; ++i)
+        std::memcpy(to + (rows.place(i) * cols.size + cols.place(i)) * static_cast<int64_t>(size), &one, size);
     });
   }
 };
@@ -125,6 +130,7 @@ REGISTER_USER_OP("arange")
     .RequiredAttr<DataType>("dtype")
     .Attr<std::vector<std::string>>("nd_sbp", {})
     .SetTensorDescInferFn(inferSequence<Arange>)
+    .Sharding("-> n")
     .Pure()
     .NoGrad("it has no input")
     .Doc("start, start + delta, ... before limit. Floating dtypes take the float_ attributes and compute start + i * "
@@ -153,6 +159,7 @@ REGISTER_USER_OP("range")
     .RequiredAttr<int64_t>("limit")
     .RequiredAttr<DataType>("dtype")
     .SetTensorDescInferFn(inferSequence<Range>)
+    .Sharding("-> n")
     .Pure()
     .NoGrad("it has no input")
     .Doc("start, start + delta, ... before limit, as integers converted to dtype. The older form of arange.")
@@ -170,6 +177,7 @@ REGISTER_USER_OP("eye")
     .RequiredAttr<DataType>("dtype")
     .Attr<std::vector<std::string>>("nd_sbp", {})
     .SetTensorDescInferFn(inferEye)
+    .Sharding("-> r c")
     .Pure()
     .NoGrad("it has no input")
     .Doc("The rows x cols matrix with ones on the main diagonal and zeros elsewhere.")

@@ -37,8 +37,8 @@ public:
         "together as declared and compared with the op on the whole. A signature is unsound when one case contradicts "
         "it: the counterexample says the case, attributes, shapes, the mesh and the first differing "
         "element. "
-        "Not applicable: random ops, ops without cases, and signatures whose axes are shorter than the parts in every "
-        "case. An op that is held to be pure (opc ops show NAME says why) gives the same bits when its cases run "
+        "Not applicable: ops that give other results when they run again, ops without cases, and signatures whose axes "
+        "are shorter than the parts in every case. An op that is held to be pure (opc ops show NAME says why) gives the same bits when its cases run "
         "again: in another instance, twice in one, over memory that held something else, in two threads, later and in "
         "the opposite order, in a fresh process; else it is NOT_PURE. Exit code 1 when a signature is unsound or an op "
         "is not pure.";
