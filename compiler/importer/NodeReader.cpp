@@ -3,6 +3,7 @@
 #include "GraphNodes.h"
 
 #include "AttrWire.h"
+#include "OpSuggestions.h"
 #include "PluginOverrides.h"
 #include "TextParts.h"
 
@@ -197,9 +198,8 @@ private:
   }
 
   void unknownType(int i, const std::string &type) {
-    std::string help;
-    for (const auto &n : graph_.registry.nearest(type)) help += (help.empty() ? "did you mean " : " or ") + n;
-    if (!help.empty()) help += "? ";
+    std::string help = suggestOps(graph_.registry, type);
+    if (!help.empty()) help += help.back() == '?' ? " " : "; ";
     help += "loaded plugins: ";
     if (graph_.registry.plugins().empty()) help += "none (--plugin LIB loads one)";
     for (const auto &p : graph_.registry.plugins()) help += p.path + " ";

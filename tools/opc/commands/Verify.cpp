@@ -5,6 +5,7 @@
 #include "DerivedGradient.h"
 #include "JsonOutput.h"
 #include "NumberText.h"
+#include "OpSuggestions.h"
 #include "Placement.h"
 #include "PluginOverrides.h"
 #include "ProcessOutput.h"
@@ -100,9 +101,9 @@ private:
           if (fnmatch(name.c_str(), op->name.c_str(), 0) == 0) ops->push_back(op);
       }
       if (ops->size() != before) continue;
-      const auto near = registry.nearest(name, 1);
+      const std::string help = suggestOps(registry, name);
       return Status(StatusCode::kUsage, "OPC0005", "there is no op '" + name + "'")
-          .withHelp(near.empty() ? "opc ops lists them" : "did you mean " + near[0] + "?");
+          .withHelp(help.empty() ? "opc ops lists them" : help);
     }
     return Status::ok();
   }
