@@ -1,8 +1,9 @@
 // Reading a graph file.
 // SPDX-License-Identifier: Apache-2.0
 #include "GraphFile.h"
+#include "ForeignFile.h"
 #include "NearestNames.h"
-#include "opc/ElementTypes.h"
+#include "ParseHints.h"
 
 #include <google/protobuf/descriptor.h>
 #include <google/protobuf/io/coded_stream.h>
@@ -37,20 +38,11 @@ SourceRange toRange(const std::string &file, const pb::TextFormat::ParseLocation
   return out;
 }
 
-/// An unknown element type is an unknown word to protobuf, which quotes it: the name that comes nearest, or "".
-std::string nearestElementType(const std::string &message) {
-  const size_t begin = message.find('"'), end = message.find('"', begin + 1);
-  if (begin == std::string::npos || end == std::string::npos || message[begin + 1] != 'k') return "";
-  std::vector<std::string> names;
-  for (DataType type : dataTypes<types::All>()) names.push_back(DataType_Name(type));
-  const std::vector<std::string> near = nearestNames(message.substr(begin + 1, end - begin - 1), names, 1);
-  return near.empty() ? "" : near[0];
-}
-
 /// Collects what the text parser says.
 class Collector : public pb::io::ErrorCollector {
 public:
-  Collector(std::string file, std::vector<Diagnostic> *out) : file_(std::move(file)), out_(out) {}
+  Collector(std::string file, std::string_view text, std::vector<Diagnostic> *out)
+      : file_(std::move(file)), text_(text), out_(out) {}
   void AddError(int line, int column, const std::string &message) override {
     add(Severity::kError, "OPC0101", line, column, message);
   }
@@ -66,20 +58,13 @@ private:
     d.code = code;
     d.message = message;
     d.range.file = file_;
-    if (line >= 0) {
-      d.range.line = d.range.endLine = static_cast<uint32_t>(line + 1);
-      d.range.column = static_cast<uint32_t>(column + 1);
-      d.range.endColumn = d.range.column + 1;
-    }
-    if (severity == Severity::kError) {
-      const std::string type = nearestElementType(message);
-      d.help = type.empty()
-                   ? "the graph is protobuf text: check for a missing or extra brace, quote or colon near this place"
-                   : "did you mean " + type + "?";
-    }
+    if (severity == Severity::kError)
+      d.help = "the graph is protobuf text: check for a missing or extra brace, quote or colon near this place";
+    if (severity == Severity::kError || line >= 0) explainParseError(text_, line, column, &d);
     out_->push_back(std::move(d));
   }
   std::string file_;
+  std::string_view text_;
   std::vector<Diagnostic> *out_;
   int warnings_ = 0;
 };
@@ -94,6 +79,13 @@ void error(std::vector<Diagnostic> *out, const std::string &file, const char *co
   out->push_back(std::move(d));
 }
 
+/// Whether the bytes are of a kind that is known and no graph, which is then reported.
+bool reportForeign(const std::string &name, std::string_view bytes, std::vector<Diagnostic> *diagnostics) {
+  const std::optional<ForeignFile> foreign = recognizeFile(name, bytes);
+  if (foreign) error(diagnostics, name, "OPC0103", "not a graph: " + name + " is " + foreign->kind, foreign->help);
+  return foreign.has_value();
+}
+
 /// Text has no control characters but tab, newline, carriage return and form feed. (Binary graphs have: the tag of the
 /// first op is 0x0a and its length or the name's tag follow.)
 bool looksLikeText(const std::string &bytes) {
@@ -103,8 +95,8 @@ bool looksLikeText(const std::string &bytes) {
   return control == 0;
 }
 
-/// The first identifier at the top level of a text file.
-std::string firstIdentifier(const std::string &text) {
+/// Where the first identifier at the top level of a text file may be.
+size_t firstIdentifierAt(const std::string &text) {
   size_t i = 0;
   while (i < text.size()) {
     if (text[i] == '#') {
@@ -114,9 +106,13 @@ std::string firstIdentifier(const std::string &text) {
     } else
       break;
   }
-  size_t end = i;
+  return i;
+}
+std::string firstIdentifier(const std::string &text) {
+  const size_t begin = firstIdentifierAt(text);
+  size_t end = begin;
   while (end < text.size() && (isalnum(static_cast<unsigned char>(text[end])) || text[end] == '_')) ++end;
-  return text.substr(i, end - i);
+  return text.substr(begin, end - begin);
 }
 
 const pb::FieldDescriptor *field(const pb::Descriptor *d, const char *name) { return d->FindFieldByName(name); }
@@ -230,7 +226,7 @@ bool parseOpList(GraphFile *file, const std::string &text, std::vector<Diagnosti
     // At the beginning of a line, so that columns stay; a file in one line is parsed as a whole.
     if (half != blocks.end() && half->first > 0 && text[half->first - 1] == '\n') cut = half->first;
   }
-  Collector first(file->name, diagnostics);
+  Collector first(file->name, text, diagnostics);
   if (cut == 0) return parseText(text, file->job->mutable_net(), &first);
   std::vector<Diagnostic> later;
   auto *rest = pb::Arena::CreateMessage<graph::DLNetConf>(&file->arena);
@@ -238,7 +234,7 @@ bool parseOpList(GraphFile *file, const std::string &text, std::vector<Diagnosti
       static_cast<uint32_t>(std::count(text.begin(), text.begin() + static_cast<std::ptrdiff_t>(cut), '\n'));
   bool restParsed = false;
   std::thread second([&] {
-    Collector collector(file->name, &later);
+    Collector collector(file->name, std::string_view(text).substr(cut), &later);
     restParsed = parseText(std::string_view(text).substr(cut), rest, &collector);
   });
   const bool parsed = parseText(std::string_view(text).substr(0, cut), file->job->mutable_net(), &first);
@@ -255,6 +251,25 @@ bool parseOpList(GraphFile *file, const std::string &text, std::vector<Diagnosti
   return parsed && restParsed;
 }
 
+/// A text that begins with no field of a graph: of another kind, or with a slip in its first word.
+void reportNoGraph(const std::string &name, const std::string &text, const std::string &first,
+                   std::vector<Diagnostic> *diagnostics) {
+  if (reportForeign(name, text, diagnostics)) return;
+  const std::string general =
+      "a graph begins with op { ... } (a list of ops), net { ... } (a Job), op_list or graphs (a saved model)";
+  const std::vector<std::string> words = {"op", "net", "op_list", "graphs"};
+  error(diagnostics, name, "OPC0103",
+        "not a graph: it begins with " + (first.empty() ? std::string("no field name") : "'" + first + "'"),
+        first.empty() ? general : didYouMean(first, words, general));
+  if (first.empty()) return;
+  SourceRange &range = diagnostics->back().range;
+  const auto begin = text.begin() + static_cast<std::ptrdiff_t>(firstIdentifierAt(text));
+  range.line = range.endLine = static_cast<uint32_t>(std::count(text.begin(), begin, '\n')) + 1;
+  const auto lineBegin = std::find(std::reverse_iterator(begin), text.rend(), '\n').base();
+  range.column = static_cast<uint32_t>(begin - lineBegin) + 1;
+  range.endColumn = range.column + static_cast<uint32_t>(first.size());
+}
+
 std::unique_ptr<GraphFile> readText(const std::string &name, const std::string &text,
                                     std::vector<Diagnostic> *diagnostics) {
   auto file = std::make_unique<GraphFile>();
@@ -265,7 +280,7 @@ std::unique_ptr<GraphFile> readText(const std::string &name, const std::string &
     error(diagnostics, name, "OPC0103", "the graph is empty", "a graph is a list of op { ... }, a DLNetConf, or a Job");
     return nullptr;
   }
-  Collector collector(name, diagnostics);
+  Collector collector(name, text, diagnostics);
   const auto knows = [&](const pb::Descriptor *d) { return d->FindFieldByName(first) != nullptr; };
   if (knows(graph::DLNetConf::descriptor())) {
     file->format = "list of op (text)";
@@ -288,9 +303,7 @@ std::unique_ptr<GraphFile> readText(const std::string &name, const std::string &
     if (!takeSavedModel(file.get(), *model, diagnostics)) return nullptr;
     locateOps(file.get(), text, "op_list", 2);
   } else {
-    error(diagnostics, name, "OPC0103",
-          "not a graph: it begins with " + (first.empty() ? std::string("no field name") : "'" + first + "'"),
-          "a graph begins with op { ... } (a list of ops), net { ... } (a Job), op_list or graphs (a saved model)");
+    reportNoGraph(name, text, first, diagnostics);
     return nullptr;
   }
   return file;
@@ -344,6 +357,7 @@ std::unique_ptr<GraphFile> readBinary(const std::string &name, const std::string
   }
   const int best = std::max({asJob, asNet, asModel});
   if (best <= 0) {
+    if (reportForeign(name, bytes, diagnostics)) return nullptr;
     error(diagnostics, name, "OPC0102",
           best < 0 ? "not a graph: neither protobuf text nor a complete binary Job, DLNetConf or SavedModel"
                    : "not a graph: the bytes parse, but hold no operator",
@@ -391,7 +405,7 @@ template <class F> SourceRange rangeWithin(const GraphFile &file, int op, F &&fi
   graph::DLNetConf net;
   Tree tree;
   std::vector<Diagnostic> ignored;
-  Collector collector(file.name, &ignored);
+  Collector collector(file.name, block, &ignored);
   pb::TextFormat::Parser parser;
   parser.RecordErrorsTo(&collector);
   parser.WriteLocationsTo(&tree);

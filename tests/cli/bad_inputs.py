@@ -1,12 +1,16 @@
 # Broken files and commands: each gives the exit code of its class and a message; nothing crashes, nothing hangs.
 # SPDX-License-Identifier: Apache-2.0
+import bz2
 import concurrent.futures
+import gzip
+import lzma
 import os
 import shutil
 import struct
 import subprocess
 import tempfile
 import unittest
+import zipfile
 
 import numpy as np
 
@@ -196,6 +200,105 @@ class Graphs(Scratch):
         self.fails((3, 4), "run", graph, "--fill", "zeros", words=("memory",))
         graph = self.file("overflow.pbtxt", SMALL.replace("dim: 2", "dim: 9223372036854775807"))
         self.fails((3, 4), "run", graph, "--fill", "zeros")
+
+
+class Mistakes(Scratch):
+    """What people mistype, and the files of other kinds that they give: named, shown, with the way out."""
+
+    def shown(self, text, wrong, *words, name="t.pbtxt"):
+        """The line of the mistake is shown, with a caret under the first of its letters."""
+        said = self.fails(3, "show", self.file(name, text), words=words)
+        lines = text.split("\n")
+        number = next(i for i, line in enumerate(lines, 1) if wrong in line)
+        column = lines[number - 1].index(wrong) + 1
+        self.assertIn(f"{name}:{number}:{column}\n", said)
+        printed = said.split("\n")
+        carets = next(i for i, line in enumerate(printed) if line.lstrip(" |").startswith("^"))
+        self.assertEqual(printed[carets - 1][printed[carets].index("^"):][:1], wrong[0], said)
+        return said
+
+    def test_element_types(self):
+        for wrong, right in (("kFlot", "kFloat"), ("float32", "kFloat"), ("FLOAT", "kFloat"), ("torch.float32", None), ("DT_HALF", "kFloat16"),
+                             ("bf16", "kBFloat16"), ("kInt34", "kInt32"), ("long", "kInt64"), ("double", "kDouble"), ("boolean", "kBool"),
+                             ("f8e5m2", "kFloat8E5M2")):
+            text = SMALL.replace("data_type: kFloat", f"data_type: {wrong}", 1)
+            if right:
+                self.shown(text, wrong, "OPC0101", f"did you mean {right}?")
+            else:  # two words to protobuf
+                self.fails(3, "show", self.file("t.pbtxt", text), words=("OPC0101", "^"))
+        self.shown(SMALL.replace("data_type: kFloat", 'data_type: "kFloat"', 1), '"kFloat"', "write kFloat without quotes")
+        # The parser stands at the next word, which may be lines away, and counts tabs as eight.
+        self.shown(SMALL.replace("data_type: kFloat", "data_type: kFlot  # a comment\n\n # kFlot too?\n", 1), "kFlot", "did you mean kFloat?")
+        self.shown("\t# tabs\n\t" + SMALL.replace("data_type: kFloat", "\tdata_type:\tkFlot", 1), "kFlot", "did you mean kFloat?")
+        bom = self.file("bom.pbtxt", b"\xef\xbb\xbf" + SMALL.replace("kFloat", "kFlot").encode())
+        self.fails(3, "show", bom, words=("bom.pbtxt:1:", "^^^^^", "did you mean kFloat?"))
+        with open(os.path.join(self.folder, "long.pbtxt"), "w") as f:  # parsed by two threads
+            f.write("# " + "x" * 5000000 + "\n" + SMALL + "\n" + SMALL.replace("kFloat", "kFlot"))
+        said = self.fails(3, "show", os.path.join(self.folder, "long.pbtxt"), words=("did you mean kFloat?",))
+        self.assertIn("long.pbtxt:7:", said)
+
+    def test_fields(self):
+        for wrong, right in (("inptu_conf", "input_conf"), ("blob_cnf", "blob_conf"), ("op_type", "op_type_name"), ("initialiser", "initializer")):
+            text = SMALL.replace(right, wrong, 1)
+            done = opc("show", self.file("f.pbtxt", text))
+            said = done.stderr.decode()
+            number = next(i for i, line in enumerate(text.split("\n"), 1) if wrong in line)
+            self.assertIn(f"f.pbtxt:{number}:{text.split(chr(10))[number - 1].index(wrong) + 1}", said)
+            self.assertIn(f"did you mean {right}?", said)
+        said = self.shown(SMALL.replace("op {", "opp {", 1), "opp", "OPC0103", "did you mean op?")
+        self.assertIn("it begins with 'opp'", said)
+        attribute = SMALL.replace('output { key: "z"', 'attr { key: "axis" value { at_in32: 1 } } output { key: "z"')
+        self.assertIn("did you mean at_int32?", opc("show", self.file("f.pbtxt", attribute)).stderr.decode())
+
+    def test_other_slips(self):
+        self.shown(SMALL.replace("dim: 2", "dim: two", 1), "two", "OPC0101")
+        self.shown(SMALL.replace('name: "m"', "name: m_1"), "m_1", 'put it in quotes: "m_1"')
+        self.shown(SMALL.replace("initializer", "trainable: perhaps initializer"), "perhaps", "write true or false")
+        self.fails(3, "show", self.file("b.pbtxt", SMALL + "}"), words=("b.pbtxt:5:", "^"))
+
+    def test_other_worlds(self):
+        """Names of operators elsewhere."""
+        for wrong, words in (("Gemm", "here that is matmul and bias_add"), ("nn.Conv2d", "did you mean conv2d?"), ("Linear", "bias_add"),
+                             ("Relu6", "hardtanh (min_val: 0 and max_val: 6)"), ("aten::permute", "here that is transpose"),
+                             ("tf.nn.MaxPool2D", "did you mean max_pool_2d?"), ("MaxPool", "max_pool_1d, max_pool_2d or max_pool_3d"),
+                             ("LayerNormalization", "layer_norm"), ("keras.layers.Dense", "bias_add"), ("CrossEntropyLoss", "sparse_softmax_cross_entropy")):
+            self.fails(3, "show", self.file("u.pbtxt", SMALL.replace("broadcast_mul", wrong)), words=("OPC0201", words))
+            self.fails(2, "ops", "show", wrong, words=(words,))
+
+    def test_files_of_other_kinds(self):
+        text = SMALL.encode()
+        archive = os.path.join(self.folder, "z.zip")
+        with zipfile.ZipFile(archive, "w") as z:
+            z.writestr("net.pbtxt", text)
+        torch = os.path.join(self.folder, "net.pt")
+        with zipfile.ZipFile(torch, "w") as z:
+            z.writestr("net/data.pkl", b"\x80\x02")
+        tensors = os.path.join(self.folder, "w.npz")
+        np.savez(tensors, w=np.zeros(3))
+        np.save(os.path.join(self.folder, "w.npy"), np.zeros(3))
+        header = b'{"w":{"dtype":"F32","shape":[1],"data_offsets":[0,4]}}'
+        onnx = (b"\x08\x08" + b"\x12\x07pytorch" + b"\x1a\x032.1" + b"\x3a\x04\x12\x02ab" + b"\x42\x02\x10\x11")
+        kinds = [(archive, "zip archive", "unzip"), (torch, "PyTorch", "safetensors"), (tensors, "npz", "--weights"),
+                 (os.path.join(self.folder, "w.npy"), "numpy", "--input"),
+                 (self.file("g.pbtxt.gz", gzip.compress(text)), "gzip", "gunzip -c"), (self.file("g.bz2", bz2.compress(text)), "bzip2", "bunzip2"),
+                 (self.file("g.xz", lzma.compress(text)), "xz", "xz -dc"), (self.file("u.pbtxt", SMALL.encode("utf-16")), "UTF-16", "iconv"),
+                 (self.file("le.pbtxt", SMALL.encode("utf-16-le")), "UTF-16LE", "iconv -f UTF-16LE"),
+                 (self.file("be.pbtxt", SMALL.encode("utf-16-be")), "UTF-16BE", "iconv -f UTF-16BE"),
+                 (self.file("s.safetensors", struct.pack("<Q", len(header)) + header + bytes(4)), "safetensors", "--weights"),
+                 (self.file("m.onnx", onnx), "ONNX model", "ONNX"), (self.file("p.pkl", b"\x80\x04\x95" + bytes(9)), "pickle", "--weights"),
+                 (self.file("j.json", '{"nodes": []}'), "JSON", "--emit pbtxt"), (self.file("h.html", "<!DOCTYPE html><html>"), "HTML", "download"),
+                 (self.file("m.mlir", "module {\n}\n"), "MLIR", "--emit mlir"), (self.file("n.py", "import torch\n"), "program", "graph"),
+                 (self.file("l.so", b"\x7fELF\x02\x01\x01" + bytes(90)), "library", "--plugin"),
+                 (self.file("k.h5", b"\x89HDF\r\n\x1a\n" + bytes(90)), "HDF5", "safetensors"),
+                 (self.file("l.gguf", b"GGUF" + bytes(90)), "GGUF", "safetensors")]
+        for path, *words in kinds:
+            for command in (("show", path), ("compile", path, "-o", os.path.join(self.folder, "o.plan")), ("run", path), ("grad", path, "--loss", "y")):
+                said = self.fails(3, *command, words=("OPC0103", path, *words))
+                self.assertIn("help: ", said)
+        plan = os.path.join(self.folder, "p.plan")
+        self.assertEqual(opc("compile", self.graph, "-o", plan).returncode, 0)
+        for command in (("compile", plan), ("grad", plan, "--loss", "y")):
+            self.fails(2, *command, words=("is a plan",))
 
 
 class Commands(Scratch):

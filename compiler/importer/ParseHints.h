@@ -1,0 +1,15 @@
+// What protobuf says of a text that it cannot parse, made to point at the word and to say which one was meant.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "Diagnostic.h"
+
+#include <string_view>
+
+namespace opc {
+
+/// `found` has protobuf's message. `line` and `column` are protobuf's, from 0: where it stood, which may be behind the
+/// word, and a tab is up to eight columns. Sets the range within `text`, and help where there is something to say.
+void explainParseError(std::string_view text, int line, int column, Diagnostic *found);
+
+} // namespace opc
