@@ -200,7 +200,10 @@ TEST_CASE("matrix products say what does not fit and how it would", "[library]")
              Catch::Contains("transpose_a: true would give f32[32,512]"));
   CHECK_THAT(call("matmul", kFloat, {2, 3}, kFloat, {4, 5}), !Catch::Contains("would give"));
   CHECK_THAT(call("matmul", kFloat, {2, 3}, kDouble, {3, 5}), Catch::Contains("element types must be the same"));
-  CHECK_THAT(call("matmul", kFloat, {2, 2, 3}, kFloat, {3, 5}), Catch::Contains("batch_matmul"));
+  CHECK_THAT(call("matmul", kFloat, {}, kFloat, {3, 5}), Catch::Contains("rank 1 or more"));
+  CHECK_THAT(call("matmul", kFloat, {4}, kFloat, {3, 5}),
+             Catch::Contains("inner dimensions differ (4 vs 3): a is f32[4], b is f32[3,5]"));
+  CHECK_THAT(call("matmul", kFloat, {2, 2, 3}, kFloat, {4, 3, 5}), Catch::Contains("do not broadcast (2 vs 4)"));
   CHECK_THAT(call("batch_matmul", kFloat, {2, 2, 3}, kFloat, {4, 3, 5}), Catch::Contains("batch dimensions differ"));
   CHECK_THAT(call("broadcast_matmul", kFloat, {2, 2, 3}, kFloat, {4, 3, 5}),
              Catch::Contains("do not broadcast (2 vs 4)"));

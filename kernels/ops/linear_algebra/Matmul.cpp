@@ -18,7 +18,7 @@ std::function<void(OpRegistry &)> definition(BatchRule rule) {
         .SetGetSbpFn(matrixProductSignatures)
         .SetComputeComplexityFn([](InferContext *ctx) {
           const Shape &a = ctx->In("a").shape();
-          return operations(ctx, "out", a.At(a.NumAxes() - (ctx->Attr<bool>("transpose_a") ? 2 : 1)));
+          return operations(ctx, "out", a.At(a.NumAxes() - (isTransposed(a, ctx->Attr<bool>("transpose_a")) ? 2 : 1)));
         });
   };
 }
@@ -42,10 +42,12 @@ std::vector<int64_t> offsetsOf(const Shape &operand, const Shape &out) {
 
 template <class T> class MatmulKernel final : public StagedKernel<T> {
   std::unique_ptr<BoundKernel> BindStaged(KernelBindContext *ctx, StagedTensors<T> &staged) const override {
-    const Shape &a = ctx->In("a").shape(), &b = ctx->In("b").shape(), &out = ctx->Out("out").shape();
+    const Shape &givenA = ctx->In("a").shape(), &givenB = ctx->In("b").shape();
+    const Shape a = matricesOf(givenA, true), b = matricesOf(givenB, false);
+    const Shape out = productMatrices(givenA, givenB, ctx->Out("out").shape());
     cpu::GemmShape shape;
-    shape.transA = ctx->Attr<bool>("transpose_a");
-    shape.transB = ctx->Attr<bool>("transpose_b");
+    shape.transA = isTransposed(givenA, ctx->Attr<bool>("transpose_a"));
+    shape.transB = isTransposed(givenB, ctx->Attr<bool>("transpose_b"));
     shape.alpha = ctx->Attr<double>("alpha");
     shape.m = out.At(out.NumAxes() - 2);
     shape.n = out.At(out.NumAxes() - 1);
@@ -65,9 +67,11 @@ template <class T> class MatmulKernel final : public StagedKernel<T> {
 };
 
 REGISTER_USER_OP("matmul")
-    .With(definition(BatchRule::kNone))
+    .With(definition(BatchRule::kAny))
     .Doc("The product of two matrices: out[m,n] = alpha * sum over k of a[m,k] * b[k,n], plus _add_to_output[m,n] "
-         "when it is given. transpose_a: a is [k,m]; transpose_b: b is [n,k]. f16 and bf16 are summed in f32.")
+         "when it is given. transpose_a: a is [k,m]; transpose_b: b is [n,k]. f16 and bf16 are summed in f32. As in "
+         "numpy and PyTorch, leading dimensions are stacks of matrices that broadcast, and a vector is a row of a or a "
+         "column of b, which the output does not have.")
     .Cases({Case("plain").In("a", {3, 5}).In("b", {5, 4}),
             Case("transposed")
                 .In("a", {7, 33}, -3, 3)
@@ -80,7 +84,14 @@ REGISTER_USER_OP("matmul")
                 .In("b", {3, 2}, -3, 3)
                 .In("_add_to_output", {2, 2}, -3, 3)
                 .Attr("alpha", 2.0),
-            Case("no_terms").In("a", {2, 0}).In("b", {0, 3})})
+            Case("no_terms").In("a", {2, 0}).In("b", {0, 3}),
+            Case("stack").In("a", {2, 3, 4}, -3, 3).In("b", {4, 5}, -3, 3),
+            Case("stacks").In("a", {2, 1, 3, 4}, -3, 3).In("b", {3, 6, 4}, -3, 3).Attr("transpose_b", true),
+            Case("row_vector").In("a", {5}, -3, 3).In("b", {5, 4}, -3, 3),
+            Case("column_vector").In("a", {3, 5}, -3, 3).In("b", {5}, -3, 3),
+            Case("dot").In("a", {7}, -3, 3).In("b", {7}, -3, 3),
+            Case("vector_and_stack").In("a", {4}, -3, 3).In("b", {2, 4, 3}, -3, 3),
+            Case("stack_and_vector").In("a", {2, 2, 3, 4}, -3, 3).In("b", {4}, -3, 3)})
     .Kernel<MatmulKernel, ProductTypes>("out");
 
 REGISTER_USER_OP("batch_matmul")

@@ -20,9 +20,17 @@ std::string product(GradientRule &g, const std::string &type, const std::string 
 
 /// out = alpha op(a) op(b): d op(a) = alpha dout op(b)^T, d op(b) = alpha op(a)^T dout, each transposed back.
 void matrixProductGradient(GradientRule &g) {
-  const bool ta = g.attr<bool>("transpose_a"), tb = g.attr<bool>("transpose_b");
-  const std::string &type = g.op().op_type_name(), &a = g.x("a"), &b = g.x("b");
-  const Shape &sa = g.shape("a"), &sb = g.shape("b"), &so = g.shape("out");
+  const Shape &givenA = g.shape("a"), &givenB = g.shape("b");
+  const bool ta = isTransposed(givenA, g.attr<bool>("transpose_a"));
+  const bool tb = isTransposed(givenB, g.attr<bool>("transpose_b"));
+  // Vectors become the matrices that they stand for.
+  const Shape sa = matricesOf(givenA, true), sb = matricesOf(givenB, false);
+  const Shape so = productMatrices(givenA, givenB, g.shape("out"));
+  const bool isStack = so.NumAxes() > 2;
+  const std::string type = g.op().op_type_name() == "matmul" && isStack ? "broadcast_matmul" : g.op().op_type_name();
+  const std::string a = reshaped(g, g.x("a"), givenA, sa, "a_matrix");
+  const std::string b = reshaped(g, g.x("b"), givenB, sb, "b_matrix");
+  const std::string dy = reshaped(g, g.dy("out"), g.shape("out"), so, "dout_matrix");
   const auto dims = [&](const Shape &s, bool transpose) {
     const int64_t r = s.NumAxes();
     DimVector d(so.begin(), so.end() - 2);
@@ -31,19 +39,19 @@ void matrixProductGradient(GradientRule &g) {
     return Shape(d);
   };
   if (g.needs("a")) {
-    const std::string full =
-        ta ? product(g, type, "a", b, tb, g.dy("out"), true) : product(g, type, "a", g.dy("out"), false, b, !tb);
-    g.bind("a", g.reduceLike(full, dims(sa, false), a, sa, "a_sum"));
+    const std::string full = ta ? product(g, type, "a", b, tb, dy, true) : product(g, type, "a", dy, false, b, !tb);
+    g.bind("a", reshaped(g, g.reduceLike(full, dims(sa, false), a, sa, "a_sum"), sa, givenA, "a_vector"));
   }
   if (g.needs("b")) {
     // One b for the whole batch, the usual layer: its gradient is one tall product instead of a sum of many.
     if (type == "broadcast_matmul" && sb.NumAxes() == 2 && sa.NumAxes() > 2 && !ta) {
-      const std::string &first = tb ? g.dy("out") : a, &second = tb ? a : g.dy("out");
-      g.bind("b", g.add("broadcast_matmul_grad_b", "b").in("a", first).in("b", second).same({"alpha"}).out());
+      const std::string &first = tb ? dy : a, &second = tb ? a : dy;
+      const std::string grad =
+          g.add("broadcast_matmul_grad_b", "b").in("a", first).in("b", second).same({"alpha"}).out();
+      g.bind("b", reshaped(g, grad, sb, givenB, "b_vector"));
     } else {
-      const std::string full =
-          tb ? product(g, type, "b", g.dy("out"), true, a, ta) : product(g, type, "b", a, !ta, g.dy("out"), false);
-      g.bind("b", g.reduceLike(full, dims(sb, false), b, sb, "b_sum"));
+      const std::string full = tb ? product(g, type, "b", dy, true, a, ta) : product(g, type, "b", a, !ta, dy, false);
+      g.bind("b", reshaped(g, g.reduceLike(full, dims(sb, false), b, sb, "b_sum"), sb, givenB, "b_vector"));
     }
   }
   if (g.needs("_add_to_output")) g.bind("_add_to_output", g.dy("out"));

@@ -24,7 +24,7 @@ Matrix matrixOf(const TensorDesc &d, bool transpose) {
 /// Leading dimensions of the result, or an error.
 Maybe<DimVector> batchDims(const TensorDesc &a, const TensorDesc &b, BatchRule rule) {
   const DimVector da(a.shape().begin(), a.shape().end() - 2), db(b.shape().begin(), b.shape().end() - 2);
-  if (rule != BatchRule::kBroadcast) {
+  if (rule == BatchRule::kEqual) {
     if (da == db) return da;
     return Error::ShapeMismatch().help("broadcast_matmul repeats a matrix over the batch")
            << "batch dimensions differ: a is " << a.toString() << ", b is " << b.toString();
@@ -64,14 +64,16 @@ std::string transposeHelp(const TensorDesc &a, const TensorDesc &b, bool ta, boo
 } // namespace
 
 Maybe<void> inferMatrixProduct(InferContext *ctx, BatchRule rule) {
-  const TensorDesc a = ctx->In("a"), b = ctx->In("b");
-  const bool ta = ctx->Attr<bool>("transpose_a"), tb = ctx->Attr<bool>("transpose_b");
-  const int64_t ra = a.shape().NumAxes(), rb = b.shape().NumAxes();
-  const char *other = "batch_matmul multiplies stacks of matrices, broadcast_matmul also repeats them";
-  if (rule == BatchRule::kNone && (ra != 2 || rb != 2))
-    return Error::ShapeMismatch().help(
-               ra > 2 || rb > 2 ? other : "matrix_vector_product, vector_matrix_product and dot take vectors")
-           << "a and b must have rank 2: a is " << a.toString() << ", b is " << b.toString();
+  const TensorDesc givenA = ctx->In("a"), givenB = ctx->In("b");
+  const int64_t ra = givenA.shape().NumAxes(), rb = givenB.shape().NumAxes();
+  if (rule == BatchRule::kAny && (ra < 1 || rb < 1))
+    return Error::ShapeMismatch().help("scalar_mul_by_tensor multiplies by a number")
+           << "a and b must have rank 1 or more: a is " << givenA.toString() << ", b is " << givenB.toString();
+  const bool isAny = rule == BatchRule::kAny;
+  const TensorDesc a(isAny ? matricesOf(givenA.shape(), true) : givenA.shape(), givenA.data_type());
+  const TensorDesc b(isAny ? matricesOf(givenB.shape(), false) : givenB.shape(), givenB.data_type());
+  const bool ta = isTransposed(givenA.shape(), ctx->Attr<bool>("transpose_a"));
+  const bool tb = isTransposed(givenB.shape(), ctx->Attr<bool>("transpose_b"));
   if (rule == BatchRule::kEqual && (ra < 3 || ra != rb))
     return Error::ShapeMismatch().help(ra == 2 && rb == 2 ? "matmul multiplies two matrices"
                                                           : "broadcast_matmul takes different ranks")
@@ -79,24 +81,24 @@ Maybe<void> inferMatrixProduct(InferContext *ctx, BatchRule rule) {
   if (rule == BatchRule::kBroadcast && (ra < 2 || rb < 2))
     return Error::ShapeMismatch().help("matrix_vector_product, vector_matrix_product and dot take vectors")
            << "a and b must have rank 2 or more: a is " << a.toString() << ", b is " << b.toString();
-  if (a.data_type() != b.data_type()) return dtypeMismatch("a", a, "b", b).help("cast one of them");
+  if (a.data_type() != b.data_type()) return dtypeMismatch("a", givenA, "b", givenB).help("cast one of them");
   const DimVector batch = JUST(batchDims(a, b, rule));
   const Matrix ma = matrixOf(a, ta), mb = matrixOf(b, tb);
   if (ma.columns != mb.rows) {
     const auto shown = [](const char *name, const TensorDesc &d, bool t) {
       return name + d.toString() + (t ? " transposed" : "");
     };
-    return Error::ShapeMismatch().help(transposeHelp(a, b, ta, tb, batch))
-           << "inner dimensions differ (" << ma.columns << " vs " << mb.rows << "): " << shown("a is ", a, ta) << ", "
-           << shown("b is ", b, tb);
+    return Error::ShapeMismatch().help(ra > 1 && rb > 1 ? transposeHelp(a, b, ta, tb, batch) : "")
+           << "inner dimensions differ (" << ma.columns << " vs " << mb.rows << "): " << shown("a is ", givenA, ta)
+           << ", " << shown("b is ", givenB, tb);
   }
   const double alpha = ctx->Attr<double>("alpha");
   if (IsIntegralDataType(a.data_type()) && alpha != static_cast<double>(static_cast<int64_t>(alpha)))
     return Error::InvalidValueError().id("OPC0205")
            << "alpha is " << alpha << ", but a product of " << dataTypeName(a.data_type()) << " needs a whole number";
   DimVector dims = batch;
-  dims.push_back(ma.rows);
-  dims.push_back(mb.columns);
+  if (!isAny || ra > 1) dims.push_back(ma.rows);
+  if (!isAny || rb > 1) dims.push_back(mb.columns);
   const TensorDesc out(Shape(dims), a.data_type());
   if (ctx->Has("_add_to_output") && ctx->In("_add_to_output") != out)
     return Error::ShapeMismatch() << "_add_to_output is " << ctx->In("_add_to_output").toString() << ", the product is "
@@ -107,17 +109,22 @@ Maybe<void> inferMatrixProduct(InferContext *ctx, BatchRule rule) {
 
 Maybe<void> matrixProductSignatures(SbpContext *ctx) {
   const Shape &sa = ctx->In("a").shape(), &sb = ctx->In("b").shape();
-  const int64_t ra = sa.NumAxes(), rb = sb.NumAxes(), rank = std::max(ra, rb);
-  const bool ta = ctx->Attr<bool>("transpose_a"), tb = ctx->Attr<bool>("transpose_b");
+  const int64_t ra = sa.NumAxes(), rb = sb.NumAxes();
+  const bool ta = isTransposed(sa, ctx->Attr<bool>("transpose_a"));
+  const bool tb = isTransposed(sb, ctx->Attr<bool>("transpose_b"));
+  // A vector has the summed dimension alone.
+  const int64_t batchA = std::max<int64_t>(ra - 2, 0), batchB = std::max<int64_t>(rb - 2, 0);
+  const int64_t batches = std::max(batchA, batchB), columns = batches + (ra > 1);
+  const int64_t termsA = ra == 1 ? 0 : ta ? ra - 2 : ra - 1, termsB = rb == 1 ? 0 : tb ? rb - 1 : rb - 2;
   const OpArg a("a", 0), b("b", 0);
   const ArgList out = {{"out", 0}, {"_add_to_output", 0}}; // what is not said is B
-  ctx->NewBuilder().Split(a, ta ? ra - 1 : ra - 2).Split(out, rank - 2).Build();
-  ctx->NewBuilder().Split(b, tb ? rb - 2 : rb - 1).Split(out, rank - 1).Build();
-  ctx->NewBuilder().Split(a, ta ? ra - 2 : ra - 1).Split(b, tb ? rb - 1 : rb - 2).PartialSum(out).Build();
+  if (ra > 1) ctx->NewBuilder().Split(a, ta ? ra - 1 : ra - 2).Split(out, batches).Build();
+  if (rb > 1) ctx->NewBuilder().Split(b, tb ? rb - 2 : rb - 1).Split(out, columns).Build();
+  ctx->NewBuilder().Split(a, termsA).Split(b, termsB).PartialSum(out).Build();
   ctx->NewBuilder().PartialSum(a).PartialSum(out).Build();
   ctx->NewBuilder().PartialSum(b).PartialSum(out).Build();
-  for (int64_t i = 0; i < rank - 2; ++i) {
-    const int64_t ia = i - (rank - ra), ib = i - (rank - rb);
+  for (int64_t i = 0; i < batches; ++i) {
+    const int64_t ia = i - (batches - batchA), ib = i - (batches - batchB);
     auto batch = ctx->NewBuilder();
     if (ia >= 0 && (sa.At(ia) != 1 || ib < 0 || sb.At(ib) == 1)) batch.Split(a, ia);
     if (ib >= 0 && (sb.At(ib) != 1 || ia < 0 || sa.At(ia) == 1)) batch.Split(b, ib);

@@ -15,10 +15,25 @@ using ProductTypes = Join<types::Floating, types::Of<int32_t>>;
 
 /// Which leading (batch) dimensions a matrix product takes.
 enum class BatchRule {
-  kNone,      // rank 2
+  kAny,       // numpy's matmul: leading dimensions broadcast, a vector is a row of a or a column of b
   kEqual,     // equal leading dimensions, rank 3 or more
   kBroadcast, // numpy's broadcasting of leading dimensions
 };
+
+/// An operand as a stack of matrices: a vector is a matrix of one row (`isFirst`) or one column.
+inline Shape matricesOf(const Shape &s, bool isFirst) {
+  if (s.NumAxes() != 1) return s;
+  return isFirst ? Shape{1, s.At(0)} : Shape{s.At(0), 1};
+}
+/// The product of two operands as a stack of matrices, from its own shape: a vector's row or column is not in that one.
+inline Shape productMatrices(const Shape &a, const Shape &b, const Shape &out) {
+  DimVector dims(out.begin(), out.end());
+  if (b.NumAxes() == 1) dims.push_back(1);
+  if (a.NumAxes() == 1) dims.insert(dims.end() - 1, 1);
+  return Shape(dims);
+}
+/// Whether an attribute transposes an operand: a vector has nothing to transpose.
+inline bool isTransposed(const Shape &s, bool attribute) { return attribute && s.NumAxes() > 1; }
 
 /// Shape rule: out[batch..., m, n] from a[batch..., m, k] and b[batch..., k, n], each matrix transposed when its
 /// attribute says so. `_add_to_output`, if given, has out's type.
