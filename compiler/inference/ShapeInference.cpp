@@ -7,6 +7,7 @@
 #include "MutableInputs.h"
 #include "OpcDialect.h"
 #include "Passes.h"
+#include "TextParts.h"
 
 using namespace mlir;
 
@@ -50,10 +51,30 @@ LogicalResult checkWrites(ir::UserOp op, const OpInstance &instance) {
   return success();
 }
 
+/// Whether an op of the graph divides by a deviation to which it adds nothing.
+bool lacksEpsilon(ir::UserOp op, const OpInstance &instance) {
+  const auto found = instance.conf().attrs.find("epsilon");
+  if (op.getRole() != ir::Role::kForward || found == instance.conf().attrs.end()) return false;
+  const auto *single = found->second.get<float>();
+  const auto *real = found->second.get<double>();
+  return (single && *single == 0) || (real && *real == 0);
+}
+
+/// OneFlow's default, which graphs may rely on, is 0: that is said, once.
+void warnOfEpsilon(ArrayRef<ir::UserOp> ops) {
+  if (ops.empty()) return;
+  ir::UserOp op = ops.front();
+  const std::string more = ops.size() > 1 ? " (and in " + counted(ops.size() - 1, "more op") + ")" : "";
+  emitFinding(op.getLoc(), "OPC0210",
+              op.getOpType() + ": epsilon is 0" + more + ": values that are all equal give nan or infinity",
+              "give the attribute epsilon; PyTorch's layers have 1e-5", DiagnosticSeverity::Warning);
+}
+
 } // namespace
 
 LogicalResult inferShapes(ModuleOp module, const Registry &registry) {
   bool failed = false;
+  SmallVector<ir::UserOp> withoutEpsilon;
   MLIRContext *ctx = module.getContext();
   // One instance at a time: at 100,000 ops keeping them all would cost more memory than inferring again.
   module.walk([&](Operation *op) {
@@ -92,9 +113,11 @@ LogicalResult inferShapes(ModuleOp module, const Registry &registry) {
       return;
     }
     if (checkWrites(user, *instance).failed()) failed = true;
+    if (lacksEpsilon(user, *instance)) withoutEpsilon.push_back(user);
     for (auto [i, result] : llvm::enumerate(user.getOuts()))
       result.setType(ir::tensorType(ctx, instance->outputDescs()[i]));
   });
+  warnOfEpsilon(withoutEpsilon);
   return success(!failed);
 }
 
