@@ -4,9 +4,12 @@
 #include "DiagnosticJson.h"
 #include "DiagnosticText.h"
 #include "ErrorCatalog.h"
+#include "RunTimes.h"
 #include "TensorCompare.h"
 #include "TensorSpec.h"
 #include "Terminal.h"
+#include "TextParts.h"
+#include "TextTable.h"
 
 #include <catch2/catch.hpp>
 
@@ -199,4 +202,32 @@ TEST_CASE("the catalogue has a title and a text for each code", "[cli][explain]"
     CHECK(t.body.size() > 40);
   }
   CHECK(topics[0].name == "exit-codes");
+}
+
+TEST_CASE("tables lose the ends of their widest cells and no more than a width asks", "[cli][text]") {
+  const std::vector<std::vector<std::string>> rows = {
+      {"OP", "WHAT"}, {"a_rather_long_name", "x"}, {"b", "twelve words"}};
+  CHECK(textTable(rows) == "OP                  WHAT\na_rather_long_name  x\nb                   twelve words\n");
+  CHECK(textTable(rows, 80) == textTable(rows));
+  CHECK(textTable(rows, 24) == "OP           WHAT\na_rather...  x\nb            twelve w...\n");
+  CHECK(textTable({{"\u00fc\u00fc", "x"}, {"abc", "y"}}) == "\u00fc\u00fc   x\nabc  y\n");
+  CHECK(textTable({{"\u00fc\u00fc\u00fc\u00fc\u00fc\u00fc\u00fc\u00fc\u00fc\u00fc"}}, 8) ==
+        "\u00fc\u00fc\u00fc\u00fc\u00fc...\n");
+  for (size_t width : {1, 5, 20})
+    for (const std::string &line :
+         splitAt(textTable({{"abcdef", "ghijkl", "mnopqr", "stuvwx", "yz0123"}}, width), '\n'))
+      CHECK(line.size() <= width);
+}
+
+TEST_CASE("percentiles are by nearest rank", "[cli][text]") {
+  const std::vector<double> ten = {1, 2, 3, 4, 5, 6, 7, 8, 9, 10};
+  CHECK(percentileOf(ten, 50) == 5);
+  CHECK(percentileOf(ten, 90) == 9);
+  CHECK(percentileOf(ten, 99) == 10);
+  CHECK(percentileOf(ten, 0) == 1);
+  CHECK(percentileOf(ten, 100) == 10);
+  CHECK(percentileOf({7}, 50) == 7);
+  CHECK(percentileOf({}, 50) == 0);
+  CHECK(runTimesText({0.002, 0.001}) == "2 runs: p50 1 ms, p90 2 ms, p99 2 ms, fastest 1 ms, slowest 2 ms");
+  CHECK(runTimesText({}) == "0 runs");
 }

@@ -7,7 +7,9 @@
 #include "NumberText.h"
 #include "OutputFiles.h"
 #include "Program.h"
+#include "RunTimes.h"
 #include "Session.h"
+#include "StopSignal.h"
 #include "ThreadWaiting.h"
 #include "ValueGiver.h"
 #include "opc/Version.h"
@@ -59,13 +61,13 @@ using Clock = std::chrono::steady_clock;
 double secondsSince(Clock::time_point begin) { return std::chrono::duration<double>(Clock::now() - begin).count(); }
 
 std::string statsText(const SessionStats &s, double loading, double preparing, std::vector<double> runs) {
-  std::sort(runs.begin(), runs.end());
-  return "load " + secondsText(loading) + ", prepare " + secondsText(preparing) + ", " + countText(runs.size()) +
-         (runs.size() == 1 ? " run" : " runs") + ": median " + secondsText(runs[runs.size() / 2]) + ", fastest " +
-         secondsText(runs.front()) + ", slowest " + secondsText(runs.back()) + "\n" + sizeText(s) + "\n";
+  return "load " + secondsText(loading) + ", prepare " + secondsText(preparing) + ", " + runTimesText(std::move(runs)) +
+         "\n" + sizeText(s) + "\n";
 }
 
-Status runPlan(Request &r, const std::string &plan, const std::vector<std::string> &words, Terminal &terminal) {
+/// `signal`: the one that ended the runs early, else 0.
+Status runPlan(Request &r, const std::string &plan, const std::vector<std::string> &words, Terminal &terminal,
+               int *signal) {
   OPC_ASSIGN_OR_RETURN(const NamedValues inputs, r.values.open());
   OPC_ASSIGN_OR_RETURN(const Registry registry, loadRegistry(r.plugins));
   auto start = Clock::now();
@@ -83,7 +85,8 @@ Status runPlan(Request &r, const std::string &plan, const std::vector<std::strin
   OPC_RETURN_IF_ERROR(session->prepare());
   const double preparing = secondsSince(start);
   std::vector<double> times;
-  for (int64_t i = 0; i < r.repeat; ++i) {
+  const StopSignal stop;
+  for (int64_t i = 0; i < r.repeat && (i == 0 || !stop.caught()); ++i) {
     start = Clock::now();
     OPC_RETURN_IF_ERROR(session->run());
     times.push_back(secondsSince(start));
@@ -91,11 +94,12 @@ Status runPlan(Request &r, const std::string &plan, const std::vector<std::strin
   OPC_ASSIGN_OR_RETURN(const std::vector<NamedOutput> outputs, fetchAll(*session));
   for (const NamedOutput &o : outputs) terminal.out(outputText(o, r.print));
   OPC_RETURN_IF_ERROR(files.write(outputs));
-  if (r.stats) terminal.err(statsText(session->stats(), loading, preparing, std::move(times)));
+  if (r.stats || stop.caught()) terminal.err(statsText(session->stats(), loading, preparing, std::move(times)));
+  *signal = stop.caught();
   return Status::ok();
 }
 
-Status runCommand(const std::vector<std::string> &words, Terminal &terminal) {
+Status runCommand(const std::vector<std::string> &words, Terminal &terminal, int *signal) {
   Request request;
   const CommandSpec spec = request.spec();
   OPC_ASSIGN_OR_RETURN(const ParsedArguments parsed, parseArguments(spec, {}, words));
@@ -103,7 +107,7 @@ Status runCommand(const std::vector<std::string> &words, Terminal &terminal) {
     return terminal.out(helpText(spec, {}, parsed.fullHelp, terminal.width())), Status::ok();
   if (request.version) return terminal.out("opc-runtime " OPC_VERSION_STRING "\n"), Status::ok();
   if (parsed.positional.empty()) return usageError("opc-runtime needs PLAN|-", "opc-runtime -h");
-  return runPlan(request, parsed.positional[0], words, terminal);
+  return runPlan(request, parsed.positional[0], words, terminal, signal);
 }
 
 } // namespace
@@ -112,8 +116,9 @@ int main(int argc, char **argv) {
   boundThreadSpinning(argv);
   Terminal terminal;
   return runProgram(terminal, [&] {
-    const Status s = runCommand(std::vector<std::string>(argv + (argc > 0 ? 1 : 0), argv + argc), terminal);
+    int signal = 0;
+    const Status s = runCommand(std::vector<std::string>(argv + (argc > 0 ? 1 : 0), argv + argc), terminal, &signal);
     if (!s) terminal.err(statusText(s, terminal.colorErr()));
-    return exitCodeOf(s.code());
+    return s && signal ? 128 + signal : exitCodeOf(s.code());
   });
 }

@@ -34,9 +34,9 @@ private:
 /// Plans with the speeds and the memory of a cluster. Errors: those of simulate::meshLinks.
 Status useCluster(const simulate::ClusterDescription &cluster, MeshRequest *request);
 
-std::string sbpText(const MeshFacts &report);
+std::string sbpText(const MeshFacts &report, size_t width = 0);
 Json sbpJson(const MeshFacts &report);
 /// The transitions alone, largest first, at most `limit`.
-std::string boxingText(const MeshFacts &report, size_t limit = SIZE_MAX);
+std::string boxingText(const MeshFacts &report, size_t limit = SIZE_MAX, size_t width = 0);
 
 } // namespace opc::cli

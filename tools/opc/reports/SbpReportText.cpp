@@ -34,7 +34,7 @@ std::string costText(const MeshFacts &r) {
 
 } // namespace
 
-std::string boxingText(const MeshFacts &r, size_t limit) {
+std::string boxingText(const MeshFacts &r, size_t limit, size_t width) {
   std::vector<const MeshFacts::Transition *> list;
   int64_t bytes = 0;
   double seconds = 0;
@@ -52,11 +52,11 @@ std::string boxingText(const MeshFacts &r, size_t limit) {
                     secondsText(t->seconds), t->channel ? "beside the computation" : ""});
   }
   if (list.size() > limit) rows.push_back({"... and " + countText(list.size() - limit) + " more"});
-  return textTable(rows) + countText(list.size(), "transition") + ", " + bytesText(bytes) +
+  return textTable(rows, width) + countText(list.size(), "transition") + ", " + bytesText(bytes) +
          " sent by a rank in a step, " + secondsText(seconds) + "\n";
 }
 
-std::string sbpText(const MeshFacts &r) {
+std::string sbpText(const MeshFacts &r, size_t width) {
   std::string text;
   for (size_t i = 0; i < r.placements.size(); ++i)
     text += (i ? "placement " + std::to_string(i) + ": " : std::string("mesh ")) + r.placements[i].toString() + "\n";
@@ -75,7 +75,7 @@ std::string sbpText(const MeshFacts &r) {
     rows.push_back({o.name, o.type, o.signature});
     if (r.placements.size() > 1) rows.back().push_back(std::to_string(o.placement));
   }
-  return text + textTable(rows) + "\n" + boxingText(r);
+  return text + textTable(rows, width) + "\n" + boxingText(r, SIZE_MAX, width);
 }
 
 Json sbpJson(const MeshFacts &r) {

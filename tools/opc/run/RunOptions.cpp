@@ -24,21 +24,25 @@ std::vector<Option> RunOptions::options() {
                  &reference}
               .oneOf({"cpu"})});
   append(cut.options());
-  append({{"--capture", 0, "GLOB=DIR", "write the tensors inside the graph whose names fit: DIR/NAME.npy (repeatable)",
-           &captures},
-          {"--capture-stats", 0, "FILE", "statistics of every tensor as JSON lines; no tensor is kept", &captureStats},
-          trapOption(&trap),
-          {"--trace", 0, "FILE", "compilation and tasks as Chrome trace events (Perfetto)", &trace},
-          {"--no-fuse", 0, "", "leave every op as it is written: no fused ops, no other layouts", &noFuse},
-          {"--no-simplify", 0, "", "keep every op of the graph, so that every tensor can be captured", &noSimplify},
-          {"--shape", 0, "NAME=DIMS", "the shape of an input, in place of the graph's: x=32,784 (repeatable)", &shapes},
-          Option{"--repeat", 0, "N", "run N times and say how long it took", &repeat}.range(1, 1000000000),
-          Option{"--warmup", 0, "N", "runs before the first that is measured", &warmup}.range(0, 1000000000),
-          Option{"--max-memory", 0, "SIZE",
-                 "refuse plans that need more: 800M, 16G (default: nine tenths of the machine's)", &maxMemory}
-              .bytes(),
-          {"--stats", 0, "", "time by phase, tasks and memory", &stats},
-          {"--timing", 0, "", "how long reading, compiling, loading and running took", &timing}});
+  append(
+      {{"--capture", 0, "GLOB=DIR", "write the tensors inside the graph whose names fit: DIR/NAME.npy (repeatable)",
+        &captures},
+       {"--capture-stats", 0, "FILE", "statistics of every tensor as JSON lines; no tensor is kept", &captureStats},
+       trapOption(&trap),
+       {"--trace", 0, "FILE", "compilation and tasks as Chrome trace events (Perfetto)", &trace},
+       {"--no-fuse", 0, "", "leave every op as it is written: no fused ops, no other layouts", &noFuse},
+       {"--no-simplify", 0, "", "keep every op of the graph, so that every tensor can be captured", &noSimplify},
+       {"--shape", 0, "NAME=DIMS", "the shape of an input, in place of the graph's: x=32,784 (repeatable)", &shapes},
+       Option{"--repeat", 0, "N", "run N times and say how long it took: p50, p90, p99; Ctrl-C stops after a run",
+              &repeat}
+           .range(1, 1000000000),
+       Option{"--warmup", 0, "N", "runs before the first that is measured", &warmup}.range(0, 1000000000),
+       Option{"--max-memory", 0, "SIZE",
+              "refuse plans that need more: 800M, 16G (default: nine tenths of the machine's)", &maxMemory}
+           .bytes(),
+       {"--stats", 0, "", "time by phase, tasks and memory", &stats},
+       {"--profile", 0, "", "times by op and by kind of op, with rates and the share of this machine's peak", &profile},
+       {"--timing", 0, "", "how long reading, compiling, loading and running took", &timing}});
   append(ranks.options());
   append(training.options());
   return list;
@@ -54,6 +58,8 @@ Status RunOptions::check(const Invocation &invocation, const std::string &graphP
   if (ranks.ranks() > 1 && observes())
     return usageError("--capture, --capture-stats and --trap look at one rank: a tensor is in pieces on several",
                       "leave --ranks away");
+  if (ranks.ranks() > 1 && profile)
+    return usageError("--profile looks at one rank", "leave --ranks away, or see every rank with --stats and --trace");
   compile.mesh = ranks.mesh();
   compile.simplify = !noSimplify;
   // A fused relu hides the NaN that a trap looks for.
@@ -65,9 +71,9 @@ Status RunOptions::check(const Invocation &invocation, const std::string &graphP
 /// What looks at one run has no place among thousands of steps.
 Status RunOptions::checkTraining() const {
   const bool looks = !outputs.empty() || !outputArchive.empty() || expect.any() || repeat || warmup || cut.any() ||
-                     !captures.empty() || !captureStats.empty() || !trace.empty() || !reference.empty();
+                     !captures.empty() || !captureStats.empty() || !trace.empty() || profile || !reference.empty();
   if (!looks) return Status::ok();
-  return usageError("--output, --expect, --repeat, --warmup, --until, --feed, --only, --capture, --trace and "
+  return usageError("--output, --expect, --repeat, --warmup, --until, --feed, --only, --capture, --trace, --profile and "
                     "--reference do not go with --feed-dataset",
                     "train with --save ckpt.safetensors, then opc run GRAPH --weights ckpt.safetensors");
 }

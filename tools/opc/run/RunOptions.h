@@ -26,6 +26,10 @@ struct RunOptions {
 
   /// Whether something looks at single tensors while they are made.
   bool observes() const { return !captures.empty() || !captureStats.empty() || trap.any(); }
+  /// Whether some outputs are asked for by name, and nothing looks at the rest of the graph.
+  bool asksForOutputs() const {
+    return !outputs.empty() && outputArchive.empty() && !expect.hasArchive() && !observes();
+  }
   int64_t runs() const { return warmup.value_or(0) + repeat.value_or(1); }
   /// For a session of this run; `onRanks`: as this process's part of the job.
   SessionOptions session(const Invocation &invocation, bool onRanks = true) const;
@@ -50,7 +54,7 @@ struct RunOptions {
   std::string outputArchive, outputsAs = "npy", reference;
   PrintMode print;
   ExpectFlags expect;
-  bool stats = false, timing = false;
+  bool stats = false, timing = false, profile = false;
 
 private:
   Status checkTraining() const;

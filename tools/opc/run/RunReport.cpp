@@ -2,6 +2,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "NumberText.h"
 #include "RunSteps.h"
+#include "RunTimes.h"
+#include "TextTable.h"
 
 namespace opc::cli {
 
@@ -28,11 +30,12 @@ Result<Verdict> compareAll(RunContext &c, PlannedRun &planned, const GivenRun &g
 
 void reportText(RunContext &c, const ExecutedRun &executed, const SessionStats &stats,
                 const std::vector<RankStats> &ranks) {
-  const std::vector<double> &seconds = executed.seconds;
-  if (const int64_t repeats = c.options.repeat.value_or(1); repeats > 1)
-    c.invocation.note(countText(static_cast<uint64_t>(repeats)) + " runs: median " + secondsText(executed.median()) +
-                      ", fastest " + secondsText(seconds.front()) + ", slowest " + secondsText(seconds.back()));
   Terminal &terminal = c.invocation.terminal();
+  if (executed.signal)
+    terminal.err("interrupted: " + runTimesText(executed.seconds) + "\n"); // -q or not: it was asked for by hand
+  else if (c.options.repeat.value_or(1) > 1)
+    c.invocation.note(runTimesText(executed.seconds));
+  if (c.options.profile) terminal.err(c.profile.text(errTableWidth()));
   if (c.options.stats) terminal.err(sizeText(stats) + ", " + secondsText(executed.median()) + " a run\n");
   terminal.err(rankStatsText(ranks));
   if (c.options.timing) terminal.err(c.watch.text());
@@ -72,11 +75,16 @@ Json document(const RunContext &c, const PlannedRun &planned, const GivenRun &gi
     j["expectations"] = std::move(verdict.compared);
     if (!verdict.where.empty()) j["first_difference"] = verdict.where;
   }
-  j["timing"] = {{"runs", c.options.repeat.value_or(1)},
+  j["timing"] = {{"runs", executed.seconds.size()},
                  {"median_s", executed.median()},
-                 {"min_s", executed.seconds.front()},
-                 {"max_s", executed.seconds.back()}};
+                 {"p50_s", percentileOf(executed.seconds, 50)},
+                 {"p90_s", percentileOf(executed.seconds, 90)},
+                 {"p99_s", percentileOf(executed.seconds, 99)},
+                 {"interrupted", executed.signal != 0},
+                 {"min_s", percentileOf(executed.seconds, 0)},
+                 {"max_s", percentileOf(executed.seconds, 100)}};
   if (c.options.timing) j["timing"]["parts_s"] = c.watch.json();
+  if (c.options.profile) j["profile"] = c.profile.json();
   return j;
 }
 
@@ -107,7 +115,7 @@ Outcome<int> report(RunContext &c, PlannedRun &planned, const GivenRun &given, E
   if (!json)
     for (const NamedOutput &o : executed.outputs) c.invocation.terminal().out(outputText(o, c.options.print));
   OPC_ASSIGN_OR_RETURN(Verdict verdict, compareAll(c, planned, given, executed));
-  const bool passed = verdict.passed;
+  const int code = executed.signal ? 128 + executed.signal : verdict.passed ? kExitOk : kExitNo;
   const SessionStats stats = planned.session->stats();
   std::vector<RankStats> ranks;
   if (planned.session->ranks() > 1 && (c.options.stats || c.invocation.flags().verbose)) {
@@ -115,13 +123,13 @@ Outcome<int> report(RunContext &c, PlannedRun &planned, const GivenRun &given, E
   }
   if (!json) {
     reportText(c, executed, stats, ranks);
-    return passed ? kExitOk : kExitNo;
+    return code;
   }
   Json all = document(c, planned, given, executed, std::move(verdict));
   if (c.options.stats) all["stats"] = statsJson(stats, planned.planner->phases());
   if (!ranks.empty()) all["ranks"] = ranksJson(ranks);
   c.invocation.terminal().out(jsonText(all));
-  return passed ? kExitOk : kExitNo;
+  return code;
 }
 
 } // namespace opc::cli

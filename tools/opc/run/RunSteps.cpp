@@ -4,6 +4,7 @@
 
 #include "RunCapture.h"
 #include "RunPlan.h"
+#include "StopSignal.h"
 
 #include <algorithm>
 #include <chrono>
@@ -44,6 +45,7 @@ struct Watchers {
       last.add(&capture);
     }
     if (c.isTraced()) always.add(&c.trace), last.add(&c.trace);
+    if (c.options.profile) always.add(&c.profile), last.add(&c.profile);
     session.observe(always.empty() ? nullptr : &always);
     return Status::ok();
   }
@@ -54,12 +56,17 @@ struct Watchers {
   const bool captures;
 };
 
-Status runAll(RunContext &c, Session &session, Watchers &watchers, std::vector<double> *seconds) {
+Status runAll(RunContext &c, Session &session, Watchers &watchers, ExecutedRun *executed) {
   const int64_t runs = c.options.runs(), warmups = c.options.warmup.value_or(0);
+  std::vector<double> *seconds = &executed->seconds;
+  // Ctrl-C among many runs keeps what was measured. Processes must all make the same number of runs.
+  std::optional<StopSignal> stop;
+  if (runs > 1 && !session.hasPeers()) stop.emplace();
   Progress &progress = c.invocation.progress();
   progress.begin("running", static_cast<uint64_t>(runs));
   Status status;
   for (int64_t i = 0; status && i < runs; ++i) {
+    if (stop && i > 0 && (executed->signal = stop->caught())) break;
     if (i + 1 == runs && watchers.captures) session.observe(&watchers.last);
     const auto start = std::chrono::steady_clock::now();
     status = session.run();
@@ -106,6 +113,7 @@ Outcome<PlannedRun> planRun(RunContext &c) {
   const double start = c.trace.now();
   OPC_ASSIGN_OR_RETURN(planned.session, Session::load(*plan, *planned.registry, o.session(c.invocation)));
   c.trace.span("load the plan", start);
+  if (o.profile) OPC_RETURN_IF_ERROR(c.profile.open(*plan, *planned.registry, o.warmup.value_or(0)));
   if (trace)
     if (Result<PlanDescription> description = describePlan(*plan, *planned.registry, o.ranks.rank()))
       trace->memory(*description);
@@ -140,14 +148,14 @@ Outcome<ExecutedRun> execute(RunContext &c, PlannedRun &planned, GivenRun &given
   ExecutedRun executed;
   Watchers watchers(c);
   OPC_RETURN_IF_ERROR(watchers.open(c, session));
-  Status ran = runAll(c, session, watchers, &executed.seconds);
-  if (ran && watchers.captures) ran = watchers.capture.finish(&c.notes);
+  Status ran = runAll(c, session, watchers, &executed);
+  if (ran && watchers.captures && !executed.signal) ran = watchers.capture.finish(&c.notes);
   if (!ran) return afterFailure(c, session, watchers.trap, ran);
   c.watch.lap("run");
   Result<std::vector<NamedOutput>> outputs = fetchAll(session);
   if (!outputs) return outputs.status();
   executed.outputs = std::move(*outputs);
-  if (!o.reference.empty()) {
+  if (!o.reference.empty() && !executed.signal) {
     Outcome<std::string> plan = planned.planner->referencePlan(planned.input);
     if (!plan) return plan.status();
     OPC_RETURN_IF_ERROR(executed.reference.run(c.invocation, *plan, *planned.registry, o.session(c.invocation, false),
@@ -157,6 +165,7 @@ Outcome<ExecutedRun> execute(RunContext &c, PlannedRun &planned, GivenRun &given
   const double start = c.trace.now();
   if (o.ranks.isFirst()) OPC_RETURN_IF_ERROR(given.files.write(executed.outputs));
   c.trace.span("write outputs", start);
+  if (o.profile) OPC_RETURN_IF_ERROR(c.profile.measurePeak(*planned.registry, c.invocation.threads()));
   if (c.isTraced()) {
     if (o.ranks.isFirst()) OPC_RETURN_IF_ERROR(c.trace.write(o.trace));
     c.notes.push_back("trace in " + o.trace + (c.trace.truncated() ? "; it has the first million tasks" : ""));

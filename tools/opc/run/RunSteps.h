@@ -8,6 +8,7 @@
 #include "Invocation.h"
 #include "RunOptions.h"
 #include "RunPlan.h"
+#include "RunProfile.h"
 #include "RunReference.h"
 #include "RunTrace.h"
 #include "Stopwatch.h"
@@ -25,6 +26,7 @@ struct RunContext {
   RunOptions &options;
   Stopwatch watch = {};
   RunTrace trace = {};
+  RunProfile profile = {};
   std::vector<std::string> notes = {}; // for people, in the order of the steps
 
   bool isTraced() const { return !options.trace.empty(); }
@@ -51,6 +53,7 @@ Outcome<GivenRun> giveValues(RunContext &context, PlannedRun &planned);
 
 struct ExecutedRun {
   std::vector<double> seconds; // one a measured run, sorted
+  int signal = 0;              // that ended the runs before the last
   std::vector<NamedOutput> outputs;
   ReferenceRun reference;
   double median() const { return seconds.empty() ? 0 : seconds[seconds.size() / 2]; }

@@ -1,0 +1,192 @@
+// --profile: times of tasks, their costs, and the two tables.
+// SPDX-License-Identifier: Apache-2.0
+#include "RunProfile.h"
+
+#include "InProcessCommunicator.h"
+#include "Measurement.h"
+#include "NumberText.h"
+#include "PlanFile.h"
+#include "PlanOps.h"
+#include "RunTimes.h"
+#include "TextTable.h"
+
+#include <algorithm>
+#include <numeric>
+
+namespace opc::cli {
+
+namespace {
+
+constexpr size_t kShownOps = 30;
+
+/// "12.3" for 12.3e9; "-" where there is nothing to say.
+std::string gigaText(double amount, double seconds) {
+  return amount > 0 && seconds > 0 ? roundedText(amount / seconds / 1e9, 3) : "-";
+}
+std::string percentText(double share) { return roundedText(100 * share, share < 0.0995 ? 2 : 3) + " %"; }
+
+} // namespace
+
+Status RunProfile::open(std::string_view planFile, const Registry &registry, int64_t warmups) {
+  warmups_ = warmups;
+  OPC_ASSIGN_OR_RETURN(const plan::Plan plan, decodePlan(planFile));
+  tasks_.resize(static_cast<size_t>(plan.task_size()));
+  for (int i = 0; i < plan.task_size(); ++i) {
+    Task &task = tasks_[static_cast<size_t>(i)];
+    task.name = plan.task(i).name();
+    task.type = plan.task(i).op_type();
+    const Result<OpInstance> op = simulate::opOfTask(plan, plan, plan.task(i), registry);
+    if (!op) continue; // no op of the registry; it has a time and no rates
+    task.cost = costOf(*op);
+    task.isDouble = simulate::computeType(*op) == kDouble;
+  }
+  return Status::ok();
+}
+
+RunProfile::Clock::time_point &RunProfile::startOf(uint32_t stream) {
+  std::lock_guard<std::mutex> guard(lock_);
+  while (starts_.size() <= stream) starts_.emplace_back(); // a deque: what is there stays where it is
+  return starts_[stream];
+}
+
+Status RunProfile::before(const ObservedTask &task, int64_t, TaskData &) {
+  Clock::time_point &start = startOf(task.stream);
+  start = Clock::now();
+  return Status::ok();
+}
+
+Status RunProfile::after(const ObservedTask &task, int64_t step, TaskData &) {
+  if (task.isView || step < warmups_ || task.index >= tasks_.size()) return Status::ok();
+  const double seconds = std::chrono::duration<double>(Clock::now() - startOf(task.stream)).count();
+  std::lock_guard<std::mutex> guard(lock_);
+  const auto run = static_cast<size_t>(step - warmups_) + 1;
+  if (run > runs_) {
+    if (samples_ + tasks_.size() > kMaxSamples && runs_ > 0) return Status::ok();
+    runs_ = run;
+    samples_ += tasks_.size();
+  }
+  tasks_[task.index].seconds.push_back(seconds);
+  return Status::ok();
+}
+
+Status RunProfile::measurePeak(const Registry &registry, int threads) {
+  runtime::MeasureOptions options;
+  options.threads = threads;
+  const auto alone = runtime::inProcessCommunicators(1);
+  OPC_ASSIGN_OR_RETURN(const runtime::MachineMeasurement machine,
+                       runtime::measureMachine(*alone[0], registry, {}, options));
+  for (const runtime::MeasuredOpTime &product : machine.products)
+    if (product.seconds > 0) peak_.flops = std::max(peak_.flops, product.cost.flops / product.seconds);
+  peak_.bandwidth = machine.copyBandwidth;
+  return Status::ok();
+}
+
+RunProfile::Row RunProfile::rowOf(const std::vector<const Task *> &tasks, double total) const {
+  Row row;
+  row.ops = tasks.size();
+  row.name = tasks[0]->name;
+  row.type = tasks[0]->type;
+  row.seconds.resize(runs_);
+  double computing = 0; // seconds at the peak
+  for (const Task *t : tasks) {
+    row.cost.flops += t->cost.flops;
+    row.cost.bytes += t->cost.bytes;
+    // Half as many doubles as floats fit a vector.
+    if (peak_.flops > 0) computing += t->cost.flops / peak_.flops * (t->isDouble ? 2 : 1);
+    for (size_t i = 0; i < runs_ && i < t->seconds.size(); ++i) row.seconds[i] += t->seconds[i];
+  }
+  const double sum = std::accumulate(row.seconds.begin(), row.seconds.end(), 0.0);
+  row.mean = runs_ ? sum / static_cast<double>(runs_) : 0;
+  row.share = total > 0 ? row.mean / total : 0;
+  std::sort(row.seconds.begin(), row.seconds.end());
+  const double moving = peak_.bandwidth > 0 ? row.cost.bytes / peak_.bandwidth : 0;
+  row.isLimitedByMemory = moving > computing;
+  if (row.mean > 0) row.peakShare = std::max(moving, computing) / row.mean;
+  return row;
+}
+
+double RunProfile::totalSeconds() const {
+  double total = 0;
+  for (const Task &t : tasks_) total += std::accumulate(t.seconds.begin(), t.seconds.end(), 0.0);
+  return runs_ ? total / static_cast<double>(runs_) : 0;
+}
+
+namespace {
+template <class Rows> Rows slowestFirst(Rows rows) {
+  std::stable_sort(rows.begin(), rows.end(), [](const auto &a, const auto &b) { return a.mean > b.mean; });
+  return rows;
+}
+} // namespace
+
+std::vector<RunProfile::Row> RunProfile::opRows() const {
+  const double total = totalSeconds();
+  std::vector<Row> rows;
+  for (const Task &t : tasks_)
+    if (!t.seconds.empty()) rows.push_back(rowOf({&t}, total));
+  return slowestFirst(std::move(rows));
+}
+
+std::vector<RunProfile::Row> RunProfile::typeRows() const {
+  std::map<std::string, std::vector<const Task *>> byType;
+  for (const Task &t : tasks_)
+    if (!t.seconds.empty()) byType[t.type].push_back(&t);
+  const double total = totalSeconds();
+  std::vector<Row> rows;
+  for (const auto &[type, tasks] : byType) rows.push_back(rowOf(tasks, total));
+  return slowestFirst(std::move(rows));
+}
+
+std::string RunProfile::text(size_t width) const {
+  const auto cells = [](const Row &r, std::vector<std::string> head) {
+    for (double percent : {50.0, 90.0, 99.0}) head.push_back(secondsText(percentileOf(r.seconds, percent)));
+    head.push_back(percentText(r.share));
+    head.push_back(gigaText(r.cost.flops, r.mean));
+    head.push_back(gigaText(r.cost.bytes, r.mean));
+    head.push_back(r.peakShare > 0 ? percentText(r.peakShare) + (r.isLimitedByMemory ? " memory" : " compute") : "-");
+    return head;
+  };
+  const std::vector<Row> ops = opRows(), types = typeRows();
+  std::vector<std::vector<std::string>> byOp = {
+      {"OP", "KIND", "P50", "P90", "P99", "SHARE", "GFLOP/S", "GB/S", "OF PEAK"}};
+  for (size_t i = 0; i < ops.size() && i < kShownOps; ++i) byOp.push_back(cells(ops[i], {ops[i].name, ops[i].type}));
+  std::vector<std::vector<std::string>> byType = {
+      {"KIND", "OPS", "P50", "P90", "P99", "SHARE", "GFLOP/S", "GB/S", "OF PEAK"}};
+  for (const Row &r : types) byType.push_back(cells(r, {r.type, countText(r.ops)}));
+  std::string text = "profile of " + countText(runs_, "run") + ": " + secondsText(totalSeconds()) + " in ops";
+  if (peak_.flops > 0)
+    text += "; measured peak " + roundedText(peak_.flops / 1e9, 3) + " GFLOP/s (f32 products), " +
+            roundedText(peak_.bandwidth / 1e9, 3) + " GB/s (copies)";
+  text += "\n" + textTable(byOp, width);
+  if (ops.size() > kShownOps) text += "... and " + countText(ops.size() - kShownOps) + " more (--json has all)\n";
+  return text + "\n" + textTable(byType, width);
+}
+
+Json RunProfile::json() const {
+  const auto list = [](const std::vector<Row> &rows, bool byType) {
+    Json all = Json::array();
+    for (const Row &r : rows) {
+      Json j = {{"type", r.type}};
+      if (byType)
+        j["ops"] = r.ops;
+      else
+        j["op"] = r.name;
+      j["mean_s"] = r.mean;
+      j["p50_s"] = percentileOf(r.seconds, 50);
+      j["p90_s"] = percentileOf(r.seconds, 90);
+      j["p99_s"] = percentileOf(r.seconds, 99);
+      j["share"] = r.share;
+      j["flops"] = r.cost.flops;
+      j["bytes"] = r.cost.bytes;
+      j["peak_share"] = r.peakShare > 0 ? Json(r.peakShare) : Json(nullptr);
+      j["limit"] = r.peakShare > 0 ? Json(r.isLimitedByMemory ? "memory" : "compute") : Json(nullptr);
+      all.push_back(std::move(j));
+    }
+    return all;
+  };
+  return {{"runs", runs_},
+          {"peak", {{"flops_per_s", peak_.flops}, {"bytes_per_s", peak_.bandwidth}}},
+          {"ops", list(opRows(), false)},
+          {"types", list(typeRows(), true)}};
+}
+
+} // namespace opc::cli

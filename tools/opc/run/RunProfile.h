@@ -1,0 +1,76 @@
+// --profile: where the time of a run goes, by op and by kind of op, against what this machine can do.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "JsonOutput.h"
+#include "OpCost.h"
+#include "Session.h"
+
+#include <chrono>
+#include <deque>
+#include <map>
+#include <mutex>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace opc::cli {
+
+/// Measured rates of this machine at the run's number of threads.
+struct MachinePeak {
+  double flops = 0;     // a second, of f32 products
+  double bandwidth = 0; // bytes a second of a large copy
+};
+
+/// Times of the tasks of one rank, from the first measured run on.
+class RunProfile final : public RunObserver {
+public:
+  /// More samples than this are not kept; the table says of how many runs it is.
+  static constexpr size_t kMaxSamples = 4000000;
+
+  /// `warmups`: the steps that are left out. Takes the costs of the plan's tasks. Errors: those of reading the plan.
+  Status open(std::string_view planFile, const Registry &registry, int64_t warmups);
+  Status before(const ObservedTask &task, int64_t step, TaskData &data) override;
+  Status after(const ObservedTask &task, int64_t step, TaskData &data) override;
+
+  /// Measures what the machine can do, some tenths of a second. After the runs: it would warm or cool them.
+  Status measurePeak(const Registry &registry, int threads);
+
+  /// The tables, for `width` columns (0: any).
+  std::string text(size_t width) const;
+  Json json() const;
+
+private:
+  struct Task {
+    std::string name, type;
+    OpCost cost;
+    bool isDouble = false;
+    std::vector<double> seconds; // by run
+  };
+  /// A line of a table: an op, or all ops of a kind.
+  struct Row {
+    std::string name, type;
+    size_t ops = 1;
+    OpCost cost;
+    double mean = 0, share = 0;  // seconds of a run, part of all
+    std::vector<double> seconds; // by run, sorted
+    double peakShare = 0;        // of the rate that limits it; 0: not known
+    bool isLimitedByMemory = false;
+  };
+  Row rowOf(const std::vector<const Task *> &tasks, double total) const;
+  std::vector<Row> opRows() const;
+  std::vector<Row> typeRows() const;
+  double totalSeconds() const;
+
+  using Clock = std::chrono::steady_clock;
+  Clock::time_point &startOf(uint32_t stream);
+
+  std::mutex lock_; // tasks come from several threads
+  std::deque<Clock::time_point> starts_;
+  std::vector<Task> tasks_;
+  MachinePeak peak_;
+  int64_t warmups_ = 0;
+  size_t runs_ = 0, samples_ = 0;
+};
+
+} // namespace opc::cli
