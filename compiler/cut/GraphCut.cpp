@@ -18,6 +18,67 @@ using namespace mlir;
 namespace opc {
 namespace {
 
+/// What there is to keep, found from the roots backwards.
+class Pruner {
+public:
+  explicit Pruner(ModuleOp module) : module_(module), block_(graphBlock(module)) {}
+
+  LogicalResult keepTensors(ArrayRef<std::string> names) {
+    llvm::StringMap<Operation *> makers;
+    for (Operation &op : block_)
+      for (Value v : op.getResults()) makers[ir::tensorName(v)] = &op;
+    for (const std::string &name : names) {
+      Operation *maker = makers.lookup(name);
+      if (!maker) return unknown("tensor", name);
+      keep(maker);
+    }
+    return success();
+  }
+
+  template <class Op> LogicalResult keepOps(const char *what, ArrayRef<std::string> names) {
+    llvm::StringMap<Operation *> ops;
+    for (auto op : block_.getOps<Op>()) ops[ir::opName(op)] = op;
+    for (const std::string &name : names) {
+      Operation *op = ops.lookup(name);
+      if (!op) return unknown(what, name);
+      keep(op);
+    }
+    return success();
+  }
+
+  void keepWrites() {
+    for (auto op : block_.getOps<ir::UserOp>())
+      if (const user_op::OpDef *def = op.def(); def && def->modifyInputs) keep(op);
+  }
+
+  /// Erases the others. Outputs follow their tensors where `outputsFollow`.
+  void erase(bool outputsFollow) {
+    for (auto out : block_.getOps<ir::OutputOp>())
+      if (outputsFollow && kept_.contains(out.getIn().getDefiningOp())) kept_.insert(out);
+    for (Operation &op : llvm::make_early_inc_range(llvm::reverse(block_)))
+      if (!op.hasTrait<OpTrait::IsTerminator>() && !kept_.contains(&op)) op.erase();
+  }
+
+private:
+  LogicalResult unknown(const std::string &what, const std::string &name) {
+    emitFinding(module_.getLoc(), "OPC0005", "the graph has no " + what + " '" + name + "'");
+    return failure();
+  }
+
+  void keep(Operation *root) {
+    SmallVector<Operation *> pending = {root};
+    while (!pending.empty()) {
+      Operation *op = pending.pop_back_val();
+      if (!kept_.insert(op).second) continue;
+      for (Value v : op->getOperands()) pending.push_back(v.getDefiningOp());
+    }
+  }
+
+  ModuleOp module_;
+  Block &block_;
+  llvm::SmallPtrSet<Operation *, 32> kept_;
+};
+
 class Cutter {
 public:
   explicit Cutter(ModuleOp module) : module_(module), block_(graphBlock(module)), builder_(module) {
@@ -113,6 +174,19 @@ private:
 
 } // namespace
 
+LogicalResult pruneGraph(ModuleOp module, const GraphCut &cut) {
+  if (cut.until.empty() && cut.only.empty() && cut.outputs.empty()) return success(); // all outputs are wanted
+  Pruner pruner(module);
+  std::vector<std::string> tensors = cut.feeds;
+  for (const auto &[tensor, name] : cut.until) tensors.push_back(tensor);
+  if (failed(pruner.keepTensors(tensors)) || failed(pruner.keepOps<ir::UserOp>("op", cut.only)) ||
+      failed(pruner.keepOps<ir::OutputOp>("output", cut.outputs)))
+    return failure();
+  if (!cut.outputs.empty()) pruner.keepWrites();
+  pruner.erase(/*outputsFollow=*/cut.outputs.empty());
+  return success();
+}
+
 LogicalResult cutGraph(ModuleOp module, const GraphCut &cut) {
   Cutter cutter(module);
   if (failed(cutter.feed(cut.feeds))) return failure();
@@ -122,27 +196,47 @@ LogicalResult cutGraph(ModuleOp module, const GraphCut &cut) {
   return success();
 }
 
+#define GEN_PASS_DEF_PRUNEGRAPH
 #define GEN_PASS_DEF_CUTGRAPH
 #include "Passes.h.inc"
 
 namespace {
+/// What the options that both passes have say.
+template <class Pass> GraphCut askedOf(const Pass &pass) {
+  GraphCut c;
+  c.feeds.assign(pass.feeds.begin(), pass.feeds.end());
+  for (const std::string &tensor : pass.until) c.until.push_back({tensor, tensor});
+  c.only.assign(pass.only.begin(), pass.only.end());
+  return c;
+}
+
+struct PruneGraphPass : impl::PruneGraphBase<PruneGraphPass> {
+  using Base::Base;
+  explicit PruneGraphPass(const GraphCut &cut) : cut(cut) {}
+  void runOnOperation() override {
+    if (pruneGraph(getOperation(), cut ? *cut : asked()).failed()) signalPassFailure();
+  }
+  GraphCut asked() const {
+    GraphCut c = askedOf(*this);
+    c.outputs.assign(outputs.begin(), outputs.end());
+    return c;
+  }
+  friend GraphCut askedOf<PruneGraphPass>(const PruneGraphPass &);
+  std::optional<GraphCut> cut; // without one the options say it
+};
+
 struct CutGraphPass : impl::CutGraphBase<CutGraphPass> {
   using Base::Base;
   explicit CutGraphPass(const GraphCut &cut) : cut(cut) {}
   void runOnOperation() override {
-    if (cutGraph(getOperation(), cut ? *cut : asked()).failed()) signalPassFailure();
+    if (cutGraph(getOperation(), cut ? *cut : askedOf(*this)).failed()) signalPassFailure();
   }
-  GraphCut asked() const {
-    GraphCut c;
-    c.feeds.assign(feeds.begin(), feeds.end());
-    for (const std::string &tensor : until) c.until.push_back({tensor, tensor});
-    c.only.assign(only.begin(), only.end());
-    return c;
-  }
+  friend GraphCut askedOf<CutGraphPass>(const CutGraphPass &);
   std::optional<GraphCut> cut; // without one the options say it
 };
 } // namespace
 
+std::unique_ptr<Pass> createPruneGraph(const GraphCut &cut) { return std::make_unique<PruneGraphPass>(cut); }
 std::unique_ptr<Pass> createCutGraph(const GraphCut &cut) { return std::make_unique<CutGraphPass>(cut); }
 
 } // namespace opc

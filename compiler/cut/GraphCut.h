@@ -8,6 +8,11 @@
 
 namespace opc {
 
+/// Erases what no part that `cut` keeps depends on. Tensors need no types: what is not asked for need not be valid, and
+/// its inputs need no shapes. What a fed tensor depends on stays, since the tensor's type follows from it. A name that
+/// does not exist is an error (OPC0005).
+mlir::LogicalResult pruneGraph(mlir::ModuleOp module, const GraphCut &cut);
+
 /// Cuts a graph whose tensors have types. Names are those of the graph, and the caller has checked that they exist; one
 /// that does not is an error (OPC0005).
 ///

@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "Importer.h"
 #include "AttrBridge.h"
+#include "Graph.h"
 #include "GraphAttributes.h"
 #include "Locations.h"
 #include "StateHints.h"
@@ -39,6 +40,7 @@ public:
   OwningOpRef<ModuleOp> run(const std::vector<uint32_t> &order) {
     OwningOpRef<ModuleOp> module = ModuleOp::create(builder_.getUnknownLoc());
     if (auto job = jobAttr()) (*module)->setAttr(ir::kJobAttr, job);
+    module_ = *module;
     builder_.setInsertionPointToEnd(module->getBody());
     auto func = func::FuncOp::create(builder_, builder_.getUnknownLoc(), "graph", builder_.getFunctionType({}, {}));
     builder_.setInsertionPointToStart(func.addEntryBlock());
@@ -54,12 +56,16 @@ public:
 
   /// Gives inputs and variables that options.shapes names the types that they have by now.
   void retype() {
-    for (uint32_t i = 0; i < made_.size(); ++i) {
-      if (!isa<ir::InputOp, ir::VariableOp>(made_[i])) continue;
-      if (!graph_.options.shapes.count(graph_.nodes[i].conf->name())) continue;
-      const Source source = sourceAt(i);
-      made_[i]->getResult(0).setType(source.type);
-      made_[i]->setLoc(source.location);
+    std::map<std::string, uint32_t> shaped;
+    for (uint32_t i = 0; i < graph_.nodes.size(); ++i)
+      if (graph_.options.shapes.count(graph_.nodes[i].conf->name())) shaped.emplace(graph_.nodes[i].conf->name(), i);
+    for (Operation &op : graphBlock(module_)) { // not made_: the graph may have been pruned
+      if (!isa<ir::InputOp, ir::VariableOp>(&op)) continue;
+      const auto found = shaped.find(ir::opName(&op));
+      if (found == shaped.end()) continue;
+      const Source source = sourceAt(found->second);
+      op.getResult(0).setType(source.type);
+      op.setLoc(source.location);
     }
   }
 
@@ -263,7 +269,8 @@ private:
   GraphNodes &graph_;
   OpBuilder builder_;
   StateHints hints_;
-  std::vector<Operation *> made_;
+  std::vector<Operation *> made_; // while the module is made
+  ModuleOp module_;
 };
 
 } // namespace

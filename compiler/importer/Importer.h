@@ -29,7 +29,7 @@ public:
   /// A module with one function `@graph`. Ops come in an order that depends on what they compute, neither on their
   /// names nor on the order of the file. Null on error.
   mlir::OwningOpRef<mlir::ModuleOp> module();
-  /// Replaces ImportOptions::shapes in the module that was made, to which no pass has been applied yet.
+  /// Replaces ImportOptions::shapes in the module that was made, which has at most been pruned since.
   void setShapes(std::map<std::string, std::vector<int64_t>> shapes);
 
 private:

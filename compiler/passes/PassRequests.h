@@ -11,12 +11,16 @@
 
 namespace opc {
 
-/// What remains of a graph (`--until`, `--feed`, `--only`). Names of tensors and ops as the graph's facts give them.
+/// What remains of a graph (`--until`, `--feed`, `--only`, `--output`). Names of tensors and ops as the graph's facts
+/// give them.
 struct GraphCut {
   std::vector<std::string> feeds;                         // tensors that become inputs of the same name
   std::vector<std::pair<std::string, std::string>> until; // (tensor, output's name): the only outputs
   std::vector<std::string> only;                          // ops that are kept, without the others
-  bool empty() const { return feeds.empty() && until.empty() && only.empty(); }
+  std::vector<std::string> outputs; // output ops that are kept, with the ops that write variables; none: all
+  bool empty() const { return !hasParts() && outputs.empty(); }
+  /// Whether it makes inputs or outputs that the graph has not.
+  bool hasParts() const { return !feeds.empty() || !until.empty() || !only.empty(); }
 };
 
 /// What is added to a graph by differentiation.

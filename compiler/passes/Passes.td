@@ -9,6 +9,21 @@ include "mlir/Pass/PassBase.td"
 // graph.
 class GraphPass<string argument> : Pass<argument, "::mlir::ModuleOp">;
 
+def PruneGraph : GraphPass<"opc-prune"> {
+  let summary = "Erases what nothing that is asked for needs, before tensors have types";
+  let description = [{
+    What `opc run --until` or `--output` does not need need not have a shape, and its inputs need no values. Kept is
+    what tensors of `until` and `feed` and ops of `only` depend on; of `outputs`, what these outputs and ops that write
+    variables depend on.
+  }];
+  let options = [
+    ListOption<"feeds", "feed", "std::string", "Tensors that will become inputs">,
+    ListOption<"until", "until", "std::string", "Tensors that will become the only outputs">,
+    ListOption<"only", "only", "std::string", "Names of the ops that will be kept">,
+    ListOption<"outputs", "output", "std::string", "Names of the outputs that are kept">
+  ];
+}
+
 def InferShapes : GraphPass<"opc-infer-shapes"> {
   let summary = "Gives every tensor its shape and element type";
   let description = [{

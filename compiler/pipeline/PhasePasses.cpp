@@ -21,7 +21,7 @@ void populatePhase(Phase phase, OpPassManager &passes, const CompileOptions &opt
   switch (phase) {
   case Phase::kShape:
     passes.addPass(createInferShapes());
-    if (!options.cut.empty()) passes.addPass(createCutGraph(options.cut));
+    if (options.cut.hasParts()) passes.addPass(createCutGraph(options.cut));
     return;
   case Phase::kGrad:
     if (!options.gradient) return;

@@ -83,6 +83,8 @@ struct Pipeline::Impl {
   std::string planBytes;
   DiagnosticList findings;
   int done = -1; // index of the last phase that ran
+  bool trainsAsJobSays = false;
+  std::vector<std::string> sources; // the imported graph's inputs and variables: some may be pruned
 
   template <class F> bool phase(Phase p, F &&body) {
     if (options.progress) options.progress(p);
@@ -203,20 +205,18 @@ struct Pipeline::Impl {
 
   /// Shapes that were given must be of inputs or variables that there are.
   void checkGivenShapes() {
-    std::vector<std::string> names;
-    for (Operation &op : graphBlock(*module))
-      if (isa<ir::InputOp, ir::VariableOp>(&op)) names.push_back(ir::opName(&op));
     for (const auto &[shaped, dims] : options.shapes) {
-      if (llvm::is_contained(names, shaped)) continue;
+      if (llvm::is_contained(sources, shaped)) continue;
       report(Severity::kError, "OPC0005", "--shape names '" + shaped + "', which is no input or variable of the graph",
-             didYouMean(shaped, names, "opc show " + source.name + " lists them"));
+             didYouMean(shaped, sources, "opc show " + source.name + " lists them"));
     }
   }
 
   bool import(const std::string &name, std::string bytes) {
     source = {name, std::move(bytes)};
     auto file = readGraphFile(name, source.text, options.maxGraphBytes, findings.incoming());
-    const bool isText = file && file->isText;
+    // What cannot be read is shown, too, where it has lines to show.
+    const bool isText = file ? file->isText : source.text.find('\0') == std::string::npos;
     const bool isImported = file && importFile(std::move(file));
     if (!isText) source.text.clear(); // nothing that diagnostics could show
     return isImported;
@@ -230,18 +230,43 @@ struct Pipeline::Impl {
         options.gradient.emplace();
         options.gradient->losses = training->losses;
         options.gradient->training = training->config;
+        trainsAsJobSays = true;
       }
     ImportOptions importing;
     importing.shapes = options.shapes;
     importing.floatsAs = options.floatsAs;
     imported = std::make_unique<GraphImport>(&context, registry, std::move(file), importing, findings.incoming());
     module = imported->module();
-    return module && checkImported();
+    if (!module) return false;
+    for (Operation &op : graphBlock(*module))
+      if (isa<ir::InputOp, ir::VariableOp>(&op)) sources.push_back(ir::opName(&op));
+    return checkImported();
   }
 
   bool checkImported() {
     checkGivenShapes();
     return !options.verifyEach || succeeded(verify(*module));
+  }
+
+  bool prune() {
+    if (trainsAsJobSays) options.cut.outputs.clear(); // a step is made whole
+    PassManager passes(&context, ModuleOp::getOperationName());
+    passes.enableVerifier(options.verifyEach);
+    passes.addPass(createPruneGraph(options.cut));
+    if (failed(passes.run(*module))) return false;
+    const auto isGone = [&](const std::string &loss) {
+      for (Operation &op : graphBlock(*module)) {
+        if (ir::opName(&op) == loss) return false;
+        for (Value v : op.getResults())
+          if (ir::tensorName(v) == loss) return false;
+      }
+      return true;
+    };
+    if (trainsAsJobSays && llvm::any_of(options.gradient->losses, isGone)) {
+      options.gradient.reset();
+      trainsAsJobSays = false;
+    }
+    return true;
   }
 };
 
@@ -271,7 +296,10 @@ bool Pipeline::setLearningRate(double rate) {
   return changed > 0;
 }
 
-void Pipeline::cut(GraphCut cut) { impl_->options.cut = std::move(cut); }
+bool Pipeline::cut(GraphCut cut) {
+  impl_->options.cut = std::move(cut);
+  return impl_->prune() && !impl_->findings.settle();
+}
 
 bool Pipeline::run(Phase to) {
   Impl &impl = *impl_;

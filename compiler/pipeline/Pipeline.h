@@ -55,7 +55,7 @@ struct CompileOptions {
   std::optional<MeshRequest> mesh;
   /// Called as each phase begins (`--progress`), when set.
   std::function<void(Phase)> progress;
-  /// What remains of the graph after Phase::kShape.
+  /// What remains of the graph after Phase::kShape. See Pipeline::cut().
   GraphCut cut;
   /// Check the IR after the import and after each pass. By default in debug builds, and where the environment sets
   /// OPC_VERIFY_EACH to anything but 0, as the tests do.
@@ -75,8 +75,10 @@ public:
   /// Replaces the learning rate of a graph that trains, after import() and before anything else. False: no op and no
   /// train_conf of it has one.
   bool setLearningRate(double rate);
-  /// Cuts the graph at the end of Phase::kShape, which must not have run.
-  void cut(GraphCut cut);
+  /// After import(): what nothing that the cut keeps depends on goes at once, so that it needs no shapes; the rest of
+  /// the cut is made at the end of Phase::kShape. A training step that a Job's train_conf asks for is left out when its
+  /// loss is gone, and keeps all outputs. False on error: see diagnostics().
+  bool cut(GraphCut cut);
   /// Runs the phases up to and including `to`. False on error; all errors of the failing phase are in diagnostics().
   bool run(Phase to);
 

@@ -10,6 +10,7 @@
 #include "NearestNames.h"
 #include "NumberText.h"
 #include "OutputFiles.h"
+#include "RunCut.h"
 #include "Session.h"
 #include "SimulationReport.h"
 #include "TextTable.h"
@@ -35,6 +36,7 @@ public:
             {"infer", "train"}),
         {"--shape", 0, "NAME=DIMS", "the shape of an input, in place of the graph's: x=32,784 (repeatable)", &shapes_,
          true},
+        untilOption(&until_),
         {"--dump", 0, "DIR", "write the IR after each phase: DIR/01-import.mlir, ...", &dump_, true},
         {"--no-fuse", 0, "", "leave every op as it is written: no fused ops, no other layouts", &noFuse_},
         {"--verify-each", 0, "", "check the IR after the import and after each pass (for work on the compiler)",
@@ -87,7 +89,14 @@ public:
     if (progress.shown())
       options.progress = [&](Phase phase) { progress.begin(std::string("compiling: ") + phaseName(phase)); };
     Pipeline pipeline(registry, options);
-    const bool compiled = pipeline.import(input.name, std::move(input.bytes)) && pipeline.run(last_);
+    bool compiled = pipeline.import(input.name, std::move(input.bytes));
+    if (compiled && !until_.empty()) {
+      Result<GraphCut> cut = cutAt(until_, pipeline.facts());
+      if (!cut) progress.clear();
+      if (!cut) return cut.status();
+      compiled = pipeline.cut(*cut);
+    }
+    compiled = compiled && pipeline.run(last_);
     progress.clear();
     if (!compiled) return failureOf(pipeline);
     const std::string result = pipeline.emit(what_);
@@ -199,7 +208,8 @@ private:
     }
     if (stats_ == "true") {
       invocation.terminal().err(phasesText(pipeline.stats()));
-      if (options_.mesh && last_ >= Phase::kBoxing) invocation.terminal().err(boxingText(pipeline.facts().mesh, 20));
+      if (options_.mesh && last_ >= Phase::kBoxing)
+        invocation.terminal().err(boxingText(pipeline.facts().mesh, 20, errTableWidth()));
       if (last_ >= Phase::kMemory) invocation.terminal().err(memoryText(memory));
     }
     if (output_ == "-") return; // the summary would only disturb whoever reads along
@@ -211,7 +221,7 @@ private:
   }
 
   std::string mode_ = "train", output_, to_, emit_, dump_, stats_, simulate_, simulateTrace_, calibrate_;
-  std::vector<std::string> shapes_;
+  std::vector<std::string> shapes_, until_;
   MeshFlags mesh_;
   CompileOptions options_;
   bool noFuse_ = false, verifyEach_ = false;

@@ -8,6 +8,7 @@
 #include "MeshFlags.h"
 #include "NumberText.h"
 #include "PlanInput.h"
+#include "RunCut.h"
 #include "TextParts.h"
 #include "TextTable.h"
 
@@ -59,7 +60,7 @@ Json opsJson(const std::vector<GraphOp> &ops) {
   return list;
 }
 
-std::string summaryText(const std::string &name, const GraphFacts &info) {
+std::string summaryText(const std::string &name, const GraphFacts &info, size_t width) {
   std::string text = name + ": " + info.format + ", " + countText(info.ops.size(), "op") + "\n";
   std::vector<std::vector<std::string>> rows;
   auto add = [&](const char *kind, const std::vector<GraphTensor> &tensors, size_t limit) {
@@ -71,7 +72,7 @@ std::string summaryText(const std::string &name, const GraphFacts &info) {
   add("input", info.inputs, 20);
   add("output", info.outputs, 20);
   add("variable", info.variables, 20);
-  text += textTable(rows);
+  text += textTable(rows, width);
   std::map<std::string, size_t> types;
   for (const GraphOp &op : info.ops) ++types[op.type];
   std::vector<std::pair<std::string, size_t>> counts(types.begin(), types.end());
@@ -80,17 +81,17 @@ std::string summaryText(const std::string &name, const GraphFacts &info) {
   for (size_t i = 0; i < counts.size() && i < 12; ++i)
     rows.push_back({"  " + countText(counts[i].second), counts[i].first});
   if (counts.size() > 12) rows.push_back({"", "... and " + std::to_string(counts.size() - 12) + " other types"});
-  return text + textTable(rows);
+  return text + textTable(rows, width);
 }
 
-std::string opsText(const GraphFacts &info) {
+std::string opsText(const GraphFacts &info, size_t width) {
   std::vector<std::vector<std::string>> rows = {{"OP", "TYPE", "INPUTS", "OUTPUTS", "ATTRIBUTES"}};
   for (const GraphOp &op : info.ops) {
     const std::string inputs = joined(op.inputs, " ", [](const auto &in) { return in.second; });
     rows.push_back({op.name, op.type, inputs.empty() ? "-" : inputs, joined(op.outputs, " ", tensorType),
                     joined(op.attrs, " ", [](const auto &a) { return a.first + "=" + a.second.toString(); })});
   }
-  return textTable(rows);
+  return textTable(rows, width);
 }
 
 std::vector<std::pair<GraphTensor, std::string>> allTensors(const GraphFacts &info) {
@@ -102,10 +103,10 @@ std::vector<std::pair<GraphTensor, std::string>> allTensors(const GraphFacts &in
   return list;
 }
 
-std::string tensorsText(const GraphFacts &info) {
+std::string tensorsText(const GraphFacts &info, size_t width) {
   std::vector<std::vector<std::string>> rows = {{"TENSOR", "TYPE", "MADE BY"}};
   for (const auto &t : allTensors(info)) rows.push_back({t.first.tensor, tensorType(t.first), t.second});
-  return textTable(rows);
+  return textTable(rows, width);
 }
 
 class ShowCommand final : public Command {
@@ -119,7 +120,8 @@ public:
     s.options = {Option{"--what", 0, "", "which part (default summary)", &what_, true}.oneOf(
                      {"summary", "ops", "tensors", "sbp", "boxing", "memory", "phases"}),
                  {"--shape", 0, "NAME=DIMS", "the shape of an input, in place of the graph's: x=32,784 (repeatable)",
-                  &shapes_, true}};
+                  &shapes_, true},
+                 untilOption(&until_)};
     for (Option &o : mesh_.options()) s.options.push_back(std::move(o));
     s.details = "A graph whose inputs leave dimensions open is shown as written, with ? for what is not known; --shape "
                 "closes them. "
@@ -136,10 +138,15 @@ public:
     if (states && !options.mesh) return usageError("states are chosen for a mesh", "give --mesh, e.g. --mesh 2x4");
     OPC_ASSIGN_OR_RETURN(GraphInput input, readGraphInput(positional[0]));
     OPC_ASSIGN_OR_RETURN(Registry registry, invocation.loadRegistry());
+    if (input.isPlan && !until_.empty()) return usageError("--until needs the graph, and " + input.name + " is a plan");
     if (input.isPlan) return showPlan(invocation, input, registry, !options.shapes.empty());
 
     Pipeline pipeline(registry, options);
     bool ok = pipeline.import(input.name, std::move(input.bytes));
+    if (ok && !until_.empty()) {
+      OPC_ASSIGN_OR_RETURN(GraphCut cut, cutAt(until_, pipeline.facts()));
+      ok = pipeline.cut(std::move(cut));
+    }
     const bool open = ok && hasOpenInputs(pipeline.facts());
     const bool needsPlan = what_ == "memory" || what_ == "phases" || states;
     if (ok && (!open || needsPlan))
@@ -152,10 +159,12 @@ public:
     if (open) invocation.note("note: inputs leave dimensions open; --shape NAME=DIMS closes them");
     const GraphFacts facts = pipeline.facts();
     if (states) {
+      const size_t width = outTableWidth();
       if (invocation.flags().json)
         invocation.terminal().out(jsonText({{"schema", 1}, {"graph", input.name}, {"sbp", sbpJson(facts.mesh)}}));
       else
-        invocation.terminal().out(what_ == "sbp" ? sbpText(facts.mesh) : boxingText(facts.mesh));
+        invocation.terminal().out(what_ == "sbp" ? sbpText(facts.mesh, width)
+                                                 : boxingText(facts.mesh, SIZE_MAX, width));
       return kExitOk;
     }
     show(invocation, facts, input.name);
@@ -176,9 +185,10 @@ private:
 
   void show(Invocation &invocation, const GraphFacts &info, const std::string &name) const {
     if (!invocation.flags().json) {
-      invocation.terminal().out(what_ == "summary"   ? summaryText(name, info)
-                                : what_ == "ops"     ? opsText(info)
-                                : what_ == "tensors" ? tensorsText(info)
+      const size_t width = outTableWidth();
+      invocation.terminal().out(what_ == "summary"   ? summaryText(name, info, width)
+                                : what_ == "ops"     ? opsText(info, width)
+                                : what_ == "tensors" ? tensorsText(info, width)
                                 : what_ == "memory"  ? memoryText(info.memory)
                                                      : phasesText(info.phases));
       return;
@@ -207,7 +217,7 @@ private:
   }
 
   std::string what_ = "summary";
-  std::vector<std::string> shapes_;
+  std::vector<std::string> shapes_, until_;
   MeshFlags mesh_;
 };
 

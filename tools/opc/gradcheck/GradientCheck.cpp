@@ -159,7 +159,7 @@ Outcome<Session> compileAndLoad(const Registry &registry, const Job &job, const 
                                 uint64_t seed, std::vector<GraphGradient> *gradients = nullptr) {
   Pipeline pipeline(registry, job.compile);
   if (!pipeline.import(job.name, job.bytes)) return failureOf(pipeline);
-  if (!job.cut.empty()) pipeline.cut(job.cut);
+  if (!job.cut.empty() && !pipeline.cut(job.cut)) return failureOf(pipeline);
   if (!pipeline.run(Phase::kPlan)) return failureOf(pipeline);
   if (gradients) *gradients = pipeline.facts().gradients;
   SessionOptions session;

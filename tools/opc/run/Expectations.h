@@ -42,6 +42,10 @@ public:
   /// Opens files and checks specifications, before anything is compiled.
   Status open();
   bool any() const { return !specs_.empty() || !archive_.empty(); }
+  /// Whether the outputs that are compared are those of a file.
+  bool hasArchive() const { return !archive_.empty(); }
+  /// The outputs that flags name; after open().
+  std::vector<std::string> names() const { return values_ ? values_->flagNames() : std::vector<std::string>(); }
 
   /// Reads what is expected of the session's outputs.
   Result<std::vector<Expectation>> read(const Session &session, const ValueFlags &values,

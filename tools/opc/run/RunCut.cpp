@@ -1,9 +1,10 @@
-// --until, --feed, --only: names on the command line to tensors and ops of the graph.
+// --until, --feed, --only, --output: names on the command line to tensors and ops of the graph.
 // SPDX-License-Identifier: Apache-2.0
 #include "RunCut.h"
 
 #include <algorithm>
 #include <fnmatch.h>
+#include <set>
 
 namespace opc::cli {
 
@@ -37,10 +38,33 @@ Result<std::string> findTensor(const GraphFacts &info, const std::string &text, 
 
 } // namespace
 
+Option untilOption(std::vector<std::string> *to) {
+  return {"--until", 0, "TENSOR",
+          "stop at this tensor and make it the output: relu0/out_0, or an op's name (repeatable)", to};
+}
+
+Result<GraphCut> cutAt(const std::vector<std::string> &tensors, const GraphFacts &info) {
+  GraphCut cut;
+  for (const std::string &text : tensors) {
+    OPC_ASSIGN_OR_RETURN(std::string tensor, findTensor(info, text, "--until"));
+    const bool twice = std::any_of(cut.until.begin(), cut.until.end(), [&](const auto &u) { return u.second == text; });
+    if (!twice) cut.until.push_back({tensor, text});
+  }
+  return cut;
+}
+
+GraphCut cutToOutputs(const std::vector<std::string> &names, const GraphFacts &info) {
+  GraphCut cut;
+  const std::set<std::string> wanted(names.begin(), names.end());
+  for (const GraphTensor &t : info.outputs)
+    if (wanted.count(t.name)) cut.outputs.push_back(t.name);
+  const bool isAll = cut.outputs.size() == info.outputs.size();
+  return isAll || cut.outputs.size() != wanted.size() ? GraphCut() : cut;
+}
+
 std::vector<Option> CutFlags::options() {
   return {
-      {"--until", 0, "TENSOR", "stop at this tensor and make it the output: relu0/out_0, or an op's name (repeatable)",
-       &until_},
+      untilOption(&until_),
       {"--feed", 0, "TENSOR=SPEC", "give a tensor inside the graph a value; what only it needs is not run (repeatable)",
        &feeds_},
       {"--only", 0, "GLOB", "run the ops whose names fit, on their own (repeatable); what they read becomes an input",
@@ -54,7 +78,7 @@ Status CutFlags::open() {
 }
 
 Result<GraphCut> CutFlags::resolve(const GraphFacts &info, NamedValues *inputs) {
-  GraphCut cut;
+  OPC_ASSIGN_OR_RETURN(GraphCut cut, cutAt(until_, info));
   for (const std::string &glob : only_) {
     std::vector<std::string> names;
     bool any = false;
@@ -73,11 +97,6 @@ Result<GraphCut> CutFlags::resolve(const GraphFacts &info, NamedValues *inputs) 
       if (t.tensor == name) name = t.name; // an input is fed under its own name
     if (name == tensor) cut.feeds.push_back(name);
     feedValues_.rename(text, name);
-  }
-  for (const std::string &text : until_) {
-    OPC_ASSIGN_OR_RETURN(std::string tensor, findTensor(info, text, "--until"));
-    const bool twice = std::any_of(cut.until.begin(), cut.until.end(), [&](const auto &u) { return u.second == text; });
-    if (!twice) cut.until.push_back({tensor, text});
   }
   OPC_RETURN_IF_ERROR(inputs->absorb(std::move(feedValues_), "--feed"));
   return cut;

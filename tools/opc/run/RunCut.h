@@ -1,4 +1,4 @@
-// --until, --feed, --only: which part of a graph runs.
+// --until, --feed, --only, --output: which part of a graph runs.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -10,6 +10,14 @@
 #include <vector>
 
 namespace opc::cli {
+
+/// --until of `opc compile` and `opc show`, which cut as `opc run` does.
+Option untilOption(std::vector<std::string> *to);
+/// The cut that has these tensors as its only outputs. Errors: OPC0001, OPC0005.
+Result<GraphCut> cutAt(const std::vector<std::string> &tensors, const GraphFacts &info);
+
+/// The cut that keeps the outputs of these names, and all when one of them does not exist, which others report.
+GraphCut cutToOutputs(const std::vector<std::string> &names, const GraphFacts &info);
 
 class CutFlags {
 public:

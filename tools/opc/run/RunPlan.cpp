@@ -42,12 +42,26 @@ Status RunPlanner::checkPlanFile(const GraphInput &input) const {
   return Status::ok();
 }
 
-Status RunPlanner::bindValues(const GraphFacts &whole, NamedValues &inputs) {
-  if (options_.cut.any()) {
-    OPC_ASSIGN_OR_RETURN(cut_, options_.cut.resolve(whole, &inputs));
+Status RunPlanner::cut(Pipeline &pipeline, const GraphFacts &whole, NamedValues &inputs) {
+  RunOptions &o = options_;
+  if (o.cut.any()) {
+    OPC_ASSIGN_OR_RETURN(cut_, o.cut.resolve(whole, &inputs));
   }
+  if (cut_.until.empty() && cut_.only.empty() && o.asksForOutputs()) {
+    std::vector<std::string> names = o.expect.names();
+    for (const std::string &text : o.outputs) names.push_back(text.substr(0, text.find('=')));
+    cut_.outputs = cutToOutputs(names, whole).outputs;
+  }
+  if (!cut_.empty()) (void)pipeline.cut(cut_); // the caller sees what was found
+  return Status::ok();
+}
+
+Status RunPlanner::bindValues(Pipeline &pipeline, const GraphFacts &whole, NamedValues &inputs) {
+  OPC_RETURN_IF_ERROR(cut(pipeline, whole, inputs));
+  if (pipeline.errorCount()) return Status::ok();
   // Names that the cut makes are inputs, too.
-  GraphFacts known = whole;
+  GraphFacts known = pipeline.facts();
+  dropUnneeded(whole, known, &inputs, &notes_);
   for (const std::string &tensor : cut_.feeds) {
     GraphTensor t;
     t.name = t.tensor = tensor;
@@ -56,8 +70,8 @@ Status RunPlanner::bindValues(const GraphFacts &whole, NamedValues &inputs) {
   // A wrong name or a missing value is a slip of the command line, whatever else the compiler would find.
   if (cut_.only.empty())
     OPC_RETURN_IF_ERROR(checkGraphInputs(known, inputs, shapes_, options_.values, invocation_.commandLine()));
-  if (!hasOpenInputs(whole)) return Status::ok();
-  OPC_ASSIGN_OR_RETURN(auto shapes, shapesOfOpenInputs(whole, inputs));
+  if (!hasOpenInputs(known)) return Status::ok();
+  OPC_ASSIGN_OR_RETURN(auto shapes, shapesOfOpenInputs(known, inputs));
   shapes_.insert(shapes.begin(), shapes.end());
   return Status::ok();
 }
@@ -104,7 +118,8 @@ Outcome<std::string> RunPlanner::plan(GraphInput &input, NamedValues &inputs) {
     OPC_RETURN_IF_ERROR(checkPlanFile(input));
     return std::move(input.bytes);
   }
-  return compile(input, [&](const GraphFacts &whole) { return bindValues(whole, inputs); }, &inputs);
+  return compile(
+      input, [&](Pipeline &pipeline, const GraphFacts &whole) { return bindValues(pipeline, whole, inputs); }, &inputs);
 }
 
 Outcome<std::string> RunPlanner::planBatches(GraphInput &input, const NamedValues &inputs,
@@ -116,10 +131,12 @@ Outcome<std::string> RunPlanner::planBatches(GraphInput &input, const NamedValue
     return std::move(input.bytes);
   }
   return compile(
-      input, [&](const GraphFacts &whole) { return bindDataSets(input, whole, inputs, dataSets, batch); }, nullptr);
+      input, [&](Pipeline &, const GraphFacts &whole) { return bindDataSets(input, whole, inputs, dataSets, batch); },
+      nullptr);
 }
 
-Outcome<std::string> RunPlanner::compile(GraphInput &input, const std::function<Status(const GraphFacts &)> &bind,
+Outcome<std::string> RunPlanner::compile(GraphInput &input,
+                                         const std::function<Status(Pipeline &, const GraphFacts &)> &bind,
                                          NamedValues *inputs) {
   const double start = trace_ ? trace_->now() : 0;
   // Training shows its own progress, step by step.
@@ -135,16 +152,16 @@ Outcome<std::string> RunPlanner::compile(GraphInput &input, const std::function<
   if (!pipeline.import(input.name, again ? input.bytes : std::move(input.bytes))) return failure(pipeline);
   const GraphFacts whole = pipeline.facts();
   shapes_ = options.shapes;
-  if (Status s = bind(whole); !s) {
+  if (Status s = bind(pipeline, whole); !s) {
     invocation_.progress().clear();
     return s;
   }
+  if (pipeline.errorCount()) return failure(pipeline);
   if (const auto &rate = options_.training.learningRate; rate && !isForwardAlone_ && !pipeline.setLearningRate(*rate))
     return usageError("no op of " + input.name + " has a learning rate that --lr could replace",
                       "make the graph again: opc grad --optimizer NAME --lr X");
   if (shapes_ != options.shapes && !pipeline.setShapes(shapes_)) return failure(pipeline);
-  if (!cut_.empty()) {
-    pipeline.cut(cut_);
+  if (cut_.hasParts()) {
     if (!pipeline.run(Phase::kShape)) return failure(pipeline);
     dropUnneeded(whole, pipeline.facts(), inputs, &notes_);
   }
@@ -166,7 +183,7 @@ Outcome<std::string> RunPlanner::referencePlan(const GraphInput &input) {
   options.shapes = shapes_;
   Pipeline pipeline(registry_, options);
   if (!pipeline.import(input.name, input.bytes)) return failure(pipeline);
-  if (!cut_.empty()) pipeline.cut(cut_);
+  if (!cut_.empty() && !pipeline.cut(cut_)) return failure(pipeline);
   if (!pipeline.run(Phase::kPlan)) return failure(pipeline);
   return pipeline.emit(Emit::kPlan);
 }

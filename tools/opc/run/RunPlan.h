@@ -46,9 +46,11 @@ public:
 private:
   Status checkPlanFile(const GraphInput &input) const;
   /// Imports, has `bind` say what is known of the graph (shapes_, cut_), and compiles.
-  Outcome<std::string> compile(GraphInput &input, const std::function<Status(const GraphFacts &)> &bind,
+  Outcome<std::string> compile(GraphInput &input, const std::function<Status(Pipeline &, const GraphFacts &)> &bind,
                                NamedValues *inputs);
-  Status bindValues(const GraphFacts &whole, NamedValues &inputs);
+  Status bindValues(Pipeline &pipeline, const GraphFacts &whole, NamedValues &inputs);
+  /// Finds what was asked for and has the pipeline drop what that does not need.
+  Status cut(Pipeline &pipeline, const GraphFacts &whole, NamedValues &inputs);
   Status bindDataSets(const GraphInput &input, const GraphFacts &whole, const NamedValues &inputs,
                       const std::vector<DataSet> &dataSets, Batch batch);
   CompileOptions withProgress(CompileOptions options, const std::string &what) const;
