@@ -1,6 +1,7 @@
 # Completion in the real shells: a terminal, keys, and what the shell makes of them. A shell that is not installed is
 # skipped, by name.
 # SPDX-License-Identifier: Apache-2.0
+import json
 import os
 import pty
 import re
@@ -56,6 +57,31 @@ class Candidates(Folder):
         self.assertIn("simplify", complete("compile", "net.pbtxt", "--to", ""))
         self.assertEqual(complete("--color", "a"), ["auto", "always"])
         self.assertEqual(complete("run", "--device", ""), ["cpu", "gpu"])
+
+    def test_every_option_with_choices(self):
+        """What an option may be is offered for it, with a blank and with =."""
+        described = json.loads(subprocess.run([OPC, "__commands"], capture_output=True, text=True, timeout=60, check=True).stdout)
+        seen = 0
+        for command in described["commands"]:
+            for option in command["options"] + described["common_options"]:
+                words = option.get("choices") or [w for w in option["value"].split("|") if "|" in option["value"] and w.islower()]
+                if not words or not option["name"]:
+                    continue
+                seen += 1
+                name = command["name"].split()
+                self.assertEqual(complete(*name, "net.pbtxt", option["name"], ""), words, (name, option))
+                self.assertEqual(complete(*name, f"{option['name']}={words[0]}")[:1], [f"{option['name']}={words[0]}"], (name, option))
+        self.assertGreater(seen, 40)
+        self.assertEqual(complete("compile", "net.pbtxt", "--stats="), ["--stats=json"])
+        self.assertEqual(complete("grad", "net.pbtxt", "--optimizer", "ada"), ["adagrad", "adam", "adamw"])
+        self.assertIn("cosine", complete("grad", "net.pbtxt", "--schedule", ""))
+        self.assertEqual(complete("grad", "net.pbtxt", "--loss", "r"), ["result"])
+        self.assertEqual(complete("grad", "net.pbtxt", "--wrt", ""), ["in:put"])
+        self.assertEqual(complete("compile", "net.pbtxt", "--until", "s"), ["second_exp/y_0"])
+        self.assertEqual(complete("compile", "--simulate", ""), [":file"])
+        self.assertEqual(complete("verify", "matm"), ["matmul"])
+        self.assertEqual(complete("help", "ver"), ["verify", "version"])
+        self.assertEqual(complete("version", ""), [])
 
     def test_names_of_the_graph(self):
         self.assertEqual(complete("run", "net.pbtxt", "--until", "f"), ["first_relu/y_0"])

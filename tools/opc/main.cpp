@@ -6,9 +6,7 @@
 #include "Launcher.h"
 #include "NearestNames.h"
 #include "Program.h"
-#include "TextTable.h"
 #include "ThreadWaiting.h"
-#include "opc/Version.h"
 
 #include <functional>
 #include <malloc.h>
@@ -17,39 +15,6 @@ using namespace opc;
 using namespace opc::cli;
 
 namespace {
-
-std::string rootHelp(const std::vector<Option> &shared, bool full, int width) {
-  std::string text = "opc: compile and run static operator graphs\n\n"
-                     "  opc run model.pbtxt --fill rand\n"
-                     "  opc compile model.pbtxt -o model.plan\n\n"
-                     "usage: opc COMMAND [arguments]\n\ncommands:\n";
-  for (const CommandEntry &c : commandList()) {
-    if (c.hidden) continue;
-    const std::string head = "  " + std::string(c.name);
-    if (width < 60) {
-      text += head + "\n" + wrapText(c.summary, 6, width);
-    } else {
-      text += padded(head, 14) + wrapText(c.summary, 14, width).substr(14);
-    }
-  }
-  CommandSpec spec; // for the layout of the options alone
-  spec.name = "COMMAND";
-  if (full) {
-    const std::string all = helpText(spec, shared, true, width);
-    text += "\n" + all.substr(all.find("common options:"));
-  } else {
-    text += "\n" + wrapText("opc COMMAND -h: help for a command; opc --help: the options that all share; "
-                            "opc --version: the version",
-                            0, width);
-  }
-  return text;
-}
-
-std::string versionText(bool json) {
-  if (!json) return "opc " OPC_VERSION_STRING "\n";
-  return "{\n \"schema\": 1,\n \"version\": \"" OPC_VERSION_STRING "\",\n \"sdk_api\": " +
-         std::to_string(OPC_SDK_API_VERSION) + ",\n \"devices\": [\n  \"cpu\"\n ]\n}\n";
-}
 
 ColorMode colorMode(const std::string &name) {
   return name == "always" ? ColorMode::kAlways : name == "never" ? ColorMode::kNever : ColorMode::kAuto;
@@ -121,8 +86,8 @@ int runCommand(const std::vector<std::string> &args, char **argv, Terminal &term
     if (!parsed) return usageFailure(parsed.status());
     if (version) return terminal.out(versionText(flags.json)), kExitOk;
     if (parsed->shortHelp || parsed->fullHelp)
-      return terminal.out(rootHelp(shared, parsed->fullHelp, terminal.width())), kExitOk;
-    terminal.err(rootHelp(shared, false, terminal.width()));
+      return terminal.out(rootHelp(parsed->fullHelp, terminal.width())), kExitOk;
+    terminal.err(rootHelp(false, terminal.width()));
     return kExitUsage;
   }
 

@@ -20,6 +20,8 @@ const std::vector<CommandEntry> &commandList() {
       {"doctor", "devices, versions, libraries and limits of this machine", makeDoctorCommand},
       {"config", "settings, and where each comes from", makeConfigCommand},
       {"completion", "a script that completes opc's command lines in a shell", makeCompletionCommand},
+      {"help", "help for a command, or all commands", makeHelpCommand},
+      {"version", "the version", makeVersionCommand},
       {"__man", "write the manual pages", makeManCommand, true},
       {"__commands", "every command, option and setting as JSON", makeDescribeCommand, true},
   };

@@ -21,6 +21,10 @@ const std::vector<CommandEntry> &commandList();
 /// The entry of that name, or nullptr.
 const CommandEntry *findCommand(const std::string &name);
 
+/// What `opc help` and `opc -h` show; `full` (--help) has the options that all commands share, too.
+std::string rootHelp(bool full, int width);
+std::string versionText(bool json);
+
 /// `opc __complete`: what may stand for the last of `words` (the words after `opc`), for the shells' scripts. Lines of
 /// "candidate TAB description"; ":file" when a path may stand there. Never fails: without an idea it prints nothing.
 std::string completionsText(const std::vector<std::string> &words);

@@ -20,6 +20,8 @@ std::unique_ptr<Command> makeExplainCommand();
 std::unique_ptr<Command> makeDoctorCommand();
 std::unique_ptr<Command> makeConfigCommand();
 std::unique_ptr<Command> makeCompletionCommand();
+std::unique_ptr<Command> makeHelpCommand();
+std::unique_ptr<Command> makeVersionCommand();
 std::unique_ptr<Command> makeManCommand();
 std::unique_ptr<Command> makeDescribeCommand();
 

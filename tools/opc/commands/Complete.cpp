@@ -9,9 +9,11 @@
 #include "NumberText.h"
 #include "PlanInput.h"
 #include "TextParts.h"
+#include "TrainingFlags.h"
 
 #include <algorithm>
 #include <filesystem>
+#include <set>
 
 namespace opc::cli {
 
@@ -54,6 +56,7 @@ public:
     if ((open = waiting(options, rest))) return value(*open, current, ""), text_;
     const size_t equals = current.find('=');
     if (current.rfind("--", 0) == 0 && equals != std::string::npos) {
+      optionNames(options, current);
       for (const Option &o : options)
         if (o.takesValue() && current.substr(0, equals) == o.name)
           value(o, current.substr(equals + 1), current.substr(0, equals + 1));
@@ -78,7 +81,9 @@ private:
 
   void optionNames(const std::vector<Option> &options, const std::string &current) {
     for (const Option &o : options)
-      if (!o.name.empty())
+      if (!o.name.empty() && o.hasJoinedValue() && current.rfind(o.name, 0) == 0)
+        add(o.name + o.value.substr(1, o.value.size() - 2), current, o.doc); // [=json]
+      else if (!o.name.empty())
         add(o.name, current, o.doc);
       else if (o.letter && current.size() <= 2)
         add(std::string("-") + o.letter, current, o.doc);
@@ -122,6 +127,15 @@ private:
       const size_t comma = current.rfind(',');
       const std::string done = comma == std::string::npos ? "" : current.substr(0, comma + 1);
       for (const char *kind : {"nan", "inf", "denormal"}) add(kind, current.substr(done.size()), "", head + done);
+    } else if (o.name == "--optimizer" || o.name == "--schedule") {
+      for (const std::string &name : o.name == "--optimizer" ? optimizerNames() : scheduleNames())
+        add(name, current, "", head);
+    } else if (o.name == "--loss") {
+      for (const GraphTensor &t : graph().outputs) add(t.name, current, type(t), head);
+      for (const GraphOp &op : graph().ops) add(op.name, current, op.type, head);
+    } else if (o.name == "--wrt" || o.name == "--explain" || o.name == "--no-decay") {
+      for (const auto *list : {&graph().variables, &graph().inputs})
+        for (const GraphTensor &t : *list) add(t.name, current, type(t), head);
     } else if (label == "PHASE") {
       for (Phase p : allPhases()) add(phaseName(p), current, phaseDoc(p), head);
     } else if (o.name == "--only") {
@@ -138,12 +152,28 @@ private:
       for (const auto *list : {outputs ? &info.outputs : &info.inputs, outputs ? nullptr : &info.variables})
         if (list)
           for (const GraphTensor &t : *list) add(t.name + tail, current, type(t), head);
-    } else if (label.find("FILE") != std::string::npos || label.find("DIR") != std::string::npos || label == "LIB") {
+    } else if (label.find("FILE") != std::string::npos || label.find("DIR") != std::string::npos || label == "LIB" ||
+               label == "CLUSTER") {
       if (head.empty())
         text_ += ":file\n";
       else
         path(current, head, false);
     }
+  }
+
+  /// Of the sample cases of the op that has them.
+  std::set<std::string> scheduleNames() {
+    std::set<std::string> names = {"constant"};
+    if (const auto *op = registry() ? registry_->findOp("learning_rate_schedule") : nullptr)
+      for (const user_op::Case &c : op->cases)
+        for (const auto &[name, value] : c.attrs())
+          if (const auto *text = value.get<std::string>(); text && name == "decay_type" && !text->empty())
+            names.insert(*text);
+    return names;
+  }
+  static std::set<std::string> optimizerNames() {
+    const std::vector<std::string> names = TrainingFlags::optimizers();
+    return {names.begin(), names.end()};
   }
 
   static std::string type(const GraphTensor &t) { return typeText(t.dtype, t.shape); }
@@ -177,13 +207,19 @@ private:
       if (positional_.empty()) add("show", current, "the page of one operator");
       if (const Registry *r = registry())
         for (const auto *op : r->ops()) add(op->name, current, op->doc);
+    } else if (command_ == "verify") {
+      if (const Registry *r = registry())
+        for (const auto *op : r->ops()) add(op->name, current, op->doc);
+    } else if (command_ == "help") {
+      for (const CommandEntry &c : commandList())
+        if (!c.hidden && positional_.empty()) add(c.name, current, c.summary);
     } else if (command_ == "completion") {
       for (const char *shell : {"bash", "zsh", "fish"}) add(shell, current);
     } else if (command_ == "config") {
       for (const ConfigKey &k : configKeys()) add(k.name, current, k.doc);
     } else if (command_ == "plugin" && positional_.empty()) {
       add("check", current, "load a library and say what it registers");
-    } else if (command_ != "doctor" && command_ != "sdk") {
+    } else if (command_ != "doctor" && command_ != "sdk" && command_ != "version") {
       text_ += ":file\n";
     }
   }

@@ -3,6 +3,7 @@
 #include "Commands.h"
 
 #include "OpReport.h"
+#include "OpSuggestions.h"
 #include "PluginOverrides.h"
 #include "TextParts.h"
 #include "TextTable.h"
@@ -61,19 +62,19 @@ public:
       terminal.out(jsonText({{"schema", 1}, {"types", elementTypesJson()}, {"ops", std::move(list)}}));
       return kExitOk;
     }
-    terminal.out(table(registry, ops));
+    terminal.out(table(registry, ops, outTableWidth()));
     invocation.note(counted(ops.size(), "op"));
     return kExitOk;
   }
 
 private:
   static Status unknownOp(const Registry &registry, const std::string &name) {
-    const std::vector<std::string> near = registry.nearest(name);
+    const std::string help = suggestOps(registry, name);
     return Status(StatusCode::kUsage, "OPC0201", "unknown op type '" + name + "'")
-        .withHelp(near.empty() ? "opc ops lists all" : "did you mean " + joined(near, ", ") + "?");
+        .withHelp(help.empty() ? "opc ops lists all" : help);
   }
 
-  static std::string table(const Registry &registry, const std::vector<const user_op::OpDef *> &ops) {
+  static std::string table(const Registry &registry, const std::vector<const user_op::OpDef *> &ops, size_t width) {
     std::vector<std::vector<std::string>> rows = {
         {"OP", "INPUTS -> OUTPUTS", "KERNELS", "GRAD", "ATTRIBUTES", "LIBRARY"}};
     for (const user_op::OpDef *op : ops) {
@@ -85,7 +86,7 @@ private:
                       op->isView ? "view" : kernelsText(registry, *op), gradientText(registry, *op),
                       attrs.empty() ? "-" : attrs, op->origin.library});
     }
-    return textTable(rows);
+    return textTable(rows, width);
   }
 
   std::string missing_;

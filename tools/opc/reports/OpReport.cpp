@@ -1,6 +1,7 @@
 // What the registry says about an operator.
 // SPDX-License-Identifier: Apache-2.0
 #include "OpReport.h"
+#include "OpSnippet.h"
 
 #include "CommandLine.h"
 #include "NumberText.h"
@@ -199,6 +200,7 @@ Json opJson(const Registry &registry, const OpDef &op) {
           {"library", op.origin.library},
           {"source", sourceText(op.origin)},
           {"tolerances", std::move(tolerances)},
+          {"snippet", opSnippet(registry, op)},
           {"cases", std::move(cases)}};
 }
 
@@ -253,7 +255,10 @@ std::string opPage(const Registry &registry, const OpDef &op, int width) {
   for (const auto &t : op.tolerances)
     text += row("tolerance", std::string(dataTypeName(t.first)) + ": rtol " + realText(t.second.first) + ", atol " +
                                  realText(t.second.second));
-  return text + row("library", op.origin.library);
+  text += row("library", op.origin.library);
+  // Not wrapped: it is for a file.
+  return text + "\nto paste into a graph" + (op.cases.empty() ? "" : " (attributes behind # have their defaults)") +
+         ":\n\n" + opSnippet(registry, op);
 }
 
 } // namespace opc::cli

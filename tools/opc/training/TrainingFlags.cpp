@@ -120,6 +120,12 @@ bool TrainingFlags::readRecompute(const std::string &text) {
   return true;
 }
 
+std::vector<std::string> TrainingFlags::optimizers() {
+  std::vector<std::string> names;
+  for (const Optimizer &o : kOptimizers) names.emplace_back(o.name);
+  return names;
+}
+
 std::vector<Option> TrainingFlags::options() {
   return {
       {"--optimizer", 0, "NAME[:KEY=VALUE,...]",

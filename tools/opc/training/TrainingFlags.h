@@ -15,6 +15,8 @@ namespace opc::cli {
 class TrainingFlags {
 public:
   std::vector<Option> options();
+  /// The names that --optimizer takes.
+  static std::vector<std::string> optimizers();
   /// Nothing when no optimizer was asked for; then the other flags are usage errors.
   Result<std::optional<TrainingConfig>> config(const Registry &registry) const;
   Result<RecomputeConfig> recompute() const;
