@@ -65,7 +65,7 @@ void warnOfEpsilon(ArrayRef<ir::UserOp> ops) {
   if (ops.empty()) return;
   ir::UserOp op = ops.front();
   const std::string more = ops.size() > 1 ? " (and in " + counted(ops.size() - 1, "more op") + ")" : "";
-  emitFinding(op.getLoc(), "OPC0210",
+  emitFinding(op.getLoc(), "OPC0212",
               op.getOpType() + ": epsilon is 0" + more + ": values that are all equal give nan or infinity",
               "give the attribute epsilon; PyTorch's layers have 1e-5", DiagnosticSeverity::Warning);
 }

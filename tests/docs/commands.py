@@ -150,9 +150,11 @@ class Page:
         path = os.path.join(self.folder, f"block{block.line}{suffix}")
         opc = os.path.join(BUILD, "bin", "opc")
         flags = subprocess.run([opc, "sdk", "--cflags"], capture_output=True, text=True, check=True).stdout.split()
+        # A block that includes the SDK is a source as its readers paste it: nothing goes before it.
+        whole = '#include "opc/' in block.text
         text = block.text if block.text.rstrip().endswith((";", "}")) else block.text + "\n;"
         with open(path, "w", encoding="utf-8") as f:
-            if suffix == ".cpp":
+            if suffix == ".cpp" and not whole:
                 headers = next(x for x in flags if x.startswith("-I"))[2:]
                 f.write("".join(f'#include "opc/{h}"\n' for h in sorted(os.listdir(os.path.join(headers, "opc"))) if h.endswith(".h")))
                 f.write("using namespace opc;\n" if "using namespace" not in text else "")
@@ -204,6 +206,17 @@ class Page:
         shutil.rmtree(self.folder, ignore_errors=True)
 
 
+def unseen(block, page):
+    """What a reader needs for the commands of a block and is not told: the folder, and what makes the files."""
+    with open(os.path.join(SOURCE, page), encoding="utf-8") as f:
+        shown = re.sub(r"<!--.*?-->", "", f.read(), flags=re.S)
+    folder = block.directives.get("in", os.path.dirname(page))
+    if folder not in (".", os.path.dirname(page)) and folder.removeprefix("docs/") not in shown:
+        yield f"runs in {folder}, and the page does not say so"
+    if "given" in block.directives:
+        yield "needs what a hidden command makes: show the command"
+
+
 class Pages(unittest.TestCase):
     def test_form(self):
         """Blocks are fenced and say what they are, and no command hides in one that is not run."""
@@ -217,7 +230,35 @@ class Pages(unittest.TestCase):
                 elif block.language == "text":
                     hidden = [x for x in block.text.split("\n") if COMMAND.match(x)]
                     wrong += [f"{block}: '{x}' is a command: make it sh or console" for x in hidden]
+                if block.language in ("sh", "console"):
+                    wrong += [f"{block}: {fault}" for fault in unseen(block, page)]
         self.assertEqual(wrong, [], "\n".join(wrong))
+
+    def test_sources_of_plugins_are_whole(self):
+        """What the page on writing operators shows is pasted: no block leaves something out, and together they are a plugin that runs."""
+        sources = [b for b in blocks.read(SOURCE, "docs/writing-an-op.md") if b.language == "cpp" and "skip" not in b.directives]
+        self.assertGreaterEqual(len(sources), 3)
+        opc = os.path.join(BUILD, "bin", "opc")
+        flags = {k: subprocess.run([opc, "sdk", k], capture_output=True, text=True, check=True).stdout.split() for k in ("--cflags", "--ldflags")}
+        with tempfile.TemporaryDirectory(prefix="opc-docs-") as folder:
+            for i, block in enumerate(sources):
+                self.assertIn('#include "opc/', block.text, f"{block} is no whole source")
+                self.assertNotIn("given", block.directives, f"{block} is tested with more than it shows")
+                with open(os.path.join(folder, f"{i}.cpp"), "w", encoding="utf-8") as f:
+                    f.write(block.text)
+            library = os.path.join(folder, "libpage.so")
+            done = subprocess.run([CXX, "-shared", "-fPIC", *flags["--cflags"], *(os.path.join(folder, f"{i}.cpp") for i in range(len(sources))),
+                                   "-o", library, *flags["--ldflags"]], capture_output=True, text=True)
+            self.assertEqual(done.returncode, 0, done.stderr)
+            graph = os.path.join(folder, "g.pbtxt")
+            with open(graph, "w", encoding="utf-8") as f:
+                f.write('''op { name: "x" input_conf { out: "out" blob_conf { shape { dim: 2 dim: 3 } data_type: kFloat } } }
+op { name: "cap" user_conf { op_type_name: "soft_cap" input { key: "x" value { s: "x/out" } } attr { key: "limit" value { at_double: 1e9 } } } }
+op { name: "sum" user_conf { op_type_name: "row_sum" input { key: "x" value { s: "cap/y_0" } } } }
+op { name: "y" output_conf { in: "sum/y_0" } }''')
+            for command in (["plugin", "check", library], ["--plugin", library, "run", graph, "--input", "x=1,2,3,4,5,6", "--expect", "y=6,15"]):
+                done = subprocess.run([opc, *command], capture_output=True, text=True)
+                self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
 
     def test_elisions(self):
         self.assertTrue(blocks.matches("a\n...\nz", "a\nb\nc\nz\n", False))
