@@ -27,11 +27,9 @@ constexpr OpElsewhere kElsewhere[] = {
     {"baddbmm", "batch_matmul", kAll, "the tensor that is added is the input _add_to_output"},
     {"einsum", "matmul transpose reduce_sum", kEither, ""},
     {"mv", "matrix_vector_product", kAll, ""},
-    {"biasadd", "bias_add", kAll, ""},
     // Arithmetic
     {"add", "broadcast_add add_n scalar_add", kEither, ""},
     {"sum", "reduce_sum add_n", kEither, ""},
-    {"addn", "add_n", kAll, ""},
     {"plus", "broadcast_add", kAll, ""},
     {"sub", "broadcast_sub", kAll, ""},
     {"subtract", "broadcast_sub", kAll, ""},
@@ -144,7 +142,6 @@ constexpr OpElsewhere kElsewhere[] = {
     {"bceloss", "binary_cross_entropy", kAll, ""},
     {"bcewithlogitsloss", "binary_cross_entropy_with_logits", kAll, ""},
     {"binarycrossentropywithlogitsloss", "binary_cross_entropy_with_logits", kAll, ""},
-    {"kldivloss", "kl_div_loss", kAll, ""},
     {"kldiv", "kl_div_loss", kAll, ""},
     {"l1loss", "broadcast_sub abs reduce_mean", kAll, ""},
     {"mseloss", "broadcast_sub square reduce_mean", kAll, ""},
@@ -187,7 +184,6 @@ constexpr OpElsewhere kElsewhere[] = {
     {"scatter", "dim_scatter_update", kAll, ""},
     {"scatteradd", "dim_scatter_add", kAll, ""},
     {"segmentsum", "unsorted_segment_sum", kAll, ""},
-    {"argsort", "arg_sort", kAll, ""},
     // Reductions
     {"mean", "reduce_mean", kAll, ""},
     {"average", "reduce_mean", kAll, ""},

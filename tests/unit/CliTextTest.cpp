@@ -228,6 +228,7 @@ TEST_CASE("percentiles are by nearest rank", "[cli][text]") {
   CHECK(percentileOf(ten, 100) == 10);
   CHECK(percentileOf({7}, 50) == 7);
   CHECK(percentileOf({}, 50) == 0);
-  CHECK(runTimesText({0.002, 0.001}) == "2 runs: p50 1 ms, p90 2 ms, p99 2 ms, fastest 1 ms, slowest 2 ms");
+  CHECK(runTimesText({0.002, 0.001}) ==
+        "2 runs: p50 1.00 ms, p90 2.00 ms, p99 2.00 ms, fastest 1.00 ms, slowest 2.00 ms");
   CHECK(runTimesText({}) == "0 runs");
 }
