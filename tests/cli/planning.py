@@ -119,12 +119,15 @@ DTYPE = 'attr { key: "dtype" value { at_data_type: kFloat } }'
 ROWS, WIDTH = 4096, 64
 X, FEW = tensor("x", (ROWS, WIDTH)), tensor("few", (8, WIDTH))
 INDEX = tensor("index", (8, 1), "kInt64")
+BOX = " ".join(ints(key, values) for key, values in (("start", (100, 0)), ("stop", (108, WIDTH)), ("step", (1, 1))))
 # A graph whose op is "y", what is fixed, the signature that is then best, and the bytes that may travel.
 ON_PIECES = {
     "reduce_mean": (X + user("y", "reduce_mean", {"input_tensor": "x"}, ints("axis", [0], "int32")), ["x=S(0)"], "(S(0)) -> (P)", 2 * WIDTH * 4),
     "tensor_scatter_nd_add": (X + FEW + INDEX + user("y", "tensor_scatter_nd_add", {"params": "x", "updates": "few", "indices": "index"}),
                               ["x=S(0)", "y=S(0)"], "(S(0), B, B) -> (S(0))", 0),
     "gather_nd": (X + INDEX + user("y", "gather_nd", {"params": "x", "indices": "index"}), ["x=S(0)"], "(S(0), B) -> (P)", 2 * 8 * WIDTH * 4),
+    "slice_update": (X + FEW + user("y", "slice_update", {"ref": "x", "value": "few"}, BOX), ["x=S(0)", "y=S(0)"], "(S(0), B) -> (S(0))", 0),
+    "slice": (X + user("y", "slice", {"x": "x"}, BOX), ["x=S(0)"], "(S(0)) -> (P)", 2 * 8 * WIDTH * 4),
     "uniform": (user("y", "uniform", {}, DTYPE + shaped("shape", (ROWS, WIDTH))), ["y=S(0)"], "(S(0))", 0),
     "eye": (user("y", "eye", {}, DTYPE + ' attr { key: "rows" value { at_int64: 2048 } } attr { key: "cols" value { at_int64: 2048 } }'),
             ["y=S(1)"], "(S(1))", 0),
@@ -147,7 +150,7 @@ def on_pieces(folder, cluster):
         check(f"{op} on pieces: the result is that of one rank", ran.returncode == 0, ran.stderr)
 
 
-OUTPUTS = {"reduce_mean": "output_tensor"}
+OUTPUTS = {"reduce_mean": "output_tensor", "slice": "y", "slice_update": "y"}
 
 
 def main():

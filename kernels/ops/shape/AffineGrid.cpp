@@ -43,9 +43,9 @@ public:
   std::unique_ptr<BoundKernel> BindStaged(KernelBindContext *ctx, StagedTensors<T> &staged) const override {
     const T *theta = staged.in("theta");
     T *grid = staged.out("grid");
-    const Shape &size = ctx->Attr<Shape>("size");
-    const int64_t d = size.NumAxes() - 2, batch = size.At(0), pixels = size.Count(2);
-    const PixelCoordinates<T> coordinates(size, ctx->Attr<bool>("align_corners"));
+    const Shape &piece = ctx->Desc("grid").shape();
+    const int64_t d = piece.NumAxes() - 2, batch = piece.At(0), pixels = piece.Count(1, d + 1);
+    const PixelCoordinates<T> coordinates(ctx, "grid");
     return bindTask([=](DeviceCtx *dev) {
       dev->parallelFor(batch * pixels, 4096, [&](int64_t b, int64_t e) {
         for (int64_t i = b; i < e; ++i) {
@@ -63,8 +63,15 @@ public:
   }
 };
 
+/// Each device makes the pixels of its piece.
+Maybe<ShardingRule> sharding(const SbpContext &ctx) {
+  const int64_t rank = ctx.Out("grid").shape().NumAxes();
+  return shardingRule({axisFactors(3, {1, 2})}, {axisFactors(rank, {rank - 1})}, Linear({0}));
+}
+
 REGISTER_USER_OP("affine_grid")
     .With(affineGrid("theta", &GridShapes::theta, "grid", &GridShapes::grid))
+    .Sharding(sharding)
     .Doc("For each pixel of an output of `size` (batch, channels, height, width) the point theta * (x, y, 1), with x "
          "and y from -1 to 1; theta is (batch, 2, 3). In three dimensions theta is (batch, 3, 4). With align_corners "
          "-1 and 1 are the centres of the corner pixels, else the image's edges.")

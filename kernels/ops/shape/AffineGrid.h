@@ -3,6 +3,8 @@
 #pragma once
 
 #include "support/Operator.h"
+#include "support/PieceRange.h"
+#include "support/SbpRules.h"
 
 namespace opc::ops {
 
@@ -14,14 +16,17 @@ struct GridShapes {
 std::function<void(OpRegistry &)> affineGrid(const char *in, Shape GridShapes::*inShape, const char *out,
                                              Shape GridShapes::*outShape);
 
-/// The coordinates of the output's pixels, from -1 to 1 along each axis, x first: the innermost axis.
+/// The coordinates of the pixels of a device's piece of the grid, from -1 to 1 along each axis of the whole, x first:
+/// the innermost axis.
 template <class T> class PixelCoordinates {
 public:
-  PixelCoordinates(const Shape &size, bool align) {
-    for (int64_t a = size.NumAxes() - 1; a >= 2; --a) {
+  PixelCoordinates(const KernelContext *ctx, const char *grid) {
+    const bool align = ctx->Attr<bool>("align_corners");
+    for (int64_t a = ctx->Desc(grid).shape().NumAxes() - 2; a >= 1; --a) {
       std::vector<T> axis;
-      const double n = static_cast<double>(size.At(a));
-      for (int64_t i = 0; i < size.At(a); ++i) {
+      const PieceRange range = pieceRange(ctx, grid, a);
+      const double n = static_cast<double>(range.whole);
+      for (int64_t i = range.begin; i < range.end(); ++i) {
         double v = n > 1 ? -1 + 2 * static_cast<double>(i) / (n - 1) : 0;
         if (!align) v *= (n - 1) / n;
         axis.push_back(static_cast<T>(v));

@@ -13,9 +13,9 @@ public:
   std::unique_ptr<BoundKernel> BindStaged(KernelBindContext *ctx, StagedTensors<T> &staged) const override {
     const T *dgrid = staged.in("dgrid");
     T *dtheta = staged.out("dtheta");
-    const Shape &size = ctx->Attr<Shape>("size");
-    const int64_t d = size.NumAxes() - 2, batch = size.At(0), pixels = size.Count(2);
-    const PixelCoordinates<T> coordinates(size, ctx->Attr<bool>("align_corners"));
+    const Shape &piece = ctx->Desc("dgrid").shape();
+    const int64_t d = piece.NumAxes() - 2, batch = piece.At(0), pixels = piece.Count(1, d + 1);
+    const PixelCoordinates<T> coordinates(ctx, "dgrid");
     return bindTask([=](DeviceCtx *dev) {
       dev->parallelFor(batch, 1, [&](int64_t b, int64_t e) {
         for (int64_t n = b; n < e; ++n) {
@@ -36,9 +36,19 @@ public:
   }
 };
 
+/// Sums over the pixels of a piece are addends.
+Maybe<ShardingRule> sharding(const SbpContext &ctx) {
+  const int64_t rank = ctx.In("dgrid").shape().NumAxes();
+  const AxisFactors grid = axisFactors(rank, {rank - 1});
+  ShardingRule rule = shardingRule({grid}, {axisFactors(3, {1, 2})}, Linear({0}));
+  for (int64_t a = 1; a < rank - 1; ++a) rule.add(Sum(grid[static_cast<size_t>(a)]));
+  return rule;
+}
+
 REGISTER_USER_OP("affine_grid_grad")
     .GradientOf("affine_grid")
     .With(affineGrid("dgrid", &GridShapes::grid, "dtheta", &GridShapes::theta))
+    .Sharding(sharding)
     .Doc("The gradient of affine_grid: dtheta[n, r, k] is the sum over pixels of dgrid[n, pixel, r] times coordinate "
          "k of the pixel (x, y, 1).")
     .Cases(

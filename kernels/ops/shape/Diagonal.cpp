@@ -27,15 +27,31 @@ Maybe<void> inferDiagonal(InferContext *ctx) {
 }
 
 std::unique_ptr<BoundKernel> bindDiag(KernelBindContext *ctx) {
-  const Tensor &in = ctx->In("in");
-  Tensor &out = ctx->Out("out");
   const int64_t k = ctx->Attr<int32_t>("diagonal");
-  if (in.shape().NumAxes() == 1) return bindWrite(in, out, diagonalPlace(out.shape(), k));
-  return bindRead(in, diagonalPlace(in.shape(), k), out);
+  if (ctx->In("in").shape().NumAxes() == 1) return bindPutDiagonal(ctx, "in", "out", k);
+  return bindTakeDiagonal(ctx, "in", "out", k);
 }
 std::unique_ptr<BoundKernel> bindDiagonal(KernelBindContext *ctx) {
-  const Tensor &in = ctx->In("in");
-  return bindRead(in, diagonalPlace(in.shape(), ctx->Attr<int32_t>("offset")), ctx->Out("out"));
+  return bindTakeDiagonal(ctx, "in", "out", ctx->Attr<int32_t>("offset"));
+}
+
+/// Of the matrices' axes each device may have a piece, and deals with what it has of the diagonal.
+Maybe<void> listDiag(SbpContext *ctx) {
+  using namespace sbp;
+  addSignature(ctx, {P, P});
+  const int64_t rank = ctx->In("in").shape().NumAxes();
+  for (int64_t a = 0; a < rank; ++a) addSignature(ctx, {S(a), P});
+  for (int64_t a = 0; a < ctx->Out("out").shape().NumAxes(); ++a) addSignature(ctx, {B, S(a)});
+  return Maybe<void>::Ok();
+}
+Maybe<void> listDiagonal(SbpContext *ctx) {
+  using namespace sbp;
+  const int64_t rank = ctx->In("in").shape().NumAxes();
+  for (int64_t a = 2; a < rank; ++a) addSignature(ctx, {S(a), S(a - 2)});
+  addSignature(ctx, {P, P});
+  for (int64_t a = 0; a < 2; ++a) addSignature(ctx, {S(a), P});
+  addSignature(ctx, {B, S(rank - 2)});
+  return Maybe<void>::Ok();
 }
 
 REGISTER_USER_OP("diag")
@@ -43,6 +59,7 @@ REGISTER_USER_OP("diag")
     .Output("out")
     .Attr<int32_t>("diagonal", 0)
     .SetTensorDescInferFn(inferDiag)
+    .SetGetSbpFn(listDiag)
     .Doc("Of a vector: the square matrix with it on the given diagonal (0 the main one, positive above) and zeros "
          "elsewhere. Of a matrix: its given diagonal.")
     .Cases({Case("make").In("in", {4}, 0, 2).Attr<int32_t>("diagonal", -1).Types(kMoved),
@@ -54,7 +71,7 @@ REGISTER_USER_OP("diagonal")
     .Output("out")
     .Attr<int32_t>("offset", 0)
     .SetTensorDescInferFn(inferDiagonal)
-    .Sharding(". . ... -> ... .", Linear({0}))
+    .SetGetSbpFn(listDiagonal)
     .Doc("The given diagonal (0 the main one, positive above) of the matrices formed by the first two axes; it "
          "becomes the last axis.")
     .Cases({Case("matrix").In("in", {3, 5}, 0, 2).Attr<int32_t>("offset", 1).Types(kMoved),

@@ -20,8 +20,22 @@ Maybe<void> infer(InferContext *ctx) {
 }
 
 std::unique_ptr<BoundKernel> bindDiagonalGrad(KernelBindContext *ctx) {
-  Tensor &dx = ctx->Out("dx");
-  return bindWrite(ctx->In("dy"), dx, diagonalPlace(dx.shape(), ctx->Attr<int32_t>("offset")));
+  return bindPutDiagonal(ctx, "dy", "dx", ctx->Attr<int32_t>("offset"));
+}
+
+/// Of the matrices' axes each device may have a piece, and puts what falls into it. Listed: the values of in are not
+/// read, so that it may be a partial sum.
+Maybe<void> listSignatures(SbpContext *ctx) {
+  using namespace sbp;
+  const int64_t last = ctx->In("dy").shape().NumAxes() - 1;
+  for (int64_t a = 0; a < last; ++a) addSignature(ctx, {S(a), S(a + 2), S(a + 2)});
+  addSignature(ctx, {P, B, P});
+  for (int64_t a = 0; a < 2; ++a) addSignature(ctx, {B, S(a), S(a)});
+  addSignature(ctx, {S(last), B, P});
+  addSignature(ctx, {S(last), P, P});
+  addSignature(ctx, {P, P, P});
+  addSignature(ctx, {B, P, B});
+  return Maybe<void>::Ok();
 }
 
 REGISTER_USER_OP("diagonal_grad")
@@ -31,7 +45,7 @@ REGISTER_USER_OP("diagonal_grad")
     .Output("dx")
     .Attr<int32_t>("offset", 0)
     .SetTensorDescInferFn(infer)
-    .Sharding("... ., . . ... -> . . ...", Linear({0}))
+    .SetGetSbpFn(listSignatures)
     .Doc("The gradient of diagonal: dx has the shape of in, whose values are not read, with dy on diagonal `offset` "
          "of the first two axes and zeros elsewhere.")
     .Cases({Case("matrix").In("dy", {3}).In("in", {3, 5}).Attr<int32_t>("offset", 1).Types({kFloat, kDouble}),

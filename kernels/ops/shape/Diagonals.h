@@ -3,6 +3,8 @@
 #pragma once
 
 #include "shape/Moves.h"
+#include "support/PieceRange.h"
+#include "support/SignatureLists.h"
 
 namespace opc::ops {
 
@@ -16,13 +18,43 @@ inline Shape diagonalShape(const Shape &in, int64_t k) {
   dims.push_back(diagonalLength(in.At(0), in.At(1), k));
   return Shape(dims);
 }
-/// Where it lies.
-inline Place diagonalPlace(const Shape &in, int64_t k) {
-  const int64_t rest = in.Count(2), cols = in.At(1);
-  Place place = wholePlace(Shape(DimVector(in.begin() + 2, in.end())));
-  place.offset = (k >= 0 ? k : -k * cols) * rest;
-  place.strides.push_back((cols + 1) * rest);
-  return place;
+/// What a device deals with of diagonal `k` of the matrices that the first two axes of argument `matrix` form, when
+/// the entries of the last axis of argument `vector` are on it: those that its pieces of both have.
+struct DiagonalPiece {
+  DimVector dims; // of the other axes, and how many entries
+  Place inMatrix, inVector;
+  DiagonalPiece(const KernelContext *ctx, const char *matrix, const char *vector, int64_t k) {
+    const Shape &pieces = ctx->Desc(matrix).shape();
+    const int64_t rest = pieces.Count(2), cols = pieces.At(1);
+    const PieceRange rows = pieceRange(ctx, matrix, 0), columns = pieceRange(ctx, matrix, 1),
+                     entries = pieceRange(ctx, vector, ctx->Desc(vector).shape().NumAxes() - 1);
+    const int64_t row = std::max<int64_t>(0, -k), column = std::max<int64_t>(0, k); // of entry 0
+    const int64_t begin = std::max({entries.begin, rows.begin - row, columns.begin - column});
+    const int64_t end = std::min({entries.end(), rows.end() - row, columns.end() - column});
+    dims.assign(pieces.begin() + 2, pieces.end());
+    inMatrix = wholePlace(Shape(dims));
+    inVector = wholePlace(ctx->Desc(vector).shape());
+    dims.push_back(std::max<int64_t>(0, end - begin));
+    inMatrix.strides.push_back((cols + 1) * rest);
+    inMatrix.offset = (rows.place(begin + row) * cols + columns.place(begin + column)) * rest;
+    inVector.offset = entries.place(begin);
+  }
+};
+/// vector = the diagonal of matrix, zeros for entries that another device has.
+inline std::unique_ptr<BoundKernel> bindTakeDiagonal(KernelBindContext *ctx, const char *matrix, const char *vector,
+                                                     int64_t k) {
+  const DiagonalPiece piece(ctx, matrix, vector, k);
+  Tensor &out = ctx->Out(vector);
+  Moves moves(out);
+  if (Shape(piece.dims) != out.shape()) moves.fill(out);
+  return moves.copy(piece.dims, ctx->In(matrix), piece.inMatrix, out, piece.inVector).bind();
+}
+/// matrix = zeros with vector on the diagonal.
+inline std::unique_ptr<BoundKernel> bindPutDiagonal(KernelBindContext *ctx, const char *vector, const char *matrix,
+                                                    int64_t k) {
+  const DiagonalPiece piece(ctx, matrix, vector, k);
+  Tensor &out = ctx->Out(matrix);
+  return Moves(out).fill(out).copy(piece.dims, ctx->In(vector), piece.inVector, out, piece.inMatrix).bind();
 }
 
 } // namespace opc::ops

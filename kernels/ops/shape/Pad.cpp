@@ -36,11 +36,11 @@ Maybe<Shape> paddedShape(const Shape &in, const Pads &p) {
   return Shape(dims);
 }
 
-ShardingRule padSharding(const SbpContext &ctx, const Pads &pads, bool linear) {
+std::vector<int64_t> Pads::axes() const {
   std::vector<int64_t> padded;
-  for (size_t a = 0; a < pads.before.size(); ++a)
-    if (pads.before[a] != 0 || pads.after[a] != 0) padded.push_back(static_cast<int64_t>(a));
-  return alikeRule(ctx, static_cast<int64_t>(pads.before.size()), padded, linear);
+  for (size_t a = 0; a < before.size(); ++a)
+    if (before[a] != 0 || after[a] != 0) padded.push_back(static_cast<int64_t>(a));
+  return padded;
 }
 
 namespace {
@@ -74,22 +74,36 @@ template <Form form> Maybe<void> infer(InferContext *ctx) {
 template <Form form> std::unique_ptr<BoundKernel> bindPad(KernelBindContext *ctx) {
   const Tensor &x = ctx->In("x");
   Tensor &y = ctx->Out("y");
-  const Pads p = valueOf(padsOf<form>(*ctx, x.shape()));
+  const Pads p = valueOf(padsOf<form>(*ctx, wholeShape(ctx, "x")));
   Place from = wholePlace(x.shape()), to = wholePlace(y.shape());
   DimVector dims;
-  for (size_t a = 0; a < p.before.size(); ++a) {
-    const int64_t cutFront = std::max<int64_t>(0, -p.before[a]), cutBack = std::max<int64_t>(0, -p.after[a]);
-    dims.push_back(x.shape().dim_vec()[a] - cutFront - cutBack);
-    from.offset += cutFront * from.strides[a];
-    to.offset += std::max<int64_t>(0, p.before[a]) * to.strides[a];
+  for (size_t a = 0; a < p.before.size(); ++a) { // entry i of x is entry i + before of y, where this device has both
+    const PieceRange in = pieceRange(ctx, "x", static_cast<int64_t>(a)),
+                     out = pieceRange(ctx, "y", static_cast<int64_t>(a));
+    const int64_t begin = std::max(in.begin, out.begin - p.before[a]),
+                  end = std::min(in.end(), out.end() - p.before[a]);
+    dims.push_back(std::max<int64_t>(0, end - begin));
+    from.offset += in.place(begin) * from.strides[a];
+    to.offset += out.place(begin + p.before[a]) * to.strides[a];
   }
   const auto [floating, integral] = constantOf<form>(*ctx);
   return Moves(x).fill(y, elementBits(x.data_type(), floating, integral)).copy(dims, x, from, y, to).bind();
 }
 
-template <Form form> Maybe<ShardingRule> sharding(const SbpContext &ctx) {
-  const auto [floating, integral] = constantOf<form>(ctx);
-  return padSharding(ctx, JUST(padsOf<form>(ctx, ctx.In("x").shape())), floating == 0 && integral == 0);
+/// Axes without padding split. Of others each device may have a piece of y; zeros around a piece of x are addends.
+template <Form form> Maybe<void> listSignatures(SbpContext *ctx) {
+  using namespace sbp;
+  const auto [floating, integral] = constantOf<form>(*ctx);
+  const bool zero = floating == 0 && integral == 0;
+  const std::vector<int64_t> padded = JUST(padsOf<form>(*ctx, ctx->In("x").shape())).axes();
+  for (int64_t a = 0; a < ctx->In("x").shape().NumAxes(); ++a)
+    if (!std::binary_search(padded.begin(), padded.end(), a)) addSignature(ctx, {S(a), S(a)});
+  if (zero) addSignature(ctx, {P, P});
+  for (int64_t a : padded) {
+    addSignature(ctx, {B, S(a)});
+    if (zero) addSignature(ctx, {S(a), P});
+  }
+  return Maybe<void>::Ok();
 }
 
 const std::vector<DataType> kTypes = {kFloat, kDouble, kFloat16, kUInt8, kInt64};
@@ -103,7 +117,7 @@ REGISTER_USER_OP("pad")
     .Attr<double>("floating_constant_value", 0.0)
     .Attr<int64_t>("integral_constant_value", 0)
     .SetTensorDescInferFn(infer<Form::kLists>)
-    .Sharding(sharding<Form::kLists>)
+    .SetGetSbpFn(listSignatures<Form::kLists>)
     .Doc("Surrounds x with a constant: padding_before and padding_after have one entry an axis; when both are "
          "absent, `padding` is (before, after) of the last axis, then of the one before it, and so on. Negative "
          "entries cut. Floating tensors take floating_constant_value, others integral_constant_value.")
@@ -131,7 +145,7 @@ std::function<void(OpRegistry &)> constantPad(Shape in, List padding) {
         .Attr<double>("floating_value", 0.0)
         .Attr<int64_t>("integral_value", 0)
         .SetTensorDescInferFn(infer<Form::kPairs>)
-        .Sharding(sharding<Form::kPairs>)
+        .SetGetSbpFn(listSignatures<Form::kPairs>)
         .Doc("pad with `padding` alone: (before, after) of the last axis, then of the one before it, and so on.")
         .Cases({Case("plain")
                     .In("x", in, 0, 2)

@@ -3,6 +3,7 @@
 #pragma once
 
 #include "shape/Moves.h"
+#include "support/PieceRange.h"
 #include "support/SignatureLists.h"
 
 namespace opc::ops {
@@ -10,12 +11,12 @@ namespace opc::ops {
 /// One entry an axis; negative entries cut.
 struct Pads {
   std::vector<int64_t> before, after;
+  /// The axes that they change.
+  std::vector<int64_t> axes() const;
 };
 /// PyTorch's order: pairs for the last axis, the one before it, and so on.
 Maybe<Pads> padsOfPairs(const std::vector<int64_t> &pairs, int64_t rank);
 Maybe<Shape> paddedShape(const Shape &in, const Pads &pads);
-/// Axes without padding split. With `linear` sums stay sums.
-ShardingRule padSharding(const SbpContext &ctx, const Pads &pads, bool linear);
 
 // The pads that mirror or repeat the edge of the last axes.
 
@@ -34,8 +35,10 @@ struct EdgePads {
 /// The paddings of attribute padding. Fails when they do not fit `in`, the shape of the tensor that is padded.
 Maybe<Pads> padsOfEdge(const OpContext &ctx, const Shape &in, EdgeForm form);
 EdgePads edgePadsOf(const OpContext &ctx, const Shape &in, EdgeForm form);
+/// Axes without padding split.
 template <EdgeForm form> Maybe<ShardingRule> edgeSharding(const SbpContext &ctx) {
-  return padSharding(ctx, JUST(padsOfEdge(ctx, ctx.In("x").shape(), form)), true);
+  const Shape &x = ctx.In("x").shape();
+  return alikeRule(ctx, x.NumAxes(), JUST(padsOfEdge(ctx, x, form)).axes());
 }
 
 } // namespace opc::ops

@@ -54,19 +54,55 @@ Maybe<Box> narrowBox(const OpContext &ctx, const Shape &shape) {
   return box;
 }
 
-Place placeOf(const Box &box, const Shape &shape) {
-  Place place = wholePlace(shape);
-  for (size_t i = 0; i < place.strides.size(); ++i) {
-    place.offset += box.first[i] * place.strides[i];
-    place.strides[i] *= box.step[i];
+BoxPiece::BoxPiece(const KernelContext *ctx, const Box &box, const char *whole, const char *part)
+    : inWhole(wholePlace(ctx->Desc(whole).shape())), inPart(wholePlace(ctx->Desc(part).shape())) {
+  for (size_t i = 0; i < box.count.size(); ++i) {
+    const auto axis = static_cast<int64_t>(i);
+    const PieceRange have = pieceRange(ctx, whole, axis), take = pieceRange(ctx, part, axis);
+    const int64_t step = std::abs(box.step[i]);
+    // Entry j of the box is place first + j * step of the whole; it is here when begin <= place < end.
+    const auto entries = [&](int64_t places) { return places <= 0 ? 0 : (places - 1) / step + 1; };
+    const bool forward = box.step[i] > 0;
+    const int64_t from = entries(forward ? have.begin - box.first[i] : box.first[i] - have.end() + 1);
+    const int64_t to = entries(forward ? have.end() - box.first[i] : box.first[i] - have.begin + 1);
+    const int64_t begin = std::max(from, take.begin), end = std::min(to, take.end());
+    count.push_back(std::max<int64_t>(0, end - begin));
+    if (count.back() == 0) continue;
+    inWhole.offset += have.place(box.first[i] + begin * box.step[i]) * inWhole.strides[i];
+    inPart.offset += take.place(begin) * inPart.strides[i];
+    inWhole.strides[i] *= box.step[i];
   }
-  return place;
 }
-ShardingRule boxSharding(const SbpContext &ctx, const Shape &shape, const Box &box) {
-  std::vector<int64_t> cut;
+std::unique_ptr<BoundKernel> bindReadBox(KernelBindContext *ctx, const Box &box, const char *in, const char *out) {
+  const BoxPiece piece(ctx, box, in, out);
+  Tensor &to = ctx->Out(out);
+  Moves moves(to);
+  if (Shape(piece.count) != to.shape()) moves.fill(to);
+  return moves.copy(piece.count, ctx->In(in), piece.inWhole, to, piece.inPart).bind();
+}
+std::unique_ptr<BoundKernel> bindWriteBox(KernelBindContext *ctx, const Box &box, const char *in, const char *out,
+                                          const char *base) {
+  const BoxPiece piece(ctx, box, out, in);
+  Tensor &to = ctx->Out(out);
+  Moves moves(to);
+  if (base)
+    moves.begin(ctx->In(base), to);
+  else
+    moves.fill(to);
+  return moves.copy(piece.count, ctx->In(in), piece.inPart, to, piece.inWhole).bind();
+}
+
+void addBoxSignatures(SbpContext *ctx, const Shape &shape, const Box &box, const std::function<void(int64_t)> &cut) {
+  using namespace sbp;
+  const size_t tensors = ctx->inputs().size() + ctx->outputs().size();
+  std::vector<int64_t> cutAxes;
   for (int64_t a = 0; a < shape.NumAxes(); ++a)
-    if (const size_t i = static_cast<size_t>(a); box.count[i] != shape.At(a) || box.step[i] != 1) cut.push_back(a);
-  return alikeRule(ctx, shape.NumAxes(), cut);
+    if (const size_t i = static_cast<size_t>(a); box.count[i] != shape.At(a) || box.step[i] != 1)
+      cutAxes.push_back(a);
+    else
+      addSignature(ctx, std::vector<SbpParallel>(tensors, S(a)));
+  addSignature(ctx, std::vector<SbpParallel>(tensors, P));
+  for (int64_t a : cutAxes) cut(a);
 }
 
 void sliceAttrs(OpRegistry &op) {
@@ -110,29 +146,35 @@ Maybe<void> inferSliceUpdate(InferContext *ctx) {
   return Maybe<void>::Ok();
 }
 
-std::unique_ptr<BoundKernel> bindSlice(KernelBindContext *ctx) {
-  const Tensor &x = ctx->In("x");
-  return bindRead(x, placeOf(valueOf(sliceBox(*ctx, x.shape())), x.shape()), ctx->Out("y"));
-}
-std::unique_ptr<BoundKernel> bindNarrow(KernelBindContext *ctx) {
-  const Tensor &in = ctx->In("in");
-  Tensor &out = ctx->Out("out");
-  // Of an axis that is taken whole this may be a piece, while `length` is that of the whole.
-  if (in.shape() == out.shape()) return bindRead(in, wholePlace(in.shape()), out);
-  return bindRead(in, placeOf(valueOf(narrowBox(*ctx, in.shape())), in.shape()), out);
+using BoxOf = Maybe<Box>(const OpContext &, const Shape &);
+
+template <BoxOf *box, const char *in, const char *out> std::unique_ptr<BoundKernel> bindCut(KernelBindContext *ctx) {
+  return bindReadBox(ctx, valueOf(box(*ctx, wholeShape(ctx, in))), in, out);
 }
 std::unique_ptr<BoundKernel> bindSliceUpdate(KernelBindContext *ctx) {
-  const Tensor &ref = ctx->In("ref");
-  const Place place = placeOf(valueOf(sliceBox(*ctx, ref.shape())), ref.shape());
-  return bindWrite(ctx->In("value"), ctx->Out("y"), place, &ref);
+  return bindWriteBox(ctx, valueOf(sliceBox(*ctx, wholeShape(ctx, "ref"))), "value", "y", "ref");
 }
 
-template <auto box> ShardingFn sharding(const char *whole) {
-  return [whole](const SbpContext &ctx) -> Maybe<ShardingRule> {
-    const Shape &shape = ctx.In(whole).shape();
-    return boxSharding(ctx, shape, JUST(box(ctx, shape)));
-  };
+/// Of an axis that is cut each device may have the entries that its piece of the input has, or those of its piece of
+/// the output.
+template <BoxOf *box, const char *in> Maybe<void> listCut(SbpContext *ctx) {
+  using namespace sbp;
+  const Shape &shape = ctx->In(in).shape();
+  addBoxSignatures(ctx, shape, JUST(box(*ctx, shape)), [&](int64_t a) {
+    addSignature(ctx, {S(a), P});
+    addSignature(ctx, {B, S(a)});
+  });
+  return Maybe<void>::Ok();
 }
+/// Each device writes what falls into its piece.
+Maybe<void> listSliceUpdate(SbpContext *ctx) {
+  using namespace sbp;
+  const Shape &shape = ctx->In("ref").shape();
+  addBoxSignatures(ctx, shape, JUST(sliceBox(*ctx, shape)), [&](int64_t a) { addSignature(ctx, {S(a), B, S(a)}); });
+  return Maybe<void>::Ok();
+}
+
+constexpr char kX[] = "x", kY[] = "y", kIn[] = "in", kOut[] = "out";
 
 Case slice(const char *name, Shape in, List start, List stop, List step) {
   return withBox(Case(name).In("x", in, 0, 2), start, stop, step);
@@ -149,22 +191,22 @@ REGISTER_USER_OP("slice")
     .Output("y")
     .With(sliceAttrs)
     .SetTensorDescInferFn(inferSlice)
-    .Sharding(sharding<sliceBox>("x"))
+    .SetGetSbpFn(listCut<sliceBox, kX>)
     .Doc(std::string(kBoxDoc) + "y holds them in that order.")
     .Cases({slice("rows", {5, 4}, {1, 0}, {4, 4}, {1, 1}), slice("steps", {7, 6}, {0, 1}, {7, 6}, {3, 2}),
             slice("backwards", {5, 6}, {-1, 4}, {-6, 0}, {-2, -1}), slice("empty", {5}, {3}, {3}, {1})})
-    .Kernel<FunctionKernel<bindSlice>>();
+    .Kernel<FunctionKernel<bindCut<sliceBox, kX, kY>>>();
 
 REGISTER_USER_OP("narrow")
     .Input("in")
     .Output("out")
     .With(narrowAttrs)
     .SetTensorDescInferFn(inferNarrow)
-    .Sharding(sharding<narrowBox>("in"))
+    .SetGetSbpFn(listCut<narrowBox, kIn>)
     .Doc("The `length` entries of axis `dim` from `start` on.")
     .Cases({narrow("columns", {3, 5}, 1, 1, 3), narrow("last_row", {3, 5}, -2, -1, 1),
             narrow("whole_axis", {5, 3}, 0, 0, 5)}) // the last may be split along it
-    .Kernel<FunctionKernel<bindNarrow>>();
+    .Kernel<FunctionKernel<bindCut<narrowBox, kIn, kOut>>>();
 
 REGISTER_USER_OP("slice_update")
     .Input("ref")
@@ -174,7 +216,7 @@ REGISTER_USER_OP("slice_update")
     .ArgAlias("update", "value")
     .With(sliceAttrs)
     .SetTensorDescInferFn(inferSliceUpdate)
-    .Sharding(sharding<sliceBox>("ref"))
+    .SetGetSbpFn(listSliceUpdate)
     .Doc(std::string(kBoxDoc) + "y is ref with those entries replaced by value, which has the shape of the slice.")
     .Cases({update("rows", {5, 4}, {2, 4}, {1, 0}, {3, 4}, {1, 1}),
             update("backwards", {5, 4}, {2, 2}, {3, -1}, {0, -5}, {-2, -2})})

@@ -29,17 +29,31 @@ Maybe<void> inferNarrowGrad(InferContext *ctx) {
 
 /// dy in the box, zeros elsewhere.
 template <auto box> std::unique_ptr<BoundKernel> bindGrad(KernelBindContext *ctx) {
-  Tensor &dx = ctx->Out("dx");
-  return bindWrite(ctx->In("dy"), dx, placeOf(valueOf(box(*ctx, dx.shape())), dx.shape()));
+  return bindWriteBox(ctx, valueOf(box(*ctx, wholeShape(ctx, "dx"))), "dy", "dx");
 }
 
-Maybe<ShardingRule> sliceGradSharding(const SbpContext &ctx) {
-  const Shape &shape = ctx.Out("dx").shape();
-  return boxSharding(ctx, shape, JUST(sliceBox(ctx, shape)));
+/// Of an axis that is cut each device may have a piece of dx, or puts its piece of dy to its place.
+Maybe<void> listSliceGrad(SbpContext *ctx) {
+  using namespace sbp;
+  const Shape &shape = ctx->Out("dx").shape();
+  addBoxSignatures(ctx, shape, JUST(sliceBox(*ctx, shape)), [&](int64_t a) {
+    addSignature(ctx, {B, S(a)});
+    addSignature(ctx, {S(a), P});
+  });
+  return Maybe<void>::Ok();
 }
-Maybe<ShardingRule> narrowGradSharding(const SbpContext &ctx) {
-  const int64_t rank = ctx.In("like").shape().NumAxes();
-  return alikeRule(ctx, rank, {JUST(resolveAxis(ctx.Attr<int64_t>("dim"), rank, "dim"))});
+/// The same; like, whose values are not read, may also be a partial sum.
+Maybe<void> listNarrowGrad(SbpContext *ctx) {
+  using namespace sbp;
+  const Shape &shape = ctx->In("like").shape();
+  addBoxSignatures(ctx, shape, JUST(narrowBox(*ctx, shape)), [&](int64_t a) {
+    addSignature(ctx, {B, S(a), S(a)});
+    addSignature(ctx, {S(a), B, P});
+    addSignature(ctx, {S(a), P, P});
+  });
+  addSignature(ctx, {P, B, P});
+  addSignature(ctx, {B, P, B});
+  return Maybe<void>::Ok();
 }
 
 REGISTER_USER_OP("slice_grad")
@@ -49,7 +63,7 @@ REGISTER_USER_OP("slice_grad")
     .RequiredAttr<Shape>("like_shape")
     .With(sliceAttrs)
     .SetTensorDescInferFn(inferSliceGrad)
-    .Sharding(sliceGradSharding)
+    .SetGetSbpFn(listSliceGrad)
     .Doc(std::string(kBoxDoc) +
          "dx has the shape like_shape, dy at those entries, and zeros elsewhere: the gradient of slice.")
     .Cases({withBox(Case("steps").In("dy", {3, 2}, 0, 2).Attr("like_shape", Shape({7, 5})), {0, 1}, {7, 5}, {3, 2})})
@@ -62,7 +76,7 @@ REGISTER_USER_OP("narrow_grad")
     .Output("dx")
     .With(narrowAttrs)
     .SetTensorDescInferFn(inferNarrowGrad)
-    .Sharding(narrowGradSharding)
+    .SetGetSbpFn(listNarrowGrad)
     .Doc("The gradient of narrow, for graphs that have it: dx has the shape of like, whose values are not read, dy "
          "at the `length` entries of axis `dim` from `start` on, and zeros elsewhere. (opc grad uses slice_grad, "
          "which keeps no like.)")

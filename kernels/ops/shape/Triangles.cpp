@@ -19,7 +19,11 @@ Maybe<void> infer(InferContext *ctx) {
 template <bool lower> std::unique_ptr<BoundKernel> bindTriangle(KernelBindContext *ctx, uint64_t fill) {
   const Tensor &in = ctx->In("in");
   const Shape &shape = in.shape();
-  const int64_t k = ctx->Attr<int64_t>("diagonal"), rank = shape.NumAxes();
+  const int64_t rank = shape.NumAxes();
+  // Column c of row i of a piece is on the piece's diagonal c - i: the whole's, less what the piece's rows lie below
+  // it.
+  const int64_t k =
+      ctx->Attr<int64_t>("diagonal") + ctx->ShardBegin("in", 0, rank - 2) - ctx->ShardBegin("in", 0, rank - 1);
   const int64_t rows = shape.At(rank - 2), cols = shape.At(rank - 1), all = shape.Count(0, rank - 1);
   const void *from = in.raw_dptr();
   void *to = ctx->Out("out").mut_raw_dptr();
@@ -31,7 +35,7 @@ template <bool lower> std::unique_ptr<BoundKernel> bindTriangle(KernelBindContex
         for (int64_t r = begin; r < end; ++r) {
           const T *src = static_cast<const T *>(from) + r * cols;
           T *dst = static_cast<T *>(to) + r * cols;
-          // Column c of row i is on diagonal c - i. tril keeps c - i <= k, triu c - i >= k.
+          // tril keeps c - i <= k, triu c - i >= k.
           const int64_t i = r % rows, edge = std::clamp<int64_t>(lower ? i + k + 1 : i + k, 0, cols);
           if (lower) {
             if (src != dst) std::copy(src, src + edge, dst);
@@ -57,8 +61,7 @@ std::unique_ptr<BoundKernel> bindTriu(KernelBindContext *ctx) { return bindTrian
 Maybe<ShardingRule> trilSharding(const SbpContext &ctx) {
   const bool zero = ctx.Attr<bool>("is_floating_fill_value") ? ctx.Attr<double>("floating_fill_value") == 0
                                                              : ctx.Attr<int64_t>("integer_fill_value") == 0;
-  const int64_t rank = ctx.In("in").shape().NumAxes();
-  return alikeRule(ctx, rank, {rank - 2, rank - 1}, zero);
+  return alikeRule(ctx, ctx.In("in").shape().NumAxes(), {}, zero);
 }
 
 Maybe<void> checkDiagonal(const UserOpDefWrapper &, const UserOpConfWrapper &conf) {
@@ -94,7 +97,7 @@ REGISTER_USER_OP("tril")
 
 REGISTER_USER_OP("triu")
     .With(triangle)
-    .Sharding("... . . -> ... . .", Linear({0}))
+    .Sharding("... -> ...", Linear({0}))
     .Doc("The last two axes are matrices: entries on and above the given diagonal are kept, the others become 0.")
     .Cases({Case("main").In("in", {4, 5}, 0, 2).Types(kMoved),
             Case("below").In("in", {2, 4, 3}, 0, 2).Attr<int64_t>("diagonal", -1).Types(kMoved)})

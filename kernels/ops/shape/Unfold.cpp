@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "support/ElementBytes.h"
 #include "support/Operator.h"
+#include "support/SignatureLists.h"
 
 namespace opc::ops {
 namespace {
@@ -149,12 +150,21 @@ Case sample(const char *name, Shape x, Pair k, Pair pad, Pair s, Pair d) {
   return c;
 }
 
+/// Images split, and channels, where they divide: a channel is kernel height times width rows.
+Maybe<void> listSignatures(SbpContext *ctx, const Shape &image) {
+  using namespace sbp;
+  addSignature(ctx, {S(0), S(0)});
+  addSignature(ctx, {P, P});
+  if (image.At(1) % ctx->parallel_num() == 0) addSignature(ctx, {S(1), S(1)});
+  return Maybe<void>::Ok();
+}
+
 REGISTER_USER_OP("unfold")
     .Input("x")
     .Output("y")
     .With(patchAttrs)
     .SetTensorDescInferFn(inferUnfold)
-    .Sharding("n . . . -> n . .", Linear({0}))
+    .SetGetSbpFn([](SbpContext *ctx) { return listSignatures(ctx, ctx->In("x").shape()); })
     .Doc("y[n, (c, i, j), (oy, ox)] = x[n, c, oy * stride + i * dilation - padding, ...], 0 outside: the patches of "
          "x (batch, channels, height, width) as columns.")
     .Cases({sample("plain", {2, 3, 5, 6}, {3, 2}, {0, 0}, {1, 1}, {1, 1}).Types({kFloat, kDouble, kFloat16}),
@@ -167,7 +177,7 @@ REGISTER_USER_OP("fold")
     .RequiredAttr<Pair>("output_size")
     .With(patchAttrs)
     .SetTensorDescInferFn(inferFold)
-    .Sharding("n . . -> n . . .", Linear({0}))
+    .SetGetSbpFn([](SbpContext *ctx) { return listSignatures(ctx, ctx->Out("y").shape()); })
     .Doc("Adds the columns of x, as unfold makes them of an image of output_size (height, width), back into an "
          "image; pixels that several patches cover add up. The gradient of unfold.")
     .Cases({sample("plain", {2, 18, 20}, {3, 2}, {0, 0}, {1, 1}, {1, 1}).Attr("output_size", Pair{6, 6})})
