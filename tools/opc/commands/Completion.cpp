@@ -9,22 +9,35 @@ namespace {
 
 const char kBash[] = R"script(# bash completion of opc: source <(opc completion bash)
 _opc() {
-  local line=${COMP_LINE:0:COMP_POINT} cur=${COMP_WORDS[COMP_CWORD]} word strip candidate files= IFS=$'\n'
+  local line=${COMP_LINE:0:COMP_POINT} cur=${COMP_WORDS[COMP_CWORD]} word strip candidate end files= unsafe
   word=${line##*[[:space:]]}
   # bash splits words at '=' and ':' and replaces the last part only; opc completes the whole word.
   if [[ $cur == [=:]* ]]; then strip=$word; else strip=${word%"$cur"}; fi
   strip=${strip%@} # an '@' begins a part, and stays with it
   COMPREPLY=()
-  for candidate in $(opc __complete --line "$line" 2>/dev/null); do
+  # A name in a graph may be anything, and what is put on the line is run with it: what the shell would read is quoted.
+  unsafe='[^A-Za-z0-9_./:=@,%+-]'
+  while IFS= read -r candidate; do
     if [[ $candidate == :file ]]; then files=1; continue; fi
     candidate=${candidate%%$'\t'*}
-    COMPREPLY+=("${candidate#"$strip"}")
-  done
+    candidate=${candidate#"$strip"}
+    end=${candidate: -1}
+    case $cur in
+      \'*) [[ $candidate == *\'* ]] && continue ;;
+      \"*)
+        [[ $candidate == *!* ]] && continue
+        candidate=${candidate//\\/\\\\} candidate=${candidate//\"/\\\"}
+        candidate=${candidate//\$/\\\$} candidate=${candidate//\`/\\\`} ;;
+      *) [[ $candidate =~ $unsafe ]] && printf -v candidate %q "$candidate" ;;
+    esac
+    COMPREPLY+=("$candidate")
+  done < <(opc __complete --line "$line" 2>/dev/null)
   if [[ $files ]]; then
     compopt -o filenames 2>/dev/null
-    COMPREPLY+=($(compgen -f -- "${cur#[=:]}"))
+    while IFS= read -r candidate; do COMPREPLY+=("$candidate"); done < <(compgen -f -- "${cur#[=:]}")
+    end=${COMPREPLY[0]: -1}
   fi
-  [[ ${#COMPREPLY[@]} -eq 1 && ${COMPREPLY[0]} == *[=:/,] ]] && compopt -o nospace 2>/dev/null
+  [[ ${#COMPREPLY[@]} -eq 1 && $end == [=:/,] ]] && compopt -o nospace 2>/dev/null
   return 0
 }
 complete -F _opc opc
