@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "GraphFile.h"
 #include "ForeignFile.h"
+#include "GraphNames.h"
 #include "NearestNames.h"
 #include "ParseHints.h"
 
@@ -441,8 +442,8 @@ SourceRange GraphFile::attrRange(int op, int entry) const {
   });
 }
 
-std::unique_ptr<GraphFile> readGraphFile(const std::string &name, const std::string &bytes, uint64_t maxBytes,
-                                         std::vector<Diagnostic> *diagnostics) {
+static std::unique_ptr<GraphFile> readUnspelled(const std::string &name, const std::string &bytes, uint64_t maxBytes,
+                                                std::vector<Diagnostic> *diagnostics) {
   // protobuf counts in int.
   const uint64_t limit = std::min<uint64_t>(maxBytes, INT32_MAX);
   if (bytes.size() > limit) {
@@ -462,6 +463,13 @@ std::unique_ptr<GraphFile> readGraphFile(const std::string &name, const std::str
     return file;
   }
   return looksLikeText(bytes) ? readText(name, bytes, diagnostics) : readBinary(name, bytes, diagnostics);
+}
+
+std::unique_ptr<GraphFile> readGraphFile(const std::string &name, const std::string &bytes, uint64_t maxBytes,
+                                         std::vector<Diagnostic> *diagnostics) {
+  auto file = readUnspelled(name, bytes, maxBytes, diagnostics);
+  if (file) spellNames(file->job, bytes, file->isText);
+  return file;
 }
 
 } // namespace opc

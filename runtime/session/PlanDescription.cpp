@@ -3,6 +3,7 @@
 #include "PlanDescription.h"
 
 #include "PlanFile.h"
+#include "PrintableText.h"
 #include "TaskGraph.h"
 
 #include <algorithm>
@@ -61,8 +62,8 @@ Result<PlanDescription> describePlan(std::string_view planBytes, const Registry 
                        runtime::buildPlanModel(runtime::partOf(plan, job, rank), registry, job, rank));
   if (Result<std::vector<runtime::CrossEdge>> edges = runtime::checkDataFlow(model); !edges) return edges.status();
   PlanDescription d;
-  d.producer = plan.producer();
-  d.graph = plan.graph();
+  d.producer = printableName(plan.producer());
+  d.graph = printableName(plan.graph());
   d.ranks = ranks;
   auto port = [&](const std::string &name, uint32_t tensor, bool trainable) {
     return PlanDescription::Port{name, model.tensors[tensor].name, model.tensors[tensor].desc, trainable};

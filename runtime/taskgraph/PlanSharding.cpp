@@ -4,6 +4,7 @@
 
 #include "NdSignatures.h"
 #include "PlanReading.h"
+#include "PrintableText.h"
 #include "SbpCode.h"
 #include "Signatures.h"
 
@@ -318,6 +319,24 @@ private:
   std::unordered_map<std::string, size_t> index_;
 };
 
+/// Names are shown, on lines of their own: opc writes none that a terminal would obey.
+Status checkNames(const plan::Plan &plan) {
+  const auto check = [](const auto &list, const char *what) -> Status {
+    for (const auto &item : list)
+      if (const std::string shown = printableName(item.name()); shown != item.name())
+        return bad("OPC0811", what, " '", shown, "' has control characters in its name");
+    return Status::ok();
+  };
+  OPC_RETURN_IF_ERROR(check(plan.task(), "task"));
+  OPC_RETURN_IF_ERROR(check(plan.register_(), "register"));
+  OPC_RETURN_IF_ERROR(check(plan.tensor(), "tensor"));
+  OPC_RETURN_IF_ERROR(check(plan.interface().input(), "input"));
+  OPC_RETURN_IF_ERROR(check(plan.interface().output(), "output"));
+  OPC_RETURN_IF_ERROR(check(plan.interface().variable(), "variable"));
+  for (const plan::Plan &part : plan.part()) OPC_RETURN_IF_ERROR(checkNames(part));
+  return Status::ok();
+}
+
 } // namespace
 
 Result<JobPlan> readJob(const plan::Plan &plan, int64_t ranks) {
@@ -349,6 +368,7 @@ Result<JobPlan> readJob(const plan::Plan &plan, int64_t ranks) {
       job.partOfRank.push_back(part);
     }
   }
+  OPC_RETURN_IF_ERROR(checkNames(plan));
   OPC_RETURN_IF_ERROR(JobReader(plan, &job).read());
   return job;
 }
@@ -357,6 +377,8 @@ const plan::Plan &partOf(const plan::Plan &plan, const JobPlan &job, int64_t ran
   return job.partOfRank.empty() ? plan : plan.part(static_cast<int>(job.partOfRank[static_cast<size_t>(rank)]));
 }
 
-GraphPlace placeOf(const plan::Location &location) { return {location.file(), location.line(), location.column()}; }
+GraphPlace placeOf(const plan::Location &location) {
+  return {printableName(location.file()), location.line(), location.column()};
+}
 
 } // namespace opc::runtime

@@ -1,6 +1,7 @@
 // What messages are put together from: nearest names, lists, counts.
 // SPDX-License-Identifier: Apache-2.0
 #include "NearestNames.h"
+#include "PrintableText.h"
 #include "TextParts.h"
 
 #include <catch2/catch.hpp>
@@ -46,4 +47,21 @@ TEST_CASE("parts, lists and counts become texts", "[spelling]") {
   CHECK(counted(1, "op") == "1 op");
   CHECK(counted(0, "op") == "0 ops");
   CHECK(counted(uint64_t{12}, "gradient") == "12 gradients");
+}
+
+TEST_CASE("what a terminal would obey is spelled", "[spelling]") {
+  CHECK(printableText("a\tb\nc") == "a\tb\nc");
+  CHECK(printableName("a\tb\nc") == "a\\tb\\nc");
+  CHECK(printableText("\x1b[31mred\r\x07\x7f") == "\\x1b[31mred\\x0d\\x07\\x7f");
+  CHECK(printableText(std::string("a\0b", 3)) == "a\\x00b");
+  CHECK(printableText("caf\u00e9 \u4e2d \U0001f600") == "caf\u00e9 \u4e2d \U0001f600");
+  CHECK(printableText("\xc2\x9b"
+                      "31m") == "\\u009b31m"); // CSI as one character
+  CHECK(printableText("\x9b"
+                      "31m") == "\\x9b"
+                                "31m"); // and as one byte
+  CHECK(printableText("\u202e\u2028\u2066") == "\\u202e\\u2028\\u2066");
+  CHECK(printableText("\xc0\x9b\xed\xa0\x80\xe4\xb8") == "\\xc0\\x9b\\xed\\xa0\\x80\\xe4\\xb8"); // no UTF-8
+  CHECK(printableName(printableName("\x1b\n")) == printableName("\x1b\n"));
+  CHECK(printableJson("{\"a\x7f\": \"\xc2\x9b\"}\n") == "{\"a\\u007f\": \"\\u009b\"}\n");
 }

@@ -5,6 +5,8 @@
 #define SPDLOG_FMT_EXTERNAL 1
 #include "Log.h"
 
+#include "PrintableText.h"
+
 #include <spdlog/logger.h>
 #include <spdlog/sinks/stdout_sinks.h>
 
@@ -31,11 +33,11 @@ void logNote(const std::string &text) {
 }
 
 void logInfo(const std::string &text) {
-  if (logger) logger->info(text);
+  if (logger) logger->info(printableName(text));
 }
 
 void logDebug(const std::string &text) {
-  if (logger) logger->debug(text);
+  if (logger) logger->debug(printableName(text));
 }
 
 } // namespace opc::cli

@@ -8,6 +8,7 @@
 #include "GraphValues.h"
 #include "NumberText.h"
 #include "PlanInput.h"
+#include "PrintableText.h"
 #include "TextParts.h"
 #include "TrainingFlags.h"
 
@@ -73,7 +74,7 @@ private:
   void add(const std::string &candidate, const std::string &current, const std::string &doc = "",
            const std::string &head = "") {
     if (candidate.compare(0, current.size(), current) != 0) return;
-    if (candidate.find_first_of("\n\t") != std::string::npos) return; // names of a graph may hold anything
+    if (candidate != printableName(candidate)) return; // names of a graph may hold anything
     std::string line = doc.substr(0, doc.find('\n'));
     if (line.size() > 60) line = line.substr(0, line.rfind(' ', 57)) + " ...";
     text_ += head + candidate + (line.empty() ? "" : "\t" + line) + "\n";

@@ -8,6 +8,7 @@
 #include "MeshFlags.h"
 #include "NumberText.h"
 #include "PlanInput.h"
+#include "PrintableText.h"
 #include "RunCut.h"
 #include "TextParts.h"
 #include "TextTable.h"
@@ -88,8 +89,9 @@ std::string opsText(const GraphFacts &info, size_t width) {
   std::vector<std::vector<std::string>> rows = {{"OP", "TYPE", "INPUTS", "OUTPUTS", "ATTRIBUTES"}};
   for (const GraphOp &op : info.ops) {
     const std::string inputs = joined(op.inputs, " ", [](const auto &in) { return in.second; });
-    rows.push_back({op.name, op.type, inputs.empty() ? "-" : inputs, joined(op.outputs, " ", tensorType),
-                    joined(op.attrs, " ", [](const auto &a) { return a.first + "=" + a.second.toString(); })});
+    rows.push_back(
+        {op.name, op.type, inputs.empty() ? "-" : inputs, joined(op.outputs, " ", tensorType),
+         joined(op.attrs, " ", [](const auto &a) { return a.first + "=" + printableName(a.second.toString()); })});
   }
   return textTable(rows, width);
 }

@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "DiagnosticText.h"
 
+#include "PrintableText.h"
 #include "Terminal.h"
 #include "TextParts.h"
 
@@ -121,7 +122,7 @@ std::string render(const Diagnostic &d, const SourceText &source, const TextStyl
   std::string head = severityName(d.severity);
   if (!d.code.empty()) head += "[" + d.code + "]";
   std::string out = paint(head + ":", severityStyle(d.severity), style.color) + " " +
-                    paint(d.message, Style::kBold, style.color) + "\n";
+                    paint(printableName(d.message), Style::kBold, style.color) + "\n";
   const std::string where = position(d.range, source);
   if (!where.empty()) out += paint("  -->", Style::kDim, style.color) + " " + where;
   const size_t before = out.size();
@@ -141,7 +142,7 @@ std::string render(const Diagnostic &d, const SourceText &source, const TextStyl
     madeWidth = std::max(madeWidth, o.madeBy.size());
   }
   for (const Diagnostic::Operand &o : d.operands) {
-    std::string line = "   = " + o.text;
+    std::string line = "   = " + printableName(o.text);
     if (!o.madeBy.empty() || o.range.known()) {
       line += std::string(textWidth - o.text.size() + 3, ' ') + o.madeBy;
       if (o.range.known()) line += std::string(madeWidth - o.madeBy.size() + 2, ' ') + position(o.range, source);

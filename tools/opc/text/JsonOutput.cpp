@@ -3,14 +3,20 @@
 #include "JsonOutput.h"
 
 #include "NumberText.h"
+#include "PrintableText.h"
 
 #include <cmath>
 
 namespace opc::cli {
 
-std::string jsonText(const Json &document) {
-  return document.dump(1, ' ', false, nlohmann::json::error_handler_t::replace) + "\n";
+namespace {
+std::string dumped(const Json &document, int indent) {
+  return printableJson(document.dump(indent, ' ', false, nlohmann::json::error_handler_t::replace)) + "\n";
 }
+} // namespace
+
+std::string jsonText(const Json &document) { return dumped(document, 1); }
+std::string jsonLine(const Json &document) { return dumped(document, -1); }
 
 Json shapeJson(const Shape &shape) {
   Json dims = Json::array();

@@ -15,6 +15,8 @@ using Json = nlohmann::ordered_json;
 
 /// The document as text. Bytes that are no UTF-8 are replaced.
 std::string jsonText(const Json &document);
+/// The same on one line, for streams of documents.
+std::string jsonLine(const Json &document);
 Json shapeJson(const Shape &shape);
 /// {"type": "kAtBool", "value": false}; values that are not finite are strings.
 Json attrJson(const AttrValue &value);

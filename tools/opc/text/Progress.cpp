@@ -44,18 +44,18 @@ void Progress::show(uint64_t done) {
   case ProgressMode::kJson: {
     Json line = {{"schema", 1}, {"progress", part_}};
     if (total_) line["done"] = done, line["total"] = total_;
-    terminal_->err(line.dump(-1, ' ', false, Json::error_handler_t::replace) + "\n");
+    terminal_->err(jsonLine(line));
     return;
   }
   case ProgressMode::kLine:
     // Cut to the width: a line that wraps cannot be taken back.
-    terminal_->err("\r\033[K" + text.substr(0, static_cast<size_t>(terminal_->width() - 1)));
+    terminal_->rewriteLine(text.substr(0, static_cast<size_t>(terminal_->width() - 1)));
     visible_ = true;
   }
 }
 
 void Progress::clear() {
-  if (visible_) terminal_->err("\r\033[K");
+  if (visible_) terminal_->rewriteLine("");
   visible_ = false;
 }
 

@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "Terminal.h"
 
+#include "PrintableText.h"
 #include "WriteFailure.h"
 
 #include <cerrno>
@@ -17,6 +18,44 @@ namespace {
 bool isSet(const char *name) {
   const char *value = std::getenv(name);
   return value && *value;
+}
+
+constexpr std::string_view kLooksEnd = "\x1b[0m";
+
+/// What a look is on the screen.
+std::string_view codeOf(Style style) {
+  switch (style) {
+  case Style::kPlain: break;
+  case Style::kBold: return "\x1b[1m";
+  case Style::kError: return "\x1b[1;31m";
+  case Style::kWarning: return "\x1b[1;33m";
+  case Style::kNote: return "\x1b[1;36m";
+  case Style::kHelp: return "\x1b[1;32m";
+  case Style::kDim: return "\x1b[2m";
+  }
+  return "";
+}
+
+/// The length of the look that `text` begins with, or 0.
+size_t lookAt(std::string_view text) {
+  for (Style style : {Style::kBold, Style::kError, Style::kWarning, Style::kNote, Style::kHelp, Style::kDim})
+    if (text.substr(0, codeOf(style).size()) == codeOf(style)) return codeOf(style).size();
+  return text.substr(0, kLooksEnd.size()) == kLooksEnd ? kLooksEnd.size() : 0;
+}
+
+std::string printable(std::string_view text, bool color) {
+  std::string out;
+  for (size_t at = color ? text.find('\x1b') : std::string_view::npos; at != std::string_view::npos;) {
+    if (const size_t length = lookAt(text.substr(at))) {
+      out += printableText(text.substr(0, at));
+      out += text.substr(at, length);
+      text.remove_prefix(at + length);
+      at = text.find('\x1b');
+    } else {
+      at = text.find('\x1b', at + 1);
+    }
+  }
+  return out.empty() ? printableText(text) : out + printableText(text);
 }
 
 /// 0, or the errno that stopped it.
@@ -42,18 +81,9 @@ bool wantsColor(ColorMode mode, bool isTerminal) {
 }
 
 std::string paint(std::string_view text, Style style, bool color) {
-  const char *code = "";
-  switch (style) {
-  case Style::kPlain: break;
-  case Style::kBold: code = "1"; break;
-  case Style::kError: code = "1;31"; break;
-  case Style::kWarning: code = "1;33"; break;
-  case Style::kNote: code = "1;36"; break;
-  case Style::kHelp: code = "1;32"; break;
-  case Style::kDim: code = "2"; break;
-  }
-  if (!color || !*code) return std::string(text);
-  return "\x1b[" + std::string(code) + "m" + std::string(text) + "\x1b[0m";
+  const std::string_view code = codeOf(style);
+  if (!color || code.empty()) return std::string(text);
+  return std::string(code) + std::string(text) + std::string(kLooksEnd);
 }
 
 int terminalWidth() {
@@ -74,15 +104,22 @@ Terminal::Terminal(ColorMode mode)
 
 void Terminal::out(std::string_view text) {
   if (closed_ || muted_) return;
-  buffer_ += text;
+  buffer_ += printable(text, colorOut_);
   if (buffer_.size() >= (size_t{1} << 16)) (void)flush();
 }
 
 void Terminal::err(std::string_view text) {
-  (void)flush(); // keeps the order when both are one terminal
   if (!text.empty()) lastError_ = text.substr(0, 1000);
-  if (muted_) return;
-  (void)writeAll(STDERR_FILENO, text);
+  writeError(printable(text, colorErr_));
+}
+
+void Terminal::errAtOnce(std::string_view text) const { (void)writeAll(STDERR_FILENO, printable(text, colorErr_)); }
+
+void Terminal::rewriteLine(std::string_view text) { writeError("\r\x1b[K" + printable(text, colorErr_)); }
+
+void Terminal::writeError(std::string_view text) {
+  (void)flush(); // keeps the order when both are one terminal
+  if (!muted_) (void)writeAll(STDERR_FILENO, text);
 }
 
 Status Terminal::flush() {

@@ -24,8 +24,9 @@ std::string paint(std::string_view text, Style style, bool color);
 /// Columns of the terminal: COLUMNS, else the window's, else 80; never under 20.
 int terminalWidth();
 
-/// Standard output and standard error. A reader that closed the pipe (`| head`) is no error: what is written after is
-/// dropped and the command ends as it would have.
+/// Standard output and standard error: the one door to the screen. What is written is made printable here
+/// (printableText()); only the looks of paint() pass, and only where there is colour. A reader that closed the pipe (`|
+/// head`) is no error: what is written after is dropped and the command ends as it would have.
 class Terminal {
 public:
   explicit Terminal(ColorMode mode = ColorMode::kAuto);
@@ -35,8 +36,12 @@ public:
   void out(std::string_view text);
   /// Everything else: to standard error, at once.
   void err(std::string_view text);
+  /// On standard error, in place of the line that was written last: what is under way. Empty: the line goes.
+  void rewriteLine(std::string_view text);
+  /// Past what is buffered and muted, from any thread: the last words of one process among several.
+  void errAtOnce(std::string_view text) const;
   /// From now on nothing is written: another rank of the job speaks for all.
-  void mute() { muted_ = true; }
+  void mute(bool muted = true) { muted_ = muted; }
   /// The beginning of what went to standard error last, muted or not.
   const std::string &lastError() const { return lastError_; }
   /// Writes what is buffered. Error: OPC0707 when standard output cannot take it (a full disk).
@@ -48,6 +53,7 @@ public:
   static bool stdoutIsTerminal();
 
 private:
+  void writeError(std::string_view text);
   bool colorOut_, colorErr_;
   int width_;
   std::string buffer_;

@@ -4,6 +4,7 @@
 
 #include "JsonOutput.h"
 #include "NumberText.h"
+#include "PrintableText.h"
 #include "Session.h"
 #include "WriteFailure.h"
 
@@ -119,7 +120,8 @@ std::string fixed(double value) {
 
 std::string escaped(const std::string &text) {
   std::string out;
-  for (char c : text) out += c == '<' ? "&lt;" : c == '>' ? "&gt;" : c == '&' ? "&amp;" : std::string(1, c);
+  for (char c : printableName(text))
+    out += c == '<' ? "&lt;" : c == '>' ? "&gt;" : c == '&' ? "&amp;" : std::string(1, c);
   return out;
 }
 

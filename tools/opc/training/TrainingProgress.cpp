@@ -47,7 +47,7 @@ void TrainingProgress::show(const StepMetrics &last, int64_t epochs, const std::
     for (const auto &[name, value] : last.values) line[name] = realJson(value);
     line["steps_per_s"] = rate;
     line["seconds_left"] = left;
-    return invocation_.terminal().err(line.dump(-1, ' ', false, Json::error_handler_t::replace) + "\n");
+    return invocation_.terminal().err(jsonLine(line));
   }
   std::string text = "epoch " + std::to_string(last.epoch) + "/" + std::to_string(epochs) + "  step " +
                      std::to_string(last.step) + "/" + std::to_string(total_) + (values.empty() ? "" : "  " + values) +
@@ -55,12 +55,12 @@ void TrainingProgress::show(const StepMetrics &last, int64_t epochs, const std::
   if (mode_ == ProgressMode::kPlain) return invocation_.terminal().err(text + "\n");
   const size_t width = static_cast<size_t>(invocation_.terminal().width()) - 1;
   if (text.size() > width) text.resize(width);
-  invocation_.terminal().err("\r\x1b[K" + text);
+  invocation_.terminal().rewriteLine(text);
   visible_ = true;
 }
 
 void TrainingProgress::clear() {
-  if (visible_) invocation_.terminal().err("\r\x1b[K");
+  if (visible_) invocation_.terminal().rewriteLine("");
   visible_ = false;
 }
 
