@@ -30,6 +30,8 @@ OpConf forwardConf(ir::UserOp op) {
   return conf;
 }
 
+constexpr size_t kMostAddends = 8192; // of one add_n: an op has a limit of tensors
+
 class Generator {
 public:
   Generator(ModuleOp module, const Registry &registry, GradientFlow &flow)
@@ -40,13 +42,15 @@ public:
     auto it = pending_.find(v);
     if (it == pending_.end()) return Value();
     auto &parts = it->second;
-    if (parts.size() > 1) {
+    while (parts.size() > 1) {
       Operation *producer = v.getDefiningOp();
       OpConf sum{ir::opName(producer) + "_grad_sum", "add_n", {{"in", {}}}, {}, {}};
-      for (Value p : parts) sum.inputs[0].tensors.push_back(build_.nameOf(p));
+      const auto end = parts.begin() + static_cast<ptrdiff_t>(std::min(parts.size(), kMostAddends));
+      for (auto p = parts.begin(); p != end; ++p) sum.inputs[0].tensors.push_back(build_.nameOf(*p));
       FailureOr<Value> total = add(std::move(sum), producer);
       if (failed(total)) return failure();
-      parts.assign(1, *total);
+      parts.erase(parts.begin(), end - 1);
+      parts[0] = *total;
     }
     return parts[0];
   }

@@ -9,6 +9,8 @@
 
 #include <algorithm>
 #include <cmath>
+#include <string_view>
+#include <unordered_set>
 
 namespace opc {
 namespace {
@@ -154,13 +156,13 @@ private:
     }
     bool good = true;
     auto duplicate = [&](const auto &entries, const char *what) {
-      for (int a = 0; a < entries.size(); ++a)
-        for (int b = a + 1; b < entries.size(); ++b)
-          if (entries[a].key() == entries[b].key()) {
-            graph_.error(i, "OPC0106", std::string(what) + " '" + entries[a].key() + "' is given twice",
-                         "merge the entries: the argument's tensors go into one value");
-            good = false;
-          }
+      std::unordered_set<std::string_view> keys;
+      for (const auto &entry : entries)
+        if (!keys.insert(entry.key()).second) {
+          graph_.error(i, "OPC0106", std::string(what) + " '" + entry.key() + "' is given twice",
+                       "merge the entries: the argument's tensors go into one value");
+          good = false;
+        }
     };
     duplicate(user.input(), "input");
     duplicate(user.output(), "output");

@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "Cluster.h"
 
+#include "PrintableText.h"
 #include "opc/ElementTypes.h"
 
 #include <nlohmann/json.hpp>
@@ -18,6 +19,7 @@ using Json = nlohmann::ordered_json;
 constexpr size_t kMaxBytes = 4 << 20;
 constexpr size_t kMaxDepth = 8;
 constexpr size_t kMaxLevels = 16;
+constexpr size_t kMaxKeys = 4096; // of one object; "ops" has one for each operator that was measured
 // No number of a machine is outside, and nothing inside overflows.
 constexpr double kSmallest = 1e-15, kLargest = 1e24;
 constexpr int64_t kMaxDevices = int64_t{1} << 24;
@@ -52,7 +54,8 @@ public:
 private:
   Status bad(const char *id, const std::string &field, const std::string &message, const std::string &help = "") const {
     return Status(StatusCode::kInvalidGraph, id,
-                  file_ + ": " + (field.empty() ? "the document" : field) + ": " + message)
+                  file_ + ": " + (field.empty() ? "the document" : printableName(field)) + ": " +
+                      printableName(message))
         .withHelp(help.empty() ? "docs/simulation.md describes cluster files" : help);
   }
 
@@ -62,14 +65,17 @@ private:
     // The parser keeps the last of two equal keys; which one was meant is not ours to guess.
     std::vector<std::set<std::string>> keys;
     std::string twice;
-    bool deep = false;
+    bool deep = false, wide = false;
     const Json::parser_callback_t watch = [&](int depth, Json::parse_event_t event, Json &value) {
       if (static_cast<size_t>(depth) > kMaxDepth) deep = true;
       if (event == Json::parse_event_t::object_start) keys.emplace_back();
       if (event == Json::parse_event_t::object_end && !keys.empty()) keys.pop_back();
-      if (event == Json::parse_event_t::key && !keys.empty())
+      if (event == Json::parse_event_t::key && !keys.empty()) {
         if (!keys.back().insert(value.get<std::string>()).second && twice.empty()) twice = value.get<std::string>();
-      return !deep;
+        wide |= keys.back().size() > kMaxKeys;
+      }
+      // What is not wanted is not kept: to add to an object is to look through it.
+      return !deep && !wide;
     };
     try {
       *root = Json::parse(text_.begin(), text_.end(), watch);
@@ -84,6 +90,7 @@ private:
       return bad("OPC0742", "", "has a number that no machine can have");
     }
     if (deep) return bad("OPC0740", "", "is nested deeper than a cluster file is");
+    if (wide) return bad("OPC0740", "", "has an object with more than " + std::to_string(kMaxKeys) + " fields");
     if (!twice.empty()) return bad("OPC0741", "", "has the field '" + twice + "' twice in one object");
     return Status::ok();
   }
@@ -107,7 +114,7 @@ private:
   }
   Status string(const Json &j, const std::string &at, std::string *out) const {
     if (!j.is_string()) return bad("OPC0741", at, "must be a text, it is " + kindOf(j));
-    *out = j.get<std::string>();
+    *out = printableName(j.get<std::string>());
     if (out->size() > 200 || std::any_of(out->begin(), out->end(), [](char c) { return static_cast<uint8_t>(c) < 32; }))
       return bad("OPC0742", at, "must be at most 200 characters without control characters");
     return Status::ok();
@@ -229,7 +236,7 @@ private:
     for (const auto &[name, value] : j.items()) {
       const std::string at = "/ops/" + name.substr(0, 200);
       OPC_RETURN_IF_ERROR(object(value, at, {"overhead", "factor"}, {"overhead", "factor"}));
-      MeasuredOp &op = c_.ops[name];
+      MeasuredOp &op = c_.ops[printableName(name)];
       OPC_RETURN_IF_ERROR(number(value["overhead"], at + "/overhead", 0, 1e3, &op.overhead));
       OPC_RETURN_IF_ERROR(number(value["factor"], at + "/factor", 0, 1e9, &op.factor));
     }

@@ -19,6 +19,9 @@ using user_op::TensorDesc;
 
 namespace {
 
+// Far above any op, low enough that what looks at each pair of them ends soon.
+constexpr size_t kMaxTensors = 1 << 14;
+
 Status invalid(const char *id, std::string message, std::string help = "") {
   return Status(StatusCode::kInvalidGraph, id, std::move(message)).withHelp(std::move(help));
 }
@@ -159,6 +162,14 @@ Status checkOutput(const OpDef &def, const std::pair<std::string, int32_t> &arg,
 
 Status completeOpConf(const OpDef &def, OpConf *conf) {
   conf->type = def.name;
+  size_t tensors = 0;
+  for (const auto *list : {&conf->inputs, &conf->outputs})
+    for (const auto &binding : *list) tensors += binding.tensors.size();
+  if (tensors > kMaxTensors)
+    return invalid("OPC0202",
+                   def.name + ": " + std::to_string(tensors) + " inputs and outputs; one op has at most " +
+                       std::to_string(kMaxTensors),
+                   "make several ops of it, each on a part of the tensors");
   OPC_RETURN_IF_ERROR(completeArgs(def, def.inputs, true, conf));
   OPC_RETURN_IF_ERROR(completeArgs(def, def.outputs, false, conf));
   return completeAttrs(def, conf);

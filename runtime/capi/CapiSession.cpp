@@ -138,8 +138,9 @@ Status loadVariables(opc_session *session, const char *path, size_t *count) {
     if (!archive->contains(v.name)) continue;
     TensorReadOptions options;
     options.voidType = v.desc.data_type();
+    OPC_ASSIGN_OR_RETURN(const user_op::TensorDesc found, archive->describe(v.name, options));
+    OPC_RETURN_IF_ERROR(checkTensor(found, v.desc, "variable '" + v.name + "' of " + path));
     OPC_ASSIGN_OR_RETURN(const HostTensor value, archive->read(v.name, options));
-    OPC_RETURN_IF_ERROR(checkTensor(value, v.desc, "variable '" + v.name + "' of " + path));
     OPC_RETURN_IF_ERROR(session->session.setVariable(v.name, value));
     session->given.insert(v.name);
   }

@@ -11,8 +11,8 @@ namespace {
 
 constexpr uint32_t kMaxLag = 1024;
 constexpr char kBoxingType[] = "opc.boxing";
-// Far above any op, low enough that checks of each against each end soon.
-constexpr uint64_t kMaxArguments = 1 << 14;
+// A little above what an op may have (completeOpConf()), low enough that checks of each against each end soon.
+constexpr uint64_t kMaxArguments = 1 << 15;
 
 class TaskReader {
 public:

@@ -9,6 +9,7 @@
 #include <charconv>
 #include <csignal>
 #include <cstdio>
+#include <cstdlib>
 #include <cstring>
 #include <ctime>
 #include <fcntl.h>
@@ -24,7 +25,7 @@ Status cannotRead(const std::string &path, const std::string &why) {
   return Status(StatusCode::kUsage, "OPC0706", "cannot read " + path + ": " + why);
 }
 
-Status readAll(int fd, const std::string &path, std::string *out) {
+Status readAll(int fd, const std::string &path, uint64_t most, std::string *out) {
   char buffer[1 << 16];
   for (;;) {
     const ssize_t n = ::read(fd, buffer, sizeof buffer);
@@ -33,8 +34,54 @@ Status readAll(int fd, const std::string &path, std::string *out) {
       if (errno == EINTR) continue;
       return cannotRead(path, std::strerror(errno));
     }
+    if (out->size() + static_cast<uint64_t>(n) > most)
+      return Status(StatusCode::kUsage, "OPC0708",
+                    path + ": more than " + std::to_string(most) + " bytes come, which is the limit")
+          .withHelp("a regular file may be larger: it is mapped, not read");
     out->append(buffer, static_cast<size_t>(n));
   }
+}
+
+/// What is mapped, for the handler of SIGBUS: entries are taken and given back with atomic operations alone. What finds
+/// no room is not known, and dies as any other process would.
+struct Mapping {
+  std::atomic<uintptr_t> begin{0}, end{0};
+  std::atomic<const char *> path{nullptr};
+};
+constexpr size_t kMostMappings = 1024;
+Mapping mappings[kMostMappings];
+
+void remember(const char *data, size_t size, const std::string &path) {
+  const auto begin = reinterpret_cast<uintptr_t>(data);
+  for (Mapping &m : mappings) {
+    uintptr_t none = 0;
+    if (!m.begin.compare_exchange_strong(none, begin)) continue;
+    m.path = ::strdup(path.c_str());
+    m.end = begin + size;
+    return;
+  }
+}
+
+void forget(const char *data) {
+  for (Mapping &m : mappings) {
+    if (m.begin != reinterpret_cast<uintptr_t>(data)) continue;
+    m.end = 0;
+    std::free(const_cast<char *>(m.path.exchange(nullptr)));
+    m.begin = 0;
+    return;
+  }
+}
+
+constexpr char kTemporaryMark[] = ".tmp.";
+
+std::string temporaryName(const std::string &path) {
+  static std::atomic<unsigned> serial{0};
+  return path + kTemporaryMark + std::to_string(::getpid()) + "." + std::to_string(serial++);
+}
+
+std::string folderOf(const std::string &path) {
+  const size_t slash = path.rfind('/');
+  return slash == std::string::npos ? "." : path.substr(0, slash + 1);
 }
 
 } // namespace
@@ -42,7 +89,7 @@ Status readAll(int fd, const std::string &path, std::string *out) {
 FileBytes::FileBytes(FileBytes &&o) noexcept { *this = std::move(o); }
 FileBytes &FileBytes::operator=(FileBytes &&o) noexcept {
   if (this == &o) return *this;
-  if (mapped_) ::munmap(const_cast<char *>(data_), size_);
+  unmap();
   mapped_ = o.mapped_;
   size_ = o.size_;
   owned_ = std::move(o.owned_);
@@ -52,14 +99,18 @@ FileBytes &FileBytes::operator=(FileBytes &&o) noexcept {
   o.mapped_ = false;
   return *this;
 }
-FileBytes::~FileBytes() {
-  if (mapped_) ::munmap(const_cast<char *>(data_), size_);
+FileBytes::~FileBytes() { unmap(); }
+
+void FileBytes::unmap() {
+  if (!mapped_) return;
+  forget(data_);
+  ::munmap(const_cast<char *>(data_), size_);
 }
 
-Result<FileBytes> FileBytes::open(const std::string &path) {
+Result<FileBytes> FileBytes::open(const std::string &path, uint64_t maxPiped) {
   FileBytes f;
   if (path == "-") {
-    OPC_RETURN_IF_ERROR(readAll(STDIN_FILENO, "the standard input", &f.owned_));
+    OPC_RETURN_IF_ERROR(readAll(STDIN_FILENO, "the standard input", maxPiped, &f.owned_));
   } else {
     const int fd = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
     if (fd < 0) return cannotRead(path, std::strerror(errno));
@@ -76,10 +127,11 @@ Result<FileBytes> FileBytes::open(const std::string &path) {
         f.data_ = static_cast<const char *>(p);
         f.size_ = static_cast<size_t>(st.st_size);
         f.mapped_ = true;
+        remember(f.data_, f.size_, path);
         return f;
       }
     }
-    OPC_RETURN_IF_ERROR(readAll(fd, path, &f.owned_));
+    OPC_RETURN_IF_ERROR(readAll(fd, path, maxPiped, &f.owned_));
   }
   f.data_ = f.owned_.data();
   f.size_ = f.owned_.size();
@@ -91,6 +143,13 @@ void FileBytes::letGo(std::string_view part) const {
   const uintptr_t page = 4096, begin = reinterpret_cast<uintptr_t>(part.data()) & ~(page - 1),
                   end = reinterpret_cast<uintptr_t>(part.data()) + part.size();
   ::madvise(reinterpret_cast<void *>(begin), end - begin, MADV_DONTNEED);
+}
+
+const char *mappedFileAt(const void *address) {
+  const auto at = reinterpret_cast<uintptr_t>(address);
+  for (const Mapping &m : mappings)
+    if (at >= m.begin && at < m.end) return m.path;
+  return nullptr;
 }
 
 AtomicFile::~AtomicFile() {
@@ -117,15 +176,40 @@ Status AtomicFile::open(const std::string &path) {
       return fd_ < 0 ? fail("open") : Status::ok();
     }
   }
-  static std::atomic<unsigned> serial{0};
+  // /proc is what gives such a file its name.
+  if (::access("/proc/self/fd", X_OK) == 0)
+    fd_ = ::open(folderOf(path).c_str(), O_TMPFILE | O_WRONLY | O_CLOEXEC, 0666);
+  unnamed_ = fd_ >= 0;
+  return unnamed_ ? Status::ok() : openNamed();
+}
+
+Status AtomicFile::openNamed() {
+  removeAbandonedTemporaries(path_);
   for (int attempt = 0; attempt < 100; ++attempt) {
-    std::string name = path + ".tmp." + std::to_string(::getpid()) + "." + std::to_string(serial++);
+    std::string name = temporaryName(path_);
     fd_ = ::open(name.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
     if (fd_ >= 0) {
       temporary_ = std::move(name);
       return Status::ok();
     }
     if (errno != EEXIST) break;
+  }
+  return fail("create");
+}
+
+/// A name that nothing has yet is given at once; a file that is there can be replaced only by one with a name.
+Status AtomicFile::giveName() {
+  unnamed_ = false;
+  const std::string self = "/proc/self/fd/" + std::to_string(fd_);
+  const auto link = [&](const std::string &name) {
+    return ::linkat(AT_FDCWD, self.c_str(), AT_FDCWD, name.c_str(), AT_SYMLINK_FOLLOW) == 0;
+  };
+  if (link(path_)) return Status::ok();
+  for (int attempt = 0; errno == EEXIST && attempt < 100; ++attempt) {
+    std::string name = temporaryName(path_);
+    if (!link(name)) continue;
+    temporary_ = std::move(name);
+    return Status::ok();
   }
   return fail("create");
 }
@@ -146,6 +230,7 @@ Status AtomicFile::write(const void *data, size_t bytes) {
 
 Status AtomicFile::commit() {
   if (fd_ == STDOUT_FILENO) return Status::ok();
+  if (unnamed_) OPC_RETURN_IF_ERROR(giveName());
   const int fd = fd_;
   fd_ = -1;
   if (::close(fd) != 0) return fail("close"); // a full network disk tells only here
@@ -157,13 +242,11 @@ Status AtomicFile::commit() {
 
 Status AtomicFile::commitDurably() {
   // Before the rename: the new name must never stand for data that is not there yet.
-  if (fd_ >= 0 && !temporary_.empty() && ::fsync(fd_) != 0) return fail("write");
-  const bool renamed = !temporary_.empty();
+  const bool isNew = unnamed_ || !temporary_.empty();
+  if (fd_ >= 0 && isNew && ::fsync(fd_) != 0) return fail("write");
   OPC_RETURN_IF_ERROR(commit());
-  if (!renamed) return Status::ok();
-  const size_t slash = path_.rfind('/');
-  const std::string directory = slash == std::string::npos ? "." : path_.substr(0, slash + 1);
-  const int fd = ::open(directory.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+  if (!isNew) return Status::ok();
+  const int fd = ::open(folderOf(path_).c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
   if (fd < 0) return Status::ok(); // a directory that may be written and not read: the name is not in our hands
   (void)::fsync(fd);               // some file systems refuse to sync directories; the rename has succeeded
   ::close(fd);
@@ -173,7 +256,7 @@ Status AtomicFile::commitDurably() {
 void removeAbandonedTemporaries(const std::string &path) {
   namespace fs = std::filesystem;
   const fs::path file(path);
-  const std::string prefix = file.filename().string() + ".tmp.";
+  const std::string prefix = file.filename().string() + kTemporaryMark;
   std::error_code error;
   for (fs::directory_iterator it(file.has_parent_path() ? file.parent_path() : fs::path("."), error), end;
        !error && it != end; it.increment(error)) {

@@ -17,21 +17,29 @@ public:
   FileBytes(FileBytes &&o) noexcept;
   FileBytes &operator=(FileBytes &&o) noexcept;
   ~FileBytes();
-  /// Errors: OPC0706 (missing, a directory, not readable).
-  static Result<FileBytes> open(const std::string &path);
+  /// Of what is not a regular file, at most this many bytes are read: a pipe may never end.
+  static constexpr uint64_t kMaxPiped = uint64_t{1} << 30;
+  /// Errors: OPC0706 (missing, a directory, not readable), OPC0708 (more than maxPiped bytes).
+  static Result<FileBytes> open(const std::string &path, uint64_t maxPiped = kMaxPiped);
   std::string_view view() const { return {data_, size_}; }
   /// The pages of `part`, a part of view(), need not stay in memory; reading them again reads the file again.
   void letGo(std::string_view part) const;
 
 private:
+  void unmap();
   const char *data_ = nullptr;
   size_t size_ = 0;
   bool mapped_ = false;
   std::string owned_;
 };
 
-/// A file that appears under its name only when commit() has succeeded: it is written as a temporary file in the same
-/// directory and renamed. Without commit() nothing stays. "-" is the standard output, written directly.
+/// The path of the file of which `address` is mapped by a FileBytes, or null. A page beyond the end of a file that has
+/// become shorter raises SIGBUS: this is what the handler of a program can ask. Async-signal-safe.
+const char *mappedFileAt(const void *address);
+
+/// A file that appears under its name only when commit() has succeeded. Until then it has no name, so that whatever
+/// ends the process leaves nothing; on file systems that know no unnamed files it is a temporary one beside it, and
+/// those that killed processes have left are removed. "-" is the standard output, written directly.
 class AtomicFile {
 public:
   AtomicFile() = default;
@@ -47,8 +55,11 @@ public:
 
 private:
   Status fail(const char *doing);
+  Status openNamed();
+  Status giveName();
   std::string path_, temporary_;
   int fd_ = -1;
+  bool unnamed_ = false;
 };
 
 /// Removes what killed processes of this machine have left of `path`: temporary files of AtomicFile, over a minute old,

@@ -67,18 +67,21 @@ bool HostTensor::reshape(Shape shape) {
 }
 
 Status checkTensor(const HostTensor &tensor, const user_op::TensorDesc &expected, const std::string &what) {
-  if (tensor.dtype() != expected.data_type())
+  return checkTensor(tensor.desc(), expected, what);
+}
+
+Status checkTensor(const user_op::TensorDesc &found, const user_op::TensorDesc &expected, const std::string &what) {
+  if (found.data_type() != expected.data_type())
     return Status(StatusCode::kUsage, "OPC0703",
-                  what + " is " + tensor.desc().toString() + ", expected " + expected.toString() +
-                      ": the element types differ")
+                  what + " is " + found.toString() + ", expected " + expected.toString() + ": the element types differ")
         .withHelp(std::string("nothing is converted silently; convert it first, e.g. numpy: a.astype('") +
                   dataTypeName(expected.data_type()) + "') under numpy's name of that type");
-  if (tensor.shape() != expected.shape())
+  if (found.shape() != expected.shape())
     return Status(StatusCode::kUsage, "OPC0704",
-                  what + " is " + tensor.desc().toString() + ", expected " + expected.toString() +
-                      ": the shapes differ")
-        .withHelp(tensor.elemCount() == expected.shape().elem_cnt() ? "the element counts are equal: reshape it first"
-                                                                    : "");
+                  what + " is " + found.toString() + ", expected " + expected.toString() + ": the shapes differ")
+        .withHelp(found.shape().elem_cnt() == expected.shape().elem_cnt()
+                      ? "the element counts are equal: reshape it first"
+                      : "");
   return Status::ok();
 }
 

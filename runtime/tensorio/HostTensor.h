@@ -59,5 +59,7 @@ template <class F> auto withElements(HostTensor &tensor, F &&f) {
 /// Whether `tensor` may stand where `expected` is wanted: dtype (OPC0703) and shape (OPC0704) must be equal, nothing is
 /// converted. `what` names the tensor in the message: "input x (x.npy)".
 Status checkTensor(const HostTensor &tensor, const user_op::TensorDesc &expected, const std::string &what);
+/// The same of a tensor of which only the type is known yet.
+Status checkTensor(const user_op::TensorDesc &found, const user_op::TensorDesc &expected, const std::string &what);
 
 } // namespace opc

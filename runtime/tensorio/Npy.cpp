@@ -246,11 +246,10 @@ Status parseNpy(std::string_view bytes, const std::string &what, const TensorRea
   int64_t size = 0;
   OPC_RETURN_IF_ERROR(parseHead(bytes, what, options, h, &begin, &size));
   *data = bytes.substr(begin);
-  if (data->size() == static_cast<size_t>(size)) return Status::ok();
-  const std::string found = std::to_string(data->size()) + " bytes of data, " +
-                            user_op::TensorDesc(h->shape, h->type).toString() + " has " + std::to_string(size);
-  if (data->size() < static_cast<size_t>(size)) return truncated(what, ": " + found);
-  return Status(StatusCode::kInvalidGraph, "OPC0702", what + ": bytes after the data: " + found);
+  NpyLayout layout;
+  layout.desc = user_op::TensorDesc(h->shape, h->type);
+  layout.bytes = static_cast<uint64_t>(size);
+  return checkNpySize(layout, data->size(), what);
 }
 
 /// Whether the elements lie in the file as they lie in memory.
@@ -258,12 +257,21 @@ bool isPlain(const NpyHeader &h) { return !h.swapBytes && (!h.fortranOrder || h.
 
 } // namespace
 
+Status checkNpySize(const NpyLayout &layout, uint64_t dataBytes, const std::string &what) {
+  if (dataBytes == layout.bytes) return Status::ok();
+  const std::string found =
+      std::to_string(dataBytes) + " bytes of data, " + layout.desc.toString() + " has " + std::to_string(layout.bytes);
+  if (dataBytes < layout.bytes) return truncated(what, ": " + found);
+  return Status(StatusCode::kInvalidGraph, "OPC0702", what + ": bytes after the data: " + found);
+}
+
 Result<NpyLayout> npyLayout(std::string_view head, const std::string &what, const TensorReadOptions &options) {
   NpyHeader h;
   NpyLayout layout;
   int64_t size = 0;
   OPC_RETURN_IF_ERROR(parseHead(head, what, options, &h, &layout.begin, &size));
   layout.desc = user_op::TensorDesc(h.shape, h.type);
+  layout.bytes = static_cast<uint64_t>(size);
   layout.isPlain = isPlain(h) && h.type != kBool; // bools are checked while they are copied
   return layout;
 }
@@ -281,7 +289,7 @@ Result<HostTensor> decodeNpy(std::string_view bytes, const std::string &what, co
   NpyHeader h;
   std::string_view data;
   OPC_RETURN_IF_ERROR(parseNpy(bytes, what, options, &h, &data));
-  Result<HostTensor> t = HostTensor::createUninitialized(h.type, h.shape);
+  Result<HostTensor> t = roomFor(h.type, h.shape, what);
   if (!t) return t;
   if (t->bytes() == 0) {
   } else if (isPlain(h))

@@ -1,6 +1,7 @@
 // npz: zip archives of npy members. Reader: stored and deflated, zip64, data descriptors. Writer: stored, reproducible.
 // Format: https://pkware.cachefly.net/webdocs/casestudies/APPNOTE.TXT
 // SPDX-License-Identifier: Apache-2.0
+#include "PrintableText.h"
 #include "TensorFormat.h"
 
 #include <algorithm>
@@ -49,17 +50,22 @@ public:
       if (crcOf(0, packed.data(), packed.size()) != m->crc) return damaged(what, "its checksum does not match");
       return decodeNpy(packed, what, options);
     }
+    // What the header says decides before anything is unpacked.
+    OPC_ASSIGN_OR_RETURN(const NpyLayout layout, npyLayout(headOf(*m), what, options));
+    OPC_RETURN_IF_ERROR(checkNpySize(layout, m->size - std::min<uint64_t>(m->size, layout.begin), what));
+    OPC_RETURN_IF_ERROR(checkReadLimit(m->size, what));
     std::string bytes(m->size, '\0');
     OPC_RETURN_IF_ERROR(inflateInto(packed, {{bytes.data(), m->size}}, what));
     if (crcOf(0, bytes.data(), bytes.size()) != m->crc) return damaged(what, "its checksum does not match");
     return decodeNpy(bytes, what, options);
   }
 
+  bool contains(const std::string &key) const override { return index_.count(key) != 0; }
+
   Result<user_op::TensorDesc> describe(const std::string &key, const TensorReadOptions &options) const override {
     OPC_ASSIGN_OR_RETURN(const Member *m, find(key, options));
-    if (Result<NpyLayout> layout = npyLayout(headOf(*m), path_ + ":" + key, options)) return layout->desc;
-    OPC_ASSIGN_OR_RETURN(const HostTensor t, read(key, options)); // which says what is wrong
-    return t.desc();
+    OPC_ASSIGN_OR_RETURN(const NpyLayout layout, npyLayout(headOf(*m), path_ + ":" + key, options));
+    return layout.desc;
   }
 
   /// Elements that lie in the member as in memory are unpacked where they belong.
@@ -124,7 +130,7 @@ private:
     return Status(StatusCode::kInvalidGraph, "OPC0702", what + ": damaged: " + why);
   }
   Status bad(const std::string &why) const {
-    return Status(StatusCode::kInvalidGraph, "OPC0701", path_ + ": bad zip archive: " + why);
+    return Status(StatusCode::kInvalidGraph, "OPC0701", path_ + ": bad zip archive: " + printableName(why));
   }
 
   /// Unpacks into one room after the other; together they are as large as the member.
@@ -231,7 +237,7 @@ private:
       return bad("member '" + name + "' has another name in its local header");
     ranges->push_back({m.header, m.data + m.packed});
     if (name.size() < 4 || name.compare(name.size() - 4, 4, ".npy") != 0) return Status::ok(); // not a tensor
-    std::string key = name.substr(0, name.size() - 4);
+    std::string key = printableName(name.substr(0, name.size() - 4));
     if (!index_.emplace(key, members_.size()).second)
       return Status(StatusCode::kInvalidGraph, "OPC0710", path_ + ": two members named '" + name + "'");
     members_.push_back(m);

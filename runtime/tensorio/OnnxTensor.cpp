@@ -91,7 +91,7 @@ Result<HostTensor> decodeOnnxTensor(std::string_view bytes, const std::string &w
     return Status(StatusCode::kInvalidGraph, "OPC0702",
                   what + ": holds " + std::to_string(raw ? file.raw_data().size() : bytes.size()) + " bytes, " +
                       user_op::TensorDesc(shape, type).toString() + " has " + std::to_string(size));
-  Result<HostTensor> t = HostTensor::createUninitialized(type, shape);
+  Result<HostTensor> t = roomFor(type, shape, what);
   if (!t) return t;
   if (raw) {
     if (size) std::memcpy(t->data(), file.raw_data().data(), static_cast<size_t>(size));

@@ -3,6 +3,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "TensorFormat.h"
 
+#include "PrintableText.h"
+
 #include <algorithm>
 #include <cstring>
 #include <nlohmann/json.hpp>
@@ -60,7 +62,7 @@ public:
       return true;
     }
     if (depth_ != 2 || field_ != "dtype") return fail("text where none belongs");
-    records.back().dtype = v;
+    records.back().dtype = printableName(v);
     return true;
   }
   bool start_object(size_t) override {
@@ -75,7 +77,8 @@ public:
     }
     return true;
   }
-  bool key(string_t &k) override {
+  bool key(string_t &given) override {
+    const std::string k = printableName(given);
     if (depth_ == 1) {
       metadata_ = k == "__metadata__";
       if (metadata_) return hadMetadata_ ? fail("two __metadata__") : (hadMetadata_ = true);
@@ -161,11 +164,13 @@ public:
       return Status(StatusCode::kInvalidGraph, "OPC0708",
                     path_ + ":" + key + ": " + std::to_string(data.size()) + " bytes; the limit is " +
                         std::to_string(options.maxBytes));
-    OPC_ASSIGN_OR_RETURN(HostTensor t, HostTensor::createUninitialized(e.dtype, e.shape));
+    OPC_ASSIGN_OR_RETURN(HostTensor t, roomFor(e.dtype, e.shape, path_ + ":" + key));
     if (!data.empty()) std::memcpy(t.data(), data.data(), data.size()); // the file aligns nothing
     normalizeBools(&t);
     return t;
   }
+
+  bool contains(const std::string &key) const override { return index_.count(key) != 0; }
 
   Status readInto(const std::string &key, const user_op::TensorDesc &desc, void *to) const override {
     auto it = index_.find(key);
@@ -178,7 +183,7 @@ public:
 
 private:
   Status bad(const char *id, const std::string &why) const {
-    return Status(StatusCode::kInvalidGraph, id, path_ + ": " + why);
+    return Status(StatusCode::kInvalidGraph, id, path_ + ": " + printableName(why));
   }
 
   Status addRecords(std::vector<Record> records, uint64_t begin) {
@@ -227,13 +232,16 @@ public:
   Status open(const FileBytes &file, const std::string &path) {
     path_ = path;
     const nlohmann::json index = nlohmann::json::parse(file.view().begin(), file.view().end(), nullptr, false);
-    auto bad = [&](const std::string &why) { return Status(StatusCode::kInvalidGraph, "OPC0701", path + ": " + why); };
+    auto bad = [&](const std::string &why) {
+      return Status(StatusCode::kInvalidGraph, "OPC0701", path + ": " + printableName(why));
+    };
     if (index.is_discarded() || !index.is_object() || !index.contains("weight_map") || !index["weight_map"].is_object())
       return bad("not a safetensors index: no weight_map");
     const size_t slash = path.rfind('/');
     const std::string directory = slash == std::string::npos ? "" : path.substr(0, slash + 1);
     std::unordered_map<std::string, size_t> shardOf;
-    for (const auto &[key, value] : index["weight_map"].items()) {
+    for (const auto &[given, value] : index["weight_map"].items()) {
+      const std::string key = printableName(given);
       if (!value.is_string()) return bad("the shard of '" + key + "' is not text");
       const std::string name = value.get<std::string>();
       // The index is data: it must not make opc read files elsewhere.
@@ -259,6 +267,7 @@ public:
     if (it == inShard_.end()) return noSuchKey(key);
     return shards_[it->second.first]->read(key, options);
   }
+  bool contains(const std::string &key) const override { return inShard_.count(key) != 0; }
   Status readInto(const std::string &key, const user_op::TensorDesc &desc, void *to) const override {
     auto it = inShard_.find(key);
     return it == inShard_.end() ? noSuchKey(key) : shards_[it->second.first]->readInto(key, desc, to);

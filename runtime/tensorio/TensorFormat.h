@@ -12,6 +12,9 @@ namespace opc {
 /// Bytes of a tensor that a file announces; OPC0708 when that overflows or is over options.maxBytes.
 Result<int64_t> checkedTensorBytes(DataType type, const Shape &shape, const std::string &what,
                                    const TensorReadOptions &options);
+/// Room for a tensor of a file. OPC0708 when it is over the limit of limitTensorReads().
+Result<HostTensor> roomFor(DataType type, const Shape &shape, const std::string &what);
+Status checkReadLimit(uint64_t bytes, const std::string &what);
 /// Makes every byte of a bool tensor 0 or 1.
 void normalizeBools(HostTensor *t);
 
@@ -28,9 +31,12 @@ Result<std::optional<NpyView>> viewNpy(std::string_view bytes, const std::string
 struct NpyLayout {
   user_op::TensorDesc desc;
   size_t begin = 0;     // of the elements
+  uint64_t bytes = 0;   // of the elements
   bool isPlain = false; // they lie in the file as they lie in memory, and need no check
 };
 Result<NpyLayout> npyLayout(std::string_view head, const std::string &what, const TensorReadOptions &options);
+/// OPC0702 when there are not as many bytes of data as the header announces.
+Status checkNpySize(const NpyLayout &layout, uint64_t dataBytes, const std::string &what);
 constexpr size_t kMostNpyHead = 12 + (1 << 16); // bytes before the elements, at most
 
 /// The type in an ONNX tensor file, without reading its data; nothing when only decodeOnnxTensor() can tell.

@@ -3,9 +3,11 @@
 #include "TensorIo.h"
 
 #include "NearestNames.h"
+#include "PrintableText.h"
 #include "TensorFormat.h"
 
 #include <algorithm>
+#include <atomic>
 #include <cstddef>
 #include <cstring>
 #include <filesystem>
@@ -31,6 +33,25 @@ Result<int64_t> checkedTensorBytes(DataType type, const Shape &shape, const std:
             (overflow ? ", more than 2^63 bytes"
                       : ", " + std::to_string(bytes) + " bytes; the limit is " + std::to_string(options.maxBytes)));
   return bytes;
+}
+
+namespace {
+std::atomic<uint64_t> readLimit{UINT64_MAX};
+} // namespace
+
+void limitTensorReads(uint64_t bytes) { readLimit = bytes; }
+
+Status checkReadLimit(uint64_t bytes, const std::string &what) {
+  if (bytes <= readLimit) return Status::ok();
+  return Status(StatusCode::kUnsupported, "OPC0708",
+                what + ": reading it takes " + std::to_string(bytes) + " bytes of memory; the limit is " +
+                    std::to_string(readLimit))
+      .withHelp("raise --max-memory, or give an uncompressed .npy where the graph takes it as it is");
+}
+
+Result<HostTensor> roomFor(DataType type, const Shape &shape, const std::string &what) {
+  OPC_RETURN_IF_ERROR(checkReadLimit(static_cast<uint64_t>(shape.elem_cnt()) * GetSizeOfDataType(type), what));
+  return HostTensor::createUninitialized(type, shape);
 }
 
 Status sortUnique(const std::string &path, NamedTensors *tensors) {
@@ -112,7 +133,7 @@ public:
         OPC_ASSIGN_OR_RETURN(FileBytes bytes, FileBytes::open(it->path().string()));
         if (std::string name = onnxTensorName(bytes.view()); !name.empty()) key = std::move(name);
       }
-      files_.push_back({std::move(key), file});
+      files_.push_back({printableName(key), file});
       if (files_.size() > 1000000)
         return Status(StatusCode::kUsage, "OPC0708", path + ": more than 1000000 tensor files");
     }
@@ -142,14 +163,21 @@ public:
     return file.readInto(desc, to);
   }
 
+  bool contains(const std::string &key) const override { return find(key) != files_.end(); }
+
 private:
+  using Files = std::vector<std::pair<std::string, std::string>>; // key, path below the directory; sorted
+  Files::const_iterator find(const std::string &key) const {
+    const auto it = std::lower_bound(files_.begin(), files_.end(), key,
+                                     [](const auto &e, const std::string &k) { return e.first < k; });
+    return it != files_.end() && it->first == key ? it : files_.end();
+  }
   Result<TensorFile> fileOf(const std::string &key) const {
-    auto it = std::lower_bound(files_.begin(), files_.end(), key,
-                               [](const auto &e, const std::string &k) { return e.first < k; });
-    if (it == files_.end() || it->first != key) return noSuchKey(key);
+    const auto it = find(key);
+    if (it == files_.end()) return noSuchKey(key);
     return TensorFile::open(path_ + "/" + it->second);
   }
-  std::vector<std::pair<std::string, std::string>> files_; // key, path below the directory; sorted
+  Files files_;
   std::vector<TensorEntry> entries_;
 };
 
@@ -203,7 +231,7 @@ Result<HostTensor> readRaw(const std::string &path, DataType type, const Shape &
     return Status(StatusCode::kUsage, "OPC0702",
                   path + ": has " + std::to_string(file.view().size()) + " bytes, " +
                       user_op::TensorDesc(shape, type).toString() + " has " + std::to_string(bytes));
-  OPC_ASSIGN_OR_RETURN(HostTensor t, HostTensor::createUninitialized(type, shape));
+  OPC_ASSIGN_OR_RETURN(HostTensor t, roomFor(type, shape, path));
   if (bytes) std::memcpy(t.data(), file.view().data(), static_cast<size_t>(bytes));
   normalizeBools(&t);
   return t;

@@ -30,6 +30,9 @@ struct TensorReadOptions {
   uint64_t maxRatio = 1100;
 };
 
+/// No tensor of a file may take more memory in this process: at first as much as there is. Mapped files take none.
+void limitTensorReads(uint64_t bytes);
+
 // npy --------------------------------------------------------------------------------------------------------------
 // Format: https://numpy.org/doc/stable/reference/generated/numpy.lib.format.html (versions 1, 2, 3).
 
@@ -73,7 +76,7 @@ public:
   /// The tensor's elements into `to`, which has room for a tensor of type `desc`: large files go through memory once.
   /// Errors: as read(), and OPC0703, OPC0704 when it is not of that type.
   virtual Status readInto(const std::string &key, const user_op::TensorDesc &desc, void *to) const;
-  bool contains(const std::string &key) const;
+  virtual bool contains(const std::string &key) const;
   /// "w.npz", for messages.
   const std::string &path() const { return path_; }
   /// Text beside the tensors: the __metadata__ of a safetensors file; else nothing.

@@ -1,12 +1,16 @@
 # Hostile sizes: nesting, rank, overflowing shapes, attributes at the ends of their types, tensors beyond memory. Each is
 # refused at once with a message and exit code 3 or 4; nothing is allocated first, nothing loops over what is not there.
 # SPDX-License-Identifier: Apache-2.0
+import json
 import os
+import signal
 import struct
 import subprocess
+import sys
 import tempfile
 import time
 import unittest
+import zipfile
 
 BIN = os.path.join(os.environ["OPC_BUILD_DIR"], "bin")
 I32, I64 = 2**31 - 1, 2**63 - 1
@@ -199,6 +203,208 @@ class TensorFiles(unittest.TestCase):
         self.refused_file("length.safetensors", struct.pack("<Q", 2**63) + b"{}")
         nested = b"[" * 100000
         self.refused_file("nested.safetensors", struct.pack("<Q", len(nested)) + nested)
+
+
+def limited(gigabytes, command, **kw):
+    """The command with so much address space; AddressSanitizer alone reserves terabytes."""
+    if os.environ.get("OPC_SANITIZE"):
+        return subprocess.run(command, capture_output=True, timeout=6 * SECONDS, **kw)
+    return subprocess.run(["bash", "-c", f'ulimit -v {gigabytes << 20}; exec "$@"', "bash", *command], capture_output=True, timeout=6 * SECONDS, **kw)
+
+
+class Reading(unittest.TestCase):
+    """What is read is bounded before it is read."""
+
+    def setUp(self):
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        self.folder = folder.name
+
+    def path(self, name, content=None):
+        path = os.path.join(self.folder, name)
+        if content is not None:
+            with open(path, "wb" if isinstance(content, bytes) else "w") as f:
+                f.write(content)
+        return path
+
+    def opc(self, *args, **kw):
+        started = time.monotonic()
+        done = subprocess.run([os.path.join(BIN, "opc"), *args], capture_output=True, timeout=6 * SECONDS, **kw)
+        self.assertLess(time.monotonic() - started, SECONDS)
+        return done.returncode, done.stdout.decode(errors="replace"), done.stderr.decode(errors="replace")
+
+    def peak(self, *args):
+        """Exit code, what it said, and the most memory it had in MiB."""
+        script = "import resource, subprocess, sys; p = subprocess.run(sys.argv[1:], capture_output=True); sys.stderr.buffer.write(p.stderr); print(p.returncode, resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss // 1024)"
+        done = subprocess.run([sys.executable, "-c", script, os.path.join(BIN, "opc"), *args], capture_output=True, timeout=6 * SECONDS)
+        code, peak = done.stdout.split()
+        return int(code), done.stderr.decode(errors="replace"), int(peak)
+
+    def bomb(self, name, shape, size):
+        """A member whose header says `shape`, and which unpacks to `size` bytes."""
+        header = f"{{'descr': '<f4', 'fortran_order': False, 'shape': {shape}, }}".ljust(117) + "\n"
+        with zipfile.ZipFile(self.path(name), "w", zipfile.ZIP_DEFLATED) as z, z.open("x.npy", "w", force_zip64=True) as f:
+            f.write(b"\x93NUMPY\x01\x00" + struct.pack("<H", len(header)) + header.encode())
+            for _ in range(size >> 20):
+                f.write(bytes(1 << 20))
+        self.assertLess(os.path.getsize(self.path(name)), 2 << 20)
+        return self.path(name)
+
+    def test_a_header_decides_before_elements_are_unpacked(self):
+        graph = self.path("g.pbtxt", tensor("x", [6]) + op("relu", {"x": "x"}, "y"))
+        other = self.bomb("other.npz", "(268435456,)", 1 << 30)
+        liar = self.bomb("liar.npz", "(6,)", 1 << 30)
+        for what, args, code, words in (
+                ("another shape", ["--inputs", other], 2, "OPC0704"), ("a flag", ["--input", f"x=@{other}"], 2, "OPC0704"),
+                ("a flag that casts", ["--input", f"x=@{other}", "--cast"], 2, "OPC0704"),
+                ("more than the header says", ["--inputs", liar], 3, "bytes after the data"), ("a flag, more", ["--input", f"x=@{liar}:x"], 3, "bytes after the data"),
+                ("an expectation", ["--fill", "ones", "--expect", f"o=@{other}", "--max-memory", "100M"], 4, "--max-memory"),
+                ("a data set", ["--feed-dataset", f"x=@{other}", "--batch", "6", "--steps", "1", "--max-memory", "100M"], 4, "--max-memory")):
+            with self.subTest(what):
+                got, said, peak = self.peak("run", graph, *args)
+                self.assertEqual(got, code, said)
+                self.assertIn(words, said)
+                if not os.environ.get("OPC_SANITIZE"):
+                    self.assertLess(peak, 400)
+
+    def test_empty_tensors_of_many_rows(self):
+        n = 10**12
+        for shape in ([n, 0], [n, n // 10**6, 0], [0, n]):
+            graph = self.path("g.pbtxt", tensor("x", shape) + op("relu", {"x": "x"}, "y"))
+            dims = ",".join(map(str, shape))
+            for mode in ("all", "5", "summary"):
+                code, said, errors = self.opc("run", graph, "--fill", "ones", "--print", mode)
+                self.assertEqual((code, said), (0, f"out  f32[{dims}]" + ("\n[]\n" if mode == "all" else "  []\n")), errors)
+            self.assertEqual(self.opc("run", graph, "--fill", "rand", "--print", "all", "--json", "--outputs", self.path("out.npz"))[0], 0)
+            self.assertEqual(self.opc("run", graph, "--inputs", self.path("out.npz"), "--expect", f"out=@{self.path('out.npz')}")[0], 2)  # no x in it
+            self.assertEqual(self.opc("run", graph, "--fill", "ones", "--expect", f"out=@{self.path('out.npz')}")[0], 0)
+            self.assertEqual(self.opc("run", graph, "--fill", "ones", "--trap", "nan,inf", "--capture-stats", self.path("s"))[0], 0)
+
+    def test_empty_tensors_in_kernels(self):
+        """Loops are over what is there, also where what comes out is not empty."""
+        n = 10**12
+        def axes(*values):
+            return attr("axis", "list_int32", values)
+        for what, text in (("softmax", op("softmax", {"in": "x"}, "out")), ("transpose", op("transpose", {"input": "x"}, "output", attr("perm", "list_int32", [1, 0]))),
+                           ("sum", op("reduce_sum", {"input_tensor": "x"}, "output_tensor", axes(0, 1), attr("keepdims", "bool", "false"))),
+                           ("prod", op("reduce_prod", {"input_tensor": "x"}, "output_tensor", axes(0, 1), attr("keepdims", "bool", "false"))),
+                           ("rows", op("reduce_sum", {"input_tensor": "x"}, "output_tensor", axes(0), attr("keepdims", "bool", "false"))),
+                           ("cumsum", op("cumsum", {"x": "x"}, "y", attr("dim", "int64", 0))), ("reshape", op("reshape", {"in": "x"}, "out", attr("shape", "shape", [0, n]))),
+                           ("flip", op("flip", {"x": "x"}, "y", attr("dims", "list_int32", [0]))), ("narrow", op("narrow", {"in": "x"}, "out", attr("dim", "int64", 0), attr("start", "int64", 5), attr("length", "int64", n - 9))),
+                           ("cast", op("cast", {"in": "x"}, "out", attr("dtype", "data_type", "kDouble")))):
+            with self.subTest(what):
+                code, _, said = self.opc("run", self.path("g.pbtxt", tensor("x", [n, 0]) + text), "--fill", "ones")
+                self.assertIn(code, (0, 3), said)
+                if code:
+                    self.assertIn("error[OPC02", said)
+
+    def test_input_without_an_end(self):
+        for command in (["show", "-"], ["run", "-"], ["run", self.path("g.pbtxt", TensorFiles.graph), "--input", "x=@/dev/zero"],
+                        ["run", self.path("g.pbtxt"), "--inputs", "/dev/zero"], ["--config", "/dev/zero", "config"]):
+            with self.subTest(command):
+                with subprocess.Popen(["yes"], stdout=subprocess.PIPE) as endless:
+                    done = limited(4, [os.path.join(BIN, "opc"), *command], stdin=endless.stdout)
+                    endless.stdout.close()
+                    endless.kill()
+                self.assertIn(done.returncode, (2, 3), done.stderr)
+                self.assertIn("error[OPC0708]", done.stderr.decode())
+
+    def test_settings_and_cluster_files_with_many_keys(self):
+        """Readers that look through what they have for each key take minutes for these."""
+        for what, text in (("keys", "[tolerance]\n" + "".join(f"k{i} = {{}}\n" for i in range(4500))), ("tables", "".join(f"[a{i}]\n" for i in range(9000))),
+                           ("dots", "\n".join("a." * 30 + f"k{i} = 1" for i in range(900))), ("arrays", "a = " + "[" * 30000), ("inline", "a = {" + ",".join(f"k{i}=1" for i in range(6000)) + "}"),
+                           ("lists", "[[a]]\n" * 10000), ("deep", "[" + "a." * 30000 + "a]\n"), ("strings", 'a = "' + "\\u0041" * 9000 + '"'), ("nested", "\n".join("[" + ".".join(f"t{i}" for i in range(n)) + "]" for n in range(1, 150)))):
+            with self.subTest(what):
+                self.assertLess(len(text), 65536)
+                code, _, said = self.opc("--config", self.path("opc.toml", text), "config")
+                self.assertIn(code, (0, 2), said)
+        cluster = {"schema": 1, "device": {}, "levels": []}
+        for what, document in (("ops", dict(cluster, ops={f"op{i}": {"overhead": 1, "factor": 1} for i in range(70000)})),
+                               ("fields", {f"k{i}": 1 for i in range(300000)}), ("one level", dict(cluster, device={f"k{i}": 1 for i in range(300000)}))):
+            with self.subTest(what):
+                graph = self.path("g.pbtxt", TensorFiles.graph)
+                code, _, said = self.opc("compile", graph, "--mesh", "2", "--cluster", self.path("c.json", json.dumps(document)), "-o", self.path("p"))
+                self.assertEqual(code, 3, said)
+                self.assertIn("more than 4096 fields", said)
+
+    def test_ops_of_many_tensors(self):
+        def sum_of(n, arguments=""):
+            tensors = " ".join('s: "x/out"' for _ in range(n))
+            return tensor("x", [2]) + f'op {{ name: "f" user_conf {{ op_type_name: "add_n" input {{ key: "in" value {{ {tensors} }} }} {arguments} }} }}\nop {{ name: "o" output_conf {{ in: "f/out_0" }} }}\n'
+        most = 16383  # and one output
+        for mesh in ([], ["--mesh", "2"]):
+            code, _, said = self.opc("compile", self.path("g.pbtxt", sum_of(most)), *mesh, "-o", self.path("p"))
+            self.assertEqual(code, 0, said)
+            for n in (most + 1, 100000):
+                code, _, said = self.opc("compile", self.path("g.pbtxt", sum_of(n)), *mesh, "-o", self.path("p"))
+                self.assertEqual(code, 3, said)
+                self.assertIn(f"add_n: {n + 1} inputs and outputs; one op has at most 16384", said)
+        code, said, errors = self.opc("run", self.path("g.pbtxt", sum_of(most)), "--fill", "ones")
+        self.assertEqual((code, said), (0, "o  f32[2]  [16383, 16383]\n"), errors)
+        entries = "".join(f'input {{ key: "k{i}" value {{ s: "x/out" }} }} ' for i in range(100000))
+        code, _, said = self.opc("compile", self.path("g.pbtxt", sum_of(2, entries)), "-o", self.path("p"))
+        self.assertEqual(code, 3, said)
+
+    def test_the_gradient_of_a_tensor_with_many_readers(self):
+        """Its parts are summed by ops that have room for them: here two."""
+        n = 9000
+        graph = [tensor("x", [2])]
+        graph += [f'op {{ name: "r{i}" user_conf {{ op_type_name: "tanh" input {{ key: "x" value {{ s: "x/out" }} }} }} }}\n' for i in range(n)]
+        graph.append('op { name: "f" user_conf { op_type_name: "add_n" input { key: "in" value { ' + " ".join(f's: "r{i}/y_0"' for i in range(n)) + ' } } } }\nop { name: "o" output_conf { in: "f/out_0" } }\n')
+        done = self.opc("grad", self.path("g.pbtxt", "".join(graph)), "--no-simplify", "-o", self.path("back.pbtxt"))
+        if done[0] == 2:  # no such flag
+            done = self.opc("grad", self.path("g.pbtxt"), "-o", self.path("back.pbtxt"))
+        self.assertEqual(done[0], 0, done[2])
+        with open(self.path("back.pbtxt")) as f:
+            self.assertGreaterEqual(f.read().count('_grad_sum'), 2)
+
+    def test_a_file_that_becomes_shorter(self):
+        """A page that is no longer there would end opc with SIGBUS."""
+        graph = self.path("g.pbtxt", tensor("x", [-1]).replace("dim: -1", "dim: 1024") + op("reduce_sum", {"input_tensor": "x"}, "output_tensor", attr("axis", "list_int32", [0]), attr("keepdims", "bool", "false")))
+        header = "{'descr': '<f4', 'fortran_order': False, 'shape': (4194304,), }".ljust(117) + "\n"
+        data = self.path("x.npy", b"\x93NUMPY\x01\x00" + struct.pack("<H", len(header)) + header.encode() + bytes(4 << 22))
+        metrics = self.path("m.jsonl")
+        with subprocess.Popen([os.path.join(BIN, "opc"), "run", graph, "--feed-dataset", f"x=@{data}", "--batch", "1024", "--epochs", "1000000", "--metrics", metrics, "--metrics-every", "1000"],
+                              stdout=subprocess.DEVNULL, stderr=subprocess.PIPE) as p:
+            end = time.monotonic() + 3 * SECONDS
+            while not (os.path.exists(metrics) and os.path.getsize(metrics)) and p.poll() is None and time.monotonic() < end:
+                time.sleep(0.05)
+            self.assertIsNone(p.poll())
+            os.truncate(data, 4096)
+            said = p.communicate(timeout=3 * SECONDS)[1].decode()
+        self.assertEqual(p.returncode, 5, said)
+        self.assertIn(f"error[OPC0702]: {data}: the file became shorter while it was read", said)
+
+    def test_what_a_killed_run_leaves(self):
+        """Outputs have no name before they are whole."""
+        graph = self.path("g.pbtxt", tensor("x", [1 << 26]) + op("relu", {"x": "x"}, "y"))
+        os.makedirs(self.path("out"))
+        for sign in (signal.SIGKILL, signal.SIGTERM, signal.SIGHUP):
+            with subprocess.Popen([os.path.join(BIN, "opc"), "run", graph, "--fill", "ones", "--output", f"out={self.path('out/y.npy')}"], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as p:
+                end, seen = time.monotonic() + 2 * SECONDS, False
+                while p.poll() is None and not seen and time.monotonic() < end:
+                    try:  # the file is open: it is being written
+                        seen = any(os.readlink(f"/proc/{p.pid}/fd/{f}").startswith(self.path("out")) for f in os.listdir(f"/proc/{p.pid}/fd"))
+                    except OSError:
+                        pass
+                p.send_signal(sign)
+                p.wait(timeout=SECONDS)
+            self.assertTrue(seen)
+            self.assertEqual([f for f in os.listdir(self.path("out")) if f != "y.npy"], [])
+
+    def test_names_of_a_launcher_in_the_environment(self):
+        """A job that is none must neither silence a run nor make it wait."""
+        graph = self.path("g.pbtxt", TensorFiles.graph)
+        plain = self.opc("run", graph, "--fill", "ones")
+        self.assertEqual(plain[0], 0)
+        for names in ({"OMPI_COMM_WORLD_RANK": "1", "OMPI_COMM_WORLD_SIZE": "2"}, {"OMPI_COMM_WORLD_RANK": "0", "OMPI_COMM_WORLD_SIZE": "99999999999"}, {"PMI_RANK": "1", "PMI_SIZE": "2"},
+                      {"PMI_RANK": "0", "PMI_SIZE": "4"}, {"PMIX_RANK": "1"}, {"OMPI_COMM_WORLD_RANK": "1", "OMPI_COMM_WORLD_SIZE": "1"}, {"OMPI_COMM_WORLD_RANK": "x", "OMPI_COMM_WORLD_SIZE": "-1"}):
+            with self.subTest(names):
+                env = dict(os.environ, **names)
+                self.assertEqual(self.opc("run", graph, "--fill", "ones", env=env), plain)
+                # Even where a launcher seems to wait, one rank alone asks nobody.
+                env["PMIX_SERVER_URI2"] = "1.0;tcp4://127.0.0.1:1"
+                self.assertEqual(self.opc("run", graph, "--fill", "ones", "--ranks", "1", env=env), plain)
 
 
 def varint(n):

@@ -247,6 +247,7 @@ TEST_CASE("writing is all or nothing", "[tensorio]") {
     AtomicFile f;
     REQUIRE(f.open(s / "x").isOk());
     REQUIRE(f.write("half", 4).isOk());
+    CHECK(fs::is_empty(s.path)); // not even now: whatever kills the process leaves nothing
   } // no commit
   CHECK(fs::is_empty(s.path));
   CHECK(writeFileAtomically(s / "no/such/x", "a").id() == "OPC0707");
@@ -254,7 +255,47 @@ TEST_CASE("writing is all or nothing", "[tensorio]") {
   put(s / "x", "one");
   put(s / "x", "two");
   CHECK(contents(s / "x") == "two");
+  {
+    AtomicFile f;
+    REQUIRE(f.open(s / "x").isOk());
+    REQUIRE(f.write("three", 5).isOk());
+    CHECK(contents(s / "x") == "two");
+    REQUIRE(f.commitDurably().isOk());
+    CHECK(contents(s / "x") == "three");
+  }
   CHECK(std::distance(fs::directory_iterator(s.path), fs::directory_iterator()) == 1);
+}
+
+TEST_CASE("an address tells the file that is mapped there", "[tensorio]") {
+  Scratch s;
+  put(s / "x", "one");
+  CHECK(mappedFileAt(&s) == nullptr);
+  const char *at = nullptr;
+  {
+    Result<FileBytes> a = FileBytes::open(s / "x");
+    REQUIRE(a);
+    FileBytes moved = std::move(*a);
+    at = moved.view().data();
+    REQUIRE(mappedFileAt(at + 2));
+    CHECK(mappedFileAt(at + 2) == s / "x");
+    CHECK(mappedFileAt(at + 3) == nullptr);
+  }
+  CHECK(mappedFileAt(at) == nullptr);
+}
+
+TEST_CASE("a tensor over the limit of this process is not read", "[tensorio]") {
+  Scratch s;
+  Result<HostTensor> t = HostTensor::create(kFloat, Shape{1000});
+  REQUIRE(t);
+  REQUIRE(writeNpz(s / "a.npz", {{"a", &*t}}).isOk());
+  REQUIRE(writeNpy(s / "a.npy", *t).isOk());
+  limitTensorReads(3999);
+  const Result<HostTensor> archived = readTensor(s / "a.npz"), plain = readTensor(s / "a.npy");
+  const Result<MappedTensor> mapped = MappedTensor::open(s / "a.npy");
+  limitTensorReads(UINT64_MAX);
+  CHECK(archived.status().id() == "OPC0708");
+  CHECK(plain.status().id() == "OPC0708");
+  CHECK(mapped.isOk()); // in place
 }
 
 TEST_CASE("Philox4x32-10 gives the published vectors", "[philox]") {

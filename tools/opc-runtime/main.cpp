@@ -68,6 +68,7 @@ std::string statsText(const SessionStats &s, double loading, double preparing, s
 /// `signal`: the one that ended the runs early, else 0.
 Status runPlan(Request &r, const std::string &plan, const std::vector<std::string> &words, Terminal &terminal,
                int *signal) {
+  limitTensorReads(r.session.maxMemory ? r.session.maxMemory : defaultMemoryLimit());
   OPC_ASSIGN_OR_RETURN(const NamedValues inputs, r.values.open());
   OPC_ASSIGN_OR_RETURN(const Registry registry, loadRegistry(r.plugins));
   auto start = Clock::now();

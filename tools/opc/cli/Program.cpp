@@ -3,9 +3,11 @@
 #include "Program.h"
 
 #include "ExitCodes.h"
+#include "FileBytes.h"
 #include "Session.h"
 
 #include <csignal>
+#include <cstring>
 #include <exception>
 #include <new>
 #include <string>
@@ -30,6 +32,32 @@ namespace opc::cli {
 
 namespace {
 
+/// A file that is mapped has become shorter: its pages are gone, and no code around the access can know it. Everything
+/// here may be called in a handler.
+void endOnLostPage(int signal, siginfo_t *info, void *) {
+  const char *path = opc::mappedFileAt(info->si_addr);
+  if (!path) { // not ours: again, as if there were no handler
+    std::signal(signal, SIG_DFL);
+    return;
+  }
+  const auto say = [](const char *text) { (void)!write(STDERR_FILENO, text, std::strlen(text)); };
+  say("error[OPC0702]: ");
+  for (; *path; ++path) { // one by one: what a terminal would obey is not for it
+    const char c = static_cast<unsigned char>(*path) < 0x20 || *path == 0x7f ? '?' : *path;
+    (void)!write(STDERR_FILENO, &c, 1);
+  }
+  say(": the file became shorter while it was read\nhelp: leave files alone that a run reads, or replace them by "
+      "renaming\nmore: opc explain OPC0702\n");
+  _exit(kExitExecution);
+}
+
+void catchLostPages() {
+  struct sigaction action{};
+  action.sa_sigaction = endOnLostPage;
+  action.sa_flags = SA_SIGINFO;
+  (void)sigaction(SIGBUS, &action, nullptr);
+}
+
 int failInternally(Terminal &terminal, const std::string &what) {
   terminal.err("error[OPC0999]: internal error: " + what +
                "\nhelp: this is a bug in opc; please report it with the command and its files\n");
@@ -53,6 +81,7 @@ void noteForeignExit(int status, void *) {
 } // namespace
 
 int runProgram(Terminal &terminal, const std::function<int()> &work) {
+  catchLostPages();
   std::signal(SIGPIPE, SIG_IGN); // a closed pipe is seen where it is written to
   std::signal(SIGXFSZ, SIG_IGN); // and so is a limit on the size of files
   static const int registered = ::on_exit(noteForeignExit, nullptr);

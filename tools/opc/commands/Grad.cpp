@@ -85,6 +85,7 @@ public:
     if (input.isPlan)
       return usageError(input.name + " is a plan; gradients are made from graphs",
                         "give the graph that the plan was compiled from");
+    limitTensorReads(defaultMemoryLimit());
     OPC_ASSIGN_OR_RETURN(Registry registry, invocation.loadRegistry());
 
     OPC_ASSIGN_OR_RETURN(options_.gradient->training, training_.config(registry));

@@ -50,6 +50,7 @@ std::vector<Option> RunOptions::options() {
 
 Status RunOptions::check(const Invocation &invocation, const std::string &graphPath) {
   graph = graphPath;
+  limitTensorReads(maxMemory.value_or(defaultMemoryLimit()));
   OPC_RETURN_IF_ERROR(training.check());
   if (training.isRequested()) OPC_RETURN_IF_ERROR(checkTraining());
   OPC_RETURN_IF_ERROR(expect.parse(invocation.config().tolerances()));

@@ -87,16 +87,23 @@ Result<std::optional<Shape>> NamedValues::shapeOf(const std::string &name, DataT
   using Found = std::optional<Shape>;
   const Entry *e = find(name);
   if (e && e->spec.desc) return Found(e->spec.desc->shape());
-  if (e && e->spec.kind != TensorSpec::Kind::kFile) return Found();
+  OPC_ASSIGN_OR_RETURN(const std::optional<user_op::TensorDesc> type, fileTypeOf(name, expected));
+  return type ? Found(type->shape()) : Found();
+}
+
+Result<std::optional<user_op::TensorDesc>> NamedValues::fileTypeOf(const std::string &name, DataType expected) const {
+  using Found = std::optional<user_op::TensorDesc>;
+  const Entry *e = find(name);
   if (!e) {
     TensorReadOptions options;
     options.voidType = expected;
-    OPC_ASSIGN_OR_RETURN(const user_op::TensorDesc desc, archive_->describe(name, options));
-    return Found(desc.shape());
+    OPC_ASSIGN_OR_RETURN(user_op::TensorDesc desc, archive_->describe(name, options));
+    return Found(std::move(desc));
   }
+  if (e->spec.kind != TensorSpec::Kind::kFile) return Found();
   OPC_ASSIGN_OR_RETURN(const TensorFile *file, e->open());
-  OPC_ASSIGN_OR_RETURN(const user_op::TensorDesc desc, file->describe(expected));
-  return Found(desc.shape());
+  OPC_ASSIGN_OR_RETURN(user_op::TensorDesc desc, file->describe(expected));
+  return Found(std::move(desc));
 }
 
 std::optional<user_op::TensorDesc> NamedValues::typeOf(const std::string &name) const {

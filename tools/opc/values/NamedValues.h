@@ -27,6 +27,8 @@ public:
   /// The shape that a file's header or a typed spec gives, without an expected one; nothing for a bare number or
   /// generator.
   Result<std::optional<Shape>> shapeOf(const std::string &name, DataType expected) const;
+  /// The type of a value in a file, from its header: a V2 tensor is taken as `expected`. Nothing for any other value.
+  Result<std::optional<user_op::TensorDesc>> fileTypeOf(const std::string &name, DataType expected) const;
   /// The type that a flag's specification writes, "f32[2,3]"; nothing when it writes none.
   std::optional<user_op::TensorDesc> typeOf(const std::string &name) const;
   /// Where the value comes from, for reports: "@x.npy", "in.npz".

@@ -52,6 +52,10 @@ Statistics statisticsOf(const HostTensor &t) {
 /// Nested brackets, a line for each innermost row.
 void appendNested(std::string &text, const HostTensor &t, size_t axis, int64_t &next, int indent) {
   const DimVector &dims = t.shape().dim_vec();
+  if (t.elemCount() == 0) { // [1000000000, 0] has that many rows, and nothing in them
+    text += "[]";
+    return;
+  }
   if (axis == dims.size()) {
     text += elementText(t, next++);
     return;

@@ -222,6 +222,13 @@ private:
       return Status(StatusCode::kUsage, "OPC0704",
                     std::string(port.kind) + " '" + port.name + "' is " + type->toString() + ", expected " +
                         port.desc.toString() + ": the shapes differ");
+    // A file of another type is refused by its header: its elements may be larger than the machine.
+    OPC_ASSIGN_OR_RETURN(const auto found, source.fileTypeOf(port.name, port.desc.data_type()));
+    if (found) {
+      const DataType wanted = flags_.cast ? found->data_type() : port.desc.data_type();
+      OPC_RETURN_IF_ERROR(withCastHelp(checkTensor(*found, user_op::TensorDesc(port.desc.shape(), wanted),
+                                                   std::string(port.kind) + " '" + port.name + "'")));
+    }
     // Files go straight to their place: a copy in between would be the largest part of the memory. The pieces of an
     // input on several ranks are cut anew in every run where it was filled in place.
     void *to = !port.isInput()         ? session_.variableData(port.name)
@@ -236,7 +243,10 @@ private:
 
   Status set(const Port &port, const Result<HostTensor> &tensor) {
     if (!tensor) return tensor.status();
-    Status s = port.isInput() ? session_.feed(port.name, *tensor) : session_.setVariable(port.name, *tensor);
+    return withCastHelp(port.isInput() ? session_.feed(port.name, *tensor) : session_.setVariable(port.name, *tensor));
+  }
+
+  Status withCastHelp(Status s) const {
     if (s || s.id() != "OPC0703" || flags_.cast) return s;
     return Status(s.code(), s.id(), s.message())
         .withHelp(s.help() + (s.help().empty() ? "" : "; ") + "or let opc convert it: --cast")
