@@ -54,8 +54,17 @@ std::optional<int64_t> number(const char *name) {
   const char *text = std::getenv(name);
   if (!text || !*text) return std::nullopt;
   char *end = nullptr;
+  errno = 0;
   const long long v = std::strtoll(text, &end, 10);
-  return *end || v < 0 ? std::nullopt : std::optional<int64_t>(v);
+  return *end || v < 0 || errno == ERANGE ? std::nullopt : std::optional<int64_t>(v);
+}
+
+/// Whether a launcher waits for this process to speak to it.
+bool isConnectedToLauncher() {
+  if (std::getenv("PMI_FD") || std::getenv("PMI_PORT")) return true;
+  for (char **variable = environ; variable && *variable; ++variable)
+    if (std::strncmp(*variable, "PMIX_SERVER_URI", 15) == 0) return true;
+  return false;
 }
 
 } // namespace
@@ -123,9 +132,13 @@ Status launch(const LaunchCommand &command) {
 }
 
 std::optional<LaunchedRank> launchedRank() {
+  if (!isConnectedToLauncher()) return std::nullopt;
   for (const auto &[rank, size] : {std::pair("OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE"),
                                    std::pair("PMI_RANK", "PMI_SIZE"), std::pair("PMIX_RANK", "PMIX_SIZE")})
-    if (const auto r = number(rank)) return LaunchedRank{*r, number(size).value_or(-1)};
+    if (const auto r = number(rank)) {
+      const int64_t ranks = number(size).value_or(-1);
+      if (ranks < 0 || *r < ranks) return LaunchedRank{*r, ranks};
+    }
   return std::nullopt;
 }
 

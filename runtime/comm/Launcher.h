@@ -40,7 +40,9 @@ LaunchRequest launchRequestHere(int64_t ranks, std::vector<std::string> argument
 Status launch(const LaunchCommand &command);
 
 /// What the environment says about a launcher that started this process: OMPI_COMM_WORLD_RANK and _SIZE (Open MPI),
-/// PMI_RANK and PMI_SIZE (MPICH, Slurm), PMIX_RANK (others; the size is then -1). Nothing: no launcher.
+/// PMI_RANK and PMI_SIZE (MPICH, Slurm), PMIX_RANK (others; the size is then -1). These are only names that anything
+/// may set, and that outlive their job: they count together with the connection that a launcher leaves open for its
+/// processes (PMIX_SERVER_URI..., PMI_FD or PMI_PORT), and when the rank is one of that many. Nothing: no launcher.
 struct LaunchedRank {
   int64_t rank = 0, size = -1;
 };

@@ -74,7 +74,23 @@ TEST_CASE("A launcher that is not there is named", "[comm]") {
 TEST_CASE("What launchers leave in the environment", "[comm]") {
   const Variable a("OMPI_COMM_WORLD_RANK", nullptr), b("PMI_RANK", nullptr), c("PMIX_RANK", nullptr);
   const Variable sa("OMPI_COMM_WORLD_SIZE", nullptr), sb("PMI_SIZE", nullptr);
+  const Variable fd("PMI_FD", nullptr), port("PMI_PORT", nullptr), uri2("PMIX_SERVER_URI2", nullptr),
+      uri21("PMIX_SERVER_URI21", nullptr);
   CHECK(!launchedRank());
+  {
+    const Variable rank("OMPI_COMM_WORLD_RANK", "3"), size("OMPI_COMM_WORLD_SIZE", "8");
+    CHECK(!launchedRank()); // names alone: nobody waits for this process
+  }
+  const Variable server("PMIX_SERVER_URI2", "1.0;tcp4://127.0.0.1:1");
+  CHECK(!launchedRank());
+  {
+    const Variable rank("OMPI_COMM_WORLD_RANK", "8"), size("OMPI_COMM_WORLD_SIZE", "8");
+    CHECK(!launchedRank()); // no rank of eight
+  }
+  {
+    const Variable rank("OMPI_COMM_WORLD_RANK", "99999999999999999999"), size("OMPI_COMM_WORLD_SIZE", "8");
+    CHECK(!launchedRank());
+  }
   {
     const Variable rank("OMPI_COMM_WORLD_RANK", "3"), size("OMPI_COMM_WORLD_SIZE", "8");
     REQUIRE(launchedRank());

@@ -12,11 +12,11 @@
 #include <cstring>
 #include <mutex>
 #include <thread>
-#include <unistd.h>
 
 namespace opc::cli {
 
 namespace {
+constexpr int64_t kMostRanks = 4096;
 constexpr int kChannels = 16; // the plan's streams, and the last one for the end of the command
 } // namespace
 
@@ -24,7 +24,7 @@ std::vector<Option> RankJob::options() {
   std::vector<Option> options = {
       Option{"--ranks", 0, "N", "run on N ranks: processes that mpirun starts, or threads with --in-process", &given_,
              true}
-          .range(1, 4096),
+          .range(1, kMostRanks),
       {"--in-process", 0, "", "the ranks are threads of this process", &inProcess_},
       Option{"--timeout", 0, "S", "seconds that a rank waits for another one before the run ends (default 300)",
              &timeout_}
@@ -42,6 +42,10 @@ Status RankJob::readFlags() {
   if (given_) {
     ranks_ = *given_;
   } else if (launched && launched->size > 0 && !inProcess_) {
+    if (launched->size > kMostRanks)
+      return usageError("the launcher has started " + std::to_string(launched->size) + " ranks, opc runs on at most " +
+                            std::to_string(kMostRanks),
+                        "--ranks 1 runs on one, whatever has started it");
     ranks_ = launched->size;
   }
   if (ranks_ > 1) row = {ranks_};
@@ -95,7 +99,7 @@ Status RankJob::join(Invocation &invocation, int64_t size) {
       return; // of what happens to rank 0, rank 1 speaks
     }
     const std::string text = statusText(Status(StatusCode::kExecution, report.id, report.message), terminal.colorErr());
-    (void)!write(STDERR_FILENO, text.data(), text.size());
+    terminal.errAtOnce(text);
   };
   runtime::MpiOptions options;
   options.channels = kChannels;
@@ -103,6 +107,7 @@ Status RankJob::join(Invocation &invocation, int64_t size) {
   options.report = report_;
   options.exitCode = kExitExecution;
   OPC_ASSIGN_OR_RETURN(communicator_, runtime::mpiCommunicator(options));
+  terminal.mute(communicator_->rank() > 0); // until now the environment has said it
   if (size > 0 && communicator_->size() != size)
     return usageError("the launcher has started " + std::to_string(communicator_->size()) + " ranks, not " +
                       std::to_string(size));
@@ -114,7 +119,10 @@ Status RankJob::join(Invocation &invocation, int64_t size) {
 }
 
 Status RankJob::start(Invocation &invocation, const std::string &input) {
-  if (inProcess_) return Status::ok();
+  if (inProcess_ || (given_ && ranks_ == 1)) {
+    invocation.terminal().mute(false); // not as a rank of a job that something has launched
+    return Status::ok();
+  }
   const std::optional<runtime::LaunchedRank> launched = runtime::launchedRank();
   if (launched && launched->size != 1) {
     if (Status s = join(invocation, isAsked_ ? ranks_ : -1); !s) return s;
@@ -174,8 +182,7 @@ int RankJob::finish(Invocation &invocation, int code) {
     if (!changed.wait_for(guard, std::chrono::seconds(3), [&] { return isDone; })) {
       guard.unlock();
       if (!isFirst()) { // which has not spoken yet
-        const std::string text = "rank " + std::to_string(rank()) + ": " + mine.error;
-        (void)!write(STDERR_FILENO, text.data(), text.size());
+        invocation.terminal().errAtOnce("rank " + std::to_string(rank()) + ": " + mine.error);
       }
       communicator_->abort(mine.error); // ends this process
     }
