@@ -5,6 +5,7 @@
 #define TOML_ENABLE_FORMATTERS 0
 #include "Config.h"
 
+#include "FileTrust.h"
 #include "NearestNames.h"
 #include "NumberText.h"
 #include "PluginOverrides.h"
@@ -37,6 +38,11 @@ Status bad(const std::string &file, const toml::source_position &at, const std::
 
 Status bad(const std::string &file, const toml::node &at, const std::string &what, const std::string &help = "") {
   return bad(file, at.source().begin, what, help);
+}
+
+Status untrusted(const std::string &what, const std::string &why, const std::string &otherwise) {
+  return Status(StatusCode::kUsage, "OPC0008", what + ": " + why + ", and it decides what code runs")
+      .withHelp("make it and its folder yours or root's and writable by nobody else (chown, chmod go-w); " + otherwise);
 }
 
 const char *kindOf(const toml::node &node) {
@@ -136,7 +142,7 @@ const std::vector<ConfigKey> &configKeys() {
 
 Result<Config> Config::load(const std::string &directory, const std::string &file) {
   Config config;
-  for (const ConfigKey &k : configKeys()) config.values_.push_back({&k, {k.standard}, "default"});
+  for (const ConfigKey &k : configKeys()) config.values_.push_back({&k, {k.standard}, "default", {}});
   std::string chosen = file.empty() ? environment("OPC_CONFIG") : file;
   std::error_code error;
   if (chosen.empty()) {
@@ -146,11 +152,14 @@ Result<Config> Config::load(const std::string &directory, const std::string &fil
     if (!base.empty() && fs::is_regular_file(base + "/opc/config.toml", error))
       OPC_RETURN_IF_ERROR(config.readFile(base + "/opc/config.toml"));
     fs::path at = fs::absolute(directory.empty() ? "." : directory, error).lexically_normal();
+    if (!at.has_filename()) at = at.parent_path(); // "x/" and "x/." are x
+    const std::string project = projectOf(at.string());
     for (; !error; at = at.parent_path()) {
       if (fs::is_regular_file(at / "opc.toml", error)) {
         const fs::path here = fs::current_path(error);
         const bool inside = at == here || at == here / "";
-        OPC_RETURN_IF_ERROR(config.readFile(inside ? "opc.toml" : (at / "opc.toml").string()));
+        const bool ofProject = at.string().size() >= project.size(); // both are the directory or above it
+        OPC_RETURN_IF_ERROR(config.readFile(inside ? "opc.toml" : (at / "opc.toml").string(), ofProject));
         break;
       }
       error.clear();
@@ -166,10 +175,12 @@ Result<Config> Config::load(const std::string &directory, const std::string &fil
 
 /// One setting of a file.
 struct Config::Reader {
-  static Status read(Config &config, const std::string &file, const std::string &name, const toml::node &node);
+  static Status read(Config &config, const std::string &file, const std::string &name, const toml::node &node,
+                     bool takesPlugins);
 };
 
-Status Config::Reader::read(Config &config, const std::string &file, const std::string &name, const toml::node &node) {
+Status Config::Reader::read(Config &config, const std::string &file, const std::string &name, const toml::node &node,
+                            bool takesPlugins) {
   auto it = std::find_if(config.values_.begin(), config.values_.end(),
                          [&](const ConfigValue &v) { return name == v.key->name; });
   if (it == config.values_.end()) {
@@ -184,22 +195,30 @@ Status Config::Reader::read(Config &config, const std::string &file, const std::
   if ((key.kind == Kind::kList) != (list != nullptr))
     return bad(file, node,
                name + (key.kind == Kind::kList ? " wants an array" : " wants one value") + ", not " + kindOf(node));
-  std::vector<std::string> values;
+  std::vector<std::string> values, places;
   for (size_t i = 0; i < (list ? list->size() : 1); ++i) {
     const toml::node &v = list ? (*list)[i] : node;
+    places.push_back(Entry{"", &v}.origin(file));
     const auto text = scalarText(v);
     if (!text) return bad(file, v, name + " wants text or an integer, not " + kindOf(v));
     if (const std::string wrong = complaint(key, *text); !wrong.empty())
       return bad(file, v, name + " " + wrong + ", not '" + *text + "'");
     values.push_back(key.isPath ? beside(file, *text) : *text);
   }
+  if (key.isPath && !takesPlugins) {
+    if (!values.empty()) config.leftOut_ = places[0];
+    return Status::ok();
+  }
   it->values = std::move(values);
+  it->places = std::move(places);
   it->origin = Entry{"", &node}.origin(file);
   return Status::ok();
 }
 
-Status Config::readFile(const std::string &path) {
-  OPC_ASSIGN_OR_RETURN(FileBytes bytes, FileBytes::open(path));
+Status Config::readFile(const std::string &path, bool takesPlugins) {
+  if (const std::string why = distrustOf(path); !why.empty())
+    return untrusted("the settings in " + path, why, "--config none reads no settings");
+  OPC_ASSIGN_OR_RETURN(FileBytes bytes, FileBytes::open(path, kMaxBytes + 1));
   if (bytes.view().size() > kMaxBytes)
     return Status(StatusCode::kUsage, "OPC0008", path + ": over 64 KiB: that is no configuration");
   const toml::parse_result root = toml::parse(bytes.view(), path);
@@ -227,7 +246,7 @@ Status Config::readFile(const std::string &path) {
         OPC_RETURN_IF_ERROR(readTolerance(path, entry, &rule));
         tolerances_.push_back(std::move(rule));
       } else {
-        OPC_RETURN_IF_ERROR(Reader::read(*this, path, section.key + "." + entry.key, *entry.value));
+        OPC_RETURN_IF_ERROR(Reader::read(*this, path, section.key + "." + entry.key, *entry.value, takesPlugins));
       }
     }
   }
@@ -242,6 +261,7 @@ Status Config::readEnvironment() {
       return Status(StatusCode::kUsage, "OPC0008",
                     std::string(v.key->environment) + " in the environment " + wrong + ", not '" + text + "'");
     v.values = {text};
+    v.places.clear();
     if (v.key->kind == Kind::kList) {
       v.values.clear();
       for (size_t start = 0; start <= text.size();) {
@@ -255,9 +275,24 @@ Status Config::readEnvironment() {
   return Status::ok();
 }
 
+std::vector<std::string> Config::pluginNotes() const {
+  std::vector<std::string> notes;
+  for (const ConfigValue &v : values_)
+    for (size_t i = 0; v.key->isPath && i < v.places.size(); ++i)
+      notes.push_back("plugin " + v.values[i] + ", from " + v.places[i]);
+  if (!leftOut_.empty())
+    notes.push_back("the plugins of " + leftOut_ +
+                    " are not loaded: the file is outside of this folder's project (--plugin LIB loads one)");
+  return notes;
+}
+
 Status Config::apply(const std::vector<Option> &options, const std::set<std::string> &given) const {
   for (const ConfigValue &v : values_) {
     if (v.isDefault()) continue;
+    for (size_t i = 0; v.key->isPath && i < v.places.size(); ++i)
+      if (const std::string why = distrustOf(v.values[i]); !why.empty())
+        return untrusted("the plugin " + v.values[i] + ", named by " + v.places[i], why,
+                         "--config none --plugin " + v.values[i] + " loads it all the same");
     for (const Option &o : options) {
       if (!o.isCalled(v.key->option)) continue;
       if (auto *list = std::get_if<std::vector<std::string> *>(&o.target))

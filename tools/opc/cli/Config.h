@@ -28,6 +28,7 @@ struct ConfigValue {
   const ConfigKey *key = nullptr;
   std::vector<std::string> values; // one, but for kList
   std::string origin;              // "default", "OPC_SEED", "opc.toml:4"
+  std::vector<std::string> places; // of each value, when files say them: "opc.toml:5"
   bool isDefault() const { return origin == "default"; }
 };
 
@@ -42,7 +43,9 @@ struct ToleranceRule {
 class Config {
 public:
   /// Finds and reads the files. `directory` is -C's (empty: the working directory), `file` is --config's: a path,
-  /// "none", or empty for the search. Errors: OPC0008 with file, line and column; OPC0706.
+  /// "none", or empty for the search. Plugins are code: a file outside of the directory's project (projectOf()) that
+  /// the search finds names them in vain. Errors: OPC0008 with file, line and column, also for a file that distrustOf()
+  /// has something against; OPC0706.
   static Result<Config> load(const std::string &directory, const std::string &file);
 
   /// Every key in the order of configKeys().
@@ -51,17 +54,21 @@ public:
   const std::vector<ToleranceRule> &tolerances() const { return tolerances_; }
   /// The files that were read.
   const std::vector<std::string> &files() const { return files_; }
+  /// What people should know of the plugins that files name: those that are loaded, and those that are not.
+  std::vector<std::string> pluginNotes() const;
   /// Sets the targets of the options that are configured and not in `given`, the command line's. Lists are put in front
-  /// of what was given. Errors: OPC0001 for a value that the option does not take.
+  /// of what was given. Errors: OPC0001 for a value that the option does not take, OPC0008 for a library that a file
+  /// names and distrustOf() has something against.
   Status apply(const std::vector<Option> &options, const std::set<std::string> &given) const;
 
 private:
-  Status readFile(const std::string &path);
+  Status readFile(const std::string &path, bool takesPlugins = true);
   struct Reader; // sees toml++
   Status readEnvironment();
   std::vector<ConfigValue> values_;
   std::vector<ToleranceRule> tolerances_;
   std::vector<std::string> files_;
+  std::string leftOut_; // where plugins are named that are not taken
 };
 
 } // namespace opc::cli

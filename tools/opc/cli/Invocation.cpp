@@ -71,6 +71,15 @@ Result<Registry> loadRegistry(const std::vector<std::string> &plugins) {
   return registry;
 }
 
+Result<Registry> Invocation::loadRegistry() {
+  notePlugins();
+  return opc::cli::loadRegistry(flags_.plugins);
+}
+
+void Invocation::notePlugins() {
+  for (const std::string &text : config_.pluginNotes()) note("note: " + text);
+}
+
 void Invocation::note(const std::string &text) {
   if (!flags_.quiet) terminal_->err(text + "\n");
 }

@@ -51,8 +51,9 @@ public:
 
   /// Checks the values of the shared flags and moves to -C's directory.
   Status start();
-  /// The built-in ops and those of --plugin.
-  Result<Registry> loadRegistry() const { return opc::cli::loadRegistry(flags_.plugins); }
+  /// The built-in ops and those of --plugin and the settings, each of which is noted.
+  Result<Registry> loadRegistry();
+  void notePlugins();
 
   /// A line on standard error, unless -q.
   void note(const std::string &text);

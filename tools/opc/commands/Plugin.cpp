@@ -93,6 +93,7 @@ public:
     if (positional.size() < 2) return usageError("opc plugin check needs a library", "opc plugin check libmyops.so");
     Registry registry;
     OPC_RETURN_IF_ERROR(registry.addLinked());
+    invocation.notePlugins();
     for (const std::string &path : invocation.flags().plugins)
       if (Result<PluginInfo> info = registry.loadPlugin(path); !info) return withReadableSymbol(info.status());
     Json plugins = Json::array();
