@@ -18,6 +18,8 @@ const std::vector<FuzzTarget> &fuzzTargets() {
       {"safetensors_index", fuzzSafetensorsIndex, nullptr},
       {"onnx_tensor", fuzzOnnxTensor, nullptr},
       {"tensor_spec", fuzzTensorSpec, nullptr},
+      {"settings", fuzzSettings, nullptr},
+      {"cluster", fuzzCluster, nullptr},
   };
   return targets;
 }

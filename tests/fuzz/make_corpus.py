@@ -174,6 +174,51 @@ def onnx_tensors():
     yield "external", dims + field(2, 0, 1) + field(13, 2, field(1, 2, b"location") + field(2, 2, b"/etc/hostname")) + field(14, 0, 1)
 
 
+def settings():
+    """Files of settings: everything that docs/cli.md says, and what TOML allows beside it."""
+    yield "all", b"""# opc.toml
+[target]
+devices = "cpu"
+threads = 8
+plugins = ["build/libmyops.so", 'b.so']
+[run]
+seed = 0x7
+fill = "rand"
+print = "all"
+max_memory = "16G"
+[output]
+color = "never"
+progress = "plain"
+[tolerance]
+f16 = { rtol = 2e-3, atol = 1e-3 }
+"loss*" = { rtol = 1 }
+logits = { metric = "cos>=0.9999" }
+"""
+    yield "dotted", b"run.seed = 1\nrun.print = 2\ntolerance.f32.rtol = 0.5\n"
+    yield "types", b"[run]\nseed = 1979-05-27T07:32:00Z\n[target]\nthreads = [1, 'x', {a = true}]\n"
+    yield "tables", b"[tolerance.a]\nrtol = inf\n[tolerance.b]\natol = -1\n[[tolerance.c]]\n"
+    yield "strings", b'[run]\nfill = """\n\\u0041\\\n  b"""\nprint = \'\'\'\nx\'\'\'\n'
+    yield "deep", b"a = " + b"[" * 200 + b"]" * 200
+    yield "names", '[tolerance]\n"\\u001b[31m" = {}\n"\u202e" = {}\n'.encode()
+
+
+def clusters():
+    """Cluster files (docs/simulation.md)."""
+    for name in ("two_hosts", "a100_superpod"):
+        with open(os.path.join(ROOT, "docs", "examples", "clusters", name + ".json"), "rb") as f:
+            yield name, f.read()
+    whole = {"schema": 1, "name": "c", "device": {"flops": {"f32": 1e12, "bf16": 2e12}, "efficiency": {"peak": 1, "half_width": 0},
+             "memory_bandwidth": 1e11, "memory_bytes": 1e9, "task_overhead": 0}, "host": {"devices": 2, "cores": 0.5},
+             "levels": [{"name": "a", "devices": 2, "latency": 0, "bandwidth": 1e9, "shared_by": 2, "collectives": {"all_reduce": {"latency": 1e-6, "bandwidth": 1e9}}},
+                        {"name": "b", "devices": 4, "latency": 1e-6, "bandwidth": 1e8}],
+             "axes": ["b", "a"], "ops": {"matmul": {"overhead": 1e-6, "factor": 1.5}, "\x1b[31m": {"overhead": 0, "factor": 0}}}
+    yield "whole", json.dumps(whole).encode()
+    yield "numbers", json.dumps(dict(whole, device={"flops": {"f32": 1e308}, "memory_bandwidth": -0.0})).encode()
+    yield "twice", b'{"schema": 1, "schema": 1, "device": {}, "device": []}'
+    yield "deep", b"[" * 100
+    yield "names", json.dumps(dict(whole, name="\x1b]0;x\x07\n")).encode()
+
+
 def graphs(full):
     for path in GRAPHS:
         with open(os.path.join(ROOT, path)) as f:
@@ -210,7 +255,7 @@ def main(argv):
 
     for target, files in (("npy", npys), ("npz", npzs), ("safetensors", safetensors_files),
                           ("safetensors_index", indexes), ("onnx_tensor", onnx_tensors),
-                          ("tensor_spec", specs)):
+                          ("tensor_spec", specs), ("settings", settings), ("cluster", clusters)):
         for name, content in files():
             write(target, name, content)
     with tempfile.TemporaryDirectory() as scratch:
