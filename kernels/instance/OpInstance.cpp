@@ -162,6 +162,8 @@ Status checkOutput(const OpDef &def, const std::pair<std::string, int32_t> &arg,
 
 Status completeOpConf(const OpDef &def, OpConf *conf) {
   conf->type = def.name;
+  OPC_RETURN_IF_ERROR(completeArgs(def, def.inputs, true, conf));
+  OPC_RETURN_IF_ERROR(completeArgs(def, def.outputs, false, conf));
   size_t tensors = 0;
   for (const auto *list : {&conf->inputs, &conf->outputs})
     for (const auto &binding : *list) tensors += binding.tensors.size();
@@ -170,8 +172,6 @@ Status completeOpConf(const OpDef &def, OpConf *conf) {
                    def.name + ": " + std::to_string(tensors) + " inputs and outputs; one op has at most " +
                        std::to_string(kMaxTensors),
                    "make several ops of it, each on a part of the tensors");
-  OPC_RETURN_IF_ERROR(completeArgs(def, def.inputs, true, conf));
-  OPC_RETURN_IF_ERROR(completeArgs(def, def.outputs, false, conf));
   return completeAttrs(def, conf);
 }
 

@@ -161,7 +161,8 @@ class Shells(Folder):
                         COMP_LINE={shlex.quote("opc run net.pbtxt --only " + quote + "h")} COMP_POINT=${{#COMP_LINE}}
                         _opc
                         (( ${{#COMPREPLY[@]}} )) || exit 9
-                        eval "set -- {quote and chr(92) + quote}${{COMPREPLY[0]}}{quote and chr(92) + quote}"
+                        quote={shlex.quote(quote)}
+                        eval "set -- $quote${{COMPREPLY[0]}}$quote"
                         printf '%s\\n' "$@" """
                     done = subprocess.run(["bash", "--norc", "--noprofile", "-c", script], capture_output=True, text=True, timeout=60,
                                           env={"PATH": BIN + ":/usr/bin:/bin", "LC_ALL": "C.UTF-8"})

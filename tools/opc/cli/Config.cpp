@@ -9,6 +9,7 @@
 #include "NearestNames.h"
 #include "NumberText.h"
 #include "PluginOverrides.h"
+#include "PrintableText.h"
 #include "Session.h"
 #include "TensorMetrics.h"
 
@@ -32,7 +33,7 @@ constexpr size_t kMaxBytes = 64 << 10;
 Status bad(const std::string &file, const toml::source_position &at, const std::string &what,
            const std::string &help = "") {
   return Status(StatusCode::kUsage, "OPC0008",
-                file + ":" + std::to_string(at.line) + ":" + std::to_string(at.column) + ": " + what)
+                file + ":" + std::to_string(at.line) + ":" + std::to_string(at.column) + ": " + printableName(what))
       .withHelp(help);
 }
 
@@ -279,7 +280,7 @@ std::vector<std::string> Config::pluginNotes() const {
   std::vector<std::string> notes;
   for (const ConfigValue &v : values_)
     for (size_t i = 0; v.key->isPath && i < v.places.size(); ++i)
-      notes.push_back("plugin " + v.values[i] + ", from " + v.places[i]);
+      notes.push_back("plugin " + printableName(v.values[i]) + ", from " + v.places[i]);
   if (!leftOut_.empty())
     notes.push_back("the plugins of " + leftOut_ +
                     " are not loaded: the file is outside of this folder's project (--plugin LIB loads one)");

@@ -6,6 +6,7 @@
 #include "JsonOutput.h"
 #include "NearestNames.h"
 #include "NumberText.h"
+#include "PrintableText.h"
 #include "TextParts.h"
 #include "TextTable.h"
 
@@ -15,7 +16,7 @@ namespace opc::cli {
 
 namespace {
 
-std::string valueText(const ConfigValue &v) { return joined(v.values, ", "); }
+std::string valueText(const ConfigValue &v) { return printableName(joined(v.values, ", ")); }
 
 class ConfigCommand final : public Command {
 public:
@@ -74,7 +75,7 @@ public:
       terminal.out(padded(line, width + 2 + valueWidth) + "  " + v.origin + "\n");
     }
     for (const ToleranceRule &r : config.tolerances()) {
-      std::string text = "tolerance " + r.key + ":";
+      std::string text = "tolerance " + printableName(r.key) + ":";
       if (r.rtol) text += " rtol " + realText(*r.rtol);
       if (r.atol) text += " atol " + realText(*r.atol);
       if (!r.metric.empty()) text += " " + r.metric;
