@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "TensorIo.h"
 #include "FileBytes.h"
+#include "MappedTensor.h"
 #include "TensorFill.h"
 #include "opc/Philox.h"
 

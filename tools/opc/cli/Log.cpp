@@ -29,7 +29,7 @@ void startLog(int verbosity) {
 }
 
 void logNote(const std::string &text) {
-  if (!isSilent) std::fputs(("note: " + text + "\n").c_str(), stderr);
+  if (!isSilent) std::fputs(("note: " + printableName(text) + "\n").c_str(), stderr);
 }
 
 void logInfo(const std::string &text) {
