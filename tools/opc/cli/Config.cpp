@@ -299,7 +299,10 @@ Status Config::apply(const std::vector<Option> &options, const std::set<std::str
       if (auto *list = std::get_if<std::vector<std::string> *>(&o.target))
         (*list)->insert((*list)->begin(), v.values.begin(), v.values.end());
       else if (!given.count(o.shown()))
-        if (Status s = o.set(v.values); !s) return std::move(s).withContext("reading " + v.origin);
+        if (Status s = o.set(v.values); !s)
+          return Status(s.code(), s.id(), printableName(s.message()))
+              .withHelp(s.help())
+              .withContext("reading " + v.origin);
     }
   }
   return Status::ok();
