@@ -73,6 +73,9 @@ class Settings(Folder):
     def test_a_library_that_others_may_write(self):
         os.chmod(self.path("lib.so"), 0o757)
         self.refused(self.opc("ops"), "lib.so, named by opc.toml:2: others may write it (mode 0757)")
+        # Neither when its ops are to win over the built-in ones.
+        self.put("opc.toml", SETTINGS.replace('"lib.so"', '"overrides=lib.so"'))
+        self.refused(self.opc("ops"), "lib.so, named by opc.toml:2: others may write it (mode 0757)")
         # On the command line it is the user who names it.
         self.assertEqual(self.opc("--config", "none", "--plugin", "lib.so", "ops").returncode, 4)
 

@@ -291,8 +291,8 @@ Status Config::apply(const std::vector<Option> &options, const std::set<std::str
   for (const ConfigValue &v : values_) {
     if (v.isDefault()) continue;
     for (size_t i = 0; v.key->isPath && i < v.places.size(); ++i)
-      if (const std::string why = distrustOf(v.values[i]); !why.empty())
-        return untrusted("the plugin " + v.values[i] + ", named by " + v.places[i], why,
+      if (const std::string why = distrustOf(pluginPath(v.values[i])); !why.empty())
+        return untrusted("the plugin " + pluginPath(v.values[i]) + ", named by " + v.places[i], why,
                          "--config none --plugin " + v.values[i] + " loads it all the same");
     for (const Option &o : options) {
       if (!o.isCalled(v.key->option)) continue;
