@@ -27,7 +27,7 @@ public:
     const float rate = ctx->Attr<float>("rate");
     const F scale = rate < 1 ? F(1) / (F(1) - static_cast<F>(rate)) : F(0);
     return bindTask([=, random = draws(ctx)](DeviceCtx *dev) {
-      forEachBlock<float>(dev, runs, random(), [&](int64_t at, int64_t count, const float *u) {
+      forEachBlock<float>(dev, runs, random(dev), [&](int64_t at, int64_t count, const float *u) {
         for (int64_t k = 0; k < count; ++k) {
           const int64_t i = at + k;
           mask[i] = u[k] >= rate;

@@ -58,7 +58,7 @@ public:
     const F shift = static_cast<F>(a), scale = static_cast<F>(kNormal ? b : b - a), top = static_cast<F>(b);
     return bindTask([=, random = draws(ctx)](DeviceCtx *dev) {
       forEachBlock<F>(
-          dev, runs, random(),
+          dev, runs, random(dev),
           [&](int64_t at, int64_t count, const F *u) {
             for (int64_t k = 0; k < count; ++k) {
               F v = shift + u[k] * scale;
@@ -116,7 +116,7 @@ public:
     const double p = ctx->Attr<double>("p");
     const PieceRuns runs(ctx, "out");
     return bindTask([=, random = draws(ctx)](DeviceCtx *dev) {
-      forEachBlock<float>(dev, runs, random(), [&](int64_t at, int64_t count, const float *u) {
+      forEachBlock<float>(dev, runs, random(dev), [&](int64_t at, int64_t count, const float *u) {
         for (int64_t k = 0; k < count; ++k) {
           const double probability = p >= 0 ? p : static_cast<double>(static_cast<ComputeType<T>>(from[at + k]));
           const bool hit = static_cast<double>(u[k]) < probability;
@@ -142,7 +142,7 @@ public:
     const PieceRuns runs(ctx, "out");
     const float rate = ctx->Attr<float>("rate");
     return bindTask([=, random = draws(ctx)](DeviceCtx *dev) {
-      forEachBlock<float>(dev, runs, random(), [&](int64_t at, int64_t count, const float *u) {
+      forEachBlock<float>(dev, runs, random(dev), [&](int64_t at, int64_t count, const float *u) {
         for (int64_t k = 0; k < count; ++k) to[at + k] = u[k] >= rate;
       });
     });
@@ -193,8 +193,8 @@ public:
     const PieceRange piece = pieceRange(ctx, "out", 0);
     int32_t *out = ctx->Out("out").mut_dptr<int32_t>(), *to = piece.all() ? out : ctx->Tmp<int32_t>();
     const int64_t n = piece.whole;
-    return bindTask([=, random = draws(ctx)](DeviceCtx *) {
-      const RandomBlocks blocks = random();
+    return bindTask([=, random = draws(ctx)](DeviceCtx *dev) {
+      const RandomBlocks blocks = random(dev);
       std::iota(to, to + n, 0);
       for (int64_t i = n - 1; i > 0; --i) { // Fisher and Yates; 64 random bits make the bias of the product negligible
         const Philox::Block b = blocks(static_cast<uint64_t>(i));

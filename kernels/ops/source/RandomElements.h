@@ -13,7 +13,8 @@ class RandomKernel : public BindingKernel {
 protected:
   /// For the bound task: gives the words of each run.
   auto draws(const OpContext *ctx) const {
-    return [stream = &stream_, key = randomKey(ctx)] { return stream->next(key); };
+    return
+        [stream = &stream_, key = randomKey(ctx)](const DeviceCtx *dev) { return stream->next(key, dev->position()); };
   }
 
 private:

@@ -2,7 +2,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include "RunPosition.h"
 #include "opc/Philox.h"
 #include "support/Operator.h"
 
@@ -41,8 +40,7 @@ struct RandomBlocks {
 class RandomStream {
 public:
   /// The words of this run.
-  RandomBlocks next(uint64_t key) {
-    const cpu::RunPosition &at = cpu::runPosition();
+  RandomBlocks next(uint64_t key, const RunPosition &at) {
     if (at.step < 0) return {key, run_++};
     uint64_t z = at.seed * 0x9e3779b97f4a7c15u; // SplitMix64's finaliser: 0 for 0
     z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9u;

@@ -3,7 +3,6 @@
 #include "cpu/CpuDevice.h"
 
 #include "Parallel.h"
-#include "RunPosition.h"
 
 #include <cstdio>
 #include <cstring>
@@ -22,14 +21,8 @@ public:
   explicit CpuStream(int threads) : context_(DeviceType::kCPU, threads, opc::cpu::parallelFor), threads_(threads) {}
   DeviceCtx *context() override { return &context_; }
   void enter() override { opc::cpu::setLibraryThreads(threads_); }
-  void beginStep(uint64_t seed, int64_t step) override {
-    context_.setPosition({seed, step});
-    opc::cpu::runPosition() = {seed, step};
-  }
-  void endSteps() override {
-    context_.setPosition({});
-    opc::cpu::runPosition() = {};
-  }
+  void beginStep(uint64_t seed, int64_t step) override { context_.setPosition({seed, step}); }
+  void endSteps() override { context_.setPosition({}); }
   Status synchronize() override { return Status::ok(); }
 
 private:
