@@ -265,6 +265,8 @@ private:
       const Shape &shape = whole ? *whole : i.shape;
       std::string tensor;
       if (mayChain && chance(75)) tensor = existing(type, best->op->scalar && !whole ? nullptr : &shape);
+      // Derivatives by two operands that are one tensor may cancel: what is left then is rounding.
+      if (options_.differentiable && reads(conf, tensor)) tensor.clear();
       if (!tensor.empty() && best->op->scalar && !whole) {
         chosenShape = descs_.at(tensor).first.shape();
         whole = &chosenShape;
@@ -273,6 +275,12 @@ private:
       bind(&conf.inputs, i.arg, tensor);
     }
     if (!add(*best->op, std::move(conf))) dropInputs(inputsBefore, opsBefore);
+  }
+
+  static bool reads(const OpConf &conf, const std::string &tensor) {
+    return std::any_of(conf.inputs.begin(), conf.inputs.end(), [&](const auto &b) {
+      return std::find(b.tensors.begin(), b.tensors.end(), tensor) != b.tensors.end();
+    });
   }
 
   /// The same op again, on the same inputs: food for common subexpression elimination.

@@ -29,7 +29,7 @@ public:
     s.options = {{"--all", 0, "", "every operator, and the derived gradients of the elementwise ones", &all_, true},
                  {"--parts", 0, "N,...", "parts to cut into, also meshes: 2,3,4,2x2,2x3 (the default)", &parts_, true},
                  {"--sound", 0, "", "list the sound signatures, too", &listSound_, true},
-                 {"--results", 0, "", "write the bytes of what each case gives, for another process to compare",
+                 {"--results", 0, "", "write what each case gives in hexadecimal, for another process to compare",
                   &results_, true}};
     s.details =
         "OP is a name or a glob. For each signature (from the sharding rule or SetGetSbpFn) and each of the op's cases "
@@ -66,7 +66,7 @@ public:
     std::vector<const user_op::OpDef *> ops;
     OPC_RETURN_IF_ERROR(choose(registry, positional, &ops));
 
-    if (results_) return invocation.terminal().out(resultsOfCases(registry, ops)), kExitOk;
+    if (results_) return invocation.terminal().out(hexText(resultsOfCases(registry, ops)) + "\n"), kExitOk;
     // Purity first: what has run before is part of what it tests.
     PurityOptions purityOptions;
     purityOptions.freshProcess = [&] { return resultsOfFreshProcess(invocation, positional); };
@@ -114,7 +114,27 @@ private:
     for (const std::string &plugin : invocation.flags().plugins) args.insert(args.end(), {"--plugin", plugin});
     args.push_back("--");
     args.insert(args.end(), positional.begin(), positional.end());
-    return outputOfOwnProgram(args);
+    OPC_ASSIGN_OR_RETURN(const std::string text, outputOfOwnProgram(args));
+    return bytesOf(text);
+  }
+
+  /// A terminal's door lets no raw bytes through.
+  static std::string hexText(const std::string &bytes) {
+    static const char digits[] = "0123456789abcdef";
+    std::string text;
+    text.reserve(bytes.size() * 2);
+    for (const char c : bytes) {
+      const auto b = static_cast<unsigned char>(c);
+      text += digits[b >> 4];
+      text += digits[b & 15];
+    }
+    return text;
+  }
+  static std::string bytesOf(const std::string &hex) {
+    auto digit = [](char c) { return c <= '9' ? c - '0' : c - 'a' + 10; };
+    std::string bytes;
+    for (size_t i = 0; i + 1 < hex.size(); i += 2) bytes += static_cast<char>(digit(hex[i]) << 4 | digit(hex[i + 1]));
+    return bytes;
   }
 
   /// The ops that are not what they are held to be, as text and as JSON.
