@@ -31,9 +31,16 @@ plan::Register::Kind registerKind(BufferKind kind) {
 
 class Emitter {
 public:
-  Emitter(const ExecutionSchedule &schedule, plan::Plan *plan) : schedule_(schedule), plan_(plan) {}
+  Emitter(const ExecutionSchedule &schedule, plan::Plan *plan, const SizeFacts *sizes = nullptr)
+      : schedule_(schedule), plan_(plan), sizes_(sizes) {}
 
   void run(ModuleOp module) {
+    for (const SizeRange &r : sizes_ ? sizes_->sizes : std::vector<SizeRange>()) {
+      auto *size = plan_->add_size();
+      size->set_name(r.name);
+      size->set_min(r.min);
+      size->set_max(r.max);
+    }
     auto *arena = plan_->add_arena();
     arena->set_device("cpu");
     arena->set_bytes(schedule_.memory.arenaBytes);
@@ -82,7 +89,26 @@ private:
     t->set_data_type(static_cast<graph::DataTypeProto>(desc.data_type()));
     for (int64_t d : desc.shape()) t->add_dim(d);
     t->set_name(ir::tensorName(v));
+    if (sizes_)
+      if (auto shape = sizes_->shapes.find(v); shape != sizes_->shapes.end()) open(shape->second, t);
     return it->second;
+  }
+
+  /// The dimensions that depend on the sizes; what the tensor has by now is their bound.
+  static void open(const std::vector<SizeExpression> &shape, plan::Tensor *t) {
+    for (size_t i = 0; i < shape.size(); ++i) {
+      const int axis = static_cast<int>(i);
+      t->add_bound(t->dim(axis));
+      auto *extent = t->add_extent();
+      if (shape[i].isFixed()) continue;
+      t->set_dim(axis, -1);
+      for (const SizeExpression::Factor &from : shape[i].factors) {
+        auto *factor = extent->add_factor();
+        if (from.constant) factor->set_constant(from.constant);
+        for (int64_t c : from.coefficient) factor->add_coefficient(c);
+        if (from.divisor != 1) factor->set_divisor(from.divisor);
+      }
+    }
   }
 
   void port(plan::Interface::Port *p, StringRef name, Value v, Operation *op) {
@@ -195,6 +221,7 @@ private:
 
   const ExecutionSchedule &schedule_;
   plan::Plan *plan_;
+  const SizeFacts *sizes_;
   llvm::DenseMap<Value, uint32_t> tensors_;
 };
 
@@ -207,11 +234,12 @@ std::string kernelName(const ScheduledTask &task) {
          (target.dtype.empty() ? "" : "/" + target.dtype);
 }
 
-std::string emitPlan(ModuleOp module, const ExecutionSchedule &schedule, const std::string &graphName) {
+std::string emitPlan(ModuleOp module, const ExecutionSchedule &schedule, const std::string &graphName,
+                     const SizeFacts *sizes) {
   plan::Plan plan;
   plan.set_producer("opc " OPC_VERSION_STRING);
   plan.set_graph(baseName(graphName));
-  Emitter(schedule, &plan).run(module);
+  Emitter(schedule, &plan, sizes).run(module);
   return encodePlan(plan);
 }
 

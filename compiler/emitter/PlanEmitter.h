@@ -4,6 +4,7 @@
 
 #include "ExecutionSchedule.h"
 #include "Placement.h"
+#include "SizeSweep.h"
 
 #include "mlir/IR/BuiltinOps.h"
 
@@ -12,8 +13,9 @@
 namespace opc {
 
 /// The bytes of a plan file. `graphName` is what the plan calls its graph: a file name without folders, so that equal
-/// graphs give equal plans wherever they lie.
-std::string emitPlan(mlir::ModuleOp module, const ExecutionSchedule &schedule, const std::string &graphName);
+/// graphs give equal plans wherever they lie. With `sizes` shapes that depend on them become expressions.
+std::string emitPlan(mlir::ModuleOp module, const ExecutionSchedule &schedule, const std::string &graphName,
+                     const SizeFacts *sizes = nullptr);
 
 /// What a plan calls a task's kernel: "cpu/matmul/f32", "comm/all_reduce".
 std::string kernelName(const ScheduledTask &task);

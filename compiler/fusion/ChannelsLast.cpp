@@ -55,12 +55,14 @@ private:
                   pixels = first ? from.getDimSize(2) * from.getDimSize(3) : from.getDimSize(1) * from.getDimSize(2);
     const Location loc = ir::renamed(v.getLoc(), ir::readLocation(v.getLoc()).name + suffix.str());
     ir::UserOp op;
-    if (channels == 1 || pixels == 1)
+    if (channels == 1 || pixels == 1) {
+      DimVector dims(type.getShape().begin(), type.getShape().end());
+      dims[0] = -1; // images of any number
       op = ir::UserOpBuilder(b, "reshape")
                .in("in", v)
-               .attr("shape", AttrValue(Shape(DimVector(type.getShape().begin(), type.getShape().end()))))
+               .attr("shape", AttrValue(Shape(std::move(dims))))
                .make(loc, "out", type);
-    else
+    } else
       op = ir::UserOpBuilder(b, "transpose")
                .in("input", v)
                .attr("perm", AttrValue(std::vector<int32_t>(perm.begin(), perm.end())))

@@ -21,6 +21,7 @@
 #include "PlanEmitter.h"
 #include "PlanFile.h"
 #include "Schedule.h"
+#include "SizeVariants.h"
 #include "TrainConf.h"
 
 #include "mlir/Dialect/Func/IR/FuncOps.h"
@@ -78,6 +79,8 @@ struct Pipeline::Impl {
   OwningOpRef<ModuleOp> module;
   PhysicalGraphs ranks;                                       // on several devices: what runs in place of the module
   std::vector<std::unique_ptr<ExecutionSchedule>> executions; // by part
+  SizeVariants variants;                                      // with sizes in a range
+  SizeFacts sizeFacts;
   SourceText source;
   GraphFacts found; // what phases have left: format, gradients, the planner's answer, times
   std::string planBytes;
@@ -141,7 +144,7 @@ struct Pipeline::Impl {
   LogicalResult plan(ModuleOp graph) {
     executions.push_back(std::make_unique<ExecutionSchedule>());
     return planExecution(graph, registry, DeviceType::kCPU, executions.back().get(), options.inPlace,
-                         options.mesh ? options.mesh->microBatches : 1);
+                         options.mesh ? options.mesh->microBatches : 1, options.sizes.empty() ? nullptr : &sizeFacts);
   }
 
   bool fitsDevice() {
@@ -173,11 +176,27 @@ struct Pipeline::Impl {
     PassManager passes(&context, ModuleOp::getOperationName());
     passes.enableVerifier(options.verifyEach);
     populatePhase(phase, passes, options, &found);
-    return passes.empty() || forParts([&](ModuleOp graph) { return passes.run(graph); });
+    if (passes.empty()) return true;
+    for (auto &copy : variants.copies())
+      if (failed(passes.run(*copy))) return false;
+    return forParts([&](ModuleOp graph) { return passes.run(graph); });
+  }
+
+  /// What sizes in a range do not go with. A graph's own gradients are found when it is known.
+  bool checkSizes() {
+    if (options.sizes.empty() || (!options.mesh && !options.gradient)) return true;
+    report(Severity::kError, "OPC0220",
+           options.mesh ? "sizes in a range are for one device, and the graph is compiled for several"
+                        : "sizes in a range are for forward graphs: gradients and training steps are made for one size",
+           options.mesh ? "leave --mesh and --ranks out, or give fixed shapes"
+                        : "give fixed shapes, or compile the forward graph alone: --mode infer");
+    return false;
   }
 
   bool runPhase(Phase phase) {
     if (phase == Phase::kMemory) {
+      if (!options.sizes.empty() && variants.settle(&module, registry, options.sizes, &sizeFacts).failed())
+        return false;
       executions.clear();
       return forParts([&](ModuleOp graph) { return plan(graph); }) && fitsDevice();
     }
@@ -185,16 +204,18 @@ struct Pipeline::Impl {
       writePlan();
       return true;
     }
+    if (phase == Phase::kShape && !checkSizes()) return false;
     if (!runPasses(phase)) return false;
     if (phase == Phase::kShape)
       checkDeclaredOutputs(*module, declared, {options.shapes, options.floatsAs}, findings.incoming());
+    if (phase == Phase::kShape && !options.sizes.empty()) return succeeded(variants.begin(*module, options.sizes));
     if (phase == Phase::kBoxing && options.mesh) ranks = takePhysicalGraphs(*module);
     return true;
   }
 
   void writePlan() {
     if (ranks.parts.empty()) {
-      planBytes = emitPlan(*module, *executions[0], source.name);
+      planBytes = emitPlan(*module, *executions[0], source.name, options.sizes.empty() ? nullptr : &sizeFacts);
       return;
     }
     std::vector<RankPart> parts;
@@ -205,6 +226,11 @@ struct Pipeline::Impl {
 
   /// Shapes that were given must be of inputs or variables that there are.
   void checkGivenShapes() {
+    for (Operation &op : graphBlock(*module))
+      if (isa<ir::VariableOp>(&op) && options.sizes.dims.count(ir::opName(&op)))
+        report(Severity::kError, "OPC0220",
+               "variable '" + ir::opName(&op) + "' has one shape: a run does not choose it",
+               "give ranges to inputs alone");
     for (const auto &[shaped, dims] : options.shapes) {
       if (llvm::is_contained(sources, shaped)) continue;
       report(Severity::kError, "OPC0005", "--shape names '" + shaped + "', which is no input or variable of the graph",

@@ -7,6 +7,7 @@
 #include "MeshRequest.h"
 #include "PassRequests.h"
 #include "Registry.h"
+#include "SizeRequest.h"
 
 #include <functional>
 #include <map>
@@ -35,6 +36,9 @@ bool verifiesByDefault();
 struct CompileOptions {
   /// Shapes that replace those of inputs, by input op name (`--shape x=32,784`). Also binds dimensions given as -1.
   std::map<std::string, std::vector<int64_t>> shapes;
+  /// Dimensions of inputs that the plan leaves open within a range; `shapes` has the largest. Forward graphs for one
+  /// device alone.
+  SizeRequest sizes;
   size_t maxErrors = 20;
   uint64_t maxGraphBytes = uint64_t{4} << 30;
   /// Called after each phase with its name and the IR's text, when set (`--dump`).

@@ -14,8 +14,10 @@ namespace {
 
 class Planner {
 public:
-  Planner(const Registry &registry, DeviceType device, ExecutionSchedule *out, bool inPlace, int64_t microBatches)
-      : registry_(registry), device_(device), out_(out), inPlace_(inPlace), microBatches_(microBatches) {}
+  Planner(const Registry &registry, DeviceType device, ExecutionSchedule *out, bool inPlace, int64_t microBatches,
+          const SizeFacts *sizes)
+      : registry_(registry), device_(device), out_(out), inPlace_(inPlace), microBatches_(microBatches), sizes_(sizes) {
+  }
 
   LogicalResult run(ModuleOp module) {
     Block &block = graphBlock(module);
@@ -193,11 +195,12 @@ private:
       return;
     }
     if (failed_) return; // offsets no longer matter, only further errors
+    if (sizes_) *tmp = std::max(*tmp, sizes_->workspace.lookup(op));
     const uint32_t now = static_cast<uint32_t>(out_->tasks.size());
     if (def.isView && !op.getArgs().empty() && op.getOuts().size() == 1) {
       share(op.getOuts()[0], out_->bufferOf.lookup(op.getArgs()[0]));
     } else {
-      const auto pairs = instance->inplacePairs(**kernel);
+      const auto pairs = sizes_ ? sizes_->inPlace.lookup(op) : instance->inplacePairs(**kernel);
       llvm::SmallDenseSet<uint32_t, 4> taken;
       for (auto [o, result] : llvm::enumerate(op.getOuts())) {
         bool shared = false;
@@ -229,6 +232,7 @@ private:
   ExecutionSchedule *out_;
   bool inPlace_;
   int64_t microBatches_;
+  const SizeFacts *sizes_;
   llvm::DenseMap<Value, uint32_t> lastUse_;
   uint32_t taskCount_ = 0;
   std::vector<bool> usedAside_; // buffers that a stream beside the computation's uses
@@ -238,8 +242,8 @@ private:
 } // namespace
 
 LogicalResult planExecution(ModuleOp module, const Registry &registry, DeviceType device, ExecutionSchedule *out,
-                            bool inPlace, int64_t microBatches) {
-  return Planner(registry, device, out, inPlace, microBatches).run(module);
+                            bool inPlace, int64_t microBatches, const SizeFacts *sizes) {
+  return Planner(registry, device, out, inPlace, microBatches, sizes).run(module);
 }
 
 } // namespace opc

@@ -4,6 +4,7 @@
 
 #include "ExecutionSchedule.h"
 #include "Registry.h"
+#include "SizeSweep.h"
 
 #include "mlir/IR/BuiltinOps.h"
 
@@ -17,9 +18,10 @@ namespace opc {
 mlir::LogicalResult schedule(mlir::ModuleOp module);
 
 /// Selects kernels for a device and plans memory. Views share their operand's buffer; a kernel that proposes to work in
-/// place does so where its operand is read for the last time, unless `inPlace` is false. Errors (no kernel) are
-/// emitted.
+/// place does so where its operand is read for the last time, unless `inPlace` is false. With `sizes` the types are
+/// those of the largest sizes, and the plan serves all others. Errors (no kernel) are emitted.
 mlir::LogicalResult planExecution(mlir::ModuleOp module, const Registry &registry, DeviceType device,
-                                  ExecutionSchedule *out, bool inPlace = true, int64_t microBatches = 1);
+                                  ExecutionSchedule *out, bool inPlace = true, int64_t microBatches = 1,
+                                  const SizeFacts *sizes = nullptr);
 
 } // namespace opc

@@ -1,6 +1,7 @@
 // Bodies of tasks, devices of tasks, bounds of sizes.
 // SPDX-License-Identifier: Apache-2.0
 #include "PlanRegions.h"
+#include "PlanSizes.h"
 
 #include <set>
 #include <string>
@@ -56,7 +57,7 @@ Status checkDevice(const plan::Plan &plan, const plan::Task &task) {
       .withHelp("compile the graph for the device that it is to run on");
 }
 
-Status checkBound(const plan::Tensor &tensor) {
+Status checkBound(const plan::Tensor &tensor, bool hasSizes) {
   if (tensor.bound_size() == 0) return Status::ok();
   if (tensor.bound_size() != tensor.dim_size())
     return bad("OPC0812", "tensor " + tensor.name() + " has " + std::to_string(tensor.dim_size()) + " dimensions and " +
@@ -69,7 +70,7 @@ Status checkBound(const plan::Tensor &tensor) {
                                 std::to_string(tensor.dim(i)) + " and has the bound " +
                                 std::to_string(tensor.bound(i)));
   }
-  if (!isOpen) return Status::ok();
+  if (!isOpen || hasSizes) return Status::ok();
   return Status(StatusCode::kUnsupported, "OPC0812",
                 "tensor " + tensor.name() +
                     " has sizes of which the plan knows the bound alone, and this runtime needs the sizes")
@@ -113,7 +114,7 @@ void inlineBodies(plan::Plan *plan) {
 
 Status resolve(plan::Plan *plan) {
   bool hasBody = false;
-  for (const plan::Tensor &t : plan->tensor()) OPC_RETURN_IF_ERROR(checkBound(t));
+  for (const plan::Tensor &t : plan->tensor()) OPC_RETURN_IF_ERROR(checkBound(t, hasSizes(*plan)));
   for (const plan::Task &task : plan->task()) {
     OPC_RETURN_IF_ERROR(checkDevice(*plan, task));
     if (task.op_type() != kFusedType) {
@@ -133,7 +134,7 @@ Status resolve(plan::Plan *plan) {
 Status resolveRegions(plan::Plan *plan) {
   OPC_RETURN_IF_ERROR(resolve(plan));
   for (plan::Plan &part : *plan->mutable_part()) OPC_RETURN_IF_ERROR(resolve(&part));
-  return Status::ok();
+  return checkPlanSizes(*plan);
 }
 
 } // namespace opc

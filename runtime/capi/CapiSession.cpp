@@ -5,6 +5,7 @@
 #include "NearestNames.h"
 #include "TextParts.h"
 
+#include <algorithm>
 #include <map>
 #include <set>
 #include <vector>
@@ -26,14 +27,16 @@ void release(opc_dl_managed_tensor *t) {
 struct Ports {
   std::vector<const std::string *> names;
   std::vector<user_op::TensorDesc> descs;
-  std::vector<std::vector<int64_t>> shapes;
+  std::vector<std::vector<int64_t>> shapes, smallest; // what a plan leaves open lies between them
 
   template <class List> explicit Ports(const List &list) {
     for (const auto &p : list) {
       names.push_back(&p.name);
       descs.push_back(p.desc);
-      std::vector<int64_t> &shape = shapes.emplace_back();
-      for (int64_t i = 0; i < p.desc.shape().NumAxes(); ++i) shape.push_back(p.desc.shape().At(i));
+      shapes.push_back(p.desc.shape().dim_vec());
+      smallest.push_back(shapes.back());
+      if constexpr (requires { p.smallest; })
+        if (!p.sizes.empty()) smallest.back() = p.smallest.dim_vec();
     }
   }
   const user_op::TensorDesc *find(const std::string &name) const {
@@ -83,7 +86,16 @@ Status checkInput(opc_session *session, const char *input, const opc_dl_tensor *
   OPC_RETURN_IF_ERROR(given(tensor, "tensor"));
   const user_op::TensorDesc *desc = nullptr;
   OPC_RETURN_IF_ERROR(wanted(session->inputs, input, "input", &desc));
-  return capi::checkDlpack(*tensor, *desc, std::string("input '") + input + "'");
+  const std::string what = std::string("input '") + input + "'";
+  if (session->session.interface().sizes.empty()) return capi::checkDlpack(*tensor, *desc, what);
+  const bool hasShape = tensor->ndim > 0 && tensor->shape;
+  const Shape shape(hasShape ? DimVector(tensor->shape, tensor->shape + tensor->ndim) : DimVector());
+  const DimVector &dims = shape.dim_vec(), &most = desc->shape().dim_vec();
+  const bool isWithin = dims.size() == most.size() && std::equal(dims.begin(), dims.end(), most.begin(),
+                                                                 [](int64_t d, int64_t m) { return d >= 0 && d <= m; });
+  // Everything but the sizes first: what is refused changes nothing.
+  if (isWithin) OPC_RETURN_IF_ERROR(capi::checkDlpack(*tensor, user_op::TensorDesc(shape, desc->data_type()), what));
+  return session->session.setInputShape(input, shape);
 }
 
 void copyInput(opc_session *session, const char *input, const opc_dl_tensor &tensor) {
@@ -206,7 +218,8 @@ opc_status opc_session_port_count(const opc_session *session, opc_port_kind kind
   });
 }
 
-opc_status opc_session_port(const opc_session *session, opc_port_kind kind, size_t index, opc_port *port) {
+static opc_status portOf(const opc_session *session, opc_port_kind kind, size_t index, bool isSmallest,
+                         opc_port *port) {
   return guarded([&]() -> Status {
     OPC_RETURN_IF_ERROR(given(session, "session"));
     OPC_RETURN_IF_ERROR(given(port, "port"));
@@ -215,10 +228,19 @@ opc_status opc_session_port(const opc_session *session, opc_port_kind kind, size
     if (index >= ports->names.size())
       return badArgument("port " + std::to_string(index) + " of " + std::to_string(ports->names.size()),
                          "opc_session_port_count says how many there are");
-    *port = {ports->names[index]->c_str(), ports->shapes[index].data(),
-             static_cast<int32_t>(ports->shapes[index].size()), capi::dlpackType(ports->descs[index].data_type())};
+    const std::vector<int64_t> &shape = (isSmallest ? ports->smallest : ports->shapes)[index];
+    *port = {ports->names[index]->c_str(), shape.data(), static_cast<int32_t>(shape.size()),
+             capi::dlpackType(ports->descs[index].data_type())};
     return Status::ok();
   });
+}
+
+opc_status opc_session_port(const opc_session *session, opc_port_kind kind, size_t index, opc_port *port) {
+  return portOf(session, kind, index, false, port);
+}
+
+opc_status opc_session_port_smallest(const opc_session *session, opc_port_kind kind, size_t index, opc_port *port) {
+  return portOf(session, kind, index, true, port);
 }
 
 opc_status opc_session_feed(opc_session *session, const char *input, const opc_dl_tensor *tensor) {

@@ -14,7 +14,7 @@ extern "C" {
 
 /* A library serves programs of its own major version and of a minor version that is not above its own. */
 #define OPC_API_VERSION_MAJOR 1
-#define OPC_API_VERSION_MINOR 0
+#define OPC_API_VERSION_MINOR 1
 #define OPC_API_VERSION ((OPC_API_VERSION_MAJOR << 16) | OPC_API_VERSION_MINOR)
 
 /* OPC_API_VERSION of the library that is loaded. */
@@ -138,6 +138,10 @@ typedef struct opc_port {
 opc_status opc_session_port_count(const opc_session *session, opc_port_kind kind, size_t *count);
 /* In the graph's order. */
 opc_status opc_session_port(const opc_session *session, opc_port_kind kind, size_t index, opc_port *port);
+/* The same with the smallest shape that the port can have, where opc_session_port gives the largest: they differ where
+ * the plan leaves sizes open. An input is fed with any shape between them; inputs that share a size agree about it when
+ * the session runs. Since 1.1. */
+opc_status opc_session_port_smallest(const opc_session *session, opc_port_kind kind, size_t index, opc_port *port);
 
 /* Copies the tensor, which may have any strides, into the input. */
 opc_status opc_session_feed(opc_session *session, const char *input, const opc_dl_tensor *tensor);

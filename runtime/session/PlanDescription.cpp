@@ -3,6 +3,7 @@
 #include "PlanDescription.h"
 
 #include "PlanFile.h"
+#include "PlanSizes.h"
 #include "PrintableText.h"
 #include "TaskGraph.h"
 
@@ -53,6 +54,12 @@ std::vector<PlanDescription::Buffer> buffersOf(const PlanModel &model) {
 Result<PlanDescription> describePlan(std::string_view planBytes, const Registry &registry, int64_t rank) {
   plan::Plan plan;
   OPC_RETURN_IF_ERROR(decodePlan(planBytes, &plan));
+  PlanDescription d;
+  for (const plan::Size &s : plan.size()) d.sizes.push_back({printableName(s.name()), s.min(), s.max()});
+  for (const plan::Tensor &t : plan.tensor())
+    if (std::string text = sizeText(plan, t); !text.empty())
+      d.sizesOf.emplace(printableName(t.name()), printableName(text));
+  fixSizes(&plan, largestSizes(plan));
   const int64_t ranks = plan.part_size() ? plan.part_of_rank_size() : 1;
   OPC_ASSIGN_OR_RETURN(runtime::JobPlan job, runtime::readJob(plan, ranks));
   if (rank < 0 || rank >= ranks)
@@ -61,12 +68,14 @@ Result<PlanDescription> describePlan(std::string_view planBytes, const Registry 
   OPC_ASSIGN_OR_RETURN(const PlanModel model,
                        runtime::buildPlanModel(runtime::partOf(plan, job, rank), registry, job, rank));
   if (Result<std::vector<runtime::CrossEdge>> edges = runtime::checkDataFlow(model); !edges) return edges.status();
-  PlanDescription d;
   d.producer = printableName(plan.producer());
   d.graph = printableName(plan.graph());
   d.ranks = ranks;
   auto port = [&](const std::string &name, uint32_t tensor, bool trainable) {
-    return PlanDescription::Port{name, model.tensors[tensor].name, model.tensors[tensor].desc, trainable};
+    const std::string &known = model.tensors[tensor].name;
+    const auto sizes = d.sizesOf.find(known);
+    return PlanDescription::Port{name, known, model.tensors[tensor].desc, trainable,
+                                 sizes == d.sizesOf.end() ? "" : sizes->second};
   };
   for (const runtime::ModelPort &p : model.inputs) d.inputs.push_back(port(p.name, p.tensor, false));
   for (const runtime::ModelPort &p : model.outputs) d.outputs.push_back(port(p.name, p.tensor, false));

@@ -5,6 +5,7 @@
 #include "Registry.h"
 #include "RunObserver.h"
 
+#include <map>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -17,6 +18,11 @@ struct PlanDescription {
     std::string name, tensor;
     user_op::TensorDesc desc;
     bool trainable = false; // variables
+    std::string sizes;      // "n,784": the shape in terms of the plan's sizes; empty when it does not depend on them
+  };
+  struct Size {
+    std::string name;
+    int64_t min = 1, max = 1;
   };
   struct Buffer {
     std::string name, kind; // "activation", "input", "variable", "constant", "workspace"
@@ -24,8 +30,10 @@ struct PlanDescription {
     uint32_t firstTask = 0, lastTask = 0; // in the order of the plan's tasks
   };
   std::string producer, graph;
-  int64_t ranks = 1; // that the plan is for
-  std::vector<Port> inputs, outputs, variables;
+  int64_t ranks = 1;                            // that the plan is for
+  std::vector<Port> inputs, outputs, variables; // of the largest sizes
+  std::vector<Size> sizes;                      // that the plan leaves open
+  std::map<std::string, std::string> sizesOf;   // by tensor, where they depend on the sizes: "n,784"
   std::vector<ObservedTask> tasks;
   std::vector<std::vector<std::pair<std::string, AttrValue>>> attrs; // by task
   std::vector<Buffer> buffers;

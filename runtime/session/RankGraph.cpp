@@ -30,11 +30,13 @@ int64_t bytesOf(const Shape &shape, DataType type) {
 } // namespace
 
 Result<std::unique_ptr<RankGraph>> RankGraph::load(const plan::Plan &part, const JobPlan &job, int64_t rank,
-                                                   const Registry &registry, int threads, const RankLink &link) {
+                                                   const Registry &registry, int threads, const RankLink &link,
+                                                   const RankGraph *sibling) {
   OPC_ASSIGN_OR_RETURN(PlanModel model, buildPlanModel(part, registry, job, rank));
   OPC_ASSIGN_OR_RETURN(std::vector<CrossEdge> edges, checkDataFlow(model));
   std::unique_ptr<RankGraph> r(new RankGraph(job));
-  OPC_ASSIGN_OR_RETURN(r->graph_, TaskGraph::create(std::move(model), std::move(edges), threads, link));
+  OPC_ASSIGN_OR_RETURN(r->graph_, TaskGraph::create(std::move(model), std::move(edges), threads, link,
+                                                    sibling ? &sibling->graph() : nullptr));
   const PlanModel &m = r->graph_->model();
   r->inputs_ = match(job.inputs, m.inputs);
   r->outputs_ = match(job.outputs, m.outputs);

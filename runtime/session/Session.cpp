@@ -3,6 +3,7 @@
 #include "Session.h"
 
 #include "ForkCount.h"
+#include "FreeSizes.h"
 #include "Initializers.h"
 #include "LocalRanks.h"
 #include "NearestNames.h"
@@ -37,6 +38,8 @@ struct Session::Impl : runtime::LocalRanks {
   bool lastRunFailed = false, isAgreed = false;
   int forks = runtime::forkCount();
   bool hasThreads = true; // more than the caller's
+  std::unique_ptr<runtime::FreeSizes> sizes; // of a plan that leaves some open
+  bool isResized = false;                    // since the last run: outputs are of other sizes
   uint64_t constantBytes = 0;
   std::unique_ptr<runtime::Watchdog> watchdog; // of a rank that is a process
   /// On several ranks or with micro-batches: what was filled in place, until a run takes it.
@@ -124,7 +127,14 @@ struct Session::Impl : runtime::LocalRanks {
     if (!fed[index]) --unfed;
     fed[index] = true;
   }
+  void noteUnfed(size_t index) {
+    if (fed[index]) ++unfed;
+    fed[index] = false;
+  }
   Status giveInput(size_t index, const void *whole) {
+    if (sizes) // the graph for these sizes may not be there yet; all of them have the same place for it
+      return graph().copyPrefix(here[0]->input(index)->tensor, whole,
+                                static_cast<uint64_t>(*tensorBytes(interface.inputs[index].desc)));
     for (const auto &r : here) OPC_RETURN_IF_ERROR(r->giveInput(index, whole));
     return Status::ok();
   }
@@ -192,6 +202,10 @@ struct Session::Impl : runtime::LocalRanks {
     if (lastRunFailed)
       return Status(StatusCode::kUsage, "OPC0613", "output '" + name + "' is not available: the last run failed")
           .withHelp("run again");
+    if (isResized)
+      return Status(StatusCode::kUsage, "OPC0613",
+                    "output '" + name + "' has not been computed for the sizes that were given since the last run")
+          .withHelp("run first");
     const uint32_t stride = job.outputs[it->second].stride;
     if (graph().steps() % stride != 0)
       return Status(StatusCode::kUsage, "OPC0613",
@@ -235,7 +249,27 @@ struct Session::Impl : runtime::LocalRanks {
     return Status::ok();
   }
 
+  /// After the constants have been loaded.
+  void leaveOpen(const plan::Plan &plan, const Registry &registry, int threads) {
+    job.constantsTaken = true;
+    sizes = std::make_unique<runtime::FreeSizes>(plan, job, registry, threads, options);
+    sizes->describe(&interface);
+  }
+  /// The sizes that an input has from now on; nothing for plans of fixed shapes.
+  Status giveSizes(size_t input, const Shape &shape) {
+    return sizes ? sizes->give(input, shape, &interface) : Status::ok();
+  }
+  Status selectSizes() {
+    if (!sizes) return Status::ok();
+    bool isOther = false;
+    OPC_RETURN_IF_ERROR(sizes->select(&here[0], &interface, &isOther));
+    isResized |= isOther;
+    return Status::ok();
+  }
+  bool isTied() const { return graph().isBound() || (sizes && sizes->hasBound()); }
+
   Status prepare() {
+    OPC_RETURN_IF_ERROR(selectSizes());
     OPC_RETURN_IF_ERROR(giveStagedVariables());
     if (unset) OPC_RETURN_IF_ERROR(initializeAll());
     OPC_RETURN_IF_ERROR(agreeOnStart());
@@ -273,6 +307,7 @@ struct Session::Impl : runtime::LocalRanks {
       return s;
     });
     lastRunFailed = !status.isOk();
+    isResized = false;
     return status ? status : connectAgain(std::move(status));
   }
 };
@@ -293,6 +328,7 @@ Result<Session> Session::load(std::string_view planBytes, const Registry &regist
   google::protobuf::Arena messages; // one block for all of the plan's messages: a third of the loading time
   auto *plan = google::protobuf::Arena::CreateMessage<plan::Plan>(&messages);
   OPC_RETURN_IF_ERROR(decodePlan(planBytes, plan));
+  const plan::Plan sizes = runtime::FreeSizes::takeOut(plan);
   constexpr int64_t kMostThreads = 1024; // a file must not be able to start any number of them
   int64_t ranks = options.communicator ? options.communicator->size() : options.ranks;
   if (ranks == 0) ranks = std::clamp<int64_t>(plan->part_of_rank_size(), 1, kMostThreads);
@@ -354,6 +390,10 @@ Result<Session> Session::load(std::string_view planBytes, const Registry &regist
   }
   impl->describeInterface();
   OPC_RETURN_IF_ERROR(impl->loadConstants(*plan));
+  if (hasSizes(sizes)) {
+    runtime::FreeSizes::putBack(sizes, plan);
+    impl->leaveOpen(*plan, registry, threads);
+  }
   return Session(std::move(impl));
 }
 
@@ -364,9 +404,26 @@ std::string runningKernel() {
 
 const SessionInterface &Session::interface() const { return impl_->interface; }
 
+Status Session::setInputShape(const std::string &name, const Shape &shape) {
+  auto it = impl_->inputIndex.find(name);
+  if (it == impl_->inputIndex.end()) return Impl::unknown("input", name, impl_->interface.inputs);
+  const user_op::TensorDesc &d = impl_->interface.inputs[it->second].desc;
+  if (d.shape() == shape) return impl_->giveSizes(it->second, shape);
+  if (impl_->sizes) {
+    OPC_RETURN_IF_ERROR(impl_->giveSizes(it->second, shape));
+    impl_->noteUnfed(it->second); // what is there is of another shape
+    return Status::ok();
+  }
+  return Status(StatusCode::kUsage, "OPC0704",
+                "input '" + name + "' is " + user_op::TensorDesc(shape, d.data_type()).toString() + ", expected " +
+                    d.toString() + ": the shapes differ");
+}
+
 Status Session::feed(const std::string &name, const HostTensor &tensor) {
   auto it = impl_->inputIndex.find(name);
   if (it == impl_->inputIndex.end()) return Impl::unknown("input", name, impl_->interface.inputs);
+  if (tensor.dtype() == impl_->interface.inputs[it->second].desc.data_type())
+    OPC_RETURN_IF_ERROR(impl_->giveSizes(it->second, tensor.shape()));
   // The message is made only when it is needed: feeding allocates nothing.
   if (const auto &d = impl_->interface.inputs[it->second].desc;
       tensor.dtype() != d.data_type() || tensor.shape() != d.shape())
@@ -382,6 +439,7 @@ void *Session::inputData(const std::string &name) {
   auto it = impl_->inputIndex.find(name);
   if (it == impl_->inputIndex.end()) return nullptr;
   impl_->takeBack(it->second);
+  if (!impl_->giveSizes(it->second, impl_->interface.inputs[it->second].desc.shape()).isOk()) return nullptr;
   void *data = impl_->isPlain()
                    ? impl_->graph().data(impl_->here[0]->input(it->second)->tensor)
                    : Impl::stage(&impl_->stagedInputs[it->second], impl_->interface.inputs[it->second].desc);
@@ -391,7 +449,8 @@ void *Session::inputData(const std::string &name) {
 
 bool Session::lendInput(const std::string &name, const void *data) {
   auto it = impl_->inputIndex.find(name);
-  if (it == impl_->inputIndex.end() || !impl_->isPlain() || reinterpret_cast<uintptr_t>(data) % 64 != 0 ||
+  if (it == impl_->inputIndex.end() || !impl_->isPlain() || impl_->sizes ||
+      reinterpret_cast<uintptr_t>(data) % 64 != 0 ||
       !impl_->graph().lend(impl_->here[0]->input(it->second)->tensor, data))
     return false;
   impl_->noteFed(it->second);
@@ -400,7 +459,7 @@ bool Session::lendInput(const std::string &name, const void *data) {
 
 void *Session::variableData(const std::string &name) {
   auto it = impl_->variableIndex.find(name);
-  if (it == impl_->variableIndex.end() || impl_->graph().isBound()) return nullptr;
+  if (it == impl_->variableIndex.end() || impl_->isTied()) return nullptr;
   void *data = impl_->isPlain()
                    ? impl_->graph().data(impl_->here[0]->variable(it->second)->tensor)
                    : Impl::stage(&impl_->stagedVariables[it->second], impl_->interface.variables[it->second].desc);
@@ -418,8 +477,11 @@ Status Session::setVariable(const std::string &name, const HostTensor &tensor) {
   OPC_RETURN_IF_ERROR(impl_->giveVariable(it->second, tensor.data()));
   impl_->stagedVariables[it->second] = HostTensor();
   for (const auto &r : impl_->here)
-    if (const runtime::ModelVariable *v = r->variable(it->second))
-      r->graph().markChanged(r->graph().model().tensors[v->tensor].reg);
+    if (const runtime::ModelVariable *v = r->variable(it->second)) {
+      const uint32_t reg = r->graph().model().tensors[v->tensor].reg;
+      r->graph().markChanged(reg);
+      if (impl_->sizes) impl_->sizes->markChanged(reg);
+    }
   return Status::ok();
 }
 

@@ -36,6 +36,9 @@ struct SessionOptions {
   /// Whether variables stay in memory when all kernels that read them have packed them. False saves their size again:
   /// such variables can be neither read nor set after the kernels have been tied to them (OPC0617).
   bool keepPackedVariables = true;
+  /// Of a plan with sizes in a range: how many sizes beside the present ones keep their kernels, with the weights that
+  /// these have packed, so that going back to them costs nothing.
+  uint32_t keptSizes = 3;
 
   /// This process's end of a job of several processes, for a plan of as many ranks; must outlive the session. Then
   /// every process of the job makes the same calls in the same order, feed aside (docs/distributed.md).
@@ -60,10 +63,19 @@ uint64_t defaultMemoryLimit();
 /// The op whose kernel the calling thread is in, as "op NAME (TYPE)"; "" outside of kernels. For what ends a process.
 std::string runningKernel();
 
+/// A size that the plan leaves open: the inputs give it.
+struct SizeInfo {
+  std::string name;
+  int64_t min = 1, max = 1;
+};
 /// A named tensor at the border of the plan.
 struct PortInfo {
   std::string name;
+  /// Where the plan leaves sizes open: of an input, the shape that it has been given; of an output, that of the sizes
+  /// that the session was last prepared for. The largest at first.
   user_op::TensorDesc desc;
+  std::string sizes = {}; // "n,784": the shape in terms of the plan's sizes; empty when it does not depend on them
+  Shape smallest = {};    // when it does: the shape at the smallest sizes
 };
 struct VariableInfo {
   std::string name;
@@ -75,6 +87,7 @@ struct VariableInfo {
 struct SessionInterface {
   std::vector<PortInfo> inputs, outputs;
   std::vector<VariableInfo> variables;
+  std::vector<SizeInfo> sizes; // that the plan leaves open
 };
 
 /// Numbers for --stats.
@@ -109,6 +122,9 @@ public:
 
   const SessionInterface &interface() const;
 
+  /// Of a plan that leaves sizes open: the input has this shape from now on, and is still to be given; inputs that have
+  /// not been given follow. feed() does it by itself. Errors: OPC0611; OPC0704 when the plan is not made for it.
+  Status setInputShape(const std::string &name, const Shape &shape);
   /// Copies the tensor into the input. Errors: OPC0611 (no such input, with the nearest names), OPC0703, OPC0704.
   Status feed(const std::string &name, const HostTensor &tensor);
   /// Memory for filling in place, which the following runs take the input from; counts as fed. nullptr when there is no
@@ -116,7 +132,8 @@ public:
   void *inputData(const std::string &name);
   /// The following runs read the input from `data` itself, which must stay until the input is given anew; values that
   /// are changed between runs are seen. Another address binds the kernels that read it again. False, and no change,
-  /// where it must be copied: no such input, not aligned to 64, several ranks, micro-batches, no keepPackedVariables.
+  /// where it must be copied: no such input, not aligned to 64, several ranks, micro-batches, no keepPackedVariables, a
+  /// plan with sizes in a range.
   bool lendInput(const std::string &name, const void *data);
   /// Copies the tensor into the variable. After the first run the kernels that read it are bound again.
   Status setVariable(const std::string &name, const HostTensor &tensor);
@@ -127,7 +144,7 @@ public:
   Result<HostTensor> variable(const std::string &name);
 
   /// Initialises the variables that have not been set (OPC0612 for one without an initializer) and ties the kernels to
-  /// their tensors. run() does it when nobody has.
+  /// their tensors, for the sizes that the inputs have (OPC0704 when they disagree). run() does it when nobody has.
   Status prepare();
   /// Runs `steps` steps with the inputs that were fed; inputs stay fed. Errors: OPC0610 naming every input that was
   /// never fed; those of kernels. After an error the session can be fed and run again.

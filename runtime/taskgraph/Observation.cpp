@@ -26,7 +26,7 @@ public:
 private:
   Result<const void *> bytes(uint32_t tensor) {
     const ModelTensor &t = graph_.model_.tensors[tensor];
-    if (graph_.arenas_.device(graph_.model_.registers[t.reg].arena).isHostMemory())
+    if (graph_.arenas().device(graph_.model_.registers[t.reg].arena).isHostMemory())
       return static_cast<const void *>(graph_.data(tensor, step_));
     copies_.emplace_back(t.bytes);
     OPC_RETURN_IF_ERROR(graph_.copyOut(tensor, step_, copies_.back().data()));

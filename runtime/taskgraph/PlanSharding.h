@@ -61,6 +61,7 @@ struct JobPlan {
   std::vector<Placement> placements;
   std::vector<uint32_t> partOfRank; // empty: one rank and no parts
   std::vector<JobPort> inputs, outputs, variables;
+  bool constantsTaken = false; // their bytes lie in the arena and no longer in the plan
 };
 /// The job of a plan. Errors: OPC0714 when it is made for another number of ranks than `ranks` (the message says how to
 /// run it), OPC0715, OPC0811, OPC0812.

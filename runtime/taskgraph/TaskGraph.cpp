@@ -10,18 +10,21 @@
 namespace opc::runtime {
 
 Result<std::unique_ptr<TaskGraph>> TaskGraph::create(PlanModel model, std::vector<CrossEdge> edges, int threads,
-                                                     const RankLink &link) {
+                                                     const RankLink &link, const TaskGraph *sibling) {
   std::unique_ptr<TaskGraph> g(new TaskGraph);
   g->model_ = std::move(model);
   g->link_ = link;
+  g->memory_ = sibling ? sibling->memory_ : std::make_shared<Memory>();
   auto deviceOf = [&](const std::string &name) -> Device * {
     std::unique_ptr<Device> fresh = createDevice(name);
-    for (const auto &d : g->devices_)
+    for (const auto &d : g->memory_->devices)
       if (d->name() == fresh->name()) return d.get();
-    g->devices_.push_back(std::move(fresh));
-    return g->devices_.back().get();
+    g->memory_->devices.push_back(std::move(fresh));
+    return g->memory_->devices.back().get();
   };
-  for (const auto &[device, bytes] : g->model_.arenas) OPC_RETURN_IF_ERROR(g->arenas_.add(deviceOf(device), bytes));
+  if (!sibling)
+    for (const auto &[device, bytes] : g->model_.arenas)
+      OPC_RETURN_IF_ERROR(g->memory_->arenas.add(deviceOf(device), bytes));
   int streams = 0;
   for (const PlanModel::Stream &s : g->model_.streams) streams += !s.isComm();
   for (const PlanModel::Stream &s : g->model_.streams) {
@@ -54,22 +57,36 @@ void *TaskGraph::data(uint32_t tensor, int64_t step) const {
   if (!lent_.empty() && lent_[reg]) return lent_[reg];
   const ModelRegister &r = model_.registers[reg];
   const uint64_t slot = static_cast<uint64_t>(step) % r.credits;
-  return arenas_.at(r.arena, r.offset + slot * r.stride);
+  return arenas().at(r.arena, r.offset + slot * r.stride);
 }
 
 Status TaskGraph::copyIn(uint32_t tensor, const void *from, int64_t step) {
   const ModelTensor &t = model_.tensors[tensor];
   Stream &stream = *lanes_[0].stream;
   OPC_RETURN_IF_ERROR(
-      arenas_.device(model_.registers[t.reg].arena).copyFromHost(stream, data(tensor, step), from, t.bytes));
+      arenas().device(model_.registers[t.reg].arena).copyFromHost(stream, data(tensor, step), from, t.bytes));
   return stream.synchronize();
+}
+
+Status TaskGraph::copyPrefix(uint32_t tensor, const void *from, uint64_t bytes) {
+  const ModelRegister &r = model_.registers[model_.tensors[tensor].reg];
+  Stream &stream = *lanes_[0].stream;
+  OPC_RETURN_IF_ERROR(arenas().device(r.arena).copyFromHost(stream, data(tensor), from, std::min(bytes, r.bytes)));
+  return stream.synchronize();
+}
+
+void TaskGraph::followOn(const TaskGraph &sibling) {
+  step_ = sibling.step_;
+  origin_ = sibling.origin_;
+  seed_ = sibling.seed_;
+  observe(sibling.observer_);
 }
 
 Status TaskGraph::copyOut(uint32_t tensor, int64_t step, void *to) const {
   const ModelTensor &t = model_.tensors[tensor];
   Stream &stream = *lanes_[0].stream;
   OPC_RETURN_IF_ERROR(
-      arenas_.device(model_.registers[t.reg].arena).copyToHost(stream, to, data(tensor, step), t.bytes));
+      arenas().device(model_.registers[t.reg].arena).copyToHost(stream, to, data(tensor, step), t.bytes));
   return stream.synchronize();
 }
 
@@ -148,7 +165,7 @@ Status TaskGraph::takeScratch() {
     for (uint32_t t : model_.streams[s].tasks)
       if (boxings_[t]) bytes = std::max(bytes, boxings_[t]->scratchBytes());
     if (bytes == 0) continue;
-    Result<DeviceMemory> memory = devices_[0]->allocate(bytes);
+    Result<DeviceMemory> memory = memory_->devices[0]->allocate(bytes);
     if (!memory) return Status(memory.status()).withContext("taking the scratch of boxing tasks");
     lanes_[s].scratch = std::move(*memory);
     for (uint32_t t : model_.streams[s].tasks)
@@ -197,7 +214,7 @@ void TaskGraph::notePacked(const ModelTask &task) {
     if (!releasesPacked_ || note == packed.end() || !isConstant(t)) continue;
     packed.erase(note);
     if (--unpackedReads_[index] != 0 || r.bytes < kWorthIt) continue;
-    arenas_.device(r.arena).discard(arenas_.at(r.arena, r.offset), r.bytes);
+    arenas().device(r.arena).discard(arenas().at(r.arena, r.offset), r.bytes);
     released_[index] = anyReleased_ = true;
   }
 }

@@ -43,23 +43,26 @@ class TaskGraph {
 public:
   /// Takes the memory. `threads` is shared evenly between the streams that compute; streams for communication have a
   /// thread each beside them. Boxing tasks need a link.
+  /// With `sibling`, a graph of the same plan for other sizes, in the memory that the sibling has taken.
   static Result<std::unique_ptr<TaskGraph>> create(PlanModel model, std::vector<CrossEdge> edges, int threads,
-                                                   const RankLink &link = {});
+                                                   const RankLink &link = {}, const TaskGraph *sibling = nullptr);
   ~TaskGraph();
 
   const PlanModel &model() const { return model_; }
-  uint64_t arenaBytes() const { return arenas_.totalBytes(); }
+  uint64_t arenaBytes() const { return arenas().totalBytes(); }
   /// Another communicator in place of one that has been aborted. Between runs.
   void setCommunicator(Communicator *communicator) { link_.communicator = communicator; }
   void setWatchdog(Watchdog *watchdog) { link_.watchdog = watchdog; }
   /// Whether the host may follow data(tensor).
   bool isHostMemory(uint32_t tensor) const {
-    return arenas_.device(model_.registers[model_.tensors[tensor].reg].arena).isHostMemory();
+    return arenas().device(model_.registers[model_.tensors[tensor].reg].arena).isHostMemory();
   }
   /// The address of a tensor in the slot that step `step` uses.
   void *data(uint32_t tensor, int64_t step = 0) const;
   /// Copies between the host and a tensor (in the slot of step `step`).
   Status copyIn(uint32_t tensor, const void *from, int64_t step = 0);
+  /// Copies `bytes` to where a tensor of one slot begins, for a sibling in which it has that size.
+  Status copyPrefix(uint32_t tensor, const void *from, uint64_t bytes);
   Status copyOut(uint32_t tensor, int64_t step, void *to) const;
   /// Lets the readers of an input's register follow `from` in place of the arena; nullptr: the arena again. The next
   /// refresh() ties their kernels anew. False where that cannot be: several slots, other ranks, packed weights that are
@@ -96,6 +99,8 @@ public:
   int64_t position() const { return origin_ + step_; }
   void setPosition(int64_t step) { origin_ = step - step_; }
   void setSeed(uint64_t seed) { seed_ = seed; }
+  /// Goes on where a sibling is: its steps, its seed, its observer.
+  void followOn(const TaskGraph &sibling);
   /// Tasks that execute (views do not).
   size_t executedTasks() const { return executed_; }
 
@@ -125,6 +130,7 @@ private:
   };
 
   TaskGraph() = default;
+  const Arenas &arenas() const { return memory_->arenas; }
   bool isConstant(uint32_t tensor) const;
   bool isTiedTo(uint32_t tensor) const;
   std::vector<void *> addresses(const ModelTask &task, uint32_t variant, void **workspace) const;
@@ -152,8 +158,11 @@ private:
   void workerLoop(Lane *lane);
 
   PlanModel model_;
-  std::vector<std::unique_ptr<Device>> devices_;
-  Arenas arenas_;
+  struct Memory {
+    std::vector<std::unique_ptr<Device>> devices;
+    Arenas arenas;
+  };
+  std::shared_ptr<Memory> memory_; // of all siblings, in whatever order they go
   std::vector<CrossEdge> edges_;
   std::vector<Lane> lanes_;
   std::vector<std::vector<std::unique_ptr<KernelTask>>> kernels_; // by task, then variant

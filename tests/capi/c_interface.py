@@ -90,12 +90,12 @@ class Abi(unittest.TestCase):
         self.assertEqual(lib.api_version(), API)
         said = subprocess.run([OPC, "--version"], capture_output=True, text=True).stdout.split()[1]
         self.assertEqual(lib.version().decode(), said)
-        for version, number in ((2 << 16, "2.0"), (API + 1, "1.1"), (0, "0.0")):
+        for version, number in ((2 << 16, "2.0"), (API + 1, "1.2"), (0, "0.0")):
             with self.assertRaises(Failure) as e:
                 lib.make("context_create", version)
             self.assertEqual((e.exception.status, e.exception.code), (4, "OPC0908"))
             self.assertIn(number, e.exception.message)
-            self.assertIn("1.0", e.exception.message)
+            self.assertIn("1.1", e.exception.message)
 
 
 class Model(unittest.TestCase):
@@ -318,6 +318,7 @@ class Model(unittest.TestCase):
             "plan_bytes": [self.plan, c.byref(c.c_void_p()), c.byref(c.c_size_t())],
             "session_create": [self.context, self.plan, None, c.byref(c.c_void_p())],
             "session_port_count": [self.session, 0, c.byref(c.c_size_t())], "session_port": [self.session, 0, 0, c.byref(Port())],
+            "session_port_smallest": [self.session, 0, 0, c.byref(Port())],
             "session_feed": [self.session, b"x", c.byref(x)], "session_feed_owned": [self.session, b"x", c.byref(managed(np.zeros((4, 16), np.float32), []))],
             "session_set_variable": [self.session, b"w", c.byref(x)], "session_load_variables": [self.session, b"x", None],
             "session_run": [self.session, 1], "session_fetch": [self.session, b"y", None], "session_variable": [self.session, b"w", None],
@@ -357,6 +358,51 @@ class Model(unittest.TestCase):
         for t in threads:
             t.join()
         self.assertEqual(wrong, [])
+
+
+class Sizes(unittest.TestCase):
+    """A plan whose number of rows is open."""
+
+    def setUp(self):
+        plan = os.path.join(scratch.name, "rows.plan")
+        subprocess.run([OPC, "compile", os.path.join(DIGITS, "mlp.pbtxt"), "--shape", "image=n:2..64,64", "-o", plan, "-q"], check=True)
+        self.context = lib.make("context_create", API)
+        self.session = lib.make("session_create", self.context, lib.make("plan_load_file", self.context, plan.encode()), None)
+        lib.session_load_variables(self.session, os.path.join(DIGITS, "mlp_weights.npz").encode(), None)
+        self.images, self.logits = (np.load(os.path.join(DIGITS, f)) for f in ("test_images.npy", "mlp_test_logits.npy"))
+
+    def tearDown(self):
+        lib.session_destroy(self.session)
+        lib.context_destroy(self.context)
+
+    def test_ports(self):
+        self.assertEqual(lib.ports(self.session, 0), [("image", "float32", (64, 64))])
+        self.assertEqual(lib.ports(self.session, 0, "session_port_smallest"), [("image", "float32", (2, 64))])
+        self.assertEqual(lib.ports(self.session, 1, "session_port_smallest"), [("logits", "float32", (2, 10))])
+        self.assertEqual(lib.ports(self.session, 2), lib.ports(self.session, 2, "session_port_smallest"))
+
+    def test_feeding_another_size(self):
+        for n, owned in ((64, False), (3, False), (40, True), (2, False), (3, True), (64, False)):
+            x = np.ascontiguousarray(self.images[n : 2 * n])
+            if owned:
+                lib.session_feed_owned(self.session, b"image", managed(x, []))
+            else:
+                lib.session_feed(self.session, b"image", dlpack(x))
+            lib.session_run(self.session, 1)
+            got = lib.fetch(self.session, "logits")
+            self.assertEqual(got.shape, (n, 10))
+            np.testing.assert_allclose(got, self.logits[n : 2 * n], 1e-4, 1e-5)
+
+    def test_refused(self):
+        lib.session_feed(self.session, b"image", dlpack(self.images[:5].copy()))
+        for wrong, code in ((self.images[:65], "OPC0704"), (self.images[:1], "OPC0704"), (self.images[:4, :63], "OPC0704"),
+                            (self.images[0], "OPC0704"), (self.images[:7].astype("f8"), "OPC0703")):
+            with self.assertRaises(Failure) as e:
+                lib.session_feed(self.session, b"image", dlpack(np.ascontiguousarray(wrong)))
+            self.assertEqual((e.exception.status, e.exception.code), (2, code))
+            self.assertIn("input 'image'", e.exception.message)
+        lib.session_run(self.session, 1)  # as if nothing had been
+        np.testing.assert_allclose(lib.fetch(self.session, "logits"), self.logits[:5], 1e-4, 1e-5)
 
 
 class Digits(unittest.TestCase):

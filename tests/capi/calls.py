@@ -6,7 +6,7 @@ import numpy as np
 
 CODES = {"i": 0, "u": 1, "f": 2}  # dlpack.h
 NAMES = {0: "int", 1: "uint", 2: "float"}
-API = 1 << 16
+API = 1 << 16 | 1
 
 
 class Error(c.Structure):
@@ -53,6 +53,7 @@ CALLS = {
     "opc_session_create": [HANDLE, HANDLE, c.POINTER(Options), OUT],
     "opc_session_port_count": [HANDLE, c.c_int32, c.POINTER(c.c_size_t)],
     "opc_session_port": [HANDLE, c.c_int32, c.c_size_t, c.POINTER(Port)],
+    "opc_session_port_smallest": [HANDLE, c.c_int32, c.c_size_t, c.POINTER(Port)],
     "opc_session_feed": [HANDLE, c.c_char_p, c.POINTER(Tensor)],
     "opc_session_feed_owned": [HANDLE, c.c_char_p, c.POINTER(Managed)],
     "opc_session_set_variable": [HANDLE, c.c_char_p, c.POINTER(Tensor)],
@@ -101,14 +102,14 @@ class Library:
         getattr(self, name)(*arguments, c.byref(handle))
         return handle
 
-    def ports(self, session, kind):
+    def ports(self, session, kind, call="session_port"):
         """[(name, dtype, shape)]"""
         count = c.c_size_t()
         self.session_port_count(session, kind, c.byref(count))
         found = []
         for i in range(count.value):
             p = Port()
-            self.session_port(session, kind, i, c.byref(p))
+            getattr(self, call)(session, kind, i, c.byref(p))
             found.append((p.name.decode(), f"{NAMES.get(p.dtype.code, p.dtype.code)}{p.dtype.bits}", tuple(p.shape[: p.ndim])))
         return found
 

@@ -8,6 +8,34 @@
 #include <cstring>
 
 namespace opc::fuzz {
+namespace {
+
+/// Small numbers and, every eighth element, garbage.
+void fillInputs(Session &session) {
+  for (const PortInfo &port : session.interface().inputs) {
+    auto *data = static_cast<unsigned char *>(session.inputData(port.name));
+    if (!data) violated("plan", "an input of the interface has no memory");
+    const size_t bytesEach = GetSizeOfDataType(port.desc.data_type());
+    const auto count = static_cast<size_t>(port.desc.shape().elem_cnt());
+    for (size_t i = 0; i < count; ++i) {
+      std::memset(data + i * bytesEach, i % 8 == 7 ? 0xf5 : 0, bytesEach);
+      if (i % 8 != 7) data[i * bytesEach] = static_cast<unsigned char>(i % 3);
+      if (port.desc.data_type() == kBool) data[i] = i % 2;
+    }
+  }
+}
+
+/// Whether two steps with these inputs succeed.
+bool runs(Session &session) {
+  fillInputs(session);
+  expectProperError("plan", session.prepare());
+  for (int step = 0; step < 2; ++step)
+    if (Status s = session.run(1); !s) return expectProperError("plan", s), false;
+  for (const PortInfo &port : session.interface().outputs) expectProperError("plan", session.fetch(port.name).status());
+  return true;
+}
+
+} // namespace
 
 void fuzzPlan(std::string_view bytes) {
   plan::Plan plan;
@@ -29,25 +57,17 @@ void fuzzPlan(std::string_view bytes) {
       violated("plan", "a bad plan counts as a failed run: " + session.status().toString());
     return;
   }
-  // A plan that loads runs or says why not. Inputs are small numbers and, every eighth element, garbage.
-  for (const PortInfo &port : session->interface().inputs) {
-    auto *data = static_cast<unsigned char *>(session->inputData(port.name));
-    if (!data) violated("plan", "an input of the interface has no memory");
-    const size_t bytesEach = GetSizeOfDataType(port.desc.data_type());
-    const auto count = static_cast<size_t>(port.desc.shape().elem_cnt());
-    for (size_t i = 0; i < count; ++i) {
-      std::memset(data + i * bytesEach, i % 8 == 7 ? 0xf5 : 0, bytesEach);
-      if (i % 8 != 7) data[i * bytesEach] = static_cast<unsigned char>(i % 3);
-      if (port.desc.data_type() == kBool) data[i] = i % 2;
+  // A plan that loads runs or says why not, at the largest sizes, at the smallest, and again.
+  if (!runs(*session) || session->interface().sizes.empty()) return;
+  const std::vector<PortInfo> ports = session->interface().inputs;
+  for (const bool isSmallest : {true, false}) {
+    for (const PortInfo &port : ports) {
+      const bool isOpen = isSmallest && !port.sizes.empty();
+      if (Status s = session->setInputShape(port.name, isOpen ? port.smallest : port.desc.shape()); !s)
+        violated("plan", "an end of its range is refused: " + s.toString());
     }
+    if (!runs(*session)) return;
   }
-  expectProperError("plan", session->prepare());
-  for (int step = 0; step < 2; ++step) {
-    Status s = session->run(1);
-    if (!s) return expectProperError("plan", s);
-  }
-  for (const PortInfo &port : session->interface().outputs)
-    expectProperError("plan", session->fetch(port.name).status());
 }
 
 size_t mutatePlan(uint8_t *data, size_t size, size_t max, uint64_t seed) {

@@ -272,6 +272,10 @@ def main(argv):
             plan = compiled(path)
             if plan is not None:
                 write("plan", name, plan[PLAN_HEADER:])
+        for name, shape in (("cnn", "image=1..8,64"), ("mlp", "image=n:2..8,64")):  # sizes in a range
+            plan = compiled(os.path.join(ROOT, next(g for g in GRAPHS if name + "." in g)), "--shape", shape)
+            if plan is not None:
+                write("plan", name + "-sizes", plan[PLAN_HEADER:])
     for target, count in sorted(counts.items()):
         print(f"{target}: {count} seeds")
     return 0

@@ -24,6 +24,7 @@ ALLOWED = [
     ("tools/opc/commands/Complete.cpp", "", "completes what the user has typed"),
     ("tools/opc/values/", "", "reads values that the user has typed"),
     ("tools/opc/text/", "", "reads numbers and modes that the user has typed"),
+    ("tools/opc/graph/ShapeFlags.cpp", "", "reads shapes that the user has typed"),
     ("tools/opc/training/TrainingFlags.cpp", "", "reads settings that the user has typed"),
     ("tools/opc/training/TrainingOptions.cpp", '"=@"', "reads NAME=@FILE"),
     ("tools/opc/training/TrainingRun.cpp", "metadata", "a key of a file's metadata"),

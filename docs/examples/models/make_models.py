@@ -168,7 +168,8 @@ class Model:
 
     def reshape(self, x, shape):
         out = self.fresh("reshape")
-        self.user(out, "reshape", [("in", x[0])], "out", shape=("at_shape", shape))
+        # The batch follows, so that the graph serves any: opc run GRAPH --shape x=1..64,128,512
+        self.user(out, "reshape", [("in", x[0])], "out", shape=("at_shape", (-1, *shape[1:])))
         self.onnx.node("Reshape", [x[0], self.onnx.constant(f"{out}_shape", np.array(shape, "i8"))], out)
         self.step("reshape", out, [x[0]], shape=shape)
         return out, tuple(shape)

@@ -12,6 +12,7 @@
 #include "OutputFiles.h"
 #include "RunCut.h"
 #include "Session.h"
+#include "ShapeFlags.h"
 #include "SimulationReport.h"
 #include "TextTable.h"
 
@@ -25,17 +26,19 @@ public:
     CommandSpec s;
     s.arguments = "GRAPH|-";
     s.summary = "lower a graph to a runnable plan, or stop at any phase";
-    s.examples = {"opc compile mlp.pbtxt -o mlp.plan", "opc compile mlp.pbtxt --to shape --emit mlir -o -",
+    s.examples = {"opc compile mlp.pbtxt -o mlp.plan",
+                  "opc compile mlp.pbtxt --to shape --emit mlir -o -",
                   "opc compile mlp.pbtxt -o mlp.plan --dump ir/ --stats",
-                  "opc compile train.pbtxt --mesh 2x4 -o train.plan", "opc compile job.pb --emit pbtxt -o job.pbtxt"};
+                  "opc compile mlp.pbtxt --shape x=1..64,784 -o mlp.plan",
+                  "opc compile train.pbtxt --mesh 2x4 -o train.plan",
+                  "opc compile job.pb --emit pbtxt -o job.pbtxt"};
     s.options = {
         {"--output", 'o', "FILE", "where to write; - is standard output", &output_, true},
         {"--to", 0, "PHASE", "stop after this phase; --to help lists them", &to_, true},
         Option{"--emit", 0, "WHAT", "plan, mlir, pbtxt or pb", &emit_, true}.oneOf({"plan", "mlir", "pbtxt", "pb"}),
         Option{"--mode", 0, "", "whether a Job's train_conf adds its training step (default train)", &mode_}.oneOf(
             {"infer", "train"}),
-        {"--shape", 0, "NAME=DIMS", "the shape of an input, in place of the graph's: x=32,784 (repeatable)", &shapes_,
-         true},
+        shapeOption(&shapes_, true, true),
         untilOption(&until_),
         {"--dump", 0, "DIR", "write the IR after each phase: DIR/01-import.mlir, ...", &dump_, true},
         {"--no-fuse", 0, "", "leave every op as it is written: no fused ops, no other layouts", &noFuse_},
@@ -181,8 +184,14 @@ private:
     if (output_ == "-" && !text && Terminal::stdoutIsTerminal())
       return usageError("a " + emit_ + " is binary and standard output is a terminal", "give -o FILE");
     options_.maxErrors = static_cast<size_t>(maxErrors_);
-    OPC_ASSIGN_OR_RETURN(auto shapes, parseShapeFlags(shapes_));
-    options_.shapes = shapes;
+    OPC_ASSIGN_OR_RETURN(GivenShapes given, parseShapeFlags(shapes_));
+    options_.shapes = std::move(given.shapes);
+    options_.sizes = std::move(given.sizes);
+    if (!options_.sizes.empty() && !until_.empty())
+      return usageError("sizes in a range do not go with --until", "give a fixed shape");
+    if (!options_.sizes.empty() && what_ != Emit::kPlan)
+      return usageError("sizes in a range are for plans, and --emit " + emit_ + " writes a graph",
+                        "leave --emit and --to out, or give a fixed shape");
     OPC_ASSIGN_OR_RETURN(std::optional<MeshRequest> mesh, mesh_.request());
     options_.mesh = mesh;
     return Status::ok();

@@ -9,6 +9,7 @@
 #include "OutputFiles.h"
 #include "Pipeline.h"
 #include "Session.h"
+#include "ShapeFlags.h"
 #include "TrainingFlags.h"
 
 #include <algorithm>
@@ -121,7 +122,7 @@ private:
     request.backwardOnly = emit_ == "backward";
     if (output_.empty()) output_ = "-";
     options_.maxErrors = static_cast<size_t>(maxErrors_);
-    OPC_ASSIGN_OR_RETURN(options_.shapes, parseShapeFlags(shapes_));
+    OPC_ASSIGN_OR_RETURN(options_.shapes, parseFixedShapes(shapes_, "gradients are made for one size"));
     options_.gradient = request;
     return Status::ok();
   }

@@ -10,6 +10,7 @@
 #include "PlanInput.h"
 #include "PrintableText.h"
 #include "RunCut.h"
+#include "ShapeFlags.h"
 #include "TextParts.h"
 #include "TextTable.h"
 
@@ -20,16 +21,45 @@ namespace opc::cli {
 
 namespace {
 
-std::string tensorType(const GraphTensor &t) { return typeText(t.dtype, t.shape); }
+/// What a plan says of the sizes that it leaves open; nothing of a graph.
+struct OpenSizes {
+  std::vector<PlanDescription::Size> sizes;
+  std::map<std::string, std::string> ofTensors; // "n,784" by the tensor's name
 
-Json tensorJson(const GraphTensor &t) {
-  return {{"name", t.name}, {"dtype", dtypeJson(t.dtype)}, {"shape", shapeJson(t.shape)}};
+  /// The tensor's shape in terms of the sizes; empty when it does not depend on them.
+  std::string of(const GraphTensor &t) const {
+    const auto found = ofTensors.find(t.tensor);
+    return found == ofTensors.end() ? "" : found->second;
+  }
+  Json json() const {
+    Json list = Json::array();
+    for (const PlanDescription::Size &s : sizes) list.push_back({{"name", s.name}, {"min", s.min}, {"max", s.max}});
+    return list;
+  }
+};
+
+std::string tensorType(const GraphTensor &t, const OpenSizes &open) {
+  const std::string sizes = open.of(t);
+  return sizes.empty() ? typeText(t.dtype, t.shape) : std::string(dataTypeName(t.dtype)) + "[" + sizes + "]";
 }
 
-Json tensorsJson(const std::vector<GraphTensor> &tensors, bool variables) {
+/// `shape` is the largest where a plan leaves sizes open, and `sizes` says what it depends on.
+void addType(const GraphTensor &t, const OpenSizes &open, Json *j) {
+  (*j)["dtype"] = dtypeJson(t.dtype);
+  (*j)["shape"] = shapeJson(t.shape);
+  if (const std::string sizes = open.of(t); !sizes.empty()) (*j)["sizes"] = sizes;
+}
+
+Json tensorJson(const GraphTensor &t, const OpenSizes &open) {
+  Json j = {{"name", t.name}};
+  addType(t, open, &j);
+  return j;
+}
+
+Json tensorsJson(const std::vector<GraphTensor> &tensors, const OpenSizes &open, bool variables) {
   Json list = Json::array();
   for (const GraphTensor &t : tensors) {
-    Json j = tensorJson(t);
+    Json j = tensorJson(t, open);
     j["tensor"] = t.tensor;
     if (variables) j["trainable"] = t.trainable;
     list.push_back(std::move(j));
@@ -37,16 +67,16 @@ Json tensorsJson(const std::vector<GraphTensor> &tensors, bool variables) {
   return list;
 }
 
-Json opsJson(const std::vector<GraphOp> &ops) {
+Json opsJson(const std::vector<GraphOp> &ops, const OpenSizes &open) {
   Json list = Json::array();
   for (const GraphOp &op : ops) {
     Json inputs = Json::array(), outputs = Json::array(), attrs = Json::object();
     for (const auto &in : op.inputs) inputs.push_back({{"arg", in.first}, {"tensor", in.second}});
-    for (const GraphTensor &out : op.outputs)
-      outputs.push_back({{"arg", out.name},
-                         {"tensor", out.tensor},
-                         {"dtype", dtypeJson(out.dtype)},
-                         {"shape", shapeJson(out.shape)}});
+    for (const GraphTensor &out : op.outputs) {
+      Json j = {{"arg", out.name}, {"tensor", out.tensor}};
+      addType(out, open, &j);
+      outputs.push_back(std::move(j));
+    }
     for (const auto &a : op.attrs) attrs[a.first] = attrJson(a.second);
     Json source = nullptr;
     if (op.range.known()) source = {{"file", op.range.file}, {"line", op.range.line}, {"column", op.range.column}};
@@ -61,15 +91,17 @@ Json opsJson(const std::vector<GraphOp> &ops) {
   return list;
 }
 
-std::string summaryText(const std::string &name, const GraphFacts &info, size_t width) {
+std::string summaryText(const std::string &name, const GraphFacts &info, const OpenSizes &open, size_t width) {
   std::string text = name + ": " + info.format + ", " + countText(info.ops.size(), "op") + "\n";
   std::vector<std::vector<std::string>> rows;
   auto add = [&](const char *kind, const std::vector<GraphTensor> &tensors, size_t limit) {
     for (size_t i = 0; i < tensors.size() && i < limit; ++i)
-      rows.push_back({"  " + std::string(kind), tensors[i].name, tensorType(tensors[i])});
+      rows.push_back({"  " + std::string(kind), tensors[i].name, tensorType(tensors[i], open)});
     if (tensors.size() > limit)
       rows.push_back({"  " + std::string(kind), "... and " + countText(tensors.size() - limit) + " more"});
   };
+  for (const PlanDescription::Size &size : open.sizes)
+    rows.push_back({"  size", size.name, std::to_string(size.min) + " to " + std::to_string(size.max)});
   add("input", info.inputs, 20);
   add("output", info.outputs, 20);
   add("variable", info.variables, 20);
@@ -85,12 +117,13 @@ std::string summaryText(const std::string &name, const GraphFacts &info, size_t 
   return text + textTable(rows, width);
 }
 
-std::string opsText(const GraphFacts &info, size_t width) {
+std::string opsText(const GraphFacts &info, const OpenSizes &open, size_t width) {
   std::vector<std::vector<std::string>> rows = {{"OP", "TYPE", "INPUTS", "OUTPUTS", "ATTRIBUTES"}};
   for (const GraphOp &op : info.ops) {
     const std::string inputs = joined(op.inputs, " ", [](const auto &in) { return in.second; });
     rows.push_back(
-        {op.name, op.type, inputs.empty() ? "-" : inputs, joined(op.outputs, " ", tensorType),
+        {op.name, op.type, inputs.empty() ? "-" : inputs,
+         joined(op.outputs, " ", [&](const GraphTensor &t) { return tensorType(t, open); }),
          joined(op.attrs, " ", [](const auto &a) { return a.first + "=" + printableName(a.second.toString()); })});
   }
   return textTable(rows, width);
@@ -105,9 +138,9 @@ std::vector<std::pair<GraphTensor, std::string>> allTensors(const GraphFacts &in
   return list;
 }
 
-std::string tensorsText(const GraphFacts &info, size_t width) {
+std::string tensorsText(const GraphFacts &info, const OpenSizes &open, size_t width) {
   std::vector<std::vector<std::string>> rows = {{"TENSOR", "TYPE", "MADE BY"}};
-  for (const auto &t : allTensors(info)) rows.push_back({t.first.tensor, tensorType(t.first), t.second});
+  for (const auto &t : allTensors(info)) rows.push_back({t.first.tensor, tensorType(t.first, open), t.second});
   return textTable(rows, width);
 }
 
@@ -121,9 +154,7 @@ public:
                   "opc show train.pbtxt --what sbp --mesh 2x4", "cat mlp.pbtxt | opc show - --json | jq '.inputs'"};
     s.options = {Option{"--what", 0, "", "which part (default summary)", &what_, true}.oneOf(
                      {"summary", "ops", "tensors", "sbp", "boxing", "memory", "phases"}),
-                 {"--shape", 0, "NAME=DIMS", "the shape of an input, in place of the graph's: x=32,784 (repeatable)",
-                  &shapes_, true},
-                 untilOption(&until_)};
+                 shapeOption(&shapes_, false, true), untilOption(&until_)};
     for (Option &o : mesh_.options()) s.options.push_back(std::move(o));
     s.details = "A graph whose inputs leave dimensions open is shown as written, with ? for what is not known; --shape "
                 "closes them. "
@@ -134,7 +165,9 @@ public:
 
   Outcome<int> run(Invocation &invocation, const std::vector<std::string> &positional) override {
     CompileOptions options;
-    OPC_ASSIGN_OR_RETURN(options.shapes, parseShapeFlags(shapes_));
+    OPC_ASSIGN_OR_RETURN(
+        options.shapes,
+        parseFixedShapes(shapes_, "a graph is shown at one size; opc show shows a plan of sizes in a range"));
     OPC_ASSIGN_OR_RETURN(options.mesh, mesh_.request());
     const bool states = what_ == "sbp" || what_ == "boxing";
     if (states && !options.mesh) return usageError("states are chosen for a mesh", "give --mesh, e.g. --mesh 2x4");
@@ -169,33 +202,34 @@ public:
                                                  : boxingText(facts.mesh, SIZE_MAX, width));
       return kExitOk;
     }
-    show(invocation, facts, input.name);
+    show(invocation, facts, {}, input.name);
     return kExitOk;
   }
 
 private:
   Outcome<int> showPlan(Invocation &invocation, const GraphInput &input, const Registry &registry, bool shaped) const {
-    if (shaped) return usageError("--shape has no effect on a plan: its shapes are fixed");
+    if (shaped) return usageError("--shape has no effect on a plan: its shapes are what it was compiled for");
     if (what_ == "sbp" || what_ == "boxing")
       return usageError("a plan has its states already", "opc show GRAPH --mesh M --what " + what_);
     if (what_ == "phases")
       return usageError("a plan does not know the phases that made it", "opc show GRAPH --what phases");
     OPC_ASSIGN_OR_RETURN(PlanDescription plan, describePlan(input.bytes, registry));
-    show(invocation, factsOfPlan(plan), input.name);
+    show(invocation, factsOfPlan(plan), {plan.sizes, plan.sizesOf}, input.name);
     return kExitOk;
   }
 
-  void show(Invocation &invocation, const GraphFacts &info, const std::string &name) const {
+  void show(Invocation &invocation, const GraphFacts &info, const OpenSizes &open, const std::string &name) const {
     if (!invocation.flags().json) {
       const size_t width = outTableWidth();
-      invocation.terminal().out(what_ == "summary"   ? summaryText(name, info, width)
-                                : what_ == "ops"     ? opsText(info, width)
-                                : what_ == "tensors" ? tensorsText(info, width)
+      invocation.terminal().out(what_ == "summary"   ? summaryText(name, info, open, width)
+                                : what_ == "ops"     ? opsText(info, open, width)
+                                : what_ == "tensors" ? tensorsText(info, open, width)
                                 : what_ == "memory"  ? memoryText(info.memory)
                                                      : phasesText(info.phases));
       return;
     }
     Json document = {{"schema", 1}, {"graph", name}, {"format", info.format}};
+    if (!open.sizes.empty()) document["sizes"] = open.json();
     if (what_ == "memory") {
       document["memory"] = memoryJson(info.memory, true);
     } else if (what_ == "phases") {
@@ -203,17 +237,17 @@ private:
     } else if (what_ == "tensors") {
       Json list = Json::array();
       for (const auto &t : allTensors(info)) {
-        Json j = tensorJson(t.first);
+        Json j = tensorJson(t.first, open);
         j["name"] = t.first.tensor;
         j["made_by"] = t.second;
         list.push_back(std::move(j));
       }
       document["tensors"] = std::move(list);
     } else {
-      document["inputs"] = tensorsJson(info.inputs, false);
-      document["outputs"] = tensorsJson(info.outputs, false);
-      document["variables"] = tensorsJson(info.variables, true);
-      document["ops"] = opsJson(info.ops);
+      document["inputs"] = tensorsJson(info.inputs, open, false);
+      document["outputs"] = tensorsJson(info.outputs, open, false);
+      document["variables"] = tensorsJson(info.variables, open, true);
+      document["ops"] = opsJson(info.ops, open);
     }
     invocation.terminal().out(jsonText(document));
   }

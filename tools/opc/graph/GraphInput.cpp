@@ -2,7 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "GraphInput.h"
 
-#include "TensorSpec.h"
+#include "FileBytes.h"
 
 #include <filesystem>
 
@@ -21,17 +21,6 @@ Result<GraphInput> readGraphInput(const std::string &path) {
   input.bytes = std::string(file.view());
   input.isPlan = looksLikePlan(input.bytes);
   return input;
-}
-
-Result<std::map<std::string, std::vector<int64_t>>> parseShapeFlags(const std::vector<std::string> &flags) {
-  std::map<std::string, std::vector<int64_t>> shapes;
-  for (const std::string &flag : flags) {
-    OPC_ASSIGN_OR_RETURN(auto named, splitNamed(flag, "--shape"));
-    OPC_ASSIGN_OR_RETURN(Shape dims, parseDims(named.second));
-    if (!shapes.emplace(named.first, dims.dim_vec()).second)
-      return Status(StatusCode::kUsage, "OPC0003", "--shape is given twice for '" + named.first + "'");
-  }
-  return shapes;
 }
 
 Failure failureOf(const Pipeline &pipeline) {

@@ -1,11 +1,10 @@
-// The graph or plan that a command was given, and the shapes that go with it.
+// The graph or plan that a command was given.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 #include "Failure.h"
 #include "Pipeline.h"
 
-#include <map>
 #include <string>
 #include <vector>
 
@@ -20,9 +19,6 @@ struct GraphInput {
 
 /// Reads a file, or standard input for "-". Errors: OPC0706.
 Result<GraphInput> readGraphInput(const std::string &path);
-
-/// "x=32,784", repeated, by input name. Errors: OPC0003.
-Result<std::map<std::string, std::vector<int64_t>>> parseShapeFlags(const std::vector<std::string> &flags);
 
 /// What a compilation that has failed found.
 Failure failureOf(const Pipeline &pipeline);

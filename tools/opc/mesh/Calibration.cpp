@@ -10,6 +10,7 @@
 #include "NumberText.h"
 #include "PlanFile.h"
 #include "PlanOps.h"
+#include "PlanSizes.h"
 #include "TextParts.h"
 
 #include <algorithm>
@@ -44,7 +45,8 @@ Result<runtime::MachineMeasurement> measureInProcess(int64_t ranks, const Regist
 } // namespace
 
 Result<Calibration> calibrate(std::string_view planFile, const Registry &registry) {
-  OPC_ASSIGN_OR_RETURN(const plan::Plan plan, decodePlan(planFile));
+  OPC_ASSIGN_OR_RETURN(plan::Plan plan, decodePlan(planFile));
+  fixSizes(&plan, largestSizes(plan));
   const int64_t ranks = std::max(1, plan.part_of_rank_size());
   const auto cores = static_cast<int64_t>(std::max(1u, std::thread::hardware_concurrency()));
   if (ranks > 64)

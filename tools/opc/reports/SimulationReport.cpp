@@ -5,6 +5,7 @@
 #include "GraphInput.h"
 #include "NumberText.h"
 #include "PlanFile.h"
+#include "PlanSizes.h"
 #include "Session.h"
 #include "TextTable.h"
 
@@ -24,6 +25,7 @@ Result<simulate::ClusterDescription> readClusterFile(const std::string &path) {
 Result<SimulationReport> simulatePlan(std::string_view planFile, const Registry &registry,
                                       const simulate::ClusterDescription &cluster, const std::string &trace) {
   OPC_ASSIGN_OR_RETURN(plan::Plan plan, decodePlan(planFile));
+  fixSizes(&plan, largestSizes(plan));
   simulate::SimulationOptions options;
   options.trace = !trace.empty();
   Result<SimulationReport> report = simulate::simulate(plan, registry, cluster, options);

@@ -4,6 +4,7 @@
 
 #include "GraphInput.h"
 #include "Invocation.h"
+#include "ShapeFlags.h"
 
 namespace opc::cli {
 
@@ -32,7 +33,7 @@ std::vector<Option> RunOptions::options() {
        {"--trace", 0, "FILE", "compilation and tasks as Chrome trace events (Perfetto)", &trace},
        {"--no-fuse", 0, "", "leave every op as it is written: no fused ops, no other layouts", &noFuse},
        {"--no-simplify", 0, "", "keep every op of the graph, so that every tensor can be captured", &noSimplify},
-       {"--shape", 0, "NAME=DIMS", "the shape of an input, in place of the graph's: x=32,784 (repeatable)", &shapes},
+       shapeOption(&shapes, true, false),
        Option{"--repeat", 0, "N", "run N times and say how long it took: p50, p90, p99; Ctrl-C stops after a run",
               &repeat}
            .range(1, 1000000000),
@@ -65,7 +66,19 @@ Status RunOptions::check(const Invocation &invocation, const std::string &graphP
   compile.simplify = !noSimplify;
   // A fused relu hides the NaN that a trap looks for.
   compile.fuse = !noFuse && !noSimplify && !trap.any();
-  OPC_ASSIGN_OR_RETURN(compile.shapes, parseShapeFlags(shapes));
+  OPC_ASSIGN_OR_RETURN(GivenShapes given, parseShapeFlags(shapes));
+  compile.shapes = std::move(given.shapes);
+  compile.sizes = std::move(given.sizes);
+  return checkSizes();
+}
+
+Status RunOptions::checkSizes() const {
+  if (compile.sizes.empty()) return Status::ok();
+  const std::string ranges = "sizes in a range (--shape " + shapes[0] + ") ";
+  if (training.isRequested())
+    return usageError(ranges + "do not go with training: a step is made for one size", "give --batch");
+  if (compile.mesh) return usageError(ranges + "are for one device, not for several ranks", "give a fixed shape");
+  if (cut.any()) return usageError(ranges + "do not go with --until, --feed and --only", "give a fixed shape");
   return Status::ok();
 }
 
@@ -74,9 +87,10 @@ Status RunOptions::checkTraining() const {
   const bool looks = !outputs.empty() || !outputArchive.empty() || expect.any() || repeat || warmup || cut.any() ||
                      !captures.empty() || !captureStats.empty() || !trace.empty() || profile || !reference.empty();
   if (!looks) return Status::ok();
-  return usageError("--output, --expect, --repeat, --warmup, --until, --feed, --only, --capture, --trace, --profile and "
-                    "--reference do not go with --feed-dataset",
-                    "train with --save ckpt.safetensors, then opc run GRAPH --weights ckpt.safetensors");
+  return usageError(
+      "--output, --expect, --repeat, --warmup, --until, --feed, --only, --capture, --trace, --profile and "
+      "--reference do not go with --feed-dataset",
+      "train with --save ckpt.safetensors, then opc run GRAPH --weights ckpt.safetensors");
 }
 
 SessionOptions RunOptions::session(const Invocation &invocation, bool onRanks) const {

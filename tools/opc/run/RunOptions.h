@@ -58,6 +58,8 @@ struct RunOptions {
 
 private:
   Status checkTraining() const;
+  /// What sizes in a range do not go with.
+  Status checkSizes() const;
 };
 
 } // namespace opc::cli

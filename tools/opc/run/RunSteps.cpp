@@ -128,7 +128,13 @@ Outcome<GivenRun> giveValues(RunContext &c, PlannedRun &planned) {
   if (given.files.usesStdout() && c.invocation.flags().json)
     return usageError("an output and the JSON both want standard output");
   if (given.files.usesStdout()) o.print.kind = PrintMode::Kind::kNone;
-  OPC_ASSIGN_OR_RETURN(given.expectations, o.expect.read(*planned.session, o.values, &c.notes));
+  // Where the plan leaves sizes open, the outputs' shapes follow from the values.
+  const bool isOpen = !planned.session->interface().sizes.empty();
+  const auto expectations = [&]() -> Status {
+    OPC_ASSIGN_OR_RETURN(given.expectations, o.expect.read(*planned.session, o.values, &c.notes));
+    return Status::ok();
+  };
+  if (!isOpen) OPC_RETURN_IF_ERROR(expectations());
   double start = c.trace.now();
   Result<ValueReport> values = giveValues(*planned.session, planned.inputs, o.values, c.invocation.commandLine());
   if (!values) return values.status();
@@ -137,6 +143,7 @@ Outcome<GivenRun> giveValues(RunContext &c, PlannedRun &planned) {
   c.trace.span("give values", start);
   start = c.trace.now();
   OPC_RETURN_IF_ERROR(planned.session->prepare());
+  if (isOpen) OPC_RETURN_IF_ERROR(expectations());
   c.trace.span("prepare kernels", start);
   c.watch.lap("load");
   return given;

@@ -108,7 +108,21 @@ public:
     return Status::ok();
   }
 
+  /// Of a plan that leaves sizes open: the values that have a shape say it, before others follow from it.
+  Status sizes(const std::set<std::string> &fedElsewhere) {
+    if (session_.interface().sizes.empty()) return Status::ok();
+    for (const PortInfo &p : session_.interface().inputs) {
+      if (fedElsewhere.count(p.name) || !inputs_.has(p.name)) continue;
+      Result<std::optional<Shape>> shape = inputs_.shapeOf(p.name, p.desc.data_type());
+      Status s = shape.status();
+      if (s && *shape) s = session_.setInputShape(p.name, **shape);
+      if (!s) return std::move(s).withContext("giving input " + p.name + " the value " + inputs_.origin(p.name));
+    }
+    return Status::ok();
+  }
+
   Status inputs(const std::set<std::string> &fedElsewhere) {
+    OPC_RETURN_IF_ERROR(sizes(fedElsewhere));
     for (const PortInfo &p : session_.interface().inputs)
       if (!fedElsewhere.count(p.name))
         OPC_RETURN_IF_ERROR(give(Port{p.name, "input", p.desc}, inputs_.has(p.name) ? &inputs_ : nullptr));
