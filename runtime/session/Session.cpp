@@ -37,7 +37,7 @@ struct Session::Impl : runtime::LocalRanks {
   size_t unfed = 0, unset = 0;
   bool lastRunFailed = false, isAgreed = false;
   int forks = runtime::forkCount();
-  bool hasThreads = true; // more than the caller's
+  bool hasThreads = true;                    // more than the caller's
   std::unique_ptr<runtime::FreeSizes> sizes; // of a plan that leaves some open
   bool isResized = false;                    // since the last run: outputs are of other sizes
   uint64_t constantBytes = 0;
