@@ -122,7 +122,7 @@ Option shapeOption(std::vector<std::string> *to, bool takesRanges, bool brief) {
                         "(repeatable)"
                       : "the shape of an input, in place of the graph's: x=32,784 (repeatable)",
           to,
-          true};
+          brief};
 }
 
 Result<GivenShapes> parseShapeFlags(const std::vector<std::string> &flags) {
