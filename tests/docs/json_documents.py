@@ -110,6 +110,7 @@ class Documents(unittest.TestCase):
         self.check("version", "--version", "--json")
         self.check("phases", "compile", "--to", "help", "--json")
         self.check("sdk", "sdk", "--json")
+        self.check("python", "python", "--json")
         self.check("codes", "explain", "--list", "--json")
         self.check("explain", "explain", "OPC0203", "--json")
         self.check("commands", "__commands")

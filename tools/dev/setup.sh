@@ -21,6 +21,7 @@ build | zlib1g-dev libzstd-dev | 1.2, 1.5 | Zlib, BSD-3-Clause | npz; LLVM's own
 build | libopenmpi-dev openmpi-bin | 4.1 | BSD-3-Clause | ranks as processes: `libopc_mpi.so`, opened at run time; `mpirun`. Without it a build has ranks as threads only
 build | catch2 | 2.13 | BSL-1.0 | unit tests
 build | python3 python3-numpy | 3.11, 1.24 | PSF-2.0, BSD-3-Clause | tests, demo, example data
+build | pybind11-dev python3-dev | 2.10, 3.11 | BSD-3-Clause, PSF-2.0 | the Python package `opc`; without them a build has none
 build | toulbar2 | 1.1 | MIT | the test `planner_oracle`: an exact solver to compare the planner with
 build | g++ binutils make | 12, 2.40 | GPL-3 (libgomp: with runtime exception) | libgomp, the process's one thread pool; plugins in tests are built with g++, as their authors do; `readelf`
 build | cmake ninja-build ccache pkg-config git | 3.25, 1.11 | BSD-3-Clause, Apache-2.0, GPL | building

@@ -16,6 +16,7 @@ const std::vector<CommandEntry> &commandList() {
       {"plugin", "check a plugin library", makePluginCommand},
       {"verify", "prove or refute the SBP signatures of operators", makeVerifyCommand},
       {"sdk", "flags for compiling and linking a plugin", makeSdkCommand},
+      {"python", "where the Python package is", makePythonCommand},
       {"explain", "long help for an error code", makeExplainCommand},
       {"doctor", "devices, versions, libraries and limits of this machine", makeDoctorCommand},
       {"config", "settings, and where each comes from", makeConfigCommand},

@@ -16,6 +16,7 @@ std::unique_ptr<Command> makeVerifyCommand();
 std::unique_ptr<Command> makeOpsCommand();
 std::unique_ptr<Command> makePluginCommand();
 std::unique_ptr<Command> makeSdkCommand();
+std::unique_ptr<Command> makePythonCommand();
 std::unique_ptr<Command> makeExplainCommand();
 std::unique_ptr<Command> makeDoctorCommand();
 std::unique_ptr<Command> makeConfigCommand();

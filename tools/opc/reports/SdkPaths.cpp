@@ -1,4 +1,4 @@
-// Where the operator SDK is.
+// Where the operator SDK and the Python package are.
 // SPDX-License-Identifier: Apache-2.0
 #include "SdkPaths.h"
 
@@ -6,6 +6,7 @@
 
 #include <filesystem>
 #include <fstream>
+#include <map>
 
 namespace opc::cli {
 
@@ -19,16 +20,42 @@ std::string SdkPaths::linkFlags() const {
   return shellQuoted("-L" + library) + " -lopc_sdk " + shellQuoted("-Wl,-rpath," + library);
 }
 
+namespace {
+
+/// What a build tree says of its own folders: lines "include DIR", "compat DIR", "library DIR", "python DIR", ...
+std::map<std::string, std::string> foldersOfBuildTree(const fs::path &prefix) {
+  std::map<std::string, std::string> folders;
+  std::ifstream file(prefix / "share" / "opc" / "sdk-paths");
+  std::string line;
+  while (std::getline(file, line))
+    if (const size_t blank = line.find(' '); blank != std::string::npos)
+      folders[line.substr(0, blank)] = line.substr(blank + 1);
+  return folders;
+}
+
+} // namespace
+
+Result<PythonPaths> findPython(const std::string &executable) {
+  const fs::path prefix = fs::path(executable).parent_path().parent_path();
+  const auto folders = foldersOfBuildTree(prefix);
+  auto folder = [&](const char *key, const char *installed) {
+    const auto found = folders.find(key);
+    return found == folders.end() ? (prefix / OPC_LIBDIR / "opc" / installed).string() : found->second;
+  };
+  PythonPaths paths{folder("python", "python"), folder("python-compat", "python-compat")};
+  std::error_code error;
+  const fs::path needed = fs::path(paths.package) / "opc" / "__init__.py";
+  if (!fs::exists(needed, error))
+    return Status(StatusCode::kUnsupported, "OPC0906",
+                  "this opc has no Python package: " + needed.string() + " is missing")
+        .withHelp("build opc where pybind11-dev and python3-dev are installed, or install it again");
+  return paths;
+}
+
 Result<SdkPaths> findSdk(const std::string &executable) {
   const fs::path prefix = fs::path(executable).parent_path().parent_path();
   SdkPaths paths{prefix, prefix / "include", prefix / "include" / "opc-compat", prefix / OPC_LIBDIR};
-  // In a build tree: lines "include DIR", "compat DIR", "library DIR".
-  std::ifstream file(prefix / "share" / "opc" / "sdk-paths");
-  std::string line;
-  while (std::getline(file, line)) {
-    const size_t blank = line.find(' ');
-    if (blank == std::string::npos) continue;
-    const std::string key = line.substr(0, blank), value = line.substr(blank + 1);
+  for (const auto &[key, value] : foldersOfBuildTree(prefix)) {
     if (key == "include") paths.include = value;
     if (key == "compat") paths.compat = value;
     if (key == "library") paths.library = value;

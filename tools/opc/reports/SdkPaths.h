@@ -1,4 +1,4 @@
-// Where the operator SDK is, seen from the running program: nothing is baked in, so an installation can be moved.
+// Where the SDK and the Python package are, seen from the running program: an installation can be moved.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -17,6 +17,12 @@ struct SdkPaths {
 /// The layout around PREFIX/bin/opc. A build tree says in PREFIX/share/opc/sdk-paths where its sources are.
 /// Errors: OPC0906 when headers or library are not there.
 Result<SdkPaths> findSdk(const std::string &executable);
+
+struct PythonPaths {
+  std::string package, compat; // folders for PYTHONPATH
+};
+/// The same for the Python package. Errors: OPC0906 when it is not there.
+Result<PythonPaths> findPython(const std::string &executable);
 
 /// /proc/self/exe.
 std::string runningExecutable();

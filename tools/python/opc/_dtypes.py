@@ -1,0 +1,66 @@
+"""Element types: str with opc's name ("f32"), and numpy's type where numpy has one."""
+# SPDX-License-Identifier: Apache-2.0
+from typing import Any, Dict, Optional, Union
+
+import numpy as np
+
+from . import _core
+from ._errors import UsageError
+
+
+class DType(str):
+    """An element type; equal to its name: `tensor.dtype == "f32"`."""
+
+    __slots__ = ()
+
+    @property
+    def numpy(self) -> Optional[np.dtype]:
+        """numpy's type, or None where numpy has none (bf16, 8-bit floats: arrays then hold their bits)."""
+        return _NUMPY.get(str(self))
+
+    @property
+    def bits_type(self) -> np.dtype:
+        """The numpy type of the arrays that go in and come out: bits as unsigned integers where numpy has no such type."""
+        return self.numpy or np.dtype("uint%d" % _BITS[str(self)])
+
+    def __repr__(self) -> str:
+        return "opc." + str(self)
+
+
+_BITS: Dict[str, int] = {}
+_NUMPY: Dict[str, np.dtype] = {}
+_KNOWN: Dict[Any, DType] = {}
+
+
+def _fill() -> None:
+    for name, numpy_name, bits in _core.dtypes():
+        known = DType(name)
+        _BITS[name] = bits
+        for spelling in (name, numpy_name):
+            _KNOWN[spelling] = known
+        if not (name.startswith("bf") or name.startswith("f8")):
+            _NUMPY[name] = np.dtype(numpy_name)
+            _KNOWN[_NUMPY[name]] = known
+            _KNOWN[_NUMPY[name].type] = known
+    _KNOWN[float] = _KNOWN["f32"]
+    _KNOWN[int] = _KNOWN["i64"]
+    _KNOWN[bool] = _KNOWN["bool"]
+
+
+_fill()
+DTypeLike = Union[str, DType, np.dtype, type]
+
+
+def dtype(kind: Any) -> DType:
+    """An element type of opc's, numpy's or the graph files' name, a numpy type, or float, int and bool (f32, i64, bool)."""
+    try:
+        return _KNOWN[kind]
+    except (KeyError, TypeError):
+        pass
+    name = _core.dtype_name(kind)
+    if name is None:
+        try:
+            return _KNOWN[np.dtype(kind)]
+        except (KeyError, TypeError):
+            raise UsageError(f"no element type is called {kind!r}; there are {', '.join(sorted(_BITS))}", "OPC0204", "{}", 2) from None
+    return _KNOWN[name]

@@ -1,0 +1,98 @@
+"""Compiled graphs and their sessions."""
+# SPDX-License-Identifier: Apache-2.0
+from typing import Any, Dict, Iterator, MutableMapping, Optional, Tuple
+
+import numpy as np
+
+from . import _core
+from ._dtypes import DType, dtype
+
+
+class Variables(MutableMapping[str, np.ndarray]):
+    """The variables of a session by name. Reading copies, setting copies."""
+
+    def __init__(self, core: Any) -> None:
+        self._core = core
+        self._names = [name for name, _, _ in core.variables]
+
+    def __getitem__(self, name: str) -> np.ndarray:
+        if name not in self._names:
+            raise KeyError(name)
+        return self._core.variable(name)
+
+    def __setitem__(self, name: str, value: Any) -> None:
+        self._core.set_variable(name, value)
+
+    def __delitem__(self, name: str) -> None:
+        raise TypeError("a variable of a session cannot be removed")
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._names)
+
+    def __len__(self) -> int:
+        return len(self._names)
+
+
+class Session:
+    """A program with memory and variables of its own. One thread at a time; different sessions run at once."""
+
+    def __init__(self, program: "Program", seed: int = 0, threads: int = 0, max_memory: int = 0, ranks: int = 1) -> None:
+        self.program = program
+        self._core = _core.Session(program._core, seed, threads, max_memory, ranks)
+        self.variables = Variables(self._core)
+
+    def run(self, steps: int = 1, /, **inputs: Any) -> Dict[str, np.ndarray]:
+        """Feeds the inputs, runs that many steps, and gives every output as an array of its own.
+
+        An input keeps what it was fed. Names that are no identifiers: `run(**{"a.b": x})`.
+        """
+        return self._core.run(inputs, steps)
+
+    @property
+    def step(self) -> int:
+        """The number of the next step."""
+        return self._core.step
+
+    @step.setter
+    def step(self, value: int) -> None:
+        self._core.step = value
+
+    @property
+    def inputs(self) -> Dict[str, Tuple[Tuple[int, ...], DType]]:
+        return {name: (shape, dtype(kind)) for name, shape, kind in self._core.inputs}
+
+    @property
+    def outputs(self) -> Dict[str, Tuple[Tuple[int, ...], DType]]:
+        return {name: (shape, dtype(kind)) for name, shape, kind in self._core.outputs}
+
+
+class Program:
+    """A compiled graph. `run` uses a session that is made when first needed."""
+
+    def __init__(self, core: Any) -> None:
+        self._core = core
+        self._session: Optional[Session] = None
+
+    @property
+    def plan(self) -> bytes:
+        """The plan, as `opc compile` writes it."""
+        return self._core.plan
+
+    def session(self, seed: int = 0, threads: int = 0, max_memory: int = 0, ranks: int = 1) -> Session:
+        """A new session: the same program with other values."""
+        return Session(self, seed, threads, max_memory, ranks)
+
+    @property
+    def default_session(self) -> Session:
+        if self._session is None:
+            self._session = self.session()
+        return self._session
+
+    @property
+    def variables(self) -> Variables:
+        """Those of the session that `run` uses."""
+        return self.default_session.variables
+
+    def run(self, steps: int = 1, /, **inputs: Any) -> Dict[str, np.ndarray]:
+        """Runs in the program's own session: see `Session.run`."""
+        return self.default_session._core.run(inputs, steps)

@@ -1,0 +1,69 @@
+"""Initializers of variables, as graph files have them. Numbers depend on the seed and the variable's name alone."""
+# SPDX-License-Identifier: Apache-2.0
+from typing import Any, Union
+
+
+class Initializer:
+    """A message of `variable_conf.initializer`, as text."""
+
+    __slots__ = ("text",)
+
+    def __init__(self, kind: str, **fields: Any) -> None:
+        self.text = kind + " { " + " ".join(f"{k}: {v}" for k, v in fields.items() if v is not None) + " }"
+
+    def __repr__(self) -> str:
+        return f"opc.init: {self.text}"
+
+
+def constant(value: Union[int, float] = 0) -> Initializer:
+    """Every element is `value`."""
+    return Initializer("constant_int_conf" if isinstance(value, int) and not isinstance(value, bool) else "constant_conf", value=repr(value))
+
+
+def zeros() -> Initializer:
+    return constant(0.0)
+
+
+def ones() -> Initializer:
+    return constant(1.0)
+
+
+def uniform(low: float = 0.0, high: float = 1.0) -> Initializer:
+    """Uniform in [low, high)."""
+    return Initializer("random_uniform_conf", min=repr(float(low)), max=repr(float(high)))
+
+
+def normal(mean: float = 0.0, std: float = 1.0) -> Initializer:
+    return Initializer("random_normal_conf", mean=repr(float(mean)), std=repr(float(std)))
+
+
+def truncated_normal(mean: float = 0.0, std: float = 1.0) -> Initializer:
+    """Normal, drawn again beyond two standard deviations."""
+    return Initializer("truncated_normal_conf", mean=repr(float(mean)), std=repr(float(std)))
+
+
+_NORMS = {"fan_in": "kFanIn", "fan_out": "kFanOut", "average": "kAverage"}
+
+
+def xavier(mode: str = "fan_in") -> Initializer:
+    """Glorot's. mode: fan_in, fan_out or average."""
+    return Initializer("xavier_conf", variance_norm=_NORMS[mode])
+
+
+def msra(mode: str = "fan_in") -> Initializer:
+    """He's. mode: fan_in, fan_out or average."""
+    return Initializer("msra_conf", variance_norm=_NORMS[mode])
+
+
+def arange(start: float = 0.0, step: float = 1.0, axis: int = -1) -> Initializer:
+    """start, start + step, ... along an axis."""
+    return Initializer("range_conf", start=repr(float(start)), stride=repr(float(step)), axis=axis)
+
+
+def as_initializer(value: Any) -> Initializer:
+    """A number is a constant."""
+    if isinstance(value, Initializer):
+        return value
+    if isinstance(value, (int, float)) and not isinstance(value, bool):
+        return constant(float(value))
+    raise TypeError(f"{value!r} is no initializer: a number, or one of opc.init")
