@@ -6,6 +6,7 @@
 #include "GraphAttributes.h"
 #include "Locations.h"
 #include "StateHints.h"
+#include "UnknownOps.h"
 #include "UserOpBuilder.h"
 
 #include "mlir/Dialect/Func/IR/FuncOps.h"
@@ -293,6 +294,7 @@ GraphImport::GraphImport(MLIRContext *ctx, const Registry &registry, std::unique
 GraphImport::~GraphImport() = default;
 
 OwningOpRef<ModuleOp> GraphImport::module() {
+  eraseUnwantedUnknown(impl_->file.get(), impl_->graph.registry, impl_->options.wanted);
   GraphNodes &graph = impl_->graph;
   readNodes(&graph);
   linkNodes(&graph);

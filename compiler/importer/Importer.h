@@ -17,6 +17,8 @@ struct ImportOptions {
   std::map<std::string, std::vector<int64_t>> shapes;
   /// Set to a floating-point type: inputs, variables and dtype attributes of any floating-point type get that one.
   DataType floatsAs = kInvalidDataType;
+  /// Ops and tensors that are all that is asked for. What they do not depend on may have ops of unknown types.
+  std::vector<std::string> wanted;
 };
 
 /// A graph file on its way into the dialect. All errors go to `diagnostics`.

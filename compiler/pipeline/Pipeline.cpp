@@ -261,6 +261,7 @@ struct Pipeline::Impl {
     ImportOptions importing;
     importing.shapes = options.shapes;
     importing.floatsAs = options.floatsAs;
+    importing.wanted = options.wanted;
     imported = std::make_unique<GraphImport>(&context, registry, std::move(file), importing, findings.incoming());
     module = imported->module();
     if (!module) return false;

@@ -59,6 +59,9 @@ struct CompileOptions {
   std::optional<MeshRequest> mesh;
   /// Called as each phase begins (`--progress`), when set.
   std::function<void(Phase)> progress;
+  /// Ops and tensors beyond which cut() will leave nothing: import() passes over ops of unknown types that these do not
+  /// need.
+  std::vector<std::string> wanted;
   /// What remains of the graph after Phase::kShape. See Pipeline::cut().
   GraphCut cut;
   /// Check the IR after the import and after each pass. By default in debug builds, and where the environment sets

@@ -83,6 +83,7 @@ public:
     Status dumped;
     CompileOptions options = options_;
     options.fuse = !noFuse_;
+    options.wanted = until_;
     options.verifyEach |= verifyEach_;
     if (!dump_.empty())
       options.dump = [&](Phase phase, const std::string &text) {

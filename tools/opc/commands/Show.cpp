@@ -165,6 +165,7 @@ public:
 
   Outcome<int> run(Invocation &invocation, const std::vector<std::string> &positional) override {
     CompileOptions options;
+    options.wanted = until_;
     OPC_ASSIGN_OR_RETURN(
         options.shapes,
         parseFixedShapes(shapes_, "a graph is shown at one size; opc show shows a plan of sizes in a range"));

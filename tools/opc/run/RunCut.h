@@ -22,6 +22,9 @@ GraphCut cutToOutputs(const std::vector<std::string> &names, const GraphFacts &i
 class CutFlags {
 public:
   std::vector<Option> options();
+  /// The texts of --until.
+  const std::vector<std::string> &until() const { return until_; }
+  bool keepsParts() const { return !only_.empty(); }
   bool any() const { return !until_.empty() || !feeds_.empty() || !only_.empty(); }
   /// Parses the specifications of --feed, before anything is compiled.
   Status open();

@@ -42,16 +42,25 @@ Status RunPlanner::checkPlanFile(const GraphInput &input) const {
   return Status::ok();
 }
 
+std::vector<std::string> RunPlanner::outputsAskedFor() const {
+  std::vector<std::string> names = options_.expect.names();
+  for (const std::string &text : options_.outputs) names.push_back(text.substr(0, text.find('=')));
+  return names;
+}
+
+std::vector<std::string> RunPlanner::wanted() const {
+  if (options_.cut.keepsParts()) return {};
+  if (!options_.cut.until().empty()) return options_.cut.until();
+  return options_.asksForOutputs() ? outputsAskedFor() : std::vector<std::string>();
+}
+
 Status RunPlanner::cut(Pipeline &pipeline, const GraphFacts &whole, NamedValues &inputs) {
   RunOptions &o = options_;
   if (o.cut.any()) {
     OPC_ASSIGN_OR_RETURN(cut_, o.cut.resolve(whole, &inputs));
   }
-  if (cut_.until.empty() && cut_.only.empty() && o.asksForOutputs()) {
-    std::vector<std::string> names = o.expect.names();
-    for (const std::string &text : o.outputs) names.push_back(text.substr(0, text.find('=')));
-    cut_.outputs = cutToOutputs(names, whole).outputs;
-  }
+  if (cut_.until.empty() && cut_.only.empty() && o.asksForOutputs())
+    cut_.outputs = cutToOutputs(outputsAskedFor(), whole).outputs;
   if (!cut_.empty()) (void)pipeline.cut(cut_); // the caller sees what was found
   return Status::ok();
 }
@@ -147,6 +156,7 @@ Outcome<std::string> RunPlanner::compile(GraphInput &input,
     options.train = false;
     options.shapes.clear(); // --shape speaks of the graph that trains
   }
+  options.wanted = wanted();
   Pipeline pipeline(registry_, options);
   const bool again = !options_.reference.empty();
   if (!pipeline.import(input.name, again ? input.bytes : std::move(input.bytes))) return failure(pipeline);
@@ -181,6 +191,7 @@ Outcome<std::string> RunPlanner::referencePlan(const GraphInput &input) {
   options.inPlace = false;
   options.mesh.reset();
   options.shapes = shapes_;
+  options.wanted = wanted();
   Pipeline pipeline(registry_, options);
   if (!pipeline.import(input.name, input.bytes)) return failure(pipeline);
   if (!cut_.empty() && !pipeline.cut(cut_)) return failure(pipeline);

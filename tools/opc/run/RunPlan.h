@@ -50,6 +50,9 @@ private:
                                NamedValues *inputs);
   Status bindValues(Pipeline &pipeline, const GraphFacts &whole, NamedValues &inputs);
   /// Finds what was asked for and has the pipeline drop what that does not need.
+  std::vector<std::string> outputsAskedFor() const;
+  /// All that the cut leaves, where it leaves whole tensors: what they do not need may be unknown.
+  std::vector<std::string> wanted() const;
   Status cut(Pipeline &pipeline, const GraphFacts &whole, NamedValues &inputs);
   Status bindDataSets(const GraphInput &input, const GraphFacts &whole, const NamedValues &inputs,
                       const std::vector<DataSet> &dataSets, Batch batch);
