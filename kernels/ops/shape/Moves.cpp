@@ -35,13 +35,5 @@ std::unique_ptr<BoundKernel> Moves::bind() const {
 std::unique_ptr<BoundKernel> bindRead(const Tensor &in, const Place &from, Tensor &out) {
   return Moves(in).copy(out.shape().dim_vec(), in, from, out, wholePlace(out.shape())).bind();
 }
-std::unique_ptr<BoundKernel> bindWrite(const Tensor &in, Tensor &out, const Place &to, const Tensor *base) {
-  Moves moves(in);
-  if (base)
-    moves.begin(*base, out);
-  else
-    moves.fill(out);
-  return moves.copy(in.shape().dim_vec(), in, wholePlace(in.shape()), out, to).bind();
-}
 
 } // namespace opc::ops

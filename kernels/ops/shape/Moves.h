@@ -41,8 +41,6 @@ private:
 
 /// out = the elements of `in` at `from`.
 std::unique_ptr<BoundKernel> bindRead(const Tensor &in, const Place &from, Tensor &out);
-/// out = `base`, or zeros, with the elements of `in` at `to`.
-std::unique_ptr<BoundKernel> bindWrite(const Tensor &in, Tensor &out, const Place &to, const Tensor *base = nullptr);
 
 /// Element types of sample cases.
 inline const std::vector<DataType> kMoved = {kFloat, kDouble, kFloat16, kUInt8, kInt64, kBool};

@@ -1,4 +1,4 @@
-// Ctrl-C as a request to stop where it does no harm.
+// Signals as requests to stop where it does no harm.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -6,18 +6,22 @@
 
 namespace opc::cli {
 
-/// While one lives, the first SIGINT or SIGTERM only asks; a second one ends the program at once.
+/// While one lives, the first SIGINT or SIGTERM only asks; a second one ends the program at once. With `hangup`, SIGHUP
+/// and SIGQUIT ask, too, unless the program was told to ignore them (nohup).
 class StopSignal {
 public:
-  StopSignal();
+  explicit StopSignal(bool hangup = false);
   ~StopSignal();
   StopSignal(const StopSignal &) = delete;
   StopSignal &operator=(const StopSignal &) = delete;
   /// The number of the signal that came; 0 when none has.
-  int caught() const;
+  static int caught();
 
 private:
-  struct sigaction interrupt_{}, terminate_{};
+  static constexpr int kSignals[] = {SIGINT, SIGTERM, SIGHUP, SIGQUIT};
+  static constexpr int kWithoutHangup = 2, kAll = 4;
+  const int count_;
+  struct sigaction before_[kAll] = {};
 };
 
 } // namespace opc::cli

@@ -11,10 +11,10 @@
 #include "OutputFiles.h"
 #include "RunTrap.h"
 #include "ScalarOutputs.h"
+#include "StopSignal.h"
 #include "TextParts.h"
 #include "TrainingLog.h"
 #include "TrainingProgress.h"
-#include "TrainingSignals.h"
 #include "Validation.h"
 
 #include <algorithm>
@@ -163,14 +163,14 @@ public:
 
   /// All steps, or those until something ends the run.
   Status run() {
-    SignalWatch signals;
+    const StopSignal signals(true);
     TrainingProgress progress(c_.invocation, first_, total_);
     progress_ = &progress;
     const int64_t perEpoch = loader_.order().stepsPerEpoch(), epochs = (total_ + perEpoch - 1) / perEpoch;
     auto steps = [&]() -> Status {
       for (;;) {
         // On any rank: all of them end after the same step.
-        const int64_t mine = ending_ ? ending_ : SignalWatch::caught();
+        const int64_t mine = ending_ ? ending_ : StopSignal::caught();
         OPC_ASSIGN_OR_RETURN(ending_, session_.agree(mine));
         if (ending_ || step_ >= total_) return Status::ok();
         OPC_RETURN_IF_ERROR(step());
