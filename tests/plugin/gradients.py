@@ -75,8 +75,67 @@ class RightRules(unittest.TestCase):
         path = os.path.join(scratch.name, "taken.pbtxt")
         with open(graph("g_right")) as f, open(path, "w") as g:
             g.write(f.read() + 'op { name: "y_product" user_conf { op_type_name: "relu" input { key: "x" value { s: "x/out" } } } }\n')
-        done = opc("grad", path, "--loss", "result", "--wrt", "x", "--check")
+        made = os.path.join(scratch.name, "taken.grad.pbtxt")
+        done = opc("grad", path, "--loss", "result", "--wrt", "x", "-o", made)
         self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
+        done = opc("run", made, "--input", "x=f32[5]:-2,-1,0,1,2", "--expect", "x.grad=f32[5]:-12,-6,0,6,12", "--print", "none")
+        self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
+
+
+def beside(op_type, more):
+    """The graph of g_right with more ops."""
+    path = os.path.join(scratch.name, op_type + ".beside.pbtxt")
+    with open(graph("g_right")) as f, open(path, "w") as g:
+        g.write(f.read() + more)
+    return path
+
+
+class CheckInDouble(unittest.TestCase):
+    """--check computes in f64, whatever the graph says."""
+
+    def test_the_op_is_named(self):
+        done = opc("grad", graph("g_float_only"), "--loss", "result", "--wrt", "x", "--check")
+        self.assertEqual(done.returncode, 4, done.stdout + done.stderr)
+        for word in ("OPC0411", "g_float_only", "g_float_only.pbtxt:2:1", "--check computes in f64", "kernel for double"):
+            self.assertIn(word, done.stderr)
+        # The same words do not stand where f64 is the graph's own.
+        with open(graph("g_float_only")) as f:
+            text = f.read().replace("kFloat", "kDouble")
+        path = os.path.join(scratch.name, "double.pbtxt")
+        with open(path, "w") as f:
+            f.write(text)
+        done = opc("run", path, "--fill", "rand")
+        self.assertIn("OPC0411", done.stderr)
+        self.assertNotIn("--check", done.stderr)
+
+    def test_ops_off_the_path_are_left_out(self):
+        side = ('op {{ name: "z" input_conf {{ out: "out" blob_conf {{ shape {{ dim: 5 }} data_type: kFloat }} }} }}\n'
+                'op {{ name: "side" user_conf {{ op_type_name: "{}" input {{ key: "in" value {{ s: "{}" }} }} '
+                'output {{ key: "out" value {{ s: "side/out_0" }} }} }} }}\nop {{ name: "also" output_conf {{ in: "side/out_0" }} }}\n')
+        for op_type in ("g_float_only", "no_such_op"):
+            for reads in ("y/out_0", "z/out"):  # what the loss's path makes, and an input of its own
+                path = beside(op_type, side.format(op_type, reads))
+                for loss in ("result", "y", "y/out_0"):
+                    with self.subTest(op_type, reads=reads, loss=loss):
+                        done = opc("grad", path, "--loss", loss, "--wrt", "x", "--check", "--input", "z=f32[5]:1,2,3,4,5")
+                        self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
+                        self.assertRegex(done.stdout, r"x +f64\[5\] +ok +5 of 5")
+        path = beside("g_float_only", side.format("g_float_only", "z/out"))
+        done = opc("grad", path, "--loss", "result", "--wrt", "*", "--check")
+        self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
+        self.assertIn("the loss does not", done.stdout)
+        done = opc("grad", path, "--loss", "result", "--wrt", "x", "--check", "--input", "nobody=1")
+        self.assertEqual(done.returncode, 2, done.stdout + done.stderr)
+        self.assertIn("nobody", done.stderr)
+
+    def test_a_wrong_rule_is_found_beside_them(self):
+        path = os.path.join(scratch.name, "wrong.beside.pbtxt")
+        with open(graph("g_wrong_sign")) as f, open(path, "w") as g:
+            g.write(f.read() + 'op { name: "side" user_conf { op_type_name: "g_float_only" input { key: "in" value { s: "y/out_0" } } '
+                    'output { key: "out" value { s: "side/out_0" } } } }\nop { name: "also" output_conf { in: "side/out_0" } }\n')
+        done = opc("grad", path, "--loss", "result", "--wrt", "x", "--check")
+        self.assertEqual(done.returncode, 1, done.stdout + done.stderr)
+        self.assertIn("its rule gives", done.stdout)
 
 
 class WrongRules(unittest.TestCase):

@@ -32,6 +32,12 @@ private:
   REGISTER_USER_KERNEL(name).SetCreateFn<ThriceSquare<double>>().SetIsMatchedHob(                                      \
       (user_op::HobDeviceType() == DeviceType::kCPU) & (user_op::HobDataType("in", 0) == GetDataType<double>::value))
 
+/// As a newcomer writes it: for the type that the graph has.
+#define FLOAT_ONLY(name)                                                                                               \
+  REGISTER_USER_OP(name).Input("in").Output("out").SetTensorDescInferFn(sameAsInput);                                  \
+  REGISTER_USER_KERNEL(name).SetCreateFn<ThriceSquare<float>>().SetIsMatchedHob(                                       \
+      (user_op::HobDeviceType() == DeviceType::kCPU) & (user_op::HobDataType("in", 0) == GetDataType<float>::value))
+
 // The callbacks capture the rule's own variables: they must have run when it returns.
 #define GRADIENT_BY_TWO_OPS(name, factor)                                                                              \
   REGISTER_USER_OP_GRAD(name).SetBackwardOpConfGenFn([](user_op::BackwardOpConfContext *ctx) {                         \
@@ -63,6 +69,8 @@ private:
 
 THRICE_SQUARE("g_right");
 GRADIENT_BY_TWO_OPS("g_right", 6);
+FLOAT_ONLY("g_float_only");
+GRADIENT_BY_TWO_OPS("g_float_only", 6);
 THRICE_SQUARE("g_wrong_sign");
 GRADIENT_BY_TWO_OPS("g_wrong_sign", -6);
 

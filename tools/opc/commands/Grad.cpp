@@ -91,6 +91,7 @@ public:
 
     OPC_ASSIGN_OR_RETURN(options_.gradient->training, training_.config(registry));
     OPC_RETURN_IF_ERROR(chooseRecompute(registry, input));
+    if (check_) options_.wanted = namesToCheck(*options_.gradient); // the rest of the graph is not looked at
     Pipeline pipeline(registry, options_);
     if (!pipeline.import(input.name, input.bytes)) return failureOf(pipeline);
     if (!explain_.empty()) return explain(invocation, pipeline);

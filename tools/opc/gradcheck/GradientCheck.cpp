@@ -4,18 +4,27 @@
 
 #include "GraphInput.h"
 #include "NumberText.h"
+#include "RunCut.h"
 #include "Session.h"
 #include "TensorCompare.h"
 #include "TextParts.h"
 
 #include <algorithm>
 #include <cmath>
+#include <fnmatch.h>
 #include <functional>
 #include <map>
 #include <numeric>
 #include <set>
 
 namespace opc::cli {
+
+std::vector<std::string> namesToCheck(const GradientRequest &request) {
+  std::vector<std::string> names = request.losses;
+  for (const std::string &name : request.wrt)
+    if (name.find_first_of("*?[") == std::string::npos) names.push_back(name);
+  return names;
+}
 
 bool GradientCheck::passed() const {
   return std::all_of(tensors.begin(), tensors.end(), [](const TensorCheck &t) { return t.passed(); });
@@ -154,13 +163,52 @@ struct Job {
   std::function<Status(Session &)> give;
 };
 
+/// An op without a kernel for f64 is an error of the check alone: the graph says f32, and runs.
+Failure inDouble(Failure failure) {
+  for (Diagnostic &d : failure.findings) {
+    if (d.code != "OPC0411") continue;
+    d.notes.push_back(
+        "--check computes in f64: every floating-point tensor of the graph becomes f64, whatever the graph "
+        "says; differences of f32 are too coarse");
+    d.help += std::string(d.help.empty() ? "" : "\n") +
+              "register a kernel for double (a kernel template serves both types), or name losses and --wrt whose path "
+              "does not have this op";
+  }
+  return failure;
+}
+
+/// Keeps what the losses need, and what gradients are asked for; the rest of the graph need have no kernel for f64, not
+/// even an op that there is. Nothing when a name does not exist, which the differentiation reports.
+GraphCut cutToLosses(const GradientRequest &request, const GraphFacts &graph) {
+  GraphCut cut;
+  const std::vector<std::string> outputs = namesOf(graph.outputs);
+  for (const std::string &name : namesToCheck(request)) {
+    Result<GraphCut> one = cutAt({name}, graph);
+    if (!one) return {};
+    const auto &[tensor, text] = one->until[0];
+    const bool isOutput = std::find(outputs.begin(), outputs.end(), text) != outputs.end();
+    cut.until.push_back({tensor, isOutput ? text : tensor}); // an output keeps the name that the request has for it
+  }
+  for (const auto *list : {&graph.inputs, &graph.variables})
+    for (const GraphTensor &t : *list) {
+      bool isAsked = request.wrt.empty() && list == &graph.variables;
+      for (const std::string &glob : request.wrt) isAsked |= fnmatch(glob.c_str(), t.name.c_str(), 0) == 0;
+      if (isAsked) cut.until.push_back({t.tensor, t.tensor});
+    }
+  std::set<std::string> taken;
+  cut.until.erase(std::remove_if(cut.until.begin(), cut.until.end(),
+                                 [&taken](const auto &u) { return !taken.insert(u.second).second; }),
+                  cut.until.end());
+  return cut;
+}
+
 /// `gradients`: what the compilation has made, when somebody wants to know.
 Outcome<Session> compileAndLoad(const Registry &registry, const Job &job, const GradientCheckOptions &options,
                                 uint64_t seed, std::vector<GraphGradient> *gradients = nullptr) {
   Pipeline pipeline(registry, job.compile);
   if (!pipeline.import(job.name, job.bytes)) return failureOf(pipeline);
   if (!job.cut.empty() && !pipeline.cut(job.cut)) return failureOf(pipeline);
-  if (!pipeline.run(Phase::kPlan)) return failureOf(pipeline);
+  if (!pipeline.run(Phase::kPlan)) return inDouble(failureOf(pipeline));
   if (gradients) *gradients = pipeline.facts().gradients;
   SessionOptions session;
   session.threads = options.threads;
@@ -269,7 +317,8 @@ public:
 
   Status run(std::vector<OpVerdict> *verdicts) {
     Pipeline pipeline(registry_, job_.compile);
-    if (!pipeline.import(job_.name, job_.bytes) || !pipeline.run(Phase::kShape))
+    if (!pipeline.import(job_.name, job_.bytes) || !(job_.cut.empty() || pipeline.cut(job_.cut)) ||
+        !pipeline.run(Phase::kShape))
       return Status(StatusCode::kInternal, "OPC0901", "the graph compiled before, and now it does not");
     const GraphFacts graph = pipeline.facts();
     if (graph.ops.size() > kMostOps) return Status::ok(); // one compilation for each op would take minutes
@@ -323,6 +372,7 @@ private:
     verdict.type = op.type;
     verdict.range = op.range;
     Job job = job_;
+    job.cut = {};
     job.cut.only = {op.name};
     GradientRequest request;
     for (const GraphTensor &t : op.outputs)
@@ -391,6 +441,16 @@ Status checkCompared(const std::vector<TensorCheck> &tensors) {
           "a gradient stops");
 }
 
+/// What of the graph is checked. `names` receives its inputs and variables.
+Outcome<GraphCut> cutOf(const Registry &registry, const Job &job, std::set<std::string> *names) {
+  Pipeline pipeline(registry, job.compile);
+  if (!pipeline.import(job.name, job.bytes)) return failureOf(pipeline);
+  const GraphFacts graph = pipeline.facts();
+  for (const auto *list : {&graph.inputs, &graph.variables})
+    for (const GraphTensor &t : *list) names->insert(t.name);
+  return cutToLosses(*job.compile.gradient, graph);
+}
+
 } // namespace
 
 Outcome<GradientCheck> checkGradients(const Registry &registry, const CheckInputs &inputs,
@@ -402,19 +462,23 @@ Outcome<GradientCheck> checkGradients(const Registry &registry, const CheckInput
   job.compile.floatsAs = kDouble;
   job.compile.train = false;
   job.compile.gradient = options.request;
+  job.compile.wanted = namesToCheck(options.request);
+  std::set<std::string> whole; // names of the graph's inputs and variables, also where the cut leaves them out
+  OPC_ASSIGN_OR_RETURN(job.cut, cutOf(registry, job, &whole));
   // Values: given ones, else random floats and integer zeros (indices and labels that are always in range).
-  auto give = [&inputs](Session &session, bool lenient) -> Status {
+  auto give = [&inputs, &whole](Session &session, bool lenient) -> Status {
     ValueFlags values = inputs.values;
     values.cast = true; // everything is f64 here
     std::vector<std::string> &specs = values.inputs;
-    if (lenient) { // a part of the graph: values for the rest have no place
-      std::set<std::string> known;
-      for (const PortInfo &p : session.interface().inputs) known.insert(p.name);
-      for (const VariableInfo &v : session.interface().variables) known.insert(v.name);
-      specs.erase(std::remove_if(specs.begin(), specs.end(),
-                                 [&](const std::string &spec) { return !known.count(spec.substr(0, spec.find('='))); }),
-                  specs.end());
-    }
+    std::set<std::string> known;
+    for (const PortInfo &p : session.interface().inputs) known.insert(p.name);
+    for (const VariableInfo &v : session.interface().variables) known.insert(v.name);
+    // A part of the graph: values for the rest have no place.
+    const auto hasNoPlace = [&](const std::string &spec) {
+      const std::string name = spec.substr(0, spec.find('='));
+      return !known.count(name) && (lenient || whole.count(name));
+    };
+    specs.erase(std::remove_if(specs.begin(), specs.end(), hasNoPlace), specs.end());
     OPC_ASSIGN_OR_RETURN(NamedValues named, values.open());
     if (values.fill.empty()) {
       values.fill = "rand";

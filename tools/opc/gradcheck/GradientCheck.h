@@ -59,9 +59,12 @@ struct CheckInputs {
   std::vector<std::string> command;
 };
 
-/// Compiles the graph with every floating-point tensor as f64, computes the gradients, and compares them with
-/// (L(x + h) - L(x - h)) / 2h. Where the one-sided differences disagree at every step size there is a kink: any value
-/// between them is right. OPC0506 when there is nothing to compare.
+/// The losses, and what of --wrt is a name and no glob: a check looks at nothing that these do not need.
+std::vector<std::string> namesToCheck(const GradientRequest &request);
+
+/// Compiles the part of the graph that the losses need with every floating-point tensor as f64, computes the gradients,
+/// and compares them with (L(x + h) - L(x - h)) / 2h. Where the one-sided differences disagree at every step size there
+/// is a kink: any value between them is right. OPC0506 when there is nothing to compare.
 Outcome<GradientCheck> checkGradients(const Registry &registry, const CheckInputs &inputs,
                                       const GradientCheckOptions &options);
 
