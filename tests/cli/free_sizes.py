@@ -206,6 +206,27 @@ class FreeSizes(unittest.TestCase):
             self.succeeds("compile", DIGITS / "mlp.pbtxt", "--shape", shape, "-o", plan)
         self.assertEqual(plans[0].read_bytes(), plans[1].read_bytes())
 
+    def test_profile(self):
+        """Operations and bytes are those of the size that runs, from a plan and from the graph."""
+        image = self.scratch / "x.npy"
+        ranged, fixed, mlp = self.scratch / "ranged.plan", self.scratch / "fixed.plan", DIGITS / "mlp.pbtxt"
+        self.succeeds("compile", mlp, "--shape", "image=n:1..64,64", "-o", ranged)
+
+        def rows(*arguments):
+            done = self.succeeds("run", *arguments, "--weights", DIGITS / "mlp_weights.npz", "--input", f"image=@{image}", "--repeat", "3",
+                                 "--profile", "--json")
+            return {op["op"]: (op["flops"], op["bytes"]) for op in json.loads(done.stdout)["profile"]["ops"]}
+
+        for n in (1, 7, 64):
+            with self.subTest(n=n):
+                np.save(image, np.random.RandomState(n).rand(n, 64).astype(np.float32))
+                self.succeeds("compile", mlp, "--shape", f"image={n},64", "-o", fixed)
+                expected = rows(fixed)
+                self.assertTrue(any(flops >= 2 * n * 64 * 128 for flops, _ in expected.values()), expected)
+                self.assertTrue(all(flops >= 0 and size > 0 for flops, size in expected.values()), expected)
+                self.assertEqual(rows(ranged), expected)
+                self.assertEqual(rows(mlp, "--shape", "image=1..64,64"), expected)
+
     def test_refused(self):
         plan = self.scratch / "never.plan"
         for shape, words in {"x=0..4,8": "begins below 1", "x=4..2,8": "is empty", "x=n,8": "size n has no range anywhere",

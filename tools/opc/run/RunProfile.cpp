@@ -7,11 +7,12 @@
 #include "NumberText.h"
 #include "PlanFile.h"
 #include "PlanOps.h"
-#include "RunTimes.h"
+#include "PlanSizes.h"
 #include "TextTable.h"
 
 #include <algorithm>
 #include <numeric>
+#include <optional>
 
 namespace opc::cli {
 
@@ -23,13 +24,28 @@ constexpr size_t kShownOps = 30;
 std::string gigaText(double amount, double seconds) {
   return amount > 0 && seconds > 0 ? roundedText(amount / seconds / 1e9, 3) : "-";
 }
+/// The sizes that a run has: those of the inputs that it was given, and the largest where no input says.
+SizeValues sizesGiven(const plan::Plan &plan, const std::vector<PortInfo> &inputs) {
+  std::vector<std::optional<int64_t>> known(static_cast<size_t>(plan.size_size()));
+  for (const auto &port : plan.interface().input())
+    for (const PortInfo &given : inputs)
+      if (given.name == port.name()) {
+        const DimVector &dims = given.desc.shape().dim_vec();
+        (void)sizesOf(plan, plan.tensor(static_cast<int>(port.tensor())), {dims.begin(), dims.end()}, &known);
+      }
+  SizeValues sizes = largestSizes(plan);
+  for (size_t i = 0; i < sizes.size(); ++i) sizes[i] = known[i].value_or(sizes[i]);
+  return sizes;
+}
 std::string percentText(double share) { return roundedText(100 * share, share < 0.0995 ? 2 : 3) + " %"; }
 
 } // namespace
 
-Status RunProfile::open(std::string_view planFile, const Registry &registry, int64_t warmups) {
+Status RunProfile::open(std::string_view planFile, const Registry &registry, const std::vector<PortInfo> &inputs,
+                        int64_t warmups) {
   warmups_ = warmups;
-  OPC_ASSIGN_OR_RETURN(const plan::Plan plan, decodePlan(planFile));
+  OPC_ASSIGN_OR_RETURN(plan::Plan plan, decodePlan(planFile));
+  if (hasSizes(plan)) fixSizes(&plan, sizesGiven(plan, inputs));
   tasks_.resize(static_cast<size_t>(plan.task_size()));
   for (int i = 0; i < plan.task_size(); ++i) {
     Task &task = tasks_[static_cast<size_t>(i)];
@@ -101,7 +117,7 @@ RunProfile::Row RunProfile::rowOf(const std::vector<const Task *> &tasks, double
   std::sort(row.seconds.begin(), row.seconds.end());
   const double moving = peak_.bandwidth > 0 ? row.cost.bytes / peak_.bandwidth : 0;
   row.isLimitedByMemory = moving > computing;
-  if (row.mean > 0) row.peakShare = std::max(moving, computing) / row.mean;
+  if (row.typical() > 0) row.peakShare = std::max(moving, computing) / row.typical();
   return row;
 }
 
@@ -140,8 +156,8 @@ std::string RunProfile::text(size_t width) const {
   const auto cells = [](const Row &r, std::vector<std::string> head) {
     for (double percent : {50.0, 90.0, 99.0}) head.push_back(secondsText(percentileOf(r.seconds, percent)));
     head.push_back(percentText(r.share));
-    head.push_back(gigaText(r.cost.flops, r.mean));
-    head.push_back(gigaText(r.cost.bytes, r.mean));
+    head.push_back(gigaText(r.cost.flops, r.typical()));
+    head.push_back(gigaText(r.cost.bytes, r.typical()));
     head.push_back(r.peakShare > 0 ? percentText(r.peakShare) + (r.isLimitedByMemory ? " memory" : " compute") : "-");
     return head;
   };

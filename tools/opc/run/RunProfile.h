@@ -4,6 +4,7 @@
 
 #include "JsonOutput.h"
 #include "OpCost.h"
+#include "RunTimes.h"
 #include "Session.h"
 
 #include <chrono>
@@ -28,8 +29,10 @@ public:
   /// More samples than this are not kept; the table says of how many runs it is.
   static constexpr size_t kMaxSamples = 4000000;
 
-  /// `warmups`: the steps that are left out. Takes the costs of the plan's tasks. Errors: those of reading the plan.
-  Status open(std::string_view planFile, const Registry &registry, int64_t warmups);
+  /// `warmups`: the steps that are left out. Takes the costs of the plan's tasks, for the sizes that the inputs have.
+  /// Errors: those of reading the plan.
+  Status open(std::string_view planFile, const Registry &registry, const std::vector<PortInfo> &inputs,
+              int64_t warmups);
   Status before(const ObservedTask &task, int64_t step, TaskData &data) override;
   Status after(const ObservedTask &task, int64_t step, TaskData &data) override;
 
@@ -56,6 +59,8 @@ private:
     std::vector<double> seconds; // by run, sorted
     double peakShare = 0;        // of the rate that limits it; 0: not known
     bool isLimitedByMemory = false;
+    /// What rates are taken from: the median, which one slow run among many leaves as it is.
+    double typical() const { return percentileOf(seconds, 50); }
   };
   Row rowOf(const std::vector<const Task *> &tasks, double total) const;
   std::vector<Row> opRows() const;

@@ -113,10 +113,10 @@ Outcome<PlannedRun> planRun(RunContext &c) {
   const double start = c.trace.now();
   OPC_ASSIGN_OR_RETURN(planned.session, Session::load(*plan, *planned.registry, o.session(c.invocation)));
   c.trace.span("load the plan", start);
-  if (o.profile) OPC_RETURN_IF_ERROR(c.profile.open(*plan, *planned.registry, o.warmup.value_or(0)));
   if (trace)
     if (Result<PlanDescription> description = describePlan(*plan, *planned.registry, o.ranks.rank()))
       trace->memory(*description);
+  if (o.profile) planned.profiled = std::move(*plan);
   return planned;
 }
 
@@ -144,6 +144,9 @@ Outcome<GivenRun> giveValues(RunContext &c, PlannedRun &planned) {
   start = c.trace.now();
   OPC_RETURN_IF_ERROR(planned.session->prepare());
   if (isOpen) OPC_RETURN_IF_ERROR(expectations());
+  if (o.profile) // the costs are those of the sizes that the values have
+    OPC_RETURN_IF_ERROR(
+        c.profile.open(planned.profiled, *planned.registry, planned.session->interface().inputs, o.warmup.value_or(0)));
   c.trace.span("prepare kernels", start);
   c.watch.lap("load");
   return given;

@@ -39,6 +39,7 @@ struct PlannedRun {
   std::unique_ptr<RunPlanner> planner;
   NamedValues inputs;
   std::optional<Session> session;
+  std::string profiled; // the plan, for --profile
 };
 /// Reads and compiles the graph, loads the plan.
 Outcome<PlannedRun> planRun(RunContext &context);
