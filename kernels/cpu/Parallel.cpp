@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <atomic>
+#include <exception>
 #include <pthread.h>
 
 extern "C" {
@@ -31,8 +32,20 @@ struct Loop {
   void (*body)(void *, int64_t, int64_t);
   void *arg;
   std::atomic<int64_t> next{0};
+  std::atomic<bool> failed{false};
+  std::exception_ptr failure{}; // the first one; written by who set `failed`
 
-  void work() {
+  /// Nothing that is thrown may leave a thread of the pool: the caller's throws it again.
+  void work() noexcept {
+    try {
+      takePieces();
+    } catch (...) {
+      next.store(pieces, std::memory_order_relaxed); // nobody begins another piece
+      if (!failed.exchange(true)) failure = std::current_exception();
+    }
+  }
+
+  void takePieces() {
     for (int64_t p = next.fetch_add(1, std::memory_order_relaxed); p < pieces;
          p = next.fetch_add(1, std::memory_order_relaxed)) {
       const int64_t begin = chunks * p / pieces * grain;
@@ -53,6 +66,7 @@ void parallelFor(int64_t n, int64_t grain, int threads, void (*body)(void *, int
   // Four pieces a thread even out what one thread loses to others on its core; more would cost locality.
   Loop loop{n, grain, chunks, std::min<int64_t>(chunks, int64_t{4} * team), body, arg};
   GOMP_parallel([](void *l) { static_cast<Loop *>(l)->work(); }, &loop, static_cast<unsigned>(team), 0);
+  if (loop.failure) std::rethrow_exception(loop.failure);
 }
 
 void setLibraryThreads(int threads) {

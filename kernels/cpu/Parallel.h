@@ -8,7 +8,8 @@ namespace opc::cpu {
 
 /// Calls body(arg, begin, end) on ranges that cover [0, n), on at most `threads` threads, this one among them.
 /// Ranges are cut at multiples of `grain`. In the child of a process that had threads it uses this one only. Matches
-/// DeviceCtx::ParallelForFn. `body` must not throw.
+/// DeviceCtx::ParallelForFn. What a piece throws is thrown here
+/// when the others have ended; pieces that nobody has begun by then are left out.
 void parallelFor(int64_t n, int64_t grain, int threads, void (*body)(void *arg, int64_t begin, int64_t end), void *arg);
 
 /// The number of threads oneDNN uses in the calling thread; set before creating and running its primitives.

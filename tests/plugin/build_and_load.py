@@ -166,8 +166,8 @@ class BrokenLibraries(unittest.TestCase):
 class BrokenOps(unittest.TestCase):
     """An op that breaks the SDK's contract: an error that names the op and what it did."""
 
-    def fails(self, op_type, code, *words, **graph):
-        done = opc("run", one_op_graph(op_type, **graph), "--fill", "ones", plugins=[LIBRARIES["ops"]])
+    def fails(self, op_type, code, *words, threads="1", **graph):
+        done = opc("run", one_op_graph(op_type, **graph), "--fill", "ones", "-j", threads, plugins=[LIBRARIES["ops"]])
         self.assertEqual(done.returncode, code, f"{done.stdout}\n{done.stderr}")
         for w in ("culprit",) + words:
             self.assertIn(w, done.stderr)
@@ -186,6 +186,11 @@ class BrokenOps(unittest.TestCase):
 
     def test_kernel_that_throws_a_number(self):
         self.fails("bad_throw_number", 5)
+
+    def test_throwing_on_threads_of_the_pool(self):
+        for threads in ("1", "2", "8"):
+            self.fails("bad_throw_in_loop", 5, "the piece gave up", threads=threads)
+            self.fails("bad_check_in_loop", 5, "the piece is odd", "ops.cpp:", threads=threads)
 
     def test_rank_40(self):
         self.fails("bad_rank", 3, "40")

@@ -51,6 +51,27 @@ REGISTER_USER_KERNEL("bad_throw")
     .SetCreateFn<Kernel<throwsText>>()
     .SetIsMatchedHob(HobDeviceType() == DeviceType::kCPU);
 
+template <class Throw> void throwsInLoop(KernelComputeContext *ctx, Throw &&give) {
+  ctx->device_ctx()->parallelFor(1 << 20, 1 << 10, [&](int64_t, int64_t end) {
+    if (end == 1 << 20) give();
+  });
+}
+void checksInLoop(KernelComputeContext *ctx) {
+  throwsInLoop(ctx, [] { CHECK(1 == 2) << "the piece is odd"; });
+}
+REGISTER_USER_OP("bad_check_in_loop").Input("x").Output("y").SetTensorDescInferFn(sameAsX);
+REGISTER_USER_KERNEL("bad_check_in_loop")
+    .SetCreateFn<Kernel<checksInLoop>>()
+    .SetIsMatchedHob(HobDeviceType() == DeviceType::kCPU);
+
+void throwsInLoop(KernelComputeContext *ctx) {
+  throwsInLoop(ctx, [] { throw std::runtime_error("the piece gave up"); });
+}
+REGISTER_USER_OP("bad_throw_in_loop").Input("x").Output("y").SetTensorDescInferFn(sameAsX);
+REGISTER_USER_KERNEL("bad_throw_in_loop")
+    .SetCreateFn<Kernel<throwsInLoop>>()
+    .SetIsMatchedHob(HobDeviceType() == DeviceType::kCPU);
+
 void throwsNumber(KernelComputeContext *) { throw 42; }
 REGISTER_USER_OP("bad_throw_number").Input("x").Output("y").SetTensorDescInferFn(sameAsX);
 REGISTER_USER_KERNEL("bad_throw_number")
