@@ -1,6 +1,7 @@
 // Planning for several devices as passes: placements, states, transitions, pace, the ranks' graphs.
 // SPDX-License-Identifier: Apache-2.0
 #include "BoxingInsertion.h"
+#include "CopiesOfEffects.h"
 #include "EmitStatus.h"
 #include "MeshText.h"
 #include "Passes.h"
@@ -81,6 +82,7 @@ struct AssignSignaturesPass : MeshPass<AssignSignaturesPass, impl::AssignSignatu
   AssignSignaturesPass(const MeshRequest &request, MeshFacts *facts) : MeshPass(request), facts(facts) {}
   LogicalResult run(ModuleOp module, const MeshRequest &request) {
     MeshFacts unseen;
+    warnOfCopies(module, request.devices());
     return assignSignatures(module, request, facts ? facts : &unseen);
   }
   MeshFacts *facts = nullptr;

@@ -121,6 +121,24 @@ class Purity(unittest.TestCase):
         self.assertIn("0 NOT_PURE", done.stderr)
 
 
+class Training(unittest.TestCase):
+    def test_states_that_no_checkpoint_holds(self):
+        """A kernel's state is not in a checkpoint: said where one is written, warned of where one is continued."""
+        variable = 'op { name: "w" variable_conf { out: "out" shape { dim: 2 } data_type: kFloat initializer { constant_conf { value: 0 } } } }'
+        assign = 'op { name: "a" user_conf { op_type_name: "assign" input { key: "ref" value { s: "w/out" } } input { key: "value" value { s: "c/y_0" } } } }'
+        data, saved = os.path.join(scratch, "states.npy"), os.path.join(scratch, "states.safetensors")
+        np.save(data, np.ones(8, "f4"))
+        for kind, words in (("e_counts", "the kernel of op c (e_counts) keeps a state of its own; no checkpoint holds it"), ("e_stops", "")):
+            graph = write("states", X, variable, user("c", kind), assign, result("loss", "c/y_0"))
+            run = ["run", graph, "--feed-dataset", f"x=@{data}"]
+            first = opc(*run, "--steps", "2", "--save", saved)
+            self.assertEqual(first.returncode, 0, first.stderr)
+            self.assertEqual("note: " + words in first.stderr, bool(words), first.stderr)
+            again = opc(*run, "--steps", "4", "--resume", saved, "-q")
+            self.assertEqual(again.returncode, 0, again.stderr)
+            self.assertEqual("warning: " + words in again.stderr, bool(words), again.stderr)
+
+
 class Contract(unittest.TestCase):
     """What a kernel or rule may not do is refused in words, or said aloud."""
 
@@ -141,6 +159,24 @@ class Contract(unittest.TestCase):
 
     def test_exit_in_a_kernel(self):
         self.failure("e_exits", "OPC0603", 5, "the kernel of op culprit (e_exits) called exit(0)")
+
+    def test_quick_exit_in_a_kernel(self):
+        self.failure("e_leaves", "OPC0603", 5, "the kernel of op culprit (e_leaves) called exit(")
+
+    def test_copies_on_a_mesh(self):
+        """Each device runs an op that is not pure: said, unless it says itself what each has. Pure ones are copied."""
+        path = 'attr { key: "path" value { at_string: "none" } }'
+        graph = write("copies", X, user("a", "e_source", given=""), user("b", "e_counts"), user("s", "e_sink", output=None, attrs=path),
+                      result("r", "a/y_0"), result("t", "b/y_0"))
+        for mesh in (["--mesh", "2"], ["--mesh", "1"], []):
+            done = opc("compile", graph, "-o", os.path.join(scratch, "copies.plan"), *mesh)
+            self.assertEqual(done.returncode, 0, done.stderr)
+            self.assertEqual("OPC0315" in done.stderr, mesh[1:] == ["2"], done.stderr)
+        done = opc("compile", graph, "-o", os.path.join(scratch, "copies.plan"), "--mesh", "2")
+        self.assertIn("each of 2 devices runs", done.stderr)
+        self.assertIn("(and so with 2 more ops)", done.stderr)
+        graph = write("pure", user("a", "e_pure_source", given=""), result("r", "a/y_0"))
+        self.assertNotIn("OPC0315", opc("compile", graph, "-o", os.path.join(scratch, "pure.plan"), "--mesh", "2").stderr)
 
     def test_check_names_its_place(self):
         with open(os.path.join(base.BAD, "effects.cpp")) as f:

@@ -99,6 +99,9 @@ KERNEL("e_shrinks", shrinks);
 void leaves(KernelComputeContext *) { std::exit(0); }
 REGISTER_USER_OP("e_exits").Input("x").Output("y").SetTensorDescInferFn(same);
 KERNEL("e_exits", leaves);
+void leavesQuickly(KernelComputeContext *) { std::quick_exit(0); }
+REGISTER_USER_OP("e_leaves").Input("x").Output("y").SetTensorDescInferFn(same);
+KERNEL("e_leaves", leavesQuickly);
 
 void checks(KernelComputeContext *ctx) { CHECK_EQ(ctx->In("x").shape().At(0), 12345) << "rows"; }
 REGISTER_USER_OP("e_checks").Input("x").Output("y").SetTensorDescInferFn(same);

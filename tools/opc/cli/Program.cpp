@@ -84,7 +84,8 @@ int runProgram(Terminal &terminal, const std::function<int()> &work) {
   catchLostPages();
   std::signal(SIGPIPE, SIG_IGN); // a closed pipe is seen where it is written to
   std::signal(SIGXFSZ, SIG_IGN); // and so is a limit on the size of files
-  static const int registered = ::on_exit(noteForeignExit, nullptr);
+  static const int registered =
+      ::on_exit(noteForeignExit, nullptr) + ::at_quick_exit([] { noteForeignExit(kExitOk, nullptr); });
   (void)registered;
   atWork = true;
   int code = kExitInternal;

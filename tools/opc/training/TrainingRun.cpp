@@ -7,6 +7,7 @@
 #include "DataSets.h"
 #include "FileLock.h"
 #include "JsonOutput.h"
+#include "KernelStates.h"
 #include "NumberText.h"
 #include "OutputFiles.h"
 #include "RunTrap.h"
@@ -113,6 +114,14 @@ Outcome<PlannedRun> planTraining(RunContext &c) {
   OPC_ASSIGN_OR_RETURN(const std::string plan, planned.planner->planBatches(planned.input, planned.inputs,
                                                                             o.training.dataSets, {o.training.batch}));
   OPC_ASSIGN_OR_RETURN(planned.session, Session::load(plan, *planned.registry, o.session(c.invocation)));
+  const bool isContinued = !o.training.resume.empty();
+  if (const std::string states = statesOfKernels(plan, *planned.registry);
+      !states.empty() && (isContinued || !o.training.save.empty())) {
+    if (isContinued)
+      c.invocation.terminal().err("warning: " + states + "\n");
+    else
+      c.invocation.note("note: " + states);
+  }
   return planned;
 }
 

@@ -1,0 +1,42 @@
+// Ops that do more than compute, of which a mesh has copies.
+// SPDX-License-Identifier: Apache-2.0
+#include "CopiesOfEffects.h"
+
+#include "EmitStatus.h"
+#include "OpcDialect.h"
+#include "TextParts.h"
+
+using namespace mlir;
+
+namespace opc {
+namespace {
+
+/// Built-in ops that are not pure say what happens on a mesh, or write variables, of which every device has its part.
+bool isCopied(const user_op::OpDef &def) {
+  const bool saysHow = def.getSbp || def.shardingOf || !def.sharding.empty();
+  return !def.pure && !saysHow && def.origin.library != "built-in";
+}
+
+} // namespace
+
+void warnOfCopies(ModuleOp module, int64_t devices) {
+  if (devices < 2) return;
+  ir::UserOp first;
+  size_t count = 0;
+  const user_op::OpDef *def = nullptr;
+  module.walk([&](ir::UserOp op) {
+    const user_op::OpDef *found = op.def();
+    if (!found || !isCopied(*found) || count++) return;
+    first = op, def = found;
+  });
+  if (!first) return;
+  const std::string more = count > 1 ? " (and so with " + counted(count - 1, "more op") + ")" : "";
+  const std::string what = def->outputs.empty() ? "what it does is done by each" : "its outputs count as equal copies";
+  emitFinding(first.getLoc(), "OPC0315",
+              "each of " + std::to_string(devices) + " devices runs " + def->name +
+                  ", which is not held to be pure: " + def->pureReason + "; " + what + more,
+              "an SBP rule (SetGetSbpFn) says what each device has; .Pure() says that equal inputs give equal outputs",
+              DiagnosticSeverity::Warning);
+}
+
+} // namespace opc
