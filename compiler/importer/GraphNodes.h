@@ -40,6 +40,9 @@ public:
     report(Severity::kWarning, file.opRanges[static_cast<size_t>(op)], code, std::move(message), std::move(help), op);
   }
   size_t errors() const { return errors_; }
+  /// Whether the next error is worth a search for what was meant. Searches look at the whole graph, and nobody reads
+  /// the hundredth: a graph of which every op is wrong must not take the square of its size.
+  bool explains() const { return errors_ < 100; }
 
   const Registry &registry;
   const GraphFile &file;

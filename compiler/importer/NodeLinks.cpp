@@ -70,8 +70,10 @@ private:
         auto it = byName.find(name);
         if (it == byName.end()) {
           std::vector<std::string> all;
-          for (const Node &n : nodes_) all.push_back(n.conf->name());
-          const auto near = nodes_.size() <= 20000 ? nearestNames(name, all, 1) : std::vector<std::string>();
+          if (graph_.explains())
+            for (const Node &n : nodes_) all.push_back(n.conf->name());
+          const auto near =
+              nodes_.size() <= 20000 && graph_.explains() ? nearestNames(name, all, 1) : std::vector<std::string>();
           graph_.error(static_cast<int>(i), "OPC0113", "ctrl_in_op_name names '" + name + "', and no op is called that",
                        near.empty() ? "" : "did you mean '" + near[0] + "'?");
         } else if (nodes_[i].def && nodes_[static_cast<size_t>(it->second)].def) {
@@ -83,20 +85,22 @@ private:
   }
 
   void unknownTensor(int op, size_t flat, const std::string &name) {
-    std::string help;
+    const std::string help = graph_.explains() ? helpFor(name) : "";
+    graph_.error(readRange(op, flat), "OPC0107", "no op makes the tensor '" + name + "'", help, op);
+  }
+
+  std::string helpFor(const std::string &name) const {
     // The op may exist and only the blob name be wrong: that is by far the commonest slip.
     const std::string opName = name.substr(0, name.find('/'));
     for (const Node &n : nodes_)
       if (n.valid && n.conf->name() == opName)
-        help = n.makes.empty() ? "op " + opName + " makes no tensor" : "op " + opName + " makes '" + n.makes[0] + "'";
-    if (help.empty() && nodes_.size() <= 20000) {
-      std::vector<std::string> all;
-      for (const auto &p : graph_.producers) all.push_back(p.first);
-      std::sort(all.begin(), all.end());
-      const auto near = nearestNames(name, all, 1);
-      if (!near.empty()) help = "did you mean '" + near[0] + "'?";
-    }
-    graph_.error(readRange(op, flat), "OPC0107", "no op makes the tensor '" + name + "'", help, op);
+        return n.makes.empty() ? "op " + opName + " makes no tensor" : "op " + opName + " makes '" + n.makes[0] + "'";
+    if (nodes_.size() > 20000) return "";
+    std::vector<std::string> all;
+    for (const auto &p : graph_.producers) all.push_back(p.first);
+    std::sort(all.begin(), all.end());
+    const auto near = nearestNames(name, all, 1);
+    return near.empty() ? "" : "did you mean '" + near[0] + "'?";
   }
 
   GraphNodes &graph_;

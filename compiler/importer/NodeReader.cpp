@@ -200,6 +200,7 @@ private:
   }
 
   void unknownType(int i, const std::string &type) {
+    if (!graph_.explains()) return graph_.error(i, "OPC0201", "unknown op type '" + type + "'");
     std::string help = suggestOps(graph_.registry, type);
     if (!help.empty()) help += help.back() == '?' ? " " : "; ";
     help += "loaded plugins: ";

@@ -167,6 +167,15 @@ class Limits(unittest.TestCase):
         ops.append('op { name: "o" output_conf { in: "c19999/y_0" out: "out" } }\n')
         self.accepted("20000 ops", "".join(ops))
 
+    def test_graphs_of_which_every_op_is_wrong(self):
+        """What was meant is not looked for a hundred thousand times: these took minutes."""
+        relu = 'op {{ name: "o{0}" user_conf {{ op_type_name: "{1}" input {{ key: "x" value {{ s: "{2}" }} }} {3} }} }}\n'
+        for what, n, line, code in (("tensors that no op makes", 20000, lambda i: relu.format(i, "relu", f"y{i}/out", ""), "OPC0107"),
+                                    ("tensors that ops do not make", 40000, lambda i: relu.format(i, "relu", f"o{max(i - 1, 0)}/y_1", ""), "OPC0107"),
+                                    ("unknown types", 100000, lambda i: relu.format(i, f"none{i}", "x/out", ""), "OPC0201"),
+                                    ("control dependences", 40000, lambda i: relu.format(i, "relu", "x/out", "")[:-2] + f'ctrl_in_op_name: "p{i}" }}\n', "OPC0113")):
+            self.refused(what, tensor("x", [4]) + "".join(map(line, range(n))), [3], [code])
+
     def test_a_variable_with_many_readers_and_writers(self):
         n = 30000
         graph = [tensor("x", [4]), 'op { name: "w" variable_conf { out: "out" shape { dim: 4 } data_type: kFloat initializer { constant_conf { value: 1 } } } }\n']
