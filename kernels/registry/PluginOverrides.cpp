@@ -86,12 +86,38 @@ std::string nameWithin(const Registry &registry, const std::string &library, con
   return overriding && overriding->origin.library == library ? overriding->name : type;
 }
 
+std::vector<std::string> overriddenBy(const OpDef &op) {
+  std::vector<std::string> names;
+  for (const std::string &alias : op.aliases)
+    if (alias.compare(0, kMark.size(), kMark) == 0) names.push_back(alias.substr(kMark.size()));
+  return names;
+}
+
+std::vector<std::string> plainAliases(const OpDef &op) {
+  std::vector<std::string> names = op.aliases;
+  names.erase(std::remove_if(names.begin(), names.end(),
+                             [](const std::string &alias) { return alias.compare(0, kMark.size(), kMark) == 0; }),
+              names.end());
+  return names;
+}
+
+std::string libraryOfOverriding(const Registry &registry, const std::string &type) {
+  const size_t mark = type.find(kMark);
+  if (mark == std::string::npos || !registry.findOp(type.substr(mark + kMark.size()))) return "";
+  const std::string library = "lib" + type.substr(0, mark) + ".so";
+  return "it overrides the built-in " + type.substr(mark + kMark.size()) + ": --plugin-overrides " + library +
+         " loads it, elsewhere " + overridingPlugin(library);
+}
+
+std::string nameInSource(const OpDef &op) {
+  return overriddenBy(op).empty() ? op.name : op.name.substr(op.name.find(kMark) + kMark.size());
+}
+
 std::vector<std::string> overriddenBy(const Registry &registry, const std::string &library) {
   std::vector<std::string> names;
   for (const OpDef *op : registry.ops())
     if (op->origin.library == library)
-      for (const std::string &alias : op->aliases)
-        if (alias.compare(0, kMark.size(), kMark) == 0) names.push_back(alias.substr(kMark.size()));
+      for (std::string &name : overriddenBy(*op)) names.push_back(std::move(name));
   std::sort(names.begin(), names.end());
   return names;
 }

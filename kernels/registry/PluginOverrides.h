@@ -28,6 +28,14 @@ Status overrideNames(const Registry &registry, const std::string &path, user_op:
 const user_op::OpDef *findGraphOp(const Registry &registry, const std::string &type);
 /// The name of the op that a gradient rule of `library` means by `type`.
 std::string nameWithin(const Registry &registry, const std::string &library, const std::string &type);
+/// The built-in ops that this one overrides: "relu" of "myops::relu".
+std::vector<std::string> overriddenBy(const user_op::OpDef &op);
+/// Its aliases, without what marks those that it overrides.
+std::vector<std::string> plainAliases(const user_op::OpDef &op);
+/// Which library an unknown op may be of that overrides a built-in, and how it is loaded; "" when that is not it.
+std::string libraryOfOverriding(const Registry &registry, const std::string &type);
+/// The name that the op's own source has for it.
+std::string nameInSource(const user_op::OpDef &op);
 /// The names of built-in ops that mean an op of this library.
 std::vector<std::string> overriddenBy(const Registry &registry, const std::string &library);
 

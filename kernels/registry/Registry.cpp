@@ -131,7 +131,8 @@ Status Registry::add(user_op::PendingRegistrations pending, const std::string &l
       if (other)
         return rejected(
             "OPC0903", "op '" + name + "' is registered twice: at " + where(*other) + " and at " + where(op.origin),
-            other->library == "built-in" && info ? "rename yours, or let it win: --plugin-overrides " + library
+            other->library == "built-in" && info ? "rename yours, or let it win: --plugin-overrides " + library +
+                                                       ", or overrides=" + library + " where plugins are listed"
                                                  : "rename one of them, or load only one of the libraries");
       fresh[name] = &op.origin;
     }

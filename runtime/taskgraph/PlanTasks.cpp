@@ -3,6 +3,7 @@
 #include "AttrWire.h"
 #include "MutableInputs.h"
 #include "PlanReading.h"
+#include "PluginOverrides.h"
 
 #include <algorithm>
 
@@ -198,7 +199,11 @@ private:
     std::string help = joined(registry_.nearest(type), "' or '");
     if (!help.empty()) help = "did you mean '" + help + "'? ";
     const std::string plugins = joined(registry_.plugins(), ", ", [](const PluginInfo &p) { return p.path; });
-    help += plugins.empty() ? "no plugins are loaded; --plugin LIB loads one" : "loaded plugins: " + plugins;
+    const std::string overriding = libraryOfOverriding(registry_, type);
+    if (!overriding.empty())
+      help += overriding;
+    else
+      help += plugins.empty() ? "no plugins are loaded; --plugin LIB loads one" : "loaded plugins: " + plugins;
     return Status(StatusCode::kInvalidGraph, "OPC0201", "unknown op type " + quoted(type)).withHelp(help);
   }
 

@@ -59,8 +59,22 @@ class Overrides(unittest.TestCase):
     def test_refused_with_the_way_out(self):
         done = run("run", "graph.pbtxt", "--input", X, "--plugin", "libmine.so")
         self.assertEqual(done.returncode, 4, done.stderr)
-        for word in ("op 'relu' is registered twice", "built-in", "ops.cpp", "--plugin-overrides libmine.so"):
+        for word in ("op 'relu' is registered twice", "built-in", "ops.cpp", "--plugin-overrides libmine.so", "overrides=libmine.so"):
             self.assertIn(word, done.stderr)
+
+    def test_what_is_said_of_it(self):
+        """By the names that its author and its user know."""
+        flags = ("--plugin-overrides", "libmine.so")
+        self.assertIn("mine::relu", run("ops", "relu", *flags).stdout)
+        self.assertIn("mine::relu  (overrides the built-in relu)\n", run("ops", "show", "relu", *flags).stdout)
+        missing = run("plugin", "check", "overrides=libmine.so").stdout
+        self.assertIn('REGISTER_USER_KERNEL("relu")', missing)
+        self.assertNotIn('("mine::', missing)
+        self.assertEqual(run("compile", "graph.pbtxt", "-o", "mine.plan", *flags).returncode, 0)
+        for program, command in ((OPC, ["run", "mine.plan"]), (os.path.join(BIN, "opc-runtime"), ["mine.plan"])):
+            alone = run(*command, "--input", X, program=program)
+            self.assertIn("--plugin-overrides libmine.so", alone.stderr)
+            self.assertIn("elsewhere overrides=libmine.so", alone.stderr)
 
     def test_the_plugin_wins_with_a_note(self):
         y, said = self.output("run", "graph.pbtxt", "--input", X, "--plugin-overrides", "libmine.so")

@@ -79,17 +79,17 @@ struct Operands {
   Expr u, w, du, dw, dz, v;
 };
 
-/// u^w: w u^(w-1) du + u^w log(u) dw. At u = 0 the first is 0 for w = 0 (and for a NaN to the power 0, which is 1), and
-/// the second for w >= 0, where products of 0 and infinity would be NaN.
+/// u^w: w u^(w-1) du + u^w log(u) dw. Where u^(w-1) overflows (u = 0, or near it) the first is 0 for w = 0 (and for a NaN
+/// to the power 0, which is 1), and at u = 0 the second for w >= 0: products of 0 and infinity would be NaN.
 Expr powerDerivative(const Simplify &s, const Operands &n) {
   Expr base(0.0), exponent(0.0);
   if (!n.du.isConstant(0)) {
-    if (isConst(n.w))
+    if (isConst(n.w)) {
       base = s.mul(s.mul(n.w, s.pow(n.u, Expr(valueOf(n.w) - 1))), n.du);
-    else
-      base = s.mul(
-          F::select(n.w == Expr(0.0) && !(F::abs(n.u) > Expr(0.0)), Expr(0.0), n.w * F::pow(n.u, n.w - Expr(1.0))),
-          n.du);
+    } else {
+      const Expr power = F::pow(n.u, n.w - Expr(1.0));
+      base = s.mul(F::select(n.w == Expr(0.0) && !F::isfinite(power), Expr(0.0), n.w * power), n.du);
+    }
   }
   if (!n.dw.isConstant(0))
     exponent = s.mul(F::select(n.u == Expr(0.0) && n.w >= Expr(0.0), Expr(0.0), n.v * F::log(n.u)), n.dw);

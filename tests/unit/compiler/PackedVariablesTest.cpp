@@ -26,8 +26,17 @@ op { name: "y" output_conf { in: "q/out_0" out: "out" } }
 op { name: "squares" output_conf { in: "e/y_0" out: "out" } }
 )";
 
-Session loaded(bool keep) {
-  Pipeline p(registry(), {});
+/// All rows that `a` has at most; the session's size decides how many are read.
+void feed(Session &session) {
+  auto *a = static_cast<float *>(session.inputData("a"));
+  for (int i = 0; i < 16 * 256; ++i) a[i] = static_cast<float>(i % 7) - 3;
+}
+
+Session loaded(bool keep, int64_t fewestRows = 16) {
+  CompileOptions compile;
+  compile.shapes["a"] = {16, 256};
+  if (fewestRows < 16) compile.sizes = {{{"rows", fewestRows, 16}}, {{"a", {0, -1}}}};
+  Pipeline p(registry(), compile);
   REQUIRE(p.import("g", kGraph));
   REQUIRE(p.run(Phase::kPlan));
   SessionOptions options;
@@ -35,8 +44,7 @@ Session loaded(bool keep) {
   options.keepPackedVariables = keep;
   auto s = Session::load(p.emit(Emit::kPlan), registry(), options);
   REQUIRE(s.isOk());
-  auto *a = static_cast<float *>(s->inputData("a"));
-  for (int i = 0; i < 16 * 256; ++i) a[i] = static_cast<float>(i % 7) - 3;
+  feed(*s);
   return std::move(*s);
 }
 
@@ -61,6 +69,29 @@ TEST_CASE("packed variables may be given back", "[session][packed]") {
   REQUIRE(sameBytes(*lean.variable("w"), *kept.variable("w")));
   REQUIRE(kept.setVariable("v", v).isOk());
   REQUIRE(lean.variableData("w") == nullptr);
+}
+
+TEST_CASE("a compiled plan whose weights were given back stays at its size", "[session][packed][sizes]") {
+  Session kept = loaded(true, 1), lean = loaded(false, 1);
+  REQUIRE(lean.setInputShape("a", Shape{4, 256}).isOk());
+  REQUIRE(lean.setInputShape("a", Shape{16, 256}).isOk()); // nothing has been packed yet
+  feed(kept), feed(lean);
+  REQUIRE(kept.run().isOk());
+  REQUIRE(lean.run().isOk());
+  for (Session *s : {&kept, &lean}) {
+    REQUIRE(s->setInputShape("a", Shape{4, 256}).isOk());
+    feed(*s);
+  }
+  REQUIRE(kept.run().isOk());
+  const Status refused = lean.run();
+  REQUIRE(refused.id() == "OPC0617");
+  REQUIRE(refused.message().find("from rows = 16 to rows = 4") != std::string::npos);
+  for (Session *s : {&kept, &lean}) {
+    REQUIRE(s->setInputShape("a", Shape{16, 256}).isOk());
+    feed(*s);
+    REQUIRE(s->run().isOk());
+  }
+  REQUIRE(sameBytes(*kept.fetch("y"), *lean.fetch("y")));
 }
 
 TEST_CASE("variables are filled in place", "[session][packed]") {

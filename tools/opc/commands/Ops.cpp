@@ -50,7 +50,10 @@ public:
     std::vector<const user_op::OpDef *> ops;
     for (const user_op::OpDef *op : registry.ops()) {
       auto fits = [&](const std::string &name) { return fnmatch(glob.c_str(), name.c_str(), 0) == 0; };
-      if (!fits(op->name) && !std::any_of(op->aliases.begin(), op->aliases.end(), fits)) continue;
+      const std::vector<std::string> overridden = overriddenBy(*op);
+      if (!fits(op->name) && !std::any_of(op->aliases.begin(), op->aliases.end(), fits) &&
+          !std::any_of(overridden.begin(), overridden.end(), fits))
+        continue;
       if (!missing_.empty() && !lacks(registry, *op, missing_)) continue;
       ops.push_back(op);
     }

@@ -40,18 +40,19 @@ Status withReadableSymbol(Status status) {
 OpFinding examine(const Registry &registry, const user_op::OpDef &op) {
   OpFinding f;
   f.name = op.name;
+  const std::string own = nameInSource(op);
   for (const user_op::KernelDef *k : registry.kernels(op.name)) {
     const KernelTarget t = kernelTarget(*k);
     f.kernels[t.device.empty() ? "any device" : t.device].push_back(t.dtype.empty() ? "any dtype" : t.dtype);
   }
   if (lacks(registry, op, "grad"))
-    f.missing.push_back("gradient: REGISTER_USER_OP_GRAD(\"" + op.name + "\"), or NoGrad() if it has none");
+    f.missing.push_back("gradient: REGISTER_USER_OP_GRAD(\"" + own + "\"), or NoGrad() if it has none");
   if (!op.isView && !f.kernels.count("any device")) {
     for (const char *device : {"cpu", "gpu"}) {
       auto it = f.kernels.find(device);
       if (it == f.kernels.end()) {
         if (op.cpuOnly && std::string_view(device) == "gpu") continue;
-        f.missing.push_back(std::string(device) + " kernel: REGISTER_USER_KERNEL(\"" + op.name + "\")");
+        f.missing.push_back(std::string(device) + " kernel: REGISTER_USER_KERNEL(\"" + own + "\")");
         continue;
       }
       const std::vector<std::string> &have = it->second;

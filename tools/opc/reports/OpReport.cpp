@@ -1,10 +1,13 @@
 // What the registry says about an operator.
 // SPDX-License-Identifier: Apache-2.0
 #include "OpReport.h"
+
 #include "OpSnippet.h"
+#include "PluginOverrides.h"
 
 #include "CommandLine.h"
 #include "NumberText.h"
+#include "PluginOverrides.h"
 #include "TextParts.h"
 #include "TextTable.h"
 
@@ -226,7 +229,10 @@ Json elementTypesJson() {
 
 std::string opPage(const Registry &registry, const OpDef &op, int width) {
   std::string text = op.name;
-  if (!op.aliases.empty()) text += "  (also: " + joined(op.aliases, ", ") + ")";
+  const std::vector<std::string> overridden = overriddenBy(op);
+  const std::vector<std::string> aliases = plainAliases(op);
+  if (!aliases.empty()) text += "  (also: " + joined(aliases, ", ") + ")";
+  if (!overridden.empty()) text += "  (overrides the built-in " + joined(overridden, ", ") + ")";
   text += "\n";
   if (!op.doc.empty()) text += "\n" + wrapText(op.doc, 0, width);
   text += "\n" + row("inputs", op.inputs.empty() ? "none" : argumentsText(op.inputs)) +
