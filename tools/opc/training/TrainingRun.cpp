@@ -10,6 +10,7 @@
 #include "KernelStates.h"
 #include "NumberText.h"
 #include "OutputFiles.h"
+#include "RunIdentity.h"
 #include "RunTrap.h"
 #include "ScalarOutputs.h"
 #include "StopSignal.h"

@@ -133,7 +133,7 @@ py::object attrToPython(const AttrValue &value) {
       return shapeToPython(v);
     else if constexpr (std::is_same_v<T, DataType>)
       return py::str(dataTypeName(v));
-    else if constexpr (requires { v.push_back(v[0]); } && !std::is_same_v<T, std::string>) {
+    else if constexpr (requires { typename T::value_type; } && !std::is_same_v<T, std::string>) {
       py::list list;
       for (const auto &element : v) list.append(self(self, element));
       return py::tuple(list);

@@ -10,5 +10,6 @@ void bindRegistry(pybind11::module_ &module);
 void bindGraph(pybind11::module_ &module);
 void bindProgram(pybind11::module_ &module);
 void bindSession(pybind11::module_ &module);
+void bindTraining(pybind11::module_ &module);
 
 } // namespace opc::python

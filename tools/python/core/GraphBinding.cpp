@@ -3,7 +3,9 @@
 #include "Bindings.h"
 
 #include "AttrConversion.h"
+#include "FileBytes.h"
 #include "GraphMessage.h"
+#include "OpSuggestions.h"
 #include "PluginOverrides.h"
 #include "PythonErrors.h"
 
@@ -118,6 +120,15 @@ void bindRegistry(py::module_ &module) {
     const user_op::OpDef *def = findGraphOp(*registry, type);
     return def ? py::object(describeOp(*def)) : py::none();
   });
+  module.def("suggest_ops", [](const std::string &type) {
+    const std::string suggestion = suggestOps(*currentRegistry(), type);
+    return suggestion.empty() ? suggestion : ": " + suggestion;
+  });
+  module.def("write_file", [](const std::string &path, const py::bytes &bytes) {
+    check(writeFileAtomically(path, std::string_view(bytes)));
+  });
+  module.def("read_file",
+             [](const std::string &path) { return py::bytes(std::string(valueOf(FileBytes::open(path)).view())); });
   module.def("load_plugin", [](const std::string &path) { check(addPlugin(path)); });
   module.def("dtype_name", [](py::handle type) -> py::object {
     const DataType known = dataTypeFromPython(type);
@@ -138,6 +149,10 @@ void bindGraph(py::module_ &module) {
   py::class_<GraphMessage>(module, "GraphMessage")
       .def(py::init<std::string>())
       .def("text", &GraphMessage::text)
+      .def("binary",
+           [](const GraphMessage &graph) {
+             return py::bytes(graph.isJob() ? graph.job().SerializeAsString() : graph.job().net().SerializeAsString());
+           })
       .def("free_name", &GraphMessage::freeName)
       .def("find",
            [](const GraphMessage &graph, const std::string &tensor) -> py::object {

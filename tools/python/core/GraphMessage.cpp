@@ -37,10 +37,12 @@ SourceRange rangeOf(const PythonPlace &place) {
 
 } // namespace
 
+bool GraphMessage::isJob() const {
+  return job_.has_placement() || job_.has_job_conf() || job_.has_job_parallel_view_conf();
+}
+
 std::string GraphMessage::text() const {
-  graph::Job rest = job_;
-  rest.clear_net();
-  if (rest.ByteSizeLong() > 0) {
+  if (isJob()) {
     std::string all;
     google::protobuf::TextFormat::PrintToString(job_, &all);
     return all;

@@ -43,6 +43,8 @@ public:
 
   const std::string &name() const { return name_; }
   const graph::Job &job() const { return job_; }
+  /// Whether it has settings of a job beside its ops.
+  bool isJob() const;
   /// The text of the messages, a line for each op.
   std::string text() const;
   /// `name`, or the first of name_1, name_2, ... that no op has.

@@ -11,4 +11,5 @@ PYBIND11_MODULE(_core, module) {
   opc::python::bindGraph(module);
   opc::python::bindProgram(module);
   opc::python::bindSession(module);
+  opc::python::bindTraining(module);
 }

@@ -1,51 +1,145 @@
-// Compiling from Python: text of a graph in, a plan out, with the findings as exceptions.
+// Compiling from Python: text of a graph in, a plan, another graph or facts out, with the findings as exceptions.
 // SPDX-License-Identifier: Apache-2.0
 #include "Bindings.h"
 
+#include "AttrConversion.h"
+#include "CompileRequest.h"
 #include "CompiledProgram.h"
-#include "Pipeline.h"
+#include "GraphMessage.h"
 #include "PythonErrors.h"
+#include "WithoutGil.h"
 
 #include <pybind11/stl.h>
+
+#include <google/protobuf/io/tokenizer.h>
+#include <google/protobuf/text_format.h>
 
 namespace py = pybind11;
 
 namespace opc::python {
 namespace {
 
-[[noreturn]] void raiseFindings(const Pipeline &pipeline) {
-  raise(pipeline.diagnostics(), pipeline.errorCount(), pipeline.errorClass(), pipeline.source());
+/// A graph file's bytes, through the phases up to `to`. Throws what is found.
+std::unique_ptr<Pipeline> runPipeline(const Registry &registry, const std::string &name, std::string bytes,
+                                      const CompileOptions &options, Phase to) {
+  auto pipeline = std::make_unique<Pipeline>(registry, options);
+  const bool done = withoutGil([&] { return pipeline->import(name, std::move(bytes)) && pipeline->run(to); });
+  if (!done) raiseFindings(*pipeline);
+  return pipeline;
+}
+
+py::list factsOf(const std::vector<GraphTensor> &tensors) {
+  py::list all;
+  for (const GraphTensor &t : tensors)
+    all.append(py::make_tuple(t.name, shapeToPython(t.shape), dataTypeName(t.dtype), t.tensor));
+  return all;
+}
+
+py::list opsOf(const GraphFacts &facts) {
+  py::list ops;
+  for (const GraphOp &op : facts.ops) {
+    py::dict attrs;
+    for (const auto &[name, value] : op.attrs) attrs[py::str(name)] = attrToPython(value);
+    ops.append(py::make_tuple(op.name, op.type, op.inputs, factsOf(op.outputs), attrs, op.loc));
+  }
+  return ops;
+}
+
+py::dict memoryOf(const MemoryFacts &memory) {
+  py::dict d;
+  d["arena_bytes"] = memory.arenaBytes;
+  d["persistent_bytes"] = memory.persistentBytes;
+  d["activation_bytes"] = memory.activationBytes;
+  return d;
+}
+
+/// What is known of a graph, for `show`: after the shapes, or with memory and states when `planned`.
+py::dict graphFacts(const std::string &name, std::string bytes, const CompileOptions &options, bool planned) {
+  const RegistryPtr registry = currentRegistry();
+  const auto pipeline =
+      runPipeline(*registry, name, std::move(bytes), options, planned ? Phase::kMemory : Phase::kShape);
+  const GraphFacts facts = pipeline->facts();
+  py::dict d;
+  d["inputs"] = factsOf(facts.inputs);
+  d["outputs"] = factsOf(facts.outputs);
+  d["variables"] = factsOf(facts.variables);
+  d["ops"] = opsOf(facts);
+  d["memory"] = memoryOf(facts.memory);
+  d["tasks"] = facts.tasks.size();
+  py::dict signatures;
+  for (const MeshFacts::Op &op : facts.mesh.ops) signatures[py::str(op.name)] = op.signature;
+  d["signatures"] = signatures;
+  py::list transitions;
+  for (const MeshFacts::Transition &t : facts.mesh.transitions)
+    transitions.append(py::make_tuple(t.tensors, t.kind, t.from, t.to, t.bytes));
+  d["transitions"] = transitions;
+  return d;
+}
+
+/// Canonical text is a list of ops, or a Job.
+graph::Job parseText(const std::string &text) {
+  struct Silent : google::protobuf::io::ErrorCollector {
+    void AddError(int, int, const std::string &) override {}
+  } silent;
+  google::protobuf::TextFormat::Parser parser;
+  parser.RecordErrorsTo(&silent);
+  graph::Job job;
+  if (parser.ParseFromString(text, &job)) return job;
+  job.Clear();
+  if (!parser.ParseFromString(text, job.mutable_net()))
+    raise(Status(StatusCode::kInternal, "OPC0901", "the canonical text of a graph does not read back"));
+  return job;
+}
+
+/// A graph that was read (or differentiated: with a gradient in the options), with what is known of its tensors:
+/// (message, inputs, variables, outputs, gradients).
+py::tuple readGraph(const std::string &name, std::string bytes, const CompileOptions &options) {
+  const RegistryPtr registry = currentRegistry();
+  const bool gradient = options.gradient.has_value();
+  const auto pipeline =
+      runPipeline(*registry, name, std::move(bytes), options, gradient ? Phase::kGrad : Phase::kShape);
+  const std::string text = pipeline->emit(Emit::kGraphText);
+  if (text.empty()) raiseFindings(*pipeline);
+  warn(pipeline->diagnostics(), pipeline->source());
+  const GraphFacts facts = pipeline->facts();
+  std::vector<TensorFact> tensors;
+  for (const auto *list : {&facts.inputs, &facts.variables})
+    for (const GraphTensor &t : *list) tensors.push_back({t.tensor, {t.shape, t.dtype}});
+  for (const GraphOp &op : facts.ops)
+    for (const GraphTensor &t : op.outputs) tensors.push_back({t.tensor, {t.shape, t.dtype}});
+  py::dict gradients;
+  for (const GraphGradient &g : facts.gradients) gradients[py::str(g.name)] = py::make_tuple(g.gradient, g.output);
+  auto message = std::make_unique<GraphMessage>(name);
+  message->become(parseText(text), std::move(tensors));
+  return py::make_tuple(std::move(message), factsOf(facts.inputs), factsOf(facts.variables), factsOf(facts.outputs),
+                        gradients);
 }
 
 std::shared_ptr<CompiledProgram> compile(const std::string &name, std::string bytes, const CompileOptions &options) {
   const RegistryPtr registry = currentRegistry();
-  Pipeline pipeline(*registry, options);
-  std::string plan;
-  {
-    const py::gil_scoped_release others;
-    if (pipeline.import(name, std::move(bytes)) && pipeline.run(Phase::kPlan)) plan = pipeline.emit(Emit::kPlan);
-  }
-  if (plan.empty()) raiseFindings(pipeline);
-  warn(pipeline.diagnostics(), pipeline.source());
-  return std::make_shared<CompiledProgram>(CompiledProgram{registry, std::move(plan)});
+  const auto pipeline = runPipeline(*registry, name, std::move(bytes), options, Phase::kPlan);
+  warn(pipeline->diagnostics(), pipeline->source());
+  return std::make_shared<CompiledProgram>(CompiledProgram{registry, pipeline->emit(Emit::kPlan)});
 }
 
 } // namespace
 
 void bindProgram(py::module_ &module) {
+  bindCompileOptions(module);
   py::class_<CompiledProgram, std::shared_ptr<CompiledProgram>>(module, "CompiledProgram")
       .def(py::init([](const py::bytes &plan) {
         return std::make_shared<CompiledProgram>(CompiledProgram{currentRegistry(), std::string(plan)});
       }))
       .def_property_readonly("plan", [](const CompiledProgram &program) { return py::bytes(program.plan); });
-  py::class_<CompileOptions>(module, "CompileOptions")
-      .def(py::init<>())
-      .def_readwrite("shapes", &CompileOptions::shapes)
-      .def_readwrite("max_errors", &CompileOptions::maxErrors)
-      .def_readwrite("simplify", &CompileOptions::simplify)
-      .def_readwrite("fuse", &CompileOptions::fuse)
-      .def_readwrite("train", &CompileOptions::train);
-  module.def("compile", &compile);
+  module.def("compile", [](const std::string &name, const py::bytes &bytes, const CompileOptions &options) {
+    return compile(name, std::string(bytes), options);
+  });
+  module.def("read_graph", [](const std::string &name, const py::bytes &bytes, const CompileOptions &options) {
+    return readGraph(name, std::string(bytes), options);
+  });
+  module.def("graph_facts", [](const std::string &name, const py::bytes &bytes, const CompileOptions &options,
+                               bool planned) { return graphFacts(name, std::string(bytes), options, planned); });
+  module.def("looks_like_plan", [](const py::bytes &bytes) { return looksLikePlan(std::string(bytes)); });
 }
 
 } // namespace opc::python

@@ -1,21 +1,44 @@
 """opc: static operator graphs, built, compiled and run from Python (docs/python.md)."""
 # SPDX-License-Identifier: Apache-2.0
-from . import _core, init
+import os
+from typing import Any, Union
+
+from . import _core, init, optim
 from ._dtypes import DType, dtype
 from ._errors import Error, ExecutionError, GraphError, InternalError, OpcWarning, UnsupportedError, UsageError
 from ._graph import Graph, Spec, Tensor, current_graph, name_scope
 from ._program import Program, Session
-from . import ops
+from . import _operators, ops
+from ._training import Training, train
 
 __version__: str = _core.version
+_operators.install()
 
 
 def load_plugin(path: str) -> None:
-    """Adds the operators of a shared library, for graphs made from now on."""
+    """Adds the operators of a shared library, for graphs made from now on. "overrides=LIB": its ops win over built-in ones."""
     _core.load_plugin(path)
+
+
+def load(path: Union[str, "os.PathLike[str]"], **options: Any) -> Union[Graph, Program]:
+    """A graph, or a program from a plan, told apart by content. options: shapes={"x": (32, 784)} for graphs that leave some open."""
+    path = os.fspath(path)
+    content = _core.read_file(path)
+    if _core.looks_like_plan(content):
+        return Program.from_plan(content)
+    empty = Graph()
+    graph, _ = Graph._read(path, content, empty._options(**options))
+    graph.name = os.path.splitext(os.path.basename(path))[0]
+    return graph
+
+
+def grad(loss: Tensor, wrt: Any = None, **options: Any) -> Graph:
+    """`loss.graph.grad(loss, wrt, ...)`."""
+    return loss.graph.grad(loss, wrt, **options)
 
 
 __all__ = [
     "DType", "Error", "ExecutionError", "Graph", "GraphError", "InternalError", "OpcWarning", "Program", "Session", "Spec", "Tensor",
-    "UnsupportedError", "UsageError", "current_graph", "dtype", "init", "load_plugin", "name_scope", "ops",
+    "Training", "UnsupportedError", "UsageError", "current_graph", "dtype", "grad", "init", "load", "load_plugin", "name_scope", "ops",
+    "optim", "train",
 ]

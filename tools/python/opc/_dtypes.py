@@ -58,9 +58,9 @@ def dtype(kind: Any) -> DType:
     except (KeyError, TypeError):
         pass
     name = _core.dtype_name(kind)
-    if name is None:
+    if name is None or name not in _KNOWN:
         try:
-            return _KNOWN[np.dtype(kind)]
+            return _KNOWN[np.dtype(kind) if kind is not None else None]
         except (KeyError, TypeError):
             raise UsageError(f"no element type is called {kind!r}; there are {', '.join(sorted(_BITS))}", "OPC0204", "{}", 2) from None
     return _KNOWN[name]

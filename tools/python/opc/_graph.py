@@ -1,13 +1,14 @@
 """Graphs: tensors that are only described, and the one function that adds an op."""
 # SPDX-License-Identifier: Apache-2.0
 import threading
-from typing import Any, Dict, Iterable, List, Mapping, NamedTuple, Optional, Sequence, Tuple, Union
+from typing import Any, Callable, Dict, Iterable, List, Mapping, NamedTuple, Optional, Sequence, Tuple, Union
 
 from . import _core, _places
 from ._dtypes import DType, DTypeLike, dtype as _dtype
 from ._errors import UsageError
 from ._program import Program
-from .init import Initializer, as_initializer
+from .init import as_initializer
+from .optim import Optimizer
 
 Shape = Tuple[int, ...]
 
@@ -22,7 +23,7 @@ class Spec(NamedTuple):
 class Tensor:
     """A tensor of a graph: what it will be, not its values."""
 
-    __slots__ = ("graph", "name", "shape", "dtype", "__weakref__")
+    __slots__ = ("graph", "name", "shape", "dtype", "_sbp", "__weakref__")
     __array_priority__ = 1000  # numpy leaves `array * tensor` to us
 
     def __init__(self, graph: "Graph", name: str, shape: Shape, dtype: DType) -> None:
@@ -30,6 +31,20 @@ class Tensor:
         self.name = name
         self.shape = shape
         self.dtype = dtype
+        self._sbp: Optional[str] = None
+
+    @property
+    def sbp(self) -> Optional[str]:
+        """The state on a mesh that it is fixed to, "S(0)" or "[S(0), B]"; None: the planner decides."""
+        return self._sbp
+
+    @sbp.setter
+    def sbp(self, states: Optional[str]) -> None:
+        self._sbp = states
+        if states is None:
+            self.graph._pins.pop(self.name, None)
+        else:
+            self.graph._pins[self.name] = states
 
     @property
     def spec(self) -> Spec:
@@ -43,6 +58,11 @@ class Tensor:
     def op_name(self) -> str:
         """The op that makes it."""
         return self.name.rsplit("/", 1)[0]
+
+    def _repr_html_(self) -> str:
+        from . import _show
+
+        return _show.tensor_html(self)
 
     def __repr__(self) -> str:
         return f"<opc.Tensor {self.name} {self.dtype}[{','.join(map(str, self.shape))}]>"
@@ -93,6 +113,18 @@ class Graph:
         self.inputs: Dict[str, Tensor] = {}
         self.outputs: Dict[str, Tensor] = {}
         self.variables: Dict[str, Tensor] = {}
+        self.gradients: Dict[str, Tensor] = {}
+        self._pins: Dict[str, str] = {}
+
+    @classmethod
+    def _read(cls, name: str, content: bytes, options: Any) -> Tuple["Graph", Dict[str, Tuple[str, str]]]:
+        """A graph from the bytes of a file, and its gradients when the options ask for some."""
+        graph = cls(name)
+        graph._message, inputs, variables, outputs, gradients = _core.read_graph(name, content, options)
+        for known, facts in ((graph.inputs, inputs), (graph.variables, variables), (graph.outputs, outputs)):
+            for op, shape, kind, tensor in facts:
+                known[op] = graph._tensors.get(tensor) or graph._know((tensor, shape, kind))
+        return graph, gradients
 
     def __enter__(self) -> "Graph":
         _current.__dict__.setdefault("graphs", []).append(self)
@@ -148,16 +180,132 @@ class Graph:
         """The graph as opc's commands read it: the same text for the same program."""
         return self._message.text()
 
-    def compile(self, shapes: Optional[Mapping[str, Sequence[int]]] = None, simplify: bool = True, fuse: bool = True, train: bool = True) -> Program:
+    def compile(
+        self,
+        shapes: Optional[Mapping[str, Sequence[int]]] = None,
+        mesh: Optional[Sequence[int]] = None,
+        sbp: Optional[Mapping[str, str]] = None,
+        stages: Sequence[str] = (),
+        micro_batches: int = 1,
+        device_memory: int = 0,
+        simplify: bool = True,
+        fuse: bool = True,
+        train: bool = True,
+    ) -> Program:
         """The plan of the graph, ready to run.
 
-        shapes: other shapes of inputs. simplify, fuse: whether equal, dead and no-op ops go, and whether ops are joined.
-        train: whether the training step that a loaded OneFlow job asks for is made.
+        shapes: other shapes of inputs. mesh: the dimensions of a mesh of devices, outermost first. sbp: states on it by globs of
+        tensors, beside those that tensors say themselves. stages: "GLOBS=RANKS" of a pipeline. simplify, fuse: whether equal,
+        dead and no-op ops go, and whether ops are joined. train: whether the step that a loaded OneFlow job asks for is made.
         """
+        return Program(_core.compile(self._file, self._content(), self._options(shapes, mesh, sbp, stages, micro_batches, device_memory, simplify, fuse, train)))
+
+    def _options(
+        self,
+        shapes: Optional[Mapping[str, Sequence[int]]] = None,
+        mesh: Optional[Sequence[int]] = None,
+        sbp: Optional[Mapping[str, str]] = None,
+        stages: Sequence[str] = (),
+        micro_batches: int = 1,
+        device_memory: int = 0,
+        simplify: bool = True,
+        fuse: bool = True,
+        train: bool = True,
+    ) -> Any:
         options = _core.CompileOptions()
         options.shapes = {name: list(shape) for name, shape in (shapes or {}).items()}
         options.simplify, options.fuse, options.train = simplify, fuse, train
-        return Program(_core.compile(self.name, self.text(), options))
+        if mesh is not None:
+            pins = [f"{name}={states}" for name, states in {**self._pins, **(sbp or {})}.items()]
+            options.set_mesh(list(mesh), pins, list(stages), micro_batches, device_memory)
+        elif sbp or stages or micro_batches != 1 or device_memory:
+            raise UsageError("sbp, stages, micro_batches and device_memory are for a mesh: compile(mesh=(2, 4), ...)", "OPC0003", "{}", 2)
+        return options
+
+    @property
+    def _file(self) -> str:
+        """What diagnostics call the graph's text."""
+        return f"<{self.name}>"
+
+    def _content(self) -> bytes:
+        return self.text().encode()
+
+    def save(self, path: str) -> None:
+        """Writes the graph: binary when the name ends in .pb, else text. The file appears when it is complete."""
+        _core.write_file(path, self._message.binary() if path.endswith(".pb") else self._content())
+        for written in _on_save:
+            written(self, path)
+
+    def grad(
+        self,
+        loss: Union[Tensor, str, Sequence[Union[Tensor, str]]],
+        wrt: Optional[Sequence[Union[Tensor, str]]] = None,
+        order: int = 1,
+        dy_inputs: bool = False,
+        shapes: Optional[Mapping[str, Sequence[int]]] = None,
+    ) -> "Graph":
+        """A graph that also computes gradients of the losses' sum, each an output "NAME.grad".
+
+        wrt: tensors, names or globs of variables and inputs; all trainable variables when not given. order: 2 adds
+        second derivatives, "NAME.grad.grad". dy_inputs: the losses' own gradients are inputs "LOSS.dy" instead of ones.
+        """
+        options = self._options(shapes)
+        options.set_gradient(_targets(loss), _targets(wrt) if wrt is not None else [], order, dy_inputs, False)
+        graph, gradients = Graph._read(self.name, self._content(), options)
+        graph.gradients = {name: graph.tensor(tensor) for name, (tensor, _) in gradients.items() if tensor}
+        graph._pins = dict(self._pins)
+        return graph
+
+    def training_step(
+        self,
+        loss: Union[Tensor, str, Sequence[Union[Tensor, str]]],
+        optimizer: Union[Optimizer, Sequence[Optimizer]],
+        accumulate: int = 1,
+        loss_scale: Union[float, str] = 1.0,
+        recompute: int = 0,
+        shapes: Optional[Mapping[str, Sequence[int]]] = None,
+    ) -> "Graph":
+        """A graph that is one step of training: forward, backward, and an update of every trainable variable.
+
+        optimizer: of opc.optim; several for groups of variables. accumulate: update once in so many steps. loss_scale: a
+        factor, or "dynamic". recompute: compute the forward pass again in so many segments (-1: the root of their number).
+        """
+        groups = [optimizer] if isinstance(optimizer, Optimizer) else list(optimizer)
+        dynamic = loss_scale == "dynamic"
+        options = self._options(shapes)
+        options.set_gradient(_targets(loss), [], 1, False, False)
+        options.set_training([g.request for g in groups], accumulate, 65536.0 if dynamic else float(loss_scale), dynamic, recompute)
+        graph, _ = Graph._read(self.name, self._content(), options)
+        graph._pins = dict(self._pins)
+        return graph
+
+    def facts(self, planned: bool = False, **options: Any) -> Dict[str, Any]:
+        """What is known of the graph as plain values; with its memory, tasks and states when `planned` (options as compile's)."""
+        return _core.graph_facts(self._file, self._content(), self._options(**options), planned or bool(options))
+
+    def show(self, what: str = "summary", **options: Any) -> None:
+        """Prints the summary, the ops, the tensors, the memory, or the states on a mesh (sbp). Options as compile's."""
+        from . import _show
+
+        print(_show.text(self, what, options))
+
+    def _repr_html_(self) -> str:
+        from . import _show
+
+        return _show.graph_html(self)
+
+
+_on_save: List[Callable[[Graph, str], None]] = []  # what else is written beside a graph
+
+
+def _targets(tensors: Union[Tensor, str, Sequence[Union[Tensor, str]]]) -> List[str]:
+    """Names as gradients are asked for: an input or variable by its op, others by their tensor."""
+    listed = [tensors] if isinstance(tensors, (Tensor, str)) else tensors
+    names = []
+    for t in listed:
+        is_port = isinstance(t, Tensor) and (t.op_name in t.graph.variables or t.op_name in t.graph.inputs)
+        names.append(t if isinstance(t, str) else t.op_name if is_port else t.name)
+    return names
 
 
 def _names(tensors: Union[Tensor, Sequence[Tensor]], graph: Graph) -> List[str]:

@@ -34,12 +34,33 @@ class Variables(MutableMapping[str, np.ndarray]):
 
 
 class Session:
-    """A program with memory and variables of its own. One thread at a time; different sessions run at once."""
+    """A program with memory and variables of its own. One thread at a time; different sessions run at once.
 
-    def __init__(self, program: "Program", seed: int = 0, threads: int = 0, max_memory: int = 0, ranks: int = 1) -> None:
+    seed: of initializers and random ops. threads: 0 for as many as there are cores. ranks: threads that are the devices of a
+    program for a mesh; 0 for as many as it has.
+    """
+
+    def __init__(self, program: "Program", seed: int = 0, threads: int = 0, max_memory: int = 0, ranks: int = 0) -> None:
         self.program = program
         self._core = _core.Session(program._core, seed, threads, max_memory, ranks)
         self.variables = Variables(self._core)
+
+    def load_weights(self, path: str, partial: bool = False) -> int:
+        """Sets the variables from a .safetensors, .npz or folder; how many. Files that lack some are refused unless `partial`."""
+        return self._core.load_variables(path, partial)
+
+    def save_weights(self, path: str) -> None:
+        """Writes every variable: .npz when the name ends so, else safetensors."""
+        self._core.save_variables(path)
+
+    def fetch(self, name: str) -> Any:
+        """An output of the last run as a tensor that its taker owns: `torch.from_dlpack(session.fetch("y"))`, `.numpy()`."""
+        return self._core.fetch(name)
+
+    @property
+    def stats(self) -> Dict[str, int]:
+        """Tasks, streams, bytes of arenas and constants, steps so far."""
+        return self._core.stats
 
     def run(self, steps: int = 1, /, **inputs: Any) -> Dict[str, np.ndarray]:
         """Feeds the inputs, runs that many steps, and gives every output as an array of its own.
@@ -73,12 +94,29 @@ class Program:
         self._core = core
         self._session: Optional[Session] = None
 
+    @classmethod
+    def from_plan(cls, plan: bytes) -> "Program":
+        """A program from the bytes of a plan. What they mean is checked when a session is made."""
+        return cls(_core.CompiledProgram(plan))
+
+    def save(self, path: str) -> None:
+        """Writes the plan: `opc run`, `opc-runtime` and `opc.load` take it."""
+        _core.write_file(path, self.plan)
+
+    def load_weights(self, path: str, partial: bool = False) -> int:
+        """`Session.load_weights` of the session that `run` uses."""
+        return self.default_session.load_weights(path, partial)
+
+    def save_weights(self, path: str) -> None:
+        """`Session.save_weights` of the session that `run` uses."""
+        self.default_session.save_weights(path)
+
     @property
     def plan(self) -> bytes:
         """The plan, as `opc compile` writes it."""
         return self._core.plan
 
-    def session(self, seed: int = 0, threads: int = 0, max_memory: int = 0, ranks: int = 1) -> Session:
+    def session(self, seed: int = 0, threads: int = 0, max_memory: int = 0, ranks: int = 0) -> Session:
         """A new session: the same program with other values."""
         return Session(self, seed, threads, max_memory, ranks)
 

@@ -1,10 +1,18 @@
-"""Every operator as a function, made from its definition when it is first asked for."""
+"""Every operator as a function, made from its definition when it is first asked for: `opc.ops.relu(x)`.
+
+Inputs by position or name, attributes by name. An operator with one output gives a tensor, with several a named tuple, with none
+(an update of a variable) an empty tuple. Names that are Python's own have an underscore behind: `in_`.
+"""
 # SPDX-License-Identifier: Apache-2.0
+import collections
 import inspect
-from typing import Any, Callable, Dict, List, Optional, Tuple, Union
+import keyword
+import re
+import textwrap
+from typing import Any, Callable, Dict, List, Tuple
 
 from . import _core
-from ._graph import Tensor, add_op
+from ._graph import add_op
 
 _made: Dict[str, Callable[..., Any]] = {}
 
@@ -16,7 +24,7 @@ def __getattr__(name: str) -> Callable[..., Any]:
 
 
 def __dir__() -> List[str]:
-    return sorted(n for n in _core.op_names() if n.isidentifier())
+    return sorted(python_name(n) for n in _core.op_names() if ":" not in n)
 
 
 def function(type_name: str) -> Callable[..., Any]:
@@ -24,39 +32,97 @@ def function(type_name: str) -> Callable[..., Any]:
     made = _made.get(type_name)
     if made is not None:
         return made
-    definition = _core.describe_op(type_name)
+    definition = _core.describe_op(type_name) or _core.describe_op(type_name.rstrip("_"))
     if definition is None:
-        raise AttributeError(f"opc has no operator '{type_name}'")
-    made = _made[type_name] = _make(type_name, definition)
+        raise AttributeError(f"opc has no operator '{type_name}'{_core.suggest_ops(type_name)}")
+    made = _made[type_name] = _make(definition)
     return made
 
 
-def _make(type_name: str, definition: Dict[str, Any]) -> Callable[..., Any]:
-    arguments = [name for name, *_ in definition["inputs"]]
-    signature = signature_of(definition)
+def forget(type_name: str) -> None:
+    """The next use looks the definition up again; whoever replaces a definition calls this."""
+    _made.pop(type_name, None)
 
-    def op(*args: Any, **kwargs: Any) -> Any:
-        bound = signature.bind(*args, **kwargs).arguments
-        name = bound.pop("name", None)
-        inputs = {a: bound.pop(a) for a in arguments if bound.get(a) is not None}
-        for argument in arguments:
-            bound.pop(argument, None)
-        made = add_op(type_name, inputs, {k: v for k, v in bound.items() if v is not None}, name)
-        return made[0] if len(made) == 1 else made
 
-    op.__name__ = op.__qualname__ = type_name.rsplit(":", 1)[-1]
-    op.__module__ = __name__
-    op.__doc__ = definition["doc"]
-    op.__signature__ = signature  # type: ignore[attr-defined]
-    return op
+def python_name(name: str) -> str:
+    """A parameter's name: with an underscore behind what Python has taken."""
+    return name + "_" if keyword.iskeyword(name) or name == "name" else name
+
+
+def inputs_of(definition: Dict[str, Any]) -> List[Tuple[str, bool, bool]]:
+    """(argument, optional, variadic) of those that programs bind: required ones first. An underscore is fusion's mark."""
+    visible = [(n, optional, count != 1 or more) for n, optional, count, more in definition["inputs"] if not n.startswith("_")]
+    return sorted(visible, key=lambda a: a[1])
 
 
 def signature_of(definition: Dict[str, Any]) -> inspect.Signature:
     """Inputs by position or name, then attributes by name."""
+    kind = inspect.Parameter
     parameters = []
-    for name, optional, _, _ in sorted(definition["inputs"], key=lambda a: a[1]):
-        parameters.append(inspect.Parameter(name, inspect.Parameter.POSITIONAL_OR_KEYWORD, default=None if optional else inspect.Parameter.empty))
+    for name, optional, _ in inputs_of(definition):
+        parameters.append(kind(python_name(name), kind.POSITIONAL_OR_KEYWORD, default=None if optional else kind.empty))
     for name, _, default, has_default in definition["attrs"]:
-        parameters.append(inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=default if has_default else inspect.Parameter.empty))
-    parameters.append(inspect.Parameter("name", inspect.Parameter.KEYWORD_ONLY, default=None))
+        parameters.append(kind(python_name(name), kind.KEYWORD_ONLY, default=default if has_default else kind.empty))
+    parameters.append(kind("name", kind.KEYWORD_ONLY, default=None))
+    parameters.append(kind("outputs", kind.KEYWORD_ONLY, default=None))
     return inspect.Signature(parameters)
+
+
+_ATTRS = {"kAtInt32": "int", "kAtInt64": "int", "kAtBool": "bool", "kAtFloat": "float", "kAtDouble": "float", "kAtString": "str",
+          "kAtShape": "Sequence[int]", "kAtDataType": "DTypeLike", "kAtListInt32": "Sequence[int]", "kAtListInt64": "Sequence[int]",
+          "kAtListFloat": "Sequence[float]", "kAtListDataType": "Sequence[DTypeLike]", "kAtListShape": "Sequence[Sequence[int]]",
+          "kAtListString": "Sequence[str]"}  # fmt: skip
+
+
+def documentation(definition: Dict[str, Any]) -> str:
+    """The definition's own text, then what goes in and comes out."""
+    text = "\n".join(textwrap.wrap(definition["doc"], 100)) or definition["name"]
+    text += "\n\ninputs: " + (", ".join(python_name(n) + "..." * v + "?" * o for n, o, v in inputs_of(definition)) or "none")
+    text += "\noutputs: " + (", ".join(n + "?" * o for n, o, _, _ in definition["outputs"]) or "none")
+    for name, kind, default, has_default in definition["attrs"]:
+        text += f"\n{python_name(name)}: {_ATTRS.get(kind, kind)}" + (f" = {default!r}" if has_default else ", required")
+    return text + "\nname: of the op, made from its type when not given\noutputs: how many of an optional or variadic output"
+
+
+def _result_type(definition: Dict[str, Any]) -> Any:
+    names = [re.sub(r"\W", "_", python_name(n)).lstrip("_") or "out" for n, *_ in definition["outputs"]]
+    return collections.namedtuple(re.sub(r"\W+", "_", definition["name"]) + "_outputs", names)  # type: ignore[misc]
+
+
+def _make(definition: Dict[str, Any]) -> Callable[..., Any]:
+    type_name = definition["name"]
+    inputs = [(python_name(n), n) for n, _, _ in inputs_of(definition)]
+    attrs = {python_name(n): n for n, *_ in definition["attrs"]}
+    declared = definition["outputs"]
+    several = [n for n, _, count, more in declared if count != 1 or more]
+    result = _result_type(definition) if len(declared) > 1 and not several else None
+    required = [python for (python, name), (_, optional, _) in zip(inputs, inputs_of(definition)) if not optional]
+    signature = signature_of(definition)
+
+    def op(*args: Any, name: Any = None, outputs: Any = None, **kwargs: Any) -> Any:
+        if len(args) > len(inputs):
+            signature.bind(*args, **kwargs)  # says what is wrong
+        bound = {inputs[i][1]: value for i, value in enumerate(args) if value is not None}
+        for python, argument in inputs[len(args):]:
+            value = kwargs.pop(python, None)
+            if value is not None:
+                bound[argument] = value
+            elif python in required:
+                raise TypeError(f"{type_name}() misses its input '{python}': {type_name}{signature}")
+        values = {}
+        for key, value in kwargs.items():
+            if key not in attrs:
+                signature.bind(*args, name=name, outputs=outputs, **kwargs)
+                raise TypeError(f"{type_name}() got input '{key}' twice")
+            if value is not None:
+                values[attrs[key]] = value
+        made = add_op(type_name, bound, values, name, outputs)
+        if result is not None and len(made) == len(declared):
+            return result(*made)
+        return made[0] if len(made) == 1 and not several else made
+
+    op.__name__ = op.__qualname__ = python_name(re.sub(r"\W+", "_", type_name))
+    op.__module__ = __name__
+    op.__doc__ = documentation(definition)
+    op.__signature__ = signature  # type: ignore[attr-defined]
+    return op

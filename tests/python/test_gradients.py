@@ -1,0 +1,89 @@
+"""Gradients against formulas and PyTorch."""
+# SPDX-License-Identifier: Apache-2.0
+import unittest
+
+import numpy as np
+
+import opc
+
+try:
+    import torch
+except ImportError:
+    torch = None
+
+X = np.random.default_rng(0).standard_normal((5, 3)).astype("f")
+W = np.random.default_rng(1).standard_normal((3, 4)).astype("f")
+
+
+def cube():
+    g = opc.Graph()
+    x = g.input("x", (5, 3))
+    y = g.output("y", x @ g.variable("w", (3, 4), init=0))
+    return g, g.output("loss", (y * y * y).sum())
+
+
+def run(graph):
+    program = graph.compile()
+    program.variables["w"] = W
+    return program.run(x=X)
+
+
+class Gradients(unittest.TestCase):
+    def test_variables_by_default(self):
+        g, loss = cube()
+        back = g.grad(loss)
+        self.assertEqual(list(back.gradients), ["w"])
+        self.assertEqual(back.gradients["w"].shape, (3, 4))
+        np.testing.assert_allclose(run(back)["w.grad"], X.T @ (3 * (X @ W) ** 2), rtol=1e-4, atol=1e-5)
+
+    def test_tensors_inputs_and_names(self):
+        g, loss = cube()
+        for wrt in ([g.inputs["x"]], ["x"], [g.tensor("x/out")]):
+            np.testing.assert_allclose(run(g.grad(loss, wrt))["x.grad"], (3 * (X @ W) ** 2) @ W.T, rtol=1e-4, atol=1e-5)
+        inner = g.grad(loss, [g.outputs["y"]])
+        np.testing.assert_allclose(next(v for k, v in run(inner).items() if k.endswith(".grad")), 3 * (X @ W) ** 2, rtol=1e-4, atol=1e-5)
+
+    def test_second_order(self):
+        g, loss = cube()
+        out = run(opc.grad(loss, ["x"], order=2))
+        # The sum of the gradient, differentiated again.
+        np.testing.assert_allclose(out["x.grad.grad"], (6 * (X @ W) * W.sum(0)) @ W.T, rtol=1e-3, atol=1e-4)
+
+    def test_seeds(self):
+        g, _ = cube()
+        back = g.grad("y", ["x"], dy_inputs=True)
+        program = back.compile()
+        program.variables["w"] = W
+        dy = np.ones((5, 4), "f") * 2
+        np.testing.assert_allclose(program.run(x=X, **{"y.dy": dy})["x.grad"], dy @ W.T, rtol=1e-5)
+
+    def test_no_gradient(self):
+        g = opc.Graph()
+        x = g.input("x", (3,))
+        g.output("y", opc.ops.argmax(x))
+        with self.assertRaises(opc.GraphError):
+            g.grad("y", [x])
+        with self.assertRaises(opc.Error):
+            cube()[0].grad("nothing")
+
+    @unittest.skipIf(torch is None, "no torch")
+    def test_against_torch(self):
+        def compute(x, w, ops):
+            return ops.softmax(ops.tanh(x @ w))
+
+        class Both:
+            softmax, tanh = staticmethod(lambda t: torch.softmax(t, -1)), staticmethod(torch.tanh)
+
+        g = opc.Graph()
+        x = g.input("x", (5, 3))
+        y = compute(x, g.variable("w", (3, 4), init=0), opc.ops)
+        g.output("loss", (y * y).sum())
+        out = run(g.grad("loss", ["w", "x"]))
+        tx, tw = torch.tensor(X, requires_grad=True), torch.tensor(W, requires_grad=True)
+        (compute(tx, tw, Both) ** 2).sum().backward()
+        np.testing.assert_allclose(out["w.grad"], tw.grad, rtol=1e-4, atol=1e-6)
+        np.testing.assert_allclose(out["x.grad"], tx.grad, rtol=1e-4, atol=1e-6)
+
+
+if __name__ == "__main__":
+    unittest.main()

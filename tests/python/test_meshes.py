@@ -1,0 +1,92 @@
+"""Programs for several devices: pins, states, the numbers of one device."""
+# SPDX-License-Identifier: Apache-2.0
+import unittest
+
+import numpy as np
+
+import opc
+
+X = np.random.default_rng(0).integers(-3, 4, (8, 6)).astype("f")
+
+
+def layer():
+    g = opc.Graph("layer")
+    x = g.input("x", (8, 6))
+    w = g.variable("w", (6, 4), init=0)
+    g.output("y", opc.ops.relu(x @ w))
+    return g
+
+
+class Meshes(unittest.TestCase):
+    def run_on(self, program):
+        program.variables["w"] = np.arange(24, dtype="f").reshape(6, 4) - 12
+        return program.run(x=X)["y"]
+
+    def test_the_numbers_of_one_device(self):
+        one = self.run_on(layer().compile())
+        for mesh in ((2,), (2, 2)):
+            np.testing.assert_array_equal(self.run_on(layer().compile(mesh=mesh)), one)
+
+    def test_pins(self):
+        for states in ("S(0)", "S(1)", "B"):
+            g = layer()
+            g.variables["w"].sbp = states
+            self.assertEqual(g.variables["w"].sbp, states)
+            self.assertEqual(g.facts(mesh=(2,))["signatures"]["w"], f"({states})")
+            np.testing.assert_array_equal(self.run_on(g.compile(mesh=(2,))), self.run_on(layer().compile()))
+
+    def test_pins_of_the_call(self):
+        text = layer().facts(mesh=(2,), sbp={"x": "S(0)", "y": "B"})
+        self.assertTrue(any(kind == "all_gather" for _, kind, *_ in text["transitions"]), text["transitions"])
+
+    def test_what_is_refused(self):
+        for options in ({"mesh": ()}, {"mesh": (0,)}, {"mesh": (2,), "sbp": {"w": "S("}}, {"sbp": {"w": "B"}}, {"mesh": (2,), "stages": ["x"]}):
+            with self.assertRaises(opc.UsageError):
+                layer().compile(**options)
+        with self.assertRaises(opc.Error):
+            layer().compile(mesh=(2,), sbp={"nothing": "B"})
+        with self.assertRaises(opc.Error):
+            layer().compile(mesh=(2,), sbp={"w": "S(5)"})
+
+    def test_training_on_a_mesh(self):
+        def step():
+            g = layer()
+            y = g.outputs["y"]
+            g.output("loss", (y * y).mean())
+            return g.training_step("loss", opc.optim.SGD(0.125))
+
+        def train(program):
+            program.variables["w"] = (np.arange(24, dtype="f").reshape(6, 4) - 12) / 16
+            for _ in range(5):
+                program.run(x=X)
+            return program.variables["w"]
+
+        np.testing.assert_allclose(train(step().compile(mesh=(2,))), train(step().compile()), rtol=1e-5, atol=1e-6)
+
+
+class Show(unittest.TestCase):
+    def test_texts(self):
+        from opc import _show
+
+        g = layer()
+        self.assertIn("input     x  f32[8,6]", _show.text(g, "summary", {}))
+        self.assertRegex(_show.text(g, "ops", {}), r"matmul +matmul +x/out, w/out +f32\[8,4\] +\S*test_meshes.py:\d+")
+        self.assertIn("relu/y_0", _show.text(g, "tensors", {}))
+        self.assertIn("arena", _show.text(g, "memory", {}))
+        self.assertIn("matmul", _show.text(g, "sbp", {"mesh": (2,)}))
+        with self.assertRaises(opc.UsageError):
+            _show.text(g, "everything", {})
+
+    def test_notebooks(self):
+        g = opc.Graph("<b>")
+        x = g.input("a<b", (2,))
+        g.output("y", x + 1)
+        page = g._repr_html_()
+        self.assertIn("&lt;b&gt;", page)
+        self.assertNotIn("<b>a<b", page)
+        self.assertIn("scalar_add", page)
+        self.assertIn("a&lt;b", x._repr_html_())
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,156 @@
+"""Operators on tensors and the generated functions, against numpy."""
+# SPDX-License-Identifier: Apache-2.0
+import inspect
+import os
+import unittest
+
+import numpy as np
+
+import opc
+from opc import _core, _stubs
+
+A = (np.arange(24, dtype="f").reshape(2, 3, 4) - 11) / 4
+B = (np.arange(12, dtype="f").reshape(3, 4) + 1) / 2
+
+
+def both(compute):
+    """What `compute` gives on tensors of a graph, and on arrays."""
+    g = opc.Graph()
+    g.output("out", compute(g.input("a", A.shape), g.input("b", B.shape)))
+    return g.compile().run(a=A, b=B)["out"], compute(A, B)
+
+
+class Operators(unittest.TestCase):
+    def same(self, compute):
+        found, expected = both(compute)
+        self.assertEqual(found.shape, np.shape(expected))
+        np.testing.assert_allclose(found, expected, rtol=1e-6, atol=1e-6)
+
+    def test_arithmetic_broadcasts(self):
+        for compute in (lambda a, b: a + b, lambda a, b: a - b, lambda a, b: a * b, lambda a, b: a / b, lambda a, b: b ** b, lambda a, b: -a):
+            self.same(compute)
+
+    def test_numbers_on_both_sides(self):
+        for compute in (lambda a, b: a + 2, lambda a, b: 2.5 + a, lambda a, b: a - 0.5, lambda a, b: 3 - a, lambda a, b: 2 * a,
+                        lambda a, b: a / 4, lambda a, b: 1 / b, lambda a, b: b ** 2, lambda a, b: b ** 0.5):
+            self.same(compute)
+
+    def test_comparisons(self):
+        for compute in (lambda a, b: a < b, lambda a, b: a <= b, lambda a, b: a > b, lambda a, b: a >= 1, lambda a, b: a < 0.5):
+            found, expected = both(compute)
+            np.testing.assert_array_equal(found.astype(bool), expected)
+
+    def test_products_and_reductions(self):
+        for compute in (lambda a, b: a @ b.T, lambda a, b: a.sum(axis=1), lambda a, b: a.mean(), lambda a, b: a.sum(axis=(0, 2), keepdims=True),
+                        lambda a, b: a.mean(axis=-1), lambda a, b: a.transpose(2, 0, 1), lambda a, b: a.reshape(6, -1), lambda a, b: a.reshape((4, 6))):
+            self.same(compute)
+
+    def test_indices(self):
+        for index in (0, -1, slice(1, 2), (slice(None), 1), (Ellipsis, 2), (slice(None), None, 0), (0, slice(None, None, 2)), (Ellipsis, slice(None, None, -1)),
+                      (slice(None), slice(2, 0, -1)), None, (1, 2, 3), slice(None), (slice(-9, 9), slice(1, -1))):
+            with self.subTest(index=index):
+                self.same(lambda a, b, i=index: a[i])
+
+    def test_wrong_indices(self):
+        a = opc.Graph().input("a", A.shape)
+        for index, error in ((2, IndexError), ((0, 0, 0, 0), IndexError), ("x", TypeError), ([0, 1], TypeError), (1.5, TypeError), ((..., ...), IndexError)):
+            with self.assertRaises(error):
+                a[index]
+
+    def test_tensors_have_no_values(self):
+        a = opc.Graph().input("a", A.shape)
+        for use in (bool, list, lambda t: t if t else None):
+            with self.assertRaises(TypeError):
+                use(a)
+        with self.assertRaises(TypeError):
+            a + "x"
+
+    def test_tensors_of_two_graphs(self):
+        with self.assertRaises(opc.UsageError) as caught:
+            opc.Graph("one").input("x", (2,)) + opc.Graph("two").input("y", (2,))
+        self.assertIn("'two'", str(caught.exception))
+
+
+class Functions(unittest.TestCase):
+    def test_every_operator_has_a_function(self):
+        names = [n for n in _core.op_names() if ":" not in n]
+        self.assertGreater(len(names), 300)
+        for name in names:
+            function = opc.ops.function(name)
+            definition = _core.describe_op(name)
+            self.assertIn("outputs: ", function.__doc__)
+            parameters = inspect.signature(function).parameters
+            for attr, _, _, _ in definition["attrs"]:
+                self.assertIn(opc.ops.python_name(attr), parameters, name)
+            for argument, optional, _ in opc.ops.inputs_of(definition):
+                self.assertEqual(parameters[opc.ops.python_name(argument)].default is None, optional, name)
+        self.assertEqual(set(dir(opc.ops)), {opc.ops.python_name(n) for n in names})
+
+    def test_stubs_are_those_of_the_build(self):
+        with open(os.path.join(os.path.dirname(opc.__file__), "ops.pyi"), encoding="utf-8") as f:
+            text = f.read()
+        self.assertEqual(text, _stubs.text())
+        compile(text, "ops.pyi", "exec")
+        self.assertIn("def matmul(a: Tensor, b: Tensor, *, transpose_a: bool = ...", text)
+
+    def test_arguments(self):
+        g = opc.Graph()
+        x, y = g.input("x", (2, 3)), g.input("y", (2, 3))
+        self.assertEqual(opc.ops.add_n([x, y]).shape, (2, 3))
+        self.assertEqual(opc.ops.cast(in_=x, dtype=np.float64).dtype, "f64")
+        prob, out = opc.ops.softmax_cross_entropy(x, y)
+        self.assertEqual((prob.shape, out.shape), ((2, 3), (2,)))
+        self.assertEqual(opc.ops.softmax_cross_entropy(x, label=y).out.shape, (2,))
+        self.assertEqual(opc.ops.relu(x, name="act").name, "act/y_0")
+
+    def test_wrong_arguments(self):
+        g = opc.Graph()
+        x = g.input("x", (2, 3))
+        for call in (lambda: opc.ops.matmul(x), lambda: opc.ops.relu(x, x), lambda: opc.ops.relu(x, slope=1), lambda: opc.ops.relu(x, x=x),
+                     lambda: opc.ops.relu(1.0), lambda: opc.ops.add_n([x, 1])):
+            with self.assertRaises(TypeError):
+                call()
+        with self.assertRaisesRegex(AttributeError, "did you mean matmul"):
+            opc.ops.matmull
+        for value in ("yes", 1, None.__class__):
+            with self.assertRaises(opc.GraphError) as caught:
+                opc.ops.matmul(x, x, transpose_b=value)
+            self.assertEqual(caught.exception.code, "OPC0205")
+            self.assertIn("expected a bool", str(caught.exception))
+        with self.assertRaises(opc.GraphError) as caught:
+            opc.ops.reduce_sum(x, axis=[2 ** 40])
+        self.assertEqual(caught.exception.code, "OPC0205")
+
+    def test_scopes_and_names(self):
+        g = opc.Graph()
+        x = g.input("x", (2,))
+        with opc.name_scope("a"), opc.name_scope("b"):
+            self.assertEqual(g.variable("w", (2,), init=1).name, "a.b.w/out")
+            self.assertEqual([opc.ops.relu(x).op_name for _ in range(3)], ["a.b.relu", "a.b.relu_1", "a.b.relu_2"])
+        self.assertEqual(opc.ops.relu(x).op_name, "relu")
+        with self.assertRaises(opc.GraphError) as caught:
+            g.input("x", (2,))
+        self.assertEqual(caught.exception.code, "OPC0106")
+
+    def test_sources_need_a_graph(self):
+        with self.assertRaises(opc.UsageError):
+            opc.ops.arange(integer_limit=4, dtype="i64")
+        with opc.Graph() as g:
+            n = opc.ops.arange(integer_start=0, integer_limit=4, integer_delta=1, dtype="i64")
+            g.output("n", n)
+        np.testing.assert_array_equal(g.compile().run()["n"], np.arange(4))
+
+
+class Types(unittest.TestCase):
+    def test_names_of_types(self):
+        for kind in ("f32", "float32", "kFloat", np.float32, np.dtype("f4"), float, opc.dtype("f32")):
+            self.assertEqual(opc.dtype(kind), "f32")
+        self.assertEqual(opc.dtype("bf16").numpy, None)
+        self.assertEqual(opc.dtype(np.int64), "i64")
+        for kind in ("float33", None, object, np.complex64):
+            with self.assertRaises(opc.UsageError):
+                opc.dtype(kind)
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,203 @@
+"""Sessions in threads, interrupts, the end of the interpreter, leaks."""
+# SPDX-License-Identifier: Apache-2.0
+import os
+import signal
+import subprocess
+import sys
+import textwrap
+import threading
+import unittest
+
+import numpy as np
+
+import opc
+
+
+def chain(layers=4, size=64, bad=False):
+    g = opc.Graph("chain")
+    x = g.input("x", (size, size))
+    for i in range(layers):
+        x = opc.ops.tanh(x @ g.variable(f"w{i}", (size, size), init=opc.init.normal(std=0.1)))
+    if bad:
+        table = g.variable("table", (4, 2), init=0)
+        g.output("e", opc.ops.gather(table, g.input("i", (3,), "i32")))
+    g.output("y", x)
+    return g
+
+
+def run_child(program, timeout=120, **options):
+    head = f"import sys; sys.path[:0] = {sys.path!r}\nimport threading, numpy as np, opc, test_threads as t\n"
+    return subprocess.Popen([sys.executable, "-c", head + textwrap.dedent(program)], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, **options)
+
+
+class Threads(unittest.TestCase):
+    def test_sixteen_sessions(self):
+        program = chain(bad=True).compile()
+        rng = np.random.default_rng(0)
+        xs = [rng.standard_normal((64, 64)).astype("f") for _ in range(16)]
+        good, wrong = np.zeros(3, "i4"), np.array([0, 9, 1], "i4")
+        expected = [program.session(threads=1).run(x=x, i=good)["y"] for x in xs]
+        found, failures = {}, []
+
+        def work(k):
+            session = program.session(threads=1)
+            for _ in range(10):
+                found.setdefault(k, []).append(session.run(x=xs[k], i=good)["y"])
+                if k % 4 == 0:  # one in four fails now and then, and goes on
+                    try:
+                        session.run(x=xs[k], i=wrong)
+                    except opc.ExecutionError as e:
+                        failures.append(e.code)
+
+        threads = [threading.Thread(target=work, args=(k,)) for k in range(16)]
+        for t in threads:
+            t.start()
+        for t in threads:
+            t.join(120)
+        self.assertEqual(len(failures), 40)
+        for k in range(16):
+            self.assertEqual(len(found[k]), 10)
+            for y in found[k]:
+                np.testing.assert_array_equal(y, expected[k])
+
+    def test_other_threads_go_on_while_a_session_runs(self):
+        session = chain(40, 256).compile().session(threads=1)
+        x = np.zeros((256, 256), "f")
+        counted, stop = [0], threading.Event()
+
+        def count():
+            while not stop.is_set():
+                counted[0] += 1
+
+        thread = threading.Thread(target=count)
+        session.run(x=x)
+        thread.start()
+        before = counted[0]
+        session._core.run({}, 20)
+        stop.set()
+        thread.join()
+        self.assertGreater(counted[0], before)
+
+    def test_one_session_in_two_threads_is_refused(self):
+        session = chain(60, 256).compile().session(threads=1)
+        session.run(x=np.zeros((256, 256), "f"))
+        thread = threading.Thread(target=lambda: session.run(50))
+        thread.start()
+        refused = False
+        while thread.is_alive():
+            try:
+                session.run()
+            except RuntimeError as e:
+                refused = "another thread" in str(e)
+        thread.join()
+        self.assertTrue(refused)
+        session.run()
+
+    def test_graphs_in_two_threads(self):
+        texts = {}
+
+        def build(k):
+            with opc.Graph(f"g{k}"), opc.name_scope("scope"):
+                texts[k] = chain(k + 1).text()
+
+        threads = [threading.Thread(target=build, args=(k,)) for k in range(8)]
+        for t in threads:
+            t.start()
+        for t in threads:
+            t.join()
+        for k in range(8):
+            with opc.name_scope("scope"):
+                self.assertEqual(texts[k], chain(k + 1).text())
+
+
+class Ends(unittest.TestCase):
+    def test_ctrl_c_in_a_long_run(self):
+        child = run_child("""
+            s = t.chain().compile().session()
+            s.run(x=np.zeros((64, 64), "f"))
+            print("running", flush=True)
+            try:
+                s.run(10**9)
+            except KeyboardInterrupt:
+                print(s.step > 1, s.run()["y"].shape)
+        """)
+        self.assertEqual(child.stdout.readline(), "running\n")
+        child.send_signal(signal.SIGINT)
+        out, err = child.communicate(timeout=60)
+        self.assertEqual((out, err, child.returncode), ("True (64, 64)\n", "", 0))
+
+    def test_the_interpreter_ends_during_a_run(self):
+        for _ in range(3):
+            child = run_child("""
+                s = t.chain().compile().session()
+                s.run(x=np.zeros((64, 64), "f"))
+                started = threading.Event()
+                def work():
+                    started.set()
+                    s.run(10**9)
+                threading.Thread(target=work, daemon=True).start()
+                started.wait()
+            """)
+            out, err = child.communicate(timeout=60)
+            self.assertEqual((out, err, child.returncode), ("", "", 0))
+
+    def test_an_exception_elsewhere_during_a_run(self):
+        child = run_child("""
+            s = t.chain().compile().session()
+            s.run(x=np.zeros((64, 64), "f"))
+            thread = threading.Thread(target=lambda: s.run(200))
+            thread.start()
+            try:
+                1 / 0
+            except ZeroDivisionError:
+                thread.join()
+            print(s.step)
+        """)
+        self.assertEqual(child.communicate(timeout=60)[0], "201\n")
+
+
+def resident():
+    with open("/proc/self/statm", encoding="ascii") as f:
+        return int(f.read().split()[1]) * os.sysconf("SC_PAGE_SIZE")
+
+
+class Leaks(unittest.TestCase):
+    def flat(self, work, rounds=60):
+        for _ in range(20):
+            work()
+        before = resident()
+        for _ in range(rounds):
+            work()
+        self.assertLess(resident() - before, 8 << 20)
+
+    def test_runs_and_failures(self):
+        program = chain(1, bad=True).compile()
+        x, good, wrong = np.zeros((64, 64), "f"), np.zeros(3, "i4"), np.full(3, 9, "i4")
+
+        def work():
+            for i in range(100):
+                try:
+                    program.run(x=x, i=wrong if i % 10 == 0 else good)
+                except opc.ExecutionError:
+                    pass
+                try:
+                    program.run(x=x[:1])
+                except opc.UsageError:
+                    pass
+
+        self.flat(work)
+
+    def test_graphs_programs_sessions(self):
+        def work():
+            program = chain(2).compile()
+            program.session().run(x=np.zeros((64, 64), "f"))
+            try:
+                opc.ops.matmul(opc.Graph().input("a", (2, 3)), opc.Graph().input("b", (2, 3)))
+            except opc.Error:
+                pass
+
+        self.flat(work, 40)
+
+
+if __name__ == "__main__":
+    unittest.main()

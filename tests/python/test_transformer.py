@@ -1,0 +1,123 @@
+"""The transformer of docs/examples/transformer_python: at most 60 lines, one text, PyTorch's numbers step by step; a CNN beside it."""
+# SPDX-License-Identifier: Apache-2.0
+import contextlib
+import io
+import os
+import sys
+import tempfile
+import unittest
+
+import numpy as np
+
+import opc
+
+try:
+    import torch
+except ImportError:
+    torch = None
+
+EXAMPLE = os.path.join(os.environ["OPC_SOURCE_DIR"], "docs", "examples", "transformer_python")
+sys.path.insert(0, EXAMPLE)
+import transformer as ours  # noqa: E402
+
+
+def torch_names(model):
+    """opc's names and layouts for PyTorch's parameters."""
+    linear = {name for name, module in model.named_modules() if isinstance(module, torch.nn.Linear)}
+    for name, parameter in model.named_parameters():
+        owner, kind = name.rsplit(".", 1)
+        yield name.replace("layers.", "layer"), parameter, owner in linear and kind == "weight"
+
+
+class Transformer(unittest.TestCase):
+    def test_at_most_60_lines(self):
+        with open(os.path.join(EXAMPLE, "transformer.py"), encoding="utf-8") as f:
+            self.assertLessEqual(len(f.read().splitlines()), 60)
+
+    def test_the_same_text_every_time(self):
+        a, b = (ours.build().training_step("loss", opc.optim.AdamW(1e-3)) for _ in range(2))
+        self.assertEqual(a.text(), b.text())
+        self.assertEqual(ours.build().text(), ours.build().text())
+
+    def test_saved_and_loaded(self):
+        with tempfile.TemporaryDirectory() as folder:
+            path = os.path.join(folder, "t.pbtxt")
+            ours.build().save(path)
+            data = {k: v[: ours.BATCH] for k, v in ours.data().items()}
+            np.testing.assert_array_equal(opc.load(path).compile().run(**data)["logits"], ours.build().compile().run(**data)["logits"])
+
+    @unittest.skipIf(torch is None, "no torch")
+    def test_beside_torch_step_by_step(self):
+        import transformer_torch as theirs
+
+        program = ours.build().training_step("loss", opc.optim.AdamW(1e-3, weight_decay=0.01)).compile()
+        model = theirs.Transformer()
+        with torch.no_grad():
+            for name, parameter, is_transposed in torch_names(model):
+                value = program.variables[name]
+                parameter.copy_(torch.from_numpy(value.T.copy() if is_transposed else value))
+        optimizer = torch.optim.AdamW(model.parameters(), 1e-3, weight_decay=0.01)
+        data = ours.data()
+        for i in range(4):
+            rows = slice(i * ours.BATCH, (i + 1) * ours.BATCH)
+            batch = {k: v[rows] for k, v in data.items()}
+            expected = theirs.training_step(model, optimizer, *(torch.from_numpy(batch[k]).long() for k in ("tokens", "labels")))
+            self.assertAlmostEqual(float(program.run(**batch)["loss"]), expected, places=4, msg=f"step {i}")
+            for name, parameter, is_transposed in torch_names(model):
+                found = program.variables[name]
+                np.testing.assert_allclose(found.T if is_transposed else found, parameter.detach().numpy(), rtol=2e-3, atol=2e-4, err_msg=f"{name}, step {i}")
+
+
+class Page(unittest.TestCase):
+    def test_the_page_shows_these_programs(self):
+        docs = os.path.join(os.environ["OPC_SOURCE_DIR"], "docs")
+        with open(os.path.join(docs, "python.md"), encoding="utf-8") as f:
+            blocks = [b.split("```")[0].strip() for b in f.read().split("```python\n")[1:]]
+        first, _, mine, theirs = blocks
+        for block, name in ((mine, "transformer.py"), (theirs, "transformer_torch.py")):
+            with open(os.path.join(EXAMPLE, name), encoding="utf-8") as f:
+                self.assertIn(block, f.read())
+        with contextlib.redirect_stdout(io.StringIO()) as shown:
+            exec(compile(first, "python.md", "exec"), {})
+        self.assertEqual(shown.getvalue().count("["), 3)  # an array of two rows
+
+
+class Cnn(unittest.TestCase):
+    @staticmethod
+    def build():
+        g = opc.Graph("cnn")
+        x, t = g.input("x", (8, 1, 8, 8)), g.input("t", (8,), "i32")
+        w = g.variable("conv.weight", (4, 1, 3, 3), init=opc.init.normal(std=0.3))
+        h = opc.ops.conv2d(x, w, g.variable("conv.bias", (4,), init=0), filters=4, kernel_size=[3, 3], strides=[1, 1], padding_before=[1, 1], dilation_rate=[1, 1],
+                           groups=1, data_format="channels_first")  # fmt: skip
+        h = opc.ops.relu(h).reshape(8, 4 * 64)
+        y = h @ g.variable("head.weight", (256, 3), init=opc.init.normal(std=0.1)) + g.variable("head.bias", (3,), init=0)
+        g.output("loss", opc.ops.sparse_softmax_cross_entropy(y, t).out.mean())
+        return g
+
+    @unittest.skipIf(torch is None, "no torch")
+    def test_beside_torch_step_by_step(self):
+        program = self.build().training_step("loss", opc.optim.SGD(0.1, momentum=0.9)).compile()
+        conv, head = torch.nn.Conv2d(1, 4, 3, padding=1), torch.nn.Linear(256, 3)
+        pairs = {"conv.weight": conv.weight, "conv.bias": conv.bias, "head.weight": head.weight, "head.bias": head.bias}
+        with torch.no_grad():
+            for name, parameter in pairs.items():
+                value = program.variables[name]
+                parameter.copy_(torch.from_numpy(value.T.copy() if name == "head.weight" else value))
+        optimizer = torch.optim.SGD(list(pairs.values()), 0.1, momentum=0.9)
+        rng = np.random.default_rng(3)
+        x, t = rng.standard_normal((8, 1, 8, 8)).astype("f"), rng.integers(0, 3, 8).astype("i4")
+        for i in range(6):
+            y = head(torch.relu(conv(torch.from_numpy(x))).flatten(1))
+            loss = torch.nn.functional.cross_entropy(y, torch.from_numpy(t).long())
+            optimizer.zero_grad()
+            loss.backward()
+            optimizer.step()
+            self.assertAlmostEqual(float(program.run(x=x, t=t)["loss"]), loss.item(), places=5, msg=f"step {i}")
+            for name, parameter in pairs.items():
+                found = program.variables[name]
+                np.testing.assert_allclose(found.T if name == "head.weight" else found, parameter.detach().numpy(), rtol=1e-4, atol=1e-5, err_msg=f"{name}, step {i}")
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,113 @@
+// Options of a compilation: shapes, mesh and pins, gradients and training steps.
+// SPDX-License-Identifier: Apache-2.0
+#include "CompileRequest.h"
+
+#include "AttrConversion.h"
+#include "MeshText.h"
+#include "PythonErrors.h"
+#include "TextParts.h"
+
+#include <pybind11/stl.h>
+
+namespace py = pybind11;
+
+namespace opc::python {
+namespace {
+
+Status refused(const std::string &what, const std::string &help) {
+  return Status(StatusCode::kUsage, "OPC0003", what).withHelp(help);
+}
+
+void setMesh(CompileOptions &options, std::vector<int64_t> dims, const std::vector<std::string> &pins,
+             const std::vector<std::string> &stages, int64_t microBatches, uint64_t deviceMemory) {
+  MeshRequest mesh;
+  mesh.dims = std::move(dims);
+  for (int64_t d : mesh.dims)
+    if (d < 1) return check(refused(concat("a mesh has a dimension of ", d), "dimensions are 1 or more"));
+  if (mesh.dims.empty() || mesh.dims.size() > 4)
+    return check(refused(concat("a mesh has ", mesh.dims.size(), " dimensions"), "states are planned on 1 to 4"));
+  for (const std::string &text : pins) {
+    const auto pin = parsePin(text);
+    if (!pin) return check(refused("'" + text + "' is no pin", "for example 'fc*.w=S(0)' or 'x=[S(0), B]'"));
+    mesh.pins.push_back(*pin);
+  }
+  for (const std::string &text : stages) {
+    const auto stage = parseStage(text);
+    if (!stage) return check(refused("'" + text + "' is no stage", "for example 'emb*,layer0*=0-1'"));
+    mesh.stages.push_back(*stage);
+  }
+  mesh.microBatches = microBatches;
+  mesh.deviceMemory = deviceMemory;
+  options.mesh = std::move(mesh);
+}
+
+std::map<std::string, AttrValue> attrsOf(const std::string &type, const py::dict &given) {
+  const RegistryPtr registry = currentRegistry();
+  const user_op::OpDef *op = registry->findOp(type);
+  std::map<std::string, AttrValue> attrs;
+  for (const auto &[key, value] : given) {
+    const auto name = key.cast<std::string>();
+    const user_op::AttrDef *attr = op ? op->findAttr(name) : nullptr;
+    if (!attr) check(refused(type + " has no attribute '" + name + "'", "opc ops show " + type + " lists them"));
+    attrs[attr->name] = valueOf(attrFromPython(*attr, value));
+  }
+  return attrs;
+}
+
+/// One optimizer over some of the variables; keys are those of opc.optim.
+OptimizerGroup groupFrom(const py::dict &given) {
+  OptimizerGroup group;
+  group.updateOp = given["op"].cast<std::string>();
+  group.attrs = attrsOf(group.updateOp, given["attrs"]);
+  group.schedule = attrsOf("learning_rate_schedule", given["schedule"]);
+  group.variables = given["variables"].cast<std::vector<std::string>>();
+  group.learningRate = given["lr"].cast<double>();
+  group.clipNorm = given["clip_norm"].cast<double>();
+  group.weightDecay = given["weight_decay"].cast<double>();
+  group.decayAttr = given["decay_attr"].cast<std::string>();
+  group.decayNever = given["no_decay"].cast<std::vector<std::string>>();
+  return group;
+}
+
+void setGradient(CompileOptions &options, std::vector<std::string> losses, std::vector<std::string> wrt, int order,
+                 bool dyInputs, bool backwardOnly) {
+  GradientRequest request;
+  request.losses = std::move(losses);
+  request.wrt = std::move(wrt);
+  request.order = order;
+  request.dyInputs = dyInputs;
+  request.backwardOnly = backwardOnly;
+  options.gradient = std::move(request);
+}
+
+void setTraining(CompileOptions &options, const py::list &groups, int64_t accumulate, double lossScale,
+                 bool dynamicScale, int64_t recompute) {
+  TrainingConfig config;
+  for (const py::handle group : groups) config.groups.push_back(groupFrom(group.cast<py::dict>()));
+  config.accumulate = accumulate;
+  config.lossScale.value = lossScale;
+  config.lossScale.dynamic = dynamicScale;
+  options.gradient->training = std::move(config);
+  options.gradient->recompute.segments = recompute;
+}
+
+} // namespace
+
+void raiseFindings(const Pipeline &pipeline) {
+  raise(pipeline.diagnostics(), pipeline.errorCount(), pipeline.errorClass(), pipeline.source());
+}
+
+void bindCompileOptions(py::module_ &module) {
+  py::class_<CompileOptions>(module, "CompileOptions")
+      .def(py::init<>())
+      .def_readwrite("shapes", &CompileOptions::shapes)
+      .def_readwrite("max_errors", &CompileOptions::maxErrors)
+      .def_readwrite("simplify", &CompileOptions::simplify)
+      .def_readwrite("fuse", &CompileOptions::fuse)
+      .def_readwrite("train", &CompileOptions::train)
+      .def("set_mesh", &setMesh)
+      .def("set_gradient", &setGradient)
+      .def("set_training", &setTraining);
+}
+
+} // namespace opc::python

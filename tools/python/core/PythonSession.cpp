@@ -1,0 +1,153 @@
+// Feeding, running and fetching, with the border between Python's threads and opc's.
+// SPDX-License-Identifier: Apache-2.0
+#include "PythonSession.h"
+
+#include "DlpackArrays.h"
+#include "NearestNames.h"
+#include "PythonErrors.h"
+#include "TextParts.h"
+#include "WithoutGil.h"
+
+namespace py = pybind11;
+
+namespace opc::python {
+namespace {
+
+Session load(const CompiledProgram &program, const SessionOptions &options) {
+  return valueOf(withoutGil([&] { return Session::load(program.plan, *program.registry, options); }));
+}
+
+py::str internedKey(const std::string &name) {
+  PyObject *text = PyUnicode_FromStringAndSize(name.data(), static_cast<Py_ssize_t>(name.size()));
+  PyUnicode_InternInPlace(&text); // names in calls are interned, too: one comparison of addresses finds them
+  return py::reinterpret_steal<py::str>(text);
+}
+
+template <class List> [[noreturn]] void noSuch(const char *what, const std::string &name, const List &ports) {
+  std::vector<std::string> names;
+  for (const auto &p : ports) names.push_back(p.name);
+  raise(Status(StatusCode::kUsage, "OPC0611", std::string("the graph has no ") + what + " '" + name + "'")
+            .withHelp(didYouMean(name, names, "it has " + joined(names, ", "), "'")));
+}
+
+} // namespace
+
+PythonSession::Use::Use(PythonSession *s) : session(s) {
+  if (session->inUse_.exchange(true))
+    throw std::runtime_error("this session is running in another thread; make a session for each thread: "
+                             "program.session()");
+}
+
+PythonSession::PythonSession(std::shared_ptr<CompiledProgram> program, const SessionOptions &options)
+    : program_(std::move(program)), session_(load(*program_, options)), interface_(session_.interface()) {
+  for (const PortInfo &p : interface_.inputs) inputKeys_.append(internedKey(p.name));
+  for (const PortInfo &p : interface_.outputs) outputKeys_.append(internedKey(p.name));
+  lent_.resize(interface_.inputs.size());
+}
+
+py::dict PythonSession::run(const py::dict &inputs, int64_t steps) {
+  const Use use(this);
+  for (const auto &[name, value] : inputs) feed(inputIndex(name), value);
+  runSteps(steps);
+  py::dict outputs;
+  for (size_t i = 0; i < interface_.outputs.size(); ++i)
+    if (PyDict_SetItem(outputs.ptr(), PyList_GET_ITEM(outputKeys_.ptr(), static_cast<Py_ssize_t>(i)),
+                       output(i).ptr()) != 0)
+      throw py::error_already_set();
+  return outputs;
+}
+
+HostTensor PythonSession::fetch(const std::string &output) const { return valueOf(session_.fetch(output)); }
+
+py::array PythonSession::variable(const std::string &name) {
+  const Use use(this);
+  return arrayOf(valueOf(withoutGil([&] { return session_.variable(name); })));
+}
+
+void PythonSession::setVariable(const std::string &name, py::handle value) {
+  const Use use(this);
+  for (const VariableInfo &v : interface_.variables) {
+    if (v.name != name) continue;
+    const std::string what = "variable '" + name + "'";
+    HostTensor tensor = valueOf(HostTensor::createUninitialized(v.desc.data_type(), v.desc.shape()));
+    const AnyArray array(value, what);
+    check(array.check(v.desc, what));
+    array.copyTo(tensor.data());
+    return python::check(session_.setVariable(name, tensor));
+  }
+  noSuch("variable", name, interface_.variables);
+}
+
+size_t PythonSession::loadVariables(const std::string &path, bool isPart) {
+  const Use use(this);
+  const std::unique_ptr<TensorArchive> archive = valueOf(openTensorArchive(path));
+  std::vector<const VariableInfo *> found;
+  std::vector<std::string> lacking;
+  for (const VariableInfo &v : interface_.variables)
+    if (archive->contains(v.name))
+      found.push_back(&v);
+    else
+      lacking.push_back(v.name);
+  if (!lacking.empty() && !(isPart && !found.empty()))
+    raise(Status(StatusCode::kUsage, "OPC0717",
+                 concat(path, " lacks ", lacking.size(), " of the graph's ",
+                        counted(interface_.variables.size(), "variable"), ": '", joined(lacking, "', '"), "'"))
+              .withHelp("give a file that has them, or load a part: partial=True"));
+  for (const VariableInfo *v : found) {
+    TensorReadOptions options;
+    options.voidType = v->desc.data_type();
+    const HostTensor value = valueOf(archive->read(v->name, options));
+    check(checkTensor(value, v->desc, "variable '" + v->name + "' of " + path));
+    check(session_.setVariable(v->name, value));
+  }
+  return found.size();
+}
+
+void PythonSession::saveVariables(const std::string &path) {
+  const Use use(this);
+  std::vector<HostTensor> values;
+  for (const VariableInfo &v : interface_.variables) values.push_back(valueOf(session_.variable(v.name)));
+  NamedTensors tensors;
+  for (size_t i = 0; i < values.size(); ++i) tensors.emplace_back(interface_.variables[i].name, &values[i]);
+  const bool isNpz = path.size() > 4 && path.compare(path.size() - 4, 4, ".npz") == 0;
+  check(isNpz ? writeNpz(path, tensors) : writeSafetensors(path, tensors));
+}
+
+size_t PythonSession::inputIndex(py::handle name) const {
+  const auto count = static_cast<size_t>(PyList_GET_SIZE(inputKeys_.ptr()));
+  for (size_t i = 0; i < count; ++i)
+    if (PyList_GET_ITEM(inputKeys_.ptr(), static_cast<Py_ssize_t>(i)) == name.ptr()) return i;
+  const auto text = name.cast<std::string>();
+  for (size_t i = 0; i < count; ++i)
+    if (interface_.inputs[i].name == text) return i;
+  noSuch("input", text, interface_.inputs);
+}
+
+void PythonSession::feed(size_t i, py::handle value) {
+  const PortInfo &port = interface_.inputs[i];
+  const std::string what = "input '" + port.name + "'";
+  AnyArray array(value, what);
+  check(array.check(port.desc, what));
+  constexpr size_t kWorthLending = size_t{1} << 16;
+  if (array.bytes() >= kWorthLending && array.isReadable() && session_.lendInput(port.name, array.data())) {
+    lent_[i] = array.owner();
+    return;
+  }
+  array.copyTo(session_.inputData(port.name));
+  lent_[i] = py::object();
+}
+
+void PythonSession::runSteps(int64_t steps) {
+  for (int64_t i = 0; i < steps; ++i) {
+    check(withoutGil([&] { return session_.run(1); }));
+    if (PyErr_CheckSignals() != 0) throw py::error_already_set();
+  }
+}
+
+py::object PythonSession::output(size_t i) const {
+  const PortInfo &port = interface_.outputs[i];
+  const void *data = session_.outputData(port.name);
+  return data ? arrayOf(port.desc, data) : arrayOf(valueOf(session_.fetch(port.name)));
+}
+
+} // namespace opc::python

@@ -1,0 +1,124 @@
+"""What `+ * @ []` mean on tensors: ordinary ops, broadcasting as in numpy. Nothing is converted silently."""
+# SPDX-License-Identifier: Apache-2.0
+import numbers
+from typing import Any, Callable, List, Optional, Sequence, Tuple, Union
+
+from . import ops
+from ._graph import Tensor, add_op
+
+
+def _scalar(type_name: str, x: Tensor, value: Any) -> Tensor:
+    if isinstance(value, numbers.Integral) and not isinstance(value, bool):
+        attrs = {"has_int_operand": True, "int_operand": int(value)}
+    else:
+        attrs = {"has_float_operand": True, "float_operand": float(value)}
+    return add_op(type_name, {"in": x}, attrs)[0]
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, numbers.Real) and not isinstance(value, bool)
+
+
+def _binary(tensors: str, scalar: Callable[[Tensor, Any], Tensor]) -> Callable[[Tensor, Any], Any]:
+    def operator(x: Tensor, y: Any) -> Any:
+        if isinstance(y, Tensor):
+            return add_op(tensors, {"x": x, "y": y})[0]
+        return scalar(x, y) if _is_number(y) else NotImplemented
+
+    return operator
+
+
+def _reflected(scalar: Callable[[Tensor, Any], Tensor]) -> Callable[[Tensor, Any], Any]:
+    return lambda x, y: scalar(x, y) if _is_number(y) else NotImplemented
+
+
+def _by(type_name: str) -> Callable[[Tensor, Any], Tensor]:
+    return lambda x, value: _scalar(type_name, x, value)
+
+
+def _matmul(a: Tensor, b: Any) -> Any:
+    return ops.matmul(a, b) if isinstance(b, Tensor) else NotImplemented
+
+
+Index = Union[int, slice, None, type(Ellipsis)]
+
+
+def _spread(index: Any, rank: int, what: Tensor) -> Tuple[Index, ...]:
+    """The index with one entry for each dimension, and None for each new one."""
+    parts = index if isinstance(index, tuple) else (index,)
+    for part in parts:
+        if not (part is None or part is Ellipsis or isinstance(part, (slice, numbers.Integral))) or isinstance(part, bool):
+            raise TypeError(f"{what!r} is indexed by ints, slices, ... and None, not by {part!r}; opc.ops.gather takes tensors")
+    taken = sum(p is not None and p is not Ellipsis for p in parts)
+    if taken > rank or sum(p is Ellipsis for p in parts) > 1:
+        raise IndexError(f"{what!r} has {rank} dimensions, and the index {index!r} is for {taken}")
+    at = next((i for i, p in enumerate(parts) if p is Ellipsis), len(parts))
+    return (*parts[:at], *[slice(None)] * (rank - taken), *parts[at + 1:])
+
+
+def _getitem(x: Tensor, index: Any) -> Tensor:
+    start: List[int] = []
+    stop: List[int] = []
+    step: List[int] = []
+    shape: List[int] = []  # of the result
+    for part in _spread(index, x.ndim, x):
+        if part is None:
+            shape.append(1)
+            continue
+        size = x.shape[len(start)]
+        if isinstance(part, slice):
+            first, last, by = part.indices(size)
+            shape.append(len(range(first, last, by)))
+        else:
+            first = int(part)  # type: ignore[call-overload]
+            if not -size <= first < size:
+                raise IndexError(f"{x!r}: index {first} is beyond dimension {len(start)}, which has {size}")
+            first %= size
+            last, by = first + 1, 1
+        start.append(first)
+        stop.append(last if by > 0 or last >= 0 else -size - 1)
+        step.append(by)
+    whole = all(s == 0 and e == n and b == 1 for s, e, b, n in zip(start, stop, step, x.shape))
+    y = x if whole else ops.slice(x, start=start, stop=stop, step=step)
+    return y if y.shape == tuple(shape) else ops.reshape(y, shape=shape)
+
+
+def _reduction(type_name: str) -> Callable[..., Tensor]:
+    def reduce(self: Tensor, axis: Optional[Union[int, Sequence[int]]] = None, keepdims: bool = False) -> Tensor:
+        axes = range(self.ndim) if axis is None else [axis] if isinstance(axis, int) else axis
+        return add_op(type_name, {"input_tensor": self}, {"axis": [a % self.ndim for a in axes], "keepdims": keepdims})[0]
+
+    reduce.__doc__ = f"{type_name} over an axis, several, or all."
+    return reduce
+
+
+def _transpose(self: Tensor, *axes: int) -> Tensor:
+    """The axes in another order; reversed when none is given."""
+    order = axes if axes else tuple(reversed(range(self.ndim)))
+    return ops.transpose(self, perm=[a % self.ndim for a in order])
+
+
+def _reshape(self: Tensor, *shape: int) -> Tensor:
+    """Another shape of as many elements; one -1 is what is left."""
+    return ops.reshape(self, shape=list(shape[0]) if len(shape) == 1 and not isinstance(shape[0], int) else list(shape))
+
+
+def install() -> None:
+    """Gives tensors their operators and the methods that read better than functions."""
+    negative = ops.negative
+    Tensor.__add__ = Tensor.__radd__ = _binary("broadcast_add", _by("scalar_add"))  # type: ignore[attr-defined]
+    Tensor.__sub__ = _binary("broadcast_sub", lambda x, v: _scalar("scalar_add", x, -v))  # type: ignore[attr-defined]
+    Tensor.__rsub__ = _reflected(lambda x, v: _scalar("scalar_add", negative(x), v))  # type: ignore[attr-defined]
+    Tensor.__mul__ = Tensor.__rmul__ = _binary("broadcast_mul", _by("scalar_mul"))  # type: ignore[attr-defined]
+    Tensor.__truediv__ = _binary("broadcast_div", _by("scalar_div"))  # type: ignore[attr-defined]
+    Tensor.__rtruediv__ = _reflected(lambda x, v: _scalar("scalar_mul", ops.reciprocal(x), v))  # type: ignore[attr-defined]
+    Tensor.__pow__ = _binary("broadcast_pow", _by("scalar_pow"))  # type: ignore[attr-defined]
+    Tensor.__matmul__ = _matmul  # type: ignore[attr-defined]
+    Tensor.__neg__ = lambda self: negative(self)  # type: ignore[attr-defined]
+    for name, tensors, scalar in (("lt", "less", "less"), ("le", "less_equal", "less_equal"), ("gt", "greater", "greater"),
+                                  ("ge", "greater_equal", "greater_equal")):
+        setattr(Tensor, f"__{name}__", _binary("broadcast_" + tensors, _by("scalar_logical_" + scalar)))
+    Tensor.__getitem__ = _getitem  # type: ignore[attr-defined]
+    Tensor.sum, Tensor.mean = _reduction("reduce_sum"), _reduction("reduce_mean")  # type: ignore[attr-defined]
+    Tensor.transpose, Tensor.reshape = _transpose, _reshape  # type: ignore[attr-defined]
+    Tensor.T = property(_transpose)  # type: ignore[attr-defined]

@@ -1,0 +1,200 @@
+"""Training: batches of data sets through a training step, with checkpoints that go on bit for bit.
+
+The order of the batches, the checkpoints and the lines of metrics are those of `opc run --feed-dataset`: a run may begin in
+Python and go on at the command line.
+"""
+# SPDX-License-Identifier: Apache-2.0
+import math
+import sys
+import time
+from typing import Any, Callable, Dict, List, Mapping, Optional, Union
+
+import numpy as np
+
+from . import _core
+from ._errors import ExecutionError, UsageError
+from ._graph import Graph
+from ._program import Program, Session
+
+Metrics = Dict[str, float]
+
+
+class Training:
+    """A run of training: its session, how far it is, and what was measured.
+
+    step, epoch: completed. history: a dict for each step of this run, with "step", "epoch" and every output of one element.
+    """
+
+    def __init__(self, session: Session, data: Mapping[str, Any], shuffle: bool, seed: int, inputs: Mapping[str, Any]) -> None:
+        self.session = session
+        self.seed = seed
+        self.step = 0
+        self.history: List[Dict[str, Any]] = []
+        self._batches = _core.Batches(session._core, dict(data), shuffle, seed)
+        self._inputs = dict(inputs)
+        self.steps_per_epoch: int = self._batches.steps_per_epoch
+        self._notes = {"batch": str(self._batches.batch), "examples": str(self._batches.examples), "shuffle": "true" if shuffle else "false"}
+        self._notes.update(self._batches.contents)
+        self._first = True
+
+    @property
+    def epoch(self) -> int:
+        return self.step // self.steps_per_epoch
+
+    @property
+    def variables(self) -> Any:
+        return self.session.variables
+
+    def run_step(self) -> Dict[str, Any]:
+        """One step: the next batch in, the numbers out."""
+        self._batches.feed(self.session._core, self.step)
+        try:
+            outputs = self.session._core.run(self._inputs if self._first else {}, 1)
+        except ExecutionError as e:
+            e.add_note(f"in step {self.step + 1}") if hasattr(e, "add_note") else None
+            raise
+        self._first = False
+        self.step += 1
+        line: Dict[str, Any] = {"step": self.step, "epoch": (self.step - 1) // self.steps_per_epoch + 1}
+        line.update((name, float(value.reshape(())[()])) for name, value in outputs.items() if value.size == 1 and value.dtype.kind in "fiu")
+        self.history.append(line)
+        return line
+
+    def save(self, path: str) -> None:
+        """A checkpoint: every variable, the optimizer's state among them, and how far the run is. The name stands for a
+        complete file at any time. A state that is not finite is not written (OPC0621)."""
+        odd = _core.write_checkpoint(self.session._core, path, self.step, self.epoch, self.seed, self._notes, False)
+        if odd:
+            raise ExecutionError(f"the variables {', '.join(odd)} are not finite after step {self.step}: {path} is left as it was", "OPC0621", "{}", 5)
+
+    def resume(self, path: str) -> None:
+        """Goes on from a checkpoint. OPC0712 when it is of another run: other data, batches, order or seed."""
+        step, _, seed, _ = _core.read_checkpoint(self.session._core, path, self._notes)
+        if seed != self.seed:
+            raise UsageError(f"{path} is of a run with seed {seed}, this one has seed {self.seed}", "OPC0712", "{}", 2)
+        self.step = step
+
+
+class _Progress:
+    """A line on a terminal that is written anew; elsewhere a line every ten seconds."""
+
+    def __init__(self, wanted: Optional[bool], total: int, first: int) -> None:
+        self._terminal = sys.stderr.isatty()
+        self._wanted = wanted if wanted is not None else self._terminal
+        self._total, self._first, self._start = total, first, time.monotonic()
+        self._shown = self._start if not self._terminal else 0.0
+        self._visible = False
+
+    def show(self, line: Mapping[str, Any]) -> None:
+        now = time.monotonic()
+        if not self._wanted or now - self._shown < (0.1 if self._terminal else 10.0):
+            return
+        self._shown = now
+        done = line["step"] - self._first
+        rate = done / max(now - self._start, 1e-9)
+        left = (self._total - line["step"]) / max(rate, 1e-9)
+        values = "  ".join(f"{k} {v:.4g}" for k, v in line.items() if k not in ("step", "epoch"))
+        bar = "#" * (20 * line["step"] // max(self._total, 1))
+        text = f"epoch {line['epoch']}  step {line['step']}/{self._total} [{bar:<20}] {values}  {rate:.3g} steps/s  {left:.0f} s left"
+        sys.stderr.write(("\r\x1b[K" if self._terminal else "") + text + ("" if self._terminal else "\n"))
+        sys.stderr.flush()
+        self._visible = self._terminal
+
+    def clear(self) -> None:
+        if self._visible:
+            sys.stderr.write("\r\x1b[K")
+
+
+class _Validation:
+    """A forward graph on other data, with the variables as they are."""
+
+    def __init__(self, graph: Union[Graph, Program], data: Mapping[str, Any], threads: int) -> None:
+        program = graph.compile() if isinstance(graph, Graph) else graph
+        self._session = program.session(threads=threads)
+        self._batches = _core.Batches(self._session._core, dict(data), False, 0)
+
+    def measure(self, trained: Session) -> Metrics:
+        for name in self._session.variables:
+            self._session.variables[name] = trained.variables[name]
+        sums: Dict[str, List[float]] = {}
+        for step in range(self._batches.steps_per_epoch):
+            self._batches.feed(self._session._core, step)
+            for name, value in self._session._core.run({}, 1).items():
+                if value.size == 1 and value.dtype.kind in "fiu":
+                    sums.setdefault("val." + name, []).append(float(value.reshape(())[()]))
+        return {name: math.fsum(values) / len(values) for name, values in sums.items()}
+
+
+def _seed_of(path: str, given: Optional[int]) -> int:
+    if given is not None:
+        return given
+    return int(_core.file_metadata(path).get("seed", 0)) if path else 0
+
+
+def train(
+    step: Union[Graph, Program],
+    data: Mapping[str, Any],
+    *,
+    epochs: Optional[int] = None,
+    steps: Optional[int] = None,
+    shuffle: bool = False,
+    seed: Optional[int] = None,
+    inputs: Optional[Mapping[str, np.ndarray]] = None,
+    weights: Optional[str] = None,
+    save: Optional[str] = None,
+    save_every: int = 0,
+    resume: Optional[str] = None,
+    metrics: Optional[str] = None,
+    validate: Optional[Mapping[str, Any]] = None,
+    validate_graph: Optional[Union[Graph, Program]] = None,
+    validate_every: int = 0,
+    on_step: Optional[Callable[[Training, Dict[str, Any]], Optional[bool]]] = None,
+    stop_on_nan: bool = False,
+    progress: Optional[bool] = None,
+    threads: int = 0,
+    ranks: int = 0,
+) -> Training:
+    """Runs a training step over data sets, batch by batch.
+
+    step: of `graph.training_step(...)`, or a program. data: input -> array, or a file's name ("x.npy", "d.npz:x"), with one example
+    for each index of the first axis. epochs or steps: when to stop, counted from the beginning of the run, also of one that goes
+    on; one epoch when neither is given. inputs: what else is fed, the same in each step. weights: a file of initial values.
+    save, save_every, resume: checkpoints; Ctrl-C saves one before it goes on as KeyboardInterrupt. metrics: a file of JSON lines.
+    validate, validate_graph, validate_every: the means of a forward graph's outputs over other data, as "val.NAME"; after
+    each epoch when not said. on_step(training, line): sees each step; True ends the run. progress: by default on a terminal.
+    """
+    program = step.compile() if isinstance(step, Graph) else step
+    chosen = _seed_of(resume or "", seed)
+    session = program.session(seed=chosen, threads=threads, ranks=ranks)
+    training = Training(session, data, shuffle, chosen, inputs or {})
+    if weights:
+        session.load_weights(weights, partial=True)
+    if resume:
+        training.resume(resume)
+    total = steps if steps is not None else (1 if epochs is None else epochs) * training.steps_per_epoch
+    log = _core.MetricsFile(metrics, training.step) if metrics else None
+    validation = _Validation(validate_graph, validate, threads) if validate is not None and validate_graph is not None else None
+    bar = _Progress(progress, total, training.step)
+    try:
+        while training.step < total:
+            line = training.run_step()
+            if validation and training.step % (validate_every or training.steps_per_epoch) == 0:
+                line.update(validation.measure(session))
+            if log:
+                log.write(line["step"], line["epoch"], [(k, v) for k, v in line.items() if k not in ("step", "epoch")])
+            bar.show(line)
+            if stop_on_nan and not all(math.isfinite(v) for v in line.values()):
+                raise ExecutionError(f"step {training.step} gave a value that is not finite: {line}", "OPC0621", "{}", 5)
+            if save and save_every and training.step % save_every == 0:
+                if log:
+                    log.flush()
+                training.save(save)
+            if on_step and on_step(training, line):
+                break
+    finally:
+        bar.clear()
+        if log:
+            log.flush()
+        if save and not isinstance(sys.exc_info()[1], ExecutionError):
+            training.save(save)
+    return training
