@@ -397,9 +397,14 @@ Result<Session> Session::load(std::string_view planBytes, const Registry &regist
   return Session(std::move(impl));
 }
 
-std::string runningKernel() {
+RunningOp runningOp() noexcept {
   const KernelTask *task = KernelTask::running();
-  return task ? "op " + task->op().conf().name + " (" + task->op().def().name + ")" : "";
+  return task ? RunningOp{task->op().conf().name.c_str(), task->op().def().name.c_str()} : RunningOp();
+}
+
+std::string runningKernel() {
+  const RunningOp op = runningOp();
+  return op.name ? std::string("op ") + op.name + " (" + op.type + ")" : "";
 }
 
 const SessionInterface &Session::interface() const { return impl_->interface; }

@@ -62,6 +62,11 @@ uint64_t defaultMemoryLimit();
 
 /// The op whose kernel the calling thread is in, as "op NAME (TYPE)"; "" outside of kernels. For what ends a process.
 std::string runningKernel();
+/// The same for a handler of signals: name and type, which live while the kernel runs; null outside of kernels.
+struct RunningOp {
+  const char *name = nullptr, *type = nullptr;
+};
+RunningOp runningOp() noexcept;
 
 /// A size that the plan leaves open: the inputs give it.
 struct SizeInfo {

@@ -3,6 +3,7 @@
 import json
 import os
 import re
+import signal
 import sys
 import tempfile
 import unittest
@@ -162,6 +163,12 @@ class Contract(unittest.TestCase):
 
     def test_quick_exit_in_a_kernel(self):
         self.failure("e_leaves", "OPC0603", 5, "the kernel of op culprit (e_leaves) called exit(")
+
+    @unittest.skipIf(os.environ.get("OPC_SANITIZE"), "sanitizers have handlers of their own")
+    def test_crashes_name_the_op(self):
+        """The signal stays what it was: a debugger or a core file is to show the place."""
+        self.failure("e_aborts", "OPC0605", -signal.SIGABRT, "the kernel of op culprit (e_aborts) called abort()")
+        self.failure("e_strays", "OPC0605", -signal.SIGSEGV, "the kernel of op culprit (e_strays) touched memory")
 
     def test_copies_on_a_mesh(self):
         """Each device runs an op that is not pure: said, unless it says itself what each has. Pure ones are copied."""

@@ -99,6 +99,12 @@ KERNEL("e_shrinks", shrinks);
 void leaves(KernelComputeContext *) { std::exit(0); }
 REGISTER_USER_OP("e_exits").Input("x").Output("y").SetTensorDescInferFn(same);
 KERNEL("e_exits", leaves);
+void aborts(KernelComputeContext *) { std::abort(); }
+REGISTER_USER_OP("e_aborts").Input("x").Output("y").SetTensorDescInferFn(same);
+KERNEL("e_aborts", aborts);
+void strays(KernelComputeContext *) { *reinterpret_cast<volatile int *>(16) = 1; }
+REGISTER_USER_OP("e_strays").Input("x").Output("y").SetTensorDescInferFn(same);
+KERNEL("e_strays", strays);
 void leavesQuickly(KernelComputeContext *) { std::quick_exit(0); }
 REGISTER_USER_OP("e_leaves").Input("x").Output("y").SetTensorDescInferFn(same);
 KERNEL("e_leaves", leavesQuickly);

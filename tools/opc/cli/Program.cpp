@@ -32,6 +32,16 @@ namespace opc::cli {
 
 namespace {
 
+void say(const char *text) { (void)!write(STDERR_FILENO, text, std::strlen(text)); }
+
+/// One by one: what a terminal would obey is not for it.
+void sayName(const char *name) {
+  for (; *name; ++name) {
+    const char c = static_cast<unsigned char>(*name) < 0x20 || *name == 0x7f ? '?' : *name;
+    (void)!write(STDERR_FILENO, &c, 1);
+  }
+}
+
 /// A file that is mapped has become shorter: its pages are gone, and no code around the access can know it. Everything
 /// here may be called in a handler.
 void endOnLostPage(int signal, siginfo_t *info, void *) {
@@ -40,12 +50,8 @@ void endOnLostPage(int signal, siginfo_t *info, void *) {
     std::signal(signal, SIG_DFL);
     return;
   }
-  const auto say = [](const char *text) { (void)!write(STDERR_FILENO, text, std::strlen(text)); };
   say("error[OPC0702]: ");
-  for (; *path; ++path) { // one by one: what a terminal would obey is not for it
-    const char c = static_cast<unsigned char>(*path) < 0x20 || *path == 0x7f ? '?' : *path;
-    (void)!write(STDERR_FILENO, &c, 1);
-  }
+  sayName(path);
   say(": the file became shorter while it was read\nhelp: leave files alone that a run reads, or replace them by "
       "renaming\nmore: opc explain OPC0702\n");
   _exit(kExitExecution);
@@ -56,6 +62,35 @@ void catchLostPages() {
   action.sa_sigaction = endOnLostPage;
   action.sa_flags = SA_SIGINFO;
   (void)sigaction(SIGBUS, &action, nullptr);
+}
+
+/// A kernel that crashes takes opc with it, as it should for a debugger; but it is named.
+void nameCrashedKernel(int signal) {
+  std::signal(signal, SIG_DFL);
+  if (const RunningOp op = runningOp(); op.name) {
+    say("error[OPC0605]: the kernel of op ");
+    sayName(op.name);
+    say(" (");
+    sayName(op.type);
+    say(signal == SIGABRT   ? ") called abort()"
+        : signal == SIGSEGV ? ") touched memory that is not there"
+        : signal == SIGFPE  ? ") divided an integer by zero"
+                            : ") ran an instruction that this processor does not have");
+    say("\nhelp: a debugger shows where: gdb --args opc run ...; OPC_PRESET=asan builds opc with AddressSanitizer\n"
+        "more: opc explain OPC0605\n");
+  }
+  (void)std::raise(signal); // delivered when this returns
+}
+
+void catchCrashes() {
+#ifdef __has_feature
+#define OPC_HAS_ASAN __has_feature(address_sanitizer)
+#else
+#define OPC_HAS_ASAN 0
+#endif
+#if !OPC_HAS_ASAN // which says more
+  for (int signal : {SIGSEGV, SIGABRT, SIGFPE, SIGILL}) std::signal(signal, nameCrashedKernel);
+#endif
 }
 
 int failInternally(Terminal &terminal, const std::string &what) {
@@ -82,6 +117,7 @@ void noteForeignExit(int status, void *) {
 
 int runProgram(Terminal &terminal, const std::function<int()> &work) {
   catchLostPages();
+  catchCrashes();
   std::signal(SIGPIPE, SIG_IGN); // a closed pipe is seen where it is written to
   std::signal(SIGXFSZ, SIG_IGN); // and so is a limit on the size of files
   static const int registered =
