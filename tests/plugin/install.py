@@ -38,6 +38,14 @@ with tempfile.TemporaryDirectory() as scratch:
     said = run(opc, "sdk", "--prefix").strip()
     assert os.path.realpath(said) == os.path.realpath(moved), f"opc sdk --prefix says {said}"
 
+    # The Python package, where it was built.
+    if os.path.exists(os.path.join(BUILD, "python", "opc")):
+        package = run(opc, "python", "--path").strip()
+        assert os.path.realpath(package).startswith(os.path.realpath(moved)), f"opc python --path says {package}"
+        program = "import opc; g = opc.Graph(); g.output('y', g.input('x', (2,)) + 1); print(opc.__file__, *g.compile().run(x=[1.0, 2.0])['y'])"
+        found = run("env", f"PYTHONPATH={package}", sys.executable, "-c", program).split()
+        assert found == [os.path.join(package, "opc", "__init__.py"), "2.0", "3.0"], found
+
     project = os.path.join(scratch, "project")
     shutil.copytree(os.path.join(SOURCE, "docs", "examples", "myrelu_plugin"), project)
     build = os.path.join(scratch, "plugin-build")
