@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "PluginLoader.h"
 
+#include "PluginOpeners.h"
 #include "opc/Version.h"
 
 #include <charconv>
@@ -43,6 +44,7 @@ Status notOpened(const std::string &path) {
 } // namespace
 
 Result<LoadedPlugin> openPlugin(const std::string &path) {
+  if (const auto opener = pluginOpener(path)) return opener->open(path);
   dlerror();
   // A bare name would be searched in the system's library folders: a plugin is always a file the user named.
   const std::string file = path.find('/') == std::string::npos ? "./" + path : path;

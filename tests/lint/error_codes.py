@@ -9,7 +9,7 @@ used = {}
 for folder in ("compiler", "kernels", "proto", "runtime", "tools"):
     for directory, _, names in os.walk(os.path.join(root, folder)):
         for name in sorted(names):
-            if not name.endswith((".cpp", ".h", ".td", ".in")):
+            if not name.endswith((".cpp", ".h", ".td", ".in", ".py")):
                 continue
             path = os.path.join(directory, name)
             with open(path, encoding="utf-8") as f:

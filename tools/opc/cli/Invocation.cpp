@@ -5,7 +5,9 @@
 #include "DiagnosticJson.h"
 #include "DiagnosticText.h"
 #include "Log.h"
+#include "OpManifest.h"
 #include "PluginOverrides.h"
+#include "PythonModule.h"
 #include "TextParts.h"
 
 #include <cerrno>
@@ -21,6 +23,7 @@ std::vector<Option> SharedFlags::options() {
       {"--plugin", 0, "LIB", "load the operators of a shared library (repeatable)", &plugins},
       {"--plugin-overrides", 0, "LIB", "load a library whose ops win over built-in ones of their names (repeatable)",
        intoEach(&plugins, [](const std::string &path) { return std::optional(overridingPlugin(path)); })},
+      {"--op-path", 0, "DIR", "a folder whose Python operators may run (repeatable)", &opPaths},
       {"--device", 0, "cpu|gpu", "where to run (default: cpu)", &device},
       Option{"", 'j', "N", "threads to use (default: one for each core)", &threads}.range(1, 4096, "number of threads"),
       {"--json", 0, "", "one JSON document on standard output instead of text", &json},
@@ -71,9 +74,16 @@ Result<Registry> loadRegistry(const std::vector<std::string> &plugins) {
   return registry;
 }
 
-Result<Registry> Invocation::loadRegistry() {
+Result<Registry> Invocation::loadRegistry(const std::string &graph) {
   notePlugins();
-  return opc::cli::loadRegistry(flags_.plugins);
+  python::openPythonPlugins();
+  std::vector<std::string> plugins = flags_.plugins;
+  if (!flags_.opPaths.empty()) python::allowPythonFrom({flags_.opPaths});
+  if (const std::string manifest = python::findManifest(graph); !manifest.empty())
+    plugins.push_back(manifest);
+  else
+    for (const std::string &folder : flags_.opPaths) plugins.push_back(python::pythonFolder(folder));
+  return opc::cli::loadRegistry(plugins);
 }
 
 void Invocation::notePlugins() {

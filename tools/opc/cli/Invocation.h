@@ -21,6 +21,7 @@ struct SharedFlags {
   std::string directory; // -C
   std::string config;    // --config
   std::vector<std::string> plugins;
+  std::vector<std::string> opPaths; // --op-path: folders whose Python code may run
   std::string device = "cpu";
   int threads = 0; // -j; 0: one for each core
   std::string color = "auto";
@@ -51,8 +52,9 @@ public:
 
   /// Checks the values of the shared flags and moves to -C's directory.
   Status start();
-  /// The built-in ops and those of --plugin and the settings, each of which is noted.
-  Result<Registry> loadRegistry();
+  /// The built-in ops, those of --plugin and the settings, each of which is noted, and the ones that are written in
+  /// Python: of the manifest beside `graph`, or where there is none of the folders of --op-path.
+  Result<Registry> loadRegistry(const std::string &graph = "");
   void notePlugins();
 
   /// A line on standard error, unless -q.

@@ -5,6 +5,7 @@
 #include "Calibration.h"
 #include "CompileReport.h"
 #include "GraphInput.h"
+#include "GraphOutput.h"
 #include "Log.h"
 #include "MeshFlags.h"
 #include "NearestNames.h"
@@ -78,7 +79,7 @@ public:
     }
     OPC_ASSIGN_OR_RETURN(GraphInput input, readGraphInput(positional[0]));
     if (input.isPlan) return usageError(input.name + " is a plan already", "opc run " + positional[0] + " runs it");
-    OPC_ASSIGN_OR_RETURN(Registry registry, invocation.loadRegistry());
+    OPC_ASSIGN_OR_RETURN(Registry registry, invocation.loadRegistry(positional[0]));
 
     Status dumped;
     CompileOptions options = options_;
@@ -125,7 +126,7 @@ public:
     if (output_ == "-")
       invocation.terminal().out(result);
     else
-      OPC_RETURN_IF_ERROR(writeFileAtomically(output_, result));
+      OPC_RETURN_IF_ERROR(writeGraphOutput(output_, result, positional[0]));
     report(invocation, pipeline, input.name, result.size(), json, std::move(simulation));
     return kExitOk;
   }

@@ -4,6 +4,7 @@
 
 #include "GradientCheck.h"
 #include "GraphInput.h"
+#include "GraphOutput.h"
 #include "JsonOutput.h"
 #include "NumberText.h"
 #include "OutputFiles.h"
@@ -87,7 +88,7 @@ public:
       return usageError(input.name + " is a plan; gradients are made from graphs",
                         "give the graph that the plan was compiled from");
     limitTensorReads(defaultMemoryLimit());
-    OPC_ASSIGN_OR_RETURN(Registry registry, invocation.loadRegistry());
+    OPC_ASSIGN_OR_RETURN(Registry registry, invocation.loadRegistry(positional[0]));
 
     OPC_ASSIGN_OR_RETURN(options_.gradient->training, training_.config(registry));
     OPC_RETURN_IF_ERROR(chooseRecompute(registry, input));
@@ -104,7 +105,7 @@ public:
     if (output_ == "-") {
       if (!invocation.flags().json) invocation.terminal().out(text);
     } else {
-      OPC_RETURN_IF_ERROR(writeFileAtomically(output_, text));
+      OPC_RETURN_IF_ERROR(writeGraphOutput(output_, text, positional[0]));
     }
     report(invocation, pipeline, input.name, text.size());
     return kExitOk;

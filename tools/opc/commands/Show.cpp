@@ -173,7 +173,7 @@ public:
     const bool states = what_ == "sbp" || what_ == "boxing";
     if (states && !options.mesh) return usageError("states are chosen for a mesh", "give --mesh, e.g. --mesh 2x4");
     OPC_ASSIGN_OR_RETURN(GraphInput input, readGraphInput(positional[0]));
-    OPC_ASSIGN_OR_RETURN(Registry registry, invocation.loadRegistry());
+    OPC_ASSIGN_OR_RETURN(Registry registry, invocation.loadRegistry(positional[0]));
     if (input.isPlan && !until_.empty()) return usageError("--until needs the graph, and " + input.name + " is a plan");
     if (input.isPlan) return showPlan(invocation, input, registry, !options.shapes.empty());
 

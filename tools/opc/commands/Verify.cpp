@@ -112,6 +112,7 @@ private:
     std::vector<std::string> args = {"verify", "--results"};
     if (all_) args.push_back("--all");
     for (const std::string &plugin : invocation.flags().plugins) args.insert(args.end(), {"--plugin", plugin});
+    for (const std::string &folder : invocation.flags().opPaths) args.insert(args.end(), {"--op-path", folder});
     args.push_back("--");
     args.insert(args.end(), positional.begin(), positional.end());
     OPC_ASSIGN_OR_RETURN(const std::string text, outputOfOwnProgram(args));

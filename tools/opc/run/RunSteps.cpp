@@ -99,7 +99,7 @@ Outcome<PlannedRun> planRun(RunContext &c) {
   OPC_ASSIGN_OR_RETURN(planned.input, readGraphInput(o.graph));
   if (planned.input.isPlan && !o.reference.empty())
     return usageError("--reference needs the graph, and " + planned.input.name + " is a plan");
-  OPC_ASSIGN_OR_RETURN(Registry registry, c.invocation.loadRegistry());
+  OPC_ASSIGN_OR_RETURN(Registry registry, c.invocation.loadRegistry(o.graph));
   planned.registry = std::make_unique<Registry>(std::move(registry));
   c.watch.lap("read");
 

@@ -109,7 +109,7 @@ Outcome<PlannedRun> planTraining(RunContext &c) {
   OPC_ASSIGN_OR_RETURN(planned.inputs, o.values.open());
   OPC_RETURN_IF_ERROR(adoptSeed(o));
   OPC_ASSIGN_OR_RETURN(planned.input, readGraphInput(o.graph));
-  OPC_ASSIGN_OR_RETURN(Registry registry, c.invocation.loadRegistry());
+  OPC_ASSIGN_OR_RETURN(Registry registry, c.invocation.loadRegistry(o.graph));
   planned.registry = std::make_unique<Registry>(std::move(registry));
   planned.planner = std::make_unique<RunPlanner>(c.invocation, o, *planned.registry, nullptr);
   OPC_ASSIGN_OR_RETURN(const std::string plan, planned.planner->planBatches(planned.input, planned.inputs,

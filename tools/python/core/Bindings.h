@@ -11,5 +11,6 @@ void bindGraph(pybind11::module_ &module);
 void bindProgram(pybind11::module_ &module);
 void bindSession(pybind11::module_ &module);
 void bindTraining(pybind11::module_ &module);
+void bindPythonOps(pybind11::module_ &module);
 
 } // namespace opc::python

@@ -12,4 +12,5 @@ PYBIND11_MODULE(_core, module) {
   opc::python::bindProgram(module);
   opc::python::bindSession(module);
   opc::python::bindTraining(module);
+  opc::python::bindPythonOps(module);
 }

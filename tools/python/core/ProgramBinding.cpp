@@ -7,6 +7,7 @@
 #include "CompiledProgram.h"
 #include "GraphMessage.h"
 #include "PythonErrors.h"
+#include "PythonTurn.h"
 #include "WithoutGil.h"
 
 #include <pybind11/stl.h>
@@ -116,6 +117,7 @@ py::tuple readGraph(const std::string &name, std::string bytes, const CompileOpt
 }
 
 std::shared_ptr<CompiledProgram> compile(const std::string &name, std::string bytes, const CompileOptions &options) {
+  check(refuseInsideKernel());
   const RegistryPtr registry = currentRegistry();
   const auto pipeline = runPipeline(*registry, name, std::move(bytes), options, Phase::kPlan);
   warn(pipeline->diagnostics(), pipeline->source());

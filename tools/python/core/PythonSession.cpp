@@ -5,6 +5,7 @@
 #include "DlpackArrays.h"
 #include "NearestNames.h"
 #include "PythonErrors.h"
+#include "PythonTurn.h"
 #include "TextParts.h"
 #include "WithoutGil.h"
 
@@ -138,6 +139,7 @@ void PythonSession::feed(size_t i, py::handle value) {
 }
 
 void PythonSession::runSteps(int64_t steps) {
+  check(refuseInsideKernel());
   for (int64_t i = 0; i < steps; ++i) {
     check(withoutGil([&] { return session_.run(1); }));
     if (PyErr_CheckSignals() != 0) throw py::error_already_set();

@@ -7,6 +7,7 @@ from . import _core, init, optim
 from ._dtypes import DType, dtype
 from ._errors import Error, ExecutionError, GraphError, InternalError, OpcWarning, UnsupportedError, UsageError
 from ._graph import Graph, Spec, Tensor, current_graph, name_scope
+from ._op import Operator, elementwise, op
 from ._program import Program, Session
 from . import _operators, ops
 from ._training import Training, train
@@ -38,7 +39,7 @@ def grad(loss: Tensor, wrt: Any = None, **options: Any) -> Graph:
 
 
 __all__ = [
-    "DType", "Error", "ExecutionError", "Graph", "GraphError", "InternalError", "OpcWarning", "Program", "Session", "Spec", "Tensor",
-    "Training", "UnsupportedError", "UsageError", "current_graph", "dtype", "grad", "init", "load", "load_plugin", "name_scope", "ops",
-    "optim", "train",
+    "DType", "Error", "ExecutionError", "Graph", "GraphError", "InternalError", "OpcWarning", "Operator", "Program", "Session", "Spec",
+    "Tensor", "Training", "UnsupportedError", "UsageError", "current_graph", "dtype", "elementwise", "grad", "init", "load", "load_plugin",
+    "name_scope", "op", "ops", "optim", "train",
 ]

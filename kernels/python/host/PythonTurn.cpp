@@ -1,0 +1,139 @@
+// Whose turn it is to run Python.
+// SPDX-License-Identifier: Apache-2.0
+#include "PythonTurn.h"
+
+#include <atomic>
+#include <new>
+
+namespace opc::python {
+
+namespace {
+
+struct Queue {
+  std::atomic<uint32_t> next{0}, serving{0};
+  std::atomic<bool> closed{false};
+
+  void enter() {
+    const uint32_t mine = next.fetch_add(1, std::memory_order_relaxed);
+    for (uint32_t now = serving.load(std::memory_order_acquire); now != mine;
+         now = serving.load(std::memory_order_acquire))
+      serving.wait(now, std::memory_order_acquire);
+  }
+  void leave() {
+    // Only who has the turn writes this.
+    serving.store(serving.load(std::memory_order_relaxed) + 1, std::memory_order_release);
+    serving.notify_all();
+  }
+};
+Queue queue;
+
+thread_local const std::string *insideOp = nullptr; // the op whose kernel this thread is in
+thread_local bool forking = false;                  // beforeFork() has taken the turn
+
+bool isFinalizing() {
+#if PY_VERSION_HEX >= 0x030D0000
+  return Py_IsFinalizing();
+#else
+  return _Py_IsFinalizing();
+#endif
+}
+
+/// Python's record of this thread: its own, or one that is made once and lives as long as the thread.
+struct ThreadRecord {
+  PyThreadState *made = nullptr;
+  ~ThreadRecord() {
+    if (!made || queue.closed || !Py_IsInitialized() || isFinalizing()) return;
+    PyEval_RestoreThread(made);
+    PyThreadState_Clear(made);
+    PyThreadState_DeleteCurrent();
+  }
+};
+thread_local ThreadRecord record;
+
+PyThreadState *threadState() {
+  if (PyThreadState *own = PyGILState_GetThisThreadState()) return own;
+  return record.made = PyThreadState_New(PyInterpreterState_Main());
+}
+
+bool holdsGil(PyThreadState *own) {
+#if PY_VERSION_HEX >= 0x030D0000
+  return PyThreadState_GetUnchecked() == own;
+#else
+  return _PyThreadState_UncheckedGet() == own;
+#endif
+}
+
+Status refused(const std::string &op) {
+  return Status(StatusCode::kExecution, "OPC0625", "opc is called inside the kernel of op '" + op + "'")
+      .withHelp("a kernel runs while a graph runs, and cannot run another one: make what it needs an op of the graph");
+}
+
+} // namespace
+
+PythonTurn::PythonTurn(const std::string &op) {
+  if (insideOp) [[unlikely]] {
+    status_ = refused(*insideOp);
+    return;
+  }
+  PyThreadState *own = threadState();
+  // Whoever waits for the turn must not keep Python from the one that has it.
+  if (holdsGil(own)) released_ = PyEval_SaveThread();
+  queue.enter();
+  if (queue.closed.load(std::memory_order_relaxed)) [[unlikely]] {
+    queue.leave();
+    status_ = Status(StatusCode::kExecution, "OPC0922", "Python is ending, and op '" + op + "' cannot run any more");
+    return;
+  }
+  PyEval_RestoreThread(own);
+  insideOp = &op;
+  has_ = true;
+}
+
+PythonTurn::~PythonTurn() {
+  if (has_) {
+    insideOp = nullptr;
+    PyEval_SaveThread();
+    queue.leave();
+  }
+  if (released_) PyEval_RestoreThread(released_);
+}
+
+GilForRelease::GilForRelease() {
+  if (queue.closed || !Py_IsInitialized() || isFinalizing()) return;
+  state_ = PyGILState_Ensure();
+  has_ = true;
+}
+GilForRelease::~GilForRelease() {
+  if (has_) PyGILState_Release(state_);
+}
+
+Status refuseInsideKernel() { return insideOp ? refused(*insideOp) : Status::ok(); }
+
+void beforeFork() {
+  if (insideOp || forking) return; // a kernel that forks has the turn already
+  PyThreadState *saved = PyEval_SaveThread();
+  queue.enter();
+  PyEval_RestoreThread(saved);
+  forking = true;
+}
+void afterForkInParent() {
+  if (!std::exchange(forking, false)) return;
+  queue.leave();
+}
+void afterForkInChild() {
+  forking = false;
+  // The waiting threads are gone, and what they had drawn with them.
+  new (&queue) Queue;
+  if (insideOp) queue.enter();
+}
+
+void closePython() {
+  if (insideOp || queue.closed) return;
+  PyThreadState *saved = PyEval_SaveThread();
+  queue.enter();
+  queue.closed = true;
+  queue.leave();
+  PyEval_RestoreThread(saved);
+}
+
+} // namespace opc::python

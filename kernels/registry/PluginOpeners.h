@@ -1,0 +1,24 @@
+// Plugins that are no shared libraries: who knows how to open them.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "PluginLoader.h"
+
+#include <functional>
+#include <string>
+
+namespace opc {
+
+/// Opens what a path names, and says what registrations it brings.
+struct PluginOpener {
+  std::string name; // "manifest"; one opener of a name, the last one that was given
+  std::function<bool(const std::string &path)> fits;
+  std::function<Result<LoadedPlugin>(const std::string &path)> open;
+};
+
+/// From now on openPlugin() asks `opener` before it takes a path for a shared library.
+void setPluginOpener(PluginOpener opener);
+/// The opener of a path; nullptr when it is a shared library's.
+std::shared_ptr<const PluginOpener> pluginOpener(const std::string &path);
+
+} // namespace opc

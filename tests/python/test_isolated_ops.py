@@ -1,0 +1,85 @@
+"""Kernels with isolation="process": values, death, time limits."""
+# SPDX-License-Identifier: Apache-2.0
+import os
+import time
+import unittest
+
+import numpy as np
+
+import opc
+
+
+@opc.op("apart::scale", like="x", isolation="process")
+def scale(x, *, factor: float = 2.0):
+    return x * np.float32(factor)
+
+
+@opc.op("apart::pid", shape={"y": (1,)}, dtype={"y": "int64"}, isolation="process", side_effect=True)
+def pid(x):
+    return np.array([os.getpid()])
+
+
+@opc.op("apart::dies", like="x", isolation="process")
+def dies(x):
+    if x[0] < 0:
+        os.abort()
+    return x
+
+
+@opc.op("apart::slow", like="x", isolation="process", timeout_s=1.0)
+def slow(x):
+    time.sleep(float(x[0]))
+    return x
+
+
+@opc.op("apart::fails", like="x", isolation="process")
+def fails(x):
+    raise ValueError("over there")
+
+
+def program_of(op, **attrs):
+    g = opc.Graph()
+    g.output("y", op(g.input("x", (3,)), **attrs))
+    return g.compile()
+
+
+class Isolated(unittest.TestCase):
+    def test_values(self):
+        x = np.arange(3, dtype="f")
+        program = program_of(scale, factor=3.0)
+        for k in range(3):
+            np.testing.assert_array_equal(program.run(x=x + k)["y"], (x + k) * 3)
+
+    def test_one_other_process(self):
+        program = program_of(pid)
+        pids = {int(program.run(x=np.zeros(3, "f"))["y"][0]) for _ in range(3)}
+        self.assertEqual(len(pids), 1)
+        self.assertNotIn(os.getpid(), pids)
+
+    def test_a_process_that_dies_is_an_error_and_the_next_call_has_another(self):
+        program = program_of(dies)
+        x = np.array([-1, 0, 1], "f")
+        with self.assertRaises(opc.ExecutionError) as caught:
+            program.run(x=x)
+        self.assertEqual(caught.exception.code, "OPC0626")
+        self.assertIn("SIGABRT", str(caught.exception))
+        np.testing.assert_array_equal(program.run(x=x + 1)["y"], x + 1)
+
+    def test_a_call_that_takes_too_long_is_given_up(self):
+        program = program_of(slow)
+        with self.assertRaises(opc.ExecutionError) as caught:
+            program.run(x=np.full(3, 30, "f"))
+        self.assertEqual(caught.exception.code, "OPC0626")
+        self.assertIn("within 1 s", str(caught.exception))
+        np.testing.assert_array_equal(program.run(x=np.zeros(3, "f"))["y"], np.zeros(3))
+
+    def test_an_exception_comes_back_with_its_line(self):
+        with self.assertRaises(opc.ExecutionError) as caught:
+            program_of(fails).run(x=np.zeros(3, "f"))
+        self.assertEqual(caught.exception.code, "OPC0622")
+        for part in ("ValueError: over there", "test_isolated_ops.py", "apart::fails"):
+            self.assertIn(part, str(caught.exception))
+
+
+if __name__ == "__main__":
+    unittest.main()

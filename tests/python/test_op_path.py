@@ -1,0 +1,134 @@
+"""opc run --op-path: graphs with Python operators in the command, with and without their code."""
+# SPDX-License-Identifier: Apache-2.0
+import os
+import subprocess
+import sys
+import tempfile
+import unittest
+
+import numpy as np
+
+from python_op_sources import LEAKY
+
+OPC = os.path.join(os.environ["OPC_BUILD_DIR"], "bin", "opc")
+
+GRAPH = '''\
+op { name: "x" input_conf { out: "out" blob_conf { shape { dim: 2 dim: 3 } data_type: kFloat } } }
+op { name: "act" user_conf { op_type_name: "demo::%s" input { key: "x" value { s: "x/out" } } output { key: "y" value { s: "act/y_0" } } %s } }
+op { name: "y" output_conf { in: "act/y_0" out: "out" } }
+'''
+ALPHA = 'attr { key: "alpha" value { at_float: 0.25 } }'
+
+
+class OpPath(unittest.TestCase):
+    def setUp(self):
+        self.folder = tempfile.TemporaryDirectory()
+        self.addCleanup(self.folder.cleanup)
+        self.ops = os.path.join(self.folder.name, "ops")
+        os.mkdir(self.ops)
+        self.write("ops/acts.py", LEAKY)
+        self.write("g.pbtxt", GRAPH % ("leaky_relu", ALPHA))
+        self.write("f.pbtxt", GRAPH % ("fails", ""))
+
+    def write(self, name, text):
+        with open(os.path.join(self.folder.name, name), "w") as file:
+            file.write(text)
+
+    def opc(self, *words):
+        return subprocess.run([OPC, "--config", "none", *words], cwd=self.folder.name, capture_output=True, text=True)
+
+    def manifest(self):
+        described = subprocess.run(
+            [sys.executable, "-c",
+             "import sys; sys.path[:0] = sys.argv[2:]; import acts; from opc import _manifest, _op\n"
+             "open(sys.argv[1], 'w').write(_manifest.text_of(_op.describe(sorted(_op.operators))))",
+             os.path.join(self.folder.name, "g.ops.pbtxt"), self.ops, *[p for p in sys.path if p]],
+            capture_output=True, text=True)  # fmt: skip
+        self.assertEqual(described.returncode, 0, described.stderr)
+
+    def test_runs_from_the_named_folder(self):
+        x = np.array([[-4, -2, -1], [0, 1, 2]], "f")
+        np.save(os.path.join(self.folder.name, "x.npy"), x)
+        done = self.opc("run", "g.pbtxt", "--op-path", "ops", "--input", "x=@x.npy", "--outputs", "out")
+        self.assertEqual(done.returncode, 0, done.stderr)
+        y = np.load(os.path.join(self.folder.name, "out", "y.npy"))
+        np.testing.assert_array_equal(y, np.where(x > 0, x, x * np.float32(0.25)))
+        self.assertEqual(sorted(os.listdir(self.ops)), ["acts.py"], "the user's folder is as it was")
+
+    def test_with_a_manifest_everything_but_running_needs_no_python(self):
+        self.manifest()
+        shown = self.opc("show", "g.pbtxt")
+        self.assertEqual(shown.returncode, 0, shown.stderr)
+        self.assertIn("demo::leaky_relu", shown.stdout)
+        compiled = self.opc("compile", "g.pbtxt", "-o", "g.plan")
+        self.assertEqual(compiled.returncode, 0, compiled.stderr)
+        refused = self.opc("run", "g.pbtxt", "--fill", "zeros")
+        self.assertNotEqual(refused.returncode, 0)
+        self.assertIn("OPC0921", refused.stderr)
+        self.assertIn("--op-path DIR", refused.stderr)
+        done = self.opc("run", "g.pbtxt", "--fill", "zeros", "--op-path", "ops")
+        self.assertEqual(done.returncode, 0, done.stderr)
+
+    def test_an_exception_names_op_node_and_line(self):
+        done = self.opc("run", "f.pbtxt", "--fill", "zeros", "--op-path", "ops")
+        self.assertEqual(done.returncode, 5, done.stderr)
+        for part in ("OPC0622", "demo::fails", "op act", "ValueError: not today", "acts.py\", line 18", "acts.py:18, in fails"):
+            self.assertIn(part, done.stderr)
+
+    def test_a_manifest_runs_nothing_outside_of_the_named_folders(self):
+        self.manifest()
+        path = os.path.join(self.folder.name, "g.ops.pbtxt")
+        with open(path) as file:
+            text = file.read()
+        for module in ("os", "outside", "..outside", "a/b"):
+            self.write("outside.py", "import sys; print('ran', file=sys.stderr)\n" + LEAKY)
+            self.write("g.ops.pbtxt", text.replace('module: "acts"', f'module: "{module}"'))
+            done = self.opc("run", "g.pbtxt", "--fill", "zeros", "--op-path", "ops")
+            self.assertNotEqual(done.returncode, 0)
+            self.assertIn("OPC0923", done.stderr)
+            self.assertNotIn("ran", done.stderr)
+
+    def test_a_damaged_manifest_is_an_error_that_says_where(self):
+        self.manifest()
+        path = os.path.join(self.folder.name, "g.ops.pbtxt")
+        with open(path) as file:
+            text = file.read()
+        for wrong, part in (
+            ("version: 1\nop {", "line 2"),
+            (text.replace("version: 1", "version: 9"), "version 9"),
+            (text.replace('"demo::leaky_relu"', '"relu"'), "namespace"),
+            (text.replace('like: "x"', 'like: "q"'), "no input 'q'"),
+            (text.replace('type: "float"', 'type: "set"'), "'set'"),
+            (text.replace("at_float: 0.01", "at_int64: 1"), "default"),
+            ("\0\1\2", "line 1"),
+        ):
+            self.write("g.ops.pbtxt", wrong)
+            done = self.opc("show", "g.pbtxt")
+            self.assertEqual(done.returncode, 3, done.stderr)
+            self.assertIn("OPC0920", done.stderr)
+            self.assertIn(part, done.stderr)
+
+    def test_what_is_made_of_a_graph_has_its_manifest(self):
+        self.manifest()
+        done = self.opc("grad", "g.pbtxt", "--loss", "y", "--wrt", "x", "-o", "back.pbtxt")
+        self.assertEqual(done.returncode, 0, done.stderr)
+        shown = self.opc("show", "back.pbtxt")
+        self.assertEqual(shown.returncode, 0, shown.stderr)
+        self.assertIn("demo::leaky_relu_grad", shown.stdout)
+
+    def test_ops_show_and_verify(self):
+        shown = self.opc("ops", "show", "demo::leaky_relu", "--op-path", "ops")
+        self.assertEqual(shown.returncode, 0, shown.stderr)
+        self.assertIn("x where it is positive", shown.stdout)
+        verified = self.opc("verify", "demo::leaky_relu", "--op-path", "ops")
+        self.assertEqual(verified.returncode, 0, verified.stdout + verified.stderr)
+
+    def test_gradient_is_an_op_of_its_own(self):
+        checked = self.opc("grad", "g.pbtxt", "--op-path", "ops", "--loss", "y", "--wrt", "x", "--check")
+        self.assertEqual(checked.returncode, 0, checked.stdout + checked.stderr)
+        made = self.opc("grad", "g.pbtxt", "--op-path", "ops", "--loss", "y", "--wrt", "x")
+        self.assertIn("demo::leaky_relu_grad", made.stdout)
+
+
+if __name__ == "__main__":
+    unittest.main()

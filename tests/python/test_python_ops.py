@@ -1,0 +1,378 @@
+"""Operators in Python in the process that defines them: values, contract, state, threads, forks, processes of their own."""
+# SPDX-License-Identifier: Apache-2.0
+import gc
+import os
+import signal
+import threading
+import time
+import unittest
+import warnings
+from typing import List, Tuple
+
+import numpy as np
+
+import opc
+
+
+@opc.op("test::leaky_relu", sbp=opc.elementwise, like="x")
+def leaky_relu(x: opc.Tensor, *, alpha: float = 0.25) -> opc.Tensor:
+    """x where it is positive, alpha x elsewhere."""
+    return np.where(x > 0, x, x * np.float32(alpha))
+
+
+@opc.op("test::min_max", outputs=("low", "high"), shape={"low": (), "high": ()})
+def min_max(x: opc.Tensor):
+    return x.min(), x.max()
+
+
+@opc.op("test::stack", shape={"y": ("xs[0]", "n + 1")}, variadic={"xs": 1}, optional=("bias",))
+def stack(xs, bias=None, *, n: int = 1, names: Tuple[str, ...] = ("a",)):
+    total = np.sum([x.sum(axis=1) for x in xs], axis=0, dtype=np.float32)
+    if bias is not None:
+        total = total + bias
+    return np.repeat(total[:, None], n + 1, axis=1)
+
+
+@opc.op("test::doubled")
+def doubled(x):
+    return np.concatenate([x, x])
+
+
+@doubled.infer
+def _(x):
+    return opc.Spec((2 * x.shape[0], *x.shape[1:]), x.dtype)
+
+
+@opc.op("test::add_out", broadcast=("x", "y"))
+def add_out(x, y):
+    raise AssertionError("the form with out= is there")
+
+
+@add_out.out
+def _(x, y, *, out):
+    np.add(x, y, out=out)
+
+
+@opc.op("test::count", like="x", aux=["seen"], side_effect=True)
+def count(x, seen):
+    seen += 1
+    return x + seen
+
+
+@opc.op("test::noise", like="x", needs_rng=True)
+def noise(x, *, rng):
+    return rng.standard_normal(x.shape, dtype=np.float32)
+
+
+kept: List[np.ndarray] = []
+bad_kernels = {}
+
+
+def bad(code: str, part: str, **options):
+    def add(function):
+        bad_kernels[function.__name__] = (opc.op("bad::" + function.__name__, like="x", **options)(function), code, part)
+        return function
+
+    return add
+
+
+@bad("OPC0623", "has returned 2 arrays, expected 1")
+def wrong_count(x):
+    return x, x
+
+
+@bad("OPC0623", "has the shape (3), expected (2,3)")
+def wrong_shape(x):
+    return x[0]
+
+
+@bad("OPC0623", "is float64, expected float32")
+def wrong_dtype(x):
+    return x.astype(np.float64)
+
+
+@bad("OPC0623", "has the shape (), expected (2,3)")
+def scalar_for_a_matrix(x):
+    return x.sum()
+
+
+@bad("OPC0623", "is a NoneType")
+def nothing(x):
+    pass
+
+
+@bad("OPC0623", "is a str")
+def text(x):
+    return "no"
+
+
+@bad("OPC0624", "has kept its input 'x'")
+def keeps_a_view(x):
+    kept.append(x[1:])
+    return x
+
+
+@bad("OPC0622", "read-only")
+def writes_its_input(x):
+    x[0] = 1
+    return x
+
+
+@bad("OPC0622", "WRITEABLE")
+def makes_its_input_writable(x):
+    x.flags.writeable = True
+    return x
+
+
+@bad("OPC0625", "opc is called inside the kernel of op 'bad::calls_opc'")
+def calls_opc(x):
+    return run_one(leaky_relu, np.array(x))
+
+
+@bad("OPC0622", "ZeroDivisionError")
+def raises(x):
+    return x / (1 // 0)
+
+
+def run_one(op, x, **attrs):
+    g = opc.Graph()
+    g.output("y", op(g.input("x", x.shape, str(x.dtype)), **attrs))
+    return g.compile().run(x=x)["y"]
+
+
+X = np.array([[-4, -2, -1], [0, 1, 2]], "f")
+
+
+class Values(unittest.TestCase):
+    def test_attributes_and_default(self):
+        np.testing.assert_array_equal(run_one(leaky_relu, X), np.where(X > 0, X, X * np.float32(0.25)))
+        np.testing.assert_array_equal(run_one(leaky_relu, X, alpha=0.5), np.where(X > 0, X, X * np.float32(0.5)))
+
+    def test_on_arrays_it_is_the_function(self):
+        np.testing.assert_array_equal(leaky_relu(X), np.where(X > 0, X, X * np.float32(0.25)))
+
+    def test_several_outputs_and_scalars(self):
+        g = opc.Graph()
+        low, high = min_max(g.input("x", (2, 3)))
+        g.output("low", low), g.output("high", high)
+        made = g.compile().run(x=X)
+        self.assertEqual((made["low"].shape, made["low"], made["high"]), ((), -4, 2))
+
+    def test_variadic_optional_and_formulas(self):
+        for bias in (None, np.array([1, 2], "f")):
+            g = opc.Graph()
+            tensors = [g.input(n, (2, 3)) for n in "ab"]
+            feeds = {
+  "a" : X, "b" : 2 * X}
+            if bias is not None:
+                feeds["c"] = bias
+            y = stack(tensors, g.input("c", (2,)) if bias is not None else None, n=3)
+            self.assertEqual(y.shape, (2, 4))
+            g.output("y", y)
+            want = (3 * X).sum(axis=1) + (0 if bias is None else bias)
+            np.testing.assert_array_equal(g.compile().run(**feeds)["y"], np.repeat(want[:, None], 4, axis=1))
+
+    def test_a_rule_in_python(self):
+        np.testing.assert_array_equal(run_one(doubled, X), np.concatenate([X, X]))
+
+    def test_out(self):
+        g = opc.Graph()
+        g.output("z", add_out(g.input("x", (2, 3)), g.input("y", (3,))))
+        np.testing.assert_array_equal(g.compile().run(x=X, y=X[0])["z"], X + X[0])
+
+    def test_types_that_numpy_has(self):
+        for kind in ("bool", "int8", "uint8", "int16", "int32", "int64", "uint64", "float16", "float32", "float64"):
+            x = X.astype(kind)
+            np.testing.assert_array_equal(run_one(identity, x), x)
+
+    def test_strided_and_reversed_results_are_copied_right(self):
+        np.testing.assert_array_equal(run_one(reversed_rows, X), X[::-1])
+
+    def test_nan_and_infinity_pass(self):
+        x = np.array([np.nan, np.inf, -np.inf, -0.0], "f")
+        np.testing.assert_array_equal(run_one(identity, x).view(np.uint32), x.view(np.uint32))
+
+    def test_empty_tensors(self):
+        self.assertEqual(run_one(identity, np.zeros((0, 3), "f")).shape, (0, 3))
+
+    def test_auxiliary_state_is_a_variable(self):
+        g = opc.Graph()
+        seen = g.variable("seen", (1,), init=0.0, trainable=False)
+        g.output("y", count(g.input("x", (2,)), seen))
+        program = g.compile()
+        for step in (1, 2, 3):
+            np.testing.assert_array_equal(program.run(x=np.zeros(2, "f"))["y"], [step, step])
+        self.assertEqual(program.variables["seen"], [3])
+
+    def test_random_numbers_follow_from_seed_and_step(self):
+        g = opc.Graph()
+        g.output("y", noise(g.input("x", (4,))))
+        program, x = g.compile(), np.zeros(4, "f")
+        first, again, other = program.session(seed=1), program.session(seed=1), program.session(seed=2)
+        a = [first.run(x=x)["y"] for _ in range(2)]
+        b = [again.run(x=x)["y"] for _ in range(2)]
+        np.testing.assert_array_equal(a, b)
+        self.assertFalse(np.array_equal(a[0], a[1]))
+        self.assertFalse(np.array_equal(a[0], other.run(x=x)["y"]))
+
+
+@opc.op("test::identity", like="x")
+def identity(x):
+    return x
+
+
+@opc.op("test::reversed_rows", like="x")
+def reversed_rows(x):
+    return x[::-1]
+
+
+class Contract(unittest.TestCase):
+    def test_every_bad_kernel_is_an_error_that_names_it(self):
+        for name, (op, code, part) in bad_kernels.items():
+            with self.subTest(name):
+                g = opc.Graph()
+                g.output("y", op(g.input("x", (2, 3)), name="node"))
+                program = g.compile()
+                for _ in range(2):  # the session stays usable
+                    with self.assertRaises(opc.ExecutionError) as caught:
+                        program.run(x=X)
+                    self.assertEqual(caught.exception.code, code)
+                    for said in (part, "bad::" + name, "node"):
+                        self.assertIn(said, str(caught.exception))
+        kept.clear()
+
+    def test_an_exception_has_the_python_line(self):
+        with self.assertRaises(opc.ExecutionError) as caught:
+            run_one(bad_kernels["raises"][0], X)
+        self.assertIn("test_python_ops.py", str(caught.exception))
+        self.assertIn("return x / (1 // 0)", str(caught.exception))
+
+    def test_definitions_that_cannot_be(self):
+        for wrong, part in (
+            (lambda: opc.op("relu"), "needs a namespace"),
+            (lambda: opc.op("a::b", timeout_s=1), "isolation='process'"),
+            (lambda: opc.op("a::b", like="z")(lambda x: x), "no input"),
+            (lambda: opc.op("a::b", outputs=("y",), inplace={"x": "q"})(lambda x: x), "no output"),
+        ):
+            with self.assertRaises(ValueError) as caught:
+                wrong()
+            self.assertIn(part, str(caught.exception))
+        with self.assertRaisesRegex(TypeError, "nothing says the shape"):
+            opc.op("a::b")(lambda x: x).describe()
+        with self.assertRaisesRegex(TypeError, "attributes are"):
+            opc.op("a::b", like="x")(_with_set)
+
+    def test_a_second_definition_replaces_for_later_graphs(self):
+        def one(x):
+            return x + 1
+
+        def two(x):
+            return x + 2
+
+        first = opc.op("test::replaced", like="x")(one)
+        g = opc.Graph()
+        g.output("y", first(g.input("x", (2, 3))))
+        program = g.compile()
+        with warnings.catch_warnings(record=True) as seen:
+            warnings.simplefilter("always")
+            second = opc.op("test::replaced", like="x")(two)
+        self.assertIn("test::replaced", str(seen[0].message))
+        np.testing.assert_array_equal(run_one(second, X), X + 2)
+        np.testing.assert_array_equal(program.run(x=X)["y"], X + 1)
+
+
+def _with_set(x, *, s: set):
+    return x
+
+
+def resident() -> int:
+    with open("/proc/self/statm") as file:
+        return int(file.read().split()[1]) * os.sysconf("SC_PAGE_SIZE")
+
+
+@opc.op("test::sometimes", like="x")
+def sometimes(x):
+    sometimes_state[0] += 1
+    if sometimes_state[0] % 10 == 0:
+        raise RuntimeError("the tenth")
+    return x
+
+
+sometimes_state = [0]
+
+
+class Endurance(unittest.TestCase):
+    def test_a_hundred_thousand_calls_of_which_one_in_ten_raises(self):
+        g = opc.Graph()
+        g.output("y", sometimes(g.input("x", (4,)), name="node"))
+        session, x = g.compile().session(), np.arange(4, dtype="f")
+
+        def calls(n):
+            failed = 0
+            for _ in range(n):
+                try:
+                    session.run(x=x)
+                except opc.ExecutionError as error:
+                    failed += 1
+                    last = str(error)
+            for part in ("test::sometimes", "node", "the tenth", "test_python_ops.py"):
+                self.assertIn(part, last)
+            return failed
+
+        self.assertEqual(calls(10_000), 1_000)
+        gc.collect()
+        before = resident()
+        self.assertEqual(calls(90_000), 9_000)
+        gc.collect()
+        self.assertLess(resident() - before, 4 << 20)
+
+    def test_forks(self):
+        g = opc.Graph()
+        g.output("y", identity(g.input("x", (4,))))
+        x = np.arange(4, dtype="f")
+        program = g.compile()
+        program.run(x=x)
+        for i in range(100):
+            child = os.fork()
+            if child == 0:
+                g2 = opc.Graph()  # a session of before the fork is the parent's
+                g2.output("y", identity(g2.input("x", (4,))))
+                right = np.array_equal(g2.compile().run(x=x)["y"], x)
+                os._exit(0 if right else 1)
+            np.testing.assert_array_equal(program.run(x=x)["y"], x)
+            deadline = time.monotonic() + 60
+            while True:
+                done, status = os.waitpid(child, os.WNOHANG)
+                if done:
+                    break
+                if time.monotonic() > deadline:
+                    os.kill(child, signal.SIGKILL)
+                    os.waitpid(child, 0)
+                    self.fail(f"child {i} hangs")
+                time.sleep(0.0005)
+            self.assertEqual(status, 0)
+
+    def test_threads_with_a_session_each(self):
+        g = opc.Graph()
+        g.output("y", leaky_relu(g.input("x", (64,))))
+        program = g.compile()
+        wrong: List[str] = []
+
+        def work(seed):
+            session, rng = program.session(), np.random.default_rng(seed)
+            for _ in range(200):
+                x = rng.standard_normal(64, dtype=np.float32)
+                if not np.array_equal(session.run(x=x)["y"], np.where(x > 0, x, x * np.float32(0.25))):
+                    wrong.append("values")
+
+        threads = [threading.Thread(target=work, args=(i,)) for i in range(16)]
+        for t in threads:
+            t.start()
+        for t in threads:
+            t.join(60)
+        self.assertFalse(any(t.is_alive() for t in threads))
+        self.assertEqual(wrong, [])
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,92 @@
+#!/ usr / bin / env python3
+"""What a kernel in Python costs: beside the same function called from C, by turns, and the forms of returning 4M floats.
+
+usage: PYTHONPATH=$(opc python --path) tools/bench_python_ops.py [ROUNDS]
+"""
+# SPDX-License-Identifier: Apache-2.0
+import statistics
+import sys
+import time
+
+import numpy as np
+
+import opc
+from opc import _core
+
+CHAIN, STEPS, CALLS = 65, 2_000, 100_000
+
+
+@opc.op("bench::identity", like="x")
+def identity(x):
+    return x
+
+
+@opc.op("bench::twice", like="x")
+def twice(x):
+    return x + x
+
+
+@opc.op("bench::twice_out", like="x")
+def twice_out(x):
+    return x + x
+
+
+@twice_out.out
+def _(x, *, out):
+    np.add(x, x, out=out)
+
+
+def chain(operator, length, size):
+    g = opc.Graph()
+    t = g.input("x", (size,))
+    for _ in range(length):
+        t = operator(t)
+    g.output("y", t)
+    return g.compile().session()
+
+
+def seconds(session, x, steps):
+    start = time.perf_counter()
+    session.run(steps, x=x)
+    return time.perf_counter() - start
+
+
+def small(rounds):
+    """The task alone: a step of 65 tasks less a step of one, divided by 64."""
+    x = np.arange(4, dtype="f")
+    one, many = chain(identity, 1, 4), chain(identity, CHAIN, 4)
+    for s in (one, many):
+        s.run(x=x)
+    ratios, tasks, calls = [], [], []
+    for _ in range(rounds):
+        call = _core.time_calls(identity.function, x, CALLS) / CALLS
+        task = (seconds(many, x, STEPS) - seconds(one, x, STEPS)) / STEPS / (CHAIN - 1)
+        calls.append(call)
+        tasks.append(task)
+        ratios.append(task / call)
+    print(
+        f"identity of 4 floats: call {statistics.median(calls) * 1e9:.0f} ns, task {statistics.median(tasks) * 1e9:.0f} ns, "
+        f"ratio {statistics.median(ratios):.2f} (least {min(ratios):.2f})"
+    )
+
+
+def large(rounds):
+    x = np.ones(4 << 20, dtype="f")
+    out = np.empty_like(x)
+    sessions = {"returned": chain(twice, 1, x.size), "out form": chain(twice_out, 1, x.size)}
+    times = {name: [] for name in [*sessions, "numpy alone"]}
+    for _ in range(rounds):
+        for name, s in sessions.items():
+            times[name].append(seconds(s, x, 5) / 5)
+        start = time.perf_counter()
+        for _ in range(5):
+            np.add(x, x, out=out)
+        times["numpy alone"].append((time.perf_counter() - start) / 5)
+    for name, all_of in times.items():
+        print(f"4M floats, {name}: {statistics.median(all_of) * 1e3:.2f} ms")
+
+
+if __name__ == "__main__":
+    count = int(sys.argv[1]) if len(sys.argv) > 1 else 15
+    small(count)
+    large(count)

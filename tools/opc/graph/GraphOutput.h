@@ -1,0 +1,15 @@
+// A graph or plan that a command writes.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "opc/Status.h"
+
+#include <string>
+
+namespace opc::cli {
+
+/// Writes what was made of the graph or plan `from` to a file, and the manifest of Python operators that lies beside
+/// `from` to beside it. Errors: OPC0707.
+Status writeGraphOutput(const std::string &path, const std::string &bytes, const std::string &from);
+
+} // namespace opc::cli

@@ -1,0 +1,201 @@
+"""What the part in C++ asks of Python: kernels by name, shapes, errors in words. Nothing here is on the way of a call."""
+# SPDX-License-Identifier: Apache-2.0
+import atexit
+import hashlib
+import importlib.util
+import os
+import sys
+import traceback
+from types import ModuleType
+from typing import Any, Dict, List, NamedTuple, Sequence, Tuple
+
+from . import _op
+from ._errors import Error
+from ._graph import Spec as Spec  # asked for by name
+
+_folders: List[str] = []
+_HERE = os.path.dirname(os.path.abspath(__file__))
+
+
+class Place(NamedTuple):
+    """Where the code of an operator is, and for which node of a graph it is wanted."""
+
+    op: str
+    node: str
+    module: str
+    qualified_name: str
+    content_hash: str
+    file: str
+    line: int
+    isolated: bool
+    timeout_s: float
+
+
+class HostError(Exception):
+    """An error with an id and a way out."""
+
+    def __init__(self, code: str, message: str, help: str = "") -> None:
+        super().__init__(message)
+        self.code, self.message, self.help = code, message, help
+
+
+def start(folders: Sequence[str], hooks: Dict[str, Any]) -> None:
+    """Once: `folders` are those that the user named; hooks is what the part in C++ does around fork and at the end."""
+    _folders.extend(os.path.abspath(f) for f in folders)
+    # Sources import their neighbours; behind everything else, so that no file takes the place of a module of Python.
+    sys.path.extend(f for f in _folders if f not in sys.path)
+    os.register_at_fork(
+        before=hooks["before_fork"],
+        after_in_parent=hooks["after_fork_in_parent"],
+        after_in_child=hooks["after_fork_in_child"],
+    )
+    atexit.register(hooks["close"])
+
+
+def _kernel(place: Place) -> _op.Kernel:
+    if place.content_hash.startswith("live:"):
+        return _op.live[int(place.content_hash[5:])]
+    if place.op in _op.kernels and not _folders:
+        return _op.kernels[place.op]  # this process defines it, and the graph is from a file
+    path = _find_file(place)
+    load(path)
+    kernel = _op.kernels.get(place.op)
+    if kernel is None or os.path.realpath(kernel.source) != os.path.realpath(path):
+        mine = sorted(k.op for k in _op.kernels.values() if os.path.realpath(k.source) == os.path.realpath(path))
+        raise HostError(
+            "OPC0923",
+            f"{path} defines no op '{place.op}'; it defines {', '.join(mine) or 'none'}",
+            "save the graph again with the file as it is now",
+        )
+    _warn_if_changed(place, path)
+    return kernel
+
+
+def _find_file(place: Place) -> str:
+    """The module's source in one of the folders that the user named, and nowhere else."""
+    parts = place.module.split(".")
+    if not all(p.isidentifier() for p in parts):
+        raise HostError("OPC0923", f"the manifest says that op '{place.op}' is in the module '{place.module}', which is no name")
+    if not _folders:
+        raise HostError(
+            "OPC0921", f"op '{place.op}' is written in Python ({place.file}:{place.line}), and this process does not define it",
+            "import the module that defines it",
+        )  # fmt: skip
+    for folder in _folders:
+        for path in (os.path.join(folder, *parts) + ".py", os.path.join(folder, *parts, "__init__.py")):
+            if os.path.isfile(path):
+                return path
+    raise HostError(
+        "OPC0923",
+        f"the code of op '{place.op}' is in {'/'.join(parts)}.py, which is in none of the folders {', '.join(_folders)}",
+        "name the folder that has it: --op-path DIR",
+    )
+
+
+_loaded: Dict[str, ModuleType] = {}
+
+
+def load(path: str) -> ModuleType:
+    """Runs a source file as a module of a name of its own: it cannot take the place of another module."""
+    path = os.path.realpath(path)
+    if path in _loaded:
+        return _loaded[path]
+    name = f"{_op.LOADED}{len(_loaded)}_{os.path.splitext(os.path.basename(path))[0]}"
+    spec = importlib.util.spec_from_file_location(name, path)
+    assert spec and spec.loader
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[name] = module
+    try:
+        spec.loader.exec_module(module)
+    except BaseException:
+        del sys.modules[name]
+        raise
+    _loaded[path] = module
+    return module
+
+
+def _warn_if_changed(place: Place, path: str) -> None:
+    with open(path, "rb") as file:
+        now = hashlib.sha256(file.read()).hexdigest()
+    if place.content_hash and now != place.content_hash and (place.op, path) not in _warned:
+        _warned.add((place.op, path))
+        print(f"warning: {path} has changed since the graph with {place.op} was saved", file=sys.stderr)
+
+
+_warned: set = set()
+
+
+def find(given: Tuple[Any, ...]) -> Tuple[Any, Tuple[str, ...], Tuple[str, ...], bool, bool]:
+    """The function of a place, what it is called with, whether it writes `out`, whether None means zeros."""
+    place = Place(*given)
+    kernel = _kernel(place)
+    if place.isolated:
+        from ._worker import Isolated
+
+        path = kernel.source or _find_file(place)
+        return Isolated(place.op, path, place.timeout_s), kernel.positional, kernel.keywords, True, False
+    if kernel.make:
+        return kernel.make(place.node), kernel.positional, kernel.keywords, False, kernel.none_is_zero
+    function = kernel.out or kernel.function
+    if function is None:
+        raise HostError("OPC0923", f"op '{place.op}' has no kernel")
+    return function, kernel.positional, kernel.keywords, kernel.out is not None, kernel.none_is_zero
+
+
+def infer(given: Tuple[Any, ...], inputs: Dict[str, List[Spec]], attrs: Dict[str, Any]) -> Sequence[Spec]:
+    """Asks the shape rule of an op."""
+    kernel = _kernel(Place(*given))
+    if kernel.infer is None:
+        raise HostError("OPC0923", f"op '{kernel.op}' has no shape rule any more", "save the graph again")
+    return kernel.infer(inputs, attrs)
+
+
+def describe(folder: str) -> str:
+    """Imports the Python sources of a folder that the user named, and gives the manifest of their ops."""
+    folder = os.path.abspath(folder)
+    if folder not in _folders:
+        raise HostError("OPC0921", f"{folder} is not a folder whose code may run", "name it: --op-path DIR")
+    if not os.path.isdir(folder):
+        raise HostError("OPC0923", f"{folder} is no folder", "give the folder that has the .py file: --op-path DIR")
+    for name in sorted(os.listdir(folder)):
+        path = os.path.join(folder, name)
+        if name.endswith(".py") and os.path.isfile(path) and _mentions_opc(path):
+            load(path)
+    inside = os.path.realpath(folder) + os.sep
+    names = sorted(o.name for o in _op.operators.values() if os.path.realpath(o.code.path).startswith(inside))
+    from . import _manifest
+
+    return _manifest.text_of(_op.describe(names))
+
+
+def _mentions_opc(path: str) -> bool:
+    with open(path, "rb") as file:
+        return b"opc" in file.read()
+
+
+def explain(error: BaseException) -> Tuple[str, str, str]:
+    """An exception as id, message with traceback, and help."""
+    if isinstance(error, HostError):
+        return error.code, error.message, error.help
+    if isinstance(error, Error) and error.code == "OPC0625":
+        said = error.diagnostics
+        help = "a kernel runs while a graph runs, and cannot run another one: make what it needs an op of the graph"
+        return error.code, said[0]["message"] if said else str(error).split(": ", 1)[-1].splitlines()[0], help
+    frames = [f for f in traceback.extract_tb(error.__traceback__) if not f.filename.startswith(_HERE + os.sep)]
+    says = str(error) or "no message"
+    head = f"{type(error).__name__}: {says}"
+    if frames:
+        head += f" ({frames[-1].filename}:{frames[-1].lineno}, in {frames[-1].name})"
+    lines = traceback.format_list(frames)
+    message = head + ("\nTraceback (most recent call last):\n" + "".join(lines).rstrip() if lines else "")
+    return "OPC0622", message, _help_for(error, says)
+
+
+def _help_for(error: BaseException, says: str) -> str:
+    if isinstance(error, ValueError) and "read-only" in says:
+        return "inputs are read-only: copy first, or compute into a new array"
+    if isinstance(error, ModuleNotFoundError):
+        return "install the module, or put its file into a folder of --op-path"
+    if isinstance(error, TypeError) and "argument" in says:
+        return "a kernel gets the op's inputs in their order and its attributes by keyword"
+    return ""

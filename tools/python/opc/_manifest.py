@@ -1,0 +1,102 @@
+"""Manifests: the text that describes Python operators to programs that have no Python."""
+# SPDX-License-Identifier: Apache-2.0
+import os
+from typing import Any, Iterable, List, Sequence
+
+import numpy as np
+
+from ._schema import MISSING, Argument
+
+VERSION = 1
+_TYPES = {
+    "bool": "kBool", "int8": "kInt8", "uint8": "kUInt8", "int16": "kInt16", "uint16": "kUInt16", "int32": "kInt32",
+    "uint32": "kUInt32", "int64": "kInt64", "uint64": "kUInt64", "float16": "kFloat16", "float32": "kFloat",
+    "float64": "kDouble",
+}  # fmt: skip
+
+
+def type_name(dtype: Any) -> str:
+    """The element type as graph files write it."""
+    numpy_type = getattr(dtype, "numpy", None)  # opc.DType
+    return _TYPES[np.dtype(dtype if numpy_type is None else numpy_type).name]
+
+
+def quoted(text: str) -> str:
+    """A string of the text format."""
+    return '"' + "".join(
+        "\\" + c if c in '"\\' else c if " " <= c <= "~" else "".join(f"\\{b:03o}" for b in c.encode()) for c in text
+    ) + '"'
+
+
+def _number(value: float) -> str:
+    if value != value:
+        return "nan"
+    return repr(float(value)) if abs(value) != float("inf") else ("inf" if value > 0 else "-inf")
+
+
+def attr_value(kind: str, value: Any) -> str:
+    """The field of AttrValue: `at_float: 0.5`."""
+    if kind.startswith("list_"):
+        item = {"int32": str, "int64": str, "float": _number, "string": quoted, "data_type": type_name}
+        values = " ".join(f"val: {item[kind[5:]](v)}" for v in value)
+        return f"at_{kind} {{ {values} }}"
+    if kind == "shape":
+        return "at_shape { " + " ".join(f"dim: {int(d)}" for d in value) + " }"
+    if kind == "bool":
+        return "at_bool: " + ("true" if value else "false")
+    text = {"string": quoted, "data_type": type_name, "float": _number, "double": _number}.get(kind, lambda v: str(int(v)))
+    return f"at_{kind}: {text(value)}"
+
+
+def argument(field: str, a: Argument) -> str:
+    """An input or output of a definition."""
+    extra = (" optional: true" if a.optional else "") + (f" minimum: {a.minimum}" if a.minimum is not None else "")
+    return f"{field} {{ name: {quoted(a.name)}{extra} }}"
+
+
+def spec(field: str, shape: Sequence[int], dtype: Any) -> str:
+    """A tensor's shape and element type."""
+    return f"{field} {{ " + "".join(f"dim: {int(d)} " for d in shape) + f"data_type: {type_name(dtype)} }}"
+
+
+def block(field: str, lines: Iterable[str]) -> str:
+    """A message with a line for each field."""
+    return field + " {\n" + "".join("  " + line.replace("\n", "\n  ") + "\n" for line in lines) + "}"
+
+
+def attribute(name: str, kind: str, default: Any) -> str:
+    """An attribute of a definition."""
+    value = "" if default is MISSING else f" default_value {{ {attr_value(kind, default)} }}"
+    return f"attr {{ name: {quoted(name)} type: {quoted(kind)}{value} }}"
+
+
+def text_of(ops: Iterable[str]) -> str:
+    """A manifest of operators, each a block `op { ... }`."""
+    head = "# Operators of this graph that are written in Python (docs/python-ops.md). Nothing in this file runs.\n"
+    return head + f"version: {VERSION}\n" + "".join(op + "\n" for op in ops)
+
+
+def path_beside(graph_path: "os.PathLike[str] | str") -> str:
+    """Where the manifest of a graph is: "nets/g.ops.pbtxt" for "nets/g.pbtxt"."""
+    return os.path.splitext(os.fspath(graph_path))[0] + ".ops.pbtxt"
+
+
+def write(graph: Any, path: "os.PathLike[str] | str") -> bool:
+    """Writes the manifest of the Python operators of a graph beside the graph's file; False when it has none.
+
+    A manifest that an earlier graph of that name has left is removed.
+    """
+    from . import _op
+
+    where = path_beside(path)
+    names: List[str] = _op.used_in(graph)
+    if not names:
+        if os.path.exists(where):
+            os.remove(where)
+        return False
+    text = text_of(_op.describe(names))
+    temporary = where + ".part"
+    with open(temporary, "w", encoding="utf-8") as file:
+        file.write(text)
+    os.replace(temporary, where)
+    return True

@@ -1,0 +1,566 @@
+"""Operators that are written in Python: the decorator `opc.op`, its rules, and the table of what has been defined."""
+# SPDX-License-Identifier: Apache-2.0
+import dataclasses
+import functools
+import hashlib
+import inspect
+import os
+import sys
+import warnings
+from typing import Any, Callable, Dict, Iterable, List, Mapping, Optional, Sequence, Tuple, Union
+
+import numpy as np
+
+from . import _manifest as text
+from ._schema import HANDED_OVER, Argument, Attribute, Signature, check_name, signature_of
+
+Function = Callable[..., Any]
+LOADED = "_opc_ops_"  #: names of modules that were loaded from a folder of --op-path begin with this
+
+
+class _Elementwise:
+    """`sbp=opc.elementwise`: the tensors may be cut alike on every axis."""
+
+    def __repr__(self) -> str:
+        return "opc.elementwise"
+
+
+elementwise = _Elementwise()
+
+
+@dataclasses.dataclass
+class Kernel:
+    """The code of one operator of a graph, and how it is called."""
+
+    op: str
+    function: Optional[Function]
+    positional: Tuple[str, ...]
+    keywords: Tuple[str, ...]
+    out: Optional[Function] = None
+    infer: Optional[Callable[[Dict[str, Any], Dict[str, Any]], Sequence[Any]]] = None
+    none_is_zero: bool = False
+    make: Optional[Callable[[str], Function]] = None  # of a function for each place in a graph: node name -> function
+    source: str = ""
+
+
+#: Operators by name, and the kernels of all names that graphs see (gradients have names of their own).
+operators: Dict[str, "Operator"] = {}
+kernels: Dict[str, Kernel] = {}
+#: Kernels that this process has handed to graphs, by number: a definition that is replaced goes on where it is in use.
+live: List[Kernel] = []
+
+
+def _keywords_of(function: Function, names: Iterable[str]) -> Tuple[str, ...]:
+    """Those of the names that the function takes after `*`; "@position" for `position` and `rng`."""
+    parameters = inspect.signature(function).parameters
+    anything = any(p.kind is p.VAR_KEYWORD for p in parameters.values())
+    chosen = [n for n in names if anything or n in parameters]
+    return tuple(chosen + (["@position"] if "rng" in parameters or "position" in parameters else []))
+
+
+def _with_rng(function: Function) -> Function:
+    """A function that takes `rng` gets a generator that follows from the session's seed, its step and the op's name."""
+    if "rng" not in inspect.signature(function).parameters:
+        return function
+
+    @functools.wraps(function)
+    def drawing(*args: Any, position: Optional[Tuple[int, int, str]] = None, **kwargs: Any) -> Any:
+        seed, step, node = position or (0, 0, "")
+        name = int.from_bytes(hashlib.sha256(node.encode()).digest()[:8], "little")
+        kwargs["rng"] = np.random.Generator(np.random.Philox(np.random.SeedSequence([seed, step + 1, name])))
+        return function(*args, **kwargs)
+
+    return drawing
+
+
+class Code:
+    """Where a function is: what a manifest says so that another process finds it."""
+
+    def __init__(self, function: Function) -> None:
+        function = inspect.unwrap(function)
+        self.module: str = getattr(function, "__module__", "") or ""
+        self.qualified_name: str = getattr(function, "__qualname__", repr(function))
+        self.path, self.line = "", 0
+        try:
+            self.path = os.path.abspath(inspect.getsourcefile(function) or "")
+            self.line = inspect.getsourcelines(function)[1]
+        except (TypeError, OSError):
+            pass
+        if not os.path.isfile(self.path):
+            self.path = self.module = ""
+        if self.module == "__main__" or self.module.startswith(LOADED):
+            self.module = os.path.splitext(os.path.basename(self.path))[0]
+
+    @property
+    def content_hash(self) -> str:
+        """sha256 of the source file as it is now."""
+        if not self.path:
+            return ""
+        with open(self.path, "rb") as file:
+            return hashlib.sha256(file.read()).hexdigest()
+
+    def lines(self, content_hash: str) -> str:
+        """The message Code of a manifest."""
+        fields = (("module", self.module), ("qualified_name", self.qualified_name), ("content_hash", content_hash))
+        said = " ".join(f"{name}: {text.quoted(value)}" for name, value in fields)
+        return f"code {{ {said} file: {text.quoted(os.path.basename(self.path))} line: {self.line} }}"
+
+
+@dataclasses.dataclass
+class Gradient:
+    """The numeric rule: a function of the gradients of the outputs and of the tensors that it needs."""
+
+    function: Function
+    needs: Tuple[str, ...]
+
+
+@dataclasses.dataclass
+class Options:
+    """What the decorator was given besides names."""
+
+    sbp: Any = None
+    like: Union[None, str, Mapping[str, str]] = None
+    broadcast: Sequence[str] = ()
+    shape: Optional[Mapping[str, Sequence[Any]]] = None
+    dtype: Optional[Mapping[str, Any]] = None
+    aux: Sequence[str] = ()
+    inplace: Mapping[str, str] = dataclasses.field(default_factory=dict)
+    side_effect: bool = False
+    needs_rng: bool = False
+    non_differentiable: Sequence[str] = ()
+    no_grad: Sequence[str] = ()
+    isolated: bool = False
+    timeout_s: float = 0.0
+    cases: Sequence[Mapping[str, Any]] = ()
+
+
+class Operator:
+    """An operator that is written in Python. Called with tensors of a graph it adds a node, with arrays it computes."""
+
+    def __init__(self, name: str, function: Function, signature: Signature, options: Options) -> None:
+        functools.update_wrapper(self, function)
+        self.name = name
+        self.function = function
+        self.signature = signature
+        self.options = options
+        self.code = Code(function)
+        parameters = inspect.signature(function).parameters.values()
+        self._call_signature = inspect.Signature([p for p in parameters if p.name not in HANDED_OVER])
+        self.make: Optional[Callable[[str], Function]] = None
+        self._infer: Optional[Function] = None
+        self._out: Optional[Function] = None
+        self._gradient: Optional[Gradient] = None
+        self._recorded_gradient: Optional[List[str]] = None
+        self._no_gradient = ""
+        self._records: Dict[str, List[str]] = {}
+        self._live: Dict[str, int] = {}
+        self._registered = False
+
+    def __repr__(self) -> str:
+        return f"<opc.op {self.name}>"
+
+    # The rules.
+
+    def infer(self, rule: Function) -> "Operator":
+        """Decorates the rule of shapes and element types: called with `opc.Spec`s, answers one for each output."""
+        self._infer = rule
+        return self._changed()
+
+    def out(self, kernel: Function) -> "Operator":
+        """Decorates a kernel that writes into `out`: an array, or a tuple of them where there are several outputs."""
+        if "out" not in inspect.signature(kernel).parameters:
+            raise TypeError(f"{self.name}: the kernel of the form with out= has no parameter 'out'")
+        self._out = kernel
+        return self._changed()
+
+    def grad(self, rule: Optional[Function] = None, *, needs: Optional[Sequence[str]] = None) -> Any:
+        """Decorates the numeric gradient rule: `(dy, *, x, alpha)` -> the gradient of each input.
+
+        needs: names of the inputs and outputs that the rule reads; if not given, those that are its parameters.
+        """
+        if rule is None:
+            return functools.partial(self.grad, needs=needs)
+        s = self.signature
+        known = [a.name for a in s.inputs + s.outputs]
+        if needs is None:
+            parameters = inspect.signature(rule).parameters
+            needs = [n for n in known if n in parameters and parameters[n].kind is parameters[n].KEYWORD_ONLY]
+        for n in needs:
+            if n not in known:
+                raise ValueError(f"{self.name}: the gradient rule needs '{n}'; the op has {', '.join(known)}")
+        for a in self._differentiable():
+            if a.minimum is not None and a.name not in needs:
+                raise ValueError(f"{self.name}: the gradient rule must need '{a.name}', of which there may be several")
+        self._gradient = Gradient(rule, tuple(needs))
+        return self._changed()
+
+    def grad_graph(self, rule: Function) -> "Operator":
+        """Decorates the symbolic gradient rule `(g, fw, dy)`: it builds ops, and so has gradients of every order."""
+        from ._grad_graph import record
+
+        self._recorded_gradient = record(self, rule)
+        return self._changed()
+
+    def no_gradient(self, reason: str) -> "Operator":
+        """Says that the derivative is zero or makes no sense, and why."""
+        self._no_gradient = reason
+        return self._changed()
+
+    # Use.
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        from . import _graph
+
+        def holds(value: Any) -> bool:
+            if isinstance(value, (list, tuple)):
+                return any(holds(v) for v in value)
+            return isinstance(value, _graph.Tensor)
+
+        if not any(holds(a) for a in args) and not any(holds(v) for v in kwargs.values()) and self.signature.inputs:
+            return _with_rng(self.function)(*args, **kwargs)
+        name, outputs = kwargs.pop("name", None), kwargs.pop("outputs", None)
+        bound = self._call_signature.bind(*args, **kwargs).arguments
+        inputs = {a.name: bound[a.name] for a in self.signature.inputs if bound.get(a.name) is not None}
+        attrs = {a.name: bound[a.name] for a in self.signature.attrs if a.name in bound}
+        self.register()
+        made = _graph.add_op(self.name, inputs, attrs, name=name, outputs=outputs)
+        return made[0] if len(made) == 1 else made
+
+    def register(self) -> None:
+        """Makes the op known to graphs of this process. A change of the definition counts from the next use on."""
+        if self._registered:
+            return
+        from . import _core
+
+        for kernel in self.kernels():
+            live.append(kernel)
+            self._live[kernel.op] = len(live) - 1
+        _core.register_python_ops(self.name, text.text_of(self.describe(running=True)))
+        self._registered = True
+
+    # What others ask.
+
+    def grad_name(self) -> str:
+        """The operator that computes the gradients."""
+        return self.name + "_grad"
+
+    def kernels(self) -> List[Kernel]:
+        """The kernels of this op and of its gradient."""
+        s, source = self.signature, self.code.path
+        attrs = [a.name for a in s.attrs]
+        run = self._out or self.function
+        made = [
+            Kernel(
+                self.name,
+                _with_rng(self.function),
+                tuple(a.name for a in s.inputs),
+                _keywords_of(run, attrs),
+                out=_with_rng(self._out) if self._out else None,
+                infer=self._infer_specs if self._infer else None,
+                make=self.make,
+                source=source,
+            )
+        ]
+        if self._gradient:
+            g = self._gradient
+            made.append(
+                Kernel(
+                    self.grad_name(),
+                    _with_rng(g.function),
+                    tuple("d" + y.name for y in self._outputs_with_gradient()),
+                    _keywords_of(g.function, list(g.needs) + attrs),
+                    none_is_zero=True,
+                    source=source,
+                )
+            )
+        return made
+
+    def describe(self, running: bool = False) -> List[str]:
+        """The ops of the manifest: this one, and that of its gradient. running: for this process, by number."""
+        made = [self._forward(self._code(self.name, self.code, running))]
+        if self._gradient:
+            made.append(self._backward(self._code(self.grad_name(), Code(self._gradient.function), running)))
+        return made
+
+    def _code(self, op: str, code: Code, running: bool) -> str:
+        return code.lines(f"live:{self._live[op]}" if running else code.content_hash)
+
+    def _changed(self) -> "Operator":
+        self._registered = False
+        for kernel in self.kernels():
+            kernels[kernel.op] = kernel
+        return self
+
+    def _differentiable(self) -> List[Argument]:
+        return [a for a in self.signature.inputs if a.name not in self.options.aux and a.name not in self.options.no_grad]
+
+    def _outputs_with_gradient(self) -> List[Argument]:
+        return [y for y in self.signature.outputs if y.name not in self.options.non_differentiable]
+
+    def _infer_specs(self, inputs: Dict[str, Any], attrs: Dict[str, Any]) -> Sequence[Any]:
+        """Asks the rule, and keeps the answer for the manifest."""
+        assert self._infer is not None
+        arguments = []
+        for a in self.signature.inputs:
+            specs = inputs.get(a.name, [])
+            arguments.append(specs if a.minimum is not None else specs[0] if specs else None)
+        chosen = {n: attrs[n] for n in _keywords_of(self._infer, attrs) if n in attrs}
+        answer = self._infer(*arguments, **chosen)
+        # A Spec is a tuple, too.
+        answer = [answer] if hasattr(answer, "dtype") else list(answer)
+        self._record(inputs, attrs, answer)
+        return answer
+
+    def _record(self, inputs: Dict[str, Any], attrs: Dict[str, Any], answer: Sequence[Any]) -> None:
+        kinds = {a.name: a.type for a in self.signature.attrs}
+        lines = [text.spec("input", s.shape, s.dtype) for a in self.signature.inputs for s in inputs.get(a.name, [])]
+        lines += [
+            f"attr {{ key: {text.quoted(n)} value {{ {text.attr_value(kinds[n], attrs[n])} }} }}" for n in sorted(attrs)
+        ]
+        key = "\n".join(lines)
+        self._records[key] = lines + [text.spec("output", s.shape, s.dtype) for s in answer]
+
+    # The manifest's messages.
+
+    def _rules(self) -> List[str]:
+        """One `infer` for each output; none when the rule is Python's."""
+        if self._infer:
+            return []
+        o, s = self.options, self.signature
+        made = []
+        for y in s.outputs:
+            fields = self._shape_rule(y.name)
+            if o.dtype and y.name in o.dtype:
+                fields += f" data_type: {text.type_name(o.dtype[y.name])}"
+            made.append(f"infer {{ {fields} }}")
+        return made
+
+    def _shape_rule(self, output: str) -> str:
+        o, s = self.options, self.signature
+        like = o.like if isinstance(o.like, str) else (o.like or {}).get(output)
+        if like:
+            return f"like: {text.quoted(like)}"
+        if o.shape and output in o.shape:
+            return "is_formula: true" + "".join(f" dim: {text.quoted(str(d))}" for d in o.shape[output])
+        names = list(o.broadcast)
+        if not names and isinstance(o.sbp, _Elementwise):
+            names = [a.name for a in s.inputs if not a.optional]
+        if names:
+            return " ".join(f"broadcast: {text.quoted(n)}" for n in names)
+        raise TypeError(
+            f"{self.name}: nothing says the shape of output '{output}': give like=, broadcast= or shape=, or a rule with "
+            f"@{self.function.__name__}.infer"
+        )
+
+    def _forward(self, code: str) -> str:
+        o, s = self.options, self.signature
+        lines = [f"name: {text.quoted(self.name)}"]
+        if self.__doc__:
+            lines.append(f"doc: {text.quoted(inspect.cleandoc(self.__doc__))}")
+        lines += [text.argument("input", a) for a in s.inputs]
+        lines += [text.argument("output", a) for a in s.outputs]
+        lines += [text.attribute(a.name, a.type, a.default) for a in s.attrs]
+        lines += self._rules()
+        lines += [text.block("recorded", r) for _, r in sorted(self._records.items())]
+        lines += self._sharding()
+        lines += self._gradient_lines()
+        if o.side_effect or o.needs_rng or o.aux:
+            lines.append("pure: false")
+        lines += [f"aux: {text.quoted(n)}" for n in o.aux]
+        lines += [f"inplace {{ input: {text.quoted(x)} output: {text.quoted(y)} }}" for x, y in o.inplace.items()]
+        lines += [f"non_differentiable: {text.quoted(n)}" for n in o.non_differentiable]
+        lines += [text.block("case", self._case(c)) for c in self._cases()]
+        return text.block("op", lines + [code] + self._isolation())
+
+    def _isolation(self) -> List[str]:
+        o = self.options
+        return (["isolated: true"] if o.isolated else []) + ([f"timeout_s: {o.timeout_s!r}"] if o.timeout_s else [])
+
+    def _sharding(self) -> List[str]:
+        if isinstance(self.options.sbp, _Elementwise):
+            return ["elementwise: true"]
+        return [f"sharding: {text.quoted(self.options.sbp)}"] if self.options.sbp else []
+
+    def _gradient_lines(self) -> List[str]:
+        if self._no_gradient:
+            return [f"no_gradient: {text.quoted(self._no_gradient)}"]
+        if self._recorded_gradient is not None:
+            return [text.block("gradient", self._recorded_gradient)]
+        if not self._gradient:
+            return []
+        lines = [f"op: {text.quoted(self.grad_name())}"]
+        for arg, of, what in self._gradient_inputs():
+            lines.append(f"input {{ arg: {text.quoted(arg)} of: {text.quoted(of.name)} what: {text.quoted(what)} }}")
+        for a in self._differentiable():
+            given = ""
+            if self._shape_of_gradient(a) is None:
+                given = f' shape_attr: "d{a.name}_shape" type_attr: "d{a.name}_type"'
+            lines.append(f'output {{ arg: "d{a.name}" of: {text.quoted(a.name)}{given} }}')
+        return [text.block("gradient", lines)]
+
+    def _gradient_inputs(self) -> List[Tuple[str, Argument, str]]:
+        assert self._gradient is not None
+        made = [("d" + y.name, y, "dy") for y in self._outputs_with_gradient()]
+        for a in self.signature.inputs:
+            if a.name in self._gradient.needs:
+                made.append((a.name, a, "x"))
+        for y in self.signature.outputs:
+            if y.name in self._gradient.needs:
+                made.append((y.name, y, "y"))
+        return made
+
+    def _shape_of_gradient(self, a: Argument) -> Optional[str]:
+        """The input of the gradient's op that has the shape of `a`; None: an attribute must say it."""
+        assert self._gradient is not None
+        if a.name in self._gradient.needs:
+            return a.name
+        like = self.options.like
+        for y in self._outputs_with_gradient():
+            if not self._infer and (like if isinstance(like, str) else (like or {}).get(y.name)) == a.name:
+                return "d" + y.name
+        return None
+
+    def _backward(self, code: str) -> str:
+        lines = [f"name: {text.quoted(self.grad_name())}"]
+        lines.append(f"doc: {text.quoted('The gradients of ' + self.name + '.')}")
+        for arg, of, _ in self._gradient_inputs():
+            lines.append(text.argument("input", Argument(arg, of.optional, of.minimum)))
+        rules, attrs = [], [(a.name, a.type, a.default) for a in self.signature.attrs]
+        for a in self._differentiable():
+            lines.append(text.argument("output", Argument("d" + a.name, a.optional, a.minimum)))
+            like = self._shape_of_gradient(a)
+            if like:
+                rules.append(f"infer {{ like: {text.quoted(like)} }}")
+            else:
+                rules.append(f'infer {{ shape_attr: "d{a.name}_shape" type_attr: "d{a.name}_type" }}')
+                attrs += [(f"d{a.name}_shape", "shape", ()), (f"d{a.name}_type", "data_type", np.float32)]
+        lines += [text.attribute(*a) for a in attrs] + rules
+        if isinstance(self.options.sbp, _Elementwise) and not any("shape_attr" in r for r in rules):
+            lines.append("elementwise: true")
+        lines.append(f"gradient_of: {text.quoted(self.name)}")
+        if self.options.needs_rng:
+            lines.append("pure: false")
+        return text.block("op", lines + [code] + self._isolation())
+
+    def _cases(self) -> Sequence[Mapping[str, Any]]:
+        if self.options.cases:
+            return self.options.cases
+        if self._infer or self.options.shape or any(a.default is inspect.Parameter.empty for a in self.signature.attrs):
+            return ()
+        return [{a.name: [(2, 3)] * max(1, a.minimum or 0) for a in self.signature.inputs if not a.optional}]
+
+    def _case(self, case: Mapping[str, Any]) -> List[str]:
+        lines = []
+        kinds: Dict[str, Attribute] = {a.name: a for a in self.signature.attrs}
+        for name, value in case.items():
+            if name in kinds:
+                lines.append(f"attr {{ key: {text.quoted(name)} value {{ {text.attr_value(kinds[name].type, value)} }} }}")
+                continue
+            for i, shape in enumerate(value if isinstance(value, list) else [value]):
+                dims = "".join(f" dim: {int(d)}" for d in shape)
+                lines.append(f"input {{ arg: {text.quoted(name)}{dims} index: {i} }}")
+        return lines
+
+
+def op(
+    name: str,
+    *,
+    outputs: Optional[Sequence[str]] = None,
+    optional: Sequence[str] = (),
+    variadic: Optional[Mapping[str, int]] = None,
+    isolation: Optional[str] = None,
+    timeout_s: float = 0.0,
+    **options: Any,
+) -> Callable[[Function], Operator]:
+    """Makes a function an operator of graphs (docs/python-ops.md).
+
+    name: with a namespace, "demo::leaky_relu". outputs: their names (one is "y", or "z" where an input is "y"). optional: inputs that may be left out.
+    variadic: inputs that are several tensors, and how many at least. isolation="process": the kernel runs in a process of
+    its own; timeout_s: for one call of it. sbp: opc.elementwise, or a rule over axes, "m k, k n -> m n"; else tensors are
+    whole on every device. Shapes: like="x", broadcast=("x", "y"), shape={"y": ("x[0]", 4)}, dtype={"y": "float32"}.
+    aux: inputs that are variables and are written. inplace={"x": "y"}: y may take the memory of x. side_effect, needs_rng:
+    not a function of its inputs alone. non_differentiable: outputs; no_grad: inputs. cases: samples for `opc verify`,
+    {"x": (2, 3), "alpha": 0.5}.
+    """
+    check_name(name)
+    if isolation not in (None, "process"):
+        raise ValueError(f"{name}: isolation is None or 'process', not {isolation!r}")
+    if timeout_s and not isolation:
+        raise ValueError(f"{name}: timeout_s needs isolation='process': a kernel of this process cannot be stopped")
+
+    def made(function: Function) -> Operator:
+        signature = signature_of(function, name, outputs, optional, dict(variadic or {}))
+        given = Options(isolated=isolation is not None, timeout_s=timeout_s, **options)
+        _check_names(name, signature, given)
+        return define(Operator(name, function, signature, given))
+
+    return made
+
+
+def _check_names(name: str, s: Signature, o: Options) -> None:
+    inputs, all_outputs = [a.name for a in s.inputs], [a.name for a in s.outputs]
+    like = [o.like] if isinstance(o.like, str) else list((o.like or {}).values())
+    for option, used, known, what in (
+        ("aux", list(o.aux), inputs, "input"),
+        ("like", like, inputs, "input"),
+        ("broadcast", list(o.broadcast), inputs, "input"),
+        ("no_grad", list(o.no_grad), inputs, "input"),
+        ("inplace", list(o.inplace), inputs, "input"),
+        ("inplace", list(o.inplace.values()), all_outputs, "output"),
+        ("shape", list(o.shape or {}), all_outputs, "output"),
+        ("dtype", list(o.dtype or {}), all_outputs, "output"),
+        ("non_differentiable", list(o.non_differentiable), all_outputs, "output"),
+    ):
+        for n in used:
+            if n not in known:
+                raise ValueError(f"{name}: {option} names '{n}', which is no {what}; there are {', '.join(known) or 'none'}")
+
+
+def define(operator: Operator) -> Operator:
+    """Puts an operator into the table; one of that name is replaced for graphs made afterwards, with a warning."""
+    old = operators.get(operator.name)
+    if old and (old.code.path, old.code.qualified_name) != (operator.code.path, operator.code.qualified_name):
+        where = f"{os.path.basename(old.code.path)}:{old.code.line}"
+        warnings.warn(f"the operator {operator.name} of {where} is replaced for graphs made from now on", stacklevel=3)
+    operators[operator.name] = operator
+    _follow_saves()
+    return operator._changed()
+
+
+def _follow_saves() -> None:
+    """From the first definition on, a graph that is saved has its manifest beside it."""
+    from . import _graph
+
+    if text.write not in _graph._on_save:
+        _graph._on_save.append(text.write)
+
+
+def operator_of(op_type: str) -> Optional[Operator]:
+    """The operator that a name of graphs belongs to: its own, or that of its gradient."""
+    known = operators.get(op_type)
+    if known is None and op_type.endswith("_grad"):
+        known = operators.get(op_type[: -len("_grad")])
+    return known
+
+
+def used_in(graph: Any) -> List[str]:
+    """Names of the Python operators that a graph's text has, with those that their gradients need."""
+    names = graph.op_types() if hasattr(graph, "op_types") else _types_in(graph.text())
+    return sorted({o.name for o in map(operator_of, names) if o})
+
+
+def _types_in(graph_text: str) -> List[str]:
+    import re
+
+    return re.findall(r'op_type_name:\s*"([^"]+)"', graph_text)
+
+
+def describe(names: Iterable[str]) -> List[str]:
+    """The ops of a manifest."""
+    return [block for n in names for block in operators[n].describe()]
+
+
+def flush() -> None:
+    """Registers every operator that has been defined: for graphs that name them, as loaded ones do."""
+    for operator in list(operators.values()):
+        operator.register()
