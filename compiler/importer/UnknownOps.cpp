@@ -16,7 +16,7 @@ using graph::OperatorConf;
 /// Who reads whom, by the names in the file alone: the ops' definitions may be unknown.
 class NamedReads {
 public:
-  explicit NamedReads(const graph::DLNetConf &net) : net_(net), reads_(static_cast<size_t>(net.op_size())) {
+  explicit NamedReads(const graph::DLNetConf &net) : reads_(static_cast<size_t>(net.op_size())) {
     for (int i = 0; i < net.op_size(); ++i) {
       owners_.emplace(net.op(i).name(), i);
       for (const auto &output : net.op(i).user_conf().output())
@@ -72,7 +72,6 @@ private:
     for (const std::string &before : conf.ctrl_in_op_name()) reads->push_back(owner(before));
   }
 
-  const graph::DLNetConf &net_;
   std::unordered_map<std::string, int> owners_;
   std::vector<std::vector<int>> reads_;
 };
