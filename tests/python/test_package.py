@@ -6,6 +6,8 @@ import hashlib
 import importlib.util
 import json
 import os
+import re
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -70,6 +72,20 @@ class Package(unittest.TestCase):
         rows = json.loads(subprocess.run(command, capture_output=True, text=True, check=True).stdout)["rows"]
         self.assertEqual([r["name"] for r in rows], ["python/import", "python/graph_10000_ops", "python/run_one_op"])
         self.assertTrue(all(r["value"] > 0 for r in rows))
+
+    @unittest.skipIf(shutil.which("mypy") is None, "no mypy")
+    def test_type_checkers(self):
+        lines = ["import opc", "import numpy as np", "g = opc.Graph()", "x = g.input('x', (2, 3))",
+                 "y: opc.Tensor = opc.ops.relu(2 * x @ g.variable('w', (3, 2), init=0) + 1, name='act')[0:1].sum(axis=0).T",
+                 "opc.train(g.training_step('y', opc.optim.SGD(0.1)), {'x': 'x.npy'}, epochs=2)", "out = g.compile(mesh=(2,)).run(x=np.ones((2, 3), 'f'))",
+                 "opc.ops.relu(1)", "opc.ops.relu(x, slope=2)", "opc.ops.matmul(x)", "g.grad(3)"]  # fmt: skip
+        with tempfile.TemporaryDirectory() as folder:
+            program = os.path.join(folder, "program.py")
+            with open(program, "w", encoding="utf-8") as f:
+                f.write("\n".join(lines) + "\n")
+            done = subprocess.run(["mypy", "--cache-dir", os.path.join(folder, "cache"), program], env=dict(os.environ, MYPYPATH=PACKAGE), capture_output=True, text=True, cwd=folder)
+        errors = re.findall(r"(\S+):(\d+): error", done.stdout)
+        self.assertEqual(sorted({(os.path.basename(f), int(n)) for f, n in errors}), [("program.py", n) for n in (8, 9, 10, 11)], done.stdout)
 
     def test_every_public_name_is_there_and_said(self):
         for name in opc.__all__:

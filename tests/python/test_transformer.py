@@ -3,6 +3,7 @@
 import contextlib
 import io
 import os
+import subprocess
 import sys
 import tempfile
 import unittest
@@ -16,6 +17,7 @@ try:
 except ImportError:
     torch = None
 
+OPC = os.path.join(os.environ["OPC_BUILD_DIR"], "bin", "opc")
 EXAMPLE = os.path.join(os.environ["OPC_SOURCE_DIR"], "docs", "examples", "transformer_python")
 sys.path.insert(0, EXAMPLE)
 import transformer as ours  # noqa: E402
@@ -66,6 +68,40 @@ class Transformer(unittest.TestCase):
             for name, parameter, is_transposed in torch_names(model):
                 found = program.variables[name]
                 np.testing.assert_allclose(found.T if is_transposed else found, parameter.detach().numpy(), rtol=2e-3, atol=2e-4, err_msg=f"{name}, step {i}")
+
+
+class Command(unittest.TestCase):
+    """What Python trained, the command line runs: the same bits."""
+
+    def check(self, graph, data):
+        step = graph.training_step("loss", opc.optim.Adam(1e-3))
+        program = step.compile()
+        for _ in range(3):
+            program.run(**data)
+        with tempfile.TemporaryDirectory() as folder:
+            graph.save(os.path.join(folder, "g.pbtxt"))
+            step.save(os.path.join(folder, "step.pbtxt"))
+            program.save_weights(os.path.join(folder, "w.safetensors"))
+            np.savez(os.path.join(folder, "in.npz"), **data)
+            for name in ("g", "step"):
+                subprocess.run([OPC, "--config", "none", "run", f"{name}.pbtxt", "--weights", "w.safetensors", "--inputs", "in.npz", "--output", f"loss={name}.npy", "--print", "none"],
+                               cwd=folder, check=True, capture_output=True)  # fmt: skip
+            forward = graph.compile()
+            forward.load_weights(os.path.join(folder, "w.safetensors"), partial=True)
+            np.testing.assert_array_equal(np.load(os.path.join(folder, "g.npy")), forward.run(**data)["loss"])
+            np.testing.assert_array_equal(np.load(os.path.join(folder, "step.npy")), program.run(**data)["loss"])
+
+    def test_mlp(self):
+        import test_training
+
+        self.check(test_training.forward(), {"x": test_training.X[:16], "t": test_training.T[:16]})
+
+    def test_cnn(self):
+        rng = np.random.default_rng(3)
+        self.check(Cnn.build(), {"x": rng.standard_normal((8, 1, 8, 8)).astype("f"), "t": rng.integers(0, 3, 8).astype("i4")})
+
+    def test_transformer(self):
+        self.check(ours.build(), {k: v[: ours.BATCH] for k, v in ours.data().items()})
 
 
 class Page(unittest.TestCase):

@@ -1,7 +1,7 @@
 """What `+ * @ []` mean on tensors: ordinary ops, broadcasting as in numpy. Nothing is converted silently."""
 # SPDX-License-Identifier: Apache-2.0
 import numbers
-from typing import Any, Callable, List, Optional, Sequence, Tuple, Union
+from typing import Any, Callable, Dict, List, Optional, Sequence, Tuple, Union
 
 from . import ops
 from ._graph import Tensor, add_op
@@ -9,7 +9,7 @@ from ._graph import Tensor, add_op
 
 def _scalar(type_name: str, x: Tensor, value: Any) -> Tensor:
     if isinstance(value, numbers.Integral) and not isinstance(value, bool):
-        attrs = {"has_int_operand": True, "int_operand": int(value)}
+        attrs: Dict[str, Any] = {"has_int_operand": True, "int_operand": int(value)}
     else:
         attrs = {"has_float_operand": True, "float_operand": float(value)}
     return add_op(type_name, {"in": x}, attrs)[0]
@@ -40,10 +40,7 @@ def _matmul(a: Tensor, b: Any) -> Any:
     return ops.matmul(a, b) if isinstance(b, Tensor) else NotImplemented
 
 
-Index = Union[int, slice, None, type(Ellipsis)]
-
-
-def _spread(index: Any, rank: int, what: Tensor) -> Tuple[Index, ...]:
+def _spread(index: Any, rank: int, what: Tensor) -> Tuple[Any, ...]:
     """The index with one entry for each dimension, and None for each new one."""
     parts = index if isinstance(index, tuple) else (index,)
     for part in parts:
@@ -70,7 +67,7 @@ def _getitem(x: Tensor, index: Any) -> Tensor:
             first, last, by = part.indices(size)
             shape.append(len(range(first, last, by)))
         else:
-            first = int(part)  # type: ignore[call-overload]
+            first = int(part)
             if not -size <= first < size:
                 raise IndexError(f"{x!r}: index {first} is beyond dimension {len(start)}, which has {size}")
             first %= size
@@ -98,27 +95,40 @@ def _transpose(self: Tensor, *axes: int) -> Tensor:
     return ops.transpose(self, perm=[a % self.ndim for a in order])
 
 
-def _reshape(self: Tensor, *shape: int) -> Tensor:
+def _reshape(self: Tensor, *shape: Any) -> Tensor:
     """Another shape of as many elements; one -1 is what is left."""
-    return ops.reshape(self, shape=list(shape[0]) if len(shape) == 1 and not isinstance(shape[0], int) else list(shape))
+    return ops.reshape(self, shape=shape[0] if len(shape) == 1 and not isinstance(shape[0], int) else shape)
+
+
+def _methods() -> Dict[str, Any]:
+    negative = ops.negative
+    add = _binary("broadcast_add", _by("scalar_add"))
+    multiply = _binary("broadcast_mul", _by("scalar_mul"))
+    methods: Dict[str, Any] = {
+        "__add__": add,
+        "__radd__": add,
+        "__sub__": _binary("broadcast_sub", lambda x, v: _scalar("scalar_add", x, -v)),
+        "__rsub__": _reflected(lambda x, v: _scalar("scalar_add", negative(x), v)),
+        "__mul__": multiply,
+        "__rmul__": multiply,
+        "__truediv__": _binary("broadcast_div", _by("scalar_div")),
+        "__rtruediv__": _reflected(lambda x, v: _scalar("scalar_mul", ops.reciprocal(x), v)),
+        "__pow__": _binary("broadcast_pow", _by("scalar_pow")),
+        "__matmul__": _matmul,
+        "__neg__": lambda self: negative(self),
+        "__getitem__": _getitem,
+        "sum": _reduction("reduce_sum"),
+        "mean": _reduction("reduce_mean"),
+        "transpose": _transpose,
+        "reshape": _reshape,
+        "T": property(_transpose),
+    }
+    for name, op in (("lt", "less"), ("le", "less_equal"), ("gt", "greater"), ("ge", "greater_equal")):
+        methods[f"__{name}__"] = _binary("broadcast_" + op, _by("scalar_logical_" + op))
+    return methods
 
 
 def install() -> None:
-    """Gives tensors their operators and the methods that read better than functions."""
-    negative = ops.negative
-    Tensor.__add__ = Tensor.__radd__ = _binary("broadcast_add", _by("scalar_add"))  # type: ignore[attr-defined]
-    Tensor.__sub__ = _binary("broadcast_sub", lambda x, v: _scalar("scalar_add", x, -v))  # type: ignore[attr-defined]
-    Tensor.__rsub__ = _reflected(lambda x, v: _scalar("scalar_add", negative(x), v))  # type: ignore[attr-defined]
-    Tensor.__mul__ = Tensor.__rmul__ = _binary("broadcast_mul", _by("scalar_mul"))  # type: ignore[attr-defined]
-    Tensor.__truediv__ = _binary("broadcast_div", _by("scalar_div"))  # type: ignore[attr-defined]
-    Tensor.__rtruediv__ = _reflected(lambda x, v: _scalar("scalar_mul", ops.reciprocal(x), v))  # type: ignore[attr-defined]
-    Tensor.__pow__ = _binary("broadcast_pow", _by("scalar_pow"))  # type: ignore[attr-defined]
-    Tensor.__matmul__ = _matmul  # type: ignore[attr-defined]
-    Tensor.__neg__ = lambda self: negative(self)  # type: ignore[attr-defined]
-    for name, tensors, scalar in (("lt", "less", "less"), ("le", "less_equal", "less_equal"), ("gt", "greater", "greater"),
-                                  ("ge", "greater_equal", "greater_equal")):
-        setattr(Tensor, f"__{name}__", _binary("broadcast_" + tensors, _by("scalar_logical_" + scalar)))
-    Tensor.__getitem__ = _getitem  # type: ignore[attr-defined]
-    Tensor.sum, Tensor.mean = _reduction("reduce_sum"), _reduction("reduce_mean")  # type: ignore[attr-defined]
-    Tensor.transpose, Tensor.reshape = _transpose, _reshape  # type: ignore[attr-defined]
-    Tensor.T = property(_transpose)  # type: ignore[attr-defined]
+    """Gives tensors their operators and the methods that read better than functions; Tensor declares their types."""
+    for name, method in _methods().items():
+        setattr(Tensor, name, method)
