@@ -124,7 +124,7 @@ public:
       if (!json) invocation.terminal().out(simulationText(estimate));
     }
     if (output_ == "-")
-      invocation.terminal().out(result);
+      invocation.terminal().file(result);
     else
       OPC_RETURN_IF_ERROR(writeGraphOutput(output_, result, positional[0]));
     report(invocation, pipeline, input.name, result.size(), json, std::move(simulation));

@@ -103,7 +103,7 @@ public:
     if (pipeline.errorCount()) return failureOf(pipeline);
     invocation.showFindings(pipeline.diagnostics(), pipeline.source());
     if (output_ == "-") {
-      if (!invocation.flags().json) invocation.terminal().out(text);
+      if (!invocation.flags().json) invocation.terminal().file(text);
     } else {
       OPC_RETURN_IF_ERROR(writeGraphOutput(output_, text, positional[0]));
     }

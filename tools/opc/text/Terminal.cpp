@@ -108,6 +108,13 @@ void Terminal::out(std::string_view text) {
   if (buffer_.size() >= (size_t{1} << 16)) (void)flush();
 }
 
+void Terminal::file(std::string_view bytes) {
+  if (stdoutIsTerminal()) return out(bytes);
+  if (closed_ || muted_) return;
+  buffer_ += bytes;
+  if (buffer_.size() >= (size_t{1} << 16)) (void)flush();
+}
+
 void Terminal::err(std::string_view text) {
   if (!text.empty()) lastError_ = text.substr(0, 1000);
   writeError(printable(text, colorErr_));
