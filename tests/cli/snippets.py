@@ -41,13 +41,14 @@ class Pasted:
             for name, (dtype, dims), (lo, hi) in zip(names, shown, ranges[arg]):
                 own = f"{op['name']}.{name}"
                 shape = "shape {" + "".join(f" dim: {d}" for d in dims.split(",") if d) + " }"
-                if arg in mutable:
-                    self.text += f'op {{ name: "{own}" variable_conf {{ out: "out" {shape} data_type: {TYPES[dtype]} }} }}\n'
+                if arg in mutable:  # the snippet has the variable
+                    assert f'op {{ name: "{name}" variable_conf {{ out: "out" {shape} data_type: {TYPES[dtype]} ' in snippet, (op["name"], name)
                 else:
                     self.text += f'op {{ name: "{own}" input_conf {{ out: "out" blob_conf {{ {shape} data_type: {TYPES[dtype]} }} }} }}\n'
                 if dtype[0] in "iu":  # rand() takes integers from both ends, a case all below hi
                     lo, hi = math.ceil(lo), math.ceil(hi) - 1
                 self.values += ["--input", f"{own}={dtype}[{dims}]:rand" + (f"({lo},{hi})" if dtype != "bool" else "")]
+        snippet = re.sub(r'^op \{ name: "(\w+)" variable_conf', lambda m: f'op {{ name: "{op["name"]}.{m[1]}" variable_conf', snippet, flags=re.M)
         self.text += re.sub(r's: "(\w+)/out"', lambda m: f's: "{op["name"]}.{m[1]}/out"', snippet)
         for number, tensor in enumerate(re.findall(r's: "(my_\w+/\w+_\d+)"', snippet)):
             self.outputs.append(f"{op['name']}.{number}")
@@ -80,6 +81,25 @@ class Snippets(unittest.TestCase):
             again = self.run_graph(folder, "whole", Pasted(whole))
             for name in plain.outputs:
                 self.assertTrue(np.array_equal(got[name], again[name], equal_nan=got[name].dtype.kind == "f"), name)
+
+    def test_ops_that_write_bring_their_variables(self):
+        """As pasted, with an input for whatever else is read."""
+        written = [op for op in self.ops if any(i["mutable"] for i in op["inputs"])]
+        self.assertGreater(len(written), 8)
+        with tempfile.TemporaryDirectory() as folder:
+            for op in written:
+                text = op["snippet"]
+                for name, dtype, dims in re.findall(r's: "(\w+)/out" \} \}  # (\w+)\[([\d,]*)\]', text):
+                    shape = "".join(f" dim: {d}" for d in dims.split(",") if d)
+                    if f'name: "{name}" variable_conf' not in text:
+                        text += f'op {{ name: "{name}" input_conf {{ out: "out" blob_conf {{ shape {{{shape} }} data_type: {TYPES[dtype]} }} }} }}\n'
+                for number, tensor in enumerate(re.findall(r's: "(my_\w+/\w+_\d+)"', text) or [op["inputs"][0]["name"] + "/out"]):
+                    text += f'op {{ name: "made{number}" output_conf {{ in: "{tensor}" }} }}\n'
+                path = os.path.join(folder, op["name"] + ".pbtxt")
+                with open(path, "w", encoding="utf-8") as f:
+                    f.write(text)
+                with self.subTest(op["name"]):
+                    opc("-q", "run", path, "--fill", "rand", "--print", "none")
 
     def test_every_attribute_is_shown(self):
         """Each with the field of its type."""

@@ -25,6 +25,25 @@ using user_op::Case;
 using user_op::KernelDef;
 using user_op::OpDef;
 
+std::set<std::string> writtenInputs(const OpDef &op) {
+  if (!op.modifyInputs) return {};
+  std::map<std::string, user_op::InputBlobModifier> modifiers;
+  user_op::OpConf conf;
+  conf.name = conf.type = op.name;
+  for (const ArgDef &a : op.inputs) conf.inputs.push_back({a.name, std::vector<std::string>(1, a.name)});
+  for (const AttrDef &a : op.attrs)
+    if (!a.defaultValue.empty()) conf.attrs[a.name] = a.type == kAtBool ? AttrValue(true) : a.defaultValue;
+  const user_op::UserOpConfWrapper wrapper(conf);
+  (void)user_op::detail::guarded([&] {
+    op.modifyInputs([&](const std::string &arg, int32_t) { return &modifiers[arg]; }, wrapper);
+    return Status();
+  });
+  std::set<std::string> written;
+  for (const auto &[arg, modifier] : modifiers)
+    if (modifier.isMutable) written.insert(arg);
+  return written;
+}
+
 namespace {
 
 Json argsJson(const std::vector<ArgDef> &args) {
@@ -38,27 +57,12 @@ Json argsJson(const std::vector<ArgDef> &args) {
   return list;
 }
 
-/// Inputs with "mutable": whether the op writes them, as it says of an instance that has all of its arguments and all
-/// of its switches on (training: true).
 Json inputsJson(const OpDef &op) {
   Json list = argsJson(op.inputs);
-  std::map<std::string, user_op::InputBlobModifier> modifiers;
-  if (op.modifyInputs) {
-    user_op::OpConf conf;
-    conf.name = conf.type = op.name;
-    for (const ArgDef &a : op.inputs) conf.inputs.push_back({a.name, std::vector<std::string>(1, a.name)});
-    for (const AttrDef &a : op.attrs)
-      if (!a.defaultValue.empty()) conf.attrs[a.name] = a.type == kAtBool ? AttrValue(true) : a.defaultValue;
-    const user_op::UserOpConfWrapper wrapper(conf);
-    (void)user_op::detail::guarded([&] {
-      op.modifyInputs([&](const std::string &arg, int32_t) { return &modifiers[arg]; }, wrapper);
-      return Status();
-    });
-  }
-  for (Json &input : list) input["mutable"] = modifiers[input["name"]].isMutable;
+  const std::set<std::string> written = writtenInputs(op);
+  for (Json &input : list) input["mutable"] = written.count(input["name"]) > 0;
   return list;
 }
-
 Json textOrNull(const std::string &text) { return text.empty() ? Json(nullptr) : Json(text); }
 
 Json caseJson(const Case &c) {

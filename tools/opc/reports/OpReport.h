@@ -5,6 +5,7 @@
 #include "JsonOutput.h"
 #include "Registry.h"
 
+#include <set>
 #include <string>
 #include <vector>
 
@@ -16,6 +17,10 @@ Json opJson(const Registry &registry, const user_op::OpDef &op);
 Json elementTypesJson();
 /// The page of `opc ops show NAME`, its documentation wrapped to `width` columns.
 std::string opPage(const Registry &registry, const user_op::OpDef &op, int width);
+
+/// The inputs that the op writes, as it says of an instance that has all of its arguments and all of its switches on
+/// (training: true).
+std::set<std::string> writtenInputs(const user_op::OpDef &op);
 
 /// "a, b, c?, xs..." of a list of arguments.
 std::string argumentsText(const std::vector<user_op::ArgDef> &args);

@@ -133,6 +133,26 @@ std::string attrLine(const std::string &name, const AttrValue &value) {
   return "attr { key: \"" + name + "\" value { " + attrValueText(value) + " } }";
 }
 
+/// The variable that a mutable input must be, as a line of a graph of its own.
+std::string variableLine(const user_op::CaseInput &input, const std::string &name, DataType type) {
+  const std::string start = IsFloatingDataType(type) ? "constant_conf" : "constant_int_conf";
+  return "op { name: " + quotedText(name) + " variable_conf { out: \"out\" shape " + shapeText(input.shape) +
+         " data_type: " + DataType_Name(type) + " initializer { " + start + " { value: 0 } } } }\n";
+}
+
+/// Variables that the op writes: it takes nothing else in their place.
+std::string variableLines(const Registry &registry, const OpDef &op, const Case *sample) {
+  std::string lines;
+  const std::set<std::string> written = writtenInputs(op);
+  std::map<std::string, size_t> seen;
+  for (const user_op::CaseInput &i : sample ? sample->inputs() : std::vector<user_op::CaseInput>()) {
+    const size_t n = seen[i.arg]++;
+    const DataType type = i.type == kInvalidDataType ? openType(registry, op, sample) : i.type;
+    if (written.count(i.arg)) lines += variableLine(i, i.arg + (n ? "_" + std::to_string(n) : ""), type);
+  }
+  return lines;
+}
+
 std::vector<std::string> inputLines(const Registry &registry, const OpDef &op, const Case *sample) {
   std::map<std::string, std::vector<std::string>> tensors, types;
   const auto add = [&](const std::string &arg, const std::string &type) {
@@ -187,7 +207,8 @@ std::string opSnippet(const Registry &registry, const OpDef &op) {
       defaults.push_back("# " + attrLine(a.name, a.defaultValue));
   }
   lines.insert(lines.end(), defaults.begin(), defaults.end());
-  std::string text = "op { name: \"" + name + "\" user_conf { op_type_name: \"" + op.name + "\"\n";
+  std::string text = variableLines(registry, op, sample) + "op { name: \"" + name + "\" user_conf { op_type_name: \"" +
+                     op.name + "\"\n";
   for (const std::string &line : lines) text += "  " + line + "\n";
   return text + "} }\n";
 }
