@@ -125,7 +125,8 @@ std::optional<ForeignFile> recognizeText(std::string_view bytes) {
     return ForeignFile{"MLIR text", kIr};
   if (begins({"version https://git-lfs"}))
     return ForeignFile{"a pointer of git LFS", "git lfs pull brings the file itself"};
-  if (begins({"import ", "from ", "#!/usr/bin/env python", "def ", "class "}))
+  if (begins({"import ", "from ", "#!/", "def ", "class ", "#include ", "#include<", "#pragma ", "#ifndef ", "//", "/*",
+              "package ", "using namespace ", "namespace ", "int main", "\"\"\""}))
     return ForeignFile{"a program", "run it, and give opc the graph that it writes"};
   return std::nullopt;
 }

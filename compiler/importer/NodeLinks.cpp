@@ -85,11 +85,11 @@ private:
   }
 
   void unknownTensor(int op, size_t flat, const std::string &name) {
-    const std::string help = graph_.explains() ? helpFor(name) : "";
+    const std::string help = graph_.explains() ? helpFor(op, name) : "";
     graph_.error(readRange(op, flat), "OPC0107", "no op makes the tensor '" + name + "'", help, op);
   }
 
-  std::string helpFor(const std::string &name) const {
+  std::string helpFor(int op, const std::string &name) const {
     // The op may exist and only the blob name be wrong: that is by far the commonest slip.
     const std::string opName = name.substr(0, name.find('/'));
     for (const Node &n : nodes_)
@@ -97,7 +97,8 @@ private:
         return n.makes.empty() ? "op " + opName + " makes no tensor" : "op " + opName + " makes '" + n.makes[0] + "'";
     if (nodes_.size() > 20000) return "";
     std::vector<std::string> all;
-    for (const auto &p : graph_.producers) all.push_back(p.first);
+    for (const auto &p : graph_.producers)
+      if (p.second.first != op) all.push_back(p.first); // what the op makes itself is not what it reads
     std::sort(all.begin(), all.end());
     const auto near = nearestNames(name, all, 1);
     return near.empty() ? "" : "did you mean '" + near[0] + "'?";

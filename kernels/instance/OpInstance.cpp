@@ -6,6 +6,7 @@
 #include "TextParts.h"
 
 #include <algorithm>
+#include <cctype>
 
 namespace opc {
 
@@ -80,6 +81,18 @@ Status completeArgs(const OpDef &def, const std::vector<ArgDef> &defs, bool isIn
   return Status::ok();
 }
 
+/// The field of a graph file for a type, as its author knows it: kAtListInt32 is at_list_int32.
+std::string fieldOf(AttrType type) {
+  std::string field;
+  for (const char *c = attrTypeName(type) + 1; *c; ++c) { // without the k
+    if (std::isupper(static_cast<unsigned char>(*c)) && !field.empty()) field += '_';
+    field += static_cast<char>(std::tolower(static_cast<unsigned char>(*c)));
+  }
+  return field;
+}
+/// Whether the field's value is a message.
+bool hasBraces(AttrType type) { return type == kAtShape || fieldOf(type).rfind("at_list", 0) == 0; }
+
 Status completeAttrs(const OpDef &def, OpConf *conf) {
   std::map<std::string, AttrValue> complete;
   for (auto &[name, value] : conf->attrs) {
@@ -105,8 +118,10 @@ Status completeAttrs(const OpDef &def, OpConf *conf) {
         for (int64_t x : *ll) narrow.push_back(static_cast<int32_t>(x));
         v = AttrValue(std::move(narrow));
       } else
-        return invalid("OPC0205", def.name + ": attribute '" + name + "' is " + attrTypeName(v.type()) +
-                                      ", it should be " + attrTypeName(attr->type));
+        return invalid("OPC0205",
+                       def.name + ": attribute '" + name + "' is " + fieldOf(v.type()) + ", it should be " +
+                           fieldOf(attr->type),
+                       "write value { " + fieldOf(attr->type) + (hasBraces(attr->type) ? " { ... } }" : ": ... }"));
     }
     if (!complete.emplace(attr->name, std::move(v)).second)
       return invalid("OPC0106", def.name + ": attribute '" + attr->name + "' is given twice");
@@ -115,7 +130,7 @@ Status completeAttrs(const OpDef &def, OpConf *conf) {
     if (complete.count(attr.name)) continue;
     if (attr.defaultValue.empty())
       return invalid("OPC0205",
-                     def.name + ": attribute '" + attr.name + "' (" + attrTypeName(attr.type) + ") must be given");
+                     def.name + ": attribute '" + attr.name + "' (" + fieldOf(attr.type) + ") must be given");
     complete.emplace(attr.name, attr.defaultValue);
   }
   conf->attrs = std::move(complete);

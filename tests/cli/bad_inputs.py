@@ -250,6 +250,47 @@ class Mistakes(Scratch):
         attribute = SMALL.replace('output { key: "z"', 'attr { key: "axis" value { at_in32: 1 } } output { key: "z"')
         self.assertIn("did you mean at_int32?", opc("show", self.file("f.pbtxt", attribute)).stderr.decode())
 
+    def test_kinds_of_attributes(self):
+        """In the words of the graph file."""
+        soft = SMALL.replace('op_type_name: "broadcast_mul" input { key: "x" value { s: "x/out" } } input { key: "y" value { s: "w/out" } }',
+                             'op_type_name: "bias_add" input { key: "a" value { s: "x/out" } } input { key: "b" value { s: "w/out" } }')
+        self.assertNotEqual(soft, SMALL)
+        soft = soft.replace('key: "z"', 'key: "out"').replace("m/z_0", "m/out_0")
+        wrong = soft.replace('output { key: "out"', 'attr { key: "axis" value { at_float: 1 } } output { key: "out"', 1)
+        said = self.fails(3, "show", self.file("k.pbtxt", wrong),
+                          words=("OPC0205", "attribute 'axis' is at_float, it should be at_int32", "help: write value { at_int32: ... }"))
+        self.assertNotIn("kAt", said)
+        shape = SMALL.replace("broadcast_mul", "reshape").replace('key: "x"', 'key: "in"').replace(' input { key: "y" value { s: "w/out" } }', "")
+        self.assertIn("(at_shape) must be given", self.fails(3, "show", self.file("k.pbtxt", shape.replace('key: "z"', 'key: "out"').replace("m/z_0", "m/out_0"))))
+
+    def test_a_missing_input_is_not_what_the_op_makes(self):
+        text = SMALL + ('\nop { name: "lake" user_conf { op_type_name: "split_like" input { key: "in" value { s: "x/out" } } '
+                        'input { key: "like" value { s: "like/out" s: "like/out" } } output { key: "out" value { s: "lake/out_0" s: "lake/out_1" } } } }\n')
+        said = self.fails(3, "show", self.file("l.pbtxt", text), words=("OPC0107", "no op makes the tensor 'like/out'"))
+        self.assertNotIn("did you mean 'lake", said)
+
+    def test_lines_in_a_pipe(self):
+        """Whole where nobody's window bounds them; very long ones are cut, and that is shown."""
+        before = " " * 60
+        text = SMALL.replace("op {", "op {" + before, 1).replace("data_type: kFloat", "data_type: kFlot" + " " * 200 + "# the end", 1)
+        path = self.file("wide.pbtxt", text)
+        env = {k: v for k, v in os.environ.items() if k != "COLUMNS"}
+        said = opc("show", path, env=env).stderr.decode()
+        line = next(line for line in text.split("\n") if "kFlot" in line)
+        self.assertIn(f"| {line}\n", said)
+        marks = next(m for m in said.split("\n") if "^" in m)
+        self.assertEqual(marks.index("^") - said.split("\n")[said.split("\n").index(marks) - 1].index("kFlot"), 0)
+        self.assertEqual(marks.count("^"), len("kFlot"))
+        self.assertNotIn("the end", opc("show", path, env={**env, "COLUMNS": "80"}).stderr.decode())
+        longer = self.file("longer.pbtxt", text.replace("# the end", " " * 400 + "# the end"))
+        shown = next(m for m in opc("show", longer, env=env).stderr.decode().split("\n") if "kFlot" in m and "|" in m)
+        self.assertTrue(shown.endswith("..."), shown)
+        self.assertLessEqual(len(shown), 500)
+        # A whole op is underlined as a whole.
+        wrong = self.file("op.pbtxt", SMALL.replace("broadcast_mul", "no_such"))
+        marks = next(m for m in opc("show", wrong, env=env).stderr.decode().split("\n") if "^" in m)
+        self.assertGreater(marks.count("^"), 40)
+
     def test_other_slips(self):
         self.shown(SMALL.replace("dim: 2", "dim: two", 1), "two", "OPC0101")
         self.shown(SMALL.replace('name: "m"', "name: m_1"), "m_1", 'put it in quotes: "m_1"')
@@ -261,7 +302,8 @@ class Mistakes(Scratch):
         for wrong, words in (("Gemm", "here that is matmul and bias_add"), ("nn.Conv2d", "did you mean conv2d?"), ("Linear", "bias_add"),
                              ("Relu6", "hardtanh (min_val: 0 and max_val: 6)"), ("aten::permute", "here that is transpose"),
                              ("tf.nn.MaxPool2D", "did you mean max_pool_2d?"), ("MaxPool", "max_pool_1d, max_pool_2d or max_pool_3d"),
-                             ("LayerNormalization", "layer_norm"), ("keras.layers.Dense", "bias_add"), ("CrossEntropyLoss", "sparse_softmax_cross_entropy")):
+                             ("LayerNormalization", "layer_norm"), ("keras.layers.Dense", "bias_add"), ("CrossEntropyLoss", "sparse_softmax_cross_entropy"),
+                             ("LSTM", "a graph has no loops"), ("nn.GRU", "matmul"), ("RNN", "here that is matmul, bias_add and tanh")):
             self.fails(3, "show", self.file("u.pbtxt", SMALL.replace("broadcast_mul", wrong)), words=("OPC0201", words))
             self.fails(2, "ops", "show", wrong, words=(words,))
 
@@ -288,6 +330,8 @@ class Mistakes(Scratch):
                  (self.file("m.onnx", onnx), "ONNX model", "ONNX"), (self.file("p.pkl", b"\x80\x04\x95" + bytes(9)), "pickle", "--weights"),
                  (self.file("j.json", '{"nodes": []}'), "JSON", "--emit pbtxt"), (self.file("h.html", "<!DOCTYPE html><html>"), "HTML", "download"),
                  (self.file("m.mlir", "module {\n}\n"), "MLIR", "--emit mlir"), (self.file("n.py", "import torch\n"), "program", "graph"),
+                 (self.file("c.cpp", "#include <vector>\nint main() {}\n"), "program", "graph"), (self.file("d.cpp", "// a comment\nint x;\n"), "program", "graph"),
+                 (self.file("s.sh", "#!/bin/sh\nopc run\n"), "program", "graph"),
                  (self.file("l.so", b"\x7fELF\x02\x01\x01" + bytes(90)), "library", "--plugin"),
                  (self.file("k.h5", b"\x89HDF\r\n\x1a\n" + bytes(90)), "HDF5", "safetensors"),
                  (self.file("l.gguf", b"GGUF" + bytes(90)), "GGUF", "safetensors")]

@@ -9,6 +9,7 @@
 #include "PluginOverrides.h"
 #include "PythonModule.h"
 #include "TextParts.h"
+#include "TextTable.h"
 
 #include <cerrno>
 #include <cstring>
@@ -94,6 +95,13 @@ void Invocation::note(const std::string &text) {
   if (!flags_.quiet) terminal_->err(text + "\n");
 }
 
+/// Columns of an excerpt: a terminal's, or as many as a pipe or a file gets before a line is cut.
+static int excerptWidth() {
+  constexpr int kMostColumns = 500;
+  const size_t width = errTableWidth();
+  return width ? static_cast<int>(width) : kMostColumns;
+}
+
 int Invocation::fail(const Failure &failure) {
   if (const Status &status = failure.status; !status) {
     const int code = exitCodeOf(status.code());
@@ -103,7 +111,7 @@ int Invocation::fail(const Failure &failure) {
   }
   const StatusCode worst = failure.errorClass;
   const int code = exitCodeOf(worst == StatusCode::kOk ? StatusCode::kInternal : worst);
-  TextStyle style{terminal_->colorErr(), terminal_->width()};
+  TextStyle style{terminal_->colorErr(), excerptWidth()};
   terminal_->err(diagnosticsText(failure.findings, failure.errorCount, failure.source, style));
   if (flags_.json) terminal_->out(failureJson(failure.findings, failure.errorCount, code));
   return code;
@@ -111,7 +119,7 @@ int Invocation::fail(const Failure &failure) {
 
 void Invocation::showFindings(const std::vector<Diagnostic> &diagnostics, const SourceText &source) {
   if (flags_.quiet || diagnostics.empty()) return;
-  TextStyle style{terminal_->colorErr(), terminal_->width()};
+  TextStyle style{terminal_->colorErr(), excerptWidth()};
   terminal_->err(diagnosticsText(diagnostics, 0, source, style));
 }
 

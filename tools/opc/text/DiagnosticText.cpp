@@ -101,7 +101,8 @@ void appendExcerpt(std::string &out, const Diagnostic &d, const SourceText &sour
   if (marks.find('^') == std::string::npos) marks += "^"; // the range begins at the end of the line
   marks.erase(marks.find_last_of('^') + 1);
   const size_t first = marks.find('^');
-  if (marks.size() > first + 40) marks.resize(first + 40); // a whole op on one line: its beginning says which
+  const size_t width = marks.size() + (d.subject.empty() ? 0 : 1 + d.subject.size());
+  if (width > room && marks.size() > first + 40) marks.resize(first + 40); // of a whole op the beginning says which
   const std::string gutter(number.size() + 1, ' ');
   const std::string bar = paint("|", Style::kDim, style.color);
   out += gutter + bar + "\n";
