@@ -97,6 +97,56 @@ class LostWork(unittest.TestCase):
     def step(self, path):
         return int(tensors(self.at(path))[0]["step"])
 
+    # What learns nothing.
+
+    def test_a_graph_that_trains_nothing(self):
+        forward = self.write("forward.pbtxt", FORWARD)
+        data = self.data([1, 2, 3], "v.npy")
+        run = [OPC, "run", forward, "--feed-dataset", f"v=@{data}", "--batch", "1"]
+        done = subprocess.run([*run, "--save", self.at("f.safetensors")], capture_output=True, text=True, timeout=60)
+        self.assertEqual((done.returncode, done.stdout), (2, ""), done.stderr)
+        for word in ("OPC0001", "forward.pbtxt trains nothing: no op of it writes a variable", f"opc grad {forward} --loss LOSS --optimizer"):
+            self.assertIn(word, done.stderr)
+        self.assertEqual(self.files("f."), [])
+        # Outputs over a data set are worth something without a checkpoint.
+        done = subprocess.run([*run, "--metrics", self.at("m.jsonl")], capture_output=True, text=True, timeout=60)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertIn("warning: ", done.stderr)
+        self.assertIn("trains nothing", done.stderr)
+        self.assertNotIn("what is learnt is gone", done.stderr)
+        with open(self.at("m.jsonl"), encoding="utf-8") as f:
+            self.assertEqual([json.loads(line)["gap"] for line in f], [0, -1, -2])
+        plan = self.at("f.plan")
+        subprocess.run([OPC, "compile", forward, "--shape", "v=1", "-o", plan], check=True, capture_output=True, timeout=60)
+        done = subprocess.run([OPC, "run", plan, *run[3:5], "--save", self.at("f.safetensors")], capture_output=True, text=True, timeout=60)
+        self.assertEqual(done.returncode, 2, done.stderr)
+        self.assertIn("trains nothing", done.stderr)
+        self.assertNotIn("trains nothing", self.train([1, 2]).stderr)
+        ranks = subprocess.run([*run, "--save", self.at("f.safetensors"), "--ranks", "2", "--in-process"], capture_output=True, text=True, timeout=60)
+        self.assertEqual(ranks.returncode, 2, ranks.stderr)
+
+    def test_a_checkpoint_beyond_the_end(self):
+        self.train([2] * 5, "--save", "c.safetensors")
+        before = os.stat(self.at("c.safetensors")).st_mtime_ns
+        for flags, asked in ((["--epochs", "1"], "--epochs 1, 5 steps"), (["--steps", "3"], "--steps 3")):
+            done = self.train([2] * 5, *flags, "--resume", "c.safetensors", "--save", "c.safetensors", "--metrics", "m.jsonl")
+            self.assertEqual(done.stdout, f"nothing to do: c.safetensors is of step 5, {asked}, counted from the beginning\n")
+            self.assertNotIn("saved", done.stderr)
+        self.assertEqual(os.stat(self.at("c.safetensors")).st_mtime_ns, before)
+        self.assertEqual(self.files("m."), [])
+        document = json.loads(self.train([2] * 5, "--steps", "3", "--resume", "c.safetensors", "--save", "d.safetensors", "--json").stdout)
+        self.assertEqual((document["steps"], document["first_step"], document["saved"]), (5, 5, None))
+        self.assertEqual(self.files("d."), [])
+
+    def test_endings_that_are_not_written(self):
+        for flags, words in ((["--save", "x.pt"], (".pt", ".safetensors")), (["--plot", "x.png"], (".png", ".svg"))):
+            done = self.train([1], *flags, code=2)
+            self.assertEqual(done.stdout, "")
+            for word in ("OPC0002", flags[0], *words):
+                self.assertIn(word, done.stderr)
+        self.train([1], "--save", "without")
+        self.assertEqual(self.files("x.p"), [])
+
     # What is to be written is tried first.
 
     def test_folders_that_cannot_be_written_are_found_first(self):
@@ -305,6 +355,8 @@ class LostWork(unittest.TestCase):
         done = self.train(values[:4], "--save", "c", "--save-every", "1", "--keep-best", "loss")
         self.assertEqual((self.step("c.best"), self.weight("c.best")), (4, 120))
         self.assertIn("best loss 2 at step 4 in c.best", done.stdout)
+        self.train(values[:4], "--save", "m", "--save-every", "1", "--keep-best", "loss:min")
+        self.assertEqual((self.step("m.best"), self.weight("m.best")), (4, 120))
         self.train(values[:4], "--save", "d", "--save-every", "1", "--keep-best", "loss:max")
         self.assertEqual((self.step("d.best"), self.weight("d.best")), (1, 5))
         # Out of patience: three in a row were not better; the ninth would have been.

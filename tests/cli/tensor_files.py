@@ -97,6 +97,25 @@ class Files(Scratch):
                     self.assertEqual(got.dtype, array.dtype)
                     np.testing.assert_array_equal(got, form)
 
+    def test_endings_that_are_not_written(self):
+        """Refused before the graph is read."""
+        for flags, words in ((["--output", "y=a.png"], ("--output writes no .png file", ".npy, .npz, .safetensors, .pb, .bin, .raw")),
+                             (["--output", "y=a.NPZ"], ("no .NPZ file",)), (["--outputs", "o.zip"], ("no .zip file", ".npz and .safetensors", "o.zip/"))):
+            said = self.opc("run", "nowhere.pbtxt", *flags, code=2)
+            for word in ("OPC0002", *words):
+                self.assertIn(word, said)
+        g = self.file("g.pbtxt", graph("kFloat", (2,)))
+        self.opc("compile", g, "-o", self.path("g.plan"))
+        done = subprocess.run([os.path.join(BIN, "opc-runtime"), "g.plan", "--input", "x=1", "--outputs", "o.zip"], capture_output=True, text=True,
+                              timeout=60, cwd=self.folder)
+        self.assertEqual(done.returncode, 2, done.stderr)
+        self.assertIn("no .zip file", done.stderr)
+        self.opc("run", g, "--input", "x=1", "--outputs", "d.zip/", "--output", "y=plain")
+        self.assertEqual(np.load(self.path("plain")).tolist(), [1, 1])
+        self.assertEqual(np.load(self.path("d.zip/y.npy")).tolist(), [1, 1])
+        self.opc("run", g, "--input", "x=1", "--outputs", "d.zip")  # a directory that is there
+        self.opc("run", g, "--input", "x=1", "--outputs", "results-0.5")
+
     def test_npz_stored_deflated_and_zip64(self):
         x = np.arange(6, dtype=np.float32).reshape(2, 3)
         buffer = io.BytesIO()

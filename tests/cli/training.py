@@ -188,7 +188,7 @@ class Training(unittest.TestCase):
             self.assertRegex(out, r"^stopped at step \d+ of 100000000")
             step = int(safetensors(save)[0]["step"])
             self.assertEqual(self.lines(metrics)[-1]["step"], step)
-            whole = self.path(f"{code}.whole")
+            whole = self.path(f"{code}-whole")
             self.train("--steps", str(step), "--save", whole)
             self.assertEqual(digest(whole), digest(save))
 
@@ -273,7 +273,7 @@ class Training(unittest.TestCase):
                 text += f.read() + "\n"
         for name, lr in (("sgd", 0.5), ("momentum", 0.1), ("adam", 0.005), ("adamw", 0.005), ("lamb", 0.02), ("rmsprop", 0.003), ("adagrad", 0.03), ("lars", 40)):
             with self.subTest(optimizer=name):
-                graph, whole, parts = (self.path(f"{name}.{n}") for n in ("pbtxt", "whole", "parts"))
+                graph, whole, parts = (self.path(name + n) for n in (".pbtxt", "-whole", "-parts"))
                 done = opc("grad", "-", "--shape", "image=64,64", "--shape", "label=64", "--loss", "loss", "--optimizer", name, "--lr", str(lr),
                            "--schedule", "cosine:decay_batches=60", "--warmup", "4", "--weight-decay", "1e-4", "--clip-norm", "5", "--accumulate", "2",
                            "--loss-scale", "dynamic", "-o", graph, input=text)

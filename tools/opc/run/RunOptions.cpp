@@ -54,6 +54,7 @@ Status RunOptions::check(const Invocation &invocation, const std::string &graphP
   limitTensorReads(maxMemory.value_or(defaultMemoryLimit()));
   OPC_RETURN_IF_ERROR(training.check());
   if (training.isRequested()) OPC_RETURN_IF_ERROR(checkTraining());
+  OPC_RETURN_IF_ERROR(checkOutputEndings(outputs, outputArchive));
   OPC_RETURN_IF_ERROR(expect.parse(invocation.config().tolerances()));
   if (trace == "-" && invocation.flags().json) return usageError("the trace and the JSON both want standard output");
   if (!trace.empty()) OPC_RETURN_IF_ERROR(checkOutputPath(trace, graph));

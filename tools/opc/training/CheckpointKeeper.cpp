@@ -119,7 +119,8 @@ Status CheckpointKeeper::finish(const TrainingState &state, const std::string &o
   if (odd_.empty()) return Status::ok();
   return Status(StatusCode::kExecution, "OPC0621", odd_ + " at step " + std::to_string(state.step))
       .withHelp("the variables are in " + pathBeside(o_.save, "nonfinite") + "; " + left() +
-                "; --trap nan,inf finds the op that makes the first such value, and --save-every N keeps good states");
+                "; --trap nan,inf finds the op that makes the first such value" +
+                (o_.saveEvery ? "" : ", and --save-every N keeps good states"));
 }
 
 std::string CheckpointKeeper::left() const {

@@ -58,33 +58,35 @@ std::vector<Option> TrainingOptions::options() {
     const std::optional<TrapKinds> kinds = readTrapKinds(text);
     return kinds && !kinds->denormal ? kinds : std::nullopt;
   };
-  return {{"--feed-dataset", 0, "NAME=@FILE,...",
-           "train: feed inputs batch by batch along the first axis of a file (repeatable): x=@images.npy,y=@labels.npy",
-           &dataSetFlags},
-          count("--batch", "examples a step; the graph's first dimensions if not given", &batch),
-          {"--shuffle", 0, "", "another order of the examples in each epoch, by the seed", &shuffle},
-          count("--epochs", "how often to go through the data set (default 1)", &epochs),
-          count("--steps", "how many steps to make, in place of --epochs", &steps),
-          {"--metrics", 0, "FILE", "write the outputs of one element of every step as a line of JSON", &metrics},
-          count("--metrics-every", "a line every N steps only", &metricsEvery),
-          {"--save", 0, "FILE", "write all variables as a checkpoint (safetensors) at the end", &save},
-          count("--save-every", "and every N steps", &saveEvery),
-          count("--keep", "beside FILE, keep the last N checkpoints under the numbers of their steps", &keep),
-          Option{"--keep-best", 0, "METRIC[:max]",
-                 "keep the checkpoint whose METRIC, an output of one element, is the least (or largest) so far",
-                 into(&best, readBestMetric)}
-              .taking("the name of an output of one element, and :max where more is better"),
-          count("--patience", "stop when METRIC was not better N times in a row", &patience),
-          {"--resume", 0, "FILE", "go on from a checkpoint, exactly as if the run had not been stopped", &resume},
-          Option{"--lr", 0, "X", "another learning rate than the graph's", &learningRate}.from(0),
-          {"--validate", 0, "NAME=@FILE,...", "validation data, as for --feed-dataset (repeatable)", &validationFlags},
-          {"--validate-graph", 0, "GRAPH", "what is computed on it, with the variables as they are: a forward graph",
-           &validationGraph},
-          count("--validate-every", "validate every N steps (default: after each epoch)", &validateEvery),
-          Option{"--stop-on", 0, "KINDS", "nan, inf: stop after the first step whose outputs of one element have one",
-                 into(&stopOn, stopKinds)}
-              .taking("nan and inf", "--stop-on nan,inf"),
-          {"--plot", 0, "FILE", "draw the outputs of one element over the steps, as SVG", &plot}};
+  return {
+      {"--feed-dataset", 0, "NAME=@FILE,...",
+       "train: feed inputs batch by batch along the first axis of a file (repeatable): x=@images.npy,y=@labels.npy",
+       &dataSetFlags},
+      count("--batch", "examples a step; the graph's first dimensions if not given", &batch),
+      {"--shuffle", 0, "", "another order of the examples in each epoch, by the seed", &shuffle},
+      count("--epochs", "how often to go through the data set (default 1)", &epochs),
+      count("--steps", "how many steps to make, in place of --epochs", &steps),
+      {"--metrics", 0, "FILE", "write the outputs of one element of every step as a line of JSON", &metrics},
+      count("--metrics-every", "a line every N steps only", &metricsEvery),
+      {"--save", 0, "FILE", "write all variables as a checkpoint (safetensors) at the end", &save},
+      count("--save-every", "and every N steps", &saveEvery),
+      count("--keep", "beside FILE, keep the last N checkpoints under the numbers of their steps", &keep),
+      Option{
+          "--keep-best", 0, "METRIC[:min|:max]",
+          "keep the checkpoint whose METRIC, an output of one element, is the least (:min, the default) or the largest so far",
+          into(&best, readBestMetric)}
+          .taking("the name of an output of one element, and :max where more is better (or :min)"),
+      count("--patience", "stop when METRIC was not better N times in a row", &patience),
+      {"--resume", 0, "FILE", "go on from a checkpoint, exactly as if the run had not been stopped", &resume},
+      Option{"--lr", 0, "X", "another learning rate than the graph's", &learningRate}.from(0),
+      {"--validate", 0, "NAME=@FILE,...", "validation data, as for --feed-dataset (repeatable)", &validationFlags},
+      {"--validate-graph", 0, "GRAPH", "what is computed on it, with the variables as they are: a forward graph",
+       &validationGraph},
+      count("--validate-every", "validate every N steps (default: after each epoch)", &validateEvery),
+      Option{"--stop-on", 0, "KINDS", "nan, inf: stop after the first step whose outputs of one element have one",
+             into(&stopOn, stopKinds)}
+          .taking("nan and inf", "--stop-on nan,inf"),
+      {"--plot", 0, "FILE", "draw the outputs of one element over the steps, as SVG", &plot}};
 }
 
 Status TrainingOptions::check() {

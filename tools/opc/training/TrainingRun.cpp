@@ -8,6 +8,7 @@
 #include "FileLock.h"
 #include "JsonOutput.h"
 #include "KernelStates.h"
+#include "LearningCheck.h"
 #include "NumberText.h"
 #include "OutputFiles.h"
 #include "RunIdentity.h"
@@ -66,6 +67,8 @@ Status checkFiles(const RunOptions &o) {
   std::vector<std::string> taken; // files of this run: none may be written over by another
   for (const auto *sets : {&o.training.dataSets, &o.training.validation})
     for (const DataSet &d : *sets) taken.push_back(d.file);
+  OPC_RETURN_IF_ERROR(checkEnding("--save", o.training.save, {".safetensors"}));
+  OPC_RETURN_IF_ERROR(checkEnding("--plot", o.training.plot, {".svg"}));
   for (const std::string &path : {o.training.save, o.training.metrics, o.training.plot}) {
     if (path.empty()) continue;
     if (path == "-") return usageError("a training run writes to files, not to the standard output");
@@ -103,7 +106,21 @@ Status adoptSeed(RunOptions &o) {
   return Status::ok();
 }
 
-Outcome<PlannedRun> planTraining(RunContext &c) {
+/// The slip of everybody's first day: a graph without the ops that train it. Without --save it may be meant: outputs
+/// over a data set.
+Status checkLearns(RunContext &c, const std::string &graph, bool isPlan) {
+  const std::string message = graph + " trains nothing: no op of it writes a variable";
+  const std::string help = isPlan
+                               ? "compile the plan from a training graph: opc grad GRAPH --loss LOSS --optimizer adam "
+                                 "--lr 0.001 -o step.pbtxt"
+                               : "make the training graph first: opc grad " + graph +
+                                     " --loss LOSS --optimizer adam --lr 0.001 -o step.pbtxt, then run step.pbtxt";
+  if (!c.options.training.save.empty()) return usageError(message, help);
+  if (c.options.ranks.isFirst()) c.invocation.terminal().err("warning: " + message + "\nhelp: " + help + "\n");
+  return Status::ok();
+}
+
+Outcome<PlannedRun> planTraining(RunContext &c, bool *learns) {
   RunOptions &o = c.options;
   PlannedRun planned;
   OPC_ASSIGN_OR_RETURN(planned.inputs, o.values.open());
@@ -114,6 +131,8 @@ Outcome<PlannedRun> planTraining(RunContext &c) {
   planned.planner = std::make_unique<RunPlanner>(c.invocation, o, *planned.registry, nullptr);
   OPC_ASSIGN_OR_RETURN(const std::string plan, planned.planner->planBatches(planned.input, planned.inputs,
                                                                             o.training.dataSets, {o.training.batch}));
+  *learns = writesVariables(plan, *planned.registry);
+  if (!*learns) OPC_RETURN_IF_ERROR(checkLearns(c, planned.input.name, planned.input.isPlan));
   OPC_ASSIGN_OR_RETURN(planned.session, Session::load(plan, *planned.registry, o.session(c.invocation)));
   const bool isContinued = !o.training.resume.empty();
   if (const std::string states = statesOfKernels(plan, *planned.registry);
@@ -157,17 +176,35 @@ public:
     if (o_.best) best_.emplace(*o_.best);
   }
 
-  Status start() {
+  /// Values for the inputs and variables; of a run that goes on, those of the checkpoint.
+  Status begin() {
     OPC_RETURN_IF_ERROR(o_.resume.empty() ? giveRest() : resume());
+    step_ = first_;
+    return checkBest();
+  }
+
+  /// Whether a checkpoint has all the steps already. Then nothing is written.
+  bool isDone() const { return first_ >= total_; }
+  int reportDone() const {
+    Invocation &invocation = c_.invocation;
+    if (invocation.flags().json)
+      invocation.terminal().out(jsonText(document()));
+    else
+      invocation.terminal().out("nothing to do: " + o_.resume + " is of step " + countText(first_) + ", " +
+                                (o_.steps
+                                     ? "--steps " + std::to_string(o_.steps)
+                                     : "--epochs " + std::to_string(o_.epochs) + ", " + countText(total_, "step")) +
+                                ", counted from the beginning\n");
+    return kExitOk;
+  }
+
+  /// Opens the files of the run.
+  Status start(bool learns) {
     OPC_RETURN_IF_ERROR(session_.prepare());
-    OPC_RETURN_IF_ERROR(checkBest());
     if (c_.options.trap.any()) session_.observe(&trap_);
     if (!o_.metrics.empty() && writes()) OPC_RETURN_IF_ERROR(metrics_.open(o_.metrics, first_, &history_));
-    if (first_ >= total_)
-      c_.invocation.note("note: " + o_.resume + " has " + std::to_string(first_) + " steps already, of " +
-                         std::to_string(total_));
-    if (o_.save.empty()) c_.invocation.note("note: without --save FILE what is learnt is gone when the run ends");
-    step_ = first_;
+    if (learns && o_.save.empty())
+      c_.invocation.note("note: without --save FILE what is learnt is gone when the run ends");
     return keeper_.open(first_);
   }
 
@@ -351,7 +388,7 @@ private:
                      {"seconds", seconds_},
                      {"outputs", std::move(outputs)},
                      {"interrupted", isSignal()},
-                     {"saved", o_.save.empty() ? Json(nullptr) : Json(o_.save)}};
+                     {"saved", o_.save.empty() || isDone() ? Json(nullptr) : Json(o_.save)}};
     if (best_) {
       document["best"] = {{"metric", best_->metric().name},
                           {"value", best_->step() < 0 ? Json(nullptr) : realJson(best_->value())},
@@ -401,7 +438,8 @@ Outcome<int> train(RunContext &context) {
   if (context.options.ranks.isFirst()) {
     OPC_ASSIGN_OR_RETURN(locks, lockFiles(context.options.training));
   }
-  OPC_ASSIGN_OR_RETURN(PlannedRun planned, planTraining(context));
+  bool learns = true;
+  OPC_ASSIGN_OR_RETURN(PlannedRun planned, planTraining(context, &learns));
   std::map<std::string, std::string> contents;
   OPC_ASSIGN_OR_RETURN(BatchLoader loader, openData(context, *planned.session, &contents));
   std::unique_ptr<Validation> validation;
@@ -410,7 +448,9 @@ Outcome<int> train(RunContext &context) {
                          Validation::open(context, *planned.registry, *planned.session, loader.order().batch()));
   }
   Trainer trainer(context, planned, std::move(loader), std::move(contents), std::move(validation));
-  OPC_RETURN_IF_ERROR(trainer.start());
+  OPC_RETURN_IF_ERROR(trainer.begin());
+  if (trainer.isDone()) return trainer.reportDone();
+  OPC_RETURN_IF_ERROR(trainer.start(learns));
   OPC_RETURN_IF_ERROR(trainer.run());
   const Status ended = trainer.finish();
   const int code = trainer.report(!ended);

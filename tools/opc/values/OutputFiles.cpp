@@ -9,6 +9,7 @@
 #include "WriteFailure.h"
 
 #include <algorithm>
+#include <cctype>
 #include <cmath>
 #include <filesystem>
 #include <set>
@@ -187,6 +188,31 @@ Status checkOutputPath(const std::string &path, const std::string &inputPath) {
   return tryWriting(path);
 }
 
+/// ".png"; "" where there is none, as in out, out/ and results-0.5.
+static std::string endingOf(const std::string &path) {
+  const std::string ending = fs::path(path).extension().string();
+  const bool isWord = ending.size() > 1 && std::isalpha(static_cast<unsigned char>(ending[1]));
+  return isWord ? ending : "";
+}
+
+Status checkEnding(const std::string &option, const std::string &path, const std::vector<std::string> &known) {
+  const std::string ending = endingOf(path);
+  if (ending.empty() || std::find(known.begin(), known.end(), ending) != known.end()) return Status::ok();
+  return Status(StatusCode::kUsage, "OPC0002", option + " writes no " + ending + " file: " + path)
+      .withHelp("it writes " + joined(known, ", "));
+}
+
+Status checkOutputEndings(const std::vector<std::string> &named, const std::string &all) {
+  for (const std::string &flag : named)
+    if (const size_t equals = flag.find('='); equals != std::string::npos)
+      OPC_RETURN_IF_ERROR(
+          checkEnding("--output", flag.substr(equals + 1), {".npy", ".npz", ".safetensors", ".pb", ".bin", ".raw"}));
+  std::error_code error;
+  if (all.empty() || fs::exists(all, error) || endsWith(all, ".npy")) return Status::ok(); // found by plan()
+  Status status = checkEnding("--outputs", all, {".npz", ".safetensors"});
+  return status ? status : std::move(status).withHelp("it writes .npz and .safetensors, or a directory: " + all + "/");
+}
+
 Status makeOutputDirectory(const std::string &path) {
   std::error_code error;
   fs::create_directories(path, error);
@@ -207,6 +233,7 @@ std::string outputPathIn(const std::string &directory, const std::string &name) 
 
 Result<OutputFiles> OutputFiles::plan(const std::vector<std::string> &named, const std::string &all,
                                       const std::vector<PortInfo> &outputs, const std::string &inputPath, bool onnx) {
+  OPC_RETURN_IF_ERROR(checkOutputEndings(named, all));
   OutputFiles files;
   const std::vector<std::string> names = namesOf(outputs);
   std::set<std::string> paths;

@@ -43,6 +43,11 @@ std::string sizeText(const SessionStats &stats);
 /// file can be made there. "-" is always fine. Errors: OPC0002, OPC0707.
 Status checkOutputPath(const std::string &path, const std::string &inputPath);
 
+/// Whether a file's ending says a kind that `option` writes; one without an ending is fine. Error: OPC0002.
+Status checkEnding(const std::string &option, const std::string &path, const std::vector<std::string> &known);
+/// The same for --output NAME=FILE and --outputs DIR|FILE, before anything runs.
+Status checkOutputEndings(const std::vector<std::string> &named, const std::string &all);
+
 /// Makes a directory for outputs and those above it, where they are missing; a file can be made in it. Errors: OPC0002,
 /// OPC0707.
 Status makeOutputDirectory(const std::string &path);
