@@ -132,6 +132,13 @@ class Functions(unittest.TestCase):
             g.input("x", (2,))
         self.assertEqual(caught.exception.code, "OPC0106")
 
+    def test_sizes_are_known(self):
+        for add in (opc.Graph().input, opc.Graph().variable):
+            with self.assertRaises(opc.GraphError) as caught:
+                add("x", (-1, 3))
+            self.assertEqual(caught.exception.code, "OPC0207")
+            self.assertIn("compile(shapes=", str(caught.exception))
+
     def test_sources_need_a_graph(self):
         with self.assertRaises(opc.UsageError):
             opc.ops.arange(integer_limit=4, dtype="i64")

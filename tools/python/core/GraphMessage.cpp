@@ -78,8 +78,22 @@ Result<graph::OperatorConf *> GraphMessage::begin(const std::string &name, const
   return op;
 }
 
+namespace {
+
+/// Ops are inferred as they come, so every size is known from the start.
+Status checkSizes(const std::string &name, const user_op::TensorDesc &desc) {
+  for (const int64_t d : desc.shape().dim_vec())
+    if (d < 0)
+      return Status(StatusCode::kInvalidGraph, "OPC0207", concat("'", name, "' has a dimension of ", d))
+          .withHelp("give the size that most runs have; compile(shapes={\"" + name + "\": ...}) replaces it");
+  return Status::ok();
+}
+
+} // namespace
+
 Result<TensorFact> GraphMessage::addInput(const std::string &name, const user_op::TensorDesc &desc,
                                           const PythonPlace &place) {
+  OPC_RETURN_IF_ERROR(checkSizes(name, desc));
   OPC_ASSIGN_OR_RETURN(graph::OperatorConf * op, begin(name, place));
   op->mutable_input_conf()->set_out("out");
   graph::InterfaceBlobConf *blob = op->mutable_input_conf()->mutable_blob_conf();
@@ -91,6 +105,7 @@ Result<TensorFact> GraphMessage::addInput(const std::string &name, const user_op
 Result<TensorFact> GraphMessage::addVariable(const std::string &name, const user_op::TensorDesc &desc,
                                              const graph::InitializerConf &init, bool trainable,
                                              const PythonPlace &place) {
+  OPC_RETURN_IF_ERROR(checkSizes(name, desc));
   OPC_ASSIGN_OR_RETURN(graph::OperatorConf * op, begin(name, place));
   graph::VariableOpConf *conf = op->mutable_variable_conf();
   conf->set_out("out");

@@ -320,7 +320,7 @@ class Graph:
         return _show.graph_html(self)
 
 
-_on_save: List[Callable[[Graph, str], None]] = []  # what else is written beside a graph
+_on_save: List[Callable[[Graph, str], Any]] = []  # what else is written beside a graph
 
 
 def _targets(tensors: Union[Tensor, str, Sequence[Union[Tensor, str]]]) -> List[str]:

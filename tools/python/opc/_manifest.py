@@ -1,7 +1,7 @@
 """Manifests: the text that describes Python operators to programs that have no Python."""
 # SPDX-License-Identifier: Apache-2.0
 import os
-from typing import Any, Iterable, List, Sequence
+from typing import Any, Callable, Dict, Iterable, List, Sequence
 
 import numpy as np
 
@@ -37,14 +37,15 @@ def _number(value: float) -> str:
 def attr_value(kind: str, value: Any) -> str:
     """The field of AttrValue: `at_float: 0.5`."""
     if kind.startswith("list_"):
-        item = {"int32": str, "int64": str, "float": _number, "string": quoted, "data_type": type_name}
+        item: Dict[str, Callable[[Any], str]] = {"int32": str, "int64": str, "float": _number, "string": quoted, "data_type": type_name}
         values = " ".join(f"val: {item[kind[5:]](v)}" for v in value)
         return f"at_{kind} {{ {values} }}"
     if kind == "shape":
         return "at_shape { " + " ".join(f"dim: {int(d)}" for d in value) + " }"
     if kind == "bool":
         return "at_bool: " + ("true" if value else "false")
-    text = {"string": quoted, "data_type": type_name, "float": _number, "double": _number}.get(kind, lambda v: str(int(v)))
+    spelled: Dict[str, Callable[[Any], str]] = {"string": quoted, "data_type": type_name, "float": _number, "double": _number}
+    text = spelled.get(kind, lambda v: str(int(v)))
     return f"at_{kind}: {text(value)}"
 
 
