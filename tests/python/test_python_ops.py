@@ -3,6 +3,8 @@
 import gc
 import os
 import signal
+import subprocess
+import sys
 import threading
 import time
 import unittest
@@ -351,6 +353,29 @@ class Endurance(unittest.TestCase):
                     self.fail(f"child {i} hangs")
                 time.sleep(0.0005)
             self.assertEqual(status, 0)
+
+    def run_script(self, script, interrupt=False):
+        head = "import sys, threading, time, numpy as np, opc\nfrom test_python_ops import identity\n" \
+               "g = opc.Graph()\ng.output('y', identity(g.input('x', (4,))))\nsession = g.compile().session()\n" \
+               "x = np.zeros(4, 'f')\nsession.run(x=x)\nprint('ready', flush=True)\n"  # fmt: skip
+        child = subprocess.Popen([sys.executable, "-c", head + script], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+                                 env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)})  # fmt: skip
+        self.assertEqual(child.stdout.readline(), "ready\n")
+        if interrupt:
+            time.sleep(0.3)
+            child.send_signal(signal.SIGINT)
+        out, errors = child.communicate(timeout=60)
+        return child.returncode, errors
+
+    def test_the_interpreter_ends_while_kernels_run(self):
+        loop = "def loop():\n    while True: session.run(1000, x=x)\nthreading.Thread(target=loop, daemon=True).start()\ntime.sleep(0.3)\n"
+        for _ in range(3):
+            self.assertEqual(self.run_script(loop), (0, ""))
+
+    def test_ctrl_c_within_a_kernel(self):
+        code, errors = self.run_script("session.run(10**9, x=x)\n", interrupt=True)
+        self.assertNotEqual(code, 0)
+        self.assertTrue(errors.rstrip().endswith("KeyboardInterrupt"), errors)
 
     def test_threads_with_a_session_each(self):
         g = opc.Graph()

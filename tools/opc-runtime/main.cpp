@@ -7,6 +7,7 @@
 #include "NumberText.h"
 #include "OutputFiles.h"
 #include "Program.h"
+#include "PythonPlugins.h"
 #include "RunTimes.h"
 #include "Session.h"
 #include "StopSignal.h"
@@ -23,7 +24,7 @@ using namespace opc::cli;
 namespace {
 
 struct Request {
-  std::vector<std::string> plugins;
+  std::vector<std::string> plugins, opPaths;
   std::string outputs;
   PrintMode print;
   ValueFlags values;
@@ -42,6 +43,7 @@ struct Request {
     values.program = s.program;
     for (Option &o : std::vector<Option>{
              {"--plugin", 0, "LIB", "load the operators of a shared library (repeatable)", &plugins, true},
+             {"--op-path", 0, "DIR", "a folder whose Python operators may run (repeatable)", &opPaths, true},
              {"--outputs", 0, "DIR|FILE", "write all outputs: DIR/NAME.npy, or one npz or safetensors", &outputs, true},
              printOption(&print),
              Option{"--repeat", 0, "N", "run N times", &repeat, true}.range(1, 1e12),
@@ -70,7 +72,7 @@ Status runPlan(Request &r, const std::string &plan, const std::vector<std::strin
                int *signal) {
   limitTensorReads(r.session.maxMemory ? r.session.maxMemory : defaultMemoryLimit());
   OPC_ASSIGN_OR_RETURN(const NamedValues inputs, r.values.open());
-  OPC_ASSIGN_OR_RETURN(const Registry registry, loadRegistry(r.plugins));
+  OPC_ASSIGN_OR_RETURN(const Registry registry, loadRegistry(withPythonOps(r.plugins, r.opPaths, plan)));
   auto start = Clock::now();
   OPC_ASSIGN_OR_RETURN(const FileBytes file, FileBytes::open(plan));
   r.session.seed = r.values.seed.value_or(0);

@@ -174,10 +174,23 @@ bool startHost(const std::vector<std::string> &folders) {
 
 } // namespace
 
+namespace {
+/// Ctrl-C within a kernel ends the run, and whoever waits for the run sees the signal again: when it has been put into
+/// words, which is Python's work, too.
+struct InterruptAgain {
+  bool wanted = false;
+  ~InterruptAgain() {
+    if (wanted) PyErr_SetInterrupt();
+  }
+};
+} // namespace
+
 Status takePythonError(const std::string &op) {
+  InterruptAgain again;
   PyObject *type = nullptr, *value = nullptr, *trace = nullptr;
   PyErr_Fetch(&type, &value, &trace);
   PyErr_NormalizeException(&type, &value, &trace);
+  again.wanted = type && PyErr_GivenExceptionMatches(type, PyExc_KeyboardInterrupt);
   if (value && trace) PyException_SetTraceback(value, trace);
   const PyRef t = PyRef::take(type), v = PyRef::take(value), b = PyRef::take(trace);
   if (!v)

@@ -5,9 +5,8 @@
 #include "DiagnosticJson.h"
 #include "DiagnosticText.h"
 #include "Log.h"
-#include "OpManifest.h"
 #include "PluginOverrides.h"
-#include "PythonModule.h"
+#include "PythonPlugins.h"
 #include "TextParts.h"
 #include "TextTable.h"
 
@@ -77,14 +76,7 @@ Result<Registry> loadRegistry(const std::vector<std::string> &plugins) {
 
 Result<Registry> Invocation::loadRegistry(const std::string &graph) {
   notePlugins();
-  python::openPythonPlugins();
-  std::vector<std::string> plugins = flags_.plugins;
-  if (!flags_.opPaths.empty()) python::allowPythonFrom({flags_.opPaths});
-  if (const std::string manifest = python::findManifest(graph); !manifest.empty())
-    plugins.push_back(manifest);
-  else
-    for (const std::string &folder : flags_.opPaths) plugins.push_back(python::pythonFolder(folder));
-  return opc::cli::loadRegistry(plugins);
+  return opc::cli::loadRegistry(withPythonOps(flags_.plugins, flags_.opPaths, graph));
 }
 
 void Invocation::notePlugins() {

@@ -62,11 +62,12 @@ void registerPythonOps(const std::string &name, const std::string &manifest) {
 }
 
 /// Seconds that `count` calls of a function with one array take from here: what the task of a kernel is measured
-/// against (tools/bench_python_ops.py).
-double timeCalls(const py::object &function, const py::object &array, int64_t count) {
+/// against (tools/bench_python_ops.py). takesGil: each call takes the GIL, as a thread of C's must, and gives it back.
+double timeCalls(const py::object &function, const py::object &array, int64_t count, bool takesGil) {
   PyObject *arguments[2] = {nullptr, array.ptr()};
   const auto start = std::chrono::steady_clock::now();
   for (int64_t i = 0; i < count; ++i) {
+    if (takesGil) PyEval_RestoreThread(PyEval_SaveThread());
     PyObject *result = PyObject_Vectorcall(function.ptr(), arguments + 1, 1 | PY_VECTORCALL_ARGUMENTS_OFFSET, nullptr);
     if (!result) throw py::error_already_set();
     Py_DECREF(result);

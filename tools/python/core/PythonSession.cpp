@@ -141,8 +141,10 @@ void PythonSession::feed(size_t i, py::handle value) {
 void PythonSession::runSteps(int64_t steps) {
   check(refuseInsideKernel());
   for (int64_t i = 0; i < steps; ++i) {
-    check(withoutGil([&] { return session_.run(1); }));
+    const Status status = withoutGil([&] { return session_.run(1); });
+    // First: an interrupt within a kernel in Python is a failure of the kernel, too.
     if (PyErr_CheckSignals() != 0) throw py::error_already_set();
+    check(status);
   }
 }
 

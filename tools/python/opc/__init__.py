@@ -3,7 +3,7 @@
 import os
 from typing import Any, Union
 
-from . import _core, init, optim
+from . import _core, _op, init, optim
 from ._dtypes import DType, dtype
 from ._errors import Error, ExecutionError, GraphError, InternalError, OpcWarning, UnsupportedError, UsageError
 from ._graph import Graph, Spec, Tensor, current_graph, name_scope
@@ -27,6 +27,7 @@ def load(path: Union[str, "os.PathLike[str]"], **options: Any) -> Union[Graph, P
     content = _core.read_file(path)
     if _core.looks_like_plan(content):
         return Program.from_plan(content)
+    _op.know(path)
     empty = Graph()
     graph, _ = Graph._read(path, content, empty._options(**options))
     graph.name = os.path.splitext(os.path.basename(path))[0]

@@ -1,7 +1,8 @@
 """Manifests: the text that describes Python operators to programs that have no Python."""
 # SPDX-License-Identifier: Apache-2.0
 import os
-from typing import Any, Callable, Dict, Iterable, List, Sequence
+import re
+from typing import Any, Callable, Dict, Iterable, Iterator, List, Sequence, Tuple
 
 import numpy as np
 
@@ -44,9 +45,8 @@ def attr_value(kind: str, value: Any) -> str:
         return "at_shape { " + " ".join(f"dim: {int(d)}" for d in value) + " }"
     if kind == "bool":
         return "at_bool: " + ("true" if value else "false")
-    spelled: Dict[str, Callable[[Any], str]] = {"string": quoted, "data_type": type_name, "float": _number, "double": _number}
-    text = spelled.get(kind, lambda v: str(int(v)))
-    return f"at_{kind}: {text(value)}"
+    texts: Dict[str, Callable[[Any], str]] = {"string": quoted, "data_type": type_name, "float": _number, "double": _number}
+    return f"at_{kind}: {texts[kind](value) if kind in texts else int(value)}"
 
 
 def argument(field: str, a: Argument) -> str:
@@ -77,15 +77,24 @@ def text_of(ops: Iterable[str]) -> str:
     return head + f"version: {VERSION}\n" + "".join(op + "\n" for op in ops)
 
 
+def ops_of(content: str) -> Iterator[Tuple[str, str]]:
+    """The operators of a manifest as this module writes it: name and block of each. Another layout is one block."""
+    starts = [m.start() for m in re.finditer(r"^op \{", content, re.MULTILINE)]
+    for start, end in zip(starts, starts[1:] + [len(content)]):
+        block = content[start:end].rstrip()
+        name = re.search(r'^  name: "([^"\\]+)"$', block, re.MULTILINE)
+        yield name.group(1) if name else "", block
+
+
 def path_beside(graph_path: "os.PathLike[str] | str") -> str:
     """Where the manifest of a graph is: "nets/g.ops.pbtxt" for "nets/g.pbtxt"."""
     return os.path.splitext(os.fspath(graph_path))[0] + ".ops.pbtxt"
 
 
-def write(graph: Any, path: "os.PathLike[str] | str") -> bool:
-    """Writes the manifest of the Python operators of a graph beside the graph's file; False when it has none.
+def write(graph: Any, path: "os.PathLike[str] | str") -> None:
+    """Writes the manifest of the Python operators of a graph beside the graph's file.
 
-    A manifest that an earlier graph of that name has left is removed.
+    A graph that has none has no manifest: one that an earlier graph of that name has left is removed.
     """
     from . import _op
 
@@ -94,10 +103,9 @@ def write(graph: Any, path: "os.PathLike[str] | str") -> bool:
     if not names:
         if os.path.exists(where):
             os.remove(where)
-        return False
+        return
     text = text_of(_op.describe(names))
     temporary = where + ".part"
     with open(temporary, "w", encoding="utf-8") as file:
         file.write(text)
     os.replace(temporary, where)
-    return True

@@ -146,7 +146,10 @@ class Operator:
         self.code = Code(function)
         parameters = inspect.signature(function).parameters.values()
         self._call_signature = inspect.Signature([p for p in parameters if p.name not in HANDED_OVER])
+        # Functions of their own for each place in a graph: node name -> function. That of the gradient of "NODE" is asked
+        # for "NODE_grad_rule".
         self.make: Optional[Callable[[str], Function]] = None
+        self.make_grad: Optional[Callable[[str], Function]] = None
         self._infer: Optional[Function] = None
         self._out: Optional[Function] = None
         self._gradient: Optional[Gradient] = None
@@ -235,6 +238,8 @@ class Operator:
         for kernel in self.kernels():
             live.append(kernel)
             self._live[kernel.op] = len(live) - 1
+            if kernel.op != self.name and _of_files.pop(kernel.op, ""):
+                _core.register_python_ops(kernel.op, text.text_of([]))  # the definition of a file makes way
         _core.register_python_ops(self.name, text.text_of(self.describe(running=True)))
         self._registered = True
 
@@ -270,6 +275,7 @@ class Operator:
                     tuple("d" + y.name for y in self._outputs_with_gradient()),
                     _keywords_of(g.function, list(g.needs) + attrs),
                     none_is_zero=True,
+                    make=self.make_grad,
                     source=source,
                 )
             )
@@ -560,7 +566,23 @@ def describe(names: Iterable[str]) -> List[str]:
     return [block for n in names for block in operators[n].describe()]
 
 
-def flush() -> None:
-    """Registers every operator that has been defined: for graphs that name them, as loaded ones do."""
-    for operator in list(operators.values()):
-        operator.register()
+_of_files: Dict[str, str] = {}  #: operators that only a manifest has described, and its path
+
+
+def know(graph_path: str) -> None:
+    """Before a graph is read from a file: registers the operators of its manifest, as this process defines them, else as
+    the manifest says. Runs nothing."""
+    from . import _core
+
+    manifest = text.path_beside(graph_path)
+    if not os.path.isfile(manifest):
+        return
+    with open(manifest, encoding="utf-8") as file:
+        content = file.read()
+    for name, block in text.ops_of(content):
+        operator = operator_of(name)
+        if operator:
+            operator.register()
+        elif _of_files.get(name) != block:
+            _core.register_python_ops(name, text.text_of([block]))
+            _of_files[name] = block
