@@ -66,7 +66,8 @@ Result<PyRef> KernelCall::argument(const OpCode &code, const std::string &name, 
     for (size_t i = 0; i < indices.size(); ++i)
       PyTuple_SET_ITEM(tuple.get(), static_cast<Py_ssize_t>(i),
                        PyRef::share(inputs_[indices[i]].array.get()).release());
-    lists_.emplace_back(owned_.size(), name);
+    // The empty tuple is everybody's: that it is held elsewhere says nothing.
+    if (!indices.empty()) lists_.emplace_back(owned_.size(), name);
     return tuple;
   }
   return PyRef::share(indices.empty() ? Py_None : inputs_[indices[0]].array.get());

@@ -148,7 +148,7 @@ class Graph:
         graph._message, inputs, variables, outputs, gradients = _core.read_graph(name, content, options)
         for known, facts in ((graph.inputs, inputs), (graph.variables, variables), (graph.outputs, outputs)):
             for op, shape, kind, tensor in facts:
-                known[op] = graph._tensors.get(tensor) or graph._know((tensor, shape, kind))
+                known[op] = graph._tensors[tensor] if tensor in graph._tensors else graph._know((tensor, shape, kind))
         return graph, gradients
 
     def __enter__(self) -> "Graph":

@@ -1,0 +1,66 @@
+"""Runs programs of other systems' documents, typed in as printed, as a user does: with the paths that opc prints."""
+# SPDX-License-Identifier: Apache-2.0
+import os
+import subprocess
+import sys
+import tempfile
+import unittest
+
+OPC = os.path.join(os.environ["OPC_BUILD_DIR"], "bin", "opc")
+
+# The same program again, with what sessions have called.
+TRACED = """\
+import runpy, sys
+from opc_styles import classes
+try:
+    runpy.run_path(sys.argv[1], run_name="__main__")
+finally:
+    print("TRACE", *classes.trace)
+"""
+
+
+def path_of(option):
+    return subprocess.run([OPC, "--config", "none", "python", option], capture_output=True, text=True, check=True).stdout.strip()
+
+
+def environment():
+    """Only PYTHONPATH is set."""
+    paths = {"PYTHONPATH": path_of("--path") + ":" + path_of("--compat-path"), "PYTHONDONTWRITEBYTECODE": "1"}
+    return {**{k: v for k, v in os.environ.items() if k in ("PATH", "HOME", "TMPDIR", "OPC_PYTHON_MODULE")}, **paths}
+
+
+class StyleTest(unittest.TestCase):
+    def setUp(self):
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        self.folder = folder.name
+
+    def write(self, name, *listings):
+        path = os.path.join(self.folder, name)
+        with open(path, "w", encoding="utf-8") as file:
+            file.write("\n".join(listings))
+        return path
+
+    def python(self, *words):
+        return subprocess.run([sys.executable, *words], cwd=self.folder, env=environment(), capture_output=True, text=True, timeout=120)
+
+    def program(self, *listings):
+        """What the listings print together."""
+        done = self.python(self.write("program.py", *listings))
+        self.assertEqual(done.returncode, 0, done.stderr)
+        return done.stdout
+
+    def failing(self, *listings):
+        """What a program that is wrong prints on standard error."""
+        done = self.python(self.write("program.py", *listings))
+        self.assertEqual(done.returncode, 1, done.stdout + done.stderr)
+        return done.stderr
+
+    def trace(self, *listings):
+        """The ops whose kernels sessions have called."""
+        done = self.python("-c", TRACED, self.write("program.py", *listings))
+        return next(line.split()[1:] for line in reversed(done.stdout.splitlines()) if line.startswith("TRACE"))
+
+    def opc(self, *words):
+        env = {**os.environ, "PYTHONPATH": environment()["PYTHONPATH"]}
+        return subprocess.run([OPC, "--config", "none", *words], cwd=self.folder, env=env, capture_output=True, text=True, timeout=120)

@@ -1,0 +1,305 @@
+"""mxnet's style (tools/python/compat/mxnet): the document's programs, and what they leave out."""
+# SPDX-License-Identifier: Apache-2.0
+import os
+import re
+import sys
+import unittest
+import warnings
+
+import numpy as np
+
+import opc
+from mxnet_listings import (
+    DENSE_BLOCK, DENSE_OP, DENSE_PROP, DENSE_USE, FORK_READ, FORK_UNREAD, IMPORTS, SIGMOID_BACKWARD, SIGMOID_FORWARD, SIGMOID_OP, SIGMOID_PROP,
+)
+from style_programs import StyleTest, path_of
+
+sys.path.append(path_of("--compat-path"))
+import mxnet as mx  # noqa: E402
+from mxnet import autograd  # noqa: E402
+
+SIGMOID = (IMPORTS, SIGMOID_OP, SIGMOID_PROP)
+DENSE = (IMPORTS, DENSE_OP, DENSE_PROP, DENSE_BLOCK, DENSE_USE)
+
+
+def numbers(text):
+    return [float(n) for n in re.findall(r"-?\d+\.\d*(?:e-?\d+)?", text)]
+
+
+class Document(StyleTest):
+    def test_sigmoid_forward(self):
+        printed = self.program(*SIGMOID, SIGMOID_FORWARD)
+        np.testing.assert_allclose(numbers(printed), 1 / (1 + np.exp(-np.arange(4.0))), rtol=1e-6)
+        self.assertTrue(printed.endswith("]\n<NDArray 4 @cpu(0)>\n"), printed)
+        self.assertEqual(self.trace(*SIGMOID, SIGMOID_FORWARD), ["mxnet::sigmoid"])
+
+    def test_sigmoid_backward(self):
+        printed = numbers(self.program(*SIGMOID, SIGMOID_FORWARD, SIGMOID_BACKWARD))
+        y = 1 / (1 + np.exp(-np.arange(4.0)))
+        np.testing.assert_allclose(printed[4:], y * (1 - y), rtol=1e-6)
+        self.assertEqual(self.trace(*SIGMOID, SIGMOID_FORWARD, SIGMOID_BACKWARD), ["mxnet::sigmoid", "mxnet::sigmoid_grad"])
+
+    def test_dense_block(self):
+        check = "assert np.allclose(y.asnumpy(), x.asnumpy() @ dense.weight.data().asnumpy().T + 0.1, rtol=1e-6)\n"
+        printed = self.program(*DENSE, check)
+        self.assertEqual(len(numbers(printed)), 20)
+        self.assertIn("<NDArray 4x5 @cpu(0)>", printed)
+        self.assertEqual(self.trace(*DENSE), ["mxnet::dense"])
+
+    def test_the_printed_gradient_of_dense_is_refused(self):
+        error = self.failing(*DENSE, "x.attach_grad()\nwith autograd.record():\n    y = dense(x)\ny.backward()\n")
+        for part in ("OPC0622", "mxnet::dense_grad", "(5, 3)", "(4, 3)", "in backward"):
+            self.assertIn(part, error)
+
+    def test_the_gradient_that_dense_means(self):
+        meant = DENSE_OP.replace("dx = dy.T.dot(x)", "dx = dy.dot(in_data[1].asnumpy())")
+        meant += "        self.assign(in_grad[1], req[1], mx.nd.array(dy.T.dot(x)))\n"
+        use = "x.attach_grad()\nwith autograd.record():\n    y = dense(x)\ny.backward()\n"
+        check = (
+            "w = dense.weight\n"
+            "assert np.allclose(x.grad.asnumpy(), np.ones((4, 5)) @ w.data().asnumpy(), rtol=1e-5)\n"
+            "assert np.allclose(w.grad().asnumpy(), np.ones((5, 4)) @ x.asnumpy(), rtol=1e-5)\n"
+        )
+        program = (IMPORTS, meant, DENSE_PROP, DENSE_BLOCK, DENSE_USE, use, check)
+        self.program(*program)
+        self.assertEqual(self.trace(*program), ["mxnet::dense", "mxnet::dense", "mxnet::dense_grad"])
+
+    def test_fork_does_not_block(self):
+        self.program(*SIGMOID, FORK_UNREAD)
+        printed = self.program(*SIGMOID, FORK_READ)
+        self.assertEqual(len(numbers(printed)), 4 * (1 + printed.count("]") // 2))
+        self.assertIn("mxnet::sigmoid", self.trace(*SIGMOID, FORK_READ))
+
+    def test_parent_and_child_go_on(self):
+        go_on = "pid = os.fork()\nprint('child' if pid == 0 else 'parent', mx.nd.Custom(x, op_type='sigmoid').asnumpy()[0], flush=True)\n"
+        wait = "if pid:\n    assert os.waitpid(pid, 0)[1] == 0\n"
+        printed = self.program(*SIGMOID, FORK_READ.replace("os.fork()\n", ""), go_on, wait)
+        self.assertIn("parent 0.5\n", printed)
+        self.assertIn("child 0.5\n", printed)
+
+
+class Graphs(StyleTest):
+    BUILD = """\
+import numpy as np
+import mxnet as mx
+import opc
+import sigmoids
+
+g = opc.Graph("net")
+x = g.input("x", (4, 3))
+w = g.variable("w", (3, 2), init=opc.init.normal(std=0.5))
+y = mx.sym.Custom(x @ w, op_type="sigmoid", name="act")
+g.output("loss", (y * y).mean())
+g.save("g.pbtxt")
+found = g.grad("loss", ["x"])
+assert "mxnet::sigmoid_grad" in found.text()
+step = g.training_step("loss", opc.optim.SGD(0.5)).compile()
+losses = [float(step.run(x=np.ones((4, 3), "f"))["loss"]) for _ in range(10)]
+weights = np.array(losses)
+c = opc.Graph("same")
+x = c.input("x", (4, 3))
+w = c.variable("w", (3, 2), init=opc.init.normal(std=0.5))
+y = opc.ops.sigmoid(x @ w)
+c.output("loss", (y * y).mean())
+builtin = c.training_step("loss", opc.optim.SGD(0.5)).compile()
+expected = [float(builtin.run(x=np.ones((4, 3), "f"))["loss"]) for _ in range(10)]
+assert np.allclose(losses, expected, rtol=1e-5), (losses, expected)
+assert losses[9] < losses[0]
+print(losses[0])
+"""
+
+    def test_the_same_class_in_a_graph_trained_saved_and_run_by_the_command(self):
+        os.mkdir(os.path.join(self.folder, "ops"))
+        self.write("ops/sigmoids.py", *SIGMOID)
+        self.write("sigmoids.py", *SIGMOID)
+        loss = float(self.program(self.BUILD))
+        with open(os.path.join(self.folder, "g.ops.pbtxt")) as file:
+            self.assertIn('"mxnet::sigmoid"', file.read())
+        os.remove(os.path.join(self.folder, "sigmoids.py"))
+        done = self.opc("run", "g.pbtxt", "--op-path", "ops", "--fill", "ones", "--outputs", "out")
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertAlmostEqual(float(np.load(os.path.join(self.folder, "out", "loss.npy"))), loss, places=5)
+        checked = self.opc("grad", "g.pbtxt", "--op-path", "ops", "--loss", "loss", "--wrt", "x", "--check")
+        self.assertEqual(checked.returncode, 0, checked.stdout + checked.stderr)
+
+
+class Counting(mx.operator.CustomOp):
+    def __init__(self, prop):
+        self.prop = prop
+
+    def forward(self, is_train, req, in_data, out_data, aux):
+        self.prop.seen["forward"] = (is_train, list(req))
+        self.kept = in_data[0]
+        aux[0][:] += 1
+        self.assign(out_data[0], req[0], in_data[0] * self.prop.factor)
+        self.assign(out_data[1], "add", mx.nd.ones(in_data[0].shape))
+        self.assign(out_data[1], "null", mx.nd.zeros(in_data[0].shape))
+
+    def backward(self, req, out_grad, in_data, out_data, in_grad, aux):
+        self.prop.seen["backward"] = (list(req), [t is None for t in out_grad + in_data + out_data], self.kept.asnumpy())
+        self.assign(in_grad[0], req[0], out_grad[0] * self.prop.factor)
+
+
+@mx.operator.register("counting")
+class CountingProp(mx.operator.CustomOpProp):
+    seen = {}
+
+    def __init__(self, factor="2", **rest):
+        super().__init__(need_top_grad=True)
+        self.factor = float(factor)
+        self.seen["settings"] = {"factor": factor, **rest}
+
+    def list_outputs(self):
+        return ["scaled", "ones"]
+
+    def list_auxiliary_states(self):
+        return ["count"]
+
+    def infer_shape(self, in_shape):
+        return in_shape, [in_shape[0], in_shape[0]], [(1,)]
+
+    def declare_backward_dependency(self, out_grad, in_data, out_data):
+        return out_grad
+
+    def create_operator(self, ctx, in_shapes, in_dtypes):
+        self.seen["create"] = (str(ctx), in_shapes, in_dtypes)
+        return Counting(self)
+
+
+@mx.operator.register("square_loss")
+class SquareLossProp(mx.operator.CustomOpProp):
+    def __init__(self):
+        super().__init__(need_top_grad=False)
+
+    def list_arguments(self):
+        return ["data", "label"]
+
+    def infer_shape(self, in_shape):
+        return [in_shape[0], in_shape[0]], [in_shape[0]], []
+
+    def create_operator(self, ctx, in_shapes, in_dtypes):
+        class Loss(mx.operator.CustomOp):
+            def forward(self, is_train, req, in_data, out_data, aux):
+                self.assign(out_data[0], req[0], in_data[0])
+
+            def backward(self, req, out_grad, in_data, out_data, in_grad, aux):
+                assert out_grad == [None], out_grad
+                self.assign(in_grad[0], req[0], in_data[0] - in_data[1])
+
+        return Loss()
+
+
+class Rules(unittest.TestCase):
+    def test_settings_are_texts_and_hidden_ones_stay_away(self):
+        mx.nd.Custom(mx.nd.ones((2,)), mx.nd.zeros((1,)), factor=3, mode="fast", __layout__="x", op_type="counting")
+        self.assertEqual(CountingProp.seen["settings"], {"factor": "3", "mode": "fast"})
+        self.assertEqual(CountingProp.seen["create"], ("cpu(0)", [[2]], [np.float32]))
+
+    def test_states_requests_and_phases(self):
+        x, count = mx.nd.array([[1, 2, 3]]), mx.nd.zeros((1,))
+        x.attach_grad(grad_req="add")
+        for i in (1, 2):
+            with autograd.record():
+                y, ones = mx.nd.Custom(x, count, op_type="counting")
+            self.assertEqual(CountingProp.seen["forward"], (True, ["write", "write"]))
+            y.backward()
+            self.assertEqual(count.asscalar(), i)
+            np.testing.assert_array_equal(x.grad.asnumpy(), [[2 * i] * 3])
+        np.testing.assert_array_equal(ones.asnumpy(), np.ones((1, 3)))
+        req, absent, kept = CountingProp.seen["backward"]
+        self.assertEqual(req, ["add"])
+        self.assertEqual(absent, [False, False, True, True, True], "what is not declared is None")
+        np.testing.assert_array_equal(kept, [[1, 2, 3]])
+        mx.nd.Custom(x, count, op_type="counting")
+        self.assertEqual(CountingProp.seen["forward"][0], False)
+
+    def test_an_input_without_gradient_has_req_null(self):
+        x, label = mx.nd.array([3, 4]), mx.nd.array([1, 1])
+        x.attach_grad()
+        with autograd.record():
+            loss = mx.nd.Custom(x, label, op_type="square_loss")
+        loss.backward()
+        np.testing.assert_array_equal(x.grad.asnumpy(), [2, 3])
+        self.assertIsNone(label.grad)
+
+    def test_built_in_ops_are_on_the_tape(self):
+        x = mx.nd.array([[1.0, 2.0], [3.0, 4.0]])
+        x.attach_grad()
+        with autograd.record():
+            z = (mx.nd.exp(x) * x + mx.nd.dot(x, x)).sum() / 2
+        z.backward()
+        v = x.asnumpy()
+        ones = np.ones((2, 2))
+        np.testing.assert_allclose(x.grad.asnumpy(), (np.exp(v) * (1 + v) + ones @ v.T + v.T @ ones) / 2, rtol=1e-5)
+
+    def test_symbols(self):
+        s = mx.sym.Custom(mx.sym.Variable("data"), name="loss", op_type="square_loss")
+        self.assertEqual(s.list_arguments(), ["data", "loss_label"], "an input that is not given becomes a variable")
+        self.assertEqual(s.infer_shape(data=(2, 3))[0], [(2, 3), (2, 3)])
+        bound = s.simple_bind(mx.cpu(), data=(2,))
+        bound.forward(is_train=True, data=np.array([3, 5], "f"), loss_label=np.array([1, 1], "f"))
+        bound.backward()
+        np.testing.assert_array_equal(bound.outputs[0].asnumpy(), [3, 5])
+        np.testing.assert_array_equal(bound.grad_dict["data"].asnumpy(), [2, 4])
+
+    def test_what_is_wrong_says_so(self):
+        class Wrong(mx.operator.CustomOpProp):
+            def infer_shape(self, in_shape):
+                return in_shape, [in_shape[0], in_shape[0]], []
+
+        mx.operator.register("wrong")(Wrong)
+        x = mx.nd.ones((2,))
+        for call, part in (
+            (lambda: mx.nd.Custom(x, op_type="wrong"), "infer_shape must return 1 entries for its outputs"),
+            (lambda: mx.nd.Custom(x, op_type="absent"), "no operator 'absent' is registered; there are"),
+            (lambda: mx.nd.Custom(x, op_type="counting"), "count is missing"),
+            (lambda: mx.nd.Custom(x, x, x, op_type="square_loss"), "3 inputs"),
+            (lambda: mx.nd.Custom(x, lable=x, op_type="square_loss"), "'lable' is not one of ['data', 'label']"),
+            (lambda: mx.nd.Custom(x, x, size=3, op_type="square_loss"), "SquareLossProp(size)"),
+            (lambda: mx.nd.Custom(x, mx.nd.ones((3,)), op_type="square_loss"), "wants label of shape (2,), found (3,)"),
+            (lambda: mx.operator.register("n")(int), "subclass of CustomOpProp"),
+            (lambda: x.backward(), "not in a computational graph"),
+            (lambda: mx.gpu(0), "CPU"),
+        ):
+            with self.assertRaises((mx.MXNetError, opc.Error)) as raised:
+                call()
+            self.assertIn(part, str(raised.exception))
+
+    def test_a_name_that_is_registered_again_is_replaced_with_a_warning(self):
+        def make(factor):
+            class Op(mx.operator.CustomOp):
+                def forward(self, is_train, req, in_data, out_data, aux):
+                    self.assign(out_data[0], req[0], in_data[0] * factor)
+
+            class Prop(mx.operator.CustomOpProp):
+                def create_operator(self, ctx, in_shapes, in_dtypes):
+                    return Op()
+
+            return Prop
+
+        x = mx.nd.array([1])
+        mx.operator.register("again")(make(2))
+        graph = opc.Graph()
+        graph.output("y", mx.sym.Custom(graph.input("x", (1,)), op_type="again"))
+        before = graph.compile()
+        self.assertEqual(mx.nd.Custom(x, op_type="again").asscalar(), 2)
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")
+            mx.operator.register("again")(make(3))
+        self.assertIn("mxnet::again", str(caught[0].message))
+        self.assertEqual(mx.nd.Custom(x, op_type="again").asscalar(), 3)
+        self.assertEqual(before.run(x=np.ones(1, "f"))["y"][0], 2)
+
+    def test_a_built_in_of_the_same_name_is_untouched(self):
+        class Prop(mx.operator.CustomOpProp):
+            def create_operator(self, ctx, in_shapes, in_dtypes):
+                return mx.operator.CustomOp()
+
+        mx.operator.register("tanh")(Prop)
+        graph = opc.Graph()
+        graph.output("y", opc.ops.tanh(graph.input("x", (1,))))
+        self.assertAlmostEqual(float(graph.compile().run(x=np.ones(1, "f"))["y"][0]), np.tanh(1), places=6)
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,73 @@
+"""Operators of graphs whose kernels are methods of a user's class."""
+# SPDX-License-Identifier: Apache-2.0
+import os
+import threading
+import warnings
+from typing import Any, Callable, List, Sequence
+
+import numpy as np
+
+from opc import _op, ops
+from opc._schema import Argument, Attribute, Signature
+
+EAGER = "eager"  #: the attribute `instance` of ops that run at once; their object is that of the call
+trace: List[str] = []  #: ops whose kernels sessions have called, in their order
+_inside = threading.local()
+
+
+def inside_kernel() -> bool:
+    """Whether this thread is in a kernel: what is computed there is numpy's, for a kernel cannot run a graph."""
+    return getattr(_inside, "depth", 0) > 0
+
+
+class kernel_of:
+    """While a kernel of this op runs."""
+
+    def __init__(self, op: str) -> None:
+        trace.append(op)
+
+    def __enter__(self) -> None:
+        _inside.depth = getattr(_inside, "depth", 0) + 1
+
+    def __exit__(self, *unused: object) -> None:
+        _inside.depth -= 1
+
+
+class ClassOperator(_op.Operator):
+    """An op `data... (aux...) -> output...` whose code is a class of the user, which manifests name."""
+
+    def __init__(self, name: str, owner: Any, kernel: Callable[..., Any], attrs: Sequence[Attribute], **options: Any) -> None:
+        inputs = [Argument("data", True, 0)]
+        if options.get("aux"):
+            inputs.append(Argument("aux", True, 0))
+        super().__init__(name, kernel, Signature(inputs, [Argument("output", True, 0)], list(attrs)), _op.Options(**options))
+        self.__doc__ = getattr(owner, "__doc__", None)
+        self.owner = owner
+        self.code = _op.Code(owner)
+        self._changed()
+
+    def describe(self, running: bool = False) -> List[str]:
+        """Both ops of the manifest are the class's."""
+        made = [self._forward(self._code(self.name, self.code, running))]
+        if self._gradient:
+            made.append(self._backward(self._code(self.grad_name(), self.code, running)))
+        return made
+
+
+def define(operator: ClassOperator) -> ClassOperator:
+    """Puts it into the table; one of that name is replaced for graphs made afterwards."""
+    old = _op.operators.pop(operator.name, None)
+    if old is not None and getattr(old, "owner", None) is not operator.owner:
+        where = f"{os.path.basename(old.code.path) or 'elsewhere'}:{old.code.line}"
+        warnings.warn(f"the operator {operator.name} of {where} is replaced for graphs made from now on", stacklevel=3)
+    _op.define(operator)
+    ops.forget(operator.name)
+    return operator
+
+
+def copies(arrays: Sequence[np.ndarray]) -> List[np.ndarray]:
+    """What a class gets: arrays that it may keep, and cannot write by mistake."""
+    made = [np.array(a) for a in arrays or ()]
+    for a in made:
+        a.flags.writeable = False
+    return made
