@@ -153,7 +153,7 @@ const char *mappedFileAt(const void *address) {
 }
 
 AtomicFile::~AtomicFile() {
-  if (fd_ >= 0 && fd_ != STDOUT_FILENO) ::close(fd_);
+  if (fd_ >= 0 && path_ != "-") ::close(fd_);
   if (!temporary_.empty()) ::unlink(temporary_.c_str());
 }
 
@@ -175,10 +175,13 @@ Status AtomicFile::open(const std::string &path) {
       fd_ = ::open(path.c_str(), O_WRONLY | O_CLOEXEC);
       return fd_ < 0 ? fail("open") : Status::ok();
     }
+  } else if (errno == ELOOP) {
+    return fail("open"); // links that lead to each other
   }
+  path_ = followLinks(path); // what a link leads to is replaced, not the link
   // /proc is what gives such a file its name.
   if (::access("/proc/self/fd", X_OK) == 0)
-    fd_ = ::open(folderOf(path).c_str(), O_TMPFILE | O_WRONLY | O_CLOEXEC, 0666);
+    fd_ = ::open(folderOf(path_).c_str(), O_TMPFILE | O_WRONLY | O_CLOEXEC, 0666);
   unnamed_ = fd_ >= 0;
   return unnamed_ ? Status::ok() : openNamed();
 }
@@ -229,7 +232,7 @@ Status AtomicFile::write(const void *data, size_t bytes) {
 }
 
 Status AtomicFile::commit() {
-  if (fd_ == STDOUT_FILENO) return Status::ok();
+  if (path_ == "-") return Status::ok(); // any other file may have its number where that is closed
   if (unnamed_) OPC_RETURN_IF_ERROR(giveName());
   const int fd = fd_;
   fd_ = -1;
@@ -255,7 +258,7 @@ Status AtomicFile::commitDurably() {
 
 void removeAbandonedTemporaries(const std::string &path) {
   namespace fs = std::filesystem;
-  const fs::path file(path);
+  const fs::path file(followLinks(path));
   const std::string prefix = file.filename().string() + kTemporaryMark;
   std::error_code error;
   for (fs::directory_iterator it(file.has_parent_path() ? file.parent_path() : fs::path("."), error), end;

@@ -16,4 +16,8 @@ Status cannotWrite(const std::string &doing, const std::string &path, int error)
 /// devices and pipes are asked for their permissions. Errors: OPC0707.
 Status tryWriting(const std::string &path);
 
+/// The file that `path` stands for: what symbolic links lead to, which need not exist. Devices and pipes are left
+/// as they are, and so are links of other users in folders where everybody may make them.
+std::string followLinks(const std::string &path);
+
 } // namespace opc

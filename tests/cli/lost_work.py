@@ -60,7 +60,9 @@ def tensors(path):
     return metadata, {k: np.frombuffer(raw[8 + length :][slice(*v["data_offsets"])], types[v["dtype"]]).reshape(v["shape"]) for k, v in header.items()}
 
 
-class LostWork(unittest.TestCase):
+class Scratch(unittest.TestCase):
+    """A folder with a graph that learns the product of what it is fed."""
+
     def setUp(self):
         scratch = tempfile.TemporaryDirectory()
         self.addCleanup(scratch.cleanup)
@@ -97,6 +99,8 @@ class LostWork(unittest.TestCase):
     def step(self, path):
         return int(tensors(self.at(path))[0]["step"])
 
+
+class LostWork(Scratch):
     # What learns nothing.
 
     def test_a_graph_that_trains_nothing(self):
@@ -243,8 +247,8 @@ class LostWork(unittest.TestCase):
 
     # Signals.
 
-    def test_hangup_and_quit_save(self):
-        for number in (signal.SIGHUP, signal.SIGQUIT, signal.SIGTERM, signal.SIGINT):
+    def test_signals_save(self):
+        for number in (signal.SIGHUP, signal.SIGQUIT, signal.SIGTERM, signal.SIGINT, signal.SIGUSR1, signal.SIGUSR2, signal.SIGXCPU):
             with self.subTest(number.name):
                 save = self.at(number.name)
                 process = subprocess.Popen(self.command([1, 1], "--steps", "100000000", "--save", save, "--metrics", save + ".jsonl"), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)

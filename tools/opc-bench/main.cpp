@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "Benchmark.h"
 #include "ModelWorker.h"
+#include "StandardFiles.h"
 #include "ThreadWaiting.h"
 
 #include <CLI/CLI.hpp>
@@ -12,6 +13,7 @@
 #include <iostream>
 
 int main(int argc, char **argv) {
+  opc::openStandardFiles();
   opc::boundThreadSpinning(argv);
   opc::boundThreadSpinning(argv);
   CLI::App app{"opc-bench: measurements beside a peer or a limit of the same run", "opc-bench"};

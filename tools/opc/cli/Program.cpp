@@ -5,6 +5,7 @@
 #include "ExitCodes.h"
 #include "FileBytes.h"
 #include "Session.h"
+#include "StandardFiles.h"
 
 #include <csignal>
 #include <cstring>
@@ -16,8 +17,9 @@
 using namespace opc::cli;
 
 // opc's kernels are compiled for x86-64-v3. This runs before every other constructor: those of the kernels' files may
-// use such instructions already.
+// use such instructions already. The standard files are there before anything can open another in their place.
 __attribute__((constructor(101))) static void checkProcessor() {
+  opc::openStandardFiles();
 #ifdef __x86_64__
   __builtin_cpu_init();
   if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") && __builtin_cpu_supports("bmi2")) return;

@@ -6,8 +6,9 @@
 
 namespace opc::cli {
 
-/// While one lives, the first SIGINT or SIGTERM only asks; a second one ends the program at once. With `hangup`, SIGHUP
-/// and SIGQUIT ask, too, unless the program was told to ignore them (nohup).
+/// While one lives, the first SIGINT or SIGTERM only asks; a second one ends the program at once. With `hangup`, so do
+/// SIGHUP, SIGQUIT, and what batch systems send before they end a job: SIGUSR1, SIGUSR2 and SIGXCPU; but for those that
+/// the program was told to ignore (nohup).
 class StopSignal {
 public:
   explicit StopSignal(bool hangup = false);
@@ -18,8 +19,8 @@ public:
   static int caught();
 
 private:
-  static constexpr int kSignals[] = {SIGINT, SIGTERM, SIGHUP, SIGQUIT};
-  static constexpr int kWithoutHangup = 2, kAll = 4;
+  static constexpr int kSignals[] = {SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGUSR1, SIGUSR2, SIGXCPU};
+  static constexpr int kWithoutHangup = 2, kAll = 7;
   const int count_;
   struct sigaction before_[kAll] = {};
 };
