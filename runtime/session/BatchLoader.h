@@ -23,15 +23,17 @@ public:
   /// Examples that no step of an epoch uses.
   int64_t leftOver() const { return examples_ % batch_; }
   /// The examples of step `step` (0, 1, ... over all epochs): `batch()` indices, valid until the next call. Shuffled by
-  /// Fisher and Yates with the Philox numbers of (seed, epoch): the same on every machine.
+  /// Fisher and Yates with the Philox numbers of (seed, epoch): the same on every machine. That takes tableBytes() of
+  /// memory.
   const int64_t *batchOf(int64_t step);
+  uint64_t tableBytes() const { return shuffle_ ? static_cast<uint64_t>(examples_) * sizeof(int64_t) : 0; }
 
 private:
   int64_t examples_, batch_;
   bool shuffle_;
   uint64_t seed_;
   int64_t epoch_ = -1;
-  std::vector<int64_t> order_;
+  std::vector<int64_t> order_; // of the epoch; of the batch when nothing is shuffled
 };
 
 /// Feeds inputs of a session from data sets that have one example for each index of their first axis.
@@ -41,9 +43,11 @@ public:
     std::string input; // of the session
     MappedTensor data;
   };
+  /// Whether examples of a data set of type `have` fit the input. Errors: OPC0703, OPC0704.
+  static Status checkType(const user_op::TensorDesc &have, const PortInfo &input);
   /// The input's first dimension is the batch. Errors: OPC0611 (no such input), OPC0703 (dtype), OPC0704 (the other
   /// dimensions differ from the input's, data sets of different sizes, inputs of different batches, fewer examples than
-  /// a batch).
+  /// a batch), OPC0708 (the order of the examples is over the limit of limitTensorReads()).
   static Result<BatchLoader> create(const Session &session, std::vector<Source> sources, bool shuffle, uint64_t seed);
   const BatchOrder &order() const { return order_; }
   /// Copies the examples of step `step` into the session's inputs.

@@ -5,14 +5,20 @@
 #include "FileBytes.h"
 #include "TensorIo.h"
 
+#include <functional>
+
 namespace opc {
 
 /// Read-only elements. Those of an npy file in this machine's order are mapped, all others read into memory.
 class MappedTensor {
 public:
   /// PATH of an npy file, or PATH:KEY of an archive, as readTensor() takes them. `expected` tells V2 from bf16 and is
-  /// not enforced. Errors: those of readTensor().
-  static Result<MappedTensor> open(const std::string &spec, DataType expected = kInvalidDataType);
+  /// not enforced. `check` sees the type before elements are read. Errors: those of readTensor(), and of `check`.
+  using Check = std::function<Status(const user_op::TensorDesc &)>;
+  static Result<MappedTensor> open(const std::string &spec, DataType expected = kInvalidDataType,
+                                   const Check &check = {});
+  /// The type alone: elements are not read where the format allows it. Errors: as open().
+  static Result<user_op::TensorDesc> describe(const std::string &spec, DataType expected = kInvalidDataType);
   /// Takes over a tensor in memory.
   explicit MappedTensor(HostTensor tensor) : desc_(tensor.desc()), owned_(std::move(tensor)) {}
 

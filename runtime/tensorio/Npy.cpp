@@ -306,7 +306,7 @@ Result<HostTensor> decodeNpy(std::string_view bytes, const std::string &what, co
 }
 
 Result<HostTensor> readNpy(const std::string &path, const TensorReadOptions &options) {
-  OPC_ASSIGN_OR_RETURN(FileBytes file, FileBytes::open(path));
+  OPC_ASSIGN_OR_RETURN(FileBytes file, openTensorBytes(path));
   return decodeNpy(file.view(), path, options);
 }
 

@@ -249,7 +249,7 @@ public:
         return bad("the shard '" + name + "' is not a plain file name");
       auto [it, isNew] = shardOf.emplace(name, shards_.size());
       if (isNew) {
-        OPC_ASSIGN_OR_RETURN(FileBytes bytes, FileBytes::open(directory + name));
+        OPC_ASSIGN_OR_RETURN(FileBytes bytes, openTensorBytes(directory + name));
         shards_.push_back(std::make_unique<SafetensorsArchive>());
         OPC_RETURN_IF_ERROR(shards_.back()->open(std::move(bytes), directory + name));
         for (const TensorEntry &e : shards_.back()->entries()) inShard_.emplace(e.key, std::make_pair(it->second, e));

@@ -14,6 +14,10 @@ Result<int64_t> checkedTensorBytes(DataType type, const Shape &shape, const std:
                                    const TensorReadOptions &options);
 /// Room for a tensor of a file. OPC0708 when it is over the limit of limitTensorReads().
 Result<HostTensor> roomFor(DataType type, const Shape &shape, const std::string &what);
+/// A file of tensors. What comes through a pipe is kept in memory: it is bounded by limitTensorReads(), too. Errors:
+/// those of FileBytes::open(), OPC0708 for a device.
+Result<FileBytes> openTensorBytes(const std::string &path);
+/// OPC0708 when `what` is over the limit of limitTensorReads().
 Status checkReadLimit(uint64_t bytes, const std::string &what);
 /// Makes every byte of a bool tensor 0 or 1.
 void normalizeBools(HostTensor *t);

@@ -49,6 +49,16 @@ Status checkReadLimit(uint64_t bytes, const std::string &what) {
       .withHelp("raise --max-memory, or give an uncompressed .npy where the graph takes it as it is");
 }
 
+Result<FileBytes> openTensorBytes(const std::string &path) {
+  struct stat st;
+  if (path != "-" && ::stat(path.c_str(), &st) == 0 && S_ISCHR(st.st_mode))
+    return Status(StatusCode::kUsage, "OPC0708", "cannot read " + path + ": it is a device, which may never end")
+        .withHelp("give a file or a pipe; or raw elements, of which opc reads as many as it wants: 'f32[2,3]:@" + path +
+                  "'");
+  const uint64_t most = readLimit;
+  return FileBytes::open(path, most < FileBytes::kMaxPiped ? most + kMostNpyHead : FileBytes::kMaxPiped);
+}
+
 Result<HostTensor> roomFor(DataType type, const Shape &shape, const std::string &what) {
   OPC_RETURN_IF_ERROR(checkReadLimit(static_cast<uint64_t>(shape.elem_cnt()) * GetSizeOfDataType(type), what));
   return HostTensor::createUninitialized(type, shape);
@@ -130,7 +140,7 @@ public:
       const std::string file = fs::path(it->path().string().substr(path.size())).relative_path().string();
       std::string key = fs::path(file).replace_extension().string();
       if (extension == ".pb") {
-        OPC_ASSIGN_OR_RETURN(FileBytes bytes, FileBytes::open(it->path().string()));
+        OPC_ASSIGN_OR_RETURN(FileBytes bytes, openTensorBytes(it->path().string()));
         if (std::string name = onnxTensorName(bytes.view()); !name.empty()) key = std::move(name);
       }
       files_.push_back({printableName(key), file});
@@ -211,22 +221,28 @@ Result<std::unique_ptr<TensorArchive>> openTensorDirectory(const std::string &pa
 
 Result<std::unique_ptr<TensorArchive>> openTensorArchive(const std::string &path, const std::string &role) {
   if (isDirectory(path)) return openTensorDirectory(path, role);
-  OPC_ASSIGN_OR_RETURN(FileBytes file, FileBytes::open(path));
+  OPC_ASSIGN_OR_RETURN(FileBytes file, openTensorBytes(path));
   return openByContent(std::move(file), path);
 }
 Result<std::unique_ptr<TensorArchive>> openNpz(const std::string &path) {
-  OPC_ASSIGN_OR_RETURN(FileBytes file, FileBytes::open(path));
+  OPC_ASSIGN_OR_RETURN(FileBytes file, openTensorBytes(path));
   return openNpzBytes(std::move(file), path);
 }
 Result<std::unique_ptr<TensorArchive>> openSafetensors(const std::string &path) {
-  OPC_ASSIGN_OR_RETURN(FileBytes file, FileBytes::open(path));
+  OPC_ASSIGN_OR_RETURN(FileBytes file, openTensorBytes(path));
   return endsWith(path, ".index.json") ? openSafetensorsIndex(std::move(file), path)
                                        : openSafetensorsBytes(std::move(file), path);
 }
 
 Result<HostTensor> readRaw(const std::string &path, DataType type, const Shape &shape) {
-  OPC_ASSIGN_OR_RETURN(FileBytes file, FileBytes::open(path));
   OPC_ASSIGN_OR_RETURN(int64_t bytes, checkedTensorBytes(type, shape, path, {}));
+  OPC_RETURN_IF_ERROR(checkReadLimit(static_cast<uint64_t>(bytes), path));
+  Result<FileBytes> opened = FileBytes::open(path, static_cast<uint64_t>(bytes));
+  if (!opened && opened.status().id() == "OPC0708") // what comes may never end
+    return Status(StatusCode::kUsage, "OPC0702",
+                  path + ": more than the " + std::to_string(bytes) + " bytes of " +
+                      user_op::TensorDesc(shape, type).toString() + " come");
+  OPC_ASSIGN_OR_RETURN(const FileBytes file, std::move(opened));
   if (file.view().size() != static_cast<size_t>(bytes))
     return Status(StatusCode::kUsage, "OPC0702",
                   path + ": has " + std::to_string(file.view().size()) + " bytes, " +
@@ -265,7 +281,7 @@ Result<TensorFile> TensorFile::open(const std::string &spec) {
   if (isDirectory(path))
     return Status(StatusCode::kUsage, "OPC0706", path + " is a directory")
         .withHelp("name a tensor in it: " + path + ":KEY");
-  OPC_ASSIGN_OR_RETURN(t.file_, FileBytes::open(path));
+  OPC_ASSIGN_OR_RETURN(t.file_, openTensorBytes(path));
   if (isNpy(t.file_.view()) || endsWith(path, ".pb")) return t;
   OPC_ASSIGN_OR_RETURN(t.archive_, openByContent(std::move(t.file_), path));
   if (t.archive_->entries().size() == 1) {

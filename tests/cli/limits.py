@@ -277,6 +277,40 @@ class Reading(unittest.TestCase):
                 if not os.environ.get("OPC_SANITIZE"):
                     self.assertLess(peak, 400)
 
+    def bounded(self, args, code, words, most=300):
+        got, said, peak = self.peak(*args)
+        self.assertEqual(got, code, said)
+        self.assertIn(words, said)
+        if not os.environ.get("OPC_SANITIZE"):
+            self.assertLess(peak, most, "MiB")
+
+    def test_data_sets(self):
+        """A data set takes the memory of its batches: not of a member that does not fit, nor of an order that is none."""
+        graph = self.path("g.pbtxt", tensor("x", [6, 3]) + op("relu", {"x": "x"}, "y"))
+        feed = lambda file: ["run", graph, "--feed-dataset", f"x=@{file}", "--steps", "1"]  # noqa: E731
+        self.bounded(feed(self.bomb("other.npz", "(67108864, 4)", 1 << 30)), 2, "they may differ in the first dimension alone")
+        for rows in (10**8, 4 * 10**9):  # of nothing: the file has holes
+            header = f"{{'descr': '<f4', 'fortran_order': False, 'shape': ({rows}, 3), }}".ljust(117) + "\n"
+            sparse = self.path("sparse.npy", b"\x93NUMPY\x01\x00" + struct.pack("<H", len(header)) + header.encode())
+            os.truncate(sparse, os.path.getsize(sparse) + rows * 12)
+            self.bounded([*feed(sparse), "--max-memory", "10M"], 0, "")
+            self.bounded([*feed(sparse), "--max-memory", "10M", "--shuffle"], 4, f"the order of {rows} examples: reading it takes {8 * rows} bytes")
+
+    def test_devices_and_pipes(self):
+        graph = self.path("g.pbtxt", tensor("x", [8, 3]) + op("relu", {"x": "x"}, "y"))
+        for flags in (["--input", "x=@/dev/zero"], ["--inputs", "/dev/zero"], ["--fill", "ones", "--weights", "/dev/zero"], ["--feed-dataset", "x=@/dev/zero"]):
+            with self.subTest(flags):
+                self.bounded(["run", graph, *flags], 2, "error[OPC0708]: cannot read /dev/zero: it is a device", 200)
+        self.bounded(["run", graph, "--input", "x=f32[8,3]:@/dev/zero"], 2, "error[OPC0702]: /dev/zero: more than the 96 bytes of f32[8,3] come", 200)
+        os.mkfifo(self.path("fifo"))
+        for spec, most, said in ((f"x=@{self.path('fifo')}", ["--max-memory", "10M"], "OPC0708"), (f"x=f32[8,3]:@{self.path('fifo')}", [], "more than the 96 bytes")):
+            with subprocess.Popen(["sh", "-c", f"exec yes > {self.path('fifo')}"], stderr=subprocess.DEVNULL) as endless:
+                self.bounded(["run", graph, "--input", spec, *most], 2, said, 200)
+                endless.kill()
+        # What has an end, and the right one, is read.
+        with subprocess.Popen(["sh", "-c", f"head -c 96 /dev/zero > {self.path('fifo')}"]):
+            self.assertEqual(self.opc("run", graph, "--input", f"x=f32[8,3]:@{self.path('fifo')}")[0], 0)
+
     def test_empty_tensors_of_many_rows(self):
         n = 10**12
         for shape in ([n, 0], [n, n // 10**6, 0], [0, n]):

@@ -85,6 +85,23 @@ Status RunPlanner::bindValues(Pipeline &pipeline, const GraphFacts &whole, Named
   return Status::ok();
 }
 
+namespace {
+
+/// A data set of another shape than the graph's own is not what the graph was made for.
+Status checkExamples(const GraphTensor &t, const user_op::TensorDesc &data) {
+  const Shape &have = data.shape();
+  bool fits = t.shape.NumAxes() == 0 || have.NumAxes() == t.shape.NumAxes();
+  for (int64_t d = 1; fits && d < t.shape.NumAxes(); ++d) fits = t.shape.At(d) < 0 || have.At(d) == t.shape.At(d);
+  if (fits) return Status::ok();
+  return Status(StatusCode::kUsage, "OPC0704",
+                "the data set of input '" + t.name + "' is " + data.toString() + ", the input is " +
+                    user_op::TensorDesc(t.shape, t.dtype).toString() + ": they may differ in the first dimension alone")
+      .withHelp("give the data that the graph was made for, or the graph another shape: --shape " + t.name + "=" +
+                shapeText(have.dim_vec()));
+}
+
+} // namespace
+
 Status RunPlanner::bindDataSets(const GraphInput &input, const GraphFacts &whole, const NamedValues &inputs,
                                 const std::vector<DataSet> &dataSets, Batch batch) {
   const std::string flag = isForwardAlone_ ? "--validate " : "--feed-dataset ";
@@ -100,9 +117,10 @@ Status RunPlanner::bindDataSets(const GraphInput &input, const GraphFacts &whole
   for (const GraphTensor &t : whole.inputs)
     for (const DataSet &d : dataSets) {
       if (d.input != t.name || shapes_.count(t.name)) continue;
-      Result<MappedTensor> data = MappedTensor::open(d.file, t.dtype);
+      const Result<user_op::TensorDesc> data = MappedTensor::describe(d.file, t.dtype);
       if (!data) return Status(data.status()).withContext("reading the data set of input " + t.name);
-      std::vector<int64_t> dims = data->desc().shape().dim_vec();
+      OPC_RETURN_IF_ERROR(checkExamples(t, *data));
+      std::vector<int64_t> dims = data->shape().dim_vec();
       if (dims.empty())
         return Status(StatusCode::kUsage, "OPC0704", "the data set " + d.file + " has no axis of examples");
       const bool isOpen = t.dtype == kInvalidDataType || t.shape.NumAxes() == 0 || t.shape.At(0) < 0;
