@@ -3,6 +3,7 @@
 #include "CommandLine.h"
 #include "DiagnosticText.h"
 #include "ExitCodes.h"
+#include "FileUse.h"
 #include "Invocation.h"
 #include "NumberText.h"
 #include "OutputFiles.h"
@@ -82,6 +83,10 @@ Status runPlan(Request &r, const std::string &plan, const std::vector<std::strin
   if (!session) return Status(session.status()).withContext("loading " + plan);
   const double loading = secondsSince(start);
   OPC_ASSIGN_OR_RETURN(const OutputFiles files, OutputFiles::plan({}, r.outputs, session->interface().outputs, plan));
+  FileUse use;
+  use.readsValues(r.values);
+  for (const auto &[name, path] : files.files()) OPC_RETURN_IF_ERROR(use.writes(path, "--outputs"));
+  OPC_RETURN_IF_ERROR(use.writes(files.archive(), "--outputs"));
   OPC_ASSIGN_OR_RETURN(const ValueReport given, giveValues(*session, inputs, r.values, words));
   for (const std::string &n : given.notes) terminal.err("note: " + n + "\n");
   start = Clock::now();

@@ -19,6 +19,7 @@ public:
   std::vector<Option> options();
   /// Nothing without --mesh (unless `defaultDims` says what it is by default); then the other flags are usage errors.
   bool hasCluster() const { return !cluster_.empty(); }
+  const std::string &clusterFile() const { return cluster_; }
   Result<std::optional<MeshRequest>> request(const std::vector<int64_t> &defaultDims = {}) const;
 
 private:

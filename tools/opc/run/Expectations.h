@@ -3,6 +3,7 @@
 #pragma once
 
 #include "Config.h"
+#include "FileUse.h"
 #include "Invocation.h"
 #include "JsonOutput.h"
 #include "OutputFiles.h"
@@ -42,6 +43,7 @@ public:
   /// Opens files and checks specifications, before anything is compiled.
   Status open();
   bool any() const { return !specs_.empty() || !archive_.empty(); }
+  void addFiles(FileUse *files) const { files->readsValues(specs_, "--expect", archive_, "--expects"); }
   /// Whether the outputs that are compared are those of a file.
   bool hasArchive() const { return !archive_.empty(); }
   /// The outputs that flags name; after open().

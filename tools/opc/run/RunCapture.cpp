@@ -72,8 +72,9 @@ Json statisticsJson(const ObservedTask &task, const ObservedTensor &tensor, cons
 } // namespace
 
 Status RunCapture::open(const std::vector<std::string> &globs, const std::string &statsPath,
-                        const std::vector<ObservedTask> &tasks) {
+                        const std::vector<ObservedTask> &tasks, FileUse *files) {
   std::vector<std::string> names;
+  std::set<std::string> paths;
   for (const ObservedTask &t : tasks)
     for (const ObservedTensor &out : t.outputs) names.push_back(out.name);
   for (const std::string &text : globs) {
@@ -83,11 +84,16 @@ Status RunCapture::open(const std::vector<std::string> &globs, const std::string
           .withHelp("--capture 'fc*=tensors/' writes each tensor whose name fits");
     Target target{text.substr(0, equals), text.substr(equals + 1), {}};
     bool any = false;
-    for (const std::string &n : names) any |= fits(target.glob, n);
+    for (const std::string &n : names) {
+      if (!fits(target.glob, n)) continue;
+      any = true;
+      paths.insert(outputPathIn(target.directory, n));
+    }
     if (!any) return noSuchName("tensor", target.glob, names, "--capture " + text);
     OPC_RETURN_IF_ERROR(makeOutputDirectory(target.directory));
     targets_.push_back(std::move(target));
   }
+  for (const std::string &path : paths) OPC_RETURN_IF_ERROR(files->writes(path, "--capture"));
   statsPath_ = statsPath;
   if (statsPath.empty()) return Status::ok();
   OPC_RETURN_IF_ERROR(checkOutputPath(statsPath, "-"));

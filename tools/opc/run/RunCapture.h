@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include "FileUse.h"
 #include "JsonOutput.h"
 #include "Session.h"
 
@@ -17,9 +18,10 @@ namespace opc::cli {
 class RunCapture final : public RunObserver {
 public:
   /// `globs`: "GLOB=DIR" flags (the directory follows the last '='); `statsPath`: a file of JSON lines, or empty.
-  /// Checks that each glob names a tensor of the plan (OPC0005) and that files can be written (OPC0002).
+  /// Checks that each glob names a tensor of the plan (OPC0005) and that files can be written (OPC0002), which are none
+  /// of `files`.
   Status open(const std::vector<std::string> &globs, const std::string &statsPath,
-              const std::vector<ObservedTask> &tasks);
+              const std::vector<ObservedTask> &tasks, FileUse *files);
   Status after(const ObservedTask &task, int64_t step, TaskData &data) override;
   /// Completes the file of statistics, and notes how much was written.
   Status finish(std::vector<std::string> *notes);

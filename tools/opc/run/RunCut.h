@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include "FileUse.h"
 #include "Invocation.h"
 #include "NamedValues.h"
 #include "Pipeline.h"
@@ -26,6 +27,7 @@ public:
   const std::vector<std::string> &until() const { return until_; }
   bool keepsParts() const { return !only_.empty(); }
   bool any() const { return !until_.empty() || !feeds_.empty() || !only_.empty(); }
+  void addFiles(FileUse *files) const { files->readsValues(feeds_, "--feed", "", ""); }
   /// Parses the specifications of --feed, before anything is compiled.
   Status open();
   /// The cut of this graph, which has been imported; names that it does not have are OPC0005. The values of --feed join

@@ -4,6 +4,7 @@
 
 #include "GraphInput.h"
 #include "Invocation.h"
+#include "PluginOverrides.h"
 #include "ShapeFlags.h"
 
 namespace opc::cli {
@@ -87,6 +88,9 @@ Status RunOptions::checkSizes() const {
 Status RunOptions::checkTraining() const {
   const bool looks = !outputs.empty() || !outputArchive.empty() || expect.any() || repeat || warmup || cut.any() ||
                      !captures.empty() || !captureStats.empty() || !trace.empty() || profile || !reference.empty();
+  if (!training.resume.empty() && !values.weights.empty())
+    return usageError("--resume " + training.resume + " has every variable, and --weights gives them, too",
+                      "leave out --weights; or begin a new run from its values, without --resume");
   if (!looks) return Status::ok();
   return usageError(
       "--output, --expect, --repeat, --warmup, --until, --feed, --only, --capture, --trace, --profile and "
@@ -103,6 +107,23 @@ SessionOptions RunOptions::session(const Invocation &invocation, bool onRanks) c
   // Whoever looks at single tasks looks at their weights, too.
   options.keepPackedVariables = training.isRequested() || observes();
   return options;
+}
+
+FileUse RunOptions::filesRead(const Invocation &invocation) const {
+  FileUse files;
+  files.reads(graph, "the graph");
+  files.readsValues(values);
+  expect.addFiles(&files);
+  cut.addFiles(&files);
+  for (const auto *sets : {&training.dataSets, &training.validation})
+    for (const DataSet &d : *sets)
+      files.readsSpec("@" + d.file, sets == &training.dataSets ? "--feed-dataset" : "--validate");
+  files.reads(training.resume, "--resume");
+  files.reads(training.validationGraph, "--validate-graph");
+  files.reads(ranks.clusterFile(), "--cluster");
+  for (const std::string &path : invocation.flags().plugins) files.reads(pluginPath(path), "--plugin");
+  for (const std::string &path : invocation.config().files()) files.reads(path, "the settings");
+  return files;
 }
 
 } // namespace opc::cli

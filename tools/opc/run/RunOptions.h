@@ -4,6 +4,7 @@
 
 #include "CommandLine.h"
 #include "Expectations.h"
+#include "FileUse.h"
 #include "OutputFiles.h"
 #include "Pipeline.h"
 #include "RunCut.h"
@@ -33,6 +34,8 @@ struct RunOptions {
   int64_t runs() const { return warmup.value_or(0) + repeat.value_or(1); }
   /// For a session of this run; `onRanks`: as this process's part of the job.
   SessionOptions session(const Invocation &invocation, bool onRanks = true) const;
+  /// Everything that such a run reads, for what it writes.
+  FileUse filesRead(const Invocation &invocation) const;
 
   std::string graph; // the path
   ValueFlags values;

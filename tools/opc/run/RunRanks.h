@@ -33,6 +33,7 @@ public:
   void setSession(SessionOptions *options) const;
 
   int64_t ranks() const { return ranks_; }
+  const std::string &clusterFile() const { return mesh_.clusterFile(); }
   /// Of this process: 0 unless it is one of several.
   int64_t rank() const { return communicator_ ? communicator_->rank() : 0; }
   /// Whether this process prints and writes files.

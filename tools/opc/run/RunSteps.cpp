@@ -8,6 +8,8 @@
 
 #include <algorithm>
 #include <chrono>
+#include <filesystem>
+#include <set>
 
 namespace opc::cli {
 
@@ -41,7 +43,7 @@ struct Watchers {
     if (c.options.trap.any()) always.add(&trap), last.add(&trap);
     if (captures) {
       session.observe(&capture); // the tasks are known from here on
-      OPC_RETURN_IF_ERROR(capture.open(c.options.captures, c.options.captureStats, session.tasks()));
+      OPC_RETURN_IF_ERROR(capture.open(c.options.captures, c.options.captureStats, session.tasks(), &c.files));
       last.add(&capture);
     }
     if (c.isTraced()) always.add(&c.trace), last.add(&c.trace);
@@ -89,9 +91,44 @@ Status afterFailure(RunContext &c, Session &session, const RunTrap &trap, const 
 
 } // namespace
 
+namespace {
+
+/// The outputs whose paths are known before the graph is. Those in folders follow when their names are known.
+Status checkFiles(RunContext &c) {
+  const RunOptions &o = c.options;
+  c.files = o.filesRead(c.invocation);
+  for (const std::string &flag : o.outputs)
+    if (const auto named = splitNamed(flag, "--output"))
+      OPC_RETURN_IF_ERROR(c.files.writes(named->second, "--output " + flag));
+  std::error_code error;
+  if (!std::filesystem::is_directory(o.outputArchive, error))
+    OPC_RETURN_IF_ERROR(c.files.writes(o.outputArchive, "--outputs"));
+  OPC_RETURN_IF_ERROR(c.files.writes(o.trace, "--trace"));
+  return c.files.writes(o.captureStats, "--capture-stats");
+}
+
+/// Where folders are read and written, the names of tensors are those of files.
+Status checkFolders(RunContext &c, const Session &session, const OutputFiles &outputs) {
+  const SessionInterface &all = session.interface();
+  std::set<std::string> inputs, expected, variables;
+  for (const PortInfo &p : all.inputs) inputs.insert(p.name);
+  for (const PortInfo &p : all.outputs) expected.insert(p.name);
+  for (const VariableInfo &v : all.variables) variables.insert(v.name);
+  c.files.wants("--weights", variables);
+  inputs.merge(variables);
+  c.files.wants("--inputs", std::move(inputs));
+  c.files.wants("--expects", std::move(expected));
+  for (size_t i = c.options.outputs.size(); i < outputs.files().size(); ++i)
+    OPC_RETURN_IF_ERROR(c.files.writes(outputs.files()[i].second, "--outputs"));
+  return Status::ok();
+}
+
+} // namespace
+
 Outcome<PlannedRun> planRun(RunContext &c) {
   RunOptions &o = c.options;
   PlannedRun planned;
+  OPC_RETURN_IF_ERROR(checkFiles(c));
   // Files that do not exist are found before a long compilation, not after it.
   OPC_ASSIGN_OR_RETURN(planned.inputs, o.values.open());
   OPC_RETURN_IF_ERROR(o.expect.open());
@@ -125,6 +162,7 @@ Outcome<GivenRun> giveValues(RunContext &c, PlannedRun &planned) {
   GivenRun given;
   OPC_ASSIGN_OR_RETURN(given.files, OutputFiles::plan(o.outputs, o.outputArchive, planned.session->interface().outputs,
                                                       o.graph, o.outputsAs == "pb"));
+  OPC_RETURN_IF_ERROR(checkFolders(c, *planned.session, given.files));
   if (given.files.usesStdout() && c.invocation.flags().json)
     return usageError("an output and the JSON both want standard output");
   if (given.files.usesStdout()) o.print.kind = PrintMode::Kind::kNone;

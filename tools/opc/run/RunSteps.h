@@ -28,6 +28,7 @@ struct RunContext {
   RunTrace trace = {};
   RunProfile profile = {};
   std::vector<std::string> notes = {}; // for people, in the order of the steps
+  FileUse files = {};
 
   bool isTraced() const { return !options.trace.empty(); }
 };

@@ -3,9 +3,11 @@
 #include "CheckpointKeeper.h"
 
 #include "NumberText.h"
+#include "WriteFailure.h"
 
 #include <algorithm>
 #include <cerrno>
+#include <fcntl.h>
 #include <filesystem>
 #include <unistd.h>
 
@@ -18,6 +20,29 @@ std::string pathBeside(const std::string &path, const std::string &word) {
   return (p.parent_path() / (p.stem().string() + "." + word + p.extension().string())).string();
 }
 
+std::vector<TrainingFile> trainingFiles(const TrainingOptions &o) {
+  std::vector<TrainingFile> files;
+  if (!o.save.empty()) {
+    files.push_back({o.save, "--save"});
+    files.push_back({pathBeside(o.save, "nonfinite"), "--save"});
+    if (o.best) files.push_back({pathBeside(o.save, "best"), "--save"});
+    if (o.keep) files.push_back({o.save, "--save", true});
+  }
+  if (!o.metrics.empty()) files.push_back({o.metrics, "--metrics"});
+  if (!o.plot.empty()) files.push_back({o.plot, "--plot"});
+  return files;
+}
+
+std::string unnumbered(const std::string &path) {
+  const fs::path p(path), stem = p.stem();
+  constexpr std::string_view kStep = ".step";
+  const std::string number = stem.extension().string();
+  if (number.size() <= kStep.size() || number.rfind(kStep, 0) != 0 ||
+      number.find_first_not_of("0123456789", kStep.size()) != std::string::npos)
+    return "";
+  return (p.parent_path() / (stem.stem().string() + p.extension().string())).string();
+}
+
 namespace {
 
 std::string numbered(const std::string &path, int64_t step) { return pathBeside(path, "step" + std::to_string(step)); }
@@ -26,6 +51,7 @@ std::string numbered(const std::string &path, int64_t step) { return pathBeside(
 
 Status CheckpointKeeper::open(int64_t first) {
   if (o_.save.empty()) return Status::ok();
+  if (writes_) OPC_RETURN_IF_ERROR(tryOnceMore());
   OPC_ASSIGN_OR_RETURN(const Checkpoint now, Checkpoint::take(session_, {}));
   meant_ = now.notFinite();
   if (!writes_) return Status::ok();
@@ -33,6 +59,15 @@ Status CheckpointKeeper::open(int64_t first) {
   if (o_.best) removeAbandonedTemporaries(pathBeside(o_.save, "best"));
   if (first > 0 && o_.keep) findNumbered(first);
   return Status::ok();
+}
+
+/// Everything that a run holds open is open by now: a limit that leaves no file for the checkpoint is found here, not
+/// after the last step. Writing one may list its folder.
+Status CheckpointKeeper::tryOnceMore() const {
+  const int spare = ::open("/", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+  const Status status = spare < 0 ? cannotWrite("write", o_.save, errno) : tryWriting(o_.save);
+  if (spare >= 0) ::close(spare);
+  return status;
 }
 
 std::string CheckpointKeeper::oddVariable(const Checkpoint &checkpoint) const {
@@ -58,7 +93,7 @@ void CheckpointKeeper::keepNumbered(const Checkpoint &checkpoint, int64_t step) 
   const std::string name = numbered(o_.save, step);
   ::unlink(name.c_str());
   // The same bytes under a second name; a copy where the file system knows no such names.
-  if (::link(o_.save.c_str(), name.c_str()) != 0)
+  if (::linkat(AT_FDCWD, o_.save.c_str(), AT_FDCWD, name.c_str(), AT_SYMLINK_FOLLOW) != 0)
     if (Status s = checkpoint.write(name); !s) return warn_(s.message());
   kept_.insert(step);
   while (static_cast<int64_t>(kept_.size()) > o_.keep) {
@@ -103,19 +138,38 @@ Status CheckpointKeeper::save(const TrainingState &state, const std::string &odd
 Status CheckpointKeeper::saveBest(const TrainingState &state) {
   Result<Checkpoint> checkpoint = Checkpoint::take(session_, state);
   if (!checkpoint) return Status(checkpoint.status()).withContext("saving " + o_.save);
-  if (!oddVariable(*checkpoint).empty() || !writes_) return Status::ok();
-  say(checkpoint->write(pathBeside(o_.save, "best")));
+  bestOdd_ = oddVariable(*checkpoint);
+  best_.reset();
+  if (!bestOdd_.empty() || !writes_) return Status::ok();
+  best_ = std::move(*checkpoint);
+  say(writeBest());
   return Status::ok();
+}
+
+Status CheckpointKeeper::writeBest() {
+  const Status status = best_ ? best_->write(pathBeside(o_.save, "best")) : Status::ok();
+  if (status) best_.reset();
+  return status;
+}
+
+std::string CheckpointKeeper::bestPlace() const {
+  const std::string path = pathBeside(o_.save, "best");
+  if (best_) return ", which is not in " + path + ": it could not be written";
+  if (!bestOdd_.empty()) return ", which is not in " + path + ": " + bestOdd_;
+  std::error_code error;
+  return fs::exists(path, error) || !writes_ ? " in " + path : ", of which there is no " + path;
 }
 
 Status CheckpointKeeper::finish(const TrainingState &state, const std::string &odd) {
   if (o_.save.empty()) return Status::ok();
+  const Status best = writeBest(); // tried again
   // One process alone may have failed to write.
   OPC_ASSIGN_OR_RETURN(const int64_t isOpen, session_.agree(doneAt_ != state.step));
   if (isOpen) {
     OPC_ASSIGN_OR_RETURN(const Written written, write(state, odd));
     if (!written.status) return written.status;
   }
+  OPC_RETURN_IF_ERROR(best);
   if (odd_.empty()) return Status::ok();
   return Status(StatusCode::kExecution, "OPC0621", odd_ + " at step " + std::to_string(state.step))
       .withHelp("the variables are in " + pathBeside(o_.save, "nonfinite") + "; " + left() +

@@ -6,6 +6,7 @@
 #include "TrainingOptions.h"
 
 #include <functional>
+#include <optional>
 #include <set>
 #include <string>
 #include <vector>
@@ -14,6 +15,16 @@ namespace opc::cli {
 
 /// "ckpt.best.safetensors" of "ckpt.safetensors" and "best".
 std::string pathBeside(const std::string &path, const std::string &word);
+
+/// A file that training may write, and the option that says so.
+struct TrainingFile {
+  std::string path, option;
+  bool isNumbered = false; // `path` with the number of a step before its ending, for every number
+};
+/// Those of --save, --keep, --keep-best, --metrics and --plot.
+std::vector<TrainingFile> trainingFiles(const TrainingOptions &options);
+/// "ckpt.st" of "ckpt.step7.st"; empty for a name without such a number.
+std::string unnumbered(const std::string &path);
 
 /// Writes to --save FILE, and beside it what --keep and --keep-best ask for. FILE is never replaced by a state that is
 /// not finite: that goes to FILE.nonfinite. Every call is one of the whole job.
@@ -34,6 +45,8 @@ public:
   Status saveBest(const TrainingState &state);
   /// The last one, unless it is written already. Errors: OPC0707, and OPC0621 when the state is not finite.
   Status finish(const TrainingState &state, const std::string &odd);
+  /// " in ckpt.best.safetensors", or that it is not there.
+  std::string bestPlace() const;
   /// "ckpt.safetensors is of step 40"; what a run leaves that fails.
   std::string left() const;
 
@@ -47,6 +60,8 @@ private:
   std::string oddVariable(const Checkpoint &checkpoint) const;
   void findNumbered(int64_t first);
   void keepNumbered(const Checkpoint &checkpoint, int64_t step);
+  Status tryOnceMore() const;
+  Status writeBest();
   void say(const Status &failure);
 
   const TrainingOptions &o_;
@@ -57,6 +72,8 @@ private:
   std::set<int64_t> kept_;             // steps of numbered checkpoints
   int64_t savedAt_ = -1, doneAt_ = -1; // the steps of FILE, and of the last state that was written at all
   std::string odd_;                    // of that state
+  std::optional<Checkpoint> best_;     // that could not be written yet
+  std::string bestOdd_;                // why the best state has no file
   bool failing_ = false, isOddSaid_ = false;
 };
 

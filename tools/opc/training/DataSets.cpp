@@ -3,6 +3,7 @@
 #include "DataSets.h"
 
 #include "NamedValues.h"
+#include "TensorFormat.h"
 #include "TextParts.h"
 
 #include <algorithm>
@@ -11,15 +12,25 @@ namespace opc::cli {
 
 namespace {
 
-Result<MappedTensor> openDataSet(const DataSet &d, DataType wanted, bool cast) {
-  Result<MappedTensor> data = MappedTensor::open(d.file, wanted);
+Result<MappedTensor> openDataSet(const DataSet &d, const PortInfo &port, bool cast) {
+  const DataType wanted = port.desc.data_type();
+  // Before it is read: a member of an archive that does not fit may be larger than the machine.
+  const auto check = [&](const user_op::TensorDesc &found) -> Status {
+    OPC_RETURN_IF_ERROR(BatchLoader::checkType(user_op::TensorDesc(found.shape(), wanted), port));
+    if (found.data_type() != wanted && !cast)
+      return Status(StatusCode::kUsage, "OPC0703",
+                    "the data set " + d.file + " is " + dataTypeName(found.data_type()) + ", input '" + d.input +
+                        "' is " + dataTypeName(wanted))
+          .withHelp("let opc convert it: --cast");
+    if (found.data_type() != wanted)
+      return checkReadLimit(static_cast<uint64_t>(found.shape().elem_cnt()) *
+                                (GetSizeOfDataType(found.data_type()) + GetSizeOfDataType(wanted)),
+                            d.file + ", to be converted");
+    return Status::ok();
+  };
+  Result<MappedTensor> data = MappedTensor::open(d.file, wanted, check);
   if (!data) return Status(data.status()).withContext("reading the data set of input " + d.input);
   if (data->desc().data_type() == wanted) return data;
-  if (!cast)
-    return Status(StatusCode::kUsage, "OPC0703",
-                  "the data set " + d.file + " is " + dataTypeName(data->desc().data_type()) + ", input '" + d.input +
-                      "' is " + dataTypeName(wanted))
-        .withHelp("let opc convert it: --cast");
   OPC_ASSIGN_OR_RETURN(const HostTensor host, data->toHost());
   Result<HostTensor> converted = castTensor(host, wanted);
   if (!converted) return Status(converted.status()).withContext("converting the data set of input " + d.input);
@@ -36,7 +47,7 @@ Result<std::vector<BatchLoader::Source>> openDataSets(const std::vector<DataSet>
     const auto it = std::find(names.begin(), names.end(), d.input);
     if (it == names.end()) return noSuchName("input", d.input, names, flag + " " + d.input + "=@" + d.file);
     const PortInfo &port = session.interface().inputs[static_cast<size_t>(it - names.begin())];
-    OPC_ASSIGN_OR_RETURN(MappedTensor data, openDataSet(d, port.desc.data_type(), cast));
+    OPC_ASSIGN_OR_RETURN(MappedTensor data, openDataSet(d, port, cast));
     sources.push_back({d.input, std::move(data)});
   }
   return sources;

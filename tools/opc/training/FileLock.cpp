@@ -2,6 +2,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "FileLock.h"
 
+#include "WriteFailure.h"
+
 #include <cerrno>
 #include <fcntl.h>
 #include <sys/file.h>
@@ -21,19 +23,20 @@ FileLock &FileLock::operator=(FileLock &&o) noexcept {
 
 FileLock::~FileLock() {
   if (fd_ < 0) return;
-  ::unlink(path_.c_str()); // before the lock goes: nobody else can have it yet
+  // Before the lock goes: nobody else can have it yet. Of those who share it the last one removes it.
+  if (::flock(fd_, LOCK_EX | LOCK_NB) == 0) ::unlink(path_.c_str());
   ::close(fd_);
 }
 
-Result<FileLock> FileLock::take(const std::string &path) {
+Result<FileLock> FileLock::take(const std::string &path, bool isShared) {
   FileLock lock;
   struct stat st, named;
   if (::stat(path.c_str(), &st) == 0 && !S_ISREG(st.st_mode)) return lock; // a device or a pipe is shared
-  lock.path_ = path + ".lock";
+  lock.path_ = followLinks(path) + ".lock";
   for (int attempt = 0; attempt < 100; ++attempt) {
     const int fd = ::open(lock.path_.c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0666);
     if (fd < 0) return FileLock();
-    if (::flock(fd, LOCK_EX | LOCK_NB) != 0) {
+    if (::flock(fd, (isShared ? LOCK_SH : LOCK_EX) | LOCK_NB) != 0) {
       const int error = errno;
       char text[32] = "";
       const ssize_t n = ::pread(fd, text, sizeof text - 1, 0);

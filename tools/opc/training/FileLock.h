@@ -17,8 +17,8 @@ public:
   FileLock &operator=(FileLock &&o) noexcept;
   /// Removes the file.
   ~FileLock();
-  /// Errors: OPC0718, another process has it.
-  static Result<FileLock> take(const std::string &path);
+  /// `isShared`: against those alone that want it for themselves. Errors: OPC0718, another process has it.
+  static Result<FileLock> take(const std::string &path, bool isShared = false);
 
 private:
   std::string path_; // of the lock

@@ -39,6 +39,12 @@ Status checkSameRun(const std::string &path, const std::map<std::string, std::st
     for (const auto &[key, value] : mine) {
       const auto it = notes.find(key);
       if (isContentKey(key) != contents || it == notes.end() || it->second == value) continue;
+      if (key == kGraphKey)
+        return Status(StatusCode::kUsage, "OPC0712",
+                      path + " is of a run of another graph: an op has other attributes, or there are other ops")
+            .withHelp("resume with the graph that it was made with (--lr X for another learning rate); go on with this "
+                      "one all the same: --other-graph; or start a new run from its values with --weights " +
+                      path);
       const std::string what =
           contents ? " is of a run with other values for input '" + key.substr(kContent.size()) + "': " + it->second +
                          ", here " + value

@@ -16,6 +16,9 @@ bool isContentKey(const std::string &key);
 /// a run need not wait until all of a data set has been read.
 std::string contentOf(const user_op::TensorDesc &desc, const void *data);
 
+/// The key of a checkpoint's note on what its graph computes.
+constexpr char kGraphKey[] = "graph";
+
 /// OPC0712 unless `mine` is what a checkpoint's `notes` say of its run. What they do not say is not compared.
 Status checkSameRun(const std::string &path, const std::map<std::string, std::string> &notes,
                     const std::map<std::string, std::string> &mine);

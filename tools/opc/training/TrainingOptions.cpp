@@ -78,6 +78,7 @@ std::vector<Option> TrainingOptions::options() {
           .taking("the name of an output of one element, and :max where more is better (or :min)"),
       count("--patience", "stop when METRIC was not better N times in a row", &patience),
       {"--resume", 0, "FILE", "go on from a checkpoint, exactly as if the run had not been stopped", &resume},
+      {"--other-graph", 0, "", "--resume with a graph that computes something else than the checkpoint's", &otherGraph},
       Option{"--lr", 0, "X", "another learning rate than the graph's", &learningRate}.from(0),
       {"--validate", 0, "NAME=@FILE,...", "validation data, as for --feed-dataset (repeatable)", &validationFlags},
       {"--validate-graph", 0, "GRAPH", "what is computed on it, with the variables as they are: a forward graph",
@@ -103,6 +104,7 @@ Status TrainingOptions::check() {
                                                    {best.has_value(), "--keep-best"},
                                                    {patience > 0, "--patience"},
                                                    {!resume.empty(), "--resume"},
+                                                   {otherGraph, "--other-graph"},
                                                    {learningRate.has_value(), "--lr"},
                                                    {!validationFlags.empty(), "--validate"},
                                                    {!validationGraph.empty(), "--validate-graph"},
@@ -118,6 +120,7 @@ Status TrainingOptions::check() {
   if (epochs && steps) return usageError("--epochs and --steps both say when to stop: give one");
   if (!epochs && !steps) epochs = 1;
   if (saveEvery && save.empty()) return usageError("--save-every goes with --save FILE");
+  if (otherGraph && resume.empty()) return usageError("--other-graph goes with --resume FILE");
   if (keep && !saveEvery) return usageError("--keep goes with --save FILE --save-every N");
   if (best && save.empty()) return usageError("--keep-best goes with --save FILE");
   if (patience && !best) return usageError("--patience goes with --keep-best METRIC");

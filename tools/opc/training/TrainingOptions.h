@@ -36,7 +36,7 @@ struct TrainingOptions {
   std::vector<DataSet> dataSets, validation;
   std::string metrics, save, resume, plot; // files
   std::string validationGraph;
-  bool shuffle = false;
+  bool shuffle = false, otherGraph = false;
   int64_t batch = 0, epochs = 0, steps = 0, saveEvery = 0; // 0: not given
   int64_t validateEvery = 0, keep = 0, patience = 0;
   std::optional<int64_t> metricsEvery;

@@ -6,6 +6,7 @@
 #include "CheckpointKeeper.h"
 #include "DataSets.h"
 #include "FileLock.h"
+#include "GraphDigest.h"
 #include "JsonOutput.h"
 #include "KernelStates.h"
 #include "LearningCheck.h"
@@ -22,7 +23,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <filesystem>
 #include <set>
 
 namespace opc::cli {
@@ -38,13 +38,6 @@ std::string valuesText(const StepMetrics &m, bool onlyNonFinite = false) {
     if (!onlyNonFinite || !std::isfinite(value))
       text += (text.empty() ? "" : "  ") + name + " " + roundedText(value, 4);
   return text;
-}
-
-/// Whether two paths name one file, which need not exist.
-bool isSameFile(const std::string &a, const std::string &b) {
-  std::error_code error;
-  const auto left = std::filesystem::weakly_canonical(a, error), right = std::filesystem::weakly_canonical(b, error);
-  return a == b || (!error && left == right);
 }
 
 /// The settings that make one run what it is: two runs that differ in one of them are not the same.
@@ -63,31 +56,35 @@ Result<std::optional<uint64_t>> seedOf(const std::string &path) {
 }
 
 /// Paths first: nothing is worse than a run whose result cannot be written.
-Status checkFiles(const RunOptions &o) {
-  std::vector<std::string> taken; // files of this run: none may be written over by another
-  for (const auto *sets : {&o.training.dataSets, &o.training.validation})
-    for (const DataSet &d : *sets) taken.push_back(d.file);
-  OPC_RETURN_IF_ERROR(checkEnding("--save", o.training.save, {".safetensors"}));
-  OPC_RETURN_IF_ERROR(checkEnding("--plot", o.training.plot, {".svg"}));
-  for (const std::string &path : {o.training.save, o.training.metrics, o.training.plot}) {
+Status checkFiles(const RunContext &c) {
+  const TrainingOptions &o = c.options.training;
+  OPC_RETURN_IF_ERROR(checkEnding("--save", o.save, {".safetensors", ".st"}));
+  OPC_RETURN_IF_ERROR(checkEnding("--plot", o.plot, {".svg"}));
+  for (const std::string &path : {o.save, o.metrics, o.plot}) {
     if (path.empty()) continue;
     if (path == "-") return usageError("a training run writes to files, not to the standard output");
-    OPC_RETURN_IF_ERROR(checkOutputPath(path, o.graph));
-    for (const std::string &other : taken)
-      if (isSameFile(path, other))
-        return Status(StatusCode::kUsage, "OPC0002", "the output " + path + " is another file of this run");
-    taken.push_back(path);
+    OPC_RETURN_IF_ERROR(checkOutputPath(path, c.options.graph));
   }
+  FileUse files = c.options.filesRead(c.invocation);
+  if (!o.save.empty() && o.best) OPC_RETURN_IF_ERROR(checkOutputPath(pathBeside(o.save, "best"), c.options.graph));
+  for (const TrainingFile &f : trainingFiles(o))
+    OPC_RETURN_IF_ERROR(f.isNumbered ? files.writesNumbered(f.path, f.option) : files.writes(f.path, f.option));
   return Status::ok();
 }
 
 /// Two runs that write one file would take turns in it.
 Result<std::vector<FileLock>> lockFiles(const TrainingOptions &o) {
   std::vector<FileLock> locks;
-  for (const std::string &path : {o.save, o.metrics, o.plot}) {
-    if (path.empty()) continue;
-    OPC_ASSIGN_OR_RETURN(FileLock lock, FileLock::take(path));
-    locks.push_back(std::move(lock));
+  const auto lock = [&locks](const std::string &path, bool isShared) -> Status {
+    OPC_ASSIGN_OR_RETURN(FileLock taken, FileLock::take(path, isShared));
+    locks.push_back(std::move(taken));
+    return Status::ok();
+  };
+  // Of checkpoints with numbers one lock is for all numbers; who writes a single one shares it.
+  const auto all = [](const std::string &path) { return pathBeside(path, "stepN"); };
+  for (const TrainingFile &f : trainingFiles(o)) {
+    OPC_RETURN_IF_ERROR(lock(f.isNumbered ? all(f.path) : f.path, false));
+    if (const std::string path = unnumbered(f.path); !path.empty()) OPC_RETURN_IF_ERROR(lock(all(path), true));
   }
   return locks;
 }
@@ -120,12 +117,15 @@ Status checkLearns(RunContext &c, const std::string &graph, bool isPlan) {
   return Status::ok();
 }
 
-Outcome<PlannedRun> planTraining(RunContext &c, bool *learns) {
+/// `digest` receives what the graph is known by, where a checkpoint is to say it, or says it.
+Outcome<PlannedRun> planTraining(RunContext &c, bool *learns, std::optional<std::string> *digest) {
   RunOptions &o = c.options;
   PlannedRun planned;
   OPC_ASSIGN_OR_RETURN(planned.inputs, o.values.open());
   OPC_RETURN_IF_ERROR(adoptSeed(o));
   OPC_ASSIGN_OR_RETURN(planned.input, readGraphInput(o.graph));
+  if (!planned.input.isPlan && (!o.training.save.empty() || !o.training.resume.empty()))
+    *digest = graphDigest(planned.input.bytes);
   OPC_ASSIGN_OR_RETURN(Registry registry, c.invocation.loadRegistry(o.graph));
   planned.registry = std::make_unique<Registry>(std::move(registry));
   planned.planner = std::make_unique<RunPlanner>(c.invocation, o, *planned.registry, nullptr);
@@ -278,9 +278,13 @@ private:
   Status resume() {
     OPC_ASSIGN_OR_RETURN(const TrainingState state, loadCheckpoint(o_.resume, session_));
     first_ = state.step;
-    c_.options.values.weights.clear(); // the checkpoint has every variable
     OPC_RETURN_IF_ERROR(giveRest());
-    OPC_RETURN_IF_ERROR(checkSameRun(o_.resume, state.notes, notes_));
+    std::map<std::string, std::string> mine = notes_;
+    if (o_.otherGraph) mine.erase(kGraphKey);
+    OPC_RETURN_IF_ERROR(checkSameRun(o_.resume, state.notes, mine));
+    if (notes_.count(kGraphKey) != state.notes.count(kGraphKey))
+      c_.invocation.note("note: " + (planned_.input.isPlan ? planned_.input.name + " is a plan and" : o_.resume) +
+                         " does not say what its graph computed; it is taken to be the same");
     const bool isSaid =
         std::any_of(state.notes.begin(), state.notes.end(), [](const auto &n) { return isContentKey(n.first); });
     if (!isSaid)
@@ -289,10 +293,28 @@ private:
     return Status::ok();
   }
 
+  /// Values that are given twice: one of them would be ignored.
+  Status checkGivenOnce(const std::set<std::string> &fed) const {
+    std::set<std::string> variables;
+    if (!o_.resume.empty())
+      for (const VariableInfo &v : session_.interface().variables) variables.insert(v.name);
+    for (const std::string &name : planned_.inputs.flagNames()) {
+      const std::string flag = "--input " + name + "=" + planned_.inputs.origin(name);
+      if (fed.count(name))
+        return usageError("--feed-dataset feeds input '" + name + "', and " + flag + " gives it a value, too",
+                          "leave out one of them");
+      if (variables.count(name))
+        return usageError("--resume " + o_.resume + " has variable '" + name + "', and " + flag + " gives it, too",
+                          "leave out --input; or begin a new run with --weights " + o_.resume);
+    }
+    return Status::ok();
+  }
+
   /// The inputs that no data set feeds, and the variables unless a checkpoint has given them.
   Status giveRest() {
     std::set<std::string> fed;
     for (const DataSet &d : o_.dataSets) fed.insert(d.input);
+    OPC_RETURN_IF_ERROR(checkGivenOnce(fed));
     std::set<std::string> given = fed;
     if (!o_.resume.empty())
       for (const VariableInfo &v : session_.interface().variables) given.insert(v.name);
@@ -406,7 +428,7 @@ private:
     text += "  (" + secondsText(seconds_) + ", " + roundedText(rate, 3) + " steps/s)\n";
     if (best_ && best_->step() >= 0)
       text += "best " + best_->metric().name + " " + roundedText(best_->value(), 5) + " at step " +
-              std::to_string(best_->step()) + " in " + pathBeside(o_.save, "best") + "\n";
+              std::to_string(best_->step()) + keeper_.bestPlace() + "\n";
     return text;
   }
 
@@ -434,13 +456,15 @@ private:
 
 Outcome<int> train(RunContext &context) {
   std::vector<FileLock> locks;
-  OPC_RETURN_IF_ERROR(checkFiles(context.options));
+  OPC_RETURN_IF_ERROR(checkFiles(context));
   if (context.options.ranks.isFirst()) {
     OPC_ASSIGN_OR_RETURN(locks, lockFiles(context.options.training));
   }
   bool learns = true;
-  OPC_ASSIGN_OR_RETURN(PlannedRun planned, planTraining(context, &learns));
-  std::map<std::string, std::string> contents;
+  std::optional<std::string> digest;
+  OPC_ASSIGN_OR_RETURN(PlannedRun planned, planTraining(context, &learns, &digest));
+  std::map<std::string, std::string> contents; // notes of the checkpoints: of the data, and of the graph
+  if (digest) contents[kGraphKey] = *digest;
   OPC_ASSIGN_OR_RETURN(BatchLoader loader, openData(context, *planned.session, &contents));
   std::unique_ptr<Validation> validation;
   if (context.options.training.validates()) {

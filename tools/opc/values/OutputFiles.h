@@ -66,6 +66,7 @@ public:
   Status write(const std::vector<NamedOutput> &outputs) const;
   /// Path by output name, for reports.
   const std::vector<std::pair<std::string, std::string>> &files() const { return files_; }
+  const std::string &archive() const { return archive_; }
 
 private:
   std::vector<std::pair<std::string, std::string>> files_; // one tensor each

@@ -1,0 +1,65 @@
+// Whether two graph files compute the same.
+// SPDX-License-Identifier: Apache-2.0
+#include "GraphDigest.h"
+
+#include "GraphFile.h"
+#include "PlanFile.h"
+
+#include <algorithm>
+#include <cstdio>
+#include <google/protobuf/io/coded_stream.h>
+#include <google/protobuf/io/zero_copy_stream_impl_lite.h>
+
+namespace opc {
+namespace {
+
+uint64_t digestOf(const google::protobuf::MessageLite &message) {
+  std::string bytes;
+  {
+    google::protobuf::io::StringOutputStream stream(&bytes);
+    google::protobuf::io::CodedOutputStream coded(&stream);
+    coded.SetSerializationDeterministic(true);
+    message.SerializePartialToCodedStream(&coded);
+  }
+  return planChecksum(bytes);
+}
+
+/// Entries of what is a map on the wire: a file may have them in any order.
+template <class Entries> void sortByKey(Entries *entries) {
+  std::stable_sort(entries->begin(), entries->end(), [](const auto &a, const auto &b) { return a.key() < b.key(); });
+}
+
+} // namespace
+
+std::optional<std::string> graphDigest(const std::string &bytes) {
+  std::vector<Diagnostic> findings;
+  const std::unique_ptr<GraphFile> file = readGraphFile("", bytes, uint64_t{1} << 40, &findings);
+  if (!file) return std::nullopt;
+  std::vector<uint64_t> sums;
+  for (graph::OperatorConf &op : *file->job->mutable_net()->mutable_op()) {
+    if (op.has_user_conf()) {
+      sortByKey(op.mutable_user_conf()->mutable_attr());
+      sortByKey(op.mutable_user_conf()->mutable_input());
+      sortByKey(op.mutable_user_conf()->mutable_output());
+    }
+    // Where it comes from, and what a compiler has noted.
+    op.clear_loc();
+    op.clear_scope_symbol_id();
+    op.clear_pass_tag();
+    op.clear_logical_chain_id();
+    op.clear_order_in_logical_chain();
+    op.clear_calculation_pass_name();
+    sums.push_back(digestOf(op));
+  }
+  std::sort(sums.begin(), sums.end());
+  file->job->clear_net();
+  if (file->job->has_job_conf()) file->job->mutable_job_conf()->clear_job_name();
+  sums.push_back(digestOf(*file->job));
+  char digits[17];
+  std::snprintf(digits, sizeof digits, "%016llx",
+                static_cast<unsigned long long>(
+                    planChecksum({reinterpret_cast<const char *>(sums.data()), sums.size() * sizeof(uint64_t)})));
+  return std::string(digits);
+}
+
+} // namespace opc
