@@ -111,6 +111,10 @@ class FilesOfARun(Scratch):
         plan = subprocess.run([OPC, "compile", "gg.pbtxt", "--shape", "v=3", "-o", "g.plan"], cwd=self.folder, capture_output=True, text=True)
         self.assertEqual(plan.returncode, 0, plan.stderr)
         self.refused([os.path.join(BIN, "opc-runtime"), "g.plan", *given, *weights, "--outputs", "w2.safetensors"], "w2.safetensors")
+        # So of compilations.
+        cluster = self.write("cluster.json", "{}")
+        for flags, kept in ((["--simulate", "cluster.json", "-o", cluster], "cluster.json"), (["-o", "new.plan", "--calibrate", "./new.plan"], "g.plan")):
+            self.refused([OPC, "compile", "gg.pbtxt", "--shape", "v=3", *flags], kept)
         # Twice into one folder that is read, too: y.npy is no input.
         for _ in range(2):
             done = subprocess.run([OPC, "run", "gg.pbtxt", "--inputs", "d", "--outputs", "d"], cwd=self.folder, capture_output=True, text=True)

@@ -27,6 +27,12 @@ class ResumedRuns(Scratch):
                 done = self.train([2, 3], "--epochs", "2", "--save", "f.st", *flags, code=2)
                 self.assertIn(f"error[OPC0001]: {said}" if said.startswith("--resume e.st has") else said, done.stderr)
                 self.assertFalse(os.path.exists(self.at("f.st")))
+        # An archive may hold more than is wanted, which is said.
+        np.savez(self.at("in.npz"), w=np.float32([7]), x=np.float32([7]))
+        done = self.train([2, 3], "--epochs", "2", "--save", "f.st", "--resume", "e.st", "--inputs", "in.npz")
+        self.assertIn("note: in.npz: w is given by --resume e.st; skipped", done.stderr)
+        self.assertIn("note: in.npz: x is given by --feed-dataset; skipped", done.stderr)
+        self.assertEqual(self.weight("f.st"), 36)
         # A new run may take a variable from the command line.
         self.train([2, 3], "--input", "w=f32[1]:5", "--save", "g.st")
         self.assertEqual(self.weight("g.st"), 30)

@@ -70,6 +70,7 @@ public:
     OPC_RETURN_IF_ERROR(checkOutputPath(output_, positional[0]));
     for (const std::string &path : {calibrate_, simulateTrace_})
       if (!path.empty()) OPC_RETURN_IF_ERROR(checkOutputPath(path, positional[0]));
+    OPC_RETURN_IF_ERROR(checkFiles(invocation, positional[0]));
     if (!dump_.empty()) OPC_RETURN_IF_ERROR(makeOutputDirectory(dump_));
 
     std::optional<simulate::ClusterDescription> cluster;
@@ -197,6 +198,18 @@ private:
     OPC_ASSIGN_OR_RETURN(std::optional<MeshRequest> mesh, mesh_.request());
     options_.mesh = mesh;
     return Status::ok();
+  }
+
+  /// No output replaces what is read, or another output.
+  Status checkFiles(const Invocation &invocation, const std::string &graph) const {
+    FileUse files;
+    files.reads(graph, "the graph");
+    files.reads(simulate_, "--simulate");
+    files.reads(mesh_.clusterFile(), "--cluster");
+    files.readsSettings(invocation);
+    OPC_RETURN_IF_ERROR(files.writes(output_, "-o"));
+    OPC_RETURN_IF_ERROR(files.writes(calibrate_, "--calibrate"));
+    return files.writes(simulateTrace_, "--simulate-trace");
   }
 
   Status dumpPhase(Phase phase, const std::string &text) const {

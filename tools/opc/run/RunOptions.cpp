@@ -4,7 +4,6 @@
 
 #include "GraphInput.h"
 #include "Invocation.h"
-#include "PluginOverrides.h"
 #include "ShapeFlags.h"
 
 namespace opc::cli {
@@ -121,8 +120,7 @@ FileUse RunOptions::filesRead(const Invocation &invocation) const {
   files.reads(training.resume, "--resume");
   files.reads(training.validationGraph, "--validate-graph");
   files.reads(ranks.clusterFile(), "--cluster");
-  for (const std::string &path : invocation.flags().plugins) files.reads(pluginPath(path), "--plugin");
-  for (const std::string &path : invocation.config().files()) files.reads(path, "the settings");
+  files.readsSettings(invocation);
   return files;
 }
 

@@ -307,6 +307,11 @@ private:
         return usageError("--resume " + o_.resume + " has variable '" + name + "', and " + flag + " gives it, too",
                           "leave out --input; or begin a new run with --weights " + o_.resume);
     }
+    // An archive may hold more than this run wants.
+    for (const std::string &key : planned_.inputs.archiveKeys())
+      if (fed.count(key) || variables.count(key))
+        c_.invocation.note("note: " + planned_.inputs.archivePath() + ": " + key + " is given by " +
+                           (fed.count(key) ? "--feed-dataset" : "--resume " + o_.resume) + "; skipped");
     return Status::ok();
   }
 

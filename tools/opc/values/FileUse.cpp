@@ -2,7 +2,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "FileUse.h"
 
+#include "Invocation.h"
 #include "JsonOutput.h"
+#include "PluginOverrides.h"
 #include "WriteFailure.h"
 
 #include <sys/stat.h>
@@ -59,6 +61,11 @@ void FileUse::reads(const std::string &path, const std::string &option) {
     if (item.value().is_string()) shards.insert(item.value().get<std::string>());
   for (const std::string &shard : shards)
     files_.push_back(fileAt((fs::path(path).parent_path() / shard).string(), option));
+}
+
+void FileUse::readsSettings(const Invocation &invocation) {
+  for (const std::string &plugin : invocation.flags().plugins) reads(pluginPath(plugin), "--plugin");
+  for (const std::string &path : invocation.config().files()) reads(path, "the settings");
 }
 
 void FileUse::readsSpec(const std::string &spec, const std::string &option) {

@@ -12,9 +12,13 @@
 
 namespace opc::cli {
 
+class Invocation;
+
 /// No output may replace a file that the same run reads or writes otherwise. First reads*(), then writes*().
 class FileUse {
 public:
+  /// The plugins and settings of a command.
+  void readsSettings(const Invocation &invocation);
   /// A file, or a directory of tensors, or a .safetensors.index.json with its shards. `option` is named in errors.
   void reads(const std::string &path, const std::string &option);
   /// The file of a specification, if it names one: "@FILE[:KEY]".
