@@ -69,14 +69,14 @@ py::tuple addOp(GraphMessage &graph, const std::string &type, const py::dict &in
   op.place = place;
   op.after = after;
   std::vector<std::pair<std::string, TensorFact>> made;
-  std::string made_name;
+  std::string madeName;
   Diagnostic finding;
-  if (!graph.addOp(*registry, std::move(op), &made, &made_name, &finding))
+  if (!graph.addOp(*registry, std::move(op), &made, &madeName, &finding))
     raise({finding}, 1, StatusCode::kInvalidGraph, sourceOf(finding.range));
   py::list facts;
   for (const auto &[arg, fact] : made)
     facts.append(py::make_tuple(arg, fact.name, shapeToPython(fact.desc.shape()), dataTypeName(fact.desc.data_type())));
-  return py::make_tuple(made_name, facts);
+  return py::make_tuple(madeName, facts);
 }
 
 py::tuple addVariable(GraphMessage &graph, const std::string &name, py::handle shape, py::handle dtype,
