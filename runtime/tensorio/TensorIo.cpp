@@ -53,8 +53,7 @@ Result<FileBytes> openTensorBytes(const std::string &path) {
   struct stat st;
   if (path != "-" && ::stat(path.c_str(), &st) == 0 && S_ISCHR(st.st_mode))
     return Status(StatusCode::kUsage, "OPC0708", "cannot read " + path + ": it is a device, which may never end")
-        .withHelp("give a file or a pipe; or raw elements, of which opc reads as many as it wants: 'f32[2,3]:@" + path +
-                  "'");
+        .withHelp("give a file, or a pipe that ends: head -c 96 " + path + " | opc ... --input 'x=f32[8,3]:@-'");
   const uint64_t most = readLimit;
   return FileBytes::open(path, most < FileBytes::kMaxPiped ? most + kMostNpyHead : FileBytes::kMaxPiped);
 }
