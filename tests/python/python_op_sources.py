@@ -19,4 +19,9 @@ def _(dy, *, x, alpha):
 @opc.op("demo::fails", like="x")
 def fails(x):
     raise ValueError("not today")
+
+
+@opc.op("demo::product", shape={"y": ("a[0]", "b[1]")}, sbp="m k, k n -> m n", cases=[{"a": (4, 6), "b": (6, 2)}])
+def product(a, b):
+    return a @ b
 '''

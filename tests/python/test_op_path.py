@@ -1,5 +1,6 @@
 """opc run --op-path: graphs with Python operators in the command, with and without their code."""
 # SPDX-License-Identifier: Apache-2.0
+import json
 import os
 import subprocess
 import sys
@@ -122,6 +123,20 @@ class OpPath(unittest.TestCase):
         self.assertIn("x where it is positive", shown.stdout)
         verified = self.opc("verify", "demo::leaky_relu", "--op-path", "ops")
         self.assertEqual(verified.returncode, 0, verified.stdout + verified.stderr)
+
+    def test_a_sharding_rule_is_proven(self):
+        verified = self.opc("verify", "demo::product", "--op-path", "ops", "--json")
+        self.assertEqual(verified.returncode, 0, verified.stdout + verified.stderr)
+        self.assertGreater(json.loads(verified.stdout)["sound"], 0)
+
+    def test_a_changed_source_is_noted_and_prints_do_not_mix(self):
+        self.manifest()
+        self.write("ops/acts.py", LEAKY + "print('from the source')\n")
+        done = self.opc("run", "g.pbtxt", "--fill", "zeros", "--op-path", "ops", "--json")
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertIn("has changed since the graph with demo::leaky_relu was saved", done.stderr)
+        self.assertIn("from the source", done.stderr)
+        json.loads(done.stdout)
 
     def test_gradient_is_an_op_of_its_own(self):
         checked = self.opc("grad", "g.pbtxt", "--op-path", "ops", "--loss", "y", "--wrt", "x", "--check")

@@ -66,6 +66,21 @@ def noise(x, *, rng):
     return rng.standard_normal(x.shape, dtype=np.float32)
 
 
+@opc.op("test::negated", like="x", inplace={"x": "y"})
+def negated(x):
+    return -x
+
+
+@negated.out
+def _(x, *, out):
+    np.negative(x, out=out)
+
+
+@opc.op("test::highest", outputs=("places", "values"), shape={"places": ("x[0]",), "values": ("x[0]",)}, dtype={"places": "int64"})
+def highest(x):
+    return {"values": x.max(axis=1), "places": x.argmax(axis=1)}
+
+
 kept: List[np.ndarray] = []
 bad_kernels = {}
 
@@ -181,6 +196,22 @@ class Values(unittest.TestCase):
         g = opc.Graph()
         g.output("z", add_out(g.input("x", (2, 3)), g.input("y", (3,))))
         np.testing.assert_array_equal(g.compile().run(x=X, y=X[0])["z"], X + X[0])
+
+    def test_in_place(self):
+        g = opc.Graph()
+        x = g.input("x", (2, 3))
+        t = opc.ops.relu(x)  # a tensor that nobody reads later
+        g.output("y", negated(negated(negated(t))))
+        np.testing.assert_array_equal(g.compile().run(x=X)["y"], -np.maximum(X, 0))
+
+    def test_a_dict_of_outputs_and_another_element_type(self):
+        g = opc.Graph()
+        places, values = highest(g.input("x", (2, 3)))
+        self.assertEqual((places.dtype, places.shape), ("i64", (2,)))
+        g.output("places", places), g.output("values", values)
+        made = g.compile().run(x=X)
+        np.testing.assert_array_equal(made["places"], X.argmax(axis=1))
+        np.testing.assert_array_equal(made["values"], X.max(axis=1))
 
     def test_types_that_numpy_has(self):
         for kind in ("bool", "int8", "uint8", "int16", "int32", "int64", "uint64", "float16", "float32", "float64"):
