@@ -72,7 +72,7 @@ std::vector<Option> TrainingOptions::options() {
       count("--save-every", "and every N steps", &saveEvery),
       count("--keep", "beside FILE, keep the last N checkpoints under the numbers of their steps", &keep),
       Option{
-          "--keep-best", 0, "METRIC[:min|:max]",
+          "--keep-best", 0, "METRIC[:max]",
           "keep the checkpoint whose METRIC, an output of one element, is the least (:min, the default) or the largest so far",
           into(&best, readBestMetric)}
           .taking("the name of an output of one element, and :max where more is better (or :min)"),
