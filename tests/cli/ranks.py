@@ -133,7 +133,7 @@ class Ranks(unittest.TestCase):
 
     # --- training -----------------------------------------------------------------------------------------------------
     def trains(self, name, flags, runner=opc, graph=None, steps=44):
-        metrics, save = self.path(f"{name}.jsonl"), self.path(f"{name}.ckpt")
+        metrics, save = self.path(f"{name}.jsonl"), self.path(f"{name}.safetensors")
         done = self.check(runner("run", graph or self.train_graph, *self.train_flags(metrics, steps), "--save", save, *flags))
         self.assertEqual(len(re.findall(r"^step \d+ of", done.stdout, re.M)), 1, done.stdout)
         np.testing.assert_allclose(self.curve(metrics), self.single(steps), atol=1e-4)
@@ -188,7 +188,7 @@ class Ranks(unittest.TestCase):
         self.assertGreaterEqual(one, 0.96)
         self.assertAlmostEqual(self.accuracy(save), one, delta=0.006)
         # Begun on one rank, gone on with on three.
-        metrics, save = self.path("a.jsonl"), self.path("a.ckpt")
+        metrics, save = self.path("a.jsonl"), self.path("a.safetensors")
         self.check(opc("run", self.train_graph, *self.train_flags(metrics, 20), "--save", save))
         self.check(opc("run", self.train_graph, *self.train_flags(metrics, 44), "--resume", save, "--ranks", "3", "--in-process"))
         np.testing.assert_allclose(self.curve(metrics), self.single(), atol=1e-4)
