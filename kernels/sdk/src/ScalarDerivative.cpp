@@ -79,8 +79,8 @@ struct Operands {
   Expr u, w, du, dw, dz, v;
 };
 
-/// u^w: w u^(w-1) du + u^w log(u) dw. Where u^(w-1) overflows (u = 0, or near it) the first is 0 for w = 0 (and for a NaN
-/// to the power 0, which is 1), and at u = 0 the second for w >= 0: products of 0 and infinity would be NaN.
+/// u^w: w u^(w-1) du + u^w log(u) dw. Where u^(w-1) overflows (u = 0, or near it) the first is 0 for w = 0 (and for a
+/// NaN to the power 0, which is 1), and at u = 0 the second for w >= 0: products of 0 and infinity would be NaN.
 Expr powerDerivative(const Simplify &s, const Operands &n) {
   Expr base(0.0), exponent(0.0);
   if (!n.du.isConstant(0)) {

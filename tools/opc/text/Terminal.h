@@ -34,7 +34,8 @@ public:
 
   /// Data: to standard output, buffered.
   void out(std::string_view text);
-  /// A file that is asked for on standard output (`-o -`), byte for byte; on a terminal printable, as all that is shown.
+  /// A file that is asked for on standard output (`-o -`), byte for byte; on a terminal printable, as all that is
+  /// shown.
   void file(std::string_view bytes);
   /// Everything else: to standard error, at once.
   void err(std::string_view text);
