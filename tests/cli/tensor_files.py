@@ -114,7 +114,9 @@ class Files(Scratch):
         self.assertEqual(np.load(self.path("plain")).tolist(), [1, 1])
         self.assertEqual(np.load(self.path("d.zip/y.npy")).tolist(), [1, 1])
         self.opc("run", g, "--input", "x=1", "--outputs", "d.zip")  # a directory that is there
-        self.opc("run", g, "--input", "x=1", "--outputs", "results-0.5")
+        for name in ("results-0.5", "run.v2", "cnn.a1"):  # parts of names
+            self.opc("run", g, "--input", "x=1", "--outputs", name, "--output", f"y={name}.mine")
+            self.assertEqual(np.load(self.path(f"{name}/y.npy")).tolist(), np.load(self.path(f"{name}.mine")).tolist())
 
     def test_npz_stored_deflated_and_zip64(self):
         x = np.arange(6, dtype=np.float32).reshape(2, 3)

@@ -188,15 +188,21 @@ Status checkOutputPath(const std::string &path, const std::string &inputPath) {
   return tryWriting(path);
 }
 
-/// ".png"; "" where there is none, as in out, out/ and results-0.5.
-static std::string endingOf(const std::string &path) {
-  const std::string ending = fs::path(path).extension().string();
-  const bool isWord = ending.size() > 1 && std::isalpha(static_cast<unsigned char>(ending[1]));
-  return isWord ? ending : "";
+/// The ending in small letters where it is that of a kind of file that people know; other endings are parts of names,
+/// as in results-0.5 and run.v2.
+static std::string knownEnding(const std::string &path) {
+  static const std::set<std::string> all = {
+      ".7z",     ".bin",    ".bz2",         ".csv",  ".gz",  ".h5",  ".hdf5", ".html", ".jpeg",  ".jpg",
+      ".json",   ".jsonl",  ".mat",         ".md",   ".npy", ".npz", ".onnx", ".pb",   ".pbtxt", ".pdf",
+      ".pickle", ".pkl",    ".plan",        ".png",  ".pt",  ".pth", ".raw",  ".st",   ".svg",   ".tar",
+      ".tgz",    ".tflite", ".safetensors", ".toml", ".tsv", ".txt", ".xz",   ".zip",  ".zst",   ".yaml"};
+  std::string ending = fs::path(path).extension().string();
+  for (char &c : ending) c = static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
+  return all.count(ending) ? fs::path(path).extension().string() : "";
 }
 
 Status checkEnding(const std::string &option, const std::string &path, const std::vector<std::string> &known) {
-  const std::string ending = endingOf(path);
+  const std::string ending = knownEnding(path);
   if (ending.empty() || std::find(known.begin(), known.end(), ending) != known.end()) return Status::ok();
   return Status(StatusCode::kUsage, "OPC0002", option + " writes no " + ending + " file: " + path)
       .withHelp("it writes " + joined(known, ", "));

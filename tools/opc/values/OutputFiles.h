@@ -43,7 +43,7 @@ std::string sizeText(const SessionStats &stats);
 /// file can be made there. "-" is always fine. Errors: OPC0002, OPC0707.
 Status checkOutputPath(const std::string &path, const std::string &inputPath);
 
-/// Whether a file's ending says a kind that `option` writes; one without an ending is fine. Error: OPC0002.
+/// Refuses the ending of a kind of file that `option` does not write; what is no such ending is fine. Error: OPC0002.
 Status checkEnding(const std::string &option, const std::string &path, const std::vector<std::string> &known);
 /// The same for --output NAME=FILE and --outputs DIR|FILE, before anything runs.
 Status checkOutputEndings(const std::vector<std::string> &named, const std::string &all);
