@@ -17,6 +17,7 @@ bool contains(const std::vector<std::string> &list, const std::string &name) {
   return std::find(list.begin(), list.end(), name) != list.end();
 }
 constexpr const char *kPosition = "@position";
+constexpr const char *kInputs = "@inputs"; // every input, in the definition's order
 } // namespace
 
 Status KernelCall::addTensors(const OpCode &code, KernelBindContext *ctx) {
@@ -81,7 +82,11 @@ Status KernelCall::addArguments(const OpCode &code, KernelBindContext *ctx) {
     return Status::ok();
   };
   std::vector<std::string> names = function_.keywords;
-  for (const std::string &name : function_.positional) OPC_RETURN_IF_ERROR(add(name));
+  for (const std::string &name : function_.positional) {
+    if (name != kInputs) OPC_RETURN_IF_ERROR(add(name));
+    if (name == kInputs)
+      for (const user_op::ArgDef &input : code.inputs) OPC_RETURN_IF_ERROR(add(input.name));
+  }
   positionals_ = owned_.size();
   for (const std::string &name : names) OPC_RETURN_IF_ERROR(add(name));
   for (std::string &name : names)

@@ -58,7 +58,9 @@ def _kernel(place: Place) -> _op.Kernel:
     if place.op in _op.kernels and not _folders:
         return _op.kernels[place.op]  # this process defines it, and the graph is from a file
     path = _find_file(place)
-    load(path)
+    module = load(path)
+    if place.op.startswith("oneflow::") and place.op not in _op.kernels and callable(getattr(module, place.qualified_name, None)):
+        _op.kernels[place.op] = _of_one_tuple(place.op, getattr(module, place.qualified_name), path)
     kernel = _op.kernels.get(place.op)
     if kernel is None or os.path.realpath(kernel.source) != os.path.realpath(path):
         mine = sorted(k.op for k in _op.kernels.values() if os.path.realpath(k.source) == os.path.realpath(path))
@@ -69,6 +71,11 @@ def _kernel(place: Place) -> _op.Kernel:
         )
     _warn_if_changed(place, path)
     return kernel
+
+
+def _of_one_tuple(op: str, function: Any, path: str) -> _op.Kernel:
+    """A kernel of a OneFlow directory: `forward(args)`, a function in a file that defines no operator."""
+    return _op.Kernel(op, lambda *inputs: function(inputs), ("@inputs",), (), source=path)
 
 
 def _find_file(place: Place) -> str:

@@ -552,13 +552,20 @@ def operator_of(op_type: str) -> Optional[Operator]:
 def used_in(graph: Any) -> List[str]:
     """Names of the Python operators that a graph's text has, with those that their gradients need."""
     names = graph.op_types() if hasattr(graph, "op_types") else _types_in(graph.text())
-    return sorted({o.name for o in map(operator_of, names) if o})
+    known: Dict[str, Operator] = {}
+    waiting = list(names)
+    while waiting:
+        operator = operator_of(waiting.pop())
+        if operator and operator.name not in known:
+            known[operator.name] = operator
+            waiting += _types_in("\n".join(operator._recorded_gradient or ()))
+    return sorted(known)
 
 
 def _types_in(graph_text: str) -> List[str]:
     import re
 
-    return re.findall(r'op_type_name:\s*"([^"]+)"', graph_text)
+    return re.findall(r'\bop(?:_type_name)?:\s*"([^"]+)"', graph_text)
 
 
 def describe(names: Iterable[str]) -> List[str]:

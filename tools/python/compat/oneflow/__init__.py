@@ -5,7 +5,7 @@ import os
 import opc
 from opc import _places
 
-from . import config, math, nn, optimizer, scope, sysconfig, typing
+from . import config, experimental, math, nn, optimizer, scope, sysconfig, typing
 from ._functions import cast, matmul, reshape, transpose
 from ._job import FunctionConfig, checkpoint, function_config, get_variable, global_function, watch, watch_diff
 from ._user_op import user_op_builder
@@ -42,7 +42,7 @@ def truncated_normal_initializer(mean=0.0, stddev=1.0):
 
 
 __all__ = [
-    "FunctionConfig", "cast", "checkpoint", "config", "constant_initializer", "double", "float", "float16", "float32",
+    "FunctionConfig", "cast", "checkpoint", "config", "constant_initializer", "double", "experimental", "float", "float16", "float32",
     "float64", "function_config", "get_variable", "global_function", "int32", "int64", "int8", "math", "matmul", "nn",
     "ones_initializer", "optimizer", "random_normal_initializer", "random_uniform_initializer", "reshape", "scope", "sysconfig",
     "transpose", "truncated_normal_initializer", "typing", "uint8", "user_op_builder", "watch", "watch_diff", "zeros_initializer",

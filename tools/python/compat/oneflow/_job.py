@@ -9,7 +9,7 @@ import numpy as np
 import opc
 from opc.optim import Optimizer
 
-from ._python_op import gradient_errors
+from ._python_op import gradient_error_of
 from .typing import Callback, Numpy, _Placeholder
 
 _tracing = threading.local()
@@ -203,14 +203,22 @@ class Job:
             if self.watched_gradients:
                 raise RuntimeError(f"job '{self.name}' watches a gradient, and does not train")
             return self.graph
-        gradient_errors(self.graph)
-        losses = [t.name for t in self.losses]
+        try:
+            return self._training_step([t.name for t in self.losses])
+        except opc.Error as error:
+            cause = gradient_error_of(self.graph)  # says more than that there is no gradient
+            if cause is None:
+                raise
+            raise cause from error
+
+    def _training_step(self, losses: List[str]) -> opc.Graph:
         graph = self.graph
         if self.watched_gradients:
             targets = [t for t, _ in self.watched_gradients]
             graph = graph.grad(losses, wrt=list(dict.fromkeys(targets)))
             for (blob, handler), name in zip(self.watched_gradients, map(_gradient_name, targets)):
                 self._readers.append((name, handler))
+        assert self.optimizer is not None
         return graph.training_step(losses, self.optimizer)
 
     # Running.
