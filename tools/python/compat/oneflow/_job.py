@@ -3,7 +3,7 @@
 import functools
 import inspect
 import threading
-from typing import Any, Callable, Dict, List, Optional, Sequence, Tuple
+from typing import Any, Callable, Dict, Iterable, List, Optional, Sequence, Tuple
 
 import numpy as np
 import opc
@@ -108,14 +108,14 @@ def add_loss(optimizer: Optimizer, losses: List[opc.Tensor]) -> None:
 
 
 class _Variables:
-    """Which session has the newest values of each variable."""
+    """Which session has the newest values of each variable. What optimizers keep is a job's own."""
 
     def __init__(self) -> None:
         self._newest: Dict[str, opc.Session] = {}
         self._loaded: Dict[str, np.ndarray] = {}
 
-    def before(self, session: opc.Session) -> None:
-        for name in session.variables:
+    def before(self, session: opc.Session, names: Iterable[str]) -> None:
+        for name in set(session.variables).intersection(names):
             newest = self._newest.get(name)
             if name in self._loaded:
                 session.variables[name] = self._loaded.pop(name)
@@ -232,7 +232,7 @@ class Job:
                 except BaseException:
                     self.__init__(self._function, self.kind, self.config)  # type: ignore[misc]  # the next call traces anew
                     raise
-            _variables.before(self._session)
+            _variables.before(self._session, self.graph.variables)
             outputs = self._session.run(**{op: bound[p] for op, p in zip(self._inputs, bound)})
         for name, handler in self._readers:
             handler(_as_wanted(handler, outputs[name]))
