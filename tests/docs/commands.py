@@ -185,7 +185,7 @@ class Page:
         path = os.path.join(self.folder, f"block{block.line}.py")
         with open(path, "w", encoding="utf-8") as f:
             f.write(block.directives.get("given", "") + "\n" + block.text + "\n")
-        code, said = self.shell.run(f'PYTHONPATH="{BUILD}/python" "{sys.executable}" "{path}"')
+        code, said = self.shell.run(f'PYTHONPATH="{BUILD}/python:{SOURCE}/tools/python/compat" "{sys.executable}" "{path}"')
         if code:
             self.fault(block, f"exit code {code}:\n{said}")
 
