@@ -20,17 +20,21 @@ def inside_kernel() -> bool:
     return getattr(_inside, "depth", 0) > 0
 
 
-class kernel_of:
-    """While a kernel of this op runs."""
-
-    def __init__(self, op: str) -> None:
-        trace.append(op)
+class probing:
+    """While a user's code runs that must not run graphs."""
 
     def __enter__(self) -> None:
         _inside.depth = getattr(_inside, "depth", 0) + 1
 
     def __exit__(self, *unused: object) -> None:
         _inside.depth -= 1
+
+
+class kernel_of(probing):
+    """While a kernel of this op runs."""
+
+    def __init__(self, op: str) -> None:
+        trace.append(op)
 
 
 class ClassOperator(_op.Operator):

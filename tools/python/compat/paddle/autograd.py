@@ -1,0 +1,287 @@
+"""Operators of classes with a forward and a backward: paddle.autograd.PyLayer. Each class is the op `paddle::NAME` of graphs."""
+# SPDX-License-Identifier: Apache-2.0
+import json
+import threading
+from typing import Any, Callable, Dict, List, Optional, Sequence, Tuple
+
+import numpy as np
+
+import opc
+from opc._graph import add_op
+from opc._schema import Attribute
+from opc_styles import classes, eager
+
+from .tensor import Tensor, Variable
+
+_state = threading.local()
+
+
+def grad_enabled() -> bool:
+    return getattr(_state, "enabled", True)
+
+
+class no_grad:
+    """Nothing is recorded within; also a decorator."""
+
+    def __enter__(self) -> None:
+        self._before, _state.enabled = grad_enabled(), False
+
+    def __exit__(self, *unused: object) -> None:
+        _state.enabled = self._before
+
+    def __call__(self, function: Callable[..., Any]) -> Callable[..., Any]:
+        def wrapped(*args: Any, **kwargs: Any) -> Any:
+            with no_grad():
+                return function(*args, **kwargs)
+
+        return wrapped
+
+
+def backward(tensors: Sequence[Tensor], grad_tensors: Optional[Sequence[Optional[Tensor]]] = None, retain_graph: bool = False) -> None:
+    """Goes back from the tensors; without grad_tensors from ones. Where no input wants a gradient nothing runs."""
+    given = list(grad_tensors) if grad_tensors is not None else [None] * len(tensors)
+    chosen = [(t, g) for t, g in zip(tensors, given) if not t.stop_gradient]
+    eager.backward([t for t, _ in chosen], [np.ones_like(t._value) if g is None else g._value for t, g in chosen])
+
+
+class PyLayerContext:
+    """What forward hands to backward: saved tensors, and any attributes."""
+
+    def __init__(self) -> None:
+        self._saved: Optional[Tuple[Any, ...]] = None
+
+    def save_for_backward(self, *tensors: Any) -> None:
+        if self._saved is not None:
+            raise RuntimeError("save_for_backward is called once: give it all tensors together")
+        self._saved = tensors
+
+    def saved_tensor(self) -> Tuple[Any, ...]:
+        return self._saved or ()
+
+
+class _Slot:
+    """The place of a tensor among the arguments."""
+
+    def __init__(self, index: int) -> None:
+        self.index = index
+
+
+def _take(value: Any, found: List[Any], kinds: Any) -> Any:
+    """The value with slots for its tensors."""
+    if isinstance(value, kinds):
+        found.append(value)
+        return _Slot(len(found) - 1)
+    if type(value) in (list, tuple):
+        return type(value)(_take(v, found, kinds) for v in value)
+    if type(value) is dict:
+        return {k: _take(v, found, kinds) for k, v in value.items()}
+    return value
+
+
+def _put(value: Any, tensors: Sequence[Any]) -> Any:
+    if isinstance(value, _Slot):
+        return tensors[value.index]
+    if type(value) in (list, tuple):
+        return type(value)(_put(v, tensors) for v in value)
+    if type(value) is dict:
+        return {k: _put(v, tensors) for k, v in value.items()}
+    return value
+
+
+class Call:
+    """One call of apply: the class, its arguments, and what forward has left."""
+
+    def __init__(self, layer: type, arguments: Any, stops: Optional[List[bool]] = None) -> None:
+        self.layer, self.arguments, self.stops = layer, arguments, stops
+        self.context, self.result = PyLayerContext(), None  # result: with slots for the tensors
+
+    def forward(self, data: Sequence[np.ndarray]) -> List[np.ndarray]:
+        self.context = PyLayerContext()
+        args, kwargs = _put(self.arguments, [Tensor(a) for a in classes.copies(data)])
+        found: List[Tensor] = []
+        self.result = _take(self.layer.forward(self.context, *args, **kwargs), found, Tensor)
+        if not found:
+            raise ValueError(f"{self.layer.__name__}.forward must return at least one Tensor: at least one output is a Tensor")
+        return [np.array(t._value) for t in found]
+
+    def backward(self, dys: Sequence[np.ndarray], data: Sequence[np.ndarray]) -> List[Optional[np.ndarray]]:
+        got = self.layer.backward(self.context, *[Tensor(a) for a in classes.copies(dys)])
+        gradients = list(got) if isinstance(got, (list, tuple)) else [got]
+        name = self.layer.__name__
+        if len(gradients) != len(data):
+            raise ValueError(f"{name}.backward must return {len(data)} gradients, one for each Tensor of forward; found {len(gradients)}")
+        for i, gradient in enumerate(gradients):
+            if gradient is not None and not isinstance(gradient, (Tensor, np.ndarray)):
+                raise ValueError(f"{name}.backward must return Tensors or None; number {i} is a {type(gradient).__name__}")
+            if gradient is not None and self.stops and self.stops[i]:
+                raise ValueError(f"{name}.backward must return None as number {i}: that input of forward has stop_gradient=True")
+        return [None if g is None else np.asarray(g) for g in gradients]
+
+
+_now: List[Call] = []  # the call that runs at once
+_held: Dict[Tuple[str, str], Call] = {}  # of nodes of graphs whose arguments no file can hold
+_nodes = 0
+
+
+def _encode(value: Any) -> Any:
+    if isinstance(value, _Slot):
+        return {"tensor": value.index}
+    if type(value) is tuple:
+        return {"tuple": [_encode(v) for v in value]}
+    if type(value) is dict:
+        return {"dict": {k: _encode(v) for k, v in value.items()}}
+    return [_encode(v) for v in value] if type(value) is list else value
+
+
+def _decode(value: Any) -> Any:
+    if isinstance(value, dict):
+        ((kind, inner),) = value.items()
+        if kind == "tensor":
+            return _Slot(inner)
+        return tuple(map(_decode, inner)) if kind == "tuple" else {k: _decode(v) for k, v in inner.items()}
+    return [_decode(v) for v in value] if isinstance(value, list) else value
+
+
+def _kernels(name: str, layer: type) -> Tuple[Callable[..., Any], Callable[..., Any]]:
+    def call_of(instance: str, arguments: str) -> Call:
+        if instance == classes.EAGER:
+            return _now[-1]
+        return _held.get((name, instance)) or Call(layer, _decode(json.loads(arguments)))
+
+    def forward(data: Any, *, instance: str, arguments: str, shapes: Any, types: Any) -> List[np.ndarray]:
+        with classes.kernel_of(name):
+            return call_of(instance, arguments).forward(data)
+
+    def back(doutput: Any, *, data: Any, instance: str, arguments: str) -> List[Optional[np.ndarray]]:
+        with classes.kernel_of(name + "_grad"):
+            call = call_of(instance, arguments)
+            if instance != classes.EAGER:  # steps may overlap: the context is made anew from the inputs
+                call = Call(layer, call.arguments)
+                call.forward(data)
+            return call.backward(doutput, data)
+
+    return forward, back
+
+
+def specs_of(data: Any, *, shapes: Any, types: Any) -> List[opc.Spec]:
+    """The outputs, which the node says: "2,3" and "float32"."""
+    return [opc.Spec(tuple(int(d) for d in s.split(",") if d), np.dtype(t)) for s, t in zip(shapes, types)]
+
+
+def said(specs: Sequence[Any]) -> Dict[str, List[str]]:
+    """The attributes that specs_of reads."""
+    return {"shapes": [",".join(map(str, s.shape)) for s in specs], "types": [np.dtype(s.dtype).name for s in specs]}
+
+
+SPEC_ATTRS = [Attribute("shapes", "list_string", ()), Attribute("types", "list_string", ())]
+_operators: Dict[type, classes.ClassOperator] = {}
+_probed: Dict[Any, Any] = {}
+
+
+class PyLayer:
+    """Subclasses write static methods `forward(ctx, ...)` and `backward(ctx, dy...)`; `apply` calls them."""
+
+    def __init_subclass__(cls, **kwargs: Any) -> None:
+        super().__init_subclass__(**kwargs)
+        name = "paddle::" + cls.__name__
+        forward, back = _kernels(name, cls)
+        attrs = [Attribute("instance", "string"), Attribute("arguments", "string", ""), *SPEC_ATTRS]
+        operator = classes.ClassOperator(name, cls, forward, attrs)
+        operator.infer(specs_of)
+        operator.grad(back, needs=["data"])
+        _operators[cls] = classes.define(operator)
+
+    @staticmethod
+    def forward(ctx: PyLayerContext, *args: Any, **kwargs: Any) -> Any:
+        raise NotImplementedError("a PyLayer has a static method forward(ctx, ...)")
+
+    @staticmethod
+    def backward(ctx: PyLayerContext, *args: Any) -> Any:
+        raise NotImplementedError("a PyLayer has a static method backward(ctx, dy...)")
+
+    @classmethod
+    def apply(cls, *args: Any, **kwargs: Any) -> Any:
+        """Forward on tensors, at once; on tensors of an opc.Graph a node, on variables an op of the program."""
+        found: List[Any] = []
+        arguments = _take((args, kwargs), found, (Tensor, Variable, opc.Tensor))
+        if not found:
+            raise ValueError(f"{cls.__name__}.apply needs at least one Tensor")
+        if any(isinstance(t, Variable) for t in found):
+            raise TypeError(f"{cls.__name__}.apply: a PyLayer computes at once; in static mode there are py_func and static_pylayer")
+        if isinstance(found[0], opc.Tensor):
+            return _node(cls, arguments, found)
+        if classes.inside_kernel():
+            raise RuntimeError(f"{cls.__name__}.apply within an operator's own code: call its forward")
+        return _at_once(cls, arguments, found)
+
+
+def probe(call: Call, key: Any, data: Sequence[np.ndarray]) -> Tuple[List[opc.Spec], Any]:
+    """What forward gives for such inputs: called once for each combination of shapes and other arguments."""
+    try:
+        known = _probed.get(key)
+    except TypeError:  # arguments that cannot be compared
+        key, known = None, None
+    if known is None:
+        with classes.probing():
+            known = ([opc.Spec(a.shape, a.dtype) for a in call.forward(data)], call.result)
+        if key is not None:
+            _probed[key] = known
+    return known
+
+
+def _hashable(value: Any) -> Any:
+    if isinstance(value, _Slot):
+        return ("slot", value.index)
+    if isinstance(value, (list, tuple)):
+        return tuple(map(_hashable, value))
+    return tuple((k, _hashable(v)) for k, v in value.items()) if isinstance(value, dict) else value
+
+
+def _node(layer: type, arguments: Any, tensors: List[opc.Tensor]) -> Any:
+    global _nodes
+    _nodes += 1
+    call = Call(layer, arguments)
+    zeros = [np.zeros(t.shape, t.dtype.numpy) for t in tensors]
+    specs, result = probe(call, (layer, _hashable(arguments), eager.key_of(zeros)), zeros)
+    operator, instance = _operators[layer], f"{layer.__name__}.{_nodes}"
+    try:
+        text = json.dumps(_encode(arguments))
+    except TypeError:
+        text = ""
+        _held[operator.name, instance] = call
+    operator.register()
+    attrs = {"instance": instance, "arguments": text, **said(specs)}
+    return _put(result, add_op(operator.name, {"data": tensors}, attrs, outputs={"output": len(specs)}))
+
+
+def _at_once(layer: type, arguments: Any, tensors: List[Tensor]) -> Any:
+    operator, values = _operators[layer], [t._value for t in tensors]
+    call = Call(layer, arguments, [t.stop_gradient for t in tensors])
+    specs, _ = probe(call, (layer, _hashable(arguments), eager.key_of(values)), values)
+    attrs = {"instance": classes.EAGER, "arguments": "", **said(specs)}
+
+    def build(t: List[opc.Tensor]) -> Sequence[opc.Tensor]:
+        operator.register()
+        return add_op(operator.name, {"data": t}, attrs, outputs={"output": len(specs)})
+
+    outputs = [Tensor(a) for a in _run(call, ("forward", layer, str(attrs)), build, values)]
+    if grad_enabled() and any(t._on_tape() for t in tensors):
+        count = len(values)
+
+        def build_back(t: List[opc.Tensor]) -> Sequence[opc.Tensor]:
+            return add_op(operator.grad_name(), {"doutput": t[count:], "data": t[:count]}, attrs, outputs={"ddata": count})
+
+        def back(dys: Sequence[np.ndarray], wanted: Sequence[bool]) -> List[np.ndarray]:
+            return _run(call, ("backward", layer, str(attrs)), build_back, [*values, *dys])
+
+        eager.Node(tensors, outputs, back)
+    return _put(call.result, outputs)
+
+
+def _run(call: Call, key: Any, build: Callable[..., Any], arrays: Sequence[np.ndarray]) -> List[np.ndarray]:
+    with eager.lock:
+        _now.append(call)
+        try:
+            return eager.run(key, build, arrays)
+        finally:
+            _now.pop()

@@ -1,0 +1,155 @@
+"""Operators of functions: py_func and static_pylayer."""
+# SPDX-License-Identifier: Apache-2.0
+from typing import Any, Callable, Dict, List, NamedTuple, Optional, Sequence, Tuple
+
+import numpy as np
+
+import opc
+from opc import _op
+from opc._graph import add_op
+from opc._schema import Attribute
+from opc_styles import classes
+
+from ..autograd import SPEC_ATTRS, said, specs_of
+from ..dtypes import numpy_type
+from ..tensor import Tensor, Variable
+
+Function = Callable[..., Any]
+
+
+class Rule(NamedTuple):
+    """The functions of an op, and whether they take paddle's tensors (static_pylayer) or arrays."""
+
+    func: Function
+    backward: Optional[Function]
+    tensors: bool
+
+    def call(self, function: Function, arrays: Sequence[Optional[np.ndarray]]) -> List[Any]:
+        given = [Tensor(a) for a in arrays] if self.tensors else arrays
+        got = function(*given)
+        listed = [] if got is None else list(got) if isinstance(got, (list, tuple)) else [got]
+        return [None if v is None else np.asarray(v) for v in listed]
+
+
+_operators: Dict[str, Tuple[Rule, classes.ClassOperator]] = {}
+
+
+def _kernels(name: str, rule: Rule) -> Tuple[Function, Function]:
+    def forward(data: Any, *, shapes: Any, types: Any, skip: Any) -> Any:
+        with classes.kernel_of(name):
+            return rule.call(rule.func, classes.copies(data))
+
+    def backward(doutput: Any, *, data: Any, output: Any, skip: Any) -> Any:
+        with classes.kernel_of(name + "_grad"):
+            assert rule.backward is not None
+            known = [*classes.copies(data), *classes.copies(output)]
+            kept = [a for i, a in enumerate(known) if i not in skip]
+            got = rule.call(rule.backward, [*kept, *classes.copies(doutput)])
+            count = len(data or ())
+            if len(got) != count:
+                raise ValueError(f"{rule.backward.__name__} must return {count} gradients, one for each input (None: no gradient); found {len(got)}")
+            return got
+
+    return forward, backward
+
+
+def _name_of(function: Function) -> str:
+    name = getattr(function, "__name__", type(function).__name__)
+    return name if name.isidentifier() else "py_func"
+
+
+def operator_of(rule: Rule) -> classes.ClassOperator:
+    """`paddle::FUNC`; a function that stands with another backward_func has a number behind."""
+    base = "paddle::" + _name_of(rule.func)
+    place = (_op.Code(rule.func).path, getattr(rule.func, "__qualname__", ""), getattr(rule.backward, "__qualname__", None))
+    number, name = 1, base
+    while name in _operators:
+        known, operator = _operators[name]
+        if known == rule:
+            return operator
+        if (_op.Code(known.func).path, getattr(known.func, "__qualname__", ""), getattr(known.backward, "__qualname__", None)) == place:
+            break  # the same lines, run again: replaced
+        number += 1
+        name = f"{base}_{number}"
+    forward, backward = _kernels(name, rule)
+    operator = classes.ClassOperator(name, rule.func, forward, [*SPEC_ATTRS, Attribute("skip", "list_int64", ())], side_effect=True)
+    operator.infer(specs_of)
+    if rule.backward is None:
+        operator.no_gradient(f"py_func of {_name_of(rule.func)} has no backward_func")
+    else:
+        operator.grad(backward, needs=["data", "output"])
+    _operators[name] = (rule, classes.define(operator))
+    return operator
+
+
+def _listed(value: Any) -> List[Any]:
+    return [] if value is None else list(value) if isinstance(value, (list, tuple)) and not hasattr(value, "dtype") else [value]
+
+
+def _known_shape(out: Any, tensors: Sequence[opc.Tensor], declared: Sequence[Any]) -> opc.Spec:
+    """Open sizes are those of the first input that is open there, too."""
+    shape = []
+    for axis, size in enumerate(out.shape):
+        if size < 0:
+            sizes = [t.shape[axis] for t, d in zip(tensors, declared) if axis < len(d.shape) and (d.shape[axis] < 0 or isinstance(d, opc.Tensor))]
+            if not sizes:
+                raise ValueError(f"{getattr(out, 'name', 'out')}: dimension {axis} is -1, and no input is open there: declare its size")
+            size = sizes[0]
+        shape.append(int(size))
+    return opc.Spec(tuple(shape), numpy_type(out.dtype))
+
+
+def _add(operator: classes.ClassOperator, tensors: Sequence[opc.Tensor], specs: Sequence[opc.Spec], skip: Sequence[int]) -> Tuple[opc.Tensor, ...]:
+    operator.register()
+    inputs = {"data": tensors} if tensors else {}
+    return add_op(operator.name, inputs, {**said(specs), "skip": list(skip)}, outputs={"output": len(specs)} if specs else None)
+
+
+def py_func(func: Function, x: Any, out: Any, backward_func: Optional[Function] = None, skip_vars_in_backward_input: Any = None) -> Any:
+    """The function as an op: `out = func(*x)` in each run, `backward_func(x..., out..., gradients of out...)` for its gradient.
+
+    x, out: variables of a program; or tensors of an opc.Graph and opc.Specs (InputSpecs), and then the outputs are returned.
+    """
+    xs, outs = _listed(x), _listed(out)
+    if not callable(func) or not (backward_func is None or callable(backward_func)):
+        raise TypeError("py_func: func and backward_func are functions")
+    if not xs and not outs:
+        raise ValueError("py_func: there is neither an input nor an output")
+    operator = operator_of(Rule(func, backward_func, False))
+    known = xs + outs
+    skip = []
+    for v in _listed(skip_vars_in_backward_input):
+        at = [i for i, k in enumerate(known) if k is v]
+        if not at:
+            raise ValueError(f"py_func: {getattr(v, 'name', v)} in skip_vars_in_backward_input is neither an input nor an output")
+        skip += at
+    if xs and all(isinstance(v, opc.Tensor) for v in xs):
+        made = _add(operator, xs, [_known_shape(o, xs, xs) for o in outs], skip)
+        return made[0] if len(made) == 1 else made
+    for v in known:
+        if not isinstance(v, Variable):
+            raise TypeError(f"py_func: {v!r} is no variable of a program")
+    program = (known[0]).program
+    from .program import Op
+
+    def build(tensors: List[opc.Tensor]) -> Sequence[opc.Tensor]:
+        return _add(operator, tensors, [_known_shape(o, tensors, xs) for o in outs], skip)
+
+    program.ops.append(Op(xs, outs, build))
+    return out
+
+
+def static_pylayer(forward_fn: Function, inputs: Sequence[Any], backward_fn: Optional[Function] = None) -> Any:
+    """An op of two functions on tensors: forward_fn(*inputs), and backward_fn(gradients of the outputs...)."""
+    rule = Rule(forward_fn, backward_fn, True)
+    operator = operator_of(rule)
+    xs = list(inputs)
+
+    def build(tensors: List[opc.Tensor]) -> Sequence[opc.Tensor]:
+        with classes.probing():
+            probed = rule.call(forward_fn, [np.zeros(t.shape, t.dtype.numpy) for t in tensors])
+        specs = [opc.Spec(a.shape, a.dtype) for a in probed]
+        return _add(operator, tensors, specs, range(len(tensors) + len(specs)))
+
+    made = build(xs) if isinstance(xs[0], opc.Tensor) else xs[0].program.add(_name_of(forward_fn), xs, build)
+    return made[0] if len(made) == 1 else made
