@@ -128,12 +128,16 @@ Status Registry::add(user_op::PendingRegistrations pending, const std::string &l
       const OpDef *known = findOp(name);
       const user_op::Origin *other = known ? &known->origin : nullptr;
       if (!other && fresh.count(name)) other = fresh[name];
-      if (other)
-        return rejected(
-            "OPC0903", "op '" + name + "' is registered twice: at " + where(*other) + " and at " + where(op.origin),
-            other->library == "built-in" && info ? "rename yours, or let it win: --plugin-overrides " + library +
-                                                       ", or overrides=" + library + " where plugins are listed"
-                                                 : "rename one of them, or load only one of the libraries");
+      if (other) {
+        std::string help = "rename one of them, or load only one of the libraries";
+        if (other->library == "built-in" && info) {
+          help = "rename yours, or let it win: --plugin-overrides " + library;
+          help.append(", or overrides=").append(library).append(" where plugins are listed");
+        }
+        return rejected("OPC0903",
+                        "op '" + name + "' is registered twice: at " + where(*other) + " and at " + where(op.origin),
+                        help);
+      }
       fresh[name] = &op.origin;
     }
   }

@@ -5,6 +5,7 @@
 #include "AttrWire.h"
 #include "opc/GradientRule.h"
 
+#include <cstdlib>
 #include <map>
 
 namespace opc::python {
@@ -56,7 +57,7 @@ Reference parse(const std::string &text) {
   r.kind = text.substr(0, first);
   if (first == std::string::npos) return r;
   r.arg = text.substr(first + 1, second == std::string::npos ? second : second - first - 1);
-  if (second != std::string::npos) r.index = std::atoi(text.c_str() + second + 1);
+  if (second != std::string::npos) r.index = static_cast<int>(std::strtol(text.c_str() + second + 1, nullptr, 10));
   return r;
 }
 
@@ -90,7 +91,7 @@ void byRecordedOps(const manifest::PythonOp &op, GradientRule &g) {
 
 } // namespace
 
-user_op::GradDef gradientRuleOf(std::shared_ptr<const manifest::PythonOp> op, const user_op::Origin &origin) {
+user_op::GradDef gradientRuleOf(const std::shared_ptr<const manifest::PythonOp> &op, const user_op::Origin &origin) {
   user_op::OpGradRegistry registry(op->name(), origin.file.c_str(), origin.line);
   registry.SetBackwardOpConfGenFn(user_op::gradientRule([op](GradientRule &g) {
     if (!needsAny(g)) return;

@@ -125,8 +125,8 @@ Status inferByPython(const manifest::PythonOp &op, const OpCode &code, InferCont
 
 } // namespace
 
-user_op::TensorDescInferFn inferenceRule(std::shared_ptr<const manifest::PythonOp> op,
-                                         std::shared_ptr<const OpCode> code) {
+user_op::TensorDescInferFn inferenceRule(const std::shared_ptr<const manifest::PythonOp> &op,
+                                         const std::shared_ptr<const OpCode> &code) {
   return user_op::detail::guardRule(user_op::TensorDescInferFn([op, code](InferContext *ctx) -> Maybe<void> {
     if (op->infer_size() == 0) return inferByPython(*op, *code, ctx);
     for (const auto &[arg, index] : ctx->outputs()) {

@@ -9,9 +9,9 @@
 
 namespace opc::cli {
 
-static const std::string kContent = "content of ";
+static constexpr std::string_view kContent = "content of ";
 
-std::string contentKey(const std::string &input) { return kContent + input; }
+std::string contentKey(const std::string &input) { return std::string(kContent) + input; }
 bool isContentKey(const std::string &key) { return key.compare(0, kContent.size(), kContent) == 0; }
 
 std::string contentOf(const user_op::TensorDesc &desc, const void *data) {
@@ -39,12 +39,14 @@ Status checkSameRun(const std::string &path, const std::map<std::string, std::st
     for (const auto &[key, value] : mine) {
       const auto it = notes.find(key);
       if (isContentKey(key) != contents || it == notes.end() || it->second == value) continue;
-      if (key == kGraphKey)
+      if (key == kGraphKey) {
+        std::string help =
+            "resume with the graph that it was made with (--lr X for another learning rate); go on with this "
+            "one all the same: --other-graph; or start a new run from its values with --weights ";
         return Status(StatusCode::kUsage, "OPC0712",
                       path + " is of a run of another graph: an op has other attributes, or there are other ops")
-            .withHelp("resume with the graph that it was made with (--lr X for another learning rate); go on with this "
-                      "one all the same: --other-graph; or start a new run from its values with --weights " +
-                      path);
+            .withHelp(help.append(path));
+      }
       const std::string what =
           contents ? " is of a run with other values for input '" + key.substr(kContent.size()) + "': " + it->second +
                          ", here " + value

@@ -48,7 +48,11 @@ std::map<std::string, AttrValue> attrsOf(const std::string &type, const py::dict
   for (const auto &[key, value] : given) {
     const auto name = key.cast<std::string>();
     const user_op::AttrDef *attr = op ? op->findAttr(name) : nullptr;
-    if (!attr) check(refused(type + " has no attribute '" + name + "'", "opc ops show " + type + " lists them"));
+    if (!attr) {
+      std::string what = type;
+      check(
+          refused(what.append(" has no attribute '").append(name).append("'"), "opc ops show " + type + " lists them"));
+    }
     attrs[attr->name] = valueOf(attrFromPython(*attr, value));
   }
   return attrs;

@@ -12,13 +12,15 @@
 #include <chrono>
 #include <map>
 #include <mutex>
+#include <string_view>
 
 namespace py = pybind11;
 
 namespace opc::python {
 namespace {
 
-const std::string kPrefix = "process:"; // "process:demo::relu": the plugin that stands for an op of this process
+constexpr std::string_view kPrefix =
+    "process:"; // "process:demo::relu": the plugin that stands for an op of this process
 
 struct Texts {
   std::mutex mutex;
@@ -50,7 +52,7 @@ void startOnce() {
 /// An op and its gradient, as a manifest. What was known under the name is replaced for graphs made from now on.
 void registerPythonOps(const std::string &name, const std::string &manifest) {
   startOnce();
-  const std::string plugin = kPrefix + name;
+  const std::string plugin = std::string(kPrefix) + name;
   check(setRegistryPart(plugin, [plugin, manifest](Registry *registry) -> Status {
     {
       const std::lock_guard lock(texts().mutex);
