@@ -1,6 +1,9 @@
 """Kernels with isolation="process": values, death, time limits."""
 # SPDX-License-Identifier: Apache-2.0
 import os
+import subprocess
+import sys
+import tempfile
 import time
 import unittest
 
@@ -43,7 +46,29 @@ def program_of(op, **attrs):
     return g.compile()
 
 
+UNGUARDED = """
+import numpy as np, opc
+@opc.op("t::same", like="x", isolation="process")
+def same(x):
+    return x
+g = opc.Graph()
+g.output("y", same(g.input("x", (3,))))
+g.compile().run(x=np.ones(3, "f"))
+"""
+
+
 class Isolated(unittest.TestCase):
+    def test_a_program_without_a_guard(self):
+        """Its process would run the program, which would start another process, and so on."""
+        with tempfile.TemporaryDirectory() as folder:
+            path = os.path.join(folder, "program.py")
+            with open(path, "w", encoding="utf-8") as f:
+                f.write(UNGUARDED)
+            done = subprocess.run([sys.executable, path], capture_output=True, text=True, timeout=60)
+        self.assertNotEqual(done.returncode, 0)
+        self.assertIn("OPC0626", done.stderr)
+        self.assertIn('stands behind: if __name__ == "__main__":', done.stderr)
+
     def test_values(self):
         x = np.arange(3, dtype="f")
         program = program_of(scale, factor=3.0)

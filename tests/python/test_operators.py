@@ -51,6 +51,23 @@ class Operators(unittest.TestCase):
             with self.subTest(index=index):
                 self.same(lambda a, b, i=index: a[i])
 
+    def test_numbers_that_do_not_fit(self):
+        """numpy would convert the tensor, or wrap the number around; here that is a mistake, not other numbers."""
+        g = opc.Graph()
+        x, u, f = g.input("x", (3,), "i32"), g.input("u", (3,), "u8"), g.input("f", (2, 3))
+        for compute in (lambda: x < 2.5, lambda: x + 1.5, lambda: 0.5 * x, lambda: x ** 0.5, lambda: x + 2**40, lambda: u - 256, lambda: u * -1):
+            self.assertRaisesRegex(TypeError, "nothing is converted silently", compute)
+        for compute in (lambda: f.sum(2), lambda: f.mean(-3), lambda: f.sum((0, 5)), lambda: f.transpose(0, 7)):
+            self.assertRaisesRegex(IndexError, "has 2 dimensions, and no axis", compute)
+        self.assertRaisesRegex(TypeError, "'a' is no axis", lambda: f.sum("a"))
+        for compute in (lambda: f + np.ones((2, 3), "f"), lambda: np.ones((2, 3), "f") * f):
+            self.assertRaises(TypeError, compute)
+        g.output("less", u - 1)
+        g.output("compared", x >= 3)
+        values = g.compile().run(x=np.array([2, 3, 4], "i4"), u=np.array([0, 1, 200], "u1"), f=np.zeros((2, 3), "f"))
+        self.assertEqual(values["less"].tolist(), [255, 0, 199])
+        self.assertEqual(values["compared"].astype(bool).tolist(), [False, True, True])
+
     def test_wrong_indices(self):
         a = opc.Graph().input("a", A.shape)
         for index, error in ((2, IndexError), ((0, 0, 0, 0), IndexError), ("x", TypeError), ([0, 1], TypeError), (1.5, TypeError), ((..., ...), IndexError)):

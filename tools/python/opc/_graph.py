@@ -1,5 +1,6 @@
 """Graphs: tensors that are only described, and the one function that adds an op."""
 # SPDX-License-Identifier: Apache-2.0
+import os
 import threading
 from typing import TYPE_CHECKING, Any, Callable, Dict, Iterable, List, Mapping, NamedTuple, Optional, Sequence, Tuple, Union
 
@@ -255,8 +256,9 @@ class Graph:
     def _content(self) -> bytes:
         return self.text().encode()
 
-    def save(self, path: str) -> None:
+    def save(self, path: Union[str, "os.PathLike[str]"]) -> None:
         """Writes the graph: binary when the name ends in .pb, else text. The file appears when it is complete."""
+        path = os.fspath(path)
         _core.write_file(path, self._message.binary() if path.endswith(".pb") else self._content())
         for written in _on_save:
             written(self, path)

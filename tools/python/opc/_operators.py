@@ -7,7 +7,22 @@ from . import ops
 from ._graph import Tensor, add_op
 
 
+def _check_fits(x: Tensor, value: Any) -> None:
+    """Numbers become numbers of the tensor's type: one that is none would be cut off without a word."""
+    if x.dtype[0] not in "iu":
+        return
+    bits = int(x.dtype[1:])
+    low, high = (0, 2**bits - 1) if x.dtype[0] == "u" else (-(2 ** (bits - 1)), 2 ** (bits - 1) - 1)
+    if not isinstance(value, numbers.Integral) or not low <= int(value) <= high:
+        raise TypeError(f"{value!r} is no {x.dtype}, and {x!r} is one; nothing is converted silently: opc.ops.cast(x, dtype=...)")
+
+
 def _scalar(type_name: str, x: Tensor, value: Any) -> Tensor:
+    _check_fits(x, value)
+    return _with_number(type_name, x, value)
+
+
+def _with_number(type_name: str, x: Tensor, value: Any) -> Tensor:
     if isinstance(value, numbers.Integral) and not isinstance(value, bool):
         attrs: Dict[str, Any] = {"has_int_operand": True, "int_operand": int(value)}
     else:
@@ -34,6 +49,11 @@ def _reflected(scalar: Callable[[Tensor, Any], Tensor]) -> Callable[[Tensor, Any
 
 def _by(type_name: str) -> Callable[[Tensor, Any], Tensor]:
     return lambda x, value: _scalar(type_name, x, value)
+
+
+def _less_number(x: Tensor, value: Any) -> Tensor:
+    _check_fits(x, value)  # its negative need not: unsigned numbers wrap around to the right sum
+    return _with_number("scalar_add", x, -value)
 
 
 def _matmul(a: Tensor, b: Any) -> Any:
@@ -80,10 +100,18 @@ def _getitem(x: Tensor, index: Any) -> Tensor:
     return y if y.shape == tuple(shape) else ops.reshape(y, shape=shape)
 
 
+def _axis(x: Tensor, axis: Any) -> int:
+    if isinstance(axis, bool) or not isinstance(axis, numbers.Integral):
+        raise TypeError(f"{axis!r} is no axis of {x!r}: an int is")
+    if not -x.ndim <= int(axis) < x.ndim:
+        raise IndexError(f"{x!r} has {x.ndim} dimensions, and no axis {axis}")
+    return int(axis) % x.ndim
+
+
 def _reduction(type_name: str) -> Callable[..., Tensor]:
     def reduce(self: Tensor, axis: Optional[Union[int, Sequence[int]]] = None, keepdims: bool = False) -> Tensor:
-        axes = range(self.ndim) if axis is None else [axis] if isinstance(axis, int) else axis
-        return add_op(type_name, {"input_tensor": self}, {"axis": [a % self.ndim for a in axes], "keepdims": keepdims})[0]
+        axes = range(self.ndim) if axis is None else axis if isinstance(axis, (tuple, list, range)) else [axis]
+        return add_op(type_name, {"input_tensor": self}, {"axis": [_axis(self, a) for a in axes], "keepdims": keepdims})[0]
 
     reduce.__doc__ = f"{type_name} over an axis, several, or all."
     return reduce
@@ -92,7 +120,7 @@ def _reduction(type_name: str) -> Callable[..., Tensor]:
 def _transpose(self: Tensor, *axes: int) -> Tensor:
     """The axes in another order; reversed when none is given."""
     order = axes if axes else tuple(reversed(range(self.ndim)))
-    return ops.transpose(self, perm=[a % self.ndim for a in order])
+    return ops.transpose(self, perm=[_axis(self, a) for a in order])
 
 
 def _reshape(self: Tensor, *shape: Any) -> Tensor:
@@ -107,7 +135,7 @@ def _methods() -> Dict[str, Any]:
     methods: Dict[str, Any] = {
         "__add__": add,
         "__radd__": add,
-        "__sub__": _binary("broadcast_sub", lambda x, v: _scalar("scalar_add", x, -v)),
+        "__sub__": _binary("broadcast_sub", _less_number),
         "__rsub__": _reflected(lambda x, v: _scalar("scalar_add", negative(x), v)),
         "__mul__": multiply,
         "__rmul__": multiply,
@@ -122,6 +150,7 @@ def _methods() -> Dict[str, Any]:
         "transpose": _transpose,
         "reshape": _reshape,
         "T": property(_transpose),
+        "__array_ufunc__": None,  # numpy's arrays are no operands, element by element least of all
     }
     for name, op in (("lt", "less"), ("le", "less_equal"), ("gt", "greater"), ("ge", "greater_equal")):
         methods[f"__{name}__"] = _binary("broadcast_" + op, _by("scalar_logical_" + op))

@@ -1,6 +1,7 @@
 """Compiled graphs and their sessions."""
 # SPDX-License-Identifier: Apache-2.0
-from typing import Any, Dict, Iterator, MutableMapping, Optional, Tuple
+import os
+from typing import Any, Dict, Iterator, MutableMapping, Optional, Tuple, Union
 
 import numpy as np
 
@@ -45,13 +46,13 @@ class Session:
         self._core = _core.Session(program._core, seed, threads, max_memory, ranks)
         self.variables = Variables(self._core)
 
-    def load_weights(self, path: str, partial: bool = False) -> int:
+    def load_weights(self, path: Union[str, "os.PathLike[str]"], partial: bool = False) -> int:
         """Sets the variables from a .safetensors, .npz or folder; how many. Files that lack some are refused unless `partial`."""
-        return self._core.load_variables(path, partial)
+        return self._core.load_variables(os.fspath(path), partial)
 
-    def save_weights(self, path: str) -> None:
+    def save_weights(self, path: Union[str, "os.PathLike[str]"]) -> None:
         """Writes every variable: .npz when the name ends so, else safetensors."""
-        self._core.save_variables(path)
+        self._core.save_variables(os.fspath(path))
 
     def fetch(self, name: str) -> Any:
         """An output of the last run as a tensor that its taker owns: `torch.from_dlpack(session.fetch("y"))`, `.numpy()`."""
@@ -99,15 +100,15 @@ class Program:
         """A program from the bytes of a plan. What they mean is checked when a session is made."""
         return cls(_core.CompiledProgram(plan))
 
-    def save(self, path: str) -> None:
+    def save(self, path: Union[str, "os.PathLike[str]"]) -> None:
         """Writes the plan: `opc run`, `opc-runtime` and `opc.load` take it."""
-        _core.write_file(path, self.plan)
+        _core.write_file(os.fspath(path), self.plan)
 
-    def load_weights(self, path: str, partial: bool = False) -> int:
+    def load_weights(self, path: Union[str, "os.PathLike[str]"], partial: bool = False) -> int:
         """`Session.load_weights` of the session that `run` uses."""
         return self.default_session.load_weights(path, partial)
 
-    def save_weights(self, path: str) -> None:
+    def save_weights(self, path: Union[str, "os.PathLike[str]"]) -> None:
         """`Session.save_weights` of the session that `run` uses."""
         self.default_session.save_weights(path)
 

@@ -14,6 +14,7 @@ from typing import Any, Dict, List, Optional, Sequence, Tuple
 import numpy as np
 
 _ALIGNMENT = 64
+_of = ""  # in the process of a kernel: the file of its op
 Layout = List[Tuple[int, Tuple[int, ...], str]]  # offset, shape, dtype of each array
 
 
@@ -72,6 +73,14 @@ class Isolated:
             array[...] = view
 
     def _start(self, args: Sequence[Any], kwargs: Dict[str, Any], ins: List[np.ndarray], outs: List[np.ndarray]) -> None:
+        if _of:
+            from ._host import HostError
+
+            raise HostError(
+                "OPC0626",
+                f"the process of a kernel imports {_of}, and that runs the kernel of {self.op} again",
+                'what runs a graph in that file stands behind: if __name__ == "__main__":',
+            )
         in_layout, in_bytes = _layout(ins)
         out_layout, out_bytes = _layout(outs)
         files = [os.memfd_create("opc-" + name) for name in ("inputs", "outputs")]
@@ -153,9 +162,11 @@ def main(connection_fd: int, files: Sequence[int]) -> None:
     """The process: waits for calls until the other end is closed."""
     from . import _host, _op
 
+    global _of
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the graph's process' affair
     connection = Connection(connection_fd)
     op, path, forms, named, in_layout, in_bytes, out_layout, out_bytes = pickle.loads(connection.recv_bytes())
+    _of = path
     inputs = _views(mmap.mmap(files[0], in_bytes), in_layout, False)
     outputs = _views(mmap.mmap(files[1], out_bytes), out_layout, True)
     kernel: Optional[_op.Kernel] = None
