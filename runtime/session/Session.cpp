@@ -278,20 +278,24 @@ struct Session::Impl : runtime::LocalRanks {
       return g.isBound() ? g.refresh() : g.bind();
     });
   }
+  /// While ranks may wait for each other, whatever way that ends.
+  struct Armed {
+    runtime::Watchdog *watchdog;
+    explicit Armed(runtime::Watchdog *w) : watchdog(w) {
+      if (watchdog) watchdog->arm();
+    }
+    ~Armed() {
+      if (watchdog) watchdog->disarm();
+    }
+    Armed(const Armed &) = delete;
+    Armed &operator=(const Armed &) = delete;
+  };
   Status run(int64_t steps) {
     for (size_t i = 0; i < stagedInputs.size(); ++i)
       if (stagedInputs[i].isValid()) OPC_RETURN_IF_ERROR(giveInput(i, stagedInputs[i].data()));
     // Micro-batches end with the step: what the next one reads has been updated by then.
     const int64_t rounds = job.microBatches > 1 ? steps : 1, each = job.microBatches > 1 ? job.microBatches : steps;
-    struct Armed { // whatever way the run ends
-      runtime::Watchdog *watchdog;
-      explicit Armed(runtime::Watchdog *w) : watchdog(w) {
-        if (watchdog) watchdog->arm();
-      }
-      ~Armed() {
-        if (watchdog) watchdog->disarm();
-      }
-    } armed(watchdog.get());
+    const Armed armed(watchdog.get());
     Status status = forAll([&](size_t i) {
       Communicator *comm = link(i);
       const runtime::CommCounters before = comm ? comm->counters() : runtime::CommCounters();
@@ -594,6 +598,7 @@ Result<std::vector<RankStats>> Session::rankStats() const {
 Result<int64_t> Session::agree(int64_t value) const {
   if (!hasPeers()) return value;
   std::vector<int64_t> all(static_cast<size_t>(impl_->job.ranks));
+  const Impl::Armed armed(impl_->watchdog.get()); // a rank may have stopped between two steps
   OPC_RETURN_IF_ERROR(impl_->options.communicator->allGatherBytes(&value, sizeof value, all.data()));
   return *std::max_element(all.begin(), all.end());
 }
