@@ -64,7 +64,8 @@ class Isolated(unittest.TestCase):
             path = os.path.join(folder, "program.py")
             with open(path, "w", encoding="utf-8") as f:
                 f.write(UNGUARDED)
-            done = subprocess.run([sys.executable, path], capture_output=True, text=True, timeout=60)
+            package = os.path.dirname(os.path.dirname(os.path.abspath(opc.__file__)))
+            done = subprocess.run([sys.executable, path], capture_output=True, text=True, timeout=60, env={**os.environ, "PYTHONPATH": package})
         self.assertNotEqual(done.returncode, 0)
         self.assertIn("OPC0626", done.stderr)
         self.assertIn('stands behind: if __name__ == "__main__":', done.stderr)
