@@ -12,6 +12,7 @@
 #include "mlir/Analysis/TopologicalSortUtils.h"
 
 #include <map>
+#include <tuple>
 
 using namespace mlir;
 
@@ -163,7 +164,7 @@ public:
   void run() {
     const HeavyOps heavy(block_);
     llvm::DenseMap<Operation *, unsigned> level; // boxings aside on the way to an op
-    std::map<std::string, Bucket> open;
+    std::map<BucketKey, Bucket> open;
     std::vector<Bucket> done;
     for (Operation &op : block_) {
       unsigned depth = 0;
@@ -171,9 +172,13 @@ public:
         if (Operation *d = v.getDefiningOp()) depth = std::max(depth, level.lookup(d));
       auto boxing = dyn_cast<ir::BoxingOp>(&op);
       if (boxing && isReduction(boxing) && mayWait(heavy, boxing)) {
-        const std::string key = boxing.getKind().str() + "," + std::to_string(boxing.getMeshDim()) + "," +
-                                std::to_string(boxing.getSource()) + "," + std::to_string(depth) + "," +
-                                std::to_string(ir::descOf(op.getOperand(0).getType()).data_type());
+        const BucketKey key{boxing.getKind().str(),
+                            boxing.getReduction().str(),
+                            boxing.getMeshDim(),
+                            boxing.getSource(),
+                            boxing.getTarget(),
+                            depth,
+                            ir::descOf(op.getOperand(0).getType()).data_type()};
         Bucket &bucket = open[key];
         const BoxingOp b = boxingOf(boxing, 0, placements_);
         const Box box = localBox(b.shape, b.step.from, b.source.dims, 0);
@@ -194,6 +199,9 @@ public:
   }
 
 private:
+  /// What the members of a bucket have in common: kind, reduction, mesh dimension, source, target, level, dtype. A
+  /// joined step has one of each.
+  using BucketKey = std::tuple<std::string, std::string, int64_t, int64_t, int64_t, unsigned, DataType>;
   struct Bucket {
     SmallVector<ir::BoxingOp> members;
     uint64_t bytes = 0;

@@ -13,7 +13,7 @@ namespace opc {
 /// Puts opc.boxing ops where a reader wants another state than the one that its tensor is made in (`opc.sbp`): first
 /// the copies and transfers that the planner chose, then what single readers need from the cheapest state that there
 /// is; a state is made once. Reductions that the computation need not wait for get a channel of their own and are
-/// joined, those of one dtype, kind and mesh dimension, up to `request.bucketBytes`.
+/// joined, those of one dtype, kind, reduction and mesh dimension, up to `request.bucketBytes`.
 mlir::LogicalResult insertBoxing(mlir::ModuleOp module, const MeshRequest &request);
 
 /// The order that the boxings have in the graph becomes the one that all ranks keep (`opc.order`).

@@ -47,3 +47,28 @@ module attributes {opc.placements = [#opc.placement<[2], [0, 1]>]} {
     return
   }
 }
+
+// -----
+
+// Reductions beside the computation are joined, but never maxima with sums: a step has one reduction.
+// CHECK-LABEL: @sums_and_maxima
+// CHECK-DAG: opc.boxing "all_reduce"(%{{[^,)]*}}) dim 0 "max" [P] -> [B] on 0 -> 0 channel 1
+// CHECK-DAG: opc.boxing "all_reduce"(%{{[^,)]*}}, %{{[^,)]*}}) dim 0 "sum" [P, P] -> [B, B] on 0 -> 0 channel 1
+module attributes {opc.placements = [#opc.placement<[2], [0, 1]>]} {
+  func.func @sums_and_maxima() {
+    %x = opc.input "x" {opc.sbp = [#opc.state<S(1)>]} : tensor<4x6xf32>
+    %w = opc.variable "w" {opc.sbp = [#opc.state<B>]} : tensor<64x64xf32>
+    %y = opc.input "y" {opc.sbp = [#opc.state<B>]} : tensor<64x64xf32>
+    %t = opc.user_op "reduce_max"(input_tensor: %x) -> (output_tensor) {axis = array<i32: 1>, keepdims = true} attributes {opc.local, opc.sbp = [#opc.state<S(1)>, #opc.state<P>]} : (tensor<4x6xf32>) -> tensor<4x1xf32> loc("t")
+    %b = opc.boxing "all_reduce"(%t) dim 0 "max" [P] -> [B] on 0 -> 0 channel 0 : (tensor<4x1xf32>) -> tensor<4x1xf32> loc("b")
+    %s = opc.user_op "reduce_sum"(input_tensor: %x) -> (output_tensor) {axis = array<i32: 1>, keepdims = true} attributes {opc.sbp = [#opc.state<S(1)>, #opc.state<P>]} : (tensor<4x6xf32>) -> tensor<4x1xf32> loc("s")
+    %u = opc.user_op "reduce_sum"(input_tensor: %x) -> (output_tensor) {axis = array<i32: 1>, keepdims = false} attributes {opc.sbp = [#opc.state<S(1)>, #opc.state<P>]} : (tensor<4x6xf32>) -> tensor<4xf32> loc("u")
+    %m = opc.user_op "matmul"(a: %y, b: %w) -> (out) {alpha = 1.0 : f64, transpose_a = false, transpose_b = false} attributes {opc.sbp = [#opc.state<B>, #opc.state<B>, #opc.state<B>]} : (tensor<64x64xf32>, tensor<64x64xf32>) -> tensor<64x64xf32> loc("m")
+    %r = opc.user_op "relu"(x: %m) -> (y) attributes {opc.sbp = [#opc.state<B>, #opc.state<B>]} : (tensor<64x64xf32>) -> tensor<64x64xf32> loc("r")
+    opc.output "t"(%b) {opc.sbp = [#opc.state<B>]} : tensor<4x1xf32>
+    opc.output "s"(%s) {opc.sbp = [#opc.state<B>]} : tensor<4x1xf32>
+    opc.output "u"(%u) {opc.sbp = [#opc.state<B>]} : tensor<4xf32>
+    opc.output "r"(%r) {opc.sbp = [#opc.state<B>]} : tensor<64x64xf32>
+    return
+  }
+}
