@@ -27,6 +27,8 @@ struct TestGraph {
   std::map<std::string, Tolerance> tolerances;
   /// Times toleranceOf: rounding errors grow from op to op.
   double factor = 1;
+  /// Nothing keeps the numbers small: a sum may be infinite in one order and NaN in another.
+  bool sumsMayOverflow = false;
   int64_t steps = 1;
   std::optional<GradientRequest> gradient;
 };
