@@ -1,5 +1,5 @@
 """`flow.sysconfig`: how sources are compiled, as `opc sdk` says it."""
-# SPDX-License-Identifier: Apache-2.0
+#SPDX - License - Identifier : Apache - 2.0
 import functools
 import os
 import shlex
@@ -55,10 +55,12 @@ def get_link_flags() -> List[str]:
     return flags + (["-L" + cuda, "-Wl,-rpath," + cuda] if cuda else [])
 
 
+@functools.lru_cache(maxsize=None)
 def _cuda_runtime() -> Optional[str]:
-    nvcc = shutil.which("nvcc")
-    if nvcc is None:
+    """The folder of libcudart.so. nvcc itself says where it links from: what PATH has may be a link or a script elsewhere."""
+    if shutil.which("nvcc") is None:
         return None
-    root = os.path.dirname(os.path.dirname(os.path.realpath(nvcc)))
-    folders = [os.path.join(root, "lib64"), os.path.join(root, "targets", "x86_64-linux", "lib"), os.path.join(root, "lib")]
+    said = subprocess.run(["nvcc", "--dryrun", "-x", "cu", os.devnull], capture_output=True, text=True).stderr
+    line = next((text for text in said.splitlines() if text.startswith("#$ LIBRARIES=")), "#$ LIBRARIES=")
+    folders = [os.path.realpath(flag[2:]) for flag in shlex.split(line.partition("=")[2]) if flag.startswith("-L")]
     return next((f for f in folders if os.path.exists(os.path.join(f, "libcudart.so"))), None)
