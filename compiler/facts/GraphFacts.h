@@ -23,6 +23,8 @@ struct GraphTensor {
   Shape shape;
   std::string tensor; // the value's name, "x/out"
   bool trainable = false;
+  SourceRange range;       // of an input, output or variable
+  std::string initializer; // of a variable: "constant_conf {value = 1.0 : f32} seed 7"; empty without one
 };
 
 struct GraphOp {
@@ -31,7 +33,10 @@ struct GraphOp {
   std::vector<GraphTensor> outputs;
   std::map<std::string, AttrValue> attrs;
   SourceRange range;
-  std::string loc; // OperatorConf.loc
+  std::string loc;              // OperatorConf.loc
+  std::string role = "forward"; // "backward", "optimizer", "accumulation"
+  std::string device;           // "cpu:0"; empty where the graph leaves it open
+  double flops = 0, bytes = 0;  // of a step of the whole op, where costs were asked for
 };
 
 /// A gradient that was asked for: the tensor, called as its variable or input is, and what holds its gradient.
@@ -84,6 +89,21 @@ struct MemoryFacts {
   std::vector<Slot> slots; // in plan order
 };
 
+/// What the ranks of one shape of pieces need; on one device there is one part.
+struct PartFacts {
+  std::vector<uint32_t> ranks;
+  uint64_t arenaBytes = 0, persistentBytes = 0;
+  size_t tasks = 0;
+};
+
+/// Sums over the graph.
+struct CostFacts {
+  double flops = 0, bytes = 0;                 // of all ops, where costs were asked for
+  int64_t commBytes = 0;                       // of the transitions between states
+  uint64_t peakBytes = 0, persistentBytes = 0; // of the ranks that need most
+  uint64_t tasks = 0;                          // of all parts
+};
+
 /// A phase that has run.
 struct PhaseFacts {
   std::string name, doc;
@@ -102,6 +122,8 @@ struct GraphFacts {
   MeshFacts mesh;                       // after boxing, for several devices
   std::vector<GraphTask> tasks;         // after memory; of the ranks that need most of it, like `memory`
   MemoryFacts memory;
+  std::vector<PartFacts> parts; // after memory
+  CostFacts costs;
   std::vector<PhaseFacts> phases;
 };
 

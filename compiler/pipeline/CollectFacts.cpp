@@ -5,6 +5,7 @@
 #include "DiagnosticHandler.h"
 #include "Graph.h"
 #include "Locations.h"
+#include "OpCost.h"
 #include "OpcDialect.h"
 #include "PlanEmitter.h"
 
@@ -25,6 +26,29 @@ GraphTensor tensorFact(const std::string &name, Value v) {
   return t;
 }
 
+/// Of an op at the border of the graph.
+GraphTensor portFact(Operation *op, const std::string &name, Value v) {
+  GraphTensor t = tensorFact(name, v);
+  t.range = rangeOf(ir::readLocation(op->getLoc()));
+  return t;
+}
+
+std::string initializerText(ir::VariableOp op) {
+  std::string text;
+  llvm::raw_string_ostream out(text);
+  if (auto initializer = op.getInitializerAttr())
+    out << initializer.getKind().getValue() << " " << initializer.getFields();
+  if (op.getSeed()) out << (text.empty() ? "" : " ") << "seed " << *op.getSeed();
+  return text;
+}
+
+bool isResolved(const user_op::TensorDesc &desc) {
+  if (desc.data_type() == kInvalidDataType) return false;
+  for (int64_t i = 0; i < desc.shape().NumAxes(); ++i)
+    if (desc.shape().At(i) < 0) return false;
+  return true;
+}
+
 GraphOp opFact(ir::UserOp op) {
   GraphOp g;
   user_op::OpConf conf = ir::toOpConf(op);
@@ -40,6 +64,9 @@ GraphOp opFact(ir::UserOp op) {
   const ir::OpLocation l = ir::readLocation(op.getLoc());
   g.range = rangeOf(l);
   g.loc = l.pythonLoc;
+  g.role = ir::stringifyRole(op.getRole()).str();
+  if (auto device = op.getDeviceAttr())
+    g.device = device.getKind().getValue().str() + ":" + std::to_string(device.getIndex());
   return g;
 }
 
@@ -59,16 +86,47 @@ const char *kindName(BufferKind kind) {
 void collectGraph(ModuleOp module, GraphFacts *facts) {
   for (Operation &op : graphBlock(module)) {
     if (auto in = dyn_cast<ir::InputOp>(&op)) {
-      facts->inputs.push_back(tensorFact(in.getName().str(), in.getOut()));
+      facts->inputs.push_back(portFact(&op, in.getName().str(), in.getOut()));
     } else if (auto var = dyn_cast<ir::VariableOp>(&op)) {
-      facts->variables.push_back(tensorFact(var.getName().str(), var.getOut()));
+      facts->variables.push_back(portFact(&op, var.getName().str(), var.getOut()));
       facts->variables.back().trainable = var.getTrainable();
+      facts->variables.back().initializer = initializerText(var);
     } else if (auto out = dyn_cast<ir::OutputOp>(&op)) {
-      facts->outputs.push_back(tensorFact(out.getName().str(), out.getIn()));
+      facts->outputs.push_back(portFact(&op, out.getName().str(), out.getIn()));
     } else if (auto user = dyn_cast<ir::UserOp>(&op)) {
       facts->isDifferentiated |= user.getRole() == ir::Role::kBackward;
       facts->ops.push_back(opFact(user));
     }
+  }
+}
+
+void collectCosts(ModuleOp module, GraphFacts *facts) {
+  size_t next = 0;
+  for (ir::UserOp op : graphBlock(module).getOps<ir::UserOp>()) {
+    GraphOp &fact = facts->ops[next++];
+    const user_op::OpDef *def = op.def();
+    if (!def) continue;
+    const std::unique_ptr<OpInstance> instance = ir::toInstance(op, *def);
+    if (!instance || !llvm::all_of(instance->inputDescs(), isResolved) ||
+        !llvm::all_of(instance->outputDescs(), isResolved))
+      continue;
+    const OpCost cost = costOf(*instance);
+    fact.flops = cost.flops;
+    fact.bytes = cost.bytes;
+  }
+}
+
+void sumCosts(GraphFacts *facts) {
+  CostFacts &sum = facts->costs;
+  for (const GraphOp &op : facts->ops) {
+    sum.flops += op.flops;
+    sum.bytes += op.bytes;
+  }
+  for (const MeshFacts::Transition &t : facts->mesh.transitions) sum.commBytes += t.bytes;
+  for (const PartFacts &part : facts->parts) {
+    sum.peakBytes = std::max(sum.peakBytes, part.arenaBytes);
+    sum.persistentBytes = std::max(sum.persistentBytes, part.persistentBytes);
+    sum.tasks += part.tasks;
   }
 }
 

@@ -11,6 +11,10 @@ namespace opc {
 
 /// Inputs, outputs, variables and ops.
 void collectGraph(mlir::ModuleOp module, GraphFacts *facts);
+/// What each of the ops of collectGraph() costs, where its shapes are known.
+void collectCosts(mlir::ModuleOp module, GraphFacts *facts);
+/// The sums of what has been collected.
+void sumCosts(GraphFacts *facts);
 /// Tasks and memory.
 void collectExecution(const ExecutionSchedule &execution, GraphFacts *facts);
 

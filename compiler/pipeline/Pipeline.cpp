@@ -141,6 +141,16 @@ struct Pipeline::Impl {
     return true;
   }
 
+  std::vector<PartFacts> partFacts() const {
+    std::vector<PartFacts> parts;
+    for (const auto &e : executions)
+      parts.push_back({{}, e->memory.arenaBytes, e->memory.persistentBytes, e->tasks.size()});
+    for (uint32_t rank = 0; rank < ranks.partOfRank.size(); ++rank)
+      if (ranks.partOfRank[rank] < parts.size()) parts[ranks.partOfRank[rank]].ranks.push_back(rank);
+    if (ranks.parts.empty() && !parts.empty()) parts[0].ranks = {0};
+    return parts;
+  }
+
   LogicalResult plan(ModuleOp graph) {
     executions.push_back(std::make_unique<ExecutionSchedule>());
     return planExecution(graph, registry, DeviceType::kCPU, executions.back().get(), options.inPlace,
@@ -345,10 +355,11 @@ StatusCode Pipeline::errorClass() const { return impl_->findings.worst(); }
 const SourceText &Pipeline::source() const { return impl_->source; }
 const std::vector<PhaseFacts> &Pipeline::stats() const { return impl_->found.phases; }
 
-GraphFacts Pipeline::facts() const {
+GraphFacts Pipeline::facts(bool costs) const {
   GraphFacts facts = impl_->found;
   if (!impl_->module) return facts;
   collectGraph(*impl_->module, &facts);
+  if (costs) collectCosts(*impl_->module, &facts);
   if (impl_->options.mesh && impl_->done >= static_cast<int>(Phase::kBoxing))
     describeMesh(*impl_->module, *impl_->options.mesh, &facts.mesh);
   const auto &executions = impl_->executions;
@@ -357,6 +368,8 @@ GraphFacts Pipeline::facts() const {
         **std::max_element(executions.begin(), executions.end(),
                            [](const auto &a, const auto &b) { return a->memory.arenaBytes < b->memory.arenaBytes; }),
         &facts);
+  facts.parts = impl_->partFacts();
+  sumCosts(&facts);
   return facts;
 }
 

@@ -96,8 +96,8 @@ public:
   StatusCode errorClass() const;
   const SourceText &source() const;
   const std::vector<PhaseFacts> &stats() const;
-  /// All that is known of the graph after the phases that have run.
-  GraphFacts facts() const;
+  /// All that is known of the graph after the phases that have run; with `costs`, what each op costs as well.
+  GraphFacts facts(bool costs = false) const;
   /// For each loss and each tensor (names as in GradientRequest): the path of the gradient, or the ops at which it
   /// stops. After kShape and before kGrad. `reaches` is false when one of them gets none. Empty on error.
   std::vector<std::string> explainGradient(const std::string &loss, const std::string &tensor, bool *reaches);

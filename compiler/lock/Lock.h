@@ -1,0 +1,79 @@
+// What a lock file holds of a graph: its facts, what its outputs were, and what was said of it.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "GraphFacts.h"
+
+#include <map>
+#include <set>
+#include <string>
+#include <tuple>
+#include <vector>
+
+namespace opc {
+
+/// The version of lock files that this build writes, and the largest that it reads.
+constexpr int kLockVersion = 1;
+
+/// The parts of a lock that are compared and updated by themselves, in the order of the file.
+enum class LockSection {
+  kInterface,
+  kOps,
+  kTensors,
+  kSbp,
+  kBoxing,
+  kGrad,
+  kTasks,
+  kCost,
+  kNumerics,
+  kDiagnostics,
+};
+const std::vector<LockSection> &lockSections();
+const char *lockSectionName(LockSection section);
+
+/// What a graph was compiled for. Two locks of different targets are not compared.
+struct LockTarget {
+  std::string device = "cpu"; // whose kernels
+  std::string mesh;           // "2x4"; empty for one device
+  bool operator==(const LockTarget &o) const { return device == o.device && mesh == o.mesh; }
+  bool operator!=(const LockTarget &o) const { return !(*this == o); }
+};
+
+/// An output of a run on generated inputs. Statistics are of the finite elements.
+struct OutputValues {
+  std::string name;
+  DataType dtype = kInvalidDataType;
+  Shape shape;
+  double min = 0, max = 0, mean = 0, std = 0, l2 = 0;
+  int64_t nan = 0, inf = 0;
+  std::vector<double> samples; // of 64 elements at most, evenly spread
+  std::string digest;          // SHA-256 of the elements, of types that are compared exactly
+};
+struct NumericFacts {
+  uint64_t seed = 0;
+  double low = -1, high = 1; // of floating inputs; integers are 0 or 1
+  std::vector<OutputValues> outputs;
+};
+
+/// A warning of the compiler.
+struct LockedWarning {
+  std::string code, subject;
+  bool operator<(const LockedWarning &o) const { return std::tie(code, subject) < std::tie(o.code, o.subject); }
+  bool operator==(const LockedWarning &o) const { return code == o.code && subject == o.subject; }
+};
+
+struct Lock {
+  int version = kLockVersion;
+  std::string graph; // the file's name, without its folder
+  LockTarget target;
+  std::set<LockSection> sections; // that the file has
+  std::set<LockSection> damaged;  // whose text is not what the file says that it is
+  /// Ops of the forward pass in `ops`, of the others in `grad`; of a tensor what the section tensors says.
+  GraphFacts facts;
+  NumericFacts numerics;
+  std::vector<LockedWarning> warnings;
+  std::map<std::string, std::string> tensorTypes; // what the section tensors says, by tensor
+  std::map<LockSection, std::string> texts;       // of sections that were read, or taken from another lock
+};
+
+} // namespace opc

@@ -1,0 +1,169 @@
+// Lock files as text: sections of records, each with a digest.
+// SPDX-License-Identifier: Apache-2.0
+#include "LockFile.h"
+#include "LockRecords.h"
+#include "Sha256.h"
+
+#include <algorithm>
+
+namespace opc {
+namespace {
+
+using lock::Json;
+
+constexpr size_t kLargestLock = size_t{256} << 20;
+constexpr size_t kLongestAttribute = 120; // characters that are kept as they are
+
+std::string recordLines(const std::vector<Json> &records) {
+  std::string text;
+  for (const Json &record : records) {
+    if (!text.empty()) text += ",\n";
+    text += record.dump(-1, ' ', false, Json::error_handler_t::replace);
+  }
+  return text;
+}
+
+std::string digestOf(const std::string &text) { return sha256(text).substr(0, 16); }
+
+Status bad(const std::string &name, size_t line, const std::string &why) {
+  const std::string where = line ? name + ":" + std::to_string(line) : name;
+  return Status(StatusCode::kInvalidGraph, "OPC0120", where + ": not a lock file: " + why)
+      .withHelp("if a merge left marks in it, take either side and run: opc check GRAPH --update");
+}
+
+size_t lineAt(std::string_view text, size_t byte) {
+  const auto end = text.begin() + static_cast<std::ptrdiff_t>(std::min(byte, text.size()));
+  return 1 + static_cast<size_t>(std::count(text.begin(), end, '\n'));
+}
+
+/// Text without the prefix of nlohmann's messages: "[json.exception.type_error.302] ".
+std::string reason(const std::exception &e) {
+  const std::string text = e.what();
+  const size_t end = text.rfind("] ", text.find(' '));
+  return text.rfind("[json", 0) == 0 && end != std::string::npos ? text.substr(end + 2) : text;
+}
+
+void readHeader(const Json &document, Lock *lock) {
+  lock->graph = document.value("graph", "");
+  const Json target = document.value("target", Json::object());
+  lock->target.device = target.value("device", "cpu");
+  lock->target.mesh = target.value("mesh", "");
+}
+
+/// Which record a fault is in: its section and number.
+void readSections(const Json &document, Lock *lock, std::string *where) {
+  const Json digests = document.value("sections", Json::object());
+  for (const LockSection section : lockSections()) {
+    const std::string name = lockSectionName(section);
+    if (!document.contains(name)) continue;
+    std::vector<Json> records;
+    if (!document.at(name).is_array()) throw lock::BadRecord("section " + name + " is no list");
+    for (const Json &record : document.at(name)) {
+      *where = "record " + std::to_string(records.size() + 1) + " of section " + name + ": ";
+      lock::addRecord(record, section, lock);
+      records.push_back(record);
+    }
+    where->clear();
+    lock->sections.insert(section);
+    lock->texts[section] = recordLines(records);
+    if (digests.value(name, "") != digestOf(lock->texts[section])) lock->damaged.insert(section);
+  }
+  lock::joinSections(lock);
+}
+
+} // namespace
+
+const std::vector<LockSection> &lockSections() {
+  static const std::vector<LockSection> all = {LockSection::kInterface,  LockSection::kOps,    LockSection::kTensors,
+                                               LockSection::kSbp,        LockSection::kBoxing, LockSection::kGrad,
+                                               LockSection::kTasks,      LockSection::kCost,   LockSection::kNumerics,
+                                               LockSection::kDiagnostics};
+  return all;
+}
+
+const char *lockSectionName(LockSection section) {
+  switch (section) {
+  case LockSection::kInterface: return "interface";
+  case LockSection::kOps: return "ops";
+  case LockSection::kTensors: return "tensors";
+  case LockSection::kSbp: return "sbp";
+  case LockSection::kBoxing: return "boxing";
+  case LockSection::kGrad: return "grad";
+  case LockSection::kTasks: return "tasks";
+  case LockSection::kCost: return "cost";
+  case LockSection::kNumerics: return "numerics";
+  case LockSection::kDiagnostics: break;
+  }
+  return "diagnostics";
+}
+
+std::string lockSectionText(const Lock &lock, LockSection section) {
+  if (const auto kept = lock.texts.find(section); kept != lock.texts.end()) return kept->second;
+  return recordLines(lock::recordsOf(lock, section));
+}
+
+std::string lockText(const Lock &lock) {
+  Json digests = Json::object();
+  std::string body;
+  for (const LockSection section : lockSections()) {
+    if (!lock.sections.count(section)) continue;
+    const std::string text = lockSectionText(lock, section);
+    digests[lockSectionName(section)] = digestOf(text);
+    body += std::string(",\n\"") + lockSectionName(section) + "\":[" + (text.empty() ? "" : "\n") + text + "]";
+  }
+  Json target = {{"device", lock.target.device}};
+  if (!lock.target.mesh.empty()) target["mesh"] = lock.target.mesh;
+  const Json head = {{"opc_lock", lock.version}, {"graph", lock.graph}, {"target", std::move(target)}};
+  std::string text = head.dump(-1, ' ', false, Json::error_handler_t::replace);
+  text.pop_back();
+  return text + ",\n\"sections\":" + digests.dump() + body + "}\n";
+}
+
+Result<Lock> readLock(std::string_view text, const std::string &name) {
+  if (text.size() > kLargestLock) return bad(name, 0, "it has more than 256 MiB");
+  Lock lock;
+  std::string where;
+  try {
+    const Json document = Json::parse(text);
+    if (!document.is_object() || !document.contains("opc_lock") || !document.at("opc_lock").is_number_integer())
+      return bad(name, 1, "it does not begin with \"opc_lock\" and a version");
+    lock.version = document.at("opc_lock").get<int>();
+    if (lock.version > kLockVersion) return lock;
+    if (lock.version < 1) return bad(name, 1, "there is no version " + std::to_string(lock.version));
+    readHeader(document, &lock);
+    readSections(document, &lock, &where);
+  } catch (const Json::parse_error &e) {
+    return bad(name, lineAt(text, e.byte), "it is no JSON");
+  } catch (const std::exception &e) {
+    return bad(name, 0, where + reason(e));
+  }
+  return lock;
+}
+
+void takeSections(const Lock &from, const std::set<LockSection> &sections, Lock *lock) {
+  lock->version = from.version;
+  lock->graph = from.graph;
+  lock->target = from.target;
+  for (const LockSection section : sections) {
+    if (!from.sections.count(section)) continue;
+    lock->sections.insert(section);
+    lock->texts[section] = lockSectionText(from, section);
+  }
+}
+
+void shortenAttributes(GraphFacts *facts) {
+  for (GraphOp &op : facts->ops)
+    for (auto &attr : op.attrs) {
+      const std::string text = lock::attrRecord(attr.second).dump(-1, ' ', false, Json::error_handler_t::replace);
+      if (text.size() > kLongestAttribute)
+        attr.second = AttrValue(RawAttr{attr.second.type(), "sha256:" + sha256(text)});
+    }
+}
+
+std::string lockPathOf(const std::string &graph) {
+  const size_t slash = graph.rfind('/'), dot = graph.rfind('.');
+  const bool hasExtension = dot != std::string::npos && dot > (slash == std::string::npos ? 0 : slash + 1);
+  return (hasExtension ? graph.substr(0, dot) : graph) + ".opc.lock";
+}
+
+} // namespace opc

@@ -1,0 +1,30 @@
+// Lock files: JSON with one record a line, in an order that depends on the graph alone.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "Lock.h"
+
+#include "opc/Status.h"
+
+#include <string>
+#include <string_view>
+
+namespace opc {
+
+/// The file's text. Ops stand in topological order, ties by name; equal graphs give equal bytes.
+std::string lockText(const Lock &lock);
+/// A section's records as they stand in the file, one a line.
+std::string lockSectionText(const Lock &lock, LockSection section);
+/// Reads a lock. Of a newer version only `version` is set. Errors: OPC0120 with the line; a file is untrusted.
+Result<Lock> readLock(std::string_view text, const std::string &name);
+
+/// Takes the sections of `from` that are named, and keeps the rest of `lock`.
+void takeSections(const Lock &from, const std::set<LockSection> &sections, Lock *lock);
+
+/// Attributes as a lock keeps them: long ones are a digest. Facts of a graph and of a lock are equal after it.
+void shortenAttributes(GraphFacts *facts);
+
+/// "graphs/mlp.opc.lock" for "graphs/mlp.pbtxt".
+std::string lockPathOf(const std::string &graph);
+
+} // namespace opc
