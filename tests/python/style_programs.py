@@ -3,10 +3,8 @@
 import os
 import subprocess
 import sys
-import tempfile
-import unittest
 
-OPC = os.path.join(os.environ["OPC_BUILD_DIR"], "bin", "opc")
+from scratch import OPC, ScratchTest
 
 # The same program again, with what sessions have called.
 TRACED = """\
@@ -29,18 +27,7 @@ def environment():
     return {**{k: v for k, v in os.environ.items() if k in ("PATH", "HOME", "TMPDIR", "OPC_PYTHON_MODULE")}, **paths}
 
 
-class StyleTest(unittest.TestCase):
-    def setUp(self):
-        folder = tempfile.TemporaryDirectory()
-        self.addCleanup(folder.cleanup)
-        self.folder = folder.name
-
-    def write(self, name, *listings):
-        path = os.path.join(self.folder, name)
-        with open(path, "w", encoding="utf-8") as file:
-            file.write("\n".join(listings))
-        return path
-
+class StyleTest(ScratchTest):
     def python(self, *words):
         return subprocess.run([sys.executable, *words], cwd=self.folder, env=environment(), capture_output=True, text=True, timeout=120)
 
@@ -62,5 +49,4 @@ class StyleTest(unittest.TestCase):
         return next(line.split()[1:] for line in reversed(done.stdout.splitlines()) if line.startswith("TRACE"))
 
     def opc(self, *words):
-        env = {**os.environ, "PYTHONPATH": environment()["PYTHONPATH"]}
-        return subprocess.run([OPC, "--config", "none", *words], cwd=self.folder, env=env, capture_output=True, text=True, timeout=120)
+        return super().opc(*words, env={**os.environ, "PYTHONPATH": environment()["PYTHONPATH"]})

@@ -1,16 +1,14 @@
 """Graphs, plans and weights as files: what Python writes the command line runs, and the other way round."""
 # SPDX-License-Identifier: Apache-2.0
-import os
 import pickle
-import subprocess
-import tempfile
 import unittest
 
 import numpy as np
 
 import opc
 
-OPC = os.path.join(os.environ["OPC_BUILD_DIR"], "bin", "opc")
+from scratch import ScratchTest
+
 X = np.arange(12, dtype="f").reshape(4, 3)
 
 
@@ -21,18 +19,7 @@ def layer():
     return g
 
 
-class Files(unittest.TestCase):
-    def setUp(self):
-        folder = tempfile.TemporaryDirectory()
-        self.addCleanup(folder.cleanup)
-        self.folder = folder.name
-
-    def path(self, name):
-        return os.path.join(self.folder, name)
-
-    def command(self, *arguments):
-        return subprocess.run([OPC, "--config", "none", *arguments], capture_output=True, text=True, check=True, cwd=self.folder).stdout
-
+class Files(ScratchTest):
     def test_the_command_runs_what_python_saved(self):
         program = layer().compile()
         expected = program.run(x=X)["y"]

@@ -4,14 +4,12 @@ import json
 import os
 import subprocess
 import sys
-import tempfile
 import unittest
 
 import numpy as np
 
 from python_op_sources import LEAKY
-
-OPC = os.path.join(os.environ["OPC_BUILD_DIR"], "bin", "opc")
+from scratch import ScratchTest
 
 GRAPH = '''\
 op { name: "x" input_conf { out: "out" blob_conf { shape { dim: 2 dim: 3 } data_type: kFloat } } }
@@ -21,38 +19,30 @@ op { name: "y" output_conf { in: "act/y_0" out: "out" } }
 ALPHA = 'attr { key: "alpha" value { at_float: 0.25 } }'
 
 
-class OpPath(unittest.TestCase):
+class OpPath(ScratchTest):
     def setUp(self):
-        self.folder = tempfile.TemporaryDirectory()
-        self.addCleanup(self.folder.cleanup)
-        self.ops = os.path.join(self.folder.name, "ops")
+        super().setUp()
+        self.ops = self.path("ops")
         os.mkdir(self.ops)
         self.write("ops/acts.py", LEAKY)
         self.write("g.pbtxt", GRAPH % ("leaky_relu", ALPHA))
         self.write("f.pbtxt", GRAPH % ("fails", ""))
-
-    def write(self, name, text):
-        with open(os.path.join(self.folder.name, name), "w") as file:
-            file.write(text)
-
-    def opc(self, *words):
-        return subprocess.run([OPC, "--config", "none", *words], cwd=self.folder.name, capture_output=True, text=True)
 
     def manifest(self):
         described = subprocess.run(
             [sys.executable, "-c",
              "import sys; sys.path[:0] = sys.argv[2:]; import acts; from opc import _manifest, _op\n"
              "open(sys.argv[1], 'w').write(_manifest.text_of(_op.describe(sorted(_op.operators))))",
-             os.path.join(self.folder.name, "g.ops.pbtxt"), self.ops, *[p for p in sys.path if p]],
+             os.path.join(self.folder, "g.ops.pbtxt"), self.ops, *[p for p in sys.path if p]],
             capture_output=True, text=True)  # fmt: skip
         self.assertEqual(described.returncode, 0, described.stderr)
 
     def test_runs_from_the_named_folder(self):
         x = np.array([[-4, -2, -1], [0, 1, 2]], "f")
-        np.save(os.path.join(self.folder.name, "x.npy"), x)
+        np.save(os.path.join(self.folder, "x.npy"), x)
         done = self.opc("run", "g.pbtxt", "--op-path", "ops", "--input", "x=@x.npy", "--outputs", "out")
         self.assertEqual(done.returncode, 0, done.stderr)
-        y = np.load(os.path.join(self.folder.name, "out", "y.npy"))
+        y = np.load(os.path.join(self.folder, "out", "y.npy"))
         np.testing.assert_array_equal(y, np.where(x > 0, x, x * np.float32(0.25)))
         self.assertEqual(sorted(os.listdir(self.ops)), ["acts.py"], "the user's folder is as it was")
 
@@ -78,7 +68,7 @@ class OpPath(unittest.TestCase):
 
     def test_a_manifest_runs_nothing_outside_of_the_named_folders(self):
         self.manifest()
-        path = os.path.join(self.folder.name, "g.ops.pbtxt")
+        path = os.path.join(self.folder, "g.ops.pbtxt")
         with open(path) as file:
             text = file.read()
         for module in ("os", "outside", "..outside", "a/b"):
@@ -91,7 +81,7 @@ class OpPath(unittest.TestCase):
 
     def test_a_damaged_manifest_is_an_error_that_says_where(self):
         self.manifest()
-        path = os.path.join(self.folder.name, "g.ops.pbtxt")
+        path = os.path.join(self.folder, "g.ops.pbtxt")
         with open(path) as file:
             text = file.read()
         for wrong, part in (

@@ -5,7 +5,6 @@ import os
 import signal
 import subprocess
 import sys
-import tempfile
 import textwrap
 import unittest
 
@@ -13,12 +12,13 @@ import numpy as np
 
 import opc
 
+from scratch import ScratchTest
+
 try:
     import torch
 except ImportError:
     torch = None
 
-OPC = os.path.join(os.environ["OPC_BUILD_DIR"], "bin", "opc")
 BATCH, STEPS = 16, 8
 RNG = np.random.default_rng(0)
 X = RNG.standard_normal((130, 6)).astype("f")
@@ -42,15 +42,7 @@ def bits(training):
     return {name: value.tobytes() for name, value in training.variables.items()}
 
 
-class Training(unittest.TestCase):
-    def setUp(self):
-        folder = tempfile.TemporaryDirectory()
-        self.addCleanup(folder.cleanup)
-        self.folder = folder.name
-
-    def path(self, name):
-        return os.path.join(self.folder, name)
-
+class Training(ScratchTest):
     def test_it_learns(self):
         run = opc.train(step(), {"x": X, "t": T}, epochs=40)
         self.assertEqual((run.step, run.epoch, run.steps_per_epoch), (320, 40, STEPS))
@@ -76,8 +68,7 @@ class Training(unittest.TestCase):
         step().save(self.path("step.pbtxt"))
         np.save(self.path("x.npy"), X)
         np.save(self.path("t.npy"), T)
-        subprocess.run([OPC, "--config", "none", "run", "step.pbtxt", "--feed-dataset", "x=@x.npy,t=@t.npy", "--shuffle", "--epochs", "3", "--resume", ck,
-                        "--save", "end.safetensors"], cwd=self.folder, check=True, capture_output=True)  # fmt: skip
+        self.command("run", "step.pbtxt", "--feed-dataset", "x=@x.npy,t=@t.npy", "--shuffle", "--epochs", "3", "--resume", ck, "--save", "end.safetensors")
         program = step().compile()
         program.load_weights(self.path("end.safetensors"))
         self.assertEqual({n: v.tobytes() for n, v in program.variables.items()}, bits(whole))

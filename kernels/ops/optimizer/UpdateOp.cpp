@@ -2,6 +2,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "optimizer/UpdateOp.h"
 
+#include <limits>
+
 namespace opc::ops::optimizer {
 
 const char *const kCommonDoc =
@@ -14,6 +16,41 @@ const char *const kRealScalars[] = {"learning_rate",    "scale_by_tensor", "bias
                                     "bias_correction2", "beta1_t",         "beta2_t"};
 const char *const kIntegerScalars[] = {"skip_if", "train_step"};
 constexpr char kNormsArg[] = "norms";
+
+/// Attributes that have a range: other values make no optimizer. What has none is finite.
+struct AttrRange {
+  const char *name;
+  float least, most;
+  bool isOpen; // `most` itself is not allowed
+};
+constexpr float kNoLimit = std::numeric_limits<float>::max();
+constexpr AttrRange kRanges[] = {{"beta1", 0, 1, true},
+                                 {"beta2", 0, 1, true},
+                                 {"decay_rate", 0, 1, false},
+                                 {"beta", 0, kNoLimit, false},
+                                 {"momentum_beta", 0, kNoLimit, false},
+                                 {"epsilon", 0, kNoLimit, false},
+                                 {"weight_decay", 0, kNoLimit, false},
+                                 {"l1", 0, kNoLimit, false},
+                                 {"l2", 0, kNoLimit, false},
+                                 {"lr_decay", 0, kNoLimit, false},
+                                 {"lars_coefficient", 0, kNoLimit, false},
+                                 {"learning_rate_val", -kNoLimit, kNoLimit, false},
+                                 {"dampening", -kNoLimit, kNoLimit, false}};
+
+Maybe<void> checkRanges(const UserOpDefWrapper &, const UserOpConfWrapper &conf) {
+  for (const AttrRange &r : kRanges) {
+    if (!conf.has_attr(r.name)) continue;
+    const float v = conf.attr<float>(r.name);
+    if (v >= r.least && (r.isOpen ? v < r.most : v <= r.most)) continue;
+    const std::string least = AttrValue(r.least).toString(), most = AttrValue(r.most).toString();
+    Error error = Error("OPC0205") << r.name << " is " << AttrValue(v).toString() << ", it should be ";
+    if (r.least < 0) return error << "finite";
+    if (r.most == kNoLimit) return error << least << " or more";
+    return error << "from " << least << (r.isOpen ? " to less than " : " to ") << most;
+  }
+  return Maybe<void>::Ok();
+}
 } // namespace
 
 Maybe<void> checkScalar(InferContext *ctx, const char *arg, DataType type, DataType orType) {
@@ -102,6 +139,7 @@ void gradientAttrs(OpRegistry &op) {
 std::function<void(OpRegistry &)> updates(const std::vector<std::string> &state) {
   return [=](OpRegistry &op) {
     op.With(gradientAttrs)
+        .SetCheckAttrFn(checkRanges)
         .SetTensorDescInferFn([=](InferContext *ctx) { return inferUpdate(ctx, state); })
         .SetInputArgModifyFn([=](GetInputArgModifier get, const UserOpConfWrapper &) {
           for (const char *arg : {"model", "model_copy"}) get(arg, 0)->set_is_mutable(true);

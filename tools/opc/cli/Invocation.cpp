@@ -5,6 +5,7 @@
 #include "DiagnosticJson.h"
 #include "DiagnosticText.h"
 #include "Log.h"
+#include "OptionRanges.h"
 #include "PluginOverrides.h"
 #include "PythonPlugins.h"
 #include "TextParts.h"
@@ -25,7 +26,7 @@ std::vector<Option> SharedFlags::options() {
        intoEach(&plugins, [](const std::string &path) { return std::optional(overridingPlugin(path)); })},
       {"--op-path", 0, "DIR", "a folder whose Python operators may run (repeatable)", &opPaths},
       {"--device", 0, "cpu|gpu", "where to run (default: cpu)", &device},
-      Option{"", 'j', "N", "threads to use (default: one for each core)", &threads}.range(1, 4096, "number of threads"),
+      within({"", 'j', "N", "threads to use (default: one for each core)", &threads}, ranges::kThreads),
       {"--json", 0, "", "one JSON document on standard output instead of text", &json},
       {"--quiet", 'q', "", "no summaries and notes", &quiet},
       {"--verbose", 'v', "", "say what is being done; twice: in detail", Repetitions{&verbose}},

@@ -7,6 +7,7 @@
 #include "GraphOutput.h"
 #include "JsonOutput.h"
 #include "NumberText.h"
+#include "OptionRanges.h"
 #include "OutputFiles.h"
 #include "Pipeline.h"
 #include "Session.h"
@@ -41,7 +42,8 @@ public:
         {"--output", 'o', "FILE", "where to write the graph; - is standard output (the default)", &output_, true},
         Option{"--emit", 0, "WHAT", "joint (forward and backward, the default) or backward", &emit_, true}.oneOf(
             {"joint", "backward"}),
-        Option{"--order", 0, "N", "2 adds second derivatives, NAME.grad.grad, and so on", &order_, true}.range(1, 4),
+        within({"--order", 0, "N", "2 adds second derivatives, NAME.grad.grad, and so on", &order_, true},
+               ranges::kOrder),
         {"--explain", 0, "NAME", "show the gradient's path to NAME, or where it stops", &explain_, true},
         Option{"--simplify", 0, "", "merge equal ops and fold constants in the result (default off)", &simplify_, true}
             .oneOf({"on", "off"}),

@@ -5,6 +5,7 @@
 #include "Invocation.h"
 #include "MeshText.h"
 #include "NumberText.h"
+#include "OptionRanges.h"
 #include "SimulationReport.h"
 
 #include <algorithm>
@@ -22,8 +23,8 @@ std::vector<Option> MeshFlags::options() {
       Option{"--stage", 0, "GLOBS=RANKS", "the ranks of a pipeline stage's ops: 'emb*,layer0*=0-1' (repeatable)",
              intoEach(&stages_, parseStage), true}
           .taking("GLOBS=RANKS", "e.g. --stage 'layer0*,emb*=0-1'"),
-      Option{"--micro-batches", 0, "N", "cut the batch of a training step into N (pipelines)", &microBatches_, true}
-          .range(1, 4096),
+      within({"--micro-batches", 0, "N", "cut the batch of a training step into N (pipelines)", &microBatches_, true},
+             ranges::kMicroBatches),
       {"--cluster", 0, "FILE", "plan with the speeds and the memory of the devices that this JSON file describes",
        &cluster_, true},
       Option{"--device-memory", 0, "SIZE", "bytes that a device has: 16G", &deviceMemory_, true}.bytes("16G"),

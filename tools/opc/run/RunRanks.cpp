@@ -6,6 +6,7 @@
 #include "Launcher.h"
 #include "MpiModule.h"
 #include "NumberText.h"
+#include "OptionRanges.h"
 
 #include <algorithm>
 #include <condition_variable>
@@ -16,15 +17,15 @@
 namespace opc::cli {
 
 namespace {
-constexpr int64_t kMostRanks = 4096;
+constexpr auto kMostRanks = static_cast<int64_t>(ranges::kRanks.most);
 constexpr int kChannels = 16; // the plan's streams, and the last one for the end of the command
 } // namespace
 
 std::vector<Option> RankJob::options() {
   std::vector<Option> options = {
-      Option{"--ranks", 0, "N", "run on N ranks: processes that mpirun starts, or threads with --in-process", &given_,
-             true}
-          .range(1, kMostRanks),
+      within({"--ranks", 0, "N", "run on N ranks: processes that mpirun starts, or threads with --in-process", &given_,
+              true},
+             ranges::kRanks),
       {"--in-process", 0, "", "the ranks are threads of this process", &inProcess_},
       Option{"--timeout", 0, "S", "seconds that a rank waits for another one before the run ends (default 300)",
              &timeout_}

@@ -5,6 +5,7 @@
 #include "Invocation.h"
 #include "NearestNames.h"
 #include "NumberText.h"
+#include "OptionRanges.h"
 #include "TextParts.h"
 
 #include <algorithm>
@@ -96,7 +97,7 @@ std::pair<std::string, std::string> splitSpec(const std::string &text) {
 
 std::optional<LossScale> readLossScale(const std::string &text) {
   const auto factor = parseReal(text);
-  if (!factor || !(*factor > 0) || *factor > 1e300) return std::nullopt;
+  if (!factor || !ranges::kLossScale.has(*factor)) return std::nullopt;
   return LossScale{false, *factor};
 }
 
@@ -106,13 +107,14 @@ std::optional<TrainingFlags::Warmup> TrainingFlags::readWarmup(const std::string
   const auto [steps, factor] = splitSpec(text);
   const auto n = parseInteger<int64_t>(steps);
   const auto from = factor.empty() ? std::optional<double>(0) : parseReal(factor);
-  if (!n || *n < 1 || !from || !(*from >= 0) || *from > 1e300) return std::nullopt;
+  if (!n || !ranges::kWarmup.has(static_cast<double>(*n)) || !from || !ranges::kWarmupFactor.has(*from))
+    return std::nullopt;
   return Warmup{*n, *from};
 }
 
 bool TrainingFlags::readRecompute(const std::string &text) {
   const auto segments = parseInteger<uint32_t>(text);
-  if (text.empty() || text == "!" || (segments && *segments < 2)) return false;
+  if (text.empty() || text == "!" || (segments && !ranges::kSegments.has(*segments))) return false;
   if (segments || text == "sqrt")
     recompute_.segments = segments ? int64_t{*segments} : -1;
   else
@@ -132,23 +134,24 @@ std::vector<Option> TrainingFlags::options() {
        "make a training step: sgd, momentum, adam, adamw, lamb, rmsprop, adagrad or lars, with attributes of its "
        "update op",
        &optimizer_, true},
-      Option{"--lr", 0, "X", "the learning rate", &rate_, true}.from(0),
+      within({"--lr", 0, "X", "the learning rate", &rate_, true}, ranges::kRate),
       {"--schedule", 0, "TYPE[:KEY=VALUE,...]",
        "how the rate changes: cosine, step, multi_step, polynomial, ... with attributes of learning_rate_schedule",
        &schedule_},
       Option{"--warmup", 0, "N[:FACTOR]", "rise linearly from FACTOR (default 0) times the rate over N steps",
              into(&warmup_, readWarmup)}
           .taking("a number of steps from 1, and a factor from 0 behind a colon"),
-      Option{"--weight-decay", 0, "X", "decay the weights (adamw, lamb, lars: decoupled; else an L2 term)",
-             &weightDecay_}
-          .from(0),
+      within({"--weight-decay", 0, "X", "decay the weights (adamw, lamb, lars: decoupled; else an L2 term)",
+              &weightDecay_},
+             ranges::kWeightDecay),
       {"--no-decay", 0, "GLOB", "variables that do not decay (repeatable)", &noDecay_},
-      Option{"--clip-norm", 0, "X", "scale the gradients down when their 2-norm exceeds X", &clip_}.above(0),
+      within({"--clip-norm", 0, "X", "scale the gradients down when their 2-norm exceeds X", &clip_},
+             ranges::kClipNorm),
       Option{"--loss-scale", 0, "X|dynamic", "scale the loss during the backward pass; dynamic adapts it",
              into(&lossScale_, wordOr("dynamic", LossScale{true, 65536}, readLossScale))}
           .taking("a number above 0, or dynamic"),
-      Option{"--accumulate", 0, "K", "update once in K steps, with the mean of their gradients", &accumulate_}.range(
-          1, 4294967295),
+      within({"--accumulate", 0, "K", "update once in K steps, with the mean of their gradients", &accumulate_},
+             ranges::kAccumulate),
       Option{"--recompute", 0, "GLOB|sqrt|N",
              "forward ops to compute again in the backward pass (repeatable; !GLOB takes out): less memory. sqrt, or a "
              "number: keep what crosses the cheapest cuts into so many segments",

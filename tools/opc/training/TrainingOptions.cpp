@@ -2,6 +2,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "TrainingOptions.h"
 
+#include "OptionRanges.h"
+
 #include <utility>
 
 namespace opc::cli {
@@ -52,7 +54,7 @@ std::optional<BestMetric> readBestMetric(const std::string &text) {
 
 std::vector<Option> TrainingOptions::options() {
   auto count = [](const char *name, const char *doc, OptionTarget to) {
-    return Option{name, 0, "N", doc, to}.range(1, 1099511627776); // 2^40
+    return within({name, 0, "N", doc, to}, ranges::kCount);
   };
   auto stopKinds = [](const std::string &text) {
     const std::optional<TrapKinds> kinds = readTrapKinds(text);
@@ -79,7 +81,7 @@ std::vector<Option> TrainingOptions::options() {
       count("--patience", "stop when METRIC was not better N times in a row", &patience),
       {"--resume", 0, "FILE", "go on from a checkpoint, exactly as if the run had not been stopped", &resume},
       {"--other-graph", 0, "", "--resume with a graph that computes something else than the checkpoint's", &otherGraph},
-      Option{"--lr", 0, "X", "another learning rate than the graph's", &learningRate}.from(0),
+      within({"--lr", 0, "X", "another learning rate than the graph's", &learningRate}, ranges::kRate),
       {"--validate", 0, "NAME=@FILE,...", "validation data, as for --feed-dataset (repeatable)", &validationFlags},
       {"--validate-graph", 0, "GRAPH", "what is computed on it, with the variables as they are: a forward graph",
        &validationGraph},

@@ -10,6 +10,7 @@ void bindRegistry(pybind11::module_ &module);
 void bindGraph(pybind11::module_ &module);
 void bindProgram(pybind11::module_ &module);
 void bindSession(pybind11::module_ &module);
+void bindOptions(pybind11::module_ &module);
 void bindTraining(pybind11::module_ &module);
 void bindPythonOps(pybind11::module_ &module);
 

@@ -22,8 +22,9 @@ void setMesh(CompileOptions &options, std::vector<int64_t> dims, const std::vect
              const std::vector<std::string> &stages, int64_t microBatches, uint64_t deviceMemory) {
   MeshRequest mesh;
   mesh.dims = std::move(dims);
-  for (int64_t d : mesh.dims)
-    if (d < 1) return check(refused(concat("a mesh has a dimension of ", d), "dimensions are 1 or more"));
+  if (!mesh.dims.empty() && !parseMesh(joined(mesh.dims, "x")))
+    return check(refused("a mesh has the dimensions " + joined(mesh.dims, "x"),
+                         "there are at most 8 dimensions and 1,048,576 devices"));
   if (mesh.dims.empty() || mesh.dims.size() > 4)
     return check(refused(concat("a mesh has ", mesh.dims.size(), " dimensions"), "states are planned on 1 to 4"));
   for (const std::string &text : pins) {
@@ -34,6 +35,10 @@ void setMesh(CompileOptions &options, std::vector<int64_t> dims, const std::vect
   for (const std::string &text : stages) {
     const auto stage = parseStage(text);
     if (!stage) return check(refused("'" + text + "' is no stage", "for example 'emb*,layer0*=0-1'"));
+    for (const int64_t rank : stage->placement.ranks)
+      if (rank >= mesh.devices())
+        return check(
+            refused(concat("the stage '", text, "' names rank ", rank, ", the mesh has ", mesh.devices()), ""));
     mesh.stages.push_back(*stage);
   }
   mesh.microBatches = microBatches;

@@ -11,6 +11,7 @@ PYBIND11_MODULE(_core, module) {
   opc::python::bindGraph(module);
   opc::python::bindProgram(module);
   opc::python::bindSession(module);
+  opc::python::bindOptions(module);
   opc::python::bindTraining(module);
   opc::python::bindPythonOps(module);
 }

@@ -4,6 +4,7 @@
 
 #include "DlpackArrays.h"
 #include "NearestNames.h"
+#include "OptionRanges.h"
 #include "PythonErrors.h"
 #include "PythonTurn.h"
 #include "TextParts.h"
@@ -22,6 +23,14 @@ py::str internedKey(const std::string &name) {
   PyObject *text = PyUnicode_FromStringAndSize(name.data(), static_cast<Py_ssize_t>(name.size()));
   PyUnicode_InternInPlace(&text); // names in calls are interned, too: one comparison of addresses finds them
   return py::reinterpret_steal<py::str>(text);
+}
+
+/// What is no number of steps is refused in words.
+int64_t stepCount(py::handle steps) {
+  int overflow = 0;
+  const long long n = PyLong_CheckExact(steps.ptr()) ? PyLong_AsLongLongAndOverflow(steps.ptr(), &overflow) : -1;
+  if (n >= 1 && cli::ranges::kCount.has(static_cast<double>(n))) return n;
+  return py::module_::import("opc._numbers").attr("steps")(steps).cast<int64_t>();
 }
 
 template <class List> [[noreturn]] void noSuch(const char *what, const std::string &name, const List &ports) {
@@ -46,10 +55,11 @@ PythonSession::PythonSession(std::shared_ptr<CompiledProgram> program, const Ses
   lent_.resize(interface_.inputs.size());
 }
 
-py::dict PythonSession::run(const py::dict &inputs, int64_t steps) {
+py::dict PythonSession::run(const py::dict &inputs, py::handle steps) {
   const Use use(this);
+  const int64_t n = stepCount(steps);
   for (const auto &[name, value] : inputs) feed(inputIndex(name), value);
-  runSteps(steps);
+  runSteps(n);
   py::dict outputs;
   for (size_t i = 0; i < interface_.outputs.size(); ++i)
     if (PyDict_SetItem(outputs.ptr(), PyList_GET_ITEM(outputKeys_.ptr(), static_cast<Py_ssize_t>(i)),

@@ -20,7 +20,7 @@ public:
   PythonSession(std::shared_ptr<CompiledProgram> program, const SessionOptions &options);
 
   /// Feeds what is given, runs, and gives every output.
-  pybind11::dict run(const pybind11::dict &inputs, int64_t steps);
+  pybind11::dict run(const pybind11::dict &inputs, pybind11::handle steps);
   /// An output of the last run.
   HostTensor fetch(const std::string &output) const;
   pybind11::array variable(const std::string &name);

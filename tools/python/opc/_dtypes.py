@@ -5,7 +5,7 @@ from typing import Any, Dict, Optional, Union
 import numpy as np
 
 from . import _core
-from ._errors import UsageError
+from ._errors import usage
 
 
 class DType(str):
@@ -62,5 +62,5 @@ def dtype(kind: Any) -> DType:
         try:
             return _KNOWN[np.dtype(kind) if kind is not None else None]
         except (KeyError, TypeError):
-            raise UsageError(f"no element type is called {kind!r}; there are {', '.join(sorted(_BITS))}", "OPC0204", "{}", 2) from None
+            raise usage(f"no element type is called {kind!r}; there are {', '.join(sorted(_BITS))}", code="OPC0204") from None
     return _KNOWN[name]

@@ -59,6 +59,19 @@ def make(code: str, text: str, document: str, exit_code: int) -> Error:
     return _CLASSES.get(exit_code, Error)(text, code, document, exit_code)
 
 
+def failure(exit_code: int, code: str, message: str, help: str = "") -> Error:
+    """The exception of what the package finds itself, in the words and with the findings of the command."""
+    from . import _core
+
+    text, document = _core.failure(exit_code, code, message, help)
+    return make(code, text.rstrip("\n"), document, exit_code)
+
+
+def usage(message: str, help: str = "", code: str = "OPC0003") -> Error:
+    """A UsageError: a value that does not fit."""
+    return failure(2, code, message, help)
+
+
 def warn(code: str, text: str, is_warning: bool) -> None:
     """A warning or note of a compilation that went well; notes are silent."""
     if is_warning:

@@ -4,9 +4,9 @@ import os
 import threading
 from typing import TYPE_CHECKING, Any, Callable, Dict, Iterable, List, Mapping, NamedTuple, Optional, Sequence, Tuple, Union
 
-from . import _core, _places
+from . import _core, _numbers, _options, _places
 from ._dtypes import DType, DTypeLike, dtype as _dtype
-from ._errors import UsageError
+from ._errors import usage
 from ._program import Program
 from .init import as_initializer
 from .optim import Optimizer
@@ -114,6 +114,8 @@ class name_scope:
     """Names of what is made within begin with "NAME."."""
 
     def __init__(self, name: str) -> None:
+        if not isinstance(name, str):
+            raise TypeError(f"a name is a str, not {name!r}")
         self.name = name
 
     def __enter__(self) -> "name_scope":
@@ -126,6 +128,8 @@ class name_scope:
 
 def scoped(name: str) -> str:
     """The name within the present scopes."""
+    if not isinstance(name, str):
+        raise TypeError(f"a name is a str, not {name!r}")
     return "".join(getattr(_current, "scopes", ())) + name
 
 
@@ -133,6 +137,8 @@ class Graph:
     """A graph that is being built. As a context manager it is where ops without tensors go, and sources."""
 
     def __init__(self, name: str = "graph") -> None:
+        if not isinstance(name, str):
+            raise TypeError(f"the name of a graph is a str, not {name!r}")
         self.name = name
         self._message = _core.GraphMessage(name)
         self._tensors: Dict[str, Tensor] = {}
@@ -190,7 +196,7 @@ class Graph:
         if not isinstance(tensor, Tensor):
             raise TypeError(f"{tensor!r} is no tensor of a graph")
         if tensor.graph is not self:
-            raise UsageError(f"{tensor!r} belongs to graph '{tensor.graph.name}', not to '{self.name}'", "OPC0107", "{}", 2)
+            raise usage(f"{tensor!r} belongs to graph '{tensor.graph.name}', not to '{self.name}'", code="OPC0107")
 
     def tensor(self, name: str) -> Tensor:
         """A tensor by its name, "fc1/out_0", or by that of an input, variable or output."""
@@ -224,29 +230,12 @@ class Graph:
         tensors, beside those that tensors say themselves. stages: "GLOBS=RANKS" of a pipeline. simplify, fuse: whether equal,
         dead and no-op ops go, and whether ops are joined. train: whether the step that a loaded OneFlow job asks for is made.
         """
-        return Program(_core.compile(self._file, self._content(), self._options(shapes, mesh, sbp, stages, micro_batches, device_memory, simplify, fuse, train)))
+        given = {name: value for name, value in locals().items() if name != "self"}
+        return Program(_core.compile(self._file, self._content(), self._options(**given)))
 
-    def _options(
-        self,
-        shapes: Optional[Mapping[str, Sequence[int]]] = None,
-        mesh: Optional[Sequence[int]] = None,
-        sbp: Optional[Mapping[str, str]] = None,
-        stages: Sequence[str] = (),
-        micro_batches: int = 1,
-        device_memory: int = 0,
-        simplify: bool = True,
-        fuse: bool = True,
-        train: bool = True,
-    ) -> Any:
-        options = _core.CompileOptions()
-        options.shapes = {name: list(shape) for name, shape in (shapes or {}).items()}
-        options.simplify, options.fuse, options.train = simplify, fuse, train
-        if mesh is not None:
-            pins = [f"{name}={states}" for name, states in {**self._pins, **(sbp or {})}.items()]
-            options.set_mesh(list(mesh), pins, list(stages), micro_batches, device_memory)
-        elif sbp or stages or micro_batches != 1 or device_memory:
-            raise UsageError("sbp, stages, micro_batches and device_memory are for a mesh: compile(mesh=(2, 4), ...)", "OPC0003", "{}", 2)
-        return options
+    def _options(self, **given: Any) -> Any:
+        """What is given of compile's parameters, as the compiler takes it."""
+        return _options.request(_options.bound(Graph.compile, given), self._pins)
 
     @property
     def _file(self) -> str:
@@ -276,8 +265,8 @@ class Graph:
         wrt: tensors, names or globs of variables and inputs; all trainable variables when not given. order: 2 adds
         second derivatives, "NAME.grad.grad". dy_inputs: the losses' own gradients are inputs "LOSS.dy" instead of ones.
         """
-        options = self._options(shapes)
-        options.set_gradient(_targets(loss), _targets(wrt) if wrt is not None else [], order, dy_inputs, False)
+        options = self._options(shapes=shapes)
+        options.set_gradient(_targets(loss), _targets(wrt) if wrt is not None else [], _numbers.whole(order, "order"), bool(dy_inputs), False)
         graph, gradients = Graph._read(self.name, self._content(), options)
         graph.gradients = {name: graph.tensor(tensor) for name, (tensor, _) in gradients.items() if tensor}
         graph._pins = dict(self._pins)
@@ -298,10 +287,16 @@ class Graph:
         factor, or "dynamic". recompute: compute the forward pass again in so many segments (-1: the root of their number).
         """
         groups = [optimizer] if isinstance(optimizer, Optimizer) else list(optimizer)
-        dynamic = loss_scale == "dynamic"
-        options = self._options(shapes)
+        for group in groups:
+            if not isinstance(group, Optimizer):
+                raise TypeError(f"{group!r} is no optimizer: opc.optim has SGD, Adam and others")
+        dynamic = isinstance(loss_scale, str) and loss_scale == "dynamic"
+        scale = 65536.0 if dynamic else _numbers.real(loss_scale, "loss_scale", also='"dynamic"')
+        accumulate = _numbers.whole(accumulate, "accumulate")
+        recompute = _numbers.whole(recompute, "recompute", also="0 for none, or -1 for the root of the number of ops", allowed=(0, -1))
+        options = self._options(shapes=shapes)
         options.set_gradient(_targets(loss), [], 1, False, False)
-        options.set_training([g.request for g in groups], accumulate, 65536.0 if dynamic else float(loss_scale), dynamic, recompute)
+        options.set_training([g.request for g in groups], accumulate, scale, dynamic, recompute)
         graph, _ = Graph._read(self.name, self._content(), options)
         graph._pins = dict(self._pins)
         return graph
@@ -351,7 +346,7 @@ def _graph_of(inputs: Mapping[str, Any]) -> Graph:
             raise TypeError(f"{tensor!r} is no tensor of a graph")
     graph = current_graph()
     if graph is None:
-        raise UsageError("an op without inputs needs a graph: build it within `with graph:`", "OPC0107", "{}", 2)
+        raise usage("an op without inputs needs a graph", "build it within `with graph:`", "OPC0107")
     return graph
 
 

@@ -5,7 +5,7 @@ from typing import Any, Dict, Iterator, MutableMapping, Optional, Tuple, Union
 
 import numpy as np
 
-from . import _core
+from . import _core, _numbers
 from ._dtypes import DType, dtype
 
 
@@ -43,7 +43,13 @@ class Session:
 
     def __init__(self, program: "Program", seed: int = 0, threads: int = 0, max_memory: int = 0, ranks: int = 0) -> None:
         self.program = program
-        self._core = _core.Session(program._core, seed, threads, max_memory, ranks)
+        self._core = _core.Session(
+            program._core,
+            _numbers.seed(seed),
+            _numbers.whole(threads, "threads", also="0 for as many as there are cores", allowed=(0,)),
+            _numbers.size(max_memory, "max_memory"),
+            _numbers.whole(ranks, "ranks", also="0 for as many as the program has", allowed=(0,)),
+        )
         self.variables = Variables(self._core)
 
     def load_weights(self, path: Union[str, "os.PathLike[str]"], partial: bool = False) -> int:
@@ -77,7 +83,7 @@ class Session:
 
     @step.setter
     def step(self, value: int) -> None:
-        self._core.step = value
+        self._core.step = _numbers.count(value, "step", also="0 for the first one")
 
     @property
     def inputs(self) -> Dict[str, Tuple[Tuple[int, ...], DType]]:

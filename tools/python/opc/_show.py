@@ -4,7 +4,7 @@ import collections
 import html
 from typing import Any, Dict, Iterable, List, Sequence
 
-from ._errors import UsageError
+from ._errors import usage
 from ._graph import Graph, Tensor
 
 _MOST_ROWS = 200
@@ -68,7 +68,7 @@ def text(graph: Graph, what: str, options: Dict[str, Any]) -> str:
     planned = what in ("memory", "sbp")
     parts = {"summary": lambda f: _summary(graph, f), "ops": _ops, "tensors": _tensors, "memory": _memory, "sbp": _sbp}
     if what not in parts:
-        raise UsageError(f"show has no '{what}'; there are {', '.join(parts)}", "OPC0003", "{}", 2)
+        raise usage(f"show has no '{what}'; there are {', '.join(parts)}")
     return parts[what](graph.facts(planned, **options))
 
 

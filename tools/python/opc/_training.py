@@ -11,8 +11,8 @@ from typing import Any, Callable, Dict, List, Mapping, Optional, Union
 
 import numpy as np
 
-from . import _core
-from ._errors import ExecutionError, UsageError
+from . import _core, _numbers
+from ._errors import ExecutionError, failure, usage
 from ._graph import Graph
 from ._program import Program, Session
 
@@ -65,13 +65,13 @@ class Training:
         complete file at any time. A state that is not finite is not written (OPC0621)."""
         odd = _core.write_checkpoint(self.session._core, path, self.step, self.epoch, self.seed, self._notes, False)
         if odd:
-            raise ExecutionError(f"the variables {', '.join(odd)} are not finite after step {self.step}: {path} is left as it was", "OPC0621", "{}", 5)
+            raise failure(5, "OPC0621", f"the variables {', '.join(odd)} are not finite after step {self.step}", f"{path} is left as it was; go on from it with a smaller rate")
 
     def resume(self, path: str) -> None:
         """Goes on from a checkpoint. OPC0712 when it is of another run: other data, batches, order or seed."""
         step, _, seed, _ = _core.read_checkpoint(self.session._core, path, self._notes)
         if seed != self.seed:
-            raise UsageError(f"{path} is of a run with seed {seed}, this one has seed {self.seed}", "OPC0712", "{}", 2)
+            raise usage(f"{path} is of a run with seed {seed}, this one has seed {self.seed}", "leave out seed=", "OPC0712")
         self.step = step
 
 
@@ -125,6 +125,25 @@ class _Validation:
         return {name: math.fsum(values) / len(values) for name, values in sums.items()}
 
 
+def _check_together(
+    epochs: Optional[int], steps: Optional[int], save: Any, save_every: int, validate: Any, validate_graph: Any, validate_every: int
+) -> None:
+    """What one parameter says of another."""
+    if epochs is not None and steps is not None:
+        raise usage("epochs and steps both say when to stop", "give one of them")
+    if save_every and not save:
+        raise usage("save_every goes with save", 'save="run.safetensors", save_every=100')
+    if (validate is None) != (validate_graph is None):
+        raise usage("validate and validate_graph go together", 'validate={"x": x_test, "label": labels_test}, validate_graph=forward')
+    if validate_every and validate is None:
+        raise usage("validate_every goes with validate")
+
+
+def _odd(line: Mapping[str, Any]) -> str:
+    """"loss nan": the numbers that are not finite."""
+    return "  ".join(f"{k} {v}" for k, v in line.items() if not math.isfinite(v))
+
+
 def _seed_of(path: str, given: Optional[int]) -> int:
     if given is not None:
         return given
@@ -163,6 +182,11 @@ def train(
     validate, validate_graph, validate_every: the means of a forward graph's outputs over other data, as "val.NAME"; after
     each epoch when not said. on_step(training, line): sees each step; True ends the run. progress: by default on a terminal.
     """
+    epochs = None if epochs is None else _numbers.count(epochs, "epochs")
+    steps = None if steps is None else _numbers.count(steps, "steps")
+    save_every = _numbers.count(save_every, "save_every", also="0 for the end alone")
+    validate_every = _numbers.count(validate_every, "validate_every", also="0 for each epoch")
+    _check_together(epochs, steps, save, save_every, validate, validate_graph, validate_every)
     program = step.compile() if isinstance(step, Graph) else step
     chosen = _seed_of(resume or "", seed)
     session = program.session(seed=chosen, threads=threads, ranks=ranks)
@@ -184,7 +208,7 @@ def train(
                 log.write(line["step"], line["epoch"], [(k, v) for k, v in line.items() if k not in ("step", "epoch")])
             bar.show(line)
             if stop_on_nan and not all(math.isfinite(v) for v in line.values()):
-                raise ExecutionError(f"step {training.step} gave a value that is not finite: {line}", "OPC0621", "{}", 5)
+                raise failure(5, "OPC0621", f"{_odd(line)} at step {training.step}", "a smaller rate, or clip_norm= of the optimizer, keeps the numbers small")
             if save and save_every and training.step % save_every == 0:
                 if log:
                     log.flush()

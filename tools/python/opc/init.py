@@ -45,14 +45,20 @@ def truncated_normal(mean: float = 0.0, std: float = 1.0) -> Initializer:
 _NORMS = {"fan_in": "kFanIn", "fan_out": "kFanOut", "average": "kAverage"}
 
 
+def _norm(mode: str) -> str:
+    if mode not in _NORMS:
+        raise ValueError(f"mode is {', '.join(_NORMS)}, not {mode!r}")
+    return _NORMS[mode]
+
+
 def xavier(mode: str = "fan_in") -> Initializer:
     """Glorot's. mode: fan_in, fan_out or average."""
-    return Initializer("xavier_conf", variance_norm=_NORMS[mode])
+    return Initializer("xavier_conf", variance_norm=_norm(mode))
 
 
 def msra(mode: str = "fan_in") -> Initializer:
     """He's. mode: fan_in, fan_out or average."""
-    return Initializer("msra_conf", variance_norm=_NORMS[mode])
+    return Initializer("msra_conf", variance_norm=_norm(mode))
 
 
 def arange(start: float = 0.0, step: float = 1.0, axis: int = -1) -> Initializer:

@@ -2,6 +2,9 @@
 # SPDX-License-Identifier: Apache-2.0
 from typing import Any, Dict, Optional, Sequence, Tuple
 
+from . import _numbers
+from ._errors import usage
+
 
 class Schedule:
     """How the rate changes from step to step: the attributes of the op learning_rate_schedule."""
@@ -10,7 +13,9 @@ class Schedule:
         self.attrs: Dict[str, Any] = dict(attrs)
         if decay_type and decay_type != "constant":
             self.attrs["decay_type"] = decay_type
+        warmup = _numbers.whole(warmup, "warmup", also="0 for none", allowed=(0,))
         if warmup:
+            warmup_from = _numbers.real(warmup_from, "warmup_from")
             self.attrs.update(warmup_type="linear", warmup_batches=warmup, warmup_multiplier=warmup_from)
 
 
@@ -43,8 +48,14 @@ class Optimizer:
 
     def __init__(self, op: str, lr: float, attrs: Dict[str, Any], decay_attr: str, weight_decay: float = 0.0, schedule: Optional[Schedule] = None,
                  clip_norm: float = 0.0, variables: Sequence[str] = (), no_decay: Sequence[str] = ()) -> None:
+        if schedule is not None and not isinstance(schedule, Schedule):
+            raise TypeError(f"{schedule!r} is no schedule: opc.optim has cosine, step, multi_step and constant")
+        for name, globs in (("variables", variables), ("no_decay", no_decay)):
+            if isinstance(globs, str) or not all(isinstance(g, str) for g in globs):
+                raise TypeError(f"{name} is a sequence of globs, such as ['fc*.w'], not {globs!r}")
         self.request = {
-            "op": op, "lr": lr, "attrs": attrs, "decay_attr": decay_attr, "weight_decay": weight_decay, "clip_norm": clip_norm,
+            "op": op, "lr": _numbers.real(lr, "lr"), "attrs": attrs, "decay_attr": decay_attr, "weight_decay": _numbers.real(weight_decay, "weight_decay"),
+            "clip_norm": _numbers.real(clip_norm, "clip_norm", also="0 for none", allowed=(0,)),
             "schedule": schedule.attrs if schedule else {}, "variables": list(variables), "no_decay": list(no_decay),
         }  # fmt: skip
 
@@ -52,12 +63,20 @@ class Optimizer:
 def SGD(lr: float, momentum: float = 0.0, dampening: float = 0.0, nesterov: bool = False, **options: Any) -> Optimizer:
     """Stochastic gradient descent; weight_decay is an L2 term."""
     if not momentum:
+        if nesterov:
+            raise usage("nesterov is for a momentum", "SGD(lr, momentum=0.9, nesterov=True)")
         return Optimizer("sgd_update", lr, {}, "l2", **options)
     return Optimizer("momentum_update", lr, {"beta": momentum, "dampening": dampening, "nesterov": nesterov}, "l2", **options)
 
 
+def _means(betas: Tuple[float, float]) -> Dict[str, float]:
+    if isinstance(betas, (str, float, int)) or len(betas) != 2:
+        raise TypeError(f"betas is a pair of numbers, such as (0.9, 0.999), not {betas!r}")
+    return {"beta1": betas[0], "beta2": betas[1]}
+
+
 def _adam(lr: float, betas: Tuple[float, float], eps: float, amsgrad: bool, decay: str, options: Dict[str, Any]) -> Optimizer:
-    return Optimizer("adam_update", lr, {"beta1": betas[0], "beta2": betas[1], "epsilon": eps, "amsgrad": amsgrad}, decay, **options)
+    return Optimizer("adam_update", lr, {**_means(betas), "epsilon": eps, "amsgrad": amsgrad}, decay, **options)
 
 
 def Adam(lr: float = 1e-3, betas: Tuple[float, float] = (0.9, 0.999), eps: float = 1e-8, amsgrad: bool = False, **options: Any) -> Optimizer:
@@ -83,7 +102,7 @@ def Adagrad(lr: float = 1e-2, lr_decay: float = 0.0, eps: float = 1e-10, **optio
 
 def Lamb(lr: float = 1e-3, betas: Tuple[float, float] = (0.9, 0.999), eps: float = 1e-6, **options: Any) -> Optimizer:
     """LAMB (You et al., 2019)."""
-    return Optimizer("lamb_update", lr, {"beta1": betas[0], "beta2": betas[1], "epsilon": eps}, "weight_decay", **options)
+    return Optimizer("lamb_update", lr, {**_means(betas), "epsilon": eps}, "weight_decay", **options)
 
 
 def Lars(lr: float = 1e-2, momentum: float = 0.9, coefficient: float = 1e-4, eps: float = 1e-9, **options: Any) -> Optimizer:

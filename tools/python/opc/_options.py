@@ -1,0 +1,49 @@
+"""What `Graph.compile` was given, checked, as the compiler takes it."""
+# SPDX-License-Identifier: Apache-2.0
+import difflib
+import inspect
+from types import SimpleNamespace
+from typing import Any, Callable, List, Mapping
+
+from . import _core, _numbers
+from ._errors import usage
+
+
+def bound(function: Callable[..., Any], given: Mapping[str, Any]) -> SimpleNamespace:
+    """The parameters of `function` behind the first one, with its defaults where nothing is given."""
+    known = {p.name: p.default for p in list(inspect.signature(function).parameters.values())[1:]}
+    for name in given:
+        if name not in known:
+            near = difflib.get_close_matches(name, known, 1)
+            raise TypeError(f"{function.__name__}() takes no '{name}'" + (f"; did you mean '{near[0]}'?" if near else f"; it takes {', '.join(known)}"))
+    return SimpleNamespace(**{**known, **given})
+
+
+def _mapping(value: Any, name: str, example: str) -> Mapping[str, Any]:
+    if value is not None and not isinstance(value, Mapping):
+        raise TypeError(f"{name} is a dict, such as {example}, not {value!r}")
+    return value or {}
+
+
+def _texts(value: Any, name: str, example: str) -> List[str]:
+    if isinstance(value, str) or not all(isinstance(v, str) for v in value):
+        raise TypeError(f"{name} is a sequence of str, such as {example}, not {value!r}")
+    return list(value)
+
+
+def request(o: SimpleNamespace, pins: Mapping[str, str]) -> Any:
+    """The core's options for the parameters of `Graph.compile`; `pins` are the states that tensors say themselves."""
+    options = _core.CompileOptions()
+    options.shapes = {name: list(_numbers.dims(dims, f"the shape of '{name}'")) for name, dims in _mapping(o.shapes, "shapes", '{"x": (32, 784)}').items()}
+    options.simplify, options.fuse, options.train = bool(o.simplify), bool(o.fuse), bool(o.train)
+    sbp, stages = _mapping(o.sbp, "sbp", '{"fc*.w": "S(0)"}'), _texts(o.stages, "stages", '["emb*=0-1"]')
+    micro_batches, memory = _numbers.whole(o.micro_batches, "micro_batches"), _numbers.size(o.device_memory, "device_memory")
+    if o.mesh is not None:
+        states = {**pins, **sbp}
+        for name, state in states.items():
+            if not isinstance(name, str) or not isinstance(state, str):
+                raise TypeError(f"sbp has globs of tensors and their states, both str, such as {{'fc*.w': 'S(0)'}}, not {{{name!r}: {state!r}}}")
+        options.set_mesh(list(_numbers.dims(o.mesh, "mesh", 1, "(2, 4)")), [f"{n}={s}" for n, s in states.items()], stages, micro_batches, memory)
+    elif sbp or stages or micro_batches != 1 or memory:
+        raise usage("sbp, stages, micro_batches and device_memory are for a mesh", "compile(mesh=(2, 4), ...)")
+    return options
