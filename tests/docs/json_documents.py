@@ -157,6 +157,12 @@ class Documents(unittest.TestCase):
         open_graph = self.file("open.pbtxt", NUMBERS.replace("dim: 2 dim: 3 } data_type: kFloat } } }", "dim: -1 dim: 3 } data_type: kFloat } } }", 1))
         self.assertEqual(self.check("show", "show", open_graph, "--json")["inputs"][0]["shape"], [-1, 3])
 
+    def test_diff(self):
+        changed = self.file("changed.pbtxt", NUMBERS.replace('"ln"', '"log"').replace("ln/y_0", "log/y_0").replace("broadcast_add", "broadcast_sub"))
+        self.assertTrue(self.check("diff", "diff", self.graph, self.graph, "--json")["same"])
+        document = self.check("diff", "diff", self.graph, changed, "--mesh", "2", "--as", "json", code=1)
+        self.assertEqual({f["kind"] for f in document["findings"]} & {"names", "structural"}, {"names", "structural"})
+
     def test_run(self):
         given = ("run", self.graph, "--input", "x=1,2,3,4,5,6", "--json")
         self.check("run", *given, "--print", "all", "--stats", "--timing", "--profile", "--repeat", "3")

@@ -11,6 +11,7 @@ const std::vector<CommandEntry> &commandList() {
       {"compile", "lower a graph to a runnable plan, or stop at any phase", makeCompileCommand},
       {"run", "execute a graph or plan; compare with expected values", makeRunCommand},
       {"grad", "add gradients to a graph; check and explain them", makeGradCommand},
+      {"diff", "semantic difference of two graphs or plans", makeDiffCommand},
       {"show", "inspect a graph or plan: inputs, outputs, ops, tensors, memory, phases", makeShowCommand},
       {"ops", "list or describe registered operators and kernels", makeOpsCommand},
       {"plugin", "check a plugin library", makePluginCommand},

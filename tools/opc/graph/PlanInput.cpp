@@ -46,6 +46,9 @@ GraphFacts factsOfPlan(const PlanDescription &plan) {
     op.range.column = t.where.column;
     info.ops.push_back(std::move(op));
   }
+  info.costs.peakBytes = plan.arenaBytes;
+  info.costs.persistentBytes = plan.persistentBytes;
+  info.costs.tasks = plan.tasks.size();
   MemoryFacts &memory = info.memory;
   memory.arenaBytes = plan.arenaBytes;
   memory.persistentBytes = plan.persistentBytes;

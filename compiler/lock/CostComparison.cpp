@@ -1,0 +1,190 @@
+// What differs in what the compiler decided for two graphs.
+// SPDX-License-Identifier: Apache-2.0
+#include "CostComparison.h"
+
+#include <charconv>
+#include <cmath>
+#include <map>
+#include <tuple>
+
+namespace opc {
+namespace {
+
+/// "1,234,567".
+std::string countOf(double value) {
+  std::string digits = std::to_string(static_cast<uint64_t>(std::max(value, 0.0)));
+  for (size_t i = digits.size(); i > 3;) digits.insert(i -= 3, ",");
+  return digits;
+}
+
+/// " (-17.7 %)"; nothing when there was nothing.
+std::string percentOf(double was, double is) {
+  if (!(was > 0)) return "";
+  char text[64];
+  const double percent = 100 * (is / was - 1);
+  const auto end = std::to_chars(text, text + sizeof text, percent, std::chars_format::general, 3).ptr;
+  return std::string(" (") + (percent > 0 ? "+" : "") + std::string(text, end) + " %)";
+}
+
+class Decisions {
+public:
+  Decisions(const FactNodes &a, const FactNodes &b, const GraphMatch &match, const ComparisonOptions &options,
+            std::vector<GraphFinding> *findings)
+      : a_(a), b_(b), options_(options), findings_(*findings) {
+    for (size_t n = 0; n < b.size(); ++n) {
+      const FactNode &now = b.nodes[n];
+      nodes_.try_emplace(now.name, &now);
+      if (match.ofB[n] < 0) continue;
+      const FactNode &old = a.nodes[static_cast<size_t>(match.ofB[n])];
+      names_.try_emplace(old.name, now.name);
+      const std::vector<GraphTensor> x = tensorsOf(a, old), y = tensorsOf(b, now);
+      for (const GraphTensor &t : x)
+        for (const GraphTensor &u : y)
+          if (old.kind != NodeKind::kOp || t.name == u.name) tensors_.try_emplace(t.tensor, u.tensor);
+    }
+  }
+
+  void run() {
+    const bool meshes = !a_.facts->mesh.ops.empty() && !b_.facts->mesh.ops.empty();
+    if (options_.sbp && meshes) compareStates();
+    if (options_.boxing && meshes) compareTransitions();
+    if (options_.tasks) compareKernels();
+    if (options_.cost) compareCosts();
+  }
+
+private:
+  static std::vector<GraphTensor> tensorsOf(const FactNodes &graph, const FactNode &node) {
+    switch (node.kind) {
+    case NodeKind::kInput: return {graph.facts->inputs[node.index]};
+    case NodeKind::kVariable: return {graph.facts->variables[node.index]};
+    case NodeKind::kOp: return graph.facts->ops[node.index].outputs;
+    case NodeKind::kOutput: break;
+    }
+    return {};
+  }
+
+  /// What a's name is called in b.
+  static std::string called(const std::map<std::string, std::string> &names, const std::string &name) {
+    const auto found = names.find(name);
+    return found == names.end() ? name : found->second;
+  }
+
+  GraphFinding &add(const char *rule, ChangeSubject subject, Severity severity, const std::string &op,
+                    std::string message, std::string expected, std::string found) {
+    GraphFinding f;
+    f.rule = rule;
+    f.subject = subject;
+    f.severity = severity;
+    f.op = op;
+    if (const auto node = nodes_.find(op); node != nodes_.end()) f.range = node->second->range;
+    f.message = std::move(message);
+    f.expected = std::move(expected);
+    f.found = std::move(found);
+    findings_.push_back(std::move(f));
+    return findings_.back();
+  }
+
+  void compareStates() {
+    const MeshFacts &x = a_.facts->mesh, &y = b_.facts->mesh;
+    const auto placementOf = [](const MeshFacts &mesh, const MeshFacts::Op &op) {
+      return op.placement < mesh.placements.size() ? mesh.placements[op.placement].toString() : std::string("?");
+    };
+    std::map<std::string, const MeshFacts::Op *> before;
+    for (const MeshFacts::Op &op : x.ops) before.try_emplace(called(names_, op.name), &op);
+    for (const MeshFacts::Op &op : y.ops) {
+      const auto found = before.find(op.name);
+      if (found == before.end() || found->second->type != op.type) continue;
+      const MeshFacts::Op &old = *found->second;
+      if (old.signature != op.signature)
+        add("SBP_CHANGED", ChangeSubject::kStates, Severity::kError, op.name,
+            "signature " + old.signature + " => " + op.signature, old.signature, op.signature);
+      const std::string was = placementOf(x, old), is = placementOf(y, op);
+      if (was != is)
+        add("PLACEMENT_CHANGED", ChangeSubject::kStates, Severity::kError, op.name, "placement " + was + " -> " + is,
+            was, is);
+    }
+  }
+
+  using Transition = std::tuple<std::string, std::string, std::string, std::string, int32_t>;
+  static std::string tensorOf(const MeshFacts::Transition &t) { return t.tensors.empty() ? "?" : t.tensors[0]; }
+
+  void compareTransitions() {
+    std::map<Transition, std::vector<const MeshFacts::Transition *>> before;
+    for (const MeshFacts::Transition &t : a_.facts->mesh.transitions)
+      before[{called(tensors_, tensorOf(t)), t.kind, t.from, t.to, t.meshDim}].push_back(&t);
+    for (const MeshFacts::Transition &t : b_.facts->mesh.transitions) {
+      auto &list = before[{tensorOf(t), t.kind, t.from, t.to, t.meshDim}];
+      if (list.empty()) {
+        addTransition("BOXING_ADDED", ChangeKind::kAdded, t);
+        continue;
+      }
+      list.pop_back();
+    }
+    for (const auto &[key, list] : before)
+      for (const MeshFacts::Transition *t : list) addTransition("BOXING_REMOVED", ChangeKind::kRemoved, *t);
+  }
+  void addTransition(const char *rule, ChangeKind change, const MeshFacts::Transition &t) {
+    const std::string text = describe(t);
+    const bool added = change == ChangeKind::kAdded;
+    GraphFinding &f =
+        add(rule, ChangeSubject::kTransition, Severity::kError, "", text, added ? "" : text, added ? text : "");
+    f.change = change;
+    f.tensor = tensorOf(t);
+  }
+  static std::string describe(const MeshFacts::Transition &t) {
+    return t.kind + " " + t.from + " -> " + t.to + ", " + countOf(static_cast<double>(t.bytes)) + " bytes a step";
+  }
+
+  void compareKernels() {
+    std::map<std::string, std::string> before;
+    for (const GraphTask &t : a_.facts->tasks) before.try_emplace(called(names_, t.op), t.kernel);
+    for (const GraphTask &t : b_.facts->tasks) {
+      const auto found = before.find(t.op);
+      if (found == before.end() || found->second == t.kernel) continue;
+      add("KERNEL_CHANGED", ChangeSubject::kKernel, Severity::kWarning, t.op,
+          "kernel " + found->second + " -> " + t.kernel, found->second, t.kernel);
+    }
+  }
+
+  void compareCosts() {
+    const CostFacts &x = a_.facts->costs, &y = b_.facts->costs;
+    // Nothing is 0 of what was asked for.
+    if (x.peakBytes && y.peakBytes)
+      ratchet("PEAK_MEMORY_GREW", "peak memory", "bytes", static_cast<double>(x.peakBytes),
+              static_cast<double>(y.peakBytes), options_.peakTolerance);
+    if (x.flops > 0 && y.flops > 0)
+      ratchet("FLOPS_GREW", "operations", "flops", x.flops, y.flops, options_.flopsTolerance);
+    if (!a_.facts->mesh.ops.empty() && !b_.facts->mesh.ops.empty())
+      ratchet("COMM_BYTES_GREW", "communication", "bytes a step", static_cast<double>(x.commBytes),
+              static_cast<double>(y.commBytes), options_.commTolerance);
+    if (x.tasks && y.tasks)
+      ratchet("TASKS_GREW", "tasks", "tasks", static_cast<double>(x.tasks), static_cast<double>(y.tasks),
+              options_.taskTolerance);
+  }
+
+  void ratchet(const char *rule, const char *what, const char *unit, double was, double is, double tolerance) {
+    if (was == is) return;
+    const bool grew = is > was * (1 + tolerance);
+    GraphFinding &f =
+        add(rule, ChangeSubject::kCost, grew ? Severity::kError : Severity::kNote, "",
+            std::string(what) + " " + countOf(was) + " -> " + countOf(is) + " " + unit + percentOf(was, is),
+            countOf(was) + " " + unit, countOf(is) + " " + unit);
+    if (grew && tolerance > 0)
+      f.help = "at most " + countOf(std::floor(was * (1 + tolerance))) + " " + unit + " are allowed";
+  }
+
+  const FactNodes &a_, &b_;
+  const ComparisonOptions &options_;
+  std::vector<GraphFinding> &findings_;
+  std::map<std::string, std::string> names_, tensors_; // of a, and what they are called in b
+  std::map<std::string, const FactNode *> nodes_;      // of b
+};
+
+} // namespace
+
+void compareDecisions(const FactNodes &a, const FactNodes &b, const GraphMatch &match, const ComparisonOptions &options,
+                      std::vector<GraphFinding> *findings) {
+  Decisions(a, b, match, options, findings).run();
+}
+
+} // namespace opc

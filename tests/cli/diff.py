@@ -1,0 +1,149 @@
+# opc diff: what it finds between two graphs, what it says of it, and how it ends.
+# SPDX-License-Identifier: Apache-2.0
+import json
+import os
+import shutil
+import subprocess
+import tempfile
+import time
+import unittest
+
+import big_graphs
+
+BUILD, SOURCE = os.environ["OPC_BUILD_DIR"], os.environ["OPC_SOURCE_DIR"]
+OPC = os.path.join(BUILD, "bin", "opc")
+with open(os.path.join(SOURCE, "docs", "examples", "digits", "mlp.pbtxt"), encoding="utf-8") as f:
+    MLP = f.read()
+PATIENCE = 10 if os.environ.get("OPC_SANITIZE") else 1
+
+
+class Diff(unittest.TestCase):
+    def setUp(self):
+        self.folder = tempfile.mkdtemp()
+        self.addCleanup(shutil.rmtree, self.folder)
+        self.file("a.pbtxt", MLP)
+
+    def file(self, name, text):
+        with open(os.path.join(self.folder, name), "w", encoding="utf-8") as f:
+            f.write(text)
+        return name
+
+    def opc(self, *args, code=0, **more):
+        done = subprocess.run([OPC, *args], capture_output=True, text=True, timeout=300, cwd=self.folder, **more)
+        self.assertEqual(done.returncode, code, (args, done.stdout, done.stderr))
+        return done
+
+    def findings(self, a, b, *args):
+        """(rule, op or tensor, line) of each finding."""
+        done = subprocess.run([OPC, "diff", a, b, "--json", *args], capture_output=True, text=True, timeout=300, cwd=self.folder)
+        document = json.loads(done.stdout)
+        self.assertEqual(done.returncode, 0 if document["same"] else 1)
+        return [(f["rule"], f["tensor"] or f["op"], f["source"] and f["source"]["line"]) for f in document["findings"]]
+
+    def test_same(self):
+        self.assertEqual(self.opc("diff", "a.pbtxt", "a.pbtxt").stdout, "no difference\n")
+        self.assertEqual(self.opc("diff", "-", "a.pbtxt", input=MLP).stdout, "no difference\n")
+        self.assertEqual(self.opc("diff", "a.pbtxt", "-", "-q", input=MLP).stdout, "")
+        # Comments and blanks are no part of a graph.
+        self.file("b.pbtxt", "# more\n\n" + MLP.replace("  ", "\t"))
+        self.opc("diff", "a.pbtxt", "b.pbtxt")
+
+    def test_line_of_a_change(self):
+        lines = MLP.split("\n")
+        at = next(i for i, line in enumerate(lines) if 'name: "fc2_bias"' in line)
+        axis = next(i for i in range(at, len(lines)) if "at_int32: 1" in lines[i])
+        changed = self.file("b.pbtxt", "\n".join(lines[:axis] + [lines[axis].replace("1 }", "-1 }")] + lines[axis + 1:]))
+        self.assertEqual(self.findings("a.pbtxt", changed), [("OP_ATTR_CHANGED", "fc2_bias", at)])  # of its "op {"
+        text = self.opc("diff", "a.pbtxt", changed, code=1).stdout
+        self.assertIn(f"attr axis: 1 -> -1  b.pbtxt:{at}:1\n", text)
+        self.assertTrue(text.endswith("1 structural change\n"), text)
+
+    def test_line_of_what_is_gone(self):
+        start = MLP.index('op { name: "logits"')
+        self.file("b.pbtxt", MLP[:start] + MLP[start:].replace('"logits"', '"answer"'))
+        self.assertEqual(self.findings("a.pbtxt", "b.pbtxt", "--ignore", "names"), [])
+        rule, name, _ = self.findings("a.pbtxt", "b.pbtxt")[0]
+        self.assertEqual((rule, name), ("OUTPUT_REMOVED", "answer"))
+        extra = 'op { name: "more" output_conf { in: "fc1/out_0" } }\n'
+        self.file("c.pbtxt", MLP.rstrip("\n") + "\n" + extra)
+        line = MLP.rstrip("\n").count("\n") + 2
+        self.assertEqual(self.findings("a.pbtxt", "c.pbtxt", "--ignore", "cost"), [("OP_ADDED", "more", line)])
+        self.assertEqual(self.findings("c.pbtxt", "a.pbtxt", "--ignore", "cost"), [("OUTPUT_REMOVED", "more", line)])
+        self.assertIn(f"c.pbtxt:{line}:1", self.opc("diff", "c.pbtxt", "a.pbtxt", code=1).stdout)
+
+    def test_five_thousand_ops(self):
+        self.file("a5.pbtxt", big_graphs.graph(5000))
+        self.file("b5.pbtxt", big_graphs.graph(5000, prefix="other/", shuffle=3))
+        start = time.monotonic()
+        text = self.opc("diff", "a5.pbtxt", "b5.pbtxt", "--stat", code=1).stdout
+        self.assertLess(time.monotonic() - start, 2 * PATIENCE)
+        self.assertRegex(text.splitlines()[-1], r"^renamed/reordered only: 5,003 of 5,003 renamed, 4,\d\d\d of 5,003 reordered$")
+        self.assertEqual(self.opc("diff", "a5.pbtxt", "b5.pbtxt", "--ignore", "names").stdout.split(";")[0], "no difference")
+        # One op that is another one, too.
+        self.file("c5.pbtxt", big_graphs.graph(5000, prefix="other/", shuffle=3, change=2500))
+        found = self.findings("a5.pbtxt", "c5.pbtxt", "--ignore", "names,cost")
+        self.assertTrue(found)
+        self.assertTrue(all("n2500" in name or rule == "EDGE_CHANGED" for rule, name, _ in found), found)
+
+    def test_lists_are_short_unless_full(self):
+        self.file("a1.pbtxt", big_graphs.graph(100))
+        self.file("b1.pbtxt", big_graphs.graph(100, prefix="p."))
+        short = self.opc("diff", "a1.pbtxt", "b1.pbtxt", code=1).stdout
+        self.assertEqual(short.count("renamed from n"), 20)
+        self.assertIn("... and 80 more", short)
+        full = self.opc("diff", "a1.pbtxt", "b1.pbtxt", "--full", code=1).stdout
+        self.assertEqual(full.count("renamed from n"), 100)
+
+    def test_plans(self):
+        self.file("b.pbtxt", MLP.replace("dim: 360 dim: 64", "dim: 90 dim: 64"))
+        self.opc("compile", "a.pbtxt", "-o", "a.plan")
+        self.opc("compile", "b.pbtxt", "-o", "b.plan")
+        self.opc("diff", "a.plan", "a.pbtxt")
+        rules = {rule for rule, _, _ in self.findings("a.plan", "b.plan")}
+        self.assertEqual(rules, {"INPUT_TYPE_CHANGED", "OUTPUT_TYPE_CHANGED", "TENSOR_TYPE_CHANGED", "PEAK_MEMORY_GREW"})
+        self.opc("diff", "a.plan", "b.pbtxt", "--mesh", "2", code=2)
+
+    def test_meshes(self):
+        self.file("b.pbtxt", MLP.replace("dim: 128 dim: 64", "dim: 4096 dim: 64").replace("dim: 128 }", "dim: 4096 }").replace("dim: 64 dim: 128", "dim: 64 dim: 4096"))
+        kinds = {rule for rule, _, _ in self.findings("a.pbtxt", "b.pbtxt", "--mesh", "4")}
+        self.assertIn("PEAK_MEMORY_GREW", kinds)
+        ignored = {rule for rule, _, _ in self.findings("a.pbtxt", "b.pbtxt", "--mesh", "4", "--ignore", "sbp,cost")}
+        self.assertFalse({r for r in ignored if "GREW" in r or "SBP" in r or "BOXING" in r or "KERNEL" in r})
+
+    def test_training_steps(self):
+        with open(os.path.join(SOURCE, "docs", "examples", "digits", "mlp_loss.pbtxt"), encoding="utf-8") as f:
+            self.file("loss.pbtxt", MLP + f.read())
+        for rate in ("0.1", "0.2"):
+            self.opc("grad", "loss.pbtxt", "--loss", "loss", "--optimizer", "sgd", "--lr", rate, "-o", f"{rate}.pbtxt")
+        self.opc("diff", "0.1.pbtxt", "0.1.pbtxt")
+        rules = {rule for rule, _, _ in self.findings("0.1.pbtxt", "0.2.pbtxt")}
+        self.assertTrue(rules and rules <= {"GRAD_CHANGED", "OP_ATTR_CHANGED"}, rules)
+
+    def test_open_sizes(self):
+        self.file("open.pbtxt", MLP.replace("dim: 360", "dim: -1"))
+        done = self.opc("diff", "open.pbtxt", "open.pbtxt")
+        self.assertIn("plan and costs are not compared: inputs leave dimensions open", done.stderr)
+        self.assertIn(("INPUT_TYPE_CHANGED", "image"), [f[:2] for f in self.findings("open.pbtxt", "a.pbtxt")])
+
+    def test_names_that_would_move_the_cursor(self):
+        self.file("b.pbtxt", MLP.replace('"relu1', '"\\033[2Jr\\nx'))
+        done = self.opc("diff", "a.pbtxt", "b.pbtxt", code=1)
+        self.assertNotIn("\x1b", done.stdout)
+        self.assertIn("\\x1b[2Jr\\nx", done.stdout)
+
+    def test_trouble(self):
+        self.file("bad.pbtxt", MLP.replace('"relu"', '"rellu"'))
+        self.file("junk.pbtxt", "\x00\x01 not a graph")
+        self.assertIn("rellu", self.opc("diff", "a.pbtxt", "bad.pbtxt", code=3).stderr)
+        self.opc("diff", "junk.pbtxt", "a.pbtxt", code=3)
+        self.opc("diff", "a.pbtxt", "nowhere.pbtxt", code=2)
+        self.opc("diff", "a.pbtxt", code=2)
+        self.opc("diff", "a.pbtxt", "a.pbtxt", "a.pbtxt", code=2)
+        self.assertIn("both are -", self.opc("diff", "-", "-", code=2).stderr)
+        self.assertIn("a list of names, sbp, cost", self.opc("diff", "a.pbtxt", "a.pbtxt", "--ignore", "name", code=2).stderr)
+        self.opc("diff", "a.pbtxt", "a.pbtxt", "--as", "png", code=2)
+        self.opc("diff", "a.pbtxt", "a.pbtxt", "--stat", "--full", code=2)
+
+
+if __name__ == "__main__":
+    unittest.main()

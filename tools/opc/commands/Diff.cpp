@@ -1,0 +1,104 @@
+// opc diff: what differs between two graphs, by what they compute.
+// SPDX-License-Identifier: Apache-2.0
+#include "Commands.h"
+
+#include "DiffReport.h"
+#include "FactsInput.h"
+#include "MeshFlags.h"
+#include "TextParts.h"
+#include "TextTable.h"
+
+#include <algorithm>
+
+namespace opc::cli {
+
+namespace {
+
+constexpr size_t kPerRule = 20;
+
+struct Ignored {
+  bool names = false, sbp = false, cost = false;
+
+  static std::optional<Ignored> read(const std::string &text) {
+    Ignored ignored;
+    for (const std::string &word : splitAt(text, ',')) {
+      if (word != "names" && word != "sbp" && word != "cost") return std::nullopt;
+      (word == "names" ? ignored.names : word == "sbp" ? ignored.sbp : ignored.cost) = true;
+    }
+    return ignored;
+  }
+  bool drops(const GraphFinding &f) const {
+    const ChangeGroup group = changeGroupOf(f);
+    return (names && group == ChangeGroup::kNames) || (sbp && group == ChangeGroup::kStates) ||
+           (cost && group == ChangeGroup::kCost);
+  }
+};
+
+class DiffCommand final : public Command {
+public:
+  CommandSpec spec() override {
+    CommandSpec s;
+    s.arguments = "A B";
+    s.summary = "semantic difference of two graphs or plans";
+    s.examples = {"opc diff old.pbtxt mlp.pbtxt", "opc diff old.pbtxt mlp.pbtxt --ignore names,cost",
+                  "opc diff a.plan b.plan --json | jq '.findings[].rule'"};
+    s.options = {{"--stat", 0, "", "how many changes of each rule alone", &stat_, true},
+                 {"--full", 0, "", "every change, not only the first 20 of each rule", &full_, true},
+                 Option{"--ignore", 0, "KIND,...", "kinds of changes that do not count: names, sbp, cost",
+                        into(&ignored_, Ignored::read), true}
+                     .taking("a list of names, sbp, cost"),
+                 Option{"--as", 0, "", "how it is shown (default text)", &as_, true}.oneOf({"text", "json"})};
+    for (Option &o : mesh_.options()) s.options.push_back(std::move(o));
+    s.details = "A is the older, B the newer; - is standard input, for one of them. Inputs, outputs and variables are "
+                "matched by name, ops by name and structure: ops that are renamed or stand elsewhere in the file are "
+                "the same ops. Both graphs are compiled for this machine, or the mesh that is given, and what was "
+                "decided for them is compared, too. With a plan, what is compared are the ops that run. "
+                "Exit code 0: no difference, 1: they differ, 2 and more: trouble. -q gives the code alone.";
+    s.minArguments = s.maxArguments = 2;
+    return s;
+  }
+
+  Outcome<int> run(Invocation &invocation, const std::vector<std::string> &positional) override {
+    if (stat_ && full_) return usageError("--stat and --full exclude each other");
+    if (positional[0] == "-" && positional[1] == "-")
+      return usageError("standard input is one graph, and both are -", "give a file for one of them");
+    OPC_ASSIGN_OR_RETURN(GraphInput inputA, readGraphInput(positional[0]));
+    OPC_ASSIGN_OR_RETURN(GraphInput inputB, readGraphInput(positional[1]));
+    FactsRequest request;
+    OPC_ASSIGN_OR_RETURN(request.mesh, mesh_.request());
+    request.asPlanned = inputA.isPlan || inputB.isPlan;
+    if (request.asPlanned && request.mesh)
+      return usageError("--mesh has no effect on a plan: it is for what it was compiled for");
+    OPC_ASSIGN_OR_RETURN(FactsInput a, factsOf(invocation, std::move(inputA), request));
+    OPC_ASSIGN_OR_RETURN(FactsInput b, factsOf(invocation, std::move(inputB), request));
+    for (const FactsInput *side : {&a, &b})
+      if (!side->undecided.empty())
+        invocation.note("note: " + side->name + ": plan and costs are not compared: " + side->undecided);
+    if (request.asPlanned)
+      for (FactsInput *side : {&a, &b}) forgetWhatPlansLack(&side->facts);
+
+    DiffReport report;
+    report.a = a.name;
+    report.b = b.name;
+    report.difference = compareGraphs(a.facts, b.facts);
+    std::erase_if(report.difference.findings, [&](const GraphFinding &f) { return ignored_.drops(f); });
+    if (as_ == "json" || invocation.flags().json)
+      invocation.terminal().out(jsonText(diffJson(report)));
+    else if (!invocation.flags().quiet)
+      invocation.terminal().out(stat_ ? diffStatText(report)
+                                      : diffText(report, full_ ? SIZE_MAX : kPerRule, outTableWidth()));
+    return report.same() ? kExitOk : kExitNo;
+  }
+
+private:
+  bool stat_ = false, full_ = false;
+  Ignored ignored_;
+  std::string as_ = "text";
+  MeshFlags mesh_;
+};
+
+} // namespace
+
+std::unique_ptr<Command> makeDiffCommand() { return std::make_unique<DiffCommand>(); }
+
+} // namespace opc::cli

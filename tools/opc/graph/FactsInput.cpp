@@ -1,0 +1,75 @@
+// The facts of a graph or plan that a command was given.
+// SPDX-License-Identifier: Apache-2.0
+#include "FactsInput.h"
+
+#include "GraphValues.h"
+#include "PlanInput.h"
+
+namespace opc::cli {
+
+namespace {
+
+/// What the phases behind the ops have found.
+void takeDecisions(GraphFacts from, GraphFacts *to) {
+  to->mesh = std::move(from.mesh);
+  to->tasks = std::move(from.tasks);
+  to->memory = std::move(from.memory);
+  to->parts = std::move(from.parts);
+  from.costs.flops = to->costs.flops;
+  from.costs.bytes = to->costs.bytes;
+  to->costs = from.costs;
+  to->phases = std::move(from.phases);
+}
+
+std::string firstError(const Pipeline &pipeline) {
+  for (const Diagnostic &d : pipeline.diagnostics())
+    if (d.severity == Severity::kError) return d.code + ": " + d.message;
+  return "the graph cannot be planned";
+}
+
+} // namespace
+
+Outcome<FactsInput> factsOf(Invocation &invocation, GraphInput input, const FactsRequest &request) {
+  FactsInput result;
+  result.name = input.name;
+  result.isPlan = input.isPlan;
+  OPC_ASSIGN_OR_RETURN(Registry registry, invocation.loadRegistry(input.path));
+  if (input.isPlan) {
+    OPC_ASSIGN_OR_RETURN(const PlanDescription plan, describePlan(input.bytes, registry));
+    result.facts = factsOfPlan(plan);
+    return result;
+  }
+  CompileOptions options;
+  options.mesh = request.mesh;
+  Pipeline pipeline(registry, options);
+  if (!pipeline.import(input.name, std::move(input.bytes))) return failureOf(pipeline);
+  if (hasOpenInputs(pipeline.facts())) {
+    result.facts = pipeline.facts();
+    result.undecided = "inputs leave dimensions open";
+    return result;
+  }
+  if (!pipeline.run(Phase::kGrad)) return failureOf(pipeline);
+  result.facts = pipeline.facts(true);
+  if (!pipeline.run(Phase::kMemory)) {
+    if (pipeline.errorClass() == StatusCode::kInternal) return failureOf(pipeline);
+    result.undecided = firstError(pipeline);
+    return result;
+  }
+  GraphFacts planned = pipeline.facts();
+  if (request.asPlanned)
+    result.facts = std::move(planned);
+  else
+    takeDecisions(std::move(planned), &result.facts);
+  return result;
+}
+
+void forgetWhatPlansLack(GraphFacts *facts) {
+  for (GraphOp &op : facts->ops) {
+    op.role = "forward";
+    op.device.clear();
+  }
+  for (GraphTensor &t : facts->variables) t.initializer.clear();
+  facts->gradients.clear();
+}
+
+} // namespace opc::cli

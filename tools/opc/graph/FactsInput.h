@@ -1,0 +1,32 @@
+// The facts of a graph or plan that a command was given: read, compiled as far as it goes.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "GraphInput.h"
+#include "Invocation.h"
+
+#include <optional>
+#include <string>
+
+namespace opc::cli {
+
+struct FactsRequest {
+  std::optional<MeshRequest> mesh;
+  bool asPlanned = false; // the ops that run, as a plan has them, in place of those that are written
+};
+
+struct FactsInput {
+  std::string name; // what reports call it
+  bool isPlan = false;
+  GraphFacts facts;
+  std::string undecided; // why there is neither plan nor cost; empty when there are
+};
+
+/// The ops of the graph with those of its training step, and what was decided for them. A graph that is valid and
+/// cannot be planned here (a kernel is missing, an input's size is open) has its ops alone.
+Outcome<FactsInput> factsOf(Invocation &invocation, GraphInput input, const FactsRequest &request);
+
+/// Takes from a graph's facts what a plan does not say, before the two are compared.
+void forgetWhatPlansLack(GraphFacts *facts);
+
+} // namespace opc::cli
