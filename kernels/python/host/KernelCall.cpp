@@ -5,6 +5,9 @@
 #include "NumpyTensors.h"
 #include "PythonTurn.h"
 
+#include "opc/Convert.h"
+#include "opc/Dispatch.h"
+
 #include <algorithm>
 #include <cstring>
 
@@ -13,33 +16,53 @@ namespace opc::python {
 using user_op::KernelBindContext;
 
 namespace {
-bool contains(const std::vector<std::string> &list, const std::string &name) {
+bool hasName(const std::vector<std::string> &list, const std::string &name) {
   return std::find(list.begin(), list.end(), name) != list.end();
 }
+/// What numpy has not.
+using ShortFloats = types::Of<bfloat16, float8_e4m3fn, float8_e5m2>;
 constexpr const char *kPosition = "@position";
 constexpr const char *kInputs = "@inputs"; // every input, in the definition's order
 } // namespace
 
+void KernelCall::Widened::read() {
+  visit<ShortFloats>(type, [&](auto tag) {
+    const auto *from = static_cast<const typename decltype(tag)::type *>(tensor);
+    std::transform(from, from + numbers.size(), numbers.begin(), [](auto x) { return convertElement<float>(x); });
+  });
+}
+
+void KernelCall::Widened::write() const {
+  visit<ShortFloats>(type, [&](auto tag) {
+    using T = typename decltype(tag)::type;
+    std::transform(numbers.begin(), numbers.end(), static_cast<T *>(tensor),
+                   [](float x) { return convertElement<T>(x); });
+  });
+}
+
+/// What the kernel sees in place of a tensor of such a type; nothing for the others.
+std::optional<KernelCall::Widened> KernelCall::widen(user_op::TensorDesc *desc, void **data) {
+  if (!contains<ShortFloats>(desc->data_type())) return std::nullopt;
+  Widened made{desc->data_type(), *data, std::vector<float>(static_cast<size_t>(desc->shape().elem_cnt()))};
+  *desc = user_op::TensorDesc(desc->shape(), kFloat);
+  *data = made.numbers.data();
+  return made;
+}
+
 Status KernelCall::addTensors(const OpCode &code, KernelBindContext *ctx) {
-  auto fits = [&](const std::string &name, const user_op::TensorDesc &desc) {
-    if (numpyNumber(desc.data_type()) >= 0) return Status::ok();
-    return Status(StatusCode::kUnsupported, "OPC0923",
-                  "'" + name + "' is " + desc.toString() + ", and numpy has no such element type")
-        .withHelp("cast it before and after the op, to f32 say");
-  };
   for (const auto &[arg, index] : ctx->inputs()) {
     const user_op::Tensor &tensor = ctx->In(arg, index);
-    OPC_RETURN_IF_ERROR(fits(arg, tensor.desc()));
-    inputs_.push_back({tensor.desc(), const_cast<void *>(tensor.raw_dptr()), contains(code.written, arg), arg, {}, 0});
+    inputs_.push_back({tensor.desc(), const_cast<void *>(tensor.raw_dptr()), hasName(code.written, arg), arg, {}, 0});
     Input &made = inputs_.back();
+    made.widened = widen(&made.desc, &made.data);
     made.array = arrayOver(made.desc, made.data, made.writable);
     if (!made.array) return takePythonError(op_);
   }
   for (const auto &[arg, index] : ctx->outputs()) {
     user_op::Tensor &tensor = ctx->Out(arg, index);
-    OPC_RETURN_IF_ERROR(fits(arg, tensor.desc()));
     outputs_.push_back({tensor.desc(), tensor.mut_raw_dptr(), arg, {}, 0});
     Output &made = outputs_.back();
+    made.widened = widen(&made.desc, &made.data);
     if (function_.takesOut && !(made.array = arrayOver(made.desc, made.data, true))) return takePythonError(op_);
   }
   return Status::ok();
@@ -232,6 +255,8 @@ Status KernelCall::call(DeviceCtx *ctx) {
   const PythonTurn turn(op_);
   if (!turn.status().isOk()) return turn.status();
   if (position_ >= 0) OPC_RETURN_IF_ERROR(fillPosition(ctx));
+  for (Input &i : inputs_)
+    if (i.widened) i.widened->read();
   PyRef result = PyRef::take(PyObject_Vectorcall(function_.function.get(), arguments_.data() + 1,
                                                  positionals_ | PY_VECTORCALL_ARGUMENTS_OFFSET, keywordNames_.get()));
   if (!result) [[unlikely]]
@@ -246,9 +271,13 @@ Status KernelCall::call(DeviceCtx *ctx) {
                  .withHelp("write into out: out[...] = value, or np.add(x, y, out=out)");
   }
   result = {};
-  if (status.isOk()) [[likely]]
-    return refuseKept();
-  return status;
+  if (!status.isOk()) [[unlikely]]
+    return status;
+  for (const Input &i : inputs_)
+    if (i.widened && i.writable) i.widened->write();
+  for (const Output &o : outputs_)
+    if (o.widened) o.widened->write();
+  return refuseKept();
 }
 
 } // namespace opc::python

@@ -6,6 +6,7 @@
 #include "PyRef.h"
 
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -26,20 +27,29 @@ struct KernelFunction {
 /// Task of a Python kernel.
 class KernelCall final : public PythonTask {
 public:
-  /// With the turn. Errors: OPC0923 for a tensor that numpy cannot hold.
+  /// With the turn.
   static Result<std::unique_ptr<KernelCall>> make(const OpCode &code, KernelFunction function,
                                                   user_op::KernelBindContext *ctx);
   ~KernelCall() override;
   Status call(DeviceCtx *ctx) override;
 
 private:
+  /// The memory that a kernel sees of a tensor whose element type numpy has not: its numbers in f32.
+  struct Widened {
+    DataType type;
+    void *tensor;
+    std::vector<float> numbers;
+    void read();
+    void write() const;
+  };
   struct Input {
-    user_op::TensorDesc desc;
+    user_op::TensorDesc desc; // that the kernel sees
     void *data = nullptr;
     bool writable = false;
     std::string name;
     PyRef array;
     Py_ssize_t references = 0; // that are the task's own
+    std::optional<Widened> widened = {};
   };
   struct Output {
     user_op::TensorDesc desc;
@@ -47,7 +57,9 @@ private:
     std::string name;
     PyRef array; // with takesOut
     Py_ssize_t references = 0;
+    std::optional<Widened> widened = {};
   };
+  static std::optional<Widened> widen(user_op::TensorDesc *desc, void **data);
 
   KernelCall() = default;
   Status addTensors(const OpCode &code, user_op::KernelBindContext *ctx);

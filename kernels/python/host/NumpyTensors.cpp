@@ -151,7 +151,7 @@ struct ToPython {
   PyRef operator()(double v) const { return PyRef::take(PyFloat_FromDouble(v)); }
   PyRef operator()(const std::string &v) const { return pythonText(v); }
   PyRef operator()(const Shape &v) const { return pythonShape(v); }
-  PyRef operator()(DataType v) const { return numpyDtype(v); }
+  PyRef operator()(DataType v) const { return numpyNumber(v) < 0 ? pythonText(dataTypeName(v)) : numpyDtype(v); }
   template <class T> PyRef operator()(const std::vector<T> &v) const {
     return tupleOf(v, [](const T &x) { return ToPython()(x); });
   }
@@ -166,7 +166,7 @@ PyRef pythonValue(const AttrValue &value) {
 }
 
 PyRef pythonSpec(PyObject *specType, const TensorDesc &desc) {
-  const PyRef shape = pythonShape(desc.shape()), dtype = numpyDtype(desc.data_type());
+  const PyRef shape = pythonShape(desc.shape()), dtype = pythonValue(AttrValue(desc.data_type()));
   if (!shape || !dtype) return {};
   return PyRef::take(PyObject_CallFunctionObjArgs(specType, shape.get(), dtype.get(), nullptr));
 }
@@ -189,6 +189,8 @@ Result<TensorDesc> descOfSpec(PyObject *spec, const std::string &what) {
     if (size < 0) return bad("has a size that is no count: " + textOf(dims.get()));
     sizes.push_back(size);
   }
+  if (const char *name = PyUnicode_Check(dtype.get()) ? PyUnicode_AsUTF8(dtype.get()) : nullptr)
+    if (const DataType type = parseDataType(name); type != kInvalidDataType) return TensorDesc(Shape(sizes), type);
   PyArray_Descr *descr = nullptr;
   if (!PyArray_DescrConverter(dtype.get(), &descr) || !descr) return bad("has a dtype that numpy does not know");
   const PyRef owned = PyRef::take(reinterpret_cast<PyObject *>(descr));

@@ -25,7 +25,7 @@ PyRef arrayOver(const user_op::TensorDesc &desc, void *data, bool writable);
 /// Copies what a kernel has returned into an output after checking type, shape and element type. Errors: OPC0623.
 Status store(PyObject *value, const user_op::TensorDesc &desc, void *data, const std::string &output);
 
-/// An attribute's value as a kernel gets it: int, float, bool, str, tuple, dtype.
+/// An attribute's value as a kernel gets it: int, float, bool, str, tuple, dtype; "bf16" where numpy has no such type.
 PyRef pythonValue(const AttrValue &value);
 /// A tensor's description as opc.Spec.
 PyRef pythonSpec(PyObject *specType, const user_op::TensorDesc &desc);

@@ -14,10 +14,13 @@ _TYPES = {
     "uint32": "kUInt32", "int64": "kInt64", "uint64": "kUInt64", "float16": "kFloat16", "float32": "kFloat",
     "float64": "kDouble",
 }  # fmt: skip
+_OTHER_TYPES = {"bf16": "kBFloat16", "f8e4m3fn": "kFloat8E4M3FN", "f8e5m2": "kFloat8E5M2"}  # which numpy has not
 
 
 def type_name(dtype: Any) -> str:
     """The element type as graph files write it."""
+    if isinstance(dtype, str) and dtype in _OTHER_TYPES:
+        return _OTHER_TYPES[dtype]
     numpy_type = getattr(dtype, "numpy", None)  # opc.DType
     return _TYPES[np.dtype(dtype if numpy_type is None else numpy_type).name]
 
