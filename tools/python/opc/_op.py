@@ -1,16 +1,19 @@
 """Operators that are written in Python: the decorator `opc.op`, its rules, and the table of what has been defined."""
 # SPDX-License-Identifier: Apache-2.0
+import collections
 import dataclasses
 import functools
 import hashlib
 import inspect
+import keyword
 import os
-import sys
+import re
 import warnings
 from typing import Any, Callable, Dict, Iterable, List, Mapping, Optional, Sequence, Tuple, Union
 
 import numpy as np
 
+from . import _definition
 from . import _manifest as text
 from ._schema import HANDED_OVER, Argument, Attribute, Signature, check_name, signature_of
 
@@ -71,6 +74,23 @@ def _with_rng(function: Function) -> Function:
         return function(*args, **kwargs)
 
     return drawing
+
+
+def _call_signature(function: Function, signature: Signature) -> Tuple[inspect.Signature, List[Tuple[int, str]]]:
+    """What a call for a graph takes; and the optional inputs at the end that have no default of their own, with their places."""
+    parameters = [p for p in inspect.signature(function).parameters.values() if p.name not in HANDED_OVER]
+    absent: List[Tuple[int, str]] = []
+    for at in range(len(parameters) - 1, -1, -1):
+        p = parameters[at]
+        argument = signature.input(p.name)
+        if argument is None or p.kind is p.VAR_POSITIONAL:
+            continue
+        if not argument.optional:
+            break
+        if p.default is p.empty:
+            parameters[at] = p.replace(default=None)
+            absent.append((at, p.name))
+    return inspect.Signature(parameters), absent
 
 
 class Code:
@@ -144,8 +164,9 @@ class Operator:
         self.signature = signature
         self.options = options
         self.code = Code(function)
-        parameters = inspect.signature(function).parameters.values()
-        self._call_signature = inspect.Signature([p for p in parameters if p.name not in HANDED_OVER])
+        self._call_signature, self._absent = _call_signature(function, signature)
+        names = [a.name + "_" * keyword.iskeyword(a.name) for a in signature.outputs]
+        self._result = collections.namedtuple(re.sub(r"\W+", "_", name) + "_outputs", names, rename=True) if len(names) > 1 else None  # type: ignore[misc]
         # Functions of their own for each place in a graph: node name -> function. That of the gradient of "NODE" is asked
         # for "NODE_grad_rule".
         self.make: Optional[Callable[[str], Function]] = None
@@ -220,13 +241,16 @@ class Operator:
             return isinstance(value, _graph.Tensor)
 
         if not any(holds(a) for a in args) and not any(holds(v) for v in kwargs.values()) and self.signature.inputs:
-            return _with_rng(self.function)(*args, **kwargs)
+            left_out = {n: None for at, n in self._absent if at >= len(args) and n not in kwargs}
+            return _with_rng(self.function)(*args, **kwargs, **left_out)
         name, outputs = kwargs.pop("name", None), kwargs.pop("outputs", None)
         bound = self._call_signature.bind(*args, **kwargs).arguments
         inputs = {a.name: bound[a.name] for a in self.signature.inputs if bound.get(a.name) is not None}
         attrs = {a.name: bound[a.name] for a in self.signature.attrs if a.name in bound}
         self.register()
         made = _graph.add_op(self.name, inputs, attrs, name=name, outputs=outputs)
+        if self._result and len(made) == len(self.signature.outputs):
+            return self._result(*made)
         return made[0] if len(made) == 1 else made
 
     def register(self) -> None:
@@ -489,37 +513,25 @@ def op(
     {"x": (2, 3), "alpha": 0.5}.
     """
     check_name(name)
+    known = [f.name for f in dataclasses.fields(Options) if f.name != "isolated"]
+    for option in options:
+        if option not in known:
+            raise _definition.unknown_option(name, option, known + ["outputs", "optional", "variadic", "isolation"])
     if isolation not in (None, "process"):
         raise ValueError(f"{name}: isolation is None or 'process', not {isolation!r}")
     if timeout_s and not isolation:
         raise ValueError(f"{name}: timeout_s needs isolation='process': a kernel of this process cannot be stopped")
 
+    many = {} if variadic is None else variadic
+    _definition.check_signature(name, outputs, optional, many)
+
     def made(function: Function) -> Operator:
-        signature = signature_of(function, name, outputs, optional, dict(variadic or {}))
+        signature = signature_of(function, name, outputs, optional, dict(many))
         given = Options(isolated=isolation is not None, timeout_s=timeout_s, **options)
-        _check_names(name, signature, given)
+        _definition.check(name, signature, given, optional, many)
         return define(Operator(name, function, signature, given))
 
     return made
-
-
-def _check_names(name: str, s: Signature, o: Options) -> None:
-    inputs, all_outputs = [a.name for a in s.inputs], [a.name for a in s.outputs]
-    like = [o.like] if isinstance(o.like, str) else list((o.like or {}).values())
-    for option, used, known, what in (
-        ("aux", list(o.aux), inputs, "input"),
-        ("like", like, inputs, "input"),
-        ("broadcast", list(o.broadcast), inputs, "input"),
-        ("no_grad", list(o.no_grad), inputs, "input"),
-        ("inplace", list(o.inplace), inputs, "input"),
-        ("inplace", list(o.inplace.values()), all_outputs, "output"),
-        ("shape", list(o.shape or {}), all_outputs, "output"),
-        ("dtype", list(o.dtype or {}), all_outputs, "output"),
-        ("non_differentiable", list(o.non_differentiable), all_outputs, "output"),
-    ):
-        for n in used:
-            if n not in known:
-                raise ValueError(f"{name}: {option} names '{n}', which is no {what}; there are {', '.join(known) or 'none'}")
 
 
 def define(operator: Operator) -> Operator:
@@ -563,8 +575,6 @@ def used_in(graph: Any) -> List[str]:
 
 
 def _types_in(graph_text: str) -> List[str]:
-    import re
-
     return re.findall(r'\bop(?:_type_name)?:\s*"([^"]+)"', graph_text)
 
 
