@@ -4,14 +4,17 @@ import os
 import subprocess
 import sys
 
+import numpy as np
+
 from scratch import OPC, ScratchTest
 
 # The same program again, with what sessions have called.
 TRACED = """\
 import runpy, sys
 from opc_styles import classes
+sys.argv.pop(0)
 try:
-    runpy.run_path(sys.argv[1], run_name="__main__")
+    runpy.run_path(sys.argv[0], run_name="__main__")
 finally:
     print("TRACE", *classes.trace)
 """
@@ -25,6 +28,11 @@ def environment():
     """Only PYTHONPATH is set."""
     paths = {"PYTHONPATH": path_of("--path") + ":" + path_of("--compat-path"), "PYTHONDONTWRITEBYTECODE": "1"}
     return {**{k: v for k, v in os.environ.items() if k in ("PATH", "HOME", "TMPDIR", "OPC_PYTHON_MODULE")}, **paths}
+
+
+def traced(done):
+    """What a process that ran TRACED says."""
+    return next(line.split()[1:] for line in reversed(done.stdout.splitlines()) if line.startswith("TRACE"))
 
 
 class StyleTest(ScratchTest):
@@ -45,8 +53,18 @@ class StyleTest(ScratchTest):
 
     def trace(self, *listings):
         """The ops whose kernels sessions have called."""
-        done = self.python("-c", TRACED, self.write("program.py", *listings))
-        return next(line.split()[1:] for line in reversed(done.stdout.splitlines()) if line.startswith("TRACE"))
+        return traced(self.python("-c", TRACED, self.write("program.py", *listings)))
+
+    def command_agrees(self, loss, trained):
+        """ops/ has the class and nothing else does: `opc` runs g.pbtxt, with w.npz, and differentiates it, with Python's numbers."""
+        for more, expected in (("--fill", "ones"), loss), (("--weights", "w.npz", "--input", "x=f32[4,3]:" + ",".join("1" * 12)), trained):
+            done = self.opc("run", "g.pbtxt", "--op-path", "ops", *more, "--outputs", "out")
+            self.assertEqual(done.returncode, 0, done.stderr)
+            self.assertAlmostEqual(float(np.load(os.path.join(self.folder, "out", "loss.npy"))), expected, places=5)
+        for way in (("--wrt", "x"), ("--wrt", "x", "--check")):
+            done = self.opc("grad", "g.pbtxt", "--op-path", "ops", "--loss", "loss", *way)
+            self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
+        self.assertIn("agree", done.stdout)
 
     def opc(self, *words):
         return super().opc(*words, env={**os.environ, "PYTHONPATH": environment()["PYTHONPATH"]})

@@ -95,7 +95,7 @@ found = g.grad("loss", ["x"])
 assert "mxnet::sigmoid_grad" in found.text()
 step = g.training_step("loss", opc.optim.SGD(0.5)).compile()
 losses = [float(step.run(x=np.ones((4, 3), "f"))["loss"]) for _ in range(10)]
-weights = np.array(losses)
+step.save_weights("w.npz")
 c = opc.Graph("same")
 x = c.input("x", (4, 3))
 w = c.variable("w", (3, 2), init=opc.init.normal(std=0.5))
@@ -105,22 +105,20 @@ builtin = c.training_step("loss", opc.optim.SGD(0.5)).compile()
 expected = [float(builtin.run(x=np.ones((4, 3), "f"))["loss"]) for _ in range(10)]
 assert np.allclose(losses, expected, rtol=1e-5), (losses, expected)
 assert losses[9] < losses[0]
-print(losses[0])
+trained = g.compile()
+trained.load_weights("w.npz", partial=True)
+print(losses[0], trained.run(x=np.ones((4, 3), "f"))["loss"])
 """
 
     def test_the_same_class_in_a_graph_trained_saved_and_run_by_the_command(self):
         os.mkdir(os.path.join(self.folder, "ops"))
         self.write("ops/sigmoids.py", *SIGMOID)
         self.write("sigmoids.py", *SIGMOID)
-        loss = float(self.program(self.BUILD))
+        loss, trained = map(float, self.program(self.BUILD).split())
         with open(os.path.join(self.folder, "g.ops.pbtxt")) as file:
             self.assertIn('"mxnet::sigmoid"', file.read())
         os.remove(os.path.join(self.folder, "sigmoids.py"))
-        done = self.opc("run", "g.pbtxt", "--op-path", "ops", "--fill", "ones", "--outputs", "out")
-        self.assertEqual(done.returncode, 0, done.stderr)
-        self.assertAlmostEqual(float(np.load(os.path.join(self.folder, "out", "loss.npy"))), loss, places=5)
-        checked = self.opc("grad", "g.pbtxt", "--op-path", "ops", "--loss", "loss", "--wrt", "x", "--check")
-        self.assertEqual(checked.returncode, 0, checked.stdout + checked.stderr)
+        self.command_agrees(loss, trained)
 
 
 class Counting(mx.operator.CustomOp):

@@ -5,6 +5,7 @@ import re
 import unittest
 
 import oneflow_listings as listings
+from style_programs import TRACED, traced
 from test_oneflow import OPC, Programs
 
 END = "}  // namespace\n}  // namespace oneflow\n"
@@ -74,6 +75,10 @@ class Directory(Programs):
         self.write("job.py", JOB)
         return self.do("python", "job.py", kind)
 
+    def trace(self, *words):
+        """The ops whose kernels sessions have called."""
+        return traced(self.do("python", "-c", TRACED, *words))
+
     def cache(self):
         folder = os.path.join(self.folder, "cache", "opc", "oneflow")
         return sorted(f for f in os.listdir(folder) if f.endswith(".so"))
@@ -87,6 +92,7 @@ class AsPrinted(Directory):
         self.prints("program.py", PRINTED)
         self.assertEqual(self.cache(), made)
         self.assertEqual(len(os.listdir(os.path.join(self.folder, "user_relu"))), 3, "the user's folder is as it was")
+        self.assertEqual(self.trace("program.py"), ["oneflow::user_relu_forward"])
 
     def test_edits_count(self):
         self.write("program.py", listings.USER_RELU_PROGRAM)
@@ -124,6 +130,8 @@ class Gradients(Directory):
     def test_job_trains(self):
         done = self.job("train")
         self.assertEqual(done.stdout, "dy [0. 0. 0. 2. 4.]\nloss 5.0000\ndy [0.  0.  0.  1.6 0.8]\nloss 0.8000\n", done.stderr)
+        step = ["oneflow::user_relu_forward", "oneflow::user_relu_backward"]
+        self.assertEqual(self.trace("job.py", "train"), 2 * step)
 
     def test_graph_and_command(self):
         self.write("graph.py", GRAPH)

@@ -156,6 +156,33 @@ class Ends(unittest.TestCase):
         self.assertEqual(child.communicate(timeout=60)[0], "201\n")
 
 
+class Forks(unittest.TestCase):
+    def test_a_program_goes_on_in_the_child_with_its_variables(self):
+        child = run_child("""
+            import os
+            g = opc.Graph()
+            w = g.variable("w", (8,), init=1.0)
+            g.output("loss", opc.ops.square(w * g.input("x", (8,)) - 2.0).mean())
+            x = np.ones(8, "f")
+            one, mesh = (g.training_step("loss", opc.optim.SGD(0.5)).compile(**more) for more in ({}, {"mesh": (2,)}))
+            for p in (one, mesh):
+                p.run(3, x=x)
+            before = [np.array(p.variables["w"]) for p in (one, mesh)]
+            if os.fork() == 0:
+                after = [p.variables["w"] for p in (one, mesh)]
+                losses = [p.run(2, x=x)["loss"] for p in (one, mesh)]
+                print(np.array_equal(before, after), one.default_session.step, *losses, flush=True)
+                os._exit(0)
+            assert os.wait()[1] == 0
+            print(True, 5, *(p.run(2)["loss"] for p in (one, mesh)))
+        """)
+        out, err = child.communicate(timeout=60)
+        self.assertEqual((err, child.returncode), ("", 0))
+        first, second = out.splitlines()
+        self.assertEqual(first, second)
+        self.assertEqual(first.split()[:2], ["True", "5"])
+
+
 def resident():
     with open("/proc/self/statm", encoding="ascii") as f:
         return int(f.read().split()[1]) * os.sysconf("SC_PAGE_SIZE")

@@ -1,6 +1,7 @@
 """Compiled graphs and their sessions."""
 # SPDX-License-Identifier: Apache-2.0
 import os
+import weakref
 from typing import Any, Dict, Iterator, MutableMapping, Optional, Tuple, Union
 
 import numpy as np
@@ -100,6 +101,8 @@ class Program:
     def __init__(self, core: Any) -> None:
         self._core = core
         self._session: Optional[Session] = None
+        self._parents: Optional[Session] = None  # of the process that forked
+        _programs.add(self)
 
     @classmethod
     def from_plan(cls, plan: bytes) -> "Program":
@@ -131,6 +134,10 @@ class Program:
     def default_session(self) -> Session:
         if self._session is None:
             self._session = self.session()
+            if self._parents:
+                for name in self._parents.variables:
+                    self._session.variables[name] = self._parents.variables[name]
+                self._session.step = self._parents.step
         return self._session
 
     @property
@@ -141,3 +148,16 @@ class Program:
     def run(self, steps: int = 1, /, **inputs: Any) -> Dict[str, np.ndarray]:
         """Runs in the program's own session: see `Session.run`."""
         return self.default_session._core.run(inputs, steps)
+
+
+_programs: "weakref.WeakSet[Program]" = weakref.WeakSet()
+
+
+def _after_fork() -> None:
+    """In the child. A session's threads stay behind: each program makes another session, which goes on with the values."""
+    for program in _programs:
+        if program._session:
+            program._session, program._parents = None, program._session
+
+
+os.register_at_fork(after_in_child=_after_fork)

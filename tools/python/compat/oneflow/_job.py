@@ -147,7 +147,7 @@ class Job:
     def __init__(self, function: Callable[..., Any], kind: str, config: FunctionConfig) -> None:
         self.name, self.kind, self.config = function.__name__, kind, config
         self._function = function
-        self._session: Optional[opc.Session] = None
+        self._program: Optional[opc.Program] = None
         self.graph = opc.Graph(self.name)
         self._result: Any = None
         self.watched: List[Tuple[opc.Tensor, Handler]] = []
@@ -226,14 +226,15 @@ class Job:
     def __call__(self, *arrays: Any, **named: Any) -> Any:
         bound = inspect.signature(self._function).bind(*arrays, **named).arguments
         with self._lock:
-            if self._session is None:
+            if self._program is None:
                 try:
-                    self._session = self.trace().compile().session()
+                    self._program = self.trace().compile()
                 except BaseException:
                     self.__init__(self._function, self.kind, self.config)  # type: ignore[misc]  # the next call traces anew
                     raise
-            _variables.before(self._session, self.graph.variables)
-            outputs = self._session.run(**{op: bound[p] for op, p in zip(self._inputs, bound)})
+            session = self._program.default_session
+            _variables.before(session, self.graph.variables)
+            outputs = session.run(**{op: bound[p] for op, p in zip(self._inputs, bound)})
         for name, handler in self._readers:
             handler(_as_wanted(handler, outputs[name]))
         return self._answer(outputs)

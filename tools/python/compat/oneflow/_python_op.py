@@ -14,6 +14,7 @@ from opc import _core, _manifest, _op
 from opc._grad_graph import _snake
 from opc._graph import add_op
 from opc._schema import MISSING, Argument, Attribute, Signature
+from opc_styles import classes
 
 from ._recorded_rule import recorded_rule
 
@@ -31,7 +32,8 @@ class PythonOp:
 
         @functools.wraps(kernel)
         def call(*inputs: Any) -> Any:
-            return kernel(inputs)
+            with classes.kernel_of(PREFIX + name):
+                return kernel(inputs)
 
         self.operator = _op.Operator(PREFIX + name, call, _signature(definition), _op.Options())
         self.operator.infer(self._infer)

@@ -16,17 +16,13 @@ from . import classes
 lock = threading.RLock()
 _count = itertools.count()
 _programs: Dict[Hashable, opc.Program] = {}
-_left: List[Any] = []
 Build = Callable[[List[opc.Tensor]], Sequence[opc.Tensor]]
 
 
 def _after_fork() -> None:
-    """In a child: the threads of sessions have stayed behind, so programs get new ones; a held lock would stay held."""
+    """In a child a held lock would stay held."""
     global lock
     lock = threading.RLock()
-    for program in _programs.values():
-        _left.append(program._session)
-        program._session = None
 
 
 os.register_at_fork(after_in_child=_after_fork)

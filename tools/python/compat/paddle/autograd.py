@@ -163,14 +163,22 @@ def _kernels(name: str, layer: type) -> Tuple[Callable[..., Any], Callable[..., 
     return forward, back
 
 
+def _type_of(tensor: Any) -> np.dtype:
+    kind = getattr(tensor.dtype, "numpy", tensor.dtype)
+    return np.dtype("V2" if kind is None else kind)  # bf16 is none of numpy's
+
+
 def specs_of(data: Any, *, shapes: Any, types: Any) -> List[opc.Spec]:
-    """The outputs, which the node says: "2,3" and "float32"."""
-    return [opc.Spec(tuple(int(d) for d in s.split(",") if d), np.dtype(t)) for s, t in zip(shapes, types)]
+    """The outputs, which the node says: "2,3" and "float32", or "data[0]" for the type of that input."""
+    kinds = [_type_of(data[int(t[5:-1])]) if t.startswith("data[") else np.dtype(t) for t in types]
+    return [opc.Spec(tuple(int(d) for d in s.split(",") if d), kind) for s, kind in zip(shapes, kinds)]
 
 
-def said(specs: Sequence[Any]) -> Dict[str, List[str]]:
-    """The attributes that specs_of reads."""
-    return {"shapes": [",".join(map(str, s.shape)) for s in specs], "types": [np.dtype(s.dtype).name for s in specs]}
+def said(specs: Sequence[Any], tensors: Sequence[Any]) -> Dict[str, List[str]]:
+    """The attributes that specs_of reads. A floating type that is an input's follows that input, into f64 of `opc grad --check` say."""
+    floats = {_type_of(t): f"data[{i}]" for i, t in reversed(list(enumerate(tensors))) if _type_of(t).kind == "f"}
+    types = [floats.get(np.dtype(s.dtype), np.dtype(s.dtype).name) for s in specs]
+    return {"shapes": [",".join(map(str, s.shape)) for s in specs], "types": types}
 
 
 SPEC_ATTRS = [Attribute("shapes", "list_string", ()), Attribute("types", "list_string", ())]
@@ -250,7 +258,7 @@ def _node(layer: type, arguments: Any, tensors: List[opc.Tensor]) -> Any:
         text = ""
         _held[operator.name, instance] = call
     operator.register()
-    attrs = {"instance": instance, "arguments": text, **said(specs)}
+    attrs = {"instance": instance, "arguments": text, **said(specs, tensors)}
     return _put(result, add_op(operator.name, {"data": tensors}, attrs, outputs={"output": len(specs)}))
 
 
@@ -258,7 +266,7 @@ def _at_once(layer: type, arguments: Any, tensors: List[Tensor]) -> Any:
     operator, values = _operators[layer], [t._value for t in tensors]
     call = Call(layer, arguments, [t.stop_gradient for t in tensors])
     specs, _ = probe(call, (layer, _hashable(arguments), eager.key_of(values)), values)
-    attrs = {"instance": classes.EAGER, "arguments": "", **said(specs)}
+    attrs = {"instance": classes.EAGER, "arguments": "", **said(specs, values)}
 
     def build(t: List[opc.Tensor]) -> Sequence[opc.Tensor]:
         operator.register()

@@ -102,7 +102,7 @@ def _known_shape(out: Any, tensors: Sequence[opc.Tensor], declared: Sequence[Any
 def _add(operator: classes.ClassOperator, tensors: Sequence[opc.Tensor], specs: Sequence[opc.Spec], skip: Sequence[int]) -> Tuple[opc.Tensor, ...]:
     operator.register()
     inputs = {"data": tensors} if tensors else {}
-    return add_op(operator.name, inputs, {**said(specs), "skip": list(skip)}, outputs={"output": len(specs)} if specs else None)
+    return add_op(operator.name, inputs, {**said(specs, tensors), "skip": list(skip)}, outputs={"output": len(specs)} if specs else None)
 
 
 def py_func(func: Function, x: Any, out: Any, backward_func: Optional[Function] = None, skip_vars_in_backward_input: Any = None) -> Any:

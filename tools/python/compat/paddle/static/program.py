@@ -6,6 +6,7 @@ from typing import Any, Callable, Dict, List, Mapping, NamedTuple, Optional, Seq
 import numpy as np
 
 import opc
+from opc_styles import eager
 from ..dtypes import numpy_type
 from ..mode import in_dynamic_mode
 from ..tensor import Variable
@@ -220,12 +221,13 @@ class Executor:
         for name, value in (feed or {}).items():
             variable = program._find(name)
             feeds[name] = np.ascontiguousarray(getattr(value, "_value", value), numpy_type(variable.dtype))
-        session = program.session(fetched, {n: a.shape for n, a in feeds.items()})
-        for name in session.variables:
-            session.variables[name] = program.values[name]
-        got = session.run(**{n: a for n, a in feeds.items() if n in session.inputs})
-        for name in session.variables:
-            program.values[name] = session.variables[name]
+        with eager.lock:  # programs and their values may be several threads'
+            session = program.session(fetched, {n: a.shape for n, a in feeds.items()})
+            for name in session.variables:
+                session.variables[name] = program.values[name]
+            got = session.run(**{n: a for n, a in feeds.items() if n in session.inputs})
+            for name in session.variables:
+                program.values[name] = session.variables[name]
         return [self._value(program, v, feeds, got) for v in fetched]
 
     def _value(self, program: Program, variable: Variable, feeds: Mapping[str, np.ndarray], got: Mapping[str, np.ndarray]) -> np.ndarray:
