@@ -25,6 +25,39 @@ def run(*command, **kw):
     return done.stdout
 
 
+def styles(opc, scratch):
+    """A program of each style, and one of opc's own ops in the command, with the paths that the installed command prints."""
+    paths = {option: run(opc, "python", option).strip() for option in ("--path", "--compat-path")}
+    assert all(os.path.realpath(p).startswith(os.path.realpath(os.path.dirname(os.path.dirname(opc)))) for p in paths.values()), paths
+    keep = {k: v for k, v in os.environ.items() if not k.startswith(("OPC_", "PYTHON"))}
+    env = {**keep, "PYTHONPATH": ":".join(paths.values()), "PYTHONDONTWRITEBYTECODE": "1", "XDG_CACHE_HOME": scratch}
+    folder = os.path.join(scratch, "styles")
+    os.makedirs(os.path.join(folder, "user_relu"))
+    sys.path.insert(0, os.path.join(SOURCE, "tests", "python"))
+    import mxnet_listings as mx
+    import oneflow_listings as flow
+    import paddle_listings as paddle
+    from python_op_sources import LEAKY
+
+    def write(name, text):
+        with open(os.path.join(folder, name), "w", encoding="utf-8") as f:
+            f.write(text)
+        return os.path.join(folder, name)
+
+    for part, text in (("cpp_def.cpp", flow.USER_RELU_CPP_DEF), ("py_api.py", flow.USER_RELU_PY_API), ("py_kernel.py", flow.USER_RELU_PY_KERNEL)):
+        write("user_relu/user_relu_" + part, text)
+    for name, text in (("mx", mx.IMPORTS + mx.SIGMOID_OP + mx.SIGMOID_PROP + mx.SIGMOID_FORWARD), ("paddle", paddle.CUS_TANH + paddle.CUS_TANH_USE), ("flow", flow.USER_RELU_PROGRAM)):
+        said = run(sys.executable, write(f"a_{name}.py", text), cwd=folder, env=env)
+        assert {"mx": "<NDArray 4 @cpu(0)>", "paddle": "Tensor(shape=[2, 3]", "flow": "[-2. -1.  0.  1.  2.]"}[name] in said, said
+    write("leaky.py", LEAKY)
+    write("save.py", "import opc, leaky\ng = opc.Graph()\ng.output('y', leaky.leaky_relu(g.input('x', (3,)), alpha=0.5))\ng.save('g.pbtxt')\n")
+    run(sys.executable, "save.py", cwd=folder, env=env)
+    run(opc, "compile", "g.pbtxt", "-o", "g.plan", cwd=folder, env=keep)
+    for command in ((opc, "run", "g.pbtxt"), (os.path.join(os.path.dirname(opc), "opc-runtime"), "g.plan")):
+        said = run(*command, "--input", "x=f32[3]:-2,0,4", "--op-path", ".", cwd=folder, env=keep)
+        assert "[-1, 0, 4]" in said, said
+
+
 with tempfile.TemporaryDirectory() as scratch:
     prefix = os.path.join(scratch, "prefix")
     run("cmake", "--install", BUILD, "--prefix", prefix)
@@ -45,6 +78,7 @@ with tempfile.TemporaryDirectory() as scratch:
         program = "import opc; g = opc.Graph(); g.output('y', g.input('x', (2,)) + 1); print(opc.__file__, *g.compile().run(x=[1.0, 2.0])['y'])"
         found = run("env", f"PYTHONPATH={package}", sys.executable, "-c", program).split()
         assert found == [os.path.join(package, "opc", "__init__.py"), "2.0", "3.0"], found
+        styles(opc, scratch)
 
     project = os.path.join(scratch, "project")
     shutil.copytree(os.path.join(SOURCE, "docs", "examples", "myrelu_plugin"), project)

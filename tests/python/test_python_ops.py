@@ -179,8 +179,7 @@ class Values(unittest.TestCase):
         for bias in (None, np.array([1, 2], "f")):
             g = opc.Graph()
             tensors = [g.input(n, (2, 3)) for n in "ab"]
-            feeds = {
-  "a" : X, "b" : 2 * X}
+            feeds = {"a": X, "b": 2 * X}
             if bias is not None:
                 feeds["c"] = bias
             y = stack(tensors, g.input("c", (2,)) if bias is not None else None, n=3)
