@@ -1,4 +1,4 @@
-#!/ usr / bin / env python3
+#!/usr/bin/env python3
 """What a kernel in Python costs: beside the same function called from C, by turns, and the forms of returning 4M floats.
 
 usage: PYTHONPATH=$(opc python --path) tools/bench_python_ops.py [ROUNDS]

@@ -29,6 +29,7 @@ tests | zsh fish | 5.9, 3.6 | MIT-like, GPL-2 | `completion` types into real she
 tests | python3-mpmath | 1.2 | BSD-3-Clause | `elementwise_sweep`, `elementwise_gradients`: exact values of elementwise operators
 tests | python3-jsonschema | 4.10 | MIT | `json_documents` holds JSON against its schemas
 tests | mypy | 1.0 | MIT | `python` checks the types that the package says
+tests | python3-torch | 1.13 | BSD-3-Clause | `python`: gradients, optimizers, networks and a transformer beside PyTorch, step by step (826 MB with what it needs)
 tests | man-db | 2.11 | GPL-2 | the manual pages are rendered
 tests | iproute2 | 6.1 | GPL-2 | `two_hosts` makes two hosts of network namespaces
 nightly | libomp-22-dev | 22.1 | Apache-2.0 with LLVM exception | OpenMP in place of libgomp under the thread sanitizer, with its tool archer
