@@ -1,18 +1,22 @@
-""
-    "Programs in OneFlow's style run as they are printed in its documents."
-    ""
-#SPDX - License - Identifier : Apache - 2.0
-    import os import shutil import subprocess import sys import tempfile import unittest
+"""Programs in OneFlow's style run as they are printed in its documents."""
+# SPDX-License-Identifier: Apache-2.0
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+import unittest
 
-        import numpy as np
+import numpy as np
 
-            import oneflow_listings as listings
+import oneflow_listings as listings
 
-                BUILD = os.environ["OPC_BUILD_DIR"] OPC = os.path.join(BUILD, "bin", "opc")
+BUILD = os.environ["OPC_BUILD_DIR"]
+OPC = os.path.join(BUILD, "bin", "opc")
 
-# : A kernel for the document's op `myop`, which it says is 3 x x, and an op with two outputs.
-                                                              MYOP_KERNEL =
-                    r''' class MyOpKernel final : public user_op::OpKernel {
+#: A kernel for the document's op `myop`, which it says is 3 x x, and an op with two outputs.
+MYOP_KERNEL = r'''
+class MyOpKernel final : public user_op::OpKernel {
   void Compute(user_op::KernelComputeContext *ctx) const override {
     const user_op::Tensor *in = ctx->Tensor4ArgNameAndIndex("in", 0);
     user_op::Tensor *out = ctx->Tensor4ArgNameAndIndex("out", 0);
@@ -137,7 +141,7 @@ class OperatorsInCpp(Programs):
         self.prints("flags.py", "fine\n")
 
     def test_nvcc_says_where_the_runtime_is(self):
-#On PATH may be a script that starts the compiler from somewhere else.
+        # On PATH may be a script that starts the compiler from somewhere else.
         self.write("toolkit of cuda/lib/libcudart.so", "")
         self.write("bin/nvcc", f"#!/bin/sh\necho '#$ TOP=/x' >&2\necho '#$ LIBRARIES=  \"-L{self.folder}/stubs\" \"-L{self.folder}/toolkit of cuda/lib\"' >&2\n")
         os.chmod(os.path.join(self.folder, "bin", "nvcc"), 0o755)
@@ -156,7 +160,7 @@ class OperatorsInCpp(Programs):
         self.prints("train.py", "trained 3\n")
 
     def test_cast(self):
-#The document's listing has a parenthesis too many.
+        # The document's listing has a parenthesis too many.
         self.write("printed.py", listings.CAST)
         self.assertIn("SyntaxError: unmatched ')'", self.do("python", "printed.py").stderr)
         self.write(

@@ -9,7 +9,7 @@ import unittest
 import numpy as np
 
 from python_op_sources import LEAKY
-from scratch import ScratchTest
+from scratch import OPC, ScratchTest
 
 GRAPH = '''\
 op { name: "x" input_conf { out: "out" blob_conf { shape { dim: 2 dim: 3 } data_type: kFloat } } }
@@ -63,23 +63,23 @@ class OpPath(ScratchTest):
     def test_plans_run_without_the_compiler(self):
         """opc-runtime with the manifest beside the plan, with the folder alone, and without either."""
         x = np.array([[-4, -2, -1], [0, 1, 2]], "f")
-        np.save(os.path.join(self.folder.name, "x.npy"), x)
+        np.save(os.path.join(self.folder, "x.npy"), x)
         self.manifest()
         self.assertEqual(self.opc("compile", "g.pbtxt", "-o", "g.plan").returncode, 0)
         runtime = [os.path.join(os.path.dirname(OPC), "opc-runtime"), "g.plan", "--input", "x=@x.npy"]
 
         def run(*more):
-            return subprocess.run([*runtime, *more], cwd=self.folder.name, capture_output=True, text=True)
+            return subprocess.run([*runtime, *more], cwd=self.folder, capture_output=True, text=True)
 
         refused = run()
         self.assertIn("OPC0921", refused.stderr)
         self.assertIn("--op-path DIR", refused.stderr)
         for manifest in ("beside the plan", "none"):
             if manifest == "none":
-                os.remove(os.path.join(self.folder.name, "g.ops.pbtxt"))
+                os.remove(os.path.join(self.folder, "g.ops.pbtxt"))
             done = run("--op-path", "ops", "--outputs", "out")
             self.assertEqual(done.returncode, 0, done.stderr)
-            np.testing.assert_array_equal(np.load(os.path.join(self.folder.name, "out", "y.npy")), np.where(x > 0, x, x * np.float32(0.25)))
+            np.testing.assert_array_equal(np.load(os.path.join(self.folder, "out", "y.npy")), np.where(x > 0, x, x * np.float32(0.25)))
         self.assertIn("OPC0201", run().stderr)
 
     def test_an_exception_names_op_node_and_line(self):

@@ -16,7 +16,11 @@ if [ "${1:-}" = --check ]; then
   shift
 fi
 sources() { git ls-files '*.cpp' '*.h' '*.cu' '*.cuh' 2>/dev/null || true; }
-if [ $# -gt 0 ]; then files=("$@"); else mapfile -t files < <(sources); fi
+files=()
+if [ $# -eq 0 ]; then mapfile -t files < <(sources); fi
+for f in "$@"; do # clang-format takes any file for C++
+  case "$f" in *.cpp | *.h | *.cu | *.cuh) files+=("$f") ;; *) echo "format: $f is no C++ source, and stays as it is" >&2 ;; esac
+done
 if [ ${#files[@]} -eq 0 ]; then
   echo "format: git lists no sources here; name the files" >&2
   exit 0

@@ -1,5 +1,5 @@
 """`flow.sysconfig`: how sources are compiled, as `opc sdk` says it."""
-#SPDX - License - Identifier : Apache - 2.0
+# SPDX-License-Identifier: Apache-2.0
 import functools
 import os
 import shlex
