@@ -123,7 +123,7 @@ def _formulas(refuse: Refuse, output: str, formulas: Any, s: Signature) -> None:
 
 
 def _time_limit(refuse: Refuse, seconds: Any) -> None:
-    if isinstance(seconds, bool) or not isinstance(seconds, numbers.Real) or not 0 <= seconds < math.inf:
+    if isinstance(seconds, bool) or not isinstance(seconds, numbers.Real) or not 0 <= float(seconds) < math.inf:
         raise refuse("timeout_s", f"is a number of seconds from 0 (no limit), not {seconds!r}")
 
 
@@ -174,11 +174,11 @@ def _cases(refuse: Refuse, cases: Any, s: Signature) -> None:
             for shape in shapes:
                 if not isinstance(shape, tuple) or any(isinstance(d, bool) or not isinstance(d, numbers.Integral) or d < 0 for d in shape):
                     raise refuse("cases", f"has {shape!r} for the input '{a.name}', which is no shape: a tuple such as (2, 3)")
-        for a in s.attrs:
-            if a.name not in case and a.default is MISSING:
-                raise refuse("cases", f"has a case without the attribute '{a.name}', which has no default: {dict(case)!r}")
-            if a.name in case:
-                value_of(refuse, "cases", a.name, a.type, case[a.name])
+        for attr in s.attrs:
+            if attr.name not in case and attr.default is MISSING:
+                raise refuse("cases", f"has a case without the attribute '{attr.name}', which has no default: {dict(case)!r}")
+            if attr.name in case:
+                value_of(refuse, "cases", attr.name, attr.type, case[attr.name])
 
 
 def value_of(refuse: Refuse, argument: str, attr: str, kind: str, value: Any) -> None:
@@ -186,8 +186,8 @@ def value_of(refuse: Refuse, argument: str, attr: str, kind: str, value: Any) ->
     items = value if kind.startswith("list_") or kind == "shape" else [value]
     one = {"list_int64": "int64", "list_int32": "int32", "shape": "int64", "list_float": "float", "list_string": "string", "list_data_type": "data_type"}.get(kind, kind)
     fits: Dict[str, Callable[[Any], bool]] = {
-        "int32": lambda v: isinstance(v, numbers.Integral) and not isinstance(v, bool) and -(2**31) <= v < 2**31,
-        "int64": lambda v: isinstance(v, numbers.Integral) and not isinstance(v, bool) and -(2**63) <= v < 2**63,
+        "int32": lambda v: isinstance(v, numbers.Integral) and not isinstance(v, bool) and -(2**31) <= int(v) < 2**31,
+        "int64": lambda v: isinstance(v, numbers.Integral) and not isinstance(v, bool) and -(2**63) <= int(v) < 2**63,
         "float": lambda v: isinstance(v, numbers.Real) and not isinstance(v, bool),
         "double": lambda v: isinstance(v, numbers.Real) and not isinstance(v, bool),
         "bool": lambda v: isinstance(v, bool),
