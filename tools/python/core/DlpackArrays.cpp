@@ -52,14 +52,14 @@ private:
 
 } // namespace
 
-AnyArray::AnyArray(py::handle value, const std::string &what) {
+AnyArray::AnyArray(py::handle value, DataType expected, const std::string &what) {
   if (py::isinstance<py::array>(value)) {
     owner_ = py::reinterpret_borrow<py::object>(value);
   } else if (py::hasattr(value, "__dlpack__")) {
     owner_ = takeOver(value.attr("__dlpack__")());
     dlpack_ = &static_cast<opc_dl_managed_tensor *>(PyCapsule_GetPointer(owner_.ptr(), kOurs))->dl_tensor;
   } else {
-    owner_ = py::module_::import("opc._arrays").attr("as_array")(value, what);
+    owner_ = py::module_::import("opc._arrays").attr("as_array")(value, what, dataTypeName(expected));
   }
 }
 

@@ -15,7 +15,8 @@ namespace opc::python {
 /// The memory of a value, without a copy where the value offers it; holds on to it.
 class AnyArray {
 public:
-  AnyArray(pybind11::handle value, const std::string &what);
+  /// Numbers of Python, and sequences of them, become the expected type where they fit.
+  AnyArray(pybind11::handle value, DataType expected, const std::string &what);
   /// Errors: OPC0703, OPC0704, OPC0618.
   Status check(const user_op::TensorDesc &expected, const std::string &what) const;
   /// Row-major, and readable in place by kernels.

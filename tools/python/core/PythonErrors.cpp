@@ -5,6 +5,7 @@
 #include "DiagnosticJson.h"
 #include "DiagnosticText.h"
 #include "ExitCodes.h"
+#include "PythonWords.h"
 
 namespace py = pybind11;
 
@@ -26,18 +27,20 @@ const char *codeOf(const std::vector<Diagnostic> &found) {
 
 } // namespace
 
-void raise(const Status &status) {
+void raise(const Status &failure) {
+  const Status status = inPythonWords(failure);
   raise(status.id(), cli::statusText(status, false), cli::failureJson(status, cli::exitCodeOf(status.code())),
         status.code());
 }
 
-void raise(const std::vector<Diagnostic> &found, size_t errorCount, StatusCode worst, const SourceText &source) {
+void raise(const std::vector<Diagnostic> &all, size_t errorCount, StatusCode worst, const SourceText &source) {
+  const std::vector<Diagnostic> found = inPythonWords(all);
   raise(codeOf(found), cli::diagnosticsText(found, errorCount, source, {false, 120}),
         cli::failureJson(found, errorCount, cli::exitCodeOf(worst)), worst);
 }
 
 void warn(const std::vector<Diagnostic> &found, const SourceText &source) {
-  for (const Diagnostic &d : found) {
+  for (const Diagnostic &d : inPythonWords(found)) {
     if (d.severity == Severity::kError) continue;
     const std::string text = cli::diagnosticText(d, source, {false, 120});
     py::module_::import("opc._errors").attr("warn")(d.code, text, d.severity == Severity::kWarning);

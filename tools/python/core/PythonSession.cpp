@@ -81,7 +81,7 @@ void PythonSession::setVariable(const std::string &name, py::handle value) {
     if (v.name != name) continue;
     const std::string what = "variable '" + name + "'";
     HostTensor tensor = valueOf(HostTensor::createUninitialized(v.desc.data_type(), v.desc.shape()));
-    const AnyArray array(value, what);
+    const AnyArray array(value, v.desc.data_type(), what);
     check(array.check(v.desc, what));
     array.copyTo(tensor.data());
     return python::check(session_.setVariable(name, tensor));
@@ -137,7 +137,7 @@ size_t PythonSession::inputIndex(py::handle name) const {
 void PythonSession::feed(size_t i, py::handle value) {
   const PortInfo &port = interface_.inputs[i];
   const std::string what = "input '" + port.name + "'";
-  AnyArray array(value, what);
+  AnyArray array(value, port.desc.data_type(), what);
   check(array.check(port.desc, what));
   constexpr size_t kWorthLending = size_t{1} << 16;
   if (array.bytes() >= kWorthLending && array.isReadable() && session_.lendInput(port.name, array.data())) {

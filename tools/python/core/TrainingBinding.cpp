@@ -24,7 +24,9 @@ MappedTensor dataSet(const PythonSession &session, const std::string &input, py:
     if (PyUnicode_Check(given.ptr())) return valueOf(MappedTensor::open(given.cast<std::string>(), p.desc.data_type()));
     const std::string what = "the data set of input '" + input + "'";
     const auto array = py::reinterpret_borrow<py::object>(
-        py::isinstance<py::array>(given) ? given : py::module_::import("opc._arrays").attr("as_array")(given, what));
+        py::isinstance<py::array>(given)
+            ? given
+            : py::module_::import("opc._arrays").attr("as_array")(given, what, dataTypeName(p.desc.data_type())));
     const auto values = array.cast<py::array>();
     DimVector dims(values.shape(), values.shape() + values.ndim());
     const user_op::TensorDesc desc(Shape(dims), p.desc.data_type());

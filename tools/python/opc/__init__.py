@@ -16,9 +16,9 @@ __version__: str = _core.version
 _operators.install()
 
 
-def load_plugin(path: str) -> None:
+def load_plugin(path: Union[str, "os.PathLike[str]"]) -> None:
     """Adds the operators of a shared library, for graphs made from now on. "overrides=LIB": its ops win over built-in ones."""
-    _core.load_plugin(path)
+    _core.load_plugin(os.fspath(path))
 
 
 def load(path: Union[str, "os.PathLike[str]"], **options: Any) -> Union[Graph, Program]:

@@ -1,29 +1,56 @@
 """Arrays from whatever holds one: the buffer protocol, DLPack, numbers and sequences."""
 # SPDX-License-Identifier: Apache-2.0
-from typing import Any
+import numbers
+from typing import Any, Iterator
 
 import numpy as np
 
 
-def as_array(value: Any, what: str = "value") -> np.ndarray:
+def as_array(value: Any, what: str, expected: str) -> np.ndarray:
     """A numpy array of the value's memory, without a copy where the value offers its memory.
 
-    Called by the core for values that are no arrays. Numbers and sequences take the type that numpy gives them, but Python
-    floats become f32.
+    Called by the core for values that are no arrays. Numbers of Python and sequences of them have no type of their own: they
+    become the `expected` one where they are numbers of it.
     """
     if isinstance(value, np.ndarray):
         return value
     if hasattr(value, "__dlpack__"):
         return np.from_dlpack(value)
-    if isinstance(value, float):
-        return np.float32(value)[...]
+    if hasattr(value, "__array__"):  # numpy's numbers have a type
+        return np.asarray(value)
     try:
         return np.asarray(memoryview(value))
     except TypeError:
         pass
-    array = np.asarray(value)
-    if array.dtype == object:
+    if not isinstance(value, (numbers.Number, list, tuple, range)):
         raise TypeError(f"{what} is {type(value).__name__}: no array, nothing with a buffer or __dlpack__, no sequence of numbers")
-    if array.dtype == np.float64 and not isinstance(value, np.generic) and not hasattr(value, "__array__"):
-        array = array.astype(np.float32)
-    return array
+    return _of_numbers(value, what, expected)
+
+
+def _elements(value: Any) -> Iterator[Any]:
+    """The numbers of nested sequences."""
+    if isinstance(value, (list, tuple, range)):
+        for v in value:
+            yield from _elements(v)
+    else:
+        yield value
+
+
+def _of_numbers(value: Any, what: str, expected: str) -> np.ndarray:
+    from ._dtypes import dtype
+
+    wanted = dtype(expected).numpy
+    if wanted is None:
+        raise TypeError(f"{what} is {expected}, which numpy has not: give its bits, an array of {dtype(expected).bits_type}")
+    for v in _elements(value):
+        if isinstance(v, (np.ndarray, np.generic)):  # a list of arrays has their type
+            return np.asarray(value)
+        fits = isinstance(v, bool) if wanted.kind == "b" else isinstance(v, numbers.Integral if wanted.kind in "iu" else numbers.Real) and not isinstance(v, bool)
+        if fits and wanted.kind in "iu":
+            fits = np.iinfo(wanted).min <= v <= np.iinfo(wanted).max
+        if not fits:
+            raise TypeError(f"{what} is {expected}, and {v!r} is no number of that type: nothing is converted silently")
+    try:
+        return np.array(value, wanted)
+    except (ValueError, OverflowError) as e:
+        raise TypeError(f"{what}: {e}") from None

@@ -41,6 +41,8 @@ class Tensor:
 
     @sbp.setter
     def sbp(self, states: Optional[str]) -> None:
+        if states is not None and not isinstance(states, str):
+            raise TypeError(f"a state is a str, 'S(0)' or '[S(0), B]', or None; not {states!r}")
         self._sbp = states
         if states is None:
             self.graph._pins.pop(self.name, None)
@@ -200,6 +202,8 @@ class Graph:
 
     def tensor(self, name: str) -> Tensor:
         """A tensor by its name, "fc1/out_0", or by that of an input, variable or output."""
+        if not isinstance(name, str):
+            raise TypeError(f"the name of a tensor is a str, not {name!r}")
         for known in (self._tensors, self.inputs, self.variables, self.outputs):
             if name in known:
                 return known[name]
@@ -323,6 +327,8 @@ _on_save: List[Callable[[Graph, str], Any]] = []  # what else is written beside 
 def _targets(tensors: Union[Tensor, str, Sequence[Union[Tensor, str]]]) -> List[str]:
     """Names as gradients are asked for: an input or variable by its op, others by their tensor."""
     listed = [tensors] if isinstance(tensors, (Tensor, str)) else tensors
+    if not isinstance(listed, (list, tuple, set, frozenset)) or not all(isinstance(t, (Tensor, str)) for t in listed):
+        raise TypeError(f"{tensors!r} is neither a tensor nor a name, nor a list of them")
     names = []
     for t in listed:
         is_port = isinstance(t, Tensor) and (t.op_name in t.graph.variables or t.op_name in t.graph.inputs)
@@ -367,8 +373,7 @@ def add_op(
     graph = _graph_of(inputs)
     bound = {argument: _names(tensors, graph) for argument, tensors in inputs.items()}
     name = scoped(name) if name else graph._message.free_name(scoped(type_name.rsplit(":", 1)[-1]))
-    _, facts = graph._message.add_op(
-        type_name, bound, dict(attrs or {}), name, dict(outputs or {}), _places.caller(), list(after)
-    )
+    counts = {argument: _numbers.count(n, f"outputs of '{argument}'", also="0 for none") for argument, n in outputs.items()} if outputs else {}
+    _, facts = graph._message.add_op(type_name, bound, dict(attrs or {}), name, counts, _places.caller(), list(after))
     return tuple([graph._know(fact[1:]) for fact in facts])
 

@@ -63,6 +63,8 @@ class Session:
 
     def fetch(self, name: str) -> Any:
         """An output of the last run as a tensor that its taker owns: `torch.from_dlpack(session.fetch("y"))`, `.numpy()`."""
+        if not isinstance(name, str):
+            raise TypeError(f"the name of an output is a str, not {name!r}")
         return self._core.fetch(name)
 
     @property
@@ -107,6 +109,8 @@ class Program:
     @classmethod
     def from_plan(cls, plan: bytes) -> "Program":
         """A program from the bytes of a plan. What they mean is checked when a session is made."""
+        if not isinstance(plan, bytes):
+            raise TypeError(f"a plan is bytes, not a {type(plan).__name__}; opc.load reads files")
         return cls(_core.CompiledProgram(plan))
 
     def save(self, path: Union[str, "os.PathLike[str]"]) -> None:

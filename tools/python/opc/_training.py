@@ -5,6 +5,7 @@ Python and go on at the command line.
 """
 # SPDX-License-Identifier: Apache-2.0
 import math
+import os
 import sys
 import time
 from typing import Any, Callable, Dict, List, Mapping, Optional, Union
@@ -17,6 +18,7 @@ from ._graph import Graph
 from ._program import Program, Session
 
 Metrics = Dict[str, float]
+Path = Union[str, "os.PathLike[str]"]
 
 
 class Training:
@@ -30,7 +32,7 @@ class Training:
         self.seed = seed
         self.step = 0
         self.history: List[Dict[str, Any]] = []
-        self._batches = _core.Batches(session._core, dict(data), shuffle, seed)
+        self._batches = _core.Batches(session._core, _data(data), bool(shuffle), seed)
         self._inputs = dict(inputs)
         self.steps_per_epoch: int = self._batches.steps_per_epoch
         self._notes = {"batch": str(self._batches.batch), "examples": str(self._batches.examples), "shuffle": "true" if shuffle else "false"}
@@ -60,19 +62,28 @@ class Training:
         self.history.append(line)
         return line
 
-    def save(self, path: str) -> None:
+    def save(self, path: Path) -> None:
         """A checkpoint: every variable, the optimizer's state among them, and how far the run is. The name stands for a
         complete file at any time. A state that is not finite is not written (OPC0621)."""
+        path = os.fspath(path)
         odd = _core.write_checkpoint(self.session._core, path, self.step, self.epoch, self.seed, self._notes, False)
         if odd:
             raise failure(5, "OPC0621", f"the variables {', '.join(odd)} are not finite after step {self.step}", f"{path} is left as it was; go on from it with a smaller rate")
 
-    def resume(self, path: str) -> None:
+    def resume(self, path: Path) -> None:
         """Goes on from a checkpoint. OPC0712 when it is of another run: other data, batches, order or seed."""
+        path = os.fspath(path)
         step, _, seed, _ = _core.read_checkpoint(self.session._core, path, self._notes)
         if seed != self.seed:
             raise usage(f"{path} is of a run with seed {seed}, this one has seed {self.seed}", "leave out seed=", "OPC0712")
         self.step = step
+
+
+def _data(data: Mapping[str, Any]) -> Dict[str, Any]:
+    """Data sets by input; files by their names."""
+    if not isinstance(data, Mapping):
+        raise TypeError(f"data is a dict, such as {{'x': images, 'label': 'labels.npy'}}, not a {type(data).__name__}")
+    return {name: os.fspath(d) if isinstance(d, os.PathLike) else d for name, d in data.items()}
 
 
 class _Progress:
@@ -111,7 +122,7 @@ class _Validation:
     def __init__(self, graph: Union[Graph, Program], data: Mapping[str, Any], threads: int) -> None:
         program = graph.compile() if isinstance(graph, Graph) else graph
         self._session = program.session(threads=threads)
-        self._batches = _core.Batches(self._session._core, dict(data), False, 0)
+        self._batches = _core.Batches(self._session._core, _data(data), False, 0)
 
     def measure(self, trained: Session) -> Metrics:
         for name in self._session.variables:
@@ -159,11 +170,11 @@ def train(
     shuffle: bool = False,
     seed: Optional[int] = None,
     inputs: Optional[Mapping[str, np.ndarray]] = None,
-    weights: Optional[str] = None,
-    save: Optional[str] = None,
+    weights: Optional[Path] = None,
+    save: Optional[Path] = None,
     save_every: int = 0,
-    resume: Optional[str] = None,
-    metrics: Optional[str] = None,
+    resume: Optional[Path] = None,
+    metrics: Optional[Path] = None,
     validate: Optional[Mapping[str, Any]] = None,
     validate_graph: Optional[Union[Graph, Program]] = None,
     validate_every: int = 0,
@@ -187,6 +198,7 @@ def train(
     save_every = _numbers.count(save_every, "save_every", also="0 for the end alone")
     validate_every = _numbers.count(validate_every, "validate_every", also="0 for each epoch")
     _check_together(epochs, steps, save, save_every, validate, validate_graph, validate_every)
+    weights, save, resume, metrics = (None if path is None else os.fspath(path) for path in (weights, save, resume, metrics))
     program = step.compile() if isinstance(step, Graph) else step
     chosen = _seed_of(resume or "", seed)
     session = program.session(seed=chosen, threads=threads, ranks=ranks)

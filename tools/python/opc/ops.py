@@ -29,6 +29,8 @@ def __dir__() -> List[str]:
 
 def function(type_name: str) -> Callable[..., Any]:
     """The function that adds an op of this type, also of one whose name is no identifier ("demo::leaky_relu")."""
+    if not isinstance(type_name, str):
+        raise TypeError(f"the name of an operator is a str, not {type_name!r}")
     made = _made.get(type_name)
     if made is not None:
         return made
