@@ -37,7 +37,8 @@ double realOf(const Json &record) {
 DataType dataTypeOf(const Json &record) {
   const auto name = record.get<std::string>();
   const DataType type = parseDataType(name);
-  if (type == kInvalidDataType) throw BadRecord("'" + name + "' is no element type");
+  // An attribute may say that there is none.
+  if (type == kInvalidDataType && name != dataTypeName(type)) throw BadRecord("'" + name + "' is no element type");
   return type;
 }
 

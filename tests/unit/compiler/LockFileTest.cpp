@@ -105,6 +105,7 @@ TEST_CASE("Every kind of attribute keeps its type and value in a lock", "[lock]"
            {"text", "a \"quoted\"\nline"},
            {"shape", Shape{4, 0}},
            {"dtype", kInt8},
+           {"no_dtype", kInvalidDataType},
            {"i32s", std::vector<int32_t>{1, -2}},
            {"i64s", std::vector<int64_t>{}},
            {"f32s", std::vector<float>{0.5f, -std::numeric_limits<float>::infinity()}},

@@ -203,7 +203,7 @@ private:
 
   void argument(const std::string &current) {
     if (command_ == "explain") {
-      for (const ErrorTopic &t : errorTopics()) add(t.name, current, t.title);
+      for (const ErrorTopic &t : allTopics()) add(t.name, current, t.title);
     } else if (command_ == "ops") {
       if (positional_.empty()) add("show", current, "the page of one operator");
       if (const Registry *r = registry())

@@ -1,4 +1,4 @@
-// opc explain: the long text of an error code, from docs/errors.md.
+// opc explain: the long text of an error code or rule, from docs/errors.md and docs/rules.md.
 // SPDX-License-Identifier: Apache-2.0
 #include "Commands.h"
 
@@ -20,16 +20,16 @@ class ExplainCommand final : public Command {
 public:
   CommandSpec spec() override {
     CommandSpec s;
-    s.arguments = "CODE|exit-codes";
-    s.summary = "long help for an error code: what it means, an example, what to do";
-    s.examples = {"opc explain OPC0203", "opc explain exit-codes"};
-    s.options = {{"--list", 0, "", "all codes, one a line", &list_, true}};
+    s.arguments = "CODE|RULE|exit-codes";
+    s.summary = "long help for an error code or a rule of opc check: what it means, what to do";
+    s.examples = {"opc explain OPC0203", "opc explain OP_RENAMED", "opc explain exit-codes"};
+    s.options = {{"--list", 0, "", "all codes and rules, one a line", &list_, true}};
     s.maxArguments = 1;
     return s;
   }
 
   Outcome<int> run(Invocation &invocation, const std::vector<std::string> &positional) override {
-    const std::vector<ErrorTopic> topics = errorTopics();
+    const std::vector<ErrorTopic> topics = allTopics();
     Terminal &terminal = invocation.terminal();
     if (list_ || positional.empty()) {
       if (!list_ && positional.empty()) return usageError("opc explain needs a code", "opc explain --list lists them");

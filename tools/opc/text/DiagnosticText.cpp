@@ -161,8 +161,9 @@ std::string moreLine(const std::string &code, bool color) {
 
 } // namespace
 
-std::string diagnosticText(const Diagnostic &d, const SourceText &source, const TextStyle &style) {
-  return render(d, source, style) + (d.severity == Severity::kError ? moreLine(d.code, style.color) : "");
+std::string diagnosticText(const Diagnostic &d, const SourceText &source, const TextStyle &style, bool pointsToMore) {
+  return render(d, source, style) +
+         (pointsToMore && d.severity == Severity::kError ? moreLine(d.code, style.color) : "");
 }
 
 std::string diagnosticsText(const std::vector<Diagnostic> &diagnostics, size_t errorCount, const SourceText &source,

@@ -23,8 +23,10 @@ struct TextStyle {
 std::string diagnosticsText(const std::vector<Diagnostic> &diagnostics, size_t errorCount, const SourceText &source,
                             const TextStyle &style);
 
-/// One diagnostic. The source line is shown when the range is known and `source` is the file it names.
-std::string diagnosticText(const Diagnostic &diagnostic, const SourceText &source, const TextStyle &style);
+/// One diagnostic. The source line is shown when the range is known and `source` is the file it names. An error ends
+/// with where more is to be read, unless `pointsToMore` is false.
+std::string diagnosticText(const Diagnostic &diagnostic, const SourceText &source, const TextStyle &style,
+                           bool pointsToMore = true);
 
 /// A runtime or usage error: message, context chain, help, and where to read more.
 std::string statusText(const Status &status, bool color);

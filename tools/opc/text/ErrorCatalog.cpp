@@ -1,4 +1,4 @@
-// The sections of docs/errors.md.
+// The sections of docs/errors.md and docs/rules.md.
 // SPDX-License-Identifier: Apache-2.0
 #include "ErrorCatalog.h"
 
@@ -29,6 +29,12 @@ std::vector<ErrorTopic> errorTopics(std::string_view page) {
   for (ErrorTopic &t : topics)
     while (t.body.size() > 1 && t.body[t.body.size() - 1] == '\n' && t.body[t.body.size() - 2] == '\n')
       t.body.pop_back();
+  return topics;
+}
+
+std::vector<ErrorTopic> allTopics() {
+  std::vector<ErrorTopic> topics = errorTopics();
+  for (ErrorTopic &t : errorTopics(kRulesPage)) topics.push_back(std::move(t));
   return topics;
 }
 

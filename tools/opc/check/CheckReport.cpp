@@ -1,0 +1,132 @@
+// What a check has found, as text and as JSON.
+// SPDX-License-Identifier: Apache-2.0
+#include "CheckReport.h"
+
+#include "DiagnosticText.h"
+#include "ExitCodes.h"
+#include "FileBytes.h"
+#include "NumberText.h"
+#include "Rules.h"
+
+#include <algorithm>
+#include <map>
+#include <set>
+#include <tuple>
+
+namespace opc::cli {
+
+std::vector<GraphFinding> CheckReport::sorted() const {
+  std::vector<GraphFinding> all;
+  for (const GraphReport &g : graphs) all.insert(all.end(), g.findings.begin(), g.findings.end());
+  std::stable_sort(all.begin(), all.end(), [](const GraphFinding &a, const GraphFinding &b) {
+    const bool x = !a.range.known(), y = !b.range.known(); // what is about the whole graph comes last
+    return std::tie(a.severity, a.graph, x, a.range.line, a.range.column) <
+           std::tie(b.severity, b.graph, y, b.range.line, b.range.column);
+  });
+  return all;
+}
+
+bool GraphReport::has(Severity severity) const {
+  return std::any_of(findings.begin(), findings.end(), [&](const GraphFinding &f) { return f.severity == severity; });
+}
+
+size_t CheckReport::count(Severity severity) const {
+  size_t n = 0;
+  for (const GraphReport &g : graphs)
+    n += static_cast<size_t>(std::count_if(g.findings.begin(), g.findings.end(),
+                                           [&](const GraphFinding &f) { return f.severity == severity; }));
+  return n;
+}
+
+int CheckReport::exitCode() const {
+  int worst = count(Severity::kError) ? kExitNo : kExitOk;
+  for (const GraphReport &g : graphs) worst = std::max(worst, g.exitCode);
+  return worst;
+}
+
+namespace {
+
+/// "input x", "op fc1"; empty for what is about the whole graph.
+std::string subjectText(const GraphFinding &f) {
+  if (f.op.empty()) return f.tensor.empty() ? "" : "tensor " + f.tensor;
+  switch (f.subject) {
+  case ChangeSubject::kInput: return "input " + f.op;
+  case ChangeSubject::kOutput: return "output " + f.op;
+  case ChangeSubject::kVariable: return "variable " + f.op;
+  default: return "op " + f.op;
+  }
+}
+
+Diagnostic diagnosticOf(const GraphFinding &f) {
+  Diagnostic d;
+  d.severity = f.severity;
+  d.code = f.rule;
+  const std::string about = subjectText(f);
+  d.message = about.empty() ? f.message : about + ": " + f.message;
+  d.subject = about;
+  d.range = f.range;
+  if (d.range.file.empty()) d.range.file = f.graph;
+  d.help = f.help;
+  return d;
+}
+
+} // namespace
+
+std::string checkText(const CheckReport &report, bool color, int width) {
+  std::map<std::string, SourceText> sources;
+  std::set<std::string> explained; // one pointer to the long text for each rule is enough
+  std::string text;
+  for (const GraphFinding &f : report.sorted()) {
+    SourceText &source = sources[f.graph];
+    if (source.name.empty()) {
+      source.name = f.graph;
+      if (Result<FileBytes> file = FileBytes::open(f.graph); file && file->view().find('\0') == std::string_view::npos)
+        source.text = std::string(file->view());
+    }
+    const Diagnostic d = diagnosticOf(f);
+    text += diagnosticText(d, source, {color, width}, explained.insert(f.rule).second) + "\n";
+  }
+  return text;
+}
+
+std::string checkSummary(const CheckReport &report) {
+  std::string text = "checked " + countText(report.graphs.size(), "graph") + ": ";
+  std::string counts;
+  const std::pair<Severity, const char *> kinds[] = {
+      {Severity::kError, "error"}, {Severity::kWarning, "warning"}, {Severity::kNote, "note"}};
+  for (const auto &[severity, noun] : kinds)
+    if (const size_t n = report.count(severity)) counts += (counts.empty() ? "" : ", ") + countText(n, noun);
+  return text + (counts.empty() ? "no finding" : counts);
+}
+
+Json findingJson(const GraphFinding &f) {
+  const Rule *rule = findRule(f.rule);
+  Json j = {{"rule", f.rule},
+            {"category", rule ? ruleCategoryName(rule->category) : ruleCategoryName(RuleCategory::kAlways)},
+            {"severity", severityName(f.severity)},
+            {"graph", f.graph},
+            {"op", f.op},
+            {"tensor", f.tensor}};
+  j["source"] = nullptr;
+  if (f.range.known()) j["source"] = {{"file", f.range.file}, {"line", f.range.line}, {"column", f.range.column}};
+  j["message"] = f.message;
+  j["expected"] = f.expected;
+  j["found"] = f.found;
+  j["help"] = f.help;
+  return j;
+}
+
+Json checkJson(const CheckReport &report) {
+  Json findings = Json::array(), graphs = Json::array();
+  for (const GraphFinding &f : report.sorted()) findings.push_back(findingJson(f));
+  for (const GraphReport &g : report.graphs) graphs.push_back({{"graph", g.graph}, {"lock_written", g.changed}});
+  return {{"schema", 1},
+          {"exit", report.exitCode()},
+          {"graphs", std::move(graphs)},
+          {"errors", report.count(Severity::kError)},
+          {"warnings", report.count(Severity::kWarning)},
+          {"notes", report.count(Severity::kNote)},
+          {"findings", std::move(findings)}};
+}
+
+} // namespace opc::cli

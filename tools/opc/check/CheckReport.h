@@ -1,0 +1,39 @@
+// What a check has found, as text and as JSON.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "GraphFinding.h"
+#include "JsonOutput.h"
+
+#include <string>
+#include <vector>
+
+namespace opc::cli {
+
+/// What was found in one graph.
+struct GraphReport {
+  std::string graph; // the file
+  std::vector<GraphFinding> findings;
+  int exitCode = 0;     // of what stopped the work on it: 3 to 5 or 70
+  bool changed = false; // the lock was written
+  bool has(Severity severity) const;
+};
+
+struct CheckReport {
+  std::vector<GraphReport> graphs;
+
+  /// Most severe first, then by file and line.
+  std::vector<GraphFinding> sorted() const;
+  size_t count(Severity severity) const;
+  /// The worst class: 70, 5, 4, 3, then 1 when there is an error, else 0.
+  int exitCode() const;
+};
+
+/// Findings with their place and the way out; the graph's line is shown where the file can be read.
+std::string checkText(const CheckReport &report, bool color, int width);
+/// "checked 3 graphs: 1 error, 2 warnings".
+std::string checkSummary(const CheckReport &report);
+Json checkJson(const CheckReport &report);
+Json findingJson(const GraphFinding &finding);
+
+} // namespace opc::cli

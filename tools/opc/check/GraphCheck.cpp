@@ -1,0 +1,215 @@
+// One graph against its lock.
+// SPDX-License-Identifier: Apache-2.0
+#include "GraphCheck.h"
+
+#include "ExitCodes.h"
+#include "FileBytes.h"
+#include "GraphComparison.h"
+#include "GraphInput.h"
+#include "LockFile.h"
+#include "Placement.h"
+
+#include <algorithm>
+#include <filesystem>
+#include <fnmatch.h>
+
+namespace opc::cli {
+
+namespace {
+
+class GraphChecker {
+public:
+  GraphChecker(const Registry &registry, const CheckSettings &settings, const std::string &path)
+      : registry_(registry), settings_(settings), path_(path) {
+    checked_.report.graph = path;
+  }
+
+  CheckedGraph run() {
+    readLockFile();
+    makeNow();
+    if (checked_.isWhole && checked_.locked) compare();
+    if (checked_.isWhole && isMissing_)
+      add("LOCK_MISSING", "there is no " + lockPathOf(path_), "opc check " + path_ + " --update");
+    finish();
+    return std::move(checked_);
+  }
+
+private:
+  GraphFinding &add(const char *rule, std::string message, std::string help = "") {
+    GraphFinding f;
+    f.rule = rule;
+    f.graph = path_;
+    f.message = std::move(message);
+    f.help = std::move(help);
+    checked_.report.findings.push_back(std::move(f));
+    return checked_.report.findings.back();
+  }
+  void stop(int exitCode) { checked_.report.exitCode = std::max(checked_.report.exitCode, exitCode); }
+
+  void readLockFile() {
+    const std::string lockPath = lockPathOf(path_);
+    std::error_code error;
+    if (!std::filesystem::exists(lockPath, error)) {
+      isMissing_ = true; // a finding for a graph that can have one
+      return;
+    }
+    Result<FileBytes> file = FileBytes::open(lockPath);
+    if (!file) {
+      add("LOCK_DAMAGED", file.status().message(), file.status().help());
+      stop(exitCodeOf(file.status().code()));
+      return;
+    }
+    Result<Lock> lock = readLock(file->view(), lockPath);
+    if (!lock) {
+      add("LOCK_DAMAGED", lock.status().message(), lock.status().help());
+      stop(exitCodeOf(lock.status().code()));
+      return;
+    }
+    if (lock->version > kLockVersion) {
+      add("LOCK_NEWER_THAN_TOOL",
+          lockPath + " is of version " + std::to_string(lock->version) + ", and this opc reads up to " +
+              std::to_string(kLockVersion),
+          "use the opc that wrote it, or write it anew: opc check " + path_ + " --update");
+      stop(kExitUnsupported);
+      return;
+    }
+    checked_.locked = *std::move(lock);
+  }
+
+  /// The mesh of the flags, else that of the lock.
+  void chooseTarget(LockRequest *request) {
+    if (settings_.mesh) {
+      request->options.mesh = settings_.mesh;
+      request->target.mesh = settings_.meshText;
+      return;
+    }
+    if (!checked_.locked || checked_.locked->target.mesh.empty()) return;
+    const auto dims = parseMesh(checked_.locked->target.mesh);
+    if (!dims) {
+      add("LOCK_STALE", "the lock is for the mesh '" + checked_.locked->target.mesh + "', which is none",
+          "opc check " + path_ + " --update --mesh 2x4");
+      return;
+    }
+    request->options.mesh.emplace();
+    request->options.mesh->dims = *dims;
+    request->target.mesh = checked_.locked->target.mesh;
+  }
+
+  void makeNow() {
+    LockRequest request;
+    chooseTarget(&request);
+    request.options.maxErrors = 1000;
+    request.runs = settings_.runs;
+    request.threads = settings_.threads;
+    if (checked_.locked && checked_.locked->sections.count(LockSection::kNumerics))
+      request.seed = checked_.locked->numerics.seed;
+    Result<GraphInput> input = readGraphInput(path_);
+    if (!input || input->isPlan) {
+      add("GRAPH_INVALID", input ? path_ + " is a plan, and graphs are checked" : input.status().message(),
+          input ? "name the graph that the plan was compiled from" : input.status().help());
+      stop(input ? kExitInvalid : exitCodeOf(input.status().code()));
+      return;
+    }
+    MadeLock made = makeLock(registry_, request, path_, std::move(input->bytes));
+    for (GraphFinding &f : made.findings) checked_.report.findings.push_back(std::move(f));
+    stop(made.exitCode);
+    checked_.isWhole = made.exitCode == kExitOk;
+    warnings_ = std::move(made.warnings);
+    checked_.now = std::move(made.lock);
+  }
+
+  void compare() {
+    const Lock &old = *checked_.locked, &now = checked_.now;
+    std::set<LockSection> compared;
+    for (const LockSection s : lockSections()) {
+      if (old.damaged.count(s)) stale(std::string("section ") + lockSectionName(s) + " was edited by hand");
+      if (now.sections.count(s) && !old.sections.count(s))
+        stale(std::string("the lock has no section ") + lockSectionName(s));
+      if (now.sections.count(s) && old.sections.count(s)) compared.insert(s);
+    }
+    if (old.target != now.target)
+      stale("the lock is for " + targetText(old.target) + ", and the graph was compiled for " + targetText(now.target));
+    const auto has = [&](LockSection s) { return compared.count(s) > 0; };
+    ComparisonOptions options;
+    options.interface = has(LockSection::kInterface);
+    options.ops = has(LockSection::kOps);
+    options.tensors = has(LockSection::kTensors) && options.ops;
+    options.grad = has(LockSection::kGrad);
+    options.sbp = has(LockSection::kSbp);
+    options.boxing = has(LockSection::kBoxing);
+    options.tasks = has(LockSection::kTasks);
+    options.cost = has(LockSection::kCost) && old.target == now.target;
+    for (GraphFinding &f : compareGraphs(old.facts, now.facts, options).findings)
+      checked_.report.findings.push_back(std::move(f));
+    if (has(LockSection::kNumerics))
+      for (GraphFinding &f : compareOutputs(old.numerics, now.numerics, settings_.tolerance)) {
+        f.range = rangeOfOutput(f.op);
+        checked_.report.findings.push_back(std::move(f));
+      }
+    if (has(LockSection::kDiagnostics)) compareWarnings();
+  }
+
+  static std::string targetText(const LockTarget &target) {
+    return target.mesh.empty() ? "one device" : "the mesh " + target.mesh;
+  }
+  void stale(const std::string &why) { add("LOCK_STALE", why, "opc check " + path_ + " --update"); }
+
+  SourceRange rangeOfOutput(const std::string &name) const {
+    for (const GraphTensor &t : checked_.now.facts.outputs)
+      if (t.name == name) return t.range;
+    return {};
+  }
+
+  void compareWarnings() {
+    std::vector<LockedWarning> known = checked_.locked->warnings;
+    for (const Diagnostic &d : warnings_) {
+      const auto found = std::find(known.begin(), known.end(), LockedWarning{d.code, d.subject});
+      if (found != known.end()) {
+        known.erase(found);
+        continue;
+      }
+      GraphFinding &f = add("WARNING_ADDED", d.code + ": " + d.message, d.help);
+      f.range = d.range;
+      f.found = d.subject;
+    }
+  }
+
+  /// Names the graph, gives each finding the weight of its rule, and drops what is not wanted.
+  void finish() {
+    std::vector<GraphFinding> wanted;
+    for (GraphFinding &f : checked_.report.findings) {
+      f.graph = path_;
+      const Rule *rule = findRule(f.rule);
+      // A cost that has fallen is no fault.
+      const bool improved = f.severity == Severity::kNote && rule && rule->isRatchet;
+      if (rule && !improved) f.severity = rule->severity;
+      if (improved && f.help.empty()) f.help = "lock it in: opc check " + path_ + " --update=cost";
+      if (isWanted(settings_, f)) wanted.push_back(std::move(f));
+    }
+    checked_.report.findings = std::move(wanted);
+    if (!checked_.report.has(Severity::kError)) checked_.report.exitCode = kExitOk; // what stopped it is left out
+  }
+
+  const Registry &registry_;
+  const CheckSettings &settings_;
+  const std::string path_;
+  std::vector<Diagnostic> warnings_;
+  bool isMissing_ = false; // there is no lock
+  CheckedGraph checked_;
+};
+
+} // namespace
+
+bool isWanted(const CheckSettings &settings, const GraphFinding &finding) {
+  const Rule *rule = findRule(finding.rule);
+  if (!rule || settings.except.count(finding.rule)) return !rule;
+  for (const auto &[glob, name] : settings.ignored)
+    if ((name == "*" || name == finding.rule) && fnmatch(glob.c_str(), finding.graph.c_str(), 0) == 0) return false;
+  return rule->category <= settings.use || rule->category == RuleCategory::kAlways;
+}
+
+CheckedGraph checkGraph(const Registry &registry, const CheckSettings &settings, const std::string &path) {
+  return GraphChecker(registry, settings, path).run();
+}
+
+} // namespace opc::cli

@@ -1,0 +1,44 @@
+// One graph against its lock.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "CheckReport.h"
+#include "GraphLock.h"
+#include "OutputRun.h"
+#include "Registry.h"
+#include "Rules.h"
+
+#include <optional>
+#include <set>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace opc::cli {
+
+struct CheckSettings {
+  RuleCategory use = RuleCategory::kCost;
+  std::set<std::string> except;                             // rules
+  std::vector<std::pair<std::string, std::string>> ignored; // glob of graphs, rule or *
+  bool runs = true;
+  std::optional<MeshRequest> mesh; // in place of the lock's
+  std::string meshText;
+  int threads = 1; // of a run
+  ToleranceOf tolerance;
+};
+
+/// A graph that was looked at, and the lock that it would have now.
+struct CheckedGraph {
+  GraphReport report;
+  Lock now;
+  std::optional<Lock> locked;
+  bool isWhole = false; // it could be compiled, and run
+};
+
+/// Compiles and runs the graph, reads its lock and compares. Findings are filtered by the settings.
+CheckedGraph checkGraph(const Registry &registry, const CheckSettings &settings, const std::string &path);
+
+/// Rules that the settings leave: by category, `except` and `ignored`.
+bool isWanted(const CheckSettings &settings, const GraphFinding &finding);
+
+} // namespace opc::cli

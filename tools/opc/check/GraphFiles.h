@@ -1,0 +1,21 @@
+// Which graphs a check looks at: files as they are named, and the graphs in folders.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "opc/Status.h"
+
+#include <string>
+#include <vector>
+
+namespace opc::cli {
+
+struct GraphFiles {
+  std::vector<std::string> graphs;  // sorted where they come from a folder, none twice
+  std::vector<std::string> orphans; // locks in those folders that have no graph
+};
+
+/// `paths`: files, and folders, in which every *.pbtxt, *.prototxt and *.pb is a graph. Folders whose name begins with
+/// a dot are passed over, and links are not followed. Errors: OPC0706; OPC0001 for a folder without graphs.
+Result<GraphFiles> findGraphs(const std::vector<std::string> &paths);
+
+} // namespace opc::cli

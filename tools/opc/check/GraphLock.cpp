@@ -1,0 +1,103 @@
+// A graph as it would be locked.
+// SPDX-License-Identifier: Apache-2.0
+#include "GraphLock.h"
+
+#include "ExitCodes.h"
+#include "LockFile.h"
+#include "OutputRun.h"
+
+#include <algorithm>
+#include <filesystem>
+
+namespace opc::cli {
+
+namespace {
+
+GraphFinding findingOf(const Diagnostic &d, const std::string &graph) {
+  GraphFinding f;
+  f.rule = "GRAPH_INVALID";
+  f.severity = d.severity;
+  f.graph = graph;
+  f.range = d.range;
+  f.message = d.code + ": " + d.message;
+  f.found = d.subject;
+  f.help = d.help.empty() ? "opc explain " + d.code : d.help;
+  return f;
+}
+
+class LockMaker {
+public:
+  LockMaker(const Registry &registry, const LockRequest &request, const std::string &name)
+      : registry_(registry), request_(request), name_(name), pipeline_(registry, request.options) {}
+
+  MadeLock make(std::string bytes) {
+    made_.lock.graph = std::filesystem::path(name_).filename().string();
+    made_.lock.target = request_.target;
+    if (compile(std::move(bytes)) && request_.runs) run();
+    for (const LockSection s : lockSections()) {
+      const bool hasMesh = s != LockSection::kSbp && s != LockSection::kBoxing;
+      if ((hasMesh || request_.options.mesh) && (s != LockSection::kNumerics || request_.runs))
+        made_.lock.sections.insert(s);
+    }
+    return std::move(made_);
+  }
+
+private:
+  bool compile(std::string bytes) {
+    if (!pipeline_.import(name_, std::move(bytes)) || !pipeline_.run(Phase::kGrad)) return invalid();
+    GraphFacts &facts = made_.lock.facts;
+    facts = pipeline_.facts(/*costs=*/true);
+    if (!pipeline_.run(Phase::kPlan)) return invalid();
+    GraphFacts whole = pipeline_.facts();
+    facts.mesh = std::move(whole.mesh);
+    facts.tasks = std::move(whole.tasks);
+    facts.memory = std::move(whole.memory);
+    facts.parts = std::move(whole.parts);
+    whole.costs.flops = facts.costs.flops;
+    whole.costs.bytes = facts.costs.bytes;
+    facts.costs = whole.costs;
+    shortenAttributes(&facts);
+    for (const Diagnostic &d : pipeline_.diagnostics()) {
+      if (d.severity != Severity::kWarning) continue;
+      made_.warnings.push_back(d);
+      made_.lock.warnings.push_back({d.code, d.subject});
+    }
+    std::sort(made_.lock.warnings.begin(), made_.lock.warnings.end());
+    return true;
+  }
+
+  bool invalid() {
+    for (const Diagnostic &d : pipeline_.diagnostics())
+      if (d.severity == Severity::kError) made_.findings.push_back(findingOf(d, name_));
+    made_.exitCode = exitCodeOf(pipeline_.errorClass());
+    if (!made_.exitCode) made_.exitCode = kExitInternal;
+    return false;
+  }
+
+  void run() {
+    made_.lock.numerics.seed = request_.seed;
+    const Status status = runOutputs(pipeline_.emit(Emit::kPlan), registry_, request_.threads, &made_.lock.numerics);
+    if (status.isOk()) return;
+    GraphFinding f;
+    f.rule = "RUN_FAILED";
+    f.graph = name_;
+    f.message = status.id() + ": " + status.message() + (status.context().empty() ? "" : " (" + status.context() + ")");
+    f.help = status.help().empty() ? "--no-run checks everything but values" : status.help();
+    made_.findings.push_back(std::move(f));
+    made_.exitCode = exitCodeOf(status.code());
+  }
+
+  const Registry &registry_;
+  const LockRequest &request_;
+  const std::string &name_;
+  Pipeline pipeline_;
+  MadeLock made_;
+};
+
+} // namespace
+
+MadeLock makeLock(const Registry &registry, const LockRequest &request, const std::string &name, std::string bytes) {
+  return LockMaker(registry, request, name).make(std::move(bytes));
+}
+
+} // namespace opc::cli

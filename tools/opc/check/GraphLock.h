@@ -1,0 +1,35 @@
+// A graph as it would be locked: compiled, run on generated inputs, and put together.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "GraphFinding.h"
+#include "Lock.h"
+#include "Pipeline.h"
+#include "Registry.h"
+
+#include <string>
+#include <vector>
+
+namespace opc::cli {
+
+struct LockRequest {
+  CompileOptions options;
+  LockTarget target;
+  bool runs = true; // the section numerics
+  uint64_t seed = 0;
+  int threads = 1;
+};
+
+/// What could be made of a graph. With `exitCode` it is not whole, and `findings` say why: GRAPH_INVALID, RUN_FAILED.
+struct MadeLock {
+  Lock lock;
+  SourceRange start; // of the file
+  std::vector<Diagnostic> warnings;
+  std::vector<GraphFinding> findings;
+  int exitCode = 0;
+};
+
+/// `name` is the file, as findings call it.
+MadeLock makeLock(const Registry &registry, const LockRequest &request, const std::string &name, std::string bytes);
+
+} // namespace opc::cli

@@ -1,0 +1,96 @@
+// --update: locks are written, and what that accepts is said.
+// SPDX-License-Identifier: Apache-2.0
+#include "LockUpdate.h"
+
+#include "FileBytes.h"
+#include "LockFile.h"
+#include "NearestNames.h"
+#include "Option.h"
+#include "TextParts.h"
+
+#include <algorithm>
+
+namespace opc::cli {
+
+namespace {
+
+const std::string kBare = "true", kNo = "0", kFalse = "false"; // what the option's value may be beside sections
+
+std::set<LockSection> everySection() {
+  const std::vector<LockSection> &all = lockSections();
+  return {all.begin(), all.end()};
+}
+
+/// The lock as it is to be: the present one, with the sections that are named taken from now.
+Lock updated(const CheckedGraph &graph, const UpdateFlags &flags) {
+  if (!flags.isNamed) {
+    Lock lock = graph.now;
+    // What was not looked at (--no-run) stays.
+    if (graph.locked)
+      for (const LockSection s : graph.locked->sections)
+        if (!lock.sections.count(s)) {
+          lock.sections.insert(s);
+          lock.texts[s] = lockSectionText(*graph.locked, s);
+        }
+    return lock;
+  }
+  Lock lock = graph.locked ? *graph.locked : graph.now;
+  takeSections(graph.now, flags.sections, &lock);
+  return lock;
+}
+
+void accept(const UpdateFlags &flags, CheckedGraph *graph) {
+  for (GraphFinding &f : graph->report.findings) {
+    // What is of no section is of the lock itself, which any update mends.
+    const Rule *rule = findRule(f.rule);
+    if (rule && rule->section && !flags.sections.count(*rule->section)) continue;
+    f.severity = Severity::kNote;
+    f.message = rule && rule->section ? "accepted: " + f.message : "wrote " + lockPathOf(graph->report.graph);
+    f.help.clear();
+  }
+  graph->report.exitCode = 0; // a lock that could not be read
+}
+
+bool changesValues(const CheckedGraph &graph) {
+  return graph.locked && graph.locked->sections.count(LockSection::kNumerics) &&
+         graph.now.sections.count(LockSection::kNumerics) &&
+         lockSectionText(*graph.locked, LockSection::kNumerics) != lockSectionText(graph.now, LockSection::kNumerics);
+}
+
+} // namespace
+
+Result<bool> parseUpdate(const std::string &text, std::set<LockSection> *sections) {
+  if (text.empty() || text == kNo || text == kFalse) return false;
+  if (text == kBare) return true;
+  std::vector<std::string> names;
+  for (const LockSection s : lockSections()) names.push_back(lockSectionName(s));
+  for (const std::string &word : splitAt(text, ',')) {
+    const auto found = std::find(names.begin(), names.end(), word);
+    if (found == names.end())
+      return usageError("a lock has no section '" + word + "'",
+                        didYouMean(word, names, "sections: " + joined(names, ", ")));
+    sections->insert(lockSections()[static_cast<size_t>(found - names.begin())]);
+  }
+  return true;
+}
+
+Status updateLocks(const UpdateFlags &flags, std::vector<CheckedGraph> *checked) {
+  if (!flags.isNamed && !flags.all && checked->size() > 1)
+    for (const CheckedGraph &graph : *checked)
+      if (graph.isWhole && changesValues(graph))
+        return usageError("--update would accept other values in several graphs, one of them " + graph.report.graph,
+                          "name the graph, or --update=numerics, or give --all");
+  for (CheckedGraph &graph : *checked) {
+    if (!graph.isWhole) continue;
+    const std::string path = lockPathOf(graph.report.graph), text = lockText(updated(graph, flags));
+    Result<FileBytes> present = FileBytes::open(path);
+    if (!present || present->view() != text) {
+      OPC_RETURN_IF_ERROR(writeFileAtomically(path, text));
+      graph.report.changed = true;
+    }
+    accept(flags.isNamed ? flags : UpdateFlags{true, false, everySection(), false, false}, &graph);
+  }
+  return Status::ok();
+}
+
+} // namespace opc::cli
