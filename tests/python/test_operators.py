@@ -35,6 +35,40 @@ class Operators(unittest.TestCase):
                         lambda a, b: a / 4, lambda a, b: 1 / b, lambda a, b: b ** 2, lambda a, b: b ** 0.5):
             self.same(compute)
 
+    def test_quotients_and_remainders_round_down(self):
+        for compute in (lambda a, b: a // b, lambda a, b: a % b, lambda a, b: a // 2, lambda a, b: a % 0.75, lambda a, b: a % -2, lambda a, b: 7 // b, lambda a, b: 7.5 % b,
+                        lambda a, b: divmod(a, b)[1], lambda a, b: divmod(a, 2)[0], lambda a, b: abs(a), lambda a, b: +a, lambda a, b: 2**a, lambda a, b: 0.5**b):  # fmt: skip
+            self.same(compute)
+
+    def test_operators_of_integers(self):
+        x, y = np.array([[7, -7, 5], [-8, 6, 1]], "i4"), np.array([3, -3, 2], "i4")
+        u = np.array([1, 2, 3], "u1")
+        for compute in (lambda x, y, u: x // y, lambda x, y, u: x % y, lambda x, y, u: y // x, lambda x, y, u: x // -2, lambda x, y, u: x % -3, lambda x, y, u: 100 // x, lambda x, y, u: 100 % x,
+                        lambda x, y, u: 2**u, lambda x, y, u: u**2, lambda x, y, u: abs(x), lambda x, y, u: ~x, lambda x, y, u: x & y, lambda x, y, u: x | 8, lambda x, y, u: 6 ^ x,
+                        lambda x, y, u: u & u[0:1], lambda x, y, u: ~u, lambda x, y, u: (x < y) & (x > -8), lambda x, y, u: ~(x < y), lambda x, y, u: (x < 0) | (y > 2),
+                        lambda x, y, u: (x < 0) ^ True, lambda x, y, u: True & (x < 0)):  # fmt: skip
+            g = opc.Graph()
+            made = compute(g.input("x", x.shape, "i32"), g.input("y", y.shape, "i32"), g.input("u", u.shape, "u8"))
+            g.output("out", made)
+            expected = compute(x, y, u)
+            found = g.compile().run(x=x, y=y, u=u)["out"]
+            self.assertEqual((found.dtype, found.shape), (expected.dtype, expected.shape))
+            np.testing.assert_array_equal(found, expected)
+
+    def test_operands_that_do_not_fit(self):
+        g = opc.Graph()
+        f, i, b = g.input("f", (2, 3)), g.input("i", (3,), "i32"), g.input("b", (3,), "bool")
+        for compute, part in ((lambda: ~f, "~ is for integers and bool"), (lambda: f & f, "& is for integers and bool"), (lambda: i | f, "is neither"), (lambda: i // 1.5, "nothing is converted"),
+                              (lambda: 2.5 % i, "nothing is converted"), (lambda: i & 2**40, "nothing is converted"), (lambda: b & 1, "unsupported operand"), (lambda: i ^ True, "unsupported operand"),
+                              (lambda: f % "a", "unsupported operand"), (lambda: f // np.ones(3, "f"), "does not support"), (lambda: divmod(f, None), "unsupported operand"), (lambda: "a" // f, "unsupported operand"),
+                              (lambda: len(g.input("zero", ())), "no length"), (lambda: float(f), "Tensor"), (lambda: 3 in f, "iterated"), (lambda: round(f), "Tensor")):  # fmt: skip
+            with self.assertRaises(TypeError) as caught:
+                compute()
+            self.assertIn(part, str(caught.exception))
+        self.assertEqual((len(f), len(i)), (2, 3))
+        with self.assertRaises(opc.GraphError):
+            f // g.input("four", (4,))
+
     def test_comparisons(self):
         for compute in (lambda a, b: a < b, lambda a, b: a <= b, lambda a, b: a > b, lambda a, b: a >= 1, lambda a, b: a < 0.5):
             found, expected = both(compute)

@@ -24,8 +24,6 @@ public:
   const void *data() const;
   size_t bytes() const;
   void copyTo(void *to) const;
-  /// What keeps the memory.
-  const pybind11::object &owner() const { return owner_; }
 
 private:
   pybind11::object owner_;                // an array, or a capsule

@@ -2,7 +2,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "PythonSession.h"
 
-#include "DlpackArrays.h"
 #include "NearestNames.h"
 #include "OptionRanges.h"
 #include "PythonErrors.h"
@@ -52,13 +51,15 @@ PythonSession::PythonSession(std::shared_ptr<CompiledProgram> program, const Ses
     : program_(std::move(program)), session_(load(*program_, options)), interface_(session_.interface()) {
   for (const PortInfo &p : interface_.inputs) inputKeys_.append(internedKey(p.name));
   for (const PortInfo &p : interface_.outputs) outputKeys_.append(internedKey(p.name));
-  lent_.resize(interface_.inputs.size());
+  fed_.resize(interface_.inputs.size());
 }
 
 py::dict PythonSession::run(const py::dict &inputs, py::handle steps) {
   const Use use(this);
   const int64_t n = stepCount(steps);
+  ++call_;
   for (const auto &[name, value] : inputs) feed(inputIndex(name), value);
+  readAgain();
   runSteps(n);
   py::dict outputs;
   for (size_t i = 0; i < interface_.outputs.size(); ++i)
@@ -136,16 +137,24 @@ size_t PythonSession::inputIndex(py::handle name) const {
 
 void PythonSession::feed(size_t i, py::handle value) {
   const PortInfo &port = interface_.inputs[i];
-  const std::string what = "input '" + port.name + "'";
-  AnyArray array(value, port.desc.data_type(), what);
-  check(array.check(port.desc, what));
+  read(i, AnyArray(value, port.desc.data_type(), "input '" + port.name + "'"));
+}
+
+void PythonSession::read(size_t i, AnyArray array) {
+  const PortInfo &port = interface_.inputs[i];
+  check(array.check(port.desc, "input '" + port.name + "'"));
   constexpr size_t kWorthLending = size_t{1} << 16;
-  if (array.bytes() >= kWorthLending && array.isReadable() && session_.lendInput(port.name, array.data())) {
-    lent_[i] = array.owner();
-    return;
-  }
-  array.copyTo(session_.inputData(port.name));
-  lent_[i] = py::object();
+  const void *lent = array.bytes() >= kWorthLending && array.isReadable() ? array.data() : nullptr;
+  if (lent && !session_.lendInput(port.name, lent)) lent = nullptr;
+  if (!lent) array.copyTo(session_.inputData(port.name));
+  fed_[i].emplace(Fed{std::move(array), lent, call_});
+}
+
+/// Arrays that were fed before are read as they are now, whether they can be read where they lie or not.
+void PythonSession::readAgain() {
+  for (size_t i = 0; i < fed_.size(); ++i)
+    if (fed_[i] && fed_[i]->call != call_ && !(fed_[i]->lent && fed_[i]->array.data() == fed_[i]->lent))
+      read(i, fed_[i]->array);
 }
 
 void PythonSession::runSteps(int64_t steps) {

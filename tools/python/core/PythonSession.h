@@ -4,12 +4,14 @@
 
 #include "ArrayConversion.h"
 #include "CompiledProgram.h"
+#include "DlpackArrays.h"
 #include "Session.h"
 
 #include <pybind11/pybind11.h>
 
 #include <atomic>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -44,10 +46,19 @@ public:
 private:
   size_t inputIndex(pybind11::handle name) const;
   void feed(size_t input, pybind11::handle value);
+  void read(size_t input, AnyArray array);
+  void readAgain();
   pybind11::object output(size_t i) const;
 
   std::shared_ptr<CompiledProgram> program_;
-  std::vector<pybind11::object> lent_; // before the session, which reads them until it is gone
+  /// What an input was fed, which each run reads: where it lies, or from a copy that each run makes anew.
+  struct Fed {
+    AnyArray array;
+    const void *lent; // null for a copy
+    int64_t call;     // that has read it
+  };
+  std::vector<std::optional<Fed>> fed_; // before the session, which reads them until it is gone
+  int64_t call_ = 0;
   Session session_;
   SessionInterface interface_;
   pybind11::list inputKeys_, outputKeys_;

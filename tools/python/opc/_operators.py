@@ -3,6 +3,8 @@
 import numbers
 from typing import Any, Callable, Dict, List, Optional, Sequence, Tuple, Union
 
+import numpy as np
+
 from . import ops
 from ._graph import Tensor, add_op
 
@@ -54,6 +56,77 @@ def _by(type_name: str) -> Callable[[Tensor, Any], Tensor]:
 def _less_number(x: Tensor, value: Any) -> Tensor:
     _check_fits(x, value)  # its negative need not: unsigned numbers wrap around to the right sum
     return _with_number("scalar_add", x, -value)
+
+
+def _constant(x: Tensor, value: Any) -> Tensor:
+    """A number as a tensor of x's type."""
+    _check_fits(x, value)
+    with x.graph:
+        if isinstance(value, numbers.Integral):
+            return ops.constant(integer_value=int(value), dtype=x.dtype, shape=())
+        return ops.constant(floating_value=float(value), is_floating_value=True, dtype=x.dtype, shape=())
+
+
+def _of_constant(type_name: str, reflected: bool = False) -> Callable[[Tensor, Any], Tensor]:
+    """What has no form with a number, or none with the number in front."""
+
+    def operator(x: Tensor, value: Any) -> Tensor:
+        y = _constant(x, value)
+        return add_op(type_name, {"x": y, "y": x} if reflected else {"x": x, "y": y})[0]
+
+    return operator
+
+
+def _floor_divide(x: Tensor, y: Any) -> Any:
+    if not isinstance(y, Tensor):
+        return _scalar("scalar_floordiv", x, y) if _is_number(y) else NotImplemented
+    return _floordiv(x, y)
+
+
+def _floordiv(x: Tensor, y: Tensor) -> Tensor:
+    try:
+        shape = np.broadcast_shapes(x.shape, y.shape)
+    except ValueError:
+        shape = x.shape  # the op says what does not fit
+    whole = [t if t.shape == shape else ops.expand(t, expand_shape=shape) for t in (x, y)]
+    return add_op("floordiv", {"x": whole[0], "y": whole[1]})[0]
+
+
+def _reverse_pow(x: Tensor, value: Any) -> Tensor:
+    return _of_constant("broadcast_pow", True)(x, value) if x.dtype[0] in "iu" else _scalar("scalar_reverse_pow", x, value)
+
+
+def _check_bits(symbol: str, x: Tensor, y: Any = None) -> None:
+    for t in (x, y):
+        if isinstance(t, Tensor) and t.dtype != "bool" and t.dtype[0] not in "iu":
+            raise TypeError(f"{symbol} is for integers and bool, and {t!r} is neither")
+
+
+def _bits(symbol: str, name: str) -> Callable[[Tensor, Any], Any]:
+    def operator(x: Tensor, y: Any) -> Any:
+        _check_bits(symbol, x, y)
+        if isinstance(y, Tensor):
+            return add_op("broadcast_bitwise_" + name, {"x": x, "y": y})[0]
+        if isinstance(y, bool) and x.dtype == "bool":
+            return add_op("scalar_bitwise_" + name, {"in": x}, {"has_int_operand": True, "int_operand": int(y)})[0]
+        return _scalar("scalar_bitwise_" + name, x, y) if _is_number(y) and x.dtype != "bool" else NotImplemented
+
+    return operator
+
+
+def _invert(x: Tensor) -> Tensor:
+    _check_bits("~", x)
+    return ops.bitwise_not(x)
+
+
+def _divmod(x: Tensor, y: Any) -> Any:
+    return (x // y, x % y) if isinstance(y, Tensor) or _is_number(y) else NotImplemented
+
+
+def _length(x: Tensor) -> int:
+    if not x.shape:
+        raise TypeError(f"{x!r} has no dimensions, and so no length")
+    return x.shape[0]
 
 
 def _matmul(a: Tensor, b: Any) -> Any:
@@ -142,6 +215,16 @@ def _methods() -> Dict[str, Any]:
         "__truediv__": _binary("broadcast_div", _by("scalar_div")),
         "__rtruediv__": _reflected(lambda x, v: _scalar("scalar_mul", ops.reciprocal(x), v)),
         "__pow__": _binary("broadcast_pow", _by("scalar_pow")),
+        "__rpow__": _reflected(_reverse_pow),
+        "__floordiv__": _floor_divide,
+        "__rfloordiv__": _reflected(lambda x, v: _floordiv(_constant(x, v), x)),
+        "__mod__": _binary("broadcast_floor_mod", _of_constant("broadcast_floor_mod")),
+        "__rmod__": _reflected(_of_constant("broadcast_floor_mod", True)),
+        "__divmod__": _divmod,
+        "__abs__": lambda self: ops.abs(self),
+        "__pos__": lambda self: self,
+        "__invert__": _invert,
+        "__len__": _length,
         "__matmul__": _matmul,
         "__neg__": lambda self: negative(self),
         "__getitem__": _getitem,
@@ -152,6 +235,8 @@ def _methods() -> Dict[str, Any]:
         "T": property(_transpose),
         "__array_ufunc__": None,  # numpy's arrays are no operands, element by element least of all
     }
+    for symbol, name in (("&", "and"), ("|", "or"), ("^", "xor")):
+        methods[f"__{name}__"] = methods[f"__r{name}__"] = _bits(symbol, name)
     for name, op in (("lt", "less"), ("le", "less_equal"), ("gt", "greater"), ("ge", "greater_equal")):
         methods[f"__{name}__"] = _binary("broadcast_" + op, _by("scalar_logical_" + op))
     return methods

@@ -75,7 +75,7 @@ class Session:
     def run(self, steps: int = 1, /, **inputs: Any) -> Dict[str, np.ndarray]:
         """Feeds the inputs, runs that many steps, and gives every output as an array of its own.
 
-        An input keeps what it was fed. Names that are no identifiers: `run(**{"a.b": x})`.
+        An input keeps the array that it was fed: each run reads it as it then is, until another is fed. Names that are no identifiers: `run(**{"a.b": x})`.
         """
         return self._core.run(inputs, steps)
 

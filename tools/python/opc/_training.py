@@ -33,7 +33,7 @@ class Training:
         self.step = 0
         self.history: List[Dict[str, Any]] = []
         self._batches = _core.Batches(session._core, _data(data), bool(shuffle), seed)
-        self._inputs = dict(inputs)
+        self._inputs = {name: np.array(value) if isinstance(value, np.ndarray) else value for name, value in inputs.items()}  # the same in each step
         self.steps_per_epoch: int = self._batches.steps_per_epoch
         self._notes = {"batch": str(self._batches.batch), "examples": str(self._batches.examples), "shuffle": "true" if shuffle else "false"}
         self._notes.update(self._batches.contents)
