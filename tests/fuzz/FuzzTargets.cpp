@@ -20,6 +20,7 @@ const std::vector<FuzzTarget> &fuzzTargets() {
       {"tensor_spec", fuzzTensorSpec, nullptr},
       {"settings", fuzzSettings, nullptr},
       {"cluster", fuzzCluster, nullptr},
+      {"op_manifest", fuzzOpManifest, nullptr},
   };
   return targets;
 }

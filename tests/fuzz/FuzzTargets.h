@@ -46,6 +46,7 @@ void fuzzOnnxTensor(std::string_view bytes);
 void fuzzTensorSpec(std::string_view bytes);
 void fuzzSettings(std::string_view bytes);
 void fuzzCluster(std::string_view bytes);
+void fuzzOpManifest(std::string_view bytes);
 
 size_t mutateGraph(uint8_t *data, size_t size, size_t max, uint64_t seed);
 size_t mutatePlan(uint8_t *data, size_t size, size_t max, uint64_t seed);

@@ -5,7 +5,7 @@
 #include "AttrWire.h"
 #include "opc/GradientRule.h"
 
-#include <cstdlib>
+#include <charconv>
 #include <map>
 
 namespace opc::python {
@@ -46,26 +46,11 @@ void byOperator(const manifest::PythonOp &op, GradientRule &g) {
       if (g.needs(b.of(), i)) g.bind(b.of(), i, made.out(b.arg(), i));
 }
 
-/// "KIND:ARG", "KIND:ARG:2".
-struct Reference {
-  std::string kind, arg;
-  int32_t index = 0;
-};
-Reference parse(const std::string &text) {
-  Reference r;
-  const size_t first = text.find(':'), second = text.find(':', first + 1);
-  r.kind = text.substr(0, first);
-  if (first == std::string::npos) return r;
-  r.arg = text.substr(first + 1, second == std::string::npos ? second : second - first - 1);
-  if (second != std::string::npos) r.index = static_cast<int>(std::strtol(text.c_str() + second + 1, nullptr, 10));
-  return r;
-}
-
 /// The ops that a rule in Python has built once, built again.
 void byRecordedOps(const manifest::PythonOp &op, GradientRule &g) {
   std::map<std::string, user_op::GradientOp> made;
   auto tensor = [&](const std::string &text) -> std::string {
-    const Reference r = parse(text);
+    const TensorName r = tensorNamed(text).value_or(TensorName());
     if (r.kind == "x") return g.x(r.arg, r.index);
     if (r.kind == "y") return g.y(r.arg, r.index);
     if (r.kind == "dy") return g.dy(r.arg, r.index);
@@ -83,13 +68,26 @@ void byRecordedOps(const manifest::PythonOp &op, GradientRule &g) {
     for (const auto &port : node.output()) added.output(port.arg(), std::max(1, port.tensor_size()));
   }
   for (const auto &result : op.gradient().result()) {
-    const Reference to = parse("x:" + result.arg());
+    const TensorName to = tensorNamed("x:" + result.arg()).value_or(TensorName());
     if (g.op().input_size(to.arg) > to.index && g.needs(to.arg, to.index))
       g.bind(to.arg, to.index, tensor(result.tensor()));
   }
 }
 
 } // namespace
+
+std::optional<TensorName> tensorNamed(const std::string &text) {
+  TensorName name;
+  const size_t first = text.find(':'), second = text.find(':', first + 1);
+  if (first == std::string::npos || first == 0) return {};
+  name.kind = text.substr(0, first);
+  name.arg = text.substr(first + 1, second == std::string::npos ? second : second - first - 1);
+  if (second == std::string::npos) return name;
+  const char *end = text.data() + text.size();
+  const auto [stop, error] = std::from_chars(text.data() + second + 1, end, name.index);
+  if (error != std::errc() || stop != end || name.index < 0) return {};
+  return name;
+}
 
 user_op::GradDef gradientRuleOf(const std::shared_ptr<const manifest::PythonOp> &op, const user_op::Origin &origin) {
   user_op::OpGradRegistry registry(op->name(), origin.file.c_str(), origin.line);
@@ -101,34 +99,6 @@ user_op::GradDef gradientRuleOf(const std::shared_ptr<const manifest::PythonOp> 
       byRecordedOps(*op, g);
   }));
   return registry.GetResult();
-}
-
-std::string wrongRules(const manifest::PythonOp &op, const user_op::OpDef &def) {
-  auto input = [&](const std::string &name) { return def.findInput(name) ? "" : "there is no input '" + name + "'"; };
-  if (op.infer_size() != 0 && op.infer_size() != op.output_size())
-    return "it has " + std::to_string(op.infer_size()) + " shape rules for " + std::to_string(op.output_size()) +
-           " outputs";
-  for (const auto &rule : op.infer()) {
-    for (const std::string *name : {&rule.like(), &rule.data_type_of()})
-      if (!name->empty() && !def.findInput(*name)) return input(*name);
-    for (const std::string &name : rule.broadcast())
-      if (!def.findInput(name)) return input(name);
-    if (rule.has_data_type() && !isTensorDataType(static_cast<DataType>(rule.data_type())))
-      return "an output's element type is none of tensors";
-  }
-  for (const std::string &name : op.aux())
-    if (!def.findInput(name)) return input(name);
-  for (const auto &pair : op.inplace())
-    if (!def.findInput(pair.input()) || !def.findOutput(pair.output()))
-      return "the in-place pair " + pair.input() + " -> " + pair.output() + " names what is not there";
-  for (const auto &b : op.gradient().input()) {
-    const bool isInput = b.what() == "x", isOutput = b.what() == "y" || b.what() == "dy";
-    if (!(isInput && def.findInput(b.of())) && !(isOutput && def.findOutput(b.of())))
-      return "the gradient rule reads '" + b.what() + "' of '" + b.of() + "', which is not there";
-  }
-  for (const auto &b : op.gradient().output())
-    if (!def.findInput(b.of())) return input(b.of());
-  return "";
 }
 
 } // namespace opc::python

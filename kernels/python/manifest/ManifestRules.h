@@ -6,6 +6,8 @@
 #include "op_manifest.pb.h"
 
 #include <memory>
+#include <optional>
+#include <string>
 
 namespace opc::python {
 
@@ -16,7 +18,16 @@ user_op::TensorDescInferFn inferenceRule(const std::shared_ptr<const manifest::P
 /// The gradient rule that the manifest says.
 user_op::GradDef gradientRuleOf(const std::shared_ptr<const manifest::PythonOp> &op, const user_op::Origin &origin);
 
-/// What is wrong with the rules, or "": names of arguments that the op does not have.
+/// A tensor in a recorded gradient rule: "x:ARG", "y:ARG", "dy:ARG", "OP:ARG", with ":2" behind where an argument has
+/// several.
+struct TensorName {
+  std::string kind, arg;
+  int32_t index = 0;
+};
+std::optional<TensorName> tensorNamed(const std::string &text);
+
+/// What is wrong with the rules, or "": names that the op does not have, sizes that no tensor has, nodes that read what
+/// comes later.
 std::string wrongRules(const manifest::PythonOp &op, const user_op::OpDef &def);
 
 } // namespace opc::python
