@@ -48,6 +48,11 @@ Status checkShapes(const user_op::ArgList &args, const std::vector<TensorDesc> &
 } // namespace
 
 thread_local const KernelTask *KernelTask::running_ = nullptr;
+thread_local bool KernelTask::followed_ = false;
+
+bool KernelTask::mayLeaveTo(const KernelTask &next) const {
+  return bound_ && next.bound_ && run_ == next.run_ && run_ != user_op::detail::kernelRun;
+}
 
 KernelTask::~KernelTask() = default;
 const OpInstance &KernelTask::op() const { return impl_->op; }

@@ -26,6 +26,19 @@ public:
   }
   /// The task whose kernel this thread is in; nullptr outside of kernels.
   static const KernelTask *running() { return running_; }
+
+  /// Whether both kernels are run by a function that is not the SDK's and is one for both: what one has taken for its
+  /// work (a lock, an interpreter) it may leave to the next, when it is told that there is one.
+  bool mayLeaveTo(const KernelTask &next) const;
+  /// run(), when `next` begins as soon as this one ends well.
+  Status runBefore(DeviceCtx *ctx) {
+    followed_ = true;
+    Status s = run(ctx);
+    followed_ = false;
+    return s;
+  }
+  /// Of the task that this thread is in.
+  static bool isFollowed() { return followed_; }
   const OpInstance &op() const;
   /// Which output bytes equal which input's address is the caller's affair; this only moves the tensors.
   /// Binds again with new addresses (the sizes stay).
@@ -33,6 +46,7 @@ public:
 
 private:
   static thread_local const KernelTask *running_;
+  static thread_local bool followed_;
   KernelTask() = default;
   Status runUnbound(DeviceCtx *ctx);
   struct Impl;

@@ -23,16 +23,18 @@ Status TaskGraph::failed(Status status, uint32_t task) const {
       .withContext("running op " + t.name + t.where.at());
 }
 
-Status TaskGraph::runPlain(Lane &lane, int64_t steps) {
+template <bool kLeaves> Status TaskGraph::runPlainAs(Lane &lane, int64_t steps) {
   DeviceCtx *context = lane.stream->context();
   KernelTask *const *begin = lane.plain.data(), *const *end = begin + lane.plain.size();
   for (int64_t k = 0; k < steps; ++k) {
     lane.stream->beginStep(seed_, position() + k);
-    for (KernelTask *const *t = begin; t != end; ++t)
-      if (Status s = (*t)->run(context); !s.isOk()) [[unlikely]] {
+    for (KernelTask *const *t = begin; t != end; ++t) {
+      const bool leaves = kLeaves && lane.leaves[static_cast<size_t>(t - begin)];
+      if (Status s = leaves ? (*t)->runBefore(context) : (*t)->run(context); !s.isOk()) [[unlikely]] {
         lane.stream->endSteps();
         return failed(std::move(s), lane.operations[static_cast<size_t>(t - begin)].task);
       }
+    }
   }
   lane.stream->endSteps();
   return lane.stream->synchronize();

@@ -273,6 +273,13 @@ Status TaskGraph::refresh() {
   return Status::ok();
 }
 
+/// Kernels that stand side by side and need the same thing pass it on.
+void TaskGraph::noteLeaving(Lane &lane) {
+  std::vector<bool> leaves(lane.plain.size());
+  for (size_t i = 0; i + 1 < leaves.size(); ++i) leaves[i] = lane.plain[i]->mayLeaveTo(*lane.plain[i + 1]);
+  if (std::find(leaves.begin(), leaves.end(), true) != leaves.end()) lane.leaves = std::move(leaves);
+}
+
 void TaskGraph::buildLanes(const std::vector<CrossEdge> &edges) {
   std::vector<std::vector<Wait>> waits(model_.tasks.size());
   std::vector<std::vector<Counter *>> signals(model_.tasks.size());
@@ -314,6 +321,7 @@ void TaskGraph::buildLanes(const std::vector<CrossEdge> &edges) {
       if (plain) lane.plain.push_back(op.variants[0]);
     }
     if (!plain) lane.plain.clear();
+    noteLeaving(lane);
   }
 }
 

@@ -120,6 +120,7 @@ private:
     std::unique_ptr<Stream> stream;
     std::vector<Operation> operations;
     std::vector<KernelTask *> plain; // the same tasks, when no operation waits, signals, skips or has variants
+    std::vector<bool> leaves;        // which of them leave what they have taken to the next one; empty: none
     std::vector<Wait> waits;
     std::vector<Counter *> signals;
     std::vector<std::pair<uint32_t, uint32_t>> views; // (operation that it stands before, task), for observers
@@ -141,7 +142,11 @@ private:
   void countReads();
   void notePacked(const ModelTask &task);
   void buildLanes(const std::vector<CrossEdge> &edges);
-  Status runPlain(Lane &lane, int64_t steps);
+  static void noteLeaving(Lane &lane);
+  template <bool kLeaves> Status runPlainAs(Lane &lane, int64_t steps);
+  Status runPlain(Lane &lane, int64_t steps) {
+    return lane.leaves.empty() ? runPlainAs<false>(lane, steps) : runPlainAs<true>(lane, steps);
+  }
   class DataView;
   template <bool kObserved> void runLaneAs(Lane &lane, int64_t first, int64_t steps);
   Status execute(const Operation &op, int64_t step, DeviceCtx *context) {

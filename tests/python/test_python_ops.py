@@ -333,6 +333,21 @@ def sometimes(x):
 sometimes_state = [0]
 
 
+def _raises_above_two(x):
+    if x[0] > 2:
+        raise ValueError("above two")
+    return x
+
+
+def _chain(op, length):
+    g = opc.Graph()
+    t = g.input("x", (4,))
+    for _ in range(length):
+        t = op(t)
+    g.output("y", t)
+    return g.compile().session()
+
+
 class Endurance(unittest.TestCase):
     def test_a_hundred_thousand_calls_of_which_one_in_ten_raises(self):
         g = opc.Graph()
@@ -406,6 +421,80 @@ class Endurance(unittest.TestCase):
         code, errors = self.run_script("session.run(10**9, x=x)\n", interrupt=True)
         self.assertNotEqual(code, 0)
         self.assertTrue(errors.rstrip().endswith("KeyboardInterrupt"), errors)
+
+    def test_kernels_side_by_side(self):
+        """One leaves its turn to the next: also when one of them raises, when others wait, and when another thread forks."""
+        raising = opc.op("test::raises_above_two", like="x")(_raises_above_two)
+        g = opc.Graph()
+        x = g.input("x", (4,))
+        y = opc.ops.relu(leaky_relu(identity(leaky_relu(raising(identity(x))))))
+        g.output("y", leaky_relu(identity(y)))
+        program, forks = g.compile(), 20
+        wrong: List[str] = []
+
+        def work(k):
+            session = program.session()
+            for i in range(100):
+                value = np.full(4, i % 4, "f")
+                try:
+                    if not np.array_equal(session.run(x=value)["y"], value):
+                        wrong.append("values")
+                    raised = False
+                except opc.ExecutionError:
+                    raised = True
+                if raised != (i % 4 > 2):
+                    wrong.append("an exception")
+
+        threads = [threading.Thread(target=work, args=(k,)) for k in range(4)]
+        for t in threads:
+            t.start()
+        for _ in range(forks):
+            child = os.fork()
+            if child == 0:
+                os._exit(0 if np.array_equal(run_one(identity, X), X) else 1)
+            self.assertEqual(os.waitpid(child, 0)[1], 0)
+        for t in threads:
+            t.join(60)
+        self.assertFalse(any(t.is_alive() for t in threads))
+        self.assertEqual(wrong, [])
+
+    def test_one_kernel_at_a_time_in_the_thread_that_runs_the_session(self):
+        inside, seen = [], []
+
+        def watched(x):
+            inside.append(threading.get_ident())
+            time.sleep(0.002)  # Python goes on in other threads meanwhile
+            seen.append((len(inside), inside[0] == threading.get_ident()))
+            inside.pop()
+            return x
+
+        op = opc.op("test::watched", like="x", side_effect=True)(watched)
+        sessions = [_chain(op, 3) for _ in range(8)]
+        threads = [threading.Thread(target=lambda s=s: s.run(3, x=np.zeros(4, "f"))) for s in sessions]
+        for t in threads:
+            t.start()
+        for t in threads:
+            t.join(60)
+        self.assertEqual(seen, [(1, True)] * (8 * 3 * 3))
+
+    def test_a_step_keeps_its_turn_from_nobody(self):
+        """While one session runs its kernels, another one's come in between."""
+        long, short = (_chain(identity, n) for n in (400, 1))
+        x, turns = np.zeros(4, "f"), []
+        stop = threading.Event()
+
+        def work():
+            while not stop.is_set():
+                turns.append(short.run(x=x)["y"].size)
+
+        long.run(x=x)
+        thread = threading.Thread(target=work)
+        thread.start()
+        long.run(200)
+        stop.set()
+        thread.join(60)
+        self.assertFalse(thread.is_alive())
+        self.assertGreater(len(turns), 20)
 
     def test_threads_with_a_session_each(self):
         g = opc.Graph()

@@ -49,20 +49,35 @@ std::optional<KernelCall::Widened> KernelCall::widen(user_op::TensorDesc *desc, 
   return made;
 }
 
+void KernelCall::readWidened() {
+  for (Input &i : inputs_)
+    if (i.widened) i.widened->read();
+}
+
+void KernelCall::writeWidened() const {
+  for (const Input &i : inputs_)
+    if (i.widened && i.writable) i.widened->write();
+  for (const Output &o : outputs_)
+    if (o.widened) o.widened->write();
+}
+
 Status KernelCall::addTensors(const OpCode &code, KernelBindContext *ctx) {
   for (const auto &[arg, index] : ctx->inputs()) {
     const user_op::Tensor &tensor = ctx->In(arg, index);
     inputs_.push_back({tensor.desc(), const_cast<void *>(tensor.raw_dptr()), hasName(code.written, arg), arg, {}, 0});
     Input &made = inputs_.back();
     made.widened = widen(&made.desc, &made.data);
+    isWidened_ |= made.widened.has_value();
     made.array = arrayOver(made.desc, made.data, made.writable);
     if (!made.array) return takePythonError(op_);
   }
   for (const auto &[arg, index] : ctx->outputs()) {
     user_op::Tensor &tensor = ctx->Out(arg, index);
-    outputs_.push_back({tensor.desc(), tensor.mut_raw_dptr(), arg, {}, 0});
+    outputs_.push_back({tensor.desc(), tensor.mut_raw_dptr(), arg, {}, 0, {}});
     Output &made = outputs_.back();
     made.widened = widen(&made.desc, &made.data);
+    isWidened_ |= made.widened.has_value();
+    made.target = CopyTarget(made.desc, made.data);
     if (function_.takesOut && !(made.array = arrayOver(made.desc, made.data, true))) return takePythonError(op_);
   }
   return Status::ok();
@@ -162,7 +177,7 @@ KernelCall::~KernelCall() {
   }
   // Python has ended: its objects are gone, and nobody may touch them.
   for (Input &i : inputs_) i.array.release();
-  for (Output &o : outputs_) o.array.release();
+  for (Output &o : outputs_) o.array.release(), o.target.abandon();
   for (PyRef &o : owned_) o.release();
   function_.function.release();
   keywordNames_.release();
@@ -209,6 +224,7 @@ Status KernelCall::storeNamed(PyObject *result) {
 }
 
 Status KernelCall::storeAll(PyObject *result) {
+  if (outputs_.size() == 1 && outputs_[0].target.take(result)) return Status::ok();
   auto count = [&](Py_ssize_t found) {
     return Status(StatusCode::kExecution, "OPC0623",
                   "the kernel has returned " + std::to_string(found) + (found == 1 ? " array" : " arrays") +
@@ -251,12 +267,11 @@ Status KernelCall::refuseKept() {
   return Status::ok();
 }
 
-Status KernelCall::call(DeviceCtx *ctx) {
-  const PythonTurn turn(op_);
+Status KernelCall::call(DeviceCtx *ctx, bool followed) {
+  PythonTurn turn(op_);
   if (!turn.status().isOk()) return turn.status();
   if (position_ >= 0) OPC_RETURN_IF_ERROR(fillPosition(ctx));
-  for (Input &i : inputs_)
-    if (i.widened) i.widened->read();
+  if (isWidened_) readWidened();
   PyRef result = PyRef::take(PyObject_Vectorcall(function_.function.get(), arguments_.data() + 1,
                                                  positionals_ | PY_VECTORCALL_ARGUMENTS_OFFSET, keywordNames_.get()));
   if (!result) [[unlikely]]
@@ -273,11 +288,10 @@ Status KernelCall::call(DeviceCtx *ctx) {
   result = {};
   if (!status.isOk()) [[unlikely]]
     return status;
-  for (const Input &i : inputs_)
-    if (i.widened && i.writable) i.widened->write();
-  for (const Output &o : outputs_)
-    if (o.widened) o.widened->write();
-  return refuseKept();
+  if (isWidened_) writeWidened();
+  status = refuseKept();
+  if (followed && status.isOk()) turn.leaveToNext();
+  return status;
 }
 
 } // namespace opc::python

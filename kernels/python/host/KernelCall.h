@@ -3,6 +3,7 @@
 #pragma once
 
 #include "KernelHost.h"
+#include "NumpyTensors.h"
 #include "PyRef.h"
 
 #include <memory>
@@ -31,7 +32,7 @@ public:
   static Result<std::unique_ptr<KernelCall>> make(const OpCode &code, KernelFunction function,
                                                   user_op::KernelBindContext *ctx);
   ~KernelCall() override;
-  Status call(DeviceCtx *ctx) override;
+  Status call(DeviceCtx *ctx, bool followed) override;
 
 private:
   /// The memory that a kernel sees of a tensor whose element type numpy has not: its numbers in f32.
@@ -57,11 +58,14 @@ private:
     std::string name;
     PyRef array; // with takesOut
     Py_ssize_t references = 0;
+    CopyTarget target;
     std::optional<Widened> widened = {};
   };
   static std::optional<Widened> widen(user_op::TensorDesc *desc, void **data);
 
   KernelCall() = default;
+  void readWidened();
+  void writeWidened() const;
   Status addTensors(const OpCode &code, user_op::KernelBindContext *ctx);
   Status addArguments(const OpCode &code, user_op::KernelBindContext *ctx);
   Result<PyRef> argument(const OpCode &code, const std::string &name, user_op::KernelBindContext *ctx);
@@ -80,7 +84,8 @@ private:
   std::vector<std::pair<size_t, std::string>> lists_; // arguments that are tuples of inputs, and what they are called
   PyRef keywordNames_;
   size_t positionals_ = 0;
-  int position_ = -1; // the argument that is (seed, step)
+  bool isWidened_ = false; // a tensor or more
+  int position_ = -1;      // the argument that is (seed, step)
 };
 
 } // namespace opc::python

@@ -91,6 +91,23 @@ PyRef arrayOver(const TensorDesc &desc, void *data, bool writable) {
   return array;
 }
 
+CopyTarget::CopyTarget(const TensorDesc &desc, void *data)
+    : dims_(desc.shape().dim_vec().begin(), desc.shape().dim_vec().end()), data_(data),
+      bytes_(static_cast<size_t>(desc.shape().elem_cnt()) * GetSizeOfDataType(desc.data_type())),
+      dtype_(numpyDtype(desc.data_type())) {}
+
+bool CopyTarget::take(PyObject *value) const {
+  if (!PyArray_CheckExact(value)) return false;
+  PyArrayObject *array = asArray(value);
+  if (reinterpret_cast<PyObject *>(PyArray_DESCR(array)) != dtype_.get() || !PyArray_IS_C_CONTIGUOUS(array) ||
+      static_cast<size_t>(PyArray_NDIM(array)) != dims_.size())
+    return false;
+  for (size_t i = 0; i < dims_.size(); ++i)
+    if (PyArray_DIM(array, static_cast<int>(i)) != dims_[i]) return false;
+  if (PyArray_DATA(array) != data_ && bytes_ > 0) std::memmove(data_, PyArray_DATA(array), bytes_);
+  return true;
+}
+
 Status store(PyObject *value, const TensorDesc &desc, void *data, const std::string &output) {
   PyRef converted;
   if (!PyArray_Check(value)) {

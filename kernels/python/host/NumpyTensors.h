@@ -8,6 +8,7 @@
 #include "opc/Tensor.h"
 
 #include <string>
+#include <vector>
 
 namespace opc::python {
 
@@ -21,6 +22,24 @@ PyRef numpyDtype(DataType type);
 
 /// An array over a tensor's memory: no copy, no ownership.
 PyRef arrayOver(const user_op::TensorDesc &desc, void *data, bool writable);
+
+/// Where a result goes, with what is asked of every result worked out.
+class CopyTarget {
+public:
+  CopyTarget() = default;
+  CopyTarget(const user_op::TensorDesc &desc, void *data);
+  /// store() for what most kernels return, a contiguous array of the right shape and type; false when it is another
+  /// one.
+  bool take(PyObject *value) const;
+  /// Python has ended: its objects are gone.
+  void abandon() { dtype_.release(); }
+
+private:
+  std::vector<int64_t> dims_;
+  void *data_ = nullptr;
+  size_t bytes_ = 0;
+  PyRef dtype_; // numpy's one object for this type
+};
 
 /// Copies what a kernel has returned into an output after checking type, shape and element type. Errors: OPC0623.
 Status store(PyObject *value, const user_op::TensorDesc &desc, void *data, const std::string &output);

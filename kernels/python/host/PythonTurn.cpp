@@ -19,6 +19,8 @@ struct Queue {
          now = serving.load(std::memory_order_acquire))
       serving.wait(now, std::memory_order_acquire);
   }
+  /// By who has the turn.
+  bool isAwaited() const { return next.load(std::memory_order_relaxed) != serving.load(std::memory_order_relaxed) + 1; }
   void leave() {
     // Only who has the turn writes this.
     serving.store(serving.load(std::memory_order_relaxed) + 1, std::memory_order_release);
@@ -28,6 +30,7 @@ struct Queue {
 Queue queue;
 
 thread_local const std::string *insideOp = nullptr; // the op whose kernel this thread is in
+thread_local bool wasLeft = false;                  // this thread has the turn and the GIL of the task before
 thread_local bool forking = false;                  // beforeFork() has taken the turn
 
 bool isFinalizing() {
@@ -75,6 +78,11 @@ PythonTurn::PythonTurn(const std::string &op) {
     status_ = refused(*insideOp);
     return;
   }
+  if (std::exchange(wasLeft, false)) {
+    insideOp = &op;
+    has_ = true;
+    return;
+  }
   PyThreadState *own = threadState();
   // Whoever waits for the turn must not keep Python from the one that has it.
   if (holdsGil(own)) released_ = PyEval_SaveThread();
@@ -92,6 +100,10 @@ PythonTurn::PythonTurn(const std::string &op) {
 PythonTurn::~PythonTurn() {
   if (has_) {
     insideOp = nullptr;
+    if (leaves_ && !released_ && !queue.isAwaited()) {
+      wasLeft = true;
+      return;
+    }
     PyEval_SaveThread();
     queue.leave();
   }

@@ -23,11 +23,14 @@ public:
   PythonTurn &operator=(const PythonTurn &) = delete;
   /// Without it nothing of Python may be touched: OPC0625, or OPC0922 when Python is ending.
   const Status &status() const { return status_; }
+  /// This thread makes its next turn at once, and nothing else before it: the turn and the GIL are left to that one,
+  /// unless another thread waits for its own.
+  void leaveToNext() { leaves_ = true; }
 
 private:
   PyThreadState *released_ = nullptr;
   Status status_;
-  bool has_ = false;
+  bool has_ = false, leaves_ = false;
 };
 
 /// For objects that are given back: takes the GIL without a turn, also inside a kernel. False when Python has ended.

@@ -25,8 +25,9 @@ struct OpCode {
 /// A task whose errors have ids of their own.
 class PythonTask : public user_op::BoundKernel {
 public:
-  virtual Status call(DeviceCtx *ctx) = 0;
-  void Run(DeviceCtx *ctx) final { (void)call(ctx); } // the host calls call()
+  /// `followed`: a task of Python's begins on this thread as soon as this one ends well.
+  virtual Status call(DeviceCtx *ctx, bool followed) = 0;
+  void Run(DeviceCtx *ctx) final { (void)call(ctx, false); } // the host calls call()
 };
 
 class KernelHost {

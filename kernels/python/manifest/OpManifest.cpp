@@ -3,6 +3,7 @@
 #include "OpManifest.h"
 
 #include "AttrWire.h"
+#include "KernelTask.h"
 #include "ManifestRules.h"
 #include "PluginOpeners.h"
 #include "op_manifest.pb.h"
@@ -108,7 +109,9 @@ Status bindPython(const user_op::OpKernel &kernel, user_op::KernelBindContext *c
   OPC_ASSIGN_OR_RETURN(KernelHost * host, kernelHost(ctx->op_type_name()));
   return host->bind(kernel, ctx, task);
 }
-Status callPython(user_op::BoundKernel &task, DeviceCtx *ctx) { return static_cast<PythonTask &>(task).call(ctx); }
+Status callPython(user_op::BoundKernel &task, DeviceCtx *ctx) {
+  return static_cast<PythonTask &>(task).call(ctx, KernelTask::isFollowed());
+}
 
 user_op::KernelDef kernelOf(const manifest::PythonOp &op, const std::shared_ptr<const OpCode> &code,
                             const user_op::Origin &origin) {
