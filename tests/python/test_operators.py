@@ -61,7 +61,7 @@ class Operators(unittest.TestCase):
         for compute, part in ((lambda: ~f, "~ is for integers and bool"), (lambda: f & f, "& is for integers and bool"), (lambda: i | f, "is neither"), (lambda: i // 1.5, "nothing is converted"),
                               (lambda: 2.5 % i, "nothing is converted"), (lambda: i & 2**40, "nothing is converted"), (lambda: b & 1, "unsupported operand"), (lambda: i ^ True, "unsupported operand"),
                               (lambda: f % "a", "unsupported operand"), (lambda: f // np.ones(3, "f"), "does not support"), (lambda: divmod(f, None), "unsupported operand"), (lambda: "a" // f, "unsupported operand"),
-                              (lambda: len(g.input("zero", ())), "no length"), (lambda: float(f), "Tensor"), (lambda: 3 in f, "iterated"), (lambda: round(f), "Tensor")):  # fmt: skip
+                              (lambda: len(g.input("zero", ())), "no length"), (lambda: float(f), "Tensor"), (lambda: 3 in f, "iterable"), (lambda: round(f), "Tensor")):  # fmt: skip
             with self.assertRaises(TypeError) as caught:
                 compute()
             self.assertIn(part, str(caught.exception))

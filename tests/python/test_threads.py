@@ -183,6 +183,30 @@ class Forks(unittest.TestCase):
         self.assertEqual(first.split()[:2], ["True", "5"])
 
 
+    def test_a_session_of_its_own_says_that_it_cannot(self):
+        child = run_child("""
+            import os
+            g = opc.Graph()
+            g.output("y", g.input("x", (2,)) + 1)
+            program = g.compile()
+            x = np.ones(2, "f")
+            several, one = program.session(threads=2), program.session(threads=1)
+            for s in (several, one):
+                s.run(x=x)
+            if os.fork() == 0:
+                print(one.run(x=x)["y"][0], program.session().run(x=x)["y"][0], flush=True)
+                try:
+                    several.run(x=x)
+                except opc.Error as e:
+                    print(e.code, flush=True)
+                os._exit(0)
+            assert os.wait()[1] == 0
+            print(several.run(x=x)["y"][0])
+        """)
+        out, err = child.communicate(timeout=60)
+        self.assertEqual((err, out), ("", "2.0 2.0\nOPC0619\n2.0\n"))
+
+
 def resident():
     with open("/proc/self/statm", encoding="ascii") as f:
         return int(f.read().split()[1]) * os.sysconf("SC_PAGE_SIZE")

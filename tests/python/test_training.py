@@ -107,6 +107,20 @@ class Training(ScratchTest):
         with open(ck, "rb") as f:
             self.assertEqual(f.read(), before)
 
+    def test_checkpoints_are_safetensors(self):
+        for name in ("c.npz", "c.npy", "c.pb"):
+            with self.assertRaises(opc.UsageError) as caught:
+                opc.train(step(), {"x": X, "t": T}, steps=1, save=self.path(name))
+            self.assertEqual(caught.exception.code, "OPC0002")
+            self.assertIn("it writes .safetensors, .st", str(caught.exception))
+        self.assertEqual(os.listdir(self.folder), [])
+        run = opc.train(step(), {"x": X, "t": T}, steps=1, save=self.path("c.st"))
+        with self.assertRaises(opc.UsageError):
+            run.save(self.path("c.npz"))
+        with self.assertRaises(opc.UsageError):
+            run.session.save_weights(self.path("w.npy"))
+        self.assertEqual(os.listdir(self.folder), ["c.st"])
+
     def test_validation_and_callbacks(self):
         seen = []
         run = opc.train(step(), {"x": X, "t": T}, epochs=4, validate={"x": X[:64], "t": T[:64]}, validate_graph=forward(),

@@ -42,6 +42,7 @@ bool GraphMessage::isJob() const {
 }
 
 std::string GraphMessage::text() const {
+  if (!text_.empty()) return text_;
   if (isJob()) {
     std::string all;
     google::protobuf::TextFormat::PrintToString(job_, &all);
@@ -72,6 +73,7 @@ Result<graph::OperatorConf *> GraphMessage::begin(const std::string &name, const
     return Status(StatusCode::kInvalidGraph, "OPC0106",
                   concat("graph '", name_, "' has an op called '", name, "' already"))
         .withHelp("give another name, or work within opc.name_scope(\"...\")");
+  text_.clear();
   graph::OperatorConf *op = job_.mutable_net()->add_op();
   op->set_name(name);
   if (!place.empty()) op->set_loc(place);
@@ -214,8 +216,9 @@ Diagnostic GraphMessage::explain(const Status &status, const NewOp &op, const st
   return d;
 }
 
-void GraphMessage::become(graph::Job job, std::vector<TensorFact> tensors) {
+void GraphMessage::become(graph::Job job, std::string text, std::vector<TensorFact> tensors) {
   job_ = std::move(job);
+  text_ = std::move(text);
   tensors_.clear();
   names_.clear();
   for (TensorFact &t : tensors) tensors_[t.name] = std::move(t.desc);

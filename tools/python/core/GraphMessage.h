@@ -45,7 +45,7 @@ public:
   const graph::Job &job() const { return job_; }
   /// Whether it has settings of a job beside its ops.
   bool isJob() const;
-  /// The text of the messages, a line for each op.
+  /// The text of the messages: as it was read while nothing is added, else a line for each op.
   std::string text() const;
   /// `name`, or the first of name_1, name_2, ... that no op has.
   std::string freeName(const std::string &name);
@@ -61,7 +61,7 @@ public:
   bool addOp(const Registry &registry, NewOp op, std::vector<std::pair<std::string, TensorFact>> *outputs,
              std::string *name, Diagnostic *finding);
   /// Takes the place of what is there: a graph that was read, whose tensors are known.
-  void become(graph::Job job, std::vector<TensorFact> tensors);
+  void become(graph::Job job, std::string text, std::vector<TensorFact> tensors);
 
 private:
   Result<graph::OperatorConf *> begin(const std::string &name, const PythonPlace &place);
@@ -70,6 +70,7 @@ private:
 
   std::string name_;
   graph::Job job_;
+  std::string text_; // canonical, of what was read; empty when something was added
   std::unordered_map<std::string, user_op::TensorDesc> tensors_;
   std::unordered_set<std::string> names_;
   std::unordered_map<std::string, int> counters_;

@@ -111,7 +111,7 @@ py::tuple readGraph(const std::string &name, std::string bytes, const CompileOpt
   py::dict gradients;
   for (const GraphGradient &g : facts.gradients) gradients[py::str(g.name)] = py::make_tuple(g.gradient, g.output);
   auto message = std::make_unique<GraphMessage>(name);
-  message->become(parseText(text), std::move(tensors));
+  message->become(parseText(text), text, std::move(tensors));
   return py::make_tuple(std::move(message), factsOf(facts.inputs), factsOf(facts.variables), factsOf(facts.outputs),
                         gradients);
 }

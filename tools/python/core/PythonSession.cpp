@@ -4,6 +4,7 @@
 
 #include "NearestNames.h"
 #include "OptionRanges.h"
+#include "OutputFiles.h"
 #include "PythonErrors.h"
 #include "PythonTurn.h"
 #include "TextParts.h"
@@ -117,6 +118,7 @@ size_t PythonSession::loadVariables(const std::string &path, bool isPart) {
 
 void PythonSession::saveVariables(const std::string &path) {
   const Use use(this);
+  check(cli::checkEnding("save_weights", path, {".npz", ".safetensors", ".st"}));
   std::vector<HostTensor> values;
   for (const VariableInfo &v : interface_.variables) values.push_back(valueOf(session_.variable(v.name)));
   NamedTensors tensors;

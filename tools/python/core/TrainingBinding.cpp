@@ -5,6 +5,7 @@
 #include "BatchLoader.h"
 #include "Checkpoint.h"
 #include "DlpackArrays.h"
+#include "OutputFiles.h"
 #include "PythonErrors.h"
 #include "PythonSession.h"
 #include "RunIdentity.h"
@@ -95,6 +96,8 @@ void bindTraining(py::module_ &module) {
       .def_property_readonly("batch", [](const Batches &b) { return b.order().batch(); })
       .def_property_readonly("steps_per_epoch", [](const Batches &b) { return b.order().stepsPerEpoch(); })
       .def_property_readonly("contents", &Batches::contents);
+  module.def("check_checkpoint_name",
+             [](const std::string &path) { check(cli::checkEnding("save", path, {".safetensors", ".st"})); });
   module.def("write_checkpoint", &writeCheckpoint);
   module.def("read_checkpoint", &readCheckpoint);
   module.def("file_metadata", [](const std::string &path) { return valueOf(openTensorArchive(path))->metadata(); });

@@ -26,7 +26,7 @@ def load(path: Union[str, "os.PathLike[str]"], **options: Any) -> Union[Graph, P
     path = os.fspath(path)
     content = _core.read_file(path)
     if _core.looks_like_plan(content):
-        return Program.from_plan(content)
+        return Program.from_plan(content, os.path.splitext(os.path.basename(path))[0])
     _op.know(path)
     empty = Graph()
     graph, _ = Graph._read(path, content, empty._options(**options))

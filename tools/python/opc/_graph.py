@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, Callable, Dict, Iterable, List, Mapping, 
 from . import _core, _numbers, _options, _places
 from ._dtypes import DType, DTypeLike, dtype as _dtype
 from ._errors import usage
+from ._identity import OneOfAKind
 from ._program import Program
 from .init import as_initializer
 from .optim import Optimizer
@@ -21,8 +22,10 @@ class Spec(NamedTuple):
     dtype: Any
 
 
-class Tensor:
+class Tensor(OneOfAKind):
     """A tensor of a graph: what it will be, not its values."""
+
+    _way_out = "it is a place in its graph; graph.tensor(name) finds it"
 
     __slots__ = ("graph", "name", "shape", "dtype", "_sbp", "__weakref__")
     __array_priority__ = 1000  # numpy leaves `array * tensor` to us
@@ -151,8 +154,10 @@ def scoped(name: str) -> str:
     return "".join(getattr(_current, "scopes", ())) + name
 
 
-class Graph:
+class Graph(OneOfAKind):
     """A graph that is being built. As a context manager it is where ops without tensors go, and sources."""
+
+    _way_out = "g.save(path) or g.text() write it, and opc.load(path) reads it"
 
     def __init__(self, name: str = "graph") -> None:
         if not isinstance(name, str):
@@ -251,7 +256,7 @@ class Graph:
         dead and no-op ops go, and whether ops are joined. train: whether the step that a loaded OneFlow job asks for is made.
         """
         given = {name: value for name, value in locals().items() if name != "self"}
-        return Program(_core.compile(self._file, self._content(), self._options(**given)))
+        return Program(_core.compile(self._file, self._content(), self._options(**given)), self.name)
 
     def _options(self, **given: Any) -> Any:
         """What is given of compile's parameters, as the compiler takes it."""

@@ -183,6 +183,10 @@ class Operator:
     def __repr__(self) -> str:
         return f"<opc.op {self.name}>"
 
+    def __reduce__(self) -> str:
+        """Copied and pickled as functions are: by its name."""
+        return self.function.__qualname__
+
     # The rules.
 
     def infer(self, rule: Function) -> "Operator":

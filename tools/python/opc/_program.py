@@ -8,10 +8,17 @@ import numpy as np
 
 from . import _core, _numbers
 from ._dtypes import DType, dtype
+from ._identity import OneOfAKind
 
 
-class Variables(MutableMapping[str, np.ndarray]):
+def _ports(listed: Any) -> str:
+    return ", ".join(f"{name} {kind}[{','.join(map(str, shape))}]" for name, shape, kind in listed) or "none"
+
+
+class Variables(OneOfAKind, MutableMapping[str, np.ndarray]):
     """The variables of a session by name. Reading copies, setting copies."""
+
+    _way_out = "dict(variables) has their values, save_weights(path) writes them"
 
     def __init__(self, core: Any) -> None:
         self._core = core
@@ -34,13 +41,18 @@ class Variables(MutableMapping[str, np.ndarray]):
     def __len__(self) -> int:
         return len(self._names)
 
+    def __repr__(self) -> str:
+        return f"<opc variables: {_ports(self._core.variables)}>"
 
-class Session:
+
+class Session(OneOfAKind):
     """A program with memory and variables of its own. One thread at a time; different sessions run at once.
 
     seed: of initializers and random ops. threads: 0 for as many as there are cores. ranks: threads that are the devices of a
     program for a mesh; 0 for as many as it has.
     """
+
+    _way_out = "program.session() makes another one, save_weights(path) keeps its variables"
 
     def __init__(self, program: "Program", seed: int = 0, threads: int = 0, max_memory: int = 0, ranks: int = 0) -> None:
         self.program = program
@@ -52,6 +64,9 @@ class Session:
             _numbers.whole(ranks, "ranks", also="0 for as many as the program has", allowed=(0,)),
         )
         self.variables = Variables(self._core)
+
+    def __repr__(self) -> str:
+        return f"<opc.Session: inputs {_ports(self._core.inputs)}; outputs {_ports(self._core.outputs)}; {len(self.variables)} variables; step {self.step}>"
 
     def load_weights(self, path: Union[str, "os.PathLike[str]"], partial: bool = False) -> int:
         """Sets the variables from a .safetensors, .npz or folder; how many. Files that lack some are refused unless `partial`."""
@@ -97,21 +112,27 @@ class Session:
         return {name: (shape, dtype(kind)) for name, shape, kind in self._core.outputs}
 
 
-class Program:
+class Program(OneOfAKind):
     """A compiled graph. `run` uses a session that is made when first needed."""
 
-    def __init__(self, core: Any) -> None:
+    _way_out = "program.save(path) writes its plan and opc.load(path) reads it; opc.Program.from_plan(program.plan) makes another one"
+
+    def __init__(self, core: Any, name: str = "program") -> None:
         self._core = core
+        self.name = name
         self._session: Optional[Session] = None
         self._parents: Optional[Session] = None  # of the process that forked
         _programs.add(self)
 
     @classmethod
-    def from_plan(cls, plan: bytes) -> "Program":
+    def from_plan(cls, plan: bytes, name: str = "program") -> "Program":
         """A program from the bytes of a plan. What they mean is checked when a session is made."""
         if not isinstance(plan, bytes):
             raise TypeError(f"a plan is bytes, not a {type(plan).__name__}; opc.load reads files")
-        return cls(_core.CompiledProgram(plan))
+        return cls(_core.CompiledProgram(plan), name)
+
+    def __repr__(self) -> str:
+        return f"<opc.Program {self.name}: a plan of {len(self.plan):,} bytes>"
 
     def save(self, path: Union[str, "os.PathLike[str]"]) -> None:
         """Writes the plan: `opc run`, `opc-runtime` and `opc.load` take it."""

@@ -15,17 +15,20 @@ import numpy as np
 from . import _core, _numbers
 from ._errors import ExecutionError, failure, usage
 from ._graph import Graph
+from ._identity import OneOfAKind
 from ._program import Program, Session
 
 Metrics = Dict[str, float]
 Path = Union[str, "os.PathLike[str]"]
 
 
-class Training:
+class Training(OneOfAKind):
     """A run of training: its session, how far it is, and what was measured.
 
     step, epoch: completed. history: a dict for each step of this run, with "step", "epoch" and every output of one element.
     """
+
+    _way_out = "training.save(path) writes a checkpoint, and opc.train(..., resume=path) goes on from it"
 
     def __init__(self, session: Session, data: Mapping[str, Any], shuffle: bool, seed: int, inputs: Mapping[str, Any]) -> None:
         self.session = session
@@ -38,6 +41,10 @@ class Training:
         self._notes = {"batch": str(self._batches.batch), "examples": str(self._batches.examples), "shuffle": "true" if shuffle else "false"}
         self._notes.update(self._batches.contents)
         self._first = True
+
+    def __repr__(self) -> str:
+        last = "".join(f", {k} {v:.4g}" for k, v in (self.history[-1] if self.history else {}).items() if k not in ("step", "epoch"))
+        return f"<opc.Training: step {self.step}, epoch {self.epoch} of {self.steps_per_epoch} steps each{last}>"
 
     @property
     def epoch(self) -> int:
@@ -66,6 +73,7 @@ class Training:
         """A checkpoint: every variable, the optimizer's state among them, and how far the run is. The name stands for a
         complete file at any time. A state that is not finite is not written (OPC0621)."""
         path = os.fspath(path)
+        _core.check_checkpoint_name(path)
         odd = _core.write_checkpoint(self.session._core, path, self.step, self.epoch, self.seed, self._notes, False)
         if odd:
             raise failure(5, "OPC0621", f"the variables {', '.join(odd)} are not finite after step {self.step}", f"{path} is left as it was; go on from it with a smaller rate")
@@ -199,6 +207,8 @@ def train(
     validate_every = _numbers.count(validate_every, "validate_every", also="0 for each epoch")
     _check_together(epochs, steps, save, save_every, validate, validate_graph, validate_every)
     weights, save, resume, metrics = (None if path is None else os.fspath(path) for path in (weights, save, resume, metrics))
+    if save:
+        _core.check_checkpoint_name(save)
     program = step.compile() if isinstance(step, Graph) else step
     chosen = _seed_of(resume or "", seed)
     session = program.session(seed=chosen, threads=threads, ranks=ranks)

@@ -18,6 +18,9 @@ class Schedule:
             warmup_from = _numbers.real(warmup_from, "warmup_from")
             self.attrs.update(warmup_type="linear", warmup_batches=warmup, warmup_multiplier=warmup_from)
 
+    def __repr__(self) -> str:
+        return "<opc.optim schedule: " + (", ".join(f"{k} {v!r}" for k, v in self.attrs.items()) or "constant") + ">"
+
 
 def cosine(steps: int, alpha: float = 0.0, warmup: int = 0) -> Schedule:
     """From the rate to `alpha` times it over `steps`, along a cosine."""
@@ -53,11 +56,16 @@ class Optimizer:
         for name, globs in (("variables", variables), ("no_decay", no_decay)):
             if isinstance(globs, str) or not all(isinstance(g, str) for g in globs):
                 raise TypeError(f"{name} is a sequence of globs, such as ['fc*.w'], not {globs!r}")
-        self.request = {
+        self.request: Dict[str, Any] = {
             "op": op, "lr": _numbers.real(lr, "lr"), "attrs": attrs, "decay_attr": decay_attr, "weight_decay": _numbers.real(weight_decay, "weight_decay"),
             "clip_norm": _numbers.real(clip_norm, "clip_norm", also="0 for none", allowed=(0,)),
             "schedule": schedule.attrs if schedule else {}, "variables": list(variables), "no_decay": list(no_decay),
         }  # fmt: skip
+
+    def __repr__(self) -> str:
+        r = self.request
+        said = {"lr": r["lr"], **r["attrs"], **{k: r[k] for k in ("weight_decay", "clip_norm", "schedule", "variables", "no_decay") if r[k]}}
+        return f"<opc.optim {r['op']}: {', '.join(f'{k} {v!r}' for k, v in said.items())}>"
 
 
 def SGD(lr: float, momentum: float = 0.0, dampening: float = 0.0, nesterov: bool = False, **options: Any) -> Optimizer:
