@@ -41,7 +41,7 @@ public:
     s.arguments = "A B";
     s.summary = "semantic difference of two graphs or plans";
     s.examples = {"opc diff old.pbtxt mlp.pbtxt", "opc diff old.pbtxt mlp.pbtxt --ignore names,cost",
-                  "opc diff a.plan b.plan --json | jq '.findings[].rule'"};
+                  "opc diff git:HEAD:./mlp.pbtxt mlp.pbtxt", "opc diff a.plan b.plan --json | jq '.findings[].rule'"};
     s.options = {{"--stat", 0, "", "how many changes of each rule alone", &stat_, true},
                  {"--full", 0, "", "every change, not only the first 20 of each rule", &full_, true},
                  Option{"--ignore", 0, "KIND,...", "kinds of changes that do not count: names, sbp, cost",
@@ -49,7 +49,8 @@ public:
                      .taking("a list of names, sbp, cost"),
                  Option{"--as", 0, "", "how it is shown (default text)", &as_, true}.oneOf({"text", "json"})};
     for (Option &o : mesh_.options()) s.options.push_back(std::move(o));
-    s.details = "A is the older, B the newer; - is standard input, for one of them. Inputs, outputs and variables are "
+    s.details = "A is the older, B the newer; - is standard input, for one of them, and git:REV:PATH is a file of a "
+                "revision, PATH from the root of the repository or from ./here. Inputs, outputs and variables are "
                 "matched by name, ops by name and structure: ops that are renamed or stand elsewhere in the file are "
                 "the same ops. Both graphs are compiled for this machine, or the mesh that is given, and what was "
                 "decided for them is compared, too. With a plan, what is compared are the ops that run. "
@@ -62,8 +63,8 @@ public:
     if (stat_ && full_) return usageError("--stat and --full exclude each other");
     if (positional[0] == "-" && positional[1] == "-")
       return usageError("standard input is one graph, and both are -", "give a file for one of them");
-    OPC_ASSIGN_OR_RETURN(GraphInput inputA, readGraphInput(positional[0]));
-    OPC_ASSIGN_OR_RETURN(GraphInput inputB, readGraphInput(positional[1]));
+    OPC_ASSIGN_OR_RETURN(GraphInput inputA, readGraphOrRevision(positional[0]));
+    OPC_ASSIGN_OR_RETURN(GraphInput inputB, readGraphOrRevision(positional[1]));
     FactsRequest request;
     OPC_ASSIGN_OR_RETURN(request.mesh, mesh_.request());
     request.asPlanned = inputA.isPlan || inputB.isPlan;

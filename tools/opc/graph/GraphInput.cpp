@@ -3,6 +3,7 @@
 #include "GraphInput.h"
 
 #include "FileBytes.h"
+#include "GitFiles.h"
 
 #include <filesystem>
 
@@ -19,6 +20,16 @@ Result<GraphInput> readGraphInput(const std::string &path) {
   input.path = path;
   input.name = path == "-" ? "<stdin>" : path;
   input.bytes = std::string(file.view());
+  input.isPlan = looksLikePlan(input.bytes);
+  return input;
+}
+
+Result<GraphInput> readGraphOrRevision(const std::string &path) {
+  const auto object = gitObjectOf(path);
+  if (!object) return readGraphInput(path);
+  GraphInput input;
+  OPC_ASSIGN_OR_RETURN(input.bytes, readGitFile(*object));
+  input.name = path;
   input.isPlan = looksLikePlan(input.bytes);
   return input;
 }

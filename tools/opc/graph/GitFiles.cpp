@@ -1,0 +1,199 @@
+// Files of revisions, read with git.
+// SPDX-License-Identifier: Apache-2.0
+#include "GitFiles.h"
+
+#include "NumberText.h"
+#include "TextParts.h"
+
+#include <cerrno>
+#include <cstring>
+#include <fcntl.h>
+#include <spawn.h>
+#include <sys/mman.h>
+#include <sys/wait.h>
+#include <unistd.h>
+#include <vector>
+
+namespace opc::cli {
+
+namespace {
+
+constexpr size_t kLongestObject = 4000; // fits a pipe's buffer
+constexpr uint64_t kLargestFile = uint64_t{4} << 30;
+
+/// What a repository's configuration could have git execute is turned off: it may be anybody's. `cat-file` runs no
+/// hook, no filter, no textconv and no external diff; what remains is fetching what a partial clone lacks, monitors,
+/// and a repository within the files of another.
+constexpr const char *kGit[] = {"git",
+                                "--no-pager",
+                                "--no-optional-locks",
+                                "--no-replace-objects",
+                                "-c",
+                                "core.fsmonitor=false",
+                                "-c",
+                                "core.hooksPath=/dev/null",
+                                "-c",
+                                "core.sshCommand=false",
+                                "-c",
+                                "core.askPass=",
+                                "-c",
+                                "credential.helper=",
+                                "-c",
+                                "protocol.allow=never",
+                                "-c",
+                                "safe.bareRepository=explicit",
+                                "cat-file",
+                                "--batch"};
+constexpr const char *kSet[] = {"GIT_NO_LAZY_FETCH=1", "GIT_ALLOW_PROTOCOL=none", "GIT_TERMINAL_PROMPT=0",
+                                "GIT_OPTIONAL_LOCKS=0", "LC_ALL=C"};
+
+Status failed(const std::string &object, const std::string &why, const std::string &help = "") {
+  Status status(StatusCode::kUsage, "OPC0706", "cannot read git:" + object + ": " + why);
+  return help.empty() ? std::move(status) : std::move(status).withHelp(help);
+}
+
+/// The environment of git: ours, with what is set here in place of what was.
+std::vector<std::string> gitEnvironment() {
+  std::vector<std::string> list;
+  for (char **entry = environ; *entry; ++entry) {
+    const std::string text = *entry, name = text.substr(0, text.find('='));
+    bool replaced = false;
+    for (const char *set : kSet) replaced |= name == std::string(set).substr(0, std::strcspn(set, "="));
+    if (!replaced) list.push_back(text);
+  }
+  list.insert(list.end(), std::begin(kSet), std::end(kSet));
+  return list;
+}
+
+std::vector<char *> pointers(std::vector<std::string> &texts) {
+  std::vector<char *> list;
+  for (std::string &text : texts) list.push_back(text.data());
+  list.push_back(nullptr);
+  return list;
+}
+
+struct File {
+  int fd = -1;
+  ~File() { close(); }
+  void close() {
+    if (fd >= 0) ::close(fd);
+    fd = -1;
+  }
+};
+
+/// Until its end, at most `most` bytes.
+std::string readAll(int fd, uint64_t most) {
+  std::string text;
+  char buffer[1 << 16];
+  for (;;) {
+    const ssize_t n = ::read(fd, buffer, sizeof buffer);
+    if (n > 0 && text.size() + static_cast<size_t>(n) <= most)
+      text.append(buffer, static_cast<size_t>(n));
+    else if (n >= 0 || errno != EINTR)
+      return text;
+  }
+}
+
+/// What git says of its last error: the first line, without "fatal: ".
+std::string lastWords(int errors) {
+  ::lseek(errors, 0, SEEK_SET);
+  std::string text = readAll(errors, 1 << 16);
+  text = text.substr(0, text.find('\n'));
+  const std::string fatal = "fatal: ";
+  return text.compare(0, fatal.size(), fatal) == 0 ? text.substr(fatal.size()) : text;
+}
+
+/// The answer of `git cat-file --batch` to one name, which goes through its standard input: no part of it can be taken
+/// for an option.
+Result<std::string> askGit(const std::string &object) {
+  if (object.size() > kLongestObject || object.find('\n') != std::string::npos ||
+      object.find('\0') != std::string::npos)
+    return failed(object.substr(0, 60), "the name is too long, or has a line break");
+  int question[2], answer[2];
+  if (::pipe2(question, O_CLOEXEC) != 0) return failed(object, std::strerror(errno));
+  File questionEnd{question[0]}, questionStart{question[1]};
+  if (::pipe2(answer, O_CLOEXEC) != 0) return failed(object, std::strerror(errno));
+  File answerEnd{answer[0]}, answerStart{answer[1]};
+  File errors{::memfd_create("git", MFD_CLOEXEC)};
+  const std::string line = object + "\n";
+  if (errors.fd < 0 || ::write(questionStart.fd, line.data(), line.size()) != static_cast<ssize_t>(line.size()))
+    return failed(object, std::strerror(errno));
+  questionStart.close();
+
+  std::vector<std::string> words(std::begin(kGit), std::end(kGit)), environment = gitEnvironment();
+  posix_spawn_file_actions_t actions;
+  ::posix_spawn_file_actions_init(&actions);
+  ::posix_spawn_file_actions_adddup2(&actions, questionEnd.fd, STDIN_FILENO);
+  ::posix_spawn_file_actions_adddup2(&actions, answerStart.fd, STDOUT_FILENO);
+  ::posix_spawn_file_actions_adddup2(&actions, errors.fd, STDERR_FILENO);
+  pid_t child = 0;
+  const int error =
+      ::posix_spawnp(&child, words[0].c_str(), &actions, nullptr, pointers(words).data(), pointers(environment).data());
+  ::posix_spawn_file_actions_destroy(&actions);
+  if (error != 0) return failed(object, std::string("git cannot be started: ") + std::strerror(error));
+  answerStart.close();
+  questionEnd.close();
+  std::string text = readAll(answerEnd.fd, kLargestFile + 4096);
+  answerEnd.close();
+  int status = 0;
+  while (::waitpid(child, &status, 0) < 0 && errno == EINTR) {
+  }
+  if (WIFEXITED(status) && WEXITSTATUS(status) == 0) return text;
+  const std::string why = lastWords(errors.fd);
+  return failed(object, why.empty() ? "git failed" : why);
+}
+
+struct Answer {
+  std::string type; // "blob", "commit", "tree"; "missing", "ambiguous"
+  std::string bytes;
+};
+
+/// "OID TYPE SIZE\nBYTES\n", or "NAME missing\n".
+Result<Answer> answerOf(const std::string &object) {
+  OPC_ASSIGN_OR_RETURN(std::string text, askGit(object));
+  const size_t end = text.find('\n');
+  if (end == std::string::npos) return failed(object, "git gave no answer");
+  const std::string head = text.substr(0, end);
+  const std::vector<std::string> words = splitAt(head, ' ');
+  const auto size = parseInteger<uint64_t>(words.back());
+  if (!size || words.size() != 3) return Answer{words.back(), ""};
+  if (*size > kLargestFile) return failed(object, "it has more than " + bytesText(kLargestFile));
+  if (text.size() < end + 1 + *size) return failed(object, "git gave less than the whole file");
+  return Answer{words[1], text.substr(end + 1, *size)};
+}
+
+} // namespace
+
+std::optional<std::string> gitObjectOf(const std::string &path) {
+  static const std::string kScheme = "git:";
+  if (path.compare(0, kScheme.size(), kScheme) != 0) return std::nullopt;
+  return path.substr(kScheme.size());
+}
+
+Status checkGitRevision(const std::string &revision) {
+  OPC_ASSIGN_OR_RETURN(const Answer answer, answerOf(revision + "^{commit}"));
+  if (answer.type == "commit") return Status::ok();
+  return failed(revision, answer.type == "ambiguous" ? "the revision is ambiguous" : "there is no such revision",
+                "git log --oneline shows revisions; git fetch gets those of others");
+}
+
+Result<std::string> readGitFile(const std::string &object) {
+  const size_t colon = object.find(':');
+  if (colon == std::string::npos || colon == 0 || colon + 1 == object.size())
+    return failed(object, "a revision and a path are needed", "write git:REV:PATH, e.g. git:HEAD~1:nets/mlp.pbtxt");
+  OPC_ASSIGN_OR_RETURN(Answer answer, answerOf(object));
+  if (answer.type == "blob") return std::move(answer.bytes);
+  OPC_RETURN_IF_ERROR(checkGitRevision(object.substr(0, colon)));
+  if (answer.type == "tree") return failed(object, "it is a folder");
+  return failed(object, "the revision has no such file",
+                "the path is from the root of the repository; git:REV:./PATH is from here");
+}
+
+Result<std::optional<std::string>> findGitFile(const std::string &revision, const std::string &file) {
+  OPC_ASSIGN_OR_RETURN(Answer answer, answerOf(revision + ":" + file));
+  if (answer.type == "blob") return std::optional<std::string>(std::move(answer.bytes));
+  OPC_RETURN_IF_ERROR(checkGitRevision(revision));
+  return std::optional<std::string>();
+}
+
+} // namespace opc::cli
