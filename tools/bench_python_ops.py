@@ -36,11 +36,13 @@ def _(x, *, out):
     np.add(x, x, out=out)
 
 
-def chain(operator, length, size):
+def chain(operators, length, size):
+    """The operators one after the other, `length` times."""
     g = opc.Graph()
     t = g.input("x", (size,))
     for _ in range(length):
-        t = operator(t)
+        for operator in operators:
+            t = operator(t)
     g.output("y", t)
     return g.compile().session()
 
@@ -52,28 +54,31 @@ def seconds(session, x, steps):
 
 
 def small(rounds):
-    """The task alone: a step of 65 tasks less a step of one, divided by 64."""
+    """The task alone: a step of 65 tasks less a step of one, divided by 64; and what it adds behind an op in C++."""
     x = np.arange(4, dtype="f")
-    one, many = chain(identity, 1, 4), chain(identity, CHAIN, 4)
-    for s in (one, many):
+    negative = opc.ops.negative
+    one, many = chain([identity], 1, 4), chain([identity], CHAIN, 4)
+    plain, mixed = chain([negative], CHAIN, 4), chain([negative, identity], CHAIN, 4)
+    for s in (one, many, plain, mixed):
         s.run(x=x)
-    times = {"call": [], "call that takes the GIL": [], "task": []}
+    calls = {"call with the GIL": [], "call that takes the GIL": []}
+    tasks = {"beside its like": [], "behind an op in C++": []}
     for _ in range(rounds):
-        for name, takes in (("call", False), ("call that takes the GIL", True)):
-            times[name].append(_core.time_calls(identity.function, x, CALLS, takes) / CALLS)
-        times["task"].append((seconds(many, x, STEPS) - seconds(one, x, STEPS)) / STEPS / (CHAIN - 1))
-    for name, all_of in times.items():
-        ratios = [t / c for t, c in zip(times["task"], all_of)]
-        print(
-            f"identity of 4 floats, {name}: median {statistics.median(all_of) * 1e9:.0f} ns, least {min(all_of) * 1e9:.0f} ns; "
-            f"the task is {statistics.median(ratios):.2f} times that"
-        )
+        for name, takes in (("call with the GIL", False), ("call that takes the GIL", True)):
+            calls[name].append(_core.time_calls(identity.function, x, CALLS, takes) / CALLS)
+        tasks["beside its like"].append((seconds(many, x, STEPS) - seconds(one, x, STEPS)) / STEPS / (CHAIN - 1))
+        tasks["behind an op in C++"].append((seconds(mixed, x, STEPS) - seconds(plain, x, STEPS)) / STEPS / CHAIN)
+    for name, all_of in calls.items():
+        print(f"identity of 4 floats, {name}: median {statistics.median(all_of) * 1e9:.0f} ns, least {min(all_of) * 1e9:.0f} ns")
+    for name, all_of in tasks.items():
+        ratios = ", ".join(f"{statistics.median(t / c for t, c in zip(all_of, of)):.2f} of a {what}" for what, of in calls.items())
+        print(f"its task {name}: median {statistics.median(all_of) * 1e9:.0f} ns, least {min(all_of) * 1e9:.0f} ns; {ratios}")
 
 
 def large(rounds):
     x = np.ones(4 << 20, dtype="f")
     out = np.empty_like(x)
-    sessions = {"returned": chain(twice, 1, x.size), "out form": chain(twice_out, 1, x.size)}
+    sessions = {"returned": chain([twice], 1, x.size), "out form": chain([twice_out], 1, x.size)}
     times = {name: [] for name in [*sessions, "numpy alone"]}
     for _ in range(rounds):
         for name, s in sessions.items():

@@ -6,6 +6,7 @@
 #include "OpSuggestions.h"
 #include "PluginOverrides.h"
 #include "TextParts.h"
+#include "UnknownNamespace.h"
 
 #include <algorithm>
 #include <cmath>
@@ -206,7 +207,7 @@ private:
     help += "loaded plugins: ";
     if (graph_.registry.plugins().empty()) help += "none (--plugin LIB loads one)";
     for (const auto &p : graph_.registry.plugins()) help += p.path + " ";
-    graph_.error(i, "OPC0201", "unknown op type '" + type + "'", help);
+    graph_.error(i, "OPC0201", "unknown op type '" + type + "'", help + hintOfNamespace(type));
   }
 
   GraphNodes &graph_;

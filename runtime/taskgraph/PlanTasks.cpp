@@ -4,6 +4,7 @@
 #include "MutableInputs.h"
 #include "PlanReading.h"
 #include "PluginOverrides.h"
+#include "UnknownNamespace.h"
 
 #include <algorithm>
 
@@ -204,7 +205,8 @@ private:
       help += overriding;
     else
       help += plugins.empty() ? "no plugins are loaded; --plugin LIB loads one" : "loaded plugins: " + plugins;
-    return Status(StatusCode::kInvalidGraph, "OPC0201", "unknown op type " + quoted(type)).withHelp(help);
+    return Status(StatusCode::kInvalidGraph, "OPC0201", "unknown op type " + quoted(type))
+        .withHelp(help + hintOfNamespace(type));
   }
 
   template <class Args> Status bind(const Args &args, std::vector<user_op::ArgBinding> *out) {

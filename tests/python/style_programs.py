@@ -55,7 +55,7 @@ class StyleTest(ScratchTest):
         """The ops whose kernels sessions have called."""
         return traced(self.python("-c", TRACED, self.write("program.py", *listings)))
 
-    def command_agrees(self, loss, trained):
+    def command_agrees(self, name, loss, trained):
         """ops/ has the class and nothing else does: `opc` runs g.pbtxt, with w.npz, and differentiates it, with Python's numbers."""
         for more, expected in (("--fill", "ones"), loss), (("--weights", "w.npz", "--input", "x=f32[4,3]:" + ",".join("1" * 12)), trained):
             done = self.opc("run", "g.pbtxt", "--op-path", "ops", *more, "--outputs", "out")
@@ -65,6 +65,7 @@ class StyleTest(ScratchTest):
             done = self.opc("grad", "g.pbtxt", "--op-path", "ops", "--loss", "loss", *way)
             self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
         self.assertIn("agree", done.stdout)
+        self.assertIn(f'op_type_name: "{name}"', self.opc("ops", "show", name, "--op-path", "ops").stdout)
 
     def opc(self, *words):
         return super().opc(*words, env={**os.environ, "PYTHONPATH": environment()["PYTHONPATH"]})

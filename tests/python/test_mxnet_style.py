@@ -118,7 +118,7 @@ print(losses[0], trained.run(x=np.ones((4, 3), "f"))["loss"])
         with open(os.path.join(self.folder, "g.ops.pbtxt")) as file:
             self.assertIn('"mxnet::sigmoid"', file.read())
         os.remove(os.path.join(self.folder, "sigmoids.py"))
-        self.command_agrees(loss, trained)
+        self.command_agrees("mxnet::sigmoid", loss, trained)
 
 
 class Counting(mx.operator.CustomOp):

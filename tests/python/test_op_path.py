@@ -80,7 +80,9 @@ class OpPath(ScratchTest):
             done = run("--op-path", "ops", "--outputs", "out")
             self.assertEqual(done.returncode, 0, done.stderr)
             np.testing.assert_array_equal(np.load(os.path.join(self.folder, "out", "y.npy")), np.where(x > 0, x, x * np.float32(0.25)))
-        self.assertIn("OPC0201", run().stderr)
+        for done in (run(), self.opc("run", "g.pbtxt", "--fill", "zeros")):
+            self.assertIn("OPC0201", done.stderr)
+            self.assertIn("--op-path DIR", done.stderr)
 
     def test_an_exception_names_op_node_and_line(self):
         done = self.opc("run", "f.pbtxt", "--fill", "zeros", "--op-path", "ops")

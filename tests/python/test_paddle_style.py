@@ -131,7 +131,7 @@ print(found[0], trained.run(x=np.ones((4, 3), "f"))["loss"])
         with open(os.path.join(self.folder, "g.ops.pbtxt")) as file:
             self.assertIn(f'"{name}"', file.read())
         os.remove(os.path.join(self.folder, "acts.py"))
-        self.command_agrees(loss, trained)
+        self.command_agrees(name, loss, trained)
 
     def test_pylayer_trained_saved_and_run_by_the_command(self):
         self.check("paddle::cus_tanh", CUS_TANH, "activation = cus_tanh.apply\n")

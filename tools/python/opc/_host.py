@@ -166,7 +166,7 @@ def describe(folder: str) -> str:
         raise HostError("OPC0923", f"{folder} is no folder", "give the folder that has the .py file: --op-path DIR")
     for name in sorted(os.listdir(folder)):
         path = os.path.join(folder, name)
-        if name.endswith(".py") and os.path.isfile(path) and _mentions_opc(path):
+        if name.endswith(".py") and os.path.isfile(path) and _may_define_ops(path):
             load(path)
     inside = os.path.realpath(folder) + os.sep
     names = sorted(o.name for o in _op.operators.values() if os.path.realpath(o.code.path).startswith(inside))
@@ -175,9 +175,16 @@ def describe(folder: str) -> str:
     return _manifest.text_of(_op.describe(names))
 
 
-def _mentions_opc(path: str) -> bool:
+def _may_define_ops(path: str) -> bool:
+    """Whether a source mentions opc, or a system whose style is on the path."""
     with open(path, "rb") as file:
-        return b"opc" in file.read()
+        source = file.read()
+    return b"opc" in source or any(style.encode() in source and _is_a_style(style) for style in ("mxnet", "paddle"))
+
+
+def _is_a_style(name: str) -> bool:
+    found = importlib.util.find_spec(name)
+    return bool(found and found.origin and os.path.isdir(os.path.join(os.path.dirname(os.path.dirname(found.origin)), "opc_styles")))
 
 
 def explain(error: BaseException) -> Tuple[str, str, str]:
