@@ -34,6 +34,7 @@ public:
     for (size_t n = 0; n < b.size(); ++n) {
       const FactNode &now = b.nodes[n];
       nodes_.try_emplace(now.name, &now);
+      for (const GraphTensor &t : tensorsOf(b, now)) makers_.try_emplace(t.tensor, &now);
       if (match.ofB[n] < 0) continue;
       const FactNode &old = a.nodes[static_cast<size_t>(match.ofB[n])];
       names_.try_emplace(old.name, now.name);
@@ -130,6 +131,11 @@ private:
         add(rule, ChangeSubject::kTransition, Severity::kError, "", text, added ? "" : text, added ? text : "");
     f.change = change;
     f.tensor = tensorOf(t);
+    // Its maker's place: in b, or of what only a has, in a.
+    if (const auto maker = makers_.find(added ? f.tensor : called(tensors_, f.tensor)); maker != makers_.end()) {
+      f.op = maker->second->name;
+      f.range = maker->second->range;
+    }
   }
   static std::string describe(const MeshFacts::Transition &t) {
     return t.kind + " " + t.from + " -> " + t.to + ", " + countOf(static_cast<double>(t.bytes)) + " bytes a step";
@@ -177,7 +183,8 @@ private:
   const ComparisonOptions &options_;
   std::vector<GraphFinding> &findings_;
   std::map<std::string, std::string> names_, tensors_; // of a, and what they are called in b
-  std::map<std::string, const FactNode *> nodes_;      // of b
+  std::map<std::string, const FactNode *> nodes_;      // of b, by name
+  std::map<std::string, const FactNode *> makers_;     // of b's tensors
 };
 
 } // namespace

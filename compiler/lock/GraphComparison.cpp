@@ -304,6 +304,19 @@ GraphDifference compareGraphs(const FactNodes &a, const FactNodes &b, const Grap
   return Comparison(a, b, match, options).run();
 }
 
+ComparisonOptions both(const ComparisonOptions &x, const ComparisonOptions &y) {
+  ComparisonOptions all = x;
+  all.interface &= y.interface;
+  all.ops &= y.ops;
+  all.tensors &= y.tensors;
+  all.grad &= y.grad;
+  all.sbp &= y.sbp;
+  all.boxing &= y.boxing;
+  all.tasks &= y.tasks;
+  all.cost &= y.cost;
+  return all;
+}
+
 GraphDifference compareGraphs(const GraphFacts &a, const GraphFacts &b, const ComparisonOptions &options) {
   const FactNodes x(a), y(b);
   return compareGraphs(x, y, matchGraphs(x, y), options);

@@ -20,6 +20,9 @@ struct ComparisonOptions {
   double peakTolerance = 0, flopsTolerance = 0, commTolerance = 0, taskTolerance = 0;
 };
 
+/// What both allow.
+ComparisonOptions both(const ComparisonOptions &x, const ComparisonOptions &y);
+
 struct GraphDifference {
   std::vector<GraphFinding>
       findings; // in the order of the options, then of b; what is gone, in the order of a, comes last

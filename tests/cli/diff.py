@@ -103,6 +103,29 @@ class Diff(unittest.TestCase):
         self.assertEqual(rules, {"INPUT_TYPE_CHANGED", "OUTPUT_TYPE_CHANGED", "TENSOR_TYPE_CHANGED", "PEAK_MEMORY_GREW"})
         self.opc("diff", "a.plan", "b.pbtxt", "--mesh", "2", code=2)
 
+    def test_locks(self):
+        self.file("b.pbtxt", MLP.replace("relu1", "act1"))
+        self.opc("check", "a.pbtxt", "--update")
+        self.opc("diff", "a.opc.lock", "a.pbtxt")
+        self.opc("diff", "a.pbtxt", "a.opc.lock")
+        self.opc("diff", "a.opc.lock", "a.opc.lock")
+        line = MLP[:MLP.index('name: "relu1"')].count("\n")
+        self.assertEqual(self.findings("a.opc.lock", "b.pbtxt"), [("OP_RENAMED", "act1", line)])
+        # The mesh is that of the lock.
+        self.opc("check", "a.pbtxt", "--update", "--mesh", "2")
+        self.opc("diff", "a.opc.lock", "a.pbtxt")
+        self.assertIn(("PLACEMENT_CHANGED", "fc1"), [f[:2] for f in self.findings("a.opc.lock", "a.pbtxt", "--mesh", "4")])
+        with open(os.path.join(self.folder, "a.opc.lock"), encoding="utf-8") as f:
+            lock = f.read()
+        self.file("cut.opc.lock", lock[:400])
+        self.assertIn("OPC0120", self.opc("diff", "cut.opc.lock", "a.pbtxt", code=3).stderr)
+        self.file("newer.opc.lock", lock.replace('"opc_lock":1', '"opc_lock":9'))
+        self.opc("diff", "newer.opc.lock", "a.pbtxt", code=4)
+        self.file("mesh.opc.lock", lock.replace('"mesh":"2"', '"mesh":"two"'))
+        self.opc("diff", "mesh.opc.lock", "a.pbtxt", code=3)
+        self.opc("compile", "a.pbtxt", "-o", "a.plan")
+        self.assertIn("a lock file has the ops as they are written", self.opc("diff", "a.opc.lock", "a.plan", code=2).stderr)
+
     def test_meshes(self):
         self.file("b.pbtxt", MLP.replace("dim: 128 dim: 64", "dim: 4096 dim: 64").replace("dim: 128 }", "dim: 4096 }").replace("dim: 64 dim: 128", "dim: 64 dim: 4096"))
         kinds = {rule for rule, _, _ in self.findings("a.pbtxt", "b.pbtxt", "--mesh", "4")}

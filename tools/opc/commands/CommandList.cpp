@@ -12,7 +12,7 @@ const std::vector<CommandEntry> &commandList() {
       {"run", "execute a graph or plan; compare with expected values", makeRunCommand},
       {"grad", "add gradients to a graph; check and explain them", makeGradCommand},
       {"check", "verify graphs against the lock files beside them", makeCheckCommand},
-      {"diff", "semantic difference of two graphs or plans", makeDiffCommand},
+      {"diff", "semantic difference of two graphs, plans or lock files", makeDiffCommand},
       {"show", "inspect a graph or plan: inputs, outputs, ops, tensors, memory, phases", makeShowCommand},
       {"ops", "list or describe registered operators and kernels", makeOpsCommand},
       {"plugin", "check a plugin library", makePluginCommand},

@@ -4,6 +4,7 @@
 
 #include "DiffReport.h"
 #include "FactsInput.h"
+#include "LockFile.h"
 #include "MeshFlags.h"
 #include "TextParts.h"
 #include "TextTable.h"
@@ -39,7 +40,7 @@ public:
   CommandSpec spec() override {
     CommandSpec s;
     s.arguments = "A B";
-    s.summary = "semantic difference of two graphs or plans";
+    s.summary = "semantic difference of two graphs, plans or lock files";
     s.examples = {"opc diff old.pbtxt mlp.pbtxt", "opc diff old.pbtxt mlp.pbtxt --ignore names,cost",
                   "opc diff git:HEAD:./mlp.pbtxt mlp.pbtxt", "opc diff a.plan b.plan --json | jq '.findings[].rule'"};
     s.options = {{"--stat", 0, "", "how many changes of each rule alone", &stat_, true},
@@ -49,12 +50,14 @@ public:
                      .taking("a list of names, sbp, cost"),
                  Option{"--as", 0, "", "how it is shown (default text)", &as_, true}.oneOf({"text", "json"})};
     for (Option &o : mesh_.options()) s.options.push_back(std::move(o));
-    s.details = "A is the older, B the newer; - is standard input, for one of them, and git:REV:PATH is a file of a "
-                "revision, PATH from the root of the repository or from ./here. Inputs, outputs and variables are "
-                "matched by name, ops by name and structure: ops that are renamed or stand elsewhere in the file are "
-                "the same ops. Both graphs are compiled for this machine, or the mesh that is given, and what was "
-                "decided for them is compared, too. With a plan, what is compared are the ops that run. "
-                "Exit code 0: no difference, 1: they differ, 2 and more: trouble. -q gives the code alone.";
+    s.details =
+        "A is the older, B the newer; - is standard input, for one of them, and git:REV:PATH is a file of a "
+        "revision, PATH from the root of the repository or from ./here. Inputs, outputs and variables are "
+        "matched by name, ops by name and structure: ops that are renamed or stand elsewhere in the file are "
+        "the same ops. Both graphs are compiled for this machine, or the mesh that is given, and what was "
+        "decided for them is compared, too. With a plan, what is compared are the ops that run; with a lock file (opc check), what it holds, for the mesh that it was "
+        "made for. "
+        "Exit code 0: no difference, 1: they differ, 2 and more: trouble. -q gives the code alone.";
     s.minArguments = s.maxArguments = 2;
     return s;
   }
@@ -65,23 +68,11 @@ public:
       return usageError("standard input is one graph, and both are -", "give a file for one of them");
     OPC_ASSIGN_OR_RETURN(GraphInput inputA, readGraphOrRevision(positional[0]));
     OPC_ASSIGN_OR_RETURN(GraphInput inputB, readGraphOrRevision(positional[1]));
-    FactsRequest request;
-    OPC_ASSIGN_OR_RETURN(request.mesh, mesh_.request());
-    request.asPlanned = inputA.isPlan || inputB.isPlan;
-    if (request.asPlanned && request.mesh)
-      return usageError("--mesh has no effect on a plan: it is for what it was compiled for");
-    OPC_ASSIGN_OR_RETURN(FactsInput a, factsOf(invocation, std::move(inputA), request));
-    OPC_ASSIGN_OR_RETURN(FactsInput b, factsOf(invocation, std::move(inputB), request));
-    for (const FactsInput *side : {&a, &b})
-      if (!side->undecided.empty())
-        invocation.note("note: " + side->name + ": plan and costs are not compared: " + side->undecided);
-    if (request.asPlanned)
-      for (FactsInput *side : {&a, &b}) forgetWhatPlansLack(&side->facts);
-
+    OPC_ASSIGN_OR_RETURN(Sides sides, read(invocation, std::move(inputA), std::move(inputB)));
     DiffReport report;
-    report.a = a.name;
-    report.b = b.name;
-    report.difference = compareGraphs(a.facts, b.facts);
+    report.a = sides.a.name;
+    report.b = sides.b.name;
+    report.difference = compareGraphs(sides.a.facts, sides.b.facts, both(sides.a.known, sides.b.known));
     std::erase_if(report.difference.findings, [&](const GraphFinding &f) { return ignored_.drops(f); });
     if (as_ == "json" || invocation.flags().json)
       invocation.terminal().out(jsonText(diffJson(report)));
@@ -92,6 +83,45 @@ public:
   }
 
 private:
+  struct Sides {
+    FactsInput a, b;
+  };
+
+  /// A lock says what mesh it is for, and the other one is compiled for that.
+  Outcome<Sides> read(Invocation &invocation, GraphInput inputA, GraphInput inputB) {
+    FactsRequest request;
+    OPC_ASSIGN_OR_RETURN(request.mesh, mesh_.request());
+    request.asPlanned = inputA.isPlan || inputB.isPlan;
+    const bool locks[] = {looksLikeLock(inputA), looksLikeLock(inputB)};
+    if (request.asPlanned && (locks[0] || locks[1]))
+      return usageError("a lock file has the ops as they are written, and a plan those that run",
+                        "compare the lock with the graph that the plan was compiled from");
+    if (request.asPlanned && request.mesh)
+      return usageError("--mesh has no effect on a plan: it is for what it was compiled for");
+    Sides sides;
+    std::optional<MeshRequest> locked = request.mesh;
+    if (locks[0]) {
+      OPC_ASSIGN_OR_RETURN(sides.a, factsOfLock(inputA, &locked));
+    }
+    if (locks[1]) {
+      OPC_ASSIGN_OR_RETURN(sides.b, factsOfLock(inputB, &locked));
+    }
+    if (!request.mesh) request.mesh = std::move(locked);
+    if (!locks[0]) {
+      OPC_ASSIGN_OR_RETURN(sides.a, factsOf(invocation, std::move(inputA), request));
+    }
+    if (!locks[1]) {
+      OPC_ASSIGN_OR_RETURN(sides.b, factsOf(invocation, std::move(inputB), request));
+    }
+    for (FactsInput *side : {&sides.a, &sides.b}) {
+      if (!side->undecided.empty())
+        invocation.note("note: " + side->name + ": plan and costs are not compared: " + side->undecided);
+      if (request.asPlanned) forgetWhatPlansLack(&side->facts);
+      if (locks[0] || locks[1]) shortenAttributes(&side->facts);
+    }
+    return sides;
+  }
+
   bool stat_ = false, full_ = false;
   Ignored ignored_;
   std::string as_ = "text";

@@ -3,7 +3,10 @@
 #include "FactsInput.h"
 
 #include "GraphValues.h"
+#include "LockFile.h"
+#include "Placement.h"
 #include "PlanInput.h"
+#include "TextParts.h"
 
 namespace opc::cli {
 
@@ -60,6 +63,41 @@ Outcome<FactsInput> factsOf(Invocation &invocation, GraphInput input, const Fact
     result.facts = std::move(planned);
   else
     takeDecisions(std::move(planned), &result.facts);
+  return result;
+}
+
+bool looksLikeLock(const GraphInput &input) {
+  static const std::string kStart = "{\"opc_lock\"";
+  return input.bytes.compare(0, kStart.size(), kStart) == 0;
+}
+
+Result<FactsInput> factsOfLock(const GraphInput &input, std::optional<MeshRequest> *mesh) {
+  OPC_ASSIGN_OR_RETURN(Lock lock, readLock(input.bytes, input.name));
+  if (lock.version > kLockVersion)
+    return Status(StatusCode::kUnsupported, "OPC0120",
+                  concat(input.name, ": a lock file of version ", lock.version, ", and this opc reads up to ",
+                         kLockVersion))
+        .withHelp("use the opc that wrote it, or write it anew: opc check GRAPH --update");
+  if (!lock.target.mesh.empty()) {
+    const auto dims = parseMesh(lock.target.mesh);
+    if (!dims)
+      return Status(StatusCode::kInvalidGraph, "OPC0120", input.name + ": the mesh '" + lock.target.mesh + "' is none");
+    mesh->emplace().dims = *dims;
+  }
+  FactsInput result;
+  result.name = input.name;
+  result.isLock = true;
+  result.facts = std::move(lock.facts);
+  const auto has = [&](LockSection section) { return lock.sections.count(section) > 0; };
+  ComparisonOptions &known = result.known;
+  known.interface = has(LockSection::kInterface);
+  known.ops = has(LockSection::kOps);
+  known.tensors = known.ops && has(LockSection::kTensors);
+  known.grad = has(LockSection::kGrad);
+  known.sbp = has(LockSection::kSbp);
+  known.boxing = has(LockSection::kBoxing);
+  known.tasks = has(LockSection::kTasks);
+  known.cost = has(LockSection::kCost);
   return result;
 }
 

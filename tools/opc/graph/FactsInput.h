@@ -1,7 +1,8 @@
-// The facts of a graph or plan that a command was given: read, compiled as far as it goes.
+// The facts of a graph, plan or lock file that a command was given: read, compiled as far as it goes.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include "GraphComparison.h"
 #include "GraphInput.h"
 #include "Invocation.h"
 
@@ -17,14 +18,21 @@ struct FactsRequest {
 
 struct FactsInput {
   std::string name; // what reports call it
-  bool isPlan = false;
+  bool isPlan = false, isLock = false;
   GraphFacts facts;
-  std::string undecided; // why there is neither plan nor cost; empty when there are
+  ComparisonOptions known; // what can be compared: of a lock the sections that it has
+  std::string undecided;   // why there is neither plan nor cost; empty when there are
 };
 
 /// The ops of the graph with those of its training step, and what was decided for them. A graph that is valid and
 /// cannot be planned here (a kernel is missing, an input's size is open) has its ops alone.
 Outcome<FactsInput> factsOf(Invocation &invocation, GraphInput input, const FactsRequest &request);
+
+/// Whether it is a lock file by its first bytes.
+bool looksLikeLock(const GraphInput &input);
+
+/// The facts that a lock file holds, and the mesh that they are for (nothing for one device). Errors: OPC0120.
+Result<FactsInput> factsOfLock(const GraphInput &input, std::optional<MeshRequest> *mesh);
 
 /// Takes from a graph's facts what a plan does not say, before the two are compared.
 void forgetWhatPlansLack(GraphFacts *facts);
