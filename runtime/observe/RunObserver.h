@@ -45,6 +45,9 @@ public:
   /// Row-major bytes; never nullptr for a tensor with elements. Errors: those of a copy from the device.
   virtual Result<const void *> input(size_t i) = 0;
   virtual Result<const void *> output(size_t i) = 0;
+  /// Before the task runs: gives input i, which another task has made, other bytes, as many as its tensor has. Tasks
+  /// that run later see them, too. Errors: those of a copy to the device.
+  virtual Status replaceInput(size_t i, const void *bytes) = 0;
 };
 
 /// Called around each task while a session runs. Tasks of one stream come in order; tasks of several streams come at

@@ -19,9 +19,12 @@ ObservedTensor::Source sourceOf(plan::Register::Kind kind) {
 /// The tensors of one task at one step. Memory that the host cannot follow is copied on demand.
 class TaskGraph::DataView final : public TaskData {
 public:
-  DataView(const TaskGraph &graph, const ModelTask &task, int64_t step) : graph_(graph), task_(task), step_(step) {}
+  DataView(TaskGraph &graph, const ModelTask &task, int64_t step) : graph_(graph), task_(task), step_(step) {}
   Result<const void *> input(size_t i) override { return bytes(task_.inputs.at(i)); }
   Result<const void *> output(size_t i) override { return bytes(task_.outputs.at(i)); }
+  Status replaceInput(size_t i, const void *bytes) override {
+    return graph_.copyIn(task_.inputs.at(i), bytes, step_);
+  }
 
 private:
   Result<const void *> bytes(uint32_t tensor) {
@@ -33,7 +36,7 @@ private:
     return static_cast<const void *>(copies_.back().data());
   }
 
-  const TaskGraph &graph_;
+  TaskGraph &graph_;
   const ModelTask &task_;
   int64_t step_;
   std::deque<std::vector<char>> copies_;

@@ -1,5 +1,6 @@
 // Manifests of operators in Python, each with a graph that uses them: read, and where the manifest is valid the graph
-// is inferred, differentiated twice, compiled and loaded. SPDX-License-Identifier: Apache-2.0
+// is inferred, differentiated twice, compiled and loaded.
+// SPDX-License-Identifier: Apache-2.0
 #include "FuzzTargets.h"
 
 #include "OpManifest.h"

@@ -22,6 +22,7 @@ ALLOWED = [
     ("tools/opc/cli/", "", "reads the command line and the settings"),
     ("tools/opc/main.cpp", "", "reads the command line"),
     ("tools/opc/commands/Complete.cpp", "", "completes what the user has typed"),
+    ("tools/python/core/PythonWords.cpp", "", "says the command's messages in Python's words"),
     ("tools/opc/values/", "", "reads values that the user has typed"),
     ("tools/opc/text/", "", "reads numbers and modes that the user has typed"),
     ("tools/opc/graph/ShapeFlags.cpp", "", "reads shapes that the user has typed"),

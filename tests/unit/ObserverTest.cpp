@@ -109,6 +109,36 @@ TEST_CASE("an observer sees each tensor before its memory is used again", "[obse
   CHECK((*session.fetch("y")).as<float>()[0] == 112);
 }
 
+TEST_CASE("an observer gives a task other inputs than those that were made", "[observer]") {
+  // x + 1 -> a; a + 10 -> b in place; b + 100 -> c. Before b runs, its input becomes 5, 6.
+  struct Replacer final : RunObserver {
+    Status before(const ObservedTask &task, int64_t, TaskData &data) override {
+      const float other[] = {5, 6};
+      return task.name == "b" ? data.replaceInput(0, other) : Status::ok();
+    }
+    Status after(const ObservedTask &, int64_t, TaskData &) override { return Status::ok(); }
+  } replacer;
+  PlanBuilder b;
+  const uint32_t x = b.input("x", Shape{2});
+  const uint32_t a = b.tensor("a/out_0", Shape{2});
+  const uint32_t second = b.tensorIn(b.plan.tensor(static_cast<int>(a)).register_(), "b/out_0", Shape{2});
+  const uint32_t c = b.tensor("c/out_0", Shape{2});
+  b.add("a", x, a, 1);
+  b.add("b", a, second, 10);
+  b.add("c", second, c, 100);
+  b.output("y", c);
+  Session session = loaded(b);
+  ok(session.feed("x", floats({1, 2})));
+  for (const bool replaces : {true, false}) {
+    session.observe(replaces ? &replacer : nullptr);
+    ok(session.run());
+    const auto y = session.fetch("y");
+    REQUIRE(y);
+    CHECK(y->as<float>()[0] == (replaces ? 115 : 112));
+    CHECK(y->as<float>()[1] == (replaces ? 116 : 113));
+  }
+}
+
 TEST_CASE("an observer of several streams sees every task of each in order", "[observer]") {
   PlanBuilder b;
   const uint32_t other = b.stream();

@@ -15,6 +15,7 @@ std::unique_ptr<Command> makeCheckCommand();
 std::unique_ptr<Command> makeDiffCommand();
 std::unique_ptr<Command> makeShowCommand();
 std::unique_ptr<Command> makeVerifyCommand();
+std::unique_ptr<Command> makeDebugCommand();
 std::unique_ptr<Command> makeOpsCommand();
 std::unique_ptr<Command> makePluginCommand();
 std::unique_ptr<Command> makeSdkCommand();

@@ -104,7 +104,7 @@ SessionOptions RunOptions::session(const Invocation &invocation, bool onRanks) c
   options.seed = values.seed.value_or(0);
   options.maxMemory = maxMemory.value_or(0);
   // Whoever looks at single tasks looks at their weights, too.
-  options.keepPackedVariables = training.isRequested() || observes();
+  options.keepPackedVariables = training.isRequested() || observes() || keepsGraph;
   return options;
 }
 

@@ -58,6 +58,7 @@ struct RunOptions {
   PrintMode print;
   ExpectFlags expect;
   bool stats = false, timing = false, profile = false;
+  bool keepsGraph = false; // and its plan: the caller makes other runs of it
 
 private:
   Status checkTraining() const;

@@ -176,7 +176,7 @@ Outcome<std::string> RunPlanner::compile(GraphInput &input,
   }
   options.wanted = wanted();
   Pipeline pipeline(registry_, options);
-  const bool again = !options_.reference.empty();
+  const bool again = !options_.reference.empty() || options_.keepsGraph;
   if (!pipeline.import(input.name, again ? input.bytes : std::move(input.bytes))) return failure(pipeline);
   const GraphFacts whole = pipeline.facts();
   shapes_ = options.shapes;
@@ -202,19 +202,39 @@ Outcome<std::string> RunPlanner::compile(GraphInput &input,
   return pipeline.emit(Emit::kPlan);
 }
 
-Outcome<std::string> RunPlanner::referencePlan(const GraphInput &input) {
-  CompileOptions options = withProgress(options_.compile, "compiling the reference");
-  options.simplify = false;
-  options.fuse = false;
-  options.inPlace = false;
-  options.mesh.reset();
+Outcome<std::string> RunPlanner::again(const GraphInput &input, CompileOptions options,
+                                       const std::function<bool(Pipeline &)> &change) {
   options.shapes = shapes_;
   options.wanted = wanted();
   Pipeline pipeline(registry_, options);
   if (!pipeline.import(input.name, input.bytes)) return failure(pipeline);
   if (!cut_.empty() && !pipeline.cut(cut_)) return failure(pipeline);
+  if (change && !change(pipeline)) return failure(pipeline);
   if (!pipeline.run(Phase::kPlan)) return failure(pipeline);
+  invocation_.progress().clear();
   return pipeline.emit(Emit::kPlan);
+}
+
+Outcome<std::string> RunPlanner::referencePlan(const GraphInput &input, DataType floatsAs) {
+  CompileOptions options = withProgress(options_.compile, "compiling the reference");
+  options.simplify = false;
+  options.fuse = false;
+  options.inPlace = false;
+  options.floatsAs = floatsAs;
+  options.mesh.reset();
+  return again(input, std::move(options));
+}
+
+Outcome<std::string> RunPlanner::everyTensorPlan(const GraphInput &input, const MeshRequest &mesh) {
+  CompileOptions options = withProgress(options_.compile, "compiling for the mesh");
+  options.mesh = mesh;
+  return again(input, std::move(options), [this](Pipeline &pipeline) {
+    GraphCut all;
+    all.feeds = cut_.feeds;
+    for (const GraphOp &op : pipeline.facts().ops)
+      for (const GraphTensor &t : op.outputs) all.until.emplace_back(t.tensor, t.tensor);
+    return pipeline.cut(std::move(all));
+  });
 }
 
 } // namespace opc::cli

@@ -36,8 +36,11 @@ public:
                                    Batch batch);
   /// The graph is for one rank and trains nothing, whatever the run does.
   void planForwardAlone() { isForwardAlone_ = true; }
-  /// The same graph, cut the same way, compiled as plainly as can be: nothing merged, folded or done in place.
-  Outcome<std::string> referencePlan(const GraphInput &input);
+  /// The same graph, cut the same way, compiled as plainly as can be: nothing merged, folded or done in place;
+  /// floating-point tensors in the type `floatsAs`, if that is one.
+  Outcome<std::string> referencePlan(const GraphInput &input, DataType floatsAs = kInvalidDataType);
+  /// The same graph, cut the same way, for a mesh, with every tensor as an output of its name.
+  Outcome<std::string> everyTensorPlan(const GraphInput &input, const MeshRequest &mesh);
 
   const Json &phases() const { return phases_; }
   const std::string &phasesText() const { return phasesText_; }
@@ -58,6 +61,9 @@ private:
                       const std::vector<DataSet> &dataSets, Batch batch);
   CompileOptions withProgress(CompileOptions options, const std::string &what) const;
   Failure failure(const Pipeline &pipeline) const;
+  /// The same graph, cut the same way.
+  Outcome<std::string> again(const GraphInput &input, CompileOptions options,
+                             const std::function<bool(Pipeline &)> &change = {});
 
   Invocation &invocation_;
   RunOptions &options_;

@@ -153,7 +153,7 @@ Outcome<PlannedRun> planRun(RunContext &c) {
   if (trace)
     if (Result<PlanDescription> description = describePlan(*plan, *planned.registry, o.ranks.rank()))
       trace->memory(*description);
-  if (o.profile) planned.profiled = std::move(*plan);
+  if (o.profile || o.keepsGraph) planned.plan = std::move(*plan);
   return planned;
 }
 
@@ -184,7 +184,7 @@ Outcome<GivenRun> giveValues(RunContext &c, PlannedRun &planned) {
   if (isOpen) OPC_RETURN_IF_ERROR(expectations());
   if (o.profile) // the costs are those of the sizes that the values have
     OPC_RETURN_IF_ERROR(
-        c.profile.open(planned.profiled, *planned.registry, planned.session->interface().inputs, o.warmup.value_or(0)));
+        c.profile.open(planned.plan, *planned.registry, planned.session->interface().inputs, o.warmup.value_or(0)));
   c.trace.span("prepare kernels", start);
   c.watch.lap("load");
   return given;

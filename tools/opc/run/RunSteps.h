@@ -40,7 +40,7 @@ struct PlannedRun {
   std::unique_ptr<RunPlanner> planner;
   NamedValues inputs;
   std::optional<Session> session;
-  std::string profiled; // the plan, for --profile
+  std::string plan; // its bytes, where something reads them again (RunOptions::keepsGraph)
 };
 /// Reads and compiles the graph, loads the plan.
 Outcome<PlannedRun> planRun(RunContext &context);
