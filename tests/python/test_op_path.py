@@ -53,6 +53,13 @@ class OpPath(ScratchTest):
         self.assertIn("demo::leaky_relu", shown.stdout)
         compiled = self.opc("compile", "g.pbtxt", "-o", "g.plan")
         self.assertEqual(compiled.returncode, 0, compiled.stderr)
+        absent = {**os.environ, "OPC_PYTHON_MODULE": "/there/is/no/python.so", "PATH": "/nowhere"}
+        for words in (("show", "g.pbtxt"), ("compile", "g.pbtxt", "-o", "h.plan"), ("diff", "g.pbtxt", "g.pbtxt"), ("grad", "g.pbtxt", "--loss", "y", "--wrt", "x"),
+                      ("ops", "show", "relu")):  # fmt: skip
+            done = self.opc(*words, env=absent)
+            self.assertEqual(done.returncode, 0, done.stderr)
+        without = self.opc("run", "g.pbtxt", "--fill", "zeros", "--op-path", "ops", env=absent)
+        self.assertIn("OPC0922", without.stderr)
         refused = self.opc("run", "g.pbtxt", "--fill", "zeros")
         self.assertNotEqual(refused.returncode, 0)
         self.assertIn("OPC0921", refused.stderr)

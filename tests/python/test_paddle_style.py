@@ -4,6 +4,7 @@ import os
 import re
 import sys
 import unittest
+import warnings
 
 import numpy as np
 
@@ -256,6 +257,32 @@ class Rules(unittest.TestCase):
             with self.assertRaises((RuntimeError, ValueError, opc.Error)) as raised:
                 call()
             self.assertIn(part, str(raised.exception))
+
+    def test_a_class_of_the_same_name_replaces_for_later_graphs_with_a_warning(self):
+        def layer(factor):
+            class by_factor(PyLayer):
+                @staticmethod
+                def forward(ctx, x):
+                    return x * factor
+
+                @staticmethod
+                def backward(ctx, dy):
+                    return dy * factor
+
+            return by_factor
+
+        def program(kind):
+            g = opc.Graph()
+            g.output("y", kind.apply(g.input("x", (2,))))
+            return g.compile()
+
+        x = np.ones(2, "f")
+        old = program(layer(2.0))
+        with warnings.catch_warnings(record=True) as said:
+            warnings.simplefilter("always")
+            new = layer(3.0)
+        self.assertIn("paddle::by_factor", str(said[0].message))
+        self.assertEqual([p.run(x=x)["y"].tolist() for p in (program(new), old)], [[3, 3], [2, 2]])
 
     def test_a_function_that_gives_another_shape_is_an_error(self):
         g = opc.Graph()

@@ -41,12 +41,17 @@ def _value(line: str, start: int) -> str:
     return line[start:at].strip()
 
 
+def _ops_in(text: str) -> List[str]:
+    """Each op on a line of its own."""
+    return ["op { " + " ".join(line.strip() for line in part.splitlines()).strip() for part in re.split(r"^op \{", text, flags=re.M)[1:]]
+
+
 def recorded_rule(graph: opc.Graph, inputs: List[str]) -> Tuple[List[NodeOfRule], List[Tuple[str, str]]]:
     """The nodes beside the op "fw", and (input "in:0", its gradient). `inputs` are called "in.0"."""
     names = {f"{name}/out": "x:" + ":".join(name.rsplit(".", 1)) for name in inputs}
     nodes: List[NodeOfRule] = []
     results: List[Tuple[str, str]] = []
-    for line in graph.text().splitlines():
+    for line in _ops_in(graph.text()):
         found = _NAME.match(line)
         if not found:
             continue
