@@ -162,6 +162,19 @@ class Gradients(Directory):
         self.prints("two.py", "[[2.0, 2.0, 2.0], [2.0, 2.0, 2.0]] [0.0, 1.0, 2.0, 3.0] float64\n")
 
 
+    def test_a_directory_that_is_loaded_again_replaces_for_later_graphs(self):
+        self.write(
+            "again.py",
+            HEAD + "def program():\n    g = opc.Graph()\n    g.output('y', user_relu.api.user_relu_forward(g.input('x', (3,))))\n    return g.compile()\n"
+            "x = np.array([-1, 1, 2], 'f')\nold = program()\nprint(old.run(x=x)['y'] + 0)\n"
+            "path = os.path.join(here, 'user_relu', 'user_relu_py_kernel.py')\ntext = open(path).read()\n"
+            "open(path, 'w').write(text.replace('(x,) = args', 'x = args[0] * np.float32(3)'))\n"
+            "user_relu = flow.experimental.custom_op_module('user_relu', here).py_api().cpp_def().py_kernel().build_load()\n"
+            "print(program().run(x=x)['y'] + 0, old.run(x=x)['y'] + 0, old.session().run(x=x)['y'] + 0)\n",
+        )
+        self.prints("again.py", "[0. 1. 2.]\n[0. 3. 6.] [0. 1. 2.] [0. 1. 2.]\n")
+
+
 class Mistakes(Directory):
     def program_fails(self, *parts):
         self.write("program.py", listings.USER_RELU_PROGRAM)
