@@ -48,6 +48,7 @@ struct OutputValues {
   int64_t nan = 0, inf = 0;
   std::vector<double> samples; // of 64 elements at most, evenly spread
   std::string digest;          // SHA-256 of the elements, of types that are compared exactly
+  std::string bits;            // the same of any type; no lock has it
 };
 struct NumericFacts {
   uint64_t seed = 0;

@@ -55,6 +55,7 @@ const std::vector<Rule> &allRules() {
       {"KERNEL_CHANGED", kCost, warning, LockSection::kTasks, "an op is computed by another kernel"},
       {"WARNING_ADDED", kCost, warning, LockSection::kDiagnostics,
        "the compiler warns of something that it did not warn of"},
+      {"NONDETERMINISTIC", kAlways, error, {}, "two compilations, or two runs, of one graph differ (--twice)"},
       {"GRAPH_INVALID", kAlways, error, {}, "the graph cannot be compiled"},
       {"RUN_FAILED", kAlways, error, {}, "the graph cannot be run"},
       {"LOCK_MISSING", kAlways, error, {}, "there is no lock beside the graph"},
@@ -62,6 +63,7 @@ const std::vector<Rule> &allRules() {
       {"LOCK_DAMAGED", kAlways, error, {}, "the lock cannot be read"},
       {"LOCK_NEWER_THAN_TOOL", kAlways, error, {}, "the lock was written by a newer opc"},
       {"LOCK_UNREFERENCED", kAlways, warning, {}, "a lock has no graph beside it"},
+      {"PLUGIN_NOT_LOADED", kAlways, warning, {}, "the settings of the tree that is checked name a plugin"},
   };
   return rules;
 }

@@ -44,9 +44,6 @@ int CheckReport::exitCode() const {
   return worst;
 }
 
-namespace {
-
-/// "input x", "op fc1"; empty for what is about the whole graph.
 std::string subjectText(const GraphFinding &f) {
   if (f.op.empty()) return f.tensor.empty() ? "" : "tensor " + f.tensor;
   switch (f.subject) {
@@ -56,6 +53,8 @@ std::string subjectText(const GraphFinding &f) {
   default: return "op " + f.op;
   }
 }
+
+namespace {
 
 Diagnostic diagnosticOf(const GraphFinding &f) {
   Diagnostic d;

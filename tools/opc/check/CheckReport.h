@@ -14,8 +14,9 @@ namespace opc::cli {
 struct GraphReport {
   std::string graph; // the file
   std::vector<GraphFinding> findings;
-  int exitCode = 0;     // of what stopped the work on it: 3 to 5 or 70
-  bool changed = false; // the lock was written
+  int exitCode = 0;                    // of what stopped the work on it: 3 to 5 or 70
+  bool changed = false;                // the lock was written
+  std::vector<std::string> rules = {}; // that were looked at, where there is a lock
   bool has(Severity severity) const;
 };
 
@@ -34,6 +35,8 @@ std::string checkText(const CheckReport &report, bool color, int width);
 /// "checked 3 graphs: 1 error, 2 warnings".
 std::string checkSummary(const CheckReport &report);
 Json checkJson(const CheckReport &report);
+/// "input x", "op fc1"; empty for what is about the whole graph.
+std::string subjectText(const GraphFinding &finding);
 Json findingJson(const GraphFinding &finding);
 
 } // namespace opc::cli

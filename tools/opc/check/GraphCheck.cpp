@@ -115,6 +115,7 @@ private:
     stop(made.exitCode);
     checked_.isWhole = made.exitCode == kExitOk;
     warnings_ = std::move(made.warnings);
+    checked_.plan = std::move(made.plan);
     checked_.now = std::move(made.lock);
   }
 
@@ -139,6 +140,15 @@ private:
     options.boxing = has(LockSection::kBoxing);
     options.tasks = has(LockSection::kTasks);
     options.cost = has(LockSection::kCost) && old.target == now.target;
+    const auto growth = [&](size_t cost) {
+      const auto found = settings_.growth.find(costNames()[cost]);
+      return found == settings_.growth.end() ? 0 : found->second;
+    };
+    options.peakTolerance = growth(0);
+    options.flopsTolerance = growth(1);
+    options.commTolerance = growth(2);
+    options.taskTolerance = growth(3);
+    listRules(compared);
     for (GraphFinding &f : compareGraphs(old.facts, now.facts, options).findings)
       checked_.report.findings.push_back(std::move(f));
     if (has(LockSection::kNumerics))
@@ -147,6 +157,14 @@ private:
         checked_.report.findings.push_back(std::move(f));
       }
     if (has(LockSection::kDiagnostics)) compareWarnings();
+  }
+
+  /// What was looked at, for reports that count what has passed.
+  void listRules(const std::set<LockSection> &compared) {
+    for (const Rule &rule : allRules())
+      if (rule.section && compared.count(*rule.section) && rule.category <= settings_.use &&
+          !settings_.except.count(rule.name))
+        checked_.report.rules.push_back(rule.name);
   }
 
   static std::string targetText(const LockTarget &target) {
@@ -199,6 +217,11 @@ private:
 };
 
 } // namespace
+
+const std::vector<std::string> &costNames() {
+  static const std::vector<std::string> names = {"peak_bytes", "flops", "comm_bytes", "tasks"};
+  return names;
+}
 
 bool isWanted(const CheckSettings &settings, const GraphFinding &finding) {
   const Rule *rule = findRule(finding.rule);

@@ -8,6 +8,7 @@
 #include "Registry.h"
 #include "Rules.h"
 
+#include <map>
 #include <optional>
 #include <set>
 #include <string>
@@ -20,17 +21,21 @@ struct CheckSettings {
   RuleCategory use = RuleCategory::kCost;
   std::set<std::string> except;                             // rules
   std::vector<std::pair<std::string, std::string>> ignored; // glob of graphs, rule or *
+  std::map<std::string, double> growth; // what a cost of costNames() may grow by, as a part of what it was
   bool runs = true;
   std::optional<MeshRequest> mesh; // in place of the lock's
   std::string meshText;
   int threads = 1; // of a run
   ToleranceOf tolerance;
 };
+/// "peak_bytes", "flops", "comm_bytes", "tasks": costs that may not grow.
+const std::vector<std::string> &costNames();
 
 /// A graph that was looked at, and the lock that it would have now.
 struct CheckedGraph {
   GraphReport report;
   Lock now;
+  std::string plan; // SHA-256 of the plan
   std::optional<Lock> locked;
   bool isWhole = false; // it could be compiled, and run
 };

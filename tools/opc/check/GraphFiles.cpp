@@ -7,6 +7,7 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <fnmatch.h>
 #include <set>
 
 namespace opc::cli {
@@ -15,7 +16,7 @@ namespace fs = std::filesystem;
 
 namespace {
 
-const std::string kLockEnding = ".opc.lock";
+const std::string kLockEnding = ".opc.lock", kAnyFolders = "**/";
 
 bool endsWith(const std::string &text, const std::string &ending) {
   return text.size() > ending.size() && text.compare(text.size() - ending.size(), ending.size(), ending) == 0;
@@ -47,7 +48,30 @@ Result<std::vector<std::string>> filesBelow(const std::string &folder) {
   return files;
 }
 
+/// Whether a glob matches a path; "**/" also matches nothing.
+bool matches(const std::string &glob, const std::string &path) {
+  if (fnmatch(glob.c_str(), path.c_str(), 0) == 0) return true;
+  const size_t any = glob.find(kAnyFolders);
+  return any != std::string::npos && matches(glob.substr(0, any) + glob.substr(any + kAnyFolders.size()), path);
+}
+
 } // namespace
+
+Result<std::vector<std::string>> filesOfGlob(const std::string &folder, const std::string &glob) {
+  std::error_code error;
+  const fs::path root = fs::equivalent(folder, ".", error) ? fs::path() : fs::path(folder);
+  // What stands before the first wildcard need not be searched for.
+  const size_t wild = glob.find_first_of("*?[");
+  const std::string fixed = wild == std::string::npos ? glob : glob.substr(0, glob.rfind('/', wild) + 1);
+  if (wild == std::string::npos) return std::vector<std::string>{(root / glob).string()};
+  const std::string start = (root / fixed).string();
+  std::vector<std::string> found;
+  if (!fs::is_directory(start.empty() ? "." : start, error)) return found;
+  OPC_ASSIGN_OR_RETURN(const std::vector<std::string> files, filesBelow(start.empty() ? "." : start));
+  for (const std::string &file : files)
+    if (matches((root / glob).lexically_normal().string(), file)) found.push_back(file);
+  return found;
+}
 
 Result<GraphFiles> findGraphs(const std::vector<std::string> &paths) {
   GraphFiles found;

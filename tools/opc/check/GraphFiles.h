@@ -18,4 +18,8 @@ struct GraphFiles {
 /// a dot are passed over, and links are not followed. Errors: OPC0706; OPC0001 for a folder without graphs.
 Result<GraphFiles> findGraphs(const std::vector<std::string> &paths);
 
+/// The files below `folder` that a glob matches; ** stands for any folders, also none. Sorted; relative to `folder`
+/// when that is the working directory.
+Result<std::vector<std::string>> filesOfGlob(const std::string &folder, const std::string &glob);
+
 } // namespace opc::cli

@@ -5,6 +5,7 @@
 #include "ExitCodes.h"
 #include "LockFile.h"
 #include "OutputRun.h"
+#include "Sha256.h"
 
 #include <algorithm>
 #include <filesystem>
@@ -33,7 +34,11 @@ public:
   MadeLock make(std::string bytes) {
     made_.lock.graph = std::filesystem::path(name_).filename().string();
     made_.lock.target = request_.target;
-    if (compile(std::move(bytes)) && request_.runs) run();
+    if (compile(std::move(bytes))) {
+      const std::string plan = pipeline_.emit(Emit::kPlan);
+      made_.plan = sha256(plan);
+      if (request_.runs) run(plan);
+    }
     for (const LockSection s : lockSections()) {
       const bool hasMesh = s != LockSection::kSbp && s != LockSection::kBoxing;
       if ((hasMesh || request_.options.mesh) && (s != LockSection::kNumerics || request_.runs))
@@ -74,9 +79,9 @@ private:
     return false;
   }
 
-  void run() {
+  void run(const std::string &plan) {
     made_.lock.numerics.seed = request_.seed;
-    const Status status = runOutputs(pipeline_.emit(Emit::kPlan), registry_, request_.threads, &made_.lock.numerics);
+    const Status status = runOutputs(plan, registry_, request_.threads, &made_.lock.numerics);
     if (status.isOk()) return;
     GraphFinding f;
     f.rule = "RUN_FAILED";

@@ -23,8 +23,8 @@ struct LockRequest {
 /// What could be made of a graph. With `exitCode` it is not whole, and `findings` say why: GRAPH_INVALID, RUN_FAILED.
 struct MadeLock {
   Lock lock;
-  SourceRange start; // of the file
   std::vector<Diagnostic> warnings;
+  std::string plan; // SHA-256 of the plan
   std::vector<GraphFinding> findings;
   int exitCode = 0;
 };

@@ -34,11 +34,12 @@ OutputValues valuesOf(const NamedOutput &output) {
   v.name = output.name;
   v.dtype = t.dtype();
   v.shape = t.shape();
+  v.bits = sha256({static_cast<const char *>(t.data()), t.bytes()});
   const int64_t n = t.elemCount();
   for (int64_t i = 0; i < std::min(n, kSamples); ++i)
     v.samples.push_back(elementAt(t, n <= kSamples ? i : i * (n - 1) / (kSamples - 1)));
   if (!IsFloatingDataType(t.dtype())) {
-    v.digest = sha256({static_cast<const char *>(t.data()), t.bytes()});
+    v.digest = v.bits;
     return v;
   }
   double sum = 0, squares = 0;
@@ -67,8 +68,8 @@ OutputValues valuesOf(const NamedOutput &output) {
 /// Two outputs of one name, shape and type.
 class OutputComparison {
 public:
-  OutputComparison(const OutputValues &locked, const OutputValues &now, Tolerance tolerance)
-      : locked_(locked), now_(now), tolerance_(tolerance) {}
+  OutputComparison(const OutputValues &locked, const OutputValues &now, OutputTolerance allowed)
+      : locked_(locked), now_(now), tolerance_(allowed.tolerance), metrics_(std::move(allowed.metrics)) {}
 
   std::vector<GraphFinding> run() {
     if (now_.nan + now_.inf > locked_.nan + locked_.inf) {
@@ -81,6 +82,10 @@ public:
     if (!IsFloatingDataType(now_.dtype)) {
       if (locked_.digest != now_.digest)
         add("NUMERIC_MISMATCH", "values differ" + firstDifference(), locked_.digest, now_.digest);
+      return std::move(findings_);
+    }
+    if (!metrics_.empty()) {
+      compareMetrics();
       return std::move(findings_);
     }
     compareSamples();
@@ -144,6 +149,19 @@ private:
     add("NUMERIC_MISMATCH", std::move(message), statisticsText(locked_), statisticsText(now_), std::move(help));
   }
 
+  void compareMetrics() {
+    if (locked_.samples.size() != now_.samples.size()) return;
+    const HostTensor was = tensorOf(locked_.samples), is = tensorOf(now_.samples);
+    for (const Metric &metric : metrics_) {
+      const double value = metricValue(metric.kind, is, was, true, static_cast<int64_t>(metric.bound));
+      if (!metricHolds(metric, value))
+        add("NUMERIC_MISMATCH",
+            metricText(metric) + " does not hold for " + countText(was.elemCount(), "sample") + ": " +
+                roundedText(value, 6),
+            metricText(metric), realText(value));
+    }
+  }
+
   static std::string statisticsText(const OutputValues &v) {
     return "min " + roundedText(v.min, 6) + ", max " + roundedText(v.max, 6) + ", mean " + roundedText(v.mean, 6) +
            ", std " + roundedText(v.std, 6) + ", l2 " + roundedText(v.l2, 6);
@@ -179,6 +197,7 @@ private:
 
   const OutputValues &locked_, &now_;
   const Tolerance tolerance_;
+  const std::vector<Metric> metrics_;
   std::vector<GraphFinding> findings_;
 };
 

@@ -6,6 +6,7 @@
 #include "Lock.h"
 #include "Registry.h"
 #include "TensorCompare.h"
+#include "TensorMetrics.h"
 
 #include "opc/Status.h"
 
@@ -21,10 +22,15 @@ namespace opc::cli {
 /// `numerics` has the seed and the range, and gets the outputs. Errors: those of the session.
 Status runOutputs(std::string_view plan, const Registry &registry, int threads, NumericFacts *numerics);
 
-using ToleranceOf = std::function<Tolerance(const std::string &output, DataType type)>;
+/// How far an output may be from what is locked; metrics, where there are any, in place of the tolerance.
+struct OutputTolerance {
+  Tolerance tolerance;
+  std::vector<Metric> metrics = {};
+};
+using ToleranceOf = std::function<OutputTolerance(const std::string &output, DataType type)>;
 
 /// NUMERIC_MISMATCH and NONFINITE: |now - locked| <= atol + rtol * |locked| for every sample, and what follows from it
-/// for the statistics; types that are not floating are compared exactly.
+/// for the statistics; metrics are of the samples; types that are not floating are compared exactly.
 std::vector<GraphFinding> compareOutputs(const NumericFacts &locked, const NumericFacts &now,
                                          const ToleranceOf &tolerance);
 

@@ -148,6 +148,12 @@ const std::vector<ConfigKey> &configKeys() {
       {"run.print", "--print", "OPC_PRINT", Kind::kText, "summary", "what is printed of each output"},
       {"run.max_memory", "--max-memory", "OPC_MAX_MEMORY", Kind::kSize, "nine tenths of the machine's",
        "plans that need more are refused"},
+      {"check.paths", "", "", Kind::kList, "none", "graphs and folders that opc check looks at; globs may have **"},
+      {"check.use", "--use", "", Kind::kList, "COST", "how strict opc check is"},
+      {"check.except", "--except", "", Kind::kList, "none", "rules that are left out"},
+      {"check.ignore", "--ignore", "", Kind::kList, "none", "rules that are left out for some graphs: GLOB = [RULE]",
+       false, ':'},
+      {"check.cost", "--grow", "", Kind::kList, "none", "what costs may grow by: peak_bytes = \"2%\"", false, '='},
       {"output.color", "--color", "OPC_COLOR", Kind::kText, "auto", "auto, always or never"},
       {"output.progress", "--progress", "OPC_PROGRESS", Kind::kText, "auto", "auto, plain, none or json"},
   };
@@ -156,7 +162,7 @@ const std::vector<ConfigKey> &configKeys() {
 
 Result<Config> Config::load(const std::string &directory, const std::string &file) {
   Config config;
-  for (const ConfigKey &k : configKeys()) config.values_.push_back({&k, {k.standard}, "default", {}});
+  for (const ConfigKey &k : configKeys()) config.values_.push_back({&k, {k.standard}, "default", {}, ""});
   std::string chosen = file.empty() ? environment("OPC_CONFIG") : file;
   std::error_code error;
   if (chosen.empty()) {
@@ -173,7 +179,7 @@ Result<Config> Config::load(const std::string &directory, const std::string &fil
         const fs::path here = fs::current_path(error);
         const bool inside = at == here || at == here / "";
         const bool ofProject = at.string().size() >= project.size(); // both are the directory or above it
-        OPC_RETURN_IF_ERROR(config.readFile(inside ? "opc.toml" : (at / "opc.toml").string(), ofProject));
+        OPC_RETURN_IF_ERROR(config.readFile(inside ? "opc.toml" : (at / "opc.toml").string(), ofProject, at.string()));
         break;
       }
       error.clear();
@@ -190,11 +196,34 @@ Result<Config> Config::load(const std::string &directory, const std::string &fil
 /// One setting of a file.
 struct Config::Reader {
   static Status read(Config &config, const std::string &file, const std::string &name, const toml::node &node,
-                     bool takesPlugins);
+                     bool takesPlugins, const std::string &folder);
+  /// The values of a list, or of a table whose entries are joined with their keys.
+  static Status readList(const std::string &file, const ConfigKey &key, const std::string &name, const toml::node &node,
+                         const std::string &prefix, ConfigValue *to);
 };
 
+Status Config::Reader::readList(const std::string &file, const ConfigKey &key, const std::string &name,
+                                const toml::node &node, const std::string &prefix, ConfigValue *to) {
+  if (const toml::table *table = node.as_table(); table && key.joins && prefix.empty()) {
+    for (const Entry &entry : entriesOf(*table))
+      OPC_RETURN_IF_ERROR(readList(file, key, name + "." + entry.key, *entry.value, entry.key + key.joins, to));
+    return Status::ok();
+  }
+  const toml::array *list = node.as_array();
+  for (size_t i = 0; i < (list ? list->size() : 1); ++i) {
+    const toml::node &v = list ? (*list)[i] : node;
+    const auto text = scalarText(v);
+    if (!text) return bad(file, v, name + " wants text or an integer, not " + kindOf(v));
+    if (const std::string wrong = complaint(key, *text); !wrong.empty())
+      return bad(file, v, name + " " + wrong + ", not '" + *text + "'");
+    to->places.push_back(Entry{"", &v}.origin(file));
+    to->values.push_back(prefix + (key.isPath ? beside(file, *text) : *text));
+  }
+  return Status::ok();
+}
+
 Status Config::Reader::read(Config &config, const std::string &file, const std::string &name, const toml::node &node,
-                            bool takesPlugins) {
+                            bool takesPlugins, const std::string &folder) {
   auto it = std::find_if(config.values_.begin(), config.values_.end(),
                          [&](const ConfigValue &v) { return name == v.key->name; });
   if (it == config.values_.end()) {
@@ -205,31 +234,25 @@ Status Config::Reader::read(Config &config, const std::string &file, const std::
                near.empty() ? "opc config lists the settings" : "did you mean " + near[0] + "?");
   }
   const ConfigKey &key = *it->key;
-  const toml::array *list = node.as_array();
-  if ((key.kind == Kind::kList) != (list != nullptr))
+  const bool isList = node.is_array() || (key.joins && node.is_table());
+  if ((key.kind == Kind::kList) != isList)
     return bad(file, node,
-               name + (key.kind == Kind::kList ? " wants an array" : " wants one value") + ", not " + kindOf(node));
-  std::vector<std::string> values, places;
-  for (size_t i = 0; i < (list ? list->size() : 1); ++i) {
-    const toml::node &v = list ? (*list)[i] : node;
-    places.push_back(Entry{"", &v}.origin(file));
-    const auto text = scalarText(v);
-    if (!text) return bad(file, v, name + " wants text or an integer, not " + kindOf(v));
-    if (const std::string wrong = complaint(key, *text); !wrong.empty())
-      return bad(file, v, name + " " + wrong + ", not '" + *text + "'");
-    values.push_back(key.isPath ? beside(file, *text) : *text);
-  }
+               name +
+                   (key.joins                 ? " wants a table"
+                    : key.kind == Kind::kList ? " wants an array"
+                                              : " wants one value") +
+                   ", not " + kindOf(node));
+  ConfigValue read{&key, {}, Entry{"", &node}.origin(file), {}, folder};
+  OPC_RETURN_IF_ERROR(readList(file, key, name, node, "", &read));
   if (key.isPath && !takesPlugins) {
-    if (!values.empty()) config.leftOut_ = places[0];
+    if (!read.values.empty()) config.leftOut_ = read.places[0];
     return Status::ok();
   }
-  it->values = std::move(values);
-  it->places = std::move(places);
-  it->origin = Entry{"", &node}.origin(file);
+  *it = std::move(read);
   return Status::ok();
 }
 
-Status Config::readFile(const std::string &path, bool takesPlugins) {
+Status Config::readFile(const std::string &path, bool takesPlugins, const std::string &folder) {
   if (const std::string why = distrustOf(path); !why.empty())
     return untrusted("the settings in " + path, why, "--config none reads no settings");
   OPC_ASSIGN_OR_RETURN(FileBytes bytes, FileBytes::open(path, kMaxBytes + 1));
@@ -242,12 +265,12 @@ Status Config::readFile(const std::string &path, bool takesPlugins) {
     return bad(path, root.error().source().begin, what, "the grammar of settings is TOML: https://toml.io");
   }
   files_.push_back(path);
-  const std::vector<std::string> sections = {"target", "run", "output", "tolerance"};
+  const std::vector<std::string> sections = {"target", "run", "check", "output", "tolerance"};
   for (const Entry &section : entriesOf(root.table())) {
     if (std::find(sections.begin(), sections.end(), section.key) == sections.end()) {
       const auto near = nearestNames(section.key, sections, 1);
       return bad(path, *section.value, "there is no section [" + section.key + "]",
-                 near.empty() ? "the sections are target, run, output and tolerance"
+                 near.empty() ? "the sections are target, run, check, output and tolerance"
                               : "did you mean [" + near[0] + "]?");
     }
     const toml::table *table = section.value->as_table();
@@ -260,7 +283,8 @@ Status Config::readFile(const std::string &path, bool takesPlugins) {
         OPC_RETURN_IF_ERROR(readTolerance(path, entry, &rule));
         tolerances_.push_back(std::move(rule));
       } else {
-        OPC_RETURN_IF_ERROR(Reader::read(*this, path, section.key + "." + entry.key, *entry.value, takesPlugins));
+        OPC_RETURN_IF_ERROR(
+            Reader::read(*this, path, section.key + "." + entry.key, *entry.value, takesPlugins, folder));
       }
     }
   }
@@ -269,12 +293,13 @@ Status Config::readFile(const std::string &path, bool takesPlugins) {
 
 Status Config::readEnvironment() {
   for (ConfigValue &v : values_) {
-    const std::string text = environment(v.key->environment);
-    if (text.empty()) continue; // empty is unset
+    const std::string text = environment(v.key->environment); // "": none
+    if (text.empty()) continue;                               // empty is unset
     if (const std::string wrong = complaint(*v.key, text); !wrong.empty())
       return Status(StatusCode::kUsage, "OPC0008",
                     std::string(v.key->environment) + " in the environment " + wrong + ", not '" + text + "'");
     v.values = {text};
+    v.folder.clear();
     v.places.clear();
     if (v.key->kind == Kind::kList) {
       v.values.clear();

@@ -21,6 +21,7 @@ struct ConfigKey {
   const char *standard; // the default, for people
   const char *doc;
   bool isPath = false; // relative to the file that says it
+  char joins = 0;      // a table's entries become "key:value" for ':'
 };
 const std::vector<ConfigKey> &configKeys();
 
@@ -29,6 +30,7 @@ struct ConfigValue {
   std::vector<std::string> values; // one, but for kList
   std::string origin;              // "default", "OPC_SEED", "opc.toml:4"
   std::vector<std::string> places; // of each value, when files say them: "opc.toml:5"
+  std::string folder;              // of the opc.toml that the search has found, when that says it
   bool isDefault() const { return origin == "default"; }
 };
 
@@ -62,7 +64,8 @@ public:
   Status apply(const std::vector<Option> &options, const std::set<std::string> &given) const;
 
 private:
-  Status readFile(const std::string &path, bool takesPlugins = true);
+  /// `folder`: of a file that the search has found and that is not the user's own.
+  Status readFile(const std::string &path, bool takesPlugins = true, const std::string &folder = "");
   struct Reader; // sees toml++
   Status readEnvironment();
   std::vector<ConfigValue> values_;

@@ -2,46 +2,63 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "Commands.h"
 
-#include "CheckReport.h"
+#include "CheckFormats.h"
 #include "DiagnosticText.h"
+#include "Expectations.h"
+#include "FileBytes.h"
 #include "GraphCheck.h"
 #include "GraphFiles.h"
 #include "LockUpdate.h"
 #include "MeshFlags.h"
 #include "NearestNames.h"
 #include "NumberText.h"
+#include "OutputFiles.h"
 #include "ParallelChecks.h"
+#include "PythonPlugins.h"
 #include "Rules.h"
+#include "StrictnessFlags.h"
 #include "TextParts.h"
 #include "TextTable.h"
+#include "TwiceCheck.h"
 
+#include <algorithm>
 #include <cstdlib>
+#include <filesystem>
+#include <fstream>
 
 namespace opc::cli {
 
 namespace {
 
+const std::string kPathsSetting = "check.paths";
+const std::string kText = "text", kJson = "json";                       // of --format
+const std::string kError = "error", kWarn = "warn", kDelete = "delete"; // of --unreferenced
+const std::string kYes = "true";                                        // of GITHUB_ACTIONS
+
 class CheckCommand final : public Command {
 public:
   CommandSpec spec() override {
     CommandSpec s;
-    s.arguments = "PATH|DIR...";
+    s.arguments = "[PATH|DIR...]";
     s.summary = "verify graphs against the lock files beside them";
-    s.examples = {"opc check mlp.pbtxt", "opc check graphs/ --json", "opc check mlp.pbtxt --update",
-                  "opc check mlp.pbtxt --update=cost,numerics"};
-    s.options = {{"--update", 0, "[=SECTION,...]", "write the locks, or these sections of them; says what it accepts",
-                  &update_, true},
-                 {"--update-in-ci", 0, "", "--update also where CI is set", &updateFlags_.inCi},
-                 {"--all", 0, "", "--update of a folder also takes values that have changed", &updateFlags_.all},
-                 Option{"--use", 0, "CATEGORY",
-                        "how strict: each category has the rules of those before it (default COST)",
-                        into(&settings_.use, parseRuleCategory), true}
-                     .oneOf({"INTERFACE", "SEMANTIC", "PARALLEL", "COST", "EXACT"}),
-                 {"--except", 0, "RULE", "leave a rule out (repeatable)", &except_, true},
-                 {"--ignore", 0, "GLOB:RULE", "leave a rule, or *, out for some graphs (repeatable)", &ignore_},
-                 {"--no-run", 0, "", "compare structure alone: nothing is executed", &noRun_, true},
-                 {"--exit-zero", 0, "", "exit 0 whatever is found", &exitZero_},
-                 {"--list-rules", 0, "", "every rule with its category and severity", &listRules_}};
+    s.examples = {"opc check mlp.pbtxt", "opc check graphs/ --report junit=check.xml --report sarif=check.sarif",
+                  "opc check mlp.pbtxt --update", "opc check mlp.pbtxt --update=cost,numerics"};
+    s.options = {
+        {"--update", 0, "[=SECTION,...]", "write the locks, or these sections of them; says what it accepts", &update_,
+         true},
+        {"--update-in-ci", 0, "", "--update also where CI is set", &updateFlags_.inCi},
+        {"--all", 0, "", "--update of several graphs also takes values that have changed", &updateFlags_.all},
+        {"--no-run", 0, "", "compare structure alone: nothing is executed", &noRun_, true},
+        {"--twice", 0, "", "compile and run every graph a second time: the same bytes and bits must come of it",
+         &twice_},
+        Option{"--format", 0, "", "what goes to standard output (default text)", &format_, true}.oneOf(checkFormats()),
+        {"--report", 0, "FORMAT=FILE", "write a format to a file as well (repeatable)", &reports_, true},
+        Option{"--unreferenced", 0, "", "locks without a graph: a warning, in CI an error", &unreferenced_}.oneOf(
+            {"error", "warn", "delete"}),
+        {"--trust-config", 0, "", "load the plugins that the tree's own opc.toml names", &trustConfig_},
+        {"--exit-zero", 0, "", "exit 0 whatever is found", &exitZero_},
+        {"--list-rules", 0, "", "every rule with its category and severity", &listRules_}};
+    for (Option &o : strictness_.options()) s.options.push_back(std::move(o));
     for (Option &o : mesh_.options()) s.options.push_back(std::move(o));
     s.details =
         "The lock of mlp.pbtxt is mlp.opc.lock beside it: text, one record a line, for version control. It holds what the "
@@ -57,15 +74,16 @@ public:
 
   Outcome<int> run(Invocation &invocation, const std::vector<std::string> &positional) override {
     if (listRules_) return listRules(invocation);
-    if (positional.empty()) return usageError("opc check needs a graph or a folder", "opc check graphs/");
     OPC_RETURN_IF_ERROR(readFlags(invocation));
-    OPC_ASSIGN_OR_RETURN(const GraphFiles files, findGraphs(positional));
-    OPC_ASSIGN_OR_RETURN(Registry registry, invocation.loadRegistry());
-    std::vector<CheckedGraph> checked = checkGraphs(registry, settings_, files.graphs, invocation.threads());
-    if (updateFlags_.wanted) OPC_RETURN_IF_ERROR(updateLocks(updateFlags_, &checked));
+    OPC_ASSIGN_OR_RETURN(const std::vector<std::string> paths, pathsOf(invocation, positional));
+    OPC_ASSIGN_OR_RETURN(const GraphFiles files, findGraphs(paths));
     CheckReport report;
+    OPC_ASSIGN_OR_RETURN(Registry registry, trustedRegistry(invocation, &report));
+    std::vector<CheckedGraph> checked = checkGraphs(registry, settings_, files.graphs, invocation.threads());
+    if (twice_) checkTwice(registry, settings_, &checked);
+    if (updateFlags_.wanted) OPC_RETURN_IF_ERROR(updateLocks(updateFlags_, &checked));
     for (CheckedGraph &c : checked) report.graphs.push_back(std::move(c.report));
-    addOrphans(files.orphans, &report);
+    OPC_RETURN_IF_ERROR(addOrphans(files.orphans, &report));
     return finish(invocation, report);
   }
 
@@ -76,33 +94,80 @@ private:
     if (updateFlags_.wanted && !updateFlags_.inCi && isCi())
       return usageError("--update where CI is set: a check that accepts what it finds, finds nothing",
                         "run it on your machine and commit the lock, or give --update-in-ci");
-    for (const std::string &rule : except_) {
-      OPC_RETURN_IF_ERROR(checkRule(rule));
-      settings_.except.insert(rule);
-    }
-    for (const std::string &text : ignore_) {
-      const size_t colon = text.rfind(':');
-      if (colon == std::string::npos || !colon)
-        return usageError("--ignore " + text + " has no rule",
-                          "--ignore 'experimental/*:OP_ADDED', or :* for all rules");
-      const std::string rule = text.substr(colon + 1);
-      if (rule != "*") OPC_RETURN_IF_ERROR(checkRule(rule));
-      settings_.ignored.push_back({text.substr(0, colon), rule});
-    }
+    OPC_RETURN_IF_ERROR(strictness_.apply(&settings_));
+    OPC_RETURN_IF_ERROR(readReports());
     OPC_ASSIGN_OR_RETURN(settings_.mesh, mesh_.request());
     if (settings_.mesh)
       settings_.meshText = joined(settings_.mesh->dims, "x", [](int64_t d) { return std::to_string(d); });
     settings_.runs = !noRun_;
-    settings_.tolerance = [](const std::string &, DataType type) { return defaultTolerance(type); };
-    (void)invocation;
+    OPC_RETURN_IF_ERROR(tolerances_.parse(invocation.config().tolerances()));
+    settings_.tolerance = [this](const std::string &output, DataType type) {
+      return OutputTolerance{tolerances_.toleranceOf(output, type), tolerances_.metricsOf(output)};
+    };
     return Status::ok();
   }
 
-  static Status checkRule(const std::string &name) {
-    if (findRule(name)) return Status::ok();
-    std::vector<std::string> names;
-    for (const Rule &r : allRules()) names.push_back(r.name);
-    return usageError("no rule is called '" + name + "'", didYouMean(name, names, "opc check --list-rules lists them"));
+  Status readReports() {
+    for (const std::string &text : reports_) {
+      const size_t equals = text.find('=');
+      const std::string name = text.substr(0, equals);
+      const std::vector<std::string> &names = checkFormats();
+      if (std::find(names.begin(), names.end(), name) == names.end() || equals == std::string::npos ||
+          equals + 1 == text.size())
+        return usageError("--report " + text + " is no FORMAT=FILE",
+                          didYouMean(name, names, "formats: " + joined(names, ", ")));
+      OPC_RETURN_IF_ERROR(checkOutputPath(text.substr(equals + 1), ""));
+      files_.push_back({name, text.substr(equals + 1)});
+    }
+    return Status::ok();
+  }
+
+  /// Those of the command line, else those of the settings.
+  static Result<std::vector<std::string>> pathsOf(Invocation &invocation, const std::vector<std::string> &positional) {
+    if (!positional.empty()) return positional;
+    std::vector<std::string> paths;
+    for (const ConfigValue &v : invocation.config().values()) {
+      if (v.isDefault() || v.key->name != kPathsSetting) continue;
+      for (const std::string &glob : v.values) {
+        OPC_ASSIGN_OR_RETURN(const std::vector<std::string> found, filesOfGlob(v.folder, glob));
+        if (found.empty()) return usageError("no file matches '" + glob + "', which " + v.origin + " names");
+        paths.insert(paths.end(), found.begin(), found.end());
+      }
+    }
+    if (paths.empty())
+      return usageError("opc check needs a graph or a folder", "opc check graphs/, or paths in opc.toml, [check]");
+    return paths;
+  }
+
+  /// Without the plugins that a file of the tree names: a tree that is checked runs no code.
+  Result<Registry> trustedRegistry(Invocation &invocation, CheckReport *report) const {
+    std::vector<std::string> plugins = invocation.flags().plugins;
+    for (const ConfigValue &v : invocation.config().values()) {
+      if (!v.key->isPath || v.folder.empty() || trustConfig_) continue;
+      for (size_t i = 0; i < v.values.size(); ++i) {
+        if (const auto at = std::find(plugins.begin(), plugins.end(), v.values[i]); at != plugins.end())
+          plugins.erase(at);
+        report->graphs.push_back(notLoaded(v.values[i], v.places[i]));
+      }
+    }
+    if (trustConfig_) invocation.notePlugins();
+    return opc::cli::loadRegistry(withPythonOps(plugins, invocation.flags().opPaths, ""));
+  }
+
+  static GraphReport notLoaded(const std::string &plugin, const std::string &place) {
+    GraphFinding f;
+    f.rule = "PLUGIN_NOT_LOADED";
+    f.severity = Severity::kWarning;
+    const size_t colon = place.rfind(':');
+    f.graph = f.range.file = place.substr(0, colon);
+    f.range.line = parseInteger<uint32_t>(place.substr(colon + 1)).value_or(0);
+    f.range.column = 1;
+    f.message = "the plugin " + plugin + " is not loaded: the tree that is checked names it";
+    f.help = "opc check --trust-config, or --plugin " + shellQuoted(plugin);
+    GraphReport report;
+    report.graph = f.graph;
+    report.findings.push_back(std::move(f));
+    return report;
   }
 
   /// Set, and not to what means no.
@@ -112,16 +177,29 @@ private:
     return !text.empty() && text != "0" && text != "false";
   }
 
-  static void addOrphans(const std::vector<std::string> &orphans, CheckReport *report) {
+  Status addOrphans(const std::vector<std::string> &orphans, CheckReport *report) const {
+    const std::string what = unreferenced_.empty() ? (isCi() ? kError : kWarn) : unreferenced_;
     for (const std::string &lock : orphans) {
       GraphFinding f;
       f.rule = "LOCK_UNREFERENCED";
-      f.severity = Severity::kWarning;
+      f.severity = what == kError ? Severity::kError : Severity::kWarning;
       f.graph = lock;
       f.message = "no graph lies beside the lock " + lock;
-      f.help = "remove it, or put its graph back";
-      report->graphs.push_back({lock, {std::move(f)}});
+      f.help = "remove it (--unreferenced delete), or put its graph back";
+      std::error_code error;
+      if (what == kDelete && std::filesystem::remove(lock, error)) {
+        f.severity = Severity::kNote;
+        f.message = "removed " + lock + ", which has no graph";
+        f.help.clear();
+      } else if (error) {
+        return Status(StatusCode::kUsage, "OPC0707", "cannot remove " + lock + ": " + error.message());
+      }
+      GraphReport orphan;
+      orphan.graph = lock;
+      if (isWanted(settings_, f)) orphan.findings.push_back(std::move(f));
+      report->graphs.push_back(std::move(orphan));
     }
+    return Status::ok();
   }
 
   Outcome<int> listRules(Invocation &invocation) const {
@@ -143,20 +221,41 @@ private:
 
   Outcome<int> finish(Invocation &invocation, const CheckReport &report) const {
     Terminal &terminal = invocation.terminal();
-    if (invocation.flags().json) {
-      terminal.out(jsonText(checkJson(report)));
-    } else {
-      if (!invocation.flags().quiet) terminal.out(checkText(report, terminal.colorOut(), terminal.width()));
-      invocation.note(checkSummary(report));
+    const std::string format = invocation.flags().json ? kJson : format_;
+    if (format != kText) {
+      terminal.file(formattedCheck(format, report));
+    } else if (!invocation.flags().quiet) {
+      terminal.out(checkText(report, terminal.colorOut(), terminal.width()));
+      OPC_RETURN_IF_ERROR(tellGithub(terminal, report));
     }
+    if (format == kText) invocation.note(checkSummary(report));
+    for (const auto &[name, path] : files_)
+      OPC_RETURN_IF_ERROR(writeFileAtomically(path, formattedCheck(name, report)));
     return exitZero_ ? kExitOk : report.exitCode();
   }
 
-  std::string update_;
-  std::vector<std::string> except_, ignore_;
-  bool noRun_ = false, exitZero_ = false, listRules_ = false;
+  /// In a workflow of GitHub: annotations, and a table in the summary of the step.
+  static Status tellGithub(Terminal &terminal, const CheckReport &report) {
+    constexpr size_t kMostSummary = 1 << 20; // what GitHub takes
+    const char *actions = std::getenv("GITHUB_ACTIONS"), *summary = std::getenv("GITHUB_STEP_SUMMARY");
+    if (!actions || std::string(actions) != kYes) return Status::ok();
+    terminal.out(githubText(report));
+    if (!summary || !*summary) return Status::ok();
+    const std::string text = markdownText(report);
+    std::ofstream file(summary, std::ios::app | std::ios::binary);
+    file << (text.size() > kMostSummary ? checkSummary(report) + "\n" : text);
+    if (!file.flush()) return Status(StatusCode::kUsage, "OPC0707", std::string("cannot write ") + summary);
+    return Status::ok();
+  }
+
+  std::string update_, format_ = kText, unreferenced_;
+  std::vector<std::string> reports_;
+  std::vector<std::pair<std::string, std::string>> files_; // format, path
+  bool noRun_ = false, exitZero_ = false, listRules_ = false, twice_ = false, trustConfig_ = false;
   UpdateFlags updateFlags_;
+  StrictnessFlags strictness_;
   CheckSettings settings_;
+  ExpectFlags tolerances_;
   MeshFlags mesh_;
 };
 

@@ -58,10 +58,10 @@ public:
   bool compare(Invocation &invocation, const NamedOutput &output, const Expectation &expected, Json *list) const;
   /// The tolerance for a tensor of that name: the flags', else opc.toml's, else the element type's.
   Tolerance toleranceOf(const std::string &name, DataType type) const;
-
-private:
+  /// What is asked of an output in place of a tolerance.
   std::vector<Metric> metricsOf(const std::string &name) const;
 
+private:
   std::vector<std::string> specs_, rtol_, atol_, metric_;
   std::string archive_, nan_ = "fail";
   std::optional<NamedValues> values_;

@@ -1,0 +1,29 @@
+// Findings as a code quality report of GitLab.
+// SPDX-License-Identifier: Apache-2.0
+#include "CheckFormats.h"
+
+namespace opc::cli {
+
+/// https://docs.gitlab.com/ci/testing/code_quality/#code-quality-report-format
+std::string gitlabText(const CheckReport &report) {
+  const std::vector<GraphFinding> findings = report.sorted();
+  const std::vector<std::string> prints = fingerprintsOf(findings);
+  Json list = Json::array();
+  for (size_t i = 0; i < findings.size(); ++i) {
+    const GraphFinding &f = findings[i];
+    const std::string about = subjectText(f);
+    const char *severity = f.severity == Severity::kError     ? "major"
+                           : f.severity == Severity::kWarning ? "minor"
+                                                              : "info";
+    list.push_back({{"description", about.empty() ? f.message : about + ": " + f.message},
+                    {"check_name", f.rule},
+                    {"fingerprint", prints[i]},
+                    {"severity", severity},
+                    {"location",
+                     {{"path", f.range.file.empty() ? f.graph : f.range.file},
+                      {"lines", {{"begin", f.range.known() ? f.range.line : 1}}}}}});
+  }
+  return jsonText(list);
+}
+
+} // namespace opc::cli

@@ -1,0 +1,96 @@
+// Findings as SARIF 2.1.0.
+// SPDX-License-Identifier: Apache-2.0
+#include "CheckFormats.h"
+
+#include "ErrorCatalog.h"
+#include "Rules.h"
+
+#include "opc/Version.h"
+
+#include <map>
+
+namespace opc::cli {
+
+namespace {
+
+const char *levelName(Severity severity) {
+  return severity == Severity::kError ? "error" : severity == Severity::kWarning ? "warning" : "note";
+}
+
+/// A path as the reference of a URI (RFC 3986): what is neither unreserved nor a slash is %XX.
+std::string uriOf(const std::string &path) {
+  std::string out = !path.empty() && path[0] == '/' ? "file://" : "";
+  for (const char c : path) {
+    const bool plain = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '-' ||
+                       c == '.' || c == '_' || c == '~' || c == '/';
+    const auto byte = static_cast<unsigned char>(c);
+    if (plain) {
+      out += c;
+    } else {
+      out += '%';
+      out += "0123456789ABCDEF"[byte >> 4];
+      out += "0123456789ABCDEF"[byte & 15];
+    }
+  }
+  return out;
+}
+
+Json regionOf(const SourceRange &range) {
+  if (!range.known()) return {{"startLine", 1}};
+  Json region = {{"startLine", range.line}};
+  if (range.column) region["startColumn"] = range.column;
+  if (range.endLine >= range.line) {
+    region["endLine"] = range.endLine;
+    if (range.endColumn) region["endColumn"] = range.endColumn;
+  }
+  return region;
+}
+
+Json rulesJson(std::map<std::string, size_t> *index) {
+  std::map<std::string, std::string> texts;
+  for (const ErrorTopic &t : errorTopics(kRulesPage)) texts[t.name] = t.body;
+  Json list = Json::array();
+  for (const Rule &r : allRules()) {
+    (*index)[r.name] = list.size();
+    list.push_back({{"id", r.name},
+                    {"shortDescription", {{"text", r.doc}}},
+                    {"help", {{"text", texts[r.name]}}},
+                    {"defaultConfiguration", {{"level", levelName(r.severity)}}},
+                    {"properties", {{"category", ruleCategoryName(r.category)}}}});
+  }
+  return list;
+}
+
+} // namespace
+
+std::string sarifText(const CheckReport &report) {
+  std::map<std::string, size_t> index;
+  Json rules = rulesJson(&index), results = Json::array();
+  const std::vector<GraphFinding> findings = report.sorted();
+  const std::vector<std::string> prints = fingerprintsOf(findings);
+  for (size_t i = 0; i < findings.size(); ++i) {
+    const GraphFinding &f = findings[i];
+    const std::string about = subjectText(f);
+    const Json place = {{"physicalLocation",
+                         {{"artifactLocation", {{"uri", uriOf(f.range.file.empty() ? f.graph : f.range.file)}}},
+                          {"region", regionOf(f.range)}}}};
+    Json result = {{"ruleId", f.rule}};
+    if (const auto found = index.find(f.rule); found != index.end()) result["ruleIndex"] = found->second;
+    result["level"] = levelName(f.severity);
+    result["message"] = {
+        {"text", (about.empty() ? "" : about + ": ") + f.message + (f.help.empty() ? "" : "\nhelp: " + f.help)}};
+    Json places = Json::array();
+    places.push_back(place);
+    result["locations"] = std::move(places);
+    result["partialFingerprints"] = {{"opcFinding/v1", prints[i]}};
+    results.push_back(std::move(result));
+  }
+  const Json driver = {{"name", "opc"}, {"version", OPC_VERSION_STRING}, {"rules", std::move(rules)}};
+  Json run = {{"tool", {{"driver", driver}}}, {"columnKind", "utf16CodeUnits"}, {"results", std::move(results)}};
+  Json runs = Json::array();
+  runs.push_back(std::move(run));
+  return jsonText(
+      {{"$schema", "https://json.schemastore.org/sarif-2.1.0.json"}, {"version", "2.1.0"}, {"runs", std::move(runs)}});
+}
+
+} // namespace opc::cli

@@ -1,0 +1,74 @@
+// How strict a check is.
+// SPDX-License-Identifier: Apache-2.0
+#include "StrictnessFlags.h"
+
+#include "NearestNames.h"
+#include "NumberText.h"
+#include "TextParts.h"
+
+#include <algorithm>
+
+namespace opc::cli {
+
+namespace {
+
+Status checkRule(const std::string &name) {
+  if (findRule(name)) return Status::ok();
+  std::vector<std::string> names;
+  for (const Rule &r : allRules()) names.push_back(r.name);
+  return usageError("no rule is called '" + name + "'", didYouMean(name, names, "opc check --list-rules lists them"));
+}
+
+} // namespace
+
+std::vector<Option> StrictnessFlags::options() {
+  return {
+      {"--use", 0, "CATEGORY",
+       "how strict: INTERFACE, SEMANTIC, PARALLEL, COST (the default) or EXACT; each has the rules of those before it",
+       &use_, true},
+      {"--except", 0, "RULE", "leave a rule out (repeatable)", &except_, true},
+      {"--ignore", 0, "GLOB:RULE", "leave a rule, or *, out for some graphs (repeatable)", &ignore_},
+      {"--grow", 0, "COST=X%", "what a cost may grow by: peak_bytes, flops, comm_bytes or tasks (repeatable)", &grow_}};
+}
+
+Status StrictnessFlags::apply(CheckSettings *settings) const {
+  if (!use_.empty()) settings->use = RuleCategory::kInterface;
+  for (const std::string &name : use_) {
+    const auto category = parseRuleCategory(name);
+    if (!category || *category == RuleCategory::kAlways)
+      return usageError("there is no category '" + name + "' of rules", "INTERFACE, SEMANTIC, PARALLEL, COST or EXACT");
+    settings->use = std::max(settings->use, *category);
+  }
+  for (const std::string &rule : except_) {
+    OPC_RETURN_IF_ERROR(checkRule(rule));
+    settings->except.insert(rule);
+  }
+  for (const std::string &text : ignore_) {
+    const size_t colon = text.rfind(':');
+    if (colon == std::string::npos || !colon)
+      return usageError("--ignore " + text + " has no rule", "--ignore 'experimental/*:OP_ADDED', or :* for all rules");
+    const std::string rule = text.substr(colon + 1);
+    if (rule != "*") OPC_RETURN_IF_ERROR(checkRule(rule));
+    settings->ignored.push_back({text.substr(0, colon), rule});
+  }
+  return applyGrowth(settings);
+}
+
+Status StrictnessFlags::applyGrowth(CheckSettings *settings) const {
+  for (const std::string &text : grow_) {
+    const size_t equals = text.find('=');
+    const std::string name = text.substr(0, equals);
+    const std::vector<std::string> &names = costNames();
+    if (std::find(names.begin(), names.end(), name) == names.end())
+      return usageError("'" + text + "' names no cost", didYouMean(name, names, "costs: " + joined(names, ", ")));
+    const std::string amount = equals == std::string::npos ? "" : text.substr(equals + 1);
+    const auto percent =
+        amount.empty() || amount.back() != '%' ? std::nullopt : parseReal(amount.substr(0, amount.size() - 1));
+    if (!percent || !(*percent >= 0 && *percent <= 1e6))
+      return usageError("'" + text + "' does not say by how much", name + "=2%");
+    settings->growth[name] = *percent / 100;
+  }
+  return Status::ok();
+}
+
+} // namespace opc::cli
