@@ -173,7 +173,7 @@ class Documents(unittest.TestCase):
             self.check("show", "show", self.graph, "--what", what, "--json")
         self.opc("compile", self.graph, "-o", "g.plan")
         self.check("show", "show", "g.plan", "--json")
-        for what in ("tensors", "memory", "phases"):
+        for what in ("tensors", "memory", "cost", "tasks", "phases"):
             self.check(f"show_{what}", "show", self.graph, "--what", what, "--json")
         for what in ("sbp", "boxing"):
             self.check("show_sbp", "show", self.graph, "--mesh", "2x2", "--what", what, "--json")

@@ -29,6 +29,7 @@ ALLOWED = [
     ("tools/opc/training/TrainingFlags.cpp", "", "reads settings that the user has typed"),
     ("tools/opc/training/TrainingOptions.cpp", '"=@"', "reads NAME=@FILE"),
     ("tools/opc/training/TrainingRun.cpp", "metadata", "a key of a file's metadata"),
+    ("tools/opc/reports/GraphDrawing.cpp", '"->"', "a signature's text gives an op its colour, and nothing else"),
     ("tools/opc/reports/MachineReport.cpp", "library", "file names of shared libraries"),
     ("tools/opc/reports/OpReport.cpp", "origin.file", "a path of the sources is shown shorter"),
     ("tools/opc/run/RunRanks.cpp", '"-C"', "an option of the command line is handed on"),

@@ -13,7 +13,7 @@ const std::vector<CommandEntry> &commandList() {
       {"grad", "add gradients to a graph; check and explain them", makeGradCommand},
       {"check", "verify graphs against the lock files beside them", makeCheckCommand},
       {"diff", "semantic difference of two graphs, plans or lock files", makeDiffCommand},
-      {"show", "inspect a graph or plan: inputs, outputs, ops, tensors, memory, phases", makeShowCommand},
+      {"show", "inspect a graph or plan: ops, tensors, memory, cost, tasks; drawings", makeShowCommand},
       {"ops", "list or describe registered operators and kernels", makeOpsCommand},
       {"plugin", "check a plugin library", makePluginCommand},
       {"verify", "prove or refute the SBP signatures of operators", makeVerifyCommand},

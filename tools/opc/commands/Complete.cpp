@@ -139,6 +139,10 @@ private:
         for (const GraphTensor &t : *list) add(t.name, current, type(t), head);
     } else if (label == "PHASE") {
       for (Phase p : allPhases()) add(phaseName(p), current, phaseDoc(p), head);
+    } else if (o.name == "--op" || o.name == "--around") {
+      for (const auto *list : {&graph().inputs, &graph().variables, &graph().outputs})
+        for (const GraphTensor &t : *list) add(t.name, current, type(t), head);
+      for (const GraphOp &op : graph().ops) add(op.name, current, op.type, head);
     } else if (o.name == "--only") {
       for (const GraphOp &op : graph().ops) add(op.name, current, op.type, head);
     } else if (label.rfind("TENSOR", 0) == 0 || label.rfind("GLOB=", 0) == 0) {

@@ -3,7 +3,11 @@
 #include "Commands.h"
 
 #include "CompileReport.h"
-#include "GraphInput.h"
+#include "CostReport.h"
+#include "FactsInput.h"
+#include "FileBytes.h"
+#include "GraphDrawing.h"
+#include "GraphSelection.h"
 #include "GraphValues.h"
 #include "MeshFlags.h"
 #include "NumberText.h"
@@ -149,12 +153,25 @@ public:
   CommandSpec spec() override {
     CommandSpec s;
     s.arguments = "GRAPH|PLAN|-";
-    s.summary = "inspect a graph or plan: inputs, outputs, ops, tensors, states, transitions, memory, phases";
-    s.examples = {"opc show mlp.pbtxt", "opc show mlp.pbtxt --what memory",
-                  "opc show train.pbtxt --what sbp --mesh 2x4", "cat mlp.pbtxt | opc show - --json | jq '.inputs'"};
-    s.options = {Option{"--what", 0, "", "which part (default summary)", &what_, true}.oneOf(
-                     {"summary", "ops", "tensors", "sbp", "boxing", "memory", "phases"}),
-                 shapeOption(&shapes_, false, true), untilOption(&until_)};
+    s.summary =
+        "inspect a graph or plan: inputs, outputs, ops, tensors, states, transitions, tasks, memory, cost, phases";
+    s.examples = {"opc show mlp.pbtxt",
+                  "opc show mlp.pbtxt --what memory",
+                  "opc show train.pbtxt --what sbp --mesh 2x4",
+                  "opc show mlp.pbtxt --as svg -o mlp.svg",
+                  "opc show mlp.pbtxt --around fc2 --depth 1",
+                  "cat mlp.pbtxt | opc show - --json | jq '.inputs'"};
+    s.options = {
+        Option{"--what", 0, "", "which part (default summary)", &what_, true}.oneOf(
+            {"summary", "ops", "tensors", "sbp", "boxing", "tasks", "memory", "cost", "phases"}),
+        Option{"--as", 0, "", "how it is shown: svg of the graph or its memory, dot of the graph", &as_, true}.oneOf(
+            {"text", "json", "svg", "dot"}),
+        {"--op", 0, "NAME", "this op, input, variable or output alone", &op_, true},
+        {"--around", 0, "NAME", "what stands around it", &around_, true},
+        Option{"--depth", 0, "N", "how many edges away (default 2)", &depth_}.from(0),
+        {"--output", 'o', "FILE", "where to write; - is standard output (the default)", &output_},
+        shapeOption(&shapes_, false, true),
+        untilOption(&until_)};
     for (Option &o : mesh_.options()) s.options.push_back(std::move(o));
     s.details = "A graph whose inputs leave dimensions open is shown as written, with ? for what is not known; --shape "
                 "closes them. "
@@ -164,6 +181,7 @@ public:
   }
 
   Outcome<int> run(Invocation &invocation, const std::vector<std::string> &positional) override {
+    OPC_RETURN_IF_ERROR(checkFlags(invocation));
     CompileOptions options;
     options.wanted = until_;
     OPC_ASSIGN_OR_RETURN(
@@ -177,34 +195,35 @@ public:
     if (input.isPlan && !until_.empty()) return usageError("--until needs the graph, and " + input.name + " is a plan");
     if (input.isPlan) return showPlan(invocation, input, registry, !options.shapes.empty());
 
-    Pipeline pipeline(registry, options);
+    const bool planned = what_ == "cost" || what_ == "tasks" || (isDrawing() && options.mesh);
+    const bool onMesh = options.mesh.has_value();
+    Pipeline pipeline(registry, std::move(options));
     bool ok = pipeline.import(input.name, std::move(input.bytes));
     if (ok && !until_.empty()) {
       OPC_ASSIGN_OR_RETURN(GraphCut cut, cutAt(until_, pipeline.facts()));
       ok = pipeline.cut(std::move(cut));
     }
     const bool open = ok && hasOpenInputs(pipeline.facts());
-    const bool needsPlan = what_ == "memory" || what_ == "phases" || states;
-    if (ok && (!open || needsPlan))
+    std::optional<GraphFacts> all;
+    if (ok && planned)
+      ok = (all = factsOf(&pipeline)).has_value();
+    else if (ok && (!open || needsPlan()))
       ok = pipeline.run(what_ == "memory"   ? Phase::kMemory
                         : what_ == "phases" ? Phase::kPlan
                         : states            ? Phase::kBoxing
+                        : isDrawing()       ? Phase::kGrad
                                             : Phase::kShape);
     if (!ok) return failureOf(pipeline);
     invocation.showFindings(pipeline.diagnostics(), pipeline.source());
     if (open) invocation.note("note: inputs leave dimensions open; --shape NAME=DIMS closes them");
-    const GraphFacts facts = pipeline.facts();
-    if (states) {
-      const size_t width = outTableWidth();
-      if (invocation.flags().json)
-        invocation.terminal().out(jsonText({{"schema", 1}, {"graph", input.name}, {"sbp", sbpJson(facts.mesh)}}));
-      else
-        invocation.terminal().out(what_ == "sbp" ? sbpText(facts.mesh, width)
-                                                 : boxingText(facts.mesh, SIZE_MAX, width));
-      return kExitOk;
-    }
-    show(invocation, facts, {}, input.name);
-    return kExitOk;
+    GraphFacts facts = all ? std::move(*all) : pipeline.facts();
+    if (states && !isJson(invocation))
+      return write(invocation, what_ == "sbp" ? sbpText(facts.mesh, outTableWidth())
+                                              : boxingText(facts.mesh, SIZE_MAX, outTableWidth()));
+    if (states)
+      return write(invocation, jsonText({{"schema", 1}, {"graph", input.name}, {"sbp", sbpJson(facts.mesh)}}));
+    if (!onMesh) facts.mesh = {};
+    return show(invocation, std::move(facts), {}, input.name);
   }
 
 private:
@@ -214,25 +233,68 @@ private:
       return usageError("a plan has its states already", "opc show GRAPH --mesh M --what " + what_);
     if (what_ == "phases")
       return usageError("a plan does not know the phases that made it", "opc show GRAPH --what phases");
+    if (what_ == "cost" || what_ == "tasks")
+      return usageError("a plan does not say its " + std::string(what_ == "cost" ? "ops' costs" : "tasks' kernels"),
+                        "opc show GRAPH --what " + what_);
     OPC_ASSIGN_OR_RETURN(PlanDescription plan, describePlan(input.bytes, registry));
-    show(invocation, factsOfPlan(plan), {plan.sizes, plan.sizesOf}, input.name);
+    return show(invocation, factsOfPlan(plan), {plan.sizes, plan.sizesOf}, input.name);
+  }
+
+  bool isDrawing() const { return as_ == "svg" || as_ == "dot"; }
+  bool needsPlan() const { return what_ == "memory" || what_ == "phases" || what_ == "sbp" || what_ == "boxing"; }
+  bool isJson(Invocation &invocation) const { return as_ == "json" || invocation.flags().json; }
+
+  Status checkFlags(Invocation &invocation) {
+    if (invocation.flags().json && isDrawing()) return usageError("--json and --as " + as_ + " exclude each other");
+    if (as_ == "svg" && what_ != "summary" && what_ != "ops" && what_ != "memory")
+      return usageError("there is no drawing of " + what_,
+                        "--as svg draws the graph, and with --what memory its memory");
+    if (as_ == "dot" && what_ != "summary" && what_ != "ops")
+      return usageError("--as dot is the graph, not its " + what_);
+    if (op_ && around_) return usageError("--op and --around exclude each other");
+    if (depth_ && !around_) return usageError("--depth is how far --around goes", "give --around NAME");
+    const bool part = op_ || around_;
+    if (part && what_ == "summary" && !isDrawing()) what_ = "ops";
+    if (part && what_ != "ops" && what_ != "tensors" && what_ != "summary")
+      return usageError(std::string(op_ ? "--op" : "--around") + " is for ops and tensors, not for " + what_);
+    return Status::ok();
+  }
+
+  Outcome<int> write(Invocation &invocation, const std::string &text) const {
+    if (output_.empty() || output_ == "-") {
+      if (isDrawing())
+        invocation.terminal().file(text);
+      else
+        invocation.terminal().out(text);
+      return kExitOk;
+    }
+    OPC_RETURN_IF_ERROR(writeFileAtomically(output_, text));
     return kExitOk;
   }
 
-  void show(Invocation &invocation, const GraphFacts &info, const OpenSizes &open, const std::string &name) const {
-    if (!invocation.flags().json) {
-      const size_t width = outTableWidth();
-      invocation.terminal().out(what_ == "summary"   ? summaryText(name, info, open, width)
-                                : what_ == "ops"     ? opsText(info, open, width)
-                                : what_ == "tensors" ? tensorsText(info, open, width)
-                                : what_ == "memory"  ? memoryText(info.memory)
-                                                     : phasesText(info.phases));
-      return;
+  Outcome<int> show(Invocation &invocation, GraphFacts info, const OpenSizes &open, const std::string &name) const {
+    if (op_) OPC_RETURN_IF_ERROR(selectAround(*op_, 0, "--op", &info));
+    if (around_) OPC_RETURN_IF_ERROR(selectAround(*around_, depth_.value_or(2), "--around", &info));
+    if (as_ == "dot") return write(invocation, graphDot(info, name));
+    if (as_ == "svg") return write(invocation, what_ == "memory" ? memorySvg(info.memory, name) : graphSvg(info, name));
+    if (!isJson(invocation)) {
+      const size_t width = output_.empty() ? outTableWidth() : 0;
+      return write(invocation, what_ == "summary"   ? summaryText(name, info, open, width)
+                               : what_ == "ops"     ? opsText(info, open, width)
+                               : what_ == "tensors" ? tensorsText(info, open, width)
+                               : what_ == "memory"  ? memoryText(info.memory)
+                               : what_ == "cost"    ? costText(info, width)
+                               : what_ == "tasks"   ? tasksText(info, width)
+                                                    : phasesText(info.phases));
     }
     Json document = {{"schema", 1}, {"graph", name}, {"format", info.format}};
     if (!open.sizes.empty()) document["sizes"] = open.json();
     if (what_ == "memory") {
       document["memory"] = memoryJson(info.memory, true);
+    } else if (what_ == "cost") {
+      addCostJson(info, &document);
+    } else if (what_ == "tasks") {
+      document["tasks"] = tasksJson(info);
     } else if (what_ == "phases") {
       document["phases"] = phasesJson(info.phases);
     } else if (what_ == "tensors") {
@@ -250,10 +312,12 @@ private:
       document["variables"] = tensorsJson(info.variables, open, true);
       document["ops"] = opsJson(info.ops, open);
     }
-    invocation.terminal().out(jsonText(document));
+    return write(invocation, jsonText(document));
   }
 
-  std::string what_ = "summary";
+  std::string what_ = "summary", as_ = "text", output_;
+  std::optional<std::string> op_, around_;
+  std::optional<int64_t> depth_;
   std::vector<std::string> shapes_, until_;
   MeshFlags mesh_;
 };

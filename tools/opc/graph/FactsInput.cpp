@@ -66,6 +66,14 @@ Outcome<FactsInput> factsOf(Invocation &invocation, GraphInput input, const Fact
   return result;
 }
 
+std::optional<GraphFacts> factsOf(Pipeline *pipeline) {
+  if (!pipeline->run(Phase::kGrad)) return std::nullopt;
+  GraphFacts facts = pipeline->facts(true);
+  if (!pipeline->run(Phase::kMemory)) return std::nullopt;
+  takeDecisions(pipeline->facts(), &facts);
+  return facts;
+}
+
 bool looksLikeLock(const GraphInput &input) {
   static const std::string kStart = "{\"opc_lock\"";
   return input.bytes.compare(0, kStart.size(), kStart) == 0;

@@ -28,6 +28,10 @@ struct FactsInput {
 /// cannot be planned here (a kernel is missing, an input's size is open) has its ops alone.
 Outcome<FactsInput> factsOf(Invocation &invocation, GraphInput input, const FactsRequest &request);
 
+/// The same of a pipeline that has imported a graph without open inputs; nothing when a phase up to the plan of the
+/// memory failed.
+std::optional<GraphFacts> factsOf(Pipeline *pipeline);
+
 /// Whether it is a lock file by its first bytes.
 bool looksLikeLock(const GraphInput &input);
 

@@ -1,0 +1,176 @@
+# opc show: costs, tasks, a part of a graph, drawings; what is drawn is looked up in the file, and names stay names.
+# SPDX-License-Identifier: Apache-2.0
+import json
+import os
+import re
+import shutil
+import subprocess
+import tempfile
+import unittest
+import xml.etree.ElementTree as xml
+
+import big_graphs
+
+BUILD, SOURCE = os.environ["OPC_BUILD_DIR"], os.environ["OPC_SOURCE_DIR"]
+OPC = os.path.join(BUILD, "bin", "opc")
+DIGITS = os.path.join(SOURCE, "docs", "examples", "digits")
+SVG = "{http://www.w3.org/2000/svg}"
+
+
+def read(name):
+    with open(os.path.join(DIGITS, name), encoding="utf-8") as f:
+        return f.read()
+
+
+MLP = read("mlp.pbtxt")
+HOSTILE = ('</title><script>alert(1)</script>', '"><img src=x onerror=alert(1)>', "]]> & <!-- ' --", '"]; evil [label="x', "\\x1b[2J\\n")
+
+
+class Show(unittest.TestCase):
+    def setUp(self):
+        self.folder = tempfile.mkdtemp()
+        self.addCleanup(shutil.rmtree, self.folder)
+        self.file("mlp.pbtxt", MLP)
+
+    def file(self, name, text):
+        with open(os.path.join(self.folder, name), "w", encoding="utf-8") as f:
+            f.write(text)
+        return name
+
+    def opc(self, *args, code=0):
+        done = subprocess.run([OPC, *args], stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=120, cwd=self.folder)
+        self.assertEqual(done.returncode, code, (args, done.stdout[-2000:], done.stderr))
+        return done
+
+    def json(self, *args):
+        return json.loads(self.opc("show", *args, "--json").stdout)
+
+    def test_cost(self):
+        document = self.json("mlp.pbtxt", "--what", "cost")
+        ops = {op["name"]: op for op in document["ops"]}
+        # A product of [360, 64] and [64, 128]: a multiplication and an addition for each.
+        self.assertEqual(ops["fc1"]["flops"], 2 * 360 * 64 * 128)
+        self.assertEqual(ops["fc1"]["bytes"], 4 * (360 * 64 + 64 * 128 + 360 * 128))
+        self.assertEqual(document["flops"], sum(op["flops"] for op in document["ops"]))
+        self.assertEqual(document["peak_bytes"], self.json("mlp.pbtxt", "--what", "memory")["memory"]["arena_bytes"])
+        self.assertEqual(document["tasks"], len(self.json("mlp.pbtxt", "--what", "tasks")["tasks"]))
+        text = self.opc("show", "mlp.pbtxt", "--what", "cost").stdout
+        self.assertIn("operations     12,686,804 flops\n", text)
+        self.assertRegex(text, r"\nfc1 +matmul +5,898,240 +46.5 % +302 KiB\n")
+        self.assertEqual(document["comm_bytes"], 0)
+        mesh = self.json("mlp.pbtxt", "--what", "cost", "--mesh", "2", "--sbp", "fc1_w=S(0)", "--sbp", "logits=B")
+        self.assertGreater(mesh["comm_bytes"], 0)
+
+    def test_tasks(self):
+        tasks = self.json("mlp.pbtxt", "--what", "tasks")["tasks"]
+        self.assertEqual(tasks[0], {"op": "fc1", "kernel": "cpu/matmul/f32", "stream": 0})
+        self.assertIn("0     0       fc1       cpu/matmul/f32\n", self.opc("show", "mlp.pbtxt", "--what", "tasks").stdout)
+
+    def test_a_part(self):
+        self.assertEqual([op["name"] for op in self.json("mlp.pbtxt", "--op", "fc2")["ops"]], ["fc2"])
+        part = self.json("mlp.pbtxt", "--around", "fc2", "--depth", "1")
+        self.assertEqual([op["name"] for op in part["ops"]], ["relu1", "fc2", "fc2_bias"])
+        self.assertEqual([v["name"] for v in part["variables"]], ["fc2_w"])
+        self.assertEqual((part["inputs"], part["outputs"]), ([], []))
+        self.assertEqual([op["name"] for op in self.json("mlp.pbtxt", "--around", "fc2_w", "--depth", "1")["ops"]], ["fc2"])
+        self.assertEqual([op["name"] for op in self.json("mlp.pbtxt", "--around", "fc2", "--depth", "0")["ops"]], ["fc2"])
+        self.assertEqual(len(self.json("mlp.pbtxt", "--around", "fc2")["ops"]), 5)
+        self.assertEqual(len(self.json("mlp.pbtxt", "--around", "fc2", "--depth", "99")["ops"]), 8)
+        names = {t["name"] for t in self.json("mlp.pbtxt", "--around", "fc2", "--depth", "1", "--what", "tensors")["tensors"]}
+        self.assertEqual(names, {"relu1/y_0", "fc2/out_0", "fc2_bias/out_0", "fc2_w/out"})
+        self.assertIn("did you mean fc2", self.opc("show", "mlp.pbtxt", "--op", "fc22", code=2).stderr)
+
+    def boxes(self, text):
+        """The title of each box with its place."""
+        root = xml.fromstring(text)
+        return {g.find(SVG + "title").text: g.find(SVG + "rect").attrib for g in root.iter(SVG + "g")}, root
+
+    def test_svg(self):
+        text = self.opc("show", "mlp.pbtxt", "--as", "svg").stdout
+        self.assertEqual(text, self.opc("show", "mlp.pbtxt", "--as", "svg", "-j", "2").stdout)
+        self.opc("show", "mlp.pbtxt", "--as", "svg", "-o", "m.svg")
+        with open(os.path.join(self.folder, "m.svg"), encoding="utf-8") as f:
+            self.assertEqual(f.read(), text)
+        boxes, root = self.boxes(text)
+        # Eight ops, an input, an output; variables stand in the titles of what reads them.
+        self.assertEqual(len(boxes), 10)
+        fc1 = next(t for t in boxes if t.startswith("fc1: "))
+        line = MLP[:MLP.index('name: "fc1"')].count("\n")
+        self.assertEqual(fc1, f"fc1: matmul f32[360,128], fc1_w f32[128,64] (mlp.pbtxt:{line})")
+        rows = [float(boxes[next(t for t in boxes if t.startswith(n + ":"))]["y"]) for n in ("image", "fc1", "fc1_bias", "relu1", "logits")]
+        self.assertEqual(rows, sorted(set(rows)))
+        self.assertEqual(len(list(root.iter(SVG + "path"))), 9)  # a chain of ten
+        self.assertEqual(len(self.boxes(self.opc("show", "mlp.pbtxt", "--as", "svg", "--around", "fc2", "--depth", "1").stdout)[0]), 3)
+
+    def test_svg_of_a_training_step(self):
+        self.file("loss.pbtxt", MLP + read("mlp_loss.pbtxt"))
+        self.opc("grad", "loss.pbtxt", "--loss", "loss", "--optimizer", "sgd", "--lr", "0.1", "-o", "step.pbtxt")
+        boxes, _ = self.boxes(self.opc("show", "step.pbtxt", "--as", "svg").stdout)
+        forward = max(float(r["x"]) for r in boxes.values() if r.get("class", "") in ("", "i"))
+        backward = [float(r["x"]) for r in boxes.values() if r.get("class") == "b"]
+        self.assertTrue(backward)
+        self.assertGreater(min(backward), forward)
+        # A backward op stands beside a forward op.
+        self.assertTrue({r["y"] for r in boxes.values() if r.get("class") == "b"} & {r["y"] for r in boxes.values() if r.get("class", "") == ""})
+
+    def test_svg_on_a_mesh(self):
+        text = self.opc("show", "mlp.pbtxt", "--as", "svg", "--mesh", "2", "--sbp", "fc1_w=S(0)", "--sbp", "logits=B").stdout
+        sent = self.json("mlp.pbtxt", "--what", "boxing", "--mesh", "2", "--sbp", "fc1_w=S(0)", "--sbp", "logits=B")["sbp"]["transitions"]
+        self.assertTrue(sent)
+        self.assertIn('class="x"', text)
+        self.assertIn(sent[0]["kind"], text)
+        self.assertRegex(text, r'<rect class="(s0|s1|B|P)"')
+        self.assertNotIn('class="x"', self.opc("show", "mlp.pbtxt", "--as", "svg").stdout)
+
+    def test_svg_of_memory(self):
+        text = self.opc("show", "mlp.pbtxt", "--what", "memory", "--as", "svg").stdout
+        slots = self.json("mlp.pbtxt", "--what", "memory")["memory"]["slots"]
+        titles = [t.text for t in xml.fromstring(text).iter(SVG + "title")]
+        for slot in slots:
+            self.assertTrue(any(t.startswith(slot["name"] + ": " + slot["kind"]) and f" at {slot['offset']}" in t for t in titles), slot)
+        self.opc("compile", "mlp.pbtxt", "-o", "m.plan")
+        self.assertIn("<rect", self.opc("show", "m.plan", "--what", "memory", "--as", "svg").stdout)
+        self.assertIn("<rect", self.opc("show", "m.plan", "--as", "svg").stdout)
+
+    def test_dot(self):
+        text = self.opc("show", "mlp.pbtxt", "--as", "dot").stdout
+        self.assertTrue(text.startswith('digraph "mlp.pbtxt" {\n'))
+        labels = dict(re.findall(r'^  (n\d+) \[label="(\w+)\\n', text, re.M))
+        self.assertEqual(len(labels), 16)  # with the variables
+        edges = {(labels[a], labels[b]) for a, b in re.findall(r"^  (n\d+) -> (n\d+);$", text, re.M)}
+        self.assertEqual(len(edges), 15)
+        self.assertLessEqual({("image", "fc1"), ("fc1_w", "fc1"), ("fc1", "fc1_bias"), ("fc3_bias", "logits")}, edges)
+
+    def test_names_stay_names(self):
+        text = MLP
+        for name, hostile in zip(("fc1_bias", "relu1", "fc2", "fc2_bias", "relu2"), HOSTILE):
+            text = re.sub(rf'"{name}(["/])', lambda m, h=hostile: '"' + h.replace("\\x1b", "\\033").replace('"', '\\"') + m.group(1), text)
+        self.file("evil.pbtxt", text)
+        boxes, root = self.boxes(self.opc("show", "evil.pbtxt", "--as", "svg").stdout)
+        self.assertEqual({e.tag for e in root.iter()} - {SVG + t for t in ("svg", "title", "style", "text", "rect", "path", "g")}, set())
+        for hostile in HOSTILE[:4]:
+            self.assertTrue(any(title.startswith(hostile + ": ") for title in boxes), hostile)
+        dot = self.opc("show", "evil.pbtxt", "--as", "dot").stdout
+        self.assertNotIn("\x1b", dot)
+        for line in dot.splitlines()[2:-1]:  # each line is one statement, whatever stands in its label
+            self.assertRegex(line, r'^  n\d+ (\[label="([^"\\]|\\.)*"(, (shape=ellipse|style=rounded))?\]|-> n\d+);$')
+
+    def test_large(self):
+        self.file("big.pbtxt", big_graphs.graph(3000))
+        text = self.opc("show", "big.pbtxt", "--as", "svg").stdout
+        self.assertLess(len(text), 3 << 20)
+        self.assertEqual(len(self.boxes(text)[0]), len({f"n{i}" for i in range(3000)}) + 2)
+
+    def test_refused(self):
+        self.opc("compile", "mlp.pbtxt", "-o", "m.plan")
+        for args, why in ((("m.plan", "--what", "cost"), "a plan does not say its ops' costs"), (("m.plan", "--what", "tasks"), "tasks' kernels"),
+                          (("mlp.pbtxt", "--what", "cost", "--as", "svg"), "there is no drawing of cost"), (("mlp.pbtxt", "--what", "memory", "--as", "dot"), "--as dot is the graph"),
+                          (("mlp.pbtxt", "--op", "fc1", "--around", "fc2"), "exclude each other"), (("mlp.pbtxt", "--depth", "3"), "how far --around goes"),
+                          (("mlp.pbtxt", "--around", "fc1", "--depth", "-1"), "--depth"), (("mlp.pbtxt", "--around", "fc1", "--what", "memory"), "is for ops and tensors"),
+                          (("mlp.pbtxt", "--as", "svg", "--json"), "exclude each other"), (("mlp.pbtxt", "--as", "png"), "--as")):
+            self.assertIn(why, self.opc("show", *args, code=2).stderr)
+        self.opc("show", "mlp.pbtxt", "--as", "svg", "-o", "nowhere/m.svg", code=2)
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,19 @@
+// Graphs and memory plans as SVG, graphs as DOT: the same bytes for the same facts, by no other program.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "GraphFacts.h"
+
+#include <string>
+
+namespace opc::cli {
+
+/// Two lanes: forward ops, and backward ops beside what they are of. With states on a mesh, ops have the colour of
+/// their first output's state, and edges that need a transition are red.
+std::string graphSvg(const GraphFacts &facts, const std::string &title);
+/// Edges of DOT, without a layout.
+std::string graphDot(const GraphFacts &facts, const std::string &title);
+/// Addresses over tasks.
+std::string memorySvg(const MemoryFacts &memory, const std::string &title);
+
+} // namespace opc::cli
