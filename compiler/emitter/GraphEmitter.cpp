@@ -45,7 +45,7 @@ public:
       } else if (auto var = dyn_cast<ir::VariableOp>(&op)) {
         variable(var, conf->mutable_variable_conf());
       } else if (auto out = dyn_cast<ir::OutputOp>(&op)) {
-        conf->mutable_output_conf()->set_in(ir::tensorName(out.getIn()));
+        conf->mutable_output_conf()->set_in(reference(out.getIn()));
         if (!conf->output_conf().has_out()) conf->mutable_output_conf()->set_out("out");
       } else if (auto constant = dyn_cast<ir::ConstantOp>(&op)) {
         if (!constantOp(constant, conf)) return false;
@@ -62,6 +62,14 @@ private:
     if (auto names = op->getAttrOfType<ArrayAttr>(ir::kCtrlInAttr))
       for (auto name : names.getAsRange<StringAttr>())
         if (!llvm::is_contained(conf->ctrl_in_op_name(), name.str())) conf->add_ctrl_in_op_name(name.str());
+  }
+
+  /// The tensor as the file's ops refer to it. An input that took the place of a tensor is called as that was, which is
+  /// no name of an output.
+  static std::string reference(Value v) {
+    const std::string tensor = ir::tensorName(v), op = ir::opName(v.getDefiningOp());
+    return isa<ir::InputOp>(v.getDefiningOp()) && tensor.compare(0, op.size() + 1, op + "/") != 0 ? op + "/out"
+                                                                                                  : tensor;
   }
 
   /// "x/out" -> "out": the blob name is what follows the op's name.
@@ -122,7 +130,7 @@ private:
     conf->set_op_type_name(op.getOpType().str());
     auto bind = [](StringRef arg, ValueRange values, graph::UserOpConf::ArgEntry *entry) {
       entry->set_key(arg.str());
-      for (Value v : values) entry->mutable_value()->add_s(ir::tensorName(v));
+      for (Value v : values) entry->mutable_value()->add_s(reference(v));
     };
     op.forEachInputArg([&](StringRef arg, ValueRange values) { bind(arg, values, conf->add_input()); });
     op.forEachOutputArg([&](StringRef arg, ValueRange values) { bind(arg, values, conf->add_output()); });

@@ -148,6 +148,8 @@ class Documents(unittest.TestCase):
         np.save(os.path.join(folder, "ln", "y_0.npy"), np.zeros((2, 3), np.float32))
         document = self.check("first_difference", "debug", "first-diff", self.graph, "--fill", "ones", "--json", "--reference", folder, code=1)
         self.assertEqual([d["op"] for d in document["differences"]], ["ln", "mean"])
+        document = self.check("reduction", "debug", "reduce", self.graph, "--check", "! grep -q log {}", "-o", "small.pbtxt", "--json")
+        self.assertEqual(document["ops"], ["ln"])
 
     def test_plugins(self):
         library = next((os.path.join(folder, name) for folder, _, names in os.walk(os.path.join(BUILD, "tests"))

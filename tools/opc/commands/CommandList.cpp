@@ -17,7 +17,7 @@ const std::vector<CommandEntry> &commandList() {
       {"ops", "list or describe registered operators and kernels", makeOpsCommand},
       {"plugin", "check a plugin library", makePluginCommand},
       {"verify", "prove or refute the SBP signatures of operators", makeVerifyCommand},
-      {"debug", "find the op at which two runs of a graph part", makeDebugCommand},
+      {"debug", "find the op at which two runs part; make a failing graph smaller", makeDebugCommand},
       {"sdk", "flags for compiling and linking a plugin", makeSdkCommand},
       {"python", "where the Python package is", makePythonCommand},
       {"explain", "long help for an error code or a rule of opc check", makeExplainCommand},

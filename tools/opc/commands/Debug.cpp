@@ -3,6 +3,7 @@
 #include "Commands.h"
 
 #include "FirstDifference.h"
+#include "GraphReduction.h"
 
 namespace opc::cli {
 
@@ -12,31 +13,52 @@ class DebugCommand final : public Command {
 public:
   CommandSpec spec() override {
     CommandSpec s;
-    s.arguments = "first-diff GRAPH|PLAN";
-    s.summary = "find the first op whose result another way of running the same graph does not give";
+    s.arguments = "first-diff|reduce GRAPH|PLAN";
+    s.summary = "find the op at which two runs of a graph part; make a failing graph smaller";
     s.examples = {"opc debug first-diff mlp.pbtxt --fill rand",
                   "opc debug first-diff mlp.pbtxt --inputs in.npz --weights w.npz --reference f64",
                   "opc debug first-diff mlp.pbtxt --inputs in.npz --weights w.npz --reference captured/",
-                  "opc debug first-diff mlp.pbtxt --fill rand --mesh 4"};
+                  "opc debug first-diff mlp.pbtxt --fill rand --mesh 4",
+                  "opc debug reduce net.pbtxt --check 'opc run {} --fill rand --trap nan' -o small.pbtxt"};
     s.options = first_.options();
+    for (Option &option : reduction_.options()) s.options.push_back(std::move(option));
     s.details =
-        "Both runs get the same values. Each op of the run is given the reference's inputs, so that the op that is "
+        "first-diff: both runs get the same values. Each op of the run is given the reference's inputs, so that the op that is "
         "named is the one that is wrong; with --chain, errors go on from op to op, as they do in a run. Exit code 1 "
-        "when a tensor differs.";
+        "when a tensor differs.\n"
+        "reduce: leaves ops away as long as the command fails with the same exit code or signal and the same first "
+        "error[CODE]; what the ops that remain read becomes an input. FILE has the smallest graph so far at any time.";
     s.minArguments = s.maxArguments = 2;
     s.executesKernels = true;
     return s;
   }
 
   Outcome<int> run(Invocation &invocation, const std::vector<std::string> &positional) override {
-    if (positional[0] != "first-diff")
-      return usageError("opc debug does not know '" + positional[0] + "'", "opc debug first-diff GRAPH");
-    OPC_RETURN_IF_ERROR(first_.check(invocation, positional[1]));
+    const std::string &word = positional[0], &graph = positional[1];
+    if (word == "reduce") {
+      OPC_RETURN_IF_ERROR(refuse(invocation, word, first_.options()));
+      OPC_RETURN_IF_ERROR(reduction_.check(graph));
+      return reduceGraph(invocation, reduction_, graph);
+    }
+    if (word != "first-diff")
+      return usageError("opc debug does not know '" + word + "'", "opc debug first-diff GRAPH, opc debug reduce GRAPH");
+    OPC_RETURN_IF_ERROR(refuse(invocation, word, reduction_.options()));
+    OPC_RETURN_IF_ERROR(first_.check(invocation, graph));
     return findFirstDifference(invocation, first_);
   }
 
 private:
+  /// The options of the other one.
+  static Status refuse(const Invocation &invocation, const std::string &word, const std::vector<Option> &options) {
+    for (const std::string &given : invocation.commandLine())
+      for (const Option &option : options)
+        if (option.isCalled(given.substr(0, given.find('='))))
+          return usageError(option.shown() + " has no meaning for opc debug " + word);
+    return Status::ok();
+  }
+
   FirstDifferenceOptions first_;
+  ReductionOptions reduction_;
 };
 
 } // namespace
