@@ -97,6 +97,11 @@ class OpPath(ScratchTest):
         for part in ("OPC0622", "demo::fails", "op act", "ValueError: not today", "acts.py\", line 18", "acts.py:18, in fails"):
             self.assertIn(part, done.stderr)
 
+    def test_a_profile_has_the_operator(self):
+        done = self.opc("run", "g.pbtxt", "--fill", "zeros", "--op-path", "ops", "--profile", "--json")
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertIn("demo::leaky_relu", done.stdout)
+
     def test_a_manifest_runs_nothing_outside_of_the_named_folders(self):
         self.manifest()
         path = os.path.join(self.folder, "g.ops.pbtxt")

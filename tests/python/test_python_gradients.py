@@ -95,6 +95,20 @@ def _(g, fw, dy):
     return {"x": g.op("add_n", **{"in": [slope, slope, slope]})}
 
 
+@opc.op("grad::halves", outputs=("low", "high"), shape={"low": ("x[0]", "1"), "high": ("x[0]", "x[1] - 1")})
+def halves(x):
+    return x[:, :1], x[:, 1:]
+
+
+handed = []
+
+
+@halves.grad(needs=[])
+def _(dlow, dhigh):
+    handed.append((dlow.copy(), dhigh.copy()))
+    return np.concatenate([dlow, dhigh], axis=1)
+
+
 X = np.array([[-2, -1, 0.5], [1, 2, 3]], "f")
 
 
@@ -143,6 +157,13 @@ class Rules(unittest.TestCase):
 
     def test_outputs_without_gradient(self):
         np.testing.assert_array_equal(gradients(lambda x: split(x)[0], x=X)["x.grad"], (X < 0).astype("f"))
+
+    def test_an_output_that_nobody_uses_has_zeros_for_its_gradient(self):
+        made = gradients(lambda x: halves(x)[0], x=X)
+        np.testing.assert_array_equal(made["x.grad"], [[1, 0, 0], [1, 0, 0]])
+        dlow, dhigh = handed.pop()
+        np.testing.assert_array_equal(dlow, np.ones((2, 1), "f"))
+        np.testing.assert_array_equal(dhigh, np.zeros((2, 2), "f"))
 
     def test_symbolic_and_second_order(self):
         made = gradients(lambda x: cube(x), order=2, x=X)

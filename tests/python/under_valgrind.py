@@ -13,7 +13,7 @@ import time
 from test_python_op_threads import program
 
 #: Python and numpy keep much until the process ends; what is asked is what opc's frames have lost or touched.
-VALGRIND = ["valgrind", "--leak-check=full", "--show-leak-kinds=definite", "--num-callers=60", "--xml=no", "--trace-children=no"]
+VALGRIND = ["valgrind", "--leak-check=full", "--show-leak-kinds=definite", "--num-callers=60", "--fair-sched=yes"]
 
 
 def findings(log):
