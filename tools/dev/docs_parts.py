@@ -97,7 +97,7 @@ def exit_codes(build):
 
 
 def settings(build):
-    rows = [(code(s["name"]), code(s["environment"]), code(s["option"]), cell(s["doc"]), cell(s["default"])) for s in build.cli["settings"]]
+    rows = [(code(s["name"]), code(s["environment"]) if s["environment"] else "-", code(s["option"]) if s["option"] else "-", cell(s["doc"]), cell(s["default"])) for s in build.cli["settings"]]
     return table(("setting", "variable", "flag", "meaning", "default"), rows)
 
 

@@ -4,8 +4,10 @@
 
 #include "ExitCodes.h"
 #include "FileBytes.h"
+#include "GitFiles.h"
 #include "GraphComparison.h"
 #include "GraphInput.h"
+#include "GraphLint.h"
 #include "LockFile.h"
 #include "Placement.h"
 
@@ -25,8 +27,9 @@ public:
   }
 
   CheckedGraph run() {
-    readLockFile();
+    if (!settings_.isAgainst) readLockFile();
     makeNow();
+    if (settings_.isAgainst && checked_.isWhole) makeOlder();
     if (checked_.isWhole && checked_.locked) compare();
     if (checked_.isWhole && isMissing_)
       add("LOCK_MISSING", "there is no " + lockPathOf(path_), "opc check " + path_ + " --update");
@@ -116,7 +119,45 @@ private:
     checked_.isWhole = made.exitCode == kExitOk;
     warnings_ = std::move(made.warnings);
     checked_.plan = std::move(made.plan);
+    if (checked_.isWhole)
+      for (GraphFinding &f : lintGraph(checked_.now.facts)) checked_.report.findings.push_back(std::move(f));
     checked_.now = std::move(made.lock);
+  }
+
+  /// The graph that it is checked against, compiled and run as this one is. Of a revision the graph's bytes alone are
+  /// read: nothing else of it is looked at.
+  void makeOlder() {
+    std::string name = settings_.againstFile, bytes;
+    if (settings_.revision.empty()) {
+      Result<GraphInput> input = readGraphInput(name);
+      if (!input) return olderFails(input.status().message(), exitCodeOf(input.status().code()));
+      bytes = std::move(input->bytes);
+    } else {
+      namespace fs = std::filesystem;
+      std::error_code error;
+      const fs::path file(path_);
+      // git takes paths from the repository's root, and with a dot from the working directory.
+      name = "./" + (file.is_absolute() ? file.lexically_relative(fs::current_path(error)) : file).generic_string();
+      Result<std::optional<std::string>> found = findGitFile(settings_.revision, name);
+      if (!found) return olderFails(found.status().message(), exitCodeOf(found.status().code()));
+      if (!*found) {
+        add("GRAPH_ADDED", settings_.revision + " does not have it").severity = Severity::kNote;
+        return;
+      }
+      bytes = **std::move(found);
+      name = "git:" + settings_.revision + ":" + name;
+    }
+    LockRequest request;
+    chooseTarget(&request);
+    request.runs = settings_.runs;
+    request.threads = settings_.threads;
+    MadeLock made = makeLock(registry_, request, name, std::move(bytes));
+    if (made.exitCode) return olderFails(made.findings.empty() ? "" : made.findings[0].message, made.exitCode);
+    checked_.locked = std::move(made.lock);
+  }
+  void olderFails(const std::string &why, int exitCode) {
+    add("GRAPH_INVALID", "the older graph: " + why);
+    stop(exitCode);
   }
 
   void compare() {
@@ -200,8 +241,11 @@ private:
       const Rule *rule = findRule(f.rule);
       // A cost that has fallen is no fault.
       const bool improved = f.severity == Severity::kNote && rule && rule->isRatchet;
-      if (rule && !improved) f.severity = rule->severity;
-      if (improved && f.help.empty()) f.help = "lock it in: opc check " + path_ + " --update=cost";
+      // What is doubtful by itself is a warning, though the rule's change is an error.
+      const bool isDoubt = f.severity == Severity::kWarning;
+      if (rule && !improved && !isDoubt) f.severity = rule->severity;
+      if (improved && f.help.empty() && !settings_.isAgainst)
+        f.help = "lock it in: opc check " + path_ + " --update=cost";
       if (isWanted(settings_, f)) wanted.push_back(std::move(f));
     }
     checked_.report.findings = std::move(wanted);

@@ -23,6 +23,9 @@ struct CheckSettings {
   std::vector<std::pair<std::string, std::string>> ignored; // glob of graphs, rule or *
   std::map<std::string, double> growth; // what a cost of costNames() may grow by, as a part of what it was
   bool runs = true;
+  bool isAgainst = false;          // another graph, in place of a lock:
+  std::string revision;            // the same file of this revision, or
+  std::string againstFile;         // this file
   std::optional<MeshRequest> mesh; // in place of the lock's
   std::string meshText;
   int threads = 1; // of a run

@@ -6,6 +6,7 @@
 #include "DiagnosticText.h"
 #include "Expectations.h"
 #include "FileBytes.h"
+#include "GitFiles.h"
 #include "GraphCheck.h"
 #include "GraphFiles.h"
 #include "LockUpdate.h"
@@ -30,7 +31,7 @@ namespace opc::cli {
 
 namespace {
 
-const std::string kPathsSetting = "check.paths";
+const std::string kPathsSetting = "check.paths", kGit = "git:";
 const std::string kText = "text", kJson = "json";                       // of --format
 const std::string kError = "error", kWarn = "warn", kDelete = "delete"; // of --unreferenced
 const std::string kYes = "true";                                        // of GITHUB_ACTIONS
@@ -48,6 +49,9 @@ public:
          true},
         {"--update-in-ci", 0, "", "--update also where CI is set", &updateFlags_.inCi},
         {"--all", 0, "", "--update of several graphs also takes values that have changed", &updateFlags_.all},
+        {"--against", 0, "REV|FILE",
+         "compare with the same files of a revision (git:REV, or REV), or with another graph; no lock is read",
+         &against_, true},
         {"--no-run", 0, "", "compare structure alone: nothing is executed", &noRun_, true},
         {"--twice", 0, "", "compile and run every graph a second time: the same bytes and bits must come of it",
          &twice_},
@@ -77,13 +81,14 @@ public:
     OPC_RETURN_IF_ERROR(readFlags(invocation));
     OPC_ASSIGN_OR_RETURN(const std::vector<std::string> paths, pathsOf(invocation, positional));
     OPC_ASSIGN_OR_RETURN(const GraphFiles files, findGraphs(paths));
+    OPC_RETURN_IF_ERROR(readAgainst(files.graphs.size()));
     CheckReport report;
     OPC_ASSIGN_OR_RETURN(Registry registry, trustedRegistry(invocation, &report));
     std::vector<CheckedGraph> checked = checkGraphs(registry, settings_, files.graphs, invocation.threads());
     if (twice_) checkTwice(registry, settings_, &checked);
     if (updateFlags_.wanted) OPC_RETURN_IF_ERROR(updateLocks(updateFlags_, &checked));
     for (CheckedGraph &c : checked) report.graphs.push_back(std::move(c.report));
-    OPC_RETURN_IF_ERROR(addOrphans(files.orphans, &report));
+    if (!settings_.isAgainst) OPC_RETURN_IF_ERROR(addOrphans(files.orphans, &report));
     return finish(invocation, report);
   }
 
@@ -120,6 +125,21 @@ private:
       files_.push_back({name, text.substr(equals + 1)});
     }
     return Status::ok();
+  }
+
+  Status readAgainst(size_t graphs) {
+    if (against_.empty()) return Status::ok();
+    if (updateFlags_.wanted) return usageError("--update writes locks, and --against reads none");
+    settings_.isAgainst = true;
+    std::error_code error;
+    const bool isRevision = against_.rfind(kGit, 0) == 0;
+    if (!isRevision && std::filesystem::exists(against_, error)) {
+      if (graphs != 1) return usageError("--against " + against_ + " is one graph, and more are checked");
+      settings_.againstFile = against_;
+      return Status::ok();
+    }
+    settings_.revision = isRevision ? against_.substr(kGit.size()) : against_;
+    return checkGitRevision(settings_.revision);
   }
 
   /// Those of the command line, else those of the settings.
@@ -248,7 +268,7 @@ private:
     return Status::ok();
   }
 
-  std::string update_, format_ = kText, unreferenced_;
+  std::string update_, against_, format_ = kText, unreferenced_;
   std::vector<std::string> reports_;
   std::vector<std::pair<std::string, std::string>> files_; // format, path
   bool noRun_ = false, exitZero_ = false, listRules_ = false, twice_ = false, trustConfig_ = false;

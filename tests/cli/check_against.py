@@ -1,0 +1,107 @@
+# opc check --against: graphs of a revision or another file, in repositories that anybody may have written.
+# SPDX-License-Identifier: Apache-2.0
+import os
+import shutil
+import subprocess
+import unittest
+
+from check_cases import GRAPH, Checks
+
+
+@unittest.skipUnless(shutil.which("git"), "git is not installed")
+class Against(Checks):
+    def git(self, *args):
+        subprocess.run(["git", "-c", "user.name=t", "-c", "user.email=t@t", "-c", "core.hooksPath=/dev/null", *args], cwd=self.folder, check=True,
+                       capture_output=True, env={**os.environ, "GIT_CONFIG_GLOBAL": "/dev/null", "GIT_CONFIG_SYSTEM": "/dev/null"})
+
+    def setUp(self):
+        super().setUp()
+        self.write("graphs/g.pbtxt", GRAPH)
+        self.git("init", "-q", "-b", "main")
+        self.git("add", ".")
+        self.git("commit", "-qm", "first")
+
+    def test_a_revision(self):
+        for revision in ("git:HEAD", "HEAD", "main", "git:main"):
+            self.check("graphs", "--against", revision)
+        self.write("graphs/g.pbtxt", GRAPH.replace('"relu"', '"tanh"'))
+        self.assertLessEqual({("OP_TYPE_CHANGED", "act", 4), ("NUMERIC_MISMATCH", "y", 5)}, self.found("graphs", "--against", "git:HEAD"))
+        self.assertNotIn("NUMERIC_MISMATCH", self.rules("graphs", "--against", "git:HEAD", "--no-run"))
+        self.git("commit", "-qam", "second")
+        self.check("graphs", "--against", "HEAD")
+        self.check("graphs", "--against", "HEAD~1", code=1)
+        self.assertEqual(sorted(os.listdir(self.path("graphs"))), ["g.pbtxt"])  # nothing is stored
+
+    def test_from_below_the_root(self):
+        self.write("graphs/g.pbtxt", GRAPH.replace("fc", "dense"))
+        self.assertEqual(self.rules("-C", "graphs", "g.pbtxt", "--against", "HEAD"), {"OP_RENAMED"})
+        self.assertEqual(self.rules(self.path("graphs/g.pbtxt"), "--against", "HEAD"), {"OP_RENAMED"})
+
+    def test_a_graph_that_is_new(self):
+        self.write("graphs/h.pbtxt", GRAPH)
+        self.assertEqual(self.rules("graphs", "--against", "HEAD", code=0), {"GRAPH_ADDED"})
+
+    def test_an_older_graph_that_is_not_valid(self):
+        self.write("graphs/g.pbtxt", "no graph")
+        self.git("commit", "-qam", "broken")
+        self.write("graphs/g.pbtxt", GRAPH)
+        found = self.findings("graphs", "--against", "HEAD", code=3)
+        self.assertIn("the older graph: OPC", found[0]["message"])
+
+    def test_a_file(self):
+        self.write("old.pbtxt", GRAPH.replace("fc", "dense"))
+        self.assertEqual(self.found("graphs/g.pbtxt", "--against", "old.pbtxt"), {("OP_RENAMED", "fc", 3)})
+        self.write("graphs/h.pbtxt", GRAPH)
+        self.check("graphs", "--against", "old.pbtxt", code=2)
+
+    def test_usage(self):
+        for revision in ("nothing", "git:nothing", "git:", "git:--output=x", "--upload-pack=touch x", "git:-h", "HEAD:graphs/g.pbtxt^{tree}"):
+            self.check("graphs", f"--against={revision}" if revision.startswith("--") else "--against",
+                       *([] if revision.startswith("--") else [revision]), code=2)
+        self.check("graphs", "--against", "HEAD", "--update", code=2)
+        self.assertEqual(sorted(os.listdir(self.folder)), [".git", "graphs"])
+
+    def test_a_revision_with_a_dash(self):
+        self.git("update-ref", "refs/heads/-dash", "HEAD")
+        self.check("graphs", "--against", "git:-dash")
+        self.check("graphs", "--against", "git:refs/heads/-dash")
+
+    def test_a_hostile_repository(self):
+        """Hooks, a monitor, an external diff, filters, an alias, a pager: none is run. Nothing of the revision is loaded."""
+        self.write("run.sh", '#!/bin/sh\ntouch "%s"\ncat\n' % self.path("mark"))
+        os.chmod(self.path("run.sh"), 0o755)
+        script = self.path("run.sh")
+        self.write("opc.toml", '[target]\nplugins = ["./libevil.so"]\n')
+        self.write(".gitattributes", "*.pbtxt diff=evil filter=evil merge=evil\n")
+        self.git("add", "opc.toml", ".gitattributes", "run.sh")
+        self.git("commit", "-qm", "evil")
+        os.remove(self.path("opc.toml"))
+        for key, value in {"core.fsmonitor": script, "core.hooksPath": self.folder, "diff.external": script, "diff.evil.textconv": script,
+                           "filter.evil.smudge": script, "filter.evil.clean": script, "core.pager": script, "core.editor": script,
+                           "core.sshCommand": script, "alias.cat-file": "!" + script, "alias.show": "!" + script,
+                           "credential.helper": "!" + script, "core.askPass": script, "uploadpack.packObjectsHook": script}.items():
+            with open(self.path(".git/config"), "a", encoding="utf-8") as f:
+                section, _, name = key.rpartition(".")
+                section, _, sub = section.partition(".")
+                f.write('[%s%s]\n\t%s = "%s"\n' % (section, f' "{sub}"' if sub else "", name, value))
+        for hook in ("post-checkout", "pre-auto-gc", "reference-transaction", "post-index-change", "fsmonitor-watchman"):
+            shutil.copy(script, self.path(f".git/hooks/{hook}"))
+        self.write("graphs/g.pbtxt", GRAPH.replace("fc", "dense"))
+        self.assertEqual(self.rules("graphs", "--against", "HEAD"), {"OP_RENAMED"})
+        self.assertEqual(self.rules("graphs", "--against", "git:HEAD~1"), {"OP_RENAMED"})
+        self.assertFalse(os.path.exists(self.path("mark")))
+
+    def test_submodules_and_links(self):
+        os.symlink("graphs/g.pbtxt", self.path("link.pbtxt"))
+        self.git("add", "link.pbtxt")
+        commit = subprocess.run(["git", "rev-parse", "HEAD"], cwd=self.folder, capture_output=True, text=True, check=True).stdout.strip()
+        self.git("update-index", "--add", "--cacheinfo", f"160000,{commit},sub.pbtxt")
+        self.git("commit", "-qm", "links")
+        self.write("sub.pbtxt", GRAPH)
+        # Neither is followed: git has no file at a submodule's place, and the text of a link is no graph.
+        self.assertEqual(self.rules("sub.pbtxt", "--against", "HEAD", code=0), {"GRAPH_ADDED"})
+        self.assertEqual(self.rules("link.pbtxt", "--against", "HEAD", code=3), {"GRAPH_INVALID"})
+
+
+if __name__ == "__main__":
+    unittest.main()
