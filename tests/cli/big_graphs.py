@@ -33,3 +33,17 @@ def graph(ops, seed=1, prefix="", shuffle=0, change=None):
     if shuffle:
         random.Random(shuffle).shuffle(lines)
     return "\n".join(lines) + "\n"
+
+
+def chain(layers):
+    """A network of so many products with a variable, each followed by a function, and a mean as its loss."""
+    lines = PORTS.format(p="").splitlines()[:1]
+    tensor = "x/out"
+    for i in range(layers):
+        lines.append(f'op {{ name: "w{i}" variable_conf {{ out: "out" shape {{ dim: 8 dim: 8 }} data_type: kFloat initializer {{ constant_conf {{ value: 0.1 }} }} }} }}')
+        lines.append(f'op {{ name: "fc{i}" user_conf {{ op_type_name: "matmul" input {{ key: "a" value {{ s: "{tensor}" }} }} input {{ key: "b" value {{ s: "w{i}/out" }} }} }} }}')
+        lines.append(f'op {{ name: "act{i}" user_conf {{ op_type_name: "tanh" input {{ key: "x" value {{ s: "fc{i}/out_0" }} }} }} }}')
+        tensor = f"act{i}/y_0"
+    lines.append(f'op {{ name: "mean" user_conf {{ op_type_name: "reduce_mean" input {{ key: "input_tensor" value {{ s: "{tensor}" }} }} attr {{ key: "axis" value {{ at_list_int32 {{ val: 0 val: 1 }} }} }} }} }}')
+    lines.append('op { name: "loss" output_conf { in: "mean/output_tensor_0" } }')
+    return "\n".join(lines) + "\n"

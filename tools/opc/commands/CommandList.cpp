@@ -14,6 +14,7 @@ const std::vector<CommandEntry> &commandList() {
       {"check", "verify graphs against the lock files beside them", makeCheckCommand},
       {"diff", "semantic difference of two graphs, plans or lock files", makeDiffCommand},
       {"show", "inspect a graph or plan: ops, tensors, memory, cost, tasks; drawings", makeShowCommand},
+      {"report", "everything about a graph on one page: drawing, costs, memory, states", makeReportCommand},
       {"ops", "list or describe registered operators and kernels", makeOpsCommand},
       {"plugin", "check a plugin library", makePluginCommand},
       {"verify", "prove or refute the SBP signatures of operators", makeVerifyCommand},

@@ -14,6 +14,7 @@ std::unique_ptr<Command> makeGradCommand();
 std::unique_ptr<Command> makeCheckCommand();
 std::unique_ptr<Command> makeDiffCommand();
 std::unique_ptr<Command> makeShowCommand();
+std::unique_ptr<Command> makeReportCommand();
 std::unique_ptr<Command> makeVerifyCommand();
 std::unique_ptr<Command> makeDebugCommand();
 std::unique_ptr<Command> makeOpsCommand();

@@ -2,8 +2,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "Commands.h"
 
-#include "DiffReport.h"
+#include "DiffDrawing.h"
 #include "FactsInput.h"
+#include "FileBytes.h"
 #include "LockFile.h"
 #include "MeshFlags.h"
 #include "TextParts.h"
@@ -48,7 +49,9 @@ public:
                  Option{"--ignore", 0, "KIND,...", "kinds of changes that do not count: names, sbp, cost",
                         into(&ignored_, Ignored::read), true}
                      .taking("a list of names, sbp, cost"),
-                 Option{"--as", 0, "", "how it is shown (default text)", &as_, true}.oneOf({"text", "json"})};
+                 Option{"--as", 0, "", "how it is shown (default text); html is one page of its own", &as_, true}.oneOf(
+                     {"text", "json", "svg", "html"}),
+                 {"--output", 'o', "FILE", "where to write; - is standard output (the default)", &output_}};
     for (Option &o : mesh_.options()) s.options.push_back(std::move(o));
     s.details =
         "A is the older, B the newer; - is standard input, for one of them, and git:REV:PATH is a file of a "
@@ -63,6 +66,8 @@ public:
   }
 
   Outcome<int> run(Invocation &invocation, const std::vector<std::string> &positional) override {
+    if (invocation.flags().json && as_ != "text" && as_ != "json")
+      return usageError("--json and --as " + as_ + " exclude each other");
     if (stat_ && full_) return usageError("--stat and --full exclude each other");
     if (positional[0] == "-" && positional[1] == "-")
       return usageError("standard input is one graph, and both are -", "give a file for one of them");
@@ -72,17 +77,33 @@ public:
     DiffReport report;
     report.a = sides.a.name;
     report.b = sides.b.name;
-    report.difference = compareGraphs(sides.a.facts, sides.b.facts, both(sides.a.known, sides.b.known));
+    const FactNodes a(sides.a.facts), b(sides.b.facts);
+    const GraphMatch match = matchGraphs(a, b);
+    report.difference = compareGraphs(a, b, match, both(sides.a.known, sides.b.known));
     std::erase_if(report.difference.findings, [&](const GraphFinding &f) { return ignored_.drops(f); });
     if (as_ == "json" || invocation.flags().json)
-      invocation.terminal().out(jsonText(diffJson(report)));
+      OPC_RETURN_IF_ERROR(write(invocation, jsonText(diffJson(report))));
+    else if (as_ == "svg" || as_ == "html")
+      OPC_RETURN_IF_ERROR(
+          write(invocation, as_ == "svg" ? diffSvg(a, b, match, report) : diffHtml(a, b, match, report)));
     else if (!invocation.flags().quiet)
-      invocation.terminal().out(stat_ ? diffStatText(report)
-                                      : diffText(report, full_ ? SIZE_MAX : kPerRule, outTableWidth()));
+      OPC_RETURN_IF_ERROR(write(invocation, stat_ ? diffStatText(report)
+                                                  : diffText(report, full_ ? SIZE_MAX : kPerRule, tableWidth())));
     return report.same() ? kExitOk : kExitNo;
   }
 
 private:
+  size_t tableWidth() const { return output_.empty() ? outTableWidth() : 0; }
+
+  Status write(Invocation &invocation, const std::string &text) const {
+    if (!output_.empty() && output_ != "-") return writeFileAtomically(output_, text);
+    if (as_ == "svg" || as_ == "html")
+      invocation.terminal().file(text);
+    else
+      invocation.terminal().out(text);
+    return Status::ok();
+  }
+
   struct Sides {
     FactsInput a, b;
   };
@@ -124,7 +145,7 @@ private:
 
   bool stat_ = false, full_ = false;
   Ignored ignored_;
-  std::string as_ = "text";
+  std::string as_ = "text", output_;
   MeshFlags mesh_;
 };
 

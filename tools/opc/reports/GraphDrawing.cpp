@@ -18,16 +18,32 @@ constexpr int kBoxWidth = 190, kBoxHeight = 38, kGapX = 24, kGapY = 30, kMargin 
 constexpr size_t kColumns = 24; // of a name in a box
 
 /// Light, and dark where the reader's screen is.
+/// Light, and dark where the reader's screen is. A page may hold several drawings: each has a class of its own.
 constexpr const char *kStyle =
     "<style>\n"
-    "svg{background:#fff;font:12px ui-monospace,monospace}text{fill:#1b1f24}.t{font-size:11px;fill:#57606a}\n"
-    "rect{fill:#f6f8fa;stroke:#8c959f}.i{fill:#ddf4e4}.o{fill:#fff3d6}.b{fill:#f3ecfb}.u{fill:#eee}\n"
-    ".s0{stroke:#0969da;stroke-width:3}.s1{stroke:#54aeff;stroke-width:3}.s2{stroke:#0a3069;stroke-width:3}\n"
-    ".B{stroke:#6e7781;stroke-width:3}.P{stroke:#d4700a;stroke-width:3}\n"
-    "path{fill:none;stroke:#8c959f}.c{stroke:#cfd6dd}.x{stroke:#cf222e;stroke-width:3}.xt{fill:#cf222e;font-size:11px}\n"
-    "@media(prefers-color-scheme:dark){svg{background:#0d1117}text{fill:#e6edf3}.t{fill:#9198a1}\n"
-    "rect{fill:#161b22;stroke:#6e7681}.i{fill:#12361f}.o{fill:#3d2f0b}.b{fill:#2a1f3d}.u{fill:#222}.c{stroke:#30363d}}\n"
+    ".gd{background:#fff;font:12px ui-monospace,monospace}.gd text{fill:#1b1f24}.gd .t{font-size:11px;fill:#57606a}\n"
+    ".gd rect{fill:#f6f8fa;stroke:#8c959f}.gd .i{fill:#ddf4e4}.gd .o{fill:#fff3d6}.gd .b{fill:#f3ecfb}.gd .u{fill:#eee}\n"
+    ".gd .s0{stroke:#0969da;stroke-width:3}.gd .s1{stroke:#54aeff;stroke-width:3}.gd .s2{stroke:#0a3069;stroke-width:3}\n"
+    ".gd .B{stroke:#6e7781;stroke-width:3}.gd .P{stroke:#d4700a;stroke-width:3}\n"
+    ".gd path{fill:none;stroke:#8c959f}.gd .c{stroke:#cfd6dd}.gd .x{stroke:#cf222e;stroke-width:3}\n"
+    ".gd .xt{fill:#cf222e;font-size:11px}\n"
+    ".gd .add{fill:#aceebb;stroke:#1a7f37;stroke-width:3}.gd .del{fill:#ffcecb;stroke:#cf222e;stroke-dasharray:5 3}\n"
+    ".gd .mod{fill:#fae17d;stroke:#9a6700;stroke-width:3}.gd .ren{stroke:#0969da;stroke-dasharray:5 3}\n"
+    "@media(prefers-color-scheme:dark){.gd{background:#0d1117}.gd text{fill:#e6edf3}.gd .t{fill:#9198a1}\n"
+    ".gd rect{fill:#161b22;stroke:#6e7681}.gd .i{fill:#12361f}.gd .o{fill:#3d2f0b}.gd .b{fill:#2a1f3d}.gd .u{fill:#222}\n"
+    ".gd .c{stroke:#30363d}.gd .add{fill:#033a16}.gd .del{fill:#67060c}.gd .mod{fill:#4b2900}}\n"
     "</style>\n";
+
+const char *classOf(NodeMark mark) {
+  switch (mark) {
+  case NodeMark::kAdded: return "add";
+  case NodeMark::kRemoved: return "del";
+  case NodeMark::kChanged: return "mod";
+  case NodeMark::kRenamed: return "ren";
+  case NodeMark::kNone: break;
+  }
+  return "";
+}
 
 std::string number(double value) { return roundedText(value, 6); }
 
@@ -48,8 +64,8 @@ std::string stateClass(const std::string &signature) {
 
 class Drawing {
 public:
-  Drawing(const GraphFacts &facts, const std::string &title)
-      : facts_(facts), title_(title), graph_(facts), layout_(layOut(graph_)) {
+  Drawing(const GraphFacts &facts, const std::string &title, const NodeMarks &marks)
+      : facts_(facts), title_(title), marks_(marks), graph_(facts), layout_(layOut(graph_)) {
     for (const MeshFacts::Op &op : facts.mesh.ops) states_.try_emplace(op.name, stateClass(op.signature));
     for (const MeshFacts::Transition &t : facts.mesh.transitions)
       for (const std::string &tensor : t.tensors) transitions_.try_emplace(tensor, &t);
@@ -58,8 +74,8 @@ public:
   std::string svg() {
     const double width = 2 * kMargin + layout_.laneStart[3] * (kBoxWidth + kGapX);
     const double height = kTop + layout_.rows * (kBoxHeight + kGapY) + kMargin;
-    std::string out = "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"" + number(width) + "\" height=\"" +
-                      number(height) + "\" viewBox=\"0 0 " + number(width) + " " + number(height) +
+    std::string out = "<svg xmlns=\"http://www.w3.org/2000/svg\" class=\"gd\" width=\"" + number(width) +
+                      "\" height=\"" + number(height) + "\" viewBox=\"0 0 " + number(width) + " " + number(height) +
                       "\" role=\"img\">\n<title>" + markupText(title_) + "</title>\n" + kStyle;
     static const char *const kLanes[] = {"forward", "backward", "update"};
     for (int lane = 0; lane < 3; ++lane)
@@ -150,6 +166,8 @@ private:
                                                            : "";
     if (const auto state = states_.find(node.name); state != states_.end() && node.kind == NodeKind::kOp)
       classes += (classes.empty() ? "" : " ") + state->second;
+    if (const NodeMark mark = n < marks_.size() ? marks_[n] : NodeMark::kNone; mark != NodeMark::kNone)
+      classes = classOf(mark);
     *out += "<g><title>" + markupText(hover(node)) + "</title><rect";
     if (!classes.empty()) *out += " class=\"" + classes + "\"";
     *out += " x=\"" + number(left(n)) + "\" y=\"" + number(top(n)) + "\" width=\"" + std::to_string(kBoxWidth) +
@@ -177,6 +195,7 @@ private:
 
   const GraphFacts &facts_;
   const std::string &title_;
+  const NodeMarks &marks_;
   const FactNodes graph_;
   const GraphLayout layout_;
   std::map<std::string, std::string> states_;                        // by op
@@ -185,7 +204,9 @@ private:
 
 } // namespace
 
-std::string graphSvg(const GraphFacts &facts, const std::string &title) { return Drawing(facts, title).svg(); }
-std::string graphDot(const GraphFacts &facts, const std::string &title) { return Drawing(facts, title).dot(); }
+std::string graphSvg(const GraphFacts &facts, const std::string &title, const NodeMarks &marks) {
+  return Drawing(facts, title, marks).svg();
+}
+std::string graphDot(const GraphFacts &facts, const std::string &title) { return Drawing(facts, title, {}).dot(); }
 
 } // namespace opc::cli

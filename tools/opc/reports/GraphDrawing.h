@@ -4,13 +4,19 @@
 
 #include "GraphFacts.h"
 
+#include <cstdint>
 #include <string>
+#include <vector>
 
 namespace opc::cli {
 
+/// What a difference makes of a node, by node of FactNodes; empty for a graph alone.
+enum class NodeMark : uint8_t { kNone, kAdded, kRemoved, kChanged, kRenamed };
+using NodeMarks = std::vector<NodeMark>;
+
 /// Two lanes: forward ops, and backward ops beside what they are of. With states on a mesh, ops have the colour of
 /// their first output's state, and edges that need a transition are red.
-std::string graphSvg(const GraphFacts &facts, const std::string &title);
+std::string graphSvg(const GraphFacts &facts, const std::string &title, const NodeMarks &marks = {});
 /// Edges of DOT, without a layout.
 std::string graphDot(const GraphFacts &facts, const std::string &title);
 /// Addresses over tasks.

@@ -16,10 +16,10 @@ constexpr double kWidth = 960, kHeight = 480, kLeft = 90, kTop = 40, kBottom = 3
 
 constexpr const char *kStyle =
     "<style>\n"
-    "svg{background:#fff;font:12px ui-monospace,monospace}text{fill:#1b1f24}rect{stroke:#fff;stroke-width:.5}\n"
-    ".activation{fill:#54aeff}.workspace{fill:#d4a72c}.input{fill:#4ac26b}.variable{fill:#a475f9}.constant{fill:#8c959f}\n"
-    ".p{stroke:#cf222e;stroke-dasharray:4}\n"
-    "@media(prefers-color-scheme:dark){svg{background:#0d1117}text{fill:#e6edf3}rect{stroke:#0d1117}}\n"
+    ".md{background:#fff;font:12px ui-monospace,monospace}.md text{fill:#1b1f24}.md rect{stroke:#fff;stroke-width:.5}\n"
+    ".md .activation{fill:#54aeff}.md .workspace{fill:#d4a72c}.md .input{fill:#4ac26b}.md .variable{fill:#a475f9}\n"
+    ".md .constant{fill:#8c959f}.md .p{stroke:#cf222e;stroke-dasharray:4}\n"
+    "@media(prefers-color-scheme:dark){.md{background:#0d1117}.md text{fill:#e6edf3}.md rect{stroke:#0d1117}}\n"
     "</style>\n";
 
 /// For all tasks: variables, constants, inputs.
@@ -36,8 +36,8 @@ std::string memorySvg(const MemoryFacts &memory, const std::string &title) {
   const double bytes = static_cast<double>(std::max<uint64_t>(memory.arenaBytes, 1));
   const auto x = [&](double task) { return kLeft + task / tasks * (kWidth - kLeft - 10); };
   const auto y = [&](double address) { return kTop + (1 - address / bytes) * (kHeight - kTop - kBottom); };
-  std::string out = "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"" + number(kWidth) + "\" height=\"" +
-                    number(kHeight) + "\" viewBox=\"0 0 " + number(kWidth) + " " + number(kHeight) +
+  std::string out = "<svg xmlns=\"http://www.w3.org/2000/svg\" class=\"md\" width=\"" + number(kWidth) +
+                    "\" height=\"" + number(kHeight) + "\" viewBox=\"0 0 " + number(kWidth) + " " + number(kHeight) +
                     "\" role=\"img\">\n<title>" + markupText(title) + "</title>\n" + kStyle;
   out += "<text x=\"" + number(kLeft) + "\" y=\"24\">peak " + bytesText(memory.arenaBytes) + ": activations " +
          bytesText(memory.activationBytes) + ", variables, constants and inputs " + bytesText(memory.persistentBytes) +

@@ -1,0 +1,57 @@
+// opc report: everything about a graph on one page.
+// SPDX-License-Identifier: Apache-2.0
+#include "Commands.h"
+
+#include "FactsInput.h"
+#include "FileBytes.h"
+#include "GraphPage.h"
+#include "MeshFlags.h"
+#include "NumberText.h"
+
+namespace opc::cli {
+
+namespace {
+
+class ReportCommand final : public Command {
+public:
+  CommandSpec spec() override {
+    CommandSpec s;
+    s.arguments = "GRAPH|PLAN|-";
+    s.summary = "everything about a graph on one page: drawing, costs, memory, states, tasks";
+    s.examples = {"opc report mlp.pbtxt -o mlp.html", "opc report train.pbtxt --mesh 2x4 -o train.html"};
+    s.options = {{"--output", 'o', "FILE", "where to write; - is standard output", &output_, true}};
+    for (Option &o : mesh_.options()) s.options.push_back(std::move(o));
+    s.details =
+        "The page is one file of HTML: it loads nothing, works from a disk, has dark colours on a dark screen, and "
+        "every part of it is reached by keyboard. The same graph gives the same bytes.";
+    s.minArguments = s.maxArguments = 1;
+    return s;
+  }
+
+  Outcome<int> run(Invocation &invocation, const std::vector<std::string> &positional) override {
+    if (output_.empty()) return usageError("opc report needs -o", "give -o FILE.html, or -o - for standard output");
+    if (invocation.flags().json) return usageError("a report is a page and no JSON", "opc show GRAPH --json");
+    OPC_ASSIGN_OR_RETURN(GraphInput input, readGraphInput(positional[0]));
+    FactsRequest request;
+    OPC_ASSIGN_OR_RETURN(request.mesh, mesh_.request());
+    if (input.isPlan && request.mesh)
+      return usageError("--mesh has no effect on a plan: it is for what it was compiled for");
+    OPC_ASSIGN_OR_RETURN(const FactsInput graph, factsOf(invocation, std::move(input), request));
+    if (!graph.undecided.empty()) invocation.note("note: there is neither plan nor cost: " + graph.undecided);
+    const std::string page = graphHtml(graph.facts, graph.name);
+    if (output_ == "-") return invocation.terminal().file(page), kExitOk;
+    OPC_RETURN_IF_ERROR(writeFileAtomically(output_, page));
+    invocation.note("wrote " + output_ + " (" + bytesText(page.size()) + ")");
+    return kExitOk;
+  }
+
+private:
+  std::string output_;
+  MeshFlags mesh_;
+};
+
+} // namespace
+
+std::unique_ptr<Command> makeReportCommand() { return std::make_unique<ReportCommand>(); }
+
+} // namespace opc::cli
