@@ -9,22 +9,29 @@ namespace opc::python {
 
 namespace {
 
+/// Numbers that are drawn and called. Each waits where its own number is called, so that nobody else is woken.
 struct Queue {
+  static constexpr uint32_t kPlaces = 64;
   std::atomic<uint32_t> next{0}, serving{0};
+  std::atomic<uint32_t> calls[kPlaces] = {}; // of the numbers n, n + kPlaces, ...
   std::atomic<bool> closed{false};
 
   void enter() {
-    const uint32_t mine = next.fetch_add(1, std::memory_order_relaxed);
-    for (uint32_t now = serving.load(std::memory_order_acquire); now != mine;
-         now = serving.load(std::memory_order_acquire))
-      serving.wait(now, std::memory_order_acquire);
+    const uint32_t mine = next.fetch_add(1);
+    std::atomic<uint32_t> &place = calls[mine % kPlaces];
+    for (uint32_t seen = place.load(); serving.load() != mine; seen = place.load()) {
+      // Called between the two loads: `place` has changed, and does not wait.
+      place.wait(seen);
+    }
   }
   /// By who has the turn.
-  bool isAwaited() const { return next.load(std::memory_order_relaxed) != serving.load(std::memory_order_relaxed) + 1; }
+  bool isAwaited() const { return next.load() != serving.load(std::memory_order_relaxed) + 1; }
   void leave() {
-    // Only who has the turn writes this.
-    serving.store(serving.load(std::memory_order_relaxed) + 1, std::memory_order_release);
-    serving.notify_all();
+    const uint32_t called = serving.load(std::memory_order_relaxed) + 1; // only who has the turn writes it
+    serving.store(called);
+    if (next.load() == called) return; // who draws it from now on sees that it is called
+    calls[called % kPlaces].fetch_add(1);
+    calls[called % kPlaces].notify_all();
   }
 };
 Queue queue;
