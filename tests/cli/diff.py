@@ -94,6 +94,29 @@ class Diff(unittest.TestCase):
         full = self.opc("diff", "a1.pbtxt", "b1.pbtxt", "--full", code=1).stdout
         self.assertEqual(full.count("renamed from n"), 100)
 
+    def test_binary_graphs(self):
+        self.opc("compile", "a.pbtxt", "--emit", "pb", "--to", "import", "-o", "a.pb")
+        self.opc("diff", "a.pbtxt", "a.pb")
+        self.file("b.pbtxt", MLP.replace("relu1", "act1"))
+        self.assertEqual([f[:2] for f in self.findings("a.pb", "b.pbtxt")], [("OP_RENAMED", "act1")])
+
+    def test_nothing_but_equal_ops(self):
+        """Thousands of ops that are told apart by position alone, and a chain that has lost its middle."""
+        def fan(prefix):
+            lines = ['op { name: "x" input_conf { out: "out" blob_conf { shape { dim: 4 } data_type: kFloat } } }']
+            for i in range(4000):
+                lines.append(f'op {{ name: "{prefix}{i}" user_conf {{ op_type_name: "relu" input {{ key: "x" value {{ s: "x/out" }} }} }} }}')
+            for i in range(0, 4000, 2):
+                lines.append(f'op {{ name: "{prefix}s{i}" user_conf {{ op_type_name: "broadcast_add" input {{ key: "x" value {{ s: "{prefix}{i}/y_0" }} }} '
+                             f'input {{ key: "y" value {{ s: "{prefix}{i + 1}/y_0" }} }} }} }}')
+            return "\n".join(lines)
+
+        self.file("fan_a.pbtxt", fan("a"))
+        self.file("fan_b.pbtxt", fan("b"))
+        start = time.monotonic()
+        self.assertEqual({rule for rule, _, _ in self.findings("fan_a.pbtxt", "fan_b.pbtxt")}, {"OP_RENAMED"})
+        self.assertLess(time.monotonic() - start, 4 * PATIENCE)
+
     def test_plans(self):
         self.file("b.pbtxt", MLP.replace("dim: 360 dim: 64", "dim: 90 dim: 64"))
         self.opc("compile", "a.pbtxt", "-o", "a.plan")

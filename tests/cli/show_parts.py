@@ -141,6 +141,26 @@ class Show(unittest.TestCase):
         self.assertEqual(len(edges), 15)
         self.assertLessEqual({("image", "fc1"), ("fc1_w", "fc1"), ("fc1", "fc1_bias"), ("fc3_bias", "logits")}, edges)
 
+    def test_model_explorer(self):
+        self.file("nested.pbtxt", MLP.replace("fc1_bias", "block/0/bias"))
+        collection = json.loads(self.opc("show", "nested.pbtxt", "--as", "model-explorer").stdout)
+        self.assertEqual(collection["label"], "nested.pbtxt")
+        nodes = {n["id"]: n for n in collection["graphs"][0]["nodes"]}
+        self.assertEqual(len(nodes), 16)
+        names = {next(a["value"] for a in n["attrs"] if a["key"] == "name"): n for n in nodes.values()}
+        self.assertEqual((names["block/0/bias"]["namespace"], names["block/0/bias"]["label"]), ("block/0", "bias_add"))
+        edges = [(nodes[e["sourceNodeId"]]["label"], e["sourceNodeOutputId"], e["targetNodeInputId"]) for e in names["fc2"]["incomingEdges"]]
+        self.assertEqual(edges, [("relu", "0", "a_0"), ("fc2_w", "0", "b_0")])
+        self.assertIn({"key": "transpose_b", "value": "true"}, names["fc2"]["attrs"])
+        self.assertEqual(names["fc2"]["outputsMetadata"][0]["attrs"][0], {"key": "tensor_shape", "value": "f32[360,64]"})
+
+    def test_html(self):
+        text = self.opc("show", "mlp.pbtxt", "--as", "html").stdout
+        self.assertEqual(text, self.opc("report", "mlp.pbtxt", "-o", "-").stdout)
+        self.file("open.pbtxt", MLP.replace("dim: 360", "dim: -1"))
+        self.assertIn("<svg", self.opc("show", "open.pbtxt", "--as", "html").stdout)
+        self.opc("show", "mlp.pbtxt", "--as", "html", "--what", "memory", code=2)
+
     def test_names_stay_names(self):
         text = MLP
         for name, hostile in zip(("fc1_bias", "relu1", "fc2", "fc2_bias", "relu2"), HOSTILE):

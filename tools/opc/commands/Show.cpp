@@ -7,9 +7,11 @@
 #include "FactsInput.h"
 #include "FileBytes.h"
 #include "GraphDrawing.h"
+#include "GraphPage.h"
 #include "GraphSelection.h"
 #include "GraphValues.h"
 #include "MeshFlags.h"
+#include "ModelExplorer.h"
 #include "NumberText.h"
 #include "PlanInput.h"
 #include "PrintableText.h"
@@ -164,8 +166,10 @@ public:
     s.options = {
         Option{"--what", 0, "", "which part (default summary)", &what_, true}.oneOf(
             {"summary", "ops", "tensors", "sbp", "boxing", "tasks", "memory", "cost", "phases"}),
-        Option{"--as", 0, "", "how it is shown: svg of the graph or its memory, dot of the graph", &as_, true}.oneOf(
-            {"text", "json", "svg", "dot"}),
+        Option{"--as", 0, "",
+               "how it is shown: svg of the graph or its memory; of the graph dot, html (opc report), model-explorer",
+               &as_, true}
+            .oneOf({"text", "json", "svg", "dot", "html", "model-explorer"}),
         {"--op", 0, "NAME", "this op, input, variable or output alone", &op_, true},
         {"--around", 0, "NAME", "what stands around it", &around_, true},
         Option{"--depth", 0, "N", "how many edges away (default 2)", &depth_}.from(0),
@@ -195,7 +199,7 @@ public:
     if (input.isPlan && !until_.empty()) return usageError("--until needs the graph, and " + input.name + " is a plan");
     if (input.isPlan) return showPlan(invocation, input, registry, !options.shapes.empty());
 
-    const bool planned = what_ == "cost" || what_ == "tasks" || (isDrawing() && options.mesh);
+    const bool planned = what_ == "cost" || what_ == "tasks" || (isDrawing() && options.mesh) || as_ == "html";
     const bool onMesh = options.mesh.has_value();
     Pipeline pipeline(registry, std::move(options));
     bool ok = pipeline.import(input.name, std::move(input.bytes));
@@ -205,7 +209,7 @@ public:
     }
     const bool open = ok && hasOpenInputs(pipeline.facts());
     std::optional<GraphFacts> all;
-    if (ok && planned)
+    if (ok && planned && !(open && as_ == "html"))
       ok = (all = factsOf(&pipeline)).has_value();
     else if (ok && (!open || needsPlan()))
       ok = pipeline.run(what_ == "memory"   ? Phase::kMemory
@@ -240,7 +244,7 @@ private:
     return show(invocation, factsOfPlan(plan), {plan.sizes, plan.sizesOf}, input.name);
   }
 
-  bool isDrawing() const { return as_ == "svg" || as_ == "dot"; }
+  bool isDrawing() const { return as_ != "text" && as_ != "json"; }
   bool needsPlan() const { return what_ == "memory" || what_ == "phases" || what_ == "sbp" || what_ == "boxing"; }
   bool isJson(Invocation &invocation) const { return as_ == "json" || invocation.flags().json; }
 
@@ -249,8 +253,8 @@ private:
     if (as_ == "svg" && what_ != "summary" && what_ != "ops" && what_ != "memory")
       return usageError("there is no drawing of " + what_,
                         "--as svg draws the graph, and with --what memory its memory");
-    if (as_ == "dot" && what_ != "summary" && what_ != "ops")
-      return usageError("--as dot is the graph, not its " + what_);
+    if (isDrawing() && as_ != "svg" && what_ != "summary" && what_ != "ops")
+      return usageError("--as " + as_ + " is the graph, not its " + what_);
     if (op_ && around_) return usageError("--op and --around exclude each other");
     if (depth_ && !around_) return usageError("--depth is how far --around goes", "give --around NAME");
     const bool part = op_ || around_;
@@ -275,6 +279,8 @@ private:
   Outcome<int> show(Invocation &invocation, GraphFacts info, const OpenSizes &open, const std::string &name) const {
     if (op_) OPC_RETURN_IF_ERROR(selectAround(*op_, 0, "--op", &info));
     if (around_) OPC_RETURN_IF_ERROR(selectAround(*around_, depth_.value_or(2), "--around", &info));
+    if (as_ == "html") return write(invocation, graphHtml(info, name));
+    if (as_ == "model-explorer") return write(invocation, jsonText(modelExplorerJson(info, name)));
     if (as_ == "dot") return write(invocation, graphDot(info, name));
     if (as_ == "svg") return write(invocation, what_ == "memory" ? memorySvg(info.memory, name) : graphSvg(info, name));
     if (!isJson(invocation)) {

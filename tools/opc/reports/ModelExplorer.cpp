@@ -1,0 +1,75 @@
+// A graph for Model Explorer.
+// SPDX-License-Identifier: Apache-2.0
+#include "ModelExplorer.h"
+
+#include "FactNodes.h"
+#include "TextParts.h"
+
+#include <algorithm>
+
+namespace opc::cli {
+
+namespace {
+
+/// "blocks/0" of "blocks/0/fc".
+std::string folderOf(const std::string &name) {
+  const size_t slash = name.rfind('/');
+  return slash == std::string::npos ? "" : name.substr(0, slash);
+}
+
+Json attribute(const std::string &key, const std::string &value) { return {{"key", key}, {"value", value}}; }
+
+/// What a node makes: its outputs' types, by number.
+Json outputsOf(const GraphFacts &facts, const FactNode &node) {
+  Json list = Json::array();
+  const auto add = [&](const std::string &port, const std::string &type) {
+    list.push_back({{"id", std::to_string(list.size())},
+                    {"attrs", Json::array({attribute("tensor_shape", type), attribute("__tensor_tag", port)})}});
+  };
+  if (node.kind == NodeKind::kOp)
+    for (const GraphTensor &t : facts.ops[node.index].outputs) add(t.name, tensorTypeText(t));
+  else if (node.kind != NodeKind::kOutput)
+    add("out", node.types);
+  return list;
+}
+
+/// The number of a port among its maker's outputs.
+std::string numberOf(const GraphFacts &facts, const FactNode &maker, const std::string &port) {
+  if (maker.kind != NodeKind::kOp) return "0";
+  const auto &outputs = facts.ops[maker.index].outputs;
+  const auto found = std::find_if(outputs.begin(), outputs.end(), [&](const GraphTensor &t) { return t.name == port; });
+  return std::to_string(found - outputs.begin());
+}
+
+} // namespace
+
+Json modelExplorerJson(const GraphFacts &facts, const std::string &name) {
+  const FactNodes graph(facts);
+  Json nodes = Json::array();
+  for (size_t n = 0; n < graph.size(); ++n) {
+    const FactNode &node = graph.nodes[n];
+    Json edges = Json::array(), attributes = Json::array();
+    for (const FactNode::Operand &o : node.operands) {
+      if (o.producer < 0) continue;
+      const FactNode &maker = graph.nodes[static_cast<size_t>(o.producer)];
+      edges.push_back({{"sourceNodeId", std::to_string(o.producer)},
+                       {"sourceNodeOutputId", numberOf(facts, maker, o.port)},
+                       {"targetNodeInputId", o.slot}});
+    }
+    attributes.push_back(attribute("name", node.name));
+    if (node.kind == NodeKind::kOp)
+      for (const auto &[key, value] : facts.ops[node.index].attrs)
+        attributes.push_back(attribute(key, value.toString()));
+    if (node.range.known()) attributes.push_back(attribute("source", concat(node.range.file, ":", node.range.line)));
+    nodes.push_back({{"id", std::to_string(n)},
+                     {"label", node.kind == NodeKind::kOp ? node.type : node.name},
+                     {"namespace", folderOf(node.name)},
+                     {"incomingEdges", std::move(edges)},
+                     {"attrs", std::move(attributes)},
+                     {"outputsMetadata", outputsOf(facts, node)}});
+  }
+  Json graphs = Json::array({{{"id", name}, {"nodes", std::move(nodes)}}});
+  return {{"label", name}, {"graphs", std::move(graphs)}};
+}
+
+} // namespace opc::cli
