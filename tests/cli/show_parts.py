@@ -122,6 +122,23 @@ class Show(unittest.TestCase):
         self.assertRegex(text, r'<rect class="(s0|s1|B|P)"')
         self.assertNotIn('class="x"', self.opc("show", "mlp.pbtxt", "--as", "svg").stdout)
 
+    def test_picture_of_the_page(self):
+        """docs/images/step.svg is what opc draws: the training step of the digits on a mesh of 2x4."""
+        self.file("step.pbtxt", MLP + read("mlp_loss.pbtxt"))
+        self.opc("grad", "step.pbtxt", "--loss", "loss", "--optimizer", "sgd", "--lr", "0.1", "-o", "train.pbtxt")
+        drawn = self.opc("show", "train.pbtxt", "--mesh", "2x4", "--as", "svg").stdout
+        with open(os.path.join(SOURCE, "docs", "images", "step.svg"), encoding="utf-8") as f:
+            self.assertEqual(drawn, f.read(), "opc show train.pbtxt --mesh 2x4 --as svg -o docs/images/step.svg")
+        # Each transition is named once, and never on a box: a label stands between rows.
+        root = xml.fromstring(drawn)
+        labels = [float(t.get("y")) for t in root.iter(SVG + "text") if t.get("class") == "xt"]
+        rows = {float(r.get("y")) for r in root.iter(SVG + "rect")}
+        self.assertTrue(labels)
+        for y in labels:
+            self.assertFalse([row for row in rows if row < y - 3 < row + 38], y)
+        colours = {r.get("class") for r in root.iter(SVG + "rect")}
+        self.assertLessEqual({"s0", "s1", "P", "b s0", "b B"}, colours)
+
     def test_svg_of_memory(self):
         text = self.opc("show", "mlp.pbtxt", "--what", "memory", "--as", "svg").stdout
         slots = self.json("mlp.pbtxt", "--what", "memory")["memory"]["slots"]

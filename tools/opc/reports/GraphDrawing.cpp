@@ -9,6 +9,7 @@
 
 #include <algorithm>
 #include <map>
+#include <set>
 
 namespace opc::cli {
 
@@ -50,16 +51,23 @@ std::string number(double value) { return roundedText(value, 6); }
 /// What a tensor's transition is called in a drawing.
 std::string transitionText(const MeshFacts::Transition &t) { return t.kind + " " + bytesText(t.bytes); }
 
-/// The class of the state of an op's first output: "(S(0), B) -> (S(0))" gives s0.
+/// The class of the state of an op's first output: "(S(0), B) -> (S(0))" gives s0, "... -> ([B, P])" gives P. A part of
+/// a sum counts before a split, and a split before a copy.
 std::string stateClass(const std::string &signature) {
   const size_t arrow = signature.find("->");
   if (arrow == std::string::npos) return "";
+  std::string found;
+  int depth = 0;
   for (size_t i = arrow + 2; i < signature.size(); ++i) {
-    if (signature[i] == 'P' || signature[i] == 'B') return std::string(1, signature[i]);
-    if (signature[i] == 'S' && i + 2 < signature.size())
-      return std::string("s") + (signature[i + 2] == '0' ? '0' : signature[i + 2] == '1' ? '1' : '2');
+    const char c = signature[i];
+    depth += c == '(' || c == '[' ? 1 : c == ')' || c == ']' ? -1 : 0;
+    if (c == ',' && depth == 1) break; // the next output
+    if (c == 'P') return "P";
+    if (c == 'S' && (found.empty() || found == "B") && i + 2 < signature.size())
+      found = std::string("s") + (signature[i + 2] == '0' ? '0' : signature[i + 2] == '1' ? '1' : '2');
+    if (c == 'B' && found.empty()) found = "B";
   }
-  return "";
+  return found;
 }
 
 class Drawing {
@@ -149,9 +157,12 @@ private:
       else if (crosses)
         *out += " class=\"c\"";
       *out += " d=\"M" + number(x1) + " " + number(y1) + "C" + bend + " " + number(x2) + " " + number(y2) + "\"/>\n";
-      if (moved != transitions_.end())
-        *labels += "<text class=\"xt\" x=\"" + number((x1 + x2) / 2 + 4) + "\" y=\"" + number((y1 + y2) / 2) + "\">" +
-                   markupText(transitionText(*moved->second)) + "</text>\n";
+      if (moved == transitions_.end() || !labelled_.insert(o.tensor).second) continue;
+      // Within a row there are boxes: the label stands above them.
+      const bool flat = from.row == to.row;
+      const double y = flat ? std::min(y1, y2) - kBoxHeight / 2.0 - 6 : (y1 + y2) / 2;
+      *labels += "<text class=\"xt\" x=\"" + number((x1 + x2) / 2 + 4) + "\" y=\"" + number(y) + "\">" +
+                 markupText(transitionText(*moved->second)) + "</text>\n";
     }
   }
 
@@ -198,6 +209,7 @@ private:
   const NodeMarks &marks_;
   const FactNodes graph_;
   const GraphLayout layout_;
+  std::set<std::string> labelled_;                                   // tensors whose transition has been named
   std::map<std::string, std::string> states_;                        // by op
   std::map<std::string, const MeshFacts::Transition *> transitions_; // by tensor
 };

@@ -19,6 +19,7 @@ constexpr const char *kStyle = R"(<style>
 :root{color-scheme:light dark;--line:#d0d7de;--soft:#f6f8fa;--link:#0969da}
 @media(prefers-color-scheme:dark){:root{--line:#30363d;--soft:#161b22;--link:#4493f8}}
 body{font:14px system-ui,sans-serif;margin:16px;background:Canvas;color:CanvasText}
+section{scroll-margin-top:140px}
 h1{font-size:18px;margin:0 0 4px}h2{font-size:15px}p{margin:4px 0 12px}
 [role=tablist]{border-bottom:1px solid var(--line);margin-bottom:12px}
 [role=tab]{font:inherit;background:none;color:inherit;border:0;border-bottom:3px solid transparent;padding:8px 14px;cursor:pointer}
@@ -61,7 +62,9 @@ for (const search of document.querySelectorAll(".search"))
       row.hidden = !row.textContent.toLowerCase().includes(wanted);
   });
 document.querySelector("[role=tablist]").hidden = false;
-if (tabs.length) select(tabs[0], false);
+const named = () => tabs.find(t => "#" + t.getAttribute("aria-controls") === location.hash);
+if (tabs.length) select(named() || tabs[0], false);
+addEventListener("hashchange", () => { if (named()) select(named(), false); });
 document.documentElement.dataset.ready = "yes";
 </script>
 )";
