@@ -71,6 +71,7 @@ struct Lock {
   std::set<LockSection> damaged;  // whose text is not what the file says that it is
   /// Ops of the forward pass in `ops`, of the others in `grad`; of a tensor what the section tensors says.
   GraphFacts facts;
+  std::string schedule; // SHA-256 of the kernels and streams in the order of execution
   NumericFacts numerics;
   std::vector<LockedWarning> warnings;
   std::map<std::string, std::string> tensorTypes; // what the section tensors says, by tensor

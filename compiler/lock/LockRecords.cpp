@@ -229,7 +229,8 @@ void addTransition(const Json &record, GraphFacts *facts) {
   facts->mesh.transitions.push_back(std::move(t));
 }
 
-std::vector<Json> taskRecords(const GraphFacts &facts) {
+std::vector<Json> taskRecords(const Lock &lock) {
+  const GraphFacts &facts = lock.facts;
   const GraphOrder order(facts);
   std::vector<const GraphTask *> tasks;
   for (const GraphTask &t : facts.tasks) tasks.push_back(&t);
@@ -238,6 +239,10 @@ std::vector<Json> taskRecords(const GraphFacts &facts) {
     return x != y ? x < y : std::tie(a->op, a->kernel, a->stream) < std::tie(b->op, b->kernel, b->stream);
   });
   std::vector<Json> records;
+  if (!lock.schedule.empty()) {
+    const Json schedule = {{"schedule", lock.schedule}};
+    records.push_back(schedule);
+  }
   for (const GraphTask *t : tasks) {
     Json record = {{"op", t->op}, {"kernel", t->kernel}};
     if (t->stream) record["stream"] = t->stream;
@@ -352,7 +357,7 @@ std::vector<Json> recordsOf(const Lock &lock, LockSection section) {
   case LockSection::kSbp: return stateRecords(lock.facts);
   case LockSection::kBoxing: return boxingRecords(lock.facts);
   case LockSection::kGrad: return gradRecords(lock.facts);
-  case LockSection::kTasks: return taskRecords(lock.facts);
+  case LockSection::kTasks: return taskRecords(lock);
   case LockSection::kCost: return costRecords(lock.facts);
   case LockSection::kNumerics: return numericRecords(lock.numerics);
   case LockSection::kDiagnostics: break;
@@ -372,6 +377,10 @@ void addRecord(const Json &record, LockSection section, Lock *lock) {
   case LockSection::kBoxing: return addTransition(record, &lock->facts);
   case LockSection::kGrad: return addGradient(record, &lock->facts);
   case LockSection::kTasks:
+    if (record.contains("schedule")) {
+      lock->schedule = record.at("schedule").get<std::string>();
+      return;
+    }
     lock->facts.tasks.push_back({record.at("op").get<std::string>(), record.at("kernel").get<std::string>(),
                                  record.value("stream", uint32_t{0})});
     return;

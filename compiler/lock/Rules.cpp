@@ -59,6 +59,7 @@ const std::vector<Rule> &allRules() {
       {"KERNEL_CHANGED", kCost, warning, LockSection::kTasks, "an op is computed by another kernel"},
       {"WARNING_ADDED", kCost, warning, LockSection::kDiagnostics,
        "the compiler warns of something that it did not warn of"},
+      {"SCHEDULE_CHANGED", kExact, error, LockSection::kTasks, "kernels run in another order"},
       {"NONDETERMINISTIC", kAlways, error, {}, "two compilations, or two runs, of one graph differ (--twice)"},
       {"GRAPH_INVALID", kAlways, error, {}, "the graph cannot be compiled"},
       {"RUN_FAILED", kAlways, error, {}, "the graph cannot be run"},

@@ -188,6 +188,12 @@ class Changes(Checks):
         self.assertEqual([(f["rule"], f["source"]["line"]) for f in found], [("GRAPH_INVALID", 4)])
         self.assertIn("OPC0201", found[0]["message"])
 
+    def test_a_kernel_that_is_missing(self):
+        self.write("g.pbtxt", GRAPH.replace("kFloat", "kInt8"))
+        found = self.findings("g.pbtxt", code=4)
+        self.assertEqual([(f["rule"], f["source"]["line"]) for f in found], [("GRAPH_INVALID", 3)])
+        self.assertTrue(found[0]["message"].startswith("OPC0411"))
+
     def test_a_kernel_that_fails(self):
         self.write("g.pbtxt", FAILS)
         self.assertEqual(self.rules("g.pbtxt", code=5), {"RUN_FAILED"})
@@ -212,6 +218,20 @@ class Options(Checks):
         self.write("g.pbtxt", GRAPH.replace('"relu"', '"tanh"'))
         self.check("g.pbtxt", "--use", "INTERFACE")
         self.assertLessEqual({"OP_TYPE_CHANGED", "NUMERIC_MISMATCH"}, self.rules("g.pbtxt", "--use", "SEMANTIC"))
+
+    def test_exact(self):
+        lock = self.locked()
+        order = json.loads(lock)["tasks"][0]["schedule"]
+        self.write("g.opc.lock", relocked(lock.replace(order, "0" * 16)))
+        self.check("g.pbtxt")
+        self.assertEqual(self.rules("g.pbtxt", "--use", "EXACT"), {"SCHEDULE_CHANGED"})
+
+    def test_doubts(self):
+        dead = 'op { name: "dead" user_conf { op_type_name: "abs" input { key: "x" value { s: "fc/out_0" } } } }\n'
+        self.write("g.pbtxt", GRAPH.replace('op { name: "y"', dead + 'op { name: "y"'))
+        done = self.check("g.pbtxt", "--update")
+        self.assertIn("warning[DEAD_OP]: op dead: nothing that the graph gives depends on it\n  --> g.pbtxt:5:1", done.stdout)
+        self.check("g.pbtxt")
 
     def test_left_out(self):
         self.changed("fc", "dense")

@@ -47,6 +47,7 @@ Lock sample() {
   t.kind = "all_gather", t.from = "S(0)", t.to = "B", t.meshDim = 0, t.bytes = 96;
   f.mesh.transitions = {t};
   f.tasks = {{"a", "cpu/exp/f32", 0}, {"b", "cpu/relu/f32", 1}};
+  lock.schedule = "0123456789abcdef";
   f.costs = {12, 48, 96, 4096, 64, 2};
   OutputValues out;
   out.name = "y", out.dtype = kFloat, out.shape = {2, 3};
@@ -78,6 +79,7 @@ TEST_CASE("A lock that is written is read back, byte for byte", "[lock]") {
   CHECK(read->facts.ops.at(1).outputs.at(0).shape == Shape({2, 3}));
   CHECK(read->facts.mesh.transitions.at(0).bytes == 96);
   CHECK(read->facts.tasks.at(1).stream == 1);
+  CHECK(read->schedule == "0123456789abcdef");
   CHECK(read->facts.costs.peakBytes == 4096);
   CHECK(read->numerics.outputs.at(0).mean == 1.0 / 3);
   CHECK(std::isinf(read->numerics.outputs.at(0).samples.at(1)));

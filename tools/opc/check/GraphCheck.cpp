@@ -119,9 +119,9 @@ private:
     checked_.isWhole = made.exitCode == kExitOk;
     warnings_ = std::move(made.warnings);
     checked_.plan = std::move(made.plan);
+    checked_.now = std::move(made.lock);
     if (checked_.isWhole)
       for (GraphFinding &f : lintGraph(checked_.now.facts)) checked_.report.findings.push_back(std::move(f));
-    checked_.now = std::move(made.lock);
   }
 
   /// The graph that it is checked against, compiled and run as this one is. Of a revision the graph's bytes alone are
@@ -192,6 +192,11 @@ private:
     listRules(compared);
     for (GraphFinding &f : compareGraphs(old.facts, now.facts, options).findings)
       checked_.report.findings.push_back(std::move(f));
+    if (has(LockSection::kTasks) && old.schedule != now.schedule && !old.schedule.empty()) {
+      GraphFinding &f = add("SCHEDULE_CHANGED", "kernels run in another order");
+      f.expected = old.schedule;
+      f.found = now.schedule;
+    }
     if (has(LockSection::kNumerics))
       for (GraphFinding &f : compareOutputs(old.numerics, now.numerics, settings_.tolerance)) {
         f.range = rangeOfOutput(f.op);

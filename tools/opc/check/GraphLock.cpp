@@ -62,6 +62,9 @@ private:
     whole.costs.bytes = facts.costs.bytes;
     facts.costs = whole.costs;
     shortenAttributes(&facts);
+    std::string order;
+    for (const GraphTask &t : facts.tasks) order += t.kernel + " " + std::to_string(t.stream) + "\n";
+    made_.lock.schedule = sha256(order).substr(0, 16);
     for (const Diagnostic &d : pipeline_.diagnostics()) {
       if (d.severity != Severity::kWarning) continue;
       made_.warnings.push_back(d);

@@ -44,6 +44,8 @@ void accept(const UpdateFlags &flags, CheckedGraph *graph) {
     // What is of no section is of the lock itself, which any update mends.
     const Rule *rule = findRule(f.rule);
     if (rule && rule->section && !flags.sections.count(*rule->section)) continue;
+    // A doubt is about the graph by itself, whatever its lock says.
+    if (rule && f.severity == Severity::kWarning && (!rule->section || rule->severity == Severity::kError)) continue;
     f.severity = Severity::kNote;
     f.message = rule && rule->section ? "accepted: " + f.message : "wrote " + lockPathOf(graph->report.graph);
     f.help.clear();
