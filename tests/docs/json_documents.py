@@ -141,6 +141,14 @@ class Documents(unittest.TestCase):
         document = self.check("diff", "diff", self.graph, changed, "--mesh", "2", "--as", "json", code=1)
         self.assertEqual({f["kind"] for f in document["findings"]} & {"names", "structural"}, {"names", "structural"})
 
+    def test_bench(self):
+        self.check("bench", "bench", self.graph, "--fill", "ones", "--rounds", "6", "--json", "--save", "times.json")
+        with open(self.path("times.json"), encoding="utf-8") as f:
+            validate(json.load(f), "bench")
+        for baseline in (self.graph, "times.json"):
+            self.assertEqual(self.check("bench", "bench", self.graph, "--fill", "ones", "--rounds", "6", "--json", "--baseline", baseline,
+                                        "--tolerance", "1000")["baseline"]["paired"], baseline == self.graph)
+
     def test_first_difference(self):
         folder = self.path("captured")
         self.opc("run", self.graph, "--fill", "ones", "--capture", f"*={folder}", "--print", "none", "--no-simplify")

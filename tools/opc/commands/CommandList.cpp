@@ -18,6 +18,7 @@ const std::vector<CommandEntry> &commandList() {
       {"ops", "list or describe registered operators and kernels", makeOpsCommand},
       {"plugin", "check a plugin library", makePluginCommand},
       {"verify", "prove or refute the SBP signatures of operators", makeVerifyCommand},
+      {"bench", "measure a graph, also beside another one", makeBenchCommand},
       {"debug", "find the op at which two runs part; make a failing graph smaller", makeDebugCommand},
       {"sdk", "flags for compiling and linking a plugin", makeSdkCommand},
       {"python", "where the Python package is", makePythonCommand},

@@ -17,6 +17,7 @@ std::unique_ptr<Command> makeShowCommand();
 std::unique_ptr<Command> makeReportCommand();
 std::unique_ptr<Command> makeVerifyCommand();
 std::unique_ptr<Command> makeDebugCommand();
+std::unique_ptr<Command> makeBenchCommand();
 std::unique_ptr<Command> makeOpsCommand();
 std::unique_ptr<Command> makePluginCommand();
 std::unique_ptr<Command> makeSdkCommand();

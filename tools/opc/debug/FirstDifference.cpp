@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "FirstDifference.h"
 
+#include "GitFiles.h"
 #include "NumberText.h"
 #include "OutputFiles.h"
 #include "RunComparison.h"
@@ -143,7 +144,7 @@ private:
     }
     std::error_code error;
     if (fs::is_directory(way, error)) return readFolder(way);
-    OPC_ASSIGN_OR_RETURN(GraphInput other, readGraphInput(way));
+    OPC_ASSIGN_OR_RETURN(GraphInput other, readGraphOrRevision(way));
     if (other.isPlan) return runReference(other.bytes, "the plan " + other.name, sameAs);
     Outcome<std::string> plan = planned_->planner->referencePlan(other);
     if (!plan) return plan.status();
@@ -302,7 +303,8 @@ Status FirstDifferenceOptions::check(const Invocation &invocation, const std::st
   if (!run.compile.sizes.empty())
     return usageError("first-diff looks at one size, not at a range", "give a fixed one: --shape x=8,784");
   std::error_code error;
-  if (reference != "plain" && reference != "one-thread" && reference != "f64" && !fs::exists(reference, error))
+  if (reference != "plain" && reference != "one-thread" && reference != "f64" && !gitObjectOf(reference) &&
+      !fs::exists(reference, error))
     return usageError("--reference takes plain, one-thread, f64, or a plan, graph or folder that exists, not '" +
                       reference + "'");
   OPC_RETURN_IF_ERROR(rtol.parse(rtolTexts_, "--rtol"));

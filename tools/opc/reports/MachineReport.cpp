@@ -87,8 +87,9 @@ MachineReport inspectMachine() {
     report.findings.push_back({section, name, value, problem});
   };
 
-  std::string model = procField("/proc/cpuinfo", "model name");
-  add("processor", "model", model.empty() ? "unknown" : model);
+  report.processor = procField("/proc/cpuinfo", "model name");
+  if (report.processor.empty()) report.processor = "unknown";
+  add("processor", "model", report.processor);
   std::string features;
 #ifdef __x86_64__
   __builtin_cpu_init();

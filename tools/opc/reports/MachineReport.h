@@ -14,6 +14,7 @@ struct MachineReport {
   };
   std::vector<Finding> findings; // grouped by section
   bool hasNvidia = false;
+  std::string processor; // its name; "unknown" when the system does not say
 };
 
 /// Looks at files and at the process; runs no program and changes nothing.

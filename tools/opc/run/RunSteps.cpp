@@ -133,7 +133,7 @@ Outcome<PlannedRun> planRun(RunContext &c) {
   OPC_ASSIGN_OR_RETURN(planned.inputs, o.values.open());
   OPC_RETURN_IF_ERROR(o.expect.open());
   OPC_RETURN_IF_ERROR(o.cut.open());
-  OPC_ASSIGN_OR_RETURN(planned.input, readGraphInput(o.graph));
+  OPC_ASSIGN_OR_RETURN(planned.input, readGraphOrRevision(o.graph));
   if (planned.input.isPlan && !o.reference.empty())
     return usageError("--reference needs the graph, and " + planned.input.name + " is a plan");
   OPC_ASSIGN_OR_RETURN(Registry registry, c.invocation.loadRegistry(o.graph));
