@@ -15,6 +15,7 @@ StatusCode classOf(const std::string &code) {
     StatusCode status;
   } kClasses[] = {{1, 99, StatusCode::kUsage},
                   {110, 110, StatusCode::kUnsupported},
+                  {312, 312, StatusCode::kUnsupported},
                   {400, 499, StatusCode::kUnsupported},
                   {901, 901, StatusCode::kInternal}};
   constexpr size_t kPrefix = 3; // "OPC"

@@ -86,6 +86,31 @@ class Locks(Checks):
         self.check("g.pbtxt", "--update")  # mends it
         self.assertEqual(self.read("g.opc.lock"), lock)
 
+    def test_a_hostile_lock(self):
+        """Anybody may have written it: nothing takes long, nothing ends the process."""
+        lock = self.locked()
+        for text in ("[" * 2_000_000, '{"a":' * 500_000, '{"opc_lock":1e999}', '{"opc_lock":99999999999999999999}', '{"opc_lock":-1}',
+                     lock.replace('"seed":0', '"seed":"0"'), lock.replace('"f32[4,3]"', '"f32[' + "1," * 100 + '1]"'),
+                     lock.replace('"in":{"a_0":"x/out"', '"in":{"a_0":7'), lock.replace('"ops":[', '"ops":[7,'), "\0" * 1000, "\xff\xfe"):
+            self.assertNotEqual(text, lock)
+            self.write("g.opc.lock", text)
+            self.assertEqual(self.rules("g.pbtxt", code=3), {"LOCK_DAMAGED"}, text[:80])
+        for mesh in ("1048576", "1024x1024", "0", "-1", "2x", "x"):
+            self.write("g.opc.lock", lock.replace('"target":{"device":"cpu"}', '"target":{"device":"cpu","mesh":"%s"}' % mesh))
+            self.assertIn("LOCK_STALE", self.rules("g.pbtxt"))
+
+    def test_the_range_of_the_lock(self):
+        """A lock that says other inputs is checked with these: x in [2, 3) in place of [-1, 1)."""
+        self.locked()
+        lock = json.loads(self.read("g.opc.lock"))
+        self.assertEqual(lock["numerics"][0], {"seed": 0, "low": -1.0, "high": 1.0})
+        self.write("g.opc.lock", relocked(self.read("g.opc.lock").replace('"low":-1.0,"high":1.0', '"low":2.0,"high":3.0')))
+        self.assertEqual(self.rules("g.pbtxt"), {"NUMERIC_MISMATCH"})
+        self.check("g.pbtxt", "--update=numerics")
+        self.check("g.pbtxt")
+        for sample in json.loads(self.read("g.opc.lock"))["numerics"][1]["samples"]:
+            self.assertTrue(3 <= sample <= 4.5)  # half the sum of three numbers
+
     def test_a_newer_lock(self):
         lock = self.locked()
         self.write("g.opc.lock", lock.replace('"opc_lock":1', '"opc_lock":2'))
@@ -225,6 +250,11 @@ class Options(Checks):
         self.write("g.opc.lock", relocked(lock.replace(order, "0" * 16)))
         self.check("g.pbtxt")
         self.assertEqual(self.rules("g.pbtxt", "--use", "EXACT"), {"SCHEDULE_CHANGED"})
+
+    def test_what_does_not_fit_here(self):
+        self.locked()
+        found = self.findings("g.pbtxt", "--mesh", "2", "--device-memory", "64", code=4)
+        self.assertTrue(found[0]["message"].startswith("OPC0312"))
 
     def test_doubts(self):
         dead = 'op { name: "dead" user_conf { op_type_name: "abs" input { key: "x" value { s: "fc/out_0" } } } }\n'

@@ -19,6 +19,8 @@ namespace opc::cli {
 
 namespace {
 
+constexpr int64_t kMostDevices = 1024; // of a lock's mesh; --mesh may name more
+
 class GraphChecker {
 public:
   GraphChecker(const Registry &registry, const CheckSettings &settings, const std::string &path)
@@ -88,8 +90,11 @@ private:
     }
     if (!checked_.locked || checked_.locked->target.mesh.empty()) return;
     const auto dims = parseMesh(checked_.locked->target.mesh);
-    if (!dims) {
-      add("LOCK_STALE", "the lock is for the mesh '" + checked_.locked->target.mesh + "', which is none",
+    // Anybody may have written the lock, and a plan for a million devices takes its time.
+    if (!dims || Placement::dense(*dims).size() > kMostDevices) {
+      add("LOCK_STALE",
+          "the lock is for the mesh '" + checked_.locked->target.mesh + "', which is none of at most " +
+              std::to_string(kMostDevices) + " devices",
           "opc check " + path_ + " --update --mesh 2x4");
       return;
     }
@@ -104,8 +109,10 @@ private:
     request.options.maxErrors = 1000;
     request.runs = settings_.runs;
     request.threads = settings_.threads;
-    if (checked_.locked && checked_.locked->sections.count(LockSection::kNumerics))
-      request.seed = checked_.locked->numerics.seed;
+    if (checked_.locked && checked_.locked->sections.count(LockSection::kNumerics)) {
+      request.inputs = checked_.locked->numerics;
+      request.inputs.outputs.clear();
+    }
     Result<GraphInput> input = readGraphInput(path_);
     if (!input || input->isPlan) {
       add("GRAPH_INVALID", input ? path_ + " is a plan, and graphs are checked" : input.status().message(),

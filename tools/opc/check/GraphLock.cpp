@@ -83,7 +83,7 @@ private:
   }
 
   void run(const std::string &plan) {
-    made_.lock.numerics.seed = request_.seed;
+    made_.lock.numerics = request_.inputs;
     const Status status = runOutputs(plan, registry_, request_.threads, &made_.lock.numerics);
     if (status.isOk()) return;
     GraphFinding f;

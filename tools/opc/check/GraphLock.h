@@ -15,8 +15,8 @@ namespace opc::cli {
 struct LockRequest {
   CompileOptions options;
   LockTarget target;
-  bool runs = true; // the section numerics
-  uint64_t seed = 0;
+  bool runs = true;    // the section numerics
+  NumericFacts inputs; // seed and range
   int threads = 1;
 };
 
