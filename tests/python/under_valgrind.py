@@ -1,6 +1,6 @@
 """Threads that run operators in Python, and their ends, under valgrind: errors and lost memory with a frame of opc in them.
 
-usage: OPC_BUILD_DIR=build python3 tests/python/under_valgrind.py      needs valgrind; ten minutes; it is no test of ctest"""
+usage: OPC_BUILD_DIR=build python3 tests/python/under_valgrind.py      needs valgrind; two minutes; it is no test of ctest"""
 # SPDX-License-Identifier: Apache-2.0
 import os
 import re
@@ -46,6 +46,7 @@ def run(ending, folder):
 
 
 if __name__ == "__main__":
+    signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell's background has it ignored, which children inherit
     with tempfile.TemporaryDirectory() as scratch:
         chosen = sys.argv[1:] or ["return", "end", "exception", "interrupt"]
         sys.exit(any([run(ending, scratch) for ending in chosen]))
