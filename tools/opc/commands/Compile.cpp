@@ -4,6 +4,7 @@
 
 #include "Calibration.h"
 #include "CompileReport.h"
+#include "ErrorCatalog.h"
 #include "GraphInput.h"
 #include "GraphOutput.h"
 #include "Log.h"
@@ -15,7 +16,10 @@
 #include "Session.h"
 #include "ShapeFlags.h"
 #include "SimulationReport.h"
+#include "TextParts.h"
 #include "TextTable.h"
+
+#include <algorithm>
 
 namespace opc::cli {
 
@@ -51,6 +55,8 @@ public:
         {"--calibrate", 0, "FILE",
          "measure this machine, with the plan's ranks and ops, and write it as a cluster file", &calibrate_, true},
         {"--simulate-trace", 0, "FILE", "the simulated step for chrome://tracing", &simulateTrace_, true},
+        {"--Werror", 0, "[=CODE,...]", "warnings are errors: all of them, or those with these codes",
+         &warningsAsErrors_},
         Option{"--max-errors", 0, "N", "report at most N errors (default 20)", &maxErrors_}.from(1)};
     for (Option &o : mesh_.options()) s.options.push_back(std::move(o));
     s.details =
@@ -107,6 +113,8 @@ public:
     if (!compiled) return failureOf(pipeline);
     const std::string result = pipeline.emit(what_);
     if (pipeline.errorCount()) return failureOf(pipeline);
+    if (const size_t warnings = fatalWarnings(pipeline.diagnostics()).size())
+      return Failure(fatalWarnings(pipeline.diagnostics()), warnings, StatusCode::kInvalidGraph, pipeline.source());
     invocation.showFindings(pipeline.diagnostics(), pipeline.source());
     if (!dumped) return dumped;
 
@@ -186,6 +194,7 @@ private:
     }
     if (output_ == "-" && !text && Terminal::stdoutIsTerminal())
       return usageError("a " + emit_ + " is binary and standard output is a terminal", "give -o FILE");
+    OPC_RETURN_IF_ERROR(readFatalWarnings());
     options_.maxErrors = static_cast<size_t>(maxErrors_);
     OPC_ASSIGN_OR_RETURN(GivenShapes given, parseShapeFlags(shapes_));
     options_.shapes = std::move(given.shapes);
@@ -198,6 +207,33 @@ private:
     OPC_ASSIGN_OR_RETURN(std::optional<MeshRequest> mesh, mesh_.request());
     options_.mesh = mesh;
     return Status::ok();
+  }
+
+  Status readFatalWarnings() {
+    if (warningsAsErrors_.empty() || warningsAsErrors_ == "true") return Status::ok();
+    std::vector<std::string> known;
+    for (const ErrorTopic &topic : errorTopics()) known.push_back(topic.name);
+    for (const std::string &code : splitAt(warningsAsErrors_, ',')) {
+      if (std::find(known.begin(), known.end(), code) == known.end())
+        return usageError("--Werror takes codes of warnings, and '" + code + "' is none",
+                          didYouMean(code, known, "--Werror=OPC0315, or --Werror for all of them"));
+      fatalCodes_.push_back(code);
+    }
+    return Status::ok();
+  }
+
+  /// The findings as errors, when one of them is a warning that --Werror means; else none.
+  std::vector<Diagnostic> fatalWarnings(const std::vector<Diagnostic> &findings) const {
+    std::vector<Diagnostic> fatal;
+    for (Diagnostic d : findings) {
+      const bool isMeant =
+          warningsAsErrors_ == "true" || std::find(fatalCodes_.begin(), fatalCodes_.end(), d.code) != fatalCodes_.end();
+      if (d.severity != Severity::kWarning || !isMeant) continue;
+      d.severity = Severity::kError;
+      d.notes.push_back("a warning, and an error by --Werror");
+      fatal.push_back(std::move(d));
+    }
+    return fatal;
   }
 
   /// No output replaces what is read, or another output.
@@ -244,8 +280,9 @@ private:
     invocation.note(line + "; wrote " + output_ + " (" + bytesText(bytes) + ")");
   }
 
-  std::string mode_ = "train", output_, to_, emit_, dump_, stats_, simulate_, simulateTrace_, calibrate_;
-  std::vector<std::string> shapes_, until_;
+  std::string mode_ = "train", output_, to_, emit_, dump_, stats_, simulate_, simulateTrace_, calibrate_,
+              warningsAsErrors_;
+  std::vector<std::string> shapes_, until_, fatalCodes_;
   MeshFlags mesh_;
   CompileOptions options_;
   bool noFuse_ = false, verifyEach_ = false;
