@@ -182,6 +182,40 @@ class Changes(Checks):
         self.write("opc.toml", '[tolerance]\ny = { metric = "max<=1e-4" }\n')
         self.assertIn("NUMERIC_MISMATCH", self.rules("g.pbtxt"))
 
+    def test_a_warning_that_is_new(self):
+        with open(os.path.join(SOURCE, "tests", "cli", "Inputs", "attention_block.pbtxt"), encoding="utf-8") as f:
+            text = f.read()
+        self.locked(text)
+        self.assertEqual(json.loads(self.read("g.opc.lock"))["diagnostics"], [])
+        self.write("g.pbtxt", text.replace("at_double: 1e-5", "at_double: 0"))
+        found = {f["rule"]: f for f in self.findings("g.pbtxt")}
+        self.assertEqual((found["WARNING_ADDED"]["severity"], found["WARNING_ADDED"]["source"]["line"]), ("warning", 7))
+        self.assertIn("OPC0212", found["WARNING_ADDED"]["message"])
+        self.check("g.pbtxt", "--update=diagnostics", code=1)
+        self.assertNotIn("WARNING_ADDED", self.rules("g.pbtxt"))
+        self.write("g.pbtxt", text)
+        self.assertNotIn("WARNING_ADDED", self.rules("g.pbtxt", code=0))
+
+    def test_gradients(self):
+        """Gradients that are not asked for any more: their outputs are gone, and ops of the backward pass with them."""
+        def grad(*flags):
+            return subprocess.run([OPC, "grad", os.path.join(DIGITS, "mlp.pbtxt"), "--loss", "logits", "-o", "-", *flags],
+                                  capture_output=True, text=True, check=True).stdout
+
+        self.locked(grad("--wrt", "fc*_w"))
+        self.assertTrue(any(r.get("role") == "backward" for r in json.loads(self.read("g.opc.lock"))["grad"]))
+        self.write("g.pbtxt", grad("--wrt", "fc1_w"))
+        self.assertLessEqual({"OUTPUT_REMOVED", "GRAD_CHANGED"}, self.rules("g.pbtxt"))
+
+    def test_states(self):
+        """A pin that is new: signatures and transfers differ, and a lock of the mesh says where."""
+        self.write("g.pbtxt", GRAPH)
+        self.check("g.pbtxt", "--update", "--mesh", "2")
+        found = self.findings("g.pbtxt", "--mesh", "2", "--sbp", "w=S(1)", "--sbp", "x=B")
+        self.assertIn(("SBP_CHANGED", 3), {(f["rule"], f["source"] and f["source"]["line"]) for f in found})
+        self.assertNotIn("NUMERIC_MISMATCH", {f["rule"] for f in found})
+        self.check("g.pbtxt", "--mesh", "2", "--sbp", "w=S(1)", "--sbp", "x=B", "--use", "SEMANTIC")
+
     def test_nonfinite(self):
         self.assertIn("NONFINITE", {f[0] for f in self.changed('"relu"', '"log"')})
 
