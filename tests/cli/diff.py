@@ -2,6 +2,8 @@
 # SPDX-License-Identifier: Apache-2.0
 import json
 import os
+import random
+import re
 import shutil
 import subprocess
 import tempfile
@@ -148,6 +150,42 @@ class Diff(unittest.TestCase):
         self.opc("diff", "mesh.opc.lock", "a.pbtxt", code=3)
         self.opc("compile", "a.pbtxt", "-o", "a.plan")
         self.assertIn("a lock file has the ops as they are written", self.opc("diff", "a.opc.lock", "a.plan", code=2).stderr)
+
+    def test_locks_that_no_compiler_wrote(self):
+        """Cycles, ops that read themselves, names that occur twice, tensors that nobody makes: compared, or refused."""
+        self.opc("check", "a.pbtxt", "--update")
+        with open(os.path.join(self.folder, "a.opc.lock"), encoding="utf-8") as f:
+            lock = json.load(f)
+        names = sorted(set(re.findall(r'"(\w+(?:/\w+)?)"', json.dumps([lock["interface"], lock["ops"]]))))
+        chance = random.Random(5)
+        codes = set()
+        for trial in range(60):
+            document = json.loads(json.dumps(lock))
+            for _ in range(chance.randint(1, 6)):
+                section = document[chance.choice(["interface", "ops", "tensors"])]
+                record = chance.choice(section)
+                kind = chance.randrange(5)
+                if kind == 0:
+                    section.append(dict(record))
+                elif kind == 1:
+                    section.remove(record)
+                elif kind == 2:
+                    chance.shuffle(section)
+                else:
+                    key = chance.choice(list(record))
+                    if isinstance(record[key], str):
+                        record[key] = chance.choice(names)
+                    elif isinstance(record[key], dict) and record[key] and kind == 3:
+                        record[key][chance.choice(list(record[key]))] = chance.choice(names)
+                if not section:
+                    section.append(dict(record))
+            self.file("odd.opc.lock", '{"opc_lock"' + json.dumps(document).split('{"opc_lock"', 1)[1])
+            shown = chance.choice(["text", "json", "svg", "html"])
+            for pair in (("odd.opc.lock", "a.pbtxt"), ("a.pbtxt", "odd.opc.lock")):
+                done = subprocess.run([OPC, "diff", *pair, "--as", shown], capture_output=True, text=True, timeout=60, cwd=self.folder)
+                self.assertIn(done.returncode, (0, 1, 3), (trial, pair, shown, done.stderr))
+                codes.add(done.returncode)
+        self.assertIn(1, codes)
 
     def test_meshes(self):
         self.file("b.pbtxt", MLP.replace("dim: 128 dim: 64", "dim: 4096 dim: 64").replace("dim: 128 }", "dim: 4096 }").replace("dim: 64 dim: 128", "dim: 64 dim: 4096"))
