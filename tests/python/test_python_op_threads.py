@@ -116,8 +116,6 @@ class Ends(unittest.TestCase):
             self.assertEqual(errors.count("Traceback"), 1, errors)
 
     def test_ctrl_c_ends_it(self):
-        # In the background of a shell it is ignored, and children inherit that.
-        self.addCleanup(signal.signal, signal.SIGINT, signal.signal(signal.SIGINT, signal.default_int_handler))
         for _ in range(3):
             code, _, errors = self.ends("interrupt")
             self.assertEqual(code, -signal.SIGINT, errors)

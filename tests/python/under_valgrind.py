@@ -10,7 +10,8 @@ import sys
 import tempfile
 import time
 
-from test_python_op_threads import program
+sys.path.insert(0, os.path.join(os.environ["OPC_BUILD_DIR"], "python"))
+from test_python_op_threads import program  # noqa: E402
 
 #: Python and numpy keep much until the process ends; what is asked is what opc's frames have lost or touched.
 VALGRIND = ["valgrind", "--leak-check=full", "--show-leak-kinds=definite", "--num-callers=60", "--fair-sched=yes"]
