@@ -103,7 +103,7 @@ class Training(ScratchTest):
             opc.train(wild, {"x": X, "t": T}, steps=5, save=ck)
         self.assertEqual(caught.exception.code, "OPC0621")
         with self.assertRaises(opc.ExecutionError):
-            opc.train(wild, {"x": X, "t": T}, steps=5, stop_on_nan=True)
+            opc.train(wild, {"x": X, "t": T}, steps=5, stop_on="nan,inf")
         with open(ck, "rb") as f:
             self.assertEqual(f.read(), before)
 

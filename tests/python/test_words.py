@@ -52,7 +52,7 @@ class Words(ScratchTest):
         self.assertIn("leave out seed=", self.message(lambda: opc.train(step(), data, steps=4, seed=4, resume=ck), "OPC0712"))
         self.assertIn("weights=", self.message(lambda: opc.train(step(), {"x": X + 1, "t": T}, steps=4, resume=ck), "OPC0712"))
         wild = forward().training_step("loss", opc.optim.SGD(1e38))
-        self.assertIn("clip_norm=", self.message(lambda: opc.train(wild, {"x": X * 1e20, "t": T}, steps=5, stop_on_nan=True), "OPC0621"))
+        self.assertIn("opc run --trap nan,inf finds", self.message(lambda: opc.train(wild, {"x": X * 1e20, "t": T}, steps=5, stop_on="nan,inf"), "OPC0621"))
 
     def test_no_message_is_pybind_s(self):
         g, program = forward(), forward().compile()

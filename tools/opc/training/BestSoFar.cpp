@@ -8,6 +8,14 @@
 
 namespace opc::cli {
 
+std::optional<BestMetric> readBestMetric(const std::string &text) {
+  const size_t colon = text.rfind(':');
+  const std::string end = colon == std::string::npos ? "" : text.substr(colon + 1);
+  BestMetric best{text, end == "max"};
+  if (end == "max" || end == "min") best.name = text.substr(0, colon);
+  return best.name.empty() ? std::nullopt : std::optional(best);
+}
+
 bool BestSoFar::look(double value, int64_t step) {
   const bool isBetter = std::isfinite(value) && (step_ < 0 || (metric_.isLargest ? value > value_ : value < value_));
   since_ = isBetter ? 0 : since_ + 1;

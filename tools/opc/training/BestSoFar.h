@@ -9,6 +9,9 @@
 
 namespace opc::cli {
 
+/// "loss", "val.accuracy:max"; nothing for what names no number.
+std::optional<BestMetric> readBestMetric(const std::string &text);
+
 class BestSoFar {
 public:
   explicit BestSoFar(BestMetric metric) : metric_(std::move(metric)) {}

@@ -2,7 +2,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "TrainingOptions.h"
 
+#include "BestSoFar.h"
 #include "OptionRanges.h"
+#include "TrainingRecord.h"
 
 #include <utility>
 
@@ -39,15 +41,6 @@ Result<std::vector<DataSet>> parseDataSets(const std::string &option, const std:
     }
   }
   return list;
-}
-
-/// "loss", "val.accuracy:max".
-std::optional<BestMetric> readBestMetric(const std::string &text) {
-  const size_t colon = text.rfind(':');
-  const std::string end = colon == std::string::npos ? "" : text.substr(colon + 1);
-  BestMetric best{text, end == "max"};
-  if (end == "max" || end == "min") best.name = text.substr(0, colon);
-  return best.name.empty() ? std::nullopt : std::optional(best);
 }
 
 } // namespace
@@ -119,14 +112,8 @@ Status TrainingOptions::check() {
                           "--feed-dataset x=@images.npy,y=@labels.npy");
     return Status::ok();
   }
-  if (epochs && steps) return usageError("--epochs and --steps both say when to stop: give one");
+  OPC_RETURN_IF_ERROR(checkTogether(*this));
   if (!epochs && !steps) epochs = 1;
-  if (saveEvery && save.empty()) return usageError("--save-every goes with --save FILE");
-  if (otherGraph && resume.empty()) return usageError("--other-graph goes with --resume FILE");
-  if (keep && !saveEvery) return usageError("--keep goes with --save FILE --save-every N");
-  if (best && save.empty()) return usageError("--keep-best goes with --save FILE");
-  if (patience && !best) return usageError("--patience goes with --keep-best METRIC");
-  if (metricsEvery && metrics.empty()) return usageError("--metrics-every goes with --metrics FILE");
   if (validationFlags.empty() != validationGraph.empty())
     return usageError("--validate and --validate-graph go together",
                       "--validate x=@test_images.npy,y=@test_labels.npy --validate-graph forward.pbtxt");

@@ -2,10 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "TrainingRun.h"
 
-#include "BestSoFar.h"
-#include "CheckpointKeeper.h"
 #include "DataSets.h"
-#include "FileLock.h"
 #include "GraphDigest.h"
 #include "JsonOutput.h"
 #include "KernelStates.h"
@@ -17,9 +14,9 @@
 #include "ScalarOutputs.h"
 #include "StopSignal.h"
 #include "TextParts.h"
-#include "TrainingLog.h"
 #include "TrainingProgress.h"
-#include "Validation.h"
+#include "TrainingRecord.h"
+#include "ValidationGraph.h"
 
 #include <algorithm>
 #include <cmath>
@@ -27,25 +24,6 @@
 
 namespace opc::cli {
 namespace {
-
-/// Why a run ends before its last step: the number of a signal, or one of these. The largest of all ranks counts.
-enum Ending : int64_t { kGoesOn = 0, kPatience = 1000, kNonFinite = 1001 };
-
-/// "loss 0.123  accuracy 0.9".
-std::string valuesText(const StepMetrics &m, bool onlyNonFinite = false) {
-  std::string text;
-  for (const auto &[name, value] : m.values)
-    if (!onlyNonFinite || !std::isfinite(value))
-      text += (text.empty() ? "" : "  ") + name + " " + roundedText(value, 4);
-  return text;
-}
-
-/// The settings that make one run what it is: two runs that differ in one of them are not the same.
-std::map<std::string, std::string> runNotes(const BatchOrder &order, bool shuffle) {
-  return {{"batch", std::to_string(order.batch())},
-          {"examples", std::to_string(order.examples())},
-          {"shuffle", shuffle ? "true" : "false"}};
-}
 
 /// The seed of the run that a checkpoint is of; nothing for a file that is not a checkpoint, which loading reports.
 Result<std::optional<uint64_t>> seedOf(const std::string &path) {
@@ -58,35 +36,11 @@ Result<std::optional<uint64_t>> seedOf(const std::string &path) {
 /// Paths first: nothing is worse than a run whose result cannot be written.
 Status checkFiles(const RunContext &c) {
   const TrainingOptions &o = c.options.training;
-  OPC_RETURN_IF_ERROR(checkEnding("--save", o.save, {".safetensors", ".st"}));
-  OPC_RETURN_IF_ERROR(checkEnding("--plot", o.plot, {".svg"}));
-  for (const std::string &path : {o.save, o.metrics, o.plot}) {
-    if (path.empty()) continue;
-    if (path == "-") return usageError("a training run writes to files, not to the standard output");
-    OPC_RETURN_IF_ERROR(checkOutputPath(path, c.options.graph));
-  }
+  OPC_RETURN_IF_ERROR(checkTrainingFiles(o, c.options.graph));
   FileUse files = c.options.filesRead(c.invocation);
-  if (!o.save.empty() && o.best) OPC_RETURN_IF_ERROR(checkOutputPath(pathBeside(o.save, "best"), c.options.graph));
   for (const TrainingFile &f : trainingFiles(o))
     OPC_RETURN_IF_ERROR(f.isNumbered ? files.writesNumbered(f.path, f.option) : files.writes(f.path, f.option));
   return Status::ok();
-}
-
-/// Two runs that write one file would take turns in it.
-Result<std::vector<FileLock>> lockFiles(const TrainingOptions &o) {
-  std::vector<FileLock> locks;
-  const auto lock = [&locks](const std::string &path, bool isShared) -> Status {
-    OPC_ASSIGN_OR_RETURN(FileLock taken, FileLock::take(path, isShared));
-    locks.push_back(std::move(taken));
-    return Status::ok();
-  };
-  // Of checkpoints with numbers one lock is for all numbers; who writes a single one shares it.
-  const auto all = [](const std::string &path) { return pathBeside(path, "stepN"); };
-  for (const TrainingFile &f : trainingFiles(o)) {
-    OPC_RETURN_IF_ERROR(lock(f.isNumbered ? all(f.path) : f.path, false));
-    if (const std::string path = unnumbered(f.path); !path.empty()) OPC_RETURN_IF_ERROR(lock(all(path), true));
-  }
-  return locks;
 }
 
 /// A run that goes on has the seed of the run that it continues.
@@ -167,13 +121,12 @@ public:
   Trainer(RunContext &context, PlannedRun &planned, BatchLoader loader, std::map<std::string, std::string> contents,
           std::unique_ptr<Validation> validation)
       : c_(context), o_(context.options.training), planned_(planned), session_(*planned.session),
-        loader_(std::move(loader)), notes_(runNotes(loader_.order(), o_.shuffle)), scalars_(session_),
-        trap_(context.options.trap, context.invocation.flags().plugins), validation_(std::move(validation)),
-        keeper_(o_, session_, writes(), [this](const std::string &text) { warn(text); }) {
-    notes_.merge(contents);
-    const int64_t perEpoch = loader_.order().stepsPerEpoch();
-    total_ = o_.steps ? o_.steps : o_.epochs * perEpoch;
-    if (o_.best) best_.emplace(*o_.best);
+        loader_(std::move(loader)), scalars_(session_), trap_(context.options.trap, context.invocation.flags().plugins),
+        validation_(std::move(validation)),
+        record_(
+            o_, session_, recordOf(std::move(contents)), [this](const std::string &text) { warn(text); },
+            [this](const std::string &text) { note(text); }) {
+    total_ = o_.steps ? o_.steps : o_.epochs * loader_.order().stepsPerEpoch();
   }
 
   /// Values for the inputs and variables; of a run that goes on, those of the checkpoint.
@@ -202,10 +155,9 @@ public:
   Status start(bool learns) {
     OPC_RETURN_IF_ERROR(session_.prepare());
     if (c_.options.trap.any()) session_.observe(&trap_);
-    if (!o_.metrics.empty() && writes()) OPC_RETURN_IF_ERROR(metrics_.open(o_.metrics, first_, &history_));
     if (learns && o_.save.empty())
       c_.invocation.note("note: without --save FILE what is learnt is gone when the run ends");
-    return keeper_.open(first_);
+    return record_.open(first_);
   }
 
   /// All steps, or those until something ends the run.
@@ -217,11 +169,12 @@ public:
     auto steps = [&]() -> Status {
       for (;;) {
         // On any rank: all of them end after the same step.
-        const int64_t mine = ending_ ? ending_ : StopSignal::caught();
+        const int64_t mine = record_.ending() ? record_.ending() : StopSignal::caught();
         OPC_ASSIGN_OR_RETURN(ending_, session_.agree(mine));
+        record_.end(ending_);
         if (ending_ || step_ >= total_) return Status::ok();
         OPC_RETURN_IF_ERROR(step());
-        if (progress.isDue()) progress.show(last_, epochs, valuesText(last_));
+        if (progress.isDue()) progress.show(record_.last(), epochs, valuesText(record_.last()));
       }
     };
     Status status = steps();
@@ -230,29 +183,15 @@ public:
     seconds_ = progress.seconds();
     if (status) return status;
     session_.observe(nullptr);
-    if (metrics_.isOpen()) (void)metrics_.flush();
+    record_.flush();
     status = trap_.withCase(session_, status);
     if (o_.save.empty() || !writes()) return status;
     return Status(status.code(), status.id(), status.message())
-        .withHelp(status.help() + (status.help().empty() ? "" : "; ") + keeper_.left())
+        .withHelp(status.help() + (status.help().empty() ? "" : "; ") + record_.keeper().left())
         .withContext(status.context());
   }
 
-  /// Writes what there is to write; one file that cannot be written takes no other with it.
-  Status finish() {
-    Status first = keeper_.finish(state(), oddValues());
-    const auto keep = [&](Status s) {
-      if (!s && !first)
-        warn(s.message());
-      else if (!s)
-        first = std::move(s);
-    };
-    if (metrics_.isOpen()) keep(metrics_.flush());
-    if (!o_.plot.empty() && writes()) keep(writeFileAtomically(o_.plot, metricsSvg(planned_.input.name, history_)));
-    if (ending_ == kNonFinite && first)
-      first = Status(StatusCode::kExecution, "OPC0621", oddValues() + " at step " + std::to_string(step_));
-    return first;
-  }
+  Status finish() { return record_.finish(); }
 
   /// For people it comes before the reason of a failure; a document says one thing.
   int report(bool isFailed) const {
@@ -269,6 +208,18 @@ private:
   bool writes() const { return c_.options.ranks.isFirst(); }
   bool isSignal() const { return ending_ > 0 && ending_ < kPatience; }
 
+  TrainingRecord::Run recordOf(std::map<std::string, std::string> contents) const {
+    const BatchOrder &order = loader_.order();
+    contents.merge(runNotes(order.batch(), order.examples(), o_.shuffle));
+    return {
+        std::move(contents),   c_.options.values.seed.value_or(0), order.stepsPerEpoch(), planned_.input.name, writes(),
+        validation_ != nullptr};
+  }
+
+  void note(const std::string &text) {
+    if (progress_) progress_->clear();
+    c_.invocation.note("note: " + text);
+  }
   /// What goes wrong without ending the run; -q does not silence it.
   void warn(const std::string &text) {
     if (progress_) progress_->clear();
@@ -279,17 +230,17 @@ private:
     OPC_ASSIGN_OR_RETURN(const TrainingState state, loadCheckpoint(o_.resume, session_));
     first_ = state.step;
     OPC_RETURN_IF_ERROR(giveRest());
-    std::map<std::string, std::string> mine = notes_;
+    std::map<std::string, std::string> mine = record_.notes();
     if (o_.otherGraph) mine.erase(kGraphKey);
     OPC_RETURN_IF_ERROR(checkSameRun(o_.resume, state.notes, mine));
-    if (notes_.count(kGraphKey) != state.notes.count(kGraphKey))
+    if (record_.notes().count(kGraphKey) != state.notes.count(kGraphKey))
       c_.invocation.note("note: " + (planned_.input.isPlan ? planned_.input.name + " is a plan and" : o_.resume) +
                          " does not say what its graph computed; it is taken to be the same");
     const bool isSaid =
         std::any_of(state.notes.begin(), state.notes.end(), [](const auto &n) { return isContentKey(n.first); });
     if (!isSaid)
       c_.invocation.note("note: " + o_.resume + " does not say what its data held; it is taken to be the same");
-    if (best_) best_->restore(state.notes);
+    record_.restore(state.notes);
     return Status::ok();
   }
 
@@ -329,81 +280,33 @@ private:
     // Pieces on several ranks are cut anew where somebody asks for the whole.
     if (session_.ranks() == 1)
       for (const PortInfo &p : session_.interface().inputs)
-        if (!fed.count(p.name)) notes_[contentKey(p.name)] = contentOf(p.desc, session_.inputData(p.name));
+        if (!fed.count(p.name)) record_.addNote(contentKey(p.name), contentOf(p.desc, session_.inputData(p.name)));
     return Status::ok();
   }
 
   /// --keep-best names something that is measured.
   Status checkBest() const {
-    if (!best_) return Status::ok();
     std::vector<std::string> names = scalars_.names();
     if (validation_)
       for (const std::string &n : validation_->names()) names.push_back(n);
-    if (std::find(names.begin(), names.end(), best_->metric().name) != names.end()) return Status::ok();
-    return noSuchName("output of one element", best_->metric().name, names, "--keep-best " + best_->metric().name);
+    return record_.checkBest(names);
   }
 
   Status step() {
     OPC_RETURN_IF_ERROR(loader_.feed(session_, step_));
     if (Status s = session_.run(); !s) return std::move(s).withContext("step " + std::to_string(step_ + 1));
     const int64_t perEpoch = loader_.order().stepsPerEpoch();
-    last_ = {step_ + 1, step_ / perEpoch + 1, scalars_.read(session_)};
+    StepMetrics made{step_ + 1, step_ / perEpoch + 1, scalars_.read(session_)};
+    const size_t own = made.values.size();
     ++step_;
-    const int64_t odd = stopsOn(last_);
-    const bool validates = validation_ && step_ % (o_.validateEvery ? o_.validateEvery : perEpoch) == 0;
-    if (validates) OPC_RETURN_IF_ERROR(validation_->run(session_, &last_));
-    writeMetrics(validates);
-    if (const std::string values = warned_ ? "" : oddValues(); !values.empty()) {
-      warned_ = true;
-      progress_->clear();
-      c_.invocation.note("note: " + values + " at step " + std::to_string(step_));
-    }
-    const bool isSaved = o_.saveEvery && step_ % o_.saveEvery == 0;
-    // Without validation the number is looked at where a checkpoint is made, or at the end of an epoch.
-    if (best_ && (validation_ ? validates : o_.saveEvery ? isSaved : step_ % perEpoch == 0))
-      OPC_RETURN_IF_ERROR(lookAtBest());
-    if (odd) ending_ = odd;
-    return isSaved ? keeper_.save(state(), oddValues()) : Status::ok();
+    if (validation_ && step_ % (o_.validateEvery ? o_.validateEvery : perEpoch) == 0)
+      OPC_RETURN_IF_ERROR(validation_->run(session_, &made));
+    return record_.add(made, made.values.size() - own);
   }
-
-  int64_t stopsOn(const StepMetrics &m) const {
-    for (const auto &[name, value] : m.values)
-      if ((o_.stopOn.nan && std::isnan(value)) || (o_.stopOn.inf && std::isinf(value))) return kNonFinite;
-    return kGoesOn;
-  }
-
-  /// A full disk ends no run: the lines wait.
-  void writeMetrics(bool isAsked) {
-    if (!o_.plot.empty()) history_.push_back(last_);
-    if (!metrics_.isOpen()) return;
-    if (isAsked || step_ % o_.metricsEvery.value_or(1) == 0) sayMetrics(metrics_.write(last_));
-    if (o_.saveEvery && step_ % o_.saveEvery == 0) sayMetrics(metrics_.flush());
-  }
-  void sayMetrics(const Status &s) {
-    if (!s && !metricsFail_)
-      warn(s.message() + "; the run goes on, and the lines will be tried again");
-    else if (s && metricsFail_)
-      warn(o_.metrics + " is written again");
-    metricsFail_ = !s.isOk();
-  }
-
-  Status lookAtBest() {
-    for (const auto &[name, value] : last_.values)
-      if (name == best_->metric().name && best_->look(value, step_)) return keeper_.saveBest(state());
-    if (o_.patience && best_->since() >= o_.patience) ending_ = kPatience;
-    return Status::ok();
-  }
-
-  TrainingState state() const {
-    TrainingState state{step_, step_ / loader_.order().stepsPerEpoch(), c_.options.values.seed.value_or(0), notes_};
-    if (best_) state.notes.merge(best_->notes());
-    return state;
-  }
-  std::string oddValues() const { return valuesText(last_, true); }
 
   Json document() const {
     Json outputs = Json::object();
-    for (const auto &[name, value] : last_.values) outputs[name] = realJson(value);
+    for (const auto &[name, value] : record_.last().values) outputs[name] = realJson(value);
     const BatchOrder &order = loader_.order();
     Json document = {{"schema", 1},
                      {"graph", planned_.input.name},
@@ -416,10 +319,10 @@ private:
                      {"outputs", std::move(outputs)},
                      {"interrupted", isSignal()},
                      {"saved", o_.save.empty() || isDone() ? Json(nullptr) : Json(o_.save)}};
-    if (best_) {
-      document["best"] = {{"metric", best_->metric().name},
-                          {"value", best_->step() < 0 ? Json(nullptr) : realJson(best_->value())},
-                          {"step", best_->step() < 0 ? Json(nullptr) : Json(best_->step())}};
+    if (const auto &best = record_.best()) {
+      document["best"] = {{"metric", best->metric().name},
+                          {"value", best->step() < 0 ? Json(nullptr) : realJson(best->value())},
+                          {"step", best->step() < 0 ? Json(nullptr) : Json(best->step())}};
       document["out_of_patience"] = ending_ == kPatience;
     }
     return document;
@@ -429,11 +332,11 @@ private:
     const double rate = seconds_ > 0 ? static_cast<double>(step_ - first_) / seconds_ : 0;
     std::string text =
         (ending_ ? "stopped at step " : "step ") + std::to_string(step_) + " of " + std::to_string(total_);
-    for (const auto &[name, value] : last_.values) text += "  " + name + " " + roundedText(value, 5);
+    for (const auto &[name, value] : record_.last().values) text += "  " + name + " " + roundedText(value, 5);
     text += "  (" + secondsText(seconds_) + ", " + roundedText(rate, 3) + " steps/s)\n";
-    if (best_ && best_->step() >= 0)
-      text += "best " + best_->metric().name + " " + roundedText(best_->value(), 5) + " at step " +
-              std::to_string(best_->step()) + keeper_.bestPlace() + "\n";
+    if (const auto &best = record_.best(); best && best->step() >= 0)
+      text += "best " + best->metric().name + " " + roundedText(best->value(), 5) + " at step " +
+              std::to_string(best->step()) + record_.keeper().bestPlace() + "\n";
     return text;
   }
 
@@ -442,19 +345,13 @@ private:
   PlannedRun &planned_;
   Session &session_;
   BatchLoader loader_;
-  std::map<std::string, std::string> notes_; // of the checkpoints
   const ScalarOutputs scalars_;
   RunTrap trap_;
   std::unique_ptr<Validation> validation_;
-  std::optional<BestSoFar> best_;
-  CheckpointKeeper keeper_;
-  std::vector<StepMetrics> history_;
-  MetricsFile metrics_;
+  TrainingRecord record_;
   TrainingProgress *progress_ = nullptr; // while steps are made
-  StepMetrics last_;
   int64_t first_ = 0, total_ = 0, step_ = 0, ending_ = kGoesOn;
   double seconds_ = 0;
-  bool warned_ = false, metricsFail_ = false;
 };
 
 } // namespace
@@ -463,7 +360,7 @@ Outcome<int> train(RunContext &context) {
   std::vector<FileLock> locks;
   OPC_RETURN_IF_ERROR(checkFiles(context));
   if (context.options.ranks.isFirst()) {
-    OPC_ASSIGN_OR_RETURN(locks, lockFiles(context.options.training));
+    OPC_ASSIGN_OR_RETURN(locks, lockTrainingFiles(context.options.training));
   }
   bool learns = true;
   std::optional<std::string> digest;
@@ -474,7 +371,7 @@ Outcome<int> train(RunContext &context) {
   std::unique_ptr<Validation> validation;
   if (context.options.training.validates()) {
     OPC_ASSIGN_OR_RETURN(validation,
-                         Validation::open(context, *planned.registry, *planned.session, loader.order().batch()));
+                         openValidation(context, *planned.registry, *planned.session, loader.order().batch()));
   }
   Trainer trainer(context, planned, std::move(loader), std::move(contents), std::move(validation));
   OPC_RETURN_IF_ERROR(trainer.begin());

@@ -3,7 +3,6 @@
 #pragma once
 
 #include "BatchLoader.h"
-#include "RunSteps.h"
 #include "ScalarOutputs.h"
 
 #include <memory>
@@ -12,11 +11,11 @@ namespace opc::cli {
 
 class Validation {
 public:
-  /// Compiles --validate-graph for --validate's data. Its variables are those of the session that trains; batches are
-  /// of `batch` examples where the graph leaves that open. On several ranks each computes all of it. Errors: those of
-  /// compiling and of data sets; OPC0005 for a variable that is not trained, and for a graph without such outputs.
-  static Outcome<std::unique_ptr<Validation>> open(RunContext &context, const Registry &registry,
-                                                   const Session &trained, int64_t batch);
+  /// The variables of the graph must be those that are trained: another one would stay as it was initialised. `what`
+  /// names the graph in errors. Errors: OPC0005, OPC0704.
+  static Status checkVariables(const std::string &what, const Session &session, const Session &trained);
+  /// Over a session whose other inputs have their values. Errors: OPC0005 for a graph without outputs of one element.
+  static Result<std::unique_ptr<Validation>> make(Session session, BatchLoader loader, const std::string &graph);
   /// "val.loss", ...
   std::vector<std::string> names() const;
   /// Adds the mean of each output over all batches. A call of the whole job.

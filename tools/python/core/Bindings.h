@@ -12,6 +12,7 @@ void bindProgram(pybind11::module_ &module);
 void bindSession(pybind11::module_ &module);
 void bindOptions(pybind11::module_ &module);
 void bindTraining(pybind11::module_ &module);
+void bindTrainingRecord(pybind11::module_ &module);
 void bindPythonOps(pybind11::module_ &module);
 
 } // namespace opc::python

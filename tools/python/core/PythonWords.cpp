@@ -33,7 +33,7 @@ constexpr std::pair<std::string_view, std::string_view> kPhrases[] = {
     {"go on with this one all the same: --other-graph", "go on with this one all the same: other_graph=True"},
     {"--batch N gives all of them one size", "the shapes of the graph give all of them one size"},
     {"use the same data and flags", "use the same data and parameters"},
-    {"; --trap nan,inf finds", "; opc run --trap nan,inf finds"},
+    {"--trap nan,inf finds", "opc run --trap nan,inf finds"},
     {"--save-every N", "save_every="},
     {"--weights ", "weights="},
     {"--weights", "load_weights"},

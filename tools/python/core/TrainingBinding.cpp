@@ -9,7 +9,7 @@
 #include "PythonErrors.h"
 #include "PythonSession.h"
 #include "RunIdentity.h"
-#include "TrainingLog.h"
+#include "TrainingData.h"
 
 #include <pybind11/stl.h>
 
@@ -19,7 +19,7 @@ namespace opc::python {
 namespace {
 
 /// A data set: a file's, mapped where it can be, or a copy of an array.
-MappedTensor dataSet(const PythonSession &session, const std::string &input, py::handle given) {
+MappedTensor dataSet(const Session &session, const std::string &input, py::handle given) {
   for (const PortInfo &p : session.interface().inputs) {
     if (p.name != input) continue;
     if (PyUnicode_Check(given.ptr())) return valueOf(MappedTensor::open(given.cast<std::string>(), p.desc.data_type()));
@@ -39,11 +39,27 @@ MappedTensor dataSet(const PythonSession &session, const std::string &input, py:
   raise(Status(StatusCode::kUsage, "OPC0611", "the graph has no input '" + input + "'"));
 }
 
+} // namespace
+
+BatchLoader batchesOf(const Session &session, const py::dict &data, bool shuffle, uint64_t seed,
+                      std::map<std::string, std::string> *contents) {
+  std::vector<BatchLoader::Source> sources;
+  for (const auto &[name, given] : data) {
+    const auto input = name.cast<std::string>();
+    sources.push_back({input, dataSet(session, input, given)});
+    const MappedTensor &tensor = sources.back().data;
+    if (contents) (*contents)[cli::contentKey(input)] = cli::contentOf(tensor.desc(), tensor.data());
+  }
+  return valueOf(BatchLoader::create(session, std::move(sources), shuffle, seed));
+}
+
+namespace {
+
 /// The batches of a session's data sets, and what is in them.
 class Batches {
 public:
   Batches(PythonSession &session, const py::dict &data, bool shuffle, uint64_t seed)
-      : loader_(make(session, data, shuffle, seed, &contents_)) {}
+      : loader_(batchesOf(session.session(), data, shuffle, seed, &contents_)) {}
 
   void feed(PythonSession &session, int64_t step) {
     const PythonSession::Use use(&session);
@@ -53,17 +69,6 @@ public:
   const std::map<std::string, std::string> &contents() const { return contents_; }
 
 private:
-  static BatchLoader make(PythonSession &session, const py::dict &data, bool shuffle, uint64_t seed,
-                          std::map<std::string, std::string> *contents) {
-    std::vector<BatchLoader::Source> sources;
-    for (const auto &[name, given] : data) {
-      const auto input = name.cast<std::string>();
-      sources.push_back({input, dataSet(session, input, given)});
-      const MappedTensor &tensor = sources.back().data;
-      (*contents)[cli::contentKey(input)] = cli::contentOf(tensor.desc(), tensor.data());
-    }
-    return valueOf(BatchLoader::create(session.session(), std::move(sources), shuffle, seed));
-  }
   std::map<std::string, std::string> contents_;
   BatchLoader loader_;
 };
@@ -101,18 +106,7 @@ void bindTraining(py::module_ &module) {
   module.def("write_checkpoint", &writeCheckpoint);
   module.def("read_checkpoint", &readCheckpoint);
   module.def("file_metadata", [](const std::string &path) { return valueOf(openTensorArchive(path))->metadata(); });
-  py::class_<cli::MetricsFile>(module, "MetricsFile")
-      .def(py::init([](const std::string &path, int64_t from) {
-        auto file = std::make_unique<cli::MetricsFile>();
-        std::vector<cli::StepMetrics> earlier;
-        check(file->open(path, from, &earlier));
-        return file;
-      }))
-      .def("write",
-           [](cli::MetricsFile &file, int64_t step, int64_t epoch, std::vector<std::pair<std::string, double>> values) {
-             check(file.write({step, epoch, std::move(values)}));
-           })
-      .def("flush", [](cli::MetricsFile &file) { check(file.flush()); });
+  bindTrainingRecord(module);
 }
 
 } // namespace opc::python

@@ -4,21 +4,20 @@ The order of the batches, the checkpoints and the lines of metrics are those of 
 Python and go on at the command line.
 """
 # SPDX-License-Identifier: Apache-2.0
-import math
 import os
 import sys
 import time
-from typing import Any, Callable, Dict, List, Mapping, Optional, Union
+import warnings
+from typing import Any, Callable, Dict, List, Mapping, Optional, Sequence, Tuple, Union
 
 import numpy as np
 
 from . import _core, _numbers
-from ._errors import ExecutionError, failure, usage
+from ._errors import ExecutionError, OpcWarning, failure, usage
 from ._graph import Graph
 from ._identity import OneOfAKind
 from ._program import Program, Session
 
-Metrics = Dict[str, float]
 Path = Union[str, "os.PathLike[str]"]
 
 
@@ -26,6 +25,7 @@ class Training(OneOfAKind):
     """A run of training: its session, how far it is, and what was measured.
 
     step, epoch: completed. history: a dict for each step of this run, with "step", "epoch" and every output of one element.
+    best: (metric, value, step) of keep_best. out_of_patience: whether that ended the run.
     """
 
     _way_out = "training.save(path) writes a checkpoint, and opc.train(..., resume=path) goes on from it"
@@ -35,11 +35,13 @@ class Training(OneOfAKind):
         self.seed = seed
         self.step = 0
         self.history: List[Dict[str, Any]] = []
+        self.best: Optional[Tuple[str, float, int]] = None
+        self.out_of_patience = False
         self._batches = _core.Batches(session._core, _data(data), bool(shuffle), seed)
         self._inputs = {name: np.array(value) if isinstance(value, np.ndarray) else value for name, value in inputs.items()}  # the same in each step
         self.steps_per_epoch: int = self._batches.steps_per_epoch
-        self._notes = {"batch": str(self._batches.batch), "examples": str(self._batches.examples), "shuffle": "true" if shuffle else "false"}
-        self._notes.update(self._batches.contents)
+        self._notes: Dict[str, str] = {**_core.run_notes(self._batches.batch, self._batches.examples, bool(shuffle)), **self._batches.contents}
+        self._resumed: Dict[str, str] = {}  # what the checkpoint says
         self._first = True
 
     def __repr__(self) -> str:
@@ -81,7 +83,7 @@ class Training(OneOfAKind):
     def resume(self, path: Path) -> None:
         """Goes on from a checkpoint. OPC0712 when it is of another run: other data, batches, order or seed."""
         path = os.fspath(path)
-        step, _, seed, _ = _core.read_checkpoint(self.session._core, path, self._notes)
+        step, _, seed, self._resumed = _core.read_checkpoint(self.session._core, path, self._notes)
         if seed != self.seed:
             raise usage(f"{path} is of a run with seed {seed}, this one has seed {self.seed}", "leave out seed=", "OPC0712")
         self.step = step
@@ -124,49 +126,68 @@ class _Progress:
             sys.stderr.write("\r\x1b[K")
 
 
-class _Validation:
-    """A forward graph on other data, with the variables as they are."""
-
-    def __init__(self, graph: Union[Graph, Program], data: Mapping[str, Any], threads: int) -> None:
-        program = graph.compile() if isinstance(graph, Graph) else graph
-        self._session = program.session(threads=threads)
-        self._batches = _core.Batches(self._session._core, _data(data), False, 0)
-
-    def measure(self, trained: Session) -> Metrics:
-        for name in self._session.variables:
-            self._session.variables[name] = trained.variables[name]
-        sums: Dict[str, List[float]] = {}
-        for step in range(self._batches.steps_per_epoch):
-            self._batches.feed(self._session._core, step)
-            for name, value in self._session._core.run({}, 1).items():
-                if value.size == 1 and value.dtype.kind in "fiu":
-                    sums.setdefault("val." + name, []).append(float(value.reshape(())[()]))
-        return {name: math.fsum(values) / len(values) for name, values in sums.items()}
-
-
-def _check_together(
-    epochs: Optional[int], steps: Optional[int], save: Any, save_every: int, validate: Any, validate_graph: Any, validate_every: int
-) -> None:
-    """What one parameter says of another."""
-    if epochs is not None and steps is not None:
-        raise usage("epochs and steps both say when to stop", "give one of them")
-    if save_every and not save:
-        raise usage("save_every goes with save", 'save="run.safetensors", save_every=100')
-    if (validate is None) != (validate_graph is None):
-        raise usage("validate and validate_graph go together", 'validate={"x": x_test, "label": labels_test}, validate_graph=forward')
-    if validate_every and validate is None:
-        raise usage("validate_every goes with validate")
-
-
-def _odd(line: Mapping[str, Any]) -> str:
-    """"loss nan": the numbers that are not finite."""
-    return "  ".join(f"{k} {v}" for k, v in line.items() if not math.isfinite(v))
-
-
 def _seed_of(path: str, given: Optional[int]) -> int:
     if given is not None:
         return given
     return int(_core.file_metadata(path).get("seed", 0)) if path else 0
+
+
+def _stop_kinds(stop_on: Union[str, Sequence[str]]) -> Dict[str, bool]:
+    """ "nan,inf" or a sequence of these."""
+    kinds = stop_on.split(",") if isinstance(stop_on, str) and stop_on else list(stop_on)
+    if not all(k in ("nan", "inf") for k in kinds):
+        raise usage(f"stop_on takes 'nan', 'inf' or both, not {stop_on!r}", 'stop_on="nan,inf"')
+    return {"stop_nan": "nan" in kinds, "stop_inf": "inf" in kinds}
+
+
+def _numbers_of(session: Session) -> List[str]:
+    """The outputs of one element."""
+    return [name for name, (shape, kind) in session.outputs.items() if all(d == 1 for d in shape) and kind[0] in "fiu" and kind.numpy]
+
+
+def _check_learns(program: Program, is_saved: bool) -> None:
+    """The slip of everybody's first day: a graph without the ops that train it. Without `save` it may be meant."""
+    if _core.writes_variables(program._core):
+        return
+    message, help = f"{program.name} trains nothing: no op of it writes a variable", 'make the step first: graph.training_step("loss", opc.optim.Adam())'
+    if is_saved:
+        raise usage(message, help)
+    warnings.warn(f"{message}; {help}", OpcWarning, stacklevel=3)
+
+
+class _Keeping:
+    """The files of a run, and what is to be said of them (tools/opc/training/TrainingRecord.h)."""
+
+    def __init__(self, training: Training, options: Dict[str, Any], reads: Sequence[Tuple[str, str]], title: str, validates: bool) -> None:
+        core = training.session._core
+        self.training = training
+        self._core = _core.Record(core, options, list(reads), training._notes, training.seed, training.steps_per_epoch, title, validates)
+        self._core.restore(training._resumed)
+
+    def open(self, names: Sequence[str]) -> None:
+        self._core.check_best(list(names))
+        self._core.open(self.training.step)
+
+    def add(self, line: Dict[str, Any], validated: int) -> int:
+        values = [(k, v) for k, v in line.items() if k not in ("step", "epoch")]
+        ending = self._core.add(line["step"], line["epoch"], values, validated)
+        self._say()
+        return ending
+
+    def finish(self) -> None:
+        try:
+            self._core.finish()
+        finally:
+            self._say()
+
+    def close(self) -> None:
+        self._core.flush()
+        self.training.best = self._core.best
+        self._core.close()
+
+    def _say(self) -> None:
+        for text in self._core.said():
+            warnings.warn(text, OpcWarning, stacklevel=5)
 
 
 def train(
@@ -181,13 +202,18 @@ def train(
     weights: Optional[Path] = None,
     save: Optional[Path] = None,
     save_every: int = 0,
+    keep: int = 0,
+    keep_best: str = "",
+    patience: int = 0,
     resume: Optional[Path] = None,
     metrics: Optional[Path] = None,
+    metrics_every: int = 0,
+    plot: Optional[Path] = None,
     validate: Optional[Mapping[str, Any]] = None,
     validate_graph: Optional[Union[Graph, Program]] = None,
     validate_every: int = 0,
     on_step: Optional[Callable[[Training, Dict[str, Any]], Optional[bool]]] = None,
-    stop_on_nan: bool = False,
+    stop_on: Union[str, Sequence[str]] = (),
     progress: Optional[bool] = None,
     threads: int = 0,
     ranks: int = 0,
@@ -197,50 +223,75 @@ def train(
     step: of `graph.training_step(...)`, or a program. data: input -> array, or a file's name ("x.npy", "d.npz:x"), with one example
     for each index of the first axis. epochs or steps: when to stop, counted from the beginning of the run, also of one that goes
     on; one epoch when neither is given. inputs: what else is fed, the same in each step. weights: a file of initial values.
-    save, save_every, resume: checkpoints; Ctrl-C saves one before it goes on as KeyboardInterrupt. metrics: a file of JSON lines.
-    validate, validate_graph, validate_every: the means of a forward graph's outputs over other data, as "val.NAME"; after
-    each epoch when not said. on_step(training, line): sees each step; True ends the run. progress: by default on a terminal.
+    save, save_every, resume: checkpoints; Ctrl-C saves one before it goes on as KeyboardInterrupt. A state that is not finite goes
+    to FILE.nonfinite. keep: so many of them stay, under the numbers of their steps. keep_best: "loss", or "val.accuracy:max" where
+    more is better; that state goes to FILE.best. patience: ends when it was not better so often in a row. metrics,
+    metrics_every: a file of JSON lines. plot: curves as SVG. validate, validate_graph, validate_every: the means of a forward
+    graph's outputs over other data, as "val.NAME"; after each epoch when not said. on_step(training, line): sees each step;
+    True ends the run. stop_on: "nan", "inf" or both. progress: by default on a terminal.
     """
-    epochs = None if epochs is None else _numbers.count(epochs, "epochs")
-    steps = None if steps is None else _numbers.count(steps, "steps")
-    save_every = _numbers.count(save_every, "save_every", also="0 for the end alone")
+    weights, save, resume, metrics, plot = (None if path is None else os.fspath(path) for path in (weights, save, resume, metrics, plot))
+    options = {
+        "epochs": None if epochs is None else _numbers.count(epochs, "epochs"),
+        "steps": None if steps is None else _numbers.count(steps, "steps"),
+        "save_every": _numbers.count(save_every, "save_every", also="0 for the end alone"),
+        "keep": _numbers.count(keep, "keep", also="0 for none"),
+        "patience": _numbers.count(patience, "patience", also="0 for any"),
+        "metrics_every": _numbers.count(metrics_every, "metrics_every", also="0 for each step"),
+        "save": save, "resume": resume, "metrics": metrics, "plot": plot, "keep_best": keep_best, **_stop_kinds(stop_on),
+    }  # fmt: skip
     validate_every = _numbers.count(validate_every, "validate_every", also="0 for each epoch")
-    _check_together(epochs, steps, save, save_every, validate, validate_graph, validate_every)
-    weights, save, resume, metrics = (None if path is None else os.fspath(path) for path in (weights, save, resume, metrics))
-    if save:
-        _core.check_checkpoint_name(save)
+    if not isinstance(keep_best, str):
+        raise TypeError(f"keep_best is the name of an output, such as 'val.loss', not {keep_best!r}")
+    if (validate is None) != (validate_graph is None):
+        raise usage("validate and validate_graph go together", 'validate={"x": x_test, "label": labels_test}, validate_graph=forward')
+    if validate_every and validate is None:
+        raise usage("validate_every goes with validate")
+    _core.check_training_options(options)
+    files, inputs = _data(data), inputs or {}
     program = step.compile() if isinstance(step, Graph) else step
+    _check_learns(program, save is not None)
     chosen = _seed_of(resume or "", seed)
     session = program.session(seed=chosen, threads=threads, ranks=ranks)
-    training = Training(session, data, shuffle, chosen, inputs or {})
+    training = Training(session, files, shuffle, chosen, inputs)
     if weights:
         session.load_weights(weights, partial=True)
     if resume:
         training.resume(resume)
     total = steps if steps is not None else (1 if epochs is None else epochs) * training.steps_per_epoch
-    log = _core.MetricsFile(metrics, training.step) if metrics else None
-    validation = _Validation(validate_graph, validate, threads) if validate is not None and validate_graph is not None else None
+    validation = None
+    if validate is not None and validate_graph is not None:
+        forward = validate_graph.compile() if isinstance(validate_graph, Graph) else validate_graph
+        validation = _core.Validation(forward._core, session._core, _data(validate), dict(inputs), threads, forward.name)
+    if training.step >= total:
+        return training
+    reads = [(f, "--data") for f in files.values() if isinstance(f, str)] + [(f, option) for f, option in ((weights, "--weights"), (resume, "--resume")) if f]
+    keeping = _Keeping(training, options, reads, program.name, validation is not None)
     bar = _Progress(progress, total, training.step)
+    try:
+        keeping.open([*_numbers_of(session), *(validation.names if validation else ())])
+        _steps(training, total, keeping, bar, validation, validate_every or training.steps_per_epoch, on_step)
+    finally:
+        bar.clear()
+        keeping.close()
+    return training
+
+
+def _steps(training: Training, total: int, keeping: _Keeping, bar: _Progress, validation: Any, validate_every: int, on_step: Any) -> None:
+    """All steps, or those until something ends the run. What was learnt is saved unless opc itself has failed."""
     try:
         while training.step < total:
             line = training.run_step()
-            if validation and training.step % (validate_every or training.steps_per_epoch) == 0:
-                line.update(validation.measure(session))
-            if log:
-                log.write(line["step"], line["epoch"], [(k, v) for k, v in line.items() if k not in ("step", "epoch")])
+            validated = validation.run(training.session._core) if validation and training.step % validate_every == 0 else []
+            line.update(validated)
+            ending = keeping.add(line, len(validated))
             bar.show(line)
-            if stop_on_nan and not all(math.isfinite(v) for v in line.values()):
-                raise failure(5, "OPC0621", f"{_odd(line)} at step {training.step}", "a smaller rate, or clip_norm= of the optimizer, keeps the numbers small")
-            if save and save_every and training.step % save_every == 0:
-                if log:
-                    log.flush()
-                training.save(save)
-            if on_step and on_step(training, line):
+            training.out_of_patience = ending == _core.out_of_patience
+            if on_step and on_step(training, line) or ending:
                 break
-    finally:
-        bar.clear()
-        if log:
-            log.flush()
-        if save and not isinstance(sys.exc_info()[1], ExecutionError):
-            training.save(save)
-    return training
+    except ExecutionError:
+        raise
+    except BaseException:
+        keeping.finish()
+        raise
+    keeping.finish()
