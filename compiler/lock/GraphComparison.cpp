@@ -241,7 +241,8 @@ private:
         if (a_.nodes[n].kind == kind && match_.ofA[n] >= 0) was.push_back(a_.nodes[n].name);
       const std::string before = list(was), now = list(is);
       add(*first, "IO_ORDER_CHANGED", Severity::kError,
-          "order of the " + lower(*first) + "s: " + shortened(before) + " -> " + shortened(now), before, now);
+          "order of the " + lower(*first) + "s: " + shortened(before) + " -> " + shortened(now), before, now)
+          .change = ChangeKind::kReordered;
     }
   }
   static std::string list(const std::vector<std::string> &names) {

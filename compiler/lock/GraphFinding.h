@@ -10,7 +10,7 @@ namespace opc {
 
 /// What a finding is about, and what has become of it.
 enum class ChangeSubject { kInput, kOutput, kVariable, kOp, kTensor, kGradient, kStates, kTransition, kKernel, kCost };
-enum class ChangeKind { kChanged, kAdded, kRemoved, kRenamed };
+enum class ChangeKind { kChanged, kAdded, kRemoved, kRenamed, kReordered };
 
 struct GraphFinding {
   std::string rule; // "OP_ATTR_CHANGED"

@@ -87,6 +87,21 @@ class Diff(unittest.TestCase):
         self.assertTrue(found)
         self.assertTrue(all("n2500" in name or rule == "EDGE_CHANGED" for rule, name, _ in found), found)
 
+    def test_order_of_the_interface(self):
+        """Equal towers stand in the order of the file, and with them their inputs and outputs: that is an order, and nothing else."""
+        lines = []
+        for i in range(4):
+            lines += [f'op {{ name: "x{i}" input_conf {{ out: "out" blob_conf {{ shape {{ dim: 4 }} data_type: kFloat }} }} }}',
+                      f'op {{ name: "r{i}" user_conf {{ op_type_name: "relu" input {{ key: "x" value {{ s: "x{i}/out" }} }} }} }}',
+                      f'op {{ name: "y{i}" output_conf {{ in: "r{i}/y_0" }} }}']
+        self.file("towers.pbtxt", "\n".join(lines))
+        self.file("turned.pbtxt", "\n".join(reversed(lines)))
+        rules = {rule for rule, _, _ in self.findings("towers.pbtxt", "turned.pbtxt")}
+        self.assertLessEqual(rules, {"IO_ORDER_CHANGED"})
+        text = self.opc("diff", "towers.pbtxt", "turned.pbtxt", code=1 if rules else 0).stdout
+        self.assertRegex(text.splitlines()[-1], r"^(no difference|renamed/reordered only: 0 of 12 renamed, \d+ of 12 reordered)")
+        self.opc("diff", "towers.pbtxt", "turned.pbtxt", "--ignore", "names")
+
     def test_lists_are_short_unless_full(self):
         self.file("a1.pbtxt", big_graphs.graph(100))
         self.file("b1.pbtxt", big_graphs.graph(100, prefix="p."))

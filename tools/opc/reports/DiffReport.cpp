@@ -67,7 +67,7 @@ std::map<std::string, size_t> countsByRule(const std::vector<GraphFinding> &find
 
 ChangeGroup changeGroupOf(const GraphFinding &f) {
   if (f.subject == ChangeSubject::kGradient) return ChangeGroup::kGradient;
-  if (f.change == ChangeKind::kRenamed) return ChangeGroup::kNames;
+  if (f.change == ChangeKind::kRenamed || f.change == ChangeKind::kReordered) return ChangeGroup::kNames;
   if (f.subject == ChangeSubject::kStates || f.subject == ChangeSubject::kTransition) return ChangeGroup::kStates;
   if (f.subject == ChangeSubject::kKernel || f.subject == ChangeSubject::kCost) return ChangeGroup::kCost;
   return ChangeGroup::kStructure;
@@ -81,9 +81,10 @@ size_t DiffReport::count(ChangeGroup group) const {
 std::string diffSummary(const DiffReport &report) {
   const GraphDifference &d = report.difference;
   const std::string moved = d.reordered ? countText(d.reordered) + " of " + countText(d.paired) + " reordered" : "";
-  const size_t renamed = report.count(ChangeGroup::kNames);
+  const auto isRenamed = [](const GraphFinding &f) { return f.change == ChangeKind::kRenamed; };
+  const auto renamed = static_cast<size_t>(std::count_if(d.findings.begin(), d.findings.end(), isRenamed));
   if (report.same()) return "no difference" + (moved.empty() ? "" : "; " + moved);
-  if (renamed == d.findings.size())
+  if (report.count(ChangeGroup::kNames) == d.findings.size())
     return "renamed/reordered only: " + countText(renamed) + " of " + countText(d.paired) + " renamed" +
            (moved.empty() ? "" : ", " + moved);
   std::vector<std::string> parts;

@@ -10,7 +10,7 @@
 
 namespace opc::cli {
 
-/// What a finding is about, for counts and for --ignore.
+/// What a finding is about, for counts and for --ignore. What is renamed or reordered is of one group.
 enum class ChangeGroup { kStructure, kNames, kGradient, kStates, kCost };
 ChangeGroup changeGroupOf(const GraphFinding &finding);
 
