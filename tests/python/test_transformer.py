@@ -1,4 +1,4 @@
-"""The transformer of docs/examples/transformer_python: at most 60 lines, one text, PyTorch's numbers step by step; a CNN beside it."""
+"""The transformer of docs/examples/transformer_python: at most 60 lines, one text, PyTorch's numbers step by step; an MLP and a CNN beside it."""
 # SPDX-License-Identifier: Apache-2.0
 import contextlib
 import io
@@ -133,26 +133,50 @@ class Cnn(unittest.TestCase):
 
     @unittest.skipIf(torch is None, "no torch")
     def test_beside_torch_step_by_step(self):
-        program = self.build().training_step("loss", opc.optim.SGD(0.1, momentum=0.9)).compile()
         conv, head = torch.nn.Conv2d(1, 4, 3, padding=1), torch.nn.Linear(256, 3)
         pairs = {"conv.weight": conv.weight, "conv.bias": conv.bias, "head.weight": head.weight, "head.bias": head.bias}
-        with torch.no_grad():
-            for name, parameter in pairs.items():
-                value = program.variables[name]
-                parameter.copy_(torch.from_numpy(value.T.copy() if name == "head.weight" else value))
-        optimizer = torch.optim.SGD(list(pairs.values()), 0.1, momentum=0.9)
         rng = np.random.default_rng(3)
         x, t = rng.standard_normal((8, 1, 8, 8)).astype("f"), rng.integers(0, 3, 8).astype("i4")
-        for i in range(6):
-            y = head(torch.relu(conv(torch.from_numpy(x))).flatten(1))
-            loss = torch.nn.functional.cross_entropy(y, torch.from_numpy(t).long())
-            optimizer.zero_grad()
-            loss.backward()
-            optimizer.step()
-            self.assertAlmostEqual(float(program.run(x=x, t=t)["loss"]), loss.item(), places=5, msg=f"step {i}")
-            for name, parameter in pairs.items():
-                found = program.variables[name]
-                np.testing.assert_allclose(found.T if name == "head.weight" else found, parameter.detach().numpy(), rtol=1e-4, atol=1e-5, err_msg=f"{name}, step {i}")
+        same_steps(self, self.build(), pairs, lambda given: head(torch.relu(conv(given)).flatten(1)), x, t)
+
+
+class Mlp(unittest.TestCase):
+    @staticmethod
+    def build():
+        g = opc.Graph("mlp")
+        x, t = g.input("x", (16, 20)), g.input("t", (16,), "i32")
+        h = opc.ops.tanh(x @ g.variable("fc.weight", (20, 32), init=opc.init.normal(std=0.2)) + g.variable("fc.bias", (32,), init=0))
+        y = h @ g.variable("head.weight", (32, 5), init=opc.init.normal(std=0.2)) + g.variable("head.bias", (5,), init=0)
+        g.output("loss", opc.ops.sparse_softmax_cross_entropy(y, t).out.mean())
+        return g
+
+    @unittest.skipIf(torch is None, "no torch")
+    def test_beside_torch_step_by_step(self):
+        fc, head = torch.nn.Linear(20, 32), torch.nn.Linear(32, 5)
+        pairs = {"fc.weight": fc.weight, "fc.bias": fc.bias, "head.weight": head.weight, "head.bias": head.bias}
+        rng = np.random.default_rng(4)
+        x, t = rng.standard_normal((16, 20)).astype("f"), rng.integers(0, 5, 16).astype("i4")
+        same_steps(self, self.build(), pairs, lambda given: head(torch.tanh(fc(given))), x, t)
+
+
+def same_steps(test, graph, pairs, forward, x, t):
+    """Six steps of SGD with momentum, here and in PyTorch, from the same weights: losses and every parameter after each."""
+    program = graph.training_step("loss", opc.optim.SGD(0.1, momentum=0.9)).compile()
+    turned = {name for name, parameter in pairs.items() if parameter.dim() == 2}  # PyTorch has (out, in)
+    with torch.no_grad():
+        for name, parameter in pairs.items():
+            value = program.variables[name]
+            parameter.copy_(torch.from_numpy(value.T.copy() if name in turned else value))
+    optimizer = torch.optim.SGD(list(pairs.values()), 0.1, momentum=0.9)
+    for i in range(6):
+        loss = torch.nn.functional.cross_entropy(forward(torch.from_numpy(x)), torch.from_numpy(t).long())
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+        test.assertAlmostEqual(float(program.run(x=x, t=t)["loss"]), loss.item(), places=5, msg=f"step {i}")
+        for name, parameter in pairs.items():
+            found = program.variables[name]
+            np.testing.assert_allclose(found.T if name in turned else found, parameter.detach().numpy(), rtol=1e-4, atol=1e-5, err_msg=f"{name}, step {i}")
 
 
 if __name__ == "__main__":
