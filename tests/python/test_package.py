@@ -14,6 +14,8 @@ import tempfile
 import unittest
 import zipfile
 
+import numpy as np
+
 import opc
 
 SOURCE = os.environ["OPC_SOURCE_DIR"]
@@ -71,7 +73,7 @@ class Package(unittest.TestCase):
         command = [sys.executable, os.path.join(SOURCE, "tools", "bench_python.py"), "--build", os.environ["OPC_BUILD_DIR"], "--rounds", "1", "--json"]
         rows = json.loads(subprocess.run(command, capture_output=True, text=True, check=True).stdout)["rows"]
         self.assertEqual([r["name"] for r in rows], ["python/import", "python/graph_10000_ops", "python/run_one_op"])
-        self.assertTrue(all(r["value"] > 0 for r in rows))
+        self.assertTrue(all(np.isfinite(r["value"]) for r in rows), rows)  # one round: a difference of two times may be negative
 
     @unittest.skipIf(shutil.which("mypy") is None, "no mypy")
     def test_type_checkers(self):

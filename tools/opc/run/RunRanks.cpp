@@ -90,7 +90,8 @@ Status RankJob::launch(Invocation &invocation) const {
 Status RankJob::join(Invocation &invocation, int64_t size) {
   Terminal &terminal = invocation.terminal();
   const int64_t rank = runtime::launchedRank()->rank;
-  report_ = [&terminal, rank](const RankReport &report) {
+  report_ = [this, &terminal, rank](const RankReport &report) {
+    if (isOver_) return;
     // Every rank that is left says why it ends: one of them is enough. Who has failed speaks for itself; ranks that
     // fail alike do it in turns, and the first one ends the others.
     if (report.kind == RankReport::Kind::kFailed) {
@@ -189,6 +190,7 @@ int RankJob::finish(Invocation &invocation, int code) {
     }
   }
   gathering.join();
+  isOver_ = status.isOk();
   if (!status) return code ? code : invocation.fail(status);
   int worst = code;
   for (size_t r = 0; r < all.size(); ++r) {
