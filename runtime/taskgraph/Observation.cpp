@@ -22,9 +22,7 @@ public:
   DataView(TaskGraph &graph, const ModelTask &task, int64_t step) : graph_(graph), task_(task), step_(step) {}
   Result<const void *> input(size_t i) override { return bytes(task_.inputs.at(i)); }
   Result<const void *> output(size_t i) override { return bytes(task_.outputs.at(i)); }
-  Status replaceInput(size_t i, const void *bytes) override {
-    return graph_.copyIn(task_.inputs.at(i), bytes, step_);
-  }
+  Status replaceInput(size_t i, const void *bytes) override { return graph_.copyIn(task_.inputs.at(i), bytes, step_); }
 
 private:
   Result<const void *> bytes(uint32_t tensor) {
