@@ -145,14 +145,14 @@ class Diff(unittest.TestCase):
 
     def test_locks(self):
         self.file("b.pbtxt", MLP.replace("relu1", "act1"))
-        self.opc("check", "a.pbtxt", "--update")
+        self.opc("check", "a.pbtxt", "--update", "--update-in-ci")
         self.opc("diff", "a.opc.lock", "a.pbtxt")
         self.opc("diff", "a.pbtxt", "a.opc.lock")
         self.opc("diff", "a.opc.lock", "a.opc.lock")
         line = MLP[:MLP.index('name: "relu1"')].count("\n")
         self.assertEqual(self.findings("a.opc.lock", "b.pbtxt"), [("OP_RENAMED", "act1", line)])
         # The mesh is that of the lock.
-        self.opc("check", "a.pbtxt", "--update", "--mesh", "2")
+        self.opc("check", "a.pbtxt", "--update", "--update-in-ci", "--mesh", "2")
         self.opc("diff", "a.opc.lock", "a.pbtxt")
         self.assertIn(("PLACEMENT_CHANGED", "fc1"), [f[:2] for f in self.findings("a.opc.lock", "a.pbtxt", "--mesh", "4")])
         with open(os.path.join(self.folder, "a.opc.lock"), encoding="utf-8") as f:
@@ -168,7 +168,7 @@ class Diff(unittest.TestCase):
 
     def test_locks_that_no_compiler_wrote(self):
         """Cycles, ops that read themselves, names that occur twice, tensors that nobody makes: compared, or refused."""
-        self.opc("check", "a.pbtxt", "--update")
+        self.opc("check", "a.pbtxt", "--update", "--update-in-ci")
         with open(os.path.join(self.folder, "a.opc.lock"), encoding="utf-8") as f:
             lock = json.load(f)
         names = sorted(set(re.findall(r'"(\w+(?:/\w+)?)"', json.dumps([lock["interface"], lock["ops"]]))))

@@ -58,6 +58,10 @@ class OpPath(ScratchTest):
                       ("ops", "show", "relu")):  # fmt: skip
             done = self.opc(*words, env=absent)
             self.assertEqual(done.returncode, 0, done.stderr)
+        for words, code in ((("--update", "--update-in-ci", "--no-run"), 0), (("--no-run",), 0), ((), 5)):
+            done = self.opc("check", "g.pbtxt", *words, env=absent)
+            self.assertEqual(done.returncode, code, done.stdout + done.stderr)
+        self.assertIn("OPC0921", done.stdout)
         without = self.opc("run", "g.pbtxt", "--fill", "zeros", "--op-path", "ops", env=absent)
         self.assertIn("OPC0922", without.stderr)
         refused = self.opc("run", "g.pbtxt", "--fill", "zeros")
@@ -66,6 +70,9 @@ class OpPath(ScratchTest):
         self.assertIn("--op-path DIR", refused.stderr)
         done = self.opc("run", "g.pbtxt", "--fill", "zeros", "--op-path", "ops")
         self.assertEqual(done.returncode, 0, done.stderr)
+        for words in (("--update", "--update-in-ci"), ()):
+            done = self.opc("check", "g.pbtxt", "--op-path", "ops", *words)
+            self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
 
     def test_plans_run_without_the_compiler(self):
         """opc-runtime with the manifest beside the plan, with the folder alone, and without either."""

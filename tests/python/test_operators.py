@@ -91,6 +91,10 @@ class Operators(unittest.TestCase):
         x, u, f = g.input("x", (3,), "i32"), g.input("u", (3,), "u8"), g.input("f", (2, 3))
         for compute in (lambda: x < 2.5, lambda: x + 1.5, lambda: 0.5 * x, lambda: x ** 0.5, lambda: x + 2**40, lambda: u - 256, lambda: u * -1):
             self.assertRaisesRegex(TypeError, "nothing is converted silently", compute)
+        for compute in (lambda: f + 1e300, lambda: f * 10**400, lambda: f / 3.5e38, lambda: 1e39 - f, lambda: f > 1e300, lambda: opc.Graph().input("h", (2,), "f16") + 65520):
+            self.assertRaisesRegex(TypeError, "nothing is converted silently", compute)
+        for value in (3.4028234663852886e38, -3.4028235e38, float("inf")):  # the largest of f32, what rounds to it, and what is meant
+            opc.Graph().input("f", (2, 3)) + value
         for compute in (lambda: f.sum(2), lambda: f.mean(-3), lambda: f.sum((0, 5)), lambda: f.transpose(0, 7)):
             self.assertRaisesRegex(IndexError, "has 2 dimensions, and no axis", compute)
         self.assertRaisesRegex(TypeError, "'a' is no axis", lambda: f.sum("a"))
@@ -101,6 +105,23 @@ class Operators(unittest.TestCase):
         values = g.compile().run(x=np.array([2, 3, 4], "i4"), u=np.array([0, 1, 200], "u1"), f=np.zeros((2, 3), "f"))
         self.assertEqual(values["less"].tolist(), [255, 0, 199])
         self.assertEqual(values["compared"].astype(bool).tolist(), [False, True, True])
+
+    def test_initializers_are_of_the_type(self):
+        g = opc.Graph()
+        for i, (dtype, init) in enumerate((("i32", 1.5), ("i32", 2**31), ("u8", -1), ("i32", float("nan")), ("f32", 1e300), ("f16", 65520))):
+            self.assertRaisesRegex(TypeError, "which the variable is; nothing is converted silently", g.variable, f"v{i}", (2,), dtype, init)
+        for wrong in (lambda: opc.init.normal(std=-1), lambda: opc.init.normal(std=float("nan")), lambda: opc.init.uniform(high=float("inf")),
+                      lambda: opc.init.normal(std="a"), lambda: opc.init.arange(step=None)):  # fmt: skip
+            self.assertRaisesRegex(ValueError, "of an initializer is a finite number", wrong)
+        for name, dtype, init in (("i", "i64", 2**40 + 1), ("u", "u8", 255), ("f", "f32", 0.5), ("b", "bool", 1), ("h", "f16", 65504)):
+            g.output("o" + name, g.variable(name, (2,), dtype, init))
+        found = {name: values.tolist() for name, values in g.compile().run().items()}
+        self.assertEqual(found, {"oi": [2**40 + 1] * 2, "ou": [255] * 2, "of": [0.5] * 2, "ob": [True] * 2, "oh": [65504] * 2})
+
+    def test_names_that_files_cannot_hold(self):
+        g = opc.Graph()
+        for name in ("x\n", "a\0b", "\x7f", "\udc80"):
+            self.assertRaisesRegex(ValueError, "control character", g.input, name, (2,))
 
     def test_wrong_indices(self):
         a = opc.Graph().input("a", A.shape)

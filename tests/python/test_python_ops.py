@@ -279,6 +279,24 @@ class Contract(unittest.TestCase):
         self.assertIn("test_python_ops.py", str(caught.exception))
         self.assertIn("return x / (1 // 0)", str(caught.exception))
 
+    def test_an_exception_says_what_it_can(self):
+        """A zero byte, half a character, and a message that cannot be made: the line is there in any case."""
+        class Mute(Exception):
+            def __str__(self):
+                raise KeyError("no")
+
+        def says(error):
+            def kernel(x):
+                raise error
+
+            with self.assertRaises(opc.ExecutionError) as caught:
+                run_one(opc.op("contract::says", like="x")(kernel), X)
+            return str(caught.exception)
+
+        for error, part in ((ValueError("nul \0 \udc80 \u00e9"), "nul \\x00 \\udc80 \u00e9"), (Mute(), "its __str__ raises KeyError")):
+            self.assertIn(part, says(error))
+            self.assertIn("test_python_ops.py", says(error))
+
     def test_definitions_that_cannot_be(self):
         for wrong, part in (
             (lambda: opc.op("relu"), "needs a namespace"),

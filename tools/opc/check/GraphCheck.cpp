@@ -8,12 +8,15 @@
 #include "GraphComparison.h"
 #include "GraphInput.h"
 #include "GraphLint.h"
+#include "Invocation.h"
 #include "LockFile.h"
 #include "Placement.h"
+#include "PythonPlugins.h"
 
 #include <algorithm>
 #include <filesystem>
 #include <fnmatch.h>
+#include <mutex>
 
 namespace opc::cli {
 
@@ -288,7 +291,28 @@ bool isWanted(const CheckSettings &settings, const GraphFinding &finding) {
 }
 
 CheckedGraph checkGraph(const Registry &registry, const CheckSettings &settings, const std::string &path) {
-  return GraphChecker(registry, settings, path).run();
+  // A manifest says what operators in Python are, and runs nothing: whoever may be checked may have one.
+  static std::mutex loading;
+  std::unique_lock<std::mutex> guard(loading);
+  const std::vector<std::string> plugins = withPythonOps(settings.plugins, {}, path);
+  if (plugins == settings.plugins) {
+    guard.unlock();
+    return GraphChecker(registry, settings, path).run();
+  }
+  const Result<Registry> own = loadRegistry(plugins);
+  guard.unlock();
+  if (own) return GraphChecker(*own, settings, path).run();
+  CheckedGraph broken;
+  GraphFinding f;
+  f.rule = "GRAPH_INVALID";
+  f.severity = Severity::kError;
+  f.graph = path;
+  f.message = own.status().message();
+  f.help = own.status().help();
+  broken.report.graph = path;
+  broken.report.exitCode = exitCodeOf(own.status().code());
+  if (isWanted(settings, f)) broken.report.findings.push_back(std::move(f));
+  return broken;
 }
 
 } // namespace opc::cli

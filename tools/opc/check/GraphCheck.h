@@ -30,6 +30,7 @@ struct CheckSettings {
   std::string meshText;
   int threads = 1; // of a run
   ToleranceOf tolerance;
+  std::vector<std::string> plugins; // that the registry has, for graphs with a manifest of their own
 };
 /// "peak_bytes", "flops", "comm_bytes", "tasks": costs that may not grow.
 const std::vector<std::string> &costNames();

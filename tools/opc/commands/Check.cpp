@@ -160,7 +160,7 @@ private:
   }
 
   /// Without the plugins that a file of the tree names: a tree that is checked runs no code.
-  Result<Registry> trustedRegistry(Invocation &invocation, CheckReport *report) const {
+  Result<Registry> trustedRegistry(Invocation &invocation, CheckReport *report) {
     std::vector<std::string> plugins = invocation.flags().plugins;
     for (const ConfigValue &v : invocation.config().values()) {
       if (!v.key->isPath || v.folder.empty() || trustConfig_) continue;
@@ -171,6 +171,7 @@ private:
       }
     }
     if (trustConfig_) invocation.notePlugins();
+    settings_.plugins = plugins;
     return opc::cli::loadRegistry(withPythonOps(plugins, invocation.flags().opPaths, ""));
   }
 

@@ -1,5 +1,6 @@
 """Arrays from whatever holds one: the buffer protocol, DLPack, numbers and sequences."""
 # SPDX-License-Identifier: Apache-2.0
+import math
 import numbers
 from typing import Any, Iterator
 
@@ -36,6 +37,25 @@ def _elements(value: Any) -> Iterator[Any]:
         yield value
 
 
+#: The largest finite number of a type; what is halfway to the next power of two, or beyond, rounds to infinity.
+_LARGEST = {"f16": 65504.0, "bf16": 3.3895313892515355e38, "f32": 3.4028234663852886e38, "f64": 1.7976931348623157e308,
+            "f8e4m3fn": 448.0, "f8e5m2": 57344.0}  # fmt: skip
+_BITS_OF_FRACTION = {"f16": 10, "bf16": 7, "f32": 23, "f64": 52, "f8e4m3fn": 3, "f8e5m2": 2}
+
+
+def fits_float(value: Any, dtype: str) -> bool:
+    """Whether a number is one of the type after rounding: finite ones that would become infinite are not."""
+    try:
+        number = abs(float(value))
+    except OverflowError:  # an int beyond f64
+        return False
+    largest = _LARGEST.get(str(dtype))
+    if largest is None or number != number or number == float("inf"):
+        return True
+    half = 2.0 ** (math.frexp(largest)[1] - 2 - _BITS_OF_FRACTION[str(dtype)])
+    return number - largest < half
+
+
 def _of_numbers(value: Any, what: str, expected: str) -> np.ndarray:
     from ._dtypes import dtype
 
@@ -48,6 +68,8 @@ def _of_numbers(value: Any, what: str, expected: str) -> np.ndarray:
         fits = isinstance(v, bool) if wanted.kind == "b" else isinstance(v, numbers.Integral if wanted.kind in "iu" else numbers.Real) and not isinstance(v, bool)
         if fits and wanted.kind in "iu":
             fits = np.iinfo(wanted).min <= v <= np.iinfo(wanted).max
+        if fits and wanted.kind == "f":
+            fits = fits_float(v, expected)
         if not fits:
             raise TypeError(f"{what} is {expected}, and {v!r} is no number of that type: nothing is converted silently")
     try:

@@ -151,6 +151,8 @@ def scoped(name: str) -> str:
     """The name within the present scopes."""
     if not isinstance(name, str):
         raise TypeError(f"a name is a str, not {name!r}")
+    if any(ord(c) < 32 or c == "\x7f" or "\ud800" <= c <= "\udfff" for c in name):
+        raise ValueError(f"the name {name!r} has a control character or half a character: graph files cannot hold it")
     return "".join(getattr(_current, "scopes", ())) + name
 
 
@@ -203,7 +205,7 @@ class Graph(OneOfAKind):
 
     def variable(self, name: str, shape: Sequence[int], dtype: DTypeLike = "f32", init: Any = None, trainable: bool = True) -> Tensor:
         """A tensor that stays from run to run. `init`: a number, or of `opc.init`; None: it must be loaded or set."""
-        text = as_initializer(init).text if init is not None else ""
+        text = as_initializer(init, _dtype(dtype)).text if init is not None else ""
         made = self._know(self._message.add_variable(scoped(name), shape, _dtype(dtype), text, trainable, _places.caller()))
         self.variables[made.op_name] = made
         return made

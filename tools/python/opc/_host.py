@@ -188,7 +188,23 @@ def _is_a_style(name: str) -> bool:
 
 
 def explain(error: BaseException) -> Tuple[str, str, str]:
-    """An exception as id, message with traceback, and help."""
+    """An exception as id, message with traceback, and help: text that C can take, whatever the exception says."""
+    code, message, help = _explained(error)
+    return code, _printable(message), _printable(help)
+
+
+def _printable(text: str) -> str:
+    return text.encode("utf-8", "backslashreplace").decode("utf-8").replace("\0", "\\x00")
+
+
+def _text_of(error: BaseException) -> str:
+    try:
+        return str(error) or "no message"
+    except Exception as e:
+        return f"no message: its __str__ raises {type(e).__name__}"
+
+
+def _explained(error: BaseException) -> Tuple[str, str, str]:
     if isinstance(error, HostError):
         return error.code, error.message, error.help
     if isinstance(error, Error) and error.code == "OPC0625":
@@ -196,7 +212,7 @@ def explain(error: BaseException) -> Tuple[str, str, str]:
         help = "a kernel runs while a graph runs, and cannot run another one: make what it needs an op of the graph"
         return error.code, said[0]["message"] if said else str(error).split(": ", 1)[-1].splitlines()[0], help
     frames = [f for f in traceback.extract_tb(error.__traceback__) if not f.filename.startswith(_HERE + os.sep)]
-    says = str(error) or "no message"
+    says = _text_of(error)
     head = f"{type(error).__name__}: {says}"
     if frames:
         head += f" ({frames[-1].filename}:{frames[-1].lineno}, in {frames[-1].name})"

@@ -6,12 +6,15 @@ from typing import Any, Callable, Dict, List, Optional, Sequence, Tuple, Union
 import numpy as np
 
 from . import ops
+from ._arrays import fits_float
 from ._graph import Tensor, add_op
 
 
 def _check_fits(x: Tensor, value: Any) -> None:
     """Numbers become numbers of the tensor's type: one that is none would be cut off without a word."""
     if x.dtype[0] not in "iu":
+        if not fits_float(value, x.dtype):
+            raise TypeError(f"{value!r} is beyond {x.dtype}, and {x!r} is one; nothing is converted silently: infinity is float('inf')")
         return
     bits = int(x.dtype[1:])
     low, high = (0, 2**bits - 1) if x.dtype[0] == "u" else (-(2 ** (bits - 1)), 2 ** (bits - 1) - 1)

@@ -1,6 +1,10 @@
 """Initializers of variables, as graph files have them. Numbers depend on the seed and the variable's name alone."""
 # SPDX-License-Identifier: Apache-2.0
+import math
+import numbers
 from typing import Any, Union
+
+from ._arrays import fits_float
 
 
 class Initializer:
@@ -13,6 +17,14 @@ class Initializer:
 
     def __repr__(self) -> str:
         return f"opc.init: {self.text}"
+
+
+def _number(value: Any, name: str, least: float = -math.inf) -> float:
+    """A finite number, as graph files hold them."""
+    if isinstance(value, bool) or not isinstance(value, numbers.Real) or not math.isfinite(value) or value < least:
+        wanted = "a finite number" + ("" if least == -math.inf else f", at least {least:g}")
+        raise ValueError(f"{name} of an initializer is {wanted}, not {value!r}")
+    return float(value)
 
 
 def constant(value: Union[int, float] = 0) -> Initializer:
@@ -30,16 +42,16 @@ def ones() -> Initializer:
 
 def uniform(low: float = 0.0, high: float = 1.0) -> Initializer:
     """Uniform in [low, high)."""
-    return Initializer("random_uniform_conf", min=repr(float(low)), max=repr(float(high)))
+    return Initializer("random_uniform_conf", min=repr(_number(low, "low")), max=repr(_number(high, "high")))
 
 
 def normal(mean: float = 0.0, std: float = 1.0) -> Initializer:
-    return Initializer("random_normal_conf", mean=repr(float(mean)), std=repr(float(std)))
+    return Initializer("random_normal_conf", mean=repr(_number(mean, "mean")), std=repr(_number(std, "std", 0)))
 
 
 def truncated_normal(mean: float = 0.0, std: float = 1.0) -> Initializer:
     """Normal, drawn again beyond two standard deviations."""
-    return Initializer("truncated_normal_conf", mean=repr(float(mean)), std=repr(float(std)))
+    return Initializer("truncated_normal_conf", mean=repr(_number(mean, "mean")), std=repr(_number(std, "std", 0)))
 
 
 _NORMS = {"fan_in": "kFanIn", "fan_out": "kFanOut", "average": "kAverage"}
@@ -63,13 +75,21 @@ def msra(mode: str = "fan_in") -> Initializer:
 
 def arange(start: float = 0.0, step: float = 1.0, axis: int = -1) -> Initializer:
     """start, start + step, ... along an axis."""
-    return Initializer("range_conf", start=repr(float(start)), stride=repr(float(step)), axis=axis)
+    return Initializer("range_conf", start=repr(_number(start, "start")), stride=repr(_number(step, "step")), axis=axis)
 
 
-def as_initializer(value: Any) -> Initializer:
-    """A number is a constant."""
+def as_initializer(value: Any, dtype: str = "f32") -> Initializer:
+    """A number of the type is a constant."""
     if isinstance(value, Initializer):
         return value
-    if isinstance(value, (int, float)) and not isinstance(value, bool):
-        return constant(float(value))
-    raise TypeError(f"{value!r} is no initializer: a number, or one of opc.init")
+    if isinstance(value, bool) or not isinstance(value, numbers.Real):
+        raise TypeError(f"{value!r} is no initializer: a number, or one of opc.init")
+    if str(dtype)[0] in "iu":
+        bits = int(str(dtype)[1:])
+        low, high = (0, 2**bits - 1) if str(dtype)[0] == "u" else (-(2 ** (bits - 1)), 2 ** (bits - 1) - 1)
+        if not isinstance(value, numbers.Integral) or not low <= int(value) <= high:
+            raise TypeError(f"{value!r} is no {dtype}, which the variable is; nothing is converted silently")
+        return constant(int(value))
+    if not fits_float(value, dtype):
+        raise TypeError(f"{value!r} is beyond {dtype}, which the variable is; nothing is converted silently")
+    return constant(float(value))
