@@ -85,6 +85,14 @@ class Benches(unittest.TestCase):
         git("commit", "-qm", "one")
         self.write("small.pbtxt", graph(40, 1024))
         self.bench("small.pbtxt", "--fill", "rand", "--rounds", "6", "--baseline", "git:HEAD:small.pbtxt", code=1)
+        # The same notation where one graph runs, or is a reference.
+        for command, code, text in ((["run", "git:HEAD:small.pbtxt", "--fill", "ones"], 0, "f32[8,64]"),
+                                    (["run", "git:HEAD:none.pbtxt", "--fill", "ones"], 2, "no such file"),
+                                    (["debug", "first-diff", "small.pbtxt", "--fill", "ones", "--reference", "git:HEAD:small.pbtxt"], 2, "the shapes differ"),
+                                    (["debug", "first-diff", "git:HEAD:small.pbtxt", "--fill", "ones", "--reference", "git:HEAD:small.pbtxt"], 0, "no difference")):
+            done = subprocess.run([OPC, *command], capture_output=True, text=True, timeout=120, cwd=self.folder)
+            self.assertEqual(done.returncode, code, (command, done.stdout, done.stderr))
+            self.assertIn(text, done.stdout + done.stderr)
         self.assertIn("no such file", self.bench("small.pbtxt", "--fill", "rand", "--baseline", "git:HEAD:none.pbtxt", code=2).stderr)
 
     def test_interrupted(self):

@@ -126,6 +126,11 @@ class PlantedErrors(unittest.TestCase):
         found = json.loads(done.stdout)
         self.assertEqual([d["op"] for d in found["differences"]], ["op40"], done.stdout)
         self.assertGreater(found["compared"], 60)
+        # A step that differs in nothing but its rate gives another variable, and the same tensors before it.
+        faster = os.path.join(scratch, "faster.pbtxt")
+        self.assertEqual(opc("grad", graph, "--loss", "loss", "--optimizer", "sgd", "--lr", "0.2", "-o", faster).returncode, 0)
+        found = json.loads(opc("debug", "first-diff", step, "--fill", "rand", "--json", "--chain", "--reference", faster).stdout)
+        self.assertIn("w/out (updated)", [d["tensor"] for d in found["differences"]])
 
 
 class Refusals(unittest.TestCase):
