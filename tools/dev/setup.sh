@@ -10,7 +10,7 @@ table() {
 build | libmlir-22-dev mlir-22-tools | 22.1 | Apache-2.0 with LLVM exception | the dialect and its passes (linked statically into `opc` and `opc-opt`)
 build | llvm-22-dev llvm-22-tools | 22.1 | Apache-2.0 with LLVM exception | LLVM's libraries; `FileCheck`, `lit`, `not` for the tests
 build | clang-22 lld-22 libclang-rt-22-dev | 22.1 | Apache-2.0 with LLVM exception | compiler, linker, sanitizers
-build | clang-format-22 clang-tidy-22 | 22.1 | Apache-2.0 with LLVM exception | `tools/dev/format.sh`, `tools/dev/tidy.sh`; no other version is taken
+build | clang-format-22 clang-tidy-22 | 22.1 | Apache-2.0 with LLVM exception | `tools/dev/format.sh`, `tools/dev/tidy`; no other version is taken
 build | libprotobuf-dev protobuf-compiler | 3.21 | BSD-3-Clause | graph and plan messages (linked statically)
 build | libdnnl-dev | 2.6 | Apache-2.0 | oneDNN: matrix products, convolution, pooling, normalisation on the CPU
 build | libcli11-dev | 2.1 | BSD-3-Clause | the command line
