@@ -75,6 +75,8 @@ struct MeshFacts {
 struct GraphTask {
   std::string op, kernel; // "fc1", "cpu/matmul/f32"
   uint32_t stream = 0;
+  std::string library;  // that the kernel is of: "built-in", or a plugin's file name; empty where it is not known
+  int32_t priority = 0; // with which the kernel was registered
 };
 
 struct MemoryFacts {

@@ -10,6 +10,8 @@
 namespace opc {
 namespace {
 
+constexpr const char *kBuiltIn = "built-in"; // GraphTask::library
+
 /// "1,234,567".
 std::string countOf(double value) {
   std::string digits = std::to_string(static_cast<uint64_t>(std::max(value, 0.0)));
@@ -142,14 +144,27 @@ private:
   }
 
   void compareKernels() {
-    std::map<std::string, std::string> before;
-    for (const GraphTask &t : a_.facts->tasks) before.try_emplace(called(names_, t.op), t.kernel);
+    std::map<std::string, const GraphTask *> before;
+    for (const GraphTask &t : a_.facts->tasks) before.try_emplace(called(names_, t.op), &t);
     for (const GraphTask &t : b_.facts->tasks) {
       const auto found = before.find(t.op);
-      if (found == before.end() || found->second == t.kernel) continue;
-      add("KERNEL_CHANGED", ChangeSubject::kKernel, Severity::kWarning, t.op,
-          "kernel " + found->second + " -> " + t.kernel, found->second, t.kernel);
+      if (found == before.end()) continue;
+      const GraphTask &old = *found->second;
+      const bool known = !old.library.empty() && !t.library.empty(); // a plan does not say where its kernels come from
+      const bool isFallback = known && t.priority < old.priority;
+      if (!isFallback && old.kernel == t.kernel && (!known || old.library == t.library)) continue;
+      const std::string was = kernelText(old), is = kernelText(t);
+      GraphFinding &f = add(isFallback ? "KERNEL_FALLBACK" : "KERNEL_CHANGED", ChangeSubject::kKernel,
+                            Severity::kWarning, t.op, "kernel " + was + " -> " + is, was, is);
+      if (isFallback && old.library != t.library && old.library != kBuiltIn)
+        f.help = "the kernel of the lock is in " + old.library + ": --plugin " + old.library;
     }
+  }
+  /// "cpu/matmul/f32", with the plugin and the priority where there are any.
+  static std::string kernelText(const GraphTask &task) {
+    std::string more = task.library == kBuiltIn ? "" : task.library;
+    if (task.priority) more += (more.empty() ? "priority " : ", priority ") + std::to_string(task.priority);
+    return task.kernel + (more.empty() ? "" : " (" + more + ")");
   }
 
   void compareCosts() {

@@ -72,6 +72,7 @@ struct Lock {
   /// Ops of the forward pass in `ops`, of the others in `grad`; of a tensor what the section tensors says.
   GraphFacts facts;
   std::string schedule; // SHA-256 of the kernels and streams in the order of execution
+  std::string ir;       // SHA-256 of what was compiled: MLIR of the last phase, without names and lines of ops
   NumericFacts numerics;
   std::vector<LockedWarning> warnings;
   std::map<std::string, std::string> tensorTypes; // what the section tensors says, by tensor

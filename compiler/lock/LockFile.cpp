@@ -5,6 +5,8 @@
 #include "Sha256.h"
 
 #include <algorithm>
+#include <set>
+#include <stdexcept>
 
 namespace opc {
 namespace {
@@ -34,6 +36,36 @@ Status bad(const std::string &name, size_t line, const std::string &why) {
 size_t lineAt(std::string_view text, size_t byte) {
   const auto end = text.begin() + static_cast<std::ptrdiff_t>(std::min(byte, text.size()));
   return 1 + static_cast<size_t>(std::count(text.begin(), end, '\n'));
+}
+
+/// The line of the first mark that a merge has left; 0 when there is none.
+size_t conflictLine(std::string_view text) {
+  for (size_t line = 1, at = 0; at < text.size(); ++line) {
+    if (text.substr(at, 8) == "<<<<<<< " || text.substr(at, 8) == ">>>>>>> ") return line;
+    at = std::min(text.find('\n', at), text.size() - 1) + 1;
+  }
+  return 0;
+}
+
+Status notJson(const std::string &name, std::string_view text, size_t byte) {
+  const size_t line = conflictLine(text);
+  if (!line) return bad(name, lineAt(text, byte), "it is no JSON");
+  return Status(StatusCode::kInvalidGraph, "OPC0120",
+                name + ":" + std::to_string(line) + ": a merge has left its marks: both sides have changed this lock")
+      .withHelp("take either side (git checkout --theirs " + name + "), then: opc check GRAPH --update");
+}
+
+/// A key of the document that is there twice, as after a merge that takes both sides: of the two JSON has one.
+struct KeyTwice : std::runtime_error {
+  using std::runtime_error::runtime_error;
+};
+Json parsed(std::string_view text) {
+  std::set<std::string> keys;
+  return Json::parse(text, [&](int depth, Json::parse_event_t event, Json &value) {
+    if (depth == 1 && event == Json::parse_event_t::key && !keys.insert(value.get<std::string>()).second)
+      throw KeyTwice("\"" + value.get<std::string>() + "\" is there twice");
+    return true;
+  });
 }
 
 /// Text without the prefix of nlohmann's messages: "[json.exception.type_error.302] ".
@@ -124,7 +156,7 @@ Result<Lock> readLock(std::string_view text, const std::string &name) {
   Lock lock;
   std::string where;
   try {
-    const Json document = Json::parse(text);
+    const Json document = parsed(text);
     if (!document.is_object() || !document.contains("opc_lock") || !document.at("opc_lock").is_number_integer())
       return bad(name, 1, "it does not begin with \"opc_lock\" and a version");
     lock.version = document.at("opc_lock").get<int>();
@@ -133,7 +165,7 @@ Result<Lock> readLock(std::string_view text, const std::string &name) {
     readHeader(document, &lock);
     readSections(document, &lock, &where);
   } catch (const Json::parse_error &e) {
-    return bad(name, lineAt(text, e.byte), "it is no JSON");
+    return notJson(name, text, e.byte);
   } catch (const std::exception &e) {
     return bad(name, 0, where + reason(e));
   }

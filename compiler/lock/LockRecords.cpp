@@ -10,6 +10,8 @@
 namespace opc::lock {
 namespace {
 
+constexpr const char *kBuiltIn = "built-in"; // the library of a kernel; not written
+
 /// The place of every op and tensor in topological order, ties by name: what the file's order is made of.
 class GraphOrder {
 public:
@@ -240,12 +242,15 @@ std::vector<Json> taskRecords(const Lock &lock) {
   });
   std::vector<Json> records;
   if (!lock.schedule.empty()) {
-    const Json schedule = {{"schedule", lock.schedule}};
-    records.push_back(schedule);
+    Json schedule = {{"schedule", lock.schedule}};
+    if (!lock.ir.empty()) schedule["ir"] = lock.ir;
+    records.push_back(std::move(schedule));
   }
   for (const GraphTask *t : tasks) {
     Json record = {{"op", t->op}, {"kernel", t->kernel}};
     if (t->stream) record["stream"] = t->stream;
+    if (t->library != kBuiltIn && !t->library.empty()) record["from"] = t->library;
+    if (t->priority) record["priority"] = t->priority;
     records.push_back(std::move(record));
   }
   return records;
@@ -379,10 +384,12 @@ void addRecord(const Json &record, LockSection section, Lock *lock) {
   case LockSection::kTasks:
     if (record.contains("schedule")) {
       lock->schedule = record.at("schedule").get<std::string>();
+      lock->ir = record.value("ir", "");
       return;
     }
     lock->facts.tasks.push_back({record.at("op").get<std::string>(), record.at("kernel").get<std::string>(),
-                                 record.value("stream", uint32_t{0})});
+                                 record.value("stream", uint32_t{0}), record.value("from", kBuiltIn),
+                                 record.value("priority", int32_t{0})});
     return;
   case LockSection::kCost: return addCosts(record, &lock->facts);
   case LockSection::kNumerics: return addValues(record, &lock->numerics);

@@ -131,8 +131,13 @@ void sumCosts(GraphFacts *facts) {
 }
 
 void collectExecution(const ExecutionSchedule &execution, GraphFacts *facts) {
-  for (const ScheduledTask &task : execution.tasks)
-    facts->tasks.push_back({ir::opName(task.op), kernelName(task), task.stream});
+  for (const ScheduledTask &task : execution.tasks) {
+    facts->tasks.push_back({ir::opName(task.op), kernelName(task), task.stream, "built-in", 0});
+    if (!task.kernel) continue;
+    const std::string &library = task.kernel->origin.library;
+    facts->tasks.back().library = library.substr(library.rfind('/') + 1);
+    facts->tasks.back().priority = task.kernel->priority;
+  }
   MemoryFacts &memory = facts->memory;
   memory.arenaBytes = execution.memory.arenaBytes;
   memory.persistentBytes = execution.memory.persistentBytes;

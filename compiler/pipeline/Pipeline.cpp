@@ -113,13 +113,15 @@ struct Pipeline::Impl {
     return true;
   }
 
-  std::string text() {
+  std::string text(bool places = true) {
     std::string s;
     if (!module) return s;
     llvm::raw_string_ostream os(s);
     OpPrintingFlags flags;
-    flags.enableDebugInfo(true, /*prettyForm=*/true);
-    flags.elideLargeElementsAttrs(64);
+    if (places) {
+      flags.enableDebugInfo(true, /*prettyForm=*/true);
+      flags.elideLargeElementsAttrs(64);
+    }
     // From the ranks' graphs on it is these that change.
     if (ranks.parts.empty() || done <= static_cast<int>(Phase::kBoxing)) {
       (*module)->print(os, flags);
@@ -399,6 +401,7 @@ bool Pipeline::tidy() {
 std::string Pipeline::emit(Emit what) {
   if (what == Emit::kPlan) return impl_->planBytes;
   if (what == Emit::kMlir) return impl_->text();
+  if (what == Emit::kMlirWithoutPlaces) return impl_->text(/*places=*/false);
   graph::Job job;
   std::string error;
   if (!impl_->module || !toGraph(*impl_->module, &job, &error)) {

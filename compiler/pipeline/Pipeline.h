@@ -27,8 +27,8 @@ const char *phaseDoc(Phase phase);
 std::optional<Phase> parsePhase(const std::string &name);
 const std::vector<Phase> &allPhases();
 
-/// What emit() writes.
-enum class Emit { kMlir, kGraphText, kGraphBinary, kPlan };
+/// What emit() writes. Without places: every value in full, and neither names nor lines of ops.
+enum class Emit { kMlir, kMlirWithoutPlaces, kGraphText, kGraphBinary, kPlan };
 
 /// What CompileOptions::verifyEach is by default.
 bool verifiesByDefault();

@@ -237,6 +237,20 @@ class Formats(Checks):
             break_it(broken)
             self.assertFalse(validator.is_valid(broken))
 
+    def test_columns_of_sarif(self):
+        """In code units of UTF-16, as the report says that they are: an a with an accent is one, a smiling face two."""
+        tail = GRAPH.splitlines()[4]
+        self.write("u.pbtxt", GRAPH.replace(tail, '# x\nop { name: "\u00e1\U0001f600" input_conf { out: "out" blob_conf { shape { dim: 2 } data_type: kFloat } } } ' + tail))
+        found = json.loads(self.check("u.pbtxt", "--update", "--format", "sarif").stdout)["runs"][0]["results"]
+        self.check("u.pbtxt", "--update")
+        self.write("u.pbtxt", self.read("u.pbtxt").replace('name: "y"', 'name: "z"'))
+        results = json.loads(self.check("u.pbtxt", "--format", "sarif", code=1).stdout)["runs"][0]["results"]
+        line = self.read("u.pbtxt").splitlines()[5]
+        region = [r for r in results if r["ruleId"] == "OUTPUT_REMOVED"][0]["locations"][0]["physicalLocation"]["region"]
+        units = len(line[:line.index('op { name: "z"')].encode("utf-16-le")) // 2
+        self.assertEqual((region["startLine"], region["startColumn"], region["endColumn"]), (6, units + 1, len(line.encode("utf-16-le")) // 2 + 1))
+        self.assertEqual({r["ruleId"] for r in found}, {"UNUSED_INPUT", "LOCK_MISSING"})
+
     def test_sarif_by_its_own_tool(self):
         tool = os.environ.get("OPC_SARIF_MULTITOOL") or shutil.which("sarif-multitool")
         if not tool:

@@ -75,15 +75,54 @@ class Locks(Checks):
 
     def test_not_a_lock(self):
         lock = self.locked()
-        line = 1 + lock[:lock.index('"ops":[')].count("\n")
-        self.write("g.opc.lock", lock.replace('"ops":[', '<<<<<<< HEAD\n"ops":['))
-        found = self.findings("g.pbtxt", code=3)
-        self.assertEqual([f["rule"] for f in found], ["LOCK_DAMAGED"])
-        self.assertIn(f"g.opc.lock:{line}: not a lock file", found[0]["message"])
         for text in ("", "{}", "[1]", '{"opc_lock":"1"}', lock[:-20], lock.replace("f32[4,3]", "f32[4,")):
             self.write("g.opc.lock", text)
             self.check("g.pbtxt", code=3)
         self.check("g.pbtxt", "--update")  # mends it
+        self.assertEqual(self.read("g.opc.lock"), lock)
+
+    def test_cut_off(self):
+        """At each line's end, and in the middle of each line."""
+        lock = self.locked()
+        ends = [i + 1 for i, c in enumerate(lock) if c == "\n"][:-1]
+        for end in ends + [(a + b) // 2 for a, b in zip(ends, ends[1:])]:
+            self.write("g.opc.lock", lock[:end])
+            found = self.findings("g.pbtxt", code=3)
+            self.assertEqual([f["rule"] for f in found], ["LOCK_DAMAGED"], lock[:end][-80:])
+            self.assertIn(f"g.opc.lock:{lock[:end].count(chr(10)) + 1}: not a lock file: it is no JSON", found[0]["message"])
+
+    def test_a_merge_conflict(self):
+        """As git leaves it, and as a merge driver that takes both sides."""
+        lock = self.locked()
+        self.write("g.pbtxt", GRAPH.replace('"relu"', '"tanh"'))
+        self.check("g.pbtxt", "--update")
+        other = self.read("g.opc.lock")
+        self.write("base", "")
+        for name, text in (("ours", lock), ("theirs", other)):
+            self.write(name, text)
+        merged = subprocess.run(["git", "merge-file", "-p", "ours", "base", "theirs"], cwd=self.folder, capture_output=True, text=True).stdout
+        self.write("g.opc.lock", merged)
+        found = self.findings("g.pbtxt", code=3)
+        self.assertEqual([f["rule"] for f in found], ["LOCK_DAMAGED"])
+        line = 1 + next(i for i, x in enumerate(merged.splitlines()) if x.startswith("<<<<<<<"))
+        self.assertEqual(found[0]["message"], f"g.opc.lock:{line}: a merge has left its marks: both sides have changed this lock")
+        self.assertEqual(found[0]["help"], "take either side (git checkout --theirs g.opc.lock), then: opc check g.pbtxt --update")
+        self.check("g.pbtxt", "--update")
+        self.assertEqual(self.read("g.opc.lock"), other)
+        # Records of both sides without marks, and sections that are there twice.
+        self.write("g.opc.lock", lock.replace('"ops":[\n', '"ops":[\n' + next(x for x in other.splitlines() if '"type":"tanh"' in x).rstrip("],") + ",\n"))
+        self.assertIn("LOCK_STALE", self.rules("g.pbtxt"))
+        self.write("g.opc.lock", lock.replace('"ops":[\n', '"ops":[],\n"ops":[\n'))
+        self.assertIn('"ops" is there twice', self.findings("g.pbtxt", code=3)[0]["message"])
+
+    def test_line_ends_of_windows(self):
+        lock = self.locked()
+        with open(self.path("g.opc.lock"), "w", encoding="utf-8", newline="\r\n") as f:
+            f.write(lock)
+        self.check("g.pbtxt")
+        self.write("g.pbtxt", GRAPH.replace("\n", "\r\n"))
+        self.check("g.pbtxt")
+        self.check("g.pbtxt", "--update")
         self.assertEqual(self.read("g.opc.lock"), lock)
 
     def test_a_hostile_lock(self):
@@ -115,6 +154,8 @@ class Locks(Checks):
         lock = self.locked()
         self.write("g.opc.lock", lock.replace('"opc_lock":1', '"opc_lock":2'))
         self.assertEqual(self.rules("g.pbtxt", code=4), {"LOCK_NEWER_THAN_TOOL"})
+        self.check("g.pbtxt", "--update")
+        self.assertEqual(self.read("g.opc.lock"), lock)
 
     def test_edited_by_hand(self):
         lock = self.locked()

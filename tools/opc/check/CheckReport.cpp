@@ -4,7 +4,6 @@
 
 #include "DiagnosticText.h"
 #include "ExitCodes.h"
-#include "FileBytes.h"
 #include "NumberText.h"
 #include "Rules.h"
 
@@ -71,20 +70,21 @@ Diagnostic diagnosticOf(const GraphFinding &f) {
 
 } // namespace
 
+ReportTexts::ReportTexts(const CheckReport &report) {
+  for (const GraphReport &g : report.graphs) texts_.try_emplace(g.graph, SourceText{g.graph, g.text});
+}
+
+const SourceText &ReportTexts::of(const GraphFinding &f) const {
+  const auto found = texts_.find(f.range.file.empty() ? f.graph : f.range.file);
+  return found == texts_.end() ? none_ : found->second;
+}
+
 std::string checkText(const CheckReport &report, bool color, int width) {
-  std::map<std::string, SourceText> sources;
+  const ReportTexts texts(report);
   std::set<std::string> explained; // one pointer to the long text for each rule is enough
   std::string text;
-  for (const GraphFinding &f : report.sorted()) {
-    SourceText &source = sources[f.graph];
-    if (source.name.empty()) {
-      source.name = f.graph;
-      if (Result<FileBytes> file = FileBytes::open(f.graph); file && file->view().find('\0') == std::string_view::npos)
-        source.text = std::string(file->view());
-    }
-    const Diagnostic d = diagnosticOf(f);
-    text += diagnosticText(d, source, {color, width}, explained.insert(f.rule).second) + "\n";
-  }
+  for (const GraphFinding &f : report.sorted())
+    text += diagnosticText(diagnosticOf(f), texts.of(f), {color, width}, explained.insert(f.rule).second) + "\n";
   return text;
 }
 

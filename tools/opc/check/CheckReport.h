@@ -5,6 +5,7 @@
 #include "GraphFinding.h"
 #include "JsonOutput.h"
 
+#include <map>
 #include <string>
 #include <vector>
 
@@ -17,6 +18,7 @@ struct GraphReport {
   int exitCode = 0;                    // of what stopped the work on it: 3 to 5 or 70
   bool changed = false;                // the lock was written
   std::vector<std::string> rules = {}; // that were looked at, where there is a lock
+  std::string text = {};               // of the file, where something was found in it
   bool has(Severity severity) const;
 };
 
@@ -28,6 +30,18 @@ struct CheckReport {
   size_t count(Severity severity) const;
   /// The worst class: 70, 5, 4, 3, then 1 when there is an error, else 0.
   int exitCode() const;
+};
+
+/// A file's text, where a report has it: the lines that findings are about.
+class ReportTexts {
+public:
+  explicit ReportTexts(const CheckReport &report);
+  /// Of the finding's place; without text where there is none.
+  const SourceText &of(const GraphFinding &finding) const;
+
+private:
+  std::map<std::string, SourceText> texts_; // by file
+  SourceText none_;
 };
 
 /// Findings with their place and the way out; the graph's line is shown where the file can be read.

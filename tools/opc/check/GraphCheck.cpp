@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "GraphCheck.h"
 
+#include "CommandLine.h"
 #include "ExitCodes.h"
 #include "FileBytes.h"
 #include "GitFiles.h"
@@ -22,6 +23,7 @@ namespace opc::cli {
 
 namespace {
 
+const std::string kAnyGraph = "GRAPH"; // in the help of what does not know the graph's name
 constexpr int64_t kMostDevices = 1024; // of a lock's mesh; --mesh may name more
 
 class GraphChecker {
@@ -37,7 +39,7 @@ public:
     if (settings_.isAgainst && checked_.isWhole) makeOlder();
     if (checked_.isWhole && checked_.locked) compare();
     if (checked_.isWhole && isMissing_)
-      add("LOCK_MISSING", "there is no " + lockPathOf(path_), "opc check " + path_ + " --update");
+      add("LOCK_MISSING", "there is no " + lockPathOf(path_), command() + " --update");
     finish();
     return std::move(checked_);
   }
@@ -52,6 +54,7 @@ private:
     checked_.report.findings.push_back(std::move(f));
     return checked_.report.findings.back();
   }
+  std::string command() const { return "opc check " + shellQuoted(path_); }
   void stop(int exitCode) { checked_.report.exitCode = std::max(checked_.report.exitCode, exitCode); }
 
   void readLockFile() {
@@ -69,7 +72,10 @@ private:
     }
     Result<Lock> lock = readLock(file->view(), lockPath);
     if (!lock) {
-      add("LOCK_DAMAGED", lock.status().message(), lock.status().help());
+      std::string help = lock.status().help();
+      if (const size_t at = help.find(kAnyGraph); at != std::string::npos)
+        help.replace(at, kAnyGraph.size(), shellQuoted(path_));
+      add("LOCK_DAMAGED", lock.status().message(), std::move(help));
       stop(exitCodeOf(lock.status().code()));
       return;
     }
@@ -77,7 +83,7 @@ private:
       add("LOCK_NEWER_THAN_TOOL",
           lockPath + " is of version " + std::to_string(lock->version) + ", and this opc reads up to " +
               std::to_string(kLockVersion),
-          "use the opc that wrote it, or write it anew: opc check " + path_ + " --update");
+          "use the opc that wrote it, or write it anew: " + command() + " --update");
       stop(kExitUnsupported);
       return;
     }
@@ -98,7 +104,7 @@ private:
       add("LOCK_STALE",
           "the lock is for the mesh '" + checked_.locked->target.mesh + "', which is none of at most " +
               std::to_string(kMostDevices) + " devices",
-          "opc check " + path_ + " --update --mesh 2x4");
+          command() + " --update --mesh 2x4");
       return;
     }
     request->options.mesh.emplace();
@@ -123,6 +129,7 @@ private:
       stop(input ? kExitInvalid : exitCodeOf(input.status().code()));
       return;
     }
+    text_ = input->bytes;
     MadeLock made = makeLock(registry_, request, path_, std::move(input->bytes));
     for (GraphFinding &f : made.findings) checked_.report.findings.push_back(std::move(f));
     stop(made.exitCode);
@@ -202,10 +209,9 @@ private:
     listRules(compared);
     for (GraphFinding &f : compareGraphs(old.facts, now.facts, options).findings)
       checked_.report.findings.push_back(std::move(f));
-    if (has(LockSection::kTasks) && old.schedule != now.schedule && !old.schedule.empty()) {
-      GraphFinding &f = add("SCHEDULE_CHANGED", "kernels run in another order");
-      f.expected = old.schedule;
-      f.found = now.schedule;
+    if (has(LockSection::kTasks)) {
+      compareDigest("SCHEDULE_CHANGED", "kernels run in another order", old.schedule, now.schedule);
+      compareDigest("IR_HASH_CHANGED", "what was compiled from the graph is something else", old.ir, now.ir);
     }
     if (has(LockSection::kNumerics))
       for (GraphFinding &f : compareOutputs(old.numerics, now.numerics, settings_.tolerance)) {
@@ -213,6 +219,13 @@ private:
         checked_.report.findings.push_back(std::move(f));
       }
     if (has(LockSection::kDiagnostics)) compareWarnings();
+  }
+
+  void compareDigest(const char *rule, const char *what, const std::string &was, const std::string &is) {
+    if (was.empty() || was == is) return; // a lock of an older version has none
+    GraphFinding &f = add(rule, what);
+    f.expected = was;
+    f.found = is;
   }
 
   /// What was looked at, for reports that count what has passed.
@@ -226,7 +239,7 @@ private:
   static std::string targetText(const LockTarget &target) {
     return target.mesh.empty() ? "one device" : "the mesh " + target.mesh;
   }
-  void stale(const std::string &why) { add("LOCK_STALE", why, "opc check " + path_ + " --update"); }
+  void stale(const std::string &why) { add("LOCK_STALE", why, command() + " --update"); }
 
   SourceRange rangeOfOutput(const std::string &name) const {
     for (const GraphTensor &t : checked_.now.facts.outputs)
@@ -259,11 +272,12 @@ private:
       // What is doubtful by itself is a warning, though the rule's change is an error.
       const bool isDoubt = f.severity == Severity::kWarning;
       if (rule && !improved && !isDoubt) f.severity = rule->severity;
-      if (improved && f.help.empty() && !settings_.isAgainst)
-        f.help = "lock it in: opc check " + path_ + " --update=cost";
+      if (improved && f.help.empty() && !settings_.isAgainst) f.help = "lock it in: " + command() + " --update=cost";
       if (isWanted(settings_, f)) wanted.push_back(std::move(f));
     }
     checked_.report.findings = std::move(wanted);
+    if (!checked_.report.findings.empty() && text_.find('\0') == std::string::npos)
+      checked_.report.text = std::move(text_);
     if (!checked_.report.has(Severity::kError)) checked_.report.exitCode = kExitOk; // what stopped it is left out
   }
 
@@ -271,6 +285,7 @@ private:
   const CheckSettings &settings_;
   const std::string path_;
   std::vector<Diagnostic> warnings_;
+  std::string text_;       // of the graph's file
   bool isMissing_ = false; // there is no lock
   CheckedGraph checked_;
 };

@@ -37,6 +37,7 @@ public:
     if (compile(std::move(bytes))) {
       const std::string plan = pipeline_.emit(Emit::kPlan);
       made_.plan = sha256(plan);
+      made_.lock.ir = sha256(pipeline_.emit(Emit::kMlirWithoutPlaces)).substr(0, 16);
       if (request_.runs) run(plan);
     }
     for (const LockSection s : lockSections()) {

@@ -7,6 +7,7 @@
 
 #include "opc/Version.h"
 
+#include <algorithm>
 #include <map>
 
 namespace opc::cli {
@@ -35,13 +36,31 @@ std::string uriOf(const std::string &path) {
   return out;
 }
 
-Json regionOf(const SourceRange &range) {
+/// A column of a line, counted in bytes from 1, as one in code units of UTF-16; 0 where the line is not known.
+uint32_t codeUnitColumn(const std::string &text, uint32_t line, uint32_t column) {
+  size_t at = 0;
+  for (uint32_t n = 1; n < line; ++n) {
+    at = text.find('\n', at);
+    if (at == std::string::npos) return 0;
+    ++at;
+  }
+  if (at >= text.size() || !column) return 0;
+  uint32_t units = 1;
+  for (size_t i = at; i < std::min(text.size(), at + column - 1); ++i) {
+    const auto byte = static_cast<unsigned char>(text[i]);
+    units += (byte & 0xC0) != 0x80; // bytes after the first of a character
+    units += byte >= 0xF0;          // beyond U+FFFF: a pair of surrogates
+  }
+  return units;
+}
+
+Json regionOf(const SourceRange &range, const std::string &text) {
   if (!range.known()) return {{"startLine", 1}};
   Json region = {{"startLine", range.line}};
-  if (range.column) region["startColumn"] = range.column;
+  if (const uint32_t column = codeUnitColumn(text, range.line, range.column)) region["startColumn"] = column;
   if (range.endLine >= range.line) {
     region["endLine"] = range.endLine;
-    if (range.endColumn) region["endColumn"] = range.endColumn;
+    if (const uint32_t column = codeUnitColumn(text, range.endLine, range.endColumn)) region["endColumn"] = column;
   }
   return region;
 }
@@ -68,12 +87,13 @@ std::string sarifText(const CheckReport &report) {
   Json rules = rulesJson(&index), results = Json::array();
   const std::vector<GraphFinding> findings = report.sorted();
   const std::vector<std::string> prints = fingerprintsOf(findings);
+  const ReportTexts texts(report);
   for (size_t i = 0; i < findings.size(); ++i) {
     const GraphFinding &f = findings[i];
     const std::string about = subjectText(f);
     const Json place = {{"physicalLocation",
                          {{"artifactLocation", {{"uri", uriOf(f.range.file.empty() ? f.graph : f.range.file)}}},
-                          {"region", regionOf(f.range)}}}};
+                          {"region", regionOf(f.range, texts.of(f).text)}}}};
     Json result = {{"ruleId", f.rule}};
     if (const auto found = index.find(f.rule); found != index.end()) result["ruleIndex"] = found->second;
     result["level"] = levelName(f.severity);

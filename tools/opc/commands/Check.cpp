@@ -187,6 +187,7 @@ private:
     f.help = "opc check --trust-config, or --plugin " + shellQuoted(plugin);
     GraphReport report;
     report.graph = f.graph;
+    if (const Result<FileBytes> file = FileBytes::open(f.graph)) report.text = std::string(file->view());
     report.findings.push_back(std::move(f));
     return report;
   }

@@ -1,0 +1,90 @@
+# Every rule of opc check: what finds it, at which op and line; a graph as it is locked finds none.
+# SPDX-License-Identifier: Apache-2.0
+import json
+import os
+import shlex
+import subprocess
+import tempfile
+import unittest
+
+from check_cases import GRAPH, OPC, Checks, relocked
+
+FAST = '''#include "oneflow/core/framework/framework.h"
+namespace oneflow {
+namespace {
+class FastRelu final : public user_op::OpKernel {
+  void Compute(user_op::KernelComputeContext *ctx) const override {
+    const user_op::Tensor *x = ctx->Tensor4ArgNameAndIndex("x", 0);
+    user_op::Tensor *y = ctx->Tensor4ArgNameAndIndex("y", 0);
+    for (int64_t i = 0; i < x->shape().elem_cnt(); ++i) y->mut_dptr<float>()[i] = x->dptr<float>()[i] > 0 ? x->dptr<float>()[i] : 0;
+  }
+  bool AlwaysComputeWhenAllOutputsEmpty() const override { return false; }
+};
+REGISTER_USER_KERNEL("relu").SetCreateFn<FastRelu>().SetPriority(PRIORITY).SetIsMatchedHob(
+    (user_op::HobDeviceType() == DeviceType::kCPU) & (user_op::HobDataType("x", 0) == DataType::kFloat));
+}
+}
+'''
+
+
+class Rules(Checks):
+    def lock(self, *args):
+        self.write("g.pbtxt", GRAPH)
+        self.check("g.pbtxt", "--update", *args)
+        return json.loads(self.read("g.opc.lock"))
+
+    def edited(self, change):
+        """What is found when the lock says something else, as a tool that knows the format would write it."""
+        self.lock()
+        text = self.read("g.opc.lock")
+        new = change(text)
+        self.assertNotEqual(new, text)
+        self.write("g.opc.lock", relocked(new))
+
+    def test_ir_hash(self):
+        ir = self.lock()["tasks"][0]["ir"]
+        self.assertRegex(ir, "^[0-9a-f]{16}$")
+        self.write("h.pbtxt", "# elsewhere\n\n" + GRAPH.replace('"fc"', '"dense"').replace("fc/", "dense/"))
+        self.check("h.pbtxt", "--update")
+        self.assertEqual(json.loads(self.read("h.opc.lock"))["tasks"][0]["ir"], ir)  # names and lines are not looked at
+        self.edited(lambda t: t.replace(ir, "0" * 16))
+        self.check("g.pbtxt")
+        self.assertEqual(self.rules("g.pbtxt", "--use", "EXACT"), {"IR_HASH_CHANGED"})
+        self.check("g.pbtxt", "--use", "EXACT", "--update=tasks")
+        self.check("g.pbtxt", "--use", "EXACT")
+        # An attribute that no other rule of the category would see is seen.
+        self.write("g.pbtxt", GRAPH.replace("value: 0.5", "value: 0.5000001"))
+        self.assertIn("IR_HASH_CHANGED", self.rules("g.pbtxt", "--use", "EXACT"))
+        # A lock of a version that had no digest.
+        self.edited(lambda t: t.replace(f',"ir":"{ir}"', ""))
+        self.check("g.pbtxt", "--use", "EXACT")
+
+    def test_kernels(self):
+        """A plugin's kernel of a higher priority, one of the same, and one that its author calls a fallback."""
+        with tempfile.TemporaryDirectory() as folder:
+            flags = [shlex.split(subprocess.run([OPC, "sdk", f], capture_output=True, text=True, check=True).stdout) for f in ("--cflags", "--ldflags")]
+            for name, priority in (("libfast.so", 10), ("libslow.so", -10)):
+                with open(os.path.join(folder, "k.cpp"), "w", encoding="utf-8") as f:
+                    f.write(FAST.replace("PRIORITY", str(priority)))
+                subprocess.run([os.environ.get("OPC_PLUGIN_CXX", "g++"), "-O0", "-fPIC", "-shared", *flags[0], os.path.join(folder, "k.cpp"), "-o",
+                                os.path.join(folder, name), *flags[1]], check=True)
+            fast, slow = (["--plugin", os.path.join(folder, n)] for n in ("libfast.so", "libslow.so"))
+            lock = self.lock(*fast)
+            self.assertIn({"op": "act", "kernel": "cpu/relu/f32", "from": "libfast.so", "priority": 10}, lock["tasks"])
+            self.assertNotIn(folder, self.read("g.opc.lock"))
+            self.check("g.pbtxt", *fast)
+            # What the built-in kernel writes in place is a note beside it: it needs less memory.
+            found = [f for f in self.findings("g.pbtxt", code=0) if f["severity"] != "note"]
+            self.assertEqual([(f["rule"], f["severity"], f["op"], f["source"]["line"]) for f in found], [("KERNEL_FALLBACK", "warning", "act", 4)])
+            self.assertEqual(found[0]["message"], "kernel cpu/relu/f32 (libfast.so, priority 10) -> cpu/relu/f32")
+            self.assertEqual(found[0]["help"], "the kernel of the lock is in libfast.so: --plugin libfast.so")
+            self.lock()
+            self.check("g.pbtxt", *slow)  # a fallback is not chosen beside another
+            found = [f for f in self.findings("g.pbtxt", *fast, code=None) if f["rule"].startswith("KERNEL")]
+            self.assertEqual([(f["rule"], f["severity"], f["op"], f["source"]["line"]) for f in found], [("KERNEL_CHANGED", "warning", "act", 4)])
+            self.assertIn("note[KERNEL_CHANGED]: op act: accepted: kernel cpu/relu/f32 -> cpu/relu/f32 (libfast.so, priority 10)",
+                          self.check("g.pbtxt", *fast, "--update=tasks,cost").stdout)
+
+
+if __name__ == "__main__":
+    unittest.main()
