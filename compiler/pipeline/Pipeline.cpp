@@ -3,6 +3,7 @@
 #include "Pipeline.h"
 #include "BoxingInsertion.h"
 #include "CollectFacts.h"
+#include "CompilerFlags.h"
 #include "DeclaredOutputs.h"
 #include "DiagnosticHandler.h"
 #include "DiagnosticList.h"
@@ -29,6 +30,8 @@
 #include "mlir/IR/Diagnostics.h"
 #include "mlir/IR/MLIRContext.h"
 #include "mlir/IR/Verifier.h"
+#include "mlir/Pass/PassManager.h"
+#include "mlir/Support/Timing.h"
 
 #include <algorithm>
 #include <chrono>
@@ -187,6 +190,10 @@ struct Pipeline::Impl {
   bool runPasses(Phase phase) {
     PassManager passes(&context, ModuleOp::getOperationName());
     passes.enableVerifier(options.verifyEach);
+    if (hasCompilerFlags()) {
+      (void)applyPassManagerCLOptions(passes); // it has no error that could be met here
+      applyDefaultTimingPassManagerCLOptions(passes);
+    }
     populatePhase(phase, passes, options, &found);
     if (passes.empty()) return true;
     for (auto &copy : variants.copies())

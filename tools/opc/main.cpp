@@ -1,6 +1,7 @@
 // The command `opc`: finds the subcommand, parses its flags, runs it, turns failures into exit codes.
 // SPDX-License-Identifier: Apache-2.0
 #include "CommandList.h"
+#include "CompilerFlags.h"
 #include "Config.h"
 
 #include "Launcher.h"
@@ -67,6 +68,7 @@ void setUp(const CommandSpec &spec, char **argv, Terminal &terminal) {
 
 int runCommand(const std::vector<std::string> &args, char **argv, Terminal &terminal) {
   if (!args.empty() && args[0] == "__complete") return complete(args, terminal);
+  if (contains(args, "--help=all")) return terminal.out(helpOfAll(terminal.width())), kExitOk;
   SharedFlags flags;
   const std::vector<Option> shared = flags.options();
   const size_t at = firstPositional(shared, args);
@@ -118,9 +120,10 @@ int runCommand(const std::vector<std::string> &args, char **argv, Terminal &term
 
   Invocation invocation(flags, args, terminal);
   invocation.setConfig(std::move(*config));
-  if (Status s = invocation.start(); !s) return invocation.fail(s);
+  if (Status s = invocation.start(parsed->positional); !s) return invocation.fail(s);
+  if (Status s = setCompilerFlags(flags.compilerFlags); !s) return invocation.fail(s);
   Outcome<int> code = command->run(invocation, parsed->positional);
-  return code ? *code : invocation.fail(code.status());
+  return invocation.finish(code ? *code : invocation.fail(code.status()));
 }
 
 } // namespace

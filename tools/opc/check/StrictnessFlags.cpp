@@ -23,9 +23,11 @@ Status checkRule(const std::string &name) {
 
 std::vector<Option> StrictnessFlags::options() {
   return {
-      {"--use", 0, "CATEGORY",
-       "how strict: INTERFACE, SEMANTIC, PARALLEL, COST (the default) or EXACT; each has the rules of those before it",
-       &use_, true},
+      Option{"--use", 0, "CATEGORY",
+             "how strict: INTERFACE, SEMANTIC, PARALLEL, COST (the default) or EXACT; each has the rules of those "
+             "before it",
+             &use_, true}
+          .oneOf({"INTERFACE", "SEMANTIC", "PARALLEL", "COST", "EXACT"}),
       {"--except", 0, "RULE", "leave a rule out (repeatable)", &except_, true},
       {"--ignore", 0, "GLOB:RULE", "leave a rule, or *, out for some graphs (repeatable)", &ignore_},
       {"--grow", 0, "COST=X%", "what a cost may grow by: peak_bytes, flops, comm_bytes or tasks (repeatable)", &grow_}};

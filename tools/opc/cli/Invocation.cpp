@@ -27,14 +27,22 @@ std::vector<Option> SharedFlags::options() {
       {"--op-path", 0, "DIR", "a folder whose Python operators may run (repeatable)", &opPaths},
       {"--device", 0, "cpu|gpu", "where to run (default: cpu)", &device},
       within({"", 'j', "N", "threads to use (default: one for each core)", &threads}, ranges::kThreads),
+      {"--deterministic", 0, "", "sum over ranks in the order of the ranks, whatever the size; the rest is so always",
+       &deterministic},
       {"--json", 0, "", "one JSON document on standard output instead of text", &json},
       {"--quiet", 'q', "", "no summaries and notes", &quiet},
       {"--verbose", 'v', "", "say what is being done; twice: in detail", Repetitions{&verbose}},
       Option{"--color", 0, "", "NO_COLOR and FORCE_COLOR work too", &color}.oneOf({"auto", "always", "never"}),
       Option{"--progress", 0, "", "what is under way, on standard error (auto: on a terminal)", &progress}.oneOf(
           {"auto", "plain", "none", "json"}),
+      {"--log", 0, "FILE", "append all that -v -v says to a file, with notes, errors and times", &log},
+      {"--timing", 0, "", "how long the parts took: reading, compiling, loading, running", &timing},
+      {"--exit-zero", 0, "", "exit 0 where the answer is no (exit code 1); opc check: whatever is found", &exitZero},
+      {"--no-input", 0, "", "never read from a terminal: a - for a file is an error there", &noInput},
+      {"--mlir", 0, "FLAG", "a flag of LLVM or MLIR, for work on the compiler: --mlir=-mlir-timing (repeatable)",
+       &compilerFlags},
       {"", 'h', "", "short help", static_cast<bool *>(nullptr)},
-      {"--help", 0, "", "all help", static_cast<bool *>(nullptr)},
+      {"--help", 0, "[=all]", "all help; =all: of every command", static_cast<bool *>(nullptr)},
   };
 }
 
@@ -42,7 +50,17 @@ Invocation::Invocation(SharedFlags flags, std::vector<std::string> commandLine, 
     : flags_(std::move(flags)), commandLine_(std::move(commandLine)), terminal_(&terminal),
       progress_(std::make_unique<Progress>(ProgressMode::kNone, terminal)) {}
 
-Status Invocation::start() {
+/// What --no-input has something against: a person would have to type it.
+static Status checkInput(const std::vector<std::string> &positional) {
+  if (isatty(STDIN_FILENO) == 0) return Status::ok();
+  for (const std::string &argument : positional)
+    if (argument == "-")
+      return usageError("standard input is a terminal, and --no-input reads none", "give a file, or a pipe");
+  return Status::ok();
+}
+
+Status Invocation::start(const std::vector<std::string> &positional) {
+  if (flags_.noInput) OPC_RETURN_IF_ERROR(checkInput(positional));
   startLog(flags_.quiet ? -1 : flags_.verbose);
   const ProgressMode mode = parseProgress(flags_.progress, isatty(STDERR_FILENO) != 0);
   // Lines of the log and a line that is rewritten would spoil each other.
@@ -57,7 +75,18 @@ Status Invocation::start() {
   }
   if (!flags_.directory.empty() && chdir(flags_.directory.c_str()) != 0)
     return Status(StatusCode::kUsage, "OPC0002", "cannot work in '" + flags_.directory + "': " + std::strerror(errno));
-  return Status::ok();
+  if (flags_.log.empty()) return Status::ok();
+  std::string line = "opc";
+  for (const std::string &word : commandLine_) line += " " + shellQuoted(word);
+  return openLog(flags_.log, line);
+}
+
+int Invocation::finish(int code) {
+  watch_.lap("rest");
+  if (flags_.timing) terminal_->err(watch_.text());
+  if (flags_.exitZero && code == kExitNo) code = kExitOk;
+  logDebug("exit code " + std::to_string(code));
+  return code;
 }
 
 Result<Registry> loadRegistry(const std::vector<std::string> &plugins) {
@@ -77,7 +106,9 @@ Result<Registry> loadRegistry(const std::vector<std::string> &plugins) {
 
 Result<Registry> Invocation::loadRegistry(const std::string &graph) {
   notePlugins();
-  return opc::cli::loadRegistry(withPythonOps(flags_.plugins, flags_.opPaths, graph));
+  Result<Registry> registry = opc::cli::loadRegistry(withPythonOps(flags_.plugins, flags_.opPaths, graph));
+  watch_.lap("operators");
+  return registry;
 }
 
 void Invocation::notePlugins() {
@@ -85,6 +116,7 @@ void Invocation::notePlugins() {
 }
 
 void Invocation::note(const std::string &text) {
+  logText(text);
   if (!flags_.quiet) terminal_->err(text + "\n");
 }
 
@@ -99,6 +131,7 @@ int Invocation::fail(const Failure &failure) {
   if (const Status &status = failure.status; !status) {
     const int code = exitCodeOf(status.code());
     terminal_->err(statusText(status, terminal_->colorErr()));
+    logText(statusText(status, false));
     if (flags_.json) terminal_->out(failureJson(status, code));
     return code;
   }
@@ -106,12 +139,15 @@ int Invocation::fail(const Failure &failure) {
   const int code = exitCodeOf(worst == StatusCode::kOk ? StatusCode::kInternal : worst);
   TextStyle style{terminal_->colorErr(), excerptWidth()};
   terminal_->err(diagnosticsText(failure.findings, failure.errorCount, failure.source, style));
+  if (logs()) logText(diagnosticsText(failure.findings, failure.errorCount, failure.source, {}));
   if (flags_.json) terminal_->out(failureJson(failure.findings, failure.errorCount, code));
   return code;
 }
 
 void Invocation::showFindings(const std::vector<Diagnostic> &diagnostics, const SourceText &source) {
-  if (flags_.quiet || diagnostics.empty()) return;
+  if (diagnostics.empty()) return;
+  if (logs()) logText(diagnosticsText(diagnostics, 0, source, {}));
+  if (flags_.quiet) return;
   TextStyle style{terminal_->colorErr(), excerptWidth()};
   terminal_->err(diagnosticsText(diagnostics, 0, source, style));
 }

@@ -8,6 +8,7 @@
 #include "Failure.h"
 #include "Progress.h"
 #include "Registry.h"
+#include "Stopwatch.h"
 #include "Terminal.h"
 
 #include <memory>
@@ -28,6 +29,9 @@ struct SharedFlags {
   std::string progress = "auto";
   bool quiet = false, json = false;
   int verbose = 0;
+  std::string log;                        // --log
+  std::vector<std::string> compilerFlags; // --mlir
+  bool timing = false, deterministic = false, noInput = false, exitZero = false;
 
   /// The options that fill this.
   std::vector<Option> options();
@@ -49,9 +53,14 @@ public:
   void setConfig(Config config) { config_ = std::move(config); }
   /// Which part of the work is under way, for people who wait.
   Progress &progress() { return *progress_; }
+  /// How long the parts take, for --timing: a command says where one ends.
+  Stopwatch &watch() { return watch_; }
 
-  /// Checks the values of the shared flags and moves to -C's directory.
-  Status start();
+  /// Checks the values of the shared flags, moves to -C's directory and opens the log. `positional`: what --no-input
+  /// looks at.
+  Status start(const std::vector<std::string> &positional);
+  /// The exit code of a command that gave `code`: --exit-zero. Ends the log, and says --timing's words.
+  int finish(int code);
   /// The built-in ops, those of --plugin and the settings, each of which is noted, and the ones that are written in
   /// Python: of the manifest beside `graph`, or where there is none of the folders of --op-path.
   Result<Registry> loadRegistry(const std::string &graph = "");
@@ -71,6 +80,7 @@ private:
   Terminal *terminal_;
   Config config_;
   std::unique_ptr<Progress> progress_;
+  Stopwatch watch_;
 };
 
 /// A subcommand. run() is called once, after the options' targets are filled; it gives the exit code, or why it ends.

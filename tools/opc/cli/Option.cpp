@@ -119,9 +119,9 @@ const char *Option::typeName() const {
 }
 
 std::string Option::takes() const {
+  if (std::holds_alternative<TextReader>(target)) return noun; // its words, if it has any, make a list
   if (!choices.empty()) return orList(choices);
   if (isSize) return "a size such as " + example;
-  if (std::holds_alternative<TextReader>(target)) return noun;
   const std::string type = typeName();
   if (type != "integer" && type != "number") return "";
   if (isAbove) return "a " + noun + " above " + textOf(*least);
@@ -155,7 +155,8 @@ std::string Option::standard() const {
 }
 
 Status Option::refuse(const std::string &text) const {
-  const std::vector<std::string> near = nearestNames(text, choices, 1);
+  std::vector<std::string> near;
+  if (!std::holds_alternative<TextReader>(target)) near = nearestNames(text, choices, 1);
   return usageError(shown() + " takes " + takes() + ", not '" + text + "'",
                     near.empty() ? hint : "did you mean " + near[0] + "?");
 }

@@ -60,7 +60,6 @@ public:
         Option{"--unreferenced", 0, "", "locks without a graph: a warning, in CI an error", &unreferenced_}.oneOf(
             {"error", "warn", "delete"}),
         {"--trust-config", 0, "", "load the plugins that the tree's own opc.toml names", &trustConfig_},
-        {"--exit-zero", 0, "", "exit 0 whatever is found", &exitZero_},
         {"--list-rules", 0, "", "every rule with its category and severity", &listRules_}};
     for (Option &o : strictness_.options()) s.options.push_back(std::move(o));
     for (Option &o : mesh_.options()) s.options.push_back(std::move(o));
@@ -253,7 +252,7 @@ private:
     if (format == kText) invocation.note(checkSummary(report));
     for (const auto &[name, path] : files_)
       OPC_RETURN_IF_ERROR(writeFileAtomically(path, formattedCheck(name, report)));
-    return exitZero_ ? kExitOk : report.exitCode();
+    return invocation.flags().exitZero ? kExitOk : report.exitCode();
   }
 
   /// In a workflow of GitHub: annotations, and a table in the summary of the step.
@@ -273,7 +272,7 @@ private:
   std::string update_, against_, format_ = kText, unreferenced_;
   std::vector<std::string> reports_;
   std::vector<std::pair<std::string, std::string>> files_; // format, path
-  bool noRun_ = false, exitZero_ = false, listRules_ = false, twice_ = false, trustConfig_ = false;
+  bool noRun_ = false, listRules_ = false, twice_ = false, trustConfig_ = false;
   UpdateFlags updateFlags_;
   StrictnessFlags strictness_;
   CheckSettings settings_;

@@ -23,6 +23,9 @@ const CommandEntry *findCommand(const std::string &name);
 
 /// What `opc help` and `opc -h` show; `full` (--help) has the options that all commands share, too.
 std::string rootHelp(bool full, int width);
+/// The help of one command, and `--help=all`: of opc and every command.
+std::string commandHelp(const CommandEntry &entry, int width, bool withCommon);
+std::string helpOfAll(int width);
 std::string versionText(bool json);
 
 /// `opc __complete`: what may stand for the last of `words` (the words after `opc`), for the shells' scripts. Lines of

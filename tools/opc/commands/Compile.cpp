@@ -88,6 +88,7 @@ public:
     if (input.isPlan) return usageError(input.name + " is a plan already", "opc run " + positional[0] + " runs it");
     OPC_ASSIGN_OR_RETURN(Registry registry, invocation.loadRegistry(positional[0]));
 
+    invocation.watch().lap("read");
     Status dumped;
     CompileOptions options = options_;
     options.fuse = !noFuse_;
@@ -115,6 +116,7 @@ public:
     if (pipeline.errorCount()) return failureOf(pipeline);
     if (const size_t warnings = fatalWarnings(pipeline.diagnostics()).size())
       return Failure(fatalWarnings(pipeline.diagnostics()), warnings, StatusCode::kInvalidGraph, pipeline.source());
+    invocation.watch().lap("compile");
     invocation.showFindings(pipeline.diagnostics(), pipeline.source());
     if (!dumped) return dumped;
 

@@ -6,9 +6,11 @@
 #include "ErrorCatalog.h"
 #include "GraphInput.h"
 #include "GraphValues.h"
+#include "Lock.h"
 #include "NumberText.h"
 #include "PlanInput.h"
 #include "PrintableText.h"
+#include "Rules.h"
 #include "TextParts.h"
 #include "TrainingFlags.h"
 
@@ -82,12 +84,26 @@ private:
 
   void optionNames(const std::vector<Option> &options, const std::string &current) {
     for (const Option &o : options)
-      if (!o.name.empty() && o.hasJoinedValue() && current.rfind(o.name, 0) == 0)
-        add(o.name + o.value.substr(1, o.value.size() - 2), current, o.doc); // [=json]
+      if (!o.name.empty() && o.hasJoinedValue())
+        joinedValues(o, current);
       else if (!o.name.empty())
         add(o.name, current, o.doc);
       else if (o.letter && current.size() <= 2)
         add(std::string("-") + o.letter, current, o.doc);
+  }
+
+  /// "--stats" and "--stats=json"; "[=SECTION,...]" names no word.
+  void joinedValues(const Option &o, const std::string &current) {
+    add(o.name, current, o.doc);
+    std::vector<std::string> words = o.choices;
+    const std::string word = o.value.substr(2, o.value.size() - 3);
+    if (o.name == "--update")
+      for (LockSection s : lockSections()) words.push_back(lockSectionName(s));
+    if (words.empty() && word.find_first_of("ABCDEFGHIJKLMNOPQRSTUVWXYZ") == std::string::npos) words = {word};
+    const size_t done = std::max(current.rfind(','), o.name.size()); // a list goes on behind its last comma
+    const std::string head =
+        done == std::string::npos || done >= current.size() ? o.name + "=" : current.substr(0, done + 1);
+    for (const std::string &w : words) add(head + w, current, o.doc);
   }
 
   static const Option *waiting(const std::vector<Option> &options, const std::vector<std::string> &before) {
@@ -122,12 +138,15 @@ private:
     const bool outputs = o.name == "--output" || o.name == "--expect" || o.name == "--rtol" || o.name == "--atol" ||
                          o.name == "--metric";
     if (const auto words = o.choices.empty() ? choices(label) : o.choices; !words.empty()) {
-      for (const std::string &w : words) add(w, current, "", head);
-    } else if (o.name == "--trap") {
-      // A list: what follows the last comma is completed.
-      const size_t comma = current.rfind(',');
+      // Of a list, what follows the last comma is completed.
+      const size_t comma = std::holds_alternative<TextReader>(o.target) ? current.rfind(',') : std::string::npos;
       const std::string done = comma == std::string::npos ? "" : current.substr(0, comma + 1);
-      for (const char *kind : {"nan", "inf", "denormal"}) add(kind, current.substr(done.size()), "", head + done);
+      for (const std::string &w : words) add(w, current.substr(done.size()), "", head + done);
+    } else if (label == "RULE" || label == "GLOB:RULE") {
+      const size_t colon = label == "RULE" ? std::string::npos : current.rfind(':');
+      const std::string done = colon == std::string::npos ? "" : current.substr(0, colon + 1);
+      if (label == "GLOB:RULE" && done.empty()) return;
+      for (const Rule &rule : allRules()) add(rule.name, current.substr(done.size()), rule.doc, head + done);
     } else if (o.name == "--optimizer" || o.name == "--schedule") {
       for (const std::string &name : o.name == "--optimizer" ? optimizerNames() : scheduleNames())
         add(name, current, "", head);
@@ -139,6 +158,7 @@ private:
         for (const GraphTensor &t : *list) add(t.name, current, type(t), head);
     } else if (label == "PHASE") {
       for (Phase p : allPhases()) add(phaseName(p), current, phaseDoc(p), head);
+      if (o.name == "--to") add("help", current, "list the phases", head);
     } else if (o.name == "--op" || o.name == "--around") {
       for (const auto *list : {&graph().inputs, &graph().variables, &graph().outputs})
         for (const GraphTensor &t : *list) add(t.name, current, type(t), head);
@@ -222,6 +242,8 @@ private:
       for (const char *shell : {"bash", "zsh", "fish"}) add(shell, current);
     } else if (command_ == "config") {
       for (const ConfigKey &k : configKeys()) add(k.name, current, k.doc);
+    } else if (command_ == "debug" && positional_.empty()) {
+      for (const char *mode : {"first-diff", "reduce"}) add(mode, current);
     } else if (command_ == "plugin" && positional_.empty()) {
       add("check", current, "load a library and say what it registers");
     } else if (command_ != "doctor" && command_ != "sdk" && command_ != "version") {

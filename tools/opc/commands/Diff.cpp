@@ -48,6 +48,7 @@ public:
                  {"--full", 0, "", "every change, not only the first 20 of each rule", &full_, true},
                  Option{"--ignore", 0, "KIND,...", "kinds of changes that do not count: names, sbp, cost",
                         into(&ignored_, Ignored::read), true}
+                     .oneOf({"names", "sbp", "cost"})
                      .taking("a list of names, sbp, cost"),
                  Option{"--as", 0, "", "how it is shown (default text); html is one page of its own", &as_, true}.oneOf(
                      {"text", "json", "svg", "html"}),

@@ -36,6 +36,20 @@ std::string rootHelp(bool full, int width) {
                   0, width);
 }
 
+std::string commandHelp(const CommandEntry &entry, int width, bool withCommon) {
+  const std::unique_ptr<Command> command = entry.make();
+  CommandSpec described = command->spec();
+  described.name = entry.name;
+  return helpText(described, withCommon ? SharedFlags().options() : std::vector<Option>(), true, width);
+}
+
+std::string helpOfAll(int width) {
+  std::string text = rootHelp(true, width);
+  for (const CommandEntry &c : commandList())
+    if (!c.hidden) text += "\n" + std::string(static_cast<size_t>(width), '-') + "\n" + commandHelp(c, width, false);
+  return text;
+}
+
 std::string versionText(bool json) {
   if (!json) return "opc " OPC_VERSION_STRING "\n";
   return jsonText({{"schema", 1},
@@ -68,10 +82,7 @@ public:
       return usageError("unknown command '" + positional[0] + "'",
                         didYouMean(positional[0], names, "opc help lists the commands"));
     }
-    const std::unique_ptr<Command> command = entry->make();
-    CommandSpec described = command->spec();
-    described.name = entry->name;
-    terminal.out(helpText(described, SharedFlags().options(), true, terminal.width()));
+    terminal.out(commandHelp(*entry, terminal.width(), true));
     return kExitOk;
   }
 };

@@ -25,25 +25,24 @@ std::vector<Option> RunOptions::options() {
                  &reference}
               .oneOf({"cpu"})});
   append(cut.options());
-  append(
-      {{"--capture", 0, "GLOB=DIR", "write the tensors inside the graph whose names fit: DIR/NAME.npy (repeatable)",
-        &captures},
-       {"--capture-stats", 0, "FILE", "statistics of every tensor as JSON lines; no tensor is kept", &captureStats},
-       trapOption(&trap),
-       {"--trace", 0, "FILE", "compilation and tasks as Chrome trace events (Perfetto)", &trace},
-       {"--no-fuse", 0, "", "leave every op as it is written: no fused ops, no other layouts", &noFuse},
-       {"--no-simplify", 0, "", "keep every op of the graph, so that every tensor can be captured", &noSimplify},
-       shapeOption(&shapes, true, false),
-       Option{"--repeat", 0, "N", "run N times and say how long it took: p50, p90, p99; Ctrl-C stops after a run",
-              &repeat}
-           .range(1, 1000000000),
-       Option{"--warmup", 0, "N", "runs before the first that is measured", &warmup}.range(0, 1000000000),
-       Option{"--max-memory", 0, "SIZE",
-              "refuse plans that need more: 800M, 16G (default: nine tenths of the machine's)", &maxMemory}
-           .bytes(),
-       {"--stats", 0, "", "time by phase, tasks and memory", &stats},
-       {"--profile", 0, "", "times by op and by kind of op, with rates and the share of this machine's peak", &profile},
-       {"--timing", 0, "", "how long reading, compiling, loading and running took", &timing}});
+  append({{"--capture", 0, "GLOB=DIR", "write the tensors inside the graph whose names fit: DIR/NAME.npy (repeatable)",
+           &captures},
+          {"--capture-stats", 0, "FILE", "statistics of every tensor as JSON lines; no tensor is kept", &captureStats},
+          trapOption(&trap),
+          {"--trace", 0, "FILE", "compilation and tasks as Chrome trace events (Perfetto)", &trace},
+          {"--no-fuse", 0, "", "leave every op as it is written: no fused ops, no other layouts", &noFuse},
+          {"--no-simplify", 0, "", "keep every op of the graph, so that every tensor can be captured", &noSimplify},
+          shapeOption(&shapes, true, false),
+          Option{"--repeat", 0, "N", "run N times and say how long it took: p50, p90, p99; Ctrl-C stops after a run",
+                 &repeat}
+              .range(1, 1000000000),
+          Option{"--warmup", 0, "N", "runs before the first that is measured", &warmup}.range(0, 1000000000),
+          Option{"--max-memory", 0, "SIZE",
+                 "refuse plans that need more: 800M, 16G (default: nine tenths of the machine's)", &maxMemory}
+              .bytes(),
+          {"--stats", 0, "", "time by phase, tasks and memory", &stats},
+          {"--profile", 0, "", "times by op and by kind of op, with rates and the share of this machine's peak",
+           &profile}});
   append(ranks.options());
   append(training.options());
   return list;
@@ -100,6 +99,7 @@ Status RunOptions::checkTraining() const {
 SessionOptions RunOptions::session(const Invocation &invocation, bool onRanks) const {
   SessionOptions options;
   if (onRanks) ranks.setSession(&options);
+  options.deterministic = invocation.flags().deterministic;
   options.threads = invocation.threads();
   options.seed = values.seed.value_or(0);
   options.maxMemory = maxMemory.value_or(0);

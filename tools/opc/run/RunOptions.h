@@ -57,7 +57,7 @@ struct RunOptions {
   std::string outputArchive, outputsAs = "npy", reference;
   PrintMode print;
   ExpectFlags expect;
-  bool stats = false, timing = false, profile = false;
+  bool stats = false, profile = false;
   bool keepsGraph = false; // and its plan: the caller makes other runs of it
 
 private:

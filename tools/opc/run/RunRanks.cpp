@@ -31,8 +31,7 @@ std::vector<Option> RankJob::options() {
              &timeout_}
           .above(0, "number of seconds"),
       {"--launcher", 0, "CMD", "what starts the processes, in place of mpirun; -n N and the command are appended",
-       &launcher_},
-      {"--deterministic", 0, "", "sum over ranks in the order of the ranks, whatever the size", &deterministic_}};
+       &launcher_}};
   for (Option &o : mesh_.options()) options.push_back(std::move(o));
   return options;
 }
@@ -67,7 +66,6 @@ Status RankJob::readFlags() {
 void RankJob::setSession(SessionOptions *options) const {
   options->communicator = communicator_.get();
   options->ranks = ranks_;
-  options->deterministic = deterministic_;
   options->timeout = timeout_;
   options->report = report_;
 }

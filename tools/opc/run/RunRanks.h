@@ -52,7 +52,7 @@ private:
   std::string launcher_;
   MeshFlags mesh_;
   std::optional<MeshRequest> request_;
-  bool inProcess_ = false, deterministic_ = false;
+  bool inProcess_ = false;
   int64_t ranks_ = 1;
   bool isAsked_ = false; // the flags say how many ranks
   double timeout_ = 300;

@@ -38,7 +38,6 @@ void reportText(RunContext &c, const ExecutedRun &executed, const SessionStats &
   if (c.options.profile) terminal.err(c.profile.text(errTableWidth()));
   if (c.options.stats) terminal.err(sizeText(stats) + ", " + secondsText(executed.median()) + " a run\n");
   terminal.err(rankStatsText(ranks));
-  if (c.options.timing) terminal.err(c.watch.text());
 }
 
 Json inputsJson(const ValueReport &values) {
@@ -83,7 +82,7 @@ Json document(const RunContext &c, const PlannedRun &planned, const GivenRun &gi
                  {"interrupted", executed.signal != 0},
                  {"min_s", percentileOf(executed.seconds, 0)},
                  {"max_s", percentileOf(executed.seconds, 100)}};
-  if (c.options.timing) j["timing"]["parts_s"] = c.watch.json();
+  if (c.invocation.flags().timing) j["timing"]["parts_s"] = c.invocation.watch().json();
   if (c.options.profile) j["profile"] = c.profile.json();
   return j;
 }

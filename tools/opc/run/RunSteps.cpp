@@ -138,7 +138,7 @@ Outcome<PlannedRun> planRun(RunContext &c) {
     return usageError("--reference needs the graph, and " + planned.input.name + " is a plan");
   OPC_ASSIGN_OR_RETURN(Registry registry, c.invocation.loadRegistry(o.graph));
   planned.registry = std::make_unique<Registry>(std::move(registry));
-  c.watch.lap("read");
+  c.invocation.watch().lap("read");
 
   RunTrace *trace = c.isTraced() ? &c.trace : nullptr;
   planned.planner = std::make_unique<RunPlanner>(c.invocation, o, *planned.registry, trace);
@@ -146,7 +146,7 @@ Outcome<PlannedRun> planRun(RunContext &c) {
   if (!plan) return plan.status();
   if (o.stats && !c.invocation.flags().json) c.invocation.terminal().err(planned.planner->phasesText());
   c.notes = planned.planner->notes();
-  c.watch.lap("compile");
+  c.invocation.watch().lap("compile");
   const double start = c.trace.now();
   OPC_ASSIGN_OR_RETURN(planned.session, Session::load(*plan, *planned.registry, o.session(c.invocation)));
   c.trace.span("load the plan", start);
@@ -186,7 +186,7 @@ Outcome<GivenRun> giveValues(RunContext &c, PlannedRun &planned) {
     OPC_RETURN_IF_ERROR(
         c.profile.open(planned.plan, *planned.registry, planned.session->interface().inputs, o.warmup.value_or(0)));
   c.trace.span("prepare kernels", start);
-  c.watch.lap("load");
+  c.invocation.watch().lap("load");
   return given;
 }
 
@@ -199,7 +199,7 @@ Outcome<ExecutedRun> execute(RunContext &c, PlannedRun &planned, GivenRun &given
   Status ran = runAll(c, session, watchers, &executed);
   if (ran && watchers.captures && !executed.signal) ran = watchers.capture.finish(&c.notes);
   if (!ran) return afterFailure(c, session, watchers.trap, ran);
-  c.watch.lap("run");
+  c.invocation.watch().lap("run");
   Result<std::vector<NamedOutput>> outputs = fetchAll(session);
   if (!outputs) return outputs.status();
   executed.outputs = std::move(*outputs);
@@ -208,7 +208,7 @@ Outcome<ExecutedRun> execute(RunContext &c, PlannedRun &planned, GivenRun &given
     if (!plan) return plan.status();
     OPC_RETURN_IF_ERROR(executed.reference.run(c.invocation, *plan, *planned.registry, o.session(c.invocation, false),
                                                planned.inputs, o.values, o.runs(), &given.expectations));
-    c.watch.lap("reference");
+    c.invocation.watch().lap("reference");
   }
   const double start = c.trace.now();
   if (o.ranks.isFirst()) OPC_RETURN_IF_ERROR(given.files.write(executed.outputs));

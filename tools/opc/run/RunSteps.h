@@ -11,7 +11,6 @@
 #include "RunProfile.h"
 #include "RunReference.h"
 #include "RunTrace.h"
-#include "Stopwatch.h"
 
 #include <memory>
 #include <optional>
@@ -24,7 +23,6 @@ namespace opc::cli {
 struct RunContext {
   Invocation &invocation;
   RunOptions &options;
-  Stopwatch watch = {};
   RunTrace trace = {};
   RunProfile profile = {};
   std::vector<std::string> notes = {}; // for people, in the order of the steps

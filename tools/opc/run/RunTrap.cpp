@@ -97,6 +97,7 @@ Option trapOption(TrapKinds *to) {
   return Option{"--trap", 0, "KINDS",
                 "nan, inf, denormal: stop at the first op that makes one, and leave it as a case that runs alone",
                 into(to, readTrapKinds)}
+      .oneOf({"nan", "inf", "denormal"})
       .taking("nan, inf and denormal", "--trap nan,inf");
 }
 

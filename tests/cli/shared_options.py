@@ -1,0 +1,129 @@
+# Options that all commands share: they do the same wherever they are given, in every order of words.
+# SPDX-License-Identifier: Apache-2.0
+import json
+import os
+import pty
+import re
+import shutil
+import subprocess
+import tempfile
+import unittest
+
+OPC = os.path.join(os.environ["OPC_BUILD_DIR"], "bin", "opc")
+GRAPH = """op { name: "x" input_conf { out: "out" blob_conf { shape { dim: 3 } data_type: kFloat } } }
+op { name: "twice" user_conf { op_type_name: "broadcast_add" input { key: "x" value { s: "x/out" } } input { key: "y" value { s: "x/out" } } } }
+op { name: "y" output_conf { in: "twice/z_0" } }
+"""
+# A call of every command that works on a graph.
+CALLS = [["compile", "net.pbtxt", "-o", "out.plan"], ["run", "net.pbtxt", "--fill", "ones"], ["show", "net.pbtxt"],
+         ["grad", "net.pbtxt", "--loss", "y", "--wrt", "x", "-o", "grad.pbtxt"], ["diff", "net.pbtxt", "net.pbtxt"],
+         ["check", "net.pbtxt"], ["report", "net.pbtxt", "-o", "net.html"], ["bench", "net.pbtxt", "--fill", "ones", "--rounds", "6"],
+         ["debug", "first-diff", "net.pbtxt", "--fill", "ones"]]
+
+
+class Shared(unittest.TestCase):
+    def setUp(self):
+        self.folder = tempfile.mkdtemp()
+        self.addCleanup(shutil.rmtree, self.folder)
+        self.write("net.pbtxt", GRAPH)
+
+    def path(self, name):
+        return os.path.join(self.folder, name)
+
+    def write(self, name, text):
+        with open(self.path(name), "w", encoding="utf-8") as f:
+            f.write(text)
+
+    def read(self, name):
+        with open(self.path(name), encoding="utf-8") as f:
+            return f.read()
+
+    def opc(self, *args, code=0, **more):
+        done = subprocess.run([OPC, *args], cwd=self.folder, capture_output=True, text=True, timeout=120, **more)
+        self.assertEqual(done.returncode, code, done.stdout + done.stderr)
+        return done
+
+    def test_log(self):
+        self.opc("compile", "net.pbtxt", "-o", "out.plan", "-q", "--log", "run.log")
+        first = self.read("run.log")
+        self.assertEqual(first.split("\n")[0], "# opc log: opc compile net.pbtxt -o out.plan -q --log run.log")
+        self.assertRegex(first, r"\[\d\d:\d\d:\d\d\.\d{3}\] registry: \d+ ops\n")
+        self.assertIn("wrote out.plan", first)  # for all that -q is silent
+        self.assertTrue(first.endswith("exit code 0\n"))
+        self.opc("run", "net.pbtxt", "--log", "run.log", code=2)
+        both = self.read("run.log")
+        self.assertTrue(both.startswith(first))
+        self.assertIn("error[OPC0004]", both)
+        self.assertTrue(both.endswith("exit code 2\n"))
+
+    def test_log_replaces_nothing(self):
+        self.assertIn("is no log of opc", self.opc("show", "net.pbtxt", "--log", "net.pbtxt", code=2).stderr)
+        self.assertEqual(self.read("net.pbtxt"), GRAPH)
+        self.assertIn("OPC0707", self.opc("show", "net.pbtxt", "--log", "net.pbtxt/log", code=2).stderr)
+
+    def test_log_holds_one_line_a_line(self):
+        """Nothing that a graph says ends a line of the log."""
+        self.write("bad.pbtxt", GRAPH.replace('"broadcast_add"', '"ad\\nd\\033"'))
+        self.opc("show", "bad.pbtxt", "--log", "run.log", code=3)
+        for line in self.read("run.log").splitlines()[1:]:
+            self.assertRegex(line, r"^\[\d\d:")
+            self.assertNotIn("\033", line)
+
+    def test_log_of_every_command(self):
+        for call in CALLS:
+            self.opc(*call, "--log", f"{call[0]}.log", "--exit-zero")
+            self.assertTrue(self.read(f"{call[0]}.log").endswith("exit code 0\n"), call)
+
+    def test_timing_of_every_command(self):
+        for call in CALLS:
+            said = self.opc(*call, "--timing", "--exit-zero").stderr
+            self.assertRegex(said, r"(?m)^time: .*rest [\d.]+ m?s.*; in all [\d.]+ m?s$", call)
+        parts = json.loads(self.opc("run", "net.pbtxt", "--fill", "ones", "--timing", "--json").stdout)["timing"]["parts_s"]
+        self.assertEqual(list(parts), ["operators", "read", "compile", "load", "run"])
+
+    def test_deterministic_of_every_command(self):
+        for call in CALLS:
+            self.opc(*call, "--deterministic", "--exit-zero")
+
+    def test_exit_zero(self):
+        self.write("other.pbtxt", GRAPH.replace('broadcast_add', 'broadcast_maximum'))
+        wrong = ["run", "net.pbtxt", "--fill", "ones", "--expect", "y=7"]
+        for call in (wrong, ["diff", "net.pbtxt", "other.pbtxt"], ["check", "net.pbtxt"]):
+            before = self.opc(*call, code=1)
+            after = self.opc(*call, "--exit-zero")
+            self.assertEqual(re.sub(r"[\d.]+ m?s", "", before.stdout + before.stderr), re.sub(r"[\d.]+ m?s", "", after.stdout + after.stderr))
+        # What is not an answer stays an error.
+        self.opc("run", "net.pbtxt", "--exit-zero", code=2)
+        self.opc("show", "nothing.pbtxt", "--exit-zero", code=2)
+
+    def test_no_input(self):
+        main, terminal = pty.openpty()
+        self.addCleanup(os.close, main)
+        self.addCleanup(os.close, terminal)
+        done = self.opc("show", "-", "--no-input", code=2, stdin=terminal)
+        self.assertIn("standard input is a terminal, and --no-input reads none", done.stderr)
+        self.opc("show", "net.pbtxt", "--no-input", stdin=terminal)
+        self.assertIn("1 op", self.opc("show", "-", "--no-input", input=GRAPH).stdout)
+
+    def test_help_of_all(self):
+        said = self.opc("--help=all").stdout
+        commands = [c for c in json.loads(self.opc("__commands").stdout)["commands"] if not c["hidden"]]
+        for command in commands:
+            self.assertIn(f"usage: opc {command['name']} ", said)
+            for option in command["options"]:
+                self.assertIn(option["name"] or option["letter"], said)
+        self.assertEqual(said, self.opc("run", "--help=all").stdout)
+        self.assertIn("error[OPC0001]", self.opc("run", "--help=some", code=2).stderr)
+
+    def test_mlir(self):
+        said = self.opc("compile", "net.pbtxt", "-o", "out.plan", "--mlir=-mlir-print-ir-after=opc-infer-shapes").stderr
+        self.assertIn("IR Dump After InferShapes", said)
+        self.assertNotIn("IR Dump After MergeEqualOps", said)
+        self.assertIn("Execution time report", self.opc("show", "net.pbtxt", "--what", "memory", "--mlir=-mlir-timing").stderr)
+        for flag, words in [("-no-such-flag", "Unknown command line argument '-no-such-flag'"), ("mlir-timing", "takes a flag of LLVM or MLIR"),
+                            ("-mlir-timing=perhaps", "'perhaps' is invalid"), ("-help", "takes a flag"), ("", "error[OPC0001]: --mlir")]:
+            self.assertIn(words, self.opc("show", "net.pbtxt", f"--mlir={flag}", code=2).stderr)
+
+
+if __name__ == "__main__":
+    unittest.main()
