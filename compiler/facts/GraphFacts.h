@@ -60,8 +60,22 @@ struct MeshFacts {
     uint32_t channel = 0;
     uint32_t source = 0, target = 0;
   };
+  /// What an op could have had in place of its signature, all else as it is.
+  struct Choice {
+    std::string signature, outputs; // "(S(0), B) -> (S(0))", "S(0)"
+    double seconds = 0;             // of the op itself
+    double transitionSeconds = 0;   // of what it reads and of what others read of it
+    bool chosen = false;
+  };
+  struct OpChoices {
+    std::string op;
+    std::vector<std::string> tensors; // that it makes
+    std::vector<Choice> choices;      // cheapest first, at most six and the chosen one
+    size_t possible = 0;              // how many there were
+  };
   std::vector<Placement> placements;
   std::vector<Op> ops;
+  std::vector<OpChoices> choices; // of ops that make tensors, after sbp
   std::vector<Transition> transitions;
   double cost = 0, lowerBound = 0, gap = 0; // seconds of a step
   double computeSeconds = 0;

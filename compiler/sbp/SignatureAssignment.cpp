@@ -4,6 +4,7 @@
 #include "EmitStatus.h"
 #include "Graph.h"
 #include "GraphCosts.h"
+#include "SignatureChoices.h"
 #include "SignatureProblem.h"
 
 #include <chrono>
@@ -51,6 +52,7 @@ public:
     for (size_t i = 0; i < p_.problem.ops.size(); ++i)
       if (p_.ops[i])
         report_->computeSeconds += p_.problem.opKinds[p_.problem.ops[i].kind].signatures[solution.signature[i]].seconds;
+    describeChoices(p_, solution, report_);
     return success();
   }
 

@@ -175,7 +175,7 @@ class Show(unittest.TestCase):
         text = self.opc("show", "mlp.pbtxt", "--as", "html").stdout
         self.assertEqual(text, self.opc("report", "mlp.pbtxt", "-o", "-").stdout)
         self.file("open.pbtxt", MLP.replace("dim: 360", "dim: -1"))
-        self.assertIn("<svg", self.opc("show", "open.pbtxt", "--as", "html").stdout)
+        self.assertIn('"f32[?,64]"', self.opc("show", "open.pbtxt", "--as", "html").stdout)
         self.opc("show", "mlp.pbtxt", "--as", "html", "--what", "memory", code=2)
 
     def test_names_stay_names(self):
@@ -198,9 +198,28 @@ class Show(unittest.TestCase):
         self.assertLess(len(text), 3 << 20)
         self.assertEqual(len(self.boxes(text)[0]), len({f"n{i}" for i in range(3000)}) + 2)
 
+    def test_costs_and_tasks_of_a_plan(self):
+        self.opc("compile", "mlp.pbtxt", "--no-fuse", "-o", "m.plan")
+        of = lambda name, what: json.loads(self.opc("show", name, "--what", what, "--json").stdout)
+        graph, plan = of("mlp.pbtxt", "cost"), of("m.plan", "cost")
+        # The network's products: twice rows, columns and depth.
+        self.assertEqual({o["name"]: o["flops"] for o in plan["ops"]}["fc1"], 2 * 360 * 64 * 128)
+        self.assertEqual(plan["flops"], graph["flops"])
+        kernels = {t["op"]: t["kernel"] for t in of("m.plan", "tasks")["tasks"]}
+        self.assertEqual(kernels["fc1"], "cpu/matmul/f32")
+        self.assertIn("cpu/matmul/f32", self.opc("show", "m.plan", "--what", "tasks").stdout)
+        # Of a plan for several ranks: the first rank's pieces.
+        self.opc("compile", "mlp.pbtxt", "--mesh", "2", "--sbp", "image=S(0)", "-o", "m2.plan")
+        self.assertEqual({o["name"]: o["flops"] for o in of("m2.plan", "cost")["ops"]}["fc1"], 180 * 64 * 128 * 2)
+        with open(os.path.join(self.folder, "m.plan"), "rb") as f:
+            damaged = f.read()[:-40]
+        with open(os.path.join(self.folder, "bad.plan"), "wb") as f:
+            f.write(damaged)
+        self.opc("show", "bad.plan", "--what", "cost", code=3)
+
     def test_refused(self):
         self.opc("compile", "mlp.pbtxt", "-o", "m.plan")
-        for args, why in ((("m.plan", "--what", "cost"), "a plan does not say its ops' costs"), (("m.plan", "--what", "tasks"), "tasks' kernels"),
+        for args, why in ((("m.plan", "--what", "phases"), "does not know the phases"), (("m.plan", "--what", "sbp", "--mesh", "2"), "has its states already"),
                           (("mlp.pbtxt", "--what", "cost", "--as", "svg"), "there is no drawing of cost"), (("mlp.pbtxt", "--what", "memory", "--as", "dot"), "--as dot is the graph"),
                           (("mlp.pbtxt", "--op", "fc1", "--around", "fc2"), "exclude each other"), (("mlp.pbtxt", "--depth", "3"), "how far --around goes"),
                           (("mlp.pbtxt", "--around", "fc1", "--depth", "-1"), "--depth"), (("mlp.pbtxt", "--around", "fc1", "--what", "memory"), "is for ops and tensors"),

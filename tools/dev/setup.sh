@@ -26,7 +26,7 @@ build | toulbar2 | 1.1 | MIT | the test `planner_oracle`: an exact solver to com
 build | g++ binutils make | 12, 2.40 | GPL-3 (libgomp: with runtime exception) | libgomp, the process's one thread pool; plugins in tests are built with g++, as their authors do; `readelf`
 build | cmake ninja-build ccache pkg-config git | 3.25, 1.11 | BSD-3-Clause, Apache-2.0, GPL | building
 tests | zsh fish | 5.9, 3.6 | MIT-like, GPL-2 | `completion` types into real shells
-tests | chromium | 156 | BSD-3-Clause | `pages` opens reports in a browser
+tests | chromium | 156 | BSD-3-Clause | `pages_in_browser` opens reports
 tests | python3-mpmath | 1.2 | BSD-3-Clause | `elementwise_sweep`, `elementwise_gradients`: exact values of elementwise operators
 tests | python3-jsonschema | 4.10 | MIT | `json_documents` holds JSON against its schemas
 tests | mypy | 1.0 | MIT | `python` checks the types that the package says

@@ -270,7 +270,7 @@ private:
     Result<GraphInput> input = readGraphInput(path);
     if (!input) return info_;
     if (input->isPlan) {
-      if (Result<PlanDescription> plan = describePlan(input->bytes, *registry_)) info_ = factsOfPlan(*plan);
+      if (Result<GraphFacts> plan = factsOfPlan(input->bytes, *registry_)) info_ = std::move(*plan);
       return info_;
     }
     Pipeline pipeline(*registry_, {});

@@ -4,8 +4,7 @@
 
 #include "FactsInput.h"
 #include "FileBytes.h"
-#include "GraphPage.h"
-#include "MeshFlags.h"
+#include "GraphReport.h"
 #include "NumberText.h"
 
 namespace opc::cli {
@@ -20,6 +19,7 @@ public:
     s.summary = "everything about a graph on one page: drawing, costs, memory, states, tasks";
     s.examples = {"opc report mlp.pbtxt -o mlp.html", "opc report train.pbtxt --mesh 2x4 -o train.html"};
     s.options = {{"--output", 'o', "FILE", "where to write; - is standard output", &output_, true}};
+    s.options.push_back({"--timing", 0, "", "the compiler's times by phase, which differ from run to run", &timing_});
     for (Option &o : mesh_.options()) s.options.push_back(std::move(o));
     s.details =
         "The page is one file of HTML: it loads nothing, works from a disk, has dark colours on a dark screen, and "
@@ -33,12 +33,18 @@ public:
     if (invocation.flags().json) return usageError("a report is a page and no JSON", "opc show GRAPH --json");
     OPC_ASSIGN_OR_RETURN(GraphInput input, readGraphInput(positional[0]));
     FactsRequest request;
+    request.withPlan = true;
     OPC_ASSIGN_OR_RETURN(request.mesh, mesh_.request());
     if (input.isPlan && request.mesh)
       return usageError("--mesh has no effect on a plan: it is for what it was compiled for");
+    const bool isFile = input.path != "-";
     OPC_ASSIGN_OR_RETURN(const FactsInput graph, factsOf(invocation, std::move(input), request));
     if (!graph.undecided.empty()) invocation.note("note: there is neither plan nor cost: " + graph.undecided);
-    const std::string page = graphHtml(graph.facts, graph.name);
+    GraphPage parts{graph.facts, graph.name};
+    parts.showsTimes = timing_;
+    if (!graph.plan.empty()) OPC_RETURN_IF_ERROR(addTimeline(invocation, *graph.registry, mesh_, graph.plan, &parts));
+    if (!graph.isPlan) addFindings(*graph.registry, isFile ? positional[0] : "", &parts);
+    const std::string page = graphHtml(parts);
     if (output_ == "-") return invocation.terminal().file(page), kExitOk;
     OPC_RETURN_IF_ERROR(writeFileAtomically(output_, page));
     invocation.note("wrote " + output_ + " (" + bytesText(page.size()) + ")");
@@ -46,6 +52,7 @@ public:
   }
 
 private:
+  bool timing_ = false;
   std::string output_;
   MeshFlags mesh_;
 };

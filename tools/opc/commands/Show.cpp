@@ -7,7 +7,7 @@
 #include "FactsInput.h"
 #include "FileBytes.h"
 #include "GraphDrawing.h"
-#include "GraphPage.h"
+#include "GraphReport.h"
 #include "GraphSelection.h"
 #include "GraphValues.h"
 #include "MeshFlags.h"
@@ -221,6 +221,13 @@ public:
     invocation.showFindings(pipeline.diagnostics(), pipeline.source());
     if (open) invocation.note("note: inputs leave dimensions open; --shape NAME=DIMS closes them");
     GraphFacts facts = all ? std::move(*all) : pipeline.facts();
+    if (as_ == "html" && !op_ && !around_) {
+      const bool isWhole = shapes_.empty() && until_.empty() && positional[0] != "-";
+      std::string plan;
+      if (!open && pipeline.run(Phase::kPlan)) plan = pipeline.emit(Emit::kPlan);
+      if (!plan.empty()) facts.phases = pipeline.stats();
+      return page(invocation, registry, facts, input.name, plan, isWhole ? positional[0] : "");
+    }
     if (states && !isJson(invocation))
       return write(invocation, what_ == "sbp" ? sbpText(facts.mesh, outTableWidth())
                                               : boxingText(facts.mesh, SIZE_MAX, outTableWidth()));
@@ -231,17 +238,24 @@ public:
   }
 
 private:
+  /// All of it, as `opc report` gives it. `path`: of the graph as it is; empty for a part of it, or another size.
+  Outcome<int> page(Invocation &invocation, const Registry &registry, const GraphFacts &facts, const std::string &name,
+                    const std::string &plan, const std::string &path) const {
+    GraphPage page{facts, name};
+    if (!plan.empty()) OPC_RETURN_IF_ERROR(addTimeline(invocation, registry, mesh_, plan, &page));
+    addFindings(registry, path, &page);
+    return write(invocation, graphHtml(page));
+  }
+
   Outcome<int> showPlan(Invocation &invocation, const GraphInput &input, const Registry &registry, bool shaped) const {
     if (shaped) return usageError("--shape has no effect on a plan: its shapes are what it was compiled for");
     if (what_ == "sbp" || what_ == "boxing")
       return usageError("a plan has its states already", "opc show GRAPH --mesh M --what " + what_);
     if (what_ == "phases")
       return usageError("a plan does not know the phases that made it", "opc show GRAPH --what phases");
-    if (what_ == "cost" || what_ == "tasks")
-      return usageError("a plan does not say its " + std::string(what_ == "cost" ? "ops' costs" : "tasks' kernels"),
-                        "opc show GRAPH --what " + what_);
+    OPC_ASSIGN_OR_RETURN(GraphFacts facts, factsOfPlan(input.bytes, registry));
     OPC_ASSIGN_OR_RETURN(PlanDescription plan, describePlan(input.bytes, registry));
-    return show(invocation, factsOfPlan(plan), {plan.sizes, plan.sizesOf}, input.name);
+    return show(invocation, std::move(facts), {plan.sizes, plan.sizesOf}, input.name);
   }
 
   bool isDrawing() const { return as_ != "text" && as_ != "json"; }
@@ -279,7 +293,7 @@ private:
   Outcome<int> show(Invocation &invocation, GraphFacts info, const OpenSizes &open, const std::string &name) const {
     if (op_) OPC_RETURN_IF_ERROR(selectAround(*op_, 0, "--op", &info));
     if (around_) OPC_RETURN_IF_ERROR(selectAround(*around_, depth_.value_or(2), "--around", &info));
-    if (as_ == "html") return write(invocation, graphHtml(info, name));
+    if (as_ == "html") return write(invocation, graphHtml({info, name}));
     if (as_ == "model-explorer") return write(invocation, jsonText(modelExplorerJson(info, name)));
     if (as_ == "dot") return write(invocation, graphDot(info, name));
     if (as_ == "svg") return write(invocation, what_ == "memory" ? memorySvg(info.memory, name) : graphSvg(info, name));

@@ -36,10 +36,12 @@ Outcome<FactsInput> factsOf(Invocation &invocation, GraphInput input, const Fact
   FactsInput result;
   result.name = input.name;
   result.isPlan = input.isPlan;
-  OPC_ASSIGN_OR_RETURN(Registry registry, invocation.loadRegistry(input.path));
+  OPC_ASSIGN_OR_RETURN(Registry loaded, invocation.loadRegistry(input.path));
+  result.registry = std::make_unique<Registry>(std::move(loaded));
+  const Registry &registry = *result.registry;
   if (input.isPlan) {
-    OPC_ASSIGN_OR_RETURN(const PlanDescription plan, describePlan(input.bytes, registry));
-    result.facts = factsOfPlan(plan);
+    OPC_ASSIGN_OR_RETURN(result.facts, factsOfPlan(input.bytes, registry));
+    if (request.withPlan) result.plan = std::move(input.bytes);
     return result;
   }
   CompileOptions options;
@@ -63,6 +65,10 @@ Outcome<FactsInput> factsOf(Invocation &invocation, GraphInput input, const Fact
     result.facts = std::move(planned);
   else
     takeDecisions(std::move(planned), &result.facts);
+  if (request.withPlan && pipeline.run(Phase::kPlan)) {
+    result.plan = pipeline.emit(Emit::kPlan);
+    result.facts.phases = pipeline.stats();
+  }
   return result;
 }
 

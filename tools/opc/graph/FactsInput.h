@@ -6,6 +6,7 @@
 #include "GraphInput.h"
 #include "Invocation.h"
 
+#include <memory>
 #include <optional>
 #include <string>
 
@@ -14,6 +15,7 @@ namespace opc::cli {
 struct FactsRequest {
   std::optional<MeshRequest> mesh;
   bool asPlanned = false; // the ops that run, as a plan has them, in place of those that are written
+  bool withPlan = false;  // FactsInput::plan
 };
 
 struct FactsInput {
@@ -21,7 +23,9 @@ struct FactsInput {
   bool isPlan = false, isLock = false;
   GraphFacts facts;
   ComparisonOptions known; // what can be compared: of a lock the sections that it has
-  std::string undecided;   // why there is neither plan nor cost; empty when there are
+  std::unique_ptr<Registry> registry;
+  std::string plan;      // the bytes of its file, where it was asked for and there is one
+  std::string undecided; // why there is neither plan nor cost; empty when there are
 };
 
 /// The ops of the graph with those of its training step, and what was decided for them. A graph that is valid and

@@ -2,6 +2,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "PlanInput.h"
 
+#include "OpCost.h"
+#include "PlanFile.h"
+#include "PlanOps.h"
+#include "PlanSizes.h"
+#include "PrintableText.h"
+
 #include <algorithm>
 
 namespace opc::cli {
@@ -17,9 +23,32 @@ GraphTensor tensorOf(const std::string &name, const std::string &tensor, const u
   return t;
 }
 
+/// What the description leaves out: kernels, and what the ops cost.
+Status addKernels(std::string_view bytes, const Registry &registry, GraphFacts *facts) {
+  OPC_ASSIGN_OR_RETURN(plan::Plan plan, decodePlan(bytes));
+  fixSizes(&plan, largestSizes(plan));
+  const bool hasParts = plan.part_size() > 0;
+  const plan::Plan &part = hasParts ? plan.part(static_cast<int>(plan.part_of_rank(0))) : plan;
+  const size_t tasks = std::min(facts->ops.size(), static_cast<size_t>(part.task_size()));
+  for (size_t i = 0; i < tasks; ++i) {
+    const plan::Task &task = part.task(static_cast<int>(i));
+    GraphOp &op = facts->ops[i];
+    facts->tasks.push_back({op.name, printableName(task.kernel()), task.stream()});
+    const Result<OpInstance> instance = simulate::opOfTask(plan, part, task, registry, hasParts ? 0 : -1);
+    if (!instance) continue; // a step between ranks, or an op that no registry knows
+    const OpCost cost = costOf(*instance);
+    op.flops = cost.flops;
+    op.bytes = cost.bytes;
+    facts->costs.flops += cost.flops;
+    facts->costs.bytes += cost.bytes;
+  }
+  return Status::ok();
+}
+
 } // namespace
 
-GraphFacts factsOfPlan(const PlanDescription &plan) {
+Result<GraphFacts> factsOfPlan(std::string_view bytes, const Registry &registry) {
+  OPC_ASSIGN_OR_RETURN(const PlanDescription plan, describePlan(bytes, registry));
   GraphFacts info;
   info.format = "plan of " + plan.graph + " by " + plan.producer;
   auto ports = [](const std::vector<PlanDescription::Port> &from, std::vector<GraphTensor> *to) {
@@ -56,6 +85,7 @@ GraphFacts factsOfPlan(const PlanDescription &plan) {
   memory.liveLowerBound = plan.liveLowerBound;
   for (const PlanDescription::Buffer &b : plan.buffers)
     memory.slots.push_back({b.name, b.offset, b.bytes, b.firstTask, b.lastTask, b.kind});
+  OPC_RETURN_IF_ERROR(addKernels(bytes, registry, &info));
   return info;
 }
 

@@ -3,9 +3,9 @@
 #include "DiffDrawing.h"
 
 #include "GraphDrawing.h"
+#include "GraphPage.h"
 #include "HtmlPage.h"
-#include "Markup.h"
-#include "TextParts.h"
+#include "PageData.h"
 
 #include <map>
 
@@ -107,19 +107,6 @@ private:
   std::map<std::string, std::string> names_;
 };
 
-std::string findingsTable(const DiffReport &report) {
-  std::string out =
-      "<input class=\"search\" type=\"search\" aria-label=\"search the changes\" placeholder=\"search\">\n"
-      "<table><thead><tr><th>rule</th><th>op or tensor</th><th>change</th><th>place</th></tr></thead><tbody>\n";
-  for (const GraphFinding &f : report.difference.findings) {
-    std::string place;
-    if (f.range.known()) place = concat(f.range.file, ":", f.range.line, ":", f.range.column);
-    out += "<tr><td>" + markupText(f.rule) + "</td><td>" + markupText(f.tensor.empty() ? f.op : f.tensor) +
-           "</td><td>" + markupText(f.message) + "</td><td>" + markupText(place) + "</td></tr>\n";
-  }
-  return out + "</tbody></table>\n";
-}
-
 } // namespace
 
 std::string diffSvg(const FactNodes &a, const FactNodes &b, const GraphMatch &match, const DiffReport &report) {
@@ -128,9 +115,10 @@ std::string diffSvg(const FactNodes &a, const FactNodes &b, const GraphMatch &ma
 }
 
 std::string diffHtml(const FactNodes &a, const FactNodes &b, const GraphMatch &match, const DiffReport &report) {
-  HtmlPage page(report.a + " -> " + report.b, diffSummary(report));
-  page.add("changes", "Changes", findingsTable(report));
-  page.add("graph", "Graph", "<div class=\"scroll\" tabindex=\"0\">" + diffSvg(a, b, match, report) + "</div>");
+  const Union both(a, b, match);
+  HtmlPage page(report.a + " -> " + report.b, diffSummary(report), pageData(both.facts, both.marks(report), {}));
+  page.add("changes", "Changes", findingsTable(report.difference.findings));
+  page.add("graph", "Graph");
   return page.text();
 }
 

@@ -18,7 +18,6 @@ namespace {
 constexpr int kBoxWidth = 190, kBoxHeight = 38, kGapX = 24, kGapY = 30, kMargin = 16, kTop = 44;
 constexpr size_t kColumns = 24; // of a name in a box
 
-/// Light, and dark where the reader's screen is.
 /// Light, and dark where the reader's screen is. A page may hold several drawings: each has a class of its own.
 constexpr const char *kStyle =
     "<style>\n"
@@ -50,25 +49,6 @@ std::string number(double value) { return roundedText(value, 6); }
 
 /// What a tensor's transition is called in a drawing.
 std::string transitionText(const MeshFacts::Transition &t) { return t.kind + " " + bytesText(t.bytes); }
-
-/// The class of the state of an op's first output: "(S(0), B) -> (S(0))" gives s0, "... -> ([B, P])" gives P. A part of
-/// a sum counts before a split, and a split before a copy.
-std::string stateClass(const std::string &signature) {
-  const size_t arrow = signature.find("->");
-  if (arrow == std::string::npos) return "";
-  std::string found;
-  int depth = 0;
-  for (size_t i = arrow + 2; i < signature.size(); ++i) {
-    const char c = signature[i];
-    depth += c == '(' || c == '[' ? 1 : c == ')' || c == ']' ? -1 : 0;
-    if (c == ',' && depth == 1) break; // the next output
-    if (c == 'P') return "P";
-    if (c == 'S' && (found.empty() || found == "B") && i + 2 < signature.size())
-      found = std::string("s") + (signature[i + 2] == '0' ? '0' : signature[i + 2] == '1' ? '1' : '2');
-    if (c == 'B' && found.empty()) found = "B";
-  }
-  return found;
-}
 
 class Drawing {
 public:
@@ -215,6 +195,23 @@ private:
 };
 
 } // namespace
+
+std::string stateClass(const std::string &signature) {
+  const size_t arrow = signature.find("->");
+  if (arrow == std::string::npos) return "";
+  std::string found;
+  int depth = 0;
+  for (size_t i = arrow + 2; i < signature.size(); ++i) {
+    const char c = signature[i];
+    depth += c == '(' || c == '[' ? 1 : c == ')' || c == ']' ? -1 : 0;
+    if (c == ',' && depth == 1) break; // the next output
+    if (c == 'P') return "P";
+    if (c == 'S' && (found.empty() || found == "B") && i + 2 < signature.size())
+      found = std::string("s") + (signature[i + 2] == '0' ? '0' : signature[i + 2] == '1' ? '1' : '2');
+    if (c == 'B' && found.empty()) found = "B";
+  }
+  return found;
+}
 
 std::string graphSvg(const GraphFacts &facts, const std::string &title, const NodeMarks &marks) {
   return Drawing(facts, title, marks).svg();

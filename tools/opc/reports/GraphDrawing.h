@@ -19,6 +19,9 @@ using NodeMarks = std::vector<NodeMark>;
 std::string graphSvg(const GraphFacts &facts, const std::string &title, const NodeMarks &marks = {});
 /// Edges of DOT, without a layout.
 std::string graphDot(const GraphFacts &facts, const std::string &title);
+/// The class of the state of an op's first output: "(S(0), B) -> (S(0))" gives s0, "... -> ([B, P])" gives P. A part of
+/// a sum counts before a split, and a split before a copy.
+std::string stateClass(const std::string &signature);
 /// Addresses over tasks.
 std::string memorySvg(const MemoryFacts &memory, const std::string &title);
 

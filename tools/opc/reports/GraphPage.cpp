@@ -5,71 +5,98 @@
 #include "CompileReport.h"
 #include "CostReport.h"
 #include "FactNodes.h"
-#include "GraphDrawing.h"
 #include "HtmlPage.h"
 #include "Markup.h"
 #include "MeshFlags.h"
 #include "NumberText.h"
+#include "PageData.h"
 #include "TextParts.h"
-
-#include <cmath>
 
 namespace opc::cli {
 
 namespace {
 
-/// Lines of text; each is made safe by itself, since line ends are what parts them.
-std::string preformatted(const std::string &text) {
-  std::string out = "<pre tabindex=\"0\">";
-  for (const std::string &line : splitAt(text, '\n')) out += markupText(line) + "\n";
-  return out + "</pre>\n";
-}
-
-std::string cell(const std::string &text) { return "<td>" + markupText(text) + "</td>"; }
-
-std::string scrolled(const std::string &svg) { return "<div class=\"scroll\" tabindex=\"0\">" + svg + "</div>\n"; }
-
-std::string summaryTable(const GraphFacts &facts) {
-  std::string out = "<table><thead><tr><th>what</th><th>name</th><th>type</th></tr></thead><tbody>\n";
+std::string summaryPart(const GraphFacts &facts) {
+  std::vector<std::vector<std::string>> rows;
   const auto add = [&](const char *kind, const std::vector<GraphTensor> &tensors) {
-    for (const GraphTensor &t : tensors)
-      out += "<tr>" + cell(kind) + cell(t.name) + cell(tensorTypeText(t)) + "</tr>\n";
+    for (const GraphTensor &t : tensors) rows.push_back({kind, t.name, tensorTypeText(t)});
   };
   add("input", facts.inputs);
   add("output", facts.outputs);
   add("variable", facts.variables);
-  return out + "</tbody></table>\n";
+  return (facts.costs.flops > 0 ? htmlLines(costText(facts, 0)) : "") + htmlTable({"what", "name", "type"}, rows);
 }
 
-std::string opsTable(const GraphFacts &facts) {
-  std::string out =
-      "<input class=\"search\" type=\"search\" aria-label=\"search the ops\" placeholder=\"search\">\n<table><thead><tr>"
-      "<th>op</th><th>type</th><th>outputs</th><th>flops</th><th>bytes</th><th>place</th></tr></thead><tbody>\n";
-  for (const GraphOp &op : facts.ops) {
-    const auto count = [](double n) { return countText(static_cast<uint64_t>(std::llround(n))); };
-    out += "<tr>" + cell(op.name) + cell(op.type) + cell(joined(op.outputs, " ", tensorTypeText)) +
-           cell(count(op.flops)) + cell(count(op.bytes)) +
-           cell(op.range.known() ? concat(op.range.file, ":", op.range.line) : "") + "</tr>\n";
+std::string phasesPart(const GraphPage &page) {
+  std::vector<std::vector<std::string>> rows;
+  double total = 0;
+  for (const PhaseFacts &p : page.facts.phases) {
+    rows.push_back({p.name, p.doc, countText(p.ops)});
+    if (page.showsTimes) rows.back().push_back(secondsText(p.seconds));
+    total += p.seconds;
   }
-  return out + "</tbody></table>\n";
+  if (page.showsTimes) rows.push_back({"total", "", "", secondsText(total)});
+  std::vector<std::string> heads = {"phase", "what it does", "ops behind it"};
+  if (page.showsTimes) heads.push_back("time");
+  return htmlTable(heads, rows) +
+         (page.showsTimes ? "" : "<p class=\"dim\">--timing adds the times, which differ from run to run.</p>\n");
+}
+
+std::string checksPart(const GraphPage &page) {
+  const std::string against = page.checkedAgainst.empty()
+                                  ? "The graph by itself; no lock lies beside it."
+                                  : "The graph, and what differs from " + page.checkedAgainst + ".";
+  const std::string lead = "<p class=\"dim\">" + markupText(against) + "</p>\n";
+  return lead + (page.findings->empty() ? "<p>Nothing was found.</p>\n" : findingsTable(*page.findings));
+}
+
+/// Mesh, cost and proof; the script adds tables. The time that planning took differs from run to run.
+std::string statesPart(MeshFacts mesh) {
+  mesh.planningSeconds = 0;
+  std::string lead;
+  for (const std::string &line : splitAt(sbpText(mesh), '\n')) {
+    if (line.empty()) break;
+    lead += line + "\n";
+  }
+  return htmlLines(lead);
+}
+
+const char *severityName(Severity severity) {
+  switch (severity) {
+  case Severity::kError: return "error";
+  case Severity::kWarning: return "warning";
+  case Severity::kNote: break;
+  }
+  return "note";
 }
 
 } // namespace
 
-std::string graphHtml(const GraphFacts &facts, const std::string &name) {
-  HtmlPage page(name, facts.format + ", " + countText(facts.ops.size(), "op"));
-  const bool planned = !facts.memory.slots.empty();
-  page.add("summary", "Summary", (facts.costs.flops > 0 ? preformatted(costText(facts, 0)) : "") + summaryTable(facts));
-  page.add("graph", "Graph", scrolled(graphSvg(facts, name)));
-  page.add("ops", "Ops", opsTable(facts));
-  if (planned)
-    page.add("memory", "Memory", scrolled(memorySvg(facts.memory, name)) + preformatted(memoryText(facts.memory)));
-  if (!facts.mesh.ops.empty()) {
-    MeshFacts mesh = facts.mesh;
-    mesh.planningSeconds = 0; // differs from run to run
-    page.add("sbp", "SBP", preformatted(sbpText(mesh)) + preformatted(boxingText(mesh)));
+std::string findingsTable(const std::vector<GraphFinding> &findings) {
+  std::vector<std::vector<std::string>> rows;
+  for (const GraphFinding &f : findings) {
+    std::string place;
+    if (f.range.known()) place = concat(f.range.file, ":", f.range.line, ":", f.range.column);
+    rows.push_back({f.rule, severityName(f.severity), f.tensor.empty() ? f.op : f.tensor, f.message, place});
   }
-  if (!facts.tasks.empty()) page.add("tasks", "Tasks", preformatted(tasksText(facts, 0)));
+  return "<input class=\"search rows\" type=\"search\" aria-label=\"search the findings\" placeholder=\"search the "
+         "findings\">\n" +
+         htmlTable({"rule", "severity", "op or tensor", "what", "place"}, rows);
+}
+
+std::string graphHtml(const GraphPage &p) {
+  HtmlPage page(p.name, p.facts.format + ", " + countText(p.facts.ops.size(), "op"),
+                pageData(p.facts, p.marks, p.timelines));
+  for (const GraphPage::Part &part : p.first) page.add(part.id, part.label, part.body);
+  page.add("summary", "Summary", summaryPart(p.facts));
+  page.add("graph", "Graph");
+  page.add("ops", "Ops");
+  if (!p.facts.memory.slots.empty()) page.add("memory", "Memory");
+  if (!p.timelines.empty()) page.add("timeline", "Timeline");
+  if (!p.facts.mesh.ops.empty()) page.add("sbp", "SBP", statesPart(p.facts.mesh));
+  if (!p.facts.tasks.empty()) page.add("tasks", "Tasks");
+  if (!p.facts.phases.empty()) page.add("phases", "Phases", phasesPart(p));
+  if (p.findings) page.add("checks", "Checks", checksPart(p));
   return page.text();
 }
 

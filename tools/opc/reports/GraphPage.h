@@ -2,14 +2,35 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include "GraphFacts.h"
+#include "GraphDrawing.h"
+#include "GraphFinding.h"
+#include "PageTimeline.h"
 
+#include <optional>
 #include <string>
+#include <vector>
 
 namespace opc::cli {
 
-/// Tabs for the summary, the graph, its ops with their costs, and what is known besides: memory, states and
-/// transitions, tasks. `name` is the file.
-std::string graphHtml(const GraphFacts &facts, const std::string &name);
+struct GraphPage {
+  const GraphFacts &facts;
+  std::string name; // of the file
+  NodeMarks marks = {};
+  std::vector<PageTimeline> timelines = {};
+  std::optional<std::vector<GraphFinding>> findings = {}; // of checks, where some were made
+  std::string checkedAgainst = {};                        // the lock
+  bool showsTimes = false;                                // of the compiler's phases, which differ from run to run
+  struct Part {
+    std::string id, label, body;
+  };
+  std::vector<Part> first = {}; // stand before all others
+};
+
+/// Parts for the summary, the graph, its ops with their costs, and what is known besides: memory, timeline, states and
+/// transitions, tasks, phases, checks.
+std::string graphHtml(const GraphPage &page);
+
+/// Rule, severity, what it is about, message, place.
+std::string findingsTable(const std::vector<GraphFinding> &findings);
 
 } // namespace opc::cli
