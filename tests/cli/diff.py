@@ -140,7 +140,7 @@ class Diff(unittest.TestCase):
         self.opc("compile", "b.pbtxt", "-o", "b.plan")
         self.opc("diff", "a.plan", "a.pbtxt")
         rules = {rule for rule, _, _ in self.findings("a.plan", "b.plan")}
-        self.assertEqual(rules, {"INPUT_TYPE_CHANGED", "OUTPUT_TYPE_CHANGED", "TENSOR_TYPE_CHANGED", "PEAK_MEMORY_GREW"})
+        self.assertEqual(rules, {"INPUT_TYPE_CHANGED", "OUTPUT_TYPE_CHANGED", "TENSOR_TYPE_CHANGED", "PEAK_MEMORY_GREW", "FLOPS_GREW"})
         self.opc("diff", "a.plan", "b.pbtxt", "--mesh", "2", code=2)
 
     def test_locks(self):
