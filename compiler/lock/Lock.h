@@ -33,15 +33,17 @@ const char *lockSectionName(LockSection section);
 
 /// What a graph was compiled for. Two locks of different targets are not compared.
 struct LockTarget {
-  std::string device = "cpu"; // whose kernels
-  std::string mesh;           // "2x4"; empty for one device
-  bool operator==(const LockTarget &o) const { return device == o.device && mesh == o.mesh; }
+  std::string device = "cpu";                              // whose kernels
+  std::string mesh;                                        // "2x4"; empty for one device
+  std::map<std::string, std::vector<int64_t>> shapes = {}; // of inputs, in place of the graph's
+  bool operator==(const LockTarget &o) const { return device == o.device && mesh == o.mesh && shapes == o.shapes; }
   bool operator!=(const LockTarget &o) const { return !(*this == o); }
 };
 
 /// An output of a run on generated inputs. Statistics are of the finite elements.
 struct OutputValues {
   std::string name;
+  bool isInside = false; // a tensor of that name, and no output
   DataType dtype = kInvalidDataType;
   Shape shape;
   double min = 0, max = 0, mean = 0, std = 0, l2 = 0;
@@ -52,8 +54,10 @@ struct OutputValues {
 };
 struct NumericFacts {
   uint64_t seed = 0;
-  double low = -1, high = 1; // of floating inputs; integers are 0 or 1
-  std::vector<OutputValues> outputs;
+  double low = -1, high = 1;         // of floating inputs; integers are 0 or 1
+  std::string inputsFile;            // SHA-256 of the file of inputs beside the graph; empty when all are generated
+  std::string valuesFile;            // SHA-256 of the file with the whole outputs; empty without one
+  std::vector<OutputValues> outputs; // and after them tensors inside
 };
 
 /// A warning of the compiler.

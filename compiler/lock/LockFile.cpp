@@ -14,6 +14,7 @@ namespace {
 using lock::Json;
 
 constexpr size_t kLargestLock = size_t{256} << 20;
+constexpr size_t kLargestRank = 32;
 constexpr size_t kLongestAttribute = 120; // characters that are kept as they are
 
 std::string recordLines(const std::vector<Json> &records) {
@@ -24,8 +25,6 @@ std::string recordLines(const std::vector<Json> &records) {
   }
   return text;
 }
-
-std::string digestOf(const std::string &text) { return sha256(text).substr(0, 16); }
 
 Status bad(const std::string &name, size_t line, const std::string &why) {
   const std::string where = line ? name + ":" + std::to_string(line) : name;
@@ -80,6 +79,14 @@ void readHeader(const Json &document, Lock *lock) {
   const Json target = document.value("target", Json::object());
   lock->target.device = target.value("device", "cpu");
   lock->target.mesh = target.value("mesh", "");
+  const Json shapes = target.value("shapes", Json::object());
+  for (const auto &shape : shapes.items()) {
+    const Json &list = shape.value();
+    if (!list.is_array() || list.size() > kLargestRank ||
+        std::any_of(list.begin(), list.end(), [](const Json &d) { return !d.is_number_unsigned(); }))
+      throw lock::BadRecord("the shape of " + shape.key() + " is none");
+    lock->target.shapes[shape.key()] = list.get<std::vector<int64_t>>();
+  }
 }
 
 /// Which record a fault is in: its section and number.
@@ -145,6 +152,7 @@ std::string lockText(const Lock &lock) {
   }
   Json target = {{"device", lock.target.device}};
   if (!lock.target.mesh.empty()) target["mesh"] = lock.target.mesh;
+  for (const auto &shape : lock.target.shapes) target["shapes"][shape.first] = shape.second;
   const Json head = {{"opc_lock", lock.version}, {"graph", lock.graph}, {"target", std::move(target)}};
   std::string text = head.dump(-1, ' ', false, Json::error_handler_t::replace);
   text.pop_back();
@@ -192,10 +200,18 @@ void shortenAttributes(GraphFacts *facts) {
     }
 }
 
-std::string lockPathOf(const std::string &graph) {
+std::string digestOf(std::string_view bytes) { return sha256(bytes).substr(0, 16); }
+
+namespace {
+std::string besideGraph(const std::string &graph, const char *ending) {
   const size_t slash = graph.rfind('/'), dot = graph.rfind('.');
   const bool hasExtension = dot != std::string::npos && dot > (slash == std::string::npos ? 0 : slash + 1);
-  return (hasExtension ? graph.substr(0, dot) : graph) + ".opc.lock";
+  return (hasExtension ? graph.substr(0, dot) : graph) + ending;
 }
+} // namespace
+
+std::string lockPathOf(const std::string &graph) { return besideGraph(graph, ".opc.lock"); }
+std::string inputsPathOf(const std::string &graph) { return besideGraph(graph, ".opc.inputs.npz"); }
+std::string valuesPathOf(const std::string &graph) { return besideGraph(graph, ".opc.outputs.npz"); }
 
 } // namespace opc

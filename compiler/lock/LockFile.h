@@ -26,5 +26,11 @@ void shortenAttributes(GraphFacts *facts);
 
 /// "graphs/mlp.opc.lock" for "graphs/mlp.pbtxt".
 std::string lockPathOf(const std::string &graph);
+/// "graphs/mlp.opc.inputs.npz": inputs and variables for the section numerics; "graphs/mlp.opc.outputs.npz": whole
+/// outputs.
+std::string inputsPathOf(const std::string &graph);
+std::string valuesPathOf(const std::string &graph);
+/// What a lock says of a file's bytes.
+std::string digestOf(std::string_view bytes);
 
 } // namespace opc

@@ -304,10 +304,12 @@ double statisticOf(const Json &record) {
 }
 
 std::vector<Json> numericRecords(const NumericFacts &facts) {
-  const Json inputs = {{"seed", facts.seed}, {"low", facts.low}, {"high", facts.high}};
+  Json inputs = {{"seed", facts.seed}, {"low", facts.low}, {"high", facts.high}};
+  if (!facts.inputsFile.empty()) inputs["inputs"] = facts.inputsFile;
+  if (!facts.valuesFile.empty()) inputs["outputs"] = facts.valuesFile;
   std::vector<Json> records(1, inputs);
   for (const OutputValues &o : facts.outputs) {
-    Json record = {{"out", o.name}, {"type", typeRecord(o.dtype, o.shape)}};
+    Json record = {{o.isInside ? "tensor" : "out", o.name}, {"type", typeRecord(o.dtype, o.shape)}};
     if (!o.digest.empty()) {
       record["sha256"] = o.digest;
     } else {
@@ -332,10 +334,13 @@ void addValues(const Json &record, NumericFacts *facts) {
     facts->seed = record.at("seed").get<uint64_t>();
     facts->low = record.at("low").get<double>();
     facts->high = record.at("high").get<double>();
+    facts->inputsFile = record.value("inputs", "");
+    facts->valuesFile = record.value("outputs", "");
     return;
   }
   OutputValues o;
-  o.name = record.at("out").get<std::string>();
+  o.isInside = record.contains("tensor");
+  o.name = record.at(o.isInside ? "tensor" : "out").get<std::string>();
   readType(record.at("type").get<std::string>(), &o.dtype, &o.shape);
   o.digest = record.value("sha256", "");
   if (record.contains("stats")) {

@@ -213,7 +213,7 @@ class Changes(Checks):
         # Every value is 1 % larger: an rtol just under 0.01 passes, since atol takes off a little.
         rtol, atol = re.search(r"rtol (\S+) would pass, or atol (\S+)", found["help"]).groups()
         self.assertTrue(0.0098 < float(rtol) <= 0.0101, found["help"])
-        self.assertRegex(found["message"], r"\d+ of 20 samples differ by more than rtol 1.3e-6, atol 1e-5; worst at \[\d, \d\]")
+        self.assertRegex(found["message"], r"\d+ of 20 samples \(\d+ %\) differ by more than rtol 1.3e-6, atol 1e-5; worst at \[\d, \d\]")
         # And it does pass.
         for allowed in (f"rtol = {rtol}", f"atol = {atol}"):
             self.write("opc.toml", "[tolerance]\ny = { %s }\n" % allowed)

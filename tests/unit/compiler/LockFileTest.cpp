@@ -46,13 +46,17 @@ Lock sample() {
   t.tensors = {"a/y_0"};
   t.kind = "all_gather", t.from = "S(0)", t.to = "B", t.meshDim = 0, t.bytes = 96;
   f.mesh.transitions = {t};
-  f.tasks = {{"a", "cpu/exp/f32", 0}, {"b", "cpu/relu/f32", 1}};
+  f.tasks = {{"a", "cpu/exp/f32", 0, "libfast.so", 10}, {"b", "cpu/relu/f32", 1, "built-in", 0}};
+  lock.ir = "fedcba9876543210";
   lock.schedule = "0123456789abcdef";
   f.costs = {12, 48, 96, 4096, 64, 2};
   OutputValues out;
   out.name = "y", out.dtype = kFloat, out.shape = {2, 3};
   out.min = -0.1, out.max = 0.3, out.mean = 1.0 / 3, out.samples = {0.1, std::numeric_limits<double>::infinity()};
-  lock.numerics = {7, -1, 1, {out}};
+  OutputValues inside = out;
+  inside.name = "a/y_0", inside.isInside = true;
+  lock.numerics = {7, -1, 1, "0123", "4567", {out, inside}};
+  lock.target.shapes["x"] = {2, 3};
   lock.warnings = {{"OPC0223", "op a"}};
   return lock;
 }
@@ -79,6 +83,15 @@ TEST_CASE("A lock that is written is read back, byte for byte", "[lock]") {
   CHECK(read->facts.ops.at(1).outputs.at(0).shape == Shape({2, 3}));
   CHECK(read->facts.mesh.transitions.at(0).bytes == 96);
   CHECK(read->facts.tasks.at(1).stream == 1);
+  CHECK(read->facts.tasks.at(1).library == "built-in");
+  CHECK(read->facts.tasks.at(0).library == "libfast.so");
+  CHECK(read->facts.tasks.at(0).priority == 10);
+  CHECK(read->ir == "fedcba9876543210");
+  CHECK(read->target.shapes.at("x") == std::vector<int64_t>{2, 3});
+  CHECK(read->numerics.inputsFile == "0123");
+  CHECK(read->numerics.valuesFile == "4567");
+  CHECK(!read->numerics.outputs.at(0).isInside);
+  CHECK(read->numerics.outputs.at(1).isInside);
   CHECK(read->schedule == "0123456789abcdef");
   CHECK(read->facts.costs.peakBytes == 4096);
   CHECK(read->numerics.outputs.at(0).mean == 1.0 / 3);

@@ -11,8 +11,10 @@
 #include "GraphLint.h"
 #include "Invocation.h"
 #include "LockFile.h"
+#include "LockedValues.h"
 #include "Placement.h"
 #include "PythonPlugins.h"
+#include "TextParts.h"
 
 #include <algorithm>
 #include <filesystem>
@@ -23,18 +25,30 @@ namespace opc::cli {
 
 namespace {
 
+const std::string kStandardInput = "-";
 const std::string kAnyGraph = "GRAPH"; // in the help of what does not know the graph's name
 constexpr int64_t kMostDevices = 1024; // of a lock's mesh; --mesh may name more
+
+/// "the mesh 2x4 with x of [4,3]".
+std::string targetText(const LockTarget &target) {
+  std::string text = target.mesh.empty() ? "one device" : "the mesh " + target.mesh;
+  if (target.device != LockTarget().device) text += " (" + target.device + ")";
+  for (const auto &[name, dims] : target.shapes)
+    text += (&name == &target.shapes.begin()->first ? " with " : ", ") + name + " of [" +
+            joined(dims, ",", [](int64_t d) { return std::to_string(d); }) + "]";
+  return text;
+}
 
 class GraphChecker {
 public:
   GraphChecker(const Registry &registry, const CheckSettings &settings, const std::string &path)
-      : registry_(registry), settings_(settings), path_(path) {
+      : registry_(registry), settings_(settings), path_(path == kStandardInput ? "<stdin>" : path),
+        isStandardInput_(path == kStandardInput) {
     checked_.report.graph = path;
   }
 
   CheckedGraph run() {
-    if (!settings_.isAgainst) readLockFile();
+    if (!settings_.isAgainst && !isStandardInput_) readLockFile(); // what is piped has nothing beside it
     makeNow();
     if (settings_.isAgainst && checked_.isWhole) makeOlder();
     if (checked_.isWhole && checked_.locked) compare();
@@ -90,8 +104,10 @@ private:
     checked_.locked = *std::move(lock);
   }
 
-  /// The mesh of the flags, else that of the lock.
+  /// Mesh and shapes of the flags, else those of the lock.
   void chooseTarget(LockRequest *request) {
+    request->target.shapes =
+        settings_.shapes.empty() && checked_.locked ? checked_.locked->target.shapes : settings_.shapes;
     if (settings_.mesh) {
       request->options.mesh = settings_.mesh;
       request->target.mesh = settings_.meshText;
@@ -112,17 +128,54 @@ private:
     request->target.mesh = checked_.locked->target.mesh;
   }
 
+  /// What is run: on which inputs, and what is kept of it.
+  void chooseOutputs(LockRequest *request) {
+    request->runs = settings_.runs;
+    request->output.threads = settings_.threads;
+    const bool isLocked = checked_.locked && checked_.locked->sections.count(LockSection::kNumerics);
+    if (isLocked) {
+      request->inputs = checked_.locked->numerics;
+      request->inputs.outputs.clear();
+      request->inputs.valuesFile.clear();
+      for (const OutputValues &o : checked_.locked->numerics.outputs)
+        if (o.isInside) request->output.tensors.push_back(literal(o.name));
+    }
+    if (settings_.tensors) request->output.tensors = *settings_.tensors;
+    if (!request->target.mesh.empty()) request->output.tensors.clear(); // a rank has pieces of them
+    // Where both sides are here all values are compared.
+    request->output.keepsValues =
+        settings_.keepsValues || settings_.isAgainst || (isLocked && !checked_.locked->numerics.valuesFile.empty());
+    request->inputs.inputsFile.clear();
+    if (isStandardInput_) return;
+    const std::string file = inputsPathOf(path_);
+    if (const Result<FileBytes> bytes = FileBytes::open(file)) {
+      request->output.inputs = file;
+      request->inputs.inputsFile = digestOf(bytes->view());
+    }
+  }
+  /// A glob that matches the name alone.
+  static std::string literal(const std::string &name) {
+    std::string glob;
+    for (const char c : name)
+      glob += std::string("*?[\\").find(c) == std::string::npos ? std::string(1, c) : std::string("\\") + c;
+    return glob;
+  }
+
+  Result<GraphInput> read() const {
+    if (!isStandardInput_ || !settings_.standardInput) return readGraphInput(path_);
+    GraphInput input;
+    input.name = path_;
+    input.bytes = *settings_.standardInput;
+    input.isPlan = looksLikePlan(input.bytes);
+    return input;
+  }
+
   void makeNow() {
     LockRequest request;
     chooseTarget(&request);
     request.options.maxErrors = 1000;
-    request.runs = settings_.runs;
-    request.threads = settings_.threads;
-    if (checked_.locked && checked_.locked->sections.count(LockSection::kNumerics)) {
-      request.inputs = checked_.locked->numerics;
-      request.inputs.outputs.clear();
-    }
-    Result<GraphInput> input = readGraphInput(path_);
+    chooseOutputs(&request);
+    Result<GraphInput> input = read();
     if (!input || input->isPlan) {
       add("GRAPH_INVALID", input ? path_ + " is a plan, and graphs are checked" : input.status().message(),
           input ? "name the graph that the plan was compiled from" : input.status().help());
@@ -136,6 +189,8 @@ private:
     checked_.isWhole = made.exitCode == kExitOk;
     warnings_ = std::move(made.warnings);
     checked_.plan = std::move(made.plan);
+    checked_.inputs = std::move(made.inputs);
+    checked_.values = std::move(made.values);
     checked_.now = std::move(made.lock);
     if (checked_.isWhole)
       for (GraphFinding &f : lintGraph(checked_.now.facts)) checked_.report.findings.push_back(std::move(f));
@@ -166,9 +221,9 @@ private:
     }
     LockRequest request;
     chooseTarget(&request);
-    request.runs = settings_.runs;
-    request.threads = settings_.threads;
+    chooseOutputs(&request);
     MadeLock made = makeLock(registry_, request, name, std::move(bytes));
+    older_ = std::move(made.values);
     if (made.exitCode) return olderFails(made.findings.empty() ? "" : made.findings[0].message, made.exitCode);
     checked_.locked = std::move(made.lock);
   }
@@ -213,11 +268,7 @@ private:
       compareDigest("SCHEDULE_CHANGED", "kernels run in another order", old.schedule, now.schedule);
       compareDigest("IR_HASH_CHANGED", "what was compiled from the graph is something else", old.ir, now.ir);
     }
-    if (has(LockSection::kNumerics))
-      for (GraphFinding &f : compareOutputs(old.numerics, now.numerics, settings_.tolerance)) {
-        f.range = rangeOfOutput(f.op);
-        checked_.report.findings.push_back(std::move(f));
-      }
+    if (has(LockSection::kNumerics)) compareValues(settings_, std::move(older_), &checked_);
     if (has(LockSection::kDiagnostics)) compareWarnings();
   }
 
@@ -236,16 +287,7 @@ private:
         checked_.report.rules.push_back(rule.name);
   }
 
-  static std::string targetText(const LockTarget &target) {
-    return target.mesh.empty() ? "one device" : "the mesh " + target.mesh;
-  }
   void stale(const std::string &why) { add("LOCK_STALE", why, command() + " --update"); }
-
-  SourceRange rangeOfOutput(const std::string &name) const {
-    for (const GraphTensor &t : checked_.now.facts.outputs)
-      if (t.name == name) return t.range;
-    return {};
-  }
 
   void compareWarnings() {
     std::vector<LockedWarning> known = checked_.locked->warnings;
@@ -284,9 +326,11 @@ private:
   const Registry &registry_;
   const CheckSettings &settings_;
   const std::string path_;
+  const bool isStandardInput_;
   std::vector<Diagnostic> warnings_;
-  std::string text_;       // of the graph's file
-  bool isMissing_ = false; // there is no lock
+  std::vector<NamedOutput> older_; // whole outputs of the lock, or of the older graph
+  std::string text_;               // of the graph's file
+  bool isMissing_ = false;         // there is no lock
   CheckedGraph checked_;
 };
 

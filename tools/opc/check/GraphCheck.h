@@ -4,7 +4,7 @@
 
 #include "CheckReport.h"
 #include "GraphLock.h"
-#include "OutputRun.h"
+#include "OutputComparison.h"
 #include "Registry.h"
 #include "Rules.h"
 
@@ -28,7 +28,11 @@ struct CheckSettings {
   std::string againstFile;         // this file
   std::optional<MeshRequest> mesh; // in place of the lock's
   std::string meshText;
-  int threads = 1; // of a run
+  std::map<std::string, std::vector<int64_t>> shapes; // of inputs, in place of the lock's
+  std::optional<std::vector<std::string>> tensors;    // globs of tensors to run for, in place of the lock's
+  bool keepsValues = false;                           // whole outputs for a file beside the lock
+  std::optional<std::string> standardInput;           // what "-" stands for
+  int threads = 1;                                    // of a run
   ToleranceOf tolerance;
   std::vector<std::string> plugins; // that the registry has, for graphs with a manifest of their own
 };
@@ -39,7 +43,9 @@ const std::vector<std::string> &costNames();
 struct CheckedGraph {
   GraphReport report;
   Lock now;
-  std::string plan; // SHA-256 of the plan
+  std::string plan;                               // SHA-256 of the plan
+  std::vector<NamedOutput> values;                // whole, where they are kept
+  std::optional<std::vector<std::string>> inputs; // as MadeLock has them
   std::optional<Lock> locked;
   bool isWhole = false; // it could be compiled, and run
 };

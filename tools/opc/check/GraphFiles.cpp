@@ -16,7 +16,7 @@ namespace fs = std::filesystem;
 
 namespace {
 
-const std::string kLockEnding = ".opc.lock", kAnyFolders = "**/";
+const std::string kStandardInput = "-", kLockEnding = ".opc.lock", kAnyFolders = "**/";
 
 bool endsWith(const std::string &text, const std::string &ending) {
   return text.size() > ending.size() && text.compare(text.size() - ending.size(), ending.size(), ending) == 0;
@@ -26,6 +26,13 @@ bool isGraph(const std::string &path) {
   for (const char *ending : {".pbtxt", ".prototxt", ".pb"})
     if (endsWith(path, ending)) return true;
   return false;
+}
+
+/// A lock, or what lies beside one.
+bool isOfLock(const std::string &path) {
+  const std::string stem = "g";
+  return endsWith(path, kLockEnding) || endsWith(path, inputsPathOf(stem).substr(stem.size())) ||
+         endsWith(path, valuesPathOf(stem).substr(stem.size()));
 }
 
 /// Regular files below a folder, sorted.
@@ -81,6 +88,10 @@ Result<GraphFiles> findGraphs(const std::vector<std::string> &paths) {
   };
   for (const std::string &path : paths) {
     std::error_code error;
+    if (path == kStandardInput) {
+      add(path);
+      continue;
+    }
     if (!fs::is_directory(path, error)) {
       if (!fs::exists(path, error)) return Status(StatusCode::kUsage, "OPC0706", path + " does not exist");
       add(path);
@@ -92,12 +103,13 @@ Result<GraphFiles> findGraphs(const std::vector<std::string> &paths) {
     for (const std::string &file : files)
       if (isGraph(file)) {
         add(file);
-        locks.insert(lockPathOf(file));
+        for (const std::string &beside : {lockPathOf(file), inputsPathOf(file), valuesPathOf(file)})
+          locks.insert(beside);
       }
     if (found.graphs.size() == before && locks.empty())
       return usageError("no graph is in " + path, "graphs are files that end in .pbtxt, .prototxt or .pb");
     for (const std::string &file : files)
-      if (endsWith(file, kLockEnding) && !locks.count(file)) found.orphans.push_back(file);
+      if (isOfLock(file) && !locks.count(file)) found.orphans.push_back(file);
   }
   return found;
 }

@@ -34,6 +34,7 @@ public:
   MadeLock make(std::string bytes) {
     made_.lock.graph = std::filesystem::path(name_).filename().string();
     made_.lock.target = request_.target;
+    made_.lock.target.shapes.clear(); // until it is known which inputs there are
     if (compile(std::move(bytes))) {
       const std::string plan = pipeline_.emit(Emit::kPlan);
       made_.plan = sha256(plan);
@@ -50,7 +51,7 @@ public:
 
 private:
   bool compile(std::string bytes) {
-    if (!pipeline_.import(name_, std::move(bytes)) || !pipeline_.run(Phase::kGrad)) return invalid();
+    if (!pipeline_.import(name_, std::move(bytes)) || !giveShapes() || !pipeline_.run(Phase::kGrad)) return invalid();
     GraphFacts &facts = made_.lock.facts;
     facts = pipeline_.facts(/*costs=*/true);
     if (!pipeline_.run(Phase::kPlan)) return invalid();
@@ -75,6 +76,18 @@ private:
     return true;
   }
 
+  /// Those of inputs that the graph has: a shape may be meant for others of many graphs.
+  bool giveShapes() {
+    if (request_.target.shapes.empty()) return true;
+    made_.inputs.emplace();
+    for (const GraphTensor &in : pipeline_.facts().inputs) {
+      made_.inputs->push_back(in.name);
+      if (const auto shape = request_.target.shapes.find(in.name); shape != request_.target.shapes.end())
+        made_.lock.target.shapes.insert(*shape);
+    }
+    return pipeline_.setShapes(made_.lock.target.shapes);
+  }
+
   bool invalid() {
     for (const Diagnostic &d : pipeline_.diagnostics())
       if (d.severity == Severity::kError) made_.findings.push_back(findingOf(d, name_));
@@ -85,7 +98,7 @@ private:
 
   void run(const std::string &plan) {
     made_.lock.numerics = request_.inputs;
-    const Status status = runOutputs(plan, registry_, request_.threads, &made_.lock.numerics);
+    const Status status = runOutputs(plan, registry_, request_.output, &made_.lock.numerics, &made_.values);
     if (status.isOk()) return;
     GraphFinding f;
     f.rule = "RUN_FAILED";
@@ -94,6 +107,8 @@ private:
     f.help = status.help().empty() ? "--no-run checks everything but values" : status.help();
     made_.findings.push_back(std::move(f));
     made_.exitCode = exitCodeOf(status.code());
+    // The file of inputs may be none, or may not fit: the command line and the graph are well.
+    if (made_.exitCode == kExitUsage || made_.exitCode == kExitInvalid) made_.exitCode = kExitExecution;
   }
 
   const Registry &registry_;

@@ -4,9 +4,11 @@
 
 #include "GraphFinding.h"
 #include "Lock.h"
+#include "OutputRun.h"
 #include "Pipeline.h"
 #include "Registry.h"
 
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -14,17 +16,19 @@ namespace opc::cli {
 
 struct LockRequest {
   CompileOptions options;
-  LockTarget target;
+  LockTarget target;   // its shapes may name inputs that the graph does not have
   bool runs = true;    // the section numerics
   NumericFacts inputs; // seed and range
-  int threads = 1;
+  OutputRequest output;
 };
 
 /// What could be made of a graph. With `exitCode` it is not whole, and `findings` say why: GRAPH_INVALID, RUN_FAILED.
 struct MadeLock {
   Lock lock;
   std::vector<Diagnostic> warnings;
-  std::string plan; // SHA-256 of the plan
+  std::string plan;                               // SHA-256 of the plan
+  std::vector<NamedOutput> values;                // that OutputRequest::keepsValues asks for
+  std::optional<std::vector<std::string>> inputs; // where LockTarget::shapes has any, and the graph could be read
   std::vector<GraphFinding> findings;
   int exitCode = 0;
 };

@@ -59,6 +59,18 @@ bool changesValues(const CheckedGraph &graph) {
          lockSectionText(*graph.locked, LockSection::kNumerics) != lockSectionText(graph.now, LockSection::kNumerics);
 }
 
+/// The whole outputs, where they are asked for, or lie there for the present lock.
+Status writeValues(const UpdateFlags &flags, CheckedGraph *graph) {
+  const std::string path = valuesPathOf(graph->report.graph);
+  if (graph->values.empty() || (!flags.keepsValues && !FileBytes::open(path))) return Status::ok();
+  NamedTensors tensors;
+  for (const NamedOutput &o : graph->values) tensors.push_back({o.name, &o.tensor});
+  OPC_RETURN_IF_ERROR(writeNpz(path, std::move(tensors)));
+  OPC_ASSIGN_OR_RETURN(const FileBytes written, FileBytes::open(path));
+  graph->now.numerics.valuesFile = digestOf(written.view());
+  return Status::ok();
+}
+
 } // namespace
 
 Result<bool> parseUpdate(const std::string &text, std::set<LockSection> *sections) {
@@ -84,13 +96,14 @@ Status updateLocks(const UpdateFlags &flags, std::vector<CheckedGraph> *checked)
                           "name the graph, or --update=numerics, or give --all");
   for (CheckedGraph &graph : *checked) {
     if (!graph.isWhole) continue;
+    if (!flags.isNamed || flags.sections.count(LockSection::kNumerics)) OPC_RETURN_IF_ERROR(writeValues(flags, &graph));
     const std::string path = lockPathOf(graph.report.graph), text = lockText(updated(graph, flags));
     Result<FileBytes> present = FileBytes::open(path);
     if (!present || present->view() != text) {
       OPC_RETURN_IF_ERROR(writeFileAtomically(path, text));
       graph.report.changed = true;
     }
-    accept(flags.isNamed ? flags : UpdateFlags{true, false, everySection(), false, false}, &graph);
+    accept(flags.isNamed ? flags : UpdateFlags{true, false, everySection(), false, false, false}, &graph);
   }
   return Status::ok();
 }

@@ -11,6 +11,7 @@ struct UpdateFlags {
   bool isNamed = false; // with sections
   std::set<LockSection> sections;
   bool inCi = false, all = false;
+  bool keepsValues = false; // whole outputs beside the lock
 };
 
 /// What --update was given: nothing ("true"), sections, or no ("0", "false"). Whether locks are written. Error:

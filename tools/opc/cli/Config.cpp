@@ -129,8 +129,12 @@ Status readTolerance(const std::string &file, const Entry &entry, ToleranceRule 
       rule->metric = e.value->value_or(std::string());
       Result<Metric> metric = parseMetric(rule->metric);
       if (!metric) return bad(file, *e.value, metric.status().message(), metric.status().help());
+    } else if (e.key == "nan") {
+      const auto text = e.value->value_or(std::string());
+      if (text != "equal" && text != "fail") return bad(file, *e.value, "nan is \"equal\" or \"fail\"");
+      rule->nanEqual = text == "equal";
     } else {
-      return bad(file, *e.value, "a tolerance has no '" + e.key + "'", "it has rtol, atol and metric");
+      return bad(file, *e.value, "a tolerance has no '" + e.key + "'", "it has rtol, atol, metric and nan");
     }
   }
   return Status::ok();
@@ -153,6 +157,7 @@ const std::vector<ConfigKey> &configKeys() {
       {"check.except", "--except", "", Kind::kList, "none", "rules that are left out"},
       {"check.ignore", "--ignore", "", Kind::kList, "none", "rules that are left out for some graphs: GLOB = [RULE]",
        false, ':'},
+      {"check.tensors", "--tensors", "", Kind::kList, "none", "tensors inside graphs whose values are locked, too"},
       {"check.cost", "--grow", "", Kind::kList, "none", "what costs may grow by: peak_bytes = \"2%\"", false, '='},
       {"output.color", "--color", "OPC_COLOR", Kind::kText, "auto", "auto, always or never"},
       {"output.progress", "--progress", "OPC_PROGRESS", Kind::kText, "auto", "auto, plain, none or json"},

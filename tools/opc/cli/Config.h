@@ -39,6 +39,7 @@ struct ToleranceRule {
   std::string key;
   std::optional<double> rtol, atol;
   std::string metric; // empty: none
+  std::optional<bool> nanEqual;
   std::string origin;
 };
 

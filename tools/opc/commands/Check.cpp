@@ -17,6 +17,7 @@
 #include "ParallelChecks.h"
 #include "PythonPlugins.h"
 #include "Rules.h"
+#include "ShapeFlags.h"
 #include "StrictnessFlags.h"
 #include "TextParts.h"
 #include "TextTable.h"
@@ -31,6 +32,7 @@ namespace opc::cli {
 
 namespace {
 
+const std::string kStandardInput = "-";
 const std::string kPathsSetting = "check.paths", kGit = "git:";
 const std::string kText = "text", kJson = "json";                       // of --format
 const std::string kError = "error", kWarn = "warn", kDelete = "delete"; // of --unreferenced
@@ -40,7 +42,7 @@ class CheckCommand final : public Command {
 public:
   CommandSpec spec() override {
     CommandSpec s;
-    s.arguments = "[PATH|DIR...]";
+    s.arguments = "[PATH|DIR|-...]";
     s.summary = "verify graphs against the lock files beside them";
     s.examples = {"opc check mlp.pbtxt", "opc check graphs/ --report junit=check.xml --report sarif=check.sarif",
                   "opc check mlp.pbtxt --update", "opc check mlp.pbtxt --update=cost,numerics"};
@@ -52,6 +54,12 @@ public:
         {"--against", 0, "REV|FILE",
          "compare with the same files of a revision (git:REV, or REV), or with another graph; no lock is read",
          &against_, true},
+        shapeOption(&shapes_, false, false),
+        {"--tensors", 0, "GLOB",
+         "values of tensors inside the graph as well, by name (repeatable); without it, those that the lock has",
+         &tensors_},
+        {"--keep-outputs", 0, "", "--update also writes whole outputs to GRAPH.opc.outputs.npz, for later checks",
+         &updateFlags_.keepsValues},
         {"--no-run", 0, "", "compare structure alone: nothing is executed", &noRun_, true},
         {"--twice", 0, "", "compile and run every graph a second time: the same bytes and bits must come of it",
          &twice_},
@@ -81,10 +89,12 @@ public:
     OPC_ASSIGN_OR_RETURN(const std::vector<std::string> paths, pathsOf(invocation, positional));
     OPC_ASSIGN_OR_RETURN(const GraphFiles files, findGraphs(paths));
     OPC_RETURN_IF_ERROR(readAgainst(files.graphs.size()));
+    OPC_RETURN_IF_ERROR(readStandardInput(files.graphs));
     CheckReport report;
     OPC_ASSIGN_OR_RETURN(Registry registry, trustedRegistry(invocation, &report));
     std::vector<CheckedGraph> checked = checkGraphs(registry, settings_, files.graphs, invocation.threads());
     if (twice_) checkTwice(registry, settings_, &checked);
+    OPC_RETURN_IF_ERROR(checkShapes(checked));
     if (updateFlags_.wanted) OPC_RETURN_IF_ERROR(updateLocks(updateFlags_, &checked));
     for (CheckedGraph &c : checked) report.graphs.push_back(std::move(c.report));
     if (!settings_.isAgainst) OPC_RETURN_IF_ERROR(addOrphans(files.orphans, &report));
@@ -104,9 +114,16 @@ private:
     if (settings_.mesh)
       settings_.meshText = joined(settings_.mesh->dims, "x", [](int64_t d) { return std::to_string(d); });
     settings_.runs = !noRun_;
+    OPC_ASSIGN_OR_RETURN(settings_.shapes, parseFixedShapes(shapes_, "a lock is of one size"));
+    if (!tensors_.empty()) settings_.tensors = tensors_;
+    settings_.keepsValues = updateFlags_.keepsValues;
+    if (updateFlags_.keepsValues && !updateFlags_.wanted)
+      return usageError("--keep-outputs is of --update", "opc check GRAPH --update --keep-outputs");
     OPC_RETURN_IF_ERROR(tolerances_.parse(invocation.config().tolerances()));
-    settings_.tolerance = [this](const std::string &output, DataType type) {
-      return OutputTolerance{tolerances_.toleranceOf(output, type), tolerances_.metricsOf(output)};
+    settings_.tolerance = [this](const std::string &output, DataType type, bool isOtherDevice) {
+      const Tolerance standard = isOtherDevice ? otherDeviceTolerance(type) : defaultTolerance(type);
+      return OutputTolerance{tolerances_.toleranceOf(output, type, standard), tolerances_.metricsOf(output),
+                             tolerances_.nanEquals(output, type)};
     };
     return Status::ok();
   }
@@ -139,6 +156,30 @@ private:
     }
     settings_.revision = isRevision ? against_.substr(kGit.size()) : against_;
     return checkGitRevision(settings_.revision);
+  }
+
+  /// A pipe is read once, and --twice looks at it twice.
+  Status readStandardInput(const std::vector<std::string> &graphs) {
+    if (std::find(graphs.begin(), graphs.end(), kStandardInput) == graphs.end()) return Status::ok();
+    if (updateFlags_.wanted) return usageError("a graph on standard input has no lock that could be written");
+    if (settings_.isAgainst && settings_.againstFile.empty())
+      return usageError("a graph on standard input is in no revision", "--against FILE");
+    OPC_ASSIGN_OR_RETURN(const FileBytes bytes, FileBytes::open(kStandardInput));
+    settings_.standardInput = std::string(bytes.view());
+    return Status::ok();
+  }
+
+  /// A shape that no graph has taken is for an input that there is not.
+  Status checkShapes(const std::vector<CheckedGraph> &checked) const {
+    std::vector<std::string> names;
+    for (const CheckedGraph &c : checked) {
+      if (!c.inputs) return Status::ok(); // it may be that one's
+      names.insert(names.end(), c.inputs->begin(), c.inputs->end());
+    }
+    for (const auto &shape : settings_.shapes)
+      if (std::find(names.begin(), names.end(), shape.first) == names.end())
+        return noSuchName("input", shape.first, names, "--shape " + shape.first);
+    return Status::ok();
   }
 
   /// Those of the command line, else those of the settings.
@@ -270,7 +311,7 @@ private:
   }
 
   std::string update_, against_, format_ = kText, unreferenced_;
-  std::vector<std::string> reports_;
+  std::vector<std::string> reports_, shapes_, tensors_;
   std::vector<std::pair<std::string, std::string>> files_; // format, path
   bool noRun_ = false, listRules_ = false, twice_ = false, trustConfig_ = false;
   UpdateFlags updateFlags_;

@@ -10,6 +10,10 @@
 
 namespace opc::cli {
 
+namespace {
+const std::string kEqual = "equal"; // of --nan
+} // namespace
+
 Status ToleranceFlags::parse(const std::vector<std::string> &texts, const std::string &flag) {
   for (const std::string &text : texts) {
     const size_t colon = text.rfind(':'); // names may hold colons, numbers do not
@@ -47,7 +51,7 @@ std::vector<Option> ExpectFlags::options() {
        "compare by a metric instead: cos>=0.999, psnr>=40, max<=X, p99<=X, mean<=X, ulp<=4, topk=5 (repeatable: all "
        "must hold)",
        &metric_},
-      Option{"--nan", 0, "", "whether NaN equals NaN (default fail)", &nan_}.oneOf({"equal", "fail"}),
+      Option{"--nan", 0, "", "whether NaN equals NaN (default fail)", &nan_}.oneOf({kEqual, "fail"}),
   };
 }
 
@@ -119,7 +123,11 @@ Result<std::vector<Expectation>> ExpectFlags::read(const Session &session, const
 }
 
 Tolerance ExpectFlags::toleranceOf(const std::string &name, DataType type) const {
-  Tolerance t = defaultTolerance(type);
+  return toleranceOf(name, type, defaultTolerance(type));
+}
+
+Tolerance ExpectFlags::toleranceOf(const std::string &name, DataType type, Tolerance standard) const {
+  Tolerance t = standard;
   // opc.toml: the element type first, then the output, which is more special.
   for (const bool byType : {true, false})
     for (const ToleranceRule &r : rules_) {
@@ -131,6 +139,17 @@ Tolerance ExpectFlags::toleranceOf(const std::string &name, DataType type) const
   t.rtol = rtolFlags_.of(name).value_or(t.rtol);
   t.atol = atolFlags_.of(name).value_or(t.atol);
   return t;
+}
+
+bool ExpectFlags::nanEquals(const std::string &name, DataType type) const {
+  if (!nan_.empty()) return nan_ == kEqual;
+  std::optional<bool> ofType, ofName;
+  for (const ToleranceRule &r : rules_)
+    if (r.key == dataTypeName(type))
+      ofType = r.nanEqual ? r.nanEqual : ofType;
+    else if (fnmatch(r.key.c_str(), name.c_str(), 0) == 0)
+      ofName = r.nanEqual ? r.nanEqual : ofName;
+  return ofName.value_or(ofType.value_or(false));
 }
 
 std::vector<Metric> ExpectFlags::metricsOf(const std::string &name) const {
@@ -149,7 +168,7 @@ bool ExpectFlags::compare(Invocation &invocation, const NamedOutput &output, con
   const HostTensor &got = output.tensor, &want = expected.tensor;
   const Tolerance tolerance = toleranceOf(output.name, got.dtype());
   const std::vector<Metric> metrics = metricsOf(output.name);
-  const bool nanEqual = nan_ == "equal";
+  const bool nanEqual = nanEquals(output.name, got.dtype());
   Json entry = {
       {"name", output.name}, {"expected", expected.origin}, {"rtol", tolerance.rtol}, {"atol", tolerance.atol}};
   if (got.shape() != want.shape()) {

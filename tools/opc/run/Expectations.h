@@ -58,12 +58,16 @@ public:
   bool compare(Invocation &invocation, const NamedOutput &output, const Expectation &expected, Json *list) const;
   /// The tolerance for a tensor of that name: the flags', else opc.toml's, else the element type's.
   Tolerance toleranceOf(const std::string &name, DataType type) const;
+  /// The same where `standard` is that of the element type.
+  Tolerance toleranceOf(const std::string &name, DataType type, Tolerance standard) const;
+  /// Whether a NaN of that tensor equals a NaN: the flag's, else opc.toml's, else not.
+  bool nanEquals(const std::string &name, DataType type) const;
   /// What is asked of an output in place of a tolerance.
   std::vector<Metric> metricsOf(const std::string &name) const;
 
 private:
   std::vector<std::string> specs_, rtol_, atol_, metric_;
-  std::string archive_, nan_ = "fail";
+  std::string archive_, nan_;
   std::optional<NamedValues> values_;
   ToleranceFlags rtolFlags_, atolFlags_;
   std::vector<Metric> metrics_;

@@ -38,6 +38,16 @@ std::string roundedUp(double value) {
 
 Tolerance defaultTolerance(DataType type) { return {elementType(type).rtol, elementType(type).atol}; }
 
+Tolerance otherDeviceTolerance(DataType type) {
+  switch (type) {
+  case kDouble: return {1e-6, 1e-8};
+  case kFloat: return {1e-4, 1e-5};
+  case kFloat16: return {5e-3, 5e-3};
+  case kBFloat16: return {3e-2, 2e-2};
+  default: return defaultTolerance(type);
+  }
+}
+
 Comparison compareTensors(const HostTensor &actual, const HostTensor &expected, Tolerance tolerance, bool nanEqual) {
   Comparison c;
   c.count = actual.elemCount();

@@ -15,6 +15,9 @@ struct Tolerance {
 
 /// Where nothing else is asked for: the table of element types has it (opc/DataType.h).
 Tolerance defaultTolerance(DataType type);
+/// The same for what another device has computed than that of the expected values: another order of sums, other
+/// functions.
+Tolerance otherDeviceTolerance(DataType type);
 
 struct Comparison {
   int64_t count = 0, mismatches = 0;

@@ -1,0 +1,216 @@
+# opc check and values: inputs of a file, tensors inside, whole outputs, NaN, shapes that a graph leaves open, standard input.
+# SPDX-License-Identifier: Apache-2.0
+import hashlib
+import json
+import os
+import subprocess
+import unittest
+
+import numpy as np
+
+from check_cases import GRAPH, KEPT_OUT, OPC, Checks, relocked
+
+OPEN = GRAPH.replace("dim: 4", "dim: -1")
+X = np.arange(12, dtype=np.float32).reshape(4, 3) - 5
+
+
+class Values(Checks):
+    def locked_json(self):
+        return json.loads(self.read("g.opc.lock"))
+
+    def bytes(self, name):
+        with open(self.path(name), "rb") as f:
+            return f.read()
+
+    def test_inputs_of_a_file(self):
+        """Outputs are those of the file's x, by numpy; w keeps its initializer."""
+        self.locked()
+        np.savez(self.path("g.opc.inputs.npz"), x=X)
+        found = self.findings("g.pbtxt")
+        self.assertEqual([(f["rule"], f["message"]) for f in found],
+                         [("LOCK_STALE", "the lock's values are for generated inputs, and there is g.opc.inputs.npz")])
+        self.check("g.pbtxt", "--update")
+        self.check("g.pbtxt")
+        samples = self.locked_json()["numerics"][1]["samples"]
+        np.testing.assert_allclose(samples, np.maximum(X @ np.full((3, 5), 0.5, np.float32), 0).ravel(), rtol=1e-6)
+        np.savez(self.path("g.opc.inputs.npz"), x=X, w=np.ones((3, 5), np.float32))
+        self.assertIn("g.opc.inputs.npz has other inputs than those of the lock", self.findings("g.pbtxt")[0]["message"])
+        self.check("g.pbtxt", "--update=numerics")
+        np.testing.assert_allclose(self.locked_json()["numerics"][1]["samples"], np.maximum(X @ np.ones((3, 5)), 0).ravel(), rtol=1e-6)
+        os.remove(self.path("g.opc.inputs.npz"))
+        self.assertIn("are for the inputs in g.opc.inputs.npz, which is not there", self.findings("g.pbtxt")[0]["message"])
+
+    def test_inputs_that_do_not_fit(self):
+        self.locked()
+        for values, word in (({"z": X}, "z"), ({"x": X[:2]}, "shape"), ({"x": X.astype(np.float64)}, "f64")):
+            np.savez(self.path("g.opc.inputs.npz"), **values)
+            found = self.findings("g.pbtxt", code=5)
+            self.assertEqual([f["rule"] for f in found], ["RUN_FAILED"])
+            self.assertIn(word, found[0]["message"])
+        with open(self.path("g.opc.inputs.npz"), "wb") as f:
+            f.write(b"PK\3\4 no archive")
+        self.assertEqual(self.rules("g.pbtxt", code=5), {"RUN_FAILED"})
+        self.check("g.pbtxt", "--no-run")
+
+    def test_tensors_inside(self):
+        self.write("g.pbtxt", GRAPH)
+        self.check("g.pbtxt", "--update", "--tensors", "fc*")
+        record = self.locked_json()["numerics"][2]
+        self.assertEqual((record["tensor"], record["type"], len(record["samples"])), ("fc/out_0", "f32[4,5]", 20))
+        self.check("g.pbtxt")  # the lock knows which
+        # What is negative before the relu is not seen behind it: the tensor alone differs.
+        np.savez(self.path("g.opc.inputs.npz"), x=-np.abs(X))
+        self.check("g.pbtxt", "--update")
+        self.assertEqual(self.locked_json()["numerics"][2]["tensor"], "fc/out_0")
+        self.write("g.pbtxt", GRAPH.replace("value: 0.5", "value: 0.75"))
+        found = [f for f in self.findings("g.pbtxt") if f["rule"] == "NUMERIC_MISMATCH"]
+        self.assertEqual([(f["op"], f["tensor"], f["source"]["line"]) for f in found], [("fc", "fc/out_0", 3)])
+        # And where the output differs as well, the first tensor is named.
+        self.write("g.pbtxt", GRAPH)
+        os.remove(self.path("g.opc.inputs.npz"))
+        self.check("g.pbtxt", "--update")
+        self.write("g.pbtxt", GRAPH.replace("value: 0.5", "value: 0.75"))
+        found = [f for f in self.findings("g.pbtxt") if f["rule"] == "NUMERIC_MISMATCH"]
+        self.assertEqual({(f["op"], f["tensor"]) for f in found}, {("y", ""), ("fc", "fc/out_0")})
+        self.assertIn("the first tensor that differs is fc/out_0", [f for f in found if f["op"] == "y"][0]["help"])
+        self.check("g.pbtxt", "--update", "--tensors", "none")
+        self.assertEqual(len(self.locked_json()["numerics"]), 2)
+        self.write("opc.toml", '[check]\ntensors = ["fc/*"]\n')
+        self.check("g.pbtxt", "--update")
+        self.assertEqual(self.locked_json()["numerics"][2]["tensor"], "fc/out_0")
+
+    def test_whole_outputs(self):
+        """Samples are 64 of 600 values: a difference between two of them is seen in the file alone."""
+        text = GRAPH.replace("dim: 4", "dim: 120")
+        self.write("g.pbtxt", text)
+        x = np.ones((120, 3), np.float32)
+        np.savez(self.path("g.opc.inputs.npz"), x=x)
+        self.check("g.pbtxt", "--keep-outputs", code=2)
+        self.check("g.pbtxt", "--update", "--keep-outputs")
+        y = np.load(self.path("g.opc.outputs.npz"))["y"]
+        np.testing.assert_allclose(y, np.full((120, 5), 1.5), rtol=1e-6)
+        before = self.bytes("g.opc.outputs.npz")
+        self.check("g.pbtxt")
+        self.check("g.pbtxt", "--update")
+        self.assertEqual(self.bytes("g.opc.outputs.npz"), before)  # the same bytes, and kept
+        other = y.copy()
+        other[0, 1:3] += np.float32([2e-4, -2e-4])  # neither a sample nor a statistic
+        np.savez(self.path("g.opc.outputs.npz"), y=other)
+        self.assertIn("is not the file that the lock was written with", self.findings("g.pbtxt")[0]["message"])
+        lock = self.read("g.opc.lock")
+        digest = hashlib.sha256(self.bytes("g.opc.outputs.npz")).hexdigest()[:16]
+        self.write("g.opc.lock", relocked(lock.replace(self.locked_json()["numerics"][0]["outputs"], digest)))
+        found = self.findings("g.pbtxt")
+        self.assertEqual([f["rule"] for f in found], ["NUMERIC_MISMATCH"])
+        self.assertRegex(found[0]["message"], r"^2 of 600 values \(0.333 %\) differ .*; worst at \[0, [12]\]: .*99th percentile 0, cosine 1")
+        os.remove(self.path("g.opc.outputs.npz"))
+        self.assertIn("which is not there", self.findings("g.pbtxt")[0]["message"])
+        self.check("g.pbtxt", "--update")  # without the file, and without the flag: samples again
+        self.assertNotIn("outputs", self.locked_json()["numerics"][0])
+        os.rename(self.path("g.pbtxt"), self.path("h.pbtxt"))
+        self.assertIn("LOCK_UNREFERENCED", self.rules("."))
+
+    def test_nan(self):
+        """A NaN equals nothing, unless the settings say so."""
+        self.locked(GRAPH.replace('"relu"', '"sqrt"'))
+        found = self.findings("g.pbtxt")
+        self.assertEqual([(f["rule"], f["op"]) for f in found], [("NUMERIC_MISMATCH", "y")])
+        self.assertRegex(found[0]["message"], r"^\d+ NaNs of 20 values, which equal nothing$")
+        for key in ('"y"', '"*"', "f32"):
+            self.write("opc.toml", f'[tolerance]\n{key} = {{ nan = "equal" }}\n')
+            self.check("g.pbtxt")
+        for text in ('f32 = { nan = "equal" }\n"y" = { nan = "fail" }', 'f32 = { nan = "fail" }', 'f64 = { nan = "equal" }', '"z" = { nan = "equal" }'):
+            self.write("opc.toml", "[tolerance]\n" + text + "\n")
+            self.check("g.pbtxt", code=1)
+        self.write("opc.toml", '[tolerance]\n"y" = { nan = "same" }\n')
+        self.assertIn("opc.toml:2", self.check("g.pbtxt", code=2).stderr)
+        # More of them are NONFINITE all the same; fewer are a change of values.
+        self.write("opc.toml", '[tolerance]\n"*" = { nan = "equal" }\n')
+        self.write("g.pbtxt", GRAPH.replace('"relu"', '"sqrt"').replace("value: 0.5", "value: -0.5"))
+        self.assertLessEqual(self.rules("g.pbtxt") & {"NONFINITE", "NUMERIC_MISMATCH"}, {"NONFINITE", "NUMERIC_MISMATCH"})
+        self.write("g.pbtxt", GRAPH.replace('"relu"', '"abs"'))
+        self.assertRegex([f for f in self.findings("g.pbtxt") if f["rule"] == "NUMERIC_MISMATCH"][0]["message"], r"^\d+ NaNs -> 0$")
+
+    def test_tolerances_by_name(self):
+        self.locked()
+        self.write("g.pbtxt", GRAPH.replace("value: 0.5", "value: 0.5001"))
+        self.assertIn("NUMERIC_MISMATCH", self.rules("g.pbtxt"))
+        for text in ("f32 = { rtol = 1e-3 }", '"y" = { atol = 1e-3, rtol = 0 }', '"?" = { metric = "cos>=0.9999" }', '"y" = { metric = "max<=1e-3" }'):
+            self.write("opc.toml", "[tolerance]\n" + text + "\n")
+            self.assertNotIn("NUMERIC_MISMATCH", self.rules("g.pbtxt"), text)
+        for text in ('f32 = { rtol = 1e-3 }\n"y" = { rtol = 1e-6, atol = 0 }', "f64 = { rtol = 1 }", '"y" = { metric = "max<=1e-9" }'):
+            self.write("opc.toml", "[tolerance]\n" + text + "\n")
+            self.assertIn("NUMERIC_MISMATCH", self.rules("g.pbtxt"), text)
+
+
+    def test_values_of_another_device(self):
+        """A lock of another kind of device: the wider tolerances are used. Of f32 rtol 1e-4 in place of 1.3e-6."""
+        self.locked()
+        self.write("g.pbtxt", GRAPH.replace("value: 0.5", "value: 0.50004"))
+        self.assertIn("NUMERIC_MISMATCH", self.rules("g.pbtxt"))
+        lock = self.read("g.opc.lock")
+        self.write("g.opc.lock", lock.replace('"device":"cpu"', '"device":"gpu"'))
+        found = {f["rule"]: f for f in self.findings("g.pbtxt")}
+        self.assertNotIn("NUMERIC_MISMATCH", found)
+        self.assertEqual(found["LOCK_STALE"]["message"], "the lock is for one device (gpu), and the graph was compiled for one device")
+        self.write("g.pbtxt", GRAPH.replace("value: 0.5", "value: 0.501"))
+        self.assertIn("rtol 1e-4, atol 1e-5", [f for f in self.findings("g.pbtxt") if f["rule"] == "NUMERIC_MISMATCH"][0]["message"])
+
+
+class Shapes(Checks):
+    def test_open_inputs(self):
+        self.write("g.pbtxt", OPEN)
+        found = self.findings("g.pbtxt", code=3)
+        self.assertIn("--shape x=", found[0]["help"] + found[0]["message"])
+        self.check("g.pbtxt", "--update", "--shape", "x=4,3")
+        lock = json.loads(self.read("g.opc.lock"))
+        self.assertEqual(lock["target"], {"device": "cpu", "shapes": {"x": [4, 3]}})
+        self.check("g.pbtxt")  # the lock knows
+        self.check("g.pbtxt", "--shape", "x=4,3")
+        found = {f["rule"]: f for f in self.findings("g.pbtxt", "--shape", "x=6,3")}
+        self.assertEqual(found["LOCK_STALE"]["message"],
+                         "the lock is for one device with x of [4,3], and the graph was compiled for one device with x of [6,3]")
+        self.assertIn("did you mean x?", self.check("g.pbtxt", "--shape", "z=4,3", code=2).stderr)
+        self.check("g.pbtxt", "--shape", "x=1..4,3", code=2)
+        self.check("g.pbtxt", "--shape", "x=4", code=3)
+
+    def test_a_shape_is_for_the_graphs_that_have_the_input(self):
+        self.write("a.pbtxt", OPEN)
+        self.write("b.pbtxt", GRAPH.replace('"x"', '"z"').replace("x/out", "z/out").replace('key: "z"', 'key: "x"'))
+        self.check(".", "--update", "--shape", "x=4,3")
+        self.assertNotIn("shapes", self.read("b.opc.lock"))
+        self.check(".")
+
+    def test_a_hostile_shape(self):
+        self.write("g.pbtxt", OPEN)
+        self.check("g.pbtxt", "--update", "--shape", "x=4,3")
+        lock = self.read("g.opc.lock")
+        for shape in ("[-1,3]", '"4"', "[" + "1," * 100 + "1]", "{}", "[4.5]", "[1e300]"):
+            self.write("g.opc.lock", lock.replace("[4,3]}", shape + "}"))
+            self.assertIn("LOCK_DAMAGED", self.rules("g.pbtxt", code=3), shape)
+
+
+class StandardInput(Checks):
+    def pipe(self, text, *args, code=0):
+        done = subprocess.run([OPC, "check", "-", *args], input=text, capture_output=True, text=True, cwd=self.folder,
+                              env={k: v for k, v in os.environ.items() if k not in KEPT_OUT})
+        self.assertEqual(done.returncode, code, done.stderr + done.stdout)
+        return done
+
+    def test_a_graph_that_is_piped(self):
+        """It has no lock; what is doubtful or wrong in it is found, and where."""
+        self.assertEqual(self.pipe(GRAPH).stderr, "checked 1 graph: no finding\n")
+        self.pipe(GRAPH, "--twice")
+        dead = GRAPH + 'op { name: "dead" user_conf { op_type_name: "abs" input { key: "x" value { s: "fc/out_0" } } } }\n'
+        self.assertIn("--> <stdin>:6:1", self.pipe(dead).stdout)
+        bad = json.loads(self.pipe(GRAPH.replace('"relu"', '"reluu"'), "--json", code=3).stdout)["findings"]
+        self.assertEqual([(f["rule"], f["graph"], f["source"]["line"]) for f in bad], [("GRAPH_INVALID", "<stdin>", 4)])
+        self.write("old.pbtxt", GRAPH.replace('"relu"', '"tanh"'))
+        self.assertIn("error[OP_TYPE_CHANGED]: op act: type tanh -> relu\n  --> <stdin>:4:1", self.pipe(GRAPH, "--against", "old.pbtxt", code=1).stdout)
+        self.pipe(GRAPH, "--update", code=2)
+        self.pipe(GRAPH, "--against", "HEAD", code=2)
+        self.pipe(OPEN, "--shape", "x=2,3")
+
+
+if __name__ == "__main__":
+    unittest.main()
