@@ -65,6 +65,7 @@ const std::vector<Rule> &allRules() {
       {"NONDETERMINISTIC", kAlways, error, {}, "two compilations, or two runs, of one graph differ (--twice)"},
       {"GRAPH_INVALID", kAlways, error, {}, "the graph cannot be compiled"},
       {"RUN_FAILED", kAlways, error, {}, "the graph cannot be run"},
+      {"INTERNAL_ERROR", kAlways, error, {}, "opc broke off while it checked the graph"},
       {"LOCK_MISSING", kAlways, error, {}, "there is no lock beside the graph"},
       {"LOCK_STALE", kAlways, error, {}, "the lock was edited by hand, or lacks a section"},
       {"LOCK_DAMAGED", kAlways, error, {}, "the lock cannot be read"},

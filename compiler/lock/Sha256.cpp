@@ -46,22 +46,28 @@ void addBlock(const unsigned char *block, Words *state) {
 
 } // namespace
 
-std::string sha256(std::string_view bytes) {
+void sha256Digits(std::string_view bytes, char (&digits)[65]) noexcept {
   Words state = {0x6a09e667, 0xbb67ae85, 0x3c6ef372, 0xa54ff53a, 0x510e527f, 0x9b05688c, 0x1f83d9ab, 0x5be0cd19};
   const auto *data = reinterpret_cast<const unsigned char *>(bytes.data());
-  const size_t whole = bytes.size() / 64 * 64;
+  const size_t rest = bytes.size() % 64, whole = bytes.size() - rest;
   for (size_t i = 0; i < whole; i += 64) addBlock(data + i, &state);
   // The rest, a bit that is set, zeros, and the length in bits as 64 bits.
-  std::string tail(bytes.substr(whole));
-  tail.push_back('\x80');
-  while (tail.size() % 64 != 56) tail.push_back('\0');
-  for (int shift = 56; shift >= 0; shift -= 8) tail.push_back(static_cast<char>(uint64_t{bytes.size()} * 8 >> shift));
-  for (size_t i = 0; i < tail.size(); i += 64)
-    addBlock(reinterpret_cast<const unsigned char *>(tail.data()) + i, &state);
-  std::string text;
+  std::array<unsigned char, 128> tail{};
+  for (size_t i = 0; i < rest; ++i) tail[i] = data[whole + i];
+  tail[rest] = 0x80;
+  const size_t size = rest < 56 ? 64 : 128;
+  for (size_t i = 0; i < 8; ++i) tail[size - 1 - i] = static_cast<unsigned char>(uint64_t{bytes.size()} * 8 >> 8 * i);
+  for (size_t i = 0; i < size; i += 64) addBlock(tail.data() + i, &state);
+  char *digit = digits;
   for (const uint32_t word : state)
-    for (int shift = 28; shift >= 0; shift -= 4) text.push_back("0123456789abcdef"[word >> shift & 15]);
-  return text;
+    for (int shift = 28; shift >= 0; shift -= 4) *digit++ = "0123456789abcdef"[word >> shift & 15];
+  *digit = 0;
+}
+
+std::string sha256(std::string_view bytes) {
+  char digits[65];
+  sha256Digits(bytes, digits);
+  return digits;
 }
 
 } // namespace opc

@@ -17,10 +17,13 @@
 #include "Locations.h"
 #include "NearestNames.h"
 #include "OpcDialect.h"
+#include "OpenCompilation.h"
 #include "PhasePasses.h"
+#include "PhaseSource.h"
 #include "PhysicalGraph.h"
 #include "PlanEmitter.h"
 #include "PlanFile.h"
+#include "PlannedCrash.h"
 #include "Schedule.h"
 #include "SizeVariants.h"
 #include "TrainConf.h"
@@ -32,10 +35,14 @@
 #include "mlir/IR/Verifier.h"
 #include "mlir/Pass/PassManager.h"
 #include "mlir/Support/Timing.h"
+#include "llvm/Support/ErrorHandling.h"
 
 #include <algorithm>
 #include <chrono>
 #include <cstdlib>
+#include <mutex>
+#include <new>
+#include <stdexcept>
 
 using namespace mlir;
 
@@ -47,6 +54,19 @@ size_t countOps(ModuleOp module) {
   for (Operation &op : graphBlock(module)) n += !op.hasTrait<OpTrait::IsTerminator>();
   return n;
 }
+
+/// What ends a program of LLVM's ends one compilation of opc's.
+void throwFatalErrors() {
+  static std::once_flag once;
+  std::call_once(once, [] {
+    llvm::install_fatal_error_handler(
+        [](void *, const char *reason, bool) { throw std::runtime_error(std::string("LLVM: ") + reason); });
+    llvm::install_bad_alloc_error_handler([](void *, const char *, bool) { throw std::bad_alloc(); });
+  });
+}
+
+/// Binary graphs of up to so many bytes are kept for irBeforePoint().
+constexpr size_t kKeptBytes = 16 << 20;
 
 } // namespace
 
@@ -64,6 +84,7 @@ bool looksLikePlan(const std::string &bytes) { return looksLikePlan(std::string_
 struct Pipeline::Impl {
   Impl(const Registry &r, CompileOptions o)
       : registry(r), options(std::move(o)), context(MLIRContext::Threading::DISABLED), findings(options.maxErrors) {
+    throwFatalErrors();
     context.loadDialect<func::FuncDialect>();
     context.getOrLoadDialect<ir::OpcDialect>()->setRegistry(&registry);
     // Passes here are our own; the printed form is for people, who read it by op and not by location.
@@ -85,7 +106,8 @@ struct Pipeline::Impl {
   SizeVariants variants;                                      // with sizes in a range
   SizeFacts sizeFacts;
   SourceText source;
-  GraphFacts found; // what phases have left: format, gradients, the planner's answer, times
+  std::string binary; // the graph's bytes where `source` shows none
+  GraphFacts found;   // what phases have left: format, gradients, the planner's answer, times
   std::string planBytes;
   DiagnosticList findings;
   int done = -1; // index of the last phase that ran
@@ -94,8 +116,17 @@ struct Pipeline::Impl {
 
   template <class F> bool phase(Phase p, F &&body) {
     if (options.progress) options.progress(p);
+    OpenPhase open(phaseName(p), [this, p] { return irBefore(p); });
     const auto start = std::chrono::steady_clock::now();
-    const bool ok = body();
+    bool ok = false;
+    try {
+      ok = body();
+    } catch (const std::bad_alloc &) {
+      throw; // no error of opc
+    } catch (...) {
+      open.breaksOff();
+      throw;
+    }
     const bool reported = findings.settle();
     PhaseFacts s;
     s.name = phaseName(p);
@@ -109,11 +140,31 @@ struct Pipeline::Impl {
         report(Severity::kError, "OPC0901", std::string("phase ") + phaseName(p) + " failed without a reason");
         findings.settle();
       }
+      if (findings.worst() == StatusCode::kInternal)
+        open.breaksOff();
+      else
+        open.ends();
       return false;
     }
+    open.ends();
     done = static_cast<int>(p);
     if (options.dump) options.dump(p, text());
     return true;
+  }
+
+  /// The IR before a phase, from the graph's bytes, and the passes of the phase.
+  std::string irBefore(Phase p) const {
+    const std::string &bytes = source.text.empty() ? binary : source.text;
+    if (p == Phase::kImport || bytes.empty()) return "";
+    CompileOptions again = options;
+    again.progress = nullptr;
+    again.dump = nullptr;
+    Pipeline pipeline(registry, std::move(again));
+    if (!pipeline.import(source.name, bytes)) return "";
+    if (options.cut.hasParts() && !pipeline.cut(options.cut)) return "";
+    if (!pipeline.run(static_cast<Phase>(static_cast<int>(p) - 1))) return "";
+    const Impl &there = *pipeline.impl_;
+    return phaseSource(p, *there.module, there.ranks.parts, options);
   }
 
   std::string text(bool places = true) {
@@ -194,7 +245,9 @@ struct Pipeline::Impl {
       (void)applyPassManagerCLOptions(passes); // it has no error that could be met here
       applyDefaultTimingPassManagerCLOptions(passes);
     }
+    passes.addInstrumentation(std::make_unique<PassWatch>());
     populatePhase(phase, passes, options, &found);
+    if (std::string how = plannedCrash(phase, source.name); !how.empty()) passes.addPass(createPlannedCrash(how));
     if (passes.empty()) return true;
     for (auto &copy : variants.copies())
       if (failed(passes.run(*copy))) return false;
@@ -213,6 +266,7 @@ struct Pipeline::Impl {
   }
 
   bool runPhase(Phase phase) {
+    if (phase >= Phase::kMemory) crashAs(plannedCrash(phase, source.name));
     if (phase == Phase::kMemory) {
       if (!options.sizes.empty() && variants.settle(&module, registry, options.sizes, &sizeFacts).failed())
         return false;
@@ -259,11 +313,15 @@ struct Pipeline::Impl {
 
   bool import(const std::string &name, std::string bytes) {
     source = {name, std::move(bytes)};
+    crashAs(plannedCrash(Phase::kImport, name));
     auto file = readGraphFile(name, source.text, options.maxGraphBytes, findings.incoming());
     // What cannot be read is shown, too, where it has lines to show.
     const bool isText = file ? file->isText : source.text.find('\0') == std::string::npos;
     const bool isImported = file && importFile(std::move(file));
-    if (!isText) source.text.clear(); // nothing that diagnostics could show
+    if (!isText) { // nothing that diagnostics could show
+      if (source.text.size() <= kKeptBytes) binary = std::move(source.text);
+      source.text.clear();
+    }
     return isImported;
   }
 

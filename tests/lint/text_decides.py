@@ -21,6 +21,7 @@ EQUAL = re.compile(NAMED + r'(?:\(\w*\)|\[\w+\])?(?:\.str\(\)|\.getValue\(\))? *
 ALLOWED = [
     ("tools/opc/cli/", "", "reads the command line and the settings"),
     ("tools/opc/main.cpp", "", "reads the command line"),
+    ("tools/opc/crash/CrashRecord.cpp", "", "reads the environment"),
     ("tools/opc/commands/Complete.cpp", "", "completes what the user has typed"),
     ("tools/python/core/PythonWords.cpp", "", "says the command's messages in Python's words"),
     ("tools/opc/values/", "", "reads values that the user has typed"),

@@ -3,6 +3,8 @@
 #include "CommandList.h"
 #include "CompilerFlags.h"
 #include "Config.h"
+#include "CrashBundle.h"
+#include "CrashRecord.h"
 
 #include "Launcher.h"
 #include "NearestNames.h"
@@ -11,6 +13,7 @@
 
 #include <functional>
 #include <malloc.h>
+#include <new>
 
 using namespace opc;
 using namespace opc::cli;
@@ -64,6 +67,34 @@ void setUp(const CommandSpec &spec, char **argv, Terminal &terminal) {
   if (!spec.isRankJob) return;
   if (const auto launched = runtime::launchedRank(); launched && launched->rank > 0)
     terminal.mute(); // the first of a job's processes speaks for all
+}
+
+/// What nobody has expected is a failure like others, but for the memory's end.
+Outcome<int> runGuarded(Command &command, Invocation &invocation, const std::vector<std::string> &positional) {
+  std::string what;
+  try {
+    return command.run(invocation, positional);
+  } catch (const std::bad_alloc &) {
+    throw;
+  } catch (const std::exception &e) {
+    what = e.what();
+  } catch (...) {
+    what = "an exception of unknown type";
+  }
+  return Status(StatusCode::kInternal, "OPC0999", "internal error" + crashPlace() + ": " + what)
+      .withHelp("this is a bug in opc; please report it with the folder that the last line names");
+}
+
+/// Reports why a command ends; an internal error leaves its bundle.
+int fail(Invocation &invocation, const Failure &failure) {
+  const int code = invocation.fail(failure);
+  if (code != kExitInternal || hasReportedCrash()) return code;
+  const bool isFinding = failure.status.isOk() && !failure.findings.empty();
+  const std::string replay =
+      isFinding ? bundleOfError(failure.findings[0].code, failure.findings[0].message)
+                : bundleOfError(failure.status.isOk() ? "OPC0999" : failure.status.id(), failure.status.message());
+  if (!replay.empty()) invocation.terminal().err(replay + "\n");
+  return code;
 }
 
 int runCommand(const std::vector<std::string> &args, char **argv, Terminal &terminal) {
@@ -122,8 +153,9 @@ int runCommand(const std::vector<std::string> &args, char **argv, Terminal &term
   invocation.setConfig(std::move(*config));
   if (Status s = invocation.start(parsed->positional); !s) return invocation.fail(s);
   if (Status s = setCompilerFlags(flags.compilerFlags); !s) return invocation.fail(s);
-  Outcome<int> code = command->run(invocation, parsed->positional);
-  return invocation.finish(code ? *code : invocation.fail(code.status()));
+  noteCommand(args, parsed->positional, invocation.config(), flags.plugins);
+  Outcome<int> code = runGuarded(*command, invocation, parsed->positional);
+  return invocation.finish(code ? *code : fail(invocation, code.status()));
 }
 
 } // namespace
@@ -132,6 +164,7 @@ int main(int argc, char **argv) {
   // A graph is millions of small objects that die together at the end: grow the heap in large steps, never shrink it.
   mallopt(M_TOP_PAD, 64 << 20);
   mallopt(M_TRIM_THRESHOLD, 1 << 30);
+  installCrashReports();
   const std::vector<std::string> args(argv + (argc > 0 ? 1 : 0), argv + argc);
   Terminal terminal(colorMode(colorArgument(args)));
   return runProgram(terminal, [&] { return runCommand(args, argv, terminal); });

@@ -22,6 +22,8 @@ bool endsWith(const std::string &text, const std::string &ending) {
   return text.size() > ending.size() && text.compare(text.size() - ending.size(), ending.size(), ending) == 0;
 }
 
+const std::string kCrashFolder = "opc-crash-"; // what an internal error has left
+
 bool isGraph(const std::string &path) {
   for (const char *ending : {".pbtxt", ".prototxt", ".pb"})
     if (endsWith(path, ending)) return true;
@@ -44,7 +46,8 @@ Result<std::vector<std::string>> filesBelow(const std::string &folder) {
     const fs::path &path = at->path();
     const bool isLink = at->is_symlink(error);
     if (!isLink && at->is_directory(error)) {
-      if (path.filename().string()[0] == '.') at.disable_recursion_pending();
+      const std::string name = path.filename().string();
+      if (name[0] == '.' || name.rfind(kCrashFolder, 0) == 0) at.disable_recursion_pending();
     } else if (!isLink && at->is_regular_file(error)) {
       files.push_back(path.lexically_normal().string());
     }

@@ -2,6 +2,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "ParallelChecks.h"
 
+#include "CrashBundle.h"
+#include "GuardedCheck.h"
+
 #include <algorithm>
 #include <atomic>
 #include <thread>
@@ -17,10 +20,14 @@ std::vector<CheckedGraph> checkGraphs(const Registry &registry, const CheckSetti
   each.threads = static_cast<int>(std::max<size_t>(1, wanted / workers));
   std::atomic<size_t> next{0};
   const auto work = [&] {
-    for (size_t i = next++; i < paths.size(); i = next++) checked[i] = checkGraph(registry, each, paths[i]);
+    for (size_t i = next++; i < paths.size(); i = next++) checked[i] = checkGuarded(registry, each, paths[i]);
   };
   std::vector<std::thread> pool;
-  for (size_t i = 1; i < workers; ++i) pool.emplace_back(work);
+  for (size_t i = 1; i < workers; ++i)
+    pool.emplace_back([&] {
+      const CrashStack stack;
+      work();
+    });
   work();
   for (std::thread &t : pool) t.join();
   return checked;

@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "TwiceCheck.h"
 
+#include "GuardedCheck.h"
 #include "LockFile.h"
 
 namespace opc::cli {
@@ -28,7 +29,7 @@ void checkTwice(const Registry &registry, const CheckSettings &settings, std::ve
   for (size_t i = checked->size(); i-- > 0;) {
     CheckedGraph &first = (*checked)[i];
     if (!first.isWhole) continue;
-    const CheckedGraph second = checkGraph(registry, again, first.report.graph);
+    const CheckedGraph second = checkGuarded(registry, again, first.report.graph);
     const std::string what = second.isWhole ? difference(first, second) : "the second time it fails";
     if (what.empty()) continue;
     GraphFinding f;

@@ -34,6 +34,8 @@ namespace opc::cli {
 
 namespace {
 
+CrashReport crashReport = nullptr;
+
 void say(const char *text) { (void)!write(STDERR_FILENO, text, std::strlen(text)); }
 
 /// One by one: what a terminal would obey is not for it.
@@ -44,14 +46,42 @@ void sayName(const char *name) {
   }
 }
 
+const char *whatSignalSays(int signal) {
+  return signal == SIGABRT                       ? " called abort()"
+         : signal == SIGSEGV || signal == SIGBUS ? " touched memory that is not there"
+         : signal == SIGFPE                      ? " divided an integer by zero"
+                                                 : " ran an instruction that this processor does not have";
+}
+
+/// A kernel that crashes takes opc with it, as it should for a debugger; but it is named. Everything else that crashes
+/// is an internal error.
+void nameCrash(int signal) {
+  const RunningOp op = runningOp();
+  if (op.name) {
+    say("error[OPC0605]: the kernel of op ");
+    sayName(op.name);
+    say(" (");
+    sayName(op.type);
+    say(")");
+    say(whatSignalSays(signal));
+    say("\nhelp: a debugger shows where: gdb --args opc run ...; OPC_PRESET=asan builds opc with AddressSanitizer\n"
+        "more: opc explain OPC0605\n");
+    if (crashReport) crashReport(signal, true);
+  } else if (crashReport) {
+    say("error[OPC0999]: internal error: opc");
+    say(whatSignalSays(signal));
+    crashReport(signal, false);
+    _exit(kExitInternal);
+  }
+  std::signal(signal, SIG_DFL);
+  (void)std::raise(signal); // delivered when this returns
+}
+
 /// A file that is mapped has become shorter: its pages are gone, and no code around the access can know it. Everything
 /// here may be called in a handler.
 void endOnLostPage(int signal, siginfo_t *info, void *) {
   const char *path = opc::mappedFileAt(info->si_addr);
-  if (!path) { // not ours: again, as if there were no handler
-    std::signal(signal, SIG_DFL);
-    return;
-  }
+  if (!path) return nameCrash(signal);
   say("error[OPC0702]: ");
   sayName(path);
   say(": the file became shorter while it was read\nhelp: leave files alone that a run reads, or replace them by "
@@ -62,26 +92,8 @@ void endOnLostPage(int signal, siginfo_t *info, void *) {
 void catchLostPages() {
   struct sigaction action{};
   action.sa_sigaction = endOnLostPage;
-  action.sa_flags = SA_SIGINFO;
+  action.sa_flags = SA_SIGINFO | SA_ONSTACK;
   (void)sigaction(SIGBUS, &action, nullptr);
-}
-
-/// A kernel that crashes takes opc with it, as it should for a debugger; but it is named.
-void nameCrashedKernel(int signal) {
-  std::signal(signal, SIG_DFL);
-  if (const RunningOp op = runningOp(); op.name) {
-    say("error[OPC0605]: the kernel of op ");
-    sayName(op.name);
-    say(" (");
-    sayName(op.type);
-    say(signal == SIGABRT   ? ") called abort()"
-        : signal == SIGSEGV ? ") touched memory that is not there"
-        : signal == SIGFPE  ? ") divided an integer by zero"
-                            : ") ran an instruction that this processor does not have");
-    say("\nhelp: a debugger shows where: gdb --args opc run ...; OPC_PRESET=asan builds opc with AddressSanitizer\n"
-        "more: opc explain OPC0605\n");
-  }
-  (void)std::raise(signal); // delivered when this returns
 }
 
 void catchCrashes() {
@@ -91,7 +103,10 @@ void catchCrashes() {
 #define OPC_HAS_ASAN 0
 #endif
 #if !OPC_HAS_ASAN // which says more
-  for (int signal : {SIGSEGV, SIGABRT, SIGFPE, SIGILL}) std::signal(signal, nameCrashedKernel);
+  struct sigaction action{};
+  action.sa_handler = nameCrash;
+  action.sa_flags = static_cast<int>(SA_ONSTACK | SA_NODEFER);
+  for (int signal : {SIGSEGV, SIGABRT, SIGFPE, SIGILL}) (void)sigaction(signal, &action, nullptr);
 #endif
 }
 
@@ -116,6 +131,8 @@ void noteForeignExit(int status, void *) {
 }
 
 } // namespace
+
+void onCrash(CrashReport report) { crashReport = report; }
 
 int runProgram(Terminal &terminal, const std::function<int()> &work) {
   catchLostPages();

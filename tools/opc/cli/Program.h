@@ -8,6 +8,12 @@
 
 namespace opc::cli {
 
+/// What is told of a crash, in the handler of its signal: the code of opc or of a plugin crashed, or (`isKernel`) the
+/// kernel of an op. What was written to standard error before is a line without its end when it was no kernel.
+using CrashReport = void (*)(int signal, bool isKernel);
+/// With a report, a crash outside of kernels ends the program with kExitInternal.
+void onCrash(CrashReport report);
+
 /// The exit code of `work`, or that of the exception that ended it; what was written has then left the process. Before
 /// main() begins, a processor that lacks what the kernels need ends the program with OPC0007.
 int runProgram(Terminal &terminal, const std::function<int()> &work);

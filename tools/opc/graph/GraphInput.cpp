@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "GraphInput.h"
 
+#include "CrashRecord.h"
 #include "FileBytes.h"
 #include "GitFiles.h"
 
@@ -21,6 +22,7 @@ Result<GraphInput> readGraphInput(const std::string &path) {
   input.name = path == "-" ? "<stdin>" : path;
   input.bytes = std::string(file.view());
   input.isPlan = looksLikePlan(input.bytes);
+  noteGraph(path, input.bytes);
   return input;
 }
 
@@ -31,6 +33,7 @@ Result<GraphInput> readGraphOrRevision(const std::string &path) {
   OPC_ASSIGN_OR_RETURN(input.bytes, readGitFile(*object));
   input.name = path;
   input.isPlan = looksLikePlan(input.bytes);
+  noteGraph(path, input.bytes);
   return input;
 }
 

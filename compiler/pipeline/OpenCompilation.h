@@ -1,0 +1,42 @@
+// The phase that is under way on this thread, kept where a handler of crashes finds it.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "CompilationPoint.h"
+
+#include "mlir/Pass/Pass.h"
+#include "mlir/Pass/PassInstrumentation.h"
+
+#include <functional>
+#include <string>
+
+namespace opc {
+
+/// While one lives, its phase is the thread's compilationPoint(); afterwards it still is, unless ends() has been
+/// called.
+class OpenPhase {
+public:
+  /// `before` compiles the graph anew up to the phase and gives irBeforePoint().
+  OpenPhase(const char *phase, std::function<std::string()> before);
+  ~OpenPhase();
+  OpenPhase(const OpenPhase &) = delete;
+  OpenPhase &operator=(const OpenPhase &) = delete;
+
+  /// It has done its work, or said what is wrong with the graph.
+  void ends();
+  /// An internal error has ended it: keeps the IR before it.
+  void breaksOff();
+
+private:
+  friend std::string irBeforePoint();
+  std::function<std::string()> before_;
+  const OpenPhase *outer_;
+};
+
+/// Notes the name of each pass as it begins.
+class PassWatch final : public mlir::PassInstrumentation {
+public:
+  void runBeforePass(mlir::Pass *pass, mlir::Operation *) override;
+};
+
+} // namespace opc
