@@ -165,6 +165,49 @@ class Pages(unittest.TestCase):
         self.assertEqual((len(heads), plain.count(">time<")), (1, 0))
         self.assertIn("total", timed.words)
 
+    def test_run(self):
+        """opc run --report: results, comparison, measured times; every refusal leaves no file."""
+        run = lambda *more, code=0: self.opc("run", "mlp.pbtxt", "--weights", os.path.join(DIGITS, "mlp_weights.npz"), "--input", "image=@" + os.path.join(DIGITS, "test_images.npy"),
+                                             "--report", "run.html", *more, code=code)
+        expect = "logits=@" + os.path.join(DIGITS, "mlp_test_logits.npy")
+        self.assertIn("report in run.html", run("--expect", expect, "--profile", "--repeat", "3").stderr)
+
+        def page():
+            with open(os.path.join(self.folder, "run.html"), encoding="utf-8") as f:
+                return self.page(f.read())
+
+        got, tabs = page()
+        self.assertEqual(tabs, ["run", "summary", "graph", "ops", "memory", "timeline", "tasks", "phases"])
+        words = "".join(got.words)
+        for said in ("as expected", "f32[360,10]", "3 runs: p50", "Profile", "total"):
+            self.assertIn(said, words)
+        measured, planned = got.data["timelines"]
+        self.assertEqual((measured["measured"], planned["measured"]), (True, False))
+        names = [got.text(s[1]) for s in measured["spans"]]
+        self.assertIn("fc2", names)
+        self.assertEqual(sorted(names), sorted(got.text(s[1]) for s in planned["spans"]))
+        self.assertTrue(all(s[3] >= 0 and s[2] >= 0 for s in measured["spans"]))
+        # What is not as expected is on the page, and the exit code says it.
+        run("--expect", expect, "--expect", "logits=f32[360,10]:0", code=2)
+        os.remove(os.path.join(self.folder, "run.html"))
+        run("--expect", "logits=f32[360,10]:0", code=1)
+        words = "".join(page()[0].words)
+        self.assertIn("DIFFERS", words)
+        self.assertIn("expected 0", words)
+        os.remove(os.path.join(self.folder, "run.html"))
+        self.assertIn("looks at one rank", run("--ranks", "2", "--in-process", code=2).stderr)
+        self.opc("run", "mlp.pbtxt", "--fill", "rand", "--report", "nowhere/r.html", code=2)
+        self.opc("run", "mlp.pbtxt", "--fill", "rand", "--report", "mlp.pbtxt", code=2)
+        self.opc("run", "mlp.pbtxt", "--fill", "rand", "--report", "-", "--json", code=2)
+        self.assertFalse(os.path.exists(os.path.join(self.folder, "run.html")))
+        # A plan says what ran, too, and a part of a graph alone is on the page of a part.
+        self.opc("compile", "mlp.pbtxt", "-o", "m.plan")
+        self.opc("run", "m.plan", "--fill", "rand", "--report", "run.html")
+        self.assertEqual(page()[1], ["run", "summary", "graph", "ops", "memory", "timeline", "tasks"])
+        self.opc("run", "mlp.pbtxt", "--fill", "rand", "--until", "relu1", "--report", "run.html")
+        got, _ = page()
+        self.assertNotIn("fc2", [got.text(n[2]) for n in got.data["nodes"]])
+
     def test_checks(self):
         """The findings of lint, and with a lock those of the lock."""
         dead = MLP + 'op { name: "idle" user_conf { op_type_name: "relu" input { key: "x" value { s: "fc1/out_0" } } } }\n'

@@ -19,7 +19,6 @@ public:
     s.summary = "everything about a graph on one page: drawing, costs, memory, states, tasks";
     s.examples = {"opc report mlp.pbtxt -o mlp.html", "opc report train.pbtxt --mesh 2x4 -o train.html"};
     s.options = {{"--output", 'o', "FILE", "where to write; - is standard output", &output_, true}};
-    s.options.push_back({"--timing", 0, "", "the compiler's times by phase, which differ from run to run", &timing_});
     for (Option &o : mesh_.options()) s.options.push_back(std::move(o));
     s.details =
         "The page is one file of HTML: it loads nothing, works from a disk, has dark colours on a dark screen, and "
@@ -41,7 +40,7 @@ public:
     OPC_ASSIGN_OR_RETURN(const FactsInput graph, factsOf(invocation, std::move(input), request));
     if (!graph.undecided.empty()) invocation.note("note: there is neither plan nor cost: " + graph.undecided);
     GraphPage parts{graph.facts, graph.name};
-    parts.showsTimes = timing_;
+    parts.showsTimes = invocation.flags().timing;
     if (!graph.plan.empty()) OPC_RETURN_IF_ERROR(addTimeline(invocation, *graph.registry, mesh_, graph.plan, &parts));
     if (!graph.isPlan) addFindings(*graph.registry, isFile ? positional[0] : "", &parts);
     const std::string page = graphHtml(parts);
@@ -52,7 +51,6 @@ public:
   }
 
 private:
-  bool timing_ = false;
   std::string output_;
   MeshFlags mesh_;
 };

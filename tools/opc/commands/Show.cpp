@@ -13,6 +13,7 @@
 #include "MeshFlags.h"
 #include "ModelExplorer.h"
 #include "NumberText.h"
+#include "OnnxModel.h"
 #include "PlanInput.h"
 #include "PrintableText.h"
 #include "RunCut.h"
@@ -21,6 +22,7 @@
 #include "TextTable.h"
 
 #include <algorithm>
+#include <filesystem>
 #include <map>
 
 namespace opc::cli {
@@ -163,19 +165,19 @@ public:
                   "opc show mlp.pbtxt --as svg -o mlp.svg",
                   "opc show mlp.pbtxt --around fc2 --depth 1",
                   "cat mlp.pbtxt | opc show - --json | jq '.inputs'"};
-    s.options = {
-        Option{"--what", 0, "", "which part (default summary)", &what_, true}.oneOf(
-            {"summary", "ops", "tensors", "sbp", "boxing", "tasks", "memory", "cost", "phases"}),
-        Option{"--as", 0, "",
-               "how it is shown: svg of the graph or its memory; of the graph dot, html (opc report), model-explorer",
-               &as_, true}
-            .oneOf({"text", "json", "svg", "dot", "html", "model-explorer"}),
-        {"--op", 0, "NAME", "this op, input, variable or output alone", &op_, true},
-        {"--around", 0, "NAME", "what stands around it", &around_, true},
-        Option{"--depth", 0, "N", "how many edges away (default 2)", &depth_}.from(0),
-        {"--output", 'o', "FILE", "where to write; - is standard output (the default)", &output_},
-        shapeOption(&shapes_, false, true),
-        untilOption(&until_)};
+    s.options = {Option{"--what", 0, "", "which part (default summary)", &what_, true}.oneOf(
+                     {"summary", "ops", "tensors", "sbp", "boxing", "tasks", "memory", "cost", "phases"}),
+                 Option{"--as", 0, "",
+                        "how it is shown: svg of the graph or its memory; of the graph dot, html (opc report), onnx, "
+                        "model-explorer",
+                        &as_, true}
+                     .oneOf({"text", "json", "svg", "dot", "html", "onnx", "model-explorer"}),
+                 {"--op", 0, "NAME", "this op, input, variable or output alone", &op_, true},
+                 {"--around", 0, "NAME", "what stands around it", &around_, true},
+                 Option{"--depth", 0, "N", "how many edges away (default 2)", &depth_}.from(0),
+                 {"--output", 'o', "FILE", "where to write; - is standard output (the default)", &output_},
+                 shapeOption(&shapes_, false, true),
+                 untilOption(&until_)};
     for (Option &o : mesh_.options()) s.options.push_back(std::move(o));
     s.details = "A graph whose inputs leave dimensions open is shown as written, with ? for what is not known; --shape "
                 "closes them. "
@@ -290,12 +292,30 @@ private:
     return kExitOk;
   }
 
+  /// Forward ops in the file that was named, all others in one beside it.
+  Outcome<int> writeOnnx(Invocation &invocation, const GraphFacts &facts, const std::string &name) const {
+    if (hasOpenInputs(facts))
+      return usageError("a model says all shapes, and inputs leave dimensions open", "--shape NAME=DIMS closes them");
+    const std::string forward = onnxModel(facts, name, OnnxPart::kForward);
+    const bool isStream = output_.empty() || output_ == "-";
+    if (hasBackwardPart(facts)) {
+      if (isStream)
+        return usageError("forward and backward ops are two files", "give -o FILE.onnx; the second is beside it");
+      std::filesystem::path second = output_;
+      second.replace_extension(".backward" + second.extension().string());
+      OPC_RETURN_IF_ERROR(writeFileAtomically(second.string(), onnxModel(facts, name, OnnxPart::kBackward)));
+      invocation.note("backward ops and updates are in " + second.string());
+    }
+    return write(invocation, forward);
+  }
+
   Outcome<int> show(Invocation &invocation, GraphFacts info, const OpenSizes &open, const std::string &name) const {
     if (op_) OPC_RETURN_IF_ERROR(selectAround(*op_, 0, "--op", &info));
     if (around_) OPC_RETURN_IF_ERROR(selectAround(*around_, depth_.value_or(2), "--around", &info));
     if (as_ == "html") return write(invocation, graphHtml({info, name}));
     if (as_ == "model-explorer") return write(invocation, jsonText(modelExplorerJson(info, name)));
     if (as_ == "dot") return write(invocation, graphDot(info, name));
+    if (as_ == "onnx") return writeOnnx(invocation, info, name);
     if (as_ == "svg") return write(invocation, what_ == "memory" ? memorySvg(info.memory, name) : graphSvg(info, name));
     if (!isJson(invocation)) {
       const size_t width = output_.empty() ? outTableWidth() : 0;

@@ -30,6 +30,7 @@ std::vector<Option> RunOptions::options() {
           {"--capture-stats", 0, "FILE", "statistics of every tensor as JSON lines; no tensor is kept", &captureStats},
           trapOption(&trap),
           {"--trace", 0, "FILE", "compilation and tasks as Chrome trace events (Perfetto)", &trace},
+          {"--report", 0, "FILE", "a page as of opc report, with the results and the measured timeline", &report},
           {"--no-fuse", 0, "", "leave every op as it is written: no fused ops, no other layouts", &noFuse},
           {"--no-simplify", 0, "", "keep every op of the graph, so that every tensor can be captured", &noSimplify},
           shapeOption(&shapes, true, false),
@@ -60,6 +61,10 @@ Status RunOptions::check(const Invocation &invocation, const std::string &graphP
   if (ranks.ranks() > 1 && observes())
     return usageError("--capture, --capture-stats and --trap look at one rank: a tensor is in pieces on several",
                       "leave --ranks away");
+  if (!report.empty()) OPC_RETURN_IF_ERROR(checkOutputPath(report, graph));
+  if (report == "-" && invocation.flags().json) return usageError("the report and the JSON both want standard output");
+  if (ranks.ranks() > 1 && !report.empty())
+    return usageError("--report looks at one rank", "leave --ranks away, or see the plan with opc report --mesh");
   if (ranks.ranks() > 1 && profile)
     return usageError("--profile looks at one rank", "leave --ranks away, or see every rank with --stats and --trace");
   compile.mesh = ranks.mesh();
@@ -85,15 +90,15 @@ Status RunOptions::checkSizes() const {
 /// What looks at one run has no place among thousands of steps.
 Status RunOptions::checkTraining() const {
   const bool looks = !outputs.empty() || !outputArchive.empty() || expect.any() || repeat || warmup || cut.any() ||
-                     !captures.empty() || !captureStats.empty() || !trace.empty() || profile || !reference.empty();
+                     !captures.empty() || !captureStats.empty() || !trace.empty() || !report.empty() || profile ||
+                     !reference.empty();
   if (!training.resume.empty() && !values.weights.empty())
     return usageError("--resume " + training.resume + " has every variable, and --weights gives them, too",
                       "leave out --weights; or begin a new run from its values, without --resume");
   if (!looks) return Status::ok();
-  return usageError(
-      "--output, --expect, --repeat, --warmup, --until, --feed, --only, --capture, --trace, --profile and "
-      "--reference do not go with --feed-dataset",
-      "train with --save ckpt.safetensors, then opc run GRAPH --weights ckpt.safetensors");
+  return usageError("--output, --expect, --repeat, --warmup, --until, --feed, --only, --capture, --trace, --report, "
+                    "--profile and --reference do not go with --feed-dataset",
+                    "train with --save ckpt.safetensors, then opc run GRAPH --weights ckpt.safetensors");
 }
 
 SessionOptions RunOptions::session(const Invocation &invocation, bool onRanks) const {

@@ -50,7 +50,7 @@ struct RunOptions {
   std::optional<int64_t> repeat, warmup;
   std::optional<uint64_t> maxMemory;
   std::vector<std::string> captures;
-  std::string captureStats, trace;
+  std::string captureStats, trace, report;
   TrapKinds trap;
   // values out
   std::vector<std::string> outputs;

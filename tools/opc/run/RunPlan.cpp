@@ -2,6 +2,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "RunPlan.h"
 
+#include "FactsInput.h"
+#include "PlanInput.h"
+
 #include "CompileReport.h"
 #include "MappedTensor.h"
 
@@ -193,13 +196,20 @@ Outcome<std::string> RunPlanner::compile(GraphInput &input,
     if (!pipeline.run(Phase::kShape)) return failure(pipeline);
     dropUnneeded(whole, pipeline.facts(), inputs, &notes_);
   }
+  if (!options_.report.empty() && !(facts_ = factsOf(&pipeline))) return failure(pipeline);
   if (!pipeline.run(Phase::kPlan)) return failure(pipeline);
+  if (facts_) facts_->phases = pipeline.stats();
   invocation_.progress().clear();
   invocation_.showFindings(pipeline.diagnostics(), pipeline.source());
   phases_ = phasesJson(pipeline.stats());
   phasesText_ = cli::phasesText(pipeline.stats());
   if (trace_) trace_->phases(pipeline, start);
   return pipeline.emit(Emit::kPlan);
+}
+
+Result<GraphFacts> RunPlanner::facts(const std::string &plan) {
+  if (facts_) return std::move(*facts_);
+  return factsOfPlan(plan, registry_);
 }
 
 Outcome<std::string> RunPlanner::again(const GraphInput &input, CompileOptions options,

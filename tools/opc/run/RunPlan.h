@@ -44,6 +44,8 @@ public:
 
   const Json &phases() const { return phases_; }
   const std::string &phasesText() const { return phasesText_; }
+  /// Of the graph, for a report; of a plan those that it says. Errors: those of reading the plan.
+  Result<GraphFacts> facts(const std::string &plan);
   const std::vector<std::string> &notes() const { return notes_; }
 
 private:
@@ -75,6 +77,7 @@ private:
   Json phases_ = Json::array();
   std::string phasesText_;
   std::vector<std::string> notes_;
+  std::optional<GraphFacts> facts_; // where a report wants them
 };
 
 } // namespace opc::cli

@@ -9,15 +9,8 @@ namespace opc::cli {
 
 namespace {
 
-/// What came of the comparisons.
-struct Verdict {
-  bool passed = true;
-  Json compared = Json::array();
-  std::string where; // run and reference differ first
-};
-
-Result<Verdict> compareAll(RunContext &c, PlannedRun &planned, const GivenRun &given, ExecutedRun &executed) {
-  Verdict verdict;
+Result<RunVerdict> compareAll(RunContext &c, PlannedRun &planned, const GivenRun &given, ExecutedRun &executed) {
+  RunVerdict verdict;
   for (const Expectation &e : given.expectations)
     for (const NamedOutput &o : executed.outputs)
       if (o.name == e.name) verdict.passed &= c.options.expect.compare(c.invocation, o, e, &verdict.compared);
@@ -63,7 +56,7 @@ Json outputsJson(const std::vector<NamedOutput> &outputs, const OutputFiles &fil
 }
 
 Json document(const RunContext &c, const PlannedRun &planned, const GivenRun &given, const ExecutedRun &executed,
-              Verdict verdict) {
+              RunVerdict verdict) {
   Json j = {{"schema", 1},
             {"graph", planned.input.name},
             {"inputs", inputsJson(given.values)},
@@ -113,13 +106,14 @@ Outcome<int> report(RunContext &c, PlannedRun &planned, const GivenRun &given, E
   for (const std::string &n : c.notes) c.invocation.note("note: " + n);
   if (!json)
     for (const NamedOutput &o : executed.outputs) c.invocation.terminal().out(outputText(o, c.options.print));
-  OPC_ASSIGN_OR_RETURN(Verdict verdict, compareAll(c, planned, given, executed));
+  OPC_ASSIGN_OR_RETURN(RunVerdict verdict, compareAll(c, planned, given, executed));
   const int code = executed.signal ? 128 + executed.signal : verdict.passed ? kExitOk : kExitNo;
   const SessionStats stats = planned.session->stats();
   std::vector<RankStats> ranks;
   if (planned.session->ranks() > 1 && (c.options.stats || c.invocation.flags().verbose)) {
     OPC_ASSIGN_OR_RETURN(ranks, planned.session->rankStats());
   }
+  if (!c.options.report.empty()) OPC_RETURN_IF_ERROR(writeRunPage(c, planned, executed, verdict));
   if (!json) {
     reportText(c, executed, stats, ranks);
     return code;

@@ -47,6 +47,7 @@ struct Watchers {
       last.add(&capture);
     }
     if (c.isTraced()) always.add(&c.trace), last.add(&c.trace);
+    if (!c.options.report.empty()) always.add(&c.timeline), last.add(&c.timeline);
     if (c.options.profile) always.add(&c.profile), last.add(&c.profile);
     session.observe(always.empty() ? nullptr : &always);
     return Status::ok();
@@ -104,6 +105,7 @@ Status checkFiles(RunContext &c) {
   if (!std::filesystem::is_directory(o.outputArchive, error))
     OPC_RETURN_IF_ERROR(c.files.writes(o.outputArchive, "--outputs"));
   OPC_RETURN_IF_ERROR(c.files.writes(o.trace, "--trace"));
+  OPC_RETURN_IF_ERROR(c.files.writes(o.report, "--report"));
   return c.files.writes(o.captureStats, "--capture-stats");
 }
 
@@ -153,7 +155,10 @@ Outcome<PlannedRun> planRun(RunContext &c) {
   if (trace)
     if (Result<PlanDescription> description = describePlan(*plan, *planned.registry, o.ranks.rank()))
       trace->memory(*description);
-  if (o.profile || o.keepsGraph) planned.plan = std::move(*plan);
+  if (!o.report.empty()) {
+    OPC_ASSIGN_OR_RETURN(planned.facts, planned.planner->facts(*plan));
+  }
+  if (o.profile || o.keepsGraph || !o.report.empty()) planned.plan = std::move(*plan);
   return planned;
 }
 

@@ -7,6 +7,7 @@
 #include "GraphInput.h"
 #include "Invocation.h"
 #include "RunOptions.h"
+#include "RunPage.h"
 #include "RunPlan.h"
 #include "RunProfile.h"
 #include "RunReference.h"
@@ -24,6 +25,7 @@ struct RunContext {
   Invocation &invocation;
   RunOptions &options;
   RunTrace trace = {};
+  RunTimeline timeline = {};
   RunProfile profile = {};
   std::vector<std::string> notes = {}; // for people, in the order of the steps
   FileUse files = {};
@@ -39,6 +41,7 @@ struct PlannedRun {
   NamedValues inputs;
   std::optional<Session> session;
   std::string plan; // its bytes, where something reads them again (RunOptions::keepsGraph)
+  GraphFacts facts; // for a report
 };
 /// Reads and compiles the graph, loads the plan.
 Outcome<PlannedRun> planRun(RunContext &context);
