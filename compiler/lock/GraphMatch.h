@@ -21,7 +21,8 @@ struct GraphMatch {
 /// Inputs, variables and outputs that both graphs have by name are the same ones, since values are bound to them by
 /// name. Other nodes are matched in this order: by name and type, where what is above or below them agrees, too; by
 /// structural hash, ties broken by neighbours that are matched already, then by position; greedily by neighbours, for
-/// which a name counts as one; by name alone. Takes about n log n steps.
+/// which a name counts as one; by name alone; an op that is left by what it reads and what reads it. Takes about n log
+/// n steps.
 GraphMatch matchGraphs(const FactNodes &a, const FactNodes &b);
 
 } // namespace opc

@@ -104,7 +104,7 @@ class Browser:
         self.requests.clear()
         self.call("Page.navigate", url="file://" + path + ("#" + part if part else ""))
         end = time.monotonic() + patience
-        while self.js("location.protocol === 'file:' && document.readyState === 'complete' && document.documentElement.dataset.ready || ''") != "yes":
+        while self.js("location.protocol === 'file:' && document.readyState === 'complete' && document.documentElement?.dataset.ready || ''") != "yes":
             if time.monotonic() > end:
                 raise TimeoutError(path)
             time.sleep(0.02)

@@ -73,6 +73,51 @@ class Diff(unittest.TestCase):
         self.assertEqual(self.findings("c.pbtxt", "a.pbtxt", "--ignore", "cost"), [("OUTPUT_REMOVED", "more", line)])
         self.assertIn(f"c.pbtxt:{line}:1", self.opc("diff", "c.pbtxt", "a.pbtxt", code=1).stdout)
 
+    def test_a_new_name_and_a_new_type_at_once(self):
+        """An op that reads what the old one did, for the same readers, is that op."""
+        block = MLP[MLP.index('op {\n  name: "relu1"'):]
+        block = block[:block.index("\n}\n") + 3]
+        changed = MLP.replace(block, block.replace("relu1", "gate").replace('"relu"', '"tanh"')).replace('"relu1/y_0"', '"gate/y_0"')
+        self.file("b.pbtxt", changed)
+        rules = sorted((rule, op) for rule, op, _ in self.findings("a.pbtxt", "b.pbtxt", "--ignore", "cost"))
+        self.assertEqual(rules, [("OP_RENAMED", "gate"), ("OP_TYPE_CHANGED", "gate")])
+        # Of types that call their slots and outputs otherwise, too.
+        gelu = changed.replace('"tanh"', '"gelu"').replace('"gate/y_0"', '"gate/out_0"')
+        at = gelu.index('"gate"')
+        self.file("c.pbtxt", gelu[:at] + gelu[at:].replace('key: "x"', 'key: "in"', 1).replace('key: "y"', 'key: "out"', 1))
+        found = [(rule, op) for rule, op, _ in self.findings("a.pbtxt", "c.pbtxt", "--ignore", "cost")]
+        self.assertLessEqual({("OP_RENAMED", "gate"), ("OP_TYPE_CHANGED", "gate")}, set(found))
+        self.assertFalse({rule for rule, _ in found} & {"OP_ADDED", "OP_REMOVED"}, found)
+        # Two that could stand there are no one op.
+        twin = 'op { name: "%s" user_conf { op_type_name: "%s" input { key: "x" value { s: "fc1_bias/out_0" } } } }\n'
+        out = 'op { name: "o%d" output_conf { in: "%s/y_0" } }\n'
+        self.file("d.pbtxt", MLP + "".join(twin % (n, "relu") for n in ("p", "q")) + out % (1, "p") + out % (2, "q"))
+        self.file("e.pbtxt", MLP + "".join(twin % (n, "tanh") for n in ("r", "s")) + out % (1, "r") + out % (2, "s"))
+        found = [(rule, op) for rule, op, _ in self.findings("d.pbtxt", "e.pbtxt", "--ignore", "cost")]
+        self.assertEqual({("OP_RENAMED", "r"), ("OP_RENAMED", "s")} - set(found), set())  # their outputs tell them apart
+
+    def test_for_model_explorer(self):
+        self.file("b.pbtxt", MLP.replace("relu1", "act1"))
+        self.opc("diff", "a.pbtxt", "b.pbtxt", "--as", "model-explorer", "-o", "d.json", code=1)
+        with open(os.path.join(self.folder, "d.json"), encoding="utf-8") as f:
+            graphs = json.load(f)["graphs"]
+        with open(os.path.join(self.folder, "d.sync.json"), encoding="utf-8") as f:
+            sync = json.load(f)
+        self.assertEqual([g["id"] for g in graphs], ["a.pbtxt", "b.pbtxt"])
+        self.assertEqual((sync["type"], sync["showDiffHighlights"], sync["disableMappingFallback"]), ("sync_navigation", True, True))
+        names = [{n["id"]: next(a["value"] for a in n["attrs"] if a["key"] == "name") for n in g["nodes"]} for g in graphs]
+        pairs = {names[0][a]: names[1][b] for a, b in sync["mapping"].items()}
+        self.assertEqual(pairs.pop("relu1"), "act1")
+        self.assertEqual(set(pairs), set(pairs.values()))
+        self.assertEqual(len(pairs), len(names[0]) - 1)
+        self.opc("diff", "a.pbtxt", "a.pbtxt", "--as", "model-explorer", "-o", "same.json")
+        with open(os.path.join(self.folder, "same.json"), encoding="utf-8") as f:
+            self.assertEqual(len({g["id"] for g in json.load(f)["graphs"]}), 2)
+        self.assertIn("two files", self.opc("diff", "a.pbtxt", "b.pbtxt", "--as", "model-explorer", code=2).stderr)
+        self.opc("diff", "a.pbtxt", "b.pbtxt", "--as", "model-explorer", "-o", "nowhere/d.json", code=2)
+        self.opc("diff", "a.pbtxt", "b.pbtxt", "--as", "model-explorer", "-o", "x.json", "--json", code=2)
+        self.assertFalse(os.path.exists(os.path.join(self.folder, "x.json")))
+
     def test_five_thousand_ops(self):
         self.file("a5.pbtxt", big_graphs.graph(5000))
         self.file("b5.pbtxt", big_graphs.graph(5000, prefix="other/", shuffle=3))

@@ -7,10 +7,12 @@
 #include "FileBytes.h"
 #include "LockFile.h"
 #include "MeshFlags.h"
+#include "ModelExplorer.h"
 #include "TextParts.h"
 #include "TextTable.h"
 
 #include <algorithm>
+#include <filesystem>
 
 namespace opc::cli {
 
@@ -51,7 +53,7 @@ public:
                      .oneOf({"names", "sbp", "cost"})
                      .taking("a list of names, sbp, cost"),
                  Option{"--as", 0, "", "how it is shown (default text); html is one page of its own", &as_, true}.oneOf(
-                     {"text", "json", "svg", "html"}),
+                     {"text", "json", "svg", "html", "model-explorer"}),
                  {"--output", 'o', "FILE", "where to write; - is standard output (the default)", &output_}};
     for (Option &o : mesh_.options()) s.options.push_back(std::move(o));
     s.details =
@@ -72,6 +74,9 @@ public:
     if (stat_ && full_) return usageError("--stat and --full exclude each other");
     if (positional[0] == "-" && positional[1] == "-")
       return usageError("standard input is one graph, and both are -", "give a file for one of them");
+    if (as_ == "model-explorer" && (output_.empty() || output_ == "-"))
+      return usageError("the graphs and which node is which are two files",
+                        "give -o FILE.json; the second is beside it");
     OPC_ASSIGN_OR_RETURN(GraphInput inputA, readGraphOrRevision(positional[0]));
     OPC_ASSIGN_OR_RETURN(GraphInput inputB, readGraphOrRevision(positional[1]));
     OPC_ASSIGN_OR_RETURN(Sides sides, read(invocation, std::move(inputA), std::move(inputB)));
@@ -84,6 +89,8 @@ public:
     std::erase_if(report.difference.findings, [&](const GraphFinding &f) { return ignored_.drops(f); });
     if (as_ == "json" || invocation.flags().json)
       OPC_RETURN_IF_ERROR(write(invocation, jsonText(diffJson(report))));
+    else if (as_ == "model-explorer")
+      OPC_RETURN_IF_ERROR(writePair(invocation, modelExplorerPair(a, report.a, b, report.b, match)));
     else if (as_ == "svg" || as_ == "html")
       OPC_RETURN_IF_ERROR(
           write(invocation, as_ == "svg" ? diffSvg(a, b, match, report) : diffHtml(a, b, match, report)));
@@ -103,6 +110,15 @@ private:
     else
       invocation.terminal().out(text);
     return Status::ok();
+  }
+
+  /// The graphs in the file that was named, their nodes' partners in one beside it.
+  Status writePair(Invocation &invocation, const ModelExplorerPair &pair) const {
+    std::filesystem::path second = output_;
+    second.replace_extension(".sync" + second.extension().string());
+    OPC_RETURN_IF_ERROR(writeFileAtomically(second.string(), jsonText(pair.navigation)));
+    invocation.note("which node is which is in " + second.string());
+    return writeFileAtomically(output_, jsonText(pair.graphs));
   }
 
   struct Sides {

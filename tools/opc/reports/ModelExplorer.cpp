@@ -41,10 +41,8 @@ std::string numberOf(const GraphFacts &facts, const FactNode &maker, const std::
   return std::to_string(found - outputs.begin());
 }
 
-} // namespace
-
-Json modelExplorerJson(const GraphFacts &facts, const std::string &name) {
-  const FactNodes graph(facts);
+Json graphJson(const FactNodes &graph, const std::string &name) {
+  const GraphFacts &facts = *graph.facts;
   Json nodes = Json::array();
   for (size_t n = 0; n < graph.size(); ++n) {
     const FactNode &node = graph.nodes[n];
@@ -68,8 +66,30 @@ Json modelExplorerJson(const GraphFacts &facts, const std::string &name) {
                      {"attrs", std::move(attributes)},
                      {"outputsMetadata", outputsOf(facts, node)}});
   }
-  Json graphs = Json::array({{{"id", name}, {"nodes", std::move(nodes)}}});
-  return {{"label", name}, {"graphs", std::move(graphs)}};
+  return {{"id", name}, {"nodes", std::move(nodes)}};
+}
+
+} // namespace
+
+Json modelExplorerJson(const GraphFacts &facts, const std::string &name) {
+  return {{"label", name}, {"graphs", Json::array({graphJson(FactNodes(facts), name)})}};
+}
+
+ModelExplorerPair modelExplorerPair(const FactNodes &a, const std::string &nameA, const FactNodes &b,
+                                    const std::string &nameB, const GraphMatch &match) {
+  ModelExplorerPair pair;
+  // Graphs of a collection have names of their own.
+  const std::string older = nameA == nameB ? nameA + " (older)" : nameA;
+  pair.graphs = {{"label", nameA + " -> " + nameB},
+                 {"graphs", Json::array({graphJson(a, older), graphJson(b, nameB)})}};
+  Json mapping = Json::object();
+  for (size_t n = 0; n < a.size(); ++n)
+    if (match.ofA[n] >= 0) mapping[std::to_string(n)] = std::to_string(match.ofA[n]);
+  pair.navigation = {{"type", "sync_navigation"},
+                     {"mapping", std::move(mapping)},
+                     {"disableMappingFallback", true},
+                     {"showDiffHighlights", true}};
+  return pair;
 }
 
 } // namespace opc::cli

@@ -2,7 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include "GraphFacts.h"
+#include "GraphMatch.h"
 #include "JsonOutput.h"
 
 #include <string>
@@ -11,5 +11,13 @@ namespace opc::cli {
 
 /// One graph, whose nodes are nested by the parts of their names between slashes.
 Json modelExplorerJson(const GraphFacts &facts, const std::string &name);
+
+/// Two graphs, and, as a document of its own, which node of the first is which of the second: what has no partner is
+/// highlighted.
+struct ModelExplorerPair {
+  Json graphs, navigation;
+};
+ModelExplorerPair modelExplorerPair(const FactNodes &a, const std::string &nameA, const FactNodes &b,
+                                    const std::string &nameB, const GraphMatch &match);
 
 } // namespace opc::cli
