@@ -187,6 +187,29 @@ class PagesInBrowser(unittest.TestCase):
         self.browser.write("nothing like it")
         self.assertEqual(self.js("[...document.querySelectorAll('#changes tbody tr')].filter(r => !r.hidden).length"), 0)
 
+    def test_pages_of_every_kind(self):
+        """Each part of each has something in it, and nothing goes wrong on the way."""
+        self.file("tiny.pbtxt", 'op { name: "x" input_conf { out: "out" blob_conf { shape { dim: 2 } data_type: kFloat } } }\nop { name: "y" output_conf { in: "x/out" } }\n')
+        self.file("open.pbtxt", read("mlp.pbtxt").replace("dim: 360", "dim: -1"))
+        self.opc("compile", "mlp.pbtxt", "-o", "m.plan")
+        for graph in ("tiny.pbtxt", "open.pbtxt", "m.plan"):
+            self.opc("report", graph, "-o", graph + ".html")
+        self.opc("report", "step.pbtxt", "--mesh", "4", "--stage", "fc1*=0-1", "--stage", "*=2-3", "--micro-batches", "4", "-o", "pipeline.html")
+        self.opc("run", "mlp.pbtxt", "--fill", "rand", "--report", "run.html")
+        self.file("gone.pbtxt", re.sub(r'op \{\n  name: "relu2".*?\n\}\n', "", read("mlp.pbtxt"), flags=re.S).replace("relu2/y_0", "fc2_bias/out_0"))
+        self.opc("diff", "mlp.pbtxt", "gone.pbtxt", "--as", "html", "-o", "gone.html", code=1)
+        for page in ("tiny.pbtxt.html", "open.pbtxt.html", "m.plan.html", "pipeline.html", "run.html", "gone.html"):
+            self.show(page)
+            for part in self.js("[...document.querySelectorAll('[role=tab]')].map(t => t.getAttribute('aria-controls'))"):
+                self.js(f"document.getElementById('tab-{part}').click()")
+                self.assertGreater(self.js(f"document.getElementById('{part}').innerText.trim().length"), 10, (page, part))
+            self.assertEqual(self.browser.problems, [], page)
+            self.assertGreater(self.js("document.querySelectorAll('.g rect').length"), 1, page)
+        self.assertEqual(self.js("[...document.querySelectorAll('.g .del')].map(g => g.getAttribute('aria-label').split(',')[0])"), ["relu2"])
+        self.show("pipeline.html", "timeline")
+        self.assertEqual(self.js("[...document.querySelectorAll('#timeline svg text')].map(t => t.textContent).filter(t => t.endsWith('stream 0'))"),
+                         ["rank 0 (+1) stream 0", "rank 2 (+1) stream 0"])
+
     def test_dark_and_print(self):
         colors = {}
         for dark in (False, True):

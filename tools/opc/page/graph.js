@@ -126,8 +126,10 @@ parts.graph = section => {
   }
   function show(n) {
     chosen = n;
-    showDetails(panel, n, reveal, () => { panel.hidden = true; chosen = null; mark(); const u = ofNode[n.i]; go(u.index, true); });
+    showDetails(panel, n, reveal, () => { panel.hidden = true; chosen = null; mark(); const u = ofNode[n.i]; if (u) go(u.index, true); else box.focus(); });
     mark();
+    const u = ofNode[n.i]; // the drawing is narrower now
+    if (u) things[u.index].scrollIntoView({block: "nearest", inline: "nearest"});
     panel.focus({preventScroll: true});
   }
   /* Opens the groups around a node and goes there. */

@@ -85,6 +85,7 @@ std::string htmlTable(const std::vector<std::string> &heads, const std::vector<s
 std::string htmlLines(const std::string &text) {
   std::string out = "<pre tabindex=\"0\">";
   for (const std::string &line : splitAt(text, '\n')) out += markupText(line) + "\n";
+  while (out.back() == '\n') out.pop_back();
   return out + "</pre>\n";
 }
 
