@@ -73,7 +73,7 @@ NOT_BUILT = {
             "--trace", "compile --from", *(f"compile --from {phase}" for phase in PHASES.split("|")), "compile --emit mlirbc",
             "compile --emit json", "compile --placement", "compile --dump-filter", "compile --reproducer", "run --observe",
             "run --observe sync", "run --observe access", "run --observe profile", "run --cast-ops",
-            "run --place", "show --as csv", "show --paths", "debug replay",
+            "run --place", "show --as csv", "show --paths",
         ]
     },
 }

@@ -159,6 +159,12 @@ class Documents(unittest.TestCase):
         document = self.check("reduction", "debug", "reduce", self.graph, "--check", "! grep -q log {}", "-o", "small.pbtxt", "--json")
         self.assertEqual(document["ops"], ["ln"])
 
+    def test_replays(self):
+        with open(self.graph, encoding="utf-8") as f, open(self.path("again.pbtxt"), "w", encoding="utf-8") as to:
+            to.write('# opc reproducer 1\n# command: ["show","{}"]\n' + f.read())
+        document = self.check("replay", "debug", "replay", self.path("again.pbtxt"), "--json", code=1)
+        self.assertEqual((document["same"], document["recorded"], document["found"]), (False, None, "no failure"))
+
     def test_plugins(self):
         library = next((os.path.join(folder, name) for folder, _, names in os.walk(os.path.join(BUILD, "tests"))
                         for name in sorted(names) if re.fullmatch(r"lib\w*relu\w*\.so", name)), None)

@@ -19,7 +19,7 @@ const std::vector<CommandEntry> &commandList() {
       {"plugin", "check a plugin library", makePluginCommand},
       {"verify", "prove or refute the SBP signatures of operators", makeVerifyCommand},
       {"bench", "measure a graph, also beside another one", makeBenchCommand},
-      {"debug", "find the op at which two runs part; make a failing graph smaller", makeDebugCommand},
+      {"debug", "find the op at which two runs part; make a failing graph smaller; repeat a crash", makeDebugCommand},
       {"sdk", "flags for compiling and linking a plugin", makeSdkCommand},
       {"python", "where the Python package is", makePythonCommand},
       {"explain", "long help for an error code or a rule of opc check", makeExplainCommand},

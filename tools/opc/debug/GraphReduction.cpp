@@ -45,10 +45,10 @@ public:
     if (!whole.import(name_, bytes_)) return failureOf(whole);
     for (const GraphOp &op : whole.facts().ops) kept_.push_back(op.name);
     before_ = kept_.size();
-    OPC_ASSIGN_OR_RETURN(wanted_, runForSignature(commandFor(path), options_.timeout));
+    OPC_ASSIGN_OR_RETURN(wanted_, failureOn(path));
     if (StopSignal::caught()) return 128 + StopSignal::caught();
     if (!wanted_.isFailure())
-      return usageError("the command does not fail for " + name_ + ": " + options_.command,
+      return usageError("the command does not fail for " + name_ + (options_.replay ? "" : ": " + options_.command),
                         "its exit code says whether it fails: --check 'opc run {} --fill rand --trap nan'");
     OPC_ASSIGN_OR_RETURN(const bool keepsFailing, fails(kept_));
     if (!keepsFailing)
@@ -63,6 +63,12 @@ public:
   }
 
 private:
+  Result<FailureSignature> failureOn(const std::string &path) const {
+    if (!options_.replay) return runForSignature(commandFor(path), options_.timeout);
+    OPC_ASSIGN_OR_RETURN(CrashReplay::Result result, options_.replay->runOn(path));
+    return result.signature;
+  }
+
   std::string commandFor(const std::string &path) const {
     std::string text = options_.command;
     for (size_t at = text.find("{}"); at != std::string::npos; at = text.find("{}", at)) {
@@ -90,7 +96,7 @@ private:
     if (graph.empty()) return false;
     const std::string trial = options_.output + ".trial.pbtxt";
     OPC_RETURN_IF_ERROR(writeGraphOutput(trial, graph, path_));
-    Result<FailureSignature> found = runForSignature(commandFor(trial), options_.timeout);
+    Result<FailureSignature> found = failureOn(trial);
     std::error_code error;
     fs::remove(trial, error);
     fs::remove(options_.output + ".trial.ops.pbtxt", error);
@@ -150,17 +156,18 @@ private:
 } // namespace
 
 std::vector<Option> ReductionOptions::options() {
-  return {{"--check", 0, "COMMAND", "for reduce: what fails, in a shell; {} is the path of the graph", &command, true},
+  return {{"--check", 0, "COMMAND",
+           "for reduce: what fails, in a shell; {} is the path of the graph (a bundle has its own)", &command, true},
           {"--output", 'o', "FILE", "for reduce: where the small graph goes", &output, true},
-          Option{"--timeout", 0, "SECONDS", "for reduce: a command that takes longer has hung (default 60)", &timeout}
-              .above(0)};
+          Option{"--timeout", 0, "SECONDS", "a command that takes longer has hung (default 60)", &timeout}.above(0)};
 }
 
 Status ReductionOptions::check(const std::string &graph) const {
-  if (command.empty() || output.empty())
+  const bool hasFailure = !command.empty() || replay;
+  if (!hasFailure || output.empty())
     return usageError("reduce wants a command that fails and a file to write",
                       "opc debug reduce GRAPH --check 'opc run {} --fill rand --trap nan' -o small.pbtxt");
-  if (command.find("{}") == std::string::npos)
+  if (!command.empty() && command.find("{}") == std::string::npos)
     return usageError("the command of --check has no {}, which stands for the path of the graph",
                       "--check 'opc run {} --fill rand'");
   if (output == "-") return usageError("the small graph goes to a file, not to standard output");

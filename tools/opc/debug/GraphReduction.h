@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include "CrashReplay.h"
 #include "FailureSignature.h"
 #include "Invocation.h"
 
@@ -16,7 +17,8 @@ struct ReductionOptions {
   /// Errors: OPC0001, OPC0002.
   Status check(const std::string &graph) const;
 
-  std::string command; // with {} for the graph's path
+  std::string command; // with {} for the graph's path; none: `replay` says what fails
+  const CrashReplay *replay = nullptr;
   std::string output;
   double timeout = 60;
 };

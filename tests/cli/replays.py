@@ -1,0 +1,210 @@
+# opc debug replay: the same failure comes again, elsewhere too; what a bundle of a stranger asks for is refused or redirected.
+# SPDX-License-Identifier: Apache-2.0
+import hashlib
+import json
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+import unittest
+
+sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
+import check_cases as base
+import crashes
+
+
+class Replays(crashes.Crashes):
+    def crash(self, *args, plan="simplify:throw", **more):
+        return self.replay_line(self.opc(*args, plan=plan, **more))
+
+    def replay(self, bundle, *args, code=0, cwd=None, plan=""):
+        return self.opc("debug", "replay", bundle, *args, code=code, cwd=cwd, plan=plan, OPC_VERIFY_EACH=None)
+
+    def change(self, bundle, change):
+        with open(self.path(bundle) + "/bundle.json", encoding="utf-8") as f:
+            about = json.load(f)
+        change(about)
+        with open(self.path(bundle) + "/bundle.json", "w", encoding="utf-8") as f:
+            json.dump(about, f)
+
+
+class TheSameFailure(Replays):
+    def test_every_way_to_break_off(self):
+        for how in crashes.HOWS:
+            with self.subTest(how):
+                bundle = self.crash("compile", "g.pbtxt", "-o", "a.plan", plan=f"simplify:{how}")
+                before = sorted(os.listdir(self.folder))
+                done = self.replay(bundle)
+                self.assertIn("the same failure: OPC0", done.stdout)
+                self.assertIn("in phase simplify, pass planned-crash", done.stdout)
+                self.assertEqual(sorted(os.listdir(self.folder)), before)
+
+    def test_commands_and_their_options(self):
+        plan = "shape:throw"
+        for args in (["run", "g.pbtxt", "--fill", "rand", "--outputs", "out", "--capture", "*=cap"], ["check", ".", "--json"],
+                     ["grad", "g.pbtxt", "--loss", "fc/out_0", "-o", "grad.pbtxt"], ["show", "g.pbtxt", "--what", "memory"],
+                     ["compile", "g.pbtxt", "-og.plan", "--dump", "ir", "--mesh=2", "-qj1"]):
+            with self.subTest(args[0]):
+                before = set(os.listdir(self.folder))
+                bundle = self.crash(*args, plan=plan) if args[0] != "check" else None
+                if not bundle:
+                    found = json.loads(self.opc(*args, plan=plan).stdout)["findings"]
+                    bundle = next(f["help"] for f in found if f["rule"] == "INTERNAL_ERROR").split()[-1]
+                self.replay(bundle)
+                left = set(os.listdir(self.folder)) - before - {bundle}
+                self.assertEqual(left - {"out", "cap", "ir"}, set()) # what the first call had made
+                for name in left:
+                    self.assertEqual(os.listdir(self.path(name)), [n for n in os.listdir(self.path(name)) if n.endswith(".mlir")])
+
+    def test_elsewhere_and_without_the_graph(self):
+        bundle = self.crash("compile", "g.pbtxt", "-o", "a.plan")
+        os.remove(self.path("g.pbtxt"))
+        elsewhere = tempfile.mkdtemp(dir=self.folder)
+        self.assertIn("the same failure", self.replay(self.path(bundle), cwd=elsewhere).stdout)
+        self.assertEqual(os.listdir(elsewhere), [])
+        shutil.move(self.path(bundle), elsewhere + "/renamed")
+        self.replay("renamed", cwd=elsewhere)
+
+    def test_another_failure_or_none_is_exit_code_1(self):
+        bundle = self.crash("compile", "g.pbtxt", "-o", "a.plan")
+        self.change(bundle, lambda b: b["environment"].update(OPC_TEST_CRASH="shape:throw"))
+        self.assertIn("not the same failure: OPC0999 in phase shape", self.replay(bundle, code=1).stdout)
+        self.change(bundle, lambda b: b["environment"].pop("OPC_TEST_CRASH"))
+        self.assertIn("not the same failure: no failure; the bundle has OPC0999 in phase simplify", self.replay(bundle, code=1).stdout)
+        document = json.loads(self.replay(bundle, "--json", code=1).stdout)
+        self.assertEqual((document["same"], document["found"], document["exit_code"]), (False, "no failure", 0))
+
+    def test_settings_and_the_seed_come_along(self):
+        self.write("opc.toml", "[run]\nfill = \"ones\"\n")
+        env = {**os.environ, "OPC_TEST_CRASH": "plan:throw"}
+        done = subprocess.run([crashes.OPC, "run", "g.pbtxt"], cwd=self.folder, env=env, capture_output=True, text=True, timeout=60)
+        self.assertEqual(done.returncode, 70, done.stderr)
+        bundle = self.replay_line(done)
+        os.remove(self.path("opc.toml"))
+        self.replay(bundle)
+        # Without the setting the same command does not get as far: it lacks a value.
+        self.change(bundle, lambda b: (b["settings"].clear(), b["environment"].pop("OPC_TEST_CRASH")))
+        self.assertIn("OPC0004", self.replay(bundle, code=1).stdout)
+
+    def test_a_large_graph_must_be_where_it_was(self):
+        self.write("big.pbtxt", base.GRAPH + "# " + "x" * (17 << 20) + "\n")
+        bundle = self.crash("compile", "big.pbtxt", "-o", "a.plan")
+        self.replay(bundle)
+        self.write("big.pbtxt", base.GRAPH)
+        self.assertIn("OPC0751", self.replay(bundle, code=2).stderr)
+        os.remove(self.path("big.pbtxt"))
+        self.assertIn("OPC0706", self.replay(bundle, code=2).stderr)
+
+    def test_reduce_takes_a_bundle(self):
+        bundle = self.crash("compile", "g.pbtxt", "-o", "a.plan")
+        done = self.opc("debug", "reduce", bundle, "-o", "small.pbtxt", code=0)
+        self.assertIn("of 2 ops fail alike (exit code 70, OPC0999 in phase simplify", done.stderr)
+        self.opc("compile", "small.pbtxt", "-o", "a.plan", plan="simplify:throw")
+        with open(self.path("small.pbtxt"), encoding="utf-8") as f:
+            self.assertEqual(f.read().count("user_conf"), 1)
+
+    def test_a_reproducer_is_replayed(self):
+        self.write("r.pbtxt", '# opc reproducer 1\n# command: ["compile","{}","--to","shape","-o","x.mlir"]\n' + base.GRAPH)
+        self.assertEqual(self.replay("r.pbtxt", code=1).stdout, "no failure\n")
+        self.write("r.pbtxt", '# opc reproducer 1\n# command: ["run","{}"]\n' + base.GRAPH)
+        self.assertEqual(self.replay("r.pbtxt").stdout, "OPC0004\n")
+        self.assertFalse(os.path.exists(self.path("x.mlir")))
+
+
+class Hostile(Replays):
+    def setUp(self):
+        super().setUp()
+        self.bundle_name = self.crash("compile", "g.pbtxt", "-o", "a.plan")
+
+    def refused(self, change, code, what):
+        copy = tempfile.mkdtemp(dir=self.folder)
+        shutil.copytree(self.path(self.bundle_name), copy + "/b")
+        change(copy + "/b")
+        done = self.replay(copy + "/b", code=code)
+        self.assertIn(what, done.stderr)
+
+    def command(self, *words):
+        return lambda folder: self.change(os.path.relpath(folder, self.folder), lambda b: b.update(command=list(words)))
+
+    def test_commands_that_start_programs_or_read_elsewhere(self):
+        for words in (["debug", "reduce", "{}", "--check", "touch pwned; false", "-o", "x"], ["plugin", "check", "evil.so"],
+                      ["python", "--path"], ["__man", "."], ["no-such"], [], ["run", "{}", "--weights", "/etc/passwd"],
+                      ["run", "{}", "--input", "x=@../../secret.npy"], ["run", "{}", "--input", "x=f32[2]:@/dev/zero"],
+                      ["diff", "{}", "/etc/passwd"], ["-C", "/", "compile", "{}"], ["run", "{}", "--no-such-option", "1"],
+                      ["compile", "{}", "-zz"], ["compile", "{}", "-o"]):
+            with self.subTest(words):
+                self.refused(self.command(*words), 2 if words else 3, "OPC0751" if words else "OPC0750")
+        self.assertFalse(os.path.exists(self.path("pwned")))
+
+    def test_what_a_command_writes_is_redirected(self):
+        target = self.path("target")
+        for words in (["compile", "{}", "-o", target], ["compile", "{}", f"-o{target}"], ["compile", "{}", f"--output={target}"],
+                      ["run", "{}", "--fill", "rand", "--outputs", target], ["run", "{}", "--fill", "rand", "--output", f"y={target}.npy"],
+                      ["compile", "{}", "-o", "x.plan", "--dump", target], ["run", "{}", "--fill", "rand", "--trace", target],
+                      ["check", "{}", "--update"], ["run", "{}", "--fill", "rand", "--capture", f"*={target}"]):
+            before = sorted(os.listdir(self.folder))
+            self.command(*words)(self.path(self.bundle_name))
+            self.change(self.bundle_name, lambda b: b["environment"].pop("OPC_TEST_CRASH", None))
+            self.replay(self.bundle_name, code=1)
+            self.assertEqual(sorted(os.listdir(self.folder)), before, words)
+
+    def test_code_is_not_loaded(self):
+        library = self.path("evil.so")
+        self.write("evil.so", "no library")
+        self.command("--plugin", library, "--op-path", self.folder, "--config", self.path("opc.toml"), "compile", "{}", "-o", "x.plan")(
+            self.path(self.bundle_name))
+        self.change(self.bundle_name, lambda b: (b["environment"].update(OPC_PLUGINS=library, OPC_CONFIG="/nowhere", LD_PRELOAD=library),
+                                                 b["settings"].update({"target.plugins": [library]}),
+                                                 b["plugins"].append({"path": library, "sha256": "0"})))
+        done = self.replay(self.bundle_name)
+        self.assertIn(f"note: the plugin {library} is not loaded; --plugin LIB loads one", done.stderr)
+        self.assertIn("OPC0902", self.replay(self.bundle_name, "--plugin", library, code=1).stdout)
+
+    def test_folders_that_are_none_of_opcs(self):
+        def link(name, target):
+            def change(folder):
+                os.remove(f"{folder}/{name}")
+                os.symlink(target, f"{folder}/{name}")
+            return change
+
+        def rewrite(text):
+            def change(folder):
+                with open(f"{folder}/bundle.json", "w", encoding="utf-8") as f:
+                    f.write(text)
+            return change
+
+        def edit(change):
+            return lambda folder: self.change(os.path.relpath(folder, self.folder), change)
+
+        cases = [(link("graph.pbtxt", self.path("g.pbtxt")), 3), (link("bundle.json", "/etc/passwd"), 3),
+                 (rewrite("{"), 3), (rewrite("[]"), 3), (rewrite('{"opc_crash": 2}'), 3), (rewrite('{"opc_crash": 1}'), 3),
+                 (rewrite("[" * 100000), 3), (edit(lambda b: b.update(command="rm -rf /")), 3), (edit(lambda b: b.update(command=[1])), 3),
+                 (edit(lambda b: b["graph"].update(file="../../g.pbtxt")), 3), (edit(lambda b: b["graph"].update(file="/etc/passwd")), 3),
+                 (edit(lambda b: b["graph"].update(sha256="0" * 64)), 3), (edit(lambda b: b["failure"].pop("phase")), 3),
+                 (lambda folder: os.remove(f"{folder}/graph.pbtxt"), 2)]
+        for number, (change, code) in enumerate(cases):
+            with self.subTest(number):
+                self.refused(change, code, "OPC0706" if code == 2 else "OPC0750")
+        os.mkfifo(self.path("pipe"))
+        shutil.rmtree(self.path(self.bundle_name))
+        for name in (self.bundle_name, "pipe", "g.pbtxt"):
+            self.replay(name, code=3 if name != self.bundle_name else 2)
+        self.crash("compile", "g.pbtxt", "-o", "a.plan")
+        os.symlink(self.bundle_name, self.path("linked"))
+        self.assertIn("OPC0750", self.replay("linked", code=3).stderr)
+
+    def test_every_option_that_names_a_file_is_known(self):
+        """What a new option writes must not be written by a stranger's bundle."""
+        with open(os.path.join(base.SOURCE, "tools", "opc", "debug", "ReplayCommand.cpp"), encoding="utf-8") as f:
+            known = set(__import__("re").findall(r'"(-[-\w]+)"', f.read()))
+        listed = json.loads(self.opc("__commands", code=0).stdout)
+        replayed = {"compile", "run", "grad", "check", "show", "report", "diff", "bench", "verify", "ops"}
+        words = ("FILE", "DIR", "LIB", "PATH", "PLAN", "GRAPH", "COMMAND", "SPEC", "CLUSTER", "REV")
+        unknown = {o["name"] for c in listed["commands"] if c["name"] in replayed for o in c["options"] + listed["common_options"]
+                   if any(w in o.get("value", "") for w in words) and o["name"] not in known and o["name"]}
+        self.assertEqual(unknown, set(), "say in ReplayCommand.cpp what opc debug replay does with them")
+
+
+if __name__ == "__main__":
+    unittest.main(verbosity=1)

@@ -1,0 +1,159 @@
+// opc debug replay.
+// SPDX-License-Identifier: Apache-2.0
+#include "CrashReplay.h"
+
+#include "CommandList.h"
+#include "FileBytes.h"
+#include "JsonOutput.h"
+#include "NumberText.h"
+#include "ReplayCommand.h"
+#include "Sha256.h"
+#include "StopSignal.h"
+#include "TextParts.h"
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <filesystem>
+#include <unistd.h>
+
+namespace opc::cli {
+
+namespace fs = std::filesystem;
+
+namespace {
+
+const std::string kEnvironment = "OPC_", kBundles = "/bundles";
+
+/// Variables of a bundle that are set again: settings that name no files, and what tests set.
+bool isReplayed(const std::string &name) {
+  if (name == "OPC_VERIFY_EACH" || name == "OPC_TEST_CRASH") return true;
+  return std::any_of(configKeys().begin(), configKeys().end(),
+                     [&](const ConfigKey &key) { return !key.isPath && name == key.environment; });
+}
+
+std::string tomlText(const std::string &text) {
+  return Json(text).dump(-1, ' ', /*ensure_ascii=*/true, Json::error_handler_t::replace); // the escapes are the same
+}
+
+} // namespace
+
+CrashReplay::~CrashReplay() {
+  std::error_code error;
+  if (!scratch_.empty()) fs::remove_all(scratch_, error);
+}
+
+Status CrashReplay::makeScratch() {
+  std::error_code error;
+  std::string pattern = (fs::temp_directory_path(error) / "opc-replay-XXXXXX").string();
+  if (error || !::mkdtemp(pattern.data()))
+    return Status(StatusCode::kUsage, "OPC0707", "no folder can be made in " + pattern + ": " + std::strerror(errno));
+  scratch_ = pattern;
+  fs::create_directory(scratch_ + kBundles, error);
+  return Status::ok();
+}
+
+/// With only the path of a graph, that file must still be the one.
+Status CrashReplay::placeGraph() {
+  if (bundle_.graphFile.empty()) {
+    if (bundle_.graphPath.empty()) return Status::ok();
+    OPC_ASSIGN_OR_RETURN(FileBytes file, FileBytes::open(bundle_.graphPath, 1));
+    if (sha256(file.view()) != bundle_.graphDigest)
+      return Status(StatusCode::kUsage, "OPC0751", bundle_.graphPath + " is not the graph that the bundle is of")
+          .withHelp("the bundle has not the graph itself, which was too large; run replay where it is");
+    graph_ = bundle_.graphPath;
+    return Status::ok();
+  }
+  graph_ = scratch_ + "/" + bundle_.graphFile;
+  return writeFileAtomically(graph_, bundle_.graph);
+}
+
+Status CrashReplay::open(const std::string &bundle) {
+  OPC_ASSIGN_OR_RETURN(bundle_, readBundle(bundle));
+  OPC_RETURN_IF_ERROR(makeScratch());
+  OPC_RETURN_IF_ERROR(placeGraph());
+  OPC_ASSIGN_OR_RETURN(ReplayCommand command, replayCommand(bundle_.command, scratch_, options_.anyFile));
+  words_ = std::move(command.words);
+  dropped_ = std::move(command.dropped);
+  return writeFileAtomically(scratch_ + "/opc.toml", settings());
+}
+
+std::string CrashReplay::settings() const {
+  std::string text;
+  for (const ConfigKey &key : configKeys()) {
+    const auto found = bundle_.settings.find(key.name);
+    if (found == bundle_.settings.end() || key.isPath || std::string(key.name) == "check.paths") continue;
+    const std::string values = joined(found->second, ", ", tomlText);
+    text += std::string(key.name) + " = " + (key.kind == ConfigKey::Kind::kList ? "[" + values + "]" : values) + "\n";
+  }
+  return text;
+}
+
+std::string CrashReplay::shellCommand(const std::string &graph) const {
+  std::error_code error;
+  std::string text;
+  for (char **entry = environ; *entry; ++entry)
+    if (std::string_view(*entry).substr(0, kEnvironment.size()) == kEnvironment)
+      text += "unset " + shellQuoted(std::string(*entry, std::strcspn(*entry, "="))) + "; ";
+  for (const auto &[name, value] : bundle_.environment)
+    if (isReplayed(name)) text += name + "=" + shellQuoted(value) + " ";
+  text += "OPC_CRASH_DIR=" + shellQuoted(scratch_ + kBundles) + " exec ";
+  text += shellQuoted(fs::read_symlink("/proc/self/exe", error).string());
+  text += " --config " + shellQuoted(scratch_ + "/opc.toml");
+  for (const std::string &plugin : invocation_.flags().plugins) text += " --plugin " + shellQuoted(plugin);
+  for (const std::string &folder : invocation_.flags().opPaths) text += " --op-path " + shellQuoted(folder);
+  for (const std::string &word : words_) text += " " + shellQuoted(word == "{}" ? graph : word);
+  return text;
+}
+
+opc::Result<CrashReplay::Result> CrashReplay::runOn(const std::string &graph) const {
+  Result result;
+  OPC_ASSIGN_OR_RETURN(result.signature, runForSignature(shellCommand(graph), options_.timeout));
+  result.failure.exitCode = result.signature.isTimeout ? -1 : result.signature.exitCode;
+  result.failure.code = result.signature.code;
+  std::error_code error;
+  for (const auto &entry : fs::directory_iterator(scratch_ + kBundles, error)) {
+    if (const auto failure = failureIn(entry.path().string())) result.failure = *failure;
+    fs::remove_all(entry.path(), error);
+  }
+  // The place belongs to what tells two failures apart, here and in reductions.
+  if (const std::string place = result.failure.text(); result.failure.exitCode == kExitInternal)
+    result.signature.code = place;
+  return result;
+}
+
+Outcome<int> replayCrash(Invocation &invocation, const ReplayOptions &options, const std::string &path) {
+  CrashReplay replay(invocation, options);
+  OPC_RETURN_IF_ERROR(replay.open(path));
+  const StopSignal stop;
+  const BundleFile &bundle = replay.bundle();
+  for (const auto &[plugin, digest] : bundle.plugins)
+    if (invocation.flags().plugins.empty())
+      invocation.note("note: the plugin " + plugin + " is not loaded; --plugin LIB loads one");
+  std::string version = versionText(false);
+  while (!version.empty() && version.back() == '\n') version.pop_back();
+  if (!bundle.version.empty() && bundle.version != version)
+    invocation.note("note: the bundle is of " + bundle.version + ", and this is " + version);
+  OPC_ASSIGN_OR_RETURN(const CrashReplay::Result result, replay.runOn(replay.graph()));
+  if (StopSignal::caught()) return 128 + StopSignal::caught();
+  const std::string found = result.signature.isTimeout ? result.signature.text(options.timeout)
+                            : result.failure.exitCode  ? result.failure.text()
+                                                       : "no failure";
+  const bool isSame = bundle.failure ? result.failure == *bundle.failure : result.signature.isFailure();
+  if (invocation.flags().json)
+    invocation.terminal().out(jsonText({{"schema", 1},
+                                        {"bundle", path},
+                                        {"same", isSame},
+                                        {"recorded", bundle.failure ? Json(bundle.failure->text()) : Json()},
+                                        {"found", found},
+                                        {"exit_code", result.failure.exitCode}}));
+  else if (!bundle.failure)
+    invocation.terminal().out(found + "\n");
+  else
+    invocation.terminal().out(isSame ? "the same failure: " + found + "\n"
+                                     : "not the same failure: " + found + "; the bundle has " + bundle.failure->text() +
+                                           "\n");
+  return isSame ? kExitOk : kExitNo;
+}
+
+} // namespace opc::cli
