@@ -110,6 +110,7 @@ struct PartFacts {
   std::vector<uint32_t> ranks;
   uint64_t arenaBytes = 0, persistentBytes = 0;
   size_t tasks = 0;
+  std::map<std::string, Shape> pieces = {}; // on a mesh: what they have of the tensors that ops make
 };
 
 /// Sums over the graph.
@@ -139,6 +140,8 @@ struct GraphFacts {
   std::vector<GraphTask> tasks;         // after memory; of the ranks that need most of it, like `memory`
   MemoryFacts memory;
   std::vector<PartFacts> parts; // after memory
+  /// By tensor, where it is not the whole one: "f32[16,784] on 0-3". Of a lock; of a graph namePieces() makes it.
+  std::map<std::string, std::string> pieces = {};
   CostFacts costs;
   std::vector<PhaseFacts> phases;
 };

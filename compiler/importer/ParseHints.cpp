@@ -197,6 +197,9 @@ void explainParseError(std::string_view text, int line, int column, Diagnostic *
   const Hint hint = hintOf(found->message);
   if (!hint.help.empty()) found->help = hint.help;
   if (line < 0) return;
+  const std::string_view begin = text.substr(offsetOf(text, line, 0)).substr(0, 7);
+  if (begin == "<<<<<<<" || begin == "=======" || begin == ">>>>>>>")
+    found->help = "a merge has left its marks: both sides have changed the graph, and one is to be chosen";
   const size_t stood = offsetOf(text, line, column);
   const size_t word = hint.word.empty() ? std::string_view::npos : findBackwards(text, hint.word, stood);
   if (word == std::string_view::npos)

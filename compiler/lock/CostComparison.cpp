@@ -2,9 +2,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "CostComparison.h"
 
+#include <algorithm>
 #include <charconv>
 #include <cmath>
 #include <map>
+#include <set>
 #include <tuple>
 
 namespace opc {
@@ -43,7 +45,10 @@ public:
       const std::vector<GraphTensor> x = tensorsOf(a, old), y = tensorsOf(b, now);
       for (const GraphTensor &t : x)
         for (const GraphTensor &u : y)
-          if (old.kind != NodeKind::kOp || t.name == u.name) tensors_.try_emplace(t.tensor, u.tensor);
+          if (old.kind != NodeKind::kOp || t.name == u.name) {
+            tensors_.try_emplace(t.tensor, u.tensor);
+            tensorsOfBoth_.insert(u.tensor);
+          }
     }
   }
 
@@ -51,6 +56,7 @@ public:
     const bool meshes = !a_.facts->mesh.ops.empty() && !b_.facts->mesh.ops.empty();
     if (options_.sbp && meshes) compareStates();
     if (options_.boxing && meshes) compareTransitions();
+    if (options_.pieces && meshes) comparePieces();
     if (options_.tasks) compareKernels();
     if (options_.cost) compareCosts();
   }
@@ -111,24 +117,62 @@ private:
   using Transition = std::tuple<std::string, std::string, std::string, std::string, int32_t>;
   static std::string tensorOf(const MeshFacts::Transition &t) { return t.tensors.empty() ? "?" : t.tensors[0]; }
 
+  /// By what they are, and then by bytes: pairs of those that several transfers of a tensor are.
+  std::map<Transition, std::vector<const MeshFacts::Transition *>> transitionsOf(const GraphFacts &facts, bool older) {
+    std::map<Transition, std::vector<const MeshFacts::Transition *>> all;
+    for (const MeshFacts::Transition &t : facts.mesh.transitions)
+      all[{older ? called(tensors_, tensorOf(t)) : tensorOf(t), t.kind, t.from, t.to, t.meshDim}].push_back(&t);
+    for (auto &one : all)
+      std::stable_sort(one.second.begin(), one.second.end(),
+                       [](const auto *x, const auto *y) { return x->bytes < y->bytes; });
+    return all;
+  }
+
   void compareTransitions() {
-    std::map<Transition, std::vector<const MeshFacts::Transition *>> before;
-    for (const MeshFacts::Transition &t : a_.facts->mesh.transitions)
-      before[{called(tensors_, tensorOf(t)), t.kind, t.from, t.to, t.meshDim}].push_back(&t);
-    for (const MeshFacts::Transition &t : b_.facts->mesh.transitions) {
-      auto &list = before[{tensorOf(t), t.kind, t.from, t.to, t.meshDim}];
-      if (list.empty()) {
-        addTransition("BOXING_ADDED", ChangeKind::kAdded, t);
-        continue;
-      }
-      list.pop_back();
+    auto before = transitionsOf(*a_.facts, true), now = transitionsOf(*b_.facts, false);
+    for (const auto &[key, list] : now) {
+      const std::vector<const MeshFacts::Transition *> &old = before[key];
+      for (size_t i = 0; i < list.size(); ++i)
+        if (i >= old.size())
+          addTransition("BOXING_ADDED", ChangeKind::kAdded, *list[i]);
+        else
+          compareBytes(*old[i], *list[i]);
     }
     for (const auto &[key, list] : before)
-      for (const MeshFacts::Transition *t : list) addTransition("BOXING_REMOVED", ChangeKind::kRemoved, *t);
+      for (size_t i = now.count(key) ? now[key].size() : 0; i < list.size(); ++i)
+        addTransition("BOXING_REMOVED", ChangeKind::kRemoved, *list[i]);
   }
-  void addTransition(const char *rule, ChangeKind change, const MeshFacts::Transition &t) {
+  void compareBytes(const MeshFacts::Transition &old, const MeshFacts::Transition &now) {
+    if (old.bytes == now.bytes) return;
+    const auto was = static_cast<double>(old.bytes), is = static_cast<double>(now.bytes);
+    GraphFinding &f = addTransition("BOXING_GREW", ChangeKind::kChanged, now);
+    if (is <= was * (1 + options_.commTolerance)) f.severity = Severity::kNote;
+    f.message = now.kind + " " + now.from + " -> " + now.to + ": " + countOf(was) + " -> " + countOf(is) +
+                " bytes a step" + percentOf(was, is);
+    f.expected = countOf(was) + " bytes a step";
+    f.found = countOf(is) + " bytes a step";
+  }
+
+  void comparePieces() {
+    std::map<std::string, std::string> before;
+    for (const auto &[tensor, pieces] : a_.facts->pieces) before[called(tensors_, tensor)] = pieces;
+    for (const GraphOp &op : b_.facts->ops)
+      for (const GraphTensor &t : op.outputs) {
+        const auto old = before.find(t.tensor);
+        const auto now = b_.facts->pieces.find(t.tensor);
+        const std::string was = old == before.end() ? "" : old->second,
+                          is = now == b_.facts->pieces.end() ? "" : now->second;
+        if (was == is || !tensorsOfBoth_.count(t.tensor)) continue;
+        add("TENSOR_TYPE_CHANGED", ChangeSubject::kTensor, Severity::kError, op.name,
+            "pieces " + orWhole(was) + " -> " + orWhole(is), was, is)
+            .tensor = t.tensor;
+      }
+  }
+  static std::string orWhole(const std::string &pieces) { return pieces.empty() ? "(whole)" : pieces; }
+
+  GraphFinding &addTransition(const char *rule, ChangeKind change, const MeshFacts::Transition &t) {
     const std::string text = describe(t);
-    const bool added = change == ChangeKind::kAdded;
+    const bool added = change != ChangeKind::kRemoved;
     GraphFinding &f =
         add(rule, ChangeSubject::kTransition, Severity::kError, "", text, added ? "" : text, added ? text : "");
     f.change = change;
@@ -138,6 +182,7 @@ private:
       f.op = maker->second->name;
       f.range = maker->second->range;
     }
+    return f;
   }
   static std::string describe(const MeshFacts::Transition &t) {
     return t.kind + " " + t.from + " -> " + t.to + ", " + countOf(static_cast<double>(t.bytes)) + " bytes a step";
@@ -198,6 +243,7 @@ private:
   const ComparisonOptions &options_;
   std::vector<GraphFinding> &findings_;
   std::map<std::string, std::string> names_, tensors_; // of a, and what they are called in b
+  std::set<std::string> tensorsOfBoth_;                // of b
   std::map<std::string, const FactNode *> nodes_;      // of b, by name
   std::map<std::string, const FactNode *> makers_;     // of b's tensors
 };

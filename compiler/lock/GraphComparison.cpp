@@ -315,6 +315,7 @@ ComparisonOptions both(const ComparisonOptions &x, const ComparisonOptions &y) {
   all.boxing &= y.boxing;
   all.tasks &= y.tasks;
   all.cost &= y.cost;
+  all.pieces &= y.pieces;
   return all;
 }
 

@@ -16,6 +16,7 @@ struct ComparisonOptions {
   bool tensors = true;   // shapes and element types of what ops make
   bool grad = true;      // the ops of other passes, and which variables have a gradient
   bool sbp = true, boxing = true, tasks = true, cost = true;
+  bool pieces = false; // what the ranks have of tensors, where both have namePieces()
   /// What a cost may grow by, as a part of what it was.
   double peakTolerance = 0, flopsTolerance = 0, commTolerance = 0, taskTolerance = 0;
 };

@@ -93,25 +93,40 @@ private:
     return nullptr;
   }
 
+  /// The op whose values a tensor has, behind ops that only move them or change their type.
+  const GraphOp *sourceOf(std::string tensor) const {
+    static const std::set<std::string> movers = {"cast",    "reshape",     "identity", "transpose",
+                                                 "flatten", "expand_dims", "squeeze"};
+    for (size_t steps = 0; steps <= makers_.size(); ++steps) {
+      const auto maker = makers_.find(tensor);
+      if (maker == makers_.end()) return nullptr;
+      if (!movers.count(maker->second->type) || maker->second->inputs.empty()) return maker->second;
+      tensor = maker->second->inputs[0].second;
+    }
+    return nullptr;
+  }
+
   void findHazards(const GraphOp &op) {
     if (op.inputs.size() != 1 || op.outputs.size() != 1) return;
-    if (op.type == "log") {
-      const auto maker = makers_.find(op.inputs[0].second);
-      if (maker != makers_.end() && maker->second->type == "softmax")
+    if (op.type == "log" || op.type == "log2" || op.type == "log10") {
+      const GraphOp *source = sourceOf(op.inputs[0].second);
+      if (source && (source->type == "softmax" || source->type == "sigmoid"))
         add("NUMERIC_HAZARD", ChangeSubject::kOp, op.name, op.range,
-            "the logarithm of the softmax " + maker->second->name + ": small probabilities round to 0, and become -inf",
-            "log_softmax computes the same without rounding");
+            "the logarithm of the " + source->type + " " + source->name +
+                ": small probabilities round to 0, and become -inf",
+            std::string("log_") + source->type + " computes the same without rounding");
     }
-    // Beyond 2^(mantissa + 1) summands of one size a sum in the type does not grow any more.
+    // Kernels sum in f32 at least and round once: what remains is that the sum is too large for the type.
+    static const std::set<std::string> sums = {"reduce_sum", "reduce_nansum", "square_sum"};
     const ElementType &type = elementType(op.outputs[0].dtype);
     const GraphTensor *in = tensorOf(op.inputs[0].second);
-    if (op.type != "reduce_sum" || !in || type.kind != ElementClass::kFloating || type.bits > 16) return;
+    if (!sums.count(op.type) || !in || type.kind != ElementClass::kFloating || type.bits > 16) return;
     const int64_t out = op.outputs[0].shape.elem_cnt(), summands = out ? in->shape.elem_cnt() / out : 0;
-    if (summands > int64_t{1} << (type.mantissa + 1))
+    if (static_cast<double>(summands) > type.highest)
       add("NUMERIC_HAZARD", ChangeSubject::kOp, op.name, op.range,
-          "the sum of " + std::to_string(summands) + " values of " + type.name + ", which counts to " +
-              std::to_string(int64_t{1} << (type.mantissa + 1)),
-          "cast to f32 before the sum");
+          "the sum of " + std::to_string(summands) + " values in " + type.name + ", whose largest is " +
+              std::to_string(static_cast<int64_t>(type.highest)) + ": of ones it is infinite",
+          "cast to f32 before the sum, or take a mean");
   }
 
   const GraphFacts &facts_;

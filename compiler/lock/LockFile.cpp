@@ -210,6 +210,8 @@ std::string besideGraph(const std::string &graph, const char *ending) {
 }
 } // namespace
 
+void namePieces(GraphFacts *facts) { lock::namePieces(facts); }
+
 std::string lockPathOf(const std::string &graph) { return besideGraph(graph, ".opc.lock"); }
 std::string inputsPathOf(const std::string &graph) { return besideGraph(graph, ".opc.inputs.npz"); }
 std::string valuesPathOf(const std::string &graph) { return besideGraph(graph, ".opc.outputs.npz"); }

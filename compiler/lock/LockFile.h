@@ -24,6 +24,9 @@ void takeSections(const Lock &from, const std::set<LockSection> &sections, Lock 
 /// Attributes as a lock keeps them: long ones are a digest. Facts of a graph and of a lock are equal after it.
 void shortenAttributes(GraphFacts *facts);
 
+/// GraphFacts::pieces of a graph that was compiled for a mesh: its parts as the lock says them.
+void namePieces(GraphFacts *facts);
+
 /// "graphs/mlp.opc.lock" for "graphs/mlp.pbtxt".
 std::string lockPathOf(const std::string &graph);
 /// "graphs/mlp.opc.inputs.npz": inputs and variables for the section numerics; "graphs/mlp.opc.outputs.npz": whole

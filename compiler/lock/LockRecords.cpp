@@ -65,6 +65,19 @@ private:
   std::map<std::string, size_t> place_;
 };
 
+/// "0-3,6".
+std::string ranksRecord(const std::vector<uint32_t> &ranks) {
+  std::string text;
+  for (size_t i = 0; i < ranks.size();) {
+    size_t last = i;
+    while (last + 1 < ranks.size() && ranks[last + 1] == ranks[last] + 1) ++last;
+    text += (text.empty() ? "" : ",") + std::to_string(ranks[i]);
+    if (last > i) text += "-" + std::to_string(ranks[last]);
+    i = last + 1;
+  }
+  return text;
+}
+
 std::vector<Json> interfaceRecords(const GraphFacts &facts) {
   std::vector<Json> records;
   for (const GraphTensor &t : facts.inputs)
@@ -143,8 +156,11 @@ std::vector<Json> tensorRecords(const GraphFacts &facts) {
   std::vector<Json> records;
   const GraphOrder order(facts);
   for (const GraphOp *op : order.ops())
-    for (const GraphTensor &t : op->outputs)
+    for (const GraphTensor &t : op->outputs) {
       records.push_back({{"tensor", t.tensor}, {"type", typeRecord(t.dtype, t.shape)}});
+      if (const auto piece = facts.pieces.find(t.tensor); piece != facts.pieces.end())
+        records.back()["pieces"] = piece->second;
+    }
   return records;
 }
 
@@ -254,19 +270,6 @@ std::vector<Json> taskRecords(const Lock &lock) {
     records.push_back(std::move(record));
   }
   return records;
-}
-
-/// "0-3,6".
-std::string ranksRecord(const std::vector<uint32_t> &ranks) {
-  std::string text;
-  for (size_t i = 0; i < ranks.size();) {
-    size_t last = i;
-    while (last + 1 < ranks.size() && ranks[last + 1] == ranks[last] + 1) ++last;
-    text += (text.empty() ? "" : ",") + std::to_string(ranks[i]);
-    if (last > i) text += "-" + std::to_string(ranks[last]);
-    i = last + 1;
-  }
-  return text;
 }
 
 std::vector<Json> costRecords(const GraphFacts &facts) {
@@ -382,7 +385,11 @@ void addRecord(const Json &record, LockSection section, Lock *lock) {
   switch (section) {
   case LockSection::kInterface: return addPort(record, &lock->facts);
   case LockSection::kOps: lock->facts.ops.push_back(opOf(record)); return;
-  case LockSection::kTensors: lock->tensorTypes[record.at("tensor").get<std::string>()] = record.at("type"); return;
+  case LockSection::kTensors:
+    lock->tensorTypes[record.at("tensor").get<std::string>()] = record.at("type");
+    if (record.contains("pieces"))
+      lock->facts.pieces[record.at("tensor").get<std::string>()] = record.at("pieces").get<std::string>();
+    return;
   case LockSection::kSbp: return addState(record, &lock->facts);
   case LockSection::kBoxing: return addTransition(record, &lock->facts);
   case LockSection::kGrad: return addGradient(record, &lock->facts);
@@ -401,6 +408,26 @@ void addRecord(const Json &record, LockSection section, Lock *lock) {
   case LockSection::kDiagnostics: break;
   }
   lock->warnings.push_back({record.at("rule").get<std::string>(), record.at("subject").get<std::string>()});
+}
+
+void namePieces(GraphFacts *facts) {
+  for (const GraphOp &op : facts->ops)
+    for (const GraphTensor &t : op.outputs) {
+      std::map<std::string, std::vector<uint32_t>> ranks;
+      bool isWhole = true;
+      for (const PartFacts &part : facts->parts)
+        if (const auto piece = part.pieces.find(t.tensor); piece != part.pieces.end()) {
+          isWhole &= piece->second == t.shape;
+          std::vector<uint32_t> &list = ranks[typeRecord(t.dtype, piece->second)];
+          list.insert(list.end(), part.ranks.begin(), part.ranks.end());
+        }
+      if (isWhole) continue;
+      std::string &text = facts->pieces[t.tensor];
+      for (auto &[type, list] : ranks) {
+        std::sort(list.begin(), list.end());
+        text += (text.empty() ? "" : ", ") + type + " on " + ranksRecord(list);
+      }
+    }
 }
 
 void joinSections(Lock *lock) {

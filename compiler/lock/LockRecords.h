@@ -30,6 +30,9 @@ void addRecord(const Json &record, LockSection section, Lock *lock);
 /// After the last record: what one section says of another's facts.
 void joinSections(Lock *lock);
 
+/// GraphFacts::pieces from the parts of a graph that was compiled for a mesh.
+void namePieces(GraphFacts *facts);
+
 /// "f32[2,3]" and back.
 std::string typeRecord(DataType dtype, const Shape &shape);
 void readType(const std::string &text, DataType *dtype, Shape *shape);

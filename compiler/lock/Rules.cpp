@@ -52,6 +52,7 @@ const std::vector<Rule> &allRules() {
       {"PLACEMENT_CHANGED", kParallel, error, LockSection::kSbp, "an op is placed on other devices"},
       {"BOXING_ADDED", kParallel, error, LockSection::kBoxing, "a tensor is transferred that was not"},
       {"BOXING_REMOVED", kParallel, error, LockSection::kBoxing, "a tensor is not transferred any more"},
+      {"BOXING_GREW", kParallel, error, LockSection::kBoxing, "a tensor's transfer sends more bytes", true},
       {"COMM_BYTES_GREW", kParallel, error, LockSection::kCost, "more bytes are sent in a step", true},
       {"PEAK_MEMORY_GREW", kCost, error, LockSection::kCost, "a device needs more memory", true},
       {"FLOPS_GREW", kCost, error, LockSection::kCost, "a step needs more arithmetic", true},

@@ -116,6 +116,16 @@ void collectCosts(ModuleOp module, GraphFacts *facts) {
   }
 }
 
+std::map<std::string, Shape> piecesOf(ModuleOp part) {
+  std::map<std::string, Shape> pieces;
+  for (ir::UserOp op : graphBlock(part).getOps<ir::UserOp>())
+    for (Value out : op.getOuts()) {
+      const GraphTensor t = tensorFact("", out);
+      pieces.try_emplace(t.tensor, t.shape);
+    }
+  return pieces;
+}
+
 void sumCosts(GraphFacts *facts) {
   CostFacts &sum = facts->costs;
   for (const GraphOp &op : facts->ops) {

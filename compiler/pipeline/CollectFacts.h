@@ -15,6 +15,8 @@ void collectGraph(mlir::ModuleOp module, GraphFacts *facts);
 void collectCosts(mlir::ModuleOp module, GraphFacts *facts);
 /// The sums of what has been collected.
 void sumCosts(GraphFacts *facts);
+/// The shapes of what a rank's ops make, by tensor.
+std::map<std::string, Shape> piecesOf(mlir::ModuleOp part);
 /// Tasks and memory.
 void collectExecution(const ExecutionSchedule &execution, GraphFacts *facts);
 

@@ -436,6 +436,8 @@ GraphFacts Pipeline::facts(bool costs) const {
                            [](const auto &a, const auto &b) { return a->memory.arenaBytes < b->memory.arenaBytes; }),
         &facts);
   facts.parts = impl_->partFacts();
+  for (size_t i = 0; i < facts.parts.size() && i < impl_->ranks.parts.size(); ++i)
+    facts.parts[i].pieces = piecesOf(*impl_->ranks.parts[i]);
   sumCosts(&facts);
   return facts;
 }

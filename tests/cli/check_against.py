@@ -48,6 +48,36 @@ class Against(Checks):
         found = self.findings("graphs", "--against", "HEAD", code=3)
         self.assertIn("the older graph: OPC", found[0]["message"])
 
+    def test_what_is_gone_has_no_place_now(self):
+        """The text names the older file and its line; annotations, which are shown in the newer one, name the graph."""
+        act = GRAPH.splitlines(keepends=True)[3]
+        self.write("graphs/g.pbtxt", GRAPH.replace(act, "").replace("act/y_0", "fc/out_0"))
+        self.assertIn("error[OP_REMOVED]: op act: removed: relu f32[4,5] -> f32[4,5]\n  --> git:HEAD:./graphs/g.pbtxt:4:1", self.check("graphs", "--against", "HEAD", code=1).stdout)
+        self.assertIn("::error file=graphs/g.pbtxt,line=1,title=OPC OP_REMOVED::", self.check("graphs", "--against", "HEAD", "--format", "github", code=1).stdout)
+        for form in ("sarif", "gitlab", "github"):
+            self.assertNotIn("git%3A", self.check("graphs", "--against", "HEAD", "--format", form, code=1).stdout.replace("git:", "git%3A"))
+
+    def test_where_there_is_no_revision(self):
+        """No repository, no git, a shallow clone, a range, an empty variable: each with the way out."""
+        outside = self.path("../" + os.path.basename(self.folder) + "-outside")
+        os.mkdir(outside)
+        self.addCleanup(shutil.rmtree, outside)
+        graph = self.path("graphs/g.pbtxt")
+        self.assertIn("opc -C DIR", self.check("-C", outside, graph, "--against", "HEAD", code=2).stderr)
+        self.assertIn("cannot read git:HEAD: git cannot be started", self.check("graphs", "--against", "HEAD", code=2, env={"PATH": outside}).stderr)
+        self.git("commit", "-q", "--allow-empty", "-m", "second")
+        self.git("clone", "-q", "--depth", "1", "file://" + self.folder, os.path.join(outside, "shallow"))
+        self.assertIn("--unshallow", self.check("-C", os.path.join(outside, "shallow"), "graphs", "--against", "HEAD~1", code=2).stderr)
+        self.check("-C", os.path.join(outside, "shallow"), "graphs", "--against", "HEAD")
+        self.assertIn("git merge-base", self.check("graphs", "--against", "main...HEAD", code=2).stderr)
+        self.assertIn("--against has no revision", self.check("graphs", "--against", "", code=2).stderr)
+        self.git("worktree", "add", "-q", "--detach", os.path.join(outside, "tree"), "HEAD~1")
+        self.check("-C", os.path.join(outside, "tree"), "graphs", "--against", "main")
+        if os.getuid() == 0:
+            subprocess.run(["chown", "-R", "65534", os.path.join(outside, "shallow")], check=True)
+            done = self.check("-C", os.path.join(outside, "shallow"), "graphs", "--against", "HEAD", code=2, env={"GIT_CONFIG_GLOBAL": "/dev/null", "GIT_CONFIG_SYSTEM": "/dev/null"})
+            self.assertIn("git config --global --add safe.directory", done.stderr)
+
     def test_a_file(self):
         self.write("old.pbtxt", GRAPH.replace("fc", "dense"))
         self.assertEqual(self.found("graphs/g.pbtxt", "--against", "old.pbtxt"), {("OP_RENAMED", "fc", 3)})

@@ -85,6 +85,33 @@ class Rules(Checks):
             self.assertIn("note[KERNEL_CHANGED]: op act: accepted: kernel cpu/relu/f32 -> cpu/relu/f32 (libfast.so, priority 10)",
                           self.check("g.pbtxt", *fast, "--update=tasks,cost").stdout)
 
+    def test_pieces_and_transfers(self):
+        """On a mesh: what the ranks have of a tensor, and what its transfers send. Of x's 4 rows a rank has 2."""
+        args = ("--mesh", "2", "--sbp", "x=S(0)")
+        self.lock(*args)
+        tensors = {t["tensor"]: t for t in json.loads(self.read("g.opc.lock"))["tensors"]}
+        self.assertEqual(tensors["fc/out_0"], {"tensor": "fc/out_0", "type": "f32[4,5]", "pieces": "f32[2,5] on 0-1"})
+        self.edited_mesh(lambda t: t.replace('"pieces":"f32[2,5] on 0-1"', '"pieces":"f32[1,5] on 0, f32[3,5] on 1"', 1))
+        self.assertEqual([(f["rule"], f["op"], f["tensor"], f["message"]) for f in self.findings("g.pbtxt", *args)],
+                         [("TENSOR_TYPE_CHANGED", "fc", "fc/out_0", "pieces f32[1,5] on 0, f32[3,5] on 1 -> f32[2,5] on 0-1")])
+        self.check("g.pbtxt", "--use", "SEMANTIC", *args)
+        self.check("g.pbtxt", "--update=tensors", *args)
+        self.check("g.pbtxt", *args)
+        # The result is put together at the end: a rank sends its 2 x 5 floats to the other.
+        self.assertEqual([(b["kind"], b["bytes"]) for b in json.loads(self.read("g.opc.lock"))["boxing"]], [("all_gather", 40)])
+        for other, severity, code in ((20, "error", 1), (80, "note", 0)):
+            self.lock(*args)
+            self.edited_mesh(lambda t: t.replace('"dim":0,"bytes":40', f'"dim":0,"bytes":{other}', 1))
+            found = self.findings("g.pbtxt", *args, code=code)
+            self.assertEqual([(f["rule"], f["severity"], f["op"]) for f in found], [("BOXING_GREW", severity, "act")])
+            self.assertIn(f"{other} -> 40 bytes a step", found[0]["message"])
+
+    def edited_mesh(self, change):
+        text = self.read("g.opc.lock")
+        new = change(text)
+        self.assertNotEqual(new, text)
+        self.write("g.opc.lock", relocked(new))
+
 
 if __name__ == "__main__":
     unittest.main()

@@ -49,8 +49,27 @@ class Locks(Checks):
         self.assertEqual(self.read("other/g.opc.lock"), lock)
         lines = GRAPH.splitlines(keepends=True)
         self.write("third/g.pbtxt", "".join([lines[0], lines[1], lines[3], lines[2], lines[4]]))
-        self.check("third/g.pbtxt", "--update", "-j", "2", env={"LC_ALL": "tr_TR.UTF-8"})
+        self.check("third/g.pbtxt", "--update", "-j", "2")
         self.assertEqual(self.read("third/g.opc.lock"), lock)
+
+    @unittest.skipUnless(shutil.which("localedef") and os.path.exists("/usr/share/i18n/locales/tr_TR"), "the package locales is not installed")
+    def test_equal_bytes_in_another_locale(self):
+        """Of Turkish, where the small letter of I has no dot, and numbers have commas."""
+        lock = self.locked()
+        subprocess.run(["localedef", "-i", "tr_TR", "-f", "UTF-8", self.path("tr_TR.UTF-8")], check=True, capture_output=True)
+        env = {"LC_ALL": "tr_TR.UTF-8", "LOCPATH": self.folder}
+        point = subprocess.run(["locale", "decimal_point"], env={**os.environ, **env}, capture_output=True, text=True, check=True).stdout
+        self.assertEqual(point, ",\n")  # or nothing would be tested
+        self.write("turkish/g.pbtxt", GRAPH)
+        self.check("turkish/g.pbtxt", "--update", env=env)
+        self.assertEqual(self.read("turkish/g.opc.lock"), lock)
+        self.check("g.pbtxt", "--twice", "--use", "EXACT", env=env)
+        mlp = os.path.join(DIGITS, "mlp.pbtxt")
+        shutil.copy(mlp, self.path("mlp.pbtxt"))
+        shutil.copy(mlp, self.path("turkish/mlp.pbtxt"))
+        self.check("mlp.pbtxt", "--update")
+        self.check("turkish/mlp.pbtxt", "--update", env=env)
+        self.assertEqual(self.read("turkish/mlp.opc.lock"), self.read("mlp.opc.lock"))
 
     def test_equal_bytes_of_the_canonical_rewrite(self):
         os.mkdir(self.path("new"))
@@ -114,6 +133,32 @@ class Locks(Checks):
         self.assertIn("LOCK_STALE", self.rules("g.pbtxt"))
         self.write("g.opc.lock", lock.replace('"ops":[\n', '"ops":[],\n"ops":[\n'))
         self.assertIn('"ops" is there twice', self.findings("g.pbtxt", code=3)[0]["message"])
+
+    def test_a_merge_conflict_in_the_graph(self):
+        self.write("g.pbtxt", GRAPH.replace('op { name: "act"', '<<<<<<< HEAD\nop { name: "act"'))
+        found = self.findings("g.pbtxt", code=3)
+        self.assertEqual([(f["rule"], f["source"]["line"]) for f in found], [("GRAPH_INVALID", 4)])
+        self.assertEqual(found[0]["help"], "a merge has left its marks: both sides have changed the graph, and one is to be chosen")
+
+    def test_a_lock_that_is_a_link(self):
+        """Nothing is read or written through it: the file elsewhere stays what it is."""
+        self.write("elsewhere/precious", "precious\n")
+        self.write("g.pbtxt", GRAPH)
+        os.symlink("elsewhere/precious", self.path("g.opc.lock"))
+        self.assertEqual([(f["rule"], f["message"]) for f in self.findings("g.pbtxt", code=3)],
+                         [("LOCK_DAMAGED", "g.opc.lock is a link, and links are not followed")])
+        self.assertIn("g.opc.lock is a link, and nothing is written through it", self.check("g.pbtxt", "--update", code=2).stderr)
+        os.remove(self.path("g.opc.lock"))
+        os.symlink("elsewhere/precious", self.path("g.opc.outputs.npz"))
+        self.check("g.pbtxt", "--update", "--keep-outputs", code=2)
+        self.assertEqual(self.read("elsewhere/precious"), "precious\n")
+
+    def test_two_graphs_of_one_lock(self):
+        self.write("g.pbtxt", GRAPH)
+        self.write("g.prototxt", GRAPH)
+        self.assertIn("g.pbtxt and g.prototxt would have one lock, g.opc.lock", self.check(".", "--update", code=2).stderr)
+        self.check("g.pbtxt", "--update")
+        self.check("g.prototxt")
 
     def test_line_ends_of_windows(self):
         lock = self.locked()
@@ -365,6 +410,27 @@ class Options(Checks):
                      "[check.cost]\nflops = \"2\"", "[check]\nignore = [1]", "[check.ignore]\nx = {}"):
             self.write("opc.toml", "[check]\n" + text.replace("[check]\n", "") + "\n")
             self.check("graphs" if "paths" not in text else "--no-run", code=2)
+
+    def test_globs_of_settings(self):
+        """Locks are no graphs, and one that a glob's graph has left is seen."""
+        self.write("graphs/a/g.pbtxt", GRAPH)
+        self.write("graphs/h.pbtxt", GRAPH)
+        self.write("opc.toml", '[check]\npaths = ["graphs/**"]\n')
+        self.check("--update")
+        self.check()
+        os.remove(self.path("graphs/a/g.pbtxt"))
+        for glob in ("graphs/**", "graphs/**/*.pbtxt"):
+            self.write("opc.toml", f'[check]\npaths = ["{glob}"]\n')
+            found = self.findings(code=0)
+            self.assertEqual([(f["rule"], f["graph"]) for f in found], [("LOCK_UNREFERENCED", "graphs/a/g.opc.lock")])
+        self.write("opc.toml", '[check]\npaths = ["graphs/*.prototxt", "graphs/h*"]\n')
+        self.check(code=2)
+
+    def test_reports_are_files_of_their_own(self):
+        lock = self.locked()
+        for args in (["--report", "json=g.pbtxt"], ["--report", "json=./g.opc.lock"], ["--report", "json=r", "--report", "sarif=r"]):
+            self.check("g.pbtxt", *args, code=2)
+        self.assertEqual((self.read("g.pbtxt"), self.read("g.opc.lock")), (GRAPH, lock))
 
     def test_update_of_sections(self):
         self.locked()

@@ -33,6 +33,7 @@ tests | python3-jsonschema | 4.10 | MIT | `json_documents` holds JSON against it
 tests | mypy | 1.0 | MIT | `python` checks the types that the package says
 tests | python3-torch | 1.13 | BSD-3-Clause | `python`: gradients, optimizers, networks and a transformer beside PyTorch, step by step (826 MB with what it needs)
 tests | man-db | 2.11 | GPL-2 | the manual pages are rendered
+tests | locales | 2.36 | LGPL-2.1 | `checks` makes the locale of Turkish: an i without a dot, a comma in numbers
 tests | iproute2 | 6.1 | GPL-2 | `two_hosts` makes two hosts of network namespaces
 nightly | libomp-22-dev | 22.1 | Apache-2.0 with LLVM exception | OpenMP in place of libgomp under the thread sanitizer, with its tool archer
 TABLE

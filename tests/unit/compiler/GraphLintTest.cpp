@@ -62,13 +62,20 @@ TEST_CASE("A variable without a gradient is named", "[lock][lint]") {
   CHECK(found(f) == Found{{"GRAD_MISSING", "w2"}});
 }
 
-TEST_CASE("The logarithm of a softmax, and sums that stop to grow", "[lock][lint]") {
+TEST_CASE("The logarithm of a softmax or sigmoid, and sums beyond the type", "[lock][lint]") {
   GraphFacts f;
-  f.inputs = {tensor("x", "x/out", kFloat, {4, 9}), tensor("h", "h/out", kFloat16, {2, 4096}),
-              tensor("s", "s/out", kFloat16, {2, 2048})};
-  f.ops = {op("p", "softmax", "x/out", kFloat, {4, 9}), op("l", "log", "p/y_0", kFloat, {4, 9}),
-           op("fine", "log", "x/out", kFloat, {4, 9}), op("large", "reduce_sum", "h/out", kFloat16, {2}),
-           op("small", "reduce_sum", "s/out", kFloat16, {2})};
+  f.inputs = {tensor("x", "x/out", kFloat, {4, 9}), tensor("h", "h/out", kFloat16, {2, 65505}),
+              tensor("s", "s/out", kFloat16, {2, 65504}), tensor("b", "b/out", kBFloat16, {2, 1 << 20})};
+  f.ops = {op("p", "softmax", "x/out", kFloat, {4, 9}),       op("l", "log", "p/y_0", kFloat, {4, 9}),
+           op("fine", "log", "x/out", kFloat, {4, 9}),        op("large", "reduce_sum", "h/out", kFloat16, {2}),
+           op("small", "reduce_sum", "s/out", kFloat16, {2}), op("wide", "reduce_sum", "b/out", kBFloat16, {2}),
+           op("c", "cast", "p/y_0", kDouble, {4, 9}),         op("r", "reshape", "c/y_0", kDouble, {36}),
+           op("behind", "log2", "r/y_0", kDouble, {36}),      op("g", "sigmoid", "x/out", kFloat, {4, 9}),
+           op("g2", "log", "g/y_0", kFloat, {4, 9}),          op("e", "exp", "p/y_0", kFloat, {4, 9}),
+           op("other", "log", "e/y_0", kFloat, {4, 9})};
   for (const GraphOp &o : f.ops) f.outputs.push_back(tensor(o.name, o.name + "/y_0", kFloat, {}));
-  CHECK(found(f) == Found{{"NUMERIC_HAZARD", "l"}, {"NUMERIC_HAZARD", "large"}});
+  CHECK(found(f) == Found{{"NUMERIC_HAZARD", "l"},
+                          {"NUMERIC_HAZARD", "large"},
+                          {"NUMERIC_HAZARD", "behind"},
+                          {"NUMERIC_HAZARD", "g2"}});
 }

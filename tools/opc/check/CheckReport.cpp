@@ -43,6 +43,12 @@ int CheckReport::exitCode() const {
   return worst;
 }
 
+ShownPlace shownPlace(const GraphFinding &f) {
+  const bool isOlder = f.range.file.rfind("git:", 0) == 0;
+  if (isOlder || f.range.file.empty()) return {f.graph, isOlder ? SourceRange() : f.range};
+  return {f.range.file, f.range};
+}
+
 std::string subjectText(const GraphFinding &f) {
   if (f.op.empty()) return f.tensor.empty() ? "" : "tensor " + f.tensor;
   switch (f.subject) {

@@ -49,6 +49,12 @@ std::string checkText(const CheckReport &report, bool color, int width);
 /// "checked 3 graphs: 1 error, 2 warnings".
 std::string checkSummary(const CheckReport &report);
 Json checkJson(const CheckReport &report);
+/// The file and line for what shows findings beside the code: a place in the older graph is not there.
+struct ShownPlace {
+  std::string file;
+  SourceRange range; // of that file, where it is known
+};
+ShownPlace shownPlace(const GraphFinding &finding);
 /// "input x", "op fc1"; empty for what is about the whole graph.
 std::string subjectText(const GraphFinding &finding);
 Json findingJson(const GraphFinding &finding);

@@ -58,10 +58,10 @@ std::string cell(const std::string &text) {
 std::string githubText(const CheckReport &report) {
   std::string text;
   for (const GraphFinding &f : report.sorted()) {
-    const std::string file = f.range.file.empty() ? f.graph : f.range.file;
-    text += std::string("::") + levelName(f.severity) + " file=" + escaped(file, true) +
-            ",line=" + std::to_string(f.range.known() ? f.range.line : 1);
-    if (f.range.known() && f.range.endLine) text += ",endLine=" + std::to_string(f.range.endLine);
+    const ShownPlace place = shownPlace(f);
+    text += std::string("::") + levelName(f.severity) + " file=" + escaped(place.file, true) +
+            ",line=" + std::to_string(place.range.known() ? place.range.line : 1);
+    if (place.range.known() && place.range.endLine) text += ",endLine=" + std::to_string(place.range.endLine);
     text += ",title=" + escaped("OPC " + f.rule, true) +
             "::" + escaped(messageOf(f) + (f.help.empty() ? "" : "\nhelp: " + f.help), false) + "\n";
   }

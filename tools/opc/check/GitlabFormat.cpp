@@ -12,16 +12,16 @@ std::string gitlabText(const CheckReport &report) {
   for (size_t i = 0; i < findings.size(); ++i) {
     const GraphFinding &f = findings[i];
     const std::string about = subjectText(f);
+    const ShownPlace place = shownPlace(f);
     const char *severity = f.severity == Severity::kError     ? "major"
                            : f.severity == Severity::kWarning ? "minor"
                                                               : "info";
-    list.push_back({{"description", about.empty() ? f.message : about + ": " + f.message},
-                    {"check_name", f.rule},
-                    {"fingerprint", prints[i]},
-                    {"severity", severity},
-                    {"location",
-                     {{"path", f.range.file.empty() ? f.graph : f.range.file},
-                      {"lines", {{"begin", f.range.known() ? f.range.line : 1}}}}}});
+    list.push_back(
+        {{"description", about.empty() ? f.message : about + ": " + f.message},
+         {"check_name", f.rule},
+         {"fingerprint", prints[i]},
+         {"severity", severity},
+         {"location", {{"path", place.file}, {"lines", {{"begin", place.range.known() ? place.range.line : 1}}}}}});
   }
   return jsonText(list);
 }

@@ -74,6 +74,12 @@ private:
   void readLockFile() {
     const std::string lockPath = lockPathOf(path_);
     std::error_code error;
+    if (std::filesystem::is_symlink(lockPath, error)) {
+      add("LOCK_DAMAGED", lockPath + " is a link, and links are not followed",
+          "remove it, and write the lock: " + command() + " --update");
+      stop(kExitInvalid);
+      return;
+    }
     if (!std::filesystem::exists(lockPath, error)) {
       isMissing_ = true; // a finding for a graph that can have one
       return;
@@ -248,6 +254,7 @@ private:
     options.interface = has(LockSection::kInterface);
     options.ops = has(LockSection::kOps);
     options.tensors = has(LockSection::kTensors) && options.ops;
+    options.pieces = options.tensors && settings_.use >= RuleCategory::kParallel;
     options.grad = has(LockSection::kGrad);
     options.sbp = has(LockSection::kSbp);
     options.boxing = has(LockSection::kBoxing);

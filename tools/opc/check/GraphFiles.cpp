@@ -8,6 +8,8 @@
 #include <algorithm>
 #include <filesystem>
 #include <fnmatch.h>
+#include <iterator>
+#include <map>
 #include <set>
 
 namespace opc::cli {
@@ -17,6 +19,7 @@ namespace fs = std::filesystem;
 namespace {
 
 const std::string kStandardInput = "-", kLockEnding = ".opc.lock", kAnyFolders = "**/";
+constexpr const char *kGraphEndings[] = {".pbtxt", ".prototxt", ".pb"};
 
 bool endsWith(const std::string &text, const std::string &ending) {
   return text.size() > ending.size() && text.compare(text.size() - ending.size(), ending.size(), ending) == 0;
@@ -25,7 +28,7 @@ bool endsWith(const std::string &text, const std::string &ending) {
 const std::string kCrashFolder = "opc-crash-"; // what an internal error has left
 
 bool isGraph(const std::string &path) {
-  for (const char *ending : {".pbtxt", ".prototxt", ".pb"})
+  for (const char *ending : kGraphEndings)
     if (endsWith(path, ending)) return true;
   return false;
 }
@@ -67,20 +70,48 @@ bool matches(const std::string &glob, const std::string &path) {
 
 } // namespace
 
-Result<std::vector<std::string>> filesOfGlob(const std::string &folder, const std::string &glob) {
+Result<GraphFiles> filesOfGlob(const std::string &folder, const std::string &glob) {
   std::error_code error;
   const fs::path root = fs::equivalent(folder, ".", error) ? fs::path() : fs::path(folder);
   // What stands before the first wildcard need not be searched for.
   const size_t wild = glob.find_first_of("*?[");
   const std::string fixed = wild == std::string::npos ? glob : glob.substr(0, glob.rfind('/', wild) + 1);
-  if (wild == std::string::npos) return std::vector<std::string>{(root / glob).string()};
+  GraphFiles found;
+  if (wild == std::string::npos) {
+    found.graphs = {(root / glob).string()};
+    return found;
+  }
   const std::string start = (root / fixed).string();
-  std::vector<std::string> found;
   if (!fs::is_directory(start.empty() ? "." : start, error)) return found;
   OPC_ASSIGN_OR_RETURN(const std::vector<std::string> files, filesBelow(start.empty() ? "." : start));
-  for (const std::string &file : files)
-    if (matches((root / glob).lexically_normal().string(), file)) found.push_back(file);
+  const std::string whole = (root / glob).lexically_normal().string();
+  const auto isThere = [&](const std::string &file) { return std::binary_search(files.begin(), files.end(), file); };
+  for (const std::string &file : files) {
+    if (!isOfLock(file)) {
+      if (matches(whole, file)) found.graphs.push_back(file);
+      continue;
+    }
+    if (!endsWith(file, kLockEnding)) continue;
+    const std::string stem = file.substr(0, file.size() - kLockEnding.size());
+    const bool isWanted = std::any_of(std::begin(kGraphEndings), std::end(kGraphEndings),
+                                      [&](const char *ending) { return matches(whole, stem + ending); });
+    const bool hasGraph = std::any_of(std::begin(kGraphEndings), std::end(kGraphEndings),
+                                      [&](const char *ending) { return isThere(stem + ending); });
+    if (isWanted && !hasGraph) found.orphans.push_back(file);
+  }
   return found;
+}
+
+Status checkOwnLocks(const std::vector<std::string> &graphs) {
+  std::map<std::string, std::string> owners;
+  for (const std::string &graph : graphs) {
+    const std::string lock = fs::path(lockPathOf(graph)).lexically_normal().string();
+    const auto [owner, isNew] = owners.emplace(lock, graph);
+    if (!isNew)
+      return usageError(owner->second + " and " + graph + " would have one lock, " + lock,
+                        "give one of them another name, or check one alone");
+  }
+  return Status::ok();
 }
 
 Result<GraphFiles> findGraphs(const std::vector<std::string> &paths) {

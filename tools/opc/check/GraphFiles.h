@@ -18,8 +18,11 @@ struct GraphFiles {
 /// a dot are passed over, and links are not followed. Errors: OPC0706; OPC0001 for a folder without graphs.
 Result<GraphFiles> findGraphs(const std::vector<std::string> &paths);
 
-/// The files below `folder` that a glob matches; ** stands for any folders, also none. Sorted; relative to `folder`
-/// when that is the working directory.
-Result<std::vector<std::string>> filesOfGlob(const std::string &folder, const std::string &glob);
+/// The files below `folder` that a glob matches, locks aside; ** stands for any folders, also none. Sorted; relative to
+/// `folder` when that is the working directory. Orphans are locks whose graph would match and is not there.
+Result<GraphFiles> filesOfGlob(const std::string &folder, const std::string &glob);
+
+/// OPC0001 where two graphs of the list would have one lock: x.pbtxt and x.pb.
+Status checkOwnLocks(const std::vector<std::string> &graphs);
 
 } // namespace opc::cli

@@ -64,6 +64,7 @@ private:
     whole.costs.bytes = facts.costs.bytes;
     facts.costs = whole.costs;
     shortenAttributes(&facts);
+    namePieces(&facts);
     std::string order;
     for (const GraphTask &t : facts.tasks) order += t.kernel + " " + std::to_string(t.stream) + "\n";
     made_.lock.schedule = sha256(order).substr(0, 16);

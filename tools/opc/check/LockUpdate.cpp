@@ -9,6 +9,7 @@
 #include "TextParts.h"
 
 #include <algorithm>
+#include <filesystem>
 
 namespace opc::cli {
 
@@ -53,6 +54,14 @@ void accept(const UpdateFlags &flags, CheckedGraph *graph) {
   graph->report.exitCode = 0; // a lock that could not be read
 }
 
+/// A tree that is checked may be anybody's: through a link the update would write to a file elsewhere.
+Status checkNoLink(const std::string &path) {
+  std::error_code error;
+  if (!std::filesystem::is_symlink(path, error)) return Status::ok();
+  return Status(StatusCode::kUsage, "OPC0707", path + " is a link, and nothing is written through it")
+      .withHelp("remove the link; a lock lies beside its graph");
+}
+
 bool changesValues(const CheckedGraph &graph) {
   return graph.locked && graph.locked->sections.count(LockSection::kNumerics) &&
          graph.now.sections.count(LockSection::kNumerics) &&
@@ -65,6 +74,7 @@ Status writeValues(const UpdateFlags &flags, CheckedGraph *graph) {
   if (graph->values.empty() || (!flags.keepsValues && !FileBytes::open(path))) return Status::ok();
   NamedTensors tensors;
   for (const NamedOutput &o : graph->values) tensors.push_back({o.name, &o.tensor});
+  OPC_RETURN_IF_ERROR(checkNoLink(path));
   OPC_RETURN_IF_ERROR(writeNpz(path, std::move(tensors)));
   OPC_ASSIGN_OR_RETURN(const FileBytes written, FileBytes::open(path));
   graph->now.numerics.valuesFile = digestOf(written.view());
@@ -98,6 +108,7 @@ Status updateLocks(const UpdateFlags &flags, std::vector<CheckedGraph> *checked)
     if (!graph.isWhole) continue;
     if (!flags.isNamed || flags.sections.count(LockSection::kNumerics)) OPC_RETURN_IF_ERROR(writeValues(flags, &graph));
     const std::string path = lockPathOf(graph.report.graph), text = lockText(updated(graph, flags));
+    OPC_RETURN_IF_ERROR(checkNoLink(path));
     Result<FileBytes> present = FileBytes::open(path);
     if (!present || present->view() != text) {
       OPC_RETURN_IF_ERROR(writeFileAtomically(path, text));

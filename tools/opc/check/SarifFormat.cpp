@@ -91,9 +91,10 @@ std::string sarifText(const CheckReport &report) {
   for (size_t i = 0; i < findings.size(); ++i) {
     const GraphFinding &f = findings[i];
     const std::string about = subjectText(f);
-    const Json place = {{"physicalLocation",
-                         {{"artifactLocation", {{"uri", uriOf(f.range.file.empty() ? f.graph : f.range.file)}}},
-                          {"region", regionOf(f.range, texts.of(f).text)}}}};
+    const ShownPlace shown = shownPlace(f);
+    const Json place = {
+        {"physicalLocation",
+         {{"artifactLocation", {{"uri", uriOf(shown.file)}}}, {"region", regionOf(shown.range, texts.of(f).text)}}}};
     Json result = {{"ruleId", f.rule}};
     if (const auto found = index.find(f.rule); found != index.end()) result["ruleIndex"] = found->second;
     result["level"] = levelName(f.severity);

@@ -9,6 +9,7 @@
 #include "GitFiles.h"
 #include "GraphCheck.h"
 #include "GraphFiles.h"
+#include "LockFile.h"
 #include "LockUpdate.h"
 #include "MeshFlags.h"
 #include "NearestNames.h"
@@ -86,9 +87,12 @@ public:
   Outcome<int> run(Invocation &invocation, const std::vector<std::string> &positional) override {
     if (listRules_) return listRules(invocation);
     OPC_RETURN_IF_ERROR(readFlags(invocation));
-    OPC_ASSIGN_OR_RETURN(const std::vector<std::string> paths, pathsOf(invocation, positional));
-    OPC_ASSIGN_OR_RETURN(const GraphFiles files, findGraphs(paths));
+    OPC_ASSIGN_OR_RETURN(const GraphFiles named, pathsOf(invocation, positional));
+    OPC_ASSIGN_OR_RETURN(GraphFiles files, findGraphs(named.graphs));
+    files.orphans.insert(files.orphans.end(), named.orphans.begin(), named.orphans.end());
+    OPC_RETURN_IF_ERROR(checkReports(files.graphs));
     OPC_RETURN_IF_ERROR(readAgainst(files.graphs.size()));
+    if (!settings_.isAgainst) OPC_RETURN_IF_ERROR(checkOwnLocks(files.graphs));
     OPC_RETURN_IF_ERROR(readStandardInput(files.graphs));
     CheckReport report;
     OPC_ASSIGN_OR_RETURN(Registry registry, trustedRegistry(invocation, &report));
@@ -143,18 +147,35 @@ private:
     return Status::ok();
   }
 
+  /// A report is a file of its own.
+  Status checkReports(const std::vector<std::string> &graphs) const {
+    std::error_code error;
+    for (size_t i = 0; i < files_.size(); ++i) {
+      const std::string &path = files_[i].second;
+      for (size_t j = 0; j < i; ++j)
+        if (files_[j].second == path) return usageError("two reports would be written to " + path);
+      for (const std::string &graph : graphs)
+        for (const std::string &file : {graph, lockPathOf(graph)})
+          if (std::filesystem::equivalent(file, path, error))
+            return usageError("--report would be written over " + file, "give it another name");
+    }
+    return Status::ok();
+  }
+
   Status readAgainst(size_t graphs) {
-    if (against_.empty()) return Status::ok();
+    if (!against_) return Status::ok();
+    if (against_->empty())
+      return usageError("--against has no revision", "is a variable empty? --against HEAD, or --against old.pbtxt");
     if (updateFlags_.wanted) return usageError("--update writes locks, and --against reads none");
     settings_.isAgainst = true;
     std::error_code error;
-    const bool isRevision = against_.rfind(kGit, 0) == 0;
-    if (!isRevision && std::filesystem::exists(against_, error)) {
-      if (graphs != 1) return usageError("--against " + against_ + " is one graph, and more are checked");
-      settings_.againstFile = against_;
+    const bool isRevision = against_->rfind(kGit, 0) == 0;
+    if (!isRevision && std::filesystem::exists(*against_, error)) {
+      if (graphs != 1) return usageError("--against " + *against_ + " is one graph, and more are checked");
+      settings_.againstFile = *against_;
       return Status::ok();
     }
-    settings_.revision = isRevision ? against_.substr(kGit.size()) : against_;
+    settings_.revision = isRevision ? against_->substr(kGit.size()) : *against_;
     return checkGitRevision(settings_.revision);
   }
 
@@ -183,18 +204,20 @@ private:
   }
 
   /// Those of the command line, else those of the settings.
-  static Result<std::vector<std::string>> pathsOf(Invocation &invocation, const std::vector<std::string> &positional) {
-    if (!positional.empty()) return positional;
-    std::vector<std::string> paths;
+  static Result<GraphFiles> pathsOf(Invocation &invocation, const std::vector<std::string> &positional) {
+    GraphFiles paths;
+    paths.graphs = positional;
+    if (!positional.empty()) return paths;
     for (const ConfigValue &v : invocation.config().values()) {
       if (v.isDefault() || v.key->name != kPathsSetting) continue;
       for (const std::string &glob : v.values) {
-        OPC_ASSIGN_OR_RETURN(const std::vector<std::string> found, filesOfGlob(v.folder, glob));
-        if (found.empty()) return usageError("no file matches '" + glob + "', which " + v.origin + " names");
-        paths.insert(paths.end(), found.begin(), found.end());
+        OPC_ASSIGN_OR_RETURN(const GraphFiles found, filesOfGlob(v.folder, glob));
+        if (found.graphs.empty()) return usageError("no file matches '" + glob + "', which " + v.origin + " names");
+        paths.graphs.insert(paths.graphs.end(), found.graphs.begin(), found.graphs.end());
+        paths.orphans.insert(paths.orphans.end(), found.orphans.begin(), found.orphans.end());
       }
     }
-    if (paths.empty())
+    if (paths.graphs.empty())
       return usageError("opc check needs a graph or a folder", "opc check graphs/, or paths in opc.toml, [check]");
     return paths;
   }
@@ -310,7 +333,8 @@ private:
     return Status::ok();
   }
 
-  std::string update_, against_, format_ = kText, unreferenced_;
+  std::string update_, format_ = kText, unreferenced_;
+  std::optional<std::string> against_;
   std::vector<std::string> reports_, shapes_, tensors_;
   std::vector<std::pair<std::string, std::string>> files_; // format, path
   bool noRun_ = false, listRules_ = false, twice_ = false, trustConfig_ = false;

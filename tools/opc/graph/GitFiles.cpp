@@ -47,7 +47,11 @@ constexpr const char *kGit[] = {"git",
 constexpr const char *kSet[] = {"GIT_NO_LAZY_FETCH=1", "GIT_ALLOW_PROTOCOL=none", "GIT_TERMINAL_PROMPT=0",
                                 "GIT_OPTIONAL_LOCKS=0", "LC_ALL=C"};
 
-Status failed(const std::string &object, const std::string &why, const std::string &help = "") {
+const std::string kOfCommit = "^{commit}"; // behind a revision: the commit that a tag stands for
+
+Status failed(std::string object, const std::string &why, const std::string &help = "") {
+  if (const size_t at = object.rfind(kOfCommit); at != std::string::npos && at + kOfCommit.size() == object.size())
+    object.resize(at); // what the user has written
   Status status(StatusCode::kUsage, "OPC0706", "cannot read git:" + object + ": " + why);
   return help.empty() ? std::move(status) : std::move(status).withHelp(help);
 }
@@ -103,6 +107,15 @@ std::string lastWords(int errors) {
   return text.compare(0, fatal.size(), fatal) == 0 ? text.substr(fatal.size()) : text;
 }
 
+/// The way out of what git says of a repository.
+std::string helpFor(const std::string &why) {
+  if (why.find("dubious ownership") != std::string::npos)
+    return "the repository is another user's, as in a container: git config --global --add safe.directory PATH";
+  if (why.find("not a git repository") != std::string::npos || why.find("outside repository") != std::string::npos)
+    return "revisions are those of the working directory's repository: opc -C DIR";
+  return "";
+}
+
 /// The answer of `git cat-file --batch` to one name, which goes through its standard input: no part of it can be taken
 /// for an option.
 Result<std::string> askGit(const std::string &object) {
@@ -130,7 +143,8 @@ Result<std::string> askGit(const std::string &object) {
   const int error =
       ::posix_spawnp(&child, words[0].c_str(), &actions, nullptr, pointers(words).data(), pointers(environment).data());
   ::posix_spawn_file_actions_destroy(&actions);
-  if (error != 0) return failed(object, std::string("git cannot be started: ") + std::strerror(error));
+  if (error != 0)
+    return failed(object, std::string("git cannot be started: ") + std::strerror(error), "install git, or see PATH");
   answerStart.close();
   questionEnd.close();
   std::string text = readAll(answerEnd.fd, kLargestFile + 4096);
@@ -140,7 +154,7 @@ Result<std::string> askGit(const std::string &object) {
   }
   if (WIFEXITED(status) && WEXITSTATUS(status) == 0) return text;
   const std::string why = lastWords(errors.fd);
-  return failed(object, why.empty() ? "git failed" : why);
+  return failed(object, why.empty() ? "git failed" : why, helpFor(why));
 }
 
 struct Answer {
@@ -171,10 +185,13 @@ std::optional<std::string> gitObjectOf(const std::string &path) {
 }
 
 Status checkGitRevision(const std::string &revision) {
-  OPC_ASSIGN_OR_RETURN(const Answer answer, answerOf(revision + "^{commit}"));
+  OPC_ASSIGN_OR_RETURN(const Answer answer, answerOf(revision + kOfCommit));
   if (answer.type == "commit") return Status::ok();
-  return failed(revision, answer.type == "ambiguous" ? "the revision is ambiguous" : "there is no such revision",
-                "git log --oneline shows revisions; git fetch gets those of others");
+  if (revision.find("..") != std::string::npos)
+    return failed(revision, "it is a range, and one revision is wanted", "e.g. \"$(git merge-base main HEAD)\"");
+  return failed(
+      revision, answer.type == "ambiguous" ? "the revision is ambiguous" : "there is no such revision",
+      "git log --oneline shows revisions; git fetch gets those of others, in a shallow clone with --unshallow");
 }
 
 Result<std::string> readGitFile(const std::string &object) {
