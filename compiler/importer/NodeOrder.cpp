@@ -235,8 +235,11 @@ private:
       path.push_back(at);
       std::vector<int> waitsFor = nodes_[at].controls;
       for (const auto &in : nodes_[at].inputs) waitsFor.push_back(in.first);
+      // What writes a variable waits for those that read it before.
+      for (const auto &[writer, reads] : earlierReads_)
+        if (writer == at) waitsFor.insert(waitsFor.end(), reads.begin(), reads.end());
       for (int before : waitsFor)
-        if (pending[static_cast<size_t>(before)]) {
+        if (before >= 0 && pending[static_cast<size_t>(before)]) {
           at = static_cast<uint32_t>(before);
           break;
         }

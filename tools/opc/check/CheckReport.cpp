@@ -44,8 +44,9 @@ int CheckReport::exitCode() const {
 }
 
 ShownPlace shownPlace(const GraphFinding &f) {
-  const bool isOlder = f.range.file.rfind("git:", 0) == 0;
-  if (isOlder || f.range.file.empty()) return {f.graph, isOlder ? SourceRange() : f.range};
+  if (f.range.file.empty() || f.range.file == f.graph) return {f.graph, f.range};
+  // What is gone has its place in the older graph.
+  if (f.change == ChangeKind::kRemoved) return {f.graph, SourceRange()};
   return {f.range.file, f.range};
 }
 

@@ -29,6 +29,14 @@ const std::string kStandardInput = "-";
 const std::string kAnyGraph = "GRAPH"; // in the help of what does not know the graph's name
 constexpr int64_t kMostDevices = 1024; // of a lock's mesh; --mesh may name more
 
+/// A glob that matches the name alone.
+std::string literal(const std::string &name) {
+  std::string glob;
+  for (const char c : name)
+    glob += std::string("*?[\\").find(c) == std::string::npos ? std::string(1, c) : std::string("\\") + c;
+  return glob;
+}
+
 /// "the mesh 2x4 with x of [4,3]".
 std::string targetText(const LockTarget &target) {
   std::string text = target.mesh.empty() ? "one device" : "the mesh " + target.mesh;
@@ -159,14 +167,6 @@ private:
       request->inputs.inputsFile = digestOf(bytes->view());
     }
   }
-  /// A glob that matches the name alone.
-  static std::string literal(const std::string &name) {
-    std::string glob;
-    for (const char c : name)
-      glob += std::string("*?[\\").find(c) == std::string::npos ? std::string(1, c) : std::string("\\") + c;
-    return glob;
-  }
-
   Result<GraphInput> read() const {
     if (!isStandardInput_ || !settings_.standardInput) return readGraphInput(path_);
     GraphInput input;

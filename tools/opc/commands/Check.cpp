@@ -39,6 +39,13 @@ const std::string kText = "text", kJson = "json";                       // of --
 const std::string kError = "error", kWarn = "warn", kDelete = "delete"; // of --unreferenced
 const std::string kYes = "true";                                        // of GITHUB_ACTIONS
 
+/// Set, and not to what means no.
+bool isCi() {
+  const char *value = std::getenv("CI");
+  const std::string text = value ? value : "";
+  return !text.empty() && text != "0" && text != "false";
+}
+
 class CheckCommand final : public Command {
 public:
   CommandSpec spec() override {
@@ -253,13 +260,6 @@ private:
     if (const Result<FileBytes> file = FileBytes::open(f.graph)) report.text = std::string(file->view());
     report.findings.push_back(std::move(f));
     return report;
-  }
-
-  /// Set, and not to what means no.
-  static bool isCi() {
-    const char *value = std::getenv("CI");
-    const std::string text = value ? value : "";
-    return !text.empty() && text != "0" && text != "false";
   }
 
   Status addOrphans(const std::vector<std::string> &orphans, CheckReport *report) const {
