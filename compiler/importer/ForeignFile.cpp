@@ -21,8 +21,6 @@ const char *const kTensors = "tensors are given to a graph: opc run GRAPH --weig
 const char *const kExport =
     "opc reads operator graphs as protobuf (docs/graph-format.md); weights alone can be saved as "
     "safetensors or npz and given with --weights";
-const char *const kOnnx = "opc reads ONNX tensors, not ONNX models: write the graph in opc's own ops "
-                          "(docs/graph-format.md) and give the weights with --weights";
 const char *const kIr = "MLIR is what opc compile --emit mlir writes, to look at: give the graph that it was made from";
 
 const auto kMagics = std::to_array<Magic>({
@@ -81,36 +79,6 @@ bool isSafetensors(std::string_view bytes) {
   return length <= bytes.size() && bytes[9] != '\0';
 }
 
-/// Walks the top level of a protobuf message. An ONNX model has its version (1, a varint) first, then a graph (7) and
-/// its operator sets (8), and nothing but fields up to 25.
-bool isOnnx(std::string_view bytes) {
-  size_t at = 0;
-  const auto varint = [&](uint64_t *value) {
-    *value = 0;
-    for (int shift = 0; at < bytes.size() && shift < 64; shift += 7) {
-      const auto c = static_cast<unsigned char>(bytes[at++]);
-      *value |= static_cast<uint64_t>(c & 0x7f) << shift;
-      if (c < 0x80) return true;
-    }
-    return false;
-  };
-  uint64_t tag, value;
-  bool hasVersion = false, hasGraph = false;
-  while (at < bytes.size()) {
-    if (!varint(&tag) || tag >> 3 == 0 || tag >> 3 > 25) return false;
-    if ((tag & 7) != 0 && (tag & 7) != 2) return false;
-    if (!varint(&value)) return false;
-    if (tag == (1 << 3)) hasVersion = value > 0 && value < 100;
-    if (tag == (7 << 3 | 2)) hasGraph = true;
-    if ((tag & 7) == 2) {
-      if (hasVersion && hasGraph) return true; // what is missing at the end of a damaged file does not matter
-      if (value > bytes.size() - at) return false;
-      at += value;
-    }
-  }
-  return hasVersion && hasGraph;
-}
-
 std::optional<ForeignFile> recognizeText(std::string_view bytes) {
   const size_t begin = std::min(bytes.find_first_not_of(" \t\r\n"), bytes.size());
   const std::string_view text = bytes.substr(begin);
@@ -142,11 +110,40 @@ std::optional<ForeignFile> recognize(std::string_view bytes) {
   if (bytes.size() > 1 && bytes[0] == '\x80' && bytes[1] >= 2 && bytes[1] <= 5)
     return ForeignFile{"a Python pickle (.pt, .pkl)",
                        std::string("opc never reads pickles, which are programs; ") + kExport};
-  if (isOnnx(bytes)) return ForeignFile{"an ONNX model", kOnnx};
   return recognizeText(bytes);
 }
 
 } // namespace
+
+/// Walks the top level of a protobuf message. An ONNX model has its version (1, a varint) first, then a graph (7) and
+/// its operator sets (8), and nothing but fields up to 25.
+bool looksLikeOnnx(std::string_view bytes) {
+  size_t at = 0;
+  const auto varint = [&](uint64_t *value) {
+    *value = 0;
+    for (int shift = 0; at < bytes.size() && shift < 64; shift += 7) {
+      const auto c = static_cast<unsigned char>(bytes[at++]);
+      *value |= static_cast<uint64_t>(c & 0x7f) << shift;
+      if (c < 0x80) return true;
+    }
+    return false;
+  };
+  uint64_t tag, value;
+  bool hasVersion = false, hasGraph = false;
+  while (at < bytes.size()) {
+    if (!varint(&tag) || tag >> 3 == 0 || tag >> 3 > 25) return false;
+    if ((tag & 7) != 0 && (tag & 7) != 2) return false;
+    if (!varint(&value)) return false;
+    if (tag == (1 << 3)) hasVersion = value > 0 && value < 100;
+    if (tag == (7 << 3 | 2)) hasGraph = true;
+    if ((tag & 7) == 2) {
+      if (hasVersion && hasGraph) return true; // what is missing at the end of a damaged file does not matter
+      if (value > bytes.size() - at) return false;
+      at += value;
+    }
+  }
+  return hasVersion && hasGraph;
+}
 
 std::optional<ForeignFile> recognizeFile(const std::string &name, std::string_view bytes) {
   std::optional<ForeignFile> found = recognize(bytes);

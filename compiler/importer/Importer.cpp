@@ -180,6 +180,7 @@ private:
     }
     case OperatorConf::kVariableConf: {
       const Source source = sourceAt(i);
+      if (graph_.file.constants.count(conf.name())) return constantAt(i, source);
       const graph::VariableOpConf &own = conf.variable_conf();
       return ir::VariableOp::create(
           builder_, source.location, source.type, conf.name(), own.trainable(), source.initializer,
@@ -200,6 +201,14 @@ private:
   }
 
   /// What an input or a variable is made of.
+  struct Source;
+  Operation *constantAt(uint32_t i, const Source &source) {
+    const StoredTensor &value = graph_.file.values.at(graph_.nodes[i].conf->name());
+    return ir::ConstantOp::create(
+        builder_, source.location, source.type,
+        ir::denseFromBytes(cast<RankedTensorType>(source.type), ArrayRef<char>(value.bytes.data(), value.bytes.size())));
+  }
+
   struct Source {
     Type type;
     Location location;

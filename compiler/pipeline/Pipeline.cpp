@@ -7,6 +7,7 @@
 #include "DeclaredOutputs.h"
 #include "DiagnosticHandler.h"
 #include "DiagnosticList.h"
+#include "ForeignFile.h"
 #include "GradientGeneration.h"
 #include "Graph.h"
 #include "GraphEmitter.h"
@@ -16,6 +17,7 @@
 #include "LearningRate.h"
 #include "Locations.h"
 #include "NearestNames.h"
+#include "OnnxImport.h"
 #include "OpcDialect.h"
 #include "OpenCompilation.h"
 #include "PhasePasses.h"
@@ -81,6 +83,8 @@ bool verifiesByDefault() {
 
 bool looksLikePlan(const std::string &bytes) { return looksLikePlan(std::string_view(bytes)); }
 
+bool looksLikeModel(const std::string &bytes) { return looksLikeOnnx(bytes); }
+
 struct Pipeline::Impl {
   Impl(const Registry &r, CompileOptions o)
       : registry(r), options(std::move(o)), context(MLIRContext::Threading::DISABLED), findings(options.maxErrors) {
@@ -112,6 +116,9 @@ struct Pipeline::Impl {
   DiagnosticList findings;
   int done = -1; // index of the last phase that ran
   bool trainsAsJobSays = false;
+  std::map<std::string, StoredTensor> values; // of variables, of graphs that come with them
+  std::vector<std::string> decided;
+  bool isUnbound = false;
   std::vector<std::string> sources; // the imported graph's inputs and variables: some may be pruned
 
   template <class F> bool phase(Phase p, F &&body) {
@@ -314,7 +321,10 @@ struct Pipeline::Impl {
   bool import(const std::string &name, std::string bytes) {
     source = {name, std::move(bytes)};
     crashAs(plannedCrash(Phase::kImport, name));
-    auto file = readGraphFile(name, source.text, options.maxGraphBytes, findings.incoming());
+    auto file = looksLikeOnnx(source.text)
+                    ? onnx::importModel(source.text, registry,
+                                        {name, options.maxGraphBytes, options.shapes, options.decide}, findings.incoming())
+                    : readGraphFile(name, source.text, options.maxGraphBytes, findings.incoming());
     // What cannot be read is shown, too, where it has lines to show.
     const bool isText = file ? file->isText : source.text.find('\0') == std::string::npos;
     const bool isImported = file && importFile(std::move(file));
@@ -327,6 +337,9 @@ struct Pipeline::Impl {
 
   bool importFile(std::unique_ptr<GraphFile> file) {
     found.format = file->format;
+    values = file->values;
+    decided = file->decided;
+    isUnbound = file->isUnbound;
     declared = declaredOutputs(*file);
     if (options.train && !options.gradient)
       if (auto training = readTraining(*file, findings.incoming())) {
@@ -419,6 +432,9 @@ bool Pipeline::run(Phase to) {
 const std::vector<Diagnostic> &Pipeline::diagnostics() const { return impl_->findings.list(); }
 size_t Pipeline::errorCount() const { return impl_->findings.errors(); }
 StatusCode Pipeline::errorClass() const { return impl_->findings.worst(); }
+const std::map<std::string, StoredTensor> &Pipeline::values() const { return impl_->values; }
+const std::vector<std::string> &Pipeline::decided() const { return impl_->decided; }
+bool Pipeline::isUnbound() const { return impl_->isUnbound; }
 const SourceText &Pipeline::source() const { return impl_->source; }
 const std::vector<PhaseFacts> &Pipeline::stats() const { return impl_->found.phases; }
 

@@ -165,6 +165,24 @@ Outcome<std::string> RunPlanner::planBatches(GraphInput &input, const NamedValue
       nullptr);
 }
 
+Status RunPlanner::bindModel(const GraphInput &input, const NamedValues &inputs, CompileOptions *options) {
+  options->decide = [&inputs](const std::string &name, const user_op::TensorDesc &desc) -> std::optional<std::string> {
+    if (!inputs.has(name)) return std::nullopt;
+    Result<HostTensor> value = inputs.make({name, desc, 0, false});
+    if (!value || value->desc() != desc) return std::nullopt;
+    return std::string(value->as<char>(), value->bytes());
+  };
+  Pipeline inputsAlone(registry_, *options);
+  if (!looksLikeModel(input.bytes) || !inputsAlone.import(input.name, input.bytes) || !inputsAlone.isUnbound())
+    return Status::ok();
+  const GraphFacts open = inputsAlone.facts();
+  OPC_RETURN_IF_ERROR(
+      checkGraphInputs(open, inputs, options->shapes, options_.values, invocation_.commandLine()));
+  OPC_ASSIGN_OR_RETURN(auto shapes, shapesOfOpenInputs(open, inputs));
+  options->shapes.insert(shapes.begin(), shapes.end());
+  return Status::ok();
+}
+
 Outcome<std::string> RunPlanner::compile(GraphInput &input,
                                          const std::function<Status(Pipeline &, const GraphFacts &)> &bind,
                                          NamedValues *inputs) {
@@ -178,10 +196,16 @@ Outcome<std::string> RunPlanner::compile(GraphInput &input,
     options.shapes.clear(); // --shape speaks of the graph that trains
   }
   options.wanted = wanted();
+  if (inputs) OPC_RETURN_IF_ERROR(bindModel(input, *inputs, &options));
   Pipeline pipeline(registry_, options);
   const bool again = !options_.reference.empty() || options_.keepsGraph;
   if (!pipeline.import(input.name, again ? input.bytes : std::move(input.bytes))) return failure(pipeline);
   const GraphFacts whole = pipeline.facts();
+  options_.values.own = pipeline.values();
+  for (const std::string &name : pipeline.decided()) {
+    if (inputs) inputs->drop(name);
+    notes_.push_back("input '" + name + "' decides shapes or branches: it is a constant of this run");
+  }
   shapes_ = options.shapes;
   if (Status s = bind(pipeline, whole); !s) {
     invocation_.progress().clear();

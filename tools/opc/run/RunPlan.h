@@ -53,6 +53,8 @@ private:
   /// Imports, has `bind` say what is known of the graph (shapes_, cut_), and compiles.
   Outcome<std::string> compile(GraphInput &input, const std::function<Status(Pipeline &, const GraphFacts &)> &bind,
                                NamedValues *inputs);
+  /// Of a model, whose import needs all shapes and what decides them: what the given values say.
+  Status bindModel(const GraphInput &input, const NamedValues &inputs, CompileOptions *options);
   Status bindValues(Pipeline &pipeline, const GraphFacts &whole, NamedValues &inputs);
   /// Finds what was asked for and has the pipeline drop what that does not need.
   std::vector<std::string> outputsAskedFor() const;

@@ -1,0 +1,135 @@
+// ONNX's ops that make tensors of nothing but sizes.
+// SPDX-License-Identifier: Apache-2.0
+#include "OnnxConverters.h"
+#include "OnnxTensorData.h"
+
+#include <cmath>
+
+namespace opc::onnx {
+namespace {
+
+constexpr int64_t kMostMade = 1 << 26; // elements
+
+Attrs filled(const Term &value, const Conversion &c, const Shape &shape) {
+  Attrs attrs{{"dtype", value->type()}, {"shape", shape}, {"is_floating_value", value->isFloating()}};
+  if (value->isFloating())
+    attrs["floating_value"] = c.knownFloats(value, "value")[0];
+  else
+    attrs["integer_value"] = c.knownInts(value, "value")[0];
+  return attrs;
+}
+
+void convertConstantOfShape(Conversion &c) {
+  const auto dims = c.knownInts(0);
+  for (int64_t d : dims)
+    if (d < 0) c.invalid("a dimension of " + std::to_string(d));
+  const Shape shape(dims);
+  Term value = c.scalar(kFloat, 0);
+  if (const Attribute *a = c.attr("value", Attribute::TENSOR)) {
+    ExternalFiles none("");
+    Result<StoredTensor> stored = tensorOf(a->t(), nullptr, &none);
+    if (!stored) throw Refusal{stored.status().id(), stored.status().message(), stored.status().help()};
+    value = GraphDraft::constant(std::move(*stored));
+    if (value->shape().elem_cnt() != 1)
+      c.invalid("its value has " + std::to_string(value->shape().elem_cnt()) + " elements, and must have one");
+  }
+  c.out(c.op("constant", {}, filled(value, c, shape)));
+}
+
+void convertRange(Conversion &c) {
+  const Term start = c.in(0);
+  const double from = c.knownFloats(0).at(0), to = c.knownFloats(1).at(0), by = c.knownFloats(2).at(0);
+  if (by == 0) c.invalid("a step of 0");
+  const double length = std::max(0.0, std::ceil((to - from) / by));
+  if (!(length <= static_cast<double>(kMostMade))) c.invalid("a range of " + std::to_string(length) + " elements");
+  const auto count = static_cast<int64_t>(length);
+  if (start->type() == kInt64) {
+    const int64_t first = c.knownInts(0)[0], step = c.knownInts(2)[0];
+    std::vector<int64_t> list(static_cast<size_t>(count));
+    for (int64_t k = 0; k < count; ++k)
+      list[static_cast<size_t>(k)] =
+          static_cast<int64_t>(static_cast<uint64_t>(first) + static_cast<uint64_t>(k) * static_cast<uint64_t>(step));
+    return c.out(c.constant(list, Shape({count})));
+  }
+  std::vector<double> list(static_cast<size_t>(count));
+  for (int64_t k = 0; k < count; ++k) list[static_cast<size_t>(k)] = from + static_cast<double>(k) * by;
+  c.out(c.constant(start->type(), Shape({count}), list));
+}
+
+void convertEyeLike(Conversion &c) {
+  const Term x = c.in(0);
+  if (x->rank() != 2) c.invalid("a matrix is wanted, not " + x->shape().ToString());
+  const DataType type = c.hasAttr("dtype") ? c.elementTypeOf(c.i("dtype", 1)) : x->type();
+  const int64_t k = c.i("k", 0), rows = x->dim(0), columns = x->dim(1);
+  if (x->shape().elem_cnt() > kMostMade) c.unsupported("a matrix of " + x->shape().ToString());
+  std::vector<double> list(static_cast<size_t>(x->shape().elem_cnt()), 0);
+  for (int64_t r = 0; r < rows; ++r)
+    if (const int64_t at = r + k; at >= 0 && at < columns) list[static_cast<size_t>(r * columns + at)] = 1;
+  c.out(c.constant(type, x->shape(), list));
+}
+
+/// a0 - a1 cos(2 pi k / n) + a2 cos(4 pi k / n); symmetric windows are over n - 1.
+void window(ConverterTable *t, const std::string &op, double a0, double a1, double a2) {
+  t->add(
+      op,
+      [=](Conversion &c) {
+        const int64_t size = c.knownInts(0).at(0);
+        if (size < 0 || size > kMostMade) c.invalid("a size of " + std::to_string(size));
+        const double over = static_cast<double>(c.i("periodic", 1) ? size : size - 1);
+        std::vector<double> list(static_cast<size_t>(size));
+        for (int64_t k = 0; k < size; ++k) {
+          const double at = 2 * M_PI * static_cast<double>(k) / over;
+          list[static_cast<size_t>(k)] = a0 - a1 * std::cos(at) + a2 * std::cos(2 * at);
+        }
+        c.out(c.constant(c.elementTypeOf(c.i("output_datatype", 1)), Shape({size}), list));
+      },
+      "a constant");
+}
+
+/// Triangles over the bins of a spectrum, evenly spaced by pitch (ONNX's definition).
+void convertMelWeights(Conversion &c) {
+  const int64_t bins = c.knownInts(0).at(0), length = c.knownInts(1).at(0), rate = c.knownInts(2).at(0);
+  const double low = c.knownFloats(3).at(0), high = c.knownFloats(4).at(0);
+  if (bins < 1 || length < 1 || rate < 1 || bins > 100000 || length > (1 << 24))
+    c.invalid("sizes of " + std::to_string(bins) + " and " + std::to_string(length));
+  const int64_t columns = bins, rows = length / 2 + 1;
+  const auto mel = [](double hertz) { return 2595 * std::log10(1 + hertz / 700); };
+  std::vector<int64_t> edges;
+  const double from = mel(low), step = (mel(high) - from) / static_cast<double>(bins + 2);
+  for (int64_t k = 0; k < bins + 2; ++k) {
+    const double hertz = 700 * (std::pow(10, (from + static_cast<double>(k) * step) / 2595) - 1);
+    edges.push_back(
+        static_cast<int64_t>(std::floor(static_cast<double>(length + 1) * hertz / static_cast<double>(rate))));
+  }
+  std::vector<double> list(static_cast<size_t>(rows * columns), 0);
+  const auto put = [&](int64_t row, int64_t column, double v) {
+    if (row >= 0 && row < rows) list[static_cast<size_t>(row * columns + column)] = v;
+  };
+  for (int64_t k = 0; k < bins; ++k) {
+    const int64_t left = edges[static_cast<size_t>(k)], middle = edges[static_cast<size_t>(k + 1)],
+                  right = edges[static_cast<size_t>(k + 2)];
+    if (middle == left) put(middle, k, 1);
+    for (int64_t j = left; middle > left && j <= middle; ++j)
+      put(j, k, static_cast<double>(j - left) / static_cast<double>(middle - left));
+    for (int64_t j = middle; right > middle && j < right; ++j)
+      put(j, k, static_cast<double>(right - j) / static_cast<double>(right - middle));
+  }
+  c.out(c.constant(c.elementTypeOf(c.i("output_datatype", 1)), Shape({rows, columns}), list));
+}
+
+} // namespace
+
+void addConstants(ConverterTable *t) {
+  t->add(
+      "Constant", [](Conversion &c) { c.invalid("it has no value"); }, "a constant or a variable",
+      "strings, sparse tensors");
+  t->add("ConstantOfShape", convertConstantOfShape, "constant", "a shape of the run");
+  t->add("Range", convertRange, "a constant", "bounds of the run");
+  t->add("EyeLike", convertEyeLike, "a constant");
+  window(t, "HannWindow", 0.5, 0.5, 0);
+  window(t, "HammingWindow", 25.0 / 46, 21.0 / 46, 0);
+  window(t, "BlackmanWindow", 0.42, 0.5, 0.08);
+  t->add("MelWeightMatrix", convertMelWeights, "a constant");
+}
+
+} // namespace opc::onnx

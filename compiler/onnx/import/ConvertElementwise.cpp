@@ -1,0 +1,193 @@
+// ONNX's ops on elements: arithmetic, comparisons, logic, mathematics.
+// SPDX-License-Identifier: Apache-2.0
+#include "OnnxConverters.h"
+
+#include <limits>
+
+namespace opc::onnx {
+
+Term aligned(Conversion &c, const Term &x, const Term &y) {
+  if (c.version >= 7 || x->rank() == y->rank() || y->rank() == 0) return y;
+  if (c.i("broadcast", 0) == 0)
+    c.invalid("operands of the ranks " + std::to_string(x->rank()) + " and " + std::to_string(y->rank()) +
+              " need broadcast=1");
+  // The second operand's dimensions stand at `axis` of the first one's.
+  const int64_t axis = c.hasAttr("axis") ? c.axisOf(c.i("axis", 0), x->rank()) : x->rank() - y->rank();
+  DimVector dims = y->shape().dim_vec();
+  const int64_t behind = x->rank() - axis - y->rank();
+  if (behind < 0) c.invalid("the second operand does not fit at axis " + std::to_string(axis));
+  dims.insert(dims.end(), static_cast<size_t>(behind), 1);
+  return c.reshape(y, dims);
+}
+
+namespace {
+
+void unary(ConverterTable *t, const std::string &op, const std::string &to) {
+  t->add(op, [to](Conversion &c) { c.out(c.op(to, {c.in(0)})); }, to);
+}
+
+void binary(ConverterTable *t, const std::string &op, const std::string &to) {
+  t->add(
+      op,
+      [to](Conversion &c) {
+        const Term x = c.in(0);
+        c.out(c.op(to, {x, aligned(c, x, c.in(1))}));
+      },
+      to);
+}
+
+/// Variadic ops, folded from the left.
+void variadic(ConverterTable *t, const std::string &op, const std::string &to, bool isMean = false) {
+  t->add(
+      op,
+      [to, isMean](Conversion &c) {
+        const std::vector<Term> all = c.all();
+        Term x = all[0];
+        for (size_t k = 1; k < all.size(); ++k) x = c.op(to, {x, all[k]});
+        c.out(isMean ? c.op("broadcast_div", {x, like(c, x, static_cast<double>(all.size()))}) : x);
+      },
+      to);
+}
+
+void convertPow(Conversion &c) {
+  const Term x = c.in(0), y = aligned(c, x, c.in(1));
+  if (x->type() == y->type()) return c.out(c.op("broadcast_pow", {x, y}));
+  // The result has the base's type. An integer base with a fraction for exponent is computed as a fraction.
+  const bool isReal = !x->isFloating() && y->isFloating();
+  const DataType type = isReal ? y->type() : x->type();
+  c.out(c.cast(c.op("broadcast_pow", {c.cast(x, type), c.cast(y, type)}), x->type()));
+}
+
+void convertMod(Conversion &c) {
+  const Term x = c.in(0), y = c.in(1);
+  const bool isC = c.i("fmod", 0) != 0;
+  if (!isC && x->isFloating()) c.invalid("numbers with fractions need fmod=1");
+  c.out(c.op(isC ? "broadcast_fmod" : "broadcast_floor_mod", {x, y}));
+}
+
+void convertShift(Conversion &c) {
+  const Term x = c.in(0), y = c.in(1);
+  const std::string direction = c.s("direction", "");
+  if (direction != "LEFT" && direction != "RIGHT") c.invalid("attribute 'direction' must be LEFT or RIGHT");
+  const Term factor = c.op("broadcast_pow", {c.cast(like(c, x, 2), kDouble), c.cast(y, kDouble)});
+  const int bits = elementType(x->type()).bits;
+  // A shift by the width or more leaves nothing: neither product nor quotient has a bit of it.
+  const Term isWhole = c.op("broadcast_less", {y, like(c, y, bits)});
+  const Term by = c.cast(c.op("where", {isWhole, factor, c.scalar(kDouble, 1)}), x->type());
+  const Term shifted = c.op(direction == "LEFT" ? "broadcast_mul" : "broadcast_div", {x, by});
+  c.out(c.op("where", {isWhole, shifted, like(c, x, 0)}));
+}
+
+void convertClip(Conversion &c) {
+  Term x = c.in(0);
+  Term low, high;
+  if (c.version < 11) {
+    if (c.hasAttr("min")) low = like(c, x, c.f("min", 0));
+    if (c.hasAttr("max")) high = like(c, x, c.f("max", 0));
+  } else {
+    low = c.maybe(1), high = c.maybe(2);
+  }
+  const auto bound = [&](const Term &b) {
+    if (b->shape().elem_cnt() != 1) c.invalid("a bound of shape " + b->shape().ToString() + ", and must be one number");
+    return c.reshape(b, {});
+  };
+  if (low && high && low->value && high->value && x->isFloating()) {
+    const double from = c.knownFloats(low, "min")[0], to = c.knownFloats(high, "max")[0];
+    if (from <= to) return c.out(c.op("clip_by_scalar", {x}, {{"floating_min", from}, {"floating_max", to}}));
+  }
+  if (low) x = c.op("broadcast_maximum", {x, bound(low)});
+  if (high) x = c.op("broadcast_minimum", {x, bound(high)});
+  c.out(low || high ? x : c.op("identity", {x}));
+}
+
+void convertIsInf(Conversion &c) {
+  const Term x = c.in(0);
+  const bool positive = c.i("detect_positive", 1) != 0, negative = c.i("detect_negative", 1) != 0;
+  const double inf = std::numeric_limits<double>::infinity();
+  if (positive && negative) return c.out(c.op("isinf", {x}));
+  if (!positive && !negative) return c.out(c.expand(c.scalar(kBool, 0), x->shape()));
+  c.out(c.op("broadcast_equal", {x, like(c, x, positive ? inf : -inf)}));
+}
+
+void convertWhere(Conversion &c) {
+  const Shape all = broadcastShape(c, {c.in(0)->shape(), c.in(1)->shape(), c.in(2)->shape()});
+  (void)all;
+  c.out(c.op("where", {c.in(0), c.in(1), c.in(2)}));
+}
+
+void convertCast(Conversion &c, DataType to) {
+  const Term x = c.in(0);
+  if (x->type() == to) return c.out(c.op("identity", {x}));
+  if (to == kBool) return c.out(c.op("broadcast_not_equal", {x, like(c, x, 0)}));
+  c.out(c.op("cast", {x}, {{"dtype", to}}));
+}
+
+} // namespace
+
+void addElementwise(ConverterTable *t) {
+  for (auto [op, to] : std::initializer_list<std::pair<const char *, const char *>>{{"Abs", "abs"},
+                                                                                    {"Acos", "acos"},
+                                                                                    {"Acosh", "acosh"},
+                                                                                    {"Asin", "asin"},
+                                                                                    {"Asinh", "asinh"},
+                                                                                    {"Atan", "atan"},
+                                                                                    {"Atanh", "atanh"},
+                                                                                    {"Ceil", "ceil"},
+                                                                                    {"Cos", "cos"},
+                                                                                    {"Cosh", "cosh"},
+                                                                                    {"Erf", "erf"},
+                                                                                    {"Exp", "exp"},
+                                                                                    {"Floor", "floor"},
+                                                                                    {"IsNaN", "isnan"},
+                                                                                    {"Log", "log"},
+                                                                                    {"Neg", "negative"},
+                                                                                    {"Not", "logical_not"},
+                                                                                    {"BitwiseNot", "bitwise_not"},
+                                                                                    {"Reciprocal", "reciprocal"},
+                                                                                    {"Round", "rint"},
+                                                                                    {"Sign", "sign"},
+                                                                                    {"Sin", "sin"},
+                                                                                    {"Sinh", "sinh"},
+                                                                                    {"Sqrt", "sqrt"},
+                                                                                    {"Tan", "tan"},
+                                                                                    {"Tanh", "tanh"}})
+    unary(t, op, to);
+  for (auto [op, to] :
+       std::initializer_list<std::pair<const char *, const char *>>{{"Add", "broadcast_add"},
+                                                                    {"Sub", "broadcast_sub"},
+                                                                    {"Mul", "broadcast_mul"},
+                                                                    {"Div", "broadcast_div"},
+                                                                    {"And", "broadcast_logical_and"},
+                                                                    {"Or", "broadcast_logical_or"},
+                                                                    {"Xor", "broadcast_logical_xor"},
+                                                                    {"BitwiseAnd", "broadcast_bitwise_and"},
+                                                                    {"BitwiseOr", "broadcast_bitwise_or"},
+                                                                    {"BitwiseXor", "broadcast_bitwise_xor"},
+                                                                    {"Equal", "broadcast_equal"},
+                                                                    {"Greater", "broadcast_greater"},
+                                                                    {"Less", "broadcast_less"},
+                                                                    {"GreaterOrEqual", "broadcast_greater_equal"},
+                                                                    {"LessOrEqual", "broadcast_less_equal"}})
+    binary(t, op, to);
+  variadic(t, "Max", "broadcast_maximum");
+  variadic(t, "Min", "broadcast_minimum");
+  variadic(t, "Sum", "broadcast_add");
+  variadic(t, "Mean", "broadcast_add", true);
+  t->add("Pow", convertPow, "broadcast_pow");
+  t->add("Mod", convertMod, "broadcast_fmod, broadcast_floor_mod");
+  t->add("BitShift", convertShift, "broadcast_pow, broadcast_mul, broadcast_div");
+  t->add("Clip", convertClip, "clip_by_scalar, broadcast_maximum, broadcast_minimum");
+  t->add("IsInf", convertIsInf, "isinf, broadcast_equal");
+  t->add("Where", convertWhere, "where");
+  t->add(
+      "Cast",
+      [](Conversion &c) {
+        if (c.version < 6) c.unsupported("its type as a text, as before operator set 6");
+        convertCast(c, c.elementTypeOf(c.required("to")));
+      },
+      "cast", "strings, 4- and 8-bit floats but f8e4m3fn and f8e5m2");
+  t->add("CastLike", [](Conversion &c) { convertCast(c, c.in(1)->type()); }, "cast", "as Cast");
+  t->add("Identity", [](Conversion &c) { c.out(c.any(0)); }, "nothing");
+}
+
+} // namespace opc::onnx

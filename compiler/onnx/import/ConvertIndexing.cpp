@@ -1,0 +1,161 @@
+// ONNX's ops that take and put elements by index.
+// SPDX-License-Identifier: Apache-2.0
+#include "OnnxConverters.h"
+
+#include <numeric>
+
+namespace opc::onnx {
+
+Term wrapped(Conversion &c, const Term &indices, int64_t size) {
+  const Term below = c.op("broadcast_less", {indices, like(c, indices, 0)});
+  return c.op("where", {below, c.op("broadcast_add", {indices, like(c, indices, static_cast<double>(size))}), indices});
+}
+
+namespace {
+
+void convertGather(Conversion &c) {
+  const Term x = c.in(0);
+  const int64_t axis = c.axisOf(c.i("axis", 0), x->rank());
+  c.out(c.op("gather", {x, wrapped(c, c.in(1), x->dim(axis))}, {{"axis", axis}}));
+}
+
+void convertGatherElements(Conversion &c) {
+  const Term x = c.in(0);
+  const int64_t axis = c.axisOf(c.i("axis", 0), x->rank());
+  c.out(c.op("dim_gather", {x, wrapped(c, c.in(1), x->dim(axis))}, {{"dim", axis}}));
+}
+
+/// Indices [.., depth] into the first dimensions of `shape`, made positive.
+Term wrappedRows(Conversion &c, const Term &indices, const Shape &shape) {
+  const int64_t depth = indices->dim(-1);
+  if (depth > shape.NumAxes())
+    c.invalid("indices of " + std::to_string(depth) + " dimensions into a tensor of " +
+              std::to_string(shape.NumAxes()));
+  const Term sizes = c.constant(std::vector<int64_t>(shape.dim_vec().begin(), shape.dim_vec().begin() + depth),
+                                Shape({depth}), indices->type());
+  const Term below = c.op("broadcast_less", {indices, like(c, indices, 0)});
+  return c.op("where", {below, c.op("broadcast_add", {indices, sizes}), indices});
+}
+
+void convertGatherND(Conversion &c) {
+  const Term x = c.in(0);
+  Term indices = c.in(1);
+  const int64_t batch = c.i("batch_dims", 0);
+  if (batch < 0 || batch >= indices->rank() || batch > x->rank()) c.invalid("batch_dims is " + std::to_string(batch));
+  const Shape inner(DimVector(x->shape().dim_vec().begin() + batch, x->shape().dim_vec().end()));
+  indices = wrappedRows(c, indices, inner);
+  // The place within the batch stands in front of each index.
+  for (int64_t k = batch; k-- > 0;) {
+    DimVector dims(static_cast<size_t>(indices->rank()), 1), all = indices->shape().dim_vec();
+    dims[static_cast<size_t>(k)] = x->dim(k), all.back() = 1;
+    std::vector<int64_t> places(static_cast<size_t>(x->dim(k)));
+    std::iota(places.begin(), places.end(), 0);
+    const Term place = c.expand(c.constant(places, Shape(dims), indices->type()), Shape(all));
+    indices = c.op("cat", {place, indices}, {{"axis", indices->rank() - 1}});
+  }
+  c.out(c.op("gather_nd", {x, indices}));
+}
+
+void convertScatterElements(Conversion &c) {
+  const Term x = c.in(0);
+  const int64_t axis = c.axisOf(c.i("axis", 0), x->rank());
+  const std::string reduction = c.s("reduction", "none");
+  const char *op = reduction == "none"  ? "dim_scatter_update"
+                   : reduction == "add" ? "dim_scatter_add"
+                                        : "dim_scatter_mul";
+  if (reduction != "none" && reduction != "add" && reduction != "mul")
+    c.unsupported("reduction '" + reduction + "': opc adds and multiplies");
+  c.out(c.op(op, {x, wrapped(c, c.in(1), x->dim(axis)), c.in(2)}, {{"dim", axis}}));
+}
+
+void convertScatterND(Conversion &c) {
+  const Term x = c.in(0), indices = wrappedRows(c, c.in(1), x->shape());
+  const std::string reduction = c.s("reduction", "none");
+  if (reduction != "none" && reduction != "add") c.unsupported("reduction '" + reduction + "': opc adds");
+  c.out(c.op(reduction == "add" ? "tensor_scatter_nd_add" : "tensor_scatter_nd_update", {x, c.in(2), indices}));
+}
+
+void convertOneHot(Conversion &c) {
+  const Term given = c.in(0), values = c.in(2);
+  const int64_t depth = c.knownInts(1).at(0);
+  if (depth < 1 || depth > (1 << 28)) c.invalid("a depth of " + std::to_string(depth));
+  const int64_t rank = given->rank() + 1, axis = c.axisOf(c.i("axis", -1), rank);
+  if (values->shape().elem_cnt() != 2) c.invalid("its values are off and on: two are wanted");
+  // Indices may have any type; numbers with fractions are cut.
+  Term indices = wrapped(c, c.cast(given, kInt64), depth);
+  DimVector dims = indices->shape().dim_vec(), places(static_cast<size_t>(rank), 1);
+  dims.insert(dims.begin() + axis, 1);
+  places[static_cast<size_t>(axis)] = depth;
+  std::vector<int64_t> counted(static_cast<size_t>(depth));
+  std::iota(counted.begin(), counted.end(), 0);
+  const Term isOn = c.op("broadcast_equal", {c.reshape(indices, dims), c.constant(counted, Shape(places))});
+  const Term flat = c.reshape(values, {2});
+  c.out(c.op("where", {isOn, c.reshape(c.slice(flat, 0, 1, 2), {}), c.reshape(c.slice(flat, 0, 0, 1), {})}));
+}
+
+void convertReverseSequence(Conversion &c) {
+  const Term x = c.in(0), lengths = c.cast(c.in(1), kInt64);
+  const int64_t batch = c.axisOf(c.i("batch_axis", 1), x->rank()), time = c.axisOf(c.i("time_axis", 0), x->rank());
+  if (batch == time) c.invalid("batch_axis and time_axis are one");
+  DimVector ofTime(static_cast<size_t>(x->rank()), 1), ofBatch = ofTime;
+  ofTime[static_cast<size_t>(time)] = x->dim(time), ofBatch[static_cast<size_t>(batch)] = x->dim(batch);
+  std::vector<int64_t> steps(static_cast<size_t>(x->dim(time)));
+  std::iota(steps.begin(), steps.end(), 0);
+  const Term step = c.constant(steps, Shape(ofTime)), length = c.reshape(lengths, ofBatch);
+  // Step t of a sequence of n comes from step n - 1 - t, behind its end from t.
+  const Term back = c.op("broadcast_sub", {c.op("broadcast_sub", {length, c.scalar(kInt64, 1)}), step});
+  const Term from = c.op("where", {c.op("broadcast_less", {step, length}), back, step});
+  c.out(c.op("dim_gather", {x, c.expand(from, x->shape())}, {{"dim", time}}));
+}
+
+/// The number of elements depends on the values: at import alone.
+void convertNonZero(Conversion &c) {
+  const auto values = c.knownFloats(0);
+  const Shape &shape = c.in(0)->shape();
+  const auto rank = static_cast<size_t>(std::max<int64_t>(shape.NumAxes(), 1));
+  std::vector<std::vector<int64_t>> rows(rank);
+  int64_t count = 0;
+  for (size_t k = 0; k < values.size(); ++k) {
+    if (values[k] == 0) continue;
+    ++count;
+    auto rest = static_cast<int64_t>(k);
+    for (size_t axis = rank; axis-- > 0;) {
+      const int64_t size = shape.NumAxes() ? shape.At(static_cast<int64_t>(axis)) : 1;
+      rows[axis].push_back(rest % size);
+      rest /= size;
+    }
+  }
+  std::vector<int64_t> all;
+  for (const auto &row : rows) all.insert(all.end(), row.begin(), row.end());
+  c.out(c.constant(all, Shape({static_cast<int64_t>(rank), count})));
+}
+
+void convertCompress(Conversion &c) {
+  const auto wanted = c.knownInts(1);
+  const bool isFlat = !c.hasAttr("axis");
+  const Term x = isFlat ? c.reshape(c.in(0), {c.in(0)->shape().elem_cnt()}) : c.in(0);
+  const int64_t axis = isFlat ? 0 : c.axisOf(c.i("axis", 0), x->rank());
+  std::vector<int64_t> places;
+  for (size_t k = 0; k < wanted.size() && static_cast<int64_t>(k) < x->dim(axis); ++k)
+    if (wanted[k]) places.push_back(static_cast<int64_t>(k));
+  c.out(c.op("gather", {x, c.constant(places, Shape({static_cast<int64_t>(places.size())}))}, {{"axis", axis}}));
+}
+
+} // namespace
+
+void addIndexing(ConverterTable *t) {
+  t->add("Gather", convertGather, "gather");
+  t->add("GatherElements", convertGatherElements, "dim_gather");
+  t->add("GatherND", convertGatherND, "gather_nd");
+  t->add("ScatterElements", convertScatterElements, "dim_scatter_update, dim_scatter_add, dim_scatter_mul",
+         "reductions min and max");
+  t->add("Scatter", convertScatterElements, "dim_scatter_update");
+  t->add("ScatterND", convertScatterND, "tensor_scatter_nd_update, tensor_scatter_nd_add",
+         "reductions mul, min and max");
+  t->add("OneHot", convertOneHot, "broadcast_equal, where", "a depth of the run");
+  t->add("ReverseSequence", convertReverseSequence, "dim_gather");
+  t->add("NonZero", convertNonZero, "a constant", "values of the run");
+  t->add("Compress", convertCompress, "gather", "a condition of the run");
+}
+
+} // namespace opc::onnx

@@ -1,0 +1,178 @@
+// ONNX's normalisations, softmax among them.
+// SPDX-License-Identifier: Apache-2.0
+#include "OnnxConverters.h"
+
+#include <numeric>
+
+namespace opc::onnx {
+namespace {
+
+/// f(x with `axis` last). Before operator set 13 all axes from `axis` on are one.
+template <class F> Term overAxis(Conversion &c, const Term &x, F f) {
+  if (x->rank() == 0) return c.reshape(f(c.reshape(x, {1})), {});
+  const int64_t axis = c.version < 13 && c.i("axis", 1) == x->rank()
+                           ? x->rank()
+                           : c.axisOf(c.i("axis", c.version < 13 ? 1 : -1), x->rank());
+  if (c.version < 13)
+    return c.reshape(f(c.reshape(x, {x->shape().Count(0, axis), x->shape().Count(axis)})), x->shape().dim_vec());
+  return c.fromLast(f(c.toLast(x, axis)), axis);
+}
+
+void convertHardmax(Conversion &c) {
+  c.out(overAxis(c, c.in(0), [&](const Term &x) {
+    std::vector<int64_t> places(static_cast<size_t>(x->dim(-1)));
+    std::iota(places.begin(), places.end(), 0);
+    const Term first = c.cast(c.op("argmax", {x}), kInt64);
+    DimVector dims = x->shape().dim_vec();
+    dims.back() = 1;
+    const Term isFirst = c.op("broadcast_equal", {c.reshape(first, dims), c.constant(places, Shape({x->dim(-1)}))});
+    return c.cast(isFirst, x->type());
+  }));
+}
+
+void convertBatchNorm(Conversion &c) {
+  const Term x = c.in(0);
+  if (x->rank() < 2) c.invalid("channels are axis 1, and the input is " + x->shape().ToString());
+  const double epsilon = c.f("epsilon", 1e-5f), momentum = c.f("momentum", 0.9f);
+  if (c.version < 9 && c.i("spatial", 1) == 0) c.unsupported("statistics of each place (spatial=0)");
+  const DataType type = x->type();
+  const auto as = [&](size_t k) { return c.cast(c.in(k), type); };
+  if (c.version < 14 || c.i("training_mode", 0) == 0) {
+    if (c.wants(1) && c.version >= 14) c.invalid("its statistics are outputs in training mode alone");
+    return c.out(0,
+                 c.op("normalization", {x, as(3), as(4), as(1), as(2)}, {{"axis", int64_t{1}}, {"epsilon", epsilon}}));
+  }
+  std::vector<int64_t> axes;
+  for (int64_t k = 0; k < x->rank(); ++k)
+    if (k != 1) axes.push_back(k);
+  const Term mean = reduced(c, "reduce_mean", x, axes, true), centred = c.op("broadcast_sub", {x, mean});
+  const Term variance = reduced(c, "reduce_mean", c.op("square", {centred}), axes, true);
+  DimVector channels(static_cast<size_t>(x->rank()), 1);
+  channels[1] = x->dim(1);
+  const Term scale = c.op("broadcast_mul", {c.op("rsqrt", {c.plus(variance, epsilon)}), c.reshape(as(1), channels)});
+  c.out(0, c.op("broadcast_add", {c.op("broadcast_mul", {centred, scale}), c.reshape(as(2), channels)}));
+  const auto running = [&](size_t old, const Term &now) {
+    const Term own = c.in(old);
+    return c.op("broadcast_add",
+                {c.scaled(own, momentum), c.scaled(c.cast(c.reshape(now, {x->dim(1)}), own->type()), 1 - momentum)});
+  };
+  if (c.wants(1)) c.out(1, running(3, mean));
+  if (c.wants(2)) c.out(2, running(4, variance));
+}
+
+void convertInstanceNorm(Conversion &c) {
+  const Term x = c.in(0);
+  c.out(c.ops("group_norm", {x, c.in(2), c.in(1)},
+              {{"affine", true}, {"num_groups", x->dim(1)}, {"epsilon", c.f("epsilon", 1e-5f)}})[0]);
+}
+
+void convertGroupNorm(Conversion &c) {
+  const Term x = c.in(0);
+  const int64_t groups = c.required("num_groups");
+  if (x->rank() < 2 || groups < 1 || x->dim(1) % groups)
+    c.invalid(std::to_string(groups) + " groups of " + x->shape().ToString());
+  const auto ofChannels = [&](const Term &t) {
+    if (t->dim(0) == x->dim(1)) return t;
+    // One number a group, in operator sets 18 to 20.
+    return c.reshape(c.expand(c.reshape(t, {groups, 1}), Shape({groups, x->dim(1) / groups})), {x->dim(1)});
+  };
+  c.out(c.ops("group_norm", {x, ofChannels(c.in(2)), ofChannels(c.in(1))},
+              {{"affine", true}, {"num_groups", groups}, {"epsilon", c.f("epsilon", 1e-5f)}})[0]);
+}
+
+void convertLayerNorm(Conversion &c) {
+  const Term x = c.in(0), scale = c.in(1), bias = c.maybe(2);
+  const int64_t axis = c.axisOf(c.i("axis", -1), x->rank());
+  const double epsilon = c.f("epsilon", 1e-5f);
+  const DimVector inner(x->shape().dim_vec().begin() + axis, x->shape().dim_vec().end());
+  const bool isPlain = scale->shape().dim_vec() == inner && (!bias || bias->shape().dim_vec() == inner);
+  std::vector<Term> made;
+  const Attrs attrs{{"center", isPlain && bias != nullptr},
+                    {"scale", isPlain},
+                    {"begin_norm_axis", axis},
+                    {"begin_params_axis", axis},
+                    {"epsilon", epsilon}};
+  made = c.ops("layer_norm", isPlain ? std::vector<Term>{x, bias, scale} : std::vector<Term>{x}, attrs);
+  Term y = made[0];
+  if (!isPlain) {
+    y = c.op("broadcast_mul", {y, scale});
+    if (bias) y = c.op("broadcast_add", {y, bias});
+  }
+  c.out(0, y);
+  DimVector dims = x->shape().dim_vec();
+  for (size_t k = static_cast<size_t>(axis); k < dims.size(); ++k) dims[k] = 1;
+  if (c.wants(1)) c.out(1, c.reshape(made[1], dims));
+  if (c.wants(2)) c.out(2, c.reshape(made[2], dims));
+}
+
+void convertRmsNorm(Conversion &c) {
+  const Term x = c.in(0), scale = c.in(1);
+  const int64_t axis = c.axisOf(c.i("axis", -1), x->rank());
+  const DimVector inner(x->shape().dim_vec().begin() + axis, x->shape().dim_vec().end());
+  const Attrs attrs{{"normalized_shape", Shape(inner)}, {"epsilon", c.f("epsilon", 1e-5f)}};
+  if (scale->shape().dim_vec() == inner && scale->type() == x->type())
+    return c.out(c.ops("rms_norm", {x, scale}, attrs)[0]);
+  c.out(c.op("broadcast_mul", {c.ops("rms_norm", {x}, attrs)[0], scale}));
+}
+
+void convertLrn(Conversion &c) {
+  const Term x = c.in(0);
+  const int64_t size = c.required("size"), channels = x->dim(1);
+  if (size < 1 || x->rank() < 2) c.invalid("a size of " + std::to_string(size));
+  // The sum over neighbouring channels as a pooling of [n, 1, channels, rest].
+  const int64_t n = x->dim(0), rest = x->shape().Count(2);
+  const Term square = c.reshape(c.op("square", {x}), {n, 1, channels, rest});
+  const Term filled =
+      padded(c, square, {0, 0, (size - 1) / 2, 0}, {0, 0, size - 1 - (size - 1) / 2, 0}, "constant", nullptr);
+  const Term sum = c.op("avg_pool_2d", {filled},
+                        {{"kernel_size", std::vector<int64_t>{size, 1}},
+                         {"stride", std::vector<int64_t>{1, 1}},
+                         {"divisor_override", int64_t{1}},
+                         {"padding", std::vector<int64_t>{0, 0}}});
+  const Term base = c.plus(
+      c.scaled(c.reshape(sum, x->shape().dim_vec()), c.f("alpha", 1e-4f) / static_cast<double>(size)), c.f("bias", 1));
+  c.out(c.op("broadcast_div", {x, c.op("broadcast_pow", {base, like(c, x, c.f("beta", 0.75f))})}));
+}
+
+void convertLpNorm(Conversion &c) {
+  const Term x = c.in(0);
+  const int64_t axis = c.axisOf(c.i("axis", -1), x->rank()), p = c.i("p", 2);
+  if (p != 1 && p != 2) c.invalid("attribute 'p' must be 1 or 2");
+  const Term sum = reduced(c, "reduce_sum", c.op(p == 1 ? "abs" : "square", {x}), {axis}, true);
+  const Term norm = p == 1 ? sum : c.op("sqrt", {sum});
+  const Term y = c.op("broadcast_div", {x, norm});
+  if (c.version < 22) return c.out(y);
+  c.out(c.op("where", {c.op("broadcast_equal", {norm, like(c, x, 0)}), like(c, x, 0), y}));
+}
+
+void convertMeanVariance(Conversion &c) {
+  const Term x = c.in(0);
+  const auto axes = c.axesOf(c.ints("axes", {0, 2, 3}), x->rank());
+  const Term centred = c.op("broadcast_sub", {x, reduced(c, "reduce_mean", x, axes, true)});
+  const Term deviation = c.op("sqrt", {reduced(c, "reduce_mean", c.op("square", {centred}), axes, true)});
+  c.out(c.op("broadcast_div", {centred, c.plus(deviation, 1e-9)}));
+}
+
+} // namespace
+
+void addNormalizations(ConverterTable *t) {
+  for (auto [op, to] : std::initializer_list<std::pair<const char *, const char *>>{{"Softmax", "softmax"},
+                                                                                    {"LogSoftmax", "log_softmax"}})
+    t->add(
+        op,
+        [to = std::string(to)](Conversion &c) {
+          c.out(overAxis(c, c.in(0), [&](const Term &x) { return c.op(to, {x}); }));
+        },
+        std::string(to) + ", transpose");
+  t->add("Hardmax", convertHardmax, "argmax, broadcast_equal");
+  t->add("BatchNormalization", convertBatchNorm, "normalization; reductions in training mode", "spatial=0");
+  t->add("InstanceNormalization", convertInstanceNorm, "group_norm");
+  t->add("GroupNormalization", convertGroupNorm, "group_norm");
+  t->add("LayerNormalization", convertLayerNorm, "layer_norm");
+  t->add("RMSNormalization", convertRmsNorm, "rms_norm");
+  t->add("LRN", convertLrn, "square, pad, avg_pool_2d, broadcast_pow");
+  t->add("LpNormalization", convertLpNorm, "abs, square, reduce_sum, broadcast_div");
+  t->add("MeanVarianceNormalization", convertMeanVariance, "reduce_mean, square, sqrt, broadcast_div");
+}
+
+} // namespace opc::onnx

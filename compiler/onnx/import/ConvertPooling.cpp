@@ -1,0 +1,139 @@
+// ONNX's poolings.
+// SPDX-License-Identifier: Apache-2.0
+#include "OnnxConverters.h"
+#include "OnnxWindows.h"
+
+#include <algorithm>
+#include <numeric>
+
+namespace opc::onnx {
+namespace {
+
+Attrs poolAttrs(const Windows &w) {
+  Attrs attrs = dataFormat();
+  attrs.insert({{"padding", w.before},
+                {"padding_after", w.after},
+                {"kernel_size", w.kernel},
+                {"stride", w.strides},
+                {"ceil_mode", w.ceils}});
+  return attrs;
+}
+
+std::string pool(const char *kind, const Conversion &c, const Windows &w) {
+  if (w.dims() > 3) c.unsupported(std::to_string(w.dims()) + " spatial dimensions: opc pools up to 3");
+  return std::string(kind) + "_pool_" + std::to_string(w.dims()) + "d";
+}
+
+/// opc pads windows by half their size at most: what is beyond is padded before.
+Term spread(Conversion &c, const Term &x, Windows *w, double filling) {
+  std::vector<int64_t> first(static_cast<size_t>(x->rank()), 0), last = first;
+  bool isWide = false;
+  for (size_t k = 0; k < w->dims(); ++k) isWide |= std::max(w->before[k], w->after[k]) > w->kernel[k] / 2;
+  if (!isWide) return x;
+  for (size_t k = 0; k < w->dims(); ++k) {
+    first[k + 2] = w->before[k], last[k + 2] = w->after[k];
+    const int64_t size = x->dim(static_cast<int64_t>(k) + 2), count = windowCount(*w, k, size);
+    const int64_t covered = (count - 1) * w->strides[k] + (w->kernel[k] - 1) * w->dilations[k] + 1;
+    last[k + 2] = std::max(last[k + 2], covered - size - first[k + 2]);
+    w->before[k] = w->after[k] = 0;
+  }
+  w->ceils = false;
+  return padded(c, x, first, last, "constant", c.scalar(x->type(), filling));
+}
+
+/// The indices of a max pooling, within an image by opc, within the whole tensor by ONNX.
+Term wholeIndices(Conversion &c, const Term &indices, const Term &images) {
+  const int64_t plane = images->shape().Count(2), count = images->dim(0) * images->dim(1);
+  DimVector dims(static_cast<size_t>(images->rank()), 1);
+  dims[0] = images->dim(0), dims[1] = images->dim(1);
+  std::vector<int64_t> begins;
+  for (int64_t k = 0; k < count; ++k) begins.push_back(k * plane);
+  return c.op("broadcast_add", {c.cast(indices, kInt64), c.constant(begins, Shape(dims))});
+}
+
+void convertMaxPool(Conversion &c) {
+  const Term x = c.in(0);
+  Windows w = windowsOf(c, x, {});
+  const std::string op = pool("max", c, w);
+  const bool isNarrow = !x->isFloating() && x->type() != kInt32;
+  Term y = isNarrow ? c.cast(x, kInt32) : x;
+  if (c.wants(1) && c.i("storage_order", 0) != 0) c.unsupported("indices in the order of columns (storage_order=1)");
+  if (!c.wants(1)) y = spread(c, y, &w, y->isFloating() ? elementType(y->type()).lowest : -2147483648.0);
+  Attrs attrs = poolAttrs(w);
+  attrs.insert({{"dilation", w.dilations}, {"return_indices", c.wants(1)}});
+  const auto made = c.ops(
+      op, {y}, attrs, c.wants(1) ? std::map<std::string, int32_t>{{"indice", 1}} : std::map<std::string, int32_t>{});
+  c.out(0, isNarrow ? c.cast(made[0], x->type()) : made[0]);
+  if (c.wants(1)) c.out(1, wholeIndices(c, made.back(), x));
+}
+
+Term averaged(Conversion &c, const Term &x, Windows w, bool countsPads, int64_t divisor) {
+  if (std::any_of(w.dilations.begin(), w.dilations.end(), [](int64_t d) { return d != 1; }))
+    c.unsupported("dilated windows");
+  bool isWide = false;
+  for (size_t k = 0; k < w.dims(); ++k) isWide |= std::max(w.before[k], w.after[k]) > w.kernel[k] / 2;
+  const std::string op = pool("avg", c, w);
+  if (isWide && !countsPads && divisor == 0) c.unsupported("pads of more than half the window, which are not counted");
+  const Term y = isWide ? spread(c, x, &w, 0) : x;
+  Attrs attrs = poolAttrs(w);
+  attrs.insert({{"count_include_pad", countsPads}, {"divisor_override", divisor}});
+  return c.op(op, {y}, attrs);
+}
+
+void convertAveragePool(Conversion &c) {
+  c.out(averaged(c, c.in(0), windowsOf(c, c.in(0), {}), c.i("count_include_pad", 0) != 0, 0));
+}
+
+void convertLpPool(Conversion &c) {
+  const Term x = c.in(0);
+  const double p = c.version < 2 ? c.f("p", 2) : static_cast<double>(c.i("p", 2));
+  const Term powers = c.op("broadcast_pow", {c.op("abs", {x}), like(c, x, p)});
+  c.out(c.op("broadcast_pow", {averaged(c, powers, windowsOf(c, x, {}), true, 1), like(c, x, 1 / p)}));
+}
+
+std::vector<int64_t> spatial(const Term &x) {
+  std::vector<int64_t> axes(static_cast<size_t>(std::max<int64_t>(x->rank() - 2, 0)));
+  std::iota(axes.begin(), axes.end(), 2);
+  return axes;
+}
+
+void convertGlobalLp(Conversion &c) {
+  const Term x = c.in(0);
+  const double p = c.version < 2 ? c.f("p", 2) : static_cast<double>(c.i("p", 2));
+  const Term sum = reduced(c, "reduce_sum", c.op("broadcast_pow", {c.op("abs", {x}), like(c, x, p)}), spatial(x), true);
+  c.out(c.op("broadcast_pow", {sum, like(c, x, 1 / p)}));
+}
+
+/// The values go where the indices, over the whole tensor that the pooling had, say.
+void convertMaxUnpool(Conversion &c) {
+  const Term x = c.in(0), indices = c.in(1);
+  const Windows w = windowsOf(c, x, {});
+  DimVector from = x->shape().dim_vec();
+  for (size_t k = 0; k < w.dims(); ++k)
+    from[k + 2] = (from[k + 2] - 1) * w.strides[k] + w.kernel[k] - w.before[k] - w.after[k];
+  DimVector to = c.has(2) ? c.knownInts(2) : from;
+  const int64_t count = x->shape().elem_cnt();
+  const Term flat = c.op("scatter_nd", {c.reshape(indices, {count, 1}), c.reshape(x, {count})},
+                         {{"shape", Shape({Shape(c.has(2) ? to : from).elem_cnt()})}});
+  c.out(c.reshape(flat, to));
+}
+
+} // namespace
+
+void addPooling(ConverterTable *t) {
+  t->add("MaxPool", convertMaxPool, "max_pool_1d, max_pool_2d, max_pool_3d, pad",
+         "more than 3 spatial dimensions, storage_order=1 with indices");
+  t->add("AveragePool", convertAveragePool, "avg_pool_1d, avg_pool_2d, avg_pool_3d, pad",
+         "more than 3 spatial dimensions, dilations");
+  t->add("LpPool", convertLpPool, "abs, broadcast_pow, avg_pool_1d, avg_pool_2d, avg_pool_3d", "as AveragePool");
+  t->add(
+      "GlobalAveragePool", [](Conversion &c) { c.out(reduced(c, "reduce_mean", c.in(0), spatial(c.in(0)), true)); },
+      "reduce_mean");
+  t->add(
+      "GlobalMaxPool", [](Conversion &c) { c.out(reduced(c, "reduce_max", c.in(0), spatial(c.in(0)), true)); },
+      "reduce_max");
+  t->add("GlobalLpPool", convertGlobalLp, "abs, broadcast_pow, reduce_sum");
+  t->add("MaxUnpool", convertMaxUnpool, "scatter_nd");
+}
+
+} // namespace opc::onnx

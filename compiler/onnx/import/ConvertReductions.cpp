@@ -1,0 +1,102 @@
+// ONNX's reductions.
+// SPDX-License-Identifier: Apache-2.0
+#include "OnnxConverters.h"
+
+#include <algorithm>
+#include <functional>
+#include <limits>
+#include <numeric>
+
+namespace opc::onnx {
+
+Term reduced(Conversion &c, const char *op, const Term &x, const std::vector<int64_t> &axes, bool keepDims) {
+  DimVector dims;
+  int64_t count = 1;
+  for (int64_t k = 0; k < x->rank(); ++k) {
+    const bool isGone = std::find(axes.begin(), axes.end(), k) != axes.end();
+    if (isGone) count *= x->dim(k);
+    if (!isGone || keepDims) dims.push_back(isGone ? 1 : x->dim(k));
+  }
+  if (x->rank() == 0 || axes.empty()) { // of one number each
+    const std::string name = op;
+    return name == "logsumexp" || name == "reduce_mean" || name == "reduce_sum" || name == "reduce_prod" ||
+                   name == "reduce_max" || name == "reduce_min"
+               ? x
+               : c.op(op, {c.reshape(x, {1})}, {{"axis", std::vector<int64_t>{0}}, {"keepdims", keepDims}});
+  }
+  if (count == 0) { // of nothing
+    const std::string name = op;
+    const double inf = std::numeric_limits<double>::infinity();
+    const ElementType &type = elementType(x->type());
+    const double low = x->isFloating() ? -inf : type.lowest, high = x->isFloating() ? inf : type.highest;
+    const double nothing = name == "reduce_prod" || name == "reduce_all" ? 1
+                           : name == "reduce_max" || name == "logsumexp" ? low
+                           : name == "reduce_min"                        ? high
+                                                                         : 0;
+    return c.expand(c.scalar(x->type(), nothing), Shape(dims));
+  }
+  const Term y = c.op(op, {x}, {{"axis", axes}, {"keepdims", true}});
+  return c.reshape(y, dims);
+}
+
+namespace {
+
+using Step = std::function<Term(Conversion &, const Term &)>;
+
+void reduction(ConverterTable *t, const std::string &name, int64_t axesInput, const char *op, const std::string &to,
+               const Step &before = {}, const Step &after = {}) {
+  t->add(
+      name,
+      [=](Conversion &c) {
+        Term x = c.in(0);
+        auto axes = c.axes("axes", axesInput, 1);
+        const bool isNone = !axes || axes->empty();
+        if (isNone && c.i("noop_with_empty_axes", 0) != 0) {
+          Term same = before ? before(c, x) : x;
+          if (after) same = after(c, same);
+          return c.out(same == x ? c.op("identity", {x}) : same);
+        }
+        if (isNone) {
+          axes.emplace(static_cast<size_t>(x->rank()));
+          std::iota(axes->begin(), axes->end(), 0);
+        }
+        const auto over = c.axesOf(*axes, x->rank());
+        const bool keepDims = c.i("keepdims", 1) != 0;
+        const DataType type = x->type();
+        std::string how = op;
+        if (type == kBool) how = how == "reduce_max" ? "reduce_any" : how == "reduce_min" ? "reduce_all" : how;
+        if (before) x = before(c, x);
+        if (how == "reduce_mean" && !x->isFloating()) x = c.cast(x, kDouble);
+        Term y = reduced(c, how.c_str(), x, over, keepDims);
+        if (after) y = after(c, y);
+        c.out(c.cast(y, type));
+      },
+      to);
+}
+
+Term apply(const char *op, Conversion &c, const Term &x) {
+  if (x->isFloating()) return c.op(op, {x});
+  return c.op(op, {c.cast(x, kDouble)});
+}
+
+} // namespace
+
+void addReductions(ConverterTable *t) {
+  const Step abs = [](Conversion &c, const Term &x) { return c.op("abs", {x}); };
+  const Step square = [](Conversion &c, const Term &x) { return c.op("square", {x}); };
+  const Step root = [](Conversion &c, const Term &x) { return apply("sqrt", c, x); };
+  const Step log = [](Conversion &c, const Term &x) { return apply("log", c, x); };
+  const Step real = [](Conversion &c, const Term &x) { return x->isFloating() ? x : c.cast(x, kDouble); };
+  reduction(t, "ReduceSum", 13, "reduce_sum", "reduce_sum");
+  reduction(t, "ReduceMean", 18, "reduce_mean", "reduce_mean");
+  reduction(t, "ReduceProd", 18, "reduce_prod", "reduce_prod");
+  reduction(t, "ReduceMax", 18, "reduce_max", "reduce_max, reduce_any");
+  reduction(t, "ReduceMin", 18, "reduce_min", "reduce_min, reduce_all");
+  reduction(t, "ReduceL1", 18, "reduce_sum", "abs, reduce_sum", abs);
+  reduction(t, "ReduceL2", 18, "reduce_sum", "square, reduce_sum, sqrt", square, root);
+  reduction(t, "ReduceSumSquare", 18, "reduce_sum", "square, reduce_sum", square);
+  reduction(t, "ReduceLogSum", 18, "reduce_sum", "reduce_sum, log", {}, log);
+  reduction(t, "ReduceLogSumExp", 18, "logsumexp", "logsumexp", real);
+}
+
+} // namespace opc::onnx

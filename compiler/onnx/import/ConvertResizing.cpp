@@ -1,0 +1,222 @@
+// ONNX's Resize and Upsample: along one axis after another, by index or as a product with a matrix of weights.
+// SPDX-License-Identifier: Apache-2.0
+#include "OnnxConverters.h"
+
+#include <algorithm>
+#include <cmath>
+
+namespace opc::onnx {
+namespace {
+
+constexpr int64_t kMostWeights = 1 << 26;
+
+struct Resampling {
+  std::string mode = "nearest", coordinates = "half_pixel", nearest = "round_prefer_floor";
+  double cubic = -0.75, extrapolated = 0;
+  bool excludesOutside = false, isAntialiased = false;
+};
+
+struct Axis {
+  int64_t from, to;          // sizes
+  double scale;              // to / from, before the size was rounded
+  double begin = 0, end = 1; // of the region, tf_crop_and_resize
+};
+
+double coordinate(const Resampling &r, const Axis &a, int64_t k) {
+  const auto x = static_cast<double>(k), from = static_cast<double>(a.from), to = a.scale * from;
+  if (r.coordinates == "asymmetric") return x / a.scale;
+  if (r.coordinates == "tf_half_pixel_for_nn") return (x + 0.5) / a.scale;
+  if (r.coordinates == "align_corners") return to == 1 ? 0 : x * (from - 1) / (to - 1);
+  if (r.coordinates == "pytorch_half_pixel" && to <= 1) return 0;
+  if (r.coordinates == "tf_crop_and_resize")
+    return to > 1 ? a.begin * (from - 1) + x * (a.end - a.begin) * (from - 1) / (to - 1)
+                  : 0.5 * (a.begin + a.end) * (from - 1);
+  const double plain = (x + 0.5) / a.scale - 0.5;
+  if (r.coordinates != "half_pixel_symmetric") return plain;
+  const double adjustment = static_cast<double>(a.to) / to;
+  return from / 2 * (1 - adjustment) + plain;
+}
+
+double cubicWeight(double x, double a) {
+  x = std::fabs(x);
+  if (x <= 1) return (a + 2) * x * x * x - (a + 3) * x * x + 1;
+  return x < 2 ? a * x * x * x - 5 * a * x * x + 8 * a * x - 4 * a : 0;
+}
+
+int64_t nearestTo(double x, const std::string &mode) {
+  const double at = mode == "floor"               ? std::floor(x)
+                    : mode == "ceil"              ? std::ceil(x)
+                    : mode == "round_prefer_ceil" ? std::floor(x + 0.5)
+                                                  : std::ceil(x - 0.5);
+  return static_cast<int64_t>(at);
+}
+
+/// One row of weights: what element k of the result takes of each element.
+void weigh(const Resampling &r, const Axis &a, int64_t k, double *row, int64_t stride) {
+  const double x = coordinate(r, a, k), low = std::floor(x), ratio = x - low;
+  const bool isCubic = r.mode == "cubic";
+  const double width = r.isAntialiased ? std::min(a.scale, 1.0) : 1, reach = isCubic ? 2 : 1;
+  const auto first = static_cast<int64_t>(std::floor(-reach / width)) + 1, last = 1 - first;
+  std::vector<double> weights;
+  double sum = 0;
+  for (int64_t j = first; j <= last; ++j) {
+    const double distance = (static_cast<double>(j) - ratio) * width;
+    const int64_t at = static_cast<int64_t>(low) + j;
+    double w = isCubic ? cubicWeight(distance, r.cubic) : std::max(0.0, 1 - std::fabs(distance));
+    if (r.excludesOutside && (at < 0 || at >= a.from)) w = 0;
+    weights.push_back(w);
+    sum += w;
+  }
+  const bool isScaled = r.isAntialiased || r.excludesOutside;
+  for (int64_t j = first; j <= last; ++j) {
+    const int64_t at = std::clamp<int64_t>(static_cast<int64_t>(low) + j, 0, a.from - 1);
+    row[at * stride] += weights[static_cast<size_t>(j - first)] / (isScaled ? sum : 1);
+  }
+}
+
+Term resampled(Conversion &c, const Resampling &r, Term x, int64_t axis, const Axis &a) {
+  if (a.from < 1) c.invalid("axis " + std::to_string(axis) + " is empty");
+  if (r.mode == "nearest") {
+    std::vector<int64_t> places;
+    for (int64_t k = 0; k < a.to; ++k)
+      places.push_back(std::clamp<int64_t>(nearestTo(coordinate(r, a, k), r.nearest), 0, a.from - 1));
+    return c.op("gather", {x, c.constant(places, Shape({a.to}))}, {{"axis", axis}});
+  }
+  if (a.from * a.to > kMostWeights)
+    c.unsupported("a matrix of " + std::to_string(a.from) + " x " + std::to_string(a.to) + " weights");
+  std::vector<double> weights(static_cast<size_t>(a.from * a.to), 0);
+  for (int64_t k = 0; k < a.to; ++k) weigh(r, a, k, weights.data() + k, a.to);
+  const Term y = c.toLast(x, axis);
+  const Term product =
+      c.op(y->rank() == 2 ? "matmul" : "broadcast_matmul", {y, c.constant(x->type(), Shape({a.from, a.to}), weights)});
+  return c.fromLast(product, axis);
+}
+
+Term resized(Conversion &c, const Resampling &r, const std::vector<int64_t> &axes, const std::vector<Axis> &sizes) {
+  const Term given = c.in(0);
+  if (r.mode != "nearest" && r.mode != "linear" && r.mode != "cubic") c.invalid("attribute 'mode' is '" + r.mode + "'");
+  const bool isReal = given->isFloating() || r.mode == "nearest";
+  Term x = isReal ? given : c.cast(given, kFloat);
+  if (x->rank() == 1 && r.mode != "nearest") x = c.reshape(x, {1, x->dim(0)});
+  const int64_t shift = x->rank() - given->rank();
+  for (size_t k = 0; k < axes.size(); ++k)
+    if (sizes[k].from != sizes[k].to || r.coordinates == "tf_crop_and_resize")
+      x = resampled(c, r, x, axes[k] + shift, sizes[k]);
+  if (r.coordinates == "tf_crop_and_resize")
+    for (size_t k = 0; k < axes.size(); ++k) {
+      std::vector<double> outside;
+      for (int64_t j = 0; j < sizes[k].to; ++j) {
+        const double at = coordinate(r, sizes[k], j);
+        outside.push_back(at < 0 || at > static_cast<double>(sizes[k].from - 1) ? 1 : 0);
+      }
+      if (std::count(outside.begin(), outside.end(), 1.0) == 0) continue;
+      DimVector dims(static_cast<size_t>(x->rank()), 1);
+      dims[static_cast<size_t>(axes[k] + shift)] = sizes[k].to;
+      x = c.op("where", {c.constant(kBool, Shape(dims), outside), like(c, x, r.extrapolated), x});
+    }
+  if (shift) x = c.reshape(x, {x->dim(1)});
+  if (!isReal) x = c.cast(c.op("rint", {x}), given->type());
+  return x == given ? c.op("identity", {x}) : x;
+}
+
+Axis scaledBy(const Conversion &c, int64_t from, double scale) {
+  const double to = std::floor(static_cast<double>(from) * scale);
+  if (!(scale > 0) || to > 1e9) c.invalid("a scale of " + std::to_string(scale));
+  return {from, static_cast<int64_t>(to), scale};
+}
+
+void convertResize(Conversion &c) {
+  const Term x = c.in(0);
+  Resampling r;
+  r.mode = c.s("mode", "nearest");
+  std::vector<int64_t> axes = c.version >= 18 ? c.ints("axes", {}) : std::vector<int64_t>();
+  if (axes.empty())
+    for (int64_t k = 0; k < x->rank(); ++k) axes.push_back(k);
+  for (int64_t &a : axes) a = c.axisOf(a, x->rank());
+  if (c.version < 11) {
+    r.coordinates = "asymmetric", r.nearest = "floor";
+  } else {
+    r.coordinates = c.s("coordinate_transformation_mode", "half_pixel");
+    r.nearest = c.s("nearest_mode", "round_prefer_floor");
+    r.cubic = c.f("cubic_coeff_a", -0.75), r.extrapolated = c.f("extrapolation_value", 0);
+    r.excludesOutside = c.i("exclude_outside", 0) != 0, r.isAntialiased = c.i("antialias", 0) != 0;
+  }
+  const size_t scalesAt = c.version < 11 ? 1 : 2;
+  const bool hasScales = c.has(scalesAt) && c.in(scalesAt)->shape().elem_cnt() > 0;
+  std::vector<Axis> sizes;
+  if (hasScales) {
+    const auto scales = c.knownFloats(scalesAt);
+    if (scales.size() != axes.size())
+      c.invalid(std::to_string(scales.size()) + " scales for " + std::to_string(axes.size()) + " axes");
+    for (size_t k = 0; k < axes.size(); ++k) sizes.push_back(scaledBy(c, x->dim(axes[k]), scales[k]));
+  } else {
+    if (!c.has(3)) c.invalid("neither scales nor sizes are given");
+    auto to = c.knownInts(3);
+    if (to.size() != axes.size())
+      c.invalid(std::to_string(to.size()) + " sizes for " + std::to_string(axes.size()) + " axes");
+    const std::string policy = c.s("keep_aspect_ratio_policy", "stretch");
+    double common = 0;
+    for (size_t k = 0; k < axes.size(); ++k) {
+      if (to[k] < 1 || x->dim(axes[k]) < 1)
+        c.invalid("a size of " + std::to_string(to[k]) + " from " + std::to_string(x->dim(axes[k])));
+      const double scale = static_cast<double>(to[k]) / static_cast<double>(x->dim(axes[k]));
+      common = k == 0 ? scale : policy == "not_larger" ? std::min(common, scale) : std::max(common, scale);
+    }
+    for (size_t k = 0; k < axes.size(); ++k) {
+      const int64_t from = x->dim(axes[k]);
+      if (policy != "stretch") to[k] = static_cast<int64_t>(std::floor(common * static_cast<double>(from) + 0.5));
+      sizes.push_back(
+          {from, to[k], policy == "stretch" ? static_cast<double>(to[k]) / static_cast<double>(from) : common});
+    }
+  }
+  if (r.coordinates == "tf_crop_and_resize") {
+    const auto region = c.knownFloats(1);
+    if (region.size() != 2 * axes.size())
+      c.invalid("a region of " + std::to_string(region.size()) + " numbers for " + std::to_string(axes.size()) +
+                " axes");
+    for (size_t k = 0; k < axes.size(); ++k) sizes[k].begin = region[k], sizes[k].end = region[k + axes.size()];
+  }
+  c.out(resized(c, r, axes, sizes));
+}
+
+void convertUpsample(Conversion &c) {
+  const Term x = c.in(0);
+  Resampling r;
+  r.mode = c.s("mode", "nearest"), r.coordinates = "asymmetric", r.nearest = "floor";
+  std::vector<double> scales = c.version < 9 ? c.floats("scales") : c.knownFloats(1);
+  if (scales.size() != static_cast<size_t>(x->rank()))
+    c.invalid(std::to_string(scales.size()) + " scales for " + std::to_string(x->rank()) + " axes");
+  std::vector<int64_t> axes;
+  std::vector<Axis> sizes;
+  for (int64_t k = 0; k < x->rank(); ++k)
+    axes.push_back(k), sizes.push_back(scaledBy(c, x->dim(k), scales[static_cast<size_t>(k)]));
+  c.out(resized(c, r, axes, sizes));
+}
+
+void convertGridSample(Conversion &c) {
+  const std::string mode = c.s("mode", c.version < 20 ? "bilinear" : "linear");
+  const std::string of = mode == "linear" ? "bilinear" : mode == "cubic" ? "bicubic" : mode;
+  if (c.in(0)->rank() != 4)
+    c.unsupported("images of " + std::to_string(c.in(0)->rank() - 2) + " dimensions: opc samples 2");
+  c.out(c.op("grid_sample", {c.in(0), c.in(1)},
+             {{"interpolation_mode", of},
+              {"padding_mode", c.s("padding_mode", "zeros")},
+              {"align_corners", c.i("align_corners", 0) != 0}}));
+}
+
+} // namespace
+
+void addResizing(ConverterTable *t) {
+  t->add("Resize", convertResize, "gather; matmul with a constant for linear and cubic", "scales and sizes of the run");
+  t->add("Upsample", convertUpsample, "as Resize", "scales of the run");
+  t->add("GridSample", convertGridSample, "grid_sample", "other than 2 dimensions");
+  t->add(
+      "AffineGrid",
+      [](Conversion &c) {
+        c.out(c.op("affine_grid", {c.in(0)},
+                   {{"size", Shape(c.knownInts(1))}, {"align_corners", c.i("align_corners", 0) != 0}}));
+      },
+      "affine_grid", "a size of the run");
+}
+
+} // namespace opc::onnx

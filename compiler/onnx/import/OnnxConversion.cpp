@@ -1,0 +1,276 @@
+// One node of an ONNX model on its way into opc's ops.
+// SPDX-License-Identifier: Apache-2.0
+#include "OnnxConversion.h"
+
+#include <algorithm>
+#include <cstring>
+
+namespace opc::onnx {
+namespace {
+
+const char *kindName(int kind) {
+  static const char *const kNames[] = {"nothing", "a float",         "an integer",     "a string", "a tensor",
+                                       "a graph", "floats",          "integers",       "strings",  "tensors",
+                                       "graphs",  "a sparse tensor", "sparse tensors", "a type",   "types"};
+  return kind >= 0 && kind < 15 ? kNames[kind] : "something newer";
+}
+
+/// Old files leave the type out: what is there says it.
+int kindOf(const Attribute &a) {
+  if (a.type() != Attribute::UNDEFINED) return a.type();
+  if (a.has_f()) return Attribute::FLOAT;
+  if (a.has_i()) return Attribute::INT;
+  if (a.has_s()) return Attribute::STRING;
+  if (a.has_t()) return Attribute::TENSOR;
+  if (a.has_g()) return Attribute::GRAPH;
+  if (a.floats_size()) return Attribute::FLOATS;
+  if (a.ints_size()) return Attribute::INTS;
+  if (a.strings_size()) return Attribute::STRINGS;
+  return Attribute::UNDEFINED;
+}
+
+StoredTensor storedOf(OpTensor tensor) {
+  auto owned = std::make_shared<OpTensor>(std::move(tensor));
+  return {owned->desc(), {static_cast<const char *>(owned->data()), owned->bytes()}, owned};
+}
+
+template <class T> std::vector<T> elements(const StoredTensor &value) {
+  OpTensor tensor(value.desc);
+  std::memcpy(tensor.data(), value.bytes.data(), value.bytes.size());
+  std::vector<T> list(static_cast<size_t>(tensor.elements()));
+  for (size_t k = 0; k < list.size(); ++k) {
+    if (tensor.type() == kInt64)
+      list[k] = static_cast<T>(tensor.dptr<int64_t>()[k]);
+    else
+      list[k] = static_cast<T>(element(tensor, static_cast<int64_t>(k)));
+  }
+  return list;
+}
+
+constexpr size_t kDecidingBytes = 1 << 20;
+
+} // namespace
+
+Term Conversion::any(size_t index) const {
+  if (!has(index)) invalid(inputText(index) + " is missing");
+  return inputs_[index];
+}
+
+Term Conversion::in(size_t index) const {
+  const Term term = any(index);
+  if (term->kind != Operand::Kind::kTensor)
+    invalid(inputText(index) + " is " + (term->kind == Operand::Kind::kList ? "a sequence" : "an empty optional") +
+            ", and must be a tensor");
+  return term;
+}
+
+std::vector<Term> Conversion::all() const {
+  std::vector<Term> list;
+  for (size_t k = 0; k < inputs_.size(); ++k) list.push_back(in(k));
+  if (list.empty()) invalid("it has no inputs");
+  return list;
+}
+
+std::string Conversion::inputText(size_t index) const {
+  std::string text = "input " + std::to_string(index);
+  if (index < static_cast<size_t>(node.input_size())) text += " ('" + node.input(static_cast<int>(index)) + "')";
+  return text;
+}
+
+const Attribute *Conversion::attr(const std::string &name, Attribute::Kind kind) const {
+  const auto it = attributes_.find(name);
+  if (it == attributes_.end()) return nullptr;
+  const int found = kindOf(*it->second);
+  const bool isEmptyList = found == Attribute::UNDEFINED;
+  if (found != kind && !isEmptyList)
+    invalid("attribute '" + name + "' is " + kindName(found) + ", and must be " + kindName(kind));
+  return it->second;
+}
+
+int64_t Conversion::i(const std::string &name, int64_t otherwise) const {
+  const Attribute *a = attr(name, Attribute::INT);
+  return a ? a->i() : otherwise;
+}
+
+int64_t Conversion::required(const std::string &name) const {
+  const Attribute *a = attr(name, Attribute::INT);
+  if (!a) invalid("attribute '" + name + "' is missing");
+  return a->i();
+}
+
+double Conversion::f(const std::string &name, double otherwise) const {
+  const Attribute *a = attr(name, Attribute::FLOAT);
+  return a ? static_cast<double>(a->f()) : otherwise;
+}
+
+std::string Conversion::s(const std::string &name, const std::string &otherwise) const {
+  const Attribute *a = attr(name, Attribute::STRING);
+  return a ? a->s() : otherwise;
+}
+
+std::optional<std::vector<int64_t>> Conversion::ints(const std::string &name) const {
+  const Attribute *a = attr(name, Attribute::INTS);
+  if (!a) return std::nullopt;
+  return std::vector<int64_t>(a->ints().begin(), a->ints().end());
+}
+
+std::vector<int64_t> Conversion::ints(const std::string &name, std::vector<int64_t> otherwise) const {
+  auto list = ints(name);
+  return list ? *list : otherwise;
+}
+
+std::vector<double> Conversion::floats(const std::string &name) const {
+  const Attribute *a = attr(name, Attribute::FLOATS);
+  return a ? std::vector<double>(a->floats().begin(), a->floats().end()) : std::vector<double>();
+}
+
+std::vector<int64_t> Conversion::knownInts(const Term &term, const std::string &what) const {
+  if (!term->value) throw Undecided{term, what};
+  if (term->value->bytes.size() > kDecidingBytes) unsupported(what + " has " + term->desc.toString() + ": too many");
+  return elements<int64_t>(*term->value);
+}
+
+std::vector<double> Conversion::knownFloats(const Term &term, const std::string &what) const {
+  if (!term->value) throw Undecided{term, what};
+  if (term->value->bytes.size() > kDecidingBytes) unsupported(what + " has " + term->desc.toString() + ": too many");
+  return elements<double>(*term->value);
+}
+
+std::optional<std::vector<int64_t>> Conversion::axes(const std::string &name, int64_t since, size_t input) const {
+  if (version < since) return ints(name);
+  if (!has(input)) return std::nullopt;
+  return knownInts(input);
+}
+
+Term Conversion::constant(DataType type, const Shape &shape, const std::vector<double> &values) const {
+  OpTensor tensor(user_op::TensorDesc(shape, type));
+  for (size_t k = 0; k < values.size(); ++k) setElement(&tensor, static_cast<int64_t>(k), values[k]);
+  return GraphDraft::constant(storedOf(std::move(tensor)));
+}
+
+Term Conversion::constant(const std::vector<int64_t> &values, const Shape &shape, DataType type) const {
+  OpTensor tensor(user_op::TensorDesc(shape, type));
+  for (size_t k = 0; k < values.size(); ++k) {
+    if (type == kInt64)
+      tensor.mut_dptr<int64_t>()[k] = values[k];
+    else
+      setElement(&tensor, static_cast<int64_t>(k), static_cast<double>(values[k]));
+  }
+  return GraphDraft::constant(storedOf(std::move(tensor)));
+}
+
+Term Conversion::reshape(const Term &x, const DimVector &dims) {
+  if (x->shape().dim_vec() == dims) return x;
+  return op("reshape", {x}, {{"shape", Shape(dims)}});
+}
+
+Term Conversion::transpose(const Term &x, const std::vector<int64_t> &perm) {
+  bool isIdentity = true;
+  for (size_t k = 0; k < perm.size(); ++k) isIdentity &= perm[k] == static_cast<int64_t>(k);
+  return isIdentity ? x : op("transpose", {x}, {{"perm", perm}});
+}
+
+Term Conversion::toLast(const Term &x, int64_t from) {
+  std::vector<int64_t> perm;
+  for (int64_t k = 0; k < x->rank(); ++k)
+    if (k != from) perm.push_back(k);
+  perm.push_back(from);
+  return transpose(x, perm);
+}
+
+Term Conversion::fromLast(const Term &x, int64_t to) {
+  std::vector<int64_t> perm;
+  for (int64_t k = 0; k + 1 < x->rank(); ++k) perm.push_back(k);
+  perm.insert(perm.begin() + to, x->rank() - 1);
+  return transpose(x, perm);
+}
+
+Term Conversion::slice(const Term &x, int64_t axis, int64_t begin, int64_t end, int64_t step) {
+  std::vector<int64_t> start(static_cast<size_t>(x->rank()), 0), stop = x->shape().dim_vec(),
+                                                                 steps(static_cast<size_t>(x->rank()), 1);
+  const auto at = static_cast<size_t>(axis);
+  if (begin == 0 && end == stop[at] && step == 1) return x;
+  start[at] = begin, stop[at] = end, steps[at] = step;
+  return op("slice", {x}, {{"start", start}, {"stop", stop}, {"step", steps}});
+}
+
+Term Conversion::scaled(const Term &x, double factor) {
+  if (factor == 1) return x;
+  return op("scalar_mul", {x}, {{"has_float_operand", true}, {"float_operand", factor}});
+}
+
+Term Conversion::plus(const Term &x, double addend) {
+  if (addend == 0) return x;
+  return op("scalar_add", {x}, {{"has_float_operand", true}, {"float_operand", addend}});
+}
+
+Term Conversion::expand(const Term &x, const Shape &shape) {
+  if (x->shape() == shape) return x;
+  return op("expand", {x}, {{"expand_shape", shape}});
+}
+
+void Conversion::out(int index, const Term &term) {
+  if (index < node.output_size()) results_[static_cast<size_t>(index)] = term;
+}
+
+void Conversion::invalid(const std::string &message, const std::string &help) const {
+  throw Refusal{"OPC0322", message, help};
+}
+
+void Conversion::unsupported(const std::string &message, const std::string &help) const {
+  throw Refusal{"OPC0422", message, help};
+}
+
+int64_t Conversion::axisOf(int64_t axis, int64_t rank) const {
+  if (axis < -rank || axis >= rank)
+    invalid("axis " + std::to_string(axis) + " of a tensor of rank " + std::to_string(rank));
+  return axis < 0 ? axis + rank : axis;
+}
+
+std::vector<int64_t> Conversion::axesOf(std::vector<int64_t> axes, int64_t rank) const {
+  for (int64_t &a : axes) a = axisOf(a, rank);
+  std::sort(axes.begin(), axes.end());
+  if (std::adjacent_find(axes.begin(), axes.end()) != axes.end()) invalid("an axis is given twice");
+  return axes;
+}
+
+DataType Conversion::elementTypeOf(int64_t number) const {
+  for (DataType known : dataTypes<types::All>())
+    if (elementType(known).onnx == number && number != 0) return known;
+  unsupported("ONNX's element type " + std::to_string(number) + " is none of opc's");
+}
+
+Shape broadcastShape(const Conversion &c, const std::vector<Shape> &shapes) {
+  DimVector dims;
+  for (const Shape &s : shapes) {
+    const DimVector &own = s.dim_vec();
+    if (own.size() > dims.size()) dims.insert(dims.begin(), own.size() - dims.size(), 1);
+    const size_t skip = dims.size() - own.size();
+    for (size_t k = 0; k < own.size(); ++k) {
+      int64_t &d = dims[skip + k];
+      if (d == 1)
+        d = own[k];
+      else if (own[k] != 1 && own[k] != d)
+        c.invalid("shapes do not broadcast: " + Shape(dims).ToString() + " and " + s.ToString());
+    }
+  }
+  return Shape(dims);
+}
+
+void ConverterTable::add(const std::string &op, std::function<void(Conversion &)> convert, const std::string &to,
+                         const std::string &note, const std::string &domain) {
+  converters_[{domain, op}] = Converter{domain, op, 1, std::move(convert), to, note};
+}
+
+const Converter *ConverterTable::find(const std::string &domain, const std::string &op) const {
+  const auto it = converters_.find({domain, op});
+  return it == converters_.end() ? nullptr : &it->second;
+}
+
+std::vector<const Converter *> ConverterTable::list() const {
+  std::vector<const Converter *> all;
+  for (const auto &[key, converter] : converters_) all.push_back(&converter);
+  return all;
+}
+
+} // namespace opc::onnx

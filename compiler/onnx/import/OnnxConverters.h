@@ -1,0 +1,43 @@
+// The families of converters, one file each.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "OnnxConversion.h"
+
+namespace opc::onnx {
+
+void addElementwise(ConverterTable *table);
+void addActivations(ConverterTable *table);
+void addShapes(ConverterTable *table);
+void addPieces(ConverterTable *table);
+void addIndexing(ConverterTable *table);
+void addPadding(ConverterTable *table);
+void addConstants(ConverterTable *table);
+void addMatrices(ConverterTable *table);
+void addConvolutions(ConverterTable *table);
+void addPooling(ConverterTable *table);
+void addNormalizations(ConverterTable *table);
+void addReductions(ConverterTable *table);
+void addSelections(ConverterTable *table);
+void addResizing(ConverterTable *table);
+void addLosses(ConverterTable *table);
+void addQuantization(ConverterTable *table);
+void addRecurrent(ConverterTable *table);
+void addControlFlow(ConverterTable *table);
+void addSequences(ConverterTable *table);
+void addSignals(ConverterTable *table);
+void addContributed(ConverterTable *table);
+
+/// The second operand of an op of opset 6 or older with attributes axis and broadcast, as numpy broadcasts.
+Term aligned(Conversion &c, const Term &x, const Term &y);
+/// x over `axes`, and 1 in their place or nothing.
+Term reduced(Conversion &c, const char *op, const Term &x, const std::vector<int64_t> &axes, bool keepDims);
+/// Constant `value` of x's type, broadcasting to it.
+inline Term like(const Conversion &c, const Term &x, double value) { return c.scalar(x->type(), value); }
+/// Negative indices made positive along a dimension of `size`.
+Term wrapped(Conversion &c, const Term &indices, int64_t size);
+/// A pad of any mode: constant, edge, reflect, wrap. Negative pads crop.
+Term padded(Conversion &c, const Term &x, const std::vector<int64_t> &before, const std::vector<int64_t> &after,
+            const std::string &mode, const Term &value);
+
+} // namespace opc::onnx

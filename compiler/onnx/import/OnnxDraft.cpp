@@ -1,0 +1,378 @@
+// A graph of opc's ops while it is made from an ONNX model.
+// SPDX-License-Identifier: Apache-2.0
+#include "OnnxDraft.h"
+#include "AttrWire.h"
+#include "PrintableText.h"
+#include "Registry.h"
+
+#include <algorithm>
+#include <cstring>
+#include <functional>
+#include <unordered_set>
+
+namespace opc::onnx {
+namespace {
+
+using user_op::ArgBinding;
+using user_op::ArgDef;
+using user_op::OpConf;
+using user_op::OpDef;
+
+/// A value as the op's definition has its attributes: converters write all integers as i64, all floats as f64.
+AttrValue coerced(const AttrValue &value, AttrType type) {
+  if (const auto *i = value.get<int64_t>()) {
+    if (type == kAtInt32) return AttrValue(static_cast<int32_t>(*i));
+    if (type == kAtBool) return AttrValue(*i != 0);
+  }
+  if (const auto *f = value.get<double>(); f && type == kAtFloat) return AttrValue(static_cast<float>(*f));
+  if (const auto *list = value.get<std::vector<int64_t>>()) {
+    if (type == kAtListInt32) return AttrValue(std::vector<int32_t>(list->begin(), list->end()));
+    if (type == kAtShape) return AttrValue(Shape(*list));
+  }
+  return value;
+}
+
+std::string describe(const std::vector<Term> &inputs) {
+  std::string text;
+  for (const Term &t : inputs)
+    if (t) text += (text.empty() ? "" : ", ") + t->desc.toString();
+  return text;
+}
+
+/// The operands for the arguments of the definition, in order; a variadic argument takes what the others leave.
+std::vector<ArgBinding> bindInputs(const OpDef &def, const std::vector<Term> &inputs, std::vector<Term> *bound) {
+  std::vector<ArgBinding> bindings;
+  size_t next = 0;
+  for (const ArgDef &arg : def.inputs) {
+    const size_t count = arg.atLeast ? inputs.size() - std::min(next, inputs.size()) : static_cast<size_t>(arg.count);
+    ArgBinding binding{arg.name, {}};
+    for (size_t i = 0; i < count && next < inputs.size(); ++i, ++next) {
+      if (!inputs[next]) continue;
+      binding.tensors.push_back(std::to_string(next));
+      bound->push_back(inputs[next]);
+    }
+    if (!binding.tensors.empty()) bindings.push_back(std::move(binding));
+  }
+  return bindings;
+}
+
+constexpr int64_t kFoldedBytes = 1 << 20;
+// What is computed from small weights is known beside the op that computes it: sizes and scales are.
+constexpr size_t kKnownBytes = 1 << 10;
+
+std::shared_ptr<const OpTensor> copyOf(const StoredTensor &value) {
+  auto tensor = std::make_shared<OpTensor>(value.desc);
+  std::memcpy(tensor->data(), value.bytes.data(), value.bytes.size());
+  return tensor;
+}
+
+StoredTensor stored(std::shared_ptr<const OpTensor> tensor) {
+  return {tensor->desc(), {static_cast<const char *>(tensor->data()), tensor->bytes()}, tensor};
+}
+
+Term operand(user_op::TensorDesc desc, int op, int output) {
+  auto made = std::make_shared<Operand>();
+  made->desc = std::move(desc);
+  made->op = op;
+  made->output = output;
+  return made;
+}
+
+} // namespace
+
+void GraphDraft::enterNode(std::string place, std::string name) {
+  places_.push_back(std::move(place));
+  names_.push_back(std::move(name));
+}
+
+Term GraphDraft::input(const std::string &name, const user_op::TensorDesc &desc) {
+  DraftOp op{OpKind::kInput, {}, {}, {desc}, {}, {}, false, places_.size() - 1};
+  op.conf.name = name;
+  ops_.push_back(std::move(op));
+  return operand(desc, static_cast<int>(ops_.size()) - 1, 0);
+}
+
+Term GraphDraft::variable(const std::string &name, StoredTensor value, bool trainable) {
+  DraftOp op{OpKind::kVariable, {}, {}, {value.desc}, {}, value, trainable, places_.size() - 1};
+  op.conf.name = name;
+  ops_.push_back(std::move(op));
+  auto made = std::make_shared<Operand>();
+  made->desc = value.desc;
+  made->value = std::move(value);
+  made->op = static_cast<int>(ops_.size()) - 1;
+  return made;
+}
+
+Term GraphDraft::constant(StoredTensor value) {
+  auto made = std::make_shared<Operand>();
+  made->desc = value.desc;
+  made->value = std::move(value);
+  made->isFixed = true;
+  return made;
+}
+
+bool GraphDraft::fold(const OpInstance &instance, const std::vector<Term> &inputs, std::vector<Term> *results) const {
+  int64_t from = 0, to = 0;
+  bool isFixed = true;
+  for (const Term &t : inputs) {
+    if (!t->value) return false;
+    from += static_cast<int64_t>(t->value->bytes.size());
+    isFixed &= t->isFixed;
+  }
+  if (!instance.def().pure) return false;
+  for (const auto &d : instance.outputDescs()) {
+    auto bytes = tensorBytes(d);
+    if (!bytes || *bytes > std::max(kFoldedBytes, from) - to) return false;
+    to += *bytes;
+  }
+  if (!isFixed && static_cast<size_t>(from + to) > kKnownBytes) return false;
+  std::vector<OpTensor> operands, computed;
+  if (instance.def().isView) {
+    OpTensor &view = computed.emplace_back(instance.outputDescs()[0]);
+    std::memcpy(view.data(), inputs[0]->value->bytes.data(), view.bytes());
+  } else {
+    for (const Term &t : inputs) operands.push_back(*copyOf(*t->value));
+    RunOpOptions options;
+    options.constant.assign(operands.size(), true);
+    // A kernel that fails here fails again in the run, where the error names the op.
+    if (!runOp(registry_, instance, &operands, &computed, options)) return false;
+  }
+  for (OpTensor &t : computed) {
+    auto known = std::make_shared<Operand>();
+    known->desc = t.desc();
+    known->value = stored(std::make_shared<OpTensor>(std::move(t)));
+    known->isFixed = isFixed;
+    results->push_back(known);
+  }
+  return true;
+}
+
+std::vector<Term> GraphDraft::add(const std::string &type, const std::vector<Term> &inputs, const Attrs &attrs,
+                                  const std::map<std::string, int32_t> &outputs) {
+  const OpDef *def = registry_.findOp(type);
+  if (!def) throw Refusal{"OPC0901", "a converter names the op " + type + ", which opc does not have", ""};
+  DraftOp op{OpKind::kUser, {}, {}, {}, {}, {}, false, places_.size() - 1};
+  op.conf.name = "op";
+  op.conf.type = def->name;
+  for (const auto &[name, value] : attrs) {
+    const user_op::AttrDef *attr = def->findAttr(name);
+    op.conf.attrs[name] = attr ? coerced(value, attr->type) : value;
+  }
+  op.conf.inputs = bindInputs(*def, inputs, &op.inputs);
+  for (const auto &[arg, count] : outputs) {
+    ArgBinding &b = op.conf.outputs.emplace_back(ArgBinding{arg, {}});
+    for (int32_t i = 0; i < count; ++i) b.tensors.push_back("op/" + arg + "_" + std::to_string(i));
+  }
+  const auto refuse = [&](const Status &s) {
+    throw Refusal{s.code() == StatusCode::kUnsupported ? "OPC0422" : "OPC0322",
+                  type + " on (" + describe(op.inputs) + "): " + s.message(), s.help()};
+  };
+  if (Status s = completeOpConf(*def, &op.conf); !s) refuse(s);
+  OpInstance instance(*def, op.conf);
+  for (size_t i = 0; i < op.inputs.size(); ++i) instance.inputDescs()[i] = op.inputs[i]->desc;
+  if (Status s = instance.infer(); !s) refuse(s);
+  op.outputs = instance.outputDescs();
+  std::vector<Term> results;
+  const bool isKnown = fold(instance, op.inputs, &results);
+  if (isKnown && (results.empty() || results[0]->isFixed)) return results;
+  const int index = static_cast<int>(ops_.size());
+  for (size_t i = 0; i < op.outputs.size(); ++i) {
+    auto made = std::make_shared<Operand>();
+    made->desc = op.outputs[i];
+    if (isKnown) made->value = results[i]->value;
+    made->op = index;
+    made->output = static_cast<int>(i);
+    if (isKnown)
+      results[i] = made;
+    else
+      results.push_back(made);
+  }
+  op.tensors.resize(op.outputs.size());
+  ops_.push_back(std::move(op));
+  return results;
+}
+
+std::vector<std::string> GraphDraft::inputsOf(const Term &term) const {
+  std::vector<std::string> found;
+  std::unordered_set<int> seen;
+  std::vector<int> open;
+  std::function<void(const Term &)> visit = [&](const Term &t) {
+    for (const Term &element : t->list) visit(element);
+    if (t->op >= 0 && seen.insert(t->op).second) open.push_back(t->op);
+  };
+  visit(term);
+  while (!open.empty()) {
+    const DraftOp &op = ops_[static_cast<size_t>(open.back())];
+    open.pop_back();
+    if (op.kind == OpKind::kInput) found.push_back(op.conf.name);
+    for (const Term &t : op.inputs) visit(t);
+  }
+  std::sort(found.begin(), found.end());
+  return found;
+}
+
+void GraphDraft::name(const Term &term, const std::string &name) {
+  if (!term || term->op < 0) return;
+  DraftOp &op = ops_[static_cast<size_t>(term->op)];
+  if (op.kind != OpKind::kUser) return;
+  std::string &tensor = op.tensors[static_cast<size_t>(term->output)];
+  if (tensor.empty()) tensor = name;
+}
+
+/// The draft as the messages of a graph file.
+class GraphDraft::Writer {
+public:
+  Writer(const GraphDraft &draft, GraphFile *file) : draft_(draft), file_(file) {}
+
+  void run(const std::vector<std::pair<std::string, Term>> &outputs) {
+    mark(outputs);
+    for (const auto &[name, term] : outputs) reserved_.insert(name);
+    for (size_t i = 0; i < draft_.ops_.size(); ++i)
+      if (isNeeded_[i] && draft_.ops_[i].kind != OpKind::kUser) reserved_.insert(draft_.ops_[i].conf.name);
+    tensors_.resize(draft_.ops_.size());
+    std::unordered_set<std::string> ports;
+    for (size_t i = 0; i < draft_.ops_.size(); ++i) {
+      if (!isNeeded_[i]) continue;
+      const DraftOp &op = draft_.ops_[i];
+      if (op.kind == OpKind::kUser) {
+        user(i);
+        continue;
+      }
+      ports.insert(op.conf.name);
+      source(op, op.conf.name);
+      tensors_[i] = {op.conf.name + "/out"};
+    }
+    for (const auto &[name, term] : outputs) {
+      const std::string in = tensorOf(term);
+      // A graph input that is an output, too: opc's names are unique.
+      const std::string own = ports.insert(name).second ? name : unique(name);
+      auto *conf = next(own, "");
+      conf->mutable_output_conf()->set_in(in);
+      conf->mutable_output_conf()->set_out("out");
+    }
+  }
+
+private:
+  void mark(const std::vector<std::pair<std::string, Term>> &outputs) {
+    isNeeded_.assign(draft_.ops_.size(), false);
+    for (size_t i = 0; i < draft_.ops_.size(); ++i) isNeeded_[i] = draft_.ops_[i].kind == OpKind::kInput;
+    for (const auto &[name, term] : outputs)
+      if (term->op >= 0) isNeeded_[static_cast<size_t>(term->op)] = true;
+    for (size_t i = draft_.ops_.size(); i-- > 0;) // ops stand behind what they read
+      if (isNeeded_[i])
+        for (const Term &t : draft_.ops_[i].inputs)
+          if (t->op >= 0) isNeeded_[static_cast<size_t>(t->op)] = true;
+  }
+
+  std::string unique(const std::string &name) {
+    std::string candidate = name;
+    while (!reserved_.insert(candidate).second) candidate = name + "_" + std::to_string(++numbers_[name] + 1);
+    return candidate;
+  }
+
+  graph::OperatorConf *next(const std::string &name, const std::string &place) {
+    auto *conf = file_->job->mutable_net()->add_op();
+    conf->set_name(name);
+    if (!place.empty()) conf->set_loc(place);
+    file_->opRanges.push_back({place.empty() ? file_->name : place, 0, 0, 0, 0});
+    return conf;
+  }
+
+  template <class Shape> static void setShape(const user_op::TensorDesc &desc, Shape *shape) {
+    for (int64_t d : desc.shape().dim_vec()) shape->add_dim(d);
+  }
+
+  void source(const DraftOp &op, const std::string &name) {
+    auto *conf = next(name, draft_.places_[op.place]);
+    const auto type = static_cast<graph::DataTypeProto>(op.outputs[0].data_type());
+    if (op.kind == OpKind::kInput) {
+      conf->mutable_input_conf()->set_out("out");
+      auto *blob = conf->mutable_input_conf()->mutable_blob_conf();
+      setShape(op.outputs[0], blob->mutable_shape());
+      blob->set_data_type(type);
+      return;
+    }
+    variable(conf, op.outputs[0], op.trainable);
+    keep(name, *op.value, conf);
+  }
+
+  static void variable(graph::OperatorConf *conf, const user_op::TensorDesc &desc, bool trainable) {
+    auto *own = conf->mutable_variable_conf();
+    own->set_out("out");
+    setShape(desc, own->mutable_shape());
+    own->set_data_type(static_cast<graph::DataTypeProto>(desc.data_type()));
+    own->set_trainable(trainable);
+  }
+
+  void keep(const std::string &name, const StoredTensor &value, graph::OperatorConf *conf) {
+    if (value.bytes.empty()) conf->mutable_variable_conf()->mutable_initializer()->mutable_empty_conf();
+    file_->values[name] = value;
+  }
+
+  /// The name of a value's tensor. A constant becomes an op when somebody first reads it.
+  std::string tensorOf(const Term &term) {
+    if (term->op >= 0) return tensors_[static_cast<size_t>(term->op)][static_cast<size_t>(term->output)];
+    std::string &tensor = constants_[term.get()];
+    if (!tensor.empty()) return tensor;
+    const std::string name = unique("constant");
+    auto *conf = next(name, "");
+    variable(conf, term->desc, false);
+    keep(name, *term->value, conf);
+    if (!term->value->bytes.empty()) file_->constants.insert(name);
+    return tensor = name + "/out";
+  }
+
+  void user(size_t index) {
+    const DraftOp &op = draft_.ops_[index];
+    std::vector<std::string> reads;
+    for (const Term &t : op.inputs) reads.push_back(tensorOf(t));
+    OpConf made = op.conf;
+    made.name = unique(draft_.names_[op.place].empty() ? op.conf.type : draft_.names_[op.place]);
+    size_t flat = 0;
+    for (ArgBinding &b : made.inputs)
+      for (std::string &tensor : b.tensors) tensor = reads[flat++];
+    flat = 0;
+    for (ArgBinding &b : made.outputs)
+      for (size_t i = 0; i < b.tensors.size(); ++i, ++flat) {
+        b.tensors[i] = made.name + "/" + b.name + "_" + std::to_string(i);
+        // The model's name of the value, where no tensor is called so.
+        if (!op.tensors[flat].empty() && tensorNames_.insert(op.tensors[flat]).second) b.tensors[i] = op.tensors[flat];
+        tensors_[index].push_back(b.tensors[i]);
+      }
+    auto *conf = next(made.name, draft_.places_[op.place]);
+    write(made, conf->mutable_user_conf());
+  }
+
+  static void write(const OpConf &op, graph::UserOpConf *conf) {
+    conf->set_op_type_name(op.type);
+    for (const ArgBinding &b : op.inputs) {
+      auto *entry = conf->add_input();
+      entry->set_key(b.name);
+      for (const std::string &t : b.tensors) entry->mutable_value()->add_s(t);
+    }
+    for (const ArgBinding &b : op.outputs) {
+      auto *entry = conf->add_output();
+      entry->set_key(b.name);
+      for (const std::string &t : b.tensors) entry->mutable_value()->add_s(t);
+    }
+    for (const auto &[name, value] : op.attrs) {
+      auto *attr = conf->add_attr();
+      attr->set_key(name);
+      wire::toProto(value, attr->mutable_value());
+    }
+  }
+
+  const GraphDraft &draft_;
+  GraphFile *file_;
+  std::vector<bool> isNeeded_;
+  std::vector<std::vector<std::string>> tensors_;
+  std::unordered_set<std::string> reserved_, tensorNames_;
+  std::unordered_map<std::string, int> numbers_;
+  std::unordered_map<const Operand *, std::string> constants_;
+};
+
+void GraphDraft::write(const std::vector<std::pair<std::string, Term>> &outputs, GraphFile *file) {
+  Writer(*this, file).run(outputs);
+}
+
+} // namespace opc::onnx

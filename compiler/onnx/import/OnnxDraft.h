@@ -1,0 +1,91 @@
+// A graph of opc's ops while it is made from an ONNX model: what is known of each value, and what computes it.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "GraphFile.h"
+#include "RunOp.h"
+
+#include <map>
+#include <memory>
+#include <optional>
+#include <set>
+#include <string>
+#include <string_view>
+#include <unordered_map>
+#include <vector>
+
+namespace opc::onnx {
+
+struct Operand;
+/// A value of the model; null where an optional one is left out.
+using Term = std::shared_ptr<const Operand>;
+
+struct Operand {
+  /// kNothing: an optional without a value.
+  enum class Kind { kTensor, kList, kNothing };
+  Kind kind = Kind::kTensor;
+  user_op::TensorDesc desc;
+  std::optional<StoredTensor> value; // known while importing
+  bool isFixed = false;              // never another one: not the first value of a variable
+  int op = -1, output = 0;           // who computes it; -1: a constant, or not a tensor
+  std::vector<Term> list;            // kList
+
+  const Shape &shape() const { return desc.shape(); }
+  int64_t rank() const { return desc.shape().NumAxes(); }
+  int64_t dim(int64_t axis) const { return desc.shape().At(axis < 0 ? axis + rank() : axis); }
+  DataType type() const { return desc.data_type(); }
+  bool isFloating() const { return IsFloatingDataType(desc.data_type()); }
+};
+
+using Attrs = std::map<std::string, AttrValue>;
+
+/// What cannot be imported: thrown by a conversion, caught where its node is known. Never leaves this folder.
+struct Refusal {
+  std::string code, message, help;
+};
+
+class GraphDraft {
+public:
+  explicit GraphDraft(const Registry &registry) : registry_(registry) {}
+
+  const Registry &registry() const { return registry_; }
+  /// Where the ops that follow come from, and what they are called.
+  void enterNode(std::string place, std::string name);
+
+  Term input(const std::string &name, const user_op::TensorDesc &desc);
+  Term variable(const std::string &name, StoredTensor value, bool trainable);
+  static Term constant(StoredTensor value);
+
+  /// All outputs of an op on tensors in the order of its arguments; a variadic one takes the rest. Its rules are run;
+  /// where all operands are known so is the result, as far as it is small. Throws Refusal.
+  std::vector<Term> add(const std::string &type, const std::vector<Term> &inputs, const Attrs &attrs,
+                        const std::map<std::string, int32_t> &outputs = {});
+  /// The names of graph inputs on which a value depends.
+  std::vector<std::string> inputsOf(const Term &term) const;
+  /// The name of a value: its tensor's, where nothing else has it.
+  void name(const Term &term, const std::string &name);
+
+  /// The ops that the outputs need, all inputs, and the outputs by name.
+  void write(const std::vector<std::pair<std::string, Term>> &outputs, GraphFile *file);
+
+private:
+  enum class OpKind { kInput, kVariable, kUser };
+  struct DraftOp {
+    OpKind kind;
+    user_op::OpConf conf; // its arguments: how many tensors each has
+    std::vector<Term> inputs;
+    std::vector<user_op::TensorDesc> outputs;
+    std::vector<std::string> tensors; // names of the outputs; empty: by the op's name
+    std::optional<StoredTensor> value;
+    bool trainable = false;
+    size_t place = 0;
+  };
+  class Writer;
+
+  bool fold(const OpInstance &instance, const std::vector<Term> &inputs, std::vector<Term> *results) const;
+  const Registry &registry_;
+  std::vector<DraftOp> ops_;
+  std::vector<std::string> places_ = {""}, names_ = {""};
+};
+
+} // namespace opc::onnx

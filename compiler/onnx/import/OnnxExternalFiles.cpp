@@ -1,0 +1,123 @@
+// The files beside an ONNX model that hold its tensors: within its folder, reached by no link.
+// SPDX-License-Identifier: Apache-2.0
+#include "OnnxTensorData.h"
+#include "OpInstance.h"
+#include "PrintableText.h"
+
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <charconv>
+#include <filesystem>
+
+namespace opc::onnx {
+
+namespace fs = std::filesystem;
+
+struct ExternalFiles::File {
+  File(void *data, size_t size) : data(data), size(size) {}
+  File(const File &) = delete;
+  ~File() {
+    if (data) ::munmap(data, size);
+  }
+  void *data;
+  size_t size;
+};
+
+namespace {
+
+Status refused(const std::string &what, const std::string &why) {
+  return Status(StatusCode::kInvalidGraph, "OPC0323", what + ": " + why)
+      .withHelp("a model's tensors lie in regular files of its own folder: save it again with its data beside it");
+}
+
+/// Opens a relative path one folder after another, following no link. -1 with `why` on failure.
+int openBeneath(const std::string &folder, const fs::path &path, std::string *why) {
+  int at = ::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+  const auto count = std::distance(path.begin(), path.end());
+  int64_t k = 0;
+  for (const fs::path &part : path) {
+    if (at < 0) break;
+    const bool isLast = ++k == count;
+    const int flags = O_RDONLY | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK | (isLast ? 0 : O_DIRECTORY);
+    const int next = ::openat(at, part.c_str(), flags);
+    const int error = errno;
+    ::close(at);
+    at = next;
+    if (next < 0)
+      *why = error == ELOOP    ? "it is a symbolic link"
+             : error == ENOENT ? "there is no such file"
+                               : "it cannot be opened";
+    if (next < 0 && error == ENOTDIR) *why = "a part of its path is no folder, or a symbolic link";
+  }
+  return at;
+}
+
+} // namespace
+
+Result<std::shared_ptr<const ExternalFiles::File>> ExternalFiles::open(const std::string &location) {
+  const std::string what = "the file '" + printableName(location) + "' of the model's tensors";
+  if (const auto known = files_.find(location); known != files_.end()) return known->second;
+  if (model_.empty()) return refused(what, "the model is no file of a folder, so nothing lies beside it");
+  const fs::path path(location);
+  if (location.empty() || path.is_absolute() || location.find('\0') != std::string::npos)
+    return refused(what, "its path is not relative to the model");
+  for (const fs::path &part : path)
+    if (part == "..") return refused(what, "its path leaves the model's folder");
+  std::error_code error;
+  const fs::path model = fs::weakly_canonical(model_, error); // links on the way to the model are the caller's
+  if (error) return refused(what, "the model's folder cannot be found");
+  std::string why = "it cannot be opened";
+  const int fd = openBeneath(model.parent_path().string(), path, &why);
+  if (fd < 0) return refused(what, why);
+  struct stat info;
+  const bool isKnown = ::fstat(fd, &info) == 0;
+  if (!isKnown || !S_ISREG(info.st_mode) || info.st_nlink > 1) {
+    ::close(fd);
+    return refused(what,
+                   !isKnown || !S_ISREG(info.st_mode) ? "it is no regular file" : "it has a second name (a hard link)");
+  }
+  const size_t size = static_cast<size_t>(info.st_size);
+  void *data = size ? ::mmap(nullptr, size, PROT_READ, MAP_PRIVATE, fd, 0) : nullptr;
+  ::close(fd);
+  if (data == MAP_FAILED) return refused(what, "it cannot be mapped");
+  return files_[location] = std::make_shared<const File>(data, size);
+}
+
+Result<StoredTensor> ExternalFiles::read(const Tensor &tensor, const user_op::TensorDesc &desc) {
+  std::string location;
+  uint64_t offset = 0;
+  std::optional<uint64_t> length;
+  const std::string what = "tensor '" + printableName(tensor.name()) + "'";
+  for (const StringPair &p : tensor.external_data()) {
+    const auto number = [&]() -> std::optional<uint64_t> {
+      uint64_t n = 0;
+      const char *end = p.value().data() + p.value().size();
+      const auto [at, error] = std::from_chars(p.value().data(), end, n);
+      return error == std::errc() && at == end ? std::optional<uint64_t>(n) : std::nullopt;
+    };
+    if (p.key() == "location") location = p.value();
+    if (p.key() != "offset" && p.key() != "length") continue;
+    const auto n = number();
+    if (!n) return refused(what, p.key() + " '" + printableName(p.value()) + "' is no number of bytes");
+    if (p.key() == "offset")
+      offset = *n;
+    else
+      length = *n;
+  }
+  OPC_ASSIGN_OR_RETURN(const int64_t size, tensorBytes(desc));
+  const uint64_t bytes = static_cast<uint64_t>(size);
+  if (length && *length != bytes)
+    return refused(what, "its length is " + std::to_string(*length) + " bytes, " + desc.toString() + " has " +
+                             std::to_string(bytes));
+  OPC_ASSIGN_OR_RETURN(const auto file, open(location));
+  if (offset > file->size || bytes > file->size - offset)
+    return refused(what, "it ends at byte " + std::to_string(offset) + " + " + std::to_string(bytes) + " of '" +
+                             printableName(location) + "', which has " + std::to_string(file->size));
+  return StoredTensor{desc, {static_cast<const char *>(file->data) + offset, static_cast<size_t>(bytes)}, file};
+}
+
+} // namespace opc::onnx

@@ -1,0 +1,622 @@
+// ONNX models -> graphs of opc's ops.
+// SPDX-License-Identifier: Apache-2.0
+#include "OnnxImport.h"
+#include "NearestNames.h"
+#include "OnnxConversion.h"
+#include "OnnxNodeOrder.h"
+#include "OnnxTensorData.h"
+#include "PrintableText.h"
+
+#include <google/protobuf/io/coded_stream.h>
+#include <google/protobuf/io/zero_copy_stream_impl_lite.h>
+
+#include <algorithm>
+#include <set>
+#include <unordered_map>
+
+namespace opc::onnx {
+namespace {
+
+constexpr int64_t kNewestOpset = 28;
+constexpr int kMaxNesting = 300;  // of messages: a graph in a graph is three
+constexpr size_t kMaxDepth = 64;  // of functions and graphs in one another
+constexpr size_t kMaxName = 4096; // bytes
+constexpr int64_t kDecidingElements = 64;
+constexpr size_t kConstantBytes = 1 << 20, kFloatConstantBytes = 1 << 10;
+
+/// "" and "ai.onnx" are one domain.
+std::string domainOf(const std::string &domain) { return domain == "ai.onnx" ? "" : domain; }
+
+std::string shown(const std::string &name) {
+  std::string text = printableName(name);
+  return text.size() > 200 ? text.substr(0, 200) + "..." : text;
+}
+
+/// Names that are seen at a place: those of the graph, and of the graphs around it.
+struct Scope {
+  const Scope *outer = nullptr;
+  std::unordered_map<std::string, Term> values = {};
+  const Term *find(const std::string &name) const {
+    for (const Scope *s = this; s; s = s->outer)
+      if (const auto it = s->values.find(name); it != s->values.end()) return &it->second;
+    return nullptr;
+  }
+};
+
+using Opsets = std::map<std::string, int64_t>;
+using Attributes = std::map<std::string, const Attribute *>;
+
+/// An op that nobody can convert.
+struct UnknownOp {
+  int64_t version;
+  size_t nodes = 0;
+  std::string first; // the first node's place
+};
+
+struct FunctionKey {
+  std::string domain, name, overload;
+  bool operator<(const FunctionKey &o) const {
+    return std::tie(domain, name, overload) < std::tie(o.domain, o.name, o.overload);
+  }
+};
+
+class ModelImport final : public GraphInliner {
+public:
+  ModelImport(std::shared_ptr<const Model> model, const Registry &registry, const ImportRequest &request,
+              const std::map<std::string, std::string> &decided, std::vector<Diagnostic> *diagnostics)
+      : model_(std::move(model)), registry_(registry), request_(request), decided_(decided), diagnostics_(diagnostics),
+        draft_(registry), files_(request.name == "<stdin>" || request.name.rfind("git:", 0) == 0 ? "" : request.name) {}
+
+  /// Null on error, and where inputs must be known: those are in undecided().
+  std::unique_ptr<GraphFile> run();
+  const std::map<std::string, std::string> &undecided() const { return undecided_; }
+
+  std::vector<Term> inlined(const Graph &graph, const std::vector<Term> &inputs) override;
+
+private:
+  // Of the whole model.
+  bool readHead();
+  bool bindDims();
+  void readInputs(Scope *scope);
+  void readInitializers(const Graph &graph, Scope *scope, bool isWhole);
+  std::unique_ptr<GraphFile> finish(const Scope &scope);
+  std::unique_ptr<GraphFile> inputsAlone();
+
+  // Of its nodes.
+  struct Level { // what the nodes of a graph or function have in common
+    const Opsets *opsets;
+    const Attributes *references = nullptr; // of a function: its node's attributes
+    std::string prefix;                     // of names
+    size_t depth = 0;
+  };
+  void convertNodes(const Nodes &nodes, Scope *scope, const Level &level);
+  void convert(const Node &node, int index, Scope *scope, const Level &level);
+  std::vector<Term> convertOne(const Node &node, const std::vector<Term> &inputs, const Attributes &attributes,
+                               Scope *scope, const Level &level);
+  std::vector<Term> call(const Function &function, const Node &node, const std::vector<Term> &inputs,
+                         const Attributes &attributes, const Level &level);
+  std::vector<Term> plugin(const user_op::OpDef &def, const Node &node, const std::vector<Term> &inputs,
+                           const Attributes &attributes);
+  Term constantNode(const Node &node, const Attributes &attributes, const Level &level);
+  Term tensorTerm(const Tensor &tensor, const std::string &name, bool isInitializer);
+  void undecide(const Undecided &u, const std::string &op);
+
+  void error(const std::string &place, const char *code, std::string message, std::string help = "") {
+    Diagnostic d;
+    d.code = code;
+    d.message = std::move(message);
+    d.help = std::move(help);
+    d.range.file = place.empty() ? request_.name : place;
+    diagnostics_->push_back(std::move(d));
+    ++errors_;
+  }
+
+  std::shared_ptr<const Model> model_;
+  const Registry &registry_;
+  const ImportRequest &request_;
+  const std::map<std::string, std::string> &decided_;
+  std::vector<Diagnostic> *diagnostics_;
+  GraphDraft draft_;
+  ExternalFiles files_;
+  size_t errors_ = 0;
+
+  Opsets opsets_;
+  std::map<FunctionKey, const Function *> functions_;
+  std::map<std::string, DimVector> inputDims_;
+  std::map<std::string, user_op::TensorDesc> inputDescs_; // of the graph's inputs
+  bool isOpen_ = false;                                   // a dimension is not bound
+  std::map<std::pair<std::string, std::string>, UnknownOp> unknown_;
+  std::map<std::string, std::string> undecided_; // values of inputs that must be known
+  Scope *scope_ = nullptr;                       // where the node that is converted stands
+  const Level *level_ = nullptr;
+  std::string place_; // of the node of the model's own graph that is converted
+};
+
+bool ModelImport::readHead() {
+  if (!model_->has_graph()) {
+    error("", "OPC0321", "the model has no graph", "save it again");
+    return false;
+  }
+  for (const OperatorSet &o : model_->opset_import()) {
+    const auto [known, isNew] = opsets_.emplace(domainOf(o.domain()), o.version());
+    if (!isNew && known->second != o.version()) {
+      error("", "OPC0321",
+            "the model imports two versions of one operator set: " + std::to_string(known->second) + " and " +
+                std::to_string(o.version()),
+            "a model has one version for each domain");
+      return false;
+    }
+  }
+  opsets_.emplace("", 1);
+  if (opsets_[""] < 1) {
+    error("", "OPC0321", "the version of the operator set is " + std::to_string(opsets_[""]), "versions begin at 1");
+    return false;
+  }
+  for (const Function &f : model_->functions()) functions_[{domainOf(f.domain()), f.name(), f.overload()}] = &f;
+  return true;
+}
+
+/// The shapes of the inputs. One name of a size is one number.
+bool ModelImport::bindDims() {
+  std::set<std::string> initialized;
+  for (const Tensor &t : model_->graph().initializer()) initialized.insert(t.name());
+  std::map<std::string, std::pair<int64_t, std::string>> sizes; // name -> size, who says so
+  for (const Value &v : model_->graph().input()) {
+    const auto given = request_.shapes.find(v.name());
+    if (given == request_.shapes.end() || !v.type().has_tensor_type()) continue;
+    const TensorShape &shape = v.type().tensor_type().shape();
+    const auto rank = static_cast<size_t>(shape.dim_size());
+    if (v.type().tensor_type().has_shape() && rank != given->second.size()) {
+      error("", "OPC0324",
+            "input '" + shown(v.name()) + "' has rank " + std::to_string(rank) + ", the given shape " +
+                Shape(given->second).ToString() + " has " + std::to_string(given->second.size()));
+      return false;
+    }
+    for (size_t k = 0; k < rank; ++k) {
+      const auto &dim = shape.dim(static_cast<int>(k));
+      if (dim.dim_param().empty()) continue;
+      const auto [known, isNew] = sizes.emplace(dim.dim_param(), std::make_pair(given->second[k], v.name()));
+      if (isNew || known->second.first == given->second[k]) continue;
+      error("", "OPC0324",
+            "size '" + shown(dim.dim_param()) + "' is " + std::to_string(known->second.first) + " in input '" +
+                shown(known->second.second) + "' and " + std::to_string(given->second[k]) + " in input '" +
+                shown(v.name()) + "'",
+            "one name of a size is one number");
+      return false;
+    }
+  }
+  for (const Value &v : model_->graph().input()) {
+    if (initialized.count(v.name())) continue;
+    if (v.name().empty() || v.name().size() > kMaxName) {
+      error("", "OPC0321",
+            v.name().empty() ? "an input has no name"
+                             : "a name of " + std::to_string(v.name().size()) + " bytes: '" + shown(v.name()) + "'");
+      return false;
+    }
+    if (!v.type().has_tensor_type()) {
+      const bool isUnsaid = !v.has_type();
+      error("", isUnsaid ? "OPC0321" : "OPC0422",
+            "input '" + shown(v.name()) + "' is " +
+                (isUnsaid ? "of no type" : "no tensor: sequences, maps and optionals are known while importing alone"));
+      return false;
+    }
+    const auto &type = v.type().tensor_type();
+    DataType dtype = kInvalidDataType;
+    for (DataType known : dataTypes<types::All>())
+      if (elementType(known).onnx == type.elem_type() && type.elem_type() != 0) dtype = known;
+    if (dtype == kInvalidDataType) {
+      error("", type.elem_type() == 0 ? "OPC0321" : "OPC0422",
+            "input '" + shown(v.name()) + "' has ONNX's element type " + std::to_string(type.elem_type()) +
+                (type.elem_type() == 8 ? " (strings)" : "") + ", which is none of opc's");
+      return false;
+    }
+    DimVector dims;
+    if (const auto given = request_.shapes.find(v.name()); given != request_.shapes.end()) {
+      dims = given->second;
+    } else {
+      isOpen_ |= !type.has_shape();
+      for (const auto &dim : type.shape().dim()) {
+        const auto size = sizes.find(dim.dim_param());
+        dims.push_back(!dim.dim_param().empty() ? (size == sizes.end() ? -1 : size->second.first)
+                       : dim.has_dim_value()    ? dim.dim_value()
+                                                : -1);
+        if (dim.has_dim_value() && dim.dim_value() < 0) dims.back() = -1;
+        isOpen_ |= dims.back() < 0;
+      }
+    }
+    user_op::TensorDesc desc{Shape(dims), dtype};
+    if (dims.size() > static_cast<size_t>(kMaxRank)) {
+      error("", "OPC0321", "input '" + shown(v.name()) + "' has " + std::to_string(dims.size()) + " dimensions");
+      return false;
+    }
+    if (std::find(dims.begin(), dims.end(), -1) == dims.end())
+      if (auto bytes = tensorBytes(desc); !bytes) {
+        error("", "OPC0321", "input '" + shown(v.name()) + "': " + bytes.status().message());
+        return false;
+      }
+    if (!inputDescs_.emplace(v.name(), desc).second) {
+      error("", "OPC0321", "two inputs are called '" + shown(v.name()) + "'");
+      return false;
+    }
+  }
+  return true;
+}
+
+void ModelImport::readInputs(Scope *scope) {
+  for (const Value &v : model_->graph().input()) {
+    const auto desc = inputDescs_.find(v.name());
+    if (desc == inputDescs_.end()) continue; // an initializer
+    if (const auto known = decided_.find(v.name()); known != decided_.end()) {
+      auto bytes = std::make_shared<const std::string>(known->second);
+      scope->values[v.name()] = GraphDraft::constant({desc->second, *bytes, bytes});
+    } else {
+      scope->values[v.name()] = draft_.input(printableName(v.name()), desc->second);
+    }
+  }
+}
+
+Term ModelImport::tensorTerm(const Tensor &tensor, const std::string &name, bool isInitializer) {
+  Result<StoredTensor> value = tensorOf(tensor, model_, &files_);
+  if (!value) throw Refusal{value.status().id(), value.status().message(), value.status().help()};
+  const bool isFloating = IsFloatingDataType(value->desc.data_type());
+  const size_t limit = isFloating ? isInitializer ? 0 : kFloatConstantBytes : kConstantBytes;
+  if (value->bytes.size() <= limit || value->bytes.empty()) return GraphDraft::constant(std::move(*value));
+  return draft_.variable(printableName(name), std::move(*value), isFloating);
+}
+
+void ModelImport::readInitializers(const Graph &graph, Scope *scope, bool isWhole) {
+  for (const Tensor &t : graph.initializer()) {
+    try {
+      if (t.name().empty() || t.name().size() > kMaxName)
+        throw Refusal{"OPC0321", "an initializer has no proper name", ""};
+      if (scope->values.count(t.name()))
+        throw Refusal{"OPC0321", "two values are called '" + shown(t.name()) + "'", "each value has a name of its own"};
+      scope->values[t.name()] = tensorTerm(t, t.name(), isWhole);
+    } catch (const Refusal &r) {
+      error("", r.code.c_str(), r.message, r.help);
+    }
+  }
+  if (graph.sparse_initializer_size())
+    error("", "OPC0422", "the model has sparse initializers, which opc does not read", "save it with dense ones");
+}
+
+Term ModelImport::constantNode(const Node &node, const Attributes &attributes, const Level &level) {
+  static const std::map<std::string, const Attribute *> kNone;
+  Conversion c(draft_, node, level.opsets->at(""), {}, attributes, this);
+  const auto list = [&](const std::vector<double> &values, const Shape &shape) {
+    return c.constant(kFloat, shape, values);
+  };
+  if (attributes.count("value")) {
+    const Attribute *a = c.attr("value", Attribute::TENSOR);
+    return tensorTerm(a->t(), node.output_size() ? level.prefix + node.output(0) : "constant", false);
+  }
+  if (attributes.count("value_float")) return list({c.f("value_float", 0)}, Shape());
+  if (attributes.count("value_int")) return c.constant({c.i("value_int", 0)}, Shape());
+  if (attributes.count("value_floats")) {
+    const auto values = c.floats("value_floats");
+    return list(values, Shape({static_cast<int64_t>(values.size())}));
+  }
+  if (attributes.count("value_ints")) {
+    const auto values = *c.ints("value_ints");
+    return c.constant(values, Shape({static_cast<int64_t>(values.size())}));
+  }
+  if (attributes.count("sparse_value")) c.unsupported("sparse constants are not read");
+  if (attributes.count("value_string") || attributes.count("value_strings"))
+    c.unsupported("strings are no numbers that opc computes with");
+  c.invalid("it has no value");
+}
+
+std::vector<Term> ModelImport::call(const Function &function, const Node &node, const std::vector<Term> &inputs,
+                                    const Attributes &attributes, const Level &level) {
+  if (level.depth >= kMaxDepth)
+    throw Refusal{"OPC0322", "functions call one another more than " + std::to_string(kMaxDepth) + " deep",
+                  "a function cannot call itself"};
+  Opsets opsets = *level.opsets;
+  for (const OperatorSet &o : function.opset_import()) opsets[domainOf(o.domain())] = o.version();
+  Attributes given = attributes;
+  for (const Attribute &a : function.attribute_proto()) given.emplace(a.name(), &a);
+  Scope scope;
+  for (int k = 0; k < function.input_size(); ++k)
+    scope.values[function.input(k)] = static_cast<size_t>(k) < inputs.size() ? inputs[static_cast<size_t>(k)] : nullptr;
+  const Level inner{&opsets, &given, level.prefix + (node.name().empty() ? node.op_type() : node.name()) + "/",
+                    level.depth + 1};
+  convertNodes(function.node(), &scope, inner);
+  std::vector<Term> results;
+  for (const std::string &name : function.output()) {
+    const Term *value = scope.find(name);
+    if (!value && errors_ == 0)
+      throw Refusal{"OPC0322", "function " + function.name() + " makes no '" + shown(name) + "'", ""};
+    results.push_back(value ? *value : nullptr);
+  }
+  return results;
+}
+
+std::vector<Term> ModelImport::inlined(const Graph &graph, const std::vector<Term> &inputs) {
+  if (level_->depth >= kMaxDepth) throw Refusal{"OPC0322", "graphs lie in one another too deep", ""};
+  const Level level{level_->opsets, level_->references, level_->prefix, level_->depth + 1};
+  Scope scope{scope_};
+  for (int k = 0; k < graph.input_size() && static_cast<size_t>(k) < inputs.size(); ++k)
+    scope.values[graph.input(k).name()] = inputs[static_cast<size_t>(k)];
+  readInitializers(graph, &scope, false);
+  Scope *const outer = scope_;
+  const Level *const outerLevel = level_;
+  const size_t before = errors_;
+  convertNodes(graph.node(), &scope, level);
+  scope_ = outer, level_ = outerLevel;
+  std::vector<Term> results;
+  for (const Value &v : graph.output()) {
+    const Term *value = scope.find(v.name());
+    if ((!value || !*value) && errors_ == before && unknown_.empty() && undecided_.empty())
+      throw Refusal{"OPC0322", "a graph within the node makes no '" + shown(v.name()) + "'", ""};
+    results.push_back(value ? *value : nullptr);
+  }
+  if (errors_ != before || std::count(results.begin(), results.end(), nullptr)) throw Refusal{"", "", ""};
+  return results;
+}
+
+/// A custom domain's op is the op of that name that a plugin brings.
+std::vector<Term> ModelImport::plugin(const user_op::OpDef &def, const Node &node, const std::vector<Term> &inputs,
+                                      const Attributes &attributes) {
+  Conversion c(draft_, node, 1, inputs, attributes, this);
+  Attrs attrs;
+  for (const auto &[name, a] : attributes) {
+    const user_op::AttrDef *known = def.findAttr(name);
+    if (!known) c.invalid("op " + def.name + " has no attribute '" + shown(name) + "'");
+    switch (a->type()) {
+    case Attribute::INT:
+      attrs[name] = known->type == kAtDataType ? AttrValue(c.elementTypeOf(a->i())) : AttrValue(int64_t{a->i()});
+      break;
+    case Attribute::FLOAT: attrs[name] = AttrValue(static_cast<double>(a->f())); break;
+    case Attribute::STRING: attrs[name] = AttrValue(std::string(a->s())); break;
+    case Attribute::INTS: attrs[name] = AttrValue(std::vector<int64_t>(a->ints().begin(), a->ints().end())); break;
+    case Attribute::FLOATS: attrs[name] = AttrValue(std::vector<float>(a->floats().begin(), a->floats().end())); break;
+    default: c.unsupported("attribute '" + shown(name) + "' is of a kind that no op of opc has");
+    }
+  }
+  return c.ops(def.name, inputs, attrs);
+}
+
+std::vector<Term> ModelImport::convertOne(const Node &node, const std::vector<Term> &inputs,
+                                          const Attributes &attributes, Scope *scope, const Level &level) {
+  const std::string domain = domainOf(node.domain());
+  if (const auto f = functions_.find({domain, node.op_type(), node.overload()}); f != functions_.end())
+    return call(*f->second, node, inputs, attributes, level);
+  const auto opset = level.opsets->find(domain);
+  const int64_t version = opset == level.opsets->end() ? 1 : opset->second;
+  if (domain.empty() && node.op_type() == "Constant") return {constantNode(node, attributes, level)};
+  const Converter *converter = ConverterTable::get().find(domain, node.op_type());
+  if (!converter) {
+    if (const user_op::OpDef *def = domain.empty() ? nullptr : registry_.findOp(node.op_type()))
+      return plugin(*def, node, inputs, attributes);
+    UnknownOp &u = unknown_[{domain, node.op_type()}];
+    u.version = version;
+    if (u.nodes++ == 0) u.first = place_;
+    return std::vector<Term>(static_cast<size_t>(node.output_size()));
+  }
+  scope_ = scope;
+  level_ = &level;
+  Conversion c(draft_, node, version, inputs, attributes, this);
+  converter->convert(c);
+  return c.take();
+}
+
+void ModelImport::undecide(const Undecided &u, const std::string &op) {
+  const std::vector<std::string> names = draft_.inputsOf(u.term);
+  std::string list;
+  bool isDecided = !names.empty();
+  for (const std::string &name : names) {
+    const auto desc = inputDescs_.find(name);
+    list += (list.empty() ? "" : ", ") + std::string("'") + shown(name) + "'";
+    std::optional<std::string> bytes;
+    if (desc != inputDescs_.end() && request_.decide && desc->second.shape().elem_cnt() <= kDecidingElements)
+      bytes = request_.decide(name, desc->second);
+    isDecided &= bytes.has_value();
+    if (bytes) undecided_[name] = *bytes;
+  }
+  if (isDecided) return;
+  undecided_.clear();
+  if (names.empty())
+    throw Refusal{"OPC0422", op + ": " + u.what + " must be known while the model is imported, and is not", ""};
+  throw Refusal{"OPC0422",
+                op + ": " + u.what + " must be known while the model is imported; it depends on the input" +
+                    (names.size() == 1 ? " " : "s ") + list,
+                "opc run takes small ones from what it is given: --input " + shown(names[0]) + "=VALUE"};
+}
+
+void ModelImport::convert(const Node &node, int index, Scope *scope, const Level &level) {
+  const std::string label =
+      "node " + std::to_string(index) + (node.name().empty() ? "" : " \"" + shown(level.prefix + node.name()) + "\"");
+  const std::string outer = place_;
+  place_ = level.depth == 0 ? request_.name + ": " + label : outer;
+  std::string name = node.name();
+  if (name.empty() && node.output_size()) name = node.output(0);
+  if (name.size() > 200) name.clear();
+  name = printableName(level.prefix + name);
+  draft_.enterNode(place_, name);
+  std::vector<Term> results(static_cast<size_t>(node.output_size()));
+  try {
+    std::vector<Term> inputs;
+    bool isKnown = true;
+    for (const std::string &read : readsOf(node)) {
+      const Term *value = scope->find(read);
+      if (!value)
+        throw Refusal{"OPC0321", node.op_type() + " reads '" + shown(read) + "', which nothing makes",
+                      "a value is a graph's input, an initializer, or a node's output"};
+    }
+    for (const std::string &read : node.input()) {
+      const Term *value = read.empty() ? nullptr : scope->find(read);
+      inputs.push_back(value ? *value : nullptr);
+      isKnown &= read.empty() || *value || level.depth > 0;
+    }
+    while (!inputs.empty() && !inputs.back() && node.input(static_cast<int>(inputs.size()) - 1).empty())
+      inputs.pop_back();
+    Attributes attributes;
+    for (const Attribute &a : node.attribute()) {
+      const Attribute *value = &a;
+      if (!a.ref_attr_name().empty()) {
+        if (!level.references)
+          throw Refusal{"OPC0322",
+                        "attribute '" + shown(a.name()) + "' refers to one of a function, and the node is in none", ""};
+        const auto found = level.references->find(a.ref_attr_name());
+        if (found == level.references->end()) continue; // the op's default
+        value = found->second;
+      }
+      if (!attributes.emplace(a.name(), value).second)
+        throw Refusal{"OPC0322", "attribute '" + shown(a.name()) + "' is given twice", ""};
+    }
+    if (isKnown) results = convertOne(node, inputs, attributes, scope, level); // else what went wrong is said
+  } catch (const Undecided &u) {
+    try {
+      undecide(u, node.op_type());
+    } catch (const Refusal &r) {
+      error(place_, r.code.c_str(), r.message, r.help);
+    }
+  } catch (const Refusal &r) {
+    const bool isNewer = level.opsets->at("") > kNewestOpset;
+    if (!r.code.empty())
+      error(place_, r.code.c_str(), r.code == "OPC0321" ? r.message : node.op_type() + ": " + r.message,
+            r.help.empty() && isNewer ? "the model is of operator set " + std::to_string(level.opsets->at("")) +
+                                            ", opc knows up to " + std::to_string(kNewestOpset)
+                                      : r.help);
+  }
+  results.resize(static_cast<size_t>(node.output_size()));
+  for (int k = 0; k < node.output_size(); ++k) {
+    if (node.output(k).empty()) continue;
+    const Term &value = results[static_cast<size_t>(k)];
+    if (node.output(k).size() <= kMaxName) draft_.name(value, printableName(level.prefix + node.output(k)));
+    if (!scope->values.emplace(node.output(k), value).second)
+      error(place_, "OPC0321", "two values are called '" + shown(node.output(k)) + "'",
+            "each value has a name of its own");
+  }
+  place_ = outer;
+}
+
+void ModelImport::convertNodes(const Nodes &nodes, Scope *scope, const Level &level) {
+  std::vector<int> cycle;
+  const std::vector<int> order = orderOf(nodes, &cycle);
+  if (!cycle.empty()) {
+    std::string list;
+    for (size_t k = 0; k < cycle.size() && k < 10; ++k) {
+      const Node &n = nodes[cycle[k]];
+      list += (k ? " -> " : "") + std::string("node ") + std::to_string(cycle[k]) + " (" +
+              shown(n.name().empty() ? n.op_type() : n.name()) + ")";
+    }
+    error(place_, "OPC0321", "the nodes form a cycle: " + list + (cycle.size() > 10 ? " -> ..." : ""),
+          "a value cannot depend on itself");
+    return;
+  }
+  for (int k : order) {
+    convert(nodes[k], k, scope, level);
+    if (!undecided_.empty()) return; // begun again with what is known by now
+  }
+}
+
+std::unique_ptr<GraphFile> ModelImport::inputsAlone() {
+  auto file = std::make_unique<GraphFile>();
+  Scope scope;
+  readInputs(&scope);
+  draft_.write({}, file.get());
+  file->isUnbound = true;
+  return file;
+}
+
+std::unique_ptr<GraphFile> ModelImport::finish(const Scope &scope) {
+  if (!unknown_.empty()) {
+    std::string list;
+    for (const auto &[key, u] : unknown_)
+      list += "\n  " + (key.first.empty() ? "" : key.first + ".") + shown(key.second) + " (version " +
+              std::to_string(u.version) + "): " + std::to_string(u.nodes) +
+              (u.nodes == 1 ? " node, " : " nodes, first ") + u.first;
+    error(
+        "", "OPC0421",
+        "the model has " + std::to_string(unknown_.size()) + (unknown_.size() == 1 ? " op" : " ops") +
+            " that opc does not import:" + list,
+        opsets_[""] > kNewestOpset
+            ? "the model is of operator set " + std::to_string(opsets_[""]) + ", opc knows up to " +
+                  std::to_string(kNewestOpset)
+            : "docs/onnx.md has the list of those that it does; an op of another domain is one of a plugin (--plugin) of the same name");
+  }
+  if (errors_ || !undecided_.empty()) return nullptr;
+  std::vector<std::pair<std::string, Term>> outputs;
+  for (const Value &v : model_->graph().output()) {
+    const Term *value = scope.find(v.name());
+    if (!value || !*value) {
+      error("", "OPC0321", "output '" + shown(v.name()) + "' is made by nothing",
+            "an output is a node's output, an input or an initializer");
+      continue;
+    }
+    if ((*value)->kind != Operand::Kind::kTensor) {
+      error("", "OPC0422",
+            "output '" + shown(v.name()) + "' is " +
+                ((*value)->kind == Operand::Kind::kList ? "a sequence" : "an empty optional") +
+                ", and opc's outputs are tensors");
+      continue;
+    }
+    outputs.emplace_back(printableName(v.name()), *value);
+  }
+  if (outputs.empty() && !errors_) error("", "OPC0321", "the model has no outputs", "");
+  if (errors_) return nullptr;
+  auto file = std::make_unique<GraphFile>();
+  draft_.write(outputs, file.get());
+  for (const auto &[name, bytes] : decided_) file->decided.push_back(printableName(name));
+  return file;
+}
+
+std::unique_ptr<GraphFile> ModelImport::run() {
+  if (!readHead() || !bindDims()) return nullptr;
+  if (isOpen_) return inputsAlone();
+  Scope scope;
+  readInputs(&scope);
+  readInitializers(model_->graph(), &scope, true);
+  if (errors_) return nullptr;
+  convertNodes(model_->graph().node(), &scope, Level{&opsets_, nullptr, "", 0});
+  return finish(scope);
+}
+
+Diagnostic invalidFile(const std::string &name, const char *code, std::string message, std::string help) {
+  Diagnostic d;
+  d.code = code;
+  d.message = std::move(message);
+  d.help = std::move(help);
+  d.range.file = name;
+  return d;
+}
+
+} // namespace
+
+std::unique_ptr<GraphFile> importModel(std::string_view bytes, const Registry &registry, const ImportRequest &request,
+                                       std::vector<Diagnostic> *diagnostics) {
+  const uint64_t limit = std::min<uint64_t>(request.maxBytes ? request.maxBytes : INT32_MAX, INT32_MAX);
+  if (bytes.size() > limit) {
+    diagnostics->push_back(
+        invalidFile(request.name, "OPC0110",
+                    "the model has " + std::to_string(bytes.size()) + " bytes; the limit is " + std::to_string(limit),
+                    "save the model with its tensors in a file beside it (external data)"));
+    return nullptr;
+  }
+  auto model = std::make_shared<Model>();
+  google::protobuf::io::ArrayInputStream stream(bytes.data(), static_cast<int>(bytes.size()));
+  google::protobuf::io::CodedInputStream input(&stream);
+  input.SetRecursionLimit(kMaxNesting);
+  if (!model->ParseFromCodedStream(&input) || !input.ConsumedEntireMessage()) {
+    diagnostics->push_back(
+        invalidFile(request.name, "OPC0321",
+                    "not a complete ONNX model: the bytes cannot be parsed, or messages lie in one another too deep",
+                    "if the file was copied or downloaded, check that it is complete"));
+    return nullptr;
+  }
+  // Inputs that decide become constants one attempt after another; each attempt finds at least one more.
+  std::map<std::string, std::string> decided;
+  for (;;) {
+    ModelImport attempt(model, registry, request, decided, diagnostics);
+    auto file = attempt.run();
+    const size_t known = decided.size();
+    decided.insert(attempt.undecided().begin(), attempt.undecided().end());
+    if (file || decided.size() == known) {
+      if (file) file->name = request.name, file->format = "ONNX";
+      return file;
+    }
+  }
+}
+
+} // namespace opc::onnx

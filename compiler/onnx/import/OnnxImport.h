@@ -1,0 +1,33 @@
+// ONNX models -> graphs of opc's ops (docs/adr/0016-onnx-import.md).
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "GraphFile.h"
+#include "Registry.h"
+
+#include <functional>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace opc::onnx {
+
+struct ImportRequest {
+  /// What diagnostics call the model, and where it lies: its tensors may be in files beside it.
+  std::string name;
+  uint64_t maxBytes = 0;
+  /// By input; they bind the names of sizes, too.
+  std::map<std::string, std::vector<int64_t>> shapes;
+  /// The bytes of an input that decides a shape or a branch, where the caller has them: it becomes a constant.
+  std::function<std::optional<std::string>(const std::string &input, const user_op::TensorDesc &desc)> decide;
+};
+
+/// The model as a graph file. Where an input leaves a dimension open that nothing binds, the inputs alone. Errors go to
+/// `diagnostics`; returns null on error.
+std::unique_ptr<GraphFile> importModel(std::string_view bytes, const Registry &registry, const ImportRequest &request,
+                                       std::vector<Diagnostic> *diagnostics);
+
+} // namespace opc::onnx

@@ -1,0 +1,21 @@
+// The nodes of an ONNX graph in an order in which they can be computed.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "onnx.pb.h"
+
+#include <set>
+#include <string>
+#include <vector>
+
+namespace opc::onnx {
+
+using Nodes = google::protobuf::RepeatedPtrField<Node>;
+
+/// The names that a node reads: its inputs, and what graphs in its attributes take from around them.
+std::set<std::string> readsOf(const Node &node);
+
+/// Indices in the order of the file, but behind those that make what they read. On a cycle `cycle` gets its nodes.
+std::vector<int> orderOf(const Nodes &nodes, std::vector<int> *cycle);
+
+} // namespace opc::onnx

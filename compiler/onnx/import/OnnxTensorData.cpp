@@ -1,0 +1,102 @@
+// The elements of a tensor of an ONNX model.
+// SPDX-License-Identifier: Apache-2.0
+#include "OnnxTensorData.h"
+#include "OpInstance.h"
+#include "PrintableText.h"
+
+#include "opc/Dispatch.h"
+
+#include <cstring>
+
+namespace opc::onnx {
+namespace {
+
+Status invalid(const Tensor &tensor, const std::string &why) {
+  return Status(StatusCode::kInvalidGraph, "OPC0322", "tensor '" + printableName(tensor.name()) + "': " + why);
+}
+
+/// Elements from a list of wider numbers; what does not fit the element type is damage.
+template <class T, class List> Status fill(const Tensor &tensor, const List &list, std::vector<char> *bytes) {
+  const size_t count = bytes->size() / sizeof(T);
+  if (static_cast<size_t>(list.size()) != count)
+    return invalid(tensor,
+                   "it holds " + std::to_string(list.size()) + " values, its shape has " + std::to_string(count));
+  for (int k = 0; k < list.size(); ++k) {
+    const T value = static_cast<T>(list.Get(k));
+    if (static_cast<decltype(list.Get(k))>(value) != list.Get(k) && list.Get(k) == list.Get(k))
+      return invalid(tensor, "value " + std::to_string(k) + " does not fit its element type");
+    std::memcpy(bytes->data() + static_cast<size_t>(k) * sizeof(T), &value, sizeof(T));
+  }
+  return Status::ok();
+}
+
+Status fillTyped(const Tensor &tensor, DataType type, std::vector<char> *bytes) {
+  switch (type) {
+  case kFloat: return fill<float>(tensor, tensor.float_data(), bytes);
+  case kDouble: return fill<double>(tensor, tensor.double_data(), bytes);
+  case kInt64: return fill<int64_t>(tensor, tensor.int64_data(), bytes);
+  case kUInt64: return fill<uint64_t>(tensor, tensor.uint64_data(), bytes);
+  case kUInt32: return fill<uint32_t>(tensor, tensor.uint64_data(), bytes);
+  case kInt32: return fill<int32_t>(tensor, tensor.int32_data(), bytes);
+  case kInt16: return fill<int16_t>(tensor, tensor.int32_data(), bytes);
+  case kInt8: return fill<int8_t>(tensor, tensor.int32_data(), bytes);
+  default: break;
+  }
+  // The bits of floats that C++ lacks, bool, and the narrower unsigned types.
+  return GetSizeOfDataType(type) == 1 ? fill<uint8_t>(tensor, tensor.int32_data(), bytes)
+                                      : fill<uint16_t>(tensor, tensor.int32_data(), bytes);
+}
+
+Result<user_op::TensorDesc> descOf(const Tensor &tensor) {
+  DataType type = kInvalidDataType;
+  for (DataType known : dataTypes<types::All>())
+    if (elementType(known).onnx == tensor.data_type() && tensor.data_type() != 0) type = known;
+  if (type == kInvalidDataType) {
+    const std::string number = std::to_string(tensor.data_type());
+    if (!tensor.has_data_type() || tensor.data_type() == 0) return invalid(tensor, "it names no element type");
+    return Status(StatusCode::kUnsupported, "OPC0422",
+                  "tensor '" + printableName(tensor.name()) + "': " +
+                      (tensor.data_type() == 8 ? "strings are no numbers that opc computes with"
+                                               : "ONNX's element type " + number + " is none of opc's"));
+  }
+  if (tensor.dims_size() > kMaxRank) return invalid(tensor, std::to_string(tensor.dims_size()) + " dimensions");
+  DimVector dims;
+  for (int64_t d : tensor.dims()) {
+    if (d < 0) return invalid(tensor, "a dimension of " + std::to_string(d));
+    dims.push_back(d);
+  }
+  user_op::TensorDesc desc(Shape(dims), type);
+  OPC_ASSIGN_OR_RETURN(const int64_t bytes, tensorBytes(desc));
+  (void)bytes;
+  return desc;
+}
+
+} // namespace
+
+Result<StoredTensor> tensorOf(const Tensor &tensor, const std::shared_ptr<const void> &owner, ExternalFiles *files) {
+  Result<user_op::TensorDesc> desc = descOf(tensor);
+  if (!desc) {
+    if (desc.status().id() == "OPC0422" || desc.status().id() == "OPC0322") return desc.status();
+    return invalid(tensor, desc.status().message());
+  }
+  if (tensor.has_segment()) return invalid(tensor, "it is a segment of a larger tensor");
+  if (tensor.data_location() == 1) return files->read(tensor, *desc);
+  OPC_ASSIGN_OR_RETURN(const int64_t size, tensorBytes(*desc));
+  if (tensor.has_raw_data()) {
+    if (tensor.raw_data().size() != static_cast<size_t>(size))
+      return invalid(tensor, "it holds " + std::to_string(tensor.raw_data().size()) + " bytes, " + desc->toString() +
+                                 " has " + std::to_string(size));
+    if (desc->data_type() != kBool) return StoredTensor{*desc, tensor.raw_data(), owner};
+    auto bools = std::make_shared<std::string>(tensor.raw_data());
+    for (char &b : *bools) b = b != 0;
+    return StoredTensor{*desc, *bools, bools};
+  }
+  // What is announced must be there before memory is taken for it: an element of a list has at least a byte.
+  if (static_cast<uint64_t>(size) / GetSizeOfDataType(desc->data_type()) > tensor.ByteSizeLong())
+    return invalid(tensor, "it is announced as " + desc->toString() + ", and has not as many values");
+  auto bytes = std::make_shared<std::vector<char>>(static_cast<size_t>(size));
+  OPC_RETURN_IF_ERROR(fillTyped(tensor, desc->data_type(), bytes.get()));
+  return StoredTensor{*desc, {bytes->data(), bytes->size()}, bytes};
+}
+
+} // namespace opc::onnx

@@ -1,0 +1,36 @@
+// The elements of a tensor of an ONNX model: in the message, in a list of its own, or in a file beside the model.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "StoredTensor.h"
+#include "opc/Status.h"
+
+#include "onnx.pb.h"
+
+#include <map>
+#include <memory>
+#include <string>
+
+namespace opc::onnx {
+
+/// The files beside a model that hold its tensors. Each is mapped once, read only.
+class ExternalFiles {
+public:
+  /// `model`: the model's path; "" where nothing may be looked at.
+  explicit ExternalFiles(std::string model) : model_(std::move(model)) {}
+  /// The bytes of a file within the model's folder: a regular file that nothing else names, reached by no link. Errors:
+  /// OPC0323.
+  Result<StoredTensor> read(const Tensor &tensor, const user_op::TensorDesc &desc);
+
+private:
+  struct File;
+  Result<std::shared_ptr<const File>> open(const std::string &location);
+  std::string model_;
+  std::map<std::string, std::shared_ptr<const File>> files_;
+};
+
+/// `owner` keeps the message: raw data is not copied. Errors: OPC0322, OPC0422 (an element type that opc does not
+/// have), OPC0323.
+Result<StoredTensor> tensorOf(const Tensor &tensor, const std::shared_ptr<const void> &owner, ExternalFiles *files);
+
+} // namespace opc::onnx

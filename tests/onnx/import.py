@@ -1,0 +1,261 @@
+# ONNX models through the commands: what a model may look like, names, sizes, weights, functions; and models that are not valid,
+# each with one diagnostic, exit code 3 or 4. Expected numbers are numpy's.
+# SPDX-License-Identifier: Apache-2.0
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+import unittest
+
+import numpy as np
+
+sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
+import messages as m  # noqa: E402
+
+OPC = os.path.join(os.environ["OPC_BUILD_DIR"], "bin", "opc")
+F32 = np.float32
+
+
+class Case(unittest.TestCase):
+    def setUp(self):
+        self.dir = tempfile.mkdtemp(prefix="onnx_import")
+        self.addCleanup(shutil.rmtree, self.dir)
+
+    def path(self, name):
+        return os.path.join(self.dir, name)
+
+    def file(self, name, data):
+        with open(self.path(name), "wb") as f:
+            f.write(data)
+        return self.path(name)
+
+    def opc(self, *arguments):
+        return subprocess.run([OPC, *arguments], capture_output=True, text=True, cwd=self.dir, timeout=60, errors="replace")
+
+    def array(self, name, a):
+        np.save(self.path(name), a)
+        return "@" + self.path(name) + ("" if name.endswith(".npy") else ".npy")
+
+    def runs(self, data, inputs, *flags, outputs=("y",)):
+        """The outputs of a model on named arrays."""
+        path = self.file("model.onnx", data)
+        command = ["run", path, "--quiet", *flags]
+        for k, (name, a) in enumerate(inputs.items()):
+            command += ["--input", f"{name}={self.array(f'in{k}.npy', a)}"]
+        for k, name in enumerate(outputs):
+            command += ["--output", f"{name}={self.path(f'out{k}.npy')}"]
+        done = self.opc(*command)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        return [np.load(self.path(f"out{k}.npy")) for k in range(len(outputs))]
+
+    def refused(self, data, code, *texts, exit_code=3, command=("show",)):
+        path = self.file("model.onnx", data)
+        done = self.opc(*command, path)
+        self.assertEqual(done.returncode, exit_code, done.stderr + done.stdout)
+        self.assertEqual(done.stderr.count("error["), 1, done.stderr)
+        self.assertIn(f"error[{code}]", done.stderr)
+        for text in texts:
+            self.assertIn(text, done.stderr)
+        return done.stderr
+
+
+def relu(inputs=("x",), shape=(2, 3)):
+    return m.model(m.graph([m.node("Relu", inputs, ["y"], "act")], [m.value("x", shape)], [m.value("y")]))
+
+
+X = np.array([[-1, 2, -3], [4, -5, 6]], F32)
+
+
+class Models(Case):
+    def test_a_model_is_told_by_its_bytes(self):
+        self.assertTrue((self.runs(relu(), {"x": X})[0] == np.maximum(X, 0)).all())
+        plain = self.file("without_ending", relu())
+        self.assertEqual(self.opc("show", plain).returncode, 0)
+
+    def test_weights_are_variables_with_their_values(self):
+        w, b = np.arange(12, dtype=F32).reshape(3, 4), np.array([1, -1, 2, -2], F32)
+        body = m.graph([m.node("Gemm", ["x", "w", "b"], ["y"], "fc", alpha=0.5, beta=2.0)], [m.value("x", (2, 3))],
+                       [m.value("y")], [m.tensor("w", w), m.tensor("b", b)])
+        np.testing.assert_allclose(self.runs(m.model(body), {"x": X})[0], 0.5 * X @ w + 2 * b, rtol=1e-6)
+        shown = self.opc("show", self.path("model.onnx"), "--what", "tensors")
+        self.assertIn("w", shown.stdout)
+        # What is given wins over what the model has.
+        got = self.runs(m.model(body), {"x": X, "w": w * 0})[0]
+        np.testing.assert_allclose(got, np.broadcast_to(2 * b, (2, 4)), rtol=1e-6)
+
+    def test_gradients(self):
+        w = np.arange(12, dtype=F32).reshape(3, 4)
+        body = m.graph([m.node("MatMul", ["x", "w"], ["h"]), m.node("ReduceSum", ["h"], ["loss"], keepdims=0)],
+                       [m.value("x", (2, 3))], [m.value("loss")], [m.tensor("w", w)])
+        path = self.file("model.onnx", m.model(body))
+        done = self.opc("grad", path, "--loss", "loss", "--check")
+        self.assertEqual(done.returncode, 0, done.stderr + done.stdout)
+
+    def test_names_of_sizes_are_bound_by_the_given_tensors(self):
+        data = m.model(m.graph([m.node("Add", ["x", "z"], ["y"])], [m.value("x", ("n", 3)), m.value("z", ("n", 3))], [m.value("y")]))
+        self.assertTrue((self.runs(data, {"x": X, "z": X})[0] == 2 * X).all())
+        path = self.file("model.onnx", data)
+        self.assertEqual(self.opc("compile", path, "--shape", "x=2,3", "-o", self.path("m.plan")).returncode, 0)
+        self.refused_sizes(path)
+
+    def refused_sizes(self, path):
+        done = self.opc("show", path, "--what", "ops")
+        self.assertNotEqual(done.returncode, 70, done.stderr)
+
+    def test_shapes_that_nodes_compute(self):
+        nodes = [m.node("Shape", ["x"], ["s"]), m.node("Gather", ["s", "zero"], ["n"]),
+                 m.node("Unsqueeze", ["n", "axis"], ["n1"]), m.node("Concat", ["n1", "minus"], ["to"], axis=0),
+                 m.node("Reshape", ["x", "to"], ["y"])]
+        constants = [m.tensor("zero", np.array(0, np.int64)), m.tensor("axis", np.array([0], np.int64)),
+                     m.tensor("minus", np.array([-1], np.int64))]
+        x = np.arange(24, dtype=F32).reshape(2, 3, 4)
+        y = self.runs(m.model(m.graph(nodes, [m.value("x", (2, 3, 4))], [m.value("y")], constants)), {"x": x})[0]
+        self.assertEqual(y.shape, (2, 12))
+
+    def test_an_input_that_decides_a_shape_is_a_constant_of_the_run(self):
+        data = m.model(m.graph([m.node("Reshape", ["x", "s"], ["y"])], [m.value("x", (2, 3)), m.value("s", (1,), 7)], [m.value("y")]))
+        y = self.runs(data, {"x": X, "s": np.array([6], np.int64)})[0]
+        self.assertEqual(y.shape, (6,))
+        self.refused(data, "OPC0422", "'s'", "Reshape", exit_code=4)
+
+    def test_unsorted_and_nameless_nodes(self):
+        nodes = [m.node("Neg", ["b"], ["y"]), m.node("Neg", ["a"], ["b"]), m.node("Relu", ["x"], ["a"])]
+        y = self.runs(m.model(m.graph(nodes, [m.value("x", (2, 3))], [m.value("y")])), {"x": X})[0]
+        self.assertTrue((y == np.maximum(X, 0)).all())
+
+    def test_awkward_names(self):
+        data = m.model(m.graph([m.node("Relu", ["onnx::x/0:1"], ["a b{}"], "x y = \"z\"")], [m.value("onnx::x/0:1", (2, 3))], [m.value("a b{}")]))
+        y = self.runs(data, {"onnx::x/0:1": X}, outputs=("a b{}",))[0]
+        self.assertTrue((y == np.maximum(X, 0)).all())
+
+    def test_an_input_that_is_an_output(self):
+        data = m.model(m.graph([m.node("Relu", ["x"], ["y"])], [m.value("x", (2, 3))], [m.value("y"), m.value("x")]))
+        self.assertTrue((self.runs(data, {"x": X})[0] == np.maximum(X, 0)).all())
+
+    def test_functions_of_the_model(self):
+        function = (m.field(1, "Twice") + m.field(4, "a") + m.field(5, "b") + m.field(7, m.node("Add", ["a", "a"], ["b"])) +
+                    m.field(10, "local"))
+        body = m.graph([m.node("Twice", ["x"], ["h"], domain="local"), m.node("Twice", ["h"], ["y"], domain="local")],
+                       [m.value("x", (2, 3))], [m.value("y")])
+        self.assertTrue((self.runs(m.model(body, functions=[function], domains=["local"]), {"x": X})[0] == 4 * X).all())
+
+    def test_a_branch_that_is_known(self):
+        yes = m.graph([m.node("Neg", ["x"], ["t"])], [], [m.value("t")])
+        no = m.graph([m.node("Relu", ["x"], ["t"])], [], [m.value("t")])
+        nodes = [m.node("If", ["c"], ["y"], then_branch=yes, else_branch=no)]
+        for c in (True, False):
+            data = m.model(m.graph(nodes, [m.value("x", (2, 3))], [m.value("y")], [m.tensor("c", np.array(c))]))
+            self.assertTrue((self.runs(data, {"x": X})[0] == (-X if c else np.maximum(X, 0))).all())
+        data = m.model(m.graph(nodes, [m.value("x", (2, 3)), m.value("c", (), 9)], [m.value("y")]))
+        self.assertTrue((self.runs(data, {"x": X, "c": np.array(True)})[0] == -X).all())
+
+    def test_external_data(self):
+        w = np.arange(6, dtype=F32).reshape(2, 3)
+        self.file("weights.bin", b"12345678" + w.tobytes())
+        data = weighted(m.external("w", (2, 3), location="weights.bin", offset=8, length=24))
+        self.assertTrue((self.runs(data, {"x": X})[0] == X + w).all())
+
+    def test_all_ops_that_are_unknown_in_one_report(self):
+        nodes = [m.node("Fancy", ["x"], ["a"]), m.node("Fancy", ["a"], ["b"], "second"), m.node("Other", ["x"], ["y"], domain="com.example")]
+        data = m.model(m.graph(nodes, [m.value("x", (2, 3))], [m.value("y")]))
+        self.refused(data, "OPC0421", "Fancy (version 17)", "com.example.Other", "model.onnx: node 0", exit_code=4)
+
+
+def weighted(initializer):
+    return m.model(m.graph([m.node("Add", ["x", "w"], ["y"])], [m.value("x", (2, 3))], [m.value("y")], [initializer]))
+
+
+class BadModels(Case):
+    def test_external_data_that_lies_elsewhere(self):
+        outside = tempfile.mkdtemp()
+        self.addCleanup(shutil.rmtree, outside)
+        with open(os.path.join(outside, "secret"), "wb") as f:
+            f.write(bytes(24))
+        self.file("real", bytes(24))
+        os.symlink(os.path.join(outside, "secret"), self.path("link"))
+        os.symlink(outside, self.path("folder"))
+        os.link(self.path("real"), self.path("second"))
+        os.mkfifo(self.path("pipe"))
+        self.file("short", bytes(20))
+        entries = [dict(location="../secret"), dict(location=os.path.join(outside, "secret")), dict(location="link"),
+                   dict(location="folder/secret"), dict(location="second"), dict(location="pipe"), dict(location="none"),
+                   dict(location="short"), dict(location="short", offset=1 << 60), dict(location=""), dict(location="."),
+                   dict(location="short", length=8), dict(location="short", offset="-4"), dict(location="/dev/zero")]
+        for e in entries:
+            with self.subTest(**e):
+                self.refused(weighted(m.external("w", (2, 3), **e)), "OPC0323", "'")
+
+    def test_values(self):
+        x, y = [m.value("x", (2, 3))], [m.value("y")]
+        node = m.node
+        self.refused(m.model(m.graph([node("Relu", ["nothing"], ["y"], "act")], x, y)), "OPC0321", "'nothing'", 'node 0 "act"')
+        self.refused(m.model(m.graph([node("Relu", ["x"], ["y"]), node("Neg", ["x"], ["y"])], x, y)), "OPC0321", "two values", "'y'")
+        self.refused(m.model(m.graph([node("Relu", ["b"], ["a"], "one"), node("Neg", ["a"], ["b"], "two")], x, [m.value("a")])),
+                     "OPC0321", "cycle", "one", "two")
+        self.refused(m.model(m.graph([node("Relu", ["x"], ["z"])], x, y)), "OPC0321", "output 'y'")
+        self.refused(m.model(m.graph([node("Relu", ["x"], ["y"])], x, [])), "OPC0321", "no outputs")
+        self.refused(m.field(1, 8) + m.field(7, b"\xff"), "OPC0321")
+
+    def test_nodes(self):
+        x, y = [m.value("x", (2, 3))], [m.value("y")]
+        for data, text in [(m.node("Concat", ["x", "x"], ["y"]), "'axis' is missing"),
+                           (m.node("Concat", ["x", "x"], ["y"], axis=1.5), "'axis' is a float"),
+                           (m.node("Concat", ["x", "x"], ["y"], axis=2), "axis 2"),
+                           (m.node("Transpose", ["x"], ["y"], perm=[0]), "'perm'"),
+                           (m.node("Add", ["x"], ["y"]), "input 1"),
+                           (m.node("Softmax", ["x"], ["y"], axis=7), "axis 7"),
+                           (m.node("Cast", ["x"], ["y"]), "'to' is missing")]:
+            with self.subTest(text=text):
+                self.refused(m.model(m.graph([data], x, y)), "OPC0322", text, "node 0")
+
+    def test_tensors(self):
+        short = m.field(1, 2) + m.field(1, 3) + m.field(2, 1) + m.field(8, "w") + m.field(9, bytes(20))
+        self.refused(weighted(short), "OPC0322", "'w'", "20 bytes")
+        huge = b"".join(m.field(1, 1 << 40) for _ in range(3)) + m.field(2, 1) + m.field(8, "w") + m.field(9, bytes(4))
+        self.refused(weighted(huge), "OPC0322", "'w'")
+        self.refused(weighted(m.field(1, 1 << 36) + m.field(2, 1) + m.field(8, "w")), "OPC0322", "'w'")
+        self.refused(weighted(m.field(1, -1) + m.field(2, 1) + m.field(8, "w")), "OPC0322", "'w'")
+        self.refused(weighted(m.field(1, 1) + m.field(2, 8) + m.field(8, "w") + m.field(6, "text")), "OPC0422", "strings", exit_code=4)
+        self.refused(weighted(m.field(1, 1) + m.field(2, 99) + m.field(8, "w")), "OPC0422", "99", exit_code=4)
+
+    def test_truncated(self):
+        w = m.tensor("w", np.arange(6, dtype=F32).reshape(2, 3))
+        data = weighted(w)
+        for cut in range(1, len(data) - 1, 3):
+            path = self.file("model.onnx", data[:cut])
+            done = self.opc("show", path)
+            self.assertIn(done.returncode, (0, 3, 4), f"{cut}: {done.stderr}")
+            self.assertLessEqual(done.stderr.count("error["), 2, done.stderr)
+
+    def test_deep_graphs_and_functions_that_call_themselves(self):
+        body = m.graph([m.node("Relu", ["x"], ["t"])], [], [m.value("t")])
+        for _ in range(2000):
+            body = m.graph([m.node("If", ["c"], ["t"], then_branch=body, else_branch=b"")], [], [m.value("t")])
+        self.refused(m.model(m.graph([m.node("If", ["c"], ["y"], then_branch=body, else_branch=b"")],
+                                     [m.value("x", (2,))], [m.value("y")], [m.tensor("c", np.array(True))])), "OPC0321")
+        function = m.field(1, "F") + m.field(4, "a") + m.field(5, "b") + m.field(7, m.node("F", ["a"], ["b"], domain="l")) + m.field(10, "l")
+        self.refused(m.model(m.graph([m.node("F", ["x"], ["y"], domain="l")], [m.value("x", (2,))], [m.value("y")]),
+                             functions=[function], domains=["l"]), "OPC0322", "deep")
+
+    def test_names(self):
+        for name in ("a\0b", "a\nb", "n" * 1000):
+            data = m.model(m.graph([m.node("Relu", ["x"], ["y"], name)], [m.value("x", (2, 3))], [m.value("y")]))
+            self.assertTrue((self.runs(data, {"x": X})[0] == np.maximum(X, 0)).all())
+        self.refused(m.model(m.graph([m.node("Relu", ["x" * (1 << 20)], ["y"])], [m.value("x" * (1 << 20), (2,))], [m.value("y")])),
+                     "OPC0321", "1048576 bytes")
+
+    def test_newer_operator_sets(self):
+        data = m.model(m.graph([m.node("Relu", ["x"], ["a"]), m.node("Newest", ["a"], ["y"])], [m.value("x", (2, 3))], [m.value("y")]), opset=99)
+        self.refused(data, "OPC0421", "opc knows up to 28", exit_code=4)
+
+    def test_sizes(self):
+        data = m.model(m.graph([m.node("Add", ["x", "z"], ["y"])], [m.value("x", ("n", 3)), m.value("z", ("n", 3))], [m.value("y")]))
+        path = self.file("model.onnx", data)
+        done = self.opc("compile", path, "--shape", "x=2,3", "--shape", "z=4,3", "-o", self.path("m.plan"))
+        self.assertEqual(done.returncode, 3, done.stderr)
+        self.assertIn("OPC0324", done.stderr)
+
+
+if __name__ == "__main__":
+    unittest.main()
