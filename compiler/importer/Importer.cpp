@@ -5,6 +5,7 @@
 #include "Graph.h"
 #include "GraphAttributes.h"
 #include "Locations.h"
+#include "RunOp.h"
 #include "StateHints.h"
 #include "UnknownOps.h"
 #include "UserOpBuilder.h"
@@ -204,9 +205,16 @@ private:
   struct Source;
   Operation *constantAt(uint32_t i, const Source &source) {
     const StoredTensor &value = graph_.file.values.at(graph_.nodes[i].conf->name());
-    return ir::ConstantOp::create(
-        builder_, source.location, source.type,
-        ir::denseFromBytes(cast<RankedTensorType>(source.type), ArrayRef<char>(value.bytes.data(), value.bytes.size())));
+    ArrayRef<char> bytes(value.bytes.data(), value.bytes.size());
+    OpTensor converted(ir::descOf(source.type));
+    if (converted.type() != value.desc.data_type()) { // ImportOptions::floatsAs
+      OpTensor given(value.desc);
+      std::copy(bytes.begin(), bytes.end(), given.mut_dptr());
+      for (int64_t k = 0; k < given.elements(); ++k) setElement(&converted, k, element(given, k));
+      bytes = ArrayRef<char>(converted.dptr(), converted.bytes());
+    }
+    return ir::ConstantOp::create(builder_, source.location, source.type,
+                                  ir::denseFromBytes(cast<RankedTensorType>(source.type), bytes));
   }
 
   struct Source {

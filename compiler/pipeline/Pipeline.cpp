@@ -83,8 +83,6 @@ bool verifiesByDefault() {
 
 bool looksLikePlan(const std::string &bytes) { return looksLikePlan(std::string_view(bytes)); }
 
-bool looksLikeModel(const std::string &bytes) { return looksLikeOnnx(bytes); }
-
 struct Pipeline::Impl {
   Impl(const Registry &r, CompileOptions o)
       : registry(r), options(std::move(o)), context(MLIRContext::Threading::DISABLED), findings(options.maxErrors) {
@@ -116,9 +114,6 @@ struct Pipeline::Impl {
   DiagnosticList findings;
   int done = -1; // index of the last phase that ran
   bool trainsAsJobSays = false;
-  std::map<std::string, StoredTensor> values; // of variables, of graphs that come with them
-  std::vector<std::string> decided;
-  bool isUnbound = false;
   std::vector<std::string> sources; // the imported graph's inputs and variables: some may be pruned
 
   template <class F> bool phase(Phase p, F &&body) {
@@ -322,8 +317,8 @@ struct Pipeline::Impl {
     source = {name, std::move(bytes)};
     crashAs(plannedCrash(Phase::kImport, name));
     auto file = looksLikeOnnx(source.text)
-                    ? onnx::importModel(source.text, registry,
-                                        {name, options.maxGraphBytes, options.shapes, options.decide}, findings.incoming())
+                    ? onnx::importModel(source.text, registry, {name, options.maxGraphBytes, options.shapes, {}},
+                                        findings.incoming())
                     : readGraphFile(name, source.text, options.maxGraphBytes, findings.incoming());
     // What cannot be read is shown, too, where it has lines to show.
     const bool isText = file ? file->isText : source.text.find('\0') == std::string::npos;
@@ -337,9 +332,6 @@ struct Pipeline::Impl {
 
   bool importFile(std::unique_ptr<GraphFile> file) {
     found.format = file->format;
-    values = file->values;
-    decided = file->decided;
-    isUnbound = file->isUnbound;
     declared = declaredOutputs(*file);
     if (options.train && !options.gradient)
       if (auto training = readTraining(*file, findings.incoming())) {
@@ -432,9 +424,6 @@ bool Pipeline::run(Phase to) {
 const std::vector<Diagnostic> &Pipeline::diagnostics() const { return impl_->findings.list(); }
 size_t Pipeline::errorCount() const { return impl_->findings.errors(); }
 StatusCode Pipeline::errorClass() const { return impl_->findings.worst(); }
-const std::map<std::string, StoredTensor> &Pipeline::values() const { return impl_->values; }
-const std::vector<std::string> &Pipeline::decided() const { return impl_->decided; }
-bool Pipeline::isUnbound() const { return impl_->isUnbound; }
 const SourceText &Pipeline::source() const { return impl_->source; }
 const std::vector<PhaseFacts> &Pipeline::stats() const { return impl_->found.phases; }
 

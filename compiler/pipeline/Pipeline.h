@@ -8,7 +8,6 @@
 #include "PassRequests.h"
 #include "Registry.h"
 #include "SizeRequest.h"
-#include "StoredTensor.h"
 
 #include <functional>
 #include <map>
@@ -63,9 +62,6 @@ struct CompileOptions {
   /// Ops and tensors beyond which cut() will leave nothing: import() passes over ops of unknown types that these do not
   /// need.
   std::vector<std::string> wanted;
-  /// Of a model (ONNX): the bytes of an input that decides a shape or a branch, where the caller has them. Such an input
-  /// becomes a constant.
-  std::function<std::optional<std::string>(const std::string &input, const user_op::TensorDesc &desc)> decide;
   /// What remains of the graph after Phase::kShape. See Pipeline::cut().
   GraphCut cut;
   /// Check the IR after the import and after each pass. By default in debug builds, and where the environment sets
@@ -81,12 +77,6 @@ public:
 
   /// Reads a graph. `name` is what diagnostics call it. False when it is not valid: see diagnostics().
   bool import(const std::string &name, std::string bytes);
-  /// Of a graph that came with values (an ONNX model): those of its variables, by name.
-  const std::map<std::string, StoredTensor> &values() const;
-  /// Of a model: the inputs that CompileOptions::decide has made constants.
-  const std::vector<std::string> &decided() const;
-  /// Whether import() has made the inputs alone: a model is made for shapes, and some are not bound.
-  bool isUnbound() const;
   /// Replaces CompileOptions::shapes after import(), whose errors it may find, and before anything else.
   bool setShapes(std::map<std::string, std::vector<int64_t>> shapes);
   /// Replaces the learning rate of a graph that trains, after import() and before anything else. False: no op and no
@@ -124,7 +114,5 @@ private:
 
 /// True when the bytes are a plan file and not a graph.
 bool looksLikePlan(const std::string &bytes);
-/// True when the bytes are a model of another system (ONNX), which is made a graph when its shapes are known.
-bool looksLikeModel(const std::string &bytes);
 
 } // namespace opc

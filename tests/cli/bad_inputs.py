@@ -319,7 +319,6 @@ class Mistakes(Scratch):
         np.savez(tensors, w=np.zeros(3))
         np.save(os.path.join(self.folder, "w.npy"), np.zeros(3))
         header = b'{"w":{"dtype":"F32","shape":[1],"data_offsets":[0,4]}}'
-        onnx = (b"\x08\x08" + b"\x12\x07pytorch" + b"\x1a\x032.1" + b"\x3a\x04\x12\x02ab" + b"\x42\x02\x10\x11")
         kinds = [(archive, "zip archive", "unzip"), (torch, "PyTorch", "safetensors"), (tensors, "npz", "--weights"),
                  (os.path.join(self.folder, "w.npy"), "numpy", "--input"),
                  (self.file("g.pbtxt.gz", gzip.compress(text)), "gzip", "gunzip -c"), (self.file("g.bz2", bz2.compress(text)), "bzip2", "bunzip2"),
@@ -327,7 +326,7 @@ class Mistakes(Scratch):
                  (self.file("le.pbtxt", SMALL.encode("utf-16-le")), "UTF-16LE", "iconv -f UTF-16LE"),
                  (self.file("be.pbtxt", SMALL.encode("utf-16-be")), "UTF-16BE", "iconv -f UTF-16BE"),
                  (self.file("s.safetensors", struct.pack("<Q", len(header)) + header + bytes(4)), "safetensors", "--weights"),
-                 (self.file("m.onnx", onnx), "ONNX model", "ONNX"), (self.file("p.pkl", b"\x80\x04\x95" + bytes(9)), "pickle", "--weights"),
+                 (self.file("p.pkl", b"\x80\x04\x95" + bytes(9)), "pickle", "--weights"),
                  (self.file("j.json", '{"nodes": []}'), "JSON", "--emit pbtxt"), (self.file("h.html", "<!DOCTYPE html><html>"), "HTML", "download"),
                  (self.file("m.mlir", "module {\n}\n"), "MLIR", "--emit mlir"), (self.file("n.py", "import torch\n"), "program", "graph"),
                  (self.file("c.cpp", "#include <vector>\nint main() {}\n"), "program", "graph"), (self.file("d.cpp", "// a comment\nint x;\n"), "program", "graph"),

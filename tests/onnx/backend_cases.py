@@ -13,7 +13,7 @@ OPC = os.path.join(os.environ["OPC_BUILD_DIR"], "bin", "opc")
 DATA = os.environ.get("OPC_ONNX_TESTDATA", "/usr/share/libonnx-testdata/data")
 LIST = os.path.join(os.path.dirname(__file__), "failing_cases.txt")
 # The runner of ONNX's tests compares with these.
-TOLERANCES = ["--rtol", "1e-3", "--atol", "1e-7"]
+TOLERANCES = ["--rtol", "1e-3", "--atol", "1e-7", "--nan", "equal"]
 
 
 def cases():

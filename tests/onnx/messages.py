@@ -31,7 +31,7 @@ def field(number, value):
 
 
 def tensor(name, array):
-    array = np.ascontiguousarray(array)
+    array = np.asarray(array, order="C") # ascontiguousarray gives a scalar a dimension
     return (b"".join(field(1, d) for d in array.shape) + field(2, ELEMENT[array.dtype]) + field(8, name) +
             field(9, array.tobytes()))
 

@@ -182,6 +182,15 @@ def records(build):
     return table(("record", "decision", "status"), rows)
 
 
+def onnx_ops(build):
+    """The ONNX ops that opc imports."""
+    rows = ["| ONNX op | becomes | refused |", "|---|---|---|"]
+    for op in build.cli["onnx_ops"]:
+        name = op["domain"] + "." + op["op"] if op["domain"] else op["op"]
+        rows.append(f"| {name} | {op['becomes']} | {op['refuses']} |")
+    return "\n".join(rows)
+
+
 PARTS = {
     "commands": commands,
     "common-options": common_options,
@@ -191,4 +200,5 @@ PARTS = {
     "tests": tests,
     "packages": packages,
     "records": records,
+    "onnx-ops": onnx_ops,
 }

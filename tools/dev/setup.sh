@@ -28,6 +28,7 @@ build | cmake ninja-build ccache pkg-config git | 3.25, 1.11 | BSD-3-Clause, Apa
 tests | zsh fish | 5.9, 3.6 | MIT-like, GPL-2 | `completion` types into real shells
 tests | chromium | 156 | BSD-3-Clause | `pages_in_browser` opens reports
 tests | python3-onnx | 1.12 | Apache-2.0 | `onnx_files`: ONNX's own checker on what `opc show --as onnx` writes
+tests | libonnx-testdata | 1.12 | Apache-2.0 | `onnx_backend`: the cases of ONNX's own backend tests
 tests | python3-mpmath | 1.2 | BSD-3-Clause | `elementwise_sweep`, `elementwise_gradients`: exact values of elementwise operators
 tests | python3-jsonschema | 4.10 | MIT | `json_documents` holds JSON against its schemas
 tests | mypy | 1.0 | MIT | `python` checks the types that the package says

@@ -106,8 +106,8 @@ void convertConvTranspose(Conversion &c) {
       c.invalid("attribute 'output_shape' is not for " + std::to_string(dims) + " dimensions");
     for (size_t k = 0; k < dims; ++k) {
       const int64_t to = wanted ? (*wanted)[k + skip] : x->dim(static_cast<int64_t>(k) + 2) * w.strides[k];
-      const int64_t all = full(k) + extra[k] - to;
-      w.before[k] = automatic == "SAME_UPPER" ? all / 2 : all - all / 2;
+      const int64_t all = full(k) + extra[k] - to, cropped = std::max<int64_t>(all, 0); // what lacks is behind
+      w.before[k] = automatic == "SAME_UPPER" ? cropped / 2 : cropped - cropped / 2;
       w.after[k] = all - w.before[k];
     }
   }

@@ -111,11 +111,17 @@ void convertMaxUnpool(Conversion &c) {
   DimVector from = x->shape().dim_vec();
   for (size_t k = 0; k < w.dims(); ++k)
     from[k + 2] = (from[k + 2] - 1) * w.strides[k] + w.kernel[k] - w.before[k] - w.after[k];
-  DimVector to = c.has(2) ? c.knownInts(2) : from;
   const int64_t count = x->shape().elem_cnt();
   const Term flat = c.op("scatter_nd", {c.reshape(indices, {count, 1}), c.reshape(x, {count})},
-                         {{"shape", Shape({Shape(c.has(2) ? to : from).elem_cnt()})}});
-  c.out(c.reshape(flat, to));
+                         {{"shape", Shape({Shape(from).elem_cnt()})}});
+  const Term y = c.reshape(flat, from);
+  if (!c.has(2)) return c.out(y);
+  // Indices are within the size that follows from the windows; a larger result has zeros behind.
+  const auto to = c.knownInts(2);
+  if (to.size() != from.size()) c.invalid("a result of " + std::to_string(to.size()) + " dimensions");
+  std::vector<int64_t> after;
+  for (size_t k = 0; k < to.size(); ++k) after.push_back(to[k] - from[k]);
+  c.out(padded(c, y, std::vector<int64_t>(to.size(), 0), after, "constant", nullptr));
 }
 
 } // namespace

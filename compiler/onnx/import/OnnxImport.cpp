@@ -76,6 +76,8 @@ public:
 private:
   // Of the whole model.
   bool readHead();
+  using NamedSizes = std::map<std::string, std::pair<int64_t, std::string>>; // name -> size, the input that says so
+  bool bindSizes(NamedSizes *found);
   bool bindDims();
   void readInputs(Scope *scope);
   void readInitializers(const Graph &graph, Scope *scope, bool isWhole);
@@ -156,11 +158,9 @@ bool ModelImport::readHead() {
   return true;
 }
 
-/// The shapes of the inputs. One name of a size is one number.
-bool ModelImport::bindDims() {
-  std::set<std::string> initialized;
-  for (const Tensor &t : model_->graph().initializer()) initialized.insert(t.name());
-  std::map<std::string, std::pair<int64_t, std::string>> sizes; // name -> size, who says so
+/// What the given shapes say of sizes with names. One name is one number.
+bool ModelImport::bindSizes(NamedSizes *found) {
+  NamedSizes &sizes = *found;
   for (const Value &v : model_->graph().input()) {
     const auto given = request_.shapes.find(v.name());
     if (given == request_.shapes.end() || !v.type().has_tensor_type()) continue;
@@ -185,6 +185,15 @@ bool ModelImport::bindDims() {
       return false;
     }
   }
+  return true;
+}
+
+/// The shapes of the inputs.
+bool ModelImport::bindDims() {
+  NamedSizes sizes;
+  if (!bindSizes(&sizes)) return false;
+  std::set<std::string> initialized;
+  for (const Tensor &t : model_->graph().initializer()) initialized.insert(t.name());
   for (const Value &v : model_->graph().input()) {
     if (initialized.count(v.name())) continue;
     if (v.name().empty() || v.name().size() > kMaxName) {

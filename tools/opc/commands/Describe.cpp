@@ -1,9 +1,10 @@
-// opc __commands: every command, argument, option and setting as JSON, for pages that are generated from it.
+// opc __commands: commands, arguments, options, settings and imported ops as JSON, for pages that are made from it.
 // SPDX-License-Identifier: Apache-2.0
 #include "Commands.h"
 
 #include "CommandList.h"
 #include "Config.h"
+#include "ImportedOps.h"
 #include "JsonOutput.h"
 
 namespace opc::cli {
@@ -67,12 +68,16 @@ public:
                           {"default", k.standard},
                           {"list", k.kind == ConfigKey::Kind::kList},
                           {"doc", k.doc}});
+    Json onnx = Json::array();
+    for (const ImportedOp &op : importedOnnxOps())
+      onnx.push_back({{"domain", op.domain}, {"op", op.name}, {"becomes", op.becomes}, {"refuses", op.refuses}});
     for (const ExitMeaning &m : kExitMeanings) codes.push_back({{"code", m.code}, {"meaning", m.meaning}});
     SharedFlags shared;
     invocation.terminal().out(jsonText({{"schema", 1},
                                         {"common_options", optionsJson(shared.options())},
                                         {"commands", std::move(commands)},
                                         {"settings", std::move(settings)},
+                                        {"onnx_ops", std::move(onnx)},
                                         {"exit_codes", std::move(codes)}}));
     return kExitOk;
   }

@@ -165,21 +165,36 @@ Outcome<std::string> RunPlanner::planBatches(GraphInput &input, const NamedValue
       nullptr);
 }
 
-Status RunPlanner::bindModel(const GraphInput &input, const NamedValues &inputs, CompileOptions *options) {
-  options->decide = [&inputs](const std::string &name, const user_op::TensorDesc &desc) -> std::optional<std::string> {
+Status RunPlanner::bindModel(GraphInput &input, NamedValues &inputs, CompileOptions *options) {
+  if (!looksLikeModel(input.bytes)) return Status::ok();
+  std::map<std::string, std::pair<user_op::TensorDesc, std::string>> taken;
+  const auto decide = [&](const std::string &name, const user_op::TensorDesc &desc) -> std::optional<std::string> {
     if (!inputs.has(name)) return std::nullopt;
-    Result<HostTensor> value = inputs.make({name, desc, 0, false});
+    const Result<HostTensor> value = inputs.make({name, desc, 0, options_.values.cast});
     if (!value || value->desc() != desc) return std::nullopt;
-    return std::string(value->as<char>(), value->bytes());
+    taken[name] = {desc, std::string(value->as<char>(), value->bytes())};
+    return taken[name].second;
   };
-  Pipeline inputsAlone(registry_, *options);
-  if (!looksLikeModel(input.bytes) || !inputsAlone.import(input.name, input.bytes) || !inputsAlone.isUnbound())
-    return Status::ok();
-  const GraphFacts open = inputsAlone.facts();
-  OPC_RETURN_IF_ERROR(
-      checkGraphInputs(open, inputs, options->shapes, options_.values, invocation_.commandLine()));
-  OPC_ASSIGN_OR_RETURN(auto shapes, shapesOfOpenInputs(open, inputs));
-  options->shapes.insert(shapes.begin(), shapes.end());
+  auto source = readModel(input.name, input.bytes, registry_, options->shapes, decide);
+  if (source && source->isUnbound) {
+    GraphFacts open;
+    open.inputs = source->inputs;
+    OPC_RETURN_IF_ERROR(checkGraphInputs(open, inputs, options->shapes, options_.values, invocation_.commandLine()));
+    OPC_ASSIGN_OR_RETURN(auto shapes, shapesOfOpenInputs(open, inputs));
+    options->shapes.insert(shapes.begin(), shapes.end());
+    source = readModel(input.name, input.bytes, registry_, options->shapes, decide);
+  }
+  if (!source) return Status::ok(); // the import says why
+  modelValues_ = std::move(source->values);
+  for (const std::string &name : source->decided) {
+    const auto &[desc, bytes] = taken.at(name);
+    input.bytes = withInitializer(std::move(input.bytes), name, desc, bytes);
+    auto owner = std::make_shared<const std::string>(bytes);
+    modelValues_[name] = StoredTensor{desc, *owner, owner}; // with fractions it is a variable
+    inputs.drop(name);
+    options->shapes.erase(name);
+    notes_.push_back("input '" + name + "' decides shapes or branches: it is a constant of this run");
+  }
   return Status::ok();
 }
 
@@ -201,11 +216,6 @@ Outcome<std::string> RunPlanner::compile(GraphInput &input,
   const bool again = !options_.reference.empty() || options_.keepsGraph;
   if (!pipeline.import(input.name, again ? input.bytes : std::move(input.bytes))) return failure(pipeline);
   const GraphFacts whole = pipeline.facts();
-  options_.values.own = pipeline.values();
-  for (const std::string &name : pipeline.decided()) {
-    if (inputs) inputs->drop(name);
-    notes_.push_back("input '" + name + "' decides shapes or branches: it is a constant of this run");
-  }
   shapes_ = options.shapes;
   if (Status s = bind(pipeline, whole); !s) {
     invocation_.progress().clear();

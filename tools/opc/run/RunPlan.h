@@ -6,6 +6,7 @@
 #include "GraphInput.h"
 #include "GraphValues.h"
 #include "Invocation.h"
+#include "ModelSource.h"
 #include "RunOptions.h"
 #include "RunTrace.h"
 
@@ -47,14 +48,17 @@ public:
   /// Of the graph, for a report; of a plan those that it says. Errors: those of reading the plan.
   Result<GraphFacts> facts(const std::string &plan);
   const std::vector<std::string> &notes() const { return notes_; }
+  /// Of variables whose values came with the graph (an ONNX model).
+  const std::map<std::string, StoredTensor> &modelValues() const { return modelValues_; }
 
 private:
   Status checkPlanFile(const GraphInput &input) const;
   /// Imports, has `bind` say what is known of the graph (shapes_, cut_), and compiles.
   Outcome<std::string> compile(GraphInput &input, const std::function<Status(Pipeline &, const GraphFacts &)> &bind,
                                NamedValues *inputs);
-  /// Of a model, whose import needs all shapes and what decides them: what the given values say.
-  Status bindModel(const GraphInput &input, const NamedValues &inputs, CompileOptions *options);
+  /// Of a model, whose import needs all shapes and what decides them: what the given values say. Values that it takes
+  /// become part of the model.
+  Status bindModel(GraphInput &input, NamedValues &inputs, CompileOptions *options);
   Status bindValues(Pipeline &pipeline, const GraphFacts &whole, NamedValues &inputs);
   /// Finds what was asked for and has the pipeline drop what that does not need.
   std::vector<std::string> outputsAskedFor() const;
@@ -79,6 +83,7 @@ private:
   Json phases_ = Json::array();
   std::string phasesText_;
   std::vector<std::string> notes_;
+  std::map<std::string, StoredTensor> modelValues_;
   std::optional<GraphFacts> facts_; // where a report wants them
 };
 

@@ -7,7 +7,6 @@
 #include "TextParts.h"
 
 #include <algorithm>
-#include <cstring>
 #include <optional>
 
 namespace opc::cli {
@@ -87,7 +86,7 @@ public:
     for (const VariableInfo &v : variables) {
       const bool isThere = std::any_of(weights_.begin(), weights_.end(), [&](const auto &w) { return w.has(v.name); });
       fitting += isThere;
-      if (!isThere && !inputs_.has(v.name) && !givenElsewhere.count(v.name) && !flags_.own.count(v.name)) lacking.push_back(&v);
+      if (!isThere && !inputs_.has(v.name) && !givenElsewhere.count(v.name)) lacking.push_back(&v);
     }
     if (weights_.empty() || lacking.empty()) return Status::ok();
     if (fitting == 0 || !flags_.partialWeights) return lackingWeights(lacking, fitting);
@@ -104,10 +103,6 @@ public:
       // Of several files the last one wins, as of several flags.
       for (const NamedValues &w : weights_)
         if (w.has(v.name)) source = inputs_.has(v.name) ? source : &w;
-      if (!source && flags_.own.count(v.name)) {
-        OPC_RETURN_IF_ERROR(giveOwn(v, flags_.own.at(v.name)));
-        continue;
-      }
       if (source || !v.hasInitializer) OPC_RETURN_IF_ERROR(give(Port{v.name, "variable", v.desc}, source));
     }
     return Status::ok();
@@ -217,23 +212,6 @@ private:
   static std::vector<std::string> firstOf(std::vector<std::string> names) {
     if (names.size() > 8) names.resize(8), names.push_back("...");
     return names;
-  }
-
-  /// A value that came with the graph goes straight to its place.
-  Status giveOwn(const VariableInfo &v, const StoredTensor &value) {
-    if (value.desc != v.desc)
-      return Status(StatusCode::kUsage, "OPC0704",
-                    "variable '" + v.name + "' is " + v.desc.toString() + ", its value in the model is " +
-                        value.desc.toString());
-    if (void *to = session_.ranks() == 1 ? session_.variableData(v.name) : nullptr) {
-      std::memcpy(to, value.bytes.data(), value.bytes.size());
-    } else {
-      OPC_ASSIGN_OR_RETURN(HostTensor tensor, HostTensor::createUninitialized(v.desc.data_type(), v.desc.shape()));
-      std::memcpy(tensor.data(), value.bytes.data(), value.bytes.size());
-      OPC_RETURN_IF_ERROR(session_.setVariable(v.name, tensor));
-    }
-    report_.rows.push_back({v.name, "variable", "the model", v.desc});
-    return Status::ok();
   }
 
   /// The value of a port from where it is given, else from the fill.

@@ -4,9 +4,7 @@
 
 #include "NamedValues.h"
 #include "Option.h"
-#include "StoredTensor.h"
 
-#include <map>
 #include <optional>
 #include <set>
 #include <string>
@@ -27,8 +25,6 @@ struct ValueFlags {
   std::optional<uint64_t> seed;
   bool cast = false;
   std::string program = "opc run"; // for messages
-  /// Of variables of a graph that came with values (an ONNX model); what is given wins.
-  std::map<std::string, StoredTensor> own = {};
 
   /// The options that fill this.
   std::vector<Option> options();

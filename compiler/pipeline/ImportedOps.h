@@ -1,0 +1,19 @@
+// The ops of other systems that opc imports, for tables of them.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <string>
+#include <vector>
+
+namespace opc {
+
+struct ImportedOp {
+  std::string domain; // "": ONNX's own
+  std::string name;
+  std::string becomes; // ops of opc
+  std::string refuses; // what of it is not possible; may be empty
+};
+/// ONNX's, sorted by domain and name.
+std::vector<ImportedOp> importedOnnxOps();
+
+} // namespace opc

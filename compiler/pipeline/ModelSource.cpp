@@ -1,0 +1,49 @@
+// A model of another system before it is a graph.
+// SPDX-License-Identifier: Apache-2.0
+#include "ModelSource.h"
+#include "ForeignFile.h"
+#include "OnnxImport.h"
+
+#include "onnx.pb.h"
+
+namespace opc {
+
+bool looksLikeModel(const std::string &bytes) { return looksLikeOnnx(bytes); }
+
+std::optional<ModelSource> readModel(const std::string &name, const std::string &bytes, const Registry &registry,
+                                     const std::map<std::string, std::vector<int64_t>> &shapes,
+                                     const DecideInput &decide) {
+  std::vector<Diagnostic> found;
+  const auto file = onnx::importModel(bytes, registry, {name, 0, shapes, decide}, &found);
+  if (!file) return std::nullopt;
+  ModelSource source;
+  source.isUnbound = file->isUnbound;
+  source.values = file->values;
+  for (const std::string &constant : file->constants) source.values.erase(constant);
+  source.decided = file->decided;
+  for (const graph::OperatorConf &op : file->job->net().op()) {
+    if (!op.has_input_conf()) continue;
+    GraphTensor input;
+    input.name = op.name();
+    input.tensor = op.name() + "/out";
+    input.dtype = static_cast<DataType>(op.input_conf().blob_conf().data_type());
+    const auto &dims = op.input_conf().blob_conf().shape().dim();
+    input.shape = Shape(DimVector(dims.begin(), dims.end()));
+    source.inputs.push_back(std::move(input));
+  }
+  return source;
+}
+
+std::string withInitializer(std::string model, const std::string &input, const user_op::TensorDesc &desc,
+                            const std::string &bytes) {
+  // What is written behind a message is merged into it.
+  onnx::Model addition;
+  onnx::Tensor *tensor = addition.mutable_graph()->add_initializer();
+  tensor->set_name(input);
+  for (int64_t d : desc.shape().dim_vec()) tensor->add_dims(d);
+  tensor->set_data_type(elementType(desc.data_type()).onnx);
+  tensor->set_raw_data(bytes);
+  return model + addition.SerializeAsString();
+}
+
+} // namespace opc
