@@ -1,5 +1,6 @@
 # Reports in headless Chromium: nothing on the console, every part by keyboard alone, names that do nothing.
 # SPDX-License-Identifier: Apache-2.0
+import json
 import os
 import re
 import shutil
@@ -122,6 +123,15 @@ class PagesInBrowser(unittest.TestCase):
         self.key("Escape")
         self.assertEqual(self.browser.focused()[3].split(",")[0], "fc1")
         self.assertTrue(self.js("document.querySelector('aside').hidden"))
+
+    def test_transitions_on_edges(self):
+        """Every transition's kind and bytes stand on an edge: the steps of one from a state to another are on one edge."""
+        shown = json.loads(self.opc("show", "step.pbtxt", "--what", "boxing", "--mesh", "2x4", "--json").stdout)["sbp"]["transitions"]
+        self.show("step.html", "graph")
+        labels = ", ".join(self.js("[...document.querySelectorAll('.g .xt')].map(t => t.textContent)"))
+        for kind in {t["kind"] for t in shown}:
+            self.assertEqual(labels.count(kind), sum(t["kind"] == kind for t in shown), labels)
+        self.assertIn("KiB", labels)
 
     def test_search(self):
         self.show("step.html", "graph")

@@ -38,7 +38,7 @@ function showDetails(panel, n, go, close) {
     const chosen = choice.choices.find(c => c[4]);
     if (chosen) line("signature", text(chosen[1]));
   }
-  n.makes.forEach(m => { const move = moveOf(n.i, m[0]); if (move) line("transition", text(move[2]) + " " + text(move[3]) + " -> " + text(move[4]) + (move[5] < 0 ? ", with others" : ", " + bytes(move[5]))); });
+  n.makes.forEach(m => { const move = moveOf(n.i, m[0]); for (const s of move ? move.steps : []) line("transition", text(s[3]) + " -> " + text(s[4]) + ": " + text(s[2]) + (s[5] < 0 ? " with others" : " " + bytes(s[5]))); });
   const b = make(panel, "button", {class: "tool", type: "button"}, "close (Escape)");
   b.addEventListener("click", close);
   panel.onkeydown = e => { if (e.key === "Escape") { e.preventDefault(); close(); } };

@@ -59,8 +59,8 @@ parts.graph = section => {
     for (const u of units)
       for (const [m, move] of u.makers) {
         if (!move) { if (m.lane === u.lane) plain += curve(m, u); else far += curve(m, u); continue; }
-        const words = text(move[2]) + (move[5] < 0 ? " with others" : " " + bytes(move[5]));
-        make(make(svg, "path", {class: "x", d: curve(m, u)}), "title", {}, words + ": " + text(move[3]) + " -> " + text(move[4]));
+        const words = moveWords(move), last = move.steps[move.steps.length - 1];
+        make(make(svg, "path", {class: "x", d: curve(m, u)}), "title", {}, words + ": " + text(move[3]) + " -> " + text(last[4]));
         if (!seen.has(move)) { seen.add(move); labels.push([m, u, words]); }
       }
     svg.prepend(make(svg, "path", {class: "c", d: far}), make(svg, "path", {d: plain}));

@@ -75,7 +75,16 @@ function makeUnits() {
   }
   return {units, ofNode};
 }
-const moves = new Map((data.moves || []).map(m => [m[0] + " " + m[1], m]));
+/* Transitions by what they begin at: several steps one after the other are called after the tensor that the first takes. */
+const moves = new Map();
+for (const m of data.moves || []) {
+  if (m[0] >= 0 && !moves.has(m[0] + " " + m[1])) moves.set(m[0] + " " + m[1], Object.assign(m, {steps: [m]}));
+  else if (m[0] < 0) {
+    const first = [...moves.values()].find(k => text(m[7]).startsWith(text(k[7]) + "->"));
+    if (first) first.steps.push(m);
+  }
+}
+const moveWords = move => move.steps.map(s => text(s[2]) + (s[5] < 0 ? " with others" : " " + bytes(s[5]))).join(", ");
 const moveOf = (node, port) => moves.get(node + " " + port) || null;
 
 /* A unit's row: a forward one stands below what it reads, others beside the lowest forward op that they read. */
