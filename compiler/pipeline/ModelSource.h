@@ -1,5 +1,5 @@
-// A model of another system (ONNX) before it is a graph: which sizes and values its import needs, and the weights in
-// it. SPDX-License-Identifier: Apache-2.0
+// A model of another system (ONNX) before it is a graph: what its import needs to know, and the weights in it.
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 #include "GraphFacts.h"

@@ -45,7 +45,7 @@ CrashReplay::~CrashReplay() {
 
 Status CrashReplay::makeScratch() {
   std::error_code error;
-  std::string pattern = (fs::temp_directory_path(error) / "opc-replay-XXXXXX").string();
+  std::string pattern = (fs::temp_directory_path(error) / ("opc-replay-" + std::string(6, 'X'))).string();
   if (error || !::mkdtemp(pattern.data()))
     return Status(StatusCode::kUsage, "OPC0707", "no folder can be made in " + pattern + ": " + std::strerror(errno));
   scratch_ = pattern;
