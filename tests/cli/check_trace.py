@@ -19,3 +19,14 @@ assert tasks[0]["args"]["bytes"] == 2 * 6 * 4 + 4, tasks[0]
 # In place from the first op on: one buffer of 24 bytes, in a slot of 64.
 counters = [e["args"]["activations"] for e in events if e["ph"] == "C"]
 assert counters == [64] * len(tasks), counters
+# Each arrow begins in the task that has made the tensor and ends at one that reads it.
+begins = {e["id"]: e for e in events if e["ph"] == "s"}
+ends = {e["id"]: e for e in events if e["ph"] == "f"}
+assert begins.keys() == ends.keys() and len(begins) == len(tasks) - 1, (begins, ends)
+for flow, begin in begins.items():
+    end = ends[flow]
+    maker = next(t for t in tasks if begin["name"] in [o.split()[0] for o in t["args"]["outputs"]])
+    reader = next(t for t in tasks if begin["name"] in [i.split()[0] for i in t["args"]["inputs"]])
+    assert maker["ts"] <= begin["ts"] <= maker["ts"] + maker["dur"] and maker["tid"] == begin["tid"], (begin, maker)
+    assert abs(end["ts"] - reader["ts"]) < 0.002 and end["bp"] == "e" and end["tid"] == reader["tid"], (end, reader)
+    assert reader["ts"] + 0.002 >= maker["ts"] + maker["dur"], "a task begins before what it reads is made"

@@ -13,6 +13,7 @@
 #include "NumberText.h"
 #include "OutputFiles.h"
 #include "RunCut.h"
+#include "RunTrace.h"
 #include "Session.h"
 #include "ShapeFlags.h"
 #include "SimulationReport.h"
@@ -54,6 +55,7 @@ public:
          &simulate_, true},
         {"--calibrate", 0, "FILE",
          "measure this machine, with the plan's ranks and ops, and write it as a cluster file", &calibrate_, true},
+        {"--trace", 0, "FILE", "the phases as Chrome trace events (Perfetto)", &trace_},
         {"--simulate-trace", 0, "FILE", "the simulated step for chrome://tracing", &simulateTrace_, true},
         {"--Werror", 0, "[=CODE,...]", "warnings are errors: all of them, or those with these codes",
          &warningsAsErrors_},
@@ -74,7 +76,7 @@ public:
     const bool json = invocation.flags().json || stats_ == "json";
     if (json && output_ == "-") return usageError("the output and the JSON both want standard output", "give -o FILE");
     OPC_RETURN_IF_ERROR(checkOutputPath(output_, positional[0]));
-    for (const std::string &path : {calibrate_, simulateTrace_})
+    for (const std::string &path : {calibrate_, simulateTrace_, trace_})
       if (!path.empty()) OPC_RETURN_IF_ERROR(checkOutputPath(path, positional[0]));
     OPC_RETURN_IF_ERROR(checkFiles(invocation, positional[0]));
     if (!dump_.empty()) OPC_RETURN_IF_ERROR(makeOutputDirectory(dump_));
@@ -101,6 +103,8 @@ public:
     Progress &progress = invocation.progress();
     if (progress.shown())
       options.progress = [&](Phase phase) { progress.begin(std::string("compiling: ") + phaseName(phase)); };
+    RunTrace trace;
+    const double start = trace.now();
     Pipeline pipeline(registry, options);
     bool compiled = pipeline.import(input.name, std::move(input.bytes));
     if (compiled && !until_.empty()) {
@@ -111,6 +115,10 @@ public:
     }
     compiled = compiled && pipeline.run(last_);
     progress.clear();
+    if (!trace_.empty()) { // of a compilation that fails, how far it came
+      trace.phases(pipeline, start);
+      OPC_RETURN_IF_ERROR(trace.write(trace_));
+    }
     if (!compiled) return failureOf(pipeline);
     const std::string result = pipeline.emit(what_);
     if (pipeline.errorCount()) return failureOf(pipeline);
@@ -247,6 +255,7 @@ private:
     files.readsSettings(invocation);
     OPC_RETURN_IF_ERROR(files.writes(output_, "-o"));
     OPC_RETURN_IF_ERROR(files.writes(calibrate_, "--calibrate"));
+    OPC_RETURN_IF_ERROR(files.writes(trace_, "--trace"));
     return files.writes(simulateTrace_, "--simulate-trace");
   }
 
@@ -282,7 +291,7 @@ private:
     invocation.note(line + "; wrote " + output_ + " (" + bytesText(bytes) + ")");
   }
 
-  std::string mode_ = "train", output_, to_, emit_, dump_, stats_, simulate_, simulateTrace_, calibrate_,
+  std::string mode_ = "train", output_, to_, emit_, dump_, stats_, simulate_, simulateTrace_, trace_, calibrate_,
               warningsAsErrors_;
   std::vector<std::string> shapes_, until_, fatalCodes_;
   MeshFlags mesh_;

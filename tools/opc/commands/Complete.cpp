@@ -243,7 +243,7 @@ private:
     } else if (command_ == "config") {
       for (const ConfigKey &k : configKeys()) add(k.name, current, k.doc);
     } else if (command_ == "debug" && positional_.empty()) {
-      for (const char *mode : {"first-diff", "reduce"}) add(mode, current);
+      for (const char *mode : {"first-diff", "reduce", "replay"}) add(mode, current);
     } else if (command_ == "plugin" && positional_.empty()) {
       add("check", current, "load a library and say what it registers");
     } else if (command_ != "doctor" && command_ != "sdk" && command_ != "version") {

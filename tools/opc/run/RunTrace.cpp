@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "RunTrace.h"
 
+#include <algorithm>
 #include <cmath>
 #include <map>
 
@@ -50,7 +51,12 @@ Status RunTrace::before(const ObservedTask &task, int64_t, TaskData &) {
 }
 
 Status RunTrace::after(const ObservedTask &task, int64_t step, TaskData &) {
-  if (task.isView) return Status::ok(); // takes no time
+  if (task.isView) { // takes no time
+    std::lock_guard<std::mutex> guard(lock_);
+    if (!task.inputs.empty())
+      for (const ObservedTensor &out : task.outputs) views_.emplace(out.name, task.inputs[0].name);
+    return Status::ok();
+  }
   const double end = now(), start = startOf(task.stream);
   std::lock_guard<std::mutex> guard(lock_);
   if (tasks_.size() < kMaxTasks)
@@ -58,6 +64,43 @@ Status RunTrace::after(const ObservedTask &task, int64_t step, TaskData &) {
   else
     dropped_ = true;
   return Status::ok();
+}
+
+void RunTrace::addFlows(Json *events) const {
+  std::map<std::pair<int64_t, std::string>, const Task *> makers; // by step and tensor
+  const size_t count = std::min(tasks_.size(), kMaxDetailed);
+  for (size_t i = 0; i < count; ++i)
+    for (const ObservedTensor &out : tasks_[i].task->outputs) makers[{tasks_[i].step, out.name}] = &tasks_[i];
+  uint64_t id = 0;
+  for (size_t i = 0; i < count; ++i) {
+    const Task &reader = tasks_[i];
+    for (const ObservedTensor &in : reader.task->inputs) {
+      std::string name = in.name;
+      for (auto view = views_.find(name); view != views_.end() && !makers.count({reader.step, name});
+           view = views_.find(name))
+        name = view->second;
+      const auto maker = makers.find({reader.step, name});
+      if (maker == makers.end() || maker->second == &reader) continue;
+      const Task &from = *maker->second;
+      ++id;
+      // An arrow leaves the slice in which it begins: its end is in no slice any more.
+      events->push_back({{"name", name},
+                         {"cat", "tensor"},
+                         {"ph", "s"},
+                         {"id", id},
+                         {"ts", micro(from.start + from.duration / 2)},
+                         {"pid", 1},
+                         {"tid", from.task->stream}});
+      events->push_back({{"name", name},
+                         {"cat", "tensor"},
+                         {"ph", "f"},
+                         {"bp", "e"},
+                         {"id", id},
+                         {"ts", micro(reader.start)},
+                         {"pid", 1},
+                         {"tid", reader.task->stream}});
+    }
+  }
 }
 
 Status RunTrace::write(const std::string &path) const {
@@ -105,8 +148,8 @@ Status RunTrace::write(const std::string &path) const {
                         {"step", t.step},
                         {"src", t.task->where.text()}}}});
   }
-  // A million points of a counter are no use to anybody: the first steps show the shape.
-  for (size_t i = 0; i < tasks_.size() && i < 100000; ++i)
+  addFlows(&events);
+  for (size_t i = 0; i < tasks_.size() && i < kMaxDetailed; ++i)
     if (tasks_[i].task->index < live_.size())
       events.push_back({{"name", "live bytes"},
                         {"ph", "C"},

@@ -8,6 +8,7 @@
 
 #include <chrono>
 #include <deque>
+#include <map>
 #include <mutex>
 #include <string>
 #include <vector>
@@ -20,6 +21,8 @@ class RunTrace final : public RunObserver {
 public:
   /// No more task events than this are kept; a note says so.
   static constexpr size_t kMaxTasks = 1000000;
+  /// Counters and arrows of so many tasks: the first steps show the shape.
+  static constexpr size_t kMaxDetailed = 100000;
 
   double now() const;
   /// A span of the command from `start` (by now()) to now.
@@ -49,13 +52,16 @@ private:
     Json args;
   };
   double &startOf(uint32_t stream);
+  /// Arrows from each task to those that read what it has made.
+  void addFlows(Json *events) const;
 
   const std::chrono::steady_clock::time_point origin_ = std::chrono::steady_clock::now();
   std::mutex lock_; // tasks come from several threads
   std::deque<double> starts_;
   std::deque<Task> tasks_;
   std::vector<Span> spans_;
-  std::vector<uint64_t> live_; // by task: bytes of activations and workspaces
+  std::map<std::string, std::string> views_; // by name of a view's result: what it looks at
+  std::vector<uint64_t> live_;               // by task: bytes of activations and workspaces
   bool dropped_ = false;
 };
 
