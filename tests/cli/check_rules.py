@@ -82,6 +82,15 @@ class Rules(Checks):
             self.check("g.pbtxt", *slow)  # a fallback is not chosen beside another
             found = [f for f in self.findings("g.pbtxt", *fast, code=None) if f["rule"].startswith("KERNEL")]
             self.assertEqual([(f["rule"], f["severity"], f["op"], f["source"]["line"]) for f in found], [("KERNEL_CHANGED", "warning", "act", 4)])
+            # A kernel that counts its calls is no function of its inputs: the second run gives other bits.
+            with open(os.path.join(folder, "k.cpp"), "w", encoding="utf-8") as f:
+                f.write(FAST.replace("PRIORITY", "10").replace("for (int64_t", "static int calls = 0;\n    ++calls;\n    for (int64_t")
+                        .replace("? x->dptr<float>()[i] : 0", "? x->dptr<float>()[i] : calls"))
+            subprocess.run([os.environ.get("OPC_PLUGIN_CXX", "g++"), "-O0", "-fPIC", "-shared", *flags[0], os.path.join(folder, "k.cpp"), "-o",
+                            os.path.join(folder, "libcounts.so"), *flags[1]], check=True)
+            found = self.findings("g.pbtxt", "--twice", "--except", "NUMERIC_MISMATCH", "--plugin", os.path.join(folder, "libcounts.so"), code=1)
+            self.assertIn(("NONDETERMINISTIC", "error"), {(f["rule"], f["severity"]) for f in found})
+            self.assertNotIn("NONDETERMINISTIC", self.rules("g.pbtxt", "--twice", *fast, code=None))
             self.assertIn("note[KERNEL_CHANGED]: op act: accepted: kernel cpu/relu/f32 -> cpu/relu/f32 (libfast.so, priority 10)",
                           self.check("g.pbtxt", *fast, "--update=tasks,cost").stdout)
 
@@ -105,6 +114,45 @@ class Rules(Checks):
             found = self.findings("g.pbtxt", *args, code=code)
             self.assertEqual([(f["rule"], f["severity"], f["op"]) for f in found], [("BOXING_GREW", severity, "act")])
             self.assertIn(f"{other} -> 40 bytes a step", found[0]["message"])
+
+    def test_costs(self):
+        """What a lock allows is less than what the graph needs now."""
+        args = ("--mesh", "2", "--sbp", "x=S(0)")
+        for key, rule in (("comm_bytes", "COMM_BYTES_GREW"), ("tasks", "TASKS_GREW"), ("peak_bytes", "PEAK_MEMORY_GREW"), ("flops", "FLOPS_GREW")):
+            value = self.lock(*args)["cost"][0][key]
+            self.check("g.pbtxt", *args)
+            cost = f'"{key}":{value},'
+            self.edited_mesh(lambda t: t.replace(cost, f'"{key}":{value - 1},'))
+            self.assertEqual([(f["rule"], f["severity"]) for f in self.findings("g.pbtxt", *args)], [(rule, "error")])
+            self.check("g.pbtxt", "--grow", key + "=100%", *args)
+
+    def test_a_gradient_that_is_missing(self):
+        """A job that trains w and v, and a lock that had a gradient for v: now the loss does not depend on v."""
+        loss = 'op { name: "l" user_conf { op_type_name: "reduce_sum" input { key: "input_tensor" value { s: "act/y_0" } } attr { key: "axis" value { at_list_int32 { val: 0 val: 1 } } } } }\n'
+        other = 'op { name: "v" variable_conf { out: "out" shape { dim: 4 dim: 5 } data_type: kFloat initializer { constant_conf { value: 0.5 } } } }\n'
+        add = 'op { name: "add" user_conf { op_type_name: "broadcast_add" input { key: "x" value { s: "act/y_0" } } input { key: "y" value { s: "v/out" } } } }\n'
+        conf = '} job_conf { job_name: "j" train_conf { loss_lbn: "l/output_tensor_0" optimizer_conf { base_learning_rate: 0.1 sgd_conf { } } } }\n'
+        kept = 'op { name: "kept" output_conf { in: "%s" } }\n'
+        joined = loss.replace("act/y_0", "add/z_0")
+        self.write("g.pbtxt", "net {\n" + GRAPH + other + add + joined + kept % "add/z_0" + conf.replace("sgd_conf", "naive_conf"))
+        self.check("g.pbtxt", "--update")
+        self.check("g.pbtxt")
+        self.write("g.pbtxt", "net {\n" + GRAPH + other + add + loss + kept % "add/z_0" + conf.replace("sgd_conf", "naive_conf"))
+        found = {(f["rule"], f["severity"], f["op"], f["source"] and f["source"]["line"]) for f in self.findings("g.pbtxt")}
+        self.assertIn(("GRAD_MISSING", "error", "v", 7), found)
+
+    def test_hazards(self):
+        """What is said without a lock, with op and line; f32 in place of f16, and log_softmax, have none."""
+        text = ('op { name: "x" input_conf { out: "out" blob_conf { shape { dim: 2 dim: 70000 } data_type: kFloat16 } } }\n'
+                'op { name: "p" user_conf { op_type_name: "softmax" input { key: "in" value { s: "x/out" } } } }\n'
+                'op { name: "l" user_conf { op_type_name: "log" input { key: "x" value { s: "p/out_0" } } } }\n'
+                'op { name: "s" user_conf { op_type_name: "reduce_sum" input { key: "input_tensor" value { s: "l/y_0" } } '
+                'attr { key: "axis" value { at_list_int32 { val: 1 } } } } }\nop { name: "y" output_conf { in: "s/output_tensor_0" } }\n')
+        self.write("g.pbtxt", text)
+        found = {(f["rule"], f["severity"], f["op"], f["source"]["line"]) for f in self.findings("g.pbtxt", "--no-run", "--except", "LOCK_MISSING", code=0)}
+        self.assertEqual(found, {("NUMERIC_HAZARD", "warning", "l", 3), ("NUMERIC_HAZARD", "warning", "s", 4)})
+        self.write("g.pbtxt", text.replace("kFloat16", "kFloat").replace('"softmax"', '"log_softmax"').replace("p/out_0", "p/prob_0").replace('"log"', '"abs"'))
+        self.check("g.pbtxt", "--no-run", "--except", "LOCK_MISSING")
 
     def edited_mesh(self, change):
         text = self.read("g.opc.lock")
