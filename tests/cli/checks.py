@@ -346,6 +346,16 @@ class Changes(Checks):
         self.check("g.pbtxt", "--no-run")
         self.assertNotIn("numerics", json.loads(self.read("g.opc.lock")))
 
+    def test_the_worst_class_of_several_graphs(self):
+        self.write("a.pbtxt", GRAPH)  # no lock: 1
+        self.write("b.pbtxt", GRAPH.replace('"relu"', '"reluu"'))  # 3
+        self.write("c.pbtxt", GRAPH.replace("kFloat", "kInt8"))  # no kernel: 4
+        self.write("d.pbtxt", FAILS)  # 5
+        for code, last in ((5, "d"), (4, "c"), (3, "b"), (1, "a")):
+            self.check(".", code=code)
+            self.check(".", "--exit-zero")
+            os.remove(self.path(last + ".pbtxt"))
+
     def test_most_severe_first_and_all_in_one_run(self):
         self.locked()
         self.write("g.pbtxt", GRAPH.replace("dim: 4", "dim: 6"))
