@@ -19,9 +19,17 @@ import subprocess
 import sys
 import tempfile
 
-import numpy as np
+ROOT = pathlib.Path(__file__).resolve().parents[1]
 
-ROOT = pathlib.Path(__file__).resolve().parent.parent
+try:
+    import numpy as np
+except ImportError:  # the first python3 of PATH may be another one than that which has numpy
+    found = subprocess.run([ROOT / "tools/dev/find_python.sh"], capture_output=True, text=True)
+    if found.returncode:
+        sys.exit(found.stderr.strip())
+    python = found.stdout.strip()
+    os.execv(python, [python, *sys.argv])
+
 MODELS = ("resnet50", "mobilenet", "encoder", "gpt", "mlp")
 
 
