@@ -29,34 +29,39 @@ public:
       parse(job.getRest().str(), job_);
       if (!job.getTrainConf().empty()) parse(job.getTrainConf().str(), job_->mutable_job_conf()->mutable_train_conf());
     }
-    auto *net = job_->mutable_net();
-    for (Operation &op : graphBlock(module)) {
-      if (op.hasTrait<OpTrait::IsTerminator>()) continue;
-      auto *conf = net->add_op();
-      const ir::OpLocation l = ir::readLocation(op.getLoc());
-      if (!l.conf.empty()) parse(l.conf, conf);
-      conf->set_name(ir::opName(&op));
-      if (!l.pythonLoc.empty()) conf->set_loc(l.pythonLoc);
-      if (const ir::Role role = ir::roleOf(&op); role != ir::Role::kForward)
-        conf->set_calculation_pass_name(passName(role).str());
-      addControls(&op, conf);
-      if (auto in = dyn_cast<ir::InputOp>(&op)) {
-        input(in, conf->mutable_input_conf());
-      } else if (auto var = dyn_cast<ir::VariableOp>(&op)) {
-        variable(var, conf->mutable_variable_conf());
-      } else if (auto out = dyn_cast<ir::OutputOp>(&op)) {
-        conf->mutable_output_conf()->set_in(reference(out.getIn()));
-        if (!conf->output_conf().has_out()) conf->mutable_output_conf()->set_out("out");
-      } else if (auto constant = dyn_cast<ir::ConstantOp>(&op)) {
-        if (!constantOp(constant, conf)) return false;
-      } else if (auto user = dyn_cast<ir::UserOp>(&op)) {
-        userOp(user, conf->mutable_user_conf());
-      }
-    }
+    for (Operation &op : graphBlock(module))
+      if (!write(op)) return false;
     return true;
   }
 
 private:
+  bool write(Operation &op) {
+    if (op.hasTrait<OpTrait::IsTerminator>()) return true;
+    if (auto fused = dyn_cast<ir::FusedOp>(&op)) // a graph has the ops
+      return llvm::all_of(fused.getBody().front(), [&](Operation &inner) { return write(inner); });
+    auto *conf = job_->mutable_net()->add_op();
+    const ir::OpLocation l = ir::readLocation(op.getLoc());
+    if (!l.conf.empty()) parse(l.conf, conf);
+    conf->set_name(ir::opName(&op));
+    if (!l.pythonLoc.empty()) conf->set_loc(l.pythonLoc);
+    if (const ir::Role role = ir::roleOf(&op); role != ir::Role::kForward)
+      conf->set_calculation_pass_name(passName(role).str());
+    addControls(&op, conf);
+    if (auto in = dyn_cast<ir::InputOp>(&op)) {
+      input(in, conf->mutable_input_conf());
+    } else if (auto var = dyn_cast<ir::VariableOp>(&op)) {
+      variable(var, conf->mutable_variable_conf());
+    } else if (auto out = dyn_cast<ir::OutputOp>(&op)) {
+      conf->mutable_output_conf()->set_in(reference(out.getIn()));
+      if (!conf->output_conf().has_out()) conf->mutable_output_conf()->set_out("out");
+    } else if (auto constant = dyn_cast<ir::ConstantOp>(&op)) {
+      if (!constantOp(constant, conf)) return false;
+    } else if (auto user = dyn_cast<ir::UserOp>(&op)) {
+      userOp(user, conf->mutable_user_conf());
+    }
+    return true;
+  }
+
   /// What a pass has ordered; what the file has ordered is in the rest of its conf.
   static void addControls(Operation *op, graph::OperatorConf *conf) {
     if (auto names = op->getAttrOfType<ArrayAttr>(ir::kCtrlInAttr))
@@ -67,6 +72,8 @@ private:
   /// The tensor as the file's ops refer to it. An input that took the place of a tensor is called as that was, which is
   /// no name of an output.
   static std::string reference(Value v) {
+    if (auto argument = dyn_cast<BlockArgument>(v))
+      v = cast<ir::FusedOp>(argument.getOwner()->getParentOp()).getArgs()[argument.getArgNumber()];
     const std::string tensor = ir::tensorName(v), op = ir::opName(v.getDefiningOp());
     return isa<ir::InputOp>(v.getDefiningOp()) && tensor.compare(0, op.size() + 1, op + "/") != 0 ? op + "/out"
                                                                                                   : tensor;

@@ -73,6 +73,8 @@ public:
         plan_->mutable_stream(static_cast<int>(scheduled.stream))->add_task(static_cast<uint32_t>(plan_->task_size()));
         if (auto user = dyn_cast<ir::UserOp>(&op))
           task(scheduled, user);
+        else if (auto fused = dyn_cast<ir::FusedOp>(&op))
+          region(scheduled, fused);
         else
           boxing(scheduled, cast<ir::BoxingOp>(&op));
       }
@@ -80,12 +82,26 @@ public:
   }
 
 private:
+  /// What a region reads, and what it hands out, is a tensor of the graph.
+  static Value outside(Value v) {
+    if (auto argument = dyn_cast<BlockArgument>(v)) {
+      auto fused = dyn_cast<ir::FusedOp>(argument.getOwner()->getParentOp());
+      return fused ? fused.getArgs()[argument.getArgNumber()] : v;
+    }
+    auto fused = dyn_cast<ir::FusedOp>(v.getDefiningOp()->getParentOp());
+    if (!fused) return v;
+    for (OpOperand &use : v.getUses())
+      if (isa<ir::YieldOp>(use.getOwner())) return fused.getOuts()[use.getOperandNumber()];
+    return v;
+  }
+
   uint32_t tensor(Value v) {
+    v = outside(v);
     auto [it, fresh] = tensors_.try_emplace(v, static_cast<uint32_t>(plan_->tensor_size()));
     if (!fresh) return it->second;
     const user_op::TensorDesc desc = ir::descOf(v.getType());
     auto *t = plan_->add_tensor();
-    t->set_register_(schedule_.bufferOf.lookup(v));
+    if (auto buffer = schedule_.bufferOf.find(v); buffer != schedule_.bufferOf.end()) t->set_register_(buffer->second);
     t->set_data_type(static_cast<graph::DataTypeProto>(desc.data_type()));
     for (int64_t d : desc.shape()) t->add_dim(d);
     t->set_name(ir::tensorName(v));
@@ -191,18 +207,42 @@ private:
     for (size_t i = list.size() / 2; i < list.size(); ++i) sharding(list[i], b->add_to());
   }
 
-  void task(const ScheduledTask &scheduled, ir::UserOp op) {
-    auto *t = plan_->add_task();
+  /// What a task is, wherever it runs.
+  void computation(ir::UserOp op, const std::vector<bool> &hidden, std::vector<bool> *isHidden, plan::Task *t) {
     t->set_name(ir::opName(op));
     t->set_op_type(op.getOpType().str());
-    std::vector<bool> isHidden;
-    inputs(op, scheduled.hidden, &isHidden, t);
+    inputs(op, hidden, isHidden, t);
     op.forEachOutputArg([&](StringRef name, ValueRange values) { argument(name, values, t->add_output()); });
     for (NamedAttribute a : op.getOpAttrs()) {
       auto *attr = t->add_attr();
       attr->set_name(a.getName().str());
       wire::toProto(ir::fromMlir(a.getValue()), attr->mutable_value());
     }
+    location(op, t->mutable_location());
+  }
+
+  void region(const ScheduledTask &scheduled, ir::FusedOp op) {
+    auto *t = plan_->add_task();
+    t->set_name(ir::opName(op));
+    t->set_op_type(kRegionType);
+    t->set_region(true);
+    if (!op.getArgs().empty()) argument("in", op.getArgs(), t->add_input());
+    argument("out", op.getOuts(), t->add_output());
+    t->set_stream(scheduled.stream);
+    setPace(op, t);
+    t->set_kernel(kernelName(scheduled));
+    location(op, t->mutable_location());
+    std::vector<bool> isHidden;
+    for (auto [user, step] : llvm::zip(op.getBody().front().getOps<ir::UserOp>(), scheduled.region->steps)) {
+      computation(user, {}, &isHidden, t->add_body());
+      t->mutable_body(t->body_size() - 1)->set_kernel(kernelName(step.op.def(), *step.kernel));
+    }
+  }
+
+  void task(const ScheduledTask &scheduled, ir::UserOp op) {
+    auto *t = plan_->add_task();
+    std::vector<bool> isHidden;
+    computation(op, scheduled.hidden, &isHidden, t);
     t->set_stream(scheduled.stream);
     setPace(op, t);
     for (auto [i, s] : llvm::enumerate(shardings(op)))
@@ -216,7 +256,6 @@ private:
       w->set_name(t->name() + "/tmp_buffer");
       t->set_workspace(static_cast<uint32_t>(plan_->tensor_size()));
     }
-    location(op, t->mutable_location());
   }
 
   const ExecutionSchedule &schedule_;
@@ -227,11 +266,16 @@ private:
 
 } // namespace
 
+std::string kernelName(const user_op::OpDef &op, const user_op::KernelDef &kernel) {
+  const KernelTarget target = kernelTarget(kernel);
+  return (target.device.empty() ? "cpu" : target.device) + "/" + op.name +
+         (target.dtype.empty() ? "" : "/" + target.dtype);
+}
+
 std::string kernelName(const ScheduledTask &task) {
   if (auto boxing = dyn_cast<ir::BoxingOp>(task.op)) return "comm/" + boxing.getKind().str();
-  const KernelTarget target = kernelTarget(*task.kernel);
-  return (target.device.empty() ? "cpu" : target.device) + "/" + cast<ir::UserOp>(task.op).getOpType().str() +
-         (target.dtype.empty() ? "" : "/" + target.dtype);
+  if (task.region) return "cpu/" + std::string(kRegionType);
+  return kernelName(*cast<ir::UserOp>(task.op).def(), *task.kernel);
 }
 
 std::string emitPlan(ModuleOp module, const ExecutionSchedule &schedule, const std::string &graphName,

@@ -19,6 +19,7 @@ std::string emitPlan(mlir::ModuleOp module, const ExecutionSchedule &schedule, c
 
 /// What a plan calls a task's kernel: "cpu/matmul/f32", "comm/all_reduce".
 std::string kernelName(const ScheduledTask &task);
+std::string kernelName(const user_op::OpDef &op, const user_op::KernelDef &kernel);
 
 /// What ranks whose pieces have equal shapes run.
 struct RankPart {

@@ -85,12 +85,13 @@ struct MeshFacts {
   int64_t stages = 1, microBatches = 1;
 };
 
-/// A task of the plan, in the order of execution.
+/// An op that runs, in the order of execution: a task of the plan, or one of several that a region computes in one.
 struct GraphTask {
   std::string op, kernel; // "fc1", "cpu/matmul/f32"
   uint32_t stream = 0;
   std::string library;  // that the kernel is of: "built-in", or a plugin's file name; empty where it is not known
   int32_t priority = 0; // with which the kernel was registered
+  int64_t region = -1; // which one; -1: a task of its own
 };
 
 struct MemoryFacts {
@@ -137,6 +138,7 @@ struct GraphFacts {
   bool isDifferentiated = false;        // it has ops of a backward pass
   std::vector<GraphGradient> gradients; // after grad
   MeshFacts mesh;                       // after boxing, for several devices
+  int64_t regions = 0;                  // in `tasks`
   std::vector<GraphTask> tasks;         // after memory; of the ranks that need most of it, like `memory`
   MemoryFacts memory;
   std::vector<PartFacts> parts; // after memory

@@ -5,6 +5,7 @@
 #include "MutableInputs.h"
 #include "OpcDialect.h"
 #include "Passes.h"
+#include "Regions.h"
 
 using namespace mlir;
 
@@ -27,6 +28,7 @@ bool trains(ModuleOp module) {
 
 #define GEN_PASS_DEF_FUSECONVOLUTIONS
 #define GEN_PASS_DEF_KEEPCHANNELSLAST
+#define GEN_PASS_DEF_FORMREGIONS
 #include "Passes.h.inc"
 
 namespace {
@@ -40,6 +42,12 @@ struct FuseConvolutionsPass : impl::FuseConvolutionsBase<FuseConvolutionsPass> {
 struct KeepChannelsLastPass : impl::KeepChannelsLastBase<KeepChannelsLastPass> {
   void runOnOperation() override {
     if (!trains(getOperation())) keepChannelsLast(getOperation());
+  }
+};
+
+struct FormRegionsPass : impl::FormRegionsBase<FormRegionsPass> {
+  void runOnOperation() override {
+    if (failed(formRegions(getOperation(), registryOf(&getContext())))) signalPassFailure();
   }
 };
 

@@ -90,7 +90,7 @@ std::string isOrder(Operation *op, Attribute a) {
 }
 std::string isLag(Operation *, Attribute a) { return isInteger(a, 64, 0); }
 std::string isStride(Operation *op, Attribute a) {
-  return isa<UserOp>(op) ? isInteger(a, 64, 1) : "stands at an opc.user_op";
+  return isa<UserOp, FusedOp>(op) ? isInteger(a, 64, 1) : "stands at an opc.user_op or opc.fused";
 }
 std::string isOffsets(Operation *op, Attribute a) {
   auto list = dyn_cast<DenseI64ArrayAttr>(a);

@@ -4,6 +4,7 @@
 
 #include "MemoryPlanner.h"
 #include "OpcDialect.h"
+#include "Region.h"
 
 #include <string>
 #include <vector>
@@ -21,9 +22,10 @@ struct ScheduledBuffer {
 };
 
 struct ScheduledTask {
-  mlir::Operation *op = nullptr;              // an opc.user_op or an opc.boxing
+  mlir::Operation *op = nullptr;              // an opc.user_op, an opc.boxing or an opc.fused
   const user_op::KernelDef *kernel = nullptr; // of a user op
   uint32_t stream = 0;                        // 0: the computation; else the channel of a boxing
+  std::shared_ptr<const Region> region;       // of an opc.fused
   int workspace = -1;                         // buffer
   /// Inputs that the kernel must not see: statistics that it would update, were they variables (mayStayUnwritten).
   std::vector<bool> hidden;

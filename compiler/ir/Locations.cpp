@@ -64,6 +64,10 @@ std::string opName(Operation *op) {
 }
 
 std::string tensorName(Value value) {
+  if (auto inner = dyn_cast<BlockArgument>(value)) { // of a region: the tensor that it is given
+    auto fused = dyn_cast<FusedOp>(inner.getOwner()->getParentOp());
+    return fused ? tensorName(fused.getArgs()[inner.getArgNumber()]) : "";
+  }
   auto result = dyn_cast<OpResult>(value);
   if (!result) return "";
   Operation *op = result.getOwner();

@@ -194,6 +194,15 @@ def KeepChannelsLast : GraphPass<"opc-channels-last"> {
   }];
 }
 
+def FormRegions : GraphPass<"opc-form-regions"> {
+  let summary = "Elementwise ops that one loop computes become opc.fused";
+  let description = [{
+    Joins elementwise ops of one shape with the elementwise ops that read them. No op is computed twice; ops are not
+    joined where a tensor would live longer for it, where another rank or this one would wait, or where the loop would
+    read and write more than 16 tensors. What others read, and outputs, are results of the region.
+  }];
+}
+
 def ScheduleOps : GraphPass<"opc-schedule"> {
   let summary = "Chooses the order of execution with the smallest peak";
   let description = [{

@@ -8,6 +8,7 @@
 #include "OpCost.h"
 #include "OpcDialect.h"
 #include "PlanEmitter.h"
+#include "RegionBridge.h"
 
 using namespace mlir;
 
@@ -93,27 +94,28 @@ void collectGraph(ModuleOp module, GraphFacts *facts) {
       facts->variables.back().initializer = initializerText(var);
     } else if (auto out = dyn_cast<ir::OutputOp>(&op)) {
       facts->outputs.push_back(portFact(&op, out.getName().str(), out.getIn()));
-    } else if (auto user = dyn_cast<ir::UserOp>(&op)) {
-      facts->isDifferentiated |= user.getRole() == ir::Role::kBackward;
-      facts->ops.push_back(opFact(user));
     }
   }
+  ir::forEachUserOp(graphBlock(module), [&](ir::UserOp op) {
+    facts->isDifferentiated |= op.getRole() == ir::Role::kBackward;
+    facts->ops.push_back(opFact(op));
+  });
 }
 
 void collectCosts(ModuleOp module, GraphFacts *facts) {
   size_t next = 0;
-  for (ir::UserOp op : graphBlock(module).getOps<ir::UserOp>()) {
+  ir::forEachUserOp(graphBlock(module), [&](ir::UserOp op) {
     GraphOp &fact = facts->ops[next++];
     const user_op::OpDef *def = op.def();
-    if (!def) continue;
+    if (!def) return;
     const std::unique_ptr<OpInstance> instance = ir::toInstance(op, *def);
     if (!instance || !llvm::all_of(instance->inputDescs(), isResolved) ||
         !llvm::all_of(instance->outputDescs(), isResolved))
-      continue;
+      return;
     const OpCost cost = costOf(*instance);
     fact.flops = cost.flops;
     fact.bytes = cost.bytes;
-  }
+  });
 }
 
 std::map<std::string, Shape> piecesOf(ModuleOp part) {
@@ -142,11 +144,22 @@ void sumCosts(GraphFacts *facts) {
 
 void collectExecution(const ExecutionSchedule &execution, GraphFacts *facts) {
   for (const ScheduledTask &task : execution.tasks) {
-    facts->tasks.push_back({ir::opName(task.op), kernelName(task), task.stream, "built-in", 0});
-    if (!task.kernel) continue;
-    const std::string &library = task.kernel->origin.library;
-    facts->tasks.back().library = library.substr(library.rfind('/') + 1);
-    facts->tasks.back().priority = task.kernel->priority;
+    auto add = [&](const std::string &op, std::string kernel, const user_op::KernelDef *def) {
+      facts->tasks.push_back({op, std::move(kernel), task.stream, "built-in", 0});
+      if (!def) return;
+      facts->tasks.back().library = def->origin.library.substr(def->origin.library.rfind('/') + 1);
+      facts->tasks.back().priority = def->priority;
+    };
+    if (!task.region) {
+      add(ir::opName(task.op), kernelName(task), task.kernel);
+      continue;
+    }
+    // One task, and each of its ops is computed by its own kernel's loop.
+    for (const RegionStep &step : task.region->steps) {
+      add(step.op.conf().name, kernelName(step.op.def(), *step.kernel), step.kernel);
+      facts->tasks.back().region = facts->regions;
+    }
+    ++facts->regions;
   }
   MemoryFacts &memory = facts->memory;
   memory.arenaBytes = execution.memory.arenaBytes;

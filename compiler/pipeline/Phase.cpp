@@ -16,7 +16,7 @@ constexpr PhaseText kPhases[] = {
     {"simplify", "fold constants, merge equal ops, drop what nobody reads"},
     {"sbp", "choose how every tensor is cut over the devices"},
     {"boxing", "make every transition between cuts an op, and each rank's graph"},
-    {"fuse", "join what a library computes in one call, choose layouts"},
+    {"fuse", "join what a library or one loop computes, choose layouts"},
     {"tasks", "choose the order of execution"},
     {"memory", "select kernels, plan buffers and offsets"},
     {"plan", "write the plan"},

@@ -53,6 +53,9 @@ struct CompileOptions {
   DataType floatsAs = kInvalidDataType;
   /// Join ops for the libraries (docs/adr/0006-library-fusion.md); off for a run that others are compared with.
   bool fuse = true;
+  /// Compute elementwise ops that follow each other in one loop (docs/code-generation.md); not without `fuse`. Their
+  /// inner tensors are then nowhere to be seen.
+  bool regions = true;
   /// Whether kernels may write their result over an operand that is read for the last time.
   bool inPlace = true;
   /// Set: the graph is planned for a mesh of devices.

@@ -5,6 +5,7 @@
 #include "Graph.h"
 #include "Locations.h"
 #include "MutableInputs.h"
+#include "RegionBridge.h"
 #include "Schedule.h"
 
 using namespace mlir;
@@ -27,8 +28,8 @@ public:
         addTask(user);
       } else if (auto boxing = dyn_cast<ir::BoxingOp>(&op)) {
         addBoxing(boxing);
-      } else if (isa<ir::FusedOp>(&op)) {
-        return emitFinding(op.getLoc(), "OPC0411", "no kernel computes an opc.fused yet");
+      } else if (auto fused = dyn_cast<ir::FusedOp>(&op)) {
+        addRegion(fused);
       } else if (isa<ir::InputOp>(&op)) {
         addBuffer(op.getResult(0), BufferKind::kInput);
       } else if (isa<ir::VariableOp>(&op)) {
@@ -96,25 +97,25 @@ private:
 
   /// May output `o` overwrite input `i`? Its buffer must be an activation, read here for the last time, of the same
   /// size, and no other operand may look into it under another shape.
-  bool mayOverwrite(ir::UserOp op, int o, int i, ArrayRef<std::pair<int, int>> offered) const {
-    Value in = op.getArgs()[static_cast<unsigned>(i)];
+  bool mayOverwrite(Operation *op, int o, int i, ArrayRef<std::pair<int, int>> offered) const {
+    Value in = op->getOperand(static_cast<unsigned>(i));
     // The same tensor as another operand (bias_add(r, r)): the kernel must offer that one for overwriting, too.
-    for (auto [k, v] : llvm::enumerate(op.getArgs()))
+    for (auto [k, v] : llvm::enumerate(op->getOperands()))
       if (v == in && !llvm::is_contained(offered, std::make_pair(o, static_cast<int>(k)))) return false;
     const uint32_t buffer = out_->bufferOf.lookup(in);
     const ScheduledBuffer &b = out_->buffers[buffer];
     const uint32_t now = static_cast<uint32_t>(out_->tasks.size());
     if (b.kind != BufferKind::kActivation || b.plan.last > now || isShared(buffer)) return false;
-    for (Operation *reader : op.getOuts()[static_cast<unsigned>(o)].getUsers())
+    for (Operation *reader : op->getResult(static_cast<unsigned>(o)).getUsers())
       if (streamOf(reader) != 0 || lagOf(reader) != lagOf(op)) return false; // another step still uses it
-    for (Value v : op.getArgs())
+    for (Value v : op->getOperands())
       if (out_->bufferOf.lookup(v) == buffer)
         for (Operation *reader : v.getUsers())
           if (streamOf(reader) != 0 || lagOf(reader) != lagOf(op)) return false;
     if (Operation *maker = in.getDefiningOp(); maker && lagOf(maker) != lagOf(op)) return false;
-    for (Value v : op.getArgs())
+    for (Value v : op->getOperands())
       if (v != in && out_->bufferOf.lookup(v) == buffer) return false;
-    return ir::bytesOf(in) == ir::bytesOf(op.getOuts()[static_cast<unsigned>(o)]);
+    return ir::bytesOf(in) == ir::bytesOf(op->getResult(static_cast<unsigned>(o)));
   }
 
   static uint32_t streamOf(Operation *op) {
@@ -170,6 +171,38 @@ private:
     touch(op, task.stream);
   }
 
+  /// Buffers of a task's results: those of operands where the kernel offers that and may do so.
+  void placeResults(Operation *op, ArrayRef<std::pair<int, int>> pairs) {
+    llvm::SmallDenseSet<uint32_t, 4> taken;
+    for (auto [o, result] : llvm::enumerate(op->getResults())) {
+      bool shared = false;
+      for (auto [out, in] : pairs) {
+        if (!inPlace_ || out != static_cast<int>(o) || !mayOverwrite(op, out, in, pairs)) continue;
+        const uint32_t buffer = out_->bufferOf.lookup(op->getOperand(static_cast<unsigned>(in)));
+        if (!taken.insert(buffer).second) continue;
+        share(result, buffer);
+        shared = true;
+        break;
+      }
+      if (!shared) addBuffer(result, BufferKind::kActivation);
+    }
+  }
+
+  void addRegion(ir::FusedOp op) {
+    ScheduledTask task;
+    task.op = op;
+    auto region = ir::toRegion(op, registry_, device_);
+    if (!region) {
+      failed_ = true;
+      emitStatus(op, region.status());
+      return;
+    }
+    if (failed_) return;
+    task.region = std::move(*region);
+    placeResults(op, regionInplacePairs(*task.region));
+    out_->tasks.push_back(std::move(task));
+  }
+
   void addTask(ir::UserOp op) {
     const user_op::OpDef &def = *op.def();
     auto instance = ir::toInstance(op, def);
@@ -200,20 +233,7 @@ private:
     if (def.isView && !op.getArgs().empty() && op.getOuts().size() == 1) {
       share(op.getOuts()[0], out_->bufferOf.lookup(op.getArgs()[0]));
     } else {
-      const auto pairs = sizes_ ? sizes_->inPlace.lookup(op) : instance->inplacePairs(**kernel);
-      llvm::SmallDenseSet<uint32_t, 4> taken;
-      for (auto [o, result] : llvm::enumerate(op.getOuts())) {
-        bool shared = false;
-        for (auto [out, in] : pairs) {
-          if (!inPlace_ || out != static_cast<int>(o) || !mayOverwrite(op, out, in, pairs)) continue;
-          const uint32_t buffer = out_->bufferOf.lookup(op.getArgs()[static_cast<unsigned>(in)]);
-          if (!taken.insert(buffer).second) continue;
-          share(result, buffer);
-          shared = true;
-          break;
-        }
-        if (!shared) addBuffer(result, BufferKind::kActivation);
-      }
+      placeResults(op, sizes_ ? sizes_->inPlace.lookup(op) : instance->inplacePairs(**kernel));
     }
     if (*tmp > 0) {
       ScheduledBuffer w;

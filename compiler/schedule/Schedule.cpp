@@ -3,7 +3,6 @@
 #include "Schedule.h"
 #include "AttrBridge.h"
 #include "Graph.h"
-#include "VariableOrder.h"
 
 #include <queue>
 
@@ -195,6 +194,12 @@ void waitLate(const std::vector<Operation *> &ops, const std::vector<OpOrder> &o
 
 } // namespace
 
+std::optional<std::vector<OpOrder>> taskOrders(const std::vector<Operation *> &ops) {
+  auto orders = variableOrder(ops);
+  if (orders) addBoxingOrder(ops, &*orders);
+  return orders;
+}
+
 LogicalResult schedule(ModuleOp module) {
   Block &block = graphBlock(module);
   std::vector<Operation *> ops, sources, outputs;
@@ -206,9 +211,8 @@ LogicalResult schedule(ModuleOp module) {
     else if (!op.hasTrait<OpTrait::IsTerminator>())
       sources.push_back(&op);
   }
-  auto orders = variableOrder(ops);
+  auto orders = taskOrders(ops);
   if (!orders) return failure();
-  addBoxingOrder(ops, &*orders);
   const TaskGraph g = makeGraph(ops, *orders, block);
   std::vector<uint32_t> best(ops.size());
   for (uint32_t i = 0; i < best.size(); ++i) best[i] = i;

@@ -5,6 +5,7 @@
 #include "ExecutionSchedule.h"
 #include "Registry.h"
 #include "SizeSweep.h"
+#include "VariableOrder.h"
 
 #include "mlir/IR/BuiltinOps.h"
 
@@ -16,6 +17,10 @@ namespace opc {
 /// `opc.order`, so that all ranks agree; what depends on one with a channel of its own comes after everything that does
 /// not, so that the computation does not wait for it.
 mlir::LogicalResult schedule(mlir::ModuleOp module);
+
+/// Which tasks must run before others beside those whose results they read: what writes variables, what the graph
+/// orders, boxings. `ops` in a topological order of their data. Errors are those of variableOrder().
+std::optional<std::vector<OpOrder>> taskOrders(const std::vector<mlir::Operation *> &ops);
 
 /// Selects kernels for a device and plans memory. Views share their operand's buffer; a kernel that proposes to work in
 /// place does so where its operand is read for the last time, unless `inPlace` is false. With `sizes` the types are

@@ -6,6 +6,7 @@
 #include "MutableInputs.h"
 #include "NdSbp.h"
 #include "Placement.h"
+#include "Region.h"
 #include "SbpCode.h"
 
 #include <algorithm>
@@ -60,12 +61,13 @@ std::string costKey(const plan::Plan &part, const plan::Task &task) {
       }
     }
   for (const plan::Attribute &a : task.attr()) key += '\1' + a.name() + a.value().SerializeAsString();
+  for (const plan::Task &t : task.body()) key += '\2' + costKey(part, t);
   return key;
 }
 
 Result<OpInstance> opOfTask(const plan::Plan &plan, const plan::Plan &part, const plan::Task &task,
                             const Registry &registry, int64_t rank) {
-  const user_op::OpDef *def = registry.findOp(task.op_type());
+  const user_op::OpDef *def = task.region() ? &regionOp() : registry.findOp(task.op_type());
   if (!def)
     return Status(StatusCode::kInvalidGraph, "OPC0201", "unknown op type '" + task.op_type() + "'")
         .withContext("task " + task.name());
@@ -117,6 +119,19 @@ Result<OpInstance> opOfTask(const plan::Plan &plan, const plan::Plan &part, cons
     op.setShards(std::move(shards), ParallelContext(position, p.rank_size()));
   }
   return op;
+}
+
+Result<OpCost> costOfTask(const plan::Plan &plan, const plan::Plan &part, const plan::Task &task,
+                          const Registry &registry, const OpInstance &op) {
+  OpCost cost = costOf(op);
+  if (task.body_size() == 0) return cost;
+  // What goes through memory is the region's; what is computed is that of its ops.
+  cost.flops = 0;
+  for (const plan::Task &t : task.body()) {
+    OPC_ASSIGN_OR_RETURN(const OpInstance step, opOfTask(plan, part, t, registry));
+    cost.flops += costOf(step).flops;
+  }
+  return cost;
 }
 
 std::vector<PlanOp> distinctOps(const plan::Plan &plan, const Registry &registry) {

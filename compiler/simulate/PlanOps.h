@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include "OpCost.h"
 #include "OpInstance.h"
 #include "Registry.h"
 #include "plan.pb.h"
@@ -16,6 +17,10 @@ namespace opc::simulate {
 /// and those of completeOpConf. The tensor indices of the part must be in range.
 Result<OpInstance> opOfTask(const plan::Plan &plan, const plan::Plan &part, const plan::Task &task,
                             const Registry &registry, int64_t rank = -1);
+
+/// The cost of a task whose op is `op`; of a region that of its loop. Errors: those of opOfTask.
+Result<OpCost> costOfTask(const plan::Plan &plan, const plan::Plan &part, const plan::Task &task,
+                          const Registry &registry, const OpInstance &op);
 
 /// Everything that the price of a task depends on: equal for tasks of equal cost.
 std::string costKey(const plan::Plan &part, const plan::Task &task);

@@ -104,7 +104,12 @@ Result<double> PlanPrices::computeSeconds(const plan::Plan &part, const plan::Ta
     prices_.erase(it);
     return op.status();
   }
-  return it->second = opSeconds(cluster_, op->def().name, costOf(*op), computeType(*op), devicesOnHost_);
+  const Result<OpCost> cost = costOfTask(plan_, part, task, registry_, *op);
+  if (!cost) {
+    prices_.erase(it);
+    return cost.status();
+  }
+  return it->second = opSeconds(cluster_, op->def().name, *cost, computeType(*op), devicesOnHost_);
 }
 
 Result<BoxingTask> PlanPrices::boxingTask(const plan::Plan &part, const plan::Task &task) const {

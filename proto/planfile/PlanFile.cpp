@@ -61,6 +61,16 @@ uint64_t planChecksum(std::string_view bytes) {
   return h ^ (h >> 32);
 }
 
+namespace {
+uint32_t versionOf(const plan::Plan &plan) {
+  for (const plan::Task &t : plan.task())
+    if (t.region()) return 2;
+  for (const plan::Plan &part : plan.part())
+    if (versionOf(part) == 2) return 2;
+  return 1;
+}
+} // namespace
+
 std::string encodePlan(const plan::Plan &plan) {
   std::string bytes(kHeaderBytes, '\0');
   {
@@ -72,7 +82,7 @@ std::string encodePlan(const plan::Plan &plan) {
   const std::string_view payload = std::string_view(bytes).substr(kHeaderBytes);
   const uint64_t checksum = planChecksum(payload);
   std::memcpy(bytes.data(), kMagic, sizeof kMagic);
-  storeLe<uint32_t>(bytes.data() + 8, kPlanVersion);
+  storeLe<uint32_t>(bytes.data() + 8, versionOf(plan));
   storeLe<uint64_t>(bytes.data() + 16, payload.size());
   storeLe<uint64_t>(bytes.data() + 24, checksum);
   return bytes;
@@ -92,11 +102,11 @@ Status decodePlan(std::string_view bytes, plan::Plan *plan) {
                        std::to_string(kHeaderBytes),
                    "compile the graph again");
   const uint32_t version = loadLe<uint32_t>(bytes.data() + 8);
-  if (version != kPlanVersion)
+  if (version == 0 || version > kPlanVersion)
     return Status(StatusCode::kUnsupported, "OPC0802",
                   "the plan has format version " + std::to_string(version) +
                       ", and this opc (" OPC_VERSION_STRING ") reads version " + std::to_string(kPlanVersion) +
-                      ": compile its graph again with `opc compile GRAPH -o PLAN`");
+                      " and older ones: compile its graph again with `opc compile GRAPH -o PLAN`");
   if (loadLe<uint32_t>(bytes.data() + 12) != 0)
     return invalid("OPC0804", "the plan is damaged: its reserved header field is not zero", "compile the graph again");
   const uint64_t length = loadLe<uint64_t>(bytes.data() + 16);

@@ -11,8 +11,9 @@
 
 namespace opc {
 
-/// The version that this build writes, and the only one that it reads.
-constexpr uint32_t kPlanVersion = 1;
+/// The newest version that this build reads and writes. A plan gets the oldest one that has what it needs: 2 has
+/// regions.
+constexpr uint32_t kPlanVersion = 2;
 
 /// XXH64 (seed 0) of some bytes; https://github.com/Cyan4973/xxHash/blob/dev/doc/xxhash_spec.md.
 uint64_t planChecksum(std::string_view bytes);

@@ -77,7 +77,7 @@ Status checkBound(const plan::Tensor &tensor, bool hasSizes) {
       .withHelp("compile the graph for known shapes: --shape INPUT=8,4");
 }
 
-/// Replaces the tasks with bodies, in the list and in the streams.
+/// Replaces the tasks with bodies that are no regions, in the list and in the streams.
 void inlineBodies(plan::Plan *plan) {
   google::protobuf::RepeatedPtrField<plan::Task> tasks;
   std::vector<std::vector<uint32_t>> placed; // where each task is now
@@ -87,7 +87,7 @@ void inlineBodies(plan::Plan *plan) {
       placed.back().push_back(static_cast<uint32_t>(tasks.size()));
       *tasks.Add() = std::move(t);
     };
-    if (task.body_size() == 0) {
+    if (task.body_size() == 0 || task.region()) {
       add(std::move(task));
       continue;
     }
@@ -123,7 +123,7 @@ Status resolve(plan::Plan *plan) {
     }
     if (task.body_size() == 0) return bad("OPC0816", "task " + task.name() + " has no body");
     OPC_RETURN_IF_ERROR(checkBody(task));
-    hasBody = true;
+    hasBody |= !task.region();
   }
   if (hasBody) inlineBodies(plan);
   return Status::ok();

@@ -49,6 +49,39 @@ std::vector<PlanDescription::Buffer> buffersOf(const PlanModel &model) {
   return buffers;
 }
 
+/// Adds the op of a task, or those of its region, which have the task's index.
+void addOps(const ModelTask &task, ObservedTask seen, PlanDescription *d) {
+  auto addAttrs = [&](const OpInstance &op) { d->attrs.emplace_back(op.conf().attrs.begin(), op.conf().attrs.end()); };
+  if (!task.region) {
+    d->tasks.push_back(std::move(seen));
+    task.op ? addAttrs(*task.op) : static_cast<void>(d->attrs.emplace_back());
+    return;
+  }
+  seen.inputs.clear();
+  seen.outputs.clear();
+  auto tensors = [](const std::vector<user_op::ArgBinding> &arguments, const std::vector<user_op::TensorDesc> &descs,
+                    std::vector<ObservedTensor> *to) {
+    for (const user_op::ArgBinding &a : arguments)
+      for (size_t i = 0; i < a.tensors.size(); ++i) {
+        ObservedTensor t;
+        t.name = a.tensors[i];
+        t.argument = a.name;
+        t.index = static_cast<int32_t>(i);
+        t.desc = descs[to->size()];
+        to->push_back(std::move(t));
+      }
+  };
+  for (const RegionStep &step : task.region->steps) {
+    ObservedTask op = seen;
+    op.name = step.op.conf().name;
+    op.type = step.op.conf().type;
+    tensors(step.op.conf().inputs, step.op.inputDescs(), &op.inputs);
+    tensors(step.op.conf().outputs, step.op.outputDescs(), &op.outputs);
+    d->tasks.push_back(std::move(op));
+    addAttrs(step.op);
+  }
+}
+
 } // namespace
 
 Result<PlanDescription> describePlan(std::string_view planBytes, const Registry &registry, int64_t rank) {
@@ -80,9 +113,9 @@ Result<PlanDescription> describePlan(std::string_view planBytes, const Registry 
   for (const runtime::ModelPort &p : model.inputs) d.inputs.push_back(port(p.name, p.tensor, false));
   for (const runtime::ModelPort &p : model.outputs) d.outputs.push_back(port(p.name, p.tensor, false));
   for (const runtime::ModelVariable &v : model.variables) d.variables.push_back(port(v.name, v.tensor, v.trainable));
-  d.tasks = runtime::describeTasks(model, [&](uint32_t i) -> const OpInstance & { return *model.tasks[i].op; });
-  for (const ModelTask &t : model.tasks)
-    t.op ? d.attrs.emplace_back(t.op->conf().attrs.begin(), t.op->conf().attrs.end()) : d.attrs.emplace_back();
+  std::vector<ObservedTask> seen =
+      runtime::describeTasks(model, [&](uint32_t i) -> const OpInstance & { return *model.tasks[i].op; });
+  for (size_t i = 0; i < model.tasks.size(); ++i) addOps(model.tasks[i], std::move(seen[i]), &d);
   for (const auto &arena : model.arenas) d.arenaBytes += arena.second;
   d.buffers = buffersOf(model);
   std::vector<int64_t> change(model.tasks.size() + 2);

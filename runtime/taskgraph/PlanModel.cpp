@@ -77,25 +77,27 @@ private:
     for (int i = 0; i < plan_.tensor_size(); ++i) {
       const plan::Tensor &p = plan_.tensor(i);
       const std::string name = concat("tensor ", i, " (", p.name(), ")");
-      if (p.register_() >= m_.registers.size())
+      const bool isInner = !p.has_register_(); // readTasks() sees to it that a region alone uses it
+      if (!isInner && p.register_() >= m_.registers.size())
         return bad("OPC0811", name, " lies in register ", p.register_(), " of ", m_.registers.size());
       if (p.dim_size() > kMaxRank) return bad("OPC0812", name, " has rank ", p.dim_size(), "; the limit is ", kMaxRank);
       for (int64_t d : p.dim())
         if (d < 0) return bad("OPC0812", name, " has the dimension ", d);
       ModelTensor t;
       t.name = p.name();
-      t.reg = p.register_();
-      const ModelRegister &r = m_.registers[t.reg];
+      t.reg = isInner ? kNone : p.register_();
       const auto type = static_cast<DataType>(p.data_type());
       // Workspaces are bytes.
-      if (!isTensorDataType(type) && !(type == kChar && r.kind == plan::Register::WORKSPACE))
+      const bool isWorkspace = !isInner && m_.registers[t.reg].kind == plan::Register::WORKSPACE;
+      if (!isTensorDataType(type) && !(type == kChar && isWorkspace))
         return bad("OPC0812", name + " has the element type " + dataTypeName(type));
       t.desc = user_op::TensorDesc(Shape(DimVector(p.dim().begin(), p.dim().end())), type);
       const Result<int64_t> bytes = tensorBytes(t.desc);
       if (!bytes) return bad("OPC0812", name + ": " + bytes.status().message());
       t.bytes = static_cast<uint64_t>(*bytes);
-      if (t.bytes > r.bytes)
-        return bad("OPC0814", name, " is ", t.desc.toString(), ", ", t.bytes, " bytes; its register has ", r.bytes);
+      if (!isInner && t.bytes > m_.registers[t.reg].bytes)
+        return bad("OPC0814", name, " is ", t.desc.toString(), ", ", t.bytes, " bytes; its register has ",
+                   m_.registers[t.reg].bytes);
       m_.tensors.push_back(std::move(t));
     }
     return Status::ok();
@@ -104,6 +106,7 @@ private:
   Status source(uint32_t tensor, plan::Register::Kind kind, const std::string &what) {
     if (tensor >= m_.tensors.size()) return bad("OPC0811", what, " is tensor ", tensor, " of ", m_.tensors.size());
     ModelTensor &t = m_.tensors[tensor];
+    if (t.reg == kNone) return bad("OPC0811", what + " lies in no register");
     if (m_.registers[t.reg].kind != kind)
       return bad("OPC0811", what + " lies in a register of another kind (" +
                                 plan::Register::Kind_Name(m_.registers[t.reg].kind) + ")");
@@ -123,6 +126,7 @@ private:
     if (kind) OPC_RETURN_IF_ERROR(source(p.tensor(), *kind, name));
     if (p.tensor() >= m_.tensors.size())
       return bad("OPC0811", name, " is tensor ", p.tensor(), " of ", m_.tensors.size());
+    if (m_.tensors[p.tensor()].reg == kNone) return bad("OPC0811", name, " lies in no register");
     return cut(p, name, sharding);
   }
 

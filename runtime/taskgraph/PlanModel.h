@@ -5,6 +5,7 @@
 
 #include "OpInstance.h"
 #include "PlanSharding.h"
+#include "Region.h"
 #include "plan.pb.h"
 
 #include <algorithm>
@@ -32,7 +33,7 @@ constexpr uint32_t kNone = UINT32_MAX;
 
 struct ModelTensor {
   std::string name;
-  uint32_t reg = 0;
+  uint32_t reg = 0; // kNone: inside a region, in no memory of the plan
   user_op::TensorDesc desc;
   uint64_t bytes = 0;
   uint32_t producer = kNone; // the task that makes it; kNone for inputs, variables and constants
@@ -57,6 +58,9 @@ struct ModelTask {
   /// no inputs, who is outside the target no outputs.
   std::vector<BoxingOp> boxing;
   bool isBoxing() const { return !boxing.empty(); }
+  /// A task of several elementwise ops: what its loop computes, and the kernel made for it.
+  std::shared_ptr<const Region> region;
+  std::shared_ptr<const user_op::KernelDef> regionKernel;
 
   bool mayShare(size_t output, size_t input) const {
     return std::binary_search(inplace.begin(), inplace.end(),

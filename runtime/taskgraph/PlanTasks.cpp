@@ -7,6 +7,7 @@
 #include "UnknownNamespace.h"
 
 #include <algorithm>
+#include <unordered_map>
 
 namespace opc::runtime {
 namespace {
@@ -16,56 +17,14 @@ constexpr char kBoxingType[] = "opc.boxing";
 // A little above what an op may have (completeOpConf()), low enough that checks of each against each end soon.
 constexpr uint64_t kMaxArguments = 1 << 15;
 
-class TaskReader {
-public:
-  TaskReader(const plan::Plan &plan, const TaskPlaces &places, const Registry &registry, const JobPlan &job,
-             PlanModel *model)
-      : plan_(plan), places_(places), registry_(registry), job_(job), m_(*model) {}
+/// Ops of tasks, against their definitions.
+class OpReader {
+protected:
+  OpReader(const Registry &registry, PlanModel *model) : registry_(registry), m_(*model) {}
 
-  Status task(uint32_t index) {
-    const plan::Task &p = plan_.task(static_cast<int>(index));
-    ModelTask &t = m_.tasks[index];
-    t.name = p.name();
-    t.type = p.op_type();
-    t.where = placeOf(p.location());
-    t.stream = places_[index].first;
-    t.position = places_[index].second;
-    t.stride = p.stride() == 0 ? 1 : p.stride();
-    t.lag = p.lag();
-    if (t.lag > kMaxLag) return bad("OPC0811", "it lags by ", t.lag, " steps; the limit is ", kMaxLag);
-    if (p.has_stream() && p.stream() != t.stream)
-      return bad("OPC0811", "it names stream ", p.stream(), " and is listed by stream ", t.stream);
-    uint64_t arguments = 0;
-    for (const auto *list : {&p.input(), &p.output()})
-      for (const plan::Argument &a : *list) arguments += 1 + static_cast<uint64_t>(a.tensor_size());
-    if (arguments > kMaxArguments) return bad("OPC0811", "it has more than ", kMaxArguments, " arguments");
-    if (p.op_type() == kBoxingType) return boxing(p, index);
-    if (p.has_boxing()) return bad("OPC0716", "a boxing task has the type opc.boxing");
-    if (m_.streams[t.stream].isComm()) return bad("OPC0716", "a stream for communication holds boxing tasks alone");
-    OPC_RETURN_IF_ERROR(op(p, &t));
-    if (p.sharding_size() > 0) {
-      OPC_RETURN_IF_ERROR(inferWhole(p, &t));
-    } else {
-      for (size_t i = 0; i < t.inputs.size(); ++i) t.op->inputDescs()[i] = m_.tensors[t.inputs[i]].desc;
-      OPC_RETURN_IF_ERROR(t.op->infer());
-      for (size_t i = 0; i < t.outputs.size(); ++i)
-        OPC_RETURN_IF_ERROR(sameAsInferred(t, i, m_.tensors[t.outputs[i]].desc));
-    }
-    OPC_RETURN_IF_ERROR(makes(t.outputs, index));
-    t.isView = t.op->def().isView && t.outputs.size() == 1 && !t.inputs.empty() &&
-               m_.tensors[t.outputs[0]].reg == m_.tensors[t.inputs[0]].reg &&
-               m_.tensors[t.outputs[0]].bytes == m_.tensors[t.inputs[0]].bytes;
-    t.mutableInput = mutableInputs(*t.op);
-    for (size_t i = 0; i < t.inputs.size(); ++i)
-      if (t.mutableInput[i]) m_.registers[m_.tensors[t.inputs[i]].reg].isWritten = true;
-    if (t.isView) return Status::ok();
-    return kernel(p, &t);
-  }
-
-private:
   /// The op of a task and the tensors of its arguments.
   Status op(const plan::Task &p, ModelTask *t) {
-    const user_op::OpDef *def = registry_.findOp(p.op_type());
+    const user_op::OpDef *def = p.op_type() == kRegionType ? &regionOp() : registry_.findOp(p.op_type());
     if (!def) return unknownOp(p.op_type());
 
     user_op::OpConf conf;
@@ -81,6 +40,15 @@ private:
     // Completion put the arguments into the definition's order: follow it by name.
     OPC_RETURN_IF_ERROR(flatten(p.input(), t->op->inputArgs(), true, *def, &t->inputs));
     OPC_RETURN_IF_ERROR(flatten(p.output(), t->op->outputArgs(), false, *def, &t->outputs));
+    return Status::ok();
+  }
+
+  /// What a task reads and makes is in memory: tensors of no register are those inside of regions.
+  Status inRegisters(const ModelTask &t) const {
+    for (const auto *list : {&t.inputs, &t.outputs})
+      for (uint32_t tensor : *list)
+        if (m_.tensors[tensor].reg == kNone)
+          return bad("OPC0811", "tensor ", quoted(m_.tensors[tensor].name), " lies in no register");
     return Status::ok();
   }
 
@@ -105,6 +73,170 @@ private:
     return Status::ok();
   }
 
+private:
+  Status unknownOp(const std::string &type) {
+    std::string help = joined(registry_.nearest(type), "' or '");
+    if (!help.empty()) help = "did you mean '" + help + "'? ";
+    const std::string plugins = joined(registry_.plugins(), ", ", [](const PluginInfo &p) { return p.path; });
+    const std::string overriding = libraryOfOverriding(registry_, type);
+    if (!overriding.empty())
+      help += overriding;
+    else
+      help += plugins.empty() ? "no plugins are loaded; --plugin LIB loads one" : "loaded plugins: " + plugins;
+    return Status(StatusCode::kInvalidGraph, "OPC0201", "unknown op type " + quoted(type))
+        .withHelp(help + hintOfNamespace(type));
+  }
+
+  template <class Args> Status bind(const Args &args, std::vector<user_op::ArgBinding> *out) {
+    for (const plan::Argument &a : args) {
+      user_op::ArgBinding binding{a.name(), {}};
+      for (uint32_t t : a.tensor()) {
+        if (t >= m_.tensors.size())
+          return bad("OPC0811", "argument ", quoted(a.name()), " is tensor ", t, " of ", m_.tensors.size());
+        binding.tensors.push_back(m_.tensors[t].name);
+      }
+      out->push_back(std::move(binding));
+    }
+    return Status::ok();
+  }
+
+  template <class Args>
+  Status flatten(const Args &given, const user_op::ArgList &args, bool isInput, const user_op::OpDef &def,
+                 std::vector<uint32_t> *out) {
+    for (const auto &[name, number] : args) {
+      const plan::Argument *found = nullptr;
+      for (const plan::Argument &a : given) {
+        const user_op::ArgDef *arg = a.name() == name ? nullptr
+                                     : isInput        ? def.findInput(a.name())
+                                                      : def.findOutput(a.name());
+        if (a.name() == name || (arg && arg->name == name)) found = &a;
+      }
+      if (!found || number >= found->tensor_size())
+        return bad("OPC0811", std::string(isInput ? "input" : "output") + " '" + name + "' is missing");
+      out->push_back(found->tensor(number));
+    }
+    return Status::ok();
+  }
+
+protected:
+  const Registry &registry_;
+  PlanModel &m_;
+};
+
+/// Tasks of type "opc.fused".
+class RegionReader : protected OpReader {
+protected:
+  using OpReader::OpReader;
+
+  /// A task of type "opc.fused": its body becomes a region.
+  Status region(const plan::Task &p, uint32_t index) {
+    ModelTask &t = m_.tasks[index];
+    if (p.workspace() || p.attr_size() || p.sharding_size())
+      return bad("OPC0816", "a task of several ops has neither workspace nor attributes nor shardings");
+    OPC_RETURN_IF_ERROR(op(p, &t));
+    OPC_RETURN_IF_ERROR(inRegisters(t));
+    auto region = std::make_shared<Region>();
+    std::unordered_map<uint32_t, uint32_t> values; // by tensor
+    for (uint32_t tensor : t.inputs) {
+      if (!values.emplace(tensor, static_cast<uint32_t>(values.size())).second)
+        return bad("OPC0816", "it lists input ", quoted(m_.tensors[tensor].name), " twice");
+      region->inputs.push_back(m_.tensors[tensor].desc);
+    }
+    if (t.outputs.empty()) return bad("OPC0816", "it makes nothing");
+    region->shape = m_.tensors[t.outputs[0]].desc.shape();
+    for (const plan::Task &b : p.body())
+      if (Status s = step(b, index, region.get(), &values); !s.isOk())
+        return std::move(s).withContext("op " + b.name() + " (" + b.op_type() + ") in its body");
+    for (uint32_t tensor : t.outputs) region->outputs.push_back(values[tensor]); // checkBody: a step makes it
+    OPC_RETURN_IF_ERROR(checkRegion(*region));
+    for (size_t i = 0; i < t.inputs.size(); ++i) t.op->inputDescs()[i] = m_.tensors[t.inputs[i]].desc;
+    for (size_t i = 0; i < t.outputs.size(); ++i) t.op->outputDescs()[i] = m_.tensors[t.outputs[i]].desc;
+    OPC_RETURN_IF_ERROR(makes(t.outputs, index));
+    t.mutableInput.assign(t.inputs.size(), false);
+    t.inplace = regionInplacePairs(*region);
+    t.region = region;
+    t.regionKernel = std::make_shared<user_op::KernelDef>(regionKernel(std::move(region)));
+    t.kernel = t.regionKernel.get();
+    return Status::ok();
+  }
+
+  /// One op of a body.
+  Status step(const plan::Task &p, uint32_t index, Region *region, std::unordered_map<uint32_t, uint32_t> *values) {
+    ModelTask t;
+    if (p.workspace() || p.sharding_size()) return bad("OPC0816", "it has a workspace or shardings");
+    if (region->steps.size() == kMaxRegionSteps) return bad("OPC0816", "it is one of more than ", kMaxRegionSteps);
+    OPC_RETURN_IF_ERROR(op(p, &t));
+    RegionStep s{std::move(*t.op), nullptr, {}};
+    for (size_t i = 0; i < t.inputs.size(); ++i) {
+      s.op.inputDescs()[i] = m_.tensors[t.inputs[i]].desc;
+      s.args.push_back(values->at(t.inputs[i])); // checkBody: known before
+    }
+    if (t.outputs.size() != 1) return bad("OPC0816", "it makes ", t.outputs.size(), " tensors");
+    OPC_RETURN_IF_ERROR(s.op.infer());
+    t.op.emplace(s.op);
+    OPC_RETURN_IF_ERROR(sameAsInferred(t, 0, m_.tensors[t.outputs[0]].desc));
+    const ModelTensor &out = m_.tensors[t.outputs[0]];
+    const auto &outputs = m_.tasks[index].outputs;
+    if (std::find(outputs.begin(), outputs.end(), t.outputs[0]) == outputs.end()) {
+      if (out.reg != kNone) return bad("OPC0816", "it makes tensor ", quoted(out.name), ", which is no output");
+      OPC_RETURN_IF_ERROR(makes(t.outputs, index));
+    }
+    OPC_ASSIGN_OR_RETURN(s.kernel, s.op.selectKernel(registry_, DeviceType::kCPU));
+    values->emplace(t.outputs[0], region->valueOf(region->steps.size()));
+    region->steps.push_back(std::move(s));
+    return Status::ok();
+  }
+};
+
+class TaskReader : RegionReader {
+public:
+  TaskReader(const plan::Plan &plan, const TaskPlaces &places, const Registry &registry, const JobPlan &job,
+             PlanModel *model)
+      : RegionReader(registry, model), plan_(plan), places_(places), job_(job) {}
+
+  Status task(uint32_t index) {
+    const plan::Task &p = plan_.task(static_cast<int>(index));
+    ModelTask &t = m_.tasks[index];
+    t.name = p.name();
+    t.type = p.op_type();
+    t.where = placeOf(p.location());
+    t.stream = places_[index].first;
+    t.position = places_[index].second;
+    t.stride = p.stride() == 0 ? 1 : p.stride();
+    t.lag = p.lag();
+    if (t.lag > kMaxLag) return bad("OPC0811", "it lags by ", t.lag, " steps; the limit is ", kMaxLag);
+    if (p.has_stream() && p.stream() != t.stream)
+      return bad("OPC0811", "it names stream ", p.stream(), " and is listed by stream ", t.stream);
+    uint64_t arguments = 0;
+    for (const auto *list : {&p.input(), &p.output()})
+      for (const plan::Argument &a : *list) arguments += 1 + static_cast<uint64_t>(a.tensor_size());
+    if (arguments > kMaxArguments) return bad("OPC0811", "it has more than ", kMaxArguments, " arguments");
+    if (p.op_type() == kBoxingType) return boxing(p, index);
+    if (p.has_boxing()) return bad("OPC0716", "a boxing task has the type opc.boxing");
+    if (m_.streams[t.stream].isComm()) return bad("OPC0716", "a stream for communication holds boxing tasks alone");
+    if (p.op_type() == kRegionType) return region(p, index);
+    OPC_RETURN_IF_ERROR(op(p, &t));
+    OPC_RETURN_IF_ERROR(inRegisters(t));
+    if (p.sharding_size() > 0) {
+      OPC_RETURN_IF_ERROR(inferWhole(p, &t));
+    } else {
+      for (size_t i = 0; i < t.inputs.size(); ++i) t.op->inputDescs()[i] = m_.tensors[t.inputs[i]].desc;
+      OPC_RETURN_IF_ERROR(t.op->infer());
+      for (size_t i = 0; i < t.outputs.size(); ++i)
+        OPC_RETURN_IF_ERROR(sameAsInferred(t, i, m_.tensors[t.outputs[i]].desc));
+    }
+    OPC_RETURN_IF_ERROR(makes(t.outputs, index));
+    t.isView = t.op->def().isView && t.outputs.size() == 1 && !t.inputs.empty() &&
+               m_.tensors[t.outputs[0]].reg == m_.tensors[t.inputs[0]].reg &&
+               m_.tensors[t.outputs[0]].bytes == m_.tensors[t.inputs[0]].bytes;
+    t.mutableInput = mutableInputs(*t.op);
+    for (size_t i = 0; i < t.inputs.size(); ++i)
+      if (t.mutableInput[i]) m_.registers[m_.tensors[t.inputs[i]].reg].isWritten = true;
+    if (t.isView) return Status::ok();
+    return kernel(p, &t);
+  }
+
+private:
   /// Where tensor `number` of an argument stands among the tensors of a list of arguments.
   template <class Args>
   static size_t listed(const Args &given, const user_op::ArgDef *arg, const std::string &name, int32_t number,
@@ -168,6 +300,8 @@ private:
         for (uint32_t tensor : a.tensor()) {
           if (tensor >= m_.tensors.size())
             return bad("OPC0811", "argument ", quoted(a.name()), " is tensor ", tensor, " of ", m_.tensors.size());
+          if (m_.tensors[tensor].reg == kNone)
+            return bad("OPC0811", "argument ", quoted(a.name()), " lies in no register");
           (list == &p.input() ? t.inputs : t.outputs).push_back(tensor);
         }
     std::vector<DataType> types;
@@ -196,50 +330,6 @@ private:
     return Status::ok();
   }
 
-  Status unknownOp(const std::string &type) {
-    std::string help = joined(registry_.nearest(type), "' or '");
-    if (!help.empty()) help = "did you mean '" + help + "'? ";
-    const std::string plugins = joined(registry_.plugins(), ", ", [](const PluginInfo &p) { return p.path; });
-    const std::string overriding = libraryOfOverriding(registry_, type);
-    if (!overriding.empty())
-      help += overriding;
-    else
-      help += plugins.empty() ? "no plugins are loaded; --plugin LIB loads one" : "loaded plugins: " + plugins;
-    return Status(StatusCode::kInvalidGraph, "OPC0201", "unknown op type " + quoted(type))
-        .withHelp(help + hintOfNamespace(type));
-  }
-
-  template <class Args> Status bind(const Args &args, std::vector<user_op::ArgBinding> *out) {
-    for (const plan::Argument &a : args) {
-      user_op::ArgBinding binding{a.name(), {}};
-      for (uint32_t t : a.tensor()) {
-        if (t >= m_.tensors.size())
-          return bad("OPC0811", "argument ", quoted(a.name()), " is tensor ", t, " of ", m_.tensors.size());
-        binding.tensors.push_back(m_.tensors[t].name);
-      }
-      out->push_back(std::move(binding));
-    }
-    return Status::ok();
-  }
-
-  template <class Args>
-  Status flatten(const Args &given, const user_op::ArgList &args, bool isInput, const user_op::OpDef &def,
-                 std::vector<uint32_t> *out) {
-    for (const auto &[name, number] : args) {
-      const plan::Argument *found = nullptr;
-      for (const plan::Argument &a : given) {
-        const user_op::ArgDef *arg = a.name() == name ? nullptr
-                                     : isInput        ? def.findInput(a.name())
-                                                      : def.findOutput(a.name());
-        if (a.name() == name || (arg && arg->name == name)) found = &a;
-      }
-      if (!found || number >= found->tensor_size())
-        return bad("OPC0811", std::string(isInput ? "input" : "output") + " '" + name + "' is missing");
-      out->push_back(found->tensor(number));
-    }
-    return Status::ok();
-  }
-
   Status kernel(const plan::Task &p, ModelTask *t) {
     OPC_ASSIGN_OR_RETURN(t->kernel, t->op->selectKernel(registry_, DeviceType::kCPU));
     OPC_ASSIGN_OR_RETURN(t->workspaceBytes, t->op->tmpSize(*t->kernel));
@@ -248,7 +338,7 @@ private:
       if (t->workspace >= m_.tensors.size())
         return bad("OPC0811", "its workspace is tensor ", t->workspace, " of ", m_.tensors.size());
       const ModelTensor &w = m_.tensors[t->workspace];
-      if (m_.registers[w.reg].kind != plan::Register::WORKSPACE)
+      if (w.reg == kNone || m_.registers[w.reg].kind != plan::Register::WORKSPACE)
         return bad("OPC0811", "its workspace lies in a register that is none");
     }
     const uint64_t have = t->workspace == kNone ? 0 : m_.tensors[t->workspace].bytes;
@@ -264,9 +354,7 @@ private:
 
   const plan::Plan &plan_;
   const TaskPlaces &places_;
-  const Registry &registry_;
   const JobPlan &job_;
-  PlanModel &m_;
 };
 
 } // namespace

@@ -23,6 +23,7 @@ FORBIDDEN = [
     ("kernels/instance", "OpCost.h"),
     ("kernels/instance", "Session.h"),
     ("kernels/cost", "NdSbp.h"),
+    ("kernels/region", "NdSbp.h"),
     ("kernels/signatures", "OpCost.h"),
     ("kernels/signatures", "plan.pb.h"),
     ("kernels/purity", "NdSbp.h"),

@@ -18,8 +18,10 @@ Registry linkedRegistry() {
   return registry;
 }
 
-std::string planOf(const Registry &registry, const std::string &name, const std::string &graph) {
-  Pipeline pipeline(registry, {});
+std::string planOf(const Registry &registry, const std::string &name, const std::string &graph, bool regions) {
+  CompileOptions options;
+  options.regions = regions;
+  Pipeline pipeline(registry, options);
   if (pipeline.import(name, graph) && pipeline.run(Phase::kPlan)) return pipeline.emit(Emit::kPlan);
   for (const Diagnostic &d : pipeline.diagnostics()) std::fprintf(stderr, "%s: %s\n", name.c_str(), d.message.c_str());
   return "";

@@ -12,8 +12,9 @@ namespace opc::bench {
 
 /// The linked ops, frozen.
 Registry linkedRegistry();
-/// The graph as a plan; empty, with what is wrong on standard error, when it does not compile.
-std::string planOf(const Registry &registry, const std::string &name, const std::string &graph);
+/// The graph as a plan, with `regions` or a task for every op; empty, with what is wrong on standard error, when it
+/// does not compile.
+std::string planOf(const Registry &registry, const std::string &name, const std::string &graph, bool regions = true);
 
 // The ops of a graph file, in f32.
 std::string input(const std::string &name, const std::vector<int64_t> &dims);

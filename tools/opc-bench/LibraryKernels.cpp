@@ -18,6 +18,7 @@
 extern "C" void omp_set_num_threads(int threads);
 extern "C" void GOMP_parallel(void (*fn)(void *), void *data, unsigned threads, unsigned flags);
 extern "C" int omp_get_thread_num(void);
+extern "C" int omp_get_num_threads(void);
 
 namespace opc::bench {
 namespace {
@@ -279,6 +280,35 @@ std::vector<Row> triad(int64_t count, int threads, const std::string &name) {
   });
 }
 
+/// Six functions one after the other beside a copy of as many bytes as they have to read and write.
+std::vector<Row> chainOfSix(int64_t count, int threads, const std::string &name) {
+  std::string graph = input("x", {count}), last = "x/out";
+  for (const char *f : {"relu", "square", "negative", "abs", "sqrt", "square_relu"}) {
+    graph += op(std::string("f_") + f, f, {{"x", last}}, "y");
+    last = std::string("f_") + f + "/y_0";
+  }
+  return compare(name, graph + output(last), threads, "copy", [&]() -> std::function<void()> {
+    struct Arrays {
+      std::vector<float> from, to;
+    };
+    const auto n = static_cast<size_t>(count);
+    auto arrays = std::make_shared<Arrays>(Arrays{std::vector<float>(n, 1.0f), std::vector<float>(n)});
+    return [arrays, threads] {
+      GOMP_parallel(
+          [](void *p) {
+            auto &s = *static_cast<Arrays *>(p);
+            const size_t size = s.to.size(), t = static_cast<size_t>(omp_get_thread_num()),
+                         of = static_cast<size_t>(omp_get_num_threads());
+            const size_t begin = size * t / of, end = size * (t + 1) / of;
+            const float *from = s.from.data();
+            float *to = s.to.data();
+            for (size_t i = begin; i < end; ++i) to[i] = from[i] + 1.0f; // no call that chooses its own stores
+          },
+          arrays.get(), static_cast<unsigned>(threads), 0);
+    };
+  });
+}
+
 } // namespace
 
 std::vector<Benchmark> libraryKernels() {
@@ -333,6 +363,9 @@ std::vector<Benchmark> libraryKernels() {
     for (const auto &[suffix, count] : {std::pair<const char *, int64_t>{"64K", 1 << 16}, {"16M", 1 << 24}})
       add(std::string(f.op) + "_" + suffix,
           [&f, count = count](int t, const std::string &row) { return elementwise(f, count, t, row); });
+  for (const auto &[suffix, count] : {std::pair<const char *, int64_t>{"64K", 1 << 16}, {"16M", 1 << 24}})
+    add(std::string("chain_of_six_") + suffix,
+        [count = count](int t, const std::string &row) { return chainOfSix(count, t, row); });
   add("add_16M", [](int t, const std::string &row) { return triad(int64_t{1} << 24, t, row); });
   return list;
 }

@@ -19,7 +19,7 @@ __attribute__((noinline)) void addHalf(const float *x, float *y) {
 std::vector<Row> overhead() {
   constexpr int kTasks = 1000;
   const Registry registry = linkedRegistry();
-  const std::string plan = planOf(registry, "generated.pbtxt", addChain(kTasks, 8));
+  const std::string plan = planOf(registry, "generated.pbtxt", addChain(kTasks, 8), /*regions=*/false);
   SessionOptions options;
   options.threads = 1;
   auto session = Session::load(plan, registry, options);
@@ -48,7 +48,7 @@ std::vector<Row> overhead() {
 
 std::vector<Row> loading() {
   const Registry registry = linkedRegistry();
-  const std::string plan = planOf(registry, "generated.pbtxt", addChain(1000, 8));
+  const std::string plan = planOf(registry, "generated.pbtxt", addChain(1000, 8), /*regions=*/false);
   const double seconds = medianSeconds(11, [&] {
     auto session = Session::load(plan, registry);
     if (!session || !session->prepare().isOk()) std::fprintf(stderr, "load failed\n");

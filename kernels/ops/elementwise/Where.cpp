@@ -4,6 +4,7 @@
 #include "elementwise/ElementwiseOps.h"
 #include "opc/Convert.h"
 #include "opc/Dispatch.h"
+#include "opc/JoinableKernel.h"
 #include "support/ElementBytes.h"
 
 #include <cstring>
@@ -65,7 +66,7 @@ template <template <class, class> class R> Row rowFor(size_t condition, size_t v
   });
 }
 
-size_t sizeOf(KernelBindContext *ctx, const char *arg) { return GetSizeOfDataType(ctx->Desc(arg).data_type()); }
+size_t sizeOf(const KernelContext &ctx, const char *arg) { return GetSizeOfDataType(ctx.Desc(arg).data_type()); }
 
 uint64_t bitsOf(const scalar::ScalarValue &v, DataType type) {
   uint64_t bits = 0;
@@ -90,20 +91,32 @@ std::vector<scalar::ScalarValue> fillValue(const UserOpConfWrapper &conf, DataTy
   return {scalar::ScalarValue(conf.attr<double>("float_operand"))};
 }
 
-class WhereKernel final : public BindingKernel {
+class WhereKernel final : public BindingKernel, public JoinableKernel {
 public:
-  std::unique_ptr<BoundKernel> Bind(KernelBindContext *ctx) const override {
+  Status MakeLoop(const KernelContext &ctx, std::unique_ptr<RowLoop> *loop) const override {
     const size_t condition = sizeOf(ctx, "condition"), size = sizeOf(ctx, "out");
+    *loop = elementwise::makeLoop(3, size, rowFor<SelectRow>(condition, size), nullptr, 0);
+    return Status();
+  }
+  std::unique_ptr<BoundKernel> Bind(KernelBindContext *ctx) const override {
+    const size_t condition = sizeOf(*ctx, "condition"), size = sizeOf(*ctx, "out");
     return elementwise::bind(ctx, {{"condition", condition}, {"x", size}, {"y", size}}, {"out", size},
                              rowFor<SelectRow>(condition, size), nullptr, 0);
   }
 };
 
-class MaskedFillKernel final : public BindingKernel {
+class MaskedFillKernel final : public BindingKernel, public JoinableKernel {
 public:
+  Status MakeLoop(const KernelContext &ctx, std::unique_ptr<RowLoop> *loop) const override {
+    const DataType type = ctx.Desc("out").data_type();
+    const size_t mask = sizeOf(ctx, "mask"), size = sizeOf(ctx, "out");
+    const uint64_t value = bitsOf(fillValue(ctx.user_op_conf(), type)[0], type);
+    *loop = elementwise::makeLoop(2, size, rowFor<FillRow>(mask, size), &value, sizeof value);
+    return Status();
+  }
   std::unique_ptr<BoundKernel> Bind(KernelBindContext *ctx) const override {
     const DataType type = ctx->Desc("out").data_type();
-    const size_t mask = sizeOf(ctx, "mask"), size = sizeOf(ctx, "out");
+    const size_t mask = sizeOf(*ctx, "mask"), size = sizeOf(*ctx, "out");
     const uint64_t value = bitsOf(fillValue(ctx->user_op_conf(), type)[0], type);
     return elementwise::bind(ctx, {{"x", size}, {"mask", mask}}, {"out", size}, rowFor<FillRow>(mask, size), &value,
                              sizeof value);

@@ -3,6 +3,8 @@
 #include "MatrixProduct.h"
 #include "support/SbpRules.h"
 
+#include "opc/JoinableKernel.h"
+
 namespace opc::ops {
 namespace {
 
@@ -43,7 +45,33 @@ template <class T> T sumOf(T x, T y) {
     return T(static_cast<float>(x) + static_cast<float>(y));
 }
 
-template <class T> class BiasAddKernel final : public BindingKernel {
+/// Along the last axis b is broadcast as numpy does it: element by element.
+template <class T> class BiasAddLoop final : public RowLoop {
+public:
+  void Run(const void *const *in, uint32_t contiguous, void *out, int64_t n) const override {
+    const T *a = static_cast<const T *>(in[0]), *b = static_cast<const T *>(in[1]);
+    T *o = static_cast<T *>(out);
+    if ((contiguous & 3u) == 3u) {
+      for (int64_t i = 0; i < n; ++i) o[i] = sumOf(a[i], b[i]);
+      return;
+    }
+    if (n == 0) return;
+    const bool manyA = (contiguous & 1u) != 0;
+    const T one = manyA ? *b : *a, *many = manyA ? a : b;
+    const bool none = (contiguous & 3u) == 0;
+    for (int64_t i = 0; i < n; ++i) o[i] = manyA ? sumOf(many[i], one) : sumOf(one, many[none ? 0 : i]);
+  }
+};
+
+template <class T> class BiasAddKernel final : public BindingKernel, public JoinableKernel {
+public:
+  Status MakeLoop(const KernelContext &ctx, std::unique_ptr<RowLoop> *loop) const override {
+    const int64_t axis = ctx.user_op_conf().attr<int32_t>("axis"), rank = ctx.Desc("a").shape().NumAxes();
+    if (axis == -1 || axis == rank - 1) *loop = std::make_unique<BiasAddLoop<T>>();
+    return Status();
+  }
+
+private:
   std::unique_ptr<BoundKernel> Bind(KernelBindContext *ctx) const override {
     const Shape &shape = ctx->In("a").shape();
     int64_t axis = ctx->Attr<int32_t>("axis");

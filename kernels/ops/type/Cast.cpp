@@ -3,6 +3,10 @@
 #include "support/ConvertElements.h"
 #include "support/Operator.h"
 
+#include "opc/JoinableKernel.h"
+
+#include <cstring>
+
 namespace opc::ops {
 namespace {
 
@@ -28,7 +32,22 @@ Maybe<void> inferCastLike(InferContext *ctx) {
 /// Plans of version 0.1.0 have casts without the attribute.
 bool saturates(const UserOpConfWrapper &conf) { return !conf.has_attr("saturate") || conf.attr<bool>("saturate"); }
 
-class CastKernel final : public BindingKernel {
+/// The conversion as a loop; of one element a copy for each.
+class ConvertLoop final : public RowLoop {
+public:
+  ConvertLoop(ConvertFn convert, size_t size) : convert_(convert), size_(size) {}
+  void Run(const void *const *in, uint32_t contiguous, void *out, int64_t n) const override {
+    if (contiguous & 1u) return convert_(in[0], out, n);
+    if (n > 0) convert_(in[0], out, 1);
+    for (int64_t i = 1; i < n; ++i) std::memcpy(static_cast<char *>(out) + i * size_, out, size_);
+  }
+
+private:
+  ConvertFn convert_;
+  size_t size_;
+};
+
+class CastKernel : public BindingKernel {
 public:
   std::unique_ptr<BoundKernel> Bind(KernelBindContext *ctx) const override {
     const Tensor &in = ctx->In("in");
@@ -44,6 +63,17 @@ public:
     return bindTask([=](DeviceCtx *dev) {
       dev->parallelFor(n, 32768, [&](int64_t b, int64_t e) { convert(from + b * fromSize, to + b * toSize, e - b); });
     });
+  }
+};
+
+/// Of cast alone: the other input of cast_like has no elements to go by.
+class JoinableCastKernel final : public CastKernel, public JoinableKernel {
+public:
+  Status MakeLoop(const KernelContext &ctx, std::unique_ptr<RowLoop> *loop) const override {
+    const DataType from = ctx.Desc("in").data_type(), to = ctx.Desc("out").data_type();
+    if (const ConvertFn convert = converter(from, to, saturates(ctx.user_op_conf())))
+      *loop = std::make_unique<ConvertLoop>(convert, GetSizeOfDataType(to));
+    return Status();
   }
 };
 
@@ -79,7 +109,7 @@ REGISTER_USER_OP("cast")
     .Doc(std::string("out has the elements of in converted to dtype. ") + kRules)
     .Cases({to("to_f32", kFloat), to("to_f64", kDouble), to("to_f16", kFloat16), to("to_i32", kInt32),
             to("to_bool", kBool)})
-    .Kernel<CastKernel>();
+    .Kernel<JoinableCastKernel>();
 
 REGISTER_USER_OP("cast_like")
     .Input("in")

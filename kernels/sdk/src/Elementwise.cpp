@@ -4,6 +4,7 @@
 #include "opc/Elementwise.h"
 #include "opc/Convert.h"
 #include "opc/Dispatch.h"
+#include "opc/JoinableKernel.h"
 
 #include <algorithm>
 #include <cstring>
@@ -115,83 +116,109 @@ Plan makePlan(const Shape &out, const std::vector<const Shape *> &inputs) {
   return plan;
 }
 
+/// A row with its parameters; 16-bit floats are converted on the way.
+struct RowOfType {
+  Row row = nullptr;
+  int inputs = 0;
+  size_t outSize = 0;
+  DataType half = kInvalidDataType; // the stored type, when rows compute in f32 on a 16-bit type
+  bool halfOutput = false;
+  alignas(8) char parameters[kMaxParameters * 8] = {};
+
+  void run(const void *const *in, uint32_t contiguous, char *out, int64_t n) const {
+    if (half == kInvalidDataType) return row(in, contiguous, parameters, out, n);
+    float buffers[kMaxInputs][kBlock];
+    float result[kBlock];
+    const void *converted[kMaxInputs] = {};
+    for (int k = 0; k < inputs; ++k) {
+      converted[k] = buffers[k];
+      if (!(contiguous >> k & 1u)) toFloat(half, in[k], buffers[k], 1);
+    }
+    for (int64_t i = 0; i < n; i += kBlock) {
+      const int64_t m = std::min(kBlock, n - i);
+      for (int k = 0; k < inputs; ++k)
+        if (contiguous >> k & 1u) toFloat(half, static_cast<const uint16_t *>(in[k]) + i, buffers[k], m);
+      char *target = out + i * static_cast<int64_t>(outSize);
+      row(converted, contiguous, parameters, halfOutput ? static_cast<void *>(result) : target, m);
+      if (halfOutput) fromFloat(half, result, target, m);
+    }
+  }
+};
+
+class BoundRow final : public RowLoop {
+public:
+  explicit BoundRow(const RowOfType &row) : row_(row) {}
+  void Run(const void *const *in, uint32_t contiguous, void *out, int64_t n) const override {
+    const void *inputs[kMaxInputs] = {}; // those of attributes are null
+    std::copy(in, in + row_.inputs, inputs);
+    row_.run(inputs, contiguous, static_cast<char *>(out), n);
+  }
+
+private:
+  RowOfType row_;
+};
+
 /// Everything is decided here; Run only loops.
 class BoundElementwise final : public BoundKernel {
 public:
   void Run(DeviceCtx *ctx) override {
-    if (plan_.outerRank == 0 && half_ == kInvalidDataType && (plan_.total <= kGrain || ctx->threads() <= 1)) {
-      row_(in_, plan_.contiguous, parameters_, out_, plan_.total);
+    if (plan_.outerRank == 0 && row_.half == kInvalidDataType && (plan_.total <= kGrain || ctx->threads() <= 1)) {
+      row_.row(in_, plan_.contiguous, row_.parameters, out_, plan_.total);
       return;
     }
     ctx->parallelFor(plan_.total, kGrain, [this](int64_t begin, int64_t end) { range(begin, end); });
   }
 
-  Row row_ = nullptr;
+  RowOfType row_;
   const void *in_[kMaxInputs] = {};
   void *out_ = nullptr;
   Plan plan_;
-  int inputs_ = 0;
   size_t inSize_[kMaxInputs] = {};
-  size_t outSize_ = 0;
-  DataType half_ = kInvalidDataType; // the stored type, when rows compute in f32 on a 16-bit type
-  bool halfOutput_ = false;
-  alignas(8) char parameters_[kMaxParameters * 8] = {};
 
 private:
   void range(int64_t begin, int64_t end) const {
     const void *in[kMaxInputs] = {};
     int64_t at[kMaxRank] = {};
-    const int rank = plan_.outerRank;
+    const int rank = plan_.outerRank, inputs = row_.inputs;
     int64_t row = begin / plan_.inner, offset = begin % plan_.inner;
     int64_t element[kMaxInputs] = {}; // where the current row begins in each input
     for (int d = rank; d-- > 0;) {
       at[d] = row % plan_.dims[d];
       row /= plan_.dims[d];
-      for (int k = 0; k < inputs_; ++k) element[k] += at[d] * plan_.strides[k][d];
+      for (int k = 0; k < inputs; ++k) element[k] += at[d] * plan_.strides[k][d];
     }
     while (begin < end) {
       const int64_t n = std::min(plan_.inner - offset, end - begin);
-      for (int k = 0; k < inputs_; ++k) {
+      for (int k = 0; k < inputs; ++k) {
         const int64_t first = element[k] + ((plan_.contiguous >> k & 1u) ? offset : 0);
         in[k] = static_cast<const char *>(in_[k]) + first * static_cast<int64_t>(inSize_[k]);
       }
-      one(in, static_cast<char *>(out_) + begin * static_cast<int64_t>(outSize_), n);
+      row_.run(in, plan_.contiguous, static_cast<char *>(out_) + begin * static_cast<int64_t>(row_.outSize), n);
       begin += n;
       offset = 0;
       for (int d = rank; d-- > 0;) {
-        for (int k = 0; k < inputs_; ++k) element[k] += plan_.strides[k][d];
+        for (int k = 0; k < inputs; ++k) element[k] += plan_.strides[k][d];
         if (++at[d] < plan_.dims[d]) break;
-        for (int k = 0; k < inputs_; ++k) element[k] -= plan_.strides[k][d] * plan_.dims[d];
+        for (int k = 0; k < inputs; ++k) element[k] -= plan_.strides[k][d] * plan_.dims[d];
         at[d] = 0;
       }
     }
   }
-
-  void one(const void *const *in, char *out, int64_t n) const {
-    if (half_ == kInvalidDataType) return row_(in, plan_.contiguous, parameters_, out, n);
-    float buffers[kMaxInputs][kBlock];
-    float result[kBlock];
-    const void *converted[kMaxInputs] = {};
-    for (int k = 0; k < inputs_; ++k) {
-      converted[k] = buffers[k];
-      if (!(plan_.contiguous >> k & 1u)) toFloat(half_, in[k], buffers[k], 1);
-    }
-    for (int64_t i = 0; i < n; i += kBlock) {
-      const int64_t m = std::min(kBlock, n - i);
-      for (int k = 0; k < inputs_; ++k)
-        if (plan_.contiguous >> k & 1u) toFloat(half_, static_cast<const uint16_t *>(in[k]) + i, buffers[k], m);
-      char *target = out + i * static_cast<int64_t>(outSize_);
-      row_(converted, plan_.contiguous, parameters_, halfOutput_ ? static_cast<void *>(result) : target, m);
-      if (halfOutput_) fromFloat(half_, result, target, m);
-    }
-  }
 };
 
-std::unique_ptr<BoundElementwise> makeBound(KernelComputeContext *ctx, const std::vector<Operand> &inputs,
-                                            const Operand &output, Row row, const void *parameters,
-                                            size_t parameterBytes) {
-  if (inputs.size() > kMaxInputs || parameterBytes > sizeof(BoundElementwise::parameters_))
+RowOfType makeRow(size_t inputs, size_t outSize, Row row, const void *parameters, size_t parameterBytes) {
+  RowOfType made;
+  if (inputs > kMaxInputs || parameterBytes > sizeof made.parameters)
     throw ContractError("an elementwise kernel takes at most " + std::to_string(kMaxParameters) + " parameters");
+  made.row = row;
+  made.inputs = static_cast<int>(inputs);
+  made.outSize = outSize;
+  if (parameterBytes > 0) std::memcpy(made.parameters, parameters, parameterBytes);
+  return made;
+}
+
+std::unique_ptr<BoundElementwise> makeBound(KernelComputeContext *ctx, const std::vector<Operand> &inputs,
+                                            const Operand &output, const RowOfType &row) {
   auto bound = std::make_unique<BoundElementwise>();
   std::vector<const Shape *> shapes;
   for (const Operand &operand : inputs) {
@@ -203,11 +230,8 @@ std::unique_ptr<BoundElementwise> makeBound(KernelComputeContext *ctx, const std
   }
   Tensor *out = ctx->Tensor4ArgNameAndIndex(output.arg, 0);
   bound->row_ = row;
-  bound->inputs_ = static_cast<int>(inputs.size());
   bound->out_ = out->mut_raw_dptr();
-  bound->outSize_ = output.elementSize;
   bound->plan_ = makePlan(out->shape(), shapes);
-  if (parameterBytes > 0) std::memcpy(bound->parameters_, parameters, parameterBytes);
   return bound;
 }
 
@@ -233,30 +257,40 @@ struct Shared {
   std::shared_ptr<const scalar::ScalarProgram> program;
 };
 
-class ElementwiseKernel final : public OpKernel {
+class ElementwiseKernel final : public OpKernel, public JoinableKernel {
 public:
   ElementwiseKernel(std::shared_ptr<const Shared> op, RowKernel kernel) : op_(std::move(op)), kernel_(kernel) {}
   bool AlwaysComputeWhenAllOutputsEmpty() const override { return false; }
   std::unique_ptr<BoundKernel> Bind(KernelBindContext *ctx) const override { return make(ctx); }
   void Compute(KernelComputeContext *ctx) const override { make(ctx)->Run(ctx->device_ctx()); }
+  Status MakeLoop(const KernelContext &ctx, std::unique_ptr<RowLoop> *loop) const override {
+    return detail::guarded([&] {
+      *loop = std::make_unique<BoundRow>(row(ctx.user_op_conf()));
+      return Status();
+    });
+  }
 
 private:
-  std::unique_ptr<BoundKernel> make(KernelComputeContext *ctx) const {
-    const size_t size = GetSizeOfDataType(kernel_.type);
-    std::vector<Operand> operands;
-    for (const std::string &name : op_->inputs) operands.push_back({name, size});
+  size_t size() const { return GetSizeOfDataType(kernel_.type); }
+  RowOfType row(const UserOpConfWrapper &conf) const {
     char block[kMaxParameters * 8] = {};
     if (op_->program->attributes) {
-      const auto values = op_->program->attributes(ctx->user_op_conf(), kernel_.type);
+      const auto values = op_->program->attributes(conf, kernel_.type);
       for (size_t i = 0; i < values.size(); ++i)
-        putParameter(block, operands.size() + i, values[i], kernel_.computeType);
+        putParameter(block, op_->inputs.size() + i, values[i], kernel_.computeType);
     }
-    auto bound = makeBound(ctx, operands, {op_->output, op_->boolOutput ? 1 : size}, kernel_.row, block, sizeof block);
+    RowOfType row = makeRow(op_->inputs.size(), op_->boolOutput ? 1 : size(), kernel_.row, block, sizeof block);
     if (kernel_.type == kFloat16 || kernel_.type == kBFloat16) {
-      bound->half_ = kernel_.type;
-      bound->halfOutput_ = !op_->boolOutput;
+      row.half = kernel_.type;
+      row.halfOutput = !op_->boolOutput;
     }
-    return bound;
+    return row;
+  }
+  std::unique_ptr<BoundKernel> make(KernelComputeContext *ctx) const {
+    std::vector<Operand> operands;
+    for (const std::string &name : op_->inputs) operands.push_back({name, size()});
+    const RowOfType computed = row(ctx->user_op_conf());
+    return makeBound(ctx, operands, {op_->output, computed.outSize}, computed);
   }
   std::shared_ptr<const Shared> op_;
   RowKernel kernel_;
@@ -367,7 +401,12 @@ Maybe<Shape> broadcastShapes(const std::vector<std::pair<std::string, Shape>> &i
 
 std::unique_ptr<BoundKernel> bind(KernelComputeContext *ctx, const std::vector<Operand> &inputs, const Operand &output,
                                   Row row, const void *parameters, size_t parameterBytes) {
-  return makeBound(ctx, inputs, output, row, parameters, parameterBytes);
+  return makeBound(ctx, inputs, output, makeRow(inputs.size(), output.elementSize, row, parameters, parameterBytes));
+}
+
+std::unique_ptr<RowLoop> makeLoop(size_t inputs, size_t outputElementSize, Row row, const void *parameters,
+                                  size_t parameterBytes) {
+  return std::make_unique<BoundRow>(makeRow(inputs, outputElementSize, row, parameters, parameterBytes));
 }
 
 void add(OpDef &def, Spec spec) {

@@ -300,6 +300,7 @@ Status FirstDifferenceOptions::check(const Invocation &invocation, const std::st
   run.values.program = "opc debug first-diff";
   run.keepsGraph = true;
   OPC_RETURN_IF_ERROR(run.check(invocation, graph));
+  run.compile.regions = false; // every tensor is looked at
   if (!run.compile.sizes.empty())
     return usageError("first-diff looks at one size, not at a range", "give a fixed one: --shape x=8,784");
   std::error_code error;

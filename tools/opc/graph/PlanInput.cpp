@@ -29,18 +29,27 @@ Status addKernels(std::string_view bytes, const Registry &registry, GraphFacts *
   fixSizes(&plan, largestSizes(plan));
   const bool hasParts = plan.part_size() > 0;
   const plan::Plan &part = hasParts ? plan.part(static_cast<int>(plan.part_of_rank(0))) : plan;
-  const size_t tasks = std::min(facts->ops.size(), static_cast<size_t>(part.task_size()));
-  for (size_t i = 0; i < tasks; ++i) {
-    const plan::Task &task = part.task(static_cast<int>(i));
-    GraphOp &op = facts->ops[i];
-    facts->tasks.push_back({op.name, printableName(task.kernel()), task.stream()});
+  size_t next = 0;
+  auto add = [&](const plan::Task &task, uint32_t stream, int64_t region) {
+    if (next == facts->ops.size()) return;
+    GraphOp &op = facts->ops[next++];
+    facts->tasks.push_back({op.name, printableName(task.kernel()), stream});
+    facts->tasks.back().region = region;
     const Result<OpInstance> instance = simulate::opOfTask(plan, part, task, registry, hasParts ? 0 : -1);
-    if (!instance) continue; // a step between ranks, or an op that no registry knows
+    if (!instance) return; // a step between ranks, or an op that no registry knows
     const OpCost cost = costOf(*instance);
     op.flops = cost.flops;
     op.bytes = cost.bytes;
     facts->costs.flops += cost.flops;
     facts->costs.bytes += cost.bytes;
+  };
+  for (const plan::Task &task : part.task()) {
+    if (!task.region()) {
+      add(task, task.stream(), -1);
+      continue;
+    }
+    for (const plan::Task &step : task.body()) add(step, task.stream(), facts->regions);
+    ++facts->regions;
   }
   return Status::ok();
 }
@@ -77,7 +86,7 @@ Result<GraphFacts> factsOfPlan(std::string_view bytes, const Registry &registry)
   }
   info.costs.peakBytes = plan.arenaBytes;
   info.costs.persistentBytes = plan.persistentBytes;
-  info.costs.tasks = plan.tasks.size();
+  info.costs.tasks = plan.tasks.empty() ? 0 : plan.tasks.back().index + 1; // several ops may be one task
   MemoryFacts &memory = info.memory;
   memory.arenaBytes = plan.arenaBytes;
   memory.persistentBytes = plan.persistentBytes;

@@ -58,15 +58,21 @@ void addCostJson(const GraphFacts &facts, Json *document) {
 
 std::string tasksText(const GraphFacts &facts, size_t width) {
   std::vector<std::vector<std::string>> rows = {{"TASK", "STREAM", "OP", "KERNEL"}};
-  for (size_t i = 0; i < facts.tasks.size(); ++i)
-    rows.push_back({std::to_string(i), std::to_string(facts.tasks[i].stream), printableName(facts.tasks[i].op),
-                    facts.tasks[i].kernel});
+  size_t number = 0; // the ops of a region are one task
+  for (size_t i = 0; i < facts.tasks.size(); ++i) {
+    const GraphTask &t = facts.tasks[i];
+    if (i > 0 && (t.region < 0 || t.region != facts.tasks[i - 1].region)) ++number;
+    rows.push_back({std::to_string(number), std::to_string(t.stream), printableName(t.op), t.kernel});
+  }
   return textTable(rows, width);
 }
 
 Json tasksJson(const GraphFacts &facts) {
   Json list = Json::array();
-  for (const GraphTask &t : facts.tasks) list.push_back({{"op", t.op}, {"kernel", t.kernel}, {"stream", t.stream}});
+  for (const GraphTask &t : facts.tasks) {
+    list.push_back({{"op", t.op}, {"kernel", t.kernel}, {"stream", t.stream}});
+    if (t.region >= 0) list.back()["region"] = t.region;
+  }
   return list;
 }
 

@@ -71,6 +71,8 @@ Status RunOptions::check(const Invocation &invocation, const std::string &graphP
   compile.simplify = !noSimplify;
   // A fused relu hides the NaN that a trap looks for.
   compile.fuse = !noFuse && !noSimplify && !trap.any();
+  // Whoever looks at tensors looks at those inside of regions, too.
+  compile.regions = !observes();
   OPC_ASSIGN_OR_RETURN(GivenShapes given, parseShapeFlags(shapes));
   compile.shapes = std::move(given.shapes);
   compile.sizes = std::move(given.sizes);

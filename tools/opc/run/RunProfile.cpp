@@ -53,7 +53,7 @@ Status RunProfile::open(std::string_view planFile, const Registry &registry, con
     task.type = plan.task(i).op_type();
     const Result<OpInstance> op = simulate::opOfTask(plan, plan, plan.task(i), registry);
     if (!op) continue; // no op of the registry; it has a time and no rates
-    task.cost = costOf(*op);
+    if (const Result<OpCost> cost = simulate::costOfTask(plan, plan, plan.task(i), registry, *op)) task.cost = *cost;
     task.isDouble = simulate::computeType(*op) == kDouble;
   }
   return Status::ok();

@@ -1,0 +1,328 @@
+// Groups of elementwise ops: who may join whom.
+// SPDX-License-Identifier: Apache-2.0
+#include "Regions.h"
+#include "AttrBridge.h"
+#include "Graph.h"
+#include "Locations.h"
+#include "Region.h"
+#include "Schedule.h"
+
+#include "mlir/IR/IRMapping.h"
+
+#include <algorithm>
+#include <queue>
+
+using namespace mlir;
+
+namespace opc {
+namespace {
+
+// A loop reads and writes this many tensors at most: more of them leave too few elements of each in the first cache.
+constexpr size_t kMaxTensors = 16;
+constexpr size_t kMaxSteps = 64;
+// Ops further apart in the order of execution than this are not joined: what lies between them would wait.
+constexpr size_t kReach = 256;
+
+/// What must be equal for two ops to be in one loop. Empty for an op that is in none.
+struct LoopKey {
+  Type shape; // of the result, without its element type
+  Attribute lag, stride, device;
+  explicit operator bool() const { return shape != nullptr; }
+  bool operator==(const LoopKey &o) const {
+    return shape == o.shape && lag == o.lag && stride == o.stride && device == o.device;
+  }
+};
+
+class RegionFormer {
+public:
+  RegionFormer(ModuleOp module, const Registry &registry) : block_(graphBlock(module)), registry_(registry) {}
+
+  LogicalResult run() {
+    for (Operation &op : block_)
+      if (ir::isTask(&op)) {
+        indexOf_[&op] = static_cast<uint32_t>(ops_.size());
+        ops_.push_back(&op);
+      }
+    for (Operation *op : ops_) keys_.push_back(keyOf(op));
+    if (!hasPair()) return success();
+    if (failed(order())) return failure();
+    for (uint32_t op = 0; op < ops_.size(); ++op)
+      if (keys_[op]) join(op);
+    rewrite();
+    return success();
+  }
+
+private:
+  struct Group {
+    std::vector<uint32_t> members; // ops, sorted
+  };
+
+  LoopKey keyOf(Operation *op) const {
+    auto user = dyn_cast<ir::UserOp>(op);
+    const user_op::OpDef *def = user ? user.def() : nullptr;
+    if (!def || def->isView || user.getOuts().size() != 1 || !isMemoryEffectFree(op)) return {};
+    auto type = dyn_cast<RankedTensorType>(user.getOuts()[0].getType());
+    if (!type || !type.hasStaticShape()) return {};
+    const std::unique_ptr<OpInstance> instance = ir::toInstance(user, *def);
+    if (!instance) return {};
+    const auto kernel = instance->selectKernel(registry_, DeviceType::kCPU);
+    if (!kernel || !mayJoinRegion(*instance, **kernel)) return {};
+    return {RankedTensorType::get(type.getShape(), IndexType::get(op->getContext())), op->getAttr(ir::kLagAttr),
+            op->getAttr(ir::kStrideAttr), user.getDeviceAttr()};
+  }
+
+  bool hasPair() const {
+    for (uint32_t op = 0; op < ops_.size(); ++op)
+      if (keys_[op])
+        for (Value v : ops_[op]->getOperands())
+          if (auto it = indexOf_.find(v.getDefiningOp()); it != indexOf_.end() && keys_[it->second] == keys_[op])
+            return true;
+    return false;
+  }
+
+  /// The edges of the graph, those of its data and those beside them, and an order that follows all of them.
+  LogicalResult order() {
+    auto orders = taskOrders(ops_);
+    if (!orders) return failure();
+    before_.resize(ops_.size());
+    std::vector<std::vector<uint32_t>> after(ops_.size());
+    std::vector<uint32_t> pending(ops_.size(), 0);
+    auto edge = [&](uint32_t from, uint32_t to) {
+      before_[to].push_back(from);
+      after[from].push_back(to);
+      ++pending[to];
+    };
+    for (uint32_t op = 0; op < ops_.size(); ++op)
+      for (Value v : ops_[op]->getOperands())
+        if (auto it = indexOf_.find(v.getDefiningOp()); it != indexOf_.end()) edge(it->second, op);
+    for (const auto &[first, second] : *orders) edge(first, second);
+    std::priority_queue<uint32_t, std::vector<uint32_t>, std::greater<>> ready;
+    for (uint32_t op = 0; op < ops_.size(); ++op)
+      if (pending[op] == 0) ready.push(op);
+    position_.resize(ops_.size());
+    leader_.resize(ops_.size());
+    groups_.resize(ops_.size());
+    while (!ready.empty()) {
+      const uint32_t op = ready.top();
+      ready.pop();
+      position_[op] = sequence_.size();
+      leader_[op] = op;
+      groups_[op].members = {op};
+      sequence_.push_back(op);
+      for (uint32_t next : after[op])
+        if (--pending[next] == 0) ready.push(next);
+    }
+    return success(sequence_.size() == ops_.size());
+  }
+
+  /// Tries to join an op's group with those of its producers, the nearest first.
+  void join(uint32_t op) {
+    std::vector<uint32_t> producers;
+    for (Value v : ops_[op]->getOperands())
+      if (auto it = indexOf_.find(v.getDefiningOp()); it != indexOf_.end() && keys_[it->second] == keys_[op])
+        producers.push_back(it->second);
+    std::sort(producers.begin(), producers.end(),
+              [&](uint32_t a, uint32_t b) { return position_[leader_[a]] > position_[leader_[b]]; });
+    for (uint32_t p : producers)
+      if (leader_[p] != leader_[op]) tryJoin(leader_[p], leader_[op]);
+  }
+
+  bool contains(const Group &g, Operation *op) const {
+    auto it = indexOf_.find(op);
+    return it != indexOf_.end() && &groups_[leader_[it->second]] == &g;
+  }
+
+  /// What a group reads from outside and what others read of it, each once.
+  void tensors(const std::vector<uint32_t> &members, llvm::function_ref<bool(Operation *)> inside,
+               llvm::SetVector<Value> *in, llvm::SetVector<Value> *out) const {
+    for (uint32_t m : members) {
+      for (Value v : ops_[m]->getOperands())
+        if (!inside(v.getDefiningOp())) in->insert(v);
+      for (Value v : ops_[m]->getResults())
+        if (llvm::any_of(v.getUsers(), [&](Operation *u) { return !inside(u); })) out->insert(v);
+    }
+  }
+
+  /// Bytes of the activations among `in` that nobody but these ops reads: what ends when they have run.
+  int64_t dying(const llvm::SetVector<Value> &in, llvm::function_ref<bool(Operation *)> inside) const {
+    int64_t bytes = 0;
+    for (Value v : in)
+      if (indexOf_.count(v.getDefiningOp()) && llvm::all_of(v.getUsers(), inside)) bytes += ir::bytesOf(v);
+    return bytes;
+  }
+  /// Bytes of the activations among `in` that nobody else reads after position `at`: what lives longer if these ops run
+  /// there.
+  int64_t kept(const llvm::SetVector<Value> &in, llvm::function_ref<bool(Operation *)> inside, size_t at) const {
+    int64_t bytes = 0;
+    for (Value v : in) {
+      auto isLater = [&](Operation *user) {
+        auto it = indexOf_.find(user);
+        return !inside(user) && (it == indexOf_.end() || position_[leader_[it->second]] > at);
+      };
+      if (indexOf_.count(v.getDefiningOp()) && llvm::none_of(v.getUsers(), isLater)) bytes += ir::bytesOf(v);
+    }
+    return bytes;
+  }
+  static int64_t bytesOf(const llvm::SetVector<Value> &values) {
+    int64_t bytes = 0;
+    for (Value v : values) bytes += ir::bytesOf(v);
+    return bytes;
+  }
+
+  /// Group `a` makes what group `b` reads.
+  void tryJoin(uint32_t a, uint32_t b) {
+    const size_t from = position_[a], to = position_[b];
+    if (from >= to || to - from > kReach) return;
+    std::vector<uint32_t> members = groups_[a].members;
+    members.insert(members.end(), groups_[b].members.begin(), groups_[b].members.end());
+    if (members.size() > kMaxSteps) return;
+    std::sort(members.begin(), members.end(), [&](uint32_t x, uint32_t y) { return x < y; });
+    auto inside = [&](Operation *op) { return op && (contains(groups_[a], op) || contains(groups_[b], op)); };
+    llvm::SetVector<Value> in, out;
+    tensors(members, inside, &in, &out);
+    if (in.size() + out.size() > kMaxTensors) return;
+
+    // What stands between them: that which needs `a` comes after both, all else before.
+    std::vector<uint32_t> after, ahead;
+    llvm::SmallDenseSet<uint32_t, 16> needsA{a}, neededByB;
+    auto dependsOn = [&](uint32_t group, const llvm::SmallDenseSet<uint32_t, 16> &set) {
+      return llvm::any_of(groups_[group].members, [&](uint32_t m) {
+        return llvm::any_of(before_[m], [&](uint32_t p) { return leader_[p] != group && set.count(leader_[p]); });
+      });
+    };
+    bool boxingAfter = false, boxingAhead = false;
+    for (size_t i = from + 1; i < to; ++i) {
+      const uint32_t g = sequence_[i];
+      if (g == kGone) continue;
+      if (dependsOn(g, needsA)) {
+        needsA.insert(g);
+        after.push_back(g);
+        boxingAfter |= isa<ir::BoxingOp>(ops_[g]);
+      } else {
+        ahead.push_back(g);
+      }
+    }
+    needsA.erase(a);
+    if (dependsOn(b, needsA)) return; // a cycle
+    for (uint32_t m : groups_[b].members)
+      for (uint32_t p : before_[m]) neededByB.insert(leader_[p]);
+    for (uint32_t g : llvm::reverse(ahead)) {
+      if (!neededByB.count(g)) continue;
+      boxingAhead |= isa<ir::BoxingOp>(ops_[g]);
+      for (uint32_t m : groups_[g].members)
+        for (uint32_t p : before_[m]) neededByB.insert(leader_[p]);
+    }
+    const bool waits = llvm::any_of(ahead, [&](uint32_t g) { return neededByB.count(g); });
+    if (boxingAfter || boxingAhead) return; // another rank would wait, or this one before it starts
+    if (!keepsMemory(a, b, waits, !after.empty())) return;
+    accept(a, b, std::move(members), from, to, ahead, after);
+  }
+
+  /// Whether no more memory is alive between the two than before: where `a` waits for what `b` needs besides, and where
+  /// `b` runs before what reads `a`.
+  bool keepsMemory(uint32_t a, uint32_t b, bool waits, bool hastens) const {
+    auto inA = [&](Operation *op) { return op && contains(groups_[a], op); };
+    auto inB = [&](Operation *op) { return op && contains(groups_[b], op); };
+    if (waits) {
+      llvm::SetVector<Value> in, out;
+      tensors(groups_[a].members, inA, &in, &out);
+      if (kept(in, inA, position_[b]) > bytesOf(out)) return false;
+    }
+    if (hastens) {
+      llvm::SetVector<Value> in, out;
+      tensors(groups_[b].members, inB, &in, &out);
+      if (dying(in, inB) < bytesOf(out)) return false;
+    }
+    return true;
+  }
+
+  void accept(uint32_t a, uint32_t b, std::vector<uint32_t> members, size_t from, size_t to,
+              const std::vector<uint32_t> &ahead, const std::vector<uint32_t> &after) {
+    for (uint32_t m : members) leader_[m] = b;
+    groups_[a].members.clear();
+    groups_[b].members = std::move(members);
+    joined_ = true;
+    std::vector<uint32_t> order = ahead;
+    order.push_back(b);
+    order.insert(order.end(), after.begin(), after.end());
+    size_t at = to + 1; // what is gone leaves its place at the front
+    for (uint32_t g : llvm::reverse(order)) {
+      sequence_[--at] = g;
+      position_[g] = at;
+    }
+    while (at > from) sequence_[--at] = kGone;
+  }
+
+  void rewrite() {
+    if (!joined_) return;
+    SmallVector<Operation *> sources, outputs;
+    for (Operation &op : block_)
+      if (!ir::isTask(&op) && !op.hasTrait<OpTrait::IsTerminator>())
+        (isa<ir::OutputOp>(&op) ? outputs : sources).push_back(&op);
+    Operation *end = block_.getTerminator();
+    for (Operation *op : sources) op->moveBefore(end);
+    for (uint32_t g : sequence_) {
+      if (g == kGone) continue;
+      for (uint32_t m : groups_[g].members) ops_[m]->moveBefore(end);
+    }
+    for (Operation *op : outputs) op->moveBefore(end);
+    for (uint32_t g : sequence_)
+      if (g != kGone && groups_[g].members.size() > 1) fuse(groups_[g]);
+  }
+
+  void fuse(const Group &group) {
+    llvm::SetVector<Value> in, out;
+    tensors(group.members, [&](Operation *op) { return op && contains(group, op); }, &in, &out);
+    Operation *last = ops_[group.members.back()];
+    OpBuilder b(last);
+    ir::OpLocation place = ir::readLocation(last->getLoc());
+    place.tensors.clear();
+    place.conf.clear();
+    for (Value v : out) place.tensors.push_back(ir::tensorName(v));
+    SmallVector<Type> types;
+    for (Value v : out) types.push_back(v.getType());
+    auto fused = ir::FusedOp::create(b, ir::makeLocation(b.getContext(), place), types, in.getArrayRef(), "elementwise",
+                                     cast<ir::UserOp>(last).getDeviceAttr());
+    for (StringRef name : {StringRef(ir::kLagAttr), StringRef(ir::kStrideAttr)})
+      if (Attribute a = last->getAttr(name)) fused->setAttr(name, a);
+    Block &body = fused.getBody().emplaceBlock();
+    IRMapping values;
+    for (Value v : in) values.map(v, body.addArgument(v.getType(), v.getLoc()));
+    b.setInsertionPointToEnd(&body);
+    for (uint32_t m : group.members) {
+      Operation *copy = b.clone(*ops_[m], values);
+      for (NamedAttribute a : llvm::to_vector(copy->getDiscardableAttrs())) copy->removeAttr(a.getName());
+    }
+    SmallVector<Value> results;
+    for (Value v : out) results.push_back(values.lookup(v));
+    ir::YieldOp::create(b, fused.getLoc(), results);
+    for (auto [i, made] : llvm::enumerate(out)) {
+      Value v = made;
+      v.replaceUsesWithIf(fused.getOuts()[static_cast<unsigned>(i)],
+                          [&](OpOperand &use) { return !contains(group, use.getOwner()); });
+    }
+    for (uint32_t m : llvm::reverse(group.members)) {
+      indexOf_.erase(ops_[m]);
+      ops_[m]->erase();
+    }
+  }
+
+  static constexpr uint32_t kGone = UINT32_MAX;
+  Block &block_;
+  const Registry &registry_;
+  std::vector<Operation *> ops_;
+  llvm::DenseMap<Operation *, uint32_t> indexOf_;
+  std::vector<LoopKey> keys_;
+  std::vector<std::vector<uint32_t>> before_; // by op: ops that must run before it
+  std::vector<uint32_t> leader_;              // by op: its group
+  std::vector<Group> groups_;
+  std::vector<uint32_t> sequence_; // groups in an order of execution
+  std::vector<size_t> position_;   // by group
+  bool joined_ = false;
+};
+
+} // namespace
+
+LogicalResult formRegions(ModuleOp module, const Registry &registry) { return RegionFormer(module, registry).run(); }
+
+} // namespace opc

@@ -1,0 +1,26 @@
+// Between opc.fused and the regions that kernels compute.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "OpcDialect.h"
+#include "Region.h"
+
+#include <memory>
+
+namespace opc::ir {
+
+/// What the op computes, with the kernels of the device. Errors: those of an op without a kernel, and OPC0816 for a
+/// body that is no region.
+Result<std::shared_ptr<const Region>> toRegion(FusedOp op, const Registry &registry, DeviceType device);
+
+/// Calls `f(user)` for each user op of a graph's block, those inside of opc.fused in their place.
+template <class F> void forEachUserOp(mlir::Block &block, F &&f) {
+  for (mlir::Operation &op : block) {
+    if (auto user = llvm::dyn_cast<UserOp>(&op))
+      f(user);
+    else if (auto fused = llvm::dyn_cast<FusedOp>(&op))
+      for (UserOp inner : fused.getBody().front().getOps<UserOp>()) f(inner);
+  }
+}
+
+} // namespace opc::ir

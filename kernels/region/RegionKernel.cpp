@@ -1,0 +1,217 @@
+// The kernel of a region: tile by tile, so that what the steps hand to each other stays in the first cache.
+// SPDX-License-Identifier: Apache-2.0
+#include "Region.h"
+#include "RowLoops.h"
+#include "TilePlan.h"
+
+#include <algorithm>
+#include <cstdlib>
+
+namespace opc {
+namespace {
+
+using user_op::KernelComputeContext;
+
+constexpr int64_t kGrain = 16384;     // elements that a thread takes at a time
+constexpr int64_t kTileBytes = 24576; // of all values of a tile: three quarters of the smallest first cache
+constexpr int64_t kLeastTile = 128, kLargestTile = 4096;
+constexpr int32_t kNoSlot = -1;
+
+/// Where the values of a tile are. Slots are buffers of a tile's elements.
+struct Layout {
+  std::vector<int32_t> slotOf;    // by value; kNoSlot: in a tensor
+  std::vector<int32_t> outputOf;  // by value; -1: no output
+  std::vector<size_t> slotBytes;  // an element's, in each slot
+  int64_t tile = 0;               // elements
+  std::vector<size_t> slotOffset; // bytes
+  size_t scratch = 0;
+};
+
+size_t sizeOf(const Region &region, uint32_t value) { return GetSizeOfDataType(region.descOf(value).data_type()); }
+
+/// Gives inner values slots; a slot is free again after the last step that reads it. A step may write over an operand
+/// of the same size that it is the last to read.
+Layout layOut(const Region &region, const std::vector<TileAccess> &access) {
+  const size_t values = region.inputs.size() + region.steps.size();
+  Layout l;
+  l.slotOf.assign(values, kNoSlot);
+  l.outputOf.assign(values, -1);
+  for (size_t o = 0; o < region.outputs.size(); ++o) l.outputOf[region.outputs[o]] = static_cast<int32_t>(o);
+  std::vector<size_t> lastRead(values, 0);
+  for (size_t i = 0; i < region.steps.size(); ++i)
+    for (uint32_t v : region.steps[i].args) lastRead[v] = i;
+  std::vector<int32_t> free;
+  auto take = [&](size_t bytes) {
+    for (auto it = free.begin(); it != free.end(); ++it)
+      if (l.slotBytes[static_cast<size_t>(*it)] == bytes) {
+        const int32_t slot = *it;
+        free.erase(it);
+        return slot;
+      }
+    l.slotBytes.push_back(bytes);
+    return static_cast<int32_t>(l.slotBytes.size() - 1);
+  };
+  for (uint32_t v = 0; v < region.inputs.size(); ++v)
+    if (access[v].kind() == TileAccess::Kind::kBroadcast) l.slotOf[v] = take(sizeOf(region, v));
+  for (size_t i = 0; i < region.steps.size(); ++i) {
+    const uint32_t made = region.valueOf(i);
+    auto release = [&](bool sameSize) {
+      for (uint32_t v : region.steps[i].args) {
+        const bool isFree = std::find(free.begin(), free.end(), l.slotOf[v]) != free.end();
+        if (l.slotOf[v] == kNoSlot || lastRead[v] != i || isFree) continue;
+        if ((sizeOf(region, v) == sizeOf(region, made)) == sameSize) free.push_back(l.slotOf[v]);
+      }
+    };
+    release(true);
+    if (l.outputOf[made] < 0) l.slotOf[made] = take(sizeOf(region, made));
+    release(false);
+  }
+  int64_t bytes = 0;
+  for (size_t b : l.slotBytes) bytes += static_cast<int64_t>(b);
+  for (uint32_t v = 0; v < region.inputs.size(); ++v)
+    if (access[v].kind() == TileAccess::Kind::kWhole) bytes += static_cast<int64_t>(sizeOf(region, v));
+  for (uint32_t v : region.outputs) bytes += static_cast<int64_t>(sizeOf(region, v));
+  l.tile = std::clamp(kTileBytes / std::max<int64_t>(bytes, 1) / 64 * 64, kLeastTile, kLargestTile);
+  for (size_t b : l.slotBytes) {
+    l.slotOffset.push_back(l.scratch);
+    l.scratch += (b * static_cast<size_t>(l.tile) + 63) / 64 * 64;
+  }
+  return l;
+}
+
+/// Memory of a thread for the slots of a tile: it grows to what the largest region needs and stays.
+char *scratchOfThread(size_t bytes) {
+  struct Scratch {
+    char *data = nullptr;
+    size_t bytes = 0;
+    ~Scratch() { std::free(data); }
+  };
+  thread_local Scratch scratch;
+  if (scratch.bytes < bytes) {
+    std::free(scratch.data);
+    scratch.bytes = (bytes + 4095) / 4096 * 4096;
+    scratch.data = static_cast<char *>(std::aligned_alloc(4096, scratch.bytes));
+    if (!scratch.data) {
+      scratch.bytes = 0;
+      throw std::bad_alloc();
+    }
+  }
+  return scratch.data;
+}
+
+/// What is the same for every task of the region.
+struct Shared {
+  std::shared_ptr<const Region> region;
+  std::vector<TileAccess> access; // by input
+  std::vector<std::unique_ptr<user_op::RowLoop>> loops;
+  std::shared_ptr<const RegionCode> code;
+  Layout layout;
+};
+
+class BoundRegion final : public user_op::BoundKernel {
+public:
+  BoundRegion(const Shared &shared, std::vector<const char *> in, std::vector<char *> out)
+      : s_(shared), r_(*shared.region), in_(std::move(in)), out_(std::move(out)) {}
+
+  void Run(DeviceCtx *ctx) override {
+    const int64_t total = r_.shape.elem_cnt();
+    if (total <= kGrain || ctx->threads() <= 1) return range(0, total);
+    ctx->parallelFor(total, kGrain, [this](int64_t begin, int64_t end) { range(begin, end); });
+  }
+
+private:
+  void range(int64_t begin, int64_t end) const {
+    char *scratch = scratchOfThread(s_.layout.scratch);
+    for (; begin < end; begin += s_.layout.tile) tile(begin, std::min(s_.layout.tile, end - begin), scratch);
+  }
+
+  void tile(int64_t begin, int64_t n, char *scratch) const {
+    const size_t inputs = r_.inputs.size();
+    const void *at[kMaxRegionTensors + kMaxRegionSteps];
+    bool single[kMaxRegionTensors];
+    for (size_t v = 0; v < inputs; ++v) {
+      const TileAccess &access = s_.access[v];
+      single[v] = access.kind() == TileAccess::Kind::kSingle;
+      if (access.kind() == TileAccess::Kind::kBroadcast)
+        at[v] = access.elements(in_[v], begin, n, slot(scratch, v), &single[v]);
+      else
+        at[v] = single[v] ? in_[v] : in_[v] + begin * size(v);
+    }
+    for (size_t i = 0; i < r_.steps.size(); ++i) {
+      const RegionStep &step = r_.steps[i];
+      const void *args[32];
+      uint32_t contiguous = 0;
+      for (size_t k = 0; k < step.args.size(); ++k) {
+        args[k] = at[step.args[k]];
+        if (step.args[k] >= inputs || !single[step.args[k]]) contiguous |= 1u << k;
+      }
+      const size_t made = inputs + i;
+      const int32_t output = s_.layout.outputOf[made];
+      char *to = output < 0 ? slot(scratch, made) : out_[static_cast<size_t>(output)] + begin * size(made);
+      s_.loops[i]->Run(args, contiguous, to, n);
+      at[made] = to;
+    }
+  }
+  char *slot(char *scratch, size_t value) const {
+    return scratch + s_.layout.slotOffset[static_cast<size_t>(s_.layout.slotOf[value])];
+  }
+  int64_t size(size_t value) const { return static_cast<int64_t>(sizeOf(r_, static_cast<uint32_t>(value))); }
+
+  const Shared &s_;
+  const Region &r_;
+  const std::vector<const char *> in_;
+  const std::vector<char *> out_;
+};
+
+class RegionKernel final : public user_op::OpKernel {
+public:
+  explicit RegionKernel(std::shared_ptr<const Shared> shared) : shared_(std::move(shared)) {}
+  bool AlwaysComputeWhenAllOutputsEmpty() const override { return false; }
+  std::unique_ptr<user_op::BoundKernel> Bind(user_op::KernelBindContext *ctx) const override {
+    std::vector<const char *> in;
+    std::vector<char *> out;
+    for (size_t i = 0; i < shared_->region->inputs.size(); ++i)
+      in.push_back(static_cast<const char *>(ctx->In("in", static_cast<int32_t>(i)).raw_dptr()));
+    for (size_t i = 0; i < shared_->region->outputs.size(); ++i)
+      out.push_back(static_cast<char *>(ctx->Out("out", static_cast<int32_t>(i)).mut_raw_dptr()));
+    return std::make_unique<BoundRegion>(*shared_, std::move(in), std::move(out));
+  }
+
+private:
+  std::shared_ptr<const Shared> shared_;
+};
+
+Status share(std::shared_ptr<const Region> region, const RegionCompiler &compiler, std::shared_ptr<const Shared> *out) {
+  auto shared = std::make_shared<Shared>();
+  const Region &r = *region;
+  for (const user_op::TensorDesc &in : r.inputs)
+    shared->access.emplace_back(in.shape(), r.shape, GetSizeOfDataType(in.data_type()));
+  for (const RegionStep &step : r.steps) {
+    OPC_ASSIGN_OR_RETURN(auto loop, rowLoopOf(step.op, *step.kernel));
+    if (!loop || step.args.size() > 32)
+      return Status(StatusCode::kUnsupported, "OPC0411",
+                    step.op.def().name +
+                        ": its kernel here has no loop over elements, and the plan joins it with others")
+          .withHelp("compile the graph again with these kernels, or with --no-fuse");
+    shared->loops.push_back(std::move(loop));
+  }
+  shared->layout = layOut(r, shared->access);
+  shared->region = std::move(region);
+  *out = std::move(shared);
+  return Status::ok();
+}
+
+} // namespace
+
+user_op::KernelDef regionKernel(std::shared_ptr<const Region> region, const RegionCompiler &compiler) {
+  user_op::KernelDef def = user_op::OpKernelRegistry(kRegionType, __FILE__, __LINE__).GetResult();
+  def.create = [region, compiler](user_op::KernelCreateContext *, std::unique_ptr<user_op::OpKernel> *out) {
+    std::shared_ptr<const Shared> shared;
+    OPC_RETURN_IF_ERROR(share(region, compiler, &shared));
+    *out = std::make_unique<RegionKernel>(std::move(shared));
+    return Status::ok();
+  };
+  return def;
+}
+
+} // namespace opc

@@ -1,0 +1,81 @@
+// Where the elements of a region's inputs lie.
+// SPDX-License-Identifier: Apache-2.0
+#include "TilePlan.h"
+
+#include <algorithm>
+#include <cstring>
+
+namespace opc {
+
+TileAccess::TileAccess(const Shape &input, const Shape &loop, size_t elementSize) : elementSize_(elementSize) {
+  const int64_t rank = loop.NumAxes();
+  int64_t step = 1;
+  std::vector<Dim> dims; // innermost first
+  for (int64_t axis = rank; axis-- > 0;) {
+    const int64_t own = axis - (rank - input.NumAxes());
+    const int64_t size = own >= 0 ? input.At(own) : 1;
+    const Dim d{loop.At(axis), size == 1 ? 0 : step};
+    step *= size;
+    if (d.size == 1) continue;
+    if (!dims.empty() && d.stride == dims.back().stride * (d.stride == 0 ? 1 : dims.back().size) &&
+        (d.stride == 0) == (dims.back().stride == 0))
+      dims.back().size *= d.size;
+    else
+      dims.push_back(d);
+  }
+  if (input.elem_cnt() == loop.elem_cnt()) {
+    kind_ = Kind::kWhole;
+  } else if (input.elem_cnt() == 1) {
+    kind_ = Kind::kSingle;
+  } else {
+    kind_ = Kind::kBroadcast;
+    inner_ = dims.front();
+    outer_.assign(dims.rbegin(), dims.rend() - 1);
+  }
+}
+
+int64_t TileAccess::offsetOf(int64_t row) const {
+  int64_t offset = 0;
+  for (size_t d = outer_.size(); d-- > 0;) {
+    offset += row % outer_[d].size * outer_[d].stride;
+    row /= outer_[d].size;
+  }
+  return offset;
+}
+
+void TileAccess::copyRow(const char *from, int64_t n, char *to) const {
+  const auto bytes = static_cast<size_t>(n) * elementSize_;
+  if (inner_.stride != 0) {
+    std::memcpy(to, from, bytes);
+    return;
+  }
+  auto fill = [&](auto value) {
+    std::memcpy(&value, from, sizeof value);
+    for (int64_t i = 0; i < n; ++i) std::memcpy(to + static_cast<size_t>(i) * sizeof value, &value, sizeof value);
+  };
+  switch (elementSize_) {
+  case 1: std::memset(to, static_cast<unsigned char>(*from), bytes); return;
+  case 2: fill(uint16_t{}); return;
+  case 4: fill(uint32_t{}); return;
+  default: fill(uint64_t{}); return;
+  }
+}
+
+const void *TileAccess::elements(const char *data, int64_t begin, int64_t n, char *buffer, bool *isSingle) const {
+  const auto size = static_cast<int64_t>(elementSize_);
+  int64_t row = begin / inner_.size, at = begin % inner_.size;
+  *isSingle = false;
+  if (at + n <= inner_.size) {
+    *isSingle = inner_.stride == 0;
+    return data + (offsetOf(row) + at * inner_.stride) * size;
+  }
+  for (int64_t done = 0; done < n; ++row) {
+    const int64_t count = std::min(inner_.size - at, n - done);
+    copyRow(data + (offsetOf(row) + at * inner_.stride) * size, count, buffer + done * size);
+    done += count;
+    at = 0;
+  }
+  return buffer;
+}
+
+} // namespace opc

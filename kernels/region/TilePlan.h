@@ -1,0 +1,40 @@
+// Where the elements of a region's inputs lie for a range of the loop's elements.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "opc/Shape.h"
+
+#include <cstdint>
+#include <vector>
+
+namespace opc {
+
+/// How an input of a region is read. All dimensions of the loop are seen as one, row by row.
+class TileAccess {
+public:
+  enum class Kind {
+    kWhole,  // element i of the loop is element i of the input
+    kSingle, // one element for all
+    kBroadcast,
+  };
+  TileAccess(const Shape &input, const Shape &loop, size_t elementSize);
+
+  Kind kind() const { return kind_; }
+  /// Of a broadcast input: its elements for elements [begin, begin + n) of the loop: where they lie side by side, or
+  /// `buffer`, which they have been written to. `isSingle`: the one element that all of them are, where they are.
+  const void *elements(const char *data, int64_t begin, int64_t n, char *buffer, bool *isSingle) const;
+
+private:
+  struct Dim {
+    int64_t size, stride; // stride in elements; 0: repeated
+  };
+  int64_t offsetOf(int64_t row) const;
+  void copyRow(const char *from, int64_t n, char *to) const;
+
+  Kind kind_;
+  size_t elementSize_;
+  std::vector<Dim> outer_; // outermost first
+  Dim inner_{1, 0};
+};
+
+} // namespace opc

@@ -1,0 +1,194 @@
+# Regions: one loop gives the bits that its ops give one after the other, for every elementwise op and type, and random graphs.
+# SPDX-License-Identifier: Apache-2.0
+import json
+import os
+import random
+import shutil
+import subprocess
+import tempfile
+import unittest
+
+import numpy as np
+
+OPC = os.path.join(os.environ["OPC_BUILD_DIR"], "bin", "opc")
+RUNTIME = os.path.join(os.environ["OPC_BUILD_DIR"], "bin", "opc-runtime")
+PROTO = {"f32": "kFloat", "f64": "kDouble", "f16": "kFloat16", "bf16": "kBFloat16", "i8": "kInt8", "i32": "kInt32", "i64": "kInt64", "u8": "kUInt8", "bool": "kBool"}
+NUMPY = {"f32": np.float32, "f64": np.float64, "f16": np.float16, "i8": np.int8, "i32": np.int32, "i64": np.int64, "u8": np.uint8, "bool": np.bool_}
+UNARY = {  # op: input, output
+    "relu": ("x", "y"), "exp": ("x", "y"), "tanh": ("x", "y"), "erf": ("x", "y"), "gelu": ("in", "out"), "sigmoid": ("x", "y"), "negative": ("x", "y"),
+    "abs": ("x", "y"), "sqrt": ("x", "y"), "log": ("x", "y"), "sin": ("x", "y"), "silu": ("in", "out"), "floor": ("x", "y"), "square": ("x", "y"), "softsign": ("in", "out"),
+}
+BINARY = ["broadcast_add", "broadcast_sub", "broadcast_mul", "broadcast_div", "broadcast_maximum", "broadcast_minimum"]
+TESTS = ["broadcast_less", "broadcast_equal", "broadcast_greater"]
+
+
+class Graph:
+    """Text of a graph, op by op. Tensors are (name, shape, dtype)."""
+
+    def __init__(self):
+        self.ops, self.inputs, self.count = [], {}, 0
+
+    def input(self, shape, dtype):
+        name = f"in{len(self.inputs)}"
+        dims = " ".join(f"dim: {d}" for d in shape)
+        self.ops.append(f'op {{ name: "{name}" input_conf {{ out: "out" blob_conf {{ shape {{ {dims} }} data_type: {PROTO[dtype]} }} }} }}')
+        self.inputs[name] = (shape, dtype)
+        return f"{name}/out", tuple(shape), dtype
+
+    def op(self, type, inputs, output, shape, dtype, attrs=""):
+        self.count += 1
+        name = f"op{self.count}"
+        ins = " ".join(f'input {{ key: "{k}" value {{ s: "{t[0]}" }} }}' for k, t in inputs)
+        self.ops.append(f'op {{ name: "{name}" user_conf {{ op_type_name: "{type}" {ins} {attrs} }} }}')
+        return f"{name}/{output}_0", tuple(shape), dtype
+
+    def unary(self, type, x):
+        return self.op(type, [(UNARY[type][0], x)], UNARY[type][1], x[1], x[2])
+
+    def binary(self, type, x, y):
+        return self.op(type, [("x", x), ("y", y)], "z", np.broadcast_shapes(x[1], y[1]), "bool" if type in TESTS else x[2])
+
+    def cast(self, x, dtype):
+        return self.op("cast", [("in", x)], "out", x[1], dtype, f'attr {{ key: "dtype" value {{ at_data_type: {PROTO[dtype]} }} }}')
+
+    def where(self, c, x, y):
+        return self.op("where", [("condition", c), ("x", x), ("y", y)], "out", np.broadcast_shapes(c[1], x[1], y[1]), x[2])
+
+    def output(self, name, x):
+        self.ops.append(f'op {{ name: "{name}" output_conf {{ in: "{x[0]}" }} }}')
+
+    def text(self):
+        return "\n".join(self.ops) + "\n"
+
+
+def values(rng, shape, dtype):
+    if dtype == "bool":
+        return rng.integers(0, 2, shape).astype(np.bool_)
+    if dtype in ("f32", "f64", "f16"):
+        x = (rng.standard_normal(shape) * rng.choice([0.1, 3.0, 60.0], shape)).astype(NUMPY[dtype])
+        special = np.array([0.0, -0.0, np.inf, -np.inf, np.nan, 1.0, -1.0, np.finfo(NUMPY[dtype]).tiny / 2, np.finfo(NUMPY[dtype]).max], NUMPY[dtype])
+        return np.where(rng.random(shape) < 0.1, rng.choice(special, shape), x).astype(NUMPY[dtype])
+    info = np.iinfo(NUMPY[dtype])
+    return rng.integers(info.min, info.max, shape, dtype=NUMPY[dtype], endpoint=True)
+
+
+def random_graph(seed):
+    """3 to 30 elementwise ops of one shape, with broadcasts, comparisons, selections and casts."""
+    pick = random.Random(seed)
+    g = Graph()
+    shape = pick.choice([(7,), (3, 5), (4, 1, 6), (2, 3, 4, 5), (33, 65), (1,), (), (5000,), (17, 300), (2, 1000, 3)])
+    dtype = pick.choice(["f32", "f32", "f32", "f64", "f16"])
+    made = [g.input(shape, dtype)]
+    for _ in range(pick.randint(0, 3)):
+        part = [d if pick.random() < 0.6 else 1 for d in shape]
+        made.append(g.input(part[pick.randint(0, len(part)) if part else 0 :], dtype))
+    full = [made[0]]
+    for _ in range(pick.randint(3, 30)):
+        x, kind = pick.choice(full[-4:]), pick.random()
+        y = pick.choice(full + made)
+        if kind < 0.45:
+            r = g.unary(pick.choice(list(UNARY)), x)
+        elif kind < 0.8:
+            r = g.binary(pick.choice(BINARY), *pick.sample([x, y], 2))
+        elif kind < 0.92:
+            r = g.where(g.binary(pick.choice(TESTS), x, y), x, pick.choice(full))
+        else:
+            r = g.cast(g.cast(x, pick.choice(["f32", "f64", "i32", "bf16", "bool"])), dtype)
+        full.append(r)
+    g.output("last", full[-1])
+    for i, x in enumerate(pick.sample(full[1:], min(2, len(full) - 1))):
+        g.output(f"also{i}", x)
+    return g
+
+
+def attribute(name, attr):
+    """An attribute as text, from a case of the registry."""
+    kinds = {"kAtFloat": "at_float", "kAtDouble": "at_double", "kAtInt32": "at_int32", "kAtInt64": "at_int64", "kAtBool": "at_bool"}
+    value = attr["value"]
+    return f'attr {{ key: "{name}" value {{ {kinds[attr["type"]]}: {str(value).lower()} }} }}'
+
+
+class Regions(unittest.TestCase):
+    def setUp(self):
+        self.folder = tempfile.mkdtemp()
+        self.addCleanup(shutil.rmtree, self.folder)
+
+    def path(self, name):
+        return os.path.join(self.folder, name)
+
+    def opc(self, *args, code=0, program=OPC):
+        done = subprocess.run([program, *args], capture_output=True, text=True, timeout=120, cwd=self.folder)
+        self.assertEqual(done.returncode, code, (args, done.stdout[-2000:], done.stderr[-2000:]))
+        return done
+
+    def write(self, g, rng):
+        with open(self.path("g.pbtxt"), "w", encoding="utf-8") as f:
+            f.write(g.text())
+        np.savez(self.path("in.npz"), **{name: values(rng, shape, dtype) for name, (shape, dtype) in g.inputs.items()})
+
+    def outputs(self, *args, program=OPC, what="g.pbtxt"):
+        self.opc("run" if program == OPC else what, *([what] if program == OPC else []), "--inputs", "in.npz", "--outputs", "out.npz", *args, program=program)
+        with np.load(self.path("out.npz")) as z:
+            return {k: (z[k].dtype.str, z[k].shape, z[k].tobytes()) for k in z.files}
+
+    def test_random_graphs(self):
+        joined = 0
+        for seed in range(24):
+            with self.subTest(seed=seed):
+                rng = np.random.default_rng(seed)
+                g = random_graph(seed)
+                self.write(g, rng)
+                want = self.outputs("--no-fuse", "-j", "1")
+                for args in (("-j", "1"), ("-j", "2")):
+                    self.assertEqual(self.outputs(*args), want)
+                self.opc("compile", "g.pbtxt", "-o", "g.plan")
+                with open(self.path("g.plan"), "rb") as f:
+                    joined += b"opc.fused" in f.read()
+                self.assertEqual(self.outputs("-j", "1", program=RUNTIME, what="g.plan"), want)
+        self.assertGreater(joined, 18)
+
+    def test_every_elementwise_op(self):
+        """Each op of the registry that has an expression, after a selection, in every type that it takes: special values and others."""
+        rng, graphs = np.random.default_rng(3), {}
+        for name in [op["name"] for op in json.loads(self.opc("ops", "--json").stdout)["ops"]]:
+            op = json.loads(self.opc("ops", "show", name, "--json").stdout)["op"]
+            if op["scalar"] and name not in ("where", "masked_fill"):
+                for kernel in op["kernels"]:
+                    if kernel["dtype"] in NUMPY:
+                        graphs.setdefault(kernel["dtype"], []).append(op)
+        self.assertGreater(sum(len(ops) for ops in graphs.values()), 500)
+        for dtype, ops in sorted(graphs.items()):
+            with self.subTest(dtype=dtype):
+                g = Graph()
+                x, y, c = g.input((3, 211), dtype), g.input((3, 211), dtype), g.input((3, 211), "bool")
+                for i, op in enumerate(ops):
+                    attrs = " ".join(attribute(k, v) for k, v in op["cases"][0]["attrs"].items())
+                    first = g.where(c, x, g.input((1,), dtype))  # no two are equal
+                    ins = [(arg["name"], first if k == 0 else y) for k, arg in enumerate(op["inputs"])]
+                    out = op["outputs"][0]["name"]
+                    g.output(f"y{i}", g.op(op["name"], ins, out, x[1], dtype, attrs))
+                self.write(g, rng)
+                want = self.outputs("--no-fuse", "-j", "1")
+                self.assertEqual(self.outputs("-j", "1"), want)
+                tasks = json.loads(self.opc("show", "g.pbtxt", "--what", "tasks", "--json").stdout)["tasks"]
+                self.assertEqual([t["op"] for t in tasks if "region" not in t], [])
+
+    def test_what_looks_inside_sees_every_tensor(self):
+        g = Graph()
+        x = g.input((4, 6), "f32")
+        a = g.unary("exp", x)
+        b = g.unary("tanh", a)
+        g.output("y", g.unary("negative", b))
+        self.write(g, np.random.default_rng(0))
+        self.opc("run", "g.pbtxt", "--inputs", "in.npz", "--capture", "*=seen", "--print", "none")
+        found = [os.path.join(f, n) for f, _, names in os.walk(self.path("seen")) for n in names]
+        self.assertEqual(len([n for n in found if n.endswith(".npy")]), 3, found)
+        # A plan has the tensors that it has: those inside of its regions are not among them.
+        self.opc("compile", "g.pbtxt", "-o", "g.plan")
+        self.opc("run", "g.plan", "--inputs", "in.npz", "--capture", "*=of_plan", "--print", "none")
+        found = [os.path.join(f, n) for f, _, names in os.walk(self.path("of_plan")) for n in names]
+        self.assertEqual(len([n for n in found if n.endswith(".npy")]), 1, found)
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,156 @@
+// Regions: where the elements of broadcast inputs are; plans with regions, and plans whose regions are wrong.
+// SPDX-License-Identifier: Apache-2.0
+#include "PlanBuilder.h"
+#include "PlanFile.h"
+#include "Session.h"
+#include "TilePlan.h"
+
+#include <catch2/catch.hpp>
+
+#include <algorithm>
+#include <cstring>
+#include <functional>
+#include <numeric>
+
+using namespace opc;
+using namespace opc::test;
+
+namespace {
+
+/// y = -relu(x * b), z = relu(x * b): x is {3, 4}, b is {4}. The product is inside of the region alone.
+struct RegionPlan {
+  PlanBuilder b;
+  uint32_t x, bias, product, y, z;
+  plan::Task *region;
+
+  RegionPlan() {
+    x = b.input("x", Shape{3, 4}), bias = b.input("b", Shape{4}), product = b.tensor("product", Shape{3, 4}),
+    y = b.tensor("y", Shape{3, 4}), z = b.tensor("z", Shape{3, 4});
+    inner(product)->clear_register_();
+    region = b.task("all", "opc.fused", {{"in", {x, bias}}}, {{"out", {z, y}}});
+    region->set_region(true);
+    PlanBuilder parts;
+    parts.task("mul", "broadcast_mul", {{"x", {x}}, {"y", {bias}}}, {{"z", {product}}});
+    parts.task("relu", "relu", {{"x", {product}}}, {{"y", {z}}});
+    parts.task("minus", "negative", {{"x", {z}}}, {{"y", {y}}});
+    for (const plan::Task &t : parts.plan.task()) {
+      *region->add_body() = t;
+      region->mutable_body(region->body_size() - 1)->clear_stream();
+    }
+    b.output("y", y);
+    b.output("z", z);
+  }
+  plan::Tensor *inner(uint32_t tensor) { return b.plan.mutable_tensor(static_cast<int>(tensor)); }
+};
+
+Result<Session> load(const PlanBuilder &b) { return Session::load(encodePlan(b.plan), registry()); }
+
+HostTensor floats(const Shape &shape, const std::vector<float> &values) {
+  Result<HostTensor> t = HostTensor::create(kFloat, shape);
+  std::copy(values.begin(), values.end(), t->as<float>());
+  return std::move(*t);
+}
+
+} // namespace
+
+TEST_CASE("a broadcast input's elements are found for every range of the loop", "[region]") {
+  struct Example {
+    Shape input, loop;
+  };
+  const std::vector<Example> examples = {
+      {{4}, {3, 4}},          {{3, 1}, {3, 4}},    {{1, 3, 1}, {2, 3, 4}},       {{2, 1, 4}, {2, 3, 4}},
+      {{2, 1, 1}, {2, 3, 4}}, {{3, 4}, {2, 3, 4}}, {{2, 1, 3, 1}, {2, 5, 3, 2}}, {{5, 1, 2}, {2, 5, 3, 2}}};
+  for (const Example &e : examples) {
+    INFO(e.input.ToString() + " to " + e.loop.ToString());
+    const int64_t total = e.loop.elem_cnt(), rank = e.loop.NumAxes();
+    std::vector<uint16_t> data(static_cast<size_t>(e.input.elem_cnt()));
+    std::iota(data.begin(), data.end(), uint16_t{0});
+    std::vector<uint16_t> want; // by the definition: an index of the loop at a time
+    for (int64_t i = 0; i < total; ++i) {
+      int64_t rest = i, at = 0, step = 1;
+      for (int64_t axis = rank; axis-- > 0;) {
+        const int64_t index = rest % e.loop.At(axis), own = axis - (rank - e.input.NumAxes());
+        rest /= e.loop.At(axis);
+        if (own < 0) continue;
+        if (e.input.At(own) != 1) at += index * step;
+        step *= e.input.At(own);
+      }
+      want.push_back(data[static_cast<size_t>(at)]);
+    }
+    const TileAccess access(e.input, e.loop, sizeof(uint16_t));
+    REQUIRE(access.kind() == TileAccess::Kind::kBroadcast);
+    for (int64_t begin = 0; begin < total; ++begin)
+      for (int64_t n = 1; begin + n <= total; ++n) {
+        std::vector<uint16_t> buffer(static_cast<size_t>(n), 9999);
+        bool single = false;
+        const auto *found = static_cast<const uint16_t *>(access.elements(
+            reinterpret_cast<const char *>(data.data()), begin, n, reinterpret_cast<char *>(buffer.data()), &single));
+        bool same = true;
+        for (int64_t i = 0; i < n; ++i) same &= found[single ? 0 : i] == want[static_cast<size_t>(begin + i)];
+        REQUIRE(same);
+      }
+  }
+  CHECK(TileAccess(Shape{1, 1}, Shape{3, 4}, 4).kind() == TileAccess::Kind::kSingle);
+  CHECK(TileAccess(Shape{3, 4}, Shape{1, 3, 4}, 4).kind() == TileAccess::Kind::kWhole);
+}
+
+TEST_CASE("a plan's region is one task, and makes what its ops make", "[region]") {
+  RegionPlan p;
+  CHECK(encodePlan(p.b.plan)[8] == 2); // a reader of version 1 refuses it
+  Result<Session> s = load(p.b);
+  INFO(s.status().toString());
+  REQUIRE(s.isOk());
+  CHECK(s->tasks().size() == 1);
+  std::vector<float> x(12);
+  std::iota(x.begin(), x.end(), -5.0f);
+  const std::vector<float> b = {1, -2, 3, 0.5};
+  REQUIRE(s->feed("x", floats(Shape{3, 4}, x)).isOk());
+  REQUIRE(s->feed("b", floats(Shape{4}, b)).isOk());
+  REQUIRE(s->run(1).isOk());
+  const auto y = s->fetch("y"), z = s->fetch("z");
+  REQUIRE((y.isOk() && z.isOk()));
+  for (size_t i = 0; i < x.size(); ++i) {
+    const float want = std::max(0.0f, x[i] * b[i % 4]);
+    CHECK(z->as<float>()[i] == want);
+    CHECK(y->as<float>()[i] == -want);
+  }
+}
+
+TEST_CASE("a region that contradicts itself or its plan is refused", "[region]") {
+  const auto error = [](const std::function<void(RegionPlan *)> &damage) {
+    RegionPlan p;
+    damage(&p);
+    const Status s = load(p.b).status();
+    return s.id() + " " + s.message();
+  };
+  using Catch::Contains;
+  CHECK_THAT(error([](RegionPlan *p) { p->b.output("product", p->product); }),
+             Contains("OPC0811") && Contains("lies in no register"));
+  CHECK_THAT(error([](RegionPlan *p) {
+               const uint32_t w = p->b.tensor("w", Shape{3, 4});
+               p->b.add("after", p->product, w, 1);
+             }),
+             Contains("OPC0811") && Contains("'product' lies in no register"));
+  CHECK_THAT(error([](RegionPlan *p) { p->inner(p->product)->set_register_(p->inner(p->y)->register_()); }),
+             Contains("OPC0816") && Contains("which is no output"));
+  CHECK_THAT(error([](RegionPlan *p) { p->inner(p->product)->set_data_type(graph::kDouble); }), Contains("OPC0815"));
+  CHECK_THAT(error([](RegionPlan *p) { p->inner(p->product)->set_dim(0, 1); }), Contains("OPC0815"));
+  CHECK_THAT(error([](RegionPlan *p) { p->region->mutable_body(0)->set_op_type("matmul"); }), Contains("OPC02"));
+  CHECK_THAT(error([](RegionPlan *p) { p->region->mutable_body()->SwapElements(0, 1); }), Contains("OPC0816"));
+  CHECK_THAT(error([](RegionPlan *p) { p->region->mutable_input(0)->add_tensor(p->x); }),
+             Contains("OPC0816") && Contains("twice"));
+  CHECK_THAT(error([](RegionPlan *p) { p->region->set_workspace(1); }), Contains("neither workspace nor attributes"));
+  CHECK_THAT(error([](RegionPlan *p) { p->region->mutable_input(0)->set_tensor(0, 1000); }), Contains("OPC08"));
+  CHECK_THAT(error([](RegionPlan *p) {
+               for (int i = 0; i < 300; ++i) {
+                 plan::Tensor *t = p->b.plan.add_tensor();
+                 *t = *p->inner(p->product);
+                 plan::Task *more = p->region->add_body();
+                 *more = p->region->body(1);
+                 more->mutable_output(0)->set_tensor(0, static_cast<uint32_t>(p->b.plan.tensor_size() - 1));
+               }
+             }),
+             Contains("OPC0816") && Contains("more than 256"));
+  // Without the mark a body is tasks like any other, which need memory.
+  CHECK_THAT(error([](RegionPlan *p) { p->region->clear_region(); }), Contains("lies in no register"));
+}
