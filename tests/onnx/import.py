@@ -84,6 +84,26 @@ class Models(Case):
         got = self.runs(m.model(body), {"x": X, "w": w * 0})[0]
         np.testing.assert_allclose(got, np.broadcast_to(2 * b, (2, 4)), rtol=1e-6)
 
+    def test_a_reference_has_the_same_weights(self):
+        body = m.graph([m.node("MatMul", ["x", "w"], ["y"])], [m.value("x", (2, 3))], [m.value("y")],
+                       [m.tensor("w", np.arange(12, dtype=F32).reshape(3, 4))])
+        path = self.file("model.onnx", m.model(body))
+        done = self.opc("run", path, "--fill", "rand", "--reference", "cpu")
+        self.assertEqual(done.returncode, 0, done.stderr + done.stdout)
+
+    def test_a_plan_wants_its_weights(self):
+        w = np.arange(12, dtype=F32).reshape(3, 4)
+        body = m.graph([m.node("MatMul", ["x", "w"], ["y"])], [m.value("x", (2, 3))], [m.value("y")], [m.tensor("w", w)])
+        path = self.file("model.onnx", m.model(body))
+        self.assertEqual(self.opc("compile", path, "-o", self.path("m.plan")).returncode, 0)
+        done = self.opc("run", self.path("m.plan"), "--input", "x=" + self.array("x.npy", X))
+        self.assertEqual(done.returncode, 2, done.stderr)
+        self.assertIn("OPC0004", done.stderr)
+        np.savez(self.path("w.npz"), w=w)
+        done = self.opc("run", self.path("m.plan"), "--input", "x=" + self.array("x.npy", X), "--weights", self.path("w.npz"),
+                        "--expect", "y=" + self.array("y.npy", X @ w))
+        self.assertEqual(done.returncode, 0, done.stderr + done.stdout)
+
     def test_gradients(self):
         w = np.arange(12, dtype=F32).reshape(3, 4)
         body = m.graph([m.node("MatMul", ["x", "w"], ["h"]), m.node("ReduceSum", ["h"], ["loss"], keepdims=0)],

@@ -20,11 +20,13 @@ bool updatesVariables(Session &session) {
 
 Status ReferenceRun::run(Invocation &invocation, const std::string &plan, const Registry &registry,
                          const SessionOptions &options, const NamedValues &inputs, const ValueFlags &values,
-                         int64_t steps, std::vector<Expectation> *expectations) {
+                         const ModelValues &own, int64_t steps, std::vector<Expectation> *expectations) {
   auto failed = [](Status s) { return std::move(s).withContext("running the reference"); };
   Result<Session> session = Session::load(plan, registry, options);
   if (!session) return failed(session.status());
-  if (Result<ValueReport> given = giveValues(*session, inputs, values, invocation.commandLine()); !given)
+  const Result<std::set<std::string>> known = giveModelValues(*session, own, inputs, values);
+  if (!known) return failed(known.status());
+  if (Result<ValueReport> given = giveValues(*session, inputs, values, invocation.commandLine(), *known); !given)
     return failed(given.status());
   invocation.progress().begin("running the reference");
   Status done = session->run(steps);

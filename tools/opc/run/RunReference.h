@@ -4,6 +4,7 @@
 
 #include "Expectations.h"
 #include "Invocation.h"
+#include "ModelValues.h"
 #include "Session.h"
 #include "ValueGiver.h"
 
@@ -17,7 +18,7 @@ class ReferenceRun {
 public:
   /// Runs `plan` `steps` times with the values that the first run had, and expects its outputs.
   Status run(Invocation &invocation, const std::string &plan, const Registry &registry, const SessionOptions &options,
-             const NamedValues &inputs, const ValueFlags &values, int64_t steps,
+             const NamedValues &inputs, const ValueFlags &values, const ModelValues &own, int64_t steps,
              std::vector<Expectation> *expectations);
 
   /// Runs both once more and compares what is inside, as far as both have it: a sentence on the first tensor that

@@ -2,13 +2,13 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "RunSteps.h"
 
+#include "ModelValues.h"
 #include "RunCapture.h"
 #include "RunPlan.h"
 #include "StopSignal.h"
 
 #include <algorithm>
 #include <chrono>
-#include <cstring>
 #include <filesystem>
 #include <set>
 
@@ -163,36 +163,6 @@ Outcome<PlannedRun> planRun(RunContext &c) {
   return planned;
 }
 
-/// A tensor that others own straight into its place, where that can be.
-static Status setVariable(Session &session, const std::string &name, const StoredTensor &value) {
-  if (void *to = session.ranks() == 1 ? session.variableData(name) : nullptr) {
-    std::memcpy(to, value.bytes.data(), value.bytes.size());
-    return Status::ok();
-  }
-  OPC_ASSIGN_OR_RETURN(HostTensor tensor, HostTensor::createUninitialized(value.desc.data_type(), value.desc.shape()));
-  std::memcpy(tensor.data(), value.bytes.data(), value.bytes.size());
-  return session.setVariable(name, tensor);
-}
-
-/// The values that came with the graph, for variables that the command line gives no others. Their names.
-static Result<std::set<std::string>> giveModelValues(RunContext &c, PlannedRun &planned) {
-  std::vector<NamedValues> weights;
-  for (const std::string &path : c.options.values.weights) {
-    OPC_ASSIGN_OR_RETURN(NamedValues opened, NamedValues::open({}, path, "--weights"));
-    weights.push_back(std::move(opened));
-  }
-  std::set<std::string> given;
-  for (const VariableInfo &v : planned.session->interface().variables) {
-    const auto own = planned.planner->modelValues().find(v.name);
-    const bool isElsewhere = planned.inputs.has(v.name) ||
-                             std::any_of(weights.begin(), weights.end(), [&](const auto &w) { return w.has(v.name); });
-    if (isElsewhere || own == planned.planner->modelValues().end() || own->second.desc != v.desc) continue;
-    OPC_RETURN_IF_ERROR(setVariable(*planned.session, v.name, own->second));
-    given.insert(v.name);
-  }
-  return given;
-}
-
 Outcome<GivenRun> giveValues(RunContext &c, PlannedRun &planned) {
   RunOptions &o = c.options;
   GivenRun given;
@@ -210,7 +180,8 @@ Outcome<GivenRun> giveValues(RunContext &c, PlannedRun &planned) {
   };
   if (!isOpen) OPC_RETURN_IF_ERROR(expectations());
   double start = c.trace.now();
-  OPC_ASSIGN_OR_RETURN(const std::set<std::string> own, giveModelValues(c, planned));
+  OPC_ASSIGN_OR_RETURN(const std::set<std::string> own,
+                       giveModelValues(*planned.session, planned.planner->modelValues(), planned.inputs, o.values));
   Result<ValueReport> values = giveValues(*planned.session, planned.inputs, o.values, c.invocation.commandLine(), own);
   if (!values) return values.status();
   given.values = std::move(*values);
@@ -244,7 +215,8 @@ Outcome<ExecutedRun> execute(RunContext &c, PlannedRun &planned, GivenRun &given
     Outcome<std::string> plan = planned.planner->referencePlan(planned.input);
     if (!plan) return plan.status();
     OPC_RETURN_IF_ERROR(executed.reference.run(c.invocation, *plan, *planned.registry, o.session(c.invocation, false),
-                                               planned.inputs, o.values, o.runs(), &given.expectations));
+                                               planned.inputs, o.values, planned.planner->modelValues(), o.runs(),
+                                               &given.expectations));
     c.invocation.watch().lap("reference");
   }
   const double start = c.trace.now();

@@ -7,6 +7,7 @@
 #include "JsonOutput.h"
 #include "KernelStates.h"
 #include "LearningCheck.h"
+#include "ModelValues.h"
 #include "NumberText.h"
 #include "OutputFiles.h"
 #include "RunIdentity.h"
@@ -266,6 +267,14 @@ private:
     return Status::ok();
   }
 
+  /// The variables of a model begin with its values.
+  Status giveOwn(std::set<std::string> *given) {
+    OPC_ASSIGN_OR_RETURN(const std::set<std::string> own, giveModelValues(session_, planned_.planner->modelValues(),
+                                                                          planned_.inputs, c_.options.values));
+    given->insert(own.begin(), own.end());
+    return Status::ok();
+  }
+
   /// The inputs that no data set feeds, and the variables unless a checkpoint has given them.
   Status giveRest() {
     std::set<std::string> fed;
@@ -274,6 +283,8 @@ private:
     std::set<std::string> given = fed;
     if (!o_.resume.empty())
       for (const VariableInfo &v : session_.interface().variables) given.insert(v.name);
+    else
+      OPC_RETURN_IF_ERROR(giveOwn(&given));
     OPC_ASSIGN_OR_RETURN(const ValueReport report,
                          giveValues(session_, planned_.inputs, c_.options.values, c_.invocation.commandLine(), given));
     for (const std::string &n : report.notes) c_.invocation.note("note: " + n);

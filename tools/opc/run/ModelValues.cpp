@@ -1,0 +1,52 @@
+// Values of variables that came with a graph.
+// SPDX-License-Identifier: Apache-2.0
+#include "ModelValues.h"
+
+#include <algorithm>
+#include <cstring>
+
+namespace opc::cli {
+
+namespace {
+
+/// A tensor that others own, which may lie anywhere in a file. Straight into its place, where that can be.
+Status setVariable(Session &session, const std::string &name, const StoredTensor &value, DataType type) {
+  void *to = session.ranks() == 1 && type == value.desc.data_type() ? session.variableData(name) : nullptr;
+  if (to) {
+    std::memcpy(to, value.bytes.data(), value.bytes.size());
+    return Status::ok();
+  }
+  OPC_ASSIGN_OR_RETURN(HostTensor tensor, HostTensor::createUninitialized(value.desc.data_type(), value.desc.shape()));
+  std::memcpy(tensor.data(), value.bytes.data(), value.bytes.size());
+  OPC_ASSIGN_OR_RETURN(tensor, castTensor(tensor, type));
+  return session.setVariable(name, tensor);
+}
+
+/// The same type, or another floating-point type, in which a reference runs.
+bool fits(const user_op::TensorDesc &value, const user_op::TensorDesc &variable) {
+  return value == variable || (value.shape() == variable.shape() && IsFloatingDataType(value.data_type()) &&
+                               IsFloatingDataType(variable.data_type()));
+}
+
+} // namespace
+
+Result<std::set<std::string>> giveModelValues(Session &session, const ModelValues &values, const NamedValues &inputs,
+                                              const ValueFlags &flags) {
+  std::set<std::string> given;
+  if (values.empty()) return given;
+  std::vector<NamedValues> weights;
+  for (const std::string &path : flags.weights) {
+    OPC_ASSIGN_OR_RETURN(NamedValues opened, NamedValues::open({}, path, "--weights"));
+    weights.push_back(std::move(opened));
+  }
+  for (const VariableInfo &v : session.interface().variables) {
+    const auto own = values.find(v.name);
+    if (own == values.end() || inputs.has(v.name) || !fits(own->second.desc, v.desc)) continue;
+    if (std::any_of(weights.begin(), weights.end(), [&](const auto &w) { return w.has(v.name); })) continue;
+    OPC_RETURN_IF_ERROR(setVariable(session, v.name, own->second, v.desc.data_type()));
+    given.insert(v.name);
+  }
+  return given;
+}
+
+} // namespace opc::cli
