@@ -21,7 +21,8 @@ const char *const kTensors = "tensors are given to a graph: opc run GRAPH --weig
 const char *const kExport =
     "opc reads operator graphs as protobuf (docs/graph-format.md); weights alone can be saved as "
     "safetensors or npz and given with --weights";
-const char *const kIr = "MLIR is what opc compile --emit mlir writes, to look at: give the graph that it was made from";
+const char *const kIr =
+    "MLIR is what opc compile --emit mlir writes: opc compile --from PHASE goes on from it; else give the graph that it was made from";
 
 const auto kMagics = std::to_array<Magic>({
     {"OPCPLAN\0"sv, 0, "a plan", "it is compiled already: opc run FILE runs it, opc show FILE shows it"},

@@ -19,6 +19,8 @@ struct ImportOptions {
   DataType floatsAs = kInvalidDataType;
   /// Ops and tensors that are all that is asked for. What they do not depend on may have ops of unknown types.
   std::vector<std::string> wanted;
+  /// Globs of names and types of ops that run on the CPU, whatever their device_tag says. Each must fit one.
+  std::vector<std::string> onCpu;
 };
 
 /// A graph file on its way into the dialect. All errors go to `diagnostics`.

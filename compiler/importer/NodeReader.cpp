@@ -10,6 +10,8 @@
 
 #include <algorithm>
 #include <cmath>
+#include <fnmatch.h>
+#include <set>
 #include <string_view>
 #include <unordered_set>
 
@@ -57,8 +59,12 @@ public:
                      "op names are unique in a graph");
         continue;
       }
-      node.valid = checkDevice(i, conf) && read(i, &node);
+      node.valid = (isPlaced(conf) || checkDevice(i, conf)) && read(i, &node);
     }
+    for (const std::string &glob : graph_.options.onCpu)
+      if (!placed_.count(glob))
+        graph_.error(SourceRange(), "OPC0005", "--place: no op and no type of an op is called '" + glob + "'",
+                     "opc show lists the ops");
     if (elsewhere_.count)
       graph_.warn(elsewhere_.first, "OPC0413",
                   counted(elsewhere_.count, "op") + " ask" + (elsewhere_.count == 1 ? "s" : "") + " for the device " +
@@ -67,6 +73,18 @@ public:
   }
 
 private:
+  /// Whether --place has put the op on the CPU.
+  bool isPlaced(const OperatorConf &conf) {
+    bool is = false;
+    for (const std::string &glob : graph_.options.onCpu)
+      if (fnmatch(glob.c_str(), conf.name().c_str(), 0) == 0 ||
+          (conf.has_user_conf() && fnmatch(glob.c_str(), conf.user_conf().op_type_name().c_str(), 0) == 0)) {
+        placed_.insert(glob);
+        is = true;
+      }
+    return is;
+  }
+
   /// Every op runs on the CPU: one that asks for another device is worth a word, and so is a device that nobody knows.
   bool checkDevice(int i, const OperatorConf &conf) {
     const std::string &tag = conf.device_tag();
@@ -214,7 +232,8 @@ private:
   struct {
     size_t count = 0;
     int first = 0;
-  } elsewhere_; // ops for other devices
+  } elsewhere_;                  // ops for other devices
+  std::set<std::string> placed_; // globs of --place that fit an op
 };
 
 } // namespace

@@ -3,6 +3,7 @@
 #pragma once
 
 #include "TrainingConfig.h"
+#include "opc/DataType.h"
 
 #include <optional>
 #include <string>
@@ -21,6 +22,12 @@ struct GraphCut {
   bool empty() const { return !hasParts() && outputs.empty(); }
   /// Whether it makes inputs or outputs that the graph has not.
   bool hasParts() const { return !feeds.empty() || !until.empty() || !only.empty(); }
+};
+
+/// Ops that compute in another element type (`--cast-ops`).
+struct CastRequest {
+  std::string glob;                 // of names of ops, or of their types
+  DataType type = kInvalidDataType; // f16, bf16, f32 or f64
 };
 
 /// What is added to a graph by differentiation.

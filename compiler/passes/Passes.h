@@ -25,6 +25,7 @@ inline const Registry &registryOf(mlir::MLIRContext *context) {
 
 // What a pass finds out beside the graph it leaves where it is told, unless that is null.
 std::unique_ptr<mlir::Pass> createPruneGraph(const GraphCut &cut);
+std::unique_ptr<mlir::Pass> createCastOps(const std::vector<CastRequest> &requests);
 std::unique_ptr<mlir::Pass> createCutGraph(const GraphCut &cut);
 std::unique_ptr<mlir::Pass> createAddGradients(const GradientRequest &request, std::vector<GraphGradient> *made);
 std::unique_ptr<mlir::Pass> createPlaceOps(const MeshRequest &request);

@@ -46,6 +46,18 @@ def CutGraph : GraphPass<"opc-cut"> {
   ];
 }
 
+def CastOps : GraphPass<"opc-cast-ops"> {
+  let summary = "Lets chosen ops compute in another element type";
+  let description = [{
+    What `--cast-ops` asks for. The floating-point inputs of a chosen op are cast, its results follow from its own rule,
+    and whoever reads them gets the type that they had. The first request that fits an op's name or type counts.
+    Tensors need their types.
+  }];
+  let options = [
+    ListOption<"ops", "op", "std::string", "GLOB=TYPE over names and types of ops">
+  ];
+}
+
 def DropTrainConf : GraphPass<"opc-drop-train-conf"> {
   let summary = "Takes the train_conf out of the job that the graph came with";
   let description = [{

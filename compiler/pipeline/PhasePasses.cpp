@@ -21,6 +21,7 @@ void populatePhase(Phase phase, OpPassManager &passes, const CompileOptions &opt
   switch (phase) {
   case Phase::kShape:
     passes.addPass(createInferShapes());
+    if (!options.castOps.empty()) passes.addPass(createCastOps(options.castOps));
     if (options.cut.hasParts()) passes.addPass(createCutGraph(options.cut));
     return;
   case Phase::kGrad:

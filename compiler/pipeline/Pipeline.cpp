@@ -26,6 +26,7 @@
 #include "PlanEmitter.h"
 #include "PlanFile.h"
 #include "PlannedCrash.h"
+#include "SavedModule.h"
 #include "Schedule.h"
 #include "SizeVariants.h"
 #include "TrainConf.h"
@@ -344,6 +345,7 @@ struct Pipeline::Impl {
     importing.shapes = options.shapes;
     importing.floatsAs = options.floatsAs;
     importing.wanted = options.wanted;
+    importing.onCpu = options.onCpu;
     imported = std::make_unique<GraphImport>(&context, registry, std::move(file), importing, findings.incoming());
     module = imported->module();
     if (!module) return false;
@@ -385,6 +387,21 @@ Pipeline::~Pipeline() = default;
 
 bool Pipeline::import(const std::string &name, std::string bytes) {
   return impl_->phase(Phase::kImport, [&] { return impl_->import(name, std::move(bytes)); });
+}
+
+bool Pipeline::resume(const std::string &name, std::string bytes, Phase after) {
+  Impl &impl = *impl_;
+  const MeshRequest *mesh = impl.options.mesh ? &*impl.options.mesh : nullptr;
+  // The memory plan is no part of the IR: it is made again.
+  return impl.phase(std::min(after, Phase::kSchedule), [&] {
+    impl.source = {name, ""};
+    impl.found.format = "MLIR";
+    impl.module = readSavedModule(&impl.context, &impl.source.name, bytes, after, mesh);
+    for (opc::Diagnostic &d : *impl.findings.incoming())
+      if (!impl.module && d.code == "OPC0901") d.code = "OPC0114"; // MLIR's own words for what the file has wrong
+    if (impl.module && mesh && after >= Phase::kBoxing) impl.ranks = takePhysicalGraphs(*impl.module);
+    return static_cast<bool>(impl.module);
+  });
 }
 
 bool Pipeline::setShapes(std::map<std::string, std::vector<int64_t>> shapes) {
@@ -472,7 +489,11 @@ bool Pipeline::tidy() {
 
 std::string Pipeline::emit(Emit what) {
   if (what == Emit::kPlan) return impl_->planBytes;
-  if (what == Emit::kMlir) return impl_->text();
+  if (what == Emit::kMlir || what == Emit::kMlirBytecode) {
+    if (!impl_->module) return "";
+    const SavedState state = savedState(impl_->source.name, static_cast<Phase>(impl_->done), impl_->options);
+    return savedModule(*impl_->module, impl_->ranks, state, what == Emit::kMlirBytecode);
+  }
   if (what == Emit::kMlirWithoutPlaces) return impl_->text(/*places=*/false);
   graph::Job job;
   std::string error;

@@ -27,8 +27,9 @@ const char *phaseDoc(Phase phase);
 std::optional<Phase> parsePhase(const std::string &name);
 const std::vector<Phase> &allPhases();
 
-/// What emit() writes. Without places: every value in full, and neither names nor lines of ops.
-enum class Emit { kMlir, kMlirWithoutPlaces, kGraphText, kGraphBinary, kPlan };
+/// What emit() writes. MLIR and its bytecode are complete: Pipeline::resume() reads them. Without places: neither names
+/// nor lines of ops.
+enum class Emit { kMlir, kMlirBytecode, kMlirWithoutPlaces, kGraphText, kGraphBinary, kPlan };
 
 /// What CompileOptions::verifyEach is by default.
 bool verifiesByDefault();
@@ -58,6 +59,10 @@ struct CompileOptions {
   bool regions = true;
   /// Whether kernels may write their result over an operand that is read for the last time.
   bool inPlace = true;
+  /// Ops that compute in another element type, with casts around them.
+  std::vector<CastRequest> castOps;
+  /// Ops, by glob over names and types, that run on the CPU whatever device_tag says (`--place`).
+  std::vector<std::string> onCpu;
   /// Set: the graph is planned for a mesh of devices.
   std::optional<MeshRequest> mesh;
   /// Called as each phase begins (`--progress`), when set.
@@ -80,6 +85,9 @@ public:
 
   /// Reads a graph. `name` is what diagnostics call it. False when it is not valid: see diagnostics().
   bool import(const std::string &name, std::string bytes);
+  /// In place of import(): IR that emit() of this version wrote after the phase `after`, with the same options for the
+  /// phases that follow. source() then has the graph's name. False when it is none: see diagnostics().
+  bool resume(const std::string &name, std::string bytes, Phase after);
   /// Replaces CompileOptions::shapes after import(), whose errors it may find, and before anything else.
   bool setShapes(std::map<std::string, std::vector<int64_t>> shapes);
   /// Replaces the learning rate of a graph that trains, after import() and before anything else. False: no op and no

@@ -20,7 +20,7 @@ TABLE = {
     " --color=auto|always|never --progress=auto|plain|none|json --trace --timing --no-cache --mlir --version -h"
     " --help=all --no-input",
     "compile": f"-o --to={PHASES}|help --from={PHASES} --emit=plan|mlir|mlirbc|pbtxt|json --mode=infer|train --placement --mesh --sbp"
-    " --shape --dump --dump-filter --stats=json --device-memory --Werror --reproducer --max-errors",
+    " --shape --dump=changed --dump-filter --stats=json --device-memory --Werror --reproducer --max-errors",
     "run": "--input --inputs --weights --fill=rand|zeros|ones|iota --seed --output --outputs --print=none|summary|all --expect"
     " --expects --rtol --atol --metric --nan=equal --reference=cpu --until --feed --only --capture --capture-stats"
     " --trap=nan|inf|denormal --observe=sync|access|profile --ranks --repeat --warmup --stats --report --trace --cast"
@@ -53,12 +53,14 @@ SETTINGS = "check.paths check.use check.except check.ignore check.cost target.de
 
 # Where an item has another name here.
 OTHER_NAMES = {
+    "compile --emit json": ("show", "--as", "json"),  # the graph as JSON
+    "compile --placement": ("compile", "--mesh"),  # a Job's own placement is in the graph; --mesh, --stage and --sbp say the rest
+    "compile --dump changed": ("compile", "--dump-changed"),  # --dump takes a folder, which may be called so
 }
 
 # Options of other programs, which the page compares with.
 OTHERS_OPTIONS = {"--jobs", "--html"}
 
-NOT_YET = "is asked for, is to be built, and is not there yet"
 GPU = "comes with the device: this build has no GPU runtime, and --device gpu says so (exit code 4)"
 
 NOT_BUILT = {
@@ -67,15 +69,7 @@ NOT_BUILT = {
     "--no-cache": "there is no cache of compiled code until opc makes code: it comes with code generation",
     "cache": "there is no cache of compiled code until opc makes code: it comes with code generation",
     "ops --missing gpu": GPU,
-    **{
-        item: NOT_YET
-        for item in [
-            "--trace", "compile --from", *(f"compile --from {phase}" for phase in PHASES.split("|")), "compile --emit mlirbc",
-            "compile --emit json", "compile --placement", "compile --dump-filter", "compile --reproducer", "run --observe",
-            "run --observe sync", "run --observe access", "run --observe profile", "run --cast-ops",
-            "run --place", "show --as csv", "show --paths",
-        ]
-    },
+    "--trace": "opc run and opc compile have it; what other commands do is no compilation or run of its own",
 }
 
 

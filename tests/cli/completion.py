@@ -84,6 +84,25 @@ class Candidates(Folder):
         self.assertEqual(complete("help", "ver"), ["verify", "version"])
         self.assertEqual(complete("version", ""), [])
 
+    def test_words_of_lists(self):
+        """Rules, sections, phases, kinds; a list goes on behind its last comma."""
+        self.assertEqual(complete("check", "--except", "OP_REN"), ["OP_RENAMED"])
+        self.assertEqual(complete("check", "--ignore", "old/*:FLOPS"), ["old/*:FLOPS_GREW"])
+        self.assertEqual(complete("check", "--ignore", "old"), [])
+        self.assertEqual(complete("check", "--use", "P"), ["PARALLEL"])
+        self.assertEqual(complete("check", "--update=co"), ["--update=cost"])
+        self.assertIn("--update=cost,numerics", complete("check", "--update=cost,n"))
+        self.assertEqual(complete("diff", "a", "b", "--ignore", "names,s"), ["names,sbp"])
+        self.assertEqual(complete("run", "net.pbtxt", "--observe", "sync,a"), ["sync,access"])
+        self.assertIn("help", complete("compile", "net.pbtxt", "--to", ""))
+        self.assertNotIn("help", complete("compile", "net.pbtxt", "--from", ""))
+        self.assertEqual(complete("debug", ""), ["first-diff", "reduce", "replay"])
+        self.assertEqual(complete("compile", "net.pbtxt", "--stats"), ["--stats", "--stats=json"])
+        self.assertEqual(complete("compile", "net.pbtxt", "--cast-ops", "f"), ["first_relu="])
+        self.assertEqual(complete("compile", "net.pbtxt", "--cast-ops", "first_relu=b"), ["first_relu=bf16"])
+        self.assertEqual(complete("run", "net.pbtxt", "--place", "first_relu="), ["first_relu=cpu"])
+        self.assertEqual(complete("show", "net.pbtxt", "--paths", "in:put..r"), ["in:put..result"])
+
     def test_names_of_the_graph(self):
         self.assertEqual(complete("run", "net.pbtxt", "--until", "f"), ["first_relu/y_0"])
         self.assertEqual(complete("run", "net.pbtxt", "--only", ""), ["first_relu", "second_exp"])

@@ -1,5 +1,7 @@
 # opc show: costs, tasks, a part of a graph, drawings; what is drawn is looked up in the file, and names stay names.
 # SPDX-License-Identifier: Apache-2.0
+import csv
+import io
 import json
 import os
 import re
@@ -44,6 +46,50 @@ class Show(unittest.TestCase):
 
     def json(self, *args):
         return json.loads(self.opc("show", *args, "--json").stdout)
+
+    def csv(self, *args, code=0):
+        done = subprocess.run([OPC, "show", *args, "--as", "csv"], stdin=subprocess.DEVNULL, capture_output=True, timeout=120, cwd=self.folder)
+        self.assertEqual(done.returncode, code, done.stderr)
+        return list(csv.DictReader(io.StringIO(done.stdout.decode(), newline="")))
+
+    def test_csv(self):
+        """Every list of the JSON documents, record by record."""
+        for what, mesh in [("ops", []), ("tensors", []), ("tasks", []), ("memory", []), ("cost", []), ("sbp", ["2"]), ("boxing", ["2"])]:
+            args = ["mlp.pbtxt", "--what", what] + [w for m in mesh for w in ("--mesh", m)]
+            document = self.json(*args)
+            rows = {"cost": document.get("ops"), "memory": document.get("memory", {}).get("slots"), "sbp": document.get("sbp", {}).get("ops"),
+                    "boxing": document.get("sbp", {}).get("transitions")}.get(what, document.get(what))
+            shown = self.csv(*args)
+            self.assertEqual(len(shown), len(rows), what)
+            for record, row in zip(shown, rows):
+                self.assertEqual(list(record), list(row))
+                for key, value in row.items():
+                    same = value if isinstance(value, str) else "" if value is None else json.dumps(value)
+                    self.assertEqual(json.loads(record[key]) if isinstance(value, (dict, list)) else record[key],
+                                     value if isinstance(value, (dict, list)) else same, (what, key))
+        phases = [list(r.values())[0] for r in self.csv("mlp.pbtxt", "--what", "phases")]
+        self.assertEqual(phases[:2], ["import", "shape"])
+
+    def test_csv_quotes(self):
+        """Names with commas, quotes and ends of lines are one cell."""
+        for number, name in enumerate(('a,b', 'say "x"', "two\\nlines", "=1+1")):
+            self.file(f"q{number}.pbtxt", MLP.replace('"fc1"', '"' + name.replace('"', '\\"') + '"').replace("fc1/out_0", name.replace('"', '\\"') + "/out_0"))
+            names = [r["name"] for r in self.csv(f"q{number}.pbtxt", "--what", "ops")]
+            self.assertEqual(names, [op["name"] for op in self.json(f"q{number}.pbtxt")["ops"]])
+        self.assertIn("exclude each other", self.opc("show", "mlp.pbtxt", "--as", "csv", "--json", code=2).stderr)
+
+    def test_paths(self):
+        names = lambda *args: {o["name"] for o in self.json("mlp.pbtxt", *args)["ops"]}
+        between = names("--paths", "relu1..fc2_bias")
+        self.assertEqual(between, {"relu1", "fc2", "fc2_bias"})
+        self.assertEqual(names("--paths", "fc2..fc2"), {"fc2"})
+        document = self.json("mlp.pbtxt", "--paths", "fc2_w..logits")
+        self.assertEqual([v["name"] for v in document["variables"]], ["fc2_w"])
+        self.assertEqual([v["name"] for v in document["outputs"]], ["logits"])
+        self.assertIn("<svg", self.opc("show", "mlp.pbtxt", "--paths", "relu1..fc2", "--as", "svg").stdout)
+        for text, words in [("fc2..relu1", "no data goes from fc2 to relu1"), ("fc2", "takes A..B"), ("fc9..fc2", "fc9"), ("fc1..rleu2", "relu2")]:
+            self.assertIn(words, self.opc("show", "mlp.pbtxt", "--paths", text, code=2).stderr)
+        self.assertIn("exclude each other", self.opc("show", "mlp.pbtxt", "--paths", "fc1..fc2", "--op", "fc1", code=2).stderr)
 
     def test_cost(self):
         document = self.json("mlp.pbtxt", "--what", "cost")

@@ -29,6 +29,8 @@ ALLOWED = [
     ("tools/opc/text/", "", "reads numbers and modes that the user has typed"),
     ("tools/opc/graph/GitFiles.cpp", "why.find", "git says in words alone what is wrong; the help follows, and nothing else"),
     ("tools/opc/graph/GitFiles.cpp", '".."', "a range that the user has typed"),
+    ("tools/opc/graph/GraphSelection.cpp", '".."', "reads A..B"),
+    ("tools/opc/graph/OpFlags.cpp", "", "reads devices that the user has typed"),
     ("tools/opc/graph/ShapeFlags.cpp", "", "reads shapes that the user has typed"),
     ("tools/opc/training/TrainingFlags.cpp", "", "reads settings that the user has typed"),
     ("tools/opc/training/TrainingOptions.cpp", '"=@"', "reads NAME=@FILE"),

@@ -11,7 +11,10 @@
 #include "MeshFlags.h"
 #include "NearestNames.h"
 #include "NumberText.h"
+#include "OpFlags.h"
 #include "OutputFiles.h"
+#include "PhaseDump.h"
+#include "Reproducer.h"
 #include "RunCut.h"
 #include "RunTrace.h"
 #include "Session.h"
@@ -25,6 +28,14 @@
 namespace opc::cli {
 
 namespace {
+
+/// To what --until names.
+Result<bool> cutGraph(const std::vector<std::string> &until, Pipeline &pipeline, Progress &progress) {
+  Result<GraphCut> cut = cutAt(until, pipeline.facts());
+  if (!cut) progress.clear();
+  if (!cut) return cut.status();
+  return pipeline.cut(*cut);
+}
 
 class CompileCommand final : public Command {
 public:
@@ -41,12 +52,13 @@ public:
     s.options = {
         {"--output", 'o', "FILE", "where to write; - is standard output", &output_, true},
         {"--to", 0, "PHASE", "stop after this phase; --to help lists them", &to_, true},
-        Option{"--emit", 0, "WHAT", "plan, mlir, pbtxt or pb", &emit_, true}.oneOf({"plan", "mlir", "pbtxt", "pb"}),
+        {"--from", 0, "PHASE", "go on after this phase: GRAPH is what --emit mlir or mlirbc wrote after it", &from_},
+        Option{"--emit", 0, "WHAT", "plan, mlir, mlirbc (its bytecode), pbtxt or pb", &emit_, true}.oneOf(
+            {"plan", "mlir", "mlirbc", "pbtxt", "pb"}),
         Option{"--mode", 0, "", "whether a Job's train_conf adds its training step (default train)", &mode_}.oneOf(
             {"infer", "train"}),
         shapeOption(&shapes_, true, true),
         untilOption(&until_),
-        {"--dump", 0, "DIR", "write the IR after each phase: DIR/01-import.mlir, ...", &dump_, true},
         {"--no-fuse", 0, "", "leave every op as it is written: no fused ops, no other layouts", &noFuse_},
         {"--verify-each", 0, "", "check the IR after the import and after each pass (for work on the compiler)",
          &verifyEach_},
@@ -57,10 +69,13 @@ public:
          "measure this machine, with the plan's ranks and ops, and write it as a cluster file", &calibrate_, true},
         {"--trace", 0, "FILE", "the phases as Chrome trace events (Perfetto)", &trace_},
         {"--simulate-trace", 0, "FILE", "the simulated step for chrome://tracing", &simulateTrace_, true},
+        {"--reproducer", 0, "FILE", "write the graph and this command as one file, for a report of a failure",
+         &reproducer_},
         {"--Werror", 0, "[=CODE,...]", "warnings are errors: all of them, or those with these codes",
          &warningsAsErrors_},
         Option{"--max-errors", 0, "N", "report at most N errors (default 20)", &maxErrors_}.from(1)};
-    for (Option &o : mesh_.options()) s.options.push_back(std::move(o));
+    for (auto &more : {dump_.options(), opFlags_.options(), mesh_.options()})
+      s.options.insert(s.options.end(), more.begin(), more.end());
     s.details =
         "Without --emit the result is a plan, or MLIR text when --to names an earlier phase. Without -o text goes to "
         "standard output and a plan to GRAPH's name with the ending .plan, in the working directory. pbtxt and pb "
@@ -76,10 +91,10 @@ public:
     const bool json = invocation.flags().json || stats_ == "json";
     if (json && output_ == "-") return usageError("the output and the JSON both want standard output", "give -o FILE");
     OPC_RETURN_IF_ERROR(checkOutputPath(output_, positional[0]));
-    for (const std::string &path : {calibrate_, simulateTrace_, trace_})
+    for (const std::string &path : {calibrate_, simulateTrace_, reproducer_, trace_})
       if (!path.empty()) OPC_RETURN_IF_ERROR(checkOutputPath(path, positional[0]));
     OPC_RETURN_IF_ERROR(checkFiles(invocation, positional[0]));
-    if (!dump_.empty()) OPC_RETURN_IF_ERROR(makeOutputDirectory(dump_));
+    OPC_RETURN_IF_ERROR(dump_.open());
 
     std::optional<simulate::ClusterDescription> cluster;
     if (!simulate_.empty()) {
@@ -91,27 +106,26 @@ public:
     OPC_ASSIGN_OR_RETURN(Registry registry, invocation.loadRegistry(positional[0]));
 
     invocation.watch().lap("read");
-    Status dumped;
+    OPC_ASSIGN_OR_RETURN(Reproducer reproducer, Reproducer::of(reproducer_, invocation, input, registry));
+    OPC_RETURN_IF_ERROR(reproducer.write(phaseName(last_))); // in case that this ends by a crash
+    std::string begun = phaseName(from_.empty() ? Phase::kImport : after_);
     CompileOptions options = options_;
     options.fuse = !noFuse_;
     options.wanted = until_;
     options.verifyEach |= verifyEach_;
-    if (!dump_.empty())
-      options.dump = [&](Phase phase, const std::string &text) {
-        if (Status s = dumpPhase(phase, text); !s && dumped) dumped = s;
-      };
+    if (dump_.isAsked()) options.dump = [&](Phase phase, const std::string &text) { dump_.write(phase, text); };
     Progress &progress = invocation.progress();
-    if (progress.shown())
-      options.progress = [&](Phase phase) { progress.begin(std::string("compiling: ") + phaseName(phase)); };
+    options.progress = [&](Phase phase) {
+      begun = phaseName(phase);
+      progress.begin(std::string("compiling: ") + phaseName(phase));
+    };
     RunTrace trace;
     const double start = trace.now();
     Pipeline pipeline(registry, options);
-    bool compiled = pipeline.import(input.name, std::move(input.bytes));
+    bool compiled = from_.empty() ? pipeline.import(input.name, std::move(input.bytes))
+                                  : pipeline.resume(input.name, std::move(input.bytes), after_);
     if (compiled && !until_.empty()) {
-      Result<GraphCut> cut = cutAt(until_, pipeline.facts());
-      if (!cut) progress.clear();
-      if (!cut) return cut.status();
-      compiled = pipeline.cut(*cut);
+      OPC_ASSIGN_OR_RETURN(compiled, cutGraph(until_, pipeline, progress));
     }
     compiled = compiled && pipeline.run(last_);
     progress.clear();
@@ -119,6 +133,7 @@ public:
       trace.phases(pipeline, start);
       OPC_RETURN_IF_ERROR(trace.write(trace_));
     }
+    OPC_RETURN_IF_ERROR(reproducer.write(begun));
     if (!compiled) return failureOf(pipeline);
     const std::string result = pipeline.emit(what_);
     if (pipeline.errorCount()) return failureOf(pipeline);
@@ -126,7 +141,7 @@ public:
       return Failure(fatalWarnings(pipeline.diagnostics()), warnings, StatusCode::kInvalidGraph, pipeline.source());
     invocation.watch().lap("compile");
     invocation.showFindings(pipeline.diagnostics(), pipeline.source());
-    if (!dumped) return dumped;
+    OPC_RETURN_IF_ERROR(dump_.status());
 
     if (!calibrate_.empty()) {
       OPC_ASSIGN_OR_RETURN(Calibration machine, calibrate(result, registry));
@@ -162,21 +177,38 @@ private:
     return kExitOk;
   }
 
+  static Result<Phase> readPhase(const std::string &name) {
+    if (const auto phase = parsePhase(name)) return *phase;
+    std::vector<std::string> names;
+    for (Phase p : allPhases()) names.push_back(phaseName(p));
+    return usageError("there is no phase '" + name + "'",
+                      didYouMean(name, names, "opc compile --to help lists the phases"));
+  }
+
+  /// What has been decided in IR that a compilation goes on from.
+  Status checkFrom() {
+    if (from_.empty()) return Status::ok();
+    OPC_ASSIGN_OR_RETURN(after_, readPhase(from_));
+    if (after_ == Phase::kPlan) return usageError("nothing is left to do after phase plan", "opc run takes the plan");
+    if (last_ < after_)
+      return usageError("--to " + std::string(phaseName(last_)) + " is before --from " + from_,
+                        "give --to a later phase, or leave it out");
+    if (!shapes_.empty() || !until_.empty() || mode_ != "train" || opFlags_.any())
+      return usageError("--shape, --until, --mode, --cast-ops and --place are for a graph, and --from reads IR",
+                        "give them where the IR is written");
+    return Status::ok();
+  }
+
   Status readFlags(const std::string &graph) {
     std::optional<Phase> to;
     if (!to_.empty()) {
-      to = parsePhase(to_);
-      std::vector<std::string> names;
-      for (Phase p : allPhases()) names.push_back(phaseName(p));
-      if (!to)
-        return usageError("there is no phase '" + to_ + "'",
-                          didYouMean(to_, names, "opc compile --to help lists the phases"));
+      OPC_ASSIGN_OR_RETURN(to, readPhase(to_));
     }
     if (emit_.empty()) emit_ = to && *to != Phase::kPlan ? "mlir" : "plan";
     if (emit_ == "plan")
       what_ = Emit::kPlan, last_ = Phase::kPlan;
-    else if (emit_ == "mlir")
-      what_ = Emit::kMlir, last_ = to.value_or(Phase::kPlan);
+    else if (emit_ == "mlir" || emit_ == "mlirbc")
+      what_ = emit_ == "mlir" ? Emit::kMlir : Emit::kMlirBytecode, last_ = to.value_or(Phase::kPlan);
     else if (emit_ == "pbtxt")
       what_ = Emit::kGraphText, last_ = to.value_or(Phase::kImport);
     else
@@ -189,6 +221,8 @@ private:
     if (what_ == Emit::kPlan && to && *to != Phase::kPlan)
       return usageError("a plan exists only after the last phase, and --to stops at '" + to_ + "'",
                         "leave --to out, or give --emit mlir");
+    OPC_RETURN_IF_ERROR(checkFrom());
+    OPC_RETURN_IF_ERROR(opFlags_.apply(&options_));
     options_.train = mode_ == "train";
     if (stats_ != "" && stats_ != "true" && stats_ != "json")
       return usageError("--stats takes nothing or =json, not '" + stats_ + "'");
@@ -256,14 +290,8 @@ private:
     OPC_RETURN_IF_ERROR(files.writes(output_, "-o"));
     OPC_RETURN_IF_ERROR(files.writes(calibrate_, "--calibrate"));
     OPC_RETURN_IF_ERROR(files.writes(trace_, "--trace"));
+    OPC_RETURN_IF_ERROR(files.writes(reproducer_, "--reproducer"));
     return files.writes(simulateTrace_, "--simulate-trace");
-  }
-
-  Status dumpPhase(Phase phase, const std::string &text) const {
-    const std::string number = std::to_string(static_cast<int>(phase) + 1);
-    const std::string name = (number.size() < 2 ? "0" : "") + number + "-" + phaseName(phase) + ".mlir";
-    logDebug("dump " + name);
-    return writeFileAtomically(dump_ + "/" + name, text);
   }
 
   void report(Invocation &invocation, const Pipeline &pipeline, const std::string &graph, size_t bytes, bool json,
@@ -291,15 +319,17 @@ private:
     invocation.note(line + "; wrote " + output_ + " (" + bytesText(bytes) + ")");
   }
 
-  std::string mode_ = "train", output_, to_, emit_, dump_, stats_, simulate_, simulateTrace_, trace_, calibrate_,
-              warningsAsErrors_;
+  std::string mode_ = "train", output_, to_, from_, emit_, stats_, reproducer_, simulate_, simulateTrace_, trace_,
+              calibrate_, warningsAsErrors_;
   std::vector<std::string> shapes_, until_, fatalCodes_;
   MeshFlags mesh_;
+  OpFlags opFlags_;
+  PhaseDump dump_;
   CompileOptions options_;
   bool noFuse_ = false, verifyEach_ = false;
   int64_t maxErrors_ = 20;
   Emit what_ = Emit::kPlan;
-  Phase last_ = Phase::kPlan;
+  Phase last_ = Phase::kPlan, after_ = Phase::kImport; // --to, --from
 };
 
 } // namespace

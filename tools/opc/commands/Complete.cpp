@@ -163,6 +163,19 @@ private:
       for (const auto *list : {&graph().inputs, &graph().variables, &graph().outputs})
         for (const GraphTensor &t : *list) add(t.name, current, type(t), head);
       for (const GraphOp &op : graph().ops) add(op.name, current, op.type, head);
+    } else if (o.name == "--paths") {
+      const size_t dots = current.find("..");
+      const std::string done = dots == std::string::npos ? "" : current.substr(0, dots + 2);
+      for (const std::string &name : nodeNames())
+        add(name + (done.empty() ? ".." : ""), current.substr(done.size()), "", head + done);
+    } else if (label == "GLOB=TYPE" || label == "GLOB=DEVICE") {
+      const size_t equals = current.rfind('=');
+      if (equals == std::string::npos)
+        for (const GraphOp &op : graph().ops) add(op.name + "=", current, op.type, head);
+      else
+        for (const std::string &word : label == "GLOB=TYPE" ? std::vector<std::string>{"f16", "bf16", "f32", "f64"}
+                                                            : std::vector<std::string>{"cpu"})
+          add(word, current.substr(equals + 1), "", head + current.substr(0, equals + 1));
     } else if (o.name == "--only") {
       for (const GraphOp &op : graph().ops) add(op.name, current, op.type, head);
     } else if (label.rfind("TENSOR", 0) == 0 || label.rfind("GLOB=", 0) == 0) {
@@ -184,6 +197,14 @@ private:
       else
         path(current, head, false);
     }
+  }
+
+  std::vector<std::string> nodeNames() {
+    std::vector<std::string> names;
+    for (const auto *list : {&graph().inputs, &graph().variables, &graph().outputs})
+      for (const GraphTensor &t : *list) names.push_back(t.name);
+    for (const GraphOp &op : graph().ops) names.push_back(op.name);
+    return names;
   }
 
   /// Of the sample cases of the op that has them.

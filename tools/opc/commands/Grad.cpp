@@ -94,11 +94,12 @@ public:
 
     OPC_ASSIGN_OR_RETURN(options_.gradient->training, training_.config(registry));
     OPC_RETURN_IF_ERROR(chooseRecompute(registry, input));
-    if (check_) options_.wanted = namesToCheck(*options_.gradient); // the rest of the graph is not looked at
+    const bool writes = !check_ || output_ != "-";
+    if (!writes) options_.wanted = namesToCheck(*options_.gradient); // the rest of the graph is not looked at
     Pipeline pipeline(registry, options_);
     if (!pipeline.import(input.name, input.bytes)) return failureOf(pipeline);
     if (!explain_.empty()) return explain(invocation, pipeline);
-    if (check_) return check(invocation, registry, input);
+    if (!writes) return check(invocation, registry, input);
     if (!pipeline.run(Phase::kGrad)) return failureOf(pipeline);
     if (simplify_ == "on" && !pipeline.tidy()) return failureOf(pipeline);
     const std::string text = pipeline.emit(Emit::kGraphText);
@@ -109,8 +110,9 @@ public:
     } else {
       OPC_RETURN_IF_ERROR(writeGraphOutput(output_, text, positional[0]));
     }
+    if (check_ && invocation.flags().json) return check(invocation, registry, input);
     report(invocation, pipeline, input.name, text.size());
-    return kExitOk;
+    return check_ ? check(invocation, registry, input) : Outcome<int>(kExitOk);
   }
 
 private:

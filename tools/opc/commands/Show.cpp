@@ -4,6 +4,7 @@
 
 #include "CompileReport.h"
 #include "CostReport.h"
+#include "CsvOutput.h"
 #include "FactsInput.h"
 #include "FileBytes.h"
 #include "GraphDrawing.h"
@@ -165,19 +166,22 @@ public:
                   "opc show mlp.pbtxt --as svg -o mlp.svg",
                   "opc show mlp.pbtxt --around fc2 --depth 1",
                   "cat mlp.pbtxt | opc show - --json | jq '.inputs'"};
-    s.options = {Option{"--what", 0, "", "which part (default summary)", &what_, true}.oneOf(
-                     {"summary", "ops", "tensors", "sbp", "boxing", "tasks", "memory", "cost", "phases"}),
-                 Option{"--as", 0, "",
-                        "how it is shown: svg of the graph or its memory; of the graph dot, html (opc report), onnx, "
-                        "model-explorer",
-                        &as_, true}
-                     .oneOf({"text", "json", "svg", "dot", "html", "onnx", "model-explorer"}),
-                 {"--op", 0, "NAME", "this op, input, variable or output alone", &op_, true},
-                 {"--around", 0, "NAME", "what stands around it", &around_, true},
-                 Option{"--depth", 0, "N", "how many edges away (default 2)", &depth_}.from(0),
-                 {"--output", 'o', "FILE", "where to write; - is standard output (the default)", &output_},
-                 shapeOption(&shapes_, false, true),
-                 untilOption(&until_)};
+    s.options = {
+        Option{"--what", 0, "", "which part (default summary)", &what_, true}.oneOf(
+            {"summary", "ops", "tensors", "sbp", "boxing", "tasks", "memory", "cost", "phases"}),
+        Option{
+            "--as", 0, "",
+            "how it is shown: csv of a list; svg of the graph or its memory; of the graph dot, html (opc report), onnx, "
+            "model-explorer",
+            &as_, true}
+            .oneOf({"text", "json", "csv", "svg", "dot", "html", "onnx", "model-explorer"}),
+        {"--op", 0, "NAME", "this op, input, variable or output alone", &op_, true},
+        {"--around", 0, "NAME", "what stands around it", &around_, true},
+        {"--paths", 0, "A..B", "everything on the ways of the data from A to B", &paths_},
+        Option{"--depth", 0, "N", "how many edges away (default 2)", &depth_}.from(0),
+        {"--output", 'o', "FILE", "where to write; - is standard output (the default)", &output_},
+        shapeOption(&shapes_, false, true),
+        untilOption(&until_)};
     for (Option &o : mesh_.options()) s.options.push_back(std::move(o));
     s.details = "A graph whose inputs leave dimensions open is shown as written, with ? for what is not known; --shape "
                 "closes them. "
@@ -223,13 +227,15 @@ public:
     invocation.showFindings(pipeline.diagnostics(), pipeline.source());
     if (open) invocation.note("note: inputs leave dimensions open; --shape NAME=DIMS closes them");
     GraphFacts facts = all ? std::move(*all) : pipeline.facts();
-    if (as_ == "html" && !op_ && !around_) {
+    if (as_ == "html" && !op_ && !around_ && !paths_) {
       const bool isWhole = shapes_.empty() && until_.empty() && positional[0] != "-";
       std::string plan;
       if (!open && pipeline.run(Phase::kPlan)) plan = pipeline.emit(Emit::kPlan);
       if (!plan.empty()) facts.phases = pipeline.stats();
       return page(invocation, registry, facts, input.name, plan, isWhole ? positional[0] : "");
     }
+    if (states && as_ == "csv")
+      return write(invocation, csvText(sbpJson(facts.mesh)[what_ == "sbp" ? "ops" : "transitions"]));
     if (states && !isJson(invocation))
       return write(invocation, what_ == "sbp" ? sbpText(facts.mesh, outTableWidth())
                                               : boxingText(facts.mesh, SIZE_MAX, outTableWidth()));
@@ -260,23 +266,28 @@ private:
     return show(invocation, std::move(facts), {plan.sizes, plan.sizesOf}, input.name);
   }
 
-  bool isDrawing() const { return as_ != "text" && as_ != "json"; }
+  bool isDrawing() const { return as_ != "text" && as_ != "json" && as_ != "csv"; }
   bool needsPlan() const { return what_ == "memory" || what_ == "phases" || what_ == "sbp" || what_ == "boxing"; }
   bool isJson(Invocation &invocation) const { return as_ == "json" || invocation.flags().json; }
 
   Status checkFlags(Invocation &invocation) {
-    if (invocation.flags().json && isDrawing()) return usageError("--json and --as " + as_ + " exclude each other");
+    if (invocation.flags().json && as_ != "text" && as_ != "json")
+      return usageError("--json and --as " + as_ + " exclude each other");
     if (as_ == "svg" && what_ != "summary" && what_ != "ops" && what_ != "memory")
       return usageError("there is no drawing of " + what_,
                         "--as svg draws the graph, and with --what memory its memory");
     if (isDrawing() && as_ != "svg" && what_ != "summary" && what_ != "ops")
       return usageError("--as " + as_ + " is the graph, not its " + what_);
-    if (op_ && around_) return usageError("--op and --around exclude each other");
+    if ((op_ ? 1 : 0) + (around_ ? 1 : 0) + (paths_ ? 1 : 0) > 1)
+      return usageError("--op, --around and --paths exclude each other");
     if (depth_ && !around_) return usageError("--depth is how far --around goes", "give --around NAME");
-    const bool part = op_ || around_;
+    const bool part = op_ || around_ || paths_;
     if (part && what_ == "summary" && !isDrawing()) what_ = "ops";
     if (part && what_ != "ops" && what_ != "tensors" && what_ != "summary")
-      return usageError(std::string(op_ ? "--op" : "--around") + " is for ops and tensors, not for " + what_);
+      return usageError(std::string(op_       ? "--op"
+                                    : around_ ? "--around"
+                                              : "--paths") +
+                        " is for ops and tensors, not for " + what_);
     return Status::ok();
   }
 
@@ -312,12 +323,13 @@ private:
   Outcome<int> show(Invocation &invocation, GraphFacts info, const OpenSizes &open, const std::string &name) const {
     if (op_) OPC_RETURN_IF_ERROR(selectAround(*op_, 0, "--op", &info));
     if (around_) OPC_RETURN_IF_ERROR(selectAround(*around_, depth_.value_or(2), "--around", &info));
+    if (paths_) OPC_RETURN_IF_ERROR(selectPaths(*paths_, &info));
     if (as_ == "html") return write(invocation, graphHtml({info, name}));
     if (as_ == "model-explorer") return write(invocation, jsonText(modelExplorerJson(info, name)));
     if (as_ == "dot") return write(invocation, graphDot(info, name));
     if (as_ == "onnx") return writeOnnx(invocation, info, name);
     if (as_ == "svg") return write(invocation, what_ == "memory" ? memorySvg(info.memory, name) : graphSvg(info, name));
-    if (!isJson(invocation)) {
+    if (as_ == "text" && !isJson(invocation)) {
       const size_t width = output_.empty() ? outTableWidth() : 0;
       return write(invocation, what_ == "summary"   ? summaryText(name, info, open, width)
                                : what_ == "ops"     ? opsText(info, open, width)
@@ -352,11 +364,18 @@ private:
       document["variables"] = tensorsJson(info.variables, open, true);
       document["ops"] = opsJson(info.ops, open);
     }
+    if (as_ == "csv") return write(invocation, csvText(listOf(document)));
     return write(invocation, jsonText(document));
   }
 
+  /// What a table shows of a document.
+  Json listOf(const Json &document) const {
+    if (what_ == "memory") return document["memory"]["slots"];
+    return document[what_ == "summary" || what_ == "cost" ? "ops" : what_];
+  }
+
   std::string what_ = "summary", as_ = "text", output_;
-  std::optional<std::string> op_, around_;
+  std::optional<std::string> op_, around_, paths_;
   std::optional<int64_t> depth_;
   std::vector<std::string> shapes_, until_;
   MeshFlags mesh_;

@@ -15,4 +15,8 @@ namespace opc::cli {
 /// their order. Errors: OPC0005 when there is no such name. `flag` is what messages call the option.
 Status selectAround(const std::string &name, int64_t depth, const std::string &flag, GraphFacts *facts);
 
+/// Keeps the nodes on all paths along which data goes from one to another: "A..B". Errors: OPC0001, OPC0005 when there
+/// is no such name or no path.
+Status selectPaths(const std::string &fromTo, GraphFacts *facts);
+
 } // namespace opc::cli

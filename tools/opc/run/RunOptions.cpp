@@ -29,6 +29,7 @@ std::vector<Option> RunOptions::options() {
            &captures},
           {"--capture-stats", 0, "FILE", "statistics of every tensor as JSON lines; no tensor is kept", &captureStats},
           trapOption(&trap),
+          observeOption(&observe),
           {"--trace", 0, "FILE", "compilation and tasks as Chrome trace events (Perfetto)", &trace},
           {"--report", 0, "FILE", "a page as of opc report, with the results and the measured timeline", &report},
           {"--no-fuse", 0, "", "leave every op as it is written: no fused ops, no other layouts", &noFuse},
@@ -44,6 +45,7 @@ std::vector<Option> RunOptions::options() {
           {"--stats", 0, "", "time by phase, tasks and memory", &stats},
           {"--profile", 0, "", "times by op and by kind of op, with rates and the share of this machine's peak",
            &profile}});
+  append(opFlags.options());
   append(ranks.options());
   append(training.options());
   return list;
@@ -58,15 +60,18 @@ Status RunOptions::check(const Invocation &invocation, const std::string &graphP
   OPC_RETURN_IF_ERROR(expect.parse(invocation.config().tolerances()));
   if (trace == "-" && invocation.flags().json) return usageError("the trace and the JSON both want standard output");
   if (!trace.empty()) OPC_RETURN_IF_ERROR(checkOutputPath(trace, graph));
+  profile |= observe.profile;
   if (ranks.ranks() > 1 && observes())
-    return usageError("--capture, --capture-stats and --trap look at one rank: a tensor is in pieces on several",
-                      "leave --ranks away");
+    return usageError(
+        "--capture, --capture-stats, --trap and --observe look at one rank: a tensor is in pieces on several",
+        "leave --ranks away");
   if (!report.empty()) OPC_RETURN_IF_ERROR(checkOutputPath(report, graph));
   if (report == "-" && invocation.flags().json) return usageError("the report and the JSON both want standard output");
   if (ranks.ranks() > 1 && !report.empty())
     return usageError("--report looks at one rank", "leave --ranks away, or see the plan with opc report --mesh");
   if (ranks.ranks() > 1 && profile)
     return usageError("--profile looks at one rank", "leave --ranks away, or see every rank with --stats and --trace");
+  OPC_RETURN_IF_ERROR(opFlags.apply(&compile));
   compile.mesh = ranks.mesh();
   compile.simplify = !noSimplify;
   // A fused relu hides the NaN that a trap looks for.
@@ -93,13 +98,13 @@ Status RunOptions::checkSizes() const {
 Status RunOptions::checkTraining() const {
   const bool looks = !outputs.empty() || !outputArchive.empty() || expect.any() || repeat || warmup || cut.any() ||
                      !captures.empty() || !captureStats.empty() || !trace.empty() || !report.empty() || profile ||
-                     !reference.empty();
+                     observe.any() || !reference.empty();
   if (!training.resume.empty() && !values.weights.empty())
     return usageError("--resume " + training.resume + " has every variable, and --weights gives them, too",
                       "leave out --weights; or begin a new run from its values, without --resume");
   if (!looks) return Status::ok();
   return usageError("--output, --expect, --repeat, --warmup, --until, --feed, --only, --capture, --trace, --report, "
-                    "--profile and --reference do not go with --feed-dataset",
+                    "--profile, --observe and --reference do not go with --feed-dataset",
                     "train with --save ckpt.safetensors, then opc run GRAPH --weights ckpt.safetensors");
 }
 

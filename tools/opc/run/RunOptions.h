@@ -5,8 +5,10 @@
 #include "CommandLine.h"
 #include "Expectations.h"
 #include "FileUse.h"
+#include "OpFlags.h"
 #include "OutputFiles.h"
 #include "Pipeline.h"
+#include "RunChecks.h"
 #include "RunCut.h"
 #include "RunRanks.h"
 #include "RunTrap.h"
@@ -26,7 +28,9 @@ struct RunOptions {
   Status check(const Invocation &invocation, const std::string &graphPath);
 
   /// Whether something looks at single tensors while they are made.
-  bool observes() const { return !captures.empty() || !captureStats.empty() || trap.any(); }
+  bool observes() const {
+    return !captures.empty() || !captureStats.empty() || trap.any() || observe.sync || observe.access;
+  }
   /// Whether some outputs are asked for by name, and nothing looks at the rest of the graph.
   bool asksForOutputs() const {
     return !outputs.empty() && outputArchive.empty() && !expect.hasArchive() && !observes();
@@ -43,6 +47,7 @@ struct RunOptions {
   CutFlags cut;
   CompileOptions compile;
   std::vector<std::string> shapes;
+  OpFlags opFlags;
   bool noSimplify = false, noFuse = false;
   // execution
   RankJob ranks;
@@ -52,6 +57,7 @@ struct RunOptions {
   std::vector<std::string> captures;
   std::string captureStats, trace, report;
   TrapKinds trap;
+  ObserveKinds observe;
   // values out
   std::vector<std::string> outputs;
   std::string outputArchive, outputsAs = "npy", reference;

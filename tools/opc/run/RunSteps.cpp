@@ -47,6 +47,8 @@ struct Watchers {
       OPC_RETURN_IF_ERROR(capture.open(c.options.captures, c.options.captureStats, session.tasks(), &c.files));
       last.add(&capture);
     }
+    if (c.options.observe.access) always.add(&access), last.add(&access);
+    if (c.options.observe.sync) always.add(&turns), last.add(&turns);
     if (c.isTraced()) always.add(&c.trace), last.add(&c.trace);
     if (!c.options.report.empty()) always.add(&c.timeline), last.add(&c.timeline);
     if (c.options.profile) always.add(&c.profile), last.add(&c.profile);
@@ -57,6 +59,8 @@ struct Watchers {
   Observers always, last; // captures are of the last run alone
   RunTrap trap;
   RunCapture capture;
+  AccessCheck access;
+  TaskTurns turns;
   const bool captures;
 };
 

@@ -1,0 +1,145 @@
+// Chosen ops in another element type, with casts around them (--cast-ops).
+// SPDX-License-Identifier: Apache-2.0
+#include "AttrBridge.h"
+#include "EmitStatus.h"
+#include "Graph.h"
+#include "Locations.h"
+#include "MutableInputs.h"
+#include "NearestNames.h"
+#include "OpcDialect.h"
+#include "Passes.h"
+#include "UserOpBuilder.h"
+
+#include <fnmatch.h>
+
+using namespace mlir;
+
+namespace opc {
+
+namespace {
+
+/// Types between which --cast-ops converts.
+bool isCastable(Type type) {
+  const auto tensor = dyn_cast<RankedTensorType>(type);
+  return tensor && isa<Float16Type, BFloat16Type, Float32Type, Float64Type>(tensor.getElementType());
+}
+
+class OpCaster {
+public:
+  explicit OpCaster(ModuleOp module) : module_(module), builder_(module.getContext()) {}
+
+  LogicalResult run(ArrayRef<CastRequest> requests) {
+    SmallVector<std::pair<ir::UserOp, DataType>> chosen;
+    std::vector<bool> isUsed(requests.size());
+    std::vector<std::string> names;
+    for (Operation &op : graphBlock(module_)) {
+      auto user = dyn_cast<ir::UserOp>(&op);
+      if (!user) continue;
+      names.push_back(ir::opName(user));
+      for (auto [i, r] : llvm::enumerate(requests)) {
+        if (fnmatch(r.glob.c_str(), names.back().c_str(), 0) != 0 &&
+            fnmatch(r.glob.c_str(), user.getOpType().str().c_str(), 0) != 0)
+          continue;
+        if (!isUsed[i]) isUsed[i] = true;
+        chosen.push_back({user, r.type});
+        break; // the first one that fits
+      }
+    }
+    bool isGood = true;
+    for (auto [i, r] : llvm::enumerate(requests))
+      if (!isUsed[i] && llvm::none_of(requests.take_front(i),
+                                      [&, glob = r.glob](const CastRequest &other) { return other.glob == glob; })) {
+        emitFinding(module_.getLoc(), "OPC0005", "--cast-ops: no op and no type of an op is called '" + r.glob + "'",
+                    didYouMean(r.glob, names));
+        isGood = false;
+      }
+    if (!isGood) return failure();
+    for (auto [op, type] : chosen) isGood &= succeeded(cast(op, type));
+    return success(isGood);
+  }
+
+private:
+  Value castOf(Value v, Type elementType, const std::string &name) {
+    const auto type = llvm::cast<RankedTensorType>(v.getType()).clone(elementType);
+    return ir::UserOpBuilder(builder_, "cast")
+        .in("in", v)
+        .attr("dtype", AttrValue(ir::dataType(elementType)))
+        .role(role_)
+        .make(ir::renamed(at_, name), "out", type)
+        .getOuts()[0];
+  }
+
+  LogicalResult cast(ir::UserOp op, DataType type) {
+    const Type wanted = ir::elementType(module_.getContext(), type);
+    const std::string name = ir::opName(op), suffix = std::string("-") + dataTypeName(type);
+    const user_op::OpDef &def = *op.def();
+    at_ = op.getLoc();
+    role_ = op.getRole();
+    const std::vector<bool> written = mutableInputs(*ir::toInstance(op, def));
+    builder_.setInsertionPoint(op);
+    for (OpOperand &operand : op->getOpOperands()) {
+      const unsigned i = operand.getOperandNumber();
+      const Value v = operand.get();
+      if (!isCastable(v.getType()) || llvm::cast<RankedTensorType>(v.getType()).getElementType() == wanted) continue;
+      if (written[i]) {
+        emitStatus(
+            op, Status(StatusCode::kInvalidGraph, "OPC0208",
+                       def.name + ": --cast-ops cannot give it another type: it writes its input " + ir::tensorName(v))
+                    .withHelp("cast ops that compute values, not those that update variables"));
+        return failure();
+      }
+      operand.set(castOf(v, wanted, name + "-in" + std::to_string(i) + suffix));
+    }
+    return retype(op, name);
+  }
+
+  /// The op's results by its own rule; whoever reads them gets the type that they had.
+  LogicalResult retype(ir::UserOp op, const std::string &name) {
+    std::unique_ptr<OpInstance> instance = ir::toInstance(op, *op.def());
+    if (Status s = instance->infer(); !s.isOk()) {
+      emitStatus(op, s);
+      return failure();
+    }
+    builder_.setInsertionPointAfter(op);
+    for (auto [i, result] : llvm::enumerate(op.getOuts())) {
+      const Type before = result.getType(), after = ir::tensorType(module_.getContext(), instance->outputDescs()[i]);
+      if (before == after) continue;
+      result.setType(after);
+      const Value back =
+          castOf(result, llvm::cast<RankedTensorType>(before).getElementType(), name + "-out" + std::to_string(i));
+      result.replaceAllUsesExcept(back, back.getDefiningOp());
+    }
+    return success();
+  }
+
+  ModuleOp module_;
+  OpBuilder builder_;
+  Location at_ = UnknownLoc::get(module_.getContext());
+  ir::Role role_ = ir::Role::kForward;
+};
+
+} // namespace
+
+#define GEN_PASS_DEF_CASTOPS
+#include "Passes.h.inc"
+
+namespace {
+struct CastOpsPass : impl::CastOpsBase<CastOpsPass> {
+  using Base::Base;
+  explicit CastOpsPass(std::vector<CastRequest> requests) : requests(std::move(requests)) {}
+  void runOnOperation() override {
+    for (const std::string &text : ops) {
+      const auto [glob, type] = StringRef(text).rsplit('=');
+      requests.push_back({glob.str(), parseDataType(type.str())});
+    }
+    if (OpCaster(getOperation()).run(requests).failed()) signalPassFailure();
+  }
+  std::vector<CastRequest> requests; // and what the options say
+};
+} // namespace
+
+std::unique_ptr<Pass> createCastOps(const std::vector<CastRequest> &requests) {
+  return std::make_unique<CastOpsPass>(requests);
+}
+
+} // namespace opc

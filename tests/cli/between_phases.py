@@ -1,0 +1,220 @@
+# Compilations that stop and go on: IR written after each phase and read again gives the same plan; what is no such IR is
+# refused; dumps, and reproducers that opc reads as graphs.
+# SPDX-License-Identifier: Apache-2.0
+import json
+import os
+import re
+import shutil
+import subprocess
+import tempfile
+import unittest
+
+SOURCE = os.environ["OPC_SOURCE_DIR"]
+OPC = os.path.join(os.environ["OPC_BUILD_DIR"], "bin", "opc")
+DIGITS = os.path.join(SOURCE, "docs", "examples", "digits")
+PHASES = ["import", "shape", "grad", "simplify", "sbp", "boxing", "fuse", "tasks", "memory"]
+
+
+class Folder(unittest.TestCase):
+    def setUp(self):
+        self.folder = tempfile.mkdtemp()
+        self.addCleanup(shutil.rmtree, self.folder)
+        for name in ("mlp.pbtxt", "cnn.pbtxt"):
+            shutil.copy(os.path.join(DIGITS, name), self.folder)
+        with open(os.path.join(self.folder, "train.pbtxt"), "w", encoding="utf-8") as out:
+            for name in ("mlp.pbtxt", "mlp_loss.pbtxt"):
+                with open(os.path.join(DIGITS, name), encoding="utf-8") as f:
+                    out.write(f.read())
+
+    def opc(self, *args, code=0):
+        done = subprocess.run([OPC, *args], cwd=self.folder, capture_output=True, timeout=120)
+        said = done.stderr.decode(errors="replace")
+        self.assertEqual(done.returncode, code, f"{args}: {said}")
+        return said
+
+    def path(self, name):
+        return os.path.join(self.folder, name)
+
+    def read(self, name):
+        with open(self.path(name), "rb") as f:
+            return f.read()
+
+    def write(self, name, data):
+        with open(self.path(name), "wb") as f:
+            f.write(data if isinstance(data, bytes) else data.encode())
+        return name
+
+
+class GoesOn(Folder):
+    def same(self, graph, *options, phases=PHASES, kinds=("mlir", "mlirbc")):
+        self.opc("compile", graph, *options, "-o", "whole.plan")
+        for phase in phases:
+            for kind in kinds:
+                self.opc("compile", graph, *options, "--to", phase, "--emit", kind, "-o", "part." + kind)
+                self.opc("compile", "part." + kind, *options, "--from", phase, "-o", "rest.plan")
+                self.assertEqual(self.read("whole.plan"), self.read("rest.plan"), (graph, phase, kind))
+
+    def test_forward(self):
+        self.same("mlp.pbtxt")
+
+    def test_images_and_fusion(self):
+        self.same("cnn.pbtxt", phases=["shape", "simplify", "fuse", "tasks"])
+
+    def test_training_step(self):
+        self.opc("grad", "train.pbtxt", "--loss", "loss", "--optimizer", "adam", "--lr", "0.001", "-o", "step.pbtxt")
+        self.same("step.pbtxt", kinds=("mlirbc",))
+
+    def test_mesh(self):
+        self.opc("grad", "train.pbtxt", "--loss", "loss", "--optimizer", "sgd", "--lr", "0.1", "-o", "step.pbtxt")
+        self.same("step.pbtxt", "--mesh", "2x2", phases=["shape", "sbp", "boxing", "fuse", "tasks", "memory"], kinds=("mlir",))
+
+    def test_stop_after_stop(self):
+        """Text that is read and written again is the same text."""
+        self.opc("compile", "mlp.pbtxt", "--to", "shape", "--emit", "mlir", "-o", "a.mlir")
+        self.opc("compile", "a.mlir", "--from", "shape", "--to", "shape", "--emit", "mlir", "-o", "b.mlir")
+        self.assertEqual(self.read("a.mlir"), self.read("b.mlir"))
+        self.opc("compile", "a.mlir", "--from", "shape", "--to", "fuse", "--emit", "mlir", "-o", "c.mlir")
+        self.opc("compile", "mlp.pbtxt", "--to", "fuse", "--emit", "mlir", "-o", "d.mlir")
+        self.assertEqual(self.read("c.mlir"), self.read("d.mlir"))
+
+    def test_changed_by_hand(self):
+        """What the text says counts."""
+        self.opc("compile", "mlp.pbtxt", "--to", "shape", "--emit", "mlir", "-o", "a.mlir")
+        text = self.read("a.mlir").decode()
+        self.assertEqual(text.count('"relu"'), 2)
+        self.write("b.mlir", text.replace('"relu"', '"exp"', 1))
+        self.opc("compile", "b.mlir", "--from", "shape", "-o", "b.plan")
+        shown = subprocess.run([OPC, "show", "b.plan", "--what", "ops"], cwd=self.folder, capture_output=True, text=True, timeout=60).stdout
+        self.assertIn("exp", shown)
+
+
+class Refused(Folder):
+    def refuse(self, *args, words, code=3):
+        said = self.opc("compile", *args, "-o", "out.plan", code=code)
+        self.assertIn(words, said)
+        self.assertFalse(os.path.exists(self.path("out.plan")))
+
+    def test_files(self):
+        self.opc("compile", "mlp.pbtxt", "--to", "shape", "--emit", "mlir", "-o", "a.mlir")
+        text = self.read("a.mlir").decode()
+        self.refuse("a.mlir", "--from", "sbp", words="it was written after phase shape, and --from says sbp")
+        self.refuse("mlp.pbtxt", "--from", "shape", words="OPC0114")
+        self.refuse(self.write("empty.mlir", "module {\n}\n"), "--from", "shape", words="does not say which phase")
+        self.refuse(self.write("old.mlir", re.sub(r'opc = "[^"]*"', 'opc = "0.0.1"', text)), "--from", "shape", words="written by opc 0.0.1")
+        self.refuse(self.write("cut.mlir", text[:len(text) // 2]), "--from", "shape", words="OPC0114")
+        self.refuse(self.write("type.mlir", text.replace("tensor<360x64xf32>", "tensor<360x65xf32>", 1)), "--from", "shape", words="error[OPC")
+        self.refuse(self.write("op.mlir", text.replace('"relu"', '"no_such_op"', 1)), "--from", "shape", words="error[OPC")
+        self.opc("compile", "mlp.pbtxt", "-o", "a.plan")
+        self.refuse("a.plan", "--from", "tasks", words="is a plan", code=2)
+
+    def test_flags(self):
+        self.opc("compile", "mlp.pbtxt", "--to", "sbp", "--emit", "mlir", "-o", "a.mlir")
+        self.refuse("a.mlir", "--from", "plan", words="nothing is left to do after phase plan", code=2)
+        self.refuse("a.mlir", "--from", "sbb", words="did you mean sbp?", code=2)
+        self.refuse("a.mlir", "--from", "sbp", "--shape", "image=2,64", words="--from reads IR", code=2)
+        self.refuse("a.mlir", "--from", "sbp", "--cast-ops", "relu=f64", words="--from reads IR", code=2)
+        self.refuse("a.mlir", "--from", "sbp", "--to", "shape", "--emit", "mlir", words="is before --from sbp", code=2)
+        self.refuse("a.mlir", "--from", "sbp", "--mesh", "2", words="it was planned for one device")
+        self.opc("compile", "mlp.pbtxt", "--mesh", "2", "--to", "boxing", "--emit", "mlir", "-o", "b.mlir")
+        self.refuse("b.mlir", "--from", "boxing", words="it was planned for 2 ranks")
+        self.refuse("b.mlir", "--from", "boxing", "--mesh", "4", words="it was planned for 2 ranks")
+
+    def test_pending_work(self):
+        """A step that a later phase was to make is not lost without a word."""
+        job = self.read("train.pbtxt").decode()
+        net = "net {\n" + job + "}\n"
+        self.write("job.pbtxt", net + 'job_conf { train_conf { loss_lbn: "mean_loss/output_tensor_0" optimizer_conf { '
+                   'variable_op_names: "fc1_w" base_learning_rate: 0.1 naive_conf { } } } }\n')
+        self.opc("compile", "job.pbtxt", "--to", "shape", "--emit", "mlir", "-o", "a.mlir")
+        self.refuse("a.mlir", "--from", "shape", words="the training step that train_conf asks for is made in phase grad")
+        self.opc("compile", "job.pbtxt", "-o", "whole.plan")
+        self.opc("compile", "job.pbtxt", "--to", "grad", "--emit", "mlir", "-o", "a.mlir")
+        self.opc("compile", "a.mlir", "--from", "grad", "-o", "rest.plan")
+        self.assertEqual(self.read("whole.plan"), self.read("rest.plan"))
+
+    def test_every_byte(self):
+        """A file with a changed byte is a plan or an error, and never the end of the program."""
+        for kind in ("mlir", "mlirbc"):
+            self.opc("compile", "mlp.pbtxt", "--to", "tasks", "--emit", kind, "-o", "a." + kind)
+            good = self.read("a." + kind)
+            for at in range(3, len(good), len(good) // 40):
+                bad = bytearray(good)
+                bad[at] ^= 0x15
+                self.write("b." + kind, bytes(bad))
+                done = subprocess.run([OPC, "compile", "b." + kind, "--from", "tasks", "-o", "b.plan"], cwd=self.folder, capture_output=True, timeout=60)
+                self.assertIn(done.returncode, (0, 3, 4), (kind, at, done.stderr))
+
+
+class Dumps(Folder):
+    def dumped(self, *options):
+        shutil.rmtree(self.path("ir"), ignore_errors=True)
+        self.opc("compile", "mlp.pbtxt", "-o", "out.plan", "--dump", "ir", *options)
+        return sorted(os.listdir(self.path("ir")))
+
+    def test_all(self):
+        self.assertEqual([name[3:-5] for name in self.dumped()], PHASES + ["plan"])
+
+    def test_filter(self):
+        self.assertEqual(self.dumped("--dump-filter", "sbp|box"), ["05-sbp.mlir", "06-boxing.mlir"])
+        self.assertEqual(self.dumped("--dump-filter", "^none$"), [])
+
+    def test_changed(self):
+        """On one device sbp and boxing change nothing, and there are no gradients."""
+        names = [name[3:-5] for name in self.dumped("--dump-changed")]
+        self.assertEqual(names[:2], ["import", "shape"])
+        for phase in ("grad", "sbp", "boxing", "memory", "plan"):
+            self.assertNotIn(phase, names)
+        self.assertEqual(self.dumped("--dump-changed", "--dump-filter", "s"), [f"{PHASES.index(n) + 1:02}-{n}.mlir" for n in names if "s" in n])
+
+    def test_bad(self):
+        self.assertIn("--dump-filter takes a regular expression", self.opc("compile", "mlp.pbtxt", "--dump", "ir", "--dump-filter", "(", code=2))
+        self.assertIn("are for --dump", self.opc("compile", "mlp.pbtxt", "--dump-changed", code=2))
+
+
+class Reproducers(Folder):
+    def head(self, name):
+        lines = self.read(name).decode().split("\n")
+        self.assertEqual(lines[0], "# opc reproducer 1")
+        found = {}
+        for line in lines[1:]:
+            match = re.match(r"# (command|version|plugin|phase): (.*)$", line)
+            if not match:
+                break
+            found[match.group(1)] = json.loads(match.group(2))
+        return found
+
+    def test_of_a_success(self):
+        self.opc("compile", "mlp.pbtxt", "-o", "out.plan", "--shape", "image=7,64", "--reproducer", "r.pbtxt")
+        head = self.head("r.pbtxt")
+        self.assertEqual(head["command"], ["compile", "{}", "-o", "out.plan", "--shape", "image=7,64"])
+        self.assertEqual(head["phase"], "plan")
+        self.assertTrue(self.read("r.pbtxt").endswith(self.read("mlp.pbtxt")))
+        self.opc(*[w.replace("{}", "r.pbtxt").replace("out.plan", "again.plan") for w in head["command"]])
+        shown = [subprocess.run([OPC, "show", p, "--json"], cwd=self.folder, capture_output=True, text=True, timeout=60).stdout for p in ("out.plan", "again.plan")]
+        ops = [[(o["name"], o["outputs"]) for o in json.loads(s)["ops"]] for s in shown]
+        self.assertEqual(*ops)
+
+    def test_of_a_failure(self):
+        self.write("bad.pbtxt", self.read("mlp.pbtxt").decode().replace('"fc1_w/out"', '"image/out"', 1))
+        first = self.opc("compile", "bad.pbtxt", "-o", "out.plan", "--reproducer", "r.pbtxt", code=3)
+        head = self.head("r.pbtxt")
+        self.assertEqual(head["phase"], "shape")
+        again = self.opc(*[w.replace("{}", "r.pbtxt") for w in head["command"]], code=3)
+        codes = [re.findall(r"error\[(OPC\d+)\]", said) for said in (first, again)]
+        self.assertEqual(*codes)
+
+    def test_of_a_binary_graph(self):
+        self.opc("compile", "mlp.pbtxt", "--emit", "pb", "-o", "mlp.pb")
+        self.opc("compile", "mlp.pb", "-o", "out.plan", "--reproducer", "r.pbtxt")
+        self.assertEqual(self.head("r.pbtxt")["command"], ["compile", "{}", "-o", "out.plan"])
+        self.opc("show", "r.pbtxt")
+
+    def test_replaces_nothing(self):
+        before = self.read("mlp.pbtxt")
+        self.opc("compile", "mlp.pbtxt", "-o", "out.plan", "--reproducer", "mlp.pbtxt", code=2)
+        self.opc("compile", "mlp.pbtxt", "-o", "out.plan", "--reproducer", "out.plan", code=2)
+        self.assertEqual(self.read("mlp.pbtxt"), before)
+
+
+if __name__ == "__main__":
+    unittest.main()

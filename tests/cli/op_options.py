@@ -1,0 +1,200 @@
+# Options for single ops, against numpy: --cast-ops computes them in another element type, --place puts them on a device,
+# --observe watches their kernels.
+# SPDX-License-Identifier: Apache-2.0
+import json
+import os
+import shlex
+import shutil
+import subprocess
+import tempfile
+import unittest
+
+import numpy as np
+
+OPC = os.path.join(os.environ["OPC_BUILD_DIR"], "bin", "opc")
+CXX = os.environ.get("OPC_PLUGIN_CXX", "g++")
+
+
+def op(name, kind, inputs, output="y", attrs=""):
+    ins = " ".join(f'input {{ key: "{k}" value {{ s: "{v}" }} }}' for k, v in inputs.items())
+    return (f'op {{ name: "{name}" user_conf {{ op_type_name: "{kind}" {ins} '
+            f'output {{ key: "{output}" value {{ s: "{name}/{output}_0" }} }} {attrs} }} }}\n')
+
+
+def port(name, dims, dtype="kFloat"):
+    return f'op {{ name: "{name}" input_conf {{ out: "out" blob_conf {{ shape {{ {" ".join(f"dim: {d}" for d in dims)} }} data_type: {dtype} }} }} }}\n'
+
+
+def result(name, tensor):
+    return f'op {{ name: "{name}" output_conf {{ in: "{tensor}" out: "out" }} }}\n'
+
+
+AXIS = 'attr { key: "axis" value { at_list_int32 { val: 0 } } } attr { key: "keepdims" value { at_bool: false } }'
+SUM = port("x", [5000]) + op("total", "reduce_sum", {"input_tensor": "x/out"}, "output_tensor", AXIS) + result("y", "total/output_tensor_0")
+CHAIN = port("x", [64]) + op("first", "exp", {"x": "x/out"}) + op("second", "exp", {"x": "first/y_0"}) + result("y", "second/y_0")
+PRODUCT = (port("a", [8, 16]) + port("b", [16, 4]) + op("fc1", "matmul", {"a": "a/out", "b": "b/out"}, "out") + result("y", "fc1/out_0"))
+
+
+class Folder(unittest.TestCase):
+    def setUp(self):
+        self.folder = tempfile.mkdtemp()
+        self.addCleanup(shutil.rmtree, self.folder)
+        self.random = np.random.default_rng(7)
+
+    def path(self, name):
+        return os.path.join(self.folder, name)
+
+    def write(self, name, text):
+        with open(self.path(name), "w", encoding="utf-8") as f:
+            f.write(text)
+        return name
+
+    def opc(self, *args, code=0):
+        done = subprocess.run([OPC, *args], cwd=self.folder, capture_output=True, text=True, timeout=120)
+        self.assertEqual(done.returncode, code, f"{args}: {done.stdout}{done.stderr}")
+        return done
+
+    def run_graph(self, text, inputs, *args):
+        self.write("net.pbtxt", text)
+        given = []
+        for name, value in inputs.items():
+            np.save(self.path(name + ".npy"), value)
+            given += ["--input", f"{name}=@{name}.npy"]
+        self.opc("run", "net.pbtxt", *given, "--output", "y=y.npy", "--print", "none", *args)
+        return np.load(self.path("y.npy"))
+
+
+class CastOps(Folder):
+    def test_wider(self):
+        """A sum in f64 is rounded once."""
+        x = self.random.standard_normal(5000).astype(np.float32) * 1000
+        got = self.run_graph(SUM, {"x": x}, "--cast-ops", "total=f64")
+        self.assertEqual(got.dtype, np.float32)
+        self.assertEqual(got, np.float32(x.astype(np.float64).sum()))
+
+    def test_narrower(self):
+        """What an op gives in f16 has f16's digits, and what reads it goes on in f32."""
+        x = self.random.uniform(-1, 1, 64).astype(np.float32)
+        plain = self.run_graph(CHAIN, {"x": x})
+        half = self.run_graph(CHAIN, {"x": x}, "--cast-ops", "first=f16")
+        inner = np.exp(x.astype(np.float16).astype(np.float64)).astype(np.float16)
+        np.testing.assert_allclose(half, np.exp(inner.astype(np.float64)), rtol=2.0 ** -9)
+        self.assertGreater(np.abs(half - plain).max(), 1e-4)
+        np.testing.assert_allclose(plain, np.exp(np.exp(x.astype(np.float64))), rtol=1e-6)
+        # By type: both of them, and the result has f16's digits.
+        both = self.run_graph(CHAIN, {"x": x}, "--cast-ops", "exp=f16")
+        np.testing.assert_array_equal(both, both.astype(np.float16).astype(np.float32))
+        self.assertFalse(np.array_equal(half, half.astype(np.float16).astype(np.float32)))
+
+    def test_brain_floats(self):
+        a, b = (self.random.uniform(-1, 1, s).astype(np.float32) for s in ((8, 16), (16, 4)))
+        got = self.run_graph(PRODUCT, {"a": a, "b": b}, "--cast-ops", "matmul=bf16")
+        self.assertEqual(int((got.view(np.uint32) & 0xFFFF).sum()), 0)  # what bf16 can hold
+        np.testing.assert_allclose(got, a.astype(np.float64) @ b, atol=16 * 2.0 ** -8)
+
+    def test_first_request_counts(self):
+        x = self.random.uniform(-1, 1, 64).astype(np.float32)
+        got = self.run_graph(CHAIN, {"x": x}, "--cast-ops", "second=f32", "--cast-ops", "exp=f16")
+        np.testing.assert_array_equal(got, self.run_graph(CHAIN, {"x": x}, "--cast-ops", "first=f16"))
+
+    def test_gradients_go_through(self):
+        text = port("x", [64]) + op("e", "exp", {"x": "x/out"}) + op("s", "reduce_sum", {"input_tensor": "e/y_0"}, "output_tensor", AXIS) + result("y", "s/output_tensor_0")
+        self.write("net.pbtxt", text)
+        self.opc("compile", "net.pbtxt", "--cast-ops", "e=f64", "--to", "shape", "--emit", "pbtxt", "-o", "cast.pbtxt")
+        self.opc("grad", "cast.pbtxt", "--loss", "y", "--wrt", "x", "--check")
+
+    def test_compile_and_run_agree(self):
+        x = self.random.uniform(-1, 1, 64).astype(np.float32)
+        got = self.run_graph(CHAIN, {"x": x}, "--cast-ops", "exp=f16")
+        self.opc("compile", "net.pbtxt", "--cast-ops", "exp=f16", "-o", "net.plan")
+        self.opc("run", "net.plan", "--input", "x=@x.npy", "--expect", "y=@y.npy", "--rtol", "0", "--atol", "0")
+        np.testing.assert_array_equal(got, np.load(self.path("y.npy")))
+        said = self.opc("run", "net.plan", "--input", "x=@x.npy", "--cast-ops", "exp=f16", code=2).stderr
+        self.assertIn("--cast-ops and --place need the graph", said)
+
+    def test_bad(self):
+        self.write("net.pbtxt", CHAIN)
+        for text, words, code in [("frist=f16", "did you mean first?", 2), ("exp=f8e5m2", "f16, bf16, f32 or f64", 2), ("exp=i32", "not in 'i32'", 2),
+                                  ("exp", "takes GLOB=TYPE", 2), ("=f16", "takes GLOB=TYPE", 2), ("exp=", "takes GLOB=TYPE", 2)]:
+            self.assertIn(words, self.opc("compile", "net.pbtxt", "--cast-ops", text, "-o", "o.plan", code=code).stderr)
+        self.assertFalse(os.path.exists(self.path("o.plan")))
+
+
+class Place(Folder):
+    TAGGED = CHAIN.replace('name: "second" ', 'name: "second" device_tag: "gpu" ')
+
+    def test_device_tags(self):
+        self.write("net.pbtxt", self.TAGGED)
+        self.assertIn("OPC0413", self.opc("compile", "net.pbtxt", "-o", "a.plan").stderr)
+        for glob in ("second", "exp", "s*"):
+            self.assertNotIn("OPC0413", self.opc("compile", "net.pbtxt", "-o", "b.plan", "--place", glob + "=cpu").stderr)
+        self.assertIn("OPC0413", self.opc("compile", "net.pbtxt", "-o", "b.plan", "--place", "first=cpu").stderr)
+        self.assertNotIn("OPC0413", self.opc("run", "net.pbtxt", "--fill", "ones", "--place", "second=cpu").stderr)
+
+    def test_bad(self):
+        self.write("net.pbtxt", CHAIN)
+        for text, words, code in [("first=gpu", "has no GPU runtime", 4), ("first=tpu", "unknown device 'tpu'", 2), ("frist=cpu", "'frist'", 2), ("first", "GLOB=DEVICE", 2)]:
+            self.assertIn(words, self.opc("compile", "net.pbtxt", "--place", text, "-o", "o.plan", code=code).stderr)
+
+
+PLUGIN = """// An operator whose kernel writes to its input.
+#include "oneflow/core/framework/framework.h"
+namespace oneflow {
+REGISTER_USER_OP("greedy").Input("in").Output("out")
+    .SetTensorDescInferFn([](user_op::InferContext *ctx) -> Maybe<void> {
+      *ctx->Shape4ArgNameAndIndex("out", 0) = *ctx->Shape4ArgNameAndIndex("in", 0);
+      *ctx->Dtype4ArgNameAndIndex("out", 0) = *ctx->Dtype4ArgNameAndIndex("in", 0);
+      return Maybe<void>::Ok();
+    });
+class Greedy final : public user_op::OpKernel {
+  void Compute(user_op::KernelComputeContext *ctx) const override {
+    const user_op::Tensor *in = ctx->Tensor4ArgNameAndIndex("in", 0);
+    user_op::Tensor *out = ctx->Tensor4ArgNameAndIndex("out", 0);
+    for (int64_t i = 0; i < in->shape().elem_cnt(); ++i) out->mut_dptr<float>()[i] = in->dptr<float>()[i];
+    const_cast<float *>(in->dptr<float>())[0] += 1;
+  }
+  bool AlwaysComputeWhenAllOutputsEmpty() const override { return false; }
+};
+REGISTER_USER_KERNEL("greedy").SetCreateFn<Greedy>().SetIsMatchedHob(user_op::HobDeviceTag() == "cpu");
+} // namespace oneflow
+"""
+
+
+class Observe(Folder):
+    def test_access(self):
+        """A kernel that writes what it only reads is named."""
+        self.write("greedy.cpp", PLUGIN)
+        flags = [shlex.split(self.opc("sdk", f).stdout) for f in ("--cflags", "--ldflags")]
+        subprocess.run([CXX, "-shared", "-fPIC", *flags[0], "greedy.cpp", "-o", "greedy.so", *flags[1]], cwd=self.folder, check=True, timeout=300)
+        self.write("net.pbtxt", port("x", [4]) + op("a", "exp", {"x": "x/out"}) + op("thief", "greedy", {"in": "a/y_0"}, "out")
+                   + op("b", "relu", {"x": "a/y_0"}) + result("y", "thief/out_0") + result("z", "b/y_0"))
+        self.opc("run", "net.pbtxt", "--fill", "ones", "--plugin", "./greedy.so")
+        said = self.opc("run", "net.pbtxt", "--fill", "ones", "--plugin", "./greedy.so", "--observe", "access", code=5).stderr
+        self.assertIn("error[OPC0627]: greedy: the kernel has changed its input in, a/y_0", said)
+        self.assertIn("running op thief at net.pbtxt:3:1", said)
+
+    def test_good_kernels_pass(self):
+        self.write("net.pbtxt", CHAIN)
+        plain = self.opc("run", "net.pbtxt", "--fill", "rand", "--print", "all").stdout
+        self.assertEqual(plain, self.opc("run", "net.pbtxt", "--fill", "rand", "--print", "all", "--observe", "sync,access").stdout)
+
+    def test_sync(self):
+        self.write("net.pbtxt", CHAIN)
+        self.opc("run", "net.pbtxt", "--fill", "ones", "--observe", "sync", "--log", "run.log", "-q")
+        with open(self.path("run.log"), encoding="utf-8") as f:
+            lines = [line.split("] ", 1)[1].strip() for line in f if "running op" in line]
+        self.assertEqual(lines, ["running op first (exp) at net.pbtxt:2:1", "running op second (exp) at net.pbtxt:3:1"])
+
+    def test_profile(self):
+        self.write("net.pbtxt", CHAIN)
+        profile = json.loads(self.opc("run", "net.pbtxt", "--fill", "ones", "--observe", "profile", "--json").stdout)["profile"]
+        self.assertEqual(sorted(profile), sorted(json.loads(self.opc("run", "net.pbtxt", "--fill", "ones", "--profile", "--json").stdout)["profile"]))
+
+    def test_bad(self):
+        self.write("net.pbtxt", CHAIN)
+        self.assertIn("--observe takes sync, access and profile, not 'acess'", self.opc("run", "net.pbtxt", "--fill", "ones", "--observe", "acess", code=2).stderr)
+        self.assertIn("look at one rank", self.opc("run", "net.pbtxt", "--fill", "ones", "--observe", "access", "--ranks", "2", "--in-process", code=2).stderr)
+
+
+if __name__ == "__main__":
+    unittest.main()

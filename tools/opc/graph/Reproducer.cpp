@@ -1,0 +1,59 @@
+// The graph and the command as one file.
+// SPDX-License-Identifier: Apache-2.0
+#include "Reproducer.h"
+
+#include "JsonOutput.h"
+#include "OutputFiles.h"
+#include "opc/Version.h"
+
+namespace opc::cli {
+
+namespace {
+
+constexpr char kOption[] = "--reproducer";
+constexpr char kByteOrderMark[] = "\xef\xbb\xbf";
+
+/// The words after `opc`, with {} for the graph and without --reproducer.
+Json commandOf(const Invocation &invocation, const std::string &graph) {
+  Json words = Json::array();
+  const std::vector<std::string> &given = invocation.commandLine();
+  for (size_t i = 0; i < given.size(); ++i) {
+    if (given[i] == kOption)
+      ++i;
+    else if (given[i].rfind(std::string(kOption) + "=", 0) != 0)
+      words.push_back(given[i] == graph ? "{}" : given[i]);
+  }
+  return words;
+}
+
+std::string line(const char *key, const Json &value) {
+  return std::string("# ") + key + ": " + value.dump(-1, ' ', true, Json::error_handler_t::replace) + "\n";
+}
+
+} // namespace
+
+Outcome<Reproducer> Reproducer::of(const std::string &path, const Invocation &invocation, const GraphInput &input,
+                                   const Registry &registry) {
+  Reproducer r;
+  r.path_ = path;
+  if (path.empty()) return r;
+  r.graph_ = input.bytes;
+  if (input.bytes.find('\0') != std::string::npos) { // not text, and a comment has no place before it
+    Pipeline pipeline(registry, {});
+    if (!pipeline.import(input.name, input.bytes)) return failureOf(pipeline);
+    r.graph_ = pipeline.emit(Emit::kGraphText);
+    if (pipeline.errorCount()) return failureOf(pipeline);
+  }
+  if (r.graph_.rfind(kByteOrderMark, 0) == 0) r.graph_.erase(0, sizeof kByteOrderMark - 1);
+  r.head_ = std::string(kReproducerTitle) + "\n" + line("command", commandOf(invocation, input.path)) +
+            line("version", OPC_VERSION_STRING);
+  for (const std::string &plugin : invocation.flags().plugins) r.head_ += line("plugin", plugin);
+  return r;
+}
+
+Status Reproducer::write(const std::string &phase) const {
+  if (path_.empty()) return Status::ok();
+  return writeFileAtomically(path_, head_ + line("phase", phase) + graph_);
+}
+
+} // namespace opc::cli
