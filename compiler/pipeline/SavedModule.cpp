@@ -13,6 +13,8 @@
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/IR/Builders.h"
 #include "mlir/Parser/Parser.h"
+#include "llvm/ADT/StringExtras.h"
+#include "llvm/Support/xxhash.h"
 
 using namespace mlir;
 
@@ -93,6 +95,33 @@ bool hasEveryRank(ModuleOp module, int64_t ranks) {
   return isGood && llvm::all_of(seen, [](int times) { return times == 1; });
 }
 
+// MLIR reads bytecode that it has written; damage it may not survive. So the producer's name, which follows the magic
+// and the version's one byte, has a digest of the rest.
+constexpr llvm::StringLiteral kMagic = "ML\xefR", kProducer = "opc-", kNoDigest = "0000000000000000";
+constexpr size_t kDigestAt = kMagic.size() + 1 + kProducer.size();
+
+/// Of bytes that have no digest yet.
+std::string digestOf(const std::string &bytes) {
+  std::string text = llvm::utohexstr(llvm::xxh3_64bits(llvm::StringRef(bytes)), /*LowerCase=*/true);
+  return std::string(kNoDigest.size() - text.size(), '0') + text;
+}
+
+std::string bytecodeOf(ModuleOp module) {
+  std::string bytes;
+  llvm::raw_string_ostream out(bytes);
+  (void)writeBytecodeToFile(module, out, BytecodeWriterConfig((kProducer + kNoDigest).str())); // fails for old versions
+  return bytes.replace(kDigestAt, kNoDigest.size(), digestOf(bytes));
+}
+
+/// Whether it is no bytecode, or bytecode as it was written.
+bool isWhole(std::string bytes) {
+  if (!llvm::StringRef(bytes).starts_with(kMagic)) return true;
+  if (bytes.size() < kDigestAt + kNoDigest.size()) return false;
+  const std::string digest = bytes.substr(kDigestAt, kNoDigest.size());
+  bytes.replace(kDigestAt, kNoDigest.size(), kNoDigest.data(), kNoDigest.size());
+  return digest == digestOf(bytes);
+}
+
 } // namespace
 
 SavedState savedState(const std::string &graph, Phase phase, const CompileOptions &options) {
@@ -111,12 +140,9 @@ std::string savedModule(ModuleOp module, const PhysicalGraphs &ranks, const Save
   for (auto &part : ranks.parts) copies.parts.emplace_back(ModuleOp(part.get()).clone());
   putBeside(*whole, std::move(copies));
   (*whole)->setLoc(locationOf(module.getContext(), state));
+  if (asBytecode) return bytecodeOf(*whole);
   std::string bytes;
   llvm::raw_string_ostream out(bytes);
-  if (asBytecode) {
-    (void)writeBytecodeToFile(*whole, out); // fails for old versions of the format alone
-    return bytes;
-  }
   whole->print(out, OpPrintingFlags().enableDebugInfo(true, /*prettyForm=*/false).printNameLocAsPrefix());
   out << "\n";
   return bytes;
@@ -131,6 +157,7 @@ OwningOpRef<ModuleOp> readSavedModule(MLIRContext *context, std::string *name, c
   };
   if (phase >= Phase::kPlan) return refuse("nothing is left to do after phase plan", "opc run takes the plan");
   if (looksLikePlan(bytes)) return refuse("it is a plan, and --from reads IR", "opc run takes the plan");
+  if (!isWhole(bytes)) return refuse("the bytecode is damaged, or not opc's", "write it anew from the graph");
   const int64_t ranks = mesh ? mesh->devices() : 0, microBatches = mesh ? mesh->microBatches : 1;
   OwningOpRef<ModuleOp> module = parseSourceString<ModuleOp>(bytes, ParserConfig(context), *name);
   if (!module) return module;
