@@ -62,7 +62,7 @@ class Show(unittest.TestCase):
             shown = self.csv(*args)
             self.assertEqual(len(shown), len(rows), what)
             for record, row in zip(shown, rows):
-                self.assertEqual(list(record), list(row))
+                self.assertEqual([key for key in record if key in row or record[key]], list(row))
                 for key, value in row.items():
                     same = value if isinstance(value, str) else "" if value is None else json.dumps(value)
                     self.assertEqual(json.loads(record[key]) if isinstance(value, (dict, list)) else record[key],
