@@ -13,7 +13,8 @@ namespace opc::cli {
 
 namespace {
 
-CheckedGraph broken(const CheckSettings &settings, const std::string &path, const char *rule, int exitCode, std::string message, std::string help) {
+CheckedGraph broken(const CheckSettings &settings, const std::string &path, const char *rule, int exitCode,
+                    std::string message, std::string help) {
   GraphFinding f;
   f.rule = rule;
   f.severity = Severity::kError;
@@ -42,7 +43,8 @@ CheckedGraph checkGuarded(const Registry &registry, const CheckSettings &setting
       checked.report.findings.front().help = replay;
     return checked;
   } catch (const std::bad_alloc &) {
-    return broken(settings, path, "RUN_FAILED", kExitExecution, "OPC0614: out of memory", "check fewer at a time: -j 1");
+    return broken(settings, path, "RUN_FAILED", kExitExecution, "OPC0614: out of memory",
+                  "check fewer at a time: -j 1");
   } catch (const std::exception &e) {
     what = e.what();
   } catch (...) {
