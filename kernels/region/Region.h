@@ -4,7 +4,6 @@
 
 #include "OpInstance.h"
 
-#include <functional>
 #include <memory>
 #include <utility>
 #include <vector>
@@ -47,18 +46,7 @@ Status checkRegion(const Region &region);
 /// time when the step that makes the output runs.
 std::vector<std::pair<int, int>> regionInplacePairs(const Region &region);
 
-/// Machine code for the steps of a region.
-class RegionCode {
-public:
-  virtual ~RegionCode() = default;
-  /// Computes n elements of every output. An input of one element is that element; all others have n.
-  virtual void run(const void *const *in, void *const *out, int64_t n) const = 0;
-};
-/// Makes code for a region, or nothing where it does not: then the steps' own loops run, one after the other, on as
-/// many elements as fit the first cache. Both give the same bits.
-using RegionCompiler = std::function<std::shared_ptr<const RegionCode>(const Region &)>;
-
 /// A kernel that computes the region.
-user_op::KernelDef regionKernel(std::shared_ptr<const Region> region, const RegionCompiler &compiler = nullptr);
+user_op::KernelDef regionKernel(std::shared_ptr<const Region> region);
 
 } // namespace opc

@@ -104,7 +104,6 @@ struct Shared {
   std::shared_ptr<const Region> region;
   std::vector<TileAccess> access; // by input
   std::vector<std::unique_ptr<user_op::RowLoop>> loops;
-  std::shared_ptr<const RegionCode> code;
   Layout layout;
 };
 
@@ -181,7 +180,7 @@ private:
   std::shared_ptr<const Shared> shared_;
 };
 
-Status share(std::shared_ptr<const Region> region, const RegionCompiler &compiler, std::shared_ptr<const Shared> *out) {
+Status share(std::shared_ptr<const Region> region, std::shared_ptr<const Shared> *out) {
   auto shared = std::make_shared<Shared>();
   const Region &r = *region;
   for (const user_op::TensorDesc &in : r.inputs)
@@ -203,11 +202,11 @@ Status share(std::shared_ptr<const Region> region, const RegionCompiler &compile
 
 } // namespace
 
-user_op::KernelDef regionKernel(std::shared_ptr<const Region> region, const RegionCompiler &compiler) {
+user_op::KernelDef regionKernel(std::shared_ptr<const Region> region) {
   user_op::KernelDef def = user_op::OpKernelRegistry(kRegionType, __FILE__, __LINE__).GetResult();
-  def.create = [region, compiler](user_op::KernelCreateContext *, std::unique_ptr<user_op::OpKernel> *out) {
+  def.create = [region](user_op::KernelCreateContext *, std::unique_ptr<user_op::OpKernel> *out) {
     std::shared_ptr<const Shared> shared;
-    OPC_RETURN_IF_ERROR(share(region, compiler, &shared));
+    OPC_RETURN_IF_ERROR(share(region, &shared));
     *out = std::make_unique<RegionKernel>(std::move(shared));
     return Status::ok();
   };

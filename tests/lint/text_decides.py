@@ -41,6 +41,7 @@ ALLOWED = [
     ("tools/opc/run/RunRanks.cpp", '"-C"', "an option of the command line is handed on"),
     ("tools/opc-bench/", "", "its own notation for networks"),
     ("tools/opc/commands/Help.cpp", '"common options:"', "shows a part of a help text"),
+    ("compiler/onnx/import/", "", "reads another format, whose operators, activations and equations are words"),
     ("compiler/importer/ForeignFile.cpp", "", "tells kinds of files by their bytes"),
     ("compiler/importer/ParseHints.cpp", "", "reads the messages of protobuf's parser"),
     ("compiler/inference/ShapeInference.cpp", '"epsilon"', "an attribute that normalisations share, and no name"),

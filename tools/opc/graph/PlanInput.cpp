@@ -33,8 +33,7 @@ Status addKernels(std::string_view bytes, const Registry &registry, GraphFacts *
   auto add = [&](const plan::Task &task, uint32_t stream, int64_t region) {
     if (next == facts->ops.size()) return;
     GraphOp &op = facts->ops[next++];
-    facts->tasks.push_back({op.name, printableName(task.kernel()), stream});
-    facts->tasks.back().region = region;
+    facts->tasks.push_back({op.name, printableName(task.kernel()), stream, "", 0, region});
     const Result<OpInstance> instance = simulate::opOfTask(plan, part, task, registry, hasParts ? 0 : -1);
     if (!instance) return; // a step between ranks, or an op that no registry knows
     const OpCost cost = costOf(*instance);
