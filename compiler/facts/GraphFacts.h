@@ -91,7 +91,7 @@ struct GraphTask {
   uint32_t stream = 0;
   std::string library;  // that the kernel is of: "built-in", or a plugin's file name; empty where it is not known
   int32_t priority = 0; // with which the kernel was registered
-  int64_t region = -1; // which one; -1: a task of its own
+  int64_t region = -1;  // which one; -1: a task of its own
 };
 
 struct MemoryFacts {

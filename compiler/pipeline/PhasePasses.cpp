@@ -49,7 +49,8 @@ void populatePhase(Phase phase, OpPassManager &passes, const CompileOptions &opt
   case Phase::kFuse:
     if (!options.fuse) return;
     passes.addPass(createFuseConvolutions());
-    passes.addPass(createKeepChannelsLast());
+    // Whoever looks at every tensor expects the graph's layouts.
+    if (options.regions) passes.addPass(createKeepChannelsLast());
     // What lies inside of a region has no size of its own, and would need one at every size of a range.
     if (options.regions && options.sizes.empty()) passes.addPass(createFormRegions());
     return;

@@ -533,13 +533,13 @@ std::unique_ptr<GraphFile> ModelImport::finish(const Scope &scope) {
   if (!unknown_.empty()) {
     std::string list;
     for (const auto &[key, u] : unknown_)
-      list += "\n  " + (key.first.empty() ? "" : key.first + ".") + shown(key.second) + " (version " +
-              std::to_string(u.version) + "): " + std::to_string(u.nodes) +
+      list += (list.empty() ? "" : "; ") + (key.first.empty() ? "" : key.first + ".") + shown(key.second) +
+              " (version " + std::to_string(u.version) + "): " + std::to_string(u.nodes) +
               (u.nodes == 1 ? " node, " : " nodes, first ") + u.first;
     error(
         "", "OPC0421",
         "the model has " + std::to_string(unknown_.size()) + (unknown_.size() == 1 ? " op" : " ops") +
-            " that opc does not import:" + list,
+            " that opc does not import: " + list,
         opsets_[""] > kNewestOpset
             ? "the model is of operator set " + std::to_string(opsets_[""]) + ", opc knows up to " +
                   std::to_string(kNewestOpset)

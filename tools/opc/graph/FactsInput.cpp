@@ -4,8 +4,10 @@
 
 #include "GraphValues.h"
 #include "LockFile.h"
+#include "ModelSource.h"
 #include "Placement.h"
 #include "PlanInput.h"
+#include "PrintableText.h"
 #include "TextParts.h"
 
 namespace opc::cli {
@@ -47,8 +49,14 @@ Outcome<FactsInput> factsOf(Invocation &invocation, GraphInput input, const Fact
   CompileOptions options;
   options.mesh = request.mesh;
   Pipeline pipeline(registry, options);
+  const bool isModel = looksLikeModel(input.bytes);
   if (!pipeline.import(input.name, std::move(input.bytes))) return failureOf(pipeline);
   if (hasOpenInputs(pipeline.facts())) {
+    if (isModel)
+      return Status(StatusCode::kInvalidGraph, "OPC0207",
+                    concat(printableName(input.name),
+                           ": the inputs of the model leave sizes open, and its ops follow from them"))
+          .withHelp("bind them: opc compile MODEL --shape x=1,3,224,224 --emit pbtxt -o g.pbtxt, and give that graph");
     result.facts = pipeline.facts();
     result.undecided = "inputs leave dimensions open";
     return result;
