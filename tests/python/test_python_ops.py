@@ -508,7 +508,7 @@ class Endurance(unittest.TestCase):
         long.run(x=x)
         thread = threading.Thread(target=work)
         thread.start()
-        long.run(200)
+        long.run(3000)  # a second or more: a busy machine lets the other thread sleep for a tenth
         stop.set()
         thread.join(60)
         self.assertFalse(thread.is_alive())
