@@ -5,6 +5,7 @@ import concurrent.futures
 import os
 import subprocess
 import sys
+import unittest
 
 sys.path.insert(0, os.path.dirname(__file__))
 from messages import ports  # noqa: E402
@@ -47,6 +48,8 @@ def run(case):
 
 
 def main():
+    if not os.path.isdir(DATA):
+        raise unittest.SkipTest(f"libonnx-testdata is not installed ({DATA})")
     all_cases = cases()
     with concurrent.futures.ThreadPoolExecutor(2) as pool:
         results = dict(zip(all_cases, pool.map(run, all_cases)))
