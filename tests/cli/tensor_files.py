@@ -13,27 +13,14 @@ import zlib
 
 import numpy as np
 
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "onnx"))
+from messages import field, varint  # noqa: E402
+
 BIN = os.path.join(os.environ["OPC_BUILD_DIR"], "bin")
 KINDS = {"f32": ("kFloat", np.float32, 1), "u8": ("kUInt8", np.uint8, 2), "i8": ("kInt8", np.int8, 3), "u16": ("kUInt16", np.uint16, 4),
          "i16": ("kInt16", np.int16, 5), "i32": ("kInt32", np.int32, 6), "i64": ("kInt64", np.int64, 7), "bool": ("kBool", np.bool_, 9),
          "f16": ("kFloat16", np.float16, 10), "f64": ("kDouble", np.float64, 11), "u32": ("kUInt32", np.uint32, 12),
          "u64": ("kUInt64", np.uint64, 13)}
-
-
-def varint(n):
-    n &= (1 << 64) - 1
-    out = b""
-    while n > 127:
-        out += bytes([n & 127 | 128])
-        n >>= 7
-    return out + bytes([n])
-
-
-def field(number, value):
-    """A protobuf field: an int as varint, bytes with their length."""
-    if isinstance(value, int):
-        return varint(number << 3) + varint(value)
-    return varint(number << 3 | 2) + varint(len(value)) + value
 
 
 def onnx_tensor(array, code, name=b"", typed=False):
