@@ -5,6 +5,7 @@
 #include "Graph.h"
 #include "Locations.h"
 #include "Region.h"
+#include "RegionPeak.h"
 #include "Schedule.h"
 
 #include "mlir/IR/IRMapping.h"
@@ -33,6 +34,23 @@ struct LoopKey {
   }
 };
 
+/// What kind of loop an op is, and which operands its kernel may overwrite.
+LoopKey keyOf(Operation *op, const Registry &registry, OverwritePairs *overwrites) {
+  auto user = dyn_cast<ir::UserOp>(op);
+  const user_op::OpDef *def = user ? user.def() : nullptr;
+  if (!def || def->isView || user.getOuts().size() != 1 || !isMemoryEffectFree(op)) return {};
+  auto type = dyn_cast<RankedTensorType>(user.getOuts()[0].getType());
+  if (!type || !type.hasStaticShape()) return {};
+  const std::unique_ptr<OpInstance> instance = ir::toInstance(user, *def);
+  if (!instance) return {};
+  const auto kernel = instance->selectKernel(registry, DeviceType::kCPU);
+  if (!kernel) return {};
+  *overwrites = instance->inplacePairs(**kernel);
+  if (!mayJoinRegion(*instance, **kernel)) return {};
+  return {RankedTensorType::get(type.getShape(), IndexType::get(op->getContext())), op->getAttr(ir::kLagAttr),
+          op->getAttr(ir::kStrideAttr), user.getDeviceAttr()};
+}
+
 class RegionFormer {
 public:
   RegionFormer(ModuleOp module, const Registry &registry) : block_(graphBlock(module)), registry_(registry) {}
@@ -43,34 +61,17 @@ public:
         indexOf_[&op] = static_cast<uint32_t>(ops_.size());
         ops_.push_back(&op);
       }
-    for (Operation *op : ops_) keys_.push_back(keyOf(op));
+    overwrites_.resize(ops_.size());
+    for (uint32_t op = 0; op < ops_.size(); ++op) keys_.push_back(keyOf(ops_[op], registry_, &overwrites_[op]));
     if (!hasPair()) return success();
     if (failed(order())) return failure();
     for (uint32_t op = 0; op < ops_.size(); ++op)
       if (keys_[op]) join(op);
-    rewrite();
+    if (joins_.size() > ops_.size()) rewrite(keepPeak());
     return success();
   }
 
 private:
-  struct Group {
-    std::vector<uint32_t> members; // ops, sorted
-  };
-
-  LoopKey keyOf(Operation *op) const {
-    auto user = dyn_cast<ir::UserOp>(op);
-    const user_op::OpDef *def = user ? user.def() : nullptr;
-    if (!def || def->isView || user.getOuts().size() != 1 || !isMemoryEffectFree(op)) return {};
-    auto type = dyn_cast<RankedTensorType>(user.getOuts()[0].getType());
-    if (!type || !type.hasStaticShape()) return {};
-    const std::unique_ptr<OpInstance> instance = ir::toInstance(user, *def);
-    if (!instance) return {};
-    const auto kernel = instance->selectKernel(registry_, DeviceType::kCPU);
-    if (!kernel || !mayJoinRegion(*instance, **kernel)) return {};
-    return {RankedTensorType::get(type.getShape(), IndexType::get(op->getContext())), op->getAttr(ir::kLagAttr),
-            op->getAttr(ir::kStrideAttr), user.getDeviceAttr()};
-  }
-
   bool hasPair() const {
     for (uint32_t op = 0; op < ops_.size(); ++op)
       if (keys_[op])
@@ -84,6 +85,7 @@ private:
   LogicalResult order() {
     auto orders = taskOrders(ops_);
     if (!orders) return failure();
+    orders_ = std::move(*orders);
     before_.resize(ops_.size());
     std::vector<std::vector<uint32_t>> after(ops_.size());
     std::vector<uint32_t> pending(ops_.size(), 0);
@@ -95,23 +97,26 @@ private:
     for (uint32_t op = 0; op < ops_.size(); ++op)
       for (Value v : ops_[op]->getOperands())
         if (auto it = indexOf_.find(v.getDefiningOp()); it != indexOf_.end()) edge(it->second, op);
-    for (const auto &[first, second] : *orders) edge(first, second);
+    for (const auto &[first, second] : orders_) edge(first, second);
     std::priority_queue<uint32_t, std::vector<uint32_t>, std::greater<>> ready;
     for (uint32_t op = 0; op < ops_.size(); ++op)
       if (pending[op] == 0) ready.push(op);
     position_.resize(ops_.size());
     leader_.resize(ops_.size());
     groups_.resize(ops_.size());
+    joins_.resize(ops_.size());
     while (!ready.empty()) {
       const uint32_t op = ready.top();
       ready.pop();
       position_[op] = sequence_.size();
       leader_[op] = op;
-      groups_[op].members = {op};
+      groups_[op] = op;
+      joins_[op].members = {op};
       sequence_.push_back(op);
       for (uint32_t next : after[op])
         if (--pending[next] == 0) ready.push(next);
     }
+    rank_ = position_;
     return success(sequence_.size() == ops_.size());
   }
 
@@ -127,9 +132,11 @@ private:
       if (leader_[p] != leader_[op]) tryJoin(leader_[p], leader_[op]);
   }
 
-  bool contains(const Group &g, Operation *op) const {
+  const std::vector<uint32_t> &membersOf(uint32_t leader) const { return joins_[groups_[leader]].members; }
+
+  bool contains(uint32_t leader, Operation *op) const {
     auto it = indexOf_.find(op);
-    return it != indexOf_.end() && &groups_[leader_[it->second]] == &g;
+    return it != indexOf_.end() && leader_[it->second] == leader;
   }
 
   /// What a group reads from outside and what others read of it, each once.
@@ -173,11 +180,11 @@ private:
   void tryJoin(uint32_t a, uint32_t b) {
     const size_t from = position_[a], to = position_[b];
     if (from >= to || to - from > kReach) return;
-    std::vector<uint32_t> members = groups_[a].members;
-    members.insert(members.end(), groups_[b].members.begin(), groups_[b].members.end());
+    std::vector<uint32_t> members = membersOf(a);
+    members.insert(members.end(), membersOf(b).begin(), membersOf(b).end());
     if (members.size() > kMaxSteps) return;
     std::sort(members.begin(), members.end(), [&](uint32_t x, uint32_t y) { return x < y; });
-    auto inside = [&](Operation *op) { return op && (contains(groups_[a], op) || contains(groups_[b], op)); };
+    auto inside = [&](Operation *op) { return op && (contains(a, op) || contains(b, op)); };
     llvm::SetVector<Value> in, out;
     tensors(members, inside, &in, &out);
     if (in.size() + out.size() > kMaxTensors) return;
@@ -186,7 +193,7 @@ private:
     std::vector<uint32_t> after, ahead;
     llvm::SmallDenseSet<uint32_t, 16> needsA{a}, neededByB;
     auto dependsOn = [&](uint32_t group, const llvm::SmallDenseSet<uint32_t, 16> &set) {
-      return llvm::any_of(groups_[group].members, [&](uint32_t m) {
+      return llvm::any_of(membersOf(group), [&](uint32_t m) {
         return llvm::any_of(before_[m], [&](uint32_t p) { return leader_[p] != group && set.count(leader_[p]); });
       });
     };
@@ -204,12 +211,12 @@ private:
     }
     needsA.erase(a);
     if (dependsOn(b, needsA)) return; // a cycle
-    for (uint32_t m : groups_[b].members)
+    for (uint32_t m : membersOf(b))
       for (uint32_t p : before_[m]) neededByB.insert(leader_[p]);
     for (uint32_t g : llvm::reverse(ahead)) {
       if (!neededByB.count(g)) continue;
       boxingAhead |= isa<ir::BoxingOp>(ops_[g]);
-      for (uint32_t m : groups_[g].members)
+      for (uint32_t m : membersOf(g))
         for (uint32_t p : before_[m]) neededByB.insert(leader_[p]);
     }
     const bool waits = llvm::any_of(ahead, [&](uint32_t g) { return neededByB.count(g); });
@@ -221,16 +228,16 @@ private:
   /// Whether no more memory is alive between the two than before: where `a` waits for what `b` needs besides, and where
   /// `b` runs before what reads `a`.
   bool keepsMemory(uint32_t a, uint32_t b, bool waits, bool hastens) const {
-    auto inA = [&](Operation *op) { return op && contains(groups_[a], op); };
-    auto inB = [&](Operation *op) { return op && contains(groups_[b], op); };
+    auto inA = [&](Operation *op) { return op && contains(a, op); };
+    auto inB = [&](Operation *op) { return op && contains(b, op); };
     if (waits) {
       llvm::SetVector<Value> in, out;
-      tensors(groups_[a].members, inA, &in, &out);
+      tensors(membersOf(a), inA, &in, &out);
       if (kept(in, inA, position_[b]) > bytesOf(out)) return false;
     }
     if (hastens) {
       llvm::SetVector<Value> in, out;
-      tensors(groups_[b].members, inB, &in, &out);
+      tensors(membersOf(b), inB, &in, &out);
       if (dying(in, inB) < bytesOf(out)) return false;
     }
     return true;
@@ -239,9 +246,8 @@ private:
   void accept(uint32_t a, uint32_t b, std::vector<uint32_t> members, size_t from, size_t to,
               const std::vector<uint32_t> &ahead, const std::vector<uint32_t> &after) {
     for (uint32_t m : members) leader_[m] = b;
-    groups_[a].members.clear();
-    groups_[b].members = std::move(members);
-    joined_ = true;
+    joins_.push_back({std::move(members), static_cast<int32_t>(groups_[a]), static_cast<int32_t>(groups_[b])});
+    groups_[b] = static_cast<uint32_t>(joins_.size() - 1);
     std::vector<uint32_t> order = ahead;
     order.push_back(b);
     order.insert(order.end(), after.begin(), after.end());
@@ -253,27 +259,40 @@ private:
     while (at > from) sequence_[--at] = kGone;
   }
 
-  void rewrite() {
-    if (!joined_) return;
+  /// The groups that leave the peak of memory as it is, in order.
+  std::vector<uint32_t> keepPeak() const {
+    std::vector<uint32_t> regions;
+    for (uint32_t leader : sequence_)
+      if (leader != kGone) regions.push_back(groups_[leader]);
+    const bool ownOrderFits = llvm::all_of(orders_, [](const OpOrder &o) { return o.first < o.second; });
+    const TaskGraph graph = makeTaskGraph(ops_, orders_, [&](uint32_t op) { return overwrites_[op]; });
+    return opc::keepPeak(graph, joins_, std::move(regions), rank_, ownOrderFits);
+  }
+
+  void rewrite(const std::vector<uint32_t> &regions) {
     SmallVector<Operation *> sources, outputs;
     for (Operation &op : block_)
       if (!ir::isTask(&op) && !op.hasTrait<OpTrait::IsTerminator>())
         (isa<ir::OutputOp>(&op) ? outputs : sources).push_back(&op);
     Operation *end = block_.getTerminator();
     for (Operation *op : sources) op->moveBefore(end);
-    for (uint32_t g : sequence_) {
-      if (g == kGone) continue;
-      for (uint32_t m : groups_[g].members) ops_[m]->moveBefore(end);
+    for (uint32_t r : regions) {
+      for (uint32_t m : joins_[r].members) {
+        leader_[m] = r;
+        ops_[m]->moveBefore(end);
+      }
     }
     for (Operation *op : outputs) op->moveBefore(end);
-    for (uint32_t g : sequence_)
-      if (g != kGone && groups_[g].members.size() > 1) fuse(groups_[g]);
+    for (uint32_t r : regions)
+      if (joins_[r].members.size() > 1) fuse(r);
   }
 
-  void fuse(const Group &group) {
+  /// Here `leader_` names regions.
+  void fuse(uint32_t region) {
+    const std::vector<uint32_t> &members = joins_[region].members;
     llvm::SetVector<Value> in, out;
-    tensors(group.members, [&](Operation *op) { return op && contains(group, op); }, &in, &out);
-    Operation *last = ops_[group.members.back()];
+    tensors(members, [&](Operation *op) { return op && contains(region, op); }, &in, &out);
+    Operation *last = ops_[members.back()];
     OpBuilder b(last);
     ir::OpLocation place = ir::readLocation(last->getLoc());
     place.tensors.clear();
@@ -289,7 +308,7 @@ private:
     IRMapping values;
     for (Value v : in) values.map(v, body.addArgument(v.getType(), v.getLoc()));
     b.setInsertionPointToEnd(&body);
-    for (uint32_t m : group.members) {
+    for (uint32_t m : members) {
       Operation *copy = b.clone(*ops_[m], values);
       for (NamedAttribute a : llvm::to_vector(copy->getDiscardableAttrs())) copy->removeAttr(a.getName());
     }
@@ -299,9 +318,9 @@ private:
     for (auto [i, made] : llvm::enumerate(out)) {
       Value v = made;
       v.replaceUsesWithIf(fused.getOuts()[static_cast<unsigned>(i)],
-                          [&](OpOperand &use) { return !contains(group, use.getOwner()); });
+                          [&](OpOperand &use) { return !contains(region, use.getOwner()); });
     }
-    for (uint32_t m : llvm::reverse(group.members)) {
+    for (uint32_t m : llvm::reverse(members)) {
       indexOf_.erase(ops_[m]);
       ops_[m]->erase();
     }
@@ -313,12 +332,15 @@ private:
   std::vector<Operation *> ops_;
   llvm::DenseMap<Operation *, uint32_t> indexOf_;
   std::vector<LoopKey> keys_;
+  std::vector<OverwritePairs> overwrites_;    // by op: what its kernel offers
+  std::vector<OpOrder> orders_;               // edges beside those of the data
   std::vector<std::vector<uint32_t>> before_; // by op: ops that must run before it
-  std::vector<uint32_t> leader_;              // by op: its group
-  std::vector<Group> groups_;
-  std::vector<uint32_t> sequence_; // groups in an order of execution
-  std::vector<size_t> position_;   // by group
-  bool joined_ = false;
+  std::vector<size_t> rank_;                  // by op: its place in an order of execution
+  std::vector<RegionJoin> joins_;             // the ops, then what was joined of them
+  std::vector<uint32_t> leader_;              // by op: the leader of its group
+  std::vector<uint32_t> groups_;              // by leader: its join
+  std::vector<uint32_t> sequence_;            // leaders in an order of execution
+  std::vector<size_t> position_;              // by leader
 };
 
 } // namespace

@@ -106,6 +106,24 @@ uint64_t placeByTime(const std::vector<PlannedBuffer> &buffers, const std::vecto
   return end;
 }
 
+/// Places what reaches the end first, again and again: keeps the best of up to `rounds` orders that come about so.
+uint64_t promoteHighest(const std::vector<PlannedBuffer> &buffers, std::vector<Index> order, size_t rounds,
+                        uint64_t enough, uint64_t bestEnd, std::vector<uint64_t> *best) {
+  std::vector<uint64_t> trial(buffers.size());
+  while (rounds-- != 0 && bestEnd > enough) {
+    const uint64_t end = placeInOrder(buffers, order, &trial);
+    if (end < bestEnd) {
+      bestEnd = end;
+      *best = trial;
+    }
+    const auto highest = std::find_if(order.begin(), order.end(),
+                                      [&](Index i) { return trial[i] + alignBuffer(buffers[i].bytes) == end; });
+    if (highest == order.begin()) return bestEnd; // it would be placed as before
+    std::rotate(order.begin(), highest, highest + 1);
+  }
+  return bestEnd;
+}
+
 uint64_t lowerBound(const std::vector<PlannedBuffer> &buffers, const std::vector<Index> &temporary) {
   std::map<uint32_t, std::pair<uint64_t, uint64_t>> events; // task -> born there, dead after it
   for (Index i : temporary) {
@@ -145,7 +163,7 @@ MemoryPlan planMemory(std::vector<PlannedBuffer> *buffers) {
   std::vector<uint64_t> best(buffers->size()), trial(buffers->size());
   uint64_t bestEnd = placeByTime(*buffers, byStart, &best);
   // The quadratic orders pay only where they can still gain and stay fast.
-  constexpr size_t kMaxQuadratic = 4000;
+  constexpr size_t kMaxQuadratic = 4000, kMaxPlacements = 20'000'000;
   if (bestEnd > plan.liveLowerBound && temporary.size() <= kMaxQuadratic) {
     std::stable_sort(bySize.begin(), bySize.end(), [&](Index a, Index b) { return size(a) > size(b); });
     std::stable_sort(byArea.begin(), byArea.end(),
@@ -158,6 +176,9 @@ MemoryPlan planMemory(std::vector<PlannedBuffer> *buffers) {
       }
       if (bestEnd == plan.liveLowerBound) break;
     }
+    const size_t rounds = kMaxPlacements / std::max<size_t>(1, temporary.size() * temporary.size());
+    for (const auto *order : {&bySize, &byStart})
+      bestEnd = promoteHighest(*buffers, *order, std::min<size_t>(rounds, 64), plan.liveLowerBound, bestEnd, &best);
   }
   for (Index i : temporary) (*buffers)[i].offset = plan.persistentBytes + best[i];
   plan.arenaBytes = plan.persistentBytes + bestEnd;

@@ -75,3 +75,17 @@ TEST_CASE("equal inputs give equal plans", "[memplan]") {
   planMemory(&b);
   for (size_t i = 0; i < a.size(); ++i) REQUIRE(a[i].offset == b[i].offset);
 }
+
+TEST_CASE("where the plain orders leave gaps, what reaches the end is placed first", "[memplan]") {
+  // 194 of these meet the bound without that, and the worst is an eighth above it.
+  size_t met = 0;
+  for (uint32_t seed = 0; seed < 200; ++seed) {
+    auto buffers = randomBuffers(1000 + seed, 12, 10);
+    for (PlannedBuffer &b : buffers) b.bytes = uint64_t{1024} << (b.bytes % 3);
+    const MemoryPlan plan = planMemory(&buffers);
+    const uint64_t activations = plan.arenaBytes - plan.persistentBytes;
+    met += activations == plan.liveLowerBound;
+    REQUIRE(activations * 10 <= plan.liveLowerBound * 11);
+  }
+  CHECK(met >= 197);
+}

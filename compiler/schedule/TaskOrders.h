@@ -1,0 +1,54 @@
+// The graph of tasks in plain indices: orders of execution, and what is alive in them.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "VariableOrder.h"
+
+#include "llvm/ADT/STLFunctionalExtras.h"
+
+#include <cstdint>
+#include <utility>
+#include <vector>
+
+namespace opc {
+
+/// Result o of a task may lie where its operand i does: (o, i).
+using OverwritePairs = std::vector<std::pair<int, int>>;
+
+struct TaskGraph {
+  struct Task {
+    std::vector<uint32_t> reads, makes;                    // buffers, without duplicates
+    std::vector<uint32_t> after;                           // tasks that need this one
+    uint32_t pending = 0;                                  // tasks that must come first
+    std::vector<std::pair<uint32_t, uint32_t>> overwrites; // buffers: made in the place of read
+  };
+  struct Buffer {
+    uint64_t bytes = 0;
+    uint32_t readers = 0;
+    bool keep = false; // sources and graph outputs
+  };
+  std::vector<Task> tasks;
+  std::vector<Buffer> buffers;
+};
+
+/// `ops` in a topological order of their data. `overwrites` gives the pairs that the kernel of an op offers.
+TaskGraph makeTaskGraph(const std::vector<mlir::Operation *> &ops, const std::vector<OpOrder> &orders,
+                        llvm::function_ref<OverwritePairs(uint32_t)> overwrites = nullptr);
+
+/// The graph in which each of `groups`, lists of tasks in their order, is one task; `groups` in an order that follows
+/// the graph's edges, and a buffer that only its own group reads is none.
+TaskGraph contract(const TaskGraph &graph, const std::vector<std::vector<uint32_t>> &groups);
+
+/// Of several orders (the tasks' own if it is one, least memory first, depth first) that with the smallest peak where
+/// nothing is overwritten; ties go to the first.
+std::vector<uint32_t> smallestOrder(const TaskGraph &graph, bool ownOrderFits);
+
+struct LivePeak {
+  uint64_t bytes = 0;
+  std::vector<uint32_t> buffers; // what is alive there
+  uint32_t task = 0;             // the first that has it
+};
+/// The most bytes of results that are alive at once, where each task overwrites what it may.
+LivePeak livePeak(const TaskGraph &graph, const std::vector<uint32_t> &order);
+
+} // namespace opc
