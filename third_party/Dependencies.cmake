@@ -31,6 +31,17 @@ target_include_directories(opc_protobuf SYSTEM INTERFACE ${Protobuf_INCLUDE_DIRS
 target_link_libraries(opc_protobuf INTERFACE
   $<IF:$<STREQUAL:$<TARGET_PROPERTY:TYPE>,SHARED_LIBRARY>,${Protobuf_LIBRARIES},${OPC_PROTOBUF_STATIC}> ZLIB::ZLIB Threads::Threads)
 
+# The allocator of the command opc, statically; sanitizers bring their own.
+add_library(opc_allocator INTERFACE)
+if(NOT OPC_SANITIZE)
+  find_library(OPC_JEMALLOC NAMES libjemalloc_pic.a)
+  if(OPC_JEMALLOC)
+    target_link_libraries(opc_allocator INTERFACE ${OPC_JEMALLOC} ${CMAKE_DL_LIBS})
+  else()
+    message(STATUS "no jemalloc (Debian: libjemalloc-dev): large graphs compile more slowly")
+  endif()
+endif()
+
 # oneDNN by name: its own CMake package asks for OpenCL headers that a CPU build does not need.
 find_path(OPC_DNNL_INCLUDE dnnl.hpp REQUIRED)
 find_library(OPC_DNNL dnnl REQUIRED)

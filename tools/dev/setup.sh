@@ -25,6 +25,7 @@ build | pybind11-dev python3-dev | 2.10, 3.11 | BSD-3-Clause, PSF-2.0 | the Pyth
 build | toulbar2 | 1.1 | MIT | the test `planner_oracle`: an exact solver to compare the planner with
 build | g++ binutils make | 12, 2.40 | GPL-3 (libgomp: with runtime exception) | libgomp, the process's one thread pool; plugins in tests are built with g++, as their authors do; `readelf`
 build | cmake ninja-build ccache pkg-config git | 3.25, 1.11 | BSD-3-Clause, Apache-2.0, GPL | building
+speed | libjemalloc-dev | 5.3 | BSD-2-Clause | the allocator of `opc` (linked statically): graphs of 100,000 ops compile in five sixths of the time; a build without it takes the C library's
 tests | zsh fish | 5.9, 3.6 | MIT-like, GPL-2 | `completion` types into real shells
 tests | chromium | 156 | BSD-3-Clause | `pages_in_browser` opens reports
 tests | python3-onnx | 1.12 | Apache-2.0 | `onnx_files`: ONNX's own checker on what `opc show --as onnx` writes
@@ -83,21 +84,31 @@ if ! command -v dpkg-query >/dev/null 2>&1 || ! command -v apt-get >/dev/null 2>
 fi
 
 missing=()
+wanted=()
 for p in "${packages[@]}"; do
   state=$(dpkg-query -W -f '${db:Status-Abbrev}' "$p" 2>/dev/null || true)
   [ "${state:0:2}" = ii ] || missing+=("$p")
 done
 
-if [ ${#missing[@]} -eq 0 ]; then
+# What makes opc faster and is no condition: a machine that cannot have it builds without.
+if [ "$mode" = install ]; then
+  for p in $(table | awk -F' [|] ' '$1 == "speed" { print $2 }'); do
+    state=$(dpkg-query -W -f '${db:Status-Abbrev}' "$p" 2>/dev/null || true)
+    [ "${state:0:2}" = ii ] || wanted+=("$p")
+  done
+fi
+
+if [ ${#missing[@]} -eq 0 ] && [ ${#wanted[@]} -eq 0 ]; then
   say "all ${#packages[@]} packages are there, nothing to do"
   exit 0
 fi
-say "missing: ${missing[*]}"
+say "missing: ${missing[*]} ${wanted[*]}"
 [ "$mode" = install ] || exit 1
 
 as_root=()
 if [ "$(id -u)" -ne 0 ]; then
   if ! command -v sudo >/dev/null 2>&1; then
+    [ ${#missing[@]} -ne 0 ] || exit 0 # only what is no condition
     say "not root and no sudo: run  apt-get install ${missing[*]}  as root, then this script again"
     exit 4
   fi
@@ -119,6 +130,10 @@ if [ ${#unknown[@]} -ne 0 ]; then
   exit 4
 fi
 
+install() { "${as_root[@]}" env DEBIAN_FRONTEND=noninteractive apt-get -qq install -y --no-install-recommends "$@" >&2; }
 say "installing ${#missing[@]} packages"
-"${as_root[@]}" env DEBIAN_FRONTEND=noninteractive apt-get -qq install -y --no-install-recommends "${missing[@]}" >&2
+[ ${#missing[@]} -eq 0 ] || install "${missing[@]}"
+for p in "${wanted[@]}"; do
+  install "$p" || say "going on without $p"
+done
 say "done"
