@@ -30,11 +30,14 @@ struct ObservedTensor {
 
 /// A task of the plan. Views are listed as well: nothing runs for them, but they name a tensor.
 struct ObservedTask {
+  int64_t rank = 0; // that runs it
   uint32_t index = 0, stream = 0;
   std::string name, type;
   GraphPlace where;
   std::string device; // "cpu"
   bool isView = false;
+  bool isTransfer = false; // between ranks
+  int64_t bytesSent = 0;   // to other ranks, each time that it runs
   std::vector<ObservedTensor> inputs, outputs;
 };
 
@@ -50,8 +53,8 @@ public:
   virtual Status replaceInput(size_t i, const void *bytes) = 0;
 };
 
-/// Called around each task while a session runs. Tasks of one stream come in order; tasks of several streams come at
-/// once, from several threads. An error ends the run, and the run reports it.
+/// Called around each task while a session runs. Tasks of one stream come in order; tasks of several streams and of
+/// several ranks come at once, from several threads. An error ends the run, and the run reports it.
 class RunObserver {
 public:
   virtual ~RunObserver() = default;

@@ -129,10 +129,9 @@ Result<PlanDescription> describePlan(std::string_view planBytes, const Registry 
     change[b.lastTask + 1] -= static_cast<int64_t>(b.bytes);
   }
   int64_t live = 0;
-  for (int64_t c : change) {
-    live += c;
-    d.liveLowerBound = std::max(d.liveLowerBound, static_cast<uint64_t>(live));
-  }
+  for (size_t task = 0; task <= model.tasks.size(); ++task)
+    d.live.push_back(static_cast<uint64_t>(live += change[task]));
+  d.liveLowerBound = *std::max_element(d.live.begin(), d.live.end());
   return d;
 }
 

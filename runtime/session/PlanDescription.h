@@ -38,7 +38,10 @@ struct PlanDescription {
   std::vector<std::vector<std::pair<std::string, AttrValue>>> attrs; // by task
   std::vector<Buffer> buffers;
   uint64_t arenaBytes = 0, persistentBytes = 0;
-  uint64_t liveLowerBound = 0; // the largest sum of buffers that are alive at one task, without the persistent ones
+  /// The bytes of buffers, without the persistent ones, that are alive at each task of the plan (ObservedTask::index);
+  /// after the last one what the caller fetches.
+  std::vector<uint64_t> live;
+  uint64_t liveLowerBound = 0; // the largest of them
 };
 
 /// Decodes and checks what a plan has for one rank, as Session::load does, without taking its memory.

@@ -558,7 +558,9 @@ Status Session::setStep(int64_t step) {
   return Status::ok();
 }
 
-void Session::observe(RunObserver *observer) { impl_->graph().observe(observer); }
+void Session::observe(RunObserver *observer, bool onAllRanks) {
+  for (const auto &r : impl_->here) r->graph().observe(onAllRanks || r == impl_->here.front() ? observer : nullptr);
+}
 
 const std::vector<ObservedTask> &Session::tasks() { return impl_->graph().observedTasks(); }
 

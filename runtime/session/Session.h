@@ -163,9 +163,10 @@ public:
   int64_t step() const;
   /// Goes on from another step: a checkpoint's. Errors: OPC0616 (a negative number).
   Status setStep(int64_t step);
-  /// Shows every task of the following runs to `observer`, which must live until it is replaced; nullptr: none.
-  void observe(RunObserver *observer);
-  /// The tasks of the plan, as observers see them.
+  /// Shows every task of the following runs to `observer`, which must live until it is replaced; nullptr: none. Of
+  /// ranks that are threads the first one's tasks, or those of all of them.
+  void observe(RunObserver *observer, bool onAllRanks = false);
+  /// The tasks of the plan, as observers see them; of several ranks here the first one's.
   const std::vector<ObservedTask> &tasks();
   /// Task `index` alone, as the text of a graph: an input or variable for each tensor that it reads, named by
   /// `inputNames` in order (one for each distinct tensor), and an output for each that it makes.

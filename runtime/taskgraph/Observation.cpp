@@ -51,6 +51,7 @@ std::vector<ObservedTask> describeTasks(const PlanModel &model,
   for (uint32_t i = 0; i < model.tasks.size(); ++i) {
     const ModelTask &t = model.tasks[i];
     ObservedTask o;
+    o.rank = model.rank;
     o.index = i;
     o.stream = t.stream;
     o.name = t.name;
@@ -69,6 +70,8 @@ std::vector<ObservedTask> describeTasks(const PlanModel &model,
       return d;
     };
     if (t.isBoxing()) {
+      o.isTransfer = true;
+      for (const BoxingOp &step : t.boxing) o.bytesSent += bytesSent(step, model.rank);
       for (size_t k = 0; k < t.inputs.size(); ++k)
         o.inputs.push_back(describe(t.inputs[k], {"in", static_cast<int32_t>(k)}));
       for (size_t k = 0; k < t.outputs.size(); ++k)
