@@ -122,12 +122,19 @@ struct CostFacts {
   uint64_t tasks = 0;                          // of all parts
 };
 
+/// A pass that a phase ran: over the graph, or over that of some ranks.
+struct PassFacts {
+  std::string name;              // "opc-simplify"
+  double start = 0, seconds = 0; // like those of phases
+};
+
 /// A phase that has run.
 struct PhaseFacts {
   std::string name, doc;
   double start = 0; // seconds after the pipeline was made
   double seconds = 0;
-  size_t ops = 0; // after the phase
+  size_t ops = 0;                     // after the phase
+  std::vector<PassFacts> passes = {}; // in the order in which they began
 };
 
 /// What is known after the phase that was run; of a later one nothing.

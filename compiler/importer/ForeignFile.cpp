@@ -24,6 +24,8 @@ const char *const kExport =
 const char *const kIr =
     "MLIR is what opc compile --emit mlir writes: opc compile --from PHASE goes on from it; else give the graph that it was made from";
 
+constexpr std::string_view kBytecode = "ML\xefR"sv;
+
 const auto kMagics = std::to_array<Magic>({
     {"OPCPLAN\0"sv, 0, "a plan", "it is compiled already: opc run FILE runs it, opc show FILE shows it"},
     {"\x1f\x8b"sv, 0, "compressed by gzip", "gunzip -c FILE | opc show -"},
@@ -37,7 +39,7 @@ const auto kMagics = std::to_array<Magic>({
     {"\x89HDF\r\n\x1a\n"sv, 0, "an HDF5 file, as Keras writes", kExport},
     {"GGUF"sv, 0, "a GGUF model", kExport},
     {"TFL3"sv, 4, "a TensorFlow Lite model", kExport},
-    {"ML\xefR"sv, 0, "MLIR bytecode", kIr},
+    {kBytecode, 0, "MLIR bytecode", kIr},
     {"BC\xc0\xde"sv, 0, "LLVM bitcode", kIr},
     {"\x7f"
      "ELF"sv,
@@ -80,9 +82,13 @@ bool isSafetensors(std::string_view bytes) {
   return length <= bytes.size() && bytes[9] != '\0';
 }
 
+/// Without the space at the beginning.
+std::string_view textOf(std::string_view bytes) {
+  return bytes.substr(std::min(bytes.find_first_not_of(" \t\r\n"), bytes.size()));
+}
+
 std::optional<ForeignFile> recognizeText(std::string_view bytes) {
-  const size_t begin = std::min(bytes.find_first_not_of(" \t\r\n"), bytes.size());
-  const std::string_view text = bytes.substr(begin);
+  const std::string_view text = textOf(bytes);
   const auto begins = [&](std::initializer_list<std::string_view> words) {
     return std::any_of(words.begin(), words.end(), [&](std::string_view w) { return startsWith(text, w); });
   };
@@ -90,8 +96,7 @@ std::optional<ForeignFile> recognizeText(std::string_view bytes) {
     return ForeignFile{"JSON", "opc reads protobuf text or binary: opc compile GRAPH --emit pbtxt shows how one looks"};
   if (begins({"<?xml", "<svg"})) return ForeignFile{"XML", kExport};
   if (begins({"<"})) return ForeignFile{"an HTML page", "a download may have given a page in place of the file"};
-  if (begins({"module {", "module @", "module attributes", "func.func", "#loc", "// -----"}))
-    return ForeignFile{"MLIR text", kIr};
+  if (looksLikeMlir(bytes)) return ForeignFile{"MLIR text", kIr};
   if (begins({"version https://git-lfs"}))
     return ForeignFile{"a pointer of git LFS", "git lfs pull brings the file itself"};
   if (begins({"import ", "from ", "#!/", "def ", "class ", "#include ", "#include<", "#pragma ", "#ifndef ", "//", "/*",
@@ -115,6 +120,14 @@ std::optional<ForeignFile> recognize(std::string_view bytes) {
 }
 
 } // namespace
+
+bool looksLikeMlir(std::string_view bytes) {
+  const std::string_view text = textOf(bytes);
+  return startsWith(bytes, kBytecode) ||
+         std::ranges::any_of(
+             std::to_array({"module {"sv, "module @"sv, "module attributes"sv, "func.func"sv, "#loc"sv, "// -----"sv}),
+             [&](std::string_view begin) { return startsWith(text, begin); });
+}
 
 /// Walks the top level of a protobuf message. An ONNX model has its version (1, a varint) first, then a graph (7) and
 /// its operator sets (8), and nothing but fields up to 25.

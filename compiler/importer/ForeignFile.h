@@ -16,6 +16,9 @@ struct ForeignFile {
 /// Whether the bytes are an ONNX model, or the beginning of one.
 bool looksLikeOnnx(std::string_view bytes);
 
+/// Whether the bytes are MLIR, as text or bytecode.
+bool looksLikeMlir(std::string_view bytes);
+
 /// What the bytes are when they are of a kind that people take for graphs, or that opc itself writes. Only for bytes
 /// that are no graph: a few kinds are told by little.
 std::optional<ForeignFile> recognizeFile(const std::string &name, std::string_view bytes);

@@ -36,7 +36,17 @@ void OpenPhase::breaksOff() {
 }
 
 void PassWatch::runBeforePass(mlir::Pass *pass, mlir::Operation *) {
-  if (!pass->getArgument().empty()) point.pass = pass->getArgument().data();
+  if (pass->getArgument().empty()) return; // MLIR's own, which runs others
+  point.pass = pass->getArgument().data();
+  open_.push_back(passes_->size());
+  passes_->push_back({pass->getArgument().str(), now(), 0});
+}
+
+void PassWatch::ends(mlir::Pass *pass) {
+  if (pass->getArgument().empty()) return;
+  PassFacts &ended = (*passes_)[open_.back()];
+  open_.pop_back();
+  ended.seconds = now() - ended.start;
 }
 
 CompilationPoint compilationPoint() noexcept { return point; }

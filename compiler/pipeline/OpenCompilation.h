@@ -3,12 +3,15 @@
 #pragma once
 
 #include "CompilationPoint.h"
+#include "GraphFacts.h"
 
 #include "mlir/Pass/Pass.h"
 #include "mlir/Pass/PassInstrumentation.h"
 
+#include <chrono>
 #include <functional>
 #include <string>
+#include <vector>
 
 namespace opc {
 
@@ -33,10 +36,22 @@ private:
   const OpenPhase *outer_;
 };
 
-/// Notes the name of each pass as it begins.
+/// Notes the name of each pass as it begins, and its time in seconds after `made`.
 class PassWatch final : public mlir::PassInstrumentation {
 public:
+  using Clock = std::chrono::steady_clock;
+  PassWatch(Clock::time_point made, std::vector<PassFacts> *passes) : made_(made), passes_(passes) {}
   void runBeforePass(mlir::Pass *pass, mlir::Operation *) override;
+  void runAfterPass(mlir::Pass *pass, mlir::Operation *) override { ends(pass); }
+  void runAfterPassFailed(mlir::Pass *pass, mlir::Operation *) override { ends(pass); }
+
+private:
+  double now() const { return std::chrono::duration<double>(Clock::now() - made_).count(); }
+  void ends(mlir::Pass *pass);
+
+  const Clock::time_point made_;
+  std::vector<PassFacts> *passes_;
+  std::vector<size_t> open_; // in `passes_`: passes may run others
 };
 
 } // namespace opc

@@ -83,6 +83,7 @@ bool verifiesByDefault() {
 }
 
 bool looksLikePlan(const std::string &bytes) { return looksLikePlan(std::string_view(bytes)); }
+bool looksLikeIr(const std::string &bytes) { return looksLikeMlir(bytes); }
 
 struct Pipeline::Impl {
   Impl(const Registry &r, CompileOptions o)
@@ -109,12 +110,14 @@ struct Pipeline::Impl {
   SizeVariants variants;                                      // with sizes in a range
   SizeFacts sizeFacts;
   SourceText source;
-  std::string binary; // the graph's bytes where `source` shows none
-  GraphFacts found;   // what phases have left: format, gradients, the planner's answer, times
+  std::string binary;               // the graph's bytes where `source` shows none
+  GraphFacts found;                 // what phases have left: format, gradients, the planner's answer, times
+  std::vector<PassFacts> passesRun; // of the phase that runs
   std::string planBytes;
   DiagnosticList findings;
   int done = -1; // index of the last phase that ran
   bool trainsAsJobSays = false;
+  bool isUnbound = false;           // a model of which nothing but inputs is known
   std::vector<std::string> sources; // the imported graph's inputs and variables: some may be pruned
 
   template <class F> bool phase(Phase p, F &&body) {
@@ -137,6 +140,7 @@ struct Pipeline::Impl {
     s.start = std::chrono::duration<double>(start - made).count();
     s.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
     if (module) s.ops = countOps(*module);
+    s.passes = std::exchange(passesRun, {});
     found.phases.push_back(std::move(s));
     if (!ok || reported) {
       if (!findings.errors()) {
@@ -248,7 +252,7 @@ struct Pipeline::Impl {
       (void)applyPassManagerCLOptions(passes); // it has no error that could be met here
       applyDefaultTimingPassManagerCLOptions(passes);
     }
-    passes.addInstrumentation(std::make_unique<PassWatch>());
+    passes.addInstrumentation(std::make_unique<PassWatch>(made, &passesRun));
     populatePhase(phase, passes, options, &found);
     if (std::string how = plannedCrash(phase, source.name); !how.empty()) passes.addPass(createPlannedCrash(how));
     if (passes.empty()) return true;
@@ -333,6 +337,7 @@ struct Pipeline::Impl {
 
   bool importFile(std::unique_ptr<GraphFile> file) {
     found.format = file->format;
+    isUnbound = file->isUnbound;
     declared = declaredOutputs(*file);
     if (options.train && !options.gradient)
       if (auto training = readTraining(*file, findings.incoming())) {
@@ -389,19 +394,21 @@ bool Pipeline::import(const std::string &name, std::string bytes) {
   return impl_->phase(Phase::kImport, [&] { return impl_->import(name, std::move(bytes)); });
 }
 
-bool Pipeline::resume(const std::string &name, std::string bytes, Phase after) {
+bool Pipeline::resume(const std::string &name, std::string bytes, std::optional<Phase> after) {
   Impl &impl = *impl_;
-  const MeshRequest *mesh = impl.options.mesh ? &*impl.options.mesh : nullptr;
-  // The memory plan is no part of the IR: it is made again.
-  return impl.phase(std::min(after, Phase::kSchedule), [&] {
+  // What it was written after is known when it has been read. The memory plan is no part of the IR: it is made again.
+  Phase reached = after.value_or(Phase::kImport);
+  const bool isRead = impl.phase(std::min(reached, Phase::kSchedule), [&] {
     impl.source = {name, ""};
     impl.found.format = "MLIR";
-    impl.module = readSavedModule(&impl.context, &impl.source.name, bytes, after, mesh);
+    impl.module = readSavedModule(&impl.context, &impl.source.name, bytes, after, &impl.options, &reached);
     for (opc::Diagnostic &d : *impl.findings.incoming())
       if (!impl.module && d.code == "OPC0901") d.code = "OPC0114"; // MLIR's own words for what the file has wrong
-    if (impl.module && mesh && after >= Phase::kBoxing) impl.ranks = takePhysicalGraphs(*impl.module);
+    if (impl.module && impl.options.mesh && reached >= Phase::kBoxing) impl.ranks = takePhysicalGraphs(*impl.module);
     return static_cast<bool>(impl.module);
   });
+  if (isRead) impl.done = static_cast<int>(std::min(reached, Phase::kSchedule));
+  return isRead;
 }
 
 bool Pipeline::setShapes(std::map<std::string, std::vector<int64_t>> shapes) {
@@ -489,6 +496,12 @@ bool Pipeline::tidy() {
 
 std::string Pipeline::emit(Emit what) {
   if (what == Emit::kPlan) return impl_->planBytes;
+  if (impl_->isUnbound) { // what there is to write would pass for the whole model
+    impl_->report(Severity::kError, "OPC0207", "the inputs of the model leave sizes open, and its ops follow from them",
+                  "bind them: --shape x=1,3,224,224");
+    impl_->findings.settle();
+    return "";
+  }
   if (what == Emit::kMlir || what == Emit::kMlirBytecode) {
     if (!impl_->module) return "";
     const SavedState state = savedState(impl_->source.name, static_cast<Phase>(impl_->done), impl_->options);

@@ -86,8 +86,9 @@ public:
   /// Reads a graph. `name` is what diagnostics call it. False when it is not valid: see diagnostics().
   bool import(const std::string &name, std::string bytes);
   /// In place of import(): IR that emit() of this version wrote after the phase `after`, with the same options for the
-  /// phases that follow. source() then has the graph's name. False when it is none: see diagnostics().
-  bool resume(const std::string &name, std::string bytes, Phase after);
+  /// phases that follow. Without `after` the phase and, unless CompileOptions::mesh is set, the mesh are those that the
+  /// IR says. source() then has the graph's name. False when it is none: see diagnostics().
+  bool resume(const std::string &name, std::string bytes, std::optional<Phase> after);
   /// Replaces CompileOptions::shapes after import(), whose errors it may find, and before anything else.
   bool setShapes(std::map<std::string, std::vector<int64_t>> shapes);
   /// Replaces the learning rate of a graph that trains, after import() and before anything else. False: no op and no
@@ -125,5 +126,8 @@ private:
 
 /// True when the bytes are a plan file and not a graph.
 bool looksLikePlan(const std::string &bytes);
+
+/// True when the bytes are MLIR, as text or bytecode, whoever wrote it.
+bool looksLikeIr(const std::string &bytes);
 
 } // namespace opc

@@ -56,6 +56,17 @@ int64_t ranksOf(ModuleOp module) {
   return ranks;
 }
 
+/// The mesh that IR was planned for: that of the ops that run on all ranks; nothing when no op does.
+std::optional<MeshRequest> meshOf(ModuleOp module, int64_t ranks, int64_t microBatches) {
+  for (const Placement &p : readPlacements(module)) {
+    MeshRequest mesh;
+    mesh.dims = p.dims;
+    mesh.microBatches = microBatches;
+    if (static_cast<int64_t>(p.ranks.size()) == ranks && mesh.devices() == ranks) return mesh;
+  }
+  return std::nullopt;
+}
+
 /// Ops of graphs, with known operators and, where `hasShapes`, with types.
 bool isBody(Block &block, bool hasShapes) {
   return llvm::all_of(block, [&](Operation &op) {
@@ -148,17 +159,16 @@ std::string savedModule(ModuleOp module, const PhysicalGraphs &ranks, const Save
   return bytes;
 }
 
-OwningOpRef<ModuleOp> readSavedModule(MLIRContext *context, std::string *name, const std::string &bytes, Phase phase,
-                                      const MeshRequest *mesh) {
+OwningOpRef<ModuleOp> readSavedModule(MLIRContext *context, std::string *name, const std::string &bytes,
+                                      std::optional<Phase> after, CompileOptions *options, Phase *reached) {
   const Location place = FileLineColLoc::get(context, *name, 0, 0);
   const auto refuse = [&](const Twine &message, const Twine &help = "") {
     emitFinding(place, "OPC0114", *name + ": " + message, help);
     return OwningOpRef<ModuleOp>();
   };
-  if (phase >= Phase::kPlan) return refuse("nothing is left to do after phase plan", "opc run takes the plan");
+  if (after >= Phase::kPlan) return refuse("nothing is left to do after phase plan", "opc run takes the plan");
   if (looksLikePlan(bytes)) return refuse("it is a plan, and --from reads IR", "opc run takes the plan");
   if (!isWhole(bytes)) return refuse("the bytecode is damaged, or not opc's", "write it anew from the graph");
-  const int64_t ranks = mesh ? mesh->devices() : 0, microBatches = mesh ? mesh->microBatches : 1;
   OwningOpRef<ModuleOp> module = parseSourceString<ModuleOp>(bytes, ParserConfig(context), *name);
   if (!module) return module;
   std::string version;
@@ -169,12 +179,17 @@ OwningOpRef<ModuleOp> readSavedModule(MLIRContext *context, std::string *name, c
   if (version != OPC_VERSION_STRING)
     return refuse("it was written by opc " + version + ", and this is " OPC_VERSION_STRING,
                   "write it anew from the graph");
-  if (saved->phase != phaseName(phase))
-    return refuse("it was written after phase " + saved->phase + ", and --from says " + phaseName(phase),
-                  "--from " + saved->phase);
+  const std::optional<Phase> phase = parsePhase(saved->phase);
+  if (!phase || (after && phase != after))
+    return refuse("it was written after phase " + saved->phase +
+                      (after ? std::string(", and --from says ") + phaseName(*after) : ", which opc does not have"),
+                  phase ? "--from " + saved->phase : "write it anew from the graph");
   if (!saved->pending.empty()) return refuse(saved->pending, "write it after a later phase: --to grad");
-  const int64_t planned = phase < Phase::kSbp ? ranks : ranksOf(*module);
-  if (planned != ranks || (phase >= Phase::kSbp && saved->microBatches != microBatches))
+  const int64_t planned = ranksOf(*module);
+  if (!after && !options->mesh && planned) options->mesh = meshOf(*module, planned, saved->microBatches);
+  const int64_t ranks = options->mesh ? options->mesh->devices() : 0;
+  const int64_t microBatches = options->mesh ? options->mesh->microBatches : 1;
+  if (phase >= Phase::kSbp && (planned != ranks || saved->microBatches != microBatches))
     return refuse("it was planned for " + (planned ? std::to_string(planned) + " ranks" : "one device") +
                       (saved->microBatches > 1 ? " and " + std::to_string(saved->microBatches) + " micro-batches" : ""),
                   "give the same --mesh and --micro-batches");
@@ -183,6 +198,7 @@ OwningOpRef<ModuleOp> readSavedModule(MLIRContext *context, std::string *name, c
     return refuse("it is no graph: one function of named ops whose operators and shapes are known");
   if (hasParts && !hasEveryRank(*module, ranks)) return refuse("not every rank has one graph");
   *name = saved->graph;
+  *reached = *phase;
   return module;
 }
 

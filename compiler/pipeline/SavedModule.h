@@ -26,10 +26,12 @@ SavedState savedState(const std::string &graph, Phase phase, const CompileOption
 /// location of what is written.
 std::string savedModule(mlir::ModuleOp module, const PhysicalGraphs &ranks, const SavedState &state, bool asBytecode);
 
-/// Reads what savedModule() wrote after `phase` for that mesh (null: one device), and sets `name`, of the file, to the
-/// graph's. Null, with a diagnostic of ours or of MLIR, for anything else: other files, other phases and versions, IR
-/// that does not verify.
+/// Reads what savedModule() wrote after `after` for the mesh of the options (none: one device), and sets `name`, of the
+/// file, to the graph's. Without `after` any phase will do, which `reached` gets, and where the options have no mesh
+/// they get that of the IR. Null, with a diagnostic of ours or of MLIR, for anything else: other files, other phases
+/// and versions, IR that does not verify.
 mlir::OwningOpRef<mlir::ModuleOp> readSavedModule(mlir::MLIRContext *context, std::string *name,
-                                                  const std::string &bytes, Phase phase, const MeshRequest *mesh);
+                                                  const std::string &bytes, std::optional<Phase> after,
+                                                  CompileOptions *options, Phase *reached);
 
 } // namespace opc

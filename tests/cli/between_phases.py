@@ -1,13 +1,17 @@
 # Compilations that stop and go on: IR written after each phase and read again gives the same plan; what is no such IR is
-# refused; dumps, and reproducers that opc reads as graphs.
+# refused; IR that is shown and compared; dumps, and reproducers that opc reads as graphs.
 # SPDX-License-Identifier: Apache-2.0
 import json
 import os
 import re
 import shutil
 import subprocess
+import sys
 import tempfile
 import unittest
+
+sys.path.insert(0, os.path.join(os.environ["OPC_SOURCE_DIR"], "tests", "onnx"))
+import messages
 
 SOURCE = os.environ["OPC_SOURCE_DIR"]
 OPC = os.path.join(os.environ["OPC_BUILD_DIR"], "bin", "opc")
@@ -145,6 +149,104 @@ class Refused(Folder):
                 self.assertIn(done.returncode, (0, 3, 4), (kind, at, done.stderr))
 
 
+class Shown(Folder):
+    """IR as a graph of opc show, diff and report: after each phase, from the standard input and from a revision."""
+
+    def stdout(self, *args, code=0, given=None):
+        done = subprocess.run([OPC, *args], cwd=self.folder, capture_output=True, timeout=120, input=given)
+        self.assertEqual(done.returncode, code, f"{args}: {done.stderr.decode(errors='replace')}")
+        return done.stdout.decode()
+
+    def ops(self, *args, **kw):
+        document = json.loads(self.stdout("show", *args, "--json", **kw))
+        return {o["name"]: (o["type"], [t["shape"] for t in o["outputs"]]) for o in document["ops"]}
+
+    def test_each_phase(self):
+        whole = self.ops("cnn.pbtxt")
+        shown = {}
+        for phase in [*PHASES, "plan"]:
+            for kind in ("mlir", "mlirbc"):
+                self.opc("compile", "cnn.pbtxt", "--to", phase, "--emit", kind, "-o", "a." + kind)
+                ops = self.ops("a." + kind)
+                self.assertEqual(shown.setdefault(phase, ops), ops)
+                self.assertEqual(ops, self.ops("-", given=self.read("a." + kind)))
+                if phase in ("import", "shape", "grad", "simplify", "sbp", "boxing"): # nothing is joined yet
+                    self.assertEqual(ops, whole)
+                    self.assertEqual(self.stdout("diff", "cnn.pbtxt", "a." + kind), "no difference\n")
+                    self.assertEqual(self.stdout("diff", "-", "cnn.pbtxt", given=self.read("a." + kind)), "no difference\n")
+                else:
+                    self.assertEqual({"conv1", "bn1"} & set(ops), set())
+                    self.assertIn("OP_REMOVED", self.stdout("diff", "cnn.pbtxt", "a." + kind, "--stat", code=1))
+                    self.assertEqual(self.stdout("show", "a." + kind, "--what", "tasks"), self.stdout("show", "cnn.pbtxt", "--what", "tasks"))
+        self.assertEqual(self.stdout("diff", "a.mlir", "a.mlirbc"), "no difference\n")
+        self.opc("report", "a.mlirbc", "-o", "r.html")
+        self.assertIn("pool2", self.read("r.html").decode())
+        for picture in ("svg", "dot", "html", "model-explorer", "onnx"):
+            self.opc("show", "a.mlir", "--as", picture, "-o", "p." + picture)
+            self.assertIn(b"pool2", self.read("p." + picture))
+
+    def test_a_mesh(self):
+        """What the IR says of its mesh need not be said again, and a contradiction is refused."""
+        mesh = ["--mesh", "2x2", "--sbp", "fc1_w=[B,S(0)]"]
+        boxing = self.stdout("show", "mlp.pbtxt", "--what", "boxing", *mesh)
+        self.assertIn("fc1", boxing)
+        for phase in ("sbp", "boxing", "fuse", "tasks", "memory"):
+            self.opc("compile", "mlp.pbtxt", *mesh, "--to", phase, "--emit", "mlir", "-o", "a.mlir")
+            self.assertEqual(self.stdout("show", "a.mlir", "--what", "boxing").splitlines()[:4], boxing.splitlines()[:4])
+            self.assertIn("mesh 2x2 on ranks 0-3", self.stdout("show", "a.mlir", "--what", "sbp"))
+            if phase == "sbp": # from boxing on ops read what transitions make
+                self.assertEqual(self.stdout("diff", "a.mlir", "mlp.pbtxt", "--mesh", "2x2", "--ignore", "sbp,cost", "--stat"), "no difference\n")
+            self.assertIn("it was planned for 4 ranks", self.opc("show", "a.mlir", "--mesh", "2", code=3))
+        self.opc("compile", "mlp.pbtxt", "--to", "tasks", "--emit", "mlir", "-o", "one.mlir")
+        self.assertIn("states are chosen for a mesh", self.opc("show", "one.mlir", "--what", "sbp", code=2))
+        self.assertIn("it was planned for one device", self.opc("show", "one.mlir", "--what", "sbp", "--mesh", "2", code=3))
+
+    def test_a_revision(self):
+        git = lambda *args: subprocess.run(["git", "-c", "user.name=n", "-c", "user.email=e@x", *args], cwd=self.folder, check=True, capture_output=True)
+        self.opc("compile", "mlp.pbtxt", "--to", "sbp", "--emit", "mlirbc", "-o", "a.mlirbc")
+        git("init", "-q", ".")
+        git("add", ".")
+        git("commit", "-q", "-m", "one")
+        os.remove(self.path("a.mlirbc"))
+        ops = self.ops("mlp.pbtxt")
+        for graph in ("git:HEAD:a.mlirbc", "git:HEAD:mlp.pbtxt"):
+            self.assertEqual(self.stdout("diff", graph, "mlp.pbtxt"), "no difference\n")
+            self.assertEqual(self.ops(graph), ops)
+            self.opc("report", graph, "-o", "r.html")
+        self.assertIn("error", self.opc("show", "git:HEAD:none.mlir", code=2))
+
+    def test_refused(self):
+        self.opc("compile", "mlp.pbtxt", "--to", "shape", "--emit", "mlir", "-o", "a.mlir")
+        for flags in (["--shape", "image=2,64"], ["--until", "relu1"]):
+            self.assertIn("are for a graph", self.opc("show", "a.mlir", *flags, code=2))
+        self.assertIn("--reproducer", self.opc("compile", "a.mlir", "--from", "shape", "--reproducer", "r.txt", "-o", "x.plan", code=2))
+        self.assertFalse(os.path.exists(self.path("r.txt")))
+        text = self.read("a.mlir").decode()
+        others = {"module {\n}\n": "does not say which phase", "module {\n  func.func @f(%x: i32) -> i32 { return %x : i32 }\n}\n": "OPC0114",
+                  "// -----\n" + text[:500]: "OPC0114", "#loc = loc(": "OPC0114", "module @x attributes {": "OPC0114",
+                  text.replace('phase = "shape"', 'phase = "night"'): "which opc does not have",
+                  text.replace('phase = "shape"', 'phase = "tasks"'): None, # what it says is taken for true, and is checked
+                  re.sub(r'opc = "[^"]*"', 'opc = "0.0.1"', text): "written by opc 0.0.1"}
+        for bad, words in others.items():
+            self.write("b.mlir", bad)
+            for command in (["show", "b.mlir"], ["show", "b.mlir", "--what", "cost"], ["diff", "b.mlir", "mlp.pbtxt"], ["report", "b.mlir", "-o", "r.html"]):
+                done = subprocess.run([OPC, *command], cwd=self.folder, capture_output=True, text=True, timeout=60)
+                self.assertIn(done.returncode, (3,) if words else (0, 1, 3), (bad[:60], command, done.stderr))
+                self.assertIn(words or "", done.stderr)
+
+    def test_every_byte(self):
+        for kind, to, mesh in (("mlir", "import", []), ("mlirbc", "simplify", []), ("mlir", "boxing", ["--mesh", "2"])):
+            self.opc("compile", "mlp.pbtxt", *mesh, "--to", to, "--emit", kind, "-o", "a." + kind)
+            good = self.read("a." + kind)
+            for at in range(3, len(good), len(good) // 30):
+                for change in (0x15, 0x01):
+                    bad = bytearray(good)
+                    bad[at] ^= change
+                    self.write("b." + kind, bytes(bad))
+                    done = subprocess.run([OPC, "show", "b." + kind, "--what", "memory"], cwd=self.folder, capture_output=True, timeout=60)
+                    self.assertIn(done.returncode, (0, 3, 4), (kind, at, change, done.stderr))
+
+
 class Dumps(Folder):
     def dumped(self, *options):
         shutil.rmtree(self.path("ir"), ignore_errors=True)
@@ -208,6 +310,30 @@ class Reproducers(Folder):
         self.opc("compile", "mlp.pb", "-o", "out.plan", "--reproducer", "r.pbtxt")
         self.assertEqual(self.head("r.pbtxt")["command"], ["compile", "{}", "-o", "out.plan"])
         self.opc("show", "r.pbtxt")
+
+    def test_of_a_model(self):
+        """A model is a graph when its sizes are known: until then nothing stands for the whole of it."""
+        shape = lambda *dims: messages.field(2, b"".join(messages.field(1, messages.field(1, d) if isinstance(d, int) else messages.field(2, d)) for d in dims))
+        value = lambda name: messages.field(1, name) + messages.field(2, messages.field(1, messages.field(1, 1) + shape("n", 3)))
+        node = messages.field(1, "x") + messages.field(2, "y") + messages.field(3, "bend") + messages.field(4, "Relu")
+        graph = messages.field(1, node) + messages.field(2, "g") + messages.field(11, value("x")) + messages.field(12, value("y"))
+        self.write("m.onnx", messages.field(1, 8) + messages.field(7, graph) + messages.field(8, messages.field(2, 13)))
+        for command in (["compile", "m.onnx", "--emit", "pbtxt", "-o", "out"], ["compile", "m.onnx", "--to", "import", "--emit", "mlir", "-o", "out"],
+                        ["compile", "m.onnx", "--emit", "pb", "-o", "out"], ["compile", "m.onnx", "--reproducer", "out", "-o", "x.plan"],
+                        ["show", "m.onnx"], ["show", "m.onnx", "--json"], ["show", "m.onnx", "--as", "dot", "-o", "out"],
+                        ["report", "m.onnx", "-o", "out"], ["diff", "m.onnx", "m.onnx"]):
+            said = self.opc(*command, code=3)
+            self.assertIn("OPC0207", said)
+            self.assertIn("--shape x=1,", said)
+            self.assertFalse(os.path.exists(self.path("out")), command)
+        self.assertIn("x f32[?,3]", self.opc("show", "m.onnx", code=3)) # which inputs, as far as they are known
+        self.opc("compile", "m.onnx", "--shape", "x=2,3", "--emit", "pbtxt", "-o", "g.pbtxt")
+        self.assertIn('"relu"', self.read("g.pbtxt").decode())
+        self.opc("compile", "m.onnx", "--shape", "x=2,3", "--reproducer", "r.txt", "-o", "m.plan")
+        self.assertIn('"relu"', self.read("r.txt").decode())
+        self.opc("compile", "r.txt", "--shape", "x=2,3", "-o", "again.plan")
+        self.assertEqual(json.loads(subprocess.run([OPC, "show", "again.plan", "--json"], cwd=self.folder, capture_output=True, check=True).stdout)["ops"][0]["type"], "relu")
+        self.assertIn("1 op", subprocess.run([OPC, "show", "m.onnx", "--shape", "x=2,3"], cwd=self.folder, capture_output=True, check=True, text=True).stdout)
 
     def test_replaces_nothing(self):
         before = self.read("mlp.pbtxt")

@@ -102,9 +102,12 @@ public:
     if (!settings_.isAgainst) OPC_RETURN_IF_ERROR(checkOwnLocks(files.graphs));
     OPC_RETURN_IF_ERROR(readStandardInput(files.graphs));
     CheckReport report;
+    invocation.watch().lap("find graphs");
     OPC_ASSIGN_OR_RETURN(Registry registry, trustedRegistry(invocation, &report));
+    invocation.watch().lap("operators");
     std::vector<CheckedGraph> checked = checkGraphs(registry, settings_, files.graphs, invocation.threads());
     if (twice_) checkTwice(registry, settings_, &checked);
+    invocation.watch().lap("check");
     OPC_RETURN_IF_ERROR(checkShapes(checked));
     if (updateFlags_.wanted) OPC_RETURN_IF_ERROR(updateLocks(updateFlags_, &checked));
     for (CheckedGraph &c : checked) report.graphs.push_back(std::move(c.report));

@@ -106,7 +106,7 @@ public:
     OPC_ASSIGN_OR_RETURN(Registry registry, invocation.loadRegistry(positional[0]));
 
     invocation.watch().lap("read");
-    OPC_ASSIGN_OR_RETURN(Reproducer reproducer, Reproducer::of(reproducer_, invocation, input, registry));
+    OPC_ASSIGN_OR_RETURN(Reproducer reproducer, Reproducer::of(reproducer_, invocation, input, registry, options_));
     OPC_RETURN_IF_ERROR(reproducer.write(phaseName(last_))); // in case that this ends by a crash
     std::string begun = phaseName(from_.empty() ? Phase::kImport : after_);
     CompileOptions options = options_;
@@ -193,6 +193,8 @@ private:
     if (last_ < after_)
       return usageError("--to " + std::string(phaseName(last_)) + " is before --from " + from_,
                         "give --to a later phase, or leave it out");
+    if (!reproducer_.empty())
+      return usageError("--reproducer writes a graph, and --from reads IR", "keep the IR and the command themselves");
     if (!shapes_.empty() || !until_.empty() || mode_ != "train" || opFlags_.any())
       return usageError("--shape, --until, --mode, --cast-ops and --place are for a graph, and --from reads IR",
                         "give them where the IR is written");

@@ -61,7 +61,7 @@ public:
         "revision, PATH from the root of the repository or from ./here. Inputs, outputs and variables are "
         "matched by name, ops by name and structure: ops that are renamed or stand elsewhere in the file are "
         "the same ops. Both graphs are compiled for this machine, or the mesh that is given, and what was "
-        "decided for them is compared, too. With a plan, what is compared are the ops that run; with a lock file (opc check), what it holds, for the mesh that it was "
+        "decided for them is compared, too. IR (opc compile --emit mlir, mlirbc) has the ops of its phase. With a plan, what is compared are the ops that run; with a lock file (opc check), what it holds, for the mesh that it was "
         "made for. "
         "Exit code 0: no difference, 1: they differ, 2 and more: trouble. -q gives the code alone.";
     s.minArguments = s.maxArguments = 2;
@@ -86,6 +86,7 @@ public:
     const FactNodes a(sides.a.facts), b(sides.b.facts);
     const GraphMatch match = matchGraphs(a, b);
     report.difference = compareGraphs(a, b, match, both(sides.a.known, sides.b.known));
+    invocation.watch().lap("compare");
     std::erase_if(report.difference.findings, [&](const GraphFinding &f) { return ignored_.drops(f); });
     if (as_ == "json" || invocation.flags().json)
       OPC_RETURN_IF_ERROR(write(invocation, jsonText(diffJson(report))));

@@ -157,7 +157,7 @@ class ShowCommand final : public Command {
 public:
   CommandSpec spec() override {
     CommandSpec s;
-    s.arguments = "GRAPH|PLAN|-";
+    s.arguments = "GRAPH|PLAN|IR|-";
     s.summary =
         "inspect a graph or plan: inputs, outputs, ops, tensors, states, transitions, tasks, memory, cost, phases";
     s.examples = {"opc show mlp.pbtxt",
@@ -185,7 +185,9 @@ public:
     for (Option &o : mesh_.options()) s.options.push_back(std::move(o));
     s.details = "A graph whose inputs leave dimensions open is shown as written, with ? for what is not known; --shape "
                 "closes them. "
-                "--json without --what has inputs, outputs, variables and ops.";
+                "--json without --what has inputs, outputs, variables and ops. IR (opc compile --emit mlir, mlirbc) is "
+                "shown as it is after its phase, for the mesh that it was planned for. git:REV:PATH is a file of a "
+                "revision.";
     s.minArguments = s.maxArguments = 1;
     return s;
   }
@@ -199,21 +201,27 @@ public:
         parseFixedShapes(shapes_, "a graph is shown at one size; opc show shows a plan of sizes in a range"));
     OPC_ASSIGN_OR_RETURN(options.mesh, mesh_.request());
     const bool states = what_ == "sbp" || what_ == "boxing";
-    if (states && !options.mesh) return usageError("states are chosen for a mesh", "give --mesh, e.g. --mesh 2x4");
-    OPC_ASSIGN_OR_RETURN(GraphInput input, readGraphInput(positional[0]));
-    OPC_ASSIGN_OR_RETURN(Registry registry, invocation.loadRegistry(positional[0]));
+    const auto noMesh = [] { return usageError("states are chosen for a mesh", "give --mesh, e.g. --mesh 2x4"); };
+    OPC_ASSIGN_OR_RETURN(GraphInput input, readGraphOrRevision(positional[0]));
+    invocation.watch().lap("read");
+    if (states && !options.mesh && !input.isIr) return noMesh();
+    OPC_ASSIGN_OR_RETURN(Registry registry, invocation.loadRegistry(input.path));
     if (input.isPlan && !until_.empty()) return usageError("--until needs the graph, and " + input.name + " is a plan");
     if (input.isPlan) return showPlan(invocation, input, registry, !options.shapes.empty());
+    if (input.isIr && (!options.shapes.empty() || !until_.empty()))
+      return usageError("--shape and --until are for a graph, and " + input.name + " is IR",
+                        "give them where the IR is written: opc compile");
 
     const bool planned = what_ == "cost" || what_ == "tasks" || (isDrawing() && options.mesh) || as_ == "html";
-    const bool onMesh = options.mesh.has_value();
+    const bool onMesh = options.mesh.has_value() || input.isIr;
     Pipeline pipeline(registry, std::move(options));
-    bool ok = pipeline.import(input.name, std::move(input.bytes));
+    bool ok = begin(&pipeline, input);
     if (ok && !until_.empty()) {
       OPC_ASSIGN_OR_RETURN(GraphCut cut, cutAt(until_, pipeline.facts()));
       ok = pipeline.cut(std::move(cut));
     }
     const bool open = ok && hasOpenInputs(pipeline.facts());
+    if (open) OPC_RETURN_IF_ERROR(checkBound(input, pipeline.facts()));
     std::optional<GraphFacts> all;
     if (ok && planned && !(open && as_ == "html"))
       ok = (all = factsOf(&pipeline)).has_value();
@@ -224,16 +232,18 @@ public:
                         : isDrawing()       ? Phase::kGrad
                                             : Phase::kShape);
     if (!ok) return failureOf(pipeline);
+    invocation.watch().lap("compile");
     invocation.showFindings(pipeline.diagnostics(), pipeline.source());
     if (open) invocation.note("note: inputs leave dimensions open; --shape NAME=DIMS closes them");
     GraphFacts facts = all ? std::move(*all) : pipeline.facts();
     if (as_ == "html" && !op_ && !around_ && !paths_) {
-      const bool isWhole = shapes_.empty() && until_.empty() && positional[0] != "-";
+      const bool isWhole = shapes_.empty() && until_.empty() && input.path != "-" && !input.isIr;
       std::string plan;
       if (!open && pipeline.run(Phase::kPlan)) plan = pipeline.emit(Emit::kPlan);
       if (!plan.empty()) facts.phases = pipeline.stats();
-      return page(invocation, registry, facts, input.name, plan, isWhole ? positional[0] : "");
+      return page(invocation, registry, facts, input.name, plan, isWhole ? input.path : "");
     }
+    if (states && facts.mesh.placements.empty()) return noMesh();
     if (states && as_ == "csv")
       return write(invocation, csvText(sbpJson(facts.mesh)[what_ == "sbp" ? "ops" : "transitions"]));
     if (states && !isJson(invocation))

@@ -4,10 +4,8 @@
 
 #include "GraphValues.h"
 #include "LockFile.h"
-#include "ModelSource.h"
 #include "Placement.h"
 #include "PlanInput.h"
-#include "PrintableText.h"
 #include "TextParts.h"
 
 namespace opc::cli {
@@ -32,9 +30,7 @@ std::string firstError(const Pipeline &pipeline) {
   return "the graph cannot be planned";
 }
 
-} // namespace
-
-Outcome<FactsInput> factsOf(Invocation &invocation, GraphInput input, const FactsRequest &request) {
+Outcome<FactsInput> compiledFacts(Invocation &invocation, GraphInput input, const FactsRequest &request) {
   FactsInput result;
   result.name = input.name;
   result.isPlan = input.isPlan;
@@ -46,17 +42,13 @@ Outcome<FactsInput> factsOf(Invocation &invocation, GraphInput input, const Fact
     if (request.withPlan) result.plan = std::move(input.bytes);
     return result;
   }
+  result.isIr = input.isIr;
   CompileOptions options;
   options.mesh = request.mesh;
   Pipeline pipeline(registry, options);
-  const bool isModel = looksLikeModel(input.bytes);
-  if (!pipeline.import(input.name, std::move(input.bytes))) return failureOf(pipeline);
+  if (!begin(&pipeline, input)) return failureOf(pipeline);
   if (hasOpenInputs(pipeline.facts())) {
-    if (isModel)
-      return Status(StatusCode::kInvalidGraph, "OPC0207",
-                    concat(printableName(input.name),
-                           ": the inputs of the model leave sizes open, and its ops follow from them"))
-          .withHelp("bind them: opc compile MODEL --shape x=1,3,224,224 --emit pbtxt -o g.pbtxt, and give that graph");
+    OPC_RETURN_IF_ERROR(checkBound(input, pipeline.facts()));
     result.facts = pipeline.facts();
     result.undecided = "inputs leave dimensions open";
     return result;
@@ -78,6 +70,15 @@ Outcome<FactsInput> factsOf(Invocation &invocation, GraphInput input, const Fact
     result.facts.phases = pipeline.stats();
   }
   return result;
+}
+
+} // namespace
+
+Outcome<FactsInput> factsOf(Invocation &invocation, GraphInput input, const FactsRequest &request) {
+  invocation.watch().lap("read");
+  Outcome<FactsInput> facts = compiledFacts(invocation, std::move(input), request);
+  invocation.watch().lap("compile");
+  return facts;
 }
 
 std::optional<GraphFacts> factsOf(Pipeline *pipeline) {

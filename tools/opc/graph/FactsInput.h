@@ -20,7 +20,7 @@ struct FactsRequest {
 
 struct FactsInput {
   std::string name; // what reports call it
-  bool isPlan = false, isLock = false;
+  bool isPlan = false, isLock = false, isIr = false;
   GraphFacts facts;
   ComparisonOptions known; // what can be compared: of a lock the sections that it has
   std::unique_ptr<Registry> registry;

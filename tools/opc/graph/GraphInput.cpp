@@ -5,12 +5,28 @@
 #include "CrashRecord.h"
 #include "FileBytes.h"
 #include "GitFiles.h"
+#include "GraphValues.h"
+#include "ModelSource.h"
+#include "NumberText.h"
+#include "PrintableText.h"
+#include "TextParts.h"
 
+#include <algorithm>
 #include <filesystem>
 
 namespace opc::cli {
 
 namespace fs = std::filesystem;
+
+namespace {
+
+void recognize(GraphInput *input) {
+  input->isPlan = looksLikePlan(input->bytes);
+  input->isIr = !input->isPlan && looksLikeIr(input->bytes);
+  input->isModel = !input->isPlan && !input->isIr && looksLikeModel(input->bytes);
+}
+
+} // namespace
 
 Result<GraphInput> readGraphInput(const std::string &path) {
   if (path.empty())
@@ -21,7 +37,7 @@ Result<GraphInput> readGraphInput(const std::string &path) {
   input.path = path;
   input.name = path == "-" ? "<stdin>" : path;
   input.bytes = std::string(file.view());
-  input.isPlan = looksLikePlan(input.bytes);
+  recognize(&input);
   noteGraph(path, input.bytes);
   return input;
 }
@@ -32,9 +48,32 @@ Result<GraphInput> readGraphOrRevision(const std::string &path) {
   GraphInput input;
   OPC_ASSIGN_OR_RETURN(input.bytes, readGitFile(*object));
   input.name = path;
-  input.isPlan = looksLikePlan(input.bytes);
+  recognize(&input);
   noteGraph(path, input.bytes);
   return input;
+}
+
+bool begin(Pipeline *pipeline, GraphInput &input) {
+  return input.isIr ? pipeline->resume(input.name, std::move(input.bytes), std::nullopt)
+                    : pipeline->import(input.name, std::move(input.bytes));
+}
+
+Status checkBound(const GraphInput &input, const GraphFacts &facts) {
+  if (!input.isModel || !hasOpenInputs(facts)) return Status::ok();
+  std::string shapes, open;
+  for (const GraphTensor &t : facts.inputs) {
+    const DimVector &dims = t.shape.dim_vec();
+    if (std::none_of(dims.begin(), dims.end(), [](int64_t d) { return d < 0; })) continue;
+    open += concat(open.empty() ? "" : ", ", printableName(t.name), " ", typeText(t.dtype, t.shape));
+    shapes += concat(" --shape ", printableName(t.name), "=");
+    for (size_t i = 0; i < dims.size(); ++i) shapes += concat(i ? "," : "", dims[i] < 0 ? 1 : dims[i]);
+  }
+  return Status(StatusCode::kInvalidGraph, "OPC0207",
+                concat(printableName(input.name), ": the inputs of the model leave sizes open (", open,
+                       "), and its ops follow from them"))
+      .withHelp(concat("give them, where the command takes them:", shapes,
+                       "; or make a graph of the model first: opc compile ", printableName(input.name), shapes,
+                       " --emit pbtxt -o g.pbtxt"));
 }
 
 Failure failureOf(const Pipeline &pipeline) {

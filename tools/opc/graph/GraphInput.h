@@ -15,6 +15,8 @@ struct GraphInput {
   std::string name; // what diagnostics call it: the path, or "<stdin>"
   std::string bytes;
   bool isPlan = false;
+  bool isIr = false;    // MLIR, which a pipeline goes on from
+  bool isModel = false; // of another system: its ops follow from the sizes of its inputs
 };
 
 /// Reads a file, or standard input for "-". Errors: OPC0706.
@@ -22,6 +24,12 @@ Result<GraphInput> readGraphInput(const std::string &path);
 
 /// The same, or a file of a revision for "git:REV:PATH" (GitFiles.h): nothing that lies beside it is looked at.
 Result<GraphInput> readGraphOrRevision(const std::string &path);
+
+/// Begins a compilation with its bytes, which it takes: import(), or resume() of IR after whatever phase.
+bool begin(Pipeline *pipeline, GraphInput &input);
+
+/// Errors: OPC0207, a model whose inputs leave sizes open: its facts are the inputs alone.
+Status checkBound(const GraphInput &input, const GraphFacts &facts);
 
 /// What a compilation that has failed found.
 Failure failureOf(const Pipeline &pipeline);

@@ -33,13 +33,15 @@ std::string line(const char *key, const Json &value) {
 } // namespace
 
 Outcome<Reproducer> Reproducer::of(const std::string &path, const Invocation &invocation, const GraphInput &input,
-                                   const Registry &registry) {
+                                   const Registry &registry, const CompileOptions &options) {
   Reproducer r;
   r.path_ = path;
   if (path.empty()) return r;
   r.graph_ = input.bytes;
-  if (input.bytes.find('\0') != std::string::npos) { // not text, and a comment has no place before it
-    Pipeline pipeline(registry, {});
+  if (input.isModel || input.bytes.find('\0') != std::string::npos) { // not text: a comment has no place before it
+    CompileOptions alone;
+    if (input.isModel) alone.shapes = options.shapes; // from which its ops follow
+    Pipeline pipeline(registry, alone);
     if (!pipeline.import(input.name, input.bytes)) return failureOf(pipeline);
     r.graph_ = pipeline.emit(Emit::kGraphText);
     if (pipeline.errorCount()) return failureOf(pipeline);

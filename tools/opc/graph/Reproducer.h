@@ -17,7 +17,7 @@ public:
   /// Takes the graph of a command and its words. Without a path there is nothing to write. Errors: those of reading a
   /// binary graph, which is written as text.
   static Outcome<Reproducer> of(const std::string &path, const Invocation &invocation, const GraphInput &input,
-                                const Registry &registry);
+                                const Registry &registry, const CompileOptions &options);
   /// `phase`: the last one that has begun. Errors: OPC0707.
   Status write(const std::string &phase) const;
 

@@ -24,6 +24,7 @@ std::string names(const std::vector<std::string> &tensors) {
 }
 
 std::string costText(const MeshFacts &r) {
+  if (r.method.empty()) return "what the states cost is not in the IR\n"; // it was known when they were chosen
   std::string text = "cost " + secondsText(r.cost) + " a step, of which computation " + secondsText(r.computeSeconds);
   if (r.method == "random signatures") return text + "; signatures at random\n";
   text += "; lower bound " + secondsText(r.lowerBound) + ", gap " + (r.gap == 0 ? "0" : secondsText(r.gap));

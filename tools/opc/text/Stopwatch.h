@@ -5,6 +5,7 @@
 #include "JsonOutput.h"
 #include "NumberText.h"
 
+#include <algorithm>
 #include <chrono>
 #include <string>
 #include <utility>
@@ -14,10 +15,16 @@ namespace opc::cli {
 
 class Stopwatch {
 public:
+  /// What has passed since the lap before is of this part, which may have had some already.
   void lap(const std::string &part) {
     const auto now = std::chrono::steady_clock::now();
-    laps_.push_back({part, std::chrono::duration<double>(now - last_).count()});
+    const double seconds = std::chrono::duration<double>(now - last_).count();
     last_ = now;
+    const auto known = std::find_if(laps_.begin(), laps_.end(), [&](const auto &l) { return l.first == part; });
+    if (known == laps_.end())
+      laps_.push_back({part, seconds});
+    else
+      known->second += seconds;
   }
   std::string text() const {
     std::string text;
