@@ -104,7 +104,7 @@ class Diff(unittest.TestCase):
         with open(os.path.join(self.folder, "d.sync.json"), encoding="utf-8") as f:
             sync = json.load(f)
         self.assertEqual([g["id"] for g in graphs], ["a.pbtxt", "b.pbtxt"])
-        self.assertEqual((sync["type"], sync["showDiffHighlights"], sync["disableMappingFallback"]), ("sync_navigation", True, True))
+        self.assertEqual((sync["type"], sync["showDiffHighlights"]), ("sync_navigation", True))
         names = [{n["id"]: next(a["value"] for a in n["attrs"] if a["key"] == "name") for n in g["nodes"]} for g in graphs]
         pairs = {names[0][a]: names[1][b] for a, b in sync["mapping"].items()}
         self.assertEqual(pairs.pop("relu1"), "act1")
@@ -117,6 +117,31 @@ class Diff(unittest.TestCase):
         self.opc("diff", "a.pbtxt", "b.pbtxt", "--as", "model-explorer", "-o", "nowhere/d.json", code=2)
         self.opc("diff", "a.pbtxt", "b.pbtxt", "--as", "model-explorer", "-o", "x.json", "--json", code=2)
         self.assertFalse(os.path.exists(os.path.join(self.folder, "x.json")))
+
+    def test_highlights_of_model_explorer(self):
+        """The viewer marks a node, or a layer of nodes, when nothing that it is mapped to is on the other side; what is not mapped is
+        looked for by its id (the comments of its SyncNavigationData)."""
+        layered = MLP.replace("relu1", "block/act").replace("fc2_bias", "block/bias")
+        self.file("a.pbtxt", layered)
+        self.file("b.pbtxt", layered.replace("block/act", "block/other") + 'op { name: "more/x" user_conf { op_type_name: "tanh" '
+                  'input { key: "x" value { s: "fc1_bias/out_0" } } } }\nop { name: "o" output_conf { in: "more/x/y_0" } }\n')
+        self.opc("diff", "a.pbtxt", "b.pbtxt", "--as", "model-explorer", "-o", "d.json", code=1)
+        with open(os.path.join(self.folder, "d.json"), encoding="utf-8") as f:
+            graphs = json.load(f)["graphs"]
+        with open(os.path.join(self.folder, "d.sync.json"), encoding="utf-8") as f:
+            sync = json.load(f)
+        layers = [{n["namespace"] + "___group___" for n in g["nodes"] if n["namespace"]} for g in graphs]
+        sides = [{n["id"] for n in g["nodes"]} | groups for g, groups in zip(graphs, layers)]
+        names = {n["id"]: next(a["value"] for a in n["attrs"] if a["key"] == "name") for g in graphs for n in g["nodes"]}
+        self.assertEqual(len(names), sum(len(g["nodes"]) for g in graphs))
+        ways = sync["mapping"], {b: a for a, b in sync["mapping"].items()}
+        marked = []
+        for side, way in enumerate(ways):
+            for node in sorted(sides[side]):
+                mapped = way.get(node, None if sync.get("disableMappingFallback") else node)
+                if mapped not in sides[1 - side]:
+                    marked.append((side, names.get(node, node)))
+        self.assertEqual(sorted(marked), [(1, "more/x"), (1, "more___group___"), (1, "o")])
 
     def test_five_thousand_ops(self):
         self.file("a5.pbtxt", big_graphs.graph(5000))

@@ -201,9 +201,10 @@ class Show(unittest.TestCase):
     def test_dot(self):
         text = self.opc("show", "mlp.pbtxt", "--as", "dot").stdout
         self.assertTrue(text.startswith('digraph "mlp.pbtxt" {\n'))
-        labels = dict(re.findall(r'^  (n\d+) \[label="(\w+)\\n', text, re.M))
+        labels = re.findall(r'^  "(\w+)" \[label="(\w+)\\n', text, re.M)
         self.assertEqual(len(labels), 16)  # with the variables
-        edges = {(labels[a], labels[b]) for a, b in re.findall(r"^  (n\d+) -> (n\d+);$", text, re.M)}
+        self.assertEqual([a for a, b in labels if a != b], [])
+        edges = set(re.findall(r'^  "(\w+)" -> "(\w+)";$', text, re.M))
         self.assertEqual(len(edges), 15)
         self.assertLessEqual({("image", "fc1"), ("fc1_w", "fc1"), ("fc1", "fc1_bias"), ("fc3_bias", "logits")}, edges)
 
@@ -239,7 +240,7 @@ class Show(unittest.TestCase):
         dot = self.opc("show", "evil.pbtxt", "--as", "dot").stdout
         self.assertNotIn("\x1b", dot)
         for line in dot.splitlines()[2:-1]:  # each line is one statement, whatever stands in its label
-            self.assertRegex(line, r'^  n\d+ (\[label="([^"\\]|\\.)*"(, (shape=ellipse|style=rounded))?\]|-> n\d+);$')
+            self.assertRegex(line, r'^  "([^"\\]|\\.)*" (\[label="([^"\\]|\\.)*"(, (shape=ellipse|style=rounded))?\]|-> "([^"\\]|\\.)*");$')
 
     def test_large(self):
         self.file("big.pbtxt", big_graphs.graph(3000))

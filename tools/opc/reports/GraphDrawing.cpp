@@ -78,16 +78,22 @@ public:
 
   std::string dot() {
     std::string out = "digraph " + dotString({title_}) + " {\n  node [shape=box, fontname=\"monospace\"];\n";
+    std::vector<std::string> ids; // the names, which some viewers show in place of labels
+    std::set<std::string> known;
+    for (size_t n = 0; n < graph_.size(); ++n) {
+      const std::string &name = graph_.nodes[n].name;
+      ids.push_back(dotString({known.insert(name).second ? name : concat(name, " #", n)}));
+    }
     for (size_t n = 0; n < graph_.size(); ++n) {
       const FactNode &node = graph_.nodes[n];
-      out += concat("  n", n, " [label=", dotString({node.name, typeLine(node)}));
+      out += concat("  ", ids[n], " [label=", dotString({node.name, typeLine(node)}));
       if (node.kind != NodeKind::kOp) out += node.kind == NodeKind::kVariable ? ", shape=ellipse" : ", style=rounded";
       out += "];\n";
     }
     for (size_t n = 0; n < graph_.size(); ++n)
       for (const FactNode::Operand &o : graph_.nodes[n].operands) {
         if (o.producer < 0) continue;
-        out += concat("  n", o.producer, " -> n", n);
+        out += concat("  ", ids[static_cast<size_t>(o.producer)], " -> ", ids[n]);
         if (const auto t = transitions_.find(o.tensor); t != transitions_.end())
           out += " [color=red, label=" + dotString({transitionText(*t->second)}) + "]";
         out += ";\n";

@@ -41,7 +41,8 @@ std::string numberOf(const GraphFacts &facts, const FactNode &maker, const std::
   return std::to_string(found - outputs.begin());
 }
 
-Json graphJson(const FactNodes &graph, const std::string &name) {
+/// `side`: before the number of each node.
+Json graphJson(const FactNodes &graph, const std::string &name, const std::string &side = "") {
   const GraphFacts &facts = *graph.facts;
   Json nodes = Json::array();
   for (size_t n = 0; n < graph.size(); ++n) {
@@ -50,7 +51,7 @@ Json graphJson(const FactNodes &graph, const std::string &name) {
     for (const FactNode::Operand &o : node.operands) {
       if (o.producer < 0) continue;
       const FactNode &maker = graph.nodes[static_cast<size_t>(o.producer)];
-      edges.push_back({{"sourceNodeId", std::to_string(o.producer)},
+      edges.push_back({{"sourceNodeId", concat(side, o.producer)},
                        {"sourceNodeOutputId", numberOf(facts, maker, o.port)},
                        {"targetNodeInputId", o.slot}});
     }
@@ -59,7 +60,7 @@ Json graphJson(const FactNodes &graph, const std::string &name) {
       for (const auto &[key, value] : facts.ops[node.index].attrs)
         attributes.push_back(attribute(key, value.toString()));
     if (node.range.known()) attributes.push_back(attribute("source", concat(node.range.file, ":", node.range.line)));
-    nodes.push_back({{"id", std::to_string(n)},
+    nodes.push_back({{"id", concat(side, n)},
                      {"label", node.kind == NodeKind::kOp ? node.type : node.name},
                      {"namespace", folderOf(node.name)},
                      {"incomingEdges", std::move(edges)},
@@ -81,14 +82,13 @@ ModelExplorerPair modelExplorerPair(const FactNodes &a, const std::string &nameA
   // Graphs of a collection have names of their own.
   const std::string older = nameA == nameB ? nameA + " (older)" : nameA;
   pair.graphs = {{"label", nameA + " -> " + nameB},
-                 {"graphs", Json::array({graphJson(a, older), graphJson(b, nameB)})}};
+                 {"graphs", Json::array({graphJson(a, older, "a"), graphJson(b, nameB, "b")})}};
   Json mapping = Json::object();
   for (size_t n = 0; n < a.size(); ++n)
-    if (match.ofA[n] >= 0) mapping[std::to_string(n)] = std::to_string(match.ofA[n]);
-  pair.navigation = {{"type", "sync_navigation"},
-                     {"mapping", std::move(mapping)},
-                     {"disableMappingFallback", true},
-                     {"showDiffHighlights", true}};
+    if (match.ofA[n] >= 0) mapping[concat("a", n)] = concat("b", match.ofA[n]);
+  // Whatever is not in the mapping is taken for what has the same id on the other side: no node has, and layers of
+  // nodes do. With disableMappingFallback every layer would be shown as new.
+  pair.navigation = {{"type", "sync_navigation"}, {"mapping", std::move(mapping)}, {"showDiffHighlights", true}};
   return pair;
 }
 
