@@ -13,12 +13,13 @@ std::string traceJson(const SimulationReport &report) {
     const RankClass &k = report.classes[c];
     std::string name = "rank " + std::to_string(k.firstRank);
     if (k.ranks > 1) name += " and " + std::to_string(k.ranks - 1) + " like it";
-    events.push_back({{"ph", "M"}, {"name", "process_name"}, {"pid", c}, {"args", {{"name", name}}}});
+    events.push_back({{"ph", "M"}, {"name", "process_name"}, {"pid", c}, {"tid", 0}, {"args", {{"name", name}}}});
   }
   for (size_t i = 0; i < report.events.size(); ++i) {
     const SimulatedEvent &e = report.events[i];
     events.push_back({{"ph", "X"},
                       {"name", report.eventNames[i]},
+                      {"cat", "task"},
                       {"pid", e.rankClass},
                       {"tid", e.stream},
                       {"ts", e.begin * 1e6},

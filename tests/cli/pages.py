@@ -36,6 +36,8 @@ def hostile(text):
     return text
 
 
+HAS_MPI = shutil.which("mpirun") and os.path.exists(os.path.join(os.environ["OPC_BUILD_DIR"], "lib", "libopc_mpi.so"))
+
 class Elements(html.parser.HTMLParser):
     """The elements of a page with their attributes, and its text."""
     VOID = {"meta", "input"}
@@ -180,7 +182,7 @@ class Pages(unittest.TestCase):
                 return self.page(f.read())
 
         got, tabs = page()
-        self.assertEqual(tabs, ["run", "summary", "graph", "ops", "memory", "timeline", "tasks", "phases"])
+        self.assertEqual(tabs, ["run", "summary", "graph", "ops", "memory", "timeline", "tasks", "phases", "checks"])
         words = "".join(got.words)
         for said in ("as expected", "f32[360,10]", "3 runs: p50", "Profile", "total"):
             self.assertIn(said, words)
@@ -198,7 +200,6 @@ class Pages(unittest.TestCase):
         self.assertIn("DIFFERS", words)
         self.assertIn("expected 0", words)
         os.remove(os.path.join(self.folder, "run.html"))
-        self.assertIn("looks at one rank", run("--ranks", "2", "--in-process", code=2).stderr)
         self.opc("run", "mlp.pbtxt", "--fill", "rand", "--report", "nowhere/r.html", code=2)
         self.opc("run", "mlp.pbtxt", "--fill", "rand", "--report", "mlp.pbtxt", code=2)
         self.opc("run", "mlp.pbtxt", "--fill", "rand", "--report", "-", "--json", code=2)
@@ -210,6 +211,52 @@ class Pages(unittest.TestCase):
         self.opc("run", "mlp.pbtxt", "--fill", "rand", "--until", "relu1", "--report", "run.html")
         got, _ = page()
         self.assertNotIn("fc2", [got.text(n[2]) for n in got.data["nodes"]])
+        # Checks: against the lock beside the graph, where it is that graph that ran.
+        self.opc("check", "mlp.pbtxt", "--update", "--update-in-ci")
+        self.file("mlp.pbtxt", MLP.replace("relu1", "act1"))
+        for more, found in ([], True), (["--until", "act1"], False), (["--shape", "image=2,64"], False):
+            self.opc("run", "mlp.pbtxt", "--fill", "rand", *more, "--report", "run.html")
+            words = "".join(page()[0].words)
+            self.assertEqual(("what differs from mlp.opc.lock" in words, "OP_RENAMED" in words), (found, found))
+        self.file("dead.pbtxt", MLP + 'op { name: "idle" user_conf { op_type_name: "relu" input { key: "x" value { s: "fc1/out_0" } } } }\n')
+        self.opc("run", "dead.pbtxt", "--fill", "rand", "--report", "run.html")
+        self.assertIn("DEAD_OP", "".join(page()[0].words))
+
+    def ranks_page(self, ranks, *command, env=None):
+        """A lane for each stream of each rank, with what each rank sent."""
+        done = subprocess.run([*command, "--print", "none", "--report", "run.html", "--stats", "--json"], capture_output=True, text=True, timeout=300,
+                              cwd=self.folder, env=env)
+        self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
+        self.assertEqual(done.stderr.count("report in run.html"), 1)
+        with open(os.path.join(self.folder, "run.html"), encoding="utf-8") as f:
+            page, tabs = self.page(f.read())
+        self.assertLessEqual({"run", "timeline", "sbp"} if "--mesh" in command else {"run", "timeline"}, set(tabs))
+        measured = next(t for t in page.data["timelines"] if t["measured"])
+        self.assertEqual([page.text(l) if isinstance(l, int) else l for l in measured["lanes"]], [f"rank {r} stream 0" for r in range(ranks)])
+        spans = [[s for s in measured["spans"] if s[0] == lane] for lane in range(ranks)]
+        names = [sorted(page.text(s[1]) for s in lane) for lane in spans]
+        self.assertTrue(names[0])
+        self.assertEqual(names, [names[0]] * ranks)
+        sent = [r["bytes_sent"] for r in json.loads(done.stdout)["ranks"]]
+        self.assertGreater(min(sent), 0)
+        words = "".join(page.words)
+        self.assertIn("Ranks", words)
+        for lane in spans: # one at a time, in the order of the plan
+            lane = sorted((s[2], s[3]) for s in lane)
+            self.assertTrue(all(a + b <= c + 1e-6 for (a, b), (c, _) in zip(lane, lane[1:])))
+
+    def test_run_on_ranks(self):
+        given = ["--fill", "rand", "--sbp", "fc1_w=S(0)", "--sbp", "fc2_w=S(1)"]
+        self.ranks_page(2, OPC, "run", "mlp.pbtxt", "--mesh", "2", "--in-process", *given)
+        self.opc("compile", "mlp.pbtxt", "--mesh", "2", *given[2:], "-o", "m2.plan")
+        self.ranks_page(2, OPC, "run", "m2.plan", "--ranks", "2", "--in-process", "--fill", "rand")
+
+    @unittest.skipUnless(HAS_MPI, "no mpirun, or built without MPI")
+    def test_run_on_processes(self):
+        self.opc("compile", "mlp.pbtxt", "--mesh", "2", "--sbp", "fc1_w=S(0)", "--sbp", "fc2_w=S(1)", "-o", "m2.plan")
+        self.ranks_page(2, "mpirun", "--oversubscribe", "--bind-to", "none", "-n", "2", OPC, "run", "m2.plan", "--fill", "rand",
+                        env=dict(os.environ, OMPI_ALLOW_RUN_AS_ROOT="1", OMPI_ALLOW_RUN_AS_ROOT_CONFIRM="1"))
+        self.assertEqual([n for n in os.listdir(self.folder) if n.startswith("run.html")], ["run.html"])
 
     def test_checks(self):
         """The findings of lint, and with a lock those of the lock."""

@@ -104,7 +104,6 @@ public:
     CheckReport report;
     invocation.watch().lap("find graphs");
     OPC_ASSIGN_OR_RETURN(Registry registry, trustedRegistry(invocation, &report));
-    invocation.watch().lap("operators");
     std::vector<CheckedGraph> checked = checkGraphs(registry, settings_, files.graphs, invocation.threads());
     if (twice_) checkTwice(registry, settings_, &checked);
     invocation.watch().lap("check");

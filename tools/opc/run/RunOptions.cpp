@@ -67,10 +67,9 @@ Status RunOptions::check(const Invocation &invocation, const std::string &graphP
         "leave --ranks away");
   if (!report.empty()) OPC_RETURN_IF_ERROR(checkOutputPath(report, graph));
   if (report == "-" && invocation.flags().json) return usageError("the report and the JSON both want standard output");
-  if (ranks.ranks() > 1 && !report.empty())
-    return usageError("--report looks at one rank", "leave --ranks away, or see the plan with opc report --mesh");
   if (ranks.ranks() > 1 && profile)
-    return usageError("--profile looks at one rank", "leave --ranks away, or see every rank with --stats and --trace");
+    return usageError("--profile looks at one rank",
+                      "leave --ranks away, or see every rank with --stats, --trace and --report");
   OPC_RETURN_IF_ERROR(opFlags.apply(&compile));
   compile.mesh = ranks.mesh();
   compile.simplify = !noSimplify;

@@ -2,7 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "RunPage.h"
 
-#include "GraphPage.h"
+#include "GraphReport.h"
 #include "HtmlPage.h"
 #include "Markup.h"
 #include "NumberText.h"
@@ -54,75 +54,116 @@ std::string comparisonTable(const RunVerdict &verdict) {
   return out;
 }
 
-GraphPage::Part resultsPart(const RunContext &c, const ExecutedRun &executed, const RunVerdict &verdict) {
-  std::string body = htmlLines(runTimesText(executed.seconds)) + comparisonTable(verdict) + outputsTable(executed);
+std::string ranksTable(const std::vector<RankStats> &ranks) {
+  if (ranks.empty()) return "";
+  std::vector<std::vector<std::string>> rows;
+  for (const RankStats &r : ranks)
+    rows.push_back({std::to_string(r.rank), bytesText(r.bytesSent), bytesText(r.bytesReceived), countText(r.messages),
+                    bytesText(r.arenaBytes)});
+  return "<h3>Ranks</h3>\n" + htmlTable({"rank", "sent", "received", "messages", "memory"}, rows);
+}
+
+GraphPage::Part resultsPart(const RunContext &c, const ExecutedRun &executed, const RunVerdict &verdict,
+                            const std::vector<RankStats> &ranks) {
+  std::string body =
+      htmlLines(runTimesText(executed.seconds)) + comparisonTable(verdict) + outputsTable(executed) + ranksTable(ranks);
   if (c.options.profile) body += "<h3>Profile</h3>\n" + htmlLines(c.profile.text(0));
   return {"run", "Run", body};
 }
 
 } // namespace
 
-RunTimeline::Clock::time_point &RunTimeline::startOf(uint32_t stream) {
-  std::lock_guard<std::mutex> guard(lock_);
-  while (starts_.size() <= stream) starts_.emplace_back(); // a deque: what is there stays where it is
-  return starts_[stream];
+void RunTimeline::begin() {
+  tasks_.clear();
+  cut_ = false;
 }
 
 Status RunTimeline::before(const ObservedTask &task, int64_t, TaskData &) {
-  Clock::time_point &start = startOf(task.stream);
+  std::unique_lock<std::mutex> guard(lock_);
+  Clock::time_point &start = starts_[{task.rank, task.stream}]; // which stays where it is
+  guard.unlock();
   start = Clock::now();
   return Status::ok();
 }
 
-Status RunTimeline::after(const ObservedTask &task, int64_t step, TaskData &) {
+Status RunTimeline::after(const ObservedTask &task, int64_t, TaskData &) {
   if (task.isView) return Status::ok(); // takes no time
-  const Clock::time_point end = Clock::now(), begin = startOf(task.stream);
+  const Clock::time_point end = Clock::now();
   std::lock_guard<std::mutex> guard(lock_);
-  if (step > step_) {
-    step_ = step;
-    tasks_.clear();
-    cut_ = false;
-  }
   if (tasks_.size() < kMaxTasks)
-    tasks_.push_back({&task, begin, end});
+    tasks_.push_back({&task, starts_[{task.rank, task.stream}], end});
   else
     cut_ = true;
   return Status::ok();
 }
 
-PageTimeline RunTimeline::timeline() const {
+Json RunTimeline::json() const {
+  const auto wall = [this](Clock::time_point t) {
+    return std::chrono::duration_cast<std::chrono::nanoseconds>(wallOrigin_.time_since_epoch() + (t - origin_)).count();
+  };
+  Json spans = Json::array();
+  for (const Task &t : tasks_)
+    spans.push_back({t.task->rank, t.task->stream, t.task->name, wall(t.begin), wall(t.end), t.task->isTransfer});
+  return {{"spans", std::move(spans)}, {"cut", cut_}};
+}
+
+Result<PageTimeline> RunTimeline::timeline(const RankJob &job) const {
+  const std::string mine = json().dump(-1, ' ', false, Json::error_handler_t::replace);
+  OPC_ASSIGN_OR_RETURN(const std::vector<std::string> all, job.gather(mine));
   PageTimeline timeline;
   timeline.title = "Measured";
   timeline.measured = true;
-  Clock::time_point first = Clock::time_point::max(), last = Clock::time_point::min();
-  std::map<uint32_t, uint32_t> lanes;
-  for (const Task &t : tasks_) {
-    first = std::min(first, t.begin);
-    last = std::max(last, t.end);
-    lanes[t.task->stream] = 0;
+  bool isCut = false;
+  int64_t first = INT64_MAX, last = INT64_MIN;
+  std::map<std::pair<int64_t, uint32_t>, uint32_t> lanes;
+  std::vector<Json> parts;
+  for (const std::string &text : all) {
+    parts.push_back(Json::parse(text));
+    isCut |= parts.back()["cut"].get<bool>();
+    for (const Json &s : parts.back()["spans"]) {
+      first = std::min(first, s[3].get<int64_t>());
+      last = std::max(last, s[4].get<int64_t>());
+      lanes[{s[0], s[1]}] = 0;
+    }
   }
-  for (auto &[stream, lane] : lanes) {
+  for (auto &[where, lane] : lanes) {
     lane = static_cast<uint32_t>(timeline.lanes.size());
-    timeline.lanes.push_back(concat("stream ", stream));
+    timeline.lanes.push_back(concat(job.ranks() > 1 ? concat("rank ", where.first, " ") : "", "stream ", where.second));
   }
-  const auto seconds = [](Clock::duration d) { return std::chrono::duration<double>(d).count(); };
-  for (const Task &t : tasks_)
-    timeline.spans.push_back(
-        {lanes[t.task->stream], t.task->name, seconds(t.begin - first), seconds(t.end - t.begin), false});
+  const auto seconds = [](int64_t ns) { return static_cast<double>(ns) / 1e9; };
+  for (const Json &part : parts)
+    for (const Json &s : part["spans"]) {
+      const auto begin = s[3].get<int64_t>(), end = s[4].get<int64_t>();
+      timeline.spans.push_back({lanes[{s[0], s[1]}], s[2], seconds(begin - first), seconds(end - begin), s[5]});
+    }
   timeline.note = "The last run";
-  if (!tasks_.empty()) timeline.note += ": " + secondsText(seconds(last - first));
-  if (cut_) timeline.note += concat("; its first ", kMaxTasks, " tasks");
+  if (!timeline.spans.empty()) timeline.note += ": " + secondsText(seconds(last - first));
+  if (isCut) timeline.note += concat("; the first ", kMaxTasks, " tasks of it");
   sortSpans(&timeline);
   return timeline;
 }
 
-Status writeRunPage(RunContext &c, const PlannedRun &planned, const ExecutedRun &executed, const RunVerdict &verdict) {
+namespace {
+
+/// The graph's file, when it is what ran.
+std::string checkedFile(const RunOptions &o, const GraphInput &input) {
+  const bool isOther = o.cut.any() || !o.shapes.empty() || o.opFlags.any() || o.asksForOutputs();
+  return isOther || input.path.empty() || input.path == "-" ? "" : input.path;
+}
+
+} // namespace
+
+Status writeRunPage(RunContext &c, const PlannedRun &planned, const ExecutedRun &executed, const RunVerdict &verdict,
+                    const std::vector<RankStats> &ranks) {
+  OPC_ASSIGN_OR_RETURN(PageTimeline measured, c.timeline.timeline(c.options.ranks));
+  if (!c.options.ranks.isFirst()) return Status::ok();
   GraphPage page{planned.facts, planned.input.name};
-  page.first.push_back(resultsPart(c, executed, verdict));
+  page.first.push_back(resultsPart(c, executed, verdict, ranks));
   page.showsTimes = true; // a run differs from the next one in any case
-  page.timelines.push_back(c.timeline.timeline());
+  page.timelines.push_back(std::move(measured));
   if (Result<PageTimeline> simulated = plannedTimeline(planned.plan, *planned.registry, nullptr))
     page.timelines.push_back(std::move(*simulated));
+  if (!planned.input.isPlan) addFindings(*planned.registry, checkedFile(c.options, planned.input), &page);
   OPC_RETURN_IF_ERROR(writeFileAtomically(c.options.report, graphHtml(page)));
   c.invocation.note("report in " + c.options.report);
   return Status::ok();

@@ -5,25 +5,29 @@
 #include "GraphFacts.h"
 #include "JsonOutput.h"
 #include "PageTimeline.h"
+#include "RunRanks.h"
 #include "Session.h"
 
 #include <chrono>
-#include <deque>
+#include <map>
 #include <mutex>
 #include <string>
 #include <vector>
 
 namespace opc::cli {
 
-/// When the tasks of the last run began and ended.
+/// When the tasks of the last run began and ended, on all ranks.
 class RunTimeline final : public RunObserver {
 public:
-  /// No more tasks than this are kept.
+  /// No more tasks of a process than this are kept.
   static constexpr size_t kMaxTasks = 20000;
 
+  /// A run begins: what was seen of the one before is gone.
+  void begin();
   Status before(const ObservedTask &task, int64_t step, TaskData &data) override;
   Status after(const ObservedTask &task, int64_t step, TaskData &data) override;
-  PageTimeline timeline() const;
+  /// A call of the whole job: the first process gets the timeline of all ranks, the others that of nothing.
+  Result<PageTimeline> timeline(const RankJob &job) const;
 
 private:
   using Clock = std::chrono::steady_clock;
@@ -31,12 +35,15 @@ private:
     const ObservedTask *task;
     Clock::time_point begin, end;
   };
-  Clock::time_point &startOf(uint32_t stream);
+  /// Rank, stream, name, begin and end in nanoseconds of the wall's clock, whether it is between ranks; and whether
+  /// some were left out.
+  Json json() const;
 
-  std::mutex lock_; // tasks come from several threads
-  std::deque<Clock::time_point> starts_;
-  std::vector<Task> tasks_; // of one step
-  int64_t step_ = -1;
+  const Clock::time_point origin_ = Clock::now();
+  const std::chrono::system_clock::time_point wallOrigin_ = std::chrono::system_clock::now(); // for other processes
+  std::mutex lock_;                                                  // tasks come from several threads
+  std::map<std::pair<int64_t, uint32_t>, Clock::time_point> starts_; // by rank and stream
+  std::vector<Task> tasks_;
   bool cut_ = false;
 };
 
@@ -51,8 +58,8 @@ struct RunVerdict {
   std::string where;
 };
 
-/// Writes the page. Errors: OPC0707.
+/// Writes the page; a call of the whole job, of which the first process writes. Errors: OPC0707.
 Status writeRunPage(RunContext &context, const PlannedRun &planned, const ExecutedRun &executed,
-                    const RunVerdict &verdict);
+                    const RunVerdict &verdict, const std::vector<RankStats> &ranks);
 
 } // namespace opc::cli

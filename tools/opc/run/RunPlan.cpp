@@ -15,6 +15,16 @@ namespace opc::cli {
 
 namespace {
 
+/// However a compilation ends, the trace has the phases that were.
+struct TracedPhases {
+  RunTrace *trace; // or null
+  const Pipeline &pipeline;
+  const double start; // when it was made
+  ~TracedPhases() {
+    if (trace) trace->phases(pipeline, start);
+  }
+};
+
 /// "64,28,28".
 std::string shapeText(const std::vector<int64_t> &dims) {
   std::string text;
@@ -204,7 +214,6 @@ Status RunPlanner::bindModel(GraphInput &input, NamedValues &inputs, CompileOpti
 Outcome<std::string> RunPlanner::compile(GraphInput &input,
                                          const std::function<Status(Pipeline &, const GraphFacts &)> &bind,
                                          NamedValues *inputs) {
-  const double start = trace_ ? trace_->now() : 0;
   // Training shows its own progress, step by step.
   CompileOptions options =
       options_.training.isRequested() ? options_.compile : withProgress(options_.compile, "compiling");
@@ -215,7 +224,9 @@ Outcome<std::string> RunPlanner::compile(GraphInput &input,
   }
   options.wanted = wanted();
   if (inputs) OPC_RETURN_IF_ERROR(bindModel(input, *inputs, &options));
+  const double start = trace_ ? trace_->now() : 0;
   Pipeline pipeline(registry_, options);
+  const TracedPhases traced{trace_, pipeline, start};
   const bool again = !options_.reference.empty() || options_.keepsGraph;
   if (!pipeline.import(input.name, again ? input.bytes : std::move(input.bytes))) return failure(pipeline);
   const GraphFacts whole = pipeline.facts();
@@ -240,7 +251,6 @@ Outcome<std::string> RunPlanner::compile(GraphInput &input,
   invocation_.showFindings(pipeline.diagnostics(), pipeline.source());
   phases_ = phasesJson(pipeline.stats());
   phasesText_ = cli::phasesText(pipeline.stats());
-  if (trace_) trace_->phases(pipeline, start);
   return pipeline.emit(Emit::kPlan);
 }
 

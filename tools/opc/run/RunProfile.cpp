@@ -5,14 +5,11 @@
 #include "InProcessCommunicator.h"
 #include "Measurement.h"
 #include "NumberText.h"
-#include "PlanFile.h"
-#include "PlanOps.h"
-#include "PlanSizes.h"
+#include "TaskCosts.h"
 #include "TextTable.h"
 
 #include <algorithm>
 #include <numeric>
-#include <optional>
 
 namespace opc::cli {
 
@@ -24,19 +21,6 @@ constexpr size_t kShownOps = 30;
 std::string gigaText(double amount, double seconds) {
   return amount > 0 && seconds > 0 ? roundedText(amount / seconds / 1e9, 3) : "-";
 }
-/// The sizes that a run has: those of the inputs that it was given, and the largest where no input says.
-SizeValues sizesGiven(const plan::Plan &plan, const std::vector<PortInfo> &inputs) {
-  std::vector<std::optional<int64_t>> known(static_cast<size_t>(plan.size_size()));
-  for (const auto &port : plan.interface().input())
-    for (const PortInfo &given : inputs)
-      if (given.name == port.name()) {
-        const DimVector &dims = given.desc.shape().dim_vec();
-        (void)sizesOf(plan, plan.tensor(static_cast<int>(port.tensor())), {dims.begin(), dims.end()}, &known);
-      }
-  SizeValues sizes = largestSizes(plan);
-  for (size_t i = 0; i < sizes.size(); ++i) sizes[i] = known[i].value_or(sizes[i]);
-  return sizes;
-}
 std::string percentText(double share) { return roundedText(100 * share, share < 0.0995 ? 2 : 3) + " %"; }
 
 } // namespace
@@ -44,17 +28,11 @@ std::string percentText(double share) { return roundedText(100 * share, share < 
 Status RunProfile::open(std::string_view planFile, const Registry &registry, const std::vector<PortInfo> &inputs,
                         int64_t warmups) {
   warmups_ = warmups;
-  OPC_ASSIGN_OR_RETURN(plan::Plan plan, decodePlan(planFile));
-  if (hasSizes(plan)) fixSizes(&plan, sizesGiven(plan, inputs));
-  tasks_.resize(static_cast<size_t>(plan.task_size()));
-  for (int i = 0; i < plan.task_size(); ++i) {
-    Task &task = tasks_[static_cast<size_t>(i)];
-    task.name = plan.task(i).name();
-    task.type = plan.task(i).op_type();
-    const Result<OpInstance> op = simulate::opOfTask(plan, plan, plan.task(i), registry);
-    if (!op) continue; // no op of the registry; it has a time and no rates
-    if (const Result<OpCost> cost = simulate::costOfTask(plan, plan, plan.task(i), registry, *op)) task.cost = *cost;
-    task.isDouble = simulate::computeType(*op) == kDouble;
+  OPC_ASSIGN_OR_RETURN(const plan::Plan plan, planAtSizes(planFile, inputs));
+  const std::vector<TaskCost> costs = taskCosts(plan, registry);
+  for (size_t i = 0; i < costs.size(); ++i) {
+    const plan::Task &task = plan.task(static_cast<int>(i));
+    tasks_.push_back({task.name(), task.op_type(), costs[i].cost, costs[i].isDouble, {}});
   }
   return Status::ok();
 }

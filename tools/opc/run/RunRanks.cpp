@@ -18,7 +18,14 @@ namespace opc::cli {
 
 namespace {
 constexpr auto kMostRanks = static_cast<int64_t>(ranges::kRanks.most);
-constexpr int kChannels = 16; // the plan's streams, and the last one for the end of the command
+constexpr int kChannels = 16;               // the plan's streams, and the last one for the end of the command
+constexpr int kGathering = kChannels - 2;   // while no stream runs
+constexpr size_t kPiece = size_t{16} << 20; // bytes that are gathered at once
+
+runtime::CommBlock blockOf(void *data, size_t bytes) {
+  const auto size = static_cast<int64_t>(bytes);
+  return {data, {size}, Box{{0}, {size}}, 1};
+}
 } // namespace
 
 std::vector<Option> RankJob::options() {
@@ -136,6 +143,30 @@ Status RankJob::start(Invocation &invocation, const std::string &input) {
   return launch(invocation);
 }
 
+Result<std::vector<int64_t>> RankJob::tell(int64_t mine) const {
+  std::vector<int64_t> all(static_cast<size_t>(processes()), mine);
+  if (communicator_) OPC_RETURN_IF_ERROR(communicator_->allGatherBytes(&mine, sizeof mine, all.data()));
+  return all;
+}
+
+Result<std::vector<std::string>> RankJob::gather(const std::string &mine) const {
+  OPC_ASSIGN_OR_RETURN(const std::vector<int64_t> bytes, tell(static_cast<int64_t>(mine.size())));
+  if (!isFirst()) {
+    for (size_t at = 0; at < mine.size(); at += kPiece)
+      OPC_RETURN_IF_ERROR(communicator_->exchange(
+          kGathering, {{0, blockOf(const_cast<char *>(&mine[at]), std::min(kPiece, mine.size() - at))}}, {}));
+    return std::vector<std::string>();
+  }
+  std::vector<std::string> all{mine};
+  for (size_t rank = 1; rank < bytes.size(); ++rank) {
+    std::string &text = all.emplace_back(static_cast<size_t>(bytes[rank]), '\0');
+    for (size_t at = 0; at < text.size(); at += kPiece)
+      OPC_RETURN_IF_ERROR(communicator_->exchange(
+          kGathering, {}, {{static_cast<int64_t>(rank), blockOf(&text[at], std::min(kPiece, text.size() - at))}}));
+  }
+  return all;
+}
+
 int RankJob::finish(Invocation &invocation, int code) {
   if (!communicator_ || communicator_->size() == 1) return code;
   struct Card {
@@ -153,10 +184,7 @@ int RankJob::finish(Invocation &invocation, int code) {
   bool isDone = false;
   Status status;
   std::thread gathering([&] {
-    auto block = [](Card *cards, int64_t count) {
-      const auto bytes = static_cast<int64_t>(sizeof(Card)) * count;
-      return runtime::CommBlock{cards, {bytes}, Box{{0}, {bytes}}, 1};
-    };
+    auto block = [](Card *cards, int64_t count) { return blockOf(cards, sizeof(Card) * static_cast<size_t>(count)); };
     std::vector<runtime::CommMessage> cards, verdicts;
     if (isFirst()) {
       for (int64_t r = 1; r < size; ++r) {

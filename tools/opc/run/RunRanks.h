@@ -34,11 +34,19 @@ public:
   void setSession(SessionOptions *options) const;
 
   int64_t ranks() const { return ranks_; }
+  /// Of which each is a rank; 1: all ranks are threads of this one.
+  int64_t processes() const { return communicator_ ? communicator_->size() : 1; }
   const std::string &clusterFile() const { return mesh_.clusterFile(); }
   /// Of this process: 0 unless it is one of several.
   int64_t rank() const { return communicator_ ? communicator_->rank() : 0; }
   /// Whether this process prints and writes files.
   bool isFirst() const { return rank() == 0; }
+
+  /// What each process says, by rank; for all of them to know. A call of all processes, between two runs.
+  Result<std::vector<int64_t>> tell(int64_t mine) const;
+  /// The texts of all processes, by rank, at the first one; nothing elsewhere. A call of all processes, between two
+  /// runs.
+  Result<std::vector<std::string>> gather(const std::string &mine) const;
 
   /// The end of the command: what has gone wrong on other ranks alone is reported by the first, and all of them get the
   /// exit code.

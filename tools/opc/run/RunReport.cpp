@@ -110,10 +110,12 @@ Outcome<int> report(RunContext &c, PlannedRun &planned, const GivenRun &given, E
   const int code = executed.signal ? 128 + executed.signal : verdict.passed ? kExitOk : kExitNo;
   const SessionStats stats = planned.session->stats();
   std::vector<RankStats> ranks;
-  if (planned.session->ranks() > 1 && (c.options.stats || c.invocation.flags().verbose)) {
+  const bool isAsked = c.options.stats || c.invocation.flags().verbose;
+  if (planned.session->ranks() > 1 && (isAsked || !c.options.report.empty())) {
     OPC_ASSIGN_OR_RETURN(ranks, planned.session->rankStats());
   }
-  if (!c.options.report.empty()) OPC_RETURN_IF_ERROR(writeRunPage(c, planned, executed, verdict));
+  if (!c.options.report.empty()) OPC_RETURN_IF_ERROR(writeRunPage(c, planned, executed, verdict, ranks));
+  if (!isAsked) ranks.clear();
   if (!json) {
     reportText(c, executed, stats, ranks);
     return code;

@@ -19,19 +19,33 @@ namespace {
 /// Several observers as one. The last is the closest to the task: what it measures is the task alone.
 class Observers final : public RunObserver {
 public:
-  void add(RunObserver *observer) { list_.push_back(observer); }
-  bool empty() const { return list_.empty(); }
+  /// Of the first rank here, or of all of them.
+  void add(RunObserver *observer) { list_.push_back({observer, false}); }
+  void addOnAllRanks(RunObserver *observer) { list_.push_back({observer, onAllRanks_ = true}); }
+  void observe(Session &session) {
+    first_ = session.rank();
+    session.observe(list_.empty() ? nullptr : this, onAllRanks_);
+  }
   Status before(const ObservedTask &task, int64_t step, TaskData &data) override {
-    for (RunObserver *o : list_) OPC_RETURN_IF_ERROR(o->before(task, step, data));
+    for (const One &o : list_)
+      if (sees(o, task)) OPC_RETURN_IF_ERROR(o.observer->before(task, step, data));
     return Status::ok();
   }
   Status after(const ObservedTask &task, int64_t step, TaskData &data) override {
-    for (auto o = list_.rbegin(); o != list_.rend(); ++o) OPC_RETURN_IF_ERROR((*o)->after(task, step, data));
+    for (auto o = list_.rbegin(); o != list_.rend(); ++o)
+      if (sees(*o, task)) OPC_RETURN_IF_ERROR(o->observer->after(task, step, data));
     return Status::ok();
   }
 
 private:
-  std::vector<RunObserver *> list_;
+  struct One {
+    RunObserver *observer;
+    bool onAllRanks;
+  };
+  bool sees(const One &o, const ObservedTask &task) const { return o.onAllRanks || task.rank == first_; }
+  std::vector<One> list_;
+  bool onAllRanks_ = false;
+  int64_t first_ = 0;
 };
 
 /// Whoever looks at a run while it runs.
@@ -49,10 +63,12 @@ struct Watchers {
     }
     if (c.options.observe.access) always.add(&access), last.add(&access);
     if (c.options.observe.sync) always.add(&turns), last.add(&turns);
-    if (c.isTraced()) always.add(&c.trace), last.add(&c.trace);
-    if (!c.options.report.empty()) always.add(&c.timeline), last.add(&c.timeline);
-    if (c.options.profile) always.add(&c.profile), last.add(&c.profile);
-    session.observe(always.empty() ? nullptr : &always);
+    for (Observers *all : {&always, &last}) {
+      if (c.isTraced()) all->addOnAllRanks(&c.trace);
+      if (!c.options.report.empty()) all->addOnAllRanks(&c.timeline);
+      if (c.options.profile) all->add(&c.profile);
+    }
+    always.observe(session);
     return Status::ok();
   }
 
@@ -75,7 +91,8 @@ Status runAll(RunContext &c, Session &session, Watchers &watchers, ExecutedRun *
   Status status;
   for (int64_t i = 0; status && i < runs; ++i) {
     if (stop && i > 0 && (executed->signal = stop->caught())) break;
-    if (i + 1 == runs && watchers.captures) session.observe(&watchers.last);
+    if (i + 1 == runs && watchers.captures) watchers.last.observe(session);
+    c.timeline.begin();
     const auto start = std::chrono::steady_clock::now();
     status = session.run();
     if (i >= warmups)
@@ -149,21 +166,24 @@ Outcome<PlannedRun> planRun(RunContext &c) {
 
   RunTrace *trace = c.isTraced() ? &c.trace : nullptr;
   planned.planner = std::make_unique<RunPlanner>(c.invocation, o, *planned.registry, trace);
+  double start = c.trace.now();
   Outcome<std::string> plan = planned.planner->plan(planned.input, planned.inputs);
-  if (!plan) return plan.status();
+  c.trace.span("compile", start);
+  if (!plan) {
+    if (trace && o.ranks.isFirst()) // how far it came
+      if (Status s = trace->write(o.trace); !s) c.invocation.fail(s);
+    return plan.status();
+  }
   if (o.stats && !c.invocation.flags().json) c.invocation.terminal().err(planned.planner->phasesText());
   c.notes = planned.planner->notes();
   c.invocation.watch().lap("compile");
-  const double start = c.trace.now();
+  start = c.trace.now();
   OPC_ASSIGN_OR_RETURN(planned.session, Session::load(*plan, *planned.registry, o.session(c.invocation)));
   c.trace.span("load the plan", start);
-  if (trace)
-    if (Result<PlanDescription> description = describePlan(*plan, *planned.registry, o.ranks.rank()))
-      trace->memory(*description);
   if (!o.report.empty()) {
     OPC_ASSIGN_OR_RETURN(planned.facts, planned.planner->facts(*plan));
   }
-  if (o.profile || o.keepsGraph || !o.report.empty()) planned.plan = std::move(*plan);
+  if (o.profile || trace || o.keepsGraph || !o.report.empty()) planned.plan = std::move(*plan);
   return planned;
 }
 
@@ -197,6 +217,7 @@ Outcome<GivenRun> giveValues(RunContext &c, PlannedRun &planned) {
   if (o.profile) // the costs are those of the sizes that the values have
     OPC_RETURN_IF_ERROR(
         c.profile.open(planned.plan, *planned.registry, planned.session->interface().inputs, o.warmup.value_or(0)));
+  if (c.isTraced()) OPC_RETURN_IF_ERROR(c.trace.plan(planned.plan, *planned.registry, *planned.session));
   c.trace.span("prepare kernels", start);
   c.invocation.watch().lap("load");
   return given;
@@ -208,7 +229,9 @@ Outcome<ExecutedRun> execute(RunContext &c, PlannedRun &planned, GivenRun &given
   ExecutedRun executed;
   Watchers watchers(c);
   OPC_RETURN_IF_ERROR(watchers.open(c, session));
+  double start = c.trace.now();
   Status ran = runAll(c, session, watchers, &executed);
+  c.trace.span("run", start);
   if (ran && watchers.captures && !executed.signal) ran = watchers.capture.finish(&c.notes);
   if (!ran) return afterFailure(c, session, watchers.trap, ran);
   c.invocation.watch().lap("run");
@@ -216,19 +239,21 @@ Outcome<ExecutedRun> execute(RunContext &c, PlannedRun &planned, GivenRun &given
   if (!outputs) return outputs.status();
   executed.outputs = std::move(*outputs);
   if (!o.reference.empty() && !executed.signal) {
+    start = c.trace.now();
     Outcome<std::string> plan = planned.planner->referencePlan(planned.input);
     if (!plan) return plan.status();
     OPC_RETURN_IF_ERROR(executed.reference.run(c.invocation, *plan, *planned.registry, o.session(c.invocation, false),
                                                planned.inputs, o.values, planned.planner->modelValues(), o.runs(),
                                                &given.expectations));
+    c.trace.span("reference", start);
     c.invocation.watch().lap("reference");
   }
-  const double start = c.trace.now();
+  start = c.trace.now();
   if (o.ranks.isFirst()) OPC_RETURN_IF_ERROR(given.files.write(executed.outputs));
   c.trace.span("write outputs", start);
   if (o.profile) OPC_RETURN_IF_ERROR(c.profile.measurePeak(*planned.registry, c.invocation.threads()));
   if (c.isTraced()) {
-    if (o.ranks.isFirst()) OPC_RETURN_IF_ERROR(c.trace.write(o.trace));
+    OPC_RETURN_IF_ERROR(c.trace.writeOfAll(o.ranks, o.trace));
     c.notes.push_back("trace in " + o.trace + (c.trace.truncated() ? "; it has the first million tasks" : ""));
   }
   return executed;
