@@ -1,11 +1,13 @@
 // The kernel of a region: tile by tile, so that what the steps hand to each other stays in the first cache.
 // SPDX-License-Identifier: Apache-2.0
 #include "Region.h"
+#include "RegionCode.h"
 #include "RowLoops.h"
 #include "TilePlan.h"
 
 #include <algorithm>
 #include <cstdlib>
+#include <cstring>
 
 namespace opc {
 namespace {
@@ -105,6 +107,8 @@ struct Shared {
   std::vector<TileAccess> access; // by input
   std::vector<std::unique_ptr<user_op::RowLoop>> loops;
   Layout layout;
+  std::unique_ptr<const RegionCodeChoice> code;
+  bool hasBroadcast = false; // tile by tile even with code
 };
 
 class BoundRegion final : public user_op::BoundKernel {
@@ -114,14 +118,52 @@ public:
 
   void Run(DeviceCtx *ctx) override {
     const int64_t total = r_.shape.elem_cnt();
+    code_ = s_.code->next();
     if (total <= kGrain || ctx->threads() <= 1) return range(0, total);
     ctx->parallelFor(total, kGrain, [this](int64_t begin, int64_t end) { range(begin, end); });
   }
 
 private:
   void range(int64_t begin, int64_t end) const {
+    if (code_ && !s_.hasBroadcast) return generated(begin, end - begin, nullptr);
     char *scratch = scratchOfThread(s_.layout.scratch);
-    for (; begin < end; begin += s_.layout.tile) tile(begin, std::min(s_.layout.tile, end - begin), scratch);
+    for (; begin < end; begin += s_.layout.tile) {
+      const int64_t n = std::min(s_.layout.tile, end - begin);
+      code_ ? generated(begin, n, scratch) : tile(begin, n, scratch);
+    }
+  }
+
+  /// The elements by machine code. What is left of a vector at the end goes by way of vectors of our own.
+  void generated(int64_t begin, int64_t n, char *scratch) const {
+    const size_t inputs = r_.inputs.size(), outputs = r_.outputs.size();
+    const void *in[kMaxRegionTensors];
+    void *out[kMaxRegionTensors];
+    for (size_t v = 0; v < inputs; ++v) in[v] = elements(v, begin, n, scratch);
+    for (size_t o = 0; o < outputs; ++o) out[o] = out_[o] + begin * size(r_.outputs[o]);
+    const int64_t rest = n % code_->lanes, whole = n - rest;
+    if (whole > 0) code_->function(in, out, whole);
+    if (rest == 0) return;
+    alignas(64) char vectors[kMaxRegionTensors][8 * kMaxRegionLanes];
+    for (size_t v = 0; v < inputs; ++v) {
+      if (s_.access[v].kind() == TileAccess::Kind::kSingle) continue;
+      std::memset(vectors[v], 0, sizeof vectors[v]);
+      std::memcpy(vectors[v], static_cast<const char *>(in[v]) + whole * size(v), static_cast<size_t>(rest * size(v)));
+      in[v] = vectors[v];
+    }
+    void *results[kMaxRegionTensors];
+    for (size_t o = 0; o < outputs; ++o) results[o] = vectors[inputs + o];
+    code_->function(in, results, code_->lanes);
+    for (size_t o = 0; o < outputs; ++o) {
+      const int64_t bytes = size(r_.outputs[o]);
+      std::memcpy(static_cast<char *>(out[o]) + whole * bytes, results[o], static_cast<size_t>(rest * bytes));
+    }
+  }
+  /// n elements of an input, side by side, or its only one.
+  const void *elements(size_t input, int64_t begin, int64_t n, char *scratch) const {
+    const TileAccess &access = s_.access[input];
+    if (access.kind() == TileAccess::Kind::kSingle) return in_[input];
+    if (access.kind() == TileAccess::Kind::kWhole) return in_[input] + begin * size(input);
+    return access.spread(in_[input], begin, n, slot(scratch, input));
   }
 
   void tile(int64_t begin, int64_t n, char *scratch) const {
@@ -160,6 +202,7 @@ private:
   const Region &r_;
   const std::vector<const char *> in_;
   const std::vector<char *> out_;
+  const RegionCode *code_ = nullptr; // of this run; null: the steps' own loops
 };
 
 class RegionKernel final : public user_op::OpKernel {
@@ -195,6 +238,8 @@ Status share(std::shared_ptr<const Region> region, std::shared_ptr<const Shared>
     shared->loops.push_back(std::move(loop));
   }
   shared->layout = layOut(r, shared->access);
+  for (const TileAccess &a : shared->access) shared->hasBroadcast |= a.kind() == TileAccess::Kind::kBroadcast;
+  shared->code = std::make_unique<RegionCodeChoice>(r);
   shared->region = std::move(region);
   *out = std::move(shared);
   return Status::ok();

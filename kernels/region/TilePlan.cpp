@@ -78,4 +78,12 @@ const void *TileAccess::elements(const char *data, int64_t begin, int64_t n, cha
   return buffer;
 }
 
+const void *TileAccess::spread(const char *data, int64_t begin, int64_t n, char *buffer) const {
+  bool isSingle = false;
+  const void *found = elements(data, begin, n, buffer, &isSingle);
+  if (!isSingle) return found;
+  copyRow(static_cast<const char *>(found), n, buffer);
+  return buffer;
+}
+
 } // namespace opc

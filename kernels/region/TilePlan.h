@@ -23,6 +23,8 @@ public:
   /// Of a broadcast input: its elements for elements [begin, begin + n) of the loop: where they lie side by side, or
   /// `buffer`, which they have been written to. `isSingle`: the one element that all of them are, where they are.
   const void *elements(const char *data, int64_t begin, int64_t n, char *buffer, bool *isSingle) const;
+  /// The same with one element repeated in `buffer`.
+  const void *spread(const char *data, int64_t begin, int64_t n, char *buffer) const;
 
 private:
   struct Dim {

@@ -1,5 +1,7 @@
-# Regions: one loop gives the bits that its ops give one after the other, for every elementwise op and type, and random graphs.
+# Regions: one loop gives the bits that its ops give one after the other, for every elementwise op and type, and random graphs;
+# as a loop over tiles and as machine code of either level.
 # SPDX-License-Identifier: Apache-2.0
+import hashlib
 import json
 import os
 import random
@@ -143,8 +145,10 @@ class Regions(unittest.TestCase):
     def path(self, name):
         return os.path.join(self.folder, name)
 
-    def opc(self, *args, code=0, program=OPC):
-        done = subprocess.run([program, *args], capture_output=True, text=True, timeout=120, cwd=self.folder)
+    def opc(self, *args, code=0, program=OPC, level=None):
+        """level: of machine code, for all regions and be they small; a processor without v4 makes v3's."""
+        env = {**os.environ, "OPC_CODE_LEVEL": level} if level else None
+        done = subprocess.run([program, *args], capture_output=True, text=True, timeout=120, cwd=self.folder, env=env)
         self.assertEqual(done.returncode, code, (args, done.stdout[-2000:], done.stderr[-2000:]))
         return done
 
@@ -153,10 +157,14 @@ class Regions(unittest.TestCase):
             f.write(g.text())
         np.savez(self.path("in.npz"), **{name: values(rng, shape, dtype) for name, (shape, dtype) in g.inputs.items()})
 
-    def outputs(self, *args, program=OPC, what="g.pbtxt"):
-        self.opc("run" if program == OPC else what, *([what] if program == OPC else []), "--inputs", "in.npz", "--outputs", "out.npz", *args, program=program)
+    def outputs(self, *args, program=OPC, what="g.pbtxt", level=None):
+        self.opc("run" if program == OPC else what, *([what] if program == OPC else []), "--inputs", "in.npz", "--outputs", "out.npz", *args, program=program, level=level)
         with np.load(self.path("out.npz")) as z:
-            return {k: (z[k].dtype.str, z[k].shape, z[k].tobytes()) for k in z.files}
+            return {k: (z[k].dtype.str, z[k].shape, hashlib.sha256(z[k].tobytes()).hexdigest()) for k in z.files}
+
+    def codegen(self, *args, **more):
+        """What a run of g.pbtxt has compiled."""
+        return json.loads(self.opc("run", "g.pbtxt", "--inputs", "in.npz", "--print", "none", "--stats", "--json", *args, **more).stdout)["stats"]["codegen"]
 
     def test_random_graphs(self):
         joined = 0
@@ -168,6 +176,8 @@ class Regions(unittest.TestCase):
                 want = self.outputs("--no-fuse", "-j", "1")
                 for args in (("-j", "1"), ("-j", "2")):
                     self.assertEqual(self.outputs(*args), want)
+                    for level in ("v3", "v4"):
+                        self.assertEqual(self.outputs(*args, level=level), want, level)
                 self.opc("compile", "g.pbtxt", "-o", "g.plan")
                 with open(self.path("g.plan"), "rb") as f:
                     joined += b"opc.fused" in f.read()
@@ -196,7 +206,11 @@ class Regions(unittest.TestCase):
                     g.output(f"y{i}", g.op(op["name"], ins, out, x[1], dtype, attrs))
                 self.write(g, rng)
                 want = self.outputs("--no-fuse", "-j", "1")
-                self.assertEqual(self.outputs("-j", "1"), want)
+                self.assertEqual(self.outputs("-j", "1", "--no-codegen"), want)
+                for level in ("v3", "v4"):
+                    self.assertEqual(self.outputs("-j", "1", level=level), want, level)
+                made = self.codegen(level="v3")
+                self.assertEqual((made["refused"], made["compiled"] + made["reused"] > 0), (0, True), made)
                 tasks = json.loads(self.opc("show", "g.pbtxt", "--what", "tasks", "--json").stdout)["tasks"]
                 self.assertEqual([t["op"] for t in tasks if "region" not in t], [])
 
@@ -215,6 +229,21 @@ class Regions(unittest.TestCase):
                 joined += fused
                 self.assertLessEqual(memory[0]["activation_bytes"], memory[1]["activation_bytes"])
         self.assertGreater(joined, 9)
+
+    def test_what_is_compiled_and_when(self):
+        """Equal regions once, whatever their shape; small ones when they have run for long enough; none without the machine."""
+        g = Graph()
+        for shape in ((100,), (7, 9), (1 << 16,)):
+            x = g.input(shape, "f32")
+            g.output(f"y{len(shape)}{shape[0]}", g.unary("gelu", g.unary("exp", x)))
+        self.write(g, np.random.default_rng(0))
+        self.assertEqual([self.codegen(level="v3")[k] for k in ("compiled", "reused", "refused")], [1, 2, 0])
+        self.assertEqual(self.codegen()["compiled"], 0)
+        self.assertEqual(self.codegen(level="none")["compiled"], 0)
+        self.assertEqual(self.codegen("--no-codegen", level="v3")["compiled"], 0)
+        many = self.codegen("--repeat", "200")  # of 512 KiB: 64 MiB after 128 runs
+        self.assertEqual((many["compiled"], many["reused"]), (1, 0))
+        self.assertGreater(many["code_bytes"], 100)
 
     def test_what_looks_inside_sees_every_tensor(self):
         g = Graph()

@@ -24,6 +24,8 @@ FORBIDDEN = [
     ("kernels/instance", "Session.h"),
     ("kernels/cost", "NdSbp.h"),
     ("kernels/region", "NdSbp.h"),
+    ("kernels/region", "llvm/IR/Module.h"),
+    ("compiler/codegen", "Pipeline.h"),
     ("kernels/signatures", "OpCost.h"),
     ("kernels/signatures", "plan.pb.h"),
     ("kernels/purity", "NdSbp.h"),

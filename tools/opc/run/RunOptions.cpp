@@ -4,6 +4,7 @@
 
 #include "GraphInput.h"
 #include "Invocation.h"
+#include "RegionCode.h"
 #include "ShapeFlags.h"
 
 namespace opc::cli {
@@ -33,6 +34,7 @@ std::vector<Option> RunOptions::options() {
           {"--trace", 0, "FILE", "compilation and tasks as Chrome trace events (Perfetto)", &trace},
           {"--report", 0, "FILE", "a page as of opc report, with the results and the measured timeline", &report},
           {"--no-fuse", 0, "", "leave every op as it is written: no fused ops, no other layouts", &noFuse},
+          {"--no-codegen", 0, "", "no machine code for regions: the loops of their ops compute them", &noCodegen},
           {"--no-simplify", 0, "", "keep every op of the graph, so that every tensor can be captured", &noSimplify},
           shapeOption(&shapes, true, false),
           Option{"--repeat", 0, "N", "run N times and say how long it took: p50, p90, p99; Ctrl-C stops after a run",
@@ -71,6 +73,7 @@ Status RunOptions::check(const Invocation &invocation, const std::string &graphP
     return usageError("--profile looks at one rank",
                       "leave --ranks away, or see every rank with --stats, --trace and --report");
   OPC_RETURN_IF_ERROR(opFlags.apply(&compile));
+  if (noCodegen) setRegionCompiler(nullptr);
   compile.mesh = ranks.mesh();
   compile.simplify = !noSimplify;
   // A fused relu hides the NaN that a trap looks for.

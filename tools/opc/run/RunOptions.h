@@ -48,7 +48,7 @@ struct RunOptions {
   CompileOptions compile;
   std::vector<std::string> shapes;
   OpFlags opFlags;
-  bool noSimplify = false, noFuse = false;
+  bool noSimplify = false, noFuse = false, noCodegen = false;
   // execution
   RankJob ranks;
   TrainingOptions training;

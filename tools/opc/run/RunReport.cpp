@@ -1,5 +1,6 @@
 // The last step of a run: outputs compared, printed, and put into one document.
 // SPDX-License-Identifier: Apache-2.0
+#include "Codegen.h"
 #include "NumberText.h"
 #include "RunSteps.h"
 #include "RunTimes.h"
@@ -21,6 +22,16 @@ Result<RunVerdict> compareAll(RunContext &c, PlannedRun &planned, const GivenRun
   return verdict;
 }
 
+/// What machine code there is for regions; "" for none.
+std::string codegenText() {
+  const auto compiler = std::dynamic_pointer_cast<RegionCodegen>(regionCompiler());
+  const CodegenStats made = compiler ? compiler->stats() : CodegenStats();
+  if (made.compiled + made.refused == 0) return "";
+  return "machine code for " + std::to_string(made.compiled + made.reused) + " regions (" +
+         std::to_string(made.reused) + " equal to others, " + std::to_string(made.refused) +
+         " without): " + bytesText(made.bytes) + ", compiled in " + secondsText(made.seconds) + "\n";
+}
+
 void reportText(RunContext &c, const ExecutedRun &executed, const SessionStats &stats,
                 const std::vector<RankStats> &ranks) {
   Terminal &terminal = c.invocation.terminal();
@@ -29,7 +40,8 @@ void reportText(RunContext &c, const ExecutedRun &executed, const SessionStats &
   else if (c.options.repeat.value_or(1) > 1)
     c.invocation.note(runTimesText(executed.seconds));
   if (c.options.profile) terminal.err(c.profile.text(errTableWidth()));
-  if (c.options.stats) terminal.err(sizeText(stats) + ", " + secondsText(executed.median()) + " a run\n");
+  if (c.options.stats)
+    terminal.err(sizeText(stats) + ", " + secondsText(executed.median()) + " a run\n" + codegenText());
   terminal.err(rankStatsText(ranks));
 }
 
@@ -80,12 +92,23 @@ Json document(const RunContext &c, const PlannedRun &planned, const GivenRun &gi
   return j;
 }
 
+Json codegenJson() {
+  const auto compiler = std::dynamic_pointer_cast<RegionCodegen>(regionCompiler());
+  const CodegenStats made = compiler ? compiler->stats() : CodegenStats();
+  return {{"compiled", made.compiled},
+          {"reused", made.reused},
+          {"refused", made.refused},
+          {"code_bytes", made.bytes},
+          {"seconds", made.seconds}};
+}
+
 Json statsJson(const SessionStats &stats, const Json &phases) {
   return {{"tasks", stats.tasks},
           {"streams", stats.streams},
           {"arena_bytes", stats.arenaBytes},
           {"constant_bytes", stats.constantBytes},
-          {"phases", phases}};
+          {"phases", phases},
+          {"codegen", codegenJson()}};
 }
 
 Json ranksJson(const std::vector<RankStats> &ranks) {

@@ -1,0 +1,34 @@
+// What the processor has.
+// SPDX-License-Identifier: Apache-2.0
+#include "CodeLevel.h"
+
+#include <algorithm>
+#include <cstdlib>
+#include <string_view>
+
+namespace opc {
+
+const char *codeLevelName(CodeLevel level) {
+  return level == CodeLevel::kV4 ? "v4" : level == CodeLevel::kV3 ? "v3" : "none";
+}
+
+CodeLevel codeLevel() {
+  CodeLevel best = CodeLevel::kNone;
+#if defined(__x86_64__)
+  __builtin_cpu_init();
+  auto has = [](bool a, bool b, bool c, bool d, bool e) { return a && b && c && d && e; };
+  if (has(__builtin_cpu_supports("avx2"), __builtin_cpu_supports("fma"), __builtin_cpu_supports("f16c"),
+          __builtin_cpu_supports("bmi"), __builtin_cpu_supports("bmi2")))
+    best = CodeLevel::kV3;
+  if (best == CodeLevel::kV3 &&
+      has(__builtin_cpu_supports("avx512f"), __builtin_cpu_supports("avx512bw"), __builtin_cpu_supports("avx512cd"),
+          __builtin_cpu_supports("avx512dq"), __builtin_cpu_supports("avx512vl")))
+    best = CodeLevel::kV4;
+#endif
+  const char *set = std::getenv("OPC_CODE_LEVEL");
+  const std::string_view wanted = set ? set : "";
+  if (wanted == "none") return CodeLevel::kNone;
+  return wanted == "v3" ? std::min(best, CodeLevel::kV3) : best;
+}
+
+} // namespace opc

@@ -1,0 +1,17 @@
+// For which processors code is made.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+
+namespace opc {
+
+/// x86-64's levels: v3 has AVX2 and FMA, v4 AVX-512.
+enum class CodeLevel : uint8_t { kNone, kV3, kV4 };
+
+/// The best level that this processor has, or that of OPC_CODE_LEVEL ("none", "v3", "v4") if that is less.
+CodeLevel codeLevel();
+/// "v3".
+const char *codeLevelName(CodeLevel level);
+
+} // namespace opc

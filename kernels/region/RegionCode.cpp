@@ -1,0 +1,57 @@
+// The compiler of regions that this process has, and when it is asked.
+// SPDX-License-Identifier: Apache-2.0
+#include "RegionCode.h"
+
+#include <utility>
+
+namespace opc {
+namespace {
+
+std::mutex mutex;
+std::shared_ptr<RegionCompiler> &current() {
+  static std::shared_ptr<RegionCompiler> compiler;
+  return compiler;
+}
+
+} // namespace
+
+void setRegionCompiler(std::shared_ptr<RegionCompiler> compiler) {
+  const std::lock_guard lock(mutex);
+  current() = std::move(compiler);
+}
+
+std::shared_ptr<RegionCompiler> regionCompiler() {
+  const std::lock_guard lock(mutex);
+  return current();
+}
+
+int64_t bytesMoved(const Region &region) {
+  int64_t bytes = 0;
+  auto add = [&](const user_op::TensorDesc &d) {
+    bytes += d.shape().elem_cnt() * static_cast<int64_t>(GetSizeOfDataType(d.data_type()));
+  };
+  for (const user_op::TensorDesc &d : region.inputs) add(d);
+  for (uint32_t v : region.outputs) add(region.descOf(v));
+  return bytes;
+}
+
+RegionCodeChoice::RegionCodeChoice(const Region &region)
+    : region_(region), compiler_(regionCompiler()), bytes_(bytesMoved(region)) {
+  if (compiler_ && (bytes_ >= kAtOnce || compiler_->isEager())) std::call_once(once_, [this] { compile(); });
+}
+
+const RegionCode *RegionCodeChoice::next() const {
+  const RegionCode *code = code_.load(std::memory_order_acquire);
+  if (code || !compiler_) return code;
+  if (moved_.fetch_add(bytes_, std::memory_order_relaxed) < kInAll) return nullptr;
+  std::call_once(once_, [this] { compile(); });
+  return code_.load(std::memory_order_acquire);
+}
+
+void RegionCodeChoice::compile() const {
+  std::string reason; // opc show --what fusion says it
+  made_ = compiler_->compile(region_, &reason);
+  code_.store(made_.get(), std::memory_order_release);
+}
+
+} // namespace opc

@@ -1,0 +1,73 @@
+// Machine code for regions: what a compiler of regions gives, and who that is.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "Region.h"
+
+#include <atomic>
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <string>
+
+namespace opc {
+
+constexpr int64_t kMaxRegionLanes = 64;
+
+/// One loop that computes a region.
+class RegionCode {
+public:
+  /// Computes n elements, a multiple of `lanes`. in[i] are n elements of input i, or the one element that it has;
+  /// out[o] are n elements, which may be those of an input of the same element size. Several threads may call it.
+  using Function = void (*)(const void *const *in, void *const *out, int64_t n);
+
+  virtual ~RegionCode() = default;
+  Function function = nullptr;
+  int64_t lanes = 1; // at most kMaxRegionLanes
+};
+
+class RegionCompiler {
+public:
+  virtual ~RegionCompiler() = default;
+  /// Null, with the reason, where there is no code for it; the region is computed step by step then. Several threads
+  /// may call it.
+  virtual std::shared_ptr<const RegionCode> compile(const Region &region, std::string *reason) = 0;
+  /// Whether to compile everything at once, be it small: for tests.
+  virtual bool isEager() const { return false; }
+};
+
+/// Who compiles the regions of plans that are loaded from now on; null, as in the beginning, for nobody.
+void setRegionCompiler(std::shared_ptr<RegionCompiler> compiler);
+std::shared_ptr<RegionCompiler> regionCompiler();
+
+/// Bytes that a region reads and writes in one run.
+int64_t bytesMoved(const Region &region);
+
+/// When a region gets its code: as soon as the loops of its steps have cost about what compiling does. One that moves
+/// kAtOnce bytes in a run is compiled when its plan is loaded, others when they have moved kInAll.
+class RegionCodeChoice {
+public:
+  static constexpr int64_t kAtOnce = int64_t{32} << 20, kInAll = int64_t{64} << 20;
+
+  explicit RegionCodeChoice(const Region &region);
+  /// Called at the beginning of each run. The code, if there is one yet.
+  const RegionCode *next() const;
+
+private:
+  void compile() const;
+
+  const Region &region_;
+  const std::shared_ptr<RegionCompiler> compiler_;
+  const int64_t bytes_;
+  mutable std::atomic<int64_t> moved_{0};
+  mutable std::once_flag once_;
+  mutable std::shared_ptr<const RegionCode> made_;
+  mutable std::atomic<const RegionCode *> code_{nullptr};
+};
+
+/// Whether code gives the bits that the loops of the steps give, for some hundred values of every kind. NaNs are equal.
+/// What an expression says and what a kernel does are the same by construction where the kernel is made from it with
+/// the SDK's options; this finds the others.
+bool agreesWithLoops(const Region &region, const RegionCode &code);
+
+} // namespace opc
