@@ -1,7 +1,8 @@
-// Every function that expressions are made of, once for each type that kernels compute in. This file is compiled twice
-// with the options of the kernels: to bitcode, which opc carries and widens to vectors, and to ordinary functions,
-// which vector code calls, number by number, for what is no straight line of instructions. SPDX-License-Identifier:
-// Apache-2.0
+// Every function that expressions are made of, once for each type that kernels compute in.
+// SPDX-License-Identifier: Apache-2.0
+
+// Compiled twice with the options of the kernels: to bitcode, which opc carries and widens to vectors, and to ordinary
+// functions, which vector code calls, number by number, for what is no straight line of instructions.
 #include "opc/Convert.h"
 #include "opc/Scalar.h"
 
