@@ -77,9 +77,15 @@ class Shared(unittest.TestCase):
     def test_timing_of_every_command(self):
         for call in CALLS:
             said = self.opc(*call, "--timing", "--exit-zero").stderr
-            self.assertRegex(said, r"(?m)^time: .*rest [\d.]+ m?s.*; in all [\d.]+ m?s$", call)
+            self.assertRegex(said, r"(?m)^time: .*rest [\d.]+ (m|u)?s; in all [\d.]+ m?s$", call)
         parts = json.loads(self.opc("run", "net.pbtxt", "--fill", "ones", "--timing", "--json").stdout)["timing"]["parts_s"]
         self.assertEqual(list(parts), ["operators", "read", "compile", "load", "run"])
+        # Parts have names, and one line for what is done twice.
+        for command, named in (["check", "net.pbtxt", "--update", "--update-in-ci"], "find graphs, check"), \
+                (["check", "net.pbtxt", "--twice"], "find graphs, check"), (["diff", "net.pbtxt", "net.pbtxt"], "read, operators, compile, compare"), \
+                (["show", "net.pbtxt", "--what", "cost"], "read, operators, compile"), (["report", "net.pbtxt", "-o", "r.html"], "read, operators, compile"):
+            said = re.search(r"(?m)^time: (.*); in all", self.opc(*command, "--timing").stderr).group(1)
+            self.assertEqual(re.sub(r" [\d.]+ (s|ms|us|ns)\b", "", said), named + ", rest", command)
 
     def test_deterministic_of_every_command(self):
         for call in CALLS:
