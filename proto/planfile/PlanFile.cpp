@@ -125,6 +125,9 @@ Status decodePlan(std::string_view bytes, plan::Plan *plan) {
         .withHelp("keep large constants in a weights file: make them variables");
   if (!plan->ParsePartialFromArray(payload.data(), static_cast<int>(payload.size())))
     return invalid("OPC0805", "the plan's contents are not a valid protobuf message", "compile the graph again");
+  if (versionOf(*plan) > version)
+    return invalid("OPC0804", "the plan is damaged: it says format version 1 and has regions, which came with version 2",
+                   "compile the graph again");
   return resolveRegions(plan);
 }
 

@@ -245,6 +245,20 @@ class Regions(unittest.TestCase):
         self.assertEqual((many["compiled"], many["reused"]), (1, 0))
         self.assertGreater(many["code_bytes"], 100)
 
+    def test_version_of_plans(self):
+        """A plan with a region whose header says version 1, which had none, is refused."""
+        g = Graph()
+        g.output("y", g.unary("exp", g.unary("tanh", g.input((4,), "f32"))))
+        self.write(g, np.random.default_rng(0))
+        self.opc("compile", "g.pbtxt", "-o", "g.plan")
+        with open(self.path("g.plan"), "r+b") as f:
+            f.seek(8)
+            self.assertEqual(f.read(4), b"\2\0\0\0")
+            f.seek(8)
+            f.write(b"\1\0\0\0")
+        for call in (("run", "g.plan", "--inputs", "in.npz"), ("show", "g.plan")):
+            self.assertIn("OPC0804", self.opc(*call, code=3).stderr)
+
     def test_what_looks_inside_sees_every_tensor(self):
         g = Graph()
         x = g.input((4, 6), "f32")
