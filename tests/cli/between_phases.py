@@ -195,7 +195,9 @@ class Shown(Folder):
             self.assertEqual(self.stdout("show", "a.mlir", "--what", "boxing").splitlines()[:4], boxing.splitlines()[:4])
             self.assertIn("mesh 2x2 on ranks 0-3", self.stdout("show", "a.mlir", "--what", "sbp"))
             if phase == "sbp": # from boxing on ops read what transitions make
-                self.assertEqual(self.stdout("diff", "a.mlir", "mlp.pbtxt", "--mesh", "2x2", "--ignore", "sbp,cost", "--stat"), "no difference\n")
+                for more in (["--mesh", "2x2"], []):
+                    self.assertEqual(self.stdout("diff", "a.mlir", "mlp.pbtxt", *more, "--ignore", "sbp,cost", "--stat"), "no difference\n")
+                    self.assertIn("SBP_CHANGED", self.stdout("diff", "mlp.pbtxt", "a.mlir", *more, "--stat", code=1))
             self.assertIn("it was planned for 4 ranks", self.opc("show", "a.mlir", "--mesh", "2", code=3))
         self.opc("compile", "mlp.pbtxt", "--to", "tasks", "--emit", "mlir", "-o", "one.mlir")
         self.assertIn("states are chosen for a mesh", self.opc("show", "one.mlir", "--what", "sbp", code=2))

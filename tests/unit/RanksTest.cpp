@@ -6,6 +6,8 @@
 
 #include <catch2/catch.hpp>
 
+#include <map>
+#include <mutex>
 #include <numeric>
 
 namespace {
@@ -161,6 +163,34 @@ TEST_CASE("what ranks send is counted, and fetching does not count", "[ranks]") 
   REQUIRE(stats->size() == 2);
   for (const RankStats &r : *stats) CHECK(r.bytesSent == 3 * 64); // 2 (p - 1) / p of 64 bytes
   CHECK(stats->at(1).rank == 1);
+}
+
+TEST_CASE("an observer sees the tasks of the first rank, or of all, with what they send", "[ranks][observer]") {
+  struct Seen final : RunObserver {
+    std::mutex lock;
+    std::map<std::pair<int64_t, std::string>, std::vector<int64_t>> sent; // by rank and task
+    Status after(const ObservedTask &task, int64_t, TaskData &) override {
+      std::lock_guard<std::mutex> guard(lock);
+      sent[{task.rank, task.name}].push_back(task.isTransfer ? task.bytesSent : -1);
+      return Status::ok();
+    }
+  };
+  for (bool onAllRanks : {true, false}) {
+    Result<Session> s = load(cutProduct({"S(1)", "S(0)", "P", "all_reduce", true}, 3, 6, 6, 4), 3);
+    REQUIRE(s.isOk());
+    REQUIRE(s->feed("x", floats(counted(36, 0), Shape{6, 6})).isOk());
+    Seen seen;
+    s->observe(&seen, onAllRanks);
+    REQUIRE(s->run(2).isOk());
+    s->observe(nullptr);
+    REQUIRE(s->run(1).isOk());
+    for (int64_t rank : {0, 1, 2}) {
+      const std::vector<int64_t> products(rank == 0 || onAllRanks ? 2 : 0, -1);
+      CHECK(seen.sent[{rank, "product"}] == products);
+      // 2 (p - 1) / p of 96 bytes.
+      CHECK(seen.sent[{rank, "boxing"}] == std::vector<int64_t>(products.size(), 128));
+    }
+  }
 }
 
 TEST_CASE("constants are cut when a plan is loaded", "[ranks]") {

@@ -282,6 +282,41 @@ TEST_CASE("a shape from the command line replaces the graph's", "[pipeline]") {
   REQUIRE(p.facts().inputs[0].shape == Shape({7, 3}));
 }
 
+TEST_CASE("phases have their passes, whose times lie within them", "[pipeline]") {
+  Pipeline pipeline(registry(), {});
+  REQUIRE(pipeline.import("g.pbtxt", kInput + relu("r", "x/out") + output("y", "r/y_0")));
+  REQUIRE(pipeline.run(Phase::kPlan));
+  std::map<std::string, std::vector<std::string>> passes;
+  for (const PhaseFacts &phase : pipeline.stats())
+    for (const PassFacts &pass : phase.passes) {
+      CHECK(pass.start >= phase.start);
+      CHECK(pass.seconds >= 0);
+      CHECK(pass.start + pass.seconds <= phase.start + phase.seconds);
+      passes[phase.name].push_back(pass.name);
+    }
+  CHECK(passes["shape"].front() == "opc-infer-shapes");
+  CHECK(passes["tasks"].back() == "opc-schedule");
+  CHECK(passes.count("import") + passes.count("memory") + passes.count("plan") == 0);
+}
+
+TEST_CASE("IR says after which phase it was written", "[pipeline]") {
+  const std::string graph = kInput + relu("r", "x/out") + output("y", "r/y_0");
+  for (Phase phase : {Phase::kImport, Phase::kSimplify, Phase::kSchedule, Phase::kPlan}) {
+    Pipeline first(registry(), {}), second(registry(), {});
+    REQUIRE(first.import("g.pbtxt", graph));
+    REQUIRE(first.run(phase));
+    const std::string ir = first.emit(Emit::kMlirBytecode);
+    CHECK(looksLikeIr(ir));
+    CHECK(looksLikeIr(first.emit(Emit::kMlir)));
+    CHECK_FALSE(looksLikeIr(graph));
+    REQUIRE(second.resume("g.mlirbc", ir, std::nullopt));
+    CHECK(second.source().name == "g.pbtxt");
+    REQUIRE(second.run(Phase::kPlan));
+    REQUIRE(first.run(Phase::kPlan));
+    CHECK(first.emit(Emit::kPlan) == second.emit(Emit::kPlan));
+  }
+}
+
 TEST_CASE("shapes that come after the import are as good as those before", "[pipeline]") {
   const std::string g =
       "op { name: \"x\" input_conf { out: \"out\" blob_conf { shape { dim: -1 dim: 3 } data_type: kFloat } } }\n"

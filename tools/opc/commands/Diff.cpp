@@ -61,7 +61,7 @@ public:
         "revision, PATH from the root of the repository or from ./here. Inputs, outputs and variables are "
         "matched by name, ops by name and structure: ops that are renamed or stand elsewhere in the file are "
         "the same ops. Both graphs are compiled for this machine, or the mesh that is given, and what was "
-        "decided for them is compared, too. IR (opc compile --emit mlir, mlirbc) has the ops of its phase. With a plan, what is compared are the ops that run; with a lock file (opc check), what it holds, for the mesh that it was "
+        "decided for them is compared, too. IR (opc compile --emit mlir, mlirbc) has the ops of its phase and says for which mesh. With a plan, what is compared are the ops that run; with a lock file (opc check), what it holds, for the mesh that it was "
         "made for. "
         "Exit code 0: no difference, 1: they differ, 2 and more: trouble. -q gives the code alone.";
     s.minArguments = s.maxArguments = 2;
@@ -126,7 +126,16 @@ private:
     FactsInput a, b;
   };
 
-  /// A lock says what mesh it is for, and the other one is compiled for that.
+  /// The mesh that IR was planned for; nothing for one device.
+  static std::optional<MeshRequest> meshOf(const GraphFacts &facts) {
+    if (facts.mesh.placements.empty()) return std::nullopt;
+    MeshRequest mesh;
+    mesh.dims = facts.mesh.placements[0].dims; // the whole one, before those of stages
+    mesh.microBatches = facts.mesh.microBatches;
+    return mesh;
+  }
+
+  /// A lock or IR says what mesh it is for, and the other one is compiled for that.
   Outcome<Sides> read(Invocation &invocation, GraphInput inputA, GraphInput inputB) {
     FactsRequest request;
     OPC_ASSIGN_OR_RETURN(request.mesh, mesh_.request());
@@ -146,11 +155,12 @@ private:
       OPC_ASSIGN_OR_RETURN(sides.b, factsOfLock(inputB, &locked));
     }
     if (!request.mesh) request.mesh = std::move(locked);
-    if (!locks[0]) {
-      OPC_ASSIGN_OR_RETURN(sides.a, factsOf(invocation, std::move(inputA), request));
-    }
-    if (!locks[1]) {
-      OPC_ASSIGN_OR_RETURN(sides.b, factsOf(invocation, std::move(inputB), request));
+    const bool isBFirst = inputB.isIr && !inputA.isIr; // which says what mesh it is for, too
+    for (const bool isB : {isBFirst, !isBFirst}) {
+      if (locks[isB]) continue;
+      FactsInput &side = isB ? sides.b : sides.a;
+      OPC_ASSIGN_OR_RETURN(side, factsOf(invocation, std::move(isB ? inputB : inputA), request));
+      if (side.isIr && !request.mesh) request.mesh = meshOf(side.facts);
     }
     for (FactsInput *side : {&sides.a, &sides.b}) {
       if (!side->undecided.empty())
