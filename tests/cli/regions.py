@@ -5,6 +5,7 @@ import hashlib
 import json
 import os
 import random
+import shlex
 import shutil
 import subprocess
 import tempfile
@@ -12,6 +13,11 @@ import unittest
 
 import numpy as np
 
+PLUGIN = """#include "opc/Elementwise.h"
+using namespace opc::user_op;
+OPC_SCALAR(Hump, x, a) { return select(x > 0, exp(-x * x) * a, tanh(x) + a); }
+REGISTER_USER_OP("hump").Input("x").Output("y").Attr<float>("a", 0.5f).Elementwise<Hump, types::Floating>();
+"""
 OPC = os.path.join(os.environ["OPC_BUILD_DIR"], "bin", "opc")
 RUNTIME = os.path.join(os.environ["OPC_BUILD_DIR"], "bin", "opc-runtime")
 PROTO = {"f32": "kFloat", "f64": "kDouble", "f16": "kFloat16", "bf16": "kBFloat16", "i8": "kInt8", "i32": "kInt32", "i64": "kInt64", "u8": "kUInt8", "bool": "kBool"}
@@ -244,6 +250,26 @@ class Regions(unittest.TestCase):
         many = self.codegen("--repeat", "200")  # of 512 KiB: 64 MiB after 128 runs
         self.assertEqual((many["compiled"], many["reused"]), (1, 0))
         self.assertGreater(many["code_bytes"], 100)
+
+    def test_ops_of_plugins(self):
+        """One in a chain with others: one task, and machine code where it was compiled for this machine as the kernels are."""
+        with open(self.path("hump.cpp"), "w", encoding="utf-8") as f:
+            f.write(PLUGIN)
+        flags = [shlex.split(self.opc("sdk", which).stdout) for which in ("--cflags", "--ldflags")]
+        g = Graph()
+        x = g.input((3, 1000), "f32")
+        g.output("y", g.unary("negative", g.op("hump", [("x", g.unary("tanh", x))], "y", x[1], "f32")))
+        self.write(g, np.random.default_rng(0))
+        for options, counts in ((("-march=x86-64-v3", "-ffp-contract=off"), (1, 0)), ((), (0, 1))):
+            subprocess.run([os.environ.get("OPC_PLUGIN_CXX", "g++"), "-O1", "-fPIC", "-shared", *options, *flags[0], self.path("hump.cpp"), "-o", self.path("libhump.so"), *flags[1]], check=True)
+            plugin = ("--plugin", "./libhump.so")
+            want = self.outputs("--no-fuse", "-j", "1", *plugin)
+            for level in ("v3", "v4"):
+                self.assertEqual(self.outputs("-j", "1", *plugin, level=level), want)
+            tasks = json.loads(self.opc("show", "g.pbtxt", "--what", "tasks", "--json", *plugin).stdout)["tasks"]
+            self.assertEqual(len({t["region"] for t in tasks}), 1)
+            made = self.codegen(*plugin, level="v3")
+            self.assertEqual((made["compiled"], made["refused"]), counts)
 
     def test_version_of_plans(self):
         """A plan with a region whose header says version 1, which had none, is refused."""

@@ -1,6 +1,7 @@
 // opc-bench: a table of measurements, each beside its reference.
 // SPDX-License-Identifier: Apache-2.0
 #include "Benchmark.h"
+#include "Codegen.h"
 #include "ModelWorker.h"
 #include "StandardFiles.h"
 #include "ThreadWaiting.h"
@@ -36,6 +37,7 @@ int main(int argc, char **argv) {
     const int code = app.exit(e);
     return code == 0 ? 0 : 2;
   }
+  opc::setRegionCompiler(opc::RegionCodegen::forThisMachine());
   if (model->parsed()) return opc::bench::serveModel(worker);
   using namespace opc::bench;
   std::vector<Benchmark> all;
