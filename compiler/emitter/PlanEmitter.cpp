@@ -31,8 +31,10 @@ plan::Register::Kind registerKind(BufferKind kind) {
 
 class Emitter {
 public:
-  Emitter(const ExecutionSchedule &schedule, plan::Plan *plan, const SizeFacts *sizes = nullptr)
-      : schedule_(schedule), plan_(plan), sizes_(sizes) {}
+  /// `values` loses those that the plan gets.
+  Emitter(const ExecutionSchedule &schedule, plan::Plan *plan, std::map<std::string, const StoredTensor *> *values,
+          const SizeFacts *sizes = nullptr)
+      : schedule_(schedule), plan_(plan), values_(values), sizes_(sizes) {}
 
   void run(ModuleOp module) {
     for (const SizeRange &r : sizes_ ? sizes_->sizes : std::vector<SizeRange>()) {
@@ -160,7 +162,14 @@ private:
     v->set_has_seed(op.getSeed().has_value());
     v->set_random_seed(static_cast<int64_t>(op.getSeed().value_or(0)));
     location(op, v->mutable_location());
-    if (const auto list = shardings(op); !list.empty()) sharding(list[0], v->mutable_sharding());
+    const auto list = shardings(op);
+    if (!list.empty()) sharding(list[0], v->mutable_sharding());
+    const auto value = values_->find(v->name());
+    if (value == values_->end()) return;
+    user_op::TensorDesc whole = ir::descOf(op.getOut().getType());
+    if (!list.empty()) whole.set_shape(Shape(DimVector(list[0].getDims().begin(), list[0].getDims().end())));
+    if (value->second->desc == whole) v->set_data(std::string(value->second->bytes));
+    values_->erase(value);
   }
 
   void argument(StringRef name, ValueRange values, plan::Argument *out) {
@@ -260,11 +269,18 @@ private:
 
   const ExecutionSchedule &schedule_;
   plan::Plan *plan_;
+  std::map<std::string, const StoredTensor *> *values_;
   const SizeFacts *sizes_;
   llvm::DenseMap<Value, uint32_t> tensors_;
 };
 
 } // namespace
+
+static std::map<std::string, const StoredTensor *> pointersTo(const VariableValues &values) {
+  std::map<std::string, const StoredTensor *> pointers;
+  for (const auto &[name, value] : values) pointers.emplace(name, &value);
+  return pointers;
+}
 
 std::string kernelName(const user_op::OpDef &op, const user_op::KernelDef &kernel) {
   const KernelTarget target = kernelTarget(kernel);
@@ -279,16 +295,17 @@ std::string kernelName(const ScheduledTask &task) {
 }
 
 std::string emitPlan(ModuleOp module, const ExecutionSchedule &schedule, const std::string &graphName,
-                     const SizeFacts *sizes) {
+                     const VariableValues &values, const SizeFacts *sizes) {
   plan::Plan plan;
   plan.set_producer("opc " OPC_VERSION_STRING);
   plan.set_graph(baseName(graphName));
-  Emitter(schedule, &plan, sizes).run(module);
+  auto left = pointersTo(values);
+  Emitter(schedule, &plan, &left, sizes).run(module);
   return encodePlan(plan);
 }
 
 std::string emitPlan(ArrayRef<RankPart> parts, ArrayRef<uint32_t> partOfRank, ArrayRef<Placement> placements,
-                     uint32_t microBatches, const std::string &graphName) {
+                     uint32_t microBatches, const std::string &graphName, const VariableValues &values) {
   plan::Plan plan;
   plan.set_producer("opc " OPC_VERSION_STRING);
   plan.set_graph(baseName(graphName));
@@ -297,10 +314,11 @@ std::string emitPlan(ArrayRef<RankPart> parts, ArrayRef<uint32_t> partOfRank, Ar
     for (int64_t d : p.dims) message->add_dim(d);
     for (int64_t r : p.ranks) message->add_rank(static_cast<uint32_t>(r));
   }
+  auto left = pointersTo(values);
   for (const RankPart &p : parts) {
     plan::Plan *part = plan.add_part();
     part->set_graph(plan.graph());
-    Emitter(*p.schedule, part).run(p.module);
+    Emitter(*p.schedule, part, &left).run(p.module);
   }
   for (uint32_t p : partOfRank) plan.add_part_of_rank(p);
   if (microBatches > 1) plan.set_micro_batches(microBatches);

@@ -5,17 +5,23 @@
 #include "ExecutionSchedule.h"
 #include "Placement.h"
 #include "SizeSweep.h"
+#include "StoredTensor.h"
 
 #include "mlir/IR/BuiltinOps.h"
 
+#include <map>
 #include <string>
 
 namespace opc {
 
+/// Values of variables, by name.
+using VariableValues = std::map<std::string, StoredTensor>;
+
 /// The bytes of a plan file. `graphName` is what the plan calls its graph: a file name without folders, so that equal
-/// graphs give equal plans wherever they lie. With `sizes` shapes that depend on them become expressions.
+/// graphs give equal plans wherever they lie. With `sizes` shapes that depend on them become expressions. Variables of
+/// which `values` has a value of their type get it.
 std::string emitPlan(mlir::ModuleOp module, const ExecutionSchedule &schedule, const std::string &graphName,
-                     const SizeFacts *sizes = nullptr);
+                     const VariableValues &values = {}, const SizeFacts *sizes = nullptr);
 
 /// What a plan calls a task's kernel: "cpu/matmul/f32", "comm/all_reduce".
 std::string kernelName(const ScheduledTask &task);
@@ -28,6 +34,7 @@ struct RankPart {
 };
 /// The bytes of a plan for several ranks.
 std::string emitPlan(llvm::ArrayRef<RankPart> parts, llvm::ArrayRef<uint32_t> partOfRank,
-                     llvm::ArrayRef<Placement> placements, uint32_t microBatches, const std::string &graphName);
+                     llvm::ArrayRef<Placement> placements, uint32_t microBatches, const std::string &graphName,
+                     const VariableValues &values = {});
 
 } // namespace opc

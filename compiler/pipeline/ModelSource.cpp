@@ -2,19 +2,25 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "ModelSource.h"
 #include "ForeignFile.h"
+#include "GraphFile.h"
 #include "OnnxImport.h"
 
 #include "onnx.pb.h"
 
 namespace opc {
 
+ModelSource::ModelSource() = default;
+ModelSource::ModelSource(ModelSource &&) noexcept = default;
+ModelSource &ModelSource::operator=(ModelSource &&) noexcept = default;
+ModelSource::~ModelSource() = default;
+
 bool looksLikeModel(const std::string &bytes) { return looksLikeOnnx(bytes); }
 
 std::optional<ModelSource> readModel(const std::string &name, const std::string &bytes, const Registry &registry,
                                      const std::map<std::string, std::vector<int64_t>> &shapes,
-                                     const DecideInput &decide) {
+                                     const ModelRequest &request) {
   std::vector<Diagnostic> found;
-  const auto file = onnx::importModel(bytes, registry, {name, 0, shapes, decide}, &found);
+  auto file = onnx::importModel(bytes, registry, {name, 0, shapes, request}, &found);
   if (!file) return std::nullopt;
   ModelSource source;
   source.isUnbound = file->isUnbound;
@@ -31,6 +37,7 @@ std::optional<ModelSource> readModel(const std::string &name, const std::string 
     input.shape = Shape(DimVector(dims.begin(), dims.end()));
     source.inputs.push_back(std::move(input));
   }
+  source.file = std::move(file);
   return source;
 }
 

@@ -3,11 +3,12 @@
 #pragma once
 
 #include "GraphFacts.h"
+#include "ModelRequest.h"
 #include "Registry.h"
 #include "StoredTensor.h"
 
-#include <functional>
 #include <map>
+#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
@@ -17,20 +18,24 @@ namespace opc {
 /// True when the bytes are a model, which is made a graph when its shapes are known.
 bool looksLikeModel(const std::string &bytes);
 
+struct GraphFile;
+
 struct ModelSource {
+  ModelSource();
+  ModelSource(ModelSource &&) noexcept;
+  ModelSource &operator=(ModelSource &&) noexcept;
+  ~ModelSource();
   /// An input leaves a dimension open that nothing binds: `inputs` has them, and the rest is not known.
   bool isUnbound = false;
   std::vector<GraphTensor> inputs;
   std::map<std::string, StoredTensor> values; // of the graph's variables
   std::vector<std::string> decided;           // inputs that must be constants of the graph
+  std::unique_ptr<GraphFile> file;            // the graph: Pipeline::import()
 };
-/// `decide`: the bytes of an input that decides a shape or a branch, where the caller has them. Nothing for a model
-/// that cannot be imported: Pipeline::import() says why.
-using DecideInput =
-    std::function<std::optional<std::string>(const std::string &input, const user_op::TensorDesc &desc)>;
+/// Nothing for a model that cannot be imported: Pipeline::import() says why.
 std::optional<ModelSource> readModel(const std::string &name, const std::string &bytes, const Registry &registry,
                                      const std::map<std::string, std::vector<int64_t>> &shapes,
-                                     const DecideInput &decide);
+                                     const ModelRequest &request);
 
 /// The model in which an input has a value: an initializer of its name.
 std::string withInitializer(std::string model, const std::string &input, const user_op::TensorDesc &desc,

@@ -16,6 +16,7 @@
 #include "Importer.h"
 #include "LearningRate.h"
 #include "Locations.h"
+#include "ModelSource.h"
 #include "NearestNames.h"
 #include "OnnxImport.h"
 #include "OpcDialect.h"
@@ -70,6 +71,31 @@ void throwFatalErrors() {
 
 /// Binary graphs of up to so many bytes are kept for irBeforePoint().
 constexpr size_t kKeptBytes = 16 << 20;
+/// Of values in a plan: protobuf holds 2 GiB, and the plan has more than them.
+constexpr uint64_t kMostPlannedBytes = uint64_t{2000} << 20;
+constexpr const char *kWeightsBeside =
+    "leave them out of the plan: opc compile --weights-out FILE writes them, opc run PLAN --weights FILE reads them";
+
+std::string beyondDevice(uint64_t bytes, uint64_t limit) {
+  return "a device needs " + std::to_string(bytes) + " bytes, and --device-memory gives it " + std::to_string(limit);
+}
+
+const VariableValues kNoValues;
+
+/// Of the file's variables; its other values are constants of the graph.
+VariableValues valuesOf(const GraphFile &file) {
+  VariableValues values;
+  for (const auto &[name, value] : file.values)
+    if (!file.constants.count(name)) values.emplace(name, value);
+  return values;
+}
+
+std::string valuesTooLarge(const VariableValues &values) {
+  uint64_t bytes = 0;
+  for (const auto &[name, value] : values) bytes += value.bytes.size();
+  if (bytes < kMostPlannedBytes) return "";
+  return "the model's weights have " + std::to_string(bytes) + " bytes; a plan holds at most 2 GiB";
+}
 
 } // namespace
 
@@ -117,8 +143,9 @@ struct Pipeline::Impl {
   DiagnosticList findings;
   int done = -1; // index of the last phase that ran
   bool trainsAsJobSays = false;
-  bool isUnbound = false;           // a model of which nothing but inputs is known
-  std::vector<std::string> sources; // the imported graph's inputs and variables: some may be pruned
+  bool isUnbound = false;                     // a model of which nothing but inputs is known
+  std::map<std::string, StoredTensor> values; // of variables: those that came with the graph
+  std::vector<std::string> sources;           // the imported graph's inputs and variables: some may be pruned
 
   template <class F> bool phase(Phase p, F &&body) {
     if (options.progress) options.progress(p);
@@ -167,8 +194,7 @@ struct Pipeline::Impl {
     again.progress = nullptr;
     again.dump = nullptr;
     Pipeline pipeline(registry, std::move(again));
-    if (!pipeline.import(source.name, bytes)) return "";
-    if (options.cut.hasParts() && !pipeline.cut(options.cut)) return "";
+    if (!pipeline.import(source.name, bytes) || (options.cut.hasParts() && !pipeline.cut(options.cut))) return "";
     if (!pipeline.run(static_cast<Phase>(static_cast<int>(p) - 1))) return "";
     const Impl &there = *pipeline.impl_;
     return phaseSource(p, *there.module, there.ranks.parts, options);
@@ -224,13 +250,10 @@ struct Pipeline::Impl {
     const uint64_t limit = options.mesh ? options.mesh->deviceMemory : 0;
     if (!limit) return true;
     for (const auto &e : executions)
-      if (e->memory.arenaBytes > limit) {
-        report(Severity::kError, "OPC0312",
-               "a device needs " + std::to_string(e->memory.arenaBytes) + " bytes, and --device-memory gives it " +
-                   std::to_string(limit),
-               "more devices, smaller batches (--micro-batches), or --recompute");
-        return false;
-      }
+      if (e->memory.arenaBytes > limit)
+        return report(Severity::kError, "OPC0312", beyondDevice(e->memory.arenaBytes, limit),
+                      "more devices, smaller batches (--micro-batches), or --recompute"),
+               false;
     return true;
   }
 
@@ -280,10 +303,7 @@ struct Pipeline::Impl {
       executions.clear();
       return forParts([&](ModuleOp graph) { return plan(graph); }) && fitsDevice();
     }
-    if (phase == Phase::kPlan) {
-      writePlan();
-      return true;
-    }
+    if (phase == Phase::kPlan) return writePlan();
     if (phase == Phase::kShape && !checkSizes()) return false;
     if (!runPasses(phase)) return false;
     if (phase == Phase::kShape)
@@ -293,15 +313,19 @@ struct Pipeline::Impl {
     return true;
   }
 
-  void writePlan() {
+  bool writePlan() {
+    const VariableValues &given = options.planHasValues ? values : kNoValues;
+    if (const std::string why = valuesTooLarge(given); !why.empty())
+      return report(Severity::kError, "OPC0806", why, kWeightsBeside), false;
     if (ranks.parts.empty()) {
-      planBytes = emitPlan(*module, *executions[0], source.name, options.sizes.empty() ? nullptr : &sizeFacts);
-      return;
+      planBytes = emitPlan(*module, *executions[0], source.name, given, options.sizes.empty() ? nullptr : &sizeFacts);
+      return true;
     }
     std::vector<RankPart> parts;
     for (size_t i = 0; i < ranks.parts.size(); ++i) parts.push_back({*ranks.parts[i], executions[i].get()});
     planBytes = emitPlan(parts, ranks.partOfRank, readPlacements(*module),
-                         static_cast<uint32_t>(options.mesh->microBatches), source.name);
+                         static_cast<uint32_t>(options.mesh->microBatches), source.name, given);
+    return true;
   }
 
   /// Shapes that were given must be of inputs or variables that there are.
@@ -321,10 +345,11 @@ struct Pipeline::Impl {
   bool import(const std::string &name, std::string bytes) {
     source = {name, std::move(bytes)};
     crashAs(plannedCrash(Phase::kImport, name));
-    auto file = looksLikeOnnx(source.text)
-                    ? onnx::importModel(source.text, registry, {name, options.maxGraphBytes, options.shapes, {}},
-                                        findings.incoming())
-                    : readGraphFile(name, source.text, options.maxGraphBytes, findings.incoming());
+    auto file =
+        looksLikeOnnx(source.text)
+            ? onnx::importModel(source.text, registry, {name, options.maxGraphBytes, options.shapes, options.model},
+                                findings.incoming())
+            : readGraphFile(name, source.text, options.maxGraphBytes, findings.incoming());
     // What cannot be read is shown, too, where it has lines to show.
     const bool isText = file ? file->isText : source.text.find('\0') == std::string::npos;
     const bool isImported = file && importFile(std::move(file));
@@ -336,6 +361,7 @@ struct Pipeline::Impl {
   }
 
   bool importFile(std::unique_ptr<GraphFile> file) {
+    values = valuesOf(*file);
     found.format = file->format;
     isUnbound = file->isUnbound;
     declared = declaredOutputs(*file);
@@ -394,6 +420,16 @@ bool Pipeline::import(const std::string &name, std::string bytes) {
   return impl_->phase(Phase::kImport, [&] { return impl_->import(name, std::move(bytes)); });
 }
 
+bool Pipeline::import(ModelSource model, std::string bytes) {
+  return impl_->phase(Phase::kImport, [&] {
+    impl_->source = {model.file->name, ""};
+    crashAs(plannedCrash(Phase::kImport, model.file->name));
+    if (bytes.size() <= kKeptBytes) impl_->binary = std::move(bytes);
+    std::string().swap(bytes);
+    return impl_->importFile(std::move(model.file));
+  });
+}
+
 bool Pipeline::resume(const std::string &name, std::string bytes, std::optional<Phase> after) {
   Impl &impl = *impl_;
   // What it was written after is known when it has been read. The memory plan is no part of the IR: it is made again.
@@ -449,6 +485,7 @@ const std::vector<Diagnostic> &Pipeline::diagnostics() const { return impl_->fin
 size_t Pipeline::errorCount() const { return impl_->findings.errors(); }
 StatusCode Pipeline::errorClass() const { return impl_->findings.worst(); }
 const SourceText &Pipeline::source() const { return impl_->source; }
+const std::map<std::string, StoredTensor> &Pipeline::values() const { return impl_->values; }
 const std::vector<PhaseFacts> &Pipeline::stats() const { return impl_->found.phases; }
 
 GraphFacts Pipeline::facts(bool costs) const {

@@ -5,9 +5,11 @@
 #include "Diagnostic.h"
 #include "GraphFacts.h"
 #include "MeshRequest.h"
+#include "ModelRequest.h"
 #include "PassRequests.h"
 #include "Registry.h"
 #include "SizeRequest.h"
+#include "StoredTensor.h"
 
 #include <functional>
 #include <map>
@@ -17,6 +19,8 @@
 #include <vector>
 
 namespace opc {
+
+struct ModelSource;
 
 /// The phases in order. SBP and boxing have something to do when the graph is for several devices.
 enum class Phase { kImport, kShape, kGrad, kSimplify, kSbp, kBoxing, kFuse, kSchedule, kMemory, kPlan };
@@ -40,6 +44,7 @@ struct CompileOptions {
   /// Dimensions of inputs that the plan leaves open within a range; `shapes` has the largest. Forward graphs for one
   /// device alone.
   SizeRequest sizes;
+  ModelRequest model;
   size_t maxErrors = 20;
   uint64_t maxGraphBytes = uint64_t{4} << 30;
   /// Called after each phase with its name and the IR's text, when set (`--dump`).
@@ -72,6 +77,9 @@ struct CompileOptions {
   std::vector<std::string> wanted;
   /// What remains of the graph after Phase::kShape. See Pipeline::cut().
   GraphCut cut;
+  /// Whether the plan has the values that came with the graph (an ONNX model) for its variables. Else values() has
+  /// them, for whoever runs it.
+  bool planHasValues = true;
   /// Check the IR after the import and after each pass. By default in debug builds, and where the environment sets
   /// OPC_VERIFY_EACH to anything but 0, as the tests do.
   bool verifyEach = verifiesByDefault();
@@ -85,6 +93,8 @@ public:
 
   /// Reads a graph. `name` is what diagnostics call it. False when it is not valid: see diagnostics().
   bool import(const std::string &name, std::string bytes);
+  /// In place of it: a model that has been read already, from `bytes`.
+  bool import(ModelSource model, std::string bytes);
   /// In place of import(): IR that emit() of this version wrote after the phase `after`, with the same options for the
   /// phases that follow. Without `after` the phase and, unless CompileOptions::mesh is set, the mesh are those that the
   /// IR says. source() then has the graph's name. False when it is none: see diagnostics().
@@ -107,6 +117,8 @@ public:
   /// The exit-code class of the errors: kInvalidGraph, kUnsupported or kInternal.
   StatusCode errorClass() const;
   const SourceText &source() const;
+  /// The values that came with the graph (an ONNX model), by variable.
+  const std::map<std::string, StoredTensor> &values() const;
   const std::vector<PhaseFacts> &stats() const;
   /// All that is known of the graph after the phases that have run; with `costs`, what each op costs as well.
   GraphFacts facts(bool costs = false) const;

@@ -8,6 +8,7 @@
 #include <google/protobuf/io/coded_stream.h>
 #include <google/protobuf/io/zero_copy_stream_impl_lite.h>
 
+#include <algorithm>
 #include <cstring>
 
 namespace opc {
@@ -63,11 +64,13 @@ uint64_t planChecksum(std::string_view bytes) {
 
 namespace {
 uint32_t versionOf(const plan::Plan &plan) {
+  uint32_t version = 1;
+  for (const plan::Interface::Variable &v : plan.interface().variable())
+    if (v.has_data()) version = 3;
   for (const plan::Task &t : plan.task())
-    if (t.region()) return 2;
-  for (const plan::Plan &part : plan.part())
-    if (versionOf(part) == 2) return 2;
-  return 1;
+    if (t.region()) version = std::max(version, 2U);
+  for (const plan::Plan &part : plan.part()) version = std::max(version, versionOf(part));
+  return version;
 }
 } // namespace
 

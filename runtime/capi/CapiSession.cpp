@@ -201,6 +201,8 @@ opc_status opc_session_create(opc_context *context, const opc_plan *plan, const 
     context->freeze();
     OPC_ASSIGN_OR_RETURN(Session loaded, Session::load(plan->view(), context->registry, chosen));
     *session = new opc_session(std::move(loaded));
+    for (const VariableInfo &v : (*session)->session.interface().variables)
+      if (v.hasValue) (*session)->given.insert(v.name);
     return Status::ok();
   });
 }

@@ -28,6 +28,28 @@ using runtime::RankGraph;
 using runtime::RankLink;
 using runtime::TaskGraph;
 
+namespace {
+
+/// Another value would be undefined behaviour in a kernel.
+void makeBools(std::string *bytes) {
+  for (char &c : *bytes) c = c != 0;
+}
+
+/// give(name, bytes) for the values that the plan has for variables; frees them.
+template <class Give> Status giveValues(plan::Plan &plan, Give give) {
+  for (int p = 0; p < std::max(1, plan.part_size()); ++p) {
+    plan::Plan &part = plan.part_size() ? *plan.mutable_part(p) : plan;
+    for (plan::Interface::Variable &v : *part.mutable_interface()->mutable_variable()) {
+      if (!v.has_data()) continue;
+      OPC_RETURN_IF_ERROR(give(v.name(), v.mutable_data()));
+      std::string().swap(*v.mutable_data());
+    }
+  }
+  return Status::ok();
+}
+
+} // namespace
+
 struct Session::Impl : runtime::LocalRanks {
   SessionOptions options;
   std::vector<RankStats> sent; // by rank of this process
@@ -75,7 +97,7 @@ struct Session::Impl : runtime::LocalRanks {
     }
     for (const JobPort &v : job.variables) {
       variableIndex.emplace(v.name, interface.variables.size());
-      interface.variables.push_back({v.name, v.desc, v.trainable, v.hasInitializer});
+      interface.variables.push_back({v.name, v.desc, v.trainable, v.hasInitializer || v.hasValue, v.hasValue});
     }
     for (const auto &r : here)
       for (const runtime::ModelVariable &v : r->graph().model().variables)
@@ -102,8 +124,7 @@ struct Session::Impl : runtime::LocalRanks {
           if (&runtime::partOf(plan, job, r->rank()) != part) continue;
           const runtime::PlanModel &m = r->graph().model();
           const runtime::ModelTensor &tensor = m.tensors[m.constants[static_cast<size_t>(i)].tensor];
-          if (isFirst && tensor.desc.data_type() == kBool)
-            for (char &c : *bytes) c = c != 0; // another value would be undefined behaviour in a kernel
+          if (isFirst && tensor.desc.data_type() == kBool) makeBools(bytes);
           isFirst = false;
           OPC_RETURN_IF_ERROR(r->giveConstant(static_cast<size_t>(i), bytes->data()));
           constantBytes += tensor.bytes;
@@ -394,6 +415,11 @@ Result<Session> Session::load(std::string_view planBytes, const Registry &regist
   }
   impl->describeInterface();
   OPC_RETURN_IF_ERROR(impl->loadConstants(*plan));
+  OPC_RETURN_IF_ERROR(giveValues(*plan, [&](const std::string &name, std::string *bytes) {
+    const size_t index = impl->variableIndex.at(name);
+    if (impl->job.variables[index].desc.data_type() == kBool) makeBools(bytes);
+    return impl->giveVariable(index, bytes->data());
+  }));
   if (hasSizes(sizes)) {
     runtime::FreeSizes::putBack(sizes, plan);
     impl->leaveOpen(*plan, registry, threads);

@@ -86,7 +86,8 @@ struct VariableInfo {
   std::string name;
   user_op::TensorDesc desc;
   bool trainable = false;
-  bool hasInitializer = false;
+  bool hasInitializer = false; // or a value in the plan
+  bool hasValue = false;       // in the plan
 };
 /// What a plan takes and gives, in the graph's order.
 struct SessionInterface {

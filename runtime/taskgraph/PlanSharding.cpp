@@ -302,8 +302,17 @@ private:
   Status variable(const plan::Plan &part, const plan::Interface::Variable &v) {
     bool isNew = false;
     OPC_RETURN_IF_ERROR(port(part, v, "variable", &job_->variables, &isNew));
+    const std::string what = "variable '" + v.name() + "'";
+    if (!isNew && v.has_data()) return bad("OPC0812", what, " has its value in a second part");
     if (!isNew) return Status::ok();
     JobPort &port = job_->variables.back();
+    port.hasValue = v.has_data();
+    if (port.hasValue) {
+      OPC_ASSIGN_OR_RETURN(const int64_t bytes, tensorBytes(port.desc));
+      if (v.data().size() != static_cast<uint64_t>(bytes))
+        return bad("OPC0812", what, " has a value of ", v.data().size(), " bytes; ", port.desc.toString(), " has ",
+                   bytes);
+    }
     port.trainable = v.trainable();
     port.hasInitializer = v.has_initializer() && v.initializer().type_case() != graph::InitializerConf::TYPE_NOT_SET;
     port.hasSeed = v.has_seed();

@@ -51,6 +51,7 @@ struct JobPort {
   bool isBatched = false;
   uint32_t stride = 1;                                             // outputs: how often the task that makes it runs
   bool trainable = false, hasInitializer = false, hasSeed = false; // variables
+  bool hasValue = false;                                           // its bytes are in the plan
   int64_t seed = 0;
   graph::InitializerConf initializer;
   GraphPlace where;

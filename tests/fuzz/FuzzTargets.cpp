@@ -12,6 +12,7 @@ const std::vector<FuzzTarget> &fuzzTargets() {
       {"graph_text", fuzzGraphText, nullptr},
       {"graph_binary", fuzzGraphBinary, mutateGraph},
       {"plan", fuzzPlan, mutatePlan},
+      {"onnx_model", fuzzOnnxModel, mutateOnnxModel},
       {"npy", fuzzNpy, nullptr},
       {"npz", fuzzNpz, nullptr},
       {"safetensors", fuzzSafetensors, nullptr},

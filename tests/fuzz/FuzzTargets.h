@@ -38,6 +38,7 @@ void expectProperError(const char *target, const Status &status);
 void fuzzGraphText(std::string_view bytes);
 void fuzzGraphBinary(std::string_view bytes);
 void fuzzPlan(std::string_view bytes);
+void fuzzOnnxModel(std::string_view bytes);
 void fuzzNpy(std::string_view bytes);
 void fuzzNpz(std::string_view bytes);
 void fuzzSafetensors(std::string_view bytes);
@@ -49,6 +50,7 @@ void fuzzCluster(std::string_view bytes);
 void fuzzOpManifest(std::string_view bytes);
 
 size_t mutateGraph(uint8_t *data, size_t size, size_t max, uint64_t seed);
+size_t mutateOnnxModel(uint8_t *data, size_t size, size_t max, uint64_t seed);
 size_t mutatePlan(uint8_t *data, size_t size, size_t max, uint64_t seed);
 /// One to four random changes somewhere in the message: a field set, cleared, repeated, removed, swapped, moved.
 void mutateMessage(google::protobuf::Message *message, uint64_t seed);

@@ -5,10 +5,11 @@ import concurrent.futures
 import os
 import subprocess
 import sys
+import tempfile
 import unittest
 
 sys.path.insert(0, os.path.dirname(__file__))
-from messages import ports  # noqa: E402
+from messages import ports, tensors  # noqa: E402
 
 OPC = os.path.join(os.environ["OPC_BUILD_DIR"], "bin", "opc")
 DATA = os.environ.get("OPC_ONNX_TESTDATA", "/usr/share/libonnx-testdata/data")
@@ -33,14 +34,20 @@ def run(case):
     with open(path, "rb") as f:
         inputs, outputs = ports(f.read())
     command = [OPC, "run", path, "--quiet"] + TOLERANCES
-    for flag, names in (("input", inputs), ("output", outputs)):
-        for i, name in enumerate(names):
-            command += ["--" + ("input" if flag == "input" else "expect"),
-                        f"{name}=@{folder}/test_data_set_0/{flag}_{i}.pb"]
-    try:
-        done = subprocess.run(command, capture_output=True, text=True, timeout=60, errors="replace")
-    except subprocess.TimeoutExpired:
-        return "no answer in 60 s"
+    with tempfile.TemporaryDirectory(prefix="onnx_case") as scratch:
+        for role, list_ in (("input", inputs), ("output", outputs)):
+            for i, (name, type_) in enumerate(list_):
+                with open(f"{folder}/test_data_set_0/{role}_{i}.pb", "rb") as f:
+                    values = tensors(name, type_, f.read())
+                for k, (part, message) in enumerate(values):
+                    file = f"{scratch}/{role}_{i}_{k}.pb"
+                    with open(file, "wb") as f:
+                        f.write(message)
+                    command += ["--" + ("input" if role == "input" else "expect"), f"{part}=@{file}"]
+        try:
+            done = subprocess.run(command, capture_output=True, text=True, timeout=60, errors="replace")
+        except subprocess.TimeoutExpired:
+            return "no answer in 60 s"
     if done.returncode == 0:
         return None
     lines = [line for line in (done.stderr + done.stdout).splitlines() if line.strip()]

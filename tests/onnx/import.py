@@ -91,18 +91,55 @@ class Models(Case):
         done = self.opc("run", path, "--fill", "rand", "--reference", "cpu")
         self.assertEqual(done.returncode, 0, done.stderr + done.stdout)
 
-    def test_a_plan_wants_its_weights(self):
+    def linear(self):
+        """y = x @ w, as a file; w."""
         w = np.arange(12, dtype=F32).reshape(3, 4)
         body = m.graph([m.node("MatMul", ["x", "w"], ["y"])], [m.value("x", (2, 3))], [m.value("y")], [m.tensor("w", w)])
-        path = self.file("model.onnx", m.model(body))
-        self.assertEqual(self.opc("compile", path, "-o", self.path("m.plan")).returncode, 0)
-        done = self.opc("run", self.path("m.plan"), "--input", "x=" + self.array("x.npy", X))
+        return self.file("model.onnx", m.model(body)), w
+
+    def gives(self, command, y, code=0):
+        done = subprocess.run([*command, "--input", "x=" + self.array("x.npy", X), "--outputs", self.path("out.npz")],
+                              capture_output=True, text=True, cwd=self.dir, timeout=60)
+        self.assertEqual(done.returncode, code, done.stderr + done.stdout)
+        if code == 0:
+            np.testing.assert_allclose(np.load(self.path("out.npz"))["y"], y, rtol=1e-6)
+        return done.stderr
+
+    def test_a_plan_has_the_weights(self):
+        path, w = self.linear()
+        plan = self.path("m.plan")
+        self.assertEqual(self.opc("compile", path, "-o", plan).returncode, 0)
+        np.savez(self.path("w.npz"), w=2 * w)
+        for program in ([OPC, "run", plan], [OPC + "-runtime", plan]):
+            self.gives(program, X @ w)
+            self.gives([*program, "--weights", self.path("w.npz")], X @ (2 * w))
+        with open(plan, "rb") as f:
+            self.assertEqual(f.read()[8], 3, "the version of plans with values")
+        for _ in range(2): # equal plans are equal bytes
+            self.assertEqual(self.opc("compile", path, "-o", self.path("again.plan")).returncode, 0)
+            with open(plan, "rb") as a, open(self.path("again.plan"), "rb") as b:
+                self.assertEqual(a.read(), b.read())
+
+    def test_a_plan_of_two_ranks_has_the_weights(self):
+        path, w = self.linear()
+        self.assertEqual(self.opc("compile", path, "--mesh", "2", "-o", self.path("m.plan")).returncode, 0)
+        self.gives([OPC, "run", self.path("m.plan"), "--ranks", "2", "--in-process"], X @ w)
+        self.gives([OPC, "run", path, "--ranks", "2", "--in-process"], X @ w)
+
+    def test_weights_beside_the_plan_or_graph(self):
+        path, w = self.linear()
+        weights = self.path("w.safetensors")
+        for result in ("m.plan", "m.pbtxt"):
+            flags = ["--emit", "pbtxt"] if result == "m.pbtxt" else []
+            done = self.opc("compile", path, *flags, "-o", self.path(result), "--weights-out", weights)
+            self.assertEqual(done.returncode, 0, done.stderr)
+            self.assertNotIn("left behind", done.stderr)
+            self.assertIn("OPC0004", self.gives([OPC, "run", self.path(result)], X @ w, code=2))
+            self.gives([OPC, "run", self.path(result), "--weights", weights], X @ w)
+        done = self.opc("compile", path, "--emit", "pbtxt", "-o", self.path("g.pbtxt"))
+        self.assertIn("those of 1 variable are left behind; --weights-out FILE writes them", done.stderr)
+        done = self.opc("compile", self.path("g.pbtxt"), "-o", self.path("g.plan"), "--weights-out", weights)
         self.assertEqual(done.returncode, 2, done.stderr)
-        self.assertIn("OPC0004", done.stderr)
-        np.savez(self.path("w.npz"), w=w)
-        done = self.opc("run", self.path("m.plan"), "--input", "x=" + self.array("x.npy", X), "--weights", self.path("w.npz"),
-                        "--expect", "y=" + self.array("y.npy", X @ w))
-        self.assertEqual(done.returncode, 0, done.stderr + done.stdout)
 
     def test_gradients(self):
         w = np.arange(12, dtype=F32).reshape(3, 4)
@@ -138,6 +175,49 @@ class Models(Case):
         y = self.runs(data, {"x": X, "s": np.array([6], np.int64)})[0]
         self.assertEqual(y.shape, (6,))
         self.refused(data, "OPC0422", "'s'", "Reshape", exit_code=4)
+
+    def test_const(self):
+        data = m.model(m.graph([m.node("Reshape", ["x", "s"], ["y"])], [m.value("x", (2, 3)), m.value("s", (1,), 7)], [m.value("y")]))
+        path = self.file("model.onnx", data)
+        done = self.opc("compile", path, "--const", "s=6", "-o", self.path("m.plan"))
+        self.assertEqual(done.returncode, 0, done.stderr)
+        done = self.opc("run", self.path("m.plan"), "--input", "x=" + self.array("x.npy", X), "--expect",
+                        "y=" + self.array("y.npy", X.reshape(6)))
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertIn("f32[6]", self.opc("show", path, "--const", "s=6").stdout)
+        for flags, code in ((["--const", "q=6"], "OPC0005"), (["--const", "s=f32[3]:1"], "OPC0704"), (["--dim", "n=2"], "OPC0005")):
+            done = self.opc("show", path, *flags)
+            self.assertIn(f"error[{code}]", done.stderr)
+            self.assertEqual(done.stderr.count("error["), 1, done.stderr)
+        graph = self.file("g.pbtxt", b"")
+        self.assertEqual(self.opc("show", graph, "--dim", "n=2").returncode, 2)
+
+    def test_dim(self):
+        data = m.model(m.graph([m.node("Add", ["x", "z"], ["y"])], [m.value("x", ("n", "m")), m.value("z", ("n", "m"))], [m.value("y")]))
+        path = self.file("model.onnx", data)
+        done = self.opc("show", path)
+        self.assertEqual(done.returncode, 3, done.stderr)
+        self.assertIn("'n' (dimension 0 of 'x'), 'm' (dimension 1 of 'x')", done.stderr)
+        self.assertIn("opc show " + path + " --dim n=N --dim m=N", done.stderr)
+        done = self.opc("show", path, "--dim", "n=2", "--dim", "m=3")
+        self.assertEqual((done.returncode, done.stderr), (0, ""))
+        self.assertIn("f32[2,3]", done.stdout)
+        done = self.opc("show", path, "--dim", "n=2", "--shape", "x=4,3")
+        self.assertEqual(done.returncode, 3, done.stderr)
+        self.assertIn("'n' is 2 by --dim and 4 in input 'x'", done.stderr)
+        done = self.opc("show", path, "--dim", "k=2")
+        self.assertIn("OPC0005", done.stderr)
+        self.assertEqual(self.opc("show", path, "--dim", "n=two").returncode, 2)
+
+    def test_sequences_are_an_input_or_output_for_each_element(self):
+        tensor_type = m.field(1, m.field(1, 1))
+        seq = m.field(1, "s") + m.field(2, m.field(4, m.field(1, tensor_type)))
+        out = m.field(1, "t") + m.field(2, m.field(4, m.field(1, tensor_type)))
+        data = m.model(m.graph([m.node("SequenceInsert", ["s", "x"], ["t"])], [seq, m.value("x", (2, 3))], [out]))
+        a, b = np.arange(4, dtype=F32), np.ones((1, 2), F32)
+        got = self.runs(data, {"s.0": a, "s.1": b, "x": X}, outputs=("t.0", "t.1", "t.2"))
+        for have, want in zip(got, (a, b, X)):
+            np.testing.assert_array_equal(have, want)
 
     def test_unsorted_and_nameless_nodes(self):
         nodes = [m.node("Neg", ["b"], ["y"]), m.node("Neg", ["a"], ["b"]), m.node("Relu", ["x"], ["a"])]
@@ -266,8 +346,26 @@ class BadModels(Case):
                      "OPC0321", "1048576 bytes")
 
     def test_newer_operator_sets(self):
-        data = m.model(m.graph([m.node("Relu", ["x"], ["a"]), m.node("Newest", ["a"], ["y"])], [m.value("x", (2, 3))], [m.value("y")]), opset=99)
-        self.refused(data, "OPC0421", "opc knows up to 28", exit_code=4)
+        data = m.model(m.graph([m.node("Relu", ["x"], ["y"])], [m.value("x", (2, 3))], [m.value("y")]), opset=99)
+        self.refused(data, "OPC0422", "operator set 99", "the newest that opc knows is 28", exit_code=4)
+
+    def test_attributes_that_an_op_does_not_have(self):
+        data = m.model(m.graph([m.node("Softmax", ["x"], ["y"], "s", axes=1)], [m.value("x", (2, 3))], [m.value("y")]))
+        self.refused(data, "OPC0322", "no attribute 'axes'", "did you mean 'axis'", 'node 0 "s"')
+        data = m.model(m.graph([m.node("Relu", ["x"], ["y"], wrong=1)], [m.value("x", (2, 3))], [m.value("y")]))
+        self.refused(data, "OPC0322", "no attribute 'wrong'")
+
+    def test_declared_types_that_contradict(self):
+        node = m.node("Relu", ["x"], ["y"], "act")
+        data = m.model(m.graph([node], [m.value("x", (2, 3))], [m.value("y", (2, 3), 7)]))
+        self.refused(data, "OPC0322", "'y' is f32[2,3]", "i64", 'node 0 "act"')
+        inner = m.graph([m.node("Neg", ["x"], ["h"], "neg"), m.node("Relu", ["h"], ["y"])], [m.value("x", (2, 3))], [m.value("y")])
+        self.refused(m.model(inner + m.field(13, m.value("h", (2, 3), 11))), "OPC0322", "'h' is f32[2,3]", "f64", "neg")
+        # Shapes are those of the export: one warning, and the run goes on.
+        path = self.file("model.onnx", m.model(m.graph([node], [m.value("x", (2, 3))], [m.value("y", (5, 3))])))
+        done = self.opc("show", path)
+        self.assertEqual((done.returncode, done.stderr.count("warning[OPC0315]")), (0, 1), done.stderr)
+        self.assertIn("[5,3]", done.stderr)
 
     def test_sizes(self):
         data = m.model(m.graph([m.node("Add", ["x", "z"], ["y"])], [m.value("x", ("n", 3)), m.value("z", ("n", 3))], [m.value("y")]))

@@ -109,13 +109,25 @@ def fields(data):
 
 
 def ports(data):
-    """The names of a model's inputs that are no initializers, and of its outputs."""
+    """The names and types (bytes) of a model's inputs that are no initializers, and of its outputs."""
     inputs, outputs, initializers = [], [], set()
     for number, body in fields(next(b for n, b in fields(data) if n == 7)):
-        if number in (5, 11, 12):
-            names = [b.decode() for n, b in fields(body) if n == (8 if number == 5 else 1)]
-            if number == 5:
-                initializers.update(names)
-            else:
-                (inputs if number == 11 else outputs).append(names[0])
-    return [i for i in inputs if i not in initializers], outputs
+        if number == 5:
+            initializers.update(b.decode() for n, b in fields(body) if n == 8)
+        elif number in (11, 12):
+            port = dict(fields(body))
+            (inputs if number == 11 else outputs).append((port[1].decode(), port.get(2, b"")))
+    return [i for i in inputs if i[0] not in initializers], outputs
+
+
+def tensors(name, type_, data):
+    """What a value of a test is for opc: tensors by name, as messages. Elements of a sequence are NAME.0, NAME.1, ..."""
+    kind = next((n for n, _ in fields(type_)), 1)
+    if kind == 9: # an optional: its tensor or sequence
+        found = [(n, b) for n, b in fields(data) if n in (3, 5)]
+        if not found:
+            return []
+        kind, data = (1 if found[0][0] == 3 else 4), found[0][1]
+    if kind == 1:
+        return [(name, data)]
+    return [(f"{name}.{k}", b) for k, b in enumerate(b for n, b in fields(data) if n == 3)]

@@ -73,6 +73,34 @@ TEST_CASE("a variable updated in one stream turns with every step of the other",
   CHECK(s->variable("sum")->as<float>()[0] == 500500);
 }
 
+TEST_CASE("a variable begins with the value that the plan has", "[taskgraph]") {
+  PlanBuilder b;
+  const uint32_t w = b.variable("w", Shape{2}), y = b.tensor("y", Shape{2});
+  b.add("wy", w, y, 1);
+  b.output("y", y);
+  auto *variable = b.plan.mutable_interface()->mutable_variable(0);
+  variable->clear_initializer();
+  const float value[2] = {3, -4};
+  variable->set_data(std::string(reinterpret_cast<const char *>(value), sizeof value));
+  SECTION("it is used, until another is given") {
+    Result<Session> s = load(b);
+    INFO(s.status().toString());
+    REQUIRE(s.isOk());
+    CHECK(s->interface().variables[0].hasValue);
+    REQUIRE(s->run().isOk());
+    CHECK(values(s->fetch("y")) == std::vector<float>{4, -3});
+    REQUIRE(s->setVariable("w", floats({0, 0})).isOk());
+    REQUIRE(s->run().isOk());
+    CHECK(values(s->fetch("y")) == std::vector<float>{1, 1});
+  }
+  SECTION("its size is that of the variable") {
+    for (const size_t size : {size_t{0}, size_t{7}, size_t{9}, size_t{1} << 20}) {
+      variable->set_data(std::string(size, 'x'));
+      CHECK(refusal(b) == "OPC0812");
+    }
+  }
+}
+
 TEST_CASE("a failure in one stream stops the others and the next run works", "[taskgraph]") {
   PlanBuilder b;
   const uint32_t other = b.stream();

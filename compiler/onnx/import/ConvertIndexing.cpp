@@ -68,10 +68,26 @@ void convertScatterElements(Conversion &c) {
   c.out(c.op(op, {x, wrapped(c, c.in(1), x->dim(axis)), c.in(2)}, {{"dim", axis}}));
 }
 
+/// Slices of x times the updates: the first dimensions of x, which the indices go over, as one.
+Term multipliedSlices(Conversion &c, const Term &x, const Term &indices, const Term &updates) {
+  const int64_t depth = indices->dim(-1), count = indices->shape().Count(0, indices->rank() - 1);
+  const int64_t slice = x->shape().Count(depth);
+  std::vector<int64_t> strides;
+  for (int64_t k = 0; k < depth; ++k) strides.push_back(x->shape().Count(k + 1, depth));
+  const Term steps = c.op(
+      "broadcast_mul", {c.reshape(indices, {count, depth}), c.constant(strides, Shape({1, depth}), indices->type())});
+  const Term places = c.expand(reduced(c, "reduce_sum", steps, {1}, true), Shape({count, slice}));
+  const Term rows = c.reshape(x, {x->shape().Count(0, depth), slice});
+  return c.reshape(c.op("dim_scatter_mul", {rows, places, c.reshape(updates, {count, slice})}, {{"dim", int64_t{0}}}),
+                   x->shape().dim_vec());
+}
+
 void convertScatterND(Conversion &c) {
   const Term x = c.in(0), indices = wrappedRows(c, c.in(1), x->shape());
   const std::string reduction = c.s("reduction", "none");
-  if (reduction != "none" && reduction != "add") c.unsupported("reduction '" + reduction + "': opc adds");
+  if (reduction == "mul") return c.out(multipliedSlices(c, x, indices, c.in(2)));
+  if (reduction != "none" && reduction != "add")
+    c.unsupported("reduction '" + reduction + "': opc adds and multiplies");
   c.out(c.op(reduction == "add" ? "tensor_scatter_nd_add" : "tensor_scatter_nd_update", {x, c.in(2), indices}));
 }
 
@@ -150,8 +166,8 @@ void addIndexing(ConverterTable *t) {
   t->add("ScatterElements", convertScatterElements, "dim_scatter_update, dim_scatter_add, dim_scatter_mul",
          "reductions min and max");
   t->add("Scatter", convertScatterElements, "dim_scatter_update");
-  t->add("ScatterND", convertScatterND, "tensor_scatter_nd_update, tensor_scatter_nd_add",
-         "reductions mul, min and max");
+  t->add("ScatterND", convertScatterND, "tensor_scatter_nd_update, tensor_scatter_nd_add, dim_scatter_mul",
+         "reductions min and max");
   t->add("OneHot", convertOneHot, "broadcast_equal, where", "a depth of the run");
   t->add("ReverseSequence", convertReverseSequence, "dim_gather");
   t->add("NonZero", convertNonZero, "a constant", "values of the run");

@@ -6,9 +6,7 @@
 #include <map>
 
 namespace opc::onnx {
-namespace {
 
-/// Numpy's matmul: a vector is a row on the left and a column on the right.
 Term product(Conversion &c, Term a, Term b) {
   if (a->rank() == 0 || b->rank() == 0) c.invalid("a scalar is no matrix");
   const bool isRow = a->rank() == 1, isColumn = b->rank() == 1;
@@ -40,6 +38,8 @@ Term product(Conversion &c, Term a, Term b) {
   if (isRow) dims.erase(dims.end() - (isColumn ? 1 : 2));
   return c.reshape(y, dims);
 }
+
+namespace {
 
 /// Products of integers: kernels multiply 32-bit ones; wider ones are exact in f64 below 2^53.
 Term anyProduct(Conversion &c, const Term &a, const Term &b) {

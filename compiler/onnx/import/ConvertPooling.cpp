@@ -73,7 +73,12 @@ Term averaged(Conversion &c, const Term &x, Windows w, bool countsPads, int64_t 
   bool isWide = false;
   for (size_t k = 0; k < w.dims(); ++k) isWide |= std::max(w.before[k], w.after[k]) > w.kernel[k] / 2;
   const std::string op = pool("avg", c, w);
-  if (isWide && !countsPads && divisor == 0) c.unsupported("pads of more than half the window, which are not counted");
+  if (isWide && !countsPads && divisor == 0) { // each sum by the number of elements in its window
+    const Term sum = averaged(c, x, w, true, 1);
+    DimVector dims = x->shape().dim_vec();
+    dims[0] = dims[1] = 1;
+    return c.op("broadcast_div", {sum, averaged(c, c.expand(c.scalar(x->type(), 1), Shape(dims)), w, true, 1)});
+  }
   const Term y = isWide ? spread(c, x, &w, 0) : x;
   Attrs attrs = poolAttrs(w);
   attrs.insert({{"count_include_pad", countsPads}, {"divisor_override", divisor}});

@@ -121,6 +121,82 @@ void convertQLinearConv(Conversion &c) {
   c.out(quantized(c, steps, c.scalar(kDouble, 1), c.reshape(c.in(7), {}), c.in(7)->type()));
 }
 
+// Ops of ONNX Runtime's domain: computed on the real numbers that the integers stand for ------------------------------
+
+/// Input `k` with its scale and zero point behind it.
+Term realOf(Conversion &c, size_t k) {
+  Term y = c.cast(c.in(k), kInt32);
+  const auto one = [&](size_t j) { return c.in(j)->shape().elem_cnt() == 1 ? c.reshape(c.in(j), {}) : c.in(j); };
+  if (c.has(k + 2)) y = c.op("broadcast_sub", {y, c.cast(one(k + 2), kInt32)});
+  return c.op("broadcast_mul", {c.cast(y, kFloat), c.cast(one(k + 1), kFloat)});
+}
+
+/// As the type of input 0 of the node, by the scale in input `k` and the zero point behind it.
+void giveQuantized(Conversion &c, const Term &real, size_t k, DataType type) {
+  c.out(quantized(c, real, c.reshape(c.in(k), {}), c.has(k + 1) ? c.reshape(c.in(k + 1), {}) : nullptr, type));
+}
+
+template <class F> std::function<void(Conversion &)> quantizedUnary(F f) {
+  return [f](Conversion &c) { giveQuantized(c, f(c, realOf(c, 0)), 3, c.in(0)->type()); };
+}
+
+std::function<void(Conversion &)> quantizedBinary(const char *op) {
+  return [op](Conversion &c) { giveQuantized(c, c.op(op, {realOf(c, 0), realOf(c, 3)}), 6, c.in(0)->type()); };
+}
+
+void convertQLinearConcat(Conversion &c) {
+  std::vector<Term> parts;
+  for (size_t k = 2; k + 1 < c.inputCount(); k += 3) parts.push_back(realOf(c, k));
+  if (parts.empty()) c.invalid("it has nothing to join");
+  const int64_t axis = c.axisOf(c.required("axis"), parts[0]->rank());
+  giveQuantized(c, parts.size() == 1 ? parts[0] : c.op("cat", parts, {{"axis", axis}}), 0, c.in(2)->type());
+}
+
+void convertQGemm(Conversion &c) {
+  const Term sum =
+      c.op("matmul", {centred(c, c.in(0), c.maybe(2), 0), centred(c, c.in(3), c.maybe(5), c.i("transB", 0) ? 0 : 1)},
+           {{"transpose_a", c.i("transA", 0) != 0}, {"transpose_b", c.i("transB", 0) != 0}});
+  const Term all = c.has(6) ? c.op("broadcast_add", {sum, c.in(6)}) : sum;
+  const Term right = c.in(4)->shape().elem_cnt() == 1 ? c.reshape(c.in(4), {}) : c.in(4);
+  const Term real =
+      c.op("broadcast_mul", {c.cast(all, kFloat), c.op("broadcast_mul", {c.reshape(c.in(1), {}), right})});
+  if (!c.has(7)) return c.out(c.scaled(real, c.f("alpha", 1)));
+  giveQuantized(c, c.scaled(real, c.f("alpha", 1)), 7, c.in(0)->type());
+}
+
+/// A, B, the scales of both, their zero points, a bias.
+void convertMatMulToFloat(Conversion &c) {
+  const Term a = c.in(0), b = c.in(1);
+  const Term y = integerProduct(c, centred(c, a, c.maybe(4), a->rank() - 2), centred(c, b, c.maybe(5), b->rank() - 1));
+  const Term right = c.in(3)->shape().elem_cnt() == 1 ? c.reshape(c.in(3), {}) : c.in(3);
+  const Term real = c.op("broadcast_mul", {c.cast(y, kFloat), c.op("broadcast_mul", {c.reshape(c.in(2), {}), right})});
+  c.out(c.has(6) ? c.op("broadcast_add", {real, c.in(6)}) : real);
+}
+
+void addQuantizedContributed(ConverterTable *t) {
+  const char *const domain = "com.microsoft";
+  t->add("QuantizeLinear", convertQuantize, "as QuantizeLinear", "as QuantizeLinear", domain);
+  t->add("DequantizeLinear", convertDequantize, "as DequantizeLinear", "as QuantizeLinear", domain);
+  t->add("QLinearAdd", quantizedBinary("broadcast_add"), "broadcast_add on f32, then as QuantizeLinear", "", domain);
+  t->add("QLinearMul", quantizedBinary("broadcast_mul"), "broadcast_mul on f32, then as QuantizeLinear", "", domain);
+  t->add("QLinearSigmoid", quantizedUnary([](Conversion &c, const Term &x) { return c.op("sigmoid", {x}); }),
+         "sigmoid on f32, then as QuantizeLinear", "", domain);
+  t->add("QLinearLeakyRelu", quantizedUnary([](Conversion &c, const Term &x) {
+           return c.op("leaky_relu", {x}, {{"alpha", c.f("alpha", 0.01)}});
+         }),
+         "leaky_relu on f32, then as QuantizeLinear", "", domain);
+  t->add("QLinearGlobalAveragePool", quantizedUnary([](Conversion &c, const Term &x) {
+           if (c.i("channels_last", 0)) c.unsupported("channels_last");
+           std::vector<int64_t> axes(static_cast<size_t>(std::max<int64_t>(x->rank() - 2, 0)));
+           std::iota(axes.begin(), axes.end(), 2);
+           return reduced(c, "reduce_mean", x, axes, true);
+         }),
+         "reduce_mean on f32, then as QuantizeLinear", "channels_last", domain);
+  t->add("QLinearConcat", convertQLinearConcat, "cat on f32, then as QuantizeLinear", "", domain);
+  t->add("QGemm", convertQGemm, "matmul on i32, then as QuantizeLinear", "", domain);
+  t->add("MatMulIntegerToFloat", convertMatMulToFloat, "as MatMulInteger, broadcast_mul", "", domain);
+}
+
 } // namespace
 
 void addQuantization(ConverterTable *t) {
@@ -132,6 +208,7 @@ void addQuantization(ConverterTable *t) {
   t->add("QLinearMatMul", convertQLinearMatMul, "as MatMulInteger, then as QuantizeLinear");
   t->add("ConvInteger", convertConvInteger, "conv1d, conv2d, conv3d on f64");
   t->add("QLinearConv", convertQLinearConv, "as ConvInteger, then as QuantizeLinear");
+  addQuantizedContributed(t);
 }
 
 } // namespace opc::onnx

@@ -1,6 +1,9 @@
 // One node of an ONNX model on its way into opc's ops.
 // SPDX-License-Identifier: Apache-2.0
 #include "OnnxConversion.h"
+#include "NearestNames.h"
+#include "OnnxAttributes.h"
+#include "PrintableText.h"
 
 #include <algorithm>
 #include <cstring>
@@ -77,7 +80,17 @@ std::string Conversion::inputText(size_t index) const {
   return text;
 }
 
+void Conversion::checkAttributes() const {
+  const std::vector<std::string> *known = attributesOf(node.op_type());
+  if (!known) return;
+  for (const auto &[name, value] : attributes_)
+    if (!asked_.count(name) && std::find(known->begin(), known->end(), name) == known->end())
+      invalid("it has no attribute '" + printableName(name) + "'",
+              didYouMeanAmong(name, *known, "the op has no attributes"));
+}
+
 const Attribute *Conversion::attr(const std::string &name, Attribute::Kind kind) const {
+  asked_.insert(name);
   const auto it = attributes_.find(name);
   if (it == attributes_.end()) return nullptr;
   const int found = kindOf(*it->second);

@@ -9,6 +9,7 @@
 #include <functional>
 #include <map>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -53,7 +54,10 @@ public:
   std::vector<Term> all() const;
   bool wants(int index) const { return index < node.output_size() && !node.output(index).empty(); }
 
-  bool hasAttr(const std::string &name) const { return attributes_.count(name) != 0; }
+  bool hasAttr(const std::string &name) const {
+    asked_.insert(name);
+    return attributes_.count(name) != 0;
+  }
   int64_t i(const std::string &name, int64_t otherwise) const;
   int64_t required(const std::string &name) const;
   double f(const std::string &name, double otherwise) const;
@@ -62,6 +66,8 @@ public:
   std::vector<int64_t> ints(const std::string &name, std::vector<int64_t> otherwise) const;
   std::vector<double> floats(const std::string &name) const;
   const Attribute *attr(const std::string &name, Attribute::Kind kind) const;
+  /// Refuses an attribute that the op does not have.
+  void checkAttributes() const;
   GraphInliner &inliner() const { return *inliner_; }
 
   /// The elements of a value that must be known, whatever their type.
@@ -98,6 +104,8 @@ public:
   void out(int index, const Term &term);
   void out(const Term &term) { out(0, term); }
   std::vector<Term> take() { return std::move(results_); }
+  /// After take(): the outputs are made anew.
+  void again() { results_.assign(static_cast<size_t>(node.output_size()), nullptr); }
 
   // What is wrong with it ---------------------------------------------------------------------------------------------
   /// The node is not valid.
@@ -114,6 +122,7 @@ public:
 private:
   std::vector<Term> inputs_;
   const std::map<std::string, const Attribute *> &attributes_;
+  mutable std::set<std::string> asked_; // attributes that the converter knows
   GraphInliner *inliner_;
   std::vector<Term> results_;
 };

@@ -7,9 +7,11 @@ namespace opc::onnx {
 const ConverterTable &ConverterTable::get() {
   static const ConverterTable kTable = [] {
     ConverterTable table;
-    for (auto add : {addElementwise, addActivations, addShapes, addPieces, addIndexing, addPadding, addConstants,
-                     addMatrices, addConvolutions, addPooling, addNormalizations, addReductions, addSelections,
-                     addResizing, addLosses, addQuantization, addRecurrent, addControlFlow, addSequences})
+    for (auto add :
+         {addElementwise, addActivations, addShapes,       addPieces,       addIndexing,       addPadding,
+          addConstants,   addMatrices,    addConvolutions, addPooling,      addNormalizations, addReductions,
+          addSelections,  addResizing,    addLosses,       addQuantization, addRecurrent,      addControlFlow,
+          addSequences,   addDetections,  addSignals,      addContributed,  addAttention})
       add(&table);
     return table;
   }();

@@ -26,10 +26,14 @@ void addRecurrent(ConverterTable *table);
 void addControlFlow(ConverterTable *table);
 void addSequences(ConverterTable *table);
 void addSignals(ConverterTable *table);
+void addDetections(ConverterTable *table);
+void addAttention(ConverterTable *table);
 void addContributed(ConverterTable *table);
 
 /// The second operand of an op of opset 6 or older with attributes axis and broadcast, as numpy broadcasts.
 Term aligned(Conversion &c, const Term &x, const Term &y);
+/// Numpy's matmul: a vector is a row on the left and a column on the right.
+Term product(Conversion &c, Term a, Term b);
 /// x over `axes`, and 1 in their place or nothing.
 Term reduced(Conversion &c, const char *op, const Term &x, const std::vector<int64_t> &axes, bool keepDims);
 /// Constant `value` of x's type, broadcasting to it.

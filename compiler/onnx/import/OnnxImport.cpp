@@ -3,6 +3,8 @@
 #include "OnnxImport.h"
 #include "NearestNames.h"
 #include "OnnxConversion.h"
+#include "OnnxInputs.h"
+#include "OnnxNames.h"
 #include "OnnxNodeOrder.h"
 #include "OnnxTensorData.h"
 #include "PrintableText.h"
@@ -18,19 +20,13 @@ namespace opc::onnx {
 namespace {
 
 constexpr int64_t kNewestOpset = 28;
-constexpr int kMaxNesting = 300;  // of messages: a graph in a graph is three
-constexpr size_t kMaxDepth = 64;  // of functions and graphs in one another
-constexpr size_t kMaxName = 4096; // bytes
+constexpr int kMaxNesting = 300; // of messages: a graph in a graph is three
+constexpr size_t kMaxDepth = 64; // of functions and graphs in one another
 constexpr int64_t kDecidingElements = 64;
 constexpr size_t kConstantBytes = 1 << 20, kFloatConstantBytes = 1 << 10;
 
 /// "" and "ai.onnx" are one domain.
 std::string domainOf(const std::string &domain) { return domain == "ai.onnx" ? "" : domain; }
-
-std::string shown(const std::string &name) {
-  std::string text = printableName(name);
-  return text.size() > 200 ? text.substr(0, 200) + "..." : text;
-}
 
 /// Names that are seen at a place: those of the graph, and of the graphs around it.
 struct Scope {
@@ -65,7 +61,11 @@ public:
   ModelImport(std::shared_ptr<const Model> model, const Registry &registry, const ImportRequest &request,
               const std::map<std::string, std::string> &decided, std::vector<Diagnostic> *diagnostics)
       : model_(std::move(model)), registry_(registry), request_(request), decided_(decided), diagnostics_(diagnostics),
-        draft_(registry), files_(request.name == "<stdin>" || request.name.rfind("git:", 0) == 0 ? "" : request.name) {}
+        draft_(registry), inputs_(model_->graph(), request,
+                                  [this](const char *code, std::string message, std::string help) {
+                                    error("", code, std::move(message), std::move(help));
+                                  }),
+        files_(request.name == "<stdin>" || request.name.rfind("git:", 0) == 0 ? "" : request.name) {}
 
   /// Null on error, and where inputs must be known: those are in undecided().
   std::unique_ptr<GraphFile> run();
@@ -76,10 +76,9 @@ public:
 private:
   // Of the whole model.
   bool readHead();
-  using NamedSizes = std::map<std::string, std::pair<int64_t, std::string>>; // name -> size, the input that says so
-  bool bindSizes(NamedSizes *found);
-  bool bindDims();
+  Term inputTerm(const std::string &name);
   void readInputs(Scope *scope);
+  std::optional<std::string> constantInput(const std::string &name, const user_op::TensorDesc &desc);
   void readInitializers(const Graph &graph, Scope *scope, bool isWhole);
   std::unique_ptr<GraphFile> finish(const Scope &scope);
   std::unique_ptr<GraphFile> inputsAlone();
@@ -102,6 +101,7 @@ private:
   Term constantNode(const Node &node, const Attributes &attributes, const Level &level);
   Term tensorTerm(const Tensor &tensor, const std::string &name, bool isInitializer);
   void undecide(const Undecided &u, const std::string &op);
+  void checkDeclared(const std::string &name, const Operand &value);
 
   void error(const std::string &place, const char *code, std::string message, std::string help = "") {
     Diagnostic d;
@@ -119,14 +119,13 @@ private:
   const std::map<std::string, std::string> &decided_;
   std::vector<Diagnostic> *diagnostics_;
   GraphDraft draft_;
+  ModelInputs inputs_;
   ExternalFiles files_;
   size_t errors_ = 0;
 
   Opsets opsets_;
   std::map<FunctionKey, const Function *> functions_;
-  std::map<std::string, DimVector> inputDims_;
-  std::map<std::string, user_op::TensorDesc> inputDescs_; // of the graph's inputs
-  bool isOpen_ = false;                                   // a dimension is not bound
+  std::unordered_map<std::string, const Type *> declared_; // what the model says of its values
   std::map<std::pair<std::string, std::string>, UnknownOp> unknown_;
   std::map<std::string, std::string> undecided_; // values of inputs that must be known
   Scope *scope_ = nullptr;                       // where the node that is converted stands
@@ -154,114 +153,58 @@ bool ModelImport::readHead() {
     error("", "OPC0321", "the version of the operator set is " + std::to_string(opsets_[""]), "versions begin at 1");
     return false;
   }
+  if (opsets_[""] > kNewestOpset) {
+    error("", "OPC0422",
+          "the model is of operator set " + std::to_string(opsets_[""]) + ", and the newest that opc knows is " +
+              std::to_string(kNewestOpset),
+          "export it with an older one, or convert it: onnx.version_converter.convert_version(model, " +
+              std::to_string(kNewestOpset) + ")");
+    return false;
+  }
+  for (const auto *list : {&model_->graph().value_info(), &model_->graph().output()})
+    for (const Value &v : *list)
+      if (v.type().has_tensor_type() || v.type().has_sequence_type()) declared_[v.name()] = &v.type();
   for (const Function &f : model_->functions()) functions_[{domainOf(f.domain()), f.name(), f.overload()}] = &f;
   return true;
 }
 
-/// What the given shapes say of sizes with names. One name is one number.
-bool ModelImport::bindSizes(NamedSizes *found) {
-  NamedSizes &sizes = *found;
-  for (const Value &v : model_->graph().input()) {
-    const auto given = request_.shapes.find(v.name());
-    if (given == request_.shapes.end() || !v.type().has_tensor_type()) continue;
-    const TensorShape &shape = v.type().tensor_type().shape();
-    const auto rank = static_cast<size_t>(shape.dim_size());
-    if (v.type().tensor_type().has_shape() && rank != given->second.size()) {
-      error("", "OPC0324",
-            "input '" + shown(v.name()) + "' has rank " + std::to_string(rank) + ", the given shape " +
-                Shape(given->second).ToString() + " has " + std::to_string(given->second.size()));
-      return false;
-    }
-    for (size_t k = 0; k < rank; ++k) {
-      const auto &dim = shape.dim(static_cast<int>(k));
-      if (dim.dim_param().empty()) continue;
-      const auto [known, isNew] = sizes.emplace(dim.dim_param(), std::make_pair(given->second[k], v.name()));
-      if (isNew || known->second.first == given->second[k]) continue;
-      error("", "OPC0324",
-            "size '" + shown(dim.dim_param()) + "' is " + std::to_string(known->second.first) + " in input '" +
-                shown(known->second.second) + "' and " + std::to_string(given->second[k]) + " in input '" +
-                shown(v.name()) + "'",
-            "one name of a size is one number");
-      return false;
-    }
-  }
-  return true;
-}
-
-/// The shapes of the inputs.
-bool ModelImport::bindDims() {
-  NamedSizes sizes;
-  if (!bindSizes(&sizes)) return false;
-  std::set<std::string> initialized;
-  for (const Tensor &t : model_->graph().initializer()) initialized.insert(t.name());
-  for (const Value &v : model_->graph().input()) {
-    if (initialized.count(v.name())) continue;
-    if (v.name().empty() || v.name().size() > kMaxName) {
-      error("", "OPC0321",
-            v.name().empty() ? "an input has no name"
-                             : "a name of " + std::to_string(v.name().size()) + " bytes: '" + shown(v.name()) + "'");
-      return false;
-    }
-    if (!v.type().has_tensor_type()) {
-      const bool isUnsaid = !v.has_type();
-      error("", isUnsaid ? "OPC0321" : "OPC0422",
-            "input '" + shown(v.name()) + "' is " +
-                (isUnsaid ? "of no type" : "no tensor: sequences, maps and optionals are known while importing alone"));
-      return false;
-    }
-    const auto &type = v.type().tensor_type();
-    DataType dtype = kInvalidDataType;
-    for (DataType known : dataTypes<types::All>())
-      if (elementType(known).onnx == type.elem_type() && type.elem_type() != 0) dtype = known;
-    if (dtype == kInvalidDataType) {
-      error("", type.elem_type() == 0 ? "OPC0321" : "OPC0422",
-            "input '" + shown(v.name()) + "' has ONNX's element type " + std::to_string(type.elem_type()) +
-                (type.elem_type() == 8 ? " (strings)" : "") + ", which is none of opc's");
-      return false;
-    }
-    DimVector dims;
-    if (const auto given = request_.shapes.find(v.name()); given != request_.shapes.end()) {
-      dims = given->second;
-    } else {
-      isOpen_ |= !type.has_shape();
-      for (const auto &dim : type.shape().dim()) {
-        const auto size = sizes.find(dim.dim_param());
-        dims.push_back(!dim.dim_param().empty() ? (size == sizes.end() ? -1 : size->second.first)
-                       : dim.has_dim_value()    ? dim.dim_value()
-                                                : -1);
-        if (dim.has_dim_value() && dim.dim_value() < 0) dims.back() = -1;
-        isOpen_ |= dims.back() < 0;
-      }
-    }
-    user_op::TensorDesc desc{Shape(dims), dtype};
-    if (dims.size() > static_cast<size_t>(kMaxRank)) {
-      error("", "OPC0321", "input '" + shown(v.name()) + "' has " + std::to_string(dims.size()) + " dimensions");
-      return false;
-    }
-    if (std::find(dims.begin(), dims.end(), -1) == dims.end())
-      if (auto bytes = tensorBytes(desc); !bytes) {
-        error("", "OPC0321", "input '" + shown(v.name()) + "': " + bytes.status().message());
-        return false;
-      }
-    if (!inputDescs_.emplace(v.name(), desc).second) {
-      error("", "OPC0321", "two inputs are called '" + shown(v.name()) + "'");
-      return false;
-    }
-  }
-  return true;
+/// Null where there is no such input.
+Term ModelImport::inputTerm(const std::string &name) {
+  const auto desc = inputs_.descs().find(name);
+  if (desc == inputs_.descs().end()) return nullptr;
+  std::optional<std::string> given;
+  if (const auto known = decided_.find(name); known != decided_.end()) given = known->second;
+  if (!given && request_.model.constants.count(name)) given = constantInput(name, desc->second);
+  if (!given) return draft_.input(printableName(name), desc->second);
+  auto bytes = std::make_shared<const std::string>(std::move(*given));
+  return GraphDraft::constant({desc->second, *bytes, bytes});
 }
 
 void ModelImport::readInputs(Scope *scope) {
   for (const Value &v : model_->graph().input()) {
-    const auto desc = inputDescs_.find(v.name());
-    if (desc == inputDescs_.end()) continue; // an initializer
-    if (const auto known = decided_.find(v.name()); known != decided_.end()) {
-      auto bytes = std::make_shared<const std::string>(known->second);
-      scope->values[v.name()] = GraphDraft::constant({desc->second, *bytes, bytes});
-    } else {
-      scope->values[v.name()] = draft_.input(printableName(v.name()), desc->second);
+    const bool isOptional = v.type().has_optional_type();
+    if (isOptional || v.type().has_sequence_type()) {
+      auto made = std::make_shared<Operand>();
+      made->kind = Operand::Kind::kList;
+      for (size_t k = 0; Term element = inputTerm(v.name() + "." + std::to_string(k)); ++k)
+        made->list.push_back(std::move(element));
+      const bool isList = !isOptional || v.type().optional_type().elem_type().has_sequence_type();
+      if (isOptional && made->list.empty()) made->kind = Operand::Kind::kNothing;
+      const Term alone = isList ? nullptr : inputTerm(v.name());
+      scope->values[v.name()] = alone ? alone : made;
+    } else if (Term input = inputTerm(v.name())) { // else an initializer
+      scope->values[v.name()] = std::move(input);
     }
   }
+}
+
+std::optional<std::string> ModelImport::constantInput(const std::string &name, const user_op::TensorDesc &desc) {
+  if (inputs_.isOpen()) return std::nullopt;
+  Result<std::string> bytes = request_.model.constant(name, desc);
+  if (bytes) return std::move(*bytes);
+  error("", bytes.status().id().c_str(), "the constant for input '" + shown(name) + "': " + bytes.status().message(),
+        bytes.status().help());
+  return std::nullopt;
 }
 
 Term ModelImport::tensorTerm(const Tensor &tensor, const std::string &name, bool isInitializer) {
@@ -404,8 +347,10 @@ std::vector<Term> ModelImport::convertOne(const Node &node, const std::vector<Te
   }
   scope_ = scope;
   level_ = &level;
-  Conversion c(draft_, node, version, inputs, attributes, this);
+  // Converters of ONNX Runtime's domain build on those of the standard one.
+  Conversion c(draft_, node, domain.empty() ? version : level.opsets->at(""), inputs, attributes, this);
   converter->convert(c);
+  if (domain.empty()) c.checkAttributes();
   return c.take();
 }
 
@@ -414,11 +359,11 @@ void ModelImport::undecide(const Undecided &u, const std::string &op) {
   std::string list;
   bool isDecided = !names.empty();
   for (const std::string &name : names) {
-    const auto desc = inputDescs_.find(name);
+    const auto desc = inputs_.descs().find(name);
     list += (list.empty() ? "" : ", ") + std::string("'") + shown(name) + "'";
     std::optional<std::string> bytes;
-    if (desc != inputDescs_.end() && request_.decide && desc->second.shape().elem_cnt() <= kDecidingElements)
-      bytes = request_.decide(name, desc->second);
+    if (desc != inputs_.descs().end() && request_.model.decide && desc->second.shape().elem_cnt() <= kDecidingElements)
+      bytes = request_.model.decide(name, desc->second);
     isDecided &= bytes.has_value();
     if (bytes) undecided_[name] = *bytes;
   }
@@ -430,6 +375,41 @@ void ModelImport::undecide(const Undecided &u, const std::string &op) {
                 op + ": " + u.what + " must be known while the model is imported; it depends on the input" +
                     (names.size() == 1 ? " " : "s ") + list,
                 "opc run takes small ones from what it is given: --input " + shown(names[0]) + "=VALUE"};
+}
+
+/// What the model says of a value must not contradict what its ops make. Shapes are hints, of the sizes that it was
+/// exported with.
+void ModelImport::checkDeclared(const std::string &name, const Operand &value) {
+  const auto found = declared_.find(name);
+  if (found == declared_.end() || value.kind != Operand::Kind::kTensor) return;
+  const Type &type = *found->second;
+  const auto &tensor = type.tensor_type();
+  if (!type.has_tensor_type() || (tensor.elem_type() != 0 && tensor.elem_type() != elementType(value.type()).onnx)) {
+    DataType said = kInvalidDataType;
+    for (DataType known : dataTypes<types::All>())
+      if (elementType(known).onnx == tensor.elem_type()) said = known;
+    error(place_, "OPC0322",
+          "'" + shown(name) + "' is " + value.desc.toString() + ", and the model says that it is " +
+              (!type.has_tensor_type()    ? "no tensor"
+               : said == kInvalidDataType ? "of ONNX's element type " + std::to_string(tensor.elem_type())
+                                          : dataTypeName(said)),
+          "save the model again with the types that its ops have: onnx.shape_inference.infer_shapes");
+    return;
+  }
+  if (!tensor.has_shape() || !request_.shapes.empty()) return;
+  const auto &dims = tensor.shape().dim();
+  bool fits = dims.size() == value.rank();
+  std::string said;
+  for (int k = 0; k < dims.size(); ++k) {
+    fits &= !dims[k].has_dim_value() || dims.size() != value.rank() || dims[k].dim_value() == value.dim(k);
+    said += (k ? "," : "") + (dims[k].has_dim_value() ? std::to_string(dims[k].dim_value()) : "?");
+  }
+  if (fits) return;
+  error(place_, "OPC0315",
+        "'" + shown(name) + "' is " + value.desc.toString() + ", and the model says that its shape is [" + said + "]",
+        "what the ops make is taken");
+  diagnostics_->back().severity = Severity::kWarning;
+  --errors_;
 }
 
 void ModelImport::convert(const Node &node, int index, Scope *scope, const Level &level) {
@@ -481,17 +461,14 @@ void ModelImport::convert(const Node &node, int index, Scope *scope, const Level
       error(place_, r.code.c_str(), r.message, r.help);
     }
   } catch (const Refusal &r) {
-    const bool isNewer = level.opsets->at("") > kNewestOpset;
     if (!r.code.empty())
-      error(place_, r.code.c_str(), r.code == "OPC0321" ? r.message : node.op_type() + ": " + r.message,
-            r.help.empty() && isNewer ? "the model is of operator set " + std::to_string(level.opsets->at("")) +
-                                            ", opc knows up to " + std::to_string(kNewestOpset)
-                                      : r.help);
+      error(place_, r.code.c_str(), r.code == "OPC0321" ? r.message : node.op_type() + ": " + r.message, r.help);
   }
   results.resize(static_cast<size_t>(node.output_size()));
   for (int k = 0; k < node.output_size(); ++k) {
     if (node.output(k).empty()) continue;
     const Term &value = results[static_cast<size_t>(k)];
+    if (value && level.depth == 0) checkDeclared(node.output(k), *value);
     if (node.output(k).size() <= kMaxName) draft_.name(value, printableName(level.prefix + node.output(k)));
     if (!scope->values.emplace(node.output(k), value).second)
       error(place_, "OPC0321", "two values are called '" + shown(node.output(k)) + "'",
@@ -525,6 +502,10 @@ std::unique_ptr<GraphFile> ModelImport::inputsAlone() {
   Scope scope;
   readInputs(&scope);
   draft_.write({}, file.get());
+  const auto [message, help] = inputs_.unboundText();
+  error("", "OPC0207", message, help);
+  diagnostics_->back().severity = Severity::kNote;
+  --errors_;
   file->isUnbound = true;
   return file;
 }
@@ -540,10 +521,7 @@ std::unique_ptr<GraphFile> ModelImport::finish(const Scope &scope) {
         "", "OPC0421",
         "the model has " + std::to_string(unknown_.size()) + (unknown_.size() == 1 ? " op" : " ops") +
             " that opc does not import: " + list,
-        opsets_[""] > kNewestOpset
-            ? "the model is of operator set " + std::to_string(opsets_[""]) + ", opc knows up to " +
-                  std::to_string(kNewestOpset)
-            : "docs/onnx.md has the list of those that it does; an op of another domain is one of a plugin (--plugin) of the same name");
+        "docs/onnx.md has the list of those that it does; an op of another domain is one of a plugin (--plugin) of the same name");
   }
   if (errors_ || !undecided_.empty()) return nullptr;
   std::vector<std::pair<std::string, Term>> outputs;
@@ -554,16 +532,22 @@ std::unique_ptr<GraphFile> ModelImport::finish(const Scope &scope) {
             "an output is a node's output, an input or an initializer");
       continue;
     }
-    if ((*value)->kind != Operand::Kind::kTensor) {
-      error("", "OPC0422",
-            "output '" + shown(v.name()) + "' is " +
-                ((*value)->kind == Operand::Kind::kList ? "a sequence" : "an empty optional") +
-                ", and opc's outputs are tensors");
+    if ((*value)->kind == Operand::Kind::kList) { // an output for each element
+      size_t k = 0;
+      for (const Term &element : (*value)->list)
+        outputs.emplace_back(printableName(v.name()) + "." + std::to_string(k++), element);
+      continue;
+    }
+    if ((*value)->kind == Operand::Kind::kNothing) {
+      error("", "OPC0422", "output '" + shown(v.name()) + "' is an empty optional, and opc's outputs are tensors");
       continue;
     }
     outputs.emplace_back(printableName(v.name()), *value);
   }
-  if (outputs.empty() && !errors_) error("", "OPC0321", "the model has no outputs", "");
+  if (outputs.empty() && !errors_)
+    error("", "OPC0321",
+          model_->graph().output_size() ? "all outputs of the model are empty sequences" : "the model has no outputs",
+          "");
   if (errors_) return nullptr;
   auto file = std::make_unique<GraphFile>();
   draft_.write(outputs, file.get());
@@ -572,8 +556,8 @@ std::unique_ptr<GraphFile> ModelImport::finish(const Scope &scope) {
 }
 
 std::unique_ptr<GraphFile> ModelImport::run() {
-  if (!readHead() || !bindDims()) return nullptr;
-  if (isOpen_) return inputsAlone();
+  if (!readHead() || !inputs_.bind()) return nullptr;
+  if (inputs_.isOpen()) return inputsAlone();
   Scope scope;
   readInputs(&scope);
   readInitializers(model_->graph(), &scope, true);

@@ -3,12 +3,11 @@
 #pragma once
 
 #include "GraphFile.h"
+#include "ModelRequest.h"
 #include "Registry.h"
 
-#include <functional>
 #include <map>
 #include <memory>
-#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -21,8 +20,7 @@ struct ImportRequest {
   uint64_t maxBytes = 0;
   /// By input; they bind the names of sizes, too.
   std::map<std::string, std::vector<int64_t>> shapes;
-  /// The bytes of an input that decides a shape or a branch, where the caller has them: it becomes a constant.
-  std::function<std::optional<std::string>(const std::string &input, const user_op::TensorDesc &desc)> decide;
+  ModelRequest model;
 };
 
 /// The model as a graph file. Where an input leaves a dimension open that nothing binds, the inputs alone. Errors go to

@@ -9,6 +9,7 @@
 #include "GraphOutput.h"
 #include "Log.h"
 #include "MeshFlags.h"
+#include "ModelFlags.h"
 #include "NearestNames.h"
 #include "NumberText.h"
 #include "OpFlags.h"
@@ -74,7 +75,7 @@ public:
         {"--Werror", 0, "[=CODE,...]", "warnings are errors: all of them, or those with these codes",
          &warningsAsErrors_},
         Option{"--max-errors", 0, "N", "report at most N errors (default 20)", &maxErrors_}.from(1)};
-    for (auto &more : {dump_.options(), opFlags_.options(), mesh_.options()})
+    for (auto &more : {modelFlags_.options(true), dump_.options(), opFlags_.options(), mesh_.options()})
       s.options.insert(s.options.end(), more.begin(), more.end());
     s.details =
         "Without --emit the result is a plan, or MLIR text when --to names an earlier phase. Without -o text goes to "
@@ -91,7 +92,7 @@ public:
     const bool json = invocation.flags().json || stats_ == "json";
     if (json && output_ == "-") return usageError("the output and the JSON both want standard output", "give -o FILE");
     OPC_RETURN_IF_ERROR(checkOutputPath(output_, positional[0]));
-    for (const std::string &path : {calibrate_, simulateTrace_, reproducer_, trace_})
+    for (const std::string &path : {calibrate_, simulateTrace_, reproducer_, trace_, modelFlags_.weightsOut()})
       if (!path.empty()) OPC_RETURN_IF_ERROR(checkOutputPath(path, positional[0]));
     OPC_RETURN_IF_ERROR(checkFiles(invocation, positional[0]));
     OPC_RETURN_IF_ERROR(dump_.open());
@@ -109,10 +110,7 @@ public:
     OPC_ASSIGN_OR_RETURN(Reproducer reproducer, Reproducer::of(reproducer_, invocation, input, registry, options_));
     OPC_RETURN_IF_ERROR(reproducer.write(phaseName(last_))); // in case that this ends by a crash
     std::string begun = phaseName(from_.empty() ? Phase::kImport : after_);
-    CompileOptions options = options_;
-    options.fuse = !noFuse_;
-    options.wanted = until_;
-    options.verifyEach |= verifyEach_;
+    OPC_ASSIGN_OR_RETURN(CompileOptions options, modelFlags_.applied(input, options_));
     if (dump_.isAsked()) options.dump = [&](Phase phase, const std::string &text) { dump_.write(phase, text); };
     Progress &progress = invocation.progress();
     options.progress = [&](Phase phase) {
@@ -142,7 +140,7 @@ public:
     invocation.watch().lap("compile");
     invocation.showFindings(pipeline.diagnostics(), pipeline.source());
     OPC_RETURN_IF_ERROR(dump_.status());
-
+    OPC_RETURN_IF_ERROR(modelFlags_.giveWeights(invocation, pipeline, what_ != Emit::kPlan));
     if (!calibrate_.empty()) {
       OPC_ASSIGN_OR_RETURN(Calibration machine, calibrate(result, registry));
       if (!machine.isFirst) return kExitOk;
@@ -226,6 +224,9 @@ private:
     OPC_RETURN_IF_ERROR(checkFrom());
     OPC_RETURN_IF_ERROR(opFlags_.apply(&options_));
     options_.train = mode_ == "train";
+    options_.fuse = !noFuse_;
+    options_.wanted = until_;
+    options_.verifyEach |= verifyEach_;
     if (stats_ != "" && stats_ != "true" && stats_ != "json")
       return usageError("--stats takes nothing or =json, not '" + stats_ + "'");
     const bool text = what_ == Emit::kMlir || what_ == Emit::kGraphText;
@@ -292,6 +293,7 @@ private:
     OPC_RETURN_IF_ERROR(files.writes(output_, "-o"));
     OPC_RETURN_IF_ERROR(files.writes(calibrate_, "--calibrate"));
     OPC_RETURN_IF_ERROR(files.writes(trace_, "--trace"));
+    OPC_RETURN_IF_ERROR(files.writes(modelFlags_.weightsOut(), "--weights-out"));
     OPC_RETURN_IF_ERROR(files.writes(reproducer_, "--reproducer"));
     return files.writes(simulateTrace_, "--simulate-trace");
   }
@@ -324,6 +326,7 @@ private:
   std::string mode_ = "train", output_, to_, from_, emit_, stats_, reproducer_, simulate_, simulateTrace_, trace_,
               calibrate_, warningsAsErrors_;
   std::vector<std::string> shapes_, until_, fatalCodes_;
+  ModelFlags modelFlags_;
   MeshFlags mesh_;
   OpFlags opFlags_;
   PhaseDump dump_;

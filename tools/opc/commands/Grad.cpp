@@ -6,6 +6,7 @@
 #include "GraphInput.h"
 #include "GraphOutput.h"
 #include "JsonOutput.h"
+#include "ModelFlags.h"
 #include "NumberText.h"
 #include "OptionRanges.h"
 #include "OutputFiles.h"
@@ -68,6 +69,7 @@ public:
         {"--seed", 0, "N", "--check: for random values", &values_.seed},
         {"--shape", 0, "NAME=DIMS", "the shape of an input, in place of the graph's (repeatable)", &shapes_},
         Option{"--max-errors", 0, "N", "report at most N errors (default 20)", &maxErrors_}.from(1)};
+    for (Option &o : modelFlags_.options(true)) s.options.push_back(std::move(o));
     for (Option &o : training_.options()) s.options.push_back(std::move(o));
     s.details =
         "The result is an ordinary graph in canonical text: the forward ops and outputs as they were, the backward ops "
@@ -85,6 +87,8 @@ public:
   Outcome<int> run(Invocation &invocation, const std::vector<std::string> &positional) override {
     OPC_RETURN_IF_ERROR(readFlags(positional[0]));
     OPC_RETURN_IF_ERROR(checkOutputPath(output_, positional[0]));
+    if (!modelFlags_.weightsOut().empty())
+      OPC_RETURN_IF_ERROR(checkOutputPath(modelFlags_.weightsOut(), positional[0]));
     OPC_ASSIGN_OR_RETURN(GraphInput input, readGraphInput(positional[0]));
     if (input.isPlan)
       return usageError(input.name + " is a plan; gradients are made from graphs",
@@ -92,6 +96,7 @@ public:
     limitTensorReads(defaultMemoryLimit());
     OPC_ASSIGN_OR_RETURN(Registry registry, invocation.loadRegistry(positional[0]));
 
+    OPC_ASSIGN_OR_RETURN(options_, modelFlags_.applied(input, std::move(options_)));
     OPC_ASSIGN_OR_RETURN(options_.gradient->training, training_.config(registry));
     OPC_RETURN_IF_ERROR(chooseRecompute(registry, input));
     const bool writes = !check_ || output_ != "-";
@@ -105,6 +110,7 @@ public:
     const std::string text = pipeline.emit(Emit::kGraphText);
     if (pipeline.errorCount()) return failureOf(pipeline);
     invocation.showFindings(pipeline.diagnostics(), pipeline.source());
+    OPC_RETURN_IF_ERROR(modelFlags_.giveWeights(invocation, pipeline, true));
     if (output_ == "-") {
       if (!invocation.flags().json) invocation.terminal().file(text);
     } else {
@@ -232,6 +238,7 @@ private:
   bool dy_ = false, check_ = false;
   GradientCheckOptions checkOptions_;
   std::string output_, emit_, explain_, simplify_ = "off";
+  ModelFlags modelFlags_;
   int order_ = 1;
   int64_t maxErrors_ = 20;
   CompileOptions options_;

@@ -13,6 +13,7 @@
 #include "GraphValues.h"
 #include "MeshFlags.h"
 #include "ModelExplorer.h"
+#include "ModelFlags.h"
 #include "NumberText.h"
 #include "OnnxModel.h"
 #include "PlanInput.h"
@@ -182,6 +183,7 @@ public:
         {"--output", 'o', "FILE", "where to write; - is standard output (the default)", &output_},
         shapeOption(&shapes_, false, true),
         untilOption(&until_)};
+    for (Option &o : modelFlags_.options()) s.options.push_back(std::move(o));
     for (Option &o : mesh_.options()) s.options.push_back(std::move(o));
     s.details = "A graph whose inputs leave dimensions open is shown as written, with ? for what is not known; --shape "
                 "closes them. "
@@ -207,6 +209,7 @@ public:
     if (states && !options.mesh && !input.isIr) return noMesh();
     OPC_ASSIGN_OR_RETURN(Registry registry, invocation.loadRegistry(input.path));
     if (input.isPlan && !until_.empty()) return usageError("--until needs the graph, and " + input.name + " is a plan");
+    OPC_ASSIGN_OR_RETURN(options, modelFlags_.applied(input, std::move(options)));
     if (input.isPlan) return showPlan(invocation, input, registry, !options.shapes.empty());
     if (input.isIr && (!options.shapes.empty() || !until_.empty()))
       return usageError("--shape and --until are for a graph, and " + input.name + " is IR",
@@ -221,6 +224,7 @@ public:
       ok = pipeline.cut(std::move(cut));
     }
     const bool open = ok && hasOpenInputs(pipeline.facts());
+    if (open && input.isModel) invocation.showFindings(pipeline.diagnostics(), pipeline.source());
     if (open) OPC_RETURN_IF_ERROR(checkBound(input, pipeline.facts()));
     std::optional<GraphFacts> all;
     if (ok && planned && !(open && as_ == "html"))
@@ -388,6 +392,7 @@ private:
   std::optional<std::string> op_, around_, paths_;
   std::optional<int64_t> depth_;
   std::vector<std::string> shapes_, until_;
+  ModelFlags modelFlags_;
   MeshFlags mesh_;
 };
 

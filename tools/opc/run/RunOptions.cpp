@@ -47,6 +47,7 @@ std::vector<Option> RunOptions::options() {
           {"--stats", 0, "", "time by phase, tasks and memory", &stats},
           {"--profile", 0, "", "times by op and by kind of op, with rates and the share of this machine's peak",
            &profile}});
+  append(model.options());
   append(opFlags.options());
   append(ranks.options());
   append(training.options());

@@ -5,6 +5,7 @@
 #include "CommandLine.h"
 #include "Expectations.h"
 #include "FileUse.h"
+#include "ModelFlags.h"
 #include "OpFlags.h"
 #include "OutputFiles.h"
 #include "Pipeline.h"
@@ -48,6 +49,7 @@ struct RunOptions {
   CompileOptions compile;
   std::vector<std::string> shapes;
   OpFlags opFlags;
+  ModelFlags model;
   bool noSimplify = false, noFuse = false, noCodegen = false;
   // execution
   RankJob ranks;

@@ -47,6 +47,7 @@ Failure RunPlanner::failure(const Pipeline &pipeline) const {
 }
 
 Status RunPlanner::checkPlanFile(const GraphInput &input) const {
+  OPC_RETURN_IF_ERROR(options_.model.applied(input, {}).status());
   if (!options_.compile.shapes.empty())
     return usageError("--shape has no effect on a plan: its shapes are fixed", "compile the graph again with --shape");
   if (options_.opFlags.any())
@@ -178,26 +179,31 @@ Outcome<std::string> RunPlanner::planBatches(GraphInput &input, const NamedValue
       nullptr);
 }
 
-Status RunPlanner::bindModel(GraphInput &input, NamedValues &inputs, CompileOptions *options) {
-  if (!looksLikeModel(input.bytes)) return Status::ok();
+Result<std::optional<ModelSource>> RunPlanner::bindModel(GraphInput &input, NamedValues &inputs,
+                                                         CompileOptions *options) {
+  std::optional<ModelSource> source;
+  if (!looksLikeModel(input.bytes)) return source;
   std::map<std::string, std::pair<user_op::TensorDesc, std::string>> taken;
-  const auto decide = [&](const std::string &name, const user_op::TensorDesc &desc) -> std::optional<std::string> {
+  ModelRequest request = options->model;
+  request.decide = [&](const std::string &name, const user_op::TensorDesc &desc) -> std::optional<std::string> {
     if (!inputs.has(name)) return std::nullopt;
     const Result<HostTensor> value = inputs.make({name, desc, 0, options_.values.cast});
     if (!value || value->desc() != desc) return std::nullopt;
     taken[name] = {desc, std::string(value->as<char>(), value->bytes())};
     return taken[name].second;
   };
-  auto source = readModel(input.name, input.bytes, registry_, options->shapes, decide);
+  for (const std::string &name : inputs.flagNames()) // elements of sequences, and optionals
+    if (const auto shape = inputs.shapeOf(name, kFloat); shape && *shape) request.elements[name] = (*shape)->dim_vec();
+  source = readModel(input.name, input.bytes, registry_, options->shapes, request);
   if (source && source->isUnbound) {
     GraphFacts open;
     open.inputs = source->inputs;
     OPC_RETURN_IF_ERROR(checkGraphInputs(open, inputs, options->shapes, options_.values, invocation_.commandLine()));
     OPC_ASSIGN_OR_RETURN(auto shapes, shapesOfOpenInputs(open, inputs));
     options->shapes.insert(shapes.begin(), shapes.end());
-    source = readModel(input.name, input.bytes, registry_, options->shapes, decide);
+    source = readModel(input.name, input.bytes, registry_, options->shapes, request);
   }
-  if (!source) return Status::ok(); // the import says why
+  if (!source) return source;
   modelValues_ = std::move(source->values);
   for (const std::string &name : source->decided) {
     const auto &[desc, bytes] = taken.at(name);
@@ -208,7 +214,7 @@ Status RunPlanner::bindModel(GraphInput &input, NamedValues &inputs, CompileOpti
     options->shapes.erase(name);
     notes_.push_back("input '" + name + "' decides shapes or branches: it is a constant of this run");
   }
-  return Status::ok();
+  return source;
 }
 
 Outcome<std::string> RunPlanner::compile(GraphInput &input,
@@ -223,12 +229,20 @@ Outcome<std::string> RunPlanner::compile(GraphInput &input,
     options.shapes.clear(); // --shape speaks of the graph that trains
   }
   options.wanted = wanted();
-  if (inputs) OPC_RETURN_IF_ERROR(bindModel(input, *inputs, &options));
+  OPC_ASSIGN_OR_RETURN(options, options_.model.applied(input, std::move(options)));
+  options.planHasValues = false; // they go straight into the session
+  std::optional<ModelSource> model;
+  if (inputs) {
+    OPC_ASSIGN_OR_RETURN(model, bindModel(input, *inputs, &options));
+  }
   const double start = trace_ ? trace_->now() : 0;
   Pipeline pipeline(registry_, options);
   const TracedPhases traced{trace_, pipeline, start};
   const bool again = !options_.reference.empty() || options_.keepsGraph;
-  if (!pipeline.import(input.name, again ? input.bytes : std::move(input.bytes))) return failure(pipeline);
+  std::string bytes = again ? input.bytes : std::move(input.bytes);
+  if (!(model ? pipeline.import(std::move(*model), std::move(bytes)) : pipeline.import(input.name, std::move(bytes))))
+    return failure(pipeline);
+  if (!inputs) modelValues_ = pipeline.values();
   const GraphFacts whole = pipeline.facts();
   shapes_ = options.shapes;
   if (Status s = bind(pipeline, whole); !s) {
@@ -263,6 +277,7 @@ Outcome<std::string> RunPlanner::again(const GraphInput &input, CompileOptions o
                                        const std::function<bool(Pipeline &)> &change) {
   options.shapes = shapes_;
   options.wanted = wanted();
+  options.planHasValues = false;
   Pipeline pipeline(registry_, options);
   if (!pipeline.import(input.name, input.bytes)) return failure(pipeline);
   if (!cut_.empty() && !pipeline.cut(cut_)) return failure(pipeline);

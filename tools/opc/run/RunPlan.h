@@ -57,8 +57,8 @@ private:
   Outcome<std::string> compile(GraphInput &input, const std::function<Status(Pipeline &, const GraphFacts &)> &bind,
                                NamedValues *inputs);
   /// Of a model, whose import needs all shapes and what decides them: what the given values say. Values that it takes
-  /// become part of the model.
-  Status bindModel(GraphInput &input, NamedValues &inputs, CompileOptions *options);
+  /// become part of the model. Nothing for what cannot be imported: the pipeline says why.
+  Result<std::optional<ModelSource>> bindModel(GraphInput &input, NamedValues &inputs, CompileOptions *options);
   Status bindValues(Pipeline &pipeline, const GraphFacts &whole, NamedValues &inputs);
   /// Finds what was asked for and has the pipeline drop what that does not need.
   std::vector<std::string> outputsAskedFor() const;

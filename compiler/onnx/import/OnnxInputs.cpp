@@ -1,0 +1,191 @@
+// The inputs of an ONNX model: what their shapes are, and what must be said of them before the model is a graph.
+// SPDX-License-Identifier: Apache-2.0
+#include "OnnxInputs.h"
+#include "NearestNames.h"
+#include "OnnxNames.h"
+#include "OpInstance.h"
+
+#include <algorithm>
+#include <set>
+
+namespace opc::onnx {
+
+/// What the given shapes say of sizes with names. One name is one number.
+bool ModelInputs::bindSizes(NamedSizes *found) {
+  NamedSizes &sizes = *found;
+  for (const auto &[name, size] : request_.model.dims) sizes[name] = {size, ""};
+  for (const Value &v : graph_.input()) {
+    const auto given = request_.shapes.find(v.name());
+    if (given == request_.shapes.end() || !v.type().has_tensor_type()) continue;
+    const TensorShape &shape = v.type().tensor_type().shape();
+    const auto rank = static_cast<size_t>(shape.dim_size());
+    if (v.type().tensor_type().has_shape() && rank != given->second.size()) {
+      return refuse("OPC0324", "input '" + shown(v.name()) + "' has rank " + std::to_string(rank) +
+                                   ", the given shape " + Shape(given->second).ToString() + " has " +
+                                   std::to_string(given->second.size()));
+    }
+    for (size_t k = 0; k < rank; ++k) {
+      const auto &dim = shape.dim(static_cast<int>(k));
+      if (dim.dim_param().empty()) continue;
+      const auto [known, isNew] = sizes.emplace(dim.dim_param(), std::make_pair(given->second[k], v.name()));
+      if (isNew || known->second.first == given->second[k]) continue;
+      return refuse(
+          "OPC0324",
+          "size '" + shown(dim.dim_param()) + "' is " + std::to_string(known->second.first) +
+              (known->second.second.empty() ? " by --dim" : " in input '" + shown(known->second.second) + "'") +
+              " and " + std::to_string(given->second[k]) + " in input '" + shown(v.name()) + "'",
+          "one name of a size is one number");
+    }
+  }
+  return true;
+}
+
+std::optional<DataType> ModelInputs::typeOf(const std::string &name, const Type::TensorType &type) {
+  for (DataType known : dataTypes<types::All>())
+    if (elementType(known).onnx == type.elem_type() && type.elem_type() != 0) return known;
+  refuse(type.elem_type() == 0 ? "OPC0321" : "OPC0422",
+         "input '" + shown(name) + "' has ONNX's element type " + std::to_string(type.elem_type()) +
+             (type.elem_type() == 8 ? " (strings)" : "") + ", which is none of opc's");
+  return std::nullopt;
+}
+
+const std::vector<int64_t> *ModelInputs::elementShape(const std::string &name) const {
+  for (const auto *given : {&request_.shapes, &request_.model.elements})
+    if (const auto found = given->find(name); found != given->end()) return &found->second;
+  return nullptr;
+}
+
+/// A sequence has an input for each element that is given, NAME.0, NAME.1 and so on; an optional has its value's.
+bool ModelInputs::bindElements(const Value &v) {
+  const bool isOptional = v.type().has_optional_type();
+  const Type &inner = isOptional ? v.type().optional_type().elem_type() : v.type();
+  const bool isList = inner.has_sequence_type();
+  const Type &element = isList ? inner.sequence_type().elem_type() : inner;
+  if (!element.has_tensor_type()) {
+    return refuse("OPC0422", "input '" + shown(v.name()) + "' is a sequence or optional of what is no tensor");
+  }
+  const std::optional<DataType> type = typeOf(v.name(), element.tensor_type());
+  if (!type) return false;
+  for (size_t k = 0; isList || k == 0; ++k) {
+    const std::string name = v.name() + (isList ? "." + std::to_string(k) : "");
+    const std::vector<int64_t> *shape = elementShape(name);
+    if (!shape) break;
+    const user_op::TensorDesc desc{Shape(*shape), *type};
+    if (shape->size() > static_cast<size_t>(kMaxRank) || !tensorBytes(desc) || !descs_.emplace(name, desc).second) {
+      return refuse("OPC0321",
+                    "input '" + shown(name) + "': " + desc.toString() + " is no tensor, or its name is taken");
+    }
+  }
+  return true;
+}
+
+bool ModelInputs::bindTensor(const Value &v, const NamedSizes &sizes) {
+  const auto &type = v.type().tensor_type();
+  const std::optional<DataType> known = typeOf(v.name(), type);
+  if (!known) return false;
+  const DataType dtype = *known;
+  DimVector dims;
+  if (const auto given = request_.shapes.find(v.name()); given != request_.shapes.end()) {
+    dims = given->second;
+  } else {
+    isOpen_ |= !type.has_shape();
+    for (const auto &dim : type.shape().dim()) {
+      const auto size = sizes.find(dim.dim_param());
+      dims.push_back(!dim.dim_param().empty() ? (size == sizes.end() ? -1 : size->second.first)
+                     : dim.has_dim_value()    ? dim.dim_value()
+                                              : -1);
+      if (dim.has_dim_value() && dim.dim_value() < 0) dims.back() = -1;
+      isOpen_ |= dims.back() < 0;
+    }
+  }
+  user_op::TensorDesc desc{Shape(dims), dtype};
+  if (dims.size() > static_cast<size_t>(kMaxRank)) {
+    return refuse("OPC0321", "input '" + shown(v.name()) + "' has " + std::to_string(dims.size()) + " dimensions");
+  }
+  if (std::find(dims.begin(), dims.end(), -1) == dims.end())
+    if (auto bytes = tensorBytes(desc); !bytes) {
+      return refuse("OPC0321", "input '" + shown(v.name()) + "': " + bytes.status().message());
+    }
+  if (!descs_.emplace(v.name(), desc).second) {
+    return refuse("OPC0321", "two inputs are called '" + shown(v.name()) + "'");
+  }
+  return true;
+}
+
+bool ModelInputs::bind() {
+  NamedSizes sizes;
+  if (!bindSizes(&sizes)) return false;
+  std::set<std::string> initialized;
+  for (const Tensor &t : graph_.initializer()) initialized.insert(t.name());
+  for (const Value &v : graph_.input()) {
+    if (initialized.count(v.name())) continue;
+    if (v.name().empty() || v.name().size() > kMaxName) {
+      return refuse("OPC0321", v.name().empty() ? "an input has no name"
+                                                : "a name of " + std::to_string(v.name().size()) + " bytes: '" +
+                                                      shown(v.name()) + "'");
+    }
+    if (v.type().has_sequence_type() || v.type().has_optional_type()) {
+      if (!bindElements(v)) return false;
+      continue;
+    }
+    if (!v.type().has_tensor_type()) {
+      return refuse(v.has_type() ? "OPC0422" : "OPC0321",
+                    "input '" + shown(v.name()) + "' is " +
+                        (v.has_type() ? "no tensor, sequence or optional" : "of no type"));
+    }
+    if (!bindTensor(v, sizes)) return false;
+  }
+  return checkGiven();
+}
+
+/// Names that were given must be of the model.
+bool ModelInputs::checkGiven() {
+  bool ok = true;
+  std::vector<std::string> names, dims;
+  for (const Value &v : graph_.input()) {
+    names.push_back(printableName(v.name()));
+    for (const auto &dim : v.type().tensor_type().shape().dim())
+      if (!dim.dim_param().empty() && std::find(dims.begin(), dims.end(), dim.dim_param()) == dims.end())
+        dims.push_back(dim.dim_param());
+  }
+  for (const auto &[name, size] : request_.model.dims)
+    if (std::find(dims.begin(), dims.end(), name) == dims.end())
+      ok = refuse("OPC0005", "--dim names '" + shown(name) + "', which is no size of the model's inputs",
+                  didYouMeanAmong(name, dims, "the inputs have no sizes with names"));
+  for (const std::string &name : request_.model.constants)
+    if (!descs_.count(name))
+      ok = refuse("OPC0005", "--const names '" + shown(name) + "', which is no input of the model",
+                  didYouMeanAmong(name, names, "the model has no inputs"));
+  return ok;
+}
+
+/// What must be bound, and the options that do.
+std::pair<std::string, std::string> ModelInputs::unboundText() const {
+  std::string list, flags;
+  std::set<std::string> named;
+  for (const Value &v : graph_.input()) {
+    const auto desc = descs_.find(v.name());
+    if (desc == descs_.end() || !v.type().has_tensor_type()) continue;
+    const auto &shape = v.type().tensor_type().shape();
+    bool isNameless = !v.type().tensor_type().has_shape();
+    std::string dims;
+    for (int k = 0; k < shape.dim_size(); ++k) {
+      const bool isOpen = k < desc->second.shape().NumAxes() && desc->second.shape().At(k) < 0;
+      const std::string &name = shape.dim(k).dim_param();
+      dims += (k ? "," : "") + (isOpen ? std::string("N") : std::to_string(shape.dim(k).dim_value()));
+      if (!isOpen) continue;
+      isNameless |= name.empty();
+      if (name.empty() || !named.insert(name).second) continue;
+      list += (list.empty() ? "" : ", ") + std::string("'") + shown(name) + "' (dimension " + std::to_string(k) +
+              " of '" + shown(v.name()) + "')";
+      flags += " --dim " + shown(name) + "=N";
+    }
+    if (!isNameless) continue;
+    list += (list.empty() ? "" : ", ") + std::string("sizes without a name of '") + shown(v.name()) + "'";
+    flags += " --shape " + shown(v.name()) + "=" + dims;
+  }
+  return {"the model leaves sizes open, and its ops follow from them: " + list,
+          "bind them: opc show " + request_.name + flags};
+}
+
+} // namespace opc::onnx

@@ -1,0 +1,201 @@
+# Ops of ONNX Runtime's domain, attention and the ops that ONNX's own cases of 1.12 do not have: against numpy.
+# SPDX-License-Identifier: Apache-2.0
+import math
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+import unittest
+
+import numpy as np
+
+sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
+import messages as m  # noqa: E402
+
+OPC = os.path.join(os.environ["OPC_BUILD_DIR"], "bin", "opc")
+F32 = np.float32
+ORT = "com.microsoft"
+RANDOM = np.random.default_rng(7)
+ERF = np.vectorize(math.erf)
+
+
+def uniform(*shape):
+    return RANDOM.uniform(-1, 1, shape).astype(F32)
+
+
+def sigmoid(x):
+    return 1 / (1 + np.exp(-x))
+
+
+def softmax(x):
+    e = np.exp(x - x.max(-1, keepdims=True))
+    return e / e.sum(-1, keepdims=True)
+
+
+class Case(unittest.TestCase):
+    def setUp(self):
+        self.dir = tempfile.mkdtemp(prefix="onnx_contributed")
+        self.addCleanup(shutil.rmtree, self.dir)
+
+    def run_op(self, op, inputs, count=1, domain=ORT, opset=17, constants=(), **attributes):
+        """The outputs of one node; inputs are arrays, or None where one is left out."""
+        names = ["" if a is None else f"i{k}" for k, a in enumerate(inputs)]
+        outputs = [f"o{k}" for k in range(count)]
+        values = [m.value(n, a.shape, m.ELEMENT[a.dtype]) for k, (n, a) in enumerate(zip(names, inputs)) if n and k not in constants]
+        tensors = [m.tensor(names[k], inputs[k]) for k in constants]
+        data = m.model(m.graph([m.node(op, names, outputs, "node", domain, **attributes)], values, [m.value(o, None, 0) for o in outputs], tensors),
+                       opset=opset, domains=[domain] if domain else [])
+        path = os.path.join(self.dir, "model.onnx")
+        with open(path, "wb") as f:
+            f.write(data)
+        command = [OPC, "run", path, "--quiet"]
+        for k, a in enumerate(inputs):
+            if a is None or k in constants:
+                continue
+            np.save(os.path.join(self.dir, f"i{k}.npy"), a)
+            command += ["--input", f"i{k}=@{self.dir}/i{k}.npy"]
+        for o in outputs:
+            command += ["--output", f"{o}={self.dir}/{o}.npy"]
+        done = subprocess.run(command, capture_output=True, text=True, timeout=60, errors="replace")
+        self.assertEqual(done.returncode, 0, done.stderr)
+        found = [np.load(os.path.join(self.dir, o + ".npy")) for o in outputs]
+        return found if count > 1 else found[0]
+
+    def close(self, got, want, tolerance=2e-6):
+        self.assertEqual(got.shape, want.shape)
+        np.testing.assert_allclose(got, want, rtol=tolerance, atol=tolerance)
+
+
+class Contributed(Case):
+    def test_gelus(self):
+        x, b = uniform(2, 5), uniform(5)
+        gelu = lambda v: 0.5 * v * (1 + ERF(v / math.sqrt(2)))
+        fast = lambda v: 0.5 * v * (1 + np.tanh(math.sqrt(2 / math.pi) * (v + 0.044715 * v**3)))
+        self.close(self.run_op("Gelu", [x]), gelu(x))
+        self.close(self.run_op("BiasGelu", [x, b]), gelu(x + b))
+        self.close(self.run_op("FastGelu", [x, b]), fast(x + b))
+        self.close(self.run_op("QuickGelu", [x], alpha=1.5), x * sigmoid(1.5 * x))
+
+    def test_products(self):
+        a, b, c = uniform(2, 4, 3), uniform(2, 4, 5), uniform(5)
+        self.close(self.run_op("FusedMatMul", [a, b], transA=1, alpha=0.5), 0.5 * a.transpose(0, 2, 1) @ b)
+        self.close(self.run_op("FusedGemm", [a[0], b[0], c], transA=1, activation="LeakyRelu", activation_alpha=0.2),
+                   np.where((y := a[0].T @ b[0] + c) < 0, 0.2 * y, y))
+        x, w, z = uniform(1, 3, 6, 6), uniform(4, 3, 1, 1), uniform(1, 4, 6, 6)
+        y = np.einsum("nchw,oc->nohw", x, w[:, :, 0, 0]) + z
+        self.close(self.run_op("FusedConv", [x, w, None, z], activation="Relu"), np.maximum(y, 0))
+        self.close(self.run_op("FusedConv", [x, w, None, z], activation="Clip", activation_params=[-0.1, 0.2]), np.clip(y, F32(-0.1), F32(0.2)))
+
+    def test_normalisations(self):
+        x, skip, g, b, bias = uniform(2, 3, 8), uniform(2, 3, 8), uniform(8), uniform(8), uniform(8)
+        s = (x + skip + bias).astype(np.float64)
+        y = (s - s.mean(-1, keepdims=True)) / np.sqrt(s.var(-1, keepdims=True) + 1e-5) * g + b
+        names = [x, skip, g, b, bias]
+        self.close(self.run_op("SkipLayerNormalization", names, epsilon=1e-5), y, 1e-5)
+        rms = lambda v: v / np.sqrt((v * v).mean(-1, keepdims=True) + 1e-5) * g
+        self.close(self.run_op("SkipSimplifiedLayerNormalization", [x, skip, g, bias], epsilon=1e-5), rms(s), 1e-5)
+        self.close(self.run_op("SimplifiedLayerNormalization", [x, g], domain="", epsilon=1e-5), rms(x.astype(np.float64)), 1e-5)
+
+    def test_quantised(self):
+        a, b = RANDOM.integers(0, 256, (3, 4), np.uint8), RANDOM.integers(0, 256, (3, 4), np.uint8)
+        s = [np.array(v, F32) for v in (0.02, 0.03, 0.05)]
+        z = [np.array(v, np.uint8) for v in (120, 3, 130)]
+        real = lambda q, k: (q.astype(np.int32) - int(z[k])).astype(F32) * s[k]
+        back = lambda r: np.clip(np.rint(r / s[2]) + int(z[2]), 0, 255).astype(np.uint8)
+        near = lambda got, want: self.assertLessEqual(np.abs(got.astype(int) - want.astype(int)).max(), 1)
+        near(self.run_op("QLinearAdd", [a, s[0], z[0], b, s[1], z[1], s[2], z[2]]), back(real(a, 0) + real(b, 1)))
+        near(self.run_op("QLinearMul", [a, s[0], z[0], b, s[1], z[1], s[2], z[2]]), back(real(a, 0) * real(b, 1)))
+        near(self.run_op("QLinearSigmoid", [a, s[0], z[0], s[2], z[2]]), back(sigmoid(real(a, 0))))
+        near(self.run_op("QLinearLeakyRelu", [a, s[0], z[0], s[2], z[2]], alpha=0.1), back(np.where(real(a, 0) < 0, 0.1 * real(a, 0), real(a, 0))))
+        near(self.run_op("QLinearConcat", [s[2], z[2], a, s[0], z[0], b, s[1], z[1]], axis=1), back(np.concatenate([real(a, 0), real(b, 1)], 1)))
+        w = RANDOM.integers(-128, 128, (4, 5), np.int8)
+        zero = np.array(0, np.int8)
+        self.close(self.run_op("MatMulIntegerToFloat", [a, w, s[0], s[1], z[0], zero]), real(a, 0) @ w.astype(F32) * s[1], 1e-5)
+        near(self.run_op("QGemm", [a, s[0], z[0], w, s[1], zero, None, s[2], z[2]]), back(real(a, 0) @ w.astype(F32) * s[1]))
+        image = RANDOM.integers(0, 256, (1, 2, 3, 3), np.uint8)
+        near(self.run_op("QLinearGlobalAveragePool", [image, s[0], z[0], s[2], z[2]]), back(real(image, 0).mean((2, 3), keepdims=True)))
+
+
+class Attention(Case):
+    def attended(self, q, k, v, scale, mask=0):
+        return softmax(q @ k.swapaxes(-1, -2) * scale + mask) @ v
+
+    def test_heads_of_queries_share_those_of_keys(self):
+        q, k, v = uniform(2, 4, 3, 8), uniform(2, 2, 5, 8), uniform(2, 2, 5, 8)
+        want = self.attended(q, k.repeat(2, 1), v.repeat(2, 1), 1 / math.sqrt(8))
+        self.close(self.run_op("Attention", [q, k, v], domain="", opset=23), want)
+        flat = lambda t: t.transpose(0, 2, 1, 3).reshape(t.shape[0], t.shape[2], -1)
+        self.close(self.run_op("Attention", [flat(q), flat(k), flat(v)], domain="", opset=23, q_num_heads=4, kv_num_heads=2), flat(want))
+
+    def test_past_masks_and_caps(self):
+        q, k, v = uniform(1, 2, 3, 4), uniform(1, 2, 3, 4), uniform(1, 2, 3, 4)
+        pk, pv = uniform(1, 2, 2, 4), uniform(1, 2, 2, 4)
+        ak, av = np.concatenate([pk, k], 2), np.concatenate([pv, v], 2)
+        causal = np.where(np.arange(5)[None] > np.arange(3)[:, None] + 2, -np.inf, 0)
+        y, keys, values = self.run_op("Attention", [q, k, v, None, pk, pv], 3, domain="", opset=23, is_causal=1)
+        self.close(y, self.attended(q, ak, av, 0.5, causal))
+        self.close(keys, ak)
+        self.close(values, av)
+        mask = RANDOM.uniform(0, 1, (3, 3)) > 0.3
+        mask[:, 0] = True
+        self.close(self.run_op("Attention", [q, k, v, mask], domain="", opset=23, scale=0.3), self.attended(q, k, v, 0.3, np.where(mask, 0, -np.inf)))
+        capped = 2 * np.tanh(q @ k.swapaxes(-1, -2) * 0.5 / 2)
+        self.close(self.run_op("Attention", [q, k, v], domain="", opset=23, softcap=2.0), softmax(capped) @ v)
+
+    def test_of_onnx_runtime(self):
+        q, k, v, bias = uniform(2, 3, 8), uniform(2, 5, 8), uniform(2, 5, 8), uniform(24)
+        heads = lambda t: t.reshape(t.shape[0], t.shape[1], 2, 4).transpose(0, 2, 1, 3)
+        want = self.attended(heads(q + bias[:8]), heads(k + bias[8:16]), heads(v + bias[16:]), 0.5)
+        got = self.run_op("MultiHeadAttention", [q, k, v, bias], num_heads=2)
+        self.close(got, want.transpose(0, 2, 1, 3).reshape(2, 3, 8))
+
+    def test_rotary(self):
+        x = uniform(2, 2, 3, 8)
+        angle = uniform(6, 4)
+        cos, sin = np.cos(angle), np.sin(angle)
+        places = np.array([[0, 1, 2], [3, 4, 5]], np.int64)
+        c, s = cos[places][:, None], sin[places][:, None]
+        a, b = x[..., :4], x[..., 4:]
+        want = np.concatenate([a * c - b * s, a * s + b * c], -1)
+        self.close(self.run_op("RotaryEmbedding", [x, cos, sin, places], domain="", opset=23), want)
+        a, b = x[..., ::2], x[..., 1::2]
+        mixed = np.stack([a * c - b * s, a * s + b * c], -1).reshape(x.shape)
+        self.close(self.run_op("RotaryEmbedding", [x, cos, sin, places], domain="", opset=23, interleaved=1), mixed)
+        self.close(self.run_op("RotaryEmbedding", [x, places, cos, sin]), want)
+
+
+class Compositions(Case):
+    def test_determinants(self):
+        for n in (1, 2, 3, 4, 5):
+            x = uniform(3, n, n)
+            self.close(self.run_op("Det", [x], domain="", opset=22), np.linalg.det(x.astype(np.float64)), 1e-5)
+
+    def test_transforms(self):
+        x = uniform(2, 10, 1)
+        want = np.fft.fft(x[..., 0], axis=1)
+        self.close(self.run_op("DFT", [x], domain="", axis=1), np.stack([want.real, want.imag], -1))
+        z = uniform(2, 6, 2)
+        want = np.fft.ifft(z[..., 0] + 1j * z[..., 1], n=9, axis=1)
+        got = self.run_op("DFT", [z, np.array(9, np.int64)], domain="", axis=1, inverse=1, constants=(1,))
+        self.close(got, np.stack([want.real, want.imag], -1))
+        want = np.fft.rfft(x[..., 0], axis=1)
+        self.close(self.run_op("DFT", [x], domain="", opset=20, onesided=1), np.stack([want.real, want.imag], -1))
+
+    def test_products_scattered(self):
+        x, updates = uniform(3, 4), uniform(3, 4)
+        indices = np.array([[0], [2], [0]], np.int64)
+        want = x.copy()
+        for row, u in zip(indices[:, 0], updates):
+            want[row] *= u
+        self.close(self.run_op("ScatterND", [x, indices, updates], domain="", opset=18, reduction="mul"), want)
+
+    def test_pads_wider_than_half_a_window(self):
+        x = uniform(1, 1, 5)
+        padded, ones = np.pad(x[0, 0], 2), np.pad(np.ones(5), 2)
+        want = np.array([padded[k:k + 3].sum() / ones[k:k + 3].sum() for k in range(7)], F32).reshape(1, 1, 7)
+        self.close(self.run_op("AveragePool", [x], domain="", kernel_shape=[3], pads=[2, 2]), want)
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,73 @@
+// --dim, --const, --weights-out: what only models of other systems (ONNX) have.
+// SPDX-License-Identifier: Apache-2.0
+#include "ModelFlags.h"
+
+#include "ModelSource.h"
+#include "NamedValues.h"
+#include "NumberText.h"
+#include "TensorIo.h"
+#include "TextParts.h"
+
+#include <cstring>
+#include <memory>
+
+namespace opc::cli {
+
+std::vector<Option> ModelFlags::options(bool writes) {
+  std::vector<Option> list = {
+      {"--dim", 0, "NAME=N", "an ONNX model's size of this name, wherever it occurs (repeatable)", &dims_},
+      {"--const", 0, "NAME=SPEC", "an ONNX model's input becomes a constant, as --input writes it (repeatable)",
+       &constants_}};
+  if (writes)
+    list.push_back({"--weights-out", 0, "FILE",
+                    "write an ONNX model's weights as safetensors, and leave them out of the result", &weightsOut_});
+  return list;
+}
+
+Result<CompileOptions> ModelFlags::applied(const GraphInput &input, CompileOptions options) const {
+  options.planHasValues = weightsOut_.empty();
+  if (dims_.empty() && constants_.empty()) return options;
+  if (input.isPlan || !looksLikeModel(input.bytes))
+    return usageError("--dim and --const are for ONNX models, and " + input.name + " is none",
+                      "--shape NAME=DIMS gives an input its shape");
+  for (const std::string &flag : dims_) {
+    OPC_ASSIGN_OR_RETURN(auto named, splitNamed(flag, "--dim"));
+    const auto size = parseInteger<int64_t>(named.second);
+    if (!size || *size < 0) return usageError("--dim " + flag + ": '" + named.second + "' is no size", "--dim batch=4");
+    if (!options.model.dims.emplace(named.first, *size).second)
+      return usageError("--dim is given twice for '" + named.first + "'");
+  }
+  OPC_ASSIGN_OR_RETURN(NamedValues opened, NamedValues::open(constants_, "", "--const"));
+  const auto values = std::make_shared<const NamedValues>(std::move(opened));
+  for (const std::string &name : values->flagNames()) options.model.constants.insert(name);
+  options.model.constant = [values](const std::string &name, const user_op::TensorDesc &desc) -> Result<std::string> {
+    OPC_ASSIGN_OR_RETURN(const HostTensor value, values->make({name, desc, 0, false}));
+    if (value.desc() != desc)
+      return Status(StatusCode::kUsage, "OPC0704",
+                    "it is " + value.desc().toString() + ", the input is " + desc.toString());
+    return std::string(value.as<char>(), value.bytes());
+  };
+  return options;
+}
+
+Status ModelFlags::giveWeights(Invocation &invocation, const Pipeline &pipeline, bool isGraph) const {
+  const size_t count = pipeline.values().size();
+  if (count && isGraph && weightsOut_.empty())
+    invocation.note("note: a graph file holds no weights: those of " + counted(count, "variable") +
+                    " are left behind; --weights-out FILE writes them");
+  if (weightsOut_.empty()) return Status::ok();
+  if (count == 0)
+    return usageError("--weights-out: no weights came with " + pipeline.source().name,
+                      "it is for ONNX models; the variables of a graph have initializers");
+  std::vector<std::unique_ptr<HostTensor>> tensors;
+  NamedTensors named;
+  for (const auto &[name, value] : pipeline.values()) {
+    OPC_ASSIGN_OR_RETURN(HostTensor tensor,
+                         HostTensor::createUninitialized(value.desc.data_type(), value.desc.shape()));
+    if (!value.bytes.empty()) std::memcpy(tensor.data(), value.bytes.data(), value.bytes.size());
+    named.emplace_back(name, tensors.emplace_back(std::make_unique<HostTensor>(std::move(tensor))).get());
+  }
+  return writeSafetensors(weightsOut_, std::move(named));
+}
+
+} // namespace opc::cli
