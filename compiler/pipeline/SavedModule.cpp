@@ -67,12 +67,27 @@ std::optional<MeshRequest> meshOf(ModuleOp module, int64_t ranks, int64_t microB
   return std::nullopt;
 }
 
+/// Whether there is a state for each tensor, and what they split are axes that it has.
+bool fit(ArrayAttr states, ValueRange tensors) {
+  if (tensors.empty()) return true; // a rank that only sends, or only receives
+  if (states.size() != tensors.size()) return false;
+  for (const auto &[state, tensor] : llvm::zip(states.getAsRange<ir::StateAttr>(), tensors)) {
+    const auto type = dyn_cast<RankedTensorType>(tensor.getType());
+    for (const SbpParallel &s : state.getStates())
+      if (s.has_split_parallel() && (!type || s.axis() >= type.getRank())) return false;
+  }
+  return true;
+}
+
 /// Ops of graphs, with known operators and, where `hasShapes`, with types.
 bool isBody(Block &block, bool hasShapes) {
   return llvm::all_of(block, [&](Operation &op) {
     if (isa<func::ReturnOp>(op)) return true;
     if (!isa<ir::OpcDialect>(op.getDialect()) || ir::opName(&op).empty()) return false;
     if (auto user = dyn_cast<ir::UserOp>(&op); user && hasShapes && !user.def()) return false;
+    if (auto step = dyn_cast<ir::BoxingOp>(&op);
+        step && (!fit(step.getFrom(), step.getArgs()) || !fit(step.getTo(), step.getOuts())))
+      return false;
     return !hasShapes || llvm::all_of(op.getResultTypes(), [](Type t) {
       const auto tensor = dyn_cast<RankedTensorType>(t);
       return tensor && tensor.hasStaticShape();

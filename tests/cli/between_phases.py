@@ -236,6 +236,15 @@ class Shown(Folder):
                 self.assertIn(done.returncode, (3,) if words else (0, 1, 3), (bad[:60], command, done.stderr))
                 self.assertIn(words or "", done.stderr)
 
+    def test_states_of_axes_that_are_not_there(self):
+        self.opc("compile", "mlp.pbtxt", "--mesh", "2", "--sbp", "fc1_w=S(0)", "--to", "boxing", "--emit", "mlir", "-o", "a.mlir")
+        lines = self.read("a.mlir").decode().split("\n")
+        at = next(i for i, line in enumerate(lines) if "opc.boxing" in line and re.search(r"S\(\d\)", line))
+        lines[at] = re.sub(r"S\(\d\)", "S(7)", lines[at])
+        self.write("b.mlir", "\n".join(lines))
+        for command in (["show", "b.mlir", "--what", "cost"], ["report", "b.mlir", "-o", "r.html"], ["compile", "b.mlir", "--from", "boxing", "--mesh", "2", "-o", "b.plan"]):
+            self.assertIn("OPC0114", self.opc(*command, code=3))
+
     def test_every_byte(self):
         for kind, to, mesh in (("mlir", "import", []), ("mlirbc", "simplify", []), ("mlir", "boxing", ["--mesh", "2"])):
             self.opc("compile", "mlp.pbtxt", *mesh, "--to", to, "--emit", kind, "-o", "a." + kind)
