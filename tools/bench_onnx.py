@@ -56,7 +56,7 @@ class Ort:
 def opc(model, x, out, threads):
     """Seconds of a run (median), with the output in `out`."""
     command = [os.path.join(BUILD, "bin", "opc"), "run", model, "--input", f"x=@{x}", "--output", f"y={out}", "--repeat", str(CALLS),
-               "--warmup", "3", "--threads", str(threads), "--json", "--config", "none"]
+               "--warmup", "3", "-j", str(threads), "--json", "--config", "none"]
     done = subprocess.run(command, capture_output=True, text=True)
     if done.returncode:
         sys.exit(done.stderr)

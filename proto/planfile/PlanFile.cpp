@@ -128,8 +128,11 @@ Status decodePlan(std::string_view bytes, plan::Plan *plan) {
         .withHelp("keep large constants in a weights file: make them variables");
   if (!plan->ParsePartialFromArray(payload.data(), static_cast<int>(payload.size())))
     return invalid("OPC0805", "the plan's contents are not a valid protobuf message", "compile the graph again");
-  if (versionOf(*plan) > version)
-    return invalid("OPC0804", "the plan is damaged: it says format version 1 and has regions, which came with version 2",
+  if (const uint32_t needed = versionOf(*plan); needed > version)
+    return invalid("OPC0804",
+                   "the plan is damaged: it says format version " + std::to_string(version) + " and has " +
+                       (needed == 2 ? "regions" : "values of variables") + ", which came with version " +
+                       std::to_string(needed),
                    "compile the graph again");
   return resolveRegions(plan);
 }

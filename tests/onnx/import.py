@@ -149,6 +149,36 @@ class Models(Case):
         done = self.opc("grad", path, "--loss", "loss", "--check")
         self.assertEqual(done.returncode, 0, done.stderr + done.stdout)
 
+    def test_nodes_are_named_in_the_run(self):
+        nodes = [m.node("Neg", ["x"], ["h"], "/layer1/neg"), m.node("Sqrt", ["h"], ["y"], "/layer1/root")]
+        path = self.file("model.onnx", m.model(m.graph(nodes, [m.value("x", (2, 3))], [m.value("y")])))
+        value = "x=" + self.array("x.npy", np.abs(X))
+        done = self.opc("run", path, "--input", value, "--trap", "nan")
+        self.assertEqual(done.returncode, 5, done.stderr)
+        self.assertIn('model.onnx: node 1 "/layer1/root"', done.stderr)
+        self.assertEqual(self.opc("compile", path, "-o", self.path("m.plan")).returncode, 0)
+        done = self.opc("run", self.path("m.plan"), "--input", value, "--trap", "nan")
+        self.assertIn('at model.onnx: node 1 "/layer1/root"', done.stderr)
+        done = self.opc("run", path, "--input", value, "--trace", self.path("t.json"), "--no-fuse")
+        with open(self.path("t.json"), encoding="utf-8") as f:
+            self.assertIn('model.onnx: node 0 \\"/layer1/neg\\"', f.read())
+
+    def test_check_sees_that_weights_have_changed(self):
+        path, w = self.linear()
+        self.assertEqual(self.opc("check", path, "--update").returncode, 0)
+        self.assertEqual(self.opc("check", path).returncode, 0)
+        with open(path, "rb") as f:
+            data = f.read()
+        self.file("model.onnx", data.replace(w.tobytes(), (2 * w).tobytes()))
+        done = self.opc("check", path)
+        self.assertEqual((done.returncode, done.stdout.count("error[")), (1, 1), done.stdout)
+        self.assertIn("error[NUMERIC_MISMATCH]: output y", done.stdout)
+
+    def test_first_difference(self):
+        path, _ = self.linear()
+        done = self.opc("debug", "first-diff", path, "--reference", "f64", "--input", "x=" + self.array("x.npy", X))
+        self.assertEqual(done.returncode, 0, done.stderr + done.stdout)
+
     def test_names_of_sizes_are_bound_by_the_given_tensors(self):
         data = m.model(m.graph([m.node("Add", ["x", "z"], ["y"])], [m.value("x", ("n", 3)), m.value("z", ("n", 3))], [m.value("y")]))
         self.assertTrue((self.runs(data, {"x": X, "z": X})[0] == 2 * X).all())
