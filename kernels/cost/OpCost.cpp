@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "OpCost.h"
 
+#include "CountedOps.h"
 #include "HostContexts.h"
 #include "MutableInputs.h"
 #include "opc/Scalar.h"
@@ -19,17 +20,8 @@ namespace {
 
 // An op without a better rule: about a multiplication and an addition for each element that it touches.
 constexpr double kOperationsPerElement = 2;
-// exp, log, tanh and their like: a range reduction, a polynomial and its scaling; measured on the kernels of this
-// library they take the time of some 8 to 16 multiplications.
-constexpr double kOperationsPerFunction = 12;
-constexpr double kOperationsPerDivision = 4;
 
-double elements(const TensorDesc &t) {
-  double n = 1; // in double: products of factors pass 2^63
-  for (int64_t d : t.shape()) n *= static_cast<double>(d);
-  return n;
-}
-double bytesOf(const TensorDesc &t) { return elements(t) * static_cast<double>(GetSizeOfDataType(t.data_type())); }
+double bytesOf(const TensorDesc &t) { return elementsOf(t) * static_cast<double>(GetSizeOfDataType(t.data_type())); }
 
 /// Ops that read of their first input no more than they write.
 bool picksFromFirstInput(const std::string &op) {
@@ -116,10 +108,10 @@ double operations(const OpInstance &op, double touched, bool *isContraction) {
   *isContraction = false;
   if (op.def().scalar && !op.outputDescs().empty()) {
     double n = 0;
-    for (const TensorDesc &t : op.outputDescs()) n = std::max(n, elements(t));
+    for (const TensorDesc &t : op.outputDescs()) n = std::max(n, elementsOf(t));
     return n * scalarOperations(*op.def().scalar);
   }
-  return kOperationsPerElement * touched;
+  return countedOperations(op).value_or(kOperationsPerElement * touched);
 }
 
 } // namespace
@@ -180,15 +172,15 @@ OpCost costOf(const OpInstance &op) {
   const std::vector<bool> updated = mutableInputs(op);
   double touched = 0, written = 0;
   for (const TensorDesc &t : op.outputDescs()) {
-    touched += elements(t);
+    touched += elementsOf(t);
     written += bytesOf(t);
   }
   for (size_t i = 0; i < op.inputDescs().size(); ++i) {
     const TensorDesc &t = op.inputDescs()[i];
     if (lendsShapeOnly(op.def().name, op.inputArgs()[i].first)) continue;
-    double n = elements(t), b = bytesOf(t);
+    double n = elementsOf(t), b = bytesOf(t);
     if (i == 0 && !op.outputDescs().empty() && picksFromFirstInput(op.def().name)) {
-      n = std::min(n, elements(op.outputDescs()[0]));
+      n = std::min(n, elementsOf(op.outputDescs()[0]));
       b = std::min(b, written);
     }
     touched += n;

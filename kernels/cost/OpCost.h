@@ -17,9 +17,10 @@ struct OpCost {
 ///
 /// Operations: what the definition says (SetComputeComplexityFn); for an elementwise op its scalar function's
 /// operations times the elements; for a sharding rule that sums a factor of several floating inputs, 2 times the
-/// product of all factors (a contraction); otherwise 2 for each element that the op reads or writes. Bytes: all inputs
-/// and outputs; inputs that only lend their shape count nothing, tables of which rows are picked count as much as is
-/// picked, inputs that the op updates count twice. Views cost nothing.
+/// product of all factors (a contraction); for common built-in ops a formula (CountedOps.h); otherwise 2 for each
+/// element that the op reads or writes. Bytes: all inputs and outputs; inputs that only lend their shape count nothing,
+/// tables of which rows are picked count as much as is picked, inputs that the op updates count twice. Views cost
+/// nothing.
 OpCost costOf(const OpInstance &op);
 
 /// Operations of one evaluation of a scalar function: 1 for arithmetic, comparisons and selections, more for functions

@@ -104,8 +104,8 @@ class Show(unittest.TestCase):
         self.assertEqual([op["op"] for op in ops if op.get("region") == 0], ["fc1_bias", "relu1"])
         self.assertEqual(document["tasks"], len({("region", op["region"]) if "region" in op else op["op"] for op in ops}))
         text = self.opc("show", "mlp.pbtxt", "--what", "cost").stdout
-        self.assertIn("operations     12,686,804 flops\n", text)
-        self.assertRegex(text, r"\nfc1 +matmul +5,898,240 +46.5 % +302 KiB\n")
+        self.assertIn("operations     12,468,240 flops\n", text)
+        self.assertRegex(text, r"\nfc1 +matmul +5,898,240 +47.3 % +302 KiB\n")
         self.assertEqual(document["comm_bytes"], 0)
         mesh = self.json("mlp.pbtxt", "--what", "cost", "--mesh", "2", "--sbp", "fc1_w=S(0)", "--sbp", "logits=B")
         self.assertGreater(mesh["comm_bytes"], 0)
@@ -128,6 +128,12 @@ class Show(unittest.TestCase):
         names = {t["name"] for t in self.json("mlp.pbtxt", "--around", "fc2", "--depth", "1", "--what", "tensors")["tensors"]}
         self.assertEqual(names, {"relu1/y_0", "fc2/out_0", "fc2_bias/out_0", "fc2_w/out"})
         self.assertIn("did you mean fc2", self.opc("show", "mlp.pbtxt", "--op", "fc22", code=2).stderr)
+
+    def test_a_part_that_is_no_op(self):
+        self.file("mlp.pbtxt", read("mlp.pbtxt"))
+        self.assertRegex(self.opc("show", "mlp.pbtxt", "--op", "image").stdout, r"image +f32\[360,64\]")
+        self.assertRegex(self.opc("show", "mlp.pbtxt", "--op", "fc1_w").stdout, r"fc1_w +f32\[128,64\]")
+        self.assertNotIn("fc2", self.opc("show", "mlp.pbtxt", "--op", "fc1_w").stdout)
 
     def boxes(self, text):
         """The title of each box with its place."""
