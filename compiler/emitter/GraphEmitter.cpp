@@ -107,9 +107,7 @@ private:
   bool constantOp(ir::ConstantOp op, graph::OperatorConf *conf) {
     auto value = cast<DenseElementsAttr>(op.getValue());
     if (!value.isSplat() && value.getNumElements() != 1) {
-      *error_ =
-          "op " + conf->name() +
-          " was folded to a constant that a graph file cannot hold; emit the graph before simplification (--to shape)";
+      *error_ = "op " + conf->name() + " is a constant of several different values, which a graph file cannot hold";
       return false;
     }
     const user_op::TensorDesc desc = ir::descOf(op.getOut().getType());

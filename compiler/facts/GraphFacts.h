@@ -35,6 +35,7 @@ struct GraphOp {
   SourceRange range;
   std::string loc;              // OperatorConf.loc
   std::string role = "forward"; // "backward", "optimizer", "accumulation"
+  std::string gradientOf;       // of the backward pass: the op whose gradient it computes, where that is known
   std::string device;           // "cpu:0"; empty where the graph leaves it open
   double flops = 0, bytes = 0;  // of a step of the whole op, where costs were asked for
 };

@@ -55,6 +55,10 @@ private:
   std::unordered_map<std::string, mlir::Value> tensors_;
 };
 
+/// The op of whose gradient an op is part: what addOp() has kept of its origin, in the op's place and so in the graph's
+/// file (OperatorConf.pass_tag); "" when that is not known.
+std::string gradientOrigin(mlir::Operation *op);
+
 /// An argument with its tensors.
 user_op::ArgBinding bindTensor(const std::string &arg, const std::string &tensor);
 

@@ -14,8 +14,11 @@ namespace {
 
 constexpr const char *kBuiltIn = "built-in"; // GraphTask::library
 
-/// "1,234,567".
+/// "1,234,567"; beyond what a lock of opc's own has, "1e+300".
 std::string countOf(double value) {
+  constexpr double kLargest = 1e18;
+  char large[32];
+  if (!(value <= kLargest)) return std::string(large, std::to_chars(large, large + sizeof large, value).ptr);
   std::string digits = std::to_string(static_cast<uint64_t>(std::max(value, 0.0)));
   for (size_t i = digits.size(); i > 3;) digits.insert(i -= 3, ",");
   return digits;
@@ -24,10 +27,17 @@ std::string countOf(double value) {
 /// " (-17.7 %)"; nothing when there was nothing.
 std::string percentOf(double was, double is) {
   if (!(was > 0)) return "";
-  char text[64];
-  const double percent = 100 * (is / was - 1);
-  const auto end = std::to_chars(text, text + sizeof text, percent, std::chars_format::general, 3).ptr;
-  return std::string(" (") + (percent > 0 ? "+" : "") + std::string(text, end) + " %)";
+  constexpr double kMost = 1e6, kLeast = 0.01; // beyond it the numbers themselves say more
+  const double percent = 100 * (is / was - 1), size = std::abs(percent);
+  if (!(size <= kMost)) return "";
+  const std::string sign = percent > 0 ? "+" : "-";
+  if (size < kLeast) return " (" + sign + "<0.01 %)";
+  char text[32];
+  constexpr double kThreeDigits = 999.5; // what is more would be written with an exponent
+  const auto end = size < kThreeDigits
+                       ? std::to_chars(text, text + sizeof text, size, std::chars_format::general, 3).ptr
+                       : std::to_chars(text, text + sizeof text, size, std::chars_format::fixed, 0).ptr;
+  return " (" + sign + std::string(text, end) + " %)";
 }
 
 class Decisions {
@@ -43,11 +53,13 @@ public:
       const FactNode &old = a.nodes[static_cast<size_t>(match.ofB[n])];
       names_.try_emplace(old.name, now.name);
       const std::vector<GraphTensor> x = tensorsOf(a, old), y = tensorsOf(b, now);
-      for (const GraphTensor &t : x)
-        for (const GraphTensor &u : y)
-          if (old.kind != NodeKind::kOp || t.name == u.name) {
-            tensors_.try_emplace(t.tensor, u.tensor);
-            tensorsOfBoth_.insert(u.tensor);
+      const bool isRetyped = old.type != now.type; // then outputs are called otherwise
+      if (isRetyped) retyped_.insert(now.name);
+      for (size_t i = 0; i < x.size(); ++i)
+        for (size_t j = 0; j < y.size(); ++j)
+          if (old.kind != NodeKind::kOp || (isRetyped ? i == j : x[i].name == y[j].name)) {
+            tensors_.try_emplace(x[i].tensor, y[j].tensor);
+            tensorsOfBoth_.insert(y[j].tensor);
           }
     }
   }
@@ -193,7 +205,7 @@ private:
     for (const GraphTask &t : a_.facts->tasks) before.try_emplace(called(names_, t.op), &t);
     for (const GraphTask &t : b_.facts->tasks) {
       const auto found = before.find(t.op);
-      if (found == before.end()) continue;
+      if (found == before.end() || retyped_.count(t.op)) continue; // another type has another kernel
       const GraphTask &old = *found->second;
       const bool known = !old.library.empty() && !t.library.empty(); // a plan does not say where its kernels come from
       const bool isFallback = known && t.priority < old.priority;
@@ -244,6 +256,7 @@ private:
   std::vector<GraphFinding> &findings_;
   std::map<std::string, std::string> names_, tensors_; // of a, and what they are called in b
   std::set<std::string> tensorsOfBoth_;                // of b
+  std::set<std::string> retyped_;                      // ops of b
   std::map<std::string, const FactNode *> nodes_;      // of b, by name
   std::map<std::string, const FactNode *> makers_;     // of b's tensors
 };

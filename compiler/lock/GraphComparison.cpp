@@ -31,10 +31,35 @@ std::string portRule(const FactNode &node, const char *suffix) {
   return kind + std::string(suffix);
 }
 
+bool isGradient(const FactNode &n) { return n.role != "forward"; }
+
+std::map<std::string, int32_t> opsOf(const FactNodes &graph) {
+  std::map<std::string, int32_t> ops;
+  for (size_t n = 0; n < graph.size(); ++n)
+    if (!isPort(graph.nodes[n])) ops.try_emplace(graph.nodes[n].name, static_cast<int32_t>(n));
+  return ops;
+}
+
+size_t outputNumber(const FactNodes &graph, const FactNode &node, const std::string &port) {
+  if (node.kind != NodeKind::kOp) return 0;
+  const std::vector<GraphTensor> &outputs = graph.facts->ops[node.index].outputs;
+  return static_cast<size_t>(
+      std::find_if(outputs.begin(), outputs.end(), [&](const GraphTensor &t) { return t.name == port; }) -
+      outputs.begin());
+}
+
+std::string list(const std::vector<std::string> &names) {
+  std::string text;
+  for (const std::string &name : names) text += (text.empty() ? "" : ", ") + name;
+  return text;
+}
+
+std::string orAny(const std::string &device) { return device.empty() ? "any" : device; }
+
 class Comparison {
 public:
   Comparison(const FactNodes &a, const FactNodes &b, const GraphMatch &match, const ComparisonOptions &options)
-      : a_(a), b_(b), match_(match), options_(options) {}
+      : a_(a), b_(b), match_(match), options_(options), opsOfA_(opsOf(a)), opsOfB_(opsOf(b)) {}
 
   GraphDifference run() {
     if (options_.interface) {
@@ -60,8 +85,6 @@ public:
   }
 
 private:
-  static bool isGradient(const FactNode &n) { return n.role != "forward"; }
-
   GraphFinding &add(const FactNode &node, const char *rule, Severity severity, std::string message,
                     std::string expected = "", std::string found = "") {
     GraphFinding f;
@@ -124,6 +147,7 @@ private:
       if (isPort(b))
         f.help = "the " + lower(b) + " " + a.name + " is called " + b.name + " now; whoever names it must follow";
     }
+    if (isGradient(b)) compareOrigins(a, b);
     if (a.type != b.type) {
       add(b, "OP_TYPE_CHANGED", Severity::kError, "type " + a.type + " -> " + b.type, a.type, b.type);
     } else if (b.kind == NodeKind::kOp) {
@@ -135,6 +159,19 @@ private:
       if (b.kind == NodeKind::kVariable) compareVariables(a, b);
     }
     compareEdges(a, b);
+  }
+
+  /// Of whose gradient an op is part. A name that no op has any more says nothing: whoever has renamed the op by hand
+  /// has left it.
+  void compareOrigins(const FactNode &nodeA, const FactNode &nodeB) {
+    const std::string &was = a_.facts->ops[nodeA.index].gradientOf, &is = b_.facts->ops[nodeB.index].gradientOf;
+    const auto older = opsOfA_.find(was), newer = opsOfB_.find(is);
+    if (older == opsOfA_.end() || match_.ofA[static_cast<size_t>(older->second)] < 0)
+      return; // gone, which is said of that op
+    if (!is.empty() && (newer == opsOfB_.end() || match_.ofA[static_cast<size_t>(older->second)] == newer->second))
+      return;
+    add(nodeB, "GRAD_CHANGED", Severity::kError, "gradient of: " + was + " -> " + (is.empty() ? "(none)" : is), was,
+        is);
   }
 
   void compareAttributes(const FactNode &nodeA, const FactNode &nodeB) {
@@ -166,7 +203,6 @@ private:
           a.device, b.device)
           .subject = ChangeSubject::kStates;
   }
-  static std::string orAny(const std::string &device) { return device.empty() ? "any" : device; }
 
   /// Long values differ somewhere in their middle: `expected` and `found` have all of them.
   static std::string shortened(const std::string &text) {
@@ -188,7 +224,10 @@ private:
 
   bool sameTensor(const FactNode::Operand &a, const FactNode::Operand &b) const {
     if (a.producer < 0 || b.producer < 0) return a.producer == b.producer && a.tensor == b.tensor;
-    return match_.ofA[static_cast<size_t>(a.producer)] == b.producer && a.port == b.port;
+    if (match_.ofA[static_cast<size_t>(a.producer)] != b.producer) return false;
+    const FactNode &x = a_.nodes[static_cast<size_t>(a.producer)], &y = b_.nodes[static_cast<size_t>(b.producer)];
+    // An op of another type calls its outputs otherwise: the first one is the first one.
+    return x.type == y.type ? a.port == b.port : outputNumber(a_, x, a.port) == outputNumber(b_, y, b.port);
   }
 
   void compareEdges(const FactNode &a, const FactNode &b) {
@@ -196,12 +235,27 @@ private:
       add(b, "EDGE_CHANGED", Severity::kError,
           "input " + slot + ": " + (was.empty() ? "(none)" : was) + " -> " + (is.empty() ? "(none)" : is), was, is);
     };
+    std::vector<const FactNode::Operand *> gone, come;
     for (const FactNode::Operand &o : b.operands) {
       const FactNode::Operand *other = operandAt(a, o.slot);
-      if (!other || !sameTensor(*other, o)) report(o.slot, other ? other->tensor : "", o.tensor);
+      if (!other)
+        come.push_back(&o);
+      else if (!sameTensor(*other, o))
+        report(o.slot, other->tensor, o.tensor);
     }
     for (const FactNode::Operand &o : a.operands)
-      if (!operandAt(b, o.slot)) report(o.slot, o.tensor, "");
+      if (!operandAt(b, o.slot)) gone.push_back(&o);
+    // An op of another type calls its inputs otherwise, and reads the same ones perhaps.
+    if (a.type != b.type)
+      for (const FactNode::Operand *&o : come) {
+        const auto same = std::find_if(gone.begin(), gone.end(), [&](const auto *x) { return sameTensor(*x, *o); });
+        if (same == gone.end()) continue;
+        gone.erase(same);
+        o = nullptr;
+      }
+    for (const FactNode::Operand *o : come)
+      if (o) report(o->slot, "", o->tensor);
+    for (const FactNode::Operand *o : gone) report(o->slot, o->tensor, "");
   }
 
   void compareTensors() {
@@ -210,13 +264,16 @@ private:
       if (isPort(node) || match_.ofB[n] < 0 || (isGradient(node) && !options_.grad)) continue;
       const FactNode &older = a_.nodes[static_cast<size_t>(match_.ofB[n])];
       std::map<std::string, std::string> was;
-      for (const GraphTensor &t : a_.facts->ops[older.index].outputs) was[t.name] = tensorTypeText(t);
-      for (const GraphTensor &t : b_.facts->ops[node.index].outputs) {
-        const auto before = was.find(t.name);
+      const std::vector<GraphTensor> &before = a_.facts->ops[older.index].outputs;
+      const std::vector<GraphTensor> &after = b_.facts->ops[node.index].outputs;
+      for (size_t i = 0; i < before.size(); ++i)
+        was[older.type == node.type || i >= after.size() ? before[i].name : after[i].name] = tensorTypeText(before[i]);
+      for (const GraphTensor &t : after) {
+        const auto old = was.find(t.name);
         const std::string is = tensorTypeText(t);
-        if (before == was.end() || before->second == is) continue;
-        GraphFinding &f = add(node, "TENSOR_TYPE_CHANGED", Severity::kError, "type " + before->second + " -> " + is,
-                              before->second, is);
+        if (old == was.end() || old->second == is) continue;
+        GraphFinding &f =
+            add(node, "TENSOR_TYPE_CHANGED", Severity::kError, "type " + old->second + " -> " + is, old->second, is);
         f.tensor = t.tensor;
         if (!isGradient(node)) f.subject = ChangeSubject::kTensor;
       }
@@ -244,11 +301,6 @@ private:
           "order of the " + lower(*first) + "s: " + shortened(before) + " -> " + shortened(now), before, now)
           .change = ChangeKind::kReordered;
     }
-  }
-  static std::string list(const std::vector<std::string> &names) {
-    std::string text;
-    for (const std::string &name : names) text += (text.empty() ? "" : ", ") + name;
-    return text;
   }
 
   void compareGradients() {
@@ -295,6 +347,7 @@ private:
   const FactNodes &a_, &b_;
   const GraphMatch &match_;
   const ComparisonOptions &options_;
+  const std::map<std::string, int32_t> opsOfA_, opsOfB_; // by name
   GraphDifference found_;
 };
 

@@ -15,6 +15,7 @@ using lock::Json;
 
 constexpr size_t kLargestLock = size_t{256} << 20;
 constexpr size_t kLargestRank = 32;
+constexpr int kDeepest = 64;              // lists in lists
 constexpr size_t kLongestAttribute = 120; // characters that are kept as they are
 
 std::string recordLines(const std::vector<Json> &records) {
@@ -54,15 +55,17 @@ Status notJson(const std::string &name, std::string_view text, size_t byte) {
       .withHelp("take either side (git checkout --theirs " + name + "), then: opc check GRAPH --update");
 }
 
-/// A key of the document that is there twice, as after a merge that takes both sides: of the two JSON has one.
-struct KeyTwice : std::runtime_error {
+/// A key of the document that is there twice, as after a merge that takes both sides: of the two JSON has one. Or lists
+/// in lists without end: whoever copies them needs stack for each.
+struct BadDocument : std::runtime_error {
   using std::runtime_error::runtime_error;
 };
 Json parsed(std::string_view text) {
   std::set<std::string> keys;
   return Json::parse(text, [&](int depth, Json::parse_event_t event, Json &value) {
+    if (depth > kDeepest) throw BadDocument("lists and objects stand in each other deeper than any lock's");
     if (depth == 1 && event == Json::parse_event_t::key && !keys.insert(value.get<std::string>()).second)
-      throw KeyTwice("\"" + value.get<std::string>() + "\" is there twice");
+      throw BadDocument("\"" + value.get<std::string>() + "\" is there twice");
     return true;
   });
 }

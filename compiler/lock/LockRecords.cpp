@@ -114,6 +114,7 @@ void addPort(const Json &record, GraphFacts *facts) {
 Json opRecord(const GraphOp &op) {
   Json record = {{"op", op.name}, {"type", op.type}};
   if (op.role != "forward") record["role"] = op.role;
+  if (!op.gradientOf.empty()) record["gradient_of"] = op.gradientOf;
   if (!op.device.empty()) record["device"] = op.device;
   Json attrs = Json::object(), in = Json::object(), out = Json::object();
   for (const auto &a : op.attrs) attrs[a.first] = attrRecord(a.second);
@@ -130,6 +131,7 @@ GraphOp opOf(const Json &record) {
   op.name = record.at("op").get<std::string>();
   op.type = record.at("type").get<std::string>();
   op.role = record.value("role", "forward");
+  op.gradientOf = record.value("gradient_of", "");
   op.device = record.value("device", "");
   const Json attrs = record.value("attrs", Json::object()), in = record.value("in", Json::object()),
              out = record.value("out", Json::object());

@@ -47,6 +47,7 @@ const std::vector<Rule> &allRules() {
       {"DEAD_OP", kSemantic, warning, {}, "nothing that the graph gives depends on an op"},
       {"UNUSED_INPUT", kSemantic, warning, {}, "no op reads an input or variable"},
       {"NUMERIC_HAZARD", kSemantic, warning, {}, "an op loses digits where another would not"},
+      {"GRAPH_REMOVED", kInterface, error, {}, "the revision has a graph that is gone (--against)"},
       {"GRAPH_ADDED", kSemantic, Severity::kNote, {}, "the revision does not have the graph (--against)"},
       {"SBP_CHANGED", kParallel, error, LockSection::kSbp, "an op has another signature on the mesh"},
       {"PLACEMENT_CHANGED", kParallel, error, LockSection::kSbp, "an op is placed on other devices"},

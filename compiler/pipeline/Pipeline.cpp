@@ -69,6 +69,18 @@ void throwFatalErrors() {
   });
 }
 
+/// Messages about shapes have the largest sizes, which nobody has written. False, as what has failed.
+bool noteSizes(const SizeRequest &sizes, std::vector<opc::Diagnostic> *found) {
+  std::string list;
+  for (const SizeRange &size : sizes.sizes)
+    list += (list.empty() ? "" : ", ") + size.name + " = " + std::to_string(size.max) + " of " +
+            std::to_string(size.min) + ".." + std::to_string(size.max);
+  for (opc::Diagnostic &d : *found)
+    if (d.severity == Severity::kError && !list.empty())
+      d.notes.push_back("the shapes are those of the largest sizes: " + list);
+  return false;
+}
+
 /// Binary graphs of up to so many bytes are kept for irBeforePoint().
 constexpr size_t kKeptBytes = 16 << 20;
 /// Of values in a plan: protobuf holds 2 GiB, and the plan has more than them.
@@ -305,7 +317,7 @@ struct Pipeline::Impl {
     }
     if (phase == Phase::kPlan) return writePlan();
     if (phase == Phase::kShape && !checkSizes()) return false;
-    if (!runPasses(phase)) return false;
+    if (!runPasses(phase)) return phase == Phase::kShape && noteSizes(options.sizes, findings.incoming());
     if (phase == Phase::kShape)
       checkDeclaredOutputs(*module, declared, {options.shapes, options.floatsAs}, findings.incoming());
     if (phase == Phase::kShape && !options.sizes.empty()) return succeeded(variants.begin(*module, options.sizes));
@@ -549,7 +561,10 @@ std::string Pipeline::emit(Emit what) {
   std::string error;
   if (!impl_->module || !toGraph(*impl_->module, &job, &error)) {
     if (!error.empty()) {
-      impl_->report(Severity::kError, "OPC0112", error);
+      impl_->report(
+          Severity::kError, "OPC0112", error,
+          "--emit plan and --emit mlir hold it; --to shape --emit pbtxt writes the graph as it was before the "
+          "compiler computed such constants");
       impl_->findings.settle();
     }
     return "";

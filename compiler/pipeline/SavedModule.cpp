@@ -139,6 +139,18 @@ std::string bytecodeOf(ModuleOp module) {
   return bytes.replace(kDigestAt, kNoDigest.size(), digestOf(bytes));
 }
 
+/// Whether text may be IR: a module begins on one of its lines.
+bool looksLikeIr(llvm::StringRef bytes) {
+  if (bytes.starts_with(kMagic)) return true;
+  for (llvm::StringRef line, rest = bytes; !rest.empty();) {
+    std::tie(line, rest) = rest.split('\n');
+    line = line.ltrim();
+    if (line.starts_with("module") || line.starts_with("builtin.module") || line.starts_with("\"builtin.module"))
+      return true;
+  }
+  return false;
+}
+
 /// Whether it is no bytecode, or bytecode as it was written.
 bool isWhole(std::string bytes) {
   if (!llvm::StringRef(bytes).starts_with(kMagic)) return true;
@@ -183,6 +195,9 @@ OwningOpRef<ModuleOp> readSavedModule(MLIRContext *context, std::string *name, c
   };
   if (after >= Phase::kPlan) return refuse("nothing is left to do after phase plan", "opc run takes the plan");
   if (looksLikePlan(bytes)) return refuse("it is a plan, and --from reads IR", "opc run takes the plan");
+  if (!looksLikeIr(bytes))
+    return refuse("it is no IR, which --from goes on from",
+                  "leave --from out for a graph; opc compile GRAPH --to PHASE --emit mlir writes IR");
   if (!isWhole(bytes)) return refuse("the bytecode is damaged, or not opc's", "write it anew from the graph");
   OwningOpRef<ModuleOp> module = parseSourceString<ModuleOp>(bytes, ParserConfig(context), *name);
   if (!module) return module;

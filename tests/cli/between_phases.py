@@ -102,7 +102,7 @@ class Refused(Folder):
         self.opc("compile", "mlp.pbtxt", "--to", "shape", "--emit", "mlir", "-o", "a.mlir")
         text = self.read("a.mlir").decode()
         self.refuse("a.mlir", "--from", "sbp", words="it was written after phase shape, and --from says sbp")
-        self.refuse("mlp.pbtxt", "--from", "shape", words="OPC0114")
+        self.refuse("mlp.pbtxt", "--from", "shape", words="mlp.pbtxt: it is no IR, which --from goes on from")
         self.refuse(self.write("empty.mlir", "module {\n}\n"), "--from", "shape", words="does not say which phase")
         self.refuse(self.write("old.mlir", re.sub(r'opc = "[^"]*"', 'opc = "0.0.1"', text)), "--from", "shape", words="written by opc 0.0.1")
         self.refuse(self.write("cut.mlir", text[:len(text) // 2]), "--from", "shape", words="OPC0114")

@@ -37,6 +37,65 @@ class Against(Checks):
         self.assertEqual(self.rules("-C", "graphs", "g.pbtxt", "--against", "HEAD"), {"OP_RENAMED"})
         self.assertEqual(self.rules(self.path("graphs/g.pbtxt"), "--against", "HEAD"), {"OP_RENAMED"})
 
+    def test_graphs_that_are_gone(self):
+        """Of folders, of names, of globs, of a folder that is gone with them; and not of what is not checked."""
+        for name in ("graphs/deep/a.pbtxt", "graphs/b.onnx", "graphs/.hidden/c.pbtxt", "graphs/test_data_set_0/d.pb", "graphs/notes.txt", "other/e.pbtxt",
+                     'graphs/odd\nname".pbtxt'):
+            self.write(name, GRAPH)
+        self.git("add", ".")
+        self.git("commit", "-qm", "more")
+        self.git("rm", "-qr", "graphs/deep", "graphs/b.onnx", "graphs/.hidden", "graphs/test_data_set_0", "graphs/notes.txt", "other")
+        os.remove(self.path('graphs/odd\nname".pbtxt'))
+        gone = {"graphs/deep/a.pbtxt", "graphs/b.onnx", 'graphs/odd\nname".pbtxt'}
+        def found(*args, code=1):
+            return {f["graph"] for f in self.findings(*args, "--against", "HEAD", code=code) if (f["rule"], f["severity"]) == ("GRAPH_REMOVED", "error")}
+        self.assertEqual(found("graphs"), gone)
+        self.assertEqual(found("graphs/g.pbtxt", code=0), set())
+        self.assertEqual(found("."), gone | {"other/e.pbtxt"})
+        self.assertEqual(found("graphs/deep", "graphs/g.pbtxt"), {"graphs/deep/a.pbtxt"})
+        self.assertEqual(found("other/e.pbtxt"), {"other/e.pbtxt"})
+        self.assertEqual(found("-C", "graphs", "."), {"deep/a.pbtxt", "b.onnx", 'odd\nname".pbtxt'})
+        self.assertEqual(found(self.path("graphs")), {self.path(g) for g in gone})
+        self.assertEqual(found("graphs", "--except", "GRAPH_REMOVED", code=0), set())
+        self.assertEqual(found("graphs", "--ignore", "*/deep/*:*"), gone - {"graphs/deep/a.pbtxt"})
+        self.write("opc.toml", '[check]\npaths = ["graphs/**/*.pbtxt"]\n')
+        self.assertEqual(found(), gone - {"graphs/b.onnx"})
+        self.check("nowhere", "--against", "HEAD", code=2)
+        self.check("graphs", "--against", "HEAD~1")
+        # With the graph itself gone, too, the folder has none.
+        os.remove(self.path("graphs/g.pbtxt"))
+        self.assertEqual(found("graphs"), gone | {"graphs/g.pbtxt"})
+
+    def test_a_tree_that_is_in_itself_many_times(self):
+        tree = self.git_says("write-tree")
+        for _ in range(12):
+            entries = "".join(f"040000 tree {tree}\tf{i}\n" for i in range(8))
+            tree = self.git_says("mktree", given=entries)
+        commit = self.git_says("commit-tree", tree, "-m", "bomb")
+        self.assertIn("more than 2000 folders", self.check(".", "--against", commit, code=2).stderr)
+        self.assertIn(("GRAPH_ADDED"), self.rules("graphs", "--against", commit, code=0))
+
+    def test_open_shapes(self):
+        """Both sides take the shapes of the command line, else those of the lock."""
+        text = GRAPH.replace("dim: 4 dim: 3", "dim: -1 dim: 3")
+        self.write("graphs/g.pbtxt", text)
+        self.git("commit", "-qam", "open")
+        self.assertIn("GRAPH_INVALID", self.rules("graphs", "--against", "HEAD", code=3))
+        self.check("graphs", "--against", "HEAD", "--shape", "x=6,3")
+        self.check("graphs", "--update", "--shape", "x=7,3")
+        self.check("graphs", "--against", "HEAD")
+        self.write("graphs/g.pbtxt", text.replace("value: 0.5", "value: 0.25"))
+        found = self.findings("graphs", "--against", "HEAD")
+        self.assertEqual({f["rule"] for f in found}, {"OP_ATTR_CHANGED", "NUMERIC_MISMATCH"})
+        self.assertIn("of 35", "".join(f["message"] for f in found))  # 7 x 5 values
+        # A lock that is none, or a link, is not looked at.
+        self.write("graphs/g.opc.lock", "no lock")
+        self.assertIn("GRAPH_INVALID", self.rules("graphs", "--against", "HEAD", code=3))
+
+    def git_says(self, *args, given=""):
+        return subprocess.run(["git", "-c", "user.name=t", "-c", "user.email=t@t", *args], cwd=self.folder, check=True, input=given, text=True,
+                              capture_output=True, env={**os.environ, "GIT_CONFIG_GLOBAL": "/dev/null", "GIT_CONFIG_SYSTEM": "/dev/null"}).stdout.strip()
+
     def test_a_graph_that_is_new(self):
         self.write("graphs/h.pbtxt", GRAPH)
         self.assertEqual(self.rules("graphs", "--against", "HEAD", code=0), {"GRAPH_ADDED"})

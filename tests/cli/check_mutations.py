@@ -28,6 +28,15 @@ ATTR = {"OP_ATTR_CHANGED", "GRAD_CHANGED"}
 EDGE = {"EDGE_CHANGED", "GRAD_CHANGED"}
 ADDED = {"OP_ADDED", "GRAD_CHANGED"}
 
+# Kinds of which an application changes one thing of one op: one finding at it, besides what is measured of its effects.
+ONE_THING = {"flag", "i32 + 1", "i32 - 1", "i64 + 1", "f64 doubled", "f64 by a bit", "f32 doubled", "text", "list", "op type", "input's size", "input's type",
+             "variable's size", "variable's type", "initializer", "weights by 2 tolerances", "weights by 0.1 tolerance", "seed", "trainable", "op renamed",
+             "input renamed", "output renamed", "variable renamed", "gradient's op", "unused op", "output added", "neighbours swapped", "output removed"}
+# What is said of other things than the graph's text, and what follows from a tensor that has another type.
+EFFECTS = {"NUMERIC_MISMATCH", "NONFINITE", "PEAK_MEMORY_GREW", "FLOPS_GREW", "TASKS_GREW", "COMM_BYTES_GREW", "KERNEL_CHANGED", "WARNING_ADDED", "DEAD_OP",
+           "UNUSED_INPUT", "SBP_CHANGED", "BOXING_ADDED", "BOXING_REMOVED", "BOXING_GREW", "TENSOR_TYPE_CHANGED", "OUTPUT_TYPE_CHANGED", "GRAD_MISSING",
+           "NUMERIC_HAZARD"}
+
 # text: the graph; rules: one of these is found, nothing when there are none; op: where; never: what must not be found.
 Mutant = collections.namedtuple("Mutant", "text rules op line never", defaults=(None, None, frozenset()))
 
@@ -97,7 +106,7 @@ def replacing(old, new, rules, kinds=("user",), where="", never=frozenset()):
 
 
 def renamed(graph, op, to):
-    text = graph.text.replace(f'name: "{op.name}"', f'name: "{to}"')
+    text = graph.text.replace(f'name: "{op.name}"', f'name: "{to}"').replace(f'"gradient_of:{op.name}"', f'"gradient_of:{to}"')
     return re.sub(r'"%s/' % re.escape(op.name), f'"{to}/', text)
 
 
@@ -170,6 +179,15 @@ def removed(kind, rules):
             if op.kind == kind:
                 yield Mutant(graph.with_op(op, ""), rules)
     return mutants
+
+
+def relinked(graph):
+    """A backward op is said to be part of another op's gradient."""
+    tags = sorted(set(re.findall(r'"gradient_of:([^"]*)"', graph.text)))
+    for op in graph.ops:
+        for m in re.finditer(r'"gradient_of:([^"]*)"', op.text):
+            other = tags[(tags.index(m.group(1)) + 1) % len(tags)]
+            yield Mutant(graph.with_op(op, op.text.replace(m.group(0), f'"gradient_of:{other}"')), {"GRAD_CHANGED"}, op.name, op.line)
 
 
 def updates_removed(graph):
@@ -293,6 +311,7 @@ KINDS = {
     "op bypassed": bypassed,
     "op removed": removed("user", {"OP_REMOVED", "GRAD_CHANGED"}),
     "output removed": removed("output", {"OUTPUT_REMOVED"}),
+    "gradient's op": relinked,
     "update removed": updates_removed,
     "identity inserted": inserting(["identity"]),
     "two that cancel": inserting(["negative", "negative"]),
@@ -359,7 +378,7 @@ class Mutations(unittest.TestCase):
                 return f"{f['message']!r} names no op that the change reaches"
         return None
 
-    def missed(self, graph, mutant, found):
+    def missed(self, kind, graph, mutant, found):
         """Why the findings are not what the mutant wants, or None."""
         rules = {f["rule"] for f in found}
         if rules & mutant.never:
@@ -370,6 +389,10 @@ class Mutations(unittest.TestCase):
             return self.refusal(graph, mutant, found)
         if not rules and canonical("-", given=mutant.text) == canonical("-", given=graph.text):
             return None  # the same graph, written otherwise
+        if kind in ONE_THING:
+            said = [(f["rule"], f["op"], f["message"]) for f in found if f["rule"] not in EFFECTS - mutant.rules]
+            if len([s for s in said if s[1] == mutant.op or not mutant.op]) > 1:
+                return f"{said}: one change is one finding"
         right = [f for f in found if f["rule"] in mutant.rules]
         if not right:
             return f"{rules or 'nothing'}, and none of {mutant.rules}"
@@ -399,7 +422,7 @@ class Mutations(unittest.TestCase):
                         shutil.copy(os.path.join(folder, "base.opc.lock"), os.path.join(folder, name.replace(".pbtxt", ".opc.lock")))
                 found = self.check(folder)
             for name, (kind, mutant) in mutants.items():
-                why = self.missed(graph, mutant, found[name])
+                why = self.missed(kind, graph, mutant, found[name])
                 rules = {f["rule"] for f in found[name]}
                 applied[kind] += 1
                 outcome[kind]["missed" if why else "refused" if rules & BROKEN else "found" if rules else "ignored"] += 1

@@ -52,8 +52,8 @@ CODES = [
     ("run", 70, ["run", GOOD, "--fill", "ones"]), ("grad", 0, ["grad", GOOD, "--loss", "fc/out_0", "-o", "gr.pbtxt"]), ("grad", 2, ["grad", GOOD]),
     ("grad", 3, ["grad", GOOD, "--loss", "none", "-o", "gr.pbtxt"]), ("grad", 70, ["grad", GOOD, "--loss", "fc/out_0", "-o", "gr.pbtxt"]),
     ("check", 0, ["check", "locked.pbtxt"]), ("check", 1, ["check", GOOD]), ("check", 2, ["check", "missing/"]), ("check", 3, ["check", BAD]),
-    ("check", 4, ["check", "newer.pbtxt"]), ("check", 70, ["check", GOOD]), ("diff", 0, ["diff", GOOD, GOOD]), ("diff", 1, ["diff", GOOD, "{h}"]),
-    ("diff", 2, ["diff", GOOD]), ("diff", 3, ["diff", GOOD, "{text}"]), ("show", 0, ["show", GOOD]), ("show", 2, ["show", "missing.pbtxt"]),
+    ("check", 4, ["check", "newer.pbtxt"]), ("check", 5, ["check", "fed.pbtxt"]), ("check", 70, ["check", GOOD]), ("diff", 0, ["diff", GOOD, GOOD]), ("diff", 1, ["diff", GOOD, "{h}"]),
+    ("diff", 2, ["diff", GOOD]), ("diff", 3, ["diff", GOOD, "{text}"]), ("diff", 4, ["diff", "newer.opc.lock", GOOD]), ("diff", 70, ["diff", GOOD, "{h}"]), ("show", 0, ["show", GOOD]), ("show", 2, ["show", "missing.pbtxt"]),
     ("show", 3, ["show", BAD]), ("show", 70, ["show", GOOD, "--what", "memory"]), ("report", 0, ["report", GOOD, "-o", "r.html"]),
     ("report", 2, ["report"]), ("report", 3, ["report", "{text}", "-o", "r.html"]), ("report", 70, ["report", GOOD, "-o", "r.html"]),
     ("ops", 0, ["ops"]), ("ops", 2, ["ops", "--no-such"]), ("ops", 4, ["ops", "--plugin", "{text}"]), ("verify", 0, ["verify", "relu"]),
@@ -73,7 +73,7 @@ class Traps(unittest.TestCase):
         cls.folder = tempfile.mkdtemp()
         cls.addClassCleanup(shutil.rmtree, cls.folder)
         texts = {"g": base.GRAPH, "h": base.GRAPH.replace('"relu"', '"sigmoid"'), "bad": base.GRAPH.replace("dim: 3 dim: 5", "dim: 4 dim: 5"),
-                 "text": "no graph at all\n", "locked": base.GRAPH, "newer": base.GRAPH}
+                 "text": "no graph at all\n", "locked": base.GRAPH, "newer": base.GRAPH, "fed": base.GRAPH}
         cls.names = {}
         for name, text in texts.items():
             cls.names[name] = os.path.join(cls.folder, name + ".pbtxt")
@@ -81,6 +81,8 @@ class Traps(unittest.TestCase):
                 f.write(text)
         for name in ("locked", "newer"):
             subprocess.run([OPC, "check", f"{name}.pbtxt", "--update", "-q"], cwd=cls.folder, env=cls.environment(), timeout=60, check=False)
+        with open(os.path.join(cls.folder, "fed.opc.inputs.npz"), "wb") as f:
+            f.write(b"no archive")
         lock = os.path.join(cls.folder, "newer.opc.lock")
         with open(lock, encoding="utf-8") as f:
             text = f.read()
@@ -103,6 +105,12 @@ class Traps(unittest.TestCase):
         names = {c["name"] for c in listed if not c["hidden"]}
         self.assertEqual(names, set(PRINTS))
         self.assertEqual(names - {c for c, _, _ in CODES}, {"python"}) # whose exit codes depend on what is installed
+
+    def test_every_code_is_in_the_table(self):
+        """Of check all there are; of diff all but 5, which is of runs, and a diff runs nothing."""
+        codes = lambda command: {code for c, code, _ in CODES if c == command}
+        self.assertEqual(codes("check"), {0, 1, 2, 3, 4, 5, 70})
+        self.assertEqual(codes("diff"), {0, 1, 2, 3, 4, 70})
 
     def test_exit_codes(self):
         for command, code, call in CODES:

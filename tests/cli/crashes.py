@@ -135,6 +135,19 @@ class Bundles(Crashes):
         self.assertTrue(os.path.isdir(place))
         done = self.opc("compile", "g.pbtxt", "-o", "a.plan", plan="shape:throw", OPC_CRASH_DIR="none")
         self.assertNotIn("replay", done.stderr)
+        # A folder that is not there, and one that is a file: said, and nowhere else is a folder made.
+        for chosen, why in ((self.path("nowhere"), "No such file or directory"), (self.path("g.pbtxt"), "Not a directory")):
+            done = self.opc("compile", "g.pbtxt", "-o", "a.plan", plan="shape:throw", OPC_CRASH_DIR=chosen)
+            self.assertIn(f"help: this is a bug in opc; please report it with the command and its files; OPC_CRASH_DIR names {chosen}, where no "
+                          f"crash folder can be made: {why}\n", done.stderr)
+            self.assertNotIn("replay", done.stderr)
+            if SIGNALS:
+                done = self.opc("compile", "g.pbtxt", "-o", "a.plan", plan="shape:segfault", OPC_CRASH_DIR=chosen)
+                self.assertTrue(done.stderr.endswith("help: this is a bug; please report it with the command and its files\n"
+                                                     f"note: no crash folder could be made: {why}\n"), done.stderr)
+        self.assertEqual(self.leftovers(), [])
+        done = self.opc("compile", "g.pbtxt", "-o", "a.plan", plan="shape:throw", OPC_CRASH_DIR="none")
+        self.assertIn("help: this is a bug in opc; please report it with the command and its files\n", done.stderr)
         # -C moves the work; the line is for the shell that opc was started from.
         name = self.replay_line(self.opc("-C", elsewhere, "compile", "../g.pbtxt", "-o", "a.plan", plan="shape:throw"))
         self.assertTrue(os.path.isdir(self.path(name)))

@@ -156,6 +156,7 @@ class FreeSizes(unittest.TestCase):
                            result("z", "s/z_0"))
         plan = self.scratch / "sum.plan"
         self.refused(3, ["OPC0203", "x.0 = ", "share a name"], "compile", graph, "--shape", "x=1..8,3", "--shape", "y=1..8,3", "-o", plan)
+        self.refused(3, ["OPC0203", "note: the shapes are those of the largest sizes: x.0 = 8 of 1..8"], "compile", graph, "--shape", "x=1..8,2", "-o", plan)
         self.succeeds("compile", graph, "--shape", "x=n:1..8,3", "--shape", "y=n,3", "-o", plan)
         done = self.succeeds("run", plan, "--input", "x=f32[2,3]:1,2,3,4,5,6", "--input", "y=1", "--print", "all")
         self.assertIn("[2, 3, 4]", done.stdout)

@@ -61,6 +61,11 @@ class Shared(unittest.TestCase):
         self.assertEqual(self.read("net.pbtxt"), GRAPH)
         self.assertIn("OPC0707", self.opc("show", "net.pbtxt", "--log", "net.pbtxt/log", code=2).stderr)
 
+    def test_log_makes_no_folders(self):
+        done = self.opc("show", "net.pbtxt", "--log", "not/there/run.log", code=2)
+        self.assertIn("error[OPC0707]: cannot write to --log not/there/run.log: there is no folder not/there\n", done.stderr)
+        self.assertNotIn("not", os.listdir(self.folder))
+
     def test_log_holds_one_line_a_line(self):
         """Nothing that a graph says ends a line of the log."""
         self.write("bad.pbtxt", GRAPH.replace('"broadcast_add"', '"ad\\nd\\033"'))

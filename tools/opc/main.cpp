@@ -83,7 +83,7 @@ Outcome<int> runGuarded(Command &command, Invocation &invocation, const std::vec
     what = "an exception of unknown type";
   }
   return Status(StatusCode::kInternal, "OPC0999", "internal error" + crashPlace() + ": " + what)
-      .withHelp("this is a bug in opc; please report it with the folder that the last line names");
+      .withHelp(reportAdvice());
 }
 
 /// Reports why a command ends; an internal error leaves its bundle.

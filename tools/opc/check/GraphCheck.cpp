@@ -47,6 +47,17 @@ std::string targetText(const LockTarget &target) {
   return text;
 }
 
+/// Against another graph: what the lock is for, where there is one, and nothing else of it.
+LockTarget targetOfLock(const std::string &graph) {
+  const std::string lockPath = lockPathOf(graph);
+  std::error_code error;
+  if (!std::filesystem::is_regular_file(std::filesystem::symlink_status(lockPath, error))) return {};
+  const Result<FileBytes> file = FileBytes::open(lockPath);
+  if (!file) return {};
+  Result<Lock> lock = readLock(file->view(), lockPath);
+  return lock && lock->version <= kLockVersion ? std::move(lock->target) : LockTarget();
+}
+
 class GraphChecker {
 public:
   GraphChecker(const Registry &registry, const CheckSettings &settings, const std::string &path)
@@ -56,7 +67,8 @@ public:
   }
 
   CheckedGraph run() {
-    if (!settings_.isAgainst && !isStandardInput_) readLockFile(); // what is piped has nothing beside it
+    if (!isStandardInput_)
+      settings_.isAgainst ? void(target_ = targetOfLock(path_)) : readLockFile(); // what is piped has nothing beside it
     makeNow();
     if (settings_.isAgainst && checked_.isWhole) makeOlder();
     if (checked_.isWhole && checked_.locked) compare();
@@ -116,30 +128,30 @@ private:
       return;
     }
     checked_.locked = *std::move(lock);
+    target_ = checked_.locked->target;
   }
 
   /// Mesh and shapes of the flags, else those of the lock.
   void chooseTarget(LockRequest *request) {
-    request->target.shapes =
-        settings_.shapes.empty() && checked_.locked ? checked_.locked->target.shapes : settings_.shapes;
+    request->target.shapes = settings_.shapes.empty() ? target_.shapes : settings_.shapes;
     if (settings_.mesh) {
       request->options.mesh = settings_.mesh;
       request->target.mesh = settings_.meshText;
       return;
     }
-    if (!checked_.locked || checked_.locked->target.mesh.empty()) return;
-    const auto dims = parseMesh(checked_.locked->target.mesh);
+    if (target_.mesh.empty()) return;
+    const auto dims = parseMesh(target_.mesh);
     // Anybody may have written the lock, and a plan for a million devices takes its time.
     if (!dims || Placement::dense(*dims).size() > kMostDevices) {
       add("LOCK_STALE",
-          "the lock is for the mesh '" + checked_.locked->target.mesh + "', which is none of at most " +
-              std::to_string(kMostDevices) + " devices",
+          "the lock is for the mesh '" + target_.mesh + "', which is none of at most " + std::to_string(kMostDevices) +
+              " devices",
           command() + " --update --mesh 2x4");
       return;
     }
     request->options.mesh.emplace();
     request->options.mesh->dims = *dims;
-    request->target.mesh = checked_.locked->target.mesh;
+    request->target.mesh = target_.mesh;
   }
 
   /// What is run: on which inputs, and what is kept of it.
@@ -211,11 +223,7 @@ private:
       if (!input) return olderFails(input.status().message(), exitCodeOf(input.status().code()));
       bytes = std::move(input->bytes);
     } else {
-      namespace fs = std::filesystem;
-      std::error_code error;
-      const fs::path file(path_);
-      // git takes paths from the repository's root, and with a dot from the working directory.
-      name = "./" + (file.is_absolute() ? file.lexically_relative(fs::current_path(error)) : file).generic_string();
+      name = gitPathOf(path_);
       Result<std::optional<std::string>> found = findGitFile(settings_.revision, name);
       if (!found) return olderFails(found.status().message(), exitCodeOf(found.status().code()));
       if (!*found) {
@@ -338,6 +346,7 @@ private:
   std::vector<NamedOutput> older_; // whole outputs of the lock, or of the older graph
   std::string text_;               // of the graph's file
   bool isMissing_ = false;         // there is no lock
+  LockTarget target_;              // of the lock
   CheckedGraph checked_;
 };
 

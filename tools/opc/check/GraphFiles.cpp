@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "GraphFiles.h"
 
+#include "GitFiles.h"
 #include "LockFile.h"
 #include "Option.h"
 
@@ -19,13 +20,18 @@ namespace fs = std::filesystem;
 namespace {
 
 const std::string kStandardInput = "-", kLockEnding = ".opc.lock", kAnyFolders = "**/";
-constexpr const char *kGraphEndings[] = {".pbtxt", ".prototxt", ".pb"};
+constexpr const char *kGraphEndings[] = {".pbtxt", ".prototxt", ".pb", ".onnx"};
 
 bool endsWith(const std::string &text, const std::string &ending) {
   return text.size() > ending.size() && text.compare(text.size() - ending.size(), ending.size(), ending) == 0;
 }
 
-const std::string kCrashFolder = "opc-crash-"; // what an internal error has left
+/// Folders whose files are no graphs: what an internal error has left, and tensors beside an ONNX model.
+bool isPassedOver(const std::string &folder) {
+  for (const std::string begin : {".", "opc-crash-", "test_data_set_"})
+    if (folder.rfind(begin, 0) == 0) return true;
+  return false;
+}
 
 bool isGraph(const std::string &path) {
   for (const char *ending : kGraphEndings)
@@ -49,8 +55,7 @@ Result<std::vector<std::string>> filesBelow(const std::string &folder) {
     const fs::path &path = at->path();
     const bool isLink = at->is_symlink(error);
     if (!isLink && at->is_directory(error)) {
-      const std::string name = path.filename().string();
-      if (name[0] == '.' || name.rfind(kCrashFolder, 0) == 0) at.disable_recursion_pending();
+      if (isPassedOver(path.filename().string())) at.disable_recursion_pending();
     } else if (!isLink && at->is_regular_file(error)) {
       files.push_back(path.lexically_normal().string());
     }
@@ -141,11 +146,64 @@ Result<GraphFiles> findGraphs(const std::vector<std::string> &paths) {
           locks.insert(beside);
       }
     if (found.graphs.size() == before && locks.empty())
-      return usageError("no graph is in " + path, "graphs are files that end in .pbtxt, .prototxt or .pb");
+      return usageError("no graph is in " + path, "graphs are files that end in .pbtxt, .prototxt, .pb or .onnx");
     for (const std::string &file : files)
       if (isOfLock(file) && !locks.count(file)) found.orphans.push_back(file);
   }
   return found;
+}
+
+namespace {
+
+/// The graphs of a revision below a folder, as filesBelow() names files; of those that are gone.
+Status addGone(const std::string &revision, const std::string &folder, std::set<std::string> *gone) {
+  OPC_ASSIGN_OR_RETURN(const std::vector<std::string> files, listGitFiles(revision, folder));
+  for (const std::string &file : files) {
+    std::error_code error;
+    const fs::path path = (fs::path(folder) / file).lexically_normal();
+    const bool isBeside = std::any_of(path.begin(), path.end(), [](const fs::path &part) {
+      return part != ".." && part != "." && isPassedOver(part.string());
+    });
+    if (isGraph(file) && !isBeside && !fs::exists(fs::symlink_status(path, error))) gone->insert(path.string());
+  }
+  return Status::ok();
+}
+
+} // namespace
+
+Result<std::vector<std::string>> takeRemovedGraphs(const std::string &revision, const std::vector<GraphGlob> &globs,
+                                                   std::vector<std::string> *paths) {
+  std::set<std::string> gone;
+  std::vector<std::string> left;
+  for (const std::string &path : *paths) {
+    std::error_code error;
+    const bool isThere = fs::exists(path, error);
+    const size_t before = gone.size();
+    if (fs::is_directory(path, error) || !isThere) OPC_RETURN_IF_ERROR(addGone(revision, path, &gone));
+    if (!isThere && gone.size() == before) {
+      OPC_ASSIGN_OR_RETURN(const auto file, findGitFile(revision, gitPathOf(path)));
+      if (file) gone.insert(fs::path(path).lexically_normal().string());
+    }
+    bool isKept = isThere || gone.size() == before;
+    if (isThere && gone.size() > before) { // all of a folder's graphs may be gone
+      OPC_ASSIGN_OR_RETURN(const std::vector<std::string> files, filesBelow(path));
+      isKept = std::any_of(files.begin(), files.end(), [](const std::string &f) { return isGraph(f) || isOfLock(f); });
+    }
+    if (isKept) left.push_back(path);
+  }
+  *paths = std::move(left);
+  for (const GraphGlob &g : globs) {
+    std::error_code error;
+    const fs::path root = fs::equivalent(g.folder, ".", error) ? fs::path() : fs::path(g.folder);
+    const size_t wild = g.glob.find_first_of("*?[");
+    if (wild == std::string::npos) continue;
+    const std::string start = (root / g.glob.substr(0, g.glob.rfind('/', wild) + 1)).string();
+    std::set<std::string> below;
+    OPC_RETURN_IF_ERROR(addGone(revision, start.empty() ? "." : start, &below));
+    for (const std::string &file : below)
+      if (matches((root / g.glob).lexically_normal().string(), file)) gone.insert(file);
+  }
+  return std::vector<std::string>(gone.begin(), gone.end());
 }
 
 } // namespace opc::cli

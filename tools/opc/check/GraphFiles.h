@@ -14,13 +14,23 @@ struct GraphFiles {
   std::vector<std::string> orphans; // locks in those folders that have no graph
 };
 
-/// `paths`: files, and folders, in which every *.pbtxt, *.prototxt and *.pb is a graph. Folders whose name begins with
-/// a dot are passed over, and links are not followed. Errors: OPC0706; OPC0001 for a folder without graphs.
+/// `paths`: files, and folders, in which every *.pbtxt, *.prototxt, *.pb and *.onnx is a graph. Folders whose name
+/// begins with a dot, crash folders and ONNX's test_data_set_* are passed over, and links are not followed. Errors:
+/// OPC0706; OPC0001 for a folder without graphs.
 Result<GraphFiles> findGraphs(const std::vector<std::string> &paths);
 
 /// The files below `folder` that a glob matches, locks aside; ** stands for any folders, also none. Sorted; relative to
 /// `folder` when that is the working directory. Orphans are locks whose graph would match and is not there.
 Result<GraphFiles> filesOfGlob(const std::string &folder, const std::string &glob);
+
+/// A glob of the settings and the folder that it is from.
+struct GraphGlob {
+  std::string folder, glob;
+};
+/// The graphs that a revision has below `paths`, under one of them or where `globs` match, and that are not there any
+/// more. Paths under which nothing else is left are taken off the list. Errors: OPC0706.
+Result<std::vector<std::string>> takeRemovedGraphs(const std::string &revision, const std::vector<GraphGlob> &globs,
+                                                   std::vector<std::string> *paths);
 
 /// OPC0001 where two graphs of the list would have one lock: x.pbtxt and x.pb.
 Status checkOwnLocks(const std::vector<std::string> &graphs);

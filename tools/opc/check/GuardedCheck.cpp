@@ -51,8 +51,8 @@ CheckedGraph checkGuarded(const Registry &registry, const CheckSettings &setting
     what = "an exception of unknown type";
   }
   const std::string message = "OPC0999: internal error" + crashPlace() + ": " + what;
-  const std::string replay = bundleOfError("OPC0999", message);
-  return broken(settings, path, "INTERNAL_ERROR", kExitInternal, message, replay);
+  const std::string advice = reportAdvice(), replay = bundleOfError("OPC0999", message);
+  return broken(settings, path, "INTERNAL_ERROR", kExitInternal, message, replay.empty() ? advice : replay);
 }
 
 } // namespace opc::cli

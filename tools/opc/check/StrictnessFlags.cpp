@@ -12,6 +12,8 @@ namespace opc::cli {
 
 namespace {
 
+const std::string kNone = "none"; // in place of what the settings say
+
 Status checkRule(const std::string &name) {
   if (findRule(name)) return Status::ok();
   std::vector<std::string> names;
@@ -28,8 +30,10 @@ std::vector<Option> StrictnessFlags::options() {
              "before it",
              &use_, true}
           .oneOf({"INTERFACE", "SEMANTIC", "PARALLEL", "COST", "EXACT"}),
-      {"--except", 0, "RULE", "leave a rule out (repeatable)", &except_, true},
-      {"--ignore", 0, "GLOB:RULE", "leave a rule, or *, out for some graphs (repeatable)", &ignore_},
+      {"--except", 0, "RULE", "leave a rule out, in place of the settings' rules; none for none (repeatable)", &except_,
+       true},
+      {"--ignore", 0, "GLOB:RULE", "leave a rule, or *, out for some graphs, in place of the settings' (repeatable)",
+       &ignore_},
       {"--grow", 0, "COST=X%", "what a cost may grow by: peak_bytes, flops, comm_bytes or tasks (repeatable)", &grow_}};
 }
 
@@ -42,10 +46,12 @@ Status StrictnessFlags::apply(CheckSettings *settings) const {
     settings->use = std::max(settings->use, *category);
   }
   for (const std::string &rule : except_) {
+    if (rule == kNone) continue;
     OPC_RETURN_IF_ERROR(checkRule(rule));
     settings->except.insert(rule);
   }
   for (const std::string &text : ignore_) {
+    if (text == kNone) continue;
     const size_t colon = text.rfind(':');
     if (colon == std::string::npos || !colon)
       return usageError("--ignore " + text + " has no rule", "--ignore 'experimental/*:OP_ADDED', or :* for all rules");

@@ -330,6 +330,12 @@ std::vector<std::string> Config::pluginNotes() const {
   return notes;
 }
 
+namespace {
+/// A list on the command line stands in place of the settings', but for libraries, which are more of them, and for a
+/// table of names, where each name is a setting of its own.
+bool isAddedTo(const ConfigKey &key) { return key.isPath || key.joins == '='; }
+} // namespace
+
 Status Config::apply(const std::vector<Option> &options, const std::set<std::string> &given) const {
   for (const ConfigValue &v : values_) {
     if (v.isDefault()) continue;
@@ -339,9 +345,10 @@ Status Config::apply(const std::vector<Option> &options, const std::set<std::str
                          "--config none --plugin " + v.values[i] + " loads it all the same");
     for (const Option &o : options) {
       if (!o.isCalled(v.key->option)) continue;
-      if (auto *list = std::get_if<std::vector<std::string> *>(&o.target))
+      auto *list = std::get_if<std::vector<std::string> *>(&o.target);
+      if (list && (isAddedTo(*v.key) || !given.count(o.shown())))
         (*list)->insert((*list)->begin(), v.values.begin(), v.values.end());
-      else if (!given.count(o.shown()))
+      else if (!list && !given.count(o.shown()))
         if (Status s = o.set(v.values); !s)
           return Status(s.code(), s.id(), printableName(s.message()))
               .withHelp(s.help())

@@ -59,9 +59,9 @@ public:
   const std::vector<std::string> &files() const { return files_; }
   /// What people should know of the plugins that files name: those that are loaded, and those that are not.
   std::vector<std::string> pluginNotes() const;
-  /// Sets the targets of the options that are configured and not in `given`, the command line's. Lists are put in front
-  /// of what was given. Errors: OPC0001 for a value that the option does not take, OPC0008 for a library that a file
-  /// names and distrustOf() has something against.
+  /// Sets the targets of the options that are configured and not in `given`, the command line's. Plugins and
+  /// costs are put in front of what was given, which names others or wins. Errors: OPC0001 for a value that the option
+  /// does not take, OPC0008 for a library that a file names and distrustOf() has something against.
   Status apply(const std::vector<Option> &options, const std::set<std::string> &given) const;
 
 private:

@@ -13,6 +13,7 @@
 
 #include <algorithm>
 #include <cstdio>
+#include <filesystem>
 #include <fstream>
 #include <memory>
 
@@ -50,6 +51,12 @@ Status openLog(const std::string &path, const std::string &title) {
   if (!takesLog(path))
     return Status(StatusCode::kUsage, "OPC0002", "--log " + path + ": the file is there, and is no log of opc")
         .withHelp("give another name: a log is written at the end of its file");
+  std::error_code error;
+  const std::filesystem::path folder = std::filesystem::path(path).parent_path();
+  if (!folder.empty() && !std::filesystem::is_directory(folder, error)) // spdlog would make it
+    return Status(StatusCode::kUsage, "OPC0707",
+                  "cannot write to --log " + path + ": there is no folder " + folder.string())
+        .withHelp("make it, or give another name");
   try {
     file = makeLogger(std::make_shared<spdlog::sinks::basic_file_sink_mt>(path), spdlog::level::debug);
   } catch (const spdlog::spdlog_ex &e) {

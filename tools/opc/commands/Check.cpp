@@ -46,6 +46,37 @@ bool isCi() {
   return !text.empty() && text != "0" && text != "false";
 }
 
+GraphReport notLoaded(const std::string &plugin, const std::string &place) {
+  GraphFinding f;
+  f.rule = "PLUGIN_NOT_LOADED";
+  f.severity = Severity::kWarning;
+  const size_t colon = place.rfind(':');
+  f.graph = f.range.file = place.substr(0, colon);
+  f.range.line = parseInteger<uint32_t>(place.substr(colon + 1)).value_or(0);
+  f.range.column = 1;
+  f.message = "the plugin " + plugin + " is not loaded: the tree that is checked names it";
+  f.help = "opc check --trust-config, or --plugin " + shellQuoted(plugin);
+  GraphReport report;
+  report.graph = f.graph;
+  if (const Result<FileBytes> file = FileBytes::open(f.graph)) report.text = std::string(file->view());
+  report.findings.push_back(std::move(f));
+  return report;
+}
+
+/// A graph that the revision has and the tree has not.
+GraphReport removedGraph(const CheckSettings &settings, const std::string &path) {
+  GraphFinding f;
+  f.rule = "GRAPH_REMOVED";
+  f.severity = Severity::kError;
+  f.graph = path;
+  f.message = settings.revision + " has it, and it is gone";
+  f.help = "put it back, or leave it out: --ignore " + shellQuoted(path + ":*");
+  GraphReport removed;
+  removed.graph = path;
+  if (isWanted(settings, f)) removed.findings.push_back(std::move(f));
+  return removed;
+}
+
 class CheckCommand final : public Command {
 public:
   CommandSpec spec() override {
@@ -83,8 +114,8 @@ public:
         "The lock of mlp.pbtxt is mlp.opc.lock beside it: text, one record a line, for version control. It holds what the "
         "graph is (interface, ops, tensors), what was decided for it (sbp, boxing, grad, tasks), what it costs, and what "
         "its outputs are on generated inputs. opc check writes nothing without --update, which is refused where CI is "
-        "set. Costs may fall, and may not grow. A graph in a folder is a file that ends in .pbtxt, .prototxt or .pb. "
-        "Exit codes: 0 as locked, 1 a finding, 2 usage, 3 an invalid graph or lock, 4 not possible here, 5 the run "
+        "set. Costs may fall, and may not grow. A graph in a folder is a file that ends in .pbtxt, .prototxt, .pb or "
+        ".onnx. Exit codes: 0 as locked, 1 a finding, 2 usage, 3 an invalid graph or lock, 4 not possible here, 5 the run "
         "failed; of several graphs the worst.";
     s.maxArguments = 100000;
     s.executesKernels = true;
@@ -94,14 +125,17 @@ public:
   Outcome<int> run(Invocation &invocation, const std::vector<std::string> &positional) override {
     if (listRules_) return listRules(invocation);
     OPC_RETURN_IF_ERROR(readFlags(invocation));
-    OPC_ASSIGN_OR_RETURN(const GraphFiles named, pathsOf(invocation, positional));
+    OPC_RETURN_IF_ERROR(readAgainst());
+    OPC_ASSIGN_OR_RETURN(GraphFiles named, pathsOf(invocation, positional));
+    CheckReport report;
+    if (!settings_.revision.empty()) OPC_RETURN_IF_ERROR(addRemoved(invocation, positional.empty(), &named, &report));
     OPC_ASSIGN_OR_RETURN(GraphFiles files, findGraphs(named.graphs));
     files.orphans.insert(files.orphans.end(), named.orphans.begin(), named.orphans.end());
     OPC_RETURN_IF_ERROR(checkReports(files.graphs));
-    OPC_RETURN_IF_ERROR(readAgainst(files.graphs.size()));
+    if (!settings_.againstFile.empty() && files.graphs.size() != 1)
+      return usageError("--against " + *against_ + " is one graph, and more are checked");
     if (!settings_.isAgainst) OPC_RETURN_IF_ERROR(checkOwnLocks(files.graphs));
     OPC_RETURN_IF_ERROR(readStandardInput(files.graphs));
-    CheckReport report;
     invocation.watch().lap("find graphs");
     OPC_ASSIGN_OR_RETURN(Registry registry, trustedRegistry(invocation, &report));
     std::vector<CheckedGraph> checked = checkGraphs(registry, settings_, files.graphs, invocation.threads());
@@ -171,7 +205,19 @@ private:
     return Status::ok();
   }
 
-  Status readAgainst(size_t graphs) {
+  /// Graphs that the revision has and the tree has not.
+  Status addRemoved(Invocation &invocation, bool isConfigured, GraphFiles *named, CheckReport *report) const {
+    std::vector<GraphGlob> globs;
+    for (const ConfigValue &v : invocation.config().values())
+      if (isConfigured && !v.isDefault() && v.key->name == kPathsSetting)
+        for (const std::string &glob : v.values) globs.push_back({v.folder, glob});
+    OPC_ASSIGN_OR_RETURN(const std::vector<std::string> gone,
+                         takeRemovedGraphs(settings_.revision, globs, &named->graphs));
+    for (const std::string &path : gone) report->graphs.push_back(removedGraph(settings_, path));
+    return Status::ok();
+  }
+
+  Status readAgainst() {
     if (!against_) return Status::ok();
     if (against_->empty())
       return usageError("--against has no revision", "is a variable empty? --against HEAD, or --against old.pbtxt");
@@ -180,7 +226,6 @@ private:
     std::error_code error;
     const bool isRevision = against_->rfind(kGit, 0) == 0;
     if (!isRevision && std::filesystem::exists(*against_, error)) {
-      if (graphs != 1) return usageError("--against " + *against_ + " is one graph, and more are checked");
       settings_.againstFile = *against_;
       return Status::ok();
     }
@@ -245,23 +290,6 @@ private:
     if (trustConfig_) invocation.notePlugins();
     settings_.plugins = plugins;
     return opc::cli::loadRegistry(withPythonOps(plugins, invocation.flags().opPaths, ""));
-  }
-
-  static GraphReport notLoaded(const std::string &plugin, const std::string &place) {
-    GraphFinding f;
-    f.rule = "PLUGIN_NOT_LOADED";
-    f.severity = Severity::kWarning;
-    const size_t colon = place.rfind(':');
-    f.graph = f.range.file = place.substr(0, colon);
-    f.range.line = parseInteger<uint32_t>(place.substr(colon + 1)).value_or(0);
-    f.range.column = 1;
-    f.message = "the plugin " + plugin + " is not loaded: the tree that is checked names it";
-    f.help = "opc check --trust-config, or --plugin " + shellQuoted(plugin);
-    GraphReport report;
-    report.graph = f.graph;
-    if (const Result<FileBytes> file = FileBytes::open(f.graph)) report.text = std::string(file->view());
-    report.findings.push_back(std::move(f));
-    return report;
   }
 
   Status addOrphans(const std::vector<std::string> &orphans, CheckReport *report) const {

@@ -334,6 +334,12 @@ private:
     return write(invocation, forward);
   }
 
+  /// --op may name an input, a variable or an output, which the table of ops does not have.
+  std::string opsOrPortsText(const std::string &name, const GraphFacts &info, const OpenSizes &open,
+                             size_t width) const {
+    return op_ && info.ops.empty() ? summaryText(name, info, open, width) : opsText(info, open, width);
+  }
+
   Outcome<int> show(Invocation &invocation, GraphFacts info, const OpenSizes &open, const std::string &name) const {
     if (op_) OPC_RETURN_IF_ERROR(selectAround(*op_, 0, "--op", &info));
     if (around_) OPC_RETURN_IF_ERROR(selectAround(*around_, depth_.value_or(2), "--around", &info));
@@ -346,7 +352,7 @@ private:
     if (as_ == "text" && !isJson(invocation)) {
       const size_t width = output_.empty() ? outTableWidth() : 0;
       return write(invocation, what_ == "summary"   ? summaryText(name, info, open, width)
-                               : what_ == "ops"     ? opsText(info, open, width)
+                               : what_ == "ops"     ? opsOrPortsText(name, info, open, width)
                                : what_ == "tensors" ? tensorsText(info, open, width)
                                : what_ == "memory"  ? memoryText(info.memory)
                                : what_ == "cost"    ? costText(info, width)

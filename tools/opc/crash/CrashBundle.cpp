@@ -269,9 +269,14 @@ void reportSignal(int signal, bool isKernel) {
     if (at.phase) say(" in phase "), say(at.phase);
     if (at.pass) say(", pass "), say(at.pass);
     if (!notedCommand()->plugins.empty()) say("; it may be a plugin's");
-    say("\nhelp: this is a bug; please report it with the folder that the next line names\n");
+    say("\n");
   }
   const BundlePlace place = writeCrashBundle(crash, nullptr);
+  if (!isKernel) {
+    say("help: this is a bug; please report it with ");
+    say(*place.path ? "the folder that the next line names\n" : "the command and its files\n");
+  }
+  if (place.error) say("note: no crash folder could be made: "), say(strerrordesc_np(place.error)), say("\n");
   if (*place.path) say("opc debug replay "), say(place.path), say("\n");
 }
 
@@ -296,6 +301,7 @@ BundlePlace writeCrashBundle(const Crash &crash, const std::string *ir) noexcept
     }
     if (where >= 0 && !isStart) ::close(where);
   }
+  if (*place.path) place.error = 0; // of a folder before it
   writing = 0;
   return place;
 }
@@ -311,6 +317,23 @@ std::string bundleOfError(const std::string &code, const std::string &message) {
   crash.message = json.c_str();
   const BundlePlace place = writeCrashBundle(crash, &ir);
   return *place.path ? "opc debug replay " + shellQuoted(place.path) : "";
+}
+
+std::string reportAdvice() {
+  const std::string bug = "this is a bug in opc; please report it with ", files = "the command and its files";
+  const CommandRecord *command = notedCommand();
+  if (!command || command->folders.empty()) return bug + files;
+  if (!command->isStartFolder) {
+    const std::string &folder = command->folders[0];
+    const int chosen = ::openat(startFolder(), folder.c_str(), O_PATH | O_DIRECTORY | O_CLOEXEC);
+    const bool isUsable = chosen >= 0 && ::faccessat(chosen, ".", W_OK | X_OK, 0) == 0;
+    const int error = errno;
+    if (chosen >= 0) ::close(chosen);
+    if (!isUsable)
+      return bug + files + "; OPC_CRASH_DIR names " + folder +
+             ", where no crash folder can be made: " + std::strerror(error);
+  }
+  return bug + "the folder that the last line names";
 }
 
 bool hasReportedCrash() { return reported; }

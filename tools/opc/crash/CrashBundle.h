@@ -17,8 +17,7 @@ struct Crash {
 /// Where a bundle is, and why there is none.
 struct BundlePlace {
   char path[4096] = ""; // "" when nothing was written
-  const char *why = ""; // "cannot be written" for a note
-  int error = 0;        // of errno
+  int error = 0;        // of errno; 0 also where nothing is to be written
 };
 
 /// Writes what CrashRecord.h has noted. Nothing in it needs memory, so a handler of signals may call it. The folder
@@ -30,6 +29,8 @@ BundlePlace writeCrashBundle(const Crash &crash, const std::string *ir) noexcept
 /// For a command that goes on or ends in an orderly way: writes the bundle of an internal error of the calling thread,
 /// and gives the line for people, "opc debug replay opc-crash-...", or "" when there is none.
 std::string bundleOfError(const std::string &code, const std::string &message);
+/// What people do about an internal error: whether there will be a bundle, and if not, why.
+std::string reportAdvice();
 /// Whether bundleOfError() was called, on any thread.
 bool hasReportedCrash();
 

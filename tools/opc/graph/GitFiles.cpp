@@ -5,9 +5,11 @@
 #include "NumberText.h"
 #include "TextParts.h"
 
+#include <algorithm>
 #include <cerrno>
 #include <cstring>
 #include <fcntl.h>
+#include <filesystem>
 #include <spawn.h>
 #include <sys/mman.h>
 #include <sys/wait.h>
@@ -160,6 +162,7 @@ Result<std::string> askGit(const std::string &object) {
 struct Answer {
   std::string type; // "blob", "commit", "tree"; "missing", "ambiguous"
   std::string bytes;
+  size_t digest = 0; // bytes of an object's name
 };
 
 /// "OID TYPE SIZE\nBYTES\n", or "NAME missing\n".
@@ -170,10 +173,34 @@ Result<Answer> answerOf(const std::string &object) {
   const std::string head = text.substr(0, end);
   const std::vector<std::string> words = splitAt(head, ' ');
   const auto size = parseInteger<uint64_t>(words.back());
-  if (!size || words.size() != 3) return Answer{words.back(), ""};
+  if (!size || words.size() != 3) return Answer{words.back(), "", 0};
   if (*size > kLargestFile) return failed(object, "it has more than " + bytesText(kLargestFile));
   if (text.size() < end + 1 + *size) return failed(object, "git gave less than the whole file");
-  return Answer{words[1], text.substr(end + 1, *size)};
+  return Answer{words[1], text.substr(end + 1, *size), words[0].size() / 2};
+}
+
+struct TreeEntry {
+  std::string mode, name, object; // the object's name in hexadecimal digits
+};
+
+/// "MODE NAME\0DIGEST", one behind the other.
+std::vector<TreeEntry> entriesOf(const Answer &tree) {
+  static const char kDigits[] = "0123456789abcdef";
+  std::vector<TreeEntry> entries;
+  for (size_t at = 0; at < tree.bytes.size();) {
+    const size_t blank = tree.bytes.find(' ', at), end = tree.bytes.find('\0', at);
+    if (blank == std::string::npos || end == std::string::npos || blank > end ||
+        end + 1 + tree.digest > tree.bytes.size())
+      break;
+    TreeEntry entry{tree.bytes.substr(at, blank - at), tree.bytes.substr(blank + 1, end - blank - 1), ""};
+    at = end + 1 + tree.digest;
+    for (size_t i = end + 1; i < at; ++i) {
+      const auto byte = static_cast<unsigned char>(tree.bytes[i]);
+      entry.object += {kDigits[byte >> 4], kDigits[byte & 15]};
+    }
+    entries.push_back(std::move(entry));
+  }
+  return entries;
 }
 
 } // namespace
@@ -211,6 +238,40 @@ Result<std::optional<std::string>> findGitFile(const std::string &revision, cons
   if (answer.type == "blob") return std::optional<std::string>(std::move(answer.bytes));
   OPC_RETURN_IF_ERROR(checkGitRevision(revision));
   return std::optional<std::string>();
+}
+
+Result<std::vector<std::string>> listGitFiles(const std::string &revision, const std::string &folder) {
+  constexpr size_t kMostFolders = 2000; // git is asked for each; a tree may be in itself many times over
+  const std::string top = revision + ":" + gitPathOf(folder) + "/";
+  std::vector<std::string> files;
+  std::vector<std::pair<std::string, std::string>> folders = {{"", top}}; // below the first one, what git calls it
+  for (size_t next = 0; next < folders.size(); ++next) {
+    const auto [prefix, object] = folders[next];
+    OPC_ASSIGN_OR_RETURN(const Answer tree, answerOf(object));
+    if (tree.type != "tree") {
+      if (next == 0) OPC_RETURN_IF_ERROR(checkGitRevision(revision));
+      continue;
+    }
+    for (TreeEntry &entry : entriesOf(tree)) {
+      if (entry.mode == "100644" || entry.mode == "100755") files.push_back(prefix + entry.name);
+      if (entry.mode == "40000" && entry.name[0] != '.')
+        folders.push_back({prefix + entry.name + "/", std::move(entry.object)});
+    }
+    if (folders.size() > kMostFolders)
+      return failed(top, "more than " + std::to_string(kMostFolders) + " folders are below it",
+                    "name folders below it, or graphs");
+  }
+  std::sort(files.begin(), files.end());
+  return files;
+}
+
+std::string gitPathOf(const std::string &path) {
+  namespace fs = std::filesystem;
+  std::error_code error;
+  const fs::path file(path);
+  fs::path from = (file.is_absolute() ? file.lexically_relative(fs::current_path(error)) : file).lexically_normal();
+  if (!from.has_filename()) from = from.parent_path();
+  return from.empty() || from == "." ? "." : "./" + from.generic_string();
 }
 
 } // namespace opc::cli

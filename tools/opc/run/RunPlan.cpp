@@ -184,11 +184,19 @@ Result<std::optional<ModelSource>> RunPlanner::bindModel(GraphInput &input, Name
   std::optional<ModelSource> source;
   if (!looksLikeModel(input.bytes)) return source;
   std::map<std::string, std::pair<user_op::TensorDesc, std::string>> taken;
+  Status unfit; // a value that decides and cannot be taken
   ModelRequest request = options->model;
   request.decide = [&](const std::string &name, const user_op::TensorDesc &desc) -> std::optional<std::string> {
     if (!inputs.has(name)) return std::nullopt;
     const Result<HostTensor> value = inputs.make({name, desc, 0, options_.values.cast});
-    if (!value || value->desc() != desc) return std::nullopt;
+    if (!value || value->desc() != desc) {
+      if (unfit.isOk())
+        unfit = value ? Status(StatusCode::kUsage, "OPC0704",
+                               "input '" + name + "' is given as " + value->desc().toString() +
+                                   ", and the model's is " + desc.toString())
+                      : value.status();
+      return std::nullopt;
+    }
     taken[name] = {desc, std::string(value->as<char>(), value->bytes())};
     return taken[name].second;
   };
@@ -203,7 +211,8 @@ Result<std::optional<ModelSource>> RunPlanner::bindModel(GraphInput &input, Name
     options->shapes.insert(shapes.begin(), shapes.end());
     source = readModel(input.name, input.bytes, registry_, options->shapes, request);
   }
-  if (!source) return source;
+  if (!source && !unfit.isOk()) return unfit;
+  if (!source) return source; // the import says why
   modelValues_ = std::move(source->values);
   for (const std::string &name : source->decided) {
     const auto &[desc, bytes] = taken.at(name);

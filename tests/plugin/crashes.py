@@ -1,0 +1,151 @@
+# A plugin that crashes in its shape function, its SBP function or its kernel, in every way: it is named, and leaves a crash folder.
+# SPDX-License-Identifier: Apache-2.0
+import json
+import os
+import re
+import shlex
+import shutil
+import signal
+import subprocess
+import tempfile
+import unittest
+
+OPC = os.path.join(os.environ["OPC_BUILD_DIR"], "bin", "opc")
+# AddressSanitizer has handlers of its own for signals.
+SIGNALS = not re.search("address", os.environ.get("OPC_SANITIZE", ""))
+
+PLUGIN = r'''
+#include <csignal>
+#include <cstdlib>
+#include <string>
+#include <sys/mman.h>
+#include <unistd.h>
+#include "oneflow/core/framework/framework.h"
+namespace oneflow {
+
+static int deeper(volatile char *above) {
+  volatile char frame[4096];
+  frame[0] = above ? above[0] : 1;
+  return deeper(frame) + frame[0];
+}
+static void die(const std::string &how) {
+  volatile int zero = 0, many = 1000;
+  if (how == "SIGSEGV") *(volatile int *)8 = 1;
+  if (how == "SIGABRT") std::abort();
+  if (how == "SIGFPE") zero = many / zero;
+  if (how == "SIGILL") __builtin_trap();
+  if (how == "SIGBUS") {
+    const int file = ::memfd_create("empty", 0);
+    *(volatile char *)::mmap(nullptr, 4096, PROT_READ | PROT_WRITE, MAP_SHARED, file, 0) = 1;
+  }
+  if (how == "overflow") zero = deeper(nullptr);
+}
+static void mayDie(const char *place, const std::string &where, const std::string &how) {
+  if (where == place) die(how);
+}
+template <class T> class Kernel : public user_op::OpKernel {
+  void Compute(user_op::KernelComputeContext *ctx) const override {
+    mayDie("kernel", ctx->Attr<std::string>("where"), ctx->Attr<std::string>("how"));
+    ctx->Tensor4ArgNameAndIndex("y", 0)->mut_dptr<T>()[0] = 0;
+  }
+  bool AlwaysComputeWhenAllOutputsEmpty() const override { return false; }
+};
+REGISTER_USER_OP("crashes")
+    .Input("x").Output("y").Attr<std::string>("where", "").Attr<std::string>("how", "")
+    .SetTensorDescInferFn([](user_op::InferContext *ctx) -> Maybe<void> {
+      mayDie("shape", ctx->Attr<std::string>("where"), ctx->Attr<std::string>("how"));
+      *ctx->MutOutputTensorDesc("y", 0) = ctx->InputTensorDesc("x", 0);
+      return Maybe<void>::Ok();
+    })
+    .SetDataTypeInferFn([](user_op::InferContext *) -> Maybe<void> { return Maybe<void>::Ok(); })
+    .SetGetSbpFn([](user_op::SbpContext *ctx) -> Maybe<void> {
+      mayDie("sbp", ctx->Attr<std::string>("where"), ctx->Attr<std::string>("how"));
+      return Maybe<void>::Ok();
+    });
+REGISTER_USER_KERNEL("crashes").SetCreateFn<Kernel<float>>().SetIsMatchedHob(user_op::HobDataType("x", 0) == DataType::kFloat);
+}
+'''
+GRAPH = '''op { name: "x" input_conf { out: "out" blob_conf { shape { dim: 4 dim: 3 } data_type: kFloat } } }
+op { name: "culprit" user_conf { op_type_name: "crashes" input { key: "x" value { s: "x/out" } }
+  attr { key: "where" value { at_string: "%s" } } attr { key: "how" value { at_string: "%s" } } } }
+op { name: "y" output_conf { in: "culprit/y_0" } }
+'''
+HOWS = {"SIGSEGV": signal.SIGSEGV, "SIGABRT": signal.SIGABRT, "SIGBUS": signal.SIGBUS, "SIGFPE": signal.SIGFPE, "SIGILL": signal.SIGILL,
+        "overflow": signal.SIGSEGV}
+
+
+def opc(*words):
+    return subprocess.run([OPC, *words], capture_output=True, text=True, timeout=60, check=True).stdout
+
+
+@unittest.skipUnless(SIGNALS, "AddressSanitizer has handlers of its own")
+class Crashes(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        cls.built = tempfile.mkdtemp()
+        cls.addClassCleanup(shutil.rmtree, cls.built)
+        source = os.path.join(cls.built, "crashes.cpp")
+        cls.plugin = os.path.join(cls.built, "libcrashes.so")
+        with open(source, "w", encoding="utf-8") as f:
+            f.write(PLUGIN)
+        subprocess.run([os.environ.get("OPC_PLUGIN_CXX", "g++"), "-O0", "-w", "-fPIC", "-shared", *shlex.split(opc("sdk", "--cflags")), source, "-o",
+                        cls.plugin, *shlex.split(opc("sdk", "--ldflags"))], check=True)
+
+    def setUp(self):
+        self.folder = tempfile.mkdtemp()
+        self.addCleanup(shutil.rmtree, self.folder)
+
+    def run_opc(self, where, how, *args):
+        with open(os.path.join(self.folder, "g.pbtxt"), "w", encoding="utf-8") as f:
+            f.write(GRAPH % (where, how))
+        env = {k: v for k, v in os.environ.items() if k not in ("CI", "GITHUB_ACTIONS", "OPC_CRASH_DIR")}
+        return subprocess.run([OPC, "--config", "none", args[0], "g.pbtxt", "--plugin", self.plugin, *args[1:]], capture_output=True, text=True,
+                              timeout=120, cwd=self.folder, env=env)
+
+    def bundle(self, done):
+        names = re.findall(r"^opc debug replay (\S+)$", done.stderr, re.M)
+        self.assertEqual(len(names), 1, done.stderr)
+        with open(os.path.join(self.folder, names[0], "bundle.json"), encoding="utf-8") as f:
+            about = json.load(f)
+        self.assertTrue(os.path.exists(os.path.join(self.folder, names[0], "graph.pbtxt")))
+        self.assertEqual(about["plugins"][0]["path"], self.plugin)
+        shutil.rmtree(os.path.join(self.folder, names[0]))
+        return about["failure"]
+
+    def test_rules(self):
+        """Code of the plugin that the compiler calls: an internal error that may be the plugin's."""
+        for where, phase, more in (("shape", "shape", []), ("sbp", "sbp", ["--mesh", "2"])):
+            for how, number in HOWS.items():
+                with self.subTest(where=where, how=how):
+                    done = self.run_opc(where, how, "compile", "-o", "g.plan", *more)
+                    self.assertEqual(done.returncode, 70, (done.stdout, done.stderr))
+                    self.assertIn(f" in phase {phase}", done.stderr)
+                    self.assertIn("it may be a plugin's", done.stderr)
+                    failure = self.bundle(done)
+                    self.assertEqual((failure["phase"], failure["signal"], failure["code"], failure["exit_code"]),
+                                     (phase, signal.Signals(number).name, "OPC0999", 70))
+                    self.assertFalse(os.path.exists(os.path.join(self.folder, "g.plan")))
+
+    def test_kernels(self):
+        """The op is named, and opc ends as a program ends that the signal was for."""
+        for how, number in HOWS.items():
+            with self.subTest(how):
+                done = self.run_opc("kernel", how, "run", "--fill", "ones")
+                self.assertEqual(done.returncode, -number, (done.stdout, done.stderr))
+                self.assertIn("error[OPC0605]: the kernel of op culprit (crashes)", done.stderr)
+                failure = self.bundle(done)
+                self.assertEqual((failure["signal"], failure["code"], failure["exit_code"]), (signal.Signals(number).name, "OPC0605", 128 + number))
+
+    def test_checks(self):
+        """opc check, on several threads: the bundle has the graph whose plugin it was."""
+        for where in ("shape", "kernel"):
+            for how, number in (("SIGFPE", signal.SIGFPE), ("overflow", signal.SIGSEGV)):
+                with self.subTest(where=where, how=how):
+                    done = self.run_opc(where, how, "check", "--update", "-j", "4")
+                    self.assertEqual(done.returncode, 70 if where == "shape" else -number, (done.stdout, done.stderr))
+                    self.assertEqual(self.bundle(done)["signal"], signal.Signals(number).name)
+                    self.assertFalse(os.path.exists(os.path.join(self.folder, "g.opc.lock")))
+
+
+if __name__ == "__main__":
+    unittest.main()
