@@ -84,13 +84,19 @@ void FactNodes::link() {
   };
   static const std::string kOnly;
   std::unordered_map<std::string, Maker> makers; // looked up, never walked
+  std::unordered_map<std::string, uint32_t> ops;
   for (uint32_t n = 0; n < nodes.size(); ++n) {
     const FactNode &node = nodes[n];
     if (node.kind == NodeKind::kInput) makers.try_emplace(facts->inputs[node.index].tensor, Maker{n, &kOnly});
     if (node.kind == NodeKind::kVariable) makers.try_emplace(facts->variables[node.index].tensor, Maker{n, &kOnly});
     if (node.kind != NodeKind::kOp) continue;
+    ops.try_emplace(node.name, n);
     for (const GraphTensor &t : facts->ops[node.index].outputs) makers.try_emplace(t.tensor, Maker{n, &t.name});
   }
+  for (FactNode &node : nodes)
+    if (const auto of = node.kind == NodeKind::kOp ? ops.find(facts->ops[node.index].gradientOf) : ops.end();
+        of != ops.end())
+      node.gradientOf = static_cast<int32_t>(of->second);
   for (uint32_t n = 0; n < nodes.size(); ++n)
     for (uint32_t o = 0; o < nodes[n].operands.size(); ++o) {
       FactNode::Operand &operand = nodes[n].operands[o];

@@ -30,6 +30,7 @@ struct FactNode {
   std::string content; // what is its own besides type and edges: attributes, role, device, initializer
   std::string types;   // of what it makes
   std::string role = "forward";
+  int32_t gradientOf = -1; // of a backward op: the node of the op whose gradient it computes
   SourceRange range;
   std::vector<Operand> operands; // by slot
   std::vector<Reader> readers;

@@ -144,7 +144,7 @@ void sumCosts(GraphFacts *facts) {
   }
 }
 
-void collectExecution(const ExecutionSchedule &execution, GraphFacts *facts) {
+void collectTasks(const ExecutionSchedule &execution, GraphFacts *facts) {
   for (const ScheduledTask &task : execution.tasks) {
     auto add = [&](const std::string &op, std::string kernel, const user_op::KernelDef *def) {
       facts->tasks.push_back({op, std::move(kernel), task.stream, "built-in", 0});
@@ -163,13 +163,17 @@ void collectExecution(const ExecutionSchedule &execution, GraphFacts *facts) {
     }
     ++facts->regions;
   }
-  MemoryFacts &memory = facts->memory;
+}
+
+MemoryFacts memoryFacts(const ExecutionSchedule &execution) {
+  MemoryFacts memory;
   memory.arenaBytes = execution.memory.arenaBytes;
   memory.persistentBytes = execution.memory.persistentBytes;
   memory.activationBytes = execution.memory.arenaBytes - execution.memory.persistentBytes;
   memory.liveLowerBound = execution.memory.liveLowerBound;
   for (const ScheduledBuffer &b : execution.buffers)
     memory.slots.push_back({b.name, b.plan.offset, b.plan.bytes, b.plan.first, b.plan.last, kindName(b.kind)});
+  return memory;
 }
 
 } // namespace opc

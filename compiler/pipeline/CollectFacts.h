@@ -17,7 +17,7 @@ void collectCosts(mlir::ModuleOp module, GraphFacts *facts);
 void sumCosts(GraphFacts *facts);
 /// The shapes of what a rank's ops make, by tensor.
 std::map<std::string, Shape> piecesOf(mlir::ModuleOp part);
-/// Tasks and memory.
-void collectExecution(const ExecutionSchedule &execution, GraphFacts *facts);
+void collectTasks(const ExecutionSchedule &execution, GraphFacts *facts);
+MemoryFacts memoryFacts(const ExecutionSchedule &execution);
 
 } // namespace opc

@@ -109,6 +109,14 @@ std::string valuesTooLarge(const VariableValues &values) {
   return "the model's weights have " + std::to_string(bytes) + " bytes; a plan holds at most 2 GiB";
 }
 
+/// The plan of the part that needs most memory, or nullptr before phase memory.
+const ExecutionSchedule *largest(const std::vector<std::unique_ptr<ExecutionSchedule>> &executions) {
+  const auto found = std::max_element(executions.begin(), executions.end(), [](const auto &a, const auto &b) {
+    return a->memory.arenaBytes < b->memory.arenaBytes;
+  });
+  return found == executions.end() ? nullptr : found->get();
+}
+
 } // namespace
 
 bool verifiesByDefault() {
@@ -507,17 +515,20 @@ GraphFacts Pipeline::facts(bool costs) const {
   if (costs) collectCosts(*impl_->module, &facts);
   if (impl_->options.mesh && impl_->done >= static_cast<int>(Phase::kBoxing))
     describeMesh(*impl_->module, *impl_->options.mesh, &facts.mesh);
-  const auto &executions = impl_->executions;
-  if (!executions.empty())
-    collectExecution(
-        **std::max_element(executions.begin(), executions.end(),
-                           [](const auto &a, const auto &b) { return a->memory.arenaBytes < b->memory.arenaBytes; }),
-        &facts);
+  if (const ExecutionSchedule *execution = largest(impl_->executions)) {
+    collectTasks(*execution, &facts);
+    facts.memory = memoryFacts(*execution);
+  }
   facts.parts = impl_->partFacts();
   for (size_t i = 0; i < facts.parts.size() && i < impl_->ranks.parts.size(); ++i)
     facts.parts[i].pieces = piecesOf(*impl_->ranks.parts[i]);
   sumCosts(&facts);
   return facts;
+}
+
+MemoryFacts Pipeline::memory() const {
+  const ExecutionSchedule *execution = largest(impl_->executions);
+  return execution ? memoryFacts(*execution) : MemoryFacts();
 }
 
 std::vector<std::string> Pipeline::explainGradient(const std::string &loss, const std::string &tensor, bool *reaches) {

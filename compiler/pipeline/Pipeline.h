@@ -122,6 +122,8 @@ public:
   const std::vector<PhaseFacts> &stats() const;
   /// All that is known of the graph after the phases that have run; with `costs`, what each op costs as well.
   GraphFacts facts(bool costs = false) const;
+  /// Of them the memory alone, which needs no walk over the graph: of the largest part of a mesh.
+  MemoryFacts memory() const;
   /// For each loss and each tensor (names as in GradientRequest): the path of the gradient, or the ops at which it
   /// stops. After kShape and before kGrad. `reaches` is false when one of them gets none. Empty on error.
   std::vector<std::string> explainGradient(const std::string &loss, const std::string &tensor, bool *reaches);

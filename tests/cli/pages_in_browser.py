@@ -124,6 +124,15 @@ class PagesInBrowser(unittest.TestCase):
         self.assertEqual(self.browser.focused()[3].split(",")[0], "fc1")
         self.assertTrue(self.js("document.querySelector('aside').hidden"))
 
+    def test_backward_ops_stand_beside_their_forward_ops(self):
+        with open(os.path.join(self.folder, "step.pbtxt"), encoding="utf-8") as f:
+            links = re.findall(r'name: "([^"]+)"\n  pass_tag: "gradient_of:([^"]+)"', f.read())
+        self.assertGreater(len(links), 8)
+        self.show("step.html", "graph")
+        tops = dict(self.js("[...document.querySelectorAll('.g g[role=button]')].map(g => [g.getAttribute('aria-label').split(',')[0], Math.round(g.getBoundingClientRect().top)])"))
+        for op, of in links:
+            self.assertEqual(tops[op], tops[of], (op, of))
+
     def test_transitions_on_edges(self):
         """Every transition's kind and bytes stand on an edge: the steps of one from a state to another are on one edge."""
         shown = json.loads(self.opc("show", "step.pbtxt", "--what", "boxing", "--mesh", "2x4", "--json").stdout)["sbp"]["transitions"]

@@ -165,8 +165,13 @@ class Show(unittest.TestCase):
         backward = [float(r["x"]) for r in boxes.values() if r.get("class") == "b"]
         self.assertTrue(backward)
         self.assertGreater(min(backward), forward)
-        # A backward op stands beside a forward op.
-        self.assertTrue({r["y"] for r in boxes.values() if r.get("class") == "b"} & {r["y"] for r in boxes.values() if r.get("class", "") == ""})
+        # A backward op stands beside the op whose gradient it computes.
+        with open(os.path.join(self.folder, "step.pbtxt"), encoding="utf-8") as f:
+            links = re.findall(r'name: "([^"]+)"\n  pass_tag: "gradient_of:([^"]+)"', f.read())
+        rows = {title.split(":")[0]: float(r["y"]) for title, r in boxes.items()}
+        self.assertGreater(len(links), 8)
+        for op, of in links:
+            self.assertEqual(rows[op], rows[of], (op, of))
 
     def test_svg_on_a_mesh(self):
         text = self.opc("show", "mlp.pbtxt", "--as", "svg", "--mesh", "2", "--sbp", "fc1_w=S(0)", "--sbp", "logits=B").stdout

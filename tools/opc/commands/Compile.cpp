@@ -300,7 +300,7 @@ private:
 
   void report(Invocation &invocation, const Pipeline &pipeline, const std::string &graph, size_t bytes, bool json,
               Json simulation) const {
-    const MemoryFacts memory = last_ >= Phase::kMemory ? pipeline.facts().memory : MemoryFacts();
+    const MemoryFacts memory = last_ >= Phase::kMemory ? pipeline.memory() : MemoryFacts();
     if (json) {
       Json document = {{"schema", 1},   {"graph", graph}, {"output", output_},
                        {"emit", emit_}, {"bytes", bytes}, {"phases", phasesJson(pipeline.stats())}};

@@ -152,7 +152,7 @@ private:
       Pipeline trial(registry, options);
       // An error is reported by the compilation that follows.
       if (!trial.import(input.name, input.bytes) || !trial.run(Phase::kMemory)) return Status::ok();
-      const uint64_t bytes = trial.facts().memory.arenaBytes;
+      const uint64_t bytes = trial.memory().arenaBytes;
       least = std::min(least, bytes);
       if (bytes > limit) continue;
       options_.gradient->recompute = options.gradient->recompute;

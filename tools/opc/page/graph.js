@@ -47,7 +47,7 @@ parts.graph = section => {
 
   function draw(focusOn) {
     ({units, ofNode} = makeUnits());
-    const {rows, start} = layOut(units);
+    const {rows, start} = layOut(units, ofNode);
     const width = 2 * kMargin + start[3] * (kWide + kGapX) - kGapX, height = kTop + rows * (kHigh + kGapY) + kMargin;
     scroll.textContent = "";
     const svg = make(null, "svg", {class: "g", width, height, viewBox: `0 0 ${width} ${height}`, role: "group", "aria-label": "graph: arrow keys move, Enter opens"});

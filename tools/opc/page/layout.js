@@ -6,7 +6,7 @@ const kInput = 0, kVariable = 1, kOp = 2, kOutput = 3;
 
 const nodes = (data.nodes || []).map((n, i) => ({
   i, kind: n[0], lane: n[1], name: text(n[2]), type: text(n[3]), makes: n[4], reads: n[5], place: n[6], attrs: n[7],
-  flops: n[8] || 0, bytes: n[9] || 0, loc: n[10], state: n[11], mark: n[12], device: n[13],
+  flops: n[8] || 0, bytes: n[9] || 0, loc: n[10], state: n[11], mark: n[12], device: n[13], of: (n[14] || 0) - 1,
 }));
 const drawn = nodes.filter(n => n.kind !== kVariable);
 const typesOf = n => n.makes.map(m => text(m[1]));
@@ -87,8 +87,9 @@ for (const m of data.moves || []) {
 const moveWords = move => move.steps.map(s => text(s[2]) + (s[5] < 0 ? " with others" : " " + bytes(s[5]))).join(", ");
 const moveOf = (node, port) => moves.get(node + " " + port) || null;
 
-/* A unit's row: a forward one stands below what it reads, others beside the lowest forward op that they read. */
-function placeRows(units) {
+/* A unit's row: a forward one stands below what it reads, a backward one beside the op whose gradient it is, others beside the
+   lowest forward op that they read. */
+function placeRows(units, ofNode) {
   for (const u of units) {
     let forward = -1, other = -1, first = -1;
     for (const m of u.makers.keys()) {
@@ -99,15 +100,18 @@ function placeRows(units) {
     if (u.node && u.node.kind === kOutput) {
       u.lane = Math.max(first, 0);
       u.row = Math.max(forward, other) + 1;
-    } else u.row = u.lane === 0 ? forward + 1 : Math.max(0, forward >= 0 ? forward : other);
+    } else {
+      const of = u.node && u.node.of >= 0 ? ofNode[u.node.of].row : -1;
+      u.row = u.lane === 0 ? forward + 1 : Math.max(0, of >= 0 ? of : forward >= 0 ? forward : other);
+    }
   }
   for (const u of units)
     if (u.node && u.node.kind === kInput && u.readers.length) u.row = Math.max(0, Math.min(...u.readers.map(r => r.row)) - 1);
 }
 
 /* Within a row, below the middle of what is read. Gives rows, and the columns where lanes begin. */
-function layOut(units) {
-  placeRows(units);
+function layOut(units, ofNode) {
+  placeRows(units, ofNode);
   const rows = units.reduce((most, u) => Math.max(most, u.row), 0) + 1;
   const cells = Array.from({length: rows * 3}, () => []);
   for (const u of units) cells[u.row * 3 + u.lane].push(u);

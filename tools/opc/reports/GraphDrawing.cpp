@@ -8,6 +8,7 @@
 #include "TextParts.h"
 
 #include <algorithm>
+#include <cmath>
 #include <map>
 #include <set>
 
@@ -111,6 +112,12 @@ private:
     return node.type + (outputs.empty() ? "" : " " + tensorTypeText(outputs[0]));
   }
 
+  /// Within a row there are boxes: what is written there stands above them.
+  static double betweenRows(double y) {
+    const double pitch = kBoxHeight + kGapY, row = kTop + std::floor((y - kTop) / pitch) * pitch;
+    return y - row < kBoxHeight + 4 ? row - 6 : y;
+  }
+
   void addEdges(size_t n, std::string *out, std::string *labels) {
     const auto &to = layout_.places[n];
     for (const FactNode::Operand &o : graph_.nodes[n].operands) {
@@ -144,9 +151,7 @@ private:
         *out += " class=\"c\"";
       *out += " d=\"M" + number(x1) + " " + number(y1) + "C" + bend + " " + number(x2) + " " + number(y2) + "\"/>\n";
       if (moved == transitions_.end() || !labelled_.insert(o.tensor).second) continue;
-      // Within a row there are boxes: the label stands above them.
-      const bool flat = from.row == to.row;
-      const double y = flat ? std::min(y1, y2) - kBoxHeight / 2.0 - 6 : (y1 + y2) / 2;
+      const double y = betweenRows((y1 + y2) / 2);
       *labels += "<text class=\"xt\" x=\"" + number((x1 + x2) / 2 + 4) + "\" y=\"" + number(y) + "\">" +
                  markupText(transitionText(*moved->second)) + "</text>\n";
     }

@@ -25,8 +25,9 @@ public:
 private:
   static uint32_t laneOf(const FactNode &node) { return node.role == kForward ? 0 : node.role == kBackward ? 1 : 2; }
 
-  /// A forward op stands below what it reads. A backward op reads values of the forward pass: it stands beside the
-  /// lowest of their makers, else beside what it continues.
+  /// A forward op stands below what it reads. A backward op stands beside the op whose gradient it computes, where that
+  /// is known; else beside the lowest maker of the values that it reads of the forward pass, else beside what it
+  /// continues.
   void placeInRow(size_t n) {
     const FactNode &node = graph_.nodes[n];
     auto &place = result_.places[n];
@@ -48,8 +49,10 @@ private:
       const int32_t maker = node.operands.empty() ? -1 : node.operands[0].producer;
       if (maker >= 0) place.lane = result_.places[static_cast<size_t>(maker)].lane;
       place.row = std::max(forward, other) + 1;
-    } else
-      place.row = std::max(0, forward >= 0 ? forward : other);
+    } else {
+      const int32_t of = node.gradientOf < 0 ? -1 : result_.places[static_cast<size_t>(node.gradientOf)].row;
+      place.row = std::max(0, of >= 0 ? of : forward >= 0 ? forward : other);
+    }
   }
 
   /// An input stands above the first that reads it.

@@ -85,8 +85,8 @@ private:
     return list;
   }
 
-  /// kind, lane, name, type, made, read, place, attributes, flops, bytes, loc, state, mark, device: what stands at the
-  /// end and is nothing is left out.
+  /// kind, lane, name, type, made, read, place, attributes, flops, bytes, loc, state, mark, device, the node whose
+  /// gradient it is plus one: what stands at the end and is nothing is left out.
   Json nodes(const NodeMarks &marks) {
     Json list = Json::array();
     for (size_t n = 0; n < graph_.size(); ++n) {
@@ -109,9 +109,10 @@ private:
         if (const auto found = states_.find(node.name); found != states_.end()) state = found->second;
       }
       const int mark = n < marks.size() ? static_cast<int>(marks[n]) : 0;
-      Json one = Json::array({static_cast<int>(node.kind), laneOf(node.role), texts_(node.name), texts_(node.type),
-                              made(node), std::move(reads), std::move(place), std::move(attrs), std::llround(flops),
-                              std::llround(bytes), std::move(loc), std::move(state), mark, std::move(device)});
+      Json one =
+          Json::array({static_cast<int>(node.kind), laneOf(node.role), texts_(node.name), texts_(node.type), made(node),
+                       std::move(reads), std::move(place), std::move(attrs), std::llround(flops), std::llround(bytes),
+                       std::move(loc), std::move(state), mark, std::move(device), node.gradientOf + 1});
       while (one.back() == 0) one.erase(one.size() - 1);
       list.push_back(std::move(one));
     }
