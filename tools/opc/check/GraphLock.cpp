@@ -54,6 +54,9 @@ private:
     if (!pipeline_.import(name_, std::move(bytes)) || !giveShapes() || !pipeline_.run(Phase::kGrad)) return invalid();
     GraphFacts &facts = made_.lock.facts;
     facts = pipeline_.facts(/*costs=*/true);
+    for (GraphTensor &v : facts.variables) // of an ONNX model
+      if (const auto value = pipeline_.values().find(v.name); value != pipeline_.values().end())
+        v.initializer = "values sha256:" + digestOf(value->second.bytes);
     if (!pipeline_.run(Phase::kPlan)) return invalid();
     GraphFacts whole = pipeline_.facts();
     facts.mesh = std::move(whole.mesh);
