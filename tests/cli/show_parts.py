@@ -232,6 +232,21 @@ class Show(unittest.TestCase):
         self.assertIn({"key": "transpose_b", "value": "true"}, names["fc2"]["attrs"])
         self.assertEqual(names["fc2"]["outputsMetadata"][0]["attrs"][0], {"key": "tensor_shape", "value": "f32[360,64]"})
 
+    def test_costs_for_model_explorer(self):
+        self.opc("show", "mlp.pbtxt", "--as", "model-explorer", "-o", "graph.json")
+        self.opc("show", "mlp.pbtxt", "--what", "cost", "--as", "model-explorer", "-o", "cost.json")
+        with open(os.path.join(self.folder, "graph.json"), encoding="utf-8") as f:
+            graph = json.load(f)["graphs"][0]
+        ids = {n["id"]: next(a["value"] for a in n["attrs"] if a["key"] == "name") for n in graph["nodes"]}
+        for file, key in (("cost.json", "flops"), ("cost.bytes.json", "bytes")):
+            with open(os.path.join(self.folder, file), encoding="utf-8") as f:
+                (name, data), = json.load(f).items()
+            self.assertEqual(name, graph["id"])
+            self.assertEqual([g["stop"] for g in data["gradient"]], [0, 1])
+            found = {ids[i]: r["value"] for i, r in data["results"].items()}
+            self.assertEqual(found, {op["name"]: op[key] for op in self.json("mlp.pbtxt", "--what", "cost")["ops"]})
+        self.assertIn("two files", self.opc("show", "mlp.pbtxt", "--what", "cost", "--as", "model-explorer", code=2).stderr)
+
     def test_html(self):
         text = self.opc("show", "mlp.pbtxt", "--as", "html").stdout
         self.assertEqual(text, self.opc("report", "mlp.pbtxt", "-o", "-").stdout)

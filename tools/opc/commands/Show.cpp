@@ -290,7 +290,10 @@ private:
     if (as_ == "svg" && what_ != "summary" && what_ != "ops" && what_ != "memory")
       return usageError("there is no drawing of " + what_,
                         "--as svg draws the graph, and with --what memory its memory");
-    if (isDrawing() && as_ != "svg" && what_ != "summary" && what_ != "ops")
+    if (as_ == "model-explorer" && what_ == "cost" && (output_.empty() || output_ == "-"))
+      return usageError("operations and bytes are two files", "give -o FILE.json; the second is beside it");
+    const bool isCosts = as_ == "model-explorer" && what_ == "cost";
+    if (isDrawing() && as_ != "svg" && !isCosts && what_ != "summary" && what_ != "ops")
       return usageError("--as " + as_ + " is the graph, not its " + what_);
     if ((op_ ? 1 : 0) + (around_ ? 1 : 0) + (paths_ ? 1 : 0) > 1)
       return usageError("--op, --around and --paths exclude each other");
@@ -334,6 +337,16 @@ private:
     return write(invocation, forward);
   }
 
+  /// What colours the nodes in Model Explorer: a file for each measure.
+  Outcome<int> writeCosts(Invocation &invocation, const GraphFacts &facts, const std::string &name) const {
+    std::filesystem::path second = output_;
+    second.replace_extension(".bytes" + second.extension().string());
+    const Json bytes = modelExplorerCosts(facts, name, &GraphOp::bytes, "bytes");
+    OPC_RETURN_IF_ERROR(writeFileAtomically(second.string(), jsonText(bytes)));
+    invocation.note("bytes are in " + second.string());
+    return write(invocation, jsonText(modelExplorerCosts(facts, name, &GraphOp::flops, "operations")));
+  }
+
   /// --op may name an input, a variable or an output, which the table of ops does not have.
   std::string opsOrPortsText(const std::string &name, const GraphFacts &info, const OpenSizes &open,
                              size_t width) const {
@@ -345,6 +358,7 @@ private:
     if (around_) OPC_RETURN_IF_ERROR(selectAround(*around_, depth_.value_or(2), "--around", &info));
     if (paths_) OPC_RETURN_IF_ERROR(selectPaths(*paths_, &info));
     if (as_ == "html") return write(invocation, graphHtml({info, name}));
+    if (as_ == "model-explorer" && what_ == "cost") return writeCosts(invocation, info, name);
     if (as_ == "model-explorer") return write(invocation, jsonText(modelExplorerJson(info, name)));
     if (as_ == "dot") return write(invocation, graphDot(info, name));
     if (as_ == "onnx") return writeOnnx(invocation, info, name);

@@ -6,6 +6,7 @@
 #include "TextParts.h"
 
 #include <algorithm>
+#include <cmath>
 
 namespace opc::cli {
 
@@ -74,6 +75,16 @@ Json graphJson(const FactNodes &graph, const std::string &name, const std::strin
 
 Json modelExplorerJson(const GraphFacts &facts, const std::string &name) {
   return {{"label", name}, {"graphs", Json::array({graphJson(FactNodes(facts), name)})}};
+}
+
+Json modelExplorerCosts(const GraphFacts &facts, const std::string &name, double GraphOp::*cost, const char *title) {
+  const FactNodes graph(facts);
+  Json results = Json::object();
+  for (size_t n = 0; n < graph.size(); ++n)
+    if (graph.nodes[n].kind == NodeKind::kOp)
+      results[std::to_string(n)] = {{"value", std::llround(facts.ops[graph.nodes[n].index].*cost)}};
+  const Json gradient = Json::array({{{"stop", 0}, {"bgColor", "#ffffff"}}, {{"stop", 1}, {"bgColor", "#e8590c"}}});
+  return {{name, {{"name", title}, {"results", std::move(results)}, {"gradient", gradient}}}};
 }
 
 ModelExplorerPair modelExplorerPair(const FactNodes &a, const std::string &nameA, const FactNodes &b,

@@ -12,6 +12,9 @@ namespace opc::cli {
 /// One graph, whose nodes are nested by the parts of their names between slashes.
 Json modelExplorerJson(const GraphFacts &facts, const std::string &name);
 
+/// Data on the nodes of that graph, which the viewer colours by them: operations or bytes that an op costs.
+Json modelExplorerCosts(const GraphFacts &facts, const std::string &name, double GraphOp::*cost, const char *title);
+
 /// Two graphs, and, as a document of its own, which node of the first is which of the second: what has no partner is
 /// highlighted.
 struct ModelExplorerPair {
