@@ -204,7 +204,7 @@ OwningOpRef<ModuleOp> readSavedModule(MLIRContext *context, std::string *name, c
   std::string version;
   const auto saved = stateOf(module->getLoc(), &version);
   if (!saved)
-    return refuse("it does not say which phase it was written after",
+    return refuse("MLIR that does not say which phase it was written after",
                   "opc compile GRAPH --to PHASE --emit mlir writes such IR");
   if (version != OPC_VERSION_STRING)
     return refuse("it was written by opc " + version + ", and this is " OPC_VERSION_STRING,

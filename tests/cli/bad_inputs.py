@@ -328,7 +328,7 @@ class Mistakes(Scratch):
                  (self.file("s.safetensors", struct.pack("<Q", len(header)) + header + bytes(4)), "safetensors", "--weights"),
                  (self.file("p.pkl", b"\x80\x04\x95" + bytes(9)), "pickle", "--weights"),
                  (self.file("j.json", '{"nodes": []}'), "JSON", "--emit pbtxt"), (self.file("h.html", "<!DOCTYPE html><html>"), "HTML", "download"),
-                 (self.file("m.mlir", "module {\n}\n"), "MLIR", "--emit mlir"), (self.file("n.py", "import torch\n"), "program", "graph"),
+                 (self.file("m.mlir", "module {\n}\n"), "MLIR", "emit mlir"), (self.file("n.py", "import torch\n"), "program", "graph"),
                  (self.file("c.cpp", "#include <vector>\nint main() {}\n"), "program", "graph"), (self.file("d.cpp", "// a comment\nint x;\n"), "program", "graph"),
                  (self.file("s.sh", "#!/bin/sh\nopc run\n"), "program", "graph"),
                  (self.file("l.so", b"\x7fELF\x02\x01\x01" + bytes(90)), "library", "--plugin"),
@@ -336,7 +336,9 @@ class Mistakes(Scratch):
                  (self.file("l.gguf", b"GGUF" + bytes(90)), "GGUF", "safetensors")]
         for path, *words in kinds:
             for command in (("show", path), ("compile", path, "-o", os.path.join(self.folder, "o.plan")), ("run", path), ("grad", path, "--loss", "y")):
-                said = self.fails(3, *command, words=("OPC0103", path, *words))
+                # opc show reads IR, and misses in this what opc writes into it.
+                is_ir = command[0] == "show" and path.endswith(".mlir")
+                said = self.fails(3, *command, words=("OPC0114" if is_ir else "OPC0103", path, *words))
                 self.assertIn("help: ", said)
         plan = os.path.join(self.folder, "p.plan")
         self.assertEqual(opc("compile", self.graph, "-o", plan).returncode, 0)

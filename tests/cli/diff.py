@@ -4,10 +4,10 @@ import json
 import os
 import random
 import re
+import resource
 import shutil
 import subprocess
 import tempfile
-import time
 import unittest
 
 import big_graphs
@@ -17,6 +17,12 @@ OPC = os.path.join(BUILD, "bin", "opc")
 with open(os.path.join(SOURCE, "docs", "examples", "digits", "mlp.pbtxt"), encoding="utf-8") as f:
     MLP = f.read()
 PATIENCE = 10 if os.environ.get("OPC_SANITIZE") else 1
+
+
+def processor_seconds():
+    """Of the programs that have ended: what else a machine has to do does not count."""
+    used = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return used.ru_utime + used.ru_stime
 
 
 class Diff(unittest.TestCase):
@@ -146,9 +152,9 @@ class Diff(unittest.TestCase):
     def test_five_thousand_ops(self):
         self.file("a5.pbtxt", big_graphs.graph(5000))
         self.file("b5.pbtxt", big_graphs.graph(5000, prefix="other/", shuffle=3))
-        start = time.monotonic()
+        start = processor_seconds()
         text = self.opc("diff", "a5.pbtxt", "b5.pbtxt", "--stat", code=1).stdout
-        self.assertLess(time.monotonic() - start, 2 * PATIENCE)
+        self.assertLess(processor_seconds() - start, 2 * PATIENCE)
         self.assertRegex(text.splitlines()[-1], r"^renamed/reordered only: 5,003 of 5,003 renamed, 4,\d\d\d of 5,003 reordered$")
         self.assertEqual(self.opc("diff", "a5.pbtxt", "b5.pbtxt", "--ignore", "names").stdout.split(";")[0], "no difference")
         # One op that is another one, too.
@@ -200,9 +206,9 @@ class Diff(unittest.TestCase):
 
         self.file("fan_a.pbtxt", fan("a"))
         self.file("fan_b.pbtxt", fan("b"))
-        start = time.monotonic()
+        start = processor_seconds()
         self.assertEqual({rule for rule, _, _ in self.findings("fan_a.pbtxt", "fan_b.pbtxt")}, {"OP_RENAMED"})
-        self.assertLess(time.monotonic() - start, 4 * PATIENCE)
+        self.assertLess(processor_seconds() - start, 4 * PATIENCE)
 
     def test_plans(self):
         self.file("b.pbtxt", MLP.replace("dim: 360 dim: 64", "dim: 90 dim: 64"))
