@@ -226,7 +226,7 @@ class Traps(unittest.TestCase):
         for number, delay in enumerate((0.0, 0.02, 0.05, 0.1, 0.2)):
             for code, sent in ((130, signal.SIGINT), (143, signal.SIGTERM)):
                 out = os.path.join(folder, f"{number}{sent}.npy")
-                process = subprocess.Popen(self.words(["run", "{g}", "--fill", "rand", "--repeat", "1000000", "--output", f"y={out}", "--print", "none"]),
+                process = subprocess.Popen(self.words(["run", "{g}", "--fill", "rand", "--repeat", "100000000", "--output", f"y={out}", "--print", "none"]),
                                            stderr=subprocess.PIPE, cwd=folder, env=self.environment(),
                                            preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL))  # a shell's background ignores it
                 time.sleep(delay)

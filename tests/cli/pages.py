@@ -114,7 +114,7 @@ class Pages(unittest.TestCase):
         page, tabs = self.page(text)
         self.assertEqual(tabs, ["summary", "graph", "ops", "memory", "timeline", "tasks", "phases", "checks"])
         words = "".join(page.words)
-        for said in ("operations     12,686,804 flops", "f32[128,64]", "simplify", "no lock lies beside it", "Nothing was found."):
+        for said in ("operations     12,468,240 flops", "f32[128,64]", "simplify", "no lock lies beside it", "Nothing was found."):
             self.assertIn(said, words)
         nodes = page.data["nodes"]
         node = next(n for n in nodes if page.text(n[2]) == "fc1")

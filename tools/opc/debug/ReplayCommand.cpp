@@ -15,13 +15,13 @@ namespace {
 // Commands that do nothing but with graphs. Others start programs (debug, python) or change the machine.
 const std::set<std::string> kCommands = {"compile", "run",  "grad",  "check",  "show",
                                          "report",  "diff", "bench", "verify", "ops"};
-const std::set<std::string> kWritten = {"--output",  "--outputs", "--dump",    "--calibrate", "--simulate-trace",
-                                        "--capture", "--trace",   "--metrics", "--save",      "--capture-stats",
-                                        "--plot",    "--report",  "--log",     "--reproducer"};
+const std::set<std::string> kWritten = {"--output",  "--outputs", "--dump",    "--calibrate",  "--simulate-trace",
+                                        "--capture", "--trace",   "--metrics", "--save",       "--capture-stats",
+                                        "--plot",    "--report",  "--log",     "--reproducer", "--weights-out"};
 const std::set<std::string> kRead = {"--simulate",  "--cluster",        "--input",   "--inputs",       "--weights",
                                      "--expect",    "--expects",        "--feed",    "--feed-dataset", "--resume",
                                      "--validate",  "--validate-graph", "--against", "--baseline",     "-C",
-                                     "--placement", "--from-file"};
+                                     "--placement", "--from-file",      "--const"};
 // Code, and settings, which name code; what is passed to LLVM, whose options write files.
 const std::set<std::string> kDropped = {"--plugin", "--plugin-overrides", "--op-path", "--config",
                                         "--mlir",   "--trust-config"};
