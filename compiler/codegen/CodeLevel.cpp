@@ -4,13 +4,19 @@
 
 #include <algorithm>
 #include <cstdlib>
-#include <string_view>
 
 namespace opc {
 
 const char *codeLevelName(CodeLevel level) {
   return level == CodeLevel::kV4 ? "v4" : level == CodeLevel::kV3 ? "v3" : "none";
 }
+
+std::string_view wantedCodeLevel() {
+  const char *set = std::getenv("OPC_CODE_LEVEL");
+  return set ? set : "";
+}
+
+bool isCodeLevel(std::string_view text) { return text == "none" || text == "v3" || text == "v4"; }
 
 CodeLevel codeLevel() {
   CodeLevel best = CodeLevel::kNone;
@@ -25,8 +31,7 @@ CodeLevel codeLevel() {
           __builtin_cpu_supports("avx512dq"), __builtin_cpu_supports("avx512vl")))
     best = CodeLevel::kV4;
 #endif
-  const char *set = std::getenv("OPC_CODE_LEVEL");
-  const std::string_view wanted = set ? set : "";
+  const std::string_view wanted = wantedCodeLevel();
   if (wanted == "none") return CodeLevel::kNone;
   return wanted == "v3" ? std::min(best, CodeLevel::kV3) : best;
 }

@@ -120,7 +120,7 @@ std::shared_ptr<RegionCodegen> RegionCodegen::create(CodeLevel level, bool isEag
 
 std::shared_ptr<RegionCodegen> RegionCodegen::forThisMachine() {
   const CodeLevel level = codeLevel();
-  return level == CodeLevel::kNone ? nullptr : create(level, std::getenv("OPC_CODE_LEVEL") != nullptr);
+  return level == CodeLevel::kNone ? nullptr : create(level, isCodeLevel(wantedCodeLevel()));
 }
 
 } // namespace opc

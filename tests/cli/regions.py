@@ -220,6 +220,11 @@ class Regions(unittest.TestCase):
                 tasks = json.loads(self.opc("show", "g.pbtxt", "--what", "tasks", "--json").stdout)["tasks"]
                 self.assertEqual([t["op"] for t in tasks if "region" not in t], [])
 
+    def test_level_that_there_is_none(self):
+        done = subprocess.run([OPC, "ops"], capture_output=True, text=True, env={**os.environ, "OPC_CODE_LEVEL": "v5"}, timeout=60)
+        self.assertEqual((done.returncode, done.stdout), (2, ""))
+        self.assertIn("OPC_CODE_LEVEL takes none, v3 or v4, not 'v5'", done.stderr)
+
     def test_no_peak_grows(self):
         """Small graphs of elementwise ops and others, where joining moves what is alive together; some seeds had grown by up to 60 %."""
         joined = 0

@@ -1,5 +1,6 @@
 // The command `opc`: finds the subcommand, parses its flags, runs it, turns failures into exit codes.
 // SPDX-License-Identifier: Apache-2.0
+#include "CodeLevel.h"
 #include "Codegen.h"
 #include "CommandList.h"
 #include "CompilerFlags.h"
@@ -154,6 +155,8 @@ int runCommand(const std::vector<std::string> &args, char **argv, Terminal &term
   invocation.setConfig(std::move(*config));
   if (Status s = invocation.start(parsed->positional); !s) return invocation.fail(s);
   if (Status s = setCompilerFlags(flags.compilerFlags); !s) return invocation.fail(s);
+  if (const std::string wanted(wantedCodeLevel()); !wanted.empty() && !isCodeLevel(wanted))
+    return invocation.fail(usageError("OPC_CODE_LEVEL takes none, v3 or v4, not '" + wanted + "'"));
   setRegionCompiler(RegionCodegen::forThisMachine());
   noteCommand(args, parsed->positional, invocation.config(), flags.plugins);
   Outcome<int> code = runGuarded(*command, invocation, parsed->positional);
