@@ -148,6 +148,8 @@ TEST_CASE("the operations of common ops are those of their formulas", "[cost]") 
   CHECK(flops(instance("sgd_update", {{"model", f32({10})}, {"model_diff", f32({10})}})) == 20);
   // Values that are moved.
   CHECK(flops(instance("transpose", {{"input", f32({3, 5})}}, {{"perm", AttrValue(std::vector<int32_t>{1, 0})}})) == 0);
+  CHECK(flops(instance("assign", {{"ref", f32({4})}, {"value", f32({4})}})) == 0);
+  CHECK(flops(instance("diag", {{"in", f32({4})}}, {{"diagonal", AttrValue(int32_t{0})}})) == 0);
 }
 
 TEST_CASE("other ops cost what they touch", "[cost]") {
