@@ -32,6 +32,7 @@ struct GraphFile {
   std::set<std::string> constants;               // those of `values` that are constants of the graph
   std::vector<std::string> decided;              // inputs of a model that its import has made constants
   bool isUnbound = false;                        // a model of which the inputs are known alone
+  bool keepsInterface = false;                   // inputs and outputs have an order of their own: positions say which
   std::vector<std::pair<size_t, size_t>> opText; // [begin, end) of each op's block in `text`, when opRanges are known
 
   /// The range of tensor `index` of input entry `entry` of op `op`'s user_conf; the op's range when not known. Parses

@@ -61,7 +61,8 @@ void readNodes(GraphNodes *graph);
 /// Finds who makes what is read, and who must run first.
 void linkNodes(GraphNodes *graph);
 /// A topological order in which neither names nor, but between ops that compute the same, the order of the file decide
-/// anything. Empty when there is a cycle, which is reported.
+/// anything; inputs and outputs stay as the file has them where it keepsInterface. Empty when there is a cycle, which
+/// is reported.
 std::vector<uint32_t> sortNodes(GraphNodes *graph);
 
 } // namespace opc

@@ -29,6 +29,7 @@ public:
     placed_.resize(n);
     keyed_.resize(n);
     keys_.resize(n);
+    if (graph_.file.keepsInterface) placeInterface(&ends);
     for (size_t first = 0, last; first < ends.size(); first = last) {
       for (last = first + 1; last < ends.size() && rank(ends[last]) == rank(ends[first]);) ++last;
       if (last - first > 1) sortEqual(ends.data() + first, ends.data() + last);
@@ -194,6 +195,15 @@ private:
         });
       });
     std::stable_sort(first, last, [&](uint32_t a, uint32_t b) { return keys_[a] < keys_[b]; });
+  }
+
+  /// The inputs and outputs as the file has them, and what each output needs; leaves of `ends` the rest.
+  void placeInterface(std::vector<uint32_t> *ends) {
+    for (uint32_t i = 0; i < nodes_.size(); ++i)
+      if (nodes_[i].conf->has_input_conf()) place(i);
+    for (uint32_t i = 0; i < nodes_.size(); ++i)
+      if (nodes_[i].conf->has_output_conf()) place(i);
+    std::erase_if(*ends, [&](uint32_t end) { return placed_[end]; });
   }
 
   void place(uint32_t end) {

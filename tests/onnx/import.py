@@ -1,6 +1,7 @@
 # ONNX models through the commands: what a model may look like, names, sizes, weights, functions; and models that are not valid,
 # each with one diagnostic, exit code 3 or 4. Expected numbers are numpy's.
 # SPDX-License-Identifier: Apache-2.0
+import json
 import os
 import shutil
 import subprocess
@@ -251,6 +252,30 @@ class Models(Case):
     def test_an_input_that_is_an_output(self):
         data = m.model(m.graph([m.node("Relu", ["x"], ["y"])], [m.value("x", (2, 3))], [m.value("y"), m.value("x")]))
         self.assertTrue((self.runs(data, {"x": X})[0] == np.maximum(X, 0)).all())
+
+    def test_inputs_and_outputs_stand_as_the_model_declares_them(self):
+        ops = {"o0": np.abs, "o1": np.tanh, "o2": np.exp, "o3": np.negative}
+        nodes = [m.node("Neg", ["h"], ["o0"]), m.node("Tanh", ["x"], ["o1"]), m.node("Exp", ["x"], ["o2"]), m.node("Neg", ["x"], ["o3"]),
+                 m.node("Neg", ["g"], ["h"]), m.node("Abs", ["x"], ["g"]), m.node("Add", ["b", "x"], ["o4"])]
+        names = ["unused", "b", "x"]
+        for order in (["o0", "o1", "o2", "o3", "o4"], ["o3", "o4", "o1", "o0", "o2"]):
+            data = m.model(m.graph(nodes, [m.value(n, (2, 3)) for n in names], [m.value(o) for o in order]))
+            path = self.file("model.onnx", data)
+            self.assertEqual(self.opc("compile", path, "-o", self.path("m.plan")).returncode, 0)
+            for graph in (path, self.path("m.plan")):
+                shown = json.loads(self.opc("show", graph, "--json").stdout)
+                self.assertEqual([t["name"] for t in shown["inputs"]], names)
+                self.assertEqual([t["name"] for t in shown["outputs"]], order)
+                given = [f"--input={n}=" + self.array(n + ".npy", X) for n in names]
+                done = self.opc("run", graph, *given, "--outputs", self.path("o"), "--outputs-as", "pb")
+                self.assertEqual(done.returncode, 0, done.stderr)
+                for k, name in enumerate(order):
+                    with open(self.path(f"o/output_{k}.pb"), "rb") as f:
+                        message = dict(m.fields(f.read()))
+                    self.assertEqual(message[8].decode(), name)
+                    want = ops[name](X) if name in ops else X + X
+                    np.testing.assert_allclose(np.frombuffer(message[9], F32).reshape(2, 3), want, rtol=1e-5)
+            names.reverse()
 
     def test_functions_of_the_model(self):
         function = (m.field(1, "Twice") + m.field(4, "a") + m.field(5, "b") + m.field(7, m.node("Add", ["a", "a"], ["b"])) +

@@ -606,7 +606,7 @@ std::unique_ptr<GraphFile> importModel(std::string_view bytes, const Registry &r
     const size_t known = decided.size();
     decided.insert(attempt.undecided().begin(), attempt.undecided().end());
     if (file || decided.size() == known) {
-      if (file) file->name = request.name, file->format = "ONNX";
+      if (file) file->name = request.name, file->format = "ONNX", file->keepsInterface = true;
       return file;
     }
   }
