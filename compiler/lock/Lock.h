@@ -75,6 +75,8 @@ struct Lock {
   std::set<LockSection> damaged;  // whose text is not what the file says that it is
   /// Ops of the forward pass in `ops`, of the others in `grad`; of a tensor what the section tensors says.
   GraphFacts facts;
+  /// Of inputs that `target` gives shapes: the type that the graph itself says, "f32[?,64]".
+  std::map<std::string, std::string> declared;
   std::string schedule; // SHA-256 of the kernels and streams in the order of execution
   std::string ir;       // SHA-256 of what was compiled: MLIR of the last phase, without names and lines of ops
   NumericFacts numerics;

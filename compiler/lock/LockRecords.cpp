@@ -78,10 +78,14 @@ std::string ranksRecord(const std::vector<uint32_t> &ranks) {
   return text;
 }
 
-std::vector<Json> interfaceRecords(const GraphFacts &facts) {
+std::vector<Json> interfaceRecords(const Lock &lock) {
+  const GraphFacts &facts = lock.facts;
   std::vector<Json> records;
-  for (const GraphTensor &t : facts.inputs)
+  for (const GraphTensor &t : facts.inputs) {
     records.push_back({{"in", t.name}, {"type", typeRecord(t.dtype, t.shape)}, {"tensor", t.tensor}});
+    if (const auto declared = lock.declared.find(t.name); declared != lock.declared.end())
+      records.back()["declared"] = declared->second;
+  }
   for (const GraphTensor &t : facts.outputs)
     records.push_back({{"out", t.name}, {"type", typeRecord(t.dtype, t.shape)}, {"tensor", t.tensor}});
   for (const GraphTensor &t : facts.variables) {
@@ -93,7 +97,8 @@ std::vector<Json> interfaceRecords(const GraphFacts &facts) {
   return records;
 }
 
-void addPort(const Json &record, GraphFacts *facts) {
+void addPort(const Json &record, Lock *lock) {
+  GraphFacts *facts = &lock->facts;
   GraphTensor t;
   const std::string kind = record.begin().key();
   t.name = record.begin().value().get<std::string>();
@@ -101,6 +106,7 @@ void addPort(const Json &record, GraphFacts *facts) {
   t.tensor = record.at("tensor").get<std::string>();
   t.initializer = record.value("init", "");
   t.trainable = kind == "var" && record.value("trainable", true);
+  if (kind == "in" && record.contains("declared")) lock->declared[t.name] = record.at("declared").get<std::string>();
   if (kind == "in")
     facts->inputs.push_back(std::move(t));
   else if (kind == "out")
@@ -366,7 +372,7 @@ void addValues(const Json &record, NumericFacts *facts) {
 
 std::vector<Json> recordsOf(const Lock &lock, LockSection section) {
   switch (section) {
-  case LockSection::kInterface: return interfaceRecords(lock.facts);
+  case LockSection::kInterface: return interfaceRecords(lock);
   case LockSection::kOps: return opRecords(lock.facts, true);
   case LockSection::kTensors: return tensorRecords(lock.facts);
   case LockSection::kSbp: return stateRecords(lock.facts);
@@ -385,7 +391,7 @@ std::vector<Json> recordsOf(const Lock &lock, LockSection section) {
 void addRecord(const Json &record, LockSection section, Lock *lock) {
   if (!record.is_object() || record.empty()) throw BadRecord("a record is an object");
   switch (section) {
-  case LockSection::kInterface: return addPort(record, &lock->facts);
+  case LockSection::kInterface: return addPort(record, lock);
   case LockSection::kOps: lock->facts.ops.push_back(opOf(record)); return;
   case LockSection::kTensors:
     lock->tensorTypes[record.at("tensor").get<std::string>()] = record.at("type");

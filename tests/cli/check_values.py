@@ -8,7 +8,7 @@ import unittest
 
 import numpy as np
 
-from check_cases import GRAPH, KEPT_OUT, OPC, Checks, relocked
+from check_cases import GRAPH, KEPT_OUT, OPC, Checks, relocked, relocked
 
 OPEN = GRAPH.replace("dim: 4", "dim: -1")
 X = np.arange(12, dtype=np.float32).reshape(4, 3) - 5
@@ -180,6 +180,27 @@ class Shapes(Checks):
         self.check(".", "--update", "--shape", "x=4,3")
         self.assertNotIn("shapes", self.read("b.opc.lock"))
         self.check(".")
+
+    def test_what_the_graph_says_of_an_open_input(self):
+        """The lock's shape stands in place of the graph's, and a change of the graph's is one of its interface."""
+        self.write("g.pbtxt", OPEN)
+        self.check("g.pbtxt", "--update", "--shape", "x=4,3")
+        x = next(r for r in json.loads(self.read("g.opc.lock"))["interface"] if "in" in r)
+        self.assertEqual((x["type"], x["declared"]), ("f32[4,3]", "f32[?,3]"))
+        for size in ("8", "360", "4"):
+            self.write("old.pbtxt", OPEN)
+            self.write("g.pbtxt", GRAPH.replace("dim: 4 dim: 3", f"dim: {size} dim: 3"))
+            for args in ((), ("--use", "INTERFACE"), ("--use", "EXACT"), ("--against", "old.pbtxt")):
+                found = self.findings("g.pbtxt", *args)
+                self.assertEqual([(f["rule"], f["op"], f["expected"], f["found"]) for f in found],
+                                 [("INPUT_TYPE_CHANGED", "x", "f32[?,3]", f"f32[{size},3]")], (size, args))
+        self.check("g.pbtxt", "--update")
+        self.check("g.pbtxt")
+        self.write("g.pbtxt", GRAPH.replace("dim: 4 dim: 3", "dim: 8 dim: 3"))
+        self.assertEqual(self.rules("g.pbtxt"), {"INPUT_TYPE_CHANGED"})
+        # A lock of an earlier version does not say it.
+        self.write("g.opc.lock", relocked(self.read("g.opc.lock").replace(',"declared":"f32[4,3]"', "")))
+        self.check("g.pbtxt")
 
     def test_a_hostile_shape(self):
         self.write("g.pbtxt", OPEN)

@@ -10,7 +10,7 @@ import numpy as np
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "cli"))
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 import messages as m
-from check_cases import Checks
+from check_cases import GRAPH, Checks
 
 F32 = np.float32
 X = np.linspace(-1, 1, 12, dtype=F32).reshape(4, 3)
@@ -23,12 +23,14 @@ def model(w=W, bias=None, nodes=None):
     return m.model(m.graph(nodes, [m.value("x", (4, 3))], [m.value("y")], [m.tensor("w", w), m.tensor("b", bias)]))
 
 
-class Models(Checks):
+class Files(Checks):
     def put(self, data, name="nets/net.onnx"):
         os.makedirs(os.path.dirname(self.path(name)), exist_ok=True)
         with open(self.path(name), "wb") as f:
             f.write(data)
 
+
+class Models(Files):
     def setUp(self):
         super().setUp()
         self.put(model())
@@ -69,6 +71,59 @@ class Models(Checks):
     def test_one_lock_for_two(self):
         self.write("nets/net.pbtxt", "no graph")
         self.assertIn("would have one lock", self.check("nets", code=2).stderr)
+
+
+class OpenModels(Files):
+    def open_model(self, dims=("n", 3), w=W):
+        return m.model(m.graph([m.node("MatMul", ["x", "w"], ["y"], "mul")], [m.value("x", dims)], [m.value("y")], [m.tensor("w", w)]))
+
+    def header(self):
+        return json.loads(self.read("nets/net.opc.lock"))
+
+    def test_a_model_of_open_sizes(self):
+        self.put(self.open_model())
+        found = self.findings("nets", code=3)
+        self.assertEqual([f["rule"] for f in found], ["GRAPH_INVALID"])
+        self.assertIn("OPC0207", found[0]["message"])
+        self.assertIn("--shape x=1,3", found[0]["help"])
+        self.check("nets", "--update", "--shape", "x=2,3")
+        self.assertEqual(self.header()["target"]["shapes"], {"x": [2, 3]})
+        self.assertEqual(next(r for r in self.header()["numerics"] if r.get("out") == "y")["type"], "f32[2,5]")
+        self.check("nets")
+        self.check("nets", "--dim", "n=2")
+        self.assertIn("LOCK_STALE", self.rules("nets", "--shape", "x=4,3"))
+        self.assertIn("did you mean x?", self.check("nets", "--shape", "xx=4,3", code=2).stderr)
+        self.put(self.open_model(w=W * 2))
+        self.assertEqual(self.rules("nets"), {"OP_ATTR_CHANGED", "NUMERIC_MISMATCH"})
+
+    def test_a_size_by_its_name(self):
+        self.put(self.open_model())
+        self.check("nets", "--update", "--dim", "n=6")
+        self.assertEqual(self.header()["target"]["shapes"], {"x": [6, 3]})
+        self.check("nets")
+        self.write("g.pbtxt", GRAPH)
+        self.assertIn("for ONNX models", self.check("g.pbtxt", "--dim", "n=6", code=2).stderr)
+
+    def test_an_input_that_is_a_constant(self):
+        self.put(self.open_model())
+        self.check("nets", "--update", "--const", "x=ones", code=3)
+        self.put(self.open_model((4, 3)))
+        self.check("nets", "--update", "--const", "x=ones")
+        self.assertEqual([r for r in self.header()["interface"] if "in" in r], [])
+        self.check("nets", "--const", "x=ones")
+
+    def test_a_size_that_is_open_no_more(self):
+        self.put(self.open_model())
+        self.check("nets", "--update", "--shape", "x=2,3")
+        self.put(self.open_model((8, 3)))
+        self.assertEqual(self.rules("nets"), {"INPUT_TYPE_CHANGED"})
+
+    def test_another_open_model(self):
+        self.put(self.open_model())
+        self.put(self.open_model(w=W * 2), "old.onnx")
+        self.assertEqual(self.rules("nets/net.onnx", "--against", "old.onnx", code=3), {"GRAPH_INVALID"})
+        self.assertEqual(self.rules("nets/net.onnx", "--against", "old.onnx", "--shape", "x=2,3"), {"OP_ATTR_CHANGED", "NUMERIC_MISMATCH"})
+        self.check("nets/net.onnx", "--against", "nets/net.onnx", "--dim", "n=2")
 
 
 if __name__ == "__main__":

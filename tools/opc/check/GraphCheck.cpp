@@ -4,6 +4,7 @@
 
 #include "CommandLine.h"
 #include "ExitCodes.h"
+#include "FactNodes.h"
 #include "FileBytes.h"
 #include "GitFiles.h"
 #include "GraphComparison.h"
@@ -133,7 +134,9 @@ private:
 
   /// Mesh and shapes of the flags, else those of the lock.
   void chooseTarget(LockRequest *request) {
-    request->target.shapes = settings_.shapes.empty() ? target_.shapes : settings_.shapes;
+    request->model = settings_.model;
+    request->target.shapes =
+        settings_.shapes.empty() && settings_.model.dims.empty() ? target_.shapes : settings_.shapes;
     if (settings_.mesh) {
       request->options.mesh = settings_.mesh;
       request->target.mesh = settings_.meshText;
@@ -208,6 +211,7 @@ private:
     warnings_ = std::move(made.warnings);
     checked_.plan = std::move(made.plan);
     checked_.inputs = std::move(made.inputs);
+    checked_.isModel = made.isModel;
     checked_.values = std::move(made.values);
     checked_.now = std::move(made.lock);
     if (checked_.isWhole)
@@ -279,12 +283,30 @@ private:
     listRules(compared);
     for (GraphFinding &f : compareGraphs(old.facts, now.facts, options).findings)
       checked_.report.findings.push_back(std::move(f));
+    if (has(LockSection::kInterface)) compareDeclared();
     if (has(LockSection::kTasks)) {
       compareDigest("SCHEDULE_CHANGED", "kernels run in another order", old.schedule, now.schedule);
       compareDigest("IR_HASH_CHANGED", "what was compiled from the graph is something else", old.ir, now.ir);
     }
     if (has(LockSection::kNumerics)) compareValues(settings_, std::move(older_), &checked_);
     if (has(LockSection::kDiagnostics)) compareWarnings();
+  }
+
+  /// What the graph itself says of inputs that the lock gives shapes.
+  void compareDeclared() {
+    for (const GraphTensor &in : checked_.now.facts.inputs) {
+      const auto was = checked_.locked->declared.find(in.name), is = checked_.now.declared.find(in.name);
+      if (was == checked_.locked->declared.end() || is == checked_.now.declared.end() || was->second == is->second)
+        continue;
+      GraphFinding &f = add("INPUT_TYPE_CHANGED", "the graph says another type: " + was->second + " -> " + is->second,
+                            "what is checked is " + tensorTypeText(in) + ", which the lock or --shape says");
+      f.subject = ChangeSubject::kInput;
+      f.severity = Severity::kError;
+      f.op = in.name;
+      f.range = in.range;
+      f.expected = was->second;
+      f.found = is->second;
+    }
   }
 
   void compareDigest(const char *rule, const char *what, const std::string &was, const std::string &is) {

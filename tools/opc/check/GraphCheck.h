@@ -28,6 +28,7 @@ struct CheckSettings {
   std::string againstFile;         // this file
   std::optional<MeshRequest> mesh; // in place of the lock's
   std::string meshText;
+  ModelRequest model;                                 // of ONNX models
   std::map<std::string, std::vector<int64_t>> shapes; // of inputs, in place of the lock's
   std::optional<std::vector<std::string>> tensors;    // globs of tensors to run for, in place of the lock's
   bool keepsValues = false;                           // whole outputs for a file beside the lock
@@ -43,8 +44,9 @@ const std::vector<std::string> &costNames();
 struct CheckedGraph {
   GraphReport report;
   Lock now;
-  std::string plan;                               // SHA-256 of the plan
-  std::vector<NamedOutput> values;                // whole, where they are kept
+  std::string plan;                // SHA-256 of the plan
+  std::vector<NamedOutput> values; // whole, where they are kept
+  bool isModel = false;
   std::optional<std::vector<std::string>> inputs; // as MadeLock has them
   std::optional<Lock> locked;
   bool isWhole = false; // it could be compiled, and run

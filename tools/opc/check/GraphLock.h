@@ -17,6 +17,7 @@ namespace opc::cli {
 struct LockRequest {
   CompileOptions options;
   LockTarget target;   // its shapes may name inputs that the graph does not have
+  ModelRequest model;  // of a model of another system
   bool runs = true;    // the section numerics
   NumericFacts inputs; // seed and range
   OutputRequest output;
@@ -28,6 +29,7 @@ struct MadeLock {
   std::vector<Diagnostic> warnings;
   std::string plan;                               // SHA-256 of the plan
   std::vector<NamedOutput> values;                // that OutputRequest::keepsValues asks for
+  bool isModel = false;                           // of another system
   std::optional<std::vector<std::string>> inputs; // where LockTarget::shapes has any, and the graph could be read
   std::vector<GraphFinding> findings;
   int exitCode = 0;

@@ -12,6 +12,7 @@
 #include "LockFile.h"
 #include "LockUpdate.h"
 #include "MeshFlags.h"
+#include "ModelFlags.h"
 #include "NearestNames.h"
 #include "NumberText.h"
 #include "OutputFiles.h"
@@ -108,6 +109,7 @@ public:
             {"error", "warn", "delete"}),
         {"--trust-config", 0, "", "load the plugins that the tree's own opc.toml names", &trustConfig_},
         {"--list-rules", 0, "", "every rule with its category and severity", &listRules_}};
+    for (Option &o : modelFlags_.options()) s.options.push_back(std::move(o));
     for (Option &o : strictness_.options()) s.options.push_back(std::move(o));
     for (Option &o : mesh_.options()) s.options.push_back(std::move(o));
     s.details =
@@ -162,6 +164,7 @@ private:
       settings_.meshText = joined(settings_.mesh->dims, "x", [](int64_t d) { return std::to_string(d); });
     settings_.runs = !noRun_;
     OPC_ASSIGN_OR_RETURN(settings_.shapes, parseFixedShapes(shapes_, "a lock is of one size"));
+    OPC_ASSIGN_OR_RETURN(settings_.model, modelFlags_.request());
     if (!tensors_.empty()) settings_.tensors = tensors_;
     settings_.keepsValues = updateFlags_.keepsValues;
     if (updateFlags_.keepsValues && !updateFlags_.wanted)
@@ -247,6 +250,9 @@ private:
   /// A shape that no graph has taken is for an input that there is not.
   Status checkShapes(const std::vector<CheckedGraph> &checked) const {
     std::vector<std::string> names;
+    if (modelFlags_.isGiven() && std::none_of(checked.begin(), checked.end(), [](const auto &c) { return c.isModel; }))
+      return usageError("--dim and --const are for ONNX models, and none is checked",
+                        "--shape NAME=DIMS gives an input its shape");
     for (const CheckedGraph &c : checked) {
       if (!c.inputs) return Status::ok(); // it may be that one's
       names.insert(names.end(), c.inputs->begin(), c.inputs->end());
@@ -373,6 +379,7 @@ private:
   CheckSettings settings_;
   ExpectFlags tolerances_;
   MeshFlags mesh_;
+  ModelFlags modelFlags_;
 };
 
 } // namespace

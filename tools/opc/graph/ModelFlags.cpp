@@ -26,28 +26,34 @@ std::vector<Option> ModelFlags::options(bool writes) {
 
 Result<CompileOptions> ModelFlags::applied(const GraphInput &input, CompileOptions options) const {
   options.planHasValues = weightsOut_.empty();
-  if (dims_.empty() && constants_.empty()) return options;
+  if (!isGiven()) return options;
   if (input.isPlan || !looksLikeModel(input.bytes))
     return usageError("--dim and --const are for ONNX models, and " + input.name + " is none",
                       "--shape NAME=DIMS gives an input its shape");
+  OPC_ASSIGN_OR_RETURN(options.model, request());
+  return options;
+}
+
+Result<ModelRequest> ModelFlags::request() const {
+  ModelRequest model;
   for (const std::string &flag : dims_) {
     OPC_ASSIGN_OR_RETURN(auto named, splitNamed(flag, "--dim"));
     const auto size = parseInteger<int64_t>(named.second);
     if (!size || *size < 0) return usageError("--dim " + flag + ": '" + named.second + "' is no size", "--dim batch=4");
-    if (!options.model.dims.emplace(named.first, *size).second)
+    if (!model.dims.emplace(named.first, *size).second)
       return usageError("--dim is given twice for '" + named.first + "'");
   }
   OPC_ASSIGN_OR_RETURN(NamedValues opened, NamedValues::open(constants_, "", "--const"));
   const auto values = std::make_shared<const NamedValues>(std::move(opened));
-  for (const std::string &name : values->flagNames()) options.model.constants.insert(name);
-  options.model.constant = [values](const std::string &name, const user_op::TensorDesc &desc) -> Result<std::string> {
+  for (const std::string &name : values->flagNames()) model.constants.insert(name);
+  model.constant = [values](const std::string &name, const user_op::TensorDesc &desc) -> Result<std::string> {
     OPC_ASSIGN_OR_RETURN(const HostTensor value, values->make({name, desc, 0, false}));
     if (value.desc() != desc)
       return Status(StatusCode::kUsage, "OPC0704",
                     "it is " + value.desc().toString() + ", the input is " + desc.toString());
     return std::string(value.as<char>(), value.bytes());
   };
-  return options;
+  return model;
 }
 
 Status ModelFlags::giveWeights(Invocation &invocation, const Pipeline &pipeline, bool isGraph) const {

@@ -18,6 +18,9 @@ public:
   std::vector<Option> options(bool writes = false);
   /// `options` with what the flags say. Errors: OPC0003 for what cannot be read, and for a graph that is no model.
   Result<CompileOptions> applied(const GraphInput &input, CompileOptions options) const;
+  /// Whether --dim or --const are given, and what they say of any model. Errors: OPC0003.
+  bool isGiven() const { return !dims_.empty() || !constants_.empty(); }
+  Result<ModelRequest> request() const;
   const std::string &weightsOut() const { return weightsOut_; }
   /// Writes the values that came with the graph as safetensors where --weights-out asks for it; else says that a graph
   /// file lacks them. Errors: OPC0003 where there are none, OPC0707.
