@@ -49,9 +49,11 @@ std::unique_ptr<llvm::TargetMachine> machineFor(CodeLevel level) {
       llvm::CodeModel::Small, llvm::CodeGenOptLevel::Default));
 }
 
-/// Section memory that counts; it is made executable when it is written no more.
+/// Section memory that counts; it is made executable when it is written no more. All of an object lies in one block:
+/// code reaches its constants by 32 bits, and two mappings may be further apart.
 class CodeMemory final : public llvm::SectionMemoryManager {
 public:
+  CodeMemory() : SectionMemoryManager(nullptr, /*ReserveAlloc=*/true) {}
   uint8_t *allocateCodeSection(uintptr_t size, unsigned align, unsigned id, llvm::StringRef name) override {
     bytes += size;
     return SectionMemoryManager::allocateCodeSection(size, align, id, name);

@@ -117,7 +117,9 @@ TaskGraph makeTaskGraph(const std::vector<Operation *> &ops, const std::vector<O
   llvm::DenseMap<Operation *, uint32_t> taskOf;
   auto newBuffer = [&](Value v, bool keep) {
     bufferOf[v] = static_cast<uint32_t>(g.buffers.size());
-    g.buffers.push_back({byteSize(v), 0, keep});
+    auto type = dyn_cast<RankedTensorType>(v.getType());
+    g.buffers.push_back(
+        {byteSize(v), 0, keep, static_cast<uint64_t>(ir::bytesOf(v)), type ? type.getShape() : ArrayRef<int64_t>()});
   };
   for (uint32_t t = 0; t < ops.size(); ++t) {
     Operation *op = ops[t];
@@ -201,7 +203,9 @@ TaskGraph contract(const TaskGraph &graph, const std::vector<std::vector<uint32_
         task.makes.push_back(b);
         if (groups[i].size() == 1) continue;
         for (uint32_t r : task.reads)
-          if (g.buffers[r].bytes == g.buffers[b].bytes && lastRead[r] <= n) task.overwrites.emplace_back(b, r);
+          if (g.buffers[r].tensorBytes == g.buffers[b].tensorBytes && g.buffers[r].shape == g.buffers[b].shape &&
+              lastRead[r] <= n)
+            task.overwrites.emplace_back(b, r);
       }
       if (groups[i].size() == 1) task.overwrites = step.overwrites;
     }

@@ -4,6 +4,7 @@
 
 #include "VariableOrder.h"
 
+#include "llvm/ADT/ArrayRef.h"
 #include "llvm/ADT/STLFunctionalExtras.h"
 
 #include <cstdint>
@@ -23,9 +24,11 @@ struct TaskGraph {
     std::vector<std::pair<uint32_t, uint32_t>> overwrites; // buffers: made in the place of read
   };
   struct Buffer {
-    uint64_t bytes = 0;
+    uint64_t bytes = 0; // of its slot
     uint32_t readers = 0;
-    bool keep = false; // sources and graph outputs
+    bool keep = false;        // sources and graph outputs
+    uint64_t tensorBytes = 0; // without the slot's end
+    llvm::ArrayRef<int64_t> shape;
   };
   std::vector<Task> tasks;
   std::vector<Buffer> buffers;

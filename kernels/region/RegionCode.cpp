@@ -4,10 +4,32 @@
 
 #include <utility>
 
+#include <pthread.h>
+
 namespace opc {
 namespace {
 
 std::mutex mutex;
+// Held while a region is compiled. fork() waits for it: a child has the state of a compiler that nobody else uses.
+std::mutex compiling;
+
+void followForks() {
+  static const int registered = pthread_atfork(
+      [] {
+        compiling.lock();
+        mutex.lock();
+      },
+      [] {
+        mutex.unlock();
+        compiling.unlock();
+      },
+      [] {
+        mutex.unlock();
+        compiling.unlock();
+      });
+  (void)registered;
+}
+
 std::shared_ptr<RegionCompiler> &current() {
   static std::shared_ptr<RegionCompiler> compiler;
   return compiler;
@@ -16,6 +38,7 @@ std::shared_ptr<RegionCompiler> &current() {
 } // namespace
 
 void setRegionCompiler(std::shared_ptr<RegionCompiler> compiler) {
+  followForks();
   const std::lock_guard lock(mutex);
   current() = std::move(compiler);
 }
@@ -37,21 +60,24 @@ int64_t bytesMoved(const Region &region) {
 
 RegionCodeChoice::RegionCodeChoice(const Region &region)
     : region_(region), compiler_(regionCompiler()), bytes_(bytesMoved(region)) {
-  if (compiler_ && (bytes_ >= kAtOnce || compiler_->isEager())) std::call_once(once_, [this] { compile(); });
+  if (compiler_ && (bytes_ >= kAtOnce || compiler_->isEager())) compile();
 }
 
 const RegionCode *RegionCodeChoice::next() const {
   const RegionCode *code = code_.load(std::memory_order_acquire);
-  if (code || !compiler_) return code;
+  if (code || !compiler_ || tried_.load(std::memory_order_acquire)) return code;
   if (moved_.fetch_add(bytes_, std::memory_order_relaxed) < kInAll) return nullptr;
-  std::call_once(once_, [this] { compile(); });
+  compile();
   return code_.load(std::memory_order_acquire);
 }
 
 void RegionCodeChoice::compile() const {
+  const std::lock_guard lock(compiling);
+  if (tried_.load(std::memory_order_relaxed)) return;
   std::string reason; // opc show --what fusion says it
   made_ = compiler_->compile(region_, &reason);
   code_.store(made_.get(), std::memory_order_release);
+  tried_.store(true, std::memory_order_release);
 }
 
 } // namespace opc

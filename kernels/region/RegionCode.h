@@ -60,7 +60,7 @@ private:
   const std::shared_ptr<RegionCompiler> compiler_;
   const int64_t bytes_;
   mutable std::atomic<int64_t> moved_{0};
-  mutable std::once_flag once_;
+  mutable std::atomic<bool> tried_{false};
   mutable std::shared_ptr<const RegionCode> made_;
   mutable std::atomic<const RegionCode *> code_{nullptr};
 };
