@@ -1,0 +1,69 @@
+# Machine code of regions in programs that fork: a child does not wait for what a thread of its parent was compiling.
+# SPDX-License-Identifier: Apache-2.0
+import os
+import subprocess
+import sys
+import unittest
+
+PROGRAM = """
+import os, sys, threading, time
+import numpy as np
+import opc
+
+def chain(factor, size, links=4):
+    g = opc.Graph("chain")
+    y = opc.ops.tanh(g.input("x", (size,)) * factor + 0.25)
+    for i in range(links):
+        y = opc.ops.sin(opc.ops.erf(y) * (factor + i))
+    g.output("y", y)
+    return g
+
+x = np.linspace(-2, 2, 5000, dtype="f4")
+small = chain(0.5, 5000).compile()
+want = small.run(x=x)["y"].tobytes()
+large = np.zeros(1 << 22, "f4")
+done = threading.Event()
+
+def compiles():  # code at once: a run would move 32 MiB
+    factor = 3.0
+    while not done.is_set():
+        factor += 0.01
+        chain(factor, 1 << 22, 14).compile().run(x=large)
+
+thread = threading.Thread(target=compiles)
+thread.start()
+time.sleep(0.2)
+children = []
+for _ in range(4):
+    time.sleep(0.05)
+    child = os.fork()
+    if child == 0:  # 2,000 runs move 80 MB: the region is compiled on the way
+        for _ in range(2000):
+            got = small.run(x=x)["y"]
+        os._exit(0 if got.tobytes() == want else 3)
+    children.append(child)
+deadline, left = time.monotonic() + 60, set(children)
+while left and time.monotonic() < deadline:
+    for child in list(left):
+        pid, status = os.waitpid(child, os.WNOHANG)
+        if pid:
+            left.remove(child)
+            print("ended with", os.waitstatus_to_exitcode(status), flush=True)
+    time.sleep(0.05)
+done.set()
+thread.join()
+for child in left:
+    os.kill(child, 9)
+    print("hangs", flush=True)
+"""
+
+
+class CompiledRegions(unittest.TestCase):
+    def test_children_compile_beside_a_compiling_thread(self):
+        done = subprocess.run([sys.executable, "-c", PROGRAM], capture_output=True, text=True, timeout=180,
+                              env={k: v for k, v in os.environ.items() if k != "OPC_CODE_LEVEL"})
+        self.assertEqual(done.stdout.split("\n"), ["ended with 0"] * 4 + [""], done.stderr)
+
+
+if __name__ == "__main__":
+    unittest.main()
