@@ -51,8 +51,26 @@ class Settings(Checks):
         self.settings('[check.ignore]\n"g.*" = ["*"]\n')
         self.check("g.pbtxt")
         self.assertEqual(self.rules("g.pbtxt", "--ignore", "h*:*"), self.everything)
+        self.check("./g.pbtxt", "--ignore", "g.*:*")
+        self.check(self.path("g.pbtxt"), "--ignore", "./g.*:*")
+        self.check("g.pbtxt", "--ignore", self.path("g.*") + ":*")
         self.assertEqual(self.rules("g.pbtxt", "--ignore", "g*:OP_RENAMED"), self.everything - {"OP_RENAMED"})
         self.assertEqual(self.rules("g.pbtxt", "--ignore", "none"), self.everything)
+
+    def test_graphs_are_named_from_the_folder_of_the_settings(self):
+        self.settings('[check.ignore]\n"graphs/trial/*" = ["*"]\n')
+        for name in ("g.pbtxt", "g.opc.lock"):
+            self.write("graphs/trial/" + name, self.read(name))
+        paths = ((".", "graphs/trial/g.pbtxt"), (".", "./graphs/../graphs/trial/g.pbtxt"), (".", self.path("graphs/trial/g.pbtxt")),
+                 ("graphs", "trial/g.pbtxt"), ("graphs", "trial"), ("graphs/trial", "g.pbtxt"), ("graphs/trial", "../../graphs"))
+        for folder, graph in paths:
+            for flags, code in (((), 0), (("--ignore", "none"), 1)):
+                done = subprocess.run([OPC, "check", graph, *flags], cwd=self.path(folder), capture_output=True, text=True)
+                self.assertEqual(done.returncode, code, (folder, graph, flags, done.stdout, done.stderr))
+        # Globs of the command line begin where the command is given.
+        for glob, code in (("trial/*:*", 0), ("graphs/trial/g*:*", 1)):
+            done = subprocess.run([OPC, "check", "trial", "--ignore", glob], cwd=self.path("graphs"), capture_output=True, text=True)
+            self.assertEqual(done.returncode, code, (glob, done.stdout, done.stderr))
 
     def test_each_kind_by_itself(self):
         """A flag is in place of its own setting, and of no other."""

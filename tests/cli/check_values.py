@@ -79,6 +79,32 @@ class Values(Checks):
         self.check("g.pbtxt", "--update")
         self.assertEqual(self.locked_json()["numerics"][2]["tensor"], "fc/out_0")
 
+    def stale(self, *args, code=1):
+        return [f["message"] for f in self.findings("g.pbtxt", *args, code=code) if f["rule"] == "LOCK_STALE"]
+
+    def test_tensors_that_the_lock_does_not_have(self):
+        self.write("g.pbtxt", GRAPH)
+        self.check("g.pbtxt", "--update")
+        self.assertEqual(self.stale("--tensors", "fc*"), ["the lock has no values of fc/out_0, which --tensors names"])
+        self.write("opc.toml", '[check]\ntensors = ["fc*"]\n')
+        self.assertEqual(len(self.stale()), 1)
+        self.assertEqual(self.stale("--update", code=0), ["accepted: the lock has no values of fc/out_0, which --tensors names"])
+        self.check("g.pbtxt")
+        self.assertEqual(self.stale("--tensors", "none"), ["the lock has values of fc/out_0, which --tensors does not name"])
+        self.assertEqual(len(self.stale("--update", "--tensors", "none", code=0)), 1)
+
+    def test_a_glob_of_tensors_that_fits_nothing(self):
+        self.write("g.pbtxt", GRAPH)
+        self.assertIn("--tensors 'cf*' fits no tensor", self.check("g.pbtxt", "--update", "--tensors", "cf*").stderr)
+        self.assertNotIn("fits no", self.check("g.pbtxt", "--update", "--tensors", "fc*").stderr)
+        self.assertNotIn("fits no", self.check("g.pbtxt", "--update", "--tensors", "none").stderr)
+
+    def test_tensors_and_a_mesh(self):
+        self.write("g.pbtxt", GRAPH)
+        self.check("g.pbtxt", "--update", "--tensors", "fc*")
+        found = self.stale("--mesh", "2", "--update", code=0)
+        self.assertIn("accepted: the lock has values of fc/out_0, and those inside a graph are not locked on a mesh", found)
+
     def test_whole_outputs(self):
         """Samples are 64 of 600 values: a difference between two of them is seen in the file alone."""
         text = GRAPH.replace("dim: 4", "dim: 120")

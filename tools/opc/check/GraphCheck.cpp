@@ -8,6 +8,7 @@
 #include "FileBytes.h"
 #include "GitFiles.h"
 #include "GraphComparison.h"
+#include "GraphFiles.h"
 #include "GraphInput.h"
 #include "GraphLint.h"
 #include "Invocation.h"
@@ -19,7 +20,6 @@
 
 #include <algorithm>
 #include <filesystem>
-#include <fnmatch.h>
 #include <mutex>
 
 namespace opc::cli {
@@ -379,11 +379,32 @@ const std::vector<std::string> &costNames() {
   return names;
 }
 
+namespace {
+
+/// How globs below a folder call a file: by its way from there, whatever it was called on the command line.
+std::string pathBelow(const std::string &folder, const std::string &path) {
+  namespace fs = std::filesystem;
+  std::error_code error;
+  const fs::path file = fs::absolute(path, error).lexically_normal();
+  const fs::path place = fs::weakly_canonical(file.parent_path(), error) / file.filename();
+  return place.lexically_relative(fs::weakly_canonical(folder.empty() ? "." : folder, error)).string();
+}
+
+bool isIgnored(const CheckSettings &settings, const std::string &glob, const std::string &graph) {
+  std::string plain = glob;
+  while (plain.rfind("./", 0) == 0) plain.erase(0, 2);
+  if (graph == kStandardInput || graph == "<stdin>") return matchesGlob(plain, graph);
+  if (plain.rfind('/', 0) == 0) return matchesGlob(plain, std::filesystem::absolute(graph).lexically_normal().string());
+  return matchesGlob(plain, pathBelow(settings.ignoreFolder, graph));
+}
+
+} // namespace
+
 bool isWanted(const CheckSettings &settings, const GraphFinding &finding) {
   const Rule *rule = findRule(finding.rule);
   if (!rule || settings.except.count(finding.rule)) return !rule;
   for (const auto &[glob, name] : settings.ignored)
-    if ((name == "*" || name == finding.rule) && fnmatch(glob.c_str(), finding.graph.c_str(), 0) == 0) return false;
+    if ((name == "*" || name == finding.rule) && isIgnored(settings, glob, finding.graph)) return false;
   return rule->category <= settings.use || rule->category == RuleCategory::kAlways;
 }
 

@@ -21,6 +21,7 @@ struct CheckSettings {
   RuleCategory use = RuleCategory::kCost;
   std::set<std::string> except;                             // rules
   std::vector<std::pair<std::string, std::string>> ignored; // glob of graphs, rule or *
+  std::string ignoreFolder;             // that the globs are relative to: of the opc.toml; empty: the working directory
   std::map<std::string, double> growth; // what a cost of costNames() may grow by, as a part of what it was
   bool runs = true;
   bool isAgainst = false;          // another graph, in place of a lock:

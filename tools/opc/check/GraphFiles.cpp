@@ -66,14 +66,13 @@ Result<std::vector<std::string>> filesBelow(const std::string &folder) {
   return files;
 }
 
-/// Whether a glob matches a path; "**/" also matches nothing.
-bool matches(const std::string &glob, const std::string &path) {
+} // namespace
+
+bool matchesGlob(const std::string &glob, const std::string &path) {
   if (fnmatch(glob.c_str(), path.c_str(), 0) == 0) return true;
   const size_t any = glob.find(kAnyFolders);
-  return any != std::string::npos && matches(glob.substr(0, any) + glob.substr(any + kAnyFolders.size()), path);
+  return any != std::string::npos && matchesGlob(glob.substr(0, any) + glob.substr(any + kAnyFolders.size()), path);
 }
-
-} // namespace
 
 Result<GraphFiles> filesOfGlob(const std::string &folder, const std::string &glob) {
   std::error_code error;
@@ -93,13 +92,13 @@ Result<GraphFiles> filesOfGlob(const std::string &folder, const std::string &glo
   const auto isThere = [&](const std::string &file) { return std::binary_search(files.begin(), files.end(), file); };
   for (const std::string &file : files) {
     if (!isOfLock(file)) {
-      if (matches(whole, file)) found.graphs.push_back(file);
+      if (matchesGlob(whole, file)) found.graphs.push_back(file);
       continue;
     }
     if (!endsWith(file, kLockEnding)) continue;
     const std::string stem = file.substr(0, file.size() - kLockEnding.size());
     const bool isWanted = std::any_of(std::begin(kGraphEndings), std::end(kGraphEndings),
-                                      [&](const char *ending) { return matches(whole, stem + ending); });
+                                      [&](const char *ending) { return matchesGlob(whole, stem + ending); });
     const bool hasGraph = std::any_of(std::begin(kGraphEndings), std::end(kGraphEndings),
                                       [&](const char *ending) { return isThere(stem + ending); });
     if (isWanted && !hasGraph) found.orphans.push_back(file);
@@ -201,7 +200,7 @@ Result<std::vector<std::string>> takeRemovedGraphs(const std::string &revision, 
     std::set<std::string> below;
     OPC_RETURN_IF_ERROR(addGone(revision, start.empty() ? "." : start, &below));
     for (const std::string &file : below)
-      if (matches((root / g.glob).lexically_normal().string(), file)) gone.insert(file);
+      if (matchesGlob((root / g.glob).lexically_normal().string(), file)) gone.insert(file);
   }
   return std::vector<std::string>(gone.begin(), gone.end());
 }

@@ -32,6 +32,9 @@ struct GraphGlob {
 Result<std::vector<std::string>> takeRemovedGraphs(const std::string &revision, const std::vector<GraphGlob> &globs,
                                                    std::vector<std::string> *paths);
 
+/// Whether a glob matches a path as a whole; "**/" stands for any folders, also none.
+bool matchesGlob(const std::string &glob, const std::string &path);
+
 /// OPC0001 where two graphs of the list would have one lock: x.pbtxt and x.pb.
 Status checkOwnLocks(const std::vector<std::string> &graphs);
 

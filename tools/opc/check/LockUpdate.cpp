@@ -48,7 +48,8 @@ void accept(const UpdateFlags &flags, CheckedGraph *graph) {
     // A doubt is about the graph by itself, whatever its lock says.
     if (rule && f.severity == Severity::kWarning && (!rule->section || rule->severity == Severity::kError)) continue;
     f.severity = Severity::kNote;
-    f.message = rule && rule->section ? "accepted: " + f.message : "wrote " + lockPathOf(graph->report.graph);
+    const bool saysWhat = rule && (rule->section || f.rule == "LOCK_STALE");
+    f.message = saysWhat ? "accepted: " + f.message : "wrote " + lockPathOf(graph->report.graph);
     f.help.clear();
   }
   graph->report.exitCode = 0; // a lock that could not be read

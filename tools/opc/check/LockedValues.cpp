@@ -7,6 +7,9 @@
 #include "LockFile.h"
 #include "TensorIo.h"
 
+#include <algorithm>
+#include <fnmatch.h>
+
 namespace opc::cli {
 
 namespace {
@@ -39,16 +42,39 @@ public:
         f.help += (f.help.empty() ? "" : "; ") + ("the first tensor that differs is " + first);
       checked_.report.findings.push_back(std::move(f));
     }
-    for (const OutputValues &o : old.outputs)
-      if (o.isInside && !settings_.tensors && isGone(o.name)) {
+    compareWhich(old, now);
+  }
+
+private:
+  /// Which tensors inside the graph have values in the lock, and which have them now.
+  void compareWhich(const NumericFacts &old, const NumericFacts &now) {
+    const bool isMesh = !checked_.now.target.mesh.empty();
+    for (const OutputValues &o : old.outputs) {
+      if (!o.isInside || has(now, o.name) || !isThere(o.name)) continue;
+      if (isMesh) {
+        stale("the lock has values of " + o.name + ", and those inside a graph are not locked on a mesh");
+      } else if (settings_.tensors && !isNamed(o.name)) {
+        stale("the lock has values of " + o.name + ", which --tensors does not name");
+      } else {
         GraphFinding &f = add("NUMERIC_MISMATCH", "no task computes it any more: an op has taken it in",
                               command() + " --update=numerics");
         f.tensor = o.name;
         placeValue(&f);
       }
+    }
+    if (settings_.tensors && !settings_.isAgainst)
+      for (const OutputValues &o : now.outputs)
+        if (o.isInside && !has(old, o.name)) stale("the lock has no values of " + o.name + ", which --tensors names");
+  }
+  static bool has(const NumericFacts &facts, const std::string &tensor) {
+    return std::any_of(facts.outputs.begin(), facts.outputs.end(),
+                       [&](const OutputValues &o) { return o.isInside && o.name == tensor; });
+  }
+  bool isNamed(const std::string &tensor) const {
+    return std::any_of(settings_.tensors->begin(), settings_.tensors->end(),
+                       [&](const std::string &glob) { return fnmatch(glob.c_str(), tensor.c_str(), 0) == 0; });
   }
 
-private:
   GraphFinding &add(const char *rule, std::string message, std::string help) {
     GraphFinding f;
     f.rule = rule;
@@ -81,10 +107,8 @@ private:
     return nullptr;
   }
 
-  /// A tensor of the graph that the run did not see.
-  bool isGone(const std::string &tensor) const {
-    for (const OutputValues &o : checked_.now.numerics.outputs)
-      if (o.name == tensor) return false;
+  /// Whether it is a tensor of the graph.
+  bool isThere(const std::string &tensor) const {
     for (const GraphOp &op : checked_.now.facts.ops)
       for (const GraphTensor &t : op.outputs)
         if (t.tensor == tensor) return true;

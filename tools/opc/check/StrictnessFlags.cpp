@@ -37,7 +37,10 @@ std::vector<Option> StrictnessFlags::options() {
       {"--grow", 0, "COST=X%", "what a cost may grow by: peak_bytes, flops, comm_bytes or tasks (repeatable)", &grow_}};
 }
 
-Status StrictnessFlags::apply(CheckSettings *settings) const {
+Status StrictnessFlags::apply(const Config &config, CheckSettings *settings) const {
+  for (const ConfigValue &v : config.values()) // a file's globs begin in its folder
+    if (v.key->name == std::string("check.ignore") && !v.isDefault() && v.values == ignore_)
+      settings->ignoreFolder = v.folder;
   if (!use_.empty()) settings->use = RuleCategory::kInterface;
   for (const std::string &name : use_) {
     const auto category = parseRuleCategory(name);

@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include "Config.h"
 #include "GraphCheck.h"
 #include "Option.h"
 
@@ -14,7 +15,7 @@ class StrictnessFlags {
 public:
   std::vector<Option> options();
   /// Errors: OPC0001 for a category, a rule or a cost that there is not.
-  Status apply(CheckSettings *settings) const;
+  Status apply(const Config &config, CheckSettings *settings) const;
 
 private:
   Status applyGrowth(CheckSettings *settings) const;

@@ -28,6 +28,7 @@
 #include <algorithm>
 #include <cstdlib>
 #include <filesystem>
+#include <fnmatch.h>
 #include <fstream>
 
 namespace opc::cli {
@@ -38,6 +39,7 @@ const std::string kStandardInput = "-";
 const std::string kPathsSetting = "check.paths", kGit = "git:";
 const std::string kText = "text", kJson = "json";                       // of --format
 const std::string kError = "error", kWarn = "warn", kDelete = "delete"; // of --unreferenced
+const std::string kNone = "none";                                       // of --tensors
 const std::string kYes = "true";                                        // of GITHUB_ACTIONS
 
 /// Set, and not to what means no.
@@ -144,6 +146,7 @@ public:
     if (twice_) checkTwice(registry, settings_, &checked);
     invocation.watch().lap("check");
     OPC_RETURN_IF_ERROR(checkShapes(checked));
+    noteTensors(invocation, checked);
     if (updateFlags_.wanted) OPC_RETURN_IF_ERROR(updateLocks(updateFlags_, &checked));
     for (CheckedGraph &c : checked) report.graphs.push_back(std::move(c.report));
     if (!settings_.isAgainst) OPC_RETURN_IF_ERROR(addOrphans(files.orphans, &report));
@@ -157,7 +160,7 @@ private:
     if (updateFlags_.wanted && !updateFlags_.inCi && isCi())
       return usageError("--update where CI is set: a check that accepts what it finds, finds nothing",
                         "run it on your machine and commit the lock, or give --update-in-ci");
-    OPC_RETURN_IF_ERROR(strictness_.apply(&settings_));
+    OPC_RETURN_IF_ERROR(strictness_.apply(invocation.config(), &settings_));
     OPC_RETURN_IF_ERROR(readReports());
     OPC_ASSIGN_OR_RETURN(settings_.mesh, mesh_.request());
     if (settings_.mesh)
@@ -261,6 +264,23 @@ private:
       if (std::find(names.begin(), names.end(), shape.first) == names.end())
         return noSuchName("input", shape.first, names, "--shape " + shape.first);
     return Status::ok();
+  }
+
+  /// A glob of tensors that fits none, which may be a misspelt one.
+  void noteTensors(Invocation &invocation, const std::vector<CheckedGraph> &checked) const {
+    if (!settings_.runs) return;
+    for (const std::string &glob : tensors_) {
+      if (glob == kNone) continue;
+      const bool fits = std::any_of(checked.begin(), checked.end(), [&](const CheckedGraph &c) {
+        const std::vector<OutputValues> &all = c.now.numerics.outputs;
+        return !c.isWhole || std::any_of(all.begin(), all.end(), [&](const OutputValues &o) {
+          return o.isInside && fnmatch(glob.c_str(), o.name.c_str(), 0) == 0;
+        });
+      });
+      if (!fits)
+        invocation.note("note: --tensors " + shellQuoted(glob) +
+                        " fits no tensor that a task computes on one device; opc show GRAPH --what tensors lists them");
+    }
   }
 
   /// Those of the command line, else those of the settings.
