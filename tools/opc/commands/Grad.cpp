@@ -168,6 +168,7 @@ private:
   Outcome<int> check(Invocation &invocation, const Registry &registry, const GraphInput &input) {
     checkOptions_.request = *options_.gradient;
     checkOptions_.shapes = options_.shapes;
+    checkOptions_.model = options_.model;
     checkOptions_.threads = invocation.threads();
     const CheckInputs given{input.name, input.bytes, values_, invocation.commandLine()};
     OPC_ASSIGN_OR_RETURN(const GradientCheck result, checkGradients(registry, given, checkOptions_));

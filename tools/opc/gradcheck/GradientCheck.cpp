@@ -459,6 +459,7 @@ Outcome<GradientCheck> checkGradients(const Registry &registry, const CheckInput
   job.name = inputs.name;
   job.bytes = inputs.bytes;
   job.compile.shapes = options.shapes;
+  job.compile.model = options.model;
   job.compile.floatsAs = kDouble;
   job.compile.train = false;
   job.compile.gradient = options.request;

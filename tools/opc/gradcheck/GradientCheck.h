@@ -15,6 +15,7 @@ namespace opc::cli {
 struct GradientCheckOptions {
   GradientRequest request;
   std::map<std::string, std::vector<int64_t>> shapes;
+  ModelRequest model;
   /// The step is eps * max(1, |x|).
   double eps = 1e-5;
   double rtol = 1e-5;
