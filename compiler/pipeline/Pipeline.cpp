@@ -572,10 +572,11 @@ std::string Pipeline::emit(Emit what) {
   std::string error;
   if (!impl_->module || !toGraph(*impl_->module, &job, &error)) {
     if (!error.empty()) {
-      impl_->report(
-          Severity::kError, "OPC0112", error,
-          "--emit plan and --emit mlir hold it; --to shape --emit pbtxt writes the graph as it was before the "
-          "compiler computed such constants");
+      impl_->report(Severity::kError, "OPC0112", error,
+                    impl_->found.format == "ONNX"
+                        ? "--emit plan and --emit mlir hold it; the model itself has such constants"
+                        : "--emit plan and --emit mlir hold it; --to shape --emit pbtxt writes the graph as it was "
+                          "before the compiler computed such constants");
       impl_->findings.settle();
     }
     return "";

@@ -150,6 +150,19 @@ class Models(Case):
         done = self.opc("grad", path, "--loss", "loss", "--check")
         self.assertEqual(done.returncode, 0, done.stderr + done.stdout)
 
+    def test_gradients_of_a_model_with_open_sizes_are_checked(self):
+        nodes = [m.node("Reshape", ["x", "s"], ["h"]), m.node("MatMul", ["h", "w"], ["k"]), m.node("ReduceSum", ["k"], ["loss"], keepdims=0)]
+        body = m.graph(nodes, [m.value("x", ("b", 3)), m.value("s", (2,), 7)], [m.value("loss")],
+                       [m.tensor("w", np.arange(12, dtype=F32).reshape(3, 4))])
+        path = self.file("model.onnx", m.model(body))
+        done = self.opc("grad", path, "--dim", "b=2", "--const", "s=@" + self.int64s("s.npy", 2, 3), "--loss", "loss", "--check")
+        self.assertEqual(done.returncode, 0, done.stderr + done.stdout)
+        self.assertIn("w", done.stdout)
+
+    def int64s(self, name, *values):
+        np.save(self.path(name), np.array(values, np.int64))
+        return self.path(name)
+
     def test_nodes_are_named_in_the_run(self):
         nodes = [m.node("Neg", ["x"], ["h"], "/layer1/neg"), m.node("Sqrt", ["h"], ["y"], "/layer1/root")]
         path = self.file("model.onnx", m.model(m.graph(nodes, [m.value("x", (2, 3))], [m.value("y")])))
@@ -228,6 +241,44 @@ class Models(Case):
         done = self.opc("show", path, "--dim", "k=2")
         self.assertIn("OPC0005", done.stderr)
         self.assertEqual(self.opc("show", path, "--dim", "n=two").returncode, 2)
+
+    def test_reports_and_differences_bind_sizes(self):
+        """x [n,3] + c, of which c is an array of integers: a graph file cannot hold it."""
+        def put(name, c, size):
+            data = m.model(m.graph([m.node("Add", ["x", "c"], ["y"])], [m.value("x", (size, 3), 7)], [m.value("y", None, 7)],
+                                   [m.tensor("c", np.array(c, np.int64))]))
+            return self.file(name, data)
+        a, b = put("a.onnx", [1, 2, 3], "n"), put("b.onnx", [1, 2, 3], "n")
+        done = self.opc("compile", a, "--dim", "n=4", "--to", "shape", "--emit", "pbtxt")
+        self.assertIn("error[OPC0112]", done.stderr)
+        self.assertNotIn("--to shape", done.stderr)
+        for command in (["diff", a, b], ["report", a, "-o", self.path("r.html")]):
+            done = self.opc(*command)
+            self.assertEqual(done.returncode, 3, done.stderr)
+            self.assertIn("--dim NAME=N", done.stderr)
+            done = self.opc(*command, "--dim", "n=4")
+            self.assertEqual(done.returncode, 0, done.stderr)
+        with open(self.path("r.html"), encoding="utf-8") as f:
+            self.assertIn("[4,3]", f.read().replace(", ", ",").replace("×", ","))
+        plain = self.file("g.pbtxt", b'op { name: "x" input_conf { out: "out" blob_conf { shape { dim: 2 } data_type: kFloat } } }')
+        for command in (["diff", plain, plain], ["report", plain, "-o", "-"]):
+            done = self.opc(*command, "--dim", "n=4")
+            self.assertEqual(done.returncode, 2, done.stderr)
+            self.assertIn("--dim and --const are for ONNX models", done.stderr)
+
+    def test_differences_of_weights(self):
+        path, w = self.linear()
+        w[1, 2] = 8
+        body = m.graph([m.node("MatMul", ["x", "w"], ["y"])], [m.value("x", (2, 3))], [m.value("y")], [m.tensor("w", w)])
+        other = self.file("other.onnx", m.model(body))
+        done = self.opc("diff", path, other, "--json")
+        self.assertEqual(done.returncode, 1, done.stderr)
+        self.assertEqual([(f["rule"], f["op"]) for f in json.loads(done.stdout)["findings"]], [("OP_ATTR_CHANGED", "w")])
+        self.assertEqual(self.opc("diff", path, path).returncode, 0)
+        # A graph file has no weights to compare.
+        self.assertEqual(self.opc("compile", path, "--to", "shape", "--emit", "pbtxt", "-o", self.path("g.pbtxt")).returncode, 0)
+        done = self.opc("diff", path, self.path("g.pbtxt"))
+        self.assertEqual(done.returncode, 0, done.stdout)
 
     def test_sequences_are_an_input_or_output_for_each_element(self):
         tensor_type = m.field(1, m.field(1, 1))

@@ -4,6 +4,7 @@
 
 #include "ExitCodes.h"
 #include "FactNodes.h"
+#include "FactsInput.h"
 #include "GraphInput.h"
 #include "LockFile.h"
 #include "ModelSource.h"
@@ -58,9 +59,7 @@ private:
     if (!pipeline_->run(Phase::kGrad)) return invalid();
     GraphFacts &facts = made_.lock.facts;
     facts = pipeline_->facts(/*costs=*/true);
-    for (GraphTensor &v : facts.variables) // of an ONNX model
-      if (const auto value = pipeline_->values().find(v.name); value != pipeline_->values().end())
-        v.initializer = "values sha256:" + digestOf(value->second.bytes);
+    digestValues(*pipeline_, &facts);
     if (!pipeline_->run(Phase::kPlan)) return invalid();
     GraphFacts whole = pipeline_->facts();
     facts.mesh = std::move(whole.mesh);

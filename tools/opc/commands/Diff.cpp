@@ -56,6 +56,7 @@ public:
                      {"text", "json", "svg", "html", "model-explorer"}),
                  {"--output", 'o', "FILE", "where to write; - is standard output (the default)", &output_}};
     for (Option &o : mesh_.options()) s.options.push_back(std::move(o));
+    for (Option &o : modelFlags_.options()) s.options.push_back(std::move(o));
     s.details =
         "A is the older, B the newer; - is standard input, for one of them, and git:REV:PATH is a file of a "
         "revision, PATH from the root of the repository or from ./here. Inputs, outputs and variables are "
@@ -138,6 +139,9 @@ private:
   /// A lock or IR says what mesh it is for, and the other one is compiled for that.
   Outcome<Sides> read(Invocation &invocation, GraphInput inputA, GraphInput inputB) {
     FactsRequest request;
+    request.model = &modelFlags_;
+    if (!inputA.isModel && !inputB.isModel) // which --dim and --const are for
+      OPC_RETURN_IF_ERROR(modelFlags_.applied(inputA, {}).status());
     OPC_ASSIGN_OR_RETURN(request.mesh, mesh_.request());
     request.asPlanned = inputA.isPlan || inputB.isPlan;
     const bool locks[] = {looksLikeLock(inputA), looksLikeLock(inputB)};
@@ -168,6 +172,9 @@ private:
       if (request.asPlanned) forgetWhatPlansLack(&side->facts);
       if (locks[0] || locks[1]) shortenAttributes(&side->facts);
     }
+    // A graph that was written of a model holds no weights: nothing is said of them.
+    if (!haveDigests(sides.a.facts)) forgetDigests(&sides.b.facts);
+    if (!haveDigests(sides.b.facts)) forgetDigests(&sides.a.facts);
     return sides;
   }
 
@@ -175,6 +182,7 @@ private:
   Ignored ignored_;
   std::string as_ = "text", output_;
   MeshFlags mesh_;
+  ModelFlags modelFlags_;
 };
 
 } // namespace

@@ -20,6 +20,7 @@ public:
     s.examples = {"opc report mlp.pbtxt -o mlp.html", "opc report train.pbtxt --mesh 2x4 -o train.html"};
     s.options = {{"--output", 'o', "FILE", "where to write; - is standard output", &output_, true}};
     for (Option &o : mesh_.options()) s.options.push_back(std::move(o));
+    for (Option &o : modelFlags_.options()) s.options.push_back(std::move(o));
     s.details =
         "The page is one file of HTML: it loads nothing, works from a disk, has dark colours on a dark screen, and "
         "every part of it is reached by keyboard. The same graph gives the same bytes. IR is what opc compile --emit "
@@ -34,6 +35,8 @@ public:
     OPC_ASSIGN_OR_RETURN(GraphInput input, readGraphOrRevision(positional[0]));
     FactsRequest request;
     request.withPlan = true;
+    request.model = &modelFlags_;
+    if (!input.isModel) OPC_RETURN_IF_ERROR(modelFlags_.applied(input, {}).status()); // which the flags are for
     OPC_ASSIGN_OR_RETURN(request.mesh, mesh_.request());
     if (input.isPlan && request.mesh)
       return usageError("--mesh has no effect on a plan: it is for what it was compiled for");
@@ -54,6 +57,7 @@ public:
 private:
   std::string output_;
   MeshFlags mesh_;
+  ModelFlags modelFlags_;
 };
 
 } // namespace

@@ -8,9 +8,13 @@
 #include "PlanInput.h"
 #include "TextParts.h"
 
+#include <algorithm>
+
 namespace opc::cli {
 
 namespace {
+
+constexpr const char *kDigest = "values sha256:";
 
 /// What the phases behind the ops have found.
 void takeDecisions(GraphFacts from, GraphFacts *to) {
@@ -45,6 +49,9 @@ Outcome<FactsInput> compiledFacts(Invocation &invocation, GraphInput input, cons
   result.isIr = input.isIr;
   CompileOptions options;
   options.mesh = request.mesh;
+  if (request.model && input.isModel) {
+    OPC_ASSIGN_OR_RETURN(options, request.model->applied(input, std::move(options)));
+  }
   Pipeline pipeline(registry, options);
   if (!begin(&pipeline, input)) return failureOf(pipeline);
   if (hasOpenInputs(pipeline.facts())) {
@@ -55,6 +62,7 @@ Outcome<FactsInput> compiledFacts(Invocation &invocation, GraphInput input, cons
   }
   if (!pipeline.run(Phase::kGrad)) return failureOf(pipeline);
   result.facts = pipeline.facts(true);
+  digestValues(pipeline, &result.facts);
   if (!pipeline.run(Phase::kMemory)) {
     if (pipeline.errorClass() == StatusCode::kInternal) return failureOf(pipeline);
     result.undecided = firstError(pipeline);
@@ -87,6 +95,17 @@ std::optional<GraphFacts> factsOf(Pipeline *pipeline) {
   if (!pipeline->run(Phase::kMemory)) return std::nullopt;
   takeDecisions(pipeline->facts(), &facts);
   return facts;
+}
+
+void digestValues(const Pipeline &pipeline, GraphFacts *facts) {
+  for (GraphTensor &v : facts->variables)
+    if (const auto value = pipeline.values().find(v.name); value != pipeline.values().end())
+      v.initializer = kDigest + digestOf(value->second.bytes);
+}
+
+bool haveDigests(const GraphFacts &facts) {
+  return std::any_of(facts.variables.begin(), facts.variables.end(),
+                     [](const GraphTensor &v) { return v.initializer.rfind(kDigest, 0) == 0; });
 }
 
 bool looksLikeLock(const GraphInput &input) {
@@ -131,6 +150,11 @@ void forgetWhatPlansLack(GraphFacts *facts) {
   }
   for (GraphTensor &t : facts->variables) t.initializer.clear();
   facts->gradients.clear();
+}
+
+void forgetDigests(GraphFacts *facts) {
+  for (GraphTensor &v : facts->variables)
+    if (v.initializer.rfind(kDigest, 0) == 0) v.initializer.clear();
 }
 
 } // namespace opc::cli

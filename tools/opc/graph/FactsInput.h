@@ -5,6 +5,7 @@
 #include "GraphComparison.h"
 #include "GraphInput.h"
 #include "Invocation.h"
+#include "ModelFlags.h"
 
 #include <memory>
 #include <optional>
@@ -14,8 +15,9 @@ namespace opc::cli {
 
 struct FactsRequest {
   std::optional<MeshRequest> mesh;
-  bool asPlanned = false; // the ops that run, as a plan has them, in place of those that are written
-  bool withPlan = false;  // FactsInput::plan
+  bool asPlanned = false;            // the ops that run, as a plan has them, in place of those that are written
+  bool withPlan = false;             // FactsInput::plan
+  const ModelFlags *model = nullptr; // for those that are models
 };
 
 struct FactsInput {
@@ -36,6 +38,10 @@ Outcome<FactsInput> factsOf(Invocation &invocation, GraphInput input, const Fact
 /// memory failed.
 std::optional<GraphFacts> factsOf(Pipeline *pipeline);
 
+/// Gives each variable whose values came with the graph (an ONNX model) their digest as its initializer.
+void digestValues(const Pipeline &pipeline, GraphFacts *facts);
+bool haveDigests(const GraphFacts &facts);
+
 /// Whether it is a lock file by its first bytes.
 bool looksLikeLock(const GraphInput &input);
 
@@ -44,5 +50,7 @@ Result<FactsInput> factsOfLock(const GraphInput &input, std::optional<MeshReques
 
 /// Takes from a graph's facts what a plan does not say, before the two are compared.
 void forgetWhatPlansLack(GraphFacts *facts);
+/// Takes what digestValues() gave, before they are compared with those of a graph that holds no values.
+void forgetDigests(GraphFacts *facts);
 
 } // namespace opc::cli

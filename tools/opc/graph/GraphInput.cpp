@@ -72,8 +72,8 @@ Status checkBound(const GraphInput &input, const GraphFacts &facts) {
                 concat(printableName(input.name), ": the inputs of the model leave sizes open (", open,
                        "), and its ops follow from them"))
       .withHelp(concat("give them, where the command takes them:", shapes,
-                       "; or make a graph of the model first: opc compile ", printableName(input.name), shapes,
-                       " --emit pbtxt -o g.pbtxt"));
+                       ", or --dim NAME=N for sizes with names; or compile the model first: opc compile ",
+                       printableName(input.name), shapes, " -o model.plan"));
 }
 
 Failure failureOf(const Pipeline &pipeline) {
