@@ -29,7 +29,11 @@ Diagnostic toFinding(mlir::Diagnostic &diagnostic) {
   const ir::OpLocation l = ir::readLocation(diagnostic.getLocation());
   d.range = rangeOf(l);
   if (!l.name.empty()) d.subject = "op " + l.name;
-  if (!l.pythonLoc.empty()) d.notes.push_back("python: " + l.pythonLoc + " (from OperatorConf.loc)");
+  const bool isNode = l.line == 0 && l.pythonLoc.find(": node ") != std::string::npos; // of a model, which has no lines
+  if (isNode)
+    d.notes.push_back("at " + l.pythonLoc);
+  else if (!l.pythonLoc.empty())
+    d.notes.push_back("python: " + l.pythonLoc + " (from OperatorConf.loc)");
   for (mlir::Diagnostic &n : llvm::drop_begin(diagnostic.getNotes(), ownNotes)) d.notes.push_back(n.str());
   return d;
 }

@@ -23,6 +23,8 @@ std::optional<ModelSource> readModel(const std::string &name, const std::string 
   auto file = onnx::importModel(bytes, registry, {name, 0, shapes, request}, &found);
   if (!file) return std::nullopt;
   ModelSource source;
+  for (Diagnostic &d : found)
+    if (d.severity == Severity::kWarning) source.warnings.push_back(std::move(d));
   source.isUnbound = file->isUnbound;
   source.values = file->values;
   for (const std::string &constant : file->constants) source.values.erase(constant);

@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include "Diagnostic.h"
 #include "GraphFacts.h"
 #include "ModelRequest.h"
 #include "Registry.h"
@@ -30,7 +31,8 @@ struct ModelSource {
   std::vector<GraphTensor> inputs;
   std::map<std::string, StoredTensor> values; // of the graph's variables
   std::vector<std::string> decided;           // inputs that must be constants of the graph
-  std::unique_ptr<GraphFile> file;            // the graph: Pipeline::import()
+  std::vector<Diagnostic> warnings;
+  std::unique_ptr<GraphFile> file; // the graph: Pipeline::import()
 };
 /// Nothing for a model that cannot be imported: Pipeline::import() says why.
 std::optional<ModelSource> readModel(const std::string &name, const std::string &bytes, const Registry &registry,

@@ -446,6 +446,7 @@ bool Pipeline::import(ModelSource model, std::string bytes) {
     crashAs(plannedCrash(Phase::kImport, model.file->name));
     if (bytes.size() <= kKeptBytes) impl_->binary = std::move(bytes);
     std::string().swap(bytes);
+    for (opc::Diagnostic &d : model.warnings) impl_->findings.incoming()->push_back(std::move(d));
     return impl_->importFile(std::move(model.file));
   });
 }

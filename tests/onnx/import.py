@@ -137,6 +137,10 @@ class Models(Case):
             self.assertNotIn("left behind", done.stderr)
             self.assertIn("OPC0004", self.gives([OPC, "run", self.path(result)], X @ w, code=2))
             self.gives([OPC, "run", self.path(result), "--weights", weights], X @ w)
+        done = self.opc("compile", path, "-o", self.path("n.plan"), "--weights-out", self.path("w.npz"))
+        self.assertEqual(done.returncode, 2, done.stderr)
+        self.assertIn("--weights-out writes no .npz file", done.stderr)
+        self.assertFalse(os.path.exists(self.path("w.npz")) or os.path.exists(self.path("n.plan")))
         done = self.opc("compile", path, "--emit", "pbtxt", "-o", self.path("g.pbtxt"))
         self.assertIn("those of 1 variable are left behind; --weights-out FILE writes them", done.stderr)
         done = self.opc("compile", self.path("g.pbtxt"), "-o", self.path("g.plan"), "--weights-out", weights)
@@ -207,7 +211,19 @@ class Models(Case):
         data = m.model(m.graph([m.node("Reshape", ["x", "s"], ["y"])], [m.value("x", (2, 3)), m.value("s", (1,), 7)], [m.value("y")]))
         y = self.runs(data, {"x": X, "s": np.array([6], np.int64)})[0]
         self.assertEqual(y.shape, (6,))
-        self.refused(data, "OPC0422", "'s'", "Reshape", exit_code=4)
+        said = self.refused(data, "OPC0422", "'s'", "Reshape", "help: make it a constant: --const s=VALUE\n", exit_code=4)
+        self.assertNotIn("--input", said)
+        self.assertIn("--const s=VALUE, or give it: --input s=VALUE", self.refused(data, "OPC0422", exit_code=4, command=("run", "--input=x=1")))
+        large = m.model(m.graph([m.node("NonZero", ["x"], ["y"])], [m.value("x", (65,))], [m.value("y", None, 7)]))
+        said = self.refused(large, "OPC0422", "--const x=VALUE; opc run takes by itself what has at most 64 elements", exit_code=4,
+                            command=("run", "--input=x=1"))
+        self.assertNotIn("--input x", said)
+        # What is wrong with a value that was given is said, and not that it should be given.
+        turn = m.graph([m.node("Identity", ["c"], ["d"]), m.node("Neg", ["a"], ["b"])],
+                       [m.value("i", (), 7), m.value("c", (), 9), m.value("a", (2,))], [m.value("d", (), 9), m.value("b", (2,))])
+        loop = m.model(m.graph([m.node("Loop", ["n", "", "x"], ["y"], body=turn)], [m.value("n", (), 7), m.value("x", (2,))], [m.value("y")]))
+        said = self.refused(loop, "OPC0422", "a loop of more than 4096 turns", exit_code=4, command=("run", "--input=n=5000", "--input=x=1"))
+        self.assertNotIn("--input", said)
 
     def test_const(self):
         data = m.model(m.graph([m.node("Reshape", ["x", "s"], ["y"])], [m.value("x", (2, 3)), m.value("s", (1,), 7)], [m.value("y")]))
@@ -222,6 +238,8 @@ class Models(Case):
             done = self.opc("show", path, *flags)
             self.assertIn(f"error[{code}]", done.stderr)
             self.assertEqual(done.stderr.count("error["), 1, done.stderr)
+        done = self.opc("show", path, "--const", "s=@missing.npy")
+        self.assertEqual((done.returncode, done.stderr.count("missing.npy") > 0), (2, True), done.stderr)
         graph = self.file("g.pbtxt", b"")
         self.assertEqual(self.opc("show", graph, "--dim", "n=2").returncode, 2)
 
@@ -231,7 +249,7 @@ class Models(Case):
         done = self.opc("show", path)
         self.assertEqual(done.returncode, 3, done.stderr)
         self.assertIn("'n' (dimension 0 of 'x'), 'm' (dimension 1 of 'x')", done.stderr)
-        self.assertIn("opc show " + path + " --dim n=N --dim m=N", done.stderr)
+        self.assertIn("bind them: --dim n=N --dim m=N", done.stderr)
         done = self.opc("show", path, "--dim", "n=2", "--dim", "m=3")
         self.assertEqual((done.returncode, done.stderr), (0, ""))
         self.assertIn("f32[2,3]", done.stdout)
@@ -461,6 +479,8 @@ class BadModels(Case):
         done = self.opc("show", path)
         self.assertEqual((done.returncode, done.stderr.count("warning[OPC0315]")), (0, 1), done.stderr)
         self.assertIn("[5,3]", done.stderr)
+        done = self.opc("run", path, "--fill", "ones")
+        self.assertEqual((done.returncode, done.stderr.count("warning[OPC0315]")), (0, 1), done.stderr)
 
     def test_sizes(self):
         data = m.model(m.graph([m.node("Add", ["x", "z"], ["y"])], [m.value("x", ("n", 3)), m.value("z", ("n", 3))], [m.value("y")]))
@@ -468,6 +488,14 @@ class BadModels(Case):
         done = self.opc("compile", path, "--shape", "x=2,3", "--shape", "z=4,3", "-o", self.path("m.plan"))
         self.assertEqual(done.returncode, 3, done.stderr)
         self.assertIn("OPC0324", done.stderr)
+        # A range is for the input that it is given for; what is wrong then names a node and no line of a program.
+        plan = self.path("m.plan")
+        done = self.opc("compile", path, "--shape", "x=n:1..4,3", "--shape", "z=n,3", "-o", plan)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        done = self.opc("compile", path, "--shape", "x=1..4,3", "-o", plan)
+        self.assertNotEqual(done.returncode, 0)
+        self.assertIn("node 0", done.stderr)
+        self.assertNotIn("python", done.stderr)
 
 
 if __name__ == "__main__":

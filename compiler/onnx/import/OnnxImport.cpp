@@ -356,13 +356,15 @@ std::vector<Term> ModelImport::convertOne(const Node &node, const std::vector<Te
 
 void ModelImport::undecide(const Undecided &u, const std::string &op) {
   const std::vector<std::string> names = draft_.inputsOf(u.term);
-  std::string list;
+  std::string list, large;
   bool isDecided = !names.empty();
   for (const std::string &name : names) {
     const auto desc = inputs_.descs().find(name);
     list += (list.empty() ? "" : ", ") + std::string("'") + shown(name) + "'";
     std::optional<std::string> bytes;
-    if (desc != inputs_.descs().end() && request_.model.decide && desc->second.shape().elem_cnt() <= kDecidingElements)
+    const bool isSmall = desc == inputs_.descs().end() || desc->second.shape().elem_cnt() <= kDecidingElements;
+    if (!isSmall && large.empty()) large = name;
+    if (desc != inputs_.descs().end() && request_.model.decide && isSmall)
       bytes = request_.model.decide(name, desc->second);
     isDecided &= bytes.has_value();
     if (bytes) undecided_[name] = *bytes;
@@ -374,7 +376,11 @@ void ModelImport::undecide(const Undecided &u, const std::string &op) {
   throw Refusal{"OPC0422",
                 op + ": " + u.what + " must be known while the model is imported; it depends on the input" +
                     (names.size() == 1 ? " " : "s ") + list,
-                "opc run takes small ones from what it is given: --input " + shown(names[0]) + "=VALUE"};
+                "make it a constant: --const " + shown(large.empty() ? names[0] : large) + "=VALUE" +
+                    (!request_.model.decide ? ""
+                     : large.empty()        ? ", or give it: --input " + shown(names[0]) + "=VALUE"
+                                            : "; opc run takes by itself what has at most " +
+                                                  std::to_string(kDecidingElements) + " elements")};
 }
 
 /// What the model says of a value must not contradict what its ops make. Shapes are hints, of the sizes that it was

@@ -184,8 +184,7 @@ std::pair<std::string, std::string> ModelInputs::unboundText() const {
     list += (list.empty() ? "" : ", ") + std::string("sizes without a name of '") + shown(v.name()) + "'";
     flags += " --shape " + shown(v.name()) + "=" + dims;
   }
-  return {"the model leaves sizes open, and its ops follow from them: " + list,
-          "bind them: opc show " + request_.name + flags};
+  return {"the model leaves sizes open, and its ops follow from them: " + list, "bind them:" + flags};
 }
 
 } // namespace opc::onnx

@@ -5,6 +5,7 @@
 #include "ModelSource.h"
 #include "NamedValues.h"
 #include "NumberText.h"
+#include "OutputFiles.h"
 #include "TensorIo.h"
 #include "TextParts.h"
 
@@ -25,6 +26,7 @@ std::vector<Option> ModelFlags::options(bool writes) {
 }
 
 Result<CompileOptions> ModelFlags::applied(const GraphInput &input, CompileOptions options) const {
+  if (!weightsOut_.empty()) OPC_RETURN_IF_ERROR(checkEnding("--weights-out", weightsOut_, {".safetensors"}));
   options.planHasValues = weightsOut_.empty();
   if (!isGiven()) return options;
   if (input.isPlan || !looksLikeModel(input.bytes))
@@ -45,7 +47,11 @@ Result<ModelRequest> ModelFlags::request() const {
   }
   OPC_ASSIGN_OR_RETURN(NamedValues opened, NamedValues::open(constants_, "", "--const"));
   const auto values = std::make_shared<const NamedValues>(std::move(opened));
-  for (const std::string &name : values->flagNames()) model.constants.insert(name);
+  for (const std::string &name : values->flagNames()) {
+    if (const auto shape = values->shapeOf(name, kFloat); !shape && shape.status().id() == "OPC0706")
+      return shape.status(); // no file: the command line is wrong, and not the model
+    model.constants.insert(name);
+  }
   model.constant = [values](const std::string &name, const user_op::TensorDesc &desc) -> Result<std::string> {
     OPC_ASSIGN_OR_RETURN(const HostTensor value, values->make({name, desc, 0, false}));
     if (value.desc() != desc)

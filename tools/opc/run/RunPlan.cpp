@@ -183,22 +183,25 @@ Result<std::optional<ModelSource>> RunPlanner::bindModel(GraphInput &input, Name
                                                          CompileOptions *options) {
   std::optional<ModelSource> source;
   if (!looksLikeModel(input.bytes)) return source;
-  std::map<std::string, std::pair<user_op::TensorDesc, std::string>> taken;
-  Status unfit; // a value that decides and cannot be taken
+  // Both outlive this function where the import says what is wrong: `unfit` is a value that decides and cannot be
+  // taken.
+  const auto taken = std::make_shared<std::map<std::string, std::pair<user_op::TensorDesc, std::string>>>();
+  const auto unfit = std::make_shared<Status>();
   ModelRequest request = options->model;
-  request.decide = [&](const std::string &name, const user_op::TensorDesc &desc) -> std::optional<std::string> {
+  request.decide = [this, &inputs, taken, unfit](const std::string &name,
+                                                 const user_op::TensorDesc &desc) -> std::optional<std::string> {
     if (!inputs.has(name)) return std::nullopt;
     const Result<HostTensor> value = inputs.make({name, desc, 0, options_.values.cast});
     if (!value || value->desc() != desc) {
-      if (unfit.isOk())
-        unfit = value ? Status(StatusCode::kUsage, "OPC0704",
-                               "input '" + name + "' is given as " + value->desc().toString() +
-                                   ", and the model's is " + desc.toString())
-                      : value.status();
+      if (unfit->isOk())
+        *unfit = value ? Status(StatusCode::kUsage, "OPC0704",
+                                "input '" + name + "' is given as " + value->desc().toString() +
+                                    ", and the model's is " + desc.toString())
+                       : value.status();
       return std::nullopt;
     }
-    taken[name] = {desc, std::string(value->as<char>(), value->bytes())};
-    return taken[name].second;
+    (*taken)[name] = {desc, std::string(value->as<char>(), value->bytes())};
+    return (*taken)[name].second;
   };
   for (const std::string &name : inputs.flagNames()) // elements of sequences, and optionals
     if (const auto shape = inputs.shapeOf(name, kFloat); shape && *shape) request.elements[name] = (*shape)->dim_vec();
@@ -211,11 +214,14 @@ Result<std::optional<ModelSource>> RunPlanner::bindModel(GraphInput &input, Name
     options->shapes.insert(shapes.begin(), shapes.end());
     source = readModel(input.name, input.bytes, registry_, options->shapes, request);
   }
-  if (!source && !unfit.isOk()) return unfit;
-  if (!source) return source; // the import says why
+  if (!source && !unfit->isOk()) return *unfit;
+  if (!source) { // the import says why
+    options->model = std::move(request);
+    return source;
+  }
   modelValues_ = std::move(source->values);
   for (const std::string &name : source->decided) {
-    const auto &[desc, bytes] = taken.at(name);
+    const auto &[desc, bytes] = taken->at(name);
     input.bytes = withInitializer(std::move(input.bytes), name, desc, bytes);
     auto owner = std::make_shared<const std::string>(bytes);
     modelValues_[name] = StoredTensor{desc, *owner, owner}; // with fractions it is a variable
