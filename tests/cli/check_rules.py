@@ -140,6 +140,10 @@ class Rules(Checks):
         self.write("g.pbtxt", "net {\n" + GRAPH + other + add + loss + kept % "add/z_0" + conf.replace("sgd_conf", "naive_conf"))
         found = {(f["rule"], f["severity"], f["op"], f["source"] and f["source"]["line"]) for f in self.findings("g.pbtxt")}
         self.assertIn(("GRAD_MISSING", "error", "v", 7), found)
+        # Once: neither the doubt nor the compiler's warning says it again.
+        self.assertEqual([s for rule, s, *_ in found if rule in ("GRAD_MISSING", "WARNING_ADDED")], ["error"])
+        self.check("g.pbtxt", "--update")
+        self.assertEqual([(f["rule"], f["severity"]) for f in self.findings("g.pbtxt", code=0)], [("GRAD_MISSING", "warning")])
 
     def test_hazards(self):
         """What is said without a lock, with op and line; f32 in place of f16, and log_softmax, have none."""

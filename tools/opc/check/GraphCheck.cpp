@@ -290,6 +290,7 @@ private:
     }
     if (has(LockSection::kNumerics)) compareValues(settings_, std::move(older_), &checked_);
     if (has(LockSection::kDiagnostics)) compareWarnings();
+    dropEchoes();
   }
 
   /// What the graph itself says of inputs that the lock gives shapes.
@@ -314,6 +315,22 @@ private:
     GraphFinding &f = add(rule, what);
     f.expected = was;
     f.found = is;
+  }
+
+  /// A gradient that is lost is said once: the doubt and the compiler's warning of the same variable say no more.
+  void dropEchoes() {
+    std::vector<GraphFinding> &all = checked_.report.findings;
+    std::set<std::string> lost;
+    for (const GraphFinding &f : all)
+      if (f.rule == "GRAD_MISSING" && f.severity == Severity::kError) lost.insert(f.op);
+    const auto isEcho = [&](const GraphFinding &f) {
+      if (f.rule == "GRAD_MISSING") return f.severity == Severity::kWarning && lost.count(f.op) > 0;
+      return f.rule == "WARNING_ADDED" && f.message.rfind("OPC0505", 0) == 0 &&
+             std::any_of(lost.begin(), lost.end(), [&](const std::string &name) {
+               return f.message.find(" on " + name + "; it gets") != std::string::npos;
+             });
+    };
+    all.erase(std::remove_if(all.begin(), all.end(), isEcho), all.end());
   }
 
   /// What was looked at, for reports that count what has passed.
