@@ -21,6 +21,7 @@ EQUAL = re.compile(NAMED + r'(?:\(\w*\)|\[\w+\])?(?:\.str\(\)|\.getValue\(\))? *
 ALLOWED = [
     ("tools/opc/cli/", "", "reads the command line and the settings"),
     ("compiler/emitter/PlanEmitter.cpp", '": node "', "a place's file without its folder: of what is shown, and nothing else"),
+    ("compiler/pipeline/DiagnosticHandler.cpp", '": node "', "how a place is worded: of what is shown, and nothing else"),
     ("tools/opc/main.cpp", "", "reads the command line"),
     ("tools/opc/crash/CrashRecord.cpp", "", "reads the environment"),
     ("tools/opc/debug/", "", "reads command lines of bundles"),
