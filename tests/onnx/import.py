@@ -451,6 +451,20 @@ class BadModels(Case):
         self.refused(m.model(m.graph([m.node("F", ["x"], ["y"], domain="l")], [m.value("x", (2,))], [m.value("y")]),
                              functions=[function], domains=["l"]), "OPC0322", "deep")
 
+    def test_small_files_that_would_be_large_graphs(self):
+        """Functions that call the next one twice, a sequence of a million pieces, and constants that double."""
+        calls = [m.field(1, f"F{k}") + m.field(4, "a") + m.field(5, "b") + m.field(10, "l") + b"".join(
+            m.field(7, m.node(f"F{k + 1}" if k < 30 else "Neg", [a], [b], domain="l" if k < 30 else "")) for a, b in (("a", "h"), ("h", "b"))) for k in range(31)]
+        self.refused(m.model(m.graph([m.node("F0", ["x"], ["y"], domain="l")], [m.value("x", (2,))], [m.value("y")]), functions=calls, domains=["l"]),
+                     "OPC0422", "more than 1,000,000 ops", exit_code=4)
+        split = [m.node("SplitToSequence", ["x"], ["s"], axis=0), m.node("ConcatFromSequence", ["s"], ["y"], axis=0)]
+        self.refused(m.model(m.graph(split, [m.value("x", (2000000,))], [m.value("y")])), "OPC0422", "more than 1,000,000 ops", exit_code=4)
+        double = [m.node("Concat", [f"c{k}", f"c{k}"], [f"c{k + 1}"], axis=0) for k in range(33)]
+        path = self.file("model.onnx", m.model(m.graph(double, [], [m.value("c33", element=7)], [m.tensor("c0", np.zeros(1, np.int64))])))
+        done = subprocess.run(["sh", "-c", 'ulimit -v 6000000; exec "$@"', "sh", OPC, "show", path], capture_output=True, text=True, timeout=60)
+        self.assertEqual(done.returncode, 0, done.stderr)  # 64 GiB are a shape; no file of 2 KB makes them a value
+        self.assertIn("i64[8589934592]", done.stdout)
+
     def test_names(self):
         for name in ("a\0b", "a\nb", "n" * 1000):
             data = m.model(m.graph([m.node("Relu", ["x"], ["y"], name)], [m.value("x", (2, 3))], [m.value("y")]))

@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <cstring>
 #include <functional>
+#include <set>
 #include <unordered_set>
 
 namespace opc::onnx {
@@ -83,6 +84,7 @@ Term operand(user_op::TensorDesc desc, int op, int output) {
 void GraphDraft::enterNode(std::string place, std::string name) {
   places_.push_back(std::move(place));
   names_.push_back(std::move(name));
+  ++made_;
 }
 
 Term GraphDraft::input(const std::string &name, const user_op::TensorDesc &desc) {
@@ -114,9 +116,11 @@ Term GraphDraft::constant(StoredTensor value) {
 bool GraphDraft::fold(const OpInstance &instance, const std::vector<Term> &inputs, std::vector<Term> *results) const {
   int64_t from = 0, to = 0;
   bool isFixed = true;
+  std::set<const Operand *>
+      counted; // what is read twice gives no room for twice its bytes: that would double again and again
   for (const Term &t : inputs) {
     if (!t->value) return false;
-    from += static_cast<int64_t>(t->value->bytes.size());
+    if (counted.insert(t.get()).second) from += static_cast<int64_t>(t->value->bytes.size());
     isFixed &= t->isFixed;
   }
   if (!instance.def().pure) return false;
@@ -149,6 +153,7 @@ bool GraphDraft::fold(const OpInstance &instance, const std::vector<Term> &input
 
 std::vector<Term> GraphDraft::add(const std::string &type, const std::vector<Term> &inputs, const Attrs &attrs,
                                   const std::map<std::string, int32_t> &outputs) {
+  if (++made_ > kMostOps) throw Refusal{"", "", ""}; // the import says it
   const OpDef *def = registry_.findOp(type);
   if (!def) throw Refusal{"OPC0901", "a converter names the op " + type + ", which opc does not have", ""};
   DraftOp op{OpKind::kUser, {}, {}, {}, {}, {}, false, places_.size() - 1};

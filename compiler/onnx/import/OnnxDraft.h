@@ -65,6 +65,10 @@ public:
   /// The name of a value: its tensor's, where nothing else has it.
   void name(const Term &term, const std::string &name);
 
+  /// Whether more nodes and ops were asked for than an import makes: functions, loops and sequences multiply.
+  bool isFull() const { return made_ > kMostOps; }
+  static constexpr size_t kMostOps = 1'000'000;
+
   /// The ops that the outputs need, all inputs, and the outputs by name.
   void write(const std::vector<std::pair<std::string, Term>> &outputs, GraphFile *file);
 
@@ -84,6 +88,7 @@ private:
 
   bool fold(const OpInstance &instance, const std::vector<Term> &inputs, std::vector<Term> *results) const;
   const Registry &registry_;
+  size_t made_ = 0;
   std::vector<DraftOp> ops_;
   std::vector<std::string> places_ = {""}, names_ = {""};
 };

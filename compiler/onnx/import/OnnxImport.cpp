@@ -91,6 +91,7 @@ private:
     size_t depth = 0;
   };
   void convertNodes(const Nodes &nodes, Scope *scope, const Level &level);
+  void tooMany();
   void convert(const Node &node, int index, Scope *scope, const Level &level);
   std::vector<Term> convertOne(const Node &node, const std::vector<Term> &inputs, const Attributes &attributes,
                                Scope *scope, const Level &level);
@@ -122,6 +123,7 @@ private:
   ModelInputs inputs_;
   ExternalFiles files_;
   size_t errors_ = 0;
+  bool isTold_ = false;
 
   Opsets opsets_;
   std::map<FunctionKey, const Function *> functions_;
@@ -285,6 +287,7 @@ std::vector<Term> ModelImport::call(const Function &function, const Node &node, 
 
 std::vector<Term> ModelImport::inlined(const Graph &graph, const std::vector<Term> &inputs) {
   if (level_->depth >= kMaxDepth) throw Refusal{"OPC0322", "graphs lie in one another too deep", ""};
+  if (draft_.isFull()) throw Refusal{"", "", ""}; // a loop ends here
   const Level level{level_->opsets, level_->references, level_->prefix, level_->depth + 1};
   Scope scope{scope_};
   for (int k = 0; k < graph.input_size() && static_cast<size_t>(k) < inputs.size(); ++k)
@@ -483,6 +486,14 @@ void ModelImport::convert(const Node &node, int index, Scope *scope, const Level
   place_ = outer;
 }
 
+/// Says it once.
+void ModelImport::tooMany() {
+  if (isTold_) return;
+  isTold_ = true;
+  error(place_, "OPC0422", "the model becomes more than 1,000,000 ops",
+        "its functions, loops or sequences, written out, are too many");
+}
+
 void ModelImport::convertNodes(const Nodes &nodes, Scope *scope, const Level &level) {
   std::vector<int> cycle;
   const std::vector<int> order = orderOf(nodes, &cycle);
@@ -499,6 +510,7 @@ void ModelImport::convertNodes(const Nodes &nodes, Scope *scope, const Level &le
   }
   for (int k : order) {
     convert(nodes[k], k, scope, level);
+    if (draft_.isFull()) return tooMany();
     if (!undecided_.empty()) return; // begun again with what is known by now
   }
 }
