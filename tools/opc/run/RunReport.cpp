@@ -27,9 +27,9 @@ std::string codegenText() {
   const auto compiler = std::dynamic_pointer_cast<RegionCodegen>(regionCompiler());
   const CodegenStats made = compiler ? compiler->stats() : CodegenStats();
   if (made.compiled + made.refused == 0) return "";
-  return "machine code for " + std::to_string(made.compiled + made.reused) + " regions (" +
-         std::to_string(made.reused) + " equal to others, " + std::to_string(made.refused) +
-         " without): " + bytesText(made.bytes) + ", compiled in " + secondsText(made.seconds) + "\n";
+  return "machine code for " + countText(made.compiled + made.reused, "region") + " (" + std::to_string(made.reused) +
+         " equal to others, " + std::to_string(made.refused) + " without): " + bytesText(made.bytes) +
+         ", compiled in " + secondsText(made.seconds) + "\n";
 }
 
 void reportText(RunContext &c, const ExecutedRun &executed, const SessionStats &stats,

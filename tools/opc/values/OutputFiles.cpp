@@ -128,7 +128,7 @@ Result<std::vector<NamedOutput>> fetchAll(const Session &session) {
 }
 
 std::string sizeText(const SessionStats &stats) {
-  return countText(stats.tasks) + " tasks on " + std::to_string(stats.streams) +
+  return countText(stats.tasks, "task") + " on " + std::to_string(stats.streams) +
          (stats.streams == 1 ? " stream, " : " streams, ") + bytesText(stats.arenaBytes) + " of memory, " +
          bytesText(stats.constantBytes) + " of constants and variables";
 }
