@@ -16,7 +16,10 @@ std::string_view wantedCodeLevel() {
   return set ? set : "";
 }
 
-bool isCodeLevel(std::string_view text) { return text == "none" || text == "v3" || text == "v4"; }
+bool isCodeLevel(std::string_view text) {
+  const CodeLevel all[] = {CodeLevel::kNone, CodeLevel::kV3, CodeLevel::kV4};
+  return std::any_of(std::begin(all), std::end(all), [&](CodeLevel level) { return text == codeLevelName(level); });
+}
 
 CodeLevel codeLevel() {
   CodeLevel best = CodeLevel::kNone;

@@ -3,6 +3,7 @@
 #include "CountedOps.h"
 
 #include <map>
+#include <set>
 #include <string>
 
 namespace opc {
@@ -42,7 +43,6 @@ private:
 
 using Formula = double (*)(const Measures &);
 
-double none(const Measures &) { return 0; }
 double each(const Measures &m) { return m.in(); }
 double reduction(const Measures &m) { return std::max(0.0, m.in() - m.out()); }
 /// Of update ops: what is done to the gradient first.
@@ -50,58 +50,62 @@ double gradientTerms(const Measures &m) {
   return 2 * (m.isSet("l1") + m.isSet("l2") + m.isSet("weight_decay")) + m.has("scale_by_tensor");
 }
 
+/// Ops by which values are moved, or written.
+const std::set<std::string> &moves() {
+  static const std::set<std::string> all = {"arange",
+                                            "assign",
+                                            "batch_gather",
+                                            "broadcast_like",
+                                            "cat",
+                                            "concat",
+                                            "constant",
+                                            "constant_like",
+                                            "constant_pad1d",
+                                            "constant_pad2d",
+                                            "constant_pad3d",
+                                            "copy",
+                                            "diag",
+                                            "diagonal",
+                                            "diagonal_grad",
+                                            "dim_gather",
+                                            "dim_scatter_update",
+                                            "embedding",
+                                            "expand",
+                                            "eye",
+                                            "flip",
+                                            "gather",
+                                            "gather_nd",
+                                            "identity",
+                                            "narrow",
+                                            "narrow_grad",
+                                            "one_hot",
+                                            "ones_like",
+                                            "pad",
+                                            "range",
+                                            "reflection_pad1d",
+                                            "reflection_pad2d",
+                                            "repeat",
+                                            "replication_pad1d",
+                                            "replication_pad2d",
+                                            "roll",
+                                            "slice",
+                                            "slice_grad",
+                                            "slice_update",
+                                            "split_like",
+                                            "stack",
+                                            "tensor_scatter_nd_update",
+                                            "tile",
+                                            "transpose",
+                                            "tril",
+                                            "triu",
+                                            "unfold",
+                                            "upsample_nearest_2d",
+                                            "zero_like"};
+  return all;
+}
+
 const std::map<std::string, Formula> &formulas() {
   static const std::map<std::string, Formula> all = {
-      // Values that are moved, or written.
-      {"arange", none},
-      {"assign", none},
-      {"batch_gather", none},
-      {"broadcast_like", none},
-      {"cat", none},
-      {"concat", none},
-      {"constant", none},
-      {"constant_like", none},
-      {"constant_pad1d", none},
-      {"constant_pad2d", none},
-      {"constant_pad3d", none},
-      {"copy", none},
-      {"diag", none},
-      {"diagonal", none},
-      {"diagonal_grad", none},
-      {"dim_gather", none},
-      {"dim_scatter_update", none},
-      {"embedding", none},
-      {"expand", none},
-      {"eye", none},
-      {"flip", none},
-      {"gather", none},
-      {"gather_nd", none},
-      {"identity", none},
-      {"narrow", none},
-      {"narrow_grad", none},
-      {"one_hot", none},
-      {"ones_like", none},
-      {"pad", none},
-      {"range", none},
-      {"reflection_pad1d", none},
-      {"reflection_pad2d", none},
-      {"repeat", none},
-      {"replication_pad1d", none},
-      {"replication_pad2d", none},
-      {"roll", none},
-      {"slice", none},
-      {"slice_grad", none},
-      {"slice_update", none},
-      {"split_like", none},
-      {"stack", none},
-      {"tensor_scatter_nd_update", none},
-      {"tile", none},
-      {"transpose", none},
-      {"tril", none},
-      {"triu", none},
-      {"unfold", none},
-      {"upsample_nearest_2d", none},
-      {"zero_like", none},
       // Sums.
       {"add_n", [](const Measures &m) { return m.out() * std::max(0.0, static_cast<double>(m.inputs()) - 1); }},
       {"bias_add", each},
@@ -150,8 +154,10 @@ double elementsOf(const user_op::TensorDesc &tensor) {
 }
 
 std::optional<double> countedOperations(const OpInstance &op) {
+  if (op.def().origin.library != "built-in") return std::nullopt;
+  if (moves().count(op.def().name)) return 0;
   const auto found = formulas().find(op.def().name);
-  if (found == formulas().end() || op.def().origin.library != "built-in") return std::nullopt;
+  if (found == formulas().end()) return std::nullopt;
   return found->second(Measures(op));
 }
 

@@ -59,6 +59,40 @@ LockTarget targetOfLock(const std::string &graph) {
   return lock && lock->version <= kLockVersion ? std::move(lock->target) : LockTarget();
 }
 
+/// What the graph itself says of inputs that the lock gives shapes.
+void compareDeclared(CheckedGraph *checked) {
+  for (const GraphTensor &in : checked->now.facts.inputs) {
+    const auto was = checked->locked->declared.find(in.name), is = checked->now.declared.find(in.name);
+    if (was == checked->locked->declared.end() || is == checked->now.declared.end() || was->second == is->second)
+      continue;
+    GraphFinding f;
+    f.rule = "INPUT_TYPE_CHANGED";
+    f.message = "the graph says another type: " + was->second + " -> " + is->second;
+    f.help = "what is checked is " + tensorTypeText(in) + ", which the lock or --shape says";
+    f.subject = ChangeSubject::kInput;
+    f.severity = Severity::kError;
+    f.op = in.name;
+    f.range = in.range;
+    f.expected = was->second;
+    f.found = is->second;
+    checked->report.findings.push_back(std::move(f));
+  }
+}
+
+const std::string kNoGradient = "OPC0505"; // the compiler's warning, of a graph with a job for training
+
+/// A gradient that is lost is said once: the doubt and the compiler's warning of the same variable say no more.
+void dropEchoes(std::vector<GraphFinding> *all) {
+  std::set<std::string> lost;
+  for (const GraphFinding &f : *all)
+    if (f.rule == "GRAD_MISSING" && f.severity == Severity::kError) lost.insert(f.op);
+  const auto isEcho = [&](const GraphFinding &f) {
+    if (f.rule == "GRAD_MISSING") return f.severity == Severity::kWarning && lost.count(f.op) > 0;
+    return f.rule == "WARNING_ADDED" && f.found == kNoGradient && !lost.empty();
+  };
+  all->erase(std::remove_if(all->begin(), all->end(), isEcho), all->end());
+}
+
 class GraphChecker {
 public:
   GraphChecker(const Registry &registry, const CheckSettings &settings, const std::string &path)
@@ -283,31 +317,14 @@ private:
     listRules(compared);
     for (GraphFinding &f : compareGraphs(old.facts, now.facts, options).findings)
       checked_.report.findings.push_back(std::move(f));
-    if (has(LockSection::kInterface)) compareDeclared();
+    if (has(LockSection::kInterface)) compareDeclared(&checked_);
     if (has(LockSection::kTasks)) {
       compareDigest("SCHEDULE_CHANGED", "kernels run in another order", old.schedule, now.schedule);
       compareDigest("IR_HASH_CHANGED", "what was compiled from the graph is something else", old.ir, now.ir);
     }
     if (has(LockSection::kNumerics)) compareValues(settings_, std::move(older_), &checked_);
     if (has(LockSection::kDiagnostics)) compareWarnings();
-    dropEchoes();
-  }
-
-  /// What the graph itself says of inputs that the lock gives shapes.
-  void compareDeclared() {
-    for (const GraphTensor &in : checked_.now.facts.inputs) {
-      const auto was = checked_.locked->declared.find(in.name), is = checked_.now.declared.find(in.name);
-      if (was == checked_.locked->declared.end() || is == checked_.now.declared.end() || was->second == is->second)
-        continue;
-      GraphFinding &f = add("INPUT_TYPE_CHANGED", "the graph says another type: " + was->second + " -> " + is->second,
-                            "what is checked is " + tensorTypeText(in) + ", which the lock or --shape says");
-      f.subject = ChangeSubject::kInput;
-      f.severity = Severity::kError;
-      f.op = in.name;
-      f.range = in.range;
-      f.expected = was->second;
-      f.found = is->second;
-    }
+    dropEchoes(&checked_.report.findings);
   }
 
   void compareDigest(const char *rule, const char *what, const std::string &was, const std::string &is) {
@@ -315,22 +332,6 @@ private:
     GraphFinding &f = add(rule, what);
     f.expected = was;
     f.found = is;
-  }
-
-  /// A gradient that is lost is said once: the doubt and the compiler's warning of the same variable say no more.
-  void dropEchoes() {
-    std::vector<GraphFinding> &all = checked_.report.findings;
-    std::set<std::string> lost;
-    for (const GraphFinding &f : all)
-      if (f.rule == "GRAD_MISSING" && f.severity == Severity::kError) lost.insert(f.op);
-    const auto isEcho = [&](const GraphFinding &f) {
-      if (f.rule == "GRAD_MISSING") return f.severity == Severity::kWarning && lost.count(f.op) > 0;
-      return f.rule == "WARNING_ADDED" && f.message.rfind("OPC0505", 0) == 0 &&
-             std::any_of(lost.begin(), lost.end(), [&](const std::string &name) {
-               return f.message.find(" on " + name + "; it gets") != std::string::npos;
-             });
-    };
-    all.erase(std::remove_if(all.begin(), all.end(), isEcho), all.end());
   }
 
   /// What was looked at, for reports that count what has passed.
@@ -353,7 +354,7 @@ private:
       }
       GraphFinding &f = add("WARNING_ADDED", d.code + ": " + d.message, d.help);
       f.range = d.range;
-      f.found = d.subject;
+      f.found = d.subject.empty() && d.code == kNoGradient ? d.code : d.subject;
     }
   }
 

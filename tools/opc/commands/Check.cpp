@@ -80,6 +80,39 @@ GraphReport removedGraph(const CheckSettings &settings, const std::string &path)
   return removed;
 }
 
+/// Those of the command line, else those of the settings.
+Result<GraphFiles> pathsOf(Invocation &invocation, const std::vector<std::string> &positional) {
+  GraphFiles paths;
+  paths.graphs = positional;
+  if (!positional.empty()) return paths;
+  for (const ConfigValue &v : invocation.config().values()) {
+    if (v.isDefault() || v.key->name != kPathsSetting) continue;
+    for (const std::string &glob : v.values) {
+      OPC_ASSIGN_OR_RETURN(const GraphFiles found, filesOfGlob(v.folder, glob));
+      if (found.graphs.empty()) return usageError("no file matches '" + glob + "', which " + v.origin + " names");
+      paths.graphs.insert(paths.graphs.end(), found.graphs.begin(), found.graphs.end());
+      paths.orphans.insert(paths.orphans.end(), found.orphans.begin(), found.orphans.end());
+    }
+  }
+  if (paths.graphs.empty())
+    return usageError("opc check needs a graph or a folder", "opc check graphs/, or paths in opc.toml, [check]");
+  return paths;
+}
+
+/// In a workflow of GitHub: annotations, and a table in the summary of the step.
+Status tellGithub(Terminal &terminal, const CheckReport &report) {
+  constexpr size_t kMostSummary = 1 << 20; // what GitHub takes
+  const char *actions = std::getenv("GITHUB_ACTIONS"), *summary = std::getenv("GITHUB_STEP_SUMMARY");
+  if (!actions || std::string(actions) != kYes) return Status::ok();
+  terminal.out(githubText(report));
+  if (!summary || !*summary) return Status::ok();
+  const std::string text = markdownText(report);
+  std::ofstream file(summary, std::ios::app | std::ios::binary);
+  file << (text.size() > kMostSummary ? checkSummary(report) + "\n" : text);
+  if (!file.flush()) return Status(StatusCode::kUsage, "OPC0707", std::string("cannot write ") + summary);
+  return Status::ok();
+}
+
 class CheckCommand final : public Command {
 public:
   CommandSpec spec() override {
@@ -283,25 +316,6 @@ private:
     }
   }
 
-  /// Those of the command line, else those of the settings.
-  static Result<GraphFiles> pathsOf(Invocation &invocation, const std::vector<std::string> &positional) {
-    GraphFiles paths;
-    paths.graphs = positional;
-    if (!positional.empty()) return paths;
-    for (const ConfigValue &v : invocation.config().values()) {
-      if (v.isDefault() || v.key->name != kPathsSetting) continue;
-      for (const std::string &glob : v.values) {
-        OPC_ASSIGN_OR_RETURN(const GraphFiles found, filesOfGlob(v.folder, glob));
-        if (found.graphs.empty()) return usageError("no file matches '" + glob + "', which " + v.origin + " names");
-        paths.graphs.insert(paths.graphs.end(), found.graphs.begin(), found.graphs.end());
-        paths.orphans.insert(paths.orphans.end(), found.orphans.begin(), found.orphans.end());
-      }
-    }
-    if (paths.graphs.empty())
-      return usageError("opc check needs a graph or a folder", "opc check graphs/, or paths in opc.toml, [check]");
-    return paths;
-  }
-
   /// Without the plugins that a file of the tree names: a tree that is checked runs no code.
   Result<Registry> trustedRegistry(Invocation &invocation, CheckReport *report) {
     std::vector<std::string> plugins = invocation.flags().plugins;
@@ -373,20 +387,6 @@ private:
     for (const auto &[name, path] : files_)
       OPC_RETURN_IF_ERROR(writeFileAtomically(path, formattedCheck(name, report)));
     return invocation.flags().exitZero ? kExitOk : report.exitCode();
-  }
-
-  /// In a workflow of GitHub: annotations, and a table in the summary of the step.
-  static Status tellGithub(Terminal &terminal, const CheckReport &report) {
-    constexpr size_t kMostSummary = 1 << 20; // what GitHub takes
-    const char *actions = std::getenv("GITHUB_ACTIONS"), *summary = std::getenv("GITHUB_STEP_SUMMARY");
-    if (!actions || std::string(actions) != kYes) return Status::ok();
-    terminal.out(githubText(report));
-    if (!summary || !*summary) return Status::ok();
-    const std::string text = markdownText(report);
-    std::ofstream file(summary, std::ios::app | std::ios::binary);
-    file << (text.size() > kMostSummary ? checkSummary(report) + "\n" : text);
-    if (!file.flush()) return Status(StatusCode::kUsage, "OPC0707", std::string("cannot write ") + summary);
-    return Status::ok();
   }
 
   std::string update_, format_ = kText, unreferenced_;
