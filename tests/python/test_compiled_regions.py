@@ -60,8 +60,9 @@ for child in left:
 
 class CompiledRegions(unittest.TestCase):
     def test_children_compile_beside_a_compiling_thread(self):
-        done = subprocess.run([sys.executable, "-c", PROGRAM], capture_output=True, text=True, timeout=180,
-                              env={k: v for k, v in os.environ.items() if k != "OPC_CODE_LEVEL"})
+        environment = {k: v for k, v in os.environ.items() if k != "OPC_CODE_LEVEL"}
+        environment["PYTHONPATH"] = os.pathsep.join(p for p in sys.path if p)
+        done = subprocess.run([sys.executable, "-c", PROGRAM], capture_output=True, text=True, timeout=180, env=environment)
         self.assertEqual(done.stdout.split("\n"), ["ended with 0"] * 4 + [""], done.stderr)
 
 
