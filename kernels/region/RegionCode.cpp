@@ -74,7 +74,7 @@ const RegionCode *RegionCodeChoice::next() const {
 void RegionCodeChoice::compile() const {
   const std::lock_guard lock(compiling);
   if (tried_.load(std::memory_order_relaxed)) return;
-  std::string reason; // opc show --what fusion says it
+  std::string reason; // the loops do as well without: nobody is told
   made_ = compiler_->compile(region_, &reason);
   code_.store(made_.get(), std::memory_order_release);
   tried_.store(true, std::memory_order_release);

@@ -115,8 +115,8 @@ struct RankStats {
 
 /// A loaded plan with its memory and kernels. A session of several ranks has the same interface: what goes in and comes
 /// out are whole tensors. Use one session from one thread at a time; different sessions are
-/// independent. No call but load, setVariable and the first run allocates anything, fetch aside, which returns a new
-/// tensor.
+/// independent. No call but load, setVariable, the first run and one in which a region gets its code allocates
+/// anything, fetch aside, which returns a new tensor.
 class Session {
 public:
   /// Decodes and checks the plan, takes the memory. `registry` must outlive the session. A plan is untrusted: whatever

@@ -66,8 +66,8 @@ GPU = "comes with the device: this build has no GPU runtime, and --device gpu sa
 NOT_BUILT = {
     "--device gpu:1": GPU,
     "--device cpu:0-3": "several devices of a kind are a mesh: --mesh 4 and --ranks 4",
-    "--no-cache": "there is no cache of compiled code until opc makes code: it comes with code generation",
-    "cache": "there is no cache of compiled code until opc makes code: it comes with code generation",
+    "--no-cache": "code of regions is made in some milliseconds and lives as long as the process: nothing is kept on disk",
+    "cache": "code of regions is made in some milliseconds and lives as long as the process: nothing is kept on disk",
     "ops --missing gpu": GPU,
     "--trace": "opc run and opc compile have it; what other commands do is no compilation or run of its own",
 }
