@@ -1,0 +1,95 @@
+"""The stand-in driver's functions one by one: what they return, what they refuse; CUDA_SIM; no function is left out."""
+# SPDX-License-Identifier: Apache-2.0
+import json
+import os
+import re
+import subprocess
+import tempfile
+import unittest
+
+BUILD, SOURCE = os.environ["OPC_BUILD_DIR"], os.environ["OPC_SOURCE_DIR"]
+PROGRAM = os.path.join(BUILD, "bin", "opc_gpusim_calls")
+LIBRARY = os.path.join(BUILD, "lib", "opc", "gpusim", "libcuda.so.1")
+# What each scenario asks of CUDA_SIM; those of ALL are the same under every policy.
+OPTIONS = {"devices": "devices=2,cc=90,driver=12040,memory=64M", "memory": "memory=64M", "libraries": "driver=12040", "peers": "devices=2", "warnings": "findings=warn"}
+ALL = ("contexts", "memory", "modules", "libraries", "graphs", "capture_rules", "peers", "sticky", "threads", "host_functions", "forks", "warnings")
+
+
+def run(scenario, sim):
+    return subprocess.run([PROGRAM, *scenario], capture_output=True, text=True, timeout=120,
+                          env=dict(os.environ, CUDA_SIM=sim, OPC_GPUSIM_LIBRARY=LIBRARY))
+
+
+def init(sim):
+    """cuInit's code and what it says, in a process of its own."""
+    done = run(["init"], sim)
+    return int(done.stdout), done.stderr
+
+
+class Calls(unittest.TestCase):
+    def test_scenarios(self):
+        called = {}
+        for name in run([], "").stdout.split():
+            for policy in ("late", "eager", "random") if name in ALL else ("late",):
+                with self.subTest(scenario=name, policy=policy), tempfile.TemporaryDirectory() as d:
+                    report = os.path.join(d, "report.json")
+                    done = run([name], ",".join(filter(None, [OPTIONS.get(name), f"policy={policy},seed=2,report={report}"])))
+                    self.assertEqual((done.returncode, done.stdout), (0, ""), done.stderr)
+                    with open(report, encoding="utf-8") as f:
+                        for function, count in json.load(f)["calls"].items():
+                            called[function] = called.get(function, 0) + count
+        with open(os.path.join(SOURCE, "tools", "gpusim", "driver", "DriverFunctions.h"), encoding="utf-8") as f:
+            functions = re.findall(r'X\(\w+,\s*"(\w+)"', f.read().replace("\\\n", " "))
+        self.assertGreater(len(functions), 90)
+        self.assertEqual(sorted(set(functions) - set(called)), [])
+
+
+class Options(unittest.TestCase):
+    def test_wrong_ones(self):
+        wrong = {
+            "seeds=3": "'seeds=3' is none of seed=, policy=, devices=, cc=, memory=, driver=, fail=, findings=, report=",
+            "late": "'late' is none of",
+            "policy=soon": "policy= takes late, eager or random, and here is 'soon'",
+            "seed=-1": "seed= takes a number from 0, and here is '-1'",
+            "seed=": "seed= takes a number from 0",
+            "devices=17": "devices= takes a number from 0 to 16",
+            "cc=70": "cc= takes 75, 80, 86, 89 or 90",
+            "memory=4T": "memory= takes bytes of each device",
+            "memory=0": "memory= takes",
+            "driver=5": "driver= takes",
+            "findings=none": "findings= takes error or warn",
+            "report=": "report= takes a file",
+            "fail=cuMemAlloc": "fail= takes FUNCTION:CALL:CODE",
+            "fail=cuNothing:1:2": "fail= takes",
+            "fail=cuMemAlloc:0:2": "fail= takes",
+            "fail=cuMemAlloc:1:12345": "fail= takes",
+            "seed=1,seed=2": "seed= is given twice",
+        }
+        for sim, text in wrong.items():
+            code, said = init(sim)
+            self.assertEqual(code, 1, sim)
+            self.assertIn("gpusim: error 1 (CUDA_ERROR_INVALID_VALUE): CUDA_SIM: ", said)
+            self.assertIn(text, said)
+
+    def test_right_ones(self):
+        for sim in ("", "seed=18446744073709551615", "policy=random,cc=75", "memory=64M,devices=16", "driver=11080,findings=warn",
+                    "fail=cuMemAlloc:3:2,fail=cuLaunchKernel:1:719"):
+            self.assertEqual(init(sim), (0, ""), sim)
+
+    def test_no_device(self):
+        self.assertEqual(init("devices=0"), (100, ""))
+
+    def test_injected_failure(self):
+        code, said = init("fail=cuInit:1:999")
+        self.assertEqual(code, 999)
+        self.assertIn("cuInit: call 1, injected by fail= of CUDA_SIM", said)
+
+    def test_report_to_stderr(self):
+        self.assertEqual(json.loads(init("seed=7,report=-")[1])["seed"], 7)
+
+    def test_report_that_cannot_be_written(self):
+        self.assertIn("the report cannot be written to /nowhere/report.json", init("report=/nowhere/report.json")[1])
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,283 @@
+// Ranks as threads, each with a simulated device: opc's NCCL engine over the stand-ins, and NCCL's stand-in by itself.
+// SPDX-License-Identifier: Apache-2.0
+#include "DriverTable.h"
+#include "InProcessCommunicator.h"
+#include "NcclEngine.h"
+
+#include <atomic>
+#include <chrono>
+#include <cstring>
+#include <functional>
+#include <string>
+#include <thread>
+#include <vector>
+
+using namespace opc::gpusim::driver;
+namespace rt = opc::runtime;
+
+namespace {
+
+std::atomic<int> failures{0};
+
+void expect(bool right, const char *text, int line) {
+  if (!right) std::printf("line %d: not so: %s\n", line, text), ++failures;
+}
+#define EXPECT(condition) expect(condition, #condition, __LINE__)
+#define OK(function, ...) expect(cuda().function(__VA_ARGS__) == kSuccess, #function, __LINE__)
+
+struct UniqueId {
+  char bytes[128];
+};
+struct Comm;
+
+/// The stand-in's functions, by NCCL's documented signatures.
+struct Nccl {
+  int (*getUniqueId)(UniqueId *);
+  int (*initRank)(Comm **, int, UniqueId, int);
+  int (*destroy)(Comm *);
+  int (*abort)(Comm *);
+  int (*asyncError)(Comm *, int *);
+  const char *(*errorString)(int);
+  int (*groupStart)();
+  int (*groupEnd)();
+  int (*send)(const void *, size_t, int, int, Comm *, Stream *);
+  int (*recv)(void *, size_t, int, int, Comm *, Stream *);
+  int (*allReduce)(const void *, void *, size_t, int, int, Comm *, Stream *);
+  Nccl() {
+    void *library = dlopen("libnccl.so.2", RTLD_NOW | RTLD_LOCAL);
+    if (!library) std::printf("%s\n", dlerror()), std::exit(2);
+    const auto find = [&](auto &f, const char *name) {
+      f = reinterpret_cast<std::decay_t<decltype(f)>>(dlsym(library, name));
+      if (!f) std::printf("no %s\n", name), std::exit(2);
+    };
+    find(getUniqueId, "ncclGetUniqueId"), find(initRank, "ncclCommInitRank"), find(destroy, "ncclCommDestroy");
+    find(abort, "ncclCommAbort"), find(asyncError, "ncclCommGetAsyncError"), find(errorString, "ncclGetErrorString");
+    find(groupStart, "ncclGroupStart"), find(groupEnd, "ncclGroupEnd"), find(send, "ncclSend"), find(recv, "ncclRecv");
+    find(allReduce, "ncclAllReduce");
+  }
+};
+
+Nccl &nccl() {
+  static Nccl table;
+  return table;
+}
+
+constexpr int kInt32 = 2, kHalf = 6, kFloat = 7, kSum = 0, kMax = 2, kAverage = 4;
+
+void useDevice(int device) {
+  Context *context = nullptr;
+  OK(cuDevicePrimaryCtxRetain, &context, device);
+  OK(cuCtxSetCurrent, context);
+}
+
+/// Device memory with `count` numbers.
+template <class T> DevicePtr filled(size_t count, const std::function<T(size_t)> &value) {
+  std::vector<T> host(count);
+  for (size_t i = 0; i < count; ++i) host[i] = value(i);
+  DevicePtr p = 0;
+  OK(cuMemAlloc_v2, &p, count * sizeof(T));
+  OK(cuMemcpyHtoD_v2, p, host.data(), count * sizeof(T));
+  return p;
+}
+
+template <class T> std::vector<T> read(DevicePtr p, size_t count) {
+  std::vector<T> host(count);
+  OK(cuMemcpyDtoH_v2, host.data(), p, count * sizeof(T));
+  return host;
+}
+
+void *pointer(DevicePtr p) { return reinterpret_cast<void *>(p); }
+
+/// Each rank in a thread of its own, with its device current.
+void ranks(int count, const std::function<void(int)> &body) {
+  OK(cuInit, 0);
+  std::vector<std::thread> all;
+  for (int r = 0; r < count; ++r)
+    all.emplace_back([&body, r] {
+      useDevice(r);
+      body(r);
+    });
+  for (std::thread &t : all) t.join();
+}
+
+Stream *newStream() {
+  Stream *s = nullptr;
+  OK(cuStreamCreate, &s, kStreamNonBlocking);
+  return s;
+}
+
+// --- opc's engine ---------------------------------------------------------------------------------------------------
+
+void engine() {
+  auto ends = rt::inProcessCommunicators(4);
+  ranks(4, [&](int r) {
+    rt::NcclOptions options;
+    options.device = r;
+    auto made = rt::ncclCommunicator(*ends[static_cast<size_t>(r)], options);
+    if (!made) return expect(false, made.status().message().c_str(), __LINE__);
+    rt::Communicator &comm = **made;
+    // Columns 2 to 5 of each rank's 4 x 8 go to the next rank's columns 0 to 3, three times on two channels.
+    for (int round = 0; round < 3; ++round)
+      for (int channel : {0, 1}) {
+        const DevicePtr from = filled<float>(32, [&](size_t i) { return float(100 * r + round) + float(i) * 0.5f; });
+        const DevicePtr to = filled<float>(32, [](size_t) { return -1.0f; });
+        const rt::CommBlock out{pointer(from), {4, 8}, opc::Box{{0, 2}, {4, 3}}, 4},
+            in{pointer(to), {4, 8}, opc::Box{{0, 0}, {4, 3}}, 4};
+        const auto sent = comm.exchange(channel, {{(r + 1) % 4, out}}, {{(r + 3) % 4, in}});
+        expect(bool(sent), "exchange", __LINE__);
+        const auto found = read<float>(to, 32);
+        bool right = true;
+        for (size_t i = 0; i < 32; ++i) {
+          const size_t row = i / 8, column = i % 8;
+          right &= found[i] ==
+                   (column < 3 ? float(100 * ((r + 3) % 4) + round) + float(row * 8 + column + 2) * 0.5f : -1.0f);
+        }
+        EXPECT(right);
+      }
+    const DevicePtr x = filled<float>(100, [&](size_t i) { return float(i) * float(r + 1); });
+    EXPECT(bool(comm.allReduce(0, {0, 1, 2, 3}, pointer(x), 100, opc::kFloat, opc::BoxingReduction::kSum)));
+    EXPECT(read<float>(x, 100)[7] == 70);
+    // Pairs of ranks have communicators of their own.
+    const std::vector<int64_t> pair = r < 2 ? std::vector<int64_t>{0, 1} : std::vector<int64_t>{2, 3};
+    EXPECT(bool(comm.allReduce(1, pair, pointer(x), 100, opc::kFloat, opc::BoxingReduction::kMax)));
+    EXPECT(read<float>(x, 100)[99] == 990);
+    EXPECT(bool(comm.barrier()));
+  });
+}
+
+// --- the stand-in by itself
+// -------------------------------------------------------------------------------------------
+
+void messages() {
+  UniqueId id;
+  OK(cuInit, 0);
+  EXPECT(nccl().getUniqueId(&id) == 0);
+  ranks(3, [&](int r) {
+    Comm *comm = nullptr;
+    EXPECT(nccl().initRank(&comm, 3, id, r) == 0);
+    Stream *s = newStream();
+    const int next = (r + 1) % 3, before = (r + 2) % 3;
+    const DevicePtr own = filled<int>(64, [&](size_t i) { return 1000 * r + int(i); });
+    const DevicePtr other = filled<int>(64, [](size_t) { return -1; }),
+                    sum = filled<int>(64, [](size_t) { return -1; });
+    EXPECT(nccl().groupStart() == 0);
+    EXPECT(nccl().recv(pointer(other), 64, kInt32, before, comm, s) == 0);
+    EXPECT(nccl().send(pointer(own), 64, kInt32, next, comm, s) == 0);
+    EXPECT(nccl().groupEnd() == 0);
+    // Behind the message in the same stream, though the other side may not have called yet.
+    EXPECT(nccl().allReduce(pointer(other), pointer(sum), 64, kInt32, kMax, comm, s) == 0);
+    OK(cuMemsetD32Async, other, 5, 1, s);
+    OK(cuStreamSynchronize, s);
+    const auto found = read<int>(other, 64), most = read<int>(sum, 64);
+    EXPECT(found[0] == 5 && found[1] == 1000 * before + 1 && found[63] == 1000 * before + 63);
+    EXPECT(most[0] == 2000 && most[63] == 2063);
+    // Halves: (1 + 2 + 3) / 3, and a sum that is rounded once.
+    const DevicePtr h = filled<uint16_t>(2, [&](size_t i) {
+      return uint16_t(i == 0 ? (r == 0 ? 0x3c00 : r == 1 ? 0x4000 : 0x4200) : 0x6800);
+    });
+    EXPECT(nccl().allReduce(pointer(h), pointer(h), 2, kHalf, kAverage, comm, s) == 0);
+    OK(cuStreamSynchronize, s);
+    EXPECT(read<uint16_t>(h, 2)[0] == 0x4000 && read<uint16_t>(h, 2)[1] == 0x6800);
+    int error = 9;
+    EXPECT(nccl().asyncError(comm, &error) == 0 && error == 0);
+    EXPECT(nccl().destroy(comm) == 0);
+  });
+}
+
+/// The kernel that makes what is sent is on another stream, and nobody waits for it.
+void unordered() {
+  UniqueId id;
+  OK(cuInit, 0);
+  nccl().getUniqueId(&id);
+  std::atomic<int> refused{0};
+  ranks(2, [&](int r) {
+    Comm *comm = nullptr;
+    EXPECT(nccl().initRank(&comm, 2, id, r) == 0);
+    Stream *s = newStream(), *t = newStream();
+    const DevicePtr p = filled<float>(16, [](size_t) { return 1.0f; });
+    if (r == 0) OK(cuMemsetD32Async, p, 0, 16, t);
+    EXPECT(nccl().allReduce(pointer(p), pointer(p), 16, kFloat, kSum, comm, s) == 0);
+    refused += cuda().cuCtxSynchronize() == kLaunchFailed;
+  });
+  EXPECT(refused >= 1);
+}
+
+void mistakes() {
+  UniqueId id, foreign = {"gpusim 1 1"}, twice;
+  OK(cuInit, 0);
+  nccl().getUniqueId(&id), nccl().getUniqueId(&twice);
+  EXPECT(std::string(nccl().errorString(5)) == "invalid usage");
+  EXPECT(nccl().groupEnd() == 5);
+  ranks(2, [&](int r) {
+    Comm *comm = nullptr, *none = nullptr;
+    EXPECT(nccl().initRank(&none, 2, foreign, r) == 5);
+    EXPECT(nccl().initRank(&none, 2, id, 2) == 4);
+    EXPECT(nccl().initRank(&comm, 2, id, r) == 0);
+    Stream *s = newStream();
+    const DevicePtr p = filled<float>(16, [](size_t) { return 1.0f; });
+    EXPECT(nccl().send(pointer(p), 1, kFloat, 2, comm, s) == 4);
+    EXPECT(nccl().send(pointer(p + 4), 16, kFloat, 1 - r, comm, s) == 1); // beyond the allocation
+  });
+  ranks(2, [&](int r) { // both on the first device
+    useDevice(0);
+    Comm *comm = nullptr;
+    EXPECT(nccl().initRank(&comm, 2, twice, r) == 5);
+  });
+}
+
+void sizes() {
+  UniqueId id;
+  OK(cuInit, 0);
+  nccl().getUniqueId(&id);
+  std::atomic<int> refused{0};
+  ranks(2, [&](int r) {
+    Comm *comm = nullptr;
+    EXPECT(nccl().initRank(&comm, 2, id, r) == 0);
+    Stream *s = newStream();
+    const DevicePtr p = filled<float>(16, [](size_t) { return 1.0f; });
+    const int found =
+        r ? nccl().send(pointer(p), 16, kFloat, 0, comm, s) : nccl().recv(pointer(p), 15, kFloat, 1, comm, s);
+    refused += found == 4;
+    std::this_thread::sleep_for(std::chrono::milliseconds(50)); // both have called
+    if (r == 0) nccl().abort(comm);
+    OK(cuCtxSynchronize);
+  });
+  EXPECT(refused == 1);
+}
+
+/// A rank that fails lets nobody wait for ever.
+void aborted() {
+  UniqueId id;
+  OK(cuInit, 0);
+  nccl().getUniqueId(&id);
+  ranks(2, [&](int r) {
+    Comm *comm = nullptr;
+    EXPECT(nccl().initRank(&comm, 2, id, r) == 0);
+    Stream *s = newStream();
+    const DevicePtr p = filled<float>(16, [](size_t) { return 1.0f; });
+    if (r == 0) {
+      EXPECT(nccl().recv(pointer(p), 16, kFloat, 1, comm, s) == 0);
+      for (int i = 0; i < 100; ++i) EXPECT(cuda().cuStreamQuery(s) == kNotReady || i > 0);
+      OK(cuStreamSynchronize, s);
+      int error = 0;
+      EXPECT(nccl().asyncError(comm, &error) == 0 && error == 6);
+    } else {
+      std::this_thread::sleep_for(std::chrono::milliseconds(100));
+      EXPECT(nccl().abort(comm) == 0);
+    }
+  });
+}
+
+} // namespace
+
+int main(int argc, char **argv) {
+  const std::pair<const char *, void (*)()> scenarios[] = {{"engine", engine},       {"messages", messages},
+                                                           {"unordered", unordered}, {"mistakes", mistakes},
+                                                           {"sizes", sizes},         {"aborted", aborted}};
+  for (const auto &[name, run] : scenarios)
+    if (argc == 2 && !std::strcmp(argv[1], name)) {
+      run();
+      return failures != 0;
+    }
+  return 2;
+}

@@ -1,0 +1,148 @@
+// Reads CUDA_SIM. What is not known is an error, or a test would run with less than it asked for.
+// SPDX-License-Identifier: Apache-2.0
+#include "SimOptions.h"
+
+#include "DriverFunctions.h"
+
+#include <algorithm>
+#include <charconv>
+#include <string_view>
+
+namespace opc::gpusim::driver {
+namespace {
+
+bool number(std::string_view text, uint64_t least, uint64_t most, uint64_t *value) {
+  uint64_t v = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), v);
+  if (error != std::errc() || end != text.data() + text.size() || v < least || v > most) return false;
+  *value = v;
+  return true;
+}
+
+/// "64M": bytes, or with K, M or G behind.
+bool byteCount(std::string_view text, uint64_t *value) {
+  unsigned shift = 0;
+  if (!text.empty()) {
+    const char last = text.back();
+    shift = last == 'K' ? 10 : last == 'M' ? 20 : last == 'G' ? 30 : 0;
+    if (shift) text.remove_suffix(1);
+  }
+  uint64_t v = 0;
+  if (!number(text, 1, (uint64_t(1) << 40) >> shift, &v)) return false;
+  *value = v << shift;
+  return true;
+}
+
+bool isFunction(std::string_view name) {
+#define GPUSIM_NAME(symbol, known, parameters)                                                                         \
+  if (name == known) return true;
+  GPUSIM_FUNCTIONS(GPUSIM_NAME)
+#undef GPUSIM_NAME
+  return false;
+}
+
+bool isResult(uint64_t code) {
+#define GPUSIM_CODE(name, cudaName, value, text)                                                                       \
+  if (code == value) return value != 0;
+  GPUSIM_RESULTS(GPUSIM_CODE)
+#undef GPUSIM_CODE
+  return false;
+}
+
+bool failure(std::string_view text, InjectedFailure *out) {
+  const size_t first = text.find(':'), second = text.find(':', first + 1);
+  if (first == text.npos || second == text.npos) return false;
+  uint64_t code = 0;
+  out->function = text.substr(0, first);
+  if (!isFunction(out->function) || !number(text.substr(first + 1, second - first - 1), 1, UINT64_MAX, &out->call) ||
+      !number(text.substr(second + 1), 1, 999, &code) || !isResult(code))
+    return false;
+  out->code = static_cast<int>(code);
+  return true;
+}
+
+/// Null: taken. Otherwise what the key takes.
+const char *set(std::string_view key, std::string_view value, SimOptions *o) {
+  uint64_t v = 0;
+  if (key == "seed") return number(value, 0, UINT64_MAX, &o->seed) ? nullptr : "a number from 0";
+  if (key == "policy") {
+    if (value == "late")
+      o->policy = Policy::kLate;
+    else if (value == "eager")
+      o->policy = Policy::kEager;
+    else if (value == "random")
+      o->policy = Policy::kRandom;
+    else
+      return "late, eager or random";
+    return nullptr;
+  }
+  if (key == "devices") {
+    if (!number(value, 0, 16, &v)) return "a number from 0 to 16";
+    o->devices = static_cast<int>(v);
+    return nullptr;
+  }
+  if (key == "cc") {
+    if (!number(value, 0, 999, &v) || (v != 75 && v != 80 && v != 86 && v != 89 && v != 90))
+      return "75, 80, 86, 89 or 90";
+    o->computeCapability = static_cast<int>(v);
+    return nullptr;
+  }
+  if (key == "memory") return byteCount(value, &o->memory) ? nullptr : "bytes of each device, at most 1024G (64M, 4G)";
+  if (key == "driver") {
+    if (!number(value, 11000, 13999, &v)) return "a driver's version from 11000 to 13999 (13000 is 13.0)";
+    o->driver = static_cast<int>(v);
+    return nullptr;
+  }
+  if (key == "findings") {
+    if (value != "error" && value != "warn") return "error or warn";
+    o->findingsAreErrors = value == "error";
+    return nullptr;
+  }
+  if (key == "report") {
+    o->report = value;
+    return value.empty() ? "a file, or - for stderr" : nullptr;
+  }
+  if (key == "fail") {
+    InjectedFailure f;
+    if (!failure(value, &f))
+      return "FUNCTION:CALL:CODE, as cuMemAlloc:3:2 (a function of the driver without _v2, a call from 1, an error code)";
+    o->failures.push_back(f);
+    return nullptr;
+  }
+  return "";
+}
+
+} // namespace
+
+bool SimOptions::parse(const std::string &text, SimOptions *options, std::string *error) {
+  *options = {};
+  std::vector<std::string_view> seen;
+  for (std::string_view rest = text; !rest.empty();) {
+    const std::string_view part = rest.substr(0, rest.find(','));
+    rest.remove_prefix(std::min(rest.size(), part.size() + 1));
+    const size_t equal = part.find('=');
+    const std::string_view key = part.substr(0, equal), value = equal == part.npos ? "" : part.substr(equal + 1);
+    const char *expected = equal == part.npos ? "" : set(key, value, options);
+    if (expected && *expected == 0) {
+      *error = "CUDA_SIM: '" + std::string(part) +
+               "' is none of seed=, policy=, devices=, cc=, memory=, driver=, fail=, findings=, report=";
+      return false;
+    }
+    if (expected) {
+      *error = "CUDA_SIM: " + std::string(key) + "= takes " + expected + ", and here is '" + std::string(value) + "'";
+      return false;
+    }
+    if (key != "fail" && std::find(seen.begin(), seen.end(), key) != seen.end()) {
+      *error = "CUDA_SIM: " + std::string(key) + "= is given twice";
+      return false;
+    }
+    seen.push_back(key);
+  }
+  return true;
+}
+
+const char *policyName(Policy policy) {
+  return policy == Policy::kLate ? "late" : policy == Policy::kEager ? "eager" : "random";
+}
+
+} // namespace opc::gpusim::driver

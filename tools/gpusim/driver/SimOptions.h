@@ -1,0 +1,42 @@
+// What CUDA_SIM asks of the stand-in driver.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+namespace opc::gpusim::driver {
+
+/// When the operations of streams are executed.
+enum class Policy {
+  kLate,   // only when a synchronisation or query needs them
+  kEager,  // at once
+  kRandom, // some of them at each call, in an order of the seed
+};
+
+/// `fail=NAME:N:CODE`: the N-th call of a function returns CODE and does nothing.
+struct InjectedFailure {
+  std::string function; // as cuGetProcAddress knows it
+  uint64_t call = 1;    // from 1
+  int code = 0;
+};
+
+struct SimOptions {
+  uint64_t seed = 0;
+  Policy policy = Policy::kLate;
+  int devices = 1;
+  int computeCapability = 80;          // 75, 80, 86, 89, 90
+  uint64_t memory = uint64_t(4) << 30; // bytes of each device
+  int driver = 13000;                  // what cuDriverGetVersion says
+  bool findingsAreErrors = true;       // findings=error|warn
+  std::string report;                  // a file, "-" for stderr, empty for none
+  std::vector<InjectedFailure> failures;
+
+  /// "seed=3,policy=eager". False, and `error` names the key, what it takes and what was found.
+  static bool parse(const std::string &text, SimOptions *options, std::string *error);
+};
+
+const char *policyName(Policy policy);
+
+} // namespace opc::gpusim::driver
