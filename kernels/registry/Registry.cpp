@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "Registry.h"
 #include "DerivedGradient.h"
+#include "DeviceKernels.h"
 #include "NearestNames.h"
 #include "PluginOverrides.h"
 
@@ -46,9 +47,11 @@ struct Registry::Impl {
       entry.status = made.status();
     } else if (*made) {
       entry.gradient = std::move(*made);
-      for (const KernelDef &k : entry.gradient->def.kernels) {
-        entry.kernels.push_back(&k);
-      }
+      OpDef &def = entry.gradient->def;
+      std::vector<const KernelDef *> own;
+      for (const KernelDef &k : def.kernels) own.push_back(&k);
+      for (KernelDef &k : deviceKernels(def, own)) def.kernels.push_back(std::move(k));
+      for (const KernelDef &k : def.kernels) entry.kernels.push_back(&k);
       derivedByName[entry.gradient->def.name] = &entry;
     }
     return entry;
@@ -152,10 +155,13 @@ Status Registry::add(user_op::PendingRegistrations pending, const std::string &l
     auto stored = std::make_unique<OpDef>(std::move(op));
     impl_->byName[stored->name] = stored.get();
     for (const std::string &alias : stored->aliases) impl_->byName[alias] = stored.get();
+    std::vector<const KernelDef *> own;
     for (KernelDef &k : stored->kernels) {
       k.opType = stored->name;
       pending.kernels.push_back(k);
+      own.push_back(&k);
     }
+    for (KernelDef &k : deviceKernels(*stored, own)) pending.kernels.push_back(std::move(k));
     if (info) info->ops.push_back(stored->name);
     impl_->ops.emplace(stored->name, std::move(stored));
   }

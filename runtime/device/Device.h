@@ -79,9 +79,12 @@ protected:
   virtual void release(void *data, size_t bytes) = 0;
 };
 
-/// The device that a plan names, or nullptr when this build or machine has none of that name.
-std::unique_ptr<Device> createDevice(const std::string &name);
-/// The names that createDevice accepts here.
-std::string availableDevices();
+/// The kind of the device that a name is of: "cpu", "gpu" and "gpu:1" (CUDA's), "sim" and "sim:1" (those of the
+/// simulator that opc brings); kInvalidDevice for other words. Says nothing of whether it is there.
+DeviceType deviceTypeOf(const std::string &name);
+/// The device that a plan names. Errors: OPC0820 for a name that is none, those of CudaDevice::open.
+Result<std::unique_ptr<Device>> openDevice(const std::string &name);
+/// The names that openDevice knows.
+std::string deviceNames();
 
 } // namespace opc::runtime

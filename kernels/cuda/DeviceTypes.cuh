@@ -1,0 +1,50 @@
+// Element types in device code: the SDK's own 16- and 8-bit floats, whose conversions are the CPU's bit for bit.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+// The conversions of opc/Floats.h are inline functions of the host: read here, they are both sides'.
+#include <cfloat>
+#include <cstdint>
+#include <cstring>
+#define inline __host__ __device__ inline
+#include "opc/Floats.h"
+#undef inline
+
+#include "opc/ElementTypes.h"
+#include "opc/ScalarMath.h"
+
+namespace opc::cuda {
+
+/// The type that elements of T are computed in, as on the CPU.
+template <class T> struct ComputeOf {
+  using type = T;
+};
+template <> struct ComputeOf<float16> {
+  using type = float;
+};
+template <> struct ComputeOf<bfloat16> {
+  using type = float;
+};
+template <> struct ComputeOf<bool> {
+  using type = uint8_t;
+};
+template <class T> using Compute = typename ComputeOf<T>::type;
+
+template <class T> __device__ inline Compute<T> load(const T &v) {
+  if constexpr (std::is_same_v<T, bool>)
+    return *reinterpret_cast<const uint8_t *>(&v);
+  else
+    return static_cast<Compute<T>>(v);
+}
+template <class T, class C> __device__ inline T stored(C v) {
+  if constexpr (std::is_same_v<T, bool>)
+    return v != C(0);
+  else
+    return static_cast<T>(v);
+}
+
+/// The place of this thread in a loop over the grid, and the step of that loop.
+__device__ inline int64_t firstItem() { return static_cast<int64_t>(blockIdx.x) * blockDim.x + threadIdx.x; }
+__device__ inline int64_t itemStep() { return static_cast<int64_t>(gridDim.x) * blockDim.x; }
+
+} // namespace opc::cuda

@@ -1,0 +1,29 @@
+// Errors of a device that reach the host through a kernel: the SDK's wrappers keep nothing of them but their text.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "opc/Maybe.h"
+#include "opc/Status.h"
+
+#include <string>
+#include <utility>
+
+namespace opc {
+
+/// What a device has said last to a kernel on this thread.
+inline thread_local Status lastDeviceError;
+
+/// Ends the kernel that runs on this thread.
+[[noreturn]] inline void throwDeviceError(Status error) {
+  const std::string text = error.toString();
+  lastDeviceError = std::move(error);
+  throw ContractError(text);
+}
+
+/// The device's own error with its code, where it is why a kernel has failed with `status`; else `status`.
+inline Status orDeviceError(Status status) {
+  const Status device = std::exchange(lastDeviceError, Status());
+  return !device.isOk() && status.id().empty() && status.message() == device.toString() ? device : status;
+}
+
+} // namespace opc

@@ -1,0 +1,44 @@
+// A vector added along one axis.
+// SPDX-License-Identifier: Apache-2.0
+#include "DeviceTypes.cuh"
+
+namespace opc::cuda {
+namespace {
+
+template <class T> __device__ T sumOf(T x, T y) {
+  if constexpr (std::is_integral_v<T>) {
+    using U = std::make_unsigned_t<T>;
+    return static_cast<T>(static_cast<U>(x) + static_cast<U>(y));
+  } else {
+    return stored<T>(load(x) + load(y));
+  }
+}
+
+/// b[(i / inner) % channels] is added to a[i].
+template <class T>
+__device__ void biasAdd(const void *a, const void *b, void *out, int64_t n, int64_t channels, int64_t inner) {
+  for (int64_t i = firstItem(); i < n; i += itemStep())
+    static_cast<T *>(out)[i] = sumOf(static_cast<const T *>(a)[i], static_cast<const T *>(b)[i / inner % channels]);
+}
+
+} // namespace
+
+#define OPC_BIAS_ADD(name, T)                                                                                          \
+  extern "C" __global__ void __launch_bounds__(256)                                                                    \
+      bias_add_##name(const void *a, const void *b, void *out, int64_t n, int64_t channels, int64_t inner) {           \
+    biasAdd<T>(a, b, out, n, channels, inner);                                                                         \
+  }
+OPC_BIAS_ADD(f32, float)
+OPC_BIAS_ADD(f64, double)
+OPC_BIAS_ADD(f16, float16)
+OPC_BIAS_ADD(bf16, bfloat16)
+OPC_BIAS_ADD(i8, int8_t)
+OPC_BIAS_ADD(u8, uint8_t)
+OPC_BIAS_ADD(i16, int16_t)
+OPC_BIAS_ADD(u16, uint16_t)
+OPC_BIAS_ADD(i32, int32_t)
+OPC_BIAS_ADD(u32, uint32_t)
+OPC_BIAS_ADD(i64, int64_t)
+OPC_BIAS_ADD(u64, uint64_t)
+
+} // namespace opc::cuda

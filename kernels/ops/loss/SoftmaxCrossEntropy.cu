@@ -1,0 +1,105 @@
+// The cross entropies of a softmax and their gradients: a warp a row.
+// SPDX-License-Identifier: Apache-2.0
+#include "softmax/SoftmaxRows.cuh"
+
+namespace opc::cuda {
+namespace {
+
+/// prob becomes softmax(x); gives the log of the sum of exponentials.
+template <class T> __device__ Compute<T> softmaxRow(const T *x, T *prob, int64_t n) {
+  using C = Compute<T>;
+  C top, sum;
+  rowSums(x, n, &top, &sum);
+  if (top == -static_cast<C>(scalar::f32::kInf64)) { // as on the CPU: 0 stands for the largest of nothing
+    top = 0;
+    sum = 0;
+    for (int64_t i = lane(); i < n; i += kLanes) sum += expOf(load(x[i]));
+    sum = warpSum(sum);
+  }
+  const C inverse = C(1) / sum;
+  for (int64_t i = lane(); i < n; i += kLanes) prob[i] = stored<T>(static_cast<C>(expOf(load(x[i]) - top) * inverse));
+  return logOf(sum) + top;
+}
+
+/// The class of a row; a label outside the classes ends the kernel with an error.
+template <class I> __device__ int64_t classOf(const void *labels, int64_t r, int64_t n) {
+  const auto k = static_cast<int64_t>(static_cast<const I *>(labels)[r]);
+  if (k < 0 || k >= n) __trap();
+  return k;
+}
+
+template <class T, class I>
+__device__ void sparse(const void *in, const void *labels, void *prob, void *out, int64_t rows, int64_t n) {
+  for (int64_t r = firstRow(); r < rows; r += rowStep()) {
+    const T *x = static_cast<const T *>(in) + r * n;
+    const int64_t k = classOf<I>(labels, r, n);
+    const Compute<T> log = softmaxRow(x, static_cast<T *>(prob) + r * n, n);
+    if (lane() == 0) static_cast<T *>(out)[r] = stored<T>(static_cast<Compute<T>>(log - load(x[k])));
+  }
+}
+
+template <class T>
+__device__ void dense(const void *in, const void *labels, void *prob, void *out, int64_t rows, int64_t n) {
+  using C = Compute<T>;
+  for (int64_t r = firstRow(); r < rows; r += rowStep()) {
+    const T *x = static_cast<const T *>(in) + r * n, *target = static_cast<const T *>(labels) + r * n;
+    const C log = softmaxRow(x, static_cast<T *>(prob) + r * n, n);
+    C sum = 0; // a class without probability adds nothing, even when its logit is minus infinity
+    for (int64_t i = lane(); i < n; i += kLanes) {
+      const C p = load(target[i]);
+      sum += p == C(0) ? C(0) : p * (log - load(x[i]));
+    }
+    sum = warpSum(sum);
+    if (lane() == 0) static_cast<T *>(out)[r] = stored<T>(n > 0 ? sum : C(0));
+  }
+}
+
+template <class T, class I>
+__device__ void sparseGrad(const void *labels, const void *grad, const void *in, void *dx, int64_t rows, int64_t n) {
+  using C = Compute<T>;
+  for (int64_t r = firstRow(); r < rows; r += rowStep()) {
+    const int64_t k = classOf<I>(labels, r, n);
+    const C dy = load(static_cast<const T *>(grad)[r]);
+    const T *prob = static_cast<const T *>(in) + r * n;
+    for (int64_t i = lane(); i < n; i += kLanes) {
+      const C p = load(prob[i]);
+      static_cast<T *>(dx)[r * n + i] = stored<T>(static_cast<C>(dy * (i == k ? p - C(1) : p)));
+    }
+  }
+}
+
+template <class T>
+__device__ void denseGrad(const void *labels, const void *grad, const void *in, void *dx, int64_t rows, int64_t n) {
+  using C = Compute<T>;
+  for (int64_t r = firstRow(); r < rows; r += rowStep()) {
+    const C dy = load(static_cast<const T *>(grad)[r]);
+    const T *prob = static_cast<const T *>(in) + r * n, *label = static_cast<const T *>(labels) + r * n;
+    C total = 0;
+    for (int64_t i = lane(); i < n; i += kLanes) total += load(label[i]);
+    total = warpSum(total);
+    for (int64_t i = lane(); i < n; i += kLanes)
+      static_cast<T *>(dx)[r * n + i] = stored<T>(static_cast<C>(dy * (load(prob[i]) * total - load(label[i]))));
+  }
+}
+
+} // namespace
+
+#define OPC_ROWS(kernel, body, out0, out1)                                                                             \
+  extern "C" __global__ void __launch_bounds__(256)                                                                    \
+      kernel(const void *a, const void *b, out0 c, out1 d, int64_t rows, int64_t n) {                                  \
+    body(a, b, c, d, rows, n);                                                                                         \
+  }
+#define OPC_SPARSE(name, T, label, I)                                                                                  \
+  OPC_ROWS(sparse_softmax_cross_entropy_##name##_##label, (sparse<T, I>), void *, void *)                              \
+  OPC_ROWS(sparse_softmax_cross_entropy_grad_##name##_##label, (sparseGrad<T, I>), const void *, void *)
+#define OPC_CROSS_ENTROPY(name, T)                                                                                     \
+  OPC_SPARSE(name, T, i32, int32_t)                                                                                    \
+  OPC_SPARSE(name, T, i64, int64_t)                                                                                    \
+  OPC_ROWS(softmax_cross_entropy_##name, dense<T>, void *, void *)                                                     \
+  OPC_ROWS(softmax_cross_entropy_grad_##name, denseGrad<T>, const void *, void *)
+OPC_CROSS_ENTROPY(f32, float)
+OPC_CROSS_ENTROPY(f64, double)
+OPC_CROSS_ENTROPY(f16, float16)
+OPC_CROSS_ENTROPY(bf16, bfloat16)
+
+} // namespace opc::cuda

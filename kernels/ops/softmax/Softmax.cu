@@ -1,0 +1,82 @@
+// softmax, log_softmax and their gradients: a warp a row.
+// SPDX-License-Identifier: Apache-2.0
+#include "softmax/SoftmaxRows.cuh"
+
+namespace opc::cuda {
+namespace {
+
+template <class T> __device__ void softmax(const void *in, void *out, int64_t rows, int64_t n) {
+  using C = Compute<T>;
+  for (int64_t r = firstRow(); r < rows; r += rowStep()) {
+    const T *x = static_cast<const T *>(in) + r * n;
+    T *y = static_cast<T *>(out) + r * n;
+    C top, sum;
+    rowSums(x, n, &top, &sum);
+    for (int64_t i = lane(); i < n; i += kLanes) y[i] = stored<T>(static_cast<C>(expOf(load(x[i]) - top) / sum));
+  }
+}
+
+template <class T> __device__ void logSoftmax(const void *in, void *out, int64_t rows, int64_t n) {
+  using C = Compute<T>;
+  for (int64_t r = firstRow(); r < rows; r += rowStep()) {
+    const T *x = static_cast<const T *>(in) + r * n;
+    T *y = static_cast<T *>(out) + r * n;
+    C top, sum;
+    rowSums(x, n, &top, &sum);
+    const C log = logOf(sum);
+    for (int64_t i = lane(); i < n; i += kLanes) y[i] = stored<T>(static_cast<C>((load(x[i]) - top) - log));
+  }
+}
+
+/// dx = y (dy - sum(y dy)).
+template <class T> __device__ void softmaxGrad(const void *out, const void *grad, void *dx, int64_t rows, int64_t n) {
+  using C = Compute<T>;
+  for (int64_t r = firstRow(); r < rows; r += rowStep()) {
+    const T *y = static_cast<const T *>(out) + r * n, *dy = static_cast<const T *>(grad) + r * n;
+    C sum = 0;
+    for (int64_t i = lane(); i < n; i += kLanes) sum += load(y[i]) * load(dy[i]);
+    sum = warpSum(sum);
+    for (int64_t i = lane(); i < n; i += kLanes)
+      static_cast<T *>(dx)[r * n + i] = stored<T>(static_cast<C>(load(y[i]) * (load(dy[i]) - sum)));
+  }
+}
+
+/// dx = dy - exp(y) sum(dy).
+template <class T>
+__device__ void logSoftmaxGrad(const void *out, const void *grad, void *dx, int64_t rows, int64_t n) {
+  using C = Compute<T>;
+  for (int64_t r = firstRow(); r < rows; r += rowStep()) {
+    const T *y = static_cast<const T *>(out) + r * n, *dy = static_cast<const T *>(grad) + r * n;
+    C sum = 0;
+    for (int64_t i = lane(); i < n; i += kLanes) sum += load(dy[i]);
+    sum = warpSum(sum);
+    for (int64_t i = lane(); i < n; i += kLanes)
+      static_cast<T *>(dx)[r * n + i] = stored<T>(static_cast<C>(load(dy[i]) - expOf(load(y[i])) * sum));
+  }
+}
+
+} // namespace
+
+#define OPC_SOFTMAX(name, T)                                                                                           \
+  extern "C" __global__ void __launch_bounds__(256)                                                                    \
+      softmax_##name(const void *in, void *out, int64_t rows, int64_t n) {                                             \
+    softmax<T>(in, out, rows, n);                                                                                      \
+  }                                                                                                                    \
+  extern "C" __global__ void __launch_bounds__(256)                                                                    \
+      log_softmax_##name(const void *in, void *out, int64_t rows, int64_t n) {                                         \
+    logSoftmax<T>(in, out, rows, n);                                                                                   \
+  }                                                                                                                    \
+  extern "C" __global__ void __launch_bounds__(256)                                                                    \
+      softmax_grad_##name(const void *y, const void *dy, void *dx, int64_t rows, int64_t n) {                          \
+    softmaxGrad<T>(y, dy, dx, rows, n);                                                                                \
+  }                                                                                                                    \
+  extern "C" __global__ void __launch_bounds__(256)                                                                    \
+      log_softmax_grad_##name(const void *y, const void *dy, void *dx, int64_t rows, int64_t n) {                      \
+    logSoftmaxGrad<T>(y, dy, dx, rows, n);                                                                             \
+  }
+OPC_SOFTMAX(f32, float)
+OPC_SOFTMAX(f64, double)
+OPC_SOFTMAX(f16, float16)
+OPC_SOFTMAX(bf16, bfloat16)
+
+} // namespace opc::cuda

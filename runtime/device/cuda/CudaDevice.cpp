@@ -1,0 +1,155 @@
+// One CUDA device: context, memory, modules.
+// SPDX-License-Identifier: Apache-2.0
+#include "cuda/CudaDevice.h"
+
+#include "KernelImages.h"
+#include "cuda/CudaStream.h"
+
+#include <vector>
+
+namespace opc::runtime {
+
+using cuda::CudaDriver;
+using cuda::CuPointer;
+using cuda::CuResult;
+
+namespace {
+
+// CUdevice_attribute of cuda.h.
+constexpr int kCapabilityMajor = 75, kCapabilityMinor = 76;
+constexpr int kLeastCapability = 75;
+
+/// A stream of a device that could not make one: says so when it is waited for.
+class FailedStream final : public Stream {
+public:
+  explicit FailedStream(Status status) : status_(std::move(status)) {}
+  DeviceCtx *context() override { return &context_; }
+  void enter() override {}
+  void beginStep(uint64_t, int64_t) override {}
+  void endSteps() override {}
+  Status synchronize() override { return status_; }
+
+private:
+  Status status_;
+  DeviceCtx context_{DeviceType::kInvalidDevice, 1, nullptr};
+};
+
+int capability(const CudaDriver &driver, cuda::CuDevice device) {
+  int major = 0, minor = 0;
+  if (driver.deviceGetAttribute(&major, kCapabilityMajor, device) != cuda::kSuccess) return 0;
+  if (driver.deviceGetAttribute(&minor, kCapabilityMinor, device) != cuda::kSuccess) return 0;
+  return major * 10 + minor;
+}
+
+std::string capabilityText(int value) { return std::to_string(value / 10) + "." + std::to_string(value % 10); }
+
+} // namespace
+
+Result<std::unique_ptr<Device>> CudaDevice::open(const std::string &name, bool isSimulator, int ordinal) {
+  OPC_ASSIGN_OR_RETURN(const CudaDriver *driver, CudaDriver::open(isSimulator));
+  if (ordinal >= driver->deviceCount())
+    return Status(StatusCode::kUnsupported, "OPC0630",
+                  "there is no device " + name + ": the driver has " + std::to_string(driver->deviceCount()))
+        .withHelp(isSimulator ? "devices are counted from 0; CUDA_SIM=devices=" + std::to_string(ordinal + 1) +
+                                    " simulates more"
+                              : "devices are counted from 0; CUDA_VISIBLE_DEVICES hides some");
+  std::unique_ptr<CudaDevice> device(new CudaDevice(*driver, name));
+  OPC_RETURN_IF_ERROR(driver->check(driver->deviceGet(&device->device_, ordinal), "opening " + name));
+  const int has = capability(*driver, device->device_);
+  if (has < kLeastCapability)
+    return Status(StatusCode::kUnsupported, "OPC0630",
+                  "the GPU of " + name + " has compute capability " + capabilityText(has) +
+                      ", and the kernels of opc need " + capabilityText(kLeastCapability))
+        .withHelp("name another GPU, as --device gpu:1, or give the graph to the CPU: --device cpu");
+  OPC_RETURN_IF_ERROR(
+      driver->check(driver->primaryCtxRetain(&device->context_, device->device_), "making a context on " + name));
+  OPC_RETURN_IF_ERROR(device->enter());
+  return std::unique_ptr<Device>(std::move(device));
+}
+
+CudaDevice::~CudaDevice() {
+  if (!context_) return;
+  (void)enter();
+  for (const auto &m : modules_) driver_.moduleUnload(m.second);
+  driver_.primaryCtxRelease(device_);
+}
+
+Status CudaDevice::enter() const { return driver_.check(driver_.ctxSetCurrent(context_), "entering " + name_); }
+
+Status CudaDevice::outOfMemory(size_t bytes) const {
+  size_t free = 0, total = 0;
+  std::string has;
+  if (driver_.memGetInfo(&free, &total) == cuda::kSuccess)
+    has = "; " + std::to_string(free) + " of its " + std::to_string(total) + " bytes are free";
+  return Status(StatusCode::kUnsupported, "OPC0614",
+                "cannot get " + std::to_string(bytes) + " bytes of memory on " + name_ + has);
+}
+
+Result<DeviceMemory> CudaDevice::allocate(size_t bytes) {
+  if (bytes == 0) return DeviceMemory();
+  OPC_RETURN_IF_ERROR(enter());
+  CuPointer address = 0;
+  const CuResult r = driver_.memAlloc(&address, bytes);
+  if (r == cuda::kOutOfMemory) return outOfMemory(bytes);
+  OPC_RETURN_IF_ERROR(driver_.check(r, "taking " + std::to_string(bytes) + " bytes on " + name_));
+  DeviceMemory memory(this, reinterpret_cast<void *>(address), bytes);
+  OPC_ASSIGN_OR_RETURN(const std::unique_ptr<CudaStream> stream, CudaStream::create(*this));
+  OPC_RETURN_IF_ERROR(
+      driver_.check(driver_.setBytes(address, 0, bytes, stream->context()->cuda_stream()), "clearing memory"));
+  OPC_RETURN_IF_ERROR(stream->synchronize());
+  return memory;
+}
+
+void CudaDevice::release(void *data, size_t) {
+  if (enter().isOk()) driver_.memFree(reinterpret_cast<CuPointer>(data));
+}
+
+std::unique_ptr<Stream> CudaDevice::createStream(int) {
+  Result<std::unique_ptr<CudaStream>> stream = CudaStream::create(*this);
+  if (!stream) return std::make_unique<FailedStream>(stream.status());
+  return std::move(*stream);
+}
+
+Status CudaDevice::copyFromHost(Stream &stream, void *to, const void *from, size_t bytes) {
+  return static_cast<CudaStream &>(stream).copyFromHost(to, from, bytes);
+}
+Status CudaDevice::copyToHost(Stream &stream, void *to, const void *from, size_t bytes) {
+  return static_cast<CudaStream &>(stream).copyToHost(to, from, bytes);
+}
+
+Result<CUfunc_st *> CudaDevice::function(const std::string &kernel) {
+  const int image = opc::cuda::imageOf(kernel);
+  if (image < 0)
+    return Status(StatusCode::kUnsupported, "OPC0632", "this build has no device code of kernel '" + kernel + "'")
+        .withHelp(opc::cuda::hasImages() ? "this is a bug in opc" : "build opc where nvcc is found");
+  OPC_RETURN_IF_ERROR(enter());
+  const std::lock_guard<std::mutex> lock(modulesMutex_);
+  CUmod_st *&module = modules_[image];
+  if (!module) {
+    OPC_ASSIGN_OR_RETURN(const std::string ptx, opc::cuda::imageText(image));
+    OPC_RETURN_IF_ERROR(
+        driver_.check(driver_.moduleLoadData(&module, ptx.c_str()), "loading the device code of " + kernel));
+  }
+  CUfunc_st *function = nullptr;
+  OPC_RETURN_IF_ERROR(
+      driver_.check(driver_.moduleGetFunction(&function, module, kernel.c_str()), "finding kernel " + kernel));
+  return function;
+}
+
+Result<std::vector<CudaDeviceFacts>> cudaDevices(bool isSimulator) {
+  OPC_ASSIGN_OR_RETURN(const CudaDriver *driver, CudaDriver::open(isSimulator));
+  std::vector<CudaDeviceFacts> found;
+  for (int i = 0; i < driver->deviceCount(); ++i) {
+    cuda::CuDevice device = 0;
+    OPC_RETURN_IF_ERROR(driver->check(driver->deviceGet(&device, i), "looking at GPU " + std::to_string(i)));
+    char name[256] = "";
+    CudaDeviceFacts facts;
+    if (driver->deviceGetName(name, sizeof name, device) == cuda::kSuccess) facts.name = name;
+    if (driver->deviceTotalMem(&facts.memory, device) != cuda::kSuccess) facts.memory = 0;
+    facts.capability = capabilityText(capability(*driver, device));
+    found.push_back(std::move(facts));
+  }
+  return found;
+}
+
+} // namespace opc::runtime

@@ -1,0 +1,58 @@
+// One CUDA device: its context, memory and streams, through the driver API alone.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "Device.h"
+#include "cuda/CudaDriver.h"
+
+#include <map>
+#include <memory>
+#include <mutex>
+#include <string>
+
+namespace opc::runtime {
+
+class CudaDevice final : public Device {
+public:
+  /// Device `ordinal` of the driver. `name` is what plans call it. Errors: those of CudaDriver::open, OPC0630 when the
+  /// driver has no such device.
+  static Result<std::unique_ptr<Device>> open(const std::string &name, bool isSimulator, int ordinal);
+  ~CudaDevice() override;
+
+  const std::string &name() const override { return name_; }
+  DeviceType type() const override { return DeviceType::kGPU; }
+  Result<DeviceMemory> allocate(size_t bytes) override;
+  std::unique_ptr<Stream> createStream(int threads) override;
+  Status copyFromHost(Stream &stream, void *to, const void *from, size_t bytes) override;
+  Status copyToHost(Stream &stream, void *to, const void *from, size_t bytes) override;
+  bool isHostMemory() const override { return false; }
+
+  const cuda::CudaDriver &driver() const { return driver_; }
+  /// Makes the device current in the calling thread.
+  Status enter() const;
+  /// A kernel of this build's device code; its module is loaded when it is asked for first.
+  Result<CUfunc_st *> function(const std::string &kernel);
+
+protected:
+  void release(void *data, size_t bytes) override;
+
+private:
+  CudaDevice(const cuda::CudaDriver &driver, std::string name) : driver_(driver), name_(std::move(name)) {}
+  Status outOfMemory(size_t bytes) const;
+
+  const cuda::CudaDriver &driver_;
+  std::string name_;
+  cuda::CuDevice device_ = 0;
+  CUctx_st *context_ = nullptr;
+  std::mutex modulesMutex_; // lanes bind their kernels one after the other, sessions do not
+  std::map<int, CUmod_st *> modules_;
+};
+
+/// What is known of the GPUs of a driver, for `opc doctor`.
+struct CudaDeviceFacts {
+  std::string name, capability; // "8.0"
+  size_t memory = 0;
+};
+Result<std::vector<CudaDeviceFacts>> cudaDevices(bool isSimulator);
+
+} // namespace opc::runtime

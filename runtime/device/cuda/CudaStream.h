@@ -1,0 +1,71 @@
+// A CUDA stream as the runtime and kernels see it.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "CudaLaunch.h"
+#include "cuda/CudaDevice.h"
+
+namespace opc::runtime {
+
+/// Host memory that the device copies from and to while the host goes on: two halves, one filled while the other
+/// travels.
+class PinnedStaging {
+public:
+  explicit PinnedStaging(CudaDevice &device) : device_(device) {}
+  ~PinnedStaging();
+  PinnedStaging(const PinnedStaging &) = delete;
+  PinnedStaging &operator=(const PinnedStaging &) = delete;
+
+  static constexpr size_t kHalf = size_t{1} << 20;
+  /// Half 0 or 1, when no copy reads or writes it any more.
+  Status take(int half, std::byte **memory);
+  /// What has been put into the stream since take() is the last that uses the half.
+  Status leave(int half, CUstream_st *stream);
+
+private:
+  CudaDevice &device_;
+  void *memory_ = nullptr;
+  CUevent_st *done_[2] = {};
+  bool inUse_[2] = {};
+};
+
+class CudaStream final : public Stream {
+public:
+  static Result<std::unique_ptr<CudaStream>> create(CudaDevice &device);
+  ~CudaStream() override;
+
+  DeviceCtx *context() override { return &executor_; }
+  void enter() override { (void)device_.enter(); } // calls that follow say what is wrong
+  void beginStep(uint64_t seed, int64_t step) override { executor_.setPosition({seed, step}); }
+  void endSteps() override { executor_.setPosition({}); }
+  Status synchronize() override;
+
+  Status copyFromHost(void *to, const void *from, size_t bytes);
+  Status copyToHost(void *to, const void *from, size_t bytes);
+
+private:
+  /// What kernels launch with.
+  class Executor final : public opc::cuda::CudaLaunch {
+  public:
+    Executor(CudaDevice &device, CUstream_st *stream) : opc::cuda::CudaLaunch(stream), device_(device) {}
+    opc::cuda::CudaFunction function(const std::string &name) override;
+    void launch(opc::cuda::CudaFunction kernel, opc::cuda::Dim3 grid, opc::cuda::Dim3 block, uint32_t sharedBytes,
+                void **arguments) override;
+    void copy(void *to, const void *from, size_t bytes) override;
+    void fill(void *to, unsigned char byte, size_t bytes) override;
+
+  private:
+    void require(cuda::CuResult result, const char *what) const;
+    CudaDevice &device_;
+  };
+
+  CudaStream(CudaDevice &device, CUstream_st *stream)
+      : device_(device), stream_(stream), executor_(device, stream), staging_(device) {}
+
+  CudaDevice &device_;
+  CUstream_st *stream_;
+  Executor executor_;
+  PinnedStaging staging_;
+};
+
+} // namespace opc::runtime

@@ -1,0 +1,26 @@
+// The devices that a session may run on, by name.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "opc/Status.h"
+
+#include <string>
+#include <vector>
+
+namespace opc {
+
+/// Whether a word names a device: "cpu", "gpu", "gpu:1", "sim". Whether it is there is another question.
+bool isDeviceName(const std::string &name);
+/// Opens the device and closes it: the error says why it cannot be used (OPC0630).
+Status checkDevice(const std::string &name);
+
+/// What `opc doctor` says of GPUs.
+struct GpuReport {
+  std::vector<std::string> gpus; // "NVIDIA A100, 40.0 GiB, compute capability 8.0"
+  std::string problem;           // why there are none
+};
+GpuReport inspectGpus(bool isSimulated);
+/// How many kernels the device code of this build has; 0 where nvcc was not found.
+size_t deviceKernelCount();
+
+} // namespace opc

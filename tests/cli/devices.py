@@ -1,0 +1,284 @@
+# --device: GPUs that are not there, graphs that cannot run on one, and graphs that do, on the simulated one.
+# SPDX-License-Identifier: Apache-2.0
+import json
+import os
+import shutil
+import subprocess
+import tempfile
+import unittest
+
+import numpy as np
+
+SOURCE, BIN = os.environ["OPC_SOURCE_DIR"], os.path.join(os.environ["OPC_BUILD_DIR"], "bin")
+DIGITS = os.path.join(SOURCE, "docs", "examples", "digits")
+BATCH = 16
+
+
+def opc(*args, sim="", text=None, device="", **kw):
+    environment = dict(os.environ, CUDA_SIM=sim, OPC_DEVICE=device)
+    return subprocess.run([os.path.join(BIN, "opc"), *args], capture_output=True, text=True, timeout=300, env=environment, input=text, **kw)
+
+
+def read(name):
+    with open(os.path.join(DIGITS, name), encoding="utf-8") as f:
+        return f.read()
+
+
+def doctor():
+    return json.loads(opc("doctor", "--json").stdout)
+
+
+def has(device):
+    return next(d["available"] for d in doctor()["devices"] if d["name"] == device)
+
+
+def chain(*types, dims=(4, 5)):
+    """A graph of unary ops after one input."""
+    shape = " ".join(f"dim: {d}" for d in dims)
+    ops = [f'op {{ name: "x" input_conf {{ out: "out" blob_conf {{ shape {{ {shape} }} data_type: kFloat }} }} }}']
+    last = "x/out"
+    for n, (op, arg, out, attrs) in enumerate(types):
+        ops.append(f'op {{ name: "op{n}" user_conf {{ op_type_name: "{op}" input {{ key: "{arg}" value {{ s: "{last}" }} }} '
+                   f'output {{ key: "{out}" value {{ s: "op{n}/{out}_0" }} }} {attrs} }} }}')
+        last = f"op{n}/{out}_0"
+    ops.append(f'op {{ name: "y" output_conf {{ in: "{last}" out: "out" }} }}')
+    return "\n".join(ops)
+
+
+RELU = ("relu", "in", "out", "")
+TANH = ("tanh", "x", "y", "")
+LOG = ("log", "x", "y", "")
+SORT = ("sort", "in", "out", 'attr { key: "direction" value { at_string: "ASCENDING" } }')
+
+
+class Names(unittest.TestCase):
+    def test_no_driver(self):
+        if has("gpu"):
+            self.skipTest("this machine has a GPU")
+        done = opc("run", "-", "--fill", "ones", "--device", "gpu", text=chain(RELU))
+        self.assertEqual(done.returncode, 4, done.stderr)
+        self.assertIn("OPC0630", done.stderr)
+        self.assertRegex(done.stderr, "no CUDA driver|finds no GPU|too old")
+        self.assertIn("give the graph to the CPU: --device cpu", done.stderr)
+
+    def test_unknown_device(self):
+        for device in ("quantum", "gpu:", "gpu:x", "sim:1:2", "cpu:1"):
+            done = opc("run", "-", "--device", device, text=chain(RELU))
+            self.assertEqual(done.returncode, 2, done.stderr)
+            self.assertIn(f"unknown device '{device}'", done.stderr)
+
+    def test_commands_of_the_cpu(self):
+        for words, name in ((("bench", "-"), "bench"), (("check", "g.pbtxt"), "check"), (("debug", "first-diff", "g.pbtxt"), "debug"),
+                            (("grad", "-", "--loss", "y", "--check"), "grad --check"), (("verify", "relu"), "verify"),
+                            (("report", "-", "-o", "-"), "report")):
+            for call in ([*words, "--device", "sim"], ["--device", "sim", *words]):
+                done = opc(*call, text=chain(RELU))
+                self.assertEqual(done.returncode, 4, done.stderr)
+                self.assertIn("OPC0006", done.stderr)
+                self.assertIn(f"opc {name} works on the cpu, and the device is 'sim'", done.stderr)
+
+    def test_gradients_are_made_for_any_device(self):
+        plain = opc("grad", "-", "--loss", "y", "--wrt", "x", text=chain(RELU))
+        self.assertEqual(plain.returncode, 0, plain.stderr)
+        done = opc("grad", "-", "--loss", "y", "--wrt", "x", text=chain(RELU), device="sim")
+        self.assertEqual(done.stdout, plain.stdout, done.stderr)
+
+    def test_a_plan_goes_by_its_own_device(self):
+        with tempfile.TemporaryDirectory() as folder:
+            path = os.path.join(folder, "g.plan")
+            done = opc("compile", "-", "-o", path, text=chain(RELU))
+            self.assertEqual(done.returncode, 0, done.stderr)
+            with open(os.path.join(folder, "opc.toml"), "w") as f:
+                f.write('[target]\ndevices = "sim"\n')
+            want = opc("run", path, "--fill", "ones").stdout
+            for call in ({"device": "sim"}, {"device": "gpu:7"}, {"cwd": folder}):
+                done = opc("run", path, "--fill", "ones", **call)
+                self.assertEqual((done.returncode, done.stdout), (0, want), done.stderr)
+            self.assertEqual(opc("run", path, "--fill", "ones", "--device", "cpu", device="sim").returncode, 0)
+            done = opc("run", path, "--fill", "ones", "--device", "sim")
+            self.assertEqual(done.returncode, 2, done.stderr)
+            self.assertIn(f"--device sim: the plan {path} is for cpu", done.stderr)
+            self.assertIn("compile the graph for sim", done.stderr)
+
+    def test_no_single_op_elsewhere(self):
+        for command in ("run", "compile"):
+            done = opc(command, "-", "--device", "sim", "--place", "relu*=cpu", *(["-o", "/dev/null"] if command == "compile" else []),
+                       text=chain(RELU))
+            self.assertEqual(done.returncode, 4, done.stderr)
+            self.assertIn("OPC0006", done.stderr)
+            self.assertIn("--place relu*=cpu: the ops of a graph run on one device, and it is 'sim'", done.stderr)
+
+    def test_setting(self):
+        done = subprocess.run([os.path.join(BIN, "opc"), "run", "-"], capture_output=True, text=True, input=chain(RELU),
+                              env=dict(os.environ, OPC_DEVICE="quantum"))
+        self.assertEqual(done.returncode, 2, done.stderr)
+        self.assertIn("quantum", done.stderr)
+
+    def test_several_ranks(self):
+        with tempfile.TemporaryDirectory() as folder:
+            path = os.path.join(folder, "g.pbtxt")
+            with open(path, "w") as f:
+                f.write(chain(RELU))
+            done = opc("run", path, "--ranks", "2", "--in-process", "--device", "sim")
+        self.assertEqual(done.returncode, 2, done.stderr)
+        self.assertIn("several ranks run on the cpu", done.stderr)
+
+
+class OnGpu(unittest.TestCase):
+    def setUp(self):
+        if not doctor()["device_kernels"]:
+            self.skipTest("this build has no kernels for GPUs (nvcc)")
+        if not has("sim"):
+            self.skipTest("this build has no GPU simulator")
+        self.scratch = tempfile.mkdtemp()
+        self.addCleanup(shutil.rmtree, self.scratch)
+
+    def path(self, name):
+        return os.path.join(self.scratch, name)
+
+    def run_ok(self, *args, **kw):
+        done = opc(*args, **kw)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        return done
+
+    def test_plan_names_the_device(self):
+        with open(self.path("g.pbtxt"), "w") as f:
+            f.write(chain(RELU, TANH))
+        self.run_ok("compile", self.path("g.pbtxt"), "--device", "sim", "-o", self.path("g.plan"))
+        shown = self.run_ok("show", self.path("g.plan"), "--what", "tasks").stdout
+        self.assertIn("gpu/relu/f32", shown)
+        self.assertNotIn("cpu/", shown)
+        x = np.linspace(-2, 2, 20, dtype=np.float32).reshape(4, 5)
+        np.save(self.path("x.npy"), x)
+        self.run_ok("run", self.path("g.plan"), "--input", f"x=@{self.path('x.npy')}", "--output", f"y={self.path('y.npy')}")
+        np.testing.assert_allclose(np.load(self.path("y.npy")), np.tanh(np.maximum(x, 0)), rtol=1e-6, atol=1e-6)
+        call = ["run", self.path("g.plan"), "--fill", "ones"]
+        want = self.run_ok(*call).stdout
+        for device in ("sim", "sim:0"):
+            self.assertEqual(self.run_ok(*call, "--device", device).stdout, want)
+        done = opc(*call, "--device", "cpu")
+        self.assertEqual(done.returncode, 2, done.stderr)
+        self.assertIn(f"the plan {self.path('g.plan')} is for sim", done.stderr)
+        self.assertIn("compile the graph for cpu", done.stderr)
+
+    def test_comparing_plans(self):
+        """bench and debug first-diff run plans where they say."""
+        with open(self.path("g.pbtxt"), "w") as f:
+            f.write(chain(RELU, TANH))
+        for device in ("sim", "cpu"):
+            self.run_ok("compile", self.path("g.pbtxt"), "--device", device, "-o", self.path(f"{device}.plan"))
+        sim, cpu = self.path("sim.plan"), self.path("cpu.plan")
+        compare = ["debug", "first-diff", sim, "--reference", cpu, "--fill", "rand"]
+        self.run_ok(*compare)
+        broken = opc(*compare, sim="fail=cuLaunchKernel:1:719")  # so the first plan was on the simulated GPU
+        self.assertEqual(broken.returncode, 5, broken.stderr)
+        self.run_ok("bench", sim, "--fill", "rand", "--rounds", "6")
+        done = opc("bench", sim, "--fill", "rand", "--device", "cpu")
+        self.assertEqual(done.returncode, 2, done.stderr)
+        self.assertIn("is for sim", done.stderr)
+
+    def test_profile_has_no_peak_of_another_device(self):
+        call = ["run", "-", "--fill", "ones", "--profile"]
+        said = self.run_ok(*call, "--device", "sim", text=chain(RELU)).stderr
+        self.assertRegex(said, r"profile of 1 run: .* in ops\n")
+        self.assertNotIn("peak", said.lower())
+        self.assertRegex(said, r"OP +KIND +P50 +P90 +P99 +SHARE +GFLOP/S +GB/S\n")
+        self.assertIn("OF PEAK", self.run_ok(*call, text=chain(RELU)).stderr)
+        document = json.loads(self.run_ok(*call, "--device", "sim", "--json", text=chain(RELU)).stdout)
+        self.assertIsNone(document["profile"]["peak"])
+
+    def test_looking_inside(self):
+        """Captures, traps, the reference and filled memory, by copies to the host."""
+        x = np.linspace(-2, 2, 20, dtype=np.float32).reshape(4, 5)
+        np.save(self.path("x.npy"), x)
+        with open(self.path("g.pbtxt"), "w") as f:
+            f.write(chain(RELU, LOG, TANH))
+        call = ["run", self.path("g.pbtxt"), "--device", "sim", "--input", f"x=@{self.path('x.npy')}"]
+        self.run_ok(*call, "--capture", f"*={self.path('inside')}", "--reference", "cpu", "--observe", "sync")
+        inside = np.load(os.path.join(self.path("inside"), "op0", "out_0.npy"))
+        self.assertEqual(inside.tobytes(), np.maximum(x, 0).tobytes())
+        done = opc(*call, "--trap", "inf", cwd=self.scratch)
+        self.assertEqual(done.returncode, 5, done.stderr)
+        self.assertIn("error[OPC0620]: log: op1/y_0[0, 0] is -inf", done.stderr)
+        folder = next(n for n in os.listdir(self.scratch) if n.startswith("opc-trap-"))
+        with open(os.path.join(self.scratch, folder, "run.sh")) as f:
+            self.assertIn("--trap inf --device sim", f.read())
+        plain = self.run_ok(*call, "--repeat", "2").stdout
+        os.environ["OPC_POISON"] = "1"
+        self.addCleanup(os.environ.pop, "OPC_POISON")
+        self.assertEqual(self.run_ok(*call, "--repeat", "2").stdout, plain)
+
+    def test_ops_without_a_kernel(self):
+        done = opc("run", "-", "--fill", "ones", "--device", "sim", text=chain(RELU, SORT, TANH, SORT))
+        self.assertEqual(done.returncode, 4, done.stderr)
+        self.assertEqual(done.stderr.count("OPC0411"), 3, done.stderr)  # each op, and where to read more
+        self.assertIn('no gpu kernel for "sort" with inputs f32', done.stderr)
+        missing = self.run_ok("ops", "--missing", "gpu").stdout.split("\n")
+        names = {line.split()[0] for line in missing[1:] if line}
+        self.assertIn("sort", names)
+        self.assertFalse(names & {"relu", "tanh", "matmul", "transpose", "reduce_sum", "softmax", "adam_update", "reshape"})
+
+    def test_out_of_memory(self):
+        done = opc("run", "-", "--fill", "ones", "--device", "sim", sim="memory=1000000", text=chain(RELU, dims=(1000, 1000)))
+        self.assertEqual(done.returncode, 4, done.stderr)
+        self.assertIn("OPC0614", done.stderr)
+        self.assertIn("on sim", done.stderr)
+        self.assertRegex(done.stderr, r"largest buffers are \S+ \(4000000 bytes\)")
+
+    def test_a_launch_that_fails(self):
+        done = opc("run", "-", "--fill", "ones", "--device", "sim", sim="fail=cuLaunchKernel:1:719", text=chain(RELU))
+        self.assertEqual(done.returncode, 5, done.stderr)
+        self.assertIn("error[OPC0631]: relu: launching a kernel: CUDA_ERROR_LAUNCH_FAILED (719)", done.stderr)
+        self.assertIn("op0", done.stderr)
+
+    def test_device_code_that_does_not_load(self):
+        done = opc("run", "-", "--fill", "ones", "--device", "sim", sim="fail=cuModuleLoadData:1:218", text=chain(RELU))
+        self.assertEqual(done.returncode, 5, done.stderr)
+        self.assertIn("error[OPC0631]: relu: loading the device code of ", done.stderr)
+        self.assertNotIn("OPC0601", done.stderr)
+
+    def test_help_of_the_simulator(self):
+        done = opc("run", "-", "--fill", "ones", "--device", "sim", sim="colour=red", text=chain(RELU))
+        self.assertEqual(done.returncode, 4, done.stderr)
+        self.assertIn("OPC0630", done.stderr)
+        self.assertIn("see whether CUDA_SIM is as", done.stderr)
+        self.assertNotIn("nvidia-smi", done.stderr)
+        call = ["run", "-", "--fill", "ones", "--device", "sim:1"]
+        done = opc(*call, text=chain(RELU))
+        self.assertEqual(done.returncode, 4, done.stderr)
+        self.assertIn("CUDA_SIM=devices=2 simulates more", done.stderr)
+        self.run_ok(*call, sim="devices=2", text=chain(RELU))
+
+    def test_doctor_numbers_gpus(self):
+        """With the simulator as the system's driver."""
+        driver = os.path.join(os.environ["OPC_BUILD_DIR"], "lib", "opc", "gpusim")
+        found = subprocess.run([os.path.join(BIN, "opc"), "doctor"], capture_output=True, text=True,
+                               env=dict(os.environ, LD_LIBRARY_PATH=driver, CUDA_SIM="devices=2")).stdout
+        self.assertRegex(found, r"  gpu:0 +\S.*\n  gpu:1 +\S")
+
+    def test_mlp_trains_as_on_the_cpu(self):
+        text = read("mlp.pbtxt") + read("mlp_loss.pbtxt")
+        done = opc("grad", "-", "--shape", f"image={BATCH},64", "--shape", f"label={BATCH}", "--loss", "loss", "--optimizer",
+                   "adam", "--lr", "0.002", "-o", self.path("train.pbtxt"), text=text)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        np.save(self.path("image.npy"), np.load(os.path.join(DIGITS, "train_images.npy"))[:BATCH])
+        np.save(self.path("label.npy"), np.load(os.path.join(DIGITS, "train_labels.npy"))[:BATCH])
+        feed = ["--input", f"image=@{self.path('image.npy')}", "--input", f"label=@{self.path('label.npy')}", "--seed", "3"]
+        weights = {}
+        for device, policy in (("cpu", ""), ("sim", "policy=late"), ("sim", "policy=eager"), ("sim", "policy=random,seed=2")):
+            saved = self.path(f"{device}{policy}.safetensors")
+            dataset = f"image=@{self.path('image.npy')},label=@{self.path('label.npy')}"
+            done = opc("run", self.path("train.pbtxt"), "--device", device, "--seed", "3", "--feed-dataset", dataset, "--batch", str(BATCH),
+                       "--steps", "3", "--save", saved, sim=policy)
+            self.assertEqual(done.returncode, 0, done.stderr)
+            out = self.path(f"o{len(weights)}")
+            done = opc("run", self.path("train.pbtxt"), "--device", device, *feed, "--weights", saved, "--outputs", out, sim=policy)
+            self.assertEqual(done.returncode, 0, done.stderr)
+            weights[device + policy] = np.load(os.path.join(out, "loss.npy"))
+        for name, loss in weights.items():
+            np.testing.assert_allclose(loss, weights["cpu"], rtol=1e-5, err_msg=name)
+        self.assertLess(float(weights["cpu"].mean()), 2.3)
+
+
+if __name__ == "__main__":
+    unittest.main()
