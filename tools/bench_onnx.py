@@ -16,41 +16,15 @@ import subprocess
 import sys
 import tempfile
 
-import numpy as np
+from bench_models import Worker, np  # which finds a python3 that has numpy
 
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 BENCH = os.path.join(ROOT, "tools", "bench")
 PEERS = os.environ.get("OPC_PEERS", os.path.join(ROOT, "build", "peers"))
 BUILD = os.environ.get("OPC_BUILD_DIR", os.path.join(ROOT, "build"))
-NODE = {**os.environ, "NODE_PATH": os.path.join(PEERS, "node_modules")}
+NODE = {"NODE_PATH": os.path.join(PEERS, "node_modules")}
 RANGE = 1e-4
 CALLS = 20  # of a round
-
-
-class Ort:
-    """ONNX Runtime in a process of its own."""
-
-    def __init__(self, model, x, threads):
-        self.process = subprocess.Popen(["node", os.path.join(BENCH, "ort_worker.js"), model, x, str(threads)], env=NODE,
-                                        stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
-        self.answer()
-
-    def answer(self):
-        line = self.process.stdout.readline()
-        if not line:
-            sys.exit("ONNX Runtime has ended")
-        return json.loads(line)
-
-    def ask(self, text):
-        self.process.stdin.write(text + "\n")
-        self.process.stdin.flush()
-        return self.answer()
-
-    def close(self):
-        self.process.stdin.write("quit\n")
-        self.process.stdin.close()
-        self.process.wait()
-        self.process.stdout.close()
 
 
 def opc(model, x, out, threads):
@@ -65,7 +39,7 @@ def opc(model, x, out, threads):
 
 def measure(name, model, x, want, options):
     out, theirs = os.path.join(os.path.dirname(model), "opc.npy"), os.path.join(os.path.dirname(model), "ort.npy")
-    peer = Ort(model, x, options.threads)
+    peer = Worker("ONNX Runtime", ["node", os.path.join(BENCH, "ort_worker.js"), model, x, str(options.threads)], NODE)
     peer.ask("run 3")
     ours, others = [], []
     for _ in range(options.rounds):
@@ -96,7 +70,8 @@ def main():
         for name in made.stdout.split():
             path = os.path.join(folder, name)
             extended = path + ".extended.onnx"
-            subprocess.run(["node", os.path.join(BENCH, "ort_optimize.js"), path + ".onnx", extended, "extended"], env=NODE, check=True)
+            subprocess.run(["node", os.path.join(BENCH, "ort_optimize.js"), path + ".onnx", extended, "extended"], env={**os.environ, **NODE},
+                           check=True)
             for kind, model in ((name, path + ".onnx"), (name + " extended", extended)):
                 rows.append(measure(kind, model, path + ".x.npy", np.load(path + ".y.npy"), options))
     if options.json:

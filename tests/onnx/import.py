@@ -318,6 +318,17 @@ class Models(Case):
         y = self.runs(data, {"onnx::x/0:1": X}, outputs=("a b{}",))[0]
         self.assertTrue((y == np.maximum(X, 0)).all())
 
+    def test_values_that_are_called_as_tensors_of_opc(self):
+        """Nodes that become several ops, whose own tensors must not meet the model's names."""
+        own = ["x/out", "a/z_0", "a/y_0", "b/output_tensor_0", "constant/out"]
+        nodes = [m.node("Sum", ["x", "x", "x"], [own[0]], "a"), m.node("ReduceL2", [own[0]], [own[1]], "b", axes=[1]),
+                 m.node("Abs", [own[1]], [own[2]], "c"), m.node("Mean", [own[2], own[1]], [own[3]], "a"),
+                 m.node("Add", [own[3], "k"], [own[4]], "d"), m.node("Neg", [own[4]], ["y"], "e")]
+        k = np.array([1], F32)
+        data = m.model(m.graph(nodes, [m.value("x", (2, 3))], [m.value("y")], [m.tensor("k", k)]), opset=13)
+        norm = np.sqrt(((3 * X) ** 2).sum(1, keepdims=True))
+        np.testing.assert_allclose(self.runs(data, {"x": X})[0], -(norm + 1), rtol=1e-6)
+
     def test_an_input_that_is_an_output(self):
         data = m.model(m.graph([m.node("Relu", ["x"], ["y"])], [m.value("x", (2, 3))], [m.value("y"), m.value("x")]))
         self.assertTrue((self.runs(data, {"x": X})[0] == np.maximum(X, 0)).all())

@@ -232,8 +232,14 @@ public:
   void run(const std::vector<std::pair<std::string, Term>> &outputs) {
     mark(outputs);
     for (const auto &[name, term] : outputs) reserved_.insert(name);
-    for (size_t i = 0; i < draft_.ops_.size(); ++i)
-      if (isNeeded_[i] && draft_.ops_[i].kind != OpKind::kUser) reserved_.insert(draft_.ops_[i].conf.name);
+    for (size_t i = 0; i < draft_.ops_.size(); ++i) {
+      if (!isNeeded_[i]) continue;
+      const DraftOp &op = draft_.ops_[i];
+      modelNames_.insert(op.tensors.begin(), op.tensors.end());
+      if (op.kind == OpKind::kUser) continue;
+      reserved_.insert(op.conf.name);
+      tensorNames_.insert(op.conf.name + "/out");
+    }
     tensors_.resize(draft_.ops_.size());
     std::unordered_set<std::string> ports;
     for (size_t i = 0; i < draft_.ops_.size(); ++i) {
@@ -319,7 +325,8 @@ private:
     if (term->op >= 0) return tensors_[static_cast<size_t>(term->op)][static_cast<size_t>(term->output)];
     std::string &tensor = constants_[term.get()];
     if (!tensor.empty()) return tensor;
-    const std::string name = unique("constant");
+    std::string name = unique("constant");
+    while (modelNames_.count(name + "/out")) name = unique("constant");
     auto *conf = next(name, "");
     variable(conf, term->desc, false);
     keep(name, *term->value, conf);
@@ -339,9 +346,12 @@ private:
     flat = 0;
     for (ArgBinding &b : made.outputs)
       for (size_t i = 0; i < b.tensors.size(); ++i, ++flat) {
+        // A model may call its values as opc calls tensors.
         b.tensors[i] = made.name + "/" + b.name + "_" + std::to_string(i);
+        while (modelNames_.count(b.tensors[i]) || tensorNames_.count(b.tensors[i])) b.tensors[i] += "_";
         // The model's name of the value, where no tensor is called so.
-        if (!op.tensors[flat].empty() && tensorNames_.insert(op.tensors[flat]).second) b.tensors[i] = op.tensors[flat];
+        if (!op.tensors[flat].empty() && !tensorNames_.count(op.tensors[flat])) b.tensors[i] = op.tensors[flat];
+        tensorNames_.insert(b.tensors[i]);
         tensors_[index].push_back(b.tensors[i]);
       }
     auto *conf = next(made.name, draft_.places_[op.place]);
@@ -371,7 +381,7 @@ private:
   GraphFile *file_;
   std::vector<bool> isNeeded_;
   std::vector<std::vector<std::string>> tensors_;
-  std::unordered_set<std::string> reserved_, tensorNames_;
+  std::unordered_set<std::string> reserved_, tensorNames_, modelNames_;
   std::unordered_map<std::string, int> numbers_;
   std::unordered_map<const Operand *, std::string> constants_;
 };

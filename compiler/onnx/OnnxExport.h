@@ -1,0 +1,54 @@
+// Graphs -> ONNX models in ONNX's own ops (docs/onnx.md).
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "GraphFacts.h"
+#include "Registry.h"
+#include "StoredTensor.h"
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace opc {
+
+constexpr int64_t kOldestExport = 17, kNewestExport = 23; // operator sets
+
+struct ExportRequest {
+  /// Of the model's graph.
+  std::string name;
+  /// Nothing: the oldest from 17 on that has all that the graph needs.
+  std::optional<int64_t> opset;
+  /// By variable. A variable without a value is an input of the model.
+  std::map<std::string, StoredTensor> variables;
+  /// Of the graph's constants, by tensor.
+  std::map<std::string, StoredTensor> constants;
+  /// The file beside the model that tensors over 1 MiB go to; empty: all go into the model.
+  std::string dataFile;
+};
+
+/// An op that has no form in ONNX.
+struct UnexportedOp {
+  std::string name, type, reason;
+  SourceRange range;
+};
+
+struct ExportedModel {
+  std::string bytes, data; // the model, and what its file of data holds
+  int64_t opset = 0;
+  std::vector<std::string> next;     // outputs that say what variables hold after a step
+  std::vector<UnexportedOp> refused; // if any, there is no model
+};
+
+/// The types and shapes of all tensors must be known. The same facts give the same bytes.
+ExportedModel exportModel(const GraphFacts &facts, const Registry &registry, const ExportRequest &request);
+
+/// How ops of opc are written: for the documents. Of an op with an expression and without an entry of its own, that.
+struct ExportedOp {
+  std::string op, becomes, note;
+};
+std::vector<ExportedOp> exportedOnnxOps(const Registry &registry);
+
+} // namespace opc

@@ -1,0 +1,260 @@
+// Graphs -> ONNX models in ONNX's own ops.
+// SPDX-License-Identifier: Apache-2.0
+#include "OnnxExport.h"
+
+#include "OnnxEmitters.h"
+#include "PrintableText.h"
+
+#include "opc/Scalar.h"
+
+#include <algorithm>
+#include <set>
+
+namespace opc {
+
+namespace onnx_export {
+
+const EmitterTable &EmitterTable::get() {
+  static const EmitterTable table = [] {
+    EmitterTable t;
+    for (const auto add : {addActivations, addShapes, addConstants, addReductions, addMatrices, addConvolutions,
+                           addPooling, addNormalizations, addLosses, addIndexing, addPadding, addResizing, addScans,
+                           addRandom, addUpdates, addSchedules, addAttention})
+      add(&t);
+    return t;
+  }();
+  return table;
+}
+
+const Emitter *EmitterTable::find(const std::string &op) const {
+  const auto it = emitters_.find(op);
+  return it == emitters_.end() ? nullptr : &it->second;
+}
+
+void EmitterTable::add(const std::string &op, Types types, std::function<void(Emission &)> emit, const std::string &to,
+                       const std::string &note) {
+  emitters_[op] = {types, std::move(emit), to, note};
+}
+
+namespace {
+
+constexpr uint64_t kInlineBytes = 1 << 20, kAlignment = 4096;
+constexpr const char *kNext = ".next"; // behind a variable's name: the output that it holds after a step
+
+/// The version of the format that came with an operator set.
+int64_t irVersionOf(int64_t opset) { return opset >= 23 ? 11 : opset >= 21 ? 10 : opset >= 19 ? 9 : 8; }
+
+user_op::OpConf confOf(const GraphOp &op) {
+  user_op::OpConf conf;
+  conf.name = op.name;
+  conf.type = op.type;
+  conf.attrs = op.attrs;
+  const auto bind = [](std::vector<user_op::ArgBinding> *args, const std::string &slot, const std::string &tensor) {
+    const std::string name = slot.substr(0, slot.rfind('_'));
+    const auto it = std::find_if(args->begin(), args->end(), [&](const auto &a) { return a.name == name; });
+    (it == args->end() ? args->emplace_back(user_op::ArgBinding{name, {}}) : *it).tensors.push_back(tensor);
+  };
+  for (const auto &[slot, tensor] : op.inputs) bind(&conf.inputs, slot, tensor);
+  for (const GraphTensor &t : op.outputs) bind(&conf.outputs, t.name, t.tensor);
+  return conf;
+}
+
+/// One attempt in one operator set.
+class ModelExport {
+public:
+  ModelExport(const GraphFacts &facts, const Registry &registry, const ExportRequest &request, int64_t opset)
+      : facts_(facts), registry_(registry), request_(request), opset_(opset), nodes_(model_.mutable_graph()) {}
+
+  /// The operator set that it needs; `opset` when it is done.
+  int64_t run(ExportedModel *result) {
+    model_.set_ir_version(irVersionOf(opset_));
+    model_.set_producer_name("opc");
+    onnx::Graph &graph = nodes_.graph();
+    graph.set_name(printableName(request_.name));
+    nameValues();
+    for (const GraphOp &op : facts_.ops) write(op, result);
+    for (size_t k = 0; k < facts_.outputs.size(); ++k) writeOutput(facts_.outputs[k], outputNames_[k]);
+    for (const auto &[tensor, name] : next_) writeNext(tensor, name, result);
+    auto *set = model_.add_opset_import();
+    set->set_domain("");
+    set->set_version(opset_);
+    if (!result->refused.empty() || needed_ > opset_) return needed_;
+    moveData(result);
+    result->opset = opset_;
+    result->bytes = model_.SerializeAsString();
+    return opset_;
+  }
+
+private:
+  void know(const GraphTensor &t, const std::string &name) {
+    wires_.try_emplace(t.tensor, Wire{name, t.dtype, t.shape});
+  }
+
+  /// Inputs, outputs and variables keep their names; what an op makes for an output has the output's.
+  void nameValues() {
+    onnx::Graph &graph = nodes_.graph();
+    for (const GraphTensor &t : facts_.inputs) {
+      know(t, nodes_.fresh(t.name));
+      describe(wires_.at(t.tensor), graph.add_input());
+    }
+    std::set<std::string> made;
+    for (const GraphOp &op : facts_.ops)
+      for (const GraphTensor &t : op.outputs) made.insert(t.tensor);
+    for (const GraphTensor &t : facts_.outputs) {
+      outputNames_.push_back(nodes_.fresh(t.name));
+      if (made.count(t.tensor)) know(t, outputNames_.back());
+    }
+    for (const GraphTensor &t : facts_.variables) {
+      know(t, nodes_.fresh(t.name));
+      const auto value = request_.variables.find(t.name);
+      if (value == request_.variables.end())
+        describe(wires_.at(t.tensor), graph.add_input());
+      else
+        write(wires_.at(t.tensor), value->second);
+    }
+    for (const auto &[tensor, value] : request_.constants) {
+      const Wire constant = nodes_.constant(value.desc.data_type(), value.desc.shape(), std::string(value.bytes));
+      wires_.try_emplace(tensor, constant);
+    }
+    for (const GraphOp &op : facts_.ops)
+      for (const GraphTensor &t : op.outputs)
+        if (!wires_.count(t.tensor)) know(t, nodes_.fresh(t.tensor));
+  }
+
+  static void describe(const Wire &wire, onnx::Value *value) {
+    value->set_name(wire.name);
+    auto *type = value->mutable_type()->mutable_tensor_type();
+    type->set_elem_type(elementType(wire.type).onnx);
+    auto *shape = type->mutable_shape();
+    for (const int64_t d : wire.shape) shape->add_dim()->set_dim_value(d);
+  }
+
+  void write(const Wire &wire, const StoredTensor &value) {
+    onnx::Tensor *tensor = nodes_.graph().add_initializer();
+    tensor->set_name(wire.name);
+    for (const int64_t d : wire.shape) tensor->add_dims(d);
+    tensor->set_data_type(elementType(wire.type).onnx);
+    tensor->set_raw_data(value.bytes.data(), value.bytes.size());
+  }
+
+  void write(const GraphOp &op, ExportedModel *result) {
+    const auto refuse = [&](const std::string &reason) {
+      result->refused.push_back({op.name, op.type, reason, op.range});
+    };
+    const user_op::OpDef *def = registry_.findOp(op.type);
+    if (!def) return refuse("its definition is not known");
+    const Emitter *emitter = EmitterTable::get().find(def->name);
+    if (!emitter && !def->scalar) return refuse("there is no form of it");
+    user_op::OpConf conf = confOf(op);
+    if (const Status s = completeOpConf(*def, &conf); !s.isOk()) return refuse(s.message());
+    OpInstance instance(*def, conf);
+    for (size_t k = 0; k < instance.inputArgs().size(); ++k) {
+      const auto &[arg, index] = instance.inputArgs()[k];
+      const auto wire = wires_.find(instance.wrapper().input(arg, index));
+      if (wire == wires_.end()) return refuse("its input " + arg + " is a tensor that nothing makes");
+      instance.inputDescs()[k] = user_op::TensorDesc(wire->second.shape, wire->second.type);
+    }
+    for (size_t k = 0; k < instance.outputArgs().size(); ++k) {
+      const auto &[arg, index] = instance.outputArgs()[k];
+      const Wire &wire = wires_.at(instance.wrapper().output(arg, index));
+      instance.outputDescs()[k] = user_op::TensorDesc(wire.shape, wire.type);
+    }
+    try {
+      Emission e(nodes_, op, instance, wires_, next_, opset_);
+      e.types = emitter ? emitter->types : Types::kWide;
+      emitter ? emitter->emit(e) : emitExpression(e);
+      e.finish();
+    } catch (const NoForm &n) {
+      refuse(n.reason);
+    } catch (const NeedsOpset &n) {
+      needed_ = std::max(needed_, n.version);
+      if (request_.opset || n.version > kNewestExport)
+        refuse(n.what + " is of operator set " + std::to_string(n.version));
+    } catch (const ContractError &error) {
+      refuse(error.what());
+    }
+  }
+
+  void writeOutput(const GraphTensor &t, const std::string &name) {
+    const Wire &wire = wires_.at(t.tensor);
+    if (wire.name != name) copy(wire.name, name);
+    describe({name, wire.type, wire.shape}, nodes_.graph().add_output());
+  }
+
+  void writeNext(const std::string &tensor, const std::string &value, ExportedModel *result) {
+    const Wire &variable = wires_.at(tensor);
+    const std::string name = nodes_.fresh(variable.name + kNext);
+    copy(value, name);
+    describe({name, variable.type, variable.shape}, nodes_.graph().add_output());
+    result->next.push_back(name);
+  }
+
+  void copy(const std::string &from, const std::string &to) {
+    onnx::Node *node = nodes_.graph().add_node();
+    node->set_name(to);
+    node->set_op_type("Identity");
+    node->add_input(from);
+    node->add_output(to);
+  }
+
+  /// Large tensors go to the file beside the model.
+  void moveData(ExportedModel *result) {
+    if (request_.dataFile.empty()) return;
+    for (onnx::Tensor &t : *nodes_.graph().mutable_initializer()) {
+      if (t.raw_data().size() <= kInlineBytes) continue;
+      result->data.resize((result->data.size() + kAlignment - 1) / kAlignment * kAlignment);
+      const std::pair<const char *, std::string> entries[] = {{"location", request_.dataFile},
+                                                              {"offset", std::to_string(result->data.size())},
+                                                              {"length", std::to_string(t.raw_data().size())}};
+      for (const auto &[key, value] : entries) {
+        onnx::StringPair *pair = t.add_external_data();
+        pair->set_key(key);
+        pair->set_value(value);
+      }
+      result->data += t.raw_data();
+      t.clear_raw_data();
+      t.set_data_location(1);
+    }
+  }
+
+  const GraphFacts &facts_;
+  const Registry &registry_;
+  const ExportRequest &request_;
+  const int64_t opset_;
+  int64_t needed_ = 0;
+  onnx::Model model_;
+  Nodes nodes_;
+  std::map<std::string, Wire> wires_; // by tensor of the graph
+  std::vector<std::string> outputNames_;
+  std::map<std::string, std::string> next_; // by variable's tensor
+};
+
+} // namespace
+} // namespace onnx_export
+
+ExportedModel exportModel(const GraphFacts &facts, const Registry &registry, const ExportRequest &request) {
+  int64_t opset = request.opset.value_or(kOldestExport);
+  for (;;) {
+    ExportedModel result;
+    const int64_t needed = onnx_export::ModelExport(facts, registry, request, opset).run(&result);
+    if (needed <= opset || request.opset || needed > kNewestExport) return result;
+    opset = needed; // of a later set other forms may be shorter: all ops are written anew
+  }
+}
+
+std::vector<ExportedOp> exportedOnnxOps(const Registry &registry) {
+  std::vector<ExportedOp> list;
+  for (const user_op::OpDef *def : registry.ops()) {
+    const onnx_export::Emitter *emitter = onnx_export::EmitterTable::get().find(def->name);
+    if (emitter)
+      list.push_back({def->name, emitter->to, emitter->note});
+    else if (def->scalar && onnx_export::missingFunction(*def->scalar).empty())
+      list.push_back({def->name, "its expression", ""});
+    else
+      list.push_back(
+          {def->name, "", def->scalar ? "no function " + onnx_export::missingFunction(*def->scalar) : "no form yet"});
+  }
+  return list;
+}
+
+} // namespace opc

@@ -1,0 +1,220 @@
+# opc compile --emit onnx: what is in the file, the way back into opc, and what is refused.
+# SPDX-License-Identifier: Apache-2.0
+import os
+import shutil
+import stat
+import subprocess
+import sys
+import tempfile
+import unittest
+
+import numpy as np
+
+sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
+import messages as m  # noqa: E402
+
+OPC = os.path.join(os.environ["OPC_BUILD_DIR"], "bin", "opc")
+DIGITS = os.path.join(os.environ["OPC_SOURCE_DIR"], "docs", "examples", "digits")
+F32 = np.float32
+
+
+def tensor_op(name, type_, inputs, output, attrs=""):
+    binds = " ".join(f'input {{ key: "{k}" value {{ s: "{v}" }} }}' for k, v in inputs.items())
+    return (f'op {{ name: "{name}" user_conf {{ op_type_name: "{type_}" {binds} output {{ key: "{output}" value {{ s: "{name}/{output}_0" }} }} '
+            f'{attrs} }} }}\n')
+
+
+def input_op(name, *shape, dtype="kFloat"):
+    dims = " ".join(f"dim: {d}" for d in shape)
+    return f'op {{ name: "{name}" input_conf {{ out: "out" blob_conf {{ shape {{ {dims} }} data_type: {dtype} }} }} }}\n'
+
+
+def output_op(name, tensor):
+    return f'op {{ name: "{name}" output_conf {{ in: "{tensor}" out: "out" }} }}\n'
+
+
+class Case(unittest.TestCase):
+    def setUp(self):
+        self.dir = tempfile.mkdtemp(prefix="onnx_export")
+        self.addCleanup(shutil.rmtree, self.dir, ignore_errors=True)
+
+    def path(self, name):
+        return os.path.join(self.dir, name)
+
+    def opc(self, *words, code=0):
+        done = subprocess.run([OPC, *words], cwd=self.dir, capture_output=True, text=True, timeout=120, errors="replace")
+        self.assertEqual(done.returncode, code, done.stderr)
+        return done
+
+    def graph(self, text, name="g.pbtxt"):
+        with open(self.path(name), "w") as f:
+            f.write(text)
+        return name
+
+    def fields_of(self, name):
+        with open(self.path(name), "rb") as f:
+            parts = list(m.fields(f.read()))
+        return parts, list(m.fields(next(b for n, b in parts if n == 7)))
+
+    def opset(self, name):
+        parts, _ = self.fields_of(name)
+        return dict(m.fields(next(b for n, b in parts if n == 8)))[2]
+
+    def nodes(self, name):
+        return [dict(m.fields(b))[4].decode() for n, b in self.fields_of(name)[1] if n == 1]
+
+
+class Export(Case):
+    def ports(self, name):
+        with open(self.path(name), "rb") as f:
+            return m.ports(f.read())
+
+    def test_digits_and_back(self):
+        """Networks with their weights: the model gives the graph's bits, and needs no weights."""
+        for net in ("mlp", "cnn"):
+            graph, weights = os.path.join(DIGITS, f"{net}.pbtxt"), os.path.join(DIGITS, f"{net}_weights.npz")
+            self.opc("compile", graph, "--emit", "onnx", "--weights", weights, "-o", net + ".onnx")
+            (image, _), = self.ports(net + ".onnx")[0]
+            logits = self.ports(net + ".onnx")[1][0][0]
+            given = ["--input", f"{image}=@{DIGITS}/test_images.npy", "--cast", "--quiet", "--no-fuse"]
+            self.opc("run", graph, "--weights", weights, *given, "--output", f"{logits}={net}_a.npy")
+            self.opc("run", net + ".onnx", *given, "--output", f"{logits}={net}_b.npy")
+            ours, back = np.load(self.path(net + "_a.npy")), np.load(self.path(net + "_b.npy"))
+            np.testing.assert_array_equal(ours, back)
+            self.assertGreater(np.ptp(ours), 1)
+
+    def test_gradients_and_training_steps(self):
+        """Gradients are outputs; of a step with an optimizer so is what each variable holds after it."""
+        for net, optimizer in (("mlp", []), ("cnn", []), ("mlp", ["--optimizer", "adam", "--lr", "0.01"])):
+            text = ""
+            for part in (f"{net}.pbtxt", f"{net}_loss.pbtxt"):
+                with open(os.path.join(DIGITS, part), encoding="utf-8") as f:
+                    text += f.read()
+            self.opc("grad", self.graph(text, "loss.pbtxt"), "--shape", "image=8,64", "--shape", "label=8", "--loss", "loss", *optimizer,
+                     "-o", "g.pbtxt")
+            self.opc("compile", "g.pbtxt", "--emit", "onnx", "-o", "g.onnx")
+            names = [n for n, _ in self.ports("g.onnx")[1]]
+            self.assertTrue([n for n in names if n.endswith("_w.next" if optimizer else "_w.grad")], names)
+            given = ["--input", "image=rand", "--input", "label=1,2,3,4,5,6,7,0", "--quiet", "--no-fuse"]
+            self.opc("run", "g.pbtxt", *given, "--outputs", "a")
+            self.opc("run", "g.onnx", *given, "--outputs", "b")
+            for name in sorted(os.listdir(self.path("a"))):
+                a, b = (np.load(os.path.join(self.path(d), name)) for d in "ab")
+                np.testing.assert_allclose(a, b, rtol=1e-4, atol=1e-6, err_msg=name)
+            shutil.rmtree(self.path("a")), shutil.rmtree(self.path("b"))
+
+    def test_the_checker_of_onnx_accepts(self):
+        """Debian's onnx 1.12 knows operator set 17."""
+        if subprocess.run(["/usr/bin/python3", "-c", "import onnx"], capture_output=True).returncode:
+            self.skipTest("python3-onnx is not installed")
+        self.opc("compile", os.path.join(DIGITS, "cnn.pbtxt"), "--emit", "onnx", "--opset", "17", "-o", "c.onnx")
+        check = "import onnx; m = onnx.load('c.onnx'); onnx.checker.check_model(m); onnx.shape_inference.infer_shapes(m, check_type=True, strict_mode=True)"
+        done = subprocess.run(["/usr/bin/python3", "-c", check], cwd=self.dir, capture_output=True, text=True)
+        self.assertEqual(done.returncode, 0, done.stderr)
+
+    def test_the_oldest_operator_set_that_serves(self):
+        old = self.graph(input_op("x", 3) + tensor_op("y", "relu", {"x": "x/out"}, "y") + output_op("o", "y/y_0"))
+        self.opc("compile", old, "--emit", "onnx", "-o", "a.onnx")
+        self.assertEqual((self.opset("a.onnx"), self.nodes("a.onnx")), (17, ["Relu"]))
+        bits = self.graph(input_op("x", 3, dtype="kInt32") + tensor_op("y", "broadcast_bitwise_and", {"x": "x/out", "y": "x/out"}, "z") +
+                          output_op("o", "y/z_0"), "bits.pbtxt")
+        self.opc("compile", bits, "--emit", "onnx", "-o", "b.onnx")
+        self.assertEqual((self.opset("b.onnx"), self.nodes("b.onnx")), (18, ["BitwiseAnd"]))
+        said = self.opc("compile", bits, "--emit", "onnx", "--opset", "17", "-o", "c.onnx", code=4).stderr
+        self.assertIn("OPC0423", said)
+        self.assertIn("BitwiseAnd is of operator set 18", said)
+        gelu = self.graph(input_op("x", 3) + tensor_op("y", "gelu", {"in": "x/out"}, "out") + output_op("o", "y/out_0"), "gelu.pbtxt")
+        self.opc("compile", gelu, "--emit", "onnx", "--opset", "20", "-o", "d.onnx")
+        self.assertEqual(self.nodes("d.onnx"), ["Gelu"])
+        self.opc("compile", gelu, "--emit", "onnx", "-o", "e.onnx")
+        self.assertIn("Erf", self.nodes("e.onnx"))
+
+    def test_large_tensors_lie_beside_the_model(self):
+        big = self.graph(input_op("x", 2, 600) + 'op { name: "w" variable_conf { out: "out" shape { dim: 600 dim: 600 } data_type: kFloat '
+                         'initializer { random_normal_conf { std: 0.1 } } } }\n' +
+                         tensor_op("y", "matmul", {"a": "x/out", "b": "w/out"}, "out") + output_op("o", "y/out_0"))
+        self.opc("compile", big, "--emit", "onnx", "-o", "big.onnx")
+        self.assertEqual(os.path.getsize(self.path("big.onnx.data")), 600 * 600 * 4)
+        self.assertLess(os.path.getsize(self.path("big.onnx")), 2000)
+        for what in (big, "big.onnx"):
+            self.opc("run", what, "--input", "x=rand", "--output", f"o={what}.npy", "--quiet")
+        np.testing.assert_array_equal(np.load(self.path("g.pbtxt.npy")), np.load(self.path("big.onnx.npy")))
+        piped = subprocess.run([OPC, "compile", big, "--emit", "onnx", "-o", "-"], cwd=self.dir, capture_output=True, check=True).stdout
+        self.assertGreater(len(piped), 600 * 600 * 4)
+        # Who reads a model follows no link to its tensors, so none is written there.
+        os.symlink("elsewhere", self.path("linked.onnx.data"))
+        self.assertIn("OPC0707", self.opc("compile", big, "--emit", "onnx", "-o", "linked.onnx", code=2).stderr)
+        self.assertFalse(os.path.exists(self.path("elsewhere")) or os.path.exists(self.path("linked.onnx")))
+
+    def test_imported_models_go_out_again(self):
+        w = np.arange(6, dtype=F32).reshape(3, 2)
+        data = m.model(m.graph([m.node("MatMul", ["x", "w"], ["h"]), m.node("Gather", ["h", "i"], ["g"], axis=1), m.node("Softmax", ["g"], ["y"])],
+                               [m.value("x", [2, 3])], [m.value("y")], [m.tensor("w", w), m.tensor("i", np.array([1, 0], np.int64))]))
+        with open(self.path("in.onnx"), "wb") as f:
+            f.write(data)
+        self.opc("compile", "in.onnx", "--emit", "onnx", "-o", "out.onnx")
+        self.assertEqual([n for n in self.nodes("out.onnx") if n != "Constant"], ["MatMul", "Gather", "Softmax"])
+        for what in ("in.onnx", "out.onnx"):
+            self.opc("run", what, "--input", "x=1,2,3,4,5,6", "--output", f"y={what}.npy", "--quiet")
+        np.testing.assert_array_equal(np.load(self.path("in.onnx.npy")), np.load(self.path("out.onnx.npy")))
+
+    def test_what_a_step_writes_is_an_output(self):
+        sgd = self.graph('op { name: "w" variable_conf { out: "out" shape { dim: 2 } data_type: kFloat initializer { constant_conf { value: 3 } } } }\n' +
+                         input_op("g", 2) + 'op { name: "s" user_conf { op_type_name: "sgd_update" input { key: "model" value { s: "w/out" } } '
+                         'input { key: "model_diff" value { s: "g/out" } } attr { key: "learning_rate_val" value { at_float: 0.5 } } } }\n' +
+                         output_op("now", "w/out"))
+        said = self.opc("compile", sgd, "--emit", "onnx", "-o", "s.onnx").stderr
+        self.assertIn("w.next", said)
+        self.opc("run", "s.onnx", "--input", "g=2,4", "--output", "w.next=n.npy", "--quiet")
+        np.testing.assert_array_equal(np.load(self.path("n.npy")), np.array([2, 1], F32))
+
+
+class Refused(Case):
+    def small(self):
+        return self.graph(input_op("x", 3) + tensor_op("a", "lgamma", {"x": "x/out"}, "y") + tensor_op("b", "lgamma", {"x": "a/y_0"}, "y") +
+                          tensor_op("c", "trigamma", {"x": "b/y_0"}, "y") + output_op("o", "c/y_0"))
+
+    def test_all_ops_without_a_form_are_listed(self):
+        said = self.opc("compile", self.small(), "--emit", "onnx", "-o", "o.onnx", code=4).stderr
+        self.assertIn("OPC0423", said)
+        self.assertIn("3 ops cannot be written as ONNX", said)
+        self.assertRegex(said, r"lgamma: ONNX has no function lgamma; 2 ops, the first is a \(g.pbtxt:2\)")
+        self.assertRegex(said, r"trigamma: ONNX has no function trigamma; 1 op, the first is c \(g.pbtxt:4\)")
+        self.assertFalse(os.path.exists(self.path("o.onnx")))
+
+    def test_options(self):
+        graph = os.path.join(DIGITS, "mlp.pbtxt")
+        for opset in ("16", "24", "99"):
+            said = self.opc("compile", graph, "--emit", "onnx", "--opset", opset, "-o", "o.onnx", code=2).stderr
+            self.assertIn("17 to 23", said)
+        self.opc("compile", graph, "--emit", "onnx", "--opset", "x", "-o", "o.onnx", code=2)
+        self.opc("compile", graph, "--emit", "onnx", "--opset", "0", "-o", "o.onnx", code=2)
+        self.assertIn("--opset is for --emit onnx", self.opc("compile", graph, "--opset", "17", "-o", "o.plan", code=2).stderr)
+        self.assertIn("--weights is for --emit onnx", self.opc("compile", graph, "--weights", "w.npz", "-o", "o.plan", code=2).stderr)
+        for phase in ("import", "fuse", "plan"):
+            self.assertIn("--to", self.opc("compile", graph, "--emit", "onnx", "--to", phase, "-o", "o.onnx", code=2).stderr)
+
+    def test_files(self):
+        graph = os.path.join(DIGITS, "mlp.pbtxt")
+        self.assertIn("OPC0", self.opc("compile", graph, "--emit", "onnx", "-o", "no/such/o.onnx", code=2).stderr)
+        os.mkdir(self.path("folder.onnx"))
+        self.opc("compile", graph, "--emit", "onnx", "-o", "folder.onnx", code=2)
+        self.assertIn("OPC0706", self.opc("compile", graph, "--emit", "onnx", "--weights", "none.npz", "-o", "o.onnx", code=2).stderr)
+        np.savez(self.path("w.npz"), nobody=np.zeros(3, F32))
+        self.assertIn("OPC0717", self.opc("compile", graph, "--emit", "onnx", "--weights", "w.npz", "-o", "o.onnx", code=2).stderr)
+        self.assertFalse(os.path.exists(self.path("o.onnx")))
+        shutil.copy(graph, self.path("g.onnx"))
+        self.assertIn("OPC0002", self.opc("compile", "g.onnx", "--emit", "onnx", "-o", "g.onnx", code=2).stderr)
+        if os.geteuid() != 0:
+            os.mkdir(self.path("closed"), stat.S_IRUSR | stat.S_IXUSR)
+            self.assertIn("OPC0707", self.opc("compile", graph, "--emit", "onnx", "-o", "closed/o.onnx", code=2).stderr)
+
+    def test_open_sizes(self):
+        graph = self.graph(input_op("x", -1, 3) + tensor_op("y", "relu", {"x": "x/out"}, "y") + output_op("o", "y/y_0"))
+        self.assertIn("OPC0207", self.opc("compile", graph, "--emit", "onnx", "-o", "o.onnx", code=3).stderr)
+        self.opc("compile", graph, "--emit", "onnx", "--shape", "x=2,3", "-o", "o.onnx")
+        self.assertEqual(self.nodes("o.onnx"), ["Relu"])
+
+
+if __name__ == "__main__":
+    unittest.main()

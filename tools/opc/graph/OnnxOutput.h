@@ -1,0 +1,37 @@
+// opc compile --emit onnx: a graph as an ONNX model, with its weights.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "Failure.h"
+#include "Invocation.h"
+#include "Option.h"
+#include "Pipeline.h"
+
+#include <string>
+#include <vector>
+
+namespace opc::cli {
+
+class OnnxOutput {
+public:
+  std::vector<Option> options();
+  bool isGiven() const { return opset_ != 0 || !weights_.empty(); }
+  /// Only ONNX models have these options. Errors: OPC0003.
+  Status check(bool isOnnx) const;
+  /// What is read besides the graph.
+  const std::vector<std::string> &weights() const { return weights_; }
+  /// The file beside `output` that large tensors go to; empty where there is none beside it.
+  static std::string dataPath(const std::string &output);
+  /// Writes the model of the graph as it is after the phase that was run, and returns its size. Errors: OPC0423 lists
+  /// the ops that have no form; OPC0707, OPC0717.
+  Outcome<size_t> write(Invocation &invocation, Pipeline &pipeline, const Registry &registry,
+                        const std::string &output) const;
+
+private:
+  Result<std::map<std::string, StoredTensor>> values(Pipeline &pipeline, const Registry &registry,
+                                                     const GraphFacts &facts) const;
+  int64_t opset_ = 0; // 0: the oldest that serves
+  std::vector<std::string> weights_;
+};
+
+} // namespace opc::cli
