@@ -4,8 +4,10 @@
 #include "MachineCode.h"
 #include "RegionEmitter.h"
 
+#include "opc/Scalar.h"
 #include "opc/ScalarFloat.h"
 
+#include <bit>
 #include <chrono>
 #include <cstdlib>
 #include <mutex>
@@ -48,6 +50,32 @@ std::string keyOf(const Region &region) {
   return key;
 }
 
+/// What code depends on and keyOf() takes for granted within one process: the expressions that ops were registered
+/// with, the level, and who has made the code.
+std::string cacheKey(const Region &region, CodeLevel level, unsigned lanes) {
+  const std::string version = codegen::codeVersion();
+  if (version.empty()) return "";
+  std::string key = version + '\n' + codeLevelName(level) + ' ' + std::to_string(lanes) + '\n' + keyOf(region);
+  auto bits = [&](double d) { key += ' ' + std::to_string(std::bit_cast<uint64_t>(d)); };
+  for (const RegionStep &step : region.steps) {
+    const scalar::ScalarProgram *program = step.op.def().scalar.get();
+    key += '\n';
+    if (!program) continue;
+    for (const scalar::ScalarProgram::Node &n : program->nodes()) {
+      key += std::to_string(static_cast<int>(n.op)) + ' ' + std::to_string(n.parameter);
+      for (int32_t a : n.args) key += ' ' + std::to_string(a);
+      bits(n.value);
+      key += ';';
+    }
+    if (!program->attributes || step.op.inputDescs().empty()) continue;
+    for (const scalar::ScalarValue &v : program->attributes(step.op.wrapper(), step.op.inputDescs()[0].data_type())) {
+      key += v.isInteger ? " i" + std::to_string(v.integer) : " r";
+      bits(v.real);
+    }
+  }
+  return key;
+}
+
 class Codegen final : public RegionCodegen {
 public:
   Codegen(CodeLevel level, bool isEager) : level_(level), isEager_(isEager) {}
@@ -60,12 +88,19 @@ public:
       ++stats_.reused;
       return same;
     }
-    const auto begin = std::chrono::steady_clock::now();
-    std::shared_ptr<const RegionCode> made = make(region, reason);
+    CodegenEvent event;
+    event.start = std::chrono::steady_clock::now();
+    for (const RegionStep &step : region.steps) event.ops.push_back(step.op.def().name);
+    std::shared_ptr<const RegionCode> made = make(region, reason, &event);
     for (size_t i = 0; made && i < region.steps.size(); ++i)
-      if (region.steps[i].kernel->origin.library != "built-in" && !make(alone(region, i), reason)) made = nullptr;
+      if (region.steps[i].kernel->origin.library != "built-in" && !make(alone(region, i), reason, &event))
+        made = nullptr;
     (made ? stats_.compiled : stats_.refused) += 1;
-    stats_.seconds += std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+    if (made && event.isCached) ++stats_.cached;
+    if (!made) event.reason = *reason;
+    event.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - event.start).count();
+    stats_.seconds += event.seconds;
+    if (events_.size() < kMaxEvents) events_.push_back(std::move(event));
     known = made;
     return made;
   }
@@ -73,34 +108,65 @@ public:
     const std::lock_guard lock(mutex_);
     return stats_;
   }
+  std::vector<CodegenEvent> events() const override {
+    const std::lock_guard lock(mutex_);
+    return events_;
+  }
+  void setCache(std::unique_ptr<codegen::CodeCache> cache) override {
+    const std::lock_guard lock(mutex_);
+    cache_ = std::move(cache);
+  }
 
 private:
   /// A step as a region of its own: a plugin's ops are looked at one by one, as nobody knows how they were compiled.
   static Region alone(const Region &region, size_t step) {
     Region one;
     one.shape = Shape({kMaxRegionLanes});
-    one.steps.push_back(region.steps[step]);
-    for (uint32_t &v : one.steps[0].args) {
+    RegionStep copy = region.steps[step];
+    for (uint32_t &v : copy.args) {
       one.inputs.emplace_back(one.shape, region.descOf(v).data_type());
       v = static_cast<uint32_t>(one.inputs.size() - 1);
     }
+    one.add(std::move(copy));
     one.outputs = {one.valueOf(0)};
     return one;
   }
 
-  std::shared_ptr<const RegionCode> make(const Region &region, std::string *reason) {
+  std::shared_ptr<const RegionCode> make(const Region &region, std::string *reason, CodegenEvent *event) {
     // Several vectors at once: a chain of functions would wait for each of them.
     const unsigned lanes = level_ == CodeLevel::kV4 ? 64 : 32;
+    const std::string key = cache_ ? cacheKey(region, level_, lanes) : "";
+    std::string object = key.empty() ? "" : cache_->find(key);
+    if (!object.empty())
+      if (auto made = load(region, object, lanes, reason, event)) {
+        event->isCached = true;
+        return made;
+      }
     if (!leaves_) leaves_ = std::make_unique<codegen::LeafLibrary>(context_);
     std::unique_ptr<llvm::Module> module = codegen::emitRegion(region, *leaves_, context_, lanes, reason);
     if (!module) return nullptr;
-    auto code = codegen::compileModule(std::move(module), level_, codegen::kEntryName, reason);
+    object = codegen::compileToObject(std::move(module), level_, reason);
+    if (object.empty()) return nullptr;
+    event->isCached = false;
+    auto made = load(region, object, lanes, reason, event);
+    if (made && !key.empty()) cache_->keep(key, object);
+    return made;
+  }
+
+  /// Code that has given the bits of the loops.
+  std::shared_ptr<const RegionCode> load(const Region &region, const std::string &object, unsigned lanes,
+                                         std::string *reason, CodegenEvent *event) {
+    auto code = codegen::loadCode(object, codegen::kEntryName, reason);
     if (!code) return nullptr;
-    stats_.bytes += code->bytes();
+    const size_t bytes = code->bytes();
     auto made = std::make_shared<CompiledRegion>(std::move(code), lanes);
-    if (agreesWithLoops(region, *made)) return made;
-    *reason = "its ops' own loops give other bits";
-    return nullptr;
+    if (!agreesWithLoops(region, *made)) {
+      *reason = "its ops' own loops give other bits";
+      return nullptr;
+    }
+    stats_.bytes += bytes;
+    event->bytes += bytes;
+    return made;
   }
 
   const CodeLevel level_;
@@ -110,6 +176,8 @@ private:
   std::unique_ptr<codegen::LeafLibrary> leaves_;
   std::unordered_map<std::string, std::weak_ptr<const RegionCode>> known_;
   CodegenStats stats_;
+  std::vector<CodegenEvent> events_;
+  std::unique_ptr<codegen::CodeCache> cache_;
 };
 
 } // namespace

@@ -163,16 +163,15 @@ private:
 };
 
 /// The compiled function, called for each number.
-llvm::Value *callEach(llvm::IRBuilderBase &b, const llvm::Function &leaf, const void *address,
-                      llvm::ArrayRef<llvm::Value *> args, unsigned lanes) {
+llvm::Value *callEach(llvm::IRBuilderBase &b, const llvm::Function &leaf, llvm::ArrayRef<llvm::Value *> args,
+                      unsigned lanes) {
   llvm::FunctionType *type = leaf.getFunctionType();
-  llvm::Value *callee =
-      b.CreateIntToPtr(b.getInt64(reinterpret_cast<uintptr_t>(address)), llvm::PointerType::get(b.getContext(), 0));
+  const llvm::FunctionCallee callee = b.GetInsertBlock()->getModule()->getOrInsertFunction(leaf.getName(), type);
   llvm::Value *result = llvm::PoisonValue::get(llvm::FixedVectorType::get(type->getReturnType(), lanes));
   for (unsigned lane = 0; lane < lanes; ++lane) {
     llvm::SmallVector<llvm::Value *, 3> numbers;
     for (llvm::Value *v : args) numbers.push_back(b.CreateExtractElement(v, lane));
-    llvm::CallInst *call = b.CreateCall(type, callee, numbers);
+    llvm::CallInst *call = b.CreateCall(callee, numbers);
     call->setAttributes(leaf.getAttributes().removeFnAttributes(b.getContext())); // zeroext, signext
     call->setDoesNotThrow();
     result = b.CreateInsertElement(result, call, lane);
@@ -225,7 +224,7 @@ llvm::Value *LeafLibrary::emit(llvm::IRBuilderBase &b, const llvm::Function &lea
                                unsigned lanes) {
   if (isVectorizable(leaf)) return Widening(b, lanes).run(leaf, args);
   const auto it = scalarLeafAddresses().find(std::string_view(leaf.getName().data(), leaf.getName().size()));
-  return it == scalarLeafAddresses().end() ? nullptr : callEach(b, leaf, it->second, args, lanes);
+  return it == scalarLeafAddresses().end() ? nullptr : callEach(b, leaf, args, lanes);
 }
 
 } // namespace opc::codegen

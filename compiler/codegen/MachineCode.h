@@ -8,6 +8,7 @@
 
 #include <memory>
 #include <string>
+#include <string_view>
 
 namespace opc::codegen {
 
@@ -19,8 +20,14 @@ public:
   virtual size_t bytes() const = 0;
 };
 
-/// Compiles a module for a level. It calls nothing by name. Empty, with the reason, where LLVM refuses it.
-std::unique_ptr<MachineCode> compileModule(std::unique_ptr<llvm::Module> module, CodeLevel level,
-                                           const std::string &entry, std::string *reason);
+/// An object file of a module, for a level: the same bytes in every process. What it calls by name are functions of
+/// ScalarLeaves.cpp. Empty, with the reason, where LLVM refuses the module.
+std::string compileToObject(std::unique_ptr<llvm::Module> module, CodeLevel level, std::string *reason);
+/// Loads an object of compileToObject(). Null, with the reason, where it cannot. `map` gives memory for it, as mmap()
+/// does; null for the system.
+std::unique_ptr<MachineCode> loadCode(std::string_view object, const std::string &entry, std::string *reason,
+                                      void *(*map)(size_t bytes) = nullptr);
+/// What code depends on beside the module: this build of opc, and LLVM.
+std::string codeVersion();
 
 } // namespace opc::codegen
