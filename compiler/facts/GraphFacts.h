@@ -3,6 +3,7 @@
 #pragma once
 
 #include "Diagnostic.h"
+#include "FusionFacts.h"
 #include "Placement.h"
 
 #include "opc/Attr.h"
@@ -149,7 +150,8 @@ struct GraphFacts {
   int64_t regions = 0;                  // in `tasks`
   std::vector<GraphTask> tasks;         // after memory; of the ranks that need most of it, like `memory`
   MemoryFacts memory;
-  std::vector<PartFacts> parts; // after memory
+  std::vector<PartFacts> parts;    // after memory
+  std::vector<FusionFacts> fusion; // after fuse; by part
   /// By tensor, where it is not the whole one: "f32[16,784] on 0-3". Of a lock; of a graph namePieces() makes it.
   std::map<std::string, std::string> pieces = {};
   CostFacts costs;

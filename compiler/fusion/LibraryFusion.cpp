@@ -46,10 +46,19 @@ struct KeepChannelsLastPass : impl::KeepChannelsLastBase<KeepChannelsLastPass> {
 };
 
 struct FormRegionsPass : impl::FormRegionsBase<FormRegionsPass> {
+  explicit FormRegionsPass(std::vector<FusionFacts> *facts = nullptr) : facts(facts) {}
   void runOnOperation() override {
-    if (failed(formRegions(getOperation(), registryOf(&getContext())))) signalPassFailure();
+    FusionFacts made;
+    if (failed(formRegions(getOperation(), registryOf(&getContext()), facts ? &made : nullptr)))
+      return signalPassFailure();
+    if (facts) facts->push_back(std::move(made));
   }
+  std::vector<FusionFacts> *facts;
 };
 
 } // namespace
+
+std::unique_ptr<Pass> createFormRegions(std::vector<FusionFacts> *facts) {
+  return std::make_unique<FormRegionsPass>(facts);
+}
 } // namespace opc

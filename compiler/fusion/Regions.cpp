@@ -3,14 +3,12 @@
 #include "Regions.h"
 #include "AttrBridge.h"
 #include "Graph.h"
-#include "Locations.h"
-#include "Region.h"
-#include "RegionPeak.h"
+#include "LoopGraph.h"
 #include "Schedule.h"
 
-#include "mlir/IR/IRMapping.h"
-
 #include <algorithm>
+#include <map>
+#include <optional>
 #include <queue>
 
 using namespace mlir;
@@ -24,50 +22,23 @@ constexpr size_t kMaxSteps = 64;
 // Ops further apart in the order of execution than this are not joined: what lies between them would wait.
 constexpr size_t kReach = 256;
 
-/// What must be equal for two ops to be in one loop. Empty for an op that is in none.
-struct LoopKey {
-  Type shape; // of the result, without its element type
-  Attribute lag, stride, device;
-  explicit operator bool() const { return shape != nullptr; }
-  bool operator==(const LoopKey &o) const {
-    return shape == o.shape && lag == o.lag && stride == o.stride && device == o.device;
-  }
-};
-
-/// What kind of loop an op is, and which operands its kernel may overwrite.
-LoopKey keyOf(Operation *op, const Registry &registry, OverwritePairs *overwrites) {
-  auto user = dyn_cast<ir::UserOp>(op);
-  const user_op::OpDef *def = user ? user.def() : nullptr;
-  if (!def || def->isView || user.getOuts().size() != 1 || !isMemoryEffectFree(op)) return {};
-  auto type = dyn_cast<RankedTensorType>(user.getOuts()[0].getType());
-  if (!type || !type.hasStaticShape()) return {};
-  const std::unique_ptr<OpInstance> instance = ir::toInstance(user, *def);
-  if (!instance) return {};
-  const auto kernel = instance->selectKernel(registry, DeviceType::kCPU);
-  if (!kernel) return {};
-  *overwrites = instance->inplacePairs(**kernel);
-  if (!mayJoinRegion(*instance, **kernel)) return {};
-  return {RankedTensorType::get(type.getShape(), IndexType::get(op->getContext())), op->getAttr(ir::kLagAttr),
-          op->getAttr(ir::kStrideAttr), user.getDeviceAttr()};
-}
+using Refusal = std::optional<FusionReason>;
 
 class RegionFormer {
 public:
-  RegionFormer(ModuleOp module, const Registry &registry) : block_(graphBlock(module)), registry_(registry) {}
+  RegionFormer(ModuleOp module, const Registry &registry, FusionFacts *facts)
+      : block_(graphBlock(module)), g_(block_, registry), facts_(facts), groupKeys_(g_.keys) {}
 
   LogicalResult run() {
-    for (Operation &op : block_)
-      if (ir::isTask(&op)) {
-        indexOf_[&op] = static_cast<uint32_t>(ops_.size());
-        ops_.push_back(&op);
-      }
-    overwrites_.resize(ops_.size());
-    for (uint32_t op = 0; op < ops_.size(); ++op) keys_.push_back(keyOf(ops_[op], registry_, &overwrites_[op]));
-    if (!hasPair()) return success();
-    if (failed(order())) return failure();
-    for (uint32_t op = 0; op < ops_.size(); ++op)
-      if (keys_[op]) join(op);
-    if (joins_.size() > ops_.size()) rewrite(keepPeak());
+    std::vector<uint32_t> regions;
+    if (hasPair()) {
+      if (failed(order())) return failure();
+      for (uint32_t op = 0; op < ops_.size(); ++op)
+        if (keys_[op]) join(op);
+      if (joins_.size() > ops_.size()) regions = keepPeak();
+    }
+    if (facts_) describeRegions(g_, joins_, regions, refused_, facts_);
+    if (!regions.empty()) writeRegions(block_, &g_, joins_, regions);
     return success();
   }
 
@@ -76,8 +47,7 @@ private:
     for (uint32_t op = 0; op < ops_.size(); ++op)
       if (keys_[op])
         for (Value v : ops_[op]->getOperands())
-          if (auto it = indexOf_.find(v.getDefiningOp()); it != indexOf_.end() && keys_[it->second] == keys_[op])
-            return true;
+          if (auto p = g_.loopThatMakes(v); p && together(keys_[*p], keys_[op])) return true;
     return false;
   }
 
@@ -124,12 +94,12 @@ private:
   void join(uint32_t op) {
     std::vector<uint32_t> producers;
     for (Value v : ops_[op]->getOperands())
-      if (auto it = indexOf_.find(v.getDefiningOp()); it != indexOf_.end() && keys_[it->second] == keys_[op])
-        producers.push_back(it->second);
+      if (auto p = g_.loopThatMakes(v)) producers.push_back(*p);
     std::sort(producers.begin(), producers.end(),
               [&](uint32_t a, uint32_t b) { return position_[leader_[a]] > position_[leader_[b]]; });
     for (uint32_t p : producers)
-      if (leader_[p] != leader_[op]) tryJoin(leader_[p], leader_[op]);
+      if (leader_[p] != leader_[op])
+        if (const Refusal why = tryJoin(leader_[p], leader_[op])) refused_[{p, op}] = *why;
   }
 
   const std::vector<uint32_t> &membersOf(uint32_t leader) const { return joins_[groups_[leader]].members; }
@@ -137,17 +107,6 @@ private:
   bool contains(uint32_t leader, Operation *op) const {
     auto it = indexOf_.find(op);
     return it != indexOf_.end() && leader_[it->second] == leader;
-  }
-
-  /// What a group reads from outside and what others read of it, each once.
-  void tensors(const std::vector<uint32_t> &members, llvm::function_ref<bool(Operation *)> inside,
-               llvm::SetVector<Value> *in, llvm::SetVector<Value> *out) const {
-    for (uint32_t m : members) {
-      for (Value v : ops_[m]->getOperands())
-        if (!inside(v.getDefiningOp())) in->insert(v);
-      for (Value v : ops_[m]->getResults())
-        if (llvm::any_of(v.getUsers(), [&](Operation *u) { return !inside(u); })) out->insert(v);
-    }
   }
 
   /// Bytes of the activations among `in` that nobody but these ops reads: what ends when they have run.
@@ -170,24 +129,23 @@ private:
     }
     return bytes;
   }
-  static int64_t bytesOf(const llvm::SetVector<Value> &values) {
-    int64_t bytes = 0;
-    for (Value v : values) bytes += ir::bytesOf(v);
-    return bytes;
-  }
-
-  /// Group `a` makes what group `b` reads.
-  void tryJoin(uint32_t a, uint32_t b) {
+  /// Group `a` makes what group `b` reads. Nothing when they are joined.
+  Refusal tryJoin(uint32_t a, uint32_t b) {
     const size_t from = position_[a], to = position_[b];
-    if (from >= to || to - from > kReach) return;
+    if (from >= to) return FusionReason::kCycle;
+    if (to - from > kReach) return FusionReason::kDistance;
+    const LoopKey key = together(groupKeys_[a], groupKeys_[b]);
+    if (!key) return key.reason;
     std::vector<uint32_t> members = membersOf(a);
     members.insert(members.end(), membersOf(b).begin(), membersOf(b).end());
-    if (members.size() > kMaxSteps) return;
+    if (members.size() > kMaxSteps) return FusionReason::kOps;
     std::sort(members.begin(), members.end(), [&](uint32_t x, uint32_t y) { return x < y; });
     auto inside = [&](Operation *op) { return op && (contains(a, op) || contains(b, op)); };
     llvm::SetVector<Value> in, out;
-    tensors(members, inside, &in, &out);
-    if (in.size() + out.size() > kMaxTensors) return;
+    g_.tensors(members, inside, &in, &out);
+    if (in.size() + out.size() > kMaxTensors) return FusionReason::kTensors;
+    if (key.rowSize > 0)
+      if (const Refusal unfit = g_.unfitForRows(key, members, in, out)) return unfit;
 
     // What stands between them: that which needs `a` comes after both, all else before.
     std::vector<uint32_t> after, ahead;
@@ -210,7 +168,7 @@ private:
       }
     }
     needsA.erase(a);
-    if (dependsOn(b, needsA)) return; // a cycle
+    if (dependsOn(b, needsA)) return FusionReason::kCycle;
     for (uint32_t m : membersOf(b))
       for (uint32_t p : before_[m]) neededByB.insert(leader_[p]);
     for (uint32_t g : llvm::reverse(ahead)) {
@@ -220,9 +178,11 @@ private:
         for (uint32_t p : before_[m]) neededByB.insert(leader_[p]);
     }
     const bool waits = llvm::any_of(ahead, [&](uint32_t g) { return neededByB.count(g); });
-    if (boxingAfter || boxingAhead) return; // another rank would wait, or this one before it starts
-    if (!keepsMemory(a, b, waits, !after.empty())) return;
+    if (boxingAfter || boxingAhead) return FusionReason::kRank; // another would wait, or this one before it starts
+    if (!keepsMemory(a, b, waits, !after.empty())) return FusionReason::kMemory;
     accept(a, b, std::move(members), from, to, ahead, after);
+    groupKeys_[b] = key;
+    return std::nullopt;
   }
 
   /// Whether no more memory is alive between the two than before: where `a` waits for what `b` needs besides, and where
@@ -232,12 +192,12 @@ private:
     auto inB = [&](Operation *op) { return op && contains(b, op); };
     if (waits) {
       llvm::SetVector<Value> in, out;
-      tensors(membersOf(a), inA, &in, &out);
+      g_.tensors(membersOf(a), inA, &in, &out);
       if (kept(in, inA, position_[b]) > bytesOf(out)) return false;
     }
     if (hastens) {
       llvm::SetVector<Value> in, out;
-      tensors(membersOf(b), inB, &in, &out);
+      g_.tensors(membersOf(b), inB, &in, &out);
       if (dying(in, inB) < bytesOf(out)) return false;
     }
     return true;
@@ -265,86 +225,34 @@ private:
     for (uint32_t leader : sequence_)
       if (leader != kGone) regions.push_back(groups_[leader]);
     const bool ownOrderFits = llvm::all_of(orders_, [](const OpOrder &o) { return o.first < o.second; });
-    const TaskGraph graph = makeTaskGraph(ops_, orders_, [&](uint32_t op) { return overwrites_[op]; });
+    TaskGraph graph = makeTaskGraph(ops_, orders_, [&](uint32_t op) { return g_.overwrites[op]; });
+    for (uint32_t op = 0; op < ops_.size(); ++op) graph.tasks[op].goesByRows = g_.rows[op] != nullptr;
     return opc::keepPeak(graph, joins_, std::move(regions), rank_, ownOrderFits);
-  }
-
-  void rewrite(const std::vector<uint32_t> &regions) {
-    SmallVector<Operation *> sources, outputs;
-    for (Operation &op : block_)
-      if (!ir::isTask(&op) && !op.hasTrait<OpTrait::IsTerminator>())
-        (isa<ir::OutputOp>(&op) ? outputs : sources).push_back(&op);
-    Operation *end = block_.getTerminator();
-    for (Operation *op : sources) op->moveBefore(end);
-    for (uint32_t r : regions) {
-      for (uint32_t m : joins_[r].members) {
-        leader_[m] = r;
-        ops_[m]->moveBefore(end);
-      }
-    }
-    for (Operation *op : outputs) op->moveBefore(end);
-    for (uint32_t r : regions)
-      if (joins_[r].members.size() > 1) fuse(r);
-  }
-
-  /// Here `leader_` names regions.
-  void fuse(uint32_t region) {
-    const std::vector<uint32_t> &members = joins_[region].members;
-    llvm::SetVector<Value> in, out;
-    tensors(members, [&](Operation *op) { return op && contains(region, op); }, &in, &out);
-    Operation *last = ops_[members.back()];
-    OpBuilder b(last);
-    ir::OpLocation place = ir::readLocation(last->getLoc());
-    place.tensors.clear();
-    place.conf.clear();
-    for (Value v : out) place.tensors.push_back(ir::tensorName(v));
-    SmallVector<Type> types;
-    for (Value v : out) types.push_back(v.getType());
-    auto fused = ir::FusedOp::create(b, ir::makeLocation(b.getContext(), place), types, in.getArrayRef(), "elementwise",
-                                     cast<ir::UserOp>(last).getDeviceAttr());
-    for (StringRef name : {StringRef(ir::kLagAttr), StringRef(ir::kStrideAttr)})
-      if (Attribute a = last->getAttr(name)) fused->setAttr(name, a);
-    Block &body = fused.getBody().emplaceBlock();
-    IRMapping values;
-    for (Value v : in) values.map(v, body.addArgument(v.getType(), v.getLoc()));
-    b.setInsertionPointToEnd(&body);
-    for (uint32_t m : members) {
-      Operation *copy = b.clone(*ops_[m], values);
-      for (NamedAttribute a : llvm::to_vector(copy->getDiscardableAttrs())) copy->removeAttr(a.getName());
-    }
-    SmallVector<Value> results;
-    for (Value v : out) results.push_back(values.lookup(v));
-    ir::YieldOp::create(b, fused.getLoc(), results);
-    for (auto [i, made] : llvm::enumerate(out)) {
-      Value v = made;
-      v.replaceUsesWithIf(fused.getOuts()[static_cast<unsigned>(i)],
-                          [&](OpOperand &use) { return !contains(region, use.getOwner()); });
-    }
-    for (uint32_t m : llvm::reverse(members)) {
-      indexOf_.erase(ops_[m]);
-      ops_[m]->erase();
-    }
   }
 
   static constexpr uint32_t kGone = UINT32_MAX;
   Block &block_;
-  const Registry &registry_;
-  std::vector<Operation *> ops_;
-  llvm::DenseMap<Operation *, uint32_t> indexOf_;
-  std::vector<LoopKey> keys_;
-  std::vector<OverwritePairs> overwrites_;    // by op: what its kernel offers
-  std::vector<OpOrder> orders_;               // edges beside those of the data
-  std::vector<std::vector<uint32_t>> before_; // by op: ops that must run before it
-  std::vector<size_t> rank_;                  // by op: its place in an order of execution
-  std::vector<RegionJoin> joins_;             // the ops, then what was joined of them
-  std::vector<uint32_t> leader_;              // by op: the leader of its group
-  std::vector<uint32_t> groups_;              // by leader: its join
-  std::vector<uint32_t> sequence_;            // leaders in an order of execution
-  std::vector<size_t> position_;              // by leader
+  LoopGraph g_;
+  const std::vector<Operation *> &ops_ = g_.ops;
+  const llvm::DenseMap<Operation *, uint32_t> &indexOf_ = g_.indexOf;
+  const std::vector<LoopKey> &keys_ = g_.keys;
+  FusionFacts *const facts_;                                      // null: nobody asks
+  std::vector<LoopKey> groupKeys_;                                // by leader
+  std::vector<OpOrder> orders_;                                   // edges beside those of the data
+  std::vector<std::vector<uint32_t>> before_;                     // by op: ops that must run before it
+  std::vector<size_t> rank_;                                      // by op: its place in an order of execution
+  std::vector<RegionJoin> joins_;                                 // the ops, then what was joined of them
+  std::vector<uint32_t> leader_;                                  // by op: the leader of its group
+  std::vector<uint32_t> groups_;                                  // by leader: its join
+  std::vector<uint32_t> sequence_;                                // leaders in an order of execution
+  std::vector<size_t> position_;                                  // by leader
+  std::map<std::pair<uint32_t, uint32_t>, FusionReason> refused_; // producer and reader: why they were not joined
 };
 
 } // namespace
 
-LogicalResult formRegions(ModuleOp module, const Registry &registry) { return RegionFormer(module, registry).run(); }
+LogicalResult formRegions(ModuleOp module, const Registry &registry, FusionFacts *facts) {
+  return RegionFormer(module, registry, facts).run();
+}
 
 } // namespace opc

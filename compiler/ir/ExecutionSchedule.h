@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include "Batch.h"
 #include "MemoryPlanner.h"
 #include "OpcDialect.h"
 #include "Region.h"
@@ -26,6 +27,7 @@ struct ScheduledTask {
   const user_op::KernelDef *kernel = nullptr; // of a user op
   uint32_t stream = 0;                        // 0: the computation; else the channel of a boxing
   std::shared_ptr<const Region> region;       // of an opc.fused
+  std::shared_ptr<const Batch> batch;         // of an opc.fused of updates
   int workspace = -1;                         // buffer
   /// Inputs that the kernel must not see: statistics that it would update, were they variables (mayStayUnwritten).
   std::vector<bool> hidden;
@@ -33,6 +35,7 @@ struct ScheduledTask {
 
 /// Everything the plan needs: tasks in order, buffers with offsets, and each tensor's buffer.
 struct ExecutionSchedule {
+  std::string device = "cpu"; // as plans name it
   std::vector<ScheduledTask> tasks;
   uint32_t streams = 1;
   std::vector<ScheduledBuffer> buffers;

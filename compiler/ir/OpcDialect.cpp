@@ -6,6 +6,7 @@
 #include "Locations.h"
 #include "MutableInputs.h"
 #include "OpInstance.h"
+#include "RegionBridge.h"
 
 #include "mlir/IR/DialectImplementation.h"
 #include "llvm/ADT/TypeSwitch.h"
@@ -263,7 +264,10 @@ LogicalResult FusedOp::verifyRegions() {
     return emitOpError("has a region whose arguments are not of the types of its operands");
   for (Operation &op : block.without_terminator()) {
     auto user = dyn_cast<UserOp>(op);
-    if (!isa<ConstantOp>(op) && !(user && isMemoryEffectFree(user)))
+    if (getKind() == kUpdatesKind) {
+      if (!user || user->getNumResults() != 0)
+        return op.emitOpError("stands in an opc.fused of updates, which holds opc.user_op without results");
+    } else if (!isa<ConstantOp>(op) && !(user && isMemoryEffectFree(user)))
       return op.emitOpError("stands in an opc.fused, which holds pure opc.user_op and opc.constant");
   }
   auto yield = dyn_cast<YieldOp>(block.getTerminator());

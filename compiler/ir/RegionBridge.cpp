@@ -19,21 +19,39 @@ Result<std::shared_ptr<const Region>> toRegion(FusedOp op, const Registry &regis
     auto user = dyn_cast<UserOp>(&inner);
     const user_op::OpDef *def = user ? user.def() : nullptr;
     std::unique_ptr<OpInstance> instance = def ? toInstance(user, *def) : nullptr;
-    if (!instance || user.getOuts().size() != 1)
+    if (!instance)
       return Status(StatusCode::kUnsupported, "OPC0411", "no kernel computes an opc.fused with such a body");
     RegionStep step{std::move(*instance), nullptr, {}};
     OPC_ASSIGN_OR_RETURN(step.kernel, step.op.selectKernel(registry, device));
-    if (!mayJoinRegion(step.op, *step.kernel))
+    Joinable loops = joinable(step.op, *step.kernel);
+    if (!loops.may)
       return Status(StatusCode::kUnsupported, "OPC0411", def->name + ": its kernel has no loop over elements");
     for (Value v : user.getArgs()) step.args.push_back(values.lookup(v));
-    values[user.getOuts()[0]] = region->valueOf(region->steps.size());
-    region->steps.push_back(std::move(step));
+    step.rows = std::move(loops.rows);
+    for (auto [i, v] : llvm::enumerate(user.getOuts())) values[v] = static_cast<uint32_t>(region->values() + i);
+    region->add(std::move(step));
   }
   if (op.getOuts().empty()) return Status(StatusCode::kUnsupported, "OPC0411", "an opc.fused without results");
-  region->shape = descOf(op.getOuts()[0]).shape();
   for (Value v : cast<YieldOp>(body.getTerminator()).getArgs()) region->outputs.push_back(values.lookup(v));
-  OPC_RETURN_IF_ERROR(checkRegion(*region));
+  OPC_RETURN_IF_ERROR(completeRegion(region.get()));
   return std::shared_ptr<const Region>(std::move(region));
+}
+
+Result<std::shared_ptr<const Batch>> toBatch(FusedOp op, const Registry &registry, DeviceType device) {
+  auto batch = std::make_shared<Batch>();
+  for (BlockArgument arg : op.getBody().front().getArguments()) batch->inputs.push_back(descOf(arg));
+  for (UserOp user : op.getBody().front().getOps<UserOp>()) {
+    const user_op::OpDef *def = user.def();
+    std::unique_ptr<OpInstance> instance = def ? toInstance(user, *def) : nullptr;
+    if (!instance)
+      return Status(StatusCode::kUnsupported, "OPC0411", "no kernel computes an opc.fused of such updates");
+    BatchStep step{std::move(*instance), nullptr, {}};
+    OPC_ASSIGN_OR_RETURN(step.kernel, step.op.selectKernel(registry, device));
+    for (Value v : user.getArgs()) step.args.push_back(cast<BlockArgument>(v).getArgNumber());
+    batch->steps.push_back(std::move(step));
+  }
+  OPC_RETURN_IF_ERROR(checkBatch(*batch));
+  return std::shared_ptr<const Batch>(std::move(batch));
 }
 
 } // namespace opc::ir

@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include "Batch.h"
 #include "OpcDialect.h"
 #include "Region.h"
 
@@ -12,6 +13,11 @@ namespace opc::ir {
 /// What the op computes, with the kernels of the device. Errors: those of an op without a kernel, and OPC0816 for a
 /// body that is no region.
 Result<std::shared_ptr<const Region>> toRegion(FusedOp op, const Registry &registry, DeviceType device);
+
+/// The kind of an opc.fused that is a batch of updates.
+constexpr char kUpdatesKind[] = "updates";
+/// The same for an op of that kind.
+Result<std::shared_ptr<const Batch>> toBatch(FusedOp op, const Registry &registry, DeviceType device);
 
 /// Calls `f(user)` for each user op of a graph's block, those inside of opc.fused in their place.
 template <class F> void forEachUserOp(mlir::Block &block, F &&f) {

@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "Region.h"
 #include "HostContexts.h"
+#include "RowAccess.h"
 #include "RowLoops.h"
 
 #include <algorithm>
@@ -20,7 +21,8 @@ const user_op::OpDef &regionOp() {
     out.name = "out";
     in.count = out.count = 1;
     in.atLeast = out.atLeast = true;
-    in.optional = true; // a region of constants alone
+    in.optional = true;  // a region of constants alone
+    out.optional = true; // a batch of updates
     d.inputs = {in};
     d.outputs = {out};
     return d;
@@ -28,20 +30,53 @@ const user_op::OpDef &regionOp() {
   return def;
 }
 
+namespace {
+
+using Made = Result<std::unique_ptr<user_op::OpKernel>>;
+
+/// The kernel's object; empty for one that carries something from one run to the next.
+Made kernelOf(HostCreateContext *context, const KernelDef &kernel) {
+  std::unique_ptr<user_op::OpKernel> made;
+  if (!kernel.create || kernel.hasState) return std::move(made);
+  OPC_RETURN_IF_ERROR(kernel.create(context, &made));
+  return std::move(made);
+}
+
+} // namespace
+
 Result<std::unique_ptr<user_op::RowLoop>> rowLoopOf(const OpInstance &op, const KernelDef &kernel) {
   std::unique_ptr<user_op::RowLoop> loop;
-  if (!kernel.create || kernel.hasState || op.outputDescs().size() != 1) return std::move(loop);
+  if (op.outputDescs().size() != 1) return std::move(loop);
   HostCreateContext context(op, DeviceType::kCPU);
-  std::unique_ptr<user_op::OpKernel> made;
-  OPC_RETURN_IF_ERROR(kernel.create(&context, &made));
-  if (const auto *joinable = dynamic_cast<const user_op::JoinableKernel *>(made.get()))
-    OPC_RETURN_IF_ERROR(joinable->MakeLoop(context, &loop));
+  OPC_ASSIGN_OR_RETURN(auto made, kernelOf(&context, kernel));
+  if (const auto *elements = dynamic_cast<const user_op::JoinableKernel *>(made.get()))
+    OPC_RETURN_IF_ERROR(elements->MakeLoop(context, &loop));
   return std::move(loop);
 }
 
-bool mayJoinRegion(const OpInstance &op, const KernelDef &kernel) {
-  const auto loop = rowLoopOf(op, kernel);
-  return loop && *loop;
+Joinable joinable(const OpInstance &op, const KernelDef &kernel) {
+  Joinable found;
+  HostCreateContext context(op, DeviceType::kCPU);
+  const Made made = kernelOf(&context, kernel);
+  if (!made) return found;
+  if (const auto *byRows = dynamic_cast<const user_op::RowsKernel *>(made->get())) {
+    std::unique_ptr<user_op::RowsLoop> loop;
+    const Status s = user_op::detail::guarded([&] { return byRows->MakeRows(context, &loop); });
+    if (!s.isOk() || !loop || loop->rows < 1 || loop->size < 2) return found;
+    if (loop->inputs.size() != op.inputDescs().size() || loop->outputs.size() != op.outputDescs().size()) return found;
+    return {true, std::move(loop)};
+  }
+  const auto *elements = dynamic_cast<const user_op::JoinableKernel *>(made->get());
+  std::unique_ptr<user_op::RowLoop> loop;
+  found.may = elements && op.outputDescs().size() == 1 && elements->MakeLoop(context, &loop).isOk() && loop;
+  return found;
+}
+
+void Region::add(RegionStep step) {
+  step.made = static_cast<uint32_t>(values());
+  for (uint32_t o = 0; o < step.op.outputDescs().size(); ++o)
+    makers_.emplace_back(static_cast<uint32_t>(steps.size()), o);
+  steps.push_back(std::move(step));
 }
 
 namespace {
@@ -50,19 +85,12 @@ Status bad(const std::string &what) {
   return Status(StatusCode::kInvalidGraph, "OPC0816", "invalid plan: " + what).withHelp("compile the graph again");
 }
 
-/// Whether a tensor is broadcast to a shape, as numpy does.
-bool broadcasts(const Shape &from, const Shape &to) {
-  const int64_t rank = from.NumAxes(), missing = to.NumAxes() - rank;
-  for (int64_t axis = 0; missing >= 0 && axis < rank; ++axis)
-    if (from.At(axis) != 1 && from.At(axis) != to.At(missing + axis)) return false;
-  return missing >= 0;
-}
-
 Status checkStep(const Region &region, size_t index) {
   const RegionStep &step = region.steps[index];
   const std::string name = "step " + std::to_string(index) + " of the region, " + step.op.conf().name;
-  if (step.op.outputDescs().size() != 1 || step.op.outputDescs()[0].shape() != region.shape)
+  if (region.rowSize == 0 && (step.op.outputDescs().size() != 1 || step.op.outputDescs()[0].shape() != region.shape))
     return bad(name + ", does not make one tensor of the shape of the region, " + region.shape.ToString());
+  if (!step.rows && step.op.outputDescs().size() != 1) return bad(name + ", makes more than one tensor");
   if (!step.op.shards().empty()) return bad(name + ", is cut over several ranks");
   if (step.args.size() != step.op.inputDescs().size()) return bad(name + ", has other inputs than its op");
   for (size_t k = 0; k < step.args.size(); ++k) {
@@ -72,41 +100,117 @@ Status checkStep(const Region &region, size_t index) {
   return Status::ok();
 }
 
+Status checkRows(const Region &region) {
+  RowAccess access;
+  std::string why;
+  if (!findRowAccess(outlineOf(region), &access, &why)) return bad(why);
+  int64_t bytes = 0;
+  for (uint32_t v = 0; v < region.values() && bytes <= kMaxRowBytes; ++v)
+    bytes +=
+        std::min(region.rowSize, kMaxRowBytes) * static_cast<int64_t>(GetSizeOfDataType(region.descOf(v).data_type()));
+  if (bytes > kMaxRowBytes)
+    return bad("the rows of a region, of " + std::to_string(region.rowSize) + " elements, are too long");
+  return Status::ok();
+}
+
+/// The loop's shape: that of the results, or of what a step that goes by rows has rows of.
+void findShape(Region *region) {
+  for (const RegionStep &step : region->steps) {
+    if (!step.rows) continue;
+    for (size_t k = 0; k < step.rows->inputs.size(); ++k)
+      if (step.rows->inputs[k] == user_op::RowPart::kRow) {
+        region->shape = step.op.inputDescs()[k].shape();
+        region->rowSize = step.rows->size;
+        return;
+      }
+  }
+  if (!region->outputs.empty()) region->shape = region->descOf(region->outputs[0]).shape();
+}
+
 } // namespace
 
-Status checkRegion(const Region &region) {
+RegionOutline outlineOf(const Region &region) {
+  RegionOutline outline;
+  outline.shape = region.shape;
+  outline.rowSize = region.rowSize;
+  for (const TensorDesc &d : region.inputs) outline.inputs.push_back(d.shape());
+  for (const RegionStep &step : region.steps) {
+    outline.steps.push_back({step.args, {}, step.rows.get()});
+    for (const TensorDesc &d : step.op.outputDescs()) outline.steps.back().made.push_back(d.shape());
+  }
+  return outline;
+}
+
+Status completeRegion(Region *whole) {
+  const Region &region = *whole;
   if (region.steps.empty() || region.steps.size() > kMaxRegionSteps)
     return bad("a region has " + std::to_string(region.steps.size()) + " steps; 1 to " +
                std::to_string(kMaxRegionSteps) + " are possible");
   if (region.inputs.size() > kMaxRegionTensors || region.outputs.empty() || region.outputs.size() > kMaxRegionTensors)
     return bad("a region has " + std::to_string(region.inputs.size()) + " inputs and " +
                std::to_string(region.outputs.size()) + " outputs; the limit is " + std::to_string(kMaxRegionTensors));
-  for (const TensorDesc &in : region.inputs)
-    if (!broadcasts(in.shape(), region.shape))
-      return bad("an input of a region, " + in.toString() + ", does not broadcast to " + region.shape.ToString());
-  for (size_t i = 0; i < region.steps.size(); ++i) OPC_RETURN_IF_ERROR(checkStep(region, i));
-  std::vector<bool> seen(region.steps.size());
+  if (region.values() - region.inputs.size() > kMaxRegionValues)
+    return bad("the steps of a region make more than " + std::to_string(kMaxRegionValues) + " tensors");
+  std::vector<bool> seen(region.values());
   for (uint32_t value : region.outputs) {
-    if (value < region.inputs.size() || value >= region.valueOf(region.steps.size()) ||
-        seen[value - region.inputs.size()])
+    if (value < region.inputs.size() || value >= region.values() || seen[value])
       return bad("an output of a region is no result of a step, or that of another output");
-    seen[value - region.inputs.size()] = true;
+    seen[value] = true;
   }
-  return Status::ok();
+  findShape(whole);
+  if (region.rowSize == 0)
+    for (const TensorDesc &in : region.inputs)
+      if (!broadcasts(in.shape(), region.shape))
+        return bad("an input of a region, " + in.toString() + ", does not broadcast to " + region.shape.ToString());
+  for (size_t i = 0; i < region.steps.size(); ++i) OPC_RETURN_IF_ERROR(checkStep(region, i));
+  return region.rowSize == 0 ? Status::ok() : checkRows(region);
 }
+
+namespace {
+
+/// How the operands that are the region's inputs are read; for a region by rows.
+struct InputUse {
+  bool asRows = false, asOnes = false, otherwise = false;
+};
+std::vector<InputUse> usesOf(const Region &region) {
+  std::vector<InputUse> uses(region.inputs.size());
+  RowAccess access;
+  std::string why;
+  findRowAccess(outlineOf(region), &access, &why); // completeRegion() has done so
+  for (size_t i = 0; i < region.steps.size(); ++i)
+    for (size_t k = 0; k < region.steps[i].args.size(); ++k) {
+      const uint32_t v = region.steps[i].args[k];
+      if (v >= region.inputs.size()) continue;
+      const RowRead read = access.reads[i][k];
+      const bool one = read == RowRead::kOnes || (read == RowRead::kBroadcast &&
+                                                  isOneForEach(region.inputs[v].shape(), region.shape, region.rowSize));
+      (read == RowRead::kRows ? uses[v].asRows : one ? uses[v].asOnes : uses[v].otherwise) = true;
+    }
+  return uses;
+}
+
+} // namespace
 
 std::vector<std::pair<int, int>> regionInplacePairs(const Region &region) {
   std::vector<size_t> lastRead(region.inputs.size(), 0);
   for (size_t i = 0; i < region.steps.size(); ++i)
     for (uint32_t value : region.steps[i].args)
       if (value < region.inputs.size()) lastRead[value] = i;
+  std::vector<InputUse> uses;
+  if (region.rowSize > 0) uses = usesOf(region);
+  const auto lieAlike = [&](size_t input, const Shape &out) {
+    if (region.inputs[input].shape() != out) return false;
+    if (region.rowSize == 0) return out == region.shape;
+    const InputUse &use = uses[input];
+    return !use.otherwise && (out == region.shape ? !use.asOnes : !use.asRows);
+  };
   std::vector<std::pair<int, int>> pairs;
   for (size_t o = 0; o < region.outputs.size(); ++o) {
     const TensorDesc &out = region.descOf(region.outputs[o]);
+    const size_t maker = region.makerOf(region.outputs[o]);
     for (size_t i = 0; i < region.inputs.size(); ++i)
-      if (region.inputs[i].shape() == region.shape &&
-          GetSizeOfDataType(region.inputs[i].data_type()) == GetSizeOfDataType(out.data_type()) &&
-          lastRead[i] <= region.outputs[o] - region.inputs.size())
+      if (GetSizeOfDataType(region.inputs[i].data_type()) == GetSizeOfDataType(out.data_type()) &&
+          (region.steps[maker].rows ? lastRead[i] < maker : lastRead[i] <= maker) && lieAlike(i, out.shape()))
         pairs.emplace_back(static_cast<int>(o), static_cast<int>(i));
   }
   return pairs;

@@ -58,8 +58,10 @@ int64_t bytesMoved(const Region &region) {
   return bytes;
 }
 
-RegionCodeChoice::RegionCodeChoice(const Region &region)
-    : region_(region), compiler_(regionCompiler()), bytes_(bytesMoved(region)) {
+thread_local bool WithoutRegionCode::isOn_ = false;
+
+RegionCodeChoice::RegionCodeChoice(const Region &region, bool mayHaveCode)
+    : region_(region), compiler_(mayHaveCode ? regionCompiler() : nullptr), bytes_(bytesMoved(region)) {
   if (compiler_ && (bytes_ >= kAtOnce || compiler_->isEager())) compile();
 }
 

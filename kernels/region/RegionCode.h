@@ -40,6 +40,20 @@ public:
 void setRegionCompiler(std::shared_ptr<RegionCompiler> compiler);
 std::shared_ptr<RegionCompiler> regionCompiler();
 
+/// While one is alive, plans that this thread loads have regions without code, as long as they live.
+class WithoutRegionCode {
+public:
+  explicit WithoutRegionCode(bool isWanted = true) : before_(isOn_) { isOn_ |= isWanted; }
+  WithoutRegionCode(const WithoutRegionCode &) = delete;
+  WithoutRegionCode &operator=(const WithoutRegionCode &) = delete;
+  ~WithoutRegionCode() { isOn_ = before_; }
+  static bool isOn() { return isOn_; }
+
+private:
+  static thread_local bool isOn_;
+  const bool before_;
+};
+
 /// Bytes that a region reads and writes in one run.
 int64_t bytesMoved(const Region &region);
 
@@ -49,7 +63,7 @@ class RegionCodeChoice {
 public:
   static constexpr int64_t kAtOnce = int64_t{32} << 20, kInAll = int64_t{64} << 20;
 
-  explicit RegionCodeChoice(const Region &region);
+  RegionCodeChoice(const Region &region, bool mayHaveCode);
   /// Called at the beginning of each run. The code, if there is one yet.
   const RegionCode *next() const;
 

@@ -1,21 +1,20 @@
-// The kernel of a region: tile by tile, so that what the steps hand to each other stays in the first cache.
+// The kernels of regions over elements: tile by tile, so that what the steps hand to each other stays in the first
+// cache.
 // SPDX-License-Identifier: Apache-2.0
 #include "Region.h"
 #include "RegionCode.h"
 #include "RowLoops.h"
+#include "RowRegion.h"
 #include "TilePlan.h"
 
 #include <algorithm>
-#include <cstdlib>
-#include <cstring>
 
 namespace opc {
 namespace {
 
 using user_op::KernelComputeContext;
 
-constexpr int64_t kGrain = 16384;     // elements that a thread takes at a time
-constexpr int64_t kTileBytes = 24576; // of all values of a tile: three quarters of the smallest first cache
+constexpr int64_t kGrain = 16384; // elements that a thread takes at a time
 constexpr int64_t kLeastTile = 128, kLargestTile = 4096;
 constexpr int32_t kNoSlot = -1;
 
@@ -81,26 +80,6 @@ Layout layOut(const Region &region, const std::vector<TileAccess> &access) {
   return l;
 }
 
-/// Memory of a thread for the slots of a tile: it grows to what the largest region needs and stays.
-char *scratchOfThread(size_t bytes) {
-  struct Scratch {
-    char *data = nullptr;
-    size_t bytes = 0;
-    ~Scratch() { std::free(data); }
-  };
-  thread_local Scratch scratch;
-  if (scratch.bytes < bytes) {
-    std::free(scratch.data);
-    scratch.bytes = (bytes + 4095) / 4096 * 4096;
-    scratch.data = static_cast<char *>(std::aligned_alloc(4096, scratch.bytes));
-    if (!scratch.data) {
-      scratch.bytes = 0;
-      throw std::bad_alloc();
-    }
-  }
-  return scratch.data;
-}
-
 /// What is the same for every task of the region.
 struct Shared {
   std::shared_ptr<const Region> region;
@@ -133,30 +112,12 @@ private:
     }
   }
 
-  /// The elements by machine code. What is left of a vector at the end goes by way of vectors of our own.
   void generated(int64_t begin, int64_t n, char *scratch) const {
-    const size_t inputs = r_.inputs.size(), outputs = r_.outputs.size();
     const void *in[kMaxRegionTensors];
     void *out[kMaxRegionTensors];
-    for (size_t v = 0; v < inputs; ++v) in[v] = elements(v, begin, n, scratch);
-    for (size_t o = 0; o < outputs; ++o) out[o] = out_[o] + begin * size(r_.outputs[o]);
-    const int64_t rest = n % code_->lanes, whole = n - rest;
-    if (whole > 0) code_->function(in, out, whole);
-    if (rest == 0) return;
-    alignas(64) char vectors[kMaxRegionTensors][8 * kMaxRegionLanes];
-    for (size_t v = 0; v < inputs; ++v) {
-      if (s_.access[v].kind() == TileAccess::Kind::kSingle) continue;
-      std::memset(vectors[v], 0, sizeof vectors[v]);
-      std::memcpy(vectors[v], static_cast<const char *>(in[v]) + whole * size(v), static_cast<size_t>(rest * size(v)));
-      in[v] = vectors[v];
-    }
-    void *results[kMaxRegionTensors];
-    for (size_t o = 0; o < outputs; ++o) results[o] = vectors[inputs + o];
-    code_->function(in, results, code_->lanes);
-    for (size_t o = 0; o < outputs; ++o) {
-      const int64_t bytes = size(r_.outputs[o]);
-      std::memcpy(static_cast<char *>(out[o]) + whole * bytes, results[o], static_cast<size_t>(rest * bytes));
-    }
+    for (size_t v = 0; v < r_.inputs.size(); ++v) in[v] = elements(v, begin, n, scratch);
+    for (size_t o = 0; o < r_.outputs.size(); ++o) out[o] = out_[o] + begin * size(r_.outputs[o]);
+    runCode(*code_, r_, in, out, n);
   }
   /// n elements of an input, side by side, or its only one.
   const void *elements(size_t input, int64_t begin, int64_t n, char *scratch) const {
@@ -223,23 +184,19 @@ private:
   std::shared_ptr<const Shared> shared_;
 };
 
-Status share(std::shared_ptr<const Region> region, std::shared_ptr<const Shared> *out) {
+Status share(std::shared_ptr<const Region> region, bool mayHaveCode, std::shared_ptr<const Shared> *out) {
   auto shared = std::make_shared<Shared>();
   const Region &r = *region;
   for (const user_op::TensorDesc &in : r.inputs)
     shared->access.emplace_back(in.shape(), r.shape, GetSizeOfDataType(in.data_type()));
   for (const RegionStep &step : r.steps) {
     OPC_ASSIGN_OR_RETURN(auto loop, rowLoopOf(step.op, *step.kernel));
-    if (!loop || step.args.size() > 32)
-      return Status(StatusCode::kUnsupported, "OPC0411",
-                    step.op.def().name +
-                        ": its kernel here has no loop over elements, and the plan joins it with others")
-          .withHelp("compile the graph again with these kernels, or with --no-fuse");
+    if (!loop || step.args.size() > 32) return noLoopHere(step.op);
     shared->loops.push_back(std::move(loop));
   }
   shared->layout = layOut(r, shared->access);
   for (const TileAccess &a : shared->access) shared->hasBroadcast |= a.kind() == TileAccess::Kind::kBroadcast;
-  shared->code = std::make_unique<RegionCodeChoice>(r);
+  shared->code = std::make_unique<RegionCodeChoice>(r, mayHaveCode);
   shared->region = std::move(region);
   *out = std::move(shared);
   return Status::ok();
@@ -249,9 +206,16 @@ Status share(std::shared_ptr<const Region> region, std::shared_ptr<const Shared>
 
 user_op::KernelDef regionKernel(std::shared_ptr<const Region> region) {
   user_op::KernelDef def = user_op::OpKernelRegistry(kRegionType, __FILE__, __LINE__).GetResult();
-  def.create = [region](user_op::KernelCreateContext *, std::unique_ptr<user_op::OpKernel> *out) {
+  const bool mayHaveCode = !WithoutRegionCode::isOn();
+  if (region->rowSize > 0) {
+    def.create = [region, mayHaveCode](user_op::KernelCreateContext *, std::unique_ptr<user_op::OpKernel> *out) {
+      return makeRowRegion(region, mayHaveCode, out);
+    };
+    return def;
+  }
+  def.create = [region, mayHaveCode](user_op::KernelCreateContext *, std::unique_ptr<user_op::OpKernel> *out) {
     std::shared_ptr<const Shared> shared;
-    OPC_RETURN_IF_ERROR(share(region, &shared));
+    OPC_RETURN_IF_ERROR(share(region, mayHaveCode, &shared));
     *out = std::make_unique<RegionKernel>(std::move(shared));
     return Status::ok();
   };

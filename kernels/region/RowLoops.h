@@ -1,4 +1,4 @@
-// The loop of a kernel that can be joined with others.
+// The loops of a kernel that can be joined with others.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -10,7 +10,7 @@
 
 namespace opc {
 
-/// Empty for a kernel that has none.
+/// Over elements; empty for a kernel that has none.
 Result<std::unique_ptr<user_op::RowLoop>> rowLoopOf(const OpInstance &op, const user_op::KernelDef &kernel);
 
 } // namespace opc

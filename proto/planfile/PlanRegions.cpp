@@ -3,6 +3,7 @@
 #include "PlanRegions.h"
 #include "PlanSizes.h"
 
+#include <algorithm>
 #include <set>
 #include <string>
 #include <vector>
@@ -77,7 +78,14 @@ Status checkBound(const plan::Tensor &tensor, bool hasSizes) {
       .withHelp("compile the graph for known shapes: --shape INPUT=8,4");
 }
 
-/// Replaces the tasks with bodies that are no regions, in the list and in the streams.
+/// Whether the body is a batch of updates, which makes nothing: one task for an executor, too.
+bool isBatch(const plan::Task &task) {
+  return !task.region() && tensorsOf(task.output()).empty() &&
+         std::all_of(task.body().begin(), task.body().end(),
+                     [](const plan::Task &t) { return tensorsOf(t.output()).empty(); });
+}
+
+/// Replaces the tasks with bodies that are neither regions nor batches, in the list and in the streams.
 void inlineBodies(plan::Plan *plan) {
   google::protobuf::RepeatedPtrField<plan::Task> tasks;
   std::vector<std::vector<uint32_t>> placed; // where each task is now
@@ -87,7 +95,7 @@ void inlineBodies(plan::Plan *plan) {
       placed.back().push_back(static_cast<uint32_t>(tasks.size()));
       *tasks.Add() = std::move(t);
     };
-    if (task.body_size() == 0 || task.region()) {
+    if (task.body_size() == 0 || task.region() || isBatch(task)) {
       add(std::move(task));
       continue;
     }
@@ -123,7 +131,7 @@ Status resolve(plan::Plan *plan) {
     }
     if (task.body_size() == 0) return bad("OPC0816", "task " + task.name() + " has no body");
     OPC_RETURN_IF_ERROR(checkBody(task));
-    hasBody |= !task.region();
+    hasBody |= !task.region() && !isBatch(task);
   }
   if (hasBody) inlineBodies(plan);
   return Status::ok();

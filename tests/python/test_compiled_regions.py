@@ -3,6 +3,7 @@
 import os
 import subprocess
 import sys
+import tempfile
 import unittest
 
 PROGRAM = """
@@ -64,6 +65,28 @@ class CompiledRegions(unittest.TestCase):
         environment["PYTHONPATH"] = os.pathsep.join(p for p in sys.path if p)
         done = subprocess.run([sys.executable, "-c", PROGRAM], capture_output=True, text=True, timeout=180, env=environment)
         self.assertEqual(done.stdout.split("\n"), ["ended with 0"] * 4 + [""], done.stderr)
+
+    def test_sessions_without_code(self):
+        """A session with codegen=False computes by the loops, and compiles nothing that could be kept on disk."""
+        program = """if True:
+            import sys
+            import numpy as np
+            import opc
+            g = opc.Graph("chain")
+            g.output("y", opc.ops.erf(opc.ops.tanh(g.input("x", (300,)) * 0.5)))
+            s = g.compile().session(codegen=sys.argv[1] == "yes")
+            sys.stdout.write(s.run(x=np.linspace(-2, 2, 300, dtype="f4"))["y"].tobytes().hex())
+        """
+        with tempfile.TemporaryDirectory() as folder:
+            environment = {**os.environ, "OPC_CODE_LEVEL": "v3", "OPC_CACHE_SIZE": "1M", "OPC_CACHE_DIR": os.path.join(folder, "code"), "XDG_CACHE_HOME": folder}
+            environment["PYTHONPATH"] = os.pathsep.join(p for p in sys.path if p)
+            found = []
+            for codegen in ("no", "yes"):
+                done = subprocess.run([sys.executable, "-c", program, codegen], capture_output=True, text=True, timeout=120, env=environment)
+                self.assertEqual(done.returncode, 0, done.stderr)
+                found.append((done.stdout, len(os.listdir(os.path.join(folder, "code"))) if os.path.isdir(os.path.join(folder, "code")) else 0))
+        self.assertEqual([count for _, count in found], [0, 1])
+        self.assertEqual(found[0][0], found[1][0])
 
 
 if __name__ == "__main__":

@@ -8,6 +8,7 @@
 #include <catch2/catch.hpp>
 
 #include <algorithm>
+#include <cmath>
 #include <cstring>
 #include <functional>
 #include <numeric>
@@ -153,4 +154,97 @@ TEST_CASE("a region that contradicts itself or its plan is refused", "[region]")
              Contains("OPC0816") && Contains("more than 256"));
   // Without the mark a body is tasks like any other, which need memory.
   CHECK_THAT(error([](RegionPlan *p) { p->region->clear_region(); }), Contains("lies in no register"));
+}
+
+namespace {
+
+/// loss = mean row of softmax(x * b) - x, y = the softmax: x is {3, 4}, b is {4}. Of rows of 4 elements.
+struct RowPlan {
+  PlanBuilder b;
+  uint32_t x, bias, scaled, y, rest, mean;
+  plan::Task *region;
+
+  RowPlan() {
+    x = b.input("x", Shape{3, 4}), bias = b.input("b", Shape{4}), scaled = b.tensor("scaled", Shape{3, 4}),
+    y = b.tensor("y", Shape{3, 4}), rest = b.tensor("rest", Shape{3, 4}), mean = b.tensor("mean", Shape{3});
+    for (uint32_t t : {scaled, rest}) inner(t)->clear_register_();
+    region = b.task("all", "opc.fused", {{"in", {x, bias}}}, {{"out", {y, mean}}});
+    region->set_region(true);
+    PlanBuilder parts;
+    parts.task("mul", "broadcast_mul", {{"x", {x}}, {"y", {bias}}}, {{"z", {scaled}}});
+    parts.task("softmax", "softmax", {{"in", {scaled}}}, {{"out", {y}}});
+    parts.task("minus", "broadcast_sub", {{"x", {y}}, {"y", {x}}}, {{"z", {rest}}});
+    plan::Task *reduce = parts.task("mean", "reduce_mean", {{"input_tensor", {rest}}}, {{"output_tensor", {mean}}});
+    auto *axis = reduce->add_attr();
+    axis->set_name("axis");
+    axis->mutable_value()->mutable_at_list_int32()->add_val(1);
+    for (const plan::Task &t : parts.plan.task()) {
+      *region->add_body() = t;
+      region->mutable_body(region->body_size() - 1)->clear_stream();
+    }
+    b.output("y", y);
+    b.output("mean", mean);
+  }
+  plan::Tensor *inner(uint32_t tensor) { return b.plan.mutable_tensor(static_cast<int>(tensor)); }
+};
+
+} // namespace
+
+TEST_CASE("a region over rows is one task, and makes what its ops make", "[region]") {
+  RowPlan p;
+  Result<Session> s = load(p.b);
+  INFO(s.status().toString());
+  REQUIRE(s.isOk());
+  CHECK(s->tasks().size() == 1);
+  const std::vector<float> x = {0, 1, 2, 3, -1, 0, 0, 1, 5, 5, 5, 5}, b = {1, 1, -1, 2};
+  REQUIRE(s->feed("x", floats(Shape{3, 4}, x)).isOk());
+  REQUIRE(s->feed("b", floats(Shape{4}, b)).isOk());
+  REQUIRE(s->run(1).isOk());
+  const auto y = s->fetch("y"), mean = s->fetch("mean");
+  REQUIRE((y.isOk() && mean.isOk()));
+  for (size_t r = 0; r < 3; ++r) { // by the definition, in f64
+    double sum = 0, rest = 0;
+    for (size_t i = 0; i < 4; ++i) sum += std::exp(static_cast<double>(x[r * 4 + i] * b[i]));
+    for (size_t i = 0; i < 4; ++i) {
+      const double want = std::exp(static_cast<double>(x[r * 4 + i] * b[i])) / sum;
+      CHECK(static_cast<double>(y->as<float>()[r * 4 + i]) == Approx(want).epsilon(1e-6));
+      rest += want - static_cast<double>(x[r * 4 + i]);
+    }
+    CHECK(static_cast<double>(mean->as<float>()[r]) == Approx(rest / 4).epsilon(1e-6));
+  }
+}
+
+TEST_CASE("a region over rows that contradicts itself is refused", "[region]") {
+  const auto error = [](const std::function<void(RowPlan *)> &damage) {
+    RowPlan p;
+    damage(&p);
+    const Status s = load(p.b).status();
+    return s.id() + " " + s.message();
+  };
+  using Catch::Contains;
+  const auto axisOf = [](RowPlan *p) {
+    return p->region->mutable_body(3)->mutable_attr(0)->mutable_value()->mutable_at_list_int32();
+  };
+  CHECK_THAT(error([&](RowPlan *p) { // columns: not by the rows of softmax
+               axisOf(p)->set_val(0, 0);
+               p->inner(p->mean)->set_dim(0, 4);
+             }),
+             Contains("OPC0816"));
+  CHECK_THAT(error([&](RowPlan *p) { // all of it: a row of 12
+               axisOf(p)->add_val(0);
+               p->inner(p->mean)->clear_dim();
+             }),
+             Contains("OPC0816") && Contains("does not go by the rows"));
+  CHECK_THAT(error([](RowPlan *p) { p->inner(p->bias)->set_dim(0, 3); }), Contains("OPC0"));
+  CHECK_THAT(error([](RowPlan *p) { p->inner(p->mean)->set_dim(0, 2); }), Contains("OPC0815"));
+  CHECK_THAT(error([](RowPlan *p) { // over an input that the softmax still reads
+               p->inner(p->y)->set_register_(p->inner(p->x)->register_());
+             }),
+             Contains("OPC08"));
+  CHECK_THAT(error([](RowPlan *p) { p->region->mutable_body()->SwapElements(1, 2); }), Contains("OPC0816"));
+  CHECK_THAT(error([](RowPlan *p) { // one row of many elements that are in no tensor
+               for (uint32_t t : {p->x, p->scaled, p->y, p->rest}) p->inner(t)->set_dim(0, 1);
+               for (uint32_t t : {p->scaled, p->y, p->rest}) p->inner(t)->set_dim(1, int64_t{1} << 40);
+             }),
+             Contains("OPC08"));
 }

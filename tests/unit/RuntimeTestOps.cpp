@@ -72,6 +72,22 @@ public:
   bool AlwaysComputeWhenAllOutputsEmpty() const override { return true; }
 };
 
+/// out = in, but for the last element, which is not written, and the first, which is what an earlier one of these read
+/// first: both are faults that correct values of a run can hide.
+class FaultyKernel final : public OpKernel {
+public:
+  void Compute(KernelComputeContext *ctx) const override {
+    static const float *before = nullptr;
+    const Tensor *in = ctx->Tensor4ArgNameAndIndex("in", 0);
+    const float *x = in->dptr<float>();
+    float *y = ctx->Tensor4ArgNameAndIndex("out", 0)->mut_dptr<float>();
+    for (int64_t i = 0; i + 1 < in->shape().elem_cnt(); ++i) y[i] = x[i];
+    if (ctx->Attr<bool>("recalls")) y[0] = *before;
+    before = x;
+  }
+  bool AlwaysComputeWhenAllOutputsEmpty() const override { return false; }
+};
+
 REGISTER_USER_OP("runtime_test_add")
     .Input("in")
     .Output("out")
@@ -113,6 +129,13 @@ REGISTER_USER_OP("runtime_test_packed")
     .Output("out")
     .SetTensorDescInferFn(TensorDescInferFnUtil::Unchanged);
 REGISTER_USER_KERNEL("runtime_test_packed").SetCreateFn<PackedKernel>().SetIsMatchedHob(HobDeviceTag() == "cpu");
+
+REGISTER_USER_OP("runtime_test_faulty")
+    .Input("in")
+    .Output("out")
+    .Attr<bool>("recalls", false)
+    .SetTensorDescInferFn(TensorDescInferFnUtil::Unchanged);
+REGISTER_USER_KERNEL("runtime_test_faulty").SetCreateFn<FaultyKernel>().SetIsMatchedHob(HobDeviceTag() == "cpu");
 
 REGISTER_USER_OP("runtime_test_update")
     .Input("model")

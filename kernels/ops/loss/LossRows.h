@@ -44,6 +44,40 @@ inline Maybe<void> checkWeight(const InferContext *ctx, const char *classes) {
   return Maybe<void>::Ok();
 }
 
+/// The class that an integer names for each row, where all labels are checked before any row is computed.
+class ClassOfRow {
+public:
+  ClassOfRow(const KernelContext &ctx, const char *label, const char *classes) : name_(label) {
+    const Shape &full = ctx.Desc(classes).shape();
+    range_ = pieceRange(&ctx, classes, full.NumAxes() - 1);
+    size = range_.size;
+    shape_ = ctx.Desc(label).shape();
+    rows = shape_.elem_cnt();
+    isWide_ = ctx.Desc(label).data_type() == kInt64;
+  }
+  int64_t rows, size; // classes of this device
+  bool hasAllClasses() const { return range_.all(); }
+
+  void check(const void *labels) const {
+    withType([&](auto tag) {
+      checkIndices(nullptr, static_cast<const decltype(tag) *>(labels), shape_, range_.whole, name_, "the classes");
+    });
+  }
+  /// Of row r among the labels that begin here; -1 where another device has it.
+  int64_t of(const void *labels, int64_t r) const {
+    int64_t k = isWide_ ? static_cast<const int64_t *>(labels)[r] : static_cast<const int32_t *>(labels)[r];
+    k = range_.place(k);
+    return range_.holds(k) ? k : -1;
+  }
+
+private:
+  template <class F> void withType(F &&f) const { isWide_ ? f(int64_t{}) : f(int32_t{}); }
+  const char *name_;
+  PieceRange range_;
+  Shape shape_;
+  bool isWide_ = false;
+};
+
 /// The class that an integer names for each row, and which classes this device has.
 class LabelledRows {
 public:

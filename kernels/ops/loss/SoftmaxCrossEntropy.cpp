@@ -2,7 +2,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "SimdExp.h"
 #include "loss/LossRows.h"
-#include "support/Rows.h"
+
+#include "opc/RowsKernel.h"
 
 #include <cmath>
 
@@ -56,34 +57,49 @@ template <class T> T softmaxRow(const T *x, T *prob, int64_t n) {
   return std::log(sum) + top;
 }
 
-template <class T> class SparseKernel final : public StagedKernel<T> {
-public:
-  std::unique_ptr<BoundKernel> BindStaged(KernelBindContext *ctx, StagedTensors<T> &staged) const override {
-    const LabelledRows rows(ctx, "label", "prediction");
-    const T *x = staged.in("prediction");
-    T *prob = staged.out("prob"), *out = staged.out("out");
-    return rows.forEachRow(rowGrain(rows.size), [=, n = rows.size](int64_t r, int64_t k) {
-      out[r] = softmaxRow(x + r * n, prob + r * n, n) - x[r * n + k];
-    });
+template <class T> class SparseKernel final : public RowFunctionKernel<T> {
+protected:
+  RowFunction<T> Rows(const KernelContext &ctx) const override {
+    RowFunction<T> f;
+    const ClassOfRow label(ctx, "label", "prediction");
+    f.rows = label.rows;
+    f.size = label.size;
+    f.joins = label.hasAllClasses();
+    f.inputs = {{"prediction", RowPart::kRow}, {"label", RowPart::kIndex}};
+    f.outputs = {{"prob", RowPart::kRow}, {"out", RowPart::kOne}};
+    f.check = [label](const RowArguments<T> &a) { label.check(a.in[1]); };
+    f.run = [label, n = f.size](const RowArguments<T> &a) {
+      for (int64_t r = 0; r < a.count; ++r) {
+        const T *x = a.x(0) + r * n;
+        a.out[1][r] = softmaxRow(x, a.out[0] + r * n, n) - x[label.of(a.in[1], r)];
+      }
+    };
+    return f;
   }
 };
 
-template <class T> class DenseKernel final : public StagedKernel<T> {
-public:
-  std::unique_ptr<BoundKernel> BindStaged(KernelBindContext *ctx, StagedTensors<T> &staged) const override {
-    const T *x = staged.in("prediction"), *label = staged.in("label");
-    T *prob = staged.out("prob"), *out = staged.out("out");
-    const Shape &full = ctx->In("prediction").shape();
-    const int64_t n = classesOf(full), rows = full.Count(0, full.NumAxes() - 1);
-    return bindRows(rows, rowGrain(n), [=](int64_t r) {
-      const T *row = x + r * n, *target = label + r * n;
-      T sum = 0; // a class without probability adds nothing, even when its logit is minus infinity
-      if (n > 0) {
-        const T lse = softmaxRow(row, prob + r * n, n);
-        for (int64_t i = 0; i < n; ++i) sum += target[i] == 0 ? T(0) : target[i] * (lse - row[i]);
+template <class T> class DenseKernel final : public RowFunctionKernel<T> {
+protected:
+  RowFunction<T> Rows(const KernelContext &ctx) const override {
+    const Shape &full = ctx.Desc("prediction").shape();
+    const int64_t n = classesOf(full);
+    RowFunction<T> f;
+    f.rows = full.Count(0, full.NumAxes() - 1);
+    f.size = n;
+    f.inputs = {{"prediction", RowPart::kRow}, {"label", RowPart::kRow}};
+    f.outputs = {{"prob", RowPart::kRow}, {"out", RowPart::kOne}};
+    f.run = [n](const RowArguments<T> &a) {
+      for (int64_t r = 0; r < a.count; ++r) {
+        const T *row = a.x(0) + r * n, *target = a.x(1) + r * n;
+        T sum = 0; // a class without probability adds nothing, even when its logit is minus infinity
+        if (n > 0) {
+          const T lse = softmaxRow(row, a.out[0] + r * n, n);
+          for (int64_t i = 0; i < n; ++i) sum += target[i] == 0 ? T(0) : target[i] * (lse - row[i]);
+        }
+        a.out[1][r] = sum;
       }
-      out[r] = sum;
-    });
+    };
+    return f;
   }
 };
 

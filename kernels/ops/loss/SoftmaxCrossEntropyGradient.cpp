@@ -3,7 +3,8 @@
 #include "SimdExp.h"
 #include "loss/LossRows.h"
 #include "support/GradientSteps.h"
-#include "support/Rows.h"
+
+#include "opc/RowsKernel.h"
 
 namespace opc::ops::loss {
 namespace {
@@ -28,30 +29,47 @@ Maybe<void> inferDense(InferContext *ctx) {
   return Maybe<void>::Ok();
 }
 
-template <class T> class SparseGradKernel final : public StagedKernel<T> {
-public:
-  std::unique_ptr<BoundKernel> BindStaged(KernelBindContext *ctx, StagedTensors<T> &staged) const override {
-    const LabelledRows rows(ctx, "label", "prob");
-    const T *prob = staged.in("prob"), *dy = staged.in("dy");
-    T *dx = staged.out("prediction_diff");
-    return rows.forEachRow(rowGrain(rows.size), [=, n = rows.size](int64_t r, int64_t k) {
-      for (int64_t i = r * n; i < (r + 1) * n; ++i) dx[i] = dy[r] * prob[i];
-      if (k >= 0) dx[r * n + k] = dy[r] * (prob[r * n + k] - 1);
-    });
+template <class T> class SparseGradKernel final : public RowFunctionKernel<T> {
+protected:
+  RowFunction<T> Rows(const KernelContext &ctx) const override {
+    RowFunction<T> f;
+    const ClassOfRow label(ctx, "label", "prob");
+    f.rows = label.rows;
+    f.size = label.size;
+    f.joins = label.hasAllClasses();
+    f.inputs = {{"prob", RowPart::kRow}, {"label", RowPart::kIndex}, {"dy", RowPart::kOne}};
+    f.outputs = {{"prediction_diff", RowPart::kRow}};
+    f.check = [label](const RowArguments<T> &a) { label.check(a.in[1]); };
+    f.run = [label, n = f.size](const RowArguments<T> &a) {
+      for (int64_t r = 0; r < a.count; ++r) {
+        const T *prob = a.x(0) + r * n, dy = a.x(2)[r];
+        T *dx = a.out[0] + r * n;
+        for (int64_t i = 0; i < n; ++i) dx[i] = dy * prob[i];
+        if (const int64_t k = label.of(a.in[1], r); k >= 0) dx[k] = dy * (prob[k] - 1);
+      }
+    };
+    return f;
   }
 };
 
-template <class T> class DenseGradKernel final : public StagedKernel<T> {
-public:
-  std::unique_ptr<BoundKernel> BindStaged(KernelBindContext *ctx, StagedTensors<T> &staged) const override {
-    const T *prob = staged.in("prob"), *dy = staged.in("dy"), *label = staged.in("label");
-    T *dx = staged.out("prediction_diff");
-    const Shape &full = ctx->In("prob").shape();
-    const int64_t n = classesOf(full), rows = full.Count(0, full.NumAxes() - 1);
-    return bindRows(rows, rowGrain(n), [=](int64_t r) {
-      const T total = rowSum(label + r * n, n, [](typename Simd<T>::V v) { return v; });
-      for (int64_t i = r * n; i < (r + 1) * n; ++i) dx[i] = dy[r] * (prob[i] * total - label[i]);
-    });
+template <class T> class DenseGradKernel final : public RowFunctionKernel<T> {
+protected:
+  RowFunction<T> Rows(const KernelContext &ctx) const override {
+    const Shape &full = ctx.Desc("prob").shape();
+    const int64_t n = classesOf(full);
+    RowFunction<T> f;
+    f.rows = full.Count(0, full.NumAxes() - 1);
+    f.size = n;
+    f.inputs = {{"prob", RowPart::kRow}, {"label", RowPart::kRow}, {"dy", RowPart::kOne}};
+    f.outputs = {{"prediction_diff", RowPart::kRow}};
+    f.run = [n](const RowArguments<T> &a) {
+      for (int64_t r = 0; r < a.count; ++r) {
+        const T *prob = a.x(0) + r * n, *label = a.x(1) + r * n, dy = a.x(2)[r];
+        const T total = rowSum(label, n, [](typename Simd<T>::V v) { return v; });
+        for (int64_t i = 0; i < n; ++i) a.out[0][r * n + i] = dy * (prob[i] * total - label[i]);
+      }
+    };
+    return f;
   }
 };
 

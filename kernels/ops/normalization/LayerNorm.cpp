@@ -2,7 +2,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "normalization/NormRows.h"
 #include "normalization/NormShape.h"
-#include "support/Rows.h"
+
+#include "opc/RowsKernel.h"
 
 namespace opc::ops::norm {
 namespace {
@@ -73,40 +74,50 @@ void affineCyclic(const T *x, T *y, int64_t n, T mean, T scale, const T *gamma, 
   }
 }
 
-template <class T, bool Rms> class RowsKernel : public StagedKernel<T> {
-public:
-  std::unique_ptr<BoundKernel> BindStaged(KernelBindContext *ctx, StagedTensors<T> &staged) const override {
-    const Shape &shape = ctx->In("x").shape();
+template <class T, bool Rms> class NormKernel : public RowFunctionKernel<T> {
+protected:
+  RowFunction<T> Rows(const KernelContext &ctx) const override {
+    const Shape &shape = ctx.Desc("x").shape();
     int64_t begin, params;
     T epsilon;
     if constexpr (Rms) {
-      begin = params = shape.NumAxes() - ctx->Attr<Shape>("normalized_shape").NumAxes();
-      epsilon = static_cast<T>(ctx->Attr<float>("epsilon"));
+      begin = params = shape.NumAxes() - ctx.Attr<Shape>("normalized_shape").NumAxes();
+      epsilon = static_cast<T>(ctx.Attr<float>("epsilon"));
     } else {
-      begin = valueOf(axisOf<int64_t>(ctx, "begin_norm_axis", shape));
-      params = valueOf(axisOf<int64_t>(ctx, "begin_params_axis", shape));
-      epsilon = static_cast<T>(ctx->Attr<double>("epsilon"));
+      begin = valueOf(axisOf<int64_t>(&ctx, "begin_norm_axis", shape));
+      params = valueOf(axisOf<int64_t>(&ctx, "begin_params_axis", shape));
+      epsilon = static_cast<T>(ctx.Attr<double>("epsilon"));
     }
     const NormShape s = NormShape::rowsFrom(shape, begin);
     const int64_t n = s.inner, period = shape.Count(params);
-    const T *x = staged.in("x"), *beta = staged.in("beta"), *gamma = staged.in(Rms ? "weight" : "gamma");
-    T *y = staged.out("y"), *means = staged.out("mean"), *inverses = staged.out(Rms ? "inv_rms" : "inv_variance");
-    return bindRows(s.outer, rowGrain(n), [=](int64_t r) {
-      const T *row = x + r * n;
-      const T mean = Rms ? T(0) : rowTotal(row, n) / static_cast<T>(n);
-      const T variance = centeredSquares(row, mean, n) / static_cast<T>(n);
-      const T inverse = T(1) / std::sqrt(variance + epsilon);
-      if (!Rms) means[r] = mean;
-      inverses[r] = inverse;
-      if (period == n || (!gamma && !beta))
-        affineRow(row, y + r * n, n, mean, inverse, gamma, beta);
-      else
-        affineCyclic(row, y + r * n, n, mean, inverse, gamma, beta, r * n, period);
-    });
+    RowFunction<T> f;
+    f.rows = s.outer;
+    f.size = n;
+    f.joins = period <= n; // else the parameters are as large as what they scale
+    f.inputs = {{"x", RowPart::kRow}, {"beta", RowPart::kWhole}, {Rms ? "weight" : "gamma", RowPart::kWhole}};
+    f.outputs = {{"y", RowPart::kRow}, {Rms ? "inv_rms" : "inv_variance", RowPart::kOne}};
+    if (!Rms) f.outputs.push_back({"mean", RowPart::kOne});
+    f.run = [=](const RowArguments<T> &a) {
+      const T *beta = a.x(1), *gamma = a.x(2);
+      for (int64_t r = 0; r < a.count; ++r) {
+        const T *row = a.x(0) + r * n;
+        T *y = a.out[0] + r * n;
+        const T mean = Rms ? T(0) : rowTotal(row, n) / static_cast<T>(n);
+        const T variance = centeredSquares(row, mean, n) / static_cast<T>(n);
+        const T inverse = T(1) / std::sqrt(variance + epsilon);
+        if (!Rms) a.out[2][r] = mean;
+        a.out[1][r] = inverse;
+        if (period == n || (!gamma && !beta))
+          affineRow(row, y, n, mean, inverse, gamma, beta);
+        else
+          affineCyclic(row, y, n, mean, inverse, gamma, beta, (a.first + r) * n, period);
+      }
+    };
+    return f;
   }
 };
-template <class T> using LayerNormKernel = RowsKernel<T, false>;
-template <class T> using RmsNormKernel = RowsKernel<T, true>;
+template <class T> using LayerNormKernel = NormKernel<T, false>;
+template <class T> using RmsNormKernel = NormKernel<T, true>;
 
 REGISTER_USER_OP("layer_norm")
     .Input("x")

@@ -2,6 +2,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "normalization/RowsGradients.h"
 
+#include "opc/RowsKernel.h"
+
 namespace opc::ops::norm {
 namespace {
 
@@ -39,30 +41,46 @@ template <bool Rms> Maybe<void> signatures(SbpContext *ctx) {
   return Maybe<void>::Ok();
 }
 
-template <class T, bool Rms> class RowsGradKernel : public StagedKernel<T> {
-public:
-  std::unique_ptr<BoundKernel> BindStaged(KernelBindContext *ctx, StagedTensors<T> &staged) const override {
-    const NormShape s = rowsOf<Rms>(ctx);
-    const T *dy = staged.in("dy"), *x = staged.in("x"), *means = staged.in("mean"),
-            *inverses = staged.in(kInverse<Rms>), *gamma = staged.in(kGamma<Rms>), *add = staged.in("_add_to_output");
-    T *dx = staged.out("dx");
-    const int64_t n = s.inner, period = gamma ? ctx->Desc(kGamma<Rms>).shape().elem_cnt() : n;
-    return bindRows(s.outer, rowGrain(n), [=](int64_t r) {
-      const T *from = dy + r * n;
-      T *to = dx + r * n;
-      if (!gamma) {
-        std::copy_n(from, n, to);
-      } else {
-        for (int64_t done = 0; done < n;) { // gamma repeats every `period` elements of x
-          const int64_t at = (r * n + done) % period, run = std::min(n - done, period - at);
-          for (int64_t i = 0; i < run; ++i) to[done + i] = from[done + i] * gamma[at + i];
-          done += run;
-        }
+/// to = from * gamma, of the row that begins at element `first` of x; gamma repeats every `period` elements of it.
+template <class T> void scaleRow(const T *from, const T *gamma, T *to, int64_t n, int64_t first, int64_t period) {
+  for (int64_t done = 0; done < n;) {
+    const int64_t at = (first + done) % period, run = std::min(n - done, period - at);
+    for (int64_t i = 0; i < run; ++i) to[done + i] = from[done + i] * gamma[at + i];
+    done += run;
+  }
+}
+
+template <class T, bool Rms> class RowsGradKernel : public RowFunctionKernel<T> {
+protected:
+  RowFunction<T> Rows(const KernelContext &ctx) const override {
+    const NormShape s = rowsOf<Rms>(&ctx);
+    const int64_t n = s.inner, period = ctx.Has(kGamma<Rms>) ? ctx.Desc(kGamma<Rms>).shape().elem_cnt() : n;
+    RowFunction<T> f;
+    f.rows = s.outer;
+    f.size = n;
+    f.joins = period <= n;
+    f.inputs = {{"dy", RowPart::kRow},
+                {"x", RowPart::kRow},
+                {kInverse<Rms>, RowPart::kOne},
+                {kGamma<Rms>, RowPart::kWhole},
+                {"_add_to_output", RowPart::kRow},
+                {"mean", RowPart::kOne}};
+    f.outputs = {{"dx", RowPart::kRow}};
+    f.run = [=](const RowArguments<T> &a) {
+      const T *gamma = a.x(3), *add = a.x(4);
+      for (int64_t r = 0; r < a.count; ++r) {
+        const T *from = a.x(0) + r * n;
+        T *to = a.out[0] + r * n;
+        if (gamma)
+          scaleRow(from, gamma, to, n, (a.first + r) * n, period);
+        else
+          std::copy_n(from, n, to);
+        normGradRow(a.x(1) + r * n, to, n, Rms ? T(0) : a.x(5)[r], a.x(2)[r], !Rms);
+        if (add)
+          for (int64_t i = 0; i < n; ++i) to[i] += add[r * n + i];
       }
-      normGradRow(x + r * n, to, n, Rms ? T(0) : means[r], inverses[r], !Rms);
-      if (add)
-        for (int64_t i = 0; i < n; ++i) to[i] += add[r * n + i];
-    });
+    };
+    return f;
   }
 };
 template <class T> using LayerNormGradKernel = RowsGradKernel<T, false>;

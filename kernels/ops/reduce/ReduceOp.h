@@ -6,6 +6,8 @@
 #include "support/Operator.h"
 #include "support/PieceRange.h"
 
+#include "opc/RowsKernel.h"
+
 namespace opc::ops::reduce {
 
 /// Attributes axis (list of i32) and keepdims. An empty list reduces nothing, as in OneFlow.
@@ -36,9 +38,40 @@ extern const char *const kAxisDoc;
 /// Sample cases for values in [lo, hi).
 std::vector<Case> reduceCases(double lo = -1, double hi = 1);
 
-/// Reducer R over T, stored as Out.
-template <class T, class Out, class R> class ReduceKernel : public BindingKernel {
+/// The loop of a reduction over the last axes. `final` makes an element of the output.
+template <class T, class Out, class R, class Final> class ReduceRows final : public RowsLoop {
 public:
+  ReduceRows(const ReducePlan &plan, Final final) : plan_(plan), final_(final) {
+    rows = plan.outputs;
+    size = plan.inner;
+    inputs = {RowPart::kRow};
+    outputs = {RowPart::kOne};
+  }
+  void Run(const void *const *in, void *const *out, int64_t, int64_t count, void *) const override {
+    const T *from = static_cast<const T *>(in[0]);
+    for (int64_t i = 0; i < count; ++i)
+      static_cast<Out *>(out[0])[i] = final_(reduceRow(R{}, plan_, from + i * size, 0.0));
+  }
+
+private:
+  ReducePlan plan_;
+  Final final_;
+};
+
+/// Reducer R over T, stored as Out.
+template <class T, class Out, class R> class ReduceKernel : public BindingKernel, public RowsKernel {
+public:
+  Status MakeRows(const KernelContext &ctx, std::unique_ptr<RowsLoop> *loop) const override {
+    const Shape &in = ctx.Desc("input_tensor").shape();
+    const ReducePlan plan = planOf(&ctx, in);
+    const int64_t whole = planOf(&ctx, wholeShape(&ctx, "input_tensor")).reduceCount;
+    if (!plan.isRowByRow() || whole != plan.reduceCount) return Status::ok(); // a device has pieces of rows
+    const auto store = [count = static_cast<double>(plan.reduceCount)](typename R::Acc acc) {
+      return final(acc, count);
+    };
+    *loop = std::make_unique<ReduceRows<T, Out, R, decltype(store)>>(plan, store);
+    return Status::ok();
+  }
   std::unique_ptr<BoundKernel> Bind(KernelBindContext *ctx) const override {
     const Tensor &in = ctx->In("input_tensor");
     const ReducePlan plan = planOf(ctx, in.shape());

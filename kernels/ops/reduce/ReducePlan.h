@@ -31,6 +31,10 @@ struct ReducePlan {
   static constexpr int64_t kBlock = 4096;   // rows: elements a unit
   static constexpr int64_t kColumns = 1024; // columns a job
   static constexpr int64_t kRowBlock = 64;  // columns: rows between merges into the wide accumulator
+  /// Whether each output is the reduction of `inner` elements side by side, one after the other.
+  bool isRowByRow() const {
+    return rows && segments == 1 && inner > 1 && kept.size() <= 1 && (kept.empty() || kept[0].stride == inner);
+  }
   /// Partial results that a run needs room for; 0 when there is one chunk.
   int64_t partials() const { return chunks > 1 ? chunks * outputs : 0; }
 };

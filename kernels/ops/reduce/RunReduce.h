@@ -105,6 +105,15 @@ void reduceColumns(const R &r, const ReducePlan &p, const T *data, int64_t n, in
   }
 }
 
+/// The reduction of one row of a plan whose rows lie side by side (ReducePlan::isRowByRow): as runReduce() does it.
+template <class R, class T> typename R::Acc reduceRow(const R &r, const ReducePlan &p, const T *row, double shift) {
+  const int64_t units = p.segments * p.unitsPerSegment;
+  typename R::Acc acc = reduceUnits(r, p, row, 0, std::min(units, p.chunkUnits), shift);
+  for (int64_t c = 1; c < p.chunks; ++c)
+    acc = r.combine(acc, reduceUnits(r, p, row, c * p.chunkUnits, std::min(units, (c + 1) * p.chunkUnits), shift));
+  return acc;
+}
+
 } // namespace reduce
 
 /// Reduces `in` and calls store(output index, Acc) once for each output element, in no order, from several threads.

@@ -3,6 +3,8 @@
 #include "SimdExp.h"
 #include "support/Operator.h"
 
+#include "opc/RowsKernel.h"
+
 #include <cmath>
 
 namespace opc::ops {
@@ -83,23 +85,25 @@ void logSoftmaxRow(const double *x, double *y, int64_t n) {
   for (int64_t i = 0; i < n; ++i) y[i] = (x[i] - max) - log;
 }
 
-template <class T, bool Log> class RowKernel : public StagedKernel<T> {
-public:
-  std::unique_ptr<BoundKernel> BindStaged(KernelBindContext *ctx, StagedTensors<T> &staged) const override {
-    const Shape &shape = ctx->In("in").shape();
-    const int64_t n = shape.At(shape.NumAxes() - 1), rows = n == 0 ? 0 : shape.elem_cnt() / n;
-    const T *x = staged.in("in");
-    T *y = staged.out(Log ? "prob" : "out");
-    return bindTask([=](DeviceCtx *d) {
-      d->parallelFor(rows, rowGrain(n), [&](int64_t begin, int64_t end) {
-        for (int64_t r = begin; r < end; ++r) {
-          if constexpr (Log)
-            logSoftmaxRow(x + r * n, y + r * n, n);
-          else
-            softmaxRow(x + r * n, y + r * n, n);
-        }
-      });
-    });
+template <class T, bool Log> class RowKernel : public RowFunctionKernel<T> {
+protected:
+  RowFunction<T> Rows(const KernelContext &ctx) const override {
+    const Shape &shape = ctx.Desc("in").shape();
+    const int64_t n = shape.At(shape.NumAxes() - 1);
+    RowFunction<T> f;
+    f.rows = n == 0 ? 0 : shape.elem_cnt() / n;
+    f.size = n;
+    f.inputs = {{"in", RowPart::kRow}};
+    f.outputs = {{Log ? "prob" : "out", RowPart::kRow}};
+    f.run = [n](const RowArguments<T> &a) {
+      for (int64_t i = 0; i < a.count * n; i += n) {
+        if constexpr (Log)
+          logSoftmaxRow(a.x(0) + i, a.out[0] + i, n);
+        else
+          softmaxRow(a.x(0) + i, a.out[0] + i, n);
+      }
+    };
+    return f;
   }
 };
 template <class T> using SoftmaxKernel = RowKernel<T, false>;

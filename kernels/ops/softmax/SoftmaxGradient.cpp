@@ -4,6 +4,8 @@
 #include "support/GradientSteps.h"
 #include "support/Operator.h"
 
+#include "opc/RowsKernel.h"
+
 #include <cmath>
 
 namespace opc::ops {
@@ -66,27 +68,29 @@ void logRow(const double *y, const double *dy, double *dx, int64_t n, double sum
   for (int64_t i = 0; i < n; ++i) dx[i] = dy[i] - std::exp(y[i]) * sum;
 }
 
-template <class T, bool Log> class RowGradKernel : public StagedKernel<T> {
-public:
-  std::unique_ptr<BoundKernel> BindStaged(KernelBindContext *ctx, StagedTensors<T> &staged) const override {
-    const Shape &shape = ctx->In("dy").shape();
-    const int64_t n = shape.At(shape.NumAxes() - 1), rows = n == 0 ? 0 : shape.elem_cnt() / n;
-    const T *y = staged.in(Log ? "prob" : "y"), *dy = staged.in("dy");
-    T *dx = staged.out("dx");
-    return bindTask([=](DeviceCtx *d) {
-      d->parallelFor(rows, rowGrain(n), [&](int64_t begin, int64_t end) {
-        for (int64_t r = begin; r < end; ++r) {
-          const T *p = y + r * n, *g = dy + r * n;
-          T *to = dx + r * n;
-          if constexpr (Log) {
-            logRow(p, g, to, n, rowSum(g, n, [](typename Simd<T>::V v) { return v; }));
-          } else {
-            const T sum = rowDot(p, g, n);
-            for (int64_t i = 0; i < n; ++i) to[i] = p[i] * (g[i] - sum);
-          }
+template <class T, bool Log> class RowGradKernel : public RowFunctionKernel<T> {
+protected:
+  RowFunction<T> Rows(const KernelContext &ctx) const override {
+    const Shape &shape = ctx.Desc("dy").shape();
+    const int64_t n = shape.At(shape.NumAxes() - 1);
+    RowFunction<T> f;
+    f.rows = n == 0 ? 0 : shape.elem_cnt() / n;
+    f.size = n;
+    f.inputs = {{Log ? "prob" : "y", RowPart::kRow}, {"dy", RowPart::kRow}};
+    f.outputs = {{"dx", RowPart::kRow}};
+    f.run = [n](const RowArguments<T> &a) {
+      for (int64_t r = 0; r < a.count; ++r) {
+        const T *p = a.x(0) + r * n, *g = a.x(1) + r * n;
+        T *to = a.out[0] + r * n;
+        if constexpr (Log) {
+          logRow(p, g, to, n, rowSum(g, n, [](typename Simd<T>::V v) { return v; }));
+        } else {
+          const T sum = rowDot(p, g, n);
+          for (int64_t i = 0; i < n; ++i) to[i] = p[i] * (g[i] - sum);
         }
-      });
-    });
+      }
+    };
+    return f;
   }
 };
 template <class T> using SoftmaxGradKernel = RowGradKernel<T, false>;

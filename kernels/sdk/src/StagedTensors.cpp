@@ -1,6 +1,7 @@
 // Conversion of a bound kernel's arguments to its computing type and back.
 // SPDX-License-Identifier: Apache-2.0
-#include "opc/HalfConversion.h"
+#include "StagedRanges.h"
+
 #include "opc/StagedKernel.h"
 
 #include <algorithm>
@@ -12,43 +13,7 @@
 namespace opc::user_op {
 namespace {
 
-using cpu::narrow;
-using cpu::widen;
-
 constexpr int64_t kConversionGrain = 16384;
-
-void widenRange(const void *from, DataType type, float *to, int64_t b, int64_t e) {
-  if (type == kFloat16)
-    widen(static_cast<const float16 *>(from) + b, to + b, e - b);
-  else
-    widen(static_cast<const bfloat16 *>(from) + b, to + b, e - b);
-}
-void widenRange(const void *from, DataType type, double *to, int64_t b, int64_t e) {
-  for (int64_t i = b; i < e; ++i) {
-    if (type == kFloat)
-      to[i] = static_cast<const float *>(from)[i];
-    else if (type == kFloat16)
-      to[i] = static_cast<float>(static_cast<const float16 *>(from)[i]);
-    else
-      to[i] = static_cast<float>(static_cast<const bfloat16 *>(from)[i]);
-  }
-}
-void narrowRange(const float *from, void *to, DataType type, int64_t b, int64_t e) {
-  if (type == kFloat16)
-    narrow(from + b, static_cast<float16 *>(to) + b, e - b);
-  else
-    narrow(from + b, static_cast<bfloat16 *>(to) + b, e - b);
-}
-void narrowRange(const double *from, void *to, DataType type, int64_t b, int64_t e) {
-  for (int64_t i = b; i < e; ++i) {
-    if (type == kFloat)
-      static_cast<float *>(to)[i] = static_cast<float>(from[i]);
-    else if (type == kFloat16)
-      static_cast<float16 *>(to)[i] = float16(static_cast<float>(from[i]));
-    else
-      static_cast<bfloat16 *>(to)[i] = bfloat16(static_cast<float>(from[i]));
-  }
-}
 
 // Integers are never staged.
 void widenRange(const void *, DataType, int32_t *, int64_t, int64_t) {}

@@ -1,0 +1,65 @@
+// The ops of a graph as those who form regions see them: which have loops, over what, and what they read.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "FusionReasons.h"
+#include "RegionPeak.h"
+#include "Registry.h"
+#include "RowAccess.h"
+
+#include "mlir/IR/BuiltinOps.h"
+#include "mlir/IR/BuiltinTypes.h"
+#include "llvm/ADT/SetVector.h"
+
+#include <map>
+#include <optional>
+
+namespace opc {
+
+/// What decides whether two ops, or groups of them, can be in one loop. Empty, with the reason, for an op without one.
+struct LoopKey {
+  mlir::RankedTensorType shape = nullptr; // of the loop; the element type says nothing
+  int64_t rowSize = 0;                    // 0: over elements
+  mlir::Attribute lag = nullptr, stride = nullptr, device = nullptr;
+  FusionReason reason = FusionReason::kNoLoop;
+  explicit operator bool() const { return shape != nullptr; }
+};
+
+/// The loop of the two together; without one, the reason.
+LoopKey together(const LoopKey &a, const LoopKey &b);
+
+struct LoopGraph {
+  LoopGraph(mlir::Block &block, const Registry &registry);
+
+  /// The op with a loop that makes a value.
+  std::optional<uint32_t> loopThatMakes(mlir::Value v) const {
+    auto it = indexOf.find(v.getDefiningOp());
+    return it != indexOf.end() && keys[it->second] ? std::optional<uint32_t>(it->second) : std::nullopt;
+  }
+  /// What a group reads from outside and what others read of it, each once.
+  void tensors(const std::vector<uint32_t> &members, llvm::function_ref<bool(mlir::Operation *)> inside,
+               llvm::SetVector<mlir::Value> *in, llvm::SetVector<mlir::Value> *out) const;
+  /// Why a loop over rows cannot compute a group, in its order, that reads `in` and gives others `out`.
+  std::optional<FusionReason> unfitForRows(const LoopKey &key, const std::vector<uint32_t> &members,
+                                           const llvm::SetVector<mlir::Value> &in,
+                                           const llvm::SetVector<mlir::Value> &out) const;
+
+  std::vector<mlir::Operation *> ops;
+  llvm::DenseMap<mlir::Operation *, uint32_t> indexOf;
+  std::vector<LoopKey> keys;
+  std::vector<std::shared_ptr<const user_op::RowsLoop>> rows; // null: elements, or none
+  std::vector<OverwritePairs> overwrites;                     // what an op's kernel offers
+};
+
+int64_t bytesOf(const llvm::SetVector<mlir::Value> &values);
+
+/// What became of the ops. `regions` are places in `joins`, those of one op left out or not; `refused` says of a
+/// producer and a reader why they were not joined when it was tried.
+void describeRegions(const LoopGraph &graph, const std::vector<RegionJoin> &joins, const std::vector<uint32_t> &regions,
+                     const std::map<std::pair<uint32_t, uint32_t>, FusionReason> &refused, FusionFacts *facts);
+
+/// Puts the ops in the order of `regions`, and an opc.fused in the place of those of more than one.
+void writeRegions(mlir::Block &block, LoopGraph *graph, const std::vector<RegionJoin> &joins,
+                  const std::vector<uint32_t> &regions);
+
+} // namespace opc
