@@ -209,9 +209,10 @@ def KeepChannelsLast : GraphPass<"opc-channels-last"> {
 def FormRegions : GraphPass<"opc-form-regions"> {
   let summary = "Elementwise ops that one loop computes become opc.fused";
   let description = [{
-    Joins elementwise ops of one shape with the elementwise ops that read them. No op is computed twice; ops are not
-    joined where a tensor would live longer for it, where another rank or this one would wait, or where the loop would
-    read and write more than 16 tensors. What others read, and outputs, are results of the region.
+    Joins elementwise ops of one shape with the elementwise ops that read them, and ops that go by rows (softmax,
+    normalizations, losses, reductions of the last axes) with both. No op is computed twice; ops are not joined where a
+    tensor would live longer for it, where another rank or this one would wait, or where the loop would read and write
+    more than 16 tensors. What others read, and outputs, are results of the region.
   }];
 }
 
@@ -220,6 +221,15 @@ def ScheduleOps : GraphPass<"opc-schedule"> {
   let description = [{
     Of several topological orders (the graph's own, least memory first, depth first) the one with the smallest peak is
     kept. Ops that write variables run after everybody who reads the old value; boxings keep the order of all ranks.
+  }];
+}
+
+def BatchUpdates : GraphPass<"opc-batch-updates"> {
+  let summary = "Updates of many variables become one task";
+  let description = [{
+    Updates whose kernels work in pieces are joined in the order that the tasks have: each may run later, but not behind
+    what follows it, not where gradients that stay alive would raise the peak, and not where it would wait for another
+    stream. Where the peak allows some of them alone, the largest stay tasks of their own.
   }];
 }
 

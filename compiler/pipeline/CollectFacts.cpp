@@ -10,6 +10,7 @@
 #include "OpcDialect.h"
 #include "PlanEmitter.h"
 #include "RegionBridge.h"
+#include "RowStages.h"
 
 using namespace mlir;
 
@@ -152,17 +153,39 @@ void collectTasks(const ExecutionSchedule &execution, GraphFacts *facts) {
       facts->tasks.back().library = def->origin.library.substr(def->origin.library.rfind('/') + 1);
       facts->tasks.back().priority = def->priority;
     };
-    if (!task.region) {
+    // One task, and each of its ops is computed by its own kernel's loop.
+    auto addSteps = [&](const auto &steps) {
+      for (const auto &step : steps) {
+        add(step.op.conf().name, kernelName(step.op.def(), *step.kernel), step.kernel);
+        facts->tasks.back().region = facts->regions;
+      }
+      ++facts->regions;
+    };
+    if (task.region)
+      addSteps(task.region->steps);
+    else if (task.batch)
+      addSteps(task.batch->steps);
+    else
       add(ir::opName(task.op), kernelName(task), task.kernel);
+  }
+}
+
+void addRegionCode(const ExecutionSchedule &execution, FusionFacts *facts) {
+  const std::shared_ptr<RegionCompiler> compiler = regionCompiler();
+  std::map<std::string, std::string> reasons; // by a region's first op
+  for (const ScheduledTask &task : execution.tasks) {
+    if (!task.region) continue;
+    std::string &reason = reasons[task.region->steps[0].op.conf().name];
+    if (!compiler) {
+      reason = "this opc makes no machine code here";
       continue;
     }
-    // One task, and each of its ops is computed by its own kernel's loop.
-    for (const RegionStep &step : task.region->steps) {
-      add(step.op.conf().name, kernelName(step.op.def(), *step.kernel), step.kernel);
-      facts->tasks.back().region = facts->regions;
-    }
-    ++facts->regions;
+    const auto parts = codeParts(task.region);
+    if (parts.empty()) reason = "its ops go by rows";
+    for (const auto &part : parts)
+      if (std::string why; !compiler->compile(*part, &why) && reason.empty()) reason = why;
   }
+  for (FusionFacts::Region &r : facts->regions) r.withoutCode = reasons[r.ops[0]];
 }
 
 MemoryFacts memoryFacts(const ExecutionSchedule &execution) {

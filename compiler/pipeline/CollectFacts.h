@@ -17,6 +17,8 @@ void collectCosts(mlir::ModuleOp module, GraphFacts *facts);
 void sumCosts(GraphFacts *facts);
 /// The shapes of what a rank's ops make, by tensor.
 std::map<std::string, Shape> piecesOf(mlir::ModuleOp part);
+/// Says of each region why it has no machine code; compiles it to know.
+void addRegionCode(const ExecutionSchedule &execution, FusionFacts *facts);
 void collectTasks(const ExecutionSchedule &execution, GraphFacts *facts);
 MemoryFacts memoryFacts(const ExecutionSchedule &execution);
 

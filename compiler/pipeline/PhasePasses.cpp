@@ -47,14 +47,18 @@ void populatePhase(Phase phase, OpPassManager &passes, const CompileOptions &opt
     passes.addPass(createSplitRanks(*options.mesh));
     return;
   case Phase::kFuse:
-    if (!options.fuse) return;
+    if (!options.fuse || options.device != "cpu") return; // libraries and regions are the CPU's
     passes.addPass(createFuseConvolutions());
     // Whoever looks at every tensor expects the graph's layouts.
     if (options.regions) passes.addPass(createKeepChannelsLast());
     // What lies inside of a region has no size of its own, and would need one at every size of a range.
-    if (options.regions && options.sizes.empty()) passes.addPass(createFormRegions());
+    if (options.regions && options.sizes.empty()) passes.addPass(createFormRegions(facts ? &facts->fusion : nullptr));
     return;
-  case Phase::kSchedule: passes.addPass(createScheduleOps()); return;
+  case Phase::kSchedule:
+    passes.addPass(createScheduleOps());
+    if (options.fuse && options.regions && options.sizes.empty() && options.device == "cpu")
+      passes.addPass(createBatchUpdates());
+    return;
   case Phase::kImport:
   case Phase::kMemory:
   case Phase::kPlan: return;

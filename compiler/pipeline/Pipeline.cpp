@@ -261,8 +261,8 @@ struct Pipeline::Impl {
   }
 
   LogicalResult plan(ModuleOp graph) {
-    executions.push_back(std::make_unique<ExecutionSchedule>());
-    return planExecution(graph, registry, DeviceType::kCPU, executions.back().get(), options.inPlace,
+    executions.emplace_back(std::make_unique<ExecutionSchedule>())->device = options.device;
+    return planExecution(graph, registry, options.deviceType(), executions.back().get(), options.inPlace,
                          options.mesh ? options.mesh->microBatches : 1, options.sizes.empty() ? nullptr : &sizeFacts);
   }
 
@@ -396,7 +396,7 @@ struct Pipeline::Impl {
     importing.shapes = options.shapes;
     importing.floatsAs = options.floatsAs;
     importing.wanted = options.wanted;
-    importing.onCpu = options.onCpu;
+    importing.onCpu = options.onCpu, importing.isForGpu = options.device != "cpu";
     imported = std::make_unique<GraphImport>(&context, registry, std::move(file), importing, findings.incoming());
     module = imported->module();
     if (!module) return false;
@@ -530,6 +530,17 @@ GraphFacts Pipeline::facts(bool costs) const {
 MemoryFacts Pipeline::memory() const {
   const ExecutionSchedule *execution = largest(impl_->executions);
   return execution ? memoryFacts(*execution) : MemoryFacts();
+}
+
+FusionFacts Pipeline::fusion() const {
+  const ExecutionSchedule *execution = largest(impl_->executions);
+  const auto &parts = impl_->executions;
+  const auto part = std::find_if(parts.begin(), parts.end(), [&](const auto &e) { return e.get() == execution; });
+  const auto at = static_cast<size_t>(part - parts.begin());
+  if (!execution || at >= impl_->found.fusion.size()) return {};
+  FusionFacts facts = impl_->found.fusion[at];
+  addRegionCode(*execution, &facts);
+  return facts;
 }
 
 std::vector<std::string> Pipeline::explainGradient(const std::string &loss, const std::string &tensor, bool *reaches) {

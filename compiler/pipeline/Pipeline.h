@@ -68,6 +68,9 @@ struct CompileOptions {
   std::vector<CastRequest> castOps;
   /// Ops, by glob over names and types, that run on the CPU whatever device_tag says (`--place`).
   std::vector<std::string> onCpu;
+  /// Where the plan runs: "cpu", "gpu", "gpu:1" (CUDA's), "sim" (the simulated GPU).
+  std::string device = "cpu";
+  DeviceType deviceType() const { return device == "cpu" ? DeviceType::kCPU : DeviceType::kGPU; }
   /// Set: the graph is planned for a mesh of devices.
   std::optional<MeshRequest> mesh;
   /// Called as each phase begins (`--progress`), when set.
@@ -124,6 +127,9 @@ public:
   GraphFacts facts(bool costs = false) const;
   /// Of them the memory alone, which needs no walk over the graph: of the largest part of a mesh.
   MemoryFacts memory() const;
+  /// Which ops one loop computes, after Phase::kMemory: of the largest part of a mesh. Regions are compiled, where this
+  /// process has a compiler of regions, to know which have machine code. Nothing where there are no regions.
+  FusionFacts fusion() const;
   /// For each loss and each tensor (names as in GradientRequest): the path of the gradient, or the ops at which it
   /// stops. After kShape and before kGrad. `reaches` is false when one of them gets none. Empty on error.
   std::vector<std::string> explainGradient(const std::string &loss, const std::string &tensor, bool *reaches);

@@ -191,6 +191,17 @@ private:
   void addRegion(ir::FusedOp op) {
     ScheduledTask task;
     task.op = op;
+    if (op.getKind() == ir::kUpdatesKind) {
+      auto batch = ir::toBatch(op, registry_, device_);
+      if (!batch) {
+        failed_ = true;
+        emitStatus(op, batch.status());
+        return;
+      }
+      task.batch = std::move(*batch);
+      out_->tasks.push_back(std::move(task));
+      return;
+    }
     auto region = ir::toRegion(op, registry_, device_);
     if (!region) {
       failed_ = true;

@@ -9,6 +9,7 @@ using namespace mlir;
 namespace opc {
 
 #define GEN_PASS_DEF_SCHEDULEOPS
+#define GEN_PASS_DEF_BATCHUPDATES
 #define GEN_PASS_DEF_PLANMEMORY
 #include "Passes.h.inc"
 
@@ -17,6 +18,12 @@ namespace {
 struct ScheduleOpsPass : impl::ScheduleOpsBase<ScheduleOpsPass> {
   void runOnOperation() override {
     if (schedule(getOperation()).failed()) signalPassFailure();
+  }
+};
+
+struct BatchUpdatesPass : impl::BatchUpdatesBase<BatchUpdatesPass> {
+  void runOnOperation() override {
+    if (batchUpdates(getOperation(), registryOf(&getContext())).failed()) signalPassFailure();
   }
 };
 

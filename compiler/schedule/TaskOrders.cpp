@@ -198,13 +198,12 @@ TaskGraph contract(const TaskGraph &graph, const std::vector<std::vector<uint32_
           ++g.tasks[to].pending;
         }
       for (uint32_t b : step.makes) {
-        if (groups[i].size() > 1 && g.buffers[b].readers == 0 && !g.buffers[b].keep && graph.buffers[b].readers > 0)
-          continue;
+        if (groups[i].size() > 1 && g.buffers[b].readers == 0 && !g.buffers[b].keep) continue;
         task.makes.push_back(b);
         if (groups[i].size() == 1) continue;
         for (uint32_t r : task.reads)
           if (g.buffers[r].tensorBytes == g.buffers[b].tensorBytes && g.buffers[r].shape == g.buffers[b].shape &&
-              lastRead[r] <= n)
+              (step.goesByRows ? lastRead[r] < n : lastRead[r] <= n))
             task.overwrites.emplace_back(b, r);
       }
       if (groups[i].size() == 1) task.overwrites = step.overwrites;
@@ -228,7 +227,7 @@ std::vector<uint32_t> smallestOrder(const TaskGraph &graph, bool ownOrderFits) {
   return best;
 }
 
-LivePeak livePeak(const TaskGraph &graph, const std::vector<uint32_t> &order) {
+LivePeak livePeak(const TaskGraph &graph, const std::vector<uint32_t> &order, std::vector<uint64_t> *profile) {
   std::vector<uint32_t> readers(graph.buffers.size());
   std::vector<bool> alive(graph.buffers.size(), false);
   uint64_t live = 0;
@@ -254,6 +253,7 @@ LivePeak livePeak(const TaskGraph &graph, const std::vector<uint32_t> &order) {
         alive[b] = true;
         live += graph.buffers[b].bytes;
       }
+      if (profile && wanted == 0) profile->push_back(live);
       if (live > most.bytes) {
         most.bytes = live;
         most.task = t;

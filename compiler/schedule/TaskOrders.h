@@ -22,6 +22,7 @@ struct TaskGraph {
     std::vector<uint32_t> after;                           // tasks that need this one
     uint32_t pending = 0;                                  // tasks that must come first
     std::vector<std::pair<uint32_t, uint32_t>> overwrites; // buffers: made in the place of read
+    bool goesByRows = false; // in a region it may overwrite what was read before it, and nothing that it reads
   };
   struct Buffer {
     uint64_t bytes = 0; // of its slot
@@ -51,7 +52,8 @@ struct LivePeak {
   std::vector<uint32_t> buffers; // what is alive there
   uint32_t task = 0;             // the first that has it
 };
-/// The most bytes of results that are alive at once, where each task overwrites what it may.
-LivePeak livePeak(const TaskGraph &graph, const std::vector<uint32_t> &order);
+/// The most bytes of results that are alive at once, where each task overwrites what it may. `profile`: gets the bytes
+/// that are alive while each task of the order runs.
+LivePeak livePeak(const TaskGraph &graph, const std::vector<uint32_t> &order, std::vector<uint64_t> *profile = nullptr);
 
 } // namespace opc

@@ -10,7 +10,7 @@ namespace {
 template <class T> struct Adam : Moments<T> {
   explicit Adam(KernelBindContext *ctx)
       : Moments<T>(ctx), most(ctx->Attr<bool>("amsgrad") ? stateOf<T>(ctx, "max_v") : nullptr) {}
-  void run(DeviceCtx *dev, const Update<T> &u) const {
+  template <class Threads> void run(Threads *dev, const Update<T> &u) const {
     const double rate = u.learningRate();
     const T step = static_cast<T>(rate / this->correction1.get()),
             unit = static_cast<T>(1 / std::sqrt(this->correction2.get())),
@@ -26,7 +26,7 @@ template <class T> struct Adam : Moments<T> {
   }
   T *most;
 };
-template <class T> using AdamKernel = UpdateKernel<T, Adam>;
+template <class T> using AdamKernel = ElementwiseUpdate<T, Adam>;
 
 const std::vector<std::string> kAdamState = {"m", "v", "max_v"};
 

@@ -1,6 +1,7 @@
 // assign, l1_l2_regularize_gradient, dynamic_loss_scale_schedule.
 // SPDX-License-Identifier: Apache-2.0
 #include "optimizer/UpdateOp.h"
+#include "support/StridedCopy.h"
 
 #include <cstring>
 #include <limits>
@@ -32,11 +33,7 @@ public:
     const char *from = static_cast<const char *>(ctx->In("value").raw_dptr());
     char *to = static_cast<char *>(ref.mut_raw_dptr());
     const int64_t bytes = ref.shape().elem_cnt() * static_cast<int64_t>(GetSizeOfDataType(ref.data_type()));
-    return bindTask([=](DeviceCtx *dev) {
-      if (from == to) return;
-      dev->parallelFor(bytes, 1 << 16,
-                       [&](int64_t b, int64_t e) { std::memcpy(to + b, from + b, static_cast<size_t>(e - b)); });
-    });
+    return bindTask([=](DeviceCtx *dev) { copyBytes(dev, from, to, bytes); });
   }
 };
 
@@ -51,7 +48,8 @@ REGISTER_USER_OP("assign")
          "old value, unless the graph orders the reader after the assign (ctrl_in_op_name).")
     .Cases({Case("matrix").In("ref", {5, 7}).In("value", {5, 7}),
             Case("large").In("ref", {300, 300}).In("value", {300, 300}).Types({kFloat, kInt64})})
-    .Kernel<AssignKernel>();
+    .Kernel<AssignKernel>()
+    .Kernel<AssignKernel>(movesOnGpu());
 
 // --- l1_l2_regularize_gradient ---------------------------------------------------------------------------------------
 

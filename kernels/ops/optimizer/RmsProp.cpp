@@ -13,7 +13,7 @@ template <class T> struct RmsProp {
         mean(ctx->Attr<bool>("centered") ? stateOf<T>(ctx, "mean_gradient") : nullptr),
         keep(static_cast<T>(real(ctx, "decay_rate"))), take(static_cast<T>(1 - real(ctx, "decay_rate"))),
         epsilon(static_cast<T>(real(ctx, "epsilon"))) {}
-  void run(DeviceCtx *dev, const Update<T> &u) const {
+  template <class Threads> void run(Threads *dev, const Update<T> &u) const {
     const T rate = static_cast<T>(u.learningRate()), decay = rate * u.weightDecay();
     const auto update = [&](auto variance) {
       u.update(dev, [=, r = *this](int64_t i, T model, T g) {
@@ -32,13 +32,13 @@ template <class T> struct RmsProp {
   T *square, *mean;
   T keep, take, epsilon;
 };
-template <class T> using RmsPropKernel = UpdateKernel<T, RmsProp>;
+template <class T> using RmsPropKernel = ElementwiseUpdate<T, RmsProp>;
 
 template <class T> struct Adagrad {
   explicit Adagrad(KernelBindContext *ctx)
       : sum(stateOf<T>(ctx, "sum")), epsilon(static_cast<T>(real(ctx, "epsilon"))), rateDecay(real(ctx, "lr_decay")),
         step(ctx, "train_step", static_cast<double>(ctx->Attr<int32_t>("train_step_val"))) {}
-  void run(DeviceCtx *dev, const Update<T> &u) const {
+  template <class Threads> void run(Threads *dev, const Update<T> &u) const {
     const T rate = static_cast<T>(u.learningRate() / (1 + step.get() * rateDecay)), decay = rate * u.weightDecay();
     u.update(dev, [=, sums = sum, small = epsilon](int64_t i, T model, T g) {
       const T next = sums[i] + g * g;
@@ -51,7 +51,7 @@ template <class T> struct Adagrad {
   double rateDecay;
   RunScalar step;
 };
-template <class T> using AdagradKernel = UpdateKernel<T, Adagrad>;
+template <class T> using AdagradKernel = ElementwiseUpdate<T, Adagrad>;
 
 const std::vector<std::string> kRmsPropState = {"mean_square", "mean_gradient"};
 

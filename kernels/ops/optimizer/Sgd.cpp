@@ -7,19 +7,19 @@ namespace {
 
 template <class T> struct Sgd {
   explicit Sgd(KernelBindContext *) {}
-  void run(DeviceCtx *dev, const Update<T> &u) const {
+  template <class Threads> void run(Threads *dev, const Update<T> &u) const {
     const T rate = static_cast<T>(u.learningRate()), decay = u.weightDecay();
     u.update(dev, [=](int64_t, T model, T gradient) { return model - rate * (gradient + decay * model); });
   }
 };
-template <class T> using SgdKernel = UpdateKernel<T, Sgd>;
+template <class T> using SgdKernel = ElementwiseUpdate<T, Sgd>;
 
 template <class T> struct Momentum {
   explicit Momentum(KernelBindContext *ctx)
       : momentum(stateOf<T>(ctx, "momentum")), beta(static_cast<T>(ctx->Attr<float>("beta"))),
         keep(T(1) - static_cast<T>(ctx->Attr<float>("dampening"))), nesterov(ctx->Attr<bool>("nesterov")),
         maximize(ctx->Attr<bool>("maximize")) {}
-  void run(DeviceCtx *dev, const Update<T> &u) const {
+  template <class Threads> void run(Threads *dev, const Update<T> &u) const {
     const T rate = static_cast<T>(u.learningRate()), decay = rate * u.weightDecay(), step = maximize ? rate : -rate;
     u.update(dev, [=, r = *this](int64_t i, T model, T g) {
       const T next = r.beta * r.momentum[i] + r.keep * g;
@@ -31,7 +31,7 @@ template <class T> struct Momentum {
   T beta, keep;
   bool nesterov, maximize;
 };
-template <class T> using MomentumKernel = UpdateKernel<T, Momentum>;
+template <class T> using MomentumKernel = ElementwiseUpdate<T, Momentum>;
 
 REGISTER_USER_OP("sgd_update")
     .With(modelInputs)

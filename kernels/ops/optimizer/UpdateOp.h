@@ -3,6 +3,7 @@
 #pragma once
 
 #include "opc/HalfConversion.h"
+#include "opc/PieceTask.h"
 #include "support/Operator.h"
 
 #include <type_traits>
@@ -96,7 +97,7 @@ public:
   T weightDecay() const { return static_cast<T>(weightDecay_); }
 
   /// Element i of the model becomes f(i, element, gradient), in parallel. f may change its own state at i.
-  template <class F> void update(DeviceCtx *dev, F f) const {
+  template <class Threads, class F> void update(Threads *dev, F f) const {
     forPieces(dev, [this, f, model = written_, g = gradient()](int64_t, int64_t begin, int64_t end, const T *diff) {
       eachElement(begin, end, [=](int64_t i) { model[i] = f(i, model[i], g(diff[i - begin], model[i])); });
       copyModel(begin, end);
@@ -104,8 +105,8 @@ public:
   }
   /// Calls body(piece, begin, end, diff) on pieces that cover all elements; diff[i - begin] is element i of model_diff
   /// in the model's dtype. In parallel; where pieces begin depends on the size alone.
-  template <class Body> void forPieces(DeviceCtx *dev, const Body &body) const {
-    dev->parallelFor(pieces(n_), 8, [&](int64_t b, int64_t e) {
+  template <class Threads, class Body> void forPieces(Threads *dev, const Body &body) const {
+    dev->parallelFor(pieces(n_), PieceTask::kGrain, [&](int64_t b, int64_t e) {
       for (int64_t p = b; p < e; ++p) piece(p, body);
     });
   }
@@ -164,6 +165,34 @@ public:
       if (u.wanted()) rule.run(dev, u);
     });
   }
+};
+
+/// The same for a Rule<T> whose run() goes over the elements once, whoever gives it threads: it can be one of many
+/// updates in a task.
+template <class T, template <class> class Rule>
+class ElementwiseUpdate final : public BindingKernel, public PieceKernel {
+public:
+  std::unique_ptr<BoundKernel> Bind(KernelBindContext *ctx) const override { return std::make_unique<Task>(ctx); }
+
+private:
+  /// What run() sees in place of a device: some of the pieces.
+  struct Pieces {
+    int64_t begin, end;
+    template <class F> void parallelFor(int64_t, int64_t, F &&f) const { f(begin, end); }
+  };
+  class Task final : public PieceTask {
+  public:
+    explicit Task(KernelBindContext *ctx) : rule_(ctx), update_(ctx) {}
+    int64_t Pieces() const override { return update_.pieces(); }
+    void RunPieces(int64_t begin, int64_t end) const override {
+      const struct Pieces some{begin, end};
+      if (update_.wanted()) rule_.run(&some, update_);
+    }
+
+  private:
+    const Rule<T> rule_;
+    const Update<T> update_;
+  };
 };
 using ModelTypes = types::Of<float, double>;
 
