@@ -2,6 +2,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "TaskGraph.h"
 
+#include "DeviceErrors.h"
+
 namespace opc::runtime {
 namespace {
 
@@ -18,6 +20,7 @@ void pauseCpu() {
 
 Status TaskGraph::failed(Status status, uint32_t task) const {
   const ModelTask &t = model_.tasks[task];
+  status = orDeviceError(std::move(status));
   return Status(StatusCode::kExecution, status.id().empty() ? "OPC0601" : status.id(), t.type + ": " + status.message())
       .withHelp(status.help())
       .withContext("running op " + t.name + t.where.at());
@@ -122,7 +125,7 @@ template <bool kObserved> void TaskGraph::runLaneAs(Lane &lane, int64_t first, i
 }
 
 void TaskGraph::runLane(Lane &lane, int64_t first, int64_t steps) {
-  observer_ ? runLaneAs<true>(lane, first, steps) : runLaneAs<false>(lane, first, steps);
+  isWatched() ? runLaneAs<true>(lane, first, steps) : runLaneAs<false>(lane, first, steps);
 }
 
 void TaskGraph::workerLoop(Lane *lane) {
@@ -144,7 +147,7 @@ Status TaskGraph::run(int64_t steps) {
   Lane &own = lanes_[0];
   own.stream->enter();
   if (lanes_.size() == 1) {
-    if (!own.plain.empty() && !observer_) {
+    if (!own.plain.empty() && !isWatched()) {
       OPC_RETURN_IF_ERROR(runPlain(own, steps));
     } else {
       own.status = Status::ok();

@@ -59,6 +59,10 @@ std::vector<ObservedTask> describeTasks(const PlanModel &model,
     o.where = t.where;
     o.device = model.streams[t.stream].device;
     o.isView = t.isView;
+    if (t.batch)
+      for (const BatchStep &step : t.batch->steps) o.ops.push_back(step.op.def().name);
+    if (t.region)
+      for (const RegionStep &step : t.region->steps) o.ops.push_back(step.op.def().name);
     auto describe = [&](uint32_t tensor, const std::pair<std::string, int32_t> &arg) {
       const ModelTensor &m = model.tensors[tensor];
       ObservedTensor d;
@@ -115,7 +119,7 @@ const OpInstance &TaskGraph::instance(uint32_t task) const {
 }
 
 Status TaskGraph::observeViews(const Lane &lane, size_t *next, uint32_t operation, int64_t step) {
-  for (; *next < lane.views.size() && lane.views[*next].first <= operation; ++*next) {
+  for (; observer_ && *next < lane.views.size() && lane.views[*next].first <= operation; ++*next) {
     const uint32_t task = lane.views[*next].second;
     OPC_RETURN_IF_ERROR(lane.stream->synchronize());
     DataView data(*this, model_.tasks[task], step);
@@ -127,11 +131,12 @@ Status TaskGraph::observeViews(const Lane &lane, size_t *next, uint32_t operatio
 Status TaskGraph::runObserved(const Lane &lane, const Operation &op, int64_t step) {
   DataView data(*this, model_.tasks[op.task], step);
   OPC_RETURN_IF_ERROR(lane.stream->synchronize());
-  OPC_RETURN_IF_ERROR(observer_->before(observed_[op.task], step, data));
+  if (observer_) OPC_RETURN_IF_ERROR(observer_->before(observed_[op.task], step, data));
   Status s = execute(op, step, lane.stream->context());
   if (s.isOk()) s = lane.stream->synchronize();
   if (!s.isOk()) return failed(std::move(s), op.task);
-  return observer_->after(observed_[op.task], step, data);
+  if (observer_) OPC_RETURN_IF_ERROR(observer_->after(observed_[op.task], step, data));
+  return poison_ ? poison_->fillAfter(op.task, model_, arenas(), *lane.stream, step) : Status::ok();
 }
 
 } // namespace opc::runtime

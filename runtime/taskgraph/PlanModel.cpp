@@ -31,12 +31,16 @@ public:
   }
 
 private:
+  static bool isSameDevice(const std::string &a, const std::string &b) {
+    return a == b || (deviceTypeOf(a) == DeviceType::kCPU && deviceTypeOf(b) == DeviceType::kCPU);
+  }
+
   Status arenas() {
     for (const plan::Arena &a : plan_.arena()) {
-      if (!createDevice(a.device()))
+      if (deviceTypeOf(a.device()) == DeviceType::kInvalidDevice)
         return Status(StatusCode::kUnsupported, "OPC0820",
                       "the plan is for device " + quoted(a.device()) + ", which is not available")
-            .withHelp("available here: " + availableDevices());
+            .withHelp("devices are " + deviceNames());
       m_.arenas.push_back({a.device(), a.bytes()});
     }
     return Status::ok();
@@ -174,10 +178,18 @@ private:
     places_.assign(static_cast<size_t>(plan_.task_size()), {kNone, 0});
     for (uint32_t s = 0; s < static_cast<uint32_t>(plan_.stream_size()); ++s) {
       const plan::Stream &p = plan_.stream(static_cast<int>(s));
-      if (p.device() != kCommDevice && !createDevice(p.device()))
+      if (p.device() != kCommDevice && deviceTypeOf(p.device()) == DeviceType::kInvalidDevice)
         return Status(StatusCode::kUnsupported, "OPC0820",
                       concat("stream ", s, " is for device ", quoted(p.device()), ", which is not available"))
-            .withHelp("available here: " + availableDevices());
+            .withHelp("devices are " + deviceNames());
+      // Kernels follow pointers into the arenas: those of another device's would lead nowhere.
+      for (const auto &arena : m_.arenas)
+        if ((p.device() == kCommDevice ? deviceTypeOf(arena.first) != DeviceType::kCPU
+                                       : !isSameDevice(arena.first, p.device())))
+          return Status(StatusCode::kUnsupported, "OPC0820",
+                        concat("stream ", s, " is for device ", quoted(p.device()), ", and an arena lies on ",
+                               quoted(arena.first)))
+              .withHelp("a plan is for one device");
       PlanModel::Stream stream;
       stream.device = p.device();
       for (uint32_t t : p.task()) {

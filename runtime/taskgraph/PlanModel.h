@@ -3,6 +3,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include "Batch.h"
 #include "OpInstance.h"
 #include "PlanSharding.h"
 #include "Region.h"
@@ -60,6 +61,7 @@ struct ModelTask {
   bool isBoxing() const { return !boxing.empty(); }
   /// A task of several elementwise ops: what its loop computes, and the kernel made for it.
   std::shared_ptr<const Region> region;
+  std::shared_ptr<const Batch> batch; // or a task of several updates
   std::shared_ptr<const user_op::KernelDef> regionKernel;
 
   bool mayShare(size_t output, size_t input) const {

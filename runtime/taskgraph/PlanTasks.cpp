@@ -1,6 +1,7 @@
 // From the tasks of a plan to those of a PlanModel: operators, arguments, shapes, kernels, boxing steps.
 // SPDX-License-Identifier: Apache-2.0
 #include "AttrWire.h"
+#include "Device.h"
 #include "MutableInputs.h"
 #include "PlanReading.h"
 #include "PluginOverrides.h"
@@ -143,12 +144,11 @@ protected:
       region->inputs.push_back(m_.tensors[tensor].desc);
     }
     if (t.outputs.empty()) return bad("OPC0816", "it makes nothing");
-    region->shape = m_.tensors[t.outputs[0]].desc.shape();
     for (const plan::Task &b : p.body())
       if (Status s = step(b, index, region.get(), &values); !s.isOk())
         return std::move(s).withContext("op " + b.name() + " (" + b.op_type() + ") in its body");
     for (uint32_t tensor : t.outputs) region->outputs.push_back(values[tensor]); // checkBody: a step makes it
-    OPC_RETURN_IF_ERROR(checkRegion(*region));
+    OPC_RETURN_IF_ERROR(completeRegion(region.get()));
     for (size_t i = 0; i < t.inputs.size(); ++i) t.op->inputDescs()[i] = m_.tensors[t.inputs[i]].desc;
     for (size_t i = 0; i < t.outputs.size(); ++i) t.op->outputDescs()[i] = m_.tensors[t.outputs[i]].desc;
     OPC_RETURN_IF_ERROR(makes(t.outputs, index));
@@ -171,19 +171,23 @@ protected:
       s.op.inputDescs()[i] = m_.tensors[t.inputs[i]].desc;
       s.args.push_back(values->at(t.inputs[i])); // checkBody: known before
     }
-    if (t.outputs.size() != 1) return bad("OPC0816", "it makes ", t.outputs.size(), " tensors");
     OPC_RETURN_IF_ERROR(s.op.infer());
     t.op.emplace(s.op);
-    OPC_RETURN_IF_ERROR(sameAsInferred(t, 0, m_.tensors[t.outputs[0]].desc));
-    const ModelTensor &out = m_.tensors[t.outputs[0]];
     const auto &outputs = m_.tasks[index].outputs;
-    if (std::find(outputs.begin(), outputs.end(), t.outputs[0]) == outputs.end()) {
+    for (size_t o = 0; o < t.outputs.size(); ++o) {
+      const ModelTensor &out = m_.tensors[t.outputs[o]];
+      OPC_RETURN_IF_ERROR(sameAsInferred(t, o, out.desc));
+      values->emplace(t.outputs[o], static_cast<uint32_t>(region->values() + o));
+      if (std::find(outputs.begin(), outputs.end(), t.outputs[o]) != outputs.end()) continue;
       if (out.reg != kNone) return bad("OPC0816", "it makes tensor ", quoted(out.name), ", which is no output");
-      OPC_RETURN_IF_ERROR(makes(t.outputs, index));
+      OPC_RETURN_IF_ERROR(makes({t.outputs[o]}, index));
     }
     OPC_ASSIGN_OR_RETURN(s.kernel, s.op.selectKernel(registry_, DeviceType::kCPU));
-    values->emplace(t.outputs[0], region->valueOf(region->steps.size()));
-    region->steps.push_back(std::move(s));
+    Joinable loops = joinable(s.op, *s.kernel);
+    if (!loops.may && s.op.outputDescs().size() != 1)
+      return bad("OPC0816", "it makes several tensors, and not by rows");
+    s.rows = std::move(loops.rows);
+    region->add(std::move(s));
     return Status::ok();
   }
 };
@@ -214,7 +218,15 @@ public:
     if (p.op_type() == kBoxingType) return boxing(p, index);
     if (p.has_boxing()) return bad("OPC0716", "a boxing task has the type opc.boxing");
     if (m_.streams[t.stream].isComm()) return bad("OPC0716", "a stream for communication holds boxing tasks alone");
-    if (p.op_type() == kRegionType) return region(p, index);
+    if (p.op_type() == kRegionType) return p.region() ? region(p, index) : batch(p, index);
+    OPC_RETURN_IF_ERROR(single(p, &t));
+    return makes(t.outputs, index);
+  }
+
+private:
+  /// One op with its kernel.
+  Status single(const plan::Task &p, ModelTask *to) {
+    ModelTask &t = *to;
     OPC_RETURN_IF_ERROR(op(p, &t));
     OPC_RETURN_IF_ERROR(inRegisters(t));
     if (p.sharding_size() > 0) {
@@ -225,7 +237,6 @@ public:
       for (size_t i = 0; i < t.outputs.size(); ++i)
         OPC_RETURN_IF_ERROR(sameAsInferred(t, i, m_.tensors[t.outputs[i]].desc));
     }
-    OPC_RETURN_IF_ERROR(makes(t.outputs, index));
     t.isView = t.op->def().isView && t.outputs.size() == 1 && !t.inputs.empty() &&
                m_.tensors[t.outputs[0]].reg == m_.tensors[t.inputs[0]].reg &&
                m_.tensors[t.outputs[0]].bytes == m_.tensors[t.inputs[0]].bytes;
@@ -236,7 +247,53 @@ public:
     return kernel(p, &t);
   }
 
-private:
+  /// A task of type "opc.fused" that is no region: updates of variables, which run side by side.
+  Status batch(const plan::Task &p, uint32_t index) {
+    ModelTask &t = m_.tasks[index];
+    if (p.workspace() || p.attr_size() || p.sharding_size())
+      return bad("OPC0816", "a task of several ops has neither workspace nor attributes nor shardings");
+    OPC_RETURN_IF_ERROR(op(p, &t));
+    OPC_RETURN_IF_ERROR(inRegisters(t));
+    auto batch = std::make_shared<Batch>();
+    std::unordered_map<uint32_t, uint32_t> positions; // by tensor
+    for (uint32_t tensor : t.inputs) {
+      if (!positions.emplace(tensor, static_cast<uint32_t>(batch->inputs.size())).second)
+        return bad("OPC0816", "it lists input ", quoted(m_.tensors[tensor].name), " twice");
+      batch->inputs.push_back(m_.tensors[tensor].desc);
+    }
+    if (static_cast<size_t>(p.body_size()) > kMaxBatchSteps)
+      return bad("OPC0816", "it has ", p.body_size(), " updates; the limit is ", kMaxBatchSteps);
+    for (const plan::Task &b : p.body()) {
+      ModelTask step;
+      Status s = single(b, &step);
+      if (s && (step.workspace != kNone || step.workspaceBytes)) s = bad("OPC0816", "it has a workspace");
+      if (!s) return std::move(s).withContext("op " + b.name() + " (" + b.op_type() + ") in its body");
+      batch->steps.push_back({std::move(*step.op), step.kernel, {}});
+      for (uint32_t tensor : step.inputs)
+        batch->steps.back().args.push_back(positions.at(tensor)); // as checkBody() says
+    }
+    OPC_RETURN_IF_ERROR(checkBatch(*batch));
+    t.mutableInput = writtenInputs(*batch);
+    OPC_RETURN_IF_ERROR(checkWritten(t));
+    for (size_t i = 0; i < t.inputs.size(); ++i) t.op->inputDescs()[i] = m_.tensors[t.inputs[i]].desc;
+    t.batch = batch;
+    t.regionKernel = std::make_shared<user_op::KernelDef>(batchKernel(std::move(batch)));
+    t.kernel = t.regionKernel.get();
+    return Status::ok();
+  }
+
+  /// What a batch writes lies where nothing else of it does: a view of a variable is another tensor.
+  Status checkWritten(const ModelTask &t) const {
+    std::unordered_map<uint32_t, size_t> first; // by register
+    std::vector<size_t> same(t.inputs.size());
+    for (size_t i = 0; i < t.inputs.size(); ++i) same[i] = first.emplace(m_.tensors[t.inputs[i]].reg, i).first->second;
+    for (size_t i = 0; i < t.inputs.size(); ++i)
+      if (same[i] != i && (t.mutableInput[i] || t.mutableInput[same[i]]))
+        return bad("OPC0816", "it writes ", quoted(m_.tensors[t.inputs[i]].name), " or ",
+                   quoted(m_.tensors[t.inputs[same[i]]].name), ", which share memory");
+    return Status::ok();
+  }
+
   /// Where tensor `number` of an argument stands among the tensors of a list of arguments.
   template <class Args>
   static size_t listed(const Args &given, const user_op::ArgDef *arg, const std::string &name, int32_t number,
@@ -331,7 +388,7 @@ private:
   }
 
   Status kernel(const plan::Task &p, ModelTask *t) {
-    OPC_ASSIGN_OR_RETURN(t->kernel, t->op->selectKernel(registry_, DeviceType::kCPU));
+    OPC_ASSIGN_OR_RETURN(t->kernel, t->op->selectKernel(registry_, deviceTypeOf(m_.streams[t->stream].device)));
     OPC_ASSIGN_OR_RETURN(t->workspaceBytes, t->op->tmpSize(*t->kernel));
     if (p.workspace() != 0) {
       t->workspace = p.workspace() - 1;

@@ -15,33 +15,74 @@ Result<std::unique_ptr<TaskGraph>> TaskGraph::create(PlanModel model, std::vecto
   g->model_ = std::move(model);
   g->link_ = link;
   g->memory_ = sibling ? sibling->memory_ : std::make_shared<Memory>();
-  auto deviceOf = [&](const std::string &name) -> Device * {
-    std::unique_ptr<Device> fresh = createDevice(name);
-    for (const auto &d : g->memory_->devices)
-      if (d->name() == fresh->name()) return d.get();
-    g->memory_->devices.push_back(std::move(fresh));
-    return g->memory_->devices.back().get();
-  };
-  if (!sibling)
-    for (const auto &[device, bytes] : g->model_.arenas)
-      OPC_RETURN_IF_ERROR(g->memory_->arenas.add(deviceOf(device), bytes));
-  int streams = 0;
-  for (const PlanModel::Stream &s : g->model_.streams) streams += !s.isComm();
-  for (const PlanModel::Stream &s : g->model_.streams) {
-    Lane lane;
-    lane.stream = s.isComm() ? deviceOf("cpu")->createStream(1)
-                             : deviceOf(s.device)->createStream(std::max(1, threads / streams));
-    g->lanes_.push_back(std::move(lane));
-  }
-  if (g->lanes_.empty()) { // a plan of inputs and constants only: copies still need a stream
-    Lane lane;
-    lane.stream = deviceOf("cpu")->createStream(1);
-    g->lanes_.push_back(std::move(lane));
-  }
+  if (!sibling) OPC_RETURN_IF_ERROR(g->takeArenas());
+  OPC_RETURN_IF_ERROR(g->makeLanes(threads));
   g->edges_ = std::move(edges);
   g->changed_.assign(g->model_.registers.size(), false);
   for (const ModelTask &t : g->model_.tasks) g->executed_ += !t.isView;
+  OPC_ASSIGN_OR_RETURN(const bool poisons, Poison::isAsked());
+  if (poisons) {
+    g->poison_.emplace(g->model_);
+    if (!sibling) OPC_RETURN_IF_ERROR(g->poison_->fillAll(g->model_, g->arenas(), *g->lanes_[0].stream));
+  }
   return g;
+}
+
+Result<Device *> TaskGraph::deviceOf(const std::string &name) {
+  const bool isCpu = deviceTypeOf(name) == DeviceType::kCPU; // of which there is one, by several names
+  for (const auto &d : memory_->devices)
+    if (isCpu ? d->type() == DeviceType::kCPU : d->name() == name) return d.get();
+  OPC_ASSIGN_OR_RETURN(std::unique_ptr<Device> fresh, openDevice(name));
+  memory_->devices.push_back(std::move(fresh));
+  return memory_->devices.back().get();
+}
+
+/// The registers of an arena that need most, for whoever has too little.
+std::string TaskGraph::largestOf(uint32_t arena) const {
+  std::vector<const ModelRegister *> registers;
+  for (const ModelRegister &r : model_.registers)
+    if (r.arena == arena && r.bytes > 0) registers.push_back(&r);
+  const size_t count = std::min<size_t>(3, registers.size());
+  std::partial_sort(registers.begin(), registers.begin() + static_cast<std::ptrdiff_t>(count), registers.end(),
+                    [](const ModelRegister *a, const ModelRegister *b) {
+                      return a->bytes != b->bytes ? a->bytes > b->bytes : a->name < b->name;
+                    });
+  std::string text;
+  for (size_t i = 0; i < count; ++i)
+    text += (i ? ", " : "") + registers[i]->name + " (" + std::to_string(registers[i]->bytes) + " bytes)";
+  return text;
+}
+
+Status TaskGraph::takeArenas() {
+  for (uint32_t i = 0; i < model_.arenas.size(); ++i) {
+    OPC_ASSIGN_OR_RETURN(Device * device, deviceOf(model_.arenas[i].first));
+    Status s = memory_->arenas.add(device, model_.arenas[i].second);
+    if (s.isOk()) continue;
+    if (s.id() == "OPC0614" && s.help().empty())
+      return std::move(s).withHelp("the plan's largest buffers are " + largestOf(i) +
+                                   ": smaller shapes (--shape), or a device with more memory");
+    return s;
+  }
+  return Status::ok();
+}
+
+Status TaskGraph::makeLanes(int threads) {
+  int streams = 0;
+  for (const PlanModel::Stream &s : model_.streams) streams += !s.isComm();
+  for (const PlanModel::Stream &s : model_.streams) {
+    Lane lane;
+    OPC_ASSIGN_OR_RETURN(Device * device, deviceOf(s.isComm() ? "cpu" : s.device));
+    lane.stream = device->createStream(s.isComm() ? 1 : std::max(1, threads / streams));
+    OPC_RETURN_IF_ERROR(lane.stream->synchronize()); // one that could not be made says why
+    lanes_.push_back(std::move(lane));
+  }
+  if (lanes_.empty()) { // a plan of inputs and constants only: copies still need a stream
+    Lane lane;
+    OPC_ASSIGN_OR_RETURN(Device * device, deviceOf(model_.arenas.empty() ? "cpu" : model_.arenas[0].first));
+    lane.stream = device->createStream(1);
+    lanes_.push_back(std::move(lane));
+  }
+  return Status::ok();
 }
 
 TaskGraph::~TaskGraph() {

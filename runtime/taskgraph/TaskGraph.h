@@ -11,6 +11,7 @@
 #include "BoxingTask.h"
 #include "KernelTask.h"
 #include "PlanModel.h"
+#include "Poison.h"
 #include "RunObserver.h"
 #include "Watchdog.h"
 
@@ -131,6 +132,10 @@ private:
   };
 
   TaskGraph() = default;
+  Result<Device *> deviceOf(const std::string &name);
+  std::string largestOf(uint32_t arena) const;
+  Status takeArenas();
+  Status makeLanes(int threads);
   const Arenas &arenas() const { return memory_->arenas; }
   bool isConstant(uint32_t tensor) const;
   bool isTiedTo(uint32_t tensor) const;
@@ -155,6 +160,7 @@ private:
   }
   void stopLane(Lane &lane, Status status);
   void runLane(Lane &lane, int64_t first, int64_t steps);
+  bool isWatched() const { return observer_ || poison_; }
   Status runObserved(const Lane &lane, const Operation &op, int64_t step);
   Status observeViews(const Lane &lane, size_t *next, uint32_t operation, int64_t step);
   bool await(const Wait &wait, int64_t step);
@@ -183,6 +189,7 @@ private:
   std::vector<bool> released_;          // registers
   size_t executed_ = 0;
   RunObserver *observer_ = nullptr;
+  std::optional<Poison> poison_;
   std::vector<ObservedTask> observed_;
   uint64_t kernelTasks_ = 0;
   int64_t step_ = 0, origin_ = 0;
