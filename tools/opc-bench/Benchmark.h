@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <cstdint>
 #include <functional>
 #include <string>
 #include <vector>
@@ -29,7 +30,18 @@ std::vector<Benchmark> taskOverhead();
 std::vector<Benchmark> compileTime();
 std::vector<Benchmark> startUp();
 std::vector<Benchmark> libraryKernels();
+std::vector<Benchmark> memoryBound();
 std::vector<Benchmark> plannerTime();
+
+/// A graph through compiler and session, and a peer that `makePeer` makes, by turns; each counts with its fastest run:
+/// on a busy machine both have quiet moments, and only those compare. Inputs are of f32. Microseconds; empty, with what
+/// is wrong on standard error, where the graph does not run.
+std::vector<Row> compare(const std::string &name, const std::string &graph, int threads, const std::string &peer,
+                         const std::function<std::function<void()>()> &makePeer, int rounds = 25);
+/// Least of `runs` timings of f, in seconds.
+double secondsOf(const std::function<void()> &f, int runs);
+/// f(begin, end) on as many threads as there are parts of [0, n).
+void inParallel(int threads, int64_t n, const std::function<void(int64_t begin, int64_t end)> &f);
 
 /// Median of `repeats` timings of f, in seconds.
 double medianSeconds(int repeats, const std::function<void()> &f);

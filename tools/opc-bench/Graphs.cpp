@@ -50,7 +50,7 @@ std::string op(const std::string &name, const std::string &type,
   for (const auto &[arg, tensor] : inputs)
     text += concat(" input { key: \"", arg, "\" value { s: \"", tensor, "\" } }");
   for (const std::string &arg : splitAt(outputs, ' '))
-    text += concat(" output { key: \"", arg, "\" value { s: \"", name, "/", arg, "_0\" } }");
+    if (!arg.empty()) text += concat(" output { key: \"", arg, "\" value { s: \"", name, "/", arg, "_0\" } }");
   return text + attrs + " } }\n";
 }
 std::string attr(const std::string &name, const std::string &value) {

@@ -15,7 +15,6 @@
 #include <memory>
 #include <unordered_map>
 
-extern "C" void omp_set_num_threads(int threads);
 extern "C" void GOMP_parallel(void (*fn)(void *), void *data, unsigned threads, unsigned flags);
 extern "C" int omp_get_thread_num(void);
 extern "C" int omp_get_num_threads(void);
@@ -58,48 +57,6 @@ private:
   std::vector<std::pair<dnnl::primitive, std::unordered_map<int, memory>>> steps_;
   dnnl::stream stream_{dnnlEngine()};
 };
-double secondsOf(const std::function<void()> &f, int runs) {
-  double best = 1e30;
-  for (int i = 0; i < runs; ++i) {
-    const auto start = std::chrono::steady_clock::now();
-    f();
-    best = std::min(best, std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count());
-  }
-  return best;
-}
-
-/// Rounds of opc and the reference by turns; each counts with its fastest run: on a busy machine both have quiet
-/// moments, and only those compare.
-std::vector<Row> compare(const std::string &name, const std::string &graph, int threads, const std::string &peer,
-                         const std::function<std::function<void()>()> &makePeer) {
-  const Registry registry = linkedRegistry();
-  SessionOptions options;
-  options.threads = threads;
-  auto session = Session::load(planOf(registry, name, graph), registry, options);
-  if (!session) return {};
-  for (const PortInfo &p : session->interface().inputs) {
-    auto *x = static_cast<float *>(session->inputData(p.name));
-    for (int64_t i = 0; i < p.desc.shape().elem_cnt(); ++i) x[i] = static_cast<float>(i % 13) * 0.01f - 0.05f;
-  }
-  if (!session->run().isOk()) return {};
-  omp_set_num_threads(threads);
-  const std::function<void()> direct = makePeer();
-  const std::function<void()> ours = [&] { (void)session->run(); };
-  const auto theirs = [&] {
-    omp_set_num_threads(threads);
-    direct();
-  };
-  theirs();
-  const double once = std::max(secondsOf(ours, 2), secondsOf(theirs, 2));
-  const int runs = std::clamp(static_cast<int>(0.01 / once), 1, 100);
-  double value = once, reference = once;
-  for (int round = 0; round < 25; ++round) {
-    value = std::min(value, secondsOf(ours, runs));
-    reference = std::min(reference, secondsOf(theirs, runs));
-  }
-  return {{name, value * 1e6, "us", reference * 1e6, peer}};
-}
-
 /// compare() with oneDNN's primitives: `add` puts them together.
 template <class Add>
 std::vector<Row> compareDirect(const std::string &name, const std::string &graph, int threads, const std::string &peer,
@@ -253,31 +210,56 @@ std::vector<Row> elementwise(const Function &f, int64_t count, int threads, cons
   });
 }
 
+/// A copy of f32 numbers.
+std::function<void()> copyOf(int64_t count, int threads) {
+  struct Arrays {
+    std::vector<float> from, to;
+  };
+  const auto n = static_cast<size_t>(count);
+  auto arrays = std::make_shared<Arrays>(Arrays{std::vector<float>(n, 1.0f), std::vector<float>(n)});
+  return [arrays, threads] {
+    GOMP_parallel(
+        [](void *p) {
+          auto &s = *static_cast<Arrays *>(p);
+          const size_t size = s.to.size(), t = static_cast<size_t>(omp_get_thread_num()),
+                       of = static_cast<size_t>(omp_get_num_threads());
+          const size_t begin = size * t / of, end = size * (t + 1) / of;
+          const float *from = s.from.data();
+          float *to = s.to.data();
+          for (size_t i = begin; i < end; ++i) to[i] = from[i] + 1.0f; // no call that chooses its own stores
+        },
+        arrays.get(), static_cast<unsigned>(threads), 0);
+  };
+}
+
+/// The STREAM triad's loop.
+std::function<void()> triadOf(int64_t count, int threads) {
+  struct Arrays {
+    std::vector<float> a, b, c;
+    int threads;
+  };
+  const auto n = static_cast<size_t>(count);
+  auto arrays = std::make_shared<Arrays>(
+      Arrays{std::vector<float>(n, 1.0f), std::vector<float>(n, 2.0f), std::vector<float>(n), threads});
+  return [arrays] {
+    GOMP_parallel(
+        [](void *p) {
+          auto &s = *static_cast<Arrays *>(p);
+          const size_t size = s.c.size(), t = static_cast<size_t>(omp_get_thread_num()),
+                       of = static_cast<size_t>(s.threads);
+          const float *a = s.a.data(), *b = s.b.data();
+          float *c = s.c.data();
+          for (size_t i = size * t / of; i < size * (t + 1) / of; ++i) c[i] = a[i] + 0.5f * b[i];
+        },
+        arrays.get(), static_cast<unsigned>(arrays->threads), 0);
+  };
+}
+
 /// x + y beside the STREAM triad's loop over as many bytes.
 std::vector<Row> triad(int64_t count, int threads, const std::string &name) {
   const std::string graph = input("x", {count}) + input("z", {count}) +
                             op("s", "broadcast_add", {{"x", "x/out"}, {"y", "z/out"}}, "z") + output("s/z_0");
-  return compare(name, graph, threads, "triad", [&]() -> std::function<void()> {
-    struct Arrays {
-      std::vector<float> a, b, c;
-      int threads;
-    };
-    const auto n = static_cast<size_t>(count);
-    auto arrays = std::make_shared<Arrays>(
-        Arrays{std::vector<float>(n, 1.0f), std::vector<float>(n, 2.0f), std::vector<float>(n), threads});
-    return [arrays] {
-      GOMP_parallel(
-          [](void *p) {
-            auto &s = *static_cast<Arrays *>(p);
-            const size_t size = s.c.size(), t = static_cast<size_t>(omp_get_thread_num()),
-                         of = static_cast<size_t>(s.threads);
-            const float *a = s.a.data(), *b = s.b.data();
-            float *c = s.c.data();
-            for (size_t i = size * t / of; i < size * (t + 1) / of; ++i) c[i] = a[i] + 0.5f * b[i];
-          },
-          arrays.get(), static_cast<unsigned>(arrays->threads), 0);
-    };
-  });
+  return compare(name, graph, threads, "triad", [&] { return triadOf(count, threads); });
 }
 
 /// Six functions one after the other beside a copy of as many bytes as they have to read and write.
@@ -287,26 +269,42 @@ std::vector<Row> chainOfSix(int64_t count, int threads, const std::string &name)
     graph += op(std::string("f_") + f, f, {{"x", last}}, "y");
     last = std::string("f_") + f + "/y_0";
   }
-  return compare(name, graph + output(last), threads, "copy", [&]() -> std::function<void()> {
-    struct Arrays {
-      std::vector<float> from, to;
-    };
-    const auto n = static_cast<size_t>(count);
-    auto arrays = std::make_shared<Arrays>(Arrays{std::vector<float>(n, 1.0f), std::vector<float>(n)});
-    return [arrays, threads] {
-      GOMP_parallel(
-          [](void *p) {
-            auto &s = *static_cast<Arrays *>(p);
-            const size_t size = s.to.size(), t = static_cast<size_t>(omp_get_thread_num()),
-                         of = static_cast<size_t>(omp_get_num_threads());
-            const size_t begin = size * t / of, end = size * (t + 1) / of;
-            const float *from = s.from.data();
-            float *to = s.to.data();
-            for (size_t i = begin; i < end; ++i) to[i] = from[i] + 1.0f; // no call that chooses its own stores
-          },
-          arrays.get(), static_cast<unsigned>(threads), 0);
-    };
-  });
+  return compare(name, graph + output(last), threads, "copy", [&] { return copyOf(count, threads); });
+}
+
+/// Ops over rows of f32[16384, 1024] with others around them, beside the loop that reads and writes as much.
+constexpr int64_t kRows = 16384, kColumns = 1024;
+
+std::vector<Row> softmaxChain(int threads, const std::string &name) {
+  const std::string graph = input("x", {kRows, kColumns}) + input("mask", {kColumns}) +
+                            op("add", "broadcast_add", {{"x", "x/out"}, {"y", "mask/out"}}, "z") +
+                            op("act", "silu", {{"in", "add/z_0"}}, "out") +
+                            op("s", "softmax", {{"in", "act/out_0"}}, "out") +
+                            op("root", "sqrt", {{"x", "s/out_0"}}, "y") + output("root/y_0");
+  return compare(name, graph, threads, "copy", [&] { return copyOf(kRows * kColumns, threads); });
+}
+
+std::vector<Row> residualLayerNorm(int threads, const std::string &name) {
+  const std::string graph =
+      input("x", {kRows, kColumns}) + input("r", {kRows, kColumns}) + variable("g", {kColumns}) +
+      variable("b", {kColumns}) + op("add", "broadcast_add", {{"x", "x/out"}, {"y", "r/out"}}, "z") +
+      op("n", "layer_norm", {{"x", "add/z_0"}, {"gamma", "g/out"}, {"beta", "b/out"}}, "y mean inv_variance",
+         attr("center", "at_bool: true") + attr("scale", "at_bool: true") + attr("begin_norm_axis", "at_int64: 1") +
+             attr("begin_params_axis", "at_int64: 1") + attr("epsilon", "at_double: 1e-5")) +
+      op("act", "silu", {{"in", "n/y_0"}}, "out") + output("act/out_0");
+  return compare(name, graph, threads, "triad", [&] { return triadOf(kRows * kColumns, threads); });
+}
+
+/// Forward and backward; the probabilities are nowhere in memory.
+std::vector<Row> crossEntropy(int threads, const std::string &name) {
+  const std::string graph =
+      input("x", {kRows, kColumns}) + input("class", {kRows}) + input("dy", {kRows}) +
+      op("label", "cast", {{"in", "class/out"}}, "out", attr("dtype", "at_data_type: kInt32")) +
+      op("l", "sparse_softmax_cross_entropy", {{"prediction", "x/out"}, {"label", "label/out_0"}}, "prob out") +
+      op("d", "sparse_softmax_cross_entropy_grad", {{"label", "label/out_0"}, {"dy", "dy/out"}, {"prob", "l/prob_0"}},
+         "prediction_diff") +
+      output("l/out_0") + output("d/prediction_diff_0");
+  return compare(name, graph, threads, "copy", [&] { return copyOf(kRows * kColumns, threads); });
 }
 
 } // namespace
@@ -366,6 +364,9 @@ std::vector<Benchmark> libraryKernels() {
   for (const auto &[suffix, count] : {std::pair<const char *, int64_t>{"64K", 1 << 16}, {"16M", 1 << 24}})
     add(std::string("chain_of_six_") + suffix,
         [count = count](int t, const std::string &row) { return chainOfSix(count, t, row); });
+  add("softmax_chain_16M", softmaxChain);
+  add("residual_layer_norm_16M", residualLayerNorm);
+  add("cross_entropy_16M", crossEntropy);
   add("add_16M", [](int t, const std::string &row) { return triad(int64_t{1} << 24, t, row); });
   return list;
 }
