@@ -18,6 +18,7 @@ for name in [n for n in config.environment if n.startswith("OPC_")] + ["FORCE_CO
     config.environment.pop(name, None)
 config.environment["NO_COLOR"] = "1"
 config.environment["OPC_VERIFY_EACH"] = "1"
+config.environment["OPC_CACHE_SIZE"] = "0"
 for name in ("ASAN_OPTIONS", "LSAN_OPTIONS", "UBSAN_OPTIONS", "TSAN_OPTIONS", "OMP_TOOL_LIBRARIES", "OMP_NUM_THREADS", "CI"):
     if name in os.environ:
         config.environment[name] = os.environ[name]

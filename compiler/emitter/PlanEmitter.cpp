@@ -44,7 +44,7 @@ public:
       size->set_max(r.max);
     }
     auto *arena = plan_->add_arena();
-    arena->set_device("cpu");
+    arena->set_device(schedule_.device);
     arena->set_bytes(schedule_.memory.arenaBytes);
     for (const ScheduledBuffer &b : schedule_.buffers) {
       auto *r = plan_->add_register_();
@@ -56,7 +56,8 @@ public:
       r->set_credits(b.credits);
       r->set_kind(registerKind(b.kind));
     }
-    for (uint32_t s = 0; s < schedule_.streams; ++s) plan_->add_stream()->set_device(s == 0 ? "cpu" : "comm");
+    for (uint32_t s = 0; s < schedule_.streams; ++s)
+      plan_->add_stream()->set_device(s == 0 ? schedule_.device : "comm");
     size_t next = 0;
     for (Operation &op : graphBlock(module)) {
       if (auto in = dyn_cast<ir::InputOp>(&op)) {
@@ -237,18 +238,25 @@ private:
     auto *t = plan_->add_task();
     t->set_name(ir::opName(op));
     t->set_op_type(kRegionType);
-    t->set_region(true);
+    if (scheduled.region) t->set_region(true);
     if (!op.getArgs().empty()) argument("in", op.getArgs(), t->add_input());
-    argument("out", op.getOuts(), t->add_output());
+    if (!op.getOuts().empty()) argument("out", op.getOuts(), t->add_output());
     t->set_stream(scheduled.stream);
     setPace(op, t);
     t->set_kernel(kernelName(scheduled));
     location(op, t->mutable_location());
     std::vector<bool> isHidden;
-    for (auto [user, step] : llvm::zip(op.getBody().front().getOps<ir::UserOp>(), scheduled.region->steps)) {
-      computation(user, {}, &isHidden, t->add_body());
-      t->mutable_body(t->body_size() - 1)->set_kernel(kernelName(step.op.def(), *step.kernel));
-    }
+    const auto body = op.getBody().front().getOps<ir::UserOp>();
+    auto add = [&](ir::UserOp user, const user_op::OpDef &def, const user_op::KernelDef &kernel) {
+      plan::Task *part = t->add_body();
+      computation(user, {}, &isHidden, part);
+      for (ir::ShardingAttr s : shardings(user)) sharding(s, part->add_sharding());
+      part->set_kernel(kernelName(def, kernel));
+    };
+    if (scheduled.batch)
+      for (auto [user, step] : llvm::zip(body, scheduled.batch->steps)) add(user, step.op.def(), *step.kernel);
+    else
+      for (auto [user, step] : llvm::zip(body, scheduled.region->steps)) add(user, step.op.def(), *step.kernel);
   }
 
   void task(const ScheduledTask &scheduled, ir::UserOp op) {
@@ -293,7 +301,7 @@ std::string kernelName(const user_op::OpDef &op, const user_op::KernelDef &kerne
 
 std::string kernelName(const ScheduledTask &task) {
   if (auto boxing = dyn_cast<ir::BoxingOp>(task.op)) return "comm/" + boxing.getKind().str();
-  if (task.region) return "cpu/" + std::string(kRegionType);
+  if (task.region || task.batch) return "cpu/" + std::string(kRegionType);
   return kernelName(*cast<ir::UserOp>(task.op).def(), *task.kernel);
 }
 

@@ -21,6 +21,8 @@ struct ImportOptions {
   std::vector<std::string> wanted;
   /// Globs of names and types of ops that run on the CPU, whatever their device_tag says. Each must fit one.
   std::vector<std::string> onCpu;
+  /// Whether the graph is compiled for a GPU: then ops may ask for one.
+  bool isForGpu = false;
 };
 
 /// A graph file on its way into the dialect. All errors go to `diagnostics`.

@@ -90,7 +90,7 @@ private:
     const std::string &tag = conf.device_tag();
     if (!conf.has_device_tag() || tag.empty() || tag == "cpu" || tag == "invalid_device") return true;
     if (tag == "gpu" || tag == "cuda") {
-      if (elsewhere_.count++ == 0) elsewhere_.first = i;
+      if (!graph_.options.isForGpu && elsewhere_.count++ == 0) elsewhere_.first = i;
       return true;
     }
     graph_.error(i, "OPC0413", "device_tag '" + tag + "' is no device", "device_tag is cpu or gpu");

@@ -65,8 +65,9 @@ private:
       return found == makers_.end() ? nullptr : found->second;
     };
     for (const GraphTensor &out : facts_.outputs) reach(makerOf(out.tensor));
+    for (const GraphGradient &g : facts_.gradients) reach(makerOf(g.gradient));
     for (const GraphOp &op : facts_.ops)
-      if (op.outputs.empty() || op.role != "forward" || runs_.count(op.name)) reach(&op);
+      if (op.outputs.empty() || (op.role != "forward" && op.role != "backward") || runs_.count(op.name)) reach(&op);
     while (!work.empty()) {
       const GraphOp *op = work.back();
       work.pop_back();

@@ -67,7 +67,7 @@ std::string costKey(const plan::Plan &part, const plan::Task &task) {
 
 Result<OpInstance> opOfTask(const plan::Plan &plan, const plan::Plan &part, const plan::Task &task,
                             const Registry &registry, int64_t rank) {
-  const user_op::OpDef *def = task.region() ? &regionOp() : registry.findOp(task.op_type());
+  const user_op::OpDef *def = task.body_size() ? &regionOp() : registry.findOp(task.op_type());
   if (!def)
     return Status(StatusCode::kInvalidGraph, "OPC0201", "unknown op type '" + task.op_type() + "'")
         .withContext("task " + task.name());
@@ -125,11 +125,14 @@ Result<OpCost> costOfTask(const plan::Plan &plan, const plan::Plan &part, const 
                           const Registry &registry, const OpInstance &op) {
   OpCost cost = costOf(op);
   if (task.body_size() == 0) return cost;
-  // What goes through memory is the region's; what is computed is that of its ops.
+  // What goes through memory is the region's, or that of all updates; what is computed is that of the ops.
   cost.flops = 0;
+  if (!task.region()) cost.bytes = 0;
   for (const plan::Task &t : task.body()) {
     OPC_ASSIGN_OR_RETURN(const OpInstance step, opOfTask(plan, part, t, registry));
-    cost.flops += costOf(step).flops;
+    const OpCost own = costOf(step);
+    cost.flops += own.flops;
+    if (!task.region()) cost.bytes += own.bytes;
   }
   return cost;
 }

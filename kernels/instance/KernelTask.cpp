@@ -1,6 +1,7 @@
 // A kernel tied to the tensors of one task.
 // SPDX-License-Identifier: Apache-2.0
 #include "KernelTask.h"
+#include "DeviceErrors.h"
 #include "HostContexts.h"
 #include "MutableInputs.h"
 
@@ -25,6 +26,7 @@ struct KernelTask::Impl {
 namespace {
 Status named(Status s, const OpInstance &op) {
   if (s.isOk()) return s;
+  s = orDeviceError(std::move(s));
   // A contract broken while running is a failed execution, not a bad graph.
   return Status(StatusCode::kExecution, s.id().empty() ? "OPC0601" : s.id(), op.def().name + ": " + s.message())
       .withHelp(s.help())

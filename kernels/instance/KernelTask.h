@@ -40,6 +40,8 @@ public:
   /// Of the task that this thread is in.
   static bool isFollowed() { return followed_; }
   const OpInstance &op() const;
+  /// The bound form; null for a kernel that does not bind.
+  const user_op::BoundKernel *bound() const { return bound_.get(); }
   /// Which output bytes equal which input's address is the caller's affair; this only moves the tensors.
   /// Binds again with new addresses (the sizes stay).
   Status rebind(const std::vector<void *> &data, void *workspace, DeviceCtx *ctx);

@@ -255,8 +255,15 @@ Result<const KernelDef *> OpInstance::selectKernel(const Registry &registry, Dev
     types += (types.empty() ? "" : ", ") + std::string(dataTypeName(d.data_type()));
   std::string message = std::string("no ") + DeviceTag(device) + " kernel for \"" + def_->name + "\"" +
                         (types.empty() ? "" : " with inputs " + types);
+  // Kernels of another device are of interest where this one has none.
+  const auto isHere = [&](const KernelDef *k) {
+    const std::string of = kernelTarget(*k).device;
+    return of.empty() || of == DeviceTag(device);
+  };
+  const bool listsAll = std::none_of(candidates.begin(), candidates.end(), isHere);
   std::string help;
   for (const KernelDef *k : candidates) {
+    if (!listsAll && !isHere(k)) continue;
     const KernelTarget t = kernelTarget(*k);
     help += (help.empty() ? "" : "\n") + def_->name + "/" + (t.device.empty() ? "any" : t.device) + "/" +
             (t.dtype.empty() ? "any" : t.dtype) + ": " + k->condition->firstFailure(ctx) + " (" + k->origin.library +

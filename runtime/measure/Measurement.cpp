@@ -102,7 +102,7 @@ private:
 class Measuring {
 public:
   Measuring(Communicator &comm, const Registry &registry, const MeasureOptions &options)
-      : comm_(comm), registry_(registry), options_(options), device_(createDevice("cpu")),
+      : comm_(comm), registry_(registry), options_(options), device_(std::move(*openDevice("cpu"))),
         stream_(device_->createStream(options.threads)) {}
 
   Result<MachineMeasurement> run(const std::vector<OpUnderTest> &ops) {

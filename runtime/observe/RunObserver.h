@@ -39,6 +39,7 @@ struct ObservedTask {
   bool isTransfer = false; // between ranks
   int64_t bytesSent = 0;   // to other ranks, each time that it runs
   std::vector<ObservedTensor> inputs, outputs;
+  std::vector<std::string> ops; // of a task of several: their types, in order
 };
 
 /// The bytes of a task's tensors, in host memory. Valid during the call alone.

@@ -49,18 +49,20 @@ std::vector<PlanDescription::Buffer> buffersOf(const PlanModel &model) {
   return buffers;
 }
 
-/// Adds the op of a task, or those of its region, which have the task's index.
+/// Adds the op of a task, or those of its region or batch, which have the task's index.
 void addOps(const ModelTask &task, ObservedTask seen, PlanDescription *d) {
   auto addAttrs = [&](const OpInstance &op) { d->attrs.emplace_back(op.conf().attrs.begin(), op.conf().attrs.end()); };
-  if (!task.region) {
+  if (!task.region && !task.batch) {
     d->tasks.push_back(std::move(seen));
     task.op ? addAttrs(*task.op) : static_cast<void>(d->attrs.emplace_back());
     return;
   }
+  const std::vector<ObservedTensor> inputs = std::move(seen.inputs);
   seen.inputs.clear();
   seen.outputs.clear();
-  auto tensors = [](const std::vector<user_op::ArgBinding> &arguments, const std::vector<user_op::TensorDesc> &descs,
-                    std::vector<ObservedTensor> *to) {
+  seen.ops.clear();
+  auto tensors = [&inputs](const std::vector<user_op::ArgBinding> &arguments,
+                           const std::vector<user_op::TensorDesc> &descs, std::vector<ObservedTensor> *to) {
     for (const user_op::ArgBinding &a : arguments)
       for (size_t i = 0; i < a.tensors.size(); ++i) {
         ObservedTensor t;
@@ -68,10 +70,12 @@ void addOps(const ModelTask &task, ObservedTask seen, PlanDescription *d) {
         t.argument = a.name;
         t.index = static_cast<int32_t>(i);
         t.desc = descs[to->size()];
+        for (const ObservedTensor &in : inputs)
+          if (in.name == t.name) t.source = in.source, t.isMutable = in.isMutable, t.isOverwritten = in.isMutable;
         to->push_back(std::move(t));
       }
   };
-  for (const RegionStep &step : task.region->steps) {
+  auto addStep = [&](const auto &step) {
     ObservedTask op = seen;
     op.name = step.op.conf().name;
     op.type = step.op.conf().type;
@@ -79,7 +83,11 @@ void addOps(const ModelTask &task, ObservedTask seen, PlanDescription *d) {
     tensors(step.op.conf().outputs, step.op.outputDescs(), &op.outputs);
     d->tasks.push_back(std::move(op));
     addAttrs(step.op);
-  }
+  };
+  if (task.region)
+    for (const RegionStep &step : task.region->steps) addStep(step);
+  else
+    for (const BatchStep &step : task.batch->steps) addStep(step);
 }
 
 } // namespace

@@ -64,7 +64,7 @@ struct Session::Impl : runtime::LocalRanks {
   bool isResized = false;                    // since the last run: outputs are of other sizes
   uint64_t constantBytes = 0;
   std::unique_ptr<runtime::Watchdog> watchdog; // of a rank that is a process
-  /// On several ranks or with micro-batches: what was filled in place, until a run takes it.
+  /// On several ranks, with micro-batches or on a GPU: what was filled in place, until a run takes it.
   std::vector<HostTensor> stagedInputs, stagedVariables;
   std::vector<HostTensor> gathered; // by output: what outputData shows
   std::vector<int64_t> gatheredAt;
@@ -185,6 +185,10 @@ struct Session::Impl : runtime::LocalRanks {
     for (size_t i = 0; i < isSet.size(); ++i)
       if (!isSet[i]) OPC_RETURN_IF_ERROR(initialize(i));
     return Status::ok();
+  }
+  /// Whether whoever fills a tensor writes where the kernels read it.
+  template <class Port> bool isInPlace(const Port *port) const {
+    return isPlain() && graph().isHostMemory(port->tensor);
   }
   /// Memory for a tensor that is filled in place.
   static void *stage(HostTensor *staged, const user_op::TensorDesc &desc) {
@@ -364,12 +368,13 @@ Result<Session> Session::load(std::string_view planBytes, const Registry &regist
     mine.push_back(options.communicator->rank());
   else
     for (int64_t r = 0; r < ranks; ++r) mine.push_back(r);
-  // Memory first: it is the cheapest check, and what follows may be long for a plan that cannot run anyway.
+  // Memory first: it is the cheapest check, and what follows may be long. A GPU's is known when its arena is taken.
   const uint64_t limit = options.maxMemory ? options.maxMemory : defaultMemoryLimit();
   uint64_t wanted = 0;
   for (int64_t r : mine)
     for (const plan::Arena &a : runtime::partOf(*plan, *job, r).arena())
-      if (__builtin_add_overflow(wanted, a.bytes(), &wanted)) wanted = UINT64_MAX;
+      if (options.maxMemory || runtime::deviceTypeOf(a.device()) != DeviceType::kGPU)
+        if (__builtin_add_overflow(wanted, a.bytes(), &wanted)) wanted = UINT64_MAX;
   if (wanted > limit)
     return Status(StatusCode::kUnsupported, "OPC0821",
                   "the plan needs " + std::to_string(wanted) + " bytes of memory; the limit is " +
@@ -475,7 +480,7 @@ void *Session::inputData(const std::string &name) {
   if (it == impl_->inputIndex.end()) return nullptr;
   impl_->takeBack(it->second);
   if (!impl_->giveSizes(it->second, impl_->interface.inputs[it->second].desc.shape()).isOk()) return nullptr;
-  void *data = impl_->isPlain()
+  void *data = impl_->isInPlace(impl_->here[0]->input(it->second))
                    ? impl_->graph().data(impl_->here[0]->input(it->second)->tensor)
                    : Impl::stage(&impl_->stagedInputs[it->second], impl_->interface.inputs[it->second].desc);
   impl_->noteFed(it->second);
@@ -495,7 +500,7 @@ bool Session::lendInput(const std::string &name, const void *data) {
 void *Session::variableData(const std::string &name) {
   auto it = impl_->variableIndex.find(name);
   if (it == impl_->variableIndex.end() || impl_->isTied()) return nullptr;
-  void *data = impl_->isPlain()
+  void *data = impl_->isInPlace(impl_->here[0]->variable(it->second))
                    ? impl_->graph().data(impl_->here[0]->variable(it->second)->tensor)
                    : Impl::stage(&impl_->stagedVariables[it->second], impl_->interface.variables[it->second].desc);
   if (!impl_->isSet[it->second]) --impl_->unset;

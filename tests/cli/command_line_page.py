@@ -61,14 +61,9 @@ OTHER_NAMES = {
 # Options of other programs, which the page compares with.
 OTHERS_OPTIONS = {"--jobs", "--html"}
 
-GPU = "comes with the device: this build has no GPU runtime, and --device gpu says so (exit code 4)"
-
 NOT_BUILT = {
-    "--device gpu:1": GPU,
+    "--device gpu:1": "is taken: the help names the kinds of devices",
     "--device cpu:0-3": "several devices of a kind are a mesh: --mesh 4 and --ranks 4",
-    "--no-cache": "code of regions is made in some milliseconds and lives as long as the process: nothing is kept on disk",
-    "cache": "code of regions is made in some milliseconds and lives as long as the process: nothing is kept on disk",
-    "ops --missing gpu": GPU,
     "--trace": "opc run and opc compile have it; what other commands do is no compilation or run of its own",
 }
 

@@ -37,6 +37,7 @@ PRINTS = {
     "explain": ["explain", "OPC0999"],
     "doctor": ["doctor"],
     "config": ["config"],
+    "cache": ["cache"],
     "completion": ["completion", "bash"],
     "help": ["help"],
     "version": ["version"],
@@ -45,7 +46,7 @@ PRINTS = {
 GOOD, BAD = "{g}", "{bad}"
 CODES = [
     ("compile", 0, ["compile", GOOD, "-o", "x.plan"]), ("compile", 2, ["compile"]), ("compile", 2, ["compile", "missing.pbtxt"]),
-    ("compile", 3, ["compile", BAD, "-o", "x.plan"]), ("compile", 4, ["compile", GOOD, "-o", "x.plan", "--device", "gpu"]),
+    ("compile", 3, ["compile", BAD, "-o", "x.plan"]), ("compile", 4, ["compile", GOOD, "-o", "x.plan", "--mesh", "2", "--device-memory", "1"]),
     ("compile", 70, ["compile", GOOD, "-o", "x.plan"]), ("run", 0, ["run", GOOD, "--fill", "ones"]),
     ("run", 1, ["run", GOOD, "--fill", "ones", "--expect", "y=9"]), ("run", 2, ["run", GOOD]), ("run", 3, ["run", BAD, "--fill", "ones"]),
     ("run", 4, ["run", GOOD, "--fill", "ones", "--device", "gpu"]), ("run", 5, ["run", GOOD, "--input", "x=nan", "--fill", "ones", "--trap", "nan"]),
@@ -62,7 +63,7 @@ CODES = [
     ("debug", 0, ["debug", "first-diff", GOOD, "--fill", "ones"]), ("debug", 2, ["debug", "first-diff"]), ("debug", 3, ["debug", "replay", GOOD]),
     ("debug", 70, ["debug", "first-diff", GOOD, "--fill", "ones"]), ("plugin", 2, ["plugin", "check"]), ("plugin", 4, ["plugin", "check", "{text}"]),
     ("explain", 0, ["explain", "exit-codes"]), ("explain", 2, ["explain", "OPC0000"]), ("config", 0, ["config"]), ("config", 2, ["config", "no.such"]),
-    ("doctor", 0, ["doctor"]), ("sdk", 0, ["sdk", "--cflags"]), ("completion", 0, ["completion", "zsh"]), ("completion", 2, ["completion", "tcsh"]),
+    ("cache", 0, ["cache"]), ("cache", 2, ["cache", "no-such"]), ("doctor", 0, ["doctor"]), ("sdk", 0, ["sdk", "--cflags"]), ("completion", 0, ["completion", "zsh"]), ("completion", 2, ["completion", "tcsh"]),
     ("version", 0, ["version"]), ("help", 0, ["help", "run"]), ("help", 2, ["help", "no-such"]),
 ]
 

@@ -57,7 +57,7 @@ class Candidates(Folder):
         self.assertEqual(complete("run", "net.pbtxt", "--trap", "nan,d"), ["nan,denormal"])
         self.assertIn("simplify", complete("compile", "net.pbtxt", "--to", ""))
         self.assertEqual(complete("--color", "a"), ["auto", "always"])
-        self.assertEqual(complete("run", "--device", ""), ["cpu", "gpu"])
+        self.assertEqual(complete("run", "--device", ""), ["cpu", "gpu", "sim"])
 
     def test_every_option_with_choices(self):
         """What an option may be is offered for it, with a blank and with =."""

@@ -28,7 +28,7 @@ op { name: "mean" user_conf { op_type_name: "reduce_mean" input { key: "input_te
 op { name: "loss" output_conf { in: "mean/out_0" out: "out" } }
 """
 
-GPU = "no GPU runtime"  # in this build: exit code 4, and the message says so
+GPU = "OPC0630"  # no GPU on this machine: exit code 4, and the message says so
 # The line, its exit code, what its output or its file must hold, and where that is ("" is standard output).
 EXAMPLES = [
     ("opc compile mlp.pbtxt --to sbp --emit mlir -o -", 0, r'opc\.user_op "matmul"', ""),
@@ -40,7 +40,7 @@ EXAMPLES = [
     ('opc check --against git:origin/main --format markdown >> "$GITHUB_STEP_SUMMARY"', 0, "### opc check", "summary.md"),
     ("opc check graphs/mlp.pbtxt --update=cost", 0, "cost", "graphs/mlp.opc.lock"),
     ("opc diff git:HEAD~1:mlp.pbtxt mlp.pbtxt --as html > d.html", 1, "<html", "d.html"),
-    ("opc debug first-diff mlp.pbtxt --device gpu --inputs in.npz", 4, GPU, "stderr"),
+    ("opc debug first-diff mlp.pbtxt --device gpu --inputs in.npz", 4, "OPC0006", "stderr"),
     ("opc show mlp.pbtxt --what memory --as svg -o mem.svg", 0, "<svg", "mem.svg"),
     ("cat mlp.pbtxt | opc show - --what cost --json | jq .peak_bytes", 0, r"^[1-9]\d{4,6}$", ""),
     ("opc ops --missing grad --plugin build/libmyops.so", 0, "myrelu", ""),

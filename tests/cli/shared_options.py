@@ -107,6 +107,20 @@ class Shared(unittest.TestCase):
         self.opc("run", "net.pbtxt", "--exit-zero", code=2)
         self.opc("show", "nothing.pbtxt", "--exit-zero", code=2)
 
+    def test_no_path_is_empty(self):
+        """A shell's variable that is not set: no option takes it for "nothing" and goes on without what was asked."""
+        said = json.loads(self.opc("__commands").stdout)
+        asked = 0
+        for command in (c for c in said["commands"] if not c["hidden"]):
+            for option in said["common_options"] + command["options"]:
+                if not option["value"] or option["value"].split("|")[0] not in ("FILE", "DIR", "LIB"):
+                    continue
+                name, asked = option["name"] or "-" + option["letter"], asked + 1
+                failed = self.opc(command["name"], name, "", "net.pbtxt", code=2).stderr
+                self.assertIn(f"error[OPC0001]: {name} is given an empty text, and takes a path", failed)
+        self.assertGreater(asked, 150)
+        self.assertEqual(os.listdir(self.folder), ["net.pbtxt"])
+
     def test_no_input(self):
         main, terminal = pty.openpty()
         self.addCleanup(os.close, main)

@@ -295,7 +295,9 @@ class Show(unittest.TestCase):
 
     def test_refused(self):
         self.opc("compile", "mlp.pbtxt", "-o", "m.plan")
-        for args, why in ((("m.plan", "--what", "phases"), "does not know the phases"), (("m.plan", "--what", "sbp", "--mesh", "2"), "has its states already"),
+        for args, why in ((("m.plan", "--what", "phases"), "does not know the phases"), (("m.plan", "--what", "fusion"), "does not say why its ops are alone"),
+                          (("mlp.pbtxt", "--what", "fusion", "--op", "fc1"), "is for ops and tensors"), (("mlp.pbtxt", "--what", "fusion", "--as", "svg"), "no drawing of fusion"),
+                          (("m.plan", "--what", "sbp", "--mesh", "2"), "has its states already"),
                           (("mlp.pbtxt", "--what", "cost", "--as", "svg"), "there is no drawing of cost"), (("mlp.pbtxt", "--what", "memory", "--as", "dot"), "--as dot is the graph"),
                           (("mlp.pbtxt", "--op", "fc1", "--around", "fc2"), "exclude each other"), (("mlp.pbtxt", "--depth", "3"), "how far --around goes"),
                           (("mlp.pbtxt", "--around", "fc1", "--depth", "-1"), "--depth"), (("mlp.pbtxt", "--around", "fc1", "--what", "memory"), "is for ops and tensors"),

@@ -1,15 +1,18 @@
 # The conformance driver: runs every op of the registry in every case and element type through `opc run`.
 # SPDX-License-Identifier: Apache-2.0
-"""usage: driver.py [-v] [OP...]       needs python3 with numpy; the commands come from OPC_BUILD_DIR or OPC_BINARY
+"""usage: driver.py [-v] [--sim OPTIONS] [OP...]       needs python3 with numpy; the commands come from OPC_BUILD_DIR or
+OPC_BINARY
 
 An op, case and element type with a CPU kernel must have a vector (tests/conformance/vectors, made by make_vectors.py),
-and opc's outputs must equal it within the op's tolerance for that type, or the table of element types.
+and opc's outputs must equal it within the op's tolerance for that type, or the table of element types. With --sim the
+same for the kernels for GPUs, on the simulated one: OPTIONS are those of CUDA_SIM ("policy=random,seed=1").
 """
 import json
 import os
 import subprocess
 import sys
 import tempfile
+import unittest
 
 import numpy as np
 
@@ -60,7 +63,7 @@ class Graph:
         self.ops.append(f'op {{ name: "{prefix}" user_conf {{ {" ".join(conf)} }} }}')
         self.ops += ends
 
-    def run(self, folder):
+    def run(self, folder, sim=None):
         """Exit code and what opc said; outputs are in folder/out."""
         graph = os.path.join(folder, "graph.pbtxt")
         with open(graph, "w") as f:
@@ -72,7 +75,11 @@ class Graph:
         if self.variables:
             np.savez(os.path.join(folder, "variables.npz"), **self.variables)
             command += ["--weights", os.path.join(folder, "variables.npz")]
-        done = subprocess.run(command, capture_output=True, text=True, timeout=300)
+        environment = dict(os.environ)
+        if sim is not None:
+            command += ["--device", "sim"]
+            environment["CUDA_SIM"] = sim
+        done = subprocess.run(command, capture_output=True, text=True, timeout=300, env=environment)
         return done.returncode, done.stderr
 
 
@@ -106,9 +113,11 @@ def compare(op, got, want, dtype):
     return f"{int(wrong.sum())} of {wrong.size} values differ, first at {at}: {x[at]!r}, expected {want[at]!r}"
 
 
-def check(op, verbose):
+def check(op, verbose, sim=None):
     """Failures of one op, and how many instances passed."""
-    found = list(instances(op))
+    found = list(instances(op, "cpu" if sim is None else "gpu"))
+    if not found and sim is not None:
+        return [], 0
     if not found:
         if op["name"] in WITHOUT_CASES:
             return [], 0
@@ -141,7 +150,7 @@ def check(op, verbose):
             graph = Graph()
             for n, i in enumerate(batch):
                 graph.add(n, i, vectors)
-            code, said = graph.run(folder)
+            code, said = graph.run(folder, sim)
             if code != 0:
                 if len(batch) > 1:  # find the culprits
                     for i in batch:
@@ -176,8 +185,25 @@ def check(op, verbose):
     return failures, len(ready) - len(failed)
 
 
+def without_simulator():
+    """Why this build cannot run kernels on the simulated GPU; nothing when it can."""
+    facts = json.loads(subprocess.run([opc_binary(), "doctor", "--json"], capture_output=True, text=True).stdout)
+    if not facts["device_kernels"]:
+        return "this build has no kernels for GPUs (nvcc)"
+    if not next(d["available"] for d in facts["devices"] if d["name"] == "sim"):
+        return "this build has no GPU simulator"
+    return None
+
+
 def main(argv):
     verbose = "-v" in argv
+    sim = None
+    if "--sim" in argv:
+        at = argv.index("--sim")
+        sim, argv = argv[at + 1], argv[:at] + argv[at + 2 :]
+        missing = without_simulator()
+        if missing:
+            raise unittest.SkipTest(missing)
     names = [a for a in argv if a != "-v"]
     ops = [o for o in load_registry() if not names or o["name"] in names]
     if not ops:
@@ -185,11 +211,14 @@ def main(argv):
         return 1
     failures, passed = [], 0
     for op in ops:
-        f, p = check(op, verbose)
+        f, p = check(op, verbose, sim)
         failures += f
         passed += p
     for f in failures:
         print("FAIL", f)
+    if sim is not None and not names and passed < 500:
+        failures.append(f"only {passed} instances ran on the simulated GPU")
+        print("FAIL", failures[-1])
     print(f"conformance: {len(ops)} ops, {passed} instances passed, {len(failures)} failures")
     return 1 if failures else 0
 

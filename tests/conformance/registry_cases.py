@@ -148,9 +148,11 @@ class CaseInstance:
         return hashlib.sha256(json.dumps(described, sort_keys=True, default=list).encode()).hexdigest()[:16]
 
 
-def instances(op):
-    """Every case in every element type for which the op has a CPU kernel."""
-    kernels = [k["dtype"] for k in op["kernels"] if k["device"] in ("cpu", "", None)]
+def instances(op, device="cpu"):
+    """Every case in every element type for which the op has a kernel of the device."""
+    kernels = [k["dtype"] for k in op["kernels"] if k["device"] in (device, "", None)]
+    if device != "cpu" and not kernels:
+        return
     typed = sorted({k for k in kernels if k in DTYPES})
     any_type = op.get("view") or any(k in ("", None, "any") for k in kernels)
     for case in op["cases"]:

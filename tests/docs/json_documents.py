@@ -120,6 +120,8 @@ class Documents(unittest.TestCase):
         document = self.check("config", "config", "--json")
         self.assertEqual(len(document["tolerances"]), 2)
         self.check("setting", "config", "run.seed", "--json")
+        self.check("cache", "cache", "--json")
+        self.check("cache", "cache", "clear", "--json")
         os.remove(self.path("opc.toml"))
 
     def test_operators(self):
@@ -189,7 +191,7 @@ class Documents(unittest.TestCase):
             self.check("show", "show", self.graph, "--what", what, "--json")
         self.opc("compile", self.graph, "-o", "g.plan")
         self.check("show", "show", "g.plan", "--json")
-        for what in ("tensors", "memory", "cost", "tasks", "phases"):
+        for what in ("tensors", "memory", "cost", "tasks", "fusion", "phases"):
             self.check(f"show_{what}", "show", self.graph, "--what", what, "--json")
         for what in ("sbp", "boxing"):
             self.check("show_sbp", "show", self.graph, "--mesh", "2x2", "--what", what, "--json")

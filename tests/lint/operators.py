@@ -31,7 +31,7 @@ def sources():
     """(path below kernels/ops, family, text)."""
     for folder, _, files in os.walk(OPS):
         for name in sorted(files):
-            if name.endswith((".cpp", ".h", ".cu")):
+            if name.endswith((".cpp", ".h")):
                 path = os.path.relpath(os.path.join(folder, name), OPS)
                 with open(os.path.join(folder, name), encoding="utf-8") as f:
                     yield path, path.split(os.sep)[0], f.read()

@@ -97,7 +97,7 @@ class NewOp(unittest.TestCase):
             self.assertEqual({s["op"] for s in proven["signatures"]}, set(OPS))
         listed = {o["name"]: o for o in json.loads(run([opc, "ops", "--json"]))["ops"]}
         for name in OPS:
-            self.assertEqual(sorted(k["dtype"] for k in listed[name]["kernels"]), ["bf16", "f16", "f32", "f64"], name)
+            self.assertEqual(sorted({k["dtype"] for k in listed[name]["kernels"]}), ["bf16", "f16", "f32", "f64"], name)
             self.assertTrue(listed[name]["gradient"], name)
 
     def test_built_in(self):

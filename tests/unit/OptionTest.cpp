@@ -59,6 +59,17 @@ TEST_CASE("sizes are bytes", "[options]") {
   CHECK(std::string(size.typeName()) == "size");
 }
 
+TEST_CASE("an empty text is no path", "[options]") {
+  std::string file;
+  for (const char *label : {"FILE", "DIR", "LIB", "FILE|DIR"})
+    CHECK(parse({"--at", 0, label, "", &file}, {"--at", ""}) == "--at is given an empty text, and takes a path");
+  std::vector<std::string> files;
+  CHECK(parse({"--at", 0, "FILE", "", &files}, {"--at", "a", "--at", ""}) ==
+        "--at is given an empty text, and takes a path");
+  CHECK(files.empty());
+  CHECK(parse({"--name", 0, "NAME", "", &file}, {"--name", ""}) == "");
+}
+
 TEST_CASE("words are of a list", "[options]") {
   std::string mode = "train";
   const Option choice = Option{"--mode", 0, "", "", &mode}.oneOf({"infer", "train", "both"});

@@ -134,6 +134,7 @@ def executables():
 # What has no source of its own with a head that says it.
 PROGRAMS = {
     "opc_unit_tests": ("tests/unit", "one Catch2 program; `build/bin/opc_unit_tests \"[tag]\"` runs some of it"),
+    "opc_gpusim_tests": ("tests/gpusim", "The PTX simulator against formulas: instructions, matrices, launches, text that is no PTX"),
     "ir": ("tests/ir", "lit and FileCheck on passes, with `opc-opt`"),
     "cli": ("tests/cli", "lit and FileCheck on the command `opc`"),
     "opc": ("kernels", "every SBP signature that an operator declares, proven by execution"),
@@ -191,6 +192,16 @@ def onnx_ops(build):
     return "\n".join(rows)
 
 
+def onnx_exports(build):
+    """The ops that opc writes as ONNX."""
+    ops = build.cli["onnx_exports"]
+    rows = ["| op | becomes | note |", "|---|---|---|"]
+    rows += [f"| {o['op']} | {o['becomes']} | {o['note']} |" for o in ops if o["becomes"] not in ("", "its expression")]
+    names = ", ".join(o["op"] for o in ops if o["becomes"] == "its expression")
+    none = ", ".join(f"{o['op']} ({o['note']})" for o in ops if not o["becomes"])
+    return "\n".join(rows) + f"\n\nNode by node, as `opc ops show NAME` prints it: {names}; and elementwise ops of plugins.\n\nWithout a form: {none}."
+
+
 PARTS = {
     "commands": commands,
     "common-options": common_options,
@@ -201,4 +212,5 @@ PARTS = {
     "packages": packages,
     "records": records,
     "onnx-ops": onnx_ops,
+    "onnx-exports": onnx_exports,
 }

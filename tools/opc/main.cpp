@@ -1,7 +1,6 @@
 // The command `opc`: finds the subcommand, parses its flags, runs it, turns failures into exit codes.
 // SPDX-License-Identifier: Apache-2.0
-#include "CodeLevel.h"
-#include "Codegen.h"
+#include "CodeSettings.h"
 #include "CommandList.h"
 #include "CompilerFlags.h"
 #include "Config.h"
@@ -151,13 +150,12 @@ int runCommand(const std::vector<std::string> &args, char **argv, Terminal &term
   for (const std::vector<Option> &options : {std::cref(spec.options), std::cref(shared)})
     if (Status s = config->apply(options, parsed->given); !s) return usageFailure(s);
 
+  flags.isDeviceGiven = parsed->given.count("--device") > 0;
   Invocation invocation(flags, args, terminal);
   invocation.setConfig(std::move(*config));
-  if (Status s = invocation.start(parsed->positional); !s) return invocation.fail(s);
+  if (Status s = invocation.start(spec.name, parsed->positional); !s) return invocation.fail(s);
   if (Status s = setCompilerFlags(flags.compilerFlags); !s) return invocation.fail(s);
-  if (const std::string wanted(wantedCodeLevel()); !wanted.empty() && !isCodeLevel(wanted))
-    return invocation.fail(usageError("OPC_CODE_LEVEL takes none, v3 or v4, not '" + wanted + "'"));
-  setRegionCompiler(RegionCodegen::forThisMachine());
+  if (Status s = setUpCode(invocation); !s) return invocation.fail(s);
   noteCommand(args, parsed->positional, invocation.config(), flags.plugins);
   Outcome<int> code = runGuarded(*command, invocation, parsed->positional);
   return invocation.finish(code ? *code : fail(invocation, code.status()));

@@ -124,7 +124,8 @@ REGISTER_USER_OP("expand")
     .Cases({Case("rows").In("in", {1, 4}, 0, 2).Attr("expand_shape", Shape({3, 4})).Types(kMoved),
             Case("lead").In("in", {3, 1}, 0, 2).Attr("expand_shape", Shape({2, -1, 5})).Types(kMoved),
             Case("scalar").In("in", {}, 0, 2).Attr("expand_shape", Shape({7})).Types(kMoved)})
-    .Kernel<FunctionKernel<bindExpand>>();
+    .Kernel<FunctionKernel<bindExpand>>()
+    .Kernel<FunctionKernel<bindExpand>>(movesOnGpu());
 
 REGISTER_USER_OP("broadcast_like")
     .Input("x")
@@ -146,7 +147,8 @@ REGISTER_USER_OP("broadcast_like")
                 .Attr("broadcast_axes", std::vector<int32_t>{0, 2})
                 .Types(kMoved),
             Case("trailing").In("x", {4}, 0, 2).In("like", {2, 4}, 0, 2).Types(kMoved)})
-    .Kernel<FunctionKernel<bindBroadcastLike>>();
+    .Kernel<FunctionKernel<bindBroadcastLike>>()
+    .Kernel<FunctionKernel<bindBroadcastLike>>(movesOnGpu());
 
 } // namespace
 } // namespace opc::ops

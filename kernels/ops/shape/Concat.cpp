@@ -131,7 +131,8 @@ std::function<void(OpRegistry &)> joins(TensorDescInferFn infer, ShardingFn shar
         .Attr<int64_t>("max_dim_size", 0)
         .SetTensorDescInferFn(infer)
         .Sharding(sharding)
-        .Kernel<FunctionKernel<bindParts<false>>>();
+        .Kernel<FunctionKernel<bindParts<false>>>()
+        .Kernel<FunctionKernel<bindParts<false>>>(movesOnGpu());
   };
 }
 /// Inputs of these shapes.
@@ -178,7 +179,8 @@ REGISTER_USER_OP("split_like")
                 .Attr<int64_t>("axis", 1)
                 .Out("out", 2)
                 .Types(kMoved)})
-    .Kernel<FunctionKernel<bindParts<true>>>();
+    .Kernel<FunctionKernel<bindParts<true>>>()
+    .Kernel<FunctionKernel<bindParts<true>>>(movesOnGpu());
 
 } // namespace
 } // namespace opc::ops

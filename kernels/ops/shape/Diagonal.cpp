@@ -64,7 +64,8 @@ REGISTER_USER_OP("diag")
          "elsewhere. Of a matrix: its given diagonal.")
     .Cases({Case("make").In("in", {4}, 0, 2).Attr<int32_t>("diagonal", -1).Types(kMoved),
             Case("take").In("in", {3, 5}, 0, 2).Attr<int32_t>("diagonal", 1).Types(kMoved)})
-    .Kernel<FunctionKernel<bindDiag>>();
+    .Kernel<FunctionKernel<bindDiag>>()
+    .Kernel<FunctionKernel<bindDiag>>(movesOnGpu());
 
 REGISTER_USER_OP("diagonal")
     .Input("in")
@@ -76,7 +77,8 @@ REGISTER_USER_OP("diagonal")
          "becomes the last axis.")
     .Cases({Case("matrix").In("in", {3, 5}, 0, 2).Attr<int32_t>("offset", 1).Types(kMoved),
             Case("stack").In("in", {4, 3, 2}, 0, 2).Attr<int32_t>("offset", -1).Types(kMoved)})
-    .Kernel<FunctionKernel<bindDiagonal>>();
+    .Kernel<FunctionKernel<bindDiagonal>>()
+    .Kernel<FunctionKernel<bindDiagonal>>(movesOnGpu());
 
 } // namespace
 } // namespace opc::ops

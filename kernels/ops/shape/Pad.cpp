@@ -134,7 +134,8 @@ REGISTER_USER_OP("pad")
                 .Attr("padding_before", List{-1, 2})
                 .Attr("padding_after", List{1, -2})
                 .Types(kTypes)})
-    .Kernel<FunctionKernel<bindPad<Form::kLists>>>();
+    .Kernel<FunctionKernel<bindPad<Form::kLists>>>()
+    .Kernel<FunctionKernel<bindPad<Form::kLists>>>(movesOnGpu());
 
 /// The definition of constant_pad1d, 2d and 3d.
 std::function<void(OpRegistry &)> constantPad(Shape in, List padding) {
@@ -153,7 +154,8 @@ std::function<void(OpRegistry &)> constantPad(Shape in, List padding) {
                     .Types(kTypes)
                     .Attr("floating_value", 0.5)
                     .Attr<int64_t>("integral_value", 3)})
-        .Kernel<FunctionKernel<bindPad<Form::kPairs>>>();
+        .Kernel<FunctionKernel<bindPad<Form::kPairs>>>()
+        .Kernel<FunctionKernel<bindPad<Form::kPairs>>>(movesOnGpu());
   };
 }
 REGISTER_USER_OP("constant_pad1d").With(constantPad({2, 3, 5}, {2, 3}));

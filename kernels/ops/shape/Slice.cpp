@@ -195,7 +195,8 @@ REGISTER_USER_OP("slice")
     .Doc(std::string(kBoxDoc) + "y holds them in that order.")
     .Cases({slice("rows", {5, 4}, {1, 0}, {4, 4}, {1, 1}), slice("steps", {7, 6}, {0, 1}, {7, 6}, {3, 2}),
             slice("backwards", {5, 6}, {-1, 4}, {-6, 0}, {-2, -1}), slice("empty", {5}, {3}, {3}, {1})})
-    .Kernel<FunctionKernel<bindCut<sliceBox, kX, kY>>>();
+    .Kernel<FunctionKernel<bindCut<sliceBox, kX, kY>>>()
+    .Kernel<FunctionKernel<bindCut<sliceBox, kX, kY>>>(movesOnGpu());
 
 REGISTER_USER_OP("narrow")
     .Input("in")
@@ -206,7 +207,8 @@ REGISTER_USER_OP("narrow")
     .Doc("The `length` entries of axis `dim` from `start` on.")
     .Cases({narrow("columns", {3, 5}, 1, 1, 3), narrow("last_row", {3, 5}, -2, -1, 1),
             narrow("whole_axis", {5, 3}, 0, 0, 5)}) // the last may be split along it
-    .Kernel<FunctionKernel<bindCut<narrowBox, kIn, kOut>>>();
+    .Kernel<FunctionKernel<bindCut<narrowBox, kIn, kOut>>>()
+    .Kernel<FunctionKernel<bindCut<narrowBox, kIn, kOut>>>(movesOnGpu());
 
 REGISTER_USER_OP("slice_update")
     .Input("ref")
@@ -220,7 +222,8 @@ REGISTER_USER_OP("slice_update")
     .Doc(std::string(kBoxDoc) + "y is ref with those entries replaced by value, which has the shape of the slice.")
     .Cases({update("rows", {5, 4}, {2, 4}, {1, 0}, {3, 4}, {1, 1}),
             update("backwards", {5, 4}, {2, 2}, {3, -1}, {0, -5}, {-2, -2})})
-    .Kernel<FunctionKernel<bindSliceUpdate>>(KernelOptions().Inplace("y", "ref"));
+    .Kernel<FunctionKernel<bindSliceUpdate>>(KernelOptions().Inplace("y", "ref"))
+    .Kernel<FunctionKernel<bindSliceUpdate>>(movesOnGpu().Inplace("y", "ref"));
 
 } // namespace
 } // namespace opc::ops

@@ -58,7 +58,8 @@ REGISTER_USER_OP("transpose")
     .Cases({sample("matrix", {5, 7}, {1, 0}), sample("heads", {2, 3, 4, 5}, {0, 2, 1, 3}),
             sample("large", {67, 130}, {1, 0}), sample("channels_last", {2, 3, 5, 4}, {0, 2, 3, -3}),
             sample("scalar", {}, {})})
-    .Kernel<FunctionKernel<bindTranspose>>();
+    .Kernel<FunctionKernel<bindTranspose>>()
+    .Kernel<FunctionKernel<bindTranspose>>(movesOnGpu());
 
 } // namespace
 } // namespace opc::ops

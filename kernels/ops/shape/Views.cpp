@@ -122,8 +122,12 @@ Maybe<void> listFlattenSplits(SbpContext *ctx) {
 /// The output of an op that is a view of its input.
 std::function<void(OpRegistry &)> view(TensorDescInferFn infer, GetSbpFn list = listSplits) {
   return [=](OpRegistry &op) {
-    op.Output("out").SetTensorDescInferFn(infer).SetGetSbpFn(list).View().Kernel<ViewKernel>(
-        KernelOptions().Inplace("out", "in"));
+    op.Output("out")
+        .SetTensorDescInferFn(infer)
+        .SetGetSbpFn(list)
+        .View()
+        .Kernel<ViewKernel>(KernelOptions().Inplace("out", "in"))
+        .Kernel<ViewKernel>(movesOnGpu().Inplace("out", "in"));
   };
 }
 Case sample(const char *name, Shape in) {

@@ -102,7 +102,8 @@ REGISTER_USER_OP("constant")
                 .Attr("dtype", kFloat16)
                 .Attr("floating_value", 0.1)
                 .Attr("is_floating_value", true)})
-    .Kernel<ConstantKernel>();
+    .Kernel<ConstantKernel>()
+    .Kernel<ConstantKernel>(movesOnGpu());
 
 REGISTER_USER_OP("constant_like")
     .Input("like")
@@ -121,15 +122,21 @@ REGISTER_USER_OP("constant_like")
                 .Attr("is_floating_value", true)
                 .Types({kFloat, kDouble, kFloat16}),
             Case("int").In("like", {2, 3}).Attr<int64_t>("integer_value", 3).Types({kInt8, kInt64})})
-    .Kernel<ConstantKernel>();
+    .Kernel<ConstantKernel>()
+    .Kernel<ConstantKernel>(movesOnGpu());
 
 REGISTER_USER_OP("zero_like")
     .Alias("zeros_like")
     .With(likeDefinition)
     .Doc("Zeros in the shape and dtype of like.")
-    .Kernel<FillKernel<0>>();
+    .Kernel<FillKernel<0>>()
+    .Kernel<FillKernel<0>>(movesOnGpu());
 
-REGISTER_USER_OP("ones_like").With(likeDefinition).Doc("Ones in the shape and dtype of like.").Kernel<FillKernel<1>>();
+REGISTER_USER_OP("ones_like")
+    .With(likeDefinition)
+    .Doc("Ones in the shape and dtype of like.")
+    .Kernel<FillKernel<1>>()
+    .Kernel<FillKernel<1>>(movesOnGpu());
 
 } // namespace
 } // namespace opc::ops

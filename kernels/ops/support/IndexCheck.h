@@ -40,20 +40,22 @@ inline std::string positionText(const Shape &shape, int64_t at) {
   return "[" + s + "]";
 }
 
-/// Throws a ContractError that names the first index outside [0, limit): `arg`, its position, its value and the range.
+/// In one thread without a context. Throws a ContractError that names the first index outside [0, limit): `arg`, its
+/// position, its value and the range.
 template <class I>
 void checkIndices(const DeviceCtx *ctx, const I *indices, const Shape &shape, int64_t limit, const char *arg,
                   const char *into) {
   const int64_t n = shape.elem_cnt();
   std::atomic<bool> bad{false};
-  ctx->parallelFor(n, 32768, [&](int64_t begin, int64_t end) {
+  const auto check = [&](int64_t begin, int64_t end) {
     I lo = 0, hi = -1; // no branch in the loop, so that it vectorises
     for (int64_t i = begin; i < end; ++i) {
       lo = std::min(lo, indices[i]);
       hi = std::max(hi, indices[i]);
     }
     if (lo < 0 || static_cast<int64_t>(hi) >= limit) bad.store(true, std::memory_order_relaxed);
-  });
+  };
+  ctx ? ctx->parallelFor(n, 32768, check) : check(0, n);
   if (!bad.load(std::memory_order_relaxed)) return;
   for (int64_t i = 0; i < n; ++i)
     if (indices[i] < 0 || static_cast<int64_t>(indices[i]) >= limit)

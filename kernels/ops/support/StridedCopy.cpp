@@ -2,7 +2,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "support/StridedCopy.h"
 
+#include "CudaLaunch.h"
 #include "opc/Maybe.h"
+#include "support/StridedCopyArguments.h"
 
 #include <algorithm>
 #include <cstring>
@@ -153,6 +155,7 @@ void StridedCopy::run(const DeviceCtx *ctx, const void *src, void *dst) const {
     else
       runStrided(ctx, s, d);
   };
+  if (loop_ != Loop::kEmpty && ctx->device_type() == DeviceType::kGPU) return runOnGpu(ctx, src, dst);
   switch (loop_) {
   case Loop::kEmpty: return;
   case Loop::kBytes: return runBytes(ctx, static_cast<const char *>(src), static_cast<char *>(dst));
@@ -165,6 +168,27 @@ void StridedCopy::run(const DeviceCtx *ctx, const void *src, void *dst) const {
   case 8: return typed(uint64_t{});
   default: throw ContractError("elements of " + std::to_string(elementSize_) + " bytes cannot be moved");
   }
+}
+
+void StridedCopy::runOnGpu(const DeviceCtx *ctx, const void *src, void *dst) const {
+  cuda::CudaLaunch &device = cuda::CudaLaunch::of(ctx);
+  if (loop_ == Loop::kBytes && rows_ == 1)
+    return device.copy(dst, src, static_cast<size_t>(inner_.size) * elementSize_);
+  StridedCopyArguments a{};
+  a.src = src;
+  a.dst = dst;
+  a.n = 1;
+  auto add = [&a](const Dim &d) {
+    a.dims[a.rank] = d.size;
+    a.srcStrides[a.rank] = d.src;
+    a.dstStrides[a.rank++] = d.dst;
+    a.n *= d.size;
+  };
+  for (const Dim &d : outer_) add(d);
+  if (loop_ == Loop::kTiles) add(tile_);
+  add(inner_);
+  device.run(device.function("strided_copy_" + std::to_string(elementSize_)), cuda::blocksFor(a.n),
+             {cuda::kBlock, 1, 1}, 0, a);
 }
 
 void StridedCopy::runBytes(const DeviceCtx *ctx, const char *src, char *dst) const {
@@ -239,6 +263,8 @@ template <class T> void StridedCopy::runTiles(const DeviceCtx *ctx, const T *src
 
 void copyBytes(const DeviceCtx *ctx, const void *src, void *dst, int64_t bytes) {
   if (src == dst || bytes == 0) return;
+  if (ctx->device_type() == DeviceType::kGPU)
+    return cuda::CudaLaunch::of(ctx).copy(dst, src, static_cast<size_t>(bytes));
   ctx->parallelFor(bytes, kGrainBytes, [&](int64_t begin, int64_t end) {
     std::memcpy(static_cast<char *>(dst) + begin, static_cast<const char *>(src) + begin,
                 static_cast<size_t>(end - begin));
@@ -246,7 +272,13 @@ void copyBytes(const DeviceCtx *ctx, const void *src, void *dst, int64_t bytes) 
 }
 
 void fillElements(const DeviceCtx *ctx, size_t elementSize, const void *value, void *dst, int64_t count) {
-  StridedCopy(elementSize, {count}, {0}, {1}).run(ctx, value, dst);
+  if (ctx->device_type() != DeviceType::kGPU) return StridedCopy(elementSize, {count}, {0}, {1}).run(ctx, value, dst);
+  if (count == 0) return;
+  uint64_t element = 0;
+  std::memcpy(&element, value, elementSize);
+  cuda::CudaLaunch &device = cuda::CudaLaunch::of(ctx);
+  device.run(device.function("fill_" + std::to_string(elementSize)), cuda::blocksFor(count), {cuda::kBlock, 1, 1}, 0,
+             element, dst, count);
 }
 
 } // namespace opc::ops

@@ -2,7 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include "opc/Kernel.h"
+#include "opc/Op.h"
 
 namespace opc::ops {
 
@@ -28,6 +28,7 @@ private:
   template <class T> void runStrided(const DeviceCtx *ctx, const T *src, T *dst) const;
   template <class T> void runTiles(const DeviceCtx *ctx, const T *src, T *dst) const;
   void runBytes(const DeviceCtx *ctx, const char *src, char *dst) const;
+  void runOnGpu(const DeviceCtx *ctx, const void *src, void *dst) const;
 
   Loop loop_ = Loop::kEmpty;
   size_t elementSize_ = 1;
@@ -36,6 +37,9 @@ private:
   Dim tile_{1, 1, 1};      // kTiles: the dimension in which the source is contiguous
   int64_t rows_ = 1;       // product of outer_
 };
+
+/// Options of the same kernels for GPUs: for those whose work is copies and fills of these kinds alone.
+inline user_op::KernelOptions movesOnGpu() { return user_op::KernelOptions().Device(DeviceType::kGPU); }
 
 /// memcpy on several threads; nothing when the addresses are equal.
 void copyBytes(const DeviceCtx *ctx, const void *src, void *dst, int64_t bytes);

@@ -53,6 +53,20 @@ TEST_CASE("What no output depends on is dead, unless it runs", "[lock][lint]") {
   CHECK(found(f) == Found{{"DEAD_OP", "b"}, {"DEAD_OP", "c"}, {"UNUSED_INPUT", "unused"}});
 }
 
+TEST_CASE("A backward op is dead where no gradient, update or output needs it", "[lock][lint]") {
+  GraphFacts f;
+  f.inputs = {tensor("x", "x/out", kFloat, {4})};
+  f.ops = {op("gradient", "relu", "x/out", kFloat, {4}), op("lost", "relu", "x/out", kFloat, {4}),
+           op("needed", "relu", "x/out", kFloat, {4}), op("update", "relu", "needed/y_0", kFloat, {4}),
+           op("y", "relu", "x/out", kFloat, {4})};
+  for (GraphOp &o : f.ops) o.role = o.name == "y" ? "forward" : o.name == "update" ? "optimizer" : "backward";
+  f.outputs = {tensor("y", "y/y_0", kFloat, {4})};
+  GraphGradient g;
+  g.name = "x", g.gradient = "gradient/y_0";
+  f.gradients = {g};
+  CHECK(found(f) == Found{{"DEAD_OP", "lost"}});
+}
+
 TEST_CASE("A variable without a gradient is named", "[lock][lint]") {
   GraphFacts f;
   GraphGradient with, without;

@@ -295,7 +295,7 @@ TEST_CASE("phases have their passes, whose times lie within them", "[pipeline]")
       passes[phase.name].push_back(pass.name);
     }
   CHECK(passes["shape"].front() == "opc-infer-shapes");
-  CHECK(passes["tasks"].back() == "opc-schedule");
+  CHECK(passes["tasks"].back() == "opc-batch-updates");
   CHECK(passes.count("import") + passes.count("memory") + passes.count("plan") == 0);
 }
 

@@ -210,9 +210,9 @@ private:
 } // namespace
 
 std::vector<Option> BenchOptions::options() {
-  const std::set<std::string> ofRuns = {
-      "--input", "--inputs", "--weights", "--partial-weights", "--fill",        "--seed",      "--cast",
-      "--until", "--shape",  "--no-fuse", "--no-codegen",      "--no-simplify", "--max-memory"};
+  const std::set<std::string> ofRuns = {"--input", "--inputs",  "--weights",     "--partial-weights",
+                                        "--fill",  "--seed",    "--cast",        "--until",
+                                        "--shape", "--no-fuse", "--no-simplify", "--max-memory"};
   std::vector<Option> list;
   for (Option &option : run.options())
     if (ofRuns.count(option.name)) list.push_back(std::move(option));

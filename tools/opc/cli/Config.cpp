@@ -92,6 +92,7 @@ std::vector<Entry> entriesOf(const toml::table &table) {
 std::string complaint(const ConfigKey &key, const std::string &value) {
   if (key.kind == Kind::kInteger && !parseInteger<uint64_t>(value)) return "wants a whole number";
   if (key.kind == Kind::kSize && !parseBytes(value)) return "wants a size such as 800M or 16G";
+  if (key.kind == Kind::kSwitch && value != "true" && value != "false") return "wants true or false";
   return "";
 }
 
@@ -107,9 +108,10 @@ std::string environment(const char *name) {
   return value ? value : "";
 }
 
-std::optional<std::string> scalarText(const toml::node &v) {
+std::optional<std::string> scalarText(const toml::node &v, bool isSwitch) {
   if (const auto *text = v.as_string()) return text->get();
   if (const auto *n = v.as_integer()) return std::to_string(n->get());
+  if (const auto *b = isSwitch ? v.as_boolean() : nullptr) return b->get() ? "true" : "false";
   return std::nullopt;
 }
 
@@ -147,6 +149,9 @@ const std::vector<ConfigKey> &configKeys() {
       {"target.devices", "--device", "OPC_DEVICE", Kind::kText, "cpu", "where to run"},
       {"target.threads", "-j", "OPC_THREADS", Kind::kInteger, "one for each core", "threads to use"},
       {"target.plugins", "--plugin", "OPC_PLUGINS", Kind::kList, "none", "libraries with operators", true},
+      {"target.codegen", "", "", Kind::kSwitch, "true", "machine code for regions"},
+      {"cache.dir", "", "OPC_CACHE_DIR", Kind::kText, "opc in the user's cache folder", "where that code is kept"},
+      {"cache.size", "", "OPC_CACHE_SIZE", Kind::kSize, "64M", "the most bytes of it that are kept; 0: none"},
       {"run.seed", "--seed", "OPC_SEED", Kind::kInteger, "0", "for random values"},
       {"run.fill", "--fill", "OPC_FILL", Kind::kText, "none", "for inputs without a value"},
       {"run.print", "--print", "OPC_PRINT", Kind::kText, "summary", "what is printed of each output"},
@@ -217,7 +222,7 @@ Status Config::Reader::readList(const std::string &file, const ConfigKey &key, c
   const toml::array *list = node.as_array();
   for (size_t i = 0; i < (list ? list->size() : 1); ++i) {
     const toml::node &v = list ? (*list)[i] : node;
-    const auto text = scalarText(v);
+    const auto text = scalarText(v, key.kind == Kind::kSwitch);
     if (!text) return bad(file, v, name + " wants text or an integer, not " + kindOf(v));
     if (const std::string wrong = complaint(key, *text); !wrong.empty())
       return bad(file, v, name + " " + wrong + ", not '" + *text + "'");
@@ -270,12 +275,12 @@ Status Config::readFile(const std::string &path, bool takesPlugins, const std::s
     return bad(path, root.error().source().begin, what, "the grammar of settings is TOML: https://toml.io");
   }
   files_.push_back(path);
-  const std::vector<std::string> sections = {"target", "run", "check", "output", "tolerance"};
+  const std::vector<std::string> sections = {"target", "cache", "run", "check", "output", "tolerance"};
   for (const Entry &section : entriesOf(root.table())) {
     if (std::find(sections.begin(), sections.end(), section.key) == sections.end()) {
       const auto near = nearestNames(section.key, sections, 1);
       return bad(path, *section.value, "there is no section [" + section.key + "]",
-                 near.empty() ? "the sections are target, run, check, output and tolerance"
+                 near.empty() ? "the sections are target, cache, run, check, output and tolerance"
                               : "did you mean [" + near[0] + "]?");
     }
     const toml::table *table = section.value->as_table();

@@ -13,7 +13,7 @@ namespace opc::cli {
 
 /// A setting: where it may come from and which option it stands for.
 struct ConfigKey {
-  enum class Kind { kText, kInteger, kSize, kList };
+  enum class Kind { kText, kInteger, kSize, kSwitch, kList };
   const char *name;        // "run.seed"
   const char *option;      // "--seed", or "-j"
   const char *environment; // "OPC_SEED"

@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "Invocation.h"
 
+#include "Devices.h"
 #include "DiagnosticJson.h"
 #include "DiagnosticText.h"
 #include "Log.h"
@@ -25,10 +26,12 @@ std::vector<Option> SharedFlags::options() {
       {"--plugin-overrides", 0, "LIB", "load a library whose ops win over built-in ones of their names (repeatable)",
        intoEach(&plugins, [](const std::string &path) { return std::optional(overridingPlugin(path)); })},
       {"--op-path", 0, "DIR", "a folder whose Python operators may run (repeatable)", &opPaths},
-      {"--device", 0, "cpu|gpu", "where to run (default: cpu)", &device},
+      {"--device", 0, "cpu|gpu|sim", "where to run, gpu:1 the second GPU, sim a simulated one (default: cpu)", &device},
       within({"", 'j', "N", "threads to use (default: one for each core)", &threads}, ranges::kThreads),
       {"--deterministic", 0, "", "sum over ranks in the order of the ranks, whatever the size; the rest is so always",
        &deterministic},
+      {"--no-codegen", 0, "", "no machine code for regions: the loops of their ops compute them", &noCodegen},
+      {"--no-cache", 0, "", "neither read nor keep machine code of regions on disk", &noCache},
       {"--json", 0, "", "one JSON document on standard output instead of text", &json},
       {"--quiet", 'q', "", "no summaries and notes", &quiet},
       {"--verbose", 'v', "", "say what is being done; twice: in detail", Repetitions{&verbose}},
@@ -59,20 +62,31 @@ static Status checkInput(const std::vector<std::string> &positional) {
   return Status::ok();
 }
 
-Status Invocation::start(const std::vector<std::string> &positional) {
+Status Invocation::requireCpu(const std::string &what) const {
+  if (flags_.device == "cpu") return Status::ok();
+  return Status(StatusCode::kUnsupported, "OPC0006",
+                what + " works on the cpu, and the device is '" + flags_.device + "'")
+      .withHelp("give --device cpu; opc run and opc compile take others");
+}
+
+/// Commands that run kernels elsewhere than on the CPU, and those to which it is all one.
+static Status checkDevice(const Invocation &invocation, const std::string &command) {
+  const std::string &device = invocation.flags().device;
+  if (!isDeviceName(device))
+    return usageError("unknown device '" + device + "'", "the devices are cpu, gpu, gpu:N, sim and sim:N");
+  for (const char *onCpu : {"bench", "check", "debug", "report", "verify"})
+    if (command == onCpu) return invocation.requireCpu("opc " + command);
+  return Status::ok();
+}
+
+Status Invocation::start(const std::string &command, const std::vector<std::string> &positional) {
   if (flags_.noInput) OPC_RETURN_IF_ERROR(checkInput(positional));
   startLog(flags_.quiet ? -1 : flags_.verbose);
   const ProgressMode mode = parseProgress(flags_.progress, isatty(STDERR_FILENO) != 0);
   // Lines of the log and a line that is rewritten would spoil each other.
   const bool quiet = flags_.quiet || (mode == ProgressMode::kLine && flags_.verbose);
   progress_ = std::make_unique<Progress>(quiet ? ProgressMode::kNone : mode, *terminal_);
-  if (flags_.device != "cpu") {
-    if (flags_.device.rfind("gpu", 0) == 0)
-      return Status(StatusCode::kUnsupported, "OPC0006",
-                    "device '" + flags_.device + "' is not available: this build of opc has no GPU runtime")
-          .withHelp("leave --device out, or give --device cpu");
-    return usageError("unknown device '" + flags_.device + "'", "the devices are cpu and gpu");
-  }
+  OPC_RETURN_IF_ERROR(checkDevice(*this, command));
   if (!flags_.directory.empty() && chdir(flags_.directory.c_str()) != 0)
     return Status(StatusCode::kUsage, "OPC0002", "cannot work in '" + flags_.directory + "': " + std::strerror(errno));
   if (flags_.log.empty()) return Status::ok();

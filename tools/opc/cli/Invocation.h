@@ -24,7 +24,8 @@ struct SharedFlags {
   std::vector<std::string> plugins;
   std::vector<std::string> opPaths; // --op-path: folders whose Python code may run
   std::string device = "cpu";
-  int threads = 0; // -j; 0: one for each core
+  bool isDeviceGiven = false; // on the command line, not by a setting
+  int threads = 0;            // -j; 0: one for each core
   std::string color = "auto";
   std::string progress = "auto";
   bool quiet = false, json = false;
@@ -32,6 +33,7 @@ struct SharedFlags {
   std::string log;                        // --log
   std::vector<std::string> compilerFlags; // --mlir
   bool timing = false, deterministic = false, noInput = false, exitZero = false;
+  bool noCodegen = false, noCache = false;
 
   /// The options that fill this.
   std::vector<Option> options();
@@ -56,9 +58,11 @@ public:
   /// How long the parts take, for --timing: a command says where one ends.
   Stopwatch &watch() { return watch_; }
 
-  /// Checks the values of the shared flags, moves to -C's directory and opens the log. `positional`: what --no-input
-  /// looks at.
-  Status start(const std::vector<std::string> &positional);
+  /// Checks the values of the shared flags for a command, moves to -C's directory and opens the log. `positional`: what
+  /// --no-input looks at.
+  Status start(const std::string &command, const std::vector<std::string> &positional);
+  /// An error where the device is not the CPU. `what` runs there alone: "opc bench".
+  Status requireCpu(const std::string &what) const;
   /// The exit code of a command that gave `code`: --exit-zero. Ends the log, and says --timing's words.
   int finish(int code);
   /// The built-in ops, those of --plugin and the settings, each of which is noted, and the ones that are written in

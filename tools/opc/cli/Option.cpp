@@ -47,6 +47,12 @@ template <class T> std::optional<T> read(const Option &o, const std::string &tex
 
 std::string textOf(double v) { return roundedText(v, 17); }
 
+/// Whether the value is where something lies: "FILE", "FILE|DIR", "LIB".
+bool isPath(const std::string &label) {
+  const std::string first = label.substr(0, label.find('|'));
+  return first == "FILE" || first == "DIR" || first == "LIB";
+}
+
 } // namespace
 
 Status usageError(const std::string &message, const std::string &help) {
@@ -162,6 +168,9 @@ Status Option::refuse(const std::string &text) const {
 }
 
 Status Option::set(const std::vector<std::string> &values) const {
+  if (isPath(value) && std::find(values.begin(), values.end(), "") != values.end())
+    return usageError(shown() + " is given an empty text, and takes a path",
+                      "a variable of the shell that is not set? Leave " + shown() + " out, or give it a path");
   return std::visit(
       [&](const auto &to) -> Status {
         using Target = std::decay_t<decltype(to)>;

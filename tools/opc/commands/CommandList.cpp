@@ -25,6 +25,7 @@ const std::vector<CommandEntry> &commandList() {
       {"explain", "long help for an error code or a rule of opc check", makeExplainCommand},
       {"doctor", "devices, versions, libraries and limits of this machine", makeDoctorCommand},
       {"config", "settings, and where each comes from", makeConfigCommand},
+      {"cache", "the machine code that is kept on disk", makeCacheCommand},
       {"completion", "a script that completes opc's command lines in a shell", makeCompletionCommand},
       {"help", "help for a command, or all commands", makeHelpCommand},
       {"version", "the version", makeVersionCommand},

@@ -24,6 +24,7 @@ std::unique_ptr<Command> makeSdkCommand();
 std::unique_ptr<Command> makePythonCommand();
 std::unique_ptr<Command> makeExplainCommand();
 std::unique_ptr<Command> makeDoctorCommand();
+std::unique_ptr<Command> makeCacheCommand();
 std::unique_ptr<Command> makeConfigCommand();
 std::unique_ptr<Command> makeCompletionCommand();
 std::unique_ptr<Command> makeHelpCommand();

@@ -12,6 +12,7 @@
 #include "ModelFlags.h"
 #include "NearestNames.h"
 #include "NumberText.h"
+#include "OnnxOutput.h"
 #include "OpFlags.h"
 #include "OutputFiles.h"
 #include "PhaseDump.h"
@@ -38,6 +39,31 @@ Result<bool> cutGraph(const std::vector<std::string> &until, Pipeline &pipeline,
   return pipeline.cut(*cut);
 }
 
+int listPhases(Invocation &invocation) {
+  if (invocation.flags().json) {
+    Json list = Json::array();
+    for (Phase p : allPhases()) list.push_back({{"name", phaseName(p)}, {"doc", phaseDoc(p)}});
+    invocation.terminal().out(jsonText({{"schema", 1}, {"phases", std::move(list)}}));
+    return kExitOk;
+  }
+  for (Phase p : allPhases()) invocation.terminal().out(padded(phaseName(p), 12) + phaseDoc(p) + "\n");
+  return kExitOk;
+}
+
+Result<Phase> readPhase(const std::string &name) {
+  if (const auto phase = parsePhase(name)) return *phase;
+  std::vector<std::string> names;
+  for (Phase p : allPhases()) names.push_back(phaseName(p));
+  return usageError("there is no phase '" + name + "'",
+                    didYouMean(name, names, "opc compile --to help lists the phases"));
+}
+
+Status checkDevice(const CompileOptions &options, const OpFlags &ops) {
+  OPC_RETURN_IF_ERROR(ops.checkDevice(options.device));
+  if (options.device == "cpu" || (!options.mesh && options.sizes.empty())) return Status::ok();
+  return usageError("plans for several ranks, and those of sizes in a range, are for the cpu", "give --device cpu");
+}
+
 class CompileCommand final : public Command {
 public:
   CommandSpec spec() override {
@@ -49,13 +75,14 @@ public:
                   "opc compile mlp.pbtxt -o mlp.plan --dump ir/ --stats",
                   "opc compile mlp.pbtxt --shape x=1..64,784 -o mlp.plan",
                   "opc compile train.pbtxt --mesh 2x4 -o train.plan",
-                  "opc compile job.pb --emit pbtxt -o job.pbtxt"};
+                  "opc compile job.pb --emit pbtxt -o job.pbtxt",
+                  "opc compile mlp.pbtxt --emit onnx -o mlp.onnx"};
     s.options = {
         {"--output", 'o', "FILE", "where to write; - is standard output", &output_, true},
         {"--to", 0, "PHASE", "stop after this phase; --to help lists them", &to_, true},
         {"--from", 0, "PHASE", "go on after this phase: GRAPH is what --emit mlir or mlirbc wrote after it", &from_},
-        Option{"--emit", 0, "WHAT", "plan, mlir, mlirbc (its bytecode), pbtxt or pb", &emit_, true}.oneOf(
-            {"plan", "mlir", "mlirbc", "pbtxt", "pb"}),
+        Option{"--emit", 0, "WHAT", "plan, mlir, mlirbc (its bytecode), pbtxt, pb or onnx", &emit_, true}.oneOf(
+            {"plan", "mlir", "mlirbc", "pbtxt", "pb", "onnx"}),
         Option{"--mode", 0, "", "whether a Job's train_conf adds its training step (default train)", &mode_}.oneOf(
             {"infer", "train"}),
         shapeOption(&shapes_, true, true),
@@ -75,7 +102,8 @@ public:
         {"--Werror", 0, "[=CODE,...]", "warnings are errors: all of them, or those with these codes",
          &warningsAsErrors_},
         Option{"--max-errors", 0, "N", "report at most N errors (default 20)", &maxErrors_}.from(1)};
-    for (auto &more : {modelFlags_.options(true), dump_.options(), opFlags_.options(), mesh_.options()})
+    for (auto &more :
+         {onnx_.options(), modelFlags_.options(true), dump_.options(), opFlags_.options(), mesh_.options()})
       s.options.insert(s.options.end(), more.begin(), more.end());
     s.details =
         "Without --emit the result is a plan, or MLIR text when --to names an earlier phase. Without -o text goes to "
@@ -88,6 +116,7 @@ public:
   Outcome<int> run(Invocation &invocation, const std::vector<std::string> &positional) override {
     if (to_ == "help") return listPhases(invocation);
     if (positional.empty()) return usageError("opc compile needs GRAPH|-", "opc compile -h");
+    options_.device = invocation.flags().device;
     OPC_RETURN_IF_ERROR(readFlags(positional[0]));
     const bool json = invocation.flags().json || stats_ == "json";
     if (json && output_ == "-") return usageError("the output and the JSON both want standard output", "give -o FILE");
@@ -133,13 +162,14 @@ public:
     }
     OPC_RETURN_IF_ERROR(reproducer.write(begun));
     if (!compiled) return failureOf(pipeline);
-    const std::string result = pipeline.emit(what_);
+    const std::string result = isOnnx() ? "" : pipeline.emit(what_);
     if (pipeline.errorCount()) return failureOf(pipeline);
     if (const size_t warnings = fatalWarnings(pipeline.diagnostics()).size())
       return Failure(fatalWarnings(pipeline.diagnostics()), warnings, StatusCode::kInvalidGraph, pipeline.source());
     invocation.watch().lap("compile");
     invocation.showFindings(pipeline.diagnostics(), pipeline.source());
     OPC_RETURN_IF_ERROR(dump_.status());
+    if (isOnnx()) return writeOnnx(invocation, pipeline, registry, json);
     OPC_RETURN_IF_ERROR(modelFlags_.giveWeights(invocation, pipeline, what_ != Emit::kPlan));
     if (!calibrate_.empty()) {
       OPC_ASSIGN_OR_RETURN(Calibration machine, calibrate(result, registry));
@@ -164,23 +194,12 @@ public:
   }
 
 private:
-  int listPhases(Invocation &invocation) {
-    if (invocation.flags().json) {
-      Json list = Json::array();
-      for (Phase p : allPhases()) list.push_back({{"name", phaseName(p)}, {"doc", phaseDoc(p)}});
-      invocation.terminal().out(jsonText({{"schema", 1}, {"phases", std::move(list)}}));
-      return kExitOk;
-    }
-    for (Phase p : allPhases()) invocation.terminal().out(padded(phaseName(p), 12) + phaseDoc(p) + "\n");
-    return kExitOk;
-  }
+  bool isOnnx() const { return emit_ == "onnx"; }
 
-  static Result<Phase> readPhase(const std::string &name) {
-    if (const auto phase = parsePhase(name)) return *phase;
-    std::vector<std::string> names;
-    for (Phase p : allPhases()) names.push_back(phaseName(p));
-    return usageError("there is no phase '" + name + "'",
-                      didYouMean(name, names, "opc compile --to help lists the phases"));
+  Outcome<int> writeOnnx(Invocation &invocation, Pipeline &pipeline, const Registry &registry, bool json) const {
+    OPC_ASSIGN_OR_RETURN(const size_t bytes, onnx_.write(invocation, pipeline, registry, output_));
+    report(invocation, pipeline, pipeline.source().name, bytes, json, Json());
+    return kExitOk;
   }
 
   /// What has been decided in IR that a compilation goes on from.
@@ -209,18 +228,24 @@ private:
       what_ = Emit::kPlan, last_ = Phase::kPlan;
     else if (emit_ == "mlir" || emit_ == "mlirbc")
       what_ = emit_ == "mlir" ? Emit::kMlir : Emit::kMlirBytecode, last_ = to.value_or(Phase::kPlan);
+    else if (isOnnx())
+      last_ = to.value_or(Phase::kGrad);
     else if (emit_ == "pbtxt")
       what_ = Emit::kGraphText, last_ = to.value_or(Phase::kImport);
     else
       what_ = Emit::kGraphBinary, last_ = to.value_or(Phase::kImport);
     if (simulate_.empty() && calibrate_.empty() && !simulateTrace_.empty())
       return usageError("--simulate-trace needs --simulate CLUSTER");
-    if ((!simulate_.empty() || !calibrate_.empty()) && (what_ != Emit::kPlan || output_ == "-"))
+    if ((!simulate_.empty() || !calibrate_.empty()) && (emit_ != "plan" || output_ == "-"))
       return usageError("--simulate and --calibrate are for a plan in a file",
                         "leave --emit and --to out, and give -o FILE or nothing");
-    if (what_ == Emit::kPlan && to && *to != Phase::kPlan)
+    if (emit_ == "plan" && to && *to != Phase::kPlan)
       return usageError("a plan exists only after the last phase, and --to stops at '" + to_ + "'",
                         "leave --to out, or give --emit mlir");
+    if (isOnnx() && (last_ < Phase::kShape || last_ > Phase::kSimplify))
+      return usageError("--emit onnx writes a graph with shapes and of its own ops, and --to stops at '" + to_ + "'",
+                        "leave --to out, or give shape, grad or simplify");
+    OPC_RETURN_IF_ERROR(onnx_.check(isOnnx()));
     OPC_RETURN_IF_ERROR(checkFrom());
     OPC_RETURN_IF_ERROR(opFlags_.apply(&options_));
     options_.train = mode_ == "train";
@@ -248,12 +273,12 @@ private:
     options_.sizes = std::move(given.sizes);
     if (!options_.sizes.empty() && !until_.empty())
       return usageError("sizes in a range do not go with --until", "give a fixed shape");
-    if (!options_.sizes.empty() && what_ != Emit::kPlan)
+    if (!options_.sizes.empty() && emit_ != "plan")
       return usageError("sizes in a range are for plans, and --emit " + emit_ + " writes a graph",
                         "leave --emit and --to out, or give a fixed shape");
     OPC_ASSIGN_OR_RETURN(std::optional<MeshRequest> mesh, mesh_.request());
     options_.mesh = mesh;
-    return Status::ok();
+    return checkDevice(options_, opFlags_);
   }
 
   Status readFatalWarnings() {
@@ -290,7 +315,9 @@ private:
     files.reads(simulate_, "--simulate");
     files.reads(mesh_.clusterFile(), "--cluster");
     files.readsSettings(invocation);
+    for (const std::string &path : onnx_.weights()) files.reads(path, "--weights");
     OPC_RETURN_IF_ERROR(files.writes(output_, "-o"));
+    if (isOnnx()) OPC_RETURN_IF_ERROR(files.writes(OnnxOutput::dataPath(output_), "the data beside -o"));
     OPC_RETURN_IF_ERROR(files.writes(calibrate_, "--calibrate"));
     OPC_RETURN_IF_ERROR(files.writes(trace_, "--trace"));
     OPC_RETURN_IF_ERROR(files.writes(modelFlags_.weightsOut(), "--weights-out"));
@@ -327,6 +354,7 @@ private:
               calibrate_, warningsAsErrors_;
   std::vector<std::string> shapes_, until_, fatalCodes_;
   ModelFlags modelFlags_;
+  OnnxOutput onnx_;
   MeshFlags mesh_;
   OpFlags opFlags_;
   PhaseDump dump_;

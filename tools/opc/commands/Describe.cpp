@@ -6,6 +6,7 @@
 #include "Config.h"
 #include "ImportedOps.h"
 #include "JsonOutput.h"
+#include "OnnxExport.h"
 
 namespace opc::cli {
 
@@ -71,6 +72,10 @@ public:
     Json onnx = Json::array();
     for (const ImportedOp &op : importedOnnxOps())
       onnx.push_back({{"domain", op.domain}, {"op", op.name}, {"becomes", op.becomes}, {"refuses", op.refuses}});
+    OPC_ASSIGN_OR_RETURN(const Registry registry, invocation.loadRegistry(""));
+    Json exports = Json::array();
+    for (const ExportedOp &op : exportedOnnxOps(registry))
+      exports.push_back({{"op", op.op}, {"becomes", op.becomes}, {"note", op.note}});
     for (const ExitMeaning &m : kExitMeanings) codes.push_back({{"code", m.code}, {"meaning", m.meaning}});
     SharedFlags shared;
     invocation.terminal().out(jsonText({{"schema", 1},
@@ -78,6 +83,7 @@ public:
                                         {"commands", std::move(commands)},
                                         {"settings", std::move(settings)},
                                         {"onnx_ops", std::move(onnx)},
+                                        {"onnx_exports", std::move(exports)},
                                         {"exit_codes", std::move(codes)}}));
     return kExitOk;
   }

@@ -3,6 +3,7 @@
 #include "Commands.h"
 
 #include "Config.h"
+#include "Devices.h"
 #include "JsonOutput.h"
 #include "MachineReport.h"
 #include "NumberText.h"
@@ -15,6 +16,15 @@
 namespace opc::cli {
 
 namespace {
+
+std::vector<std::string> gpuLines(const GpuReport &gpus) {
+  return gpus.problem.empty() ? gpus.gpus : std::vector<std::string>{gpus.problem};
+}
+
+std::string deviceKernels() {
+  const size_t count = deviceKernelCount();
+  return count ? countText(count) + " in this build" : "none in this build: nvcc was not found when it was made";
+}
 
 class DoctorCommand final : public Command {
 public:
@@ -30,20 +40,23 @@ public:
     OPC_ASSIGN_OR_RETURN(Registry registry, invocation.loadRegistry());
     const MachineReport machine = inspectMachine();
     const Config &config = invocation.config();
+    const GpuReport gpus = inspectGpus(false), simulated = inspectGpus(true);
     size_t kernels = 0;
     for (const auto *op : registry.ops()) kernels += registry.kernels(op->name).size();
     std::vector<std::string> problems;
     for (const MachineReport::Finding &f : machine.findings)
       if (f.isProblem) problems.push_back(f.name + ": " + f.value);
     if (invocation.flags().json) {
-      Json document = {
-          {"schema", 1},
-          {"version", OPC_VERSION_STRING},
-          {"sdk_api", OPC_SDK_API_VERSION},
-          {"ops", registry.ops().size()},
-          {"kernels", kernels},
-          {"devices", Json::array({{{"name", "cpu"}, {"available", true}}, {{"name", "gpu"}, {"available", false}}})},
-          {"config_files", config.files()}};
+      Json document = {{"schema", 1},
+                       {"version", OPC_VERSION_STRING},
+                       {"sdk_api", OPC_SDK_API_VERSION},
+                       {"ops", registry.ops().size()},
+                       {"kernels", kernels},
+                       {"devices", Json::array({{{"name", "cpu"}, {"available", true}},
+                                                {{"name", "gpu"}, {"available", gpus.problem.empty()}},
+                                                {{"name", "sim"}, {"available", simulated.problem.empty()}}})},
+                       {"device_kernels", deviceKernelCount()},
+                       {"config_files", config.files()}};
       Json sections = Json::object();
       for (const MachineReport::Finding &f : machine.findings) sections[f.section][f.name] = f.value;
       document["machine"] = std::move(sections);
@@ -58,8 +71,11 @@ public:
     for (const std::string &f : config.files()) rows.push_back({"opc", "configuration", f, false});
     if (config.files().empty()) rows.push_back({"opc", "configuration", "no file", false});
     rows.push_back({"devices", "cpu", "available", false});
-    rows.push_back(
-        {"devices", "gpu", "not in this build" + std::string(machine.hasNvidia ? "; the machine has one" : ""), false});
+    const std::vector<std::string> lines = gpuLines(gpus);
+    for (size_t i = 0; i < lines.size(); ++i)
+      rows.push_back({"devices", lines.size() > 1 ? "gpu:" + std::to_string(i) : "gpu", lines[i], false});
+    rows.push_back({"devices", "sim", simulated.problem.empty() ? "available" : simulated.problem, false});
+    rows.push_back({"devices", "kernels for gpus", deviceKernels(), false});
     rows.insert(rows.end(), machine.findings.begin(), machine.findings.end());
     size_t width = 0;
     for (const auto &r : rows) width = std::max(width, r.name.size());

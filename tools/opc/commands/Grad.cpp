@@ -85,6 +85,7 @@ public:
   }
 
   Outcome<int> run(Invocation &invocation, const std::vector<std::string> &positional) override {
+    if (check_) OPC_RETURN_IF_ERROR(invocation.requireCpu("opc grad --check"));
     OPC_RETURN_IF_ERROR(readFlags(positional[0]));
     OPC_RETURN_IF_ERROR(checkOutputPath(output_, positional[0]));
     if (!modelFlags_.weightsOut().empty())

@@ -23,7 +23,7 @@ public:
     s.summary = "list the registered operators, or describe one";
     s.examples = {"opc ops 'reduce_*'", "opc ops show gelu", "opc ops --missing grad --plugin build/libmyops.so"};
     s.options = {
-        Option{"--missing", 0, "PART", "only ops that lack PART: grad, kernel, cases, doc or sbp", &missing_, true}
+        Option{"--missing", 0, "PART", "only ops that lack PART: grad, kernel, cases, doc, sbp or gpu", &missing_, true}
             .oneOf(opParts())};
     s.maxArguments = 2;
     return s;

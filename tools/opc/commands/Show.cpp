@@ -7,6 +7,7 @@
 #include "CsvOutput.h"
 #include "FactsInput.h"
 #include "FileBytes.h"
+#include "FusionReport.h"
 #include "GraphDrawing.h"
 #include "GraphReport.h"
 #include "GraphSelection.h"
@@ -160,7 +161,7 @@ public:
     CommandSpec s;
     s.arguments = "GRAPH|PLAN|IR|-";
     s.summary =
-        "inspect a graph or plan: inputs, outputs, ops, tensors, states, transitions, tasks, memory, cost, phases";
+        "inspect a graph or plan: inputs, outputs, ops, tensors, states, transitions, tasks, fusion, memory, cost, phases";
     s.examples = {"opc show mlp.pbtxt",
                   "opc show mlp.pbtxt --what memory",
                   "opc show train.pbtxt --what sbp --mesh 2x4",
@@ -169,7 +170,7 @@ public:
                   "cat mlp.pbtxt | opc show - --json | jq '.inputs'"};
     s.options = {
         Option{"--what", 0, "", "which part (default summary)", &what_, true}.oneOf(
-            {"summary", "ops", "tensors", "sbp", "boxing", "tasks", "memory", "cost", "phases"}),
+            {"summary", "ops", "tensors", "sbp", "boxing", "tasks", "fusion", "memory", "cost", "phases"}),
         Option{
             "--as", 0, "",
             "how it is shown: csv of a list; svg of the graph or its memory; of the graph dot, html (opc report), onnx, "
@@ -230,11 +231,11 @@ public:
     if (ok && planned && !(open && as_ == "html"))
       ok = (all = factsOf(&pipeline)).has_value();
     else if (ok && (!open || needsPlan()))
-      ok = pipeline.run(what_ == "memory"   ? Phase::kMemory
-                        : what_ == "phases" ? Phase::kPlan
-                        : states            ? Phase::kBoxing
-                        : isDrawing()       ? Phase::kGrad
-                                            : Phase::kShape);
+      ok = pipeline.run(what_ == "memory" || what_ == "fusion" ? Phase::kMemory
+                        : what_ == "phases"                    ? Phase::kPlan
+                        : states                               ? Phase::kBoxing
+                        : isDrawing()                          ? Phase::kGrad
+                                                               : Phase::kShape);
     if (!ok) return failureOf(pipeline);
     invocation.watch().lap("compile");
     invocation.showFindings(pipeline.diagnostics(), pipeline.source());
@@ -247,6 +248,7 @@ public:
       if (!plan.empty()) facts.phases = pipeline.stats();
       return page(invocation, registry, facts, input.name, plan, isWhole ? input.path : "");
     }
+    if (what_ == "fusion") return showFusion(invocation, input.name, pipeline.fusion());
     if (states && facts.mesh.placements.empty()) return noMesh();
     if (states && as_ == "csv")
       return write(invocation, csvText(sbpJson(facts.mesh)[what_ == "sbp" ? "ops" : "transitions"]));
@@ -273,6 +275,9 @@ private:
     if (shaped) return usageError("--shape has no effect on a plan: its shapes are what it was compiled for");
     if (what_ == "sbp" || what_ == "boxing")
       return usageError("a plan has its states already", "opc show GRAPH --mesh M --what " + what_);
+    if (what_ == "fusion")
+      return usageError("a plan does not say why its ops are alone",
+                        "opc show GRAPH --what fusion; --what tasks has the regions of a plan");
     if (what_ == "phases")
       return usageError("a plan does not know the phases that made it", "opc show GRAPH --what phases");
     OPC_ASSIGN_OR_RETURN(GraphFacts facts, factsOfPlan(input.bytes, registry));
@@ -280,8 +285,17 @@ private:
     return show(invocation, std::move(facts), {plan.sizes, plan.sizesOf}, input.name);
   }
 
+  /// A table has the ops that are alone.
+  Outcome<int> showFusion(Invocation &invocation, const std::string &name, const FusionFacts &fusion) const {
+    if (as_ == "csv") return write(invocation, csvText(fusionJson(fusion)["alone"]));
+    if (!isJson(invocation)) return write(invocation, fusionText(fusion, output_.empty() ? outTableWidth() : 0));
+    return write(invocation, jsonText({{"schema", 1}, {"graph", name}, {"fusion", fusionJson(fusion)}}));
+  }
+
   bool isDrawing() const { return as_ != "text" && as_ != "json" && as_ != "csv"; }
-  bool needsPlan() const { return what_ == "memory" || what_ == "phases" || what_ == "sbp" || what_ == "boxing"; }
+  bool needsPlan() const {
+    return what_ == "memory" || what_ == "phases" || what_ == "fusion" || what_ == "sbp" || what_ == "boxing";
+  }
   bool isJson(Invocation &invocation) const { return as_ == "json" || invocation.flags().json; }
 
   Status checkFlags(Invocation &invocation) {

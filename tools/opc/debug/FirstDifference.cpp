@@ -276,8 +276,8 @@ private:
 
 std::vector<Option> FirstDifferenceOptions::options() {
   const std::set<std::string> ofRuns = {
-      "--input", "--inputs", "--weights", "--partial-weights", "--fill",       "--seed",        "--cast",
-      "--until", "--feed",   "--shape",   "--no-fuse",         "--no-codegen", "--no-simplify", "--max-memory"};
+      "--input", "--inputs", "--weights", "--partial-weights", "--fill",        "--seed",      "--cast",
+      "--until", "--feed",   "--shape",   "--no-fuse",         "--no-simplify", "--max-memory"};
   std::vector<Option> list;
   for (Option &option : run.options())
     if (ofRuns.count(option.name)) list.push_back(std::move(option));

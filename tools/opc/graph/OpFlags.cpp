@@ -28,6 +28,13 @@ std::vector<Option> OpFlags::options() {
            "run the ops of these names or types there, whatever their device_tag says: cpu (repeatable)", &places_}};
 }
 
+Status OpFlags::checkDevice(const std::string &device) const {
+  if (places_.empty() || device == "cpu") return Status::ok();
+  return Status(StatusCode::kUnsupported, "OPC0006",
+                "--place " + places_[0] + ": the ops of a graph run on one device, and it is '" + device + "'")
+      .withHelp("leave --place out, or give --device cpu");
+}
+
 Status OpFlags::apply(CompileOptions *options) const {
   for (const std::string &text : casts_) {
     OPC_ASSIGN_OR_RETURN(auto flag, splitFlag("--cast-ops", text, "GLOB=TYPE"));
@@ -39,13 +46,15 @@ Status OpFlags::apply(CompileOptions *options) const {
   }
   for (const std::string &text : places_) {
     OPC_ASSIGN_OR_RETURN(auto flag, splitFlag("--place", text, "GLOB=DEVICE"));
-    if (flag.second.substr(0, 3) == "gpu")
+    const std::string device = flag.second.substr(0, flag.second.find(':'));
+    if (device == "gpu" || device == "sim")
       return Status(StatusCode::kUnsupported, "OPC0006",
-                    "--place " + text + ": device '" + flag.second +
-                        "' is not available: this build of opc has no GPU runtime")
-          .withHelp("--place " + flag.first + "=cpu");
+                    "--place " + text + ": the ops of a graph run on one device, and no single op goes to '" +
+                        flag.second + "'")
+          .withHelp("--device " + flag.second + " runs the whole graph there");
     if (flag.second != "cpu")
-      return usageError("--place " + text + ": unknown device '" + flag.second + "'", "the devices are cpu and gpu");
+      return usageError("--place " + text + ": unknown device '" + flag.second + "'",
+                        "the devices are cpu, gpu and sim");
     options->onCpu.push_back(flag.first);
   }
   return Status::ok();

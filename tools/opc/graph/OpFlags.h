@@ -15,6 +15,8 @@ public:
   std::vector<Option> options();
   /// Errors: OPC0001, OPC0006 for a device that is not here.
   Status apply(CompileOptions *options) const;
+  /// --place on another device than the CPU: OPC0006.
+  Status checkDevice(const std::string &device) const;
   bool any() const { return !casts_.empty() || !places_.empty(); }
 
 private:

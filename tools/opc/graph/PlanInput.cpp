@@ -43,7 +43,7 @@ Status addKernels(std::string_view bytes, const Registry &registry, GraphFacts *
     facts->costs.bytes += cost.bytes;
   };
   for (const plan::Task &task : part.task()) {
-    if (!task.region()) {
+    if (task.body_size() == 0) {
       add(task, task.stream(), -1);
       continue;
     }

@@ -23,7 +23,8 @@ std::vector<Option> MeshFlags::options() {
       Option{"--stage", 0, "GLOBS=RANKS", "the ranks of a pipeline stage's ops: 'emb*,layer0*=0-1' (repeatable)",
              intoEach(&stages_, parseStage), true}
           .taking("GLOBS=RANKS", "e.g. --stage 'layer0*,emb*=0-1'"),
-      within({"--micro-batches", 0, "N", "cut the batch of a training step into N (pipelines)", &microBatches_, true},
+      within({"--micro-batches", 0, "N", "run the graph N times a step, on a micro-batch each (pipelines)",
+              &microBatches_, true},
              ranges::kMicroBatches),
       {"--cluster", 0, "FILE", "plan with the speeds and the memory of the devices that this JSON file describes",
        &cluster_, true},

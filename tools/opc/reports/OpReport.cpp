@@ -148,7 +148,7 @@ std::string sbpText(const OpDef &op) {
 std::string scalarText(const OpDef &op) { return op.scalar ? op.scalar->text() : ""; }
 
 const std::vector<std::string> &opParts() {
-  static const std::vector<std::string> parts = {"grad", "kernel", "cases", "doc", "sbp"};
+  static const std::vector<std::string> parts = {"grad", "kernel", "cases", "doc", "sbp", "gpu"};
   return parts;
 }
 
@@ -161,12 +161,21 @@ std::string gradientText(const Registry &registry, const OpDef &op) {
   return "derived";
 }
 
+static bool hasGpuKernel(const Registry &registry, const OpDef &op) {
+  const auto &kernels = registry.kernels(op.name);
+  return std::any_of(kernels.begin(), kernels.end(), [](const KernelDef *k) {
+    const std::string device = kernelTarget(*k).device;
+    return device.empty() || device == "gpu";
+  });
+}
+
 bool lacks(const Registry &registry, const OpDef &op, const std::string &part) {
   if (part == "grad") return gradientText(registry, op) == "no";
   if (part == "kernel") return !op.isView && registry.kernels(op.name).empty();
   if (part == "cases") return op.cases.empty();
   if (part == "doc") return op.doc.empty();
   if (part == "sbp") return sbpText(op).empty();
+  if (part == "gpu") return !op.isView && !hasGpuKernel(registry, op);
   return false;
 }
 

@@ -2,9 +2,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "RunOptions.h"
 
+#include "Devices.h"
 #include "GraphInput.h"
 #include "Invocation.h"
-#include "RegionCode.h"
+#include "PlanFile.h"
 #include "ShapeFlags.h"
 
 namespace opc::cli {
@@ -34,7 +35,6 @@ std::vector<Option> RunOptions::options() {
           {"--trace", 0, "FILE", "compilation and tasks as Chrome trace events (Perfetto)", &trace},
           {"--report", 0, "FILE", "a page as of opc report, with the results and the measured timeline", &report},
           {"--no-fuse", 0, "", "leave every op as it is written: no fused ops, no other layouts", &noFuse},
-          {"--no-codegen", 0, "", "no machine code for regions: the loops of their ops compute them", &noCodegen},
           {"--no-simplify", 0, "", "keep every op of the graph, so that every tensor can be captured", &noSimplify},
           shapeOption(&shapes, true, false),
           Option{"--repeat", 0, "N", "run N times and say how long it took: p50, p90, p99; Ctrl-C stops after a run",
@@ -74,8 +74,8 @@ Status RunOptions::check(const Invocation &invocation, const std::string &graphP
     return usageError("--profile looks at one rank",
                       "leave --ranks away, or see every rank with --stats, --trace and --report");
   OPC_RETURN_IF_ERROR(opFlags.apply(&compile));
-  if (noCodegen) setRegionCompiler(nullptr);
   compile.mesh = ranks.mesh();
+  compile.device = invocation.flags().device;
   compile.simplify = !noSimplify;
   // A fused relu hides the NaN that a trap looks for.
   compile.fuse = !noFuse && !noSimplify && !trap.any();
@@ -87,12 +87,42 @@ Status RunOptions::check(const Invocation &invocation, const std::string &graphP
   return checkSizes();
 }
 
+namespace {
+
+/// gpu:0 is gpu.
+std::string withoutZero(const std::string &device) {
+  return device.size() > 2 && device.substr(device.size() - 2) == ":0" ? device.substr(0, device.size() - 2) : device;
+}
+
+/// --device with a plan.
+Status checkDeviceOfPlan(const std::string &device, const GraphInput &input) {
+  const Result<plan::Plan> plan = decodePlan(input.bytes);
+  if (!plan || plan->arena_size() == 0) return Status::ok(); // the session says what is wrong with it
+  const std::string &its = plan->arena(0).device();
+  if (withoutZero(its) == withoutZero(device)) return Status::ok();
+  return usageError("--device " + device + ": the plan " + input.name + " is for " + its,
+                    "compile the graph for " + device + ": opc compile GRAPH --device " + device);
+}
+
+} // namespace
+
+Status RunOptions::checkDeviceOf(const Invocation &invocation, const GraphInput &input) const {
+  if (input.isPlan) return invocation.flags().isDeviceGiven ? checkDeviceOfPlan(compile.device, input) : Status::ok();
+  if (compile.device == "cpu") return Status::ok();
+  if (compile.mesh || ranks.ranks() > 1)
+    return usageError("several ranks run on the cpu, and the device is '" + compile.device + "'",
+                      "give --device cpu, or leave out --ranks and --mesh");
+  OPC_RETURN_IF_ERROR(opFlags.checkDevice(compile.device));
+  return checkDevice(compile.device);
+}
+
 Status RunOptions::checkSizes() const {
   if (compile.sizes.empty()) return Status::ok();
   const std::string ranges = "sizes in a range (--shape " + shapes[0] + ") ";
   if (training.isRequested())
     return usageError(ranges + "do not go with training: a step is made for one size", "give --batch");
   if (compile.mesh) return usageError(ranges + "are for one device, not for several ranks", "give a fixed shape");
+  if (compile.device != "cpu") return usageError(ranges + "are for the cpu", "give a fixed shape");
   if (cut.any()) return usageError(ranges + "do not go with --until, --feed and --only", "give a fixed shape");
   return Status::ok();
 }

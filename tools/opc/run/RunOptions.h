@@ -50,7 +50,7 @@ struct RunOptions {
   std::vector<std::string> shapes;
   OpFlags opFlags;
   ModelFlags model;
-  bool noSimplify = false, noFuse = false, noCodegen = false;
+  bool noSimplify = false, noFuse = false;
   // execution
   RankJob ranks;
   TrainingOptions training;
@@ -67,6 +67,10 @@ struct RunOptions {
   ExpectFlags expect;
   bool stats = false, profile = false;
   bool keepsGraph = false; // and its plan: the caller makes other runs of it
+
+  /// Whether the graph that was read can run on the device. A plan names its own: a setting says nothing of it, and a
+  /// flag must be the same. Errors: OPC0001, OPC0006, OPC0630.
+  Status checkDeviceOf(const Invocation &invocation, const GraphInput &input) const;
 
 private:
   Status checkTraining() const;

@@ -304,6 +304,7 @@ Outcome<std::string> RunPlanner::again(const GraphInput &input, CompileOptions o
 
 Outcome<std::string> RunPlanner::referencePlan(const GraphInput &input, DataType floatsAs) {
   CompileOptions options = withProgress(options_.compile, "compiling the reference");
+  options.device = "cpu";
   options.simplify = false;
   options.fuse = false;
   options.inPlace = false;

@@ -131,23 +131,24 @@ std::vector<RunProfile::Row> RunProfile::typeRows() const {
 }
 
 std::string RunProfile::text(size_t width) const {
-  const auto cells = [](const Row &r, std::vector<std::string> head) {
+  const bool hasPeak = peak_.flops > 0;
+  const auto cells = [&](const Row &r, std::vector<std::string> head) {
     for (double percent : {50.0, 90.0, 99.0}) head.push_back(secondsText(percentileOf(r.seconds, percent)));
     head.push_back(percentText(r.share));
     head.push_back(gigaText(r.cost.flops, r.typical()));
     head.push_back(gigaText(r.cost.bytes, r.typical()));
-    head.push_back(r.peakShare > 0 ? percentText(r.peakShare) + (r.isLimitedByMemory ? " memory" : " compute") : "-");
+    if (hasPeak)
+      head.push_back(r.peakShare > 0 ? percentText(r.peakShare) + (r.isLimitedByMemory ? " memory" : " compute") : "-");
     return head;
   };
   const std::vector<Row> ops = opRows(), types = typeRows();
-  std::vector<std::vector<std::string>> byOp = {
-      {"OP", "KIND", "P50", "P90", "P99", "SHARE", "GFLOP/S", "GB/S", "OF PEAK"}};
+  std::vector<std::vector<std::string>> byOp = {{"OP", "KIND", "P50", "P90", "P99", "SHARE", "GFLOP/S", "GB/S"}};
   for (size_t i = 0; i < ops.size() && i < kShownOps; ++i) byOp.push_back(cells(ops[i], {ops[i].name, ops[i].type}));
-  std::vector<std::vector<std::string>> byType = {
-      {"KIND", "OPS", "P50", "P90", "P99", "SHARE", "GFLOP/S", "GB/S", "OF PEAK"}};
+  std::vector<std::vector<std::string>> byType = {{"KIND", "OPS", "P50", "P90", "P99", "SHARE", "GFLOP/S", "GB/S"}};
+  if (hasPeak) byOp[0].emplace_back("OF PEAK"), byType[0].emplace_back("OF PEAK");
   for (const Row &r : types) byType.push_back(cells(r, {r.type, countText(r.ops)}));
   std::string text = "profile of " + countText(runs_, "run") + ": " + secondsText(totalSeconds()) + " in ops";
-  if (peak_.flops > 0)
+  if (hasPeak)
     text += "; measured peak " + roundedText(peak_.flops / 1e9, 3) + " GFLOP/s (f32 products), " +
             roundedText(peak_.bandwidth / 1e9, 3) + " GB/s (copies)";
   text += "\n" + textTable(byOp, width);
@@ -177,10 +178,11 @@ Json RunProfile::json() const {
     }
     return all;
   };
-  return {{"runs", runs_},
-          {"peak", {{"flops_per_s", peak_.flops}, {"bytes_per_s", peak_.bandwidth}}},
-          {"ops", list(opRows(), false)},
-          {"types", list(typeRows(), true)}};
+  return {
+      {"runs", runs_},
+      {"peak", peak_.flops > 0 ? Json{{"flops_per_s", peak_.flops}, {"bytes_per_s", peak_.bandwidth}} : Json(nullptr)},
+      {"ops", list(opRows(), false)},
+      {"types", list(typeRows(), true)}};
 }
 
 } // namespace opc::cli

@@ -28,8 +28,8 @@ std::string codegenText() {
   const CodegenStats made = compiler ? compiler->stats() : CodegenStats();
   if (made.compiled + made.refused == 0) return "";
   return "machine code for " + countText(made.compiled + made.reused, "region") + " (" + std::to_string(made.reused) +
-         " equal to others, " + std::to_string(made.refused) + " without): " + bytesText(made.bytes) +
-         ", compiled in " + secondsText(made.seconds) + "\n";
+         " equal to others, " + std::to_string(made.cached) + " from disk, " + std::to_string(made.refused) +
+         " without): " + bytesText(made.bytes) + ", compiled in " + secondsText(made.seconds) + "\n";
 }
 
 void reportText(RunContext &c, const ExecutedRun &executed, const SessionStats &stats,
@@ -95,11 +95,8 @@ Json document(const RunContext &c, const PlannedRun &planned, const GivenRun &gi
 Json codegenJson() {
   const auto compiler = std::dynamic_pointer_cast<RegionCodegen>(regionCompiler());
   const CodegenStats made = compiler ? compiler->stats() : CodegenStats();
-  return {{"compiled", made.compiled},
-          {"reused", made.reused},
-          {"refused", made.refused},
-          {"code_bytes", made.bytes},
-          {"seconds", made.seconds}};
+  return {{"compiled", made.compiled}, {"reused", made.reused},    {"refused", made.refused},
+          {"cached", made.cached},     {"code_bytes", made.bytes}, {"seconds", made.seconds}};
 }
 
 Json statsJson(const SessionStats &stats, const Json &phases) {

@@ -158,6 +158,7 @@ Outcome<PlannedRun> planRun(RunContext &c) {
   OPC_RETURN_IF_ERROR(o.expect.open());
   OPC_RETURN_IF_ERROR(o.cut.open());
   OPC_ASSIGN_OR_RETURN(planned.input, readGraphOrRevision(o.graph));
+  OPC_RETURN_IF_ERROR(o.checkDeviceOf(c.invocation, planned.input));
   if (planned.input.isPlan && !o.reference.empty())
     return usageError("--reference needs the graph, and " + planned.input.name + " is a plan");
   OPC_ASSIGN_OR_RETURN(Registry registry, c.invocation.loadRegistry(o.graph));
@@ -251,7 +252,10 @@ Outcome<ExecutedRun> execute(RunContext &c, PlannedRun &planned, GivenRun &given
   start = c.trace.now();
   if (o.ranks.isFirst()) OPC_RETURN_IF_ERROR(given.files.write(executed.outputs));
   c.trace.span("write outputs", start);
-  if (o.profile) OPC_RETURN_IF_ERROR(c.profile.measurePeak(*planned.registry, c.invocation.threads()));
+  const std::vector<ObservedTask> &tasks = session.tasks();
+  const bool isOnCpu = std::all_of(tasks.begin(), tasks.end(), [](const ObservedTask &t) { return t.device == "cpu"; });
+  if (o.profile && isOnCpu) // what is measured is the CPU's
+    OPC_RETURN_IF_ERROR(c.profile.measurePeak(*planned.registry, c.invocation.threads()));
   if (c.isTraced()) {
     OPC_RETURN_IF_ERROR(c.trace.writeOfAll(o.ranks, o.trace));
     c.notes.push_back("trace in " + o.trace + (c.trace.truncated() ? "; it has the first million tasks" : ""));

@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "RunTrace.h"
 
+#include "Codegen.h"
 #include "TaskCosts.h"
 #include "TextParts.h"
 
@@ -87,6 +88,7 @@ std::string RunTrace::argsOf(const ObservedTask &task) const {
                {"bytes", bytes},
                {"flops", facts && task.index < facts->flops.size() ? facts->flops[task.index] : 0.0},
                {"src", task.where.text()}};
+  if (!task.ops.empty()) args["ops"] = task.ops;
   if (task.isTransfer) args["sent"] = task.bytesSent;
   return jsonMembers(args);
 }
@@ -104,6 +106,17 @@ void RunTrace::addNames(TraceEvents *events, int64_t process, int64_t processes)
     events->nameProcess(rank + 1, ranks_ > 1 ? concat("rank ", rank, ": ", device) : device);
     for (const auto &[stream, of] : named)
       events->nameThread({rank + 1, stream}, concat("stream ", stream, of == device ? "" : ": " + of));
+  }
+}
+
+void RunTrace::addCode(TraceEvents *events, TraceTrack track, double shift) const {
+  const auto compiler = std::dynamic_pointer_cast<RegionCodegen>(regionCompiler());
+  for (const CodegenEvent &e : compiler ? compiler->events() : std::vector<CodegenEvent>()) {
+    const double start = std::chrono::duration<double, std::micro>(e.start - origin_).count();
+    Json args = {{"ops", e.ops}, {"code_bytes", e.bytes}, {"from_disk", e.isCached}};
+    if (!e.reason.empty()) args["none"] = e.reason;
+    events->span("code for " + counted(e.ops.size(), "op"), "codegen", track, start + shift, e.seconds * 1e6,
+                 jsonMembers(args));
   }
 }
 
@@ -171,6 +184,7 @@ Status RunTrace::addEvents(const TraceEvents::Sink &sink, int64_t process, int64
   addNames(&events, process, processes);
   for (const Span &s : spans_)
     events.span(s.name, s.category, {0, process}, s.start + shift, s.duration, jsonMembers(s.args));
+  addCode(&events, {0, process}, shift);
   addTasks(&events, shift);
   addArrows(&events, process, shift);
   addCounters(&events, shift);

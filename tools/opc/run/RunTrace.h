@@ -71,6 +71,8 @@ private:
   std::string argsOf(const ObservedTask &task) const;
   Status addEvents(const TraceEvents::Sink &sink, int64_t process, int64_t processes, double shift) const;
   void addNames(TraceEvents *events, int64_t process, int64_t processes) const;
+  /// What this process has compiled for regions.
+  void addCode(TraceEvents *events, TraceTrack track, double shift) const;
   void addTasks(TraceEvents *events, double shift) const;
   /// Arrows from each task to those that read what it has made.
   void addArrows(TraceEvents *events, int64_t process, double shift) const;

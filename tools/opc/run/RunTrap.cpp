@@ -209,6 +209,8 @@ Result<std::string> RunTrap::dump(Session &session) const {
   for (const Kind &kind : kKinds)
     if (kinds_.*(kind.flag)) wanted += (wanted.empty() ? "" : ",") + std::string(kind.word);
   command += " --trap " + wanted;
+  if (const std::string &device = session.tasks()[fired_->task].device; device != "cpu")
+    command += " --device " + device;
   for (const std::string &p : plugins_) command += " --plugin " + shellQuoted(fs::absolute(p, error).string());
   const std::string script = "#!/bin/sh\n# Runs the op that a trap stopped, with the inputs that it had. Exit code " +
                              std::to_string(kExitExecution) + " while it fails.\ncd \"$(dirname \"$0\")\" && exec " +

@@ -79,6 +79,7 @@ Outcome<PlannedRun> planTraining(RunContext &c, bool *learns, std::optional<std:
   OPC_ASSIGN_OR_RETURN(planned.inputs, o.values.open());
   OPC_RETURN_IF_ERROR(adoptSeed(o));
   OPC_ASSIGN_OR_RETURN(planned.input, readGraphInput(o.graph));
+  OPC_RETURN_IF_ERROR(o.checkDeviceOf(c.invocation, planned.input));
   if (!planned.input.isPlan && (!o.training.save.empty() || !o.training.resume.empty()))
     *digest = graphDigest(planned.input.bytes);
   OPC_ASSIGN_OR_RETURN(Registry registry, c.invocation.loadRegistry(o.graph));

@@ -8,7 +8,10 @@
 PYBIND11_MODULE(_core, module) {
   module.doc() = "The compiler and executor behind the package opc; its functions are the package's own affair.";
   module.attr("version") = OPC_VERSION_STRING;
-  opc::setRegionCompiler(opc::RegionCodegen::forThisMachine());
+  const std::shared_ptr<opc::RegionCodegen> compiler = opc::RegionCodegen::forThisMachine();
+  auto cache = opc::codegen::CodeCache::ofEnvironment();
+  if (compiler && cache && *cache) compiler->setCache(std::move(*cache)); // one that is refused is left alone
+  opc::setRegionCompiler(compiler);
   opc::python::bindRegistry(module);
   opc::python::bindGraph(module);
   opc::python::bindProgram(module);

@@ -7,6 +7,7 @@
 #include "OutputFiles.h"
 #include "PythonErrors.h"
 #include "PythonTurn.h"
+#include "RegionCode.h"
 #include "TextParts.h"
 #include "WithoutGil.h"
 
@@ -15,8 +16,11 @@ namespace py = pybind11;
 namespace opc::python {
 namespace {
 
-Session load(const CompiledProgram &program, const SessionOptions &options) {
-  return valueOf(withoutGil([&] { return Session::load(program.plan, *program.registry, options); }));
+Session load(const CompiledProgram &program, const SessionOptions &options, bool codegen) {
+  return valueOf(withoutGil([&] {
+    const WithoutRegionCode loops(!codegen);
+    return Session::load(program.plan, *program.registry, options);
+  }));
 }
 
 py::str internedKey(const std::string &name) {
@@ -48,8 +52,8 @@ PythonSession::Use::Use(PythonSession *s) : session(s) {
                              "program.session()");
 }
 
-PythonSession::PythonSession(std::shared_ptr<CompiledProgram> program, const SessionOptions &options)
-    : program_(std::move(program)), session_(load(*program_, options)), interface_(session_.interface()) {
+PythonSession::PythonSession(std::shared_ptr<CompiledProgram> program, const SessionOptions &options, bool codegen)
+    : program_(std::move(program)), session_(load(*program_, options, codegen)), interface_(session_.interface()) {
   for (const PortInfo &p : interface_.inputs) inputKeys_.append(internedKey(p.name));
   for (const PortInfo &p : interface_.outputs) outputKeys_.append(internedKey(p.name));
   fed_.resize(interface_.inputs.size());

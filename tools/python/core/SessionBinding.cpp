@@ -22,13 +22,13 @@ template <class List> py::list ports(const List &list) {
 }
 
 std::unique_ptr<PythonSession> makeSession(std::shared_ptr<CompiledProgram> program, uint64_t seed, int threads,
-                                           uint64_t maxMemory, int64_t ranks) {
+                                           uint64_t maxMemory, int64_t ranks, bool codegen) {
   SessionOptions options;
   options.seed = seed;
   options.threads = threads;
   options.maxMemory = maxMemory;
   options.ranks = ranks;
-  return std::make_unique<PythonSession>(std::move(program), options);
+  return std::make_unique<PythonSession>(std::move(program), options, codegen);
 }
 
 py::dict statsOf(PythonSession &s) {
