@@ -165,8 +165,10 @@ std::string CodeCache::home() {
     return std::string(value && *value == '/' ? value : ""); // the specification wants an absolute path
   };
   if (const std::string base = environment("XDG_CACHE_HOME"); !base.empty()) return base + "/opc/code";
+  // A home that is not there is not ours to make: accounts of services have such, and root could.
   const std::string user = environment("HOME");
-  return user.empty() ? "" : user + "/.cache/opc/code";
+  struct stat st;
+  return user.empty() || ::stat(user.c_str(), &st) != 0 ? "" : user + "/.cache/opc/code";
 }
 
 CodeCache::~CodeCache() = default;

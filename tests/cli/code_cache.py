@@ -182,6 +182,9 @@ class CodeCache(unittest.TestCase):
         shutil.rmtree(self.path("relative"))
         self.assertEqual(self.run_graph(XDG_CACHE_HOME="", HOME="")[0], (1, 0))
         self.assertIn("there is no folder for it", self.opc("cache", XDG_CACHE_HOME="", HOME="").stderr)
+        nobody = self.path("nobody")  # an account's home that was never made
+        self.assertEqual(self.run_graph(XDG_CACHE_HOME="", HOME=nobody)[0], (1, 0))
+        self.assertFalse(os.path.exists(nobody))
 
     def test_size(self):
         self.run_graph()

@@ -83,6 +83,21 @@ class Export(Case):
             np.testing.assert_array_equal(ours, back)
             self.assertGreater(np.ptp(ours), 1)
 
+    def test_some_of_the_weights(self):
+        """What no file has begins as in a run; without --partial-weights that is an error which says so."""
+        graph, whole = os.path.join(DIGITS, "mlp.pbtxt"), np.load(os.path.join(DIGITS, "mlp_weights.npz"))
+        first = sorted(whole)[0]
+        np.savez(self.path("some.npz"), **{first: whole[first]})
+        some = ["--weights", "some.npz"]
+        self.assertIn("--partial-weights", self.opc("compile", graph, "--emit", "onnx", *some, "-o", "m.onnx", code=2).stderr)
+        self.opc("compile", graph, "--emit", "onnx", *some, "--partial-weights", "-o", "m.onnx")
+        (image, _), = self.ports("m.onnx")[0]
+        logits = self.ports("m.onnx")[1][0][0]
+        given = ["--input", f"{image}=@{DIGITS}/test_images.npy", "--cast", "--quiet", "--no-fuse"]
+        self.opc("run", graph, *some, "--partial-weights", *given, "--output", f"{logits}=a.npy")
+        self.opc("run", "m.onnx", *given, "--output", f"{logits}=b.npy")
+        np.testing.assert_array_equal(np.load(self.path("a.npy")), np.load(self.path("b.npy")))
+
     def test_gradients_and_training_steps(self):
         """Gradients are outputs; of a step with an optimizer so is what each variable holds after it."""
         for net, optimizer in (("mlp", []), ("cnn", []), ("mlp", ["--optimizer", "adam", "--lr", "0.01"])):
@@ -191,6 +206,10 @@ class Refused(Case):
         self.opc("compile", graph, "--emit", "onnx", "--opset", "0", "-o", "o.onnx", code=2)
         self.assertIn("--opset is for --emit onnx", self.opc("compile", graph, "--opset", "17", "-o", "o.plan", code=2).stderr)
         self.assertIn("--weights is for --emit onnx", self.opc("compile", graph, "--weights", "w.npz", "-o", "o.plan", code=2).stderr)
+        self.assertIn("--partial-weights is for --emit onnx",
+                      self.opc("compile", graph, "--partial-weights", "-o", "o.plan", code=2).stderr)
+        self.assertIn("give --weights",
+                      self.opc("compile", graph, "--emit", "onnx", "--partial-weights", "-o", "o.onnx", code=2).stderr)
         for phase in ("import", "fuse", "plan"):
             self.assertIn("--to", self.opc("compile", graph, "--emit", "onnx", "--to", phase, "-o", "o.onnx", code=2).stderr)
 

@@ -62,13 +62,21 @@ std::vector<Option> OnnxOutput::options() {
                      std::to_string(kNewestExport) + " (default: the oldest that serves)",
                  &opset_}
               .from(1),
-          {"--weights", 0, "FILE", "--emit onnx: variables by name from npz or safetensors (repeatable)", &weights_}};
+          {"--weights", 0, "FILE", "--emit onnx: variables by name from npz or safetensors (repeatable)", &weights_},
+          {"--partial-weights", 0, "",
+           "--emit onnx: variables that no file of --weights has begin as the graph initialises them",
+           &partialWeights_}};
 }
 
 Status OnnxOutput::check(bool isOnnx) const {
-  if (!isOnnx && isGiven())
-    return usageError(weights_.empty() ? "--opset is for --emit onnx" : "--weights is for --emit onnx",
-                      weights_.empty() ? "" : "opc run GRAPH --weights FILE runs with weights");
+  if (!isOnnx && isGiven()) {
+    const bool isOfWeights = partialWeights_ || !weights_.empty();
+    const std::string option = !isOfWeights ? "--opset" : weights_.empty() ? "--partial-weights" : "--weights";
+    return usageError(option + " is for --emit onnx",
+                      isOfWeights ? "opc run GRAPH --weights FILE runs with weights" : "");
+  }
+  if (partialWeights_ && weights_.empty())
+    return usageError("--partial-weights says how --weights is read; give --weights");
   if (opset_ != 0 && (opset_ < kOldestExport || opset_ > kNewestExport))
     return usageError("--opset " + std::to_string(opset_) + ": opc writes the operator sets " +
                           std::to_string(kOldestExport) + " to " + std::to_string(kNewestExport),
@@ -94,6 +102,7 @@ Result<std::map<std::string, StoredTensor>> OnnxOutput::values(Pipeline &pipelin
   for (const GraphTensor &input : facts.inputs) elsewhere.insert(input.name);
   ValueFlags flags;
   flags.weights = weights_;
+  flags.partialWeights = partialWeights_;
   flags.program = "opc compile";
   OPC_ASSIGN_OR_RETURN(const NamedValues none, flags.open());
   OPC_ASSIGN_OR_RETURN(const ValueReport report, giveValues(session, none, flags, {}, elsewhere));

@@ -15,7 +15,7 @@ namespace opc::cli {
 class OnnxOutput {
 public:
   std::vector<Option> options();
-  bool isGiven() const { return opset_ != 0 || !weights_.empty(); }
+  bool isGiven() const { return opset_ != 0 || !weights_.empty() || partialWeights_; }
   /// Only ONNX models have these options. Errors: OPC0003.
   Status check(bool isOnnx) const;
   /// What is read besides the graph.
@@ -32,6 +32,7 @@ private:
                                                      const GraphFacts &facts) const;
   int64_t opset_ = 0; // 0: the oldest that serves
   std::vector<std::string> weights_;
+  bool partialWeights_ = false; // variables that none of them has are left to their initializers
 };
 
 } // namespace opc::cli
