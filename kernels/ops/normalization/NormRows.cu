@@ -1,0 +1,76 @@
+// layer_norm, rms_norm, group_norm and their gradients by x: a block for what is normalised together.
+// SPDX-License-Identifier: Apache-2.0
+#include "normalization/Norm.cuh"
+
+namespace opc::cuda {
+namespace {
+
+template <class T> __device__ void normRows(const NormArguments &a) {
+  using C = Compute<T>;
+  const T *x = static_cast<const T *>(a.x);
+  for (int64_t g = blockIdx.x; g < a.groups.groups; g += gridDim.x) {
+    C mean = 0;
+    if (a.centered) {
+      C own = 0;
+      for (int64_t k = threadIdx.x; k < a.groups.count; k += kNormThreads) own += load(x[elementOf(a, g, k)]);
+      mean = static_cast<C>(blockSum(static_cast<double>(own), 1) / a.count);
+    }
+    C own = 0;
+    for (int64_t k = threadIdx.x; k < a.groups.count; k += kNormThreads) {
+      const C d = load(x[elementOf(a, g, k)]) - mean;
+      own += d * d;
+    }
+    const C variance = static_cast<C>(blockSum(static_cast<double>(own), 1) / a.count);
+    const C inverse = C(1) / root(variance + static_cast<C>(a.epsilon));
+    if (threadIdx.x == 0) {
+      if (a.centered) static_cast<C *>(a.mean)[g] = mean;
+      static_cast<C *>(a.inverse)[g] = inverse;
+    }
+    for (int64_t k = threadIdx.x; k < a.groups.count; k += kNormThreads) {
+      const int64_t e = elementOf(a, g, k), p = parameterOf(a, e);
+      C y = (load(x[e]) - mean) * inverse * readOr<T>(a.gamma, p, C(1)) + readOr<T>(a.beta, p, C(0));
+      if (a.silu) y = y / (C(1) + exponential(-y));
+      static_cast<T *>(a.out)[e] = stored<T>(y);
+    }
+  }
+}
+
+/// With d = dy gamma: dx = inverse (d - mean(d) - xhat mean(d xhat)).
+template <class T> __device__ void normRowsGrad(const NormArguments &a) {
+  using C = Compute<T>;
+  const T *x = static_cast<const T *>(a.x), *dy = static_cast<const T *>(a.dy);
+  for (int64_t g = blockIdx.x; g < a.groups.groups; g += gridDim.x) {
+    const C mean = a.centered ? static_cast<const C *>(a.mean)[g] : C(0),
+            inverse = static_cast<const C *>(a.inverse)[g];
+    C total = 0, product = 0;
+    for (int64_t k = threadIdx.x; k < a.groups.count; k += kNormThreads) {
+      const int64_t e = elementOf(a, g, k);
+      const C d = load(dy[e]) * readOr<T>(a.gamma, parameterOf(a, e), C(1));
+      total += d;
+      product += d * (load(x[e]) - mean);
+    }
+    const C shift = a.centered ? static_cast<C>(blockSum(static_cast<double>(total), 1) / a.count) : C(0);
+    const C slope = static_cast<C>(blockSum(static_cast<double>(product), 1) / a.count) * inverse * inverse;
+    for (int64_t k = threadIdx.x; k < a.groups.count; k += kNormThreads) {
+      const int64_t e = elementOf(a, g, k);
+      const C d = load(dy[e]) * readOr<T>(a.gamma, parameterOf(a, e), C(1));
+      C dx = inverse * (d - shift - (load(x[e]) - mean) * slope);
+      if (a.add) dx += load(static_cast<const T *>(a.add)[e]);
+      static_cast<T *>(a.out)[e] = stored<T>(dx);
+    }
+  }
+}
+
+} // namespace
+
+#define OPC_NORM_KERNEL(kernel, body)                                                                                  \
+  extern "C" __global__ void __launch_bounds__(256) kernel(const __grid_constant__ NormArguments a) { body(a); }
+#define OPC_NORM(name, T)                                                                                              \
+  OPC_NORM_KERNEL(norm_rows_##name, normRows<T>)                                                                       \
+  OPC_NORM_KERNEL(norm_rows_grad_##name, normRowsGrad<T>)
+OPC_NORM(f32, float)
+OPC_NORM(f64, double)
+OPC_NORM(f16, float16)
+OPC_NORM(bf16, bfloat16)
+
+} // namespace opc::cuda
