@@ -1,0 +1,23 @@
+// What the device code of attention is given. Read by the host's compiler and by nvcc.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+
+namespace opc::ops {
+
+/// query [heads, n, d], key [heads, m, d], value [heads, m, dv]; out and dout [heads, n, dv].
+struct AttentionArguments {
+  const void *query, *key, *value, *mask; // mask: null for none
+  const void *out, *dout;                 // of gradients
+  const void *logSum, *dlogSum;           // of the scores' type; dlogSum null for none
+  void *to, *sums;                        // the forward op's results
+  void *dquery, *dkey, *dvalue, *dscores; // dscores null when nobody asks
+  void *along;                            // a number for each query: sum(dout out) - dlogSum
+  int64_t heads, n, m, d, dv;
+  double scale;
+  int32_t causal, maskIsBool, leadRank, unused;
+  int64_t leadDims[20], maskLead[20], maskRow, maskColumn; // strides of the mask, 0 where it repeats
+};
+
+} // namespace opc::ops
