@@ -256,28 +256,53 @@ class OnGpu(unittest.TestCase):
                                env=dict(os.environ, LD_LIBRARY_PATH=driver, CUDA_SIM="devices=2")).stdout
         self.assertRegex(found, r"  gpu:0 +\S.*\n  gpu:1 +\S")
 
-    def test_mlp_trains_as_on_the_cpu(self):
-        text = read("mlp.pbtxt") + read("mlp_loss.pbtxt")
+    def trained(self, text, steps, policies):
+        """The losses of each step and of the weights in the end, by device."""
         done = opc("grad", "-", "--shape", f"image={BATCH},64", "--shape", f"label={BATCH}", "--loss", "loss", "--optimizer",
                    "adam", "--lr", "0.002", "-o", self.path("train.pbtxt"), text=text)
         self.assertEqual(done.returncode, 0, done.stderr)
         np.save(self.path("image.npy"), np.load(os.path.join(DIGITS, "train_images.npy"))[:BATCH])
         np.save(self.path("label.npy"), np.load(os.path.join(DIGITS, "train_labels.npy"))[:BATCH])
         feed = ["--input", f"image=@{self.path('image.npy')}", "--input", f"label=@{self.path('label.npy')}", "--seed", "3"]
-        weights = {}
-        for device, policy in (("cpu", ""), ("sim", "policy=late"), ("sim", "policy=eager"), ("sim", "policy=random,seed=2")):
+        losses = {}
+        for device, policy in (("cpu", ""), *(("sim", p) for p in policies)):
             saved = self.path(f"{device}{policy}.safetensors")
             dataset = f"image=@{self.path('image.npy')},label=@{self.path('label.npy')}"
-            done = opc("run", self.path("train.pbtxt"), "--device", device, "--seed", "3", "--feed-dataset", dataset, "--batch", str(BATCH),
-                       "--steps", "3", "--save", saved, sim=policy)
-            self.assertEqual(done.returncode, 0, done.stderr)
-            out = self.path(f"o{len(weights)}")
-            done = opc("run", self.path("train.pbtxt"), "--device", device, *feed, "--weights", saved, "--outputs", out, sim=policy)
-            self.assertEqual(done.returncode, 0, done.stderr)
-            weights[device + policy] = np.load(os.path.join(out, "loss.npy"))
-        for name, loss in weights.items():
-            np.testing.assert_allclose(loss, weights["cpu"], rtol=1e-5, err_msg=name)
-        self.assertLess(float(weights["cpu"].mean()), 2.3)
+            self.run_ok("run", self.path("train.pbtxt"), "--device", device, "--seed", "3", "--feed-dataset", dataset, "--batch", str(BATCH),
+                        "--steps", str(steps), "--save", saved, sim=policy)
+            out = self.path(f"o{len(losses)}")
+            self.run_ok("run", self.path("train.pbtxt"), "--device", device, *feed, "--weights", saved, "--outputs", out, sim=policy)
+            losses[device + policy] = np.load(os.path.join(out, "loss.npy"))
+        return losses
+
+    def assert_as_on_the_cpu(self, losses, rtol, below):
+        for name, loss in losses.items():
+            np.testing.assert_allclose(loss, losses["cpu"], rtol=rtol, err_msg=name)
+        self.assertLess(float(losses["cpu"].mean()), below)
+
+    def test_mlp_trains_as_on_the_cpu(self):
+        losses = self.trained(read("mlp.pbtxt") + read("mlp_loss.pbtxt"), 3, ("policy=late", "policy=eager", "policy=random,seed=2"))
+        self.assert_as_on_the_cpu(losses, 1e-5, 2.3)
+
+    def test_cnn_trains_as_on_the_cpu(self):
+        """Two steps; batch normalisation with the running statistics, and with those of the batch."""
+        network = read("cnn.pbtxt") + read("cnn_loss.pbtxt")
+        trains = network.replace('attr { key: "training" value { at_bool: false } }', 'attr { key: "training" value { at_bool: true } }')
+        trains = trains.replace('output { key: "y" value { s: "bn1/y_0" } }', 'output { key: "y" value { s: "bn1/y_0" } } output { key: "mean" value { s: '
+                                '"bn1/mean_0" } } output { key: "inv_variance" value { s: "bn1/inv_variance_0" } }')
+        self.assertEqual(trains.count("bn1/mean_0"), 1)
+        self.assertEqual(trains.count("at_bool: true"), network.count("at_bool: true") + 1)
+        for text, policies in ((network, ("policy=late", "policy=random,seed=2")), (trains, ("policy=late", "policy=eager"))):
+            losses = self.trained(text, 2, policies)
+            self.assert_as_on_the_cpu(losses, 1e-4, 2.3)
+
+    def test_cnn_reads_digits(self):
+        """The trained network on the simulated GPU; what PyTorch says to the same images."""
+        np.save(self.path("image.npy"), np.load(os.path.join(DIGITS, "test_images.npy"))[:BATCH])
+        self.run_ok("run", os.path.join(DIGITS, "cnn.pbtxt"), "--device", "sim", "--shape", f"image={BATCH},64", "--weights",
+                    os.path.join(DIGITS, "cnn_weights.npz"), "--input", f"image=@{self.path('image.npy')}", "--output", f"logits={self.path('logits.npy')}")
+        want = np.load(os.path.join(DIGITS, "cnn_test_logits.npy"))[:BATCH]
+        np.testing.assert_allclose(np.load(self.path("logits.npy")), want, rtol=1e-3, atol=1e-4)
 
 
 if __name__ == "__main__":

@@ -1,0 +1,190 @@
+# Kernels for GPUs at sizes that take more than one tile, slice or block: the simulated GPU against the CPU.
+# SPDX-License-Identifier: Apache-2.0
+import json
+import os
+import subprocess
+import tempfile
+import unittest
+
+import numpy as np
+
+BIN = os.path.join(os.environ["OPC_BUILD_DIR"], "bin")
+KINDS = {"f32": ("kFloat", np.float32), "f64": ("kDouble", np.float64), "f16": ("kFloat16", np.float16), "i64": ("kInt64", np.int64)}
+# Of the largest element of a result: sums of some hundred products of numbers around 1, rounded once.
+CLOSE = {"f32": 2e-6, "f64": 1e-14, "f16": 1e-3}
+
+
+def opc(*args, sim="policy=late"):
+    return subprocess.run([os.path.join(BIN, "opc"), *args], capture_output=True, text=True, timeout=300, env=dict(os.environ, CUDA_SIM=sim))
+
+
+def attr(name, value):
+    if isinstance(value, bool):
+        text = f"at_bool: {str(value).lower()}"
+    elif isinstance(value, int):
+        text = f"at_int32: {value}"
+    elif isinstance(value, str):
+        text = f'at_string: "{value}"'
+    else:
+        text = "at_list_int32 { " + " ".join(f"val: {v}" for v in value) + " }"
+    return f'attr {{ key: "{name}" value {{ {text} }} }}'
+
+
+def longs(name, *values):
+    return f'attr {{ key: "{name}" value {{ at_list_int64 {{ {" ".join(f"val: {v}" for v in values)} }} }} }}'
+
+
+class DeviceKernels(unittest.TestCase):
+    def setUp(self):
+        facts = json.loads(opc("doctor", "--json").stdout)
+        if not facts["device_kernels"]:
+            self.skipTest("this build has no kernels for GPUs (nvcc)")
+        if not next(d["available"] for d in facts["devices"] if d["name"] == "sim"):
+            self.skipTest("this build has no GPU simulator")
+        self.ops, self.outputs, self.inputs = [], [], {}
+        self.random = np.random.default_rng(7)
+
+    def tensor(self, shape, kind="f32", values=None):
+        """The name of an input of random numbers, or of `values`."""
+        name = f"x{len(self.inputs)}"
+        proto, dtype = KINDS[kind]
+        dims = " ".join(f"dim: {d}" for d in shape)
+        self.ops.append(f'op {{ name: "{name}" input_conf {{ out: "out" blob_conf {{ shape {{ {dims} }} data_type: {proto} }} }} }}')
+        self.inputs[name] = (self.random.uniform(-1, 1, shape) if values is None else values).astype(dtype)
+        return f"{name}/out"
+
+    def op(self, kind, inputs, outputs, attrs="", keep=True):
+        """Adds an op; gives its outputs' names, which become outputs of the graph."""
+        name = f"op{len(self.ops)}"
+        args = " ".join(f'input {{ key: "{k}" value {{ s: "{v}" }} }}' for k, v in inputs.items())
+        outs = " ".join(f'output {{ key: "{o}" value {{ s: "{name}/{o}_0" }} }}' for o in outputs)
+        self.ops.append(f'op {{ name: "{name}" user_conf {{ op_type_name: "{kind}" {args} {outs} {attrs} }} }}')
+        for o in outputs if keep else ():
+            self.outputs.append(f"{name}_{o}")
+            self.ops.append(f'op {{ name: "{name}_{o}" output_conf {{ in: "{name}/{o}_0" out: "out" }} }}')
+        return [f"{name}/{o}_0" for o in outputs]
+
+    def compare(self, close, sim="policy=late"):
+        with tempfile.TemporaryDirectory() as folder:
+            graph, inputs = os.path.join(folder, "g.pbtxt"), os.path.join(folder, "in.npz")
+            with open(graph, "w", encoding="utf-8") as f:
+                f.write("\n".join(self.ops))
+            np.savez(inputs, **self.inputs)
+            results = {}
+            for device in ("cpu", "sim"):
+                out = os.path.join(folder, device)
+                done = opc("run", graph, "--no-fuse", "--inputs", inputs, "--outputs", out, "--print", "none", "--device", device, sim=sim)
+                self.assertEqual(done.returncode, 0, done.stderr)
+                results[device] = {name: np.load(os.path.join(out, f"{name}.npy")) for name in self.outputs}
+        self.assertGreater(len(self.outputs), 0)
+        for name in self.outputs:
+            want, got = results["cpu"][name].astype(np.float64), results["sim"][name].astype(np.float64)
+            self.assertEqual(got.shape, want.shape)
+            self.assertTrue(np.isfinite(want).all(), name)
+            self.assertLessEqual(np.abs(got - want).max(initial=0), close * max(1e-3, np.abs(want).max(initial=0)), name)
+
+    def convolution(self, kind, last, groups, channels, filters, size, attrs):
+        """A convolution and its three gradients."""
+        first = not last
+        x = (2, channels, *size) if first else (2, *size, channels)
+        w = (filters, channels // groups, 3, 3) if first else (filters, 3, 3, channels // groups)
+        common = attrs + attr("data_format", "channels_last" if last else "channels_first") + attr("groups", groups)
+        xs, ws = self.tensor(x, kind), self.tensor(w, kind)
+        (y,) = self.op("conv2d", {"in": xs, "weight": ws, "bias": self.tensor((filters,), kind)}, ["out"], common)
+        backward = common + attr("num_spatial_dims", 2) + attr("kernel_size", [3, 3])
+        self.op("conv_data_grad", {"dy": y, "filter": ws, "x_like": xs}, ["dx"], backward)
+        self.op("conv_filter_grad", {"dy": y, "x": xs}, ["filter_diff"], backward)
+        self.op("conv_bias_grad", {"dy": y}, ["bias_diff"], attr("num_spatial_dims", 2) + attr("data_format", "channels_last" if last else "channels_first"))
+
+    def test_convolution_tiles(self):
+        """More than one tile of each product, none of them whole; the gradient by the weight in slices."""
+        plain, wide = attr("padding_before", [1, 1]), attr("strides", [2, 1]) + attr("dilation_rate", [1, 2]) + attr("padding_before", [0, 2])
+        for kind, attrs in (("f32", plain), ("f32", wide), ("f64", wide), ("f16", plain)):
+            for last in (False, True):
+                with self.subTest(kind=kind, last=last, attrs=attrs):
+                    self.ops, self.outputs, self.inputs = [], [], {}
+                    self.convolution(kind, last, 1, 20, 70, (17, 19), attrs)
+                    self.compare(CLOSE[kind] * 4)
+
+    def test_convolution_groups(self):
+        """Groups of whole tiles, and of single channels."""
+        for groups, channels, filters in ((2, 24, 40), (12, 12, 24)):
+            for last in (False, True):
+                with self.subTest(groups=groups, last=last):
+                    self.ops, self.outputs, self.inputs = [], [], {}
+                    self.convolution("f32", last, groups, channels, filters, (9, 31), attr("padding_before", [1, 1]))
+                    self.compare(CLOSE["f32"] * 4)
+
+    def test_maxima_at_given_places(self):
+        """The gradient of max pooling from positions, whose planes are more than one block's."""
+        for shape, last in (((2, 3, 70, 61), False), ((2, 50, 50, 5), True)):
+            with self.subTest(shape=shape):
+                self.ops, self.outputs, self.inputs = [], [], {}
+                window = attr("kernel_size", [3, 3]) + attr("stride", [2, 2]) + attr("padding", [1, 1])
+                window += attr("data_format", "channels_last" if last else "channels_first")
+                x = self.tensor(shape)
+                y, places = self.op("max_pool_2d", {"x": x}, ["y", "indice"], window + attr("return_indices", True))
+                self.op("max_pool_2d_grad", {"x": x, "dy": y, "indice": places}, ["dx"], window)
+                self.op("max_pool_2d_grad", {"x": x, "dy": y}, ["dx"], window)
+                self.compare(1e-6)
+
+    def test_place_outside(self):
+        window = attr("kernel_size", [2, 2])
+        x, dy = self.tensor((1, 1, 4, 4)), self.tensor((1, 1, 2, 2))
+        self.op("max_pool_2d_grad", {"x": x, "dy": dy, "indice": self.tensor((1, 1, 2, 2), "i64", np.array([[[[0, 1], [2, 16]]]]))}, ["dx"], window)
+        with tempfile.TemporaryDirectory() as folder:
+            graph, inputs = os.path.join(folder, "g.pbtxt"), os.path.join(folder, "in.npz")
+            with open(graph, "w", encoding="utf-8") as f:
+                f.write("\n".join(self.ops))
+            np.savez(inputs, **self.inputs)
+            done = opc("run", graph, "--inputs", inputs, "--device", "sim", "--observe", "sync")
+        self.assertEqual(done.returncode, 5, done.stderr)
+        self.assertIn("OPC0631", done.stderr)
+        self.assertIn("max_pool_2d_grad", done.stderr)
+
+    def test_one_window_of_all(self):
+        """Windows so large that their maxima are scattered, and means of whole planes."""
+        x = self.tensor((2, 3, 48, 47))
+        window = attr("kernel_size", [48, 47])
+        (y,) = self.op("max_pool_2d", {"x": x}, ["y"], window)
+        self.op("max_pool_2d_grad", {"x": x, "dy": y}, ["dx"], window)
+        (mean,) = self.op("adaptive_avg_pool2d", {"x": x}, ["y"], longs("output_size", 1, 1))
+        self.op("adaptive_avg_pool2d_grad", {"dy": mean, "x": x}, ["dx"], longs("output_size", 1, 1))
+        self.compare(2e-6)
+
+    def test_long_rows(self):
+        """Rows and channels of more than one element a thread."""
+        axis = 'attr { key: "begin_norm_axis" value { at_int64: 1 } } '
+        params = 'attr { key: "begin_params_axis" value { at_int64: 1 } } '
+        epsilon = 'attr { key: "epsilon" value { at_double: 1e-5 } } '
+        x, dy = self.tensor((37, 700)), self.tensor((37, 700))
+        gamma, beta = self.tensor((700,)), self.tensor((700,))
+        _, mean, inverse = self.op("layer_norm", {"x": x, "gamma": gamma, "beta": beta}, ["y", "mean", "inv_variance"],
+                                   axis + params + epsilon + attr("center", True) + attr("scale", True))
+        statistics = {"dy": dy, "x": x, "mean": mean, "inv_variance": inverse}
+        self.op("layer_norm_grad", {**statistics, "gamma": gamma}, ["dx"], axis + epsilon)
+        self.op("layer_norm_param_grad", statistics, ["gamma_diff", "beta_diff"], params)
+        for shape, at in (((3, 40, 21, 20), 1), ((3, 21, 20, 40), 3)):
+            x, dy, gamma = self.tensor(shape), self.tensor(shape), self.tensor((40,))
+            where = attr("axis", at) + 'attr { key: "epsilon" value { at_float: 1e-5 } } ' + attr("training", True)
+            _, mean, inverse = self.op("normalization", {"x": x, "gamma": gamma, "beta": self.tensor((40,))}, ["y", "mean", "inv_variance"], where)
+            self.op("normalization_grad", {"x": x, "dy": dy, "mean": mean, "inv_variance": inverse, "gamma": gamma}, ["gamma_diff", "beta_diff", "dx"], where)
+        self.compare(4e-6)
+
+    def test_attention_tiles(self):
+        """More queries, keys and columns than a block takes, forward and backward."""
+        for causal, mask in ((False, None), (True, None), (False, (1, 1, 150))):
+            with self.subTest(causal=causal, mask=mask):
+                self.ops, self.outputs, self.inputs = [], [], {}
+                q, k, v = self.tensor((3, 40, 36)), self.tensor((3, 150, 36)), self.tensor((3, 150, 140))
+                args = {"query": q, "key": k, "value": v}
+                if mask:
+                    args["mask"] = self.tensor(mask)
+                out, sums = self.op("scaled_dot_product_attention", args, ["out", "log_sum"], attr("causal", causal))
+                self.op("scaled_dot_product_attention_grad", {**args, "out": out, "log_sum": sums, "dout": self.tensor((3, 40, 140))},
+                        ["dquery", "dkey", "dvalue", *(["dscores"] if mask else [])], attr("causal", causal))
+                self.compare(1e-5)
+
+
+if __name__ == "__main__":
+    unittest.main()
