@@ -26,4 +26,9 @@ inline Status orDeviceError(Status status) {
   return !device.isOk() && status.id().empty() && status.message() == device.toString() ? device : status;
 }
 
+/// What a kernel that has failed ends with: a device that refuses the work is no failed execution of it.
+inline StatusCode failureCode(const Status &status) {
+  return status.code() == StatusCode::kUnsupported && !status.id().empty() ? status.code() : StatusCode::kExecution;
+}
+
 } // namespace opc

@@ -28,7 +28,7 @@ Status named(Status s, const OpInstance &op) {
   if (s.isOk()) return s;
   s = orDeviceError(std::move(s));
   // A contract broken while running is a failed execution, not a bad graph.
-  return Status(StatusCode::kExecution, s.id().empty() ? "OPC0601" : s.id(), op.def().name + ": " + s.message())
+  return Status(failureCode(s), s.id().empty() ? "OPC0601" : s.id(), op.def().name + ": " + s.message())
       .withHelp(s.help())
       .withContext("running op " + op.conf().name + " (" + op.def().name + ")");
 }

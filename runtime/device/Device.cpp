@@ -41,6 +41,8 @@ DeviceType deviceTypeOf(const std::string &name) {
   return kind.empty() ? DeviceType::kInvalidDevice : kind == "cpu" ? DeviceType::kCPU : DeviceType::kGPU;
 }
 
+bool isSimulatedDevice(const std::string &name) { return parse(name).kind == "sim"; }
+
 Result<std::unique_ptr<Device>> openDevice(const std::string &name) {
   const DeviceName parsed = parse(name);
   if (parsed.kind.empty())

@@ -64,6 +64,8 @@ public:
   virtual DeviceType type() const = 0;
   /// Aligned to at least 64 bytes, zeroed. OPC0614 when there is not enough.
   virtual Result<DeviceMemory> allocate(size_t bytes) = 0;
+  /// The same, not cleared.
+  virtual Result<DeviceMemory> allocateUnwritten(size_t bytes) { return allocate(bytes); }
   /// The bytes will not be read until they are written again: the system may have the memory meanwhile.
   virtual void discard(void *, size_t) {}
   /// A stream whose kernels may use `threads` threads (CPU).
@@ -82,6 +84,8 @@ protected:
 /// The kind of the device that a name is of: "cpu", "gpu" and "gpu:1" (CUDA's), "sim" and "sim:1" (those of the
 /// simulator that opc brings); kInvalidDevice for other words. Says nothing of whether it is there.
 DeviceType deviceTypeOf(const std::string &name);
+/// Whether it is one of the simulator's.
+bool isSimulatedDevice(const std::string &name);
 /// The device that a plan names. Errors: OPC0820 for a name that is none, those of CudaDevice::open.
 Result<std::unique_ptr<Device>> openDevice(const std::string &name);
 /// The names that openDevice knows.

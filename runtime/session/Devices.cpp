@@ -12,6 +12,10 @@ bool isDeviceName(const std::string &name) { return runtime::deviceTypeOf(name) 
 
 Status checkDevice(const std::string &name) { return runtime::openDevice(name).status(); }
 
+void prepareDeviceForPlugins(const std::string &device) {
+  if (runtime::isSimulatedDevice(device)) runtime::cuda::CudaDriver::openSimulatedRuntime();
+}
+
 GpuReport inspectGpus(bool isSimulated) {
   GpuReport report;
   Result<std::vector<runtime::CudaDeviceFacts>> found = runtime::cudaDevices(isSimulated);

@@ -14,6 +14,9 @@ bool isDeviceName(const std::string &name);
 /// Opens the device and closes it: the error says why it cannot be used (OPC0630).
 Status checkDevice(const std::string &name);
 
+/// Before plugins are loaded whose kernels use CUDA's runtime: theirs is then the simulator's, if the device is.
+void prepareDeviceForPlugins(const std::string &device);
+
 /// What `opc doctor` says of GPUs.
 struct GpuReport {
   std::vector<std::string> gpus; // "NVIDIA A100, 40.0 GiB, compute capability 8.0"

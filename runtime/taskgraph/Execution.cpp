@@ -21,7 +21,7 @@ void pauseCpu() {
 Status TaskGraph::failed(Status status, uint32_t task) const {
   const ModelTask &t = model_.tasks[task];
   status = orDeviceError(std::move(status));
-  return Status(StatusCode::kExecution, status.id().empty() ? "OPC0601" : status.id(), t.type + ": " + status.message())
+  return Status(failureCode(status), status.id().empty() ? "OPC0601" : status.id(), t.type + ": " + status.message())
       .withHelp(status.help())
       .withContext("running op " + t.name + t.where.at());
 }

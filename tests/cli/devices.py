@@ -68,14 +68,44 @@ class Names(unittest.TestCase):
             self.assertIn(f"unknown device '{device}'", done.stderr)
 
     def test_commands_of_the_cpu(self):
-        for words, name in ((("bench", "-"), "bench"), (("check", "g.pbtxt"), "check"), (("debug", "first-diff", "g.pbtxt"), "debug"),
-                            (("grad", "-", "--loss", "y", "--check"), "grad --check"), (("verify", "relu"), "verify"),
-                            (("report", "-", "-o", "-"), "report")):
+        for words, name in ((("bench", "-", "--fill", "ones"), "bench"), (("check", "g.pbtxt"), "check"),
+                            (("grad", "-", "--loss", "y", "--check"), "grad --check"), (("report", "-", "-o", "-"), "report"),
+                            (("debug", "reduce", "g.pbtxt", "--check", "true", "-o", "s.pbtxt"), "debug reduce"),
+                            (("debug", "replay", "opc-crash-0"), "debug replay")):
             for call in ([*words, "--device", "sim"], ["--device", "sim", *words]):
                 done = opc(*call, text=chain(RELU))
                 self.assertEqual(done.returncode, 4, done.stderr)
                 self.assertIn("OPC0006", done.stderr)
                 self.assertIn(f"opc {name} works on the cpu, and the device is 'sim'", done.stderr)
+
+    def test_settings_that_mean_nothing_here(self):
+        """What OPC_DEVICE says of graphs ends no command that runs none."""
+        with tempfile.TemporaryDirectory() as folder:
+            with open(os.path.join(folder, "g.pbtxt"), "w") as f:
+                f.write(chain(RELU, TANH))
+            done = opc("compile", "g.pbtxt", "-o", "g.plan", cwd=folder)
+            self.assertEqual(done.returncode, 0, done.stderr)
+            for words in (("bench", "g.plan", "--fill", "ones", "--rounds", "6"),
+                          ("debug", "first-diff", "g.plan", "--fill", "ones", "--reference", "one-thread"),
+                          ("debug", "reduce", "g.pbtxt", "--check", "! grep -q tanh {}", "-o", "s.pbtxt")):
+                done = opc(*words, device="gpu:7", cwd=folder)
+                self.assertEqual(done.returncode, 0, (words, done.stderr))
+            done = opc("bench", "g.pbtxt", "--fill", "ones", device="sim", cwd=folder)
+            self.assertEqual(done.returncode, 4, done.stderr)
+            self.assertIn("OPC0006", done.stderr)
+
+    def test_single_ops_elsewhere(self):
+        if not has("gpu"):
+            done = opc("verify", "relu", "--device", "gpu")
+            self.assertEqual(done.returncode, 4, done.stderr)
+            self.assertIn("OPC0630", done.stderr)
+        for option in (("--parts", "2"), ("--sound",), ("--results",)):
+            done = opc("verify", "relu", "--device", "sim", *option)
+            self.assertEqual(done.returncode, 2, done.stderr)
+            self.assertIn(f"{option[0]} is for what runs on the cpu, and the device is 'sim'", done.stderr)
+        done = opc("debug", "first-diff", "-", "--fill", "ones", "--device", "sim", "--mesh", "2", text=chain(RELU))
+        self.assertEqual(done.returncode, 2, done.stderr)
+        self.assertIn("--mesh runs on the cpu, and the device is 'sim'", done.stderr)
 
     def test_gradients_are_made_for_any_device(self):
         plain = opc("grad", "-", "--loss", "y", "--wrt", "x", text=chain(RELU))
@@ -176,6 +206,44 @@ class OnGpu(unittest.TestCase):
         done = opc("bench", sim, "--fill", "rand", "--device", "cpu")
         self.assertEqual(done.returncode, 2, done.stderr)
         self.assertIn("is for sim", done.stderr)
+
+    def test_first_difference(self):
+        """Of a graph: op by op against the CPU, and as a chain."""
+        with open(self.path("g.pbtxt"), "w") as f:
+            f.write(chain(RELU, TANH, ("exp", "x", "y", "")))
+        call = ["debug", "first-diff", self.path("g.pbtxt"), "--device", "sim", "--fill", "rand", "--json"]
+        for more, isolated in (([], True), (["--chain"], False), (["--reference", "f64"], True)):
+            found = json.loads(self.run_ok(*call, *more, sim="policy=random,seed=2").stdout)
+            self.assertEqual((found["compared"], found["differences"], found["isolated"]), (3, [], isolated))
+            self.assertIn("on the cpu", found["reference"])
+        folder = self.path("inside")  # tensors of which one is wrong: the op behind it is right by itself, and not in a chain
+        self.run_ok("run", self.path("g.pbtxt"), "--fill", "rand", "--capture", f"*={folder}", "--no-simplify")
+        wrong = os.path.join(folder, "op0", "out_0.npy")
+        np.save(wrong, np.load(wrong) + 1)
+        isolated = opc(*call, "--reference", folder)
+        self.assertEqual(isolated.returncode, 1, isolated.stderr)
+        self.assertEqual([d["op"] for d in json.loads(isolated.stdout)["differences"]], ["op0", "op1"])
+        chained = opc(*call, "--reference", folder, "--chain")
+        self.assertEqual([d["op"] for d in json.loads(chained.stdout)["differences"]], ["op0"])
+        done = opc("debug", "first-diff", "-", "--fill", "rand", "--device", "sim", text=chain(RELU, SORT))
+        self.assertEqual(done.returncode, 4, done.stderr)
+        self.assertIn("OPC0411", done.stderr)
+
+    def test_verify(self):
+        done = self.run_ok("verify", "relu", "softmax", "reduce_sum", "matmul", "--device", "sim", "--json", sim="policy=random,seed=9")
+        document = json.loads(done.stdout)
+        self.assertTrue(document["passed"])
+        for op in document["ops"]:
+            self.assertIn("f32", op["types"])
+            self.assertGreater(op["samples"], 3)
+            self.assertGreater(len(op["kernels"]), 0)
+            for kernel in op["kernels"]:
+                self.assertGreaterEqual(kernel["sectors"], kernel["ideal_sectors"])
+        broken = opc("verify", "relu", "--device", "sim", "--json", sim="fail=cuLaunchKernel:1:719")
+        self.assertEqual(broken.returncode, 1, broken.stderr)
+        failure = json.loads(broken.stdout)["ops"][0]["failures"]
+        self.assertEqual([f["kind"] for f in failure], ["error"])  # and the device is had anew for the other samples
+        self.assertIn("CUDA_ERROR_LAUNCH_FAILED", failure[0]["text"])
 
     def test_profile_has_no_peak_of_another_device(self):
         call = ["run", "-", "--fill", "ones", "--profile"]

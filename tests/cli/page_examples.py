@@ -40,7 +40,7 @@ EXAMPLES = [
     ('opc check --against git:origin/main --format markdown >> "$GITHUB_STEP_SUMMARY"', 0, "### opc check", "summary.md"),
     ("opc check graphs/mlp.pbtxt --update=cost", 0, "cost", "graphs/mlp.opc.lock"),
     ("opc diff git:HEAD~1:mlp.pbtxt mlp.pbtxt --as html > d.html", 1, "<html", "d.html"),
-    ("opc debug first-diff mlp.pbtxt --device gpu --inputs in.npz", 4, "OPC0006", "stderr"),
+    ("opc debug first-diff mlp.pbtxt --device gpu --inputs in.npz", 4, GPU, "stderr"),
     ("opc show mlp.pbtxt --what memory --as svg -o mem.svg", 0, "<svg", "mem.svg"),
     ("cat mlp.pbtxt | opc show - --what cost --json | jq .peak_bytes", 0, r"^[1-9]\d{4,6}$", ""),
     ("opc ops --missing grad --plugin build/libmyops.so", 0, "myrelu", ""),

@@ -128,6 +128,8 @@ class Documents(unittest.TestCase):
         self.check("ops", "ops", "--json")
         self.check("op", "ops", "show", "matmul", "--json")
         self.check("verify", "verify", "relu", "--parts", "2", "--json")
+        if json.loads(self.opc("doctor", "--json").stdout)["device_kernels"]:
+            self.check("verify_device", "verify", "relu", "--device", "sim", "--json")
 
     def test_check(self):
         self.file("checked/g.pbtxt", NUMBERS)

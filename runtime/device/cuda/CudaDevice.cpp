@@ -85,17 +85,23 @@ Status CudaDevice::outOfMemory(size_t bytes) const {
                 "cannot get " + std::to_string(bytes) + " bytes of memory on " + name_ + has);
 }
 
-Result<DeviceMemory> CudaDevice::allocate(size_t bytes) {
+Result<DeviceMemory> CudaDevice::allocateUnwritten(size_t bytes) {
   if (bytes == 0) return DeviceMemory();
   OPC_RETURN_IF_ERROR(enter());
   CuPointer address = 0;
   const CuResult r = driver_.memAlloc(&address, bytes);
   if (r == cuda::kOutOfMemory) return outOfMemory(bytes);
   OPC_RETURN_IF_ERROR(driver_.check(r, "taking " + std::to_string(bytes) + " bytes on " + name_));
-  DeviceMemory memory(this, reinterpret_cast<void *>(address), bytes);
+  return DeviceMemory(this, reinterpret_cast<void *>(address), bytes);
+}
+
+Result<DeviceMemory> CudaDevice::allocate(size_t bytes) {
+  OPC_ASSIGN_OR_RETURN(DeviceMemory memory, allocateUnwritten(bytes));
+  if (bytes == 0) return memory;
   OPC_ASSIGN_OR_RETURN(const std::unique_ptr<CudaStream> stream, CudaStream::create(*this));
-  OPC_RETURN_IF_ERROR(
-      driver_.check(driver_.setBytes(address, 0, bytes, stream->context()->cuda_stream()), "clearing memory"));
+  OPC_RETURN_IF_ERROR(driver_.check(
+      driver_.setBytes(reinterpret_cast<CuPointer>(memory.data()), 0, bytes, stream->context()->cuda_stream()),
+      "clearing memory"));
   OPC_RETURN_IF_ERROR(stream->synchronize());
   return memory;
 }
@@ -134,6 +140,12 @@ Result<CUfunc_st *> CudaDevice::function(const std::string &kernel) {
   OPC_RETURN_IF_ERROR(
       driver_.check(driver_.moduleGetFunction(&function, module, kernel.c_str()), "finding kernel " + kernel));
   return function;
+}
+
+const CudaDriver *simulatorOf(const Device &device) {
+  if (device.type() != DeviceType::kGPU) return nullptr;
+  const CudaDriver &driver = static_cast<const CudaDevice &>(device).driver();
+  return driver.isSimulator() ? &driver : nullptr;
 }
 
 Result<std::vector<CudaDeviceFacts>> cudaDevices(bool isSimulator) {

@@ -22,6 +22,7 @@ public:
   const std::string &name() const override { return name_; }
   DeviceType type() const override { return DeviceType::kGPU; }
   Result<DeviceMemory> allocate(size_t bytes) override;
+  Result<DeviceMemory> allocateUnwritten(size_t bytes) override;
   std::unique_ptr<Stream> createStream(int threads) override;
   Status copyFromHost(Stream &stream, void *to, const void *from, size_t bytes) override;
   Status copyToHost(Stream &stream, void *to, const void *from, size_t bytes) override;
@@ -47,6 +48,9 @@ private:
   std::mutex modulesMutex_; // lanes bind their kernels one after the other, sessions do not
   std::map<int, CUmod_st *> modules_;
 };
+
+/// The simulator's driver, where the device is a simulated one.
+const cuda::CudaDriver *simulatorOf(const Device &device);
 
 /// What is known of the GPUs of a driver, for `opc doctor`.
 struct CudaDeviceFacts {

@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "cuda/CudaDriver.h"
 
+#include <algorithm>
 #include <dlfcn.h>
 #include <unistd.h>
 
@@ -77,6 +78,11 @@ Status CudaDriver::load(bool isSimulator) {
   if (!member && !missing) missing = name;
   OPC_CUDA_FUNCTIONS(OPC_LOAD)
 #undef OPC_LOAD
+  if (isSimulator) {
+    report_ = reinterpret_cast<size_t (*)(char *, size_t)>(dlsym(library, "opcGpusimReport"));
+    findings_ = reinterpret_cast<size_t (*)()>(dlsym(library, "opcGpusimFindings"));
+    print_ = reinterpret_cast<void (*)(int)>(dlsym(library, "opcGpusimPrint"));
+  }
   if (missing)
     return notUsable("the CUDA driver " + file + " is too old: it has no " + missing,
                      "install NVIDIA's driver for CUDA " + cudaVersionText(kLeastVersion) + " or later");
@@ -95,6 +101,22 @@ Status CudaDriver::load(bool isSimulator) {
   if (const CuResult r = deviceGetCount(&devices_); r != kSuccess || devices_ == 0)
     return notUsable("the CUDA driver finds no GPU" + (r == kSuccess ? std::string() : ": " + text(r)), help);
   return Status();
+}
+
+std::string CudaDriver::simulatorReport() const {
+  std::string text(report_ ? report_(nullptr, 0) : 0, '\0');
+  if (report_) text.resize(std::min(text.size(), report_(text.data(), text.size())));
+  return text;
+}
+
+void CudaDriver::setPrints(bool prints) const {
+  if (print_) print_(prints);
+}
+
+void CudaDriver::openSimulatedRuntime() {
+  if (!open(true)) return; // whoever runs something says why
+  const std::string driver = path(true);
+  dlopen((driver.substr(0, driver.rfind('/') + 1) + "libcudart.so.13").c_str(), RTLD_NOW | RTLD_LOCAL);
 }
 
 std::string CudaDriver::text(CuResult result) const {

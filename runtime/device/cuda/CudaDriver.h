@@ -75,6 +75,16 @@ public:
   int version() const { return version_; }
   int deviceCount() const { return devices_; }
 
+  /// The simulator's counters and findings so far, as JSON (docs/gpu-simulator.md); "" of a GPU's driver.
+  std::string simulatorReport() const;
+  /// How many findings it has; 0 of a GPU's driver.
+  size_t simulatorFindings() const { return findings_ ? findings_() : 0; }
+  /// Whether the simulator prints its findings.
+  void setPrints(bool prints) const;
+  /// Opens the simulator's own CUDA runtime, which libraries that are loaded later find by its name. Nothing where it
+  /// is not there.
+  static void openSimulatedRuntime();
+
   /// A result as an error of what was tried: OPC0631 with CUDA's name and text.
   Status check(CuResult result, const std::string &what) const {
     return result == kSuccess ? Status() : failure(result, what);
@@ -91,6 +101,9 @@ private:
   Status failure(CuResult result, const std::string &what) const;
   bool isSimulator_ = false;
   int version_ = 0, devices_ = 0;
+  size_t (*report_)(char *, size_t) = nullptr;
+  size_t (*findings_)() = nullptr;
+  void (*print_)(int) = nullptr;
 };
 
 /// "13.0" for 13000.

@@ -35,8 +35,10 @@ std::string countersJson(const Counters &c) {
          field("bytes_read", c.bytesRead) + ", " + field("bytes_written", c.bytesWritten);
 }
 
-std::string kernelJson(const KernelTotals &k) {
-  std::string out = "{" + field("launches", k.launches) + ", " + countersJson(k.counters) + ", \"lines\": [";
+std::string kernelJson(const KernelTotals &k, bool lines) {
+  std::string out = "{" + field("launches", k.launches) + ", " + countersJson(k.counters);
+  if (!lines) return out + "}";
+  out += ", \"lines\": [";
   const char *comma = "";
   for (const auto &[number, line] : k.lines) {
     out += std::string(comma) + "\n      {" + field("ptx_line", number);
@@ -70,7 +72,7 @@ void DriverReport::add(const std::string &kernel, const Outcome &outcome) {
   }
 }
 
-std::string DriverReport::json(const SimOptions &o) const {
+std::string DriverReport::json(const SimOptions &o, bool lines) const {
   const auto copies = [](const char *name, const CountAndBytes &c) {
     return quoted(name) + ": {" + field("count", c.count) + ", " + field("bytes", c.bytes) + "}";
   };
@@ -86,7 +88,8 @@ std::string DriverReport::json(const SimOptions &o) const {
                     copies("fills", fills) + ",\n  \"peak_bytes\": [";
   for (size_t i = 0; i < peak.size(); ++i) out += (i ? ", " : "") + std::to_string(peak[i]);
   out += "],\n  \"calls\": " + object(calls, [](uint64_t n) { return std::to_string(n); });
-  out += ",\n  \"kernels\": " + object(kernels, kernelJson) + ",\n  \"findings\": [";
+  out += ",\n  \"kernels\": " + object(kernels, [&](const KernelTotals &k) { return kernelJson(k, lines); }) +
+         ",\n  \"findings\": [";
   for (size_t i = 0; i < findings.size(); ++i)
     out += std::string(i ? "," : "") + "\n    {" + field("error", static_cast<uint64_t>(findings[i].code)) +
            ", \"kind\": " + quoted(findings[i].kind) + ", \"text\": " + quoted(findings[i].text) + "}";

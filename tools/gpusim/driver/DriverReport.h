@@ -37,7 +37,8 @@ struct DriverReport {
   std::vector<ReportedFinding> findings;
 
   void add(const std::string &kernel, const Outcome &outcome);
-  std::string json(const SimOptions &options) const;
+  /// `lines`: also the counters of each PTX line.
+  std::string json(const SimOptions &options, bool lines = true) const;
   /// To the file of the options, or to stderr; nothing without one. False: it could not be written.
   bool write(const SimOptions &options) const;
 };

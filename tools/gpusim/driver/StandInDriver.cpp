@@ -69,7 +69,8 @@ CuResult StandInDriver::init() {
 }
 
 CuResult StandInDriver::refuse(CuResult code, const std::string &why) {
-  if (printed_++ < kMostPrinted) std::fprintf(stderr, "gpusim: error %d (%s): %s\n", code, nameOf(code), why.c_str());
+  if (prints && printed_++ < kMostPrinted)
+    std::fprintf(stderr, "gpusim: error %d (%s): %s\n", code, nameOf(code), why.c_str());
   return code;
 }
 
@@ -77,7 +78,7 @@ void StandInDriver::fault(Context &context, CuResult code, const std::string &ki
                           bool hardware) {
   report.findings.push_back({code, kind, text});
   const bool error = hardware || options.findingsAreErrors;
-  if (printed_++ < kMostPrinted)
+  if (prints && printed_++ < kMostPrinted)
     std::fprintf(stderr, "gpusim: %s %d (%s): %s\n", error ? "error" : "warning", code, nameOf(code), text.c_str());
   if (error && context.sticky == kSuccess) context.sticky = code;
 }

@@ -27,6 +27,7 @@ public:
   std::mutex mutex;
   SimOptions options;
   bool initialized = false;
+  bool prints = true;                             // what is refused or found, on stderr
   std::unique_ptr<Memory> memory;                 // of all devices: pointers are unique among them
   std::vector<std::unique_ptr<Context>> contexts; // the primary one of each device
   Handles<Stream> streams;

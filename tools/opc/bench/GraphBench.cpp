@@ -229,7 +229,7 @@ std::vector<Option> BenchOptions::options() {
 }
 
 Status BenchOptions::check(const Invocation &invocation, const std::string &graph) {
-  run.values.program = "opc bench";
+  run.values.program = run.cpuAlone = "opc bench";
   OPC_RETURN_IF_ERROR(run.check(invocation, graph));
   if (save.empty()) return Status::ok();
   if (save.size() < 5 || save.compare(save.size() - 5, 5, ".json") != 0)

@@ -66,7 +66,7 @@ Status Invocation::requireCpu(const std::string &what) const {
   if (flags_.device == "cpu") return Status::ok();
   return Status(StatusCode::kUnsupported, "OPC0006",
                 what + " works on the cpu, and the device is '" + flags_.device + "'")
-      .withHelp("give --device cpu; opc run and opc compile take others");
+      .withHelp("give --device cpu; opc run, compile, debug first-diff and verify take others");
 }
 
 /// Commands that run kernels elsewhere than on the CPU, and those to which it is all one.
@@ -74,7 +74,7 @@ static Status checkDevice(const Invocation &invocation, const std::string &comma
   const std::string &device = invocation.flags().device;
   if (!isDeviceName(device))
     return usageError("unknown device '" + device + "'", "the devices are cpu, gpu, gpu:N, sim and sim:N");
-  for (const char *onCpu : {"bench", "check", "debug", "report", "verify"})
+  for (const char *onCpu : {"check", "report"})
     if (command == onCpu) return invocation.requireCpu("opc " + command);
   return Status::ok();
 }
@@ -120,6 +120,7 @@ Result<Registry> loadRegistry(const std::vector<std::string> &plugins) {
 
 Result<Registry> Invocation::loadRegistry(const std::string &graph) {
   notePlugins();
+  if (!flags_.plugins.empty()) prepareDeviceForPlugins(flags_.device);
   Result<Registry> registry = opc::cli::loadRegistry(withPythonOps(flags_.plugins, flags_.opPaths, graph));
   watch_.lap("operators");
   return registry;

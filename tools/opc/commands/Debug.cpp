@@ -20,6 +20,7 @@ public:
                   "opc debug first-diff mlp.pbtxt --inputs in.npz --weights w.npz --reference f64",
                   "opc debug first-diff mlp.pbtxt --inputs in.npz --weights w.npz --reference captured/",
                   "opc debug first-diff mlp.pbtxt --fill rand --mesh 4",
+                  "opc debug first-diff mlp.pbtxt --fill rand --device sim",
                   "opc debug reduce net.pbtxt --check 'opc run {} --fill rand --trap nan' -o small.pbtxt",
                   "opc debug replay opc-crash-0123456789ab",
                   "opc debug reduce opc-crash-0123456789ab -o small.pbtxt"};
@@ -30,7 +31,7 @@ public:
     s.details =
         "first-diff: both runs get the same values. Each op of the run is given the reference's inputs, so that the op that is "
         "named is the one that is wrong; with --chain, errors go on from op to op, as they do in a run. Exit code 1 "
-        "when a tensor differs.\n"
+        "when a tensor differs. With --device gpu or sim the graph runs there, and the plain run on the CPU.\n"
         "reduce: leaves ops away as long as the command fails with the same exit code or signal and the same first "
         "error[CODE]; what the ops that remain read becomes an input. FILE has the smallest graph so far at any time. "
         "A crash bundle in place of GRAPH has both the graph and what fails.\n"
@@ -44,6 +45,8 @@ public:
 
   Outcome<int> run(Invocation &invocation, const std::vector<std::string> &positional) override {
     const std::string &word = positional[0], &graph = positional[1];
+    if (word != "first-diff" && invocation.flags().isDeviceGiven)
+      OPC_RETURN_IF_ERROR(invocation.requireCpu("opc debug " + word));
     if (word == "reduce") {
       OPC_RETURN_IF_ERROR(refuse(invocation, word, first_.options()));
       return reduce(invocation, graph);

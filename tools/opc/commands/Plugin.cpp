@@ -2,10 +2,13 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "Commands.h"
 
+#include "Devices.h"
 #include "NearestNames.h"
+#include "OpDeviceReport.h"
 #include "OpReport.h"
 #include "PluginOverrides.h"
 #include "TextParts.h"
+#include "TextTable.h"
 
 #include <algorithm>
 #include <cstdlib>
@@ -76,12 +79,14 @@ public:
     CommandSpec s;
     s.arguments = "check LIB...";
     s.summary = "load a plugin library and say what it registers and what is missing";
-    s.examples = {"opc plugin check build/libmyops.so", "opc plugin check --json ./libmyops.so"};
+    s.examples = {"opc plugin check build/libmyops.so", "opc plugin check build/libmyops.so --device sim",
+                  "opc plugin check --json ./libmyops.so"};
     s.minArguments = 1;
     s.maxArguments = 1000;
     s.details =
         "Missing parts do not change the exit code: an op without a gradient is a fine op. A library that cannot be "
-        "loaded gives 4, with the reason.";
+        "loaded gives 4, with the reason. With --device gpu or sim the kernels of its ops run there, as opc verify "
+        "does it: exit code 1 when one fails.";
     return s;
   }
 
@@ -95,19 +100,50 @@ public:
     Registry registry;
     OPC_RETURN_IF_ERROR(registry.addLinked());
     invocation.notePlugins();
+    prepareDeviceForPlugins(invocation.flags().device);
     for (const std::string &path : invocation.flags().plugins)
       if (Result<PluginInfo> info = registry.loadPlugin(path); !info) return withReadableSymbol(info.status());
+    const std::string &device = invocation.flags().device;
     Json plugins = Json::array();
+    std::vector<PluginInfo> loaded;
     for (size_t i = 1; i < positional.size(); ++i) {
       Result<PluginInfo> info = registry.loadPlugin(positional[i]);
       if (!info) return withReadableSymbol(info.status());
       report(invocation, registry, *info, plugins);
+      loaded.push_back(std::move(*info));
+    }
+    bool passed = true;
+    if (device != "cpu") {
+      registry.freeze();
+      OPC_ASSIGN_OR_RETURN(OpDevice opened, OpDevice::open(device));
+      for (size_t i = 0; i < loaded.size(); ++i)
+        passed &= runOnDevice(invocation, registry, loaded[i], opened,
+                              invocation.flags().json ? &plugins[i]["on_device"] : nullptr);
     }
     if (invocation.flags().json) invocation.terminal().out(jsonText({{"schema", 1}, {"plugins", std::move(plugins)}}));
-    return kExitOk;
+    return passed ? kExitOk : kExitNo;
   }
 
 private:
+  /// Whether no kernel of the library's ops fails.
+  static bool runOnDevice(Invocation &invocation, const Registry &registry, const PluginInfo &info, OpDevice &device,
+                          Json *list) {
+    bool passed = true;
+    if (list) *list = Json::array();
+    for (const std::string &name : info.ops) {
+      const user_op::OpDef *op = registry.findOp(name);
+      if (!op) continue;
+      const OpDeviceCheck check = checkOnDevice(registry, *op, device);
+      passed &= check.passed();
+      if (list)
+        list->push_back(deviceCheckJson(check));
+      else
+        invocation.terminal().out("on " + invocation.flags().device + ": " +
+                                  deviceCheckText(check, invocation.flags().device, outTableWidth()));
+    }
+    return passed;
+  }
+
   static void report(Invocation &invocation, const Registry &registry, const PluginInfo &info, Json &plugins) {
     std::string text = info.path + ": SDK API " + std::to_string(info.apiVersion) + ", " +
                        counted(info.ops.size(), "op") + ", " + counted(info.kernels.size(), "kernel") + ", " +

@@ -5,6 +5,7 @@
 #include "DerivedGradient.h"
 #include "JsonOutput.h"
 #include "NumberText.h"
+#include "OpDeviceReport.h"
 #include "OpSuggestions.h"
 #include "Placement.h"
 #include "PluginOverrides.h"
@@ -12,6 +13,7 @@
 #include "PurityCheck.h"
 #include "SignatureCheck.h"
 #include "TextParts.h"
+#include "TextTable.h"
 
 #include <fnmatch.h>
 
@@ -25,7 +27,8 @@ public:
     CommandSpec s;
     s.arguments = "[OP...] | --all";
     s.summary = "prove or refute by execution what operators declare: SBP signatures, purity";
-    s.examples = {"opc verify softmax matmul", "opc verify --all", "opc verify my_op --plugin ./libmyops.so"};
+    s.examples = {"opc verify softmax matmul", "opc verify --all", "opc verify my_op --plugin ./libmyops.so",
+                  "opc verify my_op --plugin ./libmyops.so --device sim"};
     s.options = {{"--all", 0, "", "every operator, and the derived gradients of the elementwise ones", &all_, true},
                  {"--parts", 0, "N,...", "parts to cut into, also meshes: 2,3,4,2x2,2x3 (the default)", &parts_, true},
                  {"--sound", 0, "", "list the sound signatures, too", &listSound_, true},
@@ -42,7 +45,10 @@ public:
         "are shorter than the parts in every case. An op that is held to be pure (opc ops show NAME says why) gives the same bits when its cases run "
         "again: in another instance, twice in one, over memory that held something else, in two threads, later and in "
         "the opposite order, in a fresh process; else it is NOT_PURE. Exit code 1 when a signature is unsound or an op "
-        "is not pure.";
+        "is not pure. With --device gpu or sim the kernels of the ops run there, in every element type of the CPU's: each "
+        "tensor is an allocation of its own, and results are held against the CPU's. The simulator's findings (races, "
+        "accesses out of bounds, unwritten bytes) are failures, and its counters are listed: lanes active of 32, "
+        "sectors and wavefronts over the least possible. Exit code 1 when an op fails, 4 when none has a kernel there.";
     s.maxArguments = 1000;
     return s;
   }
@@ -65,6 +71,7 @@ public:
     OPC_ASSIGN_OR_RETURN(Registry registry, invocation.loadRegistry());
     std::vector<const user_op::OpDef *> ops;
     OPC_RETURN_IF_ERROR(choose(registry, positional, &ops));
+    if (invocation.flags().device != "cpu") return onDevice(invocation, registry, ops);
 
     if (results_) return invocation.terminal().out(hexText(resultsOfCases(registry, ops)) + "\n"), kExitOk;
     // Purity first: what has run before is part of what it tests.
@@ -78,6 +85,43 @@ public:
   }
 
 private:
+  Outcome<int> onDevice(Invocation &invocation, const Registry &registry,
+                        const std::vector<const user_op::OpDef *> &ops) const {
+    const std::string &name = invocation.flags().device;
+    for (const auto &[given, option] :
+         {std::pair(!parts_.empty(), "--parts"), {listSound_, "--sound"}, {results_, "--results"}})
+      if (given)
+        return usageError(std::string(option) + " is for what runs on the cpu, and the device is '" + name + "'",
+                          "leave it out, or give --device cpu");
+    OPC_ASSIGN_OR_RETURN(OpDevice device, OpDevice::open(name));
+    uint64_t samples = 0, failed = 0, without = 0;
+    Json list = Json::array();
+    for (const user_op::OpDef *op : ops) {
+      const OpDeviceCheck check = checkOnDevice(registry, *op, device);
+      samples += check.samples;
+      failed += !check.passed();
+      without += check.samples == 0;
+      if (invocation.flags().json)
+        list.push_back(deviceCheckJson(check));
+      else if (!all_ || check.samples > 0)
+        invocation.terminal().out(deviceCheckText(check, name, outTableWidth()));
+    }
+    if (samples == 0)
+      return Status(StatusCode::kUnsupported, "OPC0411",
+                    "none of " + countText(ops.size(), "op") + " has both a case and a kernel for " + name)
+          .withHelp("opc plugin check LIB says what of an op is missing; opc ops --missing gpu lists ops");
+    if (invocation.flags().json)
+      invocation.terminal().out(jsonText({{"schema", 1},
+                                          {"device", name},
+                                          {"passed", failed == 0},
+                                          {"samples", samples},
+                                          {"not_applicable", without},
+                                          {"ops", std::move(list)}}));
+    invocation.note(countText(ops.size(), "op") + " on " + name + ": " + countText(samples, "sample") + ", " +
+                    countText(failed) + " failed; " + countText(without) + " not applicable");
+    return failed == 0 ? kExitOk : kExitNo;
+  }
+
   Status choose(const Registry &registry, const std::vector<std::string> &names,
                 std::vector<const user_op::OpDef *> *ops) const {
     if (all_) {

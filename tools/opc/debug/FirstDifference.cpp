@@ -69,19 +69,12 @@ private:
     return Status::ok();
   }
 
-  /// Unless told otherwise, what rounding in another order may do: relative to the tensor's largest element, since
-  /// sums cancel.
+  /// Unless told otherwise, what rounding in another order may do.
   Tolerance toleranceOf(const std::string &name, const HostTensor &expected) const {
-    const Tolerance table = defaultTolerance(expected.dtype());
     const std::optional<double> rtol = options_.rtol.of(name), atol = options_.atol.of(name);
+    const Tolerance table = defaultTolerance(expected.dtype());
     if (rtol || atol) return {rtol.value_or(table.rtol), atol.value_or(table.atol)};
-    if (!IsFloatingDataType(expected.dtype())) return table;
-    const bool isShort = GetSizeOfDataType(expected.dtype()) < 4; // whose table has room for sums already
-    double largest = 0;
-    for (int64_t i = 0; i < expected.elemCount(); ++i)
-      if (const double e = std::abs(elementAt(expected, i)); std::isfinite(e)) largest = std::max(largest, e);
-    const double limit = table.rtol * (isShort ? 1 : 30);
-    return {limit, limit * largest};
+    return reorderedTolerance(expected);
   }
 
   /// The inputs and variables of `from`, in the types of `to`. Names that only one of them has are left alone.
@@ -140,7 +133,8 @@ private:
       Outcome<std::string> plan =
           planned_->planner->referencePlan(planned_->input, isDouble ? kDouble : kInvalidDataType);
       if (!plan) return plan.status();
-      return runReference(*plan, isDouble ? "the run in f64" : "the plain run", isDouble ? sameAs : alone);
+      const std::string where = options_.run.compile.device == "cpu" ? "" : " on the cpu";
+      return runReference(*plan, (isDouble ? "the run in f64" : "the plain run") + where, isDouble ? sameAs : alone);
     }
     std::error_code error;
     if (fs::is_directory(way, error)) return readFolder(way);
@@ -301,6 +295,10 @@ Status FirstDifferenceOptions::check(const Invocation &invocation, const std::st
   run.keepsGraph = true;
   OPC_RETURN_IF_ERROR(run.check(invocation, graph));
   run.compile.regions = false; // every tensor is looked at
+  OPC_ASSIGN_OR_RETURN(const std::optional<MeshRequest> request, mesh.request());
+  if (request && run.compile.device != "cpu")
+    return usageError("--mesh runs on the cpu, and the device is '" + run.compile.device + "'",
+                      "leave one of them out");
   if (!run.compile.sizes.empty())
     return usageError("first-diff looks at one size, not at a range", "give a fixed one: --shape x=8,784");
   std::error_code error;

@@ -20,6 +20,14 @@ std::string SdkPaths::linkFlags() const {
   return shellQuoted("-L" + library) + " -lopc_sdk " + shellQuoted("-Wl,-rpath," + library);
 }
 
+std::string SdkPaths::cudaCompileFlags() const {
+  return compileFlags() + " -no-compress -gencode arch=compute_75,code=compute_75";
+}
+
+std::string SdkPaths::cudaLinkFlags() const {
+  return linkFlags() + " " + shellQuoted("-L" + library + "/opc/gpusim") + " -l:libcudart.so.13";
+}
+
 namespace {
 
 /// What a build tree says of its own folders: lines "include DIR", "compat DIR", "library DIR", "python DIR", ...

@@ -12,6 +12,10 @@ struct SdkPaths {
   std::string prefix, include, compat, library; // directories
   std::string compileFlags() const;             // -std=c++17 -I... -I...
   std::string linkFlags() const;                // -L... -lopc_sdk -Wl,-rpath,...
+  /// The same for sources of CUDA: PTX that any GPU's driver and the simulator read, and CUDA's runtime as a shared
+  /// library. It is linked by its name alone, from the simulator's folder; a plugin finds whichever is there.
+  std::string cudaCompileFlags() const;
+  std::string cudaLinkFlags() const;
 };
 
 /// The layout around PREFIX/bin/opc. A build tree says in PREFIX/share/opc/sdk-paths where its sources are.

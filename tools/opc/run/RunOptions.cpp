@@ -109,6 +109,7 @@ Status checkDeviceOfPlan(const std::string &device, const GraphInput &input) {
 Status RunOptions::checkDeviceOf(const Invocation &invocation, const GraphInput &input) const {
   if (input.isPlan) return invocation.flags().isDeviceGiven ? checkDeviceOfPlan(compile.device, input) : Status::ok();
   if (compile.device == "cpu") return Status::ok();
+  if (!cpuAlone.empty()) return invocation.requireCpu(cpuAlone);
   if (compile.mesh || ranks.ranks() > 1)
     return usageError("several ranks run on the cpu, and the device is '" + compile.device + "'",
                       "give --device cpu, or leave out --ranks and --mesh");

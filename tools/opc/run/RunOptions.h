@@ -67,6 +67,7 @@ struct RunOptions {
   ExpectFlags expect;
   bool stats = false, profile = false;
   bool keepsGraph = false; // and its plan: the caller makes other runs of it
+  std::string cpuAlone;    // the command, where it takes graphs to the CPU alone: "opc bench"
 
   /// Whether the graph that was read can run on the device. A plan names its own: a setting says nothing of it, and a
   /// flag must be the same. Errors: OPC0001, OPC0006, OPC0630.

@@ -19,6 +19,9 @@ Tolerance defaultTolerance(DataType type);
 /// functions.
 Tolerance otherDeviceTolerance(DataType type);
 
+/// What rounding in another order may do: relative to the tensor's largest element, since sums cancel.
+Tolerance reorderedTolerance(const HostTensor &expected);
+
 struct Comparison {
   int64_t count = 0, mismatches = 0;
   /// The element that exceeds its tolerance most; -1 when none does.

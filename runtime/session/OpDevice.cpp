@@ -1,0 +1,106 @@
+// Single ops on a device: memory for each tensor, one launch, results.
+// SPDX-License-Identifier: Apache-2.0
+#include "OpDevice.h"
+
+#include "Device.h"
+#include "KernelTask.h"
+#include "MutableInputs.h"
+#include "cuda/CudaDevice.h"
+
+#include <cstring>
+
+namespace opc {
+
+using runtime::Device;
+using runtime::DeviceMemory;
+using runtime::Stream;
+
+struct OpDevice::Impl {
+  std::string name;
+  std::unique_ptr<Device> device; // empty behind a failure: it may take no more work
+  std::unique_ptr<Stream> stream;
+  const runtime::cuda::CudaDriver *simulator = nullptr; // null of a GPU
+
+  ~Impl() { close(); }
+  void close() {
+    stream.reset();
+    device.reset();
+  }
+  Status open() {
+    if (device) return Status::ok();
+    OPC_ASSIGN_OR_RETURN(device, runtime::openDevice(name));
+    stream = device->createStream(1);
+    stream->enter();
+    return stream->synchronize();
+  }
+  Result<DeviceMemory> memoryOf(size_t bytes, const void *from) {
+    OPC_ASSIGN_OR_RETURN(DeviceMemory memory, device->allocateUnwritten(bytes));
+    if (from && bytes) OPC_RETURN_IF_ERROR(device->copyFromHost(*stream, memory.data(), from, bytes));
+    return memory;
+  }
+  Status run(const Registry &registry, const OpInstance &op, std::vector<OpTensor> *inputs,
+             std::vector<OpTensor> *outputs);
+};
+
+Status OpDevice::Impl::run(const Registry &registry, const OpInstance &op, std::vector<OpTensor> *inputs,
+                           std::vector<OpTensor> *outputs) {
+  OPC_ASSIGN_OR_RETURN(const user_op::KernelDef *kernel, op.selectKernel(registry, device->type()));
+  OPC_ASSIGN_OR_RETURN(const uint64_t workspaceBytes, op.tmpSize(*kernel));
+  outputs->clear();
+  for (const user_op::TensorDesc &d : op.outputDescs()) outputs->emplace_back(d);
+  std::vector<DeviceMemory> memory;
+  std::vector<void *> data;
+  for (const OpTensor &t : *inputs) {
+    OPC_ASSIGN_OR_RETURN(DeviceMemory m, memoryOf(t.bytes(), t.data()));
+    data.push_back(m.data());
+    memory.push_back(std::move(m));
+  }
+  for (const OpTensor &t : *outputs) {
+    OPC_ASSIGN_OR_RETURN(DeviceMemory m, memoryOf(t.bytes(), nullptr));
+    data.push_back(m.data());
+    memory.push_back(std::move(m));
+  }
+  OPC_ASSIGN_OR_RETURN(const DeviceMemory workspace, memoryOf(workspaceBytes, nullptr));
+  OPC_ASSIGN_OR_RETURN(auto task,
+                       KernelTask::create(op, *kernel, stream->context(), data, std::vector<bool>(inputs->size()),
+                                          workspace.data(), workspaceBytes));
+  OPC_RETURN_IF_ERROR(task->run(stream->context()));
+  OPC_RETURN_IF_ERROR(stream->synchronize());
+  const std::vector<bool> isWritten = mutableInputs(op);
+  auto fetch = [&](OpTensor *to, size_t index) {
+    return to->bytes() ? device->copyToHost(*stream, to->data(), data[index], to->bytes()) : Status::ok();
+  };
+  for (size_t i = 0; i < inputs->size(); ++i)
+    if (isWritten[i]) OPC_RETURN_IF_ERROR(fetch(&(*inputs)[i], i));
+  for (size_t i = 0; i < outputs->size(); ++i) OPC_RETURN_IF_ERROR(fetch(&(*outputs)[i], inputs->size() + i));
+  return stream->synchronize();
+}
+
+OpDevice::OpDevice(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
+OpDevice::OpDevice(OpDevice &&) noexcept = default;
+OpDevice &OpDevice::operator=(OpDevice &&) noexcept = default;
+OpDevice::~OpDevice() = default;
+
+Result<OpDevice> OpDevice::open(const std::string &name) {
+  auto impl = std::make_unique<Impl>();
+  impl->name = name;
+  OPC_RETURN_IF_ERROR(impl->open());
+  impl->simulator = runtime::simulatorOf(*impl->device);
+  if (impl->simulator) impl->simulator->setPrints(false);
+  return OpDevice(std::move(impl));
+}
+
+DeviceType OpDevice::type() const { return runtime::deviceTypeOf(impl_->name); }
+
+Status OpDevice::run(const Registry &registry, const OpInstance &op, std::vector<OpTensor> *inputs,
+                     std::vector<OpTensor> *outputs) {
+  OPC_RETURN_IF_ERROR(impl_->open());
+  Status status = impl_->run(registry, op, inputs, outputs);
+  if (!status.isOk()) impl_->close();
+  return status;
+}
+
+std::string OpDevice::report() const { return impl_->simulator ? impl_->simulator->simulatorReport() : ""; }
+size_t OpDevice::findings() const { return impl_->simulator ? impl_->simulator->simulatorFindings() : 0; }
+
+} // namespace opc

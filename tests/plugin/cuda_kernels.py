@@ -1,0 +1,200 @@
+# Plugins with CUDA sources: built with opc sdk --cuda, run and checked on the simulated GPU.
+# SPDX-License-Identifier: Apache-2.0
+import json
+import os
+import shutil
+import subprocess
+import sys
+import unittest
+
+import numpy as np
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "python"))
+import build_and_load as base  # noqa: E402
+from oneflow_listings import MYRELU_CPU_KERNEL, MYRELU_GPU_KERNEL, MYRELU_OP  # noqa: E402
+
+SOURCE = base.SOURCE
+NVCC = shutil.which("nvcc", path=os.environ.get("PATH", "") + ":/usr/local/cuda/bin")
+FAULTS = ("race", "beyond", "unwritten", "wrong")
+scratch = base.scratch.name
+
+
+def flags(*which):
+    return subprocess.run([base.OPC, "sdk", *which], check=True, capture_output=True, text=True).stdout.split()
+
+
+def compiled(name, command, *sources):
+    """The object of a source, which may be given as a text."""
+    path = os.path.join(scratch, name)
+    done = subprocess.run([*command, "-c", *sources, "-o", path], capture_output=True, text=True, cwd=scratch)
+    assert done.returncode == 0, f"{' '.join(command)}\n{done.stderr}"
+    return path
+
+
+def linked(name, *objects):
+    path = os.path.join(scratch, name)
+    done = subprocess.run([base.CXX, "-shared", "-o", path, *objects, *flags("--ldflags", "--cuda")], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    return path
+
+
+def nvcc():
+    return [NVCC, "-O1", "-lineinfo", "-Xcompiler", "-fPIC", *flags("--cflags", "--cuda")]
+
+
+def cxx(*more):
+    return [base.CXX, "-O0", "-fPIC", *flags("--cflags"), *more]
+
+
+def graph(op, arguments=("in", "out"), dtype="kFloat", dims=(5,)):
+    path = os.path.join(scratch, f"{op}_{dtype}.pbtxt")
+    shape = " ".join(f"dim: {d}" for d in dims)
+    with open(path, "w", encoding="utf-8") as f:
+        f.write(f'op {{ name: "x" input_conf {{ out: "out" blob_conf {{ shape {{ {shape} }} data_type: {dtype} }} }} }}\n'
+                f'op {{ name: "it" user_conf {{ op_type_name: "{op}" input {{ key: "{arguments[0]}" value {{ s: "x/out" }} }} '
+                f'output {{ key: "{arguments[1]}" value {{ s: "it/{arguments[1]}_0" }} }} }} }}\n'
+                f'op {{ name: "y" output_conf {{ in: "it/{arguments[1]}_0" out: "out" }} }}\n')
+    return path
+
+
+def opc(*args, sim="", code=0, plugin):
+    done = subprocess.run([base.OPC, *args, "--plugin", plugin], capture_output=True, text=True, cwd=scratch, timeout=300,
+                          env=dict(os.environ, CUDA_SIM=sim))
+    assert done.returncode == code, f"{done.returncode}\n{done.stdout}{done.stderr}"
+    return done
+
+
+class WithNvcc(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        if not NVCC:
+            raise unittest.SkipTest("nvcc is not here")
+
+
+class Document(WithNvcc):
+    """The three sources of OneFlow's page on operators, as printed there."""
+
+    @classmethod
+    def setUpClass(cls):
+        super().setUpClass()
+        for name, text in (("op.cpp", MYRELU_OP), ("cpu.cpp", MYRELU_CPU_KERNEL), ("gpu.cu", MYRELU_GPU_KERNEL)):
+            with open(os.path.join(scratch, name), "w", encoding="utf-8") as f:
+                f.write(text)
+        cls.plugin = linked("libfinal_relu.so", compiled("op.o", cxx(), "op.cpp"), compiled("cpu.o", cxx(), "cpu.cpp"),
+                            compiled("gpu.o", nvcc(), "gpu.cu"))
+
+    def test_runs(self):
+        x = np.random.default_rng(3).standard_normal(40000).astype(np.float32)  # more than the 32 x 1024 threads
+        np.save(os.path.join(scratch, "x.npy"), x)
+        big = graph("myrelu", dims=(40000,))
+        for sim in ("", "policy=eager", "policy=random,seed=5"):
+            opc("run", big, "--device", "sim", "--input", "x=@x.npy", "--output", "y=y.npy", sim=sim, plugin=self.plugin)
+            self.assertEqual(np.load(os.path.join(scratch, "y.npy")).tobytes(), np.maximum(x, 0).tobytes())
+
+    def test_its_words(self):
+        done = opc("run", graph("myrelu"), "--device", "sim", "--input", "x=f32[5]:-2,-1,0,1,2", plugin=self.plugin)
+        self.assertIn("[0, 0, 0, 1, 2]", done.stdout)
+
+    def test_float_kernel_for_double(self):
+        """The page registers the kernel of floats for doubles, too."""
+        done = opc("run", graph("myrelu", dtype="kDouble"), "--device", "sim", "--fill", "ones", code=5, plugin=self.plugin)
+        self.assertIn("f64", done.stderr)
+        self.assertIn("f32", done.stderr)
+        self.assertIn("myrelu", done.stderr)
+        opc("run", graph("myrelu", dtype="kDouble"), "--fill", "ones", plugin=self.plugin)  # the CPU's kernel is a template
+
+    def test_first_difference(self):
+        opc("debug", "first-diff", graph("myrelu"), "--device", "sim", "--fill", "rand", plugin=self.plugin)
+
+    def test_verify(self):
+        done = opc("verify", "myrelu", "--device", "sim", "--json", code=1, plugin=self.plugin)
+        op = json.loads(done.stdout)["ops"][0]
+        self.assertEqual(op["types"], ["f64", "f32"])
+        self.assertEqual({(f["type"], f["kind"]) for f in op["failures"]}, {("f64", "error")})
+        self.assertTrue(any("ReluForwardGpu" in k["kernel"] for k in op["kernels"]), op)
+
+    def test_the_example_of_these_pages(self):
+        """make GPU=1 in docs/examples/myrelu_plugin."""
+        folder = os.path.join(scratch, "example")
+        shutil.copytree(base.EXAMPLE, folder)
+        environment = dict(os.environ, PATH=os.path.dirname(NVCC) + ":" + os.environ["PATH"])
+        done = subprocess.run(["make", "GPU=1", "OPC=" + base.OPC, "CXX=" + base.CXX], cwd=folder, capture_output=True, text=True, env=environment)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        plugin = os.path.join(folder, "libmyrelu.so")
+        done = opc("run", os.path.join(folder, "myrelu.pbtxt"), "--device", "sim", "--input", "x=f32[5]:-2,-1,0,1,2", plugin=plugin)
+        self.assertIn("[0, 0, 0, 1, 2]", done.stdout)
+        op = json.loads(opc("verify", "myrelu", "--device", "sim", "--json", plugin=plugin).stdout)["ops"][0]
+        self.assertEqual((op["types"], op["without_kernel"], op["samples"]), (["f32"], ["f64"], 3))
+
+
+class Faults(WithNvcc):
+    @classmethod
+    def setUpClass(cls):
+        super().setUpClass()
+        cls.plugin = linked("libfaulty.so", compiled("faulty.o", nvcc(), os.path.join(SOURCE, "tests", "plugin", "cuda", "faulty.cu")))
+
+    def verified(self, *names, code, sim=""):
+        done = opc("verify", *(f"faulty_{n}" for n in names), "--device", "sim", "--json", code=code, plugin=self.plugin, sim=sim)
+        document = json.loads(done.stdout)
+        self.assertEqual(document["passed"], code == 0)
+        return {op["op"][len("faulty_"):]: op for op in document["ops"]}
+
+    def test_each_is_named(self):
+        kinds = {"race": "race", "beyond": "out of bounds", "unwritten": "unwritten", "wrong": "numbers"}
+        for sim in ("", "seed=4,policy=random"):
+            found = self.verified("none", *FAULTS, code=1, sim=sim)
+            self.assertEqual(found["none"]["failures"], [])
+            for name, kind in kinds.items():
+                self.assertIn(kind, {f["kind"] for f in found[name]["failures"]}, found[name])
+            self.assertRegex(found["race"]["failures"][0]["text"], r"faulty\.cu:\d+")
+
+    def test_after_a_fault_the_next_is_checked(self):
+        found = self.verified("beyond", "none", code=1)
+        self.assertEqual((found["none"]["failures"], found["none"]["samples"]), ([], 1))
+
+    def test_counters(self):
+        kernel = self.verified("none", code=0)["none"]["kernels"][0]
+        self.assertEqual(kernel["launches"], 1)
+        self.assertEqual(kernel["sectors"], 2 * 512 * 4 // 32)  # every element read once and written once
+        self.assertEqual(kernel["sectors"], kernel["ideal_sectors"])
+        self.assertEqual(kernel["wavefronts"], kernel["ideal_wavefronts"])
+
+    def test_text(self):
+        done = opc("verify", "faulty_*", "--device", "sim", code=1, plugin=self.plugin)
+        self.assertRegex(done.stdout, r"faulty_none  as on the cpu: 1 sample in f32, the largest difference is 0\n +KERNEL")
+        self.assertRegex(done.stdout, r"faulty_race  FAILED: \d+ failures in 1 sample in f32\n(  .*\n)*  case two_blocks in f32: race\n")
+        self.assertIn("5 ops on sim: 5 samples, 4 failed; 0 not applicable", done.stderr)
+        self.assertNotIn("gpusim: error", done.stderr)
+
+    def test_plugin_check(self):
+        done = subprocess.run([base.OPC, "plugin", "check", self.plugin, "--device", "sim", "--json"], capture_output=True, text=True)
+        self.assertEqual(done.returncode, 1, done.stderr)
+        found = {c["op"]: c for c in json.loads(done.stdout)["plugins"][0]["on_device"]}
+        self.assertEqual(len(found), 5)
+        self.assertEqual([name for name, c in found.items() if not c["failures"]], ["faulty_none"])
+
+    def test_first_difference_names_it(self):
+        path = graph("faulty_wrong", ("x", "y"), dims=(512,))
+        done = opc("debug", "first-diff", path, "--device", "sim", "--fill", "ones", code=1, plugin=self.plugin)
+        self.assertIn("first difference: it/y_0, made by op it (faulty_wrong)", done.stdout)
+        self.assertIn("512 of 512 values differ", done.stdout)
+
+
+class WithoutDeviceCode(unittest.TestCase):
+    """What every kernel of a build without nvcc says, and here one that no build has."""
+
+    def test_exit_code(self):
+        if not next(d["available"] for d in json.loads(base.opc("doctor", "--json").stdout)["devices"] if d["name"] == "sim"):
+            self.skipTest("this build has no GPU simulator")
+        plugin = base.build("libno_device_code.so", os.path.join(SOURCE, "tests", "plugin", "cuda", "no_device_code.cpp"),
+                            extra=["-I" + os.path.join(SOURCE, "kernels", "cuda")])
+        path = graph("no_device_code", ("x", "y"))
+        done = opc("run", path, "--device", "sim", "--fill", "ones", code=4, plugin=plugin)
+        self.assertIn("OPC0632", done.stderr)
+        self.assertIn("this build has no device code of kernel 'a_kernel_of_no_build'", done.stderr)
+
+
+del base.setUpModule  # its libraries are for its own tests
+
+if __name__ == "__main__":
+    unittest.main(argv=sys.argv[:1] + ["-v"] + sys.argv[1:])
