@@ -41,6 +41,7 @@ void addShapes(EmitterTable *table);
 void addConstants(EmitterTable *table);
 void addReductions(EmitterTable *table);
 void addMatrices(EmitterTable *table);
+void addQuantization(EmitterTable *table);
 void addConvolutions(EmitterTable *table);
 void addPooling(EmitterTable *table);
 void addNormalizations(EmitterTable *table);

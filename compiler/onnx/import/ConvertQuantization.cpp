@@ -1,4 +1,4 @@
-// ONNX's quantised ops, computed exactly in wider types.
+// ONNX's quantised ops, as exact products of integers.
 // SPDX-License-Identifier: Apache-2.0
 #include "OnnxConverters.h"
 #include "OnnxWindows.h"
@@ -8,117 +8,117 @@
 namespace opc::onnx {
 namespace {
 
-/// Scales and zero points of one axis, shaped to broadcast over it.
-Term alongAxis(Conversion &c, const Term &t, const Term &x, int64_t axis) {
+/// Scales or zero points as the ops take them: one number, or a vector; null where there are none.
+Term alongAxis(Conversion &c, const Term &t) {
+  if (!t) return nullptr;
   if (t->shape().elem_cnt() == 1) return c.reshape(t, {});
   if (t->rank() != 1) c.unsupported("scales of blocks");
-  DimVector dims(static_cast<size_t>(x->rank()), 1);
-  dims[static_cast<size_t>(c.axisOf(axis, x->rank()))] = t->dim(0);
-  return c.reshape(t, dims);
+  return t;
+}
+
+bool isQuantized(DataType type) {
+  return type == kUInt8 || type == kInt8 || type == kUInt16 || type == kInt16 || type == kInt32;
+}
+
+/// `scale` and `zero` of one tensor have one shape.
+std::vector<Term> withZero(Conversion &c, const Term &x, const Term &scale, const Term &zero) {
+  std::vector<Term> inputs{x, scale};
+  if (zero) inputs.push_back(zero->shape() == scale->shape() ? zero : c.expand(zero, scale->shape()));
+  return inputs;
 }
 
 /// round(x / scale) + zero, held to the range of `type`.
-Term quantized(Conversion &c, const Term &x, const Term &scale, const Term &zero, DataType type) {
-  const Term steps = c.op("rint", {c.op("broadcast_div", {x, c.cast(scale, x->type())})});
-  const Term moved = zero ? c.op("broadcast_add", {steps, c.cast(zero, x->type())}) : steps;
-  const ElementType &to = elementType(type);
-  if (!IsIntegralDataType(type)) c.unsupported(std::string("quantisation to ") + to.name);
-  return c.cast(c.op("clip_by_scalar", {moved}, {{"floating_min", to.lowest}, {"floating_max", to.highest}}), type);
+Term quantized(Conversion &c, const Term &x, const Term &scale, const Term &zero, DataType type, int64_t axis = 0) {
+  if (!isQuantized(type)) c.unsupported(std::string("quantisation to ") + elementType(type).name);
+  return c.op("quantize_linear", withZero(c, x, c.cast(scale, x->type()), zero), {{"axis", axis}, {"dtype", type}});
 }
 
 void convertQuantize(Conversion &c) {
-  const Term x = c.in(0);
-  const int64_t axis = c.i("axis", 1);
-  const Term zero = c.has(2) ? alongAxis(c, c.in(2), x, axis) : nullptr;
+  const Term x = c.in(0), zero = c.has(2) ? alongAxis(c, c.in(2)) : nullptr, scale = alongAxis(c, c.in(1));
   const DataType type = zero ? zero->type() : c.i("output_dtype", 0) ? c.elementTypeOf(c.i("output_dtype", 0)) : kUInt8;
-  c.out(quantized(c, c.cast(x, x->isFloating() ? x->type() : kFloat), alongAxis(c, c.in(1), x, axis), zero, type));
+  const int64_t axis = scale->rank() == 0 ? 0 : c.axisOf(c.i("axis", 1), x->rank());
+  c.out(quantized(c, c.cast(x, x->isFloating() ? x->type() : kFloat), scale, zero, type, axis));
 }
 
 void convertDequantize(Conversion &c) {
-  const Term x = c.in(0), scale = alongAxis(c, c.in(1), x, c.i("axis", 1));
-  Term y = c.cast(x, kInt32);
-  if (c.has(2)) y = c.op("broadcast_sub", {y, c.cast(alongAxis(c, c.in(2), x, c.i("axis", 1)), kInt32)});
-  c.out(c.op("broadcast_mul", {c.cast(y, scale->type()), scale}));
+  const Term x = c.in(0), scale = alongAxis(c, c.in(1)), zero = c.has(2) ? alongAxis(c, c.in(2)) : nullptr;
+  const int64_t axis = scale->rank() == 0 ? 0 : c.axisOf(c.i("axis", 1), x->rank());
+  if (!isQuantized(x->type())) c.unsupported(std::string("quantised numbers of type ") + elementType(x->type()).name);
+  c.out(c.op("dequantize_linear", withZero(c, x, scale, zero), {{"axis", axis}}));
 }
 
 void convertDynamicQuantize(Conversion &c) {
-  const Term x = c.in(0);
-  std::vector<int64_t> axes(static_cast<size_t>(x->rank()));
-  std::iota(axes.begin(), axes.end(), 0);
-  const Term zero = like(c, x, 0);
-  const Term low = c.op("broadcast_minimum", {reduced(c, "reduce_min", x, axes, false), zero});
-  const Term high = c.op("broadcast_maximum", {reduced(c, "reduce_max", x, axes, false), zero});
-  const Term scale = c.op("broadcast_div", {c.op("broadcast_sub", {high, low}), like(c, x, 255)});
-  const Term point =
-      c.op("rint", {c.op("clip_by_scalar", {c.op("broadcast_sub", {zero, c.op("broadcast_div", {low, scale})})},
-                         {{"floating_min", 0.0}, {"floating_max", 255.0}})});
-  c.out(0, quantized(c, x, scale, point, kUInt8));
-  c.out(1, scale);
-  c.out(2, c.cast(point, kUInt8));
+  const std::vector<Term> made = c.ops("dynamic_quantize_linear", {c.in(0)});
+  for (int k = 0; k < 3; ++k) c.out(k, made[static_cast<size_t>(k)]);
 }
 
-/// x - zero as i32; a zero point of rows or columns stands at `axis`.
-Term centred(Conversion &c, const Term &x, const Term &zero, int64_t axis) {
-  const Term wide = c.cast(x, kInt32);
-  return zero ? c.op("broadcast_sub", {wide, c.cast(alongAxis(c, zero, x, axis), kInt32)}) : wide;
+/// The exact product of `a` and `b`, less their zero points, in i32; a vector is a row of a or a column of b.
+Term integerProduct(Conversion &c, const Term &a, const Term &aZero, const Term &b, const Term &bZero) {
+  const Term left = a->rank() == 1 ? c.reshape(a, {1, a->dim(0)}) : a;
+  const Term right = b->rank() == 1 ? c.reshape(b, {b->dim(0), 1}) : b;
+  const Term y = c.op("integer_matmul", {left, right, alongAxis(c, aZero), alongAxis(c, bZero)});
+  DimVector dims = y->shape().dim_vec();
+  if (b->rank() == 1) dims.pop_back();
+  if (a->rank() == 1) dims.erase(dims.end() - (b->rank() == 1 ? 1 : 2));
+  return dims == y->shape().dim_vec() ? y : c.reshape(y, dims);
 }
 
-Term integerProduct(Conversion &c, const Term &a, const Term &b) {
-  if (a->rank() == 2 && b->rank() == 2) return c.op("matmul", {a, b});
-  if (a->rank() == b->rank() && a->rank() > 2) return c.op("batch_matmul", {a, b});
-  if (b->rank() == 2 && a->rank() > 2) return c.op("broadcast_matmul", {a, b});
-  c.unsupported("a product of the ranks " + std::to_string(a->rank()) + " and " + std::to_string(b->rank()));
-}
+void convertMatMulInteger(Conversion &c) { c.out(integerProduct(c, c.in(0), c.maybe(2), c.in(1), c.maybe(3))); }
 
-void convertMatMulInteger(Conversion &c) {
-  const Term a = c.in(0), b = c.in(1);
-  c.out(integerProduct(c, centred(c, a, c.maybe(2), a->rank() - 2), centred(c, b, c.maybe(3), b->rank() - 1)));
+/// 32-bit sums of products as `type`: their scales over that of the result.
+Term requantized(Conversion &c, const Term &sum, const Term &left, const Term &right, const Term &scale,
+                 const Term &zero, int64_t axis) {
+  const Term steps = c.op(
+      "broadcast_div", {c.op("broadcast_mul", {c.cast(left, kFloat), c.cast(right, kFloat)}), c.cast(scale, kFloat)});
+  return c.op("requantize", withZero(c, sum, steps, zero), {{"axis", axis}, {"dtype", zero->type()}});
 }
 
 void convertQLinearMatMul(Conversion &c) {
-  const Term a = c.in(0), b = c.in(3);
-  const Term y = integerProduct(c, centred(c, a, c.in(2), a->rank() - 2), centred(c, b, c.in(5), b->rank() - 1));
-  const Term left = alongAxis(c, c.in(1), a, a->rank() - 2), right = alongAxis(c, c.in(4), b, b->rank() - 1);
-  const Term scale = c.op("broadcast_mul", {c.cast(left, kFloat), c.cast(right, kFloat)});
-  const Term real = c.op("broadcast_mul", {c.cast(y, kFloat), scale});
-  c.out(quantized(c, real, c.reshape(c.in(6), {}), c.reshape(c.in(7), {}), c.in(7)->type()));
+  const Term a = c.in(0), b = c.in(3), left = alongAxis(c, c.in(1)), right = alongAxis(c, c.in(4));
+  const Term sum = integerProduct(c, a, c.in(2), b, c.in(5));
+  const Term scale = alongAxis(c, c.in(6)), zero = alongAxis(c, c.in(7));
+  if (left->rank() == 0) return c.out(requantized(c, sum, left, right, scale, zero, -1));
+  // A scale for each row, and perhaps for each column: no vector has both.
+  const Term rows = c.reshape(left, {left->dim(0), 1});
+  const Term real = c.op("broadcast_mul",
+                         {c.cast(sum, kFloat), c.op("broadcast_mul", {c.cast(rows, kFloat), c.cast(right, kFloat)})});
+  c.out(quantized(c, real, scale, zero, zero->type()));
 }
 
-/// Exact: sums of products of 8-bit numbers are whole in f64.
-Term integerConv(Conversion &c, const Term &x, const Term &weight, const Term &bias) {
+/// The exact convolution in i32.
+Term integerConv(Conversion &c, const Term &given, const Term &xZero, const Term &weight, const Term &weightZero,
+                 const Term &bias) {
   const DimVector &dims = weight->shape().dim_vec();
+  Term x = given;
   Windows w =
       windowsOf(c, x, dims.size() < 3 ? std::vector<int64_t>() : std::vector<int64_t>(dims.begin() + 2, dims.end()));
   if (w.dims() > 3) c.unsupported(std::to_string(w.dims()) + " spatial dimensions");
-  std::vector<int64_t> first{0, 0}, last{0, 0};
-  first.insert(first.end(), w.before.begin(), w.before.end());
-  last.insert(last.end(), w.after.begin(), w.after.end());
-  const Term images = padded(c, c.cast(x, kDouble), first, last, "constant", nullptr);
+  if (!w.isEven()) {
+    // The zero point all around: of the run, it is taken off before.
+    std::vector<int64_t> first{0, 0}, last{0, 0};
+    first.insert(first.end(), w.before.begin(), w.before.end());
+    last.insert(last.end(), w.after.begin(), w.after.end());
+    if (xZero && !xZero->value) c.unsupported("unequal pads around a zero point that is known in the run only");
+    x = padded(c, x, first, last, "constant", xZero);
+    w.before.assign(w.dims(), 0);
+  }
   Attrs attrs = dataFormat();
   attrs.insert({{"filters", weight->dim(0)},
-                {"padding_before", std::vector<int64_t>(w.dims(), 0)},
+                {"padding_before", w.before},
                 {"kernel_size", w.kernel},
                 {"strides", w.strides},
                 {"dilation_rate", w.dilations},
                 {"groups", c.i("group", 1)}});
-  std::vector<Term> inputs{images, c.cast(weight, kDouble)};
-  if (bias) inputs.push_back(c.cast(bias, kDouble));
-  return c.op("conv" + std::to_string(w.dims()) + "d", inputs, attrs);
+  return c.op("integer_conv" + std::to_string(w.dims()) + "d",
+              {x, weight, alongAxis(c, xZero), alongAxis(c, weightZero), bias}, attrs);
 }
 
-void convertConvInteger(Conversion &c) {
-  c.out(
-      c.cast(integerConv(c, centred(c, c.in(0), c.maybe(2), 1), centred(c, c.in(1), c.maybe(3), 0), nullptr), kInt32));
-}
+void convertConvInteger(Conversion &c) { c.out(integerConv(c, c.in(0), c.maybe(2), c.in(1), c.maybe(3), nullptr)); }
 
 void convertQLinearConv(Conversion &c) {
-  const Term x = c.in(0), weight = c.in(3);
-  const Term sum = integerConv(c, centred(c, x, c.in(2), 1), centred(c, weight, c.in(5), 0), c.maybe(8));
-  const Term scale = c.op("broadcast_div", {c.op("broadcast_mul", {c.cast(c.reshape(c.in(1), {}), kDouble),
-                                                                   c.cast(alongAxis(c, c.in(4), sum, 1), kDouble)}),
-                                            c.cast(c.reshape(c.in(6), {}), kDouble)});
-  const Term steps = c.op("broadcast_mul", {sum, scale});
-  c.out(quantized(c, steps, c.scalar(kDouble, 1), c.reshape(c.in(7), {}), c.in(7)->type()));
+  const Term sum = integerConv(c, c.in(0), c.in(2), c.in(3), c.in(5), c.maybe(8));
+  c.out(requantized(c, sum, alongAxis(c, c.in(1)), alongAxis(c, c.in(4)), alongAxis(c, c.in(6)), alongAxis(c, c.in(7)),
+                    1));
 }
 
 // Ops of ONNX Runtime's domain: computed on the real numbers that the integers stand for ------------------------------
@@ -153,9 +153,9 @@ void convertQLinearConcat(Conversion &c) {
 }
 
 void convertQGemm(Conversion &c) {
-  const Term sum =
-      c.op("matmul", {centred(c, c.in(0), c.maybe(2), 0), centred(c, c.in(3), c.maybe(5), c.i("transB", 0) ? 0 : 1)},
-           {{"transpose_a", c.i("transA", 0) != 0}, {"transpose_b", c.i("transB", 0) != 0}});
+  const Term a = c.i("transA", 0) != 0 ? c.transpose(c.in(0), {1, 0}) : c.in(0);
+  const Term sum = c.op("integer_matmul", {a, c.in(3), alongAxis(c, c.maybe(2)), alongAxis(c, c.maybe(5))},
+                        {{"transpose_b", c.i("transB", 0) != 0}});
   const Term all = c.has(6) ? c.op("broadcast_add", {sum, c.in(6)}) : sum;
   const Term right = c.in(4)->shape().elem_cnt() == 1 ? c.reshape(c.in(4), {}) : c.in(4);
   const Term real =
@@ -167,7 +167,7 @@ void convertQGemm(Conversion &c) {
 /// A, B, the scales of both, their zero points, a bias.
 void convertMatMulToFloat(Conversion &c) {
   const Term a = c.in(0), b = c.in(1);
-  const Term y = integerProduct(c, centred(c, a, c.maybe(4), a->rank() - 2), centred(c, b, c.maybe(5), b->rank() - 1));
+  const Term y = integerProduct(c, a, c.maybe(4), b, c.maybe(5));
   const Term right = c.in(3)->shape().elem_cnt() == 1 ? c.reshape(c.in(3), {}) : c.in(3);
   const Term real = c.op("broadcast_mul", {c.cast(y, kFloat), c.op("broadcast_mul", {c.reshape(c.in(2), {}), right})});
   c.out(c.has(6) ? c.op("broadcast_add", {real, c.in(6)}) : real);
@@ -193,21 +193,20 @@ void addQuantizedContributed(ConverterTable *t) {
          }),
          "reduce_mean on f32, then as QuantizeLinear", "channels_last", domain);
   t->add("QLinearConcat", convertQLinearConcat, "cat on f32, then as QuantizeLinear", "", domain);
-  t->add("QGemm", convertQGemm, "matmul on i32, then as QuantizeLinear", "", domain);
+  t->add("QGemm", convertQGemm, "integer_matmul, then as QuantizeLinear", "", domain);
   t->add("MatMulIntegerToFloat", convertMatMulToFloat, "as MatMulInteger, broadcast_mul", "", domain);
 }
 
 } // namespace
 
 void addQuantization(ConverterTable *t) {
-  t->add("QuantizeLinear", convertQuantize, "broadcast_div, rint, clip_by_scalar, cast",
-         "blocks, 4- and 8-bit floats, 4-bit integers");
-  t->add("DequantizeLinear", convertDequantize, "cast, broadcast_sub, broadcast_mul", "as QuantizeLinear");
-  t->add("DynamicQuantizeLinear", convertDynamicQuantize, "reduce_min, reduce_max, broadcast_div, rint, cast");
-  t->add("MatMulInteger", convertMatMulInteger, "matmul, batch_matmul, broadcast_matmul on i32");
-  t->add("QLinearMatMul", convertQLinearMatMul, "as MatMulInteger, then as QuantizeLinear");
-  t->add("ConvInteger", convertConvInteger, "conv1d, conv2d, conv3d on f64");
-  t->add("QLinearConv", convertQLinearConv, "as ConvInteger, then as QuantizeLinear");
+  t->add("QuantizeLinear", convertQuantize, "quantize_linear", "blocks, 4- and 8-bit floats, 4-bit integers");
+  t->add("DequantizeLinear", convertDequantize, "dequantize_linear", "as QuantizeLinear");
+  t->add("DynamicQuantizeLinear", convertDynamicQuantize, "dynamic_quantize_linear");
+  t->add("MatMulInteger", convertMatMulInteger, "integer_matmul");
+  t->add("QLinearMatMul", convertQLinearMatMul, "integer_matmul, requantize");
+  t->add("ConvInteger", convertConvInteger, "integer_conv1d, integer_conv2d, integer_conv3d");
+  t->add("QLinearConv", convertQLinearConv, "as ConvInteger, requantize");
   addQuantizedContributed(t);
 }
 

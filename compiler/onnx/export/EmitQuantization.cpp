@@ -1,0 +1,162 @@
+// Quantised integers, their products and convolutions as ONNX.
+// SPDX-License-Identifier: Apache-2.0
+#include "EmitWindows.h"
+#include "OnnxEmitters.h"
+
+namespace opc::onnx_export {
+namespace {
+
+/// Scales or zero points, shaped to broadcast over `x`.
+Wire alongAxis(Emission &e, const Wire &w, const Wire &x) {
+  if (w.shape.elem_cnt() == 1) return e.reshape(w, Shape());
+  std::vector<int64_t> dims(static_cast<size_t>(x.rank()), 1);
+  const int64_t axis = e.i("axis") < 0 ? e.i("axis") + x.rank() : e.i("axis");
+  dims[static_cast<size_t>(axis)] = w.shape.elem_cnt();
+  return e.reshape(w, dims);
+}
+
+/// The type in which opc computes.
+DataType computed(DataType type) { return type == kDouble ? kDouble : kFloat; }
+
+/// QuantizeLinear and DequantizeLinear are of f32 and 8 bits everywhere; other types are written out.
+bool hasNode(DataType quantized, DataType real) {
+  return (quantized == kUInt8 || quantized == kInt8) && computed(real) == kFloat;
+}
+
+/// steps, rounded, moved by the zero point and held to the range of the op's output.
+Wire held(Emission &e, const Wire &steps) {
+  const DataType type = e.madeFirst().data_type();
+  Wire y = e.cast(e.unary("Round", steps), kDouble); // 32 bits do not fit in f32
+  if (e.has("zero_point")) y = e.add(y, e.cast(alongAxis(e, e.raw("zero_point"), steps), kDouble));
+  const ElementType &to = elementType(type);
+  y = e.binary("Min", e.binary("Max", y, e.number(y, to.lowest)), e.number(y, to.highest));
+  return e.cast(y, type);
+}
+
+/// By a node: `x` in f32 by `scale`.
+Wire quantized(Emission &e, const Wire &x, const Wire &scale) {
+  const DataType type = e.madeFirst().data_type();
+  const bool isOne = scale.shape.elem_cnt() == 1;
+  const auto shaped = [&](const Wire &w) { return isOne ? e.reshape(w, Shape()) : w; };
+  std::vector<Wire> inputs = {x, shaped(scale)};
+  if (e.has("zero_point"))
+    inputs.push_back(shaped(e.raw("zero_point")));
+  else if (type != kUInt8)
+    inputs.push_back(
+        e.constant(type, inputs[1].shape, std::vector<double>(static_cast<size_t>(scale.shape.elem_cnt()))));
+  return e.node("QuantizeLinear", inputs, {{"axis", e.i("axis")}}, type, x.shape);
+}
+
+void convertQuantize(Emission &e) {
+  const DataType real = e.raw("in").type;
+  const Wire x = e.cast(e.raw("in"), computed(real)), scale = e.cast(e.raw("scale"), computed(real));
+  if (hasNode(e.madeFirst().data_type(), real)) return e.out(quantized(e, x, scale));
+  e.out(held(e, e.div(x, alongAxis(e, scale, x))));
+}
+
+void convertDequantize(Emission &e) {
+  const DataType real = e.madeFirst().data_type();
+  const Wire x = e.raw("in"), scale = e.cast(e.raw("scale"), computed(real));
+  if (!hasNode(x.type, real)) {
+    Wire y = e.cast(x, kInt64);
+    if (e.has("zero_point")) y = e.sub(y, e.cast(alongAxis(e, e.raw("zero_point"), x), kInt64));
+    return e.out(e.cast(e.mul(e.cast(y, computed(real)), alongAxis(e, scale, x)), real));
+  }
+  const bool isOne = scale.shape.elem_cnt() == 1;
+  const auto shaped = [&](const Wire &w) { return isOne ? e.reshape(w, Shape()) : w; };
+  std::vector<Wire> inputs = {x, shaped(scale)};
+  if (e.has("zero_point")) inputs.push_back(shaped(e.raw("zero_point")));
+  e.out(e.cast(e.node("DequantizeLinear", inputs, {{"axis", e.i("axis")}}, kFloat, x.shape), real));
+}
+
+void convertRequantize(Emission &e) {
+  const Wire in = e.cast(e.raw("in"), kFloat), scale = e.raw("scale");
+  const Wire steps = e.mul(in, alongAxis(e, scale, in));
+  if (!hasNode(e.madeFirst().data_type(), kFloat)) return e.out(held(e, steps));
+  const Wire one = e.constant(kFloat, scale.shape, std::vector<double>(static_cast<size_t>(scale.shape.elem_cnt()), 1));
+  e.out(quantized(e, steps, one));
+}
+
+void convertDynamic(Emission &e) {
+  const Wire x = e.raw("in");
+  const std::vector<Wire> made =
+      e.nodes("DynamicQuantizeLinear", {x}, {}, {{kUInt8, x.shape}, {kFloat, Shape()}, {kUInt8, Shape()}});
+  e.out("out", made[0]);
+  e.out("scale", made[1]);
+  e.out("zero_point", made[2]);
+}
+
+/// A zero point, or 0 where one must stand before another.
+Wire zeroOf(Emission &e, const std::string &arg) {
+  const std::string name = arg + "_zero_point";
+  if (!e.has(name)) return e.constant(e.raw(arg).type, Shape(), {0});
+  const Wire zero = e.raw(name);
+  return zero.shape.elem_cnt() == 1 ? e.reshape(zero, Shape()) : zero;
+}
+
+std::vector<Wire> operands(Emission &e, const Wire &a, const Wire &b, const char *left, const char *right) {
+  const std::string zeros[] = {std::string(left) + "_zero_point", std::string(right) + "_zero_point"};
+  std::vector<Wire> inputs = {a, b};
+  if (e.has(zeros[0]) || e.has(zeros[1])) inputs.push_back(zeroOf(e, left));
+  if (e.has(zeros[1])) inputs.push_back(zeroOf(e, right));
+  return inputs;
+}
+
+/// Less its zero points, which stand along `axis`, in i32.
+Wire centred(Emission &e, const Wire &x, const std::string &arg, int64_t axis) {
+  const Wire wide = e.cast(x, kInt32);
+  if (!e.has(arg + "_zero_point")) return wide;
+  const Wire zero = e.cast(zeroOf(e, arg), kInt32);
+  if (zero.rank() == 0) return e.sub(wide, zero);
+  std::vector<int64_t> dims(static_cast<size_t>(x.rank()), 1);
+  dims[static_cast<size_t>(axis)] = zero.dim(0);
+  return e.sub(wide, e.reshape(zero, dims));
+}
+
+void convertProduct(Emission &e) {
+  Wire b = e.raw("b");
+  if (e.b("transpose_b")) {
+    std::vector<int64_t> perm;
+    for (int64_t k = 0; k + 2 < b.rank(); ++k) perm.push_back(k);
+    perm.insert(perm.end(), {b.rank() - 1, b.rank() - 2});
+    b = e.transpose(b, perm);
+  }
+  const Wire a = e.raw("a");
+  // ONNX Runtime's MatMulInteger has no zero points of rows, and no products of nothing.
+  const bool hasNode = a.dim(-1) > 0 && (!e.has("a_zero_point") || e.raw("a_zero_point").shape.elem_cnt() == 1);
+  const Wire made = hasNode ? e.node("MatMulInteger", operands(e, a, b, "a", "b"), {}, kInt32, e.madeFirst().shape())
+                            : e.matmul(centred(e, a, "a", a.rank() - 2), centred(e, b, "b", b.rank() - 1));
+  e.out(e.has("bias") ? e.add(made, e.raw("bias")) : made);
+}
+
+void convertConv(Emission &e) {
+  const Wire x = e.raw("in"), w = e.raw("weight");
+  const auto dims = static_cast<size_t>(x.rank() - 2);
+  std::vector<int64_t> pads = listOf(e, "padding_before", dims, 0);
+  pads.insert(pads.end(), pads.begin(), pads.begin() + static_cast<int64_t>(dims));
+  const Wire made = e.node("ConvInteger", operands(e, x, w, "in", "weight"),
+                           {{"kernel_shape", std::vector<int64_t>(w.shape.begin() + 2, w.shape.end())},
+                            {"strides", listOf(e, "strides", dims, 1)},
+                            {"dilations", listOf(e, "dilation_rate", dims, 1)},
+                            {"group", e.i("groups")},
+                            {"pads", pads}},
+                           kInt32, e.madeFirst().shape());
+  if (!e.has("bias")) return e.out(made);
+  std::vector<int64_t> shape(dims + 1, 1);
+  shape[0] = w.dim(0);
+  e.out(e.add(made, e.reshape(e.raw("bias"), shape)));
+}
+
+} // namespace
+
+void addQuantization(EmitterTable *t) {
+  t->add("quantize_linear", Types::kOwn, convertQuantize, "QuantizeLinear; Div, Round, Min, Max, Cast");
+  t->add("dequantize_linear", Types::kOwn, convertDequantize, "DequantizeLinear; Sub, Cast, Mul");
+  t->add("requantize", Types::kOwn, convertRequantize, "Cast, Mul, QuantizeLinear");
+  t->add("dynamic_quantize_linear", Types::kOwn, convertDynamic, "DynamicQuantizeLinear");
+  t->add("integer_matmul", Types::kOwn, convertProduct, "MatMulInteger, Add; Sub, MatMul");
+  for (const char *name : {"integer_conv1d", "integer_conv2d", "integer_conv3d"})
+    t->add(name, Types::kOwn, convertConv, "ConvInteger, Add");
+}
+
+} // namespace opc::onnx_export

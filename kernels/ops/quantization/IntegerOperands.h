@@ -1,0 +1,58 @@
+// What the products of 8-bit integers share: operands, zero points and biases, checked and bound.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "IntegerProduct.h"
+#include "opc/PackedInputs.h"
+#include "support/Operator.h"
+
+#include <algorithm>
+
+namespace opc::ops {
+
+inline bool isByte(DataType type) { return type == kUInt8 || type == kInt8; }
+
+inline Maybe<void> checkBytes(InferContext *ctx, const std::string &arg) {
+  if (isByte(ctx->In(arg).data_type())) return Maybe<void>::Ok();
+  return Error::TypeError().id("OPC0204").help("quantize_linear makes such tensors")
+         << arg << " is " << ctx->In(arg).toString() << ", expected u8 or i8";
+}
+
+/// `arg`_zero_point, if given, has arg's type and is one number or one for each `what` of it.
+inline Maybe<void> checkZeroPoints(InferContext *ctx, const std::string &arg, int64_t count, const char *what) {
+  const std::string name = arg + "_zero_point";
+  if (!ctx->Has(name)) return Maybe<void>::Ok();
+  const TensorDesc zero = ctx->In(name), of = ctx->In(arg);
+  if (zero.data_type() != of.data_type())
+    return Error::TypeError().id("OPC0204").help("cast one of them")
+           << arg << " is " << of.toString() << " and " << name << " is " << zero.toString()
+           << ": their element types must be the same";
+  if (zero.shape().NumAxes() > 1 || (zero.shape().elem_cnt() != 1 && zero.shape().elem_cnt() != count))
+    return Error::ShapeMismatch() << name << " is " << zero.toString() << ", expected one number or a vector of "
+                                  << count << ", one for each " << what;
+  return Maybe<void>::Ok();
+}
+
+inline Maybe<void> checkIntegerBias(InferContext *ctx, int64_t count, const char *what) {
+  if (!ctx->Has("bias") || ctx->In("bias") == TensorDesc(Shape{count}, kInt32)) return Maybe<void>::Ok();
+  return Error::ShapeMismatch() << "bias is " << ctx->In("bias").toString() << ", expected i32[" << count
+                                << "], one number for each " << what;
+}
+
+/// Whether an optional argument is there and has one number for each row, column or filter.
+inline bool isVector(const SbpContext &ctx, const std::string &arg) {
+  const ArgList &inputs = ctx.inputs();
+  return std::any_of(inputs.begin(), inputs.end(), [&](const auto &input) { return input.first == arg; }) &&
+         ctx.In(arg).shape().NumAxes() == 1 && ctx.In(arg).shape().elem_cnt() > 1;
+}
+
+inline cpu::Bytes bytesOf(KernelBindContext *ctx, const std::string &arg) {
+  return {ctx->In(arg).raw_dptr(), ctx->In(arg).data_type() == kInt8};
+}
+inline cpu::ZeroPoints zeroPointsOf(KernelBindContext *ctx, const std::string &arg) {
+  const std::string name = arg + "_zero_point";
+  if (!ctx->Has(name)) return {};
+  return {bytesOf(ctx, name), ctx->In(name).shape().elem_cnt()};
+}
+
+} // namespace opc::ops
