@@ -2,10 +2,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include "IndexFault.h"
 #include "opc/Kernel.h"
 
 #include <array>
 #include <cstdint>
+#include <functional>
 #include <string>
 
 namespace opc::cuda {
@@ -44,6 +46,10 @@ public:
   /// Between two places of the device's memory, which do not overlap.
   virtual void copy(void *to, const void *from, size_t bytes) = 0;
   virtual void fill(void *to, unsigned char byte, size_t bytes) = 0;
+  /// A place in the device's memory where kernels of op `name` report wrong indices of `argument`, while binding. Who
+  /// waits for the stream next gets an error of the op with what `text(position, value)` says of the first.
+  virtual IndexFault *watch(const user_op::OpContext &op, const std::string &argument,
+                            std::function<std::string(int64_t position, int64_t value)> text) = 0;
 
 protected:
   explicit CudaLaunch(CUstream_st *stream) : DeviceCtx(DeviceType::kGPU, 1, nullptr, stream) {}

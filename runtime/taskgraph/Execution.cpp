@@ -19,6 +19,7 @@ void pauseCpu() {
 } // namespace
 
 Status TaskGraph::failed(Status status, uint32_t task) const {
+  if (!status.context().empty()) return status; // a device has said which op it is
   const ModelTask &t = model_.tasks[task];
   status = orDeviceError(std::move(status));
   return Status(failureCode(status), status.id().empty() ? "OPC0601" : status.id(), t.type + ": " + status.message())

@@ -40,6 +40,13 @@ inline std::string positionText(const Shape &shape, int64_t at) {
   return "[" + s + "]";
 }
 
+/// "indices[1,2] = 9 is outside [0, 5), the range of the gathered axis".
+inline std::string outsideText(const char *arg, const Shape &shape, int64_t position, int64_t value, int64_t limit,
+                               const std::string &into) {
+  return std::string(arg) + positionText(shape, position) + " = " + std::to_string(value) + " is outside [0, " +
+         std::to_string(limit) + "), the range of " + into;
+}
+
 /// In one thread without a context. Throws a ContractError that names the first index outside [0, limit): `arg`, its
 /// position, its value and the range.
 template <class I>
@@ -59,8 +66,7 @@ void checkIndices(const DeviceCtx *ctx, const I *indices, const Shape &shape, in
   if (!bad.load(std::memory_order_relaxed)) return;
   for (int64_t i = 0; i < n; ++i)
     if (indices[i] < 0 || static_cast<int64_t>(indices[i]) >= limit)
-      throw ContractError(std::string(arg) + positionText(shape, i) + " = " + std::to_string(indices[i]) +
-                          " is outside [0, " + std::to_string(limit) + "), the range of " + into);
+      throw ContractError(outsideText(arg, shape, i, static_cast<int64_t>(indices[i]), limit, into));
 }
 
 } // namespace opc::ops

@@ -63,7 +63,7 @@ CudaStream::~CudaStream() {
 Status CudaStream::synchronize() {
   const cuda::CudaDriver &d = device_.driver();
   const CuResult r = d.streamSynchronize(stream_);
-  if (r == cuda::kSuccess) return Status();
+  if (r == cuda::kSuccess) return faults_.check(*this);
   return d.check(r, "an operation on " + device_.name() + " has failed since the last wait")
       .withHelp("opc run --observe sync waits after each op and names the one; the device takes no more work from "
                 "this process");
@@ -137,6 +137,14 @@ void CudaStream::Executor::copy(void *to, const void *from, size_t bytes) {
 
 void CudaStream::Executor::fill(void *to, unsigned char byte, size_t bytes) {
   if (bytes) require(device_.driver().setBytes(addressOf(to), byte, bytes, cuda_stream()), "filling memory");
+}
+
+opc::cuda::IndexFault *CudaStream::Executor::watch(const user_op::OpContext &op, const std::string &argument,
+                                                   std::function<std::string(int64_t, int64_t)> text) {
+  Result<opc::cuda::IndexFault *> place =
+      owner_.faults_.watch(device_, owner_, op.op_type_name(), op.op_name(), argument, std::move(text));
+  if (!place) throwDeviceError(place.status());
+  return *place;
 }
 
 } // namespace opc::runtime

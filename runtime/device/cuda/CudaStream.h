@@ -4,6 +4,7 @@
 
 #include "CudaLaunch.h"
 #include "cuda/CudaDevice.h"
+#include "cuda/IndexFaults.h"
 
 namespace opc::runtime {
 
@@ -42,30 +43,36 @@ public:
 
   Status copyFromHost(void *to, const void *from, size_t bytes);
   Status copyToHost(void *to, const void *from, size_t bytes);
+  void fill(void *to, unsigned char byte, size_t bytes) { executor_.fill(to, byte, bytes); }
 
 private:
   /// What kernels launch with.
   class Executor final : public opc::cuda::CudaLaunch {
   public:
-    Executor(CudaDevice &device, CUstream_st *stream) : opc::cuda::CudaLaunch(stream), device_(device) {}
+    Executor(CudaDevice &device, CudaStream &owner, CUstream_st *stream)
+        : opc::cuda::CudaLaunch(stream), device_(device), owner_(owner) {}
     opc::cuda::CudaFunction function(const std::string &name) override;
     void launch(opc::cuda::CudaFunction kernel, opc::cuda::Dim3 grid, opc::cuda::Dim3 block, uint32_t sharedBytes,
                 void **arguments) override;
     void copy(void *to, const void *from, size_t bytes) override;
     void fill(void *to, unsigned char byte, size_t bytes) override;
+    opc::cuda::IndexFault *watch(const user_op::OpContext &op, const std::string &argument,
+                                 std::function<std::string(int64_t position, int64_t value)> text) override;
 
   private:
     void require(cuda::CuResult result, const char *what) const;
     CudaDevice &device_;
+    CudaStream &owner_;
   };
 
   CudaStream(CudaDevice &device, CUstream_st *stream)
-      : device_(device), stream_(stream), executor_(device, stream), staging_(device) {}
+      : device_(device), stream_(stream), executor_(device, *this, stream), staging_(device) {}
 
   CudaDevice &device_;
   CUstream_st *stream_;
   Executor executor_;
   PinnedStaging staging_;
+  IndexFaults faults_;
 };
 
 } // namespace opc::runtime
