@@ -43,6 +43,11 @@ template <class T, class C> __device__ inline T stored(C v) {
     return static_cast<T>(v);
 }
 
+/// Neighbours that are read or written in one access.
+template <class T, int N> struct alignas(sizeof(T) * N) Pack {
+  T v[N];
+};
+
 /// The place of this thread in a loop over the grid, and the step of that loop.
 __device__ inline int64_t firstItem() { return static_cast<int64_t>(blockIdx.x) * blockDim.x + threadIdx.x; }
 __device__ inline int64_t itemStep() { return static_cast<int64_t>(gridDim.x) * blockDim.x; }

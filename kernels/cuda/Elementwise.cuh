@@ -17,10 +17,6 @@ template <class T> __device__ inline Number<T> asNumber(Mask<T> v) { return Numb
 template <class T> __device__ inline Mask<T> asTruth(Number<T> v) { return Mask<T>(v.value != T(0)); }
 template <class T> __device__ inline Mask<T> asTruth(Mask<T> v) { return v; }
 
-template <class T, int N> struct alignas(sizeof(T) * N) Pack {
-  T v[N];
-};
-
 /// F: kInputs, kParameters, kIsLong and apply(const Number<C> *parameters).
 template <class F, class T, class O> struct ElementwiseLoop {
   using C = Compute<T>;

@@ -1,10 +1,12 @@
 // where and masked_fill: they move elements, so their kernels depend on element sizes alone.
 // SPDX-License-Identifier: Apache-2.0
+#include "ElementwiseWalk.h"
 #include "LogicScalars.h"
 #include "elementwise/ElementwiseOps.h"
 #include "opc/Convert.h"
 #include "opc/Dispatch.h"
 #include "opc/JoinableKernel.h"
+#include "support/CudaTask.h"
 #include "support/ElementBytes.h"
 
 #include <cstring>
@@ -91,6 +93,26 @@ std::vector<scalar::ScalarValue> fillValue(const UserOpConfWrapper &conf, DataTy
   return {scalar::ScalarValue(conf.attr<double>("float_operand"))};
 }
 
+/// On a GPU: `a` is null where the number with these bits stands in its place.
+std::unique_ptr<BoundKernel> bindSelect(KernelBindContext *ctx, const Tensor &condition, const Tensor *a,
+                                        const Tensor &b, uint64_t number) {
+  Tensor &out = ctx->Out("out");
+  cuda::ElementwiseArguments p{};
+  const Tensor *inputs[] = {&condition, a, &b};
+  bool isAligned = reinterpret_cast<uintptr_t>(out.raw_dptr()) % 16 == 0;
+  std::vector<Shape> shapes;
+  for (const Tensor *t : inputs) {
+    if (t) isAligned = isAligned && reinterpret_cast<uintptr_t>(t->raw_dptr()) % 16 == 0;
+    p.in[shapes.size()] = t ? t->raw_dptr() : nullptr;
+    shapes.emplace_back(t ? t->shape() : condition.shape());
+  }
+  p.out = out.mut_raw_dptr();
+  p.isAligned = isAligned;
+  cuda::walk(Shape(out.shape()), shapes, &p);
+  std::memcpy(p.parameters, &number, sizeof number);
+  return bindLaunch(ctx, kernelOf(kernelOf("select", elementSize(condition)), elementSize(b)), p.n, p);
+}
+
 class WhereKernel final : public BindingKernel, public JoinableKernel {
 public:
   Status MakeLoop(const KernelContext &ctx, std::unique_ptr<RowLoop> *loop) const override {
@@ -99,6 +121,7 @@ public:
     return Status();
   }
   std::unique_ptr<BoundKernel> Bind(KernelBindContext *ctx) const override {
+    if (isOnGpu(ctx)) return bindSelect(ctx, ctx->In("condition"), &ctx->In("x"), ctx->In("y"), 0);
     const size_t condition = sizeOf(*ctx, "condition"), size = sizeOf(*ctx, "out");
     return elementwise::bind(ctx, {{"condition", condition}, {"x", size}, {"y", size}}, {"out", size},
                              rowFor<SelectRow>(condition, size), nullptr, 0);
@@ -118,6 +141,7 @@ public:
     const DataType type = ctx->Desc("out").data_type();
     const size_t mask = sizeOf(*ctx, "mask"), size = sizeOf(*ctx, "out");
     const uint64_t value = bitsOf(fillValue(ctx->user_op_conf(), type)[0], type);
+    if (isOnGpu(ctx)) return bindSelect(ctx, ctx->In("mask"), nullptr, ctx->In("x"), value);
     return elementwise::bind(ctx, {{"x", size}, {"mask", mask}}, {"out", size}, rowFor<FillRow>(mask, size), &value,
                              sizeof value);
   }
@@ -191,7 +215,8 @@ REGISTER_USER_OP("where")
             whereCase("one_condition", {}, {2, 3}, {3}), whereCase("scalar", {}, {}, {}),
             whereCase("empty", {0, 3}, {0, 3}, {1, 3}),
             Case("i32_condition").In("condition", kInt32, {7}, 0, 2).In("x", {7}).In("y", {7})})
-    .Kernel<WhereKernel>(inplaceOf({"x", "y"}));
+    .Kernel<WhereKernel>(inplaceOf({"x", "y"}))
+    .Kernel<WhereKernel>(inplaceOf({"x", "y"}).Device(DeviceType::kGPU));
 
 REGISTER_USER_OP("masked_fill")
     .Input("x")
@@ -211,7 +236,8 @@ REGISTER_USER_OP("masked_fill")
     .Sharding("..., ... -> ...")
     .Cases({maskedFillCase("matrix", {3, 5}, {3, 5}), maskedFillCase("broadcast", {4, 1, 5}, {3, 1}),
             maskedFillCase("scalar", {}, {}), maskedFillCase("empty", {0, 3}, {3})})
-    .Kernel<MaskedFillKernel>(inplaceOf({"x"}));
+    .Kernel<MaskedFillKernel>(inplaceOf({"x"}))
+    .Kernel<MaskedFillKernel>(inplaceOf({"x"}).Device(DeviceType::kGPU));
 
 } // namespace
 } // namespace opc::ops

@@ -1,7 +1,9 @@
 // add_n: the sum of tensors of one shape, which gradient accumulation produces.
 // SPDX-License-Identifier: Apache-2.0
 #include "opc/HalfConversion.h"
+#include "support/CudaTask.h"
 #include "support/Operator.h"
+#include "type/AddNArguments.h"
 
 namespace opc::ops {
 namespace {
@@ -33,6 +35,7 @@ public:
     for (int32_t i = 0; i < ctx->input_size("in"); ++i) in.push_back(ctx->In("in", i).dptr<T>());
     T *out = ctx->Out("out").mut_dptr<T>();
     const int64_t n = ctx->Out("out").shape().elem_cnt();
+    if (isOnGpu(ctx)) return bindOnGpu(ctx, in, out, n);
     return bindTask([=, in = std::move(in)](DeviceCtx *dev) {
       dev->parallelFor(n, 16384, [&](int64_t begin, int64_t end) {
         for (int64_t b = begin; b < end; b += kBlock) addBlock(in, b, out, std::min(kBlock, end - b));
@@ -41,6 +44,30 @@ public:
   }
 
 private:
+  /// As many inputs as one launch takes; a launch for more of them begins with the sum so far.
+  static std::unique_ptr<BoundKernel> bindOnGpu(KernelBindContext *ctx, const std::vector<const T *> &in, T *out,
+                                                int64_t n) {
+    std::vector<AddNArguments> launches;
+    uintptr_t addresses = reinterpret_cast<uintptr_t>(out);
+    for (const T *x : in) {
+      addresses |= reinterpret_cast<uintptr_t>(x);
+      if (launches.empty() || launches.back().count == AddNArguments::kInputs) {
+        const bool isFirst = launches.empty();
+        launches.push_back({});
+        launches.back().n = n;
+        launches.back().out = out;
+        if (!isFirst) launches.back().in[launches.back().count++] = out;
+      }
+      launches.back().in[launches.back().count++] = x;
+    }
+    for (AddNArguments &a : launches) a.isAligned = addresses % 16 == 0;
+    const cuda::CudaFunction f =
+        cuda::CudaLaunch::of(ctx->device_ctx()).function(kernelOf("add_n", GetDataType<T>::value));
+    return bindTask([=](DeviceCtx *dev) {
+      for (const AddNArguments &a : launches)
+        if (n > 0) cuda::CudaLaunch::of(dev).run(f, cuda::blocksFor(n), {cuda::kBlock, 1, 1}, 0, a);
+    });
+  }
   static constexpr int64_t kBlock = 2048;
   static void addBlock(const std::vector<const T *> &in, int64_t at, T *out, int64_t n) {
     if constexpr (isHalf<T>) {
@@ -74,7 +101,8 @@ REGISTER_USER_OP("add_n")
          "integers wrap around.")
     .Cases({Case("two").In("in", {3, 5}).In("in", {3, 5}, -1, 1, 1),
             Case("four").In("in", {33}).In("in", {33}, -1, 1, 1).In("in", {33}, -1, 1, 2).In("in", {33}, -1, 1, 3)})
-    .Kernel<AddNKernel, types::Numbers>("in", KernelOptions().Inplace("out", "in"));
+    .Kernel<AddNKernel, types::Numbers>("in", KernelOptions().Inplace("out", "in"))
+    .Kernel<AddNKernel, types::Numbers>("in", onGpu().Inplace("out", "in"));
 
 } // namespace
 } // namespace opc::ops

@@ -1,8 +1,11 @@
 // cast and cast_like: element type conversion.
 // SPDX-License-Identifier: Apache-2.0
 #include "support/ConvertElements.h"
+#include "support/CudaTask.h"
 #include "support/Operator.h"
+#include "support/StridedCopy.h"
 
+#include "opc/Dispatch.h"
 #include "opc/JoinableKernel.h"
 
 #include <cstring>
@@ -60,9 +63,21 @@ public:
     char *to = static_cast<char *>(out.mut_raw_dptr());
     const int64_t n = in.shape().elem_cnt(), fromSize = static_cast<int64_t>(GetSizeOfDataType(in.data_type())),
                   toSize = static_cast<int64_t>(GetSizeOfDataType(out.data_type()));
+    if (isOnGpu(ctx)) return bindOnGpu(ctx, from, to, n, n * fromSize);
     return bindTask([=](DeviceCtx *dev) {
       dev->parallelFor(n, 32768, [&](int64_t b, int64_t e) { convert(from + b * fromSize, to + b * toSize, e - b); });
     });
+  }
+
+private:
+  static std::unique_ptr<BoundKernel> bindOnGpu(KernelBindContext *ctx, const char *from, char *to, int64_t n,
+                                                int64_t bytes) {
+    const DataType source = ctx->In("in").data_type(), target = ctx->Out("out").data_type();
+    if (source == target) return bindTask([=](DeviceCtx *dev) { copyBytes(dev, from, to, bytes); });
+    const bool isPlain = contains<types::Storage>(target) && !saturates(ctx->user_op_conf());
+    const int32_t isAligned = (reinterpret_cast<uintptr_t>(from) | reinterpret_cast<uintptr_t>(to)) % 16 == 0;
+    return bindLaunch(ctx, kernelOf(kernelOf("cast", source), target) + (isPlain ? "_plain" : ""), n,
+                      static_cast<const void *>(from), static_cast<void *>(to), n, isAligned);
   }
 };
 
@@ -109,7 +124,8 @@ REGISTER_USER_OP("cast")
     .Doc(std::string("out has the elements of in converted to dtype. ") + kRules)
     .Cases({to("to_f32", kFloat), to("to_f64", kDouble), to("to_f16", kFloat16), to("to_i32", kInt32),
             to("to_bool", kBool)})
-    .Kernel<JoinableCastKernel>();
+    .Kernel<JoinableCastKernel>()
+    .Kernel<CastKernel>(onGpu());
 
 REGISTER_USER_OP("cast_like")
     .Input("in")
@@ -123,7 +139,8 @@ REGISTER_USER_OP("cast_like")
     .Doc(std::string("out has the elements of in converted to the dtype of dtype_like, whose values are not read. ") +
          kRules)
     .Cases({Case("to_f64").In("in", {3, 5}, 0, 100).In("dtype_like", kDouble, {1}, 0, 1).Types(kSampleTypes)})
-    .Kernel<CastKernel>();
+    .Kernel<CastKernel>()
+    .Kernel<CastKernel>(onGpu());
 
 } // namespace
 } // namespace opc::ops

@@ -3,6 +3,7 @@
 #pragma once
 
 #include "opc/DataType.h"
+#include "opc/ScalarFloat.h"
 
 #include <cmath>
 #include <limits>
@@ -13,7 +14,7 @@ namespace opc {
 template <class T> constexpr bool isShortFloat = !std::is_arithmetic_v<T>;
 
 /// The number that an element is, in a type that computes and holds it exactly: f32 for the short floats.
-template <class T> auto numberOf(T v) {
+template <class T> OPC_HOST_DEVICE auto numberOf(T v) {
   if constexpr (isShortFloat<T>)
     return static_cast<float>(v);
   else
@@ -21,7 +22,7 @@ template <class T> auto numberOf(T v) {
 }
 
 /// f64 to f32 such that rounding the result to a short float equals rounding once: inexact results get an odd last bit.
-inline float roundToOdd(double d) {
+OPC_HOST_DEVICE inline float roundToOdd(double d) {
   float f = static_cast<float>(d);
   if (static_cast<double>(f) == d || std::isnan(d)) return f;
   uint32_t bits = detail::floatToBits(f);
@@ -31,7 +32,7 @@ inline float roundToOdd(double d) {
 
 namespace detail {
 /// A number as an f32 that may be rounded to a short float.
-template <class From> float beforeRounding(From x) {
+template <class From> OPC_HOST_DEVICE float beforeRounding(From x) {
   if constexpr (std::is_same_v<From, float> || (std::is_integral_v<From> && sizeof(From) <= 2)) {
     return static_cast<float>(x);
   } else if constexpr (std::is_integral_v<From> && sizeof(From) == 8) {
@@ -47,7 +48,7 @@ template <class From> float beforeRounding(From x) {
   }
 }
 
-template <class I, class F> I saturate(F x) {
+template <class I, class F> OPC_HOST_DEVICE I saturate(F x) {
   // The first float beyond the range: 2^bits for unsigned, 2^(bits-1) for signed.
   constexpr F above = static_cast<F>(std::numeric_limits<I>::max() / 2 + 1) * 2;
   constexpr F lowest = static_cast<F>(std::numeric_limits<I>::lowest());
@@ -69,7 +70,7 @@ template <class To, class From> constexpr bool inRange(From x) {
 /// To a narrower float: rounds once, to nearest, ties to even. Float to integer: truncates toward zero, saturates at
 /// the integer's range, NaN gives 0. Integer to narrower integer: keeps the low bits. To bool: `x != 0`, so that NaN is
 /// true; bool gives 0 or 1. To 8-bit floats: `saturate` as in Float8::fromFloat.
-template <class To, class From> To convertElement(From x, [[maybe_unused]] bool saturate = true) {
+template <class To, class From> OPC_HOST_DEVICE To convertElement(From x, [[maybe_unused]] bool saturate = true) {
   if constexpr (std::is_same_v<To, From>)
     return x;
   else if constexpr (isShortFloat<From>)
