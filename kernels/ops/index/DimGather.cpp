@@ -1,6 +1,6 @@
 // dim_gather: elements addressed along one axis.
 // SPDX-License-Identifier: Apache-2.0
-#include "index/DimLines.h"
+#include "index/IndexCuda.h"
 
 namespace opc::ops {
 namespace {
@@ -17,6 +17,9 @@ public:
     const Tensor &input = ctx->In("input");
     const void *from = input.raw_dptr();
     void *to = ctx->Out("output").mut_raw_dptr();
+    if (isOnGpu(ctx))
+      return bindLinesOnGpu(ctx, kernelOf("dim_gather", elementSize(input)), {&input}, ctx->Out("output"), "input",
+                            "output", false);
     return withIndices(ctx->In("index"), [&](const auto *indices) {
       const DimLines lines(ctx, indices, "input", "output");
       return withElementSize(elementSize(input), [&](auto tag) {
@@ -61,7 +64,8 @@ REGISTER_USER_OP("dim_gather")
          "index is i32 or i64; a value outside the axis is an error at run time.")
     .Cases({Case("columns").In("input", {3, 5}).In("index", kInt64, {3, 4}, 0, 5).Attr<int32_t>("dim", 1).Types(kMoved),
             Case("rows").In("input", {4, 5}).In("index", kInt32, {6, 3}, 0, 4).Attr<int32_t>("dim", 0).Types(kMoved)})
-    .Kernel<DimGatherKernel>();
+    .Kernel<DimGatherKernel>()
+    .Kernel<DimGatherKernel>(onGpu());
 
 } // namespace
 } // namespace opc::ops

@@ -1,7 +1,7 @@
 // dim_scatter_update, dim_scatter_add, dim_scatter_mul and dim_scatter_add_like: elements put where indices along one
 // axis say.
 // SPDX-License-Identifier: Apache-2.0
-#include "index/DimLines.h"
+#include "index/IndexCuda.h"
 #include "support/Accumulate.h"
 #include "support/FunctionKernel.h"
 
@@ -25,6 +25,15 @@ Maybe<void> infer(InferContext *ctx, const char *base) {
 enum class Init { kInput, kZeros };
 
 template <class Update, class T, Init init> std::unique_ptr<BoundKernel> bindScatter(KernelBindContext *ctx) {
+  if (isOnGpu(ctx)) {
+    const DataType type = ctx->In("src").data_type();
+    const std::string kernel =
+        std::is_same_v<Update, Replace>
+            ? kernelOf("dim_scatter_update", GetSizeOfDataType(type))
+            : kernelOf(std::is_same_v<Update, Add> ? "dim_scatter_add" : "dim_scatter_mul", type);
+    return bindLinesOnGpu(ctx, kernel, {init == Init::kInput ? &ctx->In("input") : nullptr, &ctx->In("src")},
+                          ctx->Out("output"), "output", "src", true);
+  }
   const Accumulated<T> out(ctx, "output", init == Init::kInput ? "input" : nullptr);
   const T *from = static_cast<const T *>(ctx->In("src").raw_dptr());
   return withIndices(ctx->In("index"), [&](const auto *indices) {
@@ -107,7 +116,8 @@ REGISTER_USER_OP("dim_scatter_update")
     .SetGetSbpFn(listScatter<Replace>)
     .Doc(doc("is replaced by"))
     .Cases({columns("input", 1).Types({kFloat, kDouble, kFloat16, kUInt8, kInt64})})
-    .Kernel<FunctionKernel<bindUpdate>>();
+    .Kernel<FunctionKernel<bindUpdate>>()
+    .Kernel<FunctionKernel<bindUpdate>>(onGpu());
 
 REGISTER_USER_OP("dim_scatter_add")
     .With(definition("input"))
@@ -116,21 +126,24 @@ REGISTER_USER_OP("dim_scatter_add")
     .Cases(
         {columns("input", 8),
          Case("rows").In("input", {4, 5}).In("index", kInt32, {6, 3}, 0, 4).In("src", {7, 5}).Attr<int32_t>("dim", 0)})
-    .Kernel<AddKernel, types::Numbers>("src", accumulates("output"));
+    .Kernel<AddKernel, types::Numbers>("src", accumulates("output"))
+    .Kernel<AddKernel, types::Numbers>("src", onGpu());
 
 REGISTER_USER_OP("dim_scatter_mul")
     .With(definition("input"))
     .SetGetSbpFn(listScatter<Multiply>)
     .Doc(doc("is multiplied by"))
     .Cases({columns("input", 8)})
-    .Kernel<MulKernel, types::Numbers>("src", accumulates("output"));
+    .Kernel<MulKernel, types::Numbers>("src", accumulates("output"))
+    .Kernel<MulKernel, types::Numbers>("src", onGpu());
 
 REGISTER_USER_OP("dim_scatter_add_like")
     .With(definition("like"))
     .SetGetSbpFn(listAddLike)
     .Doc("dim_scatter_add into zeros of the shape of like, whose values are not read: the gradient of dim_gather.")
     .Cases({columns("like", 8)})
-    .Kernel<AddLikeKernel, types::Numbers>("src", accumulates("output"));
+    .Kernel<AddLikeKernel, types::Numbers>("src", accumulates("output"))
+    .Kernel<AddLikeKernel, types::Numbers>("src", onGpu());
 
 } // namespace
 } // namespace opc::ops

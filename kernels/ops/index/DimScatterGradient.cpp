@@ -1,6 +1,6 @@
 // dim_scatter_update_grad, dim_scatter_mul_grad and its gradient, and the gradient rules of the dim_scatter operators.
 // SPDX-License-Identifier: Apache-2.0
-#include "index/DimLines.h"
+#include "index/IndexCuda.h"
 #include "support/GradientSteps.h"
 #include "support/ScalarSteps.h"
 
@@ -66,6 +66,9 @@ class UpdateGradKernel final : public BindingKernel {
 public:
   std::unique_ptr<BoundKernel> Bind(KernelBindContext *ctx) const override {
     const Tensor &dy = ctx->In("dy");
+    if (isOnGpu(ctx))
+      return bindLinesOnGpu(ctx, kernelOf("dim_scatter_update_grad", elementSize(dy)), {&dy}, ctx->Out("dx"), "dy",
+                            "dx", false);
     const void *from = dy.raw_dptr();
     void *to = ctx->Out("dx").mut_raw_dptr();
     const int64_t places = dy.shape().elem_cnt();
@@ -124,7 +127,8 @@ REGISTER_USER_OP("dim_scatter_update_grad")
                 .Types({kFloat, kDouble})})
     .Kernel<UpdateGradKernel>(KernelOptions().TmpSize([](InferContext *ctx) {
       return static_cast<size_t>(ctx->In("dy").shape().elem_cnt());
-    }));
+    }))
+    .Kernel<UpdateGradKernel>(onGpu());
 
 void updateGradGradient(GradientRule &g) {
   if (!g.needs("dy")) return;
@@ -174,6 +178,10 @@ Maybe<void> inferMulGrad(InferContext *ctx) {
 template <class T> class MulGradKernel final : public BindingKernel {
 public:
   std::unique_ptr<BoundKernel> Bind(KernelBindContext *ctx) const override {
+    if (isOnGpu(ctx))
+      return bindLinesOnGpu(ctx, kernelOf("dim_scatter_mul_grad", GetDataType<T>::value),
+                            {&ctx->In("dy"), &ctx->In("input"), &ctx->In("src")}, ctx->Out("dsrc"), "input", "src",
+                            false);
     const T *dy = ctx->In("dy").dptr<T>(), *base = ctx->In("input").dptr<T>(), *src = ctx->In("src").dptr<T>();
     T *dsrc = ctx->Out("dsrc").mut_dptr<T>();
     double *products = ctx->Tmp<double>();
@@ -252,7 +260,8 @@ REGISTER_USER_OP("dim_scatter_mul_grad")
                 .Attr<int32_t>("dim", 1)})
     .Kernel<MulGradKernel, types::Floating>("dy", KernelOptions().TmpSize([](InferContext *ctx) {
       return static_cast<size_t>(ctx->In("input").shape().elem_cnt()) * 16;
-    }));
+    }))
+    .Kernel<MulGradKernel, types::Floating>("dy", onGpu());
 
 /// For each element of src the product of the other factors of its place.
 std::string otherFactors(GradientRule &g, const std::string &like) {
@@ -304,6 +313,10 @@ struct PlaceFactors {
 template <class T> class MulSecondKernel final : public BindingKernel {
 public:
   std::unique_ptr<BoundKernel> Bind(KernelBindContext *ctx) const override {
+    if (isOnGpu(ctx))
+      return bindLinesOnGpu(ctx, kernelOf("dim_scatter_mul_grad_grad", GetDataType<T>::value),
+                            {&ctx->In("weight"), &ctx->In("src"), &ctx->In("ddsrc")}, ctx->Out("dsrc"), "weight", "src",
+                            false);
     const T *weight = ctx->In("weight").dptr<T>(), *src = ctx->In("src").dptr<T>(), *ddsrc = ctx->In("ddsrc").dptr<T>();
     T *dsrc = ctx->Out("dsrc").mut_dptr<T>();
     PlaceFactors *places = ctx->Tmp<PlaceFactors>();
@@ -374,7 +387,8 @@ REGISTER_USER_OP("dim_scatter_mul_grad_grad")
                 .Attr<int32_t>("dim", 1)})
     .Kernel<MulSecondKernel, types::Floating>("weight", KernelOptions().TmpSize([](InferContext *ctx) {
       return static_cast<size_t>(ctx->In("weight").shape().elem_cnt()) * sizeof(PlaceFactors);
-    }));
+    }))
+    .Kernel<MulSecondKernel, types::Floating>("weight", onGpu());
 
 /// For factors that are not 0. With G = weight, P the product of a place's factors, r = ddsrc / src, a = ddy / src and
 /// their sums over a place R and A, and C that of a r: dsrc = G P (R - r) / src. By weight P (A R - C); by ddsrc G P (A

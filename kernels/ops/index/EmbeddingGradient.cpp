@@ -1,7 +1,7 @@
 // embedding_grad, which adds up the gradients of looked-up entries where they were looked up, and the gradient rules of
 // both ops.
 // SPDX-License-Identifier: Apache-2.0
-#include "index/IndexedRows.h"
+#include "index/IndexCuda.h"
 #include "support/LinearGradient.h"
 #include "support/SignatureLists.h"
 
@@ -34,6 +34,7 @@ template <class T> class EmbeddingGradKernel final : public BindingKernel {
 public:
   std::unique_ptr<BoundKernel> Bind(KernelBindContext *ctx) const override {
     const int64_t width = ctx->Desc("weight").shape().At(1), entries = ctx->Desc("weight").shape().At(0);
+    if (isOnGpu(ctx)) return bindOnGpu(ctx);
     const Accumulated<T> out(ctx, "dx", nullptr);
     const T *values = ctx->In("dy").dptr<T>();
     const int64_t padding = ctx->Attr<int64_t>("padding_idx");
@@ -60,6 +61,17 @@ public:
         }
         out.end(dev);
       });
+    });
+  }
+
+private:
+  static std::unique_ptr<BoundKernel> bindOnGpu(KernelBindContext *ctx) {
+    return withIndices(ctx->In("indices"), [&](const auto *index) {
+      const AxisRows rows(ctx, index, "indices", "weight", 0, "the entries of weight");
+      const int64_t padding = ctx->Attr<int64_t>("padding_idx");
+      const ScatterForm form{"scatter_add", true, padding < 0 ? -1 : rows.range.place(padding),
+                             ctx->Attr<bool>("scale_grad_by_freq")};
+      return bindScatterOnGpu(ctx, form, nullptr, ctx->In("dy"), ctx->Out("dx"), rowIndices(ctx, rows));
     });
   }
 };
@@ -99,7 +111,8 @@ REGISTER_USER_OP("embedding_grad")
                 .In("indices", kInt32, {9}, 0, 3)
                 .Attr<int64_t>("padding_idx", 1)
                 .Attr("scale_grad_by_freq", true)})
-    .Kernel<EmbeddingGradKernel, types::Floating>("dy", accumulates("dx"));
+    .Kernel<EmbeddingGradKernel, types::Floating>("dy", accumulates("dx"))
+    .Kernel<EmbeddingGradKernel, types::Floating>("dy", onGpu());
 
 /// Linear in dy: each index reads its entry, which the padding entry's zeros cut off; with scale_grad_by_freq divided
 /// by how often the entry was looked up.

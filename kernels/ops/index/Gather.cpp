@@ -1,6 +1,6 @@
 // gather, embedding and batch_gather: slices of a tensor along one axis, chosen by indices.
 // SPDX-License-Identifier: Apache-2.0
-#include "index/IndexedRows.h"
+#include "index/IndexCuda.h"
 #include "support/SignatureLists.h"
 
 namespace opc::ops {
@@ -56,7 +56,9 @@ public:
                              : valueOf(resolveAxis(ctx->Attr<int64_t>("axis"), in.shape().NumAxes()));
     return withIndices(indices, [&](const auto *index) {
       const char *into = form == Form::kEmbedding ? "the entries of weight" : "the gathered axis";
-      return bindGather(in, ctx->Out("out"), AxisRows(ctx, index, "indices", inArg, axis, into, form == Form::kBatch));
+      const AxisRows rows(ctx, index, "indices", inArg, axis, into, form == Form::kBatch);
+      if (isOnGpu(ctx)) return bindGatherOnGpu(ctx, in, ctx->Out("out"), rowIndices(ctx, rows));
+      return bindGather(in, ctx->Out("out"), rows);
     });
   }
 };
@@ -111,7 +113,8 @@ REGISTER_USER_OP("gather")
     .Cases({sample("rows", "in", {5, 3}, kInt64, {4}, 5).Types(kMoved),
             sample("columns", "in", {2, 6, 3}, kInt32, {2, 2}, 6).Attr<int64_t>("axis", 1).Types(kMoved),
             sample("scalar_index", "in", {4, 3}, kInt64, {}, 3).Attr<int64_t>("axis", -1).Types(kMoved)})
-    .Kernel<GatherKernel<Form::kAxis>>();
+    .Kernel<GatherKernel<Form::kAxis>>()
+    .Kernel<GatherKernel<Form::kAxis>>(onGpu());
 
 REGISTER_USER_OP("embedding")
     .Input("weight")
@@ -124,7 +127,8 @@ REGISTER_USER_OP("embedding")
     .Doc("out[i, :] = weight[indices[i], :]. padding_idx (an entry that gets no gradient; -1: none) and "
          "scale_grad_by_freq matter to the gradient only. An index outside [0, entries) is an error at run time.")
     .Cases({sample("sentence", "weight", {7, 4}, kInt64, {2, 3}, 7).Types({kFloat, kDouble, kFloat16})})
-    .Kernel<GatherKernel<Form::kEmbedding>>();
+    .Kernel<GatherKernel<Form::kEmbedding>>()
+    .Kernel<GatherKernel<Form::kEmbedding>>(onGpu());
 
 REGISTER_USER_OP("batch_gather")
     .Input("in")
@@ -136,7 +140,8 @@ REGISTER_USER_OP("batch_gather")
          "An index outside the axis is an error at run time.")
     .Cases({sample("batch", "in", {2, 5, 3}, kInt64, {2, 4}, 5).Types(kMoved),
             sample("vector", "in", {5}, kInt32, {4}, 5).Types({kFloat, kInt64})})
-    .Kernel<GatherKernel<Form::kBatch>>();
+    .Kernel<GatherKernel<Form::kBatch>>()
+    .Kernel<GatherKernel<Form::kBatch>>(onGpu());
 
 } // namespace
 } // namespace opc::ops

@@ -1,6 +1,6 @@
 // gather_nd: slices of a tensor addressed by index tuples.
 // SPDX-License-Identifier: Apache-2.0
-#include "index/TupleRows.h"
+#include "index/IndexCuda.h"
 
 namespace opc::ops {
 namespace {
@@ -10,7 +10,9 @@ public:
   std::unique_ptr<BoundKernel> Bind(KernelBindContext *ctx) const override {
     const Tensor &params = ctx->In("params"), &indices = ctx->In("indices");
     return withIndices(indices, [&](const auto *index) {
-      return bindGather(params, ctx->Out("out"), TupleRows(ctx, index, "params"));
+      const TupleRows rows(ctx, index, "params");
+      if (isOnGpu(ctx)) return bindGatherOnGpu(ctx, params, ctx->Out("out"), rowIndices(ctx, rows));
+      return bindGather(params, ctx->Out("out"), rows);
     });
   }
 };
@@ -37,7 +39,8 @@ REGISTER_USER_OP("gather_nd")
     .Doc(kTuples + "out holds the slices of params that they address.")
     .Cases({Case("rows").In("params", {4, 3}).In("indices", kInt64, {5, 1}, 0, 4).Types(kMoved),
             Case("elements").In("params", {4, 3}).In("indices", kInt32, {2, 3, 2}, 0, 3).Types(kMoved)})
-    .Kernel<GatherNdKernel>();
+    .Kernel<GatherNdKernel>()
+    .Kernel<GatherNdKernel>(onGpu());
 
 } // namespace
 } // namespace opc::ops

@@ -1,7 +1,7 @@
 // one_hot: indices as unit vectors.
 // SPDX-License-Identifier: Apache-2.0
+#include "index/IndexCuda.h"
 #include "support/ElementBytes.h"
-#include "support/IndexCheck.h"
 #include "support/Operator.h"
 
 namespace opc::ops {
@@ -33,6 +33,20 @@ public:
                    off = elementBits(type, ctx->Attr<double>("floating_off_value"),
                                      ctx->Attr<int64_t>("integer_off_value"));
     void *to = ctx->Out("out").mut_raw_dptr();
+    if (isOnGpu(ctx)) {
+      RowIndices rows{};
+      rows.data = indices.raw_dptr();
+      rows.fault = watchIndices(ctx, "indices", shape, range.whole, "the classes");
+      rows.outer = rows.width = 1;
+      rows.n = n;
+      rows.rows = depth;
+      rows.isWide = indices.data_type() == kInt64;
+      rows.begin[0] = range.begin;
+      rows.size[0] = depth;
+      rows.whole[0] = range.whole;
+      rows.strides[0] = 1;
+      return bindLaunch(ctx, kernelOf("one_hot", GetSizeOfDataType(type)), n * depth, rows, on, off, to);
+    }
     return withIndices(indices, [&](const auto *index) {
       return withElementSize(GetSizeOfDataType(type), [&](auto tag) {
         using T = decltype(tag);
@@ -78,7 +92,8 @@ REGISTER_USER_OP("one_hot")
          "An index outside [0, depth) is an error at run time.")
     .Cases({sample("float", kInt64, {2, 3}, kFloat), sample("int", kInt32, {4}, kInt64),
             sample("scalar", kInt64, {}, kFloat16)})
-    .Kernel<OneHotKernel>();
+    .Kernel<OneHotKernel>()
+    .Kernel<OneHotKernel>(onGpu());
 
 } // namespace
 } // namespace opc::ops

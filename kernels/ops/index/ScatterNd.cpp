@@ -1,6 +1,6 @@
 // scatter_nd, scatter_nd_like, tensor_scatter_nd_update and tensor_scatter_nd_add: slices put where index tuples say.
 // SPDX-License-Identifier: Apache-2.0
-#include "index/TupleRows.h"
+#include "index/IndexCuda.h"
 #include "support/FunctionKernel.h"
 
 namespace opc::ops {
@@ -38,9 +38,16 @@ template <Into into> Maybe<void> infer(InferContext *ctx) {
 
 template <class Update, class T, Into into> std::unique_ptr<BoundKernel> bindUpdates(KernelBindContext *ctx) {
   const Tensor &indices = ctx->In("indices");
-  const Accumulated<T> out(ctx, "out", into == Into::kParams ? "params" : nullptr);
   return withIndices(indices, [&](const auto *index) {
-    return bindScatter<Update>(out, ctx->In("updates"), TupleRows(ctx, index, "out"));
+    const TupleRows rows(ctx, index, "out");
+    if (isOnGpu(ctx)) {
+      const ScatterForm form =
+          std::is_same_v<Update, Add> ? ScatterForm{"scatter_add", true} : ScatterForm{"scatter_update", false};
+      return bindScatterOnGpu(ctx, form, into == Into::kParams ? &ctx->In("params") : nullptr, ctx->In("updates"),
+                              ctx->Out("out"), rowIndices(ctx, rows));
+    }
+    const Accumulated<T> out(ctx, "out", into == Into::kParams ? "params" : nullptr);
+    return bindScatter<Update>(out, ctx->In("updates"), rows);
   });
 }
 std::unique_ptr<BoundKernel> bindReplacing(KernelBindContext *ctx) {
@@ -107,7 +114,8 @@ REGISTER_USER_OP("scatter_nd")
          "out is zero but for the addressed slices, to which updates are added in order; equal tuples add up.")
     .Cases({Case("rows").In("indices", kInt64, {5, 1}, 0, 4).In("updates", {5, 3}).Attr("shape", Shape({4, 3})),
             Case("elements").In("indices", kInt32, {6, 2}, 0, 3).In("updates", {6}).Attr("shape", Shape({3, 4}))})
-    .Kernel<SumKernel, types::Numbers>("updates", accumulates("out"));
+    .Kernel<SumKernel, types::Numbers>("updates", accumulates("out"))
+    .Kernel<SumKernel, types::Numbers>("updates", onGpu());
 
 REGISTER_USER_OP("scatter_nd_like")
     .Input("like")
@@ -118,19 +126,22 @@ REGISTER_USER_OP("scatter_nd_like")
     .SetGetSbpFn(listSums<Into::kLike>)
     .Doc(kTuples + "As scatter_nd, in the shape of like, whose values are not read.")
     .Cases({Case("rows").In("like", {4, 3}).In("indices", kInt64, {5, 1}, 0, 4).In("updates", {5, 3})})
-    .Kernel<SumKernel, types::Numbers>("updates", accumulates("out"));
+    .Kernel<SumKernel, types::Numbers>("updates", accumulates("out"))
+    .Kernel<SumKernel, types::Numbers>("updates", onGpu());
 
 REGISTER_USER_OP("tensor_scatter_nd_update")
     .With(tensorScatter<false>)
     .Doc(kTuples + "out is params with the addressed slices replaced by updates; of equal tuples the last one stays.")
     .Cases({Case("rows").In("params", {4, 3}).In("updates", {2, 3}).In("indices", kInt64, {2, 1}, 0, 4).Types(kMoved)})
-    .Kernel<FunctionKernel<bindReplacing>>();
+    .Kernel<FunctionKernel<bindReplacing>>()
+    .Kernel<FunctionKernel<bindReplacing>>(onGpu());
 
 REGISTER_USER_OP("tensor_scatter_nd_add")
     .With(tensorScatter<true>)
     .Doc(kTuples + "out is params with updates added to the addressed slices in order; equal tuples add up.")
     .Cases({Case("rows").In("params", {4, 3}).In("updates", {5, 3}).In("indices", kInt64, {5, 1}, 0, 4)})
-    .Kernel<AddKernel, types::Numbers>("updates", accumulates("out"));
+    .Kernel<AddKernel, types::Numbers>("updates", accumulates("out"))
+    .Kernel<AddKernel, types::Numbers>("updates", onGpu());
 
 } // namespace
 } // namespace opc::ops

@@ -1,6 +1,6 @@
 // tensor_scatter_nd_update_grad, and the gradient rules of the scatter_nd operators.
 // SPDX-License-Identifier: Apache-2.0
-#include "index/TupleRows.h"
+#include "index/IndexCuda.h"
 #include "support/GradientSteps.h"
 
 namespace opc::ops {
@@ -15,8 +15,14 @@ public:
     char *to = static_cast<char *>(ctx->Out("dx").mut_raw_dptr());
     const int64_t size = static_cast<int64_t>(elementSize(dy)), places = dy.shape().elem_cnt();
     char *seen = ctx->Tmp<char>();
-    return withIndices(indices, [&](const auto *index) {
+    return withIndices(indices, [&](const auto *index) -> std::unique_ptr<BoundKernel> {
       const TupleRows rows(ctx, index, "dy");
+      if (isOnGpu(ctx)) {
+        const RowIndices at = rowIndices(ctx, rows);
+        return inOrder(bindLaunch(ctx, "check_rows", rows.n, at),
+                       bindWarps(ctx, kernelOf("scatter_update_grad", elementSize(dy)), rows.n, at,
+                                 static_cast<const void *>(from), static_cast<void *>(to)));
+      }
       return bindTask([=](DeviceCtx *dev) {
         rows.check(dev);
         const int64_t row = rows.inner * size;
@@ -58,7 +64,8 @@ REGISTER_USER_OP("tensor_scatter_nd_update_grad")
     .Cases({Case("rows").In("dy", {4, 3}).In("indices", kInt64, {5, 1}, 0, 4).Types({kFloat, kDouble, kFloat16})})
     .Kernel<UpdateGradKernel>(KernelOptions().TmpSize([](InferContext *ctx) {
       return static_cast<size_t>(ctx->In("dy").shape().elem_cnt());
-    }));
+    }))
+    .Kernel<UpdateGradKernel>(onGpu());
 
 void sumGradient(GradientRule &g) {
   if (g.needs("params")) g.bind("params", g.dy("out"));

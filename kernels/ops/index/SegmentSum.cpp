@@ -1,6 +1,6 @@
 // unsorted_segment_sum, its _like form, and unsorted_batch_segment_sum.
 // SPDX-License-Identifier: Apache-2.0
-#include "index/IndexedRows.h"
+#include "index/IndexCuda.h"
 #include "support/FunctionKernel.h"
 #include "support/SignatureLists.h"
 
@@ -50,8 +50,10 @@ template <Form form, class T> std::unique_ptr<BoundKernel> bindSums(KernelBindCo
   constexpr bool batch = form == Form::kBatch;
   const int64_t axis = batch ? ids.shape().NumAxes() - 1 : valueOf(axisOf<form>(*ctx, data.shape()));
   return withIndices(ids, [&](const auto *id) {
-    return bindScatter<Add>(Accumulated<T>(ctx, "out", nullptr), data,
-                            AxisRows(ctx, id, "segment_ids", "out", axis, "the segments", batch));
+    const AxisRows rows(ctx, id, "segment_ids", "out", axis, "the segments", batch);
+    if (isOnGpu(ctx))
+      return bindScatterOnGpu(ctx, {"scatter_add", true}, nullptr, data, ctx->Out("out"), rowIndices(ctx, rows));
+    return bindScatter<Add>(Accumulated<T>(ctx, "out", nullptr), data, rows);
   });
 }
 template <class T> using SumKernel = FunctionKernel<bindSums<Form::kAxis, T>>;
@@ -118,7 +120,8 @@ REGISTER_USER_OP("unsorted_segment_sum")
                 .In("segment_ids", kInt32, {5}, 0, 3)
                 .Attr<int64_t>("num_segments", 3)
                 .Attr<int64_t>("axis", 1)})
-    .Kernel<SumKernel, types::Numbers>("data", accumulates("out"));
+    .Kernel<SumKernel, types::Numbers>("data", accumulates("out"))
+    .Kernel<SumKernel, types::Numbers>("data", onGpu());
 
 REGISTER_USER_OP("unsorted_segment_sum_like")
     .Input("data")
@@ -130,7 +133,8 @@ REGISTER_USER_OP("unsorted_segment_sum_like")
     .SetGetSbpFn(listLike)
     .Doc("unsorted_segment_sum in the shape of like, whose values are not read: the gradient of gather.")
     .Cases({Case("rows").In("data", {7, 3}).In("segment_ids", kInt64, {7}, 0, 4).In("like", {4, 3})})
-    .Kernel<SumKernel, types::Numbers>("data", accumulates("out"));
+    .Kernel<SumKernel, types::Numbers>("data", accumulates("out"))
+    .Kernel<SumKernel, types::Numbers>("data", onGpu());
 
 REGISTER_USER_OP("unsorted_batch_segment_sum")
     .Input("data")
@@ -142,7 +146,8 @@ REGISTER_USER_OP("unsorted_batch_segment_sum")
     .Doc("unsorted_segment_sum for each batch entry by itself; all axes of segment_ids but the last are batch axes.")
     .Cases(
         {Case("batch").In("data", {2, 5, 3}).In("segment_ids", kInt64, {2, 5}, 0, 4).Attr<int64_t>("num_segments", 4)})
-    .Kernel<BatchKernel, types::Numbers>("data", accumulates("out"));
+    .Kernel<BatchKernel, types::Numbers>("data", accumulates("out"))
+    .Kernel<BatchKernel, types::Numbers>("data", onGpu());
 
 } // namespace
 } // namespace opc::ops

@@ -72,6 +72,11 @@ template <class I> struct TupleRows {
     }
     return at;
   }
+  /// What is said of a wrong number at this place of indices.
+  static std::string outside(const Shape &indices, int64_t position, int64_t value, int64_t limit) {
+    const int64_t axis = position % indices.At(indices.NumAxes() - 1);
+    return outsideText("indices", indices, position, value, limit, "axis " + std::to_string(axis));
+  }
   void check(DeviceCtx *dev) const {
     std::atomic<bool> bad{false};
     dev->parallelFor(n, 8192, [&](int64_t b, int64_t e) {
@@ -86,8 +91,7 @@ template <class I> struct TupleRows {
     for (int64_t j = 0; j < n * width; ++j) {
       const int64_t limit = ranges[static_cast<size_t>(j % width)].whole;
       if (data[j] < 0 || static_cast<int64_t>(data[j]) >= limit)
-        throw ContractError("indices" + positionText(shape, j) + " = " + std::to_string(data[j]) + " is outside [0, " +
-                            std::to_string(limit) + "), the range of axis " + std::to_string(j % width));
+        throw ContractError(outside(shape, j, static_cast<int64_t>(data[j]), limit));
     }
   }
 };
