@@ -26,6 +26,16 @@ public:
     const PieceRuns runs(ctx, "out");
     const float rate = ctx->Attr<float>("rate");
     const F scale = rate < 1 ? F(1) / (F(1) - static_cast<F>(rate)) : F(0);
+    if (isOnGpu(ctx)) {
+      RandomArguments a{};
+      a.in = from;
+      a.add = add;
+      a.out = to;
+      a.mask = mask;
+      a.a = static_cast<double>(scale);
+      a.rate = rate;
+      return bindOnGpu(ctx, kernelOf("dropout", GetDataType<T>::value), "out", a);
+    }
     return bindTask([=, random = draws(ctx)](DeviceCtx *dev) {
       forEachBlock<float>(dev, runs, random(dev), [&](int64_t at, int64_t count, const float *u) {
         for (int64_t k = 0; k < count; ++k) {
@@ -61,7 +71,8 @@ REGISTER_USER_OP("dropout")
     .Doc("Each element of in is dropped (made 0) with probability rate, the others are scaled by 1 / (1 - rate); "
          "mask (bool) says which were kept. _add_to_output is added to the result. rate 1 drops everything.")
     .Cases({Case("half").In("in", {4, 5}).Attr("rate", 0.5f), Case("none").In("in", {7}).Attr("rate", 0.0f)})
-    .Kernel<DropoutKernel, types::Floating>("in", KernelOptions().Inplace("out", "in"));
+    .Kernel<DropoutKernel, types::Floating>("in", KernelOptions().Inplace("out", "in"))
+    .Kernel<DropoutKernel, types::Floating>("in", onGpu().Inplace("out", "in"));
 
 } // namespace
 } // namespace opc::ops

@@ -1,5 +1,6 @@
 // Gradient rule of dropout; dropout_grad and its rule.
 // SPDX-License-Identifier: Apache-2.0
+#include "support/CudaTask.h"
 #include "support/GradientSteps.h"
 #include "support/Operator.h"
 
@@ -36,6 +37,9 @@ public:
     T *to = ctx->Out("dx").mut_dptr<T>();
     const F scale = static_cast<F>(ctx->Attr<float>("scale"));
     const int64_t n = ctx->In("dy").shape().elem_cnt();
+    if (isOnGpu(ctx))
+      return bindLaunch(ctx, kernelOf("dropout_grad", GetDataType<T>::value), n, from, mask, to,
+                        static_cast<double>(scale), n);
     return bindTask([=](DeviceCtx *dev) {
       dev->parallelFor(n, 16384, [&](int64_t b, int64_t e) {
         for (int64_t i = b; i < e; ++i) to[i] = T(mask[i] ? static_cast<F>(from[i]) * scale : F(0));
@@ -54,7 +58,8 @@ REGISTER_USER_OP("dropout_grad")
     .Sharding("..., ... -> ...", Linear({0}))
     .Doc("dx = dy * scale where mask holds, else 0: the gradient of dropout, with scale = 1 / (1 - rate).")
     .Cases({Case("plain").In("dy", {4, 5}).In("mask", kBool, {4, 5}, 0, 2).Attr("scale", 2.0f)})
-    .Kernel<DropoutGradKernel, types::Floating>("dy", KernelOptions().Inplace("dx", "dy"));
+    .Kernel<DropoutGradKernel, types::Floating>("dy", KernelOptions().Inplace("dx", "dy"))
+    .Kernel<DropoutGradKernel, types::Floating>("dy", onGpu().Inplace("dx", "dy"));
 
 void dropoutGradGradient(GradientRule &g) {
   if (g.needs("dy"))

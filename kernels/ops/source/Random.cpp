@@ -55,6 +55,13 @@ public:
     T *to = ctx->Out("out").mut_dptr<T>();
     const PieceRuns runs(ctx, "out");
     const double a = ctx->Attr<double>(kNormal ? "mean" : "from"), b = ctx->Attr<double>(kNormal ? "std" : "to");
+    if (isOnGpu(ctx)) {
+      RandomArguments p{};
+      p.out = to;
+      p.a = a;
+      p.b = b;
+      return bindOnGpu(ctx, kernelOf(kNormal ? "normal" : "uniform", GetDataType<T>::value), "out", p);
+    }
     const F shift = static_cast<F>(a), scale = static_cast<F>(kNormal ? b : b - a), top = static_cast<F>(b);
     return bindTask([=, random = draws(ctx)](DeviceCtx *dev) {
       forEachBlock<F>(
@@ -81,14 +88,16 @@ REGISTER_USER_OP("uniform")
          "the position: not on threads or devices (Philox4x32-10).")
     .Cases({Case("plain").Attr("dtype", kFloat).Attr("shape", Shape({4, 5})),
             Case("range").Attr("dtype", kDouble).Attr("shape", Shape({7})).Attr("from", -2.0).Attr("to", 3.0)})
-    .Kernel<UniformKernel, types::Floating>("out");
+    .Kernel<UniformKernel, types::Floating>("out")
+    .Kernel<UniformKernel, types::Floating>("out", onGpu());
 
 REGISTER_USER_OP("normal")
     .With(sourceDefinition("mean", 0, "std", 1))
     .Doc("Independent normal numbers of the given mean and standard deviation, by Box and Muller's method from the "
          "numbers of uniform.")
     .Cases({Case("plain").Attr("dtype", kFloat).Attr("shape", Shape({4, 5}))})
-    .Kernel<NormalKernel, types::Floating>("out");
+    .Kernel<NormalKernel, types::Floating>("out")
+    .Kernel<NormalKernel, types::Floating>("out", onGpu());
 
 // --- bernoulli, random_mask_like -------------------------------------------------------------------------------------
 
@@ -114,6 +123,14 @@ public:
     const bool asBool = out.data_type() == kBool;
     void *to = out.mut_raw_dptr();
     const double p = ctx->Attr<double>("p");
+    if (isOnGpu(ctx)) {
+      RandomArguments a{};
+      a.in = from;
+      a.out = to;
+      a.a = p;
+      a.givesBool = asBool;
+      return bindOnGpu(ctx, kernelOf("bernoulli", GetDataType<T>::value), "out", a);
+    }
     const PieceRuns runs(ctx, "out");
     return bindTask([=, random = draws(ctx)](DeviceCtx *dev) {
       forEachBlock<float>(dev, runs, random(dev), [&](int64_t at, int64_t count, const float *u) {
@@ -141,6 +158,12 @@ public:
     bool *to = ctx->Out("out").mut_dptr<bool>();
     const PieceRuns runs(ctx, "out");
     const float rate = ctx->Attr<float>("rate");
+    if (isOnGpu(ctx)) {
+      RandomArguments a{};
+      a.out = to;
+      a.rate = rate;
+      return bindOnGpu(ctx, "random_mask", "out", a);
+    }
     return bindTask([=, random = draws(ctx)](DeviceCtx *dev) {
       forEachBlock<float>(dev, runs, random(dev), [&](int64_t at, int64_t count, const float *u) {
         for (int64_t k = 0; k < count; ++k) to[at + k] = u[k] >= rate;
@@ -162,7 +185,8 @@ REGISTER_USER_OP("bernoulli")
     .Doc("1 with probability p, else 0; with p = -1 each element of in is the probability. dtype is that of in (the "
          "default) or bool.")
     .Cases({Case("given").In("in", {4, 5}, 0, 1), Case("fixed").In("in", {9}, 0, 1).Attr("p", 0.25)})
-    .Kernel<BernoulliKernel, types::Floating>("in");
+    .Kernel<BernoulliKernel, types::Floating>("in")
+    .Kernel<BernoulliKernel, types::Floating>("in", onGpu());
 
 REGISTER_USER_OP("random_mask_like")
     .Input("like")
@@ -176,7 +200,8 @@ REGISTER_USER_OP("random_mask_like")
     .NoGrad("the output is random")
     .Doc("A bool tensor in the shape of like: false with probability rate, else true.")
     .Cases({Case("half").In("like", {4, 5}).Attr("rate", 0.5f).Types({kFloat})})
-    .Kernel<MaskKernel>();
+    .Kernel<MaskKernel>()
+    .Kernel<MaskKernel>(onGpu());
 
 // --- randperm --------------------------------------------------------------------------------------------------------
 
@@ -191,8 +216,9 @@ class RandpermKernel final : public RandomKernel {
 public:
   std::unique_ptr<BoundKernel> Bind(KernelBindContext *ctx) const override {
     const PieceRange piece = pieceRange(ctx, "out", 0);
-    int32_t *out = ctx->Out("out").mut_dptr<int32_t>(), *to = piece.all() ? out : ctx->Tmp<int32_t>();
     const int64_t n = piece.whole;
+    if (isOnGpu(ctx)) return bindPermutation(ctx, piece);
+    int32_t *out = ctx->Out("out").mut_dptr<int32_t>(), *to = piece.all() ? out : ctx->Tmp<int32_t>();
     return bindTask([=, random = draws(ctx)](DeviceCtx *dev) {
       const RandomBlocks blocks = random(dev);
       std::iota(to, to + n, 0);
@@ -202,6 +228,23 @@ public:
         std::swap(to[i], to[static_cast<int64_t>((bits * static_cast<uint64_t>(i + 1)) >> 64)]);
       }
       if (to != out) std::copy(to + piece.begin, to + piece.end(), out);
+    });
+  }
+
+private:
+  std::unique_ptr<BoundKernel> bindPermutation(KernelBindContext *ctx, const PieceRange &piece) const {
+    const int64_t n = piece.whole, begin = piece.begin, count = piece.size;
+    int32_t *out = ctx->Out("out").mut_dptr<int32_t>(), *places = ctx->Tmp<int32_t>(), *numbers = places + n;
+    cuda::CudaLaunch &device = cuda::CudaLaunch::of(ctx->device_ctx());
+    const cuda::CudaFunction draw = device.function("randperm_places"), exchange = device.function("randperm");
+    const bool isShared = n <= 12288; // what a block has at least
+    return bindTask([=, random = draws(ctx)](DeviceCtx *dev) {
+      if (count == 0) return;
+      cuda::CudaLaunch &gpu = cuda::CudaLaunch::of(dev);
+      const RandomBlocks blocks = random(dev);
+      gpu.run(draw, cuda::blocksFor(n), {cuda::kBlock, 1, 1}, 0, blocks.key, blocks.stream, places, n);
+      gpu.run(exchange, {1, 1, 1}, {cuda::kBlock, 1, 1}, isShared ? static_cast<uint32_t>(n * 4) : 0,
+              static_cast<const int32_t *>(places), numbers, out, n, begin, count, static_cast<int32_t>(isShared));
     });
   }
 };
@@ -222,7 +265,10 @@ REGISTER_USER_OP("randperm")
     .NoGrad("it has no input")
     .Doc("The numbers 0 to n - 1 (i32) in random order.")
     .Cases({Case("ten").Attr<int32_t>("n", 10)})
-    .Kernel<RandpermKernel>(KernelOptions().TmpSize(randpermTmpSize));
+    .Kernel<RandpermKernel>(KernelOptions().TmpSize(randpermTmpSize))
+    .Kernel<RandpermKernel>(onGpu().TmpSize([](InferContext *ctx) {
+      return static_cast<size_t>(ctx->Attr<int32_t>("n")) * 2 * sizeof(int32_t);
+    }));
 
 } // namespace
 } // namespace opc::ops

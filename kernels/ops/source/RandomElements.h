@@ -2,7 +2,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include "source/RandomArguments.h"
 #include "source/RandomStream.h"
+#include "support/CudaTask.h"
 #include "support/Operator.h"
 #include "support/PieceRange.h"
 
@@ -16,6 +18,10 @@ protected:
     return
         [stream = &stream_, key = randomKey(ctx)](const DeviceCtx *dev) { return stream->next(key, dev->position()); };
   }
+
+  /// The task of device code that draws numbers for the elements of `arg`.
+  std::unique_ptr<BoundKernel> bindOnGpu(KernelBindContext *ctx, const std::string &kernel, const char *arg,
+                                         RandomArguments a) const;
 
 private:
   mutable RandomStream stream_;
@@ -75,6 +81,26 @@ struct PieceRuns {
     return at;
   }
 };
+
+inline std::unique_ptr<BoundKernel> RandomKernel::bindOnGpu(KernelBindContext *ctx, const std::string &kernel,
+                                                            const char *arg, RandomArguments a) const {
+  const PieceRuns runs(ctx, arg);
+  a.n = runs.count * runs.length;
+  a.length = runs.length;
+  a.offset = runs.offset;
+  a.isWhole = runs.whole;
+  a.rank = static_cast<int32_t>(runs.sizes.size());
+  std::copy(runs.sizes.begin(), runs.sizes.end(), a.sizes);
+  std::copy(runs.strides.begin(), runs.strides.end(), a.strides);
+  const cuda::CudaFunction f = cuda::CudaLaunch::of(ctx->device_ctx()).function(kernel);
+  return bindTask([=, random = draws(ctx)](DeviceCtx *dev) {
+    RandomArguments now = a;
+    const RandomBlocks blocks = random(dev);
+    now.key = blocks.key;
+    now.stream = blocks.stream;
+    if (now.n > 0) cuda::CudaLaunch::of(dev).run(f, cuda::blocksFor(now.n), {cuda::kBlock, 1, 1}, 0, now);
+  });
+}
 
 /// Calls body(first element, count, uniforms) for parts of a piece, in parallel: each element gets the number that it
 /// has in the whole, whatever device has it. `change(uniforms)` may make others of all numbers of a batch first.

@@ -1,6 +1,7 @@
 // arange, range and eye: tensors given by a formula.
 // SPDX-License-Identifier: Apache-2.0
 #include "support/ConvertElements.h"
+#include "support/CudaTask.h"
 #include "support/Operator.h"
 #include "support/PieceRange.h"
 
@@ -67,6 +68,9 @@ public:
     const int64_t size = static_cast<int64_t>(GetSizeOfDataType(type));
     char *to = static_cast<char *>(ctx->Out("out").mut_raw_dptr());
     const PieceRange piece = pieceRange(ctx, "out", 0);
+    if (isOnGpu(ctx))
+      return bindLaunch(ctx, kernelOf("sequence", type), piece.size, static_cast<void *>(to), piece.size, piece.begin,
+                        static_cast<int32_t>(p.floating), p.start, p.delta, p.intStart, p.intDelta);
     return bindTask([=](DeviceCtx *dev) {
       dev->parallelFor(piece.size, 8192, [&](int64_t b, int64_t e) {
         constexpr int64_t kBlock = 512;
@@ -110,6 +114,9 @@ public:
     const int64_t oneInt = 1;
     converter(kInt64, type)(&oneInt, &one, 1);
     char *to = static_cast<char *>(ctx->Out("out").mut_raw_dptr());
+    if (isOnGpu(ctx))
+      return bindLaunch(ctx, kernelOf("eye", size), rows.size * cols.size, static_cast<void *>(to), one,
+                        rows.size * cols.size, cols.size, rows.begin, cols.begin);
     return bindTask([=](DeviceCtx *) {
       if (rows.size * cols.size == 0) return;
       std::memset(to, 0, static_cast<size_t>(rows.size * cols.size) * size);
@@ -150,7 +157,8 @@ REGISTER_USER_OP("arange")
                 .Attr("float_start", 0.5)
                 .Attr("float_delta", 0.25)
                 .Attr("float_limit", 2.1)})
-    .Kernel<SequenceKernel<Arange>>();
+    .Kernel<SequenceKernel<Arange>>()
+    .Kernel<SequenceKernel<Arange>>(onGpu());
 
 REGISTER_USER_OP("range")
     .Output("out")
@@ -168,7 +176,8 @@ REGISTER_USER_OP("range")
                 .Attr<int64_t>("start", 1)
                 .Attr<int64_t>("delta", 2)
                 .Attr<int64_t>("limit", 8)})
-    .Kernel<SequenceKernel<Range>>();
+    .Kernel<SequenceKernel<Range>>()
+    .Kernel<SequenceKernel<Range>>(onGpu());
 
 REGISTER_USER_OP("eye")
     .Output("out")
@@ -183,7 +192,8 @@ REGISTER_USER_OP("eye")
     .Doc("The rows x cols matrix with ones on the main diagonal and zeros elsewhere.")
     .Cases({Case("square").Attr("dtype", kFloat).Attr<int64_t>("rows", 3).Attr<int64_t>("cols", 3),
             Case("wide").Attr("dtype", kInt64).Attr<int64_t>("rows", 2).Attr<int64_t>("cols", 5)})
-    .Kernel<EyeKernel>();
+    .Kernel<EyeKernel>()
+    .Kernel<EyeKernel>(onGpu());
 
 } // namespace
 } // namespace opc::ops
