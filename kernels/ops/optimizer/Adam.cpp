@@ -1,6 +1,7 @@
 // adam_update and the ops that correct the bias of its means.
 // SPDX-License-Identifier: Apache-2.0
 #include "optimizer/Moments.h"
+#include "support/CudaTask.h"
 
 #include <cmath>
 
@@ -102,6 +103,9 @@ class FactorKernel final : public BindingKernel {
 public:
   std::unique_ptr<BoundKernel> Bind(KernelBindContext *ctx) const override {
     const int64_t *step = ctx->In("train_step").dptr<int64_t>();
+    if (isOnGpu(ctx))
+      return bindSingle(ctx, "adam_bias_correction_factor", step, real(ctx, "beta"), ctx->Out("out").mut_raw_dptr(),
+                        static_cast<int32_t>(ctx->Out("out").data_type() == kDouble));
     return bindTask([=, out = &ctx->Out("out"), beta = real(ctx, "beta")](DeviceCtx *) {
       putScalar(out, correction(beta, *step));
     });
@@ -115,6 +119,9 @@ public:
     const int64_t *step = ctx->In("train_step").dptr<int64_t>();
     Tensor *out = &ctx->Out("out");
     const double beta1 = real(ctx, "beta1"), beta2 = real(ctx, "beta2");
+    if (isOnGpu(ctx))
+      return bindSingle(ctx, "adam_bias_correction_learning_rate", ctx->In("learning_rate").raw_dptr(), step, beta1,
+                        beta2, out->mut_raw_dptr(), static_cast<int32_t>(out->data_type() == kDouble));
     return bindTask([=](DeviceCtx *) {
       putScalar(out, rate.get() * std::sqrt(correction(beta2, *step)) / correction(beta1, *step));
     });
@@ -132,7 +139,8 @@ REGISTER_USER_OP("adam_bias_correction_factor")
          "dtype: f32, or f64 for models of f64.")
     .Cases({Case("f32").In("train_step", kInt64, {1}, 0, 20),
             Case("f64").In("train_step", kInt64, {1}, 0, 20).Attr("beta", 0.999f).Attr("dtype", kDouble)})
-    .Kernel<FactorKernel>();
+    .Kernel<FactorKernel>()
+    .Kernel<FactorKernel>(onGpu());
 
 REGISTER_USER_OP("adam_bias_correction_learning_rate")
     .Input("learning_rate")
@@ -145,7 +153,8 @@ REGISTER_USER_OP("adam_bias_correction_learning_rate")
     .Doc("out = learning_rate * sqrt(1 - beta2^(train_step + 1)) / (1 - beta1^(train_step + 1)): the rate that makes "
          "an adam_update without corrections a corrected one.")
     .Cases({Case("plain").In("learning_rate", {1}, 0, 1).In("train_step", kInt64, {1}, 0, 20).Types({kFloat, kDouble})})
-    .Kernel<CorrectedRateKernel>();
+    .Kernel<CorrectedRateKernel>()
+    .Kernel<CorrectedRateKernel>(onGpu());
 
 } // namespace
 } // namespace opc::ops::optimizer

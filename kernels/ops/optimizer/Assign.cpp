@@ -1,6 +1,7 @@
 // assign, l1_l2_regularize_gradient, dynamic_loss_scale_schedule.
 // SPDX-License-Identifier: Apache-2.0
 #include "optimizer/UpdateOp.h"
+#include "support/CudaTask.h"
 #include "support/StridedCopy.h"
 
 #include <cstring>
@@ -112,6 +113,7 @@ public:
     int64_t *good = ctx->Out("good_step_counter").mut_dptr<int64_t>();
     const int64_t period = ctx->Attr<int64_t>("increment_period");
     const double multiplier = real(ctx, "multiplier");
+    if (isOnGpu(ctx)) return bindSingle(ctx, "dynamic_loss_scale_schedule", count, scale, good, period, multiplier);
     return bindTask([=](DeviceCtx *) {
       const double now = static_cast<double>(*scale);
       if (*count != 0) {
@@ -151,7 +153,8 @@ REGISTER_USER_OP("dynamic_loss_scale_schedule")
             lossScaleCase("grows", {0, 1}, {8, 16}, {3, 4}).Attr<int64_t>("increment_period", 4),
             lossScaleCase("bad", {1, 9}, {8, 16}, {1, 9}).Attr("multiplier", 4.0f),
             lossScaleCase("least", {1, 9}, {1, 1.5}, {1, 9})})
-    .Kernel<LossScaleKernel>();
+    .Kernel<LossScaleKernel>()
+    .Kernel<LossScaleKernel>(onGpu());
 
 } // namespace
 } // namespace opc::ops::optimizer

@@ -1,6 +1,8 @@
 // learning_rate_schedule: the learning rate as a function of the step.
 // SPDX-License-Identifier: Apache-2.0
+#include "optimizer/UpdateArguments.h"
 #include "optimizer/UpdateOp.h"
+#include "support/CudaTask.h"
 
 #include <cmath>
 
@@ -54,6 +56,45 @@ struct Schedule {
     return "decay_type is '" + t +
            "'; there are exponential, inverse_time, natural_exp, piecewise_constant, polynomial, cosine, "
            "linear_cosine, piecewise_scaling, multi_step, step, cosine_annealing, linear_lr and constant_lr";
+  }
+
+  /// The same for device code.
+  ScheduleArguments arguments() const {
+    static const std::pair<const char *, DecayForm> kForms[] = {{"exponential", DecayForm::kExponential},
+                                                                {"inverse_time", DecayForm::kInverseTime},
+                                                                {"natural_exp", DecayForm::kNaturalExp},
+                                                                {"piecewise_constant", DecayForm::kPiecewiseConstant},
+                                                                {"polynomial", DecayForm::kPolynomial},
+                                                                {"cosine", DecayForm::kCosine},
+                                                                {"linear_cosine", DecayForm::kLinearCosine},
+                                                                {"piecewise_scaling", DecayForm::kPiecewiseScaling},
+                                                                {"multi_step", DecayForm::kMultiStep},
+                                                                {"step", DecayForm::kStep},
+                                                                {"cosine_annealing", DecayForm::kCosineAnnealing},
+                                                                {"linear_lr", DecayForm::kLinear},
+                                                                {"constant_lr", DecayForm::kConstant}};
+    ScheduleArguments a{};
+    for (const auto &[name, form] : kForms)
+      if (decayType == name) a.form = form;
+    const std::vector<int64_t> &pieces = a.form == DecayForm::kMultiStep ? milestones : boundaries;
+    if (pieces.size() > static_cast<size_t>(ScheduleArguments::kPieces))
+      throw ContractError("a schedule of " + std::to_string(pieces.size()) +
+                          " boundaries; on a GPU there are at most " + std::to_string(ScheduleArguments::kPieces));
+    a.hasWarmup = !warmupType.empty();
+    a.warmupIsConstant = warmupType == "constant";
+    a.excludesWarmup = excludeWarmup;
+    a.staircase = staircase;
+    a.cycle = cycle;
+    a.pieces = static_cast<int32_t>(pieces.size());
+    std::copy(pieces.begin(), pieces.end(), a.boundaries);
+    const std::vector<float> &numbers = a.form == DecayForm::kPiecewiseConstant ? values : scales;
+    std::copy_n(numbers.begin(), std::min(numbers.size(), pieces.size() + 1), a.values);
+    a.rate = rate, a.warmupMultiplier = warmupMultiplier, a.decayRate = decayRate, a.endRate = endRate;
+    a.power = power, a.alpha = alpha, a.periods = periods, a.beta = beta, a.gamma = gamma, a.etaMin = etaMin;
+    a.startFactor = startFactor, a.endFactor = endFactor, a.factor = factor;
+    a.warmupBatches = warmupBatches, a.decayBatches = decayBatches, a.stepSize = stepSize, a.tMax = tMax;
+    a.totalIters = totalIters;
+    return a;
   }
 
 private:
@@ -116,6 +157,16 @@ class ScheduleKernel final : public BindingKernel {
 public:
   std::unique_ptr<BoundKernel> Bind(KernelBindContext *ctx) const override {
     const int64_t *step = ctx->In("train_step").dptr<int64_t>();
+    if (isOnGpu(ctx)) {
+      ScheduleArguments a = Schedule(ctx->user_op_conf()).arguments();
+      a.step = step;
+      a.out = ctx->Out("out").mut_raw_dptr();
+      a.isDouble = ctx->Out("out").data_type() == kDouble;
+      a.fault = cuda::CudaLaunch::of(ctx->device_ctx()).watch(*ctx, "train_step", [](int64_t, int64_t value) {
+        return "train_step is " + std::to_string(value);
+      });
+      return bindSingle(ctx, "learning_rate_schedule", a);
+    }
     return bindTask([=, out = &ctx->Out("out"), schedule = Schedule(ctx->user_op_conf())](DeviceCtx *) {
       if (*step < 0) throw ContractError("train_step is " + std::to_string(*step));
       putScalar(out, schedule.at(*step));
@@ -228,7 +279,8 @@ REGISTER_USER_OP("learning_rate_schedule")
                 .Attr("end_factor", 0.75)
                 .Attr<int64_t>("total_iters", 20),
             decay("constant_lr", "constant_lr", 5).Attr("factor", 0.25).Attr<int64_t>("total_iters", 20)})
-    .Kernel<ScheduleKernel>();
+    .Kernel<ScheduleKernel>()
+    .Kernel<ScheduleKernel>(onGpu());
 
 } // namespace
 } // namespace opc::ops::optimizer

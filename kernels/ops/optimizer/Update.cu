@@ -1,53 +1,9 @@
 // Updates of models: one thread an element, the formulas of the CPU.
 // SPDX-License-Identifier: Apache-2.0
-#include "DeviceTypes.cuh"
-#include "optimizer/UpdateArguments.h"
+#include "optimizer/Update.cuh"
 
 namespace opc::cuda {
 namespace {
-
-using ops::DeviceScalar;
-using ops::UpdateArguments;
-
-__device__ double valueOf(const DeviceScalar &s) {
-  if (!s.data) return s.value;
-  return s.isDouble ? *static_cast<const double *>(s.data) : static_cast<double>(*static_cast<const float *>(s.data));
-}
-
-/// What the updates of one task have in common.
-template <class T> struct Update {
-  const UpdateArguments &a;
-  double rate;
-  T scale;
-  __device__ explicit Update(const UpdateArguments &arguments)
-      : a(arguments), rate(valueOf(arguments.rate) * arguments.rateScale),
-        scale(static_cast<T>(arguments.scale * valueOf(arguments.scaleBy))) {}
-
-  /// Element i of the model becomes f(i, element, gradient).
-  template <class F> __device__ void run(F f) const {
-    if (a.skipIf && *a.skipIf != 0) return;
-    T *model = static_cast<T *>(a.model);
-    for (int64_t i = firstItem(); i < a.n; i += itemStep()) {
-      const T old = model[i], next = f(i, old, gradient(i, old));
-      model[i] = next;
-      if (a.copyKind == 1) static_cast<float16 *>(a.copy)[i] = float16(static_cast<float>(next));
-      if (a.copyKind == 2) static_cast<bfloat16 *>(a.copy)[i] = bfloat16(static_cast<float>(next));
-    }
-  }
-
-private:
-  __device__ T gradient(int64_t i, T model) const {
-    T diff;
-    if (a.diffKind == 1)
-      diff = static_cast<T>(static_cast<float>(static_cast<const float16 *>(a.diff)[i]));
-    else if (a.diffKind == 2)
-      diff = static_cast<T>(static_cast<float>(static_cast<const bfloat16 *>(a.diff)[i]));
-    else
-      diff = static_cast<const T *>(a.diff)[i];
-    const T sign = static_cast<T>(model > T(0)) - static_cast<T>(model < T(0));
-    return diff * scale + static_cast<T>(a.l1) * sign + static_cast<T>(a.l2) * model;
-  }
-};
 
 template <class T> __device__ void sgd(const UpdateArguments &a) {
   const Update<T> u(a);
@@ -67,9 +23,6 @@ template <class T> __device__ void momentum(const UpdateArguments &a) {
   });
 }
 
-__device__ inline float root(float x) { return sqrtf(x); }
-__device__ inline double root(double x) { return sqrt(x); }
-
 template <class T> __device__ void adam(const UpdateArguments &a) {
   const Update<T> u(a);
   const T step = static_cast<T>(u.rate / valueOf(a.correction1)),
@@ -85,6 +38,40 @@ template <class T> __device__ void adam(const UpdateArguments &a) {
   });
 }
 
+template <class T> __device__ void rmsProp(const UpdateArguments &a) {
+  const Update<T> u(a);
+  const T rate = static_cast<T>(u.rate), decay = rate * static_cast<T>(a.weightDecay);
+  const T keep = static_cast<T>(a.beta1), take = static_cast<T>(a.rest1), epsilon = static_cast<T>(a.epsilon);
+  T *square = static_cast<T *>(a.m), *mean = static_cast<T *>(a.v);
+  u.run([=](int64_t i, T model, T g) {
+    const T next = square[i] = keep * square[i] + take * (g * g);
+    T variance = next;
+    if (mean) {
+      const T m = mean[i] = keep * mean[i] + take * g;
+      variance = next - m * m;
+    }
+    return model - rate * (g / root(variance + epsilon)) - decay * model;
+  });
+}
+
+template <class T> __device__ void adagrad(const UpdateArguments &a) {
+  const Update<T> u(a);
+  const T rate = static_cast<T>(u.rate / (1 + valueOf(a.step) * a.rateDecay)),
+          decay = rate * static_cast<T>(a.weightDecay), epsilon = static_cast<T>(a.epsilon);
+  T *sum = static_cast<T *>(a.momentum);
+  u.run([=](int64_t i, T model, T g) {
+    const T next = sum[i] = sum[i] + g * g;
+    return model - rate * (g / (root(next) + epsilon)) - decay * model;
+  });
+}
+
+/// model_diff + l1 * sign(model) + l2 * model, into `copy`.
+template <class T> __device__ void regularize(const UpdateArguments &a) {
+  const Update<T> u(a);
+  for (int64_t i = firstItem(); i < a.n; i += itemStep())
+    static_cast<T *>(a.copy)[i] = u.gradient(i, static_cast<const T *>(a.model)[i]);
+}
+
 } // namespace
 
 #define OPC_UPDATE(op, f, name, T)                                                                                     \
@@ -95,16 +82,11 @@ OPC_UPDATE(momentum_update, momentum, f32, float)
 OPC_UPDATE(momentum_update, momentum, f64, double)
 OPC_UPDATE(adam_update, adam, f32, float)
 OPC_UPDATE(adam_update, adam, f64, double)
-
-/// 1 - beta^(step + 1).
-extern "C" __global__ void __launch_bounds__(32)
-    adam_bias_correction_factor(const int64_t *step, double beta, void *out, int32_t isDouble) {
-  if (threadIdx.x != 0 || blockIdx.x != 0) return;
-  const double value = 1 - pow(beta, static_cast<double>(*step) + 1);
-  if (isDouble)
-    *static_cast<double *>(out) = value;
-  else
-    *static_cast<float *>(out) = static_cast<float>(value);
-}
+OPC_UPDATE(rmsprop_update, rmsProp, f32, float)
+OPC_UPDATE(rmsprop_update, rmsProp, f64, double)
+OPC_UPDATE(adagrad_update, adagrad, f32, float)
+OPC_UPDATE(adagrad_update, adagrad, f64, double)
+OPC_UPDATE(l1_l2_regularize_gradient, regularize, f32, float)
+OPC_UPDATE(l1_l2_regularize_gradient, regularize, f64, double)
 
 } // namespace opc::cuda
