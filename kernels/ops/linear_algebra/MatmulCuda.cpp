@@ -1,8 +1,10 @@
-// matmul, batch_matmul and broadcast_matmul on GPUs.
+// Products of matrices and vectors on GPUs.
 // SPDX-License-Identifier: Apache-2.0
-#include "CudaLaunch.h"
 #include "linear_algebra/MatmulArguments.h"
 #include "linear_algebra/MatrixProduct.h"
+#include "reduce/ReduceCuda.h"
+#include "support/CudaTask.h"
+#include "support/FunctionKernel.h"
 
 namespace opc::ops {
 namespace {
@@ -15,6 +17,16 @@ void batchSteps(const Shape &operand, const Shape &out, int64_t *steps) {
     const int64_t axis = i - (rank - own);
     steps[i] = axis >= 0 && operand.At(axis) != 1 ? operand.Count(axis + 1, own) * matrix : 0;
   }
+}
+
+std::unique_ptr<BoundKernel> bindProductOnGpu(KernelBindContext *ctx, DataType type, const MatmulArguments &p) {
+  const auto kernel = cuda::CudaLaunch::of(ctx->device_ctx()).function(kernelOf("matmul", type));
+  auto tiles = [](int64_t n, int64_t limit) {
+    return static_cast<uint32_t>(std::clamp<int64_t>((n + 15) / 16, 1, limit));
+  };
+  const cuda::Dim3 grid{tiles(p.n, INT32_MAX), tiles(p.m, 65535),
+                        static_cast<uint32_t>(std::clamp<int64_t>(p.batches, 1, 65535))};
+  return bindTask([=](DeviceCtx *dev) { cuda::CudaLaunch::of(dev).run(kernel, grid, {16, 16, 1}, 0, p); });
 }
 
 template <class T> class MatmulCuda final : public BindingKernel {
@@ -38,22 +50,55 @@ template <class T> class MatmulCuda final : public BindingKernel {
     for (int32_t i = 0; i < p.rank; ++i) p.dims[i] = out.At(i);
     batchSteps(a, out, p.stepA);
     batchSteps(b, out, p.stepB);
-    cuda::CudaLaunch &device = cuda::CudaLaunch::of(ctx->device_ctx());
-    const auto kernel = device.function(std::string("matmul_") + dataTypeName(GetDataType<T>::value));
-    auto tiles = [](int64_t n, int64_t limit) {
-      return static_cast<uint32_t>(std::clamp<int64_t>((n + 15) / 16, 1, limit));
-    };
-    const cuda::Dim3 grid{tiles(p.n, INT32_MAX), tiles(p.m, 65535),
-                          static_cast<uint32_t>(std::clamp<int64_t>(p.batches, 1, 65535))};
-    return bindTask([=](DeviceCtx *dev) { cuda::CudaLaunch::of(dev).run(kernel, grid, {16, 16, 1}, 0, p); });
+    return bindProductOnGpu(ctx, GetDataType<T>::value, p);
   }
 };
 
-const KernelOptions kOnGpu = KernelOptions().Device(DeviceType::kGPU);
+/// One product of matrices of these sizes, which lie one after the other.
+MatmulArguments oneProduct(KernelBindContext *ctx, int64_t m, int64_t n, int64_t k) {
+  MatmulArguments p{};
+  p.a = ctx->In("a").raw_dptr();
+  p.b = ctx->In("b").raw_dptr();
+  p.out = ctx->Out("out").mut_raw_dptr();
+  p.alpha = 1;
+  p.m = m;
+  p.n = n;
+  p.k = k;
+  p.batches = 1;
+  return p;
+}
+/// A vector is a matrix of one row or column.
+std::unique_ptr<BoundKernel> bindVector(KernelBindContext *ctx) {
+  const Shape &a = ctx->In("a").shape(), &b = ctx->In("b").shape();
+  return bindProductOnGpu(ctx, ctx->Out("out").data_type(),
+                          oneProduct(ctx, a.NumAxes() == 2 ? a.At(0) : 1, b.NumAxes() == 2 ? b.At(1) : 1, b.At(0)));
+}
+std::unique_ptr<BoundKernel> bindGradB(KernelBindContext *ctx) {
+  const Shape &a = ctx->In("a").shape(), &out = ctx->Out("out").shape();
+  MatmulArguments p = oneProduct(ctx, out.At(0), out.At(1), a.Count(0, a.NumAxes() - 1));
+  p.transA = true;
+  p.alpha = ctx->Attr<double>("alpha");
+  p.add = ctx->Has("_add_to_output") ? ctx->In("_add_to_output").raw_dptr() : nullptr;
+  return bindProductOnGpu(ctx, ctx->Out("out").data_type(), p);
+}
+std::unique_ptr<BoundKernel> bindDot(KernelBindContext *ctx) {
+  return reduce::bindWholeSum(ctx, "dot", {&ctx->In("x")}, &ctx->In("y"), ctx->Out("out"));
+}
+template <auto bind> struct Of {
+  template <class> using Kernel = FunctionKernel<bind>;
+};
+
+const KernelOptions kOnGpu = onGpu();
 
 REGISTER_KERNELS("matmul").Kernel<MatmulCuda, ProductTypes>("out", kOnGpu);
 REGISTER_KERNELS("batch_matmul").Kernel<MatmulCuda, ProductTypes>("out", kOnGpu);
 REGISTER_KERNELS("broadcast_matmul").Kernel<MatmulCuda, ProductTypes>("out", kOnGpu);
+REGISTER_KERNELS("matrix_vector_product").Kernel<Of<bindVector>::Kernel, ProductTypes>("out", kOnGpu);
+REGISTER_KERNELS("vector_matrix_product").Kernel<Of<bindVector>::Kernel, ProductTypes>("out", kOnGpu);
+REGISTER_KERNELS("broadcast_matmul_grad_b").Kernel<Of<bindGradB>::Kernel, types::Floating>("out", kOnGpu);
+REGISTER_KERNELS("dot").Kernel<Of<bindDot>::Kernel, ProductTypes>("out", onGpu().TmpSize([](InferContext *ctx) {
+  return reduce::wholeSumSize(ctx, "x");
+}));
 
 } // namespace
 } // namespace opc::ops

@@ -1,6 +1,7 @@
 // argmax and argmin: the position of the extreme along the last axis.
 // SPDX-License-Identifier: Apache-2.0
 #include "reduce/Reducers.h"
+#include "support/CudaTask.h"
 #include "support/Operator.h"
 
 namespace opc::ops::reduce {
@@ -25,6 +26,9 @@ public:
     const T *from = in.dptr<T>();
     int64_t *to = ctx->Out("out").mut_dptr<int64_t>();
     const int64_t n = in.shape().At(in.shape().NumAxes() - 1), rows = in.shape().elem_cnt() / n;
+    if (isOnGpu(ctx))
+      return bindWarps(ctx, kernelOf(kMax ? "argmax" : "argmin", GetDataType<T>::value), rows, in.raw_dptr(), to, rows,
+                       n);
     return bindTask([=](DeviceCtx *dev) {
       dev->parallelFor(rows, std::max<int64_t>(1, 16384 / n), [&](int64_t begin, int64_t end) {
         for (int64_t r = begin; r < end; ++r) to[r] = position(from + r * n, n);
@@ -68,13 +72,15 @@ REGISTER_USER_OP("argmax")
     .With(definition())
     .Doc("The position (i64) of the largest element along the last axis, which the output lacks. Of equal elements "
          "the first; the first NaN if there is one.")
-    .Kernel<ArgMaxKernel, types::Numbers>("in");
+    .Kernel<ArgMaxKernel, types::Numbers>("in")
+    .Kernel<ArgMaxKernel, types::Numbers>("in", onGpu());
 
 REGISTER_USER_OP("argmin")
     .With(definition())
     .Doc("The position (i64) of the smallest element along the last axis, which the output lacks. Of equal elements "
          "the first; the first NaN if there is one.")
-    .Kernel<ArgMinKernel, types::Numbers>("in");
+    .Kernel<ArgMinKernel, types::Numbers>("in")
+    .Kernel<ArgMinKernel, types::Numbers>("in", onGpu());
 
 } // namespace
 } // namespace opc::ops::reduce
