@@ -1,5 +1,6 @@
 // The cross entropies of a softmax and their gradients: a warp a row.
 // SPDX-License-Identifier: Apache-2.0
+#include "IndexFault.cuh"
 #include "softmax/SoftmaxRows.cuh"
 
 namespace opc::cuda {
@@ -21,20 +22,22 @@ template <class T> __device__ Compute<T> softmaxRow(const T *x, T *prob, int64_t
   return logOf(sum) + top;
 }
 
-/// The class of a row; a label outside the classes ends the kernel with an error.
-template <class I> __device__ int64_t classOf(const void *labels, int64_t r, int64_t n) {
+/// The class of a row; -1 for a label outside the classes, which is reported.
+template <class I> __device__ int64_t classOf(const void *labels, int64_t r, int64_t n, IndexFault *fault) {
   const auto k = static_cast<int64_t>(static_cast<const I *>(labels)[r]);
-  if (k < 0 || k >= n) __trap();
-  return k;
+  if (k >= 0 && k < n) return k;
+  if (lane() == 0) reportIndex(fault, r, k);
+  return -1;
 }
 
 template <class T, class I>
-__device__ void sparse(const void *in, const void *labels, void *prob, void *out, int64_t rows, int64_t n) {
+__device__ void sparse(const void *in, const void *labels, void *prob, void *out, int64_t rows, int64_t n,
+                       IndexFault *fault) {
   for (int64_t r = firstRow(); r < rows; r += rowStep()) {
     const T *x = static_cast<const T *>(in) + r * n;
-    const int64_t k = classOf<I>(labels, r, n);
+    const int64_t k = classOf<I>(labels, r, n, fault);
     const Compute<T> log = softmaxRow(x, static_cast<T *>(prob) + r * n, n);
-    if (lane() == 0) static_cast<T *>(out)[r] = stored<T>(static_cast<Compute<T>>(log - load(x[k])));
+    if (lane() == 0) static_cast<T *>(out)[r] = stored<T>(static_cast<Compute<T>>(k < 0 ? log : log - load(x[k])));
   }
 }
 
@@ -55,10 +58,11 @@ __device__ void dense(const void *in, const void *labels, void *prob, void *out,
 }
 
 template <class T, class I>
-__device__ void sparseGrad(const void *labels, const void *grad, const void *in, void *dx, int64_t rows, int64_t n) {
+__device__ void sparseGrad(const void *labels, const void *grad, const void *in, void *dx, int64_t rows, int64_t n,
+                           IndexFault *fault) {
   using C = Compute<T>;
   for (int64_t r = firstRow(); r < rows; r += rowStep()) {
-    const int64_t k = classOf<I>(labels, r, n);
+    const int64_t k = classOf<I>(labels, r, n, fault);
     const C dy = load(static_cast<const T *>(grad)[r]);
     const T *prob = static_cast<const T *>(in) + r * n;
     for (int64_t i = lane(); i < n; i += kLanes) {
@@ -89,9 +93,14 @@ __device__ void denseGrad(const void *labels, const void *grad, const void *in, 
       kernel(const void *a, const void *b, out0 c, out1 d, int64_t rows, int64_t n) {                                  \
     body(a, b, c, d, rows, n);                                                                                         \
   }
+#define OPC_SPARSE_ROWS(kernel, body, out0, out1)                                                                      \
+  extern "C" __global__ void __launch_bounds__(256)                                                                    \
+      kernel(const void *a, const void *b, out0 c, out1 d, int64_t rows, int64_t n, IndexFault *fault) {               \
+    body(a, b, c, d, rows, n, fault);                                                                                  \
+  }
 #define OPC_SPARSE(name, T, label, I)                                                                                  \
-  OPC_ROWS(sparse_softmax_cross_entropy_##name##_##label, (sparse<T, I>), void *, void *)                              \
-  OPC_ROWS(sparse_softmax_cross_entropy_grad_##name##_##label, (sparseGrad<T, I>), const void *, void *)
+  OPC_SPARSE_ROWS(sparse_softmax_cross_entropy_##name##_##label, (sparse<T, I>), void *, void *)                       \
+  OPC_SPARSE_ROWS(sparse_softmax_cross_entropy_grad_##name##_##label, (sparseGrad<T, I>), const void *, void *)
 #define OPC_CROSS_ENTROPY(name, T)                                                                                     \
   OPC_SPARSE(name, T, i32, int32_t)                                                                                    \
   OPC_SPARSE(name, T, i64, int64_t)                                                                                    \

@@ -1,6 +1,7 @@
 // reflection_pad1d, reflection_pad2d, replication_pad1d and replication_pad2d: the last axes extended at their edges.
 // SPDX-License-Identifier: Apache-2.0
 #include "shape/Pads.h"
+#include "support/CudaTask.h"
 #include "support/ElementBytes.h"
 
 namespace opc::ops {
@@ -51,6 +52,21 @@ EdgePads edgePadsOf(const OpContext &ctx, const Shape &in, EdgeForm form) {
   e.left = p.before[static_cast<size_t>(rank - 1)];
   return e;
 }
+EdgeArguments edgeArguments(const OpContext &ctx, const Shape &in, EdgeForm form, const void *from, void *to) {
+  const EdgePads e = edgePadsOf(ctx, in, form);
+  EdgeArguments a{};
+  a.in = from;
+  a.out = to;
+  a.planes = e.planes;
+  a.width = e.inColumns;
+  a.height = form.axes == 2 ? in.At(in.NumAxes() - 2) : 1;
+  a.left = e.left;
+  a.top = form.axes == 2 ? valueOf(padsOfEdge(ctx, in, form)).before[static_cast<size_t>(in.NumAxes() - 2)] : 0;
+  a.outWidth = static_cast<int64_t>(e.columns.size());
+  a.outHeight = static_cast<int64_t>(e.rows.size());
+  a.reflects = form.reflects;
+  return a;
+}
 namespace {
 
 /// Source positions of each output row and column are worked out at bind time.
@@ -59,6 +75,9 @@ template <EdgeForm form> std::unique_ptr<BoundKernel> bindEdgePad(KernelBindCont
   const EdgePads e = edgePadsOf(*ctx, x.shape(), form);
   const void *from = x.raw_dptr();
   void *to = ctx->Out("y").mut_raw_dptr();
+  if (isOnGpu(ctx))
+    return bindLaunch(ctx, kernelOf("edge_pad", elementSize(x)), ctx->Out("y").shape().elem_cnt(),
+                      edgeArguments(*ctx, x.shape(), form, from, to));
   return withElementSize(elementSize(x), [&](auto tag) {
     using T = decltype(tag);
     return bindTask([=](DeviceCtx *dev) {
@@ -99,7 +118,8 @@ template <EdgeForm form> std::function<void(OpRegistry &)> edgePad(Shape in, Lis
                     .In("x", in, 0, 2)
                     .Attr("padding", padding)
                     .Types({kFloat, kDouble, kFloat16, kUInt8, kInt64})})
-        .template Kernel<FunctionKernel<bindEdgePad<form>>>();
+        .template Kernel<FunctionKernel<bindEdgePad<form>>>()
+        .template Kernel<FunctionKernel<bindEdgePad<form>>>(onGpu());
   };
 }
 REGISTER_USER_OP("reflection_pad1d").With(edgePad<kReflect1d>({2, 3, 5}, {2, 3}));

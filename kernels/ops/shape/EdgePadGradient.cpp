@@ -2,6 +2,8 @@
 // elements came from.
 // SPDX-License-Identifier: Apache-2.0
 #include "shape/Pads.h"
+#include "support/CudaTask.h"
+#include "support/FunctionKernel.h"
 #include "support/LinearGradient.h"
 
 namespace opc::ops {
@@ -44,6 +46,16 @@ template <EdgeForm form> struct Grad {
   };
 };
 
+template <EdgeForm form> std::unique_ptr<BoundKernel> bindOnGpu(KernelBindContext *ctx) {
+  const Tensor &dy = ctx->In("dy");
+  Tensor &dx = ctx->Out("dx");
+  return bindLaunch(ctx, kernelOf("edge_pad_grad", dy.data_type()), dx.shape().elem_cnt(),
+                    edgeArguments(*ctx, ctx->Desc("x").shape(), form, dy.raw_dptr(), dx.mut_raw_dptr()));
+}
+template <EdgeForm form> struct GradOnGpu {
+  template <class> using Kernel = FunctionKernel<bindOnGpu<form>>;
+};
+
 /// The gradient of `pad`.
 template <EdgeForm form>
 std::function<void(OpRegistry &)> edgePadGrad(const char *pad, Shape dy, Shape x, List padding) {
@@ -59,7 +71,8 @@ std::function<void(OpRegistry &)> edgePadGrad(const char *pad, Shape dy, Shape x
              ": each element of dx, which has the shape of x, is the sum of dy over the places to which the pad copied "
              "it. The values of x are not read.")
         .Cases({Case("plain").In("dy", dy).In("x", x).Attr("padding", padding)})
-        .template Kernel<Grad<form>::template Kernel, types::Floating>("dy");
+        .template Kernel<Grad<form>::template Kernel, types::Floating>("dy")
+        .template Kernel<GradOnGpu<form>::template Kernel, types::Floating>("dy", onGpu());
   };
 }
 auto padGradient(const char *grad) { return linearGradient({"x", "y"}, grad, {"dy", "dx"}, {"padding"}, {{"x", "x"}}); }

@@ -3,6 +3,7 @@
 #pragma once
 
 #include "shape/Moves.h"
+#include "shape/PlaneArguments.h"
 #include "support/PieceRange.h"
 #include "support/SignatureLists.h"
 
@@ -35,6 +36,8 @@ struct EdgePads {
 /// The paddings of attribute padding. Fails when they do not fit `in`, the shape of the tensor that is padded.
 Maybe<Pads> padsOfEdge(const OpContext &ctx, const Shape &in, EdgeForm form);
 EdgePads edgePadsOf(const OpContext &ctx, const Shape &in, EdgeForm form);
+/// The same for device code: a pad from `from`, of this shape, to `to`, or, in a gradient, the other way.
+EdgeArguments edgeArguments(const OpContext &ctx, const Shape &in, EdgeForm form, const void *from, void *to);
 /// Axes without padding split.
 template <EdgeForm form> Maybe<ShardingRule> edgeSharding(const SbpContext &ctx) {
   const Shape &x = ctx.In("x").shape();

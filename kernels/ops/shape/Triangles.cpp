@@ -1,6 +1,7 @@
 // tril and triu: the triangles beside a diagonal.
 // SPDX-License-Identifier: Apache-2.0
 #include "shape/Moves.h"
+#include "support/CudaTask.h"
 #include "support/ElementBytes.h"
 #include "support/SignatureLists.h"
 
@@ -27,6 +28,9 @@ template <bool lower> std::unique_ptr<BoundKernel> bindTriangle(KernelBindContex
   const int64_t rows = shape.At(rank - 2), cols = shape.At(rank - 1), all = shape.Count(0, rank - 1);
   const void *from = in.raw_dptr();
   void *to = ctx->Out("out").mut_raw_dptr();
+  if (isOnGpu(ctx))
+    return bindLaunch(ctx, kernelOf("triangle", elementSize(in)), all * cols, from, to, fill, all * cols, rows, cols, k,
+                      static_cast<int32_t>(!lower));
   return withElementSize(elementSize(in), [&](auto tag) {
     using T = decltype(tag);
     const T value = static_cast<T>(fill);
@@ -93,7 +97,8 @@ REGISTER_USER_OP("tril")
                 .Attr("floating_fill_value", -10.0)
                 .Attr("is_floating_fill_value", true)
                 .Types({kFloat, kDouble, kFloat16})})
-    .Kernel<FunctionKernel<bindTril>>(kInplace);
+    .Kernel<FunctionKernel<bindTril>>(kInplace)
+    .Kernel<FunctionKernel<bindTril>>(onGpu().Inplace("out", "in"));
 
 REGISTER_USER_OP("triu")
     .With(triangle)
@@ -101,7 +106,8 @@ REGISTER_USER_OP("triu")
     .Doc("The last two axes are matrices: entries on and above the given diagonal are kept, the others become 0.")
     .Cases({Case("main").In("in", {4, 5}, 0, 2).Types(kMoved),
             Case("below").In("in", {2, 4, 3}, 0, 2).Attr<int64_t>("diagonal", -1).Types(kMoved)})
-    .Kernel<FunctionKernel<bindTriu>>(kInplace);
+    .Kernel<FunctionKernel<bindTriu>>(kInplace)
+    .Kernel<FunctionKernel<bindTriu>>(onGpu().Inplace("out", "in"));
 
 } // namespace
 } // namespace opc::ops

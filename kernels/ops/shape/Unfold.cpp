@@ -1,6 +1,9 @@
 // unfold and fold: the patches of an image as columns (im2col), and their sum back into an image (col2im).
 // SPDX-License-Identifier: Apache-2.0
+#include "shape/PlaneArguments.h"
+#include "support/CudaTask.h"
 #include "support/ElementBytes.h"
+#include "support/FunctionKernel.h"
 #include "support/Operator.h"
 #include "support/SignatureLists.h"
 
@@ -71,6 +74,11 @@ std::pair<int64_t, int64_t> inside(int64_t offset, int64_t stride, int64_t size,
   return {std::min(lo, n), std::clamp<int64_t>(hi, std::min(lo, n), n)};
 }
 
+PatchArguments patchArguments(const Patches &p, int64_t planes, const void *from, void *to) {
+  return {from,   to,        planes,    p.h,         p.w,         p.kh, p.kw, p.padH,
+          p.padW, p.strideH, p.strideW, p.dilationH, p.dilationW, p.oh, p.ow};
+}
+
 class UnfoldKernel final : public BindingKernel {
 public:
   std::unique_ptr<BoundKernel> Bind(KernelBindContext *ctx) const override {
@@ -80,6 +88,9 @@ public:
     const void *from = x.raw_dptr();
     void *to = ctx->Out("y").mut_raw_dptr();
     const int64_t planes = in.Count(0, 2), taps = p.kh * p.kw;
+    if (isOnGpu(ctx))
+      return bindLaunch(ctx, kernelOf("unfold", elementSize(x)), ctx->Out("y").shape().elem_cnt(),
+                        patchArguments(p, planes, from, to));
     return withElementSize(elementSize(x), [&](auto tag) {
       using T = decltype(tag);
       return bindTask([=](DeviceCtx *dev) {
@@ -136,6 +147,14 @@ public:
   }
 };
 
+std::unique_ptr<BoundKernel> bindFoldOnGpu(KernelBindContext *ctx) {
+  Tensor &y = ctx->Out("y");
+  const Patches p = valueOf(patches(*ctx, y.shape().At(2), y.shape().At(3)));
+  return bindLaunch(ctx, kernelOf("fold", y.data_type()), y.shape().elem_cnt(),
+                    patchArguments(p, y.shape().Count(0, 2), ctx->In("x").raw_dptr(), y.mut_raw_dptr()));
+}
+template <class> using FoldOnGpu = FunctionKernel<bindFoldOnGpu>;
+
 /// The attributes of both ops.
 void patchAttrs(OpRegistry &op) {
   op.Attr<std::string>("data_format", "channels_first")
@@ -169,7 +188,8 @@ REGISTER_USER_OP("unfold")
          "x (batch, channels, height, width) as columns.")
     .Cases({sample("plain", {2, 3, 5, 6}, {3, 2}, {0, 0}, {1, 1}, {1, 1}).Types({kFloat, kDouble, kFloat16}),
             sample("strided", {1, 2, 7, 6}, {3, 3}, {1, 2}, {2, 1}, {1, 2}).Types({kFloat, kDouble, kFloat16})})
-    .Kernel<UnfoldKernel>();
+    .Kernel<UnfoldKernel>()
+    .Kernel<UnfoldKernel>(onGpu());
 
 REGISTER_USER_OP("fold")
     .Input("x")
@@ -181,7 +201,8 @@ REGISTER_USER_OP("fold")
     .Doc("Adds the columns of x, as unfold makes them of an image of output_size (height, width), back into an "
          "image; pixels that several patches cover add up. The gradient of unfold.")
     .Cases({sample("plain", {2, 18, 20}, {3, 2}, {0, 0}, {1, 1}, {1, 1}).Attr("output_size", Pair{6, 6})})
-    .Kernel<FoldKernel, types::Floating>("x");
+    .Kernel<FoldKernel, types::Floating>("x")
+    .Kernel<FoldOnGpu, types::Floating>("x", onGpu());
 
 } // namespace
 } // namespace opc::ops

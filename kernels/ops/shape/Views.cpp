@@ -199,7 +199,8 @@ REGISTER_USER_OP("copy")
     .Doc("out = in, in memory of its own. The attributes device_type, device_id and pin_memory are accepted from "
          "older graphs; where a tensor lives is decided by placement.")
     .Cases({sample("matrix", {3, 5}), sample("scalar", {})})
-    .Kernel<ViewKernel>();
+    .Kernel<ViewKernel>()
+    .Kernel<ViewKernel>(movesOnGpu());
 
 } // namespace
 } // namespace opc::ops
