@@ -2,6 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 import json
 import os
+import shlex
 import shutil
 import subprocess
 import tempfile
@@ -48,7 +49,12 @@ def chain(*types, dims=(4, 5)):
 RELU = ("relu", "in", "out", "")
 TANH = ("tanh", "x", "y", "")
 LOG = ("log", "x", "y", "")
-SORT = ("sort", "in", "out", 'attr { key: "direction" value { at_string: "ASCENDING" } }')
+OWN = ("wave_of", "x", "y", "")
+PLUGIN = """#include "opc/Elementwise.h"
+using namespace opc;
+OPC_SCALAR(WaveOf, x) { return sin(x) * 0.375 + cos(x * 1.625); }
+REGISTER_USER_OP("wave_of").Input("x").Output("y").Doc("A function that no built-in op has.").Elementwise<WaveOf, user_op::types::Floating>();
+"""
 
 
 class Names(unittest.TestCase):
@@ -277,14 +283,20 @@ class OnGpu(unittest.TestCase):
         self.assertEqual(self.run_ok(*call, "--repeat", "2").stdout, plain)
 
     def test_ops_without_a_kernel(self):
-        done = opc("run", "-", "--fill", "ones", "--device", "sim", text=chain(RELU, SORT, TANH, SORT))
+        with open(self.path("wave.cpp"), "w") as f:
+            f.write(PLUGIN)
+        flags = [shlex.split(self.run_ok("sdk", which).stdout) for which in ("--cflags", "--ldflags")]
+        plugin = self.path("wave.so")
+        subprocess.run([os.environ.get("OPC_PLUGIN_CXX", "g++"), "-shared", "-fPIC", *flags[0], self.path("wave.cpp"), "-o", plugin, *flags[1]], check=True)
+        done = opc("run", "-", "--plugin", plugin, "--fill", "ones", "--device", "sim", text=chain(RELU, OWN, TANH, OWN))
         self.assertEqual(done.returncode, 4, done.stderr)
         self.assertEqual(done.stderr.count("OPC0411"), 3, done.stderr)  # each op, and where to read more
-        self.assertIn('no gpu kernel for "sort" with inputs f32', done.stderr)
-        missing = self.run_ok("ops", "--missing", "gpu").stdout.split("\n")
+        self.assertIn('no gpu kernel for "wave_of" with inputs f32', done.stderr)
+        missing = self.run_ok("ops", "--missing", "gpu", "--plugin", plugin).stdout.split("\n")
         names = {line.split()[0] for line in missing[1:] if line}
-        self.assertIn("sort", names)
-        self.assertFalse(names & {"relu", "tanh", "matmul", "transpose", "reduce_sum", "softmax", "adam_update", "reshape"})
+        self.assertIn("wave_of", names)
+        self.assertFalse(names & {"relu", "tanh", "matmul", "transpose", "reduce_sum", "softmax", "adam_update", "reshape", "cast", "where", "gather",
+                                  "embedding_grad", "one_hot", "dropout", "top_k", "learning_rate_schedule", "cumsum", "lamb_update", "copy"})
 
     def test_out_of_memory(self):
         done = opc("run", "-", "--fill", "ones", "--device", "sim", sim="memory=1000000", text=chain(RELU, dims=(1000, 1000)))
