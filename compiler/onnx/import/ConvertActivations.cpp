@@ -76,7 +76,14 @@ void convertDropout(Conversion &c) {
 } // namespace
 
 void addActivations(ConverterTable *t) {
-  unary(t, "Relu", "relu");
+  t->add(
+      "Relu",
+      [](Conversion &c) {
+        const Term y = c.op("relu", {c.in(0)});
+        noteRelu(c, y, c.in(0));
+        c.out(y);
+      },
+      "relu");
   unary(t, "Sigmoid", "sigmoid");
   unary(t, "Softsign", "softsign");
   unary(t, "HardSwish", "hardswish");

@@ -71,6 +71,7 @@ void convertConv(Conversion &c) {
   Windows w = windowsOf(c, x, kernelOf(weight));
   if (w.dims() > 3) c.unsupported(std::to_string(w.dims()) + " spatial dimensions: opc convolves up to 3");
   if (!x->isFloating()) c.unsupported("a convolution of integers");
+  if (const Term sums = convolvedIntegers(c)) return c.out(sums);
   if (!w.isEven()) {
     x = paddedImages(c, x, w.before, w.after);
     w.before.assign(w.dims(), 0);

@@ -53,6 +53,9 @@ void convertGemm(Conversion &c) {
     c.invalid("matrices are wanted, not " + a->shape().ToString() + " and " + b->shape().ToString());
   const double alpha = c.f("alpha", 1), beta = c.f("beta", 1);
   const bool transA = c.i("transA", 0) != 0, transB = c.i("transB", 0) != 0;
+  if (!transA && alpha == 1 && (!c.has(2) || beta == 0 || beta == 1))
+    if (const Term sums = multipliedIntegers(c, a, b, transB, c.has(2) && beta == 1 ? c.in(2) : nullptr))
+      return c.out(sums);
   Term y;
   if (a->isFloating()) {
     y = c.op("matmul", {a, b}, {{"transpose_a", transA}, {"transpose_b", transB}, {"alpha", alpha}});
@@ -214,8 +217,12 @@ void convertEinsum(Conversion &c) {
 
 void addMatrices(ConverterTable *t) {
   t->add(
-      "MatMul", [](Conversion &c) { c.out(anyProduct(c, c.in(0), c.in(1))); }, "matmul, broadcast_matmul, batch_matmul",
-      "64-bit integers beyond 2^53");
+      "MatMul",
+      [](Conversion &c) {
+        const Term sums = multipliedIntegers(c, c.in(0), c.in(1), false, nullptr);
+        c.out(sums ? sums : anyProduct(c, c.in(0), c.in(1)));
+      },
+      "matmul, broadcast_matmul, batch_matmul", "64-bit integers beyond 2^53");
   t->add("Gemm", convertGemm, "matmul, broadcast_add");
   t->add("Einsum", convertEinsum, "transpose, reshape, batch_matmul, reduce_sum");
 }

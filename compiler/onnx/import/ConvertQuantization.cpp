@@ -3,6 +3,7 @@
 #include "OnnxConverters.h"
 #include "OnnxWindows.h"
 
+#include <cmath>
 #include <numeric>
 
 namespace opc::onnx {
@@ -37,6 +38,12 @@ void convertQuantize(Conversion &c) {
   const Term x = c.in(0), zero = c.has(2) ? alongAxis(c, c.in(2)) : nullptr, scale = alongAxis(c, c.in(1));
   const DataType type = zero ? zero->type() : c.i("output_dtype", 0) ? c.elementTypeOf(c.i("output_dtype", 0)) : kUInt8;
   const int64_t axis = scale->rank() == 0 ? 0 : c.axisOf(c.i("axis", 1), x->rank());
+  const Quantized *known = c.draft.quantized(x);
+  if (known && known->isSum && scale->rank() == 0) {
+    const Term steps = c.op("broadcast_div", {known->scale, c.cast(scale, kFloat)});
+    return c.out(
+        c.op("requantize", withZero(c, known->integers, steps, zero), {{"axis", known->axis}, {"dtype", type}}));
+  }
   c.out(quantized(c, c.cast(x, x->isFloating() ? x->type() : kFloat), scale, zero, type, axis));
 }
 
@@ -44,7 +51,9 @@ void convertDequantize(Conversion &c) {
   const Term x = c.in(0), scale = alongAxis(c, c.in(1)), zero = c.has(2) ? alongAxis(c, c.in(2)) : nullptr;
   const int64_t axis = scale->rank() == 0 ? 0 : c.axisOf(c.i("axis", 1), x->rank());
   if (!isQuantized(x->type())) c.unsupported(std::string("quantised numbers of type ") + elementType(x->type()).name);
-  c.out(c.op("dequantize_linear", withZero(c, x, scale, zero), {{"axis", axis}}));
+  const Term y = c.op("dequantize_linear", withZero(c, x, scale, zero), {{"axis", axis}});
+  if (y->type() == kFloat) c.draft.note({y, x, scale, zero, axis, false});
+  c.out(y);
 }
 
 void convertDynamicQuantize(Conversion &c) {
@@ -53,10 +62,12 @@ void convertDynamicQuantize(Conversion &c) {
 }
 
 /// The exact product of `a` and `b`, less their zero points, in i32; a vector is a row of a or a column of b.
-Term integerProduct(Conversion &c, const Term &a, const Term &aZero, const Term &b, const Term &bZero) {
+Term integerProduct(Conversion &c, const Term &a, const Term &aZero, const Term &b, const Term &bZero,
+                    const Term &bias = nullptr, bool transB = false) {
   const Term left = a->rank() == 1 ? c.reshape(a, {1, a->dim(0)}) : a;
   const Term right = b->rank() == 1 ? c.reshape(b, {b->dim(0), 1}) : b;
-  const Term y = c.op("integer_matmul", {left, right, alongAxis(c, aZero), alongAxis(c, bZero)});
+  const Term y =
+      c.op("integer_matmul", {left, right, alongAxis(c, aZero), alongAxis(c, bZero), bias}, {{"transpose_b", transB}});
   DimVector dims = y->shape().dim_vec();
   if (b->rank() == 1) dims.pop_back();
   if (a->rank() == 1) dims.erase(dims.end() - (b->rank() == 1 ? 1 : 2));
@@ -71,6 +82,27 @@ Term requantized(Conversion &c, const Term &sum, const Term &left, const Term &r
   const Term steps = c.op(
       "broadcast_div", {c.op("broadcast_mul", {c.cast(left, kFloat), c.cast(right, kFloat)}), c.cast(scale, kFloat)});
   return c.op("requantize", withZero(c, sum, steps, zero), {{"axis", axis}, {"dtype", zero->type()}});
+}
+
+/// `bias` in steps of `scale`: as it is stored, or quantised.
+Term biasSteps(Conversion &c, const Term &bias, const Term &scale) {
+  const Quantized *known = c.draft.quantized(bias);
+  if (known && known->integers->type() == kInt32 && !known->zero && known->scale->value && scale->value) {
+    const std::vector<double> own = c.knownFloats(known->scale, "a scale"), wanted = c.knownFloats(scale, "a scale");
+    bool same = own.size() == wanted.size();
+    for (size_t k = 0; same && k < own.size(); ++k) same = std::abs(own[k] - wanted[k]) <= 1e-6 * wanted[k];
+    if (same) return known->integers;
+  }
+  return quantized(c, bias, scale, nullptr, kInt32);
+}
+
+bool isByte(const Term &t) { return t->type() == kUInt8 || t->type() == kInt8; }
+
+/// The stored integers of `real`: of 8 bits with one scale, or with one for each element of `axis`.
+const Quantized *storedBytes(Conversion &c, const Term &real, int64_t axis) {
+  const Quantized *known = c.draft.quantized(real);
+  if (!known || known->isSum || !isByte(known->integers)) return nullptr;
+  return known->scale->rank() == 0 || known->axis == axis ? known : nullptr;
 }
 
 void convertQLinearMatMul(Conversion &c) {
@@ -112,6 +144,45 @@ Term integerConv(Conversion &c, const Term &given, const Term &xZero, const Term
   return c.op("integer_conv" + std::to_string(w.dims()) + "d",
               {x, weight, alongAxis(c, xZero), alongAxis(c, weightZero), bias}, attrs);
 }
+
+} // namespace
+
+/// The real numbers that sums along `axis` stand for.
+static Term realSums(Conversion &c, const Term &sum, const Term &scale, int64_t axis) {
+  const Term real = c.op("dequantize_linear", {sum, scale}, {{"axis", axis}});
+  c.draft.note({real, sum, scale, nullptr, axis, true});
+  return real;
+}
+
+Term convolvedIntegers(Conversion &c) {
+  const Quantized *x = storedBytes(c, c.in(0), -1), *weight = storedBytes(c, c.in(1), 0);
+  if (!x || !weight || (x->zero && !x->zero->value)) return nullptr;
+  const Quantized in = *x, by = *weight; // notes move when others are made
+  const Term scale = c.op("broadcast_mul", {in.scale, by.scale});
+  const Term bias = c.has(2) ? biasSteps(c, c.in(2), scale) : nullptr;
+  return realSums(c, integerConv(c, in.integers, in.zero, by.integers, by.zero, bias), scale, 1);
+}
+
+Term multipliedIntegers(Conversion &c, const Term &a, const Term &b, bool transB, const Term &bias) {
+  const Quantized *left = storedBytes(c, a, -1), *right = storedBytes(c, b, transB ? 0 : b->rank() - 1);
+  if (!left || !right || a->rank() < 2 || b->rank() != 2) return nullptr;
+  const int64_t columns = b->dim(transB ? 0 : 1);
+  if (bias && (bias->rank() == 0 || bias->dim(-1) != columns || bias->shape().elem_cnt() != columns)) return nullptr;
+  const Quantized x = *left, y = *right;
+  const Term scale = c.op("broadcast_mul", {x.scale, y.scale});
+  const Term steps = bias ? biasSteps(c, c.reshape(bias, {columns}), scale) : nullptr;
+  return realSums(c, integerProduct(c, x.integers, x.zero, y.integers, y.zero, steps, transB), scale, a->rank() - 1);
+}
+
+void noteRelu(Conversion &c, const Term &made, const Term &x) {
+  const Quantized *known = c.draft.quantized(x);
+  if (!known || !known->isSum) return;
+  const Quantized sum = *known;
+  const Term held = c.op("broadcast_maximum", {sum.integers, c.scalar(kInt32, 0)}); // scales are positive
+  c.draft.note({made, held, sum.scale, nullptr, sum.axis, true});
+}
+
+namespace {
 
 void convertConvInteger(Conversion &c) { c.out(integerConv(c, c.in(0), c.maybe(2), c.in(1), c.maybe(3), nullptr)); }
 

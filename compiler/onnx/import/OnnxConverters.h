@@ -44,4 +44,14 @@ Term wrapped(Conversion &c, const Term &indices, int64_t size);
 Term padded(Conversion &c, const Term &x, const std::vector<int64_t> &before, const std::vector<int64_t> &after,
             const std::string &mode, const Term &value);
 
+// Between DequantizeLinear and QuantizeLinear real numbers stand for integers, and products of them are computed on the
+// integers. What they give is null where that cannot be.
+
+/// The node's convolution of inputs 0 and 1, plus 2.
+Term convolvedIntegers(Conversion &c);
+/// The product of `a` and `b` [k, n], or [n, k] where it is transposed, plus `bias`, which may be null.
+Term multipliedIntegers(Conversion &c, const Term &a, const Term &b, bool transB, const Term &bias);
+/// Notes the integers of what is made of `x` with negative numbers set to 0.
+void noteRelu(Conversion &c, const Term &made, const Term &x);
+
 } // namespace opc::onnx

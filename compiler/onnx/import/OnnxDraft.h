@@ -37,6 +37,14 @@ struct Operand {
   bool isFloating() const { return IsFloatingDataType(desc.data_type()); }
 };
 
+/// What a real value stands for: (integers - zero) * scale. Scales and zero points are one number, or a vector along
+/// `axis`.
+struct Quantized {
+  Term real, integers, scale, zero; // zero may be null
+  int64_t axis = 0;
+  bool isSum = false; // of products, in 32 bits
+};
+
 using Attrs = std::map<std::string, AttrValue>;
 
 /// What cannot be imported: thrown by a conversion, caught where its node is known. Never leaves this folder.
@@ -65,6 +73,14 @@ public:
   /// The name of a value: its tensor's, where nothing else has it.
   void name(const Term &term, const std::string &name);
 
+  /// Remembers what a real value stands for, for the nodes that read it.
+  void note(const Quantized &quantized) { quantized_[quantized.real.get()] = quantized; }
+  /// Null when it is not known to stand for integers.
+  const Quantized *quantized(const Term &real) const {
+    const auto at = quantized_.find(real.get());
+    return at == quantized_.end() ? nullptr : &at->second;
+  }
+
   /// Whether more nodes and ops were asked for than an import makes: functions, loops and sequences multiply.
   bool isFull() const { return made_ > kMostOps; }
   static constexpr size_t kMostOps = 1'000'000;
@@ -89,6 +105,7 @@ private:
   bool fold(const OpInstance &instance, const std::vector<Term> &inputs, std::vector<Term> *results) const;
   const Registry &registry_;
   size_t made_ = 0;
+  std::unordered_map<const Operand *, Quantized> quantized_;
   std::vector<DraftOp> ops_;
   std::vector<std::string> places_ = {""}, names_ = {""};
 };

@@ -1,0 +1,174 @@
+# Models with QuantizeLinear and DequantizeLinear around their ops, as quantisers write them: computed on integers, and against ONNX Runtime.
+# SPDX-License-Identifier: Apache-2.0
+import json
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+import unittest
+
+import numpy as np
+
+sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
+import messages as m  # noqa: E402
+from exported import PEERS  # noqa: E402
+
+OPC = os.path.join(os.environ["OPC_BUILD_DIR"], "bin", "opc")
+F32 = np.float32
+
+
+class Quantised:
+    """A model whose tensors are quantised one by one."""
+
+    def __init__(self, seed):
+        self.rng, self.nodes, self.values, self.tensors, self.given, self.number = np.random.default_rng(seed), [], [], [], {}, 0
+        self.types = {}  # of outputs
+
+    def name(self):
+        self.number += 1
+        return f"t{self.number}"
+
+    def constant(self, array):
+        name = self.name()
+        self.tensors.append(m.tensor(name, np.asarray(array)))
+        return name
+
+    def add(self, op, inputs, **attributes):
+        name = self.name()
+        self.nodes.append(m.node(op, inputs, [name], f"node_{name}", "", **attributes))
+        return name
+
+    def input(self, shape, low, high):
+        name = self.name()
+        self.given[name] = self.rng.uniform(low, high, shape).astype(F32)
+        self.values.append(m.value(name, shape, 1))
+        return name
+
+    def activation(self, x, scale, zero):
+        """Through u8 (or i8) and back."""
+        s, z = self.constant(F32(scale)), self.constant(zero)
+        return self.add("DequantizeLinear", [self.add("QuantizeLinear", [x, s, z]), s, z])
+
+    def quantised(self, x, scale, zero):
+        name = self.add("QuantizeLinear", [x, self.constant(F32(scale)), self.constant(zero)])
+        self.types[name] = m.ELEMENT[np.asarray(zero).dtype]
+        return name
+
+    def weight(self, shape, axis=None):
+        scale = self.rng.uniform(0.005, 0.02, () if axis is None else shape[axis]).astype(F32)
+        w = self.constant(self.rng.integers(-127, 128, shape).astype(np.int8))
+        inputs = [w, self.constant(scale), self.constant(np.zeros(scale.shape, np.int8))]
+        return self.add("DequantizeLinear", inputs, **({} if axis is None else {"axis": axis})), scale
+
+    def bias(self, scale):
+        steps = np.atleast_1d(np.asarray(scale, F32))
+        return self.add("DequantizeLinear", [self.constant(self.rng.integers(-3000, 3000, steps.shape).astype(np.int32)), self.constant(steps)], axis=0)
+
+
+class Models(unittest.TestCase):
+    def setUp(self):
+        self.dir = tempfile.mkdtemp(prefix="onnx_quantised")
+        self.addCleanup(shutil.rmtree, self.dir)
+
+    def write(self, q, outputs):
+        path = os.path.join(self.dir, "model.onnx")
+        with open(path, "wb") as f:
+            f.write(m.model(m.graph(q.nodes, q.values, [m.value(o, None, q.types[o]) for o in outputs], q.tensors), opset=17))
+        return path
+
+    def ops(self, path):
+        done = subprocess.run([OPC, "show", path, "--what", "ops", "--json"], capture_output=True, text=True, timeout=60)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        return [op["type"] for op in json.loads(done.stdout)["ops"]]
+
+    def opc(self, q, path, outputs):
+        np.savez(os.path.join(self.dir, "in.npz"), **q.given)
+        done = subprocess.run([OPC, "run", path, "--quiet", "--inputs", os.path.join(self.dir, "in.npz"), "--outputs", os.path.join(self.dir, "out.npz")],
+                              capture_output=True, text=True, timeout=60)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        made = np.load(os.path.join(self.dir, "out.npz"))
+        return [made[o] for o in outputs]
+
+    def onnx_runtime(self, q, outputs):
+        values, feeds = b"", {}
+        for name, array in q.given.items():
+            feeds[name] = {"type": "float32", "dims": list(array.shape), "at": len(values), "bytes": array.nbytes}
+            values += array.tobytes()
+        with open(os.path.join(self.dir, "cases.json"), "w") as f:
+            json.dump([{"model": "model.onnx", "feeds": feeds}], f)
+        with open(os.path.join(self.dir, "values.bin"), "wb") as f:
+            f.write(values)
+        subprocess.run(["node", os.path.join(os.path.dirname(os.path.abspath(__file__)), "ort_cases.js"), self.dir], check=True,
+                       env={**os.environ, "NODE_PATH": os.path.join(PEERS, "node_modules")})
+        with open(os.path.join(self.dir, "results.json")) as f:
+            (result,) = json.load(f)
+        self.assertNotIn("error", result)
+        with open(os.path.join(self.dir, "results.bin"), "rb") as f:
+            made = f.read()
+        found = []
+        for name in outputs:
+            o = result["outputs"][name]
+            found.append(np.frombuffer(made, o["type"], count=o["bytes"] // np.dtype(o["type"]).itemsize, offset=o["at"]).reshape(o["dims"]))
+        return found
+
+    def check(self, q, outputs, integer_ops):
+        path = self.write(q, outputs)
+        ops = self.ops(path)
+        for op, count in integer_ops.items():
+            self.assertEqual(ops.count(op), count, ops)
+        made = self.opc(q, path, outputs)
+        if not os.path.isdir(os.path.join(PEERS, "node_modules", "onnxruntime-node")):
+            self.skipTest("ONNX Runtime is not installed (tools/dev/install_peers.sh)")
+        for name, mine, theirs in zip(outputs, made, self.onnx_runtime(q, outputs)):
+            self.assertEqual(mine.dtype, theirs.dtype)
+            steps = np.abs(mine.astype(np.int64) - theirs.astype(np.int64))
+            self.assertLessEqual(steps.max(initial=0), 1, name)
+            # ONNX Runtime multiplies the real numbers and rounds them; the integers differ where that is near a tie.
+            self.assertLess(np.mean(steps != 0), 0.01, name)
+
+    def test_convolutions(self):
+        q, outputs = Quantised(1), []
+        for groups, axis, relu, with_bias, pads in [(1, None, False, False, [1] * 4), (1, 0, True, True, [1] * 4), (2, 0, False, True, [0, 1, 2, 1]),
+                                                    (8, 0, True, False, [1] * 4)]:
+            x = q.activation(q.input((2, 8, 9, 7), -2, 3), 0.02, np.uint8(100))
+            w, scale = q.weight((16, 8 // groups, 3, 3), axis)
+            inputs = [x, w] + ([q.bias(np.full(16, F32(0.02)) * scale)] if with_bias else [])
+            y = q.add("Conv", inputs, pads=pads, group=groups)
+            outputs.append(q.quantised(q.add("Relu", [y]) if relu else y, 0.06, np.uint8(3 if relu else 120)))
+        self.check(q, outputs, {"integer_conv2d": 4, "requantize": 4, "conv2d": 0, "dequantize_linear": 0})
+
+    def test_products(self):
+        q, outputs = Quantised(2), []
+        for op, axis, transposed, with_bias in [("MatMul", None, False, False), ("MatMul", 1, False, False), ("Gemm", 1, False, True), ("Gemm", 0, True, True),
+                                                ("Gemm", None, True, False)]:
+            x = q.activation(q.input((5, 64), -2, 3), 0.02, np.int8(-28))
+            w, scale = q.weight((24, 64) if transposed else (64, 24), axis)
+            inputs = [x, w] + ([q.bias(np.full(24, F32(0.02)) * scale)] if with_bias else [])
+            y = q.add(op, inputs, **({"transB": 1} if transposed else {}))
+            outputs.append(q.quantised(y, 0.05, np.int8(5)))
+        self.check(q, outputs, {"integer_matmul": 5, "requantize": 5, "matmul": 0})
+
+    def test_a_bias_in_f32_is_quantised(self):
+        q = Quantised(3)
+        x = q.activation(q.input((4, 32), -2, 3), 0.02, np.uint8(100))
+        w, _ = q.weight((10, 32), 0)
+        y = q.add("Gemm", [x, w, q.constant(q.rng.uniform(-3, 3, 10).astype(F32))], transB=1)
+        self.check(q, [q.quantised(y, 0.05, np.uint8(128))], {"integer_matmul": 1, "matmul": 0})
+
+    def test_a_chain(self):
+        q = Quantised(4)
+        x = q.activation(q.input((1, 3, 16, 16), -1, 1), 1 / 127, np.uint8(128))
+        for channels, filters in ((3, 16), (16, 32)):
+            w, scale = q.weight((filters, channels, 3, 3), 0)
+            y = q.add("Relu", [q.add("Conv", [x, w, q.bias(np.full(filters, F32(1 / 127 if channels == 3 else 0.02)) * scale)], pads=[1] * 4)])
+            x = q.activation(y, 0.02, np.uint8(0))
+            x = q.add("MaxPool", [x], kernel_shape=[2, 2], strides=[2, 2])
+            x = q.activation(x, 0.02, np.uint8(0))
+        w, scale = q.weight((10, 32 * 16), 0)
+        y = q.add("Gemm", [q.add("Flatten", [x]), w], transB=1)
+        self.check(q, [q.quantised(y, 0.3, np.uint8(128))], {"integer_conv2d": 2, "conv2d": 0})
+
+
+if __name__ == "__main__":
+    unittest.main()
