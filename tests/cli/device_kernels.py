@@ -30,6 +30,10 @@ def attr(name, value):
     return f'attr {{ key: "{name}" value {{ {text} }} }}'
 
 
+def doubles(**values):
+    return " ".join(f'attr {{ key: "{k}" value {{ at_double: {v} }} }}' for k, v in values.items())
+
+
 def longs(name, *values):
     return f'attr {{ key: "{name}" value {{ at_list_int64 {{ {" ".join(f"val: {v}" for v in values)} }} }} }}'
 
@@ -128,10 +132,32 @@ class DeviceKernels(unittest.TestCase):
                 self.op("max_pool_2d_grad", {"x": x, "dy": y}, ["dx"], window)
                 self.compare(1e-6)
 
-    def test_place_outside(self):
-        window = attr("kernel_size", [2, 2])
-        x, dy = self.tensor((1, 1, 4, 4)), self.tensor((1, 1, 2, 2))
-        self.op("max_pool_2d_grad", {"x": x, "dy": dy, "indice": self.tensor((1, 1, 2, 2), "i64", np.array([[[[0, 1], [2, 16]]]]))}, ["dx"], window)
+    def test_resampling(self):
+        """Pictures made larger and smaller by odd factors, and back by the gradients."""
+        x = self.tensor((2, 3, 23, 31))
+        sizes = (doubles(height_scale=2.7, width_scale=0.36), doubles(height_scale=0.11, width_scale=3.3), longs("output_size", 1, 70),
+                 longs("output_size", 40, 5))
+        for size in sizes:
+            for kind in ("nearest", "bilinear", "bicubic"):
+                for align in (False, True) if kind != "nearest" else (False,):
+                    attrs = size + (attr("align_corners", align) if kind != "nearest" else "")
+                    (y,) = self.op(f"upsample_{kind}_2d", {"x": x}, ["y"], attrs)
+                    self.op(f"upsample_{kind}_2d_grad", {"dy": y, "x": x}, ["dx"], attrs)
+        self.compare(2e-6)
+
+    def test_long_vectors(self):
+        """Reductions in two passes and vectors of unit length, of more elements than a block has threads."""
+        x = self.tensor((3, 700, 35))
+        for axis in (0, 1, 2):
+            self.op("var", {"input": x}, ["output"], attr("dim", [axis]) + attr("unbiased", True) + attr("keepdim", False))
+            self.op("logsumexp", {"input_tensor": x}, ["output_tensor"], attr("axis", [axis]) + attr("keepdims", False))
+            where = attr("axis", axis) + 'attr { key: "epsilon" value { at_float: 1e-6 } } '
+            y, sums = self.op("l2_normalize", {"x": x}, ["y", "square_x_sum"], where)
+            self.op("l2_normalize_grad", {"dy": self.tensor((3, 700, 35)), "y": y, "square_x_sum": sums}, ["dx"], where)
+        self.compare(3e-6)
+
+    def fails(self, op):
+        """That the simulated GPU says of this op that it failed."""
         with tempfile.TemporaryDirectory() as folder:
             graph, inputs = os.path.join(folder, "g.pbtxt"), os.path.join(folder, "in.npz")
             with open(graph, "w", encoding="utf-8") as f:
@@ -140,7 +166,20 @@ class DeviceKernels(unittest.TestCase):
             done = opc("run", graph, "--inputs", inputs, "--device", "sim", "--observe", "sync")
         self.assertEqual(done.returncode, 5, done.stderr)
         self.assertIn("OPC0631", done.stderr)
-        self.assertIn("max_pool_2d_grad", done.stderr)
+        self.assertIn(op, done.stderr)
+
+    def test_labels_outside(self):
+        for label in (5, -1):
+            self.ops, self.outputs, self.inputs = [], [], {}
+            target = self.tensor((3,), "i64", np.array([0, label, 4]))
+            self.op("nll", {"input": self.tensor((3, 5)), "target": target}, ["output", "out_weight"])
+            self.fails("nll")
+
+    def test_place_outside(self):
+        window = attr("kernel_size", [2, 2])
+        x, dy = self.tensor((1, 1, 4, 4)), self.tensor((1, 1, 2, 2))
+        self.op("max_pool_2d_grad", {"x": x, "dy": dy, "indice": self.tensor((1, 1, 2, 2), "i64", np.array([[[[0, 1], [2, 16]]]]))}, ["dx"], window)
+        self.fails("max_pool_2d_grad")
 
     def test_one_window_of_all(self):
         """Windows so large that their maxima are scattered, and means of whole planes."""

@@ -1,0 +1,70 @@
+// l2_normalize and its gradient: `width` neighbouring vectors a block, whose threads share what belongs to each.
+// SPDX-License-Identifier: Apache-2.0
+#include "normalization/L2Arguments.h"
+#include "normalization/Norm.cuh"
+
+namespace opc::cuda {
+namespace {
+
+using ops::L2Arguments;
+
+/// The elements of vector v that this thread takes.
+struct Vector {
+  __device__ Vector(const L2Arguments &a, int64_t first)
+      : v(first + threadIdx.x % a.width), lane(threadIdx.x / a.width), lanes(kNormThreads / a.width),
+        begin(v / a.inner * a.n * a.inner + v % a.inner), many(v < a.vectors ? a.n : 0) {}
+  template <class F> __device__ void each(const L2Arguments &a, F f) const {
+    for (int64_t k = lane; k < many; k += lanes) f(begin + k * a.inner);
+  }
+  int64_t v, lane, lanes, begin, many;
+};
+template <class C> __device__ C normOf(C squares, double epsilon) {
+  const C least = static_cast<C>(epsilon);
+  return root(squares < least ? least : squares);
+}
+
+template <class T> __device__ void l2Normalize(const L2Arguments &a) {
+  using C = Compute<T>;
+  const T *x = static_cast<const T *>(a.x);
+  for (int64_t first = static_cast<int64_t>(blockIdx.x) * a.width; first < a.vectors;
+       first += static_cast<int64_t>(gridDim.x) * a.width) {
+    const Vector vector(a, first);
+    C own = 0;
+    vector.each(a, [&](int64_t e) { own += load(x[e]) * load(x[e]); });
+    const C sum = static_cast<C>(blockSum(static_cast<double>(own), a.width)), norm = normOf(sum, a.epsilon);
+    vector.each(a, [&](int64_t e) { static_cast<T *>(a.out)[e] = stored<T>(static_cast<C>(load(x[e]) / norm)); });
+    if (vector.lane == 0 && vector.v < a.vectors) static_cast<T *>(a.sums)[vector.v] = stored<T>(sum);
+  }
+}
+
+/// dx = (dy - y sum(y dy)) / norm; where the sum of squares is below epsilon the norm is a constant.
+template <class T> __device__ void l2NormalizeGrad(const L2Arguments &a) {
+  using C = Compute<T>;
+  const T *y = static_cast<const T *>(a.y), *dy = static_cast<const T *>(a.dy);
+  for (int64_t first = static_cast<int64_t>(blockIdx.x) * a.width; first < a.vectors;
+       first += static_cast<int64_t>(gridDim.x) * a.width) {
+    const Vector vector(a, first);
+    const C squares = vector.v < a.vectors ? load(static_cast<const T *>(a.sums)[vector.v]) : C(0);
+    const C norm = normOf(squares, a.epsilon);
+    C own = 0;
+    if (squares >= static_cast<C>(a.epsilon)) vector.each(a, [&](int64_t e) { own += load(y[e]) * load(dy[e]); });
+    const C along = static_cast<C>(blockSum(static_cast<double>(own), a.width));
+    vector.each(a, [&](int64_t e) {
+      static_cast<T *>(a.out)[e] = stored<T>(static_cast<C>((load(dy[e]) - load(y[e]) * along) / norm));
+    });
+  }
+}
+
+} // namespace
+
+#define OPC_L2_KERNEL(kernel, body)                                                                                    \
+  extern "C" __global__ void __launch_bounds__(256) kernel(const __grid_constant__ L2Arguments a) { body(a); }
+#define OPC_L2(name, T)                                                                                                \
+  OPC_L2_KERNEL(l2_normalize_##name, l2Normalize<T>)                                                                   \
+  OPC_L2_KERNEL(l2_normalize_grad_##name, l2NormalizeGrad<T>)
+OPC_L2(f32, float)
+OPC_L2(f64, double)
+OPC_L2(f16, float16)
+OPC_L2(bf16, bfloat16)
+
+} // namespace opc::cuda
