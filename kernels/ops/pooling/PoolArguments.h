@@ -2,6 +2,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include "IndexFault.h"
+
 #include <cstdint>
 
 namespace opc::ops {
@@ -11,6 +13,7 @@ struct PoolArguments {
   const void *x, *dy;       // null where the kernel does not read them
   void *out;                // y or dx
   const int64_t *indices;   // of the maxima, for gradients; null to look for them
+  cuda::IndexFault *fault;  // where wrong indices are reported
   int64_t *indicesOut;      // null when nobody asks
   int64_t planes, channels; // batch * channels
   int64_t in[3], size[3];   // of x and y

@@ -3,6 +3,7 @@
 #include "CudaLaunch.h"
 #include "pooling/PoolArguments.h"
 #include "pooling/PoolGeometry.h"
+#include "support/IndexWatch.h"
 
 namespace opc::ops {
 namespace {
@@ -66,7 +67,10 @@ template <Pooling kKind> class PoolGradCuda final : public BindingKernel {
     const int64_t count = a.planes * g.inPlane();
     if (kKind != Pooling::kMax) return bindPool(ctx, "avg_pool_grad", a, count, cuda::blocksFor(count));
     a.x = ctx->In("x").raw_dptr();
-    if (ctx->Has("indice")) a.indices = ctx->In("indice").dptr<int64_t>();
+    if (ctx->Has("indice")) {
+      a.indices = ctx->In("indice").dptr<int64_t>();
+      a.fault = watchIndices(ctx, "indice", ctx->In("indice").shape(), g.inPlane(), "the positions of x");
+    }
     if (!a.indices && isGathered(g)) return bindPool(ctx, "max_pool_grad_gather", a, count, cuda::blocksFor(count));
     const int64_t blocks = a.planes * ((g.inPlane() + 2047) / 2048);
     return bindPool(ctx, "max_pool_grad_scatter", a, count,

@@ -1,5 +1,6 @@
 // Poolings and their gradients: a thread for each result, except where maxima are scattered.
 // SPDX-License-Identifier: Apache-2.0
+#include "IndexFault.cuh"
 #include "pooling/PoolWindows.cuh"
 
 namespace opc::cuda {
@@ -93,7 +94,10 @@ template <class T> __device__ void maxPoolGradScatter(const PoolArguments &a) {
         int64_t place;
         if (a.indices) {
           place = a.indices[at];
-          if (place < 0 || place >= inPlane) __trap();
+          if (place < 0 || place >= inPlane) {
+            reportIndex(a.fault, at, place);
+            place = -1;
+          }
         } else {
           place = largestOf(a, static_cast<const T *>(a.x) + xBegin, o / a.size[2] / a.size[1],
                             o / a.size[2] % a.size[1], o % a.size[2])
