@@ -1,20 +1,26 @@
 # Training steps against PyTorch: the loss, every gradient and every weight after five steps; each optimizer by itself.
 # SPDX-License-Identifier: Apache-2.0
-"""needs numpy and a built opc; the expected values are in tests/conformance/training (make_training_vectors.py)"""
+"""usage: training_steps.py [--sim OPTIONS] [TEST...]     needs numpy and a built opc; the expected values are in
+tests/conformance/training (make_training_vectors.py). With --sim the steps run on the simulated GPU: OPTIONS are those
+of CUDA_SIM ("policy=random,seed=1").
+"""
 import json
 import os
 import struct
 import subprocess
+import sys
 import tempfile
 import unittest
 
 import numpy as np
 
 import training_models as models
+from driver import without_simulator
 
 OPC = os.path.join(os.environ["OPC_BUILD_DIR"], "bin", "opc")
 FOLDER = os.path.join(os.path.dirname(os.path.abspath(__file__)), "training")
 # Relative to a tensor's largest value: its small elements carry the rounding of the large ones.
+SIM = None
 TYPES = {"kFloat": (np.float32, 1e-4), "kDouble": (np.float64, 1e-9)}
 
 
@@ -30,6 +36,9 @@ def safetensors(path):
 
 class Training(unittest.TestCase):
     def setUp(self):
+        missing = SIM is not None and without_simulator()
+        if missing:
+            self.skipTest(missing)
         scratch = tempfile.TemporaryDirectory()
         self.addCleanup(scratch.cleanup)
         self.folder = scratch.name
@@ -38,7 +47,8 @@ class Training(unittest.TestCase):
         return os.path.join(self.folder, name)
 
     def opc(self, *args):
-        done = subprocess.run([OPC, *args], capture_output=True, text=True, timeout=300)
+        environment = dict(os.environ, **({} if SIM is None else {"OPC_DEVICE": "sim", "CUDA_SIM": SIM}))
+        done = subprocess.run([OPC, *args], capture_output=True, text=True, timeout=300, env=environment)
         self.assertEqual(done.returncode, 0, done.stderr)
 
     def graph(self, text):
@@ -98,4 +108,8 @@ class Training(unittest.TestCase):
 
 
 if __name__ == "__main__":
+    if "--sim" in sys.argv:
+        at = sys.argv.index("--sim")
+        SIM = sys.argv[at + 1]
+        del sys.argv[at : at + 2]
     unittest.main()
