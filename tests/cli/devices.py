@@ -177,6 +177,15 @@ class OnGpu(unittest.TestCase):
         self.assertEqual(done.returncode, 0, done.stderr)
         return done
 
+    def plugin(self):
+        """A library with an op that has no kernel for GPUs."""
+        with open(self.path("wave.cpp"), "w") as f:
+            f.write(PLUGIN)
+        flags = [shlex.split(self.run_ok("sdk", which).stdout) for which in ("--cflags", "--ldflags")]
+        library = self.path("wave.so")
+        subprocess.run([os.environ.get("OPC_PLUGIN_CXX", "g++"), "-shared", "-fPIC", *flags[0], self.path("wave.cpp"), "-o", library, *flags[1]], check=True)
+        return library
+
     def test_plan_names_the_device(self):
         with open(self.path("g.pbtxt"), "w") as f:
             f.write(chain(RELU, TANH))
@@ -231,7 +240,7 @@ class OnGpu(unittest.TestCase):
         self.assertEqual([d["op"] for d in json.loads(isolated.stdout)["differences"]], ["op0", "op1"])
         chained = opc(*call, "--reference", folder, "--chain")
         self.assertEqual([d["op"] for d in json.loads(chained.stdout)["differences"]], ["op0"])
-        done = opc("debug", "first-diff", "-", "--fill", "rand", "--device", "sim", text=chain(RELU, SORT))
+        done = opc("debug", "first-diff", "-", "--plugin", self.plugin(), "--fill", "rand", "--device", "sim", text=chain(RELU, OWN))
         self.assertEqual(done.returncode, 4, done.stderr)
         self.assertIn("OPC0411", done.stderr)
 
@@ -283,11 +292,7 @@ class OnGpu(unittest.TestCase):
         self.assertEqual(self.run_ok(*call, "--repeat", "2").stdout, plain)
 
     def test_ops_without_a_kernel(self):
-        with open(self.path("wave.cpp"), "w") as f:
-            f.write(PLUGIN)
-        flags = [shlex.split(self.run_ok("sdk", which).stdout) for which in ("--cflags", "--ldflags")]
-        plugin = self.path("wave.so")
-        subprocess.run([os.environ.get("OPC_PLUGIN_CXX", "g++"), "-shared", "-fPIC", *flags[0], self.path("wave.cpp"), "-o", plugin, *flags[1]], check=True)
+        plugin = self.plugin()
         done = opc("run", "-", "--plugin", plugin, "--fill", "ones", "--device", "sim", text=chain(RELU, OWN, TANH, OWN))
         self.assertEqual(done.returncode, 4, done.stderr)
         self.assertEqual(done.stderr.count("OPC0411"), 3, done.stderr)  # each op, and where to read more

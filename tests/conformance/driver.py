@@ -216,7 +216,7 @@ def main(argv):
         passed += p
     for f in failures:
         print("FAIL", f)
-    if sim is not None and not names and passed < 500:
+    if sim is not None and not names and passed < 7500:
         failures.append(f"only {passed} instances ran on the simulated GPU")
         print("FAIL", failures[-1])
     print(f"conformance: {len(ops)} ops, {passed} instances passed, {len(failures)} failures")
