@@ -12,6 +12,8 @@
 #include "RegionBridge.h"
 #include "RowStages.h"
 
+#include <set>
+
 using namespace mlir;
 
 namespace opc {
@@ -170,6 +172,23 @@ void collectTasks(const ExecutionSchedule &execution, GraphFacts *facts) {
   }
 }
 
+/// Updates of variables that are one task stand with the regions: they save no traffic, but tasks.
+static void addBatches(const ExecutionSchedule &execution, FusionFacts *facts) {
+  std::set<std::string> batched;
+  for (const ScheduledTask &task : execution.tasks) {
+    if (!task.batch) continue;
+    FusionFacts::Region fact;
+    for (const BatchStep &step : task.batch->steps) {
+      fact.ops.push_back(step.op.conf().name);
+      fact.bytesMoved += costOf(step.op).bytes;
+      batched.insert(step.op.conf().name);
+    }
+    fact.withoutCode = "updates are computed by their kernels";
+    facts->regions.push_back(std::move(fact));
+  }
+  llvm::erase_if(facts->alone, [&](const FusionFacts::Alone &op) { return batched.count(op.op) != 0; });
+}
+
 void addRegionCode(const ExecutionSchedule &execution, FusionFacts *facts) {
   const std::shared_ptr<RegionCompiler> compiler = regionCompiler();
   std::map<std::string, std::string> reasons; // by a region's first op
@@ -186,6 +205,7 @@ void addRegionCode(const ExecutionSchedule &execution, FusionFacts *facts) {
       if (std::string why; !compiler->compile(*part, &why) && reason.empty()) reason = why;
   }
   for (FusionFacts::Region &r : facts->regions) r.withoutCode = reasons[r.ops[0]];
+  addBatches(execution, facts);
 }
 
 MemoryFacts memoryFacts(const ExecutionSchedule &execution) {

@@ -96,6 +96,19 @@ class Updates(unittest.TestCase):
         for threads in ("1", "2", "4"):
             self.assertEqual(self.values("-j", threads, steps=3), want)
 
+    def test_what_fusion_says(self):
+        """A batch stands with the regions, with all its ops and what they move, and none of them is alone."""
+        self.step([7, 130, 33, 20, 3], "sgd", batch=256)
+        fusion = json.loads(self.opc("show", "step.pbtxt", "--what", "fusion", "--json").stdout)["fusion"]
+        batches = [r for r in fusion["regions"] if any("optimizer" in op for op in r["ops"])]
+        self.assertEqual(sorted(op for r in batches for op in r["ops"]), sorted(op for g in self.tasks() if len(g) > 1 for op in g))
+        self.assertTrue(batches)
+        self.assertFalse({op for r in batches for op in r["ops"]} & {a["op"] for a in fusion["alone"]})
+        floats = {"w0": 7 * 130, "b0": 130, "w1": 130 * 33, "b1": 33, "w2": 33 * 20, "b2": 20, "w3": 20 * 3, "b3": 3}
+        for r in batches:  # a variable is read and written, its gradient read
+            self.assertEqual(r["bytes_moved"], 12 * sum(n for v, n in floats.items() if any(op.startswith(v) for op in r["ops"])))
+            self.assertEqual((r["bytes_saved"], r["code"], r["why_no_code"]), (0, False, "updates are computed by their kernels"))
+
     def test_memory(self):
         """Gradients that wait for a batch raise no peak: random chains of layers, and where the updates are most of the memory."""
         rng, batched = random.Random(5), 0
