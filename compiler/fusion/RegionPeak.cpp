@@ -133,6 +133,17 @@ private:
 
 } // namespace
 
+uint64_t leastPeak(const TaskGraph &graph, bool ownOrderFits) {
+  return livePeak(graph, smallestOrder(graph, ownOrderFits)).bytes;
+}
+
+uint64_t regionsPeak(const TaskGraph &graph, const std::vector<RegionJoin> &joins,
+                     const std::vector<uint32_t> &regions) {
+  std::vector<std::vector<uint32_t>> members;
+  for (uint32_t r : regions) members.push_back(joins[r].members);
+  return leastPeak(contract(graph, members), true);
+}
+
 std::vector<uint32_t> keepPeak(const TaskGraph &graph, const std::vector<RegionJoin> &joins,
                                std::vector<uint32_t> regions, const std::vector<size_t> &rank, bool ownOrderFits) {
   return PeakKeeper(graph, joins, rank).run(std::move(regions), ownOrderFits);

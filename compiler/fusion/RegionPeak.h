@@ -19,4 +19,9 @@ struct RegionJoin {
 std::vector<uint32_t> keepPeak(const TaskGraph &graph, const std::vector<RegionJoin> &joins,
                                std::vector<uint32_t> regions, const std::vector<size_t> &rank, bool ownOrderFits);
 
+/// The most bytes that are alive at once: of the ops one by one, and of regions that follow all edges in their order.
+uint64_t leastPeak(const TaskGraph &graph, bool ownOrderFits);
+uint64_t regionsPeak(const TaskGraph &graph, const std::vector<RegionJoin> &joins,
+                     const std::vector<uint32_t> &regions);
+
 } // namespace opc
