@@ -15,6 +15,9 @@ namespace {
 constexpr int64_t kMostRowBytes = 512 << 10;
 // Rows are what threads share: fewer are joined only where there is little to compute.
 constexpr int64_t kFewRows = 16, kLittle = 32768;
+// So many elements of a row may each lie in a line of the cache of their own: the lines are to be there for the next
+// row.
+constexpr int64_t kMostLines = 1024, kLineBytes = 64;
 
 LoopKey noLoop(FusionReason reason) {
   LoopKey none;
@@ -39,8 +42,17 @@ bool hasPiecesOfRows(Operation *op, int64_t rowSize) {
   return false;
 }
 
+/// Whether a rank holds a piece of one of the op's tensors.
+bool hasPieces(Operation *op) {
+  const auto shardings = op->getAttrOfType<ArrayAttr>(ir::kShardingAttr);
+  if (!shardings) return false;
+  return llvm::any_of(shardings.getAsRange<ir::ShardingAttr>(), [](ir::ShardingAttr attr) {
+    return llvm::any_of(attr.getState().getStates(), [](const SbpParallel &s) { return s.has_split_parallel(); });
+  });
+}
+
 LoopKey keyOf(Operation *op, const Registry &registry, OverwritePairs *overwrites,
-              std::shared_ptr<const user_op::RowsLoop> *rows) {
+              std::shared_ptr<const user_op::RowsLoop> *rows, std::shared_ptr<const user_op::MoveMap> *moves) {
   auto user = dyn_cast<ir::UserOp>(op);
   const user_op::OpDef *def = user ? user.def() : nullptr;
   if (!def) return noLoop(FusionReason::kNoLoop);
@@ -65,7 +77,10 @@ LoopKey keyOf(Operation *op, const Registry &registry, OverwritePairs *overwrite
     whole = user.getArgs()[static_cast<unsigned>(at)];
     *rows = loops.rows;
   }
+  if (loops.moves && hasPieces(op)) return noLoop(FusionReason::kNoLoop);
+  *moves = loops.moves;
   LoopKey key;
+  key.moves = loops.moves != nullptr;
   key.shape =
       RankedTensorType::get(cast<RankedTensorType>(whole.getType()).getShape(), IndexType::get(op->getContext()));
   key.rowSize = loops.rows ? loops.rows->size : 0;
@@ -81,6 +96,14 @@ LoopKey together(const LoopKey &a, const LoopKey &b) {
   if (a.lag != b.lag || a.stride != b.stride) return noLoop(FusionReason::kStep);
   if (a.device != b.device) return noLoop(FusionReason::kDevice);
   const LoopKey &rows = a.rowSize > 0 ? a : b, &other = a.rowSize > 0 ? b : a;
+  if (a.moves || b.moves) {
+    if (rows.rowSize == 0 || a.shape == b.shape) {
+      LoopKey both = rows.rowSize > 0 ? rows : b; // the loop is that of what comes last
+      both.moves = true;
+      if (a.rowSize == 0 || b.rowSize == 0 || a.rowSize == b.rowSize) return both;
+    }
+    return noLoop(rows.rowSize > 0 && a.shape == b.shape ? FusionReason::kRows : FusionReason::kShape);
+  }
   if (a.shape == b.shape) {
     if (a.rowSize > 0 && b.rowSize > 0 && a.rowSize != b.rowSize) return noLoop(FusionReason::kRows);
     return rows;
@@ -99,7 +122,9 @@ LoopGraph::LoopGraph(Block &block, const Registry &registry) {
     }
   overwrites.resize(ops.size());
   rows.resize(ops.size());
-  for (uint32_t op = 0; op < ops.size(); ++op) keys.push_back(keyOf(ops[op], registry, &overwrites[op], &rows[op]));
+  moves.resize(ops.size());
+  for (uint32_t op = 0; op < ops.size(); ++op)
+    keys.push_back(keyOf(ops[op], registry, &overwrites[op], &rows[op], &moves[op]));
 }
 
 void LoopGraph::tensors(const std::vector<uint32_t> &members, llvm::function_ref<bool(Operation *)> inside,
@@ -123,18 +148,49 @@ std::optional<FusionReason> LoopGraph::unfitForRows(const LoopKey &key, const st
     for (Value v : ops[m]->getResults())
       if (ir::bytesOf(v) / count > kMostRowBytes) return FusionReason::kLength;
   if (bytes > kMostRowBytes || (count < kFewRows && total > kLittle)) return FusionReason::kLength;
+  return std::nullopt;
+}
+
+std::optional<FusionReason> LoopGraph::unfitForMoves(const RegionOutline &outline, const llvm::SetVector<Value> &in,
+                                                     const llvm::SetVector<Value> &out, MoveAccess *access) const {
+  if (llvm::all_of(outline.steps, [](const RegionOutline::Step &s) { return s.moves; })) return FusionReason::kMoves;
+  std::string why;
+  if (!findMoveAccess(outline, access, &why)) return FusionReason::kAccess;
+  if (access->inputs.size() + out.size() > kMaxRegionTensors) return FusionReason::kTensors;
+  for (const LoopInput &input : access->inputs)
+    for (const MovedSource &s : input.sources) {
+      size_t last = s.size.size();
+      while (last > 0 && s.size[last - 1] == 1) --last;
+      const auto type = cast<RankedTensorType>(in[s.input].getType());
+      const int64_t bytes = ir::bytesOf(in[s.input]) / std::max<int64_t>(1, type.getNumElements());
+      if (last > 0 && s.size[last - 1] > kMostLines && std::abs(s.strides[last - 1]) * bytes >= kLineBytes)
+        return FusionReason::kStride;
+    }
+  return std::nullopt;
+}
+
+std::optional<FusionReason> LoopGraph::unfit(const LoopKey &key, const std::vector<uint32_t> &members,
+                                             const llvm::SetVector<Value> &in,
+                                             const llvm::SetVector<Value> &out) const {
+  if (key.rowSize == 0 && !key.moves) return std::nullopt;
+  if (key.rowSize > 0)
+    if (const auto why = unfitForRows(key, members, in, out)) return why;
   const auto shapeOf = [](Value v) { return ir::descOf(v).shape(); };
   RegionOutline outline;
   outline.shape = ir::descOf(key.shape).shape();
+  if (key.rowSize == 0 && !out.empty()) outline.shape = shapeOf(out[0]);
   outline.rowSize = key.rowSize;
   llvm::DenseMap<Value, uint32_t> values;
   for (Value v : in) {
     values.try_emplace(v, static_cast<uint32_t>(values.size()));
     outline.inputs.push_back(shapeOf(v));
   }
+  bool isMoved = false;
   for (uint32_t m : members) {
     RegionOutline::Step step;
     step.rows = rows[m].get();
+    step.moves = moves[m].get();
+    isMoved |= step.moves != nullptr;
     for (Value v : ops[m]->getOperands()) step.args.push_back(values.lookup(v));
     for (Value v : ops[m]->getResults()) {
       values.try_emplace(v, static_cast<uint32_t>(values.size()));
@@ -142,10 +198,35 @@ std::optional<FusionReason> LoopGraph::unfitForRows(const LoopKey &key, const st
     }
     outline.steps.push_back(std::move(step));
   }
+  for (Value v : out) outline.outputs.push_back(values.lookup(v));
+  MoveAccess moved;
+  if (isMoved) {
+    if (const auto why = unfitForMoves(outline, in, out, &moved)) return why;
+    outline = withoutMoves(outline, moved);
+  }
   RowAccess access;
   std::string why;
-  if (findRowAccess(outline, &access, &why)) return std::nullopt;
+  if (key.rowSize == 0 || findRowAccess(outline, &access, &why)) return std::nullopt;
   return FusionReason::kAccess;
+}
+
+int64_t LoopGraph::bytesRead(Value v, llvm::function_ref<bool(Operation *)> inside) const {
+  int64_t moved = 0;
+  for (Operation *user : v.getUsers()) {
+    if (!inside(user)) continue;
+    const auto it = indexOf.find(user);
+    if (it == indexOf.end() || !moves[it->second]) return ir::bytesOf(v);
+    const int64_t elements = cast<RankedTensorType>(v.getType()).getNumElements();
+    const int64_t size = elements == 0 ? 0 : ir::bytesOf(v) / elements;
+    for (const user_op::MovedBox &box : moves[it->second]->boxes) {
+      if (user->getOperand(box.input) != v) continue;
+      int64_t read = size; // an element that is read several times comes from the cache
+      for (const user_op::AxisRead &r : box.reads)
+        if (r.axis >= 0) read *= box.size[static_cast<size_t>(r.axis)];
+      moved += read;
+    }
+  }
+  return std::min(moved, ir::bytesOf(v));
 }
 
 int64_t bytesOf(const llvm::SetVector<Value> &values) {

@@ -3,9 +3,9 @@
 #pragma once
 
 #include "FusionReasons.h"
+#include "MoveAccess.h"
 #include "RegionPeak.h"
 #include "Registry.h"
-#include "RowAccess.h"
 
 #include "mlir/IR/BuiltinOps.h"
 #include "mlir/IR/BuiltinTypes.h"
@@ -20,6 +20,7 @@ namespace opc {
 struct LoopKey {
   mlir::RankedTensorType shape = nullptr; // of the loop; the element type says nothing
   int64_t rowSize = 0;                    // 0: over elements
+  bool moves = false;                     // some ops only move elements: others may have other shapes
   mlir::Attribute lag = nullptr, stride = nullptr, device = nullptr;
   FusionReason reason = FusionReason::kNoLoop;
   explicit operator bool() const { return shape != nullptr; }
@@ -39,15 +40,29 @@ struct LoopGraph {
   /// What a group reads from outside and what others read of it, each once.
   void tensors(const std::vector<uint32_t> &members, llvm::function_ref<bool(mlir::Operation *)> inside,
                llvm::SetVector<mlir::Value> *in, llvm::SetVector<mlir::Value> *out) const;
-  /// Why a loop over rows cannot compute a group, in its order, that reads `in` and gives others `out`.
+  /// Why a loop over rows, or one that reads through ops that move elements, cannot compute a group, in its order, that
+  /// reads `in` and gives others `out`.
+  std::optional<FusionReason> unfit(const LoopKey &key, const std::vector<uint32_t> &members,
+                                    const llvm::SetVector<mlir::Value> &in,
+                                    const llvm::SetVector<mlir::Value> &out) const;
+  /// Bytes of a tensor that is read from outside by a group of ops: of what they move, that alone.
+  int64_t bytesRead(mlir::Value v, llvm::function_ref<bool(mlir::Operation *)> inside) const;
+  bool isMove(uint32_t op) const { return moves[op] != nullptr; }
+
+private:
   std::optional<FusionReason> unfitForRows(const LoopKey &key, const std::vector<uint32_t> &members,
                                            const llvm::SetVector<mlir::Value> &in,
                                            const llvm::SetVector<mlir::Value> &out) const;
 
+  std::optional<FusionReason> unfitForMoves(const RegionOutline &outline, const llvm::SetVector<mlir::Value> &in,
+                                            const llvm::SetVector<mlir::Value> &out, MoveAccess *access) const;
+
+public:
   std::vector<mlir::Operation *> ops;
   llvm::DenseMap<mlir::Operation *, uint32_t> indexOf;
   std::vector<LoopKey> keys;
   std::vector<std::shared_ptr<const user_op::RowsLoop>> rows; // null: elements, or none
+  std::vector<std::shared_ptr<const user_op::MoveMap>> moves; // null: it computes
   std::vector<OverwritePairs> overwrites;                     // what an op's kernel offers
 };
 

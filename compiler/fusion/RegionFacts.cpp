@@ -19,11 +19,14 @@ FusionFacts::Region regionFact(const LoopGraph &g, const std::vector<uint32_t> &
   for (uint32_t m : members) inside.insert(g.ops[m]);
   llvm::SetVector<Value> in, out;
   g.tensors(members, [&](Operation *op) { return inside.contains(op); }, &in, &out);
-  fact.bytesMoved = bytesOf(in) + bytesOf(out);
+  fact.bytesMoved = bytesOf(out);
+  for (Value v : in) fact.bytesMoved += g.bytesRead(v, [&](Operation *op) { return inside.contains(op); });
   for (uint32_t m : members) {
-    fact.ops.push_back(ir::opName(g.ops[m]));
-    fact.bytesSaved += bytesOf(llvm::SetVector<Value>(g.ops[m]->operand_begin(), g.ops[m]->operand_end()));
-    for (Value v : g.ops[m]->getResults()) fact.bytesSaved += ir::bytesOf(v);
+    Operation *op = g.ops[m];
+    fact.ops.push_back(ir::opName(op));
+    for (Value v : llvm::SetVector<Value>(op->operand_begin(), op->operand_end()))
+      fact.bytesSaved += g.bytesRead(v, [&](Operation *user) { return user == op; });
+    for (Value v : op->getResults()) fact.bytesSaved += ir::bytesOf(v);
   }
   fact.bytesSaved -= fact.bytesMoved;
   return fact;

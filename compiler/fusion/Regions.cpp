@@ -10,6 +10,7 @@
 #include <map>
 #include <optional>
 #include <queue>
+#include <tuple>
 
 using namespace mlir;
 
@@ -21,8 +22,19 @@ constexpr size_t kMaxTensors = 16;
 constexpr size_t kMaxSteps = 64;
 // Ops further apart in the order of execution than this are not joined: what lies between them would wait.
 constexpr size_t kReach = 256;
+// Tasks that may be put in order for joins that are tried once more.
+constexpr size_t kSecondBudget = 100'000;
 
 using Refusal = std::optional<FusionReason>;
+
+TaskGraph taskGraphOf(const LoopGraph &g, const std::vector<OpOrder> &orders) {
+  TaskGraph graph = makeTaskGraph(g.ops, orders, [&](uint32_t op) { return g.overwrites[op]; });
+  for (uint32_t op = 0; op < g.ops.size(); ++op) {
+    graph.tasks[op].goesByRows = g.rows[op] != nullptr;
+    graph.tasks[op].moves = g.isMove(op);
+  }
+  return graph;
+}
 
 class RegionFormer {
 public:
@@ -35,7 +47,9 @@ public:
       if (failed(order())) return failure();
       for (uint32_t op = 0; op < ops_.size(); ++op)
         if (keys_[op]) join(op);
-      if (joins_.size() > ops_.size()) regions = keepPeak();
+      graph_ = taskGraphOf(g_, orders_);
+      if (joins_.size() > ops_.size()) regions = keepPeak(regionsInOrder());
+      if (tryAgain(regions)) regions = keepPeak(regionsInOrder());
     }
     if (facts_) describeRegions(g_, joins_, regions, refused_, facts_);
     if (!regions.empty()) writeRegions(block_, &g_, joins_, regions);
@@ -98,8 +112,25 @@ private:
     std::sort(producers.begin(), producers.end(),
               [&](uint32_t a, uint32_t b) { return position_[leader_[a]] > position_[leader_[b]]; });
     for (uint32_t p : producers)
-      if (leader_[p] != leader_[op])
-        if (const Refusal why = tryJoin(leader_[p], leader_[op])) refused_[{p, op}] = *why;
+      if (leader_[p] != leader_[op]) {
+        if (const Refusal why = tryJoin(leader_[p], leader_[op]))
+          refused_[{p, op}] = *why;
+        else if (g_.isMove(p))
+          joinBehind(p);
+      }
+  }
+  /// An op that moves elements has come into a group that computes something of them: now those that it reads may.
+  void joinBehind(uint32_t move) {
+    for (Value v : ops_[move]->getOperands()) {
+      const auto p = g_.loopThatMakes(v);
+      if (!p || leader_[*p] == leader_[move]) continue;
+      if (const Refusal why = tryJoin(leader_[*p], leader_[move])) {
+        refused_[{*p, move}] = *why;
+      } else {
+        refused_.erase({*p, move});
+        if (g_.isMove(*p)) joinBehind(*p);
+      }
+    }
   }
 
   const std::vector<uint32_t> &membersOf(uint32_t leader) const { return joins_[groups_[leader]].members; }
@@ -144,8 +175,7 @@ private:
     llvm::SetVector<Value> in, out;
     g_.tensors(members, inside, &in, &out);
     if (in.size() + out.size() > kMaxTensors) return FusionReason::kTensors;
-    if (key.rowSize > 0)
-      if (const Refusal unfit = g_.unfitForRows(key, members, in, out)) return unfit;
+    if (const Refusal unfit = g_.unfit(key, members, in, out)) return unfit;
 
     // What stands between them: that which needs `a` comes after both, all else before.
     std::vector<uint32_t> after, ahead;
@@ -179,7 +209,7 @@ private:
     }
     const bool waits = llvm::any_of(ahead, [&](uint32_t g) { return neededByB.count(g); });
     if (boxingAfter || boxingAhead) return FusionReason::kRank; // another would wait, or this one before it starts
-    if (!keepsMemory(a, b, waits, !after.empty())) return FusionReason::kMemory;
+    if (!exact_ && !keepsMemory(a, b, waits, !after.empty())) return FusionReason::kMemory;
     accept(a, b, std::move(members), from, to, ahead, after);
     groupKeys_[b] = key;
     return std::nullopt;
@@ -219,17 +249,67 @@ private:
     while (at > from) sequence_[--at] = kGone;
   }
 
-  /// The groups that leave the peak of memory as it is, in order.
-  std::vector<uint32_t> keepPeak() const {
+  std::vector<uint32_t> regionsInOrder() const {
     std::vector<uint32_t> regions;
     for (uint32_t leader : sequence_)
       if (leader != kGone) regions.push_back(groups_[leader]);
-    const bool ownOrderFits = llvm::all_of(orders_, [](const OpOrder &o) { return o.first < o.second; });
-    TaskGraph graph = makeTaskGraph(ops_, orders_, [&](uint32_t op) { return g_.overwrites[op]; });
-    for (uint32_t op = 0; op < ops_.size(); ++op) graph.tasks[op].goesByRows = g_.rows[op] != nullptr;
-    return opc::keepPeak(graph, joins_, std::move(regions), rank_, ownOrderFits);
+    return regions;
+  }
+  bool ownOrderFits() const {
+    return llvm::all_of(orders_, [](const OpOrder &o) { return o.first < o.second; });
+  }
+  /// The groups that leave the peak of memory as it is, in order.
+  std::vector<uint32_t> keepPeak(std::vector<uint32_t> regions) const {
+    return opc::keepPeak(graph_, joins_, std::move(regions), rank_, ownOrderFits());
   }
 
+  /// Joins that the peak has undone beside others, or that looked as if they kept more alive: each is tried by itself,
+  /// and stays if the graph needs no more memory. Returns whether one did.
+  bool tryAgain(const std::vector<uint32_t> &regions) {
+    if (!regions.empty()) restart(regions);
+    exact_ = true;
+    std::optional<uint64_t> allowed;
+    size_t spent = 0;
+    bool found = false;
+    for (uint32_t op = 0; op < ops_.size(); ++op)
+      for (Value v : ops_[op]->getOperands()) {
+        const auto p = g_.loopThatMakes(v);
+        if (!p || !keys_[op] || leader_[*p] == leader_[op]) continue;
+        const auto why = refused_.find({*p, op});
+        if (why != refused_.end() && why->second != FusionReason::kMemory) continue;
+        if ((spent += ops_.size()) > kSecondBudget) return found;
+        const auto before = std::tuple(groupKeys_, leader_, groups_, sequence_, position_);
+        const size_t joins = joins_.size();
+        if (tryJoin(leader_[*p], leader_[op])) continue;
+        if (!allowed) allowed = leastPeak(graph_, ownOrderFits());
+        if (regionsPeak(graph_, joins_, regionsInOrder()) <= *allowed) {
+          refused_.erase({*p, op});
+          found = true;
+          continue;
+        }
+        std::tie(groupKeys_, leader_, groups_, sequence_, position_) = before;
+        joins_.resize(joins);
+      }
+    return found;
+  }
+  /// Makes the groups those of `regions`, which follow each other in an order of execution.
+  void restart(const std::vector<uint32_t> &regions) {
+    sequence_.clear();
+    for (uint32_t r : regions) {
+      const uint32_t leader = joins_[r].members.back();
+      position_[leader] = sequence_.size();
+      sequence_.push_back(leader);
+      groups_[leader] = r;
+      groupKeys_[leader] = keyOf(r);
+      for (uint32_t m : joins_[r].members) leader_[m] = leader;
+    }
+    sequence_.resize(ops_.size(), kGone);
+  }
+  LoopKey keyOf(uint32_t join) const {
+    const RegionJoin &j = joins_[join];
+    return j.first < 0 ? keys_[j.members[0]]
+                       : together(keyOf(static_cast<uint32_t>(j.first)), keyOf(static_cast<uint32_t>(j.second)));
+  }
   static constexpr uint32_t kGone = UINT32_MAX;
   Block &block_;
   LoopGraph g_;
@@ -242,6 +322,8 @@ private:
   std::vector<std::vector<uint32_t>> before_;                     // by op: ops that must run before it
   std::vector<size_t> rank_;                                      // by op: its place in an order of execution
   std::vector<RegionJoin> joins_;                                 // the ops, then what was joined of them
+  TaskGraph graph_;                                               // the ops
+  bool exact_ = false;                                            // the peak is looked at for each join
   std::vector<uint32_t> leader_;                                  // by op: the leader of its group
   std::vector<uint32_t> groups_;                                  // by leader: its join
   std::vector<uint32_t> sequence_;                                // leaders in an order of execution

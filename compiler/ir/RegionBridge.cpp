@@ -28,6 +28,7 @@ Result<std::shared_ptr<const Region>> toRegion(FusedOp op, const Registry &regis
       return Status(StatusCode::kUnsupported, "OPC0411", def->name + ": its kernel has no loop over elements");
     for (Value v : user.getArgs()) step.args.push_back(values.lookup(v));
     step.rows = std::move(loops.rows);
+    step.moves = std::move(loops.moves);
     for (auto [i, v] : llvm::enumerate(user.getOuts())) values[v] = static_cast<uint32_t>(region->values() + i);
     region->add(std::move(step));
   }

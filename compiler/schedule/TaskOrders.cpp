@@ -161,6 +161,20 @@ TaskGraph makeTaskGraph(const std::vector<Operation *> &ops, const std::vector<O
   return g;
 }
 
+/// Buffers that a group reads in another order than that of its loop, or may read so.
+static std::vector<uint32_t> readThroughMoves(const TaskGraph &graph, const std::vector<uint32_t> &group) {
+  std::vector<uint32_t> found;
+  if (llvm::none_of(group, [&](uint32_t t) { return graph.tasks[t].moves; })) return found;
+  llvm::SmallDenseSet<uint32_t, 16> seen;
+  for (uint32_t t : llvm::reverse(group)) {
+    const TaskGraph::Task &task = graph.tasks[t];
+    if (!task.moves && llvm::none_of(task.makes, [&](uint32_t b) { return seen.contains(b); })) continue;
+    for (uint32_t b : task.reads)
+      if (seen.insert(b).second) found.push_back(b);
+  }
+  return found;
+}
+
 TaskGraph contract(const TaskGraph &graph, const std::vector<std::vector<uint32_t>> &groups) {
   TaskGraph g;
   g.buffers = graph.buffers;
@@ -189,6 +203,7 @@ TaskGraph contract(const TaskGraph &graph, const std::vector<std::vector<uint32_
     llvm::SmallDenseMap<uint32_t, uint32_t, 16> lastRead;
     for (uint32_t n = 0; n < groups[i].size(); ++n)
       for (uint32_t b : graph.tasks[groups[i][n]].reads) lastRead[b] = n;
+    for (uint32_t b : readThroughMoves(graph, groups[i])) lastRead[b] = static_cast<uint32_t>(groups[i].size());
     for (uint32_t n = 0; n < groups[i].size(); ++n) {
       const TaskGraph::Task &step = graph.tasks[groups[i][n]];
       for (uint32_t next : step.after)

@@ -22,6 +22,7 @@ struct TaskGraph {
     std::vector<uint32_t> after;                           // tasks that need this one
     uint32_t pending = 0;                                  // tasks that must come first
     std::vector<std::pair<uint32_t, uint32_t>> overwrites; // buffers: made in the place of read
+    bool moves = false;      // in a region it lets the loop read its operands in another order
     bool goesByRows = false; // in a region it may overwrite what was read before it, and nothing that it reads
   };
   struct Buffer {

@@ -2,6 +2,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "Region.h"
 #include "HostContexts.h"
+#include "MoveAccess.h"
+#include "RegionCore.h"
 #include "RowAccess.h"
 #include "RowLoops.h"
 
@@ -64,7 +66,15 @@ Joinable joinable(const OpInstance &op, const KernelDef &kernel) {
     const Status s = user_op::detail::guarded([&] { return byRows->MakeRows(context, &loop); });
     if (!s.isOk() || !loop || loop->rows < 1 || loop->size < 2) return found;
     if (loop->inputs.size() != op.inputDescs().size() || loop->outputs.size() != op.outputDescs().size()) return found;
-    return {true, std::move(loop)};
+    return {true, std::move(loop), nullptr};
+  }
+  if (const auto *moving = dynamic_cast<const user_op::MovingKernel *>(made->get())) {
+    auto map = std::make_shared<user_op::MoveMap>();
+    const Status s = user_op::detail::guarded([&] { return moving->MakeMap(context, map.get()); });
+    found.may = s.isOk() && op.shards().empty() && op.outputDescs().size() == 1 &&
+                makeSound(map.get(), op.inputDescs(), op.outputDescs()[0]);
+    if (found.may) found.moves = std::move(map);
+    return found;
   }
   const auto *elements = dynamic_cast<const user_op::JoinableKernel *>(made->get());
   std::unique_ptr<user_op::RowLoop> loop;
@@ -76,6 +86,7 @@ void Region::add(RegionStep step) {
   step.made = static_cast<uint32_t>(values());
   for (uint32_t o = 0; o < step.op.outputDescs().size(); ++o)
     makers_.emplace_back(static_cast<uint32_t>(steps.size()), o);
+  hasMoves_ |= step.moves != nullptr;
   steps.push_back(std::move(step));
 }
 
@@ -88,7 +99,8 @@ Status bad(const std::string &what) {
 Status checkStep(const Region &region, size_t index) {
   const RegionStep &step = region.steps[index];
   const std::string name = "step " + std::to_string(index) + " of the region, " + step.op.conf().name;
-  if (region.rowSize == 0 && (step.op.outputDescs().size() != 1 || step.op.outputDescs()[0].shape() != region.shape))
+  const bool anyShape = region.rowSize > 0 || region.hasMoves();
+  if (!anyShape && (step.op.outputDescs().size() != 1 || step.op.outputDescs()[0].shape() != region.shape))
     return bad(name + ", does not make one tensor of the shape of the region, " + region.shape.ToString());
   if (!step.rows && step.op.outputDescs().size() != 1) return bad(name + ", makes more than one tensor");
   if (!step.op.shards().empty()) return bad(name + ", is cut over several ranks");
@@ -100,10 +112,26 @@ Status checkStep(const Region &region, size_t index) {
   return Status::ok();
 }
 
+Status checkMoves(const Region &region) {
+  MoveAccess access;
+  std::string why;
+  if (!findMoveAccess(outlineOf(region), &access, &why)) return bad(why);
+  if (access.inputs.size() > kMaxRegionTensors)
+    return bad("the loop of a region reads its inputs in " + std::to_string(access.inputs.size()) +
+               " ways; the limit is " + std::to_string(kMaxRegionTensors));
+  return Status::ok();
+}
+
 Status checkRows(const Region &region) {
+  MoveAccess moves;
   RowAccess access;
   std::string why;
-  if (!findRowAccess(outlineOf(region), &access, &why)) return bad(why);
+  RegionOutline outline = outlineOf(region);
+  if (region.hasMoves()) {
+    findMoveAccess(outline, &moves, &why); // checkMoves() has done so
+    outline = withoutMoves(outline, moves);
+  }
+  if (!findRowAccess(outline, &access, &why)) return bad(why);
   int64_t bytes = 0;
   for (uint32_t v = 0; v < region.values() && bytes <= kMaxRowBytes; ++v)
     bytes +=
@@ -135,9 +163,10 @@ RegionOutline outlineOf(const Region &region) {
   outline.rowSize = region.rowSize;
   for (const TensorDesc &d : region.inputs) outline.inputs.push_back(d.shape());
   for (const RegionStep &step : region.steps) {
-    outline.steps.push_back({step.args, {}, step.rows.get()});
+    outline.steps.push_back({step.args, {}, step.rows.get(), step.moves.get()});
     for (const TensorDesc &d : step.op.outputDescs()) outline.steps.back().made.push_back(d.shape());
   }
+  outline.outputs = region.outputs;
   return outline;
 }
 
@@ -158,11 +187,12 @@ Status completeRegion(Region *whole) {
     seen[value] = true;
   }
   findShape(whole);
-  if (region.rowSize == 0)
+  if (region.rowSize == 0 && !region.hasMoves())
     for (const TensorDesc &in : region.inputs)
       if (!broadcasts(in.shape(), region.shape))
         return bad("an input of a region, " + in.toString() + ", does not broadcast to " + region.shape.ToString());
   for (size_t i = 0; i < region.steps.size(); ++i) OPC_RETURN_IF_ERROR(checkStep(region, i));
+  if (region.hasMoves()) OPC_RETURN_IF_ERROR(checkMoves(region));
   return region.rowSize == 0 ? Status::ok() : checkRows(region);
 }
 
@@ -191,7 +221,7 @@ std::vector<InputUse> usesOf(const Region &region) {
 
 } // namespace
 
-std::vector<std::pair<int, int>> regionInplacePairs(const Region &region) {
+static std::vector<std::pair<int, int>> pairsOfLoop(const Region &region) {
   std::vector<size_t> lastRead(region.inputs.size(), 0);
   for (size_t i = 0; i < region.steps.size(); ++i)
     for (uint32_t value : region.steps[i].args)
@@ -213,6 +243,25 @@ std::vector<std::pair<int, int>> regionInplacePairs(const Region &region) {
           (region.steps[maker].rows ? lastRead[i] < maker : lastRead[i] <= maker) && lieAlike(i, out.shape()))
         pairs.emplace_back(static_cast<int>(o), static_cast<int>(i));
   }
+  return pairs;
+}
+
+std::vector<std::pair<int, int>> regionInplacePairs(const Region &region) {
+  if (!region.hasMoves()) return pairsOfLoop(region);
+  const RegionCore core = coreOf(std::make_shared<const Region>(region));
+  std::vector<std::pair<int, int>> pairs;
+  for (const auto &[o, i] : pairsOfLoop(*core.region)) {
+    const LoopInput &in = core.inputs[static_cast<size_t>(i)];
+    bool isFree = !in.isMoved;
+    for (size_t k = 0; k < core.inputs.size(); ++k) {
+      const LoopInput &other = core.inputs[k];
+      if (static_cast<int>(k) == i) continue;
+      isFree &= other.isMoved || other.value != in.value;
+      for (const MovedSource &s : other.sources) isFree &= !other.isMoved || s.input != in.value;
+    }
+    if (isFree) pairs.emplace_back(o, static_cast<int>(in.value));
+  }
+  std::sort(pairs.begin(), pairs.end());
   return pairs;
 }
 

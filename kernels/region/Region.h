@@ -4,6 +4,7 @@
 
 #include "OpInstance.h"
 
+#include "opc/MovingKernel.h"
 #include "opc/RowsKernel.h"
 
 #include <memory>
@@ -23,11 +24,13 @@ struct RegionStep {
   const user_op::KernelDef *kernel = nullptr;
   std::vector<uint32_t> args;
   std::shared_ptr<const user_op::RowsLoop> rows = nullptr; // null: an op that goes element by element
+  std::shared_ptr<const user_op::MoveMap> moves = nullptr; // not null: an op that only moves elements
   uint32_t made = 0;                                       // its first result; the others follow
 };
 
 /// What one loop computes. Without rows every step's result has the shape of the loop, and inputs are broadcast to it.
-/// With rows, results have that shape or an element for each row (RowAccess.h).
+/// With rows, results have that shape or an element for each row (RowAccess.h). Steps that only move elements are no
+/// part of the loop: it reads through them (MoveAccess.h), and other shapes are possible behind them.
 struct Region {
   Shape shape;
   int64_t rowSize = 0; // 0: a loop over elements
@@ -37,6 +40,7 @@ struct Region {
 
   /// All inputs must be there.
   void add(RegionStep step);
+  bool hasMoves() const { return hasMoves_; }
   size_t values() const { return inputs.size() + makers_.size(); }
   uint32_t valueOf(size_t step) const { return steps[step].made; }
   size_t makerOf(uint32_t value) const { return makers_[value - inputs.size()].first; }
@@ -47,6 +51,7 @@ struct Region {
   }
 
 private:
+  bool hasMoves_ = false;
   std::vector<std::pair<uint32_t, uint32_t>> makers_; // step and its output, by value that steps make
 };
 
@@ -55,10 +60,12 @@ constexpr size_t kMaxRegionTensors = 64;   // inputs and outputs
 constexpr size_t kMaxRegionValues = 512;   // that steps make
 constexpr int64_t kMaxRowBytes = 64 << 20; // of all values, what belongs to one row
 
-/// Whether an op may be a step: its kernel has a loop over elements, and it has one output; or one over rows.
+/// Whether an op may be a step: its kernel has a loop over elements, and it has one output; or one over rows; or it
+/// only moves elements.
 struct Joinable {
   bool may = false;
   std::shared_ptr<const user_op::RowsLoop> rows; // null: elements
+  std::shared_ptr<const user_op::MoveMap> moves;
 };
 Joinable joinable(const OpInstance &op, const user_op::KernelDef &kernel);
 /// Finds the region's shape and rows from its steps, and checks what must hold of it before it is computed. An error

@@ -1,8 +1,8 @@
 // The kernels of regions over elements: tile by tile, so that what the steps hand to each other stays in the first
 // cache.
 // SPDX-License-Identifier: Apache-2.0
-#include "Region.h"
 #include "RegionCode.h"
+#include "RegionCore.h"
 #include "RowLoops.h"
 #include "RowRegion.h"
 #include "TilePlan.h"
@@ -53,7 +53,7 @@ Layout layOut(const Region &region, const std::vector<TileAccess> &access) {
     return static_cast<int32_t>(l.slotBytes.size() - 1);
   };
   for (uint32_t v = 0; v < region.inputs.size(); ++v)
-    if (access[v].kind() == TileAccess::Kind::kBroadcast) l.slotOf[v] = take(sizeOf(region, v));
+    if (access[v].needsBuffer()) l.slotOf[v] = take(sizeOf(region, v));
   for (size_t i = 0; i < region.steps.size(); ++i) {
     const uint32_t made = region.valueOf(i);
     auto release = [&](bool sameSize) {
@@ -82,18 +82,20 @@ Layout layOut(const Region &region, const std::vector<TileAccess> &access) {
 
 /// What is the same for every task of the region.
 struct Shared {
-  std::shared_ptr<const Region> region;
-  std::vector<TileAccess> access; // by input
+  RegionCore core;
+  std::vector<TileAccess> access; // by input of the loop
   std::vector<std::unique_ptr<user_op::RowLoop>> loops;
   Layout layout;
   std::unique_ptr<const RegionCodeChoice> code;
-  bool hasBroadcast = false; // tile by tile even with code
+  bool hasBuffers = false; // tile by tile even with code
 };
 
 class BoundRegion final : public user_op::BoundKernel {
 public:
   BoundRegion(const Shared &shared, std::vector<const char *> in, std::vector<char *> out)
-      : s_(shared), r_(*shared.region), in_(std::move(in)), out_(std::move(out)) {}
+      : s_(shared), r_(*shared.core.region), whole_(std::move(in)), out_(std::move(out)) {
+    for (const LoopInput &input : s_.core.inputs) in_.push_back(input.isMoved ? nullptr : whole_[input.value]);
+  }
 
   void Run(DeviceCtx *ctx) override {
     const int64_t total = r_.shape.elem_cnt();
@@ -104,7 +106,7 @@ public:
 
 private:
   void range(int64_t begin, int64_t end) const {
-    if (code_ && !s_.hasBroadcast) return generated(begin, end - begin, nullptr);
+    if (code_ && !s_.hasBuffers) return generated(begin, end - begin, nullptr);
     char *scratch = scratchOfThread(s_.layout.scratch);
     for (; begin < end; begin += s_.layout.tile) {
       const int64_t n = std::min(s_.layout.tile, end - begin);
@@ -124,6 +126,7 @@ private:
     const TileAccess &access = s_.access[input];
     if (access.kind() == TileAccess::Kind::kSingle) return in_[input];
     if (access.kind() == TileAccess::Kind::kWhole) return in_[input] + begin * size(input);
+    if (access.kind() == TileAccess::Kind::kMoved) return access.moved(whole_.data(), begin, n, slot(scratch, input));
     return access.spread(in_[input], begin, n, slot(scratch, input));
   }
 
@@ -134,7 +137,9 @@ private:
     for (size_t v = 0; v < inputs; ++v) {
       const TileAccess &access = s_.access[v];
       single[v] = access.kind() == TileAccess::Kind::kSingle;
-      if (access.kind() == TileAccess::Kind::kBroadcast)
+      if (access.kind() == TileAccess::Kind::kMoved)
+        at[v] = access.moved(whole_.data(), begin, n, slot(scratch, v));
+      else if (access.kind() == TileAccess::Kind::kBroadcast)
         at[v] = access.elements(in_[v], begin, n, slot(scratch, v), &single[v]);
       else
         at[v] = single[v] ? in_[v] : in_[v] + begin * size(v);
@@ -161,43 +166,44 @@ private:
 
   const Shared &s_;
   const Region &r_;
-  const std::vector<const char *> in_;
+  const std::vector<const char *> whole_; // inputs of the whole region
+  std::vector<const char *> in_;          // of the loop; null for those that are moved
   const std::vector<char *> out_;
   const RegionCode *code_ = nullptr; // of this run; null: the steps' own loops
 };
 
 class RegionKernel final : public user_op::OpKernel {
 public:
-  explicit RegionKernel(std::shared_ptr<const Shared> shared) : shared_(std::move(shared)) {}
+  RegionKernel(std::shared_ptr<const Shared> shared, size_t inputs) : shared_(std::move(shared)), inputs_(inputs) {}
   bool AlwaysComputeWhenAllOutputsEmpty() const override { return false; }
   std::unique_ptr<user_op::BoundKernel> Bind(user_op::KernelBindContext *ctx) const override {
     std::vector<const char *> in;
     std::vector<char *> out;
-    for (size_t i = 0; i < shared_->region->inputs.size(); ++i)
+    for (size_t i = 0; i < inputs_; ++i)
       in.push_back(static_cast<const char *>(ctx->In("in", static_cast<int32_t>(i)).raw_dptr()));
-    for (size_t i = 0; i < shared_->region->outputs.size(); ++i)
+    for (size_t i = 0; i < shared_->core.region->outputs.size(); ++i)
       out.push_back(static_cast<char *>(ctx->Out("out", static_cast<int32_t>(i)).mut_raw_dptr()));
     return std::make_unique<BoundRegion>(*shared_, std::move(in), std::move(out));
   }
 
 private:
   std::shared_ptr<const Shared> shared_;
+  const size_t inputs_; // of the whole region
 };
 
 Status share(std::shared_ptr<const Region> region, bool mayHaveCode, std::shared_ptr<const Shared> *out) {
   auto shared = std::make_shared<Shared>();
-  const Region &r = *region;
-  for (const user_op::TensorDesc &in : r.inputs)
-    shared->access.emplace_back(in.shape(), r.shape, GetSizeOfDataType(in.data_type()));
+  shared->core = coreOf(std::move(region));
+  const Region &r = *shared->core.region;
+  shared->access = shared->core.access();
   for (const RegionStep &step : r.steps) {
     OPC_ASSIGN_OR_RETURN(auto loop, rowLoopOf(step.op, *step.kernel));
     if (!loop || step.args.size() > 32) return noLoopHere(step.op);
     shared->loops.push_back(std::move(loop));
   }
   shared->layout = layOut(r, shared->access);
-  for (const TileAccess &a : shared->access) shared->hasBroadcast |= a.kind() == TileAccess::Kind::kBroadcast;
+  for (const TileAccess &a : shared->access) shared->hasBuffers |= a.needsBuffer();
   shared->code = std::make_unique<RegionCodeChoice>(r, mayHaveCode);
-  shared->region = std::move(region);
   *out = std::move(shared);
   return Status::ok();
 }
@@ -216,7 +222,7 @@ user_op::KernelDef regionKernel(std::shared_ptr<const Region> region) {
   def.create = [region, mayHaveCode](user_op::KernelCreateContext *, std::unique_ptr<user_op::OpKernel> *out) {
     std::shared_ptr<const Shared> shared;
     OPC_RETURN_IF_ERROR(share(region, mayHaveCode, &shared));
-    *out = std::make_unique<RegionKernel>(std::move(shared));
+    *out = std::make_unique<RegionKernel>(std::move(shared), region->inputs.size());
     return Status::ok();
   };
   return def;

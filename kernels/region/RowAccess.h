@@ -16,11 +16,13 @@ struct RegionOutline {
     std::vector<uint32_t> args; // values: inputs, then the results of the steps
     std::vector<Shape> made;
     const user_op::RowsLoop *rows = nullptr; // null: element by element
+    const user_op::MoveMap *moves = nullptr; // not null: it computes nothing
   };
   Shape shape;         // of the loop
   int64_t rowSize = 0; // elements; the loop has shape.elem_cnt() / rowSize rows
   std::vector<Shape> inputs;
   std::vector<Step> steps;
+  std::vector<uint32_t> outputs; // values; for moves (MoveAccess.h)
 };
 
 /// How a step reads an operand.

@@ -1,10 +1,10 @@
 // The kernel of a region over rows: some rows at a time, so that what the steps hand to each other stays in the cache.
 // SPDX-License-Identifier: Apache-2.0
 #include "RowRegion.h"
+#include "RegionCore.h"
 #include "RowAccess.h"
 #include "RowLoops.h"
 #include "RowStages.h"
-#include "TilePlan.h"
 
 #include <algorithm>
 
@@ -28,7 +28,8 @@ struct Layout {
 
 class LayoutMaker {
 public:
-  LayoutMaker(const Region &region, const RowAccess &access) : r_(region), a_(access) {}
+  LayoutMaker(const Region &region, const std::vector<LoopInput> &inputs, const RowAccess &access)
+      : r_(region), inputs_(inputs), a_(access) {}
 
   Layout run() {
     const size_t inputs = r_.inputs.size();
@@ -43,7 +44,7 @@ public:
     for (size_t i = 0; i < r_.steps.size(); ++i)
       for (uint32_t v : r_.steps[i].args) lastRead_[v] = i;
     for (uint32_t v = 0; v < inputs; ++v)
-      if (isRead(v, RowRead::kBroadcast)) l_.slotOf[v] = take(l_.rowBytes[v]);
+      if (inputs_[v].isMoved || isRead(v, RowRead::kBroadcast)) l_.slotOf[v] = take(l_.rowBytes[v]);
     for (size_t i = 0; i < r_.steps.size(); ++i) step(i);
     place();
     return std::move(l_);
@@ -105,6 +106,7 @@ private:
   }
 
   const Region &r_;
+  const std::vector<LoopInput> &inputs_;
   const RowAccess &a_;
   Layout l_;
   std::vector<size_t> lastRead_;
@@ -113,9 +115,9 @@ private:
 
 /// What is the same for every task of the region.
 struct Shared {
-  std::shared_ptr<const Region> region;
+  RegionCore core;
   RowAccess access;
-  std::vector<TileAccess> broadcasts; // by input; of those that are broadcast to the loop
+  std::vector<TileAccess> broadcasts; // by input; of those that are broadcast to the loop, or moved
   std::vector<bool> isBroadcast;
   std::vector<std::unique_ptr<user_op::RowLoop>> loops; // by step; empty for those that go by rows
   Layout layout;
@@ -125,7 +127,9 @@ struct Shared {
 class BoundRowRegion final : public user_op::BoundKernel {
 public:
   BoundRowRegion(const Shared &shared, std::vector<const char *> in, std::vector<char *> out)
-      : s_(shared), r_(*shared.region), in_(std::move(in)), out_(std::move(out)), code_(shared.stages.size()) {}
+      : s_(shared), r_(*shared.core.region), whole_(std::move(in)), out_(std::move(out)), code_(shared.stages.size()) {
+    for (const LoopInput &input : s_.core.inputs) in_.push_back(input.isMoved ? nullptr : whole_[input.value]);
+  }
 
   void Run(DeviceCtx *ctx) override {
     for (size_t i = 0; i < r_.steps.size(); ++i) check(i);
@@ -164,7 +168,10 @@ private:
     t.scratch = scratch;
     for (size_t v = 0; v < r_.inputs.size(); ++v) {
       t.isSingle[v] = false;
-      if (s_.isBroadcast[v]) {
+      if (s_.core.inputs[v].isMoved) {
+        t.at[v] = static_cast<const char *>(
+            s_.broadcasts[v].moved(whole_.data(), begin * r_.rowSize, rows * r_.rowSize, slot(t, v)));
+      } else if (s_.isBroadcast[v]) {
         bool isSingle = false;
         t.at[v] = static_cast<const char *>(
             s_.broadcasts[v].elements(in_[v], begin * r_.rowSize, rows * r_.rowSize, slot(t, v), &isSingle));
@@ -186,7 +193,7 @@ private:
   /// Where an operand begins.
   const char *operand(const Tile &t, size_t step, size_t k) const {
     const uint32_t v = r_.steps[step].args[k];
-    if (v >= r_.inputs.size()) return t.at[v];
+    if (v >= r_.inputs.size() || s_.core.inputs[v].isMoved) return t.at[v];
     switch (s_.access.reads[step][k]) {
     case RowRead::kRows: return in_[v] + t.begin * r_.rowSize * size(v);
     case RowRead::kOnes: return in_[v] + t.begin * size(v);
@@ -262,34 +269,38 @@ private:
 
   const Shared &s_;
   const Region &r_;
-  const std::vector<const char *> in_;
+  const std::vector<const char *> whole_; // inputs of the whole region
+  std::vector<const char *> in_;          // of the loop; null for those that are moved
   const std::vector<char *> out_;
   std::vector<const RegionCode *> code_; // by stage, of this run; null: the steps' own loops
 };
 
 class RowRegionKernel final : public user_op::OpKernel {
 public:
-  explicit RowRegionKernel(std::shared_ptr<const Shared> shared) : shared_(std::move(shared)) {}
+  RowRegionKernel(std::shared_ptr<const Shared> shared, size_t inputs) : shared_(std::move(shared)), inputs_(inputs) {}
   bool AlwaysComputeWhenAllOutputsEmpty() const override { return false; }
   std::unique_ptr<user_op::BoundKernel> Bind(user_op::KernelBindContext *ctx) const override {
     std::vector<const char *> in;
     std::vector<char *> out;
-    for (size_t i = 0; i < shared_->region->inputs.size(); ++i)
+    for (size_t i = 0; i < inputs_; ++i)
       in.push_back(static_cast<const char *>(ctx->In("in", static_cast<int32_t>(i)).raw_dptr()));
-    for (size_t i = 0; i < shared_->region->outputs.size(); ++i)
+    for (size_t i = 0; i < shared_->core.region->outputs.size(); ++i)
       out.push_back(static_cast<char *>(ctx->Out("out", static_cast<int32_t>(i)).mut_raw_dptr()));
     return std::make_unique<BoundRowRegion>(*shared_, std::move(in), std::move(out));
   }
 
 private:
   std::shared_ptr<const Shared> shared_;
+  const size_t inputs_; // of the whole region
 };
 
 } // namespace
 
 Status makeRowRegion(std::shared_ptr<const Region> region, bool mayHaveCode, std::unique_ptr<user_op::OpKernel> *out) {
   auto shared = std::make_shared<Shared>();
-  const Region &r = *region;
+  const size_t inputs = region->inputs.size();
+  shared->core = coreOf(std::move(region));
+  const Region &r = *shared->core.region;
   std::string why;
   findRowAccess(outlineOf(r), &shared->access, &why); // completeRegion() has done so
   shared->isBroadcast.assign(r.inputs.size(), false);
@@ -301,13 +312,10 @@ Status makeRowRegion(std::shared_ptr<const Region> region, bool mayHaveCode, std
     OPC_ASSIGN_OR_RETURN(shared->loops.back(), rowLoopOf(r.steps[i].op, *r.steps[i].kernel));
     if (!shared->loops.back() || r.steps[i].args.size() > 32) return noLoopHere(r.steps[i].op);
   }
-  for (size_t v = 0; v < r.inputs.size(); ++v)
-    shared->broadcasts.emplace_back(shared->isBroadcast[v] ? r.inputs[v].shape() : Shape({1}), r.shape,
-                                    GetSizeOfDataType(r.inputs[v].data_type()));
-  shared->layout = LayoutMaker(r, shared->access).run();
+  shared->broadcasts = shared->core.access();
+  shared->layout = LayoutMaker(r, shared->core.inputs, shared->access).run();
   shared->stages = stagesOf(r, shared->access, mayHaveCode);
-  shared->region = std::move(region);
-  *out = std::make_unique<RowRegionKernel>(std::move(shared));
+  *out = std::make_unique<RowRegionKernel>(std::move(shared), inputs);
   return Status::ok();
 }
 

@@ -1,6 +1,7 @@
 // The steps of a region by rows in stages.
 // SPDX-License-Identifier: Apache-2.0
 #include "RowStages.h"
+#include "RegionCore.h"
 
 #include <algorithm>
 #include <map>
@@ -71,6 +72,7 @@ std::vector<RowStage> stagesOf(const Region &region, const RowAccess &access, bo
 
 std::vector<std::shared_ptr<const Region>> codeParts(std::shared_ptr<const Region> region) {
   std::vector<std::shared_ptr<const Region>> parts;
+  region = coreOf(std::move(region)).region;
   if (region->rowSize == 0) return {std::move(region)};
   RowAccess access;
   std::string why;

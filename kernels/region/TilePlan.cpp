@@ -34,6 +34,9 @@ TileAccess::TileAccess(const Shape &input, const Shape &loop, size_t elementSize
   }
 }
 
+TileAccess::TileAccess(MovedAccess moved)
+    : kind_(Kind::kMoved), elementSize_(0), moved_(std::make_shared<const MovedAccess>(std::move(moved))) {}
+
 int64_t TileAccess::offsetOf(int64_t row) const {
   int64_t offset = 0;
   for (size_t d = outer_.size(); d-- > 0;) {

@@ -187,6 +187,7 @@ protected:
     if (!loops.may && s.op.outputDescs().size() != 1)
       return bad("OPC0816", "it makes several tensors, and not by rows");
     s.rows = std::move(loops.rows);
+    s.moves = std::move(loops.moves);
     region->add(std::move(s));
     return Status::ok();
   }

@@ -30,21 +30,21 @@ BINARY = ["broadcast_add", "broadcast_sub", "broadcast_mul", "broadcast_div", "b
 TESTS = ["broadcast_less", "broadcast_equal", "broadcast_greater"]
 
 
-def graph_between_flips(seed):
+def graph_between_rolls(seed):
     rng, g = random.Random(seed), Graph()
     tensors, read = [], set()
-    flip = 'attr { key: "dims" value { at_list_int32 { val: 0 } } }'
+    roll = 'attr { key: "shifts" value { at_list_int32 { val: 1 } } }'
 
     def add(x, made):
         read.update(t[0] for t in x)
         tensors.append(made)
 
     x = g.input((1024,), "f32")
-    add([x], g.op("flip", [("x", x)], "y", x[1], x[2], flip))
+    add([x], g.op("roll", [("in", x)], "out", x[1], x[2], roll))
     for _ in range(rng.choice([3, 4, 5, 6, 8, 10, 14, 20])):
         kind, a = rng.random(), rng.choice(tensors[-4:])
         if kind < 0.25:
-            add([a], g.op("flip", [("x", a)], "y", a[1], a[2], flip))
+            add([a], g.op("roll", [("in", a)], "out", a[1], a[2], roll))
         elif kind < 0.4:
             add([a], g.cast(a, rng.choice(["f32", "f64", "f16", "i8"])))
         elif kind < 0.6:
@@ -230,7 +230,7 @@ class Regions(unittest.TestCase):
         joined = 0
         for seed in [*range(8), 5009, 5010, 5035, 5148, 5347, 5355, 5359, 5415]:
             with self.subTest(seed=seed):
-                self.write(graph_between_flips(seed), np.random.default_rng(seed))
+                self.write(graph_between_rolls(seed), np.random.default_rng(seed))
                 memory, fused = [], False
                 for args in ((), ("--no-fuse",)):
                     self.opc("compile", "g.pbtxt", "-o", "g.plan", *args)

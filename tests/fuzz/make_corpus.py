@@ -26,7 +26,7 @@ FEW = ["matmul", "conv2d", "deconv2d", "max_pool_2d", "layer_norm", "normalizati
        "broadcast_add", "cast", "dropout", "sgd_update", "sparse_softmax_cross_entropy", "unfold", "cumsum", "split_like"]
 PLAN_HEADER = 32
 GRAPHS = ["docs/examples/digits/mlp.pbtxt", "docs/examples/digits/cnn.pbtxt"] + [
-    f"tests/cli/Inputs/{n}.pbtxt" for n in ("accumulate", "names", "shapes", "swap", "updates", "waves")]
+    f"tests/cli/Inputs/{n}.pbtxt" for n in ("accumulate", "moves", "names", "shapes", "swap", "updates", "waves")]
 
 
 def graph_text(instance):

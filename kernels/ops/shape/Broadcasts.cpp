@@ -76,6 +76,26 @@ std::unique_ptr<BoundKernel> bindBroadcastLike(KernelBindContext *ctx) {
   return bindBroadcast(ctx->In("x"), y, valueOf(addedAxes(*ctx, y.shape().NumAxes())));
 }
 
+MoveMap broadcastMap(const Shape &in, const Shape &out, const std::vector<int64_t> &added) {
+  const Shape view = valueOf(expandedView(in, out, added));
+  std::vector<AxisRead> reads;
+  for (int64_t a = 0; a < view.NumAxes(); ++a) {
+    // An axis that the input lacks has the size 1 in the view; which of several such it lacks makes no difference.
+    const auto own = static_cast<int64_t>(reads.size());
+    if (own == in.NumAxes() || (view.At(a) == 1 && in.At(own) != 1)) continue;
+    reads.push_back(view.At(a) == 1 ? AxisRead{} : AxisRead{a, 0, 1});
+  }
+  if (static_cast<int64_t>(reads.size()) != in.NumAxes()) return {};
+  return readMap(out, std::move(reads));
+}
+MoveMap expandMap(const KernelContext &ctx) {
+  return broadcastMap(ctx.Desc("in").shape(), ctx.Desc("out").shape(), {});
+}
+MoveMap broadcastLikeMap(const KernelContext &ctx) {
+  const Shape &y = ctx.Desc("y").shape();
+  return broadcastMap(ctx.Desc("x").shape(), y, valueOf(addedAxes(ctx, y.NumAxes())));
+}
+
 /// Axes that are not repeated split alike; repeated axes of the output are made from the whole input. Adds a signature
 /// for each by add(state of the input, state of the output).
 template <class Add>
@@ -124,7 +144,7 @@ REGISTER_USER_OP("expand")
     .Cases({Case("rows").In("in", {1, 4}, 0, 2).Attr("expand_shape", Shape({3, 4})).Types(kMoved),
             Case("lead").In("in", {3, 1}, 0, 2).Attr("expand_shape", Shape({2, -1, 5})).Types(kMoved),
             Case("scalar").In("in", {}, 0, 2).Attr("expand_shape", Shape({7})).Types(kMoved)})
-    .Kernel<FunctionKernel<bindExpand>>()
+    .Kernel<MoveKernel<bindExpand, expandMap>>()
     .Kernel<FunctionKernel<bindExpand>>(movesOnGpu());
 
 REGISTER_USER_OP("broadcast_like")
@@ -147,7 +167,7 @@ REGISTER_USER_OP("broadcast_like")
                 .Attr("broadcast_axes", std::vector<int32_t>{0, 2})
                 .Types(kMoved),
             Case("trailing").In("x", {4}, 0, 2).In("like", {2, 4}, 0, 2).Types(kMoved)})
-    .Kernel<FunctionKernel<bindBroadcastLike>>()
+    .Kernel<MoveKernel<bindBroadcastLike, broadcastLikeMap>>()
     .Kernel<FunctionKernel<bindBroadcastLike>>(movesOnGpu());
 
 } // namespace

@@ -100,6 +100,27 @@ template <bool split> std::unique_ptr<BoundKernel> bindParts(KernelBindContext *
   return moves.bind();
 }
 
+/// Box after box along the axis; of a stack, each has one entry of it.
+template <bool stack> MoveMap joinMap(const KernelContext &ctx) {
+  const Shape &out = ctx.Desc("out").shape();
+  const int64_t axis = valueOf(resolveAxis(ctx.Attr<int64_t>("axis"), out.NumAxes()));
+  MoveMap map;
+  int64_t at = 0;
+  for (int32_t i = 0; i < ctx.input_size("in"); ++i) {
+    const Shape &in = ctx.Desc("in", i).shape();
+    MovedBox box{static_cast<uint32_t>(i), DimVector(out.dim_vec().size(), 0), out.dim_vec(), {}};
+    box.begin[static_cast<size_t>(axis)] = at;
+    box.size[static_cast<size_t>(axis)] = stack ? 1 : in.At(axis);
+    for (int64_t a = 0; a < in.NumAxes(); ++a) {
+      const int64_t of = stack && a >= axis ? a + 1 : a;
+      box.reads.push_back({of, of == axis ? -at : 0, 1});
+    }
+    at += box.size[static_cast<size_t>(axis)];
+    map.boxes.push_back(std::move(box));
+  }
+  return map;
+}
+
 /// Every axis but the joined one may be split, and the joined tensors may all be partial sums.
 Maybe<ShardingRule> catSharding(const SbpContext &ctx) {
   const int64_t rank = ctx.In("in").shape().NumAxes();
@@ -124,15 +145,15 @@ Maybe<void> listSplit(SbpContext *ctx) {
 }
 
 /// The output and the attributes of an op that joins its inputs.
-std::function<void(OpRegistry &)> joins(TensorDescInferFn infer, ShardingFn sharding) {
+template <bool stack = false> std::function<void(OpRegistry &)> joins(TensorDescInferFn infer, ShardingFn sharding) {
   return [=](OpRegistry &op) {
     op.Output("out")
         .Attr<int64_t>("axis", 0)
         .Attr<int64_t>("max_dim_size", 0)
         .SetTensorDescInferFn(infer)
         .Sharding(sharding)
-        .Kernel<FunctionKernel<bindParts<false>>>()
-        .Kernel<FunctionKernel<bindParts<false>>>(movesOnGpu());
+        .template Kernel<MoveKernel<bindParts<false>, joinMap<stack>>>()
+        .template Kernel<FunctionKernel<bindParts<false>>>(movesOnGpu());
   };
 }
 /// Inputs of these shapes.
@@ -158,7 +179,7 @@ REGISTER_USER_OP("concat")
 
 REGISTER_USER_OP("stack")
     .InputWithMinimum("in", 1)
-    .With(joins(inferStack, stackSharding))
+    .With(joins<true>(inferStack, stackSharding))
     .Doc("Joins inputs of one shape along a new axis `axis` of the output. max_dim_size is accepted and has no effect.")
     .Cases({sample("front", {{2, 3}, {2, 3}}), sample("back", {{2, 3}, {2, 3}}).Attr<int64_t>("axis", -1),
             sample("scalars", {{}, {}, {}})});

@@ -37,6 +37,14 @@ std::unique_ptr<BoundKernel> bindFlip(KernelBindContext *ctx) {
   return bindRead(x, from, ctx->Out("y"));
 }
 
+MoveMap flipMap(const KernelContext &ctx) {
+  const Shape &shape = ctx.Desc("x").shape();
+  std::vector<AxisRead> reads;
+  for (int64_t a = 0; a < shape.NumAxes(); ++a) reads.push_back({a, 0, 1});
+  for (int64_t a : valueOf(axesOf(ctx, shape))) reads[static_cast<size_t>(a)] = {a, shape.At(a) - 1, -1};
+  return readMap(shape, std::move(reads));
+}
+
 REGISTER_USER_OP("flip")
     .Input("x")
     .Output("y")
@@ -46,7 +54,7 @@ REGISTER_USER_OP("flip")
     .Doc("Reverses the order of the entries along each axis in dims.")
     .Cases({Case("last").In("x", {3, 5}, 0, 2).Attr("dims", Axes{-1}).Types(kMoved),
             Case("two").In("x", {3, 2, 4}, 0, 2).Attr("dims", Axes{0, 2}).Types(kMoved)})
-    .Kernel<FunctionKernel<bindFlip>>()
+    .Kernel<MoveKernel<bindFlip, flipMap>>()
     .Kernel<FunctionKernel<bindFlip>>(movesOnGpu());
 
 // --- roll ------------------------------------------------------------------------------------------------------------

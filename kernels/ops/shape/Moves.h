@@ -6,6 +6,8 @@
 #include "support/Operator.h"
 #include "support/StridedCopy.h"
 
+#include "opc/MovingKernel.h"
+
 namespace opc::ops {
 
 /// Where a box of elements lies in a row-major tensor: its first element, and the strides of its axes.
@@ -38,6 +40,21 @@ private:
   int64_t count_ = 0;
   std::vector<Box> boxes_;
 };
+
+/// The kernel whose Bind is `bind(ctx)`, and whose elements come from where `map(ctx)` says, on one device.
+template <auto bind, auto map> class MoveKernel final : public BindingKernel, public MovingKernel {
+public:
+  std::unique_ptr<BoundKernel> Bind(KernelBindContext *ctx) const override { return bind(ctx); }
+  Status MakeMap(const KernelContext &ctx, MoveMap *to) const override {
+    *to = map(ctx);
+    return Status::ok();
+  }
+};
+
+/// All of the output from the op's first input.
+inline MoveMap readMap(const Shape &out, std::vector<AxisRead> reads) {
+  return {{{0, DimVector(out.dim_vec().size(), 0), out.dim_vec(), std::move(reads)}}};
+}
 
 /// out = the elements of `in` at `from`.
 std::unique_ptr<BoundKernel> bindRead(const Tensor &in, const Place &from, Tensor &out);

@@ -90,6 +90,21 @@ template <Form form> std::unique_ptr<BoundKernel> bindPad(KernelBindContext *ctx
   return Moves(x).fill(y, elementBits(x.data_type(), floating, integral)).copy(dims, x, from, y, to).bind();
 }
 
+/// What negative pads cut away is not read.
+template <Form form> MoveMap padMap(const KernelContext &ctx) {
+  const Shape &x = ctx.Desc("x").shape(), &y = ctx.Desc("y").shape();
+  const Pads p = valueOf(padsOf<form>(ctx, x));
+  MovedBox box;
+  for (int64_t a = 0; a < x.NumAxes(); ++a) {
+    const int64_t before = p.before[static_cast<size_t>(a)], begin = std::max<int64_t>(0, before);
+    box.begin.push_back(begin);
+    box.size.push_back(std::max<int64_t>(0, std::min(y.At(a), x.At(a) + before) - begin));
+    box.reads.push_back({a, -before, 1});
+  }
+  const auto [floating, integral] = constantOf<form>(ctx);
+  return {{std::move(box)}, elementBits(ctx.Desc("x").data_type(), floating, integral)};
+}
+
 /// Axes without padding split. Of others each device may have a piece of y; zeros around a piece of x are addends.
 template <Form form> Maybe<void> listSignatures(SbpContext *ctx) {
   using namespace sbp;
@@ -134,7 +149,7 @@ REGISTER_USER_OP("pad")
                 .Attr("padding_before", List{-1, 2})
                 .Attr("padding_after", List{1, -2})
                 .Types(kTypes)})
-    .Kernel<FunctionKernel<bindPad<Form::kLists>>>()
+    .Kernel<MoveKernel<bindPad<Form::kLists>, padMap<Form::kLists>>>()
     .Kernel<FunctionKernel<bindPad<Form::kLists>>>(movesOnGpu());
 
 /// The definition of constant_pad1d, 2d and 3d.
@@ -154,7 +169,7 @@ std::function<void(OpRegistry &)> constantPad(Shape in, List padding) {
                     .Types(kTypes)
                     .Attr("floating_value", 0.5)
                     .Attr<int64_t>("integral_value", 3)})
-        .Kernel<FunctionKernel<bindPad<Form::kPairs>>>()
+        .Kernel<MoveKernel<bindPad<Form::kPairs>, padMap<Form::kPairs>>>()
         .Kernel<FunctionKernel<bindPad<Form::kPairs>>>(movesOnGpu());
   };
 }

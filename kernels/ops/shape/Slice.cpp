@@ -151,6 +151,12 @@ using BoxOf = Maybe<Box>(const OpContext &, const Shape &);
 template <BoxOf *box, const char *in, const char *out> std::unique_ptr<BoundKernel> bindCut(KernelBindContext *ctx) {
   return bindReadBox(ctx, valueOf(box(*ctx, wholeShape(ctx, in))), in, out);
 }
+template <BoxOf *box, const char *in, const char *out> MoveMap cutMap(const KernelContext &ctx) {
+  const Box b = valueOf(box(ctx, ctx.Desc(in).shape()));
+  std::vector<AxisRead> reads;
+  for (size_t a = 0; a < b.first.size(); ++a) reads.push_back({static_cast<int64_t>(a), b.first[a], b.step[a]});
+  return readMap(ctx.Desc(out).shape(), std::move(reads));
+}
 std::unique_ptr<BoundKernel> bindSliceUpdate(KernelBindContext *ctx) {
   return bindWriteBox(ctx, valueOf(sliceBox(*ctx, wholeShape(ctx, "ref"))), "value", "y", "ref");
 }
@@ -195,7 +201,7 @@ REGISTER_USER_OP("slice")
     .Doc(std::string(kBoxDoc) + "y holds them in that order.")
     .Cases({slice("rows", {5, 4}, {1, 0}, {4, 4}, {1, 1}), slice("steps", {7, 6}, {0, 1}, {7, 6}, {3, 2}),
             slice("backwards", {5, 6}, {-1, 4}, {-6, 0}, {-2, -1}), slice("empty", {5}, {3}, {3}, {1})})
-    .Kernel<FunctionKernel<bindCut<sliceBox, kX, kY>>>()
+    .Kernel<MoveKernel<bindCut<sliceBox, kX, kY>, cutMap<sliceBox, kX, kY>>>()
     .Kernel<FunctionKernel<bindCut<sliceBox, kX, kY>>>(movesOnGpu());
 
 REGISTER_USER_OP("narrow")
@@ -207,7 +213,7 @@ REGISTER_USER_OP("narrow")
     .Doc("The `length` entries of axis `dim` from `start` on.")
     .Cases({narrow("columns", {3, 5}, 1, 1, 3), narrow("last_row", {3, 5}, -2, -1, 1),
             narrow("whole_axis", {5, 3}, 0, 0, 5)}) // the last may be split along it
-    .Kernel<FunctionKernel<bindCut<narrowBox, kIn, kOut>>>()
+    .Kernel<MoveKernel<bindCut<narrowBox, kIn, kOut>, cutMap<narrowBox, kIn, kOut>>>()
     .Kernel<FunctionKernel<bindCut<narrowBox, kIn, kOut>>>(movesOnGpu());
 
 REGISTER_USER_OP("slice_update")

@@ -33,6 +33,13 @@ std::unique_ptr<BoundKernel> bindTranspose(KernelBindContext *ctx) {
   return bindRead(in, from, ctx->Out("output"));
 }
 
+MoveMap transposeMap(const KernelContext &ctx) {
+  const auto perm = valueOf(permOf(ctx, ctx.Desc("input").shape().NumAxes()));
+  std::vector<AxisRead> reads(perm.size());
+  for (size_t i = 0; i < perm.size(); ++i) reads[static_cast<size_t>(perm[i])] = {static_cast<int64_t>(i), 0, 1};
+  return readMap(ctx.Desc("output").shape(), std::move(reads));
+}
+
 /// Listed, because a rule would give another order.
 Maybe<void> listSignatures(SbpContext *ctx) {
   const auto perm = JUST(permOf(*ctx, ctx->In("input").shape().NumAxes()));
@@ -58,7 +65,7 @@ REGISTER_USER_OP("transpose")
     .Cases({sample("matrix", {5, 7}, {1, 0}), sample("heads", {2, 3, 4, 5}, {0, 2, 1, 3}),
             sample("large", {67, 130}, {1, 0}), sample("channels_last", {2, 3, 5, 4}, {0, 2, 3, -3}),
             sample("scalar", {}, {})})
-    .Kernel<FunctionKernel<bindTranspose>>()
+    .Kernel<MoveKernel<bindTranspose, transposeMap>>()
     .Kernel<FunctionKernel<bindTranspose>>(movesOnGpu());
 
 } // namespace
