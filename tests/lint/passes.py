@@ -21,7 +21,8 @@ PAGES = {
     "dialect.md": (
         "-gen-dialect-doc",
         "compiler/ir/OpcOps.td",
-        "",
+        "An `opc.fused` has one of three kinds: `\"elementwise\"` and `\"rows\"`, ops that one loop computes, and `\"updates\"`, updates of variables\n"
+        "that one task does side by side, which has no results ([regions](code-generation.md)).\n",
     ),
 }
 
