@@ -9,7 +9,8 @@ import unittest
 import numpy as np
 
 BIN = os.path.join(os.environ["OPC_BUILD_DIR"], "bin")
-KINDS = {"f32": ("kFloat", np.float32), "f64": ("kDouble", np.float64), "f16": ("kFloat16", np.float16), "i64": ("kInt64", np.int64)}
+KINDS = {"f32": ("kFloat", np.float32), "f64": ("kDouble", np.float64), "f16": ("kFloat16", np.float16), "i64": ("kInt64", np.int64), "u8": ("kUInt8", np.uint8),
+         "i8": ("kInt8", np.int8)}
 # Of the largest element of a result: sums of some hundred products of numbers around 1, rounded once.
 CLOSE = {"f32": 2e-6, "f64": 1e-14, "f16": 1e-3}
 
@@ -131,6 +132,20 @@ class DeviceKernels(unittest.TestCase):
                 self.op("max_pool_2d_grad", {"x": x, "dy": y, "indice": places}, ["dx"], window)
                 self.op("max_pool_2d_grad", {"x": x, "dy": y}, ["dx"], window)
                 self.compare(1e-6)
+
+    def test_integers(self):
+        """Products and convolutions of 8-bit integers of more than one tile, and the range of more than one block; to the bit."""
+        draw = self.random.integers
+        a = self.tensor((3, 70, 90), "u8", draw(0, 256, (3, 70, 90)))
+        b = self.tensor((90, 130), "i8", draw(-128, 128, (90, 130)))
+        zeros = {"a_zero_point": self.tensor((70,), "u8", draw(0, 256, 70)), "b_zero_point": self.tensor((130,), "i8", draw(-128, 128, 130))}
+        self.op("integer_matmul", {"a": a, "b": b, **zeros}, ["out"])
+        image = self.tensor((2, 20, 17, 19), "u8", draw(0, 256, (2, 20, 17, 19)))
+        weight = self.tensor((70, 20, 3, 3), "i8", draw(-128, 128, (70, 20, 3, 3)))
+        zero = self.tensor((1,), "u8", draw(0, 256, 1))
+        self.op("integer_conv2d", {"in": image, "weight": weight, "in_zero_point": zero}, ["out"], attr("padding_before", [1, 1]) + attr("strides", [2, 1]))
+        self.op("dynamic_quantize_linear", {"in": self.tensor((70001,))}, ["out", "scale", "zero_point"])
+        self.compare(0)
 
     def test_resampling(self):
         """Pictures made larger and smaller by odd factors, and back by the gradients."""

@@ -1,28 +1,12 @@
 // Convolutions, their transposes and their gradients on GPUs.
 // SPDX-License-Identifier: Apache-2.0
-#include "CudaLaunch.h"
-#include "convolution/ConvArguments.h"
+#include "convolution/ConvCuda.h"
 #include "convolution/ConvOp.h"
 #include "reduce/ReduceArguments.h"
 
 namespace opc::ops {
-namespace {
 
-using cuda::CudaLaunch;
-using cuda::Dim3;
-
-constexpr int64_t kTile = 64; // of the device code
-/// With fewer columns most of a tile would be empty.
-constexpr int64_t kFewColumns = 8;
-
-uint32_t limited(int64_t n, int64_t limit) { return static_cast<uint32_t>(std::clamp<int64_t>(n, 1, limit)); }
-int64_t tilesOf(int64_t n) { return (n + kTile - 1) / kTile; }
-Dim3 gridOfTiles(int64_t rows, int64_t columns, int64_t parts) {
-  return {limited(tilesOf(rows), INT32_MAX), limited(tilesOf(columns), 65535), limited(parts, 65535)};
-}
-int64_t volume(const Spatial &s) { return s[0] * s[1] * s[2]; }
-
-ConvArguments argumentsOf(const ConvGeometry &g) {
+ConvArguments convArguments(const ConvGeometry &g) {
   ConvArguments a{};
   a.batch = g.batch;
   a.groups = g.groups;
@@ -41,6 +25,11 @@ ConvArguments argumentsOf(const ConvGeometry &g) {
   a.sliceLength = g.batch * volume(g.out);
   return a;
 }
+
+namespace {
+
+using cuda::CudaLaunch;
+using cuda::Dim3;
 
 const void *givenOf(KernelBindContext *ctx, const char *arg) {
   return ctx->Has(arg) ? ctx->In(arg).raw_dptr() : nullptr;
@@ -71,7 +60,7 @@ template <class T> class ConvCuda final : public BindingKernel {
     const TensorDesc &in = ctx->Desc("in");
     const ConvGeometry g =
         valueOf(convGeometry(in, ctx->Desc("weight"), ctx->user_op_conf(), spatialDims(in), Extent::kPiece));
-    ConvArguments a = argumentsOf(g);
+    ConvArguments a = convArguments(g);
     a.x = ctx->In("in").raw_dptr();
     a.weight = ctx->In("weight").raw_dptr();
     a.bias = givenOf(ctx, "bias");
@@ -86,7 +75,7 @@ template <class T> class DeconvCuda final : public BindingKernel {
     const TensorDesc &in = ctx->Desc("in");
     const ConvGeometry g =
         valueOf(transposedGeometry(in, ctx->Desc("weight"), ctx->user_op_conf(), spatialDims(in), Extent::kPiece));
-    ConvArguments a = argumentsOf(g);
+    ConvArguments a = convArguments(g);
     a.y = ctx->In("in").raw_dptr();
     a.weight = ctx->In("weight").raw_dptr();
     a.out = ctx->Out("out").mut_raw_dptr();
@@ -101,7 +90,7 @@ Maybe<ConvGeometry> gradGeometry(const OpContext *ctx, const TensorDesc &x, cons
 template <class T> class ConvDataGradCuda final : public BindingKernel {
   std::unique_ptr<BoundKernel> Bind(KernelBindContext *ctx) const override {
     const ConvGeometry g = valueOf(gradGeometry(ctx, ctx->Desc("x_like"), ctx->Desc("filter")));
-    ConvArguments a = argumentsOf(g);
+    ConvArguments a = convArguments(g);
     a.y = ctx->In("dy").raw_dptr();
     a.weight = ctx->In("filter").raw_dptr();
     a.add = givenOf(ctx, "_add_to_output");
@@ -136,7 +125,7 @@ template <class T> class ConvFilterGradCuda final : public BindingKernel {
   std::unique_ptr<BoundKernel> Bind(KernelBindContext *ctx) const override {
     const ConvGeometry g = valueOf(gradGeometry(ctx, ctx->Desc("x"), ctx->Desc("filter_diff")));
     const FilterSlices s(g);
-    ConvArguments a = argumentsOf(g);
+    ConvArguments a = convArguments(g);
     a.y = ctx->In("dy").raw_dptr();
     a.x = ctx->In("x").raw_dptr();
     a.out = ctx->Out("filter_diff").mut_raw_dptr();

@@ -13,6 +13,7 @@ constexpr int kPitch = kTile + 2;
 
 __device__ inline float multiplyAdd(float a, float b, float c) { return fmaf(a, b, c); }
 __device__ inline double multiplyAdd(double a, double b, double c) { return fma(a, b, c); }
+__device__ inline uint32_t multiplyAdd(uint32_t a, uint32_t b, uint32_t c) { return a * b + c; }
 
 /// What a thread brings of an operand's tile: four elements, one place along the side that is not contiguous for it.
 template <bool kSteps> struct Share {

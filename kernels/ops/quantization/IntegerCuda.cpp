@@ -1,0 +1,82 @@
+// Exact products and convolutions of 8-bit integers on GPUs.
+// SPDX-License-Identifier: Apache-2.0
+#include "convolution/ConvCuda.h"
+#include "convolution/ConvOp.h"
+#include "quantization/QuantizationArguments.h"
+#include "support/CudaTask.h"
+
+namespace opc::ops {
+namespace {
+
+ByteOperand operandOf(KernelBindContext *ctx, const std::string &arg) {
+  ByteOperand o{ctx->In(arg).raw_dptr(), nullptr, ctx->In(arg).data_type() == kInt8, 0};
+  const std::string zero = arg + "_zero_point";
+  if (ctx->Has(zero)) {
+    o.zero = ctx->In(zero).raw_dptr();
+    o.isZeroVector = ctx->In(zero).shape().elem_cnt() > 1;
+  }
+  return o;
+}
+
+class IntegerConvCuda final : public BindingKernel {
+  std::unique_ptr<BoundKernel> Bind(KernelBindContext *ctx) const override {
+    const TensorDesc &in = ctx->Desc("in");
+    const ConvGeometry g =
+        valueOf(convGeometry(in, ctx->Desc("weight"), ctx->user_op_conf(), spatialDims(in), Extent::kPiece));
+    IntegerConvArguments a{convArguments(g), operandOf(ctx, "in"), operandOf(ctx, "weight")};
+    if (ctx->Has("bias")) a.conv.bias = ctx->In("bias").raw_dptr();
+    a.conv.out = ctx->Out("out").mut_raw_dptr();
+    const int64_t rows = g.batch * volume(g.out), columns = a.conv.perGroup, count = rows * g.filters;
+    const bool tiles = columns >= kFewColumns;
+    const auto kernel =
+        cuda::CudaLaunch::of(ctx->device_ctx()).function(tiles ? "integer_conv_tiles" : "integer_conv_elements");
+    const cuda::Dim3 grid = tiles ? gridOfTiles(rows, columns, g.groups) : cuda::blocksFor(count);
+    return bindTask([=](DeviceCtx *dev) {
+      if (count > 0) cuda::CudaLaunch::of(dev).run(kernel, grid, {cuda::kBlock, 1, 1}, 0, a);
+    });
+  }
+};
+
+/// How far apart the matrices of an operand are along each axis of the result's batch.
+void batchSteps(const Shape &operand, const Shape &out, int64_t *steps) {
+  const int64_t rank = out.NumAxes() - 2, own = operand.NumAxes() - 2;
+  const int64_t matrix = operand.At(own) * operand.At(own + 1);
+  for (int64_t i = 0; i < rank; ++i) {
+    const int64_t axis = i - (rank - own);
+    steps[i] = axis >= 0 && operand.At(axis) != 1 ? operand.Count(axis + 1, own) * matrix : 0;
+  }
+}
+
+class IntegerMatmulCuda final : public BindingKernel {
+  std::unique_ptr<BoundKernel> Bind(KernelBindContext *ctx) const override {
+    const Shape &out = ctx->Out("out").shape(), &left = ctx->In("a").shape();
+    IntegerMatmulArguments a{};
+    a.a = operandOf(ctx, "a");
+    a.b = operandOf(ctx, "b");
+    if (ctx->Has("bias")) a.bias = ctx->In("bias").dptr<int32_t>();
+    a.out = ctx->Out("out").mut_dptr<int32_t>();
+    a.rank = static_cast<int32_t>(out.NumAxes() - 2);
+    a.m = out.At(a.rank);
+    a.n = out.At(a.rank + 1);
+    a.k = left.At(left.NumAxes() - 1);
+    a.batches = out.Count(0, a.rank);
+    a.transB = ctx->Attr<bool>("transpose_b");
+    for (int32_t i = 0; i < a.rank; ++i) a.dims[i] = out.At(i);
+    batchSteps(left, out, a.stepA);
+    batchSteps(ctx->In("b").shape(), out, a.stepB);
+    const auto kernel = cuda::CudaLaunch::of(ctx->device_ctx()).function("integer_matmul_tiles");
+    const int64_t count = out.elem_cnt();
+    const cuda::Dim3 grid = gridOfTiles(a.m, a.n, a.batches);
+    return bindTask([=](DeviceCtx *dev) {
+      if (count > 0) cuda::CudaLaunch::of(dev).run(kernel, grid, {cuda::kBlock, 1, 1}, 0, a);
+    });
+  }
+};
+
+REGISTER_KERNELS("integer_conv1d").Kernel<IntegerConvCuda>(onGpu());
+REGISTER_KERNELS("integer_conv2d").Kernel<IntegerConvCuda>(onGpu());
+REGISTER_KERNELS("integer_conv3d").Kernel<IntegerConvCuda>(onGpu());
+REGISTER_KERNELS("integer_matmul").Kernel<IntegerMatmulCuda>(onGpu());
+
+} // namespace
+} // namespace opc::ops

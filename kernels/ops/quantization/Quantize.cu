@@ -1,0 +1,141 @@
+// Between real numbers, 32-bit sums and quantised integers: a thread for each element.
+// SPDX-License-Identifier: Apache-2.0
+#include "DeviceTypes.cuh"
+#include "quantization/QuantizationArguments.h"
+
+namespace opc::cuda {
+namespace {
+
+using ops::DynamicQuantizationArguments;
+using ops::QuantizationArguments;
+using ops::QuantizedTensor;
+
+constexpr int kThreads = 256;
+
+__device__ inline int64_t readQuantized(const QuantizedTensor &t, int64_t i) {
+  if (!t.data) return 0;
+  switch (t.kind) {
+  case 0: return static_cast<const uint8_t *>(t.data)[i];
+  case 1: return static_cast<const int8_t *>(t.data)[i];
+  case 2: return static_cast<const uint16_t *>(t.data)[i];
+  case 3: return static_cast<const int16_t *>(t.data)[i];
+  default: return static_cast<const int32_t *>(t.data)[i];
+  }
+}
+/// The nearest integer, ties to even, plus the zero point, within the range; NaN gives the least one.
+template <class Q> __device__ void writeHeld(const QuantizedTensor &t, int64_t i, double steps, int64_t zero) {
+  constexpr double low = static_cast<double>(std::numeric_limits<Q>::lowest()),
+                   high = static_cast<double>(std::numeric_limits<Q>::max());
+  double v = rint(steps) + static_cast<double>(zero);
+  v = v > low ? v : low;
+  v = v < high ? v : high;
+  static_cast<Q *>(t.data)[i] = static_cast<Q>(static_cast<int64_t>(v));
+}
+__device__ inline void writeQuantized(const QuantizedTensor &t, int64_t i, double steps, int64_t zero) {
+  switch (t.kind) {
+  case 0: return writeHeld<uint8_t>(t, i, steps, zero);
+  case 1: return writeHeld<int8_t>(t, i, steps, zero);
+  case 2: return writeHeld<uint16_t>(t, i, steps, zero);
+  case 3: return writeHeld<int16_t>(t, i, steps, zero);
+  default: return writeHeld<int32_t>(t, i, steps, zero);
+  }
+}
+
+template <class T> __device__ void quantize(const QuantizationArguments &a) {
+  for (int64_t i = firstItem(); i < a.n; i += itemStep()) {
+    const int64_t s = i / a.length % a.scales;
+    const Compute<T> steps = load(static_cast<const T *>(a.from)[i]) / load(static_cast<const T *>(a.scale)[s]);
+    writeQuantized(a.quantized, i, static_cast<double>(steps), readQuantized(a.zero, s));
+  }
+}
+template <class T> __device__ void dequantize(const QuantizationArguments &a) {
+  using C = Compute<T>;
+  for (int64_t i = firstItem(); i < a.n; i += itemStep()) {
+    const int64_t s = i / a.length % a.scales;
+    const int64_t steps = readQuantized(a.quantized, i) - readQuantized(a.zero, s);
+    static_cast<T *>(a.to)[i] =
+        stored<T>(static_cast<C>(static_cast<C>(steps) * load(static_cast<const T *>(a.scale)[s])));
+  }
+}
+
+/// The least and the largest number of the block's, or 0 where that is beyond them; every thread gets it.
+__device__ inline void blockRange(float *low, float *high) {
+  __shared__ float lows[kThreads], highs[kThreads];
+  const unsigned t = threadIdx.x;
+  lows[t] = *low;
+  highs[t] = *high;
+  __syncthreads();
+  for (unsigned half = kThreads / 2; half > 0; half /= 2) {
+    if (t < half) {
+      lows[t] = lows[t + half] < lows[t] ? lows[t + half] : lows[t];
+      highs[t] = highs[t + half] > highs[t] ? highs[t + half] : highs[t];
+    }
+    __syncthreads();
+  }
+  *low = lows[0];
+  *high = highs[0];
+}
+
+} // namespace
+
+#define OPC_QUANTIZE(name, T)                                                                                          \
+  extern "C" __global__ void __launch_bounds__(256)                                                                    \
+      quantize_linear_##name(const __grid_constant__ QuantizationArguments a) {                                        \
+    quantize<T>(a);                                                                                                    \
+  }                                                                                                                    \
+  extern "C" __global__ void __launch_bounds__(256)                                                                    \
+      dequantize_linear_##name(const __grid_constant__ QuantizationArguments a) {                                      \
+    dequantize<T>(a);                                                                                                  \
+  }
+OPC_QUANTIZE(f32, float)
+OPC_QUANTIZE(f64, double)
+OPC_QUANTIZE(f16, float16)
+OPC_QUANTIZE(bf16, bfloat16)
+
+extern "C" __global__ void __launch_bounds__(256) requantize_i32(const __grid_constant__ QuantizationArguments a) {
+  for (int64_t i = firstItem(); i < a.n; i += itemStep()) {
+    const int64_t s = i / a.length % a.scales;
+    const float steps =
+        static_cast<float>(static_cast<const int32_t *>(a.from)[i]) * static_cast<const float *>(a.scale)[s];
+    writeQuantized(a.quantized, i, static_cast<double>(steps), readQuantized(a.zero, s));
+  }
+}
+
+extern "C" __global__ void __launch_bounds__(256)
+    dynamic_quantize_ranges(const __grid_constant__ DynamicQuantizationArguments a) {
+  float low = 0, high = 0;
+  for (int64_t i = firstItem(); i < a.n; i += itemStep()) {
+    const float v = a.in[i];
+    low = v < low ? v : low;
+    high = v > high ? v : high;
+  }
+  blockRange(&low, &high);
+  if (threadIdx.x == 0) {
+    a.ranges[2 * blockIdx.x] = low;
+    a.ranges[2 * blockIdx.x + 1] = high;
+  }
+}
+extern "C" __global__ void __launch_bounds__(256)
+    dynamic_quantize_steps(const __grid_constant__ DynamicQuantizationArguments a) {
+  float low = 0, high = 0;
+  if (threadIdx.x < a.blocks) {
+    low = a.ranges[2 * threadIdx.x];
+    high = a.ranges[2 * threadIdx.x + 1];
+  }
+  blockRange(&low, &high);
+  // Nothing but zeros: any scale would do, 1 divides.
+  const float scale = high > low ? (high - low) / 255.0f : 1.0f, point = 0.0f - low / scale;
+  const float zero = rintf(point < 0.0f ? 0.0f : point > 255.0f ? 255.0f : point);
+  if (firstItem() == 0) {
+    *a.scale = scale;
+    *a.zero = static_cast<uint8_t>(zero);
+  }
+  for (int64_t i = firstItem(); i < a.n; i += itemStep()) {
+    float v = rintf(a.in[i] / scale) + zero;
+    v = v > 0.0f ? v : 0.0f;
+    v = v < 255.0f ? v : 255.0f;
+    a.out[i] = static_cast<uint8_t>(static_cast<int32_t>(v));
+  }
+}
+
+} // namespace opc::cuda
