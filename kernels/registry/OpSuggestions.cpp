@@ -207,16 +207,11 @@ constexpr OpElsewhere kElsewhere[] = {
     {"randn", "normal", kAll, ""},
     {"randomuniform", "uniform", kAll, ""},
     {"randomnormal", "normal", kAll, ""},
-    // Recurrent networks: no op loops, so that a graph has each step
-    {"rnn", "matmul bias_add tanh", kAll, "for each step; a graph has no loops, so write the steps out"},
-    {"lstm", "matmul bias_add narrow sigmoid tanh multiply add_n", kAll,
-     "for each step; a graph has no loops, so write the steps out"},
-    {"gru", "matmul bias_add narrow sigmoid tanh multiply add_n", kAll,
-     "for each step; a graph has no loops, so write the steps out"},
+    // Recurrent networks
     {"rnncell", "matmul bias_add tanh", kAll, ""},
     {"lstmcell", "matmul bias_add narrow sigmoid tanh multiply add_n", kAll, ""},
     {"grucell", "matmul bias_add narrow sigmoid tanh multiply add_n", kAll, ""},
-    {"simplernn", "matmul bias_add tanh", kAll, "for each step; a graph has no loops, so write the steps out"},
+    {"simplernn", "rnn", kAll, "with its weights in ONNX's order"},
     // Attention and optimizers
     {"attention", "scaled_dot_product_attention", kAll, ""},
     {"multiheadattention", "scaled_dot_product_attention", kAll, "matmul, reshape and transpose before and after it"},

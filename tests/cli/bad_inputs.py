@@ -303,7 +303,7 @@ class Mistakes(Scratch):
                              ("Relu6", "hardtanh (min_val: 0 and max_val: 6)"), ("aten::permute", "here that is transpose"),
                              ("tf.nn.MaxPool2D", "did you mean max_pool_2d?"), ("MaxPool", "max_pool_1d, max_pool_2d or max_pool_3d"),
                              ("LayerNormalization", "layer_norm"), ("keras.layers.Dense", "bias_add"), ("CrossEntropyLoss", "sparse_softmax_cross_entropy"),
-                             ("LSTM", "a graph has no loops"), ("nn.GRU", "matmul"), ("RNN", "here that is matmul, bias_add and tanh")):
+                             ("LSTM", "did you mean lstm?"), ("nn.GRU", "did you mean gru?"), ("SimpleRNN", "here that is rnn")):
             self.fails(3, "show", self.file("u.pbtxt", SMALL.replace("broadcast_mul", wrong)), words=("OPC0201", words))
             self.fails(2, "ops", "show", wrong, words=(words,))
 

@@ -23,6 +23,7 @@ NOT_CHECKED = {
     "dropout half": "the mask is drawn anew in every run",
     "bernoulli": "random",
     "grid_sample_grad_grad": "opc grad says that there is no third derivative",
+    **dict.fromkeys(("lstm_grad", "gru_grad", "rnn_grad"), "opc grad says that there is no second derivative"),
 }
 # Inputs that the op declares to be without gradient.
 NO_GRADIENT = {("nll", "weight"), ("nll_grad", "weight")}
@@ -37,6 +38,7 @@ def has_gradient(instance, arg):
 # No second order, with the reason.
 FIRST_ORDER_ONLY = {
     "grid_sample_grad": "opc grad says that there is no third derivative",
+    **dict.fromkeys(("lstm", "gru", "rnn"), "opc grad says that there is no second derivative"),
 }
 
 # Products: polynomials, whose derivatives are checked with zeros among the factors, too, up to the order given.
