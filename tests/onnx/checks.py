@@ -77,7 +77,7 @@ class Models(Files):
         np.savez(self.path("nets/net.opc.inputs.npz"), x=X, w=W * 2)
         self.check("nets", "--update")
         y = next(r for r in json.loads(self.read("nets/net.opc.lock"))["numerics"] if r.get("out") == "y")
-        np.testing.assert_allclose(np.array(y["samples"]).reshape(4, 5), X @ (2 * W) + np.arange(5), rtol=1e-6)
+        np.testing.assert_allclose(np.array(y["samples"]).reshape(4, 5), X @ (2 * W) + np.arange(5), rtol=1e-6, atol=1e-6)
 
     def test_one_lock_for_two(self):
         self.write("nets/net.pbtxt", "no graph")
