@@ -22,7 +22,7 @@ from registry_cases import DTYPES, bf16_bits
 
 JS = {"f32": "float32", "f64": "float64", "i8": "int8", "u8": "uint8", "i16": "int16", "u16": "uint16", "i32": "int32", "u32": "uint32",
       "i64": "int64", "u64": "uint64", "bool": "bool"}
-NO_KERNEL = re.compile(r"NOT_IMPLEMENTED|Could not find an implementation|not implemented|is not supported", re.I)
+NO_KERNEL = re.compile(r"NOT_IMPLEMENTED|Could not find an implementation|not implemented|is not supported|does not support double", re.I)
 
 
 def as_stored(values, dtype):

@@ -7,7 +7,7 @@ import numpy as np
 ELEMENT = {np.dtype(np.float32): 1, np.dtype(np.uint8): 2, np.dtype(np.int8): 3, np.dtype(np.uint16): 4, np.dtype(np.int16): 5,
            np.dtype(np.int32): 6, np.dtype(np.int64): 7, np.dtype(np.bool_): 9, np.dtype(np.float16): 10,
            np.dtype(np.float64): 11, np.dtype(np.uint32): 12, np.dtype(np.uint64): 13}
-FLOAT, INT, STRING, TENSOR, GRAPH, FLOATS, INTS = 1, 2, 3, 4, 5, 6, 7
+FLOAT, INT, STRING, TENSOR, GRAPH, FLOATS, INTS, STRINGS = 1, 2, 3, 4, 5, 6, 7, 8
 
 
 def varint(n):
@@ -61,6 +61,8 @@ def attribute(name, v):
         return field(1, name) + field(6, v) + field(20, GRAPH)
     if v and isinstance(v[0], float):
         return field(1, name) + b"".join(field(7, f) for f in v) + field(20, FLOATS)
+    if v and isinstance(v[0], str):
+        return field(1, name) + b"".join(field(9, t) for t in v) + field(20, STRINGS)
     return field(1, name) + b"".join(field(8, i) for i in v) + field(20, INTS)
 
 

@@ -146,6 +146,14 @@ std::vector<Wire> Emission::nodes(const std::string &type, const std::vector<Wir
     case NodeAttr::Kind::kInts:
       a->set_type(onnx::Attribute::INTS);
       for (const int64_t v : value.integers) a->add_ints(v);
+      break;
+    case NodeAttr::Kind::kReals:
+      a->set_type(onnx::Attribute::FLOATS);
+      for (const float v : value.reals) a->add_floats(v);
+      break;
+    case NodeAttr::Kind::kTexts:
+      a->set_type(onnx::Attribute::STRINGS);
+      for (const std::string &v : value.texts) a->add_strings(v);
     }
   }
   std::vector<Wire> wires;

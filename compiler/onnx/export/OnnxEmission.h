@@ -27,16 +27,20 @@ struct Wire {
 
 /// An attribute of a node.
 struct NodeAttr {
-  enum class Kind { kInt, kReal, kText, kInts } kind;
+  enum class Kind { kInt, kReal, kText, kInts, kReals, kTexts } kind;
   int64_t integer = 0;
   double real = 0;
   std::string text;
   std::vector<int64_t> integers;
+  std::vector<float> reals;
+  std::vector<std::string> texts;
   template <class T, class = std::enable_if_t<std::is_integral_v<T>>>
   NodeAttr(T v) : kind(Kind::kInt), integer(static_cast<int64_t>(v)) {}
   NodeAttr(double v) : kind(Kind::kReal), real(v) {}
   NodeAttr(const char *v) : kind(Kind::kText), text(v) {}
   NodeAttr(std::vector<int64_t> v) : kind(Kind::kInts), integers(std::move(v)) {}
+  NodeAttr(std::vector<float> v) : kind(Kind::kReals), reals(std::move(v)) {}
+  NodeAttr(std::vector<std::string> v) : kind(Kind::kTexts), texts(std::move(v)) {}
 };
 using NodeAttrs = std::map<std::string, NodeAttr>;
 
@@ -103,6 +107,12 @@ public:
   bool b(const std::string &name) const { return instance.wrapper().attr<bool>(name); }
   const std::string &s(const std::string &name) const { return instance.wrapper().attr<std::string>(name); }
   std::vector<int64_t> ints(const std::string &name) const;
+  const std::vector<std::string> &texts(const std::string &name) const {
+    return instance.wrapper().attr<std::vector<std::string>>(name);
+  }
+  const std::vector<float> &reals(const std::string &name) const {
+    return instance.wrapper().attr<std::vector<float>>(name);
+  }
   DataType typeAttr(const std::string &name) const { return instance.wrapper().attr<DataType>(name); }
   bool wants(const std::string &arg, int32_t index = 0) const { return instance.findOutput(arg, index) >= 0; }
   const user_op::TensorDesc &made(const std::string &arg, int32_t index = 0) const;

@@ -54,6 +54,8 @@ void addRandom(EmitterTable *table);
 void addUpdates(EmitterTable *table);
 void addSchedules(EmitterTable *table);
 void addAttention(EmitterTable *table);
+void addRecurrent(EmitterTable *table);
+void addRecurrentGradients(EmitterTable *table);
 
 // Functions of numbers that ONNX has no op for, to their full precision.
 Wire expm1(Emission &e, const Wire &x);

@@ -17,9 +17,10 @@ namespace onnx_export {
 const EmitterTable &EmitterTable::get() {
   static const EmitterTable table = [] {
     EmitterTable t;
-    for (const auto add : {addActivations, addShapes, addConstants, addReductions, addMatrices, addQuantization,
-                           addConvolutions, addPooling, addNormalizations, addLosses, addIndexing, addPadding,
-                           addResizing, addScans, addRandom, addUpdates, addSchedules, addAttention})
+    for (const auto add : {addActivations,  addShapes,       addConstants, addReductions,     addMatrices,
+                           addQuantization, addConvolutions, addPooling,   addNormalizations, addLosses,
+                           addIndexing,     addPadding,      addResizing,  addScans,          addRandom,
+                           addUpdates,      addSchedules,    addAttention, addRecurrent,      addRecurrentGradients})
       add(&t);
     return t;
   }();
