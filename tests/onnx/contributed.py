@@ -165,6 +165,102 @@ class Attention(Case):
         self.close(self.run_op("RotaryEmbedding", [x, places, cos, sin]), want)
 
 
+class OrtAttention(Case):
+    """The formulas by numpy; ONNX Runtime gives these numbers, too."""
+
+    def heads(self, x, heads):
+        return x.reshape(x.shape[0], x.shape[1], heads, -1).transpose(0, 2, 1, 3)
+
+    def joined(self, x):
+        return x.transpose(0, 2, 1, 3).reshape(x.shape[0], x.shape[2], -1)
+
+    def attended(self, q, k, v, mask):
+        return self.joined(softmax(q @ k.swapaxes(-1, -2) / math.sqrt(q.shape[-1]) + mask) @ v)
+
+    def test_attention(self):
+        x, w, b = uniform(2, 3, 6), uniform(6, 24), uniform(24)
+        past = uniform(2, 2, 2, 2, 4)
+        q, k, v = (self.heads(part, 2) for part in np.split(x @ w + b, 3, -1))
+        keys, values = np.concatenate([past[0], k], 2), np.concatenate([past[1], v], 2)
+        causal = np.where(np.arange(5)[None] > np.arange(3)[:, None] + 2, -np.inf, 0)
+        y, present = self.run_op("Attention", [x, w, b, None, past], 2, num_heads=2, unidirectional=1)
+        self.close(y, self.attended(q, keys, values, causal), 1e-5)
+        self.close(present, np.stack([keys, values]))
+        lengths = np.array([3, 1], np.int32)
+        hidden = np.where(np.arange(3) < lengths[:, None], 0, -10000.0)[:, None, None]
+        self.close(self.run_op("Attention", [x, w, b, lengths], num_heads=2), self.attended(q, k, v, hidden), 1e-5)
+        ones = (np.arange(3) < lengths[:, None]).astype(np.int32)
+        self.close(self.run_op("Attention", [x, w, b, ones], num_heads=2), self.attended(q, k, v, hidden), 1e-5)
+        added = uniform(1, 2, 3, 3)
+        self.close(self.run_op("Attention", [x, w, b, None, None, added], num_heads=2), self.attended(q, k, v, added), 1e-5)
+
+    def test_values_of_another_width(self):
+        x, w, bias = uniform(2, 3, 6), uniform(6, 22), uniform(22)
+        y = x @ w + bias
+        q, k, v = self.heads(y[..., :8], 2), self.heads(y[..., 8:16], 2), self.heads(y[..., 16:], 2)
+        self.close(self.run_op("Attention", [x, w, bias], num_heads=2, qkv_hidden_sizes=[8, 8, 6]), self.attended(q, k, v, 0), 1e-5)
+
+    def test_many_heads(self):
+        q, k, v, pk, pv = uniform(2, 3, 8), uniform(2, 3, 8), uniform(2, 3, 8), uniform(2, 2, 4, 4), uniform(2, 2, 4, 4)
+        keys, values = np.concatenate([pk, self.heads(k, 2)], 2), np.concatenate([pv, self.heads(v, 2)], 2)
+        mask = np.array([[1, 1, 1, 1, 1, 1, 0], [1, 0, 1, 1, 1, 0, 0]], np.int32)
+        y, present, _ = self.run_op("MultiHeadAttention", [q, k, v, None, mask, None, pk, pv], 3, num_heads=2)
+        self.close(y, self.attended(self.heads(q, 2), keys, values, np.where(mask[:, None, None] != 0, 0, -10000.0)), 1e-5)
+        self.close(present, keys)
+        packed = np.stack([t.reshape(2, 3, 2, 4) for t in (q, k, v)], 3)
+        self.close(self.run_op("MultiHeadAttention", [packed], num_heads=2), self.attended(*(self.heads(t, 2) for t in (q, k, v)), 0), 1e-5)
+
+    def turned(self, x, places, cos, sin):
+        c, s = cos[places][:, None], sin[places][:, None]
+        a, b = np.split(x, 2, -1)
+        return np.concatenate([a * c - b * s, a * s + b * c], -1)
+
+    def group(self, q, k, v, past, last, total, window=-1):
+        """Sequence by sequence; `last` has the index of each one's last key. The inputs of the node, and what it gives."""
+        batch, length = q.shape[:2]
+        angle = uniform(16, 8)
+        cos, sin = np.cos(angle), np.sin(angle)
+        qs, ks, vs = self.heads(q, 4), self.heads(k, 2), self.heads(v, 2)
+        want, present = np.zeros((batch, 4, length, 16)), []
+        for b in range(batch):
+            before = 0 if length == total and length > 1 else last[b] + 1 - length
+            places = np.arange(before, before + length)[None]
+            one = [t[b:b + 1] for t in (qs, ks, vs)]
+            one[0], one[1] = (self.turned(t, places, cos, sin) for t in one[:2])
+            keys, values = one[1:] if past is None else [np.concatenate([p[b:b + 1, :, :before], t], 2) for p, t in zip(past, one[1:])]
+            present.append(keys)
+            far = np.arange(keys.shape[2])[None] - places[0][:, None]
+            mask = np.where((far > 0) | (far <= -window if window > 0 else False), -np.inf, 0)
+            scores = one[0] @ keys.repeat(2, 1).swapaxes(-1, -2) / math.sqrt(16) + mask
+            want[b] = (softmax(scores) @ values.repeat(2, 1))[0]
+        inputs = [q, k, v, *(past or (None, None)), np.array(last, np.int32), np.array(total, np.int32), cos, sin]
+        more = {"local_window_size": window} if window > 0 else {}
+        y, keys, _ = self.run_op("GroupQueryAttention", inputs, 3, constants=(6,), num_heads=4, kv_num_heads=2, do_rotary=1, **more)
+        self.close(y, self.joined(want), 1e-5)
+        for b, one in enumerate(present):
+            self.close(keys[b, :, :one.shape[2]], one[0], 1e-5)
+        return keys
+
+    def test_groups(self):
+        q, k, v = uniform(2, 3, 64), uniform(2, 3, 32), uniform(2, 3, 32)
+        self.assertEqual(self.group(q, k, v, None, [2, 2], 3).shape, (2, 2, 3, 16))
+        # A token: sequences of different lengths in a buffer that has room, and in one that is as long as they are.
+        one = [uniform(2, 1, 64), uniform(2, 1, 32), uniform(2, 1, 32)]
+        self.assertEqual(self.group(*one, (uniform(2, 2, 8, 16), uniform(2, 2, 8, 16)), [5, 2], 6).shape, (2, 2, 8, 16))
+        self.assertEqual(self.group(*one, (uniform(2, 2, 4, 16), uniform(2, 2, 4, 16)), [4, 4], 5).shape, (2, 2, 5, 16))
+        self.group(q, k, v, None, [2, 2], 3, window=2)
+
+    def test_operands_in_one_tensor(self):
+        q, k, v = uniform(1, 3, 32), uniform(1, 3, 16), uniform(1, 3, 16)
+        want = self.run_op("GroupQueryAttention", [q, k, v, None, None, np.array([2], np.int32), np.array(3, np.int32)], constants=(6,), num_heads=4,
+                           kv_num_heads=2)
+        mask = np.where(np.arange(3)[None] > np.arange(3)[:, None], -np.inf, 0)
+        self.close(want, self.attended(self.heads(q, 4), self.heads(k, 2).repeat(2, 1), self.heads(v, 2).repeat(2, 1), mask), 1e-5)
+        packed = np.concatenate([q, k, v], -1)
+        self.close(self.run_op("GroupQueryAttention", [packed, None, None, None, None, np.array([2], np.int32), np.array(3, np.int32)], constants=(6,),
+                               num_heads=4, kv_num_heads=2), want)
+
+
 class Compositions(Case):
     def test_determinants(self):
         for n in (1, 2, 3, 4, 5):

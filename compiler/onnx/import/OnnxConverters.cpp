@@ -11,7 +11,7 @@ const ConverterTable &ConverterTable::get() {
          {addElementwise, addActivations, addShapes,       addPieces,       addIndexing,       addPadding,
           addConstants,   addMatrices,    addConvolutions, addPooling,      addNormalizations, addReductions,
           addSelections,  addResizing,    addLosses,       addQuantization, addRecurrent,      addControlFlow,
-          addSequences,   addDetections,  addSignals,      addContributed,  addAttention})
+          addSequences,   addDetections,  addSignals,      addContributed,  addAttention,      addOrtAttention})
       add(&table);
     return table;
   }();

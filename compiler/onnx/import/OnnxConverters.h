@@ -28,6 +28,7 @@ void addSequences(ConverterTable *table);
 void addSignals(ConverterTable *table);
 void addDetections(ConverterTable *table);
 void addAttention(ConverterTable *table);
+void addOrtAttention(ConverterTable *table);
 void addContributed(ConverterTable *table);
 
 /// The second operand of an op of opset 6 or older with attributes axis and broadcast, as numpy broadcasts.

@@ -1,0 +1,245 @@
+// Attention in ONNX Runtime's domain.
+// SPDX-License-Identifier: Apache-2.0
+#include "OnnxHeads.h"
+
+#include <cmath>
+#include <numeric>
+
+namespace opc::onnx {
+namespace {
+
+constexpr const char *kDomain = "com.microsoft";
+
+Term sum(Conversion &c, const Term &a, const Term &b) { return a && b ? c.op("broadcast_add", {a, b}) : a ? a : b; }
+
+Term count(const Conversion &c, int64_t n, const Shape &shape) {
+  std::vector<int64_t> all(static_cast<size_t>(n));
+  std::iota(all.begin(), all.end(), 0);
+  return c.constant(all, shape);
+}
+
+/// What is added to scores where `seen` is false.
+Term unseen(Conversion &c, const Term &seen, DataType type, double value) {
+  return c.op("where", {seen, c.scalar(type, 0), c.scalar(type, value)});
+}
+
+/// A mask of keys of Attention and MultiHeadAttention: a length for each sequence, [batch, keys] or [batch, queries,
+/// keys] of 0 and 1, [batch, 1, queries or more, keys or more].
+Term keyMask(Conversion &c, size_t input, const Term &q, const Term &k) {
+  const Term given = c.in(input);
+  const DataType type = q->type();
+  const double value = c.f("mask_filter_value", -10000);
+  const int64_t batch = q->dim(0), keys = k->dim(2), queries = q->dim(2);
+  const auto ones = [&](const Term &mask) {
+    return unseen(c, c.op("broadcast_not_equal", {mask, c.scalar(mask->type(), 0)}), type, value);
+  };
+  if (given->rank() == 1 && given->dim(0) == batch) {
+    const Term ends = c.reshape(c.cast(given, kInt64), {batch, 1, 1, 1});
+    return unseen(c, c.op("broadcast_less", {count(c, keys, Shape({1, 1, 1, keys})), ends}), type, value);
+  }
+  if (given->shape() == Shape({batch, keys})) return ones(c.reshape(given, {batch, 1, 1, keys}));
+  if (given->shape() == Shape({batch, queries, keys})) return ones(c.reshape(given, {batch, 1, queries, keys}));
+  c.unsupported(c.inputText(input) + " is " + given->shape().ToString() +
+                "; masks are [batch], [batch, keys] or [batch, queries, keys]");
+}
+
+double scaleOf(const Conversion &c, const Term &q) {
+  const double scale = c.f("scale", 0);
+  return scale != 0 ? scale : 1 / std::sqrt(static_cast<double>(q->dim(3)));
+}
+
+Term withPast(Conversion &c, const Term &past, const Term &x) { return c.op("cat", {past, x}, {{"axis", int64_t{2}}}); }
+
+void addCausal(Conversion &c, Heads *h, int64_t past) {
+  if (c.i("unidirectional", 0))
+    h->mask = sum(c, h->mask, causalMask(c, h->q->type(), h->q->dim(2), h->k->dim(2), past));
+}
+
+/// input [batch, length, width], weights [width, hidden of q, k, v]; bias, mask, past [2, batch, heads, length, size],
+/// what is added to scores.
+void convertAttention(Conversion &c) {
+  const Term x = c.in(0), weights = c.in(1);
+  const int64_t heads = c.required("num_heads"), all = weights->dim(-1);
+  const std::vector<int64_t> sizes = c.ints("qkv_hidden_sizes", {all / 3, all / 3, all / 3});
+  if (x->rank() != 3 || weights->rank() != 2 || sizes.size() != 3 || sizes[0] + sizes[1] + sizes[2] != all)
+    c.invalid("an input " + x->shape().ToString() + " and weights " + weights->shape().ToString());
+  for (const char *name : {"mask_filter_value", "rotary_embedding_dim", "unidirectional", "scale"}) c.hasAttr(name);
+  if (c.i("do_rotary", 0)) c.unsupported("pairs turned by their places (do_rotary)");
+  if (c.i("past_present_share_buffer", 0)) c.unsupported("past and present in one buffer");
+  const Term projected = sum(c, c.op("matmul", {x, weights}), c.maybe(2));
+  Heads h;
+  h.q = split(c, c.slice(projected, 2, 0, sizes[0]), heads);
+  h.k = split(c, c.slice(projected, 2, sizes[0], sizes[0] + sizes[1]), heads);
+  h.v = split(c, c.slice(projected, 2, sizes[0] + sizes[1], all), heads);
+  int64_t past = 0;
+  if (c.has(4)) {
+    const Term given = c.in(4);
+    if (given->rank() != 5 || given->dim(0) != 2) c.invalid("past keys and values of " + given->shape().ToString());
+    past = given->dim(3);
+    const auto half = [&](int64_t k) {
+      return c.reshape(c.slice(given, 0, k, k + 1), {given->dim(1), given->dim(2), past, given->dim(4)});
+    };
+    h.k = withPast(c, half(0), h.k), h.v = withPast(c, half(1), h.v);
+  }
+  if (c.wants(1)) c.out(1, c.op("stack", {h.k, h.v}, {{"axis", int64_t{0}}}));
+  h.scale = scaleOf(c, h.q);
+  if (c.has(3)) h.mask = keyMask(c, 3, h.q, h.k);
+  h.mask = sum(c, h.mask, c.maybe(5));
+  addCausal(c, &h, past);
+  c.out(0, joined(c, attended(c, h)));
+}
+
+/// query, key, value [batch, length, heads * size], or all in one, [batch, length, heads, 3, size]; bias; a mask of the
+/// keys; what is added to scores; past keys and values.
+void convertMultiHead(Conversion &c) {
+  const int64_t heads = c.required("num_heads");
+  Heads h;
+  if (c.in(0)->rank() == 5) {
+    const Term all = c.in(0);
+    if (c.has(1) || c.has(2) || c.has(3)) c.unsupported("bias, keys or values beside operands in one tensor");
+    const auto part = [&](int64_t k) {
+      const Term own = c.reshape(c.slice(all, 3, k, k + 1), {all->dim(0), all->dim(1), all->dim(2), all->dim(4)});
+      return c.transpose(own, {0, 2, 1, 3});
+    };
+    h.q = part(0), h.k = part(1), h.v = part(2);
+  } else {
+    if (!c.has(1) || !c.has(2)) c.unsupported("keys and values in one tensor");
+    const int64_t width = c.in(0)->rank() == 3 ? c.in(0)->dim(2) : 0;
+    const auto part = [&](size_t input, int64_t begin) {
+      Term x = c.in(input);
+      if (x->rank() != 3) return x;
+      if (c.has(3)) x = c.op("broadcast_add", {x, c.slice(c.in(3), 0, begin, begin + x->dim(2))});
+      return split(c, x, heads);
+    };
+    h.q = part(0, 0), h.k = part(1, width), h.v = part(2, 2 * width);
+  }
+  int64_t past = 0;
+  if (c.has(6) != c.has(7)) c.invalid("past keys and past values come together");
+  if (c.has(6)) {
+    past = c.in(6)->dim(2);
+    h.k = withPast(c, c.in(6), h.k), h.v = withPast(c, c.in(7), h.v);
+  }
+  if (c.has(8)) c.unsupported("past and present in one buffer (past_sequence_length)");
+  c.out(1, h.k), c.out(2, h.v);
+  h.scale = scaleOf(c, h.q);
+  if (c.has(4)) h.mask = keyMask(c, 4, h.q, h.k);
+  h.mask = sum(c, h.mask, c.maybe(5));
+  addCausal(c, &h, past);
+  c.out(0, joined(c, attended(c, h)));
+}
+
+/// How the queries of GroupQueryAttention stand among the keys. `before` [batch]: the keys before the first query.
+struct Places {
+  int64_t batch, queries, past, keys; // past: places of the given keys; keys: of all
+  Term before;
+};
+
+/// Keys or values of all places: those of the past, then the new ones from `before` on, and 0 behind them.
+Term present(Conversion &c, const Places &p, const Term &past, const Term &fresh) {
+  const int64_t heads = fresh->dim(1), size = fresh->dim(3);
+  const Shape all({p.batch, heads, p.keys, size});
+  const Term begin = c.reshape(p.before, {p.batch, 1, 1, 1}), place = count(c, p.keys, Shape({1, 1, p.keys, 1}));
+  const Term at = c.op("broadcast_sub", {place, begin});
+  const Term held = c.op("broadcast_minimum",
+                         {c.op("broadcast_maximum", {at, c.scalar(kInt64, 0)}), c.scalar(kInt64, p.queries - 1)});
+  Term made = c.op("dim_gather", {fresh, c.expand(held, all)}, {{"dim", int64_t{2}}});
+  made = c.op("where", {c.op("broadcast_less", {at, c.scalar(kInt64, p.queries)}), made, c.scalar(fresh->type(), 0)});
+  if (p.past == 0) return made;
+  const Term old =
+      p.past == p.keys
+          ? past
+          : c.op("cat", {past, c.expand(c.scalar(past->type(), 0), Shape({p.batch, heads, p.keys - p.past, size}))},
+                 {{"axis", int64_t{2}}});
+  return c.op("where", {c.op("broadcast_less", {place, begin}), old, made});
+}
+
+/// Query i sees the places up to its own, and of those the last `window`, where there is one.
+Term placesSeen(Conversion &c, const Places &p, DataType type, int64_t window) {
+  const Term own = c.op("broadcast_add",
+                        {c.reshape(p.before, {p.batch, 1, 1, 1}), count(c, p.queries, Shape({1, 1, p.queries, 1}))});
+  const Term place = count(c, p.keys, Shape({1, 1, 1, p.keys}));
+  Term seen = c.op("broadcast_less_equal", {place, own});
+  if (window > 0) {
+    const Term first = c.op("broadcast_sub", {own, c.scalar(kInt64, window)});
+    seen = c.op("broadcast_logical_and", {seen, c.op("broadcast_greater", {place, first})});
+  }
+  return unseen(c, seen, type, -INFINITY);
+}
+
+void refuseWhatGroupsLack(Conversion &c) {
+  if (c.i("smooth_softmax", 0)) c.unsupported("a softmax with a sink (smooth_softmax)");
+  if (c.has(11)) c.unsupported("sinks of heads (head_sink)");
+  if (c.has(12) || c.has(13)) c.unsupported("quantised keys and values");
+  if (c.wants(3) || c.i("qk_output", 0)) c.unsupported("the product of queries and keys as an output");
+}
+
+/// query [batch, length, heads * size], key and value with fewer heads, or all in query; past keys and values; the
+/// index of each sequence's last key, the number of places; tables of angles, positions; what is added to scores.
+void convertGroupQuery(Conversion &c) {
+  const int64_t heads = c.required("num_heads"), keyHeads = c.required("kv_num_heads");
+  refuseWhatGroupsLack(c);
+  if (heads < 1 || keyHeads < 1 || heads % keyHeads)
+    c.invalid(std::to_string(heads) + " heads of queries and " + std::to_string(keyHeads) + " of keys");
+  Heads h;
+  if (c.has(1)) {
+    h.q = split(c, c.in(0), heads), h.k = split(c, c.in(1), keyHeads), h.v = split(c, c.in(2), keyHeads);
+  } else {
+    const Term all = split(c, c.in(0), heads + 2 * keyHeads);
+    h.q = c.slice(all, 1, 0, heads), h.k = c.slice(all, 1, heads, heads + keyHeads);
+    h.v = c.slice(all, 1, heads + keyHeads, heads + 2 * keyHeads);
+  }
+  if (c.has(3) != c.has(4)) c.invalid("past keys and past values come together");
+  const int64_t total = c.knownInts(6).at(0), past = c.has(3) ? c.in(3)->dim(2) : 0;
+  Places p{h.q->dim(0), h.q->dim(2), past, std::max(past, total), nullptr};
+  if (h.k->dim(2) != p.queries || p.queries > total)
+    c.unsupported(std::to_string(p.queries) + " queries, " + std::to_string(h.k->dim(2)) + " new keys and " +
+                  std::to_string(total) + " places");
+  // A prompt begins at the first place; later the last key says where the new ones are.
+  const Term last = c.reshape(c.cast(c.in(5), kInt64), {p.batch});
+  p.before = p.queries == total && p.queries > 1 ? c.expand(c.scalar(kInt64, 0), Shape({p.batch}))
+                                                 : c.op("broadcast_sub", {last, c.scalar(kInt64, p.queries - 1)});
+  if (c.i("do_rotary", 0)) {
+    const Term places =
+        c.has(9)
+            ? c.in(9)
+            : c.op("broadcast_add", {c.reshape(p.before, {p.batch, 1}), count(c, p.queries, Shape({1, p.queries}))});
+    const RotaryForm form{c.i("rotary_interleaved", 0) != 0, 2 * c.in(7)->dim(-1)};
+    h.q = rotated(c, h.q, c.in(7), c.in(8), places, form), h.k = rotated(c, h.k, c.in(7), c.in(8), places, form);
+  }
+  h.k = present(c, p, c.maybe(3), h.k), h.v = present(c, p, c.maybe(4), h.v);
+  c.out(1, h.k), c.out(2, h.v);
+  h.k = repeated(c, h.k, heads / keyHeads), h.v = repeated(c, h.v, heads / keyHeads);
+  h.scale = scaleOf(c, h.q), h.softcap = c.f("softcap", 0);
+  h.mask = sum(c, placesSeen(c, p, h.q->type(), c.i("local_window_size", -1)), c.maybe(10));
+  c.out(0, joined(c, attended(c, h)));
+}
+
+/// Positions are for each element, or that of the first.
+void convertRotary(Conversion &c) {
+  const Term cosine = c.in(2);
+  if (c.i("is_packed_batching", 0)) c.unsupported("sequences of several lengths in one (is_packed_batching)");
+  if (c.f("scale", 1) != 1) c.unsupported("a scale of " + std::to_string(c.f("scale", 1)));
+  const bool isFlat = c.in(0)->rank() == 3;
+  const int64_t given = c.i("num_heads", 0);
+  const Term x = split(c, c.in(0), given ? given : isFlat ? c.in(0)->dim(2) / (cosine->dim(-1) * 2) : 1);
+  Term places = c.in(1);
+  if (places->shape().elem_cnt() == 1)
+    places =
+        c.op("broadcast_add", {c.reshape(c.cast(places, kInt64), {1, 1}), count(c, x->dim(2), Shape({1, x->dim(2)}))});
+  const Term y = rotated(c, x, cosine, c.in(3), places, {c.i("interleaved", 0) != 0, c.i("rotary_embedding_dim", 0)});
+  c.out(isFlat ? joined(c, y) : y);
+}
+
+} // namespace
+
+void addOrtAttention(ConverterTable *t) {
+  t->add("Attention", convertAttention, "matmul, batch_matmul, softmax", "masks of 4 axes, shared buffers, do_rotary",
+         kDomain);
+  t->add("GroupQueryAttention", convertGroupQuery, "batch_matmul, softmax, dim_gather",
+         "total_sequence_length that is not known, sinks, quantised keys and values", kDomain);
+  t->add("MultiHeadAttention", convertMultiHead, "batch_matmul, softmax",
+         "keys and values in one tensor, shared buffers", kDomain);
+  t->add("RotaryEmbedding", convertRotary, "broadcast_mul, broadcast_add, slice, cat", "", kDomain);
+}
+
+} // namespace opc::onnx
