@@ -43,6 +43,7 @@ template <class T> __device__ void gridSample(const GridSampleArguments &a) {
     for (int64_t c = 0; c < a.channels; ++c) {
       const int64_t channel = i / a.pixels * a.channels + c;
       C sum = 0;
+#pragma unroll 1
       for (int k = 0; k < taps.count; ++k)
         if (taps.at[k] >= 0) sum += taps.weight[k] * at<T>(a.input, channel * plane + taps.at[k]);
       put<T>(a.output, channel * a.pixels + i % a.pixels, sum);
@@ -60,11 +61,13 @@ template <class T, bool kIsSecond> __device__ void imageGrad(const GridSampleArg
   for (int64_t p = firstItem(); p < a.batch * a.channels; p += itemStep()) {
     const int64_t n = p / a.channels;
     C *image = sums + p * plane;
+#pragma unroll 1
     for (int64_t k = 0; k < plane; ++k) image[k] = 0;
     for (int64_t i = 0; i < a.pixels; ++i) {
       const int64_t point = n * a.pixels + i;
       const C d = at<T>(a.doutput, p * a.pixels + i);
       const Taps<C, kIsSecond ? 1 : 0> taps(points.mode, points.px, points.py, points.x(point), points.y(point));
+#pragma unroll 1
       for (int k = 0; k < taps.count; ++k) {
         if (taps.at[k] < 0) continue;
         if constexpr (kIsSecond)
@@ -75,6 +78,7 @@ template <class T, bool kIsSecond> __device__ void imageGrad(const GridSampleArg
       }
     }
     if constexpr (sizeof(T) == 2)
+#pragma unroll 1
       for (int64_t k = 0; k < plane; ++k) put<T>(a.dinput, p * plane + k, image[k]);
   }
 }
@@ -90,6 +94,7 @@ template <class T> __device__ void pointGrad(const GridSampleArguments &a) {
     for (int64_t c = 0; c < a.channels; ++c) {
       const int64_t channel = point / a.pixels * a.channels + c;
       const C d = at<T>(a.doutput, channel * a.pixels + point % a.pixels);
+#pragma unroll 1
       for (int k = 0; k < taps.count; ++k) {
         if (taps.at[k] < 0) continue;
         const C pixel = at<T>(a.input, channel * plane + taps.at[k]);
@@ -114,6 +119,7 @@ template <class T> __device__ void pointSecond(const GridSampleArguments &a) {
       const int64_t channel = point / a.pixels * a.channels + c, to = channel * a.pixels + point % a.pixels;
       const C d = at<T>(a.doutput, to);
       C sum = 0;
+#pragma unroll 1
       for (int k = 0; k < taps.count; ++k) {
         if (taps.at[k] < 0) continue;
         const C pixel = at<T>(a.input, channel * plane + taps.at[k]),
@@ -141,9 +147,11 @@ template <class C> __device__ C coordinate(const AffineGridArguments &a, int64_t
 template <class T> __device__ void affineGrid(const AffineGridArguments &a) {
   using C = Compute<T>;
   for (int64_t i = firstItem(); i < a.batch * a.pixels; i += itemStep())
+#pragma unroll 1
     for (int r = 0; r < a.rank; ++r) {
       const int64_t row = (i / a.pixels * a.rank + r) * (a.rank + 1);
       C v = at<T>(a.in, row + a.rank);
+#pragma unroll 1
       for (int k = 0; k < a.rank; ++k) v += at<T>(a.in, row + k) * coordinate<C>(a, i % a.pixels, k);
       put<T>(a.out, i * a.rank + r, v);
     }
