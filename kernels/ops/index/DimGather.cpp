@@ -1,6 +1,6 @@
 // dim_gather: elements addressed along one axis.
 // SPDX-License-Identifier: Apache-2.0
-#include "index/IndexCuda.h"
+#include "index/IndexOnGpu.h"
 
 namespace opc::ops {
 namespace {

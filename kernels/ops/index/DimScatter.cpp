@@ -1,7 +1,7 @@
 // dim_scatter_update, dim_scatter_add, dim_scatter_mul and dim_scatter_add_like: elements put where indices along one
 // axis say.
 // SPDX-License-Identifier: Apache-2.0
-#include "index/IndexCuda.h"
+#include "index/IndexOnGpu.h"
 #include "support/Accumulate.h"
 #include "support/FunctionKernel.h"
 

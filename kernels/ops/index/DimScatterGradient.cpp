@@ -1,6 +1,6 @@
 // dim_scatter_update_grad, dim_scatter_mul_grad and its gradient, and the gradient rules of the dim_scatter operators.
 // SPDX-License-Identifier: Apache-2.0
-#include "index/IndexCuda.h"
+#include "index/IndexOnGpu.h"
 #include "support/GradientSteps.h"
 #include "support/ScalarSteps.h"
 

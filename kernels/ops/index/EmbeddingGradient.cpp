@@ -1,7 +1,7 @@
 // embedding_grad, which adds up the gradients of looked-up entries where they were looked up, and the gradient rules of
 // both ops.
 // SPDX-License-Identifier: Apache-2.0
-#include "index/IndexCuda.h"
+#include "index/IndexOnGpu.h"
 #include "support/LinearGradient.h"
 #include "support/SignatureLists.h"
 

@@ -1,6 +1,6 @@
 // gather, embedding and batch_gather: slices of a tensor along one axis, chosen by indices.
 // SPDX-License-Identifier: Apache-2.0
-#include "index/IndexCuda.h"
+#include "index/IndexOnGpu.h"
 #include "support/SignatureLists.h"
 
 namespace opc::ops {

@@ -1,6 +1,6 @@
 // gather_nd: slices of a tensor addressed by index tuples.
 // SPDX-License-Identifier: Apache-2.0
-#include "index/IndexCuda.h"
+#include "index/IndexOnGpu.h"
 
 namespace opc::ops {
 namespace {

@@ -1,6 +1,6 @@
 // one_hot: indices as unit vectors.
 // SPDX-License-Identifier: Apache-2.0
-#include "index/IndexCuda.h"
+#include "index/IndexOnGpu.h"
 #include "support/ElementBytes.h"
 #include "support/Operator.h"
 

@@ -1,6 +1,6 @@
 // scatter_nd, scatter_nd_like, tensor_scatter_nd_update and tensor_scatter_nd_add: slices put where index tuples say.
 // SPDX-License-Identifier: Apache-2.0
-#include "index/IndexCuda.h"
+#include "index/IndexOnGpu.h"
 #include "support/FunctionKernel.h"
 
 namespace opc::ops {

@@ -1,6 +1,6 @@
 // tensor_scatter_nd_update_grad, and the gradient rules of the scatter_nd operators.
 // SPDX-License-Identifier: Apache-2.0
-#include "index/IndexCuda.h"
+#include "index/IndexOnGpu.h"
 #include "support/GradientSteps.h"
 
 namespace opc::ops {

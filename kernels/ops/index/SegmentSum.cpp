@@ -1,6 +1,6 @@
 // unsorted_segment_sum, its _like form, and unsorted_batch_segment_sum.
 // SPDX-License-Identifier: Apache-2.0
-#include "index/IndexCuda.h"
+#include "index/IndexOnGpu.h"
 #include "support/FunctionKernel.h"
 #include "support/SignatureLists.h"
 

@@ -1,6 +1,6 @@
 // Gathers and scatters on GPUs.
 // SPDX-License-Identifier: Apache-2.0
-#include "index/IndexCuda.h"
+#include "index/IndexOnGpu.h"
 
 namespace opc::ops {
 
