@@ -26,6 +26,7 @@ TABLE = {
     " --trap=nan|inf|denormal --observe=sync|access|profile --ranks --repeat --warmup --stats --report --trace --cast"
     " --cast-ops --place --exit-zero",
     "grad": "--loss --wrt -o --emit=joint|backward --check --eps --samples --explain",
+    "quantize": "--calibrate --keep -o",
     "check": "--against --update --use=INTERFACE|SEMANTIC|PARALLEL|COST|EXACT --except --ignore --no-run"
     " --format=text|json|jsonl|github|gitlab|junit|sarif|markdown --report --unreferenced=error|warn|delete --twice"
     " --list-rules --update-in-ci --all --exit-zero --device-memory",

@@ -18,6 +18,7 @@ except ImportError:
 SOURCE, BUILD = os.environ["OPC_SOURCE_DIR"], os.environ["OPC_BUILD_DIR"]
 OPC = os.path.join(BUILD, "bin", "opc")
 DIGITS = os.path.join(SOURCE, "docs", "examples", "digits")
+QUANTIZED, WEIGHTS, IMAGES = (os.path.join(DIGITS, name) for name in ("mlp.pbtxt", "mlp_weights.npz", "train_images.npy"))
 CLUSTER = os.path.join(SOURCE, "docs", "examples", "clusters", "two_hosts.json")
 PAGE = os.path.join(SOURCE, "docs", "json.md")
 with open(os.path.join(SOURCE, "docs", "schemas", "opc-1.schema.json"), encoding="utf-8") as f:
@@ -261,6 +262,8 @@ class Documents(unittest.TestCase):
             validate(line, "training_progress_line")
 
     def test_gradients(self):
+        self.check("quantization", "quantize", QUANTIZED, "--weights", WEIGHTS, "--calibrate", f"image=@{IMAGES}", "--json")
+        self.check("quantization", "quantize", QUANTIZED, "--weights", WEIGHTS, "--to", "bf16-weights", "-o", "q.onnx", "--json")
         self.check("gradients", "grad", self.graph, "--loss", "loss", "-o", "d.pbtxt", "--json")
         self.check("gradient_check", "grad", self.graph, "--loss", "loss", "--check", "--json", "--input", "x=1,2,3,4,5,6")
         self.check("gradient_paths", "grad", self.graph, "--loss", "loss", "--explain", "w", "--json")

@@ -121,6 +121,30 @@ class Attention(Case):
     def attended(self, q, k, v, scale, mask=0):
         return softmax(q @ k.swapaxes(-1, -2) * scale + mask) @ v
 
+    def test_products_with_packed_weights(self):
+        rng = np.random.default_rng(3)
+        for bits, k, block, kind in [(4, 64, 16, None), (4, 70, 32, "packed"), (8, 40, 16, "packed"), (4, 48, 16, "real")]:
+            n, blocks = 5, -(-k // block)
+            steps = rng.integers(0, 2**bits, (n, blocks, block))
+            zeros = np.full((n, blocks), 2 ** (bits - 1)) if kind is None else rng.integers(0, 2**bits, (n, blocks))
+            scales = rng.uniform(0.01, 0.1, (n, blocks)).astype(F32)
+            pack = lambda x: (x[..., 0::2] + 16 * x[..., 1::2]).astype(np.uint8) if bits == 4 else x.astype(np.uint8)
+            padded = np.concatenate([zeros, np.zeros((n, blocks % 2), zeros.dtype)], 1) if bits == 4 else zeros
+            given = {None: None, "packed": pack(padded).reshape(-1), "real": zeros.astype(F32)}[kind]
+            weight = ((steps - zeros[:, :, None]) * scales[:, :, None].astype(np.float64)).reshape(n, -1)[:, :k]
+            a = uniform(3, k)
+            inputs = [a, pack(steps), scales.reshape(-1), given]
+            self.close(self.run_op("MatMulNBits", inputs, K=k, N=n, bits=bits, block_size=block), a @ weight.T, 1e-5)
+            self.close(self.run_op("MatMulNBits", inputs, constants=(1, 2), K=k, N=n, bits=bits, block_size=block), a @ weight.T, 1e-5)
+
+    def test_a_product_that_quantises(self):
+        a, b, scale, bias = uniform(4, 24), np.random.default_rng(4).integers(-127, 128, (24, 6)).astype(np.int8), np.float32(0.02), uniform(6)
+        low, high = min(a.min(), 0), max(a.max(), 0)
+        step = F32((high - low) / F32(255))
+        zero = np.rint(np.clip(-low / step, 0, 255))
+        quantised = np.clip(np.rint(a / step) + zero, 0, 255) - zero
+        self.close(self.run_op("DynamicQuantizeMatMul", [a, b, np.array(scale), np.array(0, np.int8), bias]), quantised @ b.astype(np.float64) * step * scale + bias, 1e-5)
+
     def test_heads_of_queries_share_those_of_keys(self):
         q, k, v = uniform(2, 4, 3, 8), uniform(2, 2, 5, 8), uniform(2, 2, 5, 8)
         want = self.attended(q, k.repeat(2, 1), v.repeat(2, 1), 1 / math.sqrt(8))

@@ -244,6 +244,54 @@ void convertMatMulToFloat(Conversion &c) {
   c.out(c.has(6) ? c.op("broadcast_add", {real, c.in(6)}) : real);
 }
 
+/// A, B, the scale of B, its zero point, a bias.
+void convertDynamicMatMul(Conversion &c) {
+  const std::vector<Term> a = c.ops("dynamic_quantize_linear", {c.in(0)});
+  const Term sum = integerProduct(c, a[0], a[2], c.in(1), c.maybe(3));
+  const Term scale = c.op("broadcast_mul", {a[1], alongAxis(c, c.in(2))});
+  const Term real = c.op("broadcast_mul", {c.cast(sum, kFloat), scale});
+  c.out(c.has(4) ? c.op("broadcast_add", {real, c.in(4)}) : real);
+}
+
+/// The numbers of `bits` bits in the bytes of the last axis, the first in the lowest bits, in f32.
+Term unpacked(Conversion &c, const Term &bytes, int64_t bits) {
+  if (bits == 8) return c.cast(bytes, kFloat);
+  const Term wide = c.cast(bytes, kInt32);
+  const Term high = c.op("broadcast_div", {wide, c.scalar(kInt32, 16)});
+  const Term low = c.op("broadcast_sub", {wide, c.op("broadcast_mul", {high, c.scalar(kInt32, 16)})});
+  DimVector dims = bytes->shape().dim_vec();
+  dims.push_back(1);
+  const Term pairs = c.op("cat", {c.reshape(low, dims), c.reshape(high, dims)}, {{"axis", bytes->rank()}});
+  dims.pop_back();
+  dims.back() *= 2;
+  return c.cast(c.reshape(pairs, dims), kFloat);
+}
+
+/// A and the transposed B, whose rows are blocks of 4 or 8 bits with a scale and a zero point each.
+void convertMatMulNBits(Conversion &c) {
+  const int64_t k = c.required("K"), n = c.required("N"), bits = c.i("bits", 4), block = c.required("block_size");
+  c.i("accuracy_level", 0); // of the products: f32 is the most accurate
+  if (bits != 4 && bits != 8) c.unsupported(std::to_string(bits) + " bits: 4 and 8 are known");
+  if (c.has(4)) c.unsupported("an order of the rows in groups (g_idx)");
+  if (k < 1 || n < 1 || block < 2 || block % 2) c.invalid("attributes K, N and block_size that cannot be");
+  const int64_t blocks = (k + block - 1) / block, zeroBytes = (blocks * bits + 7) / 8;
+  if (c.in(1)->shape().elem_cnt() != n * blocks * (block * bits / 8) || c.in(2)->shape().elem_cnt() != n * blocks)
+    c.invalid("B or its scales have not the sizes that K, N, bits and block_size ask for");
+  const Term steps =
+      c.reshape(unpacked(c, c.reshape(c.in(1), {n * blocks, block * bits / 8}), bits), {n, blocks, block});
+  Term zero = c.scalar(kFloat, static_cast<double>(int64_t(1) << (bits - 1)));
+  if (c.has(3) && c.in(3)->isFloating()) zero = c.reshape(c.cast(c.in(3), kFloat), {n, blocks, 1});
+  if (c.has(3) && !c.in(3)->isFloating()) {
+    if (c.in(3)->shape().elem_cnt() != n * zeroBytes) c.invalid("its zero points are not one for each block");
+    zero = c.reshape(c.slice(unpacked(c, c.reshape(c.in(3), {n, zeroBytes}), bits), 1, 0, blocks), {n, blocks, 1});
+  }
+  const Term real =
+      c.op("broadcast_mul", {c.op("broadcast_sub", {steps, zero}), c.reshape(c.cast(c.in(2), kFloat), {n, blocks, 1})});
+  const Term weight = c.cast(c.slice(c.reshape(real, {n, blocks * block}), 1, 0, k), c.in(0)->type());
+  const Term y = c.op("matmul", {c.in(0), weight}, {{"transpose_b", true}});
+  c.out(c.has(5) ? c.op("broadcast_add", {y, c.in(5)}) : y);
+}
+
 void addQuantizedContributed(ConverterTable *t) {
   const char *const domain = "com.microsoft";
   t->add("QuantizeLinear", convertQuantize, "as QuantizeLinear", "as QuantizeLinear", domain);
@@ -265,6 +313,9 @@ void addQuantizedContributed(ConverterTable *t) {
          "reduce_mean on f32, then as QuantizeLinear", "channels_last", domain);
   t->add("QLinearConcat", convertQLinearConcat, "cat on f32, then as QuantizeLinear", "", domain);
   t->add("QGemm", convertQGemm, "integer_matmul, then as QuantizeLinear", "", domain);
+  t->add("DynamicQuantizeMatMul", convertDynamicMatMul, "dynamic_quantize_linear, integer_matmul", "", domain);
+  t->add("MatMulNBits", convertMatMulNBits, "broadcast_sub, broadcast_mul, matmul", "g_idx; bits other than 4 and 8",
+         domain);
   t->add("MatMulIntegerToFloat", convertMatMulToFloat, "as MatMulInteger, broadcast_mul", "", domain);
 }
 

@@ -11,6 +11,8 @@ const std::vector<CommandEntry> &commandList() {
       {"compile", "lower a graph to a runnable plan, or stop at any phase", makeCompileCommand},
       {"run", "execute a graph or plan; compare with expected values", makeRunCommand},
       {"grad", "add gradients to a graph; check and explain them", makeGradCommand},
+      {"quantize", "weights and data of convolutions and products in 8 bits, calibrated and compared",
+       makeQuantizeCommand},
       {"check", "verify graphs against the lock files beside them", makeCheckCommand},
       {"diff", "semantic difference of two graphs, plans or lock files", makeDiffCommand},
       {"show", "inspect a graph or plan: ops, tensors, memory, cost, tasks; drawings", makeShowCommand},

@@ -11,6 +11,7 @@ namespace opc::cli {
 std::unique_ptr<Command> makeCompileCommand();
 std::unique_ptr<Command> makeRunCommand();
 std::unique_ptr<Command> makeGradCommand();
+std::unique_ptr<Command> makeQuantizeCommand();
 std::unique_ptr<Command> makeCheckCommand();
 std::unique_ptr<Command> makeDiffCommand();
 std::unique_ptr<Command> makeShowCommand();

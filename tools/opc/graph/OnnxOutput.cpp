@@ -120,16 +120,21 @@ Outcome<size_t> OnnxOutput::write(Invocation &invocation, Pipeline &pipeline, co
   request.name = pipeline.source().name;
   if (opset_) request.opset = opset_;
   request.constants = graphConstants(pipeline, registry);
+  OPC_ASSIGN_OR_RETURN(request.variables, values(pipeline, registry, facts));
+  return writeModel(invocation, facts, registry, std::move(request), pipeline.source(), output);
+}
+
+Outcome<size_t> OnnxOutput::writeModel(Invocation &invocation, const GraphFacts &facts, const Registry &registry,
+                                       ExportRequest request, const SourceText &source, const std::string &output) {
   const std::string data = dataPath(output);
   request.dataFile = std::filesystem::path(data).filename().string();
-  OPC_ASSIGN_OR_RETURN(request.variables, values(pipeline, registry, facts));
   const ExportedModel model = exportModel(facts, registry, request);
-  if (!model.refused.empty())
-    return Failure({withoutForm(model.refused)}, 1, StatusCode::kUnsupported, pipeline.source());
+  if (!model.refused.empty()) return Failure({withoutForm(model.refused)}, 1, StatusCode::kUnsupported, source);
   if (model.bytes.empty() || model.bytes.size() > kMaxModel)
     return Status(StatusCode::kUnsupported, "OPC0112",
                   "the model would have more than 2 GiB in one file, which protobuf cannot hold")
         .withHelp("give -o FILE: large tensors go to a file beside it");
+  if (output.empty()) return model.bytes.size() + model.data.size();
   for (const std::string &name : model.next)
     invocation.note("note: output " + name + " is what the variable holds after a step");
   if (output == "-") {

@@ -4,6 +4,7 @@
 
 #include "Failure.h"
 #include "Invocation.h"
+#include "OnnxExport.h"
 #include "Option.h"
 #include "Pipeline.h"
 
@@ -26,6 +27,11 @@ public:
   /// the ops that have no form; OPC0707, OPC0717.
   Outcome<size_t> write(Invocation &invocation, Pipeline &pipeline, const Registry &registry,
                         const std::string &output) const;
+
+  /// The same for facts that a command has made; without `output` nothing is written. `source`: what findings are
+  /// about.
+  static Outcome<size_t> writeModel(Invocation &invocation, const GraphFacts &facts, const Registry &registry,
+                                    ExportRequest request, const SourceText &source, const std::string &output);
 
 private:
   Result<std::map<std::string, StoredTensor>> values(Pipeline &pipeline, const Registry &registry,

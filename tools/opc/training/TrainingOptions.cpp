@@ -10,8 +10,6 @@
 
 namespace opc::cli {
 
-namespace {
-
 /// "x=@a.npy,y=@b.npy": commas part inputs only where another NAME=@ follows, since file names may hold them.
 Result<std::vector<DataSet>> parseDataSets(const std::string &option, const std::vector<std::string> &flags) {
   std::vector<DataSet> list;
@@ -42,8 +40,6 @@ Result<std::vector<DataSet>> parseDataSets(const std::string &option, const std:
   }
   return list;
 }
-
-} // namespace
 
 std::vector<Option> TrainingOptions::options() {
   auto count = [](const char *name, const char *doc, OptionTarget to) {

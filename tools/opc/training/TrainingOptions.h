@@ -17,6 +17,9 @@ struct DataSet {
   std::string input, file;
 };
 
+/// "INPUT=@FILE", several with commas or in several flags. Errors: OPC0003, which names `option`.
+Result<std::vector<DataSet>> parseDataSets(const std::string &option, const std::vector<std::string> &flags);
+
 /// --keep-best: which number, and whether more of it is better.
 struct BestMetric {
   std::string name;

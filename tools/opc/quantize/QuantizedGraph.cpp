@@ -1,0 +1,253 @@
+// Which ops are quantised, and how the graph around them changes.
+// SPDX-License-Identifier: Apache-2.0
+#include "QuantizedGraph.h"
+
+#include "opc/Convert.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+#include <limits>
+#include <memory>
+#include <set>
+
+namespace opc::cli {
+
+namespace {
+
+/// How an op of a type is quantised.
+struct Rule {
+  std::string data, weight;           // arguments
+  int64_t (*axis)(const GraphOp &op); // of the weight; negative: not this one
+};
+
+/// Null where the op has no such attribute, or of another type.
+template <class T> const T *attrOf(const GraphOp &op, const char *name) {
+  const auto it = op.attrs.find(name);
+  return it == op.attrs.end() ? nullptr : it->second.get<T>();
+}
+
+bool isSet(const GraphOp &op, const char *name) {
+  const bool *value = attrOf<bool>(op, name);
+  return value && *value;
+}
+
+int64_t filterAxis(const GraphOp &) { return 0; }
+
+int64_t columnAxis(const GraphOp &op) {
+  const double *factor = attrOf<double>(op, "alpha");
+  if (isSet(op, "transpose_a") || (factor && *factor != 1)) return -1;
+  return isSet(op, "transpose_b") ? 0 : 1;
+}
+
+const std::map<std::string, Rule> &rules() {
+  static const Rule conv{"in", "weight", filterAxis}, product{"a", "b", columnAxis};
+  static const std::map<std::string, Rule> table = {
+      {"conv1d", conv}, {"conv2d", conv}, {"conv3d", conv}, {"matmul", product}, {"broadcast_matmul", product}};
+  return table;
+}
+
+/// The input `arg` of an op: inputs are called "argument_index".
+size_t inputOf(const GraphOp &op, const std::string &arg) {
+  for (size_t i = 0; i < op.inputs.size(); ++i)
+    if (op.inputs[i].first == arg + "_0") return i;
+  return op.inputs.size();
+}
+
+StoredTensor stored(DataType type, const Shape &shape, std::vector<char> bytes) {
+  const auto owner = std::make_shared<const std::vector<char>>(std::move(bytes));
+  return {user_op::TensorDesc(shape, type), std::string_view(owner->data(), owner->size()), owner};
+}
+template <class T> StoredTensor stored(DataType type, const Shape &shape, const std::vector<T> &elements) {
+  std::vector<char> bytes(elements.size() * sizeof(T));
+  if (!bytes.empty()) std::memcpy(bytes.data(), elements.data(), bytes.size());
+  return stored(type, shape, std::move(bytes));
+}
+
+class Rewriter {
+public:
+  Rewriter(const GraphFacts &facts, const std::map<std::string, StoredTensor> &values) : from_(facts) {
+    made_.facts = facts;
+    made_.facts.ops.clear();
+    made_.values = values;
+    for (const GraphOp &op : facts.ops) names_.insert(op.name);
+    for (const auto *list : {&facts.inputs, &facts.outputs, &facts.variables})
+      for (const GraphTensor &t : *list) names_.insert(t.name);
+  }
+
+  QuantizedGraph run(const std::vector<QuantizableOp> &ops, QuantizeMode mode,
+                     const std::map<std::string, TensorRange> &ranges) {
+    std::map<size_t, const QuantizableOp *> chosen;
+    for (const QuantizableOp &q : ops) chosen[q.op] = &q;
+    for (size_t i = 0; i < from_.ops.size(); ++i) {
+      GraphOp op = from_.ops[i];
+      if (const auto it = chosen.find(i); it != chosen.end()) {
+        const QuantizableOp &q = *it->second;
+        if (mode == QuantizeMode::kStatic) data(op.inputs[q.data].second, ranges.at(op.name));
+        if (mode == QuantizeMode::kStatic) op.inputs[q.data].second = real_.at(op.inputs[q.data].second);
+        op.inputs[q.weight].second = mode == QuantizeMode::kBfloat16 ? halved(from_.variables[q.variable])
+                                                                     : weight(from_.variables[q.variable], q.axis);
+      }
+      made_.facts.ops.push_back(std::move(op));
+    }
+    dropUnused();
+    return std::move(made_);
+  }
+
+private:
+  std::string fresh(const std::string &wanted) {
+    std::string name = wanted;
+    for (int n = 2; !names_.insert(name).second; ++n) name = wanted + "_" + std::to_string(n);
+    return name;
+  }
+
+  /// A variable that is not trained; its tensor.
+  std::string constant(const std::string &name, StoredTensor value) {
+    GraphTensor v;
+    v.name = fresh(name);
+    v.dtype = value.desc.data_type();
+    v.shape = value.desc.shape();
+    v.tensor = v.name + "/out";
+    made_.values[v.name] = std::move(value);
+    made_.facts.variables.push_back(v);
+    return v.tensor;
+  }
+
+  std::string add(const std::string &name, const std::string &type,
+                  const std::vector<std::pair<std::string, std::string>> &inputs,
+                  std::map<std::string, AttrValue> attrs, DataType dtype, const Shape &shape) {
+    GraphOp op;
+    op.name = fresh(name);
+    op.type = type;
+    op.inputs = inputs;
+    op.attrs = std::move(attrs);
+    GraphTensor out;
+    out.name = "out_0";
+    out.dtype = dtype;
+    out.shape = shape;
+    out.tensor = op.name + "/out_0";
+    op.outputs.push_back(out);
+    made_.facts.ops.push_back(std::move(op));
+    return out.tensor;
+  }
+
+  Shape shapeOf(const std::string &tensor) const {
+    for (const auto *list : {&from_.inputs, &from_.variables})
+      for (const GraphTensor &t : *list)
+        if (t.tensor == tensor) return t.shape;
+    for (const GraphOp &op : from_.ops)
+      for (const GraphTensor &t : op.outputs)
+        if (t.tensor == tensor) return t.shape;
+    return Shape();
+  }
+
+  /// `tensor` through u8 and back, once for all its readers.
+  void data(const std::string &tensor, const TensorRange &range) {
+    if (real_.count(tensor)) return;
+    std::string base = tensor;
+    std::replace(base.begin(), base.end(), '/', '.');
+    const AffineScale s = affineScale(range);
+    const std::string scale = constant(base + ".scale", stored(kFloat, Shape(), std::vector<float>{s.scale}));
+    const std::string zero = constant(base + ".zero", stored(kUInt8, Shape(), std::vector<uint8_t>{s.zero}));
+    const Shape shape = shapeOf(tensor);
+    const std::string steps =
+        add(base + ".quantized", "quantize_linear", {{"in_0", tensor}, {"scale_0", scale}, {"zero_point_0", zero}},
+            {{"axis", AttrValue(int32_t{0})}, {"dtype", AttrValue(kUInt8)}}, kUInt8, shape);
+    real_[tensor] =
+        add(base + ".real", "dequantize_linear", {{"in_0", steps}, {"scale_0", scale}, {"zero_point_0", zero}},
+            {{"axis", AttrValue(int32_t{0})}}, kFloat, shape);
+  }
+
+  /// i8 with a scale for each element of the axis, and the real numbers that they stand for.
+  std::string weight(const GraphTensor &variable, int64_t axis) {
+    const auto known = weights_.find({variable.name, axis});
+    if (known != weights_.end()) return known->second;
+    const Shape &shape = variable.shape;
+    const int64_t count = shape.At(axis), inner = shape.Count(axis + 1), all = shape.elem_cnt();
+    const StoredTensor &value = made_.values.at(variable.name);
+    std::vector<float> from(static_cast<size_t>(all)), scales(static_cast<size_t>(count), 0);
+    std::memcpy(from.data(), value.bytes.data(), value.bytes.size());
+    const auto scaleAt = [&](int64_t i) { return static_cast<size_t>(i / inner % count); };
+    for (int64_t i = 0; i < all; ++i) {
+      float &most = scales[scaleAt(i)];
+      most = std::max(most, std::abs(from[static_cast<size_t>(i)]));
+    }
+    for (float &s : scales) s = s > 0 ? std::max(s / 127, std::numeric_limits<float>::min()) : 1;
+    std::vector<int8_t> steps(static_cast<size_t>(all));
+    for (int64_t i = 0; i < all; ++i)
+      steps[static_cast<size_t>(i)] = static_cast<int8_t>(
+          std::clamp(std::rint(from[static_cast<size_t>(i)] / scales[scaleAt(i)]), -127.0f, 127.0f));
+    const std::string integers = constant(variable.name + ".int8", stored(kInt8, shape, steps));
+    const std::string scale = constant(variable.name + ".scale", stored(kFloat, Shape{count}, scales));
+    return weights_[{variable.name, axis}] =
+               add(variable.name + ".real", "dequantize_linear", {{"in_0", integers}, {"scale_0", scale}},
+                   {{"axis", AttrValue(static_cast<int32_t>(axis))}}, kFloat, shape);
+  }
+
+  std::string halved(const GraphTensor &variable) {
+    const auto known = weights_.find({variable.name, -1});
+    if (known != weights_.end()) return known->second;
+    const StoredTensor &value = made_.values.at(variable.name);
+    std::vector<bfloat16> halves;
+    for (int64_t i = 0; i < variable.shape.elem_cnt(); ++i) {
+      float x;
+      std::memcpy(&x, value.bytes.data() + i * 4, 4);
+      halves.push_back(convertElement<bfloat16>(x));
+    }
+    const std::string stands = constant(variable.name + ".bf16", stored(kBFloat16, variable.shape, halves));
+    return weights_[{variable.name, -1}] = add(variable.name + ".real", "cast", {{"in_0", stands}},
+                                               {{"dtype", AttrValue(kFloat)}}, kFloat, variable.shape);
+  }
+
+  /// Variables that nobody reads any more.
+  void dropUnused() {
+    std::set<std::string> read;
+    for (const GraphOp &op : made_.facts.ops)
+      for (const auto &[arg, tensor] : op.inputs) read.insert(tensor);
+    for (const GraphTensor &t : made_.facts.outputs) read.insert(t.tensor);
+    auto &variables = made_.facts.variables;
+    for (const GraphTensor &v : variables)
+      if (!read.count(v.tensor)) made_.values.erase(v.name);
+    variables.erase(
+        std::remove_if(variables.begin(), variables.end(), [&](const GraphTensor &v) { return !read.count(v.tensor); }),
+        variables.end());
+  }
+
+  const GraphFacts &from_;
+  QuantizedGraph made_;
+  std::set<std::string> names_;
+  std::map<std::string, std::string> real_;                        // by tensor: after quantisation
+  std::map<std::pair<std::string, int64_t>, std::string> weights_; // by variable and axis
+};
+
+} // namespace
+
+std::vector<QuantizableOp> quantizableOps(const GraphFacts &facts, const std::map<std::string, StoredTensor> &values) {
+  std::map<std::string, size_t> variables; // by tensor
+  for (size_t i = 0; i < facts.variables.size(); ++i) variables[facts.variables[i].tensor] = i;
+  std::vector<QuantizableOp> found;
+  for (size_t i = 0; i < facts.ops.size(); ++i) {
+    const GraphOp &op = facts.ops[i];
+    const auto rule = rules().find(op.type);
+    if (rule == rules().end()) continue;
+    QuantizableOp q{i, rule->second.data,    inputOf(op, rule->second.data), inputOf(op, rule->second.weight),
+                    0, rule->second.axis(op)};
+    if (q.data == op.inputs.size() || q.weight == op.inputs.size() || q.axis < 0) continue;
+    const auto variable = variables.find(op.inputs[q.weight].second);
+    if (variable == variables.end()) continue;
+    const GraphTensor &weight = facts.variables[variable->second];
+    if (weight.dtype != kFloat || !values.count(weight.name) || q.axis >= weight.shape.NumAxes()) continue;
+    if (rule->second.axis == columnAxis && weight.shape.NumAxes() != 2) continue;
+    q.variable = variable->second;
+    found.push_back(q);
+  }
+  return found;
+}
+
+QuantizedGraph quantizedGraph(const GraphFacts &facts, const std::map<std::string, StoredTensor> &values,
+                              const std::vector<QuantizableOp> &ops, QuantizeMode mode,
+                              const std::map<std::string, TensorRange> &ranges) {
+  return Rewriter(facts, values).run(ops, mode, ranges);
+}
+
+} // namespace opc::cli

@@ -1,0 +1,41 @@
+// A graph whose convolutions and products are quantised, as facts: what is written as an ONNX model.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "GraphFacts.h"
+#include "StoredTensor.h"
+#include "TensorRanges.h"
+
+#include <map>
+#include <string>
+#include <vector>
+
+namespace opc::cli {
+
+/// What is quantised.
+enum class QuantizeMode { kStatic, kWeights, kBfloat16 };
+
+/// An op that can be computed on integers: where its data and its constant weight come from.
+struct QuantizableOp {
+  size_t op = 0;               // in GraphFacts::ops
+  std::string argument;        // of the data: "in"
+  size_t data = 0, weight = 0; // inputs of the op
+  size_t variable = 0;         // in GraphFacts::variables
+  int64_t axis = 0;            // of the weight: the one that the result keeps
+};
+
+/// Those of a graph whose weights have values.
+std::vector<QuantizableOp> quantizableOps(const GraphFacts &facts, const std::map<std::string, StoredTensor> &values);
+
+struct QuantizedGraph {
+  GraphFacts facts;
+  std::map<std::string, StoredTensor> values; // by variable
+};
+
+/// `ops` of `facts` with quantised weights, one scale for each element of the weight's axis, and in kStatic with
+/// quantised data, whose ranges are given by op. The other ops are as they were.
+QuantizedGraph quantizedGraph(const GraphFacts &facts, const std::map<std::string, StoredTensor> &values,
+                              const std::vector<QuantizableOp> &ops, QuantizeMode mode,
+                              const std::map<std::string, TensorRange> &ranges);
+
+} // namespace opc::cli
