@@ -133,6 +133,18 @@ class DeviceKernels(unittest.TestCase):
                 self.op("max_pool_2d_grad", {"x": x, "dy": y}, ["dx"], window)
                 self.compare(1e-6)
 
+    def test_fused_convolution(self):
+        """The kernels of few and of many filters in both layouts, the weight in the other one."""
+        for last in (False, True):
+            for filters in (3, 70):
+                image, weight = ((2, 15, 13, 5), (filters, 5, 3, 3)) if last else ((2, 5, 15, 13), (filters, 3, 3, 5))
+                per_filter = {arg: self.tensor((filters,)) for arg in ("bias", "gamma", "beta", "moving_mean")}
+                per_filter["moving_variance"] = self.tensor((filters,), values=self.random.uniform(0.5, 2, filters))
+                layouts = ("channels_last", "channels_first") if last else ("channels_first", "channels_last")
+                self.op("fused_conv2d", {"in": self.tensor(image), "weight": self.tensor(weight), **per_filter}, ["out"],
+                        attr("data_format", layouts[0]) + attr("weight_format", layouts[1]) + attr("activation", "relu") + 'attr { key: "epsilon" value { at_float: 1e-5 } }')
+        self.compare(CLOSE["f32"] * 4)
+
     def test_integers(self):
         """Products and convolutions of 8-bit integers of more than one tile, and the range of more than one block; to the bit."""
         draw = self.random.integers

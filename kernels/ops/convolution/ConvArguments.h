@@ -19,4 +19,13 @@ struct ConvArguments {
   int64_t sliceCount, sliceLength; // of batch * positions
 };
 
+/// fused_conv2d: normalization by given statistics between bias and add, which are null without it, and an activation.
+struct FusedConvArguments {
+  ConvArguments conv;
+  const float *gamma, *beta, *mean, *variance;
+  double epsilon;
+  float low, high;
+  int32_t activation, unused; // 0 none, 1 relu, 2 to [low, high]
+};
+
 } // namespace opc::ops

@@ -1,23 +1,19 @@
 // fused_conv2d: a convolution with what usually follows it, in one pass over the result. The compiler makes it.
 // SPDX-License-Identifier: Apache-2.0
-#include "ConvOp.h"
+#include "FusedConvolution.h"
 
 #include <cmath>
 #include <cstring>
 
 namespace opc::ops {
-namespace {
 
-/// The geometry; the weight's layout is that of weight_format, whatever the images' is.
 Maybe<ConvGeometry> fusedGeometry(const TensorDesc &in, const TensorDesc &weight, const UserOpConfWrapper &conf,
-                                  Extent extent = Extent::kWhole) {
+                                  Extent extent) {
   const bool last = JUST(isChannelsLast(conf)), weightLast = JUST(isChannelsLast(conf, "weight_format"));
   if (last == weightLast || weight.shape().NumAxes() != 4) return convGeometry(in, weight, conf, 2, extent);
   const Shape moved = shapeOf(imageOf(weight.shape(), weightLast), 2, last);
   return convGeometry(in, TensorDesc(moved, weight.data_type()), conf, 2, extent);
 }
-
-const char *const kStatistics[] = {"gamma", "beta", "moving_mean", "moving_variance"};
 
 Maybe<ConvExtras::Activation> activationOf(const UserOpConfWrapper &conf) {
   const std::string &name = conf.attr<std::string>("activation");
@@ -27,6 +23,10 @@ Maybe<ConvExtras::Activation> activationOf(const UserOpConfWrapper &conf) {
   return Error::InvalidValueError().id("OPC0205") << "activation is \"" << name << "\", expected \"\", \"relu\" or "
                                                   << "\"clip\"";
 }
+
+namespace {
+
+const char *const kStatistics[] = {"gamma", "beta", "moving_mean", "moving_variance"};
 
 Maybe<void> infer(InferContext *ctx) {
   const TensorDesc in = ctx->In("in"), weight = ctx->In("weight");
