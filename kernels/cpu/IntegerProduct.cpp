@@ -18,16 +18,16 @@ bool libraryIsExact() {
 
 namespace {
 
-/// `Rows` rows of a with one of b.
-template <int Rows> void dotRows(const int16_t *a, const int16_t *b, int64_t k, int32_t *c, int64_t rowStep) {
-  int32_t sums[Rows] = {};
-  for (int64_t p = 0; p < k; ++p)
-    for (int r = 0; r < Rows; ++r) sums[r] += static_cast<int32_t>(a[r * k + p]) * b[p];
-  for (int r = 0; r < Rows; ++r) c[r * rowStep] = sums[r];
-}
-
 /// Sums that wrap around without undefined behaviour.
 uint32_t wide(int32_t x) { return static_cast<uint32_t>(x); }
+
+/// `Rows` rows of a with one of b.
+template <int Rows> void dotRows(const int16_t *a, const int16_t *b, int64_t k, int32_t *c, int64_t rowStep) {
+  uint32_t sums[Rows] = {};
+  for (int64_t p = 0; p < k; ++p)
+    for (int r = 0; r < Rows; ++r) sums[r] += wide(static_cast<int32_t>(a[r * k + p]) * b[p]);
+  for (int r = 0; r < Rows; ++r) c[r * rowStep] = static_cast<int32_t>(sums[r]);
+}
 
 } // namespace
 

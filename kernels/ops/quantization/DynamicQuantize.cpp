@@ -41,7 +41,9 @@ class DynamicQuantizeKernel final : public BindingKernel {
           for (const auto &[l, h] : ranges) low = std::min(low, l), high = std::max(high, h);
           // Nothing but zeros: any scale would do, 1 divides.
           const float scale = high > low ? (high - low) / 255.0f : 1.0f;
-          const float zero = std::rint(std::clamp(0.0f - low / scale, 0.0f, 255.0f));
+          float zero = std::rint(0.0f - low / scale);
+          zero = zero > 0.0f ? zero : 0.0f; // NaN, of an infinite range, is 0
+          zero = zero < 255.0f ? zero : 255.0f;
           *scaleOut = scale;
           *zeroPoint = static_cast<uint8_t>(zero);
           d->parallelFor(n, kPiece, [&](int64_t begin, int64_t end) {
