@@ -6,6 +6,44 @@
 #include <cstring>
 
 namespace opc {
+namespace {
+
+constexpr size_t kMostDims = 16;
+using Four = uint32_t __attribute__((vector_size(16)));
+
+/// to[r * n + i] = from[i * stride + r], for four r and four i.
+void turnFour(const uint32_t *from, int64_t stride, uint32_t *to, int64_t n) {
+  Four a[4];
+  for (int64_t i = 0; i < 4; ++i) std::memcpy(&a[i], from + i * stride, sizeof a[i]);
+  const Four low0 = __builtin_shufflevector(a[0], a[1], 0, 4, 1, 5),
+             low1 = __builtin_shufflevector(a[2], a[3], 0, 4, 1, 5);
+  const Four up0 = __builtin_shufflevector(a[0], a[1], 2, 6, 3, 7),
+             up1 = __builtin_shufflevector(a[2], a[3], 2, 6, 3, 7);
+  const Four rows[4] = {__builtin_shufflevector(low0, low1, 0, 1, 4, 5),
+                        __builtin_shufflevector(low0, low1, 2, 3, 6, 7), __builtin_shufflevector(up0, up1, 0, 1, 4, 5),
+                        __builtin_shufflevector(up0, up1, 2, 3, 6, 7)};
+  for (int64_t r = 0; r < 4; ++r) std::memcpy(to + r * n, &rows[r], sizeof rows[r]);
+}
+
+/// to[r * n + i] = from[i * stride + r], for all i below n.
+template <class T> void turn(const char *source, int64_t stride, int64_t rows, int64_t n, char *target) {
+  const T *from = reinterpret_cast<const T *>(source);
+  T *to = reinterpret_cast<T *>(target);
+  int64_t firstRest = 0; // of the columns
+  if constexpr (sizeof(T) == sizeof(uint32_t)) {
+    firstRest = n / 4 * 4;
+    const int64_t whole = rows / 4 * 4;
+    for (int64_t i = 0; i < firstRest; i += 4) {
+      for (int64_t r = 0; r < whole; r += 4) turnFour(from + i * stride + r, stride, to + r * n + i, n);
+      for (int64_t k = i; k < i + 4; ++k)
+        for (int64_t r = whole; r < rows; ++r) to[r * n + k] = from[k * stride + r];
+    }
+  }
+  for (int64_t i = firstRest; i < n; ++i)
+    for (int64_t r = 0; r < rows; ++r) to[r * n + i] = from[i * stride + r];
+}
+
+} // namespace
 
 MovedAccess::MovedAccess(const Shape &shape, const std::vector<MovedSource> &sources, uint64_t fill, size_t elementSize)
     : elementSize_(elementSize), fill_(fill) {
@@ -68,7 +106,51 @@ void MovedAccess::copy(const char *from, int64_t stride, int64_t n, char *to) co
   }
 }
 
+/// Of one source that has everything: from row to row the indices are counted on.
+const void *MovedAccess::ofOne(const char *const *inputs, int64_t begin, int64_t n, char *buffer) const {
+  const auto size = static_cast<int64_t>(elementSize_);
+  const Source &s = sources_[0];
+  const size_t outer = dims_.size() - 1;
+  const int64_t inner = dims_.back(), stride = s.dims.back().stride;
+  const char *data = inputs[s.input];
+  int64_t index[kMostDims], row = begin / inner, at = begin % inner, offset = 0;
+  const auto find = [&] {
+    int64_t rest = row;
+    offset = s.offset;
+    for (size_t d = outer; d-- > 0;) {
+      index[d] = rest % dims_[d];
+      rest /= dims_[d];
+      offset += index[d] * s.dims[d].stride;
+    }
+  };
+  find();
+  for (int64_t done = 0; done < n; at = 0) {
+    char *to = buffer + done * size;
+    if (at == 0)
+      if (const int64_t rows = copyColumns(inputs, row, (n - done) / inner, to); rows > 0) {
+        done += rows * inner;
+        row += rows;
+        find();
+        continue;
+      }
+    const int64_t count = std::min(inner - at, n - done);
+    const char *from = data + (offset + at * stride) * size;
+    if (count == n && stride == 1) return from;
+    copy(from, stride, count, to);
+    done += count;
+    ++row;
+    for (size_t d = outer; d-- > 0;) {
+      offset += s.dims[d].stride;
+      if (++index[d] < dims_[d]) break;
+      offset -= s.dims[d].stride * dims_[d];
+      index[d] = 0;
+    }
+  }
+  return buffer;
+}
+
 const void *MovedAccess::elements(const char *const *inputs, int64_t begin, int64_t n, char *buffer) const {
+  if (sources_.size() == 1 && isCovered_ && dims_.size() <= kMostDims) return ofOne(inputs, begin, n, buffer);
   const auto size = static_cast<int64_t>(elementSize_);
   const int64_t inner = dims_.back();
   int64_t row = begin / inner, at = begin % inner;
@@ -95,6 +177,29 @@ const void *MovedAccess::elements(const char *const *inputs, int64_t begin, int6
     done += count;
   }
   return buffer;
+}
+
+int64_t MovedAccess::copyColumns(const char *const *inputs, int64_t row, int64_t rows, char *to) const {
+  const size_t rank = dims_.size();
+  if (rank < 2) return 0;
+  const Source &s = sources_[0];
+  if (s.dims[rank - 2].stride != 1 || s.dims[rank - 1].stride <= 1) return 0;
+  rows = std::min(rows, dims_[rank - 2] - row % dims_[rank - 2]);
+  if (rows < 4) return 0;
+  int64_t offset = s.offset, rest = row;
+  for (size_t d = rank - 1; d-- > 0;) {
+    offset += rest % dims_[d] * s.dims[d].stride;
+    rest /= dims_[d];
+  }
+  const char *from = inputs[s.input] + offset * static_cast<int64_t>(elementSize_);
+  const int64_t stride = s.dims[rank - 1].stride, n = dims_[rank - 1];
+  switch (elementSize_) {
+  case 1: turn<uint8_t>(from, stride, rows, n, to); break;
+  case 2: turn<uint16_t>(from, stride, rows, n, to); break;
+  case 4: turn<uint32_t>(from, stride, rows, n, to); break;
+  default: turn<uint64_t>(from, stride, rows, n, to);
+  }
+  return rows;
 }
 
 void MovedAccess::copyFill(int64_t n, char *to) const {

@@ -25,6 +25,9 @@ private:
     std::vector<Span> dims; // outermost first
   };
   bool merge(size_t dim);
+  const void *ofOne(const char *const *inputs, int64_t begin, int64_t n, char *buffer) const;
+  /// How many rows have been copied at once: none, or those whose elements lie side by side where rows are columns.
+  int64_t copyColumns(const char *const *inputs, int64_t row, int64_t rows, char *to) const;
   void copyFill(int64_t n, char *to) const;
   void copy(const char *from, int64_t stride, int64_t n, char *to) const;
 

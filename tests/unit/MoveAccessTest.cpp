@@ -75,6 +75,26 @@ TEST_CASE("moved elements are found for every range of the loop", "[region]") {
     }
 }
 
+TEST_CASE("columns that become rows are found for every range of the loop", "[region]") {
+  // {2, 9, 6} of {2, 6, 9}: more rows and columns than one block of them, and some left over.
+  std::vector<uint32_t> data(108);
+  std::iota(data.begin(), data.end(), 1u);
+  std::vector<uint32_t> want;
+  for (size_t a = 0; a < 2; ++a)
+    for (size_t r = 0; r < 9; ++r)
+      for (size_t i = 0; i < 6; ++i) want.push_back(data[a * 54 + i * 9 + r]);
+  const char *inputs[] = {reinterpret_cast<const char *>(data.data())};
+  const MovedAccess access({2, 9, 6}, {{0, {0, 0, 0}, {2, 9, 6}, 0, {54, 1, 9}}}, 0, sizeof(uint32_t));
+  for (int64_t begin = 0; begin < 108; ++begin)
+    for (int64_t n = 1; begin + n <= 108; ++n) {
+      std::vector<uint32_t> buffer(static_cast<size_t>(n) + 1, 9999);
+      const auto *found =
+          static_cast<const uint32_t *>(access.elements(inputs, begin, n, reinterpret_cast<char *>(buffer.data())));
+      REQUIRE(std::equal(found, found + n, want.begin() + begin));
+      REQUIRE(buffer.back() == 9999);
+    }
+}
+
 namespace {
 
 /// y = relu(transpose(x)) of {3, 4}; the transpose is inside.
