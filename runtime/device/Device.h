@@ -5,6 +5,7 @@
 #include "opc/Kernel.h"
 
 #include <cstddef>
+#include <functional>
 #include <memory>
 #include <string>
 #include <utility>
@@ -38,6 +39,20 @@ private:
   size_t bytes_ = 0;
 };
 
+/// A place in the order of a stream.
+class StreamMark {
+public:
+  virtual ~StreamMark() = default;
+  /// The host waits until everything before the mark is done.
+  virtual Status wait() = 0;
+};
+
+/// Work of a stream that can be done again.
+class StreamRecording {
+public:
+  virtual ~StreamRecording() = default;
+};
+
 /// An executor with an order of its own. Work may still be running when a call returns; synchronize() waits for it.
 class Stream {
 public:
@@ -53,6 +68,22 @@ public:
   virtual void endSteps() = 0;
   /// Waits until all work is done; reports what failed since the last call.
   virtual Status synchronize() = 0;
+
+  /// For mark(); null where work is done when a call returns, so that nobody need wait.
+  virtual std::unique_ptr<StreamMark> createMark() { return nullptr; }
+  /// Sets a mark of this stream behind all work so far, wherever it was.
+  virtual Status mark(StreamMark &) { return Status::ok(); }
+  /// What follows comes behind the mark, which may be another stream's. The host need not wait.
+  virtual Status waitFor(StreamMark &mark) { return mark.wait(); }
+
+  /// Whether record() is there.
+  virtual bool records() const { return false; }
+  /// What `work` puts into this stream, and does not do. The same work again, with the same arguments, is replay().
+  virtual Result<std::unique_ptr<StreamRecording>> record(const std::function<Status()> &work) {
+    (void)work;
+    return Status(StatusCode::kInternal, "OPC0901", "a stream that does not record");
+  }
+  virtual Status replay(StreamRecording &) { return Status::ok(); }
 };
 
 /// One device. Outlives its streams and its memory.

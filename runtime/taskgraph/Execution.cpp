@@ -27,10 +27,10 @@ Status TaskGraph::failed(Status status, uint32_t task) const {
       .withContext("running op " + t.name + t.where.at());
 }
 
-template <bool kLeaves> Status TaskGraph::runPlainAs(Lane &lane, int64_t steps) {
+template <bool kLeaves> Status TaskGraph::runPlainAs(Lane &lane, int64_t first, int64_t steps) {
   DeviceCtx *context = lane.stream->context();
   KernelTask *const *begin = lane.plain.data(), *const *end = begin + lane.plain.size();
-  for (int64_t k = 0; k < steps; ++k) {
+  for (int64_t k = first; k < steps; ++k) {
     lane.stream->beginStep(seed_, position() + k);
     for (KernelTask *const *t = begin; t != end; ++t) {
       const bool leaves = kLeaves && lane.leaves[static_cast<size_t>(t - begin)];
@@ -41,6 +41,31 @@ template <bool kLeaves> Status TaskGraph::runPlainAs(Lane &lane, int64_t steps) 
     }
   }
   lane.stream->endSteps();
+  return lane.stream->synchronize();
+}
+
+/// A step is recorded once and then replayed: one call for the host, however many kernels it has. The first one runs as
+/// it is, since it may load code and take memory, which no recording allows.
+Status TaskGraph::runRepeating(Lane &lane, int64_t steps) {
+  int64_t done = 0;
+  if (lane.stepsBefore == 0) {
+    OPC_RETURN_IF_ERROR(runPlainAs<false>(lane, 0, 1));
+    ++lane.stepsBefore, ++done;
+  }
+  if (done < steps && !lane.recording) {
+    Result<std::unique_ptr<StreamRecording>> recording = lane.stream->record([&]() -> Status {
+      for (size_t i = 0; i < lane.plain.size(); ++i)
+        if (Status s = lane.plain[i]->run(lane.stream->context()); !s.isOk())
+          return failed(std::move(s), lane.operations[i].task);
+      return Status::ok();
+    });
+    if (recording)
+      lane.recording = std::move(*recording);
+    else
+      lane.repeats = false; // a kernel that waits for the device, or takes memory
+  }
+  if (!lane.repeats) return runPlainAs<false>(lane, done, steps);
+  for (; done < steps; ++done) OPC_RETURN_IF_ERROR(lane.stream->replay(*lane.recording));
   return lane.stream->synchronize();
 }
 
@@ -98,8 +123,12 @@ template <bool kObserved> void TaskGraph::runLaneAs(Lane &lane, int64_t first, i
         lane.stream->beginStep(seed_, origin_ + k);
         announced = k;
       }
-      for (uint32_t w = op.waitBegin; w < op.waitEnd; ++w)
+      for (uint32_t w = op.waitBegin; w < op.waitEnd; ++w) {
         if (!await(lane.waits[w], k)) return;
+        // What an earlier run has done was waited for at its end.
+        if (StreamMark *mark = lane.waits[w].mark; mark && k + lane.waits[w].offset > first)
+          if (Status s = lane.stream->waitFor(*mark); !s.isOk()) return stopLane(lane, failed(std::move(s), op.task));
+      }
       // A task that skips this step still waits and signals: counters count steps, not runs.
       const bool runs = op.stride == 1 || (k + 1) % op.stride == 0;
       if constexpr (kObserved) {
@@ -108,9 +137,11 @@ template <bool kObserved> void TaskGraph::runLaneAs(Lane &lane, int64_t first, i
         if (!s.isOk()) return stopLane(lane, std::move(s));
       } else if (runs) {
         Status s = execute(op, k, context);
-        if (s.isOk() && op.signalBegin != op.signalEnd) s = lane.stream->synchronize();
         if (!s.isOk()) return stopLane(lane, failed(std::move(s), op.task));
       }
+      if (op.signalBegin != op.signalEnd)
+        if (Status s = op.mark ? lane.stream->mark(*op.mark) : lane.stream->synchronize(); !s.isOk())
+          return stopLane(lane, failed(std::move(s), op.task));
       for (uint32_t i = op.signalBegin; i < op.signalEnd; ++i) {
         lane.signals[i]->fetch_add(1, std::memory_order_release);
         lane.signals[i]->notify_all();
@@ -122,7 +153,6 @@ template <bool kObserved> void TaskGraph::runLaneAs(Lane &lane, int64_t first, i
     if (aborted_.load(std::memory_order_relaxed)) return;
     if (link_.watchdog) link_.watchdog->poke();
   }
-  lane.status = lane.stream->synchronize();
 }
 
 void TaskGraph::runLane(Lane &lane, int64_t first, int64_t steps) {
@@ -154,6 +184,7 @@ Status TaskGraph::run(int64_t steps) {
       own.status = Status::ok();
       aborted_ = false;
       runLane(own, step_, steps);
+      if (own.status.isOk()) own.status = own.stream->synchronize();
       if (!own.status.isOk()) return own.status;
     }
     step_ += steps;
@@ -171,6 +202,11 @@ Status TaskGraph::run(int64_t steps) {
   for (int64_t left = working_.load(std::memory_order_acquire); left != 0;
        left = working_.load(std::memory_order_acquire))
     working_.wait(left, std::memory_order_acquire);
+  // What lanes have put into their streams is waited for here, when none of them adds to it.
+  for (Lane &lane : lanes_) {
+    Status done = lane.stream->synchronize();
+    if (lane.status.isOk()) lane.status = std::move(done);
+  }
   // A lane that was ended from outside is not the reason.
   const Status *failure = nullptr;
   for (const Lane &lane : lanes_)

@@ -2,12 +2,24 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "TaskGraph.h"
 
+#include "MutableInputs.h"
 #include "opc/PackedInputs.h"
 
 #include <algorithm>
+#include <cstdlib>
 #include <numeric>
+#include <string_view>
 
 namespace opc::runtime {
+namespace {
+
+/// OPC_CUDA_GRAPHS=0 launches every kernel of every step by itself.
+bool recordsSteps() {
+  const char *value = std::getenv("OPC_CUDA_GRAPHS");
+  return !value || std::string_view(value) != "0";
+}
+
+} // namespace
 
 Result<std::unique_ptr<TaskGraph>> TaskGraph::create(PlanModel model, std::vector<CrossEdge> edges, int threads,
                                                      const RankLink &link, const TaskGraph *sibling) {
@@ -296,6 +308,7 @@ void TaskGraph::markChanged(uint32_t reg) {
 Status TaskGraph::refresh() {
   if (!anyChanged_) return Status::ok();
   for (size_t s = 0; s < model_.streams.size(); ++s) {
+    lanes_[s].recording.reset(); // with the arguments of before
     lanes_[s].stream->enter();
     for (uint32_t index : model_.streams[s].tasks) {
       const ModelTask &task = model_.tasks[index];
@@ -324,6 +337,7 @@ void TaskGraph::noteLeaving(Lane &lane) {
 void TaskGraph::buildLanes(const std::vector<CrossEdge> &edges) {
   std::vector<std::vector<Wait>> waits(model_.tasks.size());
   std::vector<std::vector<Counter *>> signals(model_.tasks.size());
+  std::vector<StreamMark *> marks(model_.tasks.size());
   Counter *produced = nullptr;
   for (size_t i = 0; i < edges.size(); ++i) {
     const CrossEdge &e = edges[i];
@@ -332,9 +346,10 @@ void TaskGraph::buildLanes(const std::vector<CrossEdge> &edges) {
       signals[e.lastWriter].push_back(produced);
     }
     Counter *consumed = &counters_.emplace_back(0);
-    waits[e.firstReader].push_back({produced, 1});
+    waits[e.firstReader].push_back({produced, 1, markBehind(e.lastWriter, &marks)});
     signals[e.lastReader].push_back(consumed);
-    waits[e.firstWriter].push_back({consumed, 1 - static_cast<int64_t>(model_.registers[e.reg].credits)});
+    waits[e.firstWriter].push_back(
+        {consumed, 1 - static_cast<int64_t>(model_.registers[e.reg].credits), markBehind(e.lastReader, &marks)});
   }
   for (size_t s = 0; s < model_.streams.size(); ++s) {
     Lane &lane = lanes_[s];
@@ -350,6 +365,7 @@ void TaskGraph::buildLanes(const std::vector<CrossEdge> &edges) {
       op.lag = task.lag;
       lane.maxLag = std::max(lane.maxLag, task.lag);
       op.task = index;
+      op.mark = marks[index];
       op.waitBegin = static_cast<uint32_t>(lane.waits.size());
       lane.waits.insert(lane.waits.end(), waits[index].begin(), waits[index].end());
       op.waitEnd = static_cast<uint32_t>(lane.waits.size());
@@ -363,7 +379,32 @@ void TaskGraph::buildLanes(const std::vector<CrossEdge> &edges) {
     }
     if (!plain) lane.plain.clear();
     noteLeaving(lane);
+    lane.repeats = lane.plain.size() > 1 && lane.stream->records() && recordsSteps() &&
+                   std::all_of(lane.operations.begin(), lane.operations.end(),
+                               [&](const Operation &op) { return mayRepeat(op.task); });
   }
+}
+
+/// The mark that a task sets when it has signalled; null where its stream needs none.
+StreamMark *TaskGraph::markBehind(uint32_t task, std::vector<StreamMark *> *marks) {
+  StreamMark *&mark = (*marks)[task];
+  Lane &lane = lanes_[model_.tasks[task].stream];
+  if (!mark && !model_.streams[model_.tasks[task].stream].isComm()) {
+    lane.marks.push_back(lane.stream->createMark());
+    mark = lane.marks.back().get();
+  }
+  return mark;
+}
+
+/// Whether a kernel does the same in every step: no draw from the step's number, nothing that it keeps. Of ops that
+/// write their inputs only bound kernels, which have read all that they need.
+bool TaskGraph::mayRepeat(uint32_t task) const {
+  const auto isRepeatable = [&](const OpInstance &op) {
+    return op.def().pure || (writesInputs(op.def(), op.conf()) && variants_[task].front()->bound());
+  };
+  if (!model_.tasks[task].batch) return isRepeatable(variants_[task].front()->op());
+  const auto &steps = model_.tasks[task].batch->steps;
+  return std::all_of(steps.begin(), steps.end(), [&](const BatchStep &s) { return isRepeatable(s.op); });
 }
 
 } // namespace opc::runtime

@@ -110,12 +110,14 @@ private:
   struct Wait { // until *counter >= step + offset
     Counter *counter;
     int64_t offset;
+    StreamMark *mark; // behind the work that the counter counts, where that is not done by then
   };
   struct Operation {             // one task of a lane
     KernelTask *const *variants; // one for each combination of slots
     BoxingTask *boxing;          // in place of kernels
     uint32_t variantCount, stride, lag, task;
     uint32_t waitBegin, waitEnd, signalBegin, signalEnd;
+    StreamMark *mark; // set before it signals
   };
   struct Lane {
     std::unique_ptr<Stream> stream;
@@ -125,6 +127,10 @@ private:
     std::vector<Wait> waits;
     std::vector<Counter *> signals;
     std::vector<std::pair<uint32_t, uint32_t>> views; // (operation that it stands before, task), for observers
+    bool repeats = false;                             // each step puts the same work into the stream
+    int64_t stepsBefore = 0;                          // that were not recorded
+    std::unique_ptr<StreamRecording> recording;       // of one step
+    std::vector<std::unique_ptr<StreamMark>> marks;
     uint32_t maxLag = 0;
     DeviceMemory scratch; // of its boxing tasks, one at a time
     Status status;
@@ -148,10 +154,14 @@ private:
   void notePacked(const ModelTask &task);
   void buildLanes(const std::vector<CrossEdge> &edges);
   static void noteLeaving(Lane &lane);
-  template <bool kLeaves> Status runPlainAs(Lane &lane, int64_t steps);
+  template <bool kLeaves> Status runPlainAs(Lane &lane, int64_t first, int64_t steps);
   Status runPlain(Lane &lane, int64_t steps) {
-    return lane.leaves.empty() ? runPlainAs<false>(lane, steps) : runPlainAs<true>(lane, steps);
+    if (lane.repeats) return runRepeating(lane, steps);
+    return lane.leaves.empty() ? runPlainAs<false>(lane, 0, steps) : runPlainAs<true>(lane, 0, steps);
   }
+  bool mayRepeat(uint32_t task) const;
+  Status runRepeating(Lane &lane, int64_t steps);
+  StreamMark *markBehind(uint32_t task, std::vector<StreamMark *> *marks);
   class DataView;
   template <bool kObserved> void runLaneAs(Lane &lane, int64_t first, int64_t steps);
   Status execute(const Operation &op, int64_t step, DeviceCtx *context) {

@@ -47,7 +47,7 @@ class Calls(unittest.TestCase):
 class Options(unittest.TestCase):
     def test_wrong_ones(self):
         wrong = {
-            "seeds=3": "'seeds=3' is none of seed=, policy=, devices=, cc=, memory=, driver=, fail=, findings=, report=",
+            "seeds=3": "'seeds=3' is none of seed=, policy=, devices=, cc=, memory=, driver=, fail=, skip=, findings=, report=",
             "late": "'late' is none of",
             "policy=soon": "policy= takes late, eager or random, and here is 'soon'",
             "seed=-1": "seed= takes a number from 0, and here is '-1'",

@@ -137,6 +137,7 @@ PROGRAMS = {
     "opc_gpusim_tests": ("tests/gpusim", "The PTX simulator against formulas: instructions, matrices, launches, text that is no PTX"),
     "ir": ("tests/ir", "lit and FileCheck on passes, with `opc-opt`"),
     "cli": ("tests/cli", "lit and FileCheck on the command `opc`"),
+    "verify_sim": ("kernels", "every kernel for GPUs on the simulated one beside the CPU's, with each tensor in memory of its own"),
     "opc": ("kernels", "every SBP signature that an operator declares, proven by execution"),
 }
 

@@ -13,6 +13,8 @@ struct CUstream_st;
 struct CUevent_st;
 struct CUmod_st;
 struct CUfunc_st;
+struct CUgraph_st;
+struct CUgraphExec_st;
 
 namespace opc::runtime::cuda {
 
@@ -53,6 +55,12 @@ constexpr CuResult kSuccess = 0, kOutOfMemory = 2, kNoDevice = 100;
   X(eventCreate, "cuEventCreate", (CUevent_st **, unsigned))                                                           \
   X(eventDestroy, "cuEventDestroy_v2", (CUevent_st *))                                                                 \
   X(eventRecord, "cuEventRecord", (CUevent_st *, CUstream_st *))                                                       \
+  X(streamBeginCapture, "cuStreamBeginCapture_v2", (CUstream_st *, int))                                               \
+  X(streamEndCapture, "cuStreamEndCapture", (CUstream_st *, CUgraph_st **))                                            \
+  X(graphInstantiate, "cuGraphInstantiateWithFlags", (CUgraphExec_st **, CUgraph_st *, unsigned long long))            \
+  X(graphLaunch, "cuGraphLaunch", (CUgraphExec_st *, CUstream_st *))                                                   \
+  X(graphExecDestroy, "cuGraphExecDestroy", (CUgraphExec_st *))                                                        \
+  X(graphDestroy, "cuGraphDestroy", (CUgraph_st *))                                                                    \
   X(eventSynchronize, "cuEventSynchronize", (CUevent_st *))                                                            \
   X(moduleLoadData, "cuModuleLoadData", (CUmod_st **, const void *))                                                   \
   X(moduleUnload, "cuModuleUnload", (CUmod_st *))                                                                      \

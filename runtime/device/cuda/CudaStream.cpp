@@ -16,8 +16,41 @@ namespace {
 
 // CU_STREAM_NON_BLOCKING, CU_EVENT_DISABLE_TIMING, CU_MEMHOSTALLOC_PORTABLE of cuda.h.
 constexpr unsigned kNonBlocking = 1, kNoTiming = 2, kPortable = 1;
+// CU_STREAM_CAPTURE_MODE_THREAD_LOCAL: other sessions of the process may go on.
+constexpr int kCaptureOfThread = 1;
 
 CuPointer addressOf(const void *p) { return reinterpret_cast<CuPointer>(p); }
+
+class CudaMark final : public StreamMark {
+public:
+  CudaMark(CudaDevice &device, CUevent_st *event) : device_(device), event_(event) {}
+  ~CudaMark() override {
+    if (device_.enter().isOk()) device_.driver().eventDestroy(event_);
+  }
+  Status wait() override {
+    OPC_RETURN_IF_ERROR(device_.enter());
+    return device_.driver().check(device_.driver().eventSynchronize(event_), "waiting for an event");
+  }
+  CudaDevice &device() const { return device_; }
+  CUevent_st *event() const { return event_; }
+
+private:
+  CudaDevice &device_;
+  CUevent_st *event_;
+};
+
+class CudaRecording final : public StreamRecording {
+public:
+  CudaRecording(CudaDevice &device, CUgraphExec_st *graph) : device_(device), graph_(graph) {}
+  ~CudaRecording() override {
+    if (device_.enter().isOk()) device_.driver().graphExecDestroy(graph_);
+  }
+  CUgraphExec_st *graph() const { return graph_; }
+
+private:
+  CudaDevice &device_;
+  CUgraphExec_st *graph_;
+};
 
 } // namespace
 
@@ -62,11 +95,50 @@ CudaStream::~CudaStream() {
 
 Status CudaStream::synchronize() {
   const cuda::CudaDriver &d = device_.driver();
+  OPC_RETURN_IF_ERROR(device_.enter());
   const CuResult r = d.streamSynchronize(stream_);
   if (r == cuda::kSuccess) return faults_.check(*this);
   return d.check(r, "an operation on " + device_.name() + " has failed since the last wait")
       .withHelp("opc run --observe sync waits after each op and names the one; the device takes no more work from "
                 "this process");
+}
+
+std::unique_ptr<StreamMark> CudaStream::createMark() {
+  CUevent_st *event = nullptr;
+  if (!device_.enter().isOk() || device_.driver().eventCreate(&event, kNoTiming) != cuda::kSuccess) return nullptr;
+  return std::make_unique<CudaMark>(device_, event);
+}
+
+Status CudaStream::mark(StreamMark &mark) {
+  const cuda::CudaDriver &d = device_.driver();
+  return d.check(d.eventRecord(static_cast<CudaMark &>(mark).event(), stream_), "marking a place in a stream");
+}
+
+Status CudaStream::waitFor(StreamMark &mark) {
+  const auto *event = dynamic_cast<CudaMark *>(&mark);
+  const cuda::CudaDriver &d = device_.driver();
+  if (!event || &event->device().driver() != &d) return mark.wait(); // what another driver has put in order
+  return d.check(d.streamWaitEvent(stream_, event->event(), 0), "waiting for another stream");
+}
+
+Result<std::unique_ptr<StreamRecording>> CudaStream::record(const std::function<Status()> &work) {
+  const cuda::CudaDriver &d = device_.driver();
+  OPC_RETURN_IF_ERROR(device_.enter());
+  OPC_RETURN_IF_ERROR(d.check(d.streamBeginCapture(stream_, kCaptureOfThread), "beginning a graph"));
+  const Status status = work();
+  CUgraph_st *graph = nullptr;
+  const CuResult ended = d.streamEndCapture(stream_, &graph);
+  CUgraphExec_st *ready = nullptr;
+  Status made = status.isOk() ? d.check(ended, "ending a graph") : status;
+  if (made.isOk()) made = d.check(d.graphInstantiate(&ready, graph, 0), "making a graph ready");
+  if (graph) d.graphDestroy(graph);
+  if (!made.isOk()) return made;
+  return std::unique_ptr<StreamRecording>(std::make_unique<CudaRecording>(device_, ready));
+}
+
+Status CudaStream::replay(StreamRecording &recording) {
+  const cuda::CudaDriver &d = device_.driver();
+  return d.check(d.graphLaunch(static_cast<CudaRecording &>(recording).graph(), stream_), "launching a graph");
 }
 
 Status CudaStream::copyFromHost(void *to, const void *from, size_t bytes) {

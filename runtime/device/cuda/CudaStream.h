@@ -40,6 +40,12 @@ public:
   void beginStep(uint64_t seed, int64_t step) override { executor_.setPosition({seed, step}); }
   void endSteps() override { executor_.setPosition({}); }
   Status synchronize() override;
+  std::unique_ptr<StreamMark> createMark() override;
+  Status mark(StreamMark &mark) override;
+  Status waitFor(StreamMark &mark) override;
+  bool records() const override { return true; }
+  Result<std::unique_ptr<StreamRecording>> record(const std::function<Status()> &work) override;
+  Status replay(StreamRecording &recording) override;
 
   Status copyFromHost(void *to, const void *from, size_t bytes);
   Status copyToHost(void *to, const void *from, size_t bytes);

@@ -48,6 +48,9 @@ ApiCall::ApiCall(const char *function, unsigned needs) {
     return;
   }
   if (!threadContexts().empty()) context = threadContexts().back();
+  for (const SkippedCall &s : driver.options.skipped)
+    skipped |= s.stream == 0 && s.call == number && s.function == function;
+  if (skipped) return;
   for (const InjectedFailure &f : driver.options.failures)
     if (f.call == number && f.function == function) {
       refused =
@@ -75,6 +78,10 @@ Stream *ApiCall::stream(Stream *handle, const char *function) {
     refused = driver.refuse(kInvalidHandle, std::string(function) + ": no stream has this handle");
   else if (found->context->sticky)
     refused = found->context->sticky, found = nullptr;
+  if (!found) return nullptr;
+  const uint64_t call = ++driver.report.streamCalls[std::string(function) + ":" + std::to_string(found->number)];
+  for (const SkippedCall &s : driver.options.skipped)
+    if (s.stream == found->number && s.call == call && s.function == function) return nullptr; // and nothing is refused
   return found;
 }
 

@@ -24,6 +24,7 @@ struct ApiCall {
   StandInDriver &driver = StandInDriver::instance();
   DriverLock lock;
   CuResult refused = kSuccess;
+  bool skipped = false; // success, and nothing done
 
   ApiCall(const char *function, unsigned needs);
   /// The stream of a handle; null after `refused` was set.
@@ -47,6 +48,7 @@ ContextStack &threadContexts();
 template <class Body> CuResult api(const char *function, unsigned needs, Body body) noexcept {
   try {
     ApiCall call(function, needs);
+    if (call.skipped) return kSuccess;
     return call.refused ? call.refused : static_cast<CuResult>(body(call));
   } catch (const std::bad_alloc &) {
     return kOutOfMemory;

@@ -88,6 +88,7 @@ std::string DriverReport::json(const SimOptions &o, bool lines) const {
                     copies("fills", fills) + ",\n  \"peak_bytes\": [";
   for (size_t i = 0; i < peak.size(); ++i) out += (i ? ", " : "") + std::to_string(peak[i]);
   out += "],\n  \"calls\": " + object(calls, [](uint64_t n) { return std::to_string(n); });
+  out += ",\n  \"stream_calls\": " + object(streamCalls, [](uint64_t n) { return std::to_string(n); });
   out += ",\n  \"kernels\": " + object(kernels, [&](const KernelTotals &k) { return kernelJson(k, lines); }) +
          ",\n  \"findings\": [";
   for (size_t i = 0; i < findings.size(); ++i)

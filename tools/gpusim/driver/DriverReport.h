@@ -29,7 +29,8 @@ struct ReportedFinding {
 };
 
 struct DriverReport {
-  std::map<std::string, uint64_t> calls; // by function
+  std::map<std::string, uint64_t> calls;       // by function
+  std::map<std::string, uint64_t> streamCalls; // "cuEventRecord:2": of those that name a stream, by its number
   uint64_t launches = 0, graphLaunches = 0, graphNodes = 0, synchronisations = 0, queries = 0, hostFunctions = 0;
   CountAndBytes hostToDevice, deviceToHost, deviceToDevice, peer, fills;
   std::vector<uint64_t> used, peak; // bytes of each device

@@ -61,6 +61,14 @@ bool failure(std::string_view text, InjectedFailure *out) {
   return true;
 }
 
+bool skippedCall(std::string_view text, SkippedCall *out) {
+  const size_t first = text.find(':'), second = text.find(':', first + 1);
+  if (first == text.npos) return false;
+  out->function = text.substr(0, first);
+  if (second != text.npos && !number(text.substr(second + 1), 1, UINT32_MAX, &out->stream)) return false;
+  return isFunction(out->function) && number(text.substr(first + 1, second - first - 1), 1, UINT64_MAX, &out->call);
+}
+
 /// Null: taken. Otherwise what the key takes.
 const char *set(std::string_view key, std::string_view value, SimOptions *o) {
   uint64_t v = 0;
@@ -109,6 +117,14 @@ const char *set(std::string_view key, std::string_view value, SimOptions *o) {
     o->failures.push_back(f);
     return nullptr;
   }
+  if (key == "skip") {
+    SkippedCall s;
+    if (!skippedCall(value, &s))
+      return "FUNCTION:CALL or FUNCTION:CALL:STREAM, as cuStreamWaitEvent:2:1 (a function of the driver without _v2, numbers "
+             "from 1)";
+    o->skipped.push_back(s);
+    return nullptr;
+  }
   return "";
 }
 
@@ -125,14 +141,14 @@ bool SimOptions::parse(const std::string &text, SimOptions *options, std::string
     const char *expected = equal == part.npos ? "" : set(key, value, options);
     if (expected && *expected == 0) {
       *error = "CUDA_SIM: '" + std::string(part) +
-               "' is none of seed=, policy=, devices=, cc=, memory=, driver=, fail=, findings=, report=";
+               "' is none of seed=, policy=, devices=, cc=, memory=, driver=, fail=, skip=, findings=, report=";
       return false;
     }
     if (expected) {
       *error = "CUDA_SIM: " + std::string(key) + "= takes " + expected + ", and here is '" + std::string(value) + "'";
       return false;
     }
-    if (key != "fail" && std::find(seen.begin(), seen.end(), key) != seen.end()) {
+    if (key != "fail" && key != "skip" && std::find(seen.begin(), seen.end(), key) != seen.end()) {
       *error = "CUDA_SIM: " + std::string(key) + "= is given twice";
       return false;
     }

@@ -22,6 +22,13 @@ struct InjectedFailure {
   int code = 0;
 };
 
+/// `skip=NAME:N[:STREAM]`: the N-th call of a function, or the N-th on a stream, does nothing, and says that it did.
+struct SkippedCall {
+  std::string function;
+  uint64_t call = 1;   // from 1
+  uint64_t stream = 0; // 0: on any, or on none
+};
+
 struct SimOptions {
   uint64_t seed = 0;
   Policy policy = Policy::kLate;
@@ -32,6 +39,7 @@ struct SimOptions {
   bool findingsAreErrors = true;       // findings=error|warn
   std::string report;                  // a file, "-" for stderr, empty for none
   std::vector<InjectedFailure> failures;
+  std::vector<SkippedCall> skipped;
 
   /// "seed=3,policy=eager". False, and `error` names the key, what it takes and what was found.
   static bool parse(const std::string &text, SimOptions *options, std::string *error);

@@ -1,0 +1,59 @@
+# tests/gpu/run.sh as on a machine with a GPU, with the stand-in as the system's driver: what it writes, and its exit code.
+# SPDX-License-Identifier: Apache-2.0
+import json
+import os
+import subprocess
+import tempfile
+import unittest
+
+SOURCE, BUILD = os.environ["OPC_SOURCE_DIR"], os.environ["OPC_BUILD_DIR"]
+OPC = os.path.join(BUILD, "bin", "opc")
+DRIVER = os.path.join(BUILD, "lib", "opc", "gpusim")
+
+
+def run(*more, sim="", driver=DRIVER):
+    with tempfile.TemporaryDirectory() as folder:
+        out = os.path.join(folder, "results.md")
+        done = subprocess.run([os.path.join(SOURCE, "tests", "gpu", "run.sh"), "--opc", OPC, "--out", out, *more], capture_output=True, text=True,
+                              timeout=900, env=dict(os.environ, LD_LIBRARY_PATH=driver, CUDA_SIM=sim))
+        page = ""
+        if os.path.exists(out):
+            with open(out, encoding="utf-8") as f:
+                page = f.read()
+        return done, page
+
+
+class Script(unittest.TestCase):
+    def setUp(self):
+        facts = json.loads(subprocess.run([OPC, "doctor", "--json"], capture_output=True, text=True).stdout)
+        if not facts["device_kernels"]:
+            self.skipTest("this build has no kernels for GPUs (nvcc)")
+
+    def test_page(self):
+        done, page = run("--ops", "relu softmax matmul")
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertRegex(page, r"\| device \| Simulated GPU \(sm_80\)")
+        self.assertRegex(page, r"`opc verify relu softmax matmul --device gpu`: 3 ops on gpu: \d+ samples, 0 failed")
+        self.assertIn("Ops that failed: none", page)
+        self.assertRegex(page, r"\| mlp \| as on the CPU, executed in simulation \(\d{4}-\d\d-\d\d, \S+\) \| not run \|")
+        self.assertNotIn("measured (", page)  # nothing is claimed of a simulated device
+
+    def test_a_kernel_that_fails(self):
+        done, page = run("--ops", "relu", sim="fail=cuLaunchKernel:1:719")
+        self.assertEqual(done.returncode, 1, done.stderr)
+        self.assertIn("Ops that failed: relu", page)
+
+    def test_no_gpu(self):
+        if os.path.exists("/proc/driver/nvidia"):
+            self.skipTest("this machine has a GPU")
+        done, page = run("--ops", "relu", driver="")
+        self.assertEqual((done.returncode, page), (4, ""), done.stderr)
+        self.assertIn("OPC0630", done.stderr)
+
+    def test_usage(self):
+        done, page = run("--what", "x")
+        self.assertEqual((done.returncode, page), (2, ""))
+
+
+if __name__ == "__main__":
+    unittest.main(verbosity=2)

@@ -1,0 +1,144 @@
+# Plans of several streams on the simulated GPU: right under every schedule; and when single events, waits, copies or launches are
+# taken away, that is noticed, by another number or a finding. What is redundant is listed with its reason.
+# SPDX-License-Identifier: Apache-2.0
+"""usage: plan_mutants.py [--list]: all mutants and what noticed them"""
+import json
+import os
+import subprocess
+import sys
+import tempfile
+import unittest
+from concurrent.futures import ThreadPoolExecutor
+
+SOURCE, BIN = os.environ["OPC_SOURCE_DIR"], os.path.join(os.environ["OPC_BUILD_DIR"], "bin")
+PROGRAM = os.path.join(BIN, "opc_gpusim_plans")
+LISTED = os.path.join(SOURCE, "tests", "gpusim", "redundant_calls.txt")
+POLICIES = ("late", "eager", "random")
+# What a mutant takes away, by the steps of a run: edges, and the uses of slots, in several; copies and work in one, since in the next
+# the same work would be done again.
+FUNCTIONS = {3: ("cuStreamWaitEvent",), 1: ("cuMemcpyHtoDAsync", "cuMemcpyDtoHAsync", "cuLaunchKernel", "cuGraphLaunch")}
+ADDED = {"hand_over": 1111, "pipelined": 1111, "fork": 0, "one_way": 11, "steady": 111, "weights": 100}
+
+
+def expected(plan):
+    """sum over i of (i + 1) y[i], three times: y = x + 1111, (x + 1 + 10) + (x + 1 + 100), or x + n + 100."""
+    lines = []
+    for n in range(3):
+        x = [i + 1000 * n for i in range(1000)]
+        y = [2 * v + 112 for v in x] if plan == "fork" else [v + ADDED[plan] + (n if plan == "weights" else 0) for v in x]
+        lines.append(sum((i + 1) * v for i, v in enumerate(y)))
+    return "".join(f"{v}\n" for v in lines)
+
+
+def run(plan, sim, steps=3, **more):
+    return subprocess.run([PROGRAM, plan, str(steps)], capture_output=True, text=True, timeout=300, env=dict(os.environ, CUDA_SIM=sim, **more))
+
+
+def report(plan, steps=3, **more):
+    with tempfile.TemporaryDirectory() as folder:
+        path = os.path.join(folder, "report.json")
+        done = run(plan, "report=" + path, steps, **more)
+        assert done.returncode == 0, done.stderr
+        with open(path, encoding="utf-8") as f:
+            return json.load(f)
+
+
+def mutants(plan):
+    for steps, functions in FUNCTIONS.items():
+        for call, count in report(plan, steps)["stream_calls"].items():
+            function, stream = call.split(":")
+            if function in functions:
+                for n in range(1, count + 1):
+                    yield steps, f"{function}:{n}:{stream}"
+
+
+def noticed(plan, steps, mutant):
+    """By which schedules; "" when nobody has noticed."""
+    found = []
+    for policy in POLICIES:
+        done = run(plan, f"skip={mutant},policy={policy},seed=3", steps)
+        if done.returncode != 0 or done.stdout != expected(plan):
+            found.append(policy)
+    return " ".join(found)
+
+
+def listed():
+    """A line: PLAN FUNCTION:CALLS:STREAM | reason."""
+    found = {}
+    with open(LISTED, encoding="utf-8") as f:
+        for line in f:
+            if not line.strip() or line.startswith("#"):
+                continue
+            what, reason = line.rstrip("\n").split(" | ")
+            plan, mutant = what.split()
+            function, calls, stream = mutant.split(":")
+            for n in calls.split(","):
+                found[plan, f"{function}:{n}:{stream}"] = reason
+    return found
+
+
+def all_mutants():
+    triples = [(plan, *m) for plan in ADDED for m in mutants(plan)]
+    with ThreadPoolExecutor(2) as pool:
+        return dict(zip([(plan, mutant) for plan, _, mutant in triples], pool.map(lambda t: noticed(*t), triples)))
+
+
+class Plans(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        doctor = json.loads(subprocess.run([os.path.join(BIN, "opc"), "doctor", "--json"], capture_output=True, text=True).stdout)
+        if not doctor["device_kernels"]:
+            raise unittest.SkipTest("this build has no kernels for GPUs (nvcc)")
+
+    def test_every_schedule(self):
+        for plan in ADDED:
+            for sim in [f"policy={p}" for p in POLICIES] + [f"policy=random,seed={n}" for n in range(1, 6)]:
+                done = run(plan, sim)
+                self.assertEqual((done.returncode, done.stdout), (0, expected(plan)), (plan, sim, done.stderr))
+
+    def test_edges_are_events(self):
+        """No stream is waited for by the host between tasks: three runs of three steps, and what copies need."""
+        found = report("hand_over")
+        steps, edges = 9, 2
+        self.assertEqual(found["calls"]["cuEventRecord"] >= steps * 2 * edges, True, found["calls"])
+        self.assertEqual(found["calls"]["cuStreamWaitEvent"], 9 * edges + 3 * 2 * edges)  # credits: not in the first step of a run
+        alone = report("steady")
+        self.assertNotIn("cuStreamWaitEvent", alone["calls"])
+
+    def test_steady_state_is_a_graph(self):
+        found = report("steady")
+        self.assertEqual(found["calls"]["cuStreamBeginCapture"], 1)
+        self.assertEqual(found["graph_launches"], 8)  # of nine steps all but the first
+        self.assertEqual(found["graph_nodes"], 8 * 3)
+        self.assertEqual(found["calls"]["cuLaunchKernel"], 2 * 3)
+        without = report("steady", OPC_CUDA_GRAPHS="0")
+        self.assertEqual((without["graph_launches"], without["calls"]["cuLaunchKernel"]), (0, 9 * 3))
+
+    def test_weights_that_are_set(self):
+        """Each run has others: the second step of the first run is recorded, and the first of each later one."""
+        found = report("weights")
+        self.assertEqual((found["calls"]["cuStreamBeginCapture"], found["graph_launches"]), (3, 8))
+
+    def test_a_capture_that_fails(self):
+        """Then every step is launched by itself."""
+        for fault in ("cuStreamBeginCapture:1:900", "cuGraphInstantiateWithFlags:1:2", "cuLaunchKernel:5:999"):
+            done = run("steady", "fail=" + fault)
+            if "is none of" in done.stderr or "takes FUNCTION" in done.stderr:
+                self.fail(done.stderr)
+            self.assertEqual((done.returncode, done.stdout), (0, expected("steady")), (fault, done.stderr))
+
+    def test_mutants(self):
+        found, redundant = all_mutants(), listed()
+        self.assertGreater(len(found), 60)
+        silent = sorted(key for key, by in found.items() if not by)
+        self.assertEqual(silent, sorted(redundant), "what nobody notices, and the list with reasons")
+        for reason in redundant.values():
+            self.assertGreaterEqual(len(reason), 20)
+
+
+if __name__ == "__main__":
+    if sys.argv[1:] == ["--list"]:
+        for (plan, mutant), by in all_mutants().items():
+            print(plan, mutant, by or "-")
+    else:
+        unittest.main(argv=sys.argv[:1] + ["-v"] + sys.argv[1:])

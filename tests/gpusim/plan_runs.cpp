@@ -1,0 +1,141 @@
+// Plans on the simulated GPU that no compiler makes yet: several streams, registers of several slots. Prints what they
+// give; tests take single calls of the driver away and look whether that is noticed (plan_mutants.py).
+// SPDX-License-Identifier: Apache-2.0
+#include "PlanBuilder.h"
+#include "Session.h"
+
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <map>
+#include <string>
+
+namespace {
+
+using namespace opc;
+using opc::test::PlanBuilder;
+
+constexpr int64_t kElements = 1000;
+
+class GpuPlan : public PlanBuilder {
+public:
+  explicit GpuPlan(int streams) {
+    for (int s = 1; s < streams; ++s) stream();
+    plan.mutable_arena(0)->set_device("sim");
+    for (auto &s : *plan.mutable_stream()) s.set_device("sim");
+  }
+  uint32_t value(const std::string &name, uint32_t credits = 1) {
+    return tensor(name, Shape{kElements}, kFloat, plan::Register::ACTIVATION, credits);
+  }
+  /// to = from + plus.
+  void add(const std::string &name, uint32_t from, uint32_t to, double plus, uint32_t stream = 0) {
+    plan::Task *t = task(name, "scalar_add", {{"in", {from}}}, {{"out", {to}}}, stream);
+    const auto attribute = [&](const char *key) {
+      plan::Attribute *a = t->add_attr();
+      a->set_name(key);
+      return a->mutable_value();
+    };
+    attribute("has_float_operand")->set_at_bool(true);
+    attribute("float_operand")->set_at_double(plus);
+  }
+};
+
+/// Stream 0: x -> a, c -> y. Stream 1: a -> b -> c.
+std::string handOver(uint32_t credits) {
+  GpuPlan b(2);
+  const uint32_t x = b.input("x", Shape{kElements}), a = b.value("a", credits), m = b.value("b"),
+                 c = b.value("c", credits), y = b.value("y");
+  b.add("xa", x, a, 1);
+  b.add("ab", a, m, 10, 1);
+  b.add("bc", m, c, 100, 1);
+  b.add("cy", c, y, 1000);
+  b.output("y", y);
+  return b.encode();
+}
+
+/// Stream 0: x -> a, b + c -> y. Stream 1: a -> b. Stream 2: a -> c.
+std::string forked() {
+  GpuPlan b(3);
+  const uint32_t x = b.input("x", Shape{kElements}), a = b.value("a"), m = b.value("b"), c = b.value("c"),
+                 y = b.value("y");
+  b.add("xa", x, a, 1);
+  b.add("ab", a, m, 10, 1);
+  b.add("ac", a, c, 100, 2);
+  b.task("bcy", "broadcast_add", {{"x", {m}}, {"y", {c}}}, {{"z", {y}}});
+  b.output("y", y);
+  return b.encode();
+}
+
+/// Stream 0: x -> a. Stream 1: a -> y. Nothing comes back but that a may be written anew.
+std::string oneWay() {
+  GpuPlan b(2);
+  const uint32_t x = b.input("x", Shape{kElements}), a = b.value("a"), y = b.value("y");
+  b.add("xa", x, a, 1);
+  b.add("ay", a, y, 10, 1);
+  b.output("y", y);
+  return b.encode();
+}
+
+/// One stream, as the compiler makes it: x -> a -> b -> y, which is recorded as a graph.
+std::string steady() {
+  GpuPlan b(1);
+  const uint32_t x = b.input("x", Shape{kElements}), a = b.value("a"), m = b.value("b"), y = b.value("y");
+  b.add("xa", x, a, 1);
+  b.add("ab", a, m, 10);
+  b.add("by", m, y, 100);
+  b.output("y", y);
+  return b.encode();
+}
+
+/// x + w -> a -> y: w is set before each run.
+std::string weights() {
+  GpuPlan b(1);
+  const uint32_t x = b.input("x", Shape{kElements}), w = b.variable("w", Shape{kElements}), a = b.value("a"),
+                 y = b.value("y");
+  b.task("xw", "broadcast_add", {{"x", {x}}, {"y", {w}}}, {{"z", {a}}});
+  b.add("ay", a, y, 100);
+  b.output("y", y);
+  return b.encode();
+}
+
+int fail(const Status &status) {
+  std::fprintf(stderr, "%s\n", status.toString().c_str());
+  return 1;
+}
+
+/// Each round has another input, and `steps` steps.
+int run(const std::string &plan, int64_t steps) {
+  Result<Session> session = Session::load(plan, opc::test::registry());
+  if (!session) return fail(session.status());
+  for (int round = 0; round < 3; ++round) {
+    Result<HostTensor> x = HostTensor::create(kFloat, Shape{kElements});
+    if (!x) return fail(x.status());
+    for (int64_t i = 0; i < kElements; ++i) x->as<float>()[i] = static_cast<float>(i + 1000 * round);
+    if (Status s = session->feed("x", *x); !s) return fail(s);
+    for (const VariableInfo &v : session->interface().variables) {
+      for (int64_t i = 0; i < kElements; ++i) x->as<float>()[i] = static_cast<float>(round);
+      if (Status s = session->setVariable(v.name, *x); !s) return fail(s);
+    }
+    if (Status s = session->run(steps); !s) return fail(s);
+    const Result<HostTensor> y = session->fetch("y");
+    if (!y) return fail(y.status());
+    double sum = 0; // exact: whole numbers
+    for (int64_t i = 0; i < kElements; ++i) sum += static_cast<double>(i + 1) * y->as<float>()[i];
+    std::printf("%.0f\n", sum);
+  }
+  return 0;
+}
+
+} // namespace
+
+int main(int argc, char **argv) {
+  const std::map<std::string, std::string> plans = {{"hand_over", handOver(1)}, {"pipelined", handOver(2)},
+                                                    {"fork", forked()},         {"one_way", oneWay()},
+                                                    {"steady", steady()},       {"weights", weights()}};
+  const auto plan = plans.find(argc == 3 ? argv[1] : "");
+  if (plan == plans.end()) {
+    std::fprintf(stderr, "usage: opc_gpusim_plans hand_over|pipelined|fork|one_way|steady|weights STEPS\n");
+    return 2;
+  }
+  return run(plan->second, std::atoll(argv[2]));
+}
