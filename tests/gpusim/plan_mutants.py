@@ -21,11 +21,11 @@ ADDED = {"hand_over": 1111, "pipelined": 1111, "fork": 0, "one_way": 11, "steady
 
 
 def expected(plan):
-    """sum over i of (i + 1) y[i], three times: y = x + 1111, (x + 1 + 10) + (x + 1 + 100), or x + n + 100."""
+    """sum over i of (i + 1) y[i], three times: y = x + 1111, (x + 1 + 10) + (x + 1 + 100), or x + (n + 1) + 100."""
     lines = []
     for n in range(3):
         x = [i + 1000 * n for i in range(1000)]
-        y = [2 * v + 112 for v in x] if plan == "fork" else [v + ADDED[plan] + (n if plan == "weights" else 0) for v in x]
+        y = [2 * v + 112 for v in x] if plan == "fork" else [v + ADDED[plan] + (n + 1 if plan == "weights" else 0) for v in x]
         lines.append(sum((i + 1) * v for i, v in enumerate(y)))
     return "".join(f"{v}\n" for v in lines)
 
