@@ -10,7 +10,7 @@ import numpy as np
 
 BIN = os.path.join(os.environ["OPC_BUILD_DIR"], "bin")
 KINDS = {"f32": ("kFloat", np.float32), "f64": ("kDouble", np.float64), "f16": ("kFloat16", np.float16), "i64": ("kInt64", np.int64), "u8": ("kUInt8", np.uint8),
-         "i8": ("kInt8", np.int8)}
+         "i8": ("kInt8", np.int8), "i32": ("kInt32", np.int32)}
 # Of the largest element of a result: sums of some hundred products of numbers around 1, rounded once.
 CLOSE = {"f32": 2e-6, "f64": 1e-14, "f16": 1e-3}
 
@@ -182,6 +182,50 @@ class DeviceKernels(unittest.TestCase):
             y, sums = self.op("l2_normalize", {"x": x}, ["y", "square_x_sum"], where)
             self.op("l2_normalize_grad", {"dy": self.tensor((3, 700, 35)), "y": y, "square_x_sum": sums}, ["dx"], where)
         self.compare(3e-6)
+
+    def recurrent(self, kind, gates, dtype, lengths, attrs, peephole=False, first=False):
+        """A layer of two directions and its gradient, of more than one tile of each product and more than one block of states."""
+        steps, batch, width, hidden, both = 4, 19, 21, 35, 2
+        rows, state = ((batch, steps), (batch, both, hidden)) if first else ((steps, batch), (both, batch, hidden))
+        attrs += attr("direction", "bidirectional") + attr("batch_first", first)
+        small = {"weight": (both, gates * hidden, width), "recurrence": (both, gates * hidden, hidden), "bias": (both, 2 * gates * hidden)}
+        given = {"x": self.tensor((*rows, width), dtype), "initial_h": self.tensor(state, dtype)}
+        given.update({arg: self.tensor(shape, dtype, self.random.uniform(-0.2, 0.2, shape)) for arg, shape in small.items()})
+        if lengths:
+            given["lengths"] = self.tensor((batch,), lengths, self.random.integers(0, steps + 1, batch))
+        ends = ["y_h"] + (["y_c"] if kind == "lstm" else [])
+        grads = ["dx", "dweight", "drecurrence", "dbias", "dinitial_h"] + (["dinitial_c"] if kind == "lstm" else [])
+        if kind == "lstm":
+            given["initial_c"] = self.tensor(state, dtype)
+        if peephole:
+            given["peephole"] = self.tensor((both, 3 * hidden), dtype)
+            grads.append("dpeephole")
+        y, *_ = self.op(kind, given, ["y", *ends], attrs)
+        dy = (batch, steps, both, hidden) if first else (steps, both, batch, hidden)
+        coming = {"y": y, "dy": self.tensor(dy, dtype), **{"d" + end: self.tensor(state, dtype) for end in ends}}
+        self.op(f"{kind}_grad", {**given, **coming}, grads, attrs)
+
+    def test_recurrent_layers(self):
+        """Several tiles and blocks, sequences of all lengths, among them none at all."""
+        late, clip = attr("linear_before_reset", True), doubles(clip=0.5)
+        for args in (("lstm", 4, "f32", "i32", ""), ("lstm", 4, "f64", "i64", clip, True, True), ("lstm", 4, "f32", None, attr("input_forget", True)),
+                     ("gru", 3, "f32", "i64", ""), ("gru", 3, "f64", "i32", late, False, True), ("gru", 3, "f32", None, late + clip), ("rnn", 1, "f32", "i32", clip),
+                     ("rnn", 1, "f64", None, "", False, True), ("lstm", 4, "f16", "i32", ""), ("gru", 3, "f16", "i32", "")):
+            with self.subTest(args=args):
+                self.ops, self.outputs, self.inputs = [], [], {}
+                self.recurrent(*args)
+                self.compare(CLOSE[args[2]] * 4)
+
+    def test_length_outside(self):
+        for kind, gates in (("lstm", 4), ("gru", 3), ("rnn", 1)):
+            for given in ([2, 4, 1], [-1, 0, 7]):
+                with self.subTest(kind=kind, lengths=given):
+                    self.ops, self.outputs, self.inputs = [], [], {}
+                    args = {"x": self.tensor((3, 3, 2)), "weight": self.tensor((1, gates * 4, 2)), "recurrence": self.tensor((1, gates * 4, 4)),
+                            "lengths": self.tensor((3,), "i32", np.array(given))}
+                    self.op(kind, args, ["y", "y_h"] + (["y_c"] if kind == "lstm" else []))
+                    at, value = (1, 4) if given[1] == 4 else (0, -1)
+                    self.assert_said_as_on_the_cpu(f"lengths[{at}] = {value} is outside [0, 4), the range of the steps of x and 0")
 
     def assert_said_as_on_the_cpu(self, text):
         """That the run ends with an error that has this text."""

@@ -2,8 +2,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "recurrent/GateFunctions.h"
 
-#include "opc/ScalarMath.h"
-
 #include <limits>
 
 namespace opc::ops {
@@ -41,23 +39,15 @@ std::string allNames() {
   return all;
 }
 
-template <class T> struct Point {
-  T value, slope;
-};
-
 /// One loop for values alone, one for values and slopes: compilers leave out of the first what it does not need.
 template <class T, class F> void each(T *values, T *slopes, int64_t n, T limit, F f) {
-  const auto held = [limit](T v) {
-    const T below = v > limit ? limit : v; // comparisons in this order let NaN through
-    return below < -limit ? -limit : below;
-  };
   if (!slopes) {
-    for (int64_t i = 0; i < n; ++i) values[i] = f(held(values[i])).value;
+    for (int64_t i = 0; i < n; ++i) values[i] = f(heldIn(values[i], limit)).value;
     return;
   }
   for (int64_t i = 0; i < n; ++i) {
-    const T v = values[i], x = held(v);
-    const Point<T> p = f(x);
+    const T v = values[i];
+    const GatePoint<T> p = f(heldIn(v, limit));
     values[i] = p.value;
     slopes[i] = v > limit || v < -limit ? T(0) : p.slope;
   }
@@ -88,45 +78,11 @@ Maybe<std::vector<GateFunction>> gateFunctions(const std::vector<std::string> &n
 }
 
 template <class T> void applyGate(const GateFunction &f, double clip, T *values, T *slopes, int64_t n) {
-  using S = scalar::Functions;
   const T a = static_cast<T>(f.alpha), b = static_cast<T>(f.beta);
   const T limit = clip > 0 ? static_cast<T>(clip) : std::numeric_limits<T>::infinity();
-  const auto run = [&](auto g) { each(values, slopes, n, limit, g); };
-  using P = Point<T>;
-  switch (f.kind) {
-  case GateKind::kSigmoid:
-    return run([](T x) {
-      const T y = S::sigmoid(x);
-      return P{y, y * (T(1) - y)};
-    });
-  case GateKind::kTanh:
-    return run([](T x) {
-      const T y = S::tanh(x);
-      return P{y, T(1) - y * y};
-    });
-  case GateKind::kRelu: return run([](T x) { return P{x < T(0) ? T(0) : x, x > T(0) ? T(1) : T(0)}; });
-  case GateKind::kAffine: return run([=](T x) { return P{a * x + b, a}; });
-  case GateKind::kLeakyRelu: return run([=](T x) { return P{x < T(0) ? a * x : x, x < T(0) ? a : T(1)}; });
-  case GateKind::kThresholdedRelu: return run([=](T x) { return P{x < a ? T(0) : x, x < a ? T(0) : T(1)}; });
-  case GateKind::kScaledTanh:
-    return run([=](T x) {
-      const T y = S::tanh(b * x);
-      return P{a * y, a * b * (T(1) - y * y)};
-    });
-  case GateKind::kHardSigmoid:
-    return run([=](T x) {
-      const T y = a * x + b;
-      return P{y < T(0) ? T(0) : y > T(1) ? T(1) : y, y > T(0) && y < T(1) ? a : T(0)};
-    });
-  case GateKind::kElu:
-    return run([=](T x) { return P{x < T(0) ? a * S::expm1(x) : x, x < T(0) ? a * S::exp(x) : T(1)}; });
-  case GateKind::kSoftsign:
-    return run([](T x) {
-      const T y = T(1) / (T(1) + S::abs(x));
-      return P{x * y, y * y};
-    });
-  case GateKind::kSoftplus: return run([](T x) { return P{S::softplus(x), S::sigmoid(x)}; });
-  }
+  withGateKind(f.kind, [=](auto kind) {
+    each(values, slopes, n, limit, [=](T x) { return gatePoint<decltype(kind)::value>(a, b, x); });
+  });
 }
 
 template void applyGate(const GateFunction &, double, float *, float *, int64_t);

@@ -2,28 +2,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include "recurrent/GateMath.h"
 #include "support/Operator.h"
 
 namespace opc::ops {
-
-enum class GateKind {
-  kSigmoid,         // 1 / (1 + e^-x)
-  kTanh,            // tanh x
-  kRelu,            // max(0, x)
-  kAffine,          // alpha x + beta
-  kLeakyRelu,       // x below 0: alpha x
-  kThresholdedRelu, // x from alpha on, else 0
-  kScaledTanh,      // alpha tanh(beta x)
-  kHardSigmoid,     // alpha x + beta, held in [0, 1]
-  kElu,             // x below 0: alpha (e^x - 1)
-  kSoftsign,        // x / (1 + |x|)
-  kSoftplus,        // log(1 + e^x)
-};
-
-struct GateFunction {
-  GateKind kind = GateKind::kSigmoid;
-  double alpha = 0, beta = 0;
-};
 
 /// The functions of these names. Those that have an alpha or a beta take them from the lists, one after another; where
 /// a list has ended, the usual value.
