@@ -210,22 +210,22 @@ std::optional<FusionReason> LoopGraph::unfit(const LoopKey &key, const std::vect
   return FusionReason::kAccess;
 }
 
-int64_t LoopGraph::bytesRead(Value v, llvm::function_ref<bool(Operation *)> inside) const {
+int64_t LoopGraph::bytesRead(Value v, llvm::ArrayRef<uint32_t> readers) const {
   int64_t moved = 0;
-  for (Operation *user : v.getUsers()) {
-    if (!inside(user)) continue;
-    const auto it = indexOf.find(user);
-    if (it == indexOf.end() || !moves[it->second]) return ir::bytesOf(v);
-    const int64_t elements = cast<RankedTensorType>(v.getType()).getNumElements();
-    const int64_t size = elements == 0 ? 0 : ir::bytesOf(v) / elements;
-    for (const user_op::MovedBox &box : moves[it->second]->boxes) {
-      if (user->getOperand(box.input) != v) continue;
-      int64_t read = size; // an element that is read several times comes from the cache
-      for (const user_op::AxisRead &r : box.reads)
-        if (r.axis >= 0) read *= box.size[static_cast<size_t>(r.axis)];
-      moved += read;
+  for (uint32_t reader : readers)
+    for (const OpOperand &use : ops[reader]->getOpOperands()) {
+      if (use.get() != v) continue;
+      if (!moves[reader]) return ir::bytesOf(v);
+      const int64_t elements = cast<RankedTensorType>(v.getType()).getNumElements();
+      const int64_t size = elements == 0 ? 0 : ir::bytesOf(v) / elements;
+      for (const user_op::MovedBox &box : moves[reader]->boxes) {
+        if (ops[reader]->getOperand(box.input) != v) continue;
+        int64_t read = size; // an element that is read several times comes from the cache
+        for (const user_op::AxisRead &r : box.reads)
+          if (r.axis >= 0) read *= box.size[static_cast<size_t>(r.axis)];
+        moved += read;
+      }
     }
-  }
   return std::min(moved, ir::bytesOf(v));
 }
 

@@ -45,8 +45,8 @@ struct LoopGraph {
   std::optional<FusionReason> unfit(const LoopKey &key, const std::vector<uint32_t> &members,
                                     const llvm::SetVector<mlir::Value> &in,
                                     const llvm::SetVector<mlir::Value> &out) const;
-  /// Bytes of a tensor that is read from outside by a group of ops: of what they move, that alone.
-  int64_t bytesRead(mlir::Value v, llvm::function_ref<bool(mlir::Operation *)> inside) const;
+  /// Bytes of a tensor that `readers` read from outside: of what they move, that alone.
+  int64_t bytesRead(mlir::Value v, llvm::ArrayRef<uint32_t> readers) const;
   bool isMove(uint32_t op) const { return moves[op] != nullptr; }
 
 private:

@@ -20,12 +20,11 @@ FusionFacts::Region regionFact(const LoopGraph &g, const std::vector<uint32_t> &
   llvm::SetVector<Value> in, out;
   g.tensors(members, [&](Operation *op) { return inside.contains(op); }, &in, &out);
   fact.bytesMoved = bytesOf(out);
-  for (Value v : in) fact.bytesMoved += g.bytesRead(v, [&](Operation *op) { return inside.contains(op); });
+  for (Value v : in) fact.bytesMoved += g.bytesRead(v, members);
   for (uint32_t m : members) {
     Operation *op = g.ops[m];
     fact.ops.push_back(ir::opName(op));
-    for (Value v : llvm::SetVector<Value>(op->operand_begin(), op->operand_end()))
-      fact.bytesSaved += g.bytesRead(v, [&](Operation *user) { return user == op; });
+    for (Value v : llvm::SetVector<Value>(op->operand_begin(), op->operand_end())) fact.bytesSaved += g.bytesRead(v, m);
     for (Value v : op->getResults()) fact.bytesSaved += ir::bytesOf(v);
   }
   fact.bytesSaved -= fact.bytesMoved;
