@@ -3,7 +3,6 @@
 #include "RegionPeak.h"
 
 #include <algorithm>
-#include <queue>
 
 namespace opc {
 namespace {
@@ -16,14 +15,14 @@ constexpr int kGentleRounds = 8;
 
 class PeakKeeper {
 public:
-  PeakKeeper(const TaskGraph &graph, const std::vector<RegionJoin> &joins, const std::vector<size_t> &rank)
-      : graph_(graph), joins_(joins), rank_(rank) {}
+  PeakKeeper(const TaskGraph &graph, const std::vector<RegionJoin> &joins, JoinedTasks *tasks)
+      : graph_(graph), joins_(joins), tasks_(*tasks) {}
 
   std::vector<uint32_t> run(std::vector<uint32_t> regions, bool ownOrderFits) {
-    const uint64_t allowed = livePeak(graph_, smallestOrder(graph_, ownOrderFits)).bytes;
+    const uint64_t allowed = leastPeak(graph_, ownOrderFits);
     for (int round = 0;; ++round) {
-      sort(&regions);
-      const TaskGraph joined = contract(graph_, membersOf(regions));
+      tasks_.sort(&regions);
+      const TaskGraph &joined = tasks_.contract(regions);
       const LivePeak peak = livePeak(joined, smallestOrder(joined, true));
       if (peak.bytes <= allowed) return regions;
       const std::vector<uint32_t> blamed = atPeak(joined, peak, regions);
@@ -42,36 +41,6 @@ public:
   }
 
 private:
-  std::vector<std::vector<uint32_t>> membersOf(const std::vector<uint32_t> &regions) const {
-    std::vector<std::vector<uint32_t>> members;
-    members.reserve(regions.size());
-    for (uint32_t r : regions) members.push_back(joins_[r].members);
-    return members;
-  }
-
-  /// Orders regions along the edges, else by the place of their last op.
-  void sort(std::vector<uint32_t> *regions) const {
-    TaskGraph joined = contract(graph_, membersOf(*regions));
-    auto place = [&](uint32_t i) {
-      size_t last = 0;
-      for (uint32_t m : joins_[(*regions)[i]].members) last = std::max(last, rank_[m]);
-      return last;
-    };
-    using Entry = std::pair<size_t, uint32_t>;
-    std::priority_queue<Entry, std::vector<Entry>, std::greater<>> ready;
-    for (uint32_t i = 0; i < regions->size(); ++i)
-      if (joined.tasks[i].pending == 0) ready.emplace(place(i), i);
-    std::vector<uint32_t> sorted;
-    while (!ready.empty()) {
-      const uint32_t i = ready.top().second;
-      ready.pop();
-      sorted.push_back((*regions)[i]);
-      for (uint32_t next : joined.tasks[i].after)
-        if (--joined.tasks[next].pending == 0) ready.emplace(place(next), next);
-    }
-    *regions = std::move(sorted);
-  }
-
   /// Places of the regions that run at the peak, or read or make what is alive there; all of them if there is none.
   std::vector<uint32_t> atPeak(const TaskGraph &joined, const LivePeak &peak,
                                const std::vector<uint32_t> &regions) const {
@@ -113,9 +82,9 @@ private:
       std::vector<uint32_t> tried(regions->begin(), regions->begin() + b);
       undo((*regions)[b], true, &tried);
       tried.insert(tried.end(), regions->begin() + b + 1, regions->end());
-      sort(&tried);
-      const TaskGraph joined = contract(graph_, membersOf(tried));
-      const uint64_t bytes = livePeak(joined, smallestOrder(joined, true)).bytes;
+      tasks_.sort(&tried);
+      const TaskGraph &joined = tasks_.contract(tried);
+      const uint64_t bytes = livePeakBytes(joined, smallestOrder(joined, true), peak);
       if (bytes >= peak) continue;
       peak = bytes;
       best = std::move(tried);
@@ -127,26 +96,19 @@ private:
 
   const TaskGraph &graph_;
   const std::vector<RegionJoin> &joins_;
-  const std::vector<size_t> &rank_;
+  JoinedTasks &tasks_;
   size_t spent_ = 0;
 };
 
 } // namespace
 
 uint64_t leastPeak(const TaskGraph &graph, bool ownOrderFits) {
-  return livePeak(graph, smallestOrder(graph, ownOrderFits)).bytes;
+  return livePeakBytes(graph, smallestOrder(graph, ownOrderFits));
 }
 
-uint64_t regionsPeak(const TaskGraph &graph, const std::vector<RegionJoin> &joins,
-                     const std::vector<uint32_t> &regions) {
-  std::vector<std::vector<uint32_t>> members;
-  for (uint32_t r : regions) members.push_back(joins[r].members);
-  return leastPeak(contract(graph, members), true);
-}
-
-std::vector<uint32_t> keepPeak(const TaskGraph &graph, const std::vector<RegionJoin> &joins,
-                               std::vector<uint32_t> regions, const std::vector<size_t> &rank, bool ownOrderFits) {
-  return PeakKeeper(graph, joins, rank).run(std::move(regions), ownOrderFits);
+std::vector<uint32_t> keepPeak(const TaskGraph &graph, const std::vector<RegionJoin> &joins, JoinedTasks *tasks,
+                               std::vector<uint32_t> regions, bool ownOrderFits) {
+  return PeakKeeper(graph, joins, tasks).run(std::move(regions), ownOrderFits);
 }
 
 } // namespace opc

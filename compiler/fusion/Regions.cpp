@@ -48,6 +48,7 @@ public:
       for (uint32_t op = 0; op < ops_.size(); ++op)
         if (keys_[op]) join(op);
       graph_ = taskGraphOf(g_, orders_);
+      joined_.emplace(graph_, joins_, rank_);
       if (joins_.size() > ops_.size()) regions = keepPeak(regionsInOrder());
       if (tryAgain(regions)) regions = keepPeak(regionsInOrder());
     }
@@ -259,8 +260,8 @@ private:
     return llvm::all_of(orders_, [](const OpOrder &o) { return o.first < o.second; });
   }
   /// The groups that leave the peak of memory as it is, in order.
-  std::vector<uint32_t> keepPeak(std::vector<uint32_t> regions) const {
-    return opc::keepPeak(graph_, joins_, std::move(regions), rank_, ownOrderFits());
+  std::vector<uint32_t> keepPeak(std::vector<uint32_t> regions) {
+    return opc::keepPeak(graph_, joins_, &*joined_, std::move(regions), ownOrderFits());
   }
 
   /// Joins that the peak has undone beside others, or that looked as if they kept more alive: each is tried by itself,
@@ -282,13 +283,14 @@ private:
         const size_t joins = joins_.size();
         if (tryJoin(leader_[*p], leader_[op])) continue;
         if (!allowed) allowed = leastPeak(graph_, ownOrderFits());
-        if (regionsPeak(graph_, joins_, regionsInOrder()) <= *allowed) {
+        if (leastPeak(joined_->contract(regionsInOrder()), true) <= *allowed) {
           refused_.erase({*p, op});
           found = true;
           continue;
         }
         std::tie(groupKeys_, leader_, groups_, sequence_, position_) = before;
         joins_.resize(joins);
+        joined_->forget(joins);
       }
     return found;
   }
@@ -323,6 +325,7 @@ private:
   std::vector<size_t> rank_;                                      // by op: its place in an order of execution
   std::vector<RegionJoin> joins_;                                 // the ops, then what was joined of them
   TaskGraph graph_;                                               // the ops
+  std::optional<JoinedTasks> joined_;                             // their regions
   bool exact_ = false;                                            // the peak is looked at for each join
   std::vector<uint32_t> leader_;                                  // by op: the leader of its group
   std::vector<uint32_t> groups_;                                  // by leader: its join

@@ -31,80 +31,161 @@ std::vector<std::pair<uint32_t, uint32_t>> overwrittenBuffers(Operation *op, con
   return buffers;
 }
 
-/// The largest sum of results alive at once where nothing is overwritten.
-uint64_t peak(const TaskGraph &g, const std::vector<uint32_t> &order) {
-  std::vector<uint32_t> readers(g.buffers.size());
-  for (size_t b = 0; b < g.buffers.size(); ++b) readers[b] = g.buffers[b].readers;
-  uint64_t live = 0, most = 0;
-  for (uint32_t t : order) {
-    for (uint32_t b : g.tasks[t].makes) live += g.buffers[b].bytes;
-    most = std::max(most, live);
-    for (uint32_t b : g.tasks[t].reads)
-      if (--readers[b] == 0 && !g.buffers[b].keep) live -= g.buffers[b].bytes;
-    for (uint32_t b : g.tasks[t].makes)
-      if (g.buffers[b].readers == 0 && !g.buffers[b].keep) live -= g.buffers[b].bytes;
+/// What is alive while tasks run one after the other and overwrite nothing.
+class PlainLife {
+public:
+  explicit PlainLife(const TaskGraph &g) : g_(g), readers_(g.readers) {}
+
+  void make(uint32_t task) {
+    for (uint32_t b : g_.tasks[task].makes) live_ += g_.buffers[b].bytes;
+    most_ = std::max(most_, live_);
   }
-  return most;
+  /// How many tasks still read the buffer once one has.
+  uint32_t read(uint32_t buffer) {
+    if (--readers_[buffer] == 0 && !g_.buffers[buffer].keep) live_ -= g_.buffers[buffer].bytes;
+    return readers_[buffer];
+  }
+  void drop(uint32_t task) {
+    for (uint32_t b : g_.tasks[task].makes)
+      if (g_.readers[b] == 0 && !g_.buffers[b].keep) live_ -= g_.buffers[b].bytes;
+  }
+  /// Bytes that are alive when the task has run, and were not before.
+  int64_t cost(uint32_t task) const {
+    int64_t c = 0;
+    for (uint32_t b : g_.tasks[task].makes) c += static_cast<int64_t>(g_.buffers[b].bytes);
+    for (uint32_t b : g_.tasks[task].reads)
+      if (readers_[b] == 1 && !g_.buffers[b].keep) c -= static_cast<int64_t>(g_.buffers[b].bytes);
+    return c;
+  }
+  uint64_t most() const { return most_; }
+
+private:
+  const TaskGraph &g_;
+  std::vector<uint32_t> readers_;
+  uint64_t live_ = 0, most_ = 0;
+};
+
+/// An order with its peak; without one where the peak would be `limit` or more.
+struct Candidate {
+  std::vector<uint32_t> order;
+  uint64_t peak = UINT64_MAX;
+};
+
+uint64_t ownPeak(const TaskGraph &g) {
+  PlainLife life(g);
+  for (uint32_t t = 0; t < g.tasks.size(); ++t) {
+    life.make(t);
+    for (uint32_t b : g.tasks[t].reads) life.read(b);
+    life.drop(t);
+  }
+  return life.most();
+}
+
+/// Tasks by the buffers that they read: those of buffer b from at[b] to at[b + 1].
+struct ReadersOf {
+  explicit ReadersOf(const TaskGraph &g) : at(g.buffers.size() + 2, 0) {
+    for (size_t b = 0; b < g.buffers.size(); ++b) at[b + 2] = at[b + 1] + g.readers[b];
+    tasks.resize(at.back());
+    for (uint32_t t = 0; t < g.tasks.size(); ++t)
+      for (uint32_t b : g.tasks[t].reads) tasks[at[b + 1]++] = t;
+  }
+  llvm::ArrayRef<uint32_t> operator[](uint32_t b) const {
+    return llvm::ArrayRef(tasks).slice(at[b], at[b + 1] - at[b]);
+  }
+  std::vector<uint32_t> at, tasks;
+};
+
+std::vector<uint32_t> pendingOf(const TaskGraph &g) {
+  std::vector<uint32_t> pending;
+  pending.reserve(g.tasks.size());
+  for (const auto &t : g.tasks) pending.push_back(t.pending);
+  return pending;
 }
 
 /// Always the ready task that adds least memory; ties by position in the graph.
-std::vector<uint32_t> leastMemoryFirst(const TaskGraph &g) {
+Candidate leastMemoryFirst(const TaskGraph &g, uint64_t limit) {
   const size_t n = g.tasks.size();
-  std::vector<uint32_t> readers(g.buffers.size()), pending(n), version(n, 0), order;
-  for (size_t b = 0; b < g.buffers.size(); ++b) readers[b] = g.buffers[b].readers;
+  std::vector<uint32_t> pending = pendingOf(g), version(n, 0), order;
+  order.reserve(n);
+  PlainLife life(g);
   // Who still reads a buffer: needed when only one is left, whose cost then changes.
-  std::vector<std::vector<uint32_t>> readersOf(g.buffers.size());
-  for (uint32_t t = 0; t < n; ++t)
-    for (uint32_t b : g.tasks[t].reads) readersOf[b].push_back(t);
+  const ReadersOf readersOf(g);
   std::vector<bool> done(n, false);
-  auto cost = [&](uint32_t t) {
-    int64_t c = 0;
-    for (uint32_t b : g.tasks[t].makes) c += static_cast<int64_t>(g.buffers[b].bytes);
-    for (uint32_t b : g.tasks[t].reads)
-      if (readers[b] == 1 && !g.buffers[b].keep) c -= static_cast<int64_t>(g.buffers[b].bytes);
-    return c;
-  };
   struct Entry {
     int64_t cost;
     uint32_t task, version;
     bool operator>(const Entry &o) const { return cost != o.cost ? cost > o.cost : task > o.task; }
   };
   std::priority_queue<Entry, std::vector<Entry>, std::greater<>> ready;
-  for (uint32_t t = 0; t < n; ++t) {
-    pending[t] = g.tasks[t].pending;
-    if (pending[t] == 0) ready.push({cost(t), t, 0});
-  }
+  for (uint32_t t = 0; t < n; ++t)
+    if (pending[t] == 0) ready.push({life.cost(t), t, 0});
   while (!ready.empty()) {
     const Entry e = ready.top();
     ready.pop();
     if (done[e.task] || e.version != version[e.task]) continue;
     done[e.task] = true;
     order.push_back(e.task);
+    life.make(e.task);
+    if (life.most() >= limit) return {};
     for (uint32_t b : g.tasks[e.task].reads)
-      if (--readers[b] == 1)
+      if (life.read(b) == 1)
         for (uint32_t t : readersOf[b])
-          if (!done[t] && pending[t] == 0) ready.push({cost(t), t, ++version[t]});
+          if (!done[t] && pending[t] == 0) ready.push({life.cost(t), t, ++version[t]});
+    life.drop(e.task);
     for (uint32_t t : g.tasks[e.task].after)
-      if (--pending[t] == 0) ready.push({cost(t), t, ++version[t]});
+      if (--pending[t] == 0) ready.push({life.cost(t), t, ++version[t]});
   }
-  return order;
+  return {std::move(order), life.most()};
 }
 
 /// Each task right after the last of what it needs, following the consumers of the newest result first.
-std::vector<uint32_t> depthFirst(const TaskGraph &g) {
-  std::vector<uint32_t> pending, order, stack;
-  for (const auto &t : g.tasks) pending.push_back(t.pending);
+Candidate depthFirst(const TaskGraph &g, uint64_t limit) {
+  std::vector<uint32_t> pending = pendingOf(g), order, stack;
+  order.reserve(g.tasks.size());
+  PlainLife life(g);
   for (uint32_t t = static_cast<uint32_t>(g.tasks.size()); t-- > 0;)
     if (pending[t] == 0) stack.push_back(t);
   while (!stack.empty()) {
     const uint32_t t = stack.back();
     stack.pop_back();
     order.push_back(t);
+    life.make(t);
+    if (life.most() >= limit) return {};
+    for (uint32_t b : g.tasks[t].reads) life.read(b);
+    life.drop(t);
     const auto &after = g.tasks[t].after;
     for (size_t i = after.size(); i-- > 0;)
       if (--pending[after[i]] == 0) stack.push_back(after[i]);
   }
-  return order;
+  return {std::move(order), life.most()};
+}
+
+/// What tasks read, make and overwrite while a graph of them is made.
+struct TaskLists {
+  std::vector<uint32_t> reads, makes, after;
+  TaskGraph::Pairs overwrites;
+};
+
+/// The tasks' lists, one behind the other.
+void keepLists(const std::vector<TaskLists> &tasks, TaskGraph *g) {
+  size_t count = 0, pairs = 0;
+  for (const TaskLists &t : tasks) {
+    count += t.reads.size() + t.makes.size() + t.after.size();
+    pairs += t.overwrites.size();
+  }
+  g->lists.reserve(count); // pointed into from here on
+  g->pairs.reserve(pairs);
+  auto keep = [](const auto &list, auto *all) {
+    const size_t at = all->size();
+    all->insert(all->end(), list.begin(), list.end());
+    return llvm::ArrayRef(*all).drop_front(at);
+  };
+  for (size_t t = 0; t < tasks.size(); ++t) {
+    g->tasks[t].reads = keep(tasks[t].reads, &g->lists);
+    g->tasks[t].makes = keep(tasks[t].makes, &g->lists);
+    g->tasks[t].after = keep(tasks[t].after, &g->lists);
+    g->tasks[t].overwrites = keep(tasks[t].overwrites, &g->pairs);
+  }
 }
 
 } // namespace
@@ -113,31 +194,33 @@ TaskGraph makeTaskGraph(const std::vector<Operation *> &ops, const std::vector<O
                         llvm::function_ref<OverwritePairs(uint32_t)> overwrites) {
   TaskGraph g;
   g.tasks.resize(ops.size());
+  std::vector<TaskLists> lists(ops.size());
   llvm::DenseMap<Value, uint32_t> bufferOf;
   llvm::DenseMap<Operation *, uint32_t> taskOf;
   auto newBuffer = [&](Value v, bool keep) {
     bufferOf[v] = static_cast<uint32_t>(g.buffers.size());
     auto type = dyn_cast<RankedTensorType>(v.getType());
     g.buffers.push_back(
-        {byteSize(v), 0, keep, static_cast<uint64_t>(ir::bytesOf(v)), type ? type.getShape() : ArrayRef<int64_t>()});
+        {byteSize(v), keep, static_cast<uint64_t>(ir::bytesOf(v)), type ? type.getShape() : ArrayRef<int64_t>()});
+    g.readers.push_back(0);
   };
   for (uint32_t t = 0; t < ops.size(); ++t) {
     Operation *op = ops[t];
     taskOf[op] = t;
-    TaskGraph::Task &task = g.tasks[t];
+    TaskLists &task = lists[t];
     llvm::SmallDenseSet<Operation *, 4> producers;
     for (Value v : op->getOperands()) {
       if (!bufferOf.count(v)) newBuffer(v, true); // a source
       const uint32_t b = bufferOf[v];
       if (!llvm::is_contained(task.reads, b)) {
         task.reads.push_back(b);
-        ++g.buffers[b].readers;
+        ++g.readers[b];
       }
       Operation *producer = v.getDefiningOp();
       auto it = taskOf.find(producer);
       if (it != taskOf.end() && producers.insert(producer).second) {
-        g.tasks[it->second].after.push_back(t);
-        ++task.pending;
+        lists[it->second].after.push_back(t);
+        ++g.tasks[t].pending;
       }
     }
     const user_op::OpDef *def = ir::definitionOf(op);
@@ -152,140 +235,89 @@ TaskGraph makeTaskGraph(const std::vector<Operation *> &ops, const std::vector<O
     if (overwrites) task.overwrites = overwrittenBuffers(op, overwrites(t), bufferOf);
   }
   for (const auto &[before, after] : orders) {
-    g.tasks[before].after.push_back(after);
+    lists[before].after.push_back(after);
     ++g.tasks[after].pending;
   }
   for (const auto &[value, buffer] : bufferOf)
     if (llvm::any_of(value.getUsers(), [](Operation *user) { return isa<ir::OutputOp>(user); }))
       g.buffers[buffer].keep = true;
-  return g;
-}
-
-/// Buffers that a group reads in another order than that of its loop, or may read so.
-static std::vector<uint32_t> readThroughMoves(const TaskGraph &graph, const std::vector<uint32_t> &group) {
-  std::vector<uint32_t> found;
-  if (llvm::none_of(group, [&](uint32_t t) { return graph.tasks[t].moves; })) return found;
-  llvm::SmallDenseSet<uint32_t, 16> seen;
-  for (uint32_t t : llvm::reverse(group)) {
-    const TaskGraph::Task &task = graph.tasks[t];
-    if (!task.moves && llvm::none_of(task.makes, [&](uint32_t b) { return seen.contains(b); })) continue;
-    for (uint32_t b : task.reads)
-      if (seen.insert(b).second) found.push_back(b);
-  }
-  return found;
-}
-
-TaskGraph contract(const TaskGraph &graph, const std::vector<std::vector<uint32_t>> &groups) {
-  TaskGraph g;
-  g.buffers = graph.buffers;
-  g.tasks.resize(groups.size());
-  std::vector<uint32_t> groupOf(graph.tasks.size());
-  for (uint32_t i = 0; i < groups.size(); ++i)
-    for (uint32_t t : groups[i]) groupOf[t] = i;
-  constexpr uint32_t kNobody = UINT32_MAX;
-  std::vector<uint32_t> maker(g.buffers.size(), kNobody), lastReader(g.buffers.size(), kNobody);
-  for (TaskGraph::Buffer &b : g.buffers) b.readers = 0;
-  for (uint32_t i = 0; i < groups.size(); ++i) {
-    for (uint32_t t : groups[i])
-      for (uint32_t b : graph.tasks[t].makes) maker[b] = i;
-    for (uint32_t t : groups[i])
-      for (uint32_t b : graph.tasks[t].reads)
-        if (maker[b] != i && lastReader[b] != i) {
-          lastReader[b] = i;
-          ++g.buffers[b].readers;
-          g.tasks[i].reads.push_back(b);
-        }
-  }
-  std::vector<uint32_t> seen(groups.size(), kNobody);
-  for (uint32_t i = 0; i < groups.size(); ++i) {
-    TaskGraph::Task &task = g.tasks[i];
-    // What a step inside overwrites may be the group's, if no step behind it reads that.
-    llvm::SmallDenseMap<uint32_t, uint32_t, 16> lastRead;
-    for (uint32_t n = 0; n < groups[i].size(); ++n)
-      for (uint32_t b : graph.tasks[groups[i][n]].reads) lastRead[b] = n;
-    for (uint32_t b : readThroughMoves(graph, groups[i])) lastRead[b] = static_cast<uint32_t>(groups[i].size());
-    for (uint32_t n = 0; n < groups[i].size(); ++n) {
-      const TaskGraph::Task &step = graph.tasks[groups[i][n]];
-      for (uint32_t next : step.after)
-        if (const uint32_t to = groupOf[next]; to != i && seen[to] != i) {
-          seen[to] = i;
-          task.after.push_back(to);
-          ++g.tasks[to].pending;
-        }
-      for (uint32_t b : step.makes) {
-        if (groups[i].size() > 1 && g.buffers[b].readers == 0 && !g.buffers[b].keep) continue;
-        task.makes.push_back(b);
-        if (groups[i].size() == 1) continue;
-        for (uint32_t r : task.reads)
-          if (g.buffers[r].tensorBytes == g.buffers[b].tensorBytes && g.buffers[r].shape == g.buffers[b].shape &&
-              (step.goesByRows ? lastRead[r] < n : lastRead[r] <= n))
-            task.overwrites.emplace_back(b, r);
-      }
-      if (groups[i].size() == 1) task.overwrites = step.overwrites;
-    }
-    std::sort(task.after.begin(), task.after.end()); // as makeTaskGraph() meets them
-  }
+  keepLists(lists, &g);
   return g;
 }
 
 std::vector<uint32_t> smallestOrder(const TaskGraph &graph, bool ownOrderFits) {
   std::vector<uint32_t> best(graph.tasks.size());
   for (uint32_t i = 0; i < best.size(); ++i) best[i] = i;
-  uint64_t bestPeak = ownOrderFits ? peak(graph, best) : UINT64_MAX;
-  for (auto candidate : {leastMemoryFirst(graph), depthFirst(graph)}) {
-    const uint64_t p = peak(graph, candidate);
-    if (candidate.size() == best.size() && p < bestPeak) {
-      bestPeak = p;
-      best = std::move(candidate);
-    }
+  uint64_t least = ownOrderFits ? ownPeak(graph) : UINT64_MAX;
+  for (const auto find : {leastMemoryFirst, depthFirst}) {
+    Candidate candidate = find(graph, least);
+    if (candidate.order.size() != best.size()) continue;
+    least = candidate.peak;
+    best = std::move(candidate.order);
   }
   return best;
 }
 
-LivePeak livePeak(const TaskGraph &graph, const std::vector<uint32_t> &order, std::vector<uint64_t> *profile) {
-  std::vector<uint32_t> readers(graph.buffers.size());
+namespace {
+
+/// Runs the tasks in an order; `visit` gets each with the bytes that are alive while it runs, and says whether to go
+/// on. Returns what is alive at the end.
+template <typename Visit>
+std::vector<bool> walkLive(const TaskGraph &graph, const std::vector<uint32_t> &order, const Visit &visit) {
+  std::vector<uint32_t> readers = graph.readers;
   std::vector<bool> alive(graph.buffers.size(), false);
   uint64_t live = 0;
-  LivePeak most;
   auto end = [&](uint32_t b) {
     if (!alive[b]) return;
     alive[b] = false;
     live -= graph.buffers[b].bytes;
   };
-  // Twice, as what is alive is written down at the peak alone.
-  auto walk = [&](uint64_t wanted) {
-    live = 0;
-    std::fill(alive.begin(), alive.end(), false);
-    for (size_t b = 0; b < graph.buffers.size(); ++b) readers[b] = graph.buffers[b].readers;
-    for (uint32_t t : order) {
-      const TaskGraph::Task &task = graph.tasks[t];
-      for (uint32_t b : task.makes) {
-        for (const auto &[result, operand] : task.overwrites)
-          if (result == b && alive[operand] && readers[operand] == 1 && !graph.buffers[operand].keep) {
-            end(operand);
-            break;
-          }
-        alive[b] = true;
-        live += graph.buffers[b].bytes;
-      }
-      if (profile && wanted == 0) profile->push_back(live);
-      if (live > most.bytes) {
-        most.bytes = live;
-        most.task = t;
-      }
-      if (wanted != 0 && live == wanted) {
-        for (uint32_t b = 0; b < alive.size(); ++b)
-          if (alive[b]) most.buffers.push_back(b);
-        return;
-      }
-      for (uint32_t b : task.reads)
-        if (--readers[b] == 0 && !graph.buffers[b].keep) end(b);
-      for (uint32_t b : task.makes)
-        if (graph.buffers[b].readers == 0 && !graph.buffers[b].keep) end(b);
+  for (uint32_t t : order) {
+    const TaskGraph::Task &task = graph.tasks[t];
+    for (uint32_t b : task.makes) {
+      for (const auto &[result, operand] : task.overwrites)
+        if (result == b && alive[operand] && readers[operand] == 1 && !graph.buffers[operand].keep) {
+          end(operand);
+          break;
+        }
+      alive[b] = true;
+      live += graph.buffers[b].bytes;
     }
-  };
-  walk(0);
-  if (most.bytes != 0) walk(most.bytes);
+    if (!visit(t, live)) return alive;
+    for (uint32_t b : task.reads)
+      if (--readers[b] == 0 && !graph.buffers[b].keep) end(b);
+    for (uint32_t b : task.makes)
+      if (graph.readers[b] == 0 && !graph.buffers[b].keep) end(b);
+  }
+  return alive;
+}
+
+} // namespace
+
+LivePeak livePeak(const TaskGraph &graph, const std::vector<uint32_t> &order, std::vector<uint64_t> *profile) {
+  LivePeak most;
+  walkLive(graph, order, [&](uint32_t t, uint64_t live) {
+    if (profile) profile->push_back(live);
+    if (live > most.bytes) {
+      most.bytes = live;
+      most.task = t;
+    }
+    return true;
+  });
+  if (most.bytes == 0) return most;
+  // Once more up to there, to see what is alive.
+  const std::vector<bool> alive = walkLive(graph, order, [&](uint32_t, uint64_t live) { return live != most.bytes; });
+  for (uint32_t b = 0; b < alive.size(); ++b)
+    if (alive[b]) most.buffers.push_back(b);
+  return most;
+}
+
+uint64_t livePeakBytes(const TaskGraph &graph, const std::vector<uint32_t> &order, uint64_t limit) {
+  uint64_t most = 0;
+  walkLive(graph, order, [&](uint32_t, uint64_t live) {
+    most = std::max(most, live);
+    return most < limit;
+  });
   return most;
 }
 

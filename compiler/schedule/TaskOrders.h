@@ -17,32 +17,35 @@ namespace opc {
 using OverwritePairs = std::vector<std::pair<int, int>>;
 
 struct TaskGraph {
+  using Pairs = std::vector<std::pair<uint32_t, uint32_t>>;
   struct Task {
-    std::vector<uint32_t> reads, makes;                    // buffers, without duplicates
-    std::vector<uint32_t> after;                           // tasks that need this one
-    uint32_t pending = 0;                                  // tasks that must come first
-    std::vector<std::pair<uint32_t, uint32_t>> overwrites; // buffers: made in the place of read
+    llvm::ArrayRef<uint32_t> reads, makes;                    // buffers, without duplicates
+    llvm::ArrayRef<uint32_t> after;                           // tasks that need this one
+    uint32_t pending = 0;                                     // tasks that must come first
+    llvm::ArrayRef<std::pair<uint32_t, uint32_t>> overwrites; // buffers: made in the place of read
     bool moves = false;      // in a region it lets the loop read its operands in another order
     bool goesByRows = false; // in a region it may overwrite what was read before it, and nothing that it reads
   };
   struct Buffer {
-    uint64_t bytes = 0; // of its slot
-    uint32_t readers = 0;
+    uint64_t bytes = 0;       // of its slot
     bool keep = false;        // sources and graph outputs
     uint64_t tensorBytes = 0; // without the slot's end
     llvm::ArrayRef<int64_t> shape;
   };
+  TaskGraph() = default;
+  TaskGraph(TaskGraph &&) = default; // a copy's tasks would point into the first one's lists
+  TaskGraph &operator=(TaskGraph &&) = default;
+
   std::vector<Task> tasks;
   std::vector<Buffer> buffers;
+  std::vector<uint32_t> readers; // by buffer: tasks that read it
+  std::vector<uint32_t> lists;   // what the tasks point into
+  Pairs pairs;
 };
 
 /// `ops` in a topological order of their data. `overwrites` gives the pairs that the kernel of an op offers.
 TaskGraph makeTaskGraph(const std::vector<mlir::Operation *> &ops, const std::vector<OpOrder> &orders,
                         llvm::function_ref<OverwritePairs(uint32_t)> overwrites = nullptr);
-
-/// The graph in which each of `groups`, lists of tasks in their order, is one task; `groups` in an order that follows
-/// the graph's edges, and a buffer that only its own group reads is none.
-TaskGraph contract(const TaskGraph &graph, const std::vector<std::vector<uint32_t>> &groups);
 
 /// Of several orders (the tasks' own if it is one, least memory first, depth first) that with the smallest peak where
 /// nothing is overwritten; ties go to the first.
@@ -56,5 +59,7 @@ struct LivePeak {
 /// The most bytes of results that are alive at once, where each task overwrites what it may. `profile`: gets the bytes
 /// that are alive while each task of the order runs.
 LivePeak livePeak(const TaskGraph &graph, const std::vector<uint32_t> &order, std::vector<uint64_t> *profile = nullptr);
+/// Those bytes alone; `limit` or more where they are that many.
+uint64_t livePeakBytes(const TaskGraph &graph, const std::vector<uint32_t> &order, uint64_t limit = UINT64_MAX);
 
 } // namespace opc
