@@ -68,15 +68,25 @@ std::string addChain(int ops, int width) {
   return g + output(previous);
 }
 
+namespace {
+/// xorshift64: the same numbers everywhere.
+class Draw {
+public:
+  int operator()(int n) {
+    state_ ^= state_ << 13;
+    state_ ^= state_ >> 7;
+    state_ ^= state_ << 17;
+    return static_cast<int>(state_ % static_cast<uint64_t>(n));
+  }
+
+private:
+  uint64_t state_ = 88172645463325252ull;
+};
+} // namespace
+
 std::string randomDag(int ops, int width) {
   std::string g = input("x", {width});
-  uint64_t state = 88172645463325252ull; // xorshift64: the same graph everywhere
-  auto draw = [&](int n) {
-    state ^= state << 13;
-    state ^= state >> 7;
-    state ^= state << 17;
-    return static_cast<int>(state % static_cast<uint64_t>(n));
-  };
+  Draw draw;
   auto tensor = [](int i) { return i == 0 ? std::string("x/out") : "n" + std::to_string(i) + "/z_0"; };
   for (int i = 1; i <= ops; ++i) {
     // Mostly recent tensors, so that lifetimes stay as short as in real graphs; the previous one always, so that none
@@ -86,6 +96,51 @@ std::string randomDag(int ops, int width) {
     g += op(concat("n", i), type, {{"x", tensor(i - 1)}, {"y", tensor(other)}}, "z");
   }
   return g + output(tensor(ops));
+}
+
+std::string elementwiseDag(int ops) {
+  std::string g = input("x", {8, 8});
+  Draw draw;
+  std::vector<std::string> tensors{"x/out"};
+  auto any = [&] { return tensors[static_cast<size_t>(draw(static_cast<int>(tensors.size())))]; };
+  auto recent = [&] {
+    const int last = static_cast<int>(tensors.size());
+    return tensors[static_cast<size_t>(last - 1 - draw(std::min(30, last)))];
+  };
+  for (int i = 0; i < ops; ++i) {
+    const std::string name = concat("n", i);
+    if (const int kind = draw(4); kind < 2) {
+      g += op(name, kind == 0 ? "tanh" : "exp", {{"x", recent()}}, "y");
+      tensors.push_back(name + "/y_0");
+    } else {
+      const std::string near = recent(), far = any();
+      g += op(name, kind == 2 ? "broadcast_mul" : "broadcast_sub", {{"x", near}, {"y", far}}, "z");
+      tensors.push_back(name + "/z_0");
+    }
+  }
+  return g + output(tensors.back());
+}
+
+std::string fan(int ops) {
+  std::string g = input("x", {8, 8});
+  std::vector<std::string> ends;
+  for (int i = 0; i < (ops + 1) / 2; ++i) {
+    const std::string name = concat("n", i);
+    g += op(name, "scalar_add", {{"in", "x/out"}}, "out",
+            attr("has_float_operand", "at_bool: true") + attr("float_operand", concat("at_double: ", i + 1)));
+    ends.push_back(name + "/out_0");
+  }
+  for (int i = 0; ends.size() > 1;) {
+    std::vector<std::string> next;
+    for (size_t k = 0; k + 1 < ends.size(); k += 2) {
+      const std::string name = concat("m", i++);
+      g += op(name, "broadcast_maximum", {{"x", ends[k]}, {"y", ends[k + 1]}}, "z");
+      next.push_back(name + "/z_0");
+    }
+    if (ends.size() % 2 != 0) next.push_back(ends.back());
+    ends = std::move(next);
+  }
+  return g + output(ends[0]);
 }
 
 std::string mlpChain(int ops) {

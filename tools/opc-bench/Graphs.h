@@ -30,6 +30,11 @@ std::string attr(const std::string &name, const std::string &value);
 std::string addChain(int ops, int width);
 /// Each op adds two earlier tensors, chosen by a fixed generator; f32[width].
 std::string randomDag(int ops, int width);
+/// Unary and binary functions of f32[8, 8] by turns, of tensors near and far: loops that keep much alive, so that
+/// regions are tried and undone.
+std::string elementwiseDag(int ops);
+/// Half of the ops read one tensor, each in its own way; the others join their results in pairs. f32[8, 8].
+std::string fan(int ops);
 /// matmul, bias_add, relu by turns, 8x8 weights; `ops` user ops in all.
 std::string mlpChain(int ops);
 
