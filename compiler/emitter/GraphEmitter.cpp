@@ -104,10 +104,22 @@ private:
     conf->set_data_type(static_cast<graph::DataTypeProto>(desc.data_type()));
   }
 
+  /// The op that first read the value, in the order of the import.
+  static Operation *firstReader(ir::ConstantOp op) {
+    Operation *first = nullptr;
+    for (Operation *user : op.getOut().getUsers()) first = user; // the newest use comes first
+    return first;
+  }
+
   bool constantOp(ir::ConstantOp op, graph::OperatorConf *conf) {
     auto value = cast<DenseElementsAttr>(op.getValue());
     if (!value.isSplat() && value.getNumElements() != 1) {
-      *error_ = "op " + conf->name() + " is a constant of several different values, which a graph file cannot hold";
+      *error_ = "op " + conf->name() + ", " + ir::descOf(op.getOut().getType()).toString() +
+                ", is a constant of several different values, which a graph file cannot hold";
+      if (Operation *reader = firstReader(op)) {
+        const std::string place = ir::readLocation(reader->getLoc()).pythonLoc;
+        *error_ += "; it is read by " + ir::opName(reader) + (place.empty() ? "" : " (" + place + ")");
+      }
       return false;
     }
     const user_op::TensorDesc desc = ir::descOf(op.getOut().getType());
