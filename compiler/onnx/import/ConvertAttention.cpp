@@ -43,10 +43,10 @@ void convertAttention(Conversion &c) {
 
 void convertRotary(Conversion &c) {
   const int64_t heads = c.i("num_heads", 0);
-  RotaryForm form{c.i("interleaved", 0) != 0, c.i("rotary_embedding_dim", 0)};
+  RotaryForm form{c.flag("interleaved", false), c.i("rotary_embedding_dim", 0)};
   const bool isFlat = c.in(0)->rank() == 3;
   const Term x = split(c, c.in(0), isFlat ? heads : 1);
-  const Term y = rotated(c, x, c.in(1), c.in(2), c.maybe(3), form);
+  const Term y = rotated(c, x, {c.in(1), c.in(2), c.maybe(3), 3}, form);
   c.out(isFlat ? joined(c, y) : y);
 }
 

@@ -23,22 +23,23 @@ Term unseen(Conversion &c, const Term &seen, DataType type, double value) {
   return c.op("where", {seen, c.scalar(type, 0), c.scalar(type, value)});
 }
 
-/// A mask of keys of Attention and MultiHeadAttention: a length for each sequence, [batch, keys] or [batch, queries,
-/// keys] of 0 and 1, [batch, 1, queries or more, keys or more].
+/// A mask of keys of Attention and MultiHeadAttention: a length for each sequence, or [batch, keys] or [batch, queries,
+/// keys] of 0 and 1.
 Term keyMask(Conversion &c, size_t input, const Term &q, const Term &k) {
   const Term given = c.in(input);
+  c.checkType(input, {kInt32});
   const DataType type = q->type();
   const double value = c.f("mask_filter_value", -10000);
   const int64_t batch = q->dim(0), keys = k->dim(2), queries = q->dim(2);
-  const auto ones = [&](const Term &mask) {
-    return unseen(c, c.op("broadcast_not_equal", {mask, c.scalar(mask->type(), 0)}), type, value);
+  const auto ones = [&](const DimVector &dims) {
+    return unseen(c, c.cast(c.reshape(c.within(given, 2, input), dims), kBool), type, value);
   };
   if (given->rank() == 1 && given->dim(0) == batch) {
-    const Term ends = c.reshape(c.cast(given, kInt64), {batch, 1, 1, 1});
+    const Term ends = c.reshape(c.within(given, keys + 1, input), {batch, 1, 1, 1});
     return unseen(c, c.op("broadcast_less", {count(c, keys, Shape({1, 1, 1, keys})), ends}), type, value);
   }
-  if (given->shape() == Shape({batch, keys})) return ones(c.reshape(given, {batch, 1, 1, keys}));
-  if (given->shape() == Shape({batch, queries, keys})) return ones(c.reshape(given, {batch, 1, queries, keys}));
+  if (given->shape() == Shape({batch, keys})) return ones({batch, 1, 1, keys});
+  if (given->shape() == Shape({batch, queries, keys})) return ones({batch, 1, queries, keys});
   c.unsupported(c.inputText(input) + " is " + given->shape().ToString() +
                 "; masks are [batch], [batch, keys] or [batch, queries, keys]");
 }
@@ -166,11 +167,67 @@ Term placesSeen(Conversion &c, const Places &p, DataType type, int64_t window) {
   return unseen(c, seen, type, -INFINITY);
 }
 
+constexpr int64_t kMostPlaces = 1 << 24;
+
 void refuseWhatGroupsLack(Conversion &c) {
   if (c.i("smooth_softmax", 0)) c.unsupported("a softmax with a sink (smooth_softmax)");
   if (c.has(11)) c.unsupported("sinks of heads (head_sink)");
   if (c.has(12) || c.has(13)) c.unsupported("quantised keys and values");
+  if (c.has(14) || c.has(15)) c.unsupported("norms of queries and keys (q_norm_weight, k_norm_weight)");
   if (c.wants(3) || c.i("qk_output", 0)) c.unsupported("the product of queries and keys as an output");
+  if (c.i("causal", 1) != 1) c.unsupported("keys behind their queries (causal=0)");
+  for (const char *name : {"k_quant_type", "v_quant_type"})
+    if (c.s(name, "NONE") != "NONE") c.unsupported("quantised keys and values");
+  if (c.i("sliding_window_cache", 0)) c.unsupported("past keys of a window alone (sliding_window_cache)");
+}
+
+/// The operands must have one batch, and the past its heads; tables of angles have a row for each place.
+void checkGroups(const Conversion &c, const Heads &h, int64_t total) {
+  const Term &k = h.k, &q = h.q;
+  const size_t keys = c.has(1) ? 1 : 0;
+  if (k->dim(0) != q->dim(0) || k->dim(3) != q->dim(3))
+    c.invalid(c.inputText(keys) + " has keys of " + k->shape().ToString() + " for queries of " + q->shape().ToString());
+  if (h.v->shape() != k->shape())
+    c.invalid(c.inputText(keys + 1) + " has values of " + h.v->shape().ToString() + " for keys of " +
+              k->shape().ToString());
+  if (c.has(3)) {
+    const int64_t past = c.in(3)->rank() == 4 ? c.in(3)->dim(2) : 0;
+    if (past > kMostPlaces) c.invalid(c.inputText(3) + " is " + c.in(3)->desc.toString() + ": too many places");
+    for (size_t input : {3, 4}) c.checkShape(input, Shape({k->dim(0), k->dim(1), past, k->dim(3)}), "the past ones");
+  }
+  if (!c.flag("do_rotary", false)) return;
+  c.checkShape(8, c.in(7)->shape(), "the cosines");
+  if (c.in(7)->rank() != 2 || c.in(7)->dim(0) < total)
+    c.invalid(c.inputText(7) + " is " + c.in(7)->desc.toString() + ", and must have a row for each of the " +
+              std::to_string(total) + " places that " + c.inputText(6) + " counts");
+}
+
+/// The number of places that the last sequence takes.
+int64_t totalOf(const Conversion &c, int64_t queries) {
+  c.checkType(6, {kInt32});
+  if (c.in(6)->shape().elem_cnt() != 1)
+    c.invalid(c.inputText(6) + " is " + c.in(6)->desc.toString() + ", not a number");
+  const int64_t total = c.knownInts(6)[0];
+  if (total < queries || total > kMostPlaces)
+    c.invalid(c.inputText(6) + " is " + std::to_string(total) + ": that many places of keys; " +
+              std::to_string(queries) + " (the queries) to " + std::to_string(kMostPlaces) + " are possible");
+  return total;
+}
+
+/// The keys before the first query of each sequence. Those of a prompt are none; later the index of the last key says
+/// it, and the new keys must have places behind the past ones.
+Term keysBefore(Conversion &c, const Places &p, int64_t total) {
+  c.checkType(5, {kInt32});
+  if (c.in(5)->shape().elem_cnt() != p.batch)
+    c.invalid(c.inputText(5) + " is " + c.in(5)->desc.toString() + ", and must have the last key of each of " +
+              std::to_string(p.batch) + " sequences");
+  const Term last = c.reshape(c.in(5), {p.batch});
+  if (p.queries == total && p.queries > 1) {
+    const Term none = c.expand(c.scalar(kInt64, 0), Shape({total}));
+    return c.rows(none, last, 5);
+  }
+  const Term first = c.op("broadcast_sub", {c.cast(last, kInt64), c.scalar(kInt64, p.queries - 1)});
+  return c.within(first, std::min(p.past, p.keys - p.queries) + 1, 5);
 }
 
 /// query [batch, length, heads * size], key and value with fewer heads, or all in query; past keys and values; the
@@ -189,22 +246,21 @@ void convertGroupQuery(Conversion &c) {
     h.v = c.slice(all, 1, heads + keyHeads, heads + 2 * keyHeads);
   }
   if (c.has(3) != c.has(4)) c.invalid("past keys and past values come together");
-  const int64_t total = c.knownInts(6).at(0), past = c.has(3) ? c.in(3)->dim(2) : 0;
+  const int64_t total = totalOf(c, h.q->dim(2));
+  checkGroups(c, h, total);
+  const int64_t past = c.has(3) ? c.in(3)->dim(2) : 0;
   Places p{h.q->dim(0), h.q->dim(2), past, std::max(past, total), nullptr};
-  if (h.k->dim(2) != p.queries || p.queries > total)
-    c.unsupported(std::to_string(p.queries) + " queries, " + std::to_string(h.k->dim(2)) + " new keys and " +
-                  std::to_string(total) + " places");
-  // A prompt begins at the first place; later the last key says where the new ones are.
-  const Term last = c.reshape(c.cast(c.in(5), kInt64), {p.batch});
-  p.before = p.queries == total && p.queries > 1 ? c.expand(c.scalar(kInt64, 0), Shape({p.batch}))
-                                                 : c.op("broadcast_sub", {last, c.scalar(kInt64, p.queries - 1)});
-  if (c.i("do_rotary", 0)) {
+  if (h.k->dim(2) != p.queries)
+    c.unsupported(std::to_string(p.queries) + " queries and " + std::to_string(h.k->dim(2)) + " new keys");
+  p.before = keysBefore(c, p, total);
+  if (c.flag("do_rotary", false)) {
     const Term places =
         c.has(9)
             ? c.in(9)
             : c.op("broadcast_add", {c.reshape(p.before, {p.batch, 1}), count(c, p.queries, Shape({1, p.queries}))});
-    const RotaryForm form{c.i("rotary_interleaved", 0) != 0, 2 * c.in(7)->dim(-1)};
-    h.q = rotated(c, h.q, c.in(7), c.in(8), places, form), h.k = rotated(c, h.k, c.in(7), c.in(8), places, form);
+    const RotaryForm form{c.flag("rotary_interleaved", false), 2 * c.in(7)->dim(-1)};
+    const Angles angles{c.in(7), c.in(8), places, c.has(9) ? size_t{9} : size_t{5}};
+    h.q = rotated(c, h.q, angles, form), h.k = rotated(c, h.k, angles, form);
   }
   h.k = present(c, p, c.maybe(3), h.k), h.v = present(c, p, c.maybe(4), h.v);
   c.out(1, h.k), c.out(2, h.v);
@@ -226,19 +282,22 @@ void convertRotary(Conversion &c) {
   if (places->shape().elem_cnt() == 1)
     places =
         c.op("broadcast_add", {c.reshape(c.cast(places, kInt64), {1, 1}), count(c, x->dim(2), Shape({1, x->dim(2)}))});
-  const Term y = rotated(c, x, cosine, c.in(3), places, {c.i("interleaved", 0) != 0, c.i("rotary_embedding_dim", 0)});
+  const Term y =
+      rotated(c, x, {cosine, c.in(3), places, 1}, {c.flag("interleaved", false), c.i("rotary_embedding_dim", 0)});
   c.out(isFlat ? joined(c, y) : y);
 }
 
 } // namespace
 
 void addOrtAttention(ConverterTable *t) {
-  t->add("Attention", convertAttention, "matmul, batch_matmul, softmax", "masks of 4 axes, shared buffers, do_rotary",
-         kDomain);
+  t->add("Attention", convertAttention, "matmul, batch_matmul, softmax",
+         "masks of 4 axes, of [2 * batch] and [3 * batch + 2], shared buffers, do_rotary", kDomain);
   t->add("GroupQueryAttention", convertGroupQuery, "batch_matmul, softmax, dim_gather",
-         "total_sequence_length that is not known, sinks, quantised keys and values", kDomain);
+         "total_sequence_length that is not known or over 16,777,216, sinks, norms of queries and keys, causal=0, "
+         "sliding_window_cache, quantised keys and values",
+         kDomain);
   t->add("MultiHeadAttention", convertMultiHead, "batch_matmul, softmax",
-         "keys and values in one tensor, shared buffers", kDomain);
+         "keys and values in one tensor, masks of [3 * batch + 2], shared buffers", kDomain);
   t->add("RotaryEmbedding", convertRotary, "broadcast_mul, broadcast_add, slice, cat", "", kDomain);
 }
 

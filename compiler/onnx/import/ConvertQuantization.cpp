@@ -13,8 +13,35 @@ namespace {
 Term alongAxis(Conversion &c, const Term &t) {
   if (!t) return nullptr;
   if (t->shape().elem_cnt() == 1) return c.reshape(t, {});
-  if (t->rank() != 1) c.unsupported("scales of blocks");
+  if (t->rank() != 1) c.unsupported("scales of blocks: " + t->desc.toString());
   return t;
+}
+
+const std::vector<DataType> kBytes = {kUInt8, kInt8}, kReals = {kFloat, kFloat16, kBFloat16};
+
+/// Input `input`, which must be one number of such a type, as a tensor of rank 0; null where it is left out.
+Term number(Conversion &c, size_t input, const std::vector<DataType> &types) {
+  if (!c.has(input)) return nullptr;
+  c.checkType(input, types);
+  if (c.in(input)->shape().elem_cnt() != 1)
+    c.invalid(c.inputText(input) + " is " + c.in(input)->desc.toString() + ", and must be one number");
+  return c.reshape(c.in(input), {});
+}
+
+enum class Lines { kRows, kColumns };
+
+/// Scales or zero points of a matrix: one number, or one for each row or column, as a vector or as [1, n] and [n, 1].
+Term ofMatrix(Conversion &c, size_t input, Lines lines, const std::vector<DataType> &types) {
+  if (!c.has(input)) return nullptr;
+  c.checkType(input, types);
+  const Term t = c.in(input);
+  const int64_t n = t->shape().elem_cnt();
+  if (n == 1) return c.reshape(t, {});
+  if (t->rank() == 1 || t->dim(lines == Lines::kColumns ? -1 : -2) == n) return c.reshape(t, {n});
+  const char *one = lines == Lines::kColumns ? "column" : "row";
+  c.unsupported(c.inputText(input) + " is " + t->desc.toString() + "; it can be one number or one for each " + one +
+                    ", the same in all matrices",
+                std::string("its size is 1, or that of the ") + one + "s");
 }
 
 bool isQuantized(DataType type) {
@@ -34,9 +61,22 @@ Term quantized(Conversion &c, const Term &x, const Term &scale, const Term &zero
   return c.op("quantize_linear", withZero(c, x, c.cast(scale, x->type()), zero), {{"axis", axis}, {"dtype", type}});
 }
 
+void refuseBlocks(const Conversion &c) {
+  const int64_t size = c.i("block_size", 0);
+  if (size < 0) c.invalid("attribute 'block_size' is " + std::to_string(size) + ", and must be 0 (none) or positive");
+  if (size > 0) c.unsupported("scales of blocks (block_size=" + std::to_string(size) + ")");
+}
+
 void convertQuantize(Conversion &c) {
+  refuseBlocks(c);
+  c.checkType(1, {kFloat, kFloat16, kBFloat16, kDouble, kInt32});
   const Term x = c.in(0), zero = c.has(2) ? alongAxis(c, c.in(2)) : nullptr, scale = alongAxis(c, c.in(1));
-  const DataType type = zero ? zero->type() : c.i("output_dtype", 0) ? c.elementTypeOf(c.i("output_dtype", 0)) : kUInt8;
+  const int64_t asked = c.i("output_dtype", 0);
+  const DataType type = zero ? zero->type() : asked ? c.elementTypeOf(asked) : kUInt8;
+  if (asked && c.elementTypeOf(asked) != type)
+    c.invalid(std::string("attribute 'output_dtype' is ") + elementType(c.elementTypeOf(asked)).name + ", and " +
+                  c.inputText(2) + " is of type " + elementType(type).name,
+              "the zero point has the type of the output");
   const int64_t axis = scale->rank() == 0 ? 0 : c.axisOf(c.i("axis", 1), x->rank());
   const Quantized *known = c.draft.quantized(x);
   if (known && known->isSum && scale->rank() == 0) {
@@ -48,12 +88,16 @@ void convertQuantize(Conversion &c) {
 }
 
 void convertDequantize(Conversion &c) {
+  refuseBlocks(c);
+  c.checkType(1, {kFloat, kFloat16, kBFloat16, kDouble});
   const Term x = c.in(0), scale = alongAxis(c, c.in(1)), zero = c.has(2) ? alongAxis(c, c.in(2)) : nullptr;
   const int64_t axis = scale->rank() == 0 ? 0 : c.axisOf(c.i("axis", 1), x->rank());
   if (!isQuantized(x->type())) c.unsupported(std::string("quantised numbers of type ") + elementType(x->type()).name);
+  if (c.has(2)) c.checkType(2, {x->type()});
   const Term y = c.op("dequantize_linear", withZero(c, x, scale, zero), {{"axis", axis}});
   if (y->type() == kFloat) c.draft.note({y, x, scale, zero, axis, false});
-  c.out(y);
+  const int64_t asked = c.i("output_dtype", 0);
+  c.out(asked ? c.cast(y, c.elementTypeOf(asked)) : y);
 }
 
 void convertDynamicQuantize(Conversion &c) {
@@ -61,20 +105,29 @@ void convertDynamicQuantize(Conversion &c) {
   for (int k = 0; k < 3; ++k) c.out(k, made[static_cast<size_t>(k)]);
 }
 
-/// The exact product of `a` and `b`, less their zero points, in i32; a vector is a row of a or a column of b.
+/// The exact product of `a` and `b`, less their zero points, which are one number or a vector, in i32; a vector is a
+/// row of a or a column of b.
 Term integerProduct(Conversion &c, const Term &a, const Term &aZero, const Term &b, const Term &bZero,
                     const Term &bias = nullptr, bool transB = false) {
   const Term left = a->rank() == 1 ? c.reshape(a, {1, a->dim(0)}) : a;
   const Term right = b->rank() == 1 ? c.reshape(b, {b->dim(0), 1}) : b;
-  const Term y =
-      c.op("integer_matmul", {left, right, alongAxis(c, aZero), alongAxis(c, bZero), bias}, {{"transpose_b", transB}});
+  const Term y = c.op("integer_matmul", {left, right, aZero, bZero, bias}, {{"transpose_b", transB}});
   DimVector dims = y->shape().dim_vec();
   if (b->rank() == 1) dims.pop_back();
   if (a->rank() == 1) dims.erase(dims.end() - (b->rank() == 1 ? 1 : 2));
   return dims == y->shape().dim_vec() ? y : c.reshape(y, dims);
 }
 
-void convertMatMulInteger(Conversion &c) { c.out(integerProduct(c, c.in(0), c.maybe(2), c.in(1), c.maybe(3))); }
+/// The zero points of the rows of input `of`, or of its columns, in input `input`.
+Term zeroOf(Conversion &c, size_t input, size_t of, Lines lines) {
+  c.checkType(of, kBytes);
+  return ofMatrix(c, input, lines, {c.in(of)->type()});
+}
+
+void convertMatMulInteger(Conversion &c) {
+  const Term rows = zeroOf(c, 2, 0, Lines::kRows), columns = zeroOf(c, 3, 1, Lines::kColumns);
+  c.out(integerProduct(c, c.in(0), rows, c.in(1), columns));
+}
 
 /// 32-bit sums of products as `type`: their scales over that of the result.
 Term requantized(Conversion &c, const Term &sum, const Term &left, const Term &right, const Term &scale,
@@ -106,9 +159,12 @@ const Quantized *storedBytes(Conversion &c, const Term &real, int64_t axis) {
 }
 
 void convertQLinearMatMul(Conversion &c) {
-  const Term a = c.in(0), b = c.in(3), left = alongAxis(c, c.in(1)), right = alongAxis(c, c.in(4));
-  const Term sum = integerProduct(c, a, c.in(2), b, c.in(5));
-  const Term scale = alongAxis(c, c.in(6)), zero = alongAxis(c, c.in(7));
+  for (size_t k = 0; k < 8; ++k) c.in(k);
+  const Term left = ofMatrix(c, 1, Lines::kRows, kReals), right = ofMatrix(c, 4, Lines::kColumns, kReals);
+  const Term sum = integerProduct(c, c.in(0), zeroOf(c, 2, 0, Lines::kRows), c.in(3), zeroOf(c, 5, 3, Lines::kColumns));
+  if (c.in(6)->shape().elem_cnt() != 1)
+    c.unsupported(c.inputText(6) + " is " + c.in(6)->desc.toString() + ": a scale for each row of the result");
+  const Term scale = number(c, 6, kReals), zero = number(c, 7, kBytes);
   if (left->rank() == 0) return c.out(requantized(c, sum, left, right, scale, zero, -1));
   // A scale for each row, and perhaps for each column: no vector has both.
   const Term rows = c.reshape(left, {left->dim(0), 1});
@@ -141,8 +197,7 @@ Term integerConv(Conversion &c, const Term &given, const Term &xZero, const Term
                 {"strides", w.strides},
                 {"dilation_rate", w.dilations},
                 {"groups", c.i("group", 1)}});
-  return c.op("integer_conv" + std::to_string(w.dims()) + "d",
-              {x, weight, alongAxis(c, xZero), alongAxis(c, weightZero), bias}, attrs);
+  return c.op("integer_conv" + std::to_string(w.dims()) + "d", {x, weight, xZero, weightZero, bias}, attrs);
 }
 
 } // namespace
@@ -184,27 +239,45 @@ void noteRelu(Conversion &c, const Term &made, const Term &x) {
 
 namespace {
 
-void convertConvInteger(Conversion &c) { c.out(integerConv(c, c.in(0), c.maybe(2), c.in(1), c.maybe(3), nullptr)); }
+/// The scales or zero points of a convolution's filters.
+Term ofFilters(Conversion &c, size_t input, const std::vector<DataType> &types) {
+  if (!c.has(input)) return nullptr;
+  c.checkType(input, types);
+  return alongAxis(c, c.in(input));
+}
+
+void convertConvInteger(Conversion &c) {
+  for (size_t k : {0, 1}) c.checkType(k, kBytes);
+  const Term zero = number(c, 2, {c.in(0)->type()});
+  c.out(integerConv(c, c.in(0), zero, c.in(1), ofFilters(c, 3, {c.in(1)->type()}), nullptr));
+}
 
 void convertQLinearConv(Conversion &c) {
-  const Term sum = integerConv(c, c.in(0), c.in(2), c.in(3), c.in(5), c.maybe(8));
-  c.out(requantized(c, sum, alongAxis(c, c.in(1)), alongAxis(c, c.in(4)), alongAxis(c, c.in(6)), alongAxis(c, c.in(7)),
-                    1));
+  for (size_t k : {0, 3}) c.checkType(k, kBytes);
+  for (size_t k = 0; k < 8; ++k) c.in(k);
+  if (c.has(8)) c.checkType(8, {kInt32});
+  const Term scale = number(c, 1, {kFloat}), zero = number(c, 2, {c.in(0)->type()});
+  const Term steps = ofFilters(c, 4, {kFloat}), zeros = ofFilters(c, 5, {c.in(3)->type()});
+  const Term sum = integerConv(c, c.in(0), zero, c.in(3), zeros, c.maybe(8));
+  c.out(requantized(c, sum, scale, steps, number(c, 6, {kFloat}), number(c, 7, kBytes), 1));
 }
 
 // Ops of ONNX Runtime's domain: computed on the real numbers that the integers stand for ------------------------------
 
 /// Input `k` with its scale and zero point behind it.
 Term realOf(Conversion &c, size_t k) {
+  c.checkType(k, kBytes);
   Term y = c.cast(c.in(k), kInt32);
-  const auto one = [&](size_t j) { return c.in(j)->shape().elem_cnt() == 1 ? c.reshape(c.in(j), {}) : c.in(j); };
-  if (c.has(k + 2)) y = c.op("broadcast_sub", {y, c.cast(one(k + 2), kInt32)});
-  return c.op("broadcast_mul", {c.cast(y, kFloat), c.cast(one(k + 1), kFloat)});
+  if (c.has(k + 2)) y = c.op("broadcast_sub", {y, c.cast(number(c, k + 2, {c.in(k)->type()}), kInt32)});
+  c.in(k + 1);
+  return c.op("broadcast_mul", {c.cast(y, kFloat), number(c, k + 1, {kFloat})});
 }
 
 /// As the type of input 0 of the node, by the scale in input `k` and the zero point behind it.
 void giveQuantized(Conversion &c, const Term &real, size_t k, DataType type) {
-  c.out(quantized(c, real, c.reshape(c.in(k), {}), c.has(k + 1) ? c.reshape(c.in(k + 1), {}) : nullptr, type));
+  c.in(k);
+  const Term scale = number(c, k, {kFloat});
+  c.out(quantized(c, real, scale, number(c, k + 1, {type}), type));
 }
 
 template <class F> std::function<void(Conversion &)> quantizedUnary(F f) {
@@ -225,12 +298,15 @@ void convertQLinearConcat(Conversion &c) {
 
 void convertQGemm(Conversion &c) {
   const Term a = c.i("transA", 0) != 0 ? c.transpose(c.in(0), {1, 0}) : c.in(0);
-  const Term sum = c.op("integer_matmul", {a, c.in(3), alongAxis(c, c.maybe(2)), alongAxis(c, c.maybe(5))},
+  c.checkType(0, kBytes), c.in(1), c.in(4);
+  const Term zero = number(c, 2, {c.in(0)->type()});
+  const Term sum = c.op("integer_matmul", {a, c.in(3), zero, zeroOf(c, 5, 3, Lines::kColumns)},
                         {{"transpose_b", c.i("transB", 0) != 0}});
+  if (c.has(6)) c.checkType(6, {kInt32});
   const Term all = c.has(6) ? c.op("broadcast_add", {sum, c.in(6)}) : sum;
-  const Term right = c.in(4)->shape().elem_cnt() == 1 ? c.reshape(c.in(4), {}) : c.in(4);
+  const Term right = ofMatrix(c, 4, Lines::kColumns, {kFloat});
   const Term real =
-      c.op("broadcast_mul", {c.cast(all, kFloat), c.op("broadcast_mul", {c.reshape(c.in(1), {}), right})});
+      c.op("broadcast_mul", {c.cast(all, kFloat), c.op("broadcast_mul", {number(c, 1, {kFloat}), right})});
   if (!c.has(7)) return c.out(c.scaled(real, c.f("alpha", 1)));
   giveQuantized(c, c.scaled(real, c.f("alpha", 1)), 7, c.in(0)->type());
 }
@@ -238,17 +314,19 @@ void convertQGemm(Conversion &c) {
 /// A, B, the scales of both, their zero points, a bias.
 void convertMatMulToFloat(Conversion &c) {
   const Term a = c.in(0), b = c.in(1);
-  const Term y = integerProduct(c, a, c.maybe(4), b, c.maybe(5));
-  const Term right = c.in(3)->shape().elem_cnt() == 1 ? c.reshape(c.in(3), {}) : c.in(3);
-  const Term real = c.op("broadcast_mul", {c.cast(y, kFloat), c.op("broadcast_mul", {c.reshape(c.in(2), {}), right})});
+  c.in(2), c.in(3);
+  const Term y = integerProduct(c, a, zeroOf(c, 4, 0, Lines::kRows), b, zeroOf(c, 5, 1, Lines::kColumns));
+  const Term left = number(c, 2, {kFloat}), right = ofMatrix(c, 3, Lines::kColumns, {kFloat});
+  const Term real = c.op("broadcast_mul", {c.cast(y, kFloat), c.op("broadcast_mul", {left, right})});
   c.out(c.has(6) ? c.op("broadcast_add", {real, c.in(6)}) : real);
 }
 
 /// A, B, the scale of B, its zero point, a bias.
 void convertDynamicMatMul(Conversion &c) {
   const std::vector<Term> a = c.ops("dynamic_quantize_linear", {c.in(0)});
-  const Term sum = integerProduct(c, a[0], a[2], c.in(1), c.maybe(3));
-  const Term scale = c.op("broadcast_mul", {a[1], alongAxis(c, c.in(2))});
+  c.in(2);
+  const Term sum = integerProduct(c, a[0], a[2], c.in(1), zeroOf(c, 3, 1, Lines::kColumns));
+  const Term scale = c.op("broadcast_mul", {a[1], ofMatrix(c, 2, Lines::kColumns, {kFloat})});
   const Term real = c.op("broadcast_mul", {c.cast(sum, kFloat), scale});
   c.out(c.has(4) ? c.op("broadcast_add", {real, c.in(4)}) : real);
 }
@@ -267,13 +345,29 @@ Term unpacked(Conversion &c, const Term &bytes, int64_t bits) {
   return c.cast(c.reshape(pairs, dims), kFloat);
 }
 
+/// Types are those of the specification, A has rows of `k`, the bias is of `n`.
+void checkPacked(const Conversion &c, int64_t k, int64_t n) {
+  c.checkType(0, kReals), c.checkType(1, {kUInt8});
+  const DataType type = c.in(0)->type();
+  c.checkType(2, {type});
+  if (c.has(3)) c.checkType(3, {kUInt8, type});
+  if (c.in(0)->rank() < 1 || c.in(0)->dim(-1) != k)
+    c.invalid(c.inputText(0) + " is " + c.in(0)->desc.toString() + ", and attribute 'K' is " + std::to_string(k));
+  if (!c.has(5)) return;
+  c.checkType(5, {type}), c.checkShape(5, Shape({n}), "biases");
+}
+
 /// A and the transposed B, whose rows are blocks of 4 or 8 bits with a scale and a zero point each.
 void convertMatMulNBits(Conversion &c) {
   const int64_t k = c.required("K"), n = c.required("N"), bits = c.i("bits", 4), block = c.required("block_size");
   c.i("accuracy_level", 0); // of the products: f32 is the most accurate
   if (bits != 4 && bits != 8) c.unsupported(std::to_string(bits) + " bits: 4 and 8 are known");
   if (c.has(4)) c.unsupported("an order of the rows in groups (g_idx)");
-  if (k < 1 || n < 1 || block < 2 || block % 2) c.invalid("attributes K, N and block_size that cannot be");
+  if (c.i("weight_prepacked", 0)) c.unsupported("weights in the order of a processor (weight_prepacked)");
+  if (k < 1 || n < 1) c.invalid("attributes 'K' and 'N' must be positive");
+  if (block < 16 || (block & (block - 1)) != 0)
+    c.invalid("attribute 'block_size' is " + std::to_string(block) + ", and must be a power of 2 from 16 on");
+  checkPacked(c, k, n);
   const int64_t blocks = (k + block - 1) / block, zeroBytes = (blocks * bits + 7) / 8;
   if (c.in(1)->shape().elem_cnt() != n * blocks * (block * bits / 8) || c.in(2)->shape().elem_cnt() != n * blocks)
     c.invalid("B or its scales have not the sizes that K, N, bits and block_size ask for");
@@ -314,8 +408,8 @@ void addQuantizedContributed(ConverterTable *t) {
   t->add("QLinearConcat", convertQLinearConcat, "cat on f32, then as QuantizeLinear", "", domain);
   t->add("QGemm", convertQGemm, "integer_matmul, then as QuantizeLinear", "", domain);
   t->add("DynamicQuantizeMatMul", convertDynamicMatMul, "dynamic_quantize_linear, integer_matmul", "", domain);
-  t->add("MatMulNBits", convertMatMulNBits, "broadcast_sub, broadcast_mul, matmul", "g_idx; bits other than 4 and 8",
-         domain);
+  t->add("MatMulNBits", convertMatMulNBits, "broadcast_sub, broadcast_mul, matmul",
+         "g_idx, prepacked weights, bits other than 4 and 8", domain);
   t->add("MatMulIntegerToFloat", convertMatMulToFloat, "as MatMulInteger, broadcast_mul", "", domain);
 }
 
@@ -325,10 +419,12 @@ void addQuantization(ConverterTable *t) {
   t->add("QuantizeLinear", convertQuantize, "quantize_linear", "blocks, 4- and 8-bit floats, 4-bit integers");
   t->add("DequantizeLinear", convertDequantize, "dequantize_linear", "as QuantizeLinear");
   t->add("DynamicQuantizeLinear", convertDynamicQuantize, "dynamic_quantize_linear");
-  t->add("MatMulInteger", convertMatMulInteger, "integer_matmul");
-  t->add("QLinearMatMul", convertQLinearMatMul, "integer_matmul, requantize");
-  t->add("ConvInteger", convertConvInteger, "integer_conv1d, integer_conv2d, integer_conv3d");
-  t->add("QLinearConv", convertQLinearConv, "as ConvInteger, requantize");
+  t->add("MatMulInteger", convertMatMulInteger, "integer_matmul", "zero points that differ between matrices");
+  t->add("QLinearMatMul", convertQLinearMatMul, "integer_matmul, requantize",
+         "as MatMulInteger, a scale for each row of the result");
+  t->add("ConvInteger", convertConvInteger, "integer_conv1d, integer_conv2d, integer_conv3d",
+         "unequal pads with a zero point of the run, more than 3 spatial dimensions");
+  t->add("QLinearConv", convertQLinearConv, "as ConvInteger, requantize", "as ConvInteger");
   addQuantizedContributed(t);
 }
 

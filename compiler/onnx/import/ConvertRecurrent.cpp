@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cctype>
+#include <cmath>
 
 namespace opc::onnx {
 namespace {
@@ -21,9 +22,11 @@ std::vector<float> first(const std::vector<double> &given, size_t taken) {
 }
 
 Attrs attributesOf(Conversion &c) {
+  const double clip = c.f("clip", 0);
+  if (!(clip >= 0)) c.invalid("attribute 'clip' is " + std::to_string(clip) + ", and must be 0 (none) or positive");
   Attrs attrs = {{"direction", c.s("direction", "forward")},
-                 {"batch_first", c.i("layout", 0)},
-                 {"clip", std::max(0.0, c.f("clip", 0))}};
+                 {"batch_first", c.flag("layout", false)},
+                 {"clip", std::isinf(clip) ? 0 : clip}};
   std::vector<std::string> names;
   if (const Attribute *a = c.attr("activations", Attribute::STRINGS))
     names.assign(a->strings().begin(), a->strings().end());
@@ -44,6 +47,7 @@ Attrs attributesOf(Conversion &c) {
 void convert(Conversion &c, const char *op, size_t inputs, const Attrs &own) {
   Attrs attrs = attributesOf(c);
   attrs.insert(own.begin(), own.end());
+  if (c.has(4)) c.checkType(4, {kInt32});
   std::vector<Term> given;
   for (size_t k = 0; k < inputs; ++k) given.push_back(k < 3 ? c.in(k) : c.maybe(k));
   const int64_t hidden = given[2]->rank() == 3 ? given[2]->dim(2) : -1;
@@ -56,8 +60,10 @@ void convert(Conversion &c, const char *op, size_t inputs, const Attrs &own) {
 }
 
 void convertRnn(Conversion &c) { convert(c, "rnn", 6, {}); }
-void convertGru(Conversion &c) { convert(c, "gru", 6, {{"linear_before_reset", c.i("linear_before_reset", 0)}}); }
-void convertLstm(Conversion &c) { convert(c, "lstm", 8, {{"input_forget", c.i("input_forget", 0)}}); }
+void convertGru(Conversion &c) {
+  convert(c, "gru", 6, {{"linear_before_reset", c.flag("linear_before_reset", false)}});
+}
+void convertLstm(Conversion &c) { convert(c, "lstm", 8, {{"input_forget", c.flag("input_forget", false)}}); }
 
 } // namespace
 

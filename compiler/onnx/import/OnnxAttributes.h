@@ -1,13 +1,21 @@
-// The attributes that ONNX's ops have.
+// The inputs and attributes that ONNX's ops have.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <cstddef>
+#include <optional>
 #include <string>
 #include <vector>
 
 namespace opc::onnx {
 
-/// Of an op of ONNX's own domain, in all of its versions; null for an op that is not in the table.
-const std::vector<std::string> *attributesOf(const std::string &op);
+/// Of all versions of an op.
+struct OpForm {
+  std::optional<size_t> mostInputs; // none: any number
+  std::vector<std::string> attributes;
+};
+
+/// Of an op of ONNX's own domain (no name) or of ONNX Runtime's; null for an op that is not in the table.
+const OpForm *formOf(const std::string &domain, const std::string &op);
 
 } // namespace opc::onnx

@@ -7,6 +7,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <numeric>
 
 namespace opc::onnx {
 namespace {
@@ -80,13 +81,60 @@ std::string Conversion::inputText(size_t index) const {
   return text;
 }
 
-void Conversion::checkAttributes() const {
-  const std::vector<std::string> *known = attributesOf(node.op_type());
-  if (!known) return;
+void Conversion::checkInputs(const std::string &domain) const {
+  const OpForm *form = formOf(domain, node.op_type());
+  if (form && form->mostInputs && inputs_.size() > *form->mostInputs)
+    invalid(inputText(*form->mostInputs) + " is too many: the op has at most " + std::to_string(*form->mostInputs) +
+            (*form->mostInputs == 1 ? " input" : " inputs"));
+}
+
+void Conversion::checkAttributes(const std::string &domain) const {
+  const OpForm *form = formOf(domain, node.op_type());
+  if (!form) return;
+  const auto &known = form->attributes;
   for (const auto &[name, value] : attributes_)
-    if (!asked_.count(name) && std::find(known->begin(), known->end(), name) == known->end())
+    if (!asked_.count(name) && std::find(known.begin(), known.end(), name) == known.end())
       invalid("it has no attribute '" + printableName(name) + "'",
-              didYouMeanAmong(name, *known, "the op has no attributes"));
+              didYouMeanAmong(name, known, "the op has no attributes"));
+}
+
+void Conversion::checkType(size_t input, const std::vector<DataType> &types) const {
+  const Term x = in(input);
+  if (std::find(types.begin(), types.end(), x->type()) != types.end()) return;
+  std::string list;
+  for (size_t k = 0; k < types.size(); ++k)
+    list += (k == 0 ? "" : k + 1 < types.size() ? ", " : " or ") + std::string(elementType(types[k]).name);
+  invalid(inputText(input) + " is " + x->desc.toString() + ", and must be of type " + list);
+}
+
+void Conversion::checkShape(size_t input, const Shape &shape, const std::string &what) const {
+  const Term x = in(input);
+  if (x->shape() != shape)
+    invalid(inputText(input) + " is " + x->desc.toString() + ", and " + what + " have shape " + shape.ToString());
+}
+
+bool Conversion::flag(const std::string &name, bool otherwise) const {
+  const int64_t value = i(name, otherwise);
+  if (value != 0 && value != 1)
+    invalid("attribute '" + name + "' is " + std::to_string(value) + ", and must be 0 or 1");
+  return value != 0;
+}
+
+Term Conversion::within(const Term &values, int64_t limit, size_t input) {
+  std::vector<int64_t> places(static_cast<size_t>(limit));
+  std::iota(places.begin(), places.end(), 0);
+  return rows(constant(places, Shape({limit})), values, input);
+}
+
+Term Conversion::rows(const Term &table, const Term &indices, size_t input) {
+  const int64_t limit = table->dim(0);
+  if (indices->value)
+    for (int64_t k : knownInts(indices, inputText(input)))
+      if (k < 0 || k >= limit)
+        invalid(inputText(input) + " leads to place " + std::to_string(k) + ", and there are " + std::to_string(limit) +
+                (limit == 1 ? " place" : " places"));
+  const GraphDraft::Part part(&draft, inputs_.size() > input ? node.input(static_cast<int>(input)) : "");
+  return op("gather", {table, indices}, {{"axis", int64_t{0}}});
 }
 
 const Attribute *Conversion::attr(const std::string &name, Attribute::Kind kind) const {

@@ -66,8 +66,15 @@ public:
   std::vector<int64_t> ints(const std::string &name, std::vector<int64_t> otherwise) const;
   std::vector<double> floats(const std::string &name) const;
   const Attribute *attr(const std::string &name, Attribute::Kind kind) const;
-  /// Refuses an attribute that the op does not have.
-  void checkAttributes() const;
+  /// Refuse inputs and, after the conversion, attributes that the op does not have.
+  void checkInputs(const std::string &domain) const;
+  void checkAttributes(const std::string &domain) const;
+  /// Refuses input `input` of another type than these.
+  void checkType(size_t input, const std::vector<DataType> &types) const;
+  /// Refuses input `input` of another shape; `what` have it.
+  void checkShape(size_t input, const Shape &shape, const std::string &what) const;
+  /// An integer that is 0 or 1.
+  bool flag(const std::string &name, bool otherwise) const;
   GraphInliner &inliner() const { return *inliner_; }
 
   /// The elements of a value that must be known, whatever their type.
@@ -100,6 +107,11 @@ public:
   Term scaled(const Term &x, double factor); // of floats
   Term plus(const Term &x, double addend);   // of floats
   Term expand(const Term &x, const Shape &shape);
+  /// Rows `indices` of `table`. Where they lead out of it the node is refused, or its run has an error that names
+  /// `input`, which they are made of.
+  Term rows(const Term &table, const Term &indices, size_t input);
+  /// `values`, which must be in [0, limit), as i64; else as rows() has it.
+  Term within(const Term &values, int64_t limit, size_t input);
 
   void out(int index, const Term &term);
   void out(const Term &term) { out(0, term); }

@@ -87,6 +87,16 @@ void GraphDraft::enterNode(std::string place, std::string name) {
   ++made_;
 }
 
+GraphDraft::Part::Part(GraphDraft *draft, const std::string &name) : draft_(draft), whole_(draft->names_.back()) {
+  draft->places_.push_back(draft->places_.back());
+  draft->names_.push_back(whole_.size() + name.size() < 200 ? printableName(whole_ + "/" + name) : whole_);
+}
+
+GraphDraft::Part::~Part() {
+  draft_->places_.push_back(draft_->places_.back());
+  draft_->names_.push_back(whole_);
+}
+
 Term GraphDraft::input(const std::string &name, const user_op::TensorDesc &desc) {
   DraftOp op{OpKind::kInput, {}, {}, {desc}, {}, {}, false, places_.size() - 1};
   op.conf.name = name;

@@ -60,6 +60,19 @@ public:
   /// Where the ops that follow come from, and what they are called.
   void enterNode(std::string place, std::string name);
 
+  /// While it lives the names of the node's ops end with that of a part.
+  class Part {
+  public:
+    Part(GraphDraft *draft, const std::string &name);
+    ~Part();
+    Part(const Part &) = delete;
+    Part &operator=(const Part &) = delete;
+
+  private:
+    GraphDraft *draft_;
+    std::string whole_;
+  };
+
   Term input(const std::string &name, const user_op::TensorDesc &desc);
   Term variable(const std::string &name, StoredTensor value, bool trainable);
   static Term constant(StoredTensor value);

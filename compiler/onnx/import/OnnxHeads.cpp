@@ -45,17 +45,16 @@ Term attended(Conversion &c, const Heads &h) {
   return c.op("batch_matmul", {c.op("softmax", {s}), h.v});
 }
 
-Term rotated(Conversion &c, const Term &x, const Term &cosine, const Term &sine, const Term &positions,
-             const RotaryForm &form) {
+Term rotated(Conversion &c, const Term &x, const Angles &angles, const RotaryForm &form) {
   const int64_t whole = x->dim(3), turned = form.size ? form.size : whole, half = turned / 2;
   if (turned % 2 || turned > whole || turned < 2) c.invalid("rotary_embedding_dim is " + std::to_string(turned));
-  const auto angles = [&](Term table) { // [batch or 1, 1, length, half]
-    if (positions) table = c.op("gather", {table, positions}, {{"axis", int64_t{0}}});
+  const auto ofPlaces = [&](Term table) { // [batch or 1, 1, length, half]
+    if (angles.positions && table->rank() == 2) table = c.rows(table, angles.positions, angles.input);
     if (table->rank() != 3 || table->dim(-1) < half || table->dim(1) != x->dim(2))
       c.invalid("cosines and sines of " + table->shape().ToString() + " for " + x->shape().ToString());
     return c.reshape(c.slice(table, 2, 0, half), {table->dim(0), 1, table->dim(1), half});
   };
-  const Term cosines = angles(cosine), sines = angles(sine);
+  const Term cosines = ofPlaces(angles.cosine), sines = ofPlaces(angles.sine);
   const Term part = c.slice(x, 3, 0, turned);
   const Term a = form.isInterleaved ? c.slice(part, 3, 0, turned, 2) : c.slice(part, 3, 0, half);
   const Term b = form.isInterleaved ? c.slice(part, 3, 1, turned, 2) : c.slice(part, 3, half, turned);

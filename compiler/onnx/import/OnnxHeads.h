@@ -30,9 +30,13 @@ struct RotaryForm {
   bool isInterleaved = false;
   int64_t size = 0;
 };
-/// x [batch, heads, length, size] turned by the angles of its places: tables [places, half] at `positions` [batch or 1,
-/// length], or without them tables [batch or 1, length, half].
-Term rotated(Conversion &c, const Term &x, const Term &cosine, const Term &sine, const Term &positions,
-             const RotaryForm &form);
+/// The angles of places: tables [places, half] at `positions` [batch or 1, length], or without them tables [batch or 1,
+/// length, half].
+struct Angles {
+  Term cosine, sine, positions;
+  size_t input; // of the node, which the positions are made of
+};
+/// x [batch, heads, length, size] turned by the angles of its places.
+Term rotated(Conversion &c, const Term &x, const Angles &angles, const RotaryForm &form);
 
 } // namespace opc::onnx

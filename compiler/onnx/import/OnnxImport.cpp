@@ -352,8 +352,9 @@ std::vector<Term> ModelImport::convertOne(const Node &node, const std::vector<Te
   level_ = &level;
   // Converters of ONNX Runtime's domain build on those of the standard one.
   Conversion c(draft_, node, domain.empty() ? version : level.opsets->at(""), inputs, attributes, this);
+  c.checkInputs(domain);
   converter->convert(c);
-  if (domain.empty()) c.checkAttributes();
+  c.checkAttributes(domain);
   return c.take();
 }
 

@@ -1,0 +1,240 @@
+# Nodes that contradict themselves or the specification are refused with their place and with what was expected.
+# SPDX-License-Identifier: Apache-2.0
+"""Each refusal stands beside the same node without the contradiction, which runs."""
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+import unittest
+
+import numpy as np
+
+sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
+import messages as m  # noqa: E402
+
+OPC = os.path.join(os.environ["OPC_BUILD_DIR"], "bin", "opc")
+ORT = "com.microsoft"
+RANDOM = np.random.default_rng(13)
+F32 = np.float32
+INVALID, UNSUPPORTED = (3, "OPC0322"), (4, "OPC0422")
+
+
+def uniform(*shape):
+    return RANDOM.uniform(-1, 1, shape).astype(F32)
+
+
+def u8(*shape):
+    return RANDOM.integers(0, 256, shape).astype(np.uint8)
+
+
+def i8(*shape):
+    return RANDOM.integers(-128, 128, shape).astype(np.int8)
+
+
+def i32(values):
+    return np.array(values, np.int32)
+
+
+def of(value, dtype=F32):
+    return np.array(value, dtype)
+
+
+class Case(unittest.TestCase):
+    def setUp(self):
+        self.dir = tempfile.mkdtemp(prefix="onnx_contradictions")
+        self.addCleanup(shutil.rmtree, self.dir)
+
+    def node(self, op, inputs, constants=(), domain="", opset=21, count=1, **attributes):
+        """What `opc run` of one node, called N, does; inputs are i0, i1, ..., and initializers where `constants` has their place."""
+        names = ["" if a is None else f"i{k}" for k, a in enumerate(inputs)]
+        given = [k for k, a in enumerate(inputs) if a is not None and k not in constants]
+        outputs = [f"o{k}" for k in range(count)]
+        with open(os.path.join(self.dir, "model.onnx"), "wb") as f:
+            f.write(m.model(m.graph([m.node(op, names, outputs, "N", domain, **attributes)],
+                                    [m.value(names[k], inputs[k].shape, m.ELEMENT[inputs[k].dtype]) for k in given],
+                                    [m.value(o, None, 0) for o in outputs], [m.tensor(names[k], inputs[k]) for k in constants]),
+                            opset=opset, domains=[domain] if domain else []))
+        np.savez(os.path.join(self.dir, "in.npz"), **{names[k]: inputs[k] for k in given})
+        return subprocess.run([OPC, "run", "model.onnx", "--quiet", "--inputs", "in.npz", "--outputs", "out.npz"], cwd=self.dir,
+                              capture_output=True, text=True, timeout=60, errors="replace")
+
+    def runs(self, op, inputs, *rest, **more):
+        done = self.node(op, inputs, *rest, **more)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        return np.load(os.path.join(self.dir, "out.npz"))["o0"]
+
+    def refused(self, how, words, op, inputs, *rest, **more):
+        done = self.node(op, inputs, *rest, **more)
+        self.assertEqual(done.returncode, how[0], done.stderr)
+        for word in (how[1], 'model.onnx: node 0 "N"', words):
+            self.assertIn(word, done.stderr)
+
+
+def changed(inputs, place, value):
+    return [value if k == place else a for k, a in enumerate(inputs)]
+
+
+class Groups(Case):
+    """GroupQueryAttention: two sequences with eight places of past keys, and a token each."""
+
+    def group(self, batch=2, past=8, last=(5, 2), total=6, rows=8):
+        kept = [uniform(batch, 2, past, 16), uniform(batch, 2, past, 16)]
+        return [uniform(2, 1, 64), uniform(2, 1, 32), uniform(2, 1, 32), *kept, i32(last), i32(total), uniform(rows, 8), uniform(rows, 8)]
+
+    FORM = {"domain": ORT, "num_heads": 4, "kv_num_heads": 2, "do_rotary": 1}
+
+    def test_sizes(self):
+        self.runs("GroupQueryAttention", self.group(), (6,), **self.FORM)
+        for words, inputs in (("input 6 ('i6') is 2147483647", self.group(total=2**31 - 1)), ("input 6 ('i6') is 0", self.group(total=0)),
+                              ("input 6 ('i6') is -1", self.group(total=-1)), ("input 6 ('i6') is i32[2]", self.group(total=(6, 6))),
+                              ("input 6 ('i6') is i64[]", changed(self.group(), 6, of(6, np.int64))),
+                              ("input 6 ('i6') is f32[]", changed(self.group(), 6, of(6))),
+                              ("input 5 ('i5') is f32[2]", changed(self.group(), 5, of([5, 2]))),
+                              ("input 5 ('i5') is i32[3]", self.group(last=(5, 2, 1))),
+                              ("input 3 ('i3') is f32[1,2,8,16]", self.group(batch=1)),
+                              ("input 4 ('i4') is f32[2,2,7,16]", changed(self.group(), 4, uniform(2, 2, 7, 16))),
+                              ("input 7 ('i7') is f32[5,8], and must have a row for each of the 6 places", self.group(rows=5)),
+                              ("input 8 ('i8') is f32[7,8]", changed(self.group(), 8, uniform(7, 8))),
+                              ("input 1 ('i1') has keys of (1,2,1,16)", changed(self.group(), 1, uniform(1, 1, 32)))):
+            with self.subTest(words):
+                self.refused(INVALID, words, "GroupQueryAttention", inputs, (6,), **self.FORM)
+
+    def test_places(self):
+        """Known last keys are refused while importing; of others the run has an error that names the input."""
+        for last, wrong in (((5, 9), 9), ((5, -1), -1), ((5, 8), 8)):
+            with self.subTest(last):
+                self.refused(INVALID, f"input 5 ('i5') leads to place {wrong}", "GroupQueryAttention", self.group(last=last), (5, 6), **self.FORM)
+                self.refused((5, "OPC0601"), "N/i5", "GroupQueryAttention", self.group(last=last), (6,), **self.FORM)
+        self.runs("GroupQueryAttention", self.group(last=(7, 0), total=8), (6,), **self.FORM)
+        positions = [*self.group(), of([[5], [8]], np.int64)]
+        self.refused((5, "OPC0601"), "N/i9", "GroupQueryAttention", positions, (6,), **self.FORM)
+        self.refused(INVALID, "input 9 ('i9') leads to place 8", "GroupQueryAttention", positions, (6, 9), **self.FORM)
+
+    def test_prompts(self):
+        prompt = [uniform(2, 3, 64), uniform(2, 3, 32), uniform(2, 3, 32), None, None, i32([2, 1]), i32(3)]
+        form = {"domain": ORT, "num_heads": 4, "kv_num_heads": 2}
+        self.runs("GroupQueryAttention", prompt, (6,), **form)
+        self.refused((5, "OPC0601"), "N/i5", "GroupQueryAttention", changed(prompt, 5, i32([2, 3])), (6,), **form)
+        self.refused(INVALID, "input 5 ('i5') leads to place 3", "GroupQueryAttention", changed(prompt, 5, i32([2, 3])), (5, 6), **form)
+        self.refused(INVALID, "input 6 ('i6') is 2", "GroupQueryAttention", changed(prompt, 6, i32(2)), (6,), **form)
+
+    def test_attributes(self):
+        for how, name, value in ((INVALID, "windows", 1), (INVALID, "do_rotary", 2), (UNSUPPORTED, "sliding_window_cache", 1),
+                                 (UNSUPPORTED, "causal", 0), (UNSUPPORTED, "k_quant_type", "PER_TENSOR")):
+            with self.subTest(name):
+                said = "quantised keys" if name == "k_quant_type" else name
+                self.refused(how, said, "GroupQueryAttention", self.group(), (6,), **{**self.FORM, name: value})
+
+
+class Masks(Case):
+    def test_lengths_and_ones(self):
+        inputs = [uniform(2, 3, 4), uniform(4, 12), uniform(12), i32([3, 1])]
+        for op, given, at in (("Attention", inputs, 3), ("MultiHeadAttention", [uniform(2, 3, 4)] * 3 + [None, i32([3, 1])], 4)):
+            form = {"domain": ORT, "num_heads": 2}
+            self.runs(op, given, **form)
+            for mask, wrong in ((i32([3, -1]), -1), (i32([4, 1]), 4), (i32([[1, 1, 1], [1, 2, 0]]), 2), (i32([[1, 1, 1], [1, -1, 0]]), -1)):
+                with self.subTest(op=op, mask=mask):
+                    self.refused(INVALID, f"input {at} ('i{at}') leads to place {wrong}", op, changed(given, at, mask), (at,), **form)
+                    self.refused((5, "OPC0601"), f"N/i{at}", op, changed(given, at, mask), **form)
+            self.refused(INVALID, "must be of type i32", op, changed(given, at, of([3, 1])), **form)
+            self.refused(UNSUPPORTED, "masks are", op, changed(given, at, i32([3, 1, 0, 0])), **form)
+
+
+class Recurrent(Case):
+    def test_attributes(self):
+        for op, gates in (("LSTM", 4), ("GRU", 3), ("RNN", 1)):
+            inputs = [uniform(3, 2, 4), uniform(1, 3 * gates, 4), uniform(1, 3 * gates, 3)]
+            whole = inputs + [None] * (5 if op == "LSTM" else 3)
+            y = self.runs(op, inputs, (1, 2))
+            np.testing.assert_array_equal(self.runs(op, inputs, (1, 2), clip=float("inf")), y)
+            for words, more in (("'clip' is nan", {"clip": float("nan")}), ("'clip' is -1", {"clip": -1.0}), ("'layout' is 2", {"layout": 2})):
+                with self.subTest(op=op, words=words):
+                    self.refused(INVALID, words, op, inputs, (1, 2), **more)
+            self.refused(INVALID, f"input {len(whole)} ('i{len(whole)}') is too many", op, [*whole, uniform(3)], (1, 2))
+            self.refused(INVALID, "input 4 ('i4') is i64[2], and must be of type i32", op, [*inputs, None, of([3, 1], np.int64)], (1, 2))
+
+    def test_a_gradient_that_no_file_holds(self):
+        """Lengths that are an initializer: what cannot be written is said with the node that reads it."""
+        nodes = [m.node("LSTM", ["x", "w", "r", "", "n"], ["y"], "tagger"), m.node("ReduceSum", ["y"], ["loss"], "sum", keepdims=0)]
+        with open(os.path.join(self.dir, "model.onnx"), "wb") as f:
+            f.write(m.model(m.graph(nodes, [m.value("x", (3, 2, 4))], [m.value("loss", None, 0)],
+                                    [m.tensor("w", uniform(1, 12, 4)), m.tensor("r", uniform(1, 12, 3)), m.tensor("n", i32([3, 1]))])))
+        done = subprocess.run([OPC, "grad", "model.onnx", "--loss", "loss", "-o", "g.pbtxt"], cwd=self.dir, capture_output=True, text=True, timeout=60)
+        self.assertEqual(done.returncode, 3, done.stderr)
+        self.assertRegex(done.stderr, r'OPC0112\]: op constant, i32\[2\], .* read by tagger \(.*model.onnx: node 0 "tagger"\)')
+
+
+class Quantised(Case):
+    def test_steps(self):
+        x = [uniform(4), of(0.1), of(3, np.uint8)]
+        self.runs("QuantizeLinear", x, output_dtype=2)
+        self.refused(INVALID, "'output_dtype' is i8, and input 2 ('i2') is of type u8", "QuantizeLinear", x, output_dtype=3)
+        self.refused(UNSUPPORTED, "block_size=2", "QuantizeLinear", x, block_size=2)
+        self.refused(INVALID, "'block_size' is -2", "QuantizeLinear", x, block_size=-2)
+        self.refused(INVALID, "input 1 ('i1') is u8[], and must be of type f32", "QuantizeLinear", changed(x, 1, of(1, np.uint8)))
+        q = [u8(4), of(0.1), of(3, np.uint8)]
+        self.runs("DequantizeLinear", q)
+        self.refused(INVALID, "input 2 ('i2') is i8[], and must be of type u8", "DequantizeLinear", changed(q, 2, of(3, np.int8)))
+        self.refused(UNSUPPORTED, "block_size=4", "DequantizeLinear", q, block_size=4)
+        made = self.runs("DequantizeLinear", q, opset=23, output_dtype=11)
+        self.assertEqual(made.dtype, np.float64)
+
+    def test_convolutions(self):
+        inputs = [u8(1, 2, 5, 5), of(0.1), of(3, np.uint8), i8(3, 2, 3, 3), of(0.1), of(0, np.int8), of(0.2), of(1, np.uint8), i32([1, 2, 3])]
+        self.runs("QLinearConv", inputs)
+        for at, wrong, expected in ((0, uniform(1, 2, 5, 5), "type u8 or i8"), (1, i32(1), "type f32"), (1, of([0.1, 0.2]), "one number"),
+                                    (1, of(0.1, np.float64), "type f32"), (2, of(3, np.int8), "type u8"), (3, i32(np.ones((3, 2, 3, 3))), "type u8 or i8"),
+                                    (4, of(1, np.int64), "type f32"), (5, of(0, np.uint8), "type i8"), (6, of([0.1] * 3), "one number"),
+                                    (7, i32(1), "type u8 or i8"), (8, uniform(3), "type i32")):
+            with self.subTest(at=at, expected=expected):
+                self.refused(INVALID, f"input {at} ('i{at}') is", "QLinearConv", changed(inputs, at, wrong))
+                self.refused(INVALID, "must be " + ("of " if "type" in expected else "") + expected, "QLinearConv", changed(inputs, at, wrong))
+        plain = [u8(1, 2, 5, 5), i8(3, 2, 3, 3), of(3, np.uint8), of(0, np.int8)]
+        self.runs("ConvInteger", plain)
+        self.refused(INVALID, "input 2 ('i2') is i8[]", "ConvInteger", changed(plain, 2, of(3, np.int8)))
+        self.refused(INVALID, "input 1 ('i1') is i32[3,2,3,3]", "ConvInteger", changed(plain, 1, i32(np.ones((3, 2, 3, 3)))))
+
+    def test_products(self):
+        """Zero points of rows and columns in the two forms that the specification has."""
+        a, b, rows, columns = u8(2, 4, 6), i8(2, 6, 5), u8(4), i8(5)
+        want = (a.astype(int) - rows.reshape(4, 1)) @ (b.astype(int) - columns.astype(int))
+        for za, zb in ((rows, columns), (rows.reshape(4, 1), columns.reshape(1, 5)), (rows.reshape(1, 4, 1), columns.reshape(1, 1, 5))):
+            np.testing.assert_array_equal(self.runs("MatMulInteger", [a, b, za, zb]), want)
+        self.refused(UNSUPPORTED, "input 3 ('i3') is i8[2,1,5]; it can be one number or one for each column", "MatMulInteger", [a, b, rows, i8(2, 1, 5)])
+        self.refused(UNSUPPORTED, "input 2 ('i2') is u8[1,4]; it can be one number or one for each row", "MatMulInteger", [a, b, rows.reshape(1, 4), columns])
+        self.refused(INVALID, "expected one number or a vector of 5, one for each column", "MatMulInteger", [a, b, rows, i8(4)])
+        self.refused(INVALID, "input 2 ('i2') is i8[4], and must be of type u8", "MatMulInteger", [a, b, i8(4), columns])
+        q = [u8(4, 6), of(0.1), of(3, np.uint8), i8(6, 5), of(0.1), of(3, np.int8), of(0.2), of(7, np.uint8)]
+        self.runs("QLinearMatMul", q)
+        self.runs("QLinearMatMul", changed(changed(q, 1, np.abs(uniform(4, 1))), 4, np.abs(uniform(1, 5))))
+        self.refused(UNSUPPORTED, "input 6 ('i6') is f32[4]", "QLinearMatMul", changed(q, 6, uniform(4)))
+        for at, wrong in ((1, i32(1)), (2, of(1, np.int8)), (7, i32(1))):
+            self.refused(INVALID, f"input {at} ('i{at}') is", "QLinearMatMul", changed(q, at, wrong))
+
+    def test_packed_weights(self):
+        inputs, form = [uniform(3, 32), u8(5, 2, 8), uniform(5, 2), None, None, uniform(5)], {"domain": ORT, "K": 32, "N": 5, "bits": 4, "block_size": 16}
+        self.runs("MatMulNBits", inputs, **form)
+        for at, wrong, words in ((0, uniform(3, 31), "'K' is 32"), (1, i8(5, 2, 8), "must be of type u8"), (2, uniform(5, 2).astype(np.float64), "must be of type f32"),
+                                 (3, i32(8), "must be of type u8 or f32"), (5, uniform(1), "biases have shape (5)"), (5, uniform(3, 1), "biases have shape (5)")):
+            with self.subTest(at=at, words=words):
+                self.refused(INVALID, words, "MatMulNBits", changed(inputs, at, wrong), **form)
+        for how, name, value in ((INVALID, "block", 2), (INVALID, "block_size", 2), (INVALID, "block_size", 24), (UNSUPPORTED, "weight_prepacked", 1)):
+            self.refused(how, name, "MatMulNBits", inputs, **{**form, name: value})
+
+    def test_ops_of_onnx_runtime(self):
+        inputs = [u8(3, 4), of(0.1), of(3, np.uint8), u8(3, 4), of(0.2), of(4, np.uint8), of(0.3), of(5, np.uint8)]
+        self.runs("QLinearAdd", inputs, domain=ORT)
+        for at, wrong in ((1, uniform(4)), (1, i32(1)), (2, of(3, np.int8)), (6, uniform(4)), (7, of(3, np.int8)), (0, uniform(3, 4))):
+            self.refused(INVALID, f"input {at} ('i{at}') is", "QLinearAdd", changed(inputs, at, wrong), domain=ORT)
+        self.refused(INVALID, "it has no attribute 'axis'", "QLinearAdd", inputs, domain=ORT, axis=1)
+
+
+class Others(Case):
+    def test_inputs_that_ops_do_not_have(self):
+        for op, most in (("Relu", 1), ("Add", 2), ("Conv", 3)):
+            self.refused(INVALID, f"the op has at most {most} input", op, [uniform(1, 2, 3, 3)] * (most + 1))
+
+
+if __name__ == "__main__":
+    unittest.main()
