@@ -98,9 +98,11 @@ Status checkInput(opc_session *session, const char *input, const opc_dl_tensor *
   return session->session.setInputShape(input, shape);
 }
 
-void copyInput(opc_session *session, const char *input, const opc_dl_tensor &tensor) {
-  capi::copyFromDlpack(tensor, session->session.inputData(input));
+Status copyInput(opc_session *session, const char *input, const opc_dl_tensor &tensor) {
+  OPC_ASSIGN_OR_RETURN(void *const to, session->session.inputMemory(input));
+  capi::copyFromDlpack(tensor, to);
   session->owned.erase(input);
+  return Status::ok();
 }
 
 Status setVariable(opc_session *session, const char *variable, const opc_dl_tensor &tensor) {
@@ -248,8 +250,7 @@ opc_status opc_session_port_smallest(const opc_session *session, opc_port_kind k
 opc_status opc_session_feed(opc_session *session, const char *input, const opc_dl_tensor *tensor) {
   return guarded([&]() -> Status {
     OPC_RETURN_IF_ERROR(checkInput(session, input, tensor));
-    copyInput(session, input, *tensor);
-    return Status::ok();
+    return copyInput(session, input, *tensor);
   });
 }
 
@@ -263,7 +264,7 @@ opc_status opc_session_feed_owned(opc_session *session, const char *input, opc_d
       place->second.reset(tensor);
       return Status::ok();
     }
-    copyInput(session, input, t);
+    OPC_RETURN_IF_ERROR(copyInput(session, input, t));
     release(tensor);
     return Status::ok();
   });

@@ -87,8 +87,8 @@ Result<BatchLoader> BatchLoader::create(const Session &session, std::vector<Sour
 Status BatchLoader::feed(Session &session, int64_t step) {
   const int64_t *examples = order_.batchOf(step);
   for (const Source &s : sources_) {
-    char *to = static_cast<char *>(session.inputData(s.input));
-    if (!to) return Status(StatusCode::kUsage, "OPC0611", "the graph has no input '" + s.input + "'");
+    OPC_ASSIGN_OR_RETURN(void *const memory, session.inputMemory(s.input));
+    char *to = static_cast<char *>(memory);
     const user_op::TensorDesc &d = s.data.desc();
     const size_t bytes = static_cast<size_t>(d.shape().elem_cnt() / d.shape().At(0)) * GetSizeOfDataType(d.data_type());
     for (int64_t i = 0; i < order_.batch(); ++i)

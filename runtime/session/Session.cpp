@@ -191,11 +191,9 @@ struct Session::Impl : runtime::LocalRanks {
     return isPlain() && graph().isHostMemory(port->tensor);
   }
   /// Memory for a tensor that is filled in place.
-  static void *stage(HostTensor *staged, const user_op::TensorDesc &desc) {
+  static Result<void *> stage(HostTensor *staged, const user_op::TensorDesc &desc) {
     if (!staged->isValid()) {
-      Result<HostTensor> t = HostTensor::create(desc.data_type(), desc.shape());
-      if (!t) return nullptr;
-      *staged = std::move(*t);
+      OPC_ASSIGN_OR_RETURN(*staged, HostTensor::create(desc.data_type(), desc.shape()));
     }
     return staged->data();
   }
@@ -476,14 +474,31 @@ Status Session::feed(const std::string &name, const HostTensor &tensor) {
 }
 
 void *Session::inputData(const std::string &name) {
+  const Result<void *> memory = inputMemory(name);
+  return memory ? *memory : nullptr;
+}
+
+Result<void *> Session::inputMemory(const std::string &name) {
   auto it = impl_->inputIndex.find(name);
-  if (it == impl_->inputIndex.end()) return nullptr;
-  impl_->takeBack(it->second);
-  if (!impl_->giveSizes(it->second, impl_->interface.inputs[it->second].desc.shape()).isOk()) return nullptr;
-  void *data = impl_->isInPlace(impl_->here[0]->input(it->second))
-                   ? impl_->graph().data(impl_->here[0]->input(it->second)->tensor)
-                   : Impl::stage(&impl_->stagedInputs[it->second], impl_->interface.inputs[it->second].desc);
-  impl_->noteFed(it->second);
+  if (it == impl_->inputIndex.end()) return Impl::unknown("input", name, impl_->interface.inputs);
+  const size_t index = it->second;
+  const user_op::TensorDesc &desc = impl_->interface.inputs[index].desc;
+  const uint32_t tensor = impl_->here[0]->input(index)->tensor;
+  impl_->takeBack(index);
+  OPC_RETURN_IF_ERROR(impl_->giveSizes(index, desc.shape()));
+  void *data = nullptr;
+  if (impl_->isInPlace(impl_->here[0]->input(index))) {
+    data = impl_->graph().data(tensor);
+  } else {
+    // As in place: who reads it, or fills a part, finds what was given before.
+    const bool hasValue = impl_->isPlain() && impl_->fed[index] && !impl_->stagedInputs[index].isValid();
+    OPC_ASSIGN_OR_RETURN(data, Impl::stage(&impl_->stagedInputs[index], desc));
+    if (Status s = hasValue ? impl_->graph().copyOut(tensor, 0, data) : Status(); !s) {
+      impl_->stagedInputs[index] = HostTensor();
+      return std::move(s).withContext("reading input " + name + " back");
+    }
+  }
+  impl_->noteFed(index);
   return data;
 }
 
@@ -500,12 +515,14 @@ bool Session::lendInput(const std::string &name, const void *data) {
 void *Session::variableData(const std::string &name) {
   auto it = impl_->variableIndex.find(name);
   if (it == impl_->variableIndex.end() || impl_->isTied()) return nullptr;
-  void *data = impl_->isInPlace(impl_->here[0]->variable(it->second))
-                   ? impl_->graph().data(impl_->here[0]->variable(it->second)->tensor)
-                   : Impl::stage(&impl_->stagedVariables[it->second], impl_->interface.variables[it->second].desc);
+  Result<void *> data =
+      impl_->isInPlace(impl_->here[0]->variable(it->second))
+          ? Result<void *>(impl_->graph().data(impl_->here[0]->variable(it->second)->tensor))
+          : Impl::stage(&impl_->stagedVariables[it->second], impl_->interface.variables[it->second].desc);
+  if (!data) return nullptr;
   if (!impl_->isSet[it->second]) --impl_->unset;
   impl_->isSet[it->second] = true;
-  return data;
+  return *data;
 }
 
 Status Session::setVariable(const std::string &name, const HostTensor &tensor) {

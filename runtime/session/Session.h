@@ -133,9 +133,11 @@ public:
   Status setInputShape(const std::string &name, const Shape &shape);
   /// Copies the tensor into the input. Errors: OPC0611 (no such input, with the nearest names), OPC0703, OPC0704.
   Status feed(const std::string &name, const HostTensor &tensor);
-  /// Memory for filling in place, which the following runs take the input from; counts as fed. nullptr when there is no
-  /// such input.
+  /// Memory for filling in place, which the following runs take the input from; counts as fed. It holds what was given
+  /// before. nullptr where inputMemory fails.
   void *inputData(const std::string &name);
+  /// The same with the reason. Errors: OPC0611; those of a copy from the device, and of memory.
+  Result<void *> inputMemory(const std::string &name);
   /// The following runs read the input from `data` itself, which must stay until the input is given anew; values that
   /// are changed between runs are seen. Another address binds the kernels that read it again. False, and no change,
   /// where it must be copied: no such input, not aligned to 64, several ranks, micro-batches, no keepPackedVariables, a

@@ -244,6 +244,18 @@ class OnGpu(unittest.TestCase):
         self.assertEqual(done.returncode, 4, done.stderr)
         self.assertIn("OPC0411", done.stderr)
 
+    def test_first_difference_has_the_inputs_that_were_given(self):
+        """Values of --input and --fill, on both sides: cleared memory would be right for relu of nothing but zeros."""
+        with open(self.path("g.pbtxt"), "w") as f:
+            f.write(chain(RELU, dims=(3,)))
+        call = ["debug", "first-diff", self.path("g.pbtxt"), "--device", "sim", "--json"]
+        for given, value in ((["--input", "x=f32[3]:5,6,7"], 7), (["--fill", "ones"], 1)):
+            self.run_ok(*call, *given)
+            done = opc(*call, *given, sim="skip=cuLaunchKernel:1")  # relu's result stays 0
+            self.assertEqual(done.returncode, 1, done.stderr)
+            found = json.loads(done.stdout)["differences"]
+            self.assertEqual([(d["op"], d["mismatches"], d["max_abs"]) for d in found], [("op0", 3, value)])
+
     def test_verify(self):
         done = self.run_ok("verify", "relu", "softmax", "reduce_sum", "matmul", "--device", "sim", "--json", sim="policy=random,seed=9")
         document = json.loads(done.stdout)

@@ -84,7 +84,8 @@ private:
         if (mine.name != p.name) continue;
         OPC_ASSIGN_OR_RETURN(HostTensor value,
                              HostTensor::createUninitialized(mine.desc.data_type(), mine.desc.shape()));
-        if (value.bytes()) std::memcpy(value.data(), from.inputData(mine.name), value.bytes());
+        OPC_ASSIGN_OR_RETURN(const void *given, from.inputMemory(mine.name));
+        if (value.bytes()) std::memcpy(value.data(), given, value.bytes());
         if (value.dtype() != p.desc.data_type()) {
           OPC_ASSIGN_OR_RETURN(value, castTensor(value, p.desc.data_type()));
         }

@@ -218,9 +218,9 @@ Outcome<Session> compileAndLoad(const Registry &registry, const Job &job, const 
 }
 
 Result<HostTensor> copyInput(Session &session, const PortInfo &port) {
-  Result<HostTensor> t = HostTensor::create(port.desc.data_type(), port.desc.shape());
-  if (t && t->bytes() > 0)
-    std::copy_n(static_cast<const char *>(session.inputData(port.name)), t->bytes(), static_cast<char *>(t->data()));
+  OPC_ASSIGN_OR_RETURN(HostTensor t, HostTensor::create(port.desc.data_type(), port.desc.shape()));
+  OPC_ASSIGN_OR_RETURN(const void *given, session.inputMemory(port.name));
+  if (t.bytes() > 0) std::copy_n(static_cast<const char *>(given), t.bytes(), static_cast<char *>(t.data()));
   return t;
 }
 

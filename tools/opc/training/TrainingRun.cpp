@@ -291,8 +291,11 @@ private:
     for (const std::string &n : report.notes) c_.invocation.note("note: " + n);
     // Pieces on several ranks are cut anew where somebody asks for the whole.
     if (session_.ranks() == 1)
-      for (const PortInfo &p : session_.interface().inputs)
-        if (!fed.count(p.name)) record_.addNote(contentKey(p.name), contentOf(p.desc, session_.inputData(p.name)));
+      for (const PortInfo &p : session_.interface().inputs) {
+        if (fed.count(p.name)) continue;
+        OPC_ASSIGN_OR_RETURN(const void *data, session_.inputMemory(p.name));
+        record_.addNote(contentKey(p.name), contentOf(p.desc, data));
+      }
     return Status::ok();
   }
 

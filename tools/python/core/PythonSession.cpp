@@ -152,7 +152,7 @@ void PythonSession::read(size_t i, AnyArray array) {
   constexpr size_t kWorthLending = size_t{1} << 16;
   const void *lent = array.bytes() >= kWorthLending && array.isReadable() ? array.data() : nullptr;
   if (lent && !session_.lendInput(port.name, lent)) lent = nullptr;
-  if (!lent) array.copyTo(session_.inputData(port.name));
+  if (!lent) array.copyTo(valueOf(session_.inputMemory(port.name)));
   fed_[i].emplace(Fed{std::move(array), lent, call_});
 }
 

@@ -124,7 +124,7 @@ std::unique_ptr<cli::Validation> makeValidation(const std::shared_ptr<CompiledPr
     const std::string what = "input '" + p.name + "'";
     const AnyArray array(inputs[py::str(p.name)], p.desc.data_type(), what);
     check(array.check(p.desc, what));
-    array.copyTo(session.inputData(p.name));
+    array.copyTo(valueOf(session.inputMemory(p.name)));
   }
   return valueOf(cli::Validation::make(std::move(session), std::move(loader), graph));
 }
