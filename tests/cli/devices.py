@@ -272,6 +272,24 @@ class OnGpu(unittest.TestCase):
         self.assertEqual([f["kind"] for f in failure], ["error"])  # and the device is had anew for the other samples
         self.assertIn("CUDA_ERROR_LAUNCH_FAILED", failure[0]["text"])
 
+    def test_a_copy_to_the_host_that_fails(self):
+        """Of a training's numbers: each of the copies that a run makes is the first to fail in turn."""
+        text = chain(RELU, dims=(1,))
+        with open(self.path("g.pbtxt"), "w") as f:
+            f.write(text)
+        np.save(self.path("x.npy"), np.array([1, 2, 3], np.float32))
+        call = ["run", self.path("g.pbtxt"), "--device", "sim", "--feed-dataset", f"x=@{self.path('x.npy')}", "--batch", "1"]
+        self.assertIn("y 3", self.run_ok(*call).stdout)
+        report = self.path("report.json")
+        self.run_ok(*call, sim=f"report={report}")
+        with open(report) as f:
+            copies = json.load(f)["calls"]["cuMemcpyDtoHAsync"]
+        self.assertGreaterEqual(copies, 3)
+        for n in range(1, copies + 1):
+            done = opc(*call, sim=f"fail=cuMemcpyDtoHAsync:{n}:719")
+            self.assertEqual(done.returncode, 5, f"copy {n} of {copies}: {done.stdout}{done.stderr}")
+            self.assertIn("error[OPC0631]", done.stderr)
+
     def test_profile_has_no_peak_of_another_device(self):
         call = ["run", "-", "--fill", "ones", "--profile"]
         said = self.run_ok(*call, "--device", "sim", text=chain(RELU)).stderr

@@ -44,8 +44,9 @@ public:
     OPC_RETURN_IF_ERROR(session_.run());
     double sum = 0, size = 0, carry = 0;
     for (size_t k = 0; k < weights_.size(); ++k) {
-      const auto *loss = static_cast<const double *>(session_.outputData("loss:" + std::to_string(k)));
-      if (!loss) return Status(StatusCode::kInternal, "OPC0901", "the loss was not computed");
+      const std::string name = "loss:" + std::to_string(k);
+      const auto *loss = static_cast<const double *>(session_.outputData(name));
+      if (!loss) return session_.fetch(name).status();
       const double *w = weights_[k].as<double>();
       for (int64_t i = 0; i < weights_[k].elemCount(); ++i) {
         // Kahan: a difference of two sums loses what the sums lost.

@@ -20,13 +20,19 @@ ScalarOutputs::ScalarOutputs(const Session &session) {
 
 std::vector<std::string> ScalarOutputs::names() const { return namesOf(outputs_); }
 
-std::vector<std::pair<std::string, double>> ScalarOutputs::read(const Session &session) const {
+Result<std::vector<std::pair<std::string, double>>> ScalarOutputs::read(const Session &session) const {
   std::vector<std::pair<std::string, double>> values;
-  for (const PortInfo &p : outputs_)
-    if (const void *data = session.outputData(p.name))
-      visit<Watched>(p.desc.data_type(), [&](auto tag) {
-        values.push_back({p.name, static_cast<double>(*static_cast<const typename decltype(tag)::type *>(data))});
-      });
+  for (const PortInfo &p : outputs_) {
+    HostTensor copy;
+    const void *data = session.outputData(p.name);
+    if (!data) { // why not
+      OPC_ASSIGN_OR_RETURN(copy, session.fetch(p.name));
+      data = copy.data();
+    }
+    visit<Watched>(p.desc.data_type(), [&](auto tag) {
+      values.push_back({p.name, static_cast<double>(*static_cast<const typename decltype(tag)::type *>(data))});
+    });
+  }
   return values;
 }
 

@@ -15,8 +15,8 @@ class ScalarOutputs {
 public:
   explicit ScalarOutputs(const Session &session);
   std::vector<std::string> names() const;
-  /// Of the last step.
-  std::vector<std::pair<std::string, double>> read(const Session &session) const;
+  /// Of the last step. Errors: those of Session::fetch, also of a copy from the device that fails.
+  Result<std::vector<std::pair<std::string, double>>> read(const Session &session) const;
 
 private:
   std::vector<PortInfo> outputs_;

@@ -311,7 +311,9 @@ private:
     OPC_RETURN_IF_ERROR(loader_.feed(session_, step_));
     if (Status s = session_.run(); !s) return std::move(s).withContext("step " + std::to_string(step_ + 1));
     const int64_t perEpoch = loader_.order().stepsPerEpoch();
-    StepMetrics made{step_ + 1, step_ / perEpoch + 1, scalars_.read(session_)};
+    Result<std::vector<std::pair<std::string, double>>> values = scalars_.read(session_);
+    if (!values) return Status(values.status()).withContext("step " + std::to_string(step_ + 1));
+    StepMetrics made{step_ + 1, step_ / perEpoch + 1, std::move(*values)};
     const size_t own = made.values.size();
     ++step_;
     if (validation_ && step_ % (o_.validateEvery ? o_.validateEvery : perEpoch) == 0)

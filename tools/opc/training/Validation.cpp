@@ -51,7 +51,7 @@ Status Validation::run(Session &trained, StepMetrics *metrics) {
   for (int64_t b = 0; b < batches; ++b) {
     OPC_RETURN_IF_ERROR(loader_.feed(session_, b));
     if (Status s = session_.run(); !s) return std::move(s).withContext("validating");
-    const auto values = scalars_.read(session_);
+    OPC_ASSIGN_OR_RETURN(const auto values, scalars_.read(session_));
     sums.resize(values.size());
     for (size_t i = 0; i < values.size(); ++i) sums[i] += values[i].second;
   }
