@@ -31,4 +31,7 @@ inline StatusCode failureCode(const Status &status) {
   return status.code() == StatusCode::kUnsupported && !status.id().empty() ? status.code() : StatusCode::kExecution;
 }
 
+/// The context of an error in an op, before its place in the graph is known.
+inline std::string runningText(const std::string &op) { return "running op " + op; }
+
 } // namespace opc

@@ -24,7 +24,18 @@ Status TaskGraph::failed(Status status, uint32_t task) const {
   status = orDeviceError(std::move(status));
   return Status(failureCode(status), status.id().empty() ? "OPC0601" : status.id(), t.type + ": " + status.message())
       .withHelp(status.help())
-      .withContext("running op " + t.name + t.where.at());
+      .withContext(runningText(t.name) + t.where.at());
+}
+
+/// What a device has said at the end of a run: an op that it names gets its place in the graph.
+Status TaskGraph::placed(Status status) const {
+  if (status.isOk()) return status;
+  std::string help = status.help(), context = status.context();
+  if (context.empty() && !isWatched() && !model_.arenas.empty() && !arenas().device(0).isHostMemory())
+    help = "opc run --observe sync waits after each op and names the one" + (help.empty() ? "" : "; " + help);
+  for (const ModelTask &t : model_.tasks)
+    if (!context.empty() && context == runningText(t.name)) context += t.where.at();
+  return Status(status.code(), status.id(), status.message()).withHelp(help).withContext(context);
 }
 
 template <bool kLeaves> Status TaskGraph::runPlainAs(Lane &lane, int64_t first, int64_t steps) {
@@ -36,6 +47,7 @@ template <bool kLeaves> Status TaskGraph::runPlainAs(Lane &lane, int64_t first, 
       const bool leaves = kLeaves && lane.leaves[static_cast<size_t>(t - begin)];
       if (Status s = leaves ? (*t)->runBefore(context) : (*t)->run(context); !s.isOk()) [[unlikely]] {
         lane.stream->endSteps();
+        (void)lane.stream->synchronize(); // what the device has noted so far belongs to this run
         return failed(std::move(s), lane.operations[static_cast<size_t>(t - begin)].task);
       }
     }
@@ -173,8 +185,9 @@ void TaskGraph::workerLoop(Lane *lane) {
   }
 }
 
-Status TaskGraph::run(int64_t steps) {
-  if (steps <= 0) return Status::ok();
+Status TaskGraph::run(int64_t steps) { return steps > 0 ? placed(runLanes(steps)) : Status::ok(); }
+
+Status TaskGraph::runLanes(int64_t steps) {
   Lane &own = lanes_[0];
   own.stream->enter();
   if (lanes_.size() == 1) {

@@ -337,7 +337,7 @@ void TaskGraph::noteLeaving(Lane &lane) {
 void TaskGraph::buildLanes(const std::vector<CrossEdge> &edges) {
   std::vector<std::vector<Wait>> waits(model_.tasks.size());
   std::vector<std::vector<Counter *>> signals(model_.tasks.size());
-  std::vector<StreamMark *> marks(model_.tasks.size());
+  std::vector<std::optional<StreamMark *>> marks(model_.tasks.size());
   Counter *produced = nullptr;
   for (size_t i = 0; i < edges.size(); ++i) {
     const CrossEdge &e = edges[i];
@@ -365,7 +365,7 @@ void TaskGraph::buildLanes(const std::vector<CrossEdge> &edges) {
       op.lag = task.lag;
       lane.maxLag = std::max(lane.maxLag, task.lag);
       op.task = index;
-      op.mark = marks[index];
+      op.mark = marks[index].value_or(nullptr);
       op.waitBegin = static_cast<uint32_t>(lane.waits.size());
       lane.waits.insert(lane.waits.end(), waits[index].begin(), waits[index].end());
       op.waitEnd = static_cast<uint32_t>(lane.waits.size());
@@ -386,14 +386,16 @@ void TaskGraph::buildLanes(const std::vector<CrossEdge> &edges) {
 }
 
 /// The mark that a task sets when it has signalled; null where its stream needs none.
-StreamMark *TaskGraph::markBehind(uint32_t task, std::vector<StreamMark *> *marks) {
-  StreamMark *&mark = (*marks)[task];
+StreamMark *TaskGraph::markBehind(uint32_t task, std::vector<std::optional<StreamMark *>> *marks) {
+  std::optional<StreamMark *> &mark = (*marks)[task]; // asked for once: all who wait for the task wait in one way
   Lane &lane = lanes_[model_.tasks[task].stream];
-  if (!mark && !model_.streams[model_.tasks[task].stream].isComm()) {
+  if (mark) return *mark;
+  mark = nullptr;
+  if (!model_.streams[model_.tasks[task].stream].isComm()) {
     lane.marks.push_back(lane.stream->createMark());
     mark = lane.marks.back().get();
   }
-  return mark;
+  return *mark;
 }
 
 /// Whether a kernel does the same in every step: no draw from the step's number, nothing that it keeps. Of ops that

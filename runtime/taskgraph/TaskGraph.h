@@ -19,6 +19,7 @@
 #include <deque>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <thread>
 #include <vector>
 
@@ -161,7 +162,7 @@ private:
   }
   bool mayRepeat(uint32_t task) const;
   Status runRepeating(Lane &lane, int64_t steps);
-  StreamMark *markBehind(uint32_t task, std::vector<StreamMark *> *marks);
+  StreamMark *markBehind(uint32_t task, std::vector<std::optional<StreamMark *>> *marks);
   class DataView;
   template <bool kObserved> void runLaneAs(Lane &lane, int64_t first, int64_t steps);
   Status execute(const Operation &op, int64_t step, DeviceCtx *context) {
@@ -176,6 +177,8 @@ private:
   bool await(const Wait &wait, int64_t step);
   void abortRun();
   Status failed(Status status, uint32_t task) const;
+  Status runLanes(int64_t steps);
+  Status placed(Status status) const;
   void workerLoop(Lane *lane);
 
   PlanModel model_;

@@ -290,6 +290,19 @@ class OnGpu(unittest.TestCase):
             self.assertEqual(done.returncode, 5, f"copy {n} of {copies}: {done.stdout}{done.stderr}")
             self.assertIn("error[OPC0631]", done.stderr)
 
+    def test_help_of_a_failed_operation(self):
+        """--observe sync is no way out where it is given."""
+        call = ["run", "-", "--fill", "ones", "--device", "sim"]
+        way = "--observe sync waits after each op"
+        done = opc(*call, sim="limit=5", text=chain(RELU, TANH))
+        self.assertEqual(done.returncode, 5, done.stderr)
+        self.assertIn(way, done.stderr)
+        done = opc(*call, "--observe", "sync", sim="limit=5", text=chain(RELU, TANH))
+        self.assertEqual(done.returncode, 5, done.stderr)
+        self.assertIn("relu", done.stderr)
+        self.assertIn("the device takes no more work from this process", done.stderr)
+        self.assertNotIn(way, done.stderr)
+
     def test_profile_has_no_peak_of_another_device(self):
         call = ["run", "-", "--fill", "ones", "--profile"]
         said = self.run_ok(*call, "--device", "sim", text=chain(RELU)).stderr

@@ -192,7 +192,7 @@ class OnGpu(unittest.TestCase):
         self.assertLess(abs(cpu["n"].std() - 1), 0.15)
 
     def wrong(self, kind, inputs, says, outputs=("out",), options=(), **attrs):
-        """On both devices the same error, which names the op, the place, the value and the range."""
+        """On both devices the same error, which names the op, its line in the graph, the place, the value and the range."""
         g = Graph()
         g.output("y", g.op("bad", kind, {k: g.input(k, v) for k, v in inputs.items()}, outputs, **attrs))
         told = []
@@ -201,7 +201,8 @@ class OnGpu(unittest.TestCase):
             self.assertEqual(done.returncode, 5, f"{kind} on {device}: {done.stderr}")
             self.assertIn(f"error[OPC0601]: {kind}: {says}", done.stderr)
             self.assertIn("bad", done.stderr)
-            told.append(done.stderr.splitlines()[0])
+            self.assertIn("g.pbtxt:", done.stderr)  # where in the graph
+            told.append(done.stderr)
         self.assertEqual(told[0], told[1])
 
     def test_wrong_indices(self):

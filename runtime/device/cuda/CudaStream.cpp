@@ -99,8 +99,7 @@ Status CudaStream::synchronize() {
   const CuResult r = d.streamSynchronize(stream_);
   if (r == cuda::kSuccess) return faults_.check(*this);
   return d.check(r, "an operation on " + device_.name() + " has failed since the last wait")
-      .withHelp("opc run --observe sync waits after each op and names the one; the device takes no more work from "
-                "this process");
+      .withHelp("the device takes no more work from this process");
 }
 
 std::unique_ptr<StreamMark> CudaStream::createMark() {

@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "cuda/IndexFaults.h"
 
+#include "DeviceErrors.h"
 #include "cuda/CudaStream.h"
 
 #include <algorithm>
@@ -32,6 +33,7 @@ Result<IndexFault *> IndexFaults::watch(CudaDevice &device, CudaStream &stream, 
 }
 
 Status IndexFaults::check(CudaStream &stream) {
+  Status first; // all notes are taken back: a later run answers for its own alone
   for (size_t begin = 0; begin < watches_.size(); begin += kChunk) {
     std::vector<IndexFault> faults(std::min(kChunk, watches_.size() - begin));
     const size_t bytes = faults.size() * sizeof(IndexFault);
@@ -40,13 +42,14 @@ Status IndexFaults::check(CudaStream &stream) {
         std::find_if(faults.begin(), faults.end(), [](const IndexFault &f) { return f.low != opc::cuda::kNoFault; });
     if (bad == faults.end()) continue;
     stream.fill(place(begin), 0xff, bytes);
+    if (!first.isOk()) continue;
     const Watch &w = watches_[begin + static_cast<size_t>(bad - faults.begin())];
     const auto value = static_cast<int64_t>((bad->high << 32) | (bad->low & 0xffffffffu));
-    return Status(StatusCode::kExecution, "OPC0601",
-                  w.opType + ": " + w.text(static_cast<int64_t>(bad->low >> 32), value))
-        .withContext("running op " + w.opName);
+    first =
+        Status(StatusCode::kExecution, "OPC0601", w.opType + ": " + w.text(static_cast<int64_t>(bad->low >> 32), value))
+            .withContext(runningText(w.opName));
   }
-  return Status();
+  return first;
 }
 
 } // namespace opc::runtime
