@@ -110,7 +110,8 @@ class Names(unittest.TestCase):
             self.assertEqual(done.returncode, 2, done.stderr)
             self.assertIn(f"{option[0]} is for what runs on the cpu, and the device is 'sim'", done.stderr)
         done = opc("debug", "first-diff", "-", "--fill", "ones", "--device", "sim", "--mesh", "2", text=chain(RELU))
-        self.assertEqual(done.returncode, 2, done.stderr)
+        self.assertEqual(done.returncode, 4, done.stderr)
+        self.assertIn("OPC0006", done.stderr)
         self.assertIn("--mesh runs on the cpu, and the device is 'sim'", done.stderr)
 
     def test_gradients_are_made_for_any_device(self):
@@ -155,9 +156,12 @@ class Names(unittest.TestCase):
             path = os.path.join(folder, "g.pbtxt")
             with open(path, "w") as f:
                 f.write(chain(RELU))
-            done = opc("run", path, "--ranks", "2", "--in-process", "--device", "sim")
-        self.assertEqual(done.returncode, 2, done.stderr)
-        self.assertIn("several ranks run on the cpu", done.stderr)
+            for words, says in ((("--ranks", "2", "--in-process"), "several ranks run on the cpu"), (("--mesh", "2"), "several ranks run on the cpu"),
+                                (("--shape", "x=1..4,5"), "sizes in a range (--shape x=1..4,5) are for the cpu")):
+                done = opc("run", path, *words, "--fill", "ones", "--device", "sim")
+                self.assertEqual(done.returncode, 4, done.stderr)
+                self.assertIn("OPC0006", done.stderr)
+                self.assertIn(f"{says}, and the device is 'sim'", done.stderr)
 
 
 class OnGpu(unittest.TestCase):

@@ -298,8 +298,9 @@ Status FirstDifferenceOptions::check(const Invocation &invocation, const std::st
   run.compile.regions = false; // every tensor is looked at
   OPC_ASSIGN_OR_RETURN(const std::optional<MeshRequest> request, mesh.request());
   if (request && run.compile.device != "cpu")
-    return usageError("--mesh runs on the cpu, and the device is '" + run.compile.device + "'",
-                      "leave one of them out");
+    return Status(StatusCode::kUnsupported, "OPC0006",
+                  "--mesh runs on the cpu, and the device is '" + run.compile.device + "'")
+        .withHelp("leave one of them out");
   if (!run.compile.sizes.empty())
     return usageError("first-diff looks at one size, not at a range", "give a fixed one: --shape x=8,784");
   std::error_code error;

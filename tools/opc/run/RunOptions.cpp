@@ -111,8 +111,9 @@ Status RunOptions::checkDeviceOf(const Invocation &invocation, const GraphInput 
   if (compile.device == "cpu") return Status::ok();
   if (!cpuAlone.empty()) return invocation.requireCpu(cpuAlone);
   if (compile.mesh || ranks.ranks() > 1)
-    return usageError("several ranks run on the cpu, and the device is '" + compile.device + "'",
-                      "give --device cpu, or leave out --ranks and --mesh");
+    return Status(StatusCode::kUnsupported, "OPC0006",
+                  "several ranks run on the cpu, and the device is '" + compile.device + "'")
+        .withHelp("give --device cpu, or leave out --ranks and --mesh");
   OPC_RETURN_IF_ERROR(opFlags.checkDevice(compile.device));
   return checkDevice(compile.device);
 }
@@ -123,7 +124,10 @@ Status RunOptions::checkSizes() const {
   if (training.isRequested())
     return usageError(ranges + "do not go with training: a step is made for one size", "give --batch");
   if (compile.mesh) return usageError(ranges + "are for one device, not for several ranks", "give a fixed shape");
-  if (compile.device != "cpu") return usageError(ranges + "are for the cpu", "give a fixed shape");
+  if (compile.device != "cpu")
+    return Status(StatusCode::kUnsupported, "OPC0006",
+                  ranges + "are for the cpu, and the device is '" + compile.device + "'")
+        .withHelp("give a fixed shape, or --device cpu");
   if (cut.any()) return usageError(ranges + "do not go with --until, --feed and --only", "give a fixed shape");
   return Status::ok();
 }
