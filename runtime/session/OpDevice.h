@@ -10,6 +10,9 @@
 
 namespace opc {
 
+/// The id of errors of a device that has too little memory.
+constexpr char kOutOfDeviceMemory[] = "OPC0614";
+
 class OpDevice {
 public:
   /// Errors: OPC0820, OPC0630.

@@ -181,10 +181,10 @@ class OnGpu(unittest.TestCase):
         self.assertEqual(done.returncode, 0, done.stderr)
         return done
 
-    def plugin(self):
-        """A library with an op that has no kernel for GPUs."""
+    def plugin(self, name="wave_of", value="sin(x) * 0.375 + cos(x * 1.625)"):
+        """A library with an op; a function that no built-in op has has no kernel for GPUs."""
         with open(self.path("wave.cpp"), "w") as f:
-            f.write(PLUGIN)
+            f.write(PLUGIN.replace("wave_of", name).replace("sin(x) * 0.375 + cos(x * 1.625)", value))
         flags = [shlex.split(self.run_ok("sdk", which).stdout) for which in ("--cflags", "--ldflags")]
         library = self.path("wave.so")
         subprocess.run([os.environ.get("OPC_PLUGIN_CXX", "g++"), "-shared", "-fPIC", *flags[0], self.path("wave.cpp"), "-o", library, *flags[1]], check=True)
@@ -275,6 +275,15 @@ class OnGpu(unittest.TestCase):
         failure = json.loads(broken.stdout)["ops"][0]["failures"]
         self.assertEqual([f["kind"] for f in failure], ["error"])  # and the device is had anew for the other samples
         self.assertIn("CUDA_ERROR_LAUNCH_FAILED", failure[0]["text"])
+
+    def test_verify_on_a_small_device(self):
+        """Too little memory says nothing of the op."""
+        for words in (("verify", "relu"), ("verify", "relu", "--json"), ("plugin", "check", self.plugin("tanh_of", "tanh(x)"))):
+            done = opc(*words, "--device", "sim", sim="memory=100")
+            self.assertEqual(done.returncode, 4, done.stdout + done.stderr)
+            self.assertIn("error[OPC0614]: cannot get ", done.stderr)
+            self.assertNotIn("FAILED", done.stdout)
+        self.assertIn("case ", done.stderr)
 
     def test_a_copy_to_the_host_that_fails(self):
         """Of a training's numbers: each of the copies that a run makes is the first to fail in turn."""

@@ -116,9 +116,12 @@ public:
     if (device != "cpu") {
       registry.freeze();
       OPC_ASSIGN_OR_RETURN(OpDevice opened, OpDevice::open(device));
-      for (size_t i = 0; i < loaded.size(); ++i)
-        passed &= runOnDevice(invocation, registry, loaded[i], opened,
-                              invocation.flags().json ? &plugins[i]["on_device"] : nullptr);
+      for (size_t i = 0; i < loaded.size(); ++i) {
+        OPC_ASSIGN_OR_RETURN(const bool good,
+                             runOnDevice(invocation, registry, loaded[i], opened,
+                                         invocation.flags().json ? &plugins[i]["on_device"] : nullptr));
+        passed &= good;
+      }
     }
     if (invocation.flags().json) invocation.terminal().out(jsonText({{"schema", 1}, {"plugins", std::move(plugins)}}));
     return passed ? kExitOk : kExitNo;
@@ -126,14 +129,14 @@ public:
 
 private:
   /// Whether no kernel of the library's ops fails.
-  static bool runOnDevice(Invocation &invocation, const Registry &registry, const PluginInfo &info, OpDevice &device,
-                          Json *list) {
+  static Result<bool> runOnDevice(Invocation &invocation, const Registry &registry, const PluginInfo &info,
+                                  OpDevice &device, Json *list) {
     bool passed = true;
     if (list) *list = Json::array();
     for (const std::string &name : info.ops) {
       const user_op::OpDef *op = registry.findOp(name);
       if (!op) continue;
-      const OpDeviceCheck check = checkOnDevice(registry, *op, device);
+      OPC_ASSIGN_OR_RETURN(const OpDeviceCheck check, checkOnDevice(registry, *op, device));
       passed &= check.passed();
       if (list)
         list->push_back(deviceCheckJson(check));

@@ -97,7 +97,7 @@ private:
     uint64_t samples = 0, failed = 0, without = 0;
     Json list = Json::array();
     for (const user_op::OpDef *op : ops) {
-      const OpDeviceCheck check = checkOnDevice(registry, *op, device);
+      OPC_ASSIGN_OR_RETURN(const OpDeviceCheck check, checkOnDevice(registry, *op, device));
       samples += check.samples;
       failed += !check.passed();
       without += check.samples == 0;

@@ -52,7 +52,7 @@ public:
     result_.op = op.name;
   }
 
-  OpDeviceCheck run() {
+  Result<OpDeviceCheck> run() {
     const Report before(device_.report());
     findings_ = device_.findings();
     const std::vector<Case> madeUp = op_.cases.empty() ? madeUpCases() : std::vector<Case>();
@@ -63,7 +63,7 @@ public:
         if (!c.types().empty() && std::find(c.types().begin(), c.types().end(), type) == c.types().end()) continue;
         const std::optional<CaseTrial> trial = trialOf(registry_, op_, c, type);
         if (!trial) continue;
-        sample(c.name(), varies ? dataTypeName(type) : "", *trial);
+        OPC_RETURN_IF_ERROR(sample(c.name(), varies ? dataTypeName(type) : "", *trial));
         if (!varies) break;
       }
     }
@@ -94,23 +94,31 @@ private:
     if (!type.empty() && std::find(list->begin(), list->end(), type) == list->end()) list->push_back(type);
   }
 
-  void sample(const std::string &name, const std::string &type, const CaseTrial &trial) {
+  /// An error where the device is too small for the case: that says nothing of the op.
+  Status sample(const std::string &name, const std::string &type, const CaseTrial &trial) {
     std::vector<OpTensor> hostInputs = trial.inputs, wanted, inputs = trial.inputs, outputs;
-    if (!runOp(registry_, trial.op, &hostInputs, &wanted)) return; // the CPU has nothing to hold it against
-    if (!trial.op.selectKernel(registry_, device_.type())) return note(&result_.withoutKernel, type);
+    if (!runOp(registry_, trial.op, &hostInputs, &wanted))
+      return Status::ok(); // the CPU has nothing to hold it against
+    if (!trial.op.selectKernel(registry_, device_.type())) {
+      note(&result_.withoutKernel, type);
+      return Status::ok();
+    }
     ++result_.samples;
     note(&result_.types, type);
     const size_t failures = result_.failures.size();
     const Status ran = device_.run(registry_, trial.op, &inputs, &outputs);
+    if (!ran && ran.id() == kOutOfDeviceMemory)
+      return Status(ran).withContext("running " + op_.name + ", case " + name + (type.empty() ? "" : " in " + type));
     addFindings(name, type);
     if (!ran) {
       if (result_.failures.size() == failures) result_.failures.push_back({name, type, "error", ran.toString()});
-      return;
+      return Status::ok();
     }
     const std::vector<bool> isWritten = mutableInputs(trial.op);
     for (size_t i = 0; i < inputs.size(); ++i)
       if (isWritten[i]) compare(name, type, trial.op.inputArgs()[i], inputs[i], hostInputs[i]);
     for (size_t i = 0; i < outputs.size(); ++i) compare(name, type, trial.op.outputArgs()[i], outputs[i], wanted[i]);
+    return Status::ok();
   }
 
   void addFindings(const std::string &name, const std::string &type) {
@@ -157,7 +165,7 @@ KernelCounters KernelCounters::since(const KernelCounters &b) const {
           idealWavefronts - b.idealWavefronts};
 }
 
-OpDeviceCheck checkOnDevice(const Registry &registry, const OpDef &op, OpDevice &device) {
+Result<OpDeviceCheck> checkOnDevice(const Registry &registry, const OpDef &op, OpDevice &device) {
   return Check(registry, op, device).run();
 }
 

@@ -38,6 +38,6 @@ struct OpDeviceCheck {
 
 /// Runs the cases of an op in every element type that the CPU has a kernel for, on both. The device goes on behind a
 /// failure.
-OpDeviceCheck checkOnDevice(const Registry &registry, const user_op::OpDef &op, OpDevice &device);
+Result<OpDeviceCheck> checkOnDevice(const Registry &registry, const user_op::OpDef &op, OpDevice &device);
 
 } // namespace opc::cli
