@@ -285,6 +285,20 @@ class OnGpu(unittest.TestCase):
             self.assertNotIn("FAILED", done.stdout)
         self.assertIn("case ", done.stderr)
 
+    def test_a_report_that_cannot_be_written(self):
+        done = opc("run", "-", "--fill", "ones", "--device", "sim", sim="report=/nowhere/r.json", text=chain(RELU))
+        self.assertEqual(done.returncode, 4, done.stderr)
+        self.assertIn("CUDA_SIM: report=/nowhere/r.json cannot be written: No such file or directory", done.stderr)
+        self.assertIn("OPC0630", done.stderr)
+
+    def test_limit_of_instructions(self):
+        done = opc("verify", "softmax", "--device", "sim", "--json", sim="limit=20")
+        self.assertEqual(done.returncode, 1, done.stderr)
+        failures = json.loads(done.stdout)["ops"][0]["failures"]
+        self.assertEqual({f["kind"] for f in failures}, {"endless"})
+        self.assertIn("the warp has executed 21 instructions and does not end", failures[0]["text"])
+        self.run_ok("verify", "softmax", "--device", "sim", sim="limit=1000000")
+
     def test_a_copy_to_the_host_that_fails(self):
         """Of a training's numbers: each of the copies that a run makes is the first to fail in turn."""
         text = chain(RELU, dims=(1,))

@@ -47,7 +47,7 @@ class Calls(unittest.TestCase):
 class Options(unittest.TestCase):
     def test_wrong_ones(self):
         wrong = {
-            "seeds=3": "'seeds=3' is none of seed=, policy=, devices=, cc=, memory=, driver=, fail=, skip=, findings=, report=",
+            "seeds=3": "'seeds=3' is none of seed=, policy=, devices=, cc=, memory=, driver=, limit=, fail=, skip=, findings=, report=",
             "late": "'late' is none of",
             "policy=soon": "policy= takes late, eager or random, and here is 'soon'",
             "seed=-1": "seed= takes a number from 0, and here is '-1'",
@@ -58,6 +58,7 @@ class Options(unittest.TestCase):
             "memory=0": "memory= takes",
             "driver=5": "driver= takes",
             "findings=none": "findings= takes error or warn",
+            "limit=0": "limit= takes a number of instructions from 1",
             "report=": "report= takes a file",
             "fail=cuMemAlloc": "fail= takes FUNCTION:CALL:CODE",
             "fail=cuNothing:1:2": "fail= takes",
@@ -72,7 +73,7 @@ class Options(unittest.TestCase):
             self.assertIn(text, said)
 
     def test_right_ones(self):
-        for sim in ("", "seed=18446744073709551615", "policy=random,cc=75", "memory=64M,devices=16", "driver=11080,findings=warn",
+        for sim in ("", "seed=18446744073709551615", "policy=random,cc=75", "memory=64M,devices=16", "driver=11080,findings=warn,limit=1000",
                     "fail=cuMemAlloc:3:2,fail=cuLaunchKernel:1:719"):
             self.assertEqual(init(sim), (0, ""), sim)
 
@@ -88,7 +89,9 @@ class Options(unittest.TestCase):
         self.assertEqual(json.loads(init("seed=7,report=-")[1])["seed"], 7)
 
     def test_report_that_cannot_be_written(self):
-        self.assertIn("the report cannot be written to /nowhere/report.json", init("report=/nowhere/report.json")[1])
+        code, said = init("report=/nowhere/report.json")
+        self.assertEqual(code, 1)  # now, and not at exit, when nobody hears it
+        self.assertIn("CUDA_SIM: report=/nowhere/report.json cannot be written: No such file or directory", said)
 
 
 if __name__ == "__main__":

@@ -30,6 +30,15 @@ class Command(unittest.TestCase):
         with open(os.path.join(self.room, "result"), "rb") as f:
             self.assertEqual(struct.unpack("<64i", f.read(256)), tuple(range(63, -1, -1)))
 
+    def test_null_pointers(self):
+        call = (PTX, "good_missing_barrier", "out:1024:", "in:nothing", "i32:256", "--block", "64")
+        with open(os.path.join(self.room, "nothing"), "wb"):
+            pass
+        code, said, _ = self.call(*call)
+        os.remove(os.path.join(self.room, "nothing"))
+        self.assertEqual(code, 1, said)
+        self.assertIn("reads 4 bytes at global address 0x0, which is a null pointer", said)
+
     def test_counters(self):
         code, said, _ = self.call(PTX, "good_missing_barrier", "out:1024:", "in:ints", "i32:256", "--block", "64", "--counters")
         self.assertEqual(code, 0)

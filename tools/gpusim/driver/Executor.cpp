@@ -68,6 +68,7 @@ void Executor::kernel(Operation &operation, const KernelWork &work) {
   launch.sharedLimit = work.sharedLimit;
   launch.params = work.params.data();
   launch.seed = driver_.options.seed ? driver_.scheduler.random() : 0;
+  launch.instructionLimit = driver_.options.limit;
   launch.computeCapability = static_cast<uint32_t>(driver_.options.computeCapability);
   if (!driver_.options.findingsAreErrors) launch.findingLimit = 1000;
   const Outcome outcome = opc::gpusim::run(*driver_.memory, launch);

@@ -101,6 +101,7 @@ const char *set(std::string_view key, std::string_view value, SimOptions *o) {
     o->driver = static_cast<int>(v);
     return nullptr;
   }
+  if (key == "limit") return number(value, 1, UINT64_MAX, &o->limit) ? nullptr : "a number of instructions from 1";
   if (key == "findings") {
     if (value != "error" && value != "warn") return "error or warn";
     o->findingsAreErrors = value == "error";
@@ -141,7 +142,7 @@ bool SimOptions::parse(const std::string &text, SimOptions *options, std::string
     const char *expected = equal == part.npos ? "" : set(key, value, options);
     if (expected && *expected == 0) {
       *error = "CUDA_SIM: '" + std::string(part) +
-               "' is none of seed=, policy=, devices=, cc=, memory=, driver=, fail=, skip=, findings=, report=";
+               "' is none of seed=, policy=, devices=, cc=, memory=, driver=, limit=, fail=, skip=, findings=, report=";
       return false;
     }
     if (expected) {

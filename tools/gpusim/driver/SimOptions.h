@@ -37,6 +37,7 @@ struct SimOptions {
   uint64_t memory = uint64_t(4) << 30; // bytes of each device
   int driver = 13000;                  // what cuDriverGetVersion says
   bool findingsAreErrors = true;       // findings=error|warn
+  uint64_t limit = 0;                  // instructions of one warp before it counts as endless; 0: the machine's
   std::string report;                  // a file, "-" for stderr, empty for none
   std::vector<InjectedFailure> failures;
   std::vector<SkippedCall> skipped;

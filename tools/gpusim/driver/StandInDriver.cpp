@@ -4,6 +4,7 @@
 
 #include "Executor.h"
 
+#include <cerrno>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
@@ -47,7 +48,12 @@ CuResult StandInDriver::configure() {
   const char *text = std::getenv("CUDA_SIM");
   std::string error;
   if (!SimOptions::parse(text ? text : "", &options, &error)) return configuration_ = refuse(kInvalidValue, error);
-  if (!options.report.empty()) std::atexit(writeReport);
+  if (options.report.empty()) return configuration_ = kSuccess;
+  // What cannot be written in the end is an error now: at exit nobody hears it.
+  if (options.report != "-" && !DriverReport().write(options))
+    return configuration_ = refuse(kInvalidValue, "CUDA_SIM: report=" + options.report +
+                                                      " cannot be written: " + std::strerror(errno));
+  std::atexit(writeReport);
   return configuration_ = kSuccess;
 }
 

@@ -100,6 +100,9 @@ std::string Memory::nearest(uint64_t address) const {
   uint64_t ahead = after ? after->base - address : ~uint64_t(0);
   if (!before && !after) return "nothing is allocated";
   if (before && address - before->base < before->bytes) return "within " + name(*before);
+  constexpr uint64_t kFirstPage = 4096; // nothing is ever there
+  if (address == 0) return "which is a null pointer";
+  if (address < kFirstPage) return std::to_string(address) + " bytes behind a null pointer";
   if (behind <= ahead) return std::to_string(behind) + " bytes behind the end of " + name(*before);
   return std::to_string(ahead) + " bytes before " + name(*after);
 }
