@@ -149,7 +149,13 @@ class Names(unittest.TestCase):
         done = subprocess.run([os.path.join(BIN, "opc"), "run", "-"], capture_output=True, text=True, input=chain(RELU),
                               env=dict(os.environ, OPC_DEVICE="quantum"))
         self.assertEqual(done.returncode, 2, done.stderr)
-        self.assertIn("quantum", done.stderr)
+        self.assertIn("unknown device 'quantum' in OPC_DEVICE", done.stderr)
+        with tempfile.TemporaryDirectory() as folder:
+            with open(os.path.join(folder, "opc.toml"), "w") as f:
+                f.write('[target]\ndevices = "quantum"\n')
+            done = opc("run", "-", text=chain(RELU), cwd=folder)
+            self.assertEqual(done.returncode, 2, done.stderr)
+            self.assertRegex(done.stderr, r"unknown device 'quantum' in \S*opc\.toml:2")
 
     def test_several_ranks(self):
         with tempfile.TemporaryDirectory() as folder:
@@ -285,12 +291,6 @@ class OnGpu(unittest.TestCase):
             self.assertNotIn("FAILED", done.stdout)
         self.assertIn("case ", done.stderr)
 
-    def test_a_report_that_cannot_be_written(self):
-        done = opc("run", "-", "--fill", "ones", "--device", "sim", sim="report=/nowhere/r.json", text=chain(RELU))
-        self.assertEqual(done.returncode, 4, done.stderr)
-        self.assertIn("CUDA_SIM: report=/nowhere/r.json cannot be written: No such file or directory", done.stderr)
-        self.assertIn("OPC0630", done.stderr)
-
     def test_limit_of_instructions(self):
         done = opc("verify", "softmax", "--device", "sim", "--json", sim="limit=20")
         self.assertEqual(done.returncode, 1, done.stderr)
@@ -298,6 +298,20 @@ class OnGpu(unittest.TestCase):
         self.assertEqual({f["kind"] for f in failures}, {"endless"})
         self.assertIn("the warp has executed 21 instructions and does not end", failures[0]["text"])
         self.run_ok("verify", "softmax", "--device", "sim", sim="limit=1000000")
+
+    def test_doctor_and_what_cuda_sim_says(self):
+        self.run_ok("doctor", sim="seed=3")
+        done = opc("doctor", sim="colour=red")
+        self.assertEqual(done.returncode, 4, done.stderr)
+        self.assertIn("<-- a problem", done.stdout)
+        self.assertIn("sim: CUDA_SIM=colour=red: the CUDA driver cannot be used", done.stderr)
+        self.assertEqual(len(json.loads(opc("doctor", "--json", sim="colour=red").stdout)["problems"]), 1)
+
+    def test_a_report_that_cannot_be_written(self):
+        done = opc("run", "-", "--fill", "ones", "--device", "sim", sim="report=/nowhere/r.json", text=chain(RELU))
+        self.assertEqual(done.returncode, 4, done.stderr)
+        self.assertIn("CUDA_SIM: report=/nowhere/r.json cannot be written: No such file or directory", done.stderr)
+        self.assertIn("OPC0630", done.stderr)
 
     def test_a_copy_to_the_host_that_fails(self):
         """Of a training's numbers: each of the copies that a run makes is the first to fail in turn."""

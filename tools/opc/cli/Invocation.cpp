@@ -72,8 +72,12 @@ Status Invocation::requireCpu(const std::string &what) const {
 /// Commands that run kernels elsewhere than on the CPU, and those to which it is all one.
 static Status checkDevice(const Invocation &invocation, const std::string &command) {
   const std::string &device = invocation.flags().device;
-  if (!isDeviceName(device))
-    return usageError("unknown device '" + device + "'", "the devices are cpu, gpu, gpu:N, sim and sim:N");
+  if (!isDeviceName(device)) {
+    std::string origin; // where no option says it
+    for (const ConfigValue &v : invocation.config().values())
+      if (v.key->option == std::string("--device") && !invocation.flags().isDeviceGiven) origin = " in " + v.origin;
+    return usageError("unknown device '" + device + "'" + origin, "the devices are cpu, gpu, gpu:N, sim and sim:N");
+  }
   for (const char *onCpu : {"check", "report"})
     if (command == onCpu) return invocation.requireCpu("opc " + command);
   return Status::ok();

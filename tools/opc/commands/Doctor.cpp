@@ -12,6 +12,7 @@
 #include "opc/Version.h"
 
 #include <algorithm>
+#include <cstdlib>
 
 namespace opc::cli {
 
@@ -46,6 +47,10 @@ public:
     std::vector<std::string> problems;
     for (const MachineReport::Finding &f : machine.findings)
       if (f.isProblem) problems.push_back(f.name + ": " + f.value);
+    // Somebody wants it, and it cannot begin with what CUDA_SIM says.
+    const char *wanted = std::getenv("CUDA_SIM");
+    const bool isRefused = wanted && *wanted && !simulated.problem.empty();
+    if (isRefused) problems.push_back("sim: CUDA_SIM=" + std::string(wanted) + ": " + simulated.problem);
     if (invocation.flags().json) {
       Json document = {{"schema", 1},
                        {"version", OPC_VERSION_STRING},
@@ -74,7 +79,7 @@ public:
     const std::vector<std::string> lines = gpuLines(gpus);
     for (size_t i = 0; i < lines.size(); ++i)
       rows.push_back({"devices", lines.size() > 1 ? "gpu:" + std::to_string(i) : "gpu", lines[i], false});
-    rows.push_back({"devices", "sim", simulated.problem.empty() ? "available" : simulated.problem, false});
+    rows.push_back({"devices", "sim", simulated.problem.empty() ? "available" : simulated.problem, isRefused});
     rows.push_back({"devices", "kernels for gpus", deviceKernels(), false});
     rows.insert(rows.end(), machine.findings.begin(), machine.findings.end());
     size_t width = 0;
