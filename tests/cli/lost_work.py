@@ -211,6 +211,22 @@ class LostWork(Scratch):
         self.assertEqual(steps, list(range(1, len(steps) + 1)))
         self.assertEqual(steps[-1], self.step("c"))
 
+    def test_signals_before_the_first_step(self):
+        """While the graph is still read: nothing is there to save, and the process says so as it does later."""
+        for number, code in ((signal.SIGINT, 130), (signal.SIGTERM, 143), (signal.SIGHUP, 129)):
+            pipe = self.at(f"graph{code}.pbtxt")
+            os.mkfifo(pipe)
+            process = subprocess.Popen(self.command([1, 2], "--save", self.at("early"), graph=pipe), cwd=self.folder, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+            with open(pipe, "w") as writer:  # returns when opc reads
+                writer.write(FED[:20])
+                writer.flush()
+                process.send_signal(number)
+                out, err = process.communicate(timeout=60)
+            self.assertEqual((process.returncode, out, err), (code, "", "stopped before the first step; nothing is saved\n"))
+        self.assertFalse([f for f in os.listdir(self.folder) if f.startswith("early") and not f.endswith(".lock")])
+        self.train([1, 2], "--save", "early")  # what is left locks nothing
+        self.assertFalse([f for f in os.listdir(self.folder) if f.endswith(".lock")])
+
     def test_failing_save_every(self):
         graph = self.write("big.pbtxt", FED.replace("dim: 1 }", "dim: 4096 }", 1))
         # All of them fail: the run goes on to its end, and says with exit code 5 that nothing is saved.

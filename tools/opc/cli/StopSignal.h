@@ -8,13 +8,15 @@ namespace opc::cli {
 
 /// While one lives, the first SIGINT or SIGTERM only asks; a second one ends the program at once. With `hangup`, so do
 /// SIGHUP, SIGQUIT, and what batch systems send before they end a job: SIGUSR1, SIGUSR2 and SIGXCPU; but for those that
-/// the program was told to ignore (nohup).
+/// the program was told to ignore (nohup). With `early`, where nothing is there yet that would be lost, the first one
+/// ends the program at once with that line, as it would later: exit code 128 and its number. Until begin().
 class StopSignal {
 public:
-  explicit StopSignal(bool hangup = false);
+  explicit StopSignal(bool hangup = false, const char *early = nullptr);
   ~StopSignal();
   StopSignal(const StopSignal &) = delete;
   StopSignal &operator=(const StopSignal &) = delete;
+  void begin();
   /// The number of the signal that came; 0 when none has.
   static int caught();
 

@@ -163,8 +163,8 @@ public:
   }
 
   /// All steps, or those until something ends the run.
-  Status run() {
-    const StopSignal signals(true);
+  Status run(std::optional<StopSignal> &signals) {
+    signals->begin();
     TrainingProgress progress(c_.invocation, first_, total_);
     progress_ = &progress;
     const int64_t perEpoch = loader_.order().stepsPerEpoch(), epochs = (total_ + perEpoch - 1) / perEpoch;
@@ -183,6 +183,7 @@ public:
     progress.clear();
     progress_ = nullptr;
     seconds_ = progress.seconds();
+    signals.reset();
     if (status) return status;
     session_.observe(nullptr);
     record_.flush();
@@ -374,6 +375,8 @@ private:
 } // namespace
 
 Outcome<int> train(RunContext &context) {
+  std::optional<StopSignal> signals(
+      std::in_place, true, context.options.ranks.isFirst() ? "stopped before the first step; nothing is saved\n" : "");
   std::vector<FileLock> locks;
   OPC_RETURN_IF_ERROR(checkFiles(context));
   if (context.options.ranks.isFirst()) {
@@ -394,7 +397,7 @@ Outcome<int> train(RunContext &context) {
   OPC_RETURN_IF_ERROR(trainer.begin());
   if (trainer.isDone()) return trainer.reportDone();
   OPC_RETURN_IF_ERROR(trainer.start(learns));
-  OPC_RETURN_IF_ERROR(trainer.run());
+  OPC_RETURN_IF_ERROR(trainer.run(signals));
   const Status ended = trainer.finish();
   const int code = trainer.report(!ended);
   if (!ended) return ended;
