@@ -28,6 +28,7 @@ def compiled(name, command, *sources):
     path = os.path.join(scratch, name)
     done = subprocess.run([*command, "-c", *sources, "-o", path], capture_output=True, text=True, cwd=scratch)
     assert done.returncode == 0, f"{' '.join(command)}\n{done.stderr}"
+    assert "warning" not in done.stderr, f"{' '.join(command)}\n{done.stderr}"  # of opc's headers, or for want of its flags
     return path
 
 
