@@ -79,7 +79,8 @@ struct Schedule {
     const std::vector<int64_t> &pieces = a.form == DecayForm::kMultiStep ? milestones : boundaries;
     if (pieces.size() > static_cast<size_t>(ScheduleArguments::kPieces))
       throw ContractError("a schedule of " + std::to_string(pieces.size()) +
-                          " boundaries; on a GPU there are at most " + std::to_string(ScheduleArguments::kPieces));
+                          " boundaries; on a GPU there are at most " + std::to_string(ScheduleArguments::kPieces) +
+                          ", and the CPU takes more");
     a.hasWarmup = !warmupType.empty();
     a.warmupIsConstant = warmupType == "constant";
     a.excludesWarmup = excludeWarmup;

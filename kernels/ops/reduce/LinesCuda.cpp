@@ -59,7 +59,9 @@ std::unique_ptr<BoundKernel> bindPositions(KernelBindContext *ctx, bool isDescen
   const int64_t all = in.shape().elem_cnt();
   SortArguments a{};
   a.n = in.shape().At(in.shape().NumAxes() - 1);
-  if (a.n > INT32_MAX) throw ContractError("the sorted axis has more than 2^31 entries, the most on a GPU");
+  if (a.n > INT32_MAX)
+    throw ContractError("the sorted axis has " + std::to_string(a.n) +
+                        " entries; on a GPU there are at most 2^31 - 1, and the CPU takes more");
   a.in = in.raw_dptr();
   a.rows = a.n == 0 ? 0 : all / a.n;
   a.isDescending = isDescending;
