@@ -24,12 +24,13 @@ def run(*more, sim="", driver=DRIVER):
 
 
 class Script(unittest.TestCase):
-    def setUp(self):
+    def needs_kernels(self):
         facts = json.loads(subprocess.run([OPC, "doctor", "--json"], capture_output=True, text=True).stdout)
         if not facts["device_kernels"]:
             self.skipTest("this build has no kernels for GPUs (nvcc)")
 
     def test_page(self):
+        self.needs_kernels()
         done, page = run("--ops", "relu softmax matmul")
         self.assertEqual(done.returncode, 0, done.stderr)
         self.assertRegex(page, r"\| device \| Simulated GPU \(sm_80\)")
@@ -39,6 +40,7 @@ class Script(unittest.TestCase):
         self.assertNotIn("measured (", page)  # nothing is claimed of a simulated device
 
     def test_a_kernel_that_fails(self):
+        self.needs_kernels()
         done, page = run("--ops", "relu", sim="fail=cuLaunchKernel:1:719")
         self.assertEqual(done.returncode, 1, done.stderr)
         self.assertIn("Ops that failed: relu", page)

@@ -35,6 +35,7 @@ sim,* | *[Ss]imulat*) simulated=1 ;;
 *) simulated=0 ;;
 esac
 commit=$(git -C "$here" rev-parse --short HEAD 2>/dev/null || echo unknown)
+[ -z "$(git -C "$here" status --porcelain -uno 2>/dev/null)" ] || commit=$commit-dirty
 date=$(date -u +%Y-%m-%d)
 if [ $simulated = 1 ]; then done_as="executed in simulation ($date, $commit)"; else done_as="measured ($name, $date, $commit)"; fi
 failed=0
