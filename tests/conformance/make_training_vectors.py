@@ -44,6 +44,19 @@ def encoder(x, w):
     return norm("norm", x) @ w["head_w"] + w["head_b"]
 
 
+def recurrent(x, w):
+    """torch.nn.LSTM: its gates are in the order i, f, g, o, and those of the graph i, o, f, g."""
+    m = models.RECURRENT
+    h = m["hidden"]
+    order = [i * h + k for i in (0, 2, 3, 1) for k in range(h)]
+    parameters = []
+    for d in range(2):
+        parameters += [w["lstm_w"][d][order], w["lstm_r_w"][d][order], w["lstm_b"][d][: 4 * h][order], w["lstm_b"][d][4 * h :][order]]
+    state = torch.zeros(2, m["batch"], h, dtype=torch.float64)
+    y = torch.lstm(x, (state, state), parameters, True, 1, 0.0, False, True, True)[0]  # what torch.nn.LSTM calls
+    return y @ w["head_w"] + w["head_b"]
+
+
 def rounded(array):
     return np.asarray(array, np.float32).astype(np.float64)
 
@@ -105,9 +118,10 @@ def optimizer_vectors(name):
 
 def main():
     os.makedirs(FOLDER, exist_ok=True)
-    m, e = models.MLP, models.ENCODER
+    m, e, r = models.MLP, models.ENCODER, models.RECURRENT
     data = {**model_vectors("mlp", mlp, (m["batch"], m["sizes"][0]), (m["batch"],), m["classes"]),
-            **model_vectors("encoder", encoder, (e["batch"], e["length"], e["width"]), (e["batch"], e["length"]), e["classes"])}
+            **model_vectors("encoder", encoder, (e["batch"], e["length"], e["width"]), (e["batch"], e["length"]), e["classes"]),
+            **model_vectors("recurrent", recurrent, (r["batch"], r["length"], r["numbers"]), (r["batch"], r["length"]), r["classes"])}
     np.savez_compressed(os.path.join(FOLDER, "models.npz"), **data)
     data = {}
     for name in models.OPTIMIZERS:

@@ -1,9 +1,10 @@
-# The graphs of the training tests, as text: a perceptron, a transformer encoder, and one variable for each optimizer.
+# The graphs of the training tests, as text: a perceptron, a transformer encoder, a recurrent net, and one variable for each optimizer.
 # SPDX-License-Identifier: Apache-2.0
 """numpy is not needed here: the graphs hold shapes and attributes only. `dtype` is kFloat or kDouble."""
 
 MLP = {"batch": 8, "sizes": (20, 16, 12), "classes": 5}
 ENCODER = {"batch": 3, "length": 5, "width": 16, "heads": 2, "hidden": 32, "layers": 2, "classes": 7}
+RECURRENT = {"batch": 3, "length": 4, "numbers": 5, "hidden": 6, "classes": 4}
 
 
 class Graph:
@@ -96,7 +97,18 @@ def encoder(dtype):
     return g
 
 
-MODELS = {"mlp": mlp, "encoder": encoder}
+def recurrent(dtype):
+    """LSTM in both directions, then a label for each step."""
+    g, m = Graph(dtype), RECURRENT
+    b, s, n, h = m["batch"], m["length"], m["numbers"], m["hidden"]
+    y = g.op("lstm", "lstm", {"x": g.input("x", (b, s, n)), "weight": g.variable("lstm_w", (2, 4 * h, n)), "recurrence": g.variable("lstm_r_w", (2, 4 * h, h)),
+                              "bias": g.variable("lstm_b", (2, 8 * h))},
+             "y", more=["y_h", "y_c"], direction=("string", '"bidirectional"'), batch_first=("bool", "true"))
+    g.cross_entropy(g.linear("head", g.reshape("join", y, (b, s, 2 * h)), 3, 2 * h, m["classes"]), (b, s))
+    return g
+
+
+MODELS = {"mlp": mlp, "encoder": encoder, "recurrent": recurrent}
 
 # name -> (update op, state variables, inputs from the step, attributes); five steps of each are compared with torch.optim.
 OPTIMIZERS = {

@@ -95,6 +95,9 @@ class Training(unittest.TestCase):
     def test_transformer_encoder(self):
         self.check_model("encoder")
 
+    def test_recurrent_net(self):
+        self.check_model("recurrent")
+
     def test_optimizers(self):
         vectors = np.load(os.path.join(FOLDER, "optimizers.npz"))
         for name in models.OPTIMIZERS:
