@@ -42,7 +42,7 @@ def kernels(op):
         return "a view of its input, no kernel" if op["view"] else "none"
     devices = {}
     for k in op["kernels"]:
-        if k["device"] == "gpu":  # which depends on the build: opc ops --missing gpu
+        if k["device"] == "gpu":  # which depend on the build: the page says where they stand
             continue
         types = devices.setdefault(k["device"] or "any device", [])
         if (k["dtype"] or "any type") not in types:
@@ -76,7 +76,8 @@ def entry(op):
 
 def page(family, ops):
     text = NOTE + f"# Operators: {title(family).lower()}\n\n"
-    text += "Arguments: `x?` is optional, `x...` any number, `x*2` two. [All operators](README.md).\n\n"
+    text += "Arguments: `x?` is optional, `x...` any number, `x*2` two. [All operators](README.md).\n"
+    text += "In a build with nvcc each of them that is no view has kernels for GPUs, too: `opc ops show NAME` lists their types ([GPUs](../gpu.md)).\n\n"
     return text + "\n".join(entry(op) for op in ops)
 
 
