@@ -94,7 +94,8 @@ void IntegerGemm::sumColumns(int64_t matrix) {
   int32_t *sums = columnSums_.get() + matrix * p_.n;
   std::fill_n(sums, p_.n, 0);
   for (int64_t r = 0; r < p_.k; ++r)
-    for (int64_t j = 0; j < p_.n; ++j) sums[j] += p_.b.at(p_.bAt(matrix, r, j)) - shift;
+    for (int64_t j = 0; j < p_.n; ++j)
+      sums[j] = static_cast<int32_t>(wide(sums[j]) + wide(p_.b.at(p_.bAt(matrix, r, j)) - shift));
 }
 
 /// What depends on b alone. `ctx` is null while binding.

@@ -101,6 +101,16 @@ class Integers(unittest.TestCase):
                             self.node("MatMulInteger", inputs, wide_a @ wide_b, constants)
         self.run_all()
 
+    def test_sums_beyond_32_bits(self):
+        """They wrap around, those of a weight's columns as well, which zero points are multiplied by."""
+        terms = 2**24 + 9
+        a, b = np.full((1, terms), 3, np.uint8), np.full((terms, 1), -128, np.int8)
+        sum_of = lambda zero: np.array((3 - zero) * -128 * terms & 0xFFFFFFFF, np.uint32).view(np.int32).reshape(1, 1)
+        self.node("MatMulInteger", [a, b, np.array([200], np.uint8), None], sum_of(200), (1, 2))
+        self.node("ConvInteger", [a.reshape(1, terms, 1, 1), b.reshape(1, terms, 1, 1), np.array(200, np.uint8), None],
+                  sum_of(200).reshape(1, 1, 1, 1), (1, 2))
+        self.run_all(["DEFAULT", "AVX2"])
+
     def test_convolutions(self):
         rng = np.random.default_rng(6)
         for left, right in [(np.uint8, np.int8), (np.int8, np.int8), (np.uint8, np.uint8)]:

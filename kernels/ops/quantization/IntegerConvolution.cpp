@@ -12,6 +12,7 @@ using dnnl::memory;
 
 namespace {
 
+/// Sums that wrap around without undefined behaviour.
 uint32_t wide(int32_t x) { return static_cast<uint32_t>(x); }
 
 /// [n, c, spatial...] of a tensor whose channels are last.
@@ -90,9 +91,9 @@ bool IntegerConvolution::prepareLibrary(int threads) {
 void IntegerConvolution::packLibraryWeight() {
   cpu::dnnlReorder(plainDesc_, s_.weight.data, packedDesc_, packed_.get());
   for (int64_t o = 0; o < s_.geometry.filters; ++o) {
-    int32_t sum = 0;
-    for (int64_t t = 0; t < terms_; ++t) sum += s_.weight.at(o * terms_ + t);
-    filterSums_.get()[o] = sum;
+    uint32_t sum = 0;
+    for (int64_t t = 0; t < terms_; ++t) sum += wide(s_.weight.at(o * terms_ + t));
+    filterSums_.get()[o] = static_cast<int32_t>(sum);
   }
 }
 
