@@ -81,20 +81,6 @@ private:
 };
 template <class T> using GruKernel = RecurrentKernel<T, GruCell>;
 
-Case sample(const RecurrentCase &c) { return recurrentCase(CellKind::kGru, c); }
-
-std::vector<Case> cases() {
-  RecurrentCase plain{"plain"}, lengths{"lengths", "bidirectional"}, first{"batch_first", "reverse"};
-  plain.bias = false;
-  lengths.steps = 5, lengths.batch = 4, lengths.hidden = 9;
-  lengths.lengths = lengths.initial = true;
-  first.batchFirst = first.lengths = first.initial = true;
-  RecurrentCase late{"late", "bidirectional"}, others{"activations"};
-  late.initial = late.lengths = true;
-  return {sample(plain), sample(lengths), sample(first), sample(late).Attr("linear_before_reset", true),
-          sample(others).Attr("activations", std::vector<std::string>{"HardSigmoid", "Softsign"}).Attr("clip", 0.625)};
-}
-
 REGISTER_USER_OP("gru")
     .With(recurrentInputs(CellKind::kGru))
     .Output("y")
@@ -107,7 +93,7 @@ REGISTER_USER_OP("gru")
          "r (Rn h + bRn)), and h = (1 - z) n + z h; f1, f2 are Sigmoid, Tanh unless activations names others, for each "
          "direction. bias [directions, 6 hidden] is that of W and then that of R. clip, lengths, batch_first and the "
          "shapes are those of lstm.")
-    .Cases(cases())
+    .Cases(gruCases(true))
     .Kernel<GruKernel, types::Floating>("x", recurrentMemory(CellKind::kGru));
 
 } // namespace

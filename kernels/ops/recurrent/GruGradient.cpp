@@ -163,27 +163,13 @@ private:
 };
 template <class T> using GruGradKernel = RecurrentGradKernel<T, GruGradCell>;
 
-Case sample(const RecurrentCase &c) { return recurrentGradientCase(CellKind::kGru, c); }
-
-std::vector<Case> cases() {
-  RecurrentCase plain{"plain"}, lengths{"lengths", "bidirectional"}, first{"batch_first", "reverse"};
-  plain.bias = false;
-  lengths.steps = 5, lengths.batch = 4, lengths.hidden = 9;
-  lengths.lengths = lengths.initial = true;
-  first.batchFirst = first.lengths = first.initial = true;
-  RecurrentCase late{"late", "bidirectional"}, others{"activations"};
-  late.initial = late.lengths = true;
-  return {sample(plain), sample(lengths), sample(first), sample(late).Attr("linear_before_reset", true),
-          sample(others).Attr("activations", std::vector<std::string>{"Sigmoid", "Softsign"}).Attr("clip", 0.625)};
-}
-
 REGISTER_USER_OP("gru_grad")
     .GradientOf("gru")
     .With(recurrentGradient(CellKind::kGru))
     .Doc(
         "The gradients of gru by its inputs, from y and from the gradients dy and dy_h that have come in, back through "
         "the steps; those that are optional where they are asked for.")
-    .Cases(cases())
+    .Cases(gruCases(false))
     .Kernel<GruGradKernel, types::Floating>("x", recurrentGradientMemory(CellKind::kGru));
 
 REGISTER_USER_OP_GRAD("gru").SetBackwardOpConfGenFn(recurrentGradientRule(CellKind::kGru, "gru_grad"));

@@ -65,6 +65,8 @@ struct RecurrentCase {
 };
 Case recurrentCase(CellKind kind, const RecurrentCase &c);
 Case recurrentGradientCase(CellKind kind, const RecurrentCase &c);
+/// Those of gru, or of gru_grad.
+std::vector<Case> gruCases(bool forward);
 
 /// Room for `count` elements of x's type, of f32 for the half types.
 size_t recurrentBytes(InferContext *ctx, int64_t count);
