@@ -21,17 +21,16 @@ import messages as m  # noqa: E402
 
 OPC = os.path.join(os.environ["OPC_BUILD_DIR"], "bin", "opc")
 F32 = np.float32
-RANDOM = np.random.default_rng(11)
-
-
-def uniform(*shape):
-    return RANDOM.uniform(-1, 1, shape).astype(F32)
 
 
 class Case(unittest.TestCase):
     def setUp(self):
         self.dir = tempfile.mkdtemp(prefix="onnx_recurrent")
         self.addCleanup(shutil.rmtree, self.dir)
+        self.random = np.random.default_rng(11)  # a test alone draws what it draws among the others
+
+    def uniform(self, *shape):
+        return self.random.uniform(-1, 1, shape).astype(F32)
 
     def path(self, name):
         return os.path.join(self.dir, name)
@@ -168,7 +167,7 @@ class Nodes(Case):
 
     def test_reverse_with_lengths(self):
         """A sequence is read from its own end, and y is 0 behind it."""
-        x, w, r = uniform(5, 3, 2), uniform(1, 4, 2), uniform(1, 4, 4)
+        x, w, r = self.uniform(5, 3, 2), self.uniform(1, 4, 2), self.uniform(1, 4, 4)
         lengths = np.array([5, 2, 3], np.int32)
         y, last = self.run_node("RNN", [x, w, r, None, lengths], 2, hidden_size=4, direction="reverse")
         want = np.zeros((5, 1, 3, 4))
@@ -181,7 +180,7 @@ class Nodes(Case):
         np.testing.assert_allclose(last[0], want[0, 0], rtol=1e-5, atol=1e-6)
 
     def test_names_of_functions_in_any_case_and_numbers_to_spare(self):
-        x, w, r = uniform(3, 2, 2), uniform(1, 3, 2), uniform(1, 3, 3)
+        x, w, r = self.uniform(3, 2, 2), self.uniform(1, 3, 2), self.uniform(1, 3, 3)
         y, _ = self.run_node("RNN", [x, w, r], 2, hidden_size=3, activations=["leakyrelu"], activation_alpha=[0.25, 7.0])
         h = np.zeros((2, 3))
         for t in range(3):
@@ -190,7 +189,7 @@ class Nodes(Case):
             np.testing.assert_allclose(y[t, 0], h, rtol=1e-5, atol=1e-6)
 
     def test_the_first_operator_set(self):
-        x, w, r, b = uniform(3, 2, 2), uniform(1, 9, 2), uniform(1, 9, 3), uniform(1, 18)
+        x, w, r, b = self.uniform(3, 2, 2), self.uniform(1, 9, 2), self.uniform(1, 9, 3), self.uniform(1, 18)
         y, last = self.run_node("GRU", [x, w, r, b], 2, opset=1, hidden_size=3, output_sequence=1)
         h, wb, rb = np.zeros((2, 3)), b[0, :9], b[0, 9:]
         for t in range(3):
@@ -203,7 +202,7 @@ class Nodes(Case):
 
     def test_a_long_sequence(self):
         """One op, whatever the number of steps; threads change no bit."""
-        x, w, r = uniform(6000, 1, 3), uniform(2, 16, 3), 0.3 * uniform(2, 16, 4)
+        x, w, r = self.uniform(6000, 1, 3), self.uniform(2, 16, 3), 0.3 * self.uniform(2, 16, 4)
         given = self.model("LSTM", [x, w, r], 1, hidden_size=4, direction="bidirectional")
         for threads in ("1", "2"):
             self.opc("run", "model.onnx", *given, "--quiet", "-j", threads, "--outputs", "out" + threads)
@@ -214,7 +213,7 @@ class Nodes(Case):
 
     def test_large_steps_on_several_threads(self):
         """Where a step is large its product and its gates are shared out."""
-        x, w, r = uniform(3, 40, 64), 0.1 * uniform(2, 512, 64), 0.1 * uniform(2, 512, 128)
+        x, w, r = self.uniform(3, 40, 64), 0.1 * self.uniform(2, 512, 64), 0.1 * self.uniform(2, 512, 128)
         given = self.model("LSTM", [x, w, r], 1, hidden_size=128, direction="bidirectional")
         for threads in ("1", "2", "3"):
             self.opc("run", "model.onnx", *given, "--quiet", "-j", threads, "--outputs", "out" + threads)
@@ -239,6 +238,12 @@ op {{ name: "layer" user_conf {{ op_type_name: "lstm" input {{ key: "x" value {{
   {attrs} }} }}
 op {{ name: "y" output_conf {{ in: "layer/y_0" out: "out" }} }}
 """
+
+
+class Numbers(Case):
+    def test_a_test_alone_draws_the_same(self):
+        """Whatever ran before it, a test begins with these."""
+        np.testing.assert_array_equal(self.uniform(3, 2), np.random.default_rng(11).uniform(-1, 1, (3, 2)).astype(F32))
 
 
 class BadInput(Case):
@@ -276,7 +281,7 @@ class BadInput(Case):
 
     def test_nodes(self):
         """What is wrong with a node is said with its place."""
-        x, w, r = uniform(3, 2, 2), uniform(1, 4, 2), uniform(1, 4, 4)
+        x, w, r = self.uniform(3, 2, 2), self.uniform(1, 4, 2), self.uniform(1, 4, 4)
         for attributes, words in (({"hidden_size": 5}, ("'hidden_size' is 5",)), ({"direction": "sideways"}, ("direction is \"sideways\"",)),
                                   ({"activations": ["Mish"]}, ('activations has "Mish"',)), ({"direction": "bidirectional"}, ("weight is f32[1,4,2]",))):
             self.model("RNN", [x, w, r], 1, **attributes)
