@@ -128,6 +128,7 @@ public:
   Status forEachBlock(const Block &each, DataType expected = kInvalidDataType) const;
 
 private:
+  friend class MappedTensor; // which takes over the bytes of an npy
   std::string path_, key_;
   FileBytes file_;                         // of one tensor
   std::unique_ptr<TensorArchive> archive_; // or of several
