@@ -2,6 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 import json
 import os
+import pathlib
 import shutil
 import subprocess
 import sys
@@ -21,6 +22,29 @@ op { name: "w" variable_conf { out: "out" shape { dim: 5 dim: 3 dim: 3 dim: 3 } 
 op { name: "c" user_conf { op_type_name: "conv2d" input { key: "in" value { s: "x/out" } } input { key: "weight" value { s: "w/out" } } } }
 op { name: "y" output_conf { in: "c/out_0" } }
 '''
+
+PRODUCT = '''op {{ name: "x" input_conf {{ out: "out" blob_conf {{ shape {{ dim: 2 dim: 3 }} data_type: kFloat }} }} }}
+op {{ name: "w" variable_conf {{ out: "out" shape {{ dim: 3 dim: 3 }} data_type: kFloat }} }}
+op {{ name: "v" variable_conf {{ out: "out" shape {{ dim: 3 dim: 3 }} data_type: kFloat }} }}
+op {{ name: "p" user_conf {{ op_type_name: "matmul" input {{ key: "a" value {{ s: "x/out" }} }} input {{ key: "b" value {{ s: "w/out" }} }} }} }}
+{}
+'''
+
+
+def least_entropy(values):
+    """The bound on |values| at which 128 levels lose least: Kullback and Leibler's divergence of what is cut there to what the levels make of it."""
+    counts, edges = np.histogram(np.abs(values.astype(np.float64)), 2048, (0, np.abs(values).max()))
+    best = (np.inf, 0)
+    for kept in range(128, 2049, 16):
+        p, q = counts[:kept].astype(np.float64), np.zeros(kept)
+        for part in np.split(np.arange(kept), [level * kept // 128 for level in range(1, 128)]):
+            filled = part[p[part] > 0]
+            q[filled] = p[filled].mean() if filled.size else 0
+        p[-1] += counts[kept:].sum()
+        p, q = p / p.sum(), q / q.sum()
+        some = p > 0
+        best = min(best, ((p[some] * np.log(p[some] / np.maximum(q[some], 1e-12))).sum(), edges[kept]))
+    return best[1]
 
 
 class Quantizing(unittest.TestCase):
@@ -78,7 +102,142 @@ class Quantizing(unittest.TestCase):
         a, b = np.load(self.path("a.npy")).astype(np.float64), np.load(self.path("b.npy")).astype(np.float64)
         snr = 10 * np.log10((b * b).sum() / ((a - b) ** 2).sum())
         cosine = (a * b).sum() / np.linalg.norm(a) / np.linalg.norm(b)
-        self.assertTrue(any(abs(t["snr_db"] - snr) < 0.05 and abs(t["cosine"] - cosine) < 1e-6 for t in by.values()), (snr, report["tensors"]))
+        logits = by["fc3_bias/out_0"]  # an output of the graph
+        self.assertAlmostEqual(logits["snr_db"], snr, delta=0.05)
+        self.assertAlmostEqual(logits["cosine"], cosine, delta=1e-6)
+        self.assertEqual((len(by), report["left_out"]), (8, 0), sorted(by))
+
+    def products(self, more, *flags, code=0, **values):
+        """PRODUCT with `more`, quantised; `values` are of its variables and of x."""
+        with open(self.path("p.pbtxt"), "w") as f:
+            f.write(PRODUCT.format(more))
+        np.save(self.path("x.npy"), values.pop("x", np.array([[1, 0, 3], [0, 5, 6]], np.float32)))
+        np.savez(self.path("p.npz"), **{"w": np.eye(3, dtype=np.float32), "v": np.eye(3, dtype=np.float32), **values})
+        return self.opc("quantize", "p.pbtxt", "--weights", "p.npz", "--calibrate", "x=@x.npy", *flags, code=code)
+
+    def test_outputs_are_compared(self):
+        """A quantised op that is an output, twice: the report has it under the name that the graph gives it."""
+        w = np.array([[0.3, 1, 0], [0.7, 0, 1], [0.11, 1, 1]], np.float32)
+        outs = 'op { name: "y" output_conf { in: "p/out_0" } }\nop { name: "z" output_conf { in: "p/out_0" } }'
+        report = json.loads(self.products(outs, "--json", "-o", "p.onnx", w=w).stdout)
+        self.assertEqual([(t["tensor"], t["quantized"]) for t in report["tensors"]], [("p/out_0", True)])
+        self.opc("run", "p.onnx", "--quiet", "--input", "x=@x.npy", "--output", "y=y.npy")
+        want = np.load(self.path("x.npy")).astype(np.float64) @ w
+        noise = ((np.load(self.path("y.npy")) - want) ** 2).sum()
+        self.assertGreater(noise, 0)
+        self.assertAlmostEqual(report["tensors"][0]["snr_db"], 10 * np.log10((want * want).sum() / noise), delta=0.05)
+
+    def test_noise_that_is_not_finite(self):
+        """NaN is not equal to anything; an infinity is equal to itself alone."""
+        more = "\n".join(
+            [f'op {{ name: "{n}" user_conf {{ op_type_name: "{t}" input {{ key: "x" value {{ s: "{i}" }} }} }} }}\nop {{ name: "{n}_out" output_conf {{ in: "{n}/y_0" }} }}'
+             for n, t, i in (("nan", "log", "p/out_0"), ("inf", "log", "x/out"))])
+        for flags in (["--json"], []):
+            said = self.products(more, *flags, w=-np.eye(3, dtype=np.float32)).stdout
+            if flags:
+                by = {t["tensor"]: (t["snr_db"], t["cosine"]) for t in json.loads(said)["tensors"]}
+                self.assertEqual((by["nan/y_0"], by["inf/y_0"]), (("-inf", 0), ("inf", 1)))
+                self.assertEqual(json.loads(said)["tensors"][0]["tensor"], "nan/y_0")
+            else:
+                rows = {line.split()[0]: line.split()[3] for line in said.splitlines()[1:]}
+                self.assertEqual((rows["nan/y_0"], rows["inf/y_0"]), ("-inf", "equal"))
+
+    def test_updated_weights_are_left_out(self):
+        """A weight that the graph assigns to has no fixed scale: its op stays as it is, and its neighbour does not."""
+        op = ('op {{ name: "{0}" user_conf {{ op_type_name: "{1}" input {{ key: "{2}" value {{ s: "{3}" }} }} input {{ key: "{4}" value {{ s: "{5}" }} }} }} }}\n').format
+        alone = op("next", "broadcast_add", "x", "w/out", "y", "w/out") + op("keep", "assign", "ref", "w/out", "value", "next/z_0")
+        alone += 'op { name: "y" output_conf { in: "p/out_0" } }\n'
+        more = alone + op("q", "matmul", "a", "x/out", "b", "v/out") + 'op { name: "z" output_conf { in: "q/out_0" } }'
+        done = self.products(more, "--json", "-o", "u.onnx")
+        self.assertEqual(json.loads(done.stdout)["quantized"], ["q"])
+        self.assertIn("op p stays in f32: the graph updates its weight", done.stderr)
+        self.assertNotIn("stays in f32", self.products(more, "--keep", "p").stderr)
+        self.assertIn("a variable that it does not update: nothing can be quantised", self.products(alone, code=2).stderr)
+
+    def test_tensors_beyond_the_memory(self):
+        report = self.quantize("mlp", *self.EXAMPLES, "--compare-memory", "100000")
+        everything = self.quantize("mlp", *self.EXAMPLES)["tensors"]
+        self.assertGreater(report["left_out"], 0)
+        self.assertEqual(len(report["tensors"]) + report["left_out"], len(everything))
+        done = self.opc("quantize", os.path.join(DIGITS, "mlp.pbtxt"), "--weights", os.path.join(DIGITS, "mlp_weights.npz"), *self.EXAMPLES, "--compare-memory", "100000")
+        self.assertIn(f"{report['left_out']} tensors not compared for want of memory: --compare-memory takes more", done.stderr)
+
+    def test_what_is_read_is_not_overwritten(self):
+        """Neither by the model nor by the file of its large tensors, under whatever name."""
+        def contents():
+            return {str(p): p.read_bytes() for p in pathlib.Path(self.dir).rglob("*") if p.is_file()}
+        def unchanged(*args, output):
+            before = contents()
+            said = self.opc("quantize", *args, "--to", "int8-weights", "-o", output, code=2).stderr
+            self.assertIn("OPC0002", said)
+            self.assertEqual(contents(), before)
+            return said
+        with open(self.path("c.pbtxt"), "w") as f:
+            f.write(CONV)
+        np.savez(self.path("w.npz"), w=np.ones((5, 3, 3, 3), np.float32))
+        shutil.copy(self.path("w.npz"), self.path("w.onnx"))
+        shutil.copy(self.path("w.npz"), self.path("w"))
+        shutil.copy(self.path("w.npz"), self.path("other.data"))
+        np.save(self.path("x.npy"), np.ones((8, 3, 6, 6), np.float32))
+        shutil.copy(self.path("x.npy"), self.path("x"))
+        os.symlink("w.onnx", self.path("link"))
+        os.mkdir(self.path("folder"))
+        np.save(self.path("folder/w.npy"), np.ones((5, 3, 3, 3), np.float32))
+        self.assertIn("-o writes no .npz file", unchanged("c.pbtxt", "--weights", "w.npz", output="w.npz"))
+        self.assertIn("the input", unchanged("c.pbtxt", "--weights", "w.npz", output="c.pbtxt"))
+        for weights, output, named in (("w.onnx", "w.onnx", "w.onnx"), ("link", "w.onnx", "link"), ("w.onnx", "./w.onnx", "w.onnx"), ("other.data", "other", "other.data"), ("w", "w", "w")):
+            self.assertIn(f"would overwrite {named}, which is read", unchanged("c.pbtxt", "--weights", weights, output=output))
+        self.assertIn("would overwrite x, which is read", unchanged("c.pbtxt", "--weights", "w.npz", "--calibrate", "x=@x", output="x"))
+        self.assertIn("-o writes no .npy file", unchanged("c.pbtxt", "--weights", "folder", output="folder/w.npy"))
+        np.savez(self.path("other.npz"), w=np.ones((700, 3, 20, 20), np.float32))
+        with open(self.path("big.pbtxt"), "w") as f:
+            f.write(CONV.replace("dim: 5 dim: 3 dim: 3 dim: 3", "dim: 700 dim: 3 dim: 20 dim: 20").replace("dim: 6 dim: 6", "dim: 20 dim: 20"))
+        self.opc("compile", "big.pbtxt", "--emit", "onnx", "--weights", "other.npz", "-o", "big.onnx")
+        os.rename(self.path("big.onnx"), self.path("moved.onnx"))  # its tensors are in big.onnx.data
+        self.assertIn("would overwrite big.onnx.data, which is read", unchanged("moved.onnx", output="big.onnx"))
+        self.opc("quantize", "c.pbtxt", "--weights", "w.npz", "--to", "int8-weights", "-o", "out.onnx")
+        self.opc("quantize", "c.pbtxt", "--weights", "w.npz", "--to", "int8-weights", "-o", "out.onnx")  # its own of before
+
+    def test_examples_through_a_pipe(self):
+        """What comes through a pipe comes once: an archive, another order or type of elements."""
+        x = np.load(os.path.join(DIGITS, "train_images.npy"))
+        np.savez(self.path("x.npz"), image=x)
+        np.save(self.path("order.npy"), np.asfortranarray(x))
+        np.save(self.path("wide.npy"), x.astype(np.float64))
+        os.mkfifo(self.path("pipe"))
+        want = self.quantize("mlp", "--calibrate", f"image=@{DIGITS}/train_images.npy")["tensors"]
+        for name in ("x.npz", "order.npy", "wide.npy"):
+            with self.subTest(name):
+                writer = subprocess.Popen(["cp", name, "pipe"], cwd=self.dir)
+                self.addCleanup(writer.kill)
+                self.assertEqual(self.quantize("mlp", "--calibrate", "image=@pipe", "--cast")["tensors"], want)
+                self.assertEqual(writer.wait(60), 0)
+
+    def test_casts(self):
+        """What the errors advise, the command takes: weights and examples in another type."""
+        weights = dict(np.load(os.path.join(DIGITS, "mlp_weights.npz")))
+        np.savez(self.path("w.npz"), **{n: w.astype(np.float64) for n, w in weights.items()})
+        np.save(self.path("x.npy"), np.load(os.path.join(DIGITS, "train_images.npy")).astype(np.float64))
+        args = ["quantize", os.path.join(DIGITS, "mlp.pbtxt"), "--weights", "w.npz", "--calibrate", "image=@x.npy", "--json"]
+        self.assertIn("--cast", self.opc(*args, code=2).stderr)
+        self.assertEqual(json.loads(self.opc(*args, "--cast").stdout)["tensors"], self.quantize("mlp", *self.EXAMPLES)["tensors"])
+
+    def test_examples_left_over(self):
+        """Those beyond the last whole batch are said, unless fewer batches were asked for."""
+        np.save(self.path("i.npy"), np.load(os.path.join(DIGITS, "train_images.npy"))[:725])
+        args = ["quantize", os.path.join(DIGITS, "mlp.pbtxt"), "--weights", os.path.join(DIGITS, "mlp_weights.npz"), "--calibrate", "image=@i.npy", "--json"]
+        for flags, used, left in (([], 720, 5), (["--batches", "1"], 360, 0), (["--batches", "2"], 720, 5)):
+            done = self.opc(*args, *flags)
+            report = json.loads(done.stdout)
+            self.assertEqual((report["examples"], report["examples_left_over"]), (used, left))
+            self.assertEqual("the last 5 examples not used" in done.stderr, left > 0, done.stderr)
+
+    def test_what_is_in_fewer_bits(self):
+        """The table says what of an op is quantised: in all but int8 it is computed in f32."""
+        for flags, words in (([], "u8 data, i8 weight"), (["--to", "int8-weights"], "i8 weight"), (["--to", "bf16-weights"], "bf16 weight")):
+            lines = self.products('op { name: "y" output_conf { in: "p/out_0" } }', *flags).stdout.splitlines()
+            self.assertTrue(lines[0].endswith("quantised"), lines)
+            self.assertEqual(lines[1].split(None, 4)[4:], [words])
 
     def test_weights_alone(self):
         for kind, least in (("int8-weights", 3), ("bf16-weights", 1.8)):
@@ -118,14 +277,35 @@ class Quantizing(unittest.TestCase):
         with open(self.path("c.pbtxt"), "w") as f:
             f.write(CONV)
         self.opc("quantize", "c.pbtxt", "--weights", "w.npz", "--to", "int8-weights", "-o", "c.onnx")
-        with open(self.path("c.onnx"), "rb") as f:
-            graph = next(body for number, body in fields(f.read()) if number == 7)
-        tensors = {t[8].decode(): t for t in (dict(fields(body)) for number, body in fields(graph) if number == 5)}
-        steps = np.frombuffer(tensors["w.int8"][9], np.int8).reshape(w.shape)
-        scales = np.frombuffer(tensors["w.scale"][9], np.float32)
+        tensors = self.tensors("c.onnx")
+        steps = np.frombuffer(tensors["w.int8"], np.int8).reshape(w.shape)
+        scales = np.frombuffer(tensors["w.scale"], np.float32)
         np.testing.assert_array_equal(np.abs(steps).reshape(5, -1).max(1), np.full(5, 127))
         np.testing.assert_allclose(scales, np.abs(w).reshape(5, -1).max(1) / 127, rtol=1e-6)
         self.assertLessEqual((np.abs(steps * scales.reshape(5, 1, 1, 1) - w) / scales.reshape(5, 1, 1, 1)).max(), 0.5001)
+
+    def tensors(self, model):
+        """The constants of a model by name: their bytes."""
+        with open(self.path(model), "rb") as f:
+            graph = next(body for number, body in fields(f.read()) if number == 7)
+        return {t[8].decode(): t.get(9, b"") for t in (dict(fields(body)) for number, body in fields(graph) if number == 5)}
+
+    def test_ranges(self):
+        """Each method's scale and zero point of data, from numpy's view of the same examples."""
+        x = np.random.default_rng(4).laplace(0.3, 1, (400, 3)).astype(np.float32)
+        x[17, 1], x[300, 2] = 40, -25  # far out
+        low, high = float(x.min()), float(x.max())
+        bound, width = least_entropy(x), (high - low) / 2048
+        self.assertLess(bound, 20)
+        cuts = {p: (np.percentile(x, (100 - p) / 2, method="higher"), np.percentile(x, 50 + p / 2, method="lower")) for p in (99, 90)}
+        for flags, want, within in ([(["min-max"], (low, high), 0), (["entropy"], (-bound, bound), 0)] +
+                                    [(["percentile", "--percentile", str(p)], cut, 2 * width) for p, cut in cuts.items()]):
+            with self.subTest(flags=flags):
+                self.products('op { name: "y" output_conf { in: "p/out_0" } }', "--method", *flags, "-o", "q.onnx", x=x)
+                made = self.tensors("q.onnx")
+                (scale,), (zero,) = np.frombuffer(made["x.out.scale"], np.float32), np.frombuffer(made["x.out.zero"], np.uint8)
+                self.assertAlmostEqual(scale * 255, want[1] - want[0], delta=within + 1e-5)
+                self.assertAlmostEqual(float(zero), -want[0] / scale, delta=0.51 + within / scale)
 
     def test_what_it_refuses(self):
         with open(self.path("c.pbtxt"), "w") as f:
@@ -135,6 +315,16 @@ class Quantizing(unittest.TestCase):
         np.save(self.path("short.npy"), np.ones((3, 3, 6, 6), np.float32))
         np.save(self.path("other.npy"), np.ones((8, 2, 6, 6), np.float32))
         np.save(self.path("nan.npy"), np.full((8, 3, 6, 6), np.nan, np.float32))
+        for bad in (np.nan, np.inf, -np.inf):
+            w = np.ones((5, 3, 3, 3), np.float32)
+            w[4, 2, 2, 2] = bad
+            np.savez(self.path("bad.npz"), w=w)
+            for flags in (["--to", "int8-weights"], ["--calibrate", "x=@x.npy"]):
+                done = self.opc("quantize", "c.pbtxt", "--weights", "bad.npz", *flags, "-o", "q.onnx", code=5)
+                self.assertIn("OPC0620", done.stderr)
+                self.assertIn("variable w, the weight of op c, is not finite", done.stderr)
+                self.assertFalse(os.path.exists(self.path("q.onnx")))
+            self.opc("quantize", "c.pbtxt", "--weights", "bad.npz", "--to", "bf16-weights", "-o", "half.onnx")  # has both
         base = ["quantize", "c.pbtxt", "--weights", "w.npz"]
         for flags, code, words in [
             (["-o", "q.onnx"], 2, "--to int8 needs examples"),
@@ -149,6 +339,7 @@ class Quantizing(unittest.TestCase):
             (["--calibrate", "x=@x.npy", "--keep", "c", "-o", "q.onnx"], 2, "nothing can be quantised"),
             (["--calibrate", "x=@x.npy", "--percentile", "99", "-o", "q.onnx"], 2, "--percentile is for --method percentile"),
             (["--calibrate", "x=@x.npy", "--method", "percentile", "--percentile", "101", "-o", "q.onnx"], 2, "--percentile takes"),
+            (["--calibrate", "x=@x.npy", "--compare-memory", "much", "-o", "q.onnx"], 2, "--compare-memory"),
             (["--calibrate", "x=@x.npy", "--method", "guess", "-o", "q.onnx"], 2, "--method takes"),
             (["--calibrate", "x=@x.npy", "-o", "nowhere/q.onnx"], 2, "nowhere"),
             (["--calibrate", "x=@x.npy", "-o", "-", "--json"], 2, "standard output"),

@@ -6,11 +6,10 @@
 #include "DataSets.h"
 #include "GraphConstants.h"
 #include "GraphInput.h"
-#include "ModelFlags.h"
 #include "NumberText.h"
 #include "OnnxOutput.h"
-#include "OutputFiles.h"
 #include "QuantizationReport.h"
+#include "QuantizeFlags.h"
 #include "QuantizedGraph.h"
 #include "ShapeFlags.h"
 #include "TextParts.h"
@@ -18,14 +17,11 @@
 
 #include <algorithm>
 #include <fnmatch.h>
-#include <optional>
 #include <set>
 
 namespace opc::cli {
 
 namespace {
-
-constexpr uint64_t kKeptBytes = uint64_t{1} << 30; // of tensors that are compared
 
 StoredTensor stored(HostTensor tensor) {
   const auto owner = std::make_shared<const HostTensor>(std::move(tensor));
@@ -47,29 +43,7 @@ public:
     s.examples = {"opc quantize model.onnx --calibrate image=@train.npy -o model.int8.onnx",
                   "opc quantize net.pbtxt --weights net.npz --calibrate x=@x.npy --method entropy -o net.int8.onnx",
                   "opc quantize model.onnx --to int8-weights -o small.onnx"};
-    s.options = {{"--output", 'o', "FILE", "the ONNX model to write; without it the report alone", &output_, true},
-                 {"--calibrate", 0, "INPUT=@FILE,...",
-                  "examples for inputs, along the first axis of npy files, in batches of the graph's size (repeatable)",
-                  &calibrate_, true},
-                 Option{"--to", 0, "KIND",
-                        "int8 (default: weights and data), int8-weights or bf16-weights (which need no examples)", &to_,
-                        true}
-                     .oneOf({"int8", "int8-weights", "bf16-weights"}),
-                 Option{"--method", 0, "HOW",
-                        "ranges of data: min-max (default), percentile, or entropy (what loses least information)",
-                        &method_, true}
-                     .oneOf({"min-max", "percentile", "entropy"}),
-                 Option{"--percentile", 0, "P",
-                        "--method percentile: the share of values within the range (default 99.99)", &percentile_}
-                     .range(50, 100, "share in percent"),
-                 {"--keep", 0, "GLOB", "ops that stay as they are, by name or type (repeatable)", &keep_, true},
-                 Option{"--batches", 0, "N", "at most so many batches of the examples", &batches_}.from(1),
-                 {"--weights", 0, "FILE", "values for variables (repeatable)", &values_.weights, true},
-                 {"--partial-weights", 0, "", "variables that no file of --weights has begin as the graph has them",
-                  &values_.partialWeights},
-                 Option{"--top", 0, "N", "the tensors to show, worst first (default 10)", &top_}.from(0),
-                 shapeOption(&shapes_, false, false)};
-    for (Option &o : modelFlags_.options()) s.options.push_back(std::move(o));
+    s.options = flags_.options();
     s.details =
         "Quantised are convolutions and products whose weight is a variable with values: weights to i8 with a scale for "
         "each filter or column, data to u8 with a scale and a zero point. The model has QuantizeLinear and "
@@ -82,37 +56,41 @@ public:
 
   Outcome<int> run(Invocation &invocation, const std::vector<std::string> &positional) override {
     OPC_RETURN_IF_ERROR(invocation.requireCpu("opc quantize"));
-    OPC_RETURN_IF_ERROR(readFlags(positional[0], invocation.flags().json));
+    OPC_RETURN_IF_ERROR(flags_.read(positional[0], invocation.flags().json));
     OPC_ASSIGN_OR_RETURN(GraphInput input, readGraphInput(positional[0]));
+    OPC_RETURN_IF_ERROR(flags_.checkSources(input));
     if (input.isPlan)
       return usageError(input.name + " is a plan; graphs are quantised",
                         "give the graph that the plan was compiled from");
     limitTensorReads(defaultMemoryLimit());
     OPC_ASSIGN_OR_RETURN(const Registry registry, invocation.loadRegistry(positional[0]));
     CompileOptions options;
-    OPC_ASSIGN_OR_RETURN(options.shapes, parseFixedShapes(shapes_, "a graph is quantised for one size"));
-    OPC_ASSIGN_OR_RETURN(options, modelFlags_.applied(input, std::move(options)));
+    OPC_ASSIGN_OR_RETURN(options.shapes, parseFixedShapes(flags_.shapes, "a graph is quantised for one size"));
+    OPC_ASSIGN_OR_RETURN(options, flags_.model.applied(input, std::move(options)));
 
     Pipeline pipeline(registry, observed(options));
     if (!pipeline.import(input.name, input.bytes) || !pipeline.run(Phase::kShape)) return failureOf(pipeline);
     facts_ = pipeline.facts();
     constants_ = graphConstants(pipeline, registry);
-    values_.program = "opc quantize";
+    flags_.values.program = "opc quantize";
     if (!pipeline.run(Phase::kPlan)) return failureOf(pipeline);
     OPC_ASSIGN_OR_RETURN(Session session, load(invocation, registry, pipeline.emit(Emit::kPlan)));
     OPC_RETURN_IF_ERROR(giveWeights(invocation, session));
-    ops_ = quantizableOps(facts_, variables_);
+    QuantizableOps found = quantizableOps(facts_, variables_, updatedVariables(session));
+    ops_ = std::move(found.ops);
+    updated_ = std::move(found.updated);
     OPC_RETURN_IF_ERROR(keepSome(input.name));
+    if (flags_.mode() != QuantizeMode::kBfloat16) OPC_RETURN_IF_ERROR(checkWeights(facts_, variables_, ops_));
     std::map<std::string, TensorRange> ranges;
-    if (dataSets_.empty()) {
+    if (flags_.dataSets.empty()) {
       OPC_ASSIGN_OR_RETURN(written_, write(invocation, registry, pipeline, ranges));
       return report(invocation, input.name, {}, 0);
     }
     OPC_ASSIGN_OR_RETURN(std::vector<BatchLoader::Source> sources,
-                         openDataSets(dataSets_, session, "--calibrate", values_.cast));
+                         openDataSets(flags_.dataSets, session, "--calibrate", flags_.values.cast));
     OPC_RETURN_IF_ERROR(checkInputs(session));
     OPC_ASSIGN_OR_RETURN(BatchLoader loader, BatchLoader::create(session, std::move(sources), false, 0));
-    if (mode() == QuantizeMode::kStatic) {
+    if (flags_.mode() == QuantizeMode::kStatic) {
       OPC_ASSIGN_OR_RETURN(ranges, calibrated(invocation, session, loader));
     }
     OPC_ASSIGN_OR_RETURN(written_, write(invocation, registry, pipeline, ranges));
@@ -120,29 +98,6 @@ public:
   }
 
 private:
-  QuantizeMode mode() const {
-    if (to_ == "int8-weights") return QuantizeMode::kWeights;
-    return to_ == "bf16-weights" ? QuantizeMode::kBfloat16 : QuantizeMode::kStatic;
-  }
-  RangeMethod method() const {
-    if (method_ == "percentile") return RangeMethod::kPercentile;
-    return method_ == "entropy" ? RangeMethod::kEntropy : RangeMethod::kMinMax;
-  }
-
-  Status readFlags(const std::string &graph, bool json) {
-    if (output_ == "-" && json)
-      return usageError("the model and the JSON both want standard output",
-                        "give -o FILE, or no -o for the report alone");
-    if (!output_.empty()) OPC_RETURN_IF_ERROR(checkOutputPath(output_, graph));
-    OPC_ASSIGN_OR_RETURN(dataSets_, parseDataSets("--calibrate", calibrate_));
-    if (dataSets_.empty() && mode() == QuantizeMode::kStatic)
-      return usageError("--to int8 needs examples: the ranges of data are measured",
-                        "give --calibrate INPUT=@FILE, or --to int8-weights");
-    if (percentile_ && method() != RangeMethod::kPercentile)
-      return usageError("--percentile is for --method percentile", "opc quantize -h");
-    return Status::ok();
-  }
-
   Result<Session> load(Invocation &invocation, const Registry &registry, const std::string &plan) const {
     SessionOptions options;
     options.threads = invocation.threads();
@@ -153,8 +108,8 @@ private:
   Status giveWeights(Invocation &invocation, Session &session) {
     std::set<std::string> elsewhere;
     for (const PortInfo &p : session.interface().inputs) elsewhere.insert(p.name);
-    OPC_ASSIGN_OR_RETURN(const NamedValues none, values_.open());
-    OPC_RETURN_IF_ERROR(giveValues(session, none, values_, invocation.commandLine(), elsewhere).status());
+    OPC_ASSIGN_OR_RETURN(const NamedValues none, flags_.values.open());
+    OPC_RETURN_IF_ERROR(giveValues(session, none, flags_.values, invocation.commandLine(), elsewhere).status());
     for (const VariableInfo &v : session.interface().variables) {
       OPC_ASSIGN_OR_RETURN(HostTensor value, session.variable(v.name));
       variables_.insert_or_assign(v.name, stored(std::move(value)));
@@ -162,10 +117,20 @@ private:
     return Status::ok();
   }
 
+  /// The tensors of variables that optimizers, assignments and the like write.
+  static std::set<std::string> updatedVariables(Session &session) {
+    std::set<std::string> tensors;
+    for (const ObservedTask &task : session.tasks())
+      for (const ObservedTensor &in : task.inputs)
+        if (in.isMutable) tensors.insert(in.name);
+    return tensors;
+  }
+
   /// Inputs that no examples feed are missing: OPC0004.
   Status checkInputs(const Session &session) const {
     for (const PortInfo &p : session.interface().inputs)
-      if (std::none_of(dataSets_.begin(), dataSets_.end(), [&](const DataSet &d) { return d.input == p.name; }))
+      if (std::none_of(flags_.dataSets.begin(), flags_.dataSets.end(),
+                       [&](const DataSet &d) { return d.input == p.name; }))
         return Status(StatusCode::kUsage, "OPC0004", "no examples for input " + p.name + ", " + p.desc.toString())
             .withHelp("give --calibrate " + p.name + "=@FILE.npy");
     return Status::ok();
@@ -173,7 +138,7 @@ private:
 
   /// Without the ops that --keep names. Errors: OPC0005 for a pattern that names none; nothing left is one, too.
   Status keepSome(const std::string &graph) {
-    for (const std::string &glob : keep_) {
+    for (const std::string &glob : flags_.keep) {
       const auto matches = [&](const GraphOp &op) {
         return fnmatch(glob.c_str(), op.name.c_str(), 0) == 0 || fnmatch(glob.c_str(), op.type.c_str(), 0) == 0;
       };
@@ -184,16 +149,24 @@ private:
       ops_.erase(
           std::remove_if(ops_.begin(), ops_.end(), [&](const QuantizableOp &q) { return matches(facts_.ops[q.op]); }),
           ops_.end());
+      updated_.erase(std::remove_if(updated_.begin(), updated_.end(),
+                                    [&](const std::string &name) {
+                                      return std::any_of(facts_.ops.begin(), facts_.ops.end(), [&](const GraphOp &op) {
+                                        return op.name == name && matches(op);
+                                      });
+                                    }),
+                     updated_.end());
     }
     if (!ops_.empty()) return Status::ok();
     return Status(StatusCode::kUsage, "OPC0005",
-                  graph + " has no " + (keep_.empty() ? "" : "other ") +
-                      "convolution or product of f32 whose weight is a variable: nothing can be quantised");
+                  graph + " has no " + (flags_.keep.empty() ? "" : "other ") +
+                      "convolution or product of f32 whose weight is a variable" +
+                      (updated_.empty() ? "" : " that it does not update") + ": nothing can be quantised");
   }
 
   int64_t steps(BatchLoader &loader) const {
     const int64_t all = loader.order().stepsPerEpoch();
-    return batches_ > 0 ? std::min(all, batches_) : all;
+    return flags_.batches > 0 ? std::min(all, flags_.batches) : all;
   }
 
   Result<std::map<std::string, TensorRange>> calibrated(Invocation &invocation, Session &session, BatchLoader &loader) {
@@ -202,7 +175,7 @@ private:
     RangeObserver observer(watched);
     session.observe(&observer);
     for (const bool counts : {false, true}) {
-      if (counts && method() == RangeMethod::kMinMax) break;
+      if (counts && flags_.method() == RangeMethod::kMinMax) break;
       if (counts) observer.countValues();
       for (int64_t step = 0; step < steps(loader); ++step) {
         invocation.progress().begin("calibrating");
@@ -220,21 +193,21 @@ private:
                       "the data of op " + op + " is " + (seen == observer.spreads().end() ? "empty" : "not finite") +
                           " on the examples: it has no range")
             .withHelp("--keep " + op + " leaves the op in f32; opc run --trap nan,inf finds where it begins");
-      ranges[op] = seen->second.range(method(), percentile_.value_or(99.99));
+      ranges[op] = seen->second.range(flags_.method(), flags_.percentile.value_or(99.99));
     }
     return ranges;
   }
 
   Outcome<size_t> write(Invocation &invocation, const Registry &registry, Pipeline &pipeline,
                         const std::map<std::string, TensorRange> &ranges) {
-    QuantizedGraph made = quantizedGraph(facts_, variables_, ops_, mode(), ranges);
+    QuantizedGraph made = quantizedGraph(facts_, variables_, ops_, flags_.mode(), ranges);
     made_ = std::move(made.facts);
     request_.name = pipeline.source().name;
     request_.variables = std::move(made.values);
     request_.constants = constants_;
     for (const auto &[name, value] : variables_) bytesBefore_ += value.bytes.size();
     for (const auto &[name, value] : request_.variables) bytesAfter_ += value.bytes.size();
-    return OnnxOutput::writeModel(invocation, made_, registry, request_, pipeline.source(), output_);
+    return OnnxOutput::writeModel(invocation, made_, registry, request_, pipeline.source(), flags_.output);
   }
 
   /// The first batch, in both graphs.
@@ -244,7 +217,12 @@ private:
     Pipeline pipeline(registry, observed({}));
     if (!pipeline.import("the quantised model", model.bytes) || !pipeline.run(Phase::kPlan)) return failureOf(pipeline);
     OPC_ASSIGN_OR_RETURN(Session quantised, load(invocation, registry, pipeline.emit(Emit::kPlan)));
-    TensorCopies expected(kKeptBytes), made(kKeptBytes);
+    // What an op makes for an output has another name in ONNX: the output's.
+    std::map<std::string, std::string> names;
+    const std::vector<GraphTensor> outputs = pipeline.facts().outputs;
+    for (size_t k = 0; k < std::min(outputs.size(), facts_.outputs.size()); ++k)
+      names.emplace(facts_.outputs[k].tensor, outputs[k].tensor);
+    TensorCopies expected(flags_.compareMemory), made(flags_.compareMemory);
     for (auto [run, copies] : {std::pair{&session, &expected}, std::pair{&quantised, &made}}) {
       OPC_RETURN_IF_ERROR(loader.feed(*run, 0));
       run->observe(copies);
@@ -252,47 +230,57 @@ private:
       run->observe(nullptr);
       if (!ran) return ran;
     }
-    std::set<std::string> names;
-    for (const QuantizableOp &q : ops_) names.insert(facts_.ops[q.op].name);
-    return report(invocation, graph, accuracies(expected, made, names), steps(loader) * loader.order().batch());
+    std::set<std::string> quantizedOps;
+    for (const QuantizableOp &q : ops_) quantizedOps.insert(facts_.ops[q.op].name);
+    const BatchOrder &order = loader.order();
+    if (steps(loader) == order.stepsPerEpoch()) leftOver_ = order.leftOver();
+    return report(invocation, graph, accuracyOf(expected, made, names, quantizedOps), steps(loader) * order.batch());
   }
 
-  Outcome<int> report(Invocation &invocation, const std::string &graph, const std::vector<TensorAccuracy> &list,
+  Outcome<int> report(Invocation &invocation, const std::string &graph, const QuantizationAccuracy &accuracy,
                       int64_t examples) const {
+    const std::vector<TensorAccuracy> &list = accuracy.tensors;
+    for (const std::string &op : updated_) invocation.note("op " + op + " stays in f32: the graph updates its weight");
+    if (leftOver_ > 0)
+      invocation.note("the last " + counted(static_cast<size_t>(leftOver_), "example") +
+                      " not used: too few for another batch of the graph");
     if (invocation.flags().json) {
       Json ops = Json::array(), tensors = Json::array();
       for (const QuantizableOp &q : ops_) ops.push_back(facts_.ops[q.op].name);
       for (const TensorAccuracy &a : list) tensors.push_back(accuracyJson(a));
-      invocation.terminal().out(jsonText({{"schema", 1},
-                                          {"graph", graph},
-                                          {"output", output_.empty() ? Json(nullptr) : Json(output_)},
-                                          {"to", to_},
-                                          {"method", mode() == QuantizeMode::kStatic ? Json(method_) : Json(nullptr)},
-                                          {"examples", examples},
-                                          {"quantized", std::move(ops)},
-                                          {"bytes", written_},
-                                          {"weight_bytes", {{"before", bytesBefore_}, {"after", bytesAfter_}}},
-                                          {"tensors", std::move(tensors)}}));
+      invocation.terminal().out(
+          jsonText({{"schema", 1},
+                    {"graph", graph},
+                    {"output", flags_.output.empty() ? Json(nullptr) : Json(flags_.output)},
+                    {"to", flags_.to},
+                    {"method", flags_.mode() == QuantizeMode::kStatic ? Json(flags_.how) : Json(nullptr)},
+                    {"examples", examples},
+                    {"examples_left_over", leftOver_},
+                    {"quantized", std::move(ops)},
+                    {"bytes", written_},
+                    {"weight_bytes", {{"before", bytesBefore_}, {"after", bytesAfter_}}},
+                    {"tensors", std::move(tensors)},
+                    {"left_out", accuracy.leftOut}}));
       return kExitOk;
     }
-    if (!list.empty() && top_ > 0 && output_ != "-")
-      invocation.terminal().out(accuracyTable(list, static_cast<size_t>(top_)));
+    if (!list.empty() && flags_.top > 0 && flags_.output != "-")
+      invocation.terminal().out(accuracyTable(list, flags_.mode(), static_cast<size_t>(flags_.top)));
     invocation.note(counted(ops_.size(), "op") + " of " + std::to_string(facts_.ops.size()) + " quantised" +
-                    (output_.empty() ? "" : " to " + output_) + ": weights " + bytesText(bytesBefore_) + " -> " +
-                    bytesText(bytesAfter_) + ", model " + bytesText(written_));
+                    (flags_.output.empty() ? "" : " to " + flags_.output) + ": weights " + bytesText(bytesBefore_) +
+                    " -> " + bytesText(bytesAfter_) + ", model " + bytesText(written_));
+    if (accuracy.leftOut > 0)
+      invocation.note(counted(accuracy.leftOut, "tensor") +
+                      " not compared for want of memory: --compare-memory takes more than " +
+                      bytesText(flags_.compareMemory));
     return kExitOk;
   }
 
-  std::string output_, to_ = "int8", method_ = "min-max";
-  std::vector<std::string> calibrate_, keep_, shapes_;
-  std::optional<double> percentile_;
-  int64_t batches_ = 0, top_ = 10;
-  ValueFlags values_;
-  ModelFlags modelFlags_;
-  std::vector<DataSet> dataSets_;
+  QuantizeFlags flags_;
+  int64_t leftOver_ = 0; // examples
   GraphFacts facts_, made_;
   std::map<std::string, StoredTensor> variables_, constants_;
   std::vector<QuantizableOp> ops_;
+  std::vector<std::string> updated_; // ops that are left out since their weight changes
   ExportRequest request_;
   uint64_t bytesBefore_ = 0, bytesAfter_ = 0; // of weights
   size_t written_ = 0;

@@ -18,7 +18,7 @@ Status TensorCopies::after(const ObservedTask &task, int64_t, TaskData &data) {
     if (t.desc.data_type() != kFloat || copies_.count(t.name)) continue;
     const auto count = static_cast<size_t>(t.desc.shape().elem_cnt());
     if (used_ + count * sizeof(float) > limit_) {
-      ++leftOut_;
+      leftOut_.insert(t.name);
       continue;
     }
     OPC_ASSIGN_OR_RETURN(const void *bytes, data.output(i));
@@ -29,27 +29,55 @@ Status TensorCopies::after(const ObservedTask &task, int64_t, TaskData &data) {
   return Status::ok();
 }
 
-std::vector<TensorAccuracy> accuracies(const TensorCopies &expected, const TensorCopies &made,
-                                       const std::set<std::string> &quantizedOps) {
-  std::vector<TensorAccuracy> list;
-  for (const auto &[name, e] : expected.copies()) {
-    const auto it = made.copies().find(name);
-    if (it == made.copies().end() || it->second.values.size() != e.values.size()) continue;
-    double product = 0, left = 0, right = 0, noise = 0;
-    for (size_t i = 0; i < e.values.size(); ++i) {
-      const double x = static_cast<double>(e.values[i]), y = static_cast<double>(it->second.values[i]);
-      product += x * y;
-      left += x * x;
-      right += y * y;
-      noise += (x - y) * (x - y);
-    }
-    TensorAccuracy a{name, e.op, e.type, quantizedOps.count(e.op) != 0, 1, std::numeric_limits<double>::infinity()};
-    if (left > 0 || right > 0) a.cosine = left > 0 && right > 0 ? product / std::sqrt(left) / std::sqrt(right) : 0;
-    if (noise > 0) a.snr = left > 0 ? 10 * std::log10(left / noise) : -std::numeric_limits<double>::infinity();
-    list.push_back(std::move(a));
+namespace {
+
+/// Elements that are the same infinity are no noise; NaN always is.
+void measure(const std::vector<float> &expected, const std::vector<float> &made, TensorAccuracy *a) {
+  constexpr double kInfinity = std::numeric_limits<double>::infinity();
+  double product = 0, left = 0, right = 0, noise = 0;
+  for (size_t i = 0; i < expected.size(); ++i) {
+    const double x = static_cast<double>(expected[i]), y = static_cast<double>(made[i]);
+    if (std::isinf(x) && x == y) continue;
+    product += x * y;
+    left += x * x;
+    right += y * y;
+    noise += (x - y) * (x - y);
   }
-  std::stable_sort(list.begin(), list.end(), [](const auto &a, const auto &b) { return a.snr < b.snr; });
-  return list;
+  a->cosine = 1, a->snr = kInfinity;
+  if (!std::isfinite(noise)) {
+    a->cosine = 0, a->snr = -kInfinity;
+    return;
+  }
+  if (noise <= 0) return;
+  if (left > 0 || right > 0) a->cosine = left > 0 && right > 0 ? product / std::sqrt(left) / std::sqrt(right) : 0;
+  a->snr = left > 0 ? 10 * std::log10(left / noise) : -kInfinity;
+}
+
+} // namespace
+
+QuantizationAccuracy accuracyOf(const TensorCopies &expected, const TensorCopies &made,
+                                const std::map<std::string, std::string> &names,
+                                const std::set<std::string> &quantizedOps) {
+  const auto nameOf = [&](const std::string &tensor) -> const std::string & {
+    const auto it = names.find(tensor);
+    return it == names.end() ? tensor : it->second;
+  };
+  QuantizationAccuracy result;
+  for (const std::string &tensor : expected.leftOut()) result.leftOut += made.sees(nameOf(tensor));
+  for (const auto &[name, e] : expected.copies()) {
+    const auto it = made.copies().find(nameOf(name));
+    if (it == made.copies().end()) {
+      result.leftOut += made.sees(nameOf(name));
+      continue;
+    }
+    if (it->second.values.size() != e.values.size()) continue;
+    TensorAccuracy a{name, e.op, e.type, quantizedOps.count(e.op) != 0};
+    measure(e.values, it->second.values, &a);
+    result.tensors.push_back(std::move(a));
+  }
+  std::stable_sort(result.tensors.begin(), result.tensors.end(),
+                   [](const auto &a, const auto &b) { return a.snr < b.snr; });
+  return result;
 }
 
 Json accuracyJson(const TensorAccuracy &a) {
@@ -61,17 +89,28 @@ Json accuracyJson(const TensorAccuracy &a) {
           {"snr_db", realJson(a.snr)}};
 }
 
-std::string accuracyTable(const std::vector<TensorAccuracy> &list, size_t count) {
+/// What of a quantised op is in fewer bits, and how they are meant.
+static std::string reducedText(QuantizeMode mode) {
+  switch (mode) {
+  case QuantizeMode::kStatic: return "u8 data, i8 weight";
+  case QuantizeMode::kWeights: return "i8 weight";
+  case QuantizeMode::kBfloat16: return "bf16 weight";
+  }
+  return "";
+}
+
+std::string accuracyTable(const std::vector<TensorAccuracy> &list, QuantizeMode mode, size_t count) {
   const auto number = [](double value, const char *format) {
     char text[32];
     std::snprintf(text, sizeof text, format, value);
     return std::string(text);
   };
-  std::vector<std::vector<std::string>> rows = {{"tensor", "op", "cosine", "SNR (dB)", "integers"}};
+  std::vector<std::vector<std::string>> rows = {{"tensor", "op", "cosine", "SNR (dB)", "quantised"}};
   for (size_t i = 0; i < std::min(count, list.size()); ++i) {
     const TensorAccuracy &a = list[i];
-    rows.push_back({a.tensor, a.type, number(a.cosine, "%.6f"), std::isfinite(a.snr) ? number(a.snr, "%.1f") : "equal",
-                    a.isQuantized ? "yes" : ""});
+    const bool isEqual = a.snr > 0 && std::isinf(a.snr);
+    rows.push_back({a.tensor, a.type, number(a.cosine, "%.6f"), isEqual ? "equal" : number(a.snr, "%.1f"),
+                    a.isQuantized ? reducedText(mode) : ""});
   }
   return textTable(rows, outTableWidth());
 }

@@ -4,6 +4,7 @@
 
 #include "HostTensor.h"
 #include "JsonOutput.h"
+#include "QuantizedGraph.h"
 #include "RunObserver.h"
 
 #include <map>
@@ -13,7 +14,7 @@
 
 namespace opc::cli {
 
-/// Copies of the tensors that tasks make, in f32: those of some names, or all. Of the first step.
+/// Copies of the tensors that tasks make, in f32. Of the first step.
 class TensorCopies final : public RunObserver {
 public:
   explicit TensorCopies(uint64_t limit) : limit_(limit) {}
@@ -23,27 +24,35 @@ public:
   };
   const std::map<std::string, Copy> &copies() const { return copies_; }
   /// Tensors that went beyond the limit in bytes.
-  uint64_t leftOut() const { return leftOut_; }
+  const std::set<std::string> &leftOut() const { return leftOut_; }
+  bool sees(const std::string &tensor) const { return copies_.count(tensor) || leftOut_.count(tensor); }
   Status after(const ObservedTask &task, int64_t step, TaskData &data) override;
 
 private:
-  uint64_t limit_, used_ = 0, leftOut_ = 0;
+  uint64_t limit_, used_ = 0;
+  std::set<std::string> leftOut_;
   std::map<std::string, Copy> copies_;
 };
 
 /// How near a tensor of the quantised graph is to that of the graph.
 struct TensorAccuracy {
   std::string tensor, op, type;
-  bool isQuantized = false;   // the op is computed on integers
-  double cosine = 1, snr = 0; // snr in dB; infinite when equal
+  bool isQuantized = false;   // the op's weight, and in kStatic its data
+  double cosine = 1, snr = 0; // snr in dB; infinite when equal; 0 and -infinity where one has numbers and one has not
 };
 
-/// Of tensors that both have; least ratio of signal to noise first.
-std::vector<TensorAccuracy> accuracies(const TensorCopies &expected, const TensorCopies &made,
-                                       const std::set<std::string> &quantizedOps);
+struct QuantizationAccuracy {
+  std::vector<TensorAccuracy> tensors; // that both graphs have; least ratio of signal to noise first
+  size_t leftOut = 0;                  // of such tensors: those that went beyond the limit in bytes
+};
+
+/// `names`: what tensors of the graph are called in the quantised one where that differs.
+QuantizationAccuracy accuracyOf(const TensorCopies &expected, const TensorCopies &made,
+                                const std::map<std::string, std::string> &names,
+                                const std::set<std::string> &quantizedOps);
 
 Json accuracyJson(const TensorAccuracy &accuracy);
 /// A table of the first `count`.
-std::string accuracyTable(const std::vector<TensorAccuracy> &list, size_t count);
+std::string accuracyTable(const std::vector<TensorAccuracy> &list, QuantizeMode mode, size_t count);
 
 } // namespace opc::cli

@@ -222,10 +222,11 @@ private:
 
 } // namespace
 
-std::vector<QuantizableOp> quantizableOps(const GraphFacts &facts, const std::map<std::string, StoredTensor> &values) {
+QuantizableOps quantizableOps(const GraphFacts &facts, const std::map<std::string, StoredTensor> &values,
+                              const std::set<std::string> &updated) {
   std::map<std::string, size_t> variables; // by tensor
   for (size_t i = 0; i < facts.variables.size(); ++i) variables[facts.variables[i].tensor] = i;
-  std::vector<QuantizableOp> found;
+  QuantizableOps found;
   for (size_t i = 0; i < facts.ops.size(); ++i) {
     const GraphOp &op = facts.ops[i];
     const auto rule = rules().find(op.type);
@@ -239,9 +240,29 @@ std::vector<QuantizableOp> quantizableOps(const GraphFacts &facts, const std::ma
     if (weight.dtype != kFloat || !values.count(weight.name) || q.axis >= weight.shape.NumAxes()) continue;
     if (rule->second.axis == columnAxis && weight.shape.NumAxes() != 2) continue;
     q.variable = variable->second;
-    found.push_back(q);
+    if (updated.count(weight.tensor))
+      found.updated.push_back(op.name);
+    else
+      found.ops.push_back(q);
   }
   return found;
+}
+
+Status checkWeights(const GraphFacts &facts, const std::map<std::string, StoredTensor> &values,
+                    const std::vector<QuantizableOp> &ops) {
+  for (const QuantizableOp &q : ops) {
+    const std::string &name = facts.variables[q.variable].name, &op = facts.ops[q.op].name;
+    const std::string_view bytes = values.at(name).bytes;
+    for (size_t at = 0; at < bytes.size(); at += sizeof(float)) {
+      float x;
+      std::memcpy(&x, bytes.data() + at, sizeof x);
+      if (!std::isfinite(x))
+        return Status(StatusCode::kExecution, "OPC0620",
+                      "variable " + name + ", the weight of op " + op + ", is not finite: it has no scale")
+            .withHelp("--keep " + op + " leaves the op in f32");
+    }
+  }
+  return Status::ok();
 }
 
 QuantizedGraph quantizedGraph(const GraphFacts &facts, const std::map<std::string, StoredTensor> &values,

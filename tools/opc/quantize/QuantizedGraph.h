@@ -7,6 +7,7 @@
 #include "TensorRanges.h"
 
 #include <map>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -24,8 +25,18 @@ struct QuantizableOp {
   int64_t axis = 0;            // of the weight: the one that the result keeps
 };
 
-/// Those of a graph whose weights have values.
-std::vector<QuantizableOp> quantizableOps(const GraphFacts &facts, const std::map<std::string, StoredTensor> &values);
+struct QuantizableOps {
+  std::vector<QuantizableOp> ops;
+  std::vector<std::string> updated; // ops, by name, that are left out since the graph updates their weight
+};
+
+/// Those of a graph whose weights have values, and keep them: `updated` are the tensors of variables that do not.
+QuantizableOps quantizableOps(const GraphFacts &facts, const std::map<std::string, StoredTensor> &values,
+                              const std::set<std::string> &updated);
+
+/// Errors: OPC0620 for a weight that has no scale, since it has NaN or infinities.
+Status checkWeights(const GraphFacts &facts, const std::map<std::string, StoredTensor> &values,
+                    const std::vector<QuantizableOp> &ops);
 
 struct QuantizedGraph {
   GraphFacts facts;

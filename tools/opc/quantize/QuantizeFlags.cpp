@@ -1,0 +1,85 @@
+// The options of opc quantize, and what they may not be.
+// SPDX-License-Identifier: Apache-2.0
+#include "QuantizeFlags.h"
+
+#include "OnnxOutput.h"
+#include "OutputFiles.h"
+#include "ShapeFlags.h"
+
+#include <filesystem>
+
+namespace opc::cli {
+
+namespace fs = std::filesystem;
+
+std::vector<Option> QuantizeFlags::options() {
+  std::vector<Option> all = {
+      {"--output", 'o', "FILE", "the ONNX model to write; without it the report alone", &output, true},
+      {"--calibrate", 0, "INPUT=@FILE,...",
+       "examples for inputs, along the first axis of npy files, in batches of the graph's size (repeatable)",
+       &calibrate, true},
+      Option{"--to", 0, "KIND",
+             "int8 (default: weights and data), int8-weights or bf16-weights (which need no examples)", &to, true}
+          .oneOf({"int8", "int8-weights", "bf16-weights"}),
+      Option{"--method", 0, "HOW",
+             "ranges of data: min-max (default), percentile, or entropy (what loses least information)", &how, true}
+          .oneOf({"min-max", "percentile", "entropy"}),
+      Option{"--percentile", 0, "P", "--method percentile: the share of values within the range (default 99.99)",
+             &percentile}
+          .range(50, 100, "share in percent"),
+      {"--keep", 0, "GLOB", "ops that stay as they are, by name or type (repeatable)", &keep, true},
+      Option{"--batches", 0, "N", "at most so many batches of the examples", &batches}.from(1),
+      {"--weights", 0, "FILE", "values for variables (repeatable)", &values.weights, true},
+      {"--partial-weights", 0, "", "variables that no file of --weights has begin as the graph has them",
+       &values.partialWeights},
+      {"--cast", 0, "", "convert the element type of weights and examples where it differs", &values.cast},
+      Option{"--top", 0, "N", "the tensors to show, worst first (default 10)", &top}.from(0),
+      Option{"--compare-memory", 0, "SIZE", "for the tensors of each graph that are compared: 800M, 4G (default 1G)",
+             &compareMemory}
+          .bytes(),
+      shapeOption(&shapes, false, false)};
+  for (Option &o : model.options()) all.push_back(std::move(o));
+  return all;
+}
+
+QuantizeMode QuantizeFlags::mode() const {
+  if (to == "int8-weights") return QuantizeMode::kWeights;
+  return to == "bf16-weights" ? QuantizeMode::kBfloat16 : QuantizeMode::kStatic;
+}
+RangeMethod QuantizeFlags::method() const {
+  if (how == "percentile") return RangeMethod::kPercentile;
+  return how == "entropy" ? RangeMethod::kEntropy : RangeMethod::kMinMax;
+}
+
+Status QuantizeFlags::read(const std::string &graph, bool json) {
+  if (output == "-" && json)
+    return usageError("the model and the JSON both want standard output",
+                      "give -o FILE, or no -o for the report alone");
+  if (!output.empty()) OPC_RETURN_IF_ERROR(checkOutputPath(output, graph));
+  OPC_RETURN_IF_ERROR(checkEnding("-o", output, {".onnx", ".pb"}));
+  OPC_ASSIGN_OR_RETURN(dataSets, parseDataSets("--calibrate", calibrate));
+  if (dataSets.empty() && mode() == QuantizeMode::kStatic)
+    return usageError("--to int8 needs examples: the ranges of data are measured",
+                      "give --calibrate INPUT=@FILE, or --to int8-weights");
+  if (percentile && method() != RangeMethod::kPercentile)
+    return usageError("--percentile is for --method percentile", "opc quantize -h");
+  return Status::ok();
+}
+
+Status QuantizeFlags::checkSources(const GraphInput &input) const {
+  if (output.empty() || output == "-") return Status::ok();
+  std::vector<std::string> sources = values.weights;
+  for (const DataSet &d : dataSets) sources.push_back(d.file);
+  if (input.name == input.path) sources.push_back(input.path);
+  for (const std::string &path : {output, OnnxOutput::dataPath(output)}) {
+    // The files of an ONNX model's tensors lie below its folder, and it has their names.
+    std::error_code error;
+    const fs::path folder = fs::weakly_canonical(input.path, error).parent_path();
+    const std::string name = fs::weakly_canonical(path, error).lexically_relative(folder).string();
+    if (input.isModel && !name.empty() && input.bytes.find(name) != std::string::npos) sources.push_back(path);
+    OPC_RETURN_IF_ERROR(checkKeepsSources(path, sources));
+  }
+  return Status::ok();
+}
+
+} // namespace opc::cli

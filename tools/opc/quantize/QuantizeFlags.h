@@ -1,0 +1,37 @@
+// What opc quantize is asked for.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "GraphInput.h"
+#include "ModelFlags.h"
+#include "Option.h"
+#include "QuantizedGraph.h"
+#include "TrainingOptions.h"
+#include "ValueGiver.h"
+
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace opc::cli {
+
+struct QuantizeFlags {
+  std::string output, to = "int8", how = "min-max";
+  std::vector<std::string> calibrate, keep, shapes;
+  std::optional<double> percentile;
+  int64_t batches = 0, top = 10; // 0 batches: all
+  uint64_t compareMemory = uint64_t{1} << 30;
+  ValueFlags values;
+  ModelFlags model;
+  std::vector<DataSet> dataSets; // of calibrate: read()
+
+  std::vector<Option> options();
+  QuantizeMode mode() const;
+  RangeMethod method() const;
+  /// Errors: OPC0001, OPC0002, OPC0003.
+  Status read(const std::string &graph, bool json);
+  /// What is read is not written over: neither by the model nor by the file of its large tensors. Errors: OPC0002.
+  Status checkSources(const GraphInput &input) const;
+};
+
+} // namespace opc::cli
