@@ -16,6 +16,13 @@ namespace opc {
 
 constexpr int64_t kOldestExport = 17, kNewestExport = 23; // operator sets
 
+/// A product whose second operand is a constant in blocks of 4 bits: MatMulNBits of ONNX Runtime's domain.
+struct BlockProduct {
+  std::string data;          // tensor: the first operand
+  std::string steps, scales; // variables' tensors: u8 [columns, blocks, block / 2], f32 [columns * blocks]
+  int64_t terms = 0, columns = 0, block = 0;
+};
+
 struct ExportRequest {
   /// Of the model's graph.
   std::string name;
@@ -25,6 +32,8 @@ struct ExportRequest {
   std::map<std::string, StoredTensor> variables;
   /// Of the graph's constants, by tensor.
   std::map<std::string, StoredTensor> constants;
+  /// By op. Of these ops the operands are written that are given here, not the graph's.
+  std::map<std::string, BlockProduct> blockProducts;
   /// The file beside the model that tensors over 1 MiB go to; empty: all go into the model.
   std::string dataFile;
 };

@@ -30,6 +30,31 @@ op {{ name: "p" user_conf {{ op_type_name: "matmul" input {{ key: "a" value {{ s
 {}
 '''
 
+# A product with a weight as it is, one with its transpose, one of a stack of matrices; a convolution.
+BLOCKS = '''op { name: "x" input_conf { out: "out" blob_conf { shape { dim: 4 dim: 70 } data_type: kFloat } } }
+op { name: "s" input_conf { out: "out" blob_conf { shape { dim: 2 dim: 3 dim: 70 } data_type: kFloat } } }
+op { name: "w" variable_conf { out: "out" shape { dim: 70 dim: 5 } data_type: kFloat } }
+op { name: "t" variable_conf { out: "out" shape { dim: 6 dim: 70 } data_type: kFloat } }
+op { name: "p" user_conf { op_type_name: "matmul" input { key: "a" value { s: "x/out" } } input { key: "b" value { s: "w/out" } } } }
+op { name: "q" user_conf { op_type_name: "matmul" input { key: "a" value { s: "x/out" } } input { key: "b" value { s: "t/out" } } attr { key: "transpose_b" value { at_bool: true } } } }
+op { name: "r" user_conf { op_type_name: "broadcast_matmul" input { key: "a" value { s: "s/out" } } input { key: "b" value { s: "w/out" } } } }
+op { name: "py" output_conf { in: "p/out_0" } }
+op { name: "qy" output_conf { in: "q/out_0" } }
+op { name: "ry" output_conf { in: "r/out_0" } }
+'''
+
+
+def in_blocks(columns, block):
+    """Rows of f32 in blocks of 4 bits: steps from 0 to 15, scales, and what they stand for. The element farthest from 0 is -8 steps."""
+    blocks = -(-columns.shape[1] // block)
+    padded = np.zeros((columns.shape[0], blocks * block), np.float32)
+    padded[:, : columns.shape[1]] = columns
+    padded = padded.reshape(columns.shape[0], blocks, block)
+    farthest = np.take_along_axis(padded, np.abs(padded).argmax(-1)[..., None], -1)
+    scales = np.where(farthest == 0, 1, farthest / -8).astype(np.float32)
+    steps = np.clip(np.rint(padded / scales) + 8, 0, 15)
+    return steps, scales, ((steps - 8) * scales).reshape(columns.shape[0], -1)[:, : columns.shape[1]]
+
 
 def least_entropy(values):
     """The bound on |values| at which 128 levels lose least: Kullback and Leibler's divergence of what is cut there to what the levels make of it."""
@@ -247,6 +272,46 @@ class Quantizing(unittest.TestCase):
                 self.assertGreater(report["weight_bytes"]["before"] / report["weight_bytes"]["after"], least)
                 self.compare("cnn", "w.onnx", 0.9999)
 
+    def test_weights_of_4_bits(self):
+        """Steps, scales and results are numpy's; two steps to a byte, the last block of a column filled with zeros."""
+        rng = np.random.default_rng(8)
+        w, t = (rng.standard_normal(s).astype(np.float32) for s in ((70, 5), (6, 70)))
+        w[32:64, 3] = 0  # a block without a scale
+        x, s = rng.uniform(-1, 1, (4, 70)).astype(np.float32), rng.uniform(-1, 1, (2, 3, 70)).astype(np.float32)
+        np.savez(self.path("w.npz"), w=w, t=t)
+        np.savez(self.path("in.npz"), x=x, s=s)
+        with open(self.path("b.pbtxt"), "w") as f:
+            f.write(BLOCKS)
+        for flags, block in (([], 32), (["--block", "16"], 16), (["--block", "128"], 128)):
+            report = json.loads(self.opc("quantize", "b.pbtxt", "--weights", "w.npz", "--to", "int4-weights", *flags, "--json", "-o", "b.onnx").stdout)
+            self.assertEqual((report["block"], report["quantized"], report["method"]), (block, ["p", "q", "r"], None))
+            made, real = self.tensors("b.onnx"), {}
+            self.assertEqual(sorted(made), ["t.int4", "t.scale", "w.int4", "w.scale"])  # w once for both of its readers
+            self.assertEqual(report["weight_bytes"]["after"], sum(len(v) for v in made.values()))
+            for name, columns in (("w", w.T), ("t", t)):
+                steps, scales, real[name] = in_blocks(columns, block)
+                pairs = np.frombuffer(made[name + ".int4"], np.uint8).reshape(*steps.shape[:2], -1)
+                np.testing.assert_array_equal(np.stack([pairs & 15, pairs >> 4], -1).reshape(steps.shape), steps)
+                np.testing.assert_array_equal(np.frombuffer(made[name + ".scale"], np.float32), scales.reshape(-1))
+                error = np.abs(real[name] - columns)
+                self.assertLessEqual(error.max(), np.abs(scales).max() * 1.0001)
+                self.assertGreater(error.max(), 0)
+            self.opc("run", "b.onnx", "--quiet", "--inputs", "in.npz", "--outputs", "out.npz")
+            out = np.load(self.path("out.npz"))
+            for name, want in (("py", x @ real["w"].T), ("qy", x @ real["t"].T), ("ry", s @ real["w"].T)):
+                np.testing.assert_allclose(out[name], want, rtol=1e-4, atol=1e-5)
+
+    def test_digits_of_4_bits(self):
+        """Products alone: convolutions stay as they are. What is lost is in the report."""
+        for net, ops in (("mlp", 3), ("cnn", 2)):
+            report = self.quantize(net, *self.EXAMPLES, "--to", "int4-weights", "-o", "w.onnx")
+            self.assertEqual(len(report["quantized"]), ops)
+            self.assertEqual(sum(t["quantized"] for t in report["tensors"]), ops)
+            self.compare(net, "w.onnx", 0.99)
+        self.assertGreater(report["weight_bytes"]["before"] / report["weight_bytes"]["after"], 2)
+        lines = self.products('op { name: "y" output_conf { in: "p/out_0" } }', "--to", "int4-weights").stdout.splitlines()
+        self.assertEqual(lines[1].split(None, 4)[4:], ["4-bit weight"])
+
     def test_bf16_is_rounded_to_nearest(self):
         self.quantize("mlp", "--to", "bf16-weights", "-o", "w.onnx")
         weights = dict(np.load(os.path.join(DIGITS, "mlp_weights.npz")))
@@ -341,6 +406,9 @@ class Quantizing(unittest.TestCase):
             (["--calibrate", "x=@x.npy", "--method", "percentile", "--percentile", "101", "-o", "q.onnx"], 2, "--percentile takes"),
             (["--calibrate", "x=@x.npy", "--compare-memory", "much", "-o", "q.onnx"], 2, "--compare-memory"),
             (["--calibrate", "x=@x.npy", "--method", "guess", "-o", "q.onnx"], 2, "--method takes"),
+            (["--to", "int4-weights", "-o", "q.onnx"], 2, "no product of f32 whose weight is a variable"),
+            (["--to", "int4-weights", "--block", "24", "-o", "q.onnx"], 2, "--block takes 16, 32, 64, 128 or 256, not 24"),
+            (["--to", "int8-weights", "--block", "32", "-o", "q.onnx"], 2, "--block is for --to int4-weights"),
             (["--calibrate", "x=@x.npy", "-o", "nowhere/q.onnx"], 2, "nowhere"),
             (["--calibrate", "x=@x.npy", "-o", "-", "--json"], 2, "standard output"),
         ]:

@@ -123,7 +123,7 @@ class Attention(Case):
 
     def test_products_with_packed_weights(self):
         rng = np.random.default_rng(3)
-        for bits, k, block, kind in [(4, 64, 16, None), (4, 70, 32, "packed"), (8, 40, 16, "packed"), (4, 48, 16, "real")]:
+        for bits, k, block, kind, rows in [(4, 64, 16, None, [3]), (4, 70, 32, "packed", []), (8, 40, 16, "packed", [3]), (4, 48, 16, "real", [2, 3])]:
             n, blocks = 5, -(-k // block)
             steps = rng.integers(0, 2**bits, (n, blocks, block))
             zeros = np.full((n, blocks), 2 ** (bits - 1)) if kind is None else rng.integers(0, 2**bits, (n, blocks))
@@ -132,7 +132,7 @@ class Attention(Case):
             padded = np.concatenate([zeros, np.zeros((n, blocks % 2), zeros.dtype)], 1) if bits == 4 else zeros
             given = {None: None, "packed": pack(padded).reshape(-1), "real": zeros.astype(F32)}[kind]
             weight = ((steps - zeros[:, :, None]) * scales[:, :, None].astype(np.float64)).reshape(n, -1)[:, :k]
-            a = uniform(3, k)
+            a = uniform(*rows, k)
             inputs = [a, pack(steps), scales.reshape(-1), given]
             self.close(self.run_op("MatMulNBits", inputs, K=k, N=n, bits=bits, block_size=block), a @ weight.T, 1e-5)
             self.close(self.run_op("MatMulNBits", inputs, constants=(1, 2), K=k, N=n, bits=bits, block_size=block), a @ weight.T, 1e-5)

@@ -169,6 +169,28 @@ class Models(unittest.TestCase):
         y = q.add("Gemm", [q.add("Flatten", [x]), w], transB=1)
         self.check(q, [q.quantised(y, 0.3, np.uint8(128))], {"integer_conv2d": 2, "conv2d": 0})
 
+    def test_weights_of_4_bits(self):
+        """What opc quantize writes as MatMulNBits, and the same node with a stack of matrices on the left."""
+        rng = np.random.default_rng(9)
+        q, outputs, nodes = Quantised(5), ["p", "r"], ""
+        for name, shape, op in (("p", (5, 96), "matmul"), ("r", (2, 3, 96), "broadcast_matmul")):
+            dims = " ".join(f"dim: {d}" for d in shape)
+            q.given["x" + name] = rng.uniform(-1, 1, shape).astype(F32)
+            nodes += (f'op {{ name: "x{name}" input_conf {{ out: "out" blob_conf {{ shape {{ {dims} }} data_type: kFloat }} }} }}\n'
+                      f'op {{ name: "m{name}" user_conf {{ op_type_name: "{op}" input {{ key: "a" value {{ s: "x{name}/out" }} }} input {{ key: "b" value {{ s: "w/out" }} }} }} }}\n'
+                      f'op {{ name: "{name}" output_conf {{ in: "m{name}/out_0" }} }}\n')
+        with open(os.path.join(self.dir, "g.pbtxt"), "w") as f:
+            f.write('op { name: "w" variable_conf { out: "out" shape { dim: 96 dim: 48 } data_type: kFloat } }\n' + nodes)
+        np.savez(os.path.join(self.dir, "w.npz"), w=rng.standard_normal((96, 48)).astype(F32))
+        path = os.path.join(self.dir, "model.onnx")
+        done = subprocess.run([OPC, "quantize", "g.pbtxt", "--weights", "w.npz", "--to", "int4-weights", "-o", path], capture_output=True, text=True, timeout=60, cwd=self.dir)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        made = self.opc(q, path, outputs)
+        if not os.path.isdir(os.path.join(PEERS, "node_modules", "onnxruntime-node")):
+            self.skipTest("ONNX Runtime is not installed (tools/dev/install_peers.sh)")
+        for mine, theirs in zip(made, self.onnx_runtime(q, outputs)):
+            np.testing.assert_allclose(mine, theirs, rtol=1e-4, atol=1e-4)
+
 
 if __name__ == "__main__":
     unittest.main()

@@ -40,6 +40,7 @@ void EmitterTable::add(const std::string &op, Types types, std::function<void(Em
 namespace {
 
 constexpr uint64_t kInlineBytes = 1 << 20, kAlignment = 4096;
+constexpr const char *kContributed = "com.microsoft";
 constexpr const char *kNext = ".next"; // behind a variable's name: the output that it holds after a step
 
 /// The version of the format that came with an operator set.
@@ -79,6 +80,11 @@ public:
     auto *set = model_.add_opset_import();
     set->set_domain("");
     set->set_version(opset_);
+    if (!request_.blockProducts.empty()) {
+      auto *contributed = model_.add_opset_import();
+      contributed->set_domain(kContributed);
+      contributed->set_version(1);
+    }
     if (!result->refused.empty() || needed_ > opset_) return needed_;
     moveData(result);
     result->opset = opset_;
@@ -138,7 +144,26 @@ private:
     tensor->set_raw_data(value.bytes.data(), value.bytes.size());
   }
 
+  void write(const GraphOp &op, const BlockProduct &p) {
+    onnx::Node *node = nodes_.graph().add_node();
+    node->set_name(printableName(op.name));
+    node->set_op_type("MatMulNBits");
+    node->set_domain(kContributed);
+    for (const std::string &tensor : {p.data, p.steps, p.scales}) node->add_input(wires_.at(tensor).name);
+    node->add_output(wires_.at(op.outputs.at(0).tensor).name);
+    const std::pair<const char *, int64_t> attributes[] = {
+        {"K", p.terms}, {"N", p.columns}, {"bits", 4}, {"block_size", p.block}};
+    for (const auto &[name, value] : attributes) {
+      onnx::Attribute *a = node->add_attribute();
+      a->set_name(name);
+      a->set_type(onnx::Attribute::INT);
+      a->set_i(value);
+    }
+  }
+
   void write(const GraphOp &op, ExportedModel *result) {
+    const auto blocks = request_.blockProducts.find(op.name);
+    if (blocks != request_.blockProducts.end()) return write(op, blocks->second);
     const auto refuse = [&](const std::string &reason) {
       result->refused.push_back({op.name, op.type, reason, op.range});
     };

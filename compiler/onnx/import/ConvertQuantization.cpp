@@ -382,7 +382,10 @@ void convertMatMulNBits(Conversion &c) {
   const Term real =
       c.op("broadcast_mul", {c.op("broadcast_sub", {steps, zero}), c.reshape(c.cast(c.in(2), kFloat), {n, blocks, 1})});
   const Term weight = c.cast(c.slice(c.reshape(real, {n, blocks * block}), 1, 0, k), c.in(0)->type());
-  const Term y = c.op("matmul", {c.in(0), weight}, {{"transpose_b", true}});
+  const bool isRow = c.in(0)->rank() == 1;
+  const Term a = isRow ? c.reshape(c.in(0), {1, k}) : c.in(0);
+  const Term product = c.op(a->rank() == 2 ? "matmul" : "broadcast_matmul", {a, weight}, {{"transpose_b", true}});
+  const Term y = isRow ? c.reshape(product, {n}) : product;
   c.out(c.has(5) ? c.op("broadcast_add", {y, c.in(5)}) : y);
 }
 
@@ -408,7 +411,7 @@ void addQuantizedContributed(ConverterTable *t) {
   t->add("QLinearConcat", convertQLinearConcat, "cat on f32, then as QuantizeLinear", "", domain);
   t->add("QGemm", convertQGemm, "integer_matmul, then as QuantizeLinear", "", domain);
   t->add("DynamicQuantizeMatMul", convertDynamicMatMul, "dynamic_quantize_linear, integer_matmul", "", domain);
-  t->add("MatMulNBits", convertMatMulNBits, "broadcast_sub, broadcast_mul, matmul",
+  t->add("MatMulNBits", convertMatMulNBits, "broadcast_sub, broadcast_mul, matmul, broadcast_matmul",
          "g_idx, prepacked weights, bits other than 4 and 8", domain);
   t->add("MatMulIntegerToFloat", convertMatMulToFloat, "as MatMulInteger, broadcast_mul", "", domain);
 }

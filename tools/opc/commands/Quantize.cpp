@@ -42,12 +42,13 @@ public:
     s.summary = "weights and data of convolutions and products in 8 bits, calibrated and compared";
     s.examples = {"opc quantize model.onnx --calibrate image=@train.npy -o model.int8.onnx",
                   "opc quantize net.pbtxt --weights net.npz --calibrate x=@x.npy --method entropy -o net.int8.onnx",
-                  "opc quantize model.onnx --to int8-weights -o small.onnx"};
+                  "opc quantize model.onnx --to int4-weights --block 64 -o small.onnx"};
     s.options = flags_.options();
     s.details =
         "Quantised are convolutions and products whose weight is a variable with values: weights to i8 with a scale for "
         "each filter or column, data to u8 with a scale and a zero point. The model has QuantizeLinear and "
-        "DequantizeLinear around them, as other quantisers write it; opc computes it on integers. With examples every "
+        "DequantizeLinear around them, as other quantisers write it; opc computes it on integers. 4-bit weights are of "
+        "products alone, which become MatMulNBits of ONNX Runtime's domain. With examples every "
         "tensor of the first batch is compared with that of the graph: cosine, and the ratio of signal to noise.";
     s.minArguments = s.maxArguments = 1;
     s.executesKernels = true;
@@ -76,7 +77,7 @@ public:
     if (!pipeline.run(Phase::kPlan)) return failureOf(pipeline);
     OPC_ASSIGN_OR_RETURN(Session session, load(invocation, registry, pipeline.emit(Emit::kPlan)));
     OPC_RETURN_IF_ERROR(giveWeights(invocation, session));
-    QuantizableOps found = quantizableOps(facts_, variables_, updatedVariables(session));
+    QuantizableOps found = quantizableOps(facts_, variables_, updatedVariables(session), flags_.mode());
     ops_ = std::move(found.ops);
     updated_ = std::move(found.updated);
     OPC_RETURN_IF_ERROR(keepSome(input.name));
@@ -160,8 +161,9 @@ private:
     if (!ops_.empty()) return Status::ok();
     return Status(StatusCode::kUsage, "OPC0005",
                   graph + " has no " + (flags_.keep.empty() ? "" : "other ") +
-                      "convolution or product of f32 whose weight is a variable" +
-                      (updated_.empty() ? "" : " that it does not update") + ": nothing can be quantised");
+                      (flags_.mode() == QuantizeMode::kBlocks ? "product" : "convolution or product") +
+                      " of f32 whose weight is a variable" + (updated_.empty() ? "" : " that it does not update") +
+                      ": nothing can be quantised");
   }
 
   int64_t steps(BatchLoader &loader) const {
@@ -200,11 +202,12 @@ private:
 
   Outcome<size_t> write(Invocation &invocation, const Registry &registry, Pipeline &pipeline,
                         const std::map<std::string, TensorRange> &ranges) {
-    QuantizedGraph made = quantizedGraph(facts_, variables_, ops_, flags_.mode(), ranges);
+    QuantizedGraph made = quantizedGraph(facts_, variables_, ops_, flags_.mode(), ranges, flags_.blockSize());
     made_ = std::move(made.facts);
     request_.name = pipeline.source().name;
     request_.variables = std::move(made.values);
     request_.constants = constants_;
+    request_.blockProducts = std::move(made.blocks);
     for (const auto &[name, value] : variables_) bytesBefore_ += value.bytes.size();
     for (const auto &[name, value] : request_.variables) bytesAfter_ += value.bytes.size();
     return OnnxOutput::writeModel(invocation, made_, registry, request_, pipeline.source(), flags_.output);
@@ -253,6 +256,7 @@ private:
                     {"graph", graph},
                     {"output", flags_.output.empty() ? Json(nullptr) : Json(flags_.output)},
                     {"to", flags_.to},
+                    {"block", flags_.mode() == QuantizeMode::kBlocks ? Json(flags_.blockSize()) : Json(nullptr)},
                     {"method", flags_.mode() == QuantizeMode::kStatic ? Json(flags_.how) : Json(nullptr)},
                     {"examples", examples},
                     {"examples_left_over", leftOver_},

@@ -94,6 +94,7 @@ static std::string reducedText(QuantizeMode mode) {
   switch (mode) {
   case QuantizeMode::kStatic: return "u8 data, i8 weight";
   case QuantizeMode::kWeights: return "i8 weight";
+  case QuantizeMode::kBlocks: return "4-bit weight";
   case QuantizeMode::kBfloat16: return "bf16 weight";
   }
   return "";

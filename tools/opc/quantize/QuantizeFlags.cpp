@@ -19,8 +19,12 @@ std::vector<Option> QuantizeFlags::options() {
        "examples for inputs, along the first axis of npy files, in batches of the graph's size (repeatable)",
        &calibrate, true},
       Option{"--to", 0, "KIND",
-             "int8 (default: weights and data), int8-weights or bf16-weights (which need no examples)", &to, true}
-          .oneOf({"int8", "int8-weights", "bf16-weights"}),
+             "int8 (default: weights and data), or weights alone, which needs no examples: int8-weights, int4-weights "
+             "(of products) or bf16-weights",
+             &to, true}
+          .oneOf({"int8", "int8-weights", "int4-weights", "bf16-weights"}),
+      {"--block", 0, "N",
+       "--to int4-weights: the elements of a column that share a scale, 16, 32 (default), 64, 128 or 256", &block},
       Option{"--method", 0, "HOW",
              "ranges of data: min-max (default), percentile, or entropy (what loses least information)", &how, true}
           .oneOf({"min-max", "percentile", "entropy"}),
@@ -44,6 +48,7 @@ std::vector<Option> QuantizeFlags::options() {
 
 QuantizeMode QuantizeFlags::mode() const {
   if (to == "int8-weights") return QuantizeMode::kWeights;
+  if (to == "int4-weights") return QuantizeMode::kBlocks;
   return to == "bf16-weights" ? QuantizeMode::kBfloat16 : QuantizeMode::kStatic;
 }
 RangeMethod QuantizeFlags::method() const {
@@ -61,6 +66,10 @@ Status QuantizeFlags::read(const std::string &graph, bool json) {
   if (dataSets.empty() && mode() == QuantizeMode::kStatic)
     return usageError("--to int8 needs examples: the ranges of data are measured",
                       "give --calibrate INPUT=@FILE, or --to int8-weights");
+  if (block && mode() != QuantizeMode::kBlocks)
+    return usageError("--block is for --to int4-weights", "opc quantize -h");
+  if (block && (*block < 16 || *block > 256 || (*block & (*block - 1)) != 0))
+    return usageError("--block takes 16, 32, 64, 128 or 256, not " + std::to_string(*block), "opc quantize -h");
   if (percentile && method() != RangeMethod::kPercentile)
     return usageError("--percentile is for --method percentile", "opc quantize -h");
   return Status::ok();

@@ -19,6 +19,7 @@ struct QuantizeFlags {
   std::string output, to = "int8", how = "min-max";
   std::vector<std::string> calibrate, keep, shapes;
   std::optional<double> percentile;
+  std::optional<int64_t> block;
   int64_t batches = 0, top = 10; // 0 batches: all
   uint64_t compareMemory = uint64_t{1} << 30;
   ValueFlags values;
@@ -28,6 +29,8 @@ struct QuantizeFlags {
   std::vector<Option> options();
   QuantizeMode mode() const;
   RangeMethod method() const;
+  /// Elements that share a scale of 4-bit weights.
+  int64_t blockSize() const { return block.value_or(32); }
   /// Errors: OPC0001, OPC0002, OPC0003.
   Status read(const std::string &graph, bool json);
   /// What is read is not written over: neither by the model nor by the file of its large tensors. Errors: OPC0002.

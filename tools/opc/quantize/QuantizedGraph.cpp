@@ -76,17 +76,25 @@ public:
   }
 
   QuantizedGraph run(const std::vector<QuantizableOp> &ops, QuantizeMode mode,
-                     const std::map<std::string, TensorRange> &ranges) {
+                     const std::map<std::string, TensorRange> &ranges, int64_t block) {
     std::map<size_t, const QuantizableOp *> chosen;
     for (const QuantizableOp &q : ops) chosen[q.op] = &q;
     for (size_t i = 0; i < from_.ops.size(); ++i) {
       GraphOp op = from_.ops[i];
       if (const auto it = chosen.find(i); it != chosen.end()) {
         const QuantizableOp &q = *it->second;
+        const GraphTensor &variable = from_.variables[q.variable];
+        std::string &weightOf = op.inputs[q.weight].second;
         if (mode == QuantizeMode::kStatic) data(op.inputs[q.data].second, ranges.at(op.name));
         if (mode == QuantizeMode::kStatic) op.inputs[q.data].second = real_.at(op.inputs[q.data].second);
-        op.inputs[q.weight].second = mode == QuantizeMode::kBfloat16 ? halved(from_.variables[q.variable])
-                                                                     : weight(from_.variables[q.variable], q.axis);
+        switch (mode) {
+        case QuantizeMode::kStatic:
+        case QuantizeMode::kWeights: weightOf = weight(variable, q.axis); break;
+        case QuantizeMode::kBfloat16: weightOf = halved(variable); break;
+        case QuantizeMode::kBlocks:
+          made_.blocks[op.name] = blocks(variable, q.axis, block);
+          made_.blocks[op.name].data = op.inputs[q.data].second;
+        }
       }
       made_.facts.ops.push_back(std::move(op));
     }
@@ -184,6 +192,43 @@ private:
                    {{"axis", AttrValue(static_cast<int32_t>(axis))}}, kFloat, shape);
   }
 
+  /// A number from 0 to 15 for each element, two to a byte, where 8 stands for 0; a scale for each block of a column,
+  /// by which the element farthest from 0 has the number 0. Columns lie one after another.
+  const BlockProduct &blocks(const GraphTensor &variable, int64_t axis, int64_t block) {
+    const auto known = blocks_.find({variable.name, axis});
+    if (known != blocks_.end()) return known->second;
+    const int64_t columns = variable.shape.At(axis), terms = variable.shape.At(1 - axis);
+    const int64_t perColumn = (terms + block - 1) / block, ofTerm = axis == 0 ? 1 : columns,
+                  ofColumn = axis == 0 ? terms : 1;
+    const StoredTensor &value = made_.values.at(variable.name);
+    std::vector<float> from(static_cast<size_t>(columns * terms));
+    std::memcpy(from.data(), value.bytes.data(), value.bytes.size());
+    std::vector<uint8_t> steps(static_cast<size_t>(columns * perColumn * block / 2), 0x88);
+    std::vector<float> scales(static_cast<size_t>(columns * perColumn), 1);
+    for (int64_t b = 0; b < columns * perColumn; ++b) {
+      const int64_t first = b % perColumn * block, count = std::min(block, terms - first);
+      const auto at = [&](int64_t t) {
+        return from[static_cast<size_t>(b / perColumn * ofColumn + (first + t) * ofTerm)];
+      };
+      float most = 0;
+      for (int64_t t = 0; t < count; ++t)
+        if (std::abs(at(t)) > std::abs(most)) most = at(t);
+      if (most == 0) continue;
+      const float scale = std::copysign(std::max(std::abs(most) / 8, std::numeric_limits<float>::min()), -most);
+      scales[static_cast<size_t>(b)] = scale;
+      for (int64_t t = 0; t < count; ++t) {
+        const auto step = static_cast<uint8_t>(std::clamp(std::rint(at(t) / scale) + 8, 0.0f, 15.0f));
+        uint8_t &pair = steps[static_cast<size_t>(b * block / 2 + t / 2)];
+        pair = static_cast<uint8_t>(t % 2 ? (pair & 0x0f) | (step << 4) : (pair & 0xf0) | step);
+      }
+    }
+    BlockProduct &made = blocks_[{variable.name, axis}];
+    made.terms = terms, made.columns = columns, made.block = block;
+    made.steps = constant(variable.name + ".int4", stored(kUInt8, Shape{columns, perColumn, block / 2}, steps));
+    made.scales = constant(variable.name + ".scale", stored(kFloat, Shape{columns * perColumn}, scales));
+    return made;
+  }
+
   std::string halved(const GraphTensor &variable) {
     const auto known = weights_.find({variable.name, -1});
     if (known != weights_.end()) return known->second;
@@ -202,8 +247,13 @@ private:
   /// Variables that nobody reads any more.
   void dropUnused() {
     std::set<std::string> read;
-    for (const GraphOp &op : made_.facts.ops)
-      for (const auto &[arg, tensor] : op.inputs) read.insert(tensor);
+    for (const GraphOp &op : made_.facts.ops) {
+      const auto blocks = made_.blocks.find(op.name);
+      if (blocks != made_.blocks.end())
+        read.insert({blocks->second.data, blocks->second.steps, blocks->second.scales});
+      else
+        for (const auto &[arg, tensor] : op.inputs) read.insert(tensor);
+    }
     for (const GraphTensor &t : made_.facts.outputs) read.insert(t.tensor);
     auto &variables = made_.facts.variables;
     for (const GraphTensor &v : variables)
@@ -218,12 +268,13 @@ private:
   std::set<std::string> names_;
   std::map<std::string, std::string> real_;                        // by tensor: after quantisation
   std::map<std::pair<std::string, int64_t>, std::string> weights_; // by variable and axis
+  std::map<std::pair<std::string, int64_t>, BlockProduct> blocks_; // the same, without data
 };
 
 } // namespace
 
 QuantizableOps quantizableOps(const GraphFacts &facts, const std::map<std::string, StoredTensor> &values,
-                              const std::set<std::string> &updated) {
+                              const std::set<std::string> &updated, QuantizeMode mode) {
   std::map<std::string, size_t> variables; // by tensor
   for (size_t i = 0; i < facts.variables.size(); ++i) variables[facts.variables[i].tensor] = i;
   QuantizableOps found;
@@ -238,7 +289,9 @@ QuantizableOps quantizableOps(const GraphFacts &facts, const std::map<std::strin
     if (variable == variables.end()) continue;
     const GraphTensor &weight = facts.variables[variable->second];
     if (weight.dtype != kFloat || !values.count(weight.name) || q.axis >= weight.shape.NumAxes()) continue;
-    if (rule->second.axis == columnAxis && weight.shape.NumAxes() != 2) continue;
+    const bool isProduct = rule->second.axis == columnAxis;
+    if (isProduct ? weight.shape.NumAxes() != 2 : mode == QuantizeMode::kBlocks) continue;
+    if (mode == QuantizeMode::kBlocks && weight.shape.elem_cnt() == 0) continue;
     q.variable = variable->second;
     if (updated.count(weight.tensor))
       found.updated.push_back(op.name);
@@ -267,8 +320,8 @@ Status checkWeights(const GraphFacts &facts, const std::map<std::string, StoredT
 
 QuantizedGraph quantizedGraph(const GraphFacts &facts, const std::map<std::string, StoredTensor> &values,
                               const std::vector<QuantizableOp> &ops, QuantizeMode mode,
-                              const std::map<std::string, TensorRange> &ranges) {
-  return Rewriter(facts, values).run(ops, mode, ranges);
+                              const std::map<std::string, TensorRange> &ranges, int64_t block) {
+  return Rewriter(facts, values).run(ops, mode, ranges, block);
 }
 
 } // namespace opc::cli
