@@ -113,7 +113,7 @@ private:
 
   bool constantOp(ir::ConstantOp op, graph::OperatorConf *conf) {
     auto value = cast<DenseElementsAttr>(op.getValue());
-    if (!value.isSplat() && value.getNumElements() != 1) {
+    if (!fitsGraphFile(value)) {
       *error_ = "op " + conf->name() + ", " + ir::descOf(op.getOut().getType()).toString() +
                 ", is a constant of several different values, which a graph file cannot hold";
       if (Operation *reader = firstReader(op)) {
@@ -163,6 +163,8 @@ private:
 };
 
 } // namespace
+
+bool fitsGraphFile(DenseElementsAttr constant) { return constant.isSplat() || constant.getNumElements() == 1; }
 
 bool toGraph(ModuleOp module, graph::Job *job, std::string *error) { return GraphWriter(job, error).run(module); }
 

@@ -4,14 +4,18 @@
 
 #include "graph.pb.h"
 
+#include "mlir/IR/BuiltinAttributes.h"
 #include "mlir/IR/BuiltinOps.h"
 
 #include <string>
 
 namespace opc {
 
-/// The graph as messages. Constants that folding made become `constant` ops when all elements are equal; others cannot
-/// be written as a graph, and `error` then says so (emit before simplification).
+/// Whether a graph file can hold a constant: all its elements are equal.
+bool fitsGraphFile(mlir::DenseElementsAttr constant);
+
+/// The graph as messages. Constants become `constant` ops when all elements are equal; others cannot be written as a
+/// graph, and `error` then says so (emit before simplification, or make them variables: Pipeline::keepConstants).
 bool toGraph(mlir::ModuleOp module, graph::Job *job, std::string *error);
 
 /// Canonical text: a list of ops, or a Job when the graph came with one. Fields in number order, map entries sorted by

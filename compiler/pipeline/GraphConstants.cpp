@@ -1,6 +1,7 @@
 // The constants of a graph that a pipeline has.
 // SPDX-License-Identifier: Apache-2.0
 #include "GraphConstants.h"
+#include "ConstantVariables.h"
 
 #include "AttrBridge.h"
 #include "Graph.h"
@@ -14,7 +15,6 @@
 using namespace mlir;
 
 namespace opc {
-
 std::map<std::string, StoredTensor> graphConstants(Pipeline &pipeline, const Registry &registry) {
   MLIRContext context(MLIRContext::Threading::DISABLED);
   context.loadDialect<func::FuncDialect>();
@@ -23,10 +23,8 @@ std::map<std::string, StoredTensor> graphConstants(Pipeline &pipeline, const Reg
   const OwningOpRef<ModuleOp> module = parseSourceString<ModuleOp>(bytes, ParserConfig(&context));
   std::map<std::string, StoredTensor> constants;
   if (!module) return constants;
-  for (ir::ConstantOp op : graphBlock(*module).getOps<ir::ConstantOp>()) {
-    const auto value = std::make_shared<const std::string>(ir::denseToBytes(cast<DenseElementsAttr>(op.getValue())));
-    constants.emplace(ir::tensorName(op.getOut()), StoredTensor{ir::descOf(op.getOut()), *value, value});
-  }
+  for (ir::ConstantOp op : graphBlock(*module).getOps<ir::ConstantOp>())
+    constants.emplace(ir::tensorName(op.getOut()), storedValue(op));
   return constants;
 }
 

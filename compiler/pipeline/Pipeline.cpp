@@ -4,6 +4,7 @@
 #include "BoxingInsertion.h"
 #include "CollectFacts.h"
 #include "CompilerFlags.h"
+#include "ConstantVariables.h"
 #include "DeclaredOutputs.h"
 #include "DiagnosticHandler.h"
 #include "DiagnosticList.h"
@@ -382,6 +383,7 @@ struct Pipeline::Impl {
 
   bool importFile(std::unique_ptr<GraphFile> file) {
     values = valuesOf(*file);
+    values.insert(options.values.begin(), options.values.end());
     found.format = file->format;
     isUnbound = file->isUnbound;
     declared = declaredOutputs(*file);
@@ -566,6 +568,10 @@ bool Pipeline::tidy() {
   return succeeded(passes.run(*impl_->module)) && !impl_->findings.settle();
 }
 
+void Pipeline::keepConstants() {
+  if (impl_->module && !impl_->isUnbound) makeConstantsVariables(*impl_->module, &impl_->values);
+}
+
 std::string Pipeline::emit(Emit what) {
   if (what == Emit::kPlan) return impl_->planBytes;
   if (impl_->isUnbound) { // what there is to write would pass for the whole model
@@ -584,11 +590,13 @@ std::string Pipeline::emit(Emit what) {
   std::string error;
   if (!impl_->module || !toGraph(*impl_->module, &job, &error)) {
     if (!error.empty()) {
-      impl_->report(Severity::kError, "OPC0112", error,
-                    impl_->found.format == "ONNX"
-                        ? "--emit plan and --emit mlir hold it; the model itself has such constants"
-                        : "--emit plan and --emit mlir hold it; --to shape --emit pbtxt writes the graph as it was "
-                          "before the compiler computed such constants");
+      impl_->report(
+          Severity::kError, "OPC0112", error,
+          impl_->found.format == "ONNX"
+              ? "--weights-out FILE keeps it as a variable that is not trained, beside the weights; --emit plan "
+                "and --emit mlir hold it"
+              : "--emit plan and --emit mlir hold it; --to shape --emit pbtxt writes the graph as it was "
+                "before the compiler computed such constants");
       impl_->findings.settle();
     }
     return "";

@@ -80,6 +80,8 @@ struct CompileOptions {
   std::vector<std::string> wanted;
   /// What remains of the graph after Phase::kShape. See Pipeline::cut().
   GraphCut cut;
+  /// Values of the graph's variables, as if they had come with the graph.
+  std::map<std::string, StoredTensor> values;
   /// Whether the plan has the values that came with the graph (an ONNX model) for its variables. Else values() has
   /// them, for whoever runs it.
   bool planHasValues = true;
@@ -120,7 +122,7 @@ public:
   /// The exit-code class of the errors: kInvalidGraph, kUnsupported or kInternal.
   StatusCode errorClass() const;
   const SourceText &source() const;
-  /// The values that came with the graph (an ONNX model), by variable.
+  /// The values that came with the graph (an ONNX model) or in the options, by variable.
   const std::map<std::string, StoredTensor> &values() const;
   const std::vector<PhaseFacts> &stats() const;
   /// All that is known of the graph after the phases that have run; with `costs`, what each op costs as well.
@@ -138,6 +140,8 @@ public:
   /// The text or bytes of the graph or plan as it is now. kPlan needs Phase::kPlan. A graph that cannot be written
   /// gives "" and a finding in diagnostics().
   std::string emit(Emit what);
+  /// Makes variables of the constants that a graph file cannot hold; values() then has their values. Before emit().
+  void keepConstants();
 
 private:
   struct Impl;

@@ -163,6 +163,17 @@ class Recurrent(Case):
         done = subprocess.run([OPC, "grad", "model.onnx", "--loss", "loss", "-o", "g.pbtxt"], cwd=self.dir, capture_output=True, text=True, timeout=60)
         self.assertEqual(done.returncode, 3, done.stderr)
         self.assertRegex(done.stderr, r'OPC0112\]: op constant, i32\[2\], .* read by tagger \(.*model.onnx: node 0 "tagger"\)')
+        self.assertIn("--weights-out FILE", done.stderr)
+        kept = [OPC, "grad", "model.onnx", "--loss", "loss", "-o", "g.pbtxt", "--weights-out", "w.safetensors"]
+        done = subprocess.run(kept, cwd=self.dir, capture_output=True, text=True, timeout=60)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        x = uniform(3, 2, 4)
+        np.save(os.path.join(self.dir, "x.npy"), x)
+        for what, weights in (("model.onnx", []), ("g.pbtxt", ["--weights", "w.safetensors"])):
+            done = subprocess.run([OPC, "run", what, *weights, "--input", "x=@x.npy", "--outputs", what + ".out"], cwd=self.dir, capture_output=True, text=True, timeout=60)
+            self.assertEqual(done.returncode, 0, done.stderr)
+        losses = [np.load(os.path.join(self.dir, what + ".out", "loss.npy")) for what in ("model.onnx", "g.pbtxt")]
+        np.testing.assert_array_equal(*losses)
 
 
 class Quantised(Case):

@@ -270,6 +270,14 @@ class Models(Case):
         done = self.opc("compile", a, "--dim", "n=4", "--to", "shape", "--emit", "pbtxt")
         self.assertIn("error[OPC0112]", done.stderr)
         self.assertNotIn("--to shape", done.stderr)
+        self.assertIn("--weights-out FILE keeps it as a variable that is not trained", done.stderr)
+        done = self.opc("compile", a, "--dim", "n=4", "--to", "shape", "--emit", "pbtxt", "-o", self.path("a.pbtxt"), "--weights-out", self.path("a.safetensors"))
+        self.assertEqual(done.returncode, 0, done.stderr)
+        with open(self.path("a.pbtxt"), encoding="utf-8") as f:
+            self.assertIn("trainable: false", f.read())
+        done = self.opc("run", self.path("a.pbtxt"), "--weights", self.path("a.safetensors"), "--fill", "ones", "--output", "y=" + self.path("a.npy"))
+        self.assertEqual(done.returncode, 0, done.stderr)
+        np.testing.assert_array_equal(np.load(self.path("a.npy")), np.ones((4, 3), np.int64) + [1, 2, 3])
         for command in (["diff", a, b], ["report", a, "-o", self.path("r.html")]):
             done = self.opc(*command)
             self.assertEqual(done.returncode, 3, done.stderr)
@@ -373,6 +381,17 @@ class Models(Case):
             self.assertTrue((self.runs(data, {"x": X})[0] == (-X if c else np.maximum(X, 0))).all())
         data = m.model(m.graph(nodes, [m.value("x", (2, 3)), m.value("c", (), 9)], [m.value("y")]))
         self.assertTrue((self.runs(data, {"x": X, "c": np.array(True)})[0] == -X).all())
+
+    def test_branches_that_fit_some_sizes(self):
+        """A branch that does not fit what the inputs are can only be the other one: its condition must be known."""
+        yes, no = (m.graph([m.node("MatMul", ["x", w], ["t"])], [], [m.value("t")]) for w in ("a", "b"))
+        weights = [m.tensor("a", np.ones((3, 2), F32)), m.tensor("b", np.ones((4, 2), F32))]
+        nodes = [m.node("If", ["c"], ["y"], then_branch=yes, else_branch=no)]
+        data = m.model(m.graph(nodes, [m.value("x", (2, 3)), m.value("c", (), 9)], [m.value("y")], weights))
+        self.assertTrue((self.runs(data, {"x": X, "c": np.array(True)})[0] == X @ np.ones((3, 2), F32)).all())
+        self.refused(data, "OPC0422", "as its else_branch does not fit here (MatMul:", "it depends on the input 'c'", "--const c=VALUE", exit_code=4)
+        neither = m.model(m.graph(nodes, [m.value("x", (2, 5)), m.value("c", (), 9)], [m.value("y")], weights))
+        self.refused(neither, "OPC0322", "neither of its branches fits: then_branch: MatMul:", "; else_branch: MatMul:")
 
     def test_external_data(self):
         w = np.arange(6, dtype=F32).reshape(2, 3)

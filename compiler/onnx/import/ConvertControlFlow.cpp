@@ -23,22 +23,28 @@ void giveAll(Conversion &c, const std::vector<Term> &results) {
 void convertIf(Conversion &c) {
   if (c.in(0)->value)
     return giveAll(c, c.inliner().inlined(body(c, c.knownInts(0).at(0) ? "then_branch" : "else_branch"), {}));
-  // Of a condition of the run both branches are computed, where their results are of one type.
-  std::vector<Term> yes, no;
-  bool isOneType = true;
+  // Of a condition of the run both branches are computed, where they fit and their results are of one type.
+  std::optional<std::vector<Term>> yes, no;
+  std::string noThen, noElse;
+  bool isOneType = false;
   try {
-    yes = c.inliner().inlined(body(c, "then_branch"), {}), no = c.inliner().inlined(body(c, "else_branch"), {});
-    isOneType = yes.size() == no.size();
-    for (size_t k = 0; isOneType && k < yes.size(); ++k)
-      isOneType = yes[k]->kind == Operand::Kind::kTensor && no[k]->kind == Operand::Kind::kTensor &&
-                  yes[k]->desc == no[k]->desc;
+    yes = c.inliner().tried(body(c, "then_branch"), &noThen), no = c.inliner().tried(body(c, "else_branch"), &noElse);
+    isOneType = yes && no && yes->size() == no->size();
+    for (size_t k = 0; isOneType && k < yes->size(); ++k)
+      isOneType = (*yes)[k]->kind == Operand::Kind::kTensor && (*no)[k]->kind == Operand::Kind::kTensor &&
+                  (*yes)[k]->desc == (*no)[k]->desc;
   } catch (const Undecided &) {
     isOneType = false;
   }
+  if (!noThen.empty() && !noElse.empty())
+    c.invalid("neither of its branches fits: then_branch: " + noThen + "; else_branch: " + noElse);
+  if (!noThen.empty() || !noElse.empty())
+    (void)c.knownInts(c.in(0), std::string("its condition, as its ") + (noThen.empty() ? "else" : "then") +
+                                   "_branch does not fit here (" + (noThen.empty() ? noElse : noThen) + "),");
   if (!isOneType) (void)c.knownInts(0); // its condition decides shapes
   const Term condition = c.reshape(c.in(0), {});
-  for (size_t k = 0; k < yes.size(); ++k) yes[k] = c.op("where", {condition, yes[k], no[k]});
-  giveAll(c, yes);
+  for (size_t k = 0; k < yes->size(); ++k) (*yes)[k] = c.op("where", {condition, (*yes)[k], (*no)[k]});
+  giveAll(c, *yes);
 }
 
 void convertLoop(Conversion &c) {

@@ -27,6 +27,9 @@ public:
   virtual ~GraphInliner() = default;
   /// The outputs of `graph` on `inputs`; names of the graph around it are seen.
   virtual std::vector<Term> inlined(const Graph &graph, const std::vector<Term> &inputs) = 0;
+  /// The same of a graph that perhaps does not fit its inputs. Then it is null, and what does not fit is in `fault`,
+  /// one line.
+  virtual std::optional<std::vector<Term>> tried(const Graph &graph, std::string *fault) = 0;
 };
 
 /// Conversions throw Refusal and Undecided; the importer catches them with the node's place.

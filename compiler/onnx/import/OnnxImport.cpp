@@ -72,6 +72,7 @@ public:
   const std::map<std::string, std::string> &undecided() const { return undecided_; }
 
   std::vector<Term> inlined(const Graph &graph, const std::vector<Term> &inputs) override;
+  std::optional<std::vector<Term>> tried(const Graph &graph, std::string *fault) override;
 
 private:
   // Of the whole model.
@@ -307,6 +308,23 @@ std::vector<Term> ModelImport::inlined(const Graph &graph, const std::vector<Ter
   }
   if (errors_ != before || std::count(results.begin(), results.end(), nullptr)) throw Refusal{"", "", ""};
   return results;
+}
+
+std::optional<std::vector<Term>> ModelImport::tried(const Graph &graph, std::string *fault) {
+  const size_t said = diagnostics_->size(), errors = errors_;
+  try {
+    return inlined(graph, {});
+  } catch (const Refusal &r) {
+    // Ops that nobody knows, values that are not decided yet and graphs that are too large are no question of what
+    // fits.
+    if (!r.code.empty() || draft_.isFull() || !unknown_.empty() || !undecided_.empty()) throw;
+  }
+  const auto first = std::find_if(diagnostics_->begin() + static_cast<ptrdiff_t>(said), diagnostics_->end(),
+                                  [](const Diagnostic &d) { return d.severity == Severity::kError; });
+  *fault = first == diagnostics_->end() ? "it cannot be converted" : first->message;
+  diagnostics_->resize(said);
+  errors_ = errors;
+  return std::nullopt;
 }
 
 /// A custom domain's op is the op of that name that a plugin brings.

@@ -108,6 +108,7 @@ public:
     if (!writes) return check(invocation, registry, input);
     if (!pipeline.run(Phase::kGrad)) return failureOf(pipeline);
     if (simplify_ == "on" && !pipeline.tidy()) return failureOf(pipeline);
+    if (!modelFlags_.weightsOut().empty()) pipeline.keepConstants();
     const std::string text = pipeline.emit(Emit::kGraphText);
     if (pipeline.errorCount()) return failureOf(pipeline);
     invocation.showFindings(pipeline.diagnostics(), pipeline.source());
