@@ -3,6 +3,7 @@
 #include "CompileRequest.h"
 
 #include "AttrConversion.h"
+#include "DlpackArrays.h"
 #include "MeshText.h"
 #include "PythonErrors.h"
 #include "TextParts.h"
@@ -78,6 +79,34 @@ OptimizerGroup groupFrom(const py::dict &given) {
   return group;
 }
 
+/// The bytes of a value that becomes a constant of an ONNX model, in the type that the model gives it.
+Result<std::string> constantFrom(py::handle value, const std::string &name, const user_op::TensorDesc &desc) {
+  try {
+    const std::string what = "constant '" + name + "'";
+    const AnyArray array(value, desc.data_type(), what);
+    OPC_RETURN_IF_ERROR(array.check(desc, what));
+    std::string bytes(array.bytes(), '\0');
+    array.copyTo(bytes.data());
+    return bytes;
+  } catch (py::error_already_set &e) {
+    return Status(StatusCode::kUsage, "OPC0003", py::str(e.value()).cast<std::string>());
+  }
+}
+
+void setModel(CompileOptions &options, std::map<std::string, int64_t> dims, const py::dict &constants) {
+  options.model.dims = std::move(dims);
+  for (const auto &[name, value] : constants) options.model.constants.insert(name.cast<std::string>());
+  // The import runs without the GIL, and its end may drop the last reference.
+  const std::shared_ptr<py::dict> values(new py::dict(constants), [](py::dict *d) {
+    const py::gil_scoped_acquire gil;
+    delete d;
+  });
+  options.model.constant = [values](const std::string &name, const user_op::TensorDesc &desc) {
+    const py::gil_scoped_acquire gil;
+    return constantFrom((*values)[py::str(name)], name, desc);
+  };
+}
+
 void setGradient(CompileOptions &options, std::vector<std::string> losses, std::vector<std::string> wrt, int order,
                  bool dyInputs, bool backwardOnly) {
   GradientRequest request;
@@ -107,6 +136,7 @@ void raiseFindings(const Pipeline &pipeline) {
 }
 
 void bindCompileOptions(py::module_ &module) {
+  py::class_<GraphValues>(module, "GraphValues");
   py::class_<CompileOptions>(module, "CompileOptions")
       .def(py::init<>())
       .def_readwrite("shapes", &CompileOptions::shapes)
@@ -115,6 +145,8 @@ void bindCompileOptions(py::module_ &module) {
       .def_readwrite("fuse", &CompileOptions::fuse)
       .def_readwrite("train", &CompileOptions::train)
       .def("set_mesh", &setMesh)
+      .def("set_model", &setModel)
+      .def("set_values", [](CompileOptions &options, const GraphValues &values) { options.values = *values.tensors; })
       .def("set_gradient", &setGradient)
       .def("set_training", &setTraining);
 }

@@ -7,7 +7,16 @@
 
 #include <pybind11/pybind11.h>
 
+#include <map>
+#include <memory>
+#include <string>
+
 namespace opc::python {
+
+/// What came with a graph that was read: values of its variables. Nothing that Python looks into.
+struct GraphValues {
+  std::shared_ptr<const std::map<std::string, StoredTensor>> tensors;
+};
 
 void bindCompileOptions(pybind11::module_ &module);
 

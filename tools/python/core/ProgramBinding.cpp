@@ -6,6 +6,7 @@
 #include "CompileRequest.h"
 #include "CompiledProgram.h"
 #include "GraphMessage.h"
+#include "ModelSource.h"
 #include "PythonErrors.h"
 #include "PythonTurn.h"
 #include "WithoutGil.h"
@@ -93,12 +94,14 @@ graph::Job parseText(const std::string &text) {
 }
 
 /// A graph that was read (or differentiated: with a gradient in the options), with what is known of its tensors:
-/// (message, inputs, variables, outputs, gradients).
+/// (message, inputs, variables, outputs, gradients, values that came with it or None). Constants of a model that a
+/// graph's text cannot hold are variables of it.
 py::tuple readGraph(const std::string &name, std::string bytes, const CompileOptions &options) {
   const RegistryPtr registry = currentRegistry();
   const bool gradient = options.gradient.has_value();
   const auto pipeline =
       runPipeline(*registry, name, std::move(bytes), options, gradient ? Phase::kGrad : Phase::kShape);
+  pipeline->keepConstants();
   const std::string text = pipeline->emit(Emit::kGraphText);
   if (text.empty()) raiseFindings(*pipeline);
   warn(pipeline->diagnostics(), pipeline->source());
@@ -112,8 +115,11 @@ py::tuple readGraph(const std::string &name, std::string bytes, const CompileOpt
   for (const GraphGradient &g : facts.gradients) gradients[py::str(g.name)] = py::make_tuple(g.gradient, g.output);
   auto message = std::make_unique<GraphMessage>(name);
   message->become(parseText(text), text, std::move(tensors));
+  py::object values = py::none();
+  if (!pipeline->values().empty())
+    values = py::cast(GraphValues{std::make_shared<const std::map<std::string, StoredTensor>>(pipeline->values())});
   return py::make_tuple(std::move(message), factsOf(facts.inputs), factsOf(facts.variables), factsOf(facts.outputs),
-                        gradients);
+                        gradients, values);
 }
 
 std::shared_ptr<CompiledProgram> compile(const std::string &name, std::string bytes, const CompileOptions &options) {
@@ -141,6 +147,7 @@ void bindProgram(py::module_ &module) {
   });
   module.def("graph_facts", [](const std::string &name, const py::bytes &bytes, const CompileOptions &options,
                                bool planned) { return graphFacts(name, std::string(bytes), options, planned); });
+  module.def("looks_like_model", [](const py::bytes &bytes) { return looksLikeModel(std::string(bytes)); });
   module.def("looks_like_plan", [](const py::bytes &bytes) { return looksLikePlan(std::string(bytes)); });
 }
 

@@ -1,11 +1,11 @@
 """opc: static operator graphs, built, compiled and run from Python (docs/python.md)."""
 # SPDX-License-Identifier: Apache-2.0
 import os
-from typing import Any, Union
+from typing import Any, Mapping, Optional, Union
 
-from . import _core, _op, init, optim
+from . import _core, _op, _options, init, optim
 from ._dtypes import DType, dtype
-from ._errors import Error, ExecutionError, GraphError, InternalError, OpcWarning, UnsupportedError, UsageError
+from ._errors import Error, ExecutionError, GraphError, InternalError, OpcWarning, UnsupportedError, UsageError, usage as _usage
 from ._graph import Graph, Spec, Tensor, current_graph, name_scope
 from ._op import Operator, elementwise, op
 from ._program import Program, Session
@@ -21,15 +21,28 @@ def load_plugin(path: Union[str, "os.PathLike[str]"]) -> None:
     _core.load_plugin(os.fspath(path))
 
 
-def load(path: Union[str, "os.PathLike[str]"], **options: Any) -> Union[Graph, Program]:
-    """A graph, or a program from a plan, told apart by content. options: shapes={"x": (32, 784)} for graphs that leave some open."""
+def load(
+    path: Union[str, "os.PathLike[str]"],
+    dims: Optional[Mapping[str, int]] = None,
+    consts: Optional[Mapping[str, Any]] = None,
+    **options: Any,
+) -> Union[Graph, Program]:
+    """A graph, or a program from a plan, told apart by content.
+
+    dims: sizes that an ONNX model gives names, {"batch": 4}. consts: inputs of an ONNX model that decide shapes or branches and become
+    constants, {"sr": 16000}. options: shapes={"x": (32, 784)} for graphs that leave some open. The weights of a model come with it.
+    """
     path = os.fspath(path)
     content = _core.read_file(path)
     if _core.looks_like_plan(content):
         return Program.from_plan(content, os.path.splitext(os.path.basename(path))[0])
     _op.know(path)
-    empty = Graph()
-    graph, _ = Graph._read(path, content, empty._options(**options))
+    request = Graph()._options(**options)
+    if dims or consts:
+        if not _core.looks_like_model(content):
+            raise _usage(f"dims and consts are for ONNX models, and {path} is none", "shapes={NAME: DIMS} gives an input its shape")
+        request.set_model(_options.sizes(dims), _options.constants(consts))
+    graph, _ = Graph._read(path, content, request)
     graph.name = os.path.splitext(os.path.basename(path))[0]
     return graph
 

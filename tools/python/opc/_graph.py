@@ -172,12 +172,13 @@ class Graph(OneOfAKind):
         self.variables: Dict[str, Tensor] = {}
         self.gradients: Dict[str, Tensor] = {}
         self._pins: Dict[str, str] = {}
+        self._values: Any = None  # of variables, that came with a model
 
     @classmethod
     def _read(cls, name: str, content: bytes, options: Any) -> Tuple["Graph", Dict[str, Tuple[str, str]]]:
         """A graph from the bytes of a file, and its gradients when the options ask for some."""
         graph = cls(name)
-        graph._message, inputs, variables, outputs, gradients = _core.read_graph(name, content, options)
+        graph._message, inputs, variables, outputs, gradients, graph._values = _core.read_graph(name, content, options)
         for known, facts in ((graph.inputs, inputs), (graph.variables, variables), (graph.outputs, outputs)):
             for op, shape, kind, tensor in facts:
                 known[op] = graph._tensors[tensor] if tensor in graph._tensors else graph._know((tensor, shape, kind))
@@ -262,7 +263,10 @@ class Graph(OneOfAKind):
 
     def _options(self, **given: Any) -> Any:
         """What is given of compile's parameters, as the compiler takes it."""
-        return _options.request(_options.bound(Graph.compile, given), self._pins)
+        options = _options.request(_options.bound(Graph.compile, given), self._pins)
+        if self._values is not None:
+            options.set_values(self._values)
+        return options
 
     @property
     def _file(self) -> str:

@@ -31,6 +31,22 @@ def _texts(value: Any, name: str, example: str) -> List[str]:
     return list(value)
 
 
+def sizes(dims: Any) -> Mapping[str, int]:
+    """Sizes of an ONNX model by name."""
+    return {_name(name, "dims"): _numbers.dims((size,), f"the size '{name}'")[0] for name, size in _mapping(dims, "dims", '{"batch": 4}').items()}
+
+
+def constants(consts: Any) -> Mapping[str, Any]:
+    """Values for inputs of an ONNX model."""
+    return {_name(name, "consts"): value for name, value in _mapping(consts, "consts", '{"sr": 16000}').items()}
+
+
+def _name(name: Any, where: str) -> str:
+    if not isinstance(name, str):
+        raise TypeError(f"the names in {where} are str, not {name!r}")
+    return name
+
+
 def request(o: SimpleNamespace, pins: Mapping[str, str]) -> Any:
     """The core's options for the parameters of `Graph.compile`; `pins` are the states that tensors say themselves."""
     options = _core.CompileOptions()

@@ -1,0 +1,102 @@
+"""ONNX models in Python: numbers and gradients beside those of PyTorch and numpy, training that begins with a model's weights."""
+# SPDX-License-Identifier: Apache-2.0
+import os
+import sys
+import unittest
+
+import numpy as np
+
+import opc
+
+from scratch import ScratchTest
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "onnx"))
+import messages as m  # noqa: E402
+
+F32 = np.float32
+X = np.array([[1, -2, 3], [-4, 5, -6]], F32)
+
+
+class Models(ScratchTest):
+    def model(self, *args, **more):
+        with open(self.path("m.onnx"), "wb") as f:
+            f.write(m.model(m.graph(*args, **more)))
+        return self.path("m.onnx")
+
+    def layer(self):
+        """y = relu(x @ w) + a table of integers that is folded to several fractions, which no graph file holds."""
+        self.w = np.random.default_rng(3).standard_normal((3, 4)).astype(F32)
+        self.table = np.arange(8, dtype=F32).reshape(2, 4)
+        nodes = [m.node("Cast", ["t"], ["f"], to=1), m.node("MatMul", ["x", "w"], ["a"]), m.node("Relu", ["a"], ["b"]), m.node("Add", ["b", "f"], ["y"])]
+        return self.model(nodes, [m.value("x", (2, 3))], [m.value("y")], [m.tensor("w", self.w), m.tensor("t", self.table.astype(np.int64))])
+
+    def test_the_weights_come_with_the_model(self):
+        g = opc.load(self.layer())
+        want = np.maximum(X @ self.w, 0) + self.table
+        program = g.compile()
+        np.testing.assert_allclose(program.run(x=X)["y"], want, rtol=1e-6)
+        np.testing.assert_array_equal(program.variables["w"], self.w)
+        # A plan holds them; another session has its own.
+        program.save(self.path("m.plan"))
+        np.testing.assert_allclose(opc.load(self.path("m.plan")).run(x=X)["y"], want, rtol=1e-6)
+        self.command("run", "m.plan", "--input", "x=f32[2,3]:1,-2,3,-4,5,-6", "--outputs", "out")
+        np.testing.assert_allclose(np.load(self.path("out/y.npy")), want, rtol=1e-6)
+
+    def test_gradients(self):
+        g = opc.load(self.layer())
+        back = g.grad("y")
+        self.assertEqual(list(back.gradients), ["w"], "the table is not trained")
+        made = back.compile().run(x=X)
+        np.testing.assert_allclose(made["w.grad"], X.T @ (X @ self.w > 0).astype(F32), rtol=1e-6)
+
+    def test_training_begins_with_the_weights(self):
+        g = opc.load(self.layer())
+        with g:
+            g.output("loss", (g.tensor("y") * g.tensor("y")).sum())
+        step = g.training_step("loss", opc.optim.SGD(0.01))
+        run = opc.train(step, {"x": X}, steps=1)
+        a = X @ self.w
+        np.testing.assert_allclose(run.history[0]["loss"], np.sum((np.maximum(a, 0) + self.table) ** 2), rtol=1e-5)
+        np.testing.assert_allclose(run.variables["w"], self.w - 0.01 * X.T @ ((a > 0) * 2 * (np.maximum(a, 0) + self.table)), rtol=1e-4, atol=1e-6)
+
+    def test_sizes_with_names(self):
+        path = self.model([m.node("Shape", ["x"], ["s"]), m.node("Reshape", ["x", "s"], ["h"]), m.node("Neg", ["h"], ["y"])],
+                          [m.value("x", ("batch", 3))], [m.value("y")])
+        np.testing.assert_array_equal(opc.load(path, dims={"batch": 2}).compile().run(x=X)["y"], -X)
+        np.testing.assert_array_equal(opc.load(path, shapes={"x": (2, 3)}).compile().run(x=X)["y"], -X)
+        with self.assertRaisesRegex(opc.Error, r"'batch'"):
+            opc.load(path)
+        with self.assertRaisesRegex(opc.Error, r"'bach'.*"):
+            opc.load(path, dims={"bach": 2})
+        with self.assertRaisesRegex(TypeError, r"dims is a dict, such as .*, not 3"):
+            opc.load(path, dims=3)
+        with self.assertRaisesRegex((TypeError, opc.UsageError), r"the size 'batch' is .* not "):
+            opc.load(path, dims={"batch": -2})
+
+    def test_values_that_decide(self):
+        yes, no = (m.graph([m.node("Slice", ["x", "k0", end, "k1"], ["t"])], [], [m.value("t")]) for end in ("k1", "k2"))
+        path = self.model([m.node("If", ["c"], ["y"], then_branch=yes, else_branch=no)], [m.value("x", (2, 3)), m.value("c", (), 9)], [m.value("y")],
+                          [m.tensor(f"k{i}", np.array([i])) for i in range(3)])
+        for c in (True, np.array(True), np.bool_(True)):
+            np.testing.assert_array_equal(opc.load(path, consts={"c": c}).compile().run(x=X)["y"], X[:, :1])
+        np.testing.assert_array_equal(opc.load(path, consts={"c": False}).compile().run(x=X)["y"], X[:, :2])
+        with self.assertRaisesRegex(opc.Error, r"depends on the input 'c'"):
+            opc.load(path)
+        with self.assertRaisesRegex(opc.Error, r"'d'"):
+            opc.load(path, consts={"d": 1})
+        with self.assertRaisesRegex(opc.Error, r"constant 'c'"):
+            opc.load(path, consts={"c": np.zeros(3, bool)})
+        with self.assertRaisesRegex(opc.Error, r"constant 'c'"):
+            opc.load(path, consts={"c": "yes"})
+
+    def test_what_is_no_model(self):
+        g = opc.Graph()
+        g.output("y", g.input("x", (2,)))
+        g.save(self.path("g.pbtxt"))
+        for given in ({"dims": {"n": 1}}, {"consts": {"x": 1}}):
+            with self.assertRaisesRegex(opc.UsageError, r"are for ONNX models, and .*g.pbtxt is none"):
+                opc.load(self.path("g.pbtxt"), **given)
+
+
+if __name__ == "__main__":
+    unittest.main()
