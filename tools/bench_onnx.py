@@ -1,13 +1,15 @@
 #!/usr/bin/env python3
-# ONNX models beside ONNX Runtime: whether the numbers agree, and what a run takes.
+# ONNX models beside ONNX Runtime: whether the numbers agree, what a run takes, and how much memory.
 # SPDX-License-Identifier: Apache-2.0
-"""usage: bench_onnx.py [--rounds N] [--threads N] [--json FILE]
+"""usage: bench_onnx.py [--models GLOB,...] [--batches N,...] [--rounds N] [--threads N] [--numbers] [--json FILE]
 
-Models of tests/onnx/models.py, exported by PyTorch, as they are and as ONNX Runtime's optimizer saves them at level extended. Needs
-the peers of tools/dev/install_peers.sh in build/peers (OPC_PEERS names another folder) and a build of opc (OPC_BUILD_DIR). Exit code
-1 when a result is further from ONNX Runtime's than 1e-4 of its range.
+Models of tests/onnx/zoo, exported by PyTorch, as they are and as ONNX Runtime's optimizer saves them at level extended. Needs the
+peers of tools/dev/install_peers.sh in build/peers (OPC_PEERS names another folder), Debian's python3-torch, and a build of opc
+(OPC_BUILD_DIR). With --numbers nothing is timed. Exit code 1 when a result is further from ONNX Runtime's or from PyTorch's than 1e-4
+of its range.
 """
 import argparse
+import fnmatch
 import json
 import os
 import re
@@ -20,64 +22,97 @@ from bench_models import Worker, np  # which finds a python3 that has numpy
 
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 BENCH = os.path.join(ROOT, "tools", "bench")
+EXPORT = ["/usr/bin/python3", os.path.join(ROOT, "tests", "onnx", "zoo", "export.py")]
 PEERS = os.environ.get("OPC_PEERS", os.path.join(ROOT, "build", "peers"))
 BUILD = os.environ.get("OPC_BUILD_DIR", os.path.join(ROOT, "build"))
 NODE = {"NODE_PATH": os.path.join(PEERS, "node_modules")}
 RANGE = 1e-4
-CALLS = 20  # of a round
+ROUND = 0.5  # seconds of runs in a round, about
 
 
-def opc(model, x, out, threads):
-    """Seconds of a run (median), with the output in `out`."""
-    command = [os.path.join(BUILD, "bin", "opc"), "run", model, "--input", f"x=@{x}", "--output", f"y={out}", "--repeat", str(CALLS),
-               "--warmup", "3", "-j", str(threads), "--json", "--config", "none"]
-    done = subprocess.run(command, capture_output=True, text=True)
-    if done.returncode:
-        sys.exit(done.stderr)
-    return json.loads(done.stdout)["timing"]["median_s"]
+def ended(command, **more):
+    """What a program has printed, and its peak of memory in bytes."""
+    with tempfile.TemporaryFile("w+") as out, tempfile.TemporaryFile("w+") as err:
+        process = subprocess.Popen(command, stdout=out, stderr=err, text=True, **more)
+        _, status, used = os.wait4(process.pid, 0)
+        process.returncode = os.waitstatus_to_exitcode(status)
+        out.seek(0), err.seek(0)
+        if process.returncode:
+            sys.exit(f"{' '.join(command)}: exit code {process.returncode}\n{err.read()}")
+        return out.read(), used.ru_maxrss * 1024
 
 
-def measure(name, model, x, want, options):
-    out, theirs = os.path.join(os.path.dirname(model), "opc.npy"), os.path.join(os.path.dirname(model), "ort.npy")
-    peer = Worker("ONNX Runtime", ["node", os.path.join(BENCH, "ort_worker.js"), model, x, str(options.threads)], NODE)
-    peer.ask("run 3")
-    ours, others = [], []
-    for _ in range(options.rounds):
-        others.append(statistics.median(peer.ask(f"run {CALLS}")["times"]))
-        ours.append(opc(model, x, out, options.threads))
-    peer.ask(f"output y {theirs}")
+def opc(folder, model, threads, calls):
+    """Seconds of a run (median), or None without `calls`, and the peak of memory; the outputs are in FOLDER/opc."""
+    command = [os.path.join(BUILD, "bin", "opc"), "run", model, "--inputs", "inputs", "--outputs", "opc", "-j", str(threads), "--json",
+               "--config", "none"]
+    text, peak = ended([*command, *(["--repeat", str(calls), "--warmup", "1"] if calls else [])], cwd=folder)
+    return json.loads(text)["timing"]["median_s"] if calls else None, peak
+
+
+def distances(folder, other):
+    """Of each output that opc has made: how far it is from the other's, as a share of the range of PyTorch's."""
+    for name in sorted(os.listdir(os.path.join(folder, "outputs"))):
+        got, theirs, torch = (np.load(os.path.join(folder, d, name)) for d in ("opc", other, "outputs"))
+        if got.shape != torch.shape or got.dtype != torch.dtype:
+            sys.exit(f"{name} is {got.dtype}{list(got.shape)}, PyTorch's {torch.dtype}{list(torch.shape)}")
+        span = float(torch.max() - torch.min())
+        yield float(np.abs(got - theirs).max()) / span if np.isfinite(got).all() and span else float("inf")
+
+
+def measure(name, folder, model, options):
+    peer = Worker("ONNX Runtime", ["node", os.path.join(BENCH, "ort_worker.js"), os.path.join(folder, model), os.path.join(folder, "inputs"),
+                                   str(options.threads)], NODE)
+    took = statistics.median(peer.ask("run 3")["times"])
+    calls = max(3, min(100, int(ROUND / took)))
+    ours, others, peaks = [], [], []
+    for _ in range(1 if options.numbers else options.rounds):
+        if not options.numbers:
+            others.append(statistics.median(peer.ask(f"run {calls}")["times"]))
+        seconds, peak = opc(folder, model, options.threads, None if options.numbers else calls)
+        ours.append(seconds), peaks.append(peak)
+    os.makedirs(os.path.join(folder, "ort"), exist_ok=True)
+    peer.ask(f"outputs {os.path.join(folder, 'ort')}")
+    memory = peer.ask("memory")["VmHWM"] - peer.ready["before"]["VmRSS"]
     peer.close()
-    got, ort = np.load(out), np.load(theirs)
-    span = float(want.max() - want.min())
-    row = {"model": name, "difference": float(np.abs(got - ort).max()) / span, "from_torch": float(np.abs(got - want).max()) / span,
-           "opc": min(ours), "onnxruntime": min(others), "ratio": min(ours) / min(others)}
-    print(f"{name:18} differs by {row['difference']:.1e} of the range, from PyTorch by {row['from_torch']:.1e}; "
-          f"opc {row['opc'] * 1e6:.0f} us, ONNX Runtime {row['onnxruntime'] * 1e6:.0f} us: {row['ratio']:.2f}", flush=True)
+    row = {"model": name, "difference": max(distances(folder, "ort")), "from_torch": max(distances(folder, "outputs"))}
+    said = f"{name:28} differs by {row['difference']:.1e} of the range, from PyTorch by {row['from_torch']:.1e}"
+    if not options.numbers:
+        row.update(opc=min(ours), onnxruntime=min(others), ratio=min(ours) / min(others), opc_bytes=max(peaks), onnxruntime_bytes=memory,
+                   memory_ratio=max(peaks) / memory)  # fmt: skip
+        said += (f"; opc {row['opc'] * 1e3:.2f} ms, {row['opc_bytes'] >> 20} MiB, ONNX Runtime {row['onnxruntime'] * 1e3:.2f} ms, {memory >> 20} MiB: "
+                 f"{row['ratio']:.2f} of the time, {row['memory_ratio']:.2f} of the memory")
+    print(said, flush=True)
     return row
 
 
 def main():
     parser = argparse.ArgumentParser(description=re.sub(r"\n\n.*", "", __doc__ or "", flags=re.S))
+    parser.add_argument("--models", default="*", help="names or globs, with commas (default: all)")
+    parser.add_argument("--batches", default="1,4")
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--threads", type=int, default=1)
+    parser.add_argument("--numbers", action="store_true", help="no times")
     parser.add_argument("--json")
     options = parser.parse_args()
+    known, globs = ended([*EXPORT, "--list"])[0].split(), options.models.split(",")
+    for glob in globs:
+        if not fnmatch.filter(known, glob):
+            sys.exit(f"no model is called {glob}; there are {', '.join(known)}")
     rows = []
-    with tempfile.TemporaryDirectory(prefix="bench_onnx") as folder:
-        made = subprocess.run(["/usr/bin/python3", os.path.join(ROOT, "tests", "onnx", "models.py"), folder], capture_output=True, text=True)
-        if made.returncode:
-            sys.exit(made.stderr)
-        for name in made.stdout.split():
-            path = os.path.join(folder, name)
-            extended = path + ".extended.onnx"
-            subprocess.run(["node", os.path.join(BENCH, "ort_optimize.js"), path + ".onnx", extended, "extended"], env={**os.environ, **NODE},
-                           check=True)
-            for kind, model in ((name, path + ".onnx"), (name + " extended", extended)):
-                rows.append(measure(kind, model, path + ".x.npy", np.load(path + ".y.npy"), options))
+    for name in (n for n in known if any(fnmatch.fnmatchcase(n, g) for g in globs)):
+        for batch in options.batches.split(","):
+            with tempfile.TemporaryDirectory(prefix="bench_onnx") as folder:
+                ended([*EXPORT, folder, name, batch])
+                ended(["node", os.path.join(BENCH, "ort_optimize.js"), "model.onnx", "extended.onnx", "extended"], cwd=folder, env={**os.environ, **NODE})
+                for model, kind in (("model.onnx", ""), ("extended.onnx", " extended")):
+                    rows.append(measure(f"{name} b{batch}{kind}", folder, model, options))
     if options.json:
         with open(options.json, "w", encoding="utf-8") as f:
             json.dump(rows, f, indent=1)
-    return int(any(not r["difference"] <= RANGE for r in rows))
+    far = [r["model"] for r in rows if not max(r["difference"], r["from_torch"]) <= RANGE]
+    print(f"{len(rows)} runs, {len(far)} further than {RANGE:g} of the range" + ": " * bool(far) + ", ".join(far))
+    return int(bool(far))
 
 
 if __name__ == "__main__":

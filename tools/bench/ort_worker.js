@@ -1,7 +1,10 @@
 // Serves one ONNX model to tools/bench_models.py: the same commands and answers as `opc-bench model`.
-// usage: node ort_worker.js MODEL.onnx X.npy THREADS     (NODE_PATH names the folder of onnxruntime-node)
+// usage: node ort_worker.js MODEL.onnx X.npy|FOLDER THREADS     (NODE_PATH names the folder of onnxruntime-node)
+// X.npy is what the first input gets; a folder has NAME.npy for each input.
 const fs = require('fs');
+const path = require('path');
 const readline = require('readline');
+const ort = require('onnxruntime-node');
 
 function memory() {
   const answer = {};
@@ -12,16 +15,23 @@ function memory() {
   return answer;
 }
 
+const types = {
+  '<f4': ['float32', Float32Array], '<f2': ['float16', Uint16Array], '<f8': ['float64', Float64Array], '<i8': ['int64', BigInt64Array],
+  '<i4': ['int32', Int32Array], '|i1': ['int8', Int8Array], '|u1': ['uint8', Uint8Array], '|b1': ['bool', Uint8Array],
+};
+
 function readNpy(path) {
   const bytes = fs.readFileSync(path);
   const begin = 10 + bytes.readUInt16LE(8);
-  const shape = bytes.toString('latin1', 10, begin).match(/'shape':\s*\(([^)]*)\)/)[1];
-  const dims = shape.split(',').filter((s) => s.trim()).map(Number);
-  return { data: new Float32Array(bytes.buffer.slice(bytes.byteOffset + begin, bytes.byteOffset + bytes.length)), dims };
+  const header = bytes.toString('latin1', 10, begin);
+  const [type, Values] = types[header.match(/'descr':\s*'([^']*)'/)[1]];
+  const dims = header.match(/'shape':\s*\(([^)]*)\)/)[1].split(',').filter((s) => s.trim()).map(Number);
+  return new ort.Tensor(type, new Values(bytes.buffer.slice(bytes.byteOffset + begin, bytes.byteOffset + bytes.length)), dims);
 }
 
 function writeNpy(path, tensor) {
-  let header = `{'descr': '<f4', 'fortran_order': False, 'shape': (${tensor.dims.join(', ')},), }`;
+  const [descr] = Object.entries(types).find(([, [type]]) => type === tensor.type);
+  let header = `{'descr': '${descr}', 'fortran_order': False, 'shape': (${tensor.dims.map((d) => `${d},`).join(' ')}), }`;
   header = header.padEnd(Math.ceil((header.length + 11) / 64) * 64 - 11) + '\n';
   const head = Buffer.alloc(10);
   head.write('\x93NUMPY\x01\x00', 'latin1');
@@ -32,14 +42,17 @@ function writeNpy(path, tensor) {
 
 async function main() {
   const [model, input, threads] = process.argv.slice(2);
-  const ort = require('onnxruntime-node');
-  const x = readNpy(input);
   const before = memory();
   const start = process.hrtime.bigint();
   const session = await ort.InferenceSession.create(model, {
     intraOpNumThreads: Number(threads), interOpNumThreads: 1, executionMode: 'sequential', graphOptimizationLevel: 'all',
   });
-  const feeds = { [session.inputNames[0]]: new ort.Tensor('float32', x.data, x.dims) };
+  const each = fs.statSync(input).isDirectory();
+  const feeds = {};
+  const feed = () => {
+    for (const name of each ? session.inputNames : [session.inputNames[0]]) feeds[name] = readNpy(each ? path.join(input, `${name}.npy`) : input);
+  };
+  feed();
   const say = (answer) => process.stdout.write(JSON.stringify(answer) + '\n');
   say({ ready: true, load: Number(process.hrtime.bigint() - start) / 1e9, before });
   let result = null;
@@ -54,9 +67,15 @@ async function main() {
         times.push(Number(process.hrtime.bigint() - begin) / 1e9);
       }
       say({ times });
+    } else if (command === 'feed') { // the same files again
+      feed();
+      say({ fed: input });
     } else if (command === 'output') {
       writeNpy(args[1], result[session.outputNames[0]]);
       say({ written: args[1] });
+    } else if (command === 'outputs') {
+      for (const name of session.outputNames) writeNpy(path.join(args[0], `${name}.npy`), result[name]);
+      say({ written: args[0] });
     } else if (command === 'memory') {
       say(memory());
     }

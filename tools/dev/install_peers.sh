@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
-# Installs what tools/bench_models.py compares with: PyTorch (Debian's python3-torch) and ONNX Runtime (npm's
-# onnxruntime-node) into DIR (default: build/peers). What cannot be had is named, and the benchmark runs without it.
+# Installs what tools/bench_models.py and tools/bench_onnx.py compare with: PyTorch (Debian's python3-torch) and ONNX Runtime
+# (npm's onnxruntime-node) into DIR (default: build/peers), and the models of a voice detector (npm's @ricky0123/vad-web) for
+# tests/onnx/voice.py. What cannot be had is named, and the benchmark runs without it.
 # usage: tools/dev/install_peers.sh [DIR]
 # SPDX-License-Identifier: Apache-2.0
 set -euo pipefail
@@ -30,5 +31,9 @@ else
     (cd "$dir" && npm install --no-fund --no-audit --ignore-scripts "onnxruntime-node@$version") || missing=1
   (cd "$dir" && node -e 'console.log("onnxruntime", require("onnxruntime-node/package.json").version)') ||
     { echo "install_peers: no ONNX Runtime" >&2; missing=1; }
+  # Of the package the models alone: it depends on a runtime for browsers.
+  [ -d "$dir/voice" ] ||
+    (cd "$dir" && rm -rf package && tar -xzf "$(npm pack --silent @ricky0123/vad-web@0.0.31)" && mkdir voice.new &&
+      mv package/dist/*.onnx voice.new && mv voice.new voice && rm -rf package ricky0123-vad-web-*.tgz) || missing=1
 fi
 exit $missing
