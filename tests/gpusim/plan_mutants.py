@@ -127,6 +127,12 @@ class Plans(unittest.TestCase):
                 self.fail(done.stderr)
             self.assertEqual((done.returncode, done.stdout), (0, expected("steady")), (fault, done.stderr))
 
+    def test_wrong_indices_of_an_earlier_run(self):
+        """Each run answers for its own, also where a launch has failed before the notes were read."""
+        for sim, code in (("", "OPC0601"), ("policy=eager", "OPC0601"), ("fail=cuLaunchKernel:3:701", "OPC0631"), ("fail=cuLaunchKernel:290:701", "OPC0631")):
+            done = subprocess.run([PROGRAM, "after_failure"], capture_output=True, text=True, timeout=300, env=dict(os.environ, CUDA_SIM=sim))
+            self.assertEqual((done.returncode, done.stdout), (0, f"{code}\nbackwards\n"), (sim, done.stderr))
+
     def test_mutants(self):
         found, redundant = all_mutants(), listed()
         self.assertGreater(len(found), 60)

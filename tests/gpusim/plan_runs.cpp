@@ -98,6 +98,20 @@ std::string weights() {
   return b.encode();
 }
 
+/// y = x[i], by more ops than one block of notes on wrong indices has.
+std::string gathers() {
+  constexpr int kGathers = 300;
+  GpuPlan b(1);
+  const uint32_t x = b.input("x", Shape{kElements}), i = b.input("i", Shape{kElements}, kInt64);
+  uint32_t y = 0;
+  for (int n = 0; n < kGathers; ++n) {
+    y = b.value("y" + std::to_string(n));
+    b.task("g" + std::to_string(n), "gather", {{"in", {x}}, {"indices", {i}}}, {{"out", {y}}});
+  }
+  b.output("y", y);
+  return b.encode();
+}
+
 int fail(const Status &status) {
   std::fprintf(stderr, "%s\n", status.toString().c_str());
   return 1;
@@ -126,15 +140,40 @@ int run(const std::string &plan, int64_t steps) {
   return 0;
 }
 
+/// A run with wrong indices, which fails, and then one with right ones: y is x from behind.
+int runAfterFailure() {
+  Result<Session> session = Session::load(gathers(), opc::test::registry());
+  if (!session) return fail(session.status());
+  Result<HostTensor> x = HostTensor::create(kFloat, Shape{kElements}), i = HostTensor::create(kInt64, Shape{kElements});
+  if (!x || !i) return fail(x ? i.status() : x.status());
+  for (int64_t k = 0; k < kElements; ++k) x->as<float>()[k] = static_cast<float>(k);
+  if (Status s = session->feed("x", *x); !s) return fail(s);
+  for (const bool isRight : {false, true}) {
+    for (int64_t k = 0; k < kElements; ++k) i->as<int64_t>()[k] = (isRight ? kElements - 1 : 2 * kElements) - k;
+    if (Status s = session->feed("i", *i); !s) return fail(s);
+    const Status ran = session->run();
+    if (!isRight) std::printf("%s\n", ran.id().c_str());
+    if (isRight && !ran) return fail(ran);
+  }
+  const Result<HostTensor> y = session->fetch("y");
+  if (!y) return fail(y.status());
+  bool isBackwards = true;
+  for (int64_t k = 0; k < kElements; ++k) isBackwards &= y->as<float>()[k] == static_cast<float>(kElements - 1 - k);
+  std::printf("%s\n", isBackwards ? "backwards" : "wrong");
+  return 0;
+}
+
 } // namespace
 
 int main(int argc, char **argv) {
   const std::map<std::string, std::string> plans = {{"hand_over", handOver(1)}, {"pipelined", handOver(2)},
                                                     {"fork", forked()},         {"one_way", oneWay()},
                                                     {"steady", steady()},       {"weights", weights()}};
+  if (argc == 2 && argv[1] == std::string("after_failure")) return runAfterFailure();
   const auto plan = plans.find(argc == 3 ? argv[1] : "");
   if (plan == plans.end()) {
-    std::fprintf(stderr, "usage: opc_gpusim_plans hand_over|pipelined|fork|one_way|steady|weights STEPS\n");
+    std::fprintf(stderr,
+                 "usage: opc_gpusim_plans hand_over|pipelined|fork|one_way|steady|weights STEPS | after_failure\n");
     return 2;
   }
   return run(plan->second, std::atoll(argv[2]));
