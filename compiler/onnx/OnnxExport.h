@@ -14,7 +14,7 @@
 
 namespace opc {
 
-constexpr int64_t kOldestExport = 17, kNewestExport = 23; // operator sets
+constexpr int64_t kOldestExport = 17, kNewestExport = 26; // operator sets
 
 /// A product whose second operand is a constant in blocks of 4 bits: MatMulNBits of ONNX Runtime's domain.
 struct BlockProduct {

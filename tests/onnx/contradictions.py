@@ -242,6 +242,16 @@ class Quantised(Case):
 
 
 class Others(Case):
+    def test_bits(self):
+        for how, words, x, to in ((INVALID, "dtype i64 has 8 bytes, and in is f32[2], of 4", uniform(2), 7), (INVALID, "dtype is bool", u8(2), 9),
+                                  (UNSUPPORTED, "element type 8", uniform(2), 8)):
+            self.refused(how, words, "BitCast", [x], opset=26, to=to)
+
+    def test_reductions(self):
+        inputs = [uniform(3), of([0, 2], np.int64), uniform(2)]
+        self.runs("ScatterElements", inputs, reduction="max")
+        self.refused(INVALID, "'reduction' is 'mean', and must be none, add, mul, max or min", "ScatterElements", inputs, reduction="mean")
+
     def test_inputs_that_ops_do_not_have(self):
         for op, most in (("Relu", 1), ("Add", 2), ("Conv", 3)):
             self.refused(INVALID, f"the op has at most {most} input", op, [uniform(1, 2, 3, 3)] * (most + 1))

@@ -310,6 +310,40 @@ class Compositions(Case):
             want[row] *= u
         self.close(self.run_op("ScatterND", [x, indices, updates], domain="", opset=18, reduction="mul"), want)
 
+    def test_the_largest_and_the_smallest_scattered(self):
+        for dtype in (F32, np.int64, np.uint8):
+            x, updates = RANDOM.integers(0, 100, (4, 5)).astype(dtype), RANDOM.integers(0, 100, (3, 4)).astype(dtype)
+            indices, rows = RANDOM.integers(-5, 5, (3, 4)), np.array([[0], [-2], [0]], np.int64)
+            for name, ufunc in (("max", np.maximum), ("min", np.minimum)):
+                want = x.copy()
+                for at in np.ndindex(3, 4):
+                    want[at[0], indices[at]] = ufunc(want[at[0], indices[at]], updates[at])
+                got = self.run_op("ScatterElements", [x, indices, updates], domain="", opset=18, axis=1, reduction=name)
+                np.testing.assert_array_equal(got, want)
+                want, slices = x.copy(), RANDOM.integers(0, 100, (3, 5)).astype(dtype)
+                ufunc.at(want, rows[:, 0], slices)
+                got = self.run_op("ScatterND", [x, rows, slices], domain="", opset=18, reduction=name)
+                np.testing.assert_array_equal(got, want)
+
+    def test_equal_shares_of_a_gradient(self):
+        """As PyTorch's scatter_reduce: what is as large as the largest has its share, the element that was there, too."""
+        nodes = [m.node("ScatterElements", ["x", "i", "s"], ["y"], reduction="max"), m.node("Mul", ["y", "w"], ["p"]), m.node("ReduceSum", ["p"], ["loss"], keepdims=0)]
+        with open(os.path.join(self.dir, "model.onnx"), "wb") as f:
+            f.write(m.model(m.graph(nodes, [m.value("x", (3,)), m.value("s", (4,)), m.value("i", (4,), 7), m.value("w", (3,))], [m.value("loss")]), opset=18))
+        for words in (["grad", "model.onnx", "--loss", "loss", "--wrt", "x", "--wrt", "s", "-o", "g.pbtxt"],
+                      ["run", "g.pbtxt", "--quiet", "--input", "x=1,5,7", "--input", "s=5,3,5,9", "--input", "i=1,1,1,2", "--input", "w=2,3,4", "--output", "x.grad=x.npy", "--output", "s.grad=s.npy"]):
+            done = subprocess.run([OPC, *words], cwd=self.dir, capture_output=True, text=True, timeout=60, errors="replace")
+            self.assertEqual(done.returncode, 0, done.stderr)
+        np.testing.assert_array_equal(np.load(os.path.join(self.dir, "x.npy")), np.array([2, 1, 0], F32))
+        np.testing.assert_array_equal(np.load(os.path.join(self.dir, "s.npy")), np.array([1, 0, 1, 4], F32))
+
+    def test_bits(self):
+        for dtype, to in ((F32, np.int32), (np.int32, F32), (np.float64, np.uint64), (np.int8, np.uint8), (np.bool_, np.uint8), (np.float16, np.int16)):
+            x = (RANDOM.uniform(-50, 50, (2, 3)) if dtype is not np.bool_ else RANDOM.uniform(-1, 1, (2, 3)) > 0).astype(dtype)
+            got = self.run_op("BitCast", [x], domain="", opset=26, to=m.ELEMENT[np.dtype(to)])
+            np.testing.assert_array_equal(got, x.view(to))
+            self.assertEqual(got.dtype, to)
+
     def test_pads_wider_than_half_a_window(self):
         x = uniform(1, 1, 5)
         padded, ones = np.pad(x[0, 0], 2), np.pad(np.ones(5), 2)

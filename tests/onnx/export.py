@@ -199,9 +199,9 @@ class Refused(Case):
 
     def test_options(self):
         graph = os.path.join(DIGITS, "mlp.pbtxt")
-        for opset in ("16", "24", "99"):
+        for opset in ("16", "27", "99"):
             said = self.opc("compile", graph, "--emit", "onnx", "--opset", opset, "-o", "o.onnx", code=2).stderr
-            self.assertIn("17 to 23", said)
+            self.assertIn("17 to 26", said)
         self.opc("compile", graph, "--emit", "onnx", "--opset", "x", "-o", "o.onnx", code=2)
         self.opc("compile", graph, "--emit", "onnx", "--opset", "0", "-o", "o.onnx", code=2)
         self.assertIn("--opset is for --emit onnx", self.opc("compile", graph, "--opset", "17", "-o", "o.plan", code=2).stderr)

@@ -4,6 +4,8 @@
 
 #include <catch2/catch.hpp>
 
+#include <cmath>
+
 using namespace opc;
 using namespace opc::test;
 using I32 = std::vector<int32_t>;
@@ -80,6 +82,8 @@ TEST_CASE("the dim family follows PyTorch's gather and scatter", "[index]") {
   CHECK(scatter("dim_scatter_update") == F{20, 1, 2, 3, 40, 30});
   CHECK(scatter("dim_scatter_add") == F{30, 1, 2, 3, 44, 35});
   CHECK(scatter("dim_scatter_mul") == F{0, 1, 2, 3, 160, 150});
+  CHECK(scatter("dim_scatter_max") == F{20, 1, 2, 3, 40, 30});
+  CHECK(scatter("dim_scatter_min") == F{0, 1, 2, 3, 4, 5});
   CHECK(runAs<float>({"dim_scatter_add_like", {{"like", x}, {"index", index}, {"src", src}}, {{"dim", 1}}, {}}) ==
         F{30, 0, 0, 0, 40, 30});
   CHECK(errorOf(
@@ -111,6 +115,21 @@ TEST_CASE("scatters and segment sums of integers wrap around", "[index]") {
                             tensorOf<uint32_t>({1}, {2u}))) == std::vector<uint32_t>{1});
   CHECK(runAs<uint64_t>(dim("dim_scatter_mul", tensorOf<uint64_t>({1}, {uint64_t{1} << 63}),
                             tensorOf<uint64_t>({1}, {3u}))) == std::vector<uint64_t>{uint64_t{1} << 63});
+}
+
+TEST_CASE("the largest and the smallest of scattered elements", "[index]") {
+  const auto one = [](const char *op, const TestTensor &input, const TestTensor &src) {
+    return OpCall{op, {{"input", input}, {"index", tensorOf<int64_t>({2}, {0, 0})}, {"src", src}}, {{"dim", 0}}, {}};
+  };
+  CHECK(runAs<int8_t>(one("dim_scatter_max", tensorOf<int8_t>({1}, {-5}), tensorOf<int8_t>({2}, {-9, -3}))) ==
+        std::vector<int8_t>{-3});
+  CHECK(runAs<uint64_t>(one("dim_scatter_min", tensorOf<uint64_t>({1}, {uint64_t{1} << 63}),
+                            tensorOf<uint64_t>({2}, {~uint64_t{0}, (uint64_t{1} << 63) + 1}))) ==
+        std::vector<uint64_t>{uint64_t{1} << 63});
+  for (const char *op : {"dim_scatter_max", "dim_scatter_min"}) {
+    CHECK(std::isnan(runAs<float>(one(op, tensorOf<float>({1}, {1}), tensorOf<float>({2}, {NAN, 2})))[0]));
+    CHECK(std::isnan(runAs<float>(one(op, tensorOf<float>({1}, {NAN}), tensorOf<float>({2}, {3, 2})))[0]));
+  }
 }
 
 TEST_CASE("segment sums and one_hot", "[index]") {

@@ -59,6 +59,11 @@ void convertDimScatter(Emission &e, const char *reduction) {
   e.out(scatter(e, onto, index, src, axisOf(e.i("dim"), onto.rank()), reduction));
 }
 
+void convertDimScatterChoice(Emission &e, const char *reduction) {
+  e.need(18, "reductions max and min of ScatterElements");
+  convertDimScatter(e, reduction);
+}
+
 /// 0, 1, 2, ... in the shape of the writes: of several to one place the last one's number stays.
 Wire numbered(Emission &e, const Shape &shape) {
   std::vector<int64_t> all(static_cast<size_t>(shape.elem_cnt()));
@@ -159,6 +164,12 @@ void addIndexing(EmitterTable *t) {
   t->add("dim_scatter_update", Types::kOwn, [](Emission &e) { convertDimScatter(e, "none"); }, "ScatterElements");
   for (const char *name : {"dim_scatter_add", "dim_scatter_add_like"})
     t->add(name, Types::kWide, [](Emission &e) { convertDimScatter(e, "add"); }, "ScatterElements");
+  t->add(
+      "dim_scatter_max", Types::kWide, [](Emission &e) { convertDimScatterChoice(e, "max"); }, "ScatterElements",
+      "from operator set 18 on");
+  t->add(
+      "dim_scatter_min", Types::kWide, [](Emission &e) { convertDimScatterChoice(e, "min"); }, "ScatterElements",
+      "from operator set 18 on");
   t->add("dim_scatter_mul", Types::kWide, [](Emission &e) { convertDimScatter(e, "mul"); }, "ScatterElements");
   t->add("dim_scatter_update_grad", Types::kWide, convertDimScatterUpdateGrad,
          "ScatterElements, GatherElements, Where");

@@ -233,6 +233,15 @@ void convertWhere(Emission &e, const char *mask, const char *x, const char *y) {
                  kept));
 }
 
+/// Casts of whole numbers to others of their size keep the bits; for others there is no op before operator set 26.
+void convertBitCast(Emission &e) {
+  const Wire in = e.raw("in");
+  const DataType to = e.madeFirst().data_type();
+  if (in.type == to || (!IsFloatingDataType(in.type) && !IsFloatingDataType(to))) return e.out(e.cast(in, to));
+  e.need(26, "bits of fractions: BitCast");
+  e.out(e.node("BitCast", {in}, {{"to", int64_t{elementType(to).onnx}}}, to, in.shape));
+}
+
 } // namespace
 
 void addShapes(EmitterTable *t) {
@@ -242,6 +251,7 @@ void addShapes(EmitterTable *t) {
     t->add(name, Types::kOwn, [](Emission &e) { e.out(e.in("in")); }, "Identity");
   for (const char *name : {"cast", "cast_like"})
     t->add(name, Types::kOwn, [](Emission &e) { e.out(e.cast(e.in("in"), e.madeFirst().data_type())); }, "Cast");
+  t->add("bit_cast", Types::kOwn, convertBitCast, "Cast, BitCast", "of fractions from operator set 26 on");
   t->add("transpose", Types::kOwn, convertTranspose, "Transpose");
   t->add("cat", Types::kOwn, convertConcat, "Concat");
   t->add("concat", Types::kOwn, convertConcat, "Concat");

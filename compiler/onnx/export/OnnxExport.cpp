@@ -44,7 +44,9 @@ constexpr const char *kContributed = "com.microsoft";
 constexpr const char *kNext = ".next"; // behind a variable's name: the output that it holds after a step
 
 /// The version of the format that came with an operator set.
-int64_t irVersionOf(int64_t opset) { return opset >= 23 ? 11 : opset >= 21 ? 10 : opset >= 19 ? 9 : 8; }
+int64_t irVersionOf(int64_t opset) {
+  return opset >= 25 ? 13 : opset >= 24 ? 12 : opset >= 23 ? 11 : opset >= 21 ? 10 : opset >= 19 ? 9 : 8;
+}
 
 user_op::OpConf confOf(const GraphOp &op) {
   user_op::OpConf conf;

@@ -186,6 +186,10 @@ void addElementwise(ConverterTable *t) {
         convertCast(c, c.elementTypeOf(c.required("to")));
       },
       "cast", "strings, 4- and 8-bit floats but f8e4m3fn and f8e5m2");
+  t->add(
+      "BitCast",
+      [](Conversion &c) { c.out(c.op("bit_cast", {c.in(0)}, {{"dtype", c.elementTypeOf(c.required("to"))}})); },
+      "bit_cast", "types of other sizes, bool from others");
   t->add("CastLike", [](Conversion &c) { convertCast(c, c.in(1)->type()); }, "cast", "as Cast");
   t->add("Identity", [](Conversion &c) { c.out(c.any(0)); }, "nothing");
 }

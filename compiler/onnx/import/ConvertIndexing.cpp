@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "OnnxConverters.h"
 
+#include <map>
 #include <numeric>
 
 namespace opc::onnx {
@@ -56,20 +57,28 @@ void convertGatherND(Conversion &c) {
   c.out(c.op("gather_nd", {x, indices}));
 }
 
+/// The op that puts elements along an axis.
+const char *dimScatterOf(const Conversion &c) {
+  static const std::map<std::string, const char *> kOps = {{"none", "dim_scatter_update"},
+                                                           {"add", "dim_scatter_add"},
+                                                           {"mul", "dim_scatter_mul"},
+                                                           {"max", "dim_scatter_max"},
+                                                           {"min", "dim_scatter_min"}};
+  const std::string reduction = c.s("reduction", "none");
+  const auto op = kOps.find(reduction);
+  if (op == kOps.end())
+    c.invalid("attribute 'reduction' is '" + reduction + "', and must be none, add, mul, max or min");
+  return op->second;
+}
+
 void convertScatterElements(Conversion &c) {
   const Term x = c.in(0);
   const int64_t axis = c.axisOf(c.i("axis", 0), x->rank());
-  const std::string reduction = c.s("reduction", "none");
-  const char *op = reduction == "none"  ? "dim_scatter_update"
-                   : reduction == "add" ? "dim_scatter_add"
-                                        : "dim_scatter_mul";
-  if (reduction != "none" && reduction != "add" && reduction != "mul")
-    c.unsupported("reduction '" + reduction + "': opc adds and multiplies");
-  c.out(c.op(op, {x, wrapped(c, c.in(1), x->dim(axis)), c.in(2)}, {{"dim", axis}}));
+  c.out(c.op(dimScatterOf(c), {x, wrapped(c, c.in(1), x->dim(axis)), c.in(2)}, {{"dim", axis}}));
 }
 
-/// Slices of x times the updates: the first dimensions of x, which the indices go over, as one.
-Term multipliedSlices(Conversion &c, const Term &x, const Term &indices, const Term &updates) {
+/// Slices of x combined with the updates: the first dimensions of x, which the indices go over, as one.
+Term combinedSlices(Conversion &c, const char *op, const Term &x, const Term &indices, const Term &updates) {
   const int64_t depth = indices->dim(-1), count = indices->shape().Count(0, indices->rank() - 1);
   const int64_t slice = x->shape().Count(depth);
   std::vector<int64_t> strides;
@@ -78,16 +87,15 @@ Term multipliedSlices(Conversion &c, const Term &x, const Term &indices, const T
       "broadcast_mul", {c.reshape(indices, {count, depth}), c.constant(strides, Shape({1, depth}), indices->type())});
   const Term places = c.expand(reduced(c, "reduce_sum", steps, {1}, true), Shape({count, slice}));
   const Term rows = c.reshape(x, {x->shape().Count(0, depth), slice});
-  return c.reshape(c.op("dim_scatter_mul", {rows, places, c.reshape(updates, {count, slice})}, {{"dim", int64_t{0}}}),
+  return c.reshape(c.op(op, {rows, places, c.reshape(updates, {count, slice})}, {{"dim", int64_t{0}}}),
                    x->shape().dim_vec());
 }
 
 void convertScatterND(Conversion &c) {
   const Term x = c.in(0), indices = wrappedRows(c, c.in(1), x->shape());
+  const char *op = dimScatterOf(c);
   const std::string reduction = c.s("reduction", "none");
-  if (reduction == "mul") return c.out(multipliedSlices(c, x, indices, c.in(2)));
-  if (reduction != "none" && reduction != "add")
-    c.unsupported("reduction '" + reduction + "': opc adds and multiplies");
+  if (reduction != "none" && reduction != "add") return c.out(combinedSlices(c, op, x, indices, c.in(2)));
   c.out(c.op(reduction == "add" ? "tensor_scatter_nd_add" : "tensor_scatter_nd_update", {x, c.in(2), indices}));
 }
 
@@ -163,11 +171,11 @@ void addIndexing(ConverterTable *t) {
   t->add("Gather", convertGather, "gather");
   t->add("GatherElements", convertGatherElements, "dim_gather");
   t->add("GatherND", convertGatherND, "gather_nd");
-  t->add("ScatterElements", convertScatterElements, "dim_scatter_update, dim_scatter_add, dim_scatter_mul",
-         "reductions min and max");
+  t->add("ScatterElements", convertScatterElements,
+         "dim_scatter_update, dim_scatter_add, dim_scatter_mul, dim_scatter_max, dim_scatter_min");
   t->add("Scatter", convertScatterElements, "dim_scatter_update");
-  t->add("ScatterND", convertScatterND, "tensor_scatter_nd_update, tensor_scatter_nd_add, dim_scatter_mul",
-         "reductions min and max");
+  t->add("ScatterND", convertScatterND,
+         "tensor_scatter_nd_update, tensor_scatter_nd_add, dim_scatter_mul, dim_scatter_max, dim_scatter_min");
   t->add("OneHot", convertOneHot, "broadcast_equal, where", "a depth of the run");
   t->add("ReverseSequence", convertReverseSequence, "dim_gather");
   t->add("NonZero", convertNonZero, "a constant", "values of the run");

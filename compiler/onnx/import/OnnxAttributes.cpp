@@ -28,6 +28,7 @@ Attention 7 is_causal kv_num_heads q_num_heads qk_matmul_output_mode scale softc
 AveragePool 1 auto_pad ceil_mode count_include_pad dilations kernel_shape pads strides
 BatchNormalization 5 consumed_inputs epsilon is_test momentum spatial training_mode
 Bernoulli 1 dtype seed
+BitCast 1 to
 BitShift 2 direction
 BitwiseAnd 2
 BitwiseNot 1

@@ -51,6 +51,20 @@ template <class T, bool kIsProduct> __device__ void dimCombine(const LineArgumen
   });
 }
 
+/// The largest or the smallest of the element and those for it; NaN is both.
+template <class T, bool kIsLargest> __device__ void dimChoose(const LineArguments &a) {
+  const T *base = static_cast<const T *>(a.in[0]), *src = static_cast<const T *>(a.in[1]);
+  forResults(a, [&](int64_t i, int64_t place, int64_t index, int64_t other) {
+    Compute<T> best = load(base[i]);
+    for (int64_t k = 0; index >= 0 && k < a.at.length; ++k) {
+      if (placeOf(a.at, index + k * a.at.indexStep, false) != place) continue;
+      const Compute<T> v = load(src[other + k * a.at.otherStep]);
+      if (v != v || (kIsLargest ? best < v : v < best)) best = v;
+    }
+    static_cast<T *>(a.out)[i] = stored<T>(best);
+  });
+}
+
 template <class T> __device__ void dimUpdate(const LineArguments &a) {
   forResults(a, [&](int64_t i, int64_t place, int64_t index, int64_t other) {
     int64_t k = index < 0 ? 0 : a.at.length;
@@ -151,7 +165,9 @@ extern "C" __global__ void __launch_bounds__(256) check_lines(const __grid_const
   OPC_LINES(dim_scatter_update_grad_##bytes, dimUpdateGrad<T>)
 #define OPC_LINE_SUMS(name, T)                                                                                         \
   OPC_LINES(dim_scatter_add_##name, (dimCombine<T, false>))                                                            \
-  OPC_LINES(dim_scatter_mul_##name, (dimCombine<T, true>))
+  OPC_LINES(dim_scatter_mul_##name, (dimCombine<T, true>))                                                             \
+  OPC_LINES(dim_scatter_max_##name, (dimChoose<T, true>))                                                              \
+  OPC_LINES(dim_scatter_min_##name, (dimChoose<T, false>))
 #define OPC_LINE_FLOATS(name, T)                                                                                       \
   OPC_LINE_SUMS(name, T)                                                                                               \
   OPC_LINES(dim_scatter_mul_grad_##name, dimMulGrad<T>)                                                                \

@@ -1,9 +1,11 @@
-// dim_scatter_update, dim_scatter_add, dim_scatter_mul and dim_scatter_add_like: elements put where indices along one
-// axis say.
+// dim_scatter_update, dim_scatter_add, dim_scatter_mul, dim_scatter_max, dim_scatter_min and dim_scatter_add_like:
+// elements put where indices along one axis say.
 // SPDX-License-Identifier: Apache-2.0
 #include "index/IndexOnGpu.h"
 #include "support/Accumulate.h"
 #include "support/FunctionKernel.h"
+
+#include <cmath>
 
 namespace opc::ops {
 namespace {
@@ -21,16 +23,30 @@ Maybe<void> infer(InferContext *ctx, const char *base) {
   return Maybe<void>::Ok();
 }
 
+/// The larger element or the smaller one; NaN is both.
+template <bool kIsLargest> struct Choose {
+  template <class A> static A apply(A a, A value) {
+    if constexpr (std::is_floating_point_v<A>)
+      if (std::isnan(value)) return value;
+    return (kIsLargest ? a < value : value < a) ? value : a;
+  }
+};
+using Largest = Choose<true>;
+using Smallest = Choose<false>;
+
+template <class Update> constexpr const char *kKernelOnGpu = "dim_scatter_add";
+template <> constexpr const char *kKernelOnGpu<Multiply> = "dim_scatter_mul";
+template <> constexpr const char *kKernelOnGpu<Largest> = "dim_scatter_max";
+template <> constexpr const char *kKernelOnGpu<Smallest> = "dim_scatter_min";
+
 /// What the output starts from.
 enum class Init { kInput, kZeros };
 
 template <class Update, class T, Init init> std::unique_ptr<BoundKernel> bindScatter(KernelBindContext *ctx) {
   if (isOnGpu(ctx)) {
     const DataType type = ctx->In("src").data_type();
-    const std::string kernel =
-        std::is_same_v<Update, Replace>
-            ? kernelOf("dim_scatter_update", GetSizeOfDataType(type))
-            : kernelOf(std::is_same_v<Update, Add> ? "dim_scatter_add" : "dim_scatter_mul", type);
+    const std::string kernel = std::is_same_v<Update, Replace> ? kernelOf("dim_scatter_update", GetSizeOfDataType(type))
+                                                               : kernelOf(kKernelOnGpu<Update>, type);
     return bindLinesOnGpu(ctx, kernel, {init == Init::kInput ? &ctx->In("input") : nullptr, &ctx->In("src")},
                           ctx->Out("output"), "output", "src", true);
   }
@@ -60,6 +76,8 @@ std::unique_ptr<BoundKernel> bindUpdate(KernelBindContext *ctx) {
 }
 template <class T> using AddKernel = FunctionKernel<bindScatter<Add, T, Init::kInput>>;
 template <class T> using MulKernel = FunctionKernel<bindScatter<Multiply, T, Init::kInput>>;
+template <class T> using MaxKernel = FunctionKernel<bindScatter<Largest, T, Init::kInput>>;
+template <class T> using MinKernel = FunctionKernel<bindScatter<Smallest, T, Init::kInput>>;
 template <class T> using AddLikeKernel = FunctionKernel<bindScatter<Add, T, Init::kZeros>>;
 
 /// That of dim_gather turned round. Listed, because a rule would give another order, and like, whose values are not
@@ -79,15 +97,16 @@ Maybe<void> listAddLike(SbpContext *ctx) {
   return Maybe<void>::Ok();
 }
 /// Each device may have a piece of the indexed axis. Addends of the input take addends of src, or, in a sum, pieces of
-/// what is added; factors leave addends of the input what they are.
+/// what is added; factors leave addends of the input what they are. The largest of sums is no sum.
 template <class Update> Maybe<void> listScatter(SbpContext *ctx) {
   using namespace sbp;
   constexpr bool sums = std::is_same_v<Update, Add>, factors = std::is_same_v<Update, Multiply>;
+  constexpr bool chooses = std::is_same_v<Update, Largest> || std::is_same_v<Update, Smallest>;
   const Shape &index = ctx->In("index").shape();
   const int64_t dim = JUST(dimOf(*ctx, index));
   for (int64_t a : JUST(alikeAxes(*ctx))) addSignature(ctx, {S(a), S(a), S(a), S(a)});
   addSignature(ctx, {S(dim), B, B, S(dim)});
-  addSignature(ctx, {P, B, factors ? B : P, P});
+  if (!chooses) addSignature(ctx, {P, B, factors ? B : P, P});
   if (sums && ctx->In("src").shape().At(dim) == index.At(dim)) addSignature(ctx, {P, S(dim), S(dim), P});
   return Maybe<void>::Ok();
 }
@@ -136,6 +155,27 @@ REGISTER_USER_OP("dim_scatter_mul")
     .Cases({columns("input", 8)})
     .Kernel<MulKernel, types::Numbers>("src", accumulates("output"))
     .Kernel<MulKernel, types::Numbers>("src", onGpu());
+
+const char *const kNan = " NaN is larger and smaller than any number.";
+Case rows() {
+  return Case("rows").In("input", {4, 5}).In("index", kInt32, {6, 3}, 0, 4).In("src", {7, 5}).Attr<int32_t>("dim", 0);
+}
+
+REGISTER_USER_OP("dim_scatter_max")
+    .With(definition("input"))
+    .SetGetSbpFn(listScatter<Largest>)
+    .Doc(doc("becomes the larger of itself and") + kNan)
+    .Cases({columns("input", 8), rows()})
+    .Kernel<MaxKernel, types::Numbers>("src", accumulates("output"))
+    .Kernel<MaxKernel, types::Numbers>("src", onGpu());
+
+REGISTER_USER_OP("dim_scatter_min")
+    .With(definition("input"))
+    .SetGetSbpFn(listScatter<Smallest>)
+    .Doc(doc("becomes the smaller of itself and") + kNan)
+    .Cases({columns("input", 8), rows()})
+    .Kernel<MinKernel, types::Numbers>("src", accumulates("output"))
+    .Kernel<MinKernel, types::Numbers>("src", onGpu());
 
 REGISTER_USER_OP("dim_scatter_add_like")
     .With(definition("like"))

@@ -137,6 +137,40 @@ void updateGradGradient(GradientRule &g) {
 }
 REGISTER_USER_OP_GRAD("dim_scatter_update_grad").SetBackwardOpConfGenFn(gradientRule(updateGradGradient));
 
+// --- dim_scatter_max, dim_scatter_min --------------------------------------------------------------------------------
+
+/// 1 where `a` and `b` are equal, in their type.
+std::string equal(GradientRule &g, const std::string &a, const std::string &b, const char *suffix) {
+  const std::string same = g.add("broadcast_equal", std::string(suffix) + "_chosen").in("x", a).in("y", b).out("z");
+  return g.add("cast", std::string(suffix) + "_ones").in("in", same).attr("dtype", g.desc("input").data_type()).out();
+}
+
+/// The part of src that the index covers.
+std::string coveredSource(GradientRule &g) {
+  const Shape &index = g.shape("index"), &src = g.shape("src");
+  if (index == src) return g.x("src");
+  const size_t rank = static_cast<size_t>(src.NumAxes());
+  return g.add("slice", "src_covered")
+      .in("x", g.x("src"))
+      .attr("start", std::vector<int64_t>(rank, 0))
+      .attr("stop", index.dim_vec())
+      .attr("step", std::vector<int64_t>(rank, 1))
+      .out("y");
+}
+
+/// All that are equal to the chosen value have equal shares of its gradient.
+void chooseGradient(GradientRule &g) {
+  if (!g.needs("input") && !g.needs("src")) return;
+  const std::string y = g.y("output"), held = equal(g, g.x("input"), y, "input");
+  const std::string given = equal(g, coveredSource(g), gathered(g, y, "src_value"), "src");
+  const std::string count = scattered(g, "dim_scatter_add", "input", held, given, "count");
+  const std::string share = g.add("broadcast_div", "share").in("x", g.dy("output")).in("y", count).out("z");
+  if (g.needs("input")) g.bind("input", g.multiply(held, share, "input"));
+  if (g.needs("src")) g.bind("src", likeSource(g, g.multiply(given, gathered(g, share, "src_share"), "src")));
+}
+REGISTER_USER_OP_GRAD("dim_scatter_max").SetBackwardOpConfGenFn(gradientRule(chooseGradient));
+REGISTER_USER_OP_GRAD("dim_scatter_min").SetBackwardOpConfGenFn(gradientRule(chooseGradient));
+
 // --- dim_scatter_mul -------------------------------------------------------------------------------------------------
 
 /// output = input times the factors of src: d input is dy times the same factors.

@@ -55,6 +55,23 @@ REFERENCES["dim_scatter_mul"] = dim_scatter("multiply")
 REFERENCES["dim_scatter_update"] = dim_scatter(None)
 
 
+def dim_choose(ufunc):
+    """Element by element, in numpy: NaN is the larger and the smaller."""
+    def run(c):
+        out, index, src, dim = c.get("input").copy(), c.get("index"), c.get("src"), c.attr("dim")
+        for at in np.ndindex(*index.shape):
+            to = list(at)
+            to[dim] = index[at]
+            out[tuple(to)] = ufunc(out[tuple(to)], src[at])
+        return out
+
+    return run
+
+
+REFERENCES["dim_scatter_max"] = dim_choose(np.maximum)
+REFERENCES["dim_scatter_min"] = dim_choose(np.minimum)
+
+
 def scatter_into(out, idx, updates, add):
     at = tuple(np.moveaxis(idx, -1, 0))
     if add:
