@@ -95,11 +95,10 @@ std::string beyondDevice(uint64_t bytes, uint64_t limit) {
 
 const VariableValues kNoValues;
 
-/// Of the file's variables; its other values are constants of the graph.
-VariableValues valuesOf(const GraphFile &file) {
-  VariableValues values;
+/// Of the file's variables; its other values are constants of the graph. `values` are those of variables without one.
+VariableValues valuesOf(const GraphFile &file, VariableValues values) {
   for (const auto &[name, value] : file.values)
-    if (!file.constants.count(name)) values.emplace(name, value);
+    if (!file.constants.count(name)) values.insert_or_assign(name, value);
   return values;
 }
 
@@ -382,8 +381,7 @@ struct Pipeline::Impl {
   }
 
   bool importFile(std::unique_ptr<GraphFile> file) {
-    values = valuesOf(*file);
-    values.insert(options.values.begin(), options.values.end());
+    values = valuesOf(*file, options.values);
     found.format = file->format;
     isUnbound = file->isUnbound;
     declared = declaredOutputs(*file);

@@ -162,9 +162,7 @@ public:
     }
     OPC_RETURN_IF_ERROR(reproducer.write(begun));
     if (!compiled) return failureOf(pipeline);
-    if (!modelFlags_.weightsOut().empty() && (what_ == Emit::kGraphText || what_ == Emit::kGraphBinary))
-      pipeline.keepConstants();
-    const std::string result = isOnnx() ? "" : pipeline.emit(what_);
+    const std::string result = isOnnx() ? "" : modelFlags_.emitted(pipeline, what_);
     if (pipeline.errorCount()) return failureOf(pipeline);
     if (const size_t warnings = fatalWarnings(pipeline.diagnostics()).size())
       return Failure(fatalWarnings(pipeline.diagnostics()), warnings, StatusCode::kInvalidGraph, pipeline.source());

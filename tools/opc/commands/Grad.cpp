@@ -108,8 +108,7 @@ public:
     if (!writes) return check(invocation, registry, input);
     if (!pipeline.run(Phase::kGrad)) return failureOf(pipeline);
     if (simplify_ == "on" && !pipeline.tidy()) return failureOf(pipeline);
-    if (!modelFlags_.weightsOut().empty()) pipeline.keepConstants();
-    const std::string text = pipeline.emit(Emit::kGraphText);
+    const std::string text = modelFlags_.emitted(pipeline, Emit::kGraphText);
     if (pipeline.errorCount()) return failureOf(pipeline);
     invocation.showFindings(pipeline.diagnostics(), pipeline.source());
     OPC_RETURN_IF_ERROR(modelFlags_.giveWeights(invocation, pipeline, true));

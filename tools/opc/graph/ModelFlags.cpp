@@ -62,6 +62,11 @@ Result<ModelRequest> ModelFlags::request() const {
   return model;
 }
 
+std::string ModelFlags::emitted(Pipeline &pipeline, Emit what) const {
+  if (!weightsOut_.empty() && (what == Emit::kGraphText || what == Emit::kGraphBinary)) pipeline.keepConstants();
+  return pipeline.emit(what);
+}
+
 Status ModelFlags::giveWeights(Invocation &invocation, const Pipeline &pipeline, bool isGraph) const {
   const size_t count = pipeline.values().size();
   if (count && isGraph && weightsOut_.empty())

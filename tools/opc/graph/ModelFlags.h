@@ -22,6 +22,8 @@ public:
   bool isGiven() const { return !dims_.empty() || !constants_.empty(); }
   Result<ModelRequest> request() const;
   const std::string &weightsOut() const { return weightsOut_; }
+  /// What pipeline.emit() gives. With --weights-out a graph's constants that its file cannot hold are variables.
+  std::string emitted(Pipeline &pipeline, Emit what) const;
   /// Writes the values that came with the graph as safetensors where --weights-out asks for it; else says that a graph
   /// file lacks them. Errors: OPC0003 where there are none, OPC0707.
   Status giveWeights(Invocation &invocation, const Pipeline &pipeline, bool isGraph) const;
