@@ -5,6 +5,7 @@
 #include "KernelTask.h"
 #include "MutableInputs.h"
 #include "Region.h"
+#include "StepFailure.h"
 
 #include "opc/PieceTask.h"
 
@@ -70,18 +71,22 @@ public:
   }
 
   void Run(DeviceCtx *ctx) override {
-    ctx->parallelFor(ends_.back(), user_op::PieceTask::kGrain,
-                     [this](int64_t begin, int64_t end) { range(begin, end); });
+    runSteps([&] {
+      ctx->parallelFor(ends_.back(), user_op::PieceTask::kGrain,
+                       [this](int64_t begin, int64_t end) { range(begin, end); });
+    });
   }
 
 private:
   void range(int64_t begin, int64_t end) const {
     auto step = static_cast<size_t>(std::upper_bound(ends_.begin(), ends_.end(), begin) - ends_.begin());
-    for (; begin < end; ++step) {
-      const int64_t first = step == 0 ? 0 : ends_[step - 1], last = std::min(end, ends_[step]);
-      if (begin < last) pieces_[step]->RunPieces(begin - first, last - first);
-      begin = last;
-    }
+    watchSteps(&step, [&] {
+      for (; begin < end; ++step) {
+        const int64_t first = step == 0 ? 0 : ends_[step - 1], last = std::min(end, ends_[step]);
+        if (begin < last) pieces_[step]->RunPieces(begin - first, last - first);
+        begin = last;
+      }
+    });
   }
 
   std::vector<std::unique_ptr<KernelTask>> tasks_;

@@ -22,6 +22,7 @@ RegionCore coreOf(std::shared_ptr<const Region> whole) {
   if (!whole->hasMoves()) {
     for (uint32_t v = 0; v < whole->inputs.size(); ++v)
       core.inputs.push_back({v, whole->inputs[v].shape(), false, {}, 0, {}});
+    for (size_t i = 0; i < whole->steps.size(); ++i) core.steps.push_back(i);
     core.region = std::move(whole);
     return core;
   }
@@ -36,7 +37,9 @@ RegionCore coreOf(std::shared_ptr<const Region> whole) {
   for (const LoopInput &in : access.inputs) region->inputs.emplace_back(in.shape, whole->descOf(in.value).data_type());
   for (size_t i = 0; i < whole->steps.size(); ++i) {
     const RegionStep &step = whole->steps[i];
-    if (!step.moves) region->add({step.op, step.kernel, std::move(numbers.args[i]), step.rows, nullptr});
+    if (step.moves) continue;
+    region->add({step.op, step.kernel, std::move(numbers.args[i]), step.rows, nullptr});
+    core.steps.push_back(i);
   }
   region->outputs = std::move(numbers.outputs);
   core.region = std::move(region);

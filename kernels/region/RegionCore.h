@@ -9,6 +9,7 @@ namespace opc {
 
 struct RegionCore {
   std::shared_ptr<const Region> region; // without steps that move
+  std::vector<size_t> steps;            // by step of `region`: which of the whole region's it is
   std::vector<LoopInput> inputs;        // by input of `region`; values are those of the whole region
   /// Where the elements of its inputs are: what is moved is found by its sources.
   std::vector<TileAccess> access() const;

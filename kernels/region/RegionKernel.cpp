@@ -5,6 +5,7 @@
 #include "RegionCore.h"
 #include "RowLoops.h"
 #include "RowRegion.h"
+#include "StepFailure.h"
 #include "TilePlan.h"
 
 #include <algorithm>
@@ -100,8 +101,10 @@ public:
   void Run(DeviceCtx *ctx) override {
     const int64_t total = r_.shape.elem_cnt();
     code_ = s_.code->next();
-    if (total <= kGrain || ctx->threads() <= 1) return range(0, total);
-    ctx->parallelFor(total, kGrain, [this](int64_t begin, int64_t end) { range(begin, end); });
+    runSteps([&] {
+      if (total <= kGrain || ctx->threads() <= 1) return range(0, total);
+      ctx->parallelFor(total, kGrain, [this](int64_t begin, int64_t end) { range(begin, end); });
+    });
   }
 
 private:
@@ -144,20 +147,24 @@ private:
       else
         at[v] = single[v] ? in_[v] : in_[v] + begin * size(v);
     }
-    for (size_t i = 0; i < r_.steps.size(); ++i) {
-      const RegionStep &step = r_.steps[i];
-      const void *args[32];
-      uint32_t contiguous = 0;
-      for (size_t k = 0; k < step.args.size(); ++k) {
-        args[k] = at[step.args[k]];
-        if (step.args[k] >= inputs || !single[step.args[k]]) contiguous |= 1u << k;
+    size_t whole = 0; // the step of the whole region
+    watchSteps(&whole, [&] {
+      for (size_t i = 0; i < r_.steps.size(); ++i) {
+        const RegionStep &step = r_.steps[i];
+        const void *args[32];
+        uint32_t contiguous = 0;
+        for (size_t k = 0; k < step.args.size(); ++k) {
+          args[k] = at[step.args[k]];
+          if (step.args[k] >= inputs || !single[step.args[k]]) contiguous |= 1u << k;
+        }
+        const size_t made = inputs + i;
+        const int32_t output = s_.layout.outputOf[made];
+        char *to = output < 0 ? slot(scratch, made) : out_[static_cast<size_t>(output)] + begin * size(made);
+        whole = s_.core.steps[i];
+        s_.loops[i]->Run(args, contiguous, to, n);
+        at[made] = to;
       }
-      const size_t made = inputs + i;
-      const int32_t output = s_.layout.outputOf[made];
-      char *to = output < 0 ? slot(scratch, made) : out_[static_cast<size_t>(output)] + begin * size(made);
-      s_.loops[i]->Run(args, contiguous, to, n);
-      at[made] = to;
-    }
+    });
   }
   char *slot(char *scratch, size_t value) const {
     return scratch + s_.layout.slotOffset[static_cast<size_t>(s_.layout.slotOf[value])];

@@ -5,6 +5,7 @@
 #include "RowAccess.h"
 #include "RowLoops.h"
 #include "RowStages.h"
+#include "StepFailure.h"
 
 #include <algorithm>
 
@@ -132,12 +133,14 @@ public:
   }
 
   void Run(DeviceCtx *ctx) override {
-    for (size_t i = 0; i < r_.steps.size(); ++i) check(i);
     for (size_t i = 0; i < code_.size(); ++i) code_[i] = s_.stages[i].code ? s_.stages[i].code->next() : nullptr;
     const int64_t rows = r_.shape.elem_cnt() / r_.rowSize;
-    ctx->parallelFor(rows, std::max<int64_t>(1, kGrain / r_.rowSize), [this](int64_t begin, int64_t end) {
-      char *scratch = scratchOfThread(s_.layout.bytes);
-      for (; begin < end; begin += s_.layout.tile) tile(begin, std::min(s_.layout.tile, end - begin), scratch);
+    runSteps([&] {
+      checkAll();
+      ctx->parallelFor(rows, std::max<int64_t>(1, kGrain / r_.rowSize), [this](int64_t begin, int64_t end) {
+        char *scratch = scratchOfThread(s_.layout.bytes);
+        for (; begin < end; begin += s_.layout.tile) tile(begin, std::min(s_.layout.tile, end - begin), scratch);
+      });
     });
   }
 
@@ -149,6 +152,16 @@ private:
     const char *at[kMaxRegionTensors + kMaxRegionValues];
     bool isSingle[kMaxRegionTensors]; // a broadcast input that is one element in this tile
   };
+
+  void checkAll() const {
+    size_t whole = 0;
+    watchSteps(&whole, [&] {
+      for (size_t i = 0; i < r_.steps.size(); ++i) {
+        whole = s_.core.steps[i];
+        check(i);
+      }
+    });
+  }
 
   void check(size_t step) const {
     const RegionStep &s = r_.steps[step];
@@ -182,12 +195,19 @@ private:
       const int32_t output = s_.layout.outputOf[v];
       t.at[v] = output < 0 ? slot(t, v) : out_[static_cast<size_t>(output)] + begin * s_.layout.rowBytes[v];
     }
-    for (size_t i = 0; i < s_.stages.size(); ++i) {
-      if (code_[i])
-        generated(s_.stages[i], *code_[i], &t);
-      else
-        for (size_t step = s_.stages[i].begin; step < s_.stages[i].end; ++step) this->step(step, t);
-    }
+    size_t whole = 0; // the step of the whole region
+    watchSteps(&whole, [&] {
+      for (size_t i = 0; i < s_.stages.size(); ++i) {
+        whole = s_.core.steps[s_.stages[i].begin];
+        if (code_[i])
+          generated(s_.stages[i], *code_[i], &t);
+        else
+          for (size_t step = s_.stages[i].begin; step < s_.stages[i].end; ++step) {
+            whole = s_.core.steps[step];
+            this->step(step, t);
+          }
+      }
+    });
   }
 
   /// Where an operand begins.

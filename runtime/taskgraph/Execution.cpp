@@ -3,6 +3,7 @@
 #include "TaskGraph.h"
 
 #include "DeviceErrors.h"
+#include "StepFailure.h"
 
 namespace opc::runtime {
 namespace {
@@ -22,9 +23,12 @@ Status TaskGraph::failed(Status status, uint32_t task) const {
   if (!status.context().empty()) return status; // a device has said which op it is
   const ModelTask &t = model_.tasks[task];
   status = orDeviceError(std::move(status));
-  return Status(failureCode(status), status.id().empty() ? "OPC0601" : status.id(), t.type + ": " + status.message())
+  // Of several ops that are one task the one that has failed, if it was one.
+  const std::optional<size_t> step = std::exchange(failedStep, std::nullopt);
+  const ModelTask::Part op = step && *step < t.parts.size() ? t.parts[*step] : ModelTask::Part{t.name, t.type, t.where};
+  return Status(failureCode(status), status.id().empty() ? "OPC0601" : status.id(), op.type + ": " + status.message())
       .withHelp(status.help())
-      .withContext(runningText(t.name) + t.where.at());
+      .withContext(runningText(op.name) + op.where.at());
 }
 
 /// What a device has said at the end of a run: an op that it names gets its place in the graph.

@@ -63,6 +63,11 @@ struct ModelTask {
   std::shared_ptr<const Region> region;
   std::shared_ptr<const Batch> batch; // or a task of several updates
   std::shared_ptr<const user_op::KernelDef> regionKernel;
+  struct Part {
+    std::string name, type;
+    GraphPlace where;
+  };
+  std::vector<Part> parts; // the ops of a region or of updates, in their order
 
   bool mayShare(size_t output, size_t input) const {
     return std::binary_search(inplace.begin(), inplace.end(),

@@ -129,6 +129,10 @@ class RegionReader : protected OpReader {
 protected:
   using OpReader::OpReader;
 
+  static void partsOf(const plan::Task &p, ModelTask *t) {
+    for (const plan::Task &b : p.body()) t->parts.push_back({b.name(), b.op_type(), placeOf(b.location())});
+  }
+
   /// A task of type "opc.fused": its body becomes a region.
   Status region(const plan::Task &p, uint32_t index) {
     ModelTask &t = m_.tasks[index];
@@ -144,6 +148,7 @@ protected:
       region->inputs.push_back(m_.tensors[tensor].desc);
     }
     if (t.outputs.empty()) return bad("OPC0816", "it makes nothing");
+    partsOf(p, &t);
     for (const plan::Task &b : p.body())
       if (Status s = step(b, index, region.get(), &values); !s.isOk())
         return std::move(s).withContext("op " + b.name() + " (" + b.op_type() + ") in its body");
@@ -264,6 +269,7 @@ private:
     }
     if (static_cast<size_t>(p.body_size()) > kMaxBatchSteps)
       return bad("OPC0816", "it has ", p.body_size(), " updates; the limit is ", kMaxBatchSteps);
+    partsOf(p, &t);
     for (const plan::Task &b : p.body()) {
       ModelTask step;
       Status s = single(b, &step);
