@@ -5,6 +5,7 @@
 #include "EmitStatus.h"
 #include "GraphBuilder.h"
 #include "Locations.h"
+#include "TextParts.h"
 
 #include <fnmatch.h>
 
@@ -226,7 +227,7 @@ private:
 class TrainingStep {
 public:
   TrainingStep(ModuleOp module, const Registry &registry, const TrainingConfig &config, Value lossScale)
-      : module_(module), config_(config), t_(module, registry), parameters_(config.groups.size()) {
+      : module_(module), registry_(registry), config_(config), t_(module, registry), parameters_(config.groups.size()) {
     step_.lossScale = lossScale;
   }
 
@@ -269,7 +270,9 @@ private:
       }
       for (size_t k = 0; owner < 0 && k < groups.size(); ++k)
         if (groups[k].variables.empty()) owner = static_cast<int>(k);
-      if (owner >= 0) parameters_[static_cast<size_t>(owner)].push_back({g, g.gradient});
+      if (owner < 0) continue;
+      if (failed(findKernel(groups[static_cast<size_t>(owner)].updateOp, g))) return failure();
+      parameters_[static_cast<size_t>(owner)].push_back({g, g.gradient});
     }
     for (size_t k = 0; k < groups.size(); ++k)
       if (parameters_[k].empty())
@@ -277,6 +280,25 @@ private:
                             " updates nothing: no trainable variable with a gradient is left for it",
                         "check the names of its variables; opc grad --explain NAME shows why one has no gradient");
     return success();
+  }
+
+  /// Whether some device's kernel of the update takes a variable of this type.
+  LogicalResult findKernel(const std::string &updateOp, const GeneratedGradient &g) {
+    const std::string type = dataTypeName(ir::descOf(g.tensor).data_type());
+    std::vector<std::string> known;
+    for (const user_op::KernelDef *kernel : registry_.kernels(updateOp)) {
+      const std::string taken = kernelTarget(*kernel).dtype;
+      if (taken.empty() || taken == type) return success();
+      if (!llvm::is_contained(known, taken)) known.push_back(taken);
+    }
+    if (known.empty()) return success(); // a plugin may bring it when the graph is compiled
+    emitStatus(g.tensor.getDefiningOp(),
+               Status(StatusCode::kInvalidGraph, "OPC0507",
+                      concat("no kernel of ", updateOp, " updates the variable ", g.name, " of type ", type,
+                             ", but of ", joined(known, ", ")))
+                   .withHelp(concat("keep ", g.name, " in f32 and cast it to ", type,
+                                    " where it is read: small updates would be lost in ", type)));
+    return failure();
   }
 
   /// Adds up the gradients of a round of steps, of which the last one updates.
@@ -326,6 +348,7 @@ private:
   }
 
   ModuleOp module_;
+  const Registry &registry_;
   const TrainingConfig &config_;
   TrainingBuilder t_;
   std::vector<std::vector<Parameter>> parameters_; // by group

@@ -20,7 +20,7 @@ mlir::FailureOr<Seeds> scaledSeeds(mlir::ModuleOp module, const Registry &regist
 /// Adds what updates the variables once a step: for each variable with a gradient an update op ("<variable>_optimizer")
 /// and the variables that hold its state ("<variable>-m"); "train_step", which counts steps; the learning rate. An op
 /// that writes a variable runs after all that read it. `lossScale` is that of the seeds. Errors: OPC0507 (a group that
-/// names no variable, a variable in two groups), and those of the ops.
+/// names no variable, a variable in two groups or of a type that no update takes), and those of the ops.
 mlir::LogicalResult addTraining(mlir::ModuleOp module, const Registry &registry, const TrainingConfig &config,
                                 const std::vector<GeneratedGradient> &gradients, mlir::Value lossScale);
 

@@ -194,6 +194,31 @@ job_conf { job_name: "j" train_conf { loss_lbn: "loss/z_0"
             self.assertIn(word, done.stderr)
             self.assertFalse(os.path.exists(os.path.join(scratch.name, "never.plan")))
 
+    def test_types_of_variables(self):
+        """A variable in f16 or bf16, which no update takes, is refused with its op; one in f32 that is cast trains."""
+        variable = 'op {{ name: "w" variable_conf {{ out: "out" shape {{ dim: 3 }} data_type: {0} initializer {{ constant_conf {{ value: 0.5 }} }} }} }}'
+        halves = {"f16": "kFloat16", "bf16": "kBFloat16"}
+        for name, kind in halves.items():
+            ops = ['op {{ name: "x" input_conf {{ out: "out" blob_conf {{ shape {{ dim: 3 }} data_type: {0} }} }} }}'.format(kind)]
+            end = ['op { name: "xw" user_conf { op_type_name: "broadcast_mul" input { key: "x" value { s: "x/out" } } input { key: "y" value { s: "%s" } } } }',
+                   'op { name: "l" user_conf { op_type_name: "reduce_sum" input { key: "input_tensor" value { s: "xw/z_0" } } attr { key: "axis" value { at_list_int32 { val: 0 } } } } }']
+            write("half.pbtxt", "\n".join([*ops, variable.format(kind), *end]) % "w/out" + "\n")
+            cast = 'op { name: "h" user_conf { op_type_name: "cast" input { key: "in" value { s: "w/out" } } attr { key: "dtype" value { at_data_type: %s } } } }' % kind
+            shown = 'op { name: "w_now" output_conf { in: "w/out" out: "out" } }'
+            write("cast.pbtxt", "\n".join([*ops, variable.format("kFloat"), cast, end[0] % "h/out_0", end[1], shown]) + "\n")
+            for optimizer in ("sgd", "momentum", "adam", "adamw", "lamb", "lars", "rmsprop", "adagrad"):
+                done = run("grad", "half.pbtxt", "--loss", "l", "--optimizer", optimizer, "--lr", "0.5", "-o", "never.pbtxt", code=3)
+                self.assertRegex(done.stderr, rf"OPC0507\]: no kernel of \w+_update updates the variable w of type {name}, but of f32, f64")
+                self.assertIn("half.pbtxt:2:1", done.stderr)
+                self.assertIn(f"keep w in f32 and cast it to {name} where it is read", done.stderr)
+                self.assertFalse(os.path.exists(os.path.join(scratch.name, "never.pbtxt")))
+                run("grad", "cast.pbtxt", "--loss", "l", "--optimizer", optimizer, "--lr", "0.5", "-o", "step.pbtxt")
+                run("compile", "step.pbtxt", "-o", "step.plan")
+            run("grad", "cast.pbtxt", "--loss", "l", "--optimizer", "sgd", "--lr", "0.5", "-o", "step.pbtxt")
+            out = os.path.join(scratch.name, "half.npz")
+            run("run", "step.pbtxt", "--input", "x=2", "--repeat", "3", "--outputs", out, "--print", "none")
+            np.testing.assert_array_equal(np.load(out)["w_now"], np.full(3, 0.5 - 3 * 0.5 * 2))
+
 
 def layers(count, batch, width):
     lines = [f'op {{ name: "x" input_conf {{ out: "out" blob_conf {{ shape {{ dim: {batch} dim: {width} }} data_type: kFloat }} }} }}']
