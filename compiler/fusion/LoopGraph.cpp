@@ -51,13 +51,28 @@ bool hasPieces(Operation *op) {
   });
 }
 
-LoopKey keyOf(Operation *op, const Registry &registry, OverwritePairs *overwrites,
+/// Bytes that a kernel needs beside its tensors; an error is found again when memory is planned.
+uint64_t workspaceOf(const OpInstance &instance, const user_op::KernelDef &kernel) {
+  const auto bytes = instance.tmpSize(kernel);
+  return bytes ? *bytes : 0;
+}
+uint64_t workspaceOf(ir::UserOp op, const Registry &registry) {
+  const std::unique_ptr<OpInstance> instance = ir::toInstance(op, *op.def());
+  if (!instance) return 0;
+  const auto kernel = instance->selectKernel(registry, DeviceType::kCPU);
+  return kernel ? workspaceOf(*instance, **kernel) : 0;
+}
+
+LoopKey keyOf(Operation *op, const Registry &registry, OverwritePairs *overwrites, uint64_t *workspace,
               std::shared_ptr<const user_op::RowsLoop> *rows, std::shared_ptr<const user_op::MoveMap> *moves) {
   auto user = dyn_cast<ir::UserOp>(op);
   const user_op::OpDef *def = user ? user.def() : nullptr;
   if (!def) return noLoop(FusionReason::kNoLoop);
   if (def->isView) return noLoop(FusionReason::kView);
-  if (!isMemoryEffectFree(op)) return noLoop(FusionReason::kWrites);
+  if (!isMemoryEffectFree(op)) {
+    *workspace = workspaceOf(user, registry);
+    return noLoop(FusionReason::kWrites);
+  }
   for (Value v : op->getResults())
     if (auto type = dyn_cast<RankedTensorType>(v.getType()); !type || !type.hasStaticShape())
       return noLoop(FusionReason::kOpenShape);
@@ -66,6 +81,7 @@ LoopKey keyOf(Operation *op, const Registry &registry, OverwritePairs *overwrite
   const auto kernel = instance->selectKernel(registry, DeviceType::kCPU);
   if (!kernel) return noLoop(FusionReason::kNoLoop);
   *overwrites = instance->inplacePairs(**kernel);
+  *workspace = workspaceOf(*instance, **kernel);
   const Joinable loops = joinable(*instance, **kernel);
   if (!loops.may) return noLoop(FusionReason::kNoLoop);
   Value whole = op->getResult(0);
@@ -121,10 +137,11 @@ LoopGraph::LoopGraph(Block &block, const Registry &registry) {
       ops.push_back(&op);
     }
   overwrites.resize(ops.size());
+  workspaces.resize(ops.size(), 0);
   rows.resize(ops.size());
   moves.resize(ops.size());
   for (uint32_t op = 0; op < ops.size(); ++op)
-    keys.push_back(keyOf(ops[op], registry, &overwrites[op], &rows[op], &moves[op]));
+    keys.push_back(keyOf(ops[op], registry, &overwrites[op], &workspaces[op], &rows[op], &moves[op]));
 }
 
 void LoopGraph::tensors(const std::vector<uint32_t> &members, llvm::function_ref<bool(Operation *)> inside,

@@ -64,6 +64,7 @@ public:
   std::vector<std::shared_ptr<const user_op::RowsLoop>> rows; // null: elements, or none
   std::vector<std::shared_ptr<const user_op::MoveMap>> moves; // null: it computes
   std::vector<OverwritePairs> overwrites;                     // what an op's kernel offers
+  std::vector<uint64_t> workspaces;                           // bytes that it needs while it runs
 };
 
 int64_t bytesOf(const llvm::SetVector<mlir::Value> &values);

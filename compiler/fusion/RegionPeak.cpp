@@ -3,6 +3,7 @@
 #include "RegionPeak.h"
 
 #include <algorithm>
+#include <optional>
 
 namespace opc {
 namespace {
@@ -12,6 +13,8 @@ namespace {
 constexpr size_t kBudget = 400'000;
 // So often only the last join is undone; then whole regions are.
 constexpr int kGentleRounds = 8;
+// The memory planner takes about so many times as long as finding out what is alive.
+constexpr size_t kArenaPrice = 8;
 
 class PeakKeeper {
 public:
@@ -19,15 +22,26 @@ public:
       : graph_(graph), joins_(joins), tasks_(*tasks) {}
 
   std::vector<uint32_t> run(std::vector<uint32_t> regions, bool ownOrderFits) {
-    const uint64_t allowed = leastPeak(graph_, ownOrderFits);
+    const std::vector<uint32_t> single = smallestOrder(graph_, ownOrderFits);
+    const uint64_t allowed = livePeakBytes(graph_, single);
+    std::optional<uint64_t> arena; // where nothing is joined
     for (int round = 0;; ++round) {
       tasks_.sort(&regions);
       const TaskGraph &joined = tasks_.contract(regions);
-      const LivePeak peak = livePeak(joined, smallestOrder(joined, true));
-      if (peak.bytes <= allowed) return regions;
+      const std::vector<uint32_t> order = smallestOrder(joined, true);
+      const LivePeak peak = livePeak(joined, order);
       const std::vector<uint32_t> blamed = atPeak(joined, peak, regions);
       if (blamed.empty()) return regions; // nothing is left to undo
-      if (tryOne(&regions, blamed, peak.bytes)) continue;
+      if (peak.bytes <= allowed) {
+        // Less may be alive and need more room, with gaps between.
+        const uint64_t needed = arenaBytes(joined, order);
+        if (needed <= allowed) return regions;
+        if (!arena) arena = arenaBytes(graph_, single);
+        if (needed <= *arena) return regions;
+        if (tryOne(&regions, blamed, needed, arenaOf)) continue;
+      } else if (tryOne(&regions, blamed, peak.bytes, liveOf)) {
+        continue;
+      }
       std::vector<uint32_t> next;
       for (uint32_t i = 0, b = 0; i < regions.size(); ++i)
         if (b < blamed.size() && blamed[b] == i) {
@@ -73,18 +87,24 @@ private:
     }
   }
 
-  /// Undoes the one join that lowers the peak most.
-  bool tryOne(std::vector<uint32_t> *regions, const std::vector<uint32_t> &blamed, uint64_t peak) {
+  static uint64_t liveOf(const TaskGraph &joined, uint64_t limit) {
+    return livePeakBytes(joined, smallestOrder(joined, true), limit);
+  }
+  static uint64_t arenaOf(const TaskGraph &joined, uint64_t) { return arenaBytes(joined, smallestOrder(joined, true)); }
+
+  /// Undoes the one join that lowers the peak most, as `measure` sees it.
+  bool tryOne(std::vector<uint32_t> *regions, const std::vector<uint32_t> &blamed, uint64_t peak,
+              uint64_t (*measure)(const TaskGraph &, uint64_t limit)) {
+    const size_t price = measure == arenaOf ? kArenaPrice : 1;
     std::vector<uint32_t> best;
     for (uint32_t b : blamed) {
-      if (spent_ + regions->size() > kBudget) break;
-      spent_ += regions->size();
+      if (spent_ + price * regions->size() > kBudget) break;
+      spent_ += price * regions->size();
       std::vector<uint32_t> tried(regions->begin(), regions->begin() + b);
       undo((*regions)[b], true, &tried);
       tried.insert(tried.end(), regions->begin() + b + 1, regions->end());
       tasks_.sort(&tried);
-      const TaskGraph &joined = tasks_.contract(tried);
-      const uint64_t bytes = livePeakBytes(joined, smallestOrder(joined, true), peak);
+      const uint64_t bytes = measure(tasks_.contract(tried), peak);
       if (bytes >= peak) continue;
       peak = bytes;
       best = std::move(tried);

@@ -32,6 +32,7 @@ TaskGraph taskGraphOf(const LoopGraph &g, const std::vector<OpOrder> &orders) {
   for (uint32_t op = 0; op < g.ops.size(); ++op) {
     graph.tasks[op].goesByRows = g.rows[op] != nullptr;
     graph.tasks[op].moves = g.isMove(op);
+    graph.tasks[op].workspace = g.workspaces[op];
   }
   return graph;
 }
@@ -53,7 +54,9 @@ public:
       if (tryAgain(regions)) regions = keepPeak(regionsInOrder());
     }
     if (facts_) describeRegions(g_, joins_, regions, refused_, facts_);
-    if (!regions.empty()) writeRegions(block_, &g_, joins_, regions);
+    // Without a region the ops keep their own order, which may be the better one.
+    if (llvm::any_of(regions, [&](uint32_t r) { return joins_[r].first >= 0; }))
+      writeRegions(block_, &g_, joins_, regions);
     return success();
   }
 

@@ -13,7 +13,8 @@ using namespace mlir;
 namespace opc {
 namespace {
 
-uint64_t byteSize(Value v) { return alignBuffer(static_cast<uint64_t>(ir::bytesOf(v))); }
+/// Every tensor has an address: an empty one gets the smallest slot.
+uint64_t byteSize(Value v) { return alignBuffer(std::max<uint64_t>(1, static_cast<uint64_t>(ir::bytesOf(v)))); }
 
 /// The pairs that hold for buffers: no other operand may look into what is overwritten, unless it is offered as well.
 std::vector<std::pair<uint32_t, uint32_t>> overwrittenBuffers(Operation *op, const OverwritePairs &pairs,
@@ -283,7 +284,7 @@ std::vector<bool> walkLive(const TaskGraph &graph, const std::vector<uint32_t> &
       alive[b] = true;
       live += graph.buffers[b].bytes;
     }
-    if (!visit(t, live)) return alive;
+    if (!visit(t, live + alignBuffer(task.workspace))) return alive;
     for (uint32_t b : task.reads)
       if (--readers[b] == 0 && !graph.buffers[b].keep) end(b);
     for (uint32_t b : task.makes)
@@ -310,6 +311,35 @@ LivePeak livePeak(const TaskGraph &graph, const std::vector<uint32_t> &order, st
   for (uint32_t b = 0; b < alive.size(); ++b)
     if (alive[b]) most.buffers.push_back(b);
   return most;
+}
+
+uint64_t arenaBytes(const TaskGraph &graph, const std::vector<uint32_t> &order) {
+  constexpr uint32_t kNone = UINT32_MAX;
+  std::vector<PlannedBuffer> slots;
+  std::vector<uint32_t> readers = graph.readers, slotOf(graph.buffers.size(), kNone);
+  const auto end = static_cast<uint32_t>(order.size());
+  for (uint32_t now = 0; now < end; ++now) {
+    const TaskGraph::Task &task = graph.tasks[order[now]];
+    llvm::SmallDenseSet<uint32_t, 4> taken;
+    for (uint32_t b : task.makes) {
+      auto slot = static_cast<uint32_t>(slots.size());
+      for (const auto &[result, operand] : task.overwrites)
+        if (result == b && slotOf[operand] != kNone && readers[operand] == 1 && !graph.buffers[operand].keep &&
+            taken.insert(slotOf[operand]).second) {
+          slot = slotOf[operand];
+          break;
+        }
+      if (slot == slots.size()) slots.push_back({graph.buffers[b].bytes, now, now});
+      slotOf[b] = slot;
+      slots[slot].last = graph.buffers[b].keep ? end : now;
+    }
+    if (task.workspace > 0) slots.push_back({task.workspace, now, now});
+    for (uint32_t b : task.reads) {
+      --readers[b];
+      if (slotOf[b] != kNone) slots[slotOf[b]].last = std::max(slots[slotOf[b]].last, now);
+    }
+  }
+  return planMemory(&slots).arenaBytes;
 }
 
 uint64_t livePeakBytes(const TaskGraph &graph, const std::vector<uint32_t> &order, uint64_t limit) {

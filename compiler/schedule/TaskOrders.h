@@ -23,6 +23,7 @@ struct TaskGraph {
     llvm::ArrayRef<uint32_t> after;                           // tasks that need this one
     uint32_t pending = 0;                                     // tasks that must come first
     llvm::ArrayRef<std::pair<uint32_t, uint32_t>> overwrites; // buffers: made in the place of read
+    uint64_t workspace = 0;                                   // bytes while it runs
     bool moves = false;      // in a region it lets the loop read its operands in another order
     bool goesByRows = false; // in a region it may overwrite what was read before it, and nothing that it reads
   };
@@ -56,10 +57,12 @@ struct LivePeak {
   std::vector<uint32_t> buffers; // what is alive there
   uint32_t task = 0;             // the first that has it
 };
-/// The most bytes of results that are alive at once, where each task overwrites what it may. `profile`: gets the bytes
-/// that are alive while each task of the order runs.
+/// The most bytes of results and of a workspace that are alive at once, where each task overwrites what it may.
+/// `profile`: gets the bytes that are alive while each task of the order runs.
 LivePeak livePeak(const TaskGraph &graph, const std::vector<uint32_t> &order, std::vector<uint64_t> *profile = nullptr);
-/// Those bytes alone; `limit` or more where they are that many.
+/// What the memory planner needs for the results and workspaces of that order.
+uint64_t arenaBytes(const TaskGraph &graph, const std::vector<uint32_t> &order);
+/// The bytes of livePeak() alone; `limit` or more where they are that many.
 uint64_t livePeakBytes(const TaskGraph &graph, const std::vector<uint32_t> &order, uint64_t limit = UINT64_MAX);
 
 } // namespace opc
