@@ -3,11 +3,8 @@
 #include "Codegen.h"
 #include "MachineCode.h"
 #include "RegionEmitter.h"
+#include "RegionKey.h"
 
-#include "opc/Scalar.h"
-#include "opc/ScalarFloat.h"
-
-#include <bit>
 #include <chrono>
 #include <cstdlib>
 #include <mutex>
@@ -27,53 +24,18 @@ private:
   std::unique_ptr<codegen::MachineCode> code_;
 };
 
-/// What regions of the same code have in common. Shapes do not matter, but for inputs of one element.
+/// What regions of the same code have in common within one process.
 std::string keyOf(const Region &region) {
-  std::string key;
-  auto add = [&](const auto &number) { key += std::to_string(number) + ' '; };
-  for (const user_op::TensorDesc &d : region.inputs) {
-    add(static_cast<int>(d.data_type()));
-    key += d.shape().elem_cnt() == 1 && region.shape.elem_cnt() != 1 ? "1 " : "n ";
-  }
-  for (const RegionStep &step : region.steps) {
-    key += step.op.def().name + ' ' + step.kernel->origin.library + ' ';
-    for (const auto &[name, value] : step.op.conf().attrs) {
-      key += name + '=' + value.toString();
-      if (const auto *f = value.get<float>()) add(scalar::f32::toBits(*f));
-      if (const auto *d = value.get<double>()) add(scalar::f32::toBits(*d));
-      key += ';';
-    }
-    for (uint32_t v : step.args) add(v);
-    add(static_cast<int>(step.op.outputDescs()[0].data_type()));
-  }
-  for (uint32_t v : region.outputs) add(v);
+  std::string key = regionKey(region);
+  for (const RegionStep &step : region.steps) key += '\n' + step.kernel->origin.library;
   return key;
 }
 
-/// What code depends on and keyOf() takes for granted within one process: the expressions that ops were registered
-/// with, the level, and who has made the code.
+/// What code depends on and keyOf() takes for granted within one process: the level, and who has made the code.
 std::string cacheKey(const Region &region, CodeLevel level, unsigned lanes) {
   const std::string version = codegen::codeVersion();
   if (version.empty()) return "";
-  std::string key = version + '\n' + codeLevelName(level) + ' ' + std::to_string(lanes) + '\n' + keyOf(region);
-  auto bits = [&](double d) { key += ' ' + std::to_string(std::bit_cast<uint64_t>(d)); };
-  for (const RegionStep &step : region.steps) {
-    const scalar::ScalarProgram *program = step.op.def().scalar.get();
-    key += '\n';
-    if (!program) continue;
-    for (const scalar::ScalarProgram::Node &n : program->nodes()) {
-      key += std::to_string(static_cast<int>(n.op)) + ' ' + std::to_string(n.parameter);
-      for (int32_t a : n.args) key += ' ' + std::to_string(a);
-      bits(n.value);
-      key += ';';
-    }
-    if (!program->attributes || step.op.inputDescs().empty()) continue;
-    for (const scalar::ScalarValue &v : program->attributes(step.op.wrapper(), step.op.inputDescs()[0].data_type())) {
-      key += v.isInteger ? " i" + std::to_string(v.integer) : " r";
-      bits(v.real);
-    }
-  }
-  return key;
+  return version + '\n' + codeLevelName(level) + ' ' + std::to_string(lanes) + '\n' + keyOf(region);
 }
 
 class Codegen final : public RegionCodegen {
@@ -93,8 +55,7 @@ public:
     for (const RegionStep &step : region.steps) event.ops.push_back(step.op.def().name);
     std::shared_ptr<const RegionCode> made = make(region, reason, &event);
     for (size_t i = 0; made && i < region.steps.size(); ++i)
-      if (region.steps[i].kernel->origin.library != "built-in" && !make(alone(region, i), reason, &event))
-        made = nullptr;
+      if (!isBuiltIn(region.steps[i]) && !make(stepAlone(region, i), reason, &event)) made = nullptr;
     (made ? stats_.compiled : stats_.refused) += 1;
     if (made && event.isCached) ++stats_.cached;
     if (!made) event.reason = *reason;
@@ -118,23 +79,8 @@ public:
   }
 
 private:
-  /// A step as a region of its own: a plugin's ops are looked at one by one, as nobody knows how they were compiled.
-  static Region alone(const Region &region, size_t step) {
-    Region one;
-    one.shape = Shape({kMaxRegionLanes});
-    RegionStep copy = region.steps[step];
-    for (uint32_t &v : copy.args) {
-      one.inputs.emplace_back(one.shape, region.descOf(v).data_type());
-      v = static_cast<uint32_t>(one.inputs.size() - 1);
-    }
-    one.add(std::move(copy));
-    one.outputs = {one.valueOf(0)};
-    return one;
-  }
-
   std::shared_ptr<const RegionCode> make(const Region &region, std::string *reason, CodegenEvent *event) {
-    // Several vectors at once: a chain of functions would wait for each of them.
-    const unsigned lanes = level_ == CodeLevel::kV4 ? 64 : 32;
+    const unsigned lanes = codegen::lanesOf(level_);
     const std::string key = cache_ ? cacheKey(region, level_, lanes) : "";
     std::string object = key.empty() ? "" : cache_->find(key);
     if (!object.empty())

@@ -10,6 +10,7 @@
 #include "llvm/IR/Constants.h"
 #include "llvm/IR/Instructions.h"
 #include "llvm/IR/IntrinsicInst.h"
+#include "llvm/Linker/Linker.h"
 #include "llvm/Support/Error.h"
 #include "llvm/Support/MemoryBuffer.h"
 
@@ -225,6 +226,29 @@ llvm::Value *LeafLibrary::emit(llvm::IRBuilderBase &b, const llvm::Function &lea
   if (isVectorizable(leaf)) return Widening(b, lanes).run(leaf, args);
   const auto it = scalarLeafAddresses().find(std::string_view(leaf.getName().data(), leaf.getName().size()));
   return it == scalarLeafAddresses().end() ? nullptr : callEach(b, leaf, args, lanes);
+}
+
+bool LeafLibrary::close(llvm::Module *module, llvm::StringRef entry, std::string *reason) {
+  bool calls = false;
+  for (const llvm::Function &f : *module) calls |= f.isDeclaration() && !f.isIntrinsic();
+  if (!calls) return true;
+  const std::string_view bytes = scalarLeavesBitcode();
+  auto leaves = llvm::getLazyBitcodeModule(
+      llvm::MemoryBufferRef(llvm::StringRef(bytes.data(), bytes.size()), "scalar functions"), module->getContext());
+  if (!leaves) {
+    *reason = llvm::toString(leaves.takeError());
+    return false;
+  }
+  if (llvm::Linker::linkModules(*module, std::move(*leaves), llvm::Linker::LinkOnlyNeeded)) {
+    *reason = "its functions do not fit together";
+    return false;
+  }
+  for (llvm::GlobalValue &value : module->global_values()) {
+    if (value.isDeclaration() || value.getName() == entry) continue;
+    if (auto *object = dyn_cast<llvm::GlobalObject>(&value)) object->setComdat(nullptr);
+    value.setLinkage(llvm::GlobalValue::InternalLinkage);
+  }
+  return true;
 }
 
 } // namespace opc::codegen

@@ -24,6 +24,9 @@ public:
   /// such that a vector has, and otherwise a call for each number. The bits are those of the function.
   llvm::Value *emit(llvm::IRBuilderBase &b, const llvm::Function &leaf, llvm::ArrayRef<llvm::Value *> args,
                     unsigned lanes);
+  /// Puts the functions that a module calls into it, so that it names nothing but them. All but `entry` become its own.
+  /// False, with the reason, where that cannot be.
+  static bool close(llvm::Module *module, llvm::StringRef entry, std::string *reason);
 
 private:
   bool isVectorizable(const llvm::Function &leaf);

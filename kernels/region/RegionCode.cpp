@@ -60,9 +60,17 @@ int64_t bytesMoved(const Region &region) {
 
 thread_local bool WithoutRegionCode::isOn_ = false;
 
-RegionCodeChoice::RegionCodeChoice(const Region &region, bool mayHaveCode)
-    : region_(region), compiler_(mayHaveCode ? regionCompiler() : nullptr), bytes_(bytesMoved(region)) {
-  if (compiler_ && (bytes_ >= kAtOnce || compiler_->isEager())) compile();
+std::shared_ptr<RegionCompiler> compilerOfLoad() { return WithoutRegionCode::isOn() ? nullptr : regionCompiler(); }
+
+RegionCodeChoice::RegionCodeChoice(const Region &region, std::shared_ptr<RegionCompiler> compiler)
+    : region_(region), compiler_(std::move(compiler)), bytes_(bytesMoved(region)) {
+  if (compiler_) made_ = compiler_->ready(region);
+  if (made_) {
+    code_.store(made_.get(), std::memory_order_release);
+    tried_.store(true, std::memory_order_release);
+  } else if (compiler_ && (bytes_ >= kAtOnce || compiler_->isEager())) {
+    compile();
+  }
 }
 
 const RegionCode *RegionCodeChoice::next() const {

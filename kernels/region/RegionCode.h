@@ -32,6 +32,8 @@ public:
   /// Null, with the reason, where there is no code for it; the region is computed step by step then. Several threads
   /// may call it.
   virtual std::shared_ptr<const RegionCode> compile(const Region &region, std::string *reason) = 0;
+  /// Code that is there already, so that nothing speaks against taking it at once; null where there is none.
+  virtual std::shared_ptr<const RegionCode> ready(const Region &) { return nullptr; }
   /// Whether to compile everything at once, be it small: for tests.
   virtual bool isEager() const { return false; }
 };
@@ -54,16 +56,24 @@ private:
   const bool before_;
 };
 
+/// Who compiles the regions of a plan that this thread loads now: regionCompiler(), or nobody.
+std::shared_ptr<RegionCompiler> compilerOfLoad();
+
+/// regionKernel() with code of this compiler; null: of compilerOfLoad().
+user_op::KernelDef regionKernel(std::shared_ptr<const Region> region, std::shared_ptr<RegionCompiler> compiler);
+
 /// Bytes that a region reads and writes in one run.
 int64_t bytesMoved(const Region &region);
 
 /// When a region gets its code: as soon as the loops of its steps have cost about what compiling does. One that moves
-/// kAtOnce bytes in a run is compiled when its plan is loaded, others when they have moved kInAll.
+/// kAtOnce bytes in a run is compiled when its plan is loaded, others when they have moved kInAll; what is ready is
+/// taken at once.
 class RegionCodeChoice {
 public:
   static constexpr int64_t kAtOnce = int64_t{32} << 20, kInAll = int64_t{64} << 20;
 
-  RegionCodeChoice(const Region &region, bool mayHaveCode);
+  /// `compiler`: null for a region that has no code.
+  RegionCodeChoice(const Region &region, std::shared_ptr<RegionCompiler> compiler);
   /// Called at the beginning of each run. The code, if there is one yet.
   const RegionCode *next() const;
 

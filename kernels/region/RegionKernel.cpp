@@ -198,7 +198,8 @@ private:
   const size_t inputs_; // of the whole region
 };
 
-Status share(std::shared_ptr<const Region> region, bool mayHaveCode, std::shared_ptr<const Shared> *out) {
+Status share(std::shared_ptr<const Region> region, const std::shared_ptr<RegionCompiler> &compiler,
+             std::shared_ptr<const Shared> *out) {
   auto shared = std::make_shared<Shared>();
   shared->core = coreOf(std::move(region));
   const Region &r = *shared->core.region;
@@ -210,7 +211,7 @@ Status share(std::shared_ptr<const Region> region, bool mayHaveCode, std::shared
   }
   shared->layout = layOut(r, shared->access);
   for (const TileAccess &a : shared->access) shared->hasBuffers |= a.needsBuffer();
-  shared->code = std::make_unique<RegionCodeChoice>(r, mayHaveCode);
+  shared->code = std::make_unique<RegionCodeChoice>(r, compiler);
   *out = std::move(shared);
   return Status::ok();
 }
@@ -218,17 +219,21 @@ Status share(std::shared_ptr<const Region> region, bool mayHaveCode, std::shared
 } // namespace
 
 user_op::KernelDef regionKernel(std::shared_ptr<const Region> region) {
+  return regionKernel(std::move(region), nullptr);
+}
+
+user_op::KernelDef regionKernel(std::shared_ptr<const Region> region, std::shared_ptr<RegionCompiler> compiler) {
   user_op::KernelDef def = user_op::OpKernelRegistry(kRegionType, __FILE__, __LINE__).GetResult();
-  const bool mayHaveCode = !WithoutRegionCode::isOn();
+  if (!compiler) compiler = compilerOfLoad();
   if (region->rowSize > 0) {
-    def.create = [region, mayHaveCode](user_op::KernelCreateContext *, std::unique_ptr<user_op::OpKernel> *out) {
-      return makeRowRegion(region, mayHaveCode, out);
+    def.create = [region, compiler](user_op::KernelCreateContext *, std::unique_ptr<user_op::OpKernel> *out) {
+      return makeRowRegion(region, compiler, out);
     };
     return def;
   }
-  def.create = [region, mayHaveCode](user_op::KernelCreateContext *, std::unique_ptr<user_op::OpKernel> *out) {
+  def.create = [region, compiler](user_op::KernelCreateContext *, std::unique_ptr<user_op::OpKernel> *out) {
     std::shared_ptr<const Shared> shared;
-    OPC_RETURN_IF_ERROR(share(region, mayHaveCode, &shared));
+    OPC_RETURN_IF_ERROR(share(region, compiler, &shared));
     *out = std::make_unique<RegionKernel>(std::move(shared), region->inputs.size());
     return Status::ok();
   };

@@ -316,7 +316,8 @@ private:
 
 } // namespace
 
-Status makeRowRegion(std::shared_ptr<const Region> region, bool mayHaveCode, std::unique_ptr<user_op::OpKernel> *out) {
+Status makeRowRegion(std::shared_ptr<const Region> region, const std::shared_ptr<RegionCompiler> &compiler,
+                     std::unique_ptr<user_op::OpKernel> *out) {
   auto shared = std::make_shared<Shared>();
   const size_t inputs = region->inputs.size();
   shared->core = coreOf(std::move(region));
@@ -334,7 +335,7 @@ Status makeRowRegion(std::shared_ptr<const Region> region, bool mayHaveCode, std
   }
   shared->broadcasts = shared->core.access();
   shared->layout = LayoutMaker(r, shared->core.inputs, shared->access).run();
-  shared->stages = stagesOf(r, shared->access, mayHaveCode);
+  shared->stages = stagesOf(r, shared->access, compiler);
   *out = std::make_unique<RowRegionKernel>(std::move(shared), inputs);
   return Status::ok();
 }

@@ -8,7 +8,8 @@ namespace opc {
 
 constexpr int64_t kTileBytes = 24576; // of all values of a tile: three quarters of the smallest first cache
 
-Status makeRowRegion(std::shared_ptr<const Region> region, bool mayHaveCode, std::unique_ptr<user_op::OpKernel> *out);
+Status makeRowRegion(std::shared_ptr<const Region> region, const std::shared_ptr<RegionCompiler> &compiler,
+                     std::unique_ptr<user_op::OpKernel> *out);
 
 /// The error for a step whose kernel has no loop.
 Status noLoopHere(const OpInstance &op);

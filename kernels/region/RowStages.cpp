@@ -49,7 +49,8 @@ void makePart(const Region &r, const RowAccess &access, RowStage *stage) {
 
 } // namespace
 
-std::vector<RowStage> stagesOf(const Region &region, const RowAccess &access, bool mayHaveCode) {
+std::vector<RowStage> stagesOf(const Region &region, const RowAccess &access,
+                               const std::shared_ptr<RegionCompiler> &compiler) {
   std::vector<RowStage> stages;
   bool wasElements = false;
   for (size_t i = 0; i < region.steps.size(); ++i) {
@@ -65,7 +66,7 @@ std::vector<RowStage> stagesOf(const Region &region, const RowAccess &access, bo
     makePart(region, access, &stage);
     // Of short rows with an element each, most of the time would be that of the calls.
     if (stage.byRow && region.rowSize < kShortestRow) stage.part = nullptr;
-    if (stage.part) stage.code = std::make_unique<RegionCodeChoice>(*stage.part, mayHaveCode);
+    if (stage.part) stage.code = std::make_unique<RegionCodeChoice>(*stage.part, compiler);
   }
   return stages;
 }
@@ -77,7 +78,7 @@ std::vector<std::shared_ptr<const Region>> codeParts(std::shared_ptr<const Regio
   RowAccess access;
   std::string why;
   findRowAccess(outlineOf(*region), &access, &why);
-  for (RowStage &stage : stagesOf(*region, access, false))
+  for (RowStage &stage : stagesOf(*region, access, nullptr))
     if (stage.part) parts.push_back(std::move(stage.part));
   return parts;
 }

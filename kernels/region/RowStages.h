@@ -22,7 +22,9 @@ struct RowStage {
   std::unique_ptr<RegionCodeChoice> code;
 };
 
-std::vector<RowStage> stagesOf(const Region &region, const RowAccess &access, bool mayHaveCode);
+/// `compiler`: null where there is to be no code.
+std::vector<RowStage> stagesOf(const Region &region, const RowAccess &access,
+                               const std::shared_ptr<RegionCompiler> &compiler);
 
 /// The regions over elements for which code is made: the region itself, or its stages.
 std::vector<std::shared_ptr<const Region>> codeParts(std::shared_ptr<const Region> region);

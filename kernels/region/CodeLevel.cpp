@@ -21,7 +21,7 @@ bool isCodeLevel(std::string_view text) {
   return std::any_of(std::begin(all), std::end(all), [&](CodeLevel level) { return text == codeLevelName(level); });
 }
 
-CodeLevel codeLevel() {
+CodeLevel processorLevel() {
   CodeLevel best = CodeLevel::kNone;
 #if defined(__x86_64__)
   __builtin_cpu_init();
@@ -34,7 +34,12 @@ CodeLevel codeLevel() {
           __builtin_cpu_supports("avx512dq"), __builtin_cpu_supports("avx512vl")))
     best = CodeLevel::kV4;
 #endif
+  return best;
+}
+
+CodeLevel codeLevel() {
   const std::string_view wanted = wantedCodeLevel();
+  const CodeLevel best = processorLevel();
   if (wanted == "none") return CodeLevel::kNone;
   return wanted == "v3" ? std::min(best, CodeLevel::kV3) : best;
 }

@@ -14,7 +14,9 @@ enum class CodeLevel : uint8_t { kNone, kV3, kV4 };
 std::string_view wantedCodeLevel();
 /// Whether that is a level.
 bool isCodeLevel(std::string_view text);
-/// The best level that this processor has, or that of OPC_CODE_LEVEL ("none", "v3", "v4") if that is less.
+/// The best level that this processor has.
+CodeLevel processorLevel();
+/// The same, or that of OPC_CODE_LEVEL ("none", "v3", "v4") if that is less.
 CodeLevel codeLevel();
 /// "v3".
 const char *codeLevelName(CodeLevel level);
