@@ -1,6 +1,7 @@
 // The container of plans.
 // SPDX-License-Identifier: Apache-2.0
 #include "PlanFile.h"
+#include "PlanNative.h"
 #include "PlanRegions.h"
 
 #include "opc/Version.h"
@@ -67,8 +68,11 @@ uint32_t versionOf(const plan::Plan &plan) {
   uint32_t version = 1;
   for (const plan::Interface::Variable &v : plan.interface().variable())
     if (v.has_data()) version = 3;
-  for (const plan::Task &t : plan.task())
+  for (const plan::Task &t : plan.task()) {
     if (t.region()) version = std::max(version, 2U);
+    if (t.native_size() > 0) version = 4;
+  }
+  if (plan.native_size() > 0) version = 4;
   for (const plan::Plan &part : plan.part()) version = std::max(version, versionOf(part));
   return version;
 }
@@ -131,9 +135,12 @@ Status decodePlan(std::string_view bytes, plan::Plan *plan) {
   if (const uint32_t needed = versionOf(*plan); needed > version)
     return invalid("OPC0804",
                    "the plan is damaged: it says format version " + std::to_string(version) + " and has " +
-                       (needed == 2 ? "regions" : "values of variables") + ", which came with version " +
-                       std::to_string(needed),
+                       (needed == 2   ? "regions"
+                        : needed == 3 ? "values of variables"
+                                      : "machine code") +
+                       ", which came with version " + std::to_string(needed),
                    "compile the graph again");
+  OPC_RETURN_IF_ERROR(checkNativeCode(*plan));
   return resolveRegions(plan);
 }
 

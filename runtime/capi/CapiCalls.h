@@ -12,6 +12,7 @@ struct opc_context {
   opc::Registry registry;
   std::once_flag once;
   std::atomic<bool> isFrozen{false};
+  std::atomic<bool> allowsNative{false};
   /// Plans are made of a registry that nothing changes any more.
   void freeze() {
     std::call_once(once, [this] {

@@ -41,6 +41,14 @@ opc_status opc_context_load_plugin(opc_context *context, const char *path) {
   });
 }
 
+opc_status opc_context_allow_native(opc_context *context, int32_t allowed) {
+  return guarded([&]() -> Status {
+    OPC_RETURN_IF_ERROR(given(context, "context"));
+    context->allowsNative = allowed != 0;
+    return Status::ok();
+  });
+}
+
 void opc_context_destroy(opc_context *context) { delete context; }
 
 opc_status opc_plan_load_file(opc_context *context, const char *path, opc_plan **plan) {

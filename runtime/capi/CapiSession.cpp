@@ -200,6 +200,7 @@ opc_status opc_session_create(opc_context *context, const opc_plan *plan, const 
       chosen.maxMemory = options->max_memory;
       chosen.seed = options->seed;
     }
+    chosen.allowNative = context->allowsNative;
     context->freeze();
     OPC_ASSIGN_OR_RETURN(Session loaded, Session::load(plan->view(), context->registry, chosen));
     *session = new opc_session(std::move(loaded));

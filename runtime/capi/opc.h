@@ -14,7 +14,7 @@ extern "C" {
 
 /* A library serves programs of its own major version and of a minor version that is not above its own. */
 #define OPC_API_VERSION_MAJOR 1
-#define OPC_API_VERSION_MINOR 1
+#define OPC_API_VERSION_MINOR 2
 #define OPC_API_VERSION ((OPC_API_VERSION_MAJOR << 16) | OPC_API_VERSION_MINOR)
 
 /* OPC_API_VERSION of the library that is loaded. */
@@ -87,6 +87,10 @@ typedef struct opc_context opc_context;
  * cannot serve it. */
 opc_status opc_context_create(uint32_t api_version, opc_context **context);
 opc_status opc_context_load_plugin(opc_context *context, const char *path);
+/* Whether sessions that are made from now on run the machine code that their plans bring (`opc compile --native`), as
+ * `allowed` says; at first they do not, and interpret such plans with the same bits. It is as trusted as the program
+ * itself. Since 1.2. */
+opc_status opc_context_allow_native(opc_context *context, int32_t allowed);
 void opc_context_destroy(opc_context *context); /* null is allowed, as for every destroy */
 
 /* --- plans -------------------------------------------------------------------------------------------------------- */

@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "PlanDescription.h"
 
+#include "NativeImages.h"
 #include "PlanFile.h"
 #include "PlanSizes.h"
 #include "PrintableText.h"
@@ -90,6 +91,21 @@ void addOps(const ModelTask &task, ObservedTask seen, PlanDescription *d) {
     for (const BatchStep &step : task.batch->steps) addStep(step);
 }
 
+std::vector<PlanDescription::Native> nativeOf(const plan::Plan &plan) {
+  std::vector<PlanDescription::Native> list;
+  for (const CodeLevel level : {CodeLevel::kV3, CodeLevel::kV4}) {
+    PlanDescription::Native n{codeLevelName(level), 0, 0};
+    for (const plan::NativeCode &code : plan.native())
+      for (const plan::NativeCode::Image &image : code.image())
+        if (runtime::levelOf(image) == level) {
+          ++n.loops;
+          n.bytes += image.data().size();
+        }
+    if (n.loops) list.push_back(std::move(n));
+  }
+  return list;
+}
+
 } // namespace
 
 Result<PlanDescription> describePlan(std::string_view planBytes, const Registry &registry, int64_t rank) {
@@ -126,6 +142,7 @@ Result<PlanDescription> describePlan(std::string_view planBytes, const Registry 
   for (size_t i = 0; i < model.tasks.size(); ++i) addOps(model.tasks[i], std::move(seen[i]), &d);
   for (const auto &arena : model.arenas) d.arenaBytes += arena.second;
   d.buffers = buffersOf(model);
+  d.native = nativeOf(plan);
   std::vector<int64_t> change(model.tasks.size() + 2);
   for (size_t r = 0; r < d.buffers.size(); ++r) {
     const PlanDescription::Buffer &b = d.buffers[r];

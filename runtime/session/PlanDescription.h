@@ -29,6 +29,12 @@ struct PlanDescription {
     uint64_t offset = 0, bytes = 0;
     uint32_t firstTask = 0, lastTask = 0; // in the order of the plan's tasks
   };
+  /// Machine code of one level.
+  struct Native {
+    std::string level;  // "v3"
+    uint64_t loops = 0; // that differ; equal ones have one image
+    uint64_t bytes = 0;
+  };
   std::string producer, graph;
   int64_t ranks = 1;                            // that the plan is for
   std::vector<Port> inputs, outputs, variables; // of the largest sizes
@@ -37,6 +43,7 @@ struct PlanDescription {
   std::vector<ObservedTask> tasks;
   std::vector<std::vector<std::pair<std::string, AttrValue>>> attrs; // by task
   std::vector<Buffer> buffers;
+  std::vector<Native> native; // levels that there are
   uint64_t arenaBytes = 0, persistentBytes = 0;
   /// The bytes of buffers, without the persistent ones, that are alive at each task of the plan (ObservedTask::index);
   /// after the last one what the caller fetches.

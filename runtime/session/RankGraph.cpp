@@ -31,8 +31,9 @@ int64_t bytesOf(const Shape &shape, DataType type) {
 
 Result<std::unique_ptr<RankGraph>> RankGraph::load(const plan::Plan &part, const JobPlan &job, int64_t rank,
                                                    const Registry &registry, int threads, const RankLink &link,
-                                                   const RankGraph *sibling) {
-  OPC_ASSIGN_OR_RETURN(PlanModel model, buildPlanModel(part, registry, job, rank));
+                                                   const RankGraph *sibling,
+                                                   const std::shared_ptr<NativeImages> &native) {
+  OPC_ASSIGN_OR_RETURN(PlanModel model, buildPlanModel(part, registry, job, rank, native));
   OPC_ASSIGN_OR_RETURN(std::vector<CrossEdge> edges, checkDataFlow(model));
   std::unique_ptr<RankGraph> r(new RankGraph(job));
   OPC_ASSIGN_OR_RETURN(r->graph_, TaskGraph::create(std::move(model), std::move(edges), threads, link,

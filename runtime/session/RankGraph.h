@@ -10,10 +10,12 @@ namespace opc::runtime {
 class RankGraph {
 public:
   /// `part` is the rank's part of the plan. Takes the memory; constants are still to be given.
-  /// With `sibling`, the same part for other sizes, in the sibling's memory.
+  /// With `sibling`, the same part for other sizes, in the sibling's memory. With `native`, the plan's machine code
+  /// runs.
   static Result<std::unique_ptr<RankGraph>> load(const plan::Plan &part, const JobPlan &job, int64_t rank,
                                                  const Registry &registry, int threads, const RankLink &link,
-                                                 const RankGraph *sibling = nullptr);
+                                                 const RankGraph *sibling = nullptr,
+                                                 const std::shared_ptr<NativeImages> &native = nullptr);
 
   TaskGraph &graph() { return *graph_; }
   const TaskGraph &graph() const { return *graph_; }

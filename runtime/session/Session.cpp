@@ -6,6 +6,7 @@
 #include "FreeSizes.h"
 #include "Initializers.h"
 #include "LocalRanks.h"
+#include "NativeImages.h"
 #include "NearestNames.h"
 #include "OpCase.h"
 #include "PlanAgreement.h"
@@ -63,7 +64,9 @@ struct Session::Impl : runtime::LocalRanks {
   std::unique_ptr<runtime::FreeSizes> sizes; // of a plan that leaves some open
   bool isResized = false;                    // since the last run: outputs are of other sizes
   uint64_t constantBytes = 0;
-  std::unique_ptr<runtime::Watchdog> watchdog; // of a rank that is a process
+  uint64_t nativeImages = 0;                     // in the plan
+  std::shared_ptr<runtime::NativeImages> native; // null: none of them runs
+  std::unique_ptr<runtime::Watchdog> watchdog;   // of a rank that is a process
   /// On several ranks, with micro-batches or on a GPU: what was filled in place, until a run takes it.
   std::vector<HostTensor> stagedInputs, stagedVariables;
   std::vector<HostTensor> gathered; // by output: what outputData shows
@@ -112,8 +115,15 @@ struct Session::Impl : runtime::LocalRanks {
     gatheredAt.assign(job.outputs.size(), -1);
   }
 
+  /// The plan's machine code, where it may run.
+  std::shared_ptr<runtime::NativeImages> nativeOf(const plan::Plan &plan) {
+    if (options.allowNative && !native) native = std::make_shared<runtime::NativeImages>(plan);
+    return native;
+  }
+
   /// Each part's constants, for all ranks that have the part.
   Status loadConstants(plan::Plan &plan) {
+    for (const plan::NativeCode &code : plan.native()) nativeImages += static_cast<uint64_t>(code.image_size());
     const int parts = std::max(1, plan.part_size());
     for (int p = 0; p < parts; ++p) {
       plan::Plan *part = plan.part_size() ? plan.mutable_part(p) : &plan;
@@ -400,8 +410,8 @@ Result<Session> Session::load(std::string_view planBytes, const Registry &regist
   impl->threads = std::make_unique<runtime::RankThreads>(mine.size());
   impl->sent.resize(mine.size());
   for (int64_t r : mine) {
-    Result<std::unique_ptr<RankGraph>> rank =
-        RankGraph::load(runtime::partOf(*plan, impl->job, r), impl->job, r, registry, threads, link);
+    Result<std::unique_ptr<RankGraph>> rank = RankGraph::load(runtime::partOf(*plan, impl->job, r), impl->job, r,
+                                                              registry, threads, link, nullptr, impl->nativeOf(*plan));
     if (!rank) return ranks == 1 ? rank.status() : Status(rank.status()).withContext("for rank " + std::to_string(r));
     impl->here.push_back(std::move(*rank));
     TaskGraph &graph = impl->here.back()->graph();
@@ -626,6 +636,11 @@ SessionStats Session::stats() const {
   for (const auto &r : impl_->here) s.arenaBytes += r->graph().arenaBytes();
   s.constantBytes = impl_->constantBytes;
   s.steps = static_cast<uint64_t>(impl_->graph().steps() / impl_->job.microBatches);
+  s.nativeImages = impl_->nativeImages;
+  if (impl_->native) {
+    s.nativeRegions = impl_->native->stats().regions;
+    s.nativeBytes = impl_->native->stats().bytes;
+  }
   return s;
 }
 

@@ -36,6 +36,10 @@ struct SessionOptions {
   /// Whether variables stay in memory when all kernels that read them have packed them. False saves their size again:
   /// such variables can be neither read nor set after the kernels have been tied to them (OPC0617).
   bool keepPackedVariables = true;
+  /// Whether the plan's machine code runs, where it has some (`opc compile --native`). It is as trusted as this
+  /// program: what loading checks is its frame, that it belongs to the plan's regions, and that it gives their bits for
+  /// some hundred values. Without it such a plan is interpreted, with the same bits.
+  bool allowNative = false;
   /// Of a plan with sizes in a range: how many sizes beside the present ones keep their kernels, with the weights that
   /// these have packed, so that going back to them costs nothing.
   uint32_t keptSizes = 3;
@@ -103,6 +107,9 @@ struct SessionStats {
   uint64_t arenaBytes = 0;    // all arenas together
   uint64_t constantBytes = 0; // of constants and variables
   uint64_t steps = 0;         // run so far
+  uint64_t nativeImages = 0;  // of machine code, in the plan
+  uint64_t nativeRegions = 0; // loops that run as the plan's machine code
+  uint64_t nativeBytes = 0;   // of it in memory
 };
 
 /// What one rank of a job takes and sends.

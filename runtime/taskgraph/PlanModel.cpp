@@ -19,14 +19,14 @@ public:
     m_.microBatches = job.microBatches;
   }
 
-  Result<PlanModel> build(const Registry &registry) {
+  Result<PlanModel> build(const Registry &registry, const std::shared_ptr<NativeImages> &native) {
     m_.graph = plan_.graph();
     OPC_RETURN_IF_ERROR(arenas());
     OPC_RETURN_IF_ERROR(registers());
     OPC_RETURN_IF_ERROR(tensors());
     OPC_RETURN_IF_ERROR(interface());
     OPC_RETURN_IF_ERROR(streams());
-    OPC_RETURN_IF_ERROR(readTasks(plan_, places_, registry, job_, &m_));
+    OPC_RETURN_IF_ERROR(readTasks(plan_, places_, registry, job_, native, &m_));
     return std::move(m_);
   }
 
@@ -221,8 +221,9 @@ std::string PlanModel::describe(uint32_t task) const {
   return concat("task ", task, ", op ", t.name, " (", t.type, ")", t.where.at());
 }
 
-Result<PlanModel> buildPlanModel(const plan::Plan &plan, const Registry &registry, const JobPlan &job, int64_t rank) {
-  return Builder(plan, job, rank).build(registry);
+Result<PlanModel> buildPlanModel(const plan::Plan &plan, const Registry &registry, const JobPlan &job, int64_t rank,
+                                 const std::shared_ptr<NativeImages> &native) {
+  return Builder(plan, job, rank).build(registry, native);
 }
 
 } // namespace opc::runtime

@@ -91,6 +91,8 @@ struct ModelConstant {
   std::optional<TensorSharding> sharding; // the plan has the whole tensor
 };
 
+class NativeImages;
+
 /// The device of streams that hold boxing tasks alone.
 constexpr char kCommDevice[] = "comm";
 
@@ -120,9 +122,11 @@ struct PlanModel {
 };
 
 /// Everything but data flow and memory: references, sizes, operators, shapes, kernels. `plan` is the part of `rank`.
-/// Codes OPC0201, OPC0411, OPC0715, OPC0716, OPC0811 to OPC0815, OPC0818, OPC0820, and those of the op rules.
+/// With `native`, regions get the machine code that the plan has for them.
+/// Codes OPC0201, OPC0411, OPC0715, OPC0716, OPC0811 to OPC0815, OPC0818, OPC0820, and those of the op rules; OPC0824
+/// and OPC0825.
 Result<PlanModel> buildPlanModel(const plan::Plan &plan, const Registry &registry, const JobPlan &job = {},
-                                 int64_t rank = 0);
+                                 int64_t rank = 0, const std::shared_ptr<NativeImages> &native = nullptr);
 
 /// A data dependence between streams, through one register.
 struct CrossEdge {

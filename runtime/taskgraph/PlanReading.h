@@ -24,8 +24,8 @@ using TaskPlaces = std::vector<std::pair<uint32_t, uint32_t>>;
 Result<TensorSharding> readPiece(const plan::Sharding &sharding, uint32_t tensor, const std::string &what,
                                  const PlanModel &model, const JobPlan &job);
 
-/// Reads the tasks into a model that has everything else.
+/// Reads the tasks into a model that has everything else. `native` may be null.
 Status readTasks(const plan::Plan &plan, const TaskPlaces &places, const Registry &registry, const JobPlan &job,
-                 PlanModel *model);
+                 const std::shared_ptr<NativeImages> &native, PlanModel *model);
 
 } // namespace opc::runtime

@@ -3,6 +3,7 @@
 #include "AttrWire.h"
 #include "Device.h"
 #include "MutableInputs.h"
+#include "NativeImages.h"
 #include "PlanReading.h"
 #include "PluginOverrides.h"
 #include "UnknownNamespace.h"
@@ -127,7 +128,8 @@ protected:
 /// Tasks of type "opc.fused".
 class RegionReader : protected OpReader {
 protected:
-  using OpReader::OpReader;
+  RegionReader(const Registry &registry, std::shared_ptr<NativeImages> native, PlanModel *model)
+      : OpReader(registry, model), native_(std::move(native)) {}
 
   static void partsOf(const plan::Task &p, ModelTask *t) {
     for (const plan::Task &b : p.body()) t->parts.push_back({b.name(), b.op_type(), placeOf(b.location())});
@@ -160,7 +162,8 @@ protected:
     t.mutableInput.assign(t.inputs.size(), false);
     t.inplace = regionInplacePairs(*region);
     t.region = region;
-    t.regionKernel = std::make_shared<user_op::KernelDef>(regionKernel(std::move(region)));
+    if (native_) OPC_RETURN_IF_ERROR(native_->prepare(p, region));
+    t.regionKernel = std::make_shared<user_op::KernelDef>(regionKernel(std::move(region), native_));
     t.kernel = t.regionKernel.get();
     return Status::ok();
   }
@@ -196,13 +199,16 @@ protected:
     region->add(std::move(s));
     return Status::ok();
   }
+
+private:
+  const std::shared_ptr<NativeImages> native_; // may be null
 };
 
 class TaskReader : RegionReader {
 public:
   TaskReader(const plan::Plan &plan, const TaskPlaces &places, const Registry &registry, const JobPlan &job,
-             PlanModel *model)
-      : RegionReader(registry, model), plan_(plan), places_(places), job_(job) {}
+             std::shared_ptr<NativeImages> native, PlanModel *model)
+      : RegionReader(registry, std::move(native), model), plan_(plan), places_(places), job_(job) {}
 
   Status task(uint32_t index) {
     const plan::Task &p = plan_.task(static_cast<int>(index));
@@ -438,9 +444,9 @@ Result<TensorSharding> readPiece(const plan::Sharding &p, uint32_t tensor, const
 }
 
 Status readTasks(const plan::Plan &plan, const TaskPlaces &places, const Registry &registry, const JobPlan &job,
-                 PlanModel *model) {
+                 const std::shared_ptr<NativeImages> &native, PlanModel *model) {
   model->tasks.resize(static_cast<size_t>(plan.task_size()));
-  TaskReader reader(plan, places, registry, job, model);
+  TaskReader reader(plan, places, registry, job, native, model);
   for (uint32_t i = 0; i < model->tasks.size(); ++i)
     if (Status s = reader.task(i); !s.isOk()) return std::move(s).withContext(model->describe(i));
   return Status::ok();

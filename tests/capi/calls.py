@@ -6,7 +6,7 @@ import numpy as np
 
 CODES = {"i": 0, "u": 1, "f": 2}  # dlpack.h
 NAMES = {0: "int", 1: "uint", 2: "float"}
-API = 1 << 16 | 1
+API = 1 << 16 | 2
 
 
 class Error(c.Structure):
@@ -46,6 +46,7 @@ HANDLE, OUT = c.c_void_p, c.POINTER(c.c_void_p)
 CALLS = {
     "opc_context_create": [c.c_uint32, OUT],
     "opc_context_load_plugin": [HANDLE, c.c_char_p],
+    "opc_context_allow_native": [HANDLE, c.c_int32],
     "opc_plan_load_file": [HANDLE, c.c_char_p, OUT],
     "opc_plan_load": [HANDLE, c.c_char_p, c.c_size_t, OUT],
     "opc_plan_compile_file": [HANDLE, c.c_char_p, OUT],

@@ -27,6 +27,11 @@ FEW = ["matmul", "conv2d", "deconv2d", "max_pool_2d", "layer_norm", "normalizati
 PLAN_HEADER = 32
 GRAPHS = ["docs/examples/digits/mlp.pbtxt", "docs/examples/digits/cnn.pbtxt"] + [
     f"tests/cli/Inputs/{n}.pbtxt" for n in ("accumulate", "moves", "names", "shapes", "swap", "updates", "waves")]
+NATIVE = """op { name: "x" input_conf { out: "out" blob_conf { shape { dim: 8 } data_type: kFloat } } }
+op { name: "a" user_conf { op_type_name: "square" input { key: "x" value { s: "x/out" } } } }
+op { name: "b" user_conf { op_type_name: "negative" input { key: "x" value { s: "a/y_0" } } } }
+op { name: "y" output_conf { in: "b/y_0" out: "out" } }
+"""
 
 
 def graph_text(instance):
@@ -276,6 +281,11 @@ def main(argv):
             plan = compiled(os.path.join(ROOT, next(g for g in GRAPHS if name + "." in g)), "--shape", shape)
             if plan is not None:
                 write("plan", name + "-sizes", plan[PLAN_HEADER:])
+        with open(os.path.join(scratch, "native.pbtxt"), "w", encoding="utf-8") as f: # machine code, which no target runs
+            f.write(NATIVE)
+        plan = compiled(f.name, "--native=v3")
+        if plan is not None:
+            write("plan", "native", plan[PLAN_HEADER:])
     for target, count in sorted(counts.items()):
         print(f"{target}: {count} seeds")
     return 0

@@ -53,6 +53,8 @@ struct Request {
                  1, 4096, "number of threads"),
              {"--deterministic", 0, "", "sum over ranks in the order of the ranks, whatever the size",
               &session.deterministic},
+             {"--allow-native", 0, "", "run the machine code that a plan brings: as trusted as this program",
+              &session.allowNative},
              {"--stats", 0, "", "times and memory on standard error", &stats, true},
              {"--version", 0, "", "the version", &version}})
       s.options.push_back(std::move(o));

@@ -27,26 +27,28 @@ std::vector<Option> RunOptions::options() {
                  &reference}
               .oneOf({"cpu"})});
   append(cut.options());
-  append({{"--capture", 0, "GLOB=DIR", "write the tensors inside the graph whose names fit: DIR/NAME.npy (repeatable)",
-           &captures},
-          {"--capture-stats", 0, "FILE", "statistics of every tensor as JSON lines; no tensor is kept", &captureStats},
-          trapOption(&trap),
-          observeOption(&observe),
-          {"--trace", 0, "FILE", "compilation and tasks as Chrome trace events (Perfetto)", &trace},
-          {"--report", 0, "FILE", "a page as of opc report, with the results and the measured timeline", &report},
-          {"--no-fuse", 0, "", "leave every op as it is written: no fused ops, no other layouts", &noFuse},
-          {"--no-simplify", 0, "", "keep every op of the graph, so that every tensor can be captured", &noSimplify},
-          shapeOption(&shapes, true, false),
-          Option{"--repeat", 0, "N", "run N times and say how long it took: p50, p90, p99; Ctrl-C stops after a run",
-                 &repeat}
-              .range(1, 1000000000),
-          Option{"--warmup", 0, "N", "runs before the first that is measured", &warmup}.range(0, 1000000000),
-          Option{"--max-memory", 0, "SIZE",
-                 "refuse plans that need more: 800M, 16G (default: nine tenths of the machine's)", &maxMemory}
-              .bytes(),
-          {"--stats", 0, "", "time by phase, tasks and memory", &stats},
-          {"--profile", 0, "", "times by op and by kind of op, with rates and the share of this machine's peak",
-           &profile}});
+  append(
+      {{"--capture", 0, "GLOB=DIR", "write the tensors inside the graph whose names fit: DIR/NAME.npy (repeatable)",
+        &captures},
+       {"--capture-stats", 0, "FILE", "statistics of every tensor as JSON lines; no tensor is kept", &captureStats},
+       trapOption(&trap),
+       observeOption(&observe),
+       {"--trace", 0, "FILE", "compilation and tasks as Chrome trace events (Perfetto)", &trace},
+       {"--report", 0, "FILE", "a page as of opc report, with the results and the measured timeline", &report},
+       {"--no-fuse", 0, "", "leave every op as it is written: no fused ops, no other layouts", &noFuse},
+       {"--no-simplify", 0, "", "keep every op of the graph, so that every tensor can be captured", &noSimplify},
+       shapeOption(&shapes, true, false),
+       Option{"--repeat", 0, "N", "run N times and say how long it took: p50, p90, p99; Ctrl-C stops after a run",
+              &repeat}
+           .range(1, 1000000000),
+       Option{"--warmup", 0, "N", "runs before the first that is measured", &warmup}.range(0, 1000000000),
+       Option{"--max-memory", 0, "SIZE",
+              "refuse plans that need more: 800M, 16G (default: nine tenths of the machine's)", &maxMemory}
+           .bytes(),
+       {"--allow-native", 0, "", "run the machine code that a plan brings: as trusted as this program", &allowNative},
+       {"--stats", 0, "", "time by phase, tasks and memory", &stats},
+       {"--profile", 0, "", "times by op and by kind of op, with rates and the share of this machine's peak",
+        &profile}});
   append(model.options());
   append(opFlags.options());
   append(ranks.options());
@@ -108,6 +110,9 @@ Status checkDeviceOfPlan(const std::string &device, const GraphInput &input) {
 
 Status RunOptions::checkDeviceOf(const Invocation &invocation, const GraphInput &input) const {
   if (input.isPlan) return invocation.flags().isDeviceGiven ? checkDeviceOfPlan(compile.device, input) : Status::ok();
+  if (allowNative)
+    return usageError("--allow-native is for plans, and " + input.name + " is a graph",
+                      "leave it out: the graph's regions are compiled here");
   if (compile.device == "cpu") return Status::ok();
   if (!cpuAlone.empty()) return invocation.requireCpu(cpuAlone);
   if (compile.mesh || ranks.ranks() > 1)
@@ -153,6 +158,7 @@ SessionOptions RunOptions::session(const Invocation &invocation, bool onRanks) c
   options.threads = invocation.threads();
   options.seed = values.seed.value_or(0);
   options.maxMemory = maxMemory.value_or(0);
+  options.allowNative = allowNative;
   // Whoever looks at single tasks looks at their weights, too.
   options.keepPackedVariables = training.isRequested() || observes() || keepsGraph;
   return options;

@@ -100,12 +100,14 @@ Json codegenJson() {
 }
 
 Json statsJson(const SessionStats &stats, const Json &phases) {
-  return {{"tasks", stats.tasks},
-          {"streams", stats.streams},
-          {"arena_bytes", stats.arenaBytes},
-          {"constant_bytes", stats.constantBytes},
-          {"phases", phases},
-          {"codegen", codegenJson()}};
+  return {
+      {"tasks", stats.tasks},
+      {"streams", stats.streams},
+      {"arena_bytes", stats.arenaBytes},
+      {"constant_bytes", stats.constantBytes},
+      {"phases", phases},
+      {"codegen", codegenJson()},
+      {"native", {{"images", stats.nativeImages}, {"loops", stats.nativeRegions}, {"code_bytes", stats.nativeBytes}}}};
 }
 
 Json ranksJson(const std::vector<RankStats> &ranks) {

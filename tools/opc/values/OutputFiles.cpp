@@ -128,9 +128,15 @@ Result<std::vector<NamedOutput>> fetchAll(const Session &session) {
 }
 
 std::string sizeText(const SessionStats &stats) {
+  std::string native;
+  if (stats.nativeRegions)
+    native = ", the plan's machine code for " + countText(stats.nativeRegions, "loop") + " (" +
+             bytesText(stats.nativeBytes) + ")";
+  else if (stats.nativeImages)
+    native = ", " + countText(stats.nativeImages, "image") + " of machine code, not run (--allow-native runs them)";
   return countText(stats.tasks, "task") + " on " + std::to_string(stats.streams) +
          (stats.streams == 1 ? " stream, " : " streams, ") + bytesText(stats.arenaBytes) + " of memory, " +
-         bytesText(stats.constantBytes) + " of constants and variables";
+         bytesText(stats.constantBytes) + " of constants and variables" + native;
 }
 
 std::string outputText(const NamedOutput &output, PrintMode mode) {

@@ -22,12 +22,13 @@ template <class List> py::list ports(const List &list) {
 }
 
 std::unique_ptr<PythonSession> makeSession(std::shared_ptr<CompiledProgram> program, uint64_t seed, int threads,
-                                           uint64_t maxMemory, int64_t ranks, bool codegen) {
+                                           uint64_t maxMemory, int64_t ranks, bool codegen, bool allowNative) {
   SessionOptions options;
   options.seed = seed;
   options.threads = threads;
   options.maxMemory = maxMemory;
   options.ranks = ranks;
+  options.allowNative = allowNative;
   return std::make_unique<PythonSession>(std::move(program), options, codegen);
 }
 
@@ -39,6 +40,8 @@ py::dict statsOf(PythonSession &s) {
   d["arena_bytes"] = stats.arenaBytes;
   d["constant_bytes"] = stats.constantBytes;
   d["steps"] = stats.steps;
+  d["native_images"] = stats.nativeImages;
+  d["native_loops"] = stats.nativeRegions;
   return d;
 }
 

@@ -49,12 +49,15 @@ class Session(OneOfAKind):
     """A program with memory and variables of its own. One thread at a time; different sessions run at once.
 
     seed: of initializers and random ops. threads: 0 for as many as there are cores. ranks: threads that are the devices of a
-    program for a mesh; 0 for as many as it has. codegen: whether regions may become machine code.
+    program for a mesh; 0 for as many as it has. codegen: whether regions may become machine code. allow_native: whether
+    machine code that came with the plan (`opc compile --native`) runs; it is as trusted as the program that says so.
     """
 
     _way_out = "program.session() makes another one, save_weights(path) keeps its variables"
 
-    def __init__(self, program: "Program", seed: int = 0, threads: int = 0, max_memory: int = 0, ranks: int = 0, codegen: bool = True) -> None:
+    def __init__(
+        self, program: "Program", seed: int = 0, threads: int = 0, max_memory: int = 0, ranks: int = 0, codegen: bool = True, allow_native: bool = False
+    ) -> None:
         self.program = program
         self._core = _core.Session(
             program._core,
@@ -63,6 +66,7 @@ class Session(OneOfAKind):
             _numbers.size(max_memory, "max_memory"),
             _numbers.whole(ranks, "ranks", also="0 for as many as the program has", allowed=(0,)),
             bool(codegen),
+            bool(allow_native),
         )
         self.variables = Variables(self._core)
 
@@ -152,9 +156,11 @@ class Program(OneOfAKind):
         """The plan, as `opc compile` writes it."""
         return self._core.plan
 
-    def session(self, seed: int = 0, threads: int = 0, max_memory: int = 0, ranks: int = 0, codegen: bool = True) -> Session:
+    def session(
+        self, seed: int = 0, threads: int = 0, max_memory: int = 0, ranks: int = 0, codegen: bool = True, allow_native: bool = False
+    ) -> Session:
         """A new session: the same program with other values."""
-        return Session(self, seed, threads, max_memory, ranks, codegen)
+        return Session(self, seed, threads, max_memory, ranks, codegen, allow_native)
 
     @property
     def default_session(self) -> Session:
