@@ -6,6 +6,7 @@
 #include "Graph.h"
 #include "GraphAttributes.h"
 #include "Locations.h"
+#include "NativeEmitter.h"
 #include "PlanFile.h"
 
 #include "opc/Version.h"
@@ -82,6 +83,12 @@ public:
           boxing(scheduled, cast<ir::BoxingOp>(&op));
       }
     }
+  }
+
+  /// Machine code, if it is to have any, goes to the whole plan.
+  void addNative(NativeEmitter *native, plan::Plan *whole) {
+    native_ = native;
+    whole_ = whole;
   }
 
 private:
@@ -239,6 +246,7 @@ private:
     t->set_name(ir::opName(op));
     t->set_op_type(kRegionType);
     if (scheduled.region) t->set_region(true);
+    if (scheduled.region && native_) native_->add(scheduled.region, whole_, t);
     if (!op.getArgs().empty()) argument("in", op.getArgs(), t->add_input());
     if (!op.getOuts().empty()) argument("out", op.getOuts(), t->add_output());
     t->set_stream(scheduled.stream);
@@ -282,6 +290,8 @@ private:
   plan::Plan *plan_;
   std::map<std::string, const StoredTensor *> *values_;
   const SizeFacts *sizes_;
+  NativeEmitter *native_ = nullptr;
+  plan::Plan *whole_ = nullptr;
   llvm::DenseMap<Value, uint32_t> tensors_;
 };
 
@@ -306,17 +316,20 @@ std::string kernelName(const ScheduledTask &task) {
 }
 
 std::string emitPlan(ModuleOp module, const ExecutionSchedule &schedule, const std::string &graphName,
-                     const VariableValues &values, const SizeFacts *sizes) {
+                     const VariableValues &values, const SizeFacts *sizes, NativeEmitter *native) {
   plan::Plan plan;
   plan.set_producer("opc " OPC_VERSION_STRING);
   plan.set_graph(baseName(graphName));
   auto left = pointersTo(values);
-  Emitter(schedule, &plan, &left, sizes).run(module);
+  Emitter emitter(schedule, &plan, &left, sizes);
+  emitter.addNative(native, &plan);
+  emitter.run(module);
   return encodePlan(plan);
 }
 
 std::string emitPlan(ArrayRef<RankPart> parts, ArrayRef<uint32_t> partOfRank, ArrayRef<Placement> placements,
-                     uint32_t microBatches, const std::string &graphName, const VariableValues &values) {
+                     uint32_t microBatches, const std::string &graphName, const VariableValues &values,
+                     NativeEmitter *native) {
   plan::Plan plan;
   plan.set_producer("opc " OPC_VERSION_STRING);
   plan.set_graph(baseName(graphName));
@@ -329,7 +342,9 @@ std::string emitPlan(ArrayRef<RankPart> parts, ArrayRef<uint32_t> partOfRank, Ar
   for (const RankPart &p : parts) {
     plan::Plan *part = plan.add_part();
     part->set_graph(plan.graph());
-    Emitter(*p.schedule, part, &left).run(p.module);
+    Emitter emitter(*p.schedule, part, &left);
+    emitter.addNative(native, &plan);
+    emitter.run(p.module);
   }
   for (uint32_t p : partOfRank) plan.add_part_of_rank(p);
   if (microBatches > 1) plan.set_micro_batches(microBatches);

@@ -14,14 +14,17 @@
 
 namespace opc {
 
+class NativeEmitter;
+
 /// Values of variables, by name.
 using VariableValues = std::map<std::string, StoredTensor>;
 
 /// The bytes of a plan file. `graphName` is what the plan calls its graph: a file name without folders, so that equal
 /// graphs give equal plans wherever they lie. With `sizes` shapes that depend on them become expressions. Variables of
-/// which `values` has a value of their type get it.
+/// which `values` has a value of their type get it. With `native` regions get machine code.
 std::string emitPlan(mlir::ModuleOp module, const ExecutionSchedule &schedule, const std::string &graphName,
-                     const VariableValues &values = {}, const SizeFacts *sizes = nullptr);
+                     const VariableValues &values = {}, const SizeFacts *sizes = nullptr,
+                     NativeEmitter *native = nullptr);
 
 /// What a plan calls a task's kernel: "cpu/matmul/f32", "comm/all_reduce".
 std::string kernelName(const ScheduledTask &task);
@@ -35,6 +38,6 @@ struct RankPart {
 /// The bytes of a plan for several ranks.
 std::string emitPlan(llvm::ArrayRef<RankPart> parts, llvm::ArrayRef<uint32_t> partOfRank,
                      llvm::ArrayRef<Placement> placements, uint32_t microBatches, const std::string &graphName,
-                     const VariableValues &values = {});
+                     const VariableValues &values = {}, NativeEmitter *native = nullptr);
 
 } // namespace opc

@@ -18,6 +18,7 @@
 #include "LearningRate.h"
 #include "Locations.h"
 #include "ModelSource.h"
+#include "NativeEmitter.h"
 #include "NearestNames.h"
 #include "OnnxImport.h"
 #include "OpcDialect.h"
@@ -131,6 +132,13 @@ bool verifiesByDefault() {
 bool looksLikePlan(const std::string &bytes) { return looksLikePlan(std::string_view(bytes)); }
 bool looksLikeIr(const std::string &bytes) { return looksLikeMlir(bytes); }
 
+static std::vector<RankPart> partsOf(PhysicalGraphs &ranks,
+                                     const std::vector<std::unique_ptr<ExecutionSchedule>> &executions) {
+  std::vector<RankPart> parts;
+  for (size_t i = 0; i < ranks.parts.size(); ++i) parts.push_back({*ranks.parts[i], executions[i].get()});
+  return parts;
+}
+
 struct Pipeline::Impl {
   Impl(const Registry &r, CompileOptions o)
       : registry(r), options(std::move(o)), context(MLIRContext::Threading::DISABLED), findings(options.maxErrors) {
@@ -160,6 +168,7 @@ struct Pipeline::Impl {
   GraphFacts found;                 // what phases have left: format, gradients, the planner's answer, times
   std::vector<PassFacts> passesRun; // of the phase that runs
   std::string planBytes;
+  std::unique_ptr<NativeEmitter> native; // null: the plan has no machine code
   DiagnosticList findings;
   int done = -1; // index of the last phase that ran
   bool trainsAsJobSays = false;
@@ -337,14 +346,12 @@ struct Pipeline::Impl {
     const VariableValues &given = options.planHasValues ? values : kNoValues;
     if (const std::string why = valuesTooLarge(given); !why.empty())
       return report(Severity::kError, "OPC0806", why, kWeightsBeside), false;
-    if (ranks.parts.empty()) {
-      planBytes = emitPlan(*module, *executions[0], source.name, given, options.sizes.empty() ? nullptr : &sizeFacts);
-      return true;
-    }
-    std::vector<RankPart> parts;
-    for (size_t i = 0; i < ranks.parts.size(); ++i) parts.push_back({*ranks.parts[i], executions[i].get()});
+    const SizeFacts *open = options.sizes.empty() ? nullptr : &sizeFacts;
+    if (ranks.parts.empty())
+      return planBytes = emitPlan(*module, *executions[0], source.name, given, open, native.get()), true;
+    const std::vector<RankPart> parts = partsOf(ranks, executions);
     planBytes = emitPlan(parts, ranks.partOfRank, readPlacements(*module),
-                         static_cast<uint32_t>(options.mesh->microBatches), source.name, given);
+                         static_cast<uint32_t>(options.mesh->microBatches), source.name, given, native.get());
     return true;
   }
 
@@ -541,6 +548,15 @@ FusionFacts Pipeline::fusion() const {
   FusionFacts facts = impl_->found.fusion[at];
   addRegionCode(*execution, &facts);
   return facts;
+}
+
+void Pipeline::addNative(std::shared_ptr<RegionImager> imager, std::vector<CodeLevel> levels) {
+  impl_->native = std::make_unique<NativeEmitter>(std::move(imager), std::move(levels));
+}
+
+const NativeFacts &Pipeline::native() const {
+  static const NativeFacts kNone;
+  return impl_->native ? impl_->native->facts() : kNone;
 }
 
 std::vector<std::string> Pipeline::explainGradient(const std::string &loss, const std::string &tensor, bool *reaches) {

@@ -21,6 +21,9 @@
 namespace opc {
 
 struct ModelSource;
+class RegionImager;
+struct NativeFacts;
+enum class CodeLevel : uint8_t;
 
 /// The phases in order. SBP and boxing have something to do when the graph is for several devices.
 enum class Phase { kImport, kShape, kGrad, kSimplify, kSbp, kBoxing, kFuse, kSchedule, kMemory, kPlan };
@@ -113,6 +116,9 @@ public:
   /// the cut is made at the end of Phase::kShape. A training step that a Job's train_conf asks for is left out when its
   /// loss is gone, and keeps all outputs. False on error: see diagnostics().
   bool cut(GraphCut cut);
+  /// Before Phase::kPlan: the plan gets machine code of its regions, for these levels, the lowest first, beside what it
+  /// has without (`--native`).
+  void addNative(std::shared_ptr<RegionImager> imager, std::vector<CodeLevel> levels);
   /// Runs the phases up to and including `to`. False on error; all errors of the failing phase are in diagnostics().
   bool run(Phase to);
 
@@ -132,6 +138,8 @@ public:
   /// Which ops one loop computes, after Phase::kMemory: of the largest part of a mesh. Regions are compiled, where this
   /// process has a compiler of regions, to know which have machine code. Nothing where there are no regions.
   FusionFacts fusion() const;
+  /// What machine code the plan has, after Phase::kPlan.
+  const NativeFacts &native() const;
   /// For each loss and each tensor (names as in GradientRequest): the path of the gradient, or the ops at which it
   /// stops. After kShape and before kGrad. `reaches` is false when one of them gets none. Empty on error.
   std::vector<std::string> explainGradient(const std::string &loss, const std::string &tensor, bool *reaches);

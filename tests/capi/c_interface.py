@@ -14,6 +14,8 @@ import unittest
 import numpy as np
 
 import sanitized  # before the library
+sys.path.append(os.path.join(os.environ["OPC_SOURCE_DIR"], "tests", "cli"))
+import plan_bytes
 from calls import API, Device, Failure, Library, Options, Port, Tensor, dlpack, managed
 
 SOURCE, BUILD = os.environ["OPC_SOURCE_DIR"], os.environ["OPC_BUILD_DIR"]
@@ -90,12 +92,53 @@ class Abi(unittest.TestCase):
         self.assertEqual(lib.api_version(), API)
         said = subprocess.run([OPC, "--version"], capture_output=True, text=True).stdout.split()[1]
         self.assertEqual(lib.version().decode(), said)
-        for version, number in ((2 << 16, "2.0"), (API + 1, "1.2"), (0, "0.0")):
+        for version, number in ((2 << 16, "2.0"), (API + 1, "1.3"), (0, "0.0")):
             with self.assertRaises(Failure) as e:
                 lib.make("context_create", version)
             self.assertEqual((e.exception.status, e.exception.code), (4, "OPC0908"))
             self.assertIn(number, e.exception.message)
-            self.assertIn("1.1", e.exception.message)
+            self.assertIn("1.2", e.exception.message)
+
+
+CHAIN = """op { name: "x" input_conf { out: "out" blob_conf { shape { dim: 300 } data_type: kFloat } } }
+op { name: "a" user_conf { op_type_name: "tanh" input { key: "x" value { s: "x/out" } } } }
+op { name: "b" user_conf { op_type_name: "exp" input { key: "x" value { s: "a/y_0" } } } }
+op { name: "y" output_conf { in: "b/y_0" out: "out" } }
+"""
+
+
+class NativeCode(unittest.TestCase):
+    def test_machine_code_runs_where_the_context_allows_it(self):
+        """Code that does nothing, with checksums that fit, is found out only where it runs."""
+        plan_file = compiled("chain", CHAIN, "--native=v3")
+        with open(plan_file, "rb") as f:
+            good = f.read()
+
+        def empty(_, image):
+            data = bytearray(image.get(plan_bytes.DATA))
+            data[image.get(plan_bytes.ENTRY)] = 0xC3  # ret
+            image.set(plan_bytes.DATA, bytes(data))
+
+        broken = plan_bytes.Plan(good).change(empty).bytes()
+        x, results = np.linspace(-2, 2, 300, dtype=np.float32), []
+        context = lib.make("context_create", API)
+        for allowed, data in ((0, good), (1, good), (0, broken), (1, broken)):
+            self.assertEqual(lib.context_allow_native(context, allowed), None)
+            plan = lib.make("plan_load", context, data, len(data))
+            if allowed and data is broken:
+                with self.assertRaises(Failure) as e:
+                    lib.make("session_create", context, plan, None)
+                self.assertEqual((e.exception.status, e.exception.code), (4, "OPC0825"))
+            else:
+                session = lib.make("session_create", context, plan, None)
+                lib.session_feed(session, b"x", dlpack(x))
+                lib.session_run(session, 1)
+                results.append(lib.fetch(session, "y").tobytes())
+                lib.session_destroy(session)
+            lib.plan_destroy(plan)
+        lib.context_destroy(context)
+        self.assertEqual(len(set(results)), 1)
+        self.assertEqual(len(results), 3)
 
 
 class Model(unittest.TestCase):

@@ -6,6 +6,10 @@ import sys
 import tempfile
 import unittest
 
+import numpy as np
+
+import opc
+
 PROGRAM = """
 import os, sys, threading, time
 import numpy as np
@@ -87,6 +91,25 @@ class CompiledRegions(unittest.TestCase):
                 found.append((done.stdout, len(os.listdir(os.path.join(folder, "code"))) if os.path.isdir(os.path.join(folder, "code")) else 0))
         self.assertEqual([count for _, count in found], [0, 1])
         self.assertEqual(found[0][0], found[1][0])
+
+    def test_code_that_came_with_a_plan(self):
+        """It runs in sessions that say so, with the bits that the others give."""
+        with tempfile.TemporaryDirectory() as folder:
+            graph = os.path.join(folder, "g.pbtxt")
+            with open(graph, "w", encoding="utf-8") as f:
+                f.write("""op { name: "x" input_conf { out: "out" blob_conf { shape { dim: 300 } data_type: kFloat } } }
+op { name: "a" user_conf { op_type_name: "tanh" input { key: "x" value { s: "x/out" } } } }
+op { name: "b" user_conf { op_type_name: "exp" input { key: "x" value { s: "a/y_0" } } } }
+op { name: "y" output_conf { in: "b/y_0" out: "out" } }
+""")
+            plan = os.path.join(folder, "g.plan")
+            subprocess.run([os.path.join(os.environ["OPC_BUILD_DIR"], "bin", "opc"), "compile", graph, "--native=v3", "-o", plan], check=True, capture_output=True)
+            program = opc.load(plan)
+        x, found = np.linspace(-2, 2, 300, dtype="f4"), []
+        for allowed in (False, True):
+            session = program.session(codegen=False, allow_native=allowed)
+            found.append((session.run(x=x)["y"].tobytes(), session.stats["native_images"], session.stats["native_loops"]))
+        self.assertEqual(found, [(found[0][0], 1, 0), (found[0][0], 1, 1)])
 
 
 if __name__ == "__main__":

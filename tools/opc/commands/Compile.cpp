@@ -10,6 +10,7 @@
 #include "Log.h"
 #include "MeshFlags.h"
 #include "ModelFlags.h"
+#include "NativeFlags.h"
 #include "NearestNames.h"
 #include "NumberText.h"
 #include "OnnxOutput.h"
@@ -64,6 +65,42 @@ Status checkDevice(const CompileOptions &options, const OpFlags &ops) {
   return usageError("plans for several ranks, and those of sizes in a range, are for the cpu", "give --device cpu");
 }
 
+/// --Werror.
+class FatalWarnings {
+public:
+  Option option() {
+    return {"--Werror", 0, "[=CODE,...]", "warnings are errors: all of them, or those with these codes", &given_};
+  }
+  Status read() {
+    if (given_.empty() || given_ == "true") return Status::ok();
+    std::vector<std::string> known;
+    for (const ErrorTopic &topic : errorTopics()) known.push_back(topic.name);
+    for (const std::string &code : splitAt(given_, ',')) {
+      if (std::find(known.begin(), known.end(), code) == known.end())
+        return usageError("--Werror takes codes of warnings, and '" + code + "' is none",
+                          didYouMean(code, known, "--Werror=OPC0315, or --Werror for all of them"));
+      codes_.push_back(code);
+    }
+    return Status::ok();
+  }
+  /// The findings as errors, when one of them is a warning that --Werror means; else none.
+  std::vector<Diagnostic> among(const std::vector<Diagnostic> &findings) const {
+    std::vector<Diagnostic> fatal;
+    for (Diagnostic d : findings) {
+      const bool isMeant = given_ == "true" || std::find(codes_.begin(), codes_.end(), d.code) != codes_.end();
+      if (d.severity != Severity::kWarning || !isMeant) continue;
+      d.severity = Severity::kError;
+      d.notes.push_back("a warning, and an error by --Werror");
+      fatal.push_back(std::move(d));
+    }
+    return fatal;
+  }
+
+private:
+  std::string given_;
+  std::vector<std::string> codes_;
+};
+
 class CompileCommand final : public Command {
 public:
   CommandSpec spec() override {
@@ -83,6 +120,7 @@ public:
         {"--from", 0, "PHASE", "go on after this phase: GRAPH is what --emit mlir or mlirbc wrote after it", &from_},
         Option{"--emit", 0, "WHAT", "plan, mlir, mlirbc (its bytecode), pbtxt, pb or onnx", &emit_, true}.oneOf(
             {"plan", "mlir", "mlirbc", "pbtxt", "pb", "onnx"}),
+        native_.option(),
         Option{"--mode", 0, "", "whether a Job's train_conf adds its training step (default train)", &mode_}.oneOf(
             {"infer", "train"}),
         shapeOption(&shapes_, true, true),
@@ -99,8 +137,7 @@ public:
         {"--simulate-trace", 0, "FILE", "the simulated step for chrome://tracing", &simulateTrace_, true},
         {"--reproducer", 0, "FILE", "write the graph and this command as one file, for a report of a failure",
          &reproducer_},
-        {"--Werror", 0, "[=CODE,...]", "warnings are errors: all of them, or those with these codes",
-         &warningsAsErrors_},
+        warningsAsErrors_.option(),
         Option{"--max-errors", 0, "N", "report at most N errors (default 20)", &maxErrors_}.from(1)};
     for (auto &more :
          {onnx_.options(), modelFlags_.options(true), dump_.options(), opFlags_.options(), mesh_.options()})
@@ -121,8 +158,6 @@ public:
     const bool json = invocation.flags().json || stats_ == "json";
     if (json && output_ == "-") return usageError("the output and the JSON both want standard output", "give -o FILE");
     OPC_RETURN_IF_ERROR(checkOutputPath(output_, positional[0]));
-    for (const std::string &path : {calibrate_, simulateTrace_, reproducer_, trace_, modelFlags_.weightsOut()})
-      if (!path.empty()) OPC_RETURN_IF_ERROR(checkOutputPath(path, positional[0]));
     OPC_RETURN_IF_ERROR(checkFiles(invocation, positional[0]));
     OPC_RETURN_IF_ERROR(dump_.open());
 
@@ -149,6 +184,7 @@ public:
     RunTrace trace;
     const double start = trace.now();
     Pipeline pipeline(registry, options);
+    native_.apply(&pipeline);
     bool compiled = from_.empty() ? pipeline.import(input.name, std::move(input.bytes))
                                   : pipeline.resume(input.name, std::move(input.bytes), after_);
     if (compiled && !until_.empty()) {
@@ -164,8 +200,8 @@ public:
     if (!compiled) return failureOf(pipeline);
     const std::string result = isOnnx() ? "" : modelFlags_.emitted(pipeline, what_);
     if (pipeline.errorCount()) return failureOf(pipeline);
-    if (const size_t warnings = fatalWarnings(pipeline.diagnostics()).size())
-      return Failure(fatalWarnings(pipeline.diagnostics()), warnings, StatusCode::kInvalidGraph, pipeline.source());
+    if (const auto fatal = warningsAsErrors_.among(pipeline.diagnostics()); !fatal.empty())
+      return Failure(fatal, fatal.size(), StatusCode::kInvalidGraph, pipeline.source());
     invocation.watch().lap("compile");
     invocation.showFindings(pipeline.diagnostics(), pipeline.source());
     OPC_RETURN_IF_ERROR(dump_.status());
@@ -266,7 +302,7 @@ private:
     }
     if (output_ == "-" && !text && Terminal::stdoutIsTerminal())
       return usageError("a " + emit_ + " is binary and standard output is a terminal", "give -o FILE");
-    OPC_RETURN_IF_ERROR(readFatalWarnings());
+    OPC_RETURN_IF_ERROR(warningsAsErrors_.read());
     options_.maxErrors = static_cast<size_t>(maxErrors_);
     OPC_ASSIGN_OR_RETURN(GivenShapes given, parseShapeFlags(shapes_));
     options_.shapes = std::move(given.shapes);
@@ -278,38 +314,14 @@ private:
                         "leave --emit and --to out, or give a fixed shape");
     OPC_ASSIGN_OR_RETURN(std::optional<MeshRequest> mesh, mesh_.request());
     options_.mesh = mesh;
+    OPC_RETURN_IF_ERROR(native_.check(what_ == Emit::kPlan, options_));
     return checkDevice(options_, opFlags_);
-  }
-
-  Status readFatalWarnings() {
-    if (warningsAsErrors_.empty() || warningsAsErrors_ == "true") return Status::ok();
-    std::vector<std::string> known;
-    for (const ErrorTopic &topic : errorTopics()) known.push_back(topic.name);
-    for (const std::string &code : splitAt(warningsAsErrors_, ',')) {
-      if (std::find(known.begin(), known.end(), code) == known.end())
-        return usageError("--Werror takes codes of warnings, and '" + code + "' is none",
-                          didYouMean(code, known, "--Werror=OPC0315, or --Werror for all of them"));
-      fatalCodes_.push_back(code);
-    }
-    return Status::ok();
-  }
-
-  /// The findings as errors, when one of them is a warning that --Werror means; else none.
-  std::vector<Diagnostic> fatalWarnings(const std::vector<Diagnostic> &findings) const {
-    std::vector<Diagnostic> fatal;
-    for (Diagnostic d : findings) {
-      const bool isMeant =
-          warningsAsErrors_ == "true" || std::find(fatalCodes_.begin(), fatalCodes_.end(), d.code) != fatalCodes_.end();
-      if (d.severity != Severity::kWarning || !isMeant) continue;
-      d.severity = Severity::kError;
-      d.notes.push_back("a warning, and an error by --Werror");
-      fatal.push_back(std::move(d));
-    }
-    return fatal;
   }
 
   /// No output replaces what is read, or another output.
   Status checkFiles(const Invocation &invocation, const std::string &graph) const {
+    for (const std::string &path : {calibrate_, simulateTrace_, reproducer_, trace_, modelFlags_.weightsOut()})
+      if (!path.empty()) OPC_RETURN_IF_ERROR(checkOutputPath(path, graph));
     FileUse files;
     files.reads(graph, "the graph");
     files.reads(simulate_, "--simulate");
@@ -333,6 +345,7 @@ private:
                        {"emit", emit_}, {"bytes", bytes}, {"phases", phasesJson(pipeline.stats())}};
       if (last_ >= Phase::kMemory) document["memory"] = memoryJson(memory, false);
       if (!simulation.is_null()) document["simulation"] = std::move(simulation);
+      if (native_.isAsked()) document["native"] = nativeJson(pipeline.native());
       invocation.terminal().out(jsonText(document));
       return;
     }
@@ -342,6 +355,7 @@ private:
         invocation.terminal().err(boxingText(pipeline.facts().mesh, 20, errTableWidth()));
       if (last_ >= Phase::kMemory) invocation.terminal().err(memoryText(memory));
     }
+    if (native_.isAsked()) invocation.note(nativeText(pipeline.native()));
     if (output_ == "-") return; // the summary would only disturb whoever reads along
     double seconds = 0;
     for (const PhaseFacts &s : pipeline.stats()) seconds += s.seconds;
@@ -351,12 +365,14 @@ private:
   }
 
   std::string mode_ = "train", output_, to_, from_, emit_, stats_, reproducer_, simulate_, simulateTrace_, trace_,
-              calibrate_, warningsAsErrors_;
-  std::vector<std::string> shapes_, until_, fatalCodes_;
+              calibrate_;
+  std::vector<std::string> shapes_, until_;
+  FatalWarnings warningsAsErrors_;
   ModelFlags modelFlags_;
   OnnxOutput onnx_;
   MeshFlags mesh_;
   OpFlags opFlags_;
+  NativeFlags native_;
   PhaseDump dump_;
   CompileOptions options_;
   bool noFuse_ = false, verifyEach_ = false;

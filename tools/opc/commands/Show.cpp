@@ -32,10 +32,11 @@ namespace opc::cli {
 
 namespace {
 
-/// What a plan says of the sizes that it leaves open; nothing of a graph.
+/// What a plan says of the sizes that it leaves open, and of its machine code; nothing of a graph.
 struct OpenSizes {
   std::vector<PlanDescription::Size> sizes;
   std::map<std::string, std::string> ofTensors; // "n,784" by the tensor's name
+  std::vector<PlanDescription::Native> native = {};
 
   /// The tensor's shape in terms of the sizes; empty when it does not depend on them.
   std::string of(const GraphTensor &t) const {
@@ -45,6 +46,12 @@ struct OpenSizes {
   Json json() const {
     Json list = Json::array();
     for (const PlanDescription::Size &s : sizes) list.push_back({{"name", s.name}, {"min", s.min}, {"max", s.max}});
+    return list;
+  }
+  Json nativeJson() const {
+    Json list = Json::array();
+    for (const PlanDescription::Native &n : native)
+      list.push_back({{"level", n.level}, {"images", n.loops}, {"bytes", n.bytes}});
     return list;
   }
 };
@@ -113,6 +120,8 @@ std::string summaryText(const std::string &name, const GraphFacts &info, const O
   };
   for (const PlanDescription::Size &size : open.sizes)
     rows.push_back({"  size", size.name, std::to_string(size.min) + " to " + std::to_string(size.max)});
+  for (const PlanDescription::Native &n : open.native)
+    rows.push_back({"  code", n.level, countText(n.loops, "image") + ", " + bytesText(n.bytes)});
   add("input", info.inputs, 20);
   add("output", info.outputs, 20);
   add("variable", info.variables, 20);
@@ -282,7 +291,7 @@ private:
       return usageError("a plan does not know the phases that made it", "opc show GRAPH --what phases");
     OPC_ASSIGN_OR_RETURN(GraphFacts facts, factsOfPlan(input.bytes, registry));
     OPC_ASSIGN_OR_RETURN(PlanDescription plan, describePlan(input.bytes, registry));
-    return show(invocation, std::move(facts), {plan.sizes, plan.sizesOf}, input.name);
+    return show(invocation, std::move(facts), {plan.sizes, plan.sizesOf, plan.native}, input.name);
   }
 
   /// A table has the ops that are alone.
@@ -389,6 +398,7 @@ private:
     }
     Json document = {{"schema", 1}, {"graph", name}, {"format", info.format}};
     if (!open.sizes.empty()) document["sizes"] = open.json();
+    if (!open.native.empty()) document["native"] = open.nativeJson();
     if (what_ == "memory") {
       document["memory"] = memoryJson(info.memory, true);
     } else if (what_ == "cost") {
