@@ -211,15 +211,15 @@ class Quantizing(unittest.TestCase):
         self.assertIn("-o writes no .npz file", unchanged("c.pbtxt", "--weights", "w.npz", output="w.npz"))
         self.assertIn("the input", unchanged("c.pbtxt", "--weights", "w.npz", output="c.pbtxt"))
         for weights, output, named in (("w.onnx", "w.onnx", "w.onnx"), ("link", "w.onnx", "link"), ("w.onnx", "./w.onnx", "w.onnx"), ("other.data", "other", "other.data"), ("w", "w", "w")):
-            self.assertIn(f"would overwrite {named}, which is read", unchanged("c.pbtxt", "--weights", weights, output=output))
-        self.assertIn("would overwrite x, which is read", unchanged("c.pbtxt", "--weights", "w.npz", "--calibrate", "x=@x", output="x"))
+            self.assertIn(f"is another file of this run: {named} (", unchanged("c.pbtxt", "--weights", weights, output=output))
+        self.assertIn("is another file of this run: x (", unchanged("c.pbtxt", "--weights", "w.npz", "--calibrate", "x=@x", output="x"))
         self.assertIn("-o writes no .npy file", unchanged("c.pbtxt", "--weights", "folder", output="folder/w.npy"))
         np.savez(self.path("other.npz"), w=np.ones((700, 3, 20, 20), np.float32))
         with open(self.path("big.pbtxt"), "w") as f:
             f.write(CONV.replace("dim: 5 dim: 3 dim: 3 dim: 3", "dim: 700 dim: 3 dim: 20 dim: 20").replace("dim: 6 dim: 6", "dim: 20 dim: 20"))
         self.opc("compile", "big.pbtxt", "--emit", "onnx", "--weights", "other.npz", "-o", "big.onnx")
         os.rename(self.path("big.onnx"), self.path("moved.onnx"))  # its tensors are in big.onnx.data
-        self.assertIn("would overwrite big.onnx.data, which is read", unchanged("moved.onnx", output="big.onnx"))
+        self.assertIn("is another file of this run: big.onnx.data (", unchanged("moved.onnx", output="big.onnx"))
         self.opc("quantize", "c.pbtxt", "--weights", "w.npz", "--to", "int8-weights", "-o", "out.onnx")
         self.opc("quantize", "c.pbtxt", "--weights", "w.npz", "--to", "int8-weights", "-o", "out.onnx")  # its own of before
 

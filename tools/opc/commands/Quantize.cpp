@@ -59,7 +59,7 @@ public:
     OPC_RETURN_IF_ERROR(invocation.requireCpu("opc quantize"));
     OPC_RETURN_IF_ERROR(flags_.read(positional[0], invocation.flags().json));
     OPC_ASSIGN_OR_RETURN(GraphInput input, readGraphInput(positional[0]));
-    OPC_RETURN_IF_ERROR(flags_.checkSources(input));
+    OPC_RETURN_IF_ERROR(flags_.checkFiles(invocation, input));
     if (input.isPlan)
       return usageError(input.name + " is a plan; graphs are quantised",
                         "give the graph that the plan was compiled from");

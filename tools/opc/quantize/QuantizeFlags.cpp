@@ -2,6 +2,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "QuantizeFlags.h"
 
+#include "FileUse.h"
+#include "Invocation.h"
 #include "OnnxOutput.h"
 #include "OutputFiles.h"
 #include "ShapeFlags.h"
@@ -75,20 +77,24 @@ Status QuantizeFlags::read(const std::string &graph, bool json) {
   return Status::ok();
 }
 
-Status QuantizeFlags::checkSources(const GraphInput &input) const {
-  if (output.empty() || output == "-") return Status::ok();
-  std::vector<std::string> sources = values.weights;
-  for (const DataSet &d : dataSets) sources.push_back(d.file);
-  if (input.name == input.path) sources.push_back(input.path);
-  for (const std::string &path : {output, OnnxOutput::dataPath(output)}) {
-    // The files of an ONNX model's tensors lie below its folder, and it has their names.
+Status QuantizeFlags::checkFiles(const Invocation &invocation, const GraphInput &input) const {
+  if (output.empty()) return Status::ok();
+  FileUse files;
+  files.reads(input.path, "the graph");
+  files.readsSettings(invocation);
+  files.readsValues(values);
+  for (const DataSet &d : dataSets) files.readsSpec("@" + d.file, "--calibrate");
+  const std::string data = OnnxOutput::dataPath(output);
+  // The files of an ONNX model's tensors lie below its folder, and it has their names.
+  for (const std::string &path : {output, data}) {
     std::error_code error;
     const fs::path folder = fs::weakly_canonical(input.path, error).parent_path();
     const std::string name = fs::weakly_canonical(path, error).lexically_relative(folder).string();
-    if (input.isModel && !name.empty() && input.bytes.find(name) != std::string::npos) sources.push_back(path);
-    OPC_RETURN_IF_ERROR(checkKeepsSources(path, sources));
+    const bool isNamed = input.isModel && !name.empty() && input.bytes.find(name) != std::string::npos;
+    if (isNamed && fs::exists(path, error)) files.reads(path, "the graph's tensors");
   }
-  return Status::ok();
+  OPC_RETURN_IF_ERROR(files.writes(output, "-o"));
+  return files.writes(data, "the data beside -o");
 }
 
 } // namespace opc::cli

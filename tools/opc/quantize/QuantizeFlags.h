@@ -15,6 +15,8 @@
 
 namespace opc::cli {
 
+class Invocation;
+
 struct QuantizeFlags {
   std::string output, to = "int8", how = "min-max";
   std::vector<std::string> calibrate, keep, shapes;
@@ -34,7 +36,7 @@ struct QuantizeFlags {
   /// Errors: OPC0001, OPC0002, OPC0003.
   Status read(const std::string &graph, bool json);
   /// What is read is not written over: neither by the model nor by the file of its large tensors. Errors: OPC0002.
-  Status checkSources(const GraphInput &input) const;
+  Status checkFiles(const Invocation &invocation, const GraphInput &input) const;
 };
 
 } // namespace opc::cli

@@ -194,34 +194,6 @@ Status checkOutputPath(const std::string &path, const std::string &inputPath) {
   return tryWriting(path);
 }
 
-/// `spec` may name a tensor of a file: the longest prefix that exists is the file.
-static std::string sourceFile(const std::string &spec) {
-  std::error_code error;
-  for (std::string path = spec;;) {
-    if (fs::exists(path, error)) return path;
-    const size_t colon = path.rfind(':');
-    if (colon == std::string::npos || colon == 0) return "";
-    path.resize(colon);
-  }
-}
-
-Status checkKeepsSources(const std::string &path, const std::vector<std::string> &sources) {
-  std::error_code error;
-  if (!fs::exists(path, error)) return Status::ok();
-  for (const std::string &spec : sources) {
-    const std::string file = sourceFile(spec);
-    if (file.empty()) continue;
-    bool isSource = fs::equivalent(path, file, error);
-    if (fs::is_directory(file, error) && (endsWith(path, ".npy") || endsWith(path, ".pb")))
-      for (fs::recursive_directory_iterator it(file, error), end; !error && it != end && !isSource; it.increment(error))
-        isSource = fs::equivalent(it->path(), path, error);
-    if (isSource)
-      return Status(StatusCode::kUsage, "OPC0002", "writing " + path + " would overwrite " + spec + ", which is read")
-          .withHelp("give another name with -o");
-  }
-  return Status::ok();
-}
-
 /// The ending in small letters where it is that of a kind of file that people know; other endings are parts of names,
 /// as in results-0.5 and run.v2.
 static std::string knownEnding(const std::string &path) {

@@ -43,10 +43,6 @@ std::string sizeText(const SessionStats &stats);
 /// file can be made there. "-" is always fine. Errors: OPC0002, OPC0707.
 Status checkOutputPath(const std::string &path, const std::string &inputPath);
 
-/// Whether `path` is another file than those that a command reads, PATH or PATH:KEY each, and none that a folder of
-/// tensors among them has. Error: OPC0002.
-Status checkKeepsSources(const std::string &path, const std::vector<std::string> &sources);
-
 /// Refuses the ending of a kind of file that `option` does not write; what is no such ending is fine. Error: OPC0002.
 Status checkEnding(const std::string &option, const std::string &path, const std::vector<std::string> &known);
 /// The same for --output NAME=FILE and --outputs DIR|FILE, before anything runs.
