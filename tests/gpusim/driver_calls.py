@@ -47,7 +47,7 @@ class Calls(unittest.TestCase):
 class Options(unittest.TestCase):
     def test_wrong_ones(self):
         wrong = {
-            "seeds=3": "'seeds=3' is none of seed=, policy=, devices=, cc=, memory=, driver=, limit=, fail=, skip=, findings=, report=",
+            "seeds=3": "'seeds=3' is none of seed=, policy=, devices=, cc=, memory=, driver=, limit=, fail=, skip=, drop=, blocks=, findings=, report=",
             "late": "'late' is none of",
             "policy=soon": "policy= takes late, eager or random, and here is 'soon'",
             "seed=-1": "seed= takes a number from 0, and here is '-1'",
@@ -64,6 +64,9 @@ class Options(unittest.TestCase):
             "fail=cuNothing:1:2": "fail= takes",
             "fail=cuMemAlloc:0:2": "fail= takes",
             "fail=cuMemAlloc:1:12345": "fail= takes",
+            "drop=my_kernel": "drop= takes FUNCTION:N",
+            "drop=my_kernel:0": "drop= takes FUNCTION:N",
+            "blocks=0": "blocks= takes a number of blocks from 1",
             "seed=1,seed=2": "seed= is given twice",
         }
         for sim, text in wrong.items():
@@ -74,7 +77,7 @@ class Options(unittest.TestCase):
 
     def test_right_ones(self):
         for sim in ("", "seed=18446744073709551615", "policy=random,cc=75", "memory=64M,devices=16", "driver=11080,findings=warn,limit=1000",
-                    "fail=cuMemAlloc:3:2,fail=cuLaunchKernel:1:719"):
+                    "fail=cuMemAlloc:3:2,fail=cuLaunchKernel:1:719", "drop=a:1,drop=a:2"):
             self.assertEqual(init(sim), (0, ""), sim)
 
     def test_no_device(self):
@@ -87,6 +90,14 @@ class Options(unittest.TestCase):
 
     def test_report_to_stderr(self):
         self.assertEqual(json.loads(init("seed=7,report=-")[1])["seed"], 7)
+
+    def test_report_of_a_process(self):
+        with tempfile.TemporaryDirectory() as d:
+            for _ in range(2):
+                self.assertEqual(init(f"report={d}/of-%p.json"), (0, ""))
+            names = os.listdir(d)
+            self.assertEqual(len(names), 2)
+            self.assertTrue(all(re.fullmatch(r"of-\d+\.json", name) for name in names), names)
 
     def test_report_that_cannot_be_written(self):
         code, said = init("report=/nowhere/report.json")

@@ -197,7 +197,8 @@ CuResult launchKernel(const char *name, CuFunction *function, const Dim3 &grid, 
     KernelWork work;
     if (const CuResult r = packParameters(c, *f->kernel, parameters, extra, &work.params)) return r;
     work.image = f->module->image, work.kernel = f->kernel;
-    work.grid = grid, work.block = block, work.dynamicShared = shared;
+    work.grid = {std::min(grid.x, c.driver.options.blocks), grid.y, grid.z}, work.block = block,
+    work.dynamicShared = shared;
     work.sharedLimit = static_cast<uint32_t>(sharedLimit(c, *f));
     if (!s->capture) ++c.driver.report.launches;
     return c.driver.issue(c.lock, *s, std::move(work));

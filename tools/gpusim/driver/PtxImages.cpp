@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "PtxImages.h"
 
+#include "DroppedWaits.h"
 #include "Module.h"
 
 #include <algorithm>
@@ -115,6 +116,11 @@ CuResult readImage(const void *image, const SimOptions &options, std::shared_ptr
     return kNoBinaryForGpu;
   } else {
     ptx = text;
+  }
+  std::string changed;
+  if (!options.dropped.empty()) {
+    if (!dropWaits(ptx, options.dropped, &changed, error)) return kInvalidPtx;
+    ptx = changed;
   }
   std::string parseError;
   std::shared_ptr<const Module> parsed = Module::parse(ptx, &parseError);

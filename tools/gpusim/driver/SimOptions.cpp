@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <charconv>
 #include <string_view>
+#include <unistd.h>
 
 namespace opc::gpusim::driver {
 namespace {
@@ -69,6 +70,13 @@ bool skippedCall(std::string_view text, SkippedCall *out) {
   return isFunction(out->function) && number(text.substr(first + 1, second - first - 1), 1, UINT64_MAX, &out->call);
 }
 
+bool droppedWait(std::string_view text, DroppedWait *out) {
+  const size_t colon = text.find(':');
+  if (colon == text.npos || colon == 0) return false;
+  out->function = text.substr(0, colon);
+  return number(text.substr(colon + 1), 1, UINT64_MAX, &out->number);
+}
+
 /// Null: taken. Otherwise what the key takes.
 const char *set(std::string_view key, std::string_view value, SimOptions *o) {
   uint64_t v = 0;
@@ -102,6 +110,11 @@ const char *set(std::string_view key, std::string_view value, SimOptions *o) {
     return nullptr;
   }
   if (key == "limit") return number(value, 1, UINT64_MAX, &o->limit) ? nullptr : "a number of instructions from 1";
+  if (key == "blocks") {
+    if (!number(value, 1, 2147483647, &v)) return "a number of blocks from 1";
+    o->blocks = static_cast<unsigned>(v);
+    return nullptr;
+  }
   if (key == "findings") {
     if (value != "error" && value != "warn") return "error or warn";
     o->findingsAreErrors = value == "error";
@@ -109,6 +122,7 @@ const char *set(std::string_view key, std::string_view value, SimOptions *o) {
   }
   if (key == "report") {
     o->report = value;
+    if (const size_t at = value.find("%p"); at != value.npos) o->report.replace(at, 2, std::to_string(getpid()));
     return value.empty() ? "a file, or - for stderr" : nullptr;
   }
   if (key == "fail") {
@@ -126,6 +140,12 @@ const char *set(std::string_view key, std::string_view value, SimOptions *o) {
     o->skipped.push_back(s);
     return nullptr;
   }
+  if (key == "drop") {
+    DroppedWait d;
+    if (!droppedWait(value, &d)) return "FUNCTION:N, as my_kernel:2 (the second barrier or wait in its PTX)";
+    o->dropped.push_back(d);
+    return nullptr;
+  }
   return "";
 }
 
@@ -141,15 +161,16 @@ bool SimOptions::parse(const std::string &text, SimOptions *options, std::string
     const std::string_view key = part.substr(0, equal), value = equal == part.npos ? "" : part.substr(equal + 1);
     const char *expected = equal == part.npos ? "" : set(key, value, options);
     if (expected && *expected == 0) {
-      *error = "CUDA_SIM: '" + std::string(part) +
-               "' is none of seed=, policy=, devices=, cc=, memory=, driver=, limit=, fail=, skip=, findings=, report=";
+      *error =
+          "CUDA_SIM: '" + std::string(part) +
+          "' is none of seed=, policy=, devices=, cc=, memory=, driver=, limit=, fail=, skip=, drop=, blocks=, findings=, report=";
       return false;
     }
     if (expected) {
       *error = "CUDA_SIM: " + std::string(key) + "= takes " + expected + ", and here is '" + std::string(value) + "'";
       return false;
     }
-    if (key != "fail" && key != "skip" && std::find(seen.begin(), seen.end(), key) != seen.end()) {
+    if (key != "fail" && key != "skip" && key != "drop" && std::find(seen.begin(), seen.end(), key) != seen.end()) {
       *error = "CUDA_SIM: " + std::string(key) + "= is given twice";
       return false;
     }

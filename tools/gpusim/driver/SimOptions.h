@@ -29,6 +29,12 @@ struct SkippedCall {
   uint64_t stream = 0; // 0: on any, or on none
 };
 
+/// `drop=FUNCTION:N`: the N-th barrier or wait of a function is taken out of PTX that is loaded.
+struct DroppedWait {
+  std::string function; // a kernel, or a device function
+  uint64_t number = 1;  // from 1, as they stand in the PTX
+};
+
 struct SimOptions {
   uint64_t seed = 0;
   Policy policy = Policy::kLate;
@@ -36,11 +42,13 @@ struct SimOptions {
   int computeCapability = 80;          // 75, 80, 86, 89, 90
   uint64_t memory = uint64_t(4) << 30; // bytes of each device
   int driver = 13000;                  // what cuDriverGetVersion says
+  unsigned blocks = 2147483647;        // the most of a grid in x
   bool findingsAreErrors = true;       // findings=error|warn
   uint64_t limit = 0;                  // instructions of one warp before it counts as endless; 0: the machine's
-  std::string report;                  // a file, "-" for stderr, empty for none
+  std::string report;                  // a file (%p: the process), "-" for stderr, empty for none
   std::vector<InjectedFailure> failures;
   std::vector<SkippedCall> skipped;
+  std::vector<DroppedWait> dropped;
 
   /// "seed=3,policy=eager". False, and `error` names the key, what it takes and what was found.
   static bool parse(const std::string &text, SimOptions *options, std::string *error);

@@ -19,7 +19,8 @@ using user_op::OpDef;
 
 namespace {
 
-constexpr DataType kTypes[] = {kDouble, kFloat, kFloat16, kBFloat16, kInt64, kInt32, kInt8, kUInt8, kBool};
+constexpr DataType kTypes[] = {kDouble, kFloat,  kFloat16, kBFloat16, kInt64, kInt32, kInt16,
+                               kInt8,   kUInt64, kUInt32,  kUInt16,   kUInt8, kBool};
 
 /// The simulator's report, as far as it is looked at.
 struct Report {
