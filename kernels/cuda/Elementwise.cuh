@@ -29,22 +29,26 @@ template <class F, class T, class O> struct ElementwiseLoop {
 
   static __device__ O result(const N *p) { return stored<O>(F::template apply<C>(p).value); }
 
+  /// A single input has the output's elements.
+  static __device__ bool isWhole(const ElementwiseArguments &a, int k) { return kInputs == 1 || (a.whole >> k & 1u); }
+
   /// The elements that fill accesses; returns how many.
   static __device__ int64_t packed(const ElementwiseArguments &a, N *p) {
     const int64_t packs = a.n / kWidth;
     for (int k = 0; k < kInputs; ++k)
-      if (!(a.whole >> k & 1u)) p[k] = N(load(*static_cast<const T *>(a.in[k])));
+      if (!isWhole(a, k)) p[k] = N(load(*static_cast<const T *>(a.in[k])));
+#pragma unroll 1
     for (int64_t i = firstItem(); i < packs; i += itemStep()) {
       Pack<T, kWidth> x[kInputs];
       Pack<O, kWidth> y;
 #pragma unroll
       for (int k = 0; k < kInputs; ++k)
-        if (a.whole >> k & 1u) x[k] = static_cast<const Pack<T, kWidth> *>(a.in[k])[i];
+        if (isWhole(a, k)) x[k] = static_cast<const Pack<T, kWidth> *>(a.in[k])[i];
 #pragma unroll
       for (int j = 0; j < kWidth; ++j) {
 #pragma unroll
         for (int k = 0; k < kInputs; ++k)
-          if (a.whole >> k & 1u) p[k] = N(load(x[k].v[j]));
+          if (isWhole(a, k)) p[k] = N(load(x[k].v[j]));
         y.v[j] = result(p);
       }
       static_cast<Pack<O, kWidth> *>(a.out)[i] = y;
@@ -58,14 +62,18 @@ template <class F, class T, class O> struct ElementwiseLoop {
     int64_t begin = 0;
     if constexpr (kWidth > 1)
       if (a.rank == 0 && a.isAligned) begin = packed(a, p);
+#pragma unroll 1
     for (int64_t i = begin + firstItem(); i < a.n; i += itemStep()) {
       int64_t at[kInputs] = {}, rest = i;
       if (a.rank == 0)
-        for (int k = 0; k < kInputs; ++k) at[k] = (a.whole >> k & 1u) ? i : 0;
-      for (int d = a.rank; d-- > 0;) {
-        const int64_t index = rest % a.dims[d];
-        rest /= a.dims[d];
-        for (int k = 0; k < kInputs; ++k) at[k] += index * a.strides[k][d];
+        for (int k = 0; k < kInputs; ++k) at[k] = isWhole(a, k) ? i : 0;
+      if constexpr (kInputs > 1) {
+#pragma unroll 1
+        for (int d = a.rank; d-- > 0;) {
+          const int64_t index = rest % a.dims[d];
+          rest /= a.dims[d];
+          for (int k = 0; k < kInputs; ++k) at[k] += index * a.strides[k][d];
+        }
       }
       for (int k = 0; k < kInputs; ++k) p[k] = N(load(static_cast<const T *>(a.in[k])[at[k]]));
       static_cast<O *>(a.out)[i] = result(p);

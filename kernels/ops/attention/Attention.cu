@@ -60,7 +60,8 @@ template <class T> __device__ void attention(const AttentionArguments &a) {
 } // namespace
 
 #define OPC_ATTENTION(name, T)                                                                                         \
-  extern "C" __global__ void __launch_bounds__(256) attention_##name(const __grid_constant__ AttentionArguments a) {   \
+  extern "C" __global__ void __launch_bounds__(256, 1)                                                                 \
+      attention_##name(const __grid_constant__ AttentionArguments a) {                                                 \
     attention<T>(a);                                                                                                   \
   }
 OPC_ATTENTION(f32, float)

@@ -90,6 +90,7 @@ __device__ void storeTile(const Compute<T> *result, Compute<T> factor, void *to,
 /// Where the mask of a head begins.
 __device__ inline int64_t maskOf(const AttentionArguments &a, int64_t head) {
   int64_t at = 0;
+#pragma unroll 1
   for (int d = a.leadRank; d-- > 0;) {
     at += head % a.leadDims[d] * a.maskLead[d];
     head /= a.leadDims[d];

@@ -33,11 +33,11 @@ template <bool kLastLayout> struct FusedProblem : ForwardProblem<float, kLastLay
 } // namespace
 
 #define OPC_FUSED_CONV(layout, last)                                                                                   \
-  extern "C" __global__ void __launch_bounds__(256)                                                                    \
+  extern "C" __global__ void __launch_bounds__(256, 1)                                                                 \
       fused_conv_tiles_##layout(const __grid_constant__ FusedConvArguments a) {                                        \
     tiles(FusedProblem<last>(a));                                                                                      \
   }                                                                                                                    \
-  extern "C" __global__ void __launch_bounds__(256)                                                                    \
+  extern "C" __global__ void __launch_bounds__(256, 1)                                                                 \
       fused_conv_elements_##layout(const __grid_constant__ FusedConvArguments a) {                                     \
     elements(FusedProblem<last>(a));                                                                                   \
   }

@@ -122,8 +122,8 @@ template <class P> __device__ void sums(P p) {
       if (threadIdx.x < half) shares[threadIdx.x] += shares[threadIdx.x + half];
       __syncthreads();
     }
+    // The next sum's shares are written behind the last barrier, and shares[0] by the thread that reads it here.
     if (threadIdx.x == 0) p.store(m, n, shares[0]);
-    __syncthreads();
   }
 }
 

@@ -16,7 +16,7 @@ template <class T, bool kIsBool> __device__ void invert(const void *in, void *ou
 } // namespace
 
 #define OPC_INVERT(name, T, kIsBool)                                                                                   \
-  extern "C" __global__ void __launch_bounds__(256) bitwise_not_##name(const void *in, void *out, int64_t n) {         \
+  extern "C" __global__ void __launch_bounds__(256, 1) bitwise_not_##name(const void *in, void *out, int64_t n) {      \
     invert<T, kIsBool>(in, out, n);                                                                                    \
   }
 OPC_INVERT(bool, uint8_t, true)

@@ -16,6 +16,7 @@ template <class M, class B> __device__ void select(const ElementwiseArguments &a
     int64_t at[3] = {}, rest = i;
     if (a.rank == 0)
       for (int k = 0; k < 3; ++k) at[k] = (a.whole >> k & 1u) ? i : 0;
+#pragma unroll 1
     for (int d = a.rank; d-- > 0;) {
       const int64_t index = rest % a.dims[d];
       rest /= a.dims[d];
@@ -56,7 +57,8 @@ template <class M, class B> __device__ void selectPacked(const ElementwiseArgume
 } // namespace
 
 #define OPC_SELECT(m, M, b, B)                                                                                         \
-  extern "C" __global__ void __launch_bounds__(256) select_##m##_##b(const __grid_constant__ ElementwiseArguments a) { \
+  extern "C" __global__ void __launch_bounds__(256, 1)                                                                 \
+      select_##m##_##b(const __grid_constant__ ElementwiseArguments a) {                                               \
     if (a.rank == 0 && a.isAligned && (a.whole & 7u) == 7u)                                                            \
       selectPacked<M, B>(a);                                                                                           \
     else                                                                                                               \

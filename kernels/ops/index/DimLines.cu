@@ -20,6 +20,7 @@ template <class F> __device__ void forResults(const LineArguments &a, F f) {
   for (int64_t i = firstItem(); i < a.count; i += itemStep()) {
     int64_t rest = i, place = 0, index = 0, other = 0;
     bool isLine = true;
+#pragma unroll 1
     for (int d = a.at.rank; d-- > 0;) {
       const int64_t at = rest % a.at.indexedDims[d];
       rest /= a.at.indexedDims[d];
@@ -153,12 +154,12 @@ template <class T> __device__ void dimMulSecond(const LineArguments &a) {
 } // namespace
 
 /// Every index, before any is followed.
-extern "C" __global__ void __launch_bounds__(256) check_lines(const __grid_constant__ LineIndices a) {
+extern "C" __global__ void __launch_bounds__(256, 1) check_lines(const __grid_constant__ LineIndices a) {
   for (int64_t i = firstItem(); i < a.n; i += itemStep()) placeOf(a, i, true);
 }
 
 #define OPC_LINES(name, body)                                                                                          \
-  extern "C" __global__ void __launch_bounds__(256) name(const __grid_constant__ LineArguments a) { body(a); }
+  extern "C" __global__ void __launch_bounds__(256, 1) name(const __grid_constant__ LineArguments a) { body(a); }
 #define OPC_LINE_MOVES(bytes, T)                                                                                       \
   OPC_LINES(dim_gather_##bytes, dimGather<T>)                                                                          \
   OPC_LINES(dim_scatter_update_##bytes, dimUpdate<T>)                                                                  \

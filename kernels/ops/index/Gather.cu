@@ -26,12 +26,12 @@ template <class T> __device__ void oneHot(const RowIndices &r, uint64_t on, uint
 } // namespace
 
 #define OPC_GATHER(bytes, T)                                                                                           \
-  extern "C" __global__ void __launch_bounds__(256)                                                                    \
+  extern "C" __global__ void __launch_bounds__(256, 1)                                                                 \
       gather_##bytes(const __grid_constant__ RowIndices r, const void *in, void *out) {                                \
     gather<T>(r, in, out);                                                                                             \
   }
 #define OPC_ONE_HOT(bytes, T)                                                                                          \
-  extern "C" __global__ void __launch_bounds__(256)                                                                    \
+  extern "C" __global__ void __launch_bounds__(256, 1)                                                                 \
       one_hot_##bytes(const __grid_constant__ RowIndices r, uint64_t on, uint64_t off, void *out) {                    \
     oneHot<T>(r, on, off, out);                                                                                        \
   }

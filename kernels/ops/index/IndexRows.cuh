@@ -48,6 +48,7 @@ struct LinePlace {
 };
 __device__ inline LinePlace lineOf(const LineIndices &a, int64_t i) {
   LinePlace p{0, 0, 0, 0};
+#pragma unroll 1
   for (int d = a.rank; d-- > 0;) {
     const int64_t at = i % a.dims[d];
     i /= a.dims[d];

@@ -76,13 +76,14 @@ template <class T> __device__ void updateGrad(const RowIndices &r, const void *d
 } // namespace
 
 /// Every index, before any is followed.
-extern "C" __global__ void __launch_bounds__(256) check_rows(const __grid_constant__ RowIndices r) {
+extern "C" __global__ void __launch_bounds__(256, 1) check_rows(const __grid_constant__ RowIndices r) {
   const int64_t repetitions = r.step ? r.outer : 1;
   for (int64_t i = firstItem(); i < repetitions * r.n; i += itemStep()) rowOf(r, i / r.n, i % r.n, true);
 }
 
 #define OPC_SCATTER_ADD(name, T)                                                                                       \
-  extern "C" __global__ void __launch_bounds__(256) scatter_add_##name(const __grid_constant__ ScatterArguments a) {   \
+  extern "C" __global__ void __launch_bounds__(256, 1)                                                                 \
+      scatter_add_##name(const __grid_constant__ ScatterArguments a) {                                                 \
     scatterAdd<T>(a);                                                                                                  \
   }
 OPC_SCATTER_ADD(f32, float)
@@ -99,11 +100,11 @@ OPC_SCATTER_ADD(i64, int64_t)
 OPC_SCATTER_ADD(u64, uint64_t)
 
 #define OPC_SCATTER_UPDATE(bytes, T)                                                                                   \
-  extern "C" __global__ void __launch_bounds__(256)                                                                    \
+  extern "C" __global__ void __launch_bounds__(256, 1)                                                                 \
       scatter_update_##bytes(const __grid_constant__ ScatterArguments a) {                                             \
     scatterUpdate<T>(a);                                                                                               \
   }                                                                                                                    \
-  extern "C" __global__ void __launch_bounds__(256)                                                                    \
+  extern "C" __global__ void __launch_bounds__(256, 1)                                                                 \
       scatter_update_grad_##bytes(const __grid_constant__ RowIndices r, const void *dy, void *dx) {                    \
     updateGrad<T>(r, dy, dx);                                                                                          \
   }

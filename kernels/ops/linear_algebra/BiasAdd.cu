@@ -24,7 +24,7 @@ __device__ void biasAdd(const void *a, const void *b, void *out, int64_t n, int6
 } // namespace
 
 #define OPC_BIAS_ADD(name, T)                                                                                          \
-  extern "C" __global__ void __launch_bounds__(256)                                                                    \
+  extern "C" __global__ void __launch_bounds__(256, 1)                                                                 \
       bias_add_##name(const void *a, const void *b, void *out, int64_t n, int64_t channels, int64_t inner) {           \
     biasAdd<T>(a, b, out, n, channels, inner);                                                                         \
   }

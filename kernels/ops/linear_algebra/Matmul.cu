@@ -16,11 +16,15 @@ __device__ inline uint32_t multiplyAdd(uint32_t a, uint32_t b, uint32_t c) { ret
 
 /// One element of the result a thread. Sums are in the compute type, in the order of k.
 template <class T, class Acc> __device__ void matmul(const MatmulArguments &p) {
-  __shared__ Acc tileA[kTile][kTile + 1], tileB[kTile][kTile + 1];
+  __shared__ Acc tileA[kTile * (kTile + 2)], tileB[kTile * (kTile + 2)];
+  // The two rows that a warp writes lie in different banks, and so do its two columns where the matrix is transposed.
+  constexpr int kAcross = sizeof(Acc) == 8 ? kTile + 1 : kTile + 2;
+  const int pitchA = p.transA ? kAcross : kTile, pitchB = p.transB ? kAcross : kTile;
   const int tx = static_cast<int>(threadIdx.x), ty = static_cast<int>(threadIdx.y);
   const int64_t column = static_cast<int64_t>(blockIdx.x) * kTile + tx;
   for (int64_t batch = blockIdx.z; batch < p.batches; batch += gridDim.z) {
     int64_t atA = 0, atB = 0, rest = batch;
+#pragma unroll 1
     for (int d = p.rank; d-- > 0;) {
       const int64_t index = rest % p.dims[d];
       rest /= p.dims[d];
@@ -42,10 +46,10 @@ template <class T, class Acc> __device__ void matmul(const MatmulArguments &p) {
         const Acc vb = bColumn < p.n && bK < p.k
                            ? static_cast<Acc>(load(b[p.transB ? bColumn * p.k + bK : bK * p.n + bColumn]))
                            : Acc(0);
-        tileA[p.transA ? tx : ty][p.transA ? ty : tx] = va;
-        tileB[p.transB ? tx : ty][p.transB ? ty : tx] = vb;
+        tileA[p.transA ? tx * pitchA + ty : ty * pitchA + tx] = va;
+        tileB[p.transB ? tx * pitchB + ty : ty * pitchB + tx] = vb;
         __syncthreads();
-        for (int k = 0; k < kTile; ++k) sum = multiplyAdd(tileA[ty][k], tileB[k][tx], sum);
+        for (int k = 0; k < kTile; ++k) sum = multiplyAdd(tileA[ty * pitchA + k], tileB[k * pitchB + tx], sum);
         __syncthreads();
       }
       if (row < p.m && column < p.n) {
@@ -61,7 +65,7 @@ template <class T, class Acc> __device__ void matmul(const MatmulArguments &p) {
 } // namespace
 
 #define OPC_MATMUL(name, T, Acc)                                                                                       \
-  extern "C" __global__ void __launch_bounds__(256) matmul_##name(const __grid_constant__ MatmulArguments p) {         \
+  extern "C" __global__ void __launch_bounds__(256, 1) matmul_##name(const __grid_constant__ MatmulArguments p) {      \
     matmul<T, Acc>(p);                                                                                                 \
   }
 OPC_MATMUL(f32, float, float)

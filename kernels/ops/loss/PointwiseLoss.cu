@@ -105,7 +105,7 @@ template <class T> __device__ void nllGrad(const ClassArguments &a) {
 } // namespace
 
 #define OPC_LOSS(op, body, Arguments, name)                                                                            \
-  extern "C" __global__ void __launch_bounds__(256) op##_##name(const __grid_constant__ Arguments a) { body(a); }
+  extern "C" __global__ void __launch_bounds__(256, 1) op##_##name(const __grid_constant__ Arguments a) { body(a); }
 #define OPC_LOSSES(name, T)                                                                                            \
   OPC_LOSS(binary_cross_entropy, (pointwise<T, BinaryCrossEntropy>), LossArguments, name)                              \
   OPC_LOSS(binary_cross_entropy_with_logits, (pointwise<T, BinaryCrossEntropyWithLogits>), LossArguments, name)        \

@@ -89,12 +89,12 @@ __device__ void denseGrad(const void *labels, const void *grad, const void *in, 
 } // namespace
 
 #define OPC_ROWS(kernel, body, out0, out1)                                                                             \
-  extern "C" __global__ void __launch_bounds__(256)                                                                    \
+  extern "C" __global__ void __launch_bounds__(256, 1)                                                                 \
       kernel(const void *a, const void *b, out0 c, out1 d, int64_t rows, int64_t n) {                                  \
     body(a, b, c, d, rows, n);                                                                                         \
   }
 #define OPC_SPARSE_ROWS(kernel, body, out0, out1)                                                                      \
-  extern "C" __global__ void __launch_bounds__(256)                                                                    \
+  extern "C" __global__ void __launch_bounds__(256, 1)                                                                 \
       kernel(const void *a, const void *b, out0 c, out1 d, int64_t rows, int64_t n, IndexFault *fault) {               \
     body(a, b, c, d, rows, n, fault);                                                                                  \
   }

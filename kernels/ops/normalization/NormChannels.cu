@@ -114,7 +114,7 @@ template <class T> __device__ void channelsGrad(const NormArguments &a) {
 } // namespace
 
 #define OPC_NORM_KERNEL(kernel, body)                                                                                  \
-  extern "C" __global__ void __launch_bounds__(256) kernel(const __grid_constant__ NormArguments a) { body(a); }
+  extern "C" __global__ void __launch_bounds__(256, 1) kernel(const __grid_constant__ NormArguments a) { body(a); }
 #define OPC_NORM(name, T)                                                                                              \
   OPC_NORM_KERNEL(norm_channel_statistics_##name, channelStatistics<T>)                                                \
   OPC_NORM_KERNEL(norm_given_statistics_##name, givenStatistics<T>)                                                    \

@@ -117,7 +117,7 @@ template <class T> __device__ void larsStep(const UpdateArguments &a) {
 } // namespace
 
 /// The sums over all parts.
-extern "C" __global__ void __launch_bounds__(256) sum_norms(const double *partials, int64_t parts, double *norms) {
+extern "C" __global__ void __launch_bounds__(256, 1) sum_norms(const double *partials, int64_t parts, double *norms) {
   double w = 0, d = 0;
   for (int64_t i = threadIdx.x; i < parts; i += kThreads) {
     w += partials[2 * i];
@@ -131,7 +131,9 @@ extern "C" __global__ void __launch_bounds__(256) sum_norms(const double *partia
 }
 
 #define OPC_LAYER(op, f, name, T)                                                                                      \
-  extern "C" __global__ void __launch_bounds__(256) op##_##name(const __grid_constant__ UpdateArguments a) { f<T>(a); }
+  extern "C" __global__ void __launch_bounds__(256, 1) op##_##name(const __grid_constant__ UpdateArguments a) {        \
+    f<T>(a);                                                                                                           \
+  }
 #define OPC_LAYERS(name, T)                                                                                            \
   OPC_LAYER(lamb_norms, lambNorms, name, T)                                                                            \
   OPC_LAYER(lamb_take, lambTake, name, T)                                                                              \

@@ -63,7 +63,8 @@ __device__ double decayed(const ScheduleArguments &a, int64_t step) {
 
 } // namespace
 
-extern "C" __global__ void __launch_bounds__(32) learning_rate_schedule(const __grid_constant__ ScheduleArguments a) {
+extern "C" __global__ void __launch_bounds__(32, 1)
+    learning_rate_schedule(const __grid_constant__ ScheduleArguments a) {
   if (threadIdx.x != 0) return;
   const int64_t step = *a.step;
   if (step < 0) return reportIndex(a.fault, 0, step);
@@ -78,12 +79,12 @@ extern "C" __global__ void __launch_bounds__(32) learning_rate_schedule(const __
   put(a.out, a.isDouble, value);
 }
 
-extern "C" __global__ void __launch_bounds__(32)
+extern "C" __global__ void __launch_bounds__(32, 1)
     adam_bias_correction_factor(const int64_t *step, double beta, void *out, int32_t isDouble) {
   if (threadIdx.x == 0) put(out, isDouble, correction(beta, *step));
 }
 
-extern "C" __global__ void __launch_bounds__(32)
+extern "C" __global__ void __launch_bounds__(32, 1)
     adam_bias_correction_learning_rate(const void *rate, const int64_t *step, double beta1, double beta2, void *out,
                                        int32_t isDouble) {
   if (threadIdx.x != 0) return;
@@ -92,7 +93,7 @@ extern "C" __global__ void __launch_bounds__(32)
   put(out, isDouble, r * sqrt(correction(beta2, *step)) / correction(beta1, *step));
 }
 
-extern "C" __global__ void __launch_bounds__(32)
+extern "C" __global__ void __launch_bounds__(32, 1)
     dynamic_loss_scale_schedule(const int64_t *count, float *scale, int64_t *good, int64_t period, double multiplier) {
   if (threadIdx.x != 0) return;
   const double now = static_cast<double>(*scale);

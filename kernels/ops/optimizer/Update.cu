@@ -75,7 +75,9 @@ template <class T> __device__ void regularize(const UpdateArguments &a) {
 } // namespace
 
 #define OPC_UPDATE(op, f, name, T)                                                                                     \
-  extern "C" __global__ void __launch_bounds__(256) op##_##name(const __grid_constant__ UpdateArguments a) { f<T>(a); }
+  extern "C" __global__ void __launch_bounds__(256, 1) op##_##name(const __grid_constant__ UpdateArguments a) {        \
+    f<T>(a);                                                                                                           \
+  }
 OPC_UPDATE(sgd_update, sgd, f32, float)
 OPC_UPDATE(sgd_update, sgd, f64, double)
 OPC_UPDATE(momentum_update, momentum, f32, float)

@@ -122,7 +122,7 @@ template <class T> __device__ void maxPoolGradScatter(const PoolArguments &a) {
 } // namespace
 
 #define OPC_POOL_KERNEL(kernel, body)                                                                                  \
-  extern "C" __global__ void __launch_bounds__(256) kernel(const __grid_constant__ PoolArguments a) { body(a); }
+  extern "C" __global__ void __launch_bounds__(256, 1) kernel(const __grid_constant__ PoolArguments a) { body(a); }
 #define OPC_POOL(name, T)                                                                                              \
   OPC_POOL_KERNEL(max_pool_##name, maxPool<T>)                                                                         \
   OPC_POOL_KERNEL(avg_pool_##name, avgPool<T>)                                                                         \

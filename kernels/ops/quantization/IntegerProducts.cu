@@ -61,6 +61,7 @@ struct IntegerMatmulProblem {
   __device__ void part(int64_t z) {
     batch = z;
     atA = atB = 0;
+#pragma unroll 1
     for (int d = a.rank; d-- > 0;) {
       atA += z % a.dims[d] * a.stepA[d];
       atB += z % a.dims[d] * a.stepB[d];
@@ -87,14 +88,15 @@ struct IntegerMatmulProblem {
 
 } // namespace
 
-extern "C" __global__ void __launch_bounds__(256) integer_conv_tiles(const __grid_constant__ IntegerConvArguments a) {
+extern "C" __global__ void __launch_bounds__(256, 1)
+    integer_conv_tiles(const __grid_constant__ IntegerConvArguments a) {
   tiles(IntegerConvProblem{a, a.conv, 0});
 }
-extern "C" __global__ void __launch_bounds__(256)
+extern "C" __global__ void __launch_bounds__(256, 1)
     integer_conv_elements(const __grid_constant__ IntegerConvArguments a) {
   elements(IntegerConvProblem{a, a.conv, 0});
 }
-extern "C" __global__ void __launch_bounds__(256)
+extern "C" __global__ void __launch_bounds__(256, 1)
     integer_matmul_tiles(const __grid_constant__ IntegerMatmulArguments a) {
   tiles(IntegerMatmulProblem{a, 0, 0, 0});
 }

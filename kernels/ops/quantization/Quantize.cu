@@ -79,11 +79,11 @@ __device__ inline void blockRange(float *low, float *high) {
 } // namespace
 
 #define OPC_QUANTIZE(name, T)                                                                                          \
-  extern "C" __global__ void __launch_bounds__(256)                                                                    \
+  extern "C" __global__ void __launch_bounds__(256, 1)                                                                 \
       quantize_linear_##name(const __grid_constant__ QuantizationArguments a) {                                        \
     quantize<T>(a);                                                                                                    \
   }                                                                                                                    \
-  extern "C" __global__ void __launch_bounds__(256)                                                                    \
+  extern "C" __global__ void __launch_bounds__(256, 1)                                                                 \
       dequantize_linear_##name(const __grid_constant__ QuantizationArguments a) {                                      \
     dequantize<T>(a);                                                                                                  \
   }
@@ -92,7 +92,7 @@ OPC_QUANTIZE(f64, double)
 OPC_QUANTIZE(f16, float16)
 OPC_QUANTIZE(bf16, bfloat16)
 
-extern "C" __global__ void __launch_bounds__(256) requantize_i32(const __grid_constant__ QuantizationArguments a) {
+extern "C" __global__ void __launch_bounds__(256, 1) requantize_i32(const __grid_constant__ QuantizationArguments a) {
   for (int64_t i = firstItem(); i < a.n; i += itemStep()) {
     const int64_t s = i / a.length % a.scales;
     const float steps =
@@ -101,7 +101,7 @@ extern "C" __global__ void __launch_bounds__(256) requantize_i32(const __grid_co
   }
 }
 
-extern "C" __global__ void __launch_bounds__(256)
+extern "C" __global__ void __launch_bounds__(256, 1)
     dynamic_quantize_ranges(const __grid_constant__ DynamicQuantizationArguments a) {
   float low = 0, high = 0;
   for (int64_t i = firstItem(); i < a.n; i += itemStep()) {
@@ -115,7 +115,7 @@ extern "C" __global__ void __launch_bounds__(256)
     a.ranges[2 * blockIdx.x + 1] = high;
   }
 }
-extern "C" __global__ void __launch_bounds__(256)
+extern "C" __global__ void __launch_bounds__(256, 1)
     dynamic_quantize_steps(const __grid_constant__ DynamicQuantizationArguments a) {
   float low = 0, high = 0;
   if (threadIdx.x < a.blocks) {

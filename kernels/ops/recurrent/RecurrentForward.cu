@@ -109,11 +109,12 @@ template <class T> __device__ void gruFresh(const Arguments &a, int64_t s) {
 } // namespace
 
 #define OPC_RECURRENT_STEP(kernel, function, name, T)                                                                  \
-  extern "C" __global__ void __launch_bounds__(256) kernel##_##name(const __grid_constant__ Arguments a, int64_t s) {  \
+  extern "C" __global__ void __launch_bounds__(256, 1)                                                                 \
+      kernel##_##name(const __grid_constant__ Arguments a, int64_t s) {                                                \
     function<T>(a, s);                                                                                                 \
   }
 #define OPC_RECURRENT_ENDS(kernel, function, name, T)                                                                  \
-  extern "C" __global__ void __launch_bounds__(256) kernel##_##name(const __grid_constant__ Arguments a, int64_t) {    \
+  extern "C" __global__ void __launch_bounds__(256, 1) kernel##_##name(const __grid_constant__ Arguments a, int64_t) { \
     function<T>(a);                                                                                                    \
   }
 #define OPC_RECURRENT(name, T)                                                                                         \

@@ -243,11 +243,12 @@ template <class T> __device__ void byPeephole(const Arguments &a) {
 } // namespace
 
 #define OPC_RECURRENT_BACK(kernel, function, name, T)                                                                  \
-  extern "C" __global__ void __launch_bounds__(256) kernel##_##name(const __grid_constant__ Arguments a, int64_t s) {  \
+  extern "C" __global__ void __launch_bounds__(256, 1)                                                                 \
+      kernel##_##name(const __grid_constant__ Arguments a, int64_t s) {                                                \
     function<T>(a, s);                                                                                                 \
   }
 #define OPC_RECURRENT_ALL(kernel, function, name, T)                                                                   \
-  extern "C" __global__ void __launch_bounds__(256) kernel##_##name(const __grid_constant__ Arguments a, int64_t) {    \
+  extern "C" __global__ void __launch_bounds__(256, 1) kernel##_##name(const __grid_constant__ Arguments a, int64_t) { \
     function<T>(a);                                                                                                    \
   }
 #define OPC_RECURRENT_GRADIENT(name, T)                                                                                \

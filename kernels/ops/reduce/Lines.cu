@@ -92,9 +92,8 @@ template <class T> __device__ void cumprodGrad(const ScanArguments &a) {
 /// Whether element (x, i) comes before (y, j): NaN is the extreme, and of equal ones the first counts.
 template <bool kMax, class C> __device__ bool isBefore(C x, int64_t i, C y, int64_t j) {
   const bool xIsNan = x != x, yIsNan = y != y;
-  if (xIsNan || yIsNan) return xIsNan && (!yIsNan || i < j);
-  if (x == y) return i < j;
-  return kMax ? x > y : x < y;
+  const bool isFurther = kMax ? x > y : x < y, isEqual = x == y || (xIsNan && yIsNan);
+  return isEqual ? i < j : (isFurther || xIsNan) && !yIsNan;
 }
 
 /// A warp a row.
@@ -118,9 +117,9 @@ template <class T, bool kMax> __device__ void argExtreme(const void *in, int64_t
 } // namespace
 
 #define OPC_SCAN(kernel, body)                                                                                         \
-  extern "C" __global__ void __launch_bounds__(256) kernel(const __grid_constant__ ScanArguments a) { body(a); }
+  extern "C" __global__ void __launch_bounds__(256, 1) kernel(const __grid_constant__ ScanArguments a) { body(a); }
 #define OPC_ARG(kernel, T, kMax)                                                                                       \
-  extern "C" __global__ void __launch_bounds__(256) kernel(const void *in, int64_t *out, int64_t rows, int64_t n) {    \
+  extern "C" __global__ void __launch_bounds__(256, 1) kernel(const void *in, int64_t *out, int64_t rows, int64_t n) { \
     argExtreme<T, kMax>(in, out, rows, n);                                                                             \
   }
 #define OPC_LINES(name, T)                                                                                             \

@@ -13,6 +13,7 @@ constexpr int kThreads = 256;
 
 __device__ inline int64_t offset(int64_t i, int32_t rank, const int64_t *dims, const int64_t *strides) {
   int64_t at = 0;
+#pragma unroll 1
   for (int d = rank; d-- > 0;) {
     at += i % dims[d] * strides[d];
     i /= dims[d];
@@ -163,19 +164,20 @@ template <class Sum, class T> __device__ void sumParts(const void *parts, int64_
 } // namespace
 
 #define OPC_TWICE(op, R, name, T)                                                                                      \
-  extern "C" __global__ void __launch_bounds__(256) op##_rows_##name(const __grid_constant__ ReduceArguments a) {      \
+  extern "C" __global__ void __launch_bounds__(256, 1) op##_rows_##name(const __grid_constant__ ReduceArguments a) {   \
     rows<T, R>(a);                                                                                                     \
   }                                                                                                                    \
-  extern "C" __global__ void __launch_bounds__(256) op##_columns_##name(const __grid_constant__ ReduceArguments a) {   \
+  extern "C" __global__ void __launch_bounds__(256, 1)                                                                 \
+      op##_columns_##name(const __grid_constant__ ReduceArguments a) {                                                 \
     columns<T, R>(a);                                                                                                  \
   }
 #define OPC_PARTS(op, Term, name, T)                                                                                   \
-  extern "C" __global__ void __launch_bounds__(256)                                                                    \
+  extern "C" __global__ void __launch_bounds__(256, 1)                                                                 \
       op##_parts_##name(const void *x, const void *y, void *parts, int64_t n) {                                        \
     partsOf<T, Term>(x, y, parts, n);                                                                                  \
   }
 #define OPC_SUM_PARTS(name, Sum, T)                                                                                    \
-  extern "C" __global__ void __launch_bounds__(256) sum_parts_##name(const void *parts, int64_t count, void *out) {    \
+  extern "C" __global__ void __launch_bounds__(256, 1) sum_parts_##name(const void *parts, int64_t count, void *out) { \
     sumParts<Sum, T>(parts, count, out);                                                                               \
   }
 #define OPC_MOMENTS(name, T)                                                                                           \
@@ -185,7 +187,7 @@ template <class Sum, class T> __device__ void sumParts(const void *parts, int64_
   OPC_PARTS(count_not_finite, NotFinite, name, T)                                                                      \
   OPC_PARTS(dot, Product, name, T)                                                                                     \
   OPC_SUM_PARTS(name, double, T)                                                                                       \
-  extern "C" __global__ void __launch_bounds__(256)                                                                    \
+  extern "C" __global__ void __launch_bounds__(256, 1)                                                                 \
       reduce_prod_grad_##name(const __grid_constant__ ReduceArguments a, const void *dy) {                             \
     prodGrad<T>(a, dy);                                                                                                \
   }

@@ -67,6 +67,7 @@ template <class T> using All = Truth<T, true>;
 
 __device__ inline int64_t offset(int64_t i, int32_t rank, const int64_t *dims, const int64_t *strides) {
   int64_t at = 0;
+#pragma unroll 1
   for (int d = rank; d-- > 0;) {
     at += i % dims[d] * strides[d];
     i /= dims[d];
@@ -89,8 +90,8 @@ template <class T, template <class> class R> __device__ void rows(const ReduceAr
       if (threadIdx.x < half) parts[threadIdx.x] = R<T>::join(parts[threadIdx.x], parts[threadIdx.x + half]);
       __syncthreads();
     }
+    // The next result's parts are written behind the last barrier, and parts[0] by the thread that reads it here.
     if (threadIdx.x == 0) static_cast<typename R<T>::Out *>(a.out)[o] = R<T>::finish(parts[0], a.divisor);
-    __syncthreads();
   }
 }
 
@@ -109,17 +110,17 @@ template <class T, template <class> class R> __device__ void columns(const Reduc
 } // namespace
 
 #define OPC_REDUCE(op, R, name, T)                                                                                     \
-  extern "C" __global__ void __launch_bounds__(256) op##_rows_##name(const __grid_constant__ ReduceArguments a) {      \
+  extern "C" __global__ void __launch_bounds__(256, 1) op##_rows_##name(const __grid_constant__ ReduceArguments a) {   \
     rows<T, R>(a);                                                                                                     \
   }                                                                                                                    \
-  extern "C" __global__ void __launch_bounds__(256) op##_columns_##name(const __grid_constant__ ReduceArguments a) {   \
+  extern "C" __global__ void __launch_bounds__(256, 1)                                                                 \
+      op##_columns_##name(const __grid_constant__ ReduceArguments a) {                                                 \
     columns<T, R>(a);                                                                                                  \
   }
 #define OPC_REDUCE_FLOATS(op, R)                                                                                       \
   OPC_REDUCE(op, R, f32, float)                                                                                        \
   OPC_REDUCE(op, R, f64, double) OPC_REDUCE(op, R, f16, float16) OPC_REDUCE(op, R, bf16, bfloat16)
-#define OPC_REDUCE_NUMBERS(op, R)                                                                                      \
-  OPC_REDUCE_FLOATS(op, R)                                                                                             \
+#define OPC_REDUCE_INTEGERS(op, R)                                                                                     \
   OPC_REDUCE(op, R, i8, int8_t)                                                                                        \
   OPC_REDUCE(op, R, u8, uint8_t)                                                                                       \
   OPC_REDUCE(op, R, i16, int16_t)                                                                                      \
@@ -127,15 +128,18 @@ template <class T, template <class> class R> __device__ void columns(const Reduc
   OPC_REDUCE(op, R, i32, int32_t)                                                                                      \
   OPC_REDUCE(op, R, u32, uint32_t) OPC_REDUCE(op, R, i64, int64_t) OPC_REDUCE(op, R, u64, uint64_t)
 
+#define OPC_REDUCE_NUMBERS(op, R) OPC_REDUCE_FLOATS(op, R) OPC_REDUCE_INTEGERS(op, R)
+#define OPC_REDUCE_TRUTH(op, R)                                                                                        \
+  OPC_REDUCE(op, R, bool, bool)                                                                                        \
+  OPC_REDUCE(op, R, f32, float) OPC_REDUCE(op, R, f64, double) OPC_REDUCE_INTEGERS(op, R)
+
 OPC_REDUCE_NUMBERS(reduce_sum, Sum)
 OPC_REDUCE_FLOATS(reduce_mean, Mean)
 OPC_REDUCE_FLOATS(reduce_nansum, NanSum)
 OPC_REDUCE_NUMBERS(reduce_max, Max)
 OPC_REDUCE_NUMBERS(reduce_min, Min)
 OPC_REDUCE_NUMBERS(reduce_prod, Prod)
-OPC_REDUCE_NUMBERS(reduce_any, Any)
-OPC_REDUCE(reduce_any, Any, bool, bool)
-OPC_REDUCE_NUMBERS(reduce_all, All)
-OPC_REDUCE(reduce_all, All, bool, bool)
+OPC_REDUCE_TRUTH(reduce_any, Any)
+OPC_REDUCE_TRUTH(reduce_all, All)
 
 } // namespace opc::cuda

@@ -92,13 +92,13 @@ __device__ void sorted(const void *in, const int32_t *positions, void *out, int6
 } // namespace
 
 /// The first k positions of each row.
-extern "C" __global__ void __launch_bounds__(256)
+extern "C" __global__ void __launch_bounds__(256, 1)
     first_positions(const int32_t *positions, int64_t *out, int64_t items, int64_t n, int64_t k) {
   for (int64_t i = firstItem(); i < items; i += itemStep()) out[i] = positions[i / k * n + i % k];
 }
 
 #define OPC_SORTED(bytes, T)                                                                                           \
-  extern "C" __global__ void __launch_bounds__(256)                                                                    \
+  extern "C" __global__ void __launch_bounds__(256, 1)                                                                 \
       sorted_##bytes(const void *in, const int32_t *positions, void *out, int64_t items, int64_t n) {                  \
     sorted<T>(in, positions, out, items, n);                                                                           \
   }
@@ -108,10 +108,10 @@ OPC_SORTED(4, uint32_t)
 OPC_SORTED(8, uint64_t)
 
 #define OPC_SORT(name, T)                                                                                              \
-  extern "C" __global__ void __launch_bounds__(256) sort_chunks_##name(const __grid_constant__ SortArguments a) {      \
+  extern "C" __global__ void __launch_bounds__(256, 1) sort_chunks_##name(const __grid_constant__ SortArguments a) {   \
     sortChunks<T>(a);                                                                                                  \
   }                                                                                                                    \
-  extern "C" __global__ void __launch_bounds__(256) merge_runs_##name(const __grid_constant__ SortArguments a) {       \
+  extern "C" __global__ void __launch_bounds__(256, 1) merge_runs_##name(const __grid_constant__ SortArguments a) {    \
     mergeRuns<T>(a);                                                                                                   \
   }
 OPC_SORT(f32, float)

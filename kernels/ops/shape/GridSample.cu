@@ -176,7 +176,7 @@ template <class T> __device__ void affineGridGrad(const AffineGridArguments &a) 
 } // namespace
 
 #define OPC_GRID(kernel, body, Arguments)                                                                              \
-  extern "C" __global__ void __launch_bounds__(256) kernel(const __grid_constant__ Arguments a) { body(a); }
+  extern "C" __global__ void __launch_bounds__(256, 1) kernel(const __grid_constant__ Arguments a) { body(a); }
 #define OPC_GRIDS(name, T)                                                                                             \
   OPC_GRID(grid_sample_##name, gridSample<T>, GridSampleArguments)                                                     \
   OPC_GRID(grid_sample_image_grad_##name, (imageGrad<T, false>), GridSampleArguments)                                  \

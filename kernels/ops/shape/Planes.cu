@@ -92,9 +92,9 @@ template <class T> __device__ void fold(const PatchArguments &a) {
 } // namespace
 
 #define OPC_PLANES(kernel, body, Arguments)                                                                            \
-  extern "C" __global__ void __launch_bounds__(256) kernel(const __grid_constant__ Arguments a) { body(a); }
+  extern "C" __global__ void __launch_bounds__(256, 1) kernel(const __grid_constant__ Arguments a) { body(a); }
 #define OPC_PLANE_MOVES(bytes, T)                                                                                      \
-  extern "C" __global__ void __launch_bounds__(256)                                                                    \
+  extern "C" __global__ void __launch_bounds__(256, 1)                                                                 \
       triangle_##bytes(const void *in, void *out, uint64_t fill, int64_t n, int64_t rows, int64_t columns,             \
                        int64_t diagonal, int32_t isUpper) {                                                            \
     triangle<T>(in, out, fill, n, rows, columns, diagonal, isUpper);                                                   \

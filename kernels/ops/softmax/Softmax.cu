@@ -58,19 +58,19 @@ __device__ void logSoftmaxGrad(const void *out, const void *grad, void *dx, int6
 } // namespace
 
 #define OPC_SOFTMAX(name, T)                                                                                           \
-  extern "C" __global__ void __launch_bounds__(256)                                                                    \
+  extern "C" __global__ void __launch_bounds__(256, 1)                                                                 \
       softmax_##name(const void *in, void *out, int64_t rows, int64_t n) {                                             \
     softmax<T>(in, out, rows, n);                                                                                      \
   }                                                                                                                    \
-  extern "C" __global__ void __launch_bounds__(256)                                                                    \
+  extern "C" __global__ void __launch_bounds__(256, 1)                                                                 \
       log_softmax_##name(const void *in, void *out, int64_t rows, int64_t n) {                                         \
     logSoftmax<T>(in, out, rows, n);                                                                                   \
   }                                                                                                                    \
-  extern "C" __global__ void __launch_bounds__(256)                                                                    \
+  extern "C" __global__ void __launch_bounds__(256, 1)                                                                 \
       softmax_grad_##name(const void *y, const void *dy, void *dx, int64_t rows, int64_t n) {                          \
     softmaxGrad<T>(y, dy, dx, rows, n);                                                                                \
   }                                                                                                                    \
-  extern "C" __global__ void __launch_bounds__(256)                                                                    \
+  extern "C" __global__ void __launch_bounds__(256, 1)                                                                 \
       log_softmax_grad_##name(const void *y, const void *dy, void *dx, int64_t rows, int64_t n) {                      \
     logSoftmaxGrad<T>(y, dy, dx, rows, n);                                                                             \
   }

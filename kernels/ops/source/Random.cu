@@ -40,6 +40,7 @@ __device__ void forNumbers(const RandomArguments &a, Body body, Change change) {
   }
   for (int64_t i = firstItem(); i < a.n; i += itemStep()) {
     int64_t at = a.offset + i % a.length, run = i / a.length;
+#pragma unroll 1
     for (int d = a.rank; d-- > 0; run /= a.sizes[d]) at += run % a.sizes[d] * a.strides[d];
     unitNumbers(a, at / kPer, u);
     change(u);
@@ -121,12 +122,12 @@ template <class T> __device__ void bernoulli(const RandomArguments &a) {
 
 } // namespace
 
-extern "C" __global__ void __launch_bounds__(256) random_mask(const __grid_constant__ RandomArguments a) {
+extern "C" __global__ void __launch_bounds__(256, 1) random_mask(const __grid_constant__ RandomArguments a) {
   forNumbers<float>(a, [=](int64_t i, float u) { static_cast<bool *>(a.out)[i] = u >= a.rate; });
 }
 
 /// The place with which place i is exchanged, for each of n.
-extern "C" __global__ void __launch_bounds__(256)
+extern "C" __global__ void __launch_bounds__(256, 1)
     randperm_places(uint64_t key, uint64_t stream, int32_t *places, int64_t n) {
   for (int64_t i = firstItem(); i < n; i += itemStep()) {
     const Philox::Block w = Philox::at(key, stream, static_cast<uint64_t>(i));
@@ -136,8 +137,9 @@ extern "C" __global__ void __launch_bounds__(256)
 }
 /// Fisher and Yates' exchanges, one after the other, as each depends on those before it; in shared memory when there is
 /// room.
-extern "C" __global__ void __launch_bounds__(256) randperm(const int32_t *places, int32_t *numbers, int32_t *out,
-                                                           int64_t n, int64_t begin, int64_t count, int32_t isShared) {
+extern "C" __global__ void __launch_bounds__(256, 1)
+    randperm(const int32_t *places, int32_t *numbers, int32_t *out, int64_t n, int64_t begin, int64_t count,
+             int32_t isShared) {
   extern __shared__ int32_t shared[];
   int32_t *to = isShared ? shared : numbers;
   for (int64_t i = threadIdx.x; i < n; i += blockDim.x) to[i] = static_cast<int32_t>(i);
@@ -153,7 +155,7 @@ extern "C" __global__ void __launch_bounds__(256) randperm(const int32_t *places
 }
 
 #define OPC_RANDOM(op, body, name, T)                                                                                  \
-  extern "C" __global__ void __launch_bounds__(256) op##_##name(const __grid_constant__ RandomArguments a) {           \
+  extern "C" __global__ void __launch_bounds__(256, 1) op##_##name(const __grid_constant__ RandomArguments a) {        \
     body<T>(a);                                                                                                        \
   }
 #define OPC_RANDOMS(name, T)                                                                                           \
@@ -161,7 +163,7 @@ extern "C" __global__ void __launch_bounds__(256) randperm(const int32_t *places
   OPC_RANDOM(normal, normal, name, T)                                                                                  \
   OPC_RANDOM(dropout, dropout, name, T)                                                                                \
   OPC_RANDOM(bernoulli, bernoulli, name, T)                                                                            \
-  extern "C" __global__ void __launch_bounds__(256)                                                                    \
+  extern "C" __global__ void __launch_bounds__(256, 1)                                                                 \
       dropout_grad_##name(const void *dy, const bool *mask, void *dx, double scale, int64_t n) {                       \
     dropoutGrad<T>(dy, mask, dx, scale, n);                                                                            \
   }

@@ -29,7 +29,7 @@ __device__ void eye(void *out, uint64_t one, int64_t n, int64_t columns, int64_t
 } // namespace
 
 #define OPC_SEQUENCE(name, T)                                                                                          \
-  extern "C" __global__ void __launch_bounds__(256)                                                                    \
+  extern "C" __global__ void __launch_bounds__(256, 1)                                                                 \
       sequence_##name(void *out, int64_t n, int64_t begin, int32_t isFloating, double start, double delta,             \
                       int64_t intStart, int64_t intDelta) {                                                            \
     sequence<T>(out, n, begin, isFloating, start, delta, intStart, intDelta);                                          \
@@ -50,7 +50,7 @@ OPC_SEQUENCE(f8e4m3fn, float8_e4m3fn)
 OPC_SEQUENCE(f8e5m2, float8_e5m2)
 
 #define OPC_EYE(bytes, T)                                                                                              \
-  extern "C" __global__ void __launch_bounds__(256)                                                                    \
+  extern "C" __global__ void __launch_bounds__(256, 1)                                                                 \
       eye_##bytes(void *out, uint64_t one, int64_t n, int64_t columns, int64_t rowBegin, int64_t columnBegin) {        \
     eye<T>(out, one, n, columns, rowBegin, columnBegin);                                                               \
   }

@@ -187,8 +187,14 @@ void StridedCopy::runOnGpu(const DeviceCtx *ctx, const void *src, void *dst) con
   for (const Dim &d : outer_) add(d);
   if (loop_ == Loop::kTiles) add(tile_);
   add(inner_);
-  device.run(device.function("strided_copy_" + std::to_string(elementSize_)), cuda::blocksFor(a.n),
-             {cuda::kBlock, 1, 1}, 0, a);
+  const std::string bytes = std::to_string(elementSize_);
+  if (loop_ == Loop::kTiles && tile_.size >= kTransposeTile / 2 && inner_.size >= kTransposeTile / 2) {
+    const auto tiles = [](const Dim &d) { return (d.size + kTransposeTile - 1) / kTransposeTile; };
+    a.tiles = rows_ * tiles(tile_) * tiles(inner_);
+    const auto grid = static_cast<uint32_t>(std::min<int64_t>(a.tiles, INT32_MAX));
+    return device.run(device.function("transpose_tiles_" + bytes), {grid, 1, 1}, {kTransposeThreads, 1, 1}, 0, a);
+  }
+  device.run(device.function("strided_copy_" + bytes), cuda::blocksFor(a.n), {cuda::kBlock, 1, 1}, 0, a);
 }
 
 void StridedCopy::runBytes(const DeviceCtx *ctx, const char *src, char *dst) const {

@@ -11,6 +11,7 @@ using ops::StridedCopyArguments;
 template <class T> __device__ void stridedCopy(const StridedCopyArguments &a) {
   for (int64_t i = firstItem(); i < a.n; i += itemStep()) {
     int64_t from = 0, to = 0, rest = i;
+#pragma unroll 1
     for (int d = a.rank; d-- > 0;) {
       const int64_t index = rest % a.dims[d];
       rest /= a.dims[d];
@@ -21,6 +22,38 @@ template <class T> __device__ void stridedCopy(const StridedCopyArguments &a) {
   }
 }
 
+/// The last dimension is contiguous in the destination, the one before it in the source: through tiles in shared
+/// memory, whose rows are read and whose columns are written by neighbouring threads. One element more a row: columns
+/// lie in different banks.
+template <class T> __device__ void transposeTiles(const StridedCopyArguments &a) {
+  constexpr int kTile = ops::kTransposeTile, kRows = ops::kTransposeThreads / kTile;
+  __shared__ T tile[kTile][kTile + (sizeof(T) < 4 ? 4 / sizeof(T) : 1)];
+  const int x = static_cast<int>(threadIdx.x) % kTile, y = static_cast<int>(threadIdx.x) / kTile, last = a.rank - 1;
+  const int64_t columns = a.dims[last - 1], rows = a.dims[last]; // as they lie in the source
+  const int64_t across = (columns + kTile - 1) / kTile, down = (rows + kTile - 1) / kTile;
+  for (int64_t i = blockIdx.x; i < a.tiles; i += gridDim.x) {
+    int64_t rest = i / across / down, from = 0, to = 0;
+#pragma unroll 1
+    for (int d = last - 1; d-- > 0;) {
+      const int64_t index = rest % a.dims[d];
+      rest /= a.dims[d];
+      from += index * a.srcStrides[d];
+      to += index * a.dstStrides[d];
+    }
+    const int64_t column = i % across * kTile, row = i / across % down * kTile;
+    const T *src = static_cast<const T *>(a.src) + from + column + x;
+    T *dst = static_cast<T *>(a.dst) + to + row + x;
+#pragma unroll 1
+    for (int k = y; k < kTile; k += kRows)
+      if (column + x < columns && row + k < rows) tile[k][x] = src[(row + k) * a.srcStrides[last]];
+    __syncthreads();
+#pragma unroll 1
+    for (int k = y; k < kTile; k += kRows)
+      if (row + x < rows && column + k < columns) dst[(column + k) * a.dstStrides[last - 1]] = tile[x][k];
+    __syncthreads();
+  }
+}
+
 template <class T> __device__ void fill(uint64_t element, void *to, int64_t n) {
   for (int64_t i = firstItem(); i < n; i += itemStep()) static_cast<T *>(to)[i] = static_cast<T>(element);
 }
@@ -28,11 +61,15 @@ template <class T> __device__ void fill(uint64_t element, void *to, int64_t n) {
 } // namespace
 
 #define OPC_MOVES(bytes, T)                                                                                            \
-  extern "C" __global__ void __launch_bounds__(256)                                                                    \
+  extern "C" __global__ void __launch_bounds__(256, 1)                                                                 \
       strided_copy_##bytes(const __grid_constant__ StridedCopyArguments arguments) {                                   \
     stridedCopy<T>(arguments);                                                                                         \
   }                                                                                                                    \
-  extern "C" __global__ void __launch_bounds__(256) fill_##bytes(uint64_t element, void *to, int64_t n) {              \
+  extern "C" __global__ void __launch_bounds__(256, 1)                                                                 \
+      transpose_tiles_##bytes(const __grid_constant__ StridedCopyArguments arguments) {                                \
+    transposeTiles<T>(arguments);                                                                                      \
+  }                                                                                                                    \
+  extern "C" __global__ void __launch_bounds__(256, 1) fill_##bytes(uint64_t element, void *to, int64_t n) {           \
     fill<T>(element, to, n);                                                                                           \
   }
 OPC_MOVES(1, uint8_t)

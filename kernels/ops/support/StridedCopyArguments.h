@@ -6,10 +6,12 @@
 
 namespace opc::ops {
 
+constexpr int kTransposeTile = 32, kTransposeThreads = 256;
+
 struct StridedCopyArguments {
   const void *src;
   void *dst;
-  int64_t n;
+  int64_t n, tiles; // elements; tiles of the last two dimensions, where a kernel takes these
   int32_t rank, unused;
   int64_t dims[20], srcStrides[20], dstStrides[20]; // outermost first, in elements
 };

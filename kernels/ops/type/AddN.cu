@@ -40,7 +40,7 @@ template <class T> __device__ void addN(const AddNArguments &a) {
 } // namespace
 
 #define OPC_ADD_N(name, T)                                                                                             \
-  extern "C" __global__ void __launch_bounds__(256) add_n_##name(const __grid_constant__ AddNArguments a) {            \
+  extern "C" __global__ void __launch_bounds__(256, 1) add_n_##name(const __grid_constant__ AddNArguments a) {         \
     addN<T>(a);                                                                                                        \
   }
 OPC_ADD_N(f32, float)
