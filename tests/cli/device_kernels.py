@@ -12,11 +12,14 @@ BIN = os.path.join(os.environ["OPC_BUILD_DIR"], "bin")
 KINDS = {"f32": ("kFloat", np.float32), "f64": ("kDouble", np.float64), "f16": ("kFloat16", np.float16), "i64": ("kInt64", np.int64), "u8": ("kUInt8", np.uint8),
          "i8": ("kInt8", np.int8), "i32": ("kInt32", np.int32)}
 # Of the largest element of a result: sums of some hundred products of numbers around 1, rounded once.
-CLOSE = {"f32": 2e-6, "f64": 1e-14, "f16": 1e-3}
+CLOSE = {"f32": 2e-6, "f64": 1e-14, "f16": 1e-3, "bf16": 8e-3}
 
 
 def opc(*args, sim="policy=late"):
-    return subprocess.run([os.path.join(BIN, "opc"), *args], capture_output=True, text=True, timeout=300, env=dict(os.environ, CUDA_SIM=sim))
+    """OPC_TEST_SIM has further options of the simulator, for tests that look at what these graphs execute."""
+    more = os.environ.get("OPC_TEST_SIM")
+    return subprocess.run([os.path.join(BIN, "opc"), *args], capture_output=True, text=True, timeout=300,
+                          env=dict(os.environ, CUDA_SIM=f"{sim},{more}" if more else sim))
 
 
 def attr(name, value):
@@ -29,6 +32,13 @@ def attr(name, value):
     else:
         text = "at_list_int32 { " + " ".join(f"val: {v}" for v in value) + " }"
     return f'attr {{ key: "{name}" value {{ {text} }} }}'
+
+
+def numbers(array):
+    """f64; numpy reads bf16 as two bytes without a type."""
+    if array.dtype == np.dtype("V2"):
+        return (array.view(np.uint16).astype(np.uint32) << 16).view(np.float32).astype(np.float64)
+    return array.astype(np.float64)
 
 
 def doubles(**values):
@@ -50,7 +60,9 @@ class DeviceKernels(unittest.TestCase):
         self.random = np.random.default_rng(7)
 
     def tensor(self, shape, kind="f32", values=None):
-        """The name of an input of random numbers, or of `values`."""
+        """The name of an input of random numbers, or of `values`; numpy has no bf16, so that such a tensor is converted in the graph."""
+        if kind == "bf16":
+            return self.op("cast", {"in": self.tensor(shape, "f32", values)}, ["out"], 'attr { key: "dtype" value { at_data_type: kBFloat16 } }', keep=False)[0]
         name = f"x{len(self.inputs)}"
         proto, dtype = KINDS[kind]
         dims = " ".join(f"dim: {d}" for d in shape)
@@ -83,7 +95,7 @@ class DeviceKernels(unittest.TestCase):
                 results[device] = {name: np.load(os.path.join(out, f"{name}.npy")) for name in self.outputs}
         self.assertGreater(len(self.outputs), 0)
         for name in self.outputs:
-            want, got = results["cpu"][name].astype(np.float64), results["sim"][name].astype(np.float64)
+            want, got = numbers(results["cpu"][name]), numbers(results["sim"][name])
             self.assertEqual(got.shape, want.shape)
             self.assertTrue(np.isfinite(want).all(), name)
             self.assertLessEqual(np.abs(got - want).max(initial=0), close * max(1e-3, np.abs(want).max(initial=0)), name)
@@ -104,7 +116,7 @@ class DeviceKernels(unittest.TestCase):
     def test_convolution_tiles(self):
         """More than one tile of each product, none of them whole; the gradient by the weight in slices."""
         plain, wide = attr("padding_before", [1, 1]), attr("strides", [2, 1]) + attr("dilation_rate", [1, 2]) + attr("padding_before", [0, 2])
-        for kind, attrs in (("f32", plain), ("f32", wide), ("f64", wide), ("f16", plain)):
+        for kind, attrs in (("f32", plain), ("f32", wide), ("f64", wide), ("f16", plain), ("bf16", plain)):
             for last in (False, True):
                 with self.subTest(kind=kind, last=last, attrs=attrs):
                     self.ops, self.outputs, self.inputs = [], [], {}
@@ -171,6 +183,14 @@ class DeviceKernels(unittest.TestCase):
                     (y,) = self.op(f"upsample_{kind}_2d", {"x": x}, ["y"], attrs)
                     self.op(f"upsample_{kind}_2d_grad", {"dy": y, "x": x}, ["dx"], attrs)
         self.compare(2e-6)
+
+    def test_transposes(self):
+        """Tiles through shared memory, several in each direction and none of them whole; to the bit."""
+        for kind in ("f32", "f64", "f16", "i8"):
+            x = self.tensor((3, 37, 70), kind, self.random.integers(-100, 100, (3, 37, 70)))
+            for perm in ([0, 2, 1], [2, 1, 0], [2, 0, 1], [1, 2, 0], [1, 0, 2]):
+                self.op("transpose", {"input": x}, ["output"], attr("perm", perm))
+        self.compare(0)
 
     def test_long_vectors(self):
         """Reductions in two passes and vectors of unit length, of more elements than a block has threads."""

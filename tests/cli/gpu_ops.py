@@ -67,7 +67,8 @@ class Graph:
             if self.inputs:
                 np.savez(os.path.join(folder, "in.npz"), **self.inputs)
                 call += ["--inputs", os.path.join(folder, "in.npz")]
-            done = subprocess.run(call, capture_output=True, text=True, timeout=300, env=dict(os.environ, CUDA_SIM=policy))
+            sim = ",".join(filter(None, [policy, os.environ.get("OPC_TEST_SIM")]))  # as in device_kernels.py
+            done = subprocess.run(call, capture_output=True, text=True, timeout=300, env=dict(os.environ, CUDA_SIM=sim))
             results = {n: np.load(os.path.join(folder, "out", f"{n}.npy")) for n in self.outputs} if done.returncode == 0 else {}
         return done, results
 

@@ -1,0 +1,130 @@
+# Accesses of elementwise, reduction, norm, transpose and matmul kernels at sizes of some blocks: sectors of global memory against the
+# least that could hold the bytes, and bank conflicts of shared memory.
+# SPDX-License-Identifier: Apache-2.0
+"""usage: sectors.py [--table]      needs nvcc's kernels in the build (OPC_BUILD_DIR), python3 with numpy
+
+Each op runs alone on the simulated GPU, whose report counts 32-byte sectors and wavefronts of every kernel. tests/gpusim/sectors.txt
+has the kernels that are above the bounds, with the reason; the list may only shrink. --table prints all ratios.
+"""
+import json
+import os
+import sys
+import tempfile
+import unittest
+
+import numpy as np
+
+from device_code import SOURCE, modules
+
+sys.path.insert(0, os.path.join(SOURCE, "tests", "cli"))
+from gpu_ops import Graph  # noqa: E402
+
+LISTED = os.path.join(SOURCE, "tests", "gpusim", "sectors.txt")
+SECTORS = 1.15  # the most, of the least possible
+TYPES = (np.float32, np.float64, np.float16)
+
+
+def ints(*values):
+    return "at_list_int32 { " + " ".join(f"val: {v}" for v in values) + " }"
+
+
+def unary(kind, given="x", output="y", **attrs):
+    return lambda g, x: g.op("op", kind, {given: g.input("x", x)}, (output,), **attrs)
+
+
+def with_same(kind, names, output, **attrs):
+    """Of two tensors of one shape."""
+    return lambda g, x: g.op("op", kind, dict(zip(names, (g.input("x", x), g.input("z", x + 1)))), (output,), **attrs)
+
+
+def with_row(kind, given, row, outputs, **attrs):
+    """Of a tensor and vectors as long as its rows."""
+    return lambda g, x: g.op("op", kind, {given: g.input("x", x), **{name: g.input(name, x.reshape(-1)[: x.shape[-1]]) for name in row}}, outputs, **attrs)
+
+
+def matmul(g, x, **attrs):
+    return g.op("op", "matmul", {"a": g.input("x", x), "b": g.input("z", x.copy())}, ("out",), **attrs)
+
+
+NORM = {"begin_norm_axis": "at_int64: 1", "begin_params_axis": "at_int64: 1", "epsilon": "at_double: 1e-5"}
+# name: (shape, adds the op to a graph)
+INSTANCES = {
+    "relu": ((64, 256), unary("relu")),
+    "exp": ((64, 256), unary("exp")),
+    "broadcast_add": ((64, 256), with_same("broadcast_add", "xy", "z")),
+    "broadcast_mul by row": ((64, 256), with_row("broadcast_mul", "x", ("y",), ("z",))),
+    "bias_add": ((64, 256), with_row("bias_add", "a", ("b",), ("out",), axis="at_int32: 1")),
+    "reduce_sum of rows": ((64, 512), unary("reduce_sum", "input_tensor", "output_tensor", axis=ints(1), keepdims="at_bool: false")),
+    "reduce_max of rows": ((64, 512), unary("reduce_max", "input_tensor", "output_tensor", axis=ints(1), keepdims="at_bool: false")),
+    "reduce_sum of columns": ((64, 512), unary("reduce_sum", "input_tensor", "output_tensor", axis=ints(0), keepdims="at_bool: false")),
+    "var of rows": ((64, 512), unary("var", "input", "output", dim=ints(1), unbiased="at_bool: true", keepdim="at_bool: false")),
+    "softmax": ((64, 512), unary("softmax", "in", "out")),
+    "log_softmax": ((64, 512), unary("log_softmax", "in", "prob")),
+    "layer_norm": ((64, 512), with_row("layer_norm", "x", ("gamma", "beta"), ("y", "mean", "inv_variance"), center="at_bool: true", scale="at_bool: true", **NORM)),
+    "rms_norm": ((64, 512), with_row("rms_norm", "x", ("weight",), ("y", "inv_rms"), normalized_shape="at_shape { dim: 512 }")),
+    "l2_normalize": ((64, 512), unary("l2_normalize", "x", "y", axis="at_int32: 1", epsilon="at_float: 1e-6")),
+    "transpose": ((128, 256), unary("transpose", "input", "output", perm=ints(1, 0))),
+    "transpose of heads": ((4, 32, 8, 64), unary("transpose", "input", "output", perm=ints(0, 2, 1, 3))),
+    "matmul": ((64, 64), matmul),
+    "matmul of a transposed": ((64, 64), lambda g, x: matmul(g, x, transpose_a="at_bool: true")),
+    "matmul by a transposed": ((64, 64), lambda g, x: matmul(g, x, transpose_b="at_bool: true")),
+}
+
+
+def counters():
+    """{(instance, type, kernel): (sectors over the least, wavefronts over the least)}"""
+    found = {}
+    for name, (shape, add) in INSTANCES.items():
+        for kind in TYPES:
+            with tempfile.TemporaryDirectory() as folder:
+                graph = Graph()
+                x = np.random.default_rng(3).uniform(-1, 1, shape).astype(kind)
+                graph.output("result", add(graph, x))
+                done, _ = graph.run("sim", "--no-fuse", policy=f"report={folder}/report.json")
+                assert done.returncode == 0, (name, kind, done.stderr)
+                with open(os.path.join(folder, "report.json"), encoding="utf-8") as f:
+                    for kernel, k in json.load(f)["kernels"].items():
+                        ratios = [k[n] / k["ideal_" + n] if k["ideal_" + n] else 1.0 for n in ("sectors", "wavefronts")]
+                        found[name, np.dtype(kind).name, kernel] = tuple(ratios)
+    return found
+
+
+def listed():
+    """A line: KERNEL TYPE of an instance | reason."""
+    found = {}
+    with open(LISTED, encoding="utf-8") as f:
+        for line in f:
+            if line.strip() and not line.startswith("#"):
+                what, reason = line.rstrip("\n").split(" | ")
+                found[what] = reason
+    return found
+
+
+class Accesses(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        if not modules():
+            raise unittest.SkipTest("this build has no kernels for GPUs (nvcc)")
+        cls.found = counters()
+
+    def test_bounds(self):
+        reasons = listed()
+        for reason in reasons.values():
+            self.assertGreaterEqual(len(reason), 20)
+        above = {f"{kernel} of {name}" for (name, _, kernel), (sectors, wavefronts) in self.found.items() if sectors > SECTORS or wavefronts > 1}
+        self.assertEqual(sorted(above), sorted(reasons), "kernels above the bounds, and tests/gpusim/sectors.txt")
+
+    def test_what_was_counted(self):
+        """Kernels of all kinds, those with shared memory among them."""
+        kernels = {kernel for _, _, kernel in self.found}
+        self.assertGreaterEqual(len(kernels), 40)
+        for name in ("matmul_f32", "transpose_tiles_2", "transpose_tiles_8", "reduce_sum_rows_f32", "reduce_sum_columns_f64"):
+            self.assertIn(name, kernels)
+
+
+if __name__ == "__main__":
+    if sys.argv[1:] == ["--table"]:
+        for (name, kind, kernel), (sectors, wavefronts) in counters().items():
+            print(f"{name:24} {kind:8} {kernel:36} {sectors:6.3f} {wavefronts:6.3f}")
+    else:
+        unittest.main(argv=sys.argv[:1] + ["-v"])
