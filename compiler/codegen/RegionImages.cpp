@@ -1,7 +1,7 @@
 // From a region to an image of its code.
 // SPDX-License-Identifier: Apache-2.0
 #include "RegionImages.h"
-#include "ImageLayout.h"
+#include "CodeImageLayout.h"
 #include "MachineCode.h"
 #include "RegionEmitter.h"
 #include "RegionKey.h"

@@ -493,17 +493,17 @@ Result<void *> Session::inputMemory(const std::string &name) {
   if (it == impl_->inputIndex.end()) return Impl::unknown("input", name, impl_->interface.inputs);
   const size_t index = it->second;
   const user_op::TensorDesc &desc = impl_->interface.inputs[index].desc;
-  const uint32_t tensor = impl_->here[0]->input(index)->tensor;
+  const auto *port = impl_->here[0]->input(index); // null on a rank that does not read it
   impl_->takeBack(index);
   OPC_RETURN_IF_ERROR(impl_->giveSizes(index, desc.shape()));
   void *data = nullptr;
-  if (impl_->isInPlace(impl_->here[0]->input(index))) {
-    data = impl_->graph().data(tensor);
+  if (impl_->isInPlace(port)) {
+    data = impl_->graph().data(port->tensor);
   } else {
     // As in place: who reads it, or fills a part, finds what was given before.
     const bool hasValue = impl_->isPlain() && impl_->fed[index] && !impl_->stagedInputs[index].isValid();
     OPC_ASSIGN_OR_RETURN(data, Impl::stage(&impl_->stagedInputs[index], desc));
-    if (Status s = hasValue ? impl_->graph().copyOut(tensor, 0, data) : Status(); !s) {
+    if (Status s = hasValue ? impl_->graph().copyOut(port->tensor, 0, data) : Status(); !s) {
       impl_->stagedInputs[index] = HostTensor();
       return std::move(s).withContext("reading input " + name + " back");
     }

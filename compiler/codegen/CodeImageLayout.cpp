@@ -1,6 +1,6 @@
 // Sections of an object file side by side, and what refers from one to another.
 // SPDX-License-Identifier: Apache-2.0
-#include "ImageLayout.h"
+#include "CodeImageLayout.h"
 #include "RegionEmitter.h"
 
 #include "llvm/BinaryFormat/ELF.h"
