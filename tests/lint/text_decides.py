@@ -61,6 +61,8 @@ ALLOWED = [
     ("tools/gpusim/ptx/", "", "reads another language, whose directives are words"),
     ("tools/gpusim/machine/", "", "mnemonics and device functions of that language; kinds of findings"),
     ("tools/gpusim/driver/PtxImages.cpp", "", "tells PTX from other images by its text, and reads its target"),
+    ("tools/gpusim/driver/DroppedWaits.cpp", "", "finds instructions in the text of that language"),
+    ("tools/gpusim/driver/SimOptions.cpp", '"%p"', "a place for the process's number in a file's name that the user has typed"),
     ("tools/gpusim/ptxsim/main.cpp", "", "reads the command line"),
 ]
 
