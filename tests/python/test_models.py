@@ -89,6 +89,31 @@ class Models(ScratchTest):
         with self.assertRaisesRegex(opc.Error, r"constant 'c'"):
             opc.load(path, consts={"c": "yes"})
 
+    def test_sizes_are_chosen_on_loading(self):
+        """y = x / the number of its rows, which is a constant of the graph."""
+        nodes = [m.node("Shape", ["x"], ["s"]), m.node("Gather", ["s", "zero"], ["n"]), m.node("Cast", ["n"], ["f"], to=1), m.node("Div", ["x", "f"], ["y"])]
+        path = self.model(nodes, [m.value("x", ("batch", 3))], [m.value("y")], [m.tensor("zero", np.array(0))])
+        g = opc.load(path, dims={"batch": 2})
+        np.testing.assert_allclose(g.compile(shapes={"x": (2, 3)}).run(x=X)["y"], X / 2)
+        for made in (g, g.grad("y", wrt=["x"])):
+            with self.assertRaisesRegex(opc.UsageError, r"loaded for input 'x' of shape \(2, 3\), not \(4, 3\)(.|\n)*opc.load\(path, shapes="):
+                made.compile(shapes={"x": (4, 3)})
+        four = np.concatenate([X, X])
+        np.testing.assert_allclose(opc.load(path, shapes={"x": (4, 3)}).compile().run(x=four)["y"], four / 4)
+        with self.assertRaisesRegex(opc.UsageError, r"the size 'batch' is 1180591620717411303424, more than any tensor has"):
+            opc.load(path, dims={"batch": 2**70})
+        g.compile().save(self.path("m.plan"))
+        for given in ({"dims": {"batch": 2}}, {"consts": {"x": 1}}, {"shapes": {"x": (4, 3)}}):
+            with self.assertRaisesRegex(opc.UsageError, r"m.plan is a plan, which has its sizes"):
+                opc.load(self.path("m.plan"), **given)
+
+    def test_only_true_lets_code_of_a_file_run(self):
+        program = opc.load(self.layer()).compile()
+        program.session(allow_native=True), program.session(allow_native=np.bool_(False))
+        for no in ("no", "", 1, None):
+            with self.assertRaisesRegex(TypeError, "allow_native is True or False, not"):
+                program.session(allow_native=no)
+
     def test_what_is_no_model(self):
         g = opc.Graph()
         g.output("y", g.input("x", (2,)))

@@ -30,11 +30,14 @@ def load(
     """A graph, or a program from a plan, told apart by content.
 
     dims: sizes that an ONNX model gives names, {"batch": 4}. consts: inputs of an ONNX model that decide shapes or branches and become
-    constants, {"sr": 16000}. options: shapes={"x": (32, 784)} for graphs that leave some open. The weights of a model come with it.
+    constants, {"sr": 16000}. options: shapes={"x": (32, 784)} for graphs that leave some open. The weights of a model come with it;
+    tensors in files of their own are read when the graph is compiled, and must not change until then.
     """
     path = os.fspath(path)
     content = _core.read_file(path)
     if _core.looks_like_plan(content):
+        if dims or consts or options:
+            raise _usage(f"{path} is a plan, which has its sizes", "load the graph or the model to choose others")
         return Program.from_plan(content, os.path.splitext(os.path.basename(path))[0])
     _op.know(path)
     request = Graph()._options(**options)
@@ -44,6 +47,7 @@ def load(
         request.set_model(_options.sizes(dims), _options.constants(consts))
     graph, _ = Graph._read(path, content, request)
     graph.name = os.path.splitext(os.path.basename(path))[0]
+    graph._of_model = _core.looks_like_model(content)
     return graph
 
 

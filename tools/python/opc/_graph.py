@@ -173,6 +173,7 @@ class Graph(OneOfAKind):
         self.gradients: Dict[str, Tensor] = {}
         self._pins: Dict[str, str] = {}
         self._values: Any = None  # of variables, that came with a model
+        self._of_model = False  # sizes of its inputs are in its constants, too
 
     @classmethod
     def _read(cls, name: str, content: bytes, options: Any) -> Tuple["Graph", Dict[str, Tuple[str, str]]]:
@@ -263,7 +264,10 @@ class Graph(OneOfAKind):
 
     def _options(self, **given: Any) -> Any:
         """What is given of compile's parameters, as the compiler takes it."""
-        options = _options.request(_options.bound(Graph.compile, given), self._pins)
+        bound = _options.bound(Graph.compile, given)
+        options = _options.request(bound, self._pins)
+        if self._of_model:
+            _options.refuse_other_sizes(bound.shapes or {}, {name: tensor.shape for name, tensor in self.inputs.items()})
         if self._values is not None:
             options.set_values(self._values)
         return options
@@ -300,7 +304,7 @@ class Graph(OneOfAKind):
         options.set_gradient(_targets(loss), _targets(wrt) if wrt is not None else [], _numbers.whole(order, "order"), bool(dy_inputs), False)
         graph, gradients = Graph._read(self.name, self._content(), options)
         graph.gradients = {name: graph.tensor(tensor) for name, (tensor, _) in gradients.items() if tensor}
-        graph._pins = dict(self._pins)
+        graph._pins, graph._of_model = dict(self._pins), self._of_model
         return graph
 
     def training_step(
@@ -329,7 +333,7 @@ class Graph(OneOfAKind):
         options.set_gradient(_targets(loss), [], 1, False, False)
         options.set_training([g.request for g in groups], accumulate, scale, dynamic, recompute)
         graph, _ = Graph._read(self.name, self._content(), options)
-        graph._pins = dict(self._pins)
+        graph._pins, graph._of_model = dict(self._pins), self._of_model
         return graph
 
     def facts(self, planned: bool = False, **options: Any) -> Dict[str, Any]:

@@ -33,12 +33,24 @@ def _texts(value: Any, name: str, example: str) -> List[str]:
 
 def sizes(dims: Any) -> Mapping[str, int]:
     """Sizes of an ONNX model by name."""
-    return {_name(name, "dims"): _numbers.dims((size,), f"the size '{name}'")[0] for name, size in _mapping(dims, "dims", '{"batch": 4}').items()}
+    made = {_name(name, "dims"): _numbers.dims((size,), f"the size '{name}'")[0] for name, size in _mapping(dims, "dims", '{"batch": 4}').items()}
+    for name, size in made.items():
+        if size >= 2**63:
+            raise usage(f"the size '{name}' is {size}, more than any tensor has")
+    return made
 
 
 def constants(consts: Any) -> Mapping[str, Any]:
     """Values for inputs of an ONNX model."""
     return {_name(name, "consts"): value for name, value in _mapping(consts, "consts", '{"sr": 16000}').items()}
+
+
+def refuse_other_sizes(shapes: Mapping[str, Any], made_for: Mapping[str, Any]) -> None:
+    """What a model computes from the sizes of its inputs was computed when it was loaded."""
+    for name, dims in shapes.items():
+        if name in made_for and tuple(dims) != tuple(made_for[name]):
+            raise usage(f"the model was loaded for input '{name}' of shape {tuple(made_for[name])}, not {tuple(dims)}",
+                        f"load it for that one: opc.load(path, shapes={{{name!r}: {tuple(dims)}}})")  # fmt: skip
 
 
 def _name(name: Any, where: str) -> str:

@@ -45,6 +45,13 @@ class Variables(OneOfAKind, MutableMapping[str, np.ndarray]):
         return f"<opc variables: {_ports(self._core.variables)}>"
 
 
+def _trust(allow_native: Any) -> bool:
+    """Nothing but a bool lets code of a file run: a text that means no must not."""
+    if not isinstance(allow_native, (bool, np.bool_)):
+        raise TypeError(f"allow_native is True or False, not {allow_native!r}")
+    return bool(allow_native)
+
+
 class Session(OneOfAKind):
     """A program with memory and variables of its own. One thread at a time; different sessions run at once.
 
@@ -66,7 +73,7 @@ class Session(OneOfAKind):
             _numbers.size(max_memory, "max_memory"),
             _numbers.whole(ranks, "ranks", also="0 for as many as the program has", allowed=(0,)),
             bool(codegen),
-            bool(allow_native),
+            _trust(allow_native),
         )
         self.variables = Variables(self._core)
 
