@@ -155,9 +155,9 @@ private:
 
   void location(Operation *op, plan::Location *out) {
     const ir::OpLocation l = ir::readLocation(op->getLoc());
-    const std::string &place = l.pythonLoc; // of a model, which has no lines: "model.onnx: node 17 ..."
-    if (const size_t node = place.find(": node "); l.line == 0 && node != std::string::npos)
-      out->set_file(baseName(place.substr(0, node)) + place.substr(node));
+    const std::string &place = l.pythonLoc; // of a model, and of text made of one: "model.onnx: node 17 ..."
+    if (const size_t node = place.find(": node "); node != std::string::npos)
+      return out->set_file(baseName(place.substr(0, node)) + place.substr(node));
     if (l.line == 0) return;
     out->set_file(baseName(l.file));
     out->set_line(l.line);

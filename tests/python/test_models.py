@@ -107,6 +107,14 @@ class Models(ScratchTest):
             with self.assertRaisesRegex(opc.UsageError, r"m.plan is a plan, which has its sizes"):
                 opc.load(self.path("m.plan"), **given)
 
+    def test_errors_of_a_run_name_the_node(self):
+        path = self.model([m.node("Neg", ["x"], ["h"]), m.node("Gather", ["h", "i"], ["y"], "pick/rows")], [m.value("x", (2, 3)), m.value("i", (1,), 7)],
+                          [m.value("y")])
+        program = opc.load(path).compile()
+        np.testing.assert_array_equal(program.run(x=X, i=np.array([1]))["y"], -X[1:])
+        with self.assertRaisesRegex(opc.ExecutionError, r'OPC0601(.|\n)*m.onnx: node 1 "pick/rows"'):
+            program.run(x=X, i=np.array([5]))
+
     def test_only_true_lets_code_of_a_file_run(self):
         program = opc.load(self.layer()).compile()
         program.session(allow_native=True), program.session(allow_native=np.bool_(False))
