@@ -395,6 +395,9 @@ class Training(unittest.TestCase):
         self.refused("OPC0003", 2, "--feed-dataset", both + f",image=@{images}")
         self.assertIn("did you mean image?", self.refused("OPC0005", 2, "--feed-dataset", f"imag=@{images},label=@{labels}"))
         self.refused("OPC0706", 2, "--feed-dataset", f"image=@/nowhere.npy,label=@{labels}")
+        os.mkfifo(self.path("pipe"))  # nobody writes to it
+        for file in (self.path("pipe"), "-"):
+            self.assertIn("it is a pipe", self.refused("OPC0706", 2, "--feed-dataset", f"image=@{file},label=@{labels}"))
         self.assertIn("label", self.refused("OPC0004", 2, "--feed-dataset", f"image=@{images}", "--batch", "64"))
         self.refused("OPC0704", 2, "--feed-dataset", f"image=@{images},label=@{data('test_labels.npy')}", "--batch", "64")
         self.assertIn("opc grad --shape image=2000,64", self.refused("OPC0713", 2, "--feed-dataset", both, "--batch", "2000"))

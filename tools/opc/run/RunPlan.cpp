@@ -9,6 +9,7 @@
 #include "MappedTensor.h"
 
 #include <algorithm>
+#include <filesystem>
 #include <set>
 
 namespace opc::cli {
@@ -24,6 +25,16 @@ struct TracedPhases {
     if (trace) trace->phases(pipeline, start);
   }
 };
+
+/// A data set is read twice, first for its shape alone. Error: OPC0706 for a pipe, which gives everything once.
+Status checkLasts(const DataSet &d) {
+  std::error_code error;
+  if (d.file != "-" && !std::filesystem::is_fifo(d.file, error)) return Status::ok();
+  return Status(StatusCode::kUsage, "OPC0706",
+                "cannot read the data set of input " + d.input + " from " + d.file +
+                    ": it is a pipe, and the shape is wanted before the examples")
+      .withHelp("give a file, or the shape of a batch: --shape " + d.input + "=...");
+}
 
 /// "64,28,28".
 std::string shapeText(const std::vector<int64_t> &dims) {
@@ -134,6 +145,7 @@ Status RunPlanner::bindDataSets(const GraphInput &input, const GraphFacts &whole
   for (const GraphTensor &t : whole.inputs)
     for (const DataSet &d : dataSets) {
       if (d.input != t.name || shapes_.count(t.name)) continue;
+      OPC_RETURN_IF_ERROR(checkLasts(d));
       const Result<user_op::TensorDesc> data = MappedTensor::describe(d.file, t.dtype);
       if (!data) return Status(data.status()).withContext("reading the data set of input " + t.name);
       OPC_RETURN_IF_ERROR(checkExamples(t, *data));
