@@ -28,12 +28,30 @@ dnnl::primitive_attr attributesOf(const GemmShape &s) {
   }
   return attr;
 }
+
+/// About `wanted` to a block, and a number of blocks that two and four threads share evenly: three blocks would keep
+/// two threads as long as four. `unit` divides a block: the width of the library's inner loop.
+int64_t evenBlock(int64_t n, int64_t wanted, int64_t unit) {
+  if (n <= wanted) return n;
+  int64_t blocks = (n + wanted - 1) / wanted;
+  blocks = blocks <= 2 ? 2 : (blocks + 3) / 4 * 4;
+  return ((n + blocks - 1) / blocks + unit - 1) / unit * unit;
+}
+
+struct Blocks {
+  int64_t rows, columns;
+};
+
+/// By the shape alone: bits do not depend on the threads. Rows are cut when there are many, columns otherwise: a block
+/// should reuse what it packs.
+Blocks blockOf(const GemmShape &s) {
+  if (s.m >= 256) return {evenBlock(s.m, 128, 16), s.n};
+  return {s.m, evenBlock(s.n, 256, 32)};
+}
 } // namespace
 
 DnnlGemm::DnnlGemm(const GemmShape &s, const GemmBatch &batch, const float *constantB) {
-  // Rows are cut when there are many, columns otherwise: a block should reuse what it packs.
-  const int64_t rows = s.m >= 256 ? 128 : s.m;
-  const int64_t columns = s.m >= 256 ? s.n : std::min<int64_t>(s.n, 256);
+  const auto [rows, columns] = blockOf(s);
   const auto f32 = memory::data_type::f32;
   const memory::dims aStrides = s.transA ? memory::dims{1, s.m} : memory::dims{s.k, 1};
   const memory::dims bStrides = s.transB ? memory::dims{1, s.k} : memory::dims{s.n, 1};
