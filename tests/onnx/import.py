@@ -141,6 +141,10 @@ class Models(Case):
         self.assertEqual(done.returncode, 2, done.stderr)
         self.assertIn("--weights-out writes no .npz file", done.stderr)
         self.assertFalse(os.path.exists(self.path("w.npz")) or os.path.exists(self.path("n.plan")))
+        for command in (["compile", path, "-o", "-"], ["grad", path, "--loss", "y"]):
+            done = self.opc(*command, "--weights-out", "-")
+            self.assertEqual((done.returncode, done.stdout), (2, ""), done.stderr)
+            self.assertIn("--weights-out and -o both want standard output", done.stderr)
         done = self.opc("compile", path, "--emit", "pbtxt", "-o", self.path("g.pbtxt"))
         self.assertIn("those of 1 variable are left behind; --weights-out FILE writes them", done.stderr)
         done = self.opc("compile", self.path("g.pbtxt"), "-o", self.path("g.plan"), "--weights-out", weights)
@@ -162,6 +166,29 @@ class Models(Case):
         done = self.opc("grad", path, "--dim", "b=2", "--const", "s=@" + self.int64s("s.npy", 2, 3), "--loss", "loss", "--check")
         self.assertEqual(done.returncode, 0, done.stderr + done.stdout)
         self.assertIn("w", done.stdout)
+
+    def test_small_powers_are_products(self):
+        x = np.array([[-2, -1, -0.0, 0], [0.1, 3e-30, 1e30, -np.inf], [np.nan, np.inf, 7, -1e-20]], F32)
+        for dtype, element in ((F32, 1), (np.float64, 11), (np.int32, 6)):
+            base = np.nan_to_num(x, nan=3, posinf=5, neginf=-6).clip(-50, 50).astype(dtype) if element == 6 else x.astype(dtype)
+            for exponent in (1, 2, 3, 2.5, -1):
+                if element == 6 and exponent not in (1, 2, 3):
+                    continue
+                power = np.array(exponent, dtype)
+                nodes = [m.node("Constant", [], ["e"], value=power), m.node("Pow", ["x", "e"], ["y"])]
+                data = m.model(m.graph(nodes, [m.value("x", (3, 4), element)], [m.value("y", None, element)]))
+                got, = self.runs(data, {"x": base})
+                with np.errstate(all="ignore"):
+                    want = np.power(base, power)
+                np.testing.assert_allclose(got, want, rtol={1: 3e-7, 11: 5e-16, 6: 0}[element], atol=0)
+                shown = json.loads(self.opc("show", self.path("model.onnx"), "--what", "ops", "--json").stdout)
+                types = {o["type"] for o in shown["ops"]}
+                self.assertEqual("broadcast_pow" in types, exponent not in (1, 2, 3), types)
+        # An exponent that is a variable stays one.
+        body = m.graph([m.node("Pow", ["x", "e"], ["y"])], [m.value("x", (3, 4))], [m.value("y")], [m.tensor("e", np.array(2, F32))])
+        got, = self.runs(m.model(body), {"x": X[:, :1] * np.ones((3, 4), F32) if X.shape[0] == 3 else np.ones((3, 4), F32)})
+        self.assertEqual(got.shape, (3, 4))
+        self.assertIn("broadcast_pow", self.opc("show", self.path("model.onnx"), "--what", "ops").stdout)
 
     def int64s(self, name, *values):
         np.save(self.path(name), np.array(values, np.int64))

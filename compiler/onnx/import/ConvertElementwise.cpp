@@ -3,6 +3,7 @@
 #include "OnnxConverters.h"
 
 #include <limits>
+#include <optional>
 
 namespace opc::onnx {
 
@@ -49,8 +50,25 @@ void variadic(ConverterTable *t, const std::string &op, const std::string &to, b
       to);
 }
 
+/// A number for all elements that is never another one.
+std::optional<double> fixedNumber(Conversion &c, const Term &y) {
+  if (!y->isFixed || !y->value || y->shape().elem_cnt() != 1) return std::nullopt;
+  return c.knownFloats(y, "a number").at(0);
+}
+
+/// x^y as products, which take a fraction of a power's time: what exporters write for the square of a norm and the cube
+/// of GELU's approximation. Null for other exponents.
+Term smallPower(Conversion &c, const Term &x, const Term &y) {
+  if (y->rank() > x->rank() || (!x->isFloating() && y->isFloating())) return nullptr;
+  const std::optional<double> exponent = fixedNumber(c, y);
+  if (exponent == 1.0) return x;
+  if (exponent == 2.0) return c.op("square", {x});
+  return exponent == 3.0 ? c.op("broadcast_mul", {c.op("square", {x}), x}) : nullptr;
+}
+
 void convertPow(Conversion &c) {
   const Term x = c.in(0), y = aligned(c, x, c.in(1));
+  if (const Term power = smallPower(c, x, y)) return c.out(power);
   if (x->type() == y->type()) return c.out(c.op("broadcast_pow", {x, y}));
   // The result has the base's type. An integer base with a fraction for exponent is computed as a fraction.
   const bool isReal = !x->isFloating() && y->isFloating();
@@ -173,7 +191,7 @@ void addElementwise(ConverterTable *t) {
   variadic(t, "Min", "broadcast_minimum");
   variadic(t, "Sum", "broadcast_add");
   variadic(t, "Mean", "broadcast_add", true);
-  t->add("Pow", convertPow, "broadcast_pow");
+  t->add("Pow", convertPow, "broadcast_pow; square, broadcast_mul for the numbers 2 and 3");
   t->add("Mod", convertMod, "broadcast_fmod, broadcast_floor_mod");
   t->add("BitShift", convertShift, "broadcast_pow, broadcast_mul, broadcast_div");
   t->add("Clip", convertClip, "clip_by_scalar, broadcast_maximum, broadcast_minimum");

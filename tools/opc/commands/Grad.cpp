@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "Commands.h"
 
+#include "FileUse.h"
 #include "GradientCheck.h"
 #include "GraphInput.h"
 #include "GraphOutput.h"
@@ -87,9 +88,7 @@ public:
   Outcome<int> run(Invocation &invocation, const std::vector<std::string> &positional) override {
     if (check_) OPC_RETURN_IF_ERROR(invocation.requireCpu("opc grad --check"));
     OPC_RETURN_IF_ERROR(readFlags(positional[0]));
-    OPC_RETURN_IF_ERROR(checkOutputPath(output_, positional[0]));
-    if (!modelFlags_.weightsOut().empty())
-      OPC_RETURN_IF_ERROR(checkOutputPath(modelFlags_.weightsOut(), positional[0]));
+    OPC_RETURN_IF_ERROR(checkFiles(invocation, positional[0]));
     OPC_ASSIGN_OR_RETURN(GraphInput input, readGraphInput(positional[0]));
     if (input.isPlan)
       return usageError(input.name + " is a plan; gradients are made from graphs",
@@ -123,6 +122,15 @@ public:
   }
 
 private:
+  Status checkFiles(const Invocation &invocation, const std::string &graph) const {
+    OPC_RETURN_IF_ERROR(checkOutputPath(output_, graph));
+    if (!modelFlags_.weightsOut().empty()) OPC_RETURN_IF_ERROR(checkOutputPath(modelFlags_.weightsOut(), graph));
+    FileUse files;
+    files.reads(graph, "the graph");
+    files.readsSettings(invocation);
+    OPC_RETURN_IF_ERROR(files.writes(output_, "-o"));
+    return files.writes(modelFlags_.weightsOut(), "--weights-out");
+  }
   Status readFlags(const std::string &graph) {
     if (losses_.empty())
       return usageError("opc grad needs --loss", "opc grad " + graph + " --loss TENSOR; opc show " + graph +

@@ -129,7 +129,15 @@ Status FileUse::add(File file) {
 }
 
 Status FileUse::writes(const std::string &path, const std::string &option) {
-  return path.empty() ? Status::ok() : add(fileAt(path, option));
+  if (path.empty()) return Status::ok();
+  if (path == "-") {
+    const auto kind = [](const std::string &text) { return text.substr(0, text.find(' ')); };
+    if (!toStandardOutput_.empty() && kind(toStandardOutput_) != kind(option)) // several --output follow each other
+      return Status(StatusCode::kUsage, "OPC0002", option + " and " + toStandardOutput_ + " both want standard output")
+          .withHelp("give one of them a file");
+    toStandardOutput_ = option;
+  }
+  return add(fileAt(path, option));
 }
 
 Status FileUse::writesNumbered(const std::string &path, const std::string &option) {

@@ -30,7 +30,8 @@ public:
   /// Of a directory that `option` has given, only the tensors of these names are read.
   void wants(const std::string &option, std::set<std::string> names) { wanted_[option] = std::move(names); }
 
-  /// OPC0002 when `path` is another file of the run. Devices and pipes may have several uses, and so may "-".
+  /// OPC0002 when `path` is another file of the run. Devices and pipes may have several uses; "-" may
+  /// be read and written, but not written by two options.
   Status writes(const std::string &path, const std::string &option);
   /// `path` with ".stepN" before its ending, for every N.
   Status writesNumbered(const std::string &path, const std::string &option);
@@ -49,6 +50,7 @@ private:
   Status add(File file);
 
   std::vector<File> files_;
+  std::string toStandardOutput_;                        // the option that writes there
   std::map<std::string, std::set<std::string>> wanted_; // by option; not there: all
 };
 
