@@ -21,6 +21,12 @@ bool isCodeLevel(std::string_view text) {
   return std::any_of(std::begin(all), std::end(all), [&](CodeLevel level) { return text == codeLevelName(level); });
 }
 
+Status checkCodeLevel() {
+  const std::string wanted(wantedCodeLevel());
+  if (wanted.empty() || isCodeLevel(wanted)) return Status::ok();
+  return Status(StatusCode::kUsage, "OPC0001", "OPC_CODE_LEVEL takes none, v3 or v4, not '" + wanted + "'");
+}
+
 CodeLevel processorLevel() {
   CodeLevel best = CodeLevel::kNone;
 #if defined(__x86_64__)

@@ -2,6 +2,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include "opc/Status.h"
+
 #include <cstdint>
 #include <string_view>
 
@@ -14,6 +16,8 @@ enum class CodeLevel : uint8_t { kNone, kV3, kV4 };
 std::string_view wantedCodeLevel();
 /// Whether that is a level.
 bool isCodeLevel(std::string_view text);
+/// OPC0001 where OPC_CODE_LEVEL is set to something else.
+Status checkCodeLevel();
 /// The best level that this processor has.
 CodeLevel processorLevel();
 /// The same, or that of OPC_CODE_LEVEL ("none", "v3", "v4") if that is less.

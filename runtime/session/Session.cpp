@@ -1,6 +1,7 @@
 // Session: load, feed, run, fetch.
 // SPDX-License-Identifier: Apache-2.0
 #include "Session.h"
+#include "CodeLevel.h"
 
 #include "ForkCount.h"
 #include "FreeSizes.h"
@@ -360,6 +361,7 @@ Session::~Session() {
 }
 
 Result<Session> Session::load(std::string_view planBytes, const Registry &registry, const SessionOptions &options) {
+  OPC_RETURN_IF_ERROR(checkCodeLevel());
   if (options.communicator && options.communicator->size() > 1)
     OPC_RETURN_IF_ERROR(runtime::checkAllHaveTheSame(*options.communicator, "plans", planBytes));
   google::protobuf::Arena messages; // one block for all of the plan's messages: a third of the loading time

@@ -52,6 +52,21 @@ class Limits(unittest.TestCase):
             done = subprocess.run(command, capture_output=True, timeout=6 * SECONDS)
             return done.returncode, done.stderr.decode(errors="replace"), time.monotonic() - started
 
+    @unittest.skipIf(os.environ.get("OPC_SANITIZE"), "a sanitizer's process has terabytes of addresses")
+    def test_too_little_memory_to_start(self):
+        codes = []
+        for limit in range(80, 200, 4):
+            done = subprocess.run(f"ulimit -v {limit * 1024}; exec {BIN}/opc --version", shell=True, executable="/bin/bash",
+                                  capture_output=True, timeout=SECONDS)
+            codes.append(done.returncode)
+            self.assertNotEqual(done.returncode, -signal.SIGABRT, f"{limit} MiB")
+            if done.returncode == 5:
+                self.assertIn(b"error[OPC0614]: not enough memory to start", done.stderr)
+        # Before opc has its turn, the loader and the libraries' constructors end the process as they like.
+        ours = [code for code in codes if code in (0, 5)]
+        self.assertEqual(codes[-len(ours):], ours, codes)
+        self.assertEqual((ours[-1], ours), (0, sorted(ours, reverse=True)))
+
     def refused(self, what, graph, codes, words=(), inputs=("x",)):
         with self.subTest(what):
             code, said, seconds = self.opc(graph, inputs=inputs)

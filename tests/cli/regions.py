@@ -224,6 +224,12 @@ class Regions(unittest.TestCase):
         done = subprocess.run([OPC, "ops"], capture_output=True, text=True, env={**os.environ, "OPC_CODE_LEVEL": "v5"}, timeout=60)
         self.assertEqual((done.returncode, done.stdout), (2, ""))
         self.assertIn("OPC_CODE_LEVEL takes none, v3 or v4, not 'v5'", done.stderr)
+        self.write(random_graph(0), np.random.default_rng(0))
+        self.opc("compile", "g.pbtxt", "-o", "g.plan")
+        done = subprocess.run([os.path.join(os.path.dirname(OPC), "opc-runtime"), "g.plan", "--fill", "ones"], capture_output=True, text=True,
+                              env={**os.environ, "OPC_CODE_LEVEL": "v5"}, timeout=60, cwd=self.folder)
+        self.assertEqual((done.returncode, done.stdout), (2, ""))
+        self.assertIn("OPC_CODE_LEVEL takes none, v3 or v4, not 'v5'", done.stderr)
 
     def test_no_peak_grows(self):
         """Small graphs of elementwise ops and others, where joining moves what is alive together; some seeds had grown by up to 60 %."""

@@ -20,6 +20,13 @@ using namespace opc::cli;
 // use such instructions already. The standard files are there before anything can open another in their place.
 __attribute__((constructor(101))) static void checkProcessor() {
   opc::openStandardFiles();
+  std::set_new_handler([] { // until runProgram(): nobody catches what the constructors of static objects throw
+    static const char text[] = "error[OPC0614]: not enough memory to start\n"
+                               "help: give the process more (ulimit -v, the container's limit): it starts with 130 MiB "
+                               "of addresses\nmore: opc explain OPC0614\n";
+    (void)!write(STDERR_FILENO, text, sizeof text - 1);
+    _exit(kExitExecution);
+  });
 #ifdef __x86_64__
   __builtin_cpu_init();
   if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") && __builtin_cpu_supports("bmi2")) return;
@@ -135,6 +142,7 @@ void noteForeignExit(int status, void *) {
 void onCrash(CrashReport report) { crashReport = report; }
 
 int runProgram(Terminal &terminal, const std::function<int()> &work) {
+  std::set_new_handler(nullptr);
   catchLostPages();
   catchCrashes();
   std::signal(SIGPIPE, SIG_IGN); // a closed pipe is seen where it is written to

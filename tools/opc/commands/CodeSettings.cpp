@@ -26,8 +26,7 @@ Result<std::unique_ptr<codegen::CodeCache>> codeCache(const Config &config) {
 }
 
 Status setUpCode(Invocation &invocation) {
-  if (const std::string wanted(wantedCodeLevel()); !wanted.empty() && !isCodeLevel(wanted))
-    return usageError("OPC_CODE_LEVEL takes none, v3 or v4, not '" + wanted + "'");
+  OPC_RETURN_IF_ERROR(checkCodeLevel());
   const Config &config = invocation.config();
   if (invocation.flags().noCodegen || valueOf(config, "target.codegen").values[0] == "false") return Status::ok();
   const std::shared_ptr<RegionCodegen> compiler = RegionCodegen::forThisMachine();
