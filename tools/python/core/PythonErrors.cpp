@@ -14,7 +14,8 @@ namespace {
 
 [[noreturn]] void raise(const std::string &code, std::string text, const std::string &json, StatusCode failure) {
   while (!text.empty() && text.back() == '\n') text.pop_back();
-  const py::object made = py::module_::import("opc._errors").attr("make")(code, text, json, cli::exitCodeOf(failure));
+  const py::object made = py::module_::import("opc._errors")
+                              .attr("make")(textOf(code), textOf(text), textOf(json), cli::exitCodeOf(failure));
   PyErr_SetObject(reinterpret_cast<PyObject *>(Py_TYPE(made.ptr())), made.ptr());
   throw py::error_already_set();
 }
@@ -26,6 +27,12 @@ const char *codeOf(const std::vector<Diagnostic> &found) {
 }
 
 } // namespace
+
+py::str textOf(const std::string &text) {
+  PyObject *made = PyUnicode_DecodeUTF8(text.data(), static_cast<Py_ssize_t>(text.size()), "replace");
+  if (!made) throw py::error_already_set();
+  return py::reinterpret_steal<py::str>(made);
+}
 
 void raise(const Status &failure) {
   const Status status = inPythonWords(failure);
@@ -43,7 +50,7 @@ void warn(const std::vector<Diagnostic> &found, const SourceText &source) {
   for (const Diagnostic &d : inPythonWords(found)) {
     if (d.severity == Severity::kError) continue;
     const std::string text = cli::diagnosticText(d, source, {false, 120});
-    py::module_::import("opc._errors").attr("warn")(d.code, text, d.severity == Severity::kWarning);
+    py::module_::import("opc._errors").attr("warn")(d.code, textOf(text), d.severity == Severity::kWarning);
   }
 }
 

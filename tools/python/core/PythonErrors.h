@@ -7,9 +7,13 @@
 
 #include <pybind11/pybind11.h>
 
+#include <string>
 #include <vector>
 
 namespace opc::python {
+
+/// Text as Python's; bytes that are no UTF-8, which damaged files have, become U+FFFD.
+pybind11::str textOf(const std::string &text);
 
 /// Throws the exception of a failure. The GIL is held.
 [[noreturn]] void raise(const Status &status);

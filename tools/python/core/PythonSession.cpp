@@ -24,7 +24,7 @@ Session load(const CompiledProgram &program, const SessionOptions &options, bool
 }
 
 py::str internedKey(const std::string &name) {
-  PyObject *text = PyUnicode_FromStringAndSize(name.data(), static_cast<Py_ssize_t>(name.size()));
+  PyObject *text = textOf(name).release().ptr();
   PyUnicode_InternInPlace(&text); // names in calls are interned, too: one comparison of addresses finds them
   return py::reinterpret_steal<py::str>(text);
 }
