@@ -22,7 +22,7 @@ LogicalResult checkSource(Operation *op, StringRef kind, StringRef name, Type ty
   const std::string shape = tensor ? "a dimension is not known" : "it has no shape";
   emitStatus(op, Status(StatusCode::kInvalidGraph, "OPC0207", (kind + " '" + name + "': ").str() + shape)
                      .withHelp("give one: --shape " + name.str() + "=2,3" +
-                               (kind == "input" ? ", or --input " + name.str() + "=@file.npy with opc run" : "")));
+                               (kind == "input" ? ", or opc run --input " + name.str() + "=@file.npy" : "")));
   return failure();
 }
 

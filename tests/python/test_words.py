@@ -3,6 +3,7 @@
 import os
 import pathlib
 import re
+import sys
 import unittest
 
 import numpy as np
@@ -45,6 +46,21 @@ class Words(ScratchTest):
         empty = opc.Graph()
         empty.output("y", empty.input("x", (2,)) + empty.variable("v", (2,)))
         self.assertIn("variables[NAME] = array", self.message(lambda: empty.compile().run(x=[1.0, 2.0]), "OPC0612"))
+
+    def test_options_that_are_dictionaries(self):
+        sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "onnx"))
+        import messages as m
+
+        model = self.path("m.onnx")
+        nodes = [m.node("Add", ["x", "z"], ["y"])]
+        with open(model, "wb") as f:
+            f.write(m.model(m.graph(nodes, [m.value("x", ("n", "k")), m.value("z", ("n", "k"))], [m.value("y")])))
+        said = self.message(lambda: opc.load(model).compile(), "OPC0207")
+        self.assertIn('shapes={"x": (2, 3)}', said)
+        self.assertIn('dims={"n": N, "k": N}', said.replace('"k": N, "n": N', '"n": N, "k": N'))
+        self.assertIn("dims names 'q'", self.message(lambda: opc.load(model, dims={"q": 3}).compile(), "OPC0005"))
+        self.assertIn("consts names 'q'", self.message(lambda: opc.load(model, consts={"q": np.ones(3, "f")}).compile(), "OPC0005"))
+        self.assertEqual(opc.load(model, dims={"n": 4, "k": 5}).compile().run(x=np.ones((4, 5), "f"), z=np.ones((4, 5), "f"))["y"][0, 0], 2)
 
     def test_failures_of_training_have_findings_and_a_way_out(self):
         data, ck = {"x": X, "t": T}, self.path("c.safetensors")

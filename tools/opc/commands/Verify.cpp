@@ -29,7 +29,8 @@ public:
     s.summary = "prove or refute by execution what operators declare: SBP signatures, purity";
     s.examples = {"opc verify softmax matmul", "opc verify --all", "opc verify my_op --plugin ./libmyops.so",
                   "opc verify my_op --plugin ./libmyops.so --device sim"};
-    s.options = {{"--all", 0, "", "every operator, and the derived gradients of the elementwise ones", &all_, true},
+    s.options = {{"--all", 0, "", "every operator, and the derived gradients of elementwise ones that have no rule",
+                  &all_, true},
                  {"--parts", 0, "N,...", "parts to cut into, also meshes: 2,3,4,2x2,2x3 (the default)", &parts_, true},
                  {"--sound", 0, "", "list the sound signatures, too", &listSound_, true},
                  {"--results", 0, "", "write what each case gives in hexadecimal, for another process to compare",

@@ -2,6 +2,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "PythonWords.h"
 
+#include <algorithm>
+#include <iterator>
 #include <string_view>
 #include <utility>
 
@@ -57,7 +59,50 @@ void replacePhrases(std::string &text) {
       text.replace(at, from.size(), to);
 }
 
-/// "--device-memory" as device_memory, "--shape x=2,3" as shapes.
+/// What a word like "x=2,3" behind an option is in a dictionary, `"x": (2, 3)`; nothing for other words.
+std::string entryOf(const std::string &word, bool isShape) {
+  const size_t equals = word.find('=');
+  if (equals == std::string::npos || equals == 0) return "";
+  std::string value = word.substr(equals + 1);
+  if (isShape) {
+    const bool isOne = value.find(',') == std::string::npos;
+    for (size_t at = value.find(','); at != std::string::npos; at = value.find(',', at + 2)) value.insert(at + 1, " ");
+    value = "(" + value + (isOne ? ",)" : ")");
+  }
+  return '"' + word.substr(0, equals) + "\": " + value;
+}
+
+/// Where a word of an option's value ends that begins at `at`.
+size_t endOfWord(const std::string &text, size_t at) {
+  size_t end = text.find_first_of(" \n;)", at);
+  if (end == std::string::npos) end = text.size();
+  while (end > at && (text[end - 1] == ',' || text[end - 1] == '.')) --end;
+  return end;
+}
+
+/// The options that are dictionaries in Python.
+constexpr std::pair<std::string_view, std::string_view> kDictionaries[] = {
+    {"shape", "shapes"}, {"dim", "dims"}, {"const", "consts"}};
+
+/// "--dim n=4 --dim m=5" at `at`, whose option ends at `end`, as dims={"n": 4, "m": 5}.
+void replaceDictionary(std::string &text, size_t at, size_t end, std::string_view name) {
+  const std::string option = text.substr(at, end - at);
+  std::string entries;
+  size_t behind = end;
+  while (text.compare(behind, 1, " ") == 0) {
+    const size_t wordEnd = endOfWord(text, behind + 1);
+    const std::string entry = entryOf(text.substr(behind + 1, wordEnd - behind - 1), option == "--shape");
+    if (entry.empty()) break;
+    entries += (entries.empty() ? "" : ", ") + entry;
+    behind = wordEnd;
+    if (text.compare(behind, option.size() + 2, " " + option + " ") != 0) break;
+    behind += option.size() + 1;
+  }
+  text.replace(at, (entries.empty() ? end : behind) - at,
+               std::string(name) + (entries.empty() ? "" : "={" + entries + "}"));
+}
+
+/// "--device-memory" as device_memory, "--shape x=2,3" as shapes={"x": (2, 3)}.
 void replaceOptions(std::string &text) {
   for (size_t at = text.find("--"); at != std::string::npos; at = text.find("--", at + 2)) {
     size_t end = at + 2;
@@ -66,9 +111,14 @@ void replaceOptions(std::string &text) {
         end > at + 3 && (at == 0 || text[at - 1] == ' ' || text[at - 1] == '(' || text[at - 1] == '\'');
     if (!isOption || isOfCommand(text, at)) continue;
     std::string name = text.substr(at + 2, end - at - 2);
-    for (char &c : name)
-      if (c == '-') c = '_';
-    text.replace(at, end - at, name == "shape" ? "shapes" : name);
+    const auto *dictionary = std::find_if(std::begin(kDictionaries), std::end(kDictionaries),
+                                          [&](const auto &d) { return d.first == name; });
+    if (dictionary != std::end(kDictionaries)) {
+      replaceDictionary(text, at, end, dictionary->second);
+      continue;
+    }
+    std::replace(name.begin(), name.end(), '-', '_');
+    text.replace(at, end - at, name);
   }
 }
 
