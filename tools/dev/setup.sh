@@ -54,6 +54,7 @@ usage: tools/dev/setup.sh [--tests] [--nightly] [--check | --list | --table | --
 TEXT
 }
 
+root=$(cd "$(dirname "${BASH_SOURCE[0]}")/../.." && pwd)
 mode=install
 groups=build
 for argument in "$@"; do
@@ -70,7 +71,7 @@ case "$mode" in
   list) printf '%s\n' "${packages[@]}"; exit 0 ;;
   table) table; exit 0 ;;
   hooks)
-    cd "$(dirname "${BASH_SOURCE[0]}")/../.."
+    cd "$root"
     ln -sf "$PWD/tools/dev/commit-msg" "$(git rev-parse --git-path hooks)/commit-msg"
     exit 0
     ;;
@@ -98,8 +99,17 @@ if [ "$mode" = install ]; then
   done
 fi
 
+# What tests compare models with comes from npm, where there is one: without it they are skipped by name.
+peers() {
+  [ "$mode" = install ] && [[ "$groups" == *tests* ]] && command -v npm >/dev/null || return 0
+  [ ! -d "$root/build/peers/node_modules/onnxruntime-node" ] || return 0
+  say "fetching ONNX Runtime from npm"
+  timeout 300 "$root/tools/dev/install_peers.sh" --runtime >&2 || say "going on without ONNX Runtime: its tests are skipped"
+}
+
 if [ ${#missing[@]} -eq 0 ] && [ ${#wanted[@]} -eq 0 ]; then
   say "all ${#packages[@]} packages are there, nothing to do"
+  peers
   exit 0
 fi
 say "missing: ${missing[*]} ${wanted[*]}"
@@ -136,4 +146,5 @@ say "installing ${#missing[@]} packages"
 for p in "${wanted[@]}"; do
   install "$p" || say "going on without $p"
 done
+peers
 say "done"
