@@ -241,6 +241,183 @@ class Quantised(Case):
         self.refused(INVALID, "it has no attribute 'axis'", "QLinearAdd", inputs, domain=ORT, axis=1)
 
 
+FLAGS = {"ArgMax": ("keepdims", "select_last_index"), "ReduceSum": ("keepdims", "noop_with_empty_axes"), "ReduceMax": ("keepdims",),
+         "IsInf": ("detect_negative", "detect_positive")}
+
+
+class Words(Case):
+    """Attributes that have few values; the nodes run with each of them."""
+
+    def each(self, op, inputs, constants, attribute, good, bad, **more):
+        for value in good:
+            with self.subTest(op=op, attribute=attribute, value=value):
+                self.runs(op, inputs, constants, **{**more, attribute: value})
+        for value in bad:
+            with self.subTest(op=op, attribute=attribute, value=value):
+                said = f"'{value}'" if isinstance(value, str) else value
+                self.refused(INVALID, f"attribute '{attribute}' is {said}, and must be ", op, inputs, constants, **{**more, attribute: value})
+
+    def test_resize(self):
+        inputs, wrong = [uniform(1, 1, 4, 4), None, of([1, 1, 2.5, 2.5])], ("HALF_PIXEL", "half", "")
+        self.each("Resize", inputs, (2,), "mode", ("nearest", "linear", "cubic"), ("bilinear", "area"))
+        self.each("Resize", inputs, (2,), "nearest_mode", ("round_prefer_floor", "round_prefer_ceil", "floor", "ceil"), ("round", "simple"))
+        self.each("Resize", inputs, (2,), "coordinate_transformation_mode",
+                  ("half_pixel", "half_pixel_symmetric", "pytorch_half_pixel", "align_corners", "asymmetric"), wrong)
+        self.each("Resize", inputs, (2,), "antialias", (0, 1), (2, -1), mode="linear")
+        self.each("Resize", inputs, (2,), "exclude_outside", (0, 1), (2,), mode="cubic")
+        sizes = [inputs[0], None, None, of([1, 1, 8, 6], np.int64)]
+        self.each("Resize", sizes, (3,), "keep_aspect_ratio_policy", ("stretch", "not_larger", "not_smaller"), ("larger",))
+        self.refused(INVALID, "one of them is wanted", "Resize", [*inputs, sizes[3]], (2, 3))
+        self.refused(INVALID, "axis -2 is given twice", "Resize", [inputs[0], None, of([2.0, 2.0])], (2,), axes=[2, -2])
+
+    def test_images(self):
+        x = uniform(1, 2, 5, 5)
+        for op in ("MaxPool", "AveragePool"):
+            self.each(op, [x], (), "ceil_mode", (0, 1), (2, -1), kernel_shape=[2, 2], strides=[2, 2])
+            self.each(op, [x], (), "auto_pad", ("NOTSET", "SAME_UPPER", "SAME_LOWER", "VALID"), ("SAME", "valid"), kernel_shape=[2, 2])
+        self.each("AveragePool", [x], (), "count_include_pad", (0, 1), (2,), kernel_shape=[2, 2], pads=[1, 1, 1, 1])
+        for p in (0, -2):
+            self.refused(INVALID, f"'p' is {p}", "LpPool", [x], kernel_shape=[2, 2], p=p)
+            self.refused(INVALID, f"'p' is {p}", "GlobalLpPool", [x], p=p)
+        grid = uniform(1, 3, 3, 2)
+        self.each("GridSample", [x, grid], (), "mode", ("linear", "nearest", "cubic"), ("area",))
+        self.each("GridSample", [x, grid], (), "padding_mode", ("zeros", "border", "reflection"), ("wrap",))
+        self.each("GridSample", [x, grid], (), "align_corners", (0, 1), (2,))
+        self.each("Pad", [x, of([0, 0, 1, 1, 0, 0, 1, 1], np.int64)], (1,), "mode", ("constant", "edge", "reflect", "wrap"), ("symmetric",))
+        self.each("DepthToSpace", [uniform(1, 4, 2, 2)], (), "mode", ("DCR", "CRD"), ("RDC",), blocksize=2)
+        rois = [uniform(1, 1, 4, 4), of([[0, 0, 3, 3]]), of([0], np.int64)]
+        self.each("RoiAlign", rois, (), "coordinate_transformation_mode", ("half_pixel", "output_half_pixel"), ("half",), sampling_ratio=2)
+        self.refused(INVALID, "'output_padding' has -1", "ConvTranspose", [uniform(1, 2, 4, 4), uniform(2, 3, 3, 3)], (1,), output_padding=[-1, 0])
+
+    def test_flags(self):
+        x = uniform(3, 4)
+        for op, names in FLAGS.items():
+            for name in names:
+                self.each(op, [x], (), name, (0, 1), (2, -1))
+        axis = of(1, np.int64)
+        for op in ("CumSum",):
+            self.each(op, [x, axis], (1,), "exclusive", (0, 1), (2,))
+            self.each(op, [x, axis], (1,), "reverse", (0, 1), (2,))
+        self.each("Trilu", [x], (), "upper", (0, 1), (2,))
+        self.each("TopK", [x, of([2], np.int64)], (1,), "largest", (0, 1), (2,), count=2)
+        self.each("TopK", [x, of([2], np.int64)], (1,), "sorted", (0, 1), (2,), count=2)
+        self.each("Mod", [x, np.abs(uniform(3, 4)) + 1], (), "fmod", (1,), (2,))
+        self.each("Gemm", [uniform(3, 3), uniform(3, 3)], (), "transA", (0, 1), (2,))
+        self.each("Gemm", [uniform(3, 3), uniform(3, 3)], (), "transB", (0, 1), (-1,))
+        self.each("Reshape", [x, of([4, 3], np.int64)], (1,), "allowzero", (0, 1), (2,))
+        self.each("Cast", [x], (), "saturate", (0, 1), (2,), to=6)
+        self.each("Gelu", [x], (), "approximate", ("none", "tanh"), ("erf",))
+        self.each("LpNormalization", [x], (), "p", (1, 2), (3,))
+        self.each("BitShift", [u8(3), u8(3) % 8], (), "direction", ("LEFT", "RIGHT"), ("left",))
+        self.each("ReverseSequence", [x, of([3, 2, 1, 3], np.int64)], (), "batch_axis", (1,), (2, -1), time_axis=0)
+        logs, target = uniform(3, 4), of([0, 3, 1], np.int64)
+        self.each("SoftmaxCrossEntropyLoss", [logs, target], (), "reduction", ("none", "sum", "mean"), ("max",))
+
+    def test_saturation(self):
+        """An 8-bit float without saturation holds infinity, or NaN where it has none; PyTorch 2 and the specification say so."""
+        x = of([1e6, -1e6, 1.0])
+        for to, large in ((17, np.nan), (19, np.inf)):
+            node = [m.node("Cast", ["x"], ["q"], to=to, saturate=0), m.node("Cast", ["q"], ["y"], to=1)]
+            with open(os.path.join(self.dir, "model.onnx"), "wb") as f:
+                f.write(m.model(m.graph(node, [m.value("x", (3,))], [m.value("y", None, 0)]), opset=19))
+            np.save(os.path.join(self.dir, "x.npy"), x)
+            done = subprocess.run([OPC, "run", "model.onnx", "--quiet", "--input", "x=@x.npy", "--output", "y=y.npy"], cwd=self.dir, capture_output=True, text=True, timeout=60)
+            self.assertEqual(done.returncode, 0, done.stderr)
+            np.testing.assert_array_equal(np.abs(np.load(os.path.join(self.dir, "y.npy"))), [large, large, 1])
+
+
+class Stretched(Case):
+    """Operands that broadcast to another one and must not enlarge it."""
+
+    def test_operands(self):
+        x, wide = uniform(3, 4), uniform(2, 3, 4)
+        for op, inputs, at in (("PRelu", [x, uniform(4)], 1), ("Gemm", [x, uniform(4, 5), uniform(5)], 2), ("LayerNormalization", [x, uniform(4)], 1),
+                               ("RMSNormalization", [x, uniform(4)], 1)):
+            with self.subTest(op=op):
+                self.runs(op, inputs, opset=23)
+                self.refused(INVALID, f"input {at} ('i{at}') is f32[2,3,", op, changed(inputs, at, uniform(2, 3, inputs[at].shape[-1])), opset=23)
+        for op in ("FastGelu", "BiasGelu"):
+            self.runs(op, [x, uniform(4)], domain=ORT)
+            self.refused(INVALID, "must broadcast to (3,4)", op, [x, wide], domain=ORT)
+        self.refused(INVALID, "must broadcast to (3,4)", "PRelu", [x, uniform(3)], ())
+
+    def test_losses_and_slices(self):
+        self.runs("NegativeLogLikelihoodLoss", [uniform(3, 4), of([0, 3, 1], np.int64), uniform(4)])
+        self.refused(INVALID, "for 4 classes", "NegativeLogLikelihoodLoss", [uniform(3, 4), of([0, 3, 1], np.int64), uniform(5)])
+        inputs = [uniform(4, 2), of([[1], [3], [0]], np.int64), uniform(3, 2)]
+        for reduction in ("none", "add", "mul", "max", "min"):
+            self.runs("ScatterND", inputs, reduction=reduction)
+        self.refused(INVALID, "input 2 ('i2') is f32[2,3], and the slices that the indices name have shape (3,2)", "ScatterND",
+                     changed(inputs, 2, uniform(2, 3)), reduction="max")
+
+
+class Numbers(Case):
+    def test_dropout(self):
+        x = uniform(3, 4)
+        for opset, given in ((7, {"ratio": 0.5}), (13, {})):
+            self.runs("Dropout", [x], opset=opset, **given)
+        for ratio in (-1.0, float("nan"), 1.5):
+            with self.subTest(ratio=ratio):
+                self.refused(INVALID, "its ratio is ", "Dropout", [x], opset=7, ratio=ratio)
+                self.refused(INVALID, "its ratio is ", "Dropout", [x, of(ratio)], (1,), opset=13)
+                self.refused(INVALID, "its ratio is ", "Dropout", [x, of(ratio), of(True, bool)], (1, 2), opset=13)
+
+    def test_pieces(self):
+        x = uniform(7, 2)
+        sizes = of([4, 3], np.int64)
+        for opset, inputs, constants, more in ((13, [x, sizes], (1,), {}), (18, [x, sizes], (1,), {}), (18, [x], (), {"num_outputs": 2}), (18, [x, sizes], (1,), {"num_outputs": 2})):
+            np.testing.assert_array_equal(self.runs("Split", inputs, constants, opset=opset, count=2, **more), x[:4])
+            self.refused(INVALID, "it makes 2 pieces, and has 3 outputs", "Split", inputs, constants, opset=opset, count=3, **more)
+            self.refused(INVALID, "it makes 2 pieces, and has 1 output", "Split", inputs, constants, opset=opset, count=1, **more)
+        self.refused(INVALID, "'num_outputs' is 3, and input 1 ('i1') has 2 sizes", "Split", [x, sizes], (1,), opset=18, count=2, num_outputs=3)
+        self.refused(INVALID, "7 elements, which do not make 2 equal pieces", "Split", [x], opset=13, count=2)
+        self.refused(INVALID, "pieces of 6 elements in all", "SplitToSequence", [x, of([4, 2], np.int64)], (1,))
+
+    def test_one_number(self):
+        """What is one number is not none and not two."""
+        x = uniform(3, 4)
+        for op, inputs, at, more in (("TopK", [x, of([2], np.int64)], 1, {"count": 2}), ("Trilu", [x, of(1, np.int64)], 1, {}), ("CumSum", [x, of(1, np.int64)], 1, {}),
+                                     ("OneHot", [of([1, 0], np.int64), of(3, np.int64), of([0.0, 1.0])], 1, {}), ("Range", [of(0, np.int64), of(4, np.int64), of(1, np.int64)], 1, {}),
+                                     ("HannWindow", [of(4, np.int64)], 0, {}), ("Dropout", [x, of(0.5), of(False, bool)], 2, {}), ("Pad", [x, of([0, 1, 0, 1], np.int64), of(2.0)], 2, {})):
+            self.runs(op, inputs, tuple(range(len(inputs)))[1:] if op not in ("Range", "HannWindow") else tuple(range(len(inputs))), **more)
+            for wrong in (np.zeros((0,), inputs[at].dtype), np.zeros((2,), inputs[at].dtype)):
+                with self.subTest(op=op, shape=wrong.shape):
+                    self.refused(INVALID, "and must be one number", op, changed(inputs, at, wrong),
+                                 tuple(range(len(inputs)))[1:] if op not in ("Range", "HannWindow") else tuple(range(len(inputs))), **more)
+        self.refused(INVALID, "a range from 0.000000 to nan", "Range", [of(0.0), of(np.nan), of(1.0)], (0, 1, 2))
+        boxes, scores = of([[[0, 0, 1, 1], [0, 0, 1, 1]]]), of([[[0.5, 0.25]]])
+        most = of([2], np.int64)
+        self.runs("NonMaxSuppression", [boxes, scores, most, of([0.5])], (0, 1, 2, 3))
+        for limit in (-0.5, 1.5, np.nan):
+            self.refused(INVALID, "must be from 0 to 1", "NonMaxSuppression", [boxes, scores, most, of([limit])], (0, 1, 2, 3))
+
+    def test_axes(self):
+        x = uniform(3, 4)
+        one = of([1, 1], np.int64)
+        self.runs("Pad", [x, of([1, 0, 0, 1], np.int64), None, of([1, 0], np.int64)], (1, 3))
+        self.refused(INVALID, "axis -1 is given twice", "Pad", [x, of([1, 0, 0, 1], np.int64), None, of([1, -1], np.int64)], (1, 3))
+        self.refused(INVALID, "axis 1 is given twice", "Slice", [x, one * 0, one, one], (1, 2, 3))
+        self.refused(INVALID, "axis 1 is given twice", "CenterCropPad", [x, one], (1,), axes=[1, 1])
+
+    def test_attention(self):
+        q = uniform(1, 2, 3, 8)
+        plain = self.runs("Attention", [q, q, q], opset=23)
+        for precision, limit in ((1, 0), (11, 1e-6), (10, 5e-3), (16, 5e-2)):
+            made = self.runs("Attention", [q, q, q], opset=23, softmax_precision=precision)
+            np.testing.assert_allclose(made, plain, atol=limit)
+        self.refused(INVALID, "'softmax_precision' is 7, and must be 1, 10, 11 or 16", "Attention", [q, q, q], opset=23, softmax_precision=7)
+        self.refused(INVALID, "'softcap' is -1", "Attention", [q, q, q], opset=23, softcap=-1.0)
+        self.refused(INVALID, "'softcap' is nan", "Attention", [q, q, q], opset=23, softcap=float("nan"))
+        self.refused(INVALID, "'is_causal' is 2", "Attention", [q, q, q], opset=23, is_causal=2)
+        self.refused(INVALID, "a mask of (4,1,3,3) for (1,2,3,3) scores", "Attention", [q, q, q, uniform(4, 1, 3, 3)], opset=23)
+        cosine, places = uniform(5, 4), of([[0, 1, 2]], np.int64)
+        self.runs("RotaryEmbedding", [q, cosine, uniform(5, 4), places], opset=23)
+        for sine in (uniform(6, 4), uniform(5, 3)):
+            self.refused(INVALID, "cosines of (5,4) and sines of ", "RotaryEmbedding", [q, cosine, sine, places], opset=23)
+        self.refused(INVALID, "cosines and sines of (2,3,4)", "RotaryEmbedding", [q, cosine, cosine, of([[0, 1, 2]] * 2, np.int64)], opset=23)
+        self.refused(INVALID, "cosines of (5,4) and sines of (6,4)", "RotaryEmbedding", [q, of([0], np.int64), cosine, uniform(6, 4)], domain=ORT)
+
+
 class Others(Case):
     def test_bits(self):
         for how, words, x, to in ((INVALID, "dtype i64 has 8 bytes, and in is f32[2], of 4", uniform(2), 7), (INVALID, "dtype is bool", u8(2), 9),

@@ -282,7 +282,7 @@ class BadInput(Case):
     def test_nodes(self):
         """What is wrong with a node is said with its place."""
         x, w, r = self.uniform(3, 2, 2), self.uniform(1, 4, 2), self.uniform(1, 4, 4)
-        for attributes, words in (({"hidden_size": 5}, ("'hidden_size' is 5",)), ({"direction": "sideways"}, ("direction is \"sideways\"",)),
+        for attributes, words in (({"hidden_size": 5}, ("'hidden_size' is 5",)), ({"direction": "sideways"}, ("'direction' is 'sideways'",)),
                                   ({"activations": ["Mish"]}, ('activations has "Mish"',)), ({"direction": "bidirectional"}, ("weight is f32[1,4,2]",))):
             self.model("RNN", [x, w, r], 1, **attributes)
             said = self.opc("show", "model.onnx", code=3).stderr

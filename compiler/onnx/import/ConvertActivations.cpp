@@ -32,6 +32,8 @@ void convertPRelu(Conversion &c) {
     DimVector dims(static_cast<size_t>(std::max<int64_t>(x->rank() - 1, 1)), 1);
     dims[0] = slope->dim(0);
     slope = c.reshape(slope, dims);
+  } else {
+    c.checkStretches(1, x->shape());
   }
   c.out(c.op("where", {c.op("broadcast_less", {x, like(c, x, 0)}), c.op("broadcast_mul", {x, slope}), x}));
 }
@@ -45,11 +47,7 @@ void convertShrink(Conversion &c) {
   c.out(c.op("where", {below, up, c.op("where", {above, down, like(c, x, 0)})}));
 }
 
-void convertGelu(Conversion &c) {
-  const std::string approximate = c.s("approximate", "none");
-  if (approximate != "none" && approximate != "tanh") c.invalid("attribute 'approximate' must be none or tanh");
-  c.out(c.op(approximate == "tanh" ? "fast_gelu" : "gelu", {c.in(0)}));
-}
+void convertGelu(Conversion &c) { c.out(c.op(c.s("approximate", "none") == "tanh" ? "fast_gelu" : "gelu", {c.in(0)})); }
 
 void convertSwish(Conversion &c) {
   const Term x = c.in(0);
@@ -60,10 +58,11 @@ void convertSwish(Conversion &c) {
 void convertDropout(Conversion &c) {
   const Term x = c.in(0);
   bool trains = c.version < 7 && c.i("is_test", 0) == 0;
-  if (c.version >= 12 && c.has(2)) trains = c.knownInts(2)[0] != 0;
+  if (c.version >= 12 && c.has(2)) trains = c.knownInt(2) != 0;
   double ratio = c.version < 12 ? c.f("ratio", 0.5) : 0.5;
-  if (c.version >= 12 && c.has(1)) ratio = c.knownFloats(1)[0];
+  if (c.version >= 12 && c.has(1)) ratio = c.knownFloat(1);
   if (c.version < 7) trains = false; // what a model that is run means by it
+  if (!(ratio >= 0 && ratio <= 1)) c.invalid("its ratio is " + std::to_string(ratio) + ", and must be from 0 to 1");
   if (trains && ratio > 0) {
     const auto made = c.ops("dropout", {x}, {{"rate", ratio}, {"seed", c.i("seed", 0)}});
     c.out(0, made[0]);

@@ -28,11 +28,12 @@ void convertAttention(Conversion &c) {
   h.k = repeated(c, h.k, group), h.v = repeated(c, h.v, group);
   h.scale = c.f("scale", 1 / std::sqrt(static_cast<double>(h.q->dim(3)))), h.softcap = c.f("softcap", 0);
   const DataType type = h.q->type();
+  if (c.hasAttr("softmax_precision")) h.precision = c.elementTypeOf(c.i("softmax_precision", 1));
   if (c.has(3)) {
     h.mask = additive(c, c.in(3), type);
     if (h.mask->dim(-1) < h.k->dim(2)) c.unsupported("a mask of fewer keys than there are");
   }
-  if (c.i("is_causal", 0)) {
+  if (c.flag("is_causal", false)) {
     const Term causal = causalMask(c, type, h.q->dim(2), h.k->dim(2), past);
     h.mask = h.mask ? c.op("broadcast_add", {h.mask, causal}) : causal;
   }

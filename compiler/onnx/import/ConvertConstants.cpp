@@ -38,13 +38,15 @@ void convertConstantOfShape(Conversion &c) {
 
 void convertRange(Conversion &c) {
   const Term start = c.in(0);
-  const double from = c.knownFloats(0).at(0), to = c.knownFloats(1).at(0), by = c.knownFloats(2).at(0);
+  const double from = c.knownFloat(0), to = c.knownFloat(1), by = c.knownFloat(2);
   if (by == 0) c.invalid("a step of 0");
+  if (!std::isfinite(from) || !std::isfinite(to) || !std::isfinite(by))
+    c.invalid("a range from " + std::to_string(from) + " to " + std::to_string(to) + " by " + std::to_string(by));
   const double length = std::max(0.0, std::ceil((to - from) / by));
   if (!(length <= static_cast<double>(kMostMade))) c.invalid("a range of " + std::to_string(length) + " elements");
   const auto count = static_cast<int64_t>(length);
   if (start->type() == kInt64) {
-    const int64_t first = c.knownInts(0)[0], step = c.knownInts(2)[0];
+    const int64_t first = c.knownInt(0), step = c.knownInt(2);
     std::vector<int64_t> list(static_cast<size_t>(count));
     for (int64_t k = 0; k < count; ++k)
       list[static_cast<size_t>(k)] =
@@ -73,9 +75,9 @@ void window(ConverterTable *t, const std::string &op, double a0, double a1, doub
   t->add(
       op,
       [=](Conversion &c) {
-        const int64_t size = c.knownInts(0).at(0);
+        const int64_t size = c.knownInt(0);
         if (size < 0 || size > kMostMade) c.invalid("a size of " + std::to_string(size));
-        const double over = static_cast<double>(c.i("periodic", 1) ? size : size - 1);
+        const double over = static_cast<double>(c.flag("periodic", true) ? size : size - 1);
         std::vector<double> list(static_cast<size_t>(size));
         for (int64_t k = 0; k < size; ++k) {
           const double at = 2 * M_PI * static_cast<double>(k) / over;
@@ -88,8 +90,8 @@ void window(ConverterTable *t, const std::string &op, double a0, double a1, doub
 
 /// Triangles over the bins of a spectrum, evenly spaced by pitch (ONNX's definition).
 void convertMelWeights(Conversion &c) {
-  const int64_t bins = c.knownInts(0).at(0), length = c.knownInts(1).at(0), rate = c.knownInts(2).at(0);
-  const double low = c.knownFloats(3).at(0), high = c.knownFloats(4).at(0);
+  const int64_t bins = c.knownInt(0), length = c.knownInt(1), rate = c.knownInt(2);
+  const double low = c.knownFloat(3), high = c.knownFloat(4);
   if (bins < 1 || length < 1 || rate < 1 || bins > 100000 || length > (1 << 24))
     c.invalid("sizes of " + std::to_string(bins) + " and " + std::to_string(length));
   const int64_t columns = bins, rows = length / 2 + 1;

@@ -31,6 +31,7 @@ Term standard(Conversion &c, const char *op) {
 
 void convertFusedConv(Conversion &c) {
   Term y = standard(c, "Conv");
+  if (c.has(3)) c.checkShape(3, y->shape(), "the sums that it is added to");
   if (c.has(3)) y = c.op("broadcast_add", {y, c.in(3)});
   const auto numbers = c.floats("activation_params");
   c.again();
@@ -49,8 +50,8 @@ void convertFusedGemm(Conversion &c) {
 void convertFusedMatMul(Conversion &c) {
   const auto side = [&](size_t input, const char *trans, const char *transBatch) {
     const Term x = c.in(input);
-    if (c.i(transBatch, 0)) c.unsupported("transposed batches");
-    if (!c.i(trans, 0) || x->rank() < 2) return x;
+    if (c.flag(transBatch, false)) c.unsupported("transposed batches");
+    if (!c.flag(trans, false) || x->rank() < 2) return x;
     std::vector<int64_t> perm;
     for (int64_t k = 0; k < x->rank(); ++k) perm.push_back(k);
     std::swap(perm[perm.size() - 2], perm.back());
@@ -60,6 +61,7 @@ void convertFusedMatMul(Conversion &c) {
 }
 
 void convertFastGelu(Conversion &c) {
+  if (c.has(1)) c.checkStretches(1, c.in(0)->shape());
   c.out(c.op("fast_gelu", {c.has(1) ? c.op("broadcast_add", {c.in(0), c.in(1)}) : c.in(0)}));
 }
 
@@ -86,6 +88,8 @@ Term normalized(Conversion &c, const Term &x, const Term &scale, const Term &bia
 void convertSkip(Conversion &c, bool isRms) {
   Term x = c.op("broadcast_add", {c.in(0), c.in(1)});
   const size_t bias = isRms ? 3 : 4;
+  for (size_t k : {size_t{1}, bias})
+    if (c.has(k)) c.checkStretches(k, c.in(0)->shape());
   if (c.has(bias)) x = c.op("broadcast_add", {x, c.in(bias)});
   if (c.wants(1) || c.wants(2)) c.unsupported("its mean and deviation as outputs");
   c.out(0, normalized(c, x, c.in(2), isRms ? nullptr : c.maybe(3), isRms, c.f("epsilon", 1e-12f)));
@@ -107,7 +111,11 @@ void addContributed(ConverterTable *t) {
   t->add("FusedMatMul", convertFusedMatMul, "as MatMul, transpose", "transposed batches", kDomain);
   t->add("Gelu", [](Conversion &c) { c.out(c.op("gelu", {c.in(0)})); }, "gelu", "", kDomain);
   t->add(
-      "BiasGelu", [](Conversion &c) { c.out(c.op("gelu", {c.op("broadcast_add", {c.in(0), c.in(1)})})); },
+      "BiasGelu",
+      [](Conversion &c) {
+        c.checkStretches(1, c.in(0)->shape());
+        c.out(c.op("gelu", {c.op("broadcast_add", {c.in(0), c.in(1)})}));
+      },
       "broadcast_add, gelu", "", kDomain);
   t->add("FastGelu", convertFastGelu, "fast_gelu", "", kDomain);
   t->add("QuickGelu", convertQuickGelu, "sigmoid, broadcast_mul", "", kDomain);

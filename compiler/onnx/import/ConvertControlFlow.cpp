@@ -22,7 +22,7 @@ void giveAll(Conversion &c, const std::vector<Term> &results) {
 
 void convertIf(Conversion &c) {
   if (c.in(0)->value)
-    return giveAll(c, c.inliner().inlined(body(c, c.knownInts(0).at(0) ? "then_branch" : "else_branch"), {}));
+    return giveAll(c, c.inliner().inlined(body(c, c.knownInt(0) ? "then_branch" : "else_branch"), {}));
   // Of a condition of the run both branches are computed, where they fit and their results are of one type.
   std::optional<std::vector<Term>> yes, no;
   std::string noThen, noElse;
@@ -49,8 +49,8 @@ void convertIf(Conversion &c) {
 
 void convertLoop(Conversion &c) {
   const Graph &graph = body(c, "body");
-  int64_t turns = c.has(0) ? c.knownInts(0).at(0) : kMostTurns + 1;
-  bool goesOn = !c.has(1) || c.knownInts(1).at(0) != 0;
+  int64_t turns = c.has(0) ? c.knownInt(0) : kMostTurns + 1;
+  bool goesOn = !c.has(1) || c.knownInt(1) != 0;
   std::vector<Term> state;
   for (size_t k = 2; k < c.inputCount(); ++k) state.push_back(c.any(k));
   const int scans = c.node.output_size() - static_cast<int>(state.size());

@@ -24,7 +24,7 @@ Windows windowsOf(const Conversion &c, const Term &images, std::vector<int64_t> 
       c.invalid("a kernel, stride, dilation or pad that cannot be");
   w.before.assign(pads.begin(), pads.begin() + static_cast<int64_t>(dims));
   w.after.assign(pads.begin() + static_cast<int64_t>(dims), pads.end());
-  w.ceils = c.i("ceil_mode", 0) != 0;
+  w.ceils = c.flag("ceil_mode", false);
   const std::string automatic = c.s("auto_pad", "NOTSET");
   if (automatic == "VALID")
     std::fill(w.before.begin(), w.before.end(), 0), std::fill(w.after.begin(), w.after.end(), 0);
@@ -36,8 +36,6 @@ Windows windowsOf(const Conversion &c, const Term &images, std::vector<int64_t> 
       w.before[k] = automatic == "SAME_UPPER" ? all / 2 : all - all / 2;
       w.after[k] = all - w.before[k];
     }
-  else if (automatic != "NOTSET" && automatic != "VALID" && !automatic.empty())
-    c.invalid("attribute 'auto_pad' is '" + automatic + "'");
   return w;
 }
 
@@ -96,6 +94,8 @@ void convertConvTranspose(Conversion &c) {
   const int64_t groups = c.i("group", 1);
   std::vector<int64_t> extra = c.ints("output_padding", std::vector<int64_t>(dims, 0));
   if (extra.size() != dims) c.invalid("attribute 'output_padding' is not for " + std::to_string(dims) + " dimensions");
+  for (int64_t e : extra)
+    if (e < 0) c.invalid("attribute 'output_padding' has " + std::to_string(e) + ", and must not be negative");
   const auto wanted = c.ints("output_shape");
   const std::string automatic = c.s("auto_pad", "NOTSET");
   const auto full = [&](size_t k) {

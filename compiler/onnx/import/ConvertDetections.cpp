@@ -35,15 +35,17 @@ void convertNonMaxSuppression(Conversion &c) {
     c.invalid("boxes [batch, n, 4] and scores [batch, classes, n] are wanted, not " + boxes.ToString() + " and " +
               scores.ToString());
   const auto places = c.knownFloats(0), values = c.knownFloats(1);
-  const int64_t most = c.has(2) ? c.knownInts(2).at(0) : 0, count = boxes.At(1), classes = scores.At(1);
-  const auto limit = static_cast<float>(c.has(3) ? c.knownFloats(3).at(0) : 0);
-  const bool isCentre = c.i("center_point_box", 0) != 0;
+  const int64_t most = c.has(2) ? c.knownInt(2) : 0, count = boxes.At(1), classes = scores.At(1);
+  const auto limit = static_cast<float>(c.has(3) ? c.knownFloat(3) : 0);
+  if (!(limit >= 0 && limit <= 1))
+    c.invalid(c.inputText(3) + " is " + std::to_string(limit) + ", and must be from 0 to 1");
+  const bool isCentre = c.flag("center_point_box", false);
   std::vector<int64_t> kept;
   for (int64_t row = 0; row < boxes.At(0) * classes; ++row) {
     const double *score = values.data() + row * count, *place = places.data() + row / classes * count * 4;
     std::vector<int64_t> order;
     for (int64_t k = 0; k < count; ++k)
-      if (!c.has(4) || score[k] > c.knownFloats(4).at(0)) order.push_back(k);
+      if (!c.has(4) || score[k] > c.knownFloat(4)) order.push_back(k);
     std::stable_sort(order.begin(), order.end(), [&](int64_t a, int64_t b) { return score[a] > score[b]; });
     std::vector<Box> chosen;
     for (int64_t k : order) {
@@ -79,7 +81,7 @@ void convertUnique(Conversion &c) {
   std::vector<int64_t> first, inverse, counts;
   for (int64_t k = 0; k < size; ++k)
     if (places.emplace(rows[static_cast<size_t>(k)], static_cast<int64_t>(first.size())).second) first.push_back(k);
-  if (c.i("sorted", 1)) {
+  if (c.flag("sorted", true)) {
     std::vector<int64_t> sorted;
     for (auto &[row, place] : places) {
       sorted.push_back(first[static_cast<size_t>(place)]);

@@ -9,7 +9,7 @@ namespace opc::onnx {
 
 Term aligned(Conversion &c, const Term &x, const Term &y) {
   if (c.version >= 7 || x->rank() == y->rank() || y->rank() == 0) return y;
-  if (c.i("broadcast", 0) == 0)
+  if (!c.flag("broadcast", false))
     c.invalid("operands of the ranks " + std::to_string(x->rank()) + " and " + std::to_string(y->rank()) +
               " need broadcast=1");
   // The second operand's dimensions stand at `axis` of the first one's.
@@ -78,7 +78,7 @@ void convertPow(Conversion &c) {
 
 void convertMod(Conversion &c) {
   const Term x = c.in(0), y = c.in(1);
-  const bool isC = c.i("fmod", 0) != 0;
+  const bool isC = c.flag("fmod", false);
   if (!isC && x->isFloating()) c.invalid("numbers with fractions need fmod=1");
   c.out(c.op(isC ? "broadcast_fmod" : "broadcast_floor_mod", {x, y}));
 }
@@ -86,7 +86,7 @@ void convertMod(Conversion &c) {
 void convertShift(Conversion &c) {
   const Term x = c.in(0), y = c.in(1);
   const std::string direction = c.s("direction", "");
-  if (direction != "LEFT" && direction != "RIGHT") c.invalid("attribute 'direction' must be LEFT or RIGHT");
+  if (direction.empty()) c.invalid("attribute 'direction' is missing");
   const Term factor = c.op("broadcast_pow", {c.cast(like(c, x, 2), kDouble), c.cast(y, kDouble)});
   const int bits = elementType(x->type()).bits;
   // A shift by the width or more leaves nothing: neither product nor quotient has a bit of it.
@@ -120,7 +120,7 @@ void convertClip(Conversion &c) {
 
 void convertIsInf(Conversion &c) {
   const Term x = c.in(0);
-  const bool positive = c.i("detect_positive", 1) != 0, negative = c.i("detect_negative", 1) != 0;
+  const bool positive = c.flag("detect_positive", true), negative = c.flag("detect_negative", true);
   const double inf = std::numeric_limits<double>::infinity();
   if (positive && negative) return c.out(c.op("isinf", {x}));
   if (!positive && !negative) return c.out(c.expand(c.scalar(kBool, 0), x->shape()));
@@ -135,8 +135,11 @@ void convertWhere(Conversion &c) {
 
 void convertCast(Conversion &c, DataType to) {
   const Term x = c.in(0);
+  const bool saturates = c.flag("saturate", true);
   if (x->type() == to) return c.out(c.op("identity", {x}));
   if (to == kBool) return c.out(c.op("broadcast_not_equal", {x, like(c, x, 0)}));
+  if (!saturates && (to == kFloat8E4M3FN || to == kFloat8E5M2))
+    return c.out(c.op("cast", {x}, {{"dtype", to}, {"saturate", false}}));
   c.out(c.op("cast", {x}, {{"dtype", to}}));
 }
 

@@ -81,6 +81,9 @@ void convertScatterElements(Conversion &c) {
 Term combinedSlices(Conversion &c, const char *op, const Term &x, const Term &indices, const Term &updates) {
   const int64_t depth = indices->dim(-1), count = indices->shape().Count(0, indices->rank() - 1);
   const int64_t slice = x->shape().Count(depth);
+  DimVector dims(indices->shape().dim_vec().begin(), indices->shape().dim_vec().end() - 1);
+  dims.insert(dims.end(), x->shape().dim_vec().begin() + depth, x->shape().dim_vec().end());
+  c.checkShape(2, Shape(dims), "the slices that the indices name");
   std::vector<int64_t> strides;
   for (int64_t k = 0; k < depth; ++k) strides.push_back(x->shape().Count(k + 1, depth));
   const Term steps = c.op(
@@ -101,7 +104,7 @@ void convertScatterND(Conversion &c) {
 
 void convertOneHot(Conversion &c) {
   const Term given = c.in(0), values = c.in(2);
-  const int64_t depth = c.knownInts(1).at(0);
+  const int64_t depth = c.knownInt(1);
   if (depth < 1 || depth > (1 << 28)) c.invalid("a depth of " + std::to_string(depth));
   const int64_t rank = given->rank() + 1, axis = c.axisOf(c.i("axis", -1), rank);
   if (values->shape().elem_cnt() != 2) c.invalid("its values are off and on: two are wanted");

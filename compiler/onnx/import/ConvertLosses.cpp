@@ -19,9 +19,9 @@ Term likelihood(Conversion &c, const Term &logs, const Term &target, const Term 
     c.invalid("classes are axis 1, and the target lacks it: " + logs->shape().ToString() + " and " +
               target->shape().ToString());
   const std::string reduction = c.s("reduction", "mean");
-  if (reduction != "mean" && reduction != "sum" && reduction != "none")
-    c.invalid("attribute 'reduction' is '" + reduction + "'");
   const DataType type = logs->type();
+  if (weight && weight->shape() != Shape({logs->dim(1)}))
+    c.invalid("weights of " + weight->shape().ToString() + " for " + std::to_string(logs->dim(1)) + " classes");
   DimVector places = target->shape().dim_vec();
   places.insert(places.begin() + 1, 1);
   Term index = c.cast(target, kInt64), counts = c.expand(c.scalar(type, 1), target->shape());

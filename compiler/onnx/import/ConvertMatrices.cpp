@@ -52,7 +52,7 @@ void convertGemm(Conversion &c) {
   if (a->rank() != 2 || b->rank() != 2)
     c.invalid("matrices are wanted, not " + a->shape().ToString() + " and " + b->shape().ToString());
   const double alpha = c.f("alpha", 1), beta = c.f("beta", 1);
-  const bool transA = c.i("transA", 0) != 0, transB = c.i("transB", 0) != 0;
+  const bool transA = c.flag("transA", false), transB = c.flag("transB", false);
   if (!transA && alpha == 1 && (!c.has(2) || beta == 0 || beta == 1))
     if (const Term sums = multipliedIntegers(c, a, b, transB, c.has(2) && beta == 1 ? c.in(2) : nullptr))
       return c.out(sums);
@@ -64,6 +64,7 @@ void convertGemm(Conversion &c) {
     if (alpha != 1) y = c.cast(c.scaled(c.cast(y, kDouble), alpha), a->type());
   }
   if (!c.has(2) || beta == 0) return c.out(y);
+  c.checkStretches(2, y->shape());
   Term added = c.in(2);
   if (beta != 1)
     added = added->isFloating() ? c.scaled(added, beta) : c.cast(c.scaled(c.cast(added, kDouble), beta), added->type());

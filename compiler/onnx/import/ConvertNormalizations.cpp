@@ -34,10 +34,10 @@ void convertBatchNorm(Conversion &c) {
   const Term x = c.in(0);
   if (x->rank() < 2) c.invalid("channels are axis 1, and the input is " + x->shape().ToString());
   const double epsilon = c.f("epsilon", 1e-5f), momentum = c.f("momentum", 0.9f);
-  if (c.version < 9 && c.i("spatial", 1) == 0) c.unsupported("statistics of each place (spatial=0)");
+  if (c.version < 9 && !c.flag("spatial", true)) c.unsupported("statistics of each place (spatial=0)");
   const DataType type = x->type();
   const auto as = [&](size_t k) { return c.cast(c.in(k), type); };
-  if (c.version < 14 || c.i("training_mode", 0) == 0) {
+  if (c.version < 14 || !c.flag("training_mode", false)) {
     if (c.wants(1) && c.version >= 14) c.invalid("its statistics are outputs in training mode alone");
     return c.out(0,
                  c.op("normalization", {x, as(3), as(4), as(1), as(2)}, {{"axis", int64_t{1}}, {"epsilon", epsilon}}));
@@ -85,6 +85,8 @@ void convertLayerNorm(Conversion &c) {
   const int64_t axis = c.axisOf(c.i("axis", -1), x->rank());
   const double epsilon = c.f("epsilon", 1e-5f);
   const DimVector inner(x->shape().dim_vec().begin() + axis, x->shape().dim_vec().end());
+  c.checkStretches(1, x->shape());
+  if (bias) c.checkStretches(2, x->shape());
   const bool isPlain = scale->shape().dim_vec() == inner && (!bias || bias->shape().dim_vec() == inner);
   std::vector<Term> made;
   const Attrs attrs{{"center", isPlain && bias != nullptr},
@@ -109,6 +111,7 @@ void convertRmsNorm(Conversion &c) {
   const Term x = c.in(0), scale = c.in(1);
   const int64_t axis = c.axisOf(c.i("axis", -1), x->rank());
   const DimVector inner(x->shape().dim_vec().begin() + axis, x->shape().dim_vec().end());
+  c.checkStretches(1, x->shape());
   const Attrs attrs{{"normalized_shape", Shape(inner)}, {"epsilon", c.f("epsilon", 1e-5f)}};
   if (scale->shape().dim_vec() == inner && scale->type() == x->type())
     return c.out(c.ops("rms_norm", {x, scale}, attrs)[0]);
@@ -137,7 +140,6 @@ void convertLrn(Conversion &c) {
 void convertLpNorm(Conversion &c) {
   const Term x = c.in(0);
   const int64_t axis = c.axisOf(c.i("axis", -1), x->rank()), p = c.i("p", 2);
-  if (p != 1 && p != 2) c.invalid("attribute 'p' must be 1 or 2");
   const Term sum = reduced(c, "reduce_sum", c.op(p == 1 ? "abs" : "square", {x}), {axis}, true);
   const Term norm = p == 1 ? sum : c.op("sqrt", {sum});
   const Term y = c.op("broadcast_div", {x, norm});

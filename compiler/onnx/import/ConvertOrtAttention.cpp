@@ -52,7 +52,7 @@ double scaleOf(const Conversion &c, const Term &q) {
 Term withPast(Conversion &c, const Term &past, const Term &x) { return c.op("cat", {past, x}, {{"axis", int64_t{2}}}); }
 
 void addCausal(Conversion &c, Heads *h, int64_t past) {
-  if (c.i("unidirectional", 0))
+  if (c.flag("unidirectional", false))
     h->mask = sum(c, h->mask, causalMask(c, h->q->type(), h->q->dim(2), h->k->dim(2), past));
 }
 
@@ -65,8 +65,8 @@ void convertAttention(Conversion &c) {
   if (x->rank() != 3 || weights->rank() != 2 || sizes.size() != 3 || sizes[0] + sizes[1] + sizes[2] != all)
     c.invalid("an input " + x->shape().ToString() + " and weights " + weights->shape().ToString());
   for (const char *name : {"mask_filter_value", "rotary_embedding_dim", "unidirectional", "scale"}) c.hasAttr(name);
-  if (c.i("do_rotary", 0)) c.unsupported("pairs turned by their places (do_rotary)");
-  if (c.i("past_present_share_buffer", 0)) c.unsupported("past and present in one buffer");
+  if (c.flag("do_rotary", false)) c.unsupported("pairs turned by their places (do_rotary)");
+  if (c.flag("past_present_share_buffer", false)) c.unsupported("past and present in one buffer");
   const Term projected = sum(c, c.op("matmul", {x, weights}), c.maybe(2));
   Heads h;
   h.q = split(c, c.slice(projected, 2, 0, sizes[0]), heads);
@@ -170,12 +170,12 @@ Term placesSeen(Conversion &c, const Places &p, DataType type, int64_t window) {
 constexpr int64_t kMostPlaces = 1 << 24;
 
 void refuseWhatGroupsLack(Conversion &c) {
-  if (c.i("smooth_softmax", 0)) c.unsupported("a softmax with a sink (smooth_softmax)");
+  if (c.flag("smooth_softmax", false)) c.unsupported("a softmax with a sink (smooth_softmax)");
   if (c.has(11)) c.unsupported("sinks of heads (head_sink)");
   if (c.has(12) || c.has(13)) c.unsupported("quantised keys and values");
   if (c.has(14) || c.has(15)) c.unsupported("norms of queries and keys (q_norm_weight, k_norm_weight)");
   if (c.wants(3) || c.i("qk_output", 0)) c.unsupported("the product of queries and keys as an output");
-  if (c.i("causal", 1) != 1) c.unsupported("keys behind their queries (causal=0)");
+  if (!c.flag("causal", true)) c.unsupported("keys behind their queries (causal=0)");
   for (const char *name : {"k_quant_type", "v_quant_type"})
     if (c.s(name, "NONE") != "NONE") c.unsupported("quantised keys and values");
   if (c.i("sliding_window_cache", 0)) c.unsupported("past keys of a window alone (sliding_window_cache)");
@@ -207,7 +207,7 @@ int64_t totalOf(const Conversion &c, int64_t queries) {
   c.checkType(6, {kInt32});
   if (c.in(6)->shape().elem_cnt() != 1)
     c.invalid(c.inputText(6) + " is " + c.in(6)->desc.toString() + ", not a number");
-  const int64_t total = c.knownInts(6)[0];
+  const int64_t total = c.knownInt(6);
   if (total < queries || total > kMostPlaces)
     c.invalid(c.inputText(6) + " is " + std::to_string(total) + ": that many places of keys; " +
               std::to_string(queries) + " (the queries) to " + std::to_string(kMostPlaces) + " are possible");
@@ -273,7 +273,7 @@ void convertGroupQuery(Conversion &c) {
 /// Positions are for each element, or that of the first.
 void convertRotary(Conversion &c) {
   const Term cosine = c.in(2);
-  if (c.i("is_packed_batching", 0)) c.unsupported("sequences of several lengths in one (is_packed_batching)");
+  if (c.flag("is_packed_batching", false)) c.unsupported("sequences of several lengths in one (is_packed_batching)");
   if (c.f("scale", 1) != 1) c.unsupported("a scale of " + std::to_string(c.f("scale", 1)));
   const bool isFlat = c.in(0)->rank() == 3;
   const int64_t given = c.i("num_heads", 0);

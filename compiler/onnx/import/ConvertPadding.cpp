@@ -38,6 +38,9 @@ void convertPad(Conversion &c) {
   if (pads.size() != 2 * axes.size())
     c.invalid(std::to_string(pads.size()) + " pads for " + std::to_string(axes.size()) +
               " axes, each of which has two");
+  c.checkAxes(axes, x->rank());
+  if (value && value->shape().elem_cnt() != 1)
+    c.invalid(c.inputText(2) + " is " + value->desc.toString() + ", and must be one number");
   std::vector<int64_t> before(static_cast<size_t>(x->rank()), 0), after = before;
   for (size_t k = 0; k < axes.size(); ++k) {
     const auto at = static_cast<size_t>(c.axisOf(axes[k], x->rank()));
@@ -51,8 +54,6 @@ void convertPad(Conversion &c) {
 
 Term padded(Conversion &c, const Term &given, const std::vector<int64_t> &before, const std::vector<int64_t> &after,
             const std::string &mode, const Term &value) {
-  if (mode != "constant" && mode != "edge" && mode != "reflect" && mode != "wrap")
-    c.invalid("attribute 'mode' is '" + mode + "': constant, edge, reflect and wrap are known");
   Term x = given;
   if (mode == "constant") {
     std::vector<int64_t> first = before, last = after;
@@ -65,7 +66,7 @@ Term padded(Conversion &c, const Term &given, const std::vector<int64_t> &before
     }
     if (std::all_of(first.begin(), first.end(), [](int64_t n) { return n == 0; }) && first == last) return x;
     Attrs attrs{{"padding_before", first}, {"padding_after", last}};
-    if (value && value->shape().elem_cnt() == 1) {
+    if (value) {
       if (x->isFloating())
         attrs["floating_constant_value"] = c.knownFloats(value, "the constant")[0];
       else

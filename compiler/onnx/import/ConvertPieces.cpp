@@ -51,6 +51,7 @@ void convertSlice(Conversion &c) {
   std::vector<int64_t> start(static_cast<size_t>(x->rank()), 0), stop = x->shape().dim_vec(),
                                                                  step(static_cast<size_t>(x->rank()), 1);
   std::vector<int64_t> flipped;
+  c.checkAxes(axes, x->rank());
   for (size_t k = 0; k < axes.size(); ++k) {
     const int64_t axis = c.axisOf(axes[k], x->rank());
     const auto at = static_cast<size_t>(axis);
@@ -92,10 +93,20 @@ void convertSplit(Conversion &c) {
   if (!sizes) {
     const int64_t n = c.version >= 18 && c.hasAttr("num_outputs") ? c.i("num_outputs", 1) : c.node.output_size();
     if (n < 1) c.invalid("it has no outputs");
+    if (c.version < 18 && size % n)
+      c.invalid("axis " + std::to_string(axis) + " has " + std::to_string(size) + " elements, which do not make " +
+                std::to_string(n) + " equal pieces");
     const int64_t part = (size + n - 1) / n;
     sizes.emplace();
     for (int64_t k = 0, left = size; k < n; ++k, left -= part) sizes->push_back(std::clamp<int64_t>(left, 0, part));
   }
+  const auto pieces = static_cast<int64_t>(sizes->size());
+  if (c.version >= 18 && c.i("num_outputs", pieces) != pieces)
+    c.invalid("attribute 'num_outputs' is " + std::to_string(c.i("num_outputs", pieces)) + ", and " + c.inputText(1) +
+              " has " + std::to_string(pieces) + " sizes");
+  if (c.node.output_size() != pieces)
+    c.invalid("it makes " + std::to_string(pieces) + " pieces, and has " + std::to_string(c.node.output_size()) +
+              (c.node.output_size() == 1 ? " output" : " outputs"));
   int64_t begin = 0;
   for (size_t k = 0; k < sizes->size(); ++k) {
     const int64_t n = (*sizes)[k];
@@ -117,6 +128,7 @@ void convertCenterCropPad(Conversion &c) {
   if (axes.empty())
     for (int64_t k = 0; k < x->rank(); ++k) axes.push_back(k);
   if (axes.size() != shape.size()) c.invalid("as many sizes as axes are wanted");
+  c.checkAxes(axes, x->rank());
   std::vector<int64_t> before(static_cast<size_t>(x->rank()), 0), after = before;
   for (size_t k = 0; k < axes.size(); ++k) {
     const int64_t axis = c.axisOf(axes[k], x->rank()), have = x->dim(axis), want = shape[k];

@@ -57,7 +57,7 @@ void convertMaxPool(Conversion &c) {
   const std::string op = pool("max", c, w);
   const bool isNarrow = !x->isFloating() && x->type() != kInt32;
   Term y = isNarrow ? c.cast(x, kInt32) : x;
-  if (c.wants(1) && c.i("storage_order", 0) != 0) c.unsupported("indices in the order of columns (storage_order=1)");
+  if (c.wants(1) && c.flag("storage_order", false)) c.unsupported("indices in the order of columns (storage_order=1)");
   if (!c.wants(1)) y = spread(c, y, &w, y->isFloating() ? elementType(y->type()).lowest : -2147483648.0);
   Attrs attrs = poolAttrs(w);
   attrs.insert({{"dilation", w.dilations}, {"return_indices", c.wants(1)}});
@@ -86,12 +86,18 @@ Term averaged(Conversion &c, const Term &x, Windows w, bool countsPads, int64_t 
 }
 
 void convertAveragePool(Conversion &c) {
-  c.out(averaged(c, c.in(0), windowsOf(c, c.in(0), {}), c.i("count_include_pad", 0) != 0, 0));
+  c.out(averaged(c, c.in(0), windowsOf(c, c.in(0), {}), c.flag("count_include_pad", false), 0));
+}
+
+double powerOf(const Conversion &c) {
+  const double p = c.version < 2 ? c.f("p", 2) : static_cast<double>(c.i("p", 2));
+  if (!(p >= 1)) c.invalid("attribute 'p' is " + std::to_string(p) + ", and must be at least 1");
+  return p;
 }
 
 void convertLpPool(Conversion &c) {
   const Term x = c.in(0);
-  const double p = c.version < 2 ? c.f("p", 2) : static_cast<double>(c.i("p", 2));
+  const double p = powerOf(c);
   const Term powers = c.op("broadcast_pow", {c.op("abs", {x}), like(c, x, p)});
   c.out(c.op("broadcast_pow", {averaged(c, powers, windowsOf(c, x, {}), true, 1), like(c, x, 1 / p)}));
 }
@@ -104,7 +110,7 @@ std::vector<int64_t> spatial(const Term &x) {
 
 void convertGlobalLp(Conversion &c) {
   const Term x = c.in(0);
-  const double p = c.version < 2 ? c.f("p", 2) : static_cast<double>(c.i("p", 2));
+  const double p = powerOf(c);
   const Term sum = reduced(c, "reduce_sum", c.op("broadcast_pow", {c.op("abs", {x}), like(c, x, p)}), spatial(x), true);
   c.out(c.op("broadcast_pow", {sum, like(c, x, 1 / p)}));
 }
@@ -125,7 +131,11 @@ void convertMaxUnpool(Conversion &c) {
   const auto to = c.knownInts(2);
   if (to.size() != from.size()) c.invalid("a result of " + std::to_string(to.size()) + " dimensions");
   std::vector<int64_t> after;
-  for (size_t k = 0; k < to.size(); ++k) after.push_back(to[k] - from[k]);
+  for (size_t k = 0; k < to.size(); ++k) {
+    if (to[k] < from[k])
+      c.invalid("a result of " + Shape(to).ToString() + ", and the windows cover " + Shape(from).ToString());
+    after.push_back(to[k] - from[k]);
+  }
   c.out(padded(c, y, std::vector<int64_t>(to.size(), 0), after, "constant", nullptr));
 }
 

@@ -297,11 +297,11 @@ void convertQLinearConcat(Conversion &c) {
 }
 
 void convertQGemm(Conversion &c) {
-  const Term a = c.i("transA", 0) != 0 ? c.transpose(c.in(0), {1, 0}) : c.in(0);
+  const Term a = c.flag("transA", false) ? c.transpose(c.in(0), {1, 0}) : c.in(0);
   c.checkType(0, kBytes), c.in(1), c.in(4);
   const Term zero = number(c, 2, {c.in(0)->type()});
   const Term sum = c.op("integer_matmul", {a, c.in(3), zero, zeroOf(c, 5, 3, Lines::kColumns)},
-                        {{"transpose_b", c.i("transB", 0) != 0}});
+                        {{"transpose_b", c.flag("transB", false)}});
   if (c.has(6)) c.checkType(6, {kInt32});
   const Term all = c.has(6) ? c.op("broadcast_add", {sum, c.in(6)}) : sum;
   const Term right = ofMatrix(c, 4, Lines::kColumns, {kFloat});
@@ -402,7 +402,7 @@ void addQuantizedContributed(ConverterTable *t) {
          }),
          "leaky_relu on f32, then as QuantizeLinear", "", domain);
   t->add("QLinearGlobalAveragePool", quantizedUnary([](Conversion &c, const Term &x) {
-           if (c.i("channels_last", 0)) c.unsupported("channels_last");
+           if (c.flag("channels_last", false)) c.unsupported("channels_last");
            std::vector<int64_t> axes(static_cast<size_t>(std::max<int64_t>(x->rank() - 2, 0)));
            std::iota(axes.begin(), axes.end(), 2);
            return reduced(c, "reduce_mean", x, axes, true);

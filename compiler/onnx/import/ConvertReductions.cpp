@@ -51,7 +51,7 @@ void reduction(ConverterTable *t, const std::string &name, int64_t axesInput, co
         Term x = c.in(0);
         auto axes = c.axes("axes", axesInput, 1);
         const bool isNone = !axes || axes->empty();
-        if (isNone && c.i("noop_with_empty_axes", 0) != 0) {
+        if (isNone && c.flag("noop_with_empty_axes", false)) {
           Term same = before ? before(c, x) : x;
           if (after) same = after(c, same);
           return c.out(same == x ? c.op("identity", {x}) : same);
@@ -61,7 +61,7 @@ void reduction(ConverterTable *t, const std::string &name, int64_t axesInput, co
           std::iota(axes->begin(), axes->end(), 0);
         }
         const auto over = c.axesOf(*axes, x->rank());
-        const bool keepDims = c.i("keepdims", 1) != 0;
+        const bool keepDims = c.flag("keepdims", true);
         const DataType type = x->type();
         std::string how = op;
         if (type == kBool) how = how == "reduce_max" ? "reduce_any" : how == "reduce_min" ? "reduce_all" : how;

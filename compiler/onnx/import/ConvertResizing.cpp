@@ -132,6 +132,7 @@ void convertResize(Conversion &c) {
   std::vector<int64_t> axes = c.version >= 18 ? c.ints("axes", {}) : std::vector<int64_t>();
   if (axes.empty())
     for (int64_t k = 0; k < x->rank(); ++k) axes.push_back(k);
+  c.checkAxes(axes, x->rank());
   for (int64_t &a : axes) a = c.axisOf(a, x->rank());
   if (c.version < 11) {
     r.coordinates = "asymmetric", r.nearest = "floor";
@@ -139,10 +140,12 @@ void convertResize(Conversion &c) {
     r.coordinates = c.s("coordinate_transformation_mode", "half_pixel");
     r.nearest = c.s("nearest_mode", "round_prefer_floor");
     r.cubic = c.f("cubic_coeff_a", -0.75), r.extrapolated = c.f("extrapolation_value", 0);
-    r.excludesOutside = c.i("exclude_outside", 0) != 0, r.isAntialiased = c.i("antialias", 0) != 0;
+    r.excludesOutside = c.flag("exclude_outside", false), r.isAntialiased = c.flag("antialias", false);
   }
   const size_t scalesAt = c.version < 11 ? 1 : 2;
   const bool hasScales = c.has(scalesAt) && c.in(scalesAt)->shape().elem_cnt() > 0;
+  if (hasScales && c.has(3) && c.in(3)->shape().elem_cnt() > 0)
+    c.invalid(c.inputText(2) + " has scales and " + c.inputText(3) + " has sizes: one of them is wanted");
   std::vector<Axis> sizes;
   if (hasScales) {
     const auto scales = c.knownFloats(scalesAt);
@@ -201,7 +204,7 @@ void convertGridSample(Conversion &c) {
   c.out(c.op("grid_sample", {c.in(0), c.in(1)},
              {{"interpolation_mode", of},
               {"padding_mode", c.s("padding_mode", "zeros")},
-              {"align_corners", c.i("align_corners", 0) != 0}}));
+              {"align_corners", c.flag("align_corners", false)}}));
 }
 
 } // namespace
@@ -214,7 +217,7 @@ void addResizing(ConverterTable *t) {
       "AffineGrid",
       [](Conversion &c) {
         c.out(c.op("affine_grid", {c.in(0)},
-                   {{"size", Shape(c.knownInts(1))}, {"align_corners", c.i("align_corners", 0) != 0}}));
+                   {{"size", Shape(c.knownInts(1))}, {"align_corners", c.flag("align_corners", false)}}));
       },
       "affine_grid", "a size of the run");
 }

@@ -11,13 +11,13 @@ void arg(ConverterTable *t, const std::string &name, const std::string &op) {
       [op](Conversion &c) {
         const Term x = c.in(0);
         const int64_t axis = c.axisOf(c.i("axis", 0), x->rank());
-        const bool isLast = c.i("select_last_index", 0) != 0;
+        const bool isLast = c.flag("select_last_index", false);
         Term y = c.toLast(x, axis);
         if (isLast) y = c.op("flip", {y}, {{"dims", std::vector<int64_t>{y->rank() - 1}}});
         Term at = c.cast(c.op(op, {y}), kInt64);
         if (isLast) at = c.op("broadcast_sub", {c.scalar(kInt64, static_cast<double>(x->dim(axis) - 1)), at});
         DimVector dims = x->shape().dim_vec();
-        if (c.i("keepdims", 1))
+        if (c.flag("keepdims", true))
           dims[static_cast<size_t>(axis)] = 1;
         else
           dims.erase(dims.begin() + axis);
@@ -29,8 +29,8 @@ void arg(ConverterTable *t, const std::string &name, const std::string &op) {
 void convertTopK(Conversion &c) {
   const Term x = c.in(0);
   const int64_t axis = c.axisOf(c.i("axis", -1), x->rank());
-  const int64_t k = c.version < 10 ? c.required("k") : c.knownInts(1).at(0);
-  const bool isLargest = c.version < 11 || c.i("largest", 1) != 0;
+  const int64_t k = c.version < 10 ? c.required("k") : c.knownInt(1);
+  const bool isLargest = c.version < 11 || c.flag("largest", true);
   if (k < 0 || k > x->dim(axis)) c.invalid(std::to_string(k) + " of " + std::to_string(x->dim(axis)) + " elements");
   const Term y = c.toLast(x, axis);
   Term at;
@@ -49,15 +49,13 @@ void scan(ConverterTable *t, const std::string &name, const std::string &op, dou
       name,
       [op, first](Conversion &c) {
         Term x = c.in(0);
-        const auto list = c.knownInts(1);
-        if (list.size() != 1) c.invalid("its axis is one number");
-        const int64_t axis = c.axisOf(list[0], x->rank()), size = x->dim(axis);
-        const bool isReverse = c.i("reverse", 0) != 0;
+        const int64_t axis = c.axisOf(c.knownInt(1), x->rank()), size = x->dim(axis);
+        const bool isReverse = c.flag("reverse", false);
         const auto turned = [&](const Term &y) {
           return isReverse ? c.op("flip", {y}, {{"dims", std::vector<int64_t>{axis}}}) : y;
         };
         x = turned(x);
-        if (c.i("exclusive", 0) && size > 0) { // one element later, behind the first value
+        if (c.flag("exclusive", false) && size > 0) { // one element later, behind the first value
           DimVector dims = x->shape().dim_vec();
           dims[static_cast<size_t>(axis)] = 1;
           const Term head = c.expand(like(c, x, first), Shape(dims));
@@ -70,8 +68,8 @@ void scan(ConverterTable *t, const std::string &name, const std::string &op, dou
 
 void convertTrilu(Conversion &c) {
   const Term x = c.in(0);
-  const int64_t k = c.has(1) ? c.knownInts(1).at(0) : 0;
-  c.out(c.op(c.i("upper", 1) ? "triu" : "tril", {x}, {{"diagonal", k}}));
+  const int64_t k = c.has(1) ? c.knownInt(1) : 0;
+  c.out(c.op(c.flag("upper", true) ? "triu" : "tril", {x}, {{"diagonal", k}}));
 }
 
 } // namespace

@@ -20,7 +20,7 @@ std::vector<Term> elements(const Conversion &c, size_t input) {
 
 /// A position within a sequence of `size`, from the end where it is negative.
 int64_t position(const Conversion &c, size_t input, size_t size, bool mayBeEnd) {
-  int64_t at = c.knownInts(input).at(0);
+  int64_t at = c.knownInt(input);
   const auto count = static_cast<int64_t>(size);
   if (at < 0) at += count;
   if (at < 0 || at >= count + mayBeEnd)
@@ -45,7 +45,7 @@ void convertErase(Conversion &c) {
 void convertSplitTo(Conversion &c) {
   const Term x = c.in(0);
   const int64_t axis = c.axisOf(c.i("axis", 0), x->rank()), size = x->dim(axis);
-  const bool isDropped = !c.has(1) && c.i("keepdims", 1) == 0;
+  const bool isDropped = !c.has(1) && !c.flag("keepdims", true);
   std::vector<int64_t> sizes;
   if (!c.has(1)) {
     sizes.assign(static_cast<size_t>(size), 1);
@@ -72,13 +72,16 @@ void convertSplitTo(Conversion &c) {
     list.push_back(piece);
     begin += n;
   }
+  if (begin != size)
+    c.invalid("pieces of " + std::to_string(begin) + " elements in all, axis " + std::to_string(axis) + " has " +
+              std::to_string(size));
   c.out(listOf(std::move(list)));
 }
 
 void convertConcatFrom(Conversion &c) {
   auto list = elements(c, 0);
   if (list.empty()) c.invalid("the sequence is empty");
-  const bool isNew = c.i("new_axis", 0) != 0;
+  const bool isNew = c.flag("new_axis", false);
   const int64_t axis = c.axisOf(c.required("axis"), list[0]->rank() + isNew);
   if (isNew)
     for (Term &t : list) {

@@ -11,7 +11,7 @@ namespace {
 void convertReshape(Conversion &c) {
   const Term x = c.in(0);
   std::vector<int64_t> dims = c.version < 5 ? c.ints("shape", {}) : c.knownInts(1);
-  const bool zeroIsZero = c.version >= 14 && c.i("allowzero", 0) != 0;
+  const bool zeroIsZero = c.version >= 14 && c.flag("allowzero", false);
   int64_t open = -1, known = 1;
   for (size_t k = 0; k < dims.size(); ++k) {
     if (dims[k] == 0 && !zeroIsZero) {
@@ -130,10 +130,8 @@ void convertDepthToSpace(Conversion &c) {
   Term y;
   if (mode == "DCR")
     y = c.transpose(c.reshape(x, {n, b, b, depth, h, w}), {0, 3, 4, 1, 5, 2});
-  else if (mode == "CRD")
-    y = c.transpose(c.reshape(x, {n, depth, b, b, h, w}), {0, 1, 4, 2, 5, 3});
   else
-    c.invalid("attribute 'mode' must be DCR or CRD");
+    y = c.transpose(c.reshape(x, {n, depth, b, b, h, w}), {0, 1, 4, 2, 5, 3});
   c.out(c.reshape(y, {n, depth, h * b, w * b}));
 }
 

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstddef>
+#include <map>
 #include <optional>
 #include <string>
 #include <vector>
@@ -13,6 +14,7 @@ namespace opc::onnx {
 struct OpForm {
   std::optional<size_t> mostInputs; // none: any number
   std::vector<std::string> attributes;
+  std::map<std::string, std::vector<std::string>> values; // that an attribute can have, where they are few
 };
 
 /// Of an op of ONNX's own domain (no name) or of ONNX Runtime's; null for an op that is not in the table.

@@ -51,6 +51,14 @@ template <class T> std::vector<T> elements(const StoredTensor &value) {
   return list;
 }
 
+/// "a, b or c".
+std::string listed(const std::vector<std::string> &words) {
+  std::string list;
+  for (const std::string &word : words)
+    if (!word.empty()) list += (list.empty() ? "" : &word == &words.back() ? " or " : ", ") + word;
+  return list;
+}
+
 constexpr size_t kDecidingBytes = 1 << 20;
 
 } // namespace
@@ -98,26 +106,38 @@ void Conversion::checkAttributes(const std::string &domain) const {
               didYouMeanAmong(name, known, "the op has no attributes"));
 }
 
+void Conversion::checkValues(const std::string &domain) const {
+  const OpForm *form = formOf(domain, node.op_type());
+  if (!form) return;
+  for (const auto &[name, attribute] : attributes_) {
+    const auto known = form->values.find(name);
+    if (known == form->values.end()) continue;
+    const int kind = kindOf(*attribute);
+    const bool isText = kind == Attribute::STRING;
+    std::vector<std::string> found; // another kind is refused where the attribute is read
+    if (isText) found.push_back(attribute->s());
+    if (kind == Attribute::INT) found.push_back(std::to_string(attribute->i()));
+    if (kind == Attribute::INTS)
+      for (int64_t i : attribute->ints()) found.push_back(std::to_string(i));
+    for (const std::string &value : found)
+      if (std::find(known->second.begin(), known->second.end(), value) == known->second.end())
+        invalid("attribute '" + name + "' is " + (isText ? "'" + printableName(value) + "'" : value) +
+                ", and must be " + listed(known->second));
+  }
+}
+
 void Conversion::checkType(size_t input, const std::vector<DataType> &types) const {
   const Term x = in(input);
   if (std::find(types.begin(), types.end(), x->type()) != types.end()) return;
-  std::string list;
-  for (size_t k = 0; k < types.size(); ++k)
-    list += (k == 0 ? "" : k + 1 < types.size() ? ", " : " or ") + std::string(elementType(types[k]).name);
-  invalid(inputText(input) + " is " + x->desc.toString() + ", and must be of type " + list);
+  std::vector<std::string> names;
+  for (DataType type : types) names.emplace_back(elementType(type).name);
+  invalid(inputText(input) + " is " + x->desc.toString() + ", and must be of type " + listed(names));
 }
 
 void Conversion::checkShape(size_t input, const Shape &shape, const std::string &what) const {
   const Term x = in(input);
   if (x->shape() != shape)
     invalid(inputText(input) + " is " + x->desc.toString() + ", and " + what + " have shape " + shape.ToString());
-}
-
-bool Conversion::flag(const std::string &name, bool otherwise) const {
-  const int64_t value = i(name, otherwise);
-  if (value != 0 && value != 1)
-    invalid("attribute '" + name + "' is " + std::to_string(value) + ", and must be 0 or 1");
-  return value != 0;
 }
 
 Term Conversion::within(const Term &values, int64_t limit, size_t input) {
@@ -195,6 +215,29 @@ std::vector<double> Conversion::knownFloats(const Term &term, const std::string 
   if (!term->value) throw Undecided{term, what};
   if (term->value->bytes.size() > kDecidingBytes) unsupported(what + " has " + term->desc.toString() + ": too many");
   return elements<double>(*term->value);
+}
+
+void Conversion::checkOne(size_t input) const {
+  if (in(input)->shape().elem_cnt() != 1)
+    invalid(inputText(input) + " is " + in(input)->desc.toString() + ", and must be one number");
+}
+
+int64_t Conversion::knownInt(size_t input) const {
+  checkOne(input);
+  return knownInts(input)[0];
+}
+
+double Conversion::knownFloat(size_t input) const {
+  checkOne(input);
+  return knownFloats(input)[0];
+}
+
+void Conversion::checkStretches(size_t input, const Shape &shape) const {
+  const Term x = in(input);
+  bool fits = x->rank() <= shape.NumAxes();
+  for (int64_t k = 1; fits && k <= x->rank(); ++k)
+    fits = x->dim(-k) == 1 || x->dim(-k) == shape.At(shape.NumAxes() - k);
+  if (!fits) invalid(inputText(input) + " is " + x->desc.toString() + ", and must broadcast to " + shape.ToString());
 }
 
 std::optional<std::vector<int64_t>> Conversion::axes(const std::string &name, int64_t since, size_t input) const {
@@ -289,10 +332,16 @@ int64_t Conversion::axisOf(int64_t axis, int64_t rank) const {
 }
 
 std::vector<int64_t> Conversion::axesOf(std::vector<int64_t> axes, int64_t rank) const {
+  checkAxes(axes, rank);
   for (int64_t &a : axes) a = axisOf(a, rank);
   std::sort(axes.begin(), axes.end());
-  if (std::adjacent_find(axes.begin(), axes.end()) != axes.end()) invalid("an axis is given twice");
   return axes;
+}
+
+void Conversion::checkAxes(const std::vector<int64_t> &axes, int64_t rank) const {
+  std::set<int64_t> seen;
+  for (int64_t a : axes)
+    if (!seen.insert(axisOf(a, rank)).second) invalid("axis " + std::to_string(a) + " is given twice");
 }
 
 DataType Conversion::elementTypeOf(int64_t number) const {

@@ -69,15 +69,20 @@ public:
   std::vector<int64_t> ints(const std::string &name, std::vector<int64_t> otherwise) const;
   std::vector<double> floats(const std::string &name) const;
   const Attribute *attr(const std::string &name, Attribute::Kind kind) const;
-  /// Refuse inputs and, after the conversion, attributes that the op does not have.
+  /// Refuse inputs, values of attributes and, after the conversion, attributes that the op does not have.
   void checkInputs(const std::string &domain) const;
+  void checkValues(const std::string &domain) const;
   void checkAttributes(const std::string &domain) const;
   /// Refuses input `input` of another type than these.
   void checkType(size_t input, const std::vector<DataType> &types) const;
   /// Refuses input `input` of another shape; `what` have it.
   void checkShape(size_t input, const Shape &shape, const std::string &what) const;
-  /// An integer that is 0 or 1.
-  bool flag(const std::string &name, bool otherwise) const;
+  /// Refuses input `input` where it has more than broadcasts to `shape`.
+  void checkStretches(size_t input, const Shape &shape) const;
+  /// Refuses axes that a tensor of `rank` does not have, and the same one twice.
+  void checkAxes(const std::vector<int64_t> &axes, int64_t rank) const;
+  /// An integer that is 0 or 1: checkValues has seen to it.
+  bool flag(const std::string &name, bool otherwise) const { return i(name, otherwise) != 0; }
   GraphInliner &inliner() const { return *inliner_; }
 
   /// The elements of a value that must be known, whatever their type.
@@ -85,6 +90,9 @@ public:
   std::vector<double> knownFloats(const Term &term, const std::string &what) const;
   std::vector<int64_t> knownInts(size_t input) const { return knownInts(in(input), inputText(input)); }
   std::vector<double> knownFloats(size_t input) const { return knownFloats(in(input), inputText(input)); }
+  /// The same of a tensor that must have one element.
+  int64_t knownInt(size_t input) const;
+  double knownFloat(size_t input) const;
   /// Attribute `name` in versions below `since`, from there on input `input`; nothing where it is left out.
   std::optional<std::vector<int64_t>> axes(const std::string &name, int64_t since, size_t input) const;
 
@@ -135,6 +143,7 @@ public:
   DataType elementTypeOf(int64_t number) const;
 
 private:
+  void checkOne(size_t input) const;
   std::vector<Term> inputs_;
   const std::map<std::string, const Attribute *> &attributes_;
   mutable std::set<std::string> asked_; // attributes that the converter knows

@@ -40,17 +40,25 @@ Term additive(Conversion &c, const Term &mask, DataType type) {
 
 Term attended(Conversion &c, const Heads &h) {
   Term s = c.op("batch_matmul", {c.scaled(h.q, h.scale), c.transpose(h.k, {0, 1, 3, 2})});
+  if (!(h.softcap >= 0))
+    c.invalid("attribute 'softcap' is " + std::to_string(h.softcap) + ", and must be 0 (none) or positive");
   if (h.softcap > 0) s = c.scaled(c.op("tanh", {c.scaled(s, 1 / h.softcap)}), h.softcap);
+  if (h.mask && broadcastShape(c, {s->shape(), h.mask->shape()}) != s->shape())
+    c.invalid("a mask of " + h.mask->shape().ToString() + " for " + s->shape().ToString() + " scores");
   if (h.mask) s = c.op("broadcast_add", {s, h.mask});
-  return c.op("batch_matmul", {c.op("softmax", {s}), h.v});
+  const Term shares = c.op("softmax", {h.precision == kInvalidDataType ? s : c.cast(s, h.precision)});
+  return c.op("batch_matmul", {c.cast(shares, s->type()), h.v});
 }
 
 Term rotated(Conversion &c, const Term &x, const Angles &angles, const RotaryForm &form) {
   const int64_t whole = x->dim(3), turned = form.size ? form.size : whole, half = turned / 2;
   if (turned % 2 || turned > whole || turned < 2) c.invalid("rotary_embedding_dim is " + std::to_string(turned));
+  if (angles.cosine->shape() != angles.sine->shape())
+    c.invalid("cosines of " + angles.cosine->shape().ToString() + " and sines of " + angles.sine->shape().ToString());
   const auto ofPlaces = [&](Term table) { // [batch or 1, 1, length, half]
     if (angles.positions && table->rank() == 2) table = c.rows(table, angles.positions, angles.input);
-    if (table->rank() != 3 || table->dim(-1) < half || table->dim(1) != x->dim(2))
+    if (table->rank() != 3 || (table->dim(-1) != half && table->dim(-1) != whole / 2) || table->dim(1) != x->dim(2) ||
+        (table->dim(0) != 1 && table->dim(0) != x->dim(0)))
       c.invalid("cosines and sines of " + table->shape().ToString() + " for " + x->shape().ToString());
     return c.reshape(c.slice(table, 2, 0, half), {table->dim(0), 1, table->dim(1), half});
   };

@@ -21,6 +21,7 @@ struct Heads {
   Term q, k, v; // [batch, heads, length, size]
   Term mask;    // added to scores; may be null
   double scale, softcap = 0;
+  DataType precision = kInvalidDataType; // of the softmax, where it is another one
 };
 /// softmax(scale q k^T + mask) v.
 Term attended(Conversion &c, const Heads &h);

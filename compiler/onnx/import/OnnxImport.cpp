@@ -371,6 +371,7 @@ std::vector<Term> ModelImport::convertOne(const Node &node, const std::vector<Te
   // Converters of ONNX Runtime's domain build on those of the standard one.
   Conversion c(draft_, node, domain.empty() ? version : level.opsets->at(""), inputs, attributes, this);
   c.checkInputs(domain);
+  c.checkValues(domain);
   converter->convert(c);
   c.checkAttributes(domain);
   return c.take();
