@@ -190,6 +190,18 @@ class Models(Case):
         self.assertEqual(got.shape, (3, 4))
         self.assertIn("broadcast_pow", self.opc("show", self.path("model.onnx"), "--what", "ops").stdout)
 
+    def test_images_of_a_few_channels(self):
+        rng = np.random.default_rng(5)
+        for shape, perm in (((2, 3, 97, 101), (0, 2, 3, 1)), ((1, 4, 130, 67), (0, 2, 3, 1)), ((3, 2, 9001), (0, 2, 1)), ((2, 50, 3, 40), (0, 1, 3, 2)),
+                            ((2, 61, 83, 3), (0, 3, 1, 2)), ((4, 5), (1, 0)), ((5, 1, 3, 7), (2, 3, 0, 1))):
+            for dtype, element in ((np.float32, 1), (np.float64, 11), (np.float16, 10), (np.uint8, 2)):
+                x = rng.integers(0, 200, shape).astype(dtype)
+                nodes = [m.node("Transpose", ["x"], ["y"], perm=list(perm))]
+                data = m.model(m.graph(nodes, [m.value("x", shape, element)], [m.value("y", None, element)]))
+                for threads in ("1", "2"):
+                    got, = self.runs(data, {"x": x}, "-j", threads)
+                    np.testing.assert_array_equal(got, x.transpose(perm))
+
     def int64s(self, name, *values):
         np.save(self.path(name), np.array(values, np.int64))
         return self.path(name)

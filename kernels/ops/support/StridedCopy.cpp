@@ -13,6 +13,8 @@
 namespace opc::ops {
 namespace {
 
+constexpr int64_t kMostInterleaved = 4;
+
 // Work below this many bytes is not worth a second thread.
 constexpr int64_t kGrainBytes = 64 * 1024;
 
@@ -50,6 +52,13 @@ void transposeTile(const T *src, int64_t srcStride, T *dst, int64_t dstStride, i
   // dst[c * dstStride + r] = src[r * srcStride + c]
   for (int64_t c = 0; c < cols; ++c)
     for (int64_t r = 0; r < rows; ++r) dst[c * dstStride + r] = src[r * srcStride + c];
+}
+
+/// R rows become R neighbours: the few channels of an image. The compiler makes shuffles of it, for a constant R.
+template <size_t R, class T> void interleave(const T *src, int64_t srcStride, T *dst, int64_t n) {
+  for (int64_t c = 0; c < n; ++c)
+    for (size_t r = 0; r < R; ++r)
+      dst[c * static_cast<int64_t>(R) + static_cast<int64_t>(r)] = src[static_cast<int64_t>(r) * srcStride + c];
 }
 
 /// 8 x 8 elements of 4 bytes in registers.
@@ -133,12 +142,14 @@ StridedCopy::StridedCopy(size_t elementSize, const DimVector &dims, const DimVec
   inner_ = merged.back();
   merged.pop_back();
   loop_ = inner_.src == 1 && inner_.dst == 1 ? Loop::kBytes : Loop::kStrided;
-  if (loop_ == Loop::kStrided && inner_.dst == 1 && inner_.size >= 4)
+  if (loop_ == Loop::kStrided && inner_.dst == 1)
     for (size_t k = merged.size(); k-- > 0;)
       if (merged[k].src == 1 && merged[k].size >= 4) {
+        const bool isDense = merged[k].dst == inner_.size && inner_.size <= kMostInterleaved;
+        if (!isDense && inner_.size < 4) break;
         tile_ = merged[k];
         merged.erase(merged.begin() + static_cast<int64_t>(k));
-        loop_ = Loop::kTiles;
+        loop_ = isDense ? Loop::kInterleave : Loop::kTiles;
         break;
       }
   outer_ = std::move(merged);
@@ -152,6 +163,8 @@ void StridedCopy::run(const DeviceCtx *ctx, const void *src, void *dst) const {
     T *d = static_cast<T *>(dst);
     if (loop_ == Loop::kTiles)
       runTiles(ctx, s, d);
+    else if (loop_ == Loop::kInterleave)
+      runInterleave(ctx, s, d);
     else
       runStrided(ctx, s, d);
   };
@@ -185,7 +198,7 @@ void StridedCopy::runOnGpu(const DeviceCtx *ctx, const void *src, void *dst) con
     a.n *= d.size;
   };
   for (const Dim &d : outer_) add(d);
-  if (loop_ == Loop::kTiles) add(tile_);
+  if (loop_ == Loop::kTiles || loop_ == Loop::kInterleave) add(tile_);
   add(inner_);
   const std::string bytes = std::to_string(elementSize_);
   if (loop_ == Loop::kTiles && tile_.size >= kTransposeTile / 2 && inner_.size >= kTransposeTile / 2) {
@@ -264,6 +277,26 @@ template <class T> void StridedCopy::runTiles(const DeviceCtx *ctx, const T *src
       if (++block == blocks) block = 0, o.next();
     }
     if (stream) _mm_sfence();
+  });
+}
+
+template <class T> void StridedCopy::runInterleave(const DeviceCtx *ctx, const T *src, T *dst) const {
+  constexpr int64_t kChunk = kGrainBytes / static_cast<int64_t>(sizeof(T)) / kMostInterleaved;
+  const int64_t perRow = (tile_.size + kChunk - 1) / kChunk;
+  ctx->parallelFor(rows_ * perRow, std::max<int64_t>(1, kChunk / tile_.size), [&](int64_t begin, int64_t end) {
+    Odometer o(outer_, begin / perRow);
+    int64_t part = begin % perRow;
+    for (int64_t u = begin; u < end; ++u) {
+      const int64_t lo = part * kChunk, n = std::min(kChunk, tile_.size - lo);
+      const T *s = src + o.src + lo;
+      T *d = dst + o.dst + lo * tile_.dst;
+      switch (inner_.size) {
+      case 2: interleave<2>(s, inner_.src, d, n); break;
+      case 3: interleave<3>(s, inner_.src, d, n); break;
+      default: interleave<4>(s, inner_.src, d, n); break;
+      }
+      if (++part == perRow) part = 0, o.next();
+    }
   });
 }
 

@@ -20,21 +20,22 @@ public:
   void run(const DeviceCtx *ctx, const void *src, void *dst) const;
 
 private:
-  enum class Loop { kEmpty, kBytes, kTiles, kStrided };
+  enum class Loop { kEmpty, kBytes, kTiles, kInterleave, kStrided };
   struct Dim {
     int64_t size, src, dst;
   };
   static DimVector contiguous(const DimVector &dims);
   template <class T> void runStrided(const DeviceCtx *ctx, const T *src, T *dst) const;
   template <class T> void runTiles(const DeviceCtx *ctx, const T *src, T *dst) const;
+  template <class T> void runInterleave(const DeviceCtx *ctx, const T *src, T *dst) const;
   void runBytes(const DeviceCtx *ctx, const char *src, char *dst) const;
   void runOnGpu(const DeviceCtx *ctx, const void *src, void *dst) const;
 
   Loop loop_ = Loop::kEmpty;
   size_t elementSize_ = 1;
   std::vector<Dim> outer_; // outermost first
-  Dim inner_{1, 1, 1};     // the innermost loop; for kTiles dst stride 1
-  Dim tile_{1, 1, 1};      // kTiles: the dimension in which the source is contiguous
+  Dim inner_{1, 1, 1};     // the innermost loop; for kTiles and kInterleave dst stride 1
+  Dim tile_{1, 1, 1};      // kTiles, kInterleave: the dimension in which the source is contiguous
   int64_t rows_ = 1;       // product of outer_
 };
 
