@@ -18,20 +18,29 @@ public:
   void run(ModuleOp module) {
     SmallVector<ir::UserOp> ops;
     module.walk([&](ir::UserOp op) { ops.push_back(op); });
-    for (ir::UserOp op : ops) {
-      if (op.getOuts().empty() || !isImage(op.getOuts()[0])) continue;
-      if (op.getOpType() == "fused_conv2d")
-        convolution(op);
-      else if (const user_op::OpDef *def = op.def(); def && def->pooledDims == 2)
-        pooling(op);
-      else
-        elementwise(op);
-    }
+    for (ir::UserOp op : ops) change(op);
     for (Operation *op : llvm::reverse(moves_))
       if (op->use_empty()) op->erase();
   }
 
 private:
+  void change(ir::UserOp op) {
+    const StringRef type = op.getOpType();
+    if (type == "reduce_mean" || type == "reduce_max" || type == "reduce_sum") return reduction(op);
+    if (op.getOuts().empty() || !isImage(op.getOuts()[0])) return;
+    const user_op::OpDef *def = op.def();
+    if (type == "fused_conv2d")
+      convolution(op);
+    else if (def && def->pooledDims == 2)
+      pooling(op);
+    else if (type == "normalization")
+      normalization(op);
+    else if (type == "cat" || type == "concat")
+      join(op);
+    else
+      elementwise(op);
+  }
+
   static bool isImage(Value v) {
     auto type = dyn_cast<RankedTensorType>(v.getType());
     return type && type.getRank() == 4 && type.getElementType().isF32() && type.hasStaticShape();
@@ -44,6 +53,12 @@ private:
     SmallVector<int64_t> dims;
     for (int32_t p : perm) dims.push_back(t.getDimSize(static_cast<unsigned>(p)));
     return RankedTensorType::get(dims, t.getElementType());
+  }
+
+  /// Of a channels_first image: one channel, or one pixel.
+  static bool movesNothing(Value v) {
+    auto type = cast<RankedTensorType>(v.getType());
+    return type.getDimSize(1) == 1 || type.getDimSize(2) * type.getDimSize(3) == 1;
   }
 
   /// The same image in the other layout: a transpose, or a view where it moves nothing.
@@ -83,18 +98,21 @@ private:
     return known;
   }
 
+  static void setAttribute(ir::UserOp op, StringRef name, const AttrValue &value) {
+    NamedAttrList attrs(op.getOpAttrs());
+    attrs.set(name, ir::toMlir(op.getContext(), value));
+    op.setOpAttrsAttr(attrs.getDictionary(op.getContext()));
+  }
+
   /// A copy of `op` that reads `operands` and makes a channels_last image; its old result becomes a move of that.
-  void rewrite(ir::UserOp op, ArrayRef<Value> operands, bool hasFormat) {
+  /// `name` is the attribute that says which axes are which, where there is one.
+  void rewrite(ir::UserOp op, ArrayRef<Value> operands, StringRef name = "", const AttrValue &value = {}) {
     OpBuilder b(op);
     auto copy = cast<ir::UserOp>(b.clone(*op));
     copy->removeAttr(ir::kShardingAttr); // it is of the other layout; the op's rules hold for the pieces, too
     copy.getArgsMutable().assign(operands);
     copy->getResult(0).setType(permuted(op.getOuts()[0].getType(), kToLast));
-    if (hasFormat) {
-      NamedAttrList attrs(copy.getOpAttrs());
-      attrs.set("data_format", b.getStringAttr("channels_last"));
-      copy.setOpAttrsAttr(attrs.getDictionary(b.getContext()));
-    }
+    if (!name.empty()) setAttribute(copy, name, value);
     Value back = moved(b, copy.getOuts()[0], kToFirst, "@channels_first");
     last_[back] = copy.getOuts()[0];
     op.getOuts()[0].replaceAllUsesWith(back);
@@ -108,34 +126,69 @@ private:
     Value in = op.input("in"), added = op.input("_add_to_output");
     for (Value &v : operands)
       if (v == in || v == added) v = last(b, v);
-    rewrite(op, operands, true);
+    rewrite(op, operands, "data_format", AttrValue(std::string("channels_last")));
   }
 
   void pooling(ir::UserOp op) {
     Value x = op.input("x");
     if (!isChannelsFirst(op) || op.getOuts().size() != 1 || !last_.contains(x)) return;
-    rewrite(op, {last_[x]}, true);
+    rewrite(op, {last_[x]}, "data_format", AttrValue(std::string("channels_last")));
+  }
+
+  /// With stored statistics: a vector for the channels.
+  void normalization(ir::UserOp op) {
+    Value x = op.input("x"), added = op.input("_add_to_output");
+    const auto axis = op.attribute<int32_t>("axis", 0);
+    if (op.attribute<bool>("training", false) || (axis != 1 && axis != -3) || !last_.contains(x) ||
+        !llvm::all_of(op.getOuts().drop_front(), [](Value v) { return v.use_empty(); }))
+      return;
+    OpBuilder b(op);
+    SmallVector<Value> operands(op.getArgs());
+    for (Value &v : operands)
+      if (v == x || v == added) v = last(b, v);
+    rewrite(op, operands, "axis", AttrValue(int32_t{3}));
+  }
+
+  /// Images of one number of pixels, their channels side by side.
+  void join(ir::UserOp op) {
+    const auto axis = op.attribute<int64_t>("axis", 0);
+    SmallVector<Value> operands;
+    for (Value v : op.getArgs()) operands.push_back(last_.lookup(v));
+    if ((axis == 1 || axis == -3) && llvm::all_of(operands, [](Value v) { return static_cast<bool>(v); }))
+      rewrite(op, operands, "axis", AttrValue(int64_t{3}));
+  }
+
+  /// Of all pixels of a channel.
+  void reduction(ir::UserOp op) {
+    Value x = op.input("input_tensor");
+    auto axes = op.attribute<std::vector<int32_t>>("axis", {});
+    for (int32_t &axis : axes) axis += axis < 0 ? 4 : 0;
+    llvm::sort(axes);
+    if (axes != std::vector<int32_t>{2, 3} || !last_.contains(x)) return;
+    const AttrValue moved(std::vector<int32_t>{1, 2});
+    if (isImage(op.getOuts()[0])) return rewrite(op, {last_[x]}, "axis", moved);
+    op.getArgsMutable().assign(last_[x]);
+    op->removeAttr(ir::kShardingAttr);
+    setAttribute(op, "axis", moved);
   }
 
   void elementwise(ir::UserOp op) {
     const user_op::OpDef *def = op.def();
     if (!def || !def->scalar || op.getOuts().size() != 1) return;
-    SmallVector<Value> operands;
+    OpBuilder b(op);
+    SmallVector<Value> operands(op.getArgs());
     bool any = false;
-    for (Value v : op.getArgs()) {
+    for (Value v : operands) {
       auto type = dyn_cast<RankedTensorType>(v.getType());
       if (!type || !type.hasStaticShape()) return;
-      if (type.getNumElements() == 1) { // the same everywhere
-        operands.push_back(v);
-        continue;
-      }
-      auto found = last_.find(v);
-      if (type.getShape() != cast<RankedTensorType>(op.getOuts()[0].getType()).getShape() || found == last_.end())
-        return;
-      operands.push_back(found->second);
-      any = true;
+      if (type.getNumElements() == 1) continue; // the same everywhere
+      if (type.getRank() != 4 || (!last_.contains(v) && !movesNothing(v))) return;
+      any |= last_.contains(v) && type.getShape() == cast<RankedTensorType>(op.getOuts()[0].getType()).getShape();
     }
-    if (any) rewrite(op, operands, false);
+    if (!any) return;
+    for (Value &v : operands)
+      if (cast<RankedTensorType>(v.getType()).getNumElements() != 1) v = last(b, v);
+    rewrite(op, operands);
   }
 
   DenseMap<Value, Value> last_; // channels_first image -> the same in channels_last

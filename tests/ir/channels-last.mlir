@@ -42,3 +42,61 @@ func.func @alone() {
   opc.output "y"(%p) : tensor<1x3x4x4xf32>
   return
 }
+
+// A factor for each channel, from the mean of its pixels: nothing is moved but the image that goes out.
+// CHECK-LABEL: func.func @squeeze
+// CHECK: %[[A:.*]] = opc.user_op "fused_conv2d"
+// CHECK-NOT: "transpose"
+// CHECK: %[[M:.*]] = opc.user_op "reduce_mean"(input_tensor: %[[A]]) {{.*}}axis = array<i32: 1, 2>{{.*}} -> tensor<2x1x1x4xf32>
+// CHECK: %[[B:.*]] = opc.user_op "fused_conv2d"(in: %[[M]], {{.*}} -> tensor<2x1x1x4xf32>
+// CHECK: %[[S:.*]] = opc.user_op "sigmoid"({{.*}}: %[[B]])
+// CHECK: %[[P:.*]] = opc.user_op "broadcast_mul"(x: %[[A]], y: %[[S]]) {{.*}} -> tensor<2x8x8x4xf32>
+// CHECK: %[[Y:.*]] = opc.user_op "transpose"(input: %[[P]])
+// CHECK: opc.output "y"(%[[Y]])
+// CHECK: "reduce_max"(input_tensor: %[[P]]) {{.*}}axis = array<i32: 1, 2>{{.*}} -> tensor<2x4xf32>
+// Rows of an image are no pixels of a channel: they need the image as it was.
+// CHECK: "reduce_sum"(input_tensor: %[[Y]]) {{.*}}axis = array<i32: 3>
+func.func @squeeze() {
+  %x = opc.input "x" : tensor<2x3x8x8xf32>
+  %w = opc.variable "w" : tensor<4x3x1x1xf32>
+  %v = opc.variable "v" : tensor<4x4x1x1xf32>
+  %a = opc.user_op "fused_conv2d"(in: %x, weight: %w) -> (out) {activation = "", activation_max = 0.0 : f64, activation_min = 0.0 : f64, data_format = "channels_first", dilation_rate = array<i32>, filters = 0 : i32, groups = 1 : i32, kernel_size = array<i32>, padding_before = array<i32>, strides = array<i32>, epsilon = 0.0 : f32, weight_format = "channels_first"} : (tensor<2x3x8x8xf32>, tensor<4x3x1x1xf32>) -> tensor<2x4x8x8xf32>
+  %m = opc.user_op "reduce_mean"(input_tensor: %a) -> (output_tensor) {axis = array<i32: 2, -1>, keepdims = true} : (tensor<2x4x8x8xf32>) -> tensor<2x4x1x1xf32>
+  %b = opc.user_op "fused_conv2d"(in: %m, weight: %v) -> (out) {activation = "", activation_max = 0.0 : f64, activation_min = 0.0 : f64, data_format = "channels_first", dilation_rate = array<i32>, filters = 0 : i32, groups = 1 : i32, kernel_size = array<i32>, padding_before = array<i32>, strides = array<i32>, epsilon = 0.0 : f32, weight_format = "channels_first"} : (tensor<2x4x1x1xf32>, tensor<4x4x1x1xf32>) -> tensor<2x4x1x1xf32>
+  %s = opc.user_op "sigmoid"(x: %b) -> (y) : (tensor<2x4x1x1xf32>) -> tensor<2x4x1x1xf32>
+  %p = opc.user_op "broadcast_mul"(x: %a, y: %s) -> (z) : (tensor<2x4x8x8xf32>, tensor<2x4x1x1xf32>) -> tensor<2x4x8x8xf32>
+  opc.output "y"(%p) : tensor<2x4x8x8xf32>
+  %l = opc.user_op "reduce_max"(input_tensor: %p) -> (output_tensor) {axis = array<i32: 2, 3>, keepdims = false} : (tensor<2x4x8x8xf32>) -> tensor<2x4xf32>
+  opc.output "largest"(%l) : tensor<2x4xf32>
+  %r = opc.user_op "reduce_sum"(input_tensor: %p) -> (output_tensor) {axis = array<i32: 3>, keepdims = false} : (tensor<2x4x8x8xf32>) -> tensor<2x4x8xf32>
+  opc.output "rows"(%r) : tensor<2x4x8xf32>
+  return
+}
+
+// Images that are joined along the channels, and a normalization that no convolution has taken.
+// CHECK-LABEL: func.func @dense
+// CHECK: %[[A:.*]] = opc.user_op "fused_conv2d"
+// CHECK: %[[C:.*]] = opc.user_op "cat"(in: %[[A]], in: %[[A]]) {{.*}}axis = 3 : i64{{.*}} -> tensor<1x8x8x8xf32>
+// CHECK: %[[N:.*]] = opc.user_op "normalization"(x: %[[C]], {{.*}}axis = 3 : i32
+// CHECK: opc.user_op "relu"({{.*}}: %[[N]])
+// CHECK: opc.user_op "fused_conv2d"
+// Along the pixels, or with the statistics of the batch, they stay.
+// CHECK: "cat"({{.*}}axis = 2 : i64
+// CHECK: "normalization"({{.*}}axis = 1 : i32{{.*}}training = true
+func.func @dense() {
+  %x = opc.input "x" : tensor<1x3x8x8xf32>
+  %w = opc.variable "w" : tensor<4x3x1x1xf32>
+  %v = opc.variable "v" : tensor<4x8x1x1xf32>
+  %g = opc.variable "g" : tensor<8xf32>
+  %a = opc.user_op "fused_conv2d"(in: %x, weight: %w) -> (out) {activation = "", activation_max = 0.0 : f64, activation_min = 0.0 : f64, data_format = "channels_first", dilation_rate = array<i32>, filters = 0 : i32, groups = 1 : i32, kernel_size = array<i32>, padding_before = array<i32>, strides = array<i32>, epsilon = 0.0 : f32, weight_format = "channels_first"} : (tensor<1x3x8x8xf32>, tensor<4x3x1x1xf32>) -> tensor<1x4x8x8xf32>
+  %c = opc.user_op "cat"(in: %a, in: %a) -> (out) {axis = 1 : i64, max_dim_size = 0 : i64} : (tensor<1x4x8x8xf32>, tensor<1x4x8x8xf32>) -> tensor<1x8x8x8xf32>
+  %n = opc.user_op "normalization"(x: %c, moving_mean: %g, moving_variance: %g, gamma: %g, beta: %g) -> (y) {axis = 1 : i32, epsilon = 0.01 : f32, momentum = 0.0 : f32, training = false} : (tensor<1x8x8x8xf32>, tensor<8xf32>, tensor<8xf32>, tensor<8xf32>, tensor<8xf32>) -> tensor<1x8x8x8xf32>
+  %r = opc.user_op "relu"(x: %n) -> (y) : (tensor<1x8x8x8xf32>) -> tensor<1x8x8x8xf32>
+  %b = opc.user_op "fused_conv2d"(in: %r, weight: %v) -> (out) {activation = "", activation_max = 0.0 : f64, activation_min = 0.0 : f64, data_format = "channels_first", dilation_rate = array<i32>, filters = 0 : i32, groups = 1 : i32, kernel_size = array<i32>, padding_before = array<i32>, strides = array<i32>, epsilon = 0.0 : f32, weight_format = "channels_first"} : (tensor<1x8x8x8xf32>, tensor<4x8x1x1xf32>) -> tensor<1x4x8x8xf32>
+  opc.output "y"(%b) : tensor<1x4x8x8xf32>
+  %d = opc.user_op "cat"(in: %a, in: %a) -> (out) {axis = 2 : i64, max_dim_size = 0 : i64} : (tensor<1x4x8x8xf32>, tensor<1x4x8x8xf32>) -> tensor<1x4x16x8xf32>
+  opc.output "taller"(%d) : tensor<1x4x16x8xf32>
+  %t = opc.user_op "normalization"(x: %c, gamma: %g, beta: %g) -> (y) {axis = 1 : i32, epsilon = 0.01 : f32, momentum = 0.0 : f32, training = true} : (tensor<1x8x8x8xf32>, tensor<8xf32>, tensor<8xf32>) -> tensor<1x8x8x8xf32>
+  opc.output "trained"(%t) : tensor<1x8x8x8xf32>
+  return
+}
