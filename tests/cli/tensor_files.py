@@ -303,7 +303,7 @@ class DataPath(unittest.TestCase):
         for given in (["--input", "x=@" + self.path("x.npy")], ["--inputs", self.path("x.npz")],
                       ["--input", "x=@" + self.path("wide.npy"), "--cast"]):
             more = self.peak(graph, *given) - small
-            self.assertGreater(more, 0.9 * size, given)  # the input itself
+            self.assertGreater(more, 0.6 * size, given)  # the input itself; the small graph's peak is its compilation's
             self.assertLess(more, 1.4 * size, given)
 
 

@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "RunSteps.h"
 
+#include "FreedMemory.h"
 #include "ModelValues.h"
 #include "RunCapture.h"
 #include "RunPlan.h"
@@ -178,6 +179,7 @@ Outcome<PlannedRun> planRun(RunContext &c) {
   if (o.stats && !c.invocation.flags().json) c.invocation.terminal().err(planned.planner->phasesText());
   c.notes = planned.planner->notes();
   c.invocation.watch().lap("compile");
+  giveBackFreed();
   start = c.trace.now();
   OPC_ASSIGN_OR_RETURN(planned.session, Session::load(*plan, *planned.registry, o.session(c.invocation)));
   c.trace.span("load the plan", start);
