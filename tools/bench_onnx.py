@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-# ONNX models beside ONNX Runtime: whether the numbers agree, what a run takes, and how much memory.
+# ONNX models beside ONNX Runtime: whether the numbers agree, what a run takes and the start before it, and how much memory.
 # SPDX-License-Identifier: Apache-2.0
 """usage: bench_onnx.py [--models GLOB,...] [--batches N,...] [--rounds N] [--threads N] [--numbers] [--json FILE]
 
@@ -43,11 +43,14 @@ def ended(command, **more):
 
 
 def opc(folder, model, threads, calls):
-    """Seconds of a run (median), or None without `calls`, and the peak of memory; the outputs are in FOLDER/opc."""
+    """Seconds of a run (median), or None without `calls`, the peak of memory, and the seconds until a run can begin (reading, compiling,
+    loading); the outputs are in FOLDER/opc."""
     command = [os.path.join(BUILD, "bin", "opc"), "run", model, "--inputs", "inputs", "--outputs", "opc", "-j", str(threads), "--json",
-               "--config", "none"]
+               "--config", "none", "--timing"]
     text, peak = ended([*command, *(["--repeat", str(calls), "--warmup", "1"] if calls else [])], cwd=folder)
-    return json.loads(text)["timing"]["median_s"] if calls else None, peak
+    timing = json.loads(text)["timing"]
+    start = sum(seconds for part, seconds in timing["parts_s"].items() if part != "run")
+    return timing["median_s"] if calls else None, peak, start
 
 
 def distances(folder, other):
@@ -65,12 +68,12 @@ def measure(name, folder, model, options):
                                    str(options.threads)], NODE)
     took = statistics.median(peer.ask("run 3")["times"])
     calls = max(3, min(100, int(ROUND / took)))
-    ours, others, peaks = [], [], []
+    ours, others, peaks, starts = [], [], [], []
     for _ in range(1 if options.numbers else options.rounds):
         if not options.numbers:
             others.append(statistics.median(peer.ask(f"run {calls}")["times"]))
-        seconds, peak = opc(folder, model, options.threads, None if options.numbers else calls)
-        ours.append(seconds), peaks.append(peak)
+        seconds, peak, start = opc(folder, model, options.threads, None if options.numbers else calls)
+        ours.append(seconds), peaks.append(peak), starts.append(start)
     os.makedirs(os.path.join(folder, "ort"), exist_ok=True)
     peer.ask(f"outputs {os.path.join(folder, 'ort')}")
     memory = peer.ask("memory")["VmHWM"] - peer.ready["before"]["VmRSS"]
@@ -79,9 +82,10 @@ def measure(name, folder, model, options):
     said = f"{name:28} differs by {row['difference']:.1e} of the range, from PyTorch by {row['from_torch']:.1e}"
     if not options.numbers:
         row.update(opc=min(ours), onnxruntime=min(others), ratio=min(ours) / min(others), opc_bytes=max(peaks), onnxruntime_bytes=memory,
-                   memory_ratio=max(peaks) / memory)  # fmt: skip
+                   memory_ratio=max(peaks) / memory, opc_start=min(starts), onnxruntime_start=peer.ready["load"],
+                   start_ratio=min(starts) / peer.ready["load"])  # fmt: skip
         said += (f"; opc {row['opc'] * 1e3:.2f} ms, {row['opc_bytes'] >> 20} MiB, ONNX Runtime {row['onnxruntime'] * 1e3:.2f} ms, {memory >> 20} MiB: "
-                 f"{row['ratio']:.2f} of the time, {row['memory_ratio']:.2f} of the memory")
+                 f"{row['ratio']:.2f} of the time, {row['memory_ratio']:.2f} of the memory, {row['start_ratio']:.2f} of the start")
     print(said, flush=True)
     return row
 
