@@ -14,9 +14,9 @@ ModelSource::ModelSource(ModelSource &&) noexcept = default;
 ModelSource &ModelSource::operator=(ModelSource &&) noexcept = default;
 ModelSource::~ModelSource() = default;
 
-bool looksLikeModel(const std::string &bytes) { return looksLikeOnnx(bytes); }
+bool looksLikeModel(std::string_view bytes) { return looksLikeOnnx(bytes); }
 
-std::optional<ModelSource> readModel(const std::string &name, const std::string &bytes, const Registry &registry,
+std::optional<ModelSource> readModel(const std::string &name, const SharedBytes &bytes, const Registry &registry,
                                      const std::map<std::string, std::vector<int64_t>> &shapes,
                                      const ModelRequest &request) {
   std::vector<Diagnostic> found;
@@ -43,7 +43,7 @@ std::optional<ModelSource> readModel(const std::string &name, const std::string 
   return source;
 }
 
-std::string withInitializer(std::string model, const std::string &input, const user_op::TensorDesc &desc,
+std::string withInitializer(std::string_view model, const std::string &input, const user_op::TensorDesc &desc,
                             const std::string &bytes) {
   // What is written behind a message is merged into it.
   onnx::Model addition;
@@ -52,7 +52,7 @@ std::string withInitializer(std::string model, const std::string &input, const u
   for (int64_t d : desc.shape().dim_vec()) tensor->add_dims(d);
   tensor->set_data_type(elementType(desc.data_type()).onnx);
   tensor->set_raw_data(bytes);
-  return model + addition.SerializeAsString();
+  return std::string(model) + addition.SerializeAsString();
 }
 
 } // namespace opc

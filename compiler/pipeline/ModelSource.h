@@ -6,18 +6,20 @@
 #include "GraphFacts.h"
 #include "ModelRequest.h"
 #include "Registry.h"
+#include "SharedBytes.h"
 #include "StoredTensor.h"
 
 #include <map>
 #include <memory>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 namespace opc {
 
 /// True when the bytes are a model, which is made a graph when its shapes are known.
-bool looksLikeModel(const std::string &bytes);
+bool looksLikeModel(std::string_view bytes);
 
 struct GraphFile;
 
@@ -35,12 +37,12 @@ struct ModelSource {
   std::unique_ptr<GraphFile> file; // the graph: Pipeline::import()
 };
 /// Nothing for a model that cannot be imported: Pipeline::import() says why.
-std::optional<ModelSource> readModel(const std::string &name, const std::string &bytes, const Registry &registry,
+std::optional<ModelSource> readModel(const std::string &name, const SharedBytes &bytes, const Registry &registry,
                                      const std::map<std::string, std::vector<int64_t>> &shapes,
                                      const ModelRequest &request);
 
 /// The model in which an input has a value: an initializer of its name.
-std::string withInitializer(std::string model, const std::string &input, const user_op::TensorDesc &desc,
+std::string withInitializer(std::string_view model, const std::string &input, const user_op::TensorDesc &desc,
                             const std::string &bytes);
 
 } // namespace opc

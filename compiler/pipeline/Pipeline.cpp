@@ -129,8 +129,7 @@ bool verifiesByDefault() {
 #endif
 }
 
-bool looksLikePlan(const std::string &bytes) { return looksLikePlan(std::string_view(bytes)); }
-bool looksLikeIr(const std::string &bytes) { return looksLikeMlir(bytes); }
+bool looksLikeIr(std::string_view bytes) { return looksLikeMlir(bytes); }
 
 static std::vector<RankPart> partsOf(PhysicalGraphs &ranks,
                                      const std::vector<std::unique_ptr<ExecutionSchedule>> &executions) {
@@ -164,7 +163,7 @@ struct Pipeline::Impl {
   SizeVariants variants;                                      // with sizes in a range
   SizeFacts sizeFacts;
   SourceText source;
-  std::string binary;               // the graph's bytes where `source` shows none
+  SharedBytes binary;               // the graph's bytes where `source` shows none
   GraphFacts found;                 // what phases have left: format, gradients, the planner's answer, times
   std::vector<PassFacts> passesRun; // of the phase that runs
   std::string planBytes;
@@ -217,7 +216,7 @@ struct Pipeline::Impl {
 
   /// The IR before a phase, from the graph's bytes, and the passes of the phase.
   std::string irBefore(Phase p) const {
-    const std::string &bytes = source.text.empty() ? binary : source.text;
+    const SharedBytes bytes = source.text.empty() ? binary : SharedBytes(source.text);
     if (p == Phase::kImport || bytes.empty()) return "";
     CompileOptions again = options;
     again.progress = nullptr;
@@ -369,23 +368,24 @@ struct Pipeline::Impl {
     }
   }
 
-  bool import(const std::string &name, std::string bytes) {
-    source = {name, std::move(bytes)};
+  bool import(const std::string &name, SharedBytes bytes) {
+    source = {name, ""};
     crashAs(plannedCrash(Phase::kImport, name));
-    auto file =
-        looksLikeOnnx(source.text)
-            ? onnx::importModel(source.text, registry, {name, options.maxGraphBytes, options.shapes, options.model},
-                                findings.incoming())
-            : readGraphFile(name, source.text, options.maxGraphBytes, findings.incoming());
+    if (looksLikeOnnx(bytes)) { // nothing that diagnostics could show
+      auto model = onnx::importModel(bytes, registry, {name, options.maxGraphBytes, options.shapes, options.model},
+                                     findings.incoming());
+      return keepBinary(std::move(bytes)), model && importFile(std::move(model));
+    }
+    source.text = bytes.take();
+    auto file = readGraphFile(name, source.text, options.maxGraphBytes, findings.incoming());
     // What cannot be read is shown, too, where it has lines to show.
     const bool isText = file ? file->isText : source.text.find('\0') == std::string::npos;
     const bool isImported = file && importFile(std::move(file));
-    if (!isText) { // nothing that diagnostics could show
-      if (source.text.size() <= kKeptBytes) binary = std::move(source.text);
-      source.text.clear();
-    }
+    if (!isText) keepBinary(std::exchange(source.text, {}));
     return isImported;
   }
+
+  void keepBinary(SharedBytes bytes) { binary = bytes.size() <= kKeptBytes ? std::move(bytes) : SharedBytes(); }
 
   bool importFile(std::unique_ptr<GraphFile> file) {
     values = valuesOf(*file, options.values);
@@ -443,16 +443,15 @@ Pipeline::Pipeline(const Registry &registry, CompileOptions options)
     : impl_(std::make_unique<Impl>(registry, std::move(options))) {}
 Pipeline::~Pipeline() = default;
 
-bool Pipeline::import(const std::string &name, std::string bytes) {
+bool Pipeline::import(const std::string &name, SharedBytes bytes) {
   return impl_->phase(Phase::kImport, [&] { return impl_->import(name, std::move(bytes)); });
 }
 
-bool Pipeline::import(ModelSource model, std::string bytes) {
+bool Pipeline::import(ModelSource model, SharedBytes bytes) {
   return impl_->phase(Phase::kImport, [&] {
     impl_->source = {model.file->name, ""};
     crashAs(plannedCrash(Phase::kImport, model.file->name));
-    if (bytes.size() <= kKeptBytes) impl_->binary = std::move(bytes);
-    std::string().swap(bytes);
+    impl_->keepBinary(std::exchange(bytes, {}));
     for (opc::Diagnostic &d : model.warnings) impl_->findings.incoming()->push_back(std::move(d));
     return impl_->importFile(std::move(model.file));
   });

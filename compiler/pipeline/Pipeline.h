@@ -8,6 +8,7 @@
 #include "ModelRequest.h"
 #include "PassRequests.h"
 #include "Registry.h"
+#include "SharedBytes.h"
 #include "SizeRequest.h"
 #include "StoredTensor.h"
 
@@ -16,6 +17,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 namespace opc {
@@ -100,9 +102,9 @@ public:
   ~Pipeline();
 
   /// Reads a graph. `name` is what diagnostics call it. False when it is not valid: see diagnostics().
-  bool import(const std::string &name, std::string bytes);
+  bool import(const std::string &name, SharedBytes bytes);
   /// In place of it: a model that has been read already, from `bytes`.
-  bool import(ModelSource model, std::string bytes);
+  bool import(ModelSource model, SharedBytes bytes);
   /// In place of import(): IR that emit() of this version wrote after the phase `after`, with the same options for the
   /// phases that follow. Without `after` the phase and, unless CompileOptions::mesh is set, the mesh are those that the
   /// IR says. source() then has the graph's name. False when it is none: see diagnostics().
@@ -157,9 +159,9 @@ private:
 };
 
 /// True when the bytes are a plan file and not a graph.
-bool looksLikePlan(const std::string &bytes);
+bool looksLikePlan(std::string_view bytes);
 
 /// True when the bytes are MLIR, as text or bytecode, whoever wrote it.
-bool looksLikeIr(const std::string &bytes);
+bool looksLikeIr(std::string_view bytes);
 
 } // namespace opc

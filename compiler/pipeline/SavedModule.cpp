@@ -139,18 +139,6 @@ std::string bytecodeOf(ModuleOp module) {
   return bytes.replace(kDigestAt, kNoDigest.size(), digestOf(bytes));
 }
 
-/// Whether text may be IR: a module begins on one of its lines.
-bool looksLikeIr(llvm::StringRef bytes) {
-  if (bytes.starts_with(kMagic)) return true;
-  for (llvm::StringRef line, rest = bytes; !rest.empty();) {
-    std::tie(line, rest) = rest.split('\n');
-    line = line.ltrim();
-    if (line.starts_with("module") || line.starts_with("builtin.module") || line.starts_with("\"builtin.module"))
-      return true;
-  }
-  return false;
-}
-
 /// Whether it is no bytecode, or bytecode as it was written.
 bool isWhole(std::string bytes) {
   if (!llvm::StringRef(bytes).starts_with(kMagic)) return true;

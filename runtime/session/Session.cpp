@@ -532,6 +532,7 @@ bool Session::lendInput(const std::string &name, const void *data) {
 void *Session::variableData(const std::string &name) {
   auto it = impl_->variableIndex.find(name);
   if (it == impl_->variableIndex.end() || impl_->isTied()) return nullptr;
+  if (const auto *v = impl_->here[0]->variable(it->second)) impl_->graph().fillNever(v->tensor);
   Result<void *> data =
       impl_->isInPlace(impl_->here[0]->variable(it->second))
           ? Result<void *>(impl_->graph().data(impl_->here[0]->variable(it->second)->tensor))
@@ -542,12 +543,30 @@ void *Session::variableData(const std::string &name) {
   return *data;
 }
 
+Status Session::setVariableLater(const std::string &name, std::function<Status(void *to)> fill) {
+  auto it = impl_->variableIndex.find(name);
+  if (it == impl_->variableIndex.end()) return Impl::unknown("variable", name, impl_->interface.variables);
+  const size_t index = it->second;
+  const runtime::ModelVariable *variable = impl_->here[0]->variable(index);
+  if (impl_->isTied() || impl_->sizes || !variable || !impl_->isInPlace(variable)) {
+    const user_op::TensorDesc &desc = impl_->interface.variables[index].desc;
+    OPC_ASSIGN_OR_RETURN(HostTensor value, HostTensor::createUninitialized(desc.data_type(), desc.shape()));
+    OPC_RETURN_IF_ERROR(fill(value.data()));
+    return setVariable(name, value);
+  }
+  impl_->graph().fillLater(variable->tensor, std::move(fill));
+  if (!impl_->isSet[index]) --impl_->unset;
+  impl_->isSet[index] = true;
+  return Status::ok();
+}
+
 Status Session::setVariable(const std::string &name, const HostTensor &tensor) {
   auto it = impl_->variableIndex.find(name);
   if (it == impl_->variableIndex.end()) return Impl::unknown("variable", name, impl_->interface.variables);
   for (const auto &r : impl_->here) // a kernel may read it together with a released one
     if (r->graph().hasReleased()) return Impl::released(name);
   OPC_RETURN_IF_ERROR(checkTensor(tensor, impl_->interface.variables[it->second].desc, "variable '" + name + "'"));
+  if (const auto *v = impl_->here[0]->variable(it->second)) impl_->graph().fillNever(v->tensor);
   OPC_RETURN_IF_ERROR(impl_->giveVariable(it->second, tensor.data()));
   impl_->stagedVariables[it->second] = HostTensor();
   for (const auto &r : impl_->here)
@@ -565,6 +584,8 @@ Result<HostTensor> Session::variable(const std::string &name) {
   const size_t index = it->second;
   OPC_RETURN_IF_ERROR(impl_->giveStagedVariables());
   if (!impl_->isSet[index]) OPC_RETURN_IF_ERROR(impl_->initialize(index));
+  if (const runtime::ModelVariable *v = impl_->here[0]->variable(index))
+    OPC_RETURN_IF_ERROR(impl_->graph().fillNow(v->tensor));
   for (const auto &r : impl_->here)
     if (const runtime::ModelVariable *v = r->variable(index))
       if (r->graph().isReleased(r->graph().model().tensors[v->tensor].reg)) return Impl::released(name);

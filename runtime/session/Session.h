@@ -152,6 +152,10 @@ public:
   bool lendInput(const std::string &name, const void *data);
   /// Copies the tensor into the variable. After the first run the kernels that read it are bound again.
   Status setVariable(const std::string &name, const HostTensor &tensor);
+  /// The same, with a value that `fill` writes into memory of the variable's type: where that saves memory, not before
+  /// the kernels that read it are tied (prepare()), and not again once it has succeeded. Its errors are
+  /// those of prepare() then.
+  Status setVariableLater(const std::string &name, std::function<Status(void *to)> fill);
   /// Memory for filling in place, which the first run takes the variable from; counts as set. nullptr when there is no
   /// such variable or the kernels have been tied.
   void *variableData(const std::string &name);

@@ -272,6 +272,14 @@ void TaskGraph::notePacked(const ModelTask &task) {
   }
 }
 
+Status TaskGraph::fillRegister(uint32_t reg) {
+  const auto found = fills_.find(reg);
+  if (found == fills_.end()) return Status::ok();
+  OPC_RETURN_IF_ERROR(found->second.second(data(found->second.first)));
+  fills_.erase(found);
+  return Status::ok();
+}
+
 Status TaskGraph::bind() {
   if (releasesPacked_ && unpackedReads_.empty()) countReads();
   kernels_.resize(model_.tasks.size());
@@ -285,6 +293,8 @@ Status TaskGraph::bind() {
           return std::move(status).withContext("preparing " + model_.describe(index));
       // A bind that failed half way is taken up where it stopped.
       if (model_.tasks[index].isView || !model_.tasks[index].op) continue;
+      if (!fills_.empty())
+        for (uint32_t t : model_.tasks[index].inputs) OPC_RETURN_IF_ERROR(fillRegister(model_.tensors[t].reg));
       kernels_[index].clear();
       variants_[index].clear();
       if (Status status = bindTask(index, *lanes_[s].stream); !status.isOk())
@@ -292,6 +302,7 @@ Status TaskGraph::bind() {
       notePacked(model_.tasks[index]);
     }
   }
+  while (!fills_.empty()) OPC_RETURN_IF_ERROR(fillRegister(fills_.begin()->first)); // read by no kernel, or fetched
   OPC_RETURN_IF_ERROR(takeScratch());
   buildLanes(edges_);
   bound_ = true;

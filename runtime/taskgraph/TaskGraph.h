@@ -18,6 +18,7 @@
 #include <atomic>
 #include <deque>
 #include <functional>
+#include <map>
 #include <memory>
 #include <optional>
 #include <thread>
@@ -70,6 +71,14 @@ public:
   /// refresh() ties their kernels anew. False where that cannot be: several slots, other ranks, packed weights that are
   /// given back.
   bool lend(uint32_t tensor, const void *from);
+
+  /// Lets bind() write a variable's value right before the first kernel that reads it is made, so that of weights that
+  /// are packed one at a time is in memory twice. Before bind(), and for host memory alone.
+  using Fill = std::function<Status(void *to)>;
+  void fillLater(uint32_t tensor, Fill fill) { fills_[model_.tensors[tensor].reg] = {tensor, std::move(fill)}; }
+  /// Does it at once where it is still to be done, or not at all.
+  Status fillNow(uint32_t tensor) { return fillRegister(model_.tensors[tensor].reg); }
+  void fillNever(uint32_t tensor) { fills_.erase(model_.tensors[tensor].reg); }
 
   /// Makes the kernels of all tasks. What constants and variables hold now is what kernels may pack.
   Status bind();
@@ -148,6 +157,7 @@ private:
   bool isTiedTo(uint32_t tensor) const;
   std::vector<void *> addresses(const ModelTask &task, uint32_t variant, void **workspace) const;
   Status countVariants(const ModelTask &task, uint64_t *variants);
+  Status fillRegister(uint32_t reg);
   Status bindTask(uint32_t index, Stream &stream);
   Status bindBoxing(uint32_t index, int channel);
   Status takeScratch();
@@ -196,6 +206,7 @@ private:
   std::deque<Counter> counters_;
   std::vector<bool> changed_; // registers
   std::vector<void *> lent_;  // by register: the host's memory in place of the arena's; empty when nothing is lent
+  std::map<uint32_t, std::pair<uint32_t, Fill>> fills_; // by register: the variable, and what writes it
   bool anyChanged_ = false, bound_ = false;
   bool releasesPacked_ = false, anyReleased_ = false;
   std::vector<uint32_t> unpackedReads_; // by register: readers that have not packed it

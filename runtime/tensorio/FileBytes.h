@@ -22,6 +22,7 @@ public:
   /// Errors: OPC0706 (missing, a directory, not readable), OPC0708 (more than maxPiped bytes).
   static Result<FileBytes> open(const std::string &path, uint64_t maxPiped = kMaxPiped);
   std::string_view view() const { return {data_, size_}; }
+  bool isMapped() const { return mapped_; }
   /// The pages of `part`, a part of view(), need not stay in memory; reading them again reads the file again.
   void letGo(std::string_view part) const;
 

@@ -52,7 +52,6 @@ ALLOWED = [
     ("compiler/emitter/CanonicalText.cpp", "message_type", "names of protobuf messages decide how they are laid out"),
     ("compiler/simulate/ClusterFile.cpp", "", "reads a JSON file"),
     ("compiler/simplify/Simplify.cpp", 'def->name == "cast"', "the one op whose no-op form depends on its types alone"),
-    ("compiler/pipeline/SavedModule.cpp", "starts_with", "tells IR from other files by its text"),
     ("compiler/lock/Lock", "", "reads a JSON file"),
     ("tools/opc/check/GraphCheck.cpp", '"*"', "reads which rules the user leaves out"),
     ("tools/opc/commands/Check.cpp", '"false"', "reads CI of the environment"),

@@ -117,7 +117,7 @@ Result<StoredTensor> ExternalFiles::read(const Tensor &tensor, const user_op::Te
   if (offset > file->size || bytes > file->size - offset)
     return refused(what, "it ends at byte " + std::to_string(offset) + " + " + std::to_string(bytes) + " of '" +
                              printableName(location) + "', which has " + std::to_string(file->size));
-  return StoredTensor{desc, {static_cast<const char *>(file->data) + offset, static_cast<size_t>(bytes)}, file};
+  return StoredTensor{desc, {static_cast<const char *>(file->data) + offset, static_cast<size_t>(bytes)}, file, true};
 }
 
 } // namespace opc::onnx

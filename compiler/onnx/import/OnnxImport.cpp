@@ -9,9 +9,6 @@
 #include "OnnxTensorData.h"
 #include "PrintableText.h"
 
-#include <google/protobuf/io/coded_stream.h>
-#include <google/protobuf/io/zero_copy_stream_impl_lite.h>
-
 #include <algorithm>
 #include <set>
 #include <unordered_map>
@@ -20,7 +17,6 @@ namespace opc::onnx {
 namespace {
 
 constexpr int64_t kNewestOpset = 28;
-constexpr int kMaxNesting = 300; // of messages: a graph in a graph is three
 constexpr size_t kMaxDepth = 64; // of functions and graphs in one another
 constexpr int64_t kDecidingElements = 64;
 constexpr size_t kConstantBytes = 1 << 20, kFloatConstantBytes = 1 << 10;
@@ -58,13 +54,14 @@ struct FunctionKey {
 
 class ModelImport final : public GraphInliner {
 public:
-  ModelImport(std::shared_ptr<const Model> model, const Registry &registry, const ImportRequest &request,
+  ModelImport(const ParsedModel &parsed, const Registry &registry, const ImportRequest &request,
               const std::map<std::string, std::string> &decided, std::vector<Diagnostic> *diagnostics)
-      : model_(std::move(model)), registry_(registry), request_(request), decided_(decided), diagnostics_(diagnostics),
-        draft_(registry), inputs_(model_->graph(), request,
-                                  [this](const char *code, std::string message, std::string help) {
-                                    error("", code, std::move(message), std::move(help));
-                                  }),
+      : parsed_(parsed), model_(&parsed.model()), registry_(registry), request_(request), decided_(decided),
+        diagnostics_(diagnostics), draft_(registry),
+        inputs_(model_->graph(), request,
+                [this](const char *code, std::string message, std::string help) {
+                  error("", code, std::move(message), std::move(help));
+                }),
         files_(request.name == "<stdin>" || request.name.rfind("git:", 0) == 0 ? "" : request.name) {}
 
   /// Null on error, and where inputs must be known: those are in undecided().
@@ -115,7 +112,8 @@ private:
     ++errors_;
   }
 
-  std::shared_ptr<const Model> model_;
+  const ParsedModel &parsed_;
+  const Model *const model_;
   const Registry &registry_;
   const ImportRequest &request_;
   const std::map<std::string, std::string> &decided_;
@@ -211,7 +209,7 @@ std::optional<std::string> ModelImport::constantInput(const std::string &name, c
 }
 
 Term ModelImport::tensorTerm(const Tensor &tensor, const std::string &name, bool isInitializer) {
-  Result<StoredTensor> value = tensorOf(tensor, model_, &files_);
+  Result<StoredTensor> value = tensorOf(tensor, &parsed_, &files_);
   if (!value) throw Refusal{value.status().id(), value.status().message(), value.status().help()};
   const bool isFloating = IsFloatingDataType(value->desc.data_type());
   const size_t limit = isFloating ? isInitializer ? 0 : kFloatConstantBytes : kConstantBytes;
@@ -615,7 +613,7 @@ Diagnostic invalidFile(const std::string &name, const char *code, std::string me
 
 } // namespace
 
-std::unique_ptr<GraphFile> importModel(std::string_view bytes, const Registry &registry, const ImportRequest &request,
+std::unique_ptr<GraphFile> importModel(const SharedBytes &bytes, const Registry &registry, const ImportRequest &request,
                                        std::vector<Diagnostic> *diagnostics) {
   const uint64_t limit = std::min<uint64_t>(request.maxBytes ? request.maxBytes : INT32_MAX, INT32_MAX);
   if (bytes.size() > limit) {
@@ -625,11 +623,8 @@ std::unique_ptr<GraphFile> importModel(std::string_view bytes, const Registry &r
                     "save the model with its tensors in a file beside it (external data)"));
     return nullptr;
   }
-  auto model = std::make_shared<Model>();
-  google::protobuf::io::ArrayInputStream stream(bytes.data(), static_cast<int>(bytes.size()));
-  google::protobuf::io::CodedInputStream input(&stream);
-  input.SetRecursionLimit(kMaxNesting);
-  if (!model->ParseFromCodedStream(&input) || !input.ConsumedEntireMessage()) {
+  ParsedModel model;
+  if (!model.parse(bytes)) {
     diagnostics->push_back(
         invalidFile(request.name, "OPC0321",
                     "not a complete ONNX model: the bytes cannot be parsed, or messages lie in one another too deep",

@@ -5,11 +5,11 @@
 #include "GraphFile.h"
 #include "ModelRequest.h"
 #include "Registry.h"
+#include "SharedBytes.h"
 
 #include <map>
 #include <memory>
 #include <string>
-#include <string_view>
 #include <vector>
 
 namespace opc::onnx {
@@ -25,7 +25,7 @@ struct ImportRequest {
 
 /// The model as a graph file. Where an input leaves a dimension open that nothing binds, the inputs alone. Errors go to
 /// `diagnostics`; returns null on error.
-std::unique_ptr<GraphFile> importModel(std::string_view bytes, const Registry &registry, const ImportRequest &request,
+std::unique_ptr<GraphFile> importModel(const SharedBytes &bytes, const Registry &registry, const ImportRequest &request,
                                        std::vector<Diagnostic> *diagnostics);
 
 } // namespace opc::onnx

@@ -71,9 +71,25 @@ Result<user_op::TensorDesc> descOf(const Tensor &tensor) {
   return desc;
 }
 
+/// In the file, or in memory of its own: the messages go when the graph has been made.
+Result<StoredTensor> rawTensor(const Tensor &tensor, const user_op::TensorDesc &desc, size_t size,
+                               const ParsedModel *model) {
+  const std::string_view raw = model ? model->rawData(tensor) : std::string_view(tensor.raw_data());
+  if (raw.size() != size)
+    return invalid(tensor, "it holds " + std::to_string(raw.size()) + " bytes, " + desc.toString() + " has " +
+                               std::to_string(size));
+  const bool isInFile = !raw.empty() && raw.data() != tensor.raw_data().data();
+  if (isInFile && desc.data_type() != kBool)
+    return StoredTensor{desc, raw, model->file().owner(), model->file().isMapped()};
+  auto own = std::make_shared<std::string>(raw);
+  if (desc.data_type() == kBool)
+    for (char &b : *own) b = b != 0;
+  return StoredTensor{desc, *own, own};
+}
+
 } // namespace
 
-Result<StoredTensor> tensorOf(const Tensor &tensor, const std::shared_ptr<const void> &owner, ExternalFiles *files) {
+Result<StoredTensor> tensorOf(const Tensor &tensor, const ParsedModel *model, ExternalFiles *files) {
   Result<user_op::TensorDesc> desc = descOf(tensor);
   if (!desc) {
     if (desc.status().id() == "OPC0422" || desc.status().id() == "OPC0322") return desc.status();
@@ -82,15 +98,7 @@ Result<StoredTensor> tensorOf(const Tensor &tensor, const std::shared_ptr<const 
   if (tensor.has_segment()) return invalid(tensor, "it is a segment of a larger tensor");
   if (tensor.data_location() == 1) return files->read(tensor, *desc);
   OPC_ASSIGN_OR_RETURN(const int64_t size, tensorBytes(*desc));
-  if (tensor.has_raw_data()) {
-    if (tensor.raw_data().size() != static_cast<size_t>(size))
-      return invalid(tensor, "it holds " + std::to_string(tensor.raw_data().size()) + " bytes, " + desc->toString() +
-                                 " has " + std::to_string(size));
-    if (desc->data_type() != kBool) return StoredTensor{*desc, tensor.raw_data(), owner};
-    auto bools = std::make_shared<std::string>(tensor.raw_data());
-    for (char &b : *bools) b = b != 0;
-    return StoredTensor{*desc, *bools, bools};
-  }
+  if (tensor.has_raw_data()) return rawTensor(tensor, *desc, static_cast<size_t>(size), model);
   // What is announced must be there before memory is taken for it: an element of a list has at least a byte.
   if (static_cast<uint64_t>(size) / GetSizeOfDataType(desc->data_type()) > tensor.ByteSizeLong())
     return invalid(tensor, "it is announced as " + desc->toString() + ", and has not as many values");

@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include "OnnxParsedModel.h"
 #include "StoredTensor.h"
 #include "opc/Status.h"
 
@@ -29,8 +30,8 @@ private:
   std::map<std::string, std::shared_ptr<const File>> files_;
 };
 
-/// `owner` keeps the message: raw data is not copied. Errors: OPC0322, OPC0422 (an element type that opc does not
-/// have), OPC0323.
-Result<StoredTensor> tensorOf(const Tensor &tensor, const std::shared_ptr<const void> &owner, ExternalFiles *files);
+/// A tensor of `model`, or, where that is null, one whose elements are few. What the model's file has is not copied.
+/// Errors: OPC0322, OPC0422 (an element type that opc does not have), OPC0323.
+Result<StoredTensor> tensorOf(const Tensor &tensor, const ParsedModel *model, ExternalFiles *files);
 
 } // namespace opc::onnx

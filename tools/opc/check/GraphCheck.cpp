@@ -237,7 +237,7 @@ private:
       stop(input ? kExitInvalid : exitCodeOf(input.status().code()));
       return;
     }
-    text_ = input->bytes;
+    if (!input->isModel) text_ = input->bytes.text();
     MadeLock made = makeLock(registry_, request, path_, std::move(input->bytes));
     for (GraphFinding &f : made.findings) checked_.report.findings.push_back(std::move(f));
     stop(made.exitCode);
@@ -255,11 +255,12 @@ private:
   /// The graph that it is checked against, compiled and run as this one is. Of a revision the graph's bytes alone are
   /// read: nothing else of it is looked at.
   void makeOlder() {
-    std::string name = settings_.againstFile, bytes;
+    std::string name = settings_.againstFile;
+    SharedBytes bytes;
     if (settings_.revision.empty()) {
       Result<GraphInput> input = readGraphInput(name);
       if (!input) return olderFails(input.status().message(), exitCodeOf(input.status().code()));
-      bytes = std::move(input->bytes);
+      bytes = input->bytes;
     } else {
       name = gitPathOf(path_);
       Result<std::optional<std::string>> found = findGitFile(settings_.revision, name);

@@ -35,7 +35,7 @@ public:
   LockMaker(const Registry &registry, const LockRequest &request, const std::string &name)
       : registry_(registry), request_(request), name_(name) {}
 
-  MadeLock make(std::string bytes) {
+  MadeLock make(SharedBytes bytes) {
     made_.lock.graph = std::filesystem::path(name_).filename().string();
     made_.lock.target = request_.target;
     made_.lock.target.shapes.clear(); // until it is known which inputs there are
@@ -54,7 +54,7 @@ public:
   }
 
 private:
-  bool compile(std::string bytes) {
+  bool compile(SharedBytes bytes) {
     if (!begin(std::move(bytes))) return made_.findings.empty() ? invalid() : false;
     if (!pipeline_->run(Phase::kGrad)) return invalid();
     GraphFacts &facts = made_.lock.facts;
@@ -84,7 +84,7 @@ private:
   }
 
   /// Reads the graph, and gives its inputs their shapes.
-  bool begin(std::string bytes) {
+  bool begin(SharedBytes bytes) {
     made_.isModel = looksLikeModel(bytes);
     CompileOptions options = request_.options;
     if (!made_.isModel) {
@@ -189,7 +189,7 @@ private:
 
 } // namespace
 
-MadeLock makeLock(const Registry &registry, const LockRequest &request, const std::string &name, std::string bytes) {
+MadeLock makeLock(const Registry &registry, const LockRequest &request, const std::string &name, SharedBytes bytes) {
   return LockMaker(registry, request, name).make(std::move(bytes));
 }
 

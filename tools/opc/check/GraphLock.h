@@ -36,6 +36,6 @@ struct MadeLock {
 };
 
 /// `name` is the file, as findings call it.
-MadeLock makeLock(const Registry &registry, const LockRequest &request, const std::string &name, std::string bytes);
+MadeLock makeLock(const Registry &registry, const LockRequest &request, const std::string &name, SharedBytes bytes);
 
 } // namespace opc::cli

@@ -186,7 +186,7 @@ public:
     Pipeline pipeline(registry, options);
     native_.apply(&pipeline);
     bool compiled = from_.empty() ? pipeline.import(input.name, std::move(input.bytes))
-                                  : pipeline.resume(input.name, std::move(input.bytes), after_);
+                                  : pipeline.resume(input.name, input.bytes.take(), after_);
     if (compiled && !until_.empty()) {
       OPC_ASSIGN_OR_RETURN(compiled, cutGraph(until_, pipeline, progress));
     }

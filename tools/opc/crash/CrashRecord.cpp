@@ -103,7 +103,7 @@ void noteCommand(const std::vector<std::string> &words, const std::vector<std::s
   command = noted.release();
 }
 
-void noteGraph(const std::string &path, std::string_view bytes) {
+void noteGraph(const std::string &path, const SharedBytes &bytes) {
   const CommandRecord *noted = notedCommand();
   if (!noted) return;
   std::unique_ptr<GraphRecord> record;
@@ -114,9 +114,9 @@ void noteGraph(const std::string &path, std::string_view bytes) {
     record->command = lineOf(wordsFor(*noted, path));
     record->size = bytes.size();
     if (bytes.size() <= kMostBundledBytes) record->bytes = bytes;
-    record->file = looksLikePlan(bytes)                         ? "graph.plan"
-                   : bytes.find('\0') == std::string_view::npos ? "graph.pbtxt"
-                                                                : "graph.pb";
+    record->file = looksLikePlan(bytes)                                ? "graph.plan"
+                   : bytes.view().find('\0') == std::string_view::npos ? "graph.pbtxt"
+                                                                       : "graph.pb";
   }
   if (::gettid() == ::getpid()) mainGraph = record.get();
   graph = std::move(record);

@@ -3,6 +3,7 @@
 #pragma once
 
 #include "Config.h"
+#include "SharedBytes.h"
 
 #include <string>
 #include <string_view>
@@ -27,7 +28,7 @@ struct CommandRecord {
 struct GraphRecord {
   std::string path, json;
   std::string command; // JSON: the command's words, with {} for the graph
-  std::string bytes;   // empty when there are more than kMostBundledBytes
+  SharedBytes bytes;   // empty when there are more than kMostBundledBytes
   size_t size = 0;
   const char *file = ""; // what a bundle calls it: graph.pbtxt, graph.pb, graph.plan
 };
@@ -39,7 +40,7 @@ void noteStart();
 void noteCommand(const std::vector<std::string> &words, const std::vector<std::string> &positional,
                  const Config &config, const std::vector<std::string> &plugins);
 /// The graph or plan that the calling thread works on from now on; "" for none.
-void noteGraph(const std::string &path, std::string_view bytes);
+void noteGraph(const std::string &path, const SharedBytes &bytes);
 
 /// What was noted, for the writer of bundles; null: nothing yet. Of the graphs the calling thread's, or else the main
 /// thread's.

@@ -140,7 +140,7 @@ private:
     std::error_code error;
     if (fs::is_directory(way, error)) return readFolder(way);
     OPC_ASSIGN_OR_RETURN(GraphInput other, readGraphOrRevision(way));
-    if (other.isPlan) return runReference(other.bytes, "the plan " + other.name, sameAs);
+    if (other.isPlan) return runReference(other.bytes.text(), "the plan " + other.name, sameAs);
     Outcome<std::string> plan = planned_->planner->referencePlan(other);
     if (!plan) return plan.status();
     return runReference(*plan, "the graph " + other.name, alone);

@@ -146,7 +146,8 @@ private:
   Invocation &invocation_;
   const ReductionOptions &options_;
   Registry registry_;
-  std::string path_, name_, bytes_;
+  std::string path_, name_;
+  SharedBytes bytes_;
   std::vector<std::string> kept_; // in the graph's order
   size_t before_ = 0;
   uint64_t trials_ = 0;

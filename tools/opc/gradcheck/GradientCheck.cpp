@@ -158,7 +158,8 @@ Status checkElement(Perturbation &x, int64_t element, double at, double analytic
 
 /// One graph to check: what to compile, and how to fill the session that computes the gradients.
 struct Job {
-  std::string name, bytes;
+  std::string name;
+  SharedBytes bytes;
   CompileOptions compile;
   GraphCut cut;
   std::function<Status(Session &)> give;

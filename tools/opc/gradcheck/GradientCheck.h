@@ -55,7 +55,8 @@ struct GradientCheck {
 
 /// The graph to check, and the values as the command line gives them.
 struct CheckInputs {
-  std::string name, bytes; // the graph
+  std::string name;
+  SharedBytes bytes; // of the graph
   ValueFlags values;
   std::vector<std::string> command;
 };

@@ -43,7 +43,7 @@ Outcome<FactsInput> compiledFacts(Invocation &invocation, GraphInput input, cons
   const Registry &registry = *result.registry;
   if (input.isPlan) {
     OPC_ASSIGN_OR_RETURN(result.facts, factsOfPlan(input.bytes, registry));
-    if (request.withPlan) result.plan = std::move(input.bytes);
+    if (request.withPlan) result.plan = input.bytes.take();
     return result;
   }
   result.isIr = input.isIr;
@@ -110,11 +110,11 @@ bool haveDigests(const GraphFacts &facts) {
 
 bool looksLikeLock(const GraphInput &input) {
   static const std::string kStart = "{\"opc_lock\"";
-  return input.bytes.compare(0, kStart.size(), kStart) == 0;
+  return input.bytes.view().substr(0, kStart.size()) == kStart;
 }
 
 Result<FactsInput> factsOfLock(const GraphInput &input, std::optional<MeshRequest> *mesh) {
-  OPC_ASSIGN_OR_RETURN(Lock lock, readLock(input.bytes, input.name));
+  OPC_ASSIGN_OR_RETURN(Lock lock, readLock(input.bytes.text(), input.name));
   if (lock.version > kLockVersion)
     return Status(StatusCode::kUnsupported, "OPC0120",
                   concat(input.name, ": a lock file of version ", lock.version, ", and this opc reads up to ",

@@ -32,12 +32,14 @@ Result<GraphInput> readGraphInput(const std::string &path) {
   if (path.empty())
     return Status(StatusCode::kUsage, "OPC0706", "the graph's path is empty")
         .withHelp("give a file, or - for standard input");
-  OPC_ASSIGN_OR_RETURN(FileBytes file, FileBytes::open(path));
+  OPC_ASSIGN_OR_RETURN(FileBytes opened, FileBytes::open(path));
+  const auto file = std::make_shared<const FileBytes>(std::move(opened));
   GraphInput input;
   input.path = path;
   input.name = path == "-" ? "<stdin>" : path;
-  input.bytes = std::string(file.view());
+  input.bytes = SharedBytes(file->view(), file, file->isMapped());
   recognize(&input);
+  if (!input.isModel) input.bytes = input.bytes.text(); // only weights are worth that the file must stay as it is
   noteGraph(path, input.bytes);
   return input;
 }
@@ -46,7 +48,8 @@ Result<GraphInput> readGraphOrRevision(const std::string &path) {
   const auto object = gitObjectOf(path);
   if (!object) return readGraphInput(path);
   GraphInput input;
-  OPC_ASSIGN_OR_RETURN(input.bytes, readGitFile(*object));
+  OPC_ASSIGN_OR_RETURN(std::string bytes, readGitFile(*object));
+  input.bytes = std::move(bytes);
   input.name = path;
   recognize(&input);
   noteGraph(path, input.bytes);
@@ -54,7 +57,7 @@ Result<GraphInput> readGraphOrRevision(const std::string &path) {
 }
 
 bool begin(Pipeline *pipeline, GraphInput &input) {
-  return input.isIr ? pipeline->resume(input.name, std::move(input.bytes), std::nullopt)
+  return input.isIr ? pipeline->resume(input.name, input.bytes.take(), std::nullopt)
                     : pipeline->import(input.name, std::move(input.bytes));
 }
 

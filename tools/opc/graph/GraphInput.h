@@ -11,9 +11,9 @@
 namespace opc::cli {
 
 struct GraphInput {
-  std::string path; // as given; empty for a file of a revision, which nothing lies beside
-  std::string name; // what diagnostics call it: the path, or "<stdin>"
-  std::string bytes;
+  std::string path;  // as given; empty for a file of a revision, which nothing lies beside
+  std::string name;  // what diagnostics call it: the path, or "<stdin>"
+  SharedBytes bytes; // of a model, where its file has them
   bool isPlan = false;
   bool isIr = false;    // MLIR, which a pipeline goes on from
   bool isModel = false; // of another system: its ops follow from the sizes of its inputs

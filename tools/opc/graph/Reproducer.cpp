@@ -37,8 +37,8 @@ Outcome<Reproducer> Reproducer::of(const std::string &path, const Invocation &in
   Reproducer r;
   r.path_ = path;
   if (path.empty()) return r;
-  r.graph_ = input.bytes;
-  if (input.isModel || input.bytes.find('\0') != std::string::npos) { // not text: a comment has no place before it
+  if (!input.isModel) r.graph_ = input.bytes.text();
+  if (input.isModel || r.graph_.find('\0') != std::string::npos) { // not text: a comment has no place before it
     CompileOptions alone;
     if (input.isModel) alone.shapes = options.shapes; // from which its ops follow
     Pipeline pipeline(registry, alone);

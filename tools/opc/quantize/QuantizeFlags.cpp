@@ -90,7 +90,7 @@ Status QuantizeFlags::checkFiles(const Invocation &invocation, const GraphInput 
     std::error_code error;
     const fs::path folder = fs::weakly_canonical(input.path, error).parent_path();
     const std::string name = fs::weakly_canonical(path, error).lexically_relative(folder).string();
-    const bool isNamed = input.isModel && !name.empty() && input.bytes.find(name) != std::string::npos;
+    const bool isNamed = input.isModel && !name.empty() && input.bytes.view().find(name) != std::string_view::npos;
     if (isNamed && fs::exists(path, error)) files.reads(path, "the graph's tensors");
   }
   OPC_RETURN_IF_ERROR(files.writes(output, "-o"));

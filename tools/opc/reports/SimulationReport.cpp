@@ -19,7 +19,7 @@ using simulate::SimulationReport;
 
 Result<simulate::ClusterDescription> readClusterFile(const std::string &path) {
   OPC_ASSIGN_OR_RETURN(GraphInput file, readGraphInput(path));
-  return simulate::parseCluster(file.bytes, file.name);
+  return simulate::parseCluster(file.bytes.text(), file.name);
 }
 
 Result<SimulationReport> simulatePlan(std::string_view planFile, const Registry &registry,

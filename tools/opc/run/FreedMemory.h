@@ -4,8 +4,8 @@
 
 namespace opc::cli {
 
-/// Gives freed memory back to the system, and the pages of the program itself, of which the compiler is the larger part:
-/// those that are needed are read again.
+/// Gives freed memory back to the system, and the pages of the program itself, of which the compiler is the larger
+/// part: those that are needed are read again.
 void giveBackFreed();
 
 } // namespace opc::cli

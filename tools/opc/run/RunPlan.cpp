@@ -172,7 +172,7 @@ Status RunPlanner::bindDataSets(const GraphInput &input, const GraphFacts &whole
 Outcome<std::string> RunPlanner::plan(GraphInput &input, NamedValues &inputs) {
   if (input.isPlan) {
     OPC_RETURN_IF_ERROR(checkPlanFile(input));
-    return std::move(input.bytes);
+    return input.bytes.take();
   }
   return compile(
       input, [&](Pipeline &pipeline, const GraphFacts &whole) { return bindValues(pipeline, whole, inputs); }, &inputs);
@@ -184,7 +184,7 @@ Outcome<std::string> RunPlanner::planBatches(GraphInput &input, const NamedValue
     if (batch.size && !isForwardAlone_) return usageError("--batch has no effect on a plan: its shapes are fixed");
     if (options_.training.learningRate && !isForwardAlone_)
       return usageError("--lr needs the graph, and " + input.name + " is a plan", "run the graph itself");
-    return std::move(input.bytes);
+    return input.bytes.take();
   }
   return compile(
       input, [&](Pipeline &, const GraphFacts &whole) { return bindDataSets(input, whole, inputs, dataSets, batch); },
@@ -234,7 +234,7 @@ Result<std::optional<ModelSource>> RunPlanner::bindModel(GraphInput &input, Name
   modelValues_ = std::move(source->values);
   for (const std::string &name : source->decided) {
     const auto &[desc, bytes] = taken->at(name);
-    input.bytes = withInitializer(std::move(input.bytes), name, desc, bytes);
+    input.bytes = withInitializer(input.bytes, name, desc, bytes);
     auto owner = std::make_shared<const std::string>(bytes);
     modelValues_[name] = StoredTensor{desc, *owner, owner}; // with fractions it is a variable
     inputs.drop(name);
@@ -266,7 +266,7 @@ Outcome<std::string> RunPlanner::compile(GraphInput &input,
   Pipeline pipeline(registry_, options);
   const TracedPhases traced{trace_, pipeline, start};
   const bool again = !options_.reference.empty() || options_.keepsGraph;
-  std::string bytes = again ? input.bytes : std::move(input.bytes);
+  SharedBytes bytes = again ? input.bytes : std::exchange(input.bytes, {});
   if (!(model ? pipeline.import(std::move(*model), std::move(bytes)) : pipeline.import(input.name, std::move(bytes))))
     return failure(pipeline);
   if (!inputs) modelValues_ = pipeline.values();

@@ -81,7 +81,7 @@ Outcome<PlannedRun> planTraining(RunContext &c, bool *learns, std::optional<std:
   OPC_ASSIGN_OR_RETURN(planned.input, readGraphInput(o.graph));
   OPC_RETURN_IF_ERROR(o.checkDeviceOf(c.invocation, planned.input));
   if (!planned.input.isPlan && (!o.training.save.empty() || !o.training.resume.empty()))
-    *digest = graphDigest(planned.input.bytes);
+    *digest = graphDigest(planned.input.bytes.text());
   OPC_ASSIGN_OR_RETURN(Registry registry, c.invocation.loadRegistry(o.graph));
   planned.registry = std::make_unique<Registry>(std::move(registry));
   planned.planner = std::make_unique<RunPlanner>(c.invocation, o, *planned.registry, nullptr);

@@ -147,7 +147,7 @@ void bindProgram(py::module_ &module) {
   });
   module.def("graph_facts", [](const std::string &name, const py::bytes &bytes, const CompileOptions &options,
                                bool planned) { return graphFacts(name, std::string(bytes), options, planned); });
-  module.def("looks_like_model", [](const py::bytes &bytes) { return looksLikeModel(std::string(bytes)); });
+  module.def("looks_like_model", [](const py::bytes &bytes) { return looksLikeModel(std::string_view(bytes)); });
   module.def("looks_like_plan", [](const py::bytes &bytes) { return looksLikePlan(std::string(bytes)); });
 }
 

@@ -1,0 +1,103 @@
+# The memory that an ONNX model takes, beside its weights: importing leaves them in their file, and a run has them once.
+# Expected numbers are numpy's.
+# SPDX-License-Identifier: Apache-2.0
+import os
+import subprocess
+import sys
+import tempfile
+import unittest
+
+import numpy as np
+
+sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
+import messages as m  # noqa: E402
+
+OPC = os.path.join(os.environ["OPC_BUILD_DIR"], "bin", "opc")
+LAYERS, MIB = 8, 1 << 20
+PEAK = ("import resource, subprocess, sys; r = subprocess.run(sys.argv[1:]).returncode; "
+        "print(resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss * 1024); sys.exit(r)")
+
+
+def weights(width):
+    made = np.random.default_rng(3)
+    return [((made.random((width, width), np.float32) - 0.5) / np.sqrt(width)).astype(np.float32) for _ in range(LAYERS)]
+
+
+def model(width, initializers):
+    nodes = []
+    for k in range(LAYERS):
+        nodes += [m.node("MatMul", [f"h{k}" if k else "x", f"w{k}"], [f"p{k}"]), m.node("Tanh", [f"p{k}"], [f"h{k + 1}"])]
+    return m.model(m.graph(nodes, [m.value("x", (1, width))], [m.value(f"h{LAYERS}", (1, width))], initializers))
+
+
+@unittest.skipIf(os.environ.get("OPC_SANITIZE"), "a sanitizer's memory is counted, too")
+class Memory(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        cls.folder = tempfile.TemporaryDirectory(prefix="onnx_memory")
+        cls.addClassCleanup(cls.folder.cleanup)
+        cls.width = 1448  # 8 MiB a layer
+        cls.weights = weights(cls.width)
+        cls.bytes = sum(w.nbytes for w in cls.weights)
+        inline = [m.tensor(f"w{k}", w) for k, w in enumerate(cls.weights)]
+        beside = [m.external(f"w{k}", w.shape, location="w.data", offset=k * w.nbytes, length=w.nbytes) for k, w in enumerate(cls.weights)]
+        cls.write("inline.onnx", model(cls.width, inline))
+        cls.write("beside.onnx", model(cls.width, beside))
+        cls.write("w.data", b"".join(w.tobytes() for w in cls.weights))
+        cls.write("small.onnx", model(16, [m.tensor(f"w{k}", w) for k, w in enumerate(weights(16))]))
+        np.save(cls.path("x.npy"), np.linspace(-1, 1, cls.width, dtype=np.float32)[None])
+        np.save(cls.path("x16.npy"), np.linspace(-1, 1, 16, dtype=np.float32)[None])
+
+    @classmethod
+    def path(cls, name):
+        return os.path.join(cls.folder.name, name)
+
+    @classmethod
+    def write(cls, name, data):
+        with open(cls.path(name), "wb") as f:
+            f.write(data)
+
+    def peak(self, *arguments):
+        """The largest resident set of a command, in bytes."""
+        done = subprocess.run([sys.executable, "-c", PEAK, OPC, *arguments], capture_output=True, text=True, timeout=120, cwd=self.folder.name,
+                              env={**os.environ, "OPC_CACHE_SIZE": "0"})
+        self.assertEqual(done.returncode, 0, done.stderr)
+        return int(done.stdout.split()[-1])
+
+    def run_peak(self, name, x, *flags):
+        return self.peak("run", name, "--input", f"x=@{x}", "--output", f"h{LAYERS}=y.npy", "--print", "none", "--quiet", "-j", "1", *flags)
+
+    def expected(self):
+        h = np.load(self.path("x.npy")).astype(np.float64)
+        for w in self.weights:
+            h = np.tanh(h @ w.astype(np.float64))
+        return h
+
+    def test_a_run_has_the_weights_once(self):
+        base = self.run_peak("small.onnx", "x16.npy")
+        for name in ("inline.onnx", "beside.onnx"):
+            more = self.run_peak(name, "x.npy") - base
+            np.testing.assert_allclose(np.load(self.path("y.npy")), self.expected(), rtol=0, atol=1e-5)
+            # As the kernels have packed them, and one of the eight as the file has it.
+            self.assertLess(more, 1.25 * self.bytes + 4 * MIB, f"{name}: {more / MIB:.1f} MiB")
+            self.assertGreater(more, 0.6 * self.bytes, name) # the small model's peak is that of its compilation
+
+    def test_an_import_leaves_them_in_the_file(self):
+        base = self.peak("show", "small.onnx")
+        for name in ("inline.onnx", "beside.onnx"):
+            more = self.peak("show", name) - base
+            self.assertLess(more, 0.2 * self.bytes, f"{name}: {more / MIB:.1f} MiB")
+
+    def test_whoever_looks_again_finds_them(self):
+        """Captures, a reference and other weights need the values that the kernels have packed."""
+        self.run_peak("inline.onnx", "x.npy", "--reference", "cpu")
+        np.testing.assert_allclose(np.load(self.path("y.npy")), self.expected(), rtol=0, atol=1e-5)
+        self.run_peak("inline.onnx", "x.npy", "--capture-stats", "stats.json")
+        self.assertGreater(os.path.getsize(self.path("stats.json")), 0)
+        np.save(self.path("w0.npy"), np.zeros_like(self.weights[0]))
+        self.run_peak("inline.onnx", "x.npy", "--input", "w0=@w0.npy")
+        self.assertFalse(np.load(self.path("y.npy")).any())
+
+
+if __name__ == "__main__":
+    unittest.main()
