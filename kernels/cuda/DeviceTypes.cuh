@@ -1,4 +1,5 @@
-// Element types in device code: the SDK's own 16- and 8-bit floats, whose conversions are the CPU's bit for bit.
+// Element types in device code: the SDK's own 16- and 8-bit floats, whose numbers are the CPU's bit for bit. A NaN that
+// was f16 is CUDA's one.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -31,16 +32,34 @@ template <> struct ComputeOf<bool> {
 template <class T> using Compute = typename ComputeOf<T>::type;
 
 template <class T> __device__ inline Compute<T> load(const T &v) {
-  if constexpr (std::is_same_v<T, bool>)
+  if constexpr (std::is_same_v<T, bool>) {
     return *reinterpret_cast<const uint8_t *>(&v);
-  else
+  } else if constexpr (std::is_same_v<T, float16>) {
+    float wide;
+    asm("cvt.f32.f16 %0, %1;" : "=f"(wide) : "h"(v.bits));
+    return wide;
+  } else {
     return static_cast<Compute<T>>(v);
+  }
 }
+/// To nearest, ties to even, as the SDK's conversions, but without their jumps.
 template <class T, class C> __device__ inline T stored(C v) {
-  if constexpr (std::is_same_v<T, bool>)
+  if constexpr (std::is_same_v<T, bool>) {
     return v != C(0);
-  else
+  } else if constexpr (std::is_same_v<T, float16>) {
+    T half;
+    asm("cvt.rn.f16.f32 %0, %1;" : "=h"(half.bits) : "f"(static_cast<float>(v)));
+    return half;
+  } else if constexpr (std::is_same_v<T, bfloat16>) {
+    const float f = static_cast<float>(v);
+    const uint32_t x = __float_as_uint(f), rounded = x + 0x7fffu + (x >> 16 & 1u),
+                   chosen = f == f ? rounded : x | 0x400000u;
+    T half;
+    half.bits = static_cast<uint16_t>(chosen >> 16);
+    return half;
+  } else {
     return static_cast<T>(v);
+  }
 }
 
 /// Neighbours that are read or written in one access.

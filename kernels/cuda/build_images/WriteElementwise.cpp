@@ -82,10 +82,11 @@ public:
   void add(const OpDef &op) {
     if (!op.scalar) return;
     addFunction(op);
-    // The ops that gradients of this one name.
+    // The ops that gradients of this one name; where an op of the name is registered, rules take that one.
     for (size_t i = 0; i < op.inputs.size(); ++i) {
       auto derived = registry_.derivedGradient(op, static_cast<int32_t>(i));
-      if (derived && *derived) addFunction((*derived)->def);
+      if (derived && *derived && registry_.findOp((*derived)->def.name) == &(*derived)->def)
+        addFunction((*derived)->def);
     }
   }
   const std::vector<Source> &all() const { return sources_; }

@@ -10,6 +10,7 @@ namespace {
 template <class T> __device__ void attentionAlong(const AttentionArguments &a) {
   using C = Compute<T>;
   const int lane = static_cast<int>(threadIdx.x % 32);
+#pragma unroll 1
   for (int64_t q = firstItem() / 32; q < a.heads * a.n; q += itemStep() / 32) {
     const T *out = static_cast<const T *>(a.out) + q * a.dv, *dout = static_cast<const T *>(a.dout) + q * a.dv;
     C sum = 0;

@@ -8,6 +8,7 @@ namespace {
 /// The slices of the gradient by the weight, added up in order.
 template <class T> __device__ void addSlices(const void *from, void *to, int64_t n, int64_t slices) {
   const Compute<T> *parts = static_cast<const Compute<T> *>(from);
+#pragma unroll 1
   for (int64_t i = firstItem(); i < n; i += itemStep()) {
     Compute<T> sum = parts[i];
     for (int64_t s = 1; s < slices; ++s) sum += parts[s * n + i];

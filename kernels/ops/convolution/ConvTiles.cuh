@@ -3,10 +3,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include "BlockJoin.cuh"
 #include "convolution/ConvProblems.cuh"
 
 namespace opc::cuda {
-constexpr int kConvThreads = 256;
+constexpr int kConvThreads = kJoinThreads;
 constexpr int kTile = 64, kDepth = 16, kOwn = 4; // a tile of the result, steps at a time, elements a thread a side
 // Two more a row: neighbours along either side of a tile lie in different banks.
 constexpr int kPitch = kTile + 2;
@@ -89,6 +90,7 @@ template <class P> __device__ void tiles(P p) {
 template <class P> __device__ void elements(P p) {
   using Acc = typename P::Acc;
   const int64_t rows = p.rows(), columns = p.columns(), all = rows * columns * p.parts();
+#pragma unroll 1
   for (int64_t i = firstItem(); i < all; i += itemStep()) {
     // Neighbouring threads write neighbouring elements.
     p.part(P::kRowsOut ? i / rows / columns : i / columns % p.parts());
@@ -106,7 +108,6 @@ template <class P> __device__ void elements(P p) {
 /// Few results of many steps: a block for each.
 template <class P> __device__ void sums(P p) {
   using Acc = typename P::Acc;
-  __shared__ Acc shares[kConvThreads];
   const int64_t columns = p.columns(), all = p.rows() * columns * p.parts();
   for (int64_t i = blockIdx.x; i < all; i += gridDim.x) {
     p.part(i / columns / p.rows());
@@ -116,14 +117,8 @@ template <class P> __device__ void sums(P p) {
       const Place step = p.step(k);
       sum = multiplyAdd(p.left(m, step), p.right(n, step), sum);
     }
-    shares[threadIdx.x] = sum;
-    __syncthreads();
-    for (unsigned half = kConvThreads / 2; half > 0; half /= 2) {
-      if (threadIdx.x < half) shares[threadIdx.x] += shares[threadIdx.x + half];
-      __syncthreads();
-    }
-    // The next sum's shares are written behind the last barrier, and shares[0] by the thread that reads it here.
-    if (threadIdx.x == 0) p.store(m, n, shares[0]);
+    sum = joinBlock(sum, Add{});
+    if (threadIdx.x == 0) p.store(m, n, sum);
   }
 }
 

@@ -7,6 +7,7 @@ namespace {
 
 /// Bool is 0 or 1.
 template <class T, bool kIsBool> __device__ void invert(const void *in, void *out, int64_t n) {
+#pragma unroll 1
   for (int64_t i = firstItem(); i < n; i += itemStep()) {
     const T x = static_cast<const T *>(in)[i];
     static_cast<T *>(out)[i] = static_cast<T>(kIsBool ? x == 0 : ~x);

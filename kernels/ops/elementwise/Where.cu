@@ -12,6 +12,7 @@ template <class M, class B> __device__ void select(const ElementwiseArguments &a
   const M *condition = static_cast<const M *>(a.in[0]);
   const B *x = static_cast<const B *>(a.in[1]), *y = static_cast<const B *>(a.in[2]);
   const B number = *reinterpret_cast<const B *>(a.parameters);
+#pragma unroll 1
   for (int64_t i = firstItem(); i < a.n; i += itemStep()) {
     int64_t at[3] = {}, rest = i;
     if (a.rank == 0)
@@ -33,6 +34,7 @@ template <class M, class B> __device__ void selectPacked(const ElementwiseArgume
   using Conditions = Pack<M, kWidth>;
   const B number = *reinterpret_cast<const B *>(a.parameters);
   const int64_t packs = a.n / kWidth;
+#pragma unroll 1
   for (int64_t i = firstItem(); i < packs; i += itemStep()) {
     const Values y = static_cast<const Values *>(a.in[2])[i];
     Values x;
@@ -47,6 +49,7 @@ template <class M, class B> __device__ void selectPacked(const ElementwiseArgume
     }
     static_cast<Values *>(a.out)[i] = out;
   }
+#pragma unroll 1
   for (int64_t i = packs * kWidth + firstItem(); i < a.n; i += itemStep()) {
     const bool holds = static_cast<const M *>(a.in[0])[i] != 0;
     const B x = a.in[1] ? static_cast<const B *>(a.in[1])[i] : number;

@@ -6,6 +6,7 @@ namespace opc::cuda {
 namespace {
 
 template <class T> __device__ void dimGather(const LineArguments &a) {
+#pragma unroll 1
   for (int64_t i = firstItem(); i < a.at.n; i += itemStep()) {
     const LinePlace p = lineOf(a.at, i);
     const int64_t place = placeOf(a.at, i, true);
@@ -17,6 +18,7 @@ template <class T> __device__ void dimGather(const LineArguments &a) {
 /// f(element of the result, its place in its line, offset of the line in index, in src) for each; the offset in index
 /// is -1 where it has no such line.
 template <class F> __device__ void forResults(const LineArguments &a, F f) {
+#pragma unroll 1
   for (int64_t i = firstItem(); i < a.count; i += itemStep()) {
     int64_t rest = i, place = 0, index = 0, other = 0;
     bool isLine = true;
@@ -78,6 +80,7 @@ template <class T> __device__ void dimUpdate(const LineArguments &a) {
 
 /// f(element of index, its line, its place or -1): the results are of the shape of index.
 template <class F> __device__ void forIndices(const LineArguments &a, F f) {
+#pragma unroll 1
   for (int64_t i = firstItem(); i < a.at.n; i += itemStep()) f(i, lineOf(a.at, i), placeOf(a.at, i, true));
 }
 /// f(k) for the elements of the line that name the same place, in order.
@@ -155,6 +158,7 @@ template <class T> __device__ void dimMulSecond(const LineArguments &a) {
 
 /// Every index, before any is followed.
 extern "C" __global__ void __launch_bounds__(256, 1) check_lines(const __grid_constant__ LineIndices a) {
+#pragma unroll 1
   for (int64_t i = firstItem(); i < a.n; i += itemStep()) placeOf(a, i, true);
 }
 

@@ -8,6 +8,7 @@ namespace {
 /// A row has r.inner elements T: the bytes of one are those of the widest access that rows allow.
 template <class T> __device__ void gather(const RowIndices &r, const void *in, void *out) {
   const int64_t all = r.outer * r.n * r.inner;
+#pragma unroll 1
   for (int64_t i = firstItem(); i < all; i += itemStep()) {
     const int64_t row = i / r.inner, column = i % r.inner;
     const int64_t from = rowOf(r, row / r.n, row % r.n, column == 0);
@@ -17,6 +18,7 @@ template <class T> __device__ void gather(const RowIndices &r, const void *in, v
 
 template <class T> __device__ void oneHot(const RowIndices &r, uint64_t on, uint64_t off, void *out) {
   const int64_t depth = r.size[0], all = r.n * depth;
+#pragma unroll 1
   for (int64_t i = firstItem(); i < all; i += itemStep()) {
     const int64_t place = rowOf(r, 0, i / depth, i % depth == 0);
     static_cast<T *>(out)[i] = static_cast<T>(place == i % depth ? on : off);

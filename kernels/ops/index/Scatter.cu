@@ -24,6 +24,7 @@ template <class F> __device__ void forRowsAt(const RowIndices &r, int64_t o, int
 /// f(row, first column of this lane) for the parts of the result that the warps of the grid share.
 template <class F> __device__ void forParts(const RowIndices &r, F f) {
   const int64_t tiles = (r.inner + 31) / 32, parts = r.outer * r.rows * tiles;
+#pragma unroll 1
   for (int64_t p = firstItem() / 32; p < parts; p += itemStep() / 32)
     f(p / tiles, p % tiles * 32 + static_cast<int64_t>(threadIdx.x % 32));
 }
@@ -61,6 +62,7 @@ template <class T> __device__ void scatterUpdate(const ScatterArguments &a) {
 /// The rows of dy that were written last where the indices say, else zeros: a warp for each.
 template <class T> __device__ void updateGrad(const RowIndices &r, const void *dy, void *dx) {
   const int lane = static_cast<int>(threadIdx.x % 32);
+#pragma unroll 1
   for (int64_t i = firstItem() / 32; i < r.n; i += itemStep() / 32) {
     const int64_t row = rowOf(r, 0, i, false);
     bool isLast = row >= 0;
@@ -78,6 +80,7 @@ template <class T> __device__ void updateGrad(const RowIndices &r, const void *d
 /// Every index, before any is followed.
 extern "C" __global__ void __launch_bounds__(256, 1) check_rows(const __grid_constant__ RowIndices r) {
   const int64_t repetitions = r.step ? r.outer : 1;
+#pragma unroll 1
   for (int64_t i = firstItem(); i < repetitions * r.n; i += itemStep()) rowOf(r, i / r.n, i % r.n, true);
 }
 

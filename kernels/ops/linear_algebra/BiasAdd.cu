@@ -17,6 +17,7 @@ template <class T> __device__ T sumOf(T x, T y) {
 /// b[(i / inner) % channels] is added to a[i].
 template <class T>
 __device__ void biasAdd(const void *a, const void *b, void *out, int64_t n, int64_t channels, int64_t inner) {
+#pragma unroll 1
   for (int64_t i = firstItem(); i < n; i += itemStep())
     static_cast<T *>(out)[i] = sumOf(static_cast<const T *>(a)[i], static_cast<const T *>(b)[i / inner % channels]);
 }

@@ -46,6 +46,7 @@ struct KlDiv {
 template <class T, class Loss> __device__ void pointwise(const LossArguments &a) {
   using C = Compute<T>;
   const T *weight = static_cast<const T *>(a.weight), *pos = static_cast<const T *>(a.pos);
+#pragma unroll 1
   for (int64_t i = firstItem(); i < a.n; i += itemStep()) {
     const C v = Loss::of(load(static_cast<const T *>(a.input)[i]), load(static_cast<const T *>(a.target)[i]),
                          pos ? load(pos[i % a.posCount]) : C(1), a);
@@ -67,6 +68,7 @@ __device__ int64_t classOf(const ClassArguments &a, int64_t r, bool reports) {
 
 template <class T> __device__ void sparseLoss(const ClassArguments &a) {
   using C = Compute<T>;
+#pragma unroll 1
   for (int64_t r = firstItem(); r < a.rows; r += itemStep()) {
     const int64_t k = classOf(a, r, true);
     static_cast<T *>(a.out)[r] =
@@ -75,6 +77,7 @@ template <class T> __device__ void sparseLoss(const ClassArguments &a) {
 }
 template <class T> __device__ void nll(const ClassArguments &a) {
   using C = Compute<T>;
+#pragma unroll 1
   for (int64_t r = firstItem(); r < a.rows; r += itemStep()) {
     const int64_t k = classOf(a, r, true);
     const C weight = k < 0 ? C(0) : a.weight ? load(static_cast<const T *>(a.weight)[k]) : C(1);
@@ -85,6 +88,7 @@ template <class T> __device__ void nll(const ClassArguments &a) {
 }
 template <class T> __device__ void sparseLossGrad(const ClassArguments &a) {
   using C = Compute<T>;
+#pragma unroll 1
   for (int64_t i = firstItem(); i < a.rows * a.classes; i += itemStep()) {
     const int64_t r = i / a.classes, k = classOf(a, r, i % a.classes == 0);
     const C d =
@@ -94,6 +98,7 @@ template <class T> __device__ void sparseLossGrad(const ClassArguments &a) {
 }
 template <class T> __device__ void nllGrad(const ClassArguments &a) {
   using C = Compute<T>;
+#pragma unroll 1
   for (int64_t i = firstItem(); i < a.rows * a.classes; i += itemStep()) {
     const int64_t r = i / a.classes, k = classOf(a, r, i % a.classes == 0);
     C d = i % a.classes == k ? -load(static_cast<const T *>(a.dy)[r]) : C(0);

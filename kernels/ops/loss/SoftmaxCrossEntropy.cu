@@ -33,6 +33,7 @@ template <class I> __device__ int64_t classOf(const void *labels, int64_t r, int
 template <class T, class I>
 __device__ void sparse(const void *in, const void *labels, void *prob, void *out, int64_t rows, int64_t n,
                        IndexFault *fault) {
+#pragma unroll 1
   for (int64_t r = firstRow(); r < rows; r += rowStep()) {
     const T *x = static_cast<const T *>(in) + r * n;
     const int64_t k = classOf<I>(labels, r, n, fault);
@@ -44,6 +45,7 @@ __device__ void sparse(const void *in, const void *labels, void *prob, void *out
 template <class T>
 __device__ void dense(const void *in, const void *labels, void *prob, void *out, int64_t rows, int64_t n) {
   using C = Compute<T>;
+#pragma unroll 1
   for (int64_t r = firstRow(); r < rows; r += rowStep()) {
     const T *x = static_cast<const T *>(in) + r * n, *target = static_cast<const T *>(labels) + r * n;
     const C log = softmaxRow(x, static_cast<T *>(prob) + r * n, n);
@@ -61,6 +63,7 @@ template <class T, class I>
 __device__ void sparseGrad(const void *labels, const void *grad, const void *in, void *dx, int64_t rows, int64_t n,
                            IndexFault *fault) {
   using C = Compute<T>;
+#pragma unroll 1
   for (int64_t r = firstRow(); r < rows; r += rowStep()) {
     const int64_t k = classOf<I>(labels, r, n, fault);
     const C dy = load(static_cast<const T *>(grad)[r]);
@@ -75,6 +78,7 @@ __device__ void sparseGrad(const void *labels, const void *grad, const void *in,
 template <class T>
 __device__ void denseGrad(const void *labels, const void *grad, const void *in, void *dx, int64_t rows, int64_t n) {
   using C = Compute<T>;
+#pragma unroll 1
   for (int64_t r = firstRow(); r < rows; r += rowStep()) {
     const C dy = load(static_cast<const T *>(grad)[r]);
     const T *prob = static_cast<const T *>(in) + r * n, *label = static_cast<const T *>(labels) + r * n;

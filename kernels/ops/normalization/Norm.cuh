@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include "BlockJoin.cuh"
 #include "DeviceTypes.cuh"
 #include "normalization/NormArguments.h"
 
@@ -10,7 +11,7 @@ namespace opc::cuda {
 using ops::NormArguments;
 using ops::NormVector;
 
-constexpr int kNormThreads = 256;
+constexpr int kNormThreads = kJoinThreads;
 
 template <class T> __device__ Compute<T> read(const NormVector &v, int64_t i) {
   return v.likeX ? load(static_cast<const T *>(v.data)[i]) : static_cast<const Compute<T> *>(v.data)[i];
@@ -47,14 +48,15 @@ __device__ inline double exponential(double x) { return exp(x); }
 __device__ inline double blockSum(double own, int width) {
   __shared__ double shares[kNormThreads];
   const int t = static_cast<int>(threadIdx.x);
-  __syncthreads(); // the sum before has been read
   shares[t] = own;
   __syncthreads();
   for (int half = kNormThreads / 2; half >= width; half /= 2) {
     if (t < half) shares[t] += shares[t + half];
     __syncthreads();
   }
-  return shares[t % width];
+  const double sum = shares[t % width];
+  __syncthreads(); // all have read it before the next sum is written
+  return sum;
 }
 
 } // namespace opc::cuda

@@ -56,6 +56,7 @@ template <class T> __device__ void channelStatistics(const NormArguments &a) {
 /// The same from given statistics.
 template <class T> __device__ void givenStatistics(const NormArguments &a) {
   using C = Compute<T>;
+#pragma unroll 1
   for (int64_t c = firstItem(); c < a.places.parameters; c += itemStep()) {
     static_cast<C *>(a.mean)[c] = read<T>(a.movingMean, c);
     static_cast<C *>(a.inverse)[c] = C(1) / root(read<T>(a.movingVariance, c) + static_cast<C>(a.epsilon));
@@ -64,6 +65,7 @@ template <class T> __device__ void givenStatistics(const NormArguments &a) {
 
 template <class T> __device__ void applyChannels(const NormArguments &a) {
   using C = Compute<T>;
+#pragma unroll 1
   for (int64_t e = firstItem(); e < a.elements; e += itemStep()) {
     const int64_t c = parameterOf(a, e);
     const C scale = static_cast<const C *>(a.inverse)[c] * read<T>(a.gamma, c);
@@ -98,6 +100,7 @@ template <class T> __device__ void parameterGrad(const NormArguments &a) {
 /// dx = gamma inverse (dy - (betaDiff + xhat gammaDiff) / count); without training the statistics are constants.
 template <class T> __device__ void channelsGrad(const NormArguments &a) {
   using C = Compute<T>;
+#pragma unroll 1
   for (int64_t e = firstItem(); e < a.elements; e += itemStep()) {
     const int64_t c = parameterOf(a, e);
     const C inverse = static_cast<const C *>(a.inverse)[c], scale = read<T>(a.gamma, c) * inverse;

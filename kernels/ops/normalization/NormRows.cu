@@ -13,14 +13,14 @@ template <class T> __device__ void normRows(const NormArguments &a) {
     if (a.centered) {
       C own = 0;
       for (int64_t k = threadIdx.x; k < a.groups.count; k += kNormThreads) own += load(x[elementOf(a, g, k)]);
-      mean = static_cast<C>(blockSum(static_cast<double>(own), 1) / a.count);
+      mean = static_cast<C>(joinBlock(static_cast<double>(own), Add{}) / a.count);
     }
     C own = 0;
     for (int64_t k = threadIdx.x; k < a.groups.count; k += kNormThreads) {
       const C d = load(x[elementOf(a, g, k)]) - mean;
       own += d * d;
     }
-    const C variance = static_cast<C>(blockSum(static_cast<double>(own), 1) / a.count);
+    const C variance = static_cast<C>(joinBlock(static_cast<double>(own), Add{}) / a.count);
     const C inverse = C(1) / root(variance + static_cast<C>(a.epsilon));
     if (threadIdx.x == 0) {
       if (a.centered) static_cast<C *>(a.mean)[g] = mean;
@@ -49,8 +49,8 @@ template <class T> __device__ void normRowsGrad(const NormArguments &a) {
       total += d;
       product += d * (load(x[e]) - mean);
     }
-    const C shift = a.centered ? static_cast<C>(blockSum(static_cast<double>(total), 1) / a.count) : C(0);
-    const C slope = static_cast<C>(blockSum(static_cast<double>(product), 1) / a.count) * inverse * inverse;
+    const C shift = a.centered ? static_cast<C>(joinBlock(static_cast<double>(total), Add{}) / a.count) : C(0);
+    const C slope = static_cast<C>(joinBlock(static_cast<double>(product), Add{}) / a.count) * inverse * inverse;
     for (int64_t k = threadIdx.x; k < a.groups.count; k += kNormThreads) {
       const int64_t e = elementOf(a, g, k);
       const C d = load(dy[e]) * readOr<T>(a.gamma, parameterOf(a, e), C(1));

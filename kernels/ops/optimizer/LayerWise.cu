@@ -1,33 +1,27 @@
 // lamb_update and lars_update: the sums of squares of a layer in parts, whose number depends on its size alone, and the
 // steps that they scale.
 // SPDX-License-Identifier: Apache-2.0
+#include "BlockJoin.cuh"
 #include "optimizer/Update.cuh"
 
 namespace opc::cuda {
 namespace {
 
-constexpr int kThreads = 256;
-
 /// The sums over a block, in its first thread.
 __device__ void sumPairs(double *first, double *second) {
-  __shared__ double x[kThreads], y[kThreads];
+  __shared__ double x[kJoinThreads], y[kJoinThreads];
   x[threadIdx.x] = *first;
   y[threadIdx.x] = *second;
   __syncthreads();
-  for (unsigned half = kThreads / 2; half > 0; half /= 2) {
-    if (threadIdx.x < half) {
-      x[threadIdx.x] += x[threadIdx.x + half];
-      y[threadIdx.x] += y[threadIdx.x + half];
-    }
-    __syncthreads();
-  }
-  *first = x[0];
-  *second = y[0];
+  if (threadIdx.x >= 32) return;
+  *first = joinParts(x, Add{});
+  *second = joinParts(y, Add{});
 }
 
 /// The part of this block: of the squares of the model and of other(i, model, gradient).
 template <class T, class F> __device__ void squares(const Update<T> &u, F other) {
   double w = 0, d = 0;
+#pragma unroll 1
   for (int64_t i = firstItem(); i < u.a.n; i += itemStep()) {
     const T model = static_cast<const T *>(u.a.model)[i];
     const double x = static_cast<double>(model), y = static_cast<double>(other(i, model, u.gradient(i, model)));
@@ -119,7 +113,7 @@ template <class T> __device__ void larsStep(const UpdateArguments &a) {
 /// The sums over all parts.
 extern "C" __global__ void __launch_bounds__(256, 1) sum_norms(const double *partials, int64_t parts, double *norms) {
   double w = 0, d = 0;
-  for (int64_t i = threadIdx.x; i < parts; i += kThreads) {
+  for (int64_t i = threadIdx.x; i < parts; i += kJoinThreads) {
     w += partials[2 * i];
     d += partials[2 * i + 1];
   }

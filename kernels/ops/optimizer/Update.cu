@@ -68,6 +68,7 @@ template <class T> __device__ void adagrad(const UpdateArguments &a) {
 /// model_diff + l1 * sign(model) + l2 * model, into `copy`.
 template <class T> __device__ void regularize(const UpdateArguments &a) {
   const Update<T> u(a);
+#pragma unroll 1
   for (int64_t i = firstItem(); i < a.n; i += itemStep())
     static_cast<T *>(a.copy)[i] = u.gradient(i, static_cast<const T *>(a.model)[i]);
 }

@@ -33,11 +33,12 @@ template <class T> struct Update {
   template <class F> __device__ void run(F f) const {
     if (!wanted()) return;
     T *model = static_cast<T *>(a.model);
+#pragma unroll 1
     for (int64_t i = firstItem(); i < a.n; i += itemStep()) {
       const T old = model[i], next = f(i, old, gradient(i, old));
       model[i] = next;
-      if (a.copyKind == 1) static_cast<float16 *>(a.copy)[i] = float16(static_cast<float>(next));
-      if (a.copyKind == 2) static_cast<bfloat16 *>(a.copy)[i] = bfloat16(static_cast<float>(next));
+      if (a.copyKind == 1) static_cast<float16 *>(a.copy)[i] = stored<float16>(next);
+      if (a.copyKind == 2) static_cast<bfloat16 *>(a.copy)[i] = stored<bfloat16>(next);
     }
   }
 
@@ -45,9 +46,9 @@ template <class T> struct Update {
   __device__ T gradient(int64_t i, T model) const {
     T diff;
     if (a.diffKind == 1)
-      diff = static_cast<T>(static_cast<float>(static_cast<const float16 *>(a.diff)[i]));
+      diff = static_cast<T>(load(static_cast<const float16 *>(a.diff)[i]));
     else if (a.diffKind == 2)
-      diff = static_cast<T>(static_cast<float>(static_cast<const bfloat16 *>(a.diff)[i]));
+      diff = static_cast<T>(load(static_cast<const bfloat16 *>(a.diff)[i]));
     else
       diff = static_cast<const T *>(a.diff)[i];
     const T sign = static_cast<T>(model > T(0)) - static_cast<T>(model < T(0));

@@ -9,6 +9,7 @@ namespace {
 constexpr int kThreads = 256;
 
 template <class T> __device__ void maxPool(const PoolArguments &a) {
+#pragma unroll 1
   for (int64_t i = firstItem(); i < a.planes * count(a.size); i += itemStep()) {
     const Position p = positionOf(a, i, a.size);
     const auto found = largestOf(a, static_cast<const T *>(a.x) + beginOf(a, p.plane, count(a.in)), p.d, p.h, p.w);
@@ -19,6 +20,7 @@ template <class T> __device__ void maxPool(const PoolArguments &a) {
 
 template <class T> __device__ void avgPool(const PoolArguments &a) {
   using C = Compute<T>;
+#pragma unroll 1
   for (int64_t i = firstItem(); i < a.planes * count(a.size); i += itemStep()) {
     const Position p = positionOf(a, i, a.size);
     const T *plane = static_cast<const T *>(a.x) + beginOf(a, p.plane, count(a.in));
@@ -46,6 +48,7 @@ template <class F> __device__ void forWindowsAt(const PoolArguments &a, const Po
 /// Each element of dx gathers from the windows that it is in.
 template <class T> __device__ void avgPoolGrad(const PoolArguments &a) {
   using C = Compute<T>;
+#pragma unroll 1
   for (int64_t i = firstItem(); i < a.planes * count(a.in); i += itemStep()) {
     const Position p = positionOf(a, i, a.in);
     const T *dy = static_cast<const T *>(a.dy) + beginOf(a, p.plane, count(a.size));
@@ -60,6 +63,7 @@ template <class T> __device__ void avgPoolGrad(const PoolArguments &a) {
 
 template <class T> __device__ void maxPoolGradGather(const PoolArguments &a) {
   using C = Compute<T>;
+#pragma unroll 1
   for (int64_t i = firstItem(); i < a.planes * count(a.in); i += itemStep()) {
     const Position p = positionOf(a, i, a.in);
     const T *x = static_cast<const T *>(a.x) + beginOf(a, p.plane, count(a.in));

@@ -1,5 +1,6 @@
 // Between real numbers, 32-bit sums and quantised integers: a thread for each element.
 // SPDX-License-Identifier: Apache-2.0
+#include "BlockJoin.cuh"
 #include "DeviceTypes.cuh"
 #include "quantization/QuantizationArguments.h"
 
@@ -9,8 +10,6 @@ namespace {
 using ops::DynamicQuantizationArguments;
 using ops::QuantizationArguments;
 using ops::QuantizedTensor;
-
-constexpr int kThreads = 256;
 
 __device__ inline int64_t readQuantized(const QuantizedTensor &t, int64_t i) {
   if (!t.data) return 0;
@@ -42,6 +41,7 @@ __device__ inline void writeQuantized(const QuantizedTensor &t, int64_t i, doubl
 }
 
 template <class T> __device__ void quantize(const QuantizationArguments &a) {
+#pragma unroll 1
   for (int64_t i = firstItem(); i < a.n; i += itemStep()) {
     const int64_t s = i / a.length % a.scales;
     const Compute<T> steps = load(static_cast<const T *>(a.from)[i]) / load(static_cast<const T *>(a.scale)[s]);
@@ -50,6 +50,7 @@ template <class T> __device__ void quantize(const QuantizationArguments &a) {
 }
 template <class T> __device__ void dequantize(const QuantizationArguments &a) {
   using C = Compute<T>;
+#pragma unroll 1
   for (int64_t i = firstItem(); i < a.n; i += itemStep()) {
     const int64_t s = i / a.length % a.scales;
     const int64_t steps = readQuantized(a.quantized, i) - readQuantized(a.zero, s);
@@ -58,22 +59,15 @@ template <class T> __device__ void dequantize(const QuantizationArguments &a) {
   }
 }
 
-/// The least and the largest number of the block's, or 0 where that is beyond them; every thread gets it.
+/// The least and the largest number of the block's, or 0 where that is beyond them; in its first thread.
 __device__ inline void blockRange(float *low, float *high) {
-  __shared__ float lows[kThreads], highs[kThreads];
-  const unsigned t = threadIdx.x;
-  lows[t] = *low;
-  highs[t] = *high;
+  __shared__ float lows[kJoinThreads], highs[kJoinThreads];
+  lows[threadIdx.x] = *low;
+  highs[threadIdx.x] = *high;
   __syncthreads();
-  for (unsigned half = kThreads / 2; half > 0; half /= 2) {
-    if (t < half) {
-      lows[t] = lows[t + half] < lows[t] ? lows[t + half] : lows[t];
-      highs[t] = highs[t + half] > highs[t] ? highs[t + half] : highs[t];
-    }
-    __syncthreads();
-  }
-  *low = lows[0];
-  *high = highs[0];
+  if (threadIdx.x >= 32) return;
+  *low = joinParts(lows, [](float x, float y) { return y < x ? y : x; });
+  *high = joinParts(highs, [](float x, float y) { return y > x ? y : x; });
 }
 
 } // namespace
@@ -93,6 +87,7 @@ OPC_QUANTIZE(f16, float16)
 OPC_QUANTIZE(bf16, bfloat16)
 
 extern "C" __global__ void __launch_bounds__(256, 1) requantize_i32(const __grid_constant__ QuantizationArguments a) {
+#pragma unroll 1
   for (int64_t i = firstItem(); i < a.n; i += itemStep()) {
     const int64_t s = i / a.length % a.scales;
     const float steps =
@@ -104,6 +99,7 @@ extern "C" __global__ void __launch_bounds__(256, 1) requantize_i32(const __grid
 extern "C" __global__ void __launch_bounds__(256, 1)
     dynamic_quantize_ranges(const __grid_constant__ DynamicQuantizationArguments a) {
   float low = 0, high = 0;
+#pragma unroll 1
   for (int64_t i = firstItem(); i < a.n; i += itemStep()) {
     const float v = a.in[i];
     low = v < low ? v : low;
@@ -123,13 +119,20 @@ extern "C" __global__ void __launch_bounds__(256, 1)
     high = a.ranges[2 * threadIdx.x + 1];
   }
   blockRange(&low, &high);
-  // Nothing but zeros: any scale would do, 1 divides.
-  const float scale = high > low ? (high - low) / 255.0f : 1.0f, point = 0.0f - low / scale;
-  const float zero = rintf(point < 0.0f ? 0.0f : point > 255.0f ? 255.0f : point);
+  __shared__ float steps[2];
+  if (threadIdx.x == 0) {
+    // Nothing but zeros: any scale would do, 1 divides.
+    const float size = high > low ? (high - low) / 255.0f : 1.0f, point = 0.0f - low / size;
+    steps[0] = size;
+    steps[1] = rintf(point < 0.0f ? 0.0f : point > 255.0f ? 255.0f : point);
+  }
+  __syncthreads();
+  const float scale = steps[0], zero = steps[1];
   if (firstItem() == 0) {
     *a.scale = scale;
     *a.zero = static_cast<uint8_t>(zero);
   }
+#pragma unroll 1
   for (int64_t i = firstItem(); i < a.n; i += itemStep()) {
     float v = rintf(a.in[i] / scale) + zero;
     v = v > 0.0f ? v : 0.0f;

@@ -49,11 +49,13 @@ __device__ inline void reportLength(const RecurrentItem &e) {
 /// f(item) for each number of the state.
 template <class F> __device__ void forStates(const RecurrentLayer &r, F f) {
   const int64_t items = r.directions * r.batch * r.hidden;
+#pragma unroll 1
   for (int64_t at = firstItem(); at < items; at += itemStep()) f(RecurrentItem(r, at));
 }
 /// f(item, t) for each number of the state at each time.
 template <class F> __device__ void forTimes(const RecurrentLayer &r, F f) {
   const int64_t states = r.directions * r.batch * r.hidden, items = states * r.steps;
+#pragma unroll 1
   for (int64_t at = firstItem(); at < items; at += itemStep()) f(RecurrentItem(r, at % states), at / states);
 }
 

@@ -200,6 +200,7 @@ template <class T> __device__ void gruBackReset(const Arguments &a, int64_t s) {
 template <class T> __device__ void bias(const Arguments &a) {
   using C = Compute<T>;
   const RecurrentLayer &r = a.layer;
+#pragma unroll 1
   for (int64_t at = firstItem(); at < r.directions * r.columns; at += itemStep()) {
     const int64_t d = at / r.columns, column = at % r.columns;
     const bool isApart = r.late && column >= 2 * r.hidden;
@@ -218,6 +219,7 @@ template <class T> __device__ void bias(const Arguments &a) {
 template <class T> __device__ void byPeephole(const Arguments &a) {
   using C = Compute<T>;
   const RecurrentLayer &r = a.layer;
+#pragma unroll 1
   for (int64_t at = firstItem(); at < r.directions * r.hidden; at += itemStep()) {
     const int64_t d = at / r.hidden, i = at % r.hidden;
     C in = 0, out = 0, forget = 0;

@@ -24,6 +24,7 @@ __device__ inline int64_t lineStart(const ScanArguments &a, int64_t l) {
 /// A thread a line, in order.
 template <class T, bool kIsProduct> __device__ void scanLines(const ScanArguments &a) {
   using R = RunningOf<T>;
+#pragma unroll 1
   for (int64_t l = firstItem(); l < a.lines; l += itemStep()) {
     const T *x = static_cast<const T *>(a.in[0]) + lineStart(a, l);
     T *y = static_cast<T *>(a.out) + lineStart(a, l);
@@ -40,6 +41,7 @@ template <class T, bool kIsProduct> __device__ void scanLines(const ScanArgument
 template <class T> __device__ void sumLines(const ScanArguments &a) {
   using R = RunningOf<T>;
   const int lane = static_cast<int>(threadIdx.x % 32);
+#pragma unroll 1
   for (int64_t l = firstItem() / 32; l < a.lines; l += itemStep() / 32) {
     const T *x = static_cast<const T *>(a.in[0]) + lineStart(a, l);
     T *y = static_cast<T *>(a.out) + lineStart(a, l);
@@ -59,6 +61,7 @@ template <class T> __device__ void sumLines(const ScanArguments &a) {
 
 /// y[i] = a[i] y[i - 1] + b[i], or from the end with a[i + 1] and y[i + 1], in f64.
 template <class T> __device__ void linearScan(const ScanArguments &a) {
+#pragma unroll 1
   for (int64_t l = firstItem(); l < a.lines; l += itemStep()) {
     const int64_t at = lineStart(a, l);
     const T *factors = static_cast<const T *>(a.in[0]) + at, *b = static_cast<const T *>(a.in[1]) + at;
@@ -75,6 +78,7 @@ template <class T> __device__ void linearScan(const ScanArguments &a) {
 
 /// in[] is dy, output, input.
 template <class T> __device__ void cumprodGrad(const ScanArguments &a) {
+#pragma unroll 1
   for (int64_t l = firstItem(); l < a.lines; l += itemStep()) {
     const int64_t at = lineStart(a, l);
     const T *dy = static_cast<const T *>(a.in[0]) + at, *y = static_cast<const T *>(a.in[1]) + at,
@@ -100,6 +104,7 @@ template <bool kMax, class C> __device__ bool isBefore(C x, int64_t i, C y, int6
 template <class T, bool kMax> __device__ void argExtreme(const void *in, int64_t *out, int64_t rows, int64_t n) {
   using C = Compute<T>;
   const int lane = static_cast<int>(threadIdx.x % 32);
+#pragma unroll 1
   for (int64_t r = firstItem() / 32; r < rows; r += itemStep() / 32) {
     const T *x = static_cast<const T *>(in) + r * n;
     int64_t at = lane < n ? lane : 0;

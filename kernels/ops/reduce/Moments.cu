@@ -1,6 +1,7 @@
 // var and logsumexp: two passes over the elements of each result, the first of which gives the second its shift. And
 // the gradient of products, in two passes as well.
 // SPDX-License-Identifier: Apache-2.0
+#include "BlockJoin.cuh"
 #include "DeviceTypes.cuh"
 #include "reduce/ReduceArguments.h"
 
@@ -8,8 +9,6 @@ namespace opc::cuda {
 namespace {
 
 using ops::ReduceArguments;
-
-constexpr int kThreads = 256;
 
 __device__ inline int64_t offset(int64_t i, int32_t rank, const int64_t *dims, const int64_t *strides) {
   int64_t at = 0;
@@ -47,35 +46,22 @@ template <class T> struct LogSumExp {
   static __device__ double result(double sum, double shift, const ReduceArguments &) { return log(sum) + shift; }
 };
 
-/// What `join` makes of the values of a block's threads, in all of them.
-template <class F> __device__ double joined(double value, F join) {
-  __shared__ double parts[kThreads];
-  parts[threadIdx.x] = value;
-  __syncthreads();
-  for (unsigned half = kThreads / 2; half > 0; half /= 2) {
-    if (threadIdx.x < half) parts[threadIdx.x] = join(parts[threadIdx.x], parts[threadIdx.x + half]);
-    __syncthreads();
-  }
-  const double all = parts[0];
-  __syncthreads();
-  return all;
-}
-
 /// A block for each result.
 template <class T, template <class> class R> __device__ void rows(const ReduceArguments &a) {
   for (int64_t o = blockIdx.x; o < a.outputs; o += gridDim.x) {
     const T *in = static_cast<const T *>(a.in) + offset(o, a.keptRank, a.keptDims, a.keptStrides);
     const auto element = [&](int64_t i) { return load(in[offset(i, a.reducedRank, a.reducedDims, a.reducedStrides)]); };
     double first = R<T>::identity(), sum = 0;
-    for (int64_t i = threadIdx.x; i < a.count; i += kThreads) first = R<T>::join(first, R<T>::of(element(i)));
-    const double shift = R<T>::shift(joined(first, [](double x, double y) { return R<T>::join(x, y); }), a);
-    for (int64_t i = threadIdx.x; i < a.count; i += kThreads) sum += R<T>::term(element(i), shift);
-    sum = joined(sum, [](double x, double y) { return x + y; });
+    for (int64_t i = threadIdx.x; i < a.count; i += kJoinThreads) first = R<T>::join(first, R<T>::of(element(i)));
+    const double shift = R<T>::shift(joinBlock(first, [](double x, double y) { return R<T>::join(x, y); }), a);
+    for (int64_t i = threadIdx.x; i < a.count; i += kJoinThreads) sum += R<T>::term(element(i), shift);
+    sum = joinOnce(sum, Add{}); // the next result begins with barriers
     if (threadIdx.x == 0) static_cast<T *>(a.out)[o] = stored<T>(static_cast<Compute<T>>(R<T>::result(sum, shift, a)));
   }
 }
 /// A thread for each.
 template <class T, template <class> class R> __device__ void columns(const ReduceArguments &a) {
+#pragma unroll 1
   for (int64_t o = firstItem(); o < a.outputs; o += itemStep()) {
     const T *in = static_cast<const T *>(a.in) + offset(o, a.keptRank, a.keptDims, a.keptStrides);
     const auto element = [&](int64_t i) { return load(in[offset(i, a.reducedRank, a.reducedDims, a.reducedStrides)]); };
@@ -90,6 +76,7 @@ template <class T, template <class> class R> __device__ void columns(const Reduc
 /// For each result the product of the factors that are not 0, and how many are: with none dx = dy p / x, with one it
 /// alone has a gradient. a.in is x, a.out dx.
 template <class T> __device__ void prodGrad(const ReduceArguments &a, const void *dy) {
+#pragma unroll 1
   for (int64_t o = firstItem(); o < a.outputs; o += itemStep()) {
     const int64_t at = offset(o, a.keptRank, a.keptDims, a.keptStrides);
     const T *in = static_cast<const T *>(a.in) + at;
@@ -135,29 +122,19 @@ struct Product {
   }
 };
 
-template <class Sum> __device__ Sum blockSum(Sum value) {
-  __shared__ Sum parts[kThreads];
-  parts[threadIdx.x] = value;
-  __syncthreads();
-  for (unsigned half = kThreads / 2; half > 0; half /= 2) {
-    if (threadIdx.x < half) parts[threadIdx.x] += parts[threadIdx.x + half];
-    __syncthreads();
-  }
-  return parts[0];
-}
-
 template <class T, class Term> __device__ void partsOf(const void *x, const void *y, void *parts, int64_t n) {
   using Sum = decltype(Term::of(Compute<T>{}, Compute<T>{}));
   Sum sum = 0;
+#pragma unroll 1
   for (int64_t i = firstItem(); i < n; i += itemStep())
     sum += Term::of(load(static_cast<const T *>(x)[i]), y ? load(static_cast<const T *>(y)[i]) : Compute<T>{});
-  sum = blockSum(sum);
+  sum = joinOnce(sum, Add{});
   if (threadIdx.x == 0) static_cast<Sum *>(parts)[blockIdx.x] = sum;
 }
 template <class Sum, class T> __device__ void sumParts(const void *parts, int64_t count, void *out) {
   Sum sum = 0;
-  for (int64_t i = threadIdx.x; i < count; i += kThreads) sum += static_cast<const Sum *>(parts)[i];
-  sum = blockSum(sum);
+  for (int64_t i = threadIdx.x; i < count; i += kJoinThreads) sum += static_cast<const Sum *>(parts)[i];
+  sum = joinOnce(sum, Add{});
   if (threadIdx.x == 0) *static_cast<T *>(out) = stored<T>(static_cast<Compute<T>>(sum));
 }
 

@@ -1,5 +1,6 @@
 // Reductions: a block for each result where neighbouring elements are reduced, a thread where they are kept.
 // SPDX-License-Identifier: Apache-2.0
+#include "BlockJoin.cuh"
 #include "DeviceTypes.cuh"
 #include "reduce/ReduceArguments.h"
 
@@ -7,8 +8,6 @@ namespace opc::cuda {
 namespace {
 
 using ops::ReduceArguments;
-
-constexpr int kThreads = 256;
 
 /// Sums and products: floats in f64, integers modulo 2^64, as on the CPU.
 template <class T> using WideOf = std::conditional_t<std::is_integral_v<Compute<T>>, uint64_t, double>;
@@ -78,26 +77,20 @@ __device__ inline int64_t offset(int64_t i, int32_t rank, const int64_t *dims, c
 /// A block for each result; the order of the additions depends on the count alone.
 template <class T, template <class> class R> __device__ void rows(const ReduceArguments &a) {
   using Acc = typename R<T>::Acc;
-  __shared__ Acc parts[kThreads];
   for (int64_t o = blockIdx.x; o < a.outputs; o += gridDim.x) {
     const T *in = static_cast<const T *>(a.in) + offset(o, a.keptRank, a.keptDims, a.keptStrides);
     Acc acc = R<T>::identity();
-    for (int64_t i = threadIdx.x; i < a.count; i += kThreads)
+    for (int64_t i = threadIdx.x; i < a.count; i += kJoinThreads)
       acc = R<T>::join(acc, R<T>::of(load(in[offset(i, a.reducedRank, a.reducedDims, a.reducedStrides)])));
-    parts[threadIdx.x] = acc;
-    __syncthreads();
-    for (unsigned half = kThreads / 2; half > 0; half /= 2) {
-      if (threadIdx.x < half) parts[threadIdx.x] = R<T>::join(parts[threadIdx.x], parts[threadIdx.x + half]);
-      __syncthreads();
-    }
-    // The next result's parts are written behind the last barrier, and parts[0] by the thread that reads it here.
-    if (threadIdx.x == 0) static_cast<typename R<T>::Out *>(a.out)[o] = R<T>::finish(parts[0], a.divisor);
+    acc = joinBlock(acc, [](Acc x, Acc y) { return R<T>::join(x, y); });
+    if (threadIdx.x == 0) static_cast<typename R<T>::Out *>(a.out)[o] = R<T>::finish(acc, a.divisor);
   }
 }
 
 /// A thread for each result.
 template <class T, template <class> class R> __device__ void columns(const ReduceArguments &a) {
   using Acc = typename R<T>::Acc;
+#pragma unroll 1
   for (int64_t o = firstItem(); o < a.outputs; o += itemStep()) {
     const T *in = static_cast<const T *>(a.in) + offset(o, a.keptRank, a.keptDims, a.keptStrides);
     Acc acc = R<T>::identity();

@@ -53,9 +53,9 @@ template <class T> __device__ void sortChunks(const SortArguments &a) {
         }
         __syncthreads();
       }
+    // The next chunk is written by the threads that read this one here.
     for (int i = static_cast<int>(threadIdx.x); i < a.width; i += kThreads)
       if (first + i < a.n) a.to[row * a.n + first + i] = places[i];
-    __syncthreads();
   }
 }
 
@@ -63,6 +63,7 @@ template <class T> __device__ void sortChunks(const SortArguments &a) {
 /// other.
 template <class T> __device__ void mergeRuns(const SortArguments &a) {
   using C = Compute<T>;
+#pragma unroll 1
   for (int64_t item = firstItem(); item < a.rows * a.n; item += itemStep()) {
     const int64_t row = item / a.n, at = item % a.n, run = at / a.run;
     const T *x = static_cast<const T *>(a.in) + row * a.n;
@@ -85,6 +86,7 @@ template <class T> __device__ void mergeRuns(const SortArguments &a) {
 
 template <class T>
 __device__ void sorted(const void *in, const int32_t *positions, void *out, int64_t items, int64_t n) {
+#pragma unroll 1
   for (int64_t i = firstItem(); i < items; i += itemStep())
     static_cast<T *>(out)[i] = static_cast<const T *>(in)[i / n * n + positions[i]];
 }
@@ -94,6 +96,7 @@ __device__ void sorted(const void *in, const int32_t *positions, void *out, int6
 /// The first k positions of each row.
 extern "C" __global__ void __launch_bounds__(256, 1)
     first_positions(const int32_t *positions, int64_t *out, int64_t items, int64_t n, int64_t k) {
+#pragma unroll 1
   for (int64_t i = firstItem(); i < items; i += itemStep()) out[i] = positions[i / k * n + i % k];
 }
 

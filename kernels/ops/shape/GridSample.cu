@@ -38,6 +38,7 @@ template <class T> __device__ void gridSample(const GridSampleArguments &a) {
   using C = Compute<T>;
   const Points<T> points(a);
   const int64_t plane = a.height * a.width;
+#pragma unroll 1
   for (int64_t i = firstItem(); i < a.batch * a.pixels; i += itemStep()) {
     const Taps<C, 0> taps(points.mode, points.px, points.py, points.x(i), points.y(i));
     for (int64_t c = 0; c < a.channels; ++c) {
@@ -58,6 +59,7 @@ template <class T, bool kIsSecond> __device__ void imageGrad(const GridSampleArg
   const int64_t plane = a.height * a.width;
   // Halves add up in f32: in the scratch that `output` is then.
   C *sums = static_cast<C *>(sizeof(T) == 2 ? a.output : a.dinput);
+#pragma unroll 1
   for (int64_t p = firstItem(); p < a.batch * a.channels; p += itemStep()) {
     const int64_t n = p / a.channels;
     C *image = sums + p * plane;
@@ -88,6 +90,7 @@ template <class T> __device__ void pointGrad(const GridSampleArguments &a) {
   using C = Compute<T>;
   const Points<T> points(a);
   const int64_t plane = a.height * a.width;
+#pragma unroll 1
   for (int64_t point = firstItem(); point < a.batch * a.pixels; point += itemStep()) {
     const Taps<C, 1> taps(points.mode, points.px, points.py, points.x(point), points.y(point));
     C dx = 0, dy = 0;
@@ -111,6 +114,7 @@ template <class T> __device__ void pointSecond(const GridSampleArguments &a) {
   using C = Compute<T>;
   const Points<T> points(a);
   const int64_t plane = a.height * a.width;
+#pragma unroll 1
   for (int64_t point = firstItem(); point < a.batch * a.pixels; point += itemStep()) {
     const Taps<C, 2> taps(points.mode, points.px, points.py, points.x(point), points.y(point));
     const C bx = at<T>(a.ddgrid, 2 * point), by = at<T>(a.ddgrid, 2 * point + 1);
@@ -146,6 +150,7 @@ template <class C> __device__ C coordinate(const AffineGridArguments &a, int64_t
 }
 template <class T> __device__ void affineGrid(const AffineGridArguments &a) {
   using C = Compute<T>;
+#pragma unroll 1
   for (int64_t i = firstItem(); i < a.batch * a.pixels; i += itemStep())
 #pragma unroll 1
     for (int r = 0; r < a.rank; ++r) {
@@ -161,6 +166,7 @@ template <class T> __device__ void affineGridGrad(const AffineGridArguments &a) 
   using C = Compute<T>;
   const int lane = static_cast<int>(threadIdx.x % 32);
   const int64_t numbers = a.batch * a.rank * (a.rank + 1);
+#pragma unroll 1
   for (int64_t w = firstItem() / 32; w < numbers; w += itemStep() / 32) {
     const int64_t r = w / (a.rank + 1) % a.rank, n = w / (a.rank + 1) / a.rank;
     const int k = static_cast<int>(w % (a.rank + 1));

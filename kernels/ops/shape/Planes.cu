@@ -14,6 +14,7 @@ using ops::PatchArguments;
 template <class T>
 __device__ void triangle(const void *in, void *out, uint64_t fill, int64_t n, int64_t rows, int64_t columns,
                          int64_t diagonal, int32_t isUpper) {
+#pragma unroll 1
   for (int64_t i = firstItem(); i < n; i += itemStep()) {
     const int64_t d = i % columns - i / columns % rows;
     const bool isKept = isUpper ? d >= diagonal : d <= diagonal;
@@ -29,6 +30,7 @@ __device__ inline int64_t sourceOf(int64_t o, int64_t before, int64_t n, bool re
 }
 template <class T> __device__ void edgePad(const EdgeArguments &a) {
   const int64_t all = a.planes * a.outHeight * a.outWidth;
+#pragma unroll 1
   for (int64_t o = firstItem(); o < all; o += itemStep()) {
     const int64_t r = sourceOf(o / a.outWidth % a.outHeight, a.top, a.height, a.reflects),
                   c = sourceOf(o % a.outWidth, a.left, a.width, a.reflects), plane = o / (a.outHeight * a.outWidth);
@@ -50,6 +52,7 @@ template <class F> __device__ void forCopies(int64_t i, int64_t before, int64_t 
 }
 template <class T> __device__ void edgePadGrad(const EdgeArguments &a) {
   const int64_t all = a.planes * a.height * a.width;
+#pragma unroll 1
   for (int64_t i = firstItem(); i < all; i += itemStep()) {
     const int64_t plane = i / (a.height * a.width);
     Compute<T> sum = 0;
@@ -64,6 +67,7 @@ template <class T> __device__ void edgePadGrad(const EdgeArguments &a) {
 
 template <class T> __device__ void unfold(const PatchArguments &a) {
   const int64_t taps = a.kh * a.kw, positions = a.oh * a.ow, all = a.planes * taps * positions;
+#pragma unroll 1
   for (int64_t o = firstItem(); o < all; o += itemStep()) {
     const int64_t at = o % positions, tap = o / positions % taps, plane = o / positions / taps;
     const int64_t y = at / a.ow * a.strideH + tap / a.kw * a.dilationH - a.padH,
@@ -75,6 +79,7 @@ template <class T> __device__ void unfold(const PatchArguments &a) {
 /// Of each pixel the patches that cover it: a.in has the columns, a.out the image.
 template <class T> __device__ void fold(const PatchArguments &a) {
   const int64_t taps = a.kh * a.kw, all = a.planes * a.h * a.w;
+#pragma unroll 1
   for (int64_t i = firstItem(); i < all; i += itemStep()) {
     const int64_t plane = i / (a.h * a.w), y = i / a.w % a.h, x = i % a.w;
     Compute<T> sum = 0;

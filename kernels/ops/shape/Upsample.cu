@@ -46,6 +46,7 @@ template <class C, int kMode> struct Taps {
 template <class T, int kMode> __device__ void upsample(const UpsampleArguments &a) {
   using C = Compute<T>;
   const int64_t all = a.planes * a.rows.out * a.columns.out;
+#pragma unroll 1
   for (int64_t i = firstItem(); i < all; i += itemStep()) {
     const int64_t plane = i / a.columns.out / a.rows.out;
     const Taps<C, kMode> y(a.rows, a.align, i / a.columns.out % a.rows.out), x(a.columns, a.align, i % a.columns.out);
@@ -83,6 +84,7 @@ template <class C, int kMode> __device__ C shareOf(const UpsampleAxis &a, bool a
 template <class T, int kMode> __device__ void upsampleGrad(const UpsampleArguments &a) {
   using C = Compute<T>;
   const int64_t all = a.planes * a.rows.in * a.columns.in;
+#pragma unroll 1
   for (int64_t i = firstItem(); i < all; i += itemStep()) {
     const int64_t plane = i / a.columns.in / a.rows.in, y = i / a.columns.in % a.rows.in, x = i % a.columns.in;
     const T *from = static_cast<const T *>(a.from) + plane * a.rows.out * a.columns.out;

@@ -7,6 +7,7 @@ namespace {
 
 template <class T> __device__ void softmax(const void *in, void *out, int64_t rows, int64_t n) {
   using C = Compute<T>;
+#pragma unroll 1
   for (int64_t r = firstRow(); r < rows; r += rowStep()) {
     const T *x = static_cast<const T *>(in) + r * n;
     T *y = static_cast<T *>(out) + r * n;
@@ -18,6 +19,7 @@ template <class T> __device__ void softmax(const void *in, void *out, int64_t ro
 
 template <class T> __device__ void logSoftmax(const void *in, void *out, int64_t rows, int64_t n) {
   using C = Compute<T>;
+#pragma unroll 1
   for (int64_t r = firstRow(); r < rows; r += rowStep()) {
     const T *x = static_cast<const T *>(in) + r * n;
     T *y = static_cast<T *>(out) + r * n;
@@ -31,6 +33,7 @@ template <class T> __device__ void logSoftmax(const void *in, void *out, int64_t
 /// dx = y (dy - sum(y dy)).
 template <class T> __device__ void softmaxGrad(const void *out, const void *grad, void *dx, int64_t rows, int64_t n) {
   using C = Compute<T>;
+#pragma unroll 1
   for (int64_t r = firstRow(); r < rows; r += rowStep()) {
     const T *y = static_cast<const T *>(out) + r * n, *dy = static_cast<const T *>(grad) + r * n;
     C sum = 0;
@@ -45,6 +48,7 @@ template <class T> __device__ void softmaxGrad(const void *out, const void *grad
 template <class T>
 __device__ void logSoftmaxGrad(const void *out, const void *grad, void *dx, int64_t rows, int64_t n) {
   using C = Compute<T>;
+#pragma unroll 1
   for (int64_t r = firstRow(); r < rows; r += rowStep()) {
     const T *y = static_cast<const T *>(out) + r * n, *dy = static_cast<const T *>(grad) + r * n;
     C sum = 0;

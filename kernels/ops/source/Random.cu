@@ -29,6 +29,7 @@ __device__ void forNumbers(const RandomArguments &a, Body body, Change change) {
   constexpr int kPer = kPerBlock<F>;
   F u[kPer];
   if (a.isWhole) {
+#pragma unroll 1
     for (int64_t i = firstItem(); i * kPer < a.n; i += itemStep()) {
       unitNumbers(a, i, u);
       change(u);
@@ -38,6 +39,7 @@ __device__ void forNumbers(const RandomArguments &a, Body body, Change change) {
     }
     return;
   }
+#pragma unroll 1
   for (int64_t i = firstItem(); i < a.n; i += itemStep()) {
     int64_t at = a.offset + i % a.length, run = i / a.length;
 #pragma unroll 1
@@ -103,6 +105,7 @@ template <class T> __device__ void dropout(const RandomArguments &a) {
 
 template <class T> __device__ void dropoutGrad(const void *dy, const bool *mask, void *dx, double scale, int64_t n) {
   using F = Compute<T>;
+#pragma unroll 1
   for (int64_t i = firstItem(); i < n; i += itemStep()) {
     const F v = load(static_cast<const T *>(dy)[i]);
     static_cast<T *>(dx)[i] = stored<T>(mask[i] ? static_cast<F>(v * static_cast<F>(scale)) : F(0));
@@ -129,6 +132,7 @@ extern "C" __global__ void __launch_bounds__(256, 1) random_mask(const __grid_co
 /// The place with which place i is exchanged, for each of n.
 extern "C" __global__ void __launch_bounds__(256, 1)
     randperm_places(uint64_t key, uint64_t stream, int32_t *places, int64_t n) {
+#pragma unroll 1
   for (int64_t i = firstItem(); i < n; i += itemStep()) {
     const Philox::Block w = Philox::at(key, stream, static_cast<uint64_t>(i));
     const uint64_t bits = static_cast<uint64_t>(w[0]) << 32 | w[1];

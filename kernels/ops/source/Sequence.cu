@@ -9,6 +9,7 @@ namespace {
 template <class T>
 __device__ void sequence(void *out, int64_t n, int64_t begin, int32_t isFloating, double start, double delta,
                          int64_t intStart, int64_t intDelta) {
+#pragma unroll 1
   for (int64_t i = firstItem(); i < n; i += itemStep()) {
     const int64_t at = begin + i;
     static_cast<T *>(out)[i] =
@@ -22,6 +23,7 @@ __device__ void sequence(void *out, int64_t n, int64_t begin, int32_t isFloating
 /// `one` where row and column of the whole are equal.
 template <class T>
 __device__ void eye(void *out, uint64_t one, int64_t n, int64_t columns, int64_t rowBegin, int64_t columnBegin) {
+#pragma unroll 1
   for (int64_t i = firstItem(); i < n; i += itemStep())
     static_cast<T *>(out)[i] = rowBegin + i / columns == columnBegin + i % columns ? static_cast<T>(one) : T(0);
 }

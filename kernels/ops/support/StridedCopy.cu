@@ -9,6 +9,7 @@ namespace {
 using ops::StridedCopyArguments;
 
 template <class T> __device__ void stridedCopy(const StridedCopyArguments &a) {
+#pragma unroll 1
   for (int64_t i = firstItem(); i < a.n; i += itemStep()) {
     int64_t from = 0, to = 0, rest = i;
 #pragma unroll 1
@@ -55,6 +56,7 @@ template <class T> __device__ void transposeTiles(const StridedCopyArguments &a)
 }
 
 template <class T> __device__ void fill(uint64_t element, void *to, int64_t n) {
+#pragma unroll 1
   for (int64_t i = firstItem(); i < n; i += itemStep()) static_cast<T *>(to)[i] = static_cast<T>(element);
 }
 

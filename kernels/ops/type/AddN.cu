@@ -15,6 +15,7 @@ template <class T> __device__ void addN(const AddNArguments &a) {
   constexpr int kFitting = static_cast<int>(16 / sizeof(T)), kWidth = kFitting < 4 ? kFitting : 4;
   using Elements = Pack<T, kWidth>;
   const int64_t packs = a.isAligned ? a.n / kWidth : 0;
+#pragma unroll 1
   for (int64_t i = firstItem(); i < packs; i += itemStep()) {
     SumOf<T> sum[kWidth];
     for (int k = 0; k < a.count; ++k) {
@@ -30,6 +31,7 @@ template <class T> __device__ void addN(const AddNArguments &a) {
     for (int j = 0; j < kWidth; ++j) y.v[j] = stored<T>(static_cast<Compute<T>>(sum[j]));
     static_cast<Elements *>(a.out)[i] = y;
   }
+#pragma unroll 1
   for (int64_t i = packs * kWidth + firstItem(); i < a.n; i += itemStep()) {
     SumOf<T> sum = static_cast<SumOf<T>>(load(static_cast<const T *>(a.in[0])[i]));
     for (int k = 1; k < a.count; ++k) sum += static_cast<SumOf<T>>(load(static_cast<const T *>(a.in[k])[i]));
