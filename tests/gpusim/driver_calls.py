@@ -47,7 +47,7 @@ class Calls(unittest.TestCase):
 class Options(unittest.TestCase):
     def test_wrong_ones(self):
         wrong = {
-            "seeds=3": "'seeds=3' is none of seed=, policy=, devices=, cc=, memory=, driver=, limit=, fail=, skip=, drop=, blocks=, findings=, report=",
+            "seeds=3": "'seeds=3' is none of seed=, policy=, devices=, cc=, memory=, driver=, limit=, fail=, skip=, drop=, alter=, blocks=, findings=, report=",
             "late": "'late' is none of",
             "policy=soon": "policy= takes late, eager or random, and here is 'soon'",
             "seed=-1": "seed= takes a number from 0, and here is '-1'",
@@ -66,6 +66,9 @@ class Options(unittest.TestCase):
             "fail=cuMemAlloc:1:12345": "fail= takes",
             "drop=my_kernel": "drop= takes FUNCTION:N",
             "drop=my_kernel:0": "drop= takes FUNCTION:N",
+            "alter=my_kernel": "alter= takes KERNEL:grid, KERNEL:OFFSET+N or KERNEL:OFFSET/OFFSET",
+            "alter=my_kernel:+4": "alter= takes",
+            "alter=my_kernel:8-4": "alter= takes",
             "blocks=0": "blocks= takes a number of blocks from 1",
             "seed=1,seed=2": "seed= is given twice",
         }
@@ -77,7 +80,7 @@ class Options(unittest.TestCase):
 
     def test_right_ones(self):
         for sim in ("", "seed=18446744073709551615", "policy=random,cc=75", "memory=64M,devices=16", "driver=11080,findings=warn,limit=1000",
-                    "fail=cuMemAlloc:3:2,fail=cuLaunchKernel:1:719", "drop=a:1,drop=a:2"):
+                    "fail=cuMemAlloc:3:2,fail=cuLaunchKernel:1:719", "drop=a:1,drop=a:2", "alter=a:grid,alter=a:0+1,alter=b:8/16"):
             self.assertEqual(init(sim), (0, ""), sim)
 
     def test_no_device(self):

@@ -1,5 +1,6 @@
 // Libraries, modules, functions and their launches.
 // SPDX-License-Identifier: Apache-2.0
+#include "AlteredLaunches.h"
 #include "ApiCall.h"
 #include "DeviceProperties.h"
 #include "PtxImages.h"
@@ -200,6 +201,8 @@ CuResult launchKernel(const char *name, CuFunction *function, const Dim3 &grid, 
     work.grid = {std::min(grid.x, c.driver.options.blocks), grid.y, grid.z}, work.block = block,
     work.dynamicShared = shared;
     work.sharedLimit = static_cast<uint32_t>(sharedLimit(c, *f));
+    std::string wrong;
+    if (!alterLaunch(c.driver.options.altered, &work, &wrong)) return c.driver.refuse(kInvalidValue, wrong);
     if (!s->capture) ++c.driver.report.launches;
     return c.driver.issue(c.lock, *s, std::move(work));
   });

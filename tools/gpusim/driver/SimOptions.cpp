@@ -77,6 +77,20 @@ bool droppedWait(std::string_view text, DroppedWait *out) {
   return number(text.substr(colon + 1), 1, UINT64_MAX, &out->number);
 }
 
+bool alteredLaunch(std::string_view text, AlteredLaunch *out) {
+  using Kind = AlteredLaunch::Kind;
+  const size_t colon = text.find(':');
+  if (colon == text.npos || colon == 0) return false;
+  out->kernel = text.substr(0, colon);
+  const std::string_view what = text.substr(colon + 1);
+  if (what == "grid") return true;
+  const size_t sign = what.find_first_of("+/");
+  if (sign == what.npos) return false;
+  out->kind = what[sign] == '+' ? Kind::kAdd : Kind::kSwap;
+  return number(what.substr(0, sign), 0, UINT32_MAX, &out->offset) &&
+         number(what.substr(sign + 1), 0, UINT32_MAX, &out->other);
+}
+
 /// Null: taken. Otherwise what the key takes.
 const char *set(std::string_view key, std::string_view value, SimOptions *o) {
   uint64_t v = 0;
@@ -146,6 +160,14 @@ const char *set(std::string_view key, std::string_view value, SimOptions *o) {
     o->dropped.push_back(d);
     return nullptr;
   }
+  if (key == "alter") {
+    AlteredLaunch a;
+    if (!alteredLaunch(value, &a))
+      return "KERNEL:grid, KERNEL:OFFSET+N or KERNEL:OFFSET/OFFSET, as my_kernel:8+4 (offsets of eight bytes of its "
+             "parameters)";
+    o->altered.push_back(a);
+    return nullptr;
+  }
   return "";
 }
 
@@ -161,16 +183,17 @@ bool SimOptions::parse(const std::string &text, SimOptions *options, std::string
     const std::string_view key = part.substr(0, equal), value = equal == part.npos ? "" : part.substr(equal + 1);
     const char *expected = equal == part.npos ? "" : set(key, value, options);
     if (expected && *expected == 0) {
-      *error =
-          "CUDA_SIM: '" + std::string(part) +
-          "' is none of seed=, policy=, devices=, cc=, memory=, driver=, limit=, fail=, skip=, drop=, blocks=, findings=, report=";
+      *error = "CUDA_SIM: '" + std::string(part) +
+               "' is none of seed=, policy=, devices=, cc=, memory=, driver=, limit=, fail=, skip=, drop=, alter=, "
+               "blocks=, findings=, report=";
       return false;
     }
     if (expected) {
       *error = "CUDA_SIM: " + std::string(key) + "= takes " + expected + ", and here is '" + std::string(value) + "'";
       return false;
     }
-    if (key != "fail" && key != "skip" && key != "drop" && std::find(seen.begin(), seen.end(), key) != seen.end()) {
+    if (key != "fail" && key != "skip" && key != "drop" && key != "alter" &&
+        std::find(seen.begin(), seen.end(), key) != seen.end()) {
       *error = "CUDA_SIM: " + std::string(key) + "= is given twice";
       return false;
     }

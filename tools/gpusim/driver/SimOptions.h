@@ -35,6 +35,16 @@ struct DroppedWait {
   uint64_t number = 1;  // from 1, as they stand in the PTX
 };
 
+/// `alter=KERNEL:grid`, `KERNEL:OFFSET+N`, `KERNEL:OFFSET/OFFSET`: its launches have a block less in x, a number or an
+/// address that is N more, two of them exchanged.
+struct AlteredLaunch {
+  enum class Kind { kGrid, kAdd, kSwap };
+  std::string kernel;
+  Kind kind = Kind::kGrid;
+  uint64_t offset = 0; // of eight bytes of the parameters
+  uint64_t other = 0;  // what is added; the offset of the other eight bytes
+};
+
 struct SimOptions {
   uint64_t seed = 0;
   Policy policy = Policy::kLate;
@@ -49,6 +59,7 @@ struct SimOptions {
   std::vector<InjectedFailure> failures;
   std::vector<SkippedCall> skipped;
   std::vector<DroppedWait> dropped;
+  std::vector<AlteredLaunch> altered;
 
   /// "seed=3,policy=eager". False, and `error` names the key, what it takes and what was found.
   static bool parse(const std::string &text, SimOptions *options, std::string *error);

@@ -1,0 +1,122 @@
+# Launches of the kernels that ship with a wrong argument: a number that is one more, an address that is four bytes more, two of them
+# exchanged, a grid that is one block short. The cases of operators on the simulated GPU must notice, by a finding or another number.
+# SPDX-License-Identifier: Apache-2.0
+"""usage: launch_mutants.py [--list]      needs nvcc's kernels in the build (OPC_BUILD_DIR)
+
+A mutation is KERNEL:CHANGE (alter= of CUDA_SIM), for kernels of f32 whose parameters are numbers and addresses, and for grids of some
+blocks without a step. tests/gpusim/unnoticed_launches.txt has those that nobody can notice, with the reason; the list may only shrink.
+"""
+import os
+import re
+import sys
+import unittest
+from concurrent.futures import ThreadPoolExecutor
+
+from device_code import SOURCE, execute, lines, modules
+
+# Operators whose kernels have parameters of their own, not a structure.
+OPERATORS = ("softmax", "log_softmax", "softmax_grad", "log_softmax_grad", "softmax_cross_entropy", "softmax_cross_entropy_grad",
+             "sparse_softmax_cross_entropy", "sparse_softmax_cross_entropy_grad", "cast", "bias_add", "dropout_grad", "arange", "eye", "randperm",
+             "square_sum", "dot", "triu")
+# Kernels whose blocks do not go on behind the grid, and what launches several: OPERATOR or graph, kernel.
+GRIDS = {"device_kernels.py DeviceKernels.test_integers": ("integer_matmul_tiles", "integer_conv_tiles"),
+         "device_kernels.py DeviceKernels.test_fused_convolution": ("fused_conv_tiles_first", "fused_conv_tiles_last")}
+OTHER_TYPES = re.compile(r"_(f16|bf16|f64|[iu](8|16)|u32|u64|bool|f8e\w+)(_|$)")
+
+
+def parameters():
+    """{kernel: [(offset, bytes, whether an address)]}; none for those with a structure."""
+    found = {}
+    for path in modules():
+        given, loaded = {}, {}
+        for _, text, kind, kernel in lines(path):
+            declared = re.match(r"\.param (?:\.align \d+ )?\.(\w+)(?: \.ptr\b[^,]*?)? (\w+?)_param_(\d+)(\[)?", text)
+            if declared:
+                given.setdefault(declared[2], []).append(0 if declared[4] else int(re.sub(r"\D", "", declared[1])) // 8)
+            load = re.match(r"ld\.param\.u64\s+(%rd\d+), \[(\w+)_param_(\d+)\];", text)
+            if load:
+                loaded[kernel, load[1]] = int(load[3])
+            used = re.match(r"cvta\.to\.global\.u64\s+%rd\d+, (%rd\d+);", text)
+            if used and (kernel, used[1]) in loaded:
+                found.setdefault(kernel, set()).add(loaded[kernel, used[1]])
+        for kernel, sizes in given.items():
+            addresses, offset, laid = found.pop(kernel, set()), 0, []
+            for number, size in enumerate(sizes):
+                if size == 0:
+                    laid = None
+                    break
+                offset = (offset + size - 1) // size * size
+                laid.append((offset, size, number in addresses))
+                offset += size
+            found[kernel] = laid or []
+    return found
+
+
+def changes(laid):
+    """Of 8-byte parameters: each one more, or four bytes further, and neighbours of a kind exchanged."""
+    wide = [(offset, is_address) for offset, size, is_address in laid if size == 8]
+    for offset, is_address in wide:
+        yield f"{offset}+{4 if is_address else 1}"
+    for (a, first), (b, second) in zip(wide, wide[1:]):
+        if first == second:
+            yield f"{a}/{b}"
+
+
+def noticed(job):
+    program, mutant = job
+    done, _ = execute(program, f"alter={mutant}")
+    return done.returncode != 0
+
+
+def all_mutants():
+    """{(program, KERNEL:CHANGE): whether it was noticed}"""
+    known, jobs = parameters(), []
+    for op in OPERATORS:
+        done, reports = execute(op, "")
+        assert done.returncode == 0, (op, done.stdout, done.stderr)
+        launched = {kernel for report in reports for kernel in report["kernels"] if not OTHER_TYPES.search(kernel)}
+        jobs += [(op, f"{kernel}:{change}") for kernel in sorted(launched) for change in changes(known.get(kernel, []))]
+    jobs += [(program, f"{kernel}:grid") for program, kernels in GRIDS.items() for kernel in kernels]
+    with ThreadPoolExecutor(2) as pool:
+        return dict(zip(jobs, pool.map(noticed, jobs)))
+
+
+def listed():
+    """A line: OPERATOR KERNEL:CHANGE... | reason."""
+    found = {}
+    with open(os.path.join(SOURCE, "tests", "gpusim", "unnoticed_launches.txt"), encoding="utf-8") as f:
+        for line in f:
+            if line.strip() and not line.startswith("#"):
+                what, reason = line.rstrip("\n").split(" | ")
+                op, *mutants = what.split()
+                found.update({(op, mutant): reason for mutant in mutants})
+    return found
+
+
+class Launches(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        if not modules():
+            raise unittest.SkipTest("this build has no kernels for GPUs (nvcc)")
+
+    def test_what_no_kernel_has(self):
+        done, _ = execute("softmax", "alter=softmax_f32:4096+1")
+        self.assertNotEqual(done.returncode, 0)
+        self.assertIn("launching a kernel: CUDA_ERROR_INVALID_VALUE", " ".join((done.stdout + done.stderr).split()))
+
+    def test_mutants(self):
+        found, reasons = all_mutants(), listed()
+        for reason in reasons.values():
+            self.assertGreaterEqual(len(reason), 20)
+        silent = sorted(job for job, by in found.items() if not by)
+        print(f"{len(found)} wrong launches, {len(found) - len(silent)} of them noticed")
+        self.assertGreater(len(found), 200)
+        self.assertEqual(silent, sorted(reasons), "what nobody notices, and tests/gpusim/unnoticed_launches.txt")
+
+
+if __name__ == "__main__":
+    if sys.argv[1:] == ["--list"]:
+        for (op, mutant), by in all_mutants().items():
+            print(op, mutant, "noticed" if by else "-")
+    else:
+        unittest.main(argv=sys.argv[:1] + ["-v"])
