@@ -120,6 +120,35 @@ class OnGpu(unittest.TestCase):
                 for a, b in zip(without_nans(sim[name], name.split("_")[2]), without_nans(want, name.split("_")[2])):
                     np.testing.assert_array_equal(a, b, err_msg=name)
 
+    def test_sequences_of_all_types(self):
+        """arange by its float and integer attributes, and ones on a diagonal: the bits that the CPU writes."""
+        g = Graph()
+        for t in ALL_TYPES:
+            if t != "kBool":
+                g.output(f"y_{t}", g.op(f"a_{t}", "arange", {}, dtype=f"at_data_type: {t}", integer_start="at_int64: -9", integer_delta="at_int64: 7",
+                                        integer_limit="at_int64: 2100", float_start="at_double: -3.1", float_delta="at_double: 0.37", float_limit="at_double: 100"))
+            g.output(f"e_{t}", g.op(f"eye_{t}", "eye", {}, dtype=f"at_data_type: {t}", rows="at_int64: 23", cols="at_int64: 31"))
+        cpu, sim = self.both(g, "--no-simplify")  # constants would be folded
+        self.assertEqual(len(cpu), 2 * len(ALL_TYPES) - 1)
+        for name, want in cpu.items():
+            self.assertEqual(sim[name].tobytes(), want.tobytes(), name)
+        np.testing.assert_array_equal(cpu["y_kInt64"], np.arange(-9, 2100, 7))
+        np.testing.assert_array_equal(cpu["e_kDouble"], np.eye(23, 31))
+
+    def test_labels_of_32_bits(self):
+        """The gradient of the cross entropy takes them in every type of the probabilities."""
+        rng = np.random.default_rng(5)
+        label = rng.integers(0, 41, 9).astype(np.int32)
+        prob = rng.random((9, 41)) / 41
+        g = Graph()
+        i, p, d = g.input("label", label), g.input("prob", prob), g.input("dy", rng.standard_normal(9))
+        for t in ("kFloat", "kDouble", "kFloat16", "kBFloat16"):
+            own = {k: g.op(f"{k}_{t}", "cast", {"in": v}, dtype=f"at_data_type: {t}") if t != "kDouble" else v for k, v in (("prob", p), ("dy", d))}
+            g.output(f"y_{t}", g.op(f"o_{t}", "sparse_softmax_cross_entropy_grad", {"label": i, **own}, outputs=("prediction_diff",), depth="at_int64: 41"))
+        got = self.assert_same_bits(g)
+        one = np.eye(41)[label]
+        np.testing.assert_allclose(got["y_kDouble"], g.inputs["dy"][:, None] * (prob - one), rtol=1e-12)
+
     def test_long_lines(self):
         """More than one chunk of a sort, more than one warp of a scan."""
         rng = np.random.default_rng(1)

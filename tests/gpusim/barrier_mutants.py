@@ -1,24 +1,34 @@
-# Every barrier and wait of the PTX that ships is taken away in turn: the operators' cases on the simulated GPU must notice, by a
-# finding or by another number.
+# Every barrier and wait of the PTX that ships is taken away in turn: small programs on the simulated GPU must notice, by a finding or
+# by another number. What is redundant is listed, and what makes it so is taken away with it.
 # SPDX-License-Identifier: Apache-2.0
-"""usage: barrier_mutants.py [--list [KERNEL...]]      needs nvcc's kernels in the build (OPC_BUILD_DIR)
+"""usage: barrier_mutants.py [--part] [--list [KERNEL...]] [--programs]      needs nvcc's kernels in the build (OPC_BUILD_DIR)
 
-A mutation is KERNEL:N, the N-th barrier of a kernel (drop= of CUDA_SIM). `opc verify OP --device sim` runs the cases of the operators
-that execute that barrier, and has to find the race, or another number. Mutations of different kernels share a run, since a finding
-names its kernel; what has none is run again alone. --list prints what noticed each, and how many programs execute it.
+A mutation is KERNEL:N, the N-th barrier of a kernel (drop= of CUDA_SIM). tests/gpusim/barriers.txt has the programs that execute a kernel: the
+cases of an operator (`opc verify OP --device sim`), or a graph of barrier_graphs.py. One of them has to find the race, or another
+number. Mutations of different kernels share a run, since a finding names its kernel; what has none is run again alone.
+tests/gpusim/redundant_barriers.txt has those that nobody can notice, each with the barrier that makes it redundant.
+
+--part takes kernels of f32 and those without a type, --list prints what noticed each, --programs all operators whose cases execute a kernel.
 """
+import fnmatch
 import os
 import re
 import sys
 import unittest
 from concurrent.futures import ThreadPoolExecutor
 
-from device_code import execute, lines, modules, operators, script_tests, timed
+from device_code import SOURCE, execute, lines, modules, operators, timed
 
 # As the stand-in counts them (tools/gpusim/driver/DroppedWaits.cpp).
 WAIT = re.compile(r"\b(bar\.(sync|arrive|warp\.sync)|barrier(\.cta)?\.(sync|arrive)|cp\.async\.wait_)")
 CAUGHT = 0.95  # the least share
-TRIED = 6  # programs of those that execute a barrier, the quickest and the last ones
+# With one block in each launch kernels go on to their next item, where they are right so.
+RUNS = ("blocks=1", "seed=0")
+OTHER_TYPES = re.compile(r"_(f16|bf16|f64|[iu](8|16|64)|u32)(_|$)")
+
+
+def of_kernel(mutant):
+    return mutant.rsplit(":", 1)[0]
 
 
 def shipped():
@@ -31,16 +41,34 @@ def shipped():
     return found
 
 
-def places():
-    """{KERNEL:N: programs that execute it, the quickest first; graphs of several blocks and tiles behind the ops' cases}"""
-    barriers = shipped()
-    cases, larger = operators({m for _, m in barriers.values()}), script_tests("device_kernels.py", "DeviceKernels")
-    with ThreadPoolExecutor(2) as pool:
-        ran = [sorted(zip(pool.map(timed, programs), programs), key=lambda pair: pair[0][1]) for programs in (cases, larger)]
-    print("executed:", *(f"{program} {taken:.1f} s" for (_, taken), program in ran[0] + ran[1]), file=sys.stderr, flush=True)
-    known = {f"{kernel}:{n}": [program for (done, _), program in ran[0] + ran[1] if line in done.get(kernel, ())]
-             for kernel, (at, _) in barriers.items() for n, line in enumerate(at, 1)}
-    return {m: programs if len(programs) <= TRIED else programs[: TRIED // 2] + programs[-TRIED // 2 :] for m, programs in known.items()}
+def rows(name):
+    with open(os.path.join(SOURCE, "tests", "gpusim", name), encoding="utf-8") as f:
+        return [line.rstrip("\n") for line in f if line.strip() and not line.startswith("#")]
+
+
+def programs():
+    """[(a pattern of kernels, their programs)]: PATTERN PROGRAM, ..."""
+    found = []
+    for row in rows("barriers.txt"):
+        pattern, given = row.split(" ", 1)
+        found.append((pattern, [program.strip() for program in given.split(",")]))
+    return found
+
+
+def programs_of(kernel, known):
+    return next((given for pattern, given in known if fnmatch.fnmatchcase(kernel, pattern)), [])
+
+
+def redundant():
+    """{KERNEL:N: (barriers that make it so, the reason)} from lines PATTERN:N :M... | reason"""
+    found, kernels = {}, shipped()
+    for row in rows("redundant_barriers.txt"):
+        what, reason = row.split(" | ")
+        first, *others = what.split()
+        pattern, number = first.rsplit(":", 1)
+        for kernel in fnmatch.filter(kernels, pattern):
+            found[f"{kernel}:{number}"] = ([kernel + other for other in others], reason)
+    return found
 
 
 def findings(program, batch, sim):
@@ -55,55 +83,67 @@ def batches(mutants):
     """Each has one mutant of a kernel at most, so a finding says of which it is."""
     waiting = {}
     for mutant in mutants:
-        waiting.setdefault(mutant.rsplit(":", 1)[0], []).append(mutant)
+        waiting.setdefault(of_kernel(mutant), []).append(mutant)
     while waiting:
         yield [found.pop(0) for found in waiting.values()]
         waiting = {kernel: found for kernel, found in waiting.items() if found}
 
 
-def in_batches(jobs, sim, result):
-    """Adds to result the mutants of {program: mutants} that a finding tells; several, in different kernels, share a run."""
-    jobs = [(op, batch, sim) for op, waiting in jobs.items() for batch in batches(waiting)]
-    with ThreadPoolExecutor(2) as pool:
-        for (op, batch, _), (kernels, _) in zip(jobs, pool.map(lambda job: findings(*job), jobs)):
-            result.update({m: op for m in batch if m.rsplit(":", 1)[0] in kernels})
+class Hunt:
+    """Runs programs without barriers until each has been noticed, or no program is left."""
+
+    def __init__(self, known):
+        self.known, self.noticed, self.right = known, {}, {}  # mutant: programs; mutant: by whom; (program, sim): without a finding
+
+    def is_right(self, program, sim):
+        if (program, sim) not in self.right:
+            self.right[program, sim] = findings(program, [], sim) == (set(), True)
+        return self.right[program, sim]
+
+    def together(self, pool):
+        for turn in range(max(len(given) for given in self.known.values())):
+            for sim in RUNS:
+                jobs = {}
+                for mutant, given in self.known.items():
+                    if mutant not in self.noticed and turn < len(given):
+                        jobs.setdefault(given[turn], []).append(mutant)
+                list(pool.map(lambda program, s=sim: self.is_right(program, s), jobs))
+                runs = [(p, batch) for p, waiting in jobs.items() if self.is_right(p, sim) for batch in batches(waiting)]
+                for (program, batch), (kernels, _) in zip(runs, pool.map(lambda run, s=sim: findings(*run, s), runs)):
+                    self.noticed.update({m: f"{program}, {sim}" for m in batch if of_kernel(m) in kernels})
+                print(f"turn {turn}, {sim}: {len(runs)} runs, {len(self.noticed)} of {len(self.known)} noticed", file=sys.stderr, flush=True)
+
+    def alone(self, mutant):
+        """By an error or another number, too."""
+        for program in self.known[mutant]:
+            for sim in RUNS:
+                if self.is_right(program, sim) and findings(program, [mutant], sim) != (set(), True):
+                    return f"{program}, {sim}, alone"
+        return ""
+
+    def run(self):
+        """{KERNEL:N: what noticed it, "" for nothing}"""
+        with ThreadPoolExecutor(2) as pool:
+            self.together(pool)
+            left = [m for m in self.known if m not in self.noticed]
+            self.noticed.update(zip(left, pool.map(self.alone, left)))
+        return {m: self.noticed[m] for m in self.known}
 
 
-def first_noticed(known, mutants):
-    """{KERNEL:N: the operator that noticed}. With one block in each launch kernels go on to their next item, where they are right so."""
-    result = {}
-    for sim in ("blocks=1", "seed=0"):
-        right = {}
-        for turn in range(max(len(ops) for ops in known.values())):
-            jobs = {}
-            for mutant in mutants:
-                if mutant not in result and turn < len(known[mutant]):
-                    jobs.setdefault(known[mutant][turn], []).append(mutant)
-            with ThreadPoolExecutor(2) as pool:
-                new = [op for op in jobs if op not in right]
-                right.update(zip(new, pool.map(lambda op: findings(op, [], sim) == (set(), True), new)))
-            in_batches({op: waiting for op, waiting in jobs.items() if right[op]}, sim, result)
-            print(f"{sim}, turn {turn}: {len(result)} of {len(mutants)} noticed", file=sys.stderr, flush=True)
-    return result
+def without_both(mutant, others, given):
+    """Whether a program notices that a barrier and those that make it redundant are missing."""
+    return any(findings(program, [mutant, *others], sim) != (set(), True) for program in given for sim in RUNS)
 
 
-def noticed_alone(mutant, ops):
-    """The operator whose cases give an error or another number without this one barrier; "" for none."""
-    return next((op for op in ops if not findings(op, [mutant], "seed=0")[1]), "")
-
-
-def all_mutants(kernels=()):
-    """{KERNEL:N: the operator that noticed, "" for none}, and {KERNEL:N: operators that execute it}."""
-    known = places()
-    chosen = [m for m in known if not kernels or m.rsplit(":", 1)[0] in kernels]
-    found = first_noticed(known, chosen)
-    left = [m for m in chosen if m not in found]
-    with ThreadPoolExecutor(2) as pool:
-        found.update(zip(left, pool.map(lambda m: noticed_alone(m, known[m]), left)))
-    return {m: found[m] for m in chosen}, known
+def chosen(wanted):
+    """{KERNEL:N: programs}"""
+    known = programs()
+    return {f"{kernel}:{n}": programs_of(kernel, known) for kernel, (at, _) in shipped().items() if wanted(kernel) for n in range(1, len(at) + 1)}
 
 
 class Barriers(unittest.TestCase):
+    wanted = staticmethod(lambda kernel: True)
+
     @classmethod
     def setUpClass(cls):
         if not shipped():
@@ -114,20 +154,50 @@ class Barriers(unittest.TestCase):
         at, _ = shipped()[kernel]
         done, _ = execute(op, f"drop={kernel}:{len(at) + 1}")
         self.assertNotEqual(done.returncode, 0)
-        self.assertIn(f"{kernel} has {len(at)} barriers and waits, and number {len(at) + 1} is to be dropped", done.stdout + done.stderr)
+        self.assertIn(f"loading the device code of {kernel}: CUDA_ERROR_INVALID_PTX", " ".join((done.stdout + done.stderr).split()))
+
+    def test_every_kernel_has_programs(self):
+        """And every line of the list has kernels that no line before it has."""
+        used, known = set(), programs()
+        for kernel in shipped():
+            pattern = next((p for p, _ in known if fnmatch.fnmatchcase(kernel, p)), None)
+            self.assertIsNotNone(pattern, f"{kernel} has barriers, and no line in tests/gpusim/barriers.txt")
+            used.add(pattern)
+        self.assertEqual(sorted(used), sorted(p for p, _ in known))
 
     def test_mutants(self):
-        found, _ = all_mutants()
-        silent = sorted(m for m, by in found.items() if not by)
+        known, listed = chosen(self.wanted), redundant()
+        found = Hunt(known).run()
+        silent = {m for m, by in found.items() if not by}
         caught = 1 - len(silent) / len(found)
-        print(f"{len(found)} barriers, {len(found) - len(silent)} of them missed when they are not there ({100 * caught:.1f} %); not: {' '.join(silent)}")
+        print(f"{len(found)} barriers, {len(found) - len(silent)} of them missed when they are not there ({100 * caught:.1f} %)")
         self.assertGreaterEqual(caught, CAUGHT)
+        self.assertEqual(sorted(silent), sorted(m for m in listed if self.wanted(of_kernel(m))), "what nobody misses, and tests/gpusim/redundant_barriers.txt")
+        for mutant in silent:
+            others, reason = listed[mutant]
+            self.assertGreaterEqual(len(reason), 20)
+            self.assertTrue(others and without_both(mutant, others, known[mutant]), f"{mutant} and {others}: missing together, and nobody says so")
+
+
+def executing():
+    """Prints for each kernel the operators whose cases execute a barrier of it, the quickest first."""
+    barriers = shipped()
+    ops = operators({m for _, m in barriers.values()})
+    with ThreadPoolExecutor(2) as pool:
+        ran = sorted(zip(pool.map(timed, ops), ops), key=lambda pair: pair[0][1])
+    for kernel, (at, _) in barriers.items():
+        print(kernel, *(f"{op}:{taken:.1f}:{sum(n in done.get(kernel, ()) for n in at)}/{len(at)}" for (done, taken), op in ran if kernel in done))
 
 
 if __name__ == "__main__":
-    if sys.argv[1:2] == ["--list"]:
-        noticed, executing = all_mutants(sys.argv[2:])
-        for m, by in noticed.items():
-            print(m, by or "-", len(executing[m]))
+    options = sys.argv[1:]
+    if options[:1] == ["--programs"]:
+        executing()
+    elif options[:1] == ["--list"]:
+        for m, by in Hunt(chosen(lambda kernel: not options[1:] or kernel in options[1:])).run().items():
+            print(m, by or "-")
     else:
-        unittest.main(argv=sys.argv[:1] + ["-v"] + sys.argv[1:])
+        if options[:1] == ["--part"]:
+            Barriers.wanted = staticmethod(lambda kernel: not OTHER_TYPES.search(kernel))
+            options = options[1:]
+        unittest.main(argv=sys.argv[:1] + ["-v"] + options)

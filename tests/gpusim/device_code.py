@@ -11,6 +11,7 @@ import time
 
 SOURCE, BUILD = os.environ["OPC_SOURCE_DIR"], os.environ["OPC_BUILD_DIR"]
 OPC = os.path.join(BUILD, "bin", "opc")
+RIGHT = {}  # the numbers of graphs
 START = re.compile(r"(?:\.\w+ )*\.(entry|func)\s+(?:\([^)]*\)\s*)?(\w+)\s*\(")
 
 
@@ -46,11 +47,25 @@ def script_tests(script, kind):
         return [f"{script} {kind}.{name}" for name in re.findall(r"def (test_\w+)\(", f.read())]
 
 
+def graph_run(name, sim):
+    """A graph of barrier_graphs.py, as a process; other numbers than those of the first run are a failure."""
+    import barrier_graphs
+
+    done, outputs = barrier_graphs.run(name, sim)
+    bits = {key: value.tobytes() for key, value in outputs.items()}
+    if done.returncode == 0 and RIGHT.setdefault(name, bits) != bits:
+        done.returncode = 1
+    return done
+
+
 def execute(program, sim):
-    """The process of an op's cases ("softmax") or of a test ("device_kernels.py DeviceKernels.test_x"), and its reports."""
+    """The process of an op's cases ("softmax"), of a graph ("graph attention") or of a test ("device_kernels.py DeviceKernels.test_x"),
+    and its reports."""
     with tempfile.TemporaryDirectory() as folder:
         sim = ",".join(filter(None, [sim, f"report={folder}/%p.json"]))
-        if " " in program:
+        if program.startswith("graph "):
+            done = graph_run(program.removeprefix("graph "), sim)
+        elif " " in program:
             script, test = program.split()
             command = [sys.executable, "-m", "unittest", "-q", f"{os.path.splitext(script)[0]}.{test}"]
             done = subprocess.run(command, capture_output=True, text=True, timeout=900, cwd=os.path.join(SOURCE, "tests", "cli"),

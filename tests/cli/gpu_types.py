@@ -1,0 +1,130 @@
+# Kernels for GPUs in the element types and modes that no op's case has, on the simulated one: as on the CPU.
+# SPDX-License-Identifier: Apache-2.0
+import itertools
+import unittest
+
+import numpy as np
+
+import gpu_ops
+
+FLOATS = {"kFloat": 2e-6, "kDouble": 1e-13, "kFloat16": 2e-3, "kBFloat16": 2e-2}  # of the largest element
+INTEGERS = ["kInt8", "kUInt8", "kInt16", "kUInt16", "kInt32", "kUInt32", "kInt64", "kUInt64"]
+
+
+def ints(*values):
+    return "at_list_int32 { " + " ".join(f"val: {v}" for v in values) + " }"
+
+
+def numbers(array):
+    if array.dtype == np.dtype("V2"):
+        return (array.view(np.uint16).astype(np.uint32) << 16).view(np.float32).astype(np.float64)
+    return array.astype(np.float64)
+
+
+class Graph(gpu_ops.Graph):
+    """Inputs are numbers of any type, converted in the graph."""
+
+    def __init__(self):
+        super().__init__()
+        self.count, self.random, self.close = 0, np.random.default_rng(23), {}
+
+    def tensor(self, kind, shape, low=-1.0, high=1.0):
+        values = self.random.integers(int(low), int(high) + 1, shape) if kind in INTEGERS or kind == "kBool" else self.random.uniform(low, high, shape)
+        given = self.input(f"x{len(self.inputs)}", values.astype(np.float64))
+        return given if kind == "kDouble" else self.add("cast", {"in": given}, ("out",), dtype=f"at_data_type: {kind}")
+
+    def add(self, kind, inputs, outputs, close=None, **attrs):
+        """Adds an op; with a tolerance its outputs are compared."""
+        self.count += 1
+        first = self.op(f"op{self.count}", kind, inputs, outputs, **attrs)
+        if close is not None:
+            for name in outputs:
+                self.output(f"op{self.count}_{name}", f"op{self.count}/{name}_0")
+                self.close[self.outputs[-1]] = (close, f"{kind} {attrs}")
+        return first
+
+
+class Types(unittest.TestCase):
+    def compare(self, graph, *options):
+        """The least number of outputs that a test makes is its own to say."""
+        results = []
+        for device in ("cpu", "sim"):
+            done, outputs = graph.run(device, "--no-fuse", *options)
+            self.assertEqual(done.returncode, 0, done.stderr)
+            results.append(outputs)
+        for name, (close, what) in graph.close.items():
+            want, got = numbers(results[0][name]), numbers(results[1][name])
+            self.assertEqual(got.shape, want.shape, what)
+            self.assertTrue(np.isfinite(want).all(), what)
+            self.assertLessEqual(np.abs(got - want).max(initial=0), close * max(1e-3, np.abs(want).max(initial=0)), what)
+        return len(graph.close)
+
+    def test_grids_in_all_modes(self):
+        """Points inside and far outside, whose gradients stay where the edge holds them fast."""
+        for kind, close in FLOATS.items():
+            g = Graph()
+            image, other, dy = g.tensor(kind, (2, 3, 5, 6)), g.tensor(kind, (2, 3, 5, 6)), g.tensor(kind, (2, 3, 4, 3))
+            grid, dgrid = g.tensor(kind, (2, 4, 3, 2), -2.5, 2.5), g.tensor(kind, (2, 4, 3, 2))
+            for mode, padding, align in itertools.product(("bilinear", "nearest", "bicubic"), ("zeros", "border", "reflection"), ("false", "true")):
+                how = {"interpolation_mode": f'at_string: "{mode}"', "padding_mode": f'at_string: "{padding}"', "align_corners": f"at_bool: {align}"}
+                g.add("grid_sample", {"input": image, "grid": grid}, ("output",), close * 4, **how)
+                g.add("grid_sample_grad", {"doutput": dy, "input": image, "grid": grid}, ("dinput", "dgrid"), close * 8, **how)
+                second = {"doutput": dy, "input": image, "grid": grid, "ddinput": other, "ddgrid": dgrid}
+                g.add("grid_sample_grad_grad", second, ("ddoutput", "dinput", "dgrid"), close * 16, **how)
+            self.assertEqual(self.compare(g), 18 * 6)
+
+    def test_choices(self):
+        """Conditions of every width for elements of every width, whole, of one element, and broadcast."""
+        g = Graph()
+        for condition, kind in itertools.product(("kBool", "kInt16", "kInt32", "kInt64"), ("kInt8", "kInt16", "kInt32", "kInt64")):
+            for shapes in (((1003,), (1003,), (1003,)), ((7, 1), (1, 9), (1,)), ((1, 5, 1), (3, 1, 4), (3, 5, 1))):
+                given = {"condition": g.tensor(condition, shapes[0], 0, 1), "x": g.tensor(kind, shapes[1], -99, 99), "y": g.tensor(kind, shapes[2], -99, 99)}
+                g.add("where", given, ("out",), 0)
+        self.assertEqual(self.compare(g), 48)
+
+    def test_running_sums(self):
+        """Along lines that lie side by side, and along neighbours."""
+        g = Graph()
+        for kind in [*FLOATS, *INTEGERS]:
+            x = g.tensor(kind, (2, 70, 40), -3, 3)
+            for dim in (1, 2):
+                g.add("cumsum", {"x": x}, ("y",), FLOATS.get(kind, 0) * 4, dim=f"at_int64: {dim}")
+        self.assertEqual(self.compare(g), 24)
+
+    def test_elements_of_all_widths(self):
+        """Moves and choices of places, which know the width of an element alone."""
+        g = Graph()
+        index, wide = g.input("index", np.array([[2], [0], [2]])), g.input("wide", g.random.integers(0, 7, (3, 5)))
+        for kind in ("kInt8", "kInt16", "kInt32", "kInt64"):
+            x, rows = g.tensor(kind, (3, 7), -99, 99), g.tensor(kind, (4, 3), -99, 99)
+            g.add("dim_scatter_update_grad", {"dy": x, "index": wide}, ("dx",), 0, dim="at_int32: 1")
+            g.add("tensor_scatter_nd_update_grad", {"dy": rows, "indices": index}, ("dx",), 0)
+            g.add("one_hot", {"indices": wide}, ("out",), 0, depth="at_int64: 8", dtype=f"at_data_type: {kind}")
+            g.add("unfold", {"x": g.tensor(kind, (1, 2, 6, 5), -99, 99)}, ("y",), 0, kernel_size=ints(2, 3))
+        self.assertEqual(self.compare(g), 16)
+
+    def test_random_numbers_of_all_types(self):
+        g = Graph()
+        for kind, close in FLOATS.items():
+            common = {"dtype": f"at_data_type: {kind}", "shape": "at_shape { dim: 13 dim: 37 }"}
+            g.add("uniform", {}, ("out",), 0, **common, to="at_double: 3")
+            g.add("normal", {}, ("out",), close, **common, mean="at_double: 1", std="at_double: 2")
+        self.assertEqual(self.compare(g, "--seed", "5"), 8)
+
+    def test_maxima_and_weights(self):
+        """What takes positions, or slices of long sums, in the types that no larger test has."""
+        for kind, close in FLOATS.items():
+            g = Graph()
+            window = {"kernel_size": ints(2, 2), "stride": ints(1, 1)}
+            x = g.tensor(kind, (1, 2, 18, 18))
+            y = g.add("max_pool_2d", {"x": x}, ("y", "indice"), 0, return_indices="at_bool: true", **window)
+            g.add("max_pool_2d_grad", {"x": x, "dy": y, "indice": y.replace("/y_0", "/indice_0")}, ("dx",), close, **window)
+            x, dy = g.tensor(kind, (2, 8, 19, 19)), g.tensor(kind, (2, 16, 17, 17))
+            g.add("conv_filter_grad", {"dy": dy, "x": x}, ("filter_diff",), close * 4, num_spatial_dims="at_int32: 2", kernel_size=ints(3, 3))
+            self.assertEqual(self.compare(g), 4)
+
+
+if __name__ == "__main__":
+    if gpu_ops.missing():
+        raise unittest.SkipTest(gpu_ops.missing())
+    unittest.main()

@@ -1,0 +1,116 @@
+# Small graphs that execute every barrier of kernels which the cases of operators do not: two steps of each loop around a barrier.
+# SPDX-License-Identifier: Apache-2.0
+import os
+import sys
+import zlib
+
+import numpy as np
+
+sys.path.insert(0, os.path.join(os.environ["OPC_SOURCE_DIR"], "tests", "cli"))
+from gpu_ops import Graph as OpGraph  # noqa: E402
+
+FLOATS = {"f32": "kFloat", "f64": "kDouble", "f16": "kFloat16", "bf16": "kBFloat16"}
+
+
+def ints(*values):
+    return "at_list_int32 { " + " ".join(f"val: {v}" for v in values) + " }"
+
+
+class Graph(OpGraph):
+    """Inputs are given in f64 and converted, so that a graph has the same ops in several types."""
+
+    def __init__(self):
+        super().__init__()
+        self.many = 0
+
+    def tensor(self, kind, *shape):
+        name = f"x{len(self.inputs)}"
+        given = self.input(name, np.random.default_rng(zlib.crc32(f"{name} {kind}".encode())).uniform(-1, 1, shape))
+        return given if kind == "f64" else self.one("cast", {"in": given}, ("out",), keep=(), dtype=f"at_data_type: {FLOATS[kind]}")
+
+    def one(self, kind, inputs, outputs, keep=None, **attrs):
+        """Adds an op, whose outputs (or those to keep) become the graph's; gives the first."""
+        self.many += 1
+        first = self.op(f"op{self.many}", kind, inputs, outputs, **attrs)
+        for name in outputs if keep is None else keep:
+            self.output(f"op{self.many}_{name}", f"op{self.many}/{name}_0")
+        return first
+
+
+def attention(backward):
+    """Two tiles of queries and of keys, two pieces of each row, two heads."""
+    g = Graph()
+    for kind in FLOATS:
+        given = {"query": g.tensor(kind, 2, 17, 20), "key": g.tensor(kind, 2, 70, 20), "value": g.tensor(kind, 2, 70, 18)}
+        out = g.one("scaled_dot_product_attention", given, ("out", "log_sum"))
+        if backward:
+            given.update(out=out, log_sum=out.replace("/out_0", "/log_sum_0"), dout=g.tensor(kind, 2, 17, 18))
+            g.one("scaled_dot_product_attention_grad", given, ("dquery", "dkey", "dvalue"))
+    return g
+
+
+def convolutions():
+    """Two pieces of the sums of each product, in tiles and in sums of whole blocks."""
+    g = Graph()
+    for kind in FLOATS:
+        for last in (False, True):
+            form = {"data_format": 'at_string: "channels_last"' if last else 'at_string: "channels_first"'}
+            for filters, channels in ((16, 9), (3, 2)):
+                x = g.tensor(kind, *((1, 5, 5, channels) if last else (1, channels, 5, 5)))
+                w = g.tensor(kind, *((filters, 3, 3, channels) if last else (filters, channels, 3, 3)))
+                y = g.one("conv2d", {"in": x, "weight": w}, ("out",), padding_before=ints(1, 1), **form)
+                back = {"num_spatial_dims": "at_int32: 2", "kernel_size": ints(3, 3), "padding_before": ints(1, 1), **form}
+                g.one("conv_data_grad", {"dy": y, "filter": w, "x_like": x}, ("dx",), **back)
+                g.one("conv_filter_grad", {"dy": y, "x": x}, ("filter_diff",), **back)
+    return g
+
+
+def fused_convolution():
+    g = Graph()
+    for layout in ("channels_last", "channels_first"):
+        image, weight = ((1, 5, 5, 9), (8, 3, 3, 9)) if layout == "channels_last" else ((1, 9, 5, 5), (8, 9, 3, 3))
+        given = {"in": g.tensor("f32", *image), "weight": g.tensor("f32", *weight)}
+        g.one("fused_conv2d", given, ("out",), data_format=f'at_string: "{layout}"', weight_format=f'at_string: "{layout}"')
+    return g
+
+
+def recurrent():
+    """Products of two pieces."""
+    g = Graph()
+    for kind in FLOATS:
+        given = {"x": g.tensor(kind, 2, 3, 20), "weight": g.tensor(kind, 1, 20, 20), "recurrence": g.tensor(kind, 1, 20, 20)}
+        g.one("rnn", given, ("y", "y_h"))
+    return g
+
+
+def scattered_maxima():
+    """Two rounds of positions, and two planes."""
+    g = Graph()
+    window = {"kernel_size": ints(2, 2), "stride": ints(1, 1)}
+    for kind in FLOATS:
+        x = g.tensor(kind, 1, 2, 18, 18)
+        y = g.one("max_pool_2d", {"x": x}, ("y", "indice"), return_indices="at_bool: true", **window)
+        g.one("max_pool_2d_grad", {"x": x, "dy": y, "indice": y.replace("/y_0", "/indice_0")}, ("dx",), **window)
+    return g
+
+
+def parameters():
+    """More parameters than a block takes at once."""
+    g = Graph()
+    for kind in FLOATS:
+        x, dy = g.tensor(kind, 5, 300), g.tensor(kind, 5, 300)
+        given = {"x": x, "gamma": g.tensor(kind, 300), "beta": g.tensor(kind, 300)}
+        y = g.one("layer_norm", given, ("y", "mean", "inv_variance"), begin_norm_axis="at_int64: 1", begin_params_axis="at_int64: 1",
+                  epsilon="at_double: 1e-5", center="at_bool: true", scale="at_bool: true")
+        back = {"dy": dy, "x": x, "mean": y.replace("/y_0", "/mean_0"), "inv_variance": y.replace("/y_0", "/inv_variance_0")}
+        g.one("layer_norm_param_grad", back, ("gamma_diff", "beta_diff"), begin_params_axis="at_int64: 1")
+    return g
+
+
+GRAPHS = {"attention": lambda: attention(False), "attention_grad": lambda: attention(True), "convolutions": convolutions,
+          "fused_convolution": fused_convolution, "recurrent": recurrent, "scattered_maxima": scattered_maxima, "parameters": parameters}
+
+
+def run(name, sim):
+    """The finished command, and the outputs."""
+    return GRAPHS[name]().run("sim", "--no-fuse", policy=sim)
