@@ -106,6 +106,15 @@ void addActivations(EmitterTable *t) {
   logic(t, "broadcast_logical_xor", "Xor");
   logic(t, "logical_not", "Not");
   t->add(
+      "prelu", Types::kWide,
+      [](Emission &e) {
+        const Wire x = e.in("x"), alpha = e.in("alpha");
+        std::vector<int64_t> dims(static_cast<size_t>(alpha.shape.elem_cnt() == 1 ? 0 : x.rank() - 1), 1);
+        if (!dims.empty()) dims[0] = alpha.shape.elem_cnt();
+        e.out(e.node("PRelu", {x, e.reshape(alpha, dims)}, {}, x.type, x.shape));
+      },
+      "PRelu");
+  t->add(
       "add_n", Types::kNumbers,
       [](Emission &e) {
         Wire sum = e.in("in");

@@ -152,6 +152,70 @@ void convertOneHot(Emission &e) {
       e.select(hot, value("floating_on_value", "integer_on_value"), value("floating_off_value", "integer_off_value")));
 }
 
+/// As many rows as the values say, and zeros behind them: `count` rows in all.
+Wire roomFor(Emission &e, const Wire &rows, int64_t count) {
+  Shape zeros = rows.shape;
+  zeros.Set(0, count);
+  Wire all = e.concat({rows, e.filled(rows.type, zeros, 0)}, 0);
+  all.shape.Set(0, 2 * count);
+  return e.slice(all, 0, 0, count);
+}
+
+/// How many rows a value has, i64[1].
+Wire rowsOf(Emission &e, const Wire &rows) {
+  const Wire dims = e.node("Shape", {rows}, {}, kInt64, Shape({rows.rank()}));
+  return e.slice(dims, 0, 0, 1);
+}
+
+void convertArgwhere(Emission &e) {
+  const Wire x = e.raw("input");
+  const DataType type = e.typeAttr("dtype");
+  const Wire wide = x.type == kBool || x.type == kFloat ? x : e.cast(x, x.isFloating() ? kFloat : kInt64);
+  const Wire isSet = x.type == kBool ? x : e.negated(e.test("Equal", wide, e.number(wide, 0)));
+  const int64_t n = x.shape.elem_cnt(), rank = x.rank();
+  if (rank == 0) {
+    e.out("output", e.cast(e.integers({}, Shape({1, 0})), type));
+    return e.out("output_size", e.cast(e.reshape(isSet, {1}), type));
+  }
+  const Wire rows = e.transpose(e.node("NonZero", {isSet}, {}, kInt64, Shape({rank, n})), {1, 0});
+  e.out("output", e.cast(roomFor(e, rows, n), type));
+  e.out("output_size", e.cast(rowsOf(e, rows), type));
+}
+
+void convertSuppression(Emission &e) {
+  std::vector<Wire> inputs{e.in("boxes"), e.in("scores"), e.integers({e.i("max_output_boxes_per_class")}),
+                           e.constant(kFloat, Shape({1}), {e.f("iou_threshold")})};
+  if (e.b("has_score_threshold")) inputs.push_back(e.constant(kFloat, Shape({1}), {e.f("score_threshold")}));
+  const Shape &all = e.made("output").shape();
+  const Wire rows =
+      e.node("NonMaxSuppression", inputs, {{"center_point_box", int64_t{e.b("center_point_box")}}}, kInt64, all);
+  e.out("output", roomFor(e, rows, all.At(0)));
+  e.out("output_size", rowsOf(e, rows));
+}
+
+void convertUnique(Emission &e) {
+  const Wire x = e.raw("in");
+  const Wire wide = e.cast(x, x.type == kDouble ? kDouble : x.isFloating() ? kFloat : kInt64);
+  const Shape list({x.dim(0)});
+  const auto made = e.nodes("Unique", {wide}, {{"axis", int64_t{0}}, {"sorted", int64_t{e.b("sorted")}}},
+                            {{wide.type, wide.shape}, {kInt64, list}, {kInt64, list}, {kInt64, list}});
+  e.out("first", roomFor(e, made[1], x.dim(0)));
+  e.out("inverse", made[2]);
+  e.out("counts", roomFor(e, made[3], x.dim(0)));
+  e.out("output_size", rowsOf(e, made[1]));
+}
+
+void convertBounded(Emission &e) {
+  const Wire x = e.in("x");
+  const int64_t axis = e.i("axis");
+  std::vector<int64_t> places(static_cast<size_t>(x.dim(axis))), dims(static_cast<size_t>(x.rank()), 1);
+  std::iota(places.begin(), places.end(), 0);
+  dims[static_cast<size_t>(axis)] = x.dim(axis);
+  const Wire isThere = e.test("Less", e.integers(places, Shape(dims.data(), x.rank())),
+                              e.reshape(e.indices("count"), std::initializer_list<int64_t>{}));
+  e.out(e.select(isThere, x, e.number(x, 0)));
+}
+
 } // namespace
 
 void addIndexing(EmitterTable *t) {
@@ -194,6 +258,10 @@ void addIndexing(EmitterTable *t) {
     t->add(name, Types::kWide, convertSegments, "ScatterElements");
   t->add("unsorted_batch_segment_sum", Types::kWide, convertBatchSegments, "ScatterElements");
   t->add("one_hot", Types::kOwn, convertOneHot, "Equal, Where");
+  t->add("argwhere", Types::kOwn, convertArgwhere, "NonZero", "all the room that there is");
+  t->add("non_max_suppression", Types::kOwn, convertSuppression, "NonMaxSuppression", "all the room that there is");
+  t->add("unique_rows", Types::kOwn, convertUnique, "Unique", "all the room that there is");
+  t->add("bounded", Types::kNumbers, convertBounded, "Less, Where", "outputs are not cut");
 }
 
 } // namespace opc::onnx_export

@@ -260,3 +260,9 @@ unary_grad("scalar_pow", lambda c, x: x ** (c.attr("exponent") if "exponent" in 
 # These two take the forward result.
 REFERENCES["relu_grad"] = lambda c: np.where(c.get("y") > 0, c.get("dy"), 0.0)
 REFERENCES["sigmoid_grad"] = lambda c: c.get("dy") * c.get("y") * (1 - c.get("y"))
+
+
+@reference("prelu")
+def prelu(c):
+    x, alpha = t(c.get("x")), t(c.get("alpha"))
+    return F.prelu(x, alpha.reshape(-1)).numpy()

@@ -152,3 +152,62 @@ def grid_sample(c):
 @reference("affine_grid")
 def affine_grid(c):
     return F.affine_grid(c.torch("theta"), list(c.attr("size")), c.attr("align_corners")).numpy()
+
+
+def padded(rows, count, dtype):
+    out = np.zeros((count,) + rows.shape[1:], np.int64)
+    out[:len(rows)] = rows
+    return Typed(out, dtype)
+
+
+@reference("argwhere")
+def argwhere(c):
+    x, dtype = c.only(), c.attr("dtype", default="i32")
+    rows = np.argwhere(x)
+    return {"output": padded(rows, x.size, dtype), "output_size": Typed([len(rows)], dtype)}
+
+
+@reference("unique_rows")
+def unique_rows(c):
+    x = c.get("in")
+    rows = x.reshape(len(x), -1) if x.size else np.zeros((len(x), 0))
+    _, first, inverse, counts = np.unique(rows, axis=0, return_index=True, return_inverse=True, return_counts=True) if x.size else [np.zeros(0, np.int64)] * 4
+    if not c.attr("sorted", default=True):
+        order = np.argsort(first)
+        place = np.argsort(order)
+        first, inverse, counts = first[order], place[inverse], counts[order]
+    return {"first": padded(first, len(x), "i64"), "inverse": Typed(inverse.reshape(-1), "i64"), "counts": padded(counts, len(x), "i64"), "output_size": Typed([len(first)], "i64")}
+
+
+@reference("non_max_suppression")
+def non_max_suppression(c):
+    """Greedy, in the order of the scores; corners in any order, or centres."""
+    boxes, scores = c.get("boxes"), c.get("scores")
+    most, limit = c.attr("max_output_boxes_per_class"), c.attr("iou_threshold", default=0.0)
+    if c.attr("center_point_box", default=False):
+        x, y, w, h = np.moveaxis(boxes, -1, 0)
+        boxes = np.stack([y - h / 2, x - w / 2, y + h / 2, x + w / 2], -1)
+    low, high = np.minimum(boxes[..., :2], boxes[..., 2:]), np.maximum(boxes[..., :2], boxes[..., 2:])
+    rows = []
+    for b in range(scores.shape[0]):
+        area = np.prod(high[b] - low[b], -1)
+        for k in range(scores.shape[1]):
+            kept = []
+            for i in np.argsort(-scores[b, k], kind="stable"):
+                if c.attr("has_score_threshold", default=False) and not scores[b, k, i] > c.attr("score_threshold"):
+                    continue
+                if len(kept) == most:
+                    break
+                both = [np.prod(np.maximum(0, np.minimum(high[b][i], high[b][j]) - np.maximum(low[b][i], low[b][j]))) for j in kept]
+                if all(v / (area[i] + area[j] - v) <= limit for v, j in zip(both, kept)):
+                    kept.append(i)
+            rows += [(b, k, i) for i in kept]
+    count = scores.shape[0] * scores.shape[1] * min(most, scores.shape[2])
+    return {"output": padded(np.array(rows, np.int64).reshape(-1, 3), count, "i64"), "output_size": Typed([len(rows)], "i64")}
+
+
+@reference("bounded")
+def bounded(c):
+    x, count = np.moveaxis(c.get("x").copy(), c.attr("axis"), 0), int(c.get("count").reshape(-1)[0])
+    x[max(count, 0):] = 0
+    return np.moveaxis(x, 0, c.attr("axis"))

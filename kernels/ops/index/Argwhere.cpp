@@ -1,0 +1,100 @@
+// argwhere: the places of elements that are not 0, in memory for as many as there can be.
+// SPDX-License-Identifier: Apache-2.0
+#include "index/FoundArguments.h"
+#include "support/CudaTask.h"
+#include "support/Operator.h"
+#include "support/SbpRules.h"
+
+#include <algorithm>
+
+namespace opc::ops {
+namespace {
+
+Maybe<void> infer(InferContext *ctx) {
+  const TensorDesc in = ctx->In("input");
+  const DataType type = ctx->Attr<DataType>("dtype");
+  if (type != kInt32 && type != kInt64)
+    return (Error::TypeError() << "dtype is " << dataTypeName(type)).help("places are i32 or i64");
+  if (type == kInt32 && in.shape().elem_cnt() > INT32_MAX)
+    return (Error::ShapeMismatch() << "input has more than 2^31 elements").help("let dtype be i64");
+  ctx->Out("output") = TensorDesc(Shape({in.shape().elem_cnt(), in.shape().NumAxes()}), type);
+  ctx->Out("output_size") = TensorDesc(Shape({1}), type);
+  return Maybe<void>::Ok();
+}
+
+/// Whether an element counts: NaN does, both zeros do not.
+template <class T> bool isFound(T x) {
+  if constexpr (std::is_arithmetic_v<T>)
+    return x != T(0);
+  else
+    return static_cast<float>(x) != 0;
+}
+
+template <class T, class I> void findPlaces(const T *x, const Shape &shape, I *places, I *count) {
+  const int64_t n = shape.elem_cnt(), rank = shape.NumAxes();
+  int64_t found = 0;
+  for (int64_t i = 0; i < n; ++i) {
+    if (!isFound(x[i])) continue;
+    int64_t rest = i;
+    for (int64_t axis = rank; axis-- > 0; rest /= shape.At(axis))
+      places[found * rank + axis] = static_cast<I>(rest % shape.At(axis));
+    ++found;
+  }
+  std::fill(places + found * rank, places + n * rank, I(0));
+  *count = static_cast<I>(found);
+}
+
+template <class T> class ArgwhereKernel final : public BindingKernel {
+public:
+  std::unique_ptr<BoundKernel> Bind(KernelBindContext *ctx) const override {
+    const Tensor &in = ctx->In("input");
+    const Shape shape = in.shape();
+    Tensor &places = ctx->Out("output"), &count = ctx->Out("output_size");
+    if (isOnGpu(ctx)) {
+      ArgwhereArguments a{};
+      a.in = in.raw_dptr();
+      a.places = places.mut_raw_dptr();
+      a.count = count.mut_raw_dptr();
+      a.n = shape.elem_cnt();
+      a.rank = static_cast<int32_t>(shape.NumAxes());
+      for (int64_t axis = 0; axis < a.rank; ++axis) a.dims[axis] = shape.At(axis);
+      a.isWide = places.data_type() == kInt64;
+      const cuda::CudaFunction f =
+          cuda::CudaLaunch::of(ctx->device_ctx()).function(kernelOf("argwhere", in.data_type()));
+      return bindTask(
+          [=](DeviceCtx *dev) { cuda::CudaLaunch::of(dev).run(f, {1, 1, 1}, {cuda::kBlock, 1, 1}, 0, a); });
+    }
+    const T *x = in.dptr<T>();
+    if (places.data_type() == kInt64)
+      return bindTask([x, shape, to = places.mut_dptr<int64_t>(), n = count.mut_dptr<int64_t>()](DeviceCtx *) {
+        findPlaces(x, shape, to, n);
+      });
+    return bindTask([x, shape, to = places.mut_dptr<int32_t>(), n = count.mut_dptr<int32_t>()](DeviceCtx *) {
+      findPlaces(x, shape, to, n);
+    });
+  }
+};
+
+Case sample(const char *name, Shape shape) { return Case(name).In("input", std::move(shape), -2, 2); }
+
+REGISTER_USER_OP("argwhere")
+    .Input("input")
+    .Output("output")
+    .Output("output_size")
+    .Attr<DataType>("dtype", kInt32)
+    .SetTensorDescInferFn(infer)
+    .Sharding([](const SbpContext &ctx) -> Maybe<ShardingRule> {
+      const int64_t rank = ctx.In("input").shape().NumAxes();
+      return shardingRule({AxisFactors(static_cast<size_t>(rank), ".")}, {{".", "."}, {"."}});
+    })
+    .NoGrad("places are not differentiable")
+    .Doc("output has a row of indices (dtype: i32 or i64) for each element of input that is not 0, in order; "
+         "output_size says how many rows these are, and the rows behind them are 0. NaN is not 0.")
+    .Cases({sample("plane", {3, 5}).Types({kFloat, kInt32, kUInt8, kBool, kFloat16}),
+            sample("long", {700}).Attr("dtype", kInt64), sample("cube", {2, 3, 2}).Attr("dtype", kInt64),
+            sample("scalar", {}), Case("empty").In("input", {0, 3})})
+    .Kernel<ArgwhereKernel, types::Computed>("input")
+    .Kernel<ArgwhereKernel, types::Computed>("input", onGpu());
+
+} // namespace
+} // namespace opc::ops
