@@ -126,8 +126,10 @@ Value findLoss(ModuleOp module, const std::string &name) {
   Block &block = graphBlock(module);
   Value found;
   Operation *several = nullptr;
+  for (auto out : block.getOps<ir::OutputOp>()) // a tensor of that name may be another one
+    if (out.getName() == name) found = out.getIn();
   for (Operation &op : block) {
-    if (auto out = dyn_cast<ir::OutputOp>(&op); out && out.getName() == name) found = out.getIn();
+    if (found) break;
     for (Value v : op.getResults())
       if (ir::tensorName(v) == name) found = v;
     if (op.getNumResults() > 0 && ir::opName(&op) == name) {
@@ -136,7 +138,6 @@ Value findLoss(ModuleOp module, const std::string &name) {
       else
         several = &op;
     }
-    if (found) break;
   }
   auto fail = [&](Location loc, const std::string &message, const std::string &help) {
     emitFinding(loc, "OPC0502", message, help);

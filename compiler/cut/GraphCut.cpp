@@ -18,6 +18,9 @@ using namespace mlir;
 namespace opc {
 namespace {
 
+/// The op whose outputs a session cuts to what their count says.
+constexpr StringLiteral kBoundedOp = "bounded";
+
 /// What there is to keep, found from the roots backwards.
 class Pruner {
 public:
@@ -42,6 +45,7 @@ public:
       Operation *op = ops.lookup(name);
       if (!op) return unknown(what, name);
       keep(op);
+      keepCount(op);
     }
     return success();
   }
@@ -63,6 +67,14 @@ private:
   LogicalResult unknown(const std::string &what, const std::string &name) {
     emitFinding(module_.getLoc(), "OPC0005", "the graph has no " + what + " '" + name + "'");
     return failure();
+  }
+
+  /// An output of a size that only a run knows is cut by the output that says how much there is.
+  void keepCount(Operation *output) {
+    auto made = output->getNumOperands() == 1 ? output->getOperand(0).getDefiningOp<ir::UserOp>() : ir::UserOp();
+    if (!isa<ir::OutputOp>(output) || !made || made.getOpType() != kBoundedOp) return;
+    for (Operation *user : made.getArgs()[1].getUsers())
+      if (isa<ir::OutputOp>(user)) keep(user);
   }
 
   void keep(Operation *root) {

@@ -10,6 +10,7 @@
 #include "NativeImages.h"
 #include "NearestNames.h"
 #include "OpCase.h"
+#include "OutputCuts.h"
 #include "PlanAgreement.h"
 #include "PlanFile.h"
 #include "TextParts.h"
@@ -72,6 +73,7 @@ struct Session::Impl : runtime::LocalRanks {
   std::vector<HostTensor> stagedInputs, stagedVariables;
   std::vector<HostTensor> gathered; // by output: what outputData shows
   std::vector<int64_t> gatheredAt;
+  std::vector<std::optional<runtime::OutputCut>> cuts; // by output: of which only a run knows how much there is
 
   template <class Ports> static Status unknown(const char *what, const std::string &name, const Ports &ports) {
     return Status(StatusCode::kUsage, "OPC0611", std::string("the graph has no ") + what + " '" + name + "'")
@@ -434,6 +436,7 @@ Result<Session> Session::load(std::string_view planBytes, const Registry &regist
     impl->graph().setWatchdog(impl->watchdog.get());
   }
   impl->describeInterface();
+  impl->cuts = runtime::outputCuts(*plan, impl->job);
   OPC_RETURN_IF_ERROR(impl->loadConstants(*plan));
   OPC_RETURN_IF_ERROR(giveValues(*plan, [&](const std::string &name, std::string *bytes) {
     const size_t index = impl->variableIndex.at(name);
@@ -617,12 +620,16 @@ Status Session::run(int64_t steps) {
 Result<HostTensor> Session::fetch(const std::string &name) const {
   size_t index = 0;
   OPC_RETURN_IF_ERROR(impl_->fetchable(name, &index));
-  return impl_->fetch(index);
+  OPC_ASSIGN_OR_RETURN(HostTensor whole, impl_->fetch(index));
+  const std::optional<runtime::OutputCut> &cut = impl_->cuts[index];
+  if (!cut) return whole;
+  OPC_ASSIGN_OR_RETURN(const HostTensor count, impl_->fetch(cut->count));
+  return runtime::cutTo(std::move(whole), count, cut->axis, name);
 }
 
 const void *Session::outputData(const std::string &name) const {
   size_t index = 0;
-  if (!impl_->fetchable(name, &index).isOk()) return nullptr;
+  if (!impl_->fetchable(name, &index).isOk() || impl_->cuts[index]) return nullptr;
   if (const void *data = impl_->outputHere(index)) return data;
   const int64_t step = impl_->graph().steps();
   if (impl_->gatheredAt[index] != step) {

@@ -1,4 +1,4 @@
-// ONNX's ops of object detection, and others whose results are as many as the values say: those at import alone.
+// ONNX's ops of object detection, and others whose results are as many as the values say.
 // SPDX-License-Identifier: Apache-2.0
 #include "OnnxConverters.h"
 
@@ -10,53 +10,22 @@ namespace {
 
 // NonMaxSuppression ---------------------------------------------------------------------------------------------------
 
-struct Box {
-  float y1, x1, y2, x2;
-  float area() const { return (y2 - y1) * (x2 - x1); }
-};
-
-Box boxOf(const double *v, bool isCentre) {
-  const auto f = [&](int k) { return static_cast<float>(v[k]); };
-  if (isCentre) return {f(1) - f(3) / 2, f(0) - f(2) / 2, f(1) + f(3) / 2, f(0) + f(2) / 2};
-  return {std::min(f(0), f(2)), std::min(f(1), f(3)), std::max(f(0), f(2)), std::max(f(1), f(3))};
-}
-
-/// The share that two boxes have of what they cover together.
-float overlap(const Box &a, const Box &b) {
-  const float height = std::min(a.y2, b.y2) - std::max(a.y1, b.y1), width = std::min(a.x2, b.x2) - std::max(a.x1, b.x1);
-  if (height <= 0 || width <= 0 || a.area() <= 0 || b.area() <= 0) return 0;
-  return height * width / (a.area() + b.area() - height * width);
-}
-
 void convertNonMaxSuppression(Conversion &c) {
   const Shape &boxes = c.in(0)->shape(), &scores = c.in(1)->shape();
   if (boxes.NumAxes() != 3 || boxes.At(2) != 4 || scores.NumAxes() != 3 || scores.At(0) != boxes.At(0) ||
       scores.At(2) != boxes.At(1))
     c.invalid("boxes [batch, n, 4] and scores [batch, classes, n] are wanted, not " + boxes.ToString() + " and " +
               scores.ToString());
-  const auto places = c.knownFloats(0), values = c.knownFloats(1);
-  const int64_t most = c.has(2) ? c.knownInt(2) : 0, count = boxes.At(1), classes = scores.At(1);
-  const auto limit = static_cast<float>(c.has(3) ? c.knownFloat(3) : 0);
+  const int64_t most = c.has(2) ? c.knownInt(2) : 0;
+  const double limit = c.has(3) ? c.knownFloat(3) : 0;
   if (!(limit >= 0 && limit <= 1))
     c.invalid(c.inputText(3) + " is " + std::to_string(limit) + ", and must be from 0 to 1");
-  const bool isCentre = c.flag("center_point_box", false);
-  std::vector<int64_t> kept;
-  for (int64_t row = 0; row < boxes.At(0) * classes; ++row) {
-    const double *score = values.data() + row * count, *place = places.data() + row / classes * count * 4;
-    std::vector<int64_t> order;
-    for (int64_t k = 0; k < count; ++k)
-      if (!c.has(4) || score[k] > c.knownFloat(4)) order.push_back(k);
-    std::stable_sort(order.begin(), order.end(), [&](int64_t a, int64_t b) { return score[a] > score[b]; });
-    std::vector<Box> chosen;
-    for (int64_t k : order) {
-      if (static_cast<int64_t>(chosen.size()) >= most) break;
-      const Box box = boxOf(place + k * 4, isCentre);
-      if (std::any_of(chosen.begin(), chosen.end(), [&](const Box &b) { return overlap(b, box) > limit; })) continue;
-      chosen.push_back(box);
-      kept.insert(kept.end(), {row / classes, row % classes, k});
-    }
-  }
-  c.out(c.constant(kept, Shape({static_cast<int64_t>(kept.size() / 3), 3})));
+  Attrs attrs{{"max_output_boxes_per_class", std::max<int64_t>(most, 0)},
+              {"iou_threshold", limit},
+              {"center_point_box", c.flag("center_point_box", false)}};
+  if (c.has(4)) attrs.insert({{"has_score_threshold", true}, {"score_threshold", c.knownFloat(4)}});
+  const auto made = c.ops("non_max_suppression", {c.in(0), c.in(1)}, attrs);
+  c.out(c.cut(made[0], 0, made[1]));
 }
 
 // Unique --------------------------------------------------------------------------------------------------------------
@@ -65,42 +34,16 @@ void convertUnique(Conversion &c) {
   const bool isFlat = !c.hasAttr("axis");
   const Term x = isFlat ? c.reshape(c.in(0), {c.in(0)->shape().elem_cnt()}) : c.in(0);
   const int64_t axis = isFlat ? 0 : c.axisOf(c.i("axis", 0), x->rank());
-  // 64-bit integers are whole in what a row is compared by.
-  std::vector<long double> values;
-  if (x->isFloating())
-    for (double v : c.knownFloats(0)) values.push_back(v);
-  else
-    for (int64_t v : c.knownInts(0)) values.push_back(static_cast<long double>(v));
-  const int64_t size = x->dim(axis), outer = x->shape().Count(0, axis), inner = x->shape().Count(axis + 1);
-  std::vector<std::vector<long double>> rows(static_cast<size_t>(size));
-  for (int64_t o = 0; o < outer; ++o)
-    for (int64_t k = 0; k < size; ++k)
-      for (int64_t i = 0; i < inner; ++i)
-        rows[static_cast<size_t>(k)].push_back(values[static_cast<size_t>((o * size + k) * inner + i)]);
-  std::map<std::vector<long double>, int64_t> places; // of each row its place among the results
-  std::vector<int64_t> first, inverse, counts;
-  for (int64_t k = 0; k < size; ++k)
-    if (places.emplace(rows[static_cast<size_t>(k)], static_cast<int64_t>(first.size())).second) first.push_back(k);
-  if (c.flag("sorted", true)) {
-    std::vector<int64_t> sorted;
-    for (auto &[row, place] : places) {
-      sorted.push_back(first[static_cast<size_t>(place)]);
-      place = static_cast<int64_t>(sorted.size()) - 1;
-    }
-    first = sorted;
-  }
-  counts.assign(first.size(), 0);
-  for (const auto &row : rows) {
-    inverse.push_back(places.at(row));
-    ++counts[static_cast<size_t>(inverse.back())];
-  }
-  const auto list = [&](const std::vector<int64_t> &v) {
-    return c.constant(v, Shape({static_cast<int64_t>(v.size())}));
-  };
-  c.out(0, c.op("gather", {x, list(first)}, {{"axis", axis}}));
-  c.out(1, list(first));
-  c.out(2, list(inverse));
-  c.out(3, list(counts));
+  std::vector<int64_t> perm{axis};
+  for (int64_t k = 0; k < x->rank(); ++k)
+    if (k != axis) perm.push_back(k);
+  const auto made = c.ops("unique_rows", {c.transpose(x, perm)}, {{"sorted", c.flag("sorted", true)}});
+  const Term count = made[3], known = count->value ? c.cut(made[0], 0, count) : made[0];
+  const Term taken = c.op("gather", {x, known}, {{"axis", axis}});
+  c.out(0, count->value ? taken : c.cut(taken, axis, count));
+  c.out(1, c.cut(made[0], 0, count));
+  c.out(2, made[1]);
+  c.out(3, c.cut(made[2], 0, count));
 }
 
 // RoiAlign ------------------------------------------------------------------------------------------------------------
@@ -158,8 +101,9 @@ void convertRoiAlign(Conversion &c) {
 } // namespace
 
 void addDetections(ConverterTable *t) {
-  t->add("NonMaxSuppression", convertNonMaxSuppression, "a constant", "boxes and scores of the run");
-  t->add("Unique", convertUnique, "gather", "values of the run");
+  t->add("NonMaxSuppression", convertNonMaxSuppression, "non_max_suppression",
+         "thresholds and numbers of boxes of the run");
+  t->add("Unique", convertUnique, "unique_rows, gather");
   t->add("RoiAlign", convertRoiAlign, "gather, batch_matmul", "mode max, sampling_ratio 0");
 }
 

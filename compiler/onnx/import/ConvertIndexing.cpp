@@ -135,37 +135,27 @@ void convertReverseSequence(Conversion &c) {
   c.out(c.op("dim_gather", {x, c.expand(from, x->shape())}, {{"dim", time}}));
 }
 
-/// The number of elements depends on the values: at import alone.
+/// Columns of indices, as many as there are elements that are not 0.
 void convertNonZero(Conversion &c) {
-  const auto values = c.knownFloats(0);
-  const Shape &shape = c.in(0)->shape();
-  const auto rank = static_cast<size_t>(std::max<int64_t>(shape.NumAxes(), 1));
-  std::vector<std::vector<int64_t>> rows(rank);
-  int64_t count = 0;
-  for (size_t k = 0; k < values.size(); ++k) {
-    if (values[k] == 0) continue;
-    ++count;
-    auto rest = static_cast<int64_t>(k);
-    for (size_t axis = rank; axis-- > 0;) {
-      const int64_t size = shape.NumAxes() ? shape.At(static_cast<int64_t>(axis)) : 1;
-      rows[axis].push_back(rest % size);
-      rest /= size;
-    }
-  }
-  std::vector<int64_t> all;
-  for (const auto &row : rows) all.insert(all.end(), row.begin(), row.end());
-  c.out(c.constant(all, Shape({static_cast<int64_t>(rank), count})));
+  const Term x = c.in(0)->rank() ? c.in(0) : c.reshape(c.in(0), {1});
+  const auto made = c.ops("argwhere", {x}, {{"dtype", kInt64}});
+  c.out(c.cut(c.transpose(made[0], {1, 0}), 1, made[1]));
 }
 
+/// A condition that is shorter than the axis leaves out what is behind it.
 void convertCompress(Conversion &c) {
-  const auto wanted = c.knownInts(1);
   const bool isFlat = !c.hasAttr("axis");
   const Term x = isFlat ? c.reshape(c.in(0), {c.in(0)->shape().elem_cnt()}) : c.in(0);
-  const int64_t axis = isFlat ? 0 : c.axisOf(c.i("axis", 0), x->rank());
-  std::vector<int64_t> places;
-  for (size_t k = 0; k < wanted.size() && static_cast<int64_t>(k) < x->dim(axis); ++k)
-    if (wanted[k]) places.push_back(static_cast<int64_t>(k));
-  c.out(c.op("gather", {x, c.constant(places, Shape({static_cast<int64_t>(places.size())}))}, {{"axis", axis}}));
+  const int64_t axis = isFlat ? 0 : c.axisOf(c.i("axis", 0), x->rank()), size = x->dim(axis);
+  Term wanted = c.in(1);
+  c.checkType(1, {kBool});
+  if (wanted->rank() != 1) c.invalid(c.inputText(1) + " is " + wanted->desc.toString() + ", and must have one axis");
+  if (wanted->dim(0) > size) wanted = c.slice(wanted, 0, 0, size);
+  const auto made = c.ops("argwhere", {wanted}, {{"dtype", kInt64}});
+  const Term places = c.reshape(made[0], {wanted->dim(0)});
+  const Term known = made[1]->value ? c.cut(places, 0, made[1]) : places;
+  const Term taken = c.op("gather", {x, known}, {{"axis", axis}});
+  c.out(made[1]->value ? taken : c.cut(taken, axis, made[1]));
 }
 
 } // namespace
@@ -181,8 +171,8 @@ void addIndexing(ConverterTable *t) {
          "tensor_scatter_nd_update, tensor_scatter_nd_add, dim_scatter_mul, dim_scatter_max, dim_scatter_min");
   t->add("OneHot", convertOneHot, "broadcast_equal, where", "a depth of the run");
   t->add("ReverseSequence", convertReverseSequence, "dim_gather");
-  t->add("NonZero", convertNonZero, "a constant", "values of the run");
-  t->add("Compress", convertCompress, "gather", "a condition of the run");
+  t->add("NonZero", convertNonZero, "argwhere, transpose");
+  t->add("Compress", convertCompress, "argwhere, gather");
 }
 
 } // namespace opc::onnx

@@ -1,5 +1,6 @@
 // ONNX's reductions.
 // SPDX-License-Identifier: Apache-2.0
+#include "OnnxBounds.h"
 #include "OnnxConverters.h"
 
 #include <algorithm>
@@ -8,6 +9,13 @@
 #include <numeric>
 
 namespace opc::onnx {
+
+Term extreme(const Conversion &c, DataType type, bool isLargest) {
+  const double inf = std::numeric_limits<double>::infinity();
+  if (IsFloatingDataType(type)) return c.scalar(type, isLargest ? inf : -inf);
+  if (type == kInt64) return c.constant({isLargest ? INT64_MAX : INT64_MIN}, Shape());
+  return c.scalar(type, isLargest ? elementType(type).highest : elementType(type).lowest);
+}
 
 Term reduced(Conversion &c, const char *op, const Term &x, const std::vector<int64_t> &axes, bool keepDims) {
   DimVector dims;
@@ -26,14 +34,11 @@ Term reduced(Conversion &c, const char *op, const Term &x, const std::vector<int
   }
   if (count == 0) { // of nothing
     const std::string name = op;
-    const double inf = std::numeric_limits<double>::infinity();
-    const ElementType &type = elementType(x->type());
-    const double low = x->isFloating() ? -inf : type.lowest, high = x->isFloating() ? inf : type.highest;
-    const double nothing = name == "reduce_prod" || name == "reduce_all" ? 1
-                           : name == "reduce_max" || name == "logsumexp" ? low
-                           : name == "reduce_min"                        ? high
-                                                                         : 0;
-    return c.expand(c.scalar(x->type(), nothing), Shape(dims));
+    const Term nothing = name == "reduce_max" || name == "logsumexp"     ? extreme(c, x->type(), false)
+                         : name == "reduce_min"                          ? extreme(c, x->type(), true)
+                         : name == "reduce_prod" || name == "reduce_all" ? c.scalar(x->type(), 1)
+                                                                         : c.scalar(x->type(), 0);
+    return c.expand(nothing, Shape(dims));
   }
   const Term y = c.op(op, {x}, {{"axis", axes}, {"keepdims", true}});
   return c.reshape(y, dims);

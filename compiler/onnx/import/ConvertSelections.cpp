@@ -29,9 +29,14 @@ void arg(ConverterTable *t, const std::string &name, const std::string &op) {
 void convertTopK(Conversion &c) {
   const Term x = c.in(0);
   const int64_t axis = c.axisOf(c.i("axis", -1), x->rank());
-  const int64_t k = c.version < 10 ? c.required("k") : c.knownInt(1);
   const bool isLargest = c.version < 11 || c.flag("largest", true);
+  const bool isOpen = c.version >= 10 && !c.in(1)->value;
+  const int64_t k = isOpen ? x->dim(axis) : c.version < 10 ? c.required("k") : c.knownInt(1);
   if (k < 0 || k > x->dim(axis)) c.invalid(std::to_string(k) + " of " + std::to_string(x->dim(axis)) + " elements");
+  // A count of the run takes the first of all of them.
+  if (isOpen && c.in(1)->shape().elem_cnt() != 1)
+    c.invalid(c.inputText(1) + " is " + c.in(1)->desc.toString() + ", and must be one number");
+  const Term count = isOpen && k > 0 ? c.within(c.reshape(c.cast(c.in(1), kInt64), {1}), k + 1, 1) : nullptr;
   const Term y = c.toLast(x, axis);
   Term at;
   if (isLargest) {
@@ -40,8 +45,9 @@ void convertTopK(Conversion &c) {
     at = c.slice(c.op("arg_sort", {y}, {{"direction", std::string("ASCENDING")}}), y->rank() - 1, 0, k);
   }
   at = c.cast(at, kInt64);
-  c.out(0, c.fromLast(c.op("dim_gather", {y, at}, {{"dim", y->rank() - 1}}), axis));
-  c.out(1, c.fromLast(at, axis));
+  const Term values = c.fromLast(c.op("dim_gather", {y, at}, {{"dim", y->rank() - 1}}), axis);
+  c.out(0, count ? c.cut(values, axis, count) : values);
+  c.out(1, count ? c.cut(c.fromLast(at, axis), axis, count) : c.fromLast(at, axis));
 }
 
 void scan(ConverterTable *t, const std::string &name, const std::string &op, double first) {
@@ -77,7 +83,7 @@ void convertTrilu(Conversion &c) {
 void addSelections(ConverterTable *t) {
   arg(t, "ArgMax", "argmax");
   arg(t, "ArgMin", "argmin");
-  t->add("TopK", convertTopK, "top_k, arg_sort, dim_gather", "a count of the run");
+  t->add("TopK", convertTopK, "top_k, arg_sort, dim_gather");
   scan(t, "CumSum", "cumsum", 0);
   scan(t, "CumProd", "cumprod", 1);
   t->add("Trilu", convertTrilu, "triu, tril", "a diagonal of the run");

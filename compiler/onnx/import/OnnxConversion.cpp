@@ -308,6 +308,20 @@ Term Conversion::plus(const Term &x, double addend) {
   return op("scalar_add", {x}, {{"has_float_operand", true}, {"float_operand", addend}});
 }
 
+Term Conversion::cut(const Term &whole, int64_t axis, const Term &count) {
+  if (!count->value) {
+    draft.bind({whole, count, axis});
+    return whole;
+  }
+  const int64_t n = knownInts(count, "its count")[0];
+  DimVector dims = whole->shape().dim_vec();
+  if (n == 0 && dims[static_cast<size_t>(axis)] > 0) {
+    dims[static_cast<size_t>(axis)] = 0;
+    return constant(whole->type(), Shape(dims), {});
+  }
+  return slice(whole, axis, 0, n);
+}
+
 Term Conversion::expand(const Term &x, const Shape &shape) {
   if (x->shape() == shape) return x;
   return op("expand", {x}, {{"expand_shape", shape}});

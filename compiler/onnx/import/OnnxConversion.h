@@ -127,6 +127,11 @@ public:
   void out(int index, const Term &term);
   void out(const Term &term) { out(0, term); }
   std::vector<Term> take() { return std::move(results_); }
+  const std::vector<Term> &results() const { return results_; }
+  /// Another value for an input, before the node is converted.
+  void replace(size_t input, const Term &term) { inputs_[input] = term; }
+  /// `whole` along `axis` as far as `count`, i64[1], says: cut where that is known, else bounded.
+  Term cut(const Term &whole, int64_t axis, const Term &count);
   /// After take(): the outputs are made anew.
   void again() { results_.assign(static_cast<size_t>(node.output_size()), nullptr); }
 

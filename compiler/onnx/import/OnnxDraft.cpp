@@ -166,6 +166,12 @@ std::vector<Term> GraphDraft::add(const std::string &type, const std::vector<Ter
   if (++made_ > kMostOps) throw Refusal{"", "", ""}; // the import says it
   const OpDef *def = registry_.findOp(type);
   if (!def) throw Refusal{"OPC0901", "a converter names the op " + type + ", which opc does not have", ""};
+  for (const Term &t : inputs)
+    if (t && !readsBounds_ && bounded(t))
+      throw Refusal{"OPC0422",
+                    "it reads a tensor of which only the run knows how much there is, " + t->desc.toString() +
+                        " at most",
+                    "make the input that decides it a constant: --const NAME=VALUE"};
   DraftOp op{OpKind::kUser, {}, {}, {}, {}, {}, false, places_.size() - 1};
   op.conf.name = "op";
   op.conf.type = def->name;

@@ -45,6 +45,13 @@ struct Quantized {
   bool isSum = false; // of products, in 32 bits
 };
 
+/// A value of which only the run knows how much there is: along `axis` as much as `count`, i64[1], says. It has room
+/// for the most that there can be.
+struct Bounded {
+  Term value, count;
+  int64_t axis = 0;
+};
+
 using Attrs = std::map<std::string, AttrValue>;
 
 /// What cannot be imported: thrown by a conversion, caught where its node is known. Never leaves this folder.
@@ -94,6 +101,27 @@ public:
     return at == quantized_.end() ? nullptr : &at->second;
   }
 
+  void bind(const Bounded &bounded) { bounds_[bounded.value.get()] = bounded; }
+  /// Null when the value has a size that is known.
+  const Bounded *bounded(const Term &value) const {
+    const auto at = bounds_.find(value.get());
+    return at == bounds_.end() ? nullptr : &at->second;
+  }
+  /// While it lives ops may read bounded values; else that is refused, because the room behind them would count.
+  class BoundsAllowed {
+  public:
+    explicit BoundsAllowed(GraphDraft *draft) : draft_(draft), before_(draft->readsBounds_) {
+      draft->readsBounds_ = true;
+    }
+    ~BoundsAllowed() { draft_->readsBounds_ = before_; }
+    BoundsAllowed(const BoundsAllowed &) = delete;
+    BoundsAllowed &operator=(const BoundsAllowed &) = delete;
+
+  private:
+    GraphDraft *draft_;
+    bool before_;
+  };
+
   /// Whether more nodes and ops were asked for than an import makes: functions, loops and sequences multiply.
   bool isFull() const { return made_ > kMostOps; }
   static constexpr size_t kMostOps = 1'000'000;
@@ -119,6 +147,8 @@ private:
   const Registry &registry_;
   size_t made_ = 0;
   std::unordered_map<const Operand *, Quantized> quantized_;
+  std::unordered_map<const Operand *, Bounded> bounds_;
+  bool readsBounds_ = false;
   std::vector<DraftOp> ops_;
   std::vector<std::string> places_ = {""}, names_ = {""};
 };

@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "OnnxImport.h"
 #include "NearestNames.h"
+#include "OnnxBounds.h"
 #include "OnnxConversion.h"
 #include "OnnxInputs.h"
 #include "OnnxNames.h"
@@ -370,7 +371,7 @@ std::vector<Term> ModelImport::convertOne(const Node &node, const std::vector<Te
   Conversion c(draft_, node, domain.empty() ? version : level.opsets->at(""), inputs, attributes, this);
   c.checkInputs(domain);
   c.checkValues(domain);
-  converter->convert(c);
+  convertWithBounds(c, *converter);
   c.checkAttributes(domain);
   return c.take();
 }
@@ -585,6 +586,7 @@ std::unique_ptr<GraphFile> ModelImport::finish(const Scope &scope) {
           model_->graph().output_size() ? "all outputs of the model are empty sequences" : "the model has no outputs",
           "");
   if (errors_) return nullptr;
+  addCounts(&draft_, &outputs);
   auto file = std::make_unique<GraphFile>();
   draft_.write(outputs, file.get());
   for (const auto &[name, bytes] : decided_) file->decided.push_back(printableName(name));

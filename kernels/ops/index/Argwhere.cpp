@@ -61,8 +61,7 @@ public:
       a.isWide = places.data_type() == kInt64;
       const cuda::CudaFunction f =
           cuda::CudaLaunch::of(ctx->device_ctx()).function(kernelOf("argwhere", in.data_type()));
-      return bindTask(
-          [=](DeviceCtx *dev) { cuda::CudaLaunch::of(dev).run(f, {1, 1, 1}, {cuda::kBlock, 1, 1}, 0, a); });
+      return bindTask([=](DeviceCtx *dev) { cuda::CudaLaunch::of(dev).run(f, {1, 1, 1}, {cuda::kBlock, 1, 1}, 0, a); });
     }
     const T *x = in.dptr<T>();
     if (places.data_type() == kInt64)

@@ -89,8 +89,7 @@ extern "C" __global__ void __launch_bounds__(256, 1)
   for (int64_t list = blockIdx.x; list < a.lists; list += gridDim.x) {
     const float *boxes = a.boxes + list / a.classes * a.n * 4, *scores = a.scores + list * a.n;
     int64_t *state = states + list * a.n;
-    for (int64_t i = t; i < a.n; i += kThreads)
-      state[i] = a.hasLeast ? scores[i] > a.least : scores[i] == scores[i];
+    for (int64_t i = t; i < a.n; i += kThreads) state[i] = a.hasLeast ? scores[i] > a.least : scores[i] == scores[i];
     int64_t chosen = 0;
     for (; chosen < a.most; ++chosen) {
       int64_t mine = -1;
@@ -187,8 +186,7 @@ template <class T> __device__ void uniquePlaces(const UniqueArguments &a) {
 template <class B>
 __device__ void bounded(const void *x, const void *count, void *y, int64_t n, int64_t inner, int64_t size,
                         int64_t begin, int32_t isWide) {
-  const int64_t there =
-      (isWide ? *static_cast<const int64_t *>(count) : *static_cast<const int32_t *>(count)) - begin;
+  const int64_t there = (isWide ? *static_cast<const int64_t *>(count) : *static_cast<const int32_t *>(count)) - begin;
   for (int64_t i = firstItem(); i < n; i += itemStep())
     static_cast<B *>(y)[i] = i / inner % size < there ? static_cast<const B *>(x)[i] : B(0);
 }
@@ -211,7 +209,8 @@ OPC_BOUNDED(8, uint64_t)
     argwhere<T>(a);                                                                                                    \
   }
 #define OPC_UNIQUE(name, T)                                                                                            \
-  extern "C" __global__ void __launch_bounds__(256, 1) unique_heads_##name(const __grid_constant__ UniqueArguments a) { \
+  extern "C" __global__ void __launch_bounds__(256, 1)                                                                 \
+      unique_heads_##name(const __grid_constant__ UniqueArguments a) {                                                 \
     uniqueHeads<T>(a);                                                                                                 \
   }                                                                                                                    \
   extern "C" __global__ void __launch_bounds__(256, 1)                                                                 \

@@ -144,11 +144,12 @@ REGISTER_USER_OP("non_max_suppression")
     .SetTensorDescInferFn(infer)
     .Sharding(". . ., . . . -> . ., .")
     .NoGrad("the places of boxes are not differentiable")
-    .Doc("Of boxes [batch, n, 4] (two corners y, x, y, x in any order, or with center_point_box x, y, width, height) and "
-         "scores [batch, classes, n] output has rows [batch, class, box] of the boxes that are kept, class by class with the "
-         "best first: at most max_output_boxes_per_class, with scores above score_threshold where it is asked for, none "
-         "of which has more than iou_threshold of its union with a better one. A score of NaN keeps no box. output_size says "
-         "how many rows these are, and the rows behind them are 0.")
+    .Doc(
+        "Of boxes [batch, n, 4] (two corners y, x, y, x in any order, or with center_point_box x, y, width, height) and "
+        "scores [batch, classes, n] output has rows [batch, class, box] of the boxes that are kept, class by class with the "
+        "best first: at most max_output_boxes_per_class, with scores above score_threshold where it is asked for, none "
+        "of which has more than iou_threshold of its union with a better one. A score of NaN keeps no box. output_size says "
+        "how many rows these are, and the rows behind them are 0.")
     .Cases({sample("one", 1, 1, 12, 5),
             sample("classes", 2, 3, 40, 7).Attr("has_score_threshold", true).Attr("score_threshold", 0.25f),
             sample("centres", 1, 2, 300, 300).Attr("center_point_box", true), sample("none", 1, 2, 6, 0)})

@@ -50,8 +50,7 @@ template <class T> void findUnique(const T *x, const UniqueArguments &a, int64_t
   });
   int64_t found = 0; // in the order of the rows' elements; the first of equal rows comes first
   for (int64_t k = 0; k < a.n; ++k) {
-    const bool isNew =
-        k == 0 || compareRows(x + order[k - 1] * a.inner, x + order[k] * a.inner, a.inner) != 0;
+    const bool isNew = k == 0 || compareRows(x + order[k - 1] * a.inner, x + order[k] * a.inner, a.inner) != 0;
     if (isNew) a.first[found++] = order[k];
     a.inverse[order[k]] = found - 1;
   }
@@ -118,8 +117,8 @@ REGISTER_USER_OP("unique_rows")
          "among them, counts how often each occurs (all i64). output_size says how many there are; first and counts "
          "are 0 behind them. NaN is above every number and equal to itself.")
     .Cases({Case("list").In("in", {30}, -3, 3).Types({kFloat, kInt64, kUInt8, kFloat16}),
-            Case("rows").In("in", kInt32, {300, 2}, 0, 4), Case("places").In("in", kInt32, {40, 1, 2}, 0, 3).Attr("sorted", false),
-            Case("empty").In("in", {0})})
+            Case("rows").In("in", kInt32, {300, 2}, 0, 4),
+            Case("places").In("in", kInt32, {40, 1, 2}, 0, 3).Attr("sorted", false), Case("empty").In("in", {0})})
     .Kernel<UniqueKernel, types::Numbers>("in", KernelOptions().TmpSize(workspace))
     .Kernel<UniqueKernel, types::Numbers>("in", onGpu().TmpSize(workspace));
 

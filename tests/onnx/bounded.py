@@ -1,0 +1,245 @@
+# ONNX ops that give as many results as the values of a run say: one plan, outputs cut to what each run has found.
+# SPDX-License-Identifier: Apache-2.0
+"""Judged by numpy."""
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+import unittest
+
+import numpy as np
+
+sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
+import messages as m  # noqa: E402
+
+BIN = os.path.join(os.environ["OPC_BUILD_DIR"], "bin")
+F32, I64 = np.float32, np.int64
+
+
+def i64(*values):
+    return np.array(values, I64)
+
+
+def suppressed(boxes, scores, most, limit, least):
+    """Boxes [n, 4] (y, x, y, x) that are kept for scores [n], greedily."""
+    low, high = np.minimum(boxes[:, :2], boxes[:, 2:]), np.maximum(boxes[:, :2], boxes[:, 2:])
+    area, kept = np.prod(high - low, -1), []
+    for i in np.argsort(-scores, kind="stable"):
+        if scores[i] <= least or len(kept) == most:
+            break
+        both = [np.prod(np.maximum(0, np.minimum(high[i], high[j]) - np.maximum(low[i], low[j]))) for j in kept]
+        if all(b / (area[i] + area[j] - b) <= limit for b, j in zip(both, kept)):
+            kept.append(i)
+    return kept
+
+
+class Case(unittest.TestCase):
+    def setUp(self):
+        self.dir = tempfile.mkdtemp(prefix="onnx_bounded")
+        self.addCleanup(shutil.rmtree, self.dir)
+
+    def path(self, name):
+        return os.path.join(self.dir, name)
+
+    def opc(self, *arguments, code=0, program="opc"):
+        done = subprocess.run([os.path.join(BIN, program), *arguments], cwd=self.dir, capture_output=True, text=True, timeout=300)
+        self.assertEqual(done.returncode, code, done.stderr)
+        return done
+
+    def model(self, nodes, inputs, outputs, constants=None, opset=18):
+        """inputs: name -> array of the shape; constants: name -> array."""
+        values = [m.value(k, v.shape, m.ELEMENT[v.dtype]) for k, v in inputs.items()]
+        with open(self.path("model.onnx"), "wb") as f:
+            f.write(m.model(m.graph(nodes, values, [m.value(o, None, 0) for o in outputs], [m.tensor(k, v) for k, v in (constants or {}).items()]), opset=opset))
+
+    def run_model(self, feeds, *options, what="model.onnx", program="opc"):
+        np.savez(self.path("in.npz"), **feeds)
+        self.opc(*(["run", what, "--quiet"] if program == "opc" else [what]), *options, "--inputs", "in.npz", "--outputs", "out.npz", program=program)
+        return dict(np.load(self.path("out.npz")))
+
+
+class Plans(Case):
+    """A plan is run with values of which it finds other numbers each time."""
+
+    def each(self, nodes, feeds, expected, outputs, constants=None, opset=18):
+        self.model(nodes, feeds[0], outputs, constants, opset)
+        self.opc("compile", "model.onnx", "-o", "model.plan")
+        for given in feeds:
+            made = self.run_model(given, what="model.plan", program="opc-runtime")
+            for name, want in expected(given).items():
+                want = np.asarray(want)
+                self.assertEqual((made[name].shape, made[name].dtype), (want.shape, want.dtype), name)
+                np.testing.assert_allclose(made[name], want, rtol=1e-6, err_msg=name)
+
+    def planes(self, *shape):
+        random = np.random.default_rng(3)
+        some = random.integers(-1, 2, shape).astype(F32)
+        return [{"x": x} for x in (some, np.zeros(shape, F32), random.uniform(1, 2, shape).astype(F32), -some * (some > 0))]
+
+    def test_places(self):
+        self.each([m.node("NonZero", ["x"], ["y"])], self.planes(9, 11), lambda f: {"y": np.array(np.nonzero(f["x"]), I64), "y.count": i64(np.count_nonzero(f["x"]))}, ["y"])
+
+    def test_places_are_read(self):
+        """NonZero -> Transpose -> GatherND, arithmetic, sums and means over what there is, and its size."""
+        nodes = [m.node("NonZero", ["x"], ["at"]), m.node("Transpose", ["at"], ["rows"], perm=[1, 0]), m.node("GatherND", ["x", "rows"], ["v"]),
+                 m.node("Mul", ["v", "v"], ["square"]), m.node("Add", ["square", "one"], ["more"]), m.node("ReduceSum", ["more"], ["sum"], keepdims=0),
+                 m.node("ReduceMax", ["v"], ["max"], keepdims=1), m.node("ReduceMin", ["rows", "first"], ["min"], keepdims=0), m.node("Shape", ["rows"], ["shape"]),
+                 m.node("Slice", ["rows", "zero", "three", "first"], ["head"]), m.node("Unsqueeze", ["v", "one_axis"], ["column"]),
+                 m.node("Concat", ["column", "column"], ["pair"], axis=1), m.node("Reshape", ["pair", "flat"], ["line"]), m.node("Cast", ["line"], ["whole"], to=7)]
+
+        def expected(f):
+            rows = np.argwhere(f["x"])
+            v = f["x"][tuple(rows.T)]
+            pair = np.stack([v, v], 1)
+            most = np.iinfo(I64).max
+            return {"more": v * v + 1, "sum": (v * v + 1).sum(dtype=F32), "max": v.max(keepdims=True) if len(v) else np.array([-np.inf], F32),
+                    "min": rows.min(0) if len(rows) else i64(most, most), "shape": i64(len(rows), 2), "head": rows[:3], "line": pair.reshape(-1), "whole": pair.reshape(-1).astype(I64)}
+
+        constants = {"one": np.ones(1, F32), "first": i64(0), "zero": i64(0), "three": i64(3), "one_axis": i64(1), "flat": i64(-1)}
+        self.each(nodes, self.planes(5, 7), expected, ["more", "sum", "max", "min", "shape", "head", "line", "whole"], constants)
+
+    def test_rows_of_a_table(self):
+        nodes = [m.node("Greater", ["x", "limit"], ["is"]), m.node("NonZero", ["is"], ["at"]), m.node("Squeeze", ["at", "zero"], ["places"]), m.node("Gather", ["t", "places"], ["y"], axis=1),
+                 m.node("ReduceMean", ["y", "one"], ["mean"], keepdims=0), m.node("Transpose", ["y"], ["z"], perm=[1, 0]),
+                 m.node("MatMul", ["z", "u"], ["rows"]), m.node("Softmax", ["rows"], ["shares"], axis=1)]
+        random = np.random.default_rng(4)
+        t, u = random.uniform(-1, 1, (3, 12)).astype(F32), random.uniform(-1, 1, (3, 4)).astype(F32)
+
+        def expected(f):
+            y = t[:, np.flatnonzero(f["x"] > 0)]
+            rows = y.T @ u
+            e = np.exp(rows - rows.max(1, keepdims=True)) if len(rows) else rows
+            return {"y": y, "rows": rows, "shares": e / e.sum(1, keepdims=True)} | ({"mean": y.mean(1)} if y.size else {})
+
+        self.each(nodes, self.planes(12), expected, ["y", "mean", "rows", "shares"], {"limit": np.zeros((), F32), "zero": i64(0), "one": i64(1), "t": t, "u": u})
+
+    def test_compress(self):
+        data = np.arange(24, dtype=F32).reshape(4, 6)
+        feeds = [{"c": np.array(c, bool)} for c in ([0, 1, 1, 0], [0, 0, 0, 0], [1, 1, 1, 1])]
+        self.each([m.node("Compress", ["data", "c"], ["y"], axis=0), m.node("Compress", ["data", "c"], ["z"])], feeds,
+                  lambda f: {"y": np.compress(f["c"], data, 0), "z": np.compress(f["c"], data)}, ["y", "z"], {"data": data})
+
+    def test_unique(self):
+        random = np.random.default_rng(5)
+        feeds = [{"x": x.astype(F32)} for x in (random.integers(0, 4, (7, 3)), np.ones((7, 3)), np.arange(21).reshape(7, 3)[::-1])]
+        nodes = [m.node("Unique", ["x"], ["y", "first", "inverse", "counts"]), m.node("Unique", ["x"], ["u", "i"], sorted=0), m.node("Unique", ["x"], ["r", "", "", "n"], axis=0)]
+
+        def expected(f):
+            y, first, inverse, counts = np.unique(f["x"], return_index=True, return_inverse=True, return_counts=True)
+            order = np.sort(first)
+            rows, times = np.unique(f["x"], axis=0, return_counts=True)
+            return {"y": y, "first": first, "inverse": inverse.reshape(-1), "counts": counts, "u": f["x"].reshape(-1)[order], "i": order, "r": rows, "n": times}
+
+        self.each(nodes, feeds, expected, ["y", "first", "inverse", "counts", "u", "i", "r", "n"])
+
+    def test_the_largest(self):
+        x = np.random.default_rng(6).permutation(40).reshape(4, 10).astype(F32)
+        nodes = [m.node("TopK", ["x", "k"], ["v", "i"], axis=1), m.node("TopK", ["x", "k"], ["w", ""], axis=0, largest=0)]
+
+        def expected(f):
+            k = int(f["k"][0])
+            order = np.argsort(-x, axis=1, kind="stable")[:, :k]
+            return {"v": np.take_along_axis(x, order, 1), "i": order, "w": np.sort(x, axis=0)[:k]}
+
+        self.each(nodes, [{"x": x, "k": i64(k)} for k in (3, 1, 4)], expected, ["v", "i", "w"])
+        self.model(nodes, {"x": x, "k": i64(2)}, ["v"])
+        self.opc("compile", "model.onnx", "-o", "model.plan")
+        np.savez(self.path("in.npz"), x=x, k=i64(11))
+        self.assertIn("OPC0601", self.opc("model.plan", "--inputs", "in.npz", program="opc-runtime", code=5).stderr)
+
+    def test_detections(self):
+        """The head of a detector: boxes from centres, scores, suppression, and the boxes, classes and scores that are kept."""
+        n, classes = 60, 3
+        nodes = [m.node("Split", ["raw"], ["centre", "size"], axis=2, num_outputs=2), m.node("Mul", ["size", "half"], ["halves"]), m.node("Sub", ["centre", "halves"], ["low"]),
+                 m.node("Add", ["centre", "halves"], ["high"]), m.node("Concat", ["low", "high"], ["boxes"], axis=2), m.node("Sigmoid", ["logits"], ["p"]),
+                 m.node("Transpose", ["p"], ["scores"], perm=[0, 2, 1]), m.node("NonMaxSuppression", ["boxes", "scores", "most", "limit", "least"], ["kept"]),
+                 m.node("Gather", ["kept", "two"], ["place"], axis=1), m.node("Gather", ["kept", "one"], ["class"], axis=1), m.node("Squeeze", ["boxes", "zero"], ["all"]),
+                 m.node("Gather", ["all", "place"], ["found"], axis=0), m.node("Identity", ["kept"], ["rows"]), m.node("GatherND", ["scores", "rows"], ["score"])]
+        constants = {"half": np.array(0.5, F32), "most": i64(5), "limit": np.array([0.4], F32), "least": np.array([0.55], F32), "two": np.array(2, I64), "one": np.array(1, I64), "zero": i64(0)}
+        random = np.random.default_rng(7)
+        feeds = [{"raw": np.concatenate([random.uniform(0, 4, (1, n, 2)), random.uniform(0.5, 2, (1, n, 2))], 2).astype(F32), "logits": random.normal(shift, 1, (1, n, classes)).astype(F32)}
+                 for shift in (0, -9, 2)]
+
+        def expected(f):
+            low, high = f["raw"][0, :, :2] - f["raw"][0, :, 2:] / 2, f["raw"][0, :, :2] + f["raw"][0, :, 2:] / 2
+            boxes, p = np.concatenate([low, high], 1), (1 / (1 + np.exp(-f["logits"][0].astype(np.float64)))).astype(F32)
+            rows = [(0, c, i) for c in range(classes) for i in suppressed(boxes, p[:, c], 5, 0.4, np.float32(0.55))]
+            rows = np.array(rows, I64).reshape(-1, 3)
+            return {"kept": rows, "class": rows[:, 1], "found": boxes[rows[:, 2]], "score": p[rows[:, 2], rows[:, 1]]}
+
+        self.each(nodes, feeds, expected, ["kept", "class", "found", "score"], constants)
+
+
+class Elsewhere(Case):
+    NODES = [m.node("NonZero", ["x"], ["at"]), m.node("Transpose", ["at"], ["rows"], perm=[1, 0]), m.node("GatherND", ["x", "rows"], ["v"]),
+             m.node("Mul", ["v", "v"], ["square"]), m.node("ReduceSum", ["square"], ["loss"], keepdims=0)]
+    X = (np.arange(80, dtype=F32).reshape(8, 10) % 3 - 1) / 4
+
+    def given(self):
+        self.model(self.NODES, {"x": self.X}, ["at", "v", "loss"])
+        return {"at": np.array(np.nonzero(self.X)), "v": self.X[self.X != 0], "loss": (self.X**2).sum()}
+
+    def check(self, made, want):
+        for name, value in want.items():
+            self.assertEqual(made[name].shape, value.shape, name)
+            np.testing.assert_allclose(made[name], value, rtol=1e-6)
+
+    def test_run(self):
+        want = self.given()
+        self.check(self.run_model({"x": self.X}), want)
+        np.save(self.path("x.npy"), self.X)
+        shown = self.opc("run", "model.onnx", "--input", "x=@x.npy", "--output", "v=v.npy").stdout
+        self.assertIn(f"v  f32[{len(want['v'])}]", shown)
+        np.testing.assert_array_equal(np.load(self.path("v.npy")), want["v"])
+        self.opc("run", "model.onnx", "--input", "x=@x.npy", "--expect", "v=@v.npy")
+        np.save(self.path("other.npy"), want["v"] + 1)
+        self.opc("run", "model.onnx", "--input", "x=@x.npy", "--expect", "v=@other.npy", code=1)
+
+    def test_graph_files(self):
+        want = self.given()
+        self.opc("compile", "model.onnx", "--emit", "pbtxt", "-o", "g.pbtxt", "--weights-out", "w.safetensors")
+        self.check(self.run_model({"x": self.X}, "--weights", "w.safetensors", what="g.pbtxt"), want)
+
+    def test_ranks(self):
+        want = self.given()
+        for mesh in ("2", "2x2"):
+            self.check(self.run_model({"x": self.X}, "--mesh", mesh, "--in-process"), want)
+
+    def test_gradients(self):
+        """The loss is over what there is; its gradient is what finite differences of numpy give: 2 x."""
+        self.given()
+        np.save(self.path("x.npy"), self.X)
+        self.opc("grad", "model.onnx", "--loss", "loss", "--wrt", "x", "-o", "g.pbtxt", "--weights-out", "w.safetensors")
+        made = self.run_model({"x": self.X}, "--weights", "w.safetensors", what="g.pbtxt")
+        (gradient,) = [v for k, v in made.items() if v.shape == self.X.shape]
+        np.testing.assert_allclose(gradient, 2 * self.X, rtol=1e-6)
+
+    def test_a_gradient_of_what_is_cut(self):
+        """Elements behind the count have no part in the gradient of a loss that is bounded itself."""
+        self.given()
+        self.opc("grad", "model.onnx", "--loss", "v", "--wrt", "x", "-o", "g.pbtxt", "--weights-out", "w.safetensors")
+        made = self.run_model({"x": self.X}, "--weights", "w.safetensors", what="g.pbtxt")
+        (gradient,) = [v for k, v in made.items() if v.shape == self.X.shape]
+        np.testing.assert_array_equal(gradient, self.X != 0)
+
+    def test_what_cannot_be(self):
+        """An op without a rule names itself and the tensor; a small input is taken as it is given."""
+        large = np.zeros((9, 20), F32)
+        large[2, 3] = large[4, 5] = 1
+        nodes = [m.node("NonZero", ["x"], ["at"], "find"), m.node("Tile", ["at", "twice"], ["y"], "tiles")]
+        self.model(nodes, {"x": large}, ["y"], {"twice": i64(1, 2)})
+        np.savez(self.path("in.npz"), x=large)
+        said = self.opc("run", "model.onnx", "--inputs", "in.npz", code=4).stderr
+        for word in ("OPC0422", 'node 1 "tiles"', "Tile: input 0 ('at') has as many elements as its values say, which must be known", "the input 'x'", "--const x=VALUE"):
+            self.assertIn(word, said)
+        small = np.array([[0, 1, 0, 2]], F32)
+        self.model(nodes, {"x": small}, ["y"], {"twice": i64(1, 2)})
+        np.testing.assert_array_equal(self.run_model({"x": small})["y"], np.tile(np.array(np.nonzero(small)), (1, 2)))
+        for op, extra in (("Add", ["fixed"]), ("Concat", ["fixed"])):
+            self.model([nodes[0], m.node(op, ["at", *extra], ["y"], "joins", **({"axis": 0} if op == "Concat" else {}))], {"x": large}, ["y"], {"fixed": np.zeros((2, 180), I64)})
+            self.assertIn(f"{op}: input ", self.opc("compile", "model.onnx", "-o", "x.plan", code=4).stderr)
+
+
+if __name__ == "__main__":
+    unittest.main()
