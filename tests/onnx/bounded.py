@@ -223,6 +223,40 @@ class Elsewhere(Case):
         (gradient,) = [v for k, v in made.items() if v.shape == self.X.shape]
         np.testing.assert_array_equal(gradient, self.X != 0)
 
+    def test_a_graph_of_ones_own(self):
+        """argwhere and bounded in a graph file: cut where the count is an output, too, and what does not fit is refused."""
+        def graph(axis, count, type_="kFloat"):
+            ops = [f'name: "x" input_conf {{ out: "out" blob_conf {{ shape {{ dim: 8 dim: 10 }} data_type: {type_} }} }}',
+                   'name: "find" user_conf { op_type_name: "argwhere" input { key: "input" value { s: "x/out" } } output { key: "output" value { s: "find/output_0" } } '
+                   'output { key: "output_size" value { s: "find/output_size_0" } } }',
+                   'name: "cut" user_conf { op_type_name: "bounded" input { key: "x" value { s: "find/output_0" } } '
+                   f'input {{ key: "count" value {{ s: "{count}" }} }} output {{ key: "y" value {{ s: "cut/y_0" }} }} attr {{ key: "axis" value {{ at_int64: {axis} }} }} }}',
+                   'name: "places" output_conf { in: "cut/y_0" }', 'name: "n" output_conf { in: "find/output_size_0" }']
+            with open(self.path("g.pbtxt"), "w") as f:
+                f.write("".join(f"op {{ {op} }}\n" for op in ops))
+
+        graph(0, "find/output_size_0")
+        want = np.argwhere(self.X)
+        made = self.run_model({"x": self.X}, what="g.pbtxt")
+        np.testing.assert_array_equal(made["places"], want)
+        self.assertEqual(made["n"], [len(want)])
+        np.save(self.path("x.npy"), self.X)
+        self.opc("run", "g.pbtxt", "--input", "x=@x.npy", "--output", "places=p.npy")
+        np.testing.assert_array_equal(np.load(self.path("p.npy")), want)
+        whole = self.run_model({"x": self.X}, "--until", "cut/y_0", what="g.pbtxt")["cut/y_0"]
+        np.testing.assert_array_equal(whole, np.concatenate([want, np.zeros((80 - len(want), 2))]))
+        for wrong, words in (((2, "find/output_size_0"), "axis is 2, and x is i32[80,2]"), ((0, "x/out"), "count is f32"), ((0, "find/output_0"), "it should be one number")):
+            graph(*wrong)
+            self.assertIn(words, self.opc("run", "g.pbtxt", "--input", "x=@x.npy", code=3).stderr)
+
+    def test_locks(self):
+        """Numbers that a lock has are compared as they are cut."""
+        self.given()
+        os.mkdir(self.path("graphs"))
+        os.replace(self.path("model.onnx"), self.path("graphs/model.onnx"))
+        self.opc("check", "graphs", "--update")
+        self.opc("check", "graphs")
+
     def test_what_cannot_be(self):
         """An op without a rule names itself and the tensor; a small input is taken as it is given."""
         large = np.zeros((9, 20), F32)
