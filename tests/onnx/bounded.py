@@ -114,6 +114,21 @@ class Plans(Case):
 
         self.each(nodes, self.planes(12), expected, ["y", "mean", "rows", "shares"], {"limit": np.zeros((), F32), "zero": i64(0), "one": i64(1), "t": t, "u": u})
 
+    def test_pieces_are_joined(self):
+        """Concatenation along the very axis: nothing is left between the pieces."""
+        nodes = [m.node("NonZero", ["x"], ["a"]), m.node("Not", ["x"], ["not"]), m.node("NonZero", ["not"], ["b"]), m.node("Concat", ["a", "fixed", "b", "a"], ["y"], axis=1),
+                 m.node("ReduceSum", ["y", "one"], ["sum"], keepdims=0), m.node("Concat", ["a", "b"], ["z"], axis=-1)]
+        fixed = np.array([[7, 8], [9, 10]], I64)
+
+        def expected(f):
+            a, b = np.array(np.nonzero(f["x"])), np.array(np.nonzero(~f["x"]))
+            y = np.concatenate([a, fixed, b, a], 1)
+            return {"y": y, "sum": y.sum(1), "z": np.concatenate([a, b], 1)}
+
+        random = np.random.default_rng(8)
+        feeds = [{"x": random.uniform(0, 1, (6, 7)) < share} for share in (0.3, 0, 1, 0.6)]
+        self.each(nodes, feeds, expected, ["y", "sum", "z"], {"fixed": fixed, "one": i64(1)})
+
     def test_compress(self):
         data = np.arange(24, dtype=F32).reshape(4, 6)
         feeds = [{"c": np.array(c, bool)} for c in ([0, 1, 1, 0], [0, 0, 0, 0], [1, 1, 1, 1])]
@@ -270,7 +285,7 @@ class Elsewhere(Case):
         small = np.array([[0, 1, 0, 2]], F32)
         self.model(nodes, {"x": small}, ["y"], {"twice": i64(1, 2)})
         np.testing.assert_array_equal(self.run_model({"x": small})["y"], np.tile(np.array(np.nonzero(small)), (1, 2)))
-        for op, extra in (("Add", ["fixed"]), ("Concat", ["fixed"])):
+        for op, extra in (("Add", ["fixed"]), ("Concat", ["fixed"])): # along the other axis
             self.model([nodes[0], m.node(op, ["at", *extra], ["y"], "joins", **({"axis": 0} if op == "Concat" else {}))], {"x": large}, ["y"], {"fixed": np.zeros((2, 180), I64)})
             self.assertIn(f"{op}: input ", self.opc("compile", "model.onnx", "-o", "x.plan", code=4).stderr)
 

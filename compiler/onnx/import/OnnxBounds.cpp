@@ -146,10 +146,40 @@ void slice(Conversion &c, const Converter &converter) {
   bindAll(c, b.axis, count);
 }
 
+/// Along the bounded axis: all the room, of which each place takes what is behind the slack of the pieces before it.
+void joinPieces(Conversion &c, int64_t axis) {
+  std::vector<Term> pieces;
+  int64_t room = 0;
+  Term end = c.constant({0}, Shape({1})), from; // of the pieces so far
+  for (size_t k = 0; k < c.inputCount(); ++k) room += c.in(k)->dim(axis);
+  std::vector<int64_t> places(static_cast<size_t>(room));
+  std::iota(places.begin(), places.end(), 0);
+  const Term place = c.constant(places, Shape({room}));
+  from = place;
+  for (size_t k = 0; k < c.inputCount(); ++k) {
+    pieces.push_back(c.in(k));
+    const Bounded *b = boundOf(c, k);
+    const Term size = c.constant({c.in(k)->dim(axis)}, Shape({1}));
+    end = c.op("broadcast_add", {end, b ? b->count : size});
+    if (!b) continue;
+    const Term isBehind = c.cast(c.op("broadcast_greater_equal", {place, end}), kInt64);
+    const Term slack = c.op("broadcast_sub", {size, b->count});
+    from = c.op("broadcast_add", {from, c.op("broadcast_mul", {isBehind, slack})});
+  }
+  from = c.op("bounded", {from, end}, {{"axis", int64_t{0}}});
+  const Term all = pieces.size() == 1 ? pieces[0] : c.op("cat", pieces, {{"axis", axis}});
+  c.out(c.op("gather", {all, from}, {{"axis", axis}}));
+  bindAll(c, axis, end);
+}
+
 void concat(Conversion &c, const Converter &converter) {
   const size_t first = boundedInput(c);
   const Bounded b = *boundOf(c, first);
-  if (c.axisOf(c.i("axis", 1), b.value->rank()) == b.axis) refuse(c, first, "along the axis of the concatenation");
+  if (c.axisOf(c.i("axis", 1), b.value->rank()) == b.axis) {
+    for (size_t k = 0; k < c.inputCount(); ++k)
+      if (c.in(k)->rank() != b.value->rank() || (boundOf(c, k) && boundOf(c, k)->axis != b.axis)) refuse(c, k);
+    return joinPieces(c, b.axis);
+  }
   for (size_t k = 0; k < c.inputCount(); ++k) {
     const Bounded *other = boundOf(c, k);
     if (!other || other->axis != b.axis || other->count != b.count) refuse(c, other ? k : first);
