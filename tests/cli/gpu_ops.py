@@ -127,9 +127,14 @@ class OnGpu(unittest.TestCase):
             if t != "kBool":
                 g.output(f"y_{t}", g.op(f"a_{t}", "arange", {}, dtype=f"at_data_type: {t}", integer_start="at_int64: -9", integer_delta="at_int64: 7",
                                         integer_limit="at_int64: 2100", float_start="at_double: -3.1", float_delta="at_double: 0.37", float_limit="at_double: 100"))
+            if "Float" in t or t == "kDouble":  # through all that the type has, and beyond
+                g.output(f"b_{t}", g.op(f"beyond_{t}", "arange", {}, dtype=f"at_data_type: {t}", float_start="at_double: -4e38", float_delta="at_double: 1.7e35",
+                                        float_limit="at_double: 4e38"))
+                g.output(f"s_{t}", g.op(f"small_{t}", "arange", {}, dtype=f"at_data_type: {t}", float_start="at_double: -0.002", float_delta="at_double: 3.1e-6",
+                                        float_limit="at_double: 0.002"))
             g.output(f"e_{t}", g.op(f"eye_{t}", "eye", {}, dtype=f"at_data_type: {t}", rows="at_int64: 23", cols="at_int64: 31"))
         cpu, sim = self.both(g, "--no-simplify")  # constants would be folded
-        self.assertEqual(len(cpu), 2 * len(ALL_TYPES) - 1)
+        self.assertEqual(len(cpu), 2 * len(ALL_TYPES) - 1 + 2 * 6)
         for name, want in cpu.items():
             self.assertEqual(sim[name].tobytes(), want.tobytes(), name)
         np.testing.assert_array_equal(cpu["y_kInt64"], np.arange(-9, 2100, 7))

@@ -11,6 +11,7 @@ import re
 import shutil
 import subprocess
 import sys
+import tempfile
 import unittest
 from concurrent.futures import ThreadPoolExecutor
 
@@ -102,6 +103,21 @@ class Ptxas(unittest.TestCase):
             self.assertGreaterEqual(len(reason), 20)
         spilled = sorted((kernel, arch) for kernel, arch, spills, _, _ in self.rows if spills)
         self.assertEqual(spilled, sorted(key for key in reasons if key[1] in self.archs), "what spills, and tests/gpusim/spills.txt")
+
+    def test_a_kernel_that_spills(self):
+        """The gate sees one: 64 numbers that are alive at once, and 24 registers."""
+        loads = "".join(f"ld.volatile.global.u32 %r{n}, [%rd1+{4 * n}];\n" for n in range(64))
+        stores = "".join(f"st.volatile.global.u32 [%rd1+{4 * n}], %r{63 - n};\n" for n in range(64))
+        text = (".version 7.0\n.target sm_75\n.address_size 64\n.visible .entry crowded(\n.param .u64 crowded_param_0\n)\n.maxnreg 24\n"
+                "{\n.reg .b32 %r<64>;\n.reg .b64 %rd<2>;\nld.param.u64 %rd1, [crowded_param_0];\n" + loads + stores + "ret;\n}\n")
+        with tempfile.TemporaryDirectory() as folder:
+            path = os.path.join(folder, "crowded.ptx")
+            with open(path, "w", encoding="utf-8") as f:
+                f.write(text)
+            for arch in self.archs:
+                spilled, registers = assembled(find_ptxas(), path, arch)["crowded"]
+                self.assertGreater(spilled, 0)
+                self.assertLessEqual(registers, 24)
 
     def test_blocks_fit(self):
         """Registers are given to warps in units of 256, to each thread in units of 8."""

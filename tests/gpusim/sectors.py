@@ -71,10 +71,15 @@ INSTANCES = {
 }
 
 
-def counters():
+# Every sixteenth element of a row: a sector for each, of which an eighth (f32) is wanted.
+SCATTERED = {"slice by steps": ((64, 512), unary("slice", start="at_list_int64 { val: 0 val: 0 }", stop="at_list_int64 { val: 64 val: 512 }",
+                                                 step="at_list_int64 { val: 1 val: 16 }"))}
+
+
+def counters(instances=None):
     """{(instance, type, kernel): (sectors over the least, wavefronts over the least)}"""
     found = {}
-    for name, (shape, add) in INSTANCES.items():
+    for name, (shape, add) in (instances or INSTANCES).items():
         for kind in TYPES:
             with tempfile.TemporaryDirectory() as folder:
                 graph = Graph()
@@ -113,6 +118,11 @@ class Accesses(unittest.TestCase):
             self.assertGreaterEqual(len(reason), 20)
         above = {f"{kernel} of {name}" for (name, _, kernel), (sectors, wavefronts) in self.found.items() if sectors > SECTORS or wavefronts > 1}
         self.assertEqual(sorted(above), sorted(reasons), "kernels above the bounds, and tests/gpusim/sectors.txt")
+
+    def test_bad_accesses_are_seen(self):
+        """Those of an op that cannot have others are above the bound."""
+        for (name, kind, kernel), (sectors, _) in counters(SCATTERED).items():
+            self.assertGreater(sectors, 2, (name, kind, kernel))
 
     def test_what_was_counted(self):
         """Kernels of all kinds, those with shared memory among them."""
