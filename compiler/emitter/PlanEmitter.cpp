@@ -180,6 +180,7 @@ private:
     user_op::TensorDesc whole = ir::descOf(op.getOut().getType());
     if (!list.empty()) whole.set_shape(Shape(DimVector(list[0].getDims().begin(), list[0].getDims().end())));
     if (value->second->desc == whole) v->set_data(std::string(value->second->bytes));
+    letGo(*value->second);
     values_->erase(value);
   }
 

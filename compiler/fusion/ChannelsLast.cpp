@@ -113,8 +113,11 @@ private:
     copy.getArgsMutable().assign(operands);
     copy->getResult(0).setType(permuted(op.getOuts()[0].getType(), kToLast));
     if (!name.empty()) setAttribute(copy, name, value);
-    Value back = moved(b, copy.getOuts()[0], kToFirst, "@channels_first");
-    last_[back] = copy.getOuts()[0];
+    replace(b, op, copy.getOuts()[0]);
+  }
+  void replace(OpBuilder &b, ir::UserOp op, Value image) {
+    Value back = moved(b, image, kToFirst, "@channels_first");
+    last_[back] = image;
     op.getOuts()[0].replaceAllUsesWith(back);
     op.erase();
   }
@@ -135,7 +138,8 @@ private:
     rewrite(op, {last_[x]}, "data_format", AttrValue(std::string("channels_last")));
   }
 
-  /// With stored statistics: a vector for the channels.
+  /// With stored statistics: as elementwise ops with vectors for the channels, which one loop computes with what
+  /// stands before and behind. They round as the op's kernel does.
   void normalization(ir::UserOp op) {
     Value x = op.input("x"), added = op.input("_add_to_output");
     const auto axis = op.attribute<int32_t>("axis", 0);
@@ -143,10 +147,30 @@ private:
         !llvm::all_of(op.getOuts().drop_front(), [](Value v) { return v.use_empty(); }))
       return;
     OpBuilder b(op);
-    SmallVector<Value> operands(op.getArgs());
-    for (Value &v : operands)
-      if (v == x || v == added) v = last(b, v);
-    rewrite(op, operands, "axis", AttrValue(int32_t{3}));
+    const std::string name = ir::readLocation(op.getLoc()).name;
+    const auto part = [&](StringRef suffix) { return ir::renamed(op.getLoc(), name + suffix.str()); };
+    const auto unary = [&](StringRef type, Value v, StringRef suffix) {
+      return ir::UserOpBuilder(b, type).in("x", v).make(part(suffix), "y", v.getType()).getOuts()[0];
+    };
+    const auto binary = [&](StringRef type, Value v, Value w, Location loc) {
+      return ir::UserOpBuilder(b, type).in("x", v).in("y", w).make(loc, "z", v.getType()).getOuts()[0];
+    };
+    const Value variance = op.input("moving_variance");
+    Value scale = ir::UserOpBuilder(b, "scalar_add")
+                      .in("in", variance)
+                      .attr("has_int_operand", AttrValue(false))
+                      .attr("has_float_operand", AttrValue(true))
+                      .attr("int_operand", AttrValue(int64_t{0}))
+                      .attr("float_operand", AttrValue(static_cast<double>(op.attribute<float>("epsilon", 0.0f))))
+                      .make(part("@variance"), "out", variance.getType())
+                      .getOuts()[0];
+    scale = unary("reciprocal", unary("sqrt", scale, "@deviation"), "@inverse");
+    scale = binary("broadcast_mul", scale, op.input("gamma"), part("@scale"));
+    Value y = binary("broadcast_sub", last(b, x), op.input("moving_mean"), part("@centered"));
+    y = binary("broadcast_mul", y, scale, part("@scaled"));
+    y = binary("broadcast_add", y, op.input("beta"), added ? part("@shifted") : op.getLoc());
+    if (added) y = binary("broadcast_add", y, last(b, added), op.getLoc());
+    replace(b, op, y);
   }
 
   /// Images of one number of pixels, their channels side by side.

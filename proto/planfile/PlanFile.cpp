@@ -80,6 +80,7 @@ uint32_t versionOf(const plan::Plan &plan) {
 
 std::string encodePlan(const plan::Plan &plan) {
   std::string bytes(kHeaderBytes, '\0');
+  bytes.reserve(kHeaderBytes + plan.ByteSizeLong()); // a plan with weights is large: it is not moved as it grows
   {
     google::protobuf::io::StringOutputStream stream(&bytes);
     google::protobuf::io::CodedOutputStream coded(&stream);

@@ -77,7 +77,13 @@ func.func @squeeze() {
 // CHECK-LABEL: func.func @dense
 // CHECK: %[[A:.*]] = opc.user_op "fused_conv2d"
 // CHECK: %[[C:.*]] = opc.user_op "cat"(in: %[[A]], in: %[[A]]) {{.*}}axis = 3 : i64{{.*}} -> tensor<1x8x8x8xf32>
-// CHECK: %[[N:.*]] = opc.user_op "normalization"(x: %[[C]], {{.*}}axis = 3 : i32
+// CHECK: %[[V:.*]] = opc.user_op "scalar_add"({{.*}}float_operand = 0.0099999997764825821 : f64
+// CHECK: %[[D:.*]] = opc.user_op "sqrt"(x: %[[V]])
+// CHECK: %[[I:.*]] = opc.user_op "reciprocal"(x: %[[D]])
+// CHECK: %[[S:.*]] = opc.user_op "broadcast_mul"(x: %[[I]], y: %{{.*}}) {{.*}} -> tensor<8xf32>
+// CHECK: %[[X:.*]] = opc.user_op "broadcast_sub"(x: %[[C]], {{.*}} -> tensor<1x8x8x8xf32>
+// CHECK: %[[P:.*]] = opc.user_op "broadcast_mul"(x: %[[X]], y: %[[S]])
+// CHECK: %[[N:.*]] = opc.user_op "broadcast_add"(x: %[[P]], y: %{{.*}}) {{.*}} -> tensor<1x8x8x8xf32>
 // CHECK: opc.user_op "relu"({{.*}}: %[[N]])
 // CHECK: opc.user_op "fused_conv2d"
 // Along the pixels, or with the statistics of the batch, they stay.

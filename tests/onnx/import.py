@@ -580,6 +580,37 @@ class BadModels(Case):
         self.assertIn("node 0", done.stderr)
         self.assertNotIn("python", done.stderr)
 
+    def test_images_keep_a_layout(self):
+        """What stands between convolutions works in their layout: the numbers are those of numpy."""
+        rng = np.random.default_rng(5)
+        x = rng.standard_normal((2, 3, 5, 6)).astype(F32)
+        w, v, u = (rng.standard_normal(s).astype(F32) for s in ((4, 3, 1, 1), (8, 8, 1, 1), (8, 8, 1, 1)))
+        gamma, beta, mean = (rng.standard_normal(8).astype(F32) for _ in range(3))
+        variance = rng.uniform(0.5, 2, 8).astype(F32)
+        nodes = [m.node("Conv", ["x", "w"], ["a"]), m.node("Sigmoid", ["a"], ["g"]), m.node("Concat", ["a", "g"], ["c"], axis=1),
+                 m.node("BatchNormalization", ["c", "gamma", "beta", "mean", "variance"], ["n"], epsilon=0.01), m.node("Relu", ["n"], ["r"]),
+                 m.node("Conv", ["r", "v"], ["d"]), m.node("GlobalAveragePool", ["d"], ["p"]), m.node("Conv", ["p", "u"], ["q"]),
+                 m.node("HardSigmoid", ["q"], ["s"]), m.node("Mul", ["s", "d"], ["e"]), m.node("Conv", ["e", "v"], ["y"])]
+        tensors = {"w": w, "v": v, "u": u, "gamma": gamma, "beta": beta, "mean": mean, "variance": variance}
+        data = m.model(m.graph(nodes, [m.value("x", x.shape)], [m.value("y"), m.value("n"), m.value("p")],
+                               [m.tensor(k, t) for k, t in tensors.items()]))
+
+        def conv(image, weight):
+            return np.einsum("nchw,oc->nohw", image, weight[:, :, 0, 0].astype(np.float64))
+
+        def wide(t):
+            return t.astype(np.float64)[:, None, None]
+
+        a = conv(x, w)
+        c = np.concatenate([a, 1 / (1 + np.exp(-a))], 1)
+        n = (c - wide(mean)) / np.sqrt(wide(variance) + 0.01) * wide(gamma) + wide(beta)
+        d = conv(np.maximum(n, 0), v)
+        p = d.mean((2, 3), keepdims=True)
+        y = conv(d * np.clip(0.2 * conv(p, u) + 0.5, 0, 1), v)
+        for flags in ((), ("--no-fuse",)):
+            for got, expected in zip(self.runs(data, {"x": x}, *flags, outputs=("y", "n", "p")), (y, n, p)):
+                np.testing.assert_allclose(got, expected, rtol=1e-4, atol=2e-5)
+
 
 if __name__ == "__main__":
     unittest.main()
