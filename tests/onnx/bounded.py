@@ -129,6 +129,14 @@ class Plans(Case):
         feeds = [{"x": random.uniform(0, 1, (6, 7)) < share} for share in (0.3, 0, 1, 0.6)]
         self.each(nodes, feeds, expected, ["y", "sum", "z"], {"fixed": fixed, "one": i64(1)})
 
+    def test_the_first(self):
+        """Slice to an end that the run has: held to what there is, and counted from behind where it is negative."""
+        x = np.arange(30, dtype=F32).reshape(5, 6)
+        nodes = [m.node("Slice", ["x", "zero", "end", "one"], ["y"]), m.node("ReduceSum", ["y"], ["sum"], keepdims=0), m.node("Slice", ["x", "zero", "end"], ["z"])]
+        feeds = [{"end": i64(e)} for e in (4, 0, 9, -2, -9)]
+        self.each(nodes, feeds, lambda f: {"y": x[:, :int(f["end"][0])], "sum": x[:, :int(f["end"][0])].sum(dtype=F32), "z": x[:int(f["end"][0])]}, ["y", "sum", "z"],
+                  {"x": x, "zero": i64(0), "one": i64(1)})
+
     def test_compress(self):
         data = np.arange(24, dtype=F32).reshape(4, 6)
         feeds = [{"c": np.array(c, bool)} for c in ([0, 1, 1, 0], [0, 0, 0, 0], [1, 1, 1, 1])]
@@ -215,6 +223,12 @@ class Elsewhere(Case):
         want = self.given()
         self.opc("compile", "model.onnx", "--emit", "pbtxt", "-o", "g.pbtxt", "--weights-out", "w.safetensors")
         self.check(self.run_model({"x": self.X}, "--weights", "w.safetensors", what="g.pbtxt"), want)
+
+    def test_export(self):
+        """Out as ONNX and in again: outputs are cut as before."""
+        want = self.given()
+        self.opc("compile", "model.onnx", "--emit", "onnx", "-o", "out.onnx")
+        self.check(self.run_model({"x": self.X}, what="out.onnx"), want)
 
     def test_ranks(self):
         want = self.given()

@@ -253,7 +253,8 @@ class Models(Case):
         said = self.refused(data, "OPC0422", "'s'", "Reshape", "help: make it a constant: --const s=VALUE\n", exit_code=4)
         self.assertNotIn("--input", said)
         self.assertIn("--const s=VALUE, or give it: --input s=VALUE", self.refused(data, "OPC0422", exit_code=4, command=("run", "--input=x=1")))
-        large = m.model(m.graph([m.node("NonZero", ["x"], ["y"])], [m.value("x", (65,))], [m.value("y", None, 7)]))
+        large = m.model(m.graph([m.node("NonZero", ["x"], ["at"]), m.node("Tile", ["at", "once"], ["y"])], [m.value("x", (65,))], [m.value("y", None, 7)],
+                                [m.tensor("once", np.array([1, 1], np.int64))]))
         said = self.refused(large, "OPC0422", "--const x=VALUE; opc run takes by itself what has at most 64 elements", exit_code=4,
                             command=("run", "--input=x=1"))
         self.assertNotIn("--input x", said)

@@ -261,7 +261,7 @@ void addIndexing(EmitterTable *t) {
   t->add("argwhere", Types::kOwn, convertArgwhere, "NonZero", "all the room that there is");
   t->add("non_max_suppression", Types::kOwn, convertSuppression, "NonMaxSuppression", "all the room that there is");
   t->add("unique_rows", Types::kOwn, convertUnique, "Unique", "all the room that there is");
-  t->add("bounded", Types::kNumbers, convertBounded, "Less, Where", "outputs are not cut");
+  t->add("bounded", Types::kNumbers, convertBounded, "Less, Where; Slice of an output");
 }
 
 } // namespace opc::onnx_export

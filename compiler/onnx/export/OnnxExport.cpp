@@ -41,6 +41,7 @@ namespace {
 
 constexpr uint64_t kInlineBytes = 1 << 20, kAlignment = 4096;
 constexpr const char *kContributed = "com.microsoft";
+constexpr const char *kBoundedOp = "bounded", *kBoundedAxis = "axis"; // what an output that is cut is made by
 constexpr const char *kNext = ".next"; // behind a variable's name: the output that it holds after a step
 
 /// The version of the format that came with an operator set.
@@ -111,7 +112,7 @@ private:
       for (const GraphTensor &t : op.outputs) made.insert(t.tensor);
     for (const GraphTensor &t : facts_.outputs) {
       outputNames_.push_back(nodes_.fresh(t.name));
-      if (made.count(t.tensor)) know(t, outputNames_.back());
+      if (made.count(t.tensor) && !cutter(t)) know(t, outputNames_.back());
     }
     for (const GraphTensor &t : facts_.variables) {
       know(t, nodes_.fresh(t.name));
@@ -205,8 +206,30 @@ private:
 
   void writeOutput(const GraphTensor &t, const std::string &name) {
     const Wire &wire = wires_.at(t.tensor);
-    if (wire.name != name) copy(wire.name, name);
-    describe({name, wire.type, wire.shape}, nodes_.graph().add_output());
+    const GraphOp *cut = cutter(t);
+    const int64_t axis = cut ? *cut->attrs.at(kBoundedAxis).get<int64_t>() : 0;
+    if (cut)
+      addNode("Slice", {wire.name, numbers(0), wires_.at(cut->inputs[1].second).name, numbers(axis)}, name);
+    else if (wire.name != name)
+      copy(wire.name, name);
+    onnx::Value *value = nodes_.graph().add_output();
+    describe({name, wire.type, wire.shape}, value);
+    if (cut)
+      value->mutable_type()->mutable_tensor_type()->mutable_shape()->mutable_dim(static_cast<int>(axis))->Clear();
+  }
+
+  /// The op that says how much of an output there is: its count, i64[1], is an output, too.
+  const GraphOp *cutter(const GraphTensor &output) const {
+    for (const GraphOp &op : facts_.ops) {
+      if (op.type != kBoundedOp || op.outputs.at(0).tensor != output.tensor) continue;
+      for (const GraphTensor &count : facts_.outputs)
+        if (count.tensor == op.inputs.at(1).second && count.dtype == kInt64 && count.shape.NumAxes() == 1) return &op;
+    }
+    return nullptr;
+  }
+  /// One number, as the list that ONNX takes.
+  std::string numbers(int64_t value) {
+    return nodes_.constant(kInt64, Shape({1}), std::string(reinterpret_cast<const char *>(&value), sizeof value)).name;
   }
 
   void writeNext(const std::string &tensor, const std::string &value, ExportedModel *result) {
@@ -217,11 +240,12 @@ private:
     result->next.push_back(name);
   }
 
-  void copy(const std::string &from, const std::string &to) {
+  void copy(const std::string &from, const std::string &to) { addNode("Identity", {from}, to); }
+  void addNode(const char *type, const std::vector<std::string> &inputs, const std::string &to) {
     onnx::Node *node = nodes_.graph().add_node();
     node->set_name(to);
-    node->set_op_type("Identity");
-    node->add_input(from);
+    node->set_op_type(type);
+    for (const std::string &input : inputs) node->add_input(input);
     node->add_output(to);
   }
 

@@ -33,8 +33,26 @@ Term emptied(Conversion &c, const Term &x, size_t axis) {
   return c.constant(x->type(), Shape(dims), {});
 }
 
+/// Whether the node takes the first elements along one axis, as many as the run says.
+bool isOpen(Conversion &c) {
+  if (c.version < 10 || c.in(2)->value || c.in(2)->shape().elem_cnt() != 1 || !c.in(1)->value) return false;
+  const bool hasStep = c.has(4), isPlain = !hasStep || (c.in(4)->value && c.knownInt(4) == 1);
+  return isPlain && c.knownInt(1) == 0 && (!c.has(3) || c.in(3)->value) && c.in(0)->rank() > 0;
+}
+
+/// An end is counted from behind where it is negative, and held to what there is.
+void takeFirst(Conversion &c) {
+  const Term x = c.in(0), end = c.reshape(c.cast(c.in(2), kInt64), {1}), none = c.constant({0}, Shape({1}));
+  const int64_t axis = c.axisOf(c.has(3) ? c.knownInt(3) : 0, x->rank());
+  const Term size = c.constant({x->dim(axis)}, Shape({1}));
+  const Term fromFront = c.op("where", {c.op("broadcast_less", {end, none}), c.op("broadcast_add", {end, size}), end});
+  const Term count = c.op("broadcast_minimum", {c.op("broadcast_maximum", {fromFront, none}), size});
+  c.out(c.cut(c.op("identity", {x}), axis, count));
+}
+
 void convertSlice(Conversion &c) {
   Term x = c.in(0);
+  if (isOpen(c)) return takeFirst(c);
   std::vector<int64_t> starts, ends, axes, steps;
   if (c.version < 10) {
     starts = c.ints("starts", {}), ends = c.ints("ends", {}), axes = c.ints("axes", {});
@@ -146,7 +164,7 @@ void convertCenterCropPad(Conversion &c) {
 } // namespace
 
 void addPieces(ConverterTable *t) {
-  t->add("Slice", convertSlice, "slice, flip", "bounds of the run");
+  t->add("Slice", convertSlice, "slice, flip", "bounds of the run but an end of one axis from 0");
   t->add("Concat", convertConcat, "cat");
   t->add("Split", convertSplit, "slice");
   t->add("CenterCropPad", convertCenterCropPad, "pad, slice");

@@ -137,19 +137,22 @@ void slice(Conversion &c, const Converter &converter) {
   if (axes.empty())
     for (size_t k = 0; k < starts.size(); ++k) axes.push_back(static_cast<int64_t>(k));
   Term count = b.count;
+  bool isFull = false;
   for (size_t k = 0; k < axes.size() && k < std::min({starts.size(), ends.size(), steps.size()}); ++k) {
     if (c.axisOf(axes[k], b.value->rank()) != b.axis) continue;
     if (starts[k] != 0 || ends[k] < 0 || steps[k] != 1) refuse(c, 0, "of which more than the first elements are taken");
+    isFull = ends[k] <= b.least;
     if (ends[k] < b.value->dim(b.axis)) count = c.op("broadcast_minimum", {count, c.constant({ends[k]}, Shape({1}))});
   }
   converter.convert(c);
+  if (isFull) return; // as many as are asked for
   bindAll(c, b.axis, count);
 }
 
 /// Along the bounded axis: all the room, of which each place takes what is behind the slack of the pieces before it.
 void joinPieces(Conversion &c, int64_t axis) {
   std::vector<Term> pieces;
-  int64_t room = 0;
+  int64_t room = 0, least = 0;
   Term end = c.constant({0}, Shape({1})), from; // of the pieces so far
   for (size_t k = 0; k < c.inputCount(); ++k) room += c.in(k)->dim(axis);
   std::vector<int64_t> places(static_cast<size_t>(room));
@@ -161,6 +164,7 @@ void joinPieces(Conversion &c, int64_t axis) {
     const Bounded *b = boundOf(c, k);
     const Term size = c.constant({c.in(k)->dim(axis)}, Shape({1}));
     end = c.op("broadcast_add", {end, b ? b->count : size});
+    if (!b) least += c.in(k)->dim(axis);
     if (!b) continue;
     const Term isBehind = c.cast(c.op("broadcast_greater_equal", {place, end}), kInt64);
     const Term slack = c.op("broadcast_sub", {size, b->count});
@@ -169,7 +173,7 @@ void joinPieces(Conversion &c, int64_t axis) {
   from = c.op("bounded", {from, end}, {{"axis", int64_t{0}}});
   const Term all = pieces.size() == 1 ? pieces[0] : c.op("cat", pieces, {{"axis", axis}});
   c.out(c.op("gather", {all, from}, {{"axis", axis}}));
-  bindAll(c, axis, end);
+  c.draft.bind({c.results()[0], end, axis, least});
 }
 
 void concat(Conversion &c, const Converter &converter) {

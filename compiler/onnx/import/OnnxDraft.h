@@ -50,6 +50,7 @@ struct Quantized {
 struct Bounded {
   Term value, count;
   int64_t axis = 0;
+  int64_t least = 0; // that the count is known to be
 };
 
 using Attrs = std::map<std::string, AttrValue>;
