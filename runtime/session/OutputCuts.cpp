@@ -51,7 +51,7 @@ private:
 
 } // namespace
 
-std::vector<std::optional<OutputCut>> outputCuts(const plan::Plan &plan, const JobPlan &job) {
+Result<std::vector<std::optional<OutputCut>>> outputCuts(const plan::Plan &plan, const JobPlan &job) {
   std::unordered_map<std::string, size_t> index;
   for (size_t i = 0; i < job.outputs.size(); ++i) index.emplace(job.outputs[i].name, i);
   std::vector<std::optional<OutputCut>> cuts(job.outputs.size());
@@ -69,10 +69,13 @@ std::vector<std::optional<OutputCut>> outputCuts(const plan::Plan &plan, const J
       const size_t at = index.at(port.name());
       const int64_t axis = task->attr(0).value().at_int64();
       const Shape &shape = job.outputs[at].desc.shape();
-      const bool isCut = axis >= 0 && axis < shape.NumAxes() && !job.outputs[at].isBatched &&
-                         !job.outputs[count->second].isBatched &&
-                         job.outputs[count->second].desc.shape().elem_cnt() == 1;
-      if (isCut) cuts[at] = OutputCut{count->second, axis};
+      if (axis < 0 || axis >= shape.NumAxes() || job.outputs[count->second].desc.shape().elem_cnt() != 1) continue;
+      if (job.microBatches > 1)
+        return Status(StatusCode::kUnsupported, "OPC0210",
+                      "output '" + port.name() +
+                          "' has as much as a run finds, and micro-batches cannot be joined by it")
+            .withHelp("compile the graph without --micro-batches");
+      cuts[at] = OutputCut{count->second, axis};
     }
   }
   return cuts;

@@ -436,7 +436,7 @@ Result<Session> Session::load(std::string_view planBytes, const Registry &regist
     impl->graph().setWatchdog(impl->watchdog.get());
   }
   impl->describeInterface();
-  impl->cuts = runtime::outputCuts(*plan, impl->job);
+  OPC_ASSIGN_OR_RETURN(impl->cuts, runtime::outputCuts(*plan, impl->job));
   OPC_RETURN_IF_ERROR(impl->loadConstants(*plan));
   OPC_RETURN_IF_ERROR(giveValues(*plan, [&](const std::string &name, std::string *bytes) {
     const size_t index = impl->variableIndex.at(name);

@@ -170,7 +170,7 @@ public:
   Status run(int64_t steps = 1);
   /// A copy of an output as the last step left it. Errors: OPC0611, OPC0613 (nothing has been run).
   Result<HostTensor> fetch(const std::string &name) const;
-  /// The same without a copy: valid until the next run. nullptr where fetch would fail.
+  /// The same without a copy: valid until the next run. nullptr where fetch would fail or cuts.
   const void *outputData(const std::string &name) const;
 
   /// The number of the next step: 0 in a new session. What random operators draw depends on it and on the seed.

@@ -235,6 +235,22 @@ class Elsewhere(Case):
         for mesh in ("2", "2x2"):
             self.check(self.run_model({"x": self.X}, "--mesh", mesh, "--in-process"), want)
 
+    def test_micro_batches(self):
+        self.given()
+        np.savez(self.path("in.npz"), x=np.concatenate([self.X, self.X]))
+        said = self.opc("run", "model.onnx", "--mesh", "2", "--in-process", "--micro-batches", "2", "--inputs", "in.npz", "--shape", "x=8,10", code=4).stderr
+        self.assertRegex(said, r"OPC0210\]: output '(at|v)' has as much as a run finds, and micro-batches cannot be joined by it")
+
+    def test_sizes_in_a_range(self):
+        """One plan for many sizes of the input, and what each run finds of them."""
+        nodes = self.NODES
+        with open(self.path("model.onnx"), "wb") as f:
+            f.write(m.model(m.graph(nodes, [m.value("x", ("n", 10))], [m.value(o, None, 0) for o in ("at", "v", "loss")]), opset=18))
+        self.opc("compile", "model.onnx", "--shape", "x=n:1..8,10", "-o", "model.plan")
+        for rows in (3, 8, 1):
+            x = self.X[:rows]
+            self.check(self.run_model({"x": x}, what="model.plan", program="opc-runtime"), {"at": np.array(np.nonzero(x)), "v": x[x != 0], "loss": (x**2).sum()})
+
     def test_gradients(self):
         """The loss is over what there is; its gradient is what finite differences of numpy give: 2 x."""
         self.given()
