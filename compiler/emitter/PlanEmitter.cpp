@@ -47,18 +47,22 @@ public:
     auto *arena = plan_->add_arena();
     arena->set_device(schedule_.device);
     arena->set_bytes(schedule_.memory.arenaBytes);
+    if (schedule_.cpuMemory) {
+      auto *beside = plan_->add_arena();
+      beside->set_device(DeviceTag(DeviceType::kCPU));
+      beside->set_bytes(schedule_.cpuMemory->arenaBytes);
+    }
     for (const ScheduledBuffer &b : schedule_.buffers) {
       auto *r = plan_->add_register_();
       r->set_name(b.name);
-      r->set_arena(0);
+      r->set_arena(static_cast<uint32_t>(b.arena));
       r->set_offset(b.plan.offset);
       r->set_bytes(b.stride ? b.stride : alignBuffer(b.plan.bytes));
       if (b.stride) r->set_stride(b.stride);
       r->set_credits(b.credits);
       r->set_kind(registerKind(b.kind));
     }
-    for (uint32_t s = 0; s < schedule_.streams; ++s)
-      plan_->add_stream()->set_device(s == 0 ? schedule_.device : "comm");
+    for (uint32_t s = 0; s < schedule_.streams; ++s) plan_->add_stream()->set_device(deviceOf(s));
     size_t next = 0;
     for (Operation &op : graphBlock(module)) {
       if (auto in = dyn_cast<ir::InputOp>(&op)) {
@@ -92,6 +96,12 @@ public:
   }
 
 private:
+  std::string deviceOf(uint32_t stream) const {
+    if (stream == 0) return schedule_.device;
+    if (!schedule_.cpuMemory || stream >= static_cast<uint32_t>(DeviceStream::kFirstChannel)) return "comm";
+    return stream == static_cast<uint32_t>(DeviceStream::kCpu) ? DeviceTag(DeviceType::kCPU) : schedule_.device;
+  }
+
   /// What a region reads, and what it hands out, is a tensor of the graph.
   static Value outside(Value v) {
     if (auto argument = dyn_cast<BlockArgument>(v)) {

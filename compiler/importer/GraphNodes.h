@@ -19,6 +19,7 @@ struct Node {
   const user_op::OpDef *def = nullptr;
   std::vector<std::string> reads, makes;
   bool valid = false;
+  bool isOnCpu = false;   // placed there, whatever the graph is compiled for
   bool isOrdered = false; // another op's ctrl_in_op_name names it
   /// Who makes what it reads: op and flat output; and the ops that must run before it. After linkNodes().
   std::vector<std::pair<int, int>> inputs;

@@ -274,6 +274,8 @@ private:
     SmallVector<Type> types(node.makes.size(), ir::UnresolvedType::get(ctx_));
     ir::UserOp op =
         ir::UserOpBuilder(builder_, node.user, operands, types).role(role).make(location(i, std::move(rest)));
+    if (node.isOnCpu && graph_.options.isForGpu)
+      op.setDeviceAttr(ir::DeviceAttr::get(ctx_, builder_.getStringAttr(DeviceTag(DeviceType::kCPU)), 0));
     if (node.isOrdered) op->setAttr(ir::kOrderedAttr, builder_.getUnitAttr());
     if (!node.controls.empty()) {
       SmallVector<StringRef> names;

@@ -40,6 +40,7 @@ public:
     const auto &ops = graph_.file.job->net().op();
     graph_.nodes.resize(static_cast<size_t>(ops.size()));
     if (ops.empty()) graph_.error(SourceRange(), "OPC0103", "the graph has no op");
+    readPlacement();
     std::unordered_map<std::string, int> names;
     names.reserve(graph_.nodes.size());
     for (int i = 0; i < ops.size(); ++i) {
@@ -59,16 +60,20 @@ public:
                      "op names are unique in a graph");
         continue;
       }
-      node.valid = (isPlaced(conf) || checkDevice(i, conf)) && read(i, &node);
+      node.isOnCpu = isPlaced(conf);
+      node.valid = (node.isOnCpu || checkDevice(i, conf)) && read(i, &node);
     }
     for (const std::string &glob : graph_.options.onCpu)
       if (!placed_.count(glob))
         graph_.error(SourceRange(), "OPC0005", "--place: no op and no type of an op is called '" + glob + "'",
                      "opc show lists the ops");
+    // Tags divide a graph that has both: where all say the same, the command says where it runs.
+    if (graph_.options.isForGpu && isForBoth_[0] && isForBoth_[1])
+      for (Node &node : graph_.nodes) node.isOnCpu |= node.conf->has_user_conf() && isCpuTag(tagOf(*node.conf));
     if (elsewhere_.count)
       graph_.warn(elsewhere_.first, "OPC0413",
                   counted(elsewhere_.count, "op") + " ask" + (elsewhere_.count == 1 ? "s" : "") + " for the device " +
-                      ops[elsewhere_.first].device_tag() + ", this one first; all run on the cpu",
+                      tagOf(ops[elsewhere_.first]) + ", this one first; all run on the cpu",
                   "device_tag: \"cpu\" says so");
   }
 
@@ -85,10 +90,26 @@ private:
     return is;
   }
 
-  /// Every op runs on the CPU: one that asks for another device is worth a word, and so is a device that nobody knows.
+  /// What the job's placement says of ops that have no tag.
+  void readPlacement() {
+    for (const graph::PlacementGroup &group : graph_.file.job->placement().placement_group())
+      for (const std::string &op : group.op_set().op_name()) placement_[op] = group.parallel_conf().device_tag();
+  }
+  /// "" where nobody says.
+  const std::string &tagOf(const OperatorConf &conf) const {
+    static const std::string kNone, kInvalid = OperatorConf().device_tag(); // its default
+    const auto placed = placement_.find(conf.name());
+    const std::string &tag = conf.has_device_tag() || placed == placement_.end() ? conf.device_tag() : placed->second;
+    return tag == kInvalid ? kNone : tag;
+  }
+  static bool isCpuTag(const std::string &tag) { return tag == DeviceTag(DeviceType::kCPU); }
+
+  /// On the CPU an op that asks for another device is worth a word, and so is a device that nobody knows.
   bool checkDevice(int i, const OperatorConf &conf) {
-    const std::string &tag = conf.device_tag();
-    if (!conf.has_device_tag() || tag.empty() || tag == "cpu" || tag == "invalid_device") return true;
+    const std::string &tag = tagOf(conf);
+    if (tag.empty()) return true;
+    isForBoth_[isCpuTag(tag)] |= conf.has_user_conf();
+    if (isCpuTag(tag)) return true;
     if (tag == "gpu" || tag == "cuda") {
       if (!graph_.options.isForGpu && elsewhere_.count++ == 0) elsewhere_.first = i;
       return true;
@@ -232,8 +253,10 @@ private:
   struct {
     size_t count = 0;
     int first = 0;
-  } elsewhere_;                  // ops for other devices
-  std::set<std::string> placed_; // globs of --place that fit an op
+  } elsewhere_;                                            // ops for other devices
+  bool isForBoth_[2] = {};                                 // whether ops ask for a GPU, for the CPU
+  std::unordered_map<std::string, std::string> placement_; // device_tag, by op
+  std::set<std::string> placed_;                           // globs of --place that fit an op
 };
 
 } // namespace

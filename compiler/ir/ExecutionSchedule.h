@@ -7,16 +7,23 @@
 #include "OpcDialect.h"
 #include "Region.h"
 
+#include <optional>
 #include <string>
 #include <vector>
 
 namespace opc {
 
 enum class BufferKind { kActivation, kInput, kVariable, kConstant, kWorkspace };
+/// Where a buffer lies, and which stream computes there. A graph for the CPU has one arena, the device's.
+enum class BufferArena : uint32_t { kDevice, kCpu };
+
+/// The streams of a plan whose tasks run on a device and on the CPU. Those of channels follow, all on every rank alike.
+enum class DeviceStream : uint32_t { kDevice, kCpu, kToDevice, kToCpu, kFirstChannel };
 
 struct ScheduledBuffer {
   std::string name; // of the first tensor that it holds
   BufferKind kind = BufferKind::kActivation;
+  BufferArena arena = BufferArena::kDevice;
   PlannedBuffer plan;   // of all slots
   uint32_t credits = 1; // slots
   uint64_t stride = 0;  // bytes from one slot to the next; 0 when there is one
@@ -25,7 +32,7 @@ struct ScheduledBuffer {
 struct ScheduledTask {
   mlir::Operation *op = nullptr;              // an opc.user_op, an opc.boxing or an opc.fused
   const user_op::KernelDef *kernel = nullptr; // of a user op
-  uint32_t stream = 0;                        // 0: the computation; else the channel of a boxing
+  uint32_t stream = 0;                        // 0: the computation; else a boxing's channel, or a DeviceStream
   std::shared_ptr<const Region> region;       // of an opc.fused
   std::shared_ptr<const Batch> batch;         // of an opc.fused of updates
   int workspace = -1;                         // buffer
@@ -40,7 +47,9 @@ struct ExecutionSchedule {
   uint32_t streams = 1;
   std::vector<ScheduledBuffer> buffers;
   llvm::DenseMap<mlir::Value, uint32_t> bufferOf;
-  MemoryPlan memory;
+  MemoryPlan memory; // of the device
+  /// Beside a device: of tasks on the CPU, and of copies.
+  std::optional<MemoryPlan> cpuMemory;
 };
 
 } // namespace opc

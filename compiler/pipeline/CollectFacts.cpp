@@ -215,7 +215,8 @@ MemoryFacts memoryFacts(const ExecutionSchedule &execution) {
   memory.activationBytes = execution.memory.arenaBytes - execution.memory.persistentBytes;
   memory.liveLowerBound = execution.memory.liveLowerBound;
   for (const ScheduledBuffer &b : execution.buffers)
-    memory.slots.push_back({b.name, b.plan.offset, b.plan.bytes, b.plan.first, b.plan.last, kindName(b.kind)});
+    if (b.arena == BufferArena::kDevice)
+      memory.slots.push_back({b.name, b.plan.offset, b.plan.bytes, b.plan.first, b.plan.last, kindName(b.kind)});
   return memory;
 }
 

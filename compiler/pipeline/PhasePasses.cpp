@@ -2,6 +2,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "PhasePasses.h"
 
+#include "DeviceText.h"
+#include "Devices.h"
+
 #include "mlir/IR/BuiltinOps.h"
 
 using namespace mlir;
@@ -55,6 +58,7 @@ void populatePhase(Phase phase, OpPassManager &passes, const CompileOptions &opt
     if (options.regions && options.sizes.empty()) passes.addPass(createFormRegions(facts ? &facts->fusion : nullptr));
     return;
   case Phase::kSchedule:
+    if (options.deviceType() != DeviceType::kCPU) passes.addPass(createAssignDevices(fallsBackToCpu(options.device)));
     passes.addPass(createScheduleOps());
     if (options.fuse && options.regions && options.sizes.empty() && options.device == "cpu")
       passes.addPass(createBatchUpdates());

@@ -6,6 +6,7 @@
 #include "CompilerFlags.h"
 #include "ConstantVariables.h"
 #include "DeclaredOutputs.h"
+#include "DeviceText.h"
 #include "DiagnosticHandler.h"
 #include "DiagnosticList.h"
 #include "ForeignFile.h"
@@ -269,7 +270,7 @@ struct Pipeline::Impl {
   }
 
   LogicalResult plan(ModuleOp graph) {
-    executions.emplace_back(std::make_unique<ExecutionSchedule>())->device = options.device;
+    executions.emplace_back(std::make_unique<ExecutionSchedule>())->device = withoutCpuFallback(options.device);
     return planExecution(graph, registry, options.deviceType(), executions.back().get(), options.inPlace,
                          options.mesh ? options.mesh->microBatches : 1, options.sizes.empty() ? nullptr : &sizeFacts);
   }

@@ -1,6 +1,7 @@
 // Kernels and buffers of a scheduled graph.
 // SPDX-License-Identifier: Apache-2.0
 #include "AttrBridge.h"
+#include "Devices.h"
 #include "EmitStatus.h"
 #include "Graph.h"
 #include "Locations.h"
@@ -22,6 +23,8 @@ public:
 
   LogicalResult run(ModuleOp module) {
     Block &block = graphBlock(module);
+    sides_.emplace(block, device_);
+    if (sides_->areTwo()) out_->streams = static_cast<uint32_t>(DeviceStream::kFirstChannel);
     countUses(block);
     for (Operation &op : block) {
       if (auto user = dyn_cast<ir::UserOp>(&op)) {
@@ -43,15 +46,27 @@ public:
     for (size_t i = 0; i < out_->buffers.size(); ++i)
       if (isShared(static_cast<uint32_t>(i))) out_->buffers[i].plan.persistent = true;
     addCredits(block);
-    std::vector<PlannedBuffer> plans;
-    plans.reserve(out_->buffers.size());
-    for (const auto &b : out_->buffers) plans.push_back(b.plan);
-    out_->memory = planMemory(&plans);
-    for (size_t i = 0; i < plans.size(); ++i) out_->buffers[i].plan = plans[i];
+    out_->memory = planArena(BufferArena::kDevice);
+    if (sides_->areTwo()) out_->cpuMemory = planArena(BufferArena::kCpu);
     return success();
   }
 
 private:
+  MemoryPlan planArena(BufferArena arena) {
+    std::vector<PlannedBuffer> plans;
+    for (const auto &b : out_->buffers)
+      if (b.arena == arena) plans.push_back(b.plan);
+    const MemoryPlan memory = planMemory(&plans);
+    auto next = plans.begin();
+    for (auto &b : out_->buffers)
+      if (b.arena == arena) b.plan = *next++;
+    return memory;
+  }
+
+  BufferArena arenaOf(bool isOnCpu) const {
+    return sides_->areTwo() && isOnCpu ? BufferArena::kCpu : BufferArena::kDevice;
+  }
+
   /// The last task that reads each tensor; graph outputs are read after the last task.
   void countUses(Block &block) {
     uint32_t task = 0;
@@ -76,6 +91,7 @@ private:
     ScheduledBuffer b;
     b.name = ir::tensorName(v);
     b.kind = kind;
+    b.arena = arenaOf(sides_->isOnCpu(v));
     // Every tensor has an address: an empty one gets the smallest slot.
     b.plan.bytes = std::max<uint64_t>(1, static_cast<uint64_t>(*tensorBytes(desc)));
     b.plan.persistent = kind != BufferKind::kActivation;
@@ -107,28 +123,29 @@ private:
     const uint32_t now = static_cast<uint32_t>(out_->tasks.size());
     if (b.kind != BufferKind::kActivation || b.plan.last > now || isShared(buffer)) return false;
     for (Operation *reader : op->getResult(static_cast<unsigned>(o)).getUsers())
-      if (streamOf(reader) != 0 || lagOf(reader) != lagOf(op)) return false; // another step still uses it
+      if (streamOf(reader) != streamOf(op) || lagOf(reader) != lagOf(op)) return false; // another step still uses it
     for (Value v : op->getOperands())
       if (out_->bufferOf.lookup(v) == buffer)
         for (Operation *reader : v.getUsers())
-          if (streamOf(reader) != 0 || lagOf(reader) != lagOf(op)) return false;
+          if (streamOf(reader) != streamOf(op) || lagOf(reader) != lagOf(op)) return false;
     if (Operation *maker = in.getDefiningOp(); maker && lagOf(maker) != lagOf(op)) return false;
     for (Value v : op->getOperands())
       if (v != in && out_->bufferOf.lookup(v) == buffer) return false;
     return ir::bytesOf(in) == ir::bytesOf(op->getResult(static_cast<unsigned>(o)));
   }
 
-  static uint32_t streamOf(Operation *op) {
-    auto boxing = dyn_cast<ir::BoxingOp>(op);
-    return boxing ? static_cast<uint32_t>(boxing.getChannel()) : 0;
-  }
+  uint32_t streamOf(Operation *op) const { return sides_->streamOf(op); }
 
+  /// What a stream uses that is not the one of the computation where the buffer lies.
   void touch(Operation *op, uint32_t stream) {
     out_->streams = std::max(out_->streams, stream + 1);
-    if (stream == 0) return;
     usedAside_.resize(out_->buffers.size(), false);
-    for (Value v : op->getOperands()) usedAside_[out_->bufferOf.lookup(v)] = true;
-    for (Value v : op->getResults()) usedAside_[out_->bufferOf.lookup(v)] = true;
+    const auto note = [&](Value v) {
+      const uint32_t buffer = out_->bufferOf.lookup(v);
+      if (stream != static_cast<uint32_t>(out_->buffers[buffer].arena)) usedAside_[buffer] = true;
+    };
+    for (Value v : op->getOperands()) note(v);
+    for (Value v : op->getResults()) note(v);
   }
   bool isShared(uint32_t buffer) const { return buffer < usedAside_.size() && usedAside_[buffer]; }
 
@@ -225,10 +242,11 @@ private:
         task.hidden[i] = task.hidden[i] && mayStayUnwritten(*instance, i) &&
                          !op.getArgs()[static_cast<unsigned>(i)].getDefiningOp<ir::VariableOp>();
     }
-    auto kernel = instance->selectKernel(registry_, device_);
+    task.stream = streamOf(op);
+    auto kernel = instance->selectKernel(registry_, sides_->kernelsOf(op));
     if (!kernel) {
       failed_ = true;
-      emitStatus(op, kernel.status());
+      emitStatus(op, withWayOut(kernel.status(), *instance, sides_->kernelsOf(op)));
       return;
     }
     task.kernel = *kernel;
@@ -250,12 +268,21 @@ private:
       ScheduledBuffer w;
       w.name = ir::opName(op) + "/tmp_buffer";
       w.kind = BufferKind::kWorkspace;
+      w.arena = arenaOf(isOnCpu(op));
       w.plan.bytes = *tmp;
       w.plan.first = w.plan.last = now;
       out_->buffers.push_back(std::move(w));
       task.workspace = static_cast<int>(out_->buffers.size() - 1);
     }
     out_->tasks.push_back(task);
+    touch(op, task.stream);
+  }
+
+  /// Where the CPU has a kernel, it may have the op.
+  Status withWayOut(Status status, const OpInstance &instance, DeviceType wanted) const {
+    if (wanted == DeviceType::kCPU || !instance.selectKernel(registry_, DeviceType::kCPU)) return status;
+    const std::string help = status.help();
+    return std::move(status).withHelp("--allow-cpu-fallback runs it on the CPU" + (help.empty() ? "" : "\n" + help));
   }
 
   const Registry &registry_;
@@ -266,6 +293,7 @@ private:
   const SizeFacts *sizes_;
   llvm::DenseMap<Value, uint32_t> lastUse_;
   uint32_t taskCount_ = 0;
+  std::optional<DeviceSides> sides_;
   std::vector<bool> usedAside_; // buffers that a stream beside the computation's uses
   bool failed_ = false;
 };

@@ -106,6 +106,9 @@ public:
   virtual Status copyToHost(Stream &stream, void *to, const void *from, size_t bytes) = 0;
   /// Whether the host may follow this device's pointers.
   virtual bool isHostMemory() const = 0;
+  /// The CPU as a plan needs it beside this device: in its memory this device's streams copy in their order. Null of
+  /// the CPU itself.
+  virtual std::unique_ptr<Device> besideCpu() { return nullptr; }
 
 protected:
   friend class DeviceMemory;
@@ -117,6 +120,11 @@ protected:
 DeviceType deviceTypeOf(const std::string &name);
 /// Whether it is one of the simulator's.
 bool isSimulatedDevice(const std::string &name);
+/// How many devices a name is of: "gpu:0-3" are four, of as many ranks.
+int64_t deviceCountOf(const std::string &name);
+/// The device of a rank: "gpu:2" of rank 2 on "gpu:0-3", and the name itself where it is of one. OPC0820 for a rank
+/// that has none.
+Result<std::string> deviceOfRank(const std::string &name, int64_t rank);
 /// The device that a plan names. Errors: OPC0820 for a name that is none, those of CudaDevice::open.
 Result<std::unique_ptr<Device>> openDevice(const std::string &name);
 /// The names that openDevice knows.

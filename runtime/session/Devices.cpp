@@ -10,7 +10,23 @@ namespace opc {
 
 bool isDeviceName(const std::string &name) { return runtime::deviceTypeOf(name) != DeviceType::kInvalidDevice; }
 
-Status checkDevice(const std::string &name) { return runtime::openDevice(name).status(); }
+int64_t deviceCount(const std::string &name) { return runtime::deviceCountOf(name); }
+
+Result<std::string> devicesOfRanks(const std::string &name, int64_t ranks) {
+  const int64_t count = deviceCount(name);
+  if (runtime::deviceTypeOf(name) == DeviceType::kCPU || count == ranks) return name;
+  const std::string several = "0-" + std::to_string(ranks - 1);
+  if (name.find(':') == std::string::npos) return name + ":" + several;
+  return Status(StatusCode::kUsage, "OPC0001",
+                "--device " + name + " names " + std::to_string(count) + (count == 1 ? " device" : " devices") +
+                    ", and there are " + std::to_string(ranks) + " ranks")
+      .withHelp("each rank has a device: --device " + name.substr(0, name.find(':') + 1) + several);
+}
+
+Status checkDevice(const std::string &name) {
+  OPC_ASSIGN_OR_RETURN(const std::string last, runtime::deviceOfRank(name, deviceCount(name) - 1));
+  return runtime::openDevice(last).status();
+}
 
 void prepareDeviceForPlugins(const std::string &device) {
   if (runtime::isSimulatedDevice(device)) runtime::cuda::CudaDriver::openSimulatedRuntime();

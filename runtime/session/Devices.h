@@ -11,7 +11,11 @@ namespace opc {
 
 /// Whether a word names a device: "cpu", "gpu", "gpu:1", "sim". Whether it is there is another question.
 bool isDeviceName(const std::string &name);
-/// Opens the device and closes it: the error says why it cannot be used (OPC0630).
+/// How many devices it names: "gpu:0-3" are four.
+int64_t deviceCount(const std::string &name);
+/// The devices of `ranks` ranks: of "gpu", which is one, the first ones. OPC0001 where they are not as many.
+Result<std::string> devicesOfRanks(const std::string &name, int64_t ranks);
+/// Opens the device, or the last of several, and closes it: the error says why it cannot be used (OPC0630).
 Status checkDevice(const std::string &name);
 
 /// Before plugins are loaded whose kernels use CUDA's runtime: theirs is then the simulator's, if the device is.

@@ -140,12 +140,13 @@ Result<PlanDescription> describePlan(std::string_view planBytes, const Registry 
   std::vector<ObservedTask> seen =
       runtime::describeTasks(model, [&](uint32_t i) -> const OpInstance & { return *model.tasks[i].op; });
   for (size_t i = 0; i < model.tasks.size(); ++i) addOps(model.tasks[i], std::move(seen[i]), &d);
-  for (const auto &arena : model.arenas) d.arenaBytes += arena.second;
+  if (!model.arenas.empty()) d.arenaBytes = model.arenas[0].second; // of the device that the plan is for
   d.buffers = buffersOf(model);
   d.native = nativeOf(plan);
   std::vector<int64_t> change(model.tasks.size() + 2);
   for (size_t r = 0; r < d.buffers.size(); ++r) {
     const PlanDescription::Buffer &b = d.buffers[r];
+    if (model.registers[r].arena != 0) continue;
     if (model.registers[r].isPersistent()) {
       d.persistentBytes += b.bytes;
       continue;
@@ -156,6 +157,8 @@ Result<PlanDescription> describePlan(std::string_view planBytes, const Registry 
   int64_t live = 0;
   for (size_t task = 0; task <= model.tasks.size(); ++task)
     d.live.push_back(static_cast<uint64_t>(live += change[task]));
+  for (size_t r = model.registers.size(); r-- > 0;)
+    if (model.registers[r].arena != 0) d.buffers.erase(d.buffers.begin() + static_cast<std::ptrdiff_t>(r));
   d.liveLowerBound = *std::max_element(d.live.begin(), d.live.end());
   return d;
 }

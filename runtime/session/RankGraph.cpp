@@ -88,6 +88,14 @@ Status RankGraph::giveConstant(size_t index, const void *whole) {
   return give(c.tensor, c.sharding, whole, 0);
 }
 
+Result<const void *> RankGraph::onHost(uint32_t tensor, int64_t step) {
+  if (tensor == kNone) return static_cast<const void *>(nullptr);
+  if (graph_->isHostMemory(tensor)) return static_cast<const void *>(graph_->data(tensor, step));
+  piece_.resize(static_cast<size_t>(graph_->model().tensors[tensor].bytes));
+  OPC_RETURN_IF_ERROR(graph_->copyOut(tensor, step, piece_.data()));
+  return static_cast<const void *>(piece_.data());
+}
+
 bool isEverywhere(const JobPort &port, const JobPlan &job) {
   return job.ranks == 1 || (isBroadcast(port.states) && job.placements[port.placement].size() == job.ranks);
 }
@@ -125,15 +133,16 @@ Status RankGraph::gatherOutput(size_t index, Communicator &comm, void *whole) {
   const int64_t bytes = bytesOf(job.desc.shape(), job.desc.data_type());
   for (int64_t i = 0; i < count; ++i) {
     const int64_t step = graph_->steps() - count + i;
-    OPC_RETURN_IF_ERROR(
-        gather(job, port ? graph_->data(port->tensor, step) : nullptr, comm, static_cast<char *>(whole) + i * bytes));
+    OPC_ASSIGN_OR_RETURN(const void *piece, onHost(port ? port->tensor : kNone, step));
+    OPC_RETURN_IF_ERROR(gather(job, piece, comm, static_cast<char *>(whole) + i * bytes));
   }
   return Status::ok();
 }
 
 Status RankGraph::gatherVariable(size_t index, Communicator &comm, void *whole) {
   const ModelVariable *v = variable(index);
-  return gather(job_->variables[index], v ? graph_->data(v->tensor) : nullptr, comm, whole);
+  OPC_ASSIGN_OR_RETURN(const void *piece, onHost(v ? v->tensor : kNone, 0));
+  return gather(job_->variables[index], piece, comm, whole);
 }
 
 } // namespace opc::runtime

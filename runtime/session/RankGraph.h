@@ -41,6 +41,8 @@ private:
     return at == kNone ? nullptr : &list[at];
   }
   Status give(uint32_t tensor, const std::optional<TensorSharding> &sharding, const void *whole, int64_t step);
+  /// A tensor of this rank, or a copy of it, which the next call overwrites; null for kNone.
+  Result<const void *> onHost(uint32_t tensor, int64_t step);
   Status gather(const JobPort &port, const void *piece, Communicator &comm, void *whole);
 
   const JobPlan *job_;

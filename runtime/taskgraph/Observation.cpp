@@ -118,8 +118,15 @@ const OpInstance &TaskGraph::instance(uint32_t task) const {
   return model_.tasks[task].op ? *model_.tasks[task].op : variants_[task].front()->op();
 }
 
+/// Lanes are shown one after the other. Ranks wait for each other within tasks: theirs are not held up.
+std::unique_lock<std::mutex> TaskGraph::alone() {
+  return isBoxing_ ? std::unique_lock<std::mutex>() : std::unique_lock(observing_);
+}
+
 Status TaskGraph::observeViews(const Lane &lane, size_t *next, uint32_t operation, int64_t step) {
-  for (; observer_ && *next < lane.views.size() && lane.views[*next].first <= operation; ++*next) {
+  if (!observer_) return Status::ok();
+  const auto lock = alone();
+  for (; *next < lane.views.size() && lane.views[*next].first <= operation; ++*next) {
     const uint32_t task = lane.views[*next].second;
     OPC_RETURN_IF_ERROR(lane.stream->synchronize());
     DataView data(*this, model_.tasks[task], step);
@@ -129,6 +136,7 @@ Status TaskGraph::observeViews(const Lane &lane, size_t *next, uint32_t operatio
 }
 
 Status TaskGraph::runObserved(const Lane &lane, const Operation &op, int64_t step) {
+  const auto lock = alone();
   DataView data(*this, model_.tasks[op.task], step);
   OPC_RETURN_IF_ERROR(lane.stream->synchronize());
   if (observer_) OPC_RETURN_IF_ERROR(observer_->before(observed_[op.task], step, data));

@@ -31,19 +31,27 @@ public:
   }
 
 private:
-  static bool isSameDevice(const std::string &a, const std::string &b) {
-    return a == b || (deviceTypeOf(a) == DeviceType::kCPU && deviceTypeOf(b) == DeviceType::kCPU);
-  }
-
   Status arenas() {
     for (const plan::Arena &a : plan_.arena()) {
       if (deviceTypeOf(a.device()) == DeviceType::kInvalidDevice)
         return Status(StatusCode::kUnsupported, "OPC0820",
                       "the plan is for device " + quoted(a.device()) + ", which is not available")
             .withHelp("devices are " + deviceNames());
-      m_.arenas.push_back({a.device(), a.bytes()});
+      OPC_ASSIGN_OR_RETURN(std::string device, deviceOfRank(a.device(), m_.rank));
+      OPC_RETURN_IF_ERROR(checkBeside(device, "an arena"));
+      m_.arenas.push_back({std::move(device), a.bytes()});
     }
     return Status::ok();
+  }
+
+  /// A plan is for the CPU and one other device.
+  Status checkBeside(const std::string &device, const std::string &what) {
+    if (deviceTypeOf(device) == DeviceType::kCPU) return Status::ok();
+    if (other_.empty()) other_ = device;
+    if (other_ == device) return Status::ok();
+    return Status(StatusCode::kUnsupported, "OPC0820",
+                  concat(what, " is for device ", quoted(device), ", and the plan is for ", quoted(other_)))
+        .withHelp("a plan is for one device beside the CPU");
   }
 
   Status registers() {
@@ -182,16 +190,13 @@ private:
         return Status(StatusCode::kUnsupported, "OPC0820",
                       concat("stream ", s, " is for device ", quoted(p.device()), ", which is not available"))
             .withHelp("devices are " + deviceNames());
-      // Kernels follow pointers into the arenas: those of another device's would lead nowhere.
-      for (const auto &arena : m_.arenas)
-        if ((p.device() == kCommDevice ? deviceTypeOf(arena.first) != DeviceType::kCPU
-                                       : !isSameDevice(arena.first, p.device())))
-          return Status(StatusCode::kUnsupported, "OPC0820",
-                        concat("stream ", s, " is for device ", quoted(p.device()), ", and an arena lies on ",
-                               quoted(arena.first)))
-              .withHelp("a plan is for one device");
+      std::string device = p.device();
+      if (device != kCommDevice) {
+        OPC_ASSIGN_OR_RETURN(device, deviceOfRank(device, m_.rank));
+        OPC_RETURN_IF_ERROR(checkBeside(device, concat("stream ", s)));
+      }
       PlanModel::Stream stream;
-      stream.device = p.device();
+      stream.device = std::move(device);
       for (uint32_t t : p.task()) {
         if (t >= places_.size()) return bad("OPC0811", "stream ", s, " lists task ", t, " of ", places_.size());
         if (places_[t].first != kNone) return bad("OPC0811", "task ", t, " is listed twice");
@@ -212,6 +217,7 @@ private:
   PlanModel m_;
   TaskPlaces places_;
   std::vector<bool> usedSources_;
+  std::string other_; // the device that is not the CPU
 };
 
 } // namespace

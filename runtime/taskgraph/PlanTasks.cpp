@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "AttrWire.h"
 #include "Device.h"
+#include "DeviceCopy.h"
 #include "MutableInputs.h"
 #include "NativeImages.h"
 #include "PlanReading.h"
@@ -230,12 +231,39 @@ public:
     if (p.op_type() == kBoxingType) return boxing(p, index);
     if (p.has_boxing()) return bad("OPC0716", "a boxing task has the type opc.boxing");
     if (m_.streams[t.stream].isComm()) return bad("OPC0716", "a stream for communication holds boxing tasks alone");
-    if (p.op_type() == kRegionType) return p.region() ? region(p, index) : batch(p, index);
+    if (p.op_type() == kRegionType) {
+      OPC_RETURN_IF_ERROR(p.region() ? region(p, index) : batch(p, index));
+      return inReach(t, DeviceType::kCPU);
+    }
     OPC_RETURN_IF_ERROR(single(p, &t));
+    OPC_RETURN_IF_ERROR(inReach(t, deviceTypeOf(m_.streams[t.stream].device)));
     return makes(t.outputs, index);
   }
 
 private:
+  /// Kernels follow pointers into memory of the device that they run on: others would lead nowhere. A device's copies
+  /// reach the CPU's memory, too.
+  Status inReach(const ModelTask &t, DeviceType device) const {
+    if (t.isView) return Status::ok();
+    const std::string &stream = m_.streams[t.stream].device;
+    if (!t.isBoxing() && device != deviceTypeOf(stream))
+      return Status(StatusCode::kUnsupported, "OPC0820",
+                    "its kernel is the CPU's, and its stream is for " + quoted(stream))
+          .withHelp("compile the graph again");
+    const auto check = [&](uint32_t tensor) {
+      const std::string &arena = m_.arenas[m_.registers[m_.tensors[tensor].reg].arena].first;
+      const DeviceType lies = deviceTypeOf(arena);
+      if (lies == device || (lies == DeviceType::kCPU && t.op && isDeviceCopy(t.op->def()))) return Status::ok();
+      return std::move(Status(StatusCode::kUnsupported, "OPC0820",
+                              concat("tensor ", quoted(m_.tensors[tensor].name), " lies on ", quoted(arena),
+                                     ", and the task is for ", quoted(stream))))
+          .withHelp("an op copy on a stream of the device moves tensors between it and the CPU");
+    };
+    for (const auto *list : {&t.inputs, &t.outputs})
+      for (uint32_t tensor : *list) OPC_RETURN_IF_ERROR(check(tensor));
+    return t.workspace == kNone ? Status::ok() : check(t.workspace);
+  }
+
   /// One op with its kernel.
   Status single(const plan::Task &p, ModelTask *to) {
     ModelTask &t = *to;
@@ -394,6 +422,7 @@ private:
       }
     }
     OPC_RETURN_IF_ERROR(makes(t.outputs, index));
+    OPC_RETURN_IF_ERROR(inReach(t, DeviceType::kCPU));
     t.mutableInput.assign(t.inputs.size(), false);
     if (t.boxing[0].step.kind == BoxingKind::kAllReduce)
       for (size_t i = 0; i < t.inputs.size(); ++i) t.inplace.push_back({static_cast<int>(i), static_cast<int>(i)});

@@ -71,9 +71,10 @@ Status Poison::fill(const ModelRegister &r, uint64_t slot, const Arenas &arenas,
   return stream.synchronize();
 }
 
-Status Poison::fillAll(const PlanModel &model, const Arenas &arenas, Stream &stream) {
+Status Poison::fillAll(const PlanModel &model, const Arenas &arenas, const std::vector<Stream *> &streams) {
   for (const ModelRegister &r : model.registers)
-    for (uint64_t slot = 0; mayEnd(r) && slot < r.credits; ++slot) OPC_RETURN_IF_ERROR(fill(r, slot, arenas, stream));
+    for (uint64_t slot = 0; mayEnd(r) && slot < r.credits; ++slot)
+      OPC_RETURN_IF_ERROR(fill(r, slot, arenas, *streams[r.arena]));
   return Status::ok();
 }
 

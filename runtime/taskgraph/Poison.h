@@ -20,8 +20,8 @@ public:
   static Result<bool> isAsked();
   explicit Poison(const PlanModel &model);
 
-  /// Fills the activations and workspaces of a new session.
-  Status fillAll(const PlanModel &model, const Arenas &arenas, Stream &stream);
+  /// Fills the activations and workspaces of a new session. `streams`: of each arena's device.
+  Status fillAll(const PlanModel &model, const Arenas &arenas, const std::vector<Stream *> &streams);
   /// Fills what ends with `task`, in the slots of `step`.
   Status fillAfter(uint32_t task, const PlanModel &model, const Arenas &arenas, Stream &stream, int64_t step);
 

@@ -26,6 +26,7 @@ Result<std::unique_ptr<TaskGraph>> TaskGraph::create(PlanModel model, std::vecto
   std::unique_ptr<TaskGraph> g(new TaskGraph);
   g->model_ = std::move(model);
   g->link_ = link;
+  g->isBoxing_ = g->model_.hasBoxing();
   g->memory_ = sibling ? sibling->memory_ : std::make_shared<Memory>();
   if (!sibling) OPC_RETURN_IF_ERROR(g->takeArenas());
   OPC_RETURN_IF_ERROR(g->makeLanes(threads));
@@ -35,7 +36,7 @@ Result<std::unique_ptr<TaskGraph>> TaskGraph::create(PlanModel model, std::vecto
   OPC_ASSIGN_OR_RETURN(const bool poisons, Poison::isAsked());
   if (poisons) {
     g->poison_.emplace(g->model_);
-    if (!sibling) OPC_RETURN_IF_ERROR(g->poison_->fillAll(g->model_, g->arenas(), *g->lanes_[0].stream));
+    if (!sibling) OPC_RETURN_IF_ERROR(g->poison_->fillAll(g->model_, g->arenas(), g->arenaStreams_));
   }
   return g;
 }
@@ -65,7 +66,17 @@ std::string TaskGraph::largestOf(uint32_t arena) const {
   return text;
 }
 
+/// Beside another device the CPU is the one that it copies from.
+Status TaskGraph::openDevices() {
+  for (const auto &arena : model_.arenas)
+    if (deviceTypeOf(arena.first) != DeviceType::kCPU) OPC_RETURN_IF_ERROR(deviceOf(arena.first).status());
+  if (memory_->devices.empty()) return Status::ok();
+  if (std::unique_ptr<Device> cpu = memory_->devices.front()->besideCpu()) memory_->devices.push_back(std::move(cpu));
+  return Status::ok();
+}
+
 Status TaskGraph::takeArenas() {
+  OPC_RETURN_IF_ERROR(openDevices());
   for (uint32_t i = 0; i < model_.arenas.size(); ++i) {
     OPC_ASSIGN_OR_RETURN(Device * device, deviceOf(model_.arenas[i].first));
     Status s = memory_->arenas.add(device, model_.arenas[i].second);
@@ -80,11 +91,12 @@ Status TaskGraph::takeArenas() {
 
 Status TaskGraph::makeLanes(int threads) {
   int streams = 0;
-  for (const PlanModel::Stream &s : model_.streams) streams += !s.isComm();
+  for (const PlanModel::Stream &s : model_.streams)
+    streams += !s.isComm() && deviceTypeOf(s.device) == DeviceType::kCPU; // others need no threads of the CPU
   for (const PlanModel::Stream &s : model_.streams) {
     Lane lane;
     OPC_ASSIGN_OR_RETURN(Device * device, deviceOf(s.isComm() ? "cpu" : s.device));
-    lane.stream = device->createStream(s.isComm() ? 1 : std::max(1, threads / streams));
+    lane.stream = device->createStream(s.isComm() ? 1 : std::max(1, threads / std::max(1, streams)));
     OPC_RETURN_IF_ERROR(lane.stream->synchronize()); // one that could not be made says why
     lanes_.push_back(std::move(lane));
   }
@@ -93,6 +105,21 @@ Status TaskGraph::makeLanes(int threads) {
     OPC_ASSIGN_OR_RETURN(Device * device, deviceOf(model_.arenas.empty() ? "cpu" : model_.arenas[0].first));
     lane.stream = device->createStream(1);
     lanes_.push_back(std::move(lane));
+  }
+  // Copies between the host and an arena are work of a stream of its device.
+  for (const auto &arena : model_.arenas) {
+    OPC_ASSIGN_OR_RETURN(Device * device, deviceOf(arena.first));
+    Stream *stream = nullptr;
+    for (size_t s = 0; s < lanes_.size() && !stream; ++s) {
+      const std::string &of = model_.streams.empty() ? arena.first : model_.streams[s].device;
+      if (of != kCommDevice && *deviceOf(of) == device) stream = lanes_[s].stream.get();
+    }
+    if (!stream) {
+      ownStreams_.push_back(device->createStream(1));
+      stream = ownStreams_.back().get();
+      OPC_RETURN_IF_ERROR(stream->synchronize());
+    }
+    arenaStreams_.push_back(stream);
   }
   return Status::ok();
 }
@@ -115,7 +142,7 @@ void *TaskGraph::data(uint32_t tensor, int64_t step) const {
 
 Status TaskGraph::copyIn(uint32_t tensor, const void *from, int64_t step) {
   const ModelTensor &t = model_.tensors[tensor];
-  Stream &stream = *lanes_[0].stream;
+  Stream &stream = *arenaStreams_[model_.registers[t.reg].arena];
   OPC_RETURN_IF_ERROR(
       arenas().device(model_.registers[t.reg].arena).copyFromHost(stream, data(tensor, step), from, t.bytes));
   return stream.synchronize();
@@ -123,7 +150,7 @@ Status TaskGraph::copyIn(uint32_t tensor, const void *from, int64_t step) {
 
 Status TaskGraph::copyPrefix(uint32_t tensor, const void *from, uint64_t bytes) {
   const ModelRegister &r = model_.registers[model_.tensors[tensor].reg];
-  Stream &stream = *lanes_[0].stream;
+  Stream &stream = *arenaStreams_[r.arena];
   OPC_RETURN_IF_ERROR(arenas().device(r.arena).copyFromHost(stream, data(tensor), from, std::min(bytes, r.bytes)));
   return stream.synchronize();
 }
@@ -137,7 +164,7 @@ void TaskGraph::followOn(const TaskGraph &sibling) {
 
 Status TaskGraph::copyOut(uint32_t tensor, int64_t step, void *to) const {
   const ModelTensor &t = model_.tensors[tensor];
-  Stream &stream = *lanes_[0].stream;
+  Stream &stream = *arenaStreams_[model_.registers[t.reg].arena];
   OPC_RETURN_IF_ERROR(
       arenas().device(model_.registers[t.reg].arena).copyToHost(stream, to, data(tensor, step), t.bytes));
   return stream.synchronize();
@@ -146,7 +173,8 @@ Status TaskGraph::copyOut(uint32_t tensor, int64_t step, void *to) const {
 bool TaskGraph::lend(uint32_t tensor, const void *from) {
   const uint32_t reg = model_.tensors[tensor].reg;
   if (lent_.empty() ? !from : lent_[reg] == from) return true;
-  if (model_.registers[reg].credits != 1 || releasesPacked_ || model_.hasBoxing() || !isHostMemory(tensor))
+  if (model_.registers[reg].credits != 1 || releasesPacked_ || model_.hasBoxing() || model_.arenas.size() > 1 ||
+      !isHostMemory(tensor))
     return false;
   lent_.resize(model_.registers.size());
   lent_[reg] = const_cast<void *>(from); // no task writes an input's register
@@ -218,7 +246,8 @@ Status TaskGraph::takeScratch() {
     for (uint32_t t : model_.streams[s].tasks)
       if (boxings_[t]) bytes = std::max(bytes, boxings_[t]->scratchBytes());
     if (bytes == 0) continue;
-    Result<DeviceMemory> memory = memory_->devices[0]->allocate(bytes);
+    OPC_ASSIGN_OR_RETURN(Device * cpu, deviceOf(DeviceTag(DeviceType::kCPU)));
+    Result<DeviceMemory> memory = cpu->allocate(bytes);
     if (!memory) return Status(memory.status()).withContext("taking the scratch of boxing tasks");
     lanes_[s].scratch = std::move(*memory);
     for (uint32_t t : model_.streams[s].tasks)

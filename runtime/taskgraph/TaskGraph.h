@@ -20,6 +20,7 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <mutex>
 #include <optional>
 #include <thread>
 #include <vector>
@@ -150,6 +151,7 @@ private:
   TaskGraph() = default;
   Result<Device *> deviceOf(const std::string &name);
   std::string largestOf(uint32_t arena) const;
+  Status openDevices();
   Status takeArenas();
   Status makeLanes(int threads);
   const Arenas &arenas() const { return memory_->arenas; }
@@ -181,6 +183,7 @@ private:
   }
   void stopLane(Lane &lane, Status status);
   void runLane(Lane &lane, int64_t first, int64_t steps);
+  std::unique_lock<std::mutex> alone();
   bool isWatched() const { return observer_ || poison_; }
   Status runObserved(const Lane &lane, const Operation &op, int64_t step);
   Status observeViews(const Lane &lane, size_t *next, uint32_t operation, int64_t step);
@@ -199,6 +202,10 @@ private:
   std::shared_ptr<Memory> memory_; // of all siblings, in whatever order they go
   std::vector<CrossEdge> edges_;
   std::vector<Lane> lanes_;
+  std::vector<std::unique_ptr<Stream>> ownStreams_;
+  std::vector<Stream *> arenaStreams_; // by arena: a lane's, or its own
+  std::mutex observing_;
+  bool isBoxing_ = false;                                         // the model has boxing tasks
   std::vector<std::vector<std::unique_ptr<KernelTask>>> kernels_; // by task, then variant
   std::vector<std::vector<KernelTask *>> variants_;
   std::vector<std::unique_ptr<BoxingTask>> boxings_; // by task

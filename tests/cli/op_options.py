@@ -110,7 +110,7 @@ class CastOps(Folder):
         self.opc("run", "net.plan", "--input", "x=@x.npy", "--expect", "y=@y.npy", "--rtol", "0", "--atol", "0")
         np.testing.assert_array_equal(got, np.load(self.path("y.npy")))
         said = self.opc("run", "net.plan", "--input", "x=@x.npy", "--cast-ops", "exp=f16", code=2).stderr
-        self.assertIn("--cast-ops and --place need the graph", said)
+        self.assertIn("--cast-ops, --place and --allow-cpu-fallback need the graph", said)
 
     def test_bad(self):
         self.write("net.pbtxt", CHAIN)
@@ -133,7 +133,7 @@ class Place(Folder):
 
     def test_bad(self):
         self.write("net.pbtxt", CHAIN)
-        for text, words, code in [("first=gpu", "run on one device, and no single op goes to 'gpu'", 4), ("first=sim:1", "--device sim:1 runs the whole graph there", 4), ("first=gpux", "unknown device 'gpux'", 2), ("first=tpu", "unknown device 'tpu'", 2), ("frist=cpu", "'frist'", 2), ("first", "GLOB=DEVICE", 2)]:
+        for text, words, code in [("first=gpu", "single ops go to the cpu alone, not to 'gpu'", 4), ("first=sim:1", "--device sim:1 runs the graph there", 4), ("first=gpux", "unknown device 'gpux'", 2), ("first=tpu", "unknown device 'tpu'", 2), ("frist=cpu", "'frist'", 2), ("first", "GLOB=DEVICE", 2)]:
             self.assertIn(words, self.opc("compile", "net.pbtxt", "--place", text, "-o", "o.plan", code=code).stderr)
 
 

@@ -17,7 +17,9 @@ POLICIES = ("late", "eager", "random")
 # What a mutant takes away, by the steps of a run: edges, and the uses of slots, in several; copies and work in one, since in the next
 # the same work would be done again.
 FUNCTIONS = {3: ("cuStreamWaitEvent",), 1: ("cuMemcpyHtoDAsync", "cuMemcpyDtoHAsync", "cuLaunchKernel", "cuGraphLaunch")}
-ADDED = {"hand_over": 1111, "pipelined": 1111, "fork": 0, "one_way": 11, "steady": 111, "weights": 100}
+ADDED = {"hand_over": 1111, "pipelined": 1111, "fork": 0, "one_way": 11, "steady": 111, "weights": 100, "beside": 111, "beside_pipelined": 111}
+# Where the CPU works beside the device, its thread waits for copies: only there anybody waits for events while a plan runs.
+WAITING = ("beside", "beside_pipelined")
 
 
 def expected(plan):
@@ -52,6 +54,12 @@ def mutants(plan):
                     yield steps, f"{function}:{n}:{stream}"
 
 
+def waits(plan):
+    """Waits of the host, as mutants, in one step: in later ones it would read the same numbers too early."""
+    for n in range(1, report(plan, 1)["calls"]["cuEventSynchronize"] + 1):
+        yield 1, f"cuEventSynchronize:{n}"
+
+
 def noticed(plan, steps, mutant):
     """By which schedules; "" when nobody has noticed."""
     found = []
@@ -63,7 +71,7 @@ def noticed(plan, steps, mutant):
 
 
 def listed():
-    """A line: PLAN FUNCTION:CALLS:STREAM | reason."""
+    """A line: PLAN FUNCTION:CALLS[:STREAM] | reason."""
     found = {}
     with open(LISTED, encoding="utf-8") as f:
         for line in f:
@@ -71,14 +79,14 @@ def listed():
                 continue
             what, reason = line.rstrip("\n").split(" | ")
             plan, mutant = what.split()
-            function, calls, stream = mutant.split(":")
+            function, calls, *stream = mutant.split(":")
             for n in calls.split(","):
-                found[plan, f"{function}:{n}:{stream}"] = reason
+                found[plan, ":".join([function, n, *stream])] = reason
     return found
 
 
 def all_mutants():
-    triples = [(plan, *m) for plan in ADDED for m in mutants(plan)]
+    triples = [(plan, *m) for plan in ADDED for m in mutants(plan)] + [(plan, *m) for plan in WAITING for m in waits(plan)]
     with ThreadPoolExecutor(2) as pool:
         return dict(zip([(plan, mutant) for plan, _, mutant in triples], pool.map(lambda t: noticed(*t), triples)))
 

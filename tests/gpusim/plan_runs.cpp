@@ -1,4 +1,4 @@
-// Plans on the simulated GPU that no compiler makes yet: several streams, registers of several slots. Prints what they
+// Plans on the simulated GPU by hand: several streams, registers of several slots, the CPU beside it. Prints what they
 // give; tests take single calls of the driver away and look whether that is noticed (plan_mutants.py).
 // SPDX-License-Identifier: Apache-2.0
 #include "PlanBuilder.h"
@@ -26,6 +26,19 @@ public:
   }
   uint32_t value(const std::string &name, uint32_t credits = 1) {
     return tensor(name, Shape{kElements}, kFloat, plan::Register::ACTIVATION, credits);
+  }
+  /// A value on the CPU, for which the plan then has an arena.
+  uint32_t valueOnCpu(const std::string &name, uint32_t credits = 1) {
+    if (plan.arena_size() == 1) plan.add_arena()->set_device("cpu");
+    const uint32_t t = value(name, credits);
+    plan::Register *r = plan.mutable_register_(static_cast<int>(plan.tensor(static_cast<int>(t)).register_()));
+    r->set_arena(1);
+    r->set_offset(plan.arena(1).bytes());
+    plan.mutable_arena(1)->set_bytes(plan.arena(1).bytes() + r->bytes() * credits);
+    return t;
+  }
+  void copy(const std::string &name, uint32_t from, uint32_t to, uint32_t stream) {
+    task(name, "copy", {{"in", {from}}}, {{"out", {to}}}, stream);
   }
   /// to = from + plus.
   void add(const std::string &name, uint32_t from, uint32_t to, double plus, uint32_t stream = 0) {
@@ -72,6 +85,21 @@ std::string oneWay() {
   const uint32_t x = b.input("x", Shape{kElements}), a = b.value("a"), y = b.value("y");
   b.add("xa", x, a, 1);
   b.add("ay", a, y, 10, 1);
+  b.output("y", y);
+  return b.encode();
+}
+
+/// The device, stream 0: x -> a, d -> y. The CPU, stream 1: b -> c. Stream 2 copies c -> d, stream 3 a -> b.
+std::string beside(uint32_t credits) {
+  GpuPlan b(4);
+  b.plan.mutable_stream(1)->set_device("cpu");
+  const uint32_t x = b.input("x", Shape{kElements}), a = b.value("a", credits), on = b.valueOnCpu("b", credits),
+                 c = b.valueOnCpu("c", credits), d = b.value("d", credits), y = b.value("y");
+  b.add("xa", x, a, 1);
+  b.copy("ab", a, on, 3);
+  b.add("bc", on, c, 10, 1);
+  b.copy("cd", c, d, 2);
+  b.add("dy", d, y, 100);
   b.output("y", y);
   return b.encode();
 }
@@ -166,14 +194,15 @@ int runAfterFailure() {
 } // namespace
 
 int main(int argc, char **argv) {
-  const std::map<std::string, std::string> plans = {{"hand_over", handOver(1)}, {"pipelined", handOver(2)},
-                                                    {"fork", forked()},         {"one_way", oneWay()},
-                                                    {"steady", steady()},       {"weights", weights()}};
+  const std::map<std::string, std::string> plans = {
+      {"hand_over", handOver(1)}, {"pipelined", handOver(2)}, {"fork", forked()},    {"one_way", oneWay()},
+      {"steady", steady()},       {"weights", weights()},     {"beside", beside(1)}, {"beside_pipelined", beside(2)}};
   if (argc == 2 && argv[1] == std::string("after_failure")) return runAfterFailure();
   const auto plan = plans.find(argc == 3 ? argv[1] : "");
   if (plan == plans.end()) {
     std::fprintf(stderr,
-                 "usage: opc_gpusim_plans hand_over|pipelined|fork|one_way|steady|weights STEPS | after_failure\n");
+                 "usage: opc_gpusim_plans hand_over|pipelined|fork|one_way|steady|weights|beside|beside_pipelined "
+                 "STEPS | after_failure\n");
     return 2;
   }
   return run(plan->second, std::atoll(argv[2]));

@@ -1,5 +1,6 @@
 // Task graphs: streams, credits, strides, views, in-place; and plans that must be refused.
 // SPDX-License-Identifier: Apache-2.0
+#include "PlanDescription.h"
 #include "SessionCalls.h"
 
 #include <catch2/catch.hpp>
@@ -320,6 +321,38 @@ TEST_CASE("plans of other operators, kernels and devices are refused", "[taskgra
     b.task("squares", "runtime_test_sum_squares", {{"in", {two.c}}}, {{"out", {y}}});
     CHECK(refusal(b) == "OPC0818");
   }
+}
+
+TEST_CASE("kernels follow no pointer into the memory of another device", "[taskgraph]") {
+  // Two arenas, of the CPU and of a device, which is not opened: x -> a by a task of stream 0, and what lies where.
+  const auto said = [](const char *stream, const char *op, bool inputIsOnCpu, bool outputIsOnCpu,
+                       const char *third = "") {
+    PlanBuilder b;
+    b.plan.mutable_arena(0)->set_device("sim");
+    b.plan.add_arena()->set_device("cpu");
+    b.plan.mutable_arena(1)->set_bytes(4096);
+    if (*third) b.plan.add_arena()->set_device(third);
+    b.plan.mutable_stream(0)->set_device(stream);
+    const uint32_t x = b.input("x", Shape{16}), a = b.tensor("a", Shape{16});
+    if (inputIsOnCpu) b.plan.mutable_register_(0)->set_arena(1);
+    if (outputIsOnCpu) b.plan.mutable_register_(1)->set_arena(1);
+    b.task("t", op, {{"in", {x}}}, {{"out", {a}}});
+    b.output("a", a);
+    const Result<PlanDescription> d = describePlan(b.encode(), registry());
+    return d ? std::string() : d.status().id() + ": " + d.status().message();
+  };
+  using Catch::Contains;
+  CHECK_THAT(said("cpu", "copy", true, false),
+             Contains("OPC0820: tensor 'a' lies on 'sim', and the task is for 'cpu'"));
+  CHECK_THAT(said("cpu", "copy", false, true), Contains("OPC0820: tensor 'x/out' lies on 'sim'"));
+  CHECK(said("cpu", "copy", true, true).empty());
+  CHECK(said("sim", "copy", true, false).empty()); // a device's copies reach the CPU beside it
+  CHECK(said("sim", "copy", false, true).empty());
+  CHECK_THAT(said("sim", "flatten", true, false),
+             Contains("OPC0820: tensor 'x/out' lies on 'cpu', and the task is for 'sim'"));
+  CHECK_THAT(said("sim:1", "copy", false, false),
+             Contains("OPC0820: stream 0 is for device 'sim:1', and the plan is for 'sim'"));
+  CHECK_THAT(said("sim", "copy", false, false, "gpu"), Contains("OPC0820: an arena is for device 'gpu'"));
 }
 
 TEST_CASE("streams that share memory or wait for each other are refused", "[taskgraph]") {

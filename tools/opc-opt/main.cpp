@@ -1,5 +1,6 @@
 // opc-opt: runs passes over IR text, for lit tests and for people who write passes.
 // SPDX-License-Identifier: Apache-2.0
+#include "Devices.h"
 #include "OpcDialect.h"
 #include "PhasePasses.h"
 
@@ -62,6 +63,7 @@ int main(int argc, char **argv) {
   dialects.insert<func::FuncDialect, opc::ir::OpcDialect>();
   dialects.addExtension(TypeID::get<RegistryExtension>(), std::make_unique<RegistryExtension>(&registry));
   passes::registerOpcPasses();
+  opc::registerAssignDevices();
   registerPass([] { return createCSEPass(); });
   PassPipelineRegistration<PipelineOptions> pipeline("opc-pipeline", "The passes that opc compile runs", addPipeline);
   return failed(MlirOptMain(argc, argv, "opc-opt: passes of opc\n", dialects)) ? 1 : 0;

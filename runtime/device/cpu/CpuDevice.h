@@ -6,7 +6,7 @@
 
 namespace opc::runtime {
 
-class CpuDevice final : public Device {
+class CpuDevice : public Device {
 public:
   const std::string &name() const override;
   DeviceType type() const override { return DeviceType::kCPU; }

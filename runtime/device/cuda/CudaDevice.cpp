@@ -3,8 +3,10 @@
 #include "cuda/CudaDevice.h"
 
 #include "KernelImages.h"
+#include "cpu/CpuDevice.h"
 #include "cuda/CudaStream.h"
 
+#include <cstring>
 #include <vector>
 
 namespace opc::runtime {
@@ -108,6 +110,46 @@ Result<DeviceMemory> CudaDevice::allocate(size_t bytes) {
 
 void CudaDevice::release(void *data, size_t) {
   if (enter().isOk()) driver_.memFree(reinterpret_cast<CuPointer>(data));
+}
+
+class CudaDevice::PinnedCpu final : public CpuDevice {
+public:
+  explicit PinnedCpu(CudaDevice &device) : device_(device) {}
+
+  Result<DeviceMemory> allocate(size_t bytes) override {
+    if (bytes == 0) return DeviceMemory();
+    OPC_RETURN_IF_ERROR(device_.enter());
+    void *memory = nullptr;
+    const CuResult r = device_.driver_.memHostAlloc(&memory, bytes, kPortable);
+    if (r == cuda::kOutOfMemory)
+      return Status(StatusCode::kUnsupported, "OPC0614",
+                    "cannot get " + std::to_string(bytes) + " bytes of memory that " + device_.name_ + " copies from");
+    OPC_RETURN_IF_ERROR(device_.driver_.check(r, "taking " + std::to_string(bytes) + " bytes of memory for copies"));
+    std::memset(memory, 0, bytes);
+    device_.pinned_.emplace(static_cast<const std::byte *>(memory), bytes);
+    return DeviceMemory(this, memory, bytes);
+  }
+  void discard(void *, size_t) override {} // it stays where it is
+
+protected:
+  void release(void *data, size_t) override {
+    device_.pinned_.erase(static_cast<const std::byte *>(data));
+    if (device_.enter().isOk()) device_.driver_.memFreeHost(data);
+  }
+
+private:
+  static constexpr unsigned kPortable = 1; // CU_MEMHOSTALLOC_PORTABLE of cuda.h
+  CudaDevice &device_;
+};
+
+std::unique_ptr<Device> CudaDevice::besideCpu() { return std::make_unique<PinnedCpu>(*this); }
+
+bool CudaDevice::isPinned(const void *address) const {
+  const auto *at = static_cast<const std::byte *>(address);
+  const auto behind = pinned_.upper_bound(at);
+  if (behind == pinned_.begin()) return false;
+  const auto &[begin, bytes] = *std::prev(behind);
+  return at < begin + bytes;
 }
 
 std::unique_ptr<Stream> CudaDevice::createStream(int) {

@@ -28,6 +28,11 @@ public:
   Status copyToHost(Stream &stream, void *to, const void *from, size_t bytes) override;
   bool isHostMemory() const override { return false; }
 
+  /// The CPU, with memory that this device's copies reach while the host goes on. This device outlives it.
+  std::unique_ptr<Device> besideCpu() override;
+  /// Whether an address is in the memory of such a CPU.
+  bool isPinned(const void *address) const;
+
   const cuda::CudaDriver &driver() const { return driver_; }
   /// Makes the device current in the calling thread.
   Status enter() const;
@@ -40,6 +45,7 @@ protected:
 private:
   CudaDevice(const cuda::CudaDriver &driver, std::string name) : driver_(driver), name_(std::move(name)) {}
   Status outOfMemory(size_t bytes) const;
+  class PinnedCpu;
 
   const cuda::CudaDriver &driver_;
   std::string name_;
@@ -47,6 +53,7 @@ private:
   CUctx_st *context_ = nullptr;
   std::mutex modulesMutex_; // lanes bind their kernels one after the other, sessions do not
   std::map<int, CUmod_st *> modules_;
+  std::map<const std::byte *, size_t> pinned_; // taken before anything runs
 };
 
 /// The simulator's driver, where the device is a simulated one.

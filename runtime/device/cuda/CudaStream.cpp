@@ -203,7 +203,13 @@ void CudaStream::Executor::launch(opc::cuda::CudaFunction kernel, opc::cuda::Dim
 }
 
 void CudaStream::Executor::copy(void *to, const void *from, size_t bytes) {
-  if (bytes) require(device_.driver().copyOnDevice(addressOf(to), addressOf(from), bytes, cuda_stream()), "copying");
+  if (bytes == 0) return;
+  if (device_.isPinned(from))
+    require(device_.driver().copyToDevice(addressOf(to), from, bytes, cuda_stream()), "copying to the device");
+  else if (device_.isPinned(to))
+    require(device_.driver().copyToHost(to, addressOf(from), bytes, cuda_stream()), "copying from the device");
+  else
+    require(device_.driver().copyOnDevice(addressOf(to), addressOf(from), bytes, cuda_stream()), "copying");
 }
 
 void CudaStream::Executor::fill(void *to, unsigned char byte, size_t bytes) {

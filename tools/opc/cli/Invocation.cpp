@@ -26,7 +26,8 @@ std::vector<Option> SharedFlags::options() {
       {"--plugin-overrides", 0, "LIB", "load a library whose ops win over built-in ones of their names (repeatable)",
        intoEach(&plugins, [](const std::string &path) { return std::optional(overridingPlugin(path)); })},
       {"--op-path", 0, "DIR", "a folder whose Python operators may run (repeatable)", &opPaths},
-      {"--device", 0, "cpu|gpu|sim", "where to run, gpu:1 the second GPU, sim a simulated one (default: cpu)", &device},
+      {"--device", 0, "cpu|gpu|sim",
+       "where to run: gpu:1 the second GPU, gpu:0-3 four, sim a simulated one (default: cpu)", &device},
       within({"", 'j', "N", "threads to use (default: one for each core)", &threads}, ranges::kThreads),
       {"--deterministic", 0, "", "sum over ranks in the order of the ranks, whatever the size; the rest is so always",
        &deterministic},
@@ -76,7 +77,8 @@ static Status checkDevice(const Invocation &invocation, const std::string &comma
     std::string origin; // where no option says it
     for (const ConfigValue &v : invocation.config().values())
       if (v.key->option == std::string("--device") && !invocation.flags().isDeviceGiven) origin = " in " + v.origin;
-    return usageError("unknown device '" + device + "'" + origin, "the devices are cpu, gpu, gpu:N, sim and sim:N");
+    return usageError("unknown device '" + device + "'" + origin,
+                      "the devices are cpu, gpu, gpu:N, sim and sim:N; gpu:0-3 are four, of as many ranks");
   }
   for (const char *onCpu : {"check", "report"})
     if (command == onCpu) return invocation.requireCpu("opc " + command);

@@ -4,6 +4,7 @@
 
 #include "Calibration.h"
 #include "CompileReport.h"
+#include "Devices.h"
 #include "ErrorCatalog.h"
 #include "GraphInput.h"
 #include "GraphOutput.h"
@@ -59,10 +60,12 @@ Result<Phase> readPhase(const std::string &name) {
                     didYouMean(name, names, "opc compile --to help lists the phases"));
 }
 
-Status checkDevice(const CompileOptions &options, const OpFlags &ops) {
-  OPC_RETURN_IF_ERROR(ops.checkDevice(options.device));
-  if (options.device == "cpu" || (!options.mesh && options.sizes.empty())) return Status::ok();
-  return usageError("plans for several ranks, and those of sizes in a range, are for the cpu", "give --device cpu");
+Status checkDevice(const CompileOptions &options) {
+  if (options.device == "cpu") return Status::ok();
+  if (!options.sizes.empty()) return usageError("plans of sizes in a range are for the cpu", "give --device cpu");
+  if (options.mesh && options.mesh->microBatches > 1)
+    return usageError("plans of micro-batches are for the cpu", "give --device cpu, or leave --micro-batches out");
+  return Status::ok();
 }
 
 /// --Werror.
@@ -315,7 +318,10 @@ private:
     OPC_ASSIGN_OR_RETURN(std::optional<MeshRequest> mesh, mesh_.request());
     options_.mesh = mesh;
     OPC_RETURN_IF_ERROR(native_.check(what_ == Emit::kPlan, options_));
-    return checkDevice(options_, opFlags_);
+    OPC_ASSIGN_OR_RETURN(options_.device, devicesOfRanks(options_.device, mesh ? mesh->devices() : 1));
+    OPC_RETURN_IF_ERROR(checkDevice(options_));
+    options_.device = opFlags_.deviceOf(options_.device);
+    return Status::ok();
   }
 
   /// No output replaces what is read, or another output.

@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "Commands.h"
 
+#include "Devices.h"
 #include "RunSteps.h"
 #include "TrainingRun.h"
 
@@ -40,7 +41,8 @@ public:
 
   Outcome<int> run(Invocation &invocation, const std::vector<std::string> &positional) override {
     RankJob &ranks = options_.ranks;
-    if (Status s = ranks.readFlags(); !s) return invocation.fail(s);
+    const auto &flags = invocation.flags();
+    if (Status s = ranks.readFlags(flags.isDeviceGiven ? deviceCount(flags.device) : 1); !s) return invocation.fail(s);
     if (Status s = ranks.start(invocation, positional[0]); !s) return invocation.fail(s);
     return ranks.finish(invocation, runHere(invocation, positional[0]));
   }

@@ -25,14 +25,9 @@ std::vector<Option> OpFlags::options() {
            "compute the ops of these names or types in f16, bf16, f32 or f64, with casts around them (repeatable)",
            &casts_},
           {"--place", 0, "GLOB=DEVICE",
-           "run the ops of these names or types there, whatever their device_tag says: cpu (repeatable)", &places_}};
-}
-
-Status OpFlags::checkDevice(const std::string &device) const {
-  if (places_.empty() || device == "cpu") return Status::ok();
-  return Status(StatusCode::kUnsupported, "OPC0006",
-                "--place " + places_[0] + ": the ops of a graph run on one device, and it is '" + device + "'")
-      .withHelp("leave --place out, or give --device cpu");
+           "run the ops of these names or types there, whatever their device_tag says: cpu (repeatable)", &places_},
+          {"--allow-cpu-fallback", 0, "", "with --device gpu or sim: ops that have no kernel there run on the CPU",
+           &allowCpuFallback_}};
 }
 
 Status OpFlags::apply(CompileOptions *options) const {
@@ -49,9 +44,8 @@ Status OpFlags::apply(CompileOptions *options) const {
     const std::string device = flag.second.substr(0, flag.second.find(':'));
     if (device == "gpu" || device == "sim")
       return Status(StatusCode::kUnsupported, "OPC0006",
-                    "--place " + text + ": the ops of a graph run on one device, and no single op goes to '" +
-                        flag.second + "'")
-          .withHelp("--device " + flag.second + " runs the whole graph there");
+                    "--place " + text + ": single ops go to the cpu alone, not to '" + flag.second + "'")
+          .withHelp("--device " + flag.second + " runs the graph there, and --place GLOB=cpu takes ops from it");
     if (flag.second != "cpu")
       return usageError("--place " + text + ": unknown device '" + flag.second + "'",
                         "the devices are cpu, gpu and sim");

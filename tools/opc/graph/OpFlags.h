@@ -1,7 +1,8 @@
-// --cast-ops and --place: single ops in another element type, or on another device.
+// --cast-ops, --place and --allow-cpu-fallback: single ops in another element type, or on another device.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include "DeviceText.h"
 #include "Option.h"
 #include "Pipeline.h"
 
@@ -15,12 +16,15 @@ public:
   std::vector<Option> options();
   /// Errors: OPC0001, OPC0006 for a device that is not here.
   Status apply(CompileOptions *options) const;
-  /// --place on another device than the CPU: OPC0006.
-  Status checkDevice(const std::string &device) const;
-  bool any() const { return !casts_.empty() || !places_.empty(); }
+  /// CompileOptions::device for a device that the command names.
+  std::string deviceOf(const std::string &device) const {
+    return allowCpuFallback_ && device != "cpu" ? withCpuFallback(device) : device;
+  }
+  bool any() const { return !casts_.empty() || !places_.empty() || allowCpuFallback_; }
 
 private:
   std::vector<std::string> casts_, places_;
+  bool allowCpuFallback_ = false;
 };
 
 } // namespace opc::cli

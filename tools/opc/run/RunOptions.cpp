@@ -78,6 +78,7 @@ Status RunOptions::check(const Invocation &invocation, const std::string &graphP
   OPC_RETURN_IF_ERROR(opFlags.apply(&compile));
   compile.mesh = ranks.mesh();
   compile.device = invocation.flags().device;
+  if (Result<std::string> devices = devicesOfRanks(compile.device, ranks.ranks())) compile.device = std::move(*devices);
   compile.simplify = !noSimplify;
   // A fused relu hides the NaN that a trap looks for.
   compile.fuse = !noFuse && !noSimplify && !trap.any();
@@ -99,8 +100,10 @@ std::string withoutZero(const std::string &device) {
 /// --device with a plan.
 Status checkDeviceOfPlan(const std::string &device, const GraphInput &input) {
   const Result<plan::Plan> plan = decodePlan(input.bytes);
-  if (!plan || plan->arena_size() == 0) return Status::ok(); // the session says what is wrong with it
-  const std::string &its = plan->arena(0).device();
+  if (!plan) return Status::ok(); // the session says what is wrong with it
+  const plan::Plan &part = plan->part_size() ? plan->part(0) : *plan;
+  if (part.arena_size() == 0) return Status::ok();
+  const std::string &its = part.arena(0).device();
   if (withoutZero(its) == withoutZero(device)) return Status::ok();
   return usageError("--device " + device + ": the plan " + input.name + " is for " + its,
                     "compile the graph for " + device + ": opc compile GRAPH --device " + device);
@@ -108,19 +111,21 @@ Status checkDeviceOfPlan(const std::string &device, const GraphInput &input) {
 
 } // namespace
 
-Status RunOptions::checkDeviceOf(const Invocation &invocation, const GraphInput &input) const {
+Status RunOptions::checkDeviceOf(const Invocation &invocation, const GraphInput &input) {
   if (input.isPlan) return invocation.flags().isDeviceGiven ? checkDeviceOfPlan(compile.device, input) : Status::ok();
   if (allowNative)
     return usageError("--allow-native is for plans, and " + input.name + " is a graph",
                       "leave it out: the graph's regions are compiled here");
   if (compile.device == "cpu") return Status::ok();
   if (!cpuAlone.empty()) return invocation.requireCpu(cpuAlone);
-  if (compile.mesh || ranks.ranks() > 1)
+  OPC_ASSIGN_OR_RETURN(compile.device, devicesOfRanks(compile.device, ranks.ranks()));
+  if (compile.mesh && compile.mesh->microBatches > 1)
     return Status(StatusCode::kUnsupported, "OPC0006",
-                  "several ranks run on the cpu, and the device is '" + compile.device + "'")
-        .withHelp("give --device cpu, or leave out --ranks and --mesh");
-  OPC_RETURN_IF_ERROR(opFlags.checkDevice(compile.device));
-  return checkDevice(compile.device);
+                  "micro-batches run on the cpu, and the device is '" + compile.device + "'")
+        .withHelp("leave --micro-batches out, or give --device cpu");
+  OPC_RETURN_IF_ERROR(checkDevice(compile.device));
+  compile.device = opFlags.deviceOf(compile.device);
+  return Status::ok();
 }
 
 Status RunOptions::checkSizes() const {

@@ -71,7 +71,7 @@ struct RunOptions {
 
   /// Whether the graph that was read can run on the device. A plan names its own: a setting says nothing of it, and a
   /// flag must be the same. Errors: OPC0001, OPC0006, OPC0630.
-  Status checkDeviceOf(const Invocation &invocation, const GraphInput &input) const;
+  Status checkDeviceOf(const Invocation &invocation, const GraphInput &input);
 
 private:
   Status checkTraining() const;

@@ -43,7 +43,7 @@ std::vector<Option> RankJob::options() {
   return options;
 }
 
-Status RankJob::readFlags() {
+Status RankJob::readFlags(int64_t devices) {
   const std::optional<runtime::LaunchedRank> launched = runtime::launchedRank();
   std::vector<int64_t> row; // without --mesh
   if (given_) {
@@ -54,16 +54,21 @@ Status RankJob::readFlags() {
                             std::to_string(kMostRanks),
                         "--ranks 1 runs on one, whatever has started it");
     ranks_ = launched->size;
+  } else if (devices > 1) {
+    ranks_ = devices;
+    inProcess_ = true;
   }
   if (ranks_ > 1) row = {ranks_};
   OPC_ASSIGN_OR_RETURN(request_, mesh_.request(row));
   if (request_ && request_->devices() != ranks_) {
     const std::string mesh = "--mesh is a mesh of " + std::to_string(request_->devices()) + " ranks, ";
     if (given_) return usageError(mesh + "--ranks says " + std::to_string(*given_));
+    if (inProcess_ && devices > 1)
+      return usageError(mesh + "and --device names " + std::to_string(devices) + " devices");
     if (ranks_ > 1) return usageError(mesh + "and the launcher has started " + std::to_string(ranks_));
     ranks_ = request_->devices();
   }
-  isAsked_ = given_ || (request_ && row.empty());
+  isAsked_ = given_ || devices > 1 || (request_ && row.empty());
   if (inProcess_ && !launcher_.empty())
     return usageError("--launcher starts processes, --in-process threads: give one");
   if (inProcess_ && !isAsked_) return usageError("--in-process needs the number of ranks", "--ranks 4 --in-process");

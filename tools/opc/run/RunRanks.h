@@ -21,8 +21,9 @@ namespace opc::cli {
 class RankJob {
 public:
   std::vector<Option> options();
-  /// Checks the flags' values. OPC0001.
-  Status readFlags();
+  /// Checks the flags' values. `devices`: how many --device names, which are as many ranks of this process where no
+  /// flag and no launcher says another thing. OPC0001.
+  Status readFlags(int64_t devices = 1);
 
   /// Becomes part of the job that a launcher has started this process for, or starts a launcher in place of this
   /// process (then it does not return). `input`: the path of the graph or plan. Errors: OPC0724, OPC0725.

@@ -1,0 +1,183 @@
+# One graph on several simulated GPUs: each rank has one, threads of one process and processes under mpirun. Against the CPU's mesh of the
+# same plan: data and tensor parallel training of the digits, a step of a transformer, two and four devices, under several schedules.
+# SPDX-License-Identifier: Apache-2.0
+import json
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+import unittest
+
+import numpy as np
+
+SOURCE, BIN = os.environ["OPC_SOURCE_DIR"], os.path.join(os.environ["OPC_BUILD_DIR"], "bin")
+DIGITS = os.path.join(SOURCE, "docs", "examples", "digits")
+HAS_MPI = shutil.which("mpirun") and os.path.exists(os.path.join(BIN, "..", "lib", "libopc_mpi.so"))
+SCHEDULES = ["policy=late", "policy=eager"] + [f"policy=random,seed={n}" for n in (1, 2, 3)]
+BATCH = 8
+LAYOUTS = {"data": ["--sbp", "relu?=S(0)", "--sbp", "fc?_grad_b=P"], "tensor": ["--sbp", "fc1_w=S(0)", "--sbp", "fc2_w=S(1)"]}
+
+
+def opc(*args, sim="", launcher=(), **kw):
+    environment = dict(os.environ, CUDA_SIM=sim, OMPI_ALLOW_RUN_AS_ROOT="1", OMPI_ALLOW_RUN_AS_ROOT_CONFIRM="1")
+    return subprocess.run([*launcher, os.path.join(BIN, "opc"), *args], capture_output=True, text=True, timeout=600, env=environment, **kw)
+
+
+def data(name):
+    return os.path.join(DIGITS, name)
+
+
+def variables(path):
+    """Those of a safetensors file."""
+    with open(path, "rb") as f:
+        size = int.from_bytes(f.read(8), "little")
+        header = json.loads(f.read(size))
+        body = f.read()
+    types = {"F32": np.float32, "I64": np.int64, "I32": np.int32}
+    return {name: np.frombuffer(body[slice(*t["data_offsets"])], types[t["dtype"]]).reshape(t["shape"]) for name, t in header.items()
+            if name != "__metadata__"}
+
+
+class Devices(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        if not json.loads(opc("doctor", "--json").stdout)["device_kernels"]:
+            raise unittest.SkipTest("this build has no kernels for GPUs (nvcc)")
+        cls.folder = tempfile.mkdtemp()
+        cls.addClassCleanup(shutil.rmtree, cls.folder)
+        text = ""
+        for name in ("mlp.pbtxt", "mlp_loss.pbtxt"):
+            with open(data(name), encoding="utf-8") as f:
+                text += f.read() + "\n"
+        cls.train = os.path.join(cls.folder, "train.pbtxt")
+        done = opc("grad", "-", "--shape", f"image={BATCH},64", "--shape", f"label={BATCH}", "--loss", "loss", "--optimizer", "adam", "--lr", "0.002", "-o",
+                   cls.train, input=text)
+        assert done.returncode == 0, done.stderr
+
+    def path(self, name):
+        return os.path.join(self.folder, f"{self._testMethodName}-{name}")
+
+    def ok(self, *args, **kw):
+        done = opc(*args, **kw)
+        self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
+        return done
+
+    def weights(self, name, *where, steps=2, graph=None, **kw):
+        """What the variables are after some steps."""
+        checkpoint = self.path(name + ".safetensors")
+        self.ok("run", graph or self.train, *where, "--feed-dataset", f"image=@{data('train_images.npy')},label=@{data('train_labels.npy')}",
+                *(() if graph else ("--batch", str(BATCH))), "--seed", "7", "--steps", str(steps), "--save", checkpoint, **kw)
+        values = variables(checkpoint)
+        os.remove(checkpoint)
+        self.assertGreater(len(values), 4)
+        return values
+
+    def same(self, got, want, rtol=1e-4, atol=1e-6):
+        self.assertEqual(sorted(got), sorted(want))
+        for name, value in want.items():
+            if value.dtype.kind == "f":
+                np.testing.assert_allclose(got[name], value, rtol=rtol, atol=atol, err_msg=name)
+            else:
+                np.testing.assert_array_equal(got[name], value, name)
+
+    def test_inference(self):
+        """The digits on two devices, beside the weights' known answers."""
+        call = ["run", data("mlp.pbtxt"), "--weights", data("mlp_weights.npz"), "--input", f"image=@{data('test_images.npy')}", "--outputs", self.path("out")]
+        for sim in SCHEDULES:
+            done = self.ok(*call, "--device", "sim:0-1", "--sbp", "image=S(0)", "--stats", sim="devices=2," + sim)
+            self.assertIn("rank 1: ", done.stdout + done.stderr)
+            got = np.load(os.path.join(self.path("out"), "logits.npy"))
+            np.testing.assert_allclose(got, np.load(data("mlp_test_logits.npy")), rtol=1e-4, atol=1e-4)
+
+    def test_each_rank_has_its_device(self):
+        report = self.path("report.json")
+        self.weights("ckpt", *LAYOUTS["data"], "--device", "sim:1-2", sim=f"devices=3,report={report}")
+        with open(report, encoding="utf-8") as f:
+            used = json.load(f)["peak_bytes"]
+        self.assertEqual([bytes > 0 for bytes in used], [False, True, True])
+
+    def test_training(self):
+        for layout, flags in LAYOUTS.items():
+            want = self.weights("cpu", *flags, "--ranks", "2", "--in-process")
+            for sim in SCHEDULES:
+                self.same(self.weights("sim", *flags, "--device", "sim:0-1", sim="devices=2," + sim), want)
+
+    def test_four_devices(self):
+        flags = ["--mesh", "2x2", "--sbp", "fc1_w=[B,S(0)]", "--sbp", "image=[S(0),B]"]
+        want = self.weights("cpu", *flags, "--in-process")
+        for sim in SCHEDULES[:1] + SCHEDULES[-1:]:
+            self.same(self.weights("sim", *flags, "--device", "sim:0-3", sim="devices=4," + sim), want)
+
+    def test_a_transformer(self):
+        """A step of training, heads and the feed-forward layers cut: the loss of two steps."""
+        graph = self.path("gpt.pbtxt")
+        with open(graph, "w", encoding="utf-8") as f:
+            subprocess.run([sys.executable, os.path.join(SOURCE, "docs", "examples", "distributed", "make_graphs.py"), "gpt", "--layers", "2", "--batch", "2",
+                            "--sequence", "4", "--hidden", "16", "--heads", "2", "--vocabulary", "32"], check=True, stdout=f)
+        step = self.path("step.pbtxt")
+        self.ok("grad", graph, "--loss", "loss", "--optimizer", "sgd", "--lr", "0.1", "-o", step)
+        inputs = json.loads(self.ok("show", step, "--json").stdout)["inputs"]
+        given = []
+        for i in inputs:
+            values = np.arange(int(np.prod(i["shape"]))).reshape(i["shape"]) * 7 % 32
+            np.save(self.path(i["name"] + ".npy"), values.astype(np.int32 if "32" in i["dtype"] else np.int64))
+            given += ["--input", f"{i['name']}=@{self.path(i['name'] + '.npy')}"]
+        cuts = {"layer?_attn_[qkv]_w": "S(1)", "layer?_attn_proj_w": "S(0)", "layer?_fc1_w": "S(1)", "layer?_fc2_w": "S(0)"}
+        call = ["run", step, *given, "--repeat", "2"] + [word for name, state in cuts.items() for word in ("--sbp", f"{name}={state}")]
+        for where, sim in ((["--ranks", "2", "--in-process"], ""),) + tuple((["--device", "sim:0-1"], "devices=2," + s) for s in SCHEDULES):
+            self.ok(*call, *where, "--outputs", self.path("out"), sim=sim)
+            loss = np.load(os.path.join(self.path("out"), "loss.npy"))
+            if not sim:
+                want = loss
+            np.testing.assert_allclose(loss, want, rtol=1e-4)
+
+    @unittest.skipUnless(HAS_MPI, "mpirun is not here")
+    def test_processes(self):
+        """Ranks of mpirun, which find their device by their number; and a plan that was made before."""
+        want = self.weights("cpu", *LAYOUTS["data"], "--ranks", "2", "--in-process")
+        mpirun = ("mpirun", "--oversubscribe", "--bind-to", "none", "-n", "2")
+        self.same(self.weights("mpi", *LAYOUTS["data"], "--device", "sim", launcher=mpirun, sim="devices=2"), want)
+        plan = self.path("step.plan")
+        self.ok("compile", self.train, "--mesh", "2", *LAYOUTS["data"], "--device", "sim", "-o", plan)
+        self.assertIn("opc.boxing", json.dumps(json.loads(self.ok("show", plan, "--json", "--what", "ops").stdout)))
+        self.same(self.weights("plan", graph=plan, launcher=mpirun, sim="devices=2"), want)
+        self.same(self.weights("threads", "--ranks", "2", "--in-process", graph=plan, sim="devices=2"), want)
+
+    def test_devices_and_ranks(self):
+        """As many of one as of the other."""
+        call = ["run", data("mlp.pbtxt"), "--fill", "ones"]
+        for words, says in ((["--device", "sim:0-1", "--ranks", "4", "--in-process"], "--device sim:0-1 names 2 devices, and there are 4 ranks"),
+                            (["--device", "sim:0-1", "--mesh", "4"], "--mesh is a mesh of 4 ranks, and --device names 2 devices"),
+                            (["--device", "sim:1", "--mesh", "2", "--in-process"], "--device sim:1 names 1 device, and there are 2 ranks"),
+                            (["--device", "sim:1-0"], "unknown device 'sim:1-0'"), (["--device", "cpu:0-1"], "unknown device 'cpu:0-1'"),
+                            (["--device", "sim:0-"], "unknown device 'sim:0-'"), (["--device", "sim:0,gpu:0"], "unknown device 'sim:0,gpu:0'")):
+            done = opc(*call, *words, sim="devices=4")
+            self.assertEqual(done.returncode, 2, done.stderr)
+            self.assertIn(says, done.stderr)
+        done = opc(*call, "--device", "sim:0-3", sim="devices=2")
+        self.assertEqual(done.returncode, 4, done.stderr)
+        self.assertIn("there is no device sim:3: the driver has 2", done.stderr)
+        self.assertIn("CUDA_SIM=devices=4 simulates more", done.stderr)
+        done = opc(*call, "--device", "sim:0-1", "--micro-batches", "2", sim="devices=2")
+        self.assertEqual(done.returncode, 4, done.stderr)
+        self.assertIn("micro-batches run on the cpu", done.stderr)
+        done = opc("verify", "relu", "--device", "sim:0-1", sim="devices=2")
+        self.assertEqual(done.returncode, 4, done.stderr)
+        self.assertIn("'sim:0-1' are several devices, and one is wanted", done.stderr)
+
+    def test_a_device_that_fails(self):
+        call = ["run", data("mlp.pbtxt"), "--fill", "ones", "--device", "sim:0-1", "--sbp", "image=S(0)"]
+        done = opc(*call, sim="devices=2,memory=1000")
+        self.assertEqual(done.returncode, 4, done.stderr)
+        self.assertIn("OPC0614", done.stderr)
+        self.assertRegex(done.stderr, "on sim:[01]")
+        self.assertIn("largest buffers are", done.stderr)
+        done = opc(*call, sim="devices=2,fail=cuLaunchKernel:3:719")
+        self.assertEqual(done.returncode, 5, done.stderr)
+        self.assertIn("OPC0631", done.stderr)
+        self.assertRegex(done.stderr, "on rank [01]")
+
+
+if __name__ == "__main__":
+    unittest.main(verbosity=2)
