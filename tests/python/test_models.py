@@ -30,6 +30,19 @@ class Models(ScratchTest):
         nodes = [m.node("Cast", ["t"], ["f"], to=1), m.node("MatMul", ["x", "w"], ["a"]), m.node("Relu", ["a"], ["b"]), m.node("Add", ["b", "f"], ["y"])]
         return self.model(nodes, [m.value("x", (2, 3))], [m.value("y")], [m.tensor("w", self.w), m.tensor("t", self.table.astype(np.int64))])
 
+    def test_as_much_as_a_run_finds(self):
+        """One session, outputs of other sizes in each run; arrays of a run stay what they were."""
+        nodes = [m.node("NonZero", ["x"], ["at"]), m.node("Transpose", ["at"], ["rows"], perm=[1, 0]), m.node("GatherND", ["x", "rows"], ["v"])]
+        session = opc.load(self.model(nodes, [m.value("x", (2, 3))], [m.value("at", None, 7), m.value("v")])).compile().session()
+        kept = []
+        for x in (X * (X > 0), X * 0, X):
+            made = session.run(x=x)
+            kept.append((x, made["at"], made["v"]))
+            self.assertEqual(made["at.count"], np.count_nonzero(x))
+        for x, at, v in kept:
+            np.testing.assert_array_equal(at, np.array(np.nonzero(x)))
+            np.testing.assert_array_equal(v, x[x != 0])
+
     def test_the_weights_come_with_the_model(self):
         g = opc.load(self.layer())
         want = np.maximum(X @ self.w, 0) + self.table
