@@ -3,6 +3,7 @@
 #include "PlanEmitter.h"
 #include "AttrBridge.h"
 #include "AttrWire.h"
+#include "ControlOp.h"
 #include "Graph.h"
 #include "GraphAttributes.h"
 #include "Locations.h"
@@ -88,6 +89,8 @@ public:
       }
     }
   }
+
+  void addGraphs(const ControlPlans *graphs) { graphs_ = graphs; }
 
   /// Machine code, if it is to have any, goes to the whole plan.
   void addNative(NativeEmitter *native, plan::Plan *whole) {
@@ -278,6 +281,14 @@ private:
       for (auto [user, step] : llvm::zip(body, scheduled.region->steps)) add(user, step.op.def(), *step.kernel);
   }
 
+  /// The plans of an op's graphs stand for their texts.
+  static void graphsOf(ir::UserOp op, const std::vector<std::string> &plans, plan::Task *t) {
+    for (const std::string &name : controlGraphs(controlKind(op.getOpType().str())))
+      for (plan::Attribute &attr : *t->mutable_attr())
+        if (attr.name() == name) attr.mutable_value()->set_at_string("");
+    for (const std::string &plan : plans) t->add_graph()->ParsePartialFromString(planPayload(plan));
+  }
+
   void task(const ScheduledTask &scheduled, ir::UserOp op) {
     auto *t = plan_->add_task();
     std::vector<bool> isHidden;
@@ -287,6 +298,8 @@ private:
     for (auto [i, s] : llvm::enumerate(shardings(op)))
       if (i >= isHidden.size() || !isHidden[i]) sharding(s, t->add_sharding());
     t->set_kernel(kernelName(scheduled));
+    if (graphs_)
+      if (const auto own = graphs_->find(op); own != graphs_->end()) graphsOf(op, own->second, t);
     if (scheduled.workspace >= 0) {
       auto *w = plan_->add_tensor();
       w->set_register_(static_cast<uint32_t>(scheduled.workspace));
@@ -303,6 +316,7 @@ private:
   const SizeFacts *sizes_;
   NativeEmitter *native_ = nullptr;
   plan::Plan *whole_ = nullptr;
+  const ControlPlans *graphs_ = nullptr;
   llvm::DenseMap<Value, uint32_t> tensors_;
 };
 
@@ -327,13 +341,15 @@ std::string kernelName(const ScheduledTask &task) {
 }
 
 std::string emitPlan(ModuleOp module, const ExecutionSchedule &schedule, const std::string &graphName,
-                     const VariableValues &values, const SizeFacts *sizes, NativeEmitter *native) {
+                     const VariableValues &values, const SizeFacts *sizes, NativeEmitter *native,
+                     const ControlPlans &graphs) {
   plan::Plan plan;
   plan.set_producer("opc " OPC_VERSION_STRING);
   plan.set_graph(baseName(graphName));
   auto left = pointersTo(values);
   Emitter emitter(schedule, &plan, &left, sizes);
   emitter.addNative(native, &plan);
+  emitter.addGraphs(&graphs);
   emitter.run(module);
   return encodePlan(plan);
 }

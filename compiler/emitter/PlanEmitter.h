@@ -8,9 +8,11 @@
 #include "StoredTensor.h"
 
 #include "mlir/IR/BuiltinOps.h"
+#include "llvm/ADT/DenseMap.h"
 
 #include <map>
 #include <string>
+#include <vector>
 
 namespace opc {
 
@@ -19,12 +21,15 @@ class NativeEmitter;
 /// Values of variables, by name.
 using VariableValues = std::map<std::string, StoredTensor>;
 
+/// By op: the plan file of each of its graphs.
+using ControlPlans = llvm::DenseMap<mlir::Operation *, std::vector<std::string>>;
+
 /// The bytes of a plan file. `graphName` is what the plan calls its graph: a file name without folders, so that equal
 /// graphs give equal plans wherever they lie. With `sizes` shapes that depend on them become expressions. Variables of
 /// which `values` has a value of their type get it. With `native` regions get machine code.
 std::string emitPlan(mlir::ModuleOp module, const ExecutionSchedule &schedule, const std::string &graphName,
                      const VariableValues &values = {}, const SizeFacts *sizes = nullptr,
-                     NativeEmitter *native = nullptr);
+                     NativeEmitter *native = nullptr, const ControlPlans &graphs = ControlPlans());
 
 /// What a plan calls a task's kernel: "cpu/matmul/f32", "comm/all_reduce".
 std::string kernelName(const ScheduledTask &task);

@@ -4,6 +4,7 @@
 #include "ForeignFile.h"
 #include "GraphFile.h"
 #include "OnnxImport.h"
+#include "Pipeline.h"
 
 #include "onnx.pb.h"
 
@@ -18,9 +19,9 @@ bool looksLikeModel(std::string_view bytes) { return looksLikeOnnx(bytes); }
 
 std::optional<ModelSource> readModel(const std::string &name, const SharedBytes &bytes, const Registry &registry,
                                      const std::map<std::string, std::vector<int64_t>> &shapes,
-                                     const ModelRequest &request) {
+                                     const ModelRequest &request, GraphsInOps graphs) {
   std::vector<Diagnostic> found;
-  auto file = onnx::importModel(bytes, registry, {name, 0, shapes, request}, &found);
+  auto file = onnx::importModel(bytes, registry, {name, 0, shapes, request, graphs}, &found);
   if (!file) return std::nullopt;
   ModelSource source;
   for (Diagnostic &d : found)
@@ -41,6 +42,13 @@ std::optional<ModelSource> readModel(const std::string &name, const SharedBytes 
   }
   source.file = std::move(file);
   return source;
+}
+
+GraphsInOps graphsInOps(const CompileOptions &options) {
+  if (options.gradient || options.mesh || !options.sizes.empty() || options.device != "cpu" ||
+      options.floatsAs != kInvalidDataType)
+    return GraphsInOps::kNone;
+  return options.regions ? GraphsInOps::kAll : GraphsInOps::kLoops;
 }
 
 std::string withInitializer(std::string_view model, const std::string &input, const user_op::TensorDesc &desc,

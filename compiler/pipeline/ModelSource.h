@@ -4,6 +4,7 @@
 
 #include "Diagnostic.h"
 #include "GraphFacts.h"
+#include "GraphsInOps.h"
 #include "ModelRequest.h"
 #include "Registry.h"
 #include "SharedBytes.h"
@@ -21,6 +22,7 @@ namespace opc {
 /// True when the bytes are a model, which is made a graph when its shapes are known.
 bool looksLikeModel(std::string_view bytes);
 
+struct CompileOptions;
 struct GraphFile;
 
 struct ModelSource {
@@ -39,7 +41,10 @@ struct ModelSource {
 /// Nothing for a model that cannot be imported: Pipeline::import() says why.
 std::optional<ModelSource> readModel(const std::string &name, const SharedBytes &bytes, const Registry &registry,
                                      const std::map<std::string, std::vector<int64_t>> &shapes,
-                                     const ModelRequest &request);
+                                     const ModelRequest &request, GraphsInOps graphs = GraphsInOps::kAll);
+
+/// Which graphs in ops a compilation with these options may have.
+GraphsInOps graphsInOps(const CompileOptions &options);
 
 /// The model in which an input has a value: an initializer of its name.
 std::string withInitializer(std::string_view model, const std::string &input, const user_op::TensorDesc &desc,

@@ -5,6 +5,7 @@
 #include "CollectFacts.h"
 #include "CompilerFlags.h"
 #include "ConstantVariables.h"
+#include "ControlGraphs.h"
 #include "DeclaredOutputs.h"
 #include "DeviceText.h"
 #include "DiagnosticHandler.h"
@@ -137,6 +138,10 @@ static std::vector<RankPart> partsOf(PhysicalGraphs &ranks,
   std::vector<RankPart> parts;
   for (size_t i = 0; i < ranks.parts.size(); ++i) parts.push_back({*ranks.parts[i], executions[i].get()});
   return parts;
+}
+
+static onnx::ImportRequest requestOf(const std::string &name, const CompileOptions &options) {
+  return {name, options.maxGraphBytes, options.shapes, options.model, graphsInOps(options)};
 }
 
 struct Pipeline::Impl {
@@ -333,7 +338,7 @@ struct Pipeline::Impl {
       return forParts([&](ModuleOp graph) { return plan(graph); }) && fitsDevice();
     }
     if (phase == Phase::kPlan) return writePlan();
-    if (phase == Phase::kShape && !checkSizes()) return false;
+    if (phase == Phase::kShape && (!checkSizes() || !checkControl(*module, options))) return false;
     if (!runPasses(phase)) return phase == Phase::kShape && noteSizes(options.sizes, findings.incoming());
     if (phase == Phase::kShape)
       checkDeclaredOutputs(*module, declared, {options.shapes, options.floatsAs}, findings.incoming());
@@ -346,11 +351,12 @@ struct Pipeline::Impl {
     const VariableValues &given = options.planHasValues ? values : kNoValues;
     if (const std::string why = valuesTooLarge(given); !why.empty())
       return report(Severity::kError, "OPC0806", why, kWeightsBeside), false;
+    ControlPlans graphs;
+    if (!compileControl(*module, registry, options, source.name, findings.incoming(), &graphs)) return false;
     const SizeFacts *open = options.sizes.empty() ? nullptr : &sizeFacts;
     if (ranks.parts.empty())
-      return planBytes = emitPlan(*module, *executions[0], source.name, given, open, native.get()), true;
-    const std::vector<RankPart> parts = partsOf(ranks, executions);
-    planBytes = emitPlan(parts, ranks.partOfRank, readPlacements(*module),
+      return planBytes = emitPlan(*module, *executions[0], source.name, given, open, native.get(), graphs), true;
+    planBytes = emitPlan(partsOf(ranks, executions), ranks.partOfRank, readPlacements(*module),
                          static_cast<uint32_t>(options.mesh->microBatches), source.name, given, native.get());
     return true;
   }
@@ -373,8 +379,7 @@ struct Pipeline::Impl {
     source = {name, ""};
     crashAs(plannedCrash(Phase::kImport, name));
     if (looksLikeOnnx(bytes)) { // nothing that diagnostics could show
-      auto model = onnx::importModel(bytes, registry, {name, options.maxGraphBytes, options.shapes, options.model},
-                                     findings.incoming());
+      auto model = onnx::importModel(bytes, registry, requestOf(name, options), findings.incoming());
       return keepBinary(std::move(bytes)), model && importFile(std::move(model));
     }
     source.text = bytes.take();

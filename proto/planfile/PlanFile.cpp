@@ -1,6 +1,7 @@
 // The container of plans.
 // SPDX-License-Identifier: Apache-2.0
 #include "PlanFile.h"
+#include "PlanGraphs.h"
 #include "PlanNative.h"
 #include "PlanRegions.h"
 
@@ -70,9 +71,10 @@ uint32_t versionOf(const plan::Plan &plan) {
     if (v.has_data()) version = 3;
   for (const plan::Task &t : plan.task()) {
     if (t.region()) version = std::max(version, 2U);
-    if (t.native_size() > 0) version = 4;
+    if (t.native_size() > 0) version = std::max(version, 4U);
+    if (t.graph_size() > 0) version = 5;
   }
-  if (plan.native_size() > 0) version = 4;
+  if (plan.native_size() > 0) version = std::max(version, 4U);
   for (const plan::Plan &part : plan.part()) version = std::max(version, versionOf(part));
   return version;
 }
@@ -95,6 +97,8 @@ std::string encodePlan(const plan::Plan &plan) {
   storeLe<uint64_t>(bytes.data() + 24, checksum);
   return bytes;
 }
+
+std::string planPayload(std::string_view bytes) { return std::string(bytes.substr(kHeaderBytes)); }
 
 bool looksLikePlan(std::string_view bytes) {
   return bytes.size() >= sizeof kMagic && std::memcmp(bytes.data(), kMagic, sizeof kMagic) == 0;
@@ -138,9 +142,11 @@ Status decodePlan(std::string_view bytes, plan::Plan *plan) {
                    "the plan is damaged: it says format version " + std::to_string(version) + " and has " +
                        (needed == 2   ? "regions"
                         : needed == 3 ? "values of variables"
-                                      : "machine code") +
+                        : needed == 4 ? "machine code"
+                                      : "graphs of tasks") +
                        ", which came with version " + std::to_string(needed),
                    "compile the graph again");
+  OPC_RETURN_IF_ERROR(checkPlanGraphs(*plan));
   OPC_RETURN_IF_ERROR(checkNativeCode(*plan));
   return resolveRegions(plan);
 }

@@ -12,8 +12,8 @@
 namespace opc {
 
 /// The newest version that this build reads and writes. A plan gets the oldest one that has what it needs: 2 has
-/// regions, 3 values of variables, 4 machine code.
-constexpr uint32_t kPlanVersion = 4;
+/// regions, 3 values of variables, 4 machine code, 5 graphs of tasks.
+constexpr uint32_t kPlanVersion = 5;
 
 /// XXH64 (seed 0) of some bytes; https://github.com/Cyan4973/xxHash/blob/dev/doc/xxhash_spec.md.
 uint64_t planChecksum(std::string_view bytes);
@@ -23,6 +23,9 @@ std::string encodePlan(const plan::Plan &plan);
 
 /// Whether some bytes begin like a plan file.
 bool looksLikePlan(std::string_view bytes);
+
+/// The message in a plan file that encodePlan() has written.
+std::string planPayload(std::string_view bytes);
 
 /// Reads the container, not the plan's meaning. Errors: OPC0801 not a plan, OPC0802 another version (kUnsupported),
 /// OPC0803 truncated or with trailing bytes, OPC0804 damaged (checksum), OPC0805 the message does not parse.

@@ -122,6 +122,8 @@ void inlineBodies(plan::Plan *plan) {
 
 Status resolve(plan::Plan *plan) {
   bool hasBody = false;
+  for (plan::Task &task : *plan->mutable_task())
+    for (plan::Plan &graph : *task.mutable_graph()) OPC_RETURN_IF_ERROR(resolve(&graph)); // checkPlanGraphs(): not deep
   for (const plan::Tensor &t : plan->tensor()) OPC_RETURN_IF_ERROR(checkBound(t, hasSizes(*plan)));
   for (const plan::Task &task : plan->task()) {
     OPC_RETURN_IF_ERROR(checkDevice(*plan, task));

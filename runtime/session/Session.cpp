@@ -13,6 +13,7 @@
 #include "OutputCuts.h"
 #include "PlanAgreement.h"
 #include "PlanFile.h"
+#include "PlanGraphs.h"
 #include "TextParts.h"
 #include "Watchdog.h"
 #include "cpu/CpuDevice.h"
@@ -369,6 +370,25 @@ static Status checkStart(std::string_view planBytes, const SessionOptions &optio
   return runtime::checkAllHaveTheSame(*options.communicator, "plans", planBytes);
 }
 
+/// Whether the memory that the plan says is there. A GPU's is known when its arena is taken.
+static Status checkFits(const plan::Plan &plan, const JobPlan &job, const std::vector<int64_t> &mine,
+                        const SessionOptions &options) {
+  const uint64_t limit = options.maxMemory ? options.maxMemory : defaultMemoryLimit();
+  uint64_t wanted = 0;
+  for (int64_t r : mine)
+    for (const plan::Arena &a : runtime::partOf(plan, job, r).arena())
+      if (options.maxMemory || runtime::deviceTypeOf(a.device()) != DeviceType::kGPU)
+        if (__builtin_add_overflow(wanted, a.bytes(), &wanted)) wanted = UINT64_MAX;
+  for (const plan::Task &task : plan.task()) // of one rank
+    for (const plan::Plan &graph : task.graph())
+      if (__builtin_add_overflow(wanted, graphArenaBytes(graph), &wanted)) wanted = UINT64_MAX;
+  if (wanted <= limit) return Status::ok();
+  return Status(StatusCode::kUnsupported, "OPC0821",
+                "the plan needs " + std::to_string(wanted) + " bytes of memory; the limit is " + std::to_string(limit))
+      .withHelp(options.maxMemory ? "raise --max-memory"
+                                  : "nine tenths of this machine's memory; --max-memory sets another limit");
+}
+
 Result<Session> Session::load(std::string_view planBytes, const Registry &registry, const SessionOptions &options) {
   OPC_RETURN_IF_ERROR(checkStart(planBytes, options));
   google::protobuf::Arena messages; // one block for all of the plan's messages: a third of the loading time
@@ -385,19 +405,7 @@ Result<Session> Session::load(std::string_view planBytes, const Registry &regist
     mine.push_back(options.communicator->rank());
   else
     for (int64_t r = 0; r < ranks; ++r) mine.push_back(r);
-  // Memory first: it is the cheapest check, and what follows may be long. A GPU's is known when its arena is taken.
-  const uint64_t limit = options.maxMemory ? options.maxMemory : defaultMemoryLimit();
-  uint64_t wanted = 0;
-  for (int64_t r : mine)
-    for (const plan::Arena &a : runtime::partOf(*plan, *job, r).arena())
-      if (options.maxMemory || runtime::deviceTypeOf(a.device()) != DeviceType::kGPU)
-        if (__builtin_add_overflow(wanted, a.bytes(), &wanted)) wanted = UINT64_MAX;
-  if (wanted > limit)
-    return Status(StatusCode::kUnsupported, "OPC0821",
-                  "the plan needs " + std::to_string(wanted) + " bytes of memory; the limit is " +
-                      std::to_string(limit))
-        .withHelp(options.maxMemory ? "raise --max-memory"
-                                    : "nine tenths of this machine's memory; --max-memory sets another limit");
+  OPC_RETURN_IF_ERROR(checkFits(*plan, *job, mine, options)); // the cheapest check, and what follows may be long
 
   auto impl = std::make_unique<Impl>();
   impl->options = options;

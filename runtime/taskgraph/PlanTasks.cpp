@@ -1,6 +1,8 @@
 // From the tasks of a plan to those of a PlanModel: operators, arguments, shapes, kernels, boxing steps.
 // SPDX-License-Identifier: Apache-2.0
 #include "AttrWire.h"
+#include "ControlOp.h"
+#include "ControlTask.h"
 #include "Device.h"
 #include "DeviceCopy.h"
 #include "MutableInputs.h"
@@ -235,6 +237,8 @@ public:
       OPC_RETURN_IF_ERROR(p.region() ? region(p, index) : batch(p, index));
       return inReach(t, DeviceType::kCPU);
     }
+    if (p.graph_size() && controlKind(t.type) == ControlKind::kNone)
+      return bad("OPC0826", "it has graphs, and its op has none");
     OPC_RETURN_IF_ERROR(single(p, &t));
     OPC_RETURN_IF_ERROR(inReach(t, deviceTypeOf(m_.streams[t.stream].device)));
     return makes(t.outputs, index);
@@ -284,7 +288,22 @@ private:
     for (size_t i = 0; i < t.inputs.size(); ++i)
       if (t.mutableInput[i]) m_.registers[m_.tensors[t.inputs[i]].reg].isWritten = true;
     if (t.isView) return Status::ok();
-    return kernel(p, &t);
+    return controlKind(t.op->def().name) == ControlKind::kNone ? kernel(p, &t) : control(p, &t);
+  }
+
+  /// A task whose kernel runs graphs of its own.
+  Status control(const plan::Task &p, ModelTask *t) {
+    if (p.workspace() || p.sharding_size()) return bad("OPC0826", "a task with graphs has a workspace or shardings");
+    if (deviceTypeOf(m_.streams[t->stream].device) != DeviceType::kCPU)
+      return Status(StatusCode::kUnsupported, "OPC0820", "tasks with graphs run on the CPU")
+          .withHelp("compile the graph for the CPU");
+    for (const auto *list : {&t->inputs, &t->outputs})
+      for (uint32_t tensor : *list)
+        if (m_.registers[m_.tensors[tensor].reg].credits != 1)
+          return bad("OPC0826", "tensor ", quoted(m_.tensors[tensor].name), " of a task with graphs has several slots");
+    OPC_ASSIGN_OR_RETURN(t->regionKernel, controlKernel(p, *t->op, registry_));
+    t->kernel = t->regionKernel.get();
+    return Status::ok();
   }
 
   /// A task of type "opc.fused" that is no region: updates of variables, which run side by side.

@@ -80,6 +80,8 @@ public:
   /// Does it at once where it is still to be done, or not at all.
   Status fillNow(uint32_t tensor) { return fillRegister(model_.tensors[tensor].reg); }
   void fillNever(uint32_t tensor) { fills_.erase(model_.tensors[tensor].reg); }
+  /// What is lent to an input stays as it is until markChanged(): kernels may pack it. Before bind().
+  void holdConstant(uint32_t tensor) { model_.registers[model_.tensors[tensor].reg].kind = plan::Register::VARIABLE; }
 
   /// Makes the kernels of all tasks. What constants and variables hold now is what kernels may pack.
   Status bind();

@@ -87,6 +87,7 @@ WHOLE = {
     "adam_bias_correction_factor": "one number", "adam_bias_correction_learning_rate": "one number",
     "learning_rate_schedule": "one number", "dynamic_loss_scale_schedule": "one number",
     "dynamic_quantize_linear": "the range is that of all elements",
+    "if": "its graphs run on one device", "loop": "its graphs run on one device",
 }
 
 

@@ -260,9 +260,9 @@ class Models(Case):
         self.assertNotIn("--input x", said)
         # What is wrong with a value that was given is said, and not that it should be given.
         turn = m.graph([m.node("Identity", ["c"], ["d"]), m.node("Neg", ["a"], ["b"])],
-                       [m.value("i", (), 7), m.value("c", (), 9), m.value("a", (2,))], [m.value("d", (), 9), m.value("b", (2,))])
-        loop = m.model(m.graph([m.node("Loop", ["n", "", "x"], ["y"], body=turn)], [m.value("n", (), 7), m.value("x", (2,))], [m.value("y")]))
-        said = self.refused(loop, "OPC0422", "a loop of more than 4096 turns", exit_code=4, command=("run", "--input=n=5000", "--input=x=1"))
+                       [m.value("i", (), 7), m.value("c", (), 9), m.value("a", (2,))], [m.value("d", (), 9), m.value("b", (2,)), m.value("b", (2,))])
+        loop = m.model(m.graph([m.node("Loop", ["n", "", "x"], ["z", "y"], body=turn)], [m.value("n", (), 7), m.value("x", (2,))], [m.value("y")]))
+        said = self.refused(loop, "OPC0422", "a loop of more than 4294967296 turns", exit_code=4, command=("run", "--input=n=1099511627776", "--input=x=1"))
         self.assertNotIn("--input", said)
 
     def test_const(self):

@@ -77,6 +77,8 @@ def entry(op):
 def page(family, ops):
     text = NOTE + f"# Operators: {title(family).lower()}\n\n"
     text += "Arguments: `x?` is optional, `x...` any number, `x*2` two. [All operators](README.md).\n"
+    if family == "control":  # their graphs run on the CPU
+        return text + "\n" + "\n".join(entry(op) for op in ops)
     text += "In a build with nvcc each of them that is no view has kernels for GPUs, too: `opc ops show NAME` lists their types ([GPUs](../gpu.md)).\n\n"
     return text + "\n".join(entry(op) for op in ops)
 

@@ -1,11 +1,18 @@
 // ONNX's ops with graphs in their attributes, resolved while importing.
 // SPDX-License-Identifier: Apache-2.0
+#include "ControlOp.h"
 #include "OnnxConverters.h"
+
+#include <algorithm>
+#include <cstdint>
+#include <numeric>
+#include <optional>
 
 namespace opc::onnx {
 namespace {
 
-constexpr int64_t kMostTurns = 4096;
+constexpr int64_t kMostTurns = 4096;                 // written out
+constexpr int64_t kMostTurnsInOp = int64_t{1} << 32; // that nothing ends before
 
 const Graph &body(const Conversion &c, const char *name) {
   const Attribute *a = c.attr(name, Attribute::GRAPH);
@@ -20,19 +27,55 @@ void giveAll(Conversion &c, const std::vector<Term> &results) {
   for (size_t k = 0; k < results.size(); ++k) c.out(static_cast<int>(k), results[k]);
 }
 
+/// Whether all are tensors.
+bool areTensors(const std::vector<Term> &terms) {
+  return std::all_of(terms.begin(), terms.end(), [](const Term &t) { return t && t->kind == Operand::Kind::kTensor; });
+}
+
+/// Whether the run decides how much of one there is: no graph of an op takes or makes such.
+bool areBounded(const Conversion &c, const std::vector<Term> &terms) {
+  return std::any_of(terms.begin(), terms.end(), [&](const Term &t) { return c.draft.bounded(t) != nullptr; });
+}
+
+std::vector<DataType> typesOf(const std::vector<Term> &terms) {
+  std::vector<DataType> types;
+  for (const Term &t : terms) types.push_back(t->type());
+  return types;
+}
+
+/// An `if` of the branches that the draft has from `first` on; nothing where it cannot be one, or spares nothing.
+/// Results have the same types.
+std::optional<std::vector<Term>> branchesInOp(Conversion &c, size_t first, const std::vector<Term> &yes,
+                                              const std::vector<Term> &no) {
+  if (!c.inliner().mayKeepBranches() || !(c.draft.hasOps(first, yes) || c.draft.hasOps(first, no))) return std::nullopt;
+  std::vector<Term> inputs, operands{c.reshape(c.in(0), {})};
+  c.draft.addCaptures(first, yes, &inputs);
+  c.draft.addCaptures(first, no, &inputs);
+  if (areBounded(c, inputs)) return std::nullopt;
+  operands.insert(operands.end(), inputs.begin(), inputs.end());
+  std::vector<Shape> shapes;
+  for (const Term &t : yes) shapes.push_back(t->shape());
+  return c.ops(kIfType, operands,
+               {{"then_graph", c.draft.graphOf(first, inputs, yes)},
+                {"else_graph", c.draft.graphOf(first, inputs, no)},
+                {"dtypes", typesOf(yes)},
+                {"shapes", shapes}},
+               {{"out", static_cast<int32_t>(yes.size())}});
+}
+
 void convertIf(Conversion &c) {
   if (c.in(0)->value)
     return giveAll(c, c.inliner().inlined(body(c, c.knownInt(0) ? "then_branch" : "else_branch"), {}));
-  // Of a condition of the run both branches are computed, where they fit and their results are of one type.
+  // Of a condition of the run the branches are graphs of an op, where they fit and their results are of one type.
   std::optional<std::vector<Term>> yes, no;
   std::string noThen, noElse;
   bool isOneType = false;
+  const size_t first = c.draft.mark();
   try {
     yes = c.inliner().tried(body(c, "then_branch"), &noThen), no = c.inliner().tried(body(c, "else_branch"), &noElse);
-    isOneType = yes && no && yes->size() == no->size();
-    for (size_t k = 0; isOneType && k < yes->size(); ++k)
-      isOneType = (*yes)[k]->kind == Operand::Kind::kTensor && (*no)[k]->kind == Operand::Kind::kTensor &&
-                  (*yes)[k]->desc == (*no)[k]->desc;
+    isOneType = yes && no && yes->size() == no->size() && areTensors(*yes) && areTensors(*no) && !areBounded(c, *yes) &&
+                !areBounded(c, *no);
+    for (size_t k = 0; isOneType && k < yes->size(); ++k) isOneType = (*yes)[k]->desc == (*no)[k]->desc;
   } catch (const Undecided &) {
     isOneType = false;
   }
@@ -42,30 +85,133 @@ void convertIf(Conversion &c) {
     (void)c.knownInts(c.in(0), std::string("its condition, as its ") + (noThen.empty() ? "else" : "then") +
                                    "_branch does not fit here (" + (noThen.empty() ? noElse : noThen) + "),");
   if (!isOneType) (void)c.knownInts(0); // its condition decides shapes
+  if (const auto results = branchesInOp(c, first, *yes, *no)) return giveAll(c, *results);
   const Term condition = c.reshape(c.in(0), {});
   for (size_t k = 0; k < yes->size(); ++k) (*yes)[k] = c.op("where", {condition, (*yes)[k], (*no)[k]});
   giveAll(c, *yes);
 }
 
+/// A loop as an op: what it goes over, what it carries on.
+struct LoopInOp {
+  Term turns, condition; // i64 and bool of one element
+  std::vector<Term> state, sequences;
+  size_t rows = 0;
+  std::optional<int64_t> length; // of sequences and rows; nothing: the run knows how many turns there are
+  bool takesTurn = true;         // the graph's first two inputs are the turn and the condition
+};
+
+int64_t turnsOf(Conversion &c, const LoopInOp &loop) {
+  return c.knownInts(loop.turns, "the number of its turns").at(0);
+}
+
+/// Its results, states before rows; nothing, with the reason, where it cannot be one.
+std::optional<std::vector<Term>> loopInOp(Conversion &c, const Graph &graph, const LoopInOp &loop, std::string *fault) {
+  if (!areTensors(loop.state)) return *fault = "a state of it is no tensor", std::nullopt;
+  const size_t first = c.draft.mark(), states = loop.state.size();
+  const Term turn = c.draft.parameter({Shape(), kInt64});
+  std::vector<Term> parameters{turn}, inputs;
+  if (loop.takesTurn) inputs = {turn, c.scalar(kBool, 1)};
+  for (const Term &t : loop.state) parameters.push_back(c.draft.parameter(t->desc));
+  for (const Term &t : loop.sequences)
+    parameters.push_back(c.draft.parameter({Shape(DimVector(t->shape().begin() + 1, t->shape().end())), t->type()}));
+  inputs.insert(inputs.end(), parameters.begin() + 1, parameters.end());
+  auto results = c.inliner().triedInOp(graph, inputs, fault);
+  if (!results) return std::nullopt;
+  if (loop.takesTurn && !results->empty() && areTensors({results->front()}) && results->front()->type() == kBool &&
+      results->front()->shape().elem_cnt() == 1)
+    results->front() = c.reshape(results->front(), {});
+  else if (loop.takesTurn)
+    return *fault = "its body makes no condition of one element", std::nullopt;
+  else
+    results->insert(results->begin(), c.scalar(kBool, 1));
+  if (results->size() < 1 + states + loop.rows)
+    c.invalid("its body has " + std::to_string(results->size()) + " outputs");
+  results->resize(1 + states + loop.rows);
+  if (!areTensors(*results)) return *fault = "its body makes what is no tensor", std::nullopt;
+  for (size_t k = 0; k < states; ++k)
+    if ((*results)[1 + k]->desc != loop.state[k]->desc)
+      return *fault = "state " + std::to_string(k) + " of it is " + loop.state[k]->desc.toString() +
+                      " before a turn and " + (*results)[1 + k]->desc.toString() + " after it",
+             std::nullopt;
+  const std::optional<StoredTensor> &goesOn = results->front()->value;
+  if (goesOn && goesOn->bytes[0] && loop.turns->value && turnsOf(c, loop) > kMostTurnsInOp)
+    c.unsupported("a loop of more than " + std::to_string(kMostTurnsInOp) + " turns, which no condition ends");
+  if (loop.rows && (!loop.length || !goesOn || !goesOn->bytes[0]))
+    return *fault = "it collects as many rows as the run makes turns", std::nullopt;
+  c.draft.addCaptures(first, *results, &parameters);
+  if (areBounded(c, parameters) || areBounded(c, *results))
+    return *fault = "it reads or makes a tensor of which only the run knows how much there is", std::nullopt;
+  std::vector<Term> operands{loop.turns, loop.condition};
+  operands.insert(operands.end(), loop.state.begin(), loop.state.end());
+  operands.insert(operands.end(), loop.sequences.begin(), loop.sequences.end());
+  operands.insert(operands.end(), parameters.begin() + static_cast<int64_t>(1 + states + loop.sequences.size()),
+                  parameters.end());
+  const std::vector<Term> rows(results->begin() + static_cast<int64_t>(1 + states), results->end());
+  std::vector<Shape> shapes;
+  for (const Term &t : rows) {
+    DimVector dims = t->shape().dim_vec();
+    dims.insert(dims.begin(), *loop.length);
+    shapes.push_back(Shape(dims));
+  }
+  return c.ops(kLoopType, operands,
+               {{"graph", c.draft.graphOf(first, parameters, *results)},
+                {"states", static_cast<int64_t>(states)},
+                {"sequences", static_cast<int64_t>(loop.sequences.size())},
+                {"row_dtypes", typesOf(rows)},
+                {"row_shapes", shapes}},
+               {{"out", static_cast<int32_t>(states + rows.size())}});
+}
+
+/// The op of a Loop node; nothing where all is written out, or where `fault` has a reason.
+std::optional<std::vector<Term>> loopNodeInOp(Conversion &c, const Graph &graph, const std::vector<Term> &state,
+                                              size_t rows, std::string *fault) {
+  if (!c.inliner().mayKeepTurns()) {
+    *fault = "gradients, several devices, GPUs and sizes in a range have it written out";
+    return std::nullopt;
+  }
+  if (state.empty() && rows == 0) return std::nullopt;
+  LoopInOp loop;
+  loop.turns = c.has(0) ? c.reshape(c.in(0), {}) : c.constant({INT64_MAX}, Shape());
+  loop.condition = c.has(1) ? c.reshape(c.in(1), {}) : c.scalar(kBool, 1);
+  loop.state = state;
+  loop.rows = rows;
+  const bool begins = loop.condition->value && loop.condition->value->bytes[0];
+  if (c.has(0) && loop.turns->value && begins) loop.length = c.knownInts(0).at(0);
+  return loopInOp(c, graph, loop, fault);
+}
+
 void convertLoop(Conversion &c) {
   const Graph &graph = body(c, "body");
-  int64_t turns = c.has(0) ? c.knownInt(0) : kMostTurns + 1;
-  bool goesOn = !c.has(1) || c.knownInt(1) != 0;
   std::vector<Term> state;
   for (size_t k = 2; k < c.inputCount(); ++k) state.push_back(c.any(k));
   const int scans = c.node.output_size() - static_cast<int>(state.size());
   std::vector<std::vector<Term>> scanned(static_cast<size_t>(std::max(scans, 0)));
+  std::string fault;
+  for (size_t k : {0, 1})
+    if (c.has(k) && c.in(k)->value) (void)c.knownInt(k); // one element
+  // Turns that the import knows are written out, up to a limit: each is computed with what is known in it.
+  const bool isOfRun = (c.has(0) && !c.in(0)->value) || (c.has(1) && !c.in(1)->value);
+  const bool isLong = !isOfRun && c.has(0) && c.knownInts(0).at(0) > kMostTurns;
+  if (isOfRun || isLong)
+    if (auto results = loopNodeInOp(c, graph, state, scanned.size(), &fault)) return giveAll(c, *results);
+  const std::string why = fault.empty() ? "" : ", as it cannot be an op with a graph (" + fault + "),";
+  int64_t turns = c.has(0) ? c.knownInts(c.in(0), "the number of its turns" + why).at(0) : kMostTurns + 1;
+  bool goesOn = !c.has(1) || c.knownInts(c.in(1), "its condition" + why).at(0) != 0;
   int64_t turn = 0;
   for (; turn < turns && goesOn; ++turn) {
-    if (turn >= kMostTurns) c.unsupported("a loop of more than " + std::to_string(kMostTurns) + " turns");
+    if (turn >= kMostTurns) c.unsupported("a loop of more than " + std::to_string(kMostTurns) + " turns" + why);
     std::vector<Term> inputs{c.constant({turn}, Shape()), c.scalar(kBool, 1)};
     inputs.insert(inputs.end(), state.begin(), state.end());
     auto results = c.inliner().inlined(graph, inputs);
     if (results.size() < 1 + state.size() + scanned.size())
       c.invalid("its body has " + std::to_string(results.size()) + " outputs");
+    if (turn == 0 && areTensors({results[0]}) && !results[0]->value)
+      if (auto whole = loopNodeInOp(c, graph, state, scanned.size(), &fault)) return giveAll(c, *whole);
     for (size_t k = 0; k < scanned.size(); ++k) scanned[k].push_back(results[1 + state.size() + k]);
     state.assign(results.begin() + 1, results.begin() + 1 + static_cast<int64_t>(state.size()));
-    goesOn = c.knownInts(results[0], "the condition of its body").at(0) != 0;
+    goesOn = c.knownInts(results[0], "the condition of its body" +
+                                         (fault.empty() ? "" : ", as it cannot be an op with a graph (" + fault + "),"))
+                 .at(0) != 0;
   }
   for (size_t k = 0; k < state.size(); ++k) c.out(static_cast<int>(k), state[k]);
   for (size_t k = 0; k < scanned.size(); ++k) {
@@ -80,6 +226,52 @@ void convertLoop(Conversion &c) {
   }
 }
 
+/// `t` with axis `from` first, or with the first one at `to`.
+Term withAxis(Conversion &c, const Term &t, int64_t from, int64_t to) {
+  if (from == to) return t;
+  std::vector<int64_t> perm(static_cast<size_t>(t->rank()));
+  std::iota(perm.begin(), perm.end(), 0);
+  perm.erase(perm.begin() + from);
+  perm.insert(perm.begin() + to, from);
+  return c.transpose(t, perm);
+}
+
+Term flipped(Conversion &c, const Term &t, int64_t direction) {
+  return direction ? c.op("flip", {t}, {{"dims", std::vector<int64_t>{0}}}) : t;
+}
+
+/// One scan of many turns: over the first axis, forwards.
+std::vector<Term> scanInOp(Conversion &c, const Graph &graph, const std::vector<Term> &state,
+                           const std::vector<Term> &sequences, const std::vector<int64_t> &axes,
+                           const std::vector<int64_t> &directions, const std::vector<int64_t> &outAxes,
+                           const std::vector<int64_t> &outDirections) {
+  LoopInOp loop;
+  loop.state = state;
+  loop.rows = outAxes.size();
+  loop.takesTurn = false;
+  for (size_t k = 0; k < sequences.size(); ++k) {
+    const int64_t axis = c.axisOf(axes[k], sequences[k]->rank());
+    if (loop.length && sequences[k]->dim(axis) != *loop.length)
+      c.invalid("its sequences have the lengths " + std::to_string(*loop.length) + " and " +
+                std::to_string(sequences[k]->dim(axis)));
+    loop.length = sequences[k]->dim(axis);
+    loop.sequences.push_back(flipped(c, withAxis(c, sequences[k], axis, 0), directions[k]));
+  }
+  loop.turns = c.constant({*loop.length}, Shape());
+  loop.condition = c.scalar(kBool, 1);
+  std::string fault = "gradients, several devices, GPUs and sizes in a range have it written out";
+  auto results = c.inliner().mayKeepTurns() ? loopInOp(c, graph, loop, &fault) : std::nullopt;
+  if (!results)
+    c.unsupported("a scan of more than " + std::to_string(kMostTurns) + " turns, as it cannot be an op with a graph (" +
+                  fault + ")");
+  for (size_t k = 0; k < outAxes.size(); ++k) {
+    Term &rows = (*results)[state.size() + k];
+    rows = flipped(c, rows, outDirections[k]);
+    rows = withAxis(c, rows, 0, c.axisOf(outAxes[k], rows->rank()));
+  }
+  return *results;
+}
+
 /// One scan over sequences that lie along `axes`.
 std::vector<Term> scanned(Conversion &c, const Graph &graph, std::vector<Term> state,
                           const std::vector<Term> &sequences, const std::vector<int64_t> &axes,
@@ -87,7 +279,7 @@ std::vector<Term> scanned(Conversion &c, const Graph &graph, std::vector<Term> s
                           const std::vector<int64_t> &outDirections) {
   if (sequences.empty()) c.invalid("it has nothing to go over");
   const int64_t length = sequences[0]->dim(c.axisOf(axes[0], sequences[0]->rank()));
-  if (length > kMostTurns) c.unsupported("a scan of more than " + std::to_string(kMostTurns) + " turns");
+  if (length > kMostTurns) return scanInOp(c, graph, state, sequences, axes, directions, outAxes, outDirections);
   if (length < 1) c.unsupported("a scan without turns");
   std::vector<std::vector<Term>> collected(outAxes.size());
   const size_t states = state.size();
@@ -171,11 +363,11 @@ void convertScan(Conversion &c) {
 } // namespace
 
 void addControlFlow(ConverterTable *t) {
-  t->add("If", convertIf, "the branch; where, when the condition is of the run",
+  t->add("If", convertIf, "the branch; if, or where, when the condition is of the run",
          "conditions of the run that decide shapes");
-  t->add("Loop", convertLoop, "its body, once for each turn",
-         "counts and conditions of the run, more than 4,096 turns");
-  t->add("Scan", convertScan, "its body, once for each turn", "more than 4,096 turns, sequence_lens");
+  t->add("Loop", convertLoop, "its body, once for each turn; loop, of the run or of more than 4,096 turns",
+         "as many rows as the run makes turns, states whose shapes change from turn to turn of the run");
+  t->add("Scan", convertScan, "its body, once for each turn; loop, of more than 4,096 turns", "sequence_lens");
 }
 
 } // namespace opc::onnx

@@ -30,6 +30,12 @@ public:
   /// The same of a graph that perhaps does not fit its inputs. Then it is null, and what does not fit is in `fault`,
   /// one line.
   virtual std::optional<std::vector<Term>> tried(const Graph &graph, std::string *fault) = 0;
+  /// The same of a graph that is to be one of an op: values that must be known do not fit.
+  virtual std::optional<std::vector<Term>> triedInOp(const Graph &graph, const std::vector<Term> &inputs,
+                                                     std::string *fault) = 0;
+  /// Whether an If, and a Loop or Scan, may become an op with a graph. Else it is written out.
+  virtual bool mayKeepBranches() const = 0;
+  virtual bool mayKeepTurns() const = 0;
 };
 
 /// Conversions throw Refusal and Undecided; the importer catches them with the node's place.

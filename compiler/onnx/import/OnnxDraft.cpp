@@ -5,6 +5,8 @@
 #include "PrintableText.h"
 #include "Registry.h"
 
+#include <google/protobuf/text_format.h>
+
 #include <algorithm>
 #include <cstring>
 #include <functional>
@@ -123,6 +125,11 @@ Term GraphDraft::constant(StoredTensor value) {
   return made;
 }
 
+Term GraphDraft::parameter(const user_op::TensorDesc &desc) {
+  ops_.push_back({OpKind::kParameter, {}, {}, {desc}, {}, {}, false, places_.size() - 1});
+  return operand(desc, static_cast<int>(ops_.size()) - 1, 0);
+}
+
 bool GraphDraft::fold(const OpInstance &instance, const std::vector<Term> &inputs, std::vector<Term> *results) const {
   int64_t from = 0, to = 0;
   bool isFixed = true;
@@ -213,22 +220,34 @@ std::vector<Term> GraphDraft::add(const std::string &type, const std::vector<Ter
   return results;
 }
 
-std::vector<std::string> GraphDraft::inputsOf(const Term &term) const {
-  std::vector<std::string> found;
+void GraphDraft::dependencies(const Term &term, const std::function<void(const DraftOp &)> &visit) const {
   std::unordered_set<int> seen;
   std::vector<int> open;
-  std::function<void(const Term &)> visit = [&](const Term &t) {
-    for (const Term &element : t->list) visit(element);
+  std::function<void(const Term &)> add = [&](const Term &t) {
+    for (const Term &element : t->list) add(element);
     if (t->op >= 0 && seen.insert(t->op).second) open.push_back(t->op);
   };
-  visit(term);
+  add(term);
   while (!open.empty()) {
     const DraftOp &op = ops_[static_cast<size_t>(open.back())];
     open.pop_back();
-    if (op.kind == OpKind::kInput) found.push_back(op.conf.name);
-    for (const Term &t : op.inputs) visit(t);
+    visit(op);
+    for (const Term &t : op.inputs) add(t);
   }
+}
+
+std::vector<std::string> GraphDraft::inputsOf(const Term &term) const {
+  std::vector<std::string> found;
+  dependencies(term, [&](const DraftOp &op) {
+    if (op.kind == OpKind::kInput) found.push_back(op.conf.name);
+  });
   std::sort(found.begin(), found.end());
+  return found;
+}
+
+bool GraphDraft::isOfParameter(const Term &term) const {
+  bool found = false;
+  dependencies(term, [&](const DraftOp &op) { found |= op.kind == OpKind::kParameter; });
   return found;
 }
 
@@ -404,6 +423,74 @@ private:
 
 void GraphDraft::write(const std::vector<std::pair<std::string, Term>> &outputs, GraphFile *file) {
   Writer(*this, file).run(outputs);
+}
+
+bool GraphDraft::isOutside(size_t first, const Term &term) const {
+  return term->op < 0 || static_cast<size_t>(term->op) < first ||
+         ops_[static_cast<size_t>(term->op)].kind != OpKind::kUser;
+}
+
+std::vector<size_t> GraphDraft::neededFrom(size_t first, const std::vector<Term> &results) const {
+  std::vector<bool> isNeeded(ops_.size() - first, false);
+  const auto need = [&](const Term &t) {
+    if (!isOutside(first, t)) isNeeded[static_cast<size_t>(t->op) - first] = true;
+  };
+  for (const Term &t : results) need(t);
+  for (size_t i = ops_.size(); i-- > first;) // ops stand behind what they read
+    if (isNeeded[i - first])
+      for (const Term &t : ops_[i].inputs) need(t);
+  std::vector<size_t> needed;
+  for (size_t i = first; i < ops_.size(); ++i)
+    if (isNeeded[i - first]) needed.push_back(i);
+  return needed;
+}
+
+bool GraphDraft::hasOps(size_t first, const std::vector<Term> &results) const {
+  return !neededFrom(first, results).empty();
+}
+
+namespace {
+/// Values are equal where the same op makes them; constants are themselves.
+using ValueKey = std::pair<std::pair<int, int>, const Operand *>;
+ValueKey keyOf(const Term &t) { return {{t->op, t->output}, t->op < 0 ? t.get() : nullptr}; }
+} // namespace
+
+void GraphDraft::addCaptures(size_t first, const std::vector<Term> &results, std::vector<Term> *captures) const {
+  std::set<ValueKey> known;
+  for (const Term &t : *captures) known.insert(keyOf(t));
+  const auto read = [&](const Term &t) {
+    if (isOutside(first, t) && known.insert(keyOf(t)).second) captures->push_back(t);
+  };
+  for (size_t i : neededFrom(first, results))
+    for (const Term &t : ops_[i].inputs) read(t);
+  for (const Term &t : results) read(t);
+}
+
+std::string GraphDraft::graphOf(size_t first, const std::vector<Term> &inputs, const std::vector<Term> &results) const {
+  GraphDraft graph(registry_);
+  std::map<ValueKey, Term> made;
+  for (size_t i = 0; i < inputs.size(); ++i)
+    made.emplace(keyOf(inputs[i]), graph.input("in" + std::to_string(i), inputs[i]->desc));
+  for (size_t i : neededFrom(first, results)) {
+    DraftOp op = ops_[i];
+    for (Term &t : op.inputs) t = made.at(keyOf(t));
+    graph.places_.push_back(places_[op.place]);
+    graph.names_.push_back(names_[op.place]);
+    op.place = graph.places_.size() - 1;
+    const int own = static_cast<int>(graph.ops_.size());
+    for (size_t k = 0; k < op.outputs.size(); ++k)
+      made.emplace(ValueKey{{static_cast<int>(i), static_cast<int>(k)}, nullptr},
+                   operand(op.outputs[k], own, static_cast<int>(k)));
+    graph.ops_.push_back(std::move(op));
+  }
+  std::vector<std::pair<std::string, Term>> outputs;
+  for (size_t i = 0; i < results.size(); ++i)
+    outputs.emplace_back("out" + std::to_string(i), made.at(keyOf(results[i])));
+  GraphFile file;
+  graph.write(outputs, &file);
+  std::string text;
+  google::protobuf::TextFormat::PrintToString(file.job->net(), &text);
+  return text;
 }
 
 } // namespace opc::onnx

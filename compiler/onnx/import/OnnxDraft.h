@@ -5,6 +5,7 @@
 #include "GraphFile.h"
 #include "RunOp.h"
 
+#include <functional>
 #include <map>
 #include <memory>
 #include <optional>
@@ -84,6 +85,8 @@ public:
   Term input(const std::string &name, const user_op::TensorDesc &desc);
   Term variable(const std::string &name, StoredTensor value, bool trainable);
   static Term constant(StoredTensor value);
+  /// What a graph within an op takes: known when that runs, in every turn another value.
+  Term parameter(const user_op::TensorDesc &desc);
 
   /// All outputs of an op on tensors in the order of its arguments; a variadic one takes the rest. Its rules are run;
   /// where all operands are known so is the result, as far as it is small. Throws Refusal.
@@ -91,6 +94,17 @@ public:
                         const std::map<std::string, int32_t> &outputs = {});
   /// The names of graph inputs on which a value depends.
   std::vector<std::string> inputsOf(const Term &term) const;
+  /// Whether a value depends on a parameter.
+  bool isOfParameter(const Term &term) const;
+
+  /// Ops from now on have this number and higher ones.
+  size_t mark() const { return ops_.size(); }
+  /// What `results` need of the graph outside of the ops from `first` on, and is not in the list yet, is added to it.
+  void addCaptures(size_t first, const std::vector<Term> &results, std::vector<Term> *captures) const;
+  /// The ops from `first` on that `results` need, as the text of a graph file of its own with these inputs.
+  std::string graphOf(size_t first, const std::vector<Term> &inputs, const std::vector<Term> &results) const;
+  bool hasOps(size_t first, const std::vector<Term> &results) const;
+
   /// The name of a value: its tensor's, where nothing else has it.
   void name(const Term &term, const std::string &name);
 
@@ -131,7 +145,7 @@ public:
   void write(const std::vector<std::pair<std::string, Term>> &outputs, GraphFile *file);
 
 private:
-  enum class OpKind { kInput, kVariable, kUser };
+  enum class OpKind { kInput, kVariable, kParameter, kUser };
   struct DraftOp {
     OpKind kind;
     user_op::OpConf conf; // its arguments: how many tensors each has
@@ -143,6 +157,9 @@ private:
     size_t place = 0;
   };
   class Writer;
+  std::vector<size_t> neededFrom(size_t first, const std::vector<Term> &results) const;
+  bool isOutside(size_t first, const Term &term) const;
+  void dependencies(const Term &term, const std::function<void(const DraftOp &)> &visit) const;
 
   bool fold(const OpInstance &instance, const std::vector<Term> &inputs, std::vector<Term> *results) const;
   const Registry &registry_;

@@ -53,6 +53,18 @@ struct FunctionKey {
   }
 };
 
+/// One more while it lives.
+class Counted {
+public:
+  explicit Counted(int *count) : count_(count) { ++*count_; }
+  ~Counted() { --*count_; }
+  Counted(const Counted &) = delete;
+  Counted &operator=(const Counted &) = delete;
+
+private:
+  int *count_;
+};
+
 class ModelImport final : public GraphInliner {
 public:
   ModelImport(const ParsedModel &parsed, const Registry &registry, const ImportRequest &request,
@@ -70,9 +82,20 @@ public:
   const std::map<std::string, std::string> &undecided() const { return undecided_; }
 
   std::vector<Term> inlined(const Graph &graph, const std::vector<Term> &inputs) override;
-  std::optional<std::vector<Term>> tried(const Graph &graph, std::string *fault) override;
+  std::optional<std::vector<Term>> tried(const Graph &graph, std::string *fault) override {
+    int no = 0;
+    const Counted inOp(mayKeepBranches() ? &graphsInOps_ : &no);
+    return tried(graph, {}, fault);
+  }
+  std::optional<std::vector<Term>> triedInOp(const Graph &graph, const std::vector<Term> &inputs,
+                                             std::string *fault) override;
+  /// A text within a text within a text grows by its quotation marks.
+  bool mayKeepTurns() const override { return request_.graphs != GraphsInOps::kNone && graphsInOps_ < 4; }
+  bool mayKeepBranches() const override { return request_.graphs == GraphsInOps::kAll && mayKeepTurns(); }
 
 private:
+  std::optional<std::vector<Term>> tried(const Graph &graph, const std::vector<Term> &inputs, std::string *fault);
+
   // Of the whole model.
   bool readHead();
   Term inputTerm(const std::string &name);
@@ -132,7 +155,9 @@ private:
   std::map<std::string, std::string> undecided_; // values of inputs that must be known
   Scope *scope_ = nullptr;                       // where the node that is converted stands
   const Level *level_ = nullptr;
-  std::string place_; // of the node of the model's own graph that is converted
+  std::string place_;   // of the node of the model's own graph that is converted, or in it of a graph of an op
+  int graphsInOps_ = 0; // in which the node lies that is converted
+  int mustBeKnown_ = 0; // how many of them refuse what is not known, as no input decides it
 };
 
 bool ModelImport::readHead() {
@@ -309,10 +334,17 @@ std::vector<Term> ModelImport::inlined(const Graph &graph, const std::vector<Ter
   return results;
 }
 
-std::optional<std::vector<Term>> ModelImport::tried(const Graph &graph, std::string *fault) {
+std::optional<std::vector<Term>> ModelImport::triedInOp(const Graph &graph, const std::vector<Term> &inputs,
+                                                        std::string *fault) {
+  const Counted inOp(&graphsInOps_), undecided(&mustBeKnown_);
+  return tried(graph, inputs, fault);
+}
+
+std::optional<std::vector<Term>> ModelImport::tried(const Graph &graph, const std::vector<Term> &inputs,
+                                                    std::string *fault) {
   const size_t said = diagnostics_->size(), errors = errors_;
   try {
-    return inlined(graph, {});
+    return inlined(graph, inputs);
   } catch (const Refusal &r) {
     // Ops that nobody knows, values that are not decided yet and graphs that are too large are no question of what
     // fits.
@@ -377,6 +409,8 @@ std::vector<Term> ModelImport::convertOne(const Node &node, const std::vector<Te
 }
 
 void ModelImport::undecide(const Undecided &u, const std::string &op) {
+  if (mustBeKnown_)
+    throw Refusal{"OPC0422", op + ": " + u.what + " must be known while the model is imported, and is not", ""};
   const std::vector<std::string> names = draft_.inputsOf(u.term);
   std::string list, large;
   bool isDecided = !names.empty();
@@ -444,7 +478,7 @@ void ModelImport::convert(const Node &node, int index, Scope *scope, const Level
   const std::string label =
       "node " + std::to_string(index) + (node.name().empty() ? "" : " \"" + shown(level.prefix + node.name()) + "\"");
   const std::string outer = place_;
-  place_ = level.depth == 0 ? request_.name + ": " + label : outer;
+  place_ = level.depth == 0 ? request_.name + ": " + label : graphsInOps_ ? outer + ": " + label : outer;
   std::string name = node.name();
   if (name.empty() && node.output_size()) name = node.output(0);
   if (name.size() > 200) name.clear();

@@ -3,6 +3,7 @@
 #pragma once
 
 #include "GraphFile.h"
+#include "GraphsInOps.h"
 #include "ModelRequest.h"
 #include "Registry.h"
 #include "SharedBytes.h"
@@ -21,6 +22,7 @@ struct ImportRequest {
   /// By input; they bind the names of sizes, too.
   std::map<std::string, std::vector<int64_t>> shapes;
   ModelRequest model;
+  GraphsInOps graphs = GraphsInOps::kAll;
 };
 
 /// The model as a graph file. Where an input leaves a dimension open that nothing binds, the inputs alone. Errors go to

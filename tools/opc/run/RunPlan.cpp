@@ -217,14 +217,14 @@ Result<std::optional<ModelSource>> RunPlanner::bindModel(GraphInput &input, Name
   };
   for (const std::string &name : inputs.flagNames()) // elements of sequences, and optionals
     if (const auto shape = inputs.shapeOf(name, kFloat); shape && *shape) request.elements[name] = (*shape)->dim_vec();
-  source = readModel(input.name, input.bytes, registry_, options->shapes, request);
+  source = readModel(input.name, input.bytes, registry_, options->shapes, request, graphsInOps(*options));
   if (source && source->isUnbound) {
     GraphFacts open;
     open.inputs = source->inputs;
     OPC_RETURN_IF_ERROR(checkGraphInputs(open, inputs, options->shapes, options_.values, invocation_.commandLine()));
     OPC_ASSIGN_OR_RETURN(auto shapes, shapesOfOpenInputs(open, inputs));
     options->shapes.insert(shapes.begin(), shapes.end());
-    source = readModel(input.name, input.bytes, registry_, options->shapes, request);
+    source = readModel(input.name, input.bytes, registry_, options->shapes, request, graphsInOps(*options));
   }
   if (!source && !unfit->isOk()) return *unfit;
   if (!source) { // the import says why

@@ -1,0 +1,136 @@
+// The graphs of ops whose work is graphs of their own, compiled to plans.
+// SPDX-License-Identifier: Apache-2.0
+#include "ControlGraphs.h"
+#include "AttrBridge.h"
+#include "ControlOp.h"
+#include "EmitStatus.h"
+#include "Graph.h"
+#include "GraphFile.h"
+#include "Locations.h"
+#include "ModelSource.h"
+#include "PlanFile.h"
+
+using namespace mlir;
+
+namespace opc {
+namespace {
+
+thread_local int depth = 0; // of the compilations that are under way
+
+/// While one graph in another is compiled.
+struct Deeper {
+  Deeper() { ++depth; }
+  ~Deeper() { --depth; }
+  Deeper(const Deeper &) = delete;
+  Deeper &operator=(const Deeper &) = delete;
+};
+
+/// What of the options is of a graph in an op.
+CompileOptions optionsOf(const CompileOptions &whole) {
+  CompileOptions options;
+  options.maxErrors = 1;
+  options.maxGraphBytes = whole.maxGraphBytes;
+  options.simplify = whole.simplify;
+  options.train = false;
+  options.fuse = whole.fuse;
+  options.regions = whole.regions;
+  options.inPlace = whole.inPlace;
+  options.verifyEach = whole.verifyEach;
+  return options;
+}
+
+/// What a plan takes or makes against what the op says; "" where they agree.
+template <class Ports>
+std::string faultOf(const plan::Plan &plan, const Ports &ports, const std::vector<user_op::TensorDesc> &want,
+                    const char *what) {
+  if (static_cast<size_t>(ports.size()) != want.size())
+    return "has " + std::to_string(ports.size()) + " " + what + "s, expected " + std::to_string(want.size());
+  for (int i = 0; i < ports.size(); ++i) {
+    const plan::Tensor &tensor = plan.tensor(static_cast<int>(ports[i].tensor()));
+    const user_op::TensorDesc have(Shape(DimVector(tensor.dim().begin(), tensor.dim().end())),
+                                   static_cast<DataType>(tensor.data_type()));
+    if (have != want[static_cast<size_t>(i)])
+      return std::string("has the ") + what + " " + ports[i].name() + " of type " + have.toString() + ", expected " +
+             want[static_cast<size_t>(i)].toString();
+  }
+  return "";
+}
+
+/// One graph as a plan file; "" after an error, which has been said.
+std::string compileOne(ir::UserOp op, const std::string &text, const Registry &registry, const CompileOptions &options,
+                       const std::string &name, std::vector<Diagnostic> *findings) {
+  const std::string what = "op " + ir::opName(op) + " (" + op.getOpType().str() + "): ";
+  const auto failed = [&](const std::vector<Diagnostic> &found) {
+    for (Diagnostic d : found) {
+      if (d.severity != Severity::kError) continue;
+      d.message = what + "in its graph: " + d.message;
+      findings->push_back(std::move(d));
+    }
+    return std::string();
+  };
+  std::vector<Diagnostic> found;
+  ModelSource source;
+  source.file = readGraphFile(name, text, options.maxGraphBytes, &found);
+  if (!source.file) return failed(found);
+  source.file->keepsInterface = true;
+  Pipeline pipeline(registry, optionsOf(options));
+  if (!pipeline.import(std::move(source), "") || !pipeline.run(Phase::kPlan)) return failed(pipeline.diagnostics());
+  std::string bytes = pipeline.emit(Emit::kPlan);
+  plan::Plan plan;
+  const ControlPorts ports = controlPorts(*ir::toInstance(op, *op.def()));
+  std::string fault;
+  if (Status s = decodePlan(bytes, &plan); !s.isOk()) fault = "cannot be read: " + s.message();
+  if (fault.empty()) fault = faultOf(plan, plan.interface().input(), ports.inputs, "input");
+  if (fault.empty()) fault = faultOf(plan, plan.interface().output(), ports.outputs, "output");
+  if (fault.empty() && plan.interface().variable_size())
+    fault = "has the variable " + plan.interface().variable(0).name() + ": what it reads must be among its inputs";
+  if (fault.empty()) return bytes;
+  emitFinding(op.getLoc(), "OPC0826", what + "its graph " + fault,
+              "a graph in an op is made for the shapes around it: give shapes where the model is imported");
+  return "";
+}
+
+} // namespace
+
+bool checkControl(ModuleOp module, const CompileOptions &options) {
+  const char *where = options.mesh                           ? "several devices"
+                      : !options.sizes.empty()               ? "sizes in a range"
+                      : options.device != "cpu"              ? "a GPU"
+                      : options.floatsAs != kInvalidDataType ? "another element type"
+                                                             : nullptr;
+  if (!where) return true;
+  for (auto op : graphBlock(module).getOps<ir::UserOp>()) {
+    if (controlKind(op.getOpType().str()) == ControlKind::kNone) continue;
+    emitFinding(op.getLoc(), "OPC0416",
+                "op " + ir::opName(op) + " (" + op.getOpType().str() +
+                    "): its graphs run on one CPU with fixed shapes, and this compilation is for " + where,
+                "make what it decides known (--const of an ONNX model), or compile for the CPU and fixed shapes");
+    return false;
+  }
+  return true;
+}
+
+bool compileControl(ModuleOp module, const Registry &registry, const CompileOptions &options, const std::string &name,
+                    std::vector<Diagnostic> *findings, ControlPlans *plans) {
+  bool isFine = true;
+  for (auto op : graphBlock(module).getOps<ir::UserOp>()) {
+    const ControlKind kind = controlKind(op.getOpType().str());
+    if (kind == ControlKind::kNone) continue;
+    if (depth == kMostControlDepth) {
+      emitFinding(op.getLoc(), "OPC0416",
+                  "op " + ir::opName(op) + ": graphs lie in one another more than " +
+                      std::to_string(kMostControlDepth) + " deep",
+                  "make what they decide known (--const of an ONNX model)");
+      return false;
+    }
+    const Deeper deeper;
+    for (const std::string &graph : controlGraphs(kind)) {
+      std::string plan = compileOne(op, op.attribute<std::string>(graph, ""), registry, options, name, findings);
+      isFine &= !plan.empty();
+      (*plans)[op].push_back(std::move(plan));
+    }
+  }
+  return isFine;
+}
+
+} // namespace opc

@@ -1,0 +1,24 @@
+// The graphs of ops whose work is graphs of their own (if, loop), compiled to plans.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "Diagnostic.h"
+#include "Pipeline.h"
+#include "PlanEmitter.h"
+
+#include "mlir/IR/BuiltinOps.h"
+
+#include <string>
+#include <vector>
+
+namespace opc {
+
+/// Whether such ops can be run where the options say: on one CPU with fixed shapes (OPC0416).
+bool checkControl(mlir::ModuleOp module, const CompileOptions &options);
+
+/// Compiles every graph of the module's ops as a graph of its own, whose inputs and outputs must be those of the op
+/// (OPC0826). `name` is the graph's. False when one has an error; what was found is added to `findings`, or reported.
+bool compileControl(mlir::ModuleOp module, const Registry &registry, const CompileOptions &options,
+                    const std::string &name, std::vector<Diagnostic> *findings, ControlPlans *plans);
+
+} // namespace opc

@@ -1,0 +1,38 @@
+// Ops whose work is graphs of their own: which of them an op is, and what its graphs take and make.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "OpInstance.h"
+
+#include <string>
+#include <vector>
+
+namespace opc {
+
+enum class ControlKind { kNone, kIf, kLoop };
+
+constexpr char kIfType[] = "if", kLoopType[] = "loop";
+/// Graphs in one another: more of them are no work of people.
+constexpr int kMostControlDepth = 8;
+
+ControlKind controlKind(const std::string &opType);
+/// The attributes that hold its graphs, as texts of graph files: of an `if` that of the condition first.
+std::vector<std::string> controlGraphs(ControlKind kind);
+
+/// What a graph of the op takes and makes, by position.
+struct ControlPorts {
+  std::vector<user_op::TensorDesc> inputs, outputs;
+};
+/// Of an instance that has been inferred. All graphs of an `if` have the same.
+ControlPorts controlPorts(const OpInstance &op);
+
+/// How the tensors of a `loop` are divided: of the inputs the first two are the number of turns and the condition.
+struct LoopParts {
+  static constexpr size_t kTurns = 0, kCondition = 1, kFirst = 2;
+  size_t states = 0, sequences = 0, captures = 0, rows = 0;
+  /// Turns that its sequences and rows have room for; -1: they have none.
+  int64_t length = -1;
+};
+LoopParts loopParts(const OpInstance &op);
+
+} // namespace opc

@@ -1,0 +1,107 @@
+// if, loop: ops whose work is graphs of their own, which the plan has in them.
+// SPDX-License-Identifier: Apache-2.0
+#include "support/Operator.h"
+
+namespace opc::ops {
+namespace {
+
+constexpr char kIfDoc[] =
+    "Computes one of two graphs: then_graph where cond is true, else else_graph; of the other one nothing is "
+    "computed. Both are texts of graph files whose inputs, in their order, are the tensors of in, and whose outputs are "
+    "those of out, of the types in dtypes and shapes. They have no variables. What they need of the graph around them "
+    "is among the inputs. A plan has them as plans of their own (docs/plan-format.md).";
+
+constexpr char kLoopDoc[] =
+    "Computes a graph turn after turn, as long as cond and the graph's first output are true, and at most turns times. "
+    "The graph, the text of a graph file, takes the number of the turn (i64), then the tensors of in: the first, as "
+    "many as states says, are what the turn before has left, the next (sequences) are cut along their first axis, an "
+    "element for each turn, and the rest is the same in all turns. It makes whether to go on (bool), the states, and "
+    "what a turn adds to each of the results of row_dtypes and row_shapes, which have as many elements on their first "
+    "axis as there are turns.";
+
+/// A tensor of one element of a type.
+Maybe<void> isOne(InferContext *ctx, const char *arg, DataType type) {
+  const TensorDesc &d = ctx->In(arg);
+  if (d.data_type() == type && d.shape().elem_cnt() == 1) return Maybe<void>::Ok();
+  return Error::ShapeMismatch() << arg << " is " << d.toString() << ", expected one element of " << DataType_Name(type);
+}
+
+/// Outputs from `first` on have the types that two attributes list.
+Maybe<void> setListed(InferContext *ctx, int32_t first, const char *dtypes, const char *shapes) {
+  const auto &types = ctx->Attr<std::vector<DataType>>(dtypes);
+  const auto &dims = ctx->Attr<std::vector<Shape>>(shapes);
+  const int32_t count = ctx->output_size("out") - first;
+  if (types.size() != dims.size() || static_cast<int64_t>(types.size()) != count)
+    return Error::ShapeMismatch() << dtypes << " has " << types.size() << " types, " << shapes << " " << dims.size()
+                                  << " shapes, and they are for " << count << " outputs";
+  for (int32_t k = 0; k < count; ++k)
+    ctx->Out("out", first + k) = TensorDesc(dims[static_cast<size_t>(k)], types[static_cast<size_t>(k)]);
+  return Maybe<void>::Ok();
+}
+
+Maybe<void> inferIf(InferContext *ctx) {
+  JUST(isOne(ctx, "cond", kBool));
+  return setListed(ctx, 0, "dtypes", "shapes");
+}
+
+Maybe<void> inferLoop(InferContext *ctx) {
+  JUST(isOne(ctx, "turns", kInt64));
+  JUST(isOne(ctx, "cond", kBool));
+  const int64_t states = ctx->Attr<int64_t>("states"), sequences = ctx->Attr<int64_t>("sequences");
+  const int32_t inputs = ctx->input_size("in"), outputs = ctx->output_size("out");
+  if (states < 0 || sequences < 0 || states > inputs || sequences > inputs - states || states > outputs)
+    return Error::ShapeMismatch() << "states is " << states << " and sequences " << sequences << " of " << inputs
+                                  << " inputs and " << outputs << " outputs";
+  for (int32_t k = 0; k < states; ++k) ctx->Out("out", k) = ctx->In("in", k);
+  JUST(setListed(ctx, static_cast<int32_t>(states), "row_dtypes", "row_shapes"));
+  const auto hasAxis = [](const char *what, int32_t k, const TensorDesc &d) -> Maybe<void> {
+    if (d.shape().NumAxes() > 0) return Maybe<void>::Ok();
+    return Error::ShapeMismatch() << what << " " << k << " has no axis for the turns";
+  };
+  for (auto k = static_cast<int32_t>(states); k < states + sequences; ++k) JUST(hasAxis("input", k, ctx->In("in", k)));
+  for (auto k = static_cast<int32_t>(states); k < outputs; ++k) JUST(hasAxis("output", k, ctx->Out("out", k)));
+  return Maybe<void>::Ok();
+}
+
+/// A kernel that a plan does not use: it makes one that runs the graphs.
+class ControlKernel final : public BindingKernel {
+public:
+  std::unique_ptr<BoundKernel> Bind(KernelBindContext *ctx) const override {
+    throw ContractError(ctx->op_type_name() + ": its graphs are run by a plan, and not by an op alone");
+  }
+};
+
+} // namespace
+
+REGISTER_USER_OP("if")
+    .Input("cond")
+    .OptionalInputWithMinimum("in", 0)
+    .OutputWithMinimum("out", 1)
+    .RequiredAttr<std::string>("then_graph")
+    .RequiredAttr<std::string>("else_graph")
+    .RequiredAttr<std::vector<DataType>>("dtypes")
+    .RequiredAttr<std::vector<Shape>>("shapes")
+    .SetTensorDescInferFn(inferIf)
+    .Kernel<ControlKernel>()
+    .Pure()
+    .NoGrad("a run decides which graph is computed; opc grad computes both branches of an ONNX model's If")
+    .Doc(kIfDoc);
+
+REGISTER_USER_OP("loop")
+    .Input("turns")
+    .Input("cond")
+    .OptionalInputWithMinimum("in", 0)
+    .OutputWithMinimum("out", 1)
+    .RequiredAttr<std::string>("graph")
+    .Attr<int64_t>("states", 0)
+    .Attr<int64_t>("sequences", 0)
+    .Attr<std::vector<DataType>>("row_dtypes")
+    .Attr<std::vector<Shape>>("row_shapes")
+    .SetTensorDescInferFn(inferLoop)
+    .Kernel<ControlKernel>()
+    .Pure()
+    .NoGrad(
+        "a run decides how many turns there are; an ONNX model's loops of known turns are written out for gradients")
+    .Doc(kLoopDoc);
+
+} // namespace opc::ops

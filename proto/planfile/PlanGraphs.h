@@ -1,0 +1,22 @@
+// Graphs of tasks (if, loop): plans in a plan.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "opc/Status.h"
+#include "plan.pb.h"
+
+#include <cstdint>
+
+namespace opc {
+
+/// Graphs of tasks in one another, and graphs of one task.
+constexpr int kMostPlanGraphDepth = 8, kMostTaskGraphs = 2;
+
+/// Checks what a plan in a plan may be (OPC0826): of one rank, with fixed shapes, one stream and no variables, machine
+/// code or credits of its own, and not too deep. decodePlan() calls it before anything looks at the graphs.
+Status checkPlanGraphs(const plan::Plan &plan);
+
+/// The bytes of all arenas: the plan's own and those of its tasks' graphs. UINT64_MAX where that is more.
+uint64_t graphArenaBytes(const plan::Plan &plan);
+
+} // namespace opc

@@ -1,0 +1,278 @@
+// Tasks whose work is graphs of their own: each graph has memory and tasks of its own, and reads the task's inputs
+// where they lie. SPDX-License-Identifier: Apache-2.0
+#include "ControlTask.h"
+
+#include "ControlOp.h"
+#include "PlanReading.h"
+#include "TaskGraph.h"
+
+#include "opc/PackedInputs.h"
+
+#include <cstring>
+
+namespace opc::runtime {
+namespace {
+
+using user_op::KernelBindContext;
+
+/// One graph of a task. The first binding takes its memory.
+class ControlGraph {
+public:
+  ControlGraph(PlanModel model, std::vector<CrossEdge> edges, const plan::Plan &plan)
+      : model_(std::move(model)), edges_(std::move(edges)) {
+    for (const ModelPort &p : model_.inputs) inputs_.push_back(p.tensor);
+    for (const ModelPort &p : model_.outputs) outputs_.push_back(p.tensor);
+    for (const plan::Interface::Constant &c : plan.interface().constant()) constants_.push_back(c.data());
+  }
+
+  /// Ties the graph to what lies at `inputs`; null: memory of its own, data(i). `constant` ones never change.
+  Status bind(const std::vector<const void *> &inputs, const std::vector<bool> &constant, DeviceCtx *ctx) {
+    const bool isNew = !graph_;
+    if (isNew) OPC_RETURN_IF_ERROR(take(constant, ctx->threads()));
+    for (size_t i = 0; i < inputs.size(); ++i) {
+      if (!inputs[i]) continue;
+      if (!graph_->lend(inputs_[i], inputs[i]))
+        return Status(StatusCode::kInternal, "OPC0901", "a graph of a task cannot read the task's memory");
+      if (constant[i]) graph_->markChanged(graph_->model().tensors[inputs_[i]].reg); // perhaps another value there
+    }
+    Status bound = graph_->isBound() ? graph_->refresh() : graph_->bind();
+    (void)user_op::takePackedInputs(); // of the graph's inputs: others of its tasks may read them as they are
+    return bound;
+  }
+
+  TaskGraph &graph() { return *graph_; }
+  void *input(size_t i) const { return graph_->data(inputs_[i]); }
+  const void *output(size_t i) const { return graph_->data(outputs_[i]); }
+  uint64_t inputBytes(size_t i) const { return graph_->model().tensors[inputs_[i]].bytes; }
+  uint64_t outputBytes(size_t i) const { return graph_->model().tensors[outputs_[i]].bytes; }
+
+private:
+  Status take(const std::vector<bool> &constant, int threads) {
+    OPC_ASSIGN_OR_RETURN(graph_, TaskGraph::create(std::move(model_), std::move(edges_), threads));
+    for (size_t i = 0; i < constant.size(); ++i)
+      if (constant[i]) graph_->holdConstant(inputs_[i]);
+    const auto &constants = graph_->model().constants;
+    for (size_t i = 0; i < constants.size(); ++i) {
+      if (graph_->model().tensors[constants[i].tensor].desc.data_type() == kBool)
+        for (char &c : constants_[i]) c = c != 0; // another value would be undefined behaviour in a kernel
+      OPC_RETURN_IF_ERROR(graph_->copyIn(constants[i].tensor, constants_[i].data()));
+    }
+    constants_.clear();
+    return Status::ok();
+  }
+
+  PlanModel model_; // until there is a graph
+  std::vector<CrossEdge> edges_;
+  std::vector<std::string> constants_;
+  std::vector<uint32_t> inputs_, outputs_; // tensors
+  std::unique_ptr<TaskGraph> graph_;
+};
+
+using ControlGraphs = std::vector<std::unique_ptr<ControlGraph>>;
+
+void copy(void *to, const void *from, uint64_t bytes) {
+  if (to != from && bytes) std::memcpy(to, from, bytes);
+}
+
+/// A task's graphs, tied to its tensors.
+class BoundControl : public user_op::BoundKernel {
+public:
+  explicit BoundControl(KernelBindContext *ctx) {
+    for (const auto &[arg, index] : ctx->inputs()) {
+      in_.push_back(ctx->In(arg, index).raw_dptr());
+      isConstant_.push_back(ctx->isConstant(arg, index));
+    }
+    for (const auto &[arg, index] : ctx->outputs()) out_.push_back(ctx->Out(arg, index).mut_raw_dptr());
+  }
+  virtual Status bind(ControlGraphs &graphs, DeviceCtx *ctx) = 0;
+  virtual Status execute(DeviceCtx *ctx) = 0;
+  void Run(DeviceCtx *) final {} // KernelDef::run calls execute(), which has a status
+
+protected:
+  std::vector<const void *> in_; // of the task
+  std::vector<bool> isConstant_;
+  std::vector<void *> out_;
+};
+
+class BoundIf final : public BoundControl {
+public:
+  using BoundControl::BoundControl;
+
+  Status bind(ControlGraphs &graphs, DeviceCtx *ctx) override {
+    const std::vector<const void *> captures(in_.begin() + 1, in_.end());
+    const std::vector<bool> constant(isConstant_.begin() + 1, isConstant_.end());
+    for (const auto &graph : graphs) {
+      OPC_RETURN_IF_ERROR(graph->bind(captures, constant, ctx));
+      graphs_.push_back(graph.get());
+    }
+    return Status::ok();
+  }
+
+  Status execute(DeviceCtx *ctx) override {
+    ControlGraph &taken = *graphs_[*static_cast<const char *>(in_[0]) ? 0 : 1];
+    taken.graph().setSeed(ctx->position().seed);
+    if (ctx->position().step >= 0) taken.graph().setPosition(ctx->position().step);
+    OPC_RETURN_IF_ERROR(taken.graph().run(1));
+    for (size_t i = 0; i < out_.size(); ++i) copy(out_[i], taken.output(i), taken.outputBytes(i));
+    return Status::ok();
+  }
+
+private:
+  std::vector<ControlGraph *> graphs_;
+};
+
+/// States lie in the task's outputs, where the graph reads them.
+class BoundLoop final : public BoundControl {
+public:
+  BoundLoop(KernelBindContext *ctx, const LoopParts &parts) : BoundControl(ctx), parts_(parts) {}
+
+  Status bind(ControlGraphs &graphs, DeviceCtx *ctx) override {
+    graph_ = graphs[0].get();
+    std::vector<const void *> inputs{nullptr}; // the number of the turn
+    std::vector<bool> constant{false};
+    for (size_t k = LoopParts::kFirst; k < in_.size(); ++k) {
+      const size_t at = k - LoopParts::kFirst;
+      const bool isState = at < parts_.states, isSequence = !isState && at < parts_.states + parts_.sequences;
+      inputs.push_back(isState ? out_[at] : isSequence ? nullptr : in_[k]);
+      constant.push_back(!isState && !isSequence && isConstant_[k]);
+    }
+    OPC_RETURN_IF_ERROR(graph_->bind(inputs, constant, ctx));
+    // A state that a turn hands on as another one must not be overwritten before that has it.
+    for (size_t k = 0; k < parts_.states; ++k) {
+      bool isHandedOn = false;
+      for (size_t other = 0; other < parts_.states; ++other)
+        isHandedOn |= other != k && graph_->output(1 + k) == out_[other];
+      staged_.emplace_back(isHandedOn ? graph_->outputBytes(1 + k) : 0);
+    }
+    return Status::ok();
+  }
+
+  Status execute(DeviceCtx *ctx) override {
+    const int64_t turns = *static_cast<const int64_t *>(in_[LoopParts::kTurns]);
+    if (parts_.length >= 0 && turns > parts_.length)
+      return Status(StatusCode::kExecution, "OPC0601",
+                    "it is to make " + std::to_string(turns) + " turns, and its sequences and results have room for " +
+                        std::to_string(parts_.length));
+    for (size_t k = 0; k < parts_.states; ++k) copy(out_[k], in_[LoopParts::kFirst + k], graph_->outputBytes(1 + k));
+    graph_->graph().setSeed(ctx->position().seed);
+    bool goesOn = *static_cast<const char *>(in_[LoopParts::kCondition]);
+    int64_t done = 0;
+    for (; done < turns && goesOn; ++done) {
+      if (Status s = turn(ctx, done, &goesOn); !s.isOk())
+        return Status(s.code(), s.id(), s.message() + " (in turn " + std::to_string(done) + " of the loop)")
+            .withHelp(s.help())
+            .withContext(s.context());
+    }
+    if (parts_.rows && done != parts_.length)
+      return Status(StatusCode::kExecution, "OPC0601",
+                    "it has made " + std::to_string(done) + " turns, and its results are of " +
+                        std::to_string(parts_.length));
+    return Status::ok();
+  }
+
+private:
+  Status turn(DeviceCtx *ctx, int64_t number, bool *goesOn) {
+    *static_cast<int64_t *>(graph_->input(0)) = number;
+    for (size_t k = 0; k < parts_.sequences; ++k) {
+      const size_t at = parts_.states + k;
+      const uint64_t bytes = graph_->inputBytes(1 + at);
+      copy(graph_->input(1 + at),
+           static_cast<const char *>(in_[LoopParts::kFirst + at]) + static_cast<uint64_t>(number) * bytes, bytes);
+    }
+    // Every turn of every step is a step of the graph: what is drawn in one is not drawn in another.
+    if (ctx->position().step >= 0) graph_->graph().setPosition((ctx->position().step << 24) + number);
+    OPC_RETURN_IF_ERROR(graph_->graph().run(1));
+    *goesOn = *static_cast<const char *>(graph_->output(0));
+    for (size_t k = 0; k < parts_.rows; ++k) {
+      const uint64_t bytes = graph_->outputBytes(1 + parts_.states + k);
+      copy(static_cast<char *>(out_[parts_.states + k]) + static_cast<uint64_t>(number) * bytes,
+           graph_->output(1 + parts_.states + k), bytes);
+    }
+    for (size_t k = 0; k < parts_.states; ++k) copy(staged_[k].data(), graph_->output(1 + k), staged_[k].size());
+    for (size_t k = 0; k < parts_.states; ++k)
+      copy(out_[k], staged_[k].empty() ? graph_->output(1 + k) : staged_[k].data(), graph_->outputBytes(1 + k));
+    return Status::ok();
+  }
+
+  const LoopParts parts_;
+  ControlGraph *graph_ = nullptr;
+  std::vector<std::vector<char>> staged_; // by state
+};
+
+class ControlKernel final : public user_op::BindingKernel {
+public:
+  ControlKernel(std::shared_ptr<ControlGraphs> graphs, std::optional<LoopParts> loop)
+      : graphs_(std::move(graphs)), loop_(loop) {}
+
+  std::unique_ptr<user_op::BoundKernel> Bind(KernelBindContext *ctx) const override {
+    std::unique_ptr<BoundControl> bound;
+    if (loop_)
+      bound = std::make_unique<BoundLoop>(ctx, *loop_);
+    else
+      bound = std::make_unique<BoundIf>(ctx);
+    if (Status s = bound->bind(*graphs_, ctx->device_ctx()); !s.isOk())
+      throw ContractError(s.message() + (s.context().empty() ? "" : ", " + s.context()));
+    return bound;
+  }
+
+private:
+  const std::shared_ptr<ControlGraphs> graphs_;
+  const std::optional<LoopParts> loop_;
+};
+
+Status invalid(const std::string &message) {
+  return Status(StatusCode::kInvalidGraph, "OPC0826", "invalid plan: " + message).withHelp("compile the graph again");
+}
+
+/// The graph's inputs and outputs against what the op says.
+Status checkPorts(const PlanModel &graph, const ControlPorts &ports) {
+  for (const bool isInput : {true, false}) {
+    const std::vector<ModelPort> &have = isInput ? graph.inputs : graph.outputs;
+    const auto &want = isInput ? ports.inputs : ports.outputs;
+    const std::string what = isInput ? "input" : "output";
+    if (have.size() != want.size())
+      return invalid("its graph has " + std::to_string(have.size()) + " " + what + "s, expected " +
+                     std::to_string(want.size()));
+    for (size_t i = 0; i < have.size(); ++i)
+      if (const user_op::TensorDesc &desc = graph.tensors[have[i].tensor].desc; desc != want[i])
+        return invalid(what + " " + std::to_string(i) + " of its graph is " + desc.toString() + ", expected " +
+                       want[i].toString());
+  }
+  return Status::ok();
+}
+
+} // namespace
+
+Result<std::shared_ptr<const user_op::KernelDef>> controlKernel(const plan::Task &task, const OpInstance &op,
+                                                                const Registry &registry) {
+  const ControlKind kind = controlKind(op.def().name);
+  if (static_cast<size_t>(task.graph_size()) != controlGraphs(kind).size())
+    return invalid("it has " + std::to_string(task.graph_size()) + " graphs, and its op " +
+                   std::to_string(controlGraphs(kind).size()));
+  const ControlPorts ports = controlPorts(op);
+  auto graphs = std::make_shared<ControlGraphs>();
+  for (const plan::Plan &plan : task.graph()) {
+    OPC_ASSIGN_OR_RETURN(PlanModel model, buildPlanModel(plan, registry));
+    OPC_RETURN_IF_ERROR(checkPorts(model, ports));
+    for (const PlanModel::Stream &s : model.streams)
+      if (s.isComm() || deviceTypeOf(s.device) != DeviceType::kCPU)
+        return Status(StatusCode::kUnsupported, "OPC0820", "graphs of tasks run on the CPU, and one is for " + s.device)
+            .withHelp("compile the graph for the CPU");
+    OPC_ASSIGN_OR_RETURN(std::vector<CrossEdge> edges, checkDataFlow(model));
+    graphs->push_back(std::make_unique<ControlGraph>(std::move(model), std::move(edges), plan));
+  }
+  std::optional<LoopParts> loop;
+  if (kind == ControlKind::kLoop) loop = loopParts(op);
+  auto def =
+      std::make_shared<user_op::KernelDef>(user_op::OpKernelRegistry(op.def().name, __FILE__, __LINE__).GetResult());
+  def->create = [graphs, loop](user_op::KernelCreateContext *, std::unique_ptr<user_op::OpKernel> *out) {
+    *out = std::make_unique<ControlKernel>(graphs, loop);
+    return Status::ok();
+  };
+  def->run = [](user_op::BoundKernel &kernel, DeviceCtx *ctx) {
+    return static_cast<BoundControl &>(kernel).execute(ctx);
+  };
+  return std::shared_ptr<const user_op::KernelDef>(std::move(def));
+}
+
+} // namespace opc::runtime

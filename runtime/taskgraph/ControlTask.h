@@ -1,0 +1,16 @@
+// Tasks whose work is graphs of their own (if, loop): what a plan says of them, and the kernel that runs them.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "PlanModel.h"
+
+#include <memory>
+
+namespace opc::runtime {
+
+/// The kernel of a task of op `op`, which has been inferred. Its graphs are checked as any plan is, and must take and
+/// make what the op says (OPC0826). None of them runs before the kernel is bound.
+Result<std::shared_ptr<const user_op::KernelDef>> controlKernel(const plan::Task &task, const OpInstance &op,
+                                                                const Registry &registry);
+
+} // namespace opc::runtime
