@@ -2,8 +2,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "PhasePasses.h"
 
+#include "AssignDevices.h"
 #include "DeviceText.h"
-#include "Devices.h"
 
 #include "mlir/IR/BuiltinOps.h"
 

@@ -1,7 +1,7 @@
 // Kernels and buffers of a scheduled graph.
 // SPDX-License-Identifier: Apache-2.0
+#include "AssignDevices.h"
 #include "AttrBridge.h"
-#include "Devices.h"
 #include "EmitStatus.h"
 #include "Graph.h"
 #include "Locations.h"

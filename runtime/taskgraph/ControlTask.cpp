@@ -1,5 +1,6 @@
 // Tasks whose work is graphs of their own: each graph has memory and tasks of its own, and reads the task's inputs
-// where they lie. SPDX-License-Identifier: Apache-2.0
+// where they lie.
+// SPDX-License-Identifier: Apache-2.0
 #include "ControlTask.h"
 
 #include "ControlOp.h"

@@ -50,7 +50,8 @@ TEST_CASE("sample cases run, alike on any number of threads", "[cases]") {
         }
         call.outputs = c.outputs();
         const Status first = tryOp(call).status();
-        if (first.id() == "OPC0411" && c.types().empty()) continue; // no kernel for the guessed type
+        // The op does not take the guessed type, or has no kernel for it.
+        if ((first.id() == "OPC0411" || first.id() == "OPC0204") && c.types().empty()) continue;
         INFO(op->name << " " << c.name() << " " << dataTypeName(type) << ": " << first.toString());
         REQUIRE(first.isOk());
         run(call);

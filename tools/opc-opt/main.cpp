@@ -1,6 +1,6 @@
 // opc-opt: runs passes over IR text, for lit tests and for people who write passes.
 // SPDX-License-Identifier: Apache-2.0
-#include "Devices.h"
+#include "AssignDevices.h"
 #include "OpcDialect.h"
 #include "PhasePasses.h"
 

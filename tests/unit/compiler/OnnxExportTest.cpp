@@ -137,5 +137,5 @@ TEST_CASE("variables without a value are inputs", "[onnx_export]") {
 TEST_CASE("all ops have an entry in the table", "[onnx_export]") {
   size_t without = 0;
   for (const ExportedOp &op : exportedOnnxOps(registry())) without += op.becomes.empty();
-  CHECK(without <= 15);
+  CHECK(without <= 15 + 2); // and if and loop, whose graphs are opc's
 }

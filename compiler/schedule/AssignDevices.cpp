@@ -1,6 +1,6 @@
 // Ops on a device and on the CPU, and the copies between them.
 // SPDX-License-Identifier: Apache-2.0
-#include "Devices.h"
+#include "AssignDevices.h"
 
 #include "AttrBridge.h"
 #include "DeviceCopy.h"
