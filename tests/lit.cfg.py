@@ -11,6 +11,10 @@ config.excludes = ["Inputs"]
 config.test_source_root = os.path.join(config.opc_source_dir, "tests", config.opc_suite)
 config.test_exec_root = os.path.join(config.opc_build_dir, "tests", config.opc_suite)
 
+# REQUIRES: nvcc is for tests that need kernels for GPUs.
+if config.opc_nvcc not in ("", "OFF") and not config.opc_nvcc.endswith("NOTFOUND"):
+    config.available_features.add("nvcc")
+
 # FileCheck, not and split-file sit in one folder.
 llvm_bin = os.path.dirname(config.opc_filecheck)
 config.environment["PATH"] = os.pathsep.join([config.opc_bin_dir, llvm_bin, os.environ.get("PATH", "")])

@@ -1,4 +1,5 @@
 // Ops without a kernel for the GPU go to the CPU, with copies of what the two sides hand each other.
+// REQUIRES: nvcc
 // RUN: opc-opt %s --opc-assign-devices="fallback=true" --split-input-file | FileCheck %s
 // RUN: opc-opt %s --opc-assign-devices --split-input-file | FileCheck %s --check-prefix=ALONE
 
