@@ -1,9 +1,10 @@
 """Runs a test that is a script, and says what it skipped. usage: run_script.py NAME SCRIPT [ARGUMENT...]
 
-A skip is `skipped: NAME: reason` in the output: a unittest case is NAME.Class.test_method, a whole script raises unittest.SkipTest.
-With CI=true a skip has failed unless tests/allowed_skips.txt names it, with a reason."""
+A skip is `skipped: NAME: reason` in the output: a unittest case is NAME.Class.test_method, a class NAME.Class, a whole script raises unittest.SkipTest.
+With CI=true a skip has failed unless tests/allowed_skips.txt names it or its class, with a reason."""
 # SPDX-License-Identifier: Apache-2.0
 import os
+import re
 import runpy
 import sys
 import unittest
@@ -26,8 +27,9 @@ def skip(name, reason):
     if os.environ.get("CI") != "true":
         return False
     with open(os.path.join(HERE, "allowed_skips.txt"), encoding="utf-8") as f:
-        if name in allowed(f.read()):
-            return False
+        names = allowed(f.read())
+    if name in names or name.rpartition(".")[0] in names:  # the test, or its class
+        return False
     print(f"failed: with CI=true a skipped test has failed, and tests/allowed_skips.txt does not name {name}", flush=True)
     return True
 
@@ -38,7 +40,9 @@ def run(name, script, arguments):
 
     def add_skip(self, test, reason):
         record(self, test, reason)
-        skips.append((".".join([name] + test.id().split(".")[-2:]), reason))
+        # A class that skips in its setUpClass is called "setUpClass (__main__.Class)".
+        whole = re.fullmatch(r"setUpClass \((?:.*\.)?(\w+)\)", test.id())
+        skips.append((".".join([name] + ([whole.group(1)] if whole else test.id().split(".")[-2:])), reason))
 
     unittest.TestResult.addSkip = add_skip
     if os.environ.get("OPC_ASAN_OPTIONS"):
