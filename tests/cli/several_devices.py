@@ -63,6 +63,26 @@ class Devices(unittest.TestCase):
         self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
         return done
 
+    def test_labels_of_classes_that_are_split(self):
+        """d of the loss by the logits is dy * (prob - one hot): of a rank with a part of the classes, too."""
+        graph = self.path("split.pbtxt")
+        with open(graph, "w", encoding="utf-8") as f:
+            f.write("""op { name: "p" input_conf { out: "out" blob_conf { shape { dim: 4 dim: 10 } data_type: kFloat } } }
+op { name: "l" input_conf { out: "out" blob_conf { shape { dim: 4 } data_type: kInt32 } } }
+op { name: "dy" input_conf { out: "out" blob_conf { shape { dim: 4 } data_type: kFloat } } }
+op { name: "g" user_conf { op_type_name: "sparse_softmax_cross_entropy_grad" input { key: "label" value { s: "l/out" } }
+  input { key: "dy" value { s: "dy/out" } } input { key: "prob" value { s: "p/out" } }
+  output { key: "prediction_diff" value { s: "g/prediction_diff_0" } } attr { key: "depth" value { at_int64: 10 } } } }
+op { name: "o" output_conf { in: "g/prediction_diff_0" out: "out" } }
+""")
+        rng, labels = np.random.default_rng(3), np.array([4, 8, 0, 9], np.int32)
+        prob, dy = rng.random((4, 10), np.float32), rng.random(4, np.float32)
+        np.savez(self.path("in.npz"), p=prob, l=labels, dy=dy)
+        self.ok("run", graph, "--inputs", self.path("in.npz"), "--outputs", self.path("out.npz"), "--sbp", "g/prediction_diff_0=S(1)", "--device", "sim:0-1",
+                sim="devices=2")
+        want = dy[:, None] * (prob - (np.arange(10) == labels[:, None]))
+        np.testing.assert_allclose(np.load(self.path("out.npz"))["o"], want, rtol=1e-6, atol=1e-7)
+
     def weights(self, name, *where, steps=2, graph=None, **kw):
         """What the variables are after some steps."""
         checkpoint = self.path(name + ".safetensors")

@@ -94,6 +94,7 @@ def listed():
 
 
 class Launches(unittest.TestCase):
+    maxDiff = None
     @classmethod
     def setUpClass(cls):
         if not modules():

@@ -114,7 +114,6 @@ extern "C" __global__ void __launch_bounds__(256, 1)
         if (state[i] && (i == chose || overlap(box, boxOf(boxes + i * 4, a.isCentre != 0)) > a.overlap)) state[i] = 0;
     }
     if (t == 0) a.counts[list] = chosen;
-    __syncthreads();
   }
 }
 

@@ -22,21 +22,27 @@ template <class T> __device__ Compute<T> softmaxRow(const T *x, T *prob, int64_t
   return logOf(sum) + top;
 }
 
-/// The class of a row; -1 for a label outside the classes, which is reported.
-template <class I> __device__ int64_t classOf(const void *labels, int64_t r, int64_t n, IndexFault *fault) {
+/// The classes that a row of this device has: they may be a piece of all.
+struct Classes {
+  int64_t begin, whole;
+};
+
+/// The place of a row's class in the piece, outside of it where another device has the class; -1 for a label outside
+/// all classes, which is reported.
+template <class I> __device__ int64_t classOf(const void *labels, int64_t r, Classes classes, IndexFault *fault) {
   const auto k = static_cast<int64_t>(static_cast<const I *>(labels)[r]);
-  if (k >= 0 && k < n) return k;
+  if (k >= 0 && k < classes.whole) return k >= classes.begin ? k - classes.begin : -1;
   if (lane() == 0) reportIndex(fault, r, k);
   return -1;
 }
 
 template <class T, class I>
 __device__ void sparse(const void *in, const void *labels, void *prob, void *out, int64_t rows, int64_t n,
-                       IndexFault *fault) {
+                       Classes classes, IndexFault *fault) {
 #pragma unroll 1
   for (int64_t r = firstRow(); r < rows; r += rowStep()) {
     const T *x = static_cast<const T *>(in) + r * n;
-    const int64_t k = classOf<I>(labels, r, n, fault);
+    const int64_t k = classOf<I>(labels, r, classes, fault);
     const Compute<T> log = softmaxRow(x, static_cast<T *>(prob) + r * n, n);
     if (lane() == 0) static_cast<T *>(out)[r] = stored<T>(static_cast<Compute<T>>(k < 0 ? log : log - load(x[k])));
   }
@@ -61,11 +67,11 @@ __device__ void dense(const void *in, const void *labels, void *prob, void *out,
 
 template <class T, class I>
 __device__ void sparseGrad(const void *labels, const void *grad, const void *in, void *dx, int64_t rows, int64_t n,
-                           IndexFault *fault) {
+                           Classes classes, IndexFault *fault) {
   using C = Compute<T>;
 #pragma unroll 1
   for (int64_t r = firstRow(); r < rows; r += rowStep()) {
-    const int64_t k = classOf<I>(labels, r, n, fault);
+    const int64_t k = classOf<I>(labels, r, classes, fault);
     const C dy = load(static_cast<const T *>(grad)[r]);
     const T *prob = static_cast<const T *>(in) + r * n;
     for (int64_t i = lane(); i < n; i += kLanes) {
@@ -99,8 +105,9 @@ __device__ void denseGrad(const void *labels, const void *grad, const void *in, 
   }
 #define OPC_SPARSE_ROWS(kernel, body, out0, out1)                                                                      \
   extern "C" __global__ void __launch_bounds__(256, 1)                                                                 \
-      kernel(const void *a, const void *b, out0 c, out1 d, int64_t rows, int64_t n, IndexFault *fault) {               \
-    body(a, b, c, d, rows, n, fault);                                                                                  \
+      kernel(const void *a, const void *b, out0 c, out1 d, int64_t rows, int64_t n, int64_t begin, int64_t whole,      \
+             IndexFault *fault) {                                                                                      \
+    body(a, b, c, d, rows, n, {begin, whole}, fault);                                                                  \
   }
 #define OPC_SPARSE(name, T, label, I)                                                                                  \
   OPC_SPARSE_ROWS(sparse_softmax_cross_entropy_##name##_##label, (sparse<T, I>), void *, void *)                       \

@@ -3,6 +3,7 @@
 #include "loss/LossRows.h"
 #include "support/CudaTask.h"
 #include "support/IndexWatch.h"
+#include "support/PieceRange.h"
 
 namespace opc::ops::loss {
 namespace {
@@ -14,8 +15,9 @@ std::unique_ptr<BoundKernel> bindRowsOf(KernelBindContext *ctx, const char *clas
   const int64_t n = classesOf(shape), rows = rowsOf(shape).elem_cnt();
   const std::string kernel = kernelOf(ctx->op_type_name(), type);
   if (labels.NumAxes() == shape.NumAxes()) return bindWarps(ctx, kernel, rows, a, b, c, d, rows, n);
-  return bindWarps(ctx, kernelOf(kernel, ctx->In("label").data_type()), rows, a, b, c, d, rows, n,
-                   watchIndices(ctx, "label", labels, n, "the classes"));
+  const PieceRange piece = pieceRange(ctx, classes, shape.NumAxes() - 1);
+  return bindWarps(ctx, kernelOf(kernel, ctx->In("label").data_type()), rows, a, b, c, d, rows, n, piece.begin,
+                   piece.whole, watchIndices(ctx, "label", labels, piece.whole, "the classes"));
 }
 
 template <class T> class CrossEntropyCuda final : public BindingKernel {
