@@ -26,7 +26,8 @@ class Pasted:
     def __init__(self, ops):
         self.text, self.values, self.outputs = "", [], []
         for op in ops:
-            self.paste(op)
+            if op["cases"]:  # if and loop have none: their graphs are texts
+                self.paste(op)
 
     def paste(self, op):
         snippet, case = op["snippet"], op["cases"][0] if op["cases"] else {"inputs": []}

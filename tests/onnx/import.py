@@ -184,6 +184,11 @@ class Models(Case):
                 shown = json.loads(self.opc("show", self.path("model.onnx"), "--what", "ops", "--json").stdout)
                 types = {o["type"] for o in shown["ops"]}
                 self.assertEqual("broadcast_pow" in types, exponent not in (1, 2, 3), types)
+        for exponent in (2.0, 3.0, 2.5):  # a whole base, a fraction for exponent: f32 has not all of i32
+            base, power = np.array([46339, 1289, 1250, -7] if exponent == 2 else [1289, 1250, 3, 7], np.int32), np.array(exponent, F32)
+            nodes = [m.node("Constant", [], ["e"], value=power), m.node("Pow", ["x", "e"], ["y"])]
+            got, = self.runs(m.model(m.graph(nodes, [m.value("x", (4,), 6)], [m.value("y", None, 6)])), {"x": base})
+            self.assertEqual(got.tolist(), [int(float(b) ** exponent) for b in base.tolist()])
         # An exponent that is a variable stays one.
         body = m.graph([m.node("Pow", ["x", "e"], ["y"])], [m.value("x", (3, 4))], [m.value("y")], [m.tensor("e", np.array(2, F32))])
         got, = self.runs(m.model(body), {"x": X[:, :1] * np.ones((3, 4), F32) if X.shape[0] == 3 else np.ones((3, 4), F32)})

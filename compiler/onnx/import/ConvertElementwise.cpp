@@ -59,7 +59,7 @@ std::optional<double> fixedNumber(Conversion &c, const Term &y) {
 /// x^y as products, which take a fraction of a power's time: what exporters write for the square of a norm and the cube
 /// of GELU's approximation. Null for other exponents.
 Term smallPower(Conversion &c, const Term &x, const Term &y) {
-  if (y->rank() > x->rank() || (!x->isFloating() && y->isFloating())) return nullptr;
+  if (y->rank() > x->rank()) return nullptr;
   const std::optional<double> exponent = fixedNumber(c, y);
   if (exponent == 1.0) return x;
   if (exponent == 2.0) return c.op("square", {x});
@@ -70,9 +70,10 @@ void convertPow(Conversion &c) {
   const Term x = c.in(0), y = aligned(c, x, c.in(1));
   if (const Term power = smallPower(c, x, y)) return c.out(power);
   if (x->type() == y->type()) return c.out(c.op("broadcast_pow", {x, y}));
-  // The result has the base's type. An integer base with a fraction for exponent is computed as a fraction.
+  // The result has the base's type. An integer base with a fraction for exponent is computed in f64, which has all of
+  // i32.
   const bool isReal = !x->isFloating() && y->isFloating();
-  const DataType type = isReal ? y->type() : x->type();
+  const DataType type = isReal ? kDouble : x->type();
   c.out(c.cast(c.op("broadcast_pow", {c.cast(x, type), c.cast(y, type)}), x->type()));
 }
 
