@@ -48,7 +48,7 @@ GraphsInOps graphsInOps(const CompileOptions &options) {
   if (options.gradient || options.mesh || !options.sizes.empty() || options.device != "cpu" ||
       options.floatsAs != kInvalidDataType)
     return GraphsInOps::kNone;
-  return options.regions ? GraphsInOps::kAll : GraphsInOps::kLoops;
+  return options.regions || options.keepsBranches ? GraphsInOps::kAll : GraphsInOps::kLoops;
 }
 
 std::string withInitializer(std::string_view model, const std::string &input, const user_op::TensorDesc &desc,

@@ -67,6 +67,8 @@ struct CompileOptions {
   /// Compute elementwise ops that follow each other in one loop (docs/code-generation.md); not without `fuse`. Their
   /// inner tensors are then nowhere to be seen.
   bool regions = true;
+  /// Branches that the run decides are ops of their own without `regions`, too.
+  bool keepsBranches = false;
   /// Whether kernels may write their result over an operand that is read for the last time.
   bool inPlace = true;
   /// Ops that compute in another element type, with casts around them.

@@ -28,8 +28,10 @@ Status checkDevice(const std::string &name) {
   return runtime::openDevice(last).status();
 }
 
+bool isOfSimulator(const std::string &name) { return runtime::isSimulatedDevice(name); }
+
 void prepareDeviceForPlugins(const std::string &device) {
-  if (runtime::isSimulatedDevice(device)) runtime::cuda::CudaDriver::openSimulatedRuntime();
+  if (isOfSimulator(device)) runtime::cuda::CudaDriver::openSimulatedRuntime();
 }
 
 GpuReport inspectGpus(bool isSimulated) {

@@ -18,6 +18,8 @@ Result<std::string> devicesOfRanks(const std::string &name, int64_t ranks);
 /// Opens the device, or the last of several, and closes it: the error says why it cannot be used (OPC0630).
 Status checkDevice(const std::string &name);
 
+/// Whether the device, or the first of several, is one of the simulator's.
+bool isOfSimulator(const std::string &name);
 /// Before plugins are loaded whose kernels use CUDA's runtime: theirs is then the simulator's, if the device is.
 void prepareDeviceForPlugins(const std::string &device);
 

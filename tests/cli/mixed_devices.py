@@ -146,7 +146,7 @@ class Mixed(unittest.TestCase):
         self.assertEqual(copies, {"h/y_0.to_cpu": (3, "gpu"), "w/y_0.to_device": (2, "gpu"), "t/y_0.to_cpu": (3, "gpu")})
         memory = json.loads(self.ok("show", self.path("g.plan"), "--plugin", os.path.join(FILES, "ops.so"), "--what", "memory", "--json").stdout)["memory"]
         self.assertEqual(memory["arena_bytes"], 5 * 128)  # of the device: x, h, w, t and y of 80 bytes each, in steps of 64
-        self.ok("run", self.path("g.plan"), "--plugin", os.path.join(FILES, "ops.so"), "--input", f"x=@{self.path('x.npy')}", "--outputs", self.path("out"))
+        self.ok("run", self.path("g.plan"), "--device", "sim", "--plugin", os.path.join(FILES, "ops.so"), "--input", f"x=@{self.path('x.npy')}", "--outputs", self.path("out"))
         self.check_mixed()
         done = opc("run", self.path("g.plan"), "--allow-cpu-fallback", "--fill", "ones")
         self.assertEqual(done.returncode, 2, done.stderr)

@@ -108,6 +108,9 @@ class Branches(Control):
         plan, z = self.compiled(data), np.ones((1, 8), F32)
         inputs = {"x": X, "z": z, "k": np.array([9]), "c": np.array(False)}
         self.assertTrue((self.ran(plan, inputs)[0] == -z).all())
+        # Whoever looks on changes nothing.
+        for option in (["--trap", "nan"], ["--capture", "*=" + self.path("seen")], ["--capture-stats", self.path("s.jsonl")], ["--observe", "sync"]):
+            self.assertTrue((self.runs(data, inputs, *option)[0] == -z).all(), option)
         inputs.update(k=np.array([2]), c=np.array(True))
         self.assertTrue((self.ran(plan, inputs)[0] == X[2:3]).all())
         command = ["run", self.path("r.plan")]

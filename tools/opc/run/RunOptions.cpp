@@ -84,6 +84,7 @@ Status RunOptions::check(const Invocation &invocation, const std::string &graphP
   compile.fuse = !noFuse && !noSimplify && !trap.any();
   // Whoever looks at tensors looks at those inside of regions, too.
   compile.regions = !observes();
+  compile.keepsBranches = true; // whoever looks on changes nothing of what is computed
   OPC_ASSIGN_OR_RETURN(GivenShapes given, parseShapeFlags(shapes));
   compile.shapes = std::move(given.shapes);
   compile.sizes = std::move(given.sizes);
@@ -97,14 +98,28 @@ std::string withoutZero(const std::string &device) {
   return device.size() > 2 && device.substr(device.size() - 2) == ":0" ? device.substr(0, device.size() - 2) : device;
 }
 
+/// That of a plan; "" where there is none: the session says what is wrong with it.
+std::string deviceOfPlan(const GraphInput &input) {
+  const Result<plan::Plan> plan = decodePlan(input.bytes);
+  if (!plan) return "";
+  const plan::Plan &part = plan->part_size() ? plan->part(0) : *plan;
+  return part.arena_size() ? part.arena(0).device() : "";
+}
+
+/// A plan without --device, and plugins that are loaded by now. Kernels of theirs that use CUDA's runtime have that of
+/// a GPU, if any, and their launches would be lost without a word.
+Status checkPluginsOfPlan(const Invocation &invocation, const GraphInput &input) {
+  if (invocation.flags().plugins.empty()) return Status::ok();
+  const std::string its = deviceOfPlan(input);
+  if (!isOfSimulator(its)) return Status::ok();
+  return usageError("the plan " + input.name + " is for " + its + ", and kernels of plugins need the simulator's CUDA",
+                    "give --device " + its);
+}
+
 /// --device with a plan.
 Status checkDeviceOfPlan(const std::string &device, const GraphInput &input) {
-  const Result<plan::Plan> plan = decodePlan(input.bytes);
-  if (!plan) return Status::ok(); // the session says what is wrong with it
-  const plan::Plan &part = plan->part_size() ? plan->part(0) : *plan;
-  if (part.arena_size() == 0) return Status::ok();
-  const std::string &its = part.arena(0).device();
-  if (withoutZero(its) == withoutZero(device)) return Status::ok();
+  const std::string its = deviceOfPlan(input);
+  if (its.empty() || withoutZero(its) == withoutZero(device)) return Status::ok();
   return usageError("--device " + device + ": the plan " + input.name + " is for " + its,
                     "compile the graph for " + device + ": opc compile GRAPH --device " + device);
 }
@@ -112,7 +127,9 @@ Status checkDeviceOfPlan(const std::string &device, const GraphInput &input) {
 } // namespace
 
 Status RunOptions::checkDeviceOf(const Invocation &invocation, const GraphInput &input) {
-  if (input.isPlan) return invocation.flags().isDeviceGiven ? checkDeviceOfPlan(compile.device, input) : Status::ok();
+  if (input.isPlan)
+    return invocation.flags().isDeviceGiven ? checkDeviceOfPlan(compile.device, input)
+                                            : checkPluginsOfPlan(invocation, input);
   if (allowNative)
     return usageError("--allow-native is for plans, and " + input.name + " is a graph",
                       "leave it out: the graph's regions are compiled here");
